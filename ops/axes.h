@@ -22,6 +22,11 @@ typedef struct ints_t {
   tenon_dim_t at[INTS_MAX];
 } ints_t;
 
+static inline int64_t int_clamp(int64_t x, int64_t low, int64_t high) {
+  if (x < low) return low;
+  return x > high ? high : x;
+}
+
 /* extents */
 
 static inline tenon_dim_t dim_add(tenon_infer_t *infer, tenon_dim_t a, tenon_dim_t b) {

@@ -203,8 +203,8 @@ static tenon_status_t roi_second_infer(tenon_infer_t *infer) {
 static int corners_of(double y, double x, int64_t height, int64_t width, int64_t at[4],
                       double weight[4]) {
   if (!(y >= -1 && y <= (double)height && x >= -1 && x <= (double)width)) return 0;
-  y = y < 0 ? 0 : y > (double)(height - 1) ? (double)(height - 1) : y;
-  x = x < 0 ? 0 : x > (double)(width - 1) ? (double)(width - 1) : x;
+  y = fmin(fmax(y, 0), (double)(height - 1));
+  x = fmin(fmax(x, 0), (double)(width - 1));
   int64_t top = (int64_t)y;
   int64_t left = (int64_t)x;
   int64_t down = top + 1 < height ? top + 1 : top;

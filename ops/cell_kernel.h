@@ -1,5 +1,10 @@
 /* Cells for one dtype. Included by simd/cell.c, which defines T (the element type) and NAME(x). */
 
+static inline T NAME(unit)(T x) {
+  T most = x > 1 ? 1 : x;
+  return x < 0 ? 0 : most;
+}
+
 #define FUNCTION_CASE(name, parameters, a, b, value)                                               \
   case CELL_##name:                                                                                \
     for (int64_t e = 0; e < count; e++) {                                                          \
@@ -17,8 +22,10 @@ static void NAME(apply)(const cell_t *cell, int function, T *row, int64_t count)
   (void)alpha;
   (void)beta;
   if (cell->has_clip)
-    for (int64_t e = 0; e < count; e++)
-      row[e] = row[e] > clip ? clip : row[e] < -clip ? -clip : row[e];
+    for (int64_t e = 0; e < count; e++) {
+      T least = row[e] < -clip ? -clip : row[e];
+      row[e] = row[e] > clip ? clip : least;
+    }
   switch (f->kind) { CELL_FUNCTIONS(FUNCTION_CASE) }
 }
 

@@ -292,7 +292,8 @@ static tenon_status_t scan_result(tenon_call_t *call, tensors_t *rounds, int64_t
                              index, &all));
   TENON_TRY(axis_wrap(call, list_element(&call->attrs[SCAN_OUTPUT_AXES], scanned), all->ndim, &to));
   for (int32_t k = 0; k < all->ndim; k++) {
-    int32_t from = k == to ? 0 : k < to ? k + 1 : k;
+    int32_t from = k < to ? k + 1 : k;
+    if (k == to) from = 0;
     shape[k] = all->shape[from];
     strides[k] = all->strides[from];
   }

@@ -64,9 +64,10 @@ static void corners_set(const window_t *w, const double *point, corners_t *c) {
       int up = k >> i & 1;
       int64_t place = low[i] + up;
       double share = up ? part[i] : 1 - part[i];
+      double slope = up ? 1 : -1;
       c->weight[k] *= share;
       for (int32_t by = 0; by < w->rank; by++)
-        c->slope[by][k] *= by == i ? (up ? 1 : -1) : share;
+        c->slope[by][k] *= by == i ? slope : share;
       c->at[k] = c->at[k] < 0 || place < 0 || place >= w->in[i] ? -1 : c->at[k] * w->in[i] + place;
     }
   }

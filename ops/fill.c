@@ -244,7 +244,7 @@ static tenon_status_t trilu_part(tenon_call_t *call, void *argument, int64_t beg
     int64_t cut =
         /* the upper part begins at column i + k, the lower part ends there */
         row % rows + k + !upper;
-    cut = cut < 0 ? 0 : cut > columns ? columns : cut;
+    cut = int_clamp(cut, 0, columns);
     const char *from = (const char *)x->data + row * columns * size;
     char *to = (char *)out->data + row * columns * size;
     int64_t keep = upper ? cut : 0;

@@ -6,6 +6,16 @@
 
 enum { SPAN = 256 };
 
+static inline float clamp_f32(float x, float low, float high) {
+  float most = x > high ? high : x;
+  return x < low ? low : most;
+}
+static inline double clamp_f64(double x, double low, double high) {
+  double most = x > high ? high : x;
+  return x < low ? low : most;
+}
+#define FINISH_CLAMP(x, low, high) TN_GENERIC(x, clamp_f32, clamp_f64)(x, low, high)
+
 #define ACTIVATION_CASE(name, value)                                                               \
   case FINISH_##name:                                                                              \
     for (int64_t j = 0; j < count; j++) {                                                          \
@@ -70,8 +80,9 @@ FINISH(i64, int64_t, tn_int64, (void)0)
 void core_finish(const finish_t *f, int64_t i, int64_t i_end, int64_t j, int64_t j_end) {
   int is_float = f->dtype.code == (TENON_F32 & 0xff);
   int wide = f->dtype.bits == 64;
-  void (*span)(const finish_t *, int64_t, int64_t, int64_t) =
-      is_float ? (wide ? finish_f64 : finish_f32) : (wide ? finish_i64 : finish_i32);
+  static void (*const spans[2][2])(const finish_t *, int64_t, int64_t,
+                                   int64_t) = {{finish_i32, finish_i64}, {finish_f32, finish_f64}};
+  void (*span)(const finish_t *, int64_t, int64_t, int64_t) = spans[is_float][wide];
   for (; i < i_end; i++)
     for (int64_t at = j; at < j_end; at += SPAN)
       span(f, i, at, j_end - at < SPAN ? j_end - at : SPAN);

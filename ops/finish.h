@@ -12,7 +12,7 @@
 /* clang-format off */
 #define FINISH_ACTIVATIONS(X)                                                                      \
   X(relu, x < 0 ? 0 : x)                                                                           \
-  X(clip, x < alpha ? alpha : x > beta ? beta : x)                                                 \
+  X(clip, FINISH_CLAMP(x, alpha, beta))                                                            \
   X(leaky_relu, x < 0 ? alpha * x : x)                                                             \
   X(elu, x < 0 ? alpha * EXPM1(x) : x)                                                             \
   X(gelu, x * (T)0.5 * (1 + ERF(x * (T)0.70710678118654752440)))                                   \
@@ -20,11 +20,10 @@
   X(tanh, TANH(x))                                                                                 \
   X(sigmoid, SIGMOID(x))                                                                           \
   X(silu, x * SIGMOID(x))                                                                          \
-  X(hard_sigmoid, FINISH_UNIT(alpha * x + beta))                                                   \
-  X(hard_swish, x * FINISH_UNIT(x * (T)(1.0 / 6) + (T)0.5))                                        \
+  X(hard_sigmoid, FINISH_CLAMP(alpha * x + beta, 0, 1))                                            \
+  X(hard_swish, x * FINISH_CLAMP(x * (T)(1.0 / 6) + (T)0.5, 0, 1))                                 \
   X(mish, x * TANH((x < 0 ? 0 : x) + LOG1P_UNIT(EXP(-ABS(x)))))
 /* clang-format on */
-#define FINISH_UNIT(y) ((y) < 0 ? 0 : (y) > 1 ? 1 : (y))
 
 #define FINISH_CHOICE_(name, value) ", '" #name "'"
 /* The last arguments of a schema. */

@@ -31,6 +31,13 @@ static int64_t grain_of(const tenon_tensor_t *x, int64_t units, int64_t each) {
 
 /* gather */
 
+/* Extent i of a gather's result: the axes of the indices replace `axis` of x. */
+static tenon_dim_t gathered_extent(const tenon_meta_t *x, const tenon_meta_t *indices, int32_t axis,
+                                   int32_t i) {
+  if (i < axis) return x->dims[i];
+  return i < axis + indices->ndim ? indices->dims[i - axis] : x->dims[i - indices->ndim + 1];
+}
+
 static tenon_status_t gather_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   const tenon_meta_t *indices = infer->inputs[1];
@@ -44,9 +51,7 @@ static tenon_status_t gather_infer(tenon_infer_t *infer) {
                       TENON_RANK_MAX);
   out->ndim = rank;
   for (int32_t i = 0; i < rank; i++)
-    out->dims[i] = i < axis                   ? x->dims[i]
-                   : i < axis + indices->ndim ? indices->dims[i - axis]
-                                              : x->dims[i - indices->ndim + 1];
+    out->dims[i] = gathered_extent(x, indices, axis, i);
   if (x->ndim != 1 || !x->values || !indices->values || indices->value_count > VALUES_MAX)
     return TENON_OK;
   for (uint32_t i = 0; i < indices->value_count; i++) {

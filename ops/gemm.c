@@ -116,7 +116,9 @@ tenon_status_t core_products(tenon_call_t *call, const products_t *products) {
   };
   const product_t *p = &products->product;
   if (p->m <= 0 || p->n <= 0 || products->count <= 0) return TENON_OK;
-  tiling_t t = {products, p->m < ROWS ? p->m : ROWS, p->n < COLUMNS ? p->n : COLUMNS, 0, 0};
+  tiling_t t = {.all = products};
+  t.rows = p->m < ROWS ? p->m : ROWS;
+  t.columns = p->n < COLUMNS ? p->n : COLUMNS;
   t.row_tiles = (p->m - 1) / t.rows + 1;
   t.column_tiles = (p->n - 1) / t.columns + 1;
   if (t.row_tiles * products->count * t.column_tiles < TILES &&

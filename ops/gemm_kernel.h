@@ -136,11 +136,14 @@ static void NAME(gemm)(const product_t *p) {
         for (int64_t i = i0; i < i1; i += MR)
           NAME(pack)(&p->a, i, i1 - i < MR ? i1 - i : MR, k0, depth, MR, a + (i - i0) * depth);
         for (int64_t j = j0; j < j1; j += NAME(NR))
-          for (int64_t i = i0; i < i1; i += MR)
+          for (int64_t i = i0; i < i1; i += MR) {
+            int64_t rows = i1 - i < MR ? i1 - i : MR;
+            int64_t columns = j1 - j < NAME(NR) ? j1 - j : NAME(NR);
+            T *c = (T *)p->c + i * p->row + j * p->column;
             NAME(micro)
-        (depth, a + (i - i0) * depth, b + (j - j0) * depth, (T *)p->c + i * p->row + j * p->column,
-         p->row, p->column, i1 - i < MR ? i1 - i : MR, j1 - j < NAME(NR) ? j1 - j : NAME(NR),
-         accumulate);
+            (depth, a + (i - i0) * depth, b + (j - j0) * depth, c, p->row, p->column, rows, columns,
+             accumulate);
+          }
       }
     }
 }

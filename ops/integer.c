@@ -121,7 +121,9 @@ static tenon_status_t narrow_rows(tenon_call_t *call, void *argument, int64_t be
   int32_t last = rank - 1;
   int64_t width = rank ? n->out->shape[last] : 1;
   int64_t offsets[2];
-  int64_t steps[2] = {rank ? n->scales[0].strides[last] : 0, rank ? n->scales[1].strides[last] : 0};
+  int64_t steps[2] = {0, 0};
+  for (int s = 0; rank && s < 2; s++)
+    steps[s] = n->scales[s].strides[last];
   (void)call;
   for (int64_t row = begin; row < end; row++) {
     row_offsets(rank, n->out->shape, row, n->scales, 2, offsets);
@@ -130,10 +132,9 @@ static tenon_status_t narrow_rows(tenon_call_t *call, void *argument, int64_t be
     for (int64_t e = 0; e < width; e++) {
       float scale = a[e * steps[0]] * b[e * steps[1]] / n->scale;
       double value = tn_rint(n->sums[row * width + e] * (double)scale + n->zero);
-      value = value > n->most    ? n->most
-              : value > n->least ? value
-                                 /* NaN, which scales may produce, becomes the least value */
-                                 : n->least;
+      /* NaN, which scales may produce, becomes the least value. */
+      double least = value > n->least ? value : n->least;
+      value = value > n->most ? n->most : least;
       ((uint8_t *)n->out->data)[row * width + e] = (uint8_t)(int32_t)value;
     }
   }
@@ -170,9 +171,11 @@ static tenon_status_t multiply_integers(tenon_call_t *call, tenon_tensor_t *a,
                                         tenon_tensor_t *a_zero, tenon_tensor_t *b,
                                         tenon_tensor_t *b_zero, tenon_tensor_t *sums) {
   finish_t finish = {.scale = 1, .bias_scale = 1};
-  tenon_tensor_t *tensors[4] = {widen_integers(call, a, a_zero, a->ndim > 1 ? a->ndim - 2 : 0),
-                                widen_integers(call, b, b_zero, b->ndim > 1 ? b->ndim - 1 : 0), 0,
-                                sums};
+  int32_t a_axis = a->ndim > 1 ? a->ndim - 2 : 0;
+  int32_t b_axis = b->ndim > 1 ? b->ndim - 1 : 0;
+  tenon_tensor_t *tensors[4] = {NULL, NULL, NULL, sums};
+  tensors[0] = widen_integers(call, a, a_zero, a_axis);
+  tensors[1] = widen_integers(call, b, b_zero, b_axis);
   return tensors[0] && tensors[1] ? core_multiply(call, tensors, 0, 0, &finish, 0, 0)
                                   : TENON_MEMORY;
 }
@@ -211,8 +214,9 @@ static tenon_status_t qlinear_matmul_run(tenon_call_t *call) {
   int32_t rank = call->outputs[0]->ndim;
   if (!sums) return TENON_MEMORY;
   TENON_TRY(multiply_integers(call, in[0], in[2], in[3], in[5], sums));
-  return narrow_sums(call, sums, in[1], rank > 1 ? rank - 2 : 0, in[4], rank > 0 ? rank - 1 : 0,
-                     in[6], in[7]);
+  int32_t a_axis = rank > 1 ? rank - 2 : 0;
+  int32_t b_axis = rank > 0 ? rank - 1 : 0;
+  return narrow_sums(call, sums, in[1], a_axis, in[4], b_axis, in[6], in[7]);
 }
 
 static tenon_status_t qlinear_conv_run(tenon_call_t *call) {

@@ -90,7 +90,13 @@ static double input_position(const axis_t *a, int64_t mode, int64_t i) {
 /* The same, clamped so that an integer can hold it: a region of interest may be anything. */
 static double clamped_position(const axis_t *a, int64_t mode, int64_t i) {
   double x = input_position(a, mode, i);
-  return x > -0x1p50 ? (x < 0x1p50 ? x : 0x1p50) : -0x1p50;
+  if (!(x > -0x1p50)) return -0x1p50;
+  return x < 0x1p50 ? x : 0x1p50;
+}
+
+static int64_t clamped_index(const axis_t *a, int64_t at) {
+  if (at < 0) return 0;
+  return at >= a->in ? a->in - 1 : at;
 }
 
 static int is_outside(const axis_t *a, int64_t mode, double x) {
@@ -128,7 +134,7 @@ tenon_status_t core_resize_taps(tenon_call_t *call, const axis_t *a, taps_t *tap
       weight[k] = interpolation_kernel(((double)at - x) * narrow, mode, attrs[RESIZE_CUBIC].as.f);
       if (attrs[RESIZE_EXCLUDE].as.i && (at < 0 || at >= a->in)) weight[k] = 0;
       sum += weight[k];
-      index[k] = at < 0 ? 0 : at >= a->in ? a->in - 1 : at;
+      index[k] = clamped_index(a, at);
     }
     for (int64_t k = 0; k < taps->count; k++)
       weight[k] /= sum == 0 ? 1 : sum;
@@ -144,10 +150,11 @@ int64_t core_resize_nearest(const tenon_value_t *attrs, const axis_t *a, int64_t
   double x = clamped_position(a, coordinates, i);
   double below = floor(x);
   double rest = x - below;
-  int up = rest > 0 && (rounding == ROUND_PREFER_FLOOR  ? rest > 0.5
-                        : rounding == ROUND_PREFER_CEIL ? rest >= 0.5
-                                                        : rounding == CEIL);
+  int up = rounding == CEIL;
+  if (rounding == ROUND_PREFER_FLOOR) up = rest > 0.5;
+  if (rounding == ROUND_PREFER_CEIL) up = rest >= 0.5;
+  up = up && rest > 0;
   int64_t at = (int64_t)below + up;
   if (is_outside(a, coordinates, x)) return -1;
-  return at < 0 ? 0 : at >= a->in ? a->in - 1 : at;
+  return clamped_index(a, at);
 }

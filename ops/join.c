@@ -155,8 +155,10 @@ static tenon_status_t blocks_move(tenon_call_t *call, const tenon_tensor_t *deep
   move_t move;
   move_begin(&move, call->outputs[0], call->inputs[0]);
   for (int i = 0; i < 6; i++)
-    move_axis(&move, extent[i], to_depth ? wide_strides[i] : deep_strides[i],
-              to_depth ? deep_strides[i] : wide_strides[i]);
+    if (to_depth)
+      move_axis(&move, extent[i], wide_strides[i], deep_strides[i]);
+    else
+      move_axis(&move, extent[i], deep_strides[i], wide_strides[i]);
   return core_move(call, &move);
 }
 

@@ -78,9 +78,11 @@ static tenon_status_t rows_part(tenon_call_t *call, void *argument, int64_t begi
     if (p->by_one) {
       for (int64_t j = 0; j < p->columns; j++) {
         int inside = from >= 0 && table[j] >= 0;
-        if (inside || value)
-          TENON_TRY(core_move_run(call, out, row * p->columns + j, inside ? x : value,
-                                  inside ? from + table[j] : 0, 1));
+        int64_t to = row * p->columns + j;
+        if (inside)
+          TENON_TRY(core_move_run(call, out, to, x, from + table[j], 1));
+        else if (value)
+          TENON_TRY(core_move_run(call, out, to, value, 0, 1));
       }
       continue;
     }

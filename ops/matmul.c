@@ -12,15 +12,17 @@
 
 static tenon_status_t inner_check(tenon_infer_t *infer, const tenon_meta_t *a,
                                   const tenon_meta_t *b, int transpose_a, int transpose_b) {
-  tenon_dim_t ka = a->dims[a->ndim == 1 ? 0 : a->ndim - (transpose_a ? 2 : 1)];
-  tenon_dim_t kb = b->dims[b->ndim == 1 ? 0 : b->ndim - (transpose_b ? 1 : 2)];
+  static const char *const transposed[2] = {"", " (transposed)"};
+  int32_t a_axis = transpose_a ? a->ndim - 2 : a->ndim - 1;
+  int32_t b_axis = transpose_b ? b->ndim - 1 : b->ndim - 2;
+  tenon_dim_t ka = a->dims[a->ndim == 1 ? 0 : a_axis];
+  tenon_dim_t kb = b->dims[b->ndim == 1 ? 0 : b_axis];
   if (dim_differ(ka, kb))
     return tenon_fail(infer, TENON_INVALID,
                       "a%s of shape %s has %" PRId64 " columns but b%s of shape %s has %" PRId64
                       " rows; they must be equal",
-                      transpose_a ? " (transposed)" : "", dims_text(a->dims, a->ndim).text,
-                      ka.value, transpose_b ? " (transposed)" : "",
-                      dims_text(b->dims, b->ndim).text, kb.value);
+                      transposed[transpose_a != 0], dims_text(a->dims, a->ndim).text, ka.value,
+                      transposed[transpose_b != 0], dims_text(b->dims, b->ndim).text, kb.value);
   tenon_dim(infer, TENON_DIM_EQUAL, ka, kb);
   return TENON_OK;
 }
@@ -62,9 +64,12 @@ tenon_status_t core_matmul_infer(tenon_infer_t *infer, const tenon_meta_t *a, co
         dim_differ(a->dims[ia], b->dims[ib]))
       return tenon_fail(infer, TENON_INVALID, "the leading axes of a %s and b %s do not broadcast",
                         dims_text(a->dims, a->ndim).text, dims_text(b->dims, b->ndim).text);
-    out->dims[i] = ia < 0   ? b->dims[ib]
-                   : ib < 0 ? a->dims[ia]
-                            : tenon_dim(infer, TENON_DIM_BROADCAST, a->dims[ia], b->dims[ib]);
+    if (ia < 0)
+      out->dims[i] = b->dims[ib];
+    else if (ib < 0)
+      out->dims[i] = a->dims[ia];
+    else
+      out->dims[i] = tenon_dim(infer, TENON_DIM_BROADCAST, a->dims[ia], b->dims[ib]);
   }
   out->ndim = batch;
   if (a->ndim > 1) out->dims[out->ndim++] = a->dims[a->ndim - (transpose_a ? 1 : 2)];

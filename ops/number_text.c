@@ -162,7 +162,9 @@ static uint64_t lay_out(const char *scientific, char *out) {
 uint64_t core_number_to_text(double x, core_narrow_fn narrow, const void *context,
                              char out[NUMBER_TEXT_SIZE]) {
   char buffer[48];
-  const char *word = isnan(x) ? "NaN" : x == INFINITY ? "INF" : x == -INFINITY ? "-INF" : NULL;
+  const char *word = NULL;
+  if (isnan(x)) word = "NaN";
+  if (isinf(x)) word = x > 0 ? "INF" : "-INF";
   if (word) {
     memcpy(out, word, strlen(word));
     return strlen(word);

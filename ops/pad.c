@@ -77,8 +77,8 @@ static tenon_status_t pad_run(tenon_call_t *call) {
   for (int64_t i = 0; i < named; i++) {
     int64_t axis = axes ? tensor_int(axes, i) : i;
     int64_t at = tensor_int(pads, i);
-    before[axis < 0 ? axis + x->ndim : axis] =
-        at < TENON_DIM_LEAST ? TENON_DIM_LEAST : at; /* the same limit as in ints_read */
+    if (axis < 0) axis += x->ndim;
+    before[axis] = at < TENON_DIM_LEAST ? TENON_DIM_LEAST : at; /* the same limit as in ints_read */
   }
   TENON_TRY(core_lookup_tables(call, &lookup));
   for (int32_t i = 0; i < out->ndim; i++)

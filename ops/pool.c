@@ -109,8 +109,16 @@ MAX(uint64_t, U64, 0)
         sum[l] = 0;                                                                                \
   }
 #define TERM_SAME(x) (x)
-#define TERM_F32(x) (p == 2 ? (x) * (x) : p == 1 ? fabsf(x) : powf(fabsf(x), p))
-#define TERM_F64(x) (p == 2 ? (x) * (x) : p == 1 ? fabs(x) : pow(fabs(x), p))
+static inline float power_f32(float x, float p) {
+  if (p == 2) return x * x;
+  return p == 1 ? fabsf(x) : powf(fabsf(x), p);
+}
+static inline double power_f64(double x, double p) {
+  if (p == 2) return x * x;
+  return p == 1 ? fabs(x) : pow(fabs(x), p);
+}
+#define TERM_F32(x) power_f32(x, p)
+#define TERM_F64(x) power_f64(x, p)
 SUM(float, average, F32, TERM_SAME, sum[l] / (float)counts[l])
 SUM(double, average, F64, TERM_SAME, sum[l] / counts[l])
 SUM(float, lp, F32, TERM_F32, p == 2 ? sqrtf(sum[l]) : powf(sum[l], 1 / p))

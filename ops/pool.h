@@ -43,7 +43,8 @@ static inline int64_t pool_ceil_div(int64_t a, int64_t b) {
 static inline int64_t pool_first_tap(const window_t *w, int32_t axis, int64_t begin,
                                      int64_t least) {
   int64_t tap = pool_ceil_div(least - begin, w->dilation[axis]);
-  return tap < 0 ? 0 : tap < w->kernel[axis] ? tap : w->kernel[axis];
+  if (tap < 0) return 0;
+  return tap < w->kernel[axis] ? tap : w->kernel[axis];
 }
 /* The number of elements of the window at output position `o` of an axis that count for an
  * average. */

@@ -222,8 +222,9 @@ static tenon_status_t max_run(tenon_call_t *call, int gathers) {
   s.plane = window_size(s.window.in, s.window.rank);
   s.pixels = window_size(s.window.out, s.window.rank);
   int wide = core_is(s.dx, TENON_F64);
-  return run_planes(
-      call, &s, gathers ? (wide ? gather_double : gather_float) : (wide ? put_double : put_float));
+  tenon_part_fn put = wide ? put_double : put_float;
+  tenon_part_fn gather = wide ? gather_double : gather_float;
+  return run_planes(call, &s, gathers ? gather : put);
 }
 
 static tenon_status_t max_backward_run(tenon_call_t *call) { return max_run(call, 0); }

@@ -112,8 +112,11 @@ static tenon_tensor_t *triangle_mask(tenon_call_t *call, int32_t rank, int32_t a
     shape[i] = i == axis || i == axis + 1 ? n : 1;
   tenon_tensor_t *t = call->host->temporary(call, tenon_dtype(TENON_BOOL), rank, shape);
   for (int64_t i = 0; t && i < n; i++)
-    for (int64_t k = 0; k < n; k++)
-      ((uint8_t *)t->data)[i * n + k] = kind == EQUAL ? i == k : kind == NOT_ABOVE ? i <= k : i < k;
+    for (int64_t k = 0; k < n; k++) {
+      int is_set = i == k;
+      if (kind != EQUAL) is_set = kind == NOT_ABOVE ? i <= k : i < k;
+      ((uint8_t *)t->data)[i * n + k] = (uint8_t)is_set;
+    }
   return t;
 }
 
@@ -144,7 +147,8 @@ static tenon_status_t cum_prod_backward_parts(tenon_call_t *call) {
   }
   place = axis;
   for (int32_t i = 0; i < rank; i++)
-    extents[i] = i == axis ? n : x->shape[i > axis ? i - 1 : i];
+    extents[i] = x->shape[i > axis ? i - 1 : i];
+  extents[axis] = n;
   if (!(at = core_ints(call, 1, &place)) || !(shape = core_ints(call, rank, extents)))
     return TENON_MEMORY;
   TENON_TRY(INVOKE(call, UNSQUEEZE, NULL, &dy, dy, at));

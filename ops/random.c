@@ -272,6 +272,20 @@ static tenon_status_t integer_part(tenon_call_t *call, void *argument, int64_t b
   return TENON_OK;
 }
 
+/* Digits of the mantissa of a dtype. */
+static int digits_of(uint32_t dtype) {
+  switch (dtype) {
+  case TENON_F64:
+    return 53;
+  case TENON_F32:
+    return 24;
+  case TENON_F16:
+    return 11;
+  default:
+    return 8;
+  }
+}
+
 static tenon_status_t fill_run(tenon_call_t *call, tenon_tensor_t *out, tenon_part_fn part,
                                fill_t fill) {
   uint32_t dtype = tenon_dtype_id(out->dtype);
@@ -282,7 +296,7 @@ static tenon_status_t fill_run(tenon_call_t *call, tenon_tensor_t *out, tenon_pa
   for (int32_t d = out->ndim - 1; d >= 0; dense *= out->shape[d--])
     if (out->shape[d] != 1 && out->strides[d] != dense) fill.is_dense = 0;
   fill.wide = dtype == TENON_F64 || fill.range ? 2 : 1;
-  fill.digits = dtype == TENON_F64 ? 53 : dtype == TENON_F32 ? 24 : dtype == TENON_F16 ? 11 : 8;
+  fill.digits = digits_of(dtype);
   stream_of_call(call, &fill.seed, &fill.offset);
   return call->host->parallel(call, (fill.count + CHUNK - 1) / CHUNK, 16, part, &fill);
 }
@@ -363,7 +377,8 @@ static tenon_status_t randint_validate(tenon_node_t *node) {
                       "low is %" PRId64 " and high is %" PRId64
                       ": no integer is from low to below high",
                       low, high);
-  int64_t least = !is_signed ? 0 : bits == 64 ? INT64_MIN : -((int64_t)1 << (bits - 1));
+  int64_t least = bits == 64 ? INT64_MIN : -((int64_t)1 << (bits - 1));
+  if (!is_signed) least = 0;
   int64_t most = bits == 64 ? INT64_MAX : (int64_t)(((uint64_t)1 << (bits - is_signed)) - 1);
   if (low < least || high - 1 > most)
     return tenon_fail(node, TENON_INVALID,

@@ -60,7 +60,8 @@ typedef struct layer_t {
 /* attributes */
 
 static int64_t function_count(int kind) {
-  return kind == RECURRENT_LSTM ? 3 : kind == RECURRENT_GRU ? 2 : 1;
+  if (kind == RECURRENT_LSTM) return 3;
+  return kind == RECURRENT_GRU ? 2 : 1;
 }
 
 static int same_name(const tenon_string_t *given, const char *name) {
@@ -169,8 +170,10 @@ static tenon_status_t rows_run(tenon_call_t *call, void *argument, int64_t begin
     int64_t row = layer->batch_first ? b * shape->steps + t : t * shape->batch + b;
     char *h = layer->h + b * hidden * size;
     char *c = layer->c ? layer->c + b * hidden * size : 0;
-    char *products = layer->products +
-                     (s->part == 1 ? b * hidden : b * (s->part == 0 ? 2 * hidden : width)) * size;
+    int64_t columns = width;
+    if (s->part == 0) columns = 2 * hidden;
+    if (s->part == 1) columns = hidden;
+    char *products = layer->products + b * columns * size;
     char *gates = layer->gates + row * width * size;
     if (layer->dtype.bits == 64)
       cells_of_isa()->f64(&layer->cell, s->part, (double *)(void *)gates,
@@ -345,17 +348,17 @@ tenon_status_t core_recurrent_run(tenon_call_t *call, int kind, recurrent_produc
   }
   for (int d = 0; d < shape->directions; d++) {
     const char *bias = in[B] ? (const char *)in[B]->data + d * 2 * width * size : 0;
-    layer.cell = (cell_t){
-        .kind = kind,
-        .special = layer.special,
-        .hidden = hidden,
-        .functions = layer.functions[d],
-        .has_clip = attrs[CLIP].kind != TENON_KIND_NONE,
-        .clip = attrs[CLIP].as.f,
-        .bias = bias,
-        .bias_r = bias ? bias + width * size : 0,
-        .peepholes = in[PEEPHOLES] ? (const char *)in[PEEPHOLES]->data + d * 3 * hidden * size : 0,
-        .backwards = attrs[DIRECTION].as.i == REVERSE || d == 1};
+    const char *peepholes = in[PEEPHOLES] ? (const char *)in[PEEPHOLES]->data : 0;
+    layer.cell = (cell_t){.kind = kind,
+                          .special = layer.special,
+                          .hidden = hidden,
+                          .functions = layer.functions[d],
+                          .has_clip = attrs[CLIP].kind != TENON_KIND_NONE,
+                          .clip = attrs[CLIP].as.f,
+                          .bias = bias,
+                          .bias_r = bias ? bias + width * size : 0,
+                          .peepholes = peepholes ? peepholes + d * 3 * hidden * size : 0,
+                          .backwards = attrs[DIRECTION].as.i == REVERSE || d == 1};
     state_move(&layer, layer.h, in[INITIAL_H], d, 0);
     if (layer.c) state_move(&layer, layer.c, in[INITIAL_C], d, 0);
     TENON_TRY(direction_run(call, &layer, d, product, context));

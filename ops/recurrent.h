@@ -39,7 +39,8 @@ typedef struct recurrent_shape_t {
 
 /* The number of gates: 1, 3 or 4. */
 static inline int64_t recurrent_gates(int kind) {
-  return kind == RECURRENT_RNN ? 1 : kind == RECURRENT_GRU ? 3 : 4;
+  if (kind == RECURRENT_RNN) return 1;
+  return kind == RECURRENT_GRU ? 3 : 4;
 }
 /* The number of rows of a weight, which start at *out_first. */
 static inline int64_t recurrent_rows(const recurrent_shape_t *shape, int weight,
@@ -47,9 +48,8 @@ static inline int64_t recurrent_rows(const recurrent_shape_t *shape, int weight,
   int64_t hidden = shape->hidden;
   int64_t gates = recurrent_gates(shape->kind);
   *out_first = weight == RECURRENT_R_HIDDEN ? 2 * hidden : 0;
-  return weight == RECURRENT_R_GATES    ? 2 * hidden
-         : weight == RECURRENT_R_HIDDEN ? hidden
-                                        : gates * hidden;
+  if (weight == RECURRENT_R_GATES) return 2 * hidden;
+  return weight == RECURRENT_R_HIDDEN ? hidden : gates * hidden;
 }
 enum {
   RECURRENT_X = 0,

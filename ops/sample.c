@@ -60,7 +60,7 @@ static int64_t index_inside(const grid_t *g, int32_t axis, int64_t i) {
   if (g->padding == BORDER) return i < 0 ? 0 : n - 1;
   double edge = g->align_corners ? 0 : -0.5;
   i = (int64_t)reflected_coordinate((double)i, edge, (double)(n - 1) - edge);
-  return i < 0 ? 0 : i >= n ? n - 1 : i;
+  return int_clamp(i, 0, n - 1);
 }
 
 /* The derivative of reflected() with respect to v. */
@@ -68,7 +68,8 @@ static double reflected_slope(double v, double low, double high) {
   double range = high - low;
   double beyond = v < low ? low - v : v - high;
   if (v >= low && v <= high) return 1;
-  return range <= 0 ? 0 : fmod(floor(beyond / range), 2) == 0 ? -1 : 1;
+  if (range <= 0) return 0;
+  return fmod(floor(beyond / range), 2) == 0 ? -1 : 1;
 }
 
 /* Finds the elements along an axis and their weights and, where `slope` is not NULL, the
@@ -81,15 +82,14 @@ static int32_t taps_of(const grid_t *g, int32_t axis, double normal, int64_t *in
    * alike. */
   float place = g->align_corners ? ((float)normal + 1) / 2 * (float)(n - 1)
                                  : (((float)normal + 1) * (float)n - 1) / 2;
-  double v = tenon_dtype_id(g->grid->dtype) != TENON_F64 ? (double)place
-             : g->align_corners                          ? (normal + 1) / 2 * (n - 1)
-                                                         : ((normal + 1) * n - 1) / 2;
+  double v = g->align_corners ? (normal + 1) / 2 * (n - 1) : ((normal + 1) * n - 1) / 2;
+  if (tenon_dtype_id(g->grid->dtype) != TENON_F64) v = (double)place;
   if (!(v > -0x1p30 && v < 0x1p30)) v = v > 0 ? 0x1p30 : -0x1p30;
   if (g->mode == NEAREST) v = nearbyint(v);
   double pace = g->align_corners ? (n - 1) / 2 : n / 2; /* derivative of v with respect to normal */
   if (v < edge || v > n - 1 - edge) {
     if (g->padding == BORDER) {
-      v = v < 0 ? 0 : v > n - 1 ? n - 1 : v;
+      v = fmin(fmax(v, 0), n - 1);
       pace = 0;
     }
     if (g->padding == REFLECTION) {
@@ -101,21 +101,28 @@ static int32_t taps_of(const grid_t *g, int32_t axis, double normal, int64_t *in
   double r = v - below;
   double s = 1 - r;
   double a = -0.75;
-  int32_t count = g->mode == NEAREST ? 1 : g->mode == LINEAR ? 2 : 4;
+  int32_t count = 4;
+  if (g->mode == NEAREST) count = 1;
+  if (g->mode == LINEAR) count = 2;
   int64_t first = (int64_t)(g->mode == NEAREST ? v : below) - (g->mode == CUBIC);
   const double cubic[4] = {((a * (r + 1) - 5 * a) * (r + 1) + 8 * a) * (r + 1) - 4 * a,
                            ((a + 2) * r - (a + 3)) * r * r + 1, ((a + 2) * s - (a + 3)) * s * s + 1,
                            ((a * (s + 1) - 5 * a) * (s + 1) + 8 * a) * (s + 1) - 4 * a};
   for (int32_t k = 0; k < count; k++) {
     index[k] = index_inside(g, axis, first + k);
-    weight[k] = g->mode == NEAREST ? 1 : g->mode == CUBIC ? cubic[k] : k ? r : s;
+    weight[k] = k ? r : s;
+    if (g->mode == NEAREST) weight[k] = 1;
+    if (g->mode == CUBIC) weight[k] = cubic[k];
   }
   if (!slope) return count;
   const double steep[4] = {
       (3 * a * (r + 1) - 10 * a) * (r + 1) + 8 * a, (3 * (a + 2) * r - 2 * (a + 3)) * r,
       -(3 * (a + 2) * s - 2 * (a + 3)) * s, -((3 * a * (s + 1) - 10 * a) * (s + 1) + 8 * a)};
-  for (int32_t k = 0; k < count; k++)
-    slope[k] = pace * (g->mode == NEAREST ? 0 : g->mode == CUBIC ? steep[k] : k ? 1 : -1);
+  for (int32_t k = 0; k < count; k++) {
+    slope[k] = k ? pace : -pace;
+    if (g->mode == NEAREST) slope[k] = 0;
+    if (g->mode == CUBIC) slope[k] = pace * steep[k];
+  }
   return count;
 }
 

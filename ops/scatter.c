@@ -233,6 +233,13 @@ static tenon_status_t nd_run(tenon_call_t *call) {
 
 /* gather_backward */
 
+/* Extent i of what gather gives: the axes of the indices replace `axis` of x. */
+static tenon_dim_t gathered_extent(const tenon_meta_t *x, const tenon_meta_t *indices, int32_t axis,
+                                   int32_t i) {
+  if (i < axis) return x->dims[i];
+  return i < axis + indices->ndim ? indices->dims[i - axis] : x->dims[i - indices->ndim + 1];
+}
+
 static tenon_status_t backward_infer(tenon_infer_t *infer) {
   const tenon_meta_t *grad = infer->inputs[0];
   const tenon_meta_t *indices = infer->inputs[1];
@@ -247,10 +254,7 @@ static tenon_status_t backward_infer(tenon_infer_t *infer) {
     out->dims[i] = shape.at[i];
   int fits = grad->ndim == shape.count - 1 + indices->ndim;
   for (int32_t i = 0; fits && i < grad->ndim; i++)
-    fits =
-        !dim_differ(grad->dims[i], i < axis                   ? out->dims[i]
-                                   : i < axis + indices->ndim ? indices->dims[i - axis]
-                                                              : out->dims[i - indices->ndim + 1]);
+    fits = !dim_differ(grad->dims[i], gathered_extent(out, indices, axis, i));
   if (!fits)
     return tenon_fail(infer, TENON_INVALID,
                       "the gradient has shape %s, which is not what indices %s gather from %s",

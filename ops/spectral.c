@@ -129,9 +129,8 @@ static tenon_status_t dft_run(tenon_call_t *call) {
   int32_t last = l.x->ndim - 1;
   int64_t axis = axis_of(call->inputs[2], l.x->ndim);
   int64_t extent = l.x->shape[axis];
-  int64_t n = call->inputs[1] ? tensor_int(call->inputs[1], 0)
-              : l.mirrored    ? 2 * (extent - 1)
-                              : extent;
+  int64_t n = l.mirrored ? 2 * (extent - 1) : extent;
+  if (call->inputs[1]) n = tensor_int(call->inputs[1], 0);
   l.count = 1;
   for (int32_t i = 0; i < last; i++) {
     if (i != axis) l.count *= l.x->shape[i];
@@ -203,9 +202,10 @@ tenon_status_t core_dft_infer(tenon_infer_t *infer) {
                       " of dft holds the parts of a number; choose an axis of the signal",
                       axis.value);
   if (onesided && parts != (inverse ? 2 : 1))
-    return tenon_fail(
-        infer, TENON_INVALID, "onesided %s take %s x, but its last axis has extent %" PRId64,
-        inverse ? "inverse transforms" : "transforms", inverse ? "a complex" : "a real", parts);
+    return tenon_fail(infer, TENON_INVALID,
+                      "onesided transforms take a real x and their inverse a complex x, but the "
+                      "last axis of x has extent %" PRId64,
+                      parts);
   TENON_TRY(number_read(infer, 1, x->dims[at], &n));
   if (!infer->inputs[1] && inverse && onesided)
     n = dim_mul(infer, tenon_extent(2), dim_sub(infer, x->dims[at], tenon_extent(1)));
@@ -237,9 +237,8 @@ static tenon_status_t stft_run(tenon_call_t *call) {
                .out_step = 1};
   if (call->inputs[WINDOW]) l.window = core_dense(call, call->inputs[WINDOW], dtype);
   if (!l.x || !l.out || (call->inputs[WINDOW] && !l.window)) return TENON_MEMORY;
-  int64_t n = call->inputs[LENGTH] ? tensor_int(call->inputs[LENGTH], 0)
-              : l.window           ? l.window->shape[0]
-                                   : l.x->shape[1];
+  int64_t n = l.window ? l.window->shape[0] : l.x->shape[1];
+  if (call->inputs[LENGTH]) n = tensor_int(call->inputs[LENGTH], 0);
   l.inner = l.out->shape[1];
   l.bins = l.out->shape[2];
   l.count = l.x->shape[0] * l.inner;

@@ -79,7 +79,8 @@ static tenon_status_t dft_backward_run(tenon_call_t *call) {
   int64_t parts = tensor_int(shape, last);
   if (axis < 0) axis += dy->ndim;
   int64_t extent = tensor_int(shape, axis);
-  int64_t n = length ? tensor_int(length, 0) : mirrored ? 2 * (extent - 1) : extent;
+  int64_t n = mirrored ? 2 * (extent - 1) : extent;
+  if (length) n = tensor_int(length, 0);
   TENON_TRY(invoke_transform(call, dy, n, axis, !inverse, mirrored, &t));
   if (mirrored) {
     int64_t bins = t->shape[axis];
@@ -118,9 +119,8 @@ static tenon_status_t stft_backward_run(tenon_call_t *call) {
   int64_t step = tensor_int(call->inputs[STEP], 0);
   int64_t frames = dy->shape[1];
   int64_t one = 1;
-  int64_t n = call->inputs[LENGTH] ? tensor_int(call->inputs[LENGTH], 0)
-              : window             ? window->shape[0]
-                                   : signal->shape[1];
+  int64_t n = window ? window->shape[0] : signal->shape[1];
+  if (call->inputs[LENGTH]) n = tensor_int(call->inputs[LENGTH], 0);
   int64_t reach = window && window->shape[0] < n ? window->shape[0] : n;
   int64_t extents[2] = {frames, reach};
   tenon_tensor_t *places = call->host->temporary(call, tenon_dtype(TENON_I64), 2, extents);

@@ -157,12 +157,20 @@ static visit_fn adder_of(tenon_dtype_t dtype) {
 }
 
 static visit_fn clearer_of(int64_t size) {
-  return size == 1    ? zero_1
-         : size == 2  ? zero_2
-         : size == 4  ? zero_4
-         : size == 8  ? zero_8
-         : size == 16 ? zero_16
-                      : NULL;
+  switch (size) {
+  case 1:
+    return zero_1;
+  case 2:
+    return zero_2;
+  case 4:
+    return zero_4;
+  case 8:
+    return zero_8;
+  case 16:
+    return zero_16;
+  default:
+    return NULL;
+  }
 }
 
 static tenon_status_t sum_run(tenon_call_t *call) {

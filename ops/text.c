@@ -90,12 +90,13 @@ static int next_piece(tenon_string_t *text, const tenon_value_t *delimiter, int6
   }
   *piece = *text;
   while (splits != 0 && end < text->size) {
-    gap = delimiter->count
-              ? (text->size - end >= delimiter->count &&
-                         memcmp(text->data + end, delimiter->as.s, delimiter->count) == 0
-                     ? delimiter->count
-                     : 0)
-              : space_size(text->data + end, text->size - end);
+    if (!delimiter->count)
+      gap = space_size(text->data + end, text->size - end);
+    else if (text->size - end >= delimiter->count &&
+             memcmp(text->data + end, delimiter->as.s, delimiter->count) == 0)
+      gap = delimiter->count;
+    else
+      gap = 0;
     if (gap) break;
     end++;
   }
@@ -258,7 +259,8 @@ static tenon_status_t normalise_run(tenon_call_t *call) {
   for (int64_t i = 0; i < n; i++) {
     tenon_string_t text = texts_of(x)[i];
     if (text.size) memcpy(room, text.data, (size_t)text.size);
-    int64_t compare = exact ? CASE_NONE : action == CASE_NONE ? CASE_LOWER : action;
+    int64_t compare = action == CASE_NONE ? CASE_LOWER : action;
+    if (exact) compare = CASE_NONE;
     int stop = 0;
     if (!exact) change_case(room, text.size, compare);
     stop = is_listed(room, text.size, stopwords, compare, scratch);

@@ -249,10 +249,12 @@ static tenon_status_t unpool_infer(tenon_infer_t *infer) {
   if (known) TENON_TRY(unpooled_shape(infer->host, infer, infer->attrs, x->ndim, from, shape));
   out_like(out, x);
   for (int32_t i = 0; i < x->ndim; i++) {
-    if (infer->inputs[2])
-      out->dims[i] = wish.known ? wish.at[i] : i < 2 ? x->dims[i] : dim_any(infer);
+    if (infer->inputs[2] && wish.known)
+      out->dims[i] = wish.at[i];
+    else if (!infer->inputs[2] && known)
+      out->dims[i] = tenon_extent(shape[i]);
     else
-      out->dims[i] = known ? tenon_extent(shape[i]) : i < 2 ? x->dims[i] : dim_any(infer);
+      out->dims[i] = i < 2 ? x->dims[i] : dim_any(infer);
     if (tenon_is_known(out->dims[i]) && out->dims[i].value < 0)
       return tenon_fail(infer, TENON_INVALID, "axis %d would have extent %" PRId64, i,
                         out->dims[i].value);

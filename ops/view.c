@@ -222,7 +222,8 @@ static tenon_status_t expand_infer(tenon_infer_t *infer) {
   TENON_TRY(ints_read(infer, 1, &shape));
   out->alias = 1;
   out->strided = 1;
-  out->ndim = shape.count < 0 ? -1 : shape.count > x->ndim ? shape.count : x->ndim;
+  out->ndim = shape.count > x->ndim ? shape.count : x->ndim;
+  if (shape.count < 0) out->ndim = -1;
   if (out->ndim > TENON_RANK_MAX)
     return tenon_fail(infer, TENON_INVALID, "the shape has %d extents; a tensor has at most %d",
                       shape.count, TENON_RANK_MAX);
@@ -374,7 +375,8 @@ static tenon_status_t slice_infer(tenon_infer_t *infer) {
   TENON_TRY(axes_mask(infer, axis_of, count, x->ndim, &cut));
   for (int32_t i = 0; i < count; i++) {
     int32_t axis = (int32_t)(axis_of[i] < 0 ? axis_of[i] + x->ndim : axis_of[i]);
-    int64_t step = !infer->inputs[4] ? 1 : steps_known ? step_of[i] : 0;
+    int64_t step = steps_known ? step_of[i] : 0;
+    if (!infer->inputs[4]) step = 1;
     if (steps_known && step == 0)
       return tenon_fail(infer, TENON_INVALID,
                         "the step along axis %d is 0; expected another number", axis);

@@ -284,10 +284,11 @@ int dnn_attributes(dnnl_primitive_attr_t *out, const_dnnl_memory_desc_t added, i
       dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user) == dnnl_success;
   if (good && added)
     good = dnnl_post_ops_append_binary(ops, dnnl_binary_add, added) == dnnl_success;
-  if (good && activation != FINISH_none)
-    good = dnnl_post_ops_append_eltwise(ops, kinds[activation].kind,
-                                        own ? (float)alpha : kinds[activation].alpha,
-                                        own ? (float)beta : kinds[activation].beta) == dnnl_success;
+  if (good && activation != FINISH_none) {
+    float a = own ? (float)alpha : kinds[activation].alpha;
+    float b = own ? (float)beta : kinds[activation].beta;
+    good = dnnl_post_ops_append_eltwise(ops, kinds[activation].kind, a, b) == dnnl_success;
+  }
   good = good && dnnl_primitive_attr_set_post_ops(*out, ops) == dnnl_success;
   if (ops) dnnl_post_ops_destroy(ops);
   if (!good && *out) {

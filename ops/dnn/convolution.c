@@ -166,7 +166,8 @@ static tenon_status_t run_convolution_job(tenon_call_t *call, dnn_cache_t *cache
                  : call->host->allocate(call, (uint64_t)tenon_count(out) * sizeof(float));
   if (want->residual) residual = dnn_to_last(call, cache, want->in[3]);
   if (!x || !to || (want->bias && !bias) || (want->residual && !residual)) return TENON_MEMORY;
-  void *weights = job->weights ? job->weights : plan ? plan->packed : want->w->data;
+  void *weights = plan ? plan->packed : want->w->data;
+  if (job->weights) weights = job->weights;
   if (job->pack) {
     void *packed = call->host->allocate(call, dnnl_memory_desc_get_size(job->md[1]));
     void *both[2] = {weights, packed};
@@ -330,9 +331,8 @@ static tenon_status_t prepare_convolution(tenon_node_t *node, int transposed) {
   want.out[1] = want.filters;
   for (int32_t i = 0; i < rank; i++) {
     int64_t span = (w->shape[2 + i] - 1) * list_at(args.dilations, i, 1) + 1;
-    want.x[2 + i] = tenon_is_known(x->dims[2 + i]) ? x->dims[2 + i].value
-                    : span > USUAL                 ? span
-                                                   : USUAL;
+    want.x[2 + i] = span > USUAL ? span : USUAL;
+    if (tenon_is_known(x->dims[2 + i])) want.x[2 + i] = x->dims[2 + i].value;
   }
   if (transposed) { /* the full result */
     for (int32_t i = 0; i < rank; i++)

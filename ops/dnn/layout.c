@@ -36,7 +36,10 @@ static tenon_status_t reorder_tensor(tenon_call_t *call, dnn_cache_t *cache,
     dnn_last_strides(x->ndim, x->shape, last);
     dnnl_memory_desc_t given = dnn_strided(x->ndim, x->shape, x->strides);
     dnnl_memory_desc_t wanted = dnn_strided(x->ndim, x->shape, last);
-    job = dnn_reorder_create(&key, back ? wanted : given, back ? given : wanted);
+    if (back)
+      job = dnn_reorder_create(&key, wanted, given);
+    else
+      job = dnn_reorder_create(&key, given, wanted);
     if (given) dnnl_memory_desc_destroy(given);
     if (wanted) dnnl_memory_desc_destroy(wanted);
     if (!job)

@@ -106,11 +106,12 @@ static int try_matmul_job(dnn_job_t *job, const want_t *want, const matmul_t *p,
   dnnl_memory_desc_t b = want->plan ? 0 : matrix_md(p, &p->b, p->k, p->n, rank);
   dnnl_memory_desc_t bias =
       with_bias ? dnn_strided(rank, bias_dims + 4 - rank, bias_strides + 4 - rank) : 0;
-  int good =
-      a && c && (b || want->plan) && (bias || !with_bias) &&
-      (want->adds ? adding_attributes(&attributes)
-                  : dnn_attributes(&attributes, 0, fused ? want->finish.activation : FINISH_none,
-                                   want->finish.alpha, want->finish.beta));
+  int64_t activation = fused ? want->finish.activation : FINISH_none;
+  int good = a && c && (b || want->plan) && (bias || !with_bias);
+  if (good && want->adds)
+    good = adding_attributes(&attributes);
+  else if (good)
+    good = dnn_attributes(&attributes, 0, activation, want->finish.alpha, want->finish.beta);
   if (good && want->plan) {
     desc = dnn_weights_describe(&want->plan->weights, job, a, bias, c, attributes);
   } else if (good) {
@@ -186,7 +187,8 @@ static tenon_status_t run_matmul_job(tenon_call_t *call, want_t *want, dnn_job_t
   if (variant & DENSE_B && !plan) t[1] = core_dense(call, t[1], t[1]->dtype);
   if (variant & DENSE_C) t[3] = core_place_dense(call, t[3], t[3]->dtype);
   if (!t[0] || !t[1] || !t[3]) return TENON_MEMORY;
-  void *weights = job->weights ? job->weights : plan ? plan->weights.data : t[1]->data;
+  void *weights = plan ? plan->weights.data : t[1]->data;
+  if (job->weights) weights = job->weights;
   void *data[4] = {t[0]->data, weights, t[3]->data, t[2] ? t[2]->data : 0};
   TENON_TRY(dnn_run(call, job, data));
   if (variant & UNFUSED) {
@@ -209,7 +211,11 @@ static tenon_status_t multiply_by_onednn(tenon_call_t *call, want_t *want) {
   want->plan = plan;
   for (int i = 0; i < 3; i++) {
     int packed = i == 1 && plan;
-    t[i] = packed ? &plan->b : call->inputs[i] ? core_as(call, call->inputs[i], f32) : 0;
+    t[i] = NULL;
+    if (packed)
+      t[i] = &plan->b;
+    else if (call->inputs[i])
+      t[i] = core_as(call, call->inputs[i], f32);
     if (!t[i] && (packed || call->inputs[i])) return TENON_MEMORY;
   }
   t[3] = core_place(call, out, f32);
@@ -243,12 +249,12 @@ static int is_plain(const tenon_call_t *call, int transpose_a) {
   const tenon_tensor_t *a = call->inputs[0];
   const tenon_tensor_t *b = call->inputs[1];
   const tenon_tensor_t *out = call->outputs[0];
-  int64_t inner = a->ndim ? a->shape[a->ndim - (transpose_a && a->ndim > 1 ? 2 : 1)] : 1;
+  int32_t from_end = transpose_a && a->ndim > 1 ? 2 : 1;
+  int64_t inner = a->ndim ? a->shape[a->ndim - from_end] : 1;
   int64_t count = tenon_count(out);
   int64_t columns = b->ndim > 1 ? out->shape[out->ndim - 1] : 1;
-  int64_t rows = b->ndim > 2 ? out->shape[out->ndim - 2]
-                 : columns   ? count / columns
-                             : 0; /* rows of one product */
+  int64_t rows = columns ? count / columns : 0; /* rows of one product */
+  if (b->ndim > 2) rows = out->shape[out->ndim - 2];
   return rows <= 2 || inner == 0 || count <= TINY / inner;
 }
 

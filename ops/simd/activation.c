@@ -22,6 +22,19 @@
   }                                                                                                \
   static inline T slope_##dtype(T x) {                                                             \
     return (T)1.5957691216057308 + (T)0.21406444881780073 * x * x;                                 \
+  }                                                                                                \
+  static inline T unit_##dtype(T x) {                                                              \
+    T most = x > 1 ? (T)1 : x;                                                                     \
+    return x < 0 ? (T)0 : most;                                                                    \
+  }                                                                                                \
+  static inline T hard_swish_gradient_##dtype(T dy, T x) {                                         \
+    T inner = dy * (x * (T)(1 / 3.0) + (T)0.5);                                                    \
+    T above = x >= 3 ? dy : inner;                                                                 \
+    return x <= -3 ? 0 : above;                                                                    \
+  }                                                                                                \
+  static inline T shrunk_##dtype(T x, T lambd, T bias) {                                           \
+    T above = x > lambd ? x - bias : 0;                                                            \
+    return x < -lambd ? x + bias : above;                                                          \
   }
 /* clang-format off */
 FLOATS(HELPERS, 0)
@@ -29,7 +42,9 @@ FLOATS(HELPERS, 0)
 #define REST(x) TN_GENERIC(x, rest_f32, rest_f64)(x)
 #define STEEP(x) TN_GENERIC(x, steep_f32, steep_f64)(x)
 #define SLOPE(x) TN_GENERIC(x, slope_f32, slope_f64)(x)
-#define UNIT(x) ((x) < 0 ? (T)0 : (x) > 1 ? (T)1 : (x))
+#define UNIT(x) TN_GENERIC(x, unit_f32, unit_f64)(x)
+#define HARD_SWISH_GRADIENT(dy, x)                                                                 \
+  TN_GENERIC(x, hard_swish_gradient_f32, hard_swish_gradient_f64)(dy, x)
 
 /* X(operator, attributes, set-up, expression, doc, gradient) */
 #define ACTIVATIONS(X)                                                                             \
@@ -88,8 +103,8 @@ FLOATS(HELPERS, 0)
     DERIVATIVE("softsign"))                                                                        \
   X(mish_backward, MISH_2, "", "", NO_SETUP,                                                       \
     dy * (GATE(x) + x * SIGMOID(x) * REST(x) * (1 + GATE(x))), DERIVATIVE("mish"))                 \
-  X(hard_swish_backward, HARD_SWISH_2, "", "", NO_SETUP,                                           \
-    x <= -3 ? 0 : x >= 3 ? dy : dy * (x * (T)(1 / 3.0) + (T)0.5), DERIVATIVE("hard_swish"))        \
+  X(hard_swish_backward, HARD_SWISH_2, "", "", NO_SETUP, HARD_SWISH_GRADIENT(dy, x),               \
+    DERIVATIVE("hard_swish"))                                                                      \
   X(silu_backward, SILU_2, ", *, float alpha=1.0", ", alpha=alpha", ATTR(alpha, 0),                \
     dy * SIGMOID(alpha * x) * (1 + alpha * x * SIGMOID(-alpha * x)), DERIVATIVE("silu"))           \
   X(elu_backward, BELOW("out"), ", *, float alpha=1.0", ", alpha=alpha", ATTR(alpha, 0),           \
@@ -127,7 +142,7 @@ UNSIGNED(DEFINE_ONE, relu, (NO_SETUP), x)
   const R lambd = (R)loop->attrs[0].as.f;                                                          \
   const R bias = (R)loop->attrs[1].as.f;
 /* clang-format off */
-#define SHRUNK(x) (x) < -lambd ? (x) + bias : (x) > lambd ? (x) - bias : 0
+#define SHRUNK(x) TN_GENERIC(x, shrunk_f32, shrunk_f64)(x, lambd, bias)
 FLOATS(DEFINE_ONE, shrink, (LIMITS(T)), SHRUNK(x))
 SIGNED(DEFINE_ONE, shrink, (LIMITS(double)), tn_int64(SHRUNK((double)x)))
 UNSIGNED(DEFINE_ONE, shrink, (LIMITS(double)), tn_uint64(SHRUNK((double)x)))
@@ -136,8 +151,8 @@ UNSIGNED(DEFINE_ONE, shrink, (LIMITS(double)), tn_uint64(SHRUNK((double)x)))
   FLOATS(X, x < 0 ? slope * x : x)                                                                 \
   X(i32, int32_t, uint32_t, x < 0 ? (T)((uint32_t)slope * (uint32_t)x) : x)                        \
   X(i64, int64_t, uint64_t, x < 0 ? (T)((uint64_t)slope * (uint64_t)x) : x)                        \
-  X(u32, uint32_t, uint32_t, ((void)slope, x))                                                     \
-  X(u64, uint64_t, uint64_t, ((void)slope, x))
+  X(u32, uint32_t, uint32_t, x + 0 * slope)                                                        \
+  X(u64, uint64_t, uint64_t, x + 0 * slope)
 #define DEFINE_PRELU(dtype, T, U, expression)                                                      \
   LOOP2(prelu_##dtype, T, T, x, T, slope, NO_SETUP, expression)
 #define DEFINE_PRELU_BACKWARD(dtype, T, U, name)                                                   \

@@ -5,14 +5,23 @@
  * Invariant: a value that infer states is the value that the loop computes. */
 #include "pointwise.h"
 
+#define SIGN_FUNCTION(dtype, T, U, ...)                                                            \
+  static inline T sign_of_##dtype(T x) {                                                           \
+    T zero = x == 0 ? (T)0 : x;                                                                    \
+    T least = x < 0 ? (T)-1 : zero;                                                                \
+    return x > 0 ? (T)1 : least;                                                                   \
+  }
+FLOATS(SIGN_FUNCTION, 0)
+#define SIGN(x) TN_GENERIC(x, sign_of_f32, sign_of_f64)(x)
+
 /* clang-format off */
 /* X(operator, expression for floats, for signed, for unsigned integers, doc, gradient) */
 #define UNARY(X)                                                                                   \
   X(abs, ABS(x), x < 0 ? (T)(0 - (U)x) : x, x, "The absolute value",                               \
     "x: core::mul(grad, core::sign(x))")                                                           \
   X(neg, -x, 0 - (U)x, 0 - (U)x, "The number with the opposite sign", "x: core::neg(grad)")        \
-  X(sign, x > 0 ? (T)1 : x < 0 ? (T)-1 : x == 0 ? (T)0 : x, (x > 0) - (x < 0), x > 0,              \
-    "1, 0 or -1 by the sign of x; NaN for NaN", "x: none")
+  X(sign, SIGN(x), (x > 0) - (x < 0), x > 0, "1, 0 or -1 by the sign of x; NaN for NaN",           \
+    "x: none")
 /* X(operator, expression for floats, for signed, for unsigned integers, doc, gradient) */
 #define BINARY(X)                                                                                  \
   X(add, a + b, (U)a + (U)b, (U)a + (U)b, "The sum of a and b",                                    \
@@ -49,7 +58,9 @@ BINARY(DEFINE_BINARY)
   static inline T remainder_##dtype(T a, T b, int of_c) {                                          \
     T r = FMOD(a, b);                                                                              \
     if (of_c) return r;                                                                            \
-    return r == 0 ? ABS(r) * (b < 0 ? (T)-1 : (T)1) : (r < 0) != (b < 0) ? r + b : r;              \
+    T zero = b < 0 ? -ABS(r) : ABS(r);                                                             \
+    T moved = (r < 0) != (b < 0) ? r + b : r;                                                      \
+    return r == 0 ? zero : moved;                                                                  \
   }
 #define REMAINDER_SIGNED(dtype, T, W, ...)                                                         \
   static inline T remainder_##dtype(T a, T b, int of_c) {                                          \
@@ -89,6 +100,8 @@ FLOATS(DEFINE_CHOSEN, max_backward, <)
 
 static int is_small(int64_t x) { return x > -INTEGER_LIMIT && x < INTEGER_LIMIT; }
 
+static int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
+
 /* Applies an operation to two numbers. Returns 0 if the result is too large to state. */
 static int compute_integer(uint32_t operation, int of_c, int64_t a, int64_t b, int64_t *out) {
   switch (operation) {
@@ -99,7 +112,7 @@ static int compute_integer(uint32_t operation, int of_c, int64_t a, int64_t b, i
     *out = a - b;
     break;
   case TENON_DIM_MUL:
-    if (a != 0 && (b < 0 ? -b : b) > INTEGER_LIMIT / (a < 0 ? -a : a)) return 0;
+    if (a != 0 && magnitude(b) > INTEGER_LIMIT / magnitude(a)) return 0;
     *out = a * b;
     break;
   case TENON_DIM_DIV:
@@ -148,9 +161,9 @@ static tenon_status_t propagate_values(tenon_infer_t *infer, uint32_t operation)
   count = a->value_count == 1 ? b->value_count : a->value_count;
   for (uint32_t i = 0; i < count; i++) {
     tenon_dim_t *value = &out->values[i];
-    if (!compute_dim(infer, operation, a->values[a->value_count == 1 ? 0 : i],
-                     b->values[b->value_count == 1 ? 0 : i], value))
-      return TENON_OK;
+    tenon_dim_t left = a->values[a->value_count == 1 ? 0 : i];
+    tenon_dim_t right = b->values[b->value_count == 1 ? 0 : i];
+    if (!compute_dim(infer, operation, left, right, value)) return TENON_OK;
     if (dtype == TENON_I32 && tenon_is_known(*value) &&
         (value->value < INT32_MIN || value->value > INT32_MAX))
       return TENON_OK; /* the loop wraps, so no value can be stated */

@@ -6,7 +6,7 @@
 #include "isa.h"
 #include "math.h"
 
-#define UNIT(y) ((y) < 0 ? 0 : (y) > 1 ? 1 : (y))
+#define UNIT(x) NAME(unit)(x)
 
 #define T float
 #define NAME(x) x##_f32

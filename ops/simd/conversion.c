@@ -172,15 +172,19 @@ static tenon_status_t load_text(const job_t *job, int64_t begin, int64_t count, 
   const tenon_string_t *x = (const tenon_string_t *)job->x + begin;
   if (job->to->stored == TEXT) return TENON_OK;
   for (int64_t i = 0; i < count; i++) {
-    int is_number = job->loaded == WHOLE    ? core_integer_of_text(x[i], &block->whole[i])
-                    : job->loaded == SINGLE ? core_single_of_text(x[i], &block->single[i])
-                                            : core_number_of_text(x[i], &block->real[i]);
+    int is_number = 0;
+    if (job->loaded == WHOLE)
+      is_number = core_integer_of_text(x[i], &block->whole[i]);
+    else if (job->loaded == SINGLE)
+      is_number = core_single_of_text(x[i], &block->single[i]);
+    else
+      is_number = core_number_of_text(x[i], &block->real[i]);
+    int shown = (int)(x[i].size < 60 ? x[i].size : 60);
     if (!is_number)
       return tenon_fail(job->call, TENON_INVALID,
                         "element %lld of x is the text \"%.*s\", which is not a number; write it "
                         "like 12, -3.5, 1e-5, INF",
-                        (long long)(begin + i), (int)(x[i].size < 60 ? x[i].size : 60),
-                        x[i].size ? x[i].data : "");
+                        (long long)(begin + i), shown, x[i].size ? x[i].data : "");
   }
   return TENON_OK;
 }
@@ -226,8 +230,11 @@ static tenon_status_t store_text(const job_t *job, int64_t begin, int64_t count,
 
 /* conversions between forms */
 
+static inline int64_t clamped_i32(int64_t x) {
+  int64_t least = x < INT32_MIN ? INT32_MIN : x;
+  return x > INT32_MAX ? INT32_MAX : least;
+}
 #define MAGNITUDE(x) ((x) < 0 ? 0 - (uint64_t)(x) : (uint64_t)(x))
-#define CLAMPED(x) ((x) > INT32_MAX ? INT32_MAX : (x) < INT32_MIN ? INT32_MIN : (x))
 /* clang-format off */
 /* X(form, its member, target form, its member, expression); other pairs need no conversion */
 #define CONVERSIONS(X)                                                                             \
@@ -247,7 +254,7 @@ static tenon_status_t store_text(const job_t *job, int64_t begin, int64_t count,
   X(REAL, real, WHOLE, whole, tn_int64(x))                                                         \
   X(REAL, real, NATURAL, natural, tn_uint64(x))                                                    \
   X(REAL, real, SINGLE, single, (float)x)                                                          \
-  X(REAL, real, WORD, whole, CLAMPED(tn_int64(x)))                                                 \
+  X(REAL, real, WORD, whole, clamped_i32(tn_int64(x)))                                             \
   X(REAL, real, TRUTH, whole, x != 0)                                                              \
   X(REAL, real, ODD, single, f32_odd(x))
 /* clang-format on */

@@ -79,7 +79,8 @@ TN_INLINE uint32_t bf16_encode(float x) {
 
 /* A power of two from 2^-127 on, or NaN (255). */
 TN_INLINE float e8m0_decode(uint32_t code) {
-  return tn_float32(code == 0 ? 0x400000 : code == 255 ? 0x7fc00000 : code << 23);
+  uint32_t bits = code == 255 ? 0x7fc00000 : code << 23;
+  return tn_float32(code == 0 ? 0x400000 : bits);
 }
 enum {
   ROUND_UP,
@@ -93,9 +94,12 @@ TN_INLINE uint32_t e8m0_encode(float x, int saturate, int64_t rounding) {
   uint32_t code = a >> 23;
   uint32_t fraction = a & 0x7fffff;
   fraction = code ? fraction : fraction << 1 & 0x7fffff;
-  code += rounding == ROUND_UP ? fraction != 0 : rounding == ROUND_NEAREST ? fraction >> 22 : 0;
-  code = code > 254 ? (saturate ? 254 : 255) : code;
-  code = a < 0x400000 ? (saturate ? 0 : 255) : code;
+  uint32_t most = saturate ? 254 : 255;
+  uint32_t least = saturate ? 0 : 255;
+  uint32_t nearest = rounding == ROUND_NEAREST ? fraction >> 22 : 0;
+  code += rounding == ROUND_UP ? fraction != 0 : nearest;
+  code = code > 254 ? most : code;
+  code = a < 0x400000 ? least : code;
   return a > 0x7f800000 ? 255 : code;
 }
 

@@ -124,7 +124,8 @@ TN_INLINE float tn_logf(float x) {
   r = f * f * f * p + e * TN_LN2_LOW;
   r = e * TN_LN2_HIGH + (f - (0.5f * f * f - r));
   r = x < INFINITY ? r : x;
-  return x > 0 ? r : x == 0 ? -INFINITY : NAN;
+  p = x == 0 ? -INFINITY : NAN;
+  return x > 0 ? r : p;
 }
 /* log(1 + x) for 0 <= x <= 1, error 1.5 ulp: the logarithm of the rounded 1 + x, plus what the
  * rounding lost. */
@@ -239,7 +240,8 @@ TN_INLINE float tn_power(float x, double y, int whole, int odd) {
   t = 0x1.ec709d0e49716p-1 +
       z * (0x1.2777836ba2a3ep-1 + z * (0x1.a58bd3c525e14p-2 + z * 0x1.5d08f7fe0aec5p-2));
   l += s * (0x1.71547652bf17bp1 + z * t);
-  l = a == 0 ? -INFINITY : a < INFINITY ? l : a;
+  l = a < INFINITY ? l : a;
+  l = a == 0 ? -INFINITY : l;
   t = y * l;
   t = t < -200 ? -200 : t; /* beyond, the result is 0 or infinite as f32; NaN stays */
   t = t > 200 ? 200 : t;
@@ -275,16 +277,21 @@ TN_INLINE float tn_powf(float x, float y) {
 
 /* Rounds towards zero. NaN becomes 0; values out of range become the nearest number in range. */
 TN_INLINE int64_t tn_int64(double x) {
-  return x >= 0x1p63 ? INT64_MAX : x >= -0x1p63 ? (int64_t)x : x < 0 ? INT64_MIN : 0;
+  if (x >= 0x1p63) return INT64_MAX;
+  if (x >= -0x1p63) return (int64_t)x;
+  return x < 0 ? INT64_MIN : 0;
 }
 /* The same, but negative numbers wrap. */
 TN_INLINE uint64_t tn_uint64(double x) {
-  return x >= 0x1p64 ? UINT64_MAX : x >= 0x1p63 ? (uint64_t)x : (uint64_t)tn_int64(x);
+  if (x >= 0x1p64) return UINT64_MAX;
+  return x >= 0x1p63 ? (uint64_t)x : (uint64_t)tn_int64(x);
 }
 /* Like tn_int64, for 32 bits. */
 TN_INLINE int32_t tn_int32(float x) {
-  float y = x >= -0x1p31f ? x : x < 0 ? -0x1p31f : 0;
-  return y >= 0x1p31f ? INT32_MAX : (int32_t)(y >= 0x1p31f ? 0 : y);
+  float below = x < 0 ? -0x1p31f : 0;
+  float y = x >= -0x1p31f ? x : below;
+  float inside = y >= 0x1p31f ? 0 : y;
+  return y >= 0x1p31f ? INT32_MAX : (int32_t)inside;
 }
 
 /* the same names for f32 and f64 */

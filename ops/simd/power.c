@@ -6,7 +6,8 @@
 #include "pointwise.h"
 
 static inline double real_power(double x, double y) {
-  return y == 2 ? x * x : y == 3 ? x * x * x : pow(x, y);
+  if (y == 2) return x * x;
+  return y == 3 ? x * x * x : pow(x, y);
 }
 
 static inline uint64_t whole_power(uint64_t base, uint64_t exponent) {
@@ -18,7 +19,9 @@ static inline uint64_t whole_power(uint64_t base, uint64_t exponent) {
 /* `negative` is the sign of the exponent, `odd` its lowest bit. */
 static inline uint64_t integer_power(int64_t base, uint64_t exponent, int negative) {
   if (!negative) return whole_power((uint64_t)base, exponent);
-  return base == 1 ? 1 : base == -1 ? (exponent & 1 ? UINT64_MAX : 1) : 0;
+  if (base == 1) return 1;
+  if (base != -1) return 0;
+  return exponent & 1 ? UINT64_MAX : 1;
 }
 
 /* clang-format off */
@@ -57,11 +60,10 @@ static tenon_status_t pow_f32_f32(const tenon_loop_t *loop) {
   int differ = 0;
   for (int64_t i = 0; i < count; i++)
     differ |= b[i] != first;
-  return differ        ? power_any(loop)
-         : first == 2  ? power_two(loop)
-         : first == 3  ? power_three(loop)
-         : first == .5 ? power_half(loop)
-                       : power_any(loop);
+  if (differ) return power_any(loop);
+  if (first == 2) return power_two(loop);
+  if (first == 3) return power_three(loop);
+  return first == .5 ? power_half(loop) : power_any(loop);
 }
 
 /* 0 to the power of b has no logarithm, but for b >= 0 it does not change with b either. */

@@ -123,7 +123,8 @@ static void encode_numbers(tenon_dtype_t dtype, void *data, int64_t first, int64
 #define CASE(id)                                                                                   \
   case TENON_##id: {                                                                               \
     const format_t *f = &format_##id;                                                              \
-    uint32_t beyond = saturate ? f->largest : f->infinity != NO_CODE ? f->infinity : f->nan;       \
+    uint32_t endless = f->infinity != NO_CODE ? f->infinity : f->nan;                              \
+    uint32_t beyond = saturate ? f->largest : endless;                                             \
     for (int64_t i = 0; i < n; i++)                                                                \
       bytes[i] = (uint8_t)format_encode(&format_##id, from[i], beyond);                            \
     return;                                                                                        \
@@ -291,7 +292,8 @@ static tenon_status_t lay_out(tenon_call_t *call, rows_t *r) {
   r->inner = extents_product(x->shape, axis + 1, x->ndim);
   r->block = scale->ndim > 1 ? block : 0;
   r->each = r->block ? r->inner > 1 : r->inner == 1;
-  r->width = r->block ? (r->inner > 1 ? r->inner : r->block) : (r->inner > 1 ? r->inner : r->n);
+  r->width = r->block ? r->block : r->n;
+  if (r->inner > 1) r->width = r->inner;
   if (count) r->per_outer = (r->n * r->inner + r->width - 1) / r->width;
   r->rows = outer * r->per_outer;
   return TENON_OK;
@@ -374,7 +376,8 @@ static tenon_status_t dynamic_run(tenon_call_t *call) {
   float scale = (high == low ? 1.0f : high - low) / 255.0f;
   float zero = -low / scale;
   /* NaN, from an infinite range, becomes 0 */
-  zero = tn_rintf(zero > 255 ? 255 : zero > 0 ? zero : 0);
+  zero = zero > 0 ? zero : 0;
+  zero = tn_rintf(zero > 255 ? 255 : zero);
   if (call->outputs[1]) *(float *)call->outputs[1]->data = scale;
   if (call->outputs[2]) *(uint8_t *)call->outputs[2]->data = (uint8_t)zero;
   if (!call->outputs[0]) return TENON_OK;
@@ -448,9 +451,11 @@ static int is_quantised(tenon_dtype_t dtype) {
 static tenon_status_t quantise_infer(tenon_infer_t *infer) {
   const tenon_meta_t *zero = infer->inputs[2];
   const tenon_value_t *wish = &infer->attrs[2];
-  tenon_dtype_t dtype = zero                            ? zero->dtype
-                        : wish->kind != TENON_KIND_NONE ? wish->as.dtype
-                                                        : tenon_dtype(TENON_U8);
+  tenon_dtype_t dtype = tenon_dtype(TENON_U8);
+  if (zero)
+    dtype = zero->dtype;
+  else if (wish->kind != TENON_KIND_NONE)
+    dtype = wish->as.dtype;
   if (tenon_dtype_id(dtype) == TENON_I32 || !is_quantised(dtype))
     return tenon_fail(infer, TENON_INVALID,
                       "output_dtype must be a quantised dtype: an integer of 16 bits or fewer or "

@@ -155,7 +155,8 @@ static word_t finished_word(const plan_t *p, word_t word, int64_t i) {
   double n = (double)p->reduced_count;
   int real = p->kind->folds == f32_folds || p->kind->folds == f64_folds;
   int natural = p->kind->folds == u64_folds;
-  double value = real ? word.f : natural ? (double)word.u : (double)word.i;
+  double value = natural ? (double)word.u : (double)word.i;
+  if (real) value = word.f;
   switch (p->how) {
   case MEAN:
     if (!real && p->reduced_count == 0) return word;
@@ -248,7 +249,10 @@ static void fold_rows(const plan_t *p, word_t *acc, int64_t base, int64_t n, int
     for (int64_t r = 0; by_load && r < rows; r++)
       (void)load_numbers(p, (char *)buffer + r * n * p->kind->wide, x + r * stride * p->element, n,
                          shift, 1);
-    p->fold->rows(acc, by_load ? (const void *)buffer : x, rows, by_load ? n : stride, n);
+    if (by_load)
+      p->fold->rows(acc, buffer, rows, n, n);
+    else
+      p->fold->rows(acc, x, rows, stride, n);
     row += rows;
   }
 }
@@ -388,8 +392,10 @@ static tenon_status_t reduce_infer(tenon_infer_t *infer) {
   if (axes.count > x->ndim)
     return tenon_fail(infer, TENON_INVALID, "axes lists %d axes, but x has only %d",
                       (int)axes.count, (int)x->ndim);
-  if (!known)
-    return out_unknown(infer, out, keepdims ? x->ndim : axes.count > 0 ? x->ndim - axes.count : -1);
+  if (!known) {
+    int32_t rank = axes.count > 0 ? x->ndim - axes.count : -1;
+    return out_unknown(infer, out, keepdims ? x->ndim : rank);
+  }
   if (!mask && !infer->attrs[1].as.i) mask = axes_all(x->ndim);
   out->ndim = 0;
   for (int32_t i = 0; i < x->ndim; i++) {

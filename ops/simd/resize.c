@@ -61,7 +61,8 @@ static tenon_status_t resize_infer(tenon_infer_t *infer) {
     int same = r.scales && count_of(r.scales) == count &&
                number_get(r.scales->dtype, r.scales->data, i) == 1.0 &&
                infer->attrs[RESIZE_COORDINATES].as.i != TF_CROP_AND_RESIZE;
-    if (!same) out->dims[at < 0 ? at + x->ndim : at] = stated ? sizes.at[i] : dim_any(infer);
+    if (at < 0) at += x->ndim;
+    if (!same) out->dims[at] = stated ? sizes.at[i] : dim_any(infer);
   }
   return TENON_OK;
 }
@@ -152,7 +153,8 @@ typedef struct pass_t {
       double v = (double)x[i];                                                                     \
       if (!real) {                                                                                 \
         v = v != v ? 0 : nearbyint(v);                                                             \
-        v = v < least ? least : v > most ? most : v;                                               \
+        v = v < least ? least : v;                                                                 \
+        v = v > most ? most : v;                                                                   \
       }                                                                                            \
       number_set(t->dtype, t->data, i, v);                                                         \
     }                                                                                              \

@@ -169,7 +169,8 @@ FLOATS(DEFINE_CLIP_BACKWARD, 0)
       const T x = xs[i];                                                                           \
       const T low = min ? min[i] : x;                                                              \
       const T high = max ? max[i] : GREATEST(x, low);                                              \
-      const T *of = GREATEST(x, low) > high ? dmax : x < low ? dmin : dx;                          \
+      const T *from = x < low ? dmin : dx;                                                         \
+      const T *of = GREATEST(x, low) > high ? dmax : from;                                         \
       out[i] = of ? of[i] : 0;                                                                     \
     }                                                                                              \
     return TENON_OK;                                                                               \

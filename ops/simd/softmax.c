@@ -232,9 +232,9 @@ static tenon_status_t run_softmax(tenon_call_t *call, int backward, const slab_f
   int64_t count = tenon_count(x);
   int64_t outer = 1;
   int32_t axis = 0;
-  plan_t p = {
-      NULL,        backward ? call->inputs[0] : NULL, x, call->outputs[0], 1, 1, 1, real ? 8 : 4,
-      {NULL, NULL}};
+  plan_t p = {.x = x, .out = call->outputs[0], .n = 1, .inner = 1, .blocks = 1};
+  p.g = backward ? call->inputs[0] : NULL;
+  p.size = real ? 8 : 4;
   if (count == 0) return TENON_OK;
   if (x->ndim) {
     TENON_TRY(axis_wrap(call, call->attrs[0].as.i, x->ndim, &axis));

@@ -29,7 +29,9 @@ FUNCTION float odd_of_integer(int64_t x) {
 FUNCTION int64_t integer_of_float(float x, int32_t to) { /* rounds towards zero; NaN becomes 0 */
   float limit = to == C_I64 || to == C_U32 ? 9223372036854775808.0f : 2147483648.0f;
   int64_t most = to == C_I64 || to == C_U32 ? 9223372036854775807 : 2147483647;
-  return x >= limit ? most : x >= -limit ? (int64_t)x : x < 0 ? -most - 1 : 0;
+  if (x >= limit) return most;
+  if (x >= -limit) return (int64_t)x;
+  return x < 0 ? -most - 1 : 0;
 }
 TENON_SOURCE_5(cast_any, IN, uint8_t, x, OUT, uint8_t, out, VALUE, tenon_walk_t, walk, VALUE,
                int32_t, from, VALUE, int32_t, to) {

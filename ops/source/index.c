@@ -94,7 +94,7 @@ static tenon_status_t kernel_of(tenon_call_t *call, const tenon_tensor_t *t, int
                                 int64_t reduction, uint32_t *out_kernel) {
   uint32_t bits = (uint32_t)(t->dtype.bits * t->dtype.lanes);
   uint32_t id = tenon_dtype_id(t->dtype);
-  uint32_t size = bits == 8 ? 0 : bits == 16 ? 1 : bits == 32 ? 2 : 3;
+  uint32_t size = size_log2(bits);
   if (reduction == ADD && id == TENON_F32) {
     *out_kernel = K_add_f32_32;
     return TENON_OK;
@@ -128,10 +128,13 @@ static tenon_status_t enqueue_index_kernel(tenon_call_t *call, job_t *job, int i
     return DECLINE(call, "the source kernel supports at most eight axes that do not merge");
   for (int k = 0; k < 3; k++)
     walk.first[k] = below(given[k]);
-  const tenon_kernel_argument_t arguments[] = {
-      tenon_in(job->indices), is_gather ? tenon_out(job->flow) : tenon_in(job->flow),
-      is_gather ? tenon_in(job->target) : tenon_inout(job->target), TENON_VALUE(walk),
-      TENON_VALUE(job->tuple)};
+  tenon_kernel_argument_t arguments[] = {tenon_in(job->indices), tenon_in(job->flow),
+                                         tenon_inout(job->target), TENON_VALUE(walk),
+                                         TENON_VALUE(job->tuple)};
+  if (is_gather) {
+    arguments[1] = tenon_out(job->flow);
+    arguments[2] = tenon_in(job->target);
+  }
   return tenon_each(call, &core_source_index_code, kernel + (job->indices->dtype.bits == 64),
                     walk.count, arguments, 5);
 }
@@ -155,9 +158,9 @@ static tenon_status_t by_tuples(tenon_call_t *call, const tenon_tensor_t *flow,
   for (int32_t i = 0; i < flow->ndim; i++) {
     job.strides[0][i] = i < lead ? indices->strides[i] : 0;
     job.strides[1][i] = flow->strides[i];
-    job.strides[2][i] = i < batch  ? target->strides[i]
-                        : i < lead ? 0
-                                   : target->strides[batch + depth + i - lead];
+    job.strides[2][i] = 0;
+    if (i < batch) job.strides[2][i] = target->strides[i];
+    if (i >= batch && i >= lead) job.strides[2][i] = target->strides[batch + depth + i - lead];
   }
   return enqueue_index_kernel(call, &job, is_gather, reduction);
 }

@@ -5,6 +5,14 @@
 #include "launch.h"
 #endif
 
+#define DEFINE_QUOTIENT(d, T, U)                                                                   \
+  FUNCTION T d##_quotient(T a, T b) {                                                              \
+    if (b == 0) return 0;                                                                          \
+    return b == -1 ? (T)(0 - (U)a) : a / b;                                                        \
+  }
+DEFINE_QUOTIENT(i32, int32_t, uint32_t)
+DEFINE_QUOTIENT(i64, int64_t, uint64_t)
+
 /* clang-format off */
 /* X(operator, expression); T is the type, U the unsigned type of the same width, in which nothing
  * overflows */
@@ -18,7 +26,7 @@
   X(add, d, T, (T)((U)a + (U)b))                                                                   \
   X(sub, d, T, (T)((U)a - (U)b))                                                                   \
   X(mul, d, T, (T)((U)a * (U)b))                                                                   \
-  X(div, d, T, b == 0 ? 0 : b == -1 ? (T)(0 - (U)a) : a / b)                                       \
+  X(div, d, T, d##_quotient(a, b))                                                                 \
   X(min, d, T, a < b ? a : b)                                                                      \
   X(max, d, T, a > b ? a : b)                                                                      \
   X(bitwise_and, d, T, a & b)                                                                      \

@@ -10,6 +10,14 @@ enum { GROUP_ITEMS = 64 };
 
 #define DECLINE(call, ...) tenon_fail(call, TENON_UNIMPLEMENTED, __VA_ARGS__)
 
+/* log2 of the bytes of an element of 8, 16, 32 or 64 bits. */
+static inline uint32_t size_log2(uint32_t bits) {
+  uint32_t n = 0;
+  while (n < 3 && 8u << n < bits)
+    n++;
+  return n;
+}
+
 /* A walk over the last of the tensors; the others broadcast to it. */
 static inline tenon_status_t walk_set(tenon_call_t *call, const tenon_tensor_t *const *tensors,
                                       uint32_t count, tenon_walk_t *out) {

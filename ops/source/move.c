@@ -105,7 +105,8 @@ FUNCTION int64_t pad_source(int64_t i, int64_t n, int64_t mode) { /* -1: the val
     TENON_EACH(i, walk.count) {                                                                    \
       tenon_walk(&walk, i, at);                                                                    \
       uint##n##_t found = x[at[0]];                                                                \
-      out[at[1]] = (upper ? at[3] >= at[2] + k : at[3] <= at[2] + k) ? found : 0;                  \
+      const int keeps = upper ? at[3] >= at[2] + k : at[3] <= at[2] + k;                           \
+      out[at[1]] = keeps ? found : 0;                                                              \
     }                                                                                              \
   }
 SIZES(DEFINE_COPY)
@@ -131,7 +132,7 @@ static tenon_status_t of_size(tenon_call_t *call, const tenon_tensor_t *t, uint3
   uint32_t bits = (uint32_t)(t->dtype.bits * t->dtype.lanes);
   if (bits != 8 && bits != 16 && bits != 32 && bits != 64)
     return DECLINE(call, "the source kernel moves elements of 1, 2, 4 or 8 bytes");
-  *out_kernel = kernel_8 + PER_SIZE * (bits == 8 ? 0u : bits == 16 ? 1u : bits == 32 ? 2u : 3u);
+  *out_kernel = kernel_8 + PER_SIZE * size_log2(bits);
   return TENON_OK;
 }
 
@@ -231,8 +232,10 @@ static tenon_status_t blocks_move(tenon_call_t *call, const tenon_tensor_t *deep
   move_t move;
   move_begin(&move, call->outputs[0], call->inputs[0]);
   for (int i = 0; i < 6; i++)
-    move_axis(&move, extent[i], to_depth ? wide_strides[i] : deep_strides[i],
-              to_depth ? deep_strides[i] : wide_strides[i]);
+    if (to_depth)
+      move_axis(&move, extent[i], wide_strides[i], deep_strides[i]);
+    else
+      move_axis(&move, extent[i], deep_strides[i], wide_strides[i]);
   return run_move(call, &move);
 }
 static tenon_status_t to_space_run(tenon_call_t *call) {
@@ -268,7 +271,8 @@ static tenon_status_t pad_run(tenon_call_t *call) {
   for (int64_t i = 0; i < named; i++) {
     int64_t axis = axes ? tensor_int(axes, i) : i;
     int64_t at = tensor_int(pads, i);
-    p.before[axis < 0 ? axis + x->ndim : axis] =
+    if (axis < 0) axis += x->ndim;
+    p.before[axis] =
         at < TENON_DIM_LEAST ? TENON_DIM_LEAST : at; /* the same limit as in ints_read */
   }
   const tenon_kernel_argument_t arguments[] = {tenon_in(x), tenon_in(value ? value : x),
@@ -292,9 +296,7 @@ static tenon_status_t trilu_run(tenon_call_t *call) {
   rows[x->ndim - 2] = columns[x->ndim - 1] = 1;
   row.strides = rows;
   column.strides = columns;
-  k = k > INT64_MAX / 4    ? INT64_MAX / 4
-      : k < -INT64_MAX / 4 ? -INT64_MAX / 4
-                           : k; /* so that sums do not overflow */
+  k = int_clamp(k, -INT64_MAX / 4, INT64_MAX / 4); /* so that sums do not overflow */
   TENON_TRY(of_size(call, x, K_trilu_8, &kernel));
   if (!tenon_walk_of(&walk, x->ndim, x->shape, tensors, 4))
     return DECLINE(call, "the source kernel supports at most eight axes that do not merge");
@@ -353,7 +355,8 @@ static tenon_status_t gather_run(tenon_call_t *call) {
   axis += axis < 0 ? x->ndim : 0;
   for (int32_t i = 0; i < out->ndim; i++) {
     int is_index = i >= axis && i < axis + indices->ndim;
-    x_strides[i] = is_index ? 0 : x->strides[i < axis ? i : i - indices->ndim + 1];
+    int64_t own = i < axis ? i : i - indices->ndim + 1;
+    x_strides[i] = is_index ? 0 : x->strides[own];
     index_strides[i] = is_index ? indices->strides[i - axis] : 0;
   }
   return look_up(call, x_strides, index_strides, axis);

@@ -16,14 +16,26 @@ FUNCTION float gate(float x) {
   float n = e * (e + 2);
   return x > 20 ? 1 : n / (n + 2);
 }
-FUNCTION float unit(float x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
+FUNCTION float unit(float x) {
+  if (x < 0) return 0;
+  return x > 1 ? 1 : x;
+}
+FUNCTION float sign_of(float x) {
+  if (x > 0) return 1;
+  if (x < 0) return -1;
+  return x == 0 ? 0 : x;
+}
+FUNCTION float shrunk(float x, float lambd, float bias) {
+  if (x < -lambd) return x + bias;
+  return x > lambd ? x - bias : 0;
+}
 
 /* clang-format off */
 /* X(operator, expression of x): no attributes */
 #define PLAIN(X)                                                                                   \
   X(abs, fabs(x))                                                                                  \
   X(neg, -x)                                                                                       \
-  X(sign, x > 0 ? 1.0f : x < 0 ? -1.0f : x == 0 ? 0.0f : x)                                        \
+  X(sign, sign_of(x))                                                                              \
   X(exp, exp(x))                                                                                   \
   X(log, log(x))                                                                                   \
   X(sqrt, sqrt(x))                                                                                 \
@@ -61,7 +73,7 @@ FUNCTION float unit(float x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
 #define OF_BOTH(X)                                                                                 \
   X(selu, beta * (x > 0 ? x : alpha * expm1(x)))                                                   \
   X(hard_sigmoid, unit(alpha * x + beta))                                                          \
-  X(shrink, x < -alpha ? x + beta : x > alpha ? x - beta : 0)
+  X(shrink, shrunk(x, alpha, beta))
 /* X(operator, expression of a and b) */
 #define BINARY(X)                                                                                  \
   X(add, a + b)                                                                                    \
@@ -112,7 +124,8 @@ TENON_POINTWISE_3(f32_is_inf, uint8_t, IN, float, x, VALUE, int32_t, negative, V
 TENON_POINTWISE_3(f32_mod, float, IN, float, a, IN, float, b, VALUE, int32_t, of_c) {
   float r = fmod(a, b);
   if (of_c) return r;
-  return r == 0 ? fabs(r) * (b < 0 ? -1.0f : 1.0f) : (r < 0) != (b < 0) ? r + b : r;
+  if (r == 0) return b < 0 ? -fabs(r) : fabs(r);
+  return (r < 0) != (b < 0) ? r + b : r;
 }
 /* min(max(x, low), high), NaN if an operand is NaN */
 TENON_SOURCE_7(f32_clip, IN, float, x, IN, float, low, IN, float, high, OUT, float, out, VALUE,

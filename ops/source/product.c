@@ -50,7 +50,10 @@
   } while (0)
 
 /* Activations, numbered as in ../finish.h. */
-FUNCTION float unit(float x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
+FUNCTION float unit(float x) {
+  if (x < 0) return 0;
+  return x > 1 ? 1 : x;
+}
 FUNCTION float sigmoid(float x) {
   float e = exp(-fabs(x));
   return (x < 0 ? e : 1) / (1 + e);
@@ -60,7 +63,8 @@ FUNCTION float activate(float x, int32_t activation, float alpha, float beta) {
   case 1:
     return x < 0 ? 0 : x;
   case 2:
-    return x < alpha ? alpha : x > beta ? beta : x;
+    if (x < alpha) return alpha;
+    return x > beta ? beta : x;
   case 3:
     return x < 0 ? alpha * x : x;
   case 4:

@@ -28,7 +28,16 @@ typedef struct grid_t {
 } grid_t;
 
 FUNCTION int64_t floor_of(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); } /* b > 0 */
-FUNCTION int64_t inside(int64_t at, int64_t in) { return at < 0 ? 0 : at >= in ? in - 1 : at; }
+FUNCTION int64_t inside(int64_t at, int64_t in) {
+  if (at < 0) return 0;
+  return at >= in ? in - 1 : at;
+}
+/* Does a position with the fractional part part / (2 * over) round up? */
+FUNCTION int64_t rounds_up(int64_t part, int64_t over, int32_t rounding) {
+  if (part <= 0) return 0;
+  if (rounding == 0) return part > over;
+  return rounding == 1 ? part >= over : rounding == 3;
+}
 
 TENON_SOURCE_3(resize_nearest, IN, float, x, OUT, float, y, VALUE, grid_t, g) {
   TENON_EACH(e, g.count) {
@@ -40,9 +49,7 @@ TENON_SOURCE_3(resize_nearest, IN, float, x, OUT, float, y, VALUE, grid_t, g) {
       int64_t n = i * g.times[a] + g.plus[a];
       int64_t below = floor_of(n, g.over[a]);
       int64_t part = 2 * (n - below * g.over[a]); /* numerator of a fraction over 2 over[a] */
-      int64_t up = part > 0 && (g.rounding == 0   ? part > g.over[a]
-                                : g.rounding == 1 ? part >= g.over[a]
-                                                  : g.rounding == 3);
+      int64_t up = rounds_up(part, g.over[a], g.rounding);
       from += inside(below + up, g.in[a]) * g.x_stride[a];
       to += i * g.y_stride[a];
       rest /= g.out[a];

@@ -250,7 +250,9 @@ static tenon_status_t from_axis_on(tenon_call_t *call, const tenon_tensor_t *bia
   if (!tenon_walk_of(&rows, axis, x->shape, by_row, 4) ||
       !tenon_walk_of(&row, x->ndim - axis, x->shape + axis, in_row, 4))
     return DECLINE(call, "the source kernel supports at most eight axes that do not merge");
-  flags |= N_STATISTICS | (scale ? N_SCALE : 0) | (bias ? N_BIAS : 0);
+  flags |= N_STATISTICS;
+  if (scale) flags |= N_SCALE;
+  if (bias) flags |= N_BIAS;
   for (int i = 0; i < 2; i++)
     if (!given[i]) rows.first[2 + i] = -1;
   const tenon_kernel_argument_t arguments[] = {tenon_in(x),
@@ -314,7 +316,9 @@ static tenon_status_t by_groups(tenon_call_t *call, int64_t groups, double given
   }
   tenon_walk_t rows, row;
   float epsilon = (float)given_epsilon;
-  int32_t flags = N_CENTRED | (scale ? N_SCALE : 0) | (bias ? N_BIAS : 0);
+  int32_t flags = N_CENTRED;
+  if (scale) flags |= N_SCALE;
+  if (bias) flags |= N_BIAS;
   if (!tenon_walk_of(&rows, 2, outer_shape, by_row, 4) ||
       !tenon_walk_of(&row, rank, inner_shape, in_row, 4))
     return DECLINE(call, "the source kernel supports at most eight axes that do not merge");

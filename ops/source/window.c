@@ -120,14 +120,20 @@ FUNCTION float counted(const pool_t *p, const spot_t *s) {
            place_at(s.o, p.out_space)] = result;                                                   \
     }                                                                                              \
   }
-#define POWER_OF(x) (p.power == 2 ? (x) * (x) : p.power == 1 ? fabs(x) : pow(fabs(x), p.power))
+FUNCTION float power_of(float x, float power) {
+  if (power == 2) return x * x;
+  return power == 1 ? fabs(x) : pow(fabs(x), power);
+}
 #define NUMBER_OF(at)                                                                              \
   (p.flags & COLUMN_MAJOR ? at[0] + p.in[0] * (at[1] + p.in[1] * at[2])                            \
                           : (at[0] * p.in[1] + at[1]) * p.in[2] + at[2])
 #define TAKE_GREATER                                                                               \
-  if (x > top || x != x || best < 0) top = x, best = NUMBER_OF(at)
+  if (x > top || x != x || best < 0) {                                                             \
+    top = x;                                                                                       \
+    best = NUMBER_OF(at);                                                                          \
+  }
 DEFINE_POOL(average_pool, sum += x, sum / counted(&p, &s))
-DEFINE_POOL(lp_pool, sum += POWER_OF(x), p.power == 2 ? sqrt(sum) : pow(sum, 1 / p.power))
+DEFINE_POOL(lp_pool, sum += power_of(x, p.power), p.power == 2 ? sqrt(sum) : pow(sum, 1 / p.power))
 DEFINE_POOL(max_pool, TAKE_GREATER, top)
 
 /* The walk's third tensor gives the channel, which selects one number of each parameter. */
@@ -203,8 +209,8 @@ static tenon_status_t lp_pool_run(tenon_call_t *call) {
   return enqueue_pool(call, K_lp_pool, 0, call->attrs[POOL_MORE].as.f);
 }
 static tenon_status_t max_pool_run(tenon_call_t *call) {
-  int32_t flags =
-      (call->outputs[1] ? HAS_INDICES : 0) | (call->attrs[POOL_MORE].as.i ? COLUMN_MAJOR : 0);
+  int32_t flags = call->outputs[1] ? HAS_INDICES : 0;
+  if (call->attrs[POOL_MORE].as.i) flags |= COLUMN_MAJOR;
   return enqueue_pool(call, K_max_pool, flags, 0);
 }
 
