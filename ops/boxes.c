@@ -5,7 +5,7 @@
 #include "composite.h"
 #include "copy.h"
 #include "dense.h"
-#include "order.h"
+#include "sort_keys.h"
 #include <math.h>
 #include <tenon/check.h>
 

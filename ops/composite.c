@@ -1,7 +1,7 @@
 /* Calls of other operators from inside an operator; see composite.h. */
 #include "composite.h"
 #include "axes.h"
-#include "number.h"
+#include "dtype_scalar.h"
 #include <string.h>
 
 tenon_status_t core_invoke(tenon_call_t *call, int use, const tenon_value_t *attrs,

@@ -4,7 +4,7 @@
  * Invariant: a result with up to three spatial axes is channels-last in memory, whatever the
  * strides of the input. */
 #include "axes.h"
-#include "convolution.h"
+#include "conv_im2col.h"
 #include "dense.h"
 #include <tenon/check.h>
 

@@ -4,7 +4,7 @@
  * Invariant: paddings are made explicit first, so that all extents match the forward call. */
 #include "axes.h"
 #include "composite.h"
-#include "convolution.h"
+#include "conv_im2col.h"
 #include <tenon/check.h>
 
 enum {

@@ -3,7 +3,7 @@
  * by panel, so no other copy is stored. conv_backward and conv_transpose_backward call it.
  * Invariant: sums run over images, then over pixels. */
 #include "axes.h"
-#include "convolution.h"
+#include "conv_im2col.h"
 #include "dense.h"
 #include <tenon/check.h>
 

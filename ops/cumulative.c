@@ -4,8 +4,8 @@
  * Invariant: a part owns whole columns. */
 #include "axes.h"
 #include "copy.h"
-#include "forward.h"
-#include "number.h"
+#include "dtype_scalar.h"
+#include "forward_infer.h"
 
 enum { COLUMNS = 128 };
 

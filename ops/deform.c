@@ -3,9 +3,9 @@
  * linear interpolation.
  * Invariant: elements outside x are zero, for each corner of a sample separately. */
 #include "axes.h"
-#include "convolution.h"
+#include "conv_im2col.h"
 #include "dense.h"
-#include "finish.h"
+#include "epilogue.h"
 #include "gemm.h"
 #include "window.h"
 #include <math.h>

@@ -5,9 +5,9 @@
  * offsets and masks. */
 #include "axes.h"
 #include "composite.h"
-#include "convolution.h"
+#include "conv_im2col.h"
 #include "dense.h"
-#include "number.h"
+#include "dtype_scalar.h"
 #include "window.h"
 #include <math.h>
 #include <string.h>

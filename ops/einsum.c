@@ -232,6 +232,18 @@ static void pair_place(const void *context, int64_t index, product_t *product) {
   product->c = pair->c + index * pair->c_batch * pair->size;
 }
 
+/* Sets a side to a tensor whose axes are the labels of three groups. */
+static void side_set(side_t *side, const tenon_tensor_t *t, const groups_t *const groups[3],
+                     uint64_t labels) {
+  int32_t axis = 0;
+  memset(side->strides, 0, sizeof side->strides);
+  side->labels = labels;
+  side->data = (char *)t->data;
+  for (int g = 0; g < 3; g++)
+    for (int32_t i = 0; i < groups[g]->count; i++)
+      side->strides[groups[g]->labels[i]] = t->strides[axis++];
+}
+
 /* Replaces a by the product of a and b, summed over the labels that are not in `keep`. a_of and
  * b_of are the tensors that own the memory. */
 static tenon_status_t contract_pair(tenon_call_t *call, tenon_dtype_t dtype, side_t *a, side_t *b,
@@ -285,14 +297,8 @@ static tenon_status_t contract_pair(tenon_call_t *call, tenon_dtype_t dtype, sid
                          .context = &pair,
                          .fast = 1};
   TENON_TRY(core_products(call, &products));
-  memset(a->strides, 0, sizeof a->strides);
-  a->labels = all & keep;
-  a->data = (char *)c->data;
+  side_set(a, c, c_groups, all & keep);
   *a_of = c;
-  rank = 0;
-  for (int g = 0; g < 3; g++)
-    for (int32_t i = 0; i < c_groups[g]->count; i++)
-      a->strides[c_groups[g]->labels[i]] = c->strides[rank++];
   return TENON_OK;
 }
 

@@ -4,7 +4,7 @@
  * Invariant: values stated by infer are the values that the kernel writes. */
 #include "axes.h"
 #include "copy.h"
-#include "number.h"
+#include "dtype_scalar.h"
 #include <math.h>
 #include <tenon/check.h>
 
@@ -241,9 +241,8 @@ static tenon_status_t trilu_part(tenon_call_t *call, void *argument, int64_t beg
   int64_t columns = x->shape[x->ndim - 1];
   int upper = call->attrs[0].as.i != 0;
   for (int64_t row = begin; row < end; row++) {
-    int64_t cut =
-        /* the upper part begins at column i + k, the lower part ends there */
-        row % rows + k + !upper;
+    /* The upper part begins at column i + k, the lower part ends there. */
+    int64_t cut = row % rows + k + !upper;
     cut = int_clamp(cut, 0, columns);
     const char *from = (const char *)x->data + row * columns * size;
     char *to = (char *)out->data + row * columns * size;

@@ -25,9 +25,8 @@ struct operand_t {
   int64_t element;
   operand_pack_fn pack; /* NULL: the strides describe the operand */
   const void *context;  /* for pack */
-  int64_t
-      /* For pack: added to the numbers of the vectors that are requested. */
-      first;
+  /* For pack: added to the numbers of the vectors that are requested. */
+  int64_t first;
 };
 
 typedef struct

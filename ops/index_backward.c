@@ -5,7 +5,7 @@
  * whole gradient. */
 #include "axes.h"
 #include "composite.h"
-#include "forward.h"
+#include "forward_infer.h"
 #include <tenon/check.h>
 
 enum {

@@ -3,7 +3,7 @@
  * kernels of matmul and conv; the qlinear forms are then scaled and rounded.
  * Invariant: sums wrap at 32 bits, as ONNX allows, and are exact otherwise. */
 #include "axes.h"
-#include "convolution.h"
+#include "conv_im2col.h"
 #include "dense.h"
 #include "matmul.h"
 #include "simd/math.h"

@@ -1,7 +1,7 @@
 /* Tables for resize; see interpolation.h. */
 #include "interpolation.h"
 #include "axes.h"
-#include "number.h"
+#include "dtype_scalar.h"
 #include <math.h>
 
 tenon_status_t core_resize_axes(const resize_t *r, axis_t *axes) {

@@ -5,7 +5,7 @@
  * tensors. */
 #include "axes.h"
 #include "composite.h"
-#include "convolution.h"
+#include "conv_im2col.h"
 #include "dense.h"
 #include "simd/math.h"
 #include <tenon/check.h>
@@ -351,7 +351,8 @@ typedef struct causal_t {
     }                                                                                              \
     for (int64_t i = 0; i < before; i++) {                                                         \
       int64_t at = length + i; /* position in past and x, concatenated */                          \
-      state[i] = at >= before ? x[at - before] : past ? past[at] : 0;                              \
+      T earlier = past && at < before ? past[at] : 0;                                              \
+      state[i] = at >= before ? x[at - before] : earlier;                                          \
     }                                                                                              \
     if (c->silu)                                                                                   \
       for (int64_t t = 0; t < length; t++)                                                         \

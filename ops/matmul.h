@@ -5,7 +5,7 @@
 #ifndef TENON_OPS_MATMUL_H
 #define TENON_OPS_MATMUL_H
 
-#include "finish.h"
+#include "epilogue.h"
 #include <tenon/op.h>
 
 typedef struct matrix_t {

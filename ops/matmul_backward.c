@@ -2,7 +2,7 @@
  * themselves. The gradient formulas in matmul.c call them.
  * Invariant: a vector is first made a matrix, so that the code handles matrices only. */
 #include "composite.h"
-#include "finish.h"
+#include "epilogue.h"
 #include "matmul.h"
 #include <tenon/check.h>
 

@@ -7,7 +7,7 @@
 #include "axes.h"
 #include "composite.h"
 #include "copy.h"
-#include "forward.h"
+#include "forward_infer.h"
 #include <string.h>
 #include <tenon/check.h>
 

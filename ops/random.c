@@ -4,7 +4,7 @@
  * Invariant: a result depends only on seed, offset and its position, not on how the work was split
  * or fused. */
 #include "axes.h"
-#include "number.h"
+#include "dtype_scalar.h"
 #include <math.h>
 
 /* draws */
@@ -60,14 +60,19 @@ static void stream_of_call(const tenon_call_t *call, uint64_t *out_seed, uint64_
 
 /* dropout and bernoulli: element i uses number i */
 
+/* Draws the numbers of a run's elements from `at` on, CHUNK at most. Returns how many. */
+static int64_t draw_part(const tenon_loop_t *loop, int64_t at, uint32_t *numbers) {
+  int64_t count = loop->count - at < CHUNK ? loop->count - at : CHUNK;
+  if (count > 0)
+    draw_numbers(loop->seed, loop->offset + loop->first + (uint64_t)at, count, numbers);
+  return count;
+}
+
 /* Loops over the elements of a run; NUMBER is the number of element i. */
 #define EACH_DRAW(loop)                                                                            \
   uint32_t numbers[CHUNK];                                                                         \
-  for (int64_t at = 0, part; at < (loop)->count; at += part)                                       \
-    if (part = (loop)->count - at < CHUNK ? (loop)->count - at : CHUNK,                            \
-        draw_numbers((loop)->seed, (loop)->offset + (loop)->first + (uint64_t)at, part, numbers),  \
-        1)                                                                                         \
-      for (int64_t i = at; i < at + part; i++)
+  for (int64_t at = 0, part; (part = draw_part(loop, at, numbers)) > 0; at += part)                \
+    for (int64_t i = at; i < at + part; i++)
 #define NUMBER numbers[i - at]
 
 static tenon_status_t draws_one_each(tenon_infer_t *infer) {
@@ -209,12 +214,19 @@ static void store_number(const fill_t *fill, int64_t i, double value) {
     number_set(fill->out->dtype, fill->out->data, element_offset(fill, i), value);
 }
 
+/* Draws the fractions of the chunk at `at`, an even number of them. Returns 0 at the end. */
+static int64_t draw_chunk(const fill_t *fill, int64_t at, int64_t end, uint64_t *bits) {
+  if (at >= fill->count || at >= end * CHUNK) return 0;
+  int64_t left = fill->count - at;
+  int64_t n = left < CHUNK ? (left + 1) / 2 * 2 : CHUNK;
+  draw_fractions(fill, at, n, bits);
+  return n;
+}
+
 /* Loops over chunks of n elements from `at` on; `bits` holds their random bits. */
 #define EACH_CHUNK(fill)                                                                           \
   uint64_t bits[CHUNK];                                                                            \
-  for (int64_t at = begin * CHUNK, n; at < (fill)->count && at < end * CHUNK; at += CHUNK)         \
-    if (n = (fill)->count - at < CHUNK ? ((fill)->count - at + 1) / 2 * 2 : CHUNK,                 \
-        draw_fractions(fill, at, n, bits), 1)
+  for (int64_t at = begin * CHUNK, n; (n = draw_chunk(fill, at, end, bits)) > 0; at += CHUNK)
 
 static tenon_status_t uniform_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const fill_t *fill = (const fill_t *)argument;

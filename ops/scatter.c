@@ -4,8 +4,8 @@
  * Invariant: nothing is written before its index is checked. */
 #include "axes.h"
 #include "copy.h"
-#include "forward.h"
-#include "number.h"
+#include "dtype_scalar.h"
+#include "forward_infer.h"
 #include <tenon/check.h>
 
 enum {

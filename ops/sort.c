@@ -1,11 +1,11 @@
 /* Operators that depend on the order of elements: arg_max, arg_min and top_k along an axis, and
- * unique. All work on keys (order.h), so that one implementation serves every dtype.
+ * unique. All work on keys (sort_keys.h), so that one implementation serves every dtype.
  * Invariant: among equal elements the first is preferred, unless an attribute says otherwise. */
 #include <tenon/iterator.h>
 
 #include "axes.h"
 #include "copy.h"
-#include "order.h"
+#include "sort_keys.h"
 
 enum { CHUNK = 256 };
 

@@ -4,7 +4,7 @@
 #include "axes.h"
 #include "dense.h"
 #include "fft.h"
-#include "forward.h"
+#include "forward_infer.h"
 #include <tenon/check.h>
 
 enum {

@@ -2,7 +2,7 @@
  * themselves; the gradient formulas in spectral.c call them. */
 #include "axes.h"
 #include "composite.h"
-#include "forward.h"
+#include "forward_infer.h"
 #include <tenon/check.h>
 
 enum {

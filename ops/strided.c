@@ -5,7 +5,7 @@
  * Invariant: no element outside the tensor is accessed. */
 #include "axes.h"
 #include "copy.h"
-#include "number.h"
+#include "dtype_scalar.h"
 #include <string.h>
 #include <tenon/check.h>
 

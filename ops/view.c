@@ -16,13 +16,33 @@ static void set_axis(tenon_meta_t *out, int32_t axis, tenon_dim_t extent, tenon_
 
 /* row-major to row-major: reshape, flatten */
 
+/* Infers extent `wild` of the result (-1: none) from the products of the other extents of x and of
+ * the result, or checks that both are equal. */
+static tenon_status_t reshape_settle(tenon_infer_t *infer, int32_t wild, tenon_dim_t total,
+                                     tenon_dim_t product) {
+  const tenon_meta_t *x = infer->inputs[0];
+  tenon_meta_t *out = infer->outputs[0];
+  if (wild >= 0) {
+    out->dims[wild] = tenon_extent(-1);
+    if (dim_is(product, 0) ||
+        (tenon_is_known(total) && tenon_is_known(product) && total.value % product.value != 0))
+      return tenon_fail(infer, TENON_INVALID,
+                        "no value for the -1 in %s gives as many elements as %s",
+                        dims_text(out->dims, out->ndim).text, dims_text(x->dims, x->ndim).text);
+    out->dims[wild] = dim_is(product, 1) ? total : tenon_dim(infer, TENON_DIM_DIV, total, product);
+  } else if (dim_differ(total, product)) {
+    return tenon_fail(infer, TENON_INVALID, "shape %s has another number of elements than %s",
+                      dims_text(x->dims, x->ndim).text, dims_text(out->dims, out->ndim).text);
+  }
+  return TENON_OK;
+}
+
 static tenon_status_t reshape_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
   int allow_zero = infer->attrs[0].as.i != 0;
-  uint64_t used =
-      /* Marks extents of x that certainly equal an extent of the result; they cancel out. */
-      0;
+  /* Marks extents of x that certainly equal an extent of the result; they cancel out. */
+  uint64_t used = 0;
   int32_t wild = -1;
   tenon_dim_t total = tenon_extent(1);
   tenon_dim_t product = tenon_extent(1);
@@ -67,18 +87,7 @@ static tenon_status_t reshape_infer(tenon_infer_t *infer) {
   }
   for (int32_t j = 0; j < x->ndim; j++)
     if (!(used >> j & 1)) total = dim_mul(infer, total, x->dims[j]);
-  if (wild >= 0) {
-    out->dims[wild] = tenon_extent(-1);
-    if (dim_is(product, 0) ||
-        (tenon_is_known(total) && tenon_is_known(product) && total.value % product.value != 0))
-      return tenon_fail(infer, TENON_INVALID,
-                        "no value for the -1 in %s gives as many elements as %s",
-                        dims_text(out->dims, out->ndim).text, dims_text(x->dims, x->ndim).text);
-    out->dims[wild] = dim_is(product, 1) ? total : tenon_dim(infer, TENON_DIM_DIV, total, product);
-  } else if (dim_differ(total, product)) {
-    return tenon_fail(infer, TENON_INVALID, "shape %s has another number of elements than %s",
-                      dims_text(x->dims, x->ndim).text, dims_text(out->dims, out->ndim).text);
-  }
+  TENON_TRY(reshape_settle(infer, wild, total, product));
   out_values(out, x);
   return TENON_OK;
 }

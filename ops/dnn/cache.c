@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-int omp_get_max_threads(
-    /* From the OpenMP library that oneDNN uses; its header belongs to the compiler. */
-    void);
+/* From the OpenMP library that oneDNN uses; its header belongs to the compiler. */
+int omp_get_max_threads(void);
 
 dnn_cache_t dnn_eager;
 

@@ -3,7 +3,7 @@
  * when it compiles a graph, and the kernels from any thread. Calls that oneDNN does not support
  * well go to ../conv.c.
  * Invariant: with packed weights, w is never read again. */
-#include "../convolution.h"
+#include "../conv_im2col.h"
 #include "../dense.h"
 #include "dnn.h"
 #include <stdlib.h>
@@ -303,6 +303,26 @@ static void plan_release(void *pointer) {
   free(plan);
 }
 
+/* Packs want->w in the layout that oneDNN prefers; plan->packed stays NULL if oneDNN has no good
+ * implementation. */
+static void pack_weights(plan_t *plan, const want_t *want, int32_t rank) {
+  dnnl_memory_desc_t x_md = last_md(rank + 2, want->x);
+  dnnl_memory_desc_t out_md = last_md(rank + 2, want->out);
+  dnnl_memory_desc_t any = weights_md(want, 1);
+  dnnl_memory_desc_t given = weights_md(want, 0);
+  dnnl_primitive_desc_t desc = 0;
+  if (x_md && out_md && any && given && is_usual(&want->window, want->transposed))
+    desc = describe_convolution(want, x_md, any, 0, out_md, 0);
+  if (desc && !dnn_is_reference(desc) &&
+      dnnl_memory_desc_clone(&plan->packed_md, dnn_query(desc, dnnl_query_weights_md)) ==
+          dnnl_success)
+    plan->packed = dnn_pack(given, want->w->data, plan->packed_md);
+  if (desc) dnnl_primitive_desc_destroy(desc);
+  dnnl_memory_desc_t mds[4] = {x_md, out_md, any, given};
+  for (int i = 0; i < 4; i++)
+    if (mds[i]) dnnl_memory_desc_destroy(mds[i]);
+}
+
 /* Packs constant weights for the known extents, or for usual ones. Makes no plan if oneDNN has no
  * good implementation. */
 static tenon_status_t prepare_convolution(tenon_node_t *node, int transposed) {
@@ -344,21 +364,7 @@ static tenon_status_t prepare_convolution(tenon_node_t *node, int transposed) {
     core_window_out(&args, rank, want.x + 2, w->shape + 2, want.out + 2);
   }
   core_window_set(&want.window, &args, rank, want.x + 2, w->shape + 2, want.out + 2);
-  dnnl_memory_desc_t x_md = last_md(rank + 2, want.x);
-  dnnl_memory_desc_t out_md = last_md(rank + 2, want.out);
-  dnnl_memory_desc_t any = weights_md(&want, 1);
-  dnnl_memory_desc_t given = weights_md(&want, 0);
-  dnnl_primitive_desc_t desc = 0;
-  if (x_md && out_md && any && given && is_usual(&want.window, transposed))
-    desc = describe_convolution(&want, x_md, any, 0, out_md, 0);
-  if (desc && !dnn_is_reference(desc) &&
-      dnnl_memory_desc_clone(&plan->packed_md, dnn_query(desc, dnnl_query_weights_md)) ==
-          dnnl_success)
-    plan->packed = dnn_pack(given, w->data, plan->packed_md);
-  if (desc) dnnl_primitive_desc_destroy(desc);
-  dnnl_memory_desc_t mds[4] = {x_md, out_md, any, given};
-  for (int i = 0; i < 4; i++)
-    if (mds[i]) dnnl_memory_desc_destroy(mds[i]);
+  pack_weights(plan, &want, rank);
   if (!plan->packed) { /* without a plan, the call packs for itself */
     plan_release(plan);
     return TENON_OK;

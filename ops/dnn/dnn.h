@@ -5,7 +5,7 @@
 #ifndef TENON_OPS_DNN_H
 #define TENON_OPS_DNN_H
 
-#include "../finish.h"
+#include "../epilogue.h"
 #include <oneapi/dnnl/dnnl.h>
 #include <stdatomic.h>
 #include <tenon/op.h>

@@ -22,12 +22,9 @@ enum {
   DENSE_C = 4,
   UNFUSED = 8,
 }; /* variants of a job: what the kernel does itself */
-enum {
-  SEEN =
-      /* A primitive is created only when extents are seen a second time, not for every length that
-       * a text can have. */
-  16
-};
+/* A primitive is created only when extents are seen a second time, not for every length that a text
+ * can have. */
+enum { SEEN = 16 };
 
 typedef struct plan_t {
   dnn_weights_t weights;

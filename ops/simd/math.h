@@ -172,8 +172,8 @@ TN_INLINE float tn_erff(float x) {
 /* computed in double: sine, cosine, tangent, power */
 
 #define TN_MAGIC64 0x1.8p52
-#define TN_TURN_LIMIT                                                                              \
-  0x1p20f /* The reduction below is exact enough up to this limit; beyond it, loops call libm. */
+/* The reduction below is exact enough up to this limit; beyond it, loops call libm. */
+#define TN_TURN_LIMIT 0x1p20f
 
 /* Reduces x = q pi/2 + r with |r| <= pi/4; the low bits of *q are the quadrant. The product of 33
  * bits of pi/2 and 20 bits of q is exact. */
@@ -228,9 +228,8 @@ TN_INLINE float tn_tanf(float x) {
 TN_INLINE float tn_power(float x, double y, int whole, int odd) {
   double a = (double)fabsf(x);
   double s, l, t, m, r, z;
-  uint64_t u =
-      /* As in tn_logf: 1 minus sqrt(1/2), as bits. */
-      tn_bits64(a) + 0x00095f619980c433;
+  /* As in tn_logf: 1 minus sqrt(1/2), as bits. */
+  uint64_t u = tn_bits64(a) + 0x00095f619980c433;
   /* log2(a): the exponent is converted to double by its bits. The mantissa is (1 + s) / (1 - s);
    * log2 of it is s times a polynomial of s^2 on [0, 0.0296]; error 2^-37. */
   l = tn_float64((u >> 52) | 0x4330000000000000) - (0x1p52 + 1023);
@@ -257,10 +256,9 @@ TN_INLINE float tn_power(float x, double y, int whole, int odd) {
   z = y == 0 ? 1 : z;
   z = x < 0 && x > -INFINITY && !whole ? NAN : z;
   z = odd ? copysign(1.0, (double)x) * z : z;
-  z = y == 2 ? a * a
-             /* Loops treat squares and cubes separately because they are common; both ways give the
-           * same bits. */
-             : z;
+  /* Loops treat squares and cubes separately because they are common; both ways give the same
+   * bits. */
+  z = y == 2 ? a * a : z;
   return (float)(y == 3 ? (double)x * x * x : z);
 }
 /* x to the power of 0.5, which differs from sqrtf at -0 and -infinity. */

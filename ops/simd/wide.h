@@ -4,7 +4,7 @@
 #ifndef TENON_OPS_WIDE_H
 #define TENON_OPS_WIDE_H
 
-#include "../number.h"
+#include "../dtype_scalar.h"
 #ifdef __F16C__
 #include <immintrin.h>
 #endif

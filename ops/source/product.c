@@ -3,7 +3,7 @@
  * staged in the group's shared memory.
  * Invariant: no item leaves before the last barrier, so that every group size is correct. */
 #ifndef TENON_ON_DEVICE
-#include "../convolution.h"
+#include "../conv_im2col.h"
 #include "../matmul.h"
 #include "launch.h"
 #endif
@@ -49,7 +49,7 @@
     }                                                                                              \
   } while (0)
 
-/* Activations, numbered as in ../finish.h. */
+/* Activations, numbered as in ../epilogue.h. */
 FUNCTION float unit(float x) {
   if (x < 0) return 0;
   return x > 1 ? 1 : x;
@@ -463,7 +463,9 @@ static tenon_status_t enqueue_convolution(tenon_call_t *call, const window_t *wi
               .alpha = (float)finish->alpha,
               .beta = (float)finish->beta,
               .activation = (int32_t)finish->activation,
-              .flags = flags | (bias ? HAS_BIAS : 0) | (residual ? HAS_RESIDUAL : 0)};
+              .flags = flags};
+  if (bias) p.flags |= HAS_BIAS;
+  if (residual) p.flags |= HAS_RESIDUAL;
   if (!tenon_count(out)) return TENON_OK;
   if (window->rank > 3)
     return DECLINE(call, "the source kernel supports at most three spatial axes");

@@ -4,8 +4,8 @@
  * Invariant: a result is a sum over the corners of a cell; corners outside take the value of the
  * edge. */
 #ifndef TENON_ON_DEVICE
+#include "../dtype_scalar.h"
 #include "../interpolation.h"
-#include "../number.h"
 #include "launch.h"
 #include <math.h>
 #endif

@@ -1,7 +1,7 @@
 /* The epilogue of matrix products. It works row by row in a small buffer, so that one loop serves
  * all strides of c. Called for tiles on several threads.
  * Invariant: each activation has one formula, in FINISH_ACTIVATIONS. */
-#include "finish.h"
+#include "epilogue.h"
 #include "simd/math.h"
 
 enum { SPAN = 256 };

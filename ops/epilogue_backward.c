@@ -1,8 +1,8 @@
 /* finish_backward: the gradient of the activation that matmul, conv and others fuse. A composite of
  * the activations' own gradients; called by matmul_backward and conv_backward.
- * Invariant: the list of activations is that of finish.h. */
+ * Invariant: the list of activations is that of epilogue.h. */
 #include "composite.h"
-#include "finish.h"
+#include "epilogue.h"
 
 enum {
   RELU,

@@ -2,10 +2,10 @@
  * panel by panel. Used by conv and conv_transpose and, on integers, by conv_integer and
  * qlinear_conv.
  * Invariant: no patch matrix is ever stored; inputs and output may have any strides. */
-#ifndef TENON_OPS_CONVOLUTION_H
-#define TENON_OPS_CONVOLUTION_H
+#ifndef TENON_OPS_CONV_IM2COL_H
+#define TENON_OPS_CONV_IM2COL_H
 
-#include "finish.h"
+#include "epilogue.h"
 #include "gemm.h"
 #include "window.h"
 

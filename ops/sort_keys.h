@@ -1,10 +1,10 @@
 /* Converts every number to a 64-bit key that compares like the number, and sorts positions stably.
  * With keys, selection, sorting and searching are written once for all dtypes.
  * Invariant: equal numbers have equal keys, so -0 has the key of 0; NaN is above everything. */
-#ifndef TENON_OPS_ORDER_H
-#define TENON_OPS_ORDER_H
+#ifndef TENON_OPS_SORT_KEYS_H
+#define TENON_OPS_SORT_KEYS_H
 
-#include "number.h"
+#include "dtype_scalar.h"
 #include <string.h>
 
 static inline uint64_t key_of_float(float x) {

@@ -1,6 +1,6 @@
 /* infer functions of operators whose gradients are in another file and are checked against them. */
-#ifndef TENON_OPS_FORWARD_H
-#define TENON_OPS_FORWARD_H
+#ifndef TENON_OPS_FORWARD_INFER_H
+#define TENON_OPS_FORWARD_INFER_H
 
 #include <tenon/op.h>
 

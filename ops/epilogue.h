@@ -3,8 +3,8 @@
  * whatever oneDNN cannot fuse.
  * Invariant: this is the only list of activations; its order is the order of the attribute's
  * choices. */
-#ifndef TENON_OPS_FINISH_H
-#define TENON_OPS_FINISH_H
+#ifndef TENON_OPS_EPILOGUE_H
+#define TENON_OPS_EPILOGUE_H
 
 #include <tenon/op.h>
 

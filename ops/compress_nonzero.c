@@ -4,7 +4,7 @@
  * Invariant: the output is not written before it has its final shape. */
 #include "axes.h"
 #include "copy.h"
-#include "number.h"
+#include "dtype_scalar.h"
 #include <tenon/check.h>
 
 /* compress */

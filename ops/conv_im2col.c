@@ -1,8 +1,8 @@
 /* Convolution as a matrix product with patches of the input that are packed on demand (im2col
  * without a stored matrix), and a direct loop for depthwise convolutions. Declared in
- * convolution.h; called by the kernels in conv.c and integer.c.
+ * conv_im2col.h; called by the kernels in conv.c and integer.c.
  * Invariant: sums run over channels, then over the window in row-major order. */
-#include "convolution.h"
+#include "conv_im2col.h"
 #include "dense.h"
 #include <string.h>
 

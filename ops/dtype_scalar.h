@@ -1,8 +1,8 @@
 /* Reads and writes single numbers of any plain dtype as double, for values that do not justify a
  * loop per dtype. Loops over f16 and bf16 belong in ops/simd/.
  * Invariant: rounding is to nearest, ties to even. */
-#ifndef TENON_OPS_NUMBER_H
-#define TENON_OPS_NUMBER_H
+#ifndef TENON_OPS_DTYPE_SCALAR_H
+#define TENON_OPS_DTYPE_SCALAR_H
 
 #include "simd/formats.h"
 #include <tenon/op.h>

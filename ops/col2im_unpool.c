@@ -3,7 +3,7 @@
  * Invariant: sums are formed in doubles, in the order of the columns; those of integers wrap. */
 #include "axes.h"
 #include "copy.h"
-#include "number.h"
+#include "dtype_scalar.h"
 #include <string.h>
 #include <tenon/check.h>
 
