@@ -1,4 +1,5 @@
-/* Arguments of attention, and its parts. */
+/* Indices of the attributes, inputs and outputs of core::attention, and its implementation by other
+ * operators. Included by the kernel (simd/attention.c) and by attention_parts.c. */
 #ifndef TENON_OPS_ATTENTION_H
 #define TENON_OPS_ATTENTION_H
 
@@ -23,7 +24,7 @@ enum {
   ATTENTION_QK_CAPPED,
   ATTENTION_QK_MASKED,
   ATTENTION_QK_SOFTMAX,
-}; /* what qk_matmul_output is */
+}; /* what output 3, qk_matmul_output, holds */
 
 #define ATTENTION_USES                                                                             \
   DENSE_USES                                                                                       \
@@ -33,7 +34,7 @@ enum {
   "core::is_nan, "                                                                                 \
   "core::not, core::or, core::trilu, core::cum_sum, core::less, core::pad"
 
-/* The whole operator, by other ones. */
+/* Computes the whole call with other operators, which have gradients. */
 tenon_status_t core_attention_parts(tenon_call_t *call);
 
 #endif

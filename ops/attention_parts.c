@@ -1,6 +1,7 @@
-/* attention in parts, which have gradients: products, a softmax and what masks do between them.
- * Called where a call of attention is recorded, and on backends without a kernel for it.
- * Invariant: masks are made from the scores, so that they lie where those do. */
+/* Implements attention by other operators, which have gradients: matrix products, a softmax and the
+ * masks between them. The host uses this when autograd records the call and on backends without a
+ * kernel for attention.
+ * Invariant: masks are created from the scores tensor, so that they are on the same device. */
 #include "attention.h"
 #include "composite.h"
 #include <math.h>
@@ -29,7 +30,7 @@ enum {
   PAD,
 };
 
-/* [batch, heads, position, element]. */
+/* Gives x as [batch, heads, position, element]. */
 static tenon_status_t heads_of(tenon_call_t *call, tenon_tensor_t *x, int64_t heads,
                                tenon_tensor_t **out) {
   static const int64_t perm[4] = {0, 2, 1, 3};
@@ -43,9 +44,9 @@ static tenon_status_t heads_of(tenon_call_t *call, tenon_tensor_t *x, int64_t he
   return INVOKE(call, TRANSPOSE, &order, out, x);
 }
 
-/* The past and what follows it; `present` gets both. */
-static tenon_status_t join(tenon_call_t *call, int input, int past, uint32_t present,
-                           tenon_tensor_t **out) {
+/* Appends an input to its past state. Output `present` receives the result. */
+static tenon_status_t append_to_past(tenon_call_t *call, int input, int past, uint32_t present,
+                                     tenon_tensor_t **out) {
   tenon_tensor_t *parts[2] = {call->inputs[past], NULL};
   TENON_TRY(heads_of(call, call->inputs[input], call->attrs[ATTENTION_KV_HEADS].as.i, &parts[1]));
   *out = parts[1];
@@ -53,9 +54,9 @@ static tenon_status_t join(tenon_call_t *call, int input, int past, uint32_t pre
   return call->outputs[present] ? call->host->assign(call, present, *out) : TENON_OK;
 }
 
-/* Each head as often as query heads share it. */
-static tenon_status_t repeat(tenon_call_t *call, tenon_tensor_t *x, int64_t heads,
-                             tenon_tensor_t **out) {
+/* Repeats each key or value head for the query heads that share it. */
+static tenon_status_t repeat_heads(tenon_call_t *call, tenon_tensor_t *x, int64_t heads,
+                                   tenon_tensor_t **out) {
   int64_t shape[5] = {x->shape[0], x->shape[1], x->shape[1] ? heads / x->shape[1] : 1, x->shape[2],
                       x->shape[3]};
   int64_t flat[4] = {x->shape[0], heads, x->shape[2], x->shape[3]};
@@ -70,8 +71,8 @@ static tenon_status_t repeat(tenon_call_t *call, tenon_tensor_t *x, int64_t head
   return core_reshape(call, RESHAPE, x, 4, flat, out);
 }
 
-/* Trues of [1, 1, rows, columns]. */
-static tenon_status_t trues(tenon_call_t *call, tenon_tensor_t *scores, tenon_tensor_t **out) {
+/* A tensor [1, 1, rows, columns] of true. */
+static tenon_status_t true_mask(tenon_call_t *call, tenon_tensor_t *scores, tenon_tensor_t **out) {
   tenon_tensor_t *t, *other;
   TENON_TRY(core_slice(call, SLICE, scores, 0, 0, 1, &t));
   TENON_TRY(core_slice(call, SLICE, t, 1, 0, 1, &t));
@@ -80,12 +81,13 @@ static tenon_status_t trues(tenon_call_t *call, tenon_tensor_t *scores, tenon_te
   return INVOKE(call, OR, NULL, out, t, other);
 }
 
-static tenon_status_t keep(tenon_call_t *call, tenon_tensor_t *which, tenon_tensor_t **scores) {
+static tenon_status_t keep_scores(tenon_call_t *call, tenon_tensor_t *which,
+                                  tenon_tensor_t **scores) {
   tenon_tensor_t *least = core_number(call, (*scores)->dtype, -INFINITY);
   return least ? INVOKE(call, WHERE, NULL, scores, which, *scores, least) : TENON_MEMORY;
 }
 
-/* Columns that the mask does not have take no part. */
+/* Pads the mask to `columns`; the added columns are masked out. */
 static tenon_status_t mask_of(tenon_call_t *call, int64_t columns, tenon_tensor_t **mask) {
   tenon_tensor_t *t = *mask;
   tenon_tensor_t *pads, *value;
@@ -98,7 +100,7 @@ static tenon_status_t mask_of(tenon_call_t *call, int64_t columns, tenon_tensor_
   return pads && value ? INVOKE(call, PAD, NULL, mask, t, pads, value) : TENON_MEMORY;
 }
 
-static tenon_status_t masked(tenon_call_t *call, tenon_tensor_t **scores) {
+static tenon_status_t mask_scores(tenon_call_t *call, tenon_tensor_t **scores) {
   tenon_tensor_t *mask = call->inputs[ATTENTION_MASK];
   tenon_tensor_t *past = call->inputs[ATTENTION_PAST_KEY];
   tenon_tensor_t *which, *end;
@@ -108,36 +110,36 @@ static tenon_status_t masked(tenon_call_t *call, tenon_tensor_t **scores) {
     tenon_value_t lower = value_flag(0);
     int64_t ahead = past ? past->shape[2] : 0;
     if (!(end = core_ints(call, 1, &ahead))) return TENON_MEMORY;
-    TENON_TRY(trues(call, *scores, &which));
+    TENON_TRY(true_mask(call, *scores, &which));
     TENON_TRY(INVOKE(call, TRILU, &lower, &which, which, end));
-    TENON_TRY(keep(call, which, scores));
+    TENON_TRY(keep_scores(call, which, scores));
   }
-  if (nonpad) { /* columns are counted */
+  if (nonpad) { /* Compares column numbers with the count of valid columns. */
     int64_t shape[4] = {nonpad->shape[0], 1, 1, 1};
     int64_t last = 3;
     tenon_value_t attrs[3] = {{TENON_KIND_DTYPE, 0, {0}}, value_flag(1), value_choice(0)};
     tenon_value_t sum[2] = {value_flag(1), value_flag(0)};
     attrs[0].as.dtype = tenon_dtype(TENON_I64);
     if (!(end = core_ints(call, 1, &last))) return TENON_MEMORY;
-    TENON_TRY(trues(call, *scores, &which));
+    TENON_TRY(true_mask(call, *scores, &which));
     TENON_TRY(INVOKE(call, CAST, attrs, &which, which));
     TENON_TRY(INVOKE(call, CUM_SUM, sum, &which, which, end));
     TENON_TRY(core_reshape(call, RESHAPE, nonpad, 4, shape, &nonpad));
     TENON_TRY(INVOKE(call, LESS, NULL, &which, which, nonpad));
-    TENON_TRY(keep(call, which, scores));
+    TENON_TRY(keep_scores(call, which, scores));
   }
   if (!mask) return TENON_OK;
   if (tenon_dtype_id(mask->dtype) == TENON_BOOL) {
     TENON_TRY(mask_of(call, columns, &mask));
-    return keep(call, mask, scores);
+    return keep_scores(call, mask, scores);
   }
   TENON_TRY(INVOKE(call, CAST_LIKE, NULL, &mask, mask, *scores));
   TENON_TRY(mask_of(call, columns, &mask));
   return INVOKE(call, ADD, NULL, scores, *scores, mask);
 }
 
-/* qk_matmul_output, if it is what there is at this point. */
-static tenon_status_t show(tenon_call_t *call, int64_t mode, tenon_tensor_t *scores) {
+/* Assigns output qk_matmul_output if `mode` is the stage that the caller asked for. */
+static tenon_status_t assign_scores(tenon_call_t *call, int64_t mode, tenon_tensor_t *scores) {
   return call->outputs[3] && call->attrs[ATTENTION_QK_MODE].as.i == mode
              ? call->host->assign(call, 3, scores)
              : TENON_OK;
@@ -148,28 +150,28 @@ tenon_status_t core_attention_parts(tenon_call_t *call) {
   tenon_tensor_t *q, *k, *v, *t;
   double cap = call->attrs[ATTENTION_SOFTCAP].as.f;
   TENON_TRY(heads_of(call, call->inputs[0], call->attrs[ATTENTION_Q_HEADS].as.i, &q));
-  TENON_TRY(join(call, 1, ATTENTION_PAST_KEY, 1, &k));
-  TENON_TRY(join(call, 2, ATTENTION_PAST_VALUE, 2, &v));
-  TENON_TRY(repeat(call, k, q->shape[1], &k));
-  TENON_TRY(repeat(call, v, q->shape[1], &v));
+  TENON_TRY(append_to_past(call, 1, ATTENTION_PAST_KEY, 1, &k));
+  TENON_TRY(append_to_past(call, 2, ATTENTION_PAST_VALUE, 2, &v));
+  TENON_TRY(repeat_heads(call, k, q->shape[1], &k));
+  TENON_TRY(repeat_heads(call, v, q->shape[1], &v));
   const tenon_value_t *scale = &call->attrs[ATTENTION_SCALE];
   TENON_TRY(core_product(call, MATMUL, q, k, 1, &t));
   TENON_TRY(core_with(call, MUL, t,
                       scale->kind == TENON_KIND_NONE ? 1 / sqrt((double)q->shape[3]) : scale->as.f,
                       &t));
-  TENON_TRY(show(call, ATTENTION_QK_RAW, t));
+  TENON_TRY(assign_scores(call, ATTENTION_QK_RAW, t));
   if (cap > 0) {
     TENON_TRY(core_with(call, MUL, t, 1 / cap, &t));
     TENON_TRY(INVOKE(call, TANH, NULL, &t, t));
     TENON_TRY(core_with(call, MUL, t, cap, &t));
   }
-  TENON_TRY(show(call, ATTENTION_QK_CAPPED, t));
-  TENON_TRY(masked(call, &t));
-  TENON_TRY(show(call, ATTENTION_QK_MASKED, t));
+  TENON_TRY(assign_scores(call, ATTENTION_QK_CAPPED, t));
+  TENON_TRY(mask_scores(call, &t));
+  TENON_TRY(assign_scores(call, ATTENTION_QK_MASKED, t));
   tenon_value_t last = value_int(-1);
   tenon_value_t order = value_ints(4, perm);
   TENON_TRY(INVOKE(call, SOFTMAX, &last, &t, t));
-  TENON_TRY(show(call, ATTENTION_QK_SOFTMAX, t));
+  TENON_TRY(assign_scores(call, ATTENTION_QK_SOFTMAX, t));
   TENON_TRY(INVOKE(call, CAST_LIKE, NULL, &v, v, t));
   TENON_TRY(core_product(call, MATMUL, t, v, 0, &t));
   if (call->inputs[0]->ndim == 3) {

@@ -1,7 +1,8 @@
-/* Axes and lists of integers: what the operators that move, reduce and reshape have in common. Axes
- * are counted from the end when negative; a set of them is one 64-bit mask, as no tensor has more
- * dimensions. Lists come from inputs marked "known": as integers, as symbols, or not at all, and
- * then at least their length may be known.  Invariant: an extent is touched by tenon_dim() only. */
+/* Axes and lists of integers, shared by the operators that move, reduce and reshape. A negative
+ * axis counts from the end. A set of axes is one 64-bit mask, because no tensor has more than 64
+ * dimensions. Lists come from inputs marked "known": their elements may be integers or symbols, or
+ * only the length, or nothing at all, may be known.
+ * Invariant: arithmetic on extents goes through tenon_dim() only. */
 #ifndef TENON_OPS_AXES_H
 #define TENON_OPS_AXES_H
 
@@ -9,13 +10,22 @@
 #include <stdio.h>
 #include <tenon/op.h>
 
-enum { INTS_MAX = 2 * TENON_RANK_MAX, VALUES_MAX = 64, /* of tenon_meta_t */ };
+enum {
+  INTS_MAX = 2 * TENON_RANK_MAX,
+  VALUES_MAX = 64,
+  /* at most so many values in a tenon_meta_t */
+};
 
 typedef struct ints_t {
-  int32_t count; /* -1: not even the length is known */
-  int32_t known; /* `at` is filled in, perhaps with symbols */
+  int32_t count; /* -1: the length is unknown */
+  int32_t known; /* 1: `at` is filled in, possibly with symbols */
   tenon_dim_t at[INTS_MAX];
 } ints_t;
+
+static inline int64_t int_clamp(int64_t x, int64_t low, int64_t high) {
+  if (x < low) return low;
+  return x > high ? high : x;
+}
 
 /* extents */
 
@@ -34,12 +44,12 @@ static inline tenon_dim_t dim_min(tenon_infer_t *infer, tenon_dim_t a, tenon_dim
 static inline tenon_dim_t dim_max(tenon_infer_t *infer, tenon_dim_t a, tenon_dim_t b) {
   return tenon_dim(infer, TENON_DIM_MAX, a, b);
 }
-static inline tenon_dim_t
-dim_any(tenon_infer_t *infer) { /* an extent about which nothing is known */
+static inline tenon_dim_t dim_any(tenon_infer_t *infer) { /* an unknown extent */
   return tenon_dim(infer, TENON_DIM_BOUND, tenon_extent(-1), tenon_extent(0));
 }
 static inline int dim_is(tenon_dim_t d, int64_t value) { return d.value == value; }
-static inline int dim_differ(tenon_dim_t a, tenon_dim_t b) { /* surely */
+/* Are the extents certainly different? */
+static inline int dim_differ(tenon_dim_t a, tenon_dim_t b) {
   return tenon_is_known(a) && tenon_is_known(b) && a.value != b.value;
 }
 static inline tenon_dim_t dims_product(tenon_infer_t *infer, const tenon_dim_t *dims, int32_t begin,
@@ -50,7 +60,7 @@ static inline tenon_dim_t dims_product(tenon_infer_t *infer, const tenon_dim_t *
   return n;
 }
 
-/* "[2, 3, ?]" for messages. */
+/* Formats extents for messages, for example "[2, 3, ?]". */
 typedef struct dims_text_t {
   char text[96];
 } dims_text_t;
@@ -68,7 +78,7 @@ static inline dims_text_t dims_text(const tenon_dim_t *dims, int32_t count) {
   return out;
 }
 
-/* An output of this rank (-1: unknown) without known extents. */
+/* States an output of this rank (-1: unknown) whose extents are unknown. */
 static inline tenon_status_t out_unknown(tenon_infer_t *infer, tenon_meta_t *out, int32_t rank) {
   out->ndim = rank > TENON_RANK_MAX ? -1 : rank;
   for (int32_t i = 0; i < out->ndim; i++)
@@ -81,7 +91,7 @@ static inline tenon_status_t out_like(tenon_meta_t *out, const tenon_meta_t *x) 
     out->dims[i] = x->dims[i];
   return TENON_OK;
 }
-/* The output's integers are those of this input, in the same order. */
+/* States that the output holds the same integers as the input, in the same order. */
 static inline void out_values(tenon_meta_t *out, const tenon_meta_t *x) {
   if (!x->values || x->value_count > VALUES_MAX) return;
   for (uint32_t i = 0; i < x->value_count; i++)
@@ -100,7 +110,7 @@ static inline tenon_status_t axis_wrap_(const tenon_host_t *host, const void *co
   *out_axis = (int32_t)(axis < 0 ? axis + rank : axis);
   return TENON_OK;
 }
-/* One axis of a tensor of this rank, counted from the front. */
+/* Checks one axis against the rank and converts it to an index counted from the front. */
 #define axis_wrap(context, axis, rank, out_axis)                                                   \
   axis_wrap_((context)->host, (context), (axis), (rank), (out_axis))
 
@@ -118,7 +128,7 @@ static inline tenon_status_t axes_mask_(const tenon_host_t *host, const void *co
   }
   return TENON_OK;
 }
-/* Bit i of the mask: axis i is listed.  Each may be listed once. */
+/* Sets bit i of *out_mask for each listed axis i. An axis may be listed only once. */
 #define axes_mask(context, axes, count, rank, out_mask)                                            \
   axes_mask_((context)->host, (context), (axes), (count), (rank), (out_mask))
 
@@ -128,49 +138,49 @@ static inline uint64_t axes_all(int32_t rank) {
 
 /* lists of integers */
 
-/* Element i of a tensor of i32 or i64 that is dense, or a list of any stride: infer sees lists as
- * they were given. */
+/* Element i of an i32 or i64 tensor. The tensor is dense, or is a list with any stride, because
+ * infer receives lists as the caller passed them. */
 static inline int64_t tensor_int(const tenon_tensor_t *t, int64_t i) {
   if (t->ndim == 1) i *= t->strides[0];
   return t->dtype.bits == 32 ? ((const int32_t *)t->data)[i] : ((const int64_t *)t->data)[i];
 }
 
-/* Index `at` of an index tensor, counted from the front; -1 if it is out of range, which fails the
- * call. */
+/* Reads index `at` of an index tensor, counted from the front. If the index is out of range, fails
+ * the call and returns -1. */
 static inline int64_t index_at(tenon_call_t *call, const tenon_tensor_t *indices, int64_t at,
                                int64_t extent, int32_t axis) {
   int64_t i = tensor_int(indices, at);
   if (i >= 0 && i < extent) return i;
   if (i < 0 && i >= -extent) return i + extent;
   tenon_fail(call, TENON_RANGE,
-             "index %" PRId64 " (number %" PRId64 " of them) is outside [%" PRId64 ", %" PRId64
-             ") of axis %d",
+             "index %" PRId64 ", element %" PRId64 " of the indices, is outside [%" PRId64
+             ", %" PRId64 ") of axis %d",
              i, at, -extent, extent, axis);
   return -1;
 }
 
-/* The integers of an input of rank 0 or 1. */
+/* Reads the integers of an input of rank 0 or 1. */
 static inline tenon_status_t ints_read(tenon_infer_t *infer, uint32_t input, ints_t *out) {
   const tenon_meta_t *meta = infer->inputs[input];
   out->count = -1;
   out->known = 0;
   if (meta->ndim > 1)
     return tenon_fail(infer, TENON_INVALID,
-                      "input %u is a list of integers, so its rank is 0 or 1, not %d", input,
-                      meta->ndim);
+                      "input %u must be a list of integers of rank 0 or 1, but its rank is %d",
+                      input, meta->ndim);
   if (meta->ndim < 0) return TENON_OK;
   tenon_dim_t count = meta->ndim ? meta->dims[0] : tenon_extent(1);
   if (!tenon_is_known(count)) return TENON_OK;
   if (count.value > INTS_MAX)
     return tenon_fail(infer, TENON_INVALID,
-                      "input %u lists %" PRId64 " integers; at most %d make sense", input,
+                      "input %u lists %" PRId64 " integers; at most %d are allowed", input,
                       count.value, (int)INTS_MAX);
   out->count = (int32_t)count.value;
   out->known = out->count == 0 || meta->values || meta->value;
   for (int32_t i = 0; out->known && i < out->count; i++) {
     if (!meta->value) {
       out->at[i] = meta->values[i];
-    } else { /* a huge negative number, "to the start", is no symbol */
+    } else { /* a huge negative number that means "to the start" is not a symbol */
       int64_t number = tensor_int(meta->value, i);
       out->at[i] = tenon_extent(number < TENON_DIM_LEAST ? TENON_DIM_LEAST : number);
     }
@@ -178,7 +188,7 @@ static inline tenon_status_t ints_read(tenon_infer_t *infer, uint32_t input, int
   return TENON_OK;
 }
 
-/* The list as numbers; 0 when there are symbols in it, or nothing is known. */
+/* Copies the list as plain numbers. Returns 0 if an element is a symbol or unknown. */
 static inline int ints_numbers(const ints_t *list, int64_t *out_numbers) {
   if (!list->known) return 0;
   for (int32_t i = 0; i < list->count; i++) {
@@ -188,8 +198,8 @@ static inline int ints_numbers(const ints_t *list, int64_t *out_numbers) {
   return 1;
 }
 
-/* The axes in input `input` as a mask.  Sets *out_known to 0 if they are not known; an absent input
- * lists none. */
+/* Reads the axes in input `input` as a mask. Sets *out_known to 0 if they are unknown. An absent
+ * input lists no axes. */
 static inline tenon_status_t axes_read(tenon_infer_t *infer, uint32_t input, int32_t rank,
                                        uint64_t *out_mask, int *out_known) {
   ints_t list;

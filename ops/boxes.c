@@ -1,11 +1,11 @@
-/* Boxes in images: non_max_suppression, which keeps the best of those that overlap, and roi_align,
- * which pools features under a box, with its derivatives.  Invariant: boxes of equal score are
- * taken in their order. */
+/* Boxes in images: non_max_suppression keeps the best of overlapping boxes; roi_align pools
+ * features inside a box and comes with its derivatives.
+ * Invariant: boxes with equal scores are processed in input order. */
 #include "axes.h"
 #include "composite.h"
 #include "copy.h"
 #include "dense.h"
-#include "order.h"
+#include "sort_keys.h"
 #include <math.h>
 #include <tenon/check.h>
 
@@ -25,10 +25,10 @@ static tenon_status_t suppress_infer(tenon_infer_t *infer) {
   tenon_meta_t *out = infer->outputs[0];
   if (boxes->ndim != 3 || scores->ndim != 3 || dim_differ(boxes->dims[2], tenon_extent(4)) ||
       dim_differ(boxes->dims[0], scores->dims[0]) || dim_differ(boxes->dims[1], scores->dims[2]))
-    return tenon_fail(infer, TENON_INVALID,
-                      "boxes %s and scores %s: [batch, box, 4] and [batch, class, box] are wanted",
-                      dims_text(boxes->dims, boxes->ndim).text,
-                      dims_text(scores->dims, scores->ndim).text);
+    return tenon_fail(
+        infer, TENON_INVALID,
+        "boxes have shape %s and scores %s; expected [batch, box, 4] and [batch, class, box]",
+        dims_text(boxes->dims, boxes->ndim).text, dims_text(scores->dims, scores->ndim).text);
   tenon_dim_t each = boxes->dims[1];
   tenon_dim_t classes = dim_mul(infer, scores->dims[0], scores->dims[1]);
   if (infer->inputs[MOST]) {
@@ -60,7 +60,7 @@ static box_t box_of(const float *at, int centred) {
                  fmaxf(at[0], at[2])};
 }
 
-static int overlaps(box_t a, box_t b, float limit) {
+static int boxes_overlap(box_t a, box_t b, float limit) {
   float width = fminf(a.right, b.right) - fmaxf(a.left, b.left);
   float height = fminf(a.bottom, b.bottom) - fmaxf(a.top, b.top);
   float area_a = (a.right - a.left) * (a.bottom - a.top);
@@ -70,7 +70,7 @@ static int overlaps(box_t a, box_t b, float limit) {
   return shared / (area_a + area_b - shared) > limit;
 }
 
-static int better(const void *context, int64_t a, int64_t b) {
+static int box_is_better(const void *context, int64_t a, int64_t b) {
   return ((const float *)context)[a] > ((const float *)context)[b];
 }
 
@@ -104,12 +104,12 @@ static tenon_status_t suppress_run(tenon_call_t *call) {
     for (int64_t i = 0; i < n; i++)
       if (!threshold || !tenon_count(threshold) || score[i] > *(const float *)threshold->data)
         order[candidates++] = i;
-    order_sort(order, room, candidates, better, score);
+    order_sort(order, room, candidates, box_is_better, score);
     for (int64_t i = 0; i < candidates && count < most; i++) {
       box_t box = box_of(corners + order[i] * 4, centred);
       int keep = 1;
       for (int64_t j = 0; j < count && keep; j++)
-        keep = !overlaps(box, box_of(corners + taken[j] * 4, centred), limit);
+        keep = !boxes_overlap(box, box_of(corners + taken[j] * 4, centred), limit);
       if (!keep) continue;
       taken[count++] = order[i];
       found[3 * kept] = row / classes;
@@ -136,7 +136,8 @@ enum {
   BLOCK = 64,
 };
 
-/* x, rois and batch_indices from input `first` on; pooled: what roi_align makes of them. */
+/* Reads x, rois and batch_indices from input `first` on and states the shape `pooled` of
+ * roi_align's result. */
 static tenon_status_t pooled_dims(tenon_infer_t *infer, uint32_t first, tenon_dim_t pooled[4]) {
   const tenon_meta_t *x = infer->inputs[first];
   const tenon_meta_t *rois = infer->inputs[first + 1];
@@ -145,14 +146,16 @@ static tenon_status_t pooled_dims(tenon_infer_t *infer, uint32_t first, tenon_di
   if (x->ndim != 4 || rois->ndim != 2 || batch->ndim != 1 ||
       dim_differ(rois->dims[1], tenon_extent(4)) || dim_differ(rois->dims[0], batch->dims[0]))
     return tenon_fail(infer, TENON_INVALID,
-                      "input %s, rois %s, batch_indices %s: [batch, channel, height, width], "
-                      "[roi, 4] and [roi] are wanted",
+                      "inputs have shapes %s, %s and %s; expected x [batch, channel, height, "
+                      "width], rois [roi, 4] and batch_indices [roi]",
                       dims_text(x->dims, x->ndim).text, dims_text(rois->dims, rois->ndim).text,
                       dims_text(batch->dims, batch->ndim).text);
   if (attrs[A_HEIGHT].as.i < 1 || attrs[A_WIDTH].as.i < 1 || attrs[A_SAMPLES].as.i < 0 ||
       attrs[A_SAMPLES].as.i > 1 << 14)
     return tenon_fail(infer, TENON_INVALID,
-                      "an output of %" PRId64 " by %" PRId64 " from %" PRId64 " samples",
+                      "output_height is %" PRId64 ", output_width %" PRId64
+                      " and sampling_ratio %" PRId64
+                      "; expected 1 or more, 1 or more, and 0 to 16384",
                       attrs[A_HEIGHT].as.i, attrs[A_WIDTH].as.i, attrs[A_SAMPLES].as.i);
   pooled[0] = rois->dims[0];
   pooled[1] = x->dims[1];
@@ -178,7 +181,8 @@ static tenon_status_t roi_backward_infer(tenon_infer_t *infer) {
   tenon_dim_t pooled[4];
   TENON_TRY(pooled_dims(infer, 1, pooled));
   if (dims_wrong(dy, pooled))
-    return tenon_fail(infer, TENON_INVALID, "dy %s is not of roi_align's result %s",
+    return tenon_fail(infer, TENON_INVALID,
+                      "dy has shape %s, but the result of roi_align has shape %s",
                       dims_text(dy->dims, dy->ndim).text, dims_text(pooled, 4).text);
   return core_gradients_infer(infer, 1, 1);
 }
@@ -189,16 +193,18 @@ static tenon_status_t roi_second_infer(tenon_infer_t *infer) {
   infer->outputs[0]->ndim = 4;
   TENON_TRY(pooled_dims(infer, 1, infer->outputs[0]->dims));
   if (!dims_wrong(ddx, x->dims)) return TENON_OK;
-  return tenon_fail(infer, TENON_INVALID, "ddx %s has not the shape of the input %s",
+  return tenon_fail(infer, TENON_INVALID,
+                    "ddx has shape %s, but x has shape %s; they must be equal",
                     dims_text(ddx->dims, ddx->ndim).text, dims_text(x->dims, x->ndim).text);
 }
 
-/* Four pixels around a place, and their weights; 0 if it lies outside. */
+/* Finds the four pixels around a point and their weights. Returns 0 if the point lies outside the
+ * image. */
 static int corners_of(double y, double x, int64_t height, int64_t width, int64_t at[4],
                       double weight[4]) {
   if (!(y >= -1 && y <= (double)height && x >= -1 && x <= (double)width)) return 0;
-  y = y < 0 ? 0 : y > (double)(height - 1) ? (double)(height - 1) : y;
-  x = x < 0 ? 0 : x > (double)(width - 1) ? (double)(width - 1) : x;
+  y = fmin(fmax(y, 0), (double)(height - 1));
+  x = fmin(fmax(x, 0), (double)(width - 1));
   int64_t top = (int64_t)y;
   int64_t left = (int64_t)x;
   int64_t down = top + 1 < height ? top + 1 : top;
@@ -216,8 +222,9 @@ static int corners_of(double y, double x, int64_t height, int64_t width, int64_t
   return 1;
 }
 
-/* A call: what `from` holds is pooled into y, at the elements and with the weights that rois (and
- * for the maximum, x) give; or where dx is not NULL, y is spread over dx in the same way. */
+/* One call. If dx is NULL, elements of `from` are pooled into y; rois (and x, for the maximum)
+ * select the elements and their weights. Otherwise y is distributed over dx with the same
+ * selection. */
 typedef struct pooling_t {
   const tenon_tensor_t *x;
   const tenon_tensor_t *rois;
@@ -227,7 +234,7 @@ typedef struct pooling_t {
   tenon_tensor_t *dx;
 } pooling_t;
 
-/* The samples of a bin of a box. */
+/* The sample points of one bin of a box. */
 typedef struct bin_t {
   double y;
   double x;
@@ -238,7 +245,7 @@ typedef struct bin_t {
   int64_t height;
   int64_t width;
   int64_t base;
-  int64_t place; /* base: the first pixel of the first channel; place: in y */
+  int64_t place; /* base: first pixel of the first channel; place: index in y */
 } bin_t;
 
 static int sample_corners(const bin_t *bin, int64_t s, int64_t at[4], double weight[4]) {
@@ -254,7 +261,8 @@ static void add_to(tenon_tensor_t *t, int64_t at, double value) {
     ((float *)t->data)[at] += (float)value;
 }
 
-/* The mean of a bin's samples, for `count` channels; `bins`: between channels of y. */
+/* Computes the mean of a bin's samples for `count` channels. `bins` is the distance between
+ * channels in y. */
 static void mean_bin(const pooling_t *p, const bin_t *bin, int64_t count, int64_t bins) {
   int64_t samples = bin->down * bin->across;
   int64_t pixels = bin->height * bin->width;
@@ -281,7 +289,7 @@ static void mean_bin(const pooling_t *p, const bin_t *bin, int64_t count, int64_
     number_set(p->y->dtype, p->y->data, bin->place + c * bins, result[c] / by);
 }
 
-/* The same for the largest of all weighted pixels: x says which it is. */
+/* Computes the largest weighted pixel of a bin; x selects which pixel that is. */
 static void largest_bin(const pooling_t *p, const bin_t *bin, int64_t count, int64_t bins) {
   int64_t samples = bin->down * bin->across;
   int64_t pixels = bin->height * bin->width;
@@ -294,7 +302,7 @@ static void largest_bin(const pooling_t *p, const bin_t *bin, int64_t count, int
     for (int64_t c = 0; c < count; c++) {
       int64_t base = bin->base + c * pixels;
       int best = -1;
-      double value = 0; /* of a sample outside */
+      double value = 0; /* value of a sample outside the image */
       for (int k = 0; k < 4 && there; k++) {
         double part = weight[k] * number_get(p->x->dtype, p->x->data, base + at[k]);
         if (k == 0 || part > value) {
@@ -319,7 +327,7 @@ static void largest_bin(const pooling_t *p, const bin_t *bin, int64_t count, int
   }
 }
 
-/* Channels [first, last) of a box. */
+/* Pools channels [first, last) of one box. */
 static tenon_status_t pool_box(tenon_call_t *call, const pooling_t *p, int64_t roi, int64_t first,
                                int64_t last) {
   const tenon_tensor_t *x = p->x;
@@ -343,8 +351,9 @@ static tenon_status_t pool_box(tenon_call_t *call, const pooling_t *p, int64_t r
   }
   bin_t bin = {.step_y = high / (double)rows, .step_x = wide / (double)columns};
   if (!(fabs(bin.step_y) < 0x1p14 && fabs(bin.step_x) < 0x1p14))
-    return tenon_fail(call, TENON_RANGE, "box %" PRId64 " is %g by %g pixels large", roi, wide,
-                      high);
+    return tenon_fail(call, TENON_RANGE,
+                      "box %" PRId64 " is %g by %g pixels; that is too large or not a number", roi,
+                      wide, high);
   bin.height = x->shape[2];
   bin.width = x->shape[3];
   bin.down = bin.across = attrs[A_SAMPLES].as.i;
@@ -356,7 +365,7 @@ static tenon_status_t pool_box(tenon_call_t *call, const pooling_t *p, int64_t r
     bin.y = edge[1] + (double)(i / columns) * bin.step_y;
     bin.x = edge[0] + (double)(i % columns) * bin.step_x;
     for (int64_t block = first; block < last;
-         block += BLOCK) { /* a sample's corners serve many channels */
+         block += BLOCK) { /* the corners of a sample serve a block of channels */
       int64_t count = last - block < BLOCK ? last - block : BLOCK;
       bin.base = (batch * channels + block) * bin.height * bin.width;
       bin.place = (roi * channels + block) * rows * columns + i;
@@ -366,7 +375,7 @@ static tenon_status_t pool_box(tenon_call_t *call, const pooling_t *p, int64_t r
   return TENON_OK;
 }
 
-/* All channels of rois [begin, end). */
+/* Pools all channels of boxes [begin, end). */
 static tenon_status_t pool_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const pooling_t *p = (const pooling_t *)argument;
   for (int64_t roi = begin; roi < end; roi++)
@@ -374,7 +383,8 @@ static tenon_status_t pool_part(tenon_call_t *call, void *argument, int64_t begi
   return TENON_OK;
 }
 
-/* All rois of channels [begin, end): boxes may overlap. */
+/* Distributes all boxes over channels [begin, end) of dx: boxes may overlap, so threads divide the
+ * channels. */
 static tenon_status_t spread_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const pooling_t *p = (const pooling_t *)argument;
   tenon_tensor_t *dx = p->dx;
@@ -389,7 +399,8 @@ static tenon_status_t spread_part(tenon_call_t *call, void *argument, int64_t be
 
 static tenon_status_t pool_all(tenon_call_t *call, pooling_t *p) {
   if (tenon_count(p->y) == 0) return TENON_OK;
-  if (tenon_count(p->x) == 0) return tenon_fail(call, TENON_INVALID, "the input is empty");
+  if (tenon_count(p->x) == 0)
+    return tenon_fail(call, TENON_INVALID, "x is empty, but the output is not");
   return call->host->parallel(call, p->y->shape[0], 1, pool_part, p);
 }
 
@@ -412,7 +423,8 @@ static tenon_status_t roi_backward_run(tenon_call_t *call) {
   tenon_tensor_t *out = call->outputs[0];
   pooling_t p = {.x = in[1], .rois = in[2], .batch = in[3], .y = in[0]};
   if (tenon_count(out) == 0)
-    return tenon_count(p.y) ? tenon_fail(call, TENON_INVALID, "the input is empty") : TENON_OK;
+    return tenon_count(p.y) ? tenon_fail(call, TENON_INVALID, "x is empty, but dy is not")
+                            : TENON_OK;
   p.dx = core_place_dense(call, out, tenon_dtype(core_is(out, TENON_F64) ? TENON_F64 : TENON_F32));
   if (!p.dx) return TENON_MEMORY;
   TENON_TRY(call->host->parallel(call, out->shape[1], 4, spread_part, &p));
@@ -420,41 +432,60 @@ static tenon_status_t roi_backward_run(tenon_call_t *call) {
 }
 
 /* clang-format off */
-#define ROI_ARGUMENTS                                                                                                  \
-  "str['avg', 'max'] mode='avg', str['half_pixel', 'output_half_pixel'] coordinates='half_pixel', "                    \
-  "int output_height=1, int output_width=1, int sampling_ratio=0, float spatial_scale=1.0"
-#define ROI_PASSED                                                                                                     \
-  "x, rois, batch_indices, mode=mode, coordinates=coordinates, output_height=output_height, "                          \
+#define ROI_ARGUMENTS                                                                              \
+  "str['avg', 'max'] mode='avg', str['half_pixel', 'output_half_pixel'] "                          \
+  "coordinates='half_pixel', int output_height=1, int output_width=1, int sampling_ratio=0, "      \
+  "float spatial_scale=1.0"
+#define ROI_PASSED                                                                                 \
+  "x, rois, batch_indices, mode=mode, coordinates=coordinates, output_height=output_height, "      \
   "output_width=output_width, sampling_ratio=sampling_ratio, spatial_scale=spatial_scale"
 TENON_ITEMS(core_boxes,
-  TENON_OP("non_max_suppression(Tensor boxes, Tensor scores, Tensor? @host max_output_boxes_per_class=None, "
-           "Tensor? @host iou_threshold=None, Tensor? @host score_threshold=None, *, bool center_point_box=False) -> "
-           "Tensor",
-    TENON_DOC("Batch, class and number of the boxes that remain when each, best first, removes those it overlaps."),
-    TENON_SAMPLES("boxes: [n, 6, 4] uniform(0, 1), scores: [n, 2, 6] uniform(0, 1), max_output_boxes_per_class: "
-                  "[1] [3], iou_threshold: [1] [0.5]"),
-    TENON_TYPES("boxes, scores: f32; max_output_boxes_per_class: i64|i32; iou_threshold: f32; score_threshold: f32; "
-                "out = i64"),
-    TENON_WHERE("max_output_boxes_per_class: known"), TENON_TRAITS(TENON_PURE), TENON_INFER(suppress_infer),
+  TENON_OP("non_max_suppression(Tensor boxes, Tensor scores, "
+           "Tensor? @host max_output_boxes_per_class=None, Tensor? @host iou_threshold=None, "
+           "Tensor? @host score_threshold=None, *, bool center_point_box=False) -> Tensor",
+    TENON_DOC("Returns [batch, class, box] for each box that remains: boxes are taken by "
+              "descending score, and each removes the boxes that overlap it."),
+    TENON_SAMPLES("boxes: [n, 6, 4] uniform(0, 1), scores: [n, 2, 6] uniform(0, 1), "
+                  "max_output_boxes_per_class: [1] [3], iou_threshold: [1] [0.5]"),
+    TENON_TYPES("boxes, scores: f32; max_output_boxes_per_class: i64|i32; iou_threshold: f32; "
+                "score_threshold: f32; out = i64"),
+    TENON_WHERE("max_output_boxes_per_class: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(suppress_infer),
     TENON_KERNEL("cpu", suppress_run)),
   TENON_OP("roi_align(Tensor x, Tensor rois, Tensor batch_indices, *, " ROI_ARGUMENTS ") -> Tensor",
-    TENON_DOC("Each box, cut into output_height by output_width bins: mean or maximum of interpolated samples."),
-    TENON_SAMPLES("x: [2, c, 6, 7], rois: [3, 4] [0.0, 0.0, 4.0, 4.0, 1.0, 1.0, 5.0, 3.0, 0.5, 0.5, 2.0, 6.0], "
-                  "batch_indices: [3] integers(0, 2), output_height = 2, output_width = 3"),
-    TENON_TYPES("x, rois: float; batch_indices: i64|i32; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(roi_infer),
-    TENON_GRADIENT("x: core::roi_align_backward(grad, " ROI_PASSED "); rois: none"), TENON_KERNEL("cpu", roi_run)),
-  TENON_OP("roi_align_backward(Tensor dy, Tensor x, Tensor rois, Tensor batch_indices, *, " ROI_ARGUMENTS ") -> Tensor",
-    TENON_DOC("The gradient of roi_align by x."),
-    TENON_SAMPLES("dy: [3, c, 2, 3], x: [2, c, 6, 7], rois: [3, 4] [0.0, 0.0, 4.0, 4.0, 1.0, 1.0, 5.0, 3.0, "
-                  "0.5, 0.5, 2.0, 6.0], batch_indices: [3] integers(0, 2), output_height = 2, output_width = 3"),
-    TENON_TYPES("dy, x, rois: float; batch_indices: i64|i32; out = x"), TENON_TRAITS(TENON_PURE), TENON_USES(DENSE_USES),
-    TENON_INFER(roi_backward_infer), TENON_GRADIENT("dy: core::roi_align_second(grad, " ROI_PASSED "); x, rois: none"),
+    TENON_DOC("Divides each box into output_height by output_width bins and takes the mean or "
+              "maximum of interpolated samples."),
+    TENON_SAMPLES("x: [2, c, 6, 7], rois: [3, 4] [0.0, 0.0, 4.0, 4.0, 1.0, 1.0, 5.0, 3.0, 0.5, "
+                  "0.5, 2.0, 6.0], batch_indices: [3] integers(0, 2), output_height = 2, "
+                  "output_width = 3"),
+    TENON_TYPES("x, rois: float; batch_indices: i64|i32; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(roi_infer),
+    TENON_GRADIENT("x: core::roi_align_backward(grad, " ROI_PASSED "); rois: none"),
+    TENON_KERNEL("cpu", roi_run)),
+  TENON_OP("roi_align_backward(Tensor dy, Tensor x, Tensor rois, Tensor batch_indices, *, "
+           ROI_ARGUMENTS ") -> Tensor",
+    TENON_DOC("The gradient of roi_align with respect to x."),
+    TENON_SAMPLES("dy: [3, c, 2, 3], x: [2, c, 6, 7], rois: [3, 4] [0.0, 0.0, 4.0, 4.0, 1.0, 1.0, "
+                  "5.0, 3.0, 0.5, 0.5, 2.0, 6.0], batch_indices: [3] integers(0, 2), "
+                  "output_height = 2, output_width = 3"),
+    TENON_TYPES("dy, x, rois: float; batch_indices: i64|i32; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(DENSE_USES),
+    TENON_INFER(roi_backward_infer),
+    TENON_GRADIENT("dy: core::roi_align_second(grad, " ROI_PASSED "); x, rois: none"),
     TENON_KERNEL("cpu", roi_backward_run)),
-  TENON_OP("roi_align_second(Tensor ddx, Tensor x, Tensor rois, Tensor batch_indices, *, " ROI_ARGUMENTS ") -> Tensor",
-    TENON_DOC("The gradient of roi_align_backward by dy: ddx, pooled with the elements of x that roi_align takes."),
-    TENON_SAMPLES("ddx: [2, c, 6, 7], x: [2, c, 6, 7], rois: [3, 4] [0.0, 0.0, 4.0, 4.0, 1.0, 1.0, 5.0, 3.0, "
-                  "0.5, 0.5, 2.0, 6.0], batch_indices: [3] integers(0, 2), output_height = 2, output_width = 3"),
-    TENON_TYPES("ddx, x, rois: float; batch_indices: i64|i32; out = x"), TENON_TRAITS(TENON_PURE),
-    TENON_INFER(roi_second_infer), TENON_GRADIENT("ddx: core::roi_align_backward(grad, " ROI_PASSED "); x, rois: none"),
-    TENON_KERNEL("cpu", roi_second_run))
-)
+  TENON_OP("roi_align_second(Tensor ddx, Tensor x, Tensor rois, Tensor batch_indices, *, "
+           ROI_ARGUMENTS ") -> Tensor",
+    TENON_DOC("The gradient of roi_align_backward with respect to dy: pools ddx at the elements of "
+              "x that roi_align selects."),
+    TENON_SAMPLES("ddx: [2, c, 6, 7], x: [2, c, 6, 7], rois: [3, 4] [0.0, 0.0, 4.0, 4.0, 1.0, 1.0, "
+                  "5.0, 3.0, 0.5, 0.5, 2.0, 6.0], batch_indices: [3] integers(0, 2), "
+                  "output_height = 2, output_width = 3"),
+    TENON_TYPES("ddx, x, rois: float; batch_indices: i64|i32; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(roi_second_infer),
+    TENON_GRADIENT("ddx: core::roi_align_backward(grad, " ROI_PASSED "); x, rois: none"),
+    TENON_KERNEL("cpu", roi_second_run)))
+/* clang-format on */

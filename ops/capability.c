@@ -1,11 +1,11 @@
-/* The processor's instruction sets, asked once, see capability.h. */
+/* Detects the instruction sets of the processor once; see capability.h. */
 #include "capability.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #if defined(__x86_64__) || defined(_M_X64)
-static int ask(void) {
+static int detect_capability(void) {
   const char *limit = secure_getenv("TENON_CPU_CAPABILITY");
   int none = limit && !strcmp(limit, "default");
   int not_avx512 = none || (limit && !strcmp(limit, "avx2"));
@@ -18,14 +18,14 @@ static int ask(void) {
   return avx2 && !none ? CAPABILITY_AVX2 : CAPABILITY_DEFAULT;
 }
 #else
-static int ask(void) { return CAPABILITY_DEFAULT; }
+static int detect_capability(void) { return CAPABILITY_DEFAULT; }
 #endif
 
 int core_capability(void) {
-  static atomic_int known; /* 1 + the answer */
+  static atomic_int known; /* 1 + the capability; 0: not detected yet */
   int answer = atomic_load_explicit(&known, memory_order_relaxed);
   if (!answer) {
-    answer = 1 + ask();
+    answer = 1 + detect_capability();
     atomic_store_explicit(&known, answer, memory_order_relaxed);
   }
   return answer - 1;

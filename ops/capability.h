@@ -1,6 +1,7 @@
-/* Which of the builds of simd/ to call, for functions that are no kernels of their own, such as
- * matrix products inside of kernels.  Invariant: the same choice as the host's among kernels,
- * TENON_CPU_CAPABILITY included. */
+/* Selects which build of simd/ to call, for functions that are not kernels themselves, such as the
+ * matrix product inside a kernel.
+ * Invariant: the choice equals the host's choice among kernels, including the effect of
+ * TENON_CPU_CAPABILITY. */
 #ifndef TENON_OPS_CAPABILITY_H
 #define TENON_OPS_CAPABILITY_H
 

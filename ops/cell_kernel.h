@@ -1,4 +1,9 @@
-/* The cells for one dtype: included by simd/cell.c with T (the element) and NAME(x) defined. */
+/* Cells for one dtype. Included by simd/cell.c, which defines T (the element type) and NAME(x). */
+
+static inline T NAME(unit)(T x) {
+  T most = x > 1 ? 1 : x;
+  return x < 0 ? 0 : most;
+}
 
 #define FUNCTION_CASE(name, parameters, a, b, value)                                               \
   case CELL_##name:                                                                                \
@@ -8,7 +13,7 @@
     }                                                                                              \
     break;
 
-/* Clips and applies a function. */
+/* Clips a row and applies an activation function. */
 static void NAME(apply)(const cell_t *cell, int function, T *row, int64_t count) {
   const cell_function_t *f = &cell->functions[function];
   const T alpha = (T)f->alpha;
@@ -17,8 +22,10 @@ static void NAME(apply)(const cell_t *cell, int function, T *row, int64_t count)
   (void)alpha;
   (void)beta;
   if (cell->has_clip)
-    for (int64_t e = 0; e < count; e++)
-      row[e] = row[e] > clip ? clip : row[e] < -clip ? -clip : row[e];
+    for (int64_t e = 0; e < count; e++) {
+      T least = row[e] < -clip ? -clip : row[e];
+      row[e] = row[e] > clip ? clip : least;
+    }
   switch (f->kind) { CELL_FUNCTIONS(FUNCTION_CASE) }
 }
 
@@ -66,7 +73,7 @@ static void NAME(lstm)(const cell_t *cell, T *gates, const T *products, T *h, T 
   for (int64_t e = 0; e < n; e++)
     g[e] = c[e];
   cell_t free = *cell;
-  free.has_clip = 0; /* clip bounds what comes in, not the state */
+  free.has_clip = 0; /* clip limits the inputs of functions, not the state */
   NAME(apply)(&free, 2, g, n);
   for (int64_t e = 0; e < n; e++)
     h[e] = o[e] * g[e];
@@ -91,7 +98,7 @@ static void NAME(gru)(const cell_t *cell, int part, T *gates, const T *products,
   }
   if (part == 1) {
     NAME(add)(cell, g, products, 2 * n, n, 1);
-  } else { /* the reset takes the state's product, its bias too */
+  } else { /* the reset gate multiplies the product of the state and its bias */
     for (int64_t e = 0; e < n; e++)
       g[e] += r[e] * (products[2 * n + e] + (bias_r ? bias_r[2 * n + e] : 0));
     if (bias)

@@ -1,5 +1,6 @@
-/* Gradients of batch_norm, lrn, lp_norm and mean_variance_norm: composites, so that they have
- * gradients themselves. Called by the gradient texts in simd/channel.c. */
+/* Gradients of batch_norm, lrn, lp_norm and mean_variance_norm. They are composites of other
+ * operators, so that they have gradients themselves. The gradient formulas in simd/channel.c call
+ * them. */
 #include "axes.h"
 #include "composite.h"
 #include "dense.h"
@@ -32,18 +33,19 @@ enum {
   "core::reduce_l1, "                                                                              \
   "core::reduce_l2, core::sign"
 
-static tenon_status_t two(tenon_call_t *call, int use, tenon_tensor_t *a, tenon_tensor_t *b,
-                          tenon_tensor_t **out) {
+static tenon_status_t invoke_binary(tenon_call_t *call, int use, tenon_tensor_t *a,
+                                    tenon_tensor_t *b, tenon_tensor_t **out) {
   return INVOKE(call, use, NULL, out, a, b);
 }
 
-static tenon_status_t as(tenon_call_t *call, tenon_tensor_t *t, tenon_tensor_t *like,
-                         tenon_tensor_t **out) {
+static tenon_status_t cast_as(tenon_call_t *call, tenon_tensor_t *t, tenon_tensor_t *like,
+                              tenon_tensor_t **out) {
   *out = t;
-  return core_is(t, tenon_dtype_id(like->dtype)) ? TENON_OK : two(call, CAST_LIKE, t, like, out);
+  return core_is(t, tenon_dtype_id(like->dtype)) ? TENON_OK
+                                                 : invoke_binary(call, CAST_LIKE, t, like, out);
 }
 
-/* t, where it is 0: 1. */
+/* Replaces zeros in t by 1; *is_zero marks them. */
 static tenon_status_t not_zero(tenon_call_t *call, tenon_tensor_t *t, tenon_tensor_t **is_zero,
                                tenon_tensor_t **out) {
   tenon_tensor_t *one = core_number(call, t->dtype, 1);
@@ -64,17 +66,17 @@ enum {
   BATCH_INPUTS,
 };
 
-/* Number by channel, of the dtype of x and so that it broadcasts to it. */
+/* Gives an input with one number per channel the dtype of x and a shape that broadcasts to x. */
 static tenon_status_t by_channel(tenon_call_t *call, int input, tenon_tensor_t **out) {
   tenon_tensor_t *x = call->inputs[X];
   int64_t shape[TENON_RANK_MAX] = {x->shape[1]};
   for (int32_t i = 2; i < x->ndim; i++)
     shape[i - 1] = 1;
-  TENON_TRY(as(call, call->inputs[input], x, out));
+  TENON_TRY(cast_as(call, call->inputs[input], x, out));
   return core_reshape(call, RESHAPE, *out, x->ndim - 1, shape, out);
 }
 
-/* The gradient of an input by channel: the sum of t over all else. */
+/* Gives the gradient of a per-channel input: the sum of t over all other axes. */
 static tenon_status_t give_sum(tenon_call_t *call, int input, tenon_tensor_t *t) {
   tenon_tensor_t *x = call->inputs[X];
   tenon_tensor_t *to;
@@ -82,9 +84,9 @@ static tenon_status_t give_sum(tenon_call_t *call, int input, tenon_tensor_t *t)
   for (int32_t i = 2; i < x->ndim; i++)
     shape[i - 1] = 1;
   if (!(to = core_ints(call, x->ndim - 1, shape))) return TENON_MEMORY;
-  TENON_TRY(two(call, SUM_TO, t, to, &t));
+  TENON_TRY(invoke_binary(call, SUM_TO, t, to, &t));
   TENON_TRY(core_reshape(call, RESHAPE, t, 1, shape, &t));
-  TENON_TRY(as(call, t, call->inputs[input], &t));
+  TENON_TRY(cast_as(call, t, call->inputs[input], &t));
   return call->host->assign(call, (uint32_t)(input - X), t);
 }
 
@@ -96,9 +98,9 @@ static tenon_status_t batch_norm_backward_run(tenon_call_t *call) {
   TENON_TRY(by_channel(call, SCALE, &scale));
   TENON_TRY(by_channel(call, VAR, &t));
   TENON_TRY(core_with(call, ADD, t, call->attrs[0].as.f, &t));
-  TENON_TRY(two(call, RSQRT, t, NULL, &inverse));
-  TENON_TRY(two(call, MUL, scale, inverse, &t));
-  TENON_TRY(two(call, MUL, dy, t, &dx));
+  TENON_TRY(invoke_binary(call, RSQRT, t, NULL, &inverse));
+  TENON_TRY(invoke_binary(call, MUL, scale, inverse, &t));
+  TENON_TRY(invoke_binary(call, MUL, dy, t, &dx));
   if (call->outputs[BIAS - X]) TENON_TRY(give_sum(call, BIAS, dy));
   if (call->outputs[MEAN_OF - X]) {
     TENON_TRY(core_with(call, MUL, dx, -1, &t));
@@ -107,18 +109,18 @@ static tenon_status_t batch_norm_backward_run(tenon_call_t *call) {
   if (call->outputs[SCALE - X] || call->outputs[VAR - X]) {
     tenon_tensor_t *normal, *square;
     TENON_TRY(by_channel(call, MEAN_OF, &mean));
-    TENON_TRY(two(call, SUB, call->inputs[X], mean, &normal));
-    TENON_TRY(two(call, MUL, normal, inverse, &normal));
+    TENON_TRY(invoke_binary(call, SUB, call->inputs[X], mean, &normal));
+    TENON_TRY(invoke_binary(call, MUL, normal, inverse, &normal));
     if (call->outputs[SCALE - X]) {
-      TENON_TRY(two(call, MUL, dy, normal, &t));
+      TENON_TRY(invoke_binary(call, MUL, dy, normal, &t));
       TENON_TRY(give_sum(call, SCALE, t));
     }
     if (call->outputs[VAR - X]) {
-      TENON_TRY(two(call, MUL, inverse, inverse, &square));
-      TENON_TRY(two(call, MUL, scale, square, &t));
+      TENON_TRY(invoke_binary(call, MUL, inverse, inverse, &square));
+      TENON_TRY(invoke_binary(call, MUL, scale, square, &t));
       TENON_TRY(core_with(call, MUL, t, -0.5, &t));
-      TENON_TRY(two(call, MUL, normal, t, &t));
-      TENON_TRY(two(call, MUL, dy, t, &t));
+      TENON_TRY(invoke_binary(call, MUL, normal, t, &t));
+      TENON_TRY(invoke_binary(call, MUL, dy, t, &t));
       TENON_TRY(give_sum(call, VAR, t));
     }
   }
@@ -127,8 +129,8 @@ static tenon_status_t batch_norm_backward_run(tenon_call_t *call) {
 
 /* lrn */
 
-/* Means over `size` channels, of which `before` are before each, of [N, 1, C, the rest]; channels
- * that are not count as 0. */
+/* Means over windows of `size` channels, `before` of them before the center, of a tensor [N, 1, C,
+ * rest]. Channels outside the tensor count as 0. */
 static tenon_status_t channel_means(tenon_call_t *call, tenon_tensor_t *t, int64_t size,
                                     int64_t before, tenon_tensor_t **out) {
   int64_t kernel[2] = {size, 1};
@@ -139,8 +141,8 @@ static tenon_status_t channel_means(tenon_call_t *call, tenon_tensor_t *t, int64
   return INVOKE(call, AVERAGE_POOL, attrs, out, t);
 }
 
-/* y = x d^-beta with d = bias + alpha * means(x^2): dx = dy d^-beta - 2 alpha beta x * means of dy
- * x d^(-beta - 1), over the channels whose windows x is in. */
+/* y = x d^-beta with d = bias + alpha * means(x^2). So dx = dy d^-beta - 2 alpha beta x * means(dy
+ * x d^(-beta - 1)), over the channels whose windows contain x. */
 static tenon_status_t lrn_backward_run(tenon_call_t *call) {
   tenon_tensor_t *dy = call->inputs[0];
   tenon_tensor_t *x = call->inputs[1];
@@ -156,18 +158,18 @@ static tenon_status_t lrn_backward_run(tenon_call_t *call) {
   int64_t shape[4] = {x->shape[0], 1, x->shape[1], rest};
   TENON_TRY(core_reshape(call, RESHAPE, x, 4, shape, &x));
   TENON_TRY(core_reshape(call, RESHAPE, dy, 4, shape, &dy));
-  TENON_TRY(two(call, MUL, x, x, &t));
+  TENON_TRY(invoke_binary(call, MUL, x, x, &t));
   TENON_TRY(channel_means(call, t, size, before, &t));
   TENON_TRY(core_with(call, MUL, t, alpha, &t));
   TENON_TRY(core_with(call, ADD, t, call->attrs[3].as.f, &d));
   TENON_TRY(core_with(call, POW, d, -beta, &power));
-  TENON_TRY(two(call, MUL, dy, power, &dy));
-  TENON_TRY(two(call, MUL, dy, x, &t));
-  TENON_TRY(two(call, DIV, t, d, &t));
+  TENON_TRY(invoke_binary(call, MUL, dy, power, &dy));
+  TENON_TRY(invoke_binary(call, MUL, dy, x, &t));
+  TENON_TRY(invoke_binary(call, DIV, t, d, &t));
   TENON_TRY(channel_means(call, t, size, size - 1 - before, &t));
-  TENON_TRY(two(call, MUL, t, x, &t));
+  TENON_TRY(invoke_binary(call, MUL, t, x, &t));
   TENON_TRY(core_with(call, MUL, t, 2 * alpha * beta, &t));
-  TENON_TRY(two(call, SUB, dy, t, &t));
+  TENON_TRY(invoke_binary(call, SUB, dy, t, &t));
   x = call->inputs[1];
   TENON_TRY(core_reshape(call, RESHAPE, t, x->ndim, x->shape, &t));
   return call->host->assign(call, 0, t);
@@ -175,8 +177,8 @@ static tenon_status_t lrn_backward_run(tenon_call_t *call) {
 
 /* lp_norm, mean_variance_norm */
 
-/* y = x / n: dx = (dy - dn sum(dy y)) / n, where dn, the derivative of n by x, is sign(x) or y;
- * where n is 0, so is dx. */
+/* y = x / n, so dx = (dy - dn sum(dy y)) / n, where dn, the derivative of n with respect to x, is
+ * sign(x) or y. Where n is 0, dx is 0. */
 static tenon_status_t lp_norm_backward_run(tenon_call_t *call) {
   tenon_tensor_t *dy = call->inputs[0];
   tenon_tensor_t *x = call->inputs[1];
@@ -188,22 +190,22 @@ static tenon_status_t lp_norm_backward_run(tenon_call_t *call) {
   if (!(axes = core_ints(call, 1, &axis)) || !(shape = core_ints(call, x->ndim, sums)))
     return TENON_MEMORY;
   if (!(zero = core_number(call, x->dtype, 0))) return TENON_MEMORY;
-  TENON_TRY(two(call, call->attrs[1].as.i == 1 ? L1 : L2, x, axes, &n));
+  TENON_TRY(invoke_binary(call, call->attrs[1].as.i == 1 ? L1 : L2, x, axes, &n));
   TENON_TRY(not_zero(call, n, &is_zero, &n));
-  TENON_TRY(two(call, DIV, x, n, &y));
+  TENON_TRY(invoke_binary(call, DIV, x, n, &y));
   dn = y;
-  if (call->attrs[1].as.i == 1) TENON_TRY(two(call, SIGN, x, NULL, &dn));
-  TENON_TRY(two(call, MUL, dy, y, &t));
-  TENON_TRY(two(call, SUM_TO, t, shape, &t));
-  TENON_TRY(two(call, MUL, dn, t, &t));
-  TENON_TRY(two(call, SUB, dy, t, &t));
-  TENON_TRY(two(call, DIV, t, n, &t));
+  if (call->attrs[1].as.i == 1) TENON_TRY(invoke_binary(call, SIGN, x, NULL, &dn));
+  TENON_TRY(invoke_binary(call, MUL, dy, y, &t));
+  TENON_TRY(invoke_binary(call, SUM_TO, t, shape, &t));
+  TENON_TRY(invoke_binary(call, MUL, dn, t, &t));
+  TENON_TRY(invoke_binary(call, SUB, dy, t, &t));
+  TENON_TRY(invoke_binary(call, DIV, t, n, &t));
   TENON_TRY(INVOKE(call, WHERE, NULL, &t, is_zero, zero, t));
   return call->host->assign(call, 0, t);
 }
 
-/* y = d r with d = x - mean(x), s = sqrt(mean(d^2)), r = 1 / (s + 1e-9):
- * dx = (dy - mean(dy)) r - d mean(dy d) r^2 / s; where s is 0, so is d. */
+/* y = d r with d = x - mean(x), s = sqrt(mean(d^2)), r = 1 / (s + 1e-9). So dx = (dy - mean(dy)) r
+ * - d mean(dy d) r^2 / s. Where s is 0, d is 0 too. */
 static tenon_status_t mean_variance_norm_backward_run(tenon_call_t *call) {
   tenon_tensor_t *dy = call->inputs[0];
   tenon_tensor_t *x = call->inputs[1];
@@ -212,23 +214,23 @@ static tenon_status_t mean_variance_norm_backward_run(tenon_call_t *call) {
   if (!(axes = core_ints(call, call->attrs[0].count, call->attrs[0].as.ints))) return TENON_MEMORY;
   if (!(one = core_number(call, x->dtype, 1))) return TENON_MEMORY;
   TENON_TRY(INVOKE(call, MEAN, attrs, &t, x, axes));
-  TENON_TRY(two(call, SUB, x, t, &d));
-  TENON_TRY(two(call, MUL, d, d, &t));
+  TENON_TRY(invoke_binary(call, SUB, x, t, &d));
+  TENON_TRY(invoke_binary(call, MUL, d, d, &t));
   TENON_TRY(INVOKE(call, MEAN, attrs, &t, t, axes));
-  TENON_TRY(two(call, SQRT, t, NULL, &s));
+  TENON_TRY(invoke_binary(call, SQRT, t, NULL, &s));
   TENON_TRY(core_with(call, ADD, s, 1e-9, &t));
-  TENON_TRY(two(call, DIV, one, t, &r));
+  TENON_TRY(invoke_binary(call, DIV, one, t, &r));
   TENON_TRY(INVOKE(call, MEAN, attrs, &t, dy, axes));
-  TENON_TRY(two(call, SUB, dy, t, &t));
-  TENON_TRY(two(call, MUL, t, r, &dx));
-  TENON_TRY(two(call, MUL, dy, d, &t));
+  TENON_TRY(invoke_binary(call, SUB, dy, t, &t));
+  TENON_TRY(invoke_binary(call, MUL, t, r, &dx));
+  TENON_TRY(invoke_binary(call, MUL, dy, d, &t));
   TENON_TRY(INVOKE(call, MEAN, attrs, &t, t, axes));
-  TENON_TRY(two(call, MUL, t, r, &t));
-  TENON_TRY(two(call, MUL, t, r, &t));
+  TENON_TRY(invoke_binary(call, MUL, t, r, &t));
+  TENON_TRY(invoke_binary(call, MUL, t, r, &t));
   TENON_TRY(not_zero(call, s, &is_zero, &s));
-  TENON_TRY(two(call, DIV, t, s, &t));
-  TENON_TRY(two(call, MUL, d, t, &t));
-  TENON_TRY(two(call, SUB, dx, t, &dx));
+  TENON_TRY(invoke_binary(call, DIV, t, s, &t));
+  TENON_TRY(invoke_binary(call, MUL, d, t, &t));
+  TENON_TRY(invoke_binary(call, SUB, dx, t, &dx));
   return call->host->assign(call, 0, dx);
 }
 
@@ -250,20 +252,30 @@ static tenon_status_t like_x(tenon_infer_t *infer) {
 }
 
 /* clang-format off */
-#define FACTS(name, infer, run)                                                                                        \
-  TENON_DOC("The gradients of " name "."), TENON_TRAITS(TENON_PURE), TENON_USES(BACKWARD_USES), TENON_INFER(infer),    \
+#define FACTS(name, infer, run)                                                                    \
+  TENON_DOC("The gradients of " name "."),                                                         \
+  TENON_TRAITS(TENON_PURE),                                                                        \
+  TENON_USES(BACKWARD_USES),                                                                       \
+  TENON_INFER(infer),                                                                              \
   TENON_COMPOSITE(run)
 TENON_ITEMS(core_channel_backward,
-  TENON_OP("batch_norm_backward(Tensor dy, Tensor x, Tensor scale, Tensor bias, Tensor mean, Tensor var, *, float epsilon=1e-5) -> "
-           "(Tensor? dx, Tensor? dscale, Tensor? dbias, Tensor? dmean, Tensor? dvar)",
+  TENON_OP("batch_norm_backward(Tensor dy, Tensor x, Tensor scale, Tensor bias, Tensor mean, "
+           "Tensor var, *, float epsilon=1e-5) -> (Tensor? dx, Tensor? dscale, Tensor? dbias, "
+           "Tensor? dmean, Tensor? dvar)",
     FACTS("batch_norm", batch_infer, batch_norm_backward_run),
-    TENON_SAMPLES("dy: [n, c, w], x: [n, c, w], scale: [c], bias: [c], mean: [c], var: [c] uniform(0.5, 2)"),
-    TENON_TYPES("dy, x: float; scale, bias: float; mean, var: float; dx = x; dscale, dbias = scale; dmean, dvar = mean")),
-  TENON_OP("lrn_backward(Tensor dy, Tensor x, *, int size, float alpha=0.0001, float beta=0.75, float bias=1.0) -> Tensor",
-    FACTS("lrn", lrn_infer, lrn_backward_run), TENON_TYPES("dy, x: float; out = x")),
+    TENON_SAMPLES("dy: [n, c, w], x: [n, c, w], scale: [c], bias: [c], mean: [c], "
+                  "var: [c] uniform(0.5, 2)"),
+    TENON_TYPES("dy, x: float; scale, bias: float; mean, var: float; dx = x; "
+                "dscale, dbias = scale; dmean, dvar = mean")),
+  TENON_OP("lrn_backward(Tensor dy, Tensor x, *, int size, float alpha=0.0001, float beta=0.75, "
+           "float bias=1.0) -> Tensor",
+    FACTS("lrn", lrn_infer, lrn_backward_run),
+    TENON_TYPES("dy, x: float; out = x")),
   TENON_OP("lp_norm_backward(Tensor dy, Tensor x, *, int axis=-1, int p=2) -> Tensor",
-    FACTS("lp_norm", lp_infer, lp_norm_backward_run), TENON_TYPES("dy, x: float; out = x")),
+    FACTS("lp_norm", lp_infer, lp_norm_backward_run),
+    TENON_TYPES("dy, x: float; out = x")),
   TENON_OP("mean_variance_norm_backward(Tensor dy, Tensor x, *, int[] axes=[0, 2, 3]) -> Tensor",
-    FACTS("mean_variance_norm", like_x, mean_variance_norm_backward_run), TENON_SAMPLES("dy: [n, c, h, w], x: [n, c, h, w]"),
+    FACTS("mean_variance_norm", like_x, mean_variance_norm_backward_run),
+    TENON_SAMPLES("dy: [n, c, h, w], x: [n, c, h, w]"),
     TENON_TYPES("dy, x: float; out = x")))
 /* clang-format on */

@@ -1,7 +1,7 @@
-/* Operators made of others, see composite.h. */
+/* Calls of other operators from inside an operator; see composite.h. */
 #include "composite.h"
 #include "axes.h"
-#include "number.h"
+#include "dtype_scalar.h"
 #include <string.h>
 
 tenon_status_t core_invoke(tenon_call_t *call, int use, const tenon_value_t *attrs,
@@ -62,7 +62,7 @@ tenon_status_t core_concat(tenon_call_t *call, int use, int64_t axis, int64_t co
                          .shape = &count,
                          .strides = &stride};
   for (int64_t i = 0; i < count; i++)
-    list.keys |= items[i]->keys; /* what its items are, the list is */
+    list.keys |= items[i]->keys; /* the list has the dispatch keys of its items */
   return INVOKE(call, use, &along, out, &list);
 }
 
@@ -91,7 +91,7 @@ tenon_status_t core_gradient_check(tenon_infer_t *infer, tenon_infer_fn forward,
   result.ndim = x->ndim;
   for (int32_t d = 0; d < x->ndim; d++)
     dims[d] = x->dims[d];
-  /* in place: what is given is part of the host's */
+  /* Modifies infer in place, because the host keeps its own data around the structure. */
   infer->inputs = of;
   infer->outputs = results;
   if (forward) status = forward(infer);
@@ -103,7 +103,8 @@ tenon_status_t core_gradient_check(tenon_infer_t *infer, tenon_infer_fn forward,
   for (int32_t d = 0; !wrong && d < dy->ndim; d++)
     wrong = dim_differ(dy->dims[d], dims[d]);
   if (!wrong) return TENON_OK;
-  return tenon_fail(infer, TENON_INVALID, "the gradient %s is not of the result's shape %s",
+  return tenon_fail(infer, TENON_INVALID,
+                    "the gradient has shape %s, which is not the shape of the forward result, %s",
                     dims_text(dy->dims, dy->ndim).text, dims_text(dims, result.ndim).text);
 }
 
@@ -125,7 +126,7 @@ tenon_status_t core_shaped_infer(tenon_infer_t *infer, uint32_t shape, tenon_inf
   ints_t list;
   TENON_TRY(ints_read(infer, shape, &list));
   if (list.count > TENON_RANK_MAX)
-    return tenon_fail(infer, TENON_INVALID, "a shape of %d extents: no tensor has more than %d",
+    return tenon_fail(infer, TENON_INVALID, "the shape has %d extents; a tensor has at most %d",
                       list.count, (int)TENON_RANK_MAX);
   if (!list.known) return out_unknown(infer, out, list.count);
   out->ndim = x.ndim = list.count;
@@ -137,7 +138,8 @@ tenon_status_t core_shaped_infer(tenon_infer_t *infer, uint32_t shape, tenon_inf
     out->dims[i] = list.at[i];
   }
   int64_t numbers[INTS_MAX];
-  if (!ints_numbers(&list, numbers)) return TENON_OK; /* not all operators infer from symbols */
+  /* not every operator can infer from symbols */
+  if (!ints_numbers(&list, numbers)) return TENON_OK;
   of[at] = &x;
   tenon_status_t status = core_gradient_check(infer, forward, of);
   of[at] = NULL;
@@ -149,7 +151,8 @@ tenon_status_t core_gradients_infer(tenon_infer_t *infer, uint32_t first, uint32
     const tenon_meta_t *of = infer->inputs[first + o];
     tenon_meta_t *out = infer->outputs[o];
     if (out && !of)
-      return tenon_fail(infer, TENON_INVALID, "the gradient of an input that is absent is wanted");
+      return tenon_fail(infer, TENON_INVALID,
+                        "a gradient is requested for an input that is absent");
     if (!out) continue;
     out->ndim = of->ndim;
     for (int32_t d = 0; d < of->ndim; d++)

@@ -1,15 +1,15 @@
-/* Control flow as ordinary operators: if, loop, scan, with bodies that are graphs.  Values that a
- * body uses from outside are the inputs `captured`, which come last among the body's own.
- * Importers make these from ONNX's If, Loop and Scan. What is known of results before a run, nobody
- * here can find out: `dtypes` (as tenon_dtype_id() has them, 0: unknown) and `ranks` (-1: unknown)
- * say it.  They are the CPU's, so that a call on a device falls back: bodies run on the host.
- * Invariant: a body gets fresh tensors, it never sees one that a later round changes. */
+/* Control flow as ordinary operators: if, loop and scan, whose bodies are graphs. Importers create
+ * them from ONNX's If, Loop and Scan. Outer values that a body uses are the inputs `captured`,
+ * which are the last inputs of the body. Result types cannot be inferred here, so the attributes
+ * `dtypes` (values of tenon_dtype_id(), 0: unknown) and `ranks` (-1: unknown) state them. The
+ * kernels are for the CPU, so a call on a device falls back: bodies run on the host.
+ * Invariant: a body gets fresh tensors and never sees one that a later iteration changes. */
 #include <string.h>
 #include <tenon/op.h>
 
 #include "axes.h"
 
-typedef struct tensors_t { /* a growing list */
+typedef struct tensors_t { /* growable list */
   tenon_tensor_t **items;
   int64_t count;
   int64_t capacity;
@@ -28,7 +28,7 @@ static tenon_status_t tensors_add(tenon_call_t *call, tensors_t *list, tenon_ten
   return TENON_OK;
 }
 
-static tenon_tensor_t **slots(tenon_call_t *call, int64_t count) {
+static tenon_tensor_t **allocate_inputs(tenon_call_t *call, int64_t count) {
   tenon_tensor_t **items = call->host->allocate(call, (uint64_t)(count + 1) * sizeof *items);
   if (items) memset(items, 0, (size_t)(count + 1) * sizeof *items);
   return items;
@@ -39,14 +39,14 @@ static void put_list(tenon_tensor_t **inputs, int64_t at, const tenon_tensor_t *
     inputs[at + i] = tenon_item(list, i);
 }
 
-/* These tensors are the items of the one result, a list, that these operators have. */
-static tenon_status_t give(tenon_call_t *call, tenon_tensor_t **items) {
+/* Assigns these tensors as the items of the only result, a list. */
+static tenon_status_t assign_items(tenon_call_t *call, tenon_tensor_t **items) {
   tenon_tensor_t list = *call->outputs[0];
   list.data = items;
   return call->host->assign(call, 0, &list);
 }
 
-/* The only element of an input in host memory. */
+/* Reads the only element of an input in host memory. */
 static tenon_status_t read_scalar(tenon_call_t *call, const tenon_tensor_t *tensor,
                                   int64_t *out_value) {
   if (tenon_count(tensor) != 1)
@@ -57,7 +57,7 @@ static tenon_status_t read_scalar(tenon_call_t *call, const tenon_tensor_t *tens
   return TENON_OK;
 }
 
-/* inference: what the attributes state */
+/* inference: the attributes state the results */
 
 static tenon_status_t state_results(tenon_infer_t *infer, const tenon_value_t *count,
                                     const tenon_value_t *dtypes, const tenon_value_t *ranks) {
@@ -90,22 +90,23 @@ static tenon_status_t if_infer(tenon_infer_t *infer) {
 static tenon_status_t if_run(tenon_call_t *call) {
   int64_t condition = 0;
   int64_t count = call->attrs[IF_COUNT].as.i;
-  tenon_tensor_t **results = slots(call, count);
+  tenon_tensor_t **results = allocate_inputs(call, count);
   if (!results) return TENON_MEMORY;
   TENON_TRY(read_scalar(call, call->inputs[0], &condition));
   const tenon_graph_t *graph = call->attrs[condition ? IF_THEN : IF_ELSE].as.graph;
   TENON_TRY(call->host->evaluate(call, graph, (uint32_t)call->inputs[1]->shape[0],
                                  (tenon_tensor_t *const *)call->inputs[1]->data, (uint32_t)count,
                                  results));
-  return give(call, results);
+  return assign_items(call, results);
 }
 
-/* rounds: what loop and scan have in common */
+/* iterations: shared by loop and scan */
 
-/* The tensors of all rounds as one, with a new first axis; of no rounds an empty one. */
-static tenon_status_t stack(tenon_call_t *call, const tensors_t *rounds,
-                            const tenon_value_t *dtypes, const tenon_value_t *ranks, int64_t index,
-                            tenon_tensor_t **out_tensor) {
+/* Stacks the tensors of all iterations along a new first axis. Without iterations the result is
+ * empty. */
+static tenon_status_t stack_iterations(tenon_call_t *call, const tensors_t *rounds,
+                                       const tenon_value_t *dtypes, const tenon_value_t *ranks,
+                                       int64_t index, tenon_tensor_t **out_tensor) {
   int64_t shape[TENON_RANK_MAX] = {0};
   int64_t bytes = 1;
   tenon_dtype_t dtype = tenon_dtype(TENON_F32);
@@ -113,7 +114,9 @@ static tenon_status_t stack(tenon_call_t *call, const tensors_t *rounds,
   if (rounds->count) {
     const tenon_tensor_t *first = rounds->items[0];
     if (first->ndim == TENON_RANK_MAX)
-      return tenon_fail(call, TENON_INVALID, "no room for one more dimension");
+      return tenon_fail(
+          call, TENON_INVALID,
+          "results cannot be stacked: they already have the maximum number of dimensions");
     dtype = first->dtype;
     ndim = first->ndim + 1;
     shape[0] = rounds->count;
@@ -134,8 +137,9 @@ static tenon_status_t stack(tenon_call_t *call, const tensors_t *rounds,
       same = from->shape[k] == shape[k + 1];
     if (!same)
       return tenon_fail(call, TENON_INVALID,
-                        "result %" PRId64 " of round %" PRId64 " has another shape or dtype than "
-                        "before; results of all rounds are put into one tensor",
+                        "result %" PRId64 " of iteration %" PRId64
+                        " has another shape or dtype than in earlier iterations; results of all "
+                        "iterations are stacked into one tensor",
                         index, i);
     tenon_tensor_t *to =
         call->host->view(call, all, i * bytes, ndim - 1, shape + 1, all->strides + 1);
@@ -172,12 +176,15 @@ static tenon_status_t loop_run(tenon_call_t *call) {
   int64_t state_count = states->shape[0];
   int64_t more = INT64_MAX;
   int64_t go_on = 1;
-  tenon_tensor_t **inputs = slots(call, 2 + state_count + captured->shape[0]);
-  tenon_tensor_t **current = slots(call, count);
+  tenon_tensor_t **inputs = allocate_inputs(call, 2 + state_count + captured->shape[0]);
+  tenon_tensor_t **current = allocate_inputs(call, count);
   tenon_tensor_t *condition = call->inputs[LOOP_CONDITION];
   tensors_t *rounds = call->host->allocate(call, (uint64_t)(count + 1) * sizeof *rounds);
   if (!inputs || !current || !rounds) return TENON_MEMORY;
-  if (count < state_count) return tenon_fail(call, TENON_INVALID, "fewer results than states");
+  if (count < state_count)
+    return tenon_fail(call, TENON_INVALID,
+                      "`count` is smaller than the number of states; it must count the states and "
+                      "the stacked results");
   memset(rounds, 0, (size_t)(count + 1) * sizeof *rounds);
   if (call->inputs[LOOP_TRIPS]) TENON_TRY(read_scalar(call, call->inputs[LOOP_TRIPS], &more));
   if (condition)
@@ -188,7 +195,7 @@ static tenon_status_t loop_run(tenon_call_t *call) {
   put_list(current, 0, states);
   put_list(inputs, 2 + state_count, captured);
   for (int64_t round = 0; round < more && go_on; round++) {
-    tenon_tensor_t **results = slots(call, 1 + count);
+    tenon_tensor_t **results = allocate_inputs(call, 1 + count);
     inputs[0] = call->host->temporary(call, tenon_dtype(TENON_I64), 0, NULL);
     if (!results || !inputs[0]) return TENON_MEMORY;
     *(int64_t *)inputs[0]->data = round;
@@ -203,9 +210,9 @@ static tenon_status_t loop_run(tenon_call_t *call) {
       TENON_TRY(tensors_add(call, &rounds[i], results[1 + i]));
   }
   for (int64_t i = state_count; i < count; i++)
-    TENON_TRY(stack(call, &rounds[i], &call->attrs[LOOP_DTYPES], &call->attrs[LOOP_RANKS], i,
-                    &current[i]));
-  return give(call, current);
+    TENON_TRY(stack_iterations(call, &rounds[i], &call->attrs[LOOP_DTYPES],
+                               &call->attrs[LOOP_RANKS], i, &current[i]));
+  return assign_items(call, current);
 }
 
 /* scan */
@@ -226,14 +233,14 @@ static tenon_status_t scan_infer(tenon_infer_t *infer) {
                        &infer->attrs[SCAN_RANKS]);
 }
 
-static int64_t listed(const tenon_value_t *list, int64_t i) {
+static int64_t list_element(const tenon_value_t *list, int64_t i) {
   return i < list->count ? list->as.ints[i] : 0;
 }
 
 /* Axis of the i-th scanned input, counted from the front. */
 static tenon_status_t scan_axis(tenon_call_t *call, int64_t i, int32_t *out_axis) {
   const tenon_tensor_t *x = tenon_item(call->inputs[1], i);
-  return axis_wrap(call, listed(&call->attrs[SCAN_INPUT_AXES], i), x->ndim, out_axis);
+  return axis_wrap(call, list_element(&call->attrs[SCAN_INPUT_AXES], i), x->ndim, out_axis);
 }
 
 static tenon_status_t scan_length(tenon_call_t *call, int64_t *out_length) {
@@ -242,19 +249,21 @@ static tenon_status_t scan_length(tenon_call_t *call, int64_t *out_length) {
     TENON_TRY(scan_axis(call, i, &axis));
     int64_t extent = tenon_item(call->inputs[1], i)->shape[axis];
     if (i && extent != *out_length)
-      return tenon_fail(call, TENON_INVALID, "inputs of %" PRId64 " and %" PRId64 " rounds",
+      return tenon_fail(call, TENON_INVALID,
+                        "scanned inputs must have equal extents along their axes, but have %" PRId64
+                        " and %" PRId64 "",
                         *out_length, extent);
     *out_length = extent;
   }
   return TENON_OK;
 }
 
-/* What the i-th scanned input has for a round. */
+/* The slice of the i-th scanned input for one iteration. */
 static tenon_status_t scan_slice(tenon_call_t *call, int64_t i, int64_t round, int64_t length,
                                  tenon_tensor_t **out_slice) {
   const tenon_tensor_t *x = tenon_item(call->inputs[1], i);
   int64_t shape[TENON_RANK_MAX], strides[TENON_RANK_MAX];
-  int64_t at = listed(&call->attrs[SCAN_INPUT_REVERSE], i) ? length - 1 - round : round;
+  int64_t at = list_element(&call->attrs[SCAN_INPUT_REVERSE], i) ? length - 1 - round : round;
   int32_t axis = 0;
   int32_t ndim = 0;
   TENON_TRY(scan_axis(call, i, &axis));
@@ -267,22 +276,24 @@ static tenon_status_t scan_slice(tenon_call_t *call, int64_t i, int64_t round, i
   return *out_slice ? TENON_OK : TENON_MEMORY;
 }
 
-/* The stacked rounds with their axis where it belongs, in the order that was asked for. */
+/* Moves the stacking axis to its output axis and reverses it if requested. */
 static tenon_status_t scan_result(tenon_call_t *call, tensors_t *rounds, int64_t index,
                                   int64_t scanned, tenon_tensor_t **out_tensor) {
   int64_t shape[TENON_RANK_MAX], strides[TENON_RANK_MAX];
   int32_t to = 0;
   tenon_tensor_t *all = NULL;
-  for (int64_t i = 0; listed(&call->attrs[SCAN_OUTPUT_REVERSE], scanned) && i < rounds->count / 2;
-       i++) {
+  for (int64_t i = 0;
+       list_element(&call->attrs[SCAN_OUTPUT_REVERSE], scanned) && i < rounds->count / 2; i++) {
     tenon_tensor_t *other = rounds->items[i];
     rounds->items[i] = rounds->items[rounds->count - 1 - i];
     rounds->items[rounds->count - 1 - i] = other;
   }
-  TENON_TRY(stack(call, rounds, &call->attrs[SCAN_DTYPES], &call->attrs[SCAN_RANKS], index, &all));
-  TENON_TRY(axis_wrap(call, listed(&call->attrs[SCAN_OUTPUT_AXES], scanned), all->ndim, &to));
+  TENON_TRY(stack_iterations(call, rounds, &call->attrs[SCAN_DTYPES], &call->attrs[SCAN_RANKS],
+                             index, &all));
+  TENON_TRY(axis_wrap(call, list_element(&call->attrs[SCAN_OUTPUT_AXES], scanned), all->ndim, &to));
   for (int32_t k = 0; k < all->ndim; k++) {
-    int32_t from = k == to ? 0 : k < to ? k + 1 : k;
+    int32_t from = k < to ? k + 1 : k;
+    if (k == to) from = 0;
     shape[k] = all->shape[from];
     strides[k] = all->strides[from];
   }
@@ -298,17 +309,20 @@ static tenon_status_t scan_run(tenon_call_t *call) {
   int64_t state_count = states->shape[0];
   int64_t scan_count = scans->shape[0];
   int64_t length = 0;
-  tenon_tensor_t **inputs = slots(call, state_count + scan_count + captured->shape[0]);
-  tenon_tensor_t **current = slots(call, count);
+  tenon_tensor_t **inputs = allocate_inputs(call, state_count + scan_count + captured->shape[0]);
+  tenon_tensor_t **current = allocate_inputs(call, count);
   tensors_t *rounds = call->host->allocate(call, (uint64_t)(count + 1) * sizeof *rounds);
   if (!inputs || !current || !rounds) return TENON_MEMORY;
-  if (count < state_count) return tenon_fail(call, TENON_INVALID, "fewer results than states");
+  if (count < state_count)
+    return tenon_fail(call, TENON_INVALID,
+                      "`count` is smaller than the number of states; it must count the states and "
+                      "the scanned results");
   memset(rounds, 0, (size_t)(count + 1) * sizeof *rounds);
   TENON_TRY(scan_length(call, &length));
   put_list(current, 0, states);
   put_list(inputs, state_count + scan_count, captured);
   for (int64_t round = 0; round < length; round++) {
-    tenon_tensor_t **results = slots(call, count);
+    tenon_tensor_t **results = allocate_inputs(call, count);
     if (!results) return TENON_MEMORY;
     if (state_count) memcpy(inputs, current, (size_t)state_count * sizeof *inputs);
     for (int64_t i = 0; i < scan_count; i++)
@@ -322,31 +336,41 @@ static tenon_status_t scan_run(tenon_call_t *call) {
   }
   for (int64_t i = state_count; i < count; i++)
     TENON_TRY(scan_result(call, &rounds[i], i, i - state_count, &current[i]));
-  return give(call, current);
+  return assign_items(call, current);
 }
 
-/* clang-format off */
 #define RESULTS "int count, int[] dtypes=[], int[] ranks=[]"
 
+/* clang-format off */
 TENON_ITEMS(core_control,
-  TENON_OP("if(Tensor @host condition, Tensor[] captured, *, graph then, graph else, " RESULTS ") -> Tensor[count]",
-    TENON_DOC("The results of one of two graphs, both of which take `captured`."),
-    TENON_TYPES("condition: bool; captured = ?; out = ?"), TENON_TRAITS(TENON_PURE), TENON_INFER(if_infer),
+  TENON_OP("if(Tensor @host condition, Tensor[] captured, *, graph then, graph else, " RESULTS
+           ") -> Tensor[count]",
+    TENON_DOC("Evaluates one of two graphs, both of which take `captured`, and gives its results."),
+    TENON_TYPES("condition: bool; captured = ?; out = ?"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(if_infer),
     TENON_KERNEL("cpu strided quantised", if_run)),
-  TENON_OP("loop(Tensor[] states, Tensor[] captured, Tensor? @host trips=None, Tensor? @host condition=None, *, "
-           "graph body, " RESULTS ") -> Tensor[count]",
-    TENON_DOC("Evaluates body(round, condition, states, captured) -> (condition, states, more) until a condition is\n"
-              "false or all trips are made.  Gives the last states, then the `more` of all rounds, each stacked along\n"
-              "a new first axis."),
-    TENON_TYPES("states = ?; captured = ?; trips: i64|i32; condition: bool; out = ?"), TENON_TRAITS(TENON_PURE),
-    TENON_INFER(loop_infer), TENON_USES("core::contiguous"),
+  TENON_OP("loop(Tensor[] states, Tensor[] captured, Tensor? @host trips=None, "
+           "Tensor? @host condition=None, *, graph body, " RESULTS ") -> Tensor[count]",
+    TENON_DOC("Evaluates body(iteration, condition, states, captured) -> (condition, states, "
+              "more) until the condition is\n"
+              "false or `trips` iterations are done. Gives the final states, "
+              "then the `more` of all iterations, stacked along\na new first axis."),
+    TENON_TYPES("states = ?; captured = ?; trips: i64|i32; condition: bool; out = ?"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(loop_infer),
+    TENON_USES("core::contiguous"),
     TENON_KERNEL("cpu strided quantised", loop_run)),
-  TENON_OP("scan(Tensor[] states, Tensor[] scans, Tensor[] captured, *, graph body, " RESULTS ", int[] input_axes=[], "
-           "int[] input_reverse=[], int[] output_axes=[], int[] output_reverse=[]) -> Tensor[count]",
-    TENON_DOC("Evaluates body(states, slices, captured) -> (states, more) for the slices of `scans` along their axes,\n"
-              "backwards where input_reverse is 1.  Gives the last states, then the `more` of all rounds along\n"
-              "output_axes."),
-    TENON_TYPES("states = ?; scans = ?; captured = ?; out = ?"), TENON_TRAITS(TENON_PURE), TENON_INFER(scan_infer),
+  TENON_OP("scan(Tensor[] states, Tensor[] scans, Tensor[] captured, *, graph body, " RESULTS
+           ", int[] input_axes=[], int[] input_reverse=[], int[] output_axes=[], "
+           "int[] output_reverse=[]) -> Tensor[count]",
+    TENON_DOC("Evaluates body(states, slices, captured) -> (states, "
+              "more) for the slices of `scans` along their axes,\n"
+              "backwards where input_reverse is 1. Gives the final states, "
+              "then the `more` of all iterations stacked along\noutput_axes."),
+    TENON_TYPES("states = ?; scans = ?; captured = ?; out = ?"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(scan_infer),
     TENON_USES("core::contiguous"),
     TENON_KERNEL("cpu strided quantised", scan_run)))
 /* clang-format on */

@@ -1,9 +1,10 @@
 /* conv and conv_transpose: ONNX's operators with any number of spatial axes, groups, an added
  * residual and an activation. The host calls infer and the plain kernels here;
- * ops/dnn/convolution.c adds faster ones. Invariant: the result of up to three spatial axes lies
- * channels-last, whatever the input's strides. */
+ * ops/dnn/convolution.c adds faster kernels.
+ * Invariant: a result with up to three spatial axes is channels-last in memory, whatever the
+ * strides of the input. */
 #include "axes.h"
-#include "convolution.h"
+#include "conv_im2col.h"
 #include "dense.h"
 #include <tenon/check.h>
 
@@ -17,19 +18,20 @@ static tenon_status_t channels_check(tenon_infer_t *infer, const tenon_meta_t *x
                       "x has %d axes; expected batch, channels and at least one spatial axis",
                       x->ndim);
   if (w->ndim != x->ndim)
-    return tenon_fail(infer, TENON_INVALID, "w has %d axes but x has %d; they must have as many",
-                      w->ndim, x->ndim);
+    return tenon_fail(infer, TENON_INVALID,
+                      "w has %d axes but x has %d; both must have the same number", w->ndim,
+                      x->ndim);
   if (group < 1)
     return tenon_fail(infer, TENON_INVALID, "group is %" PRId64 "; expected 1 or more", group);
   if (dim_differ(x->dims[1], channels))
     return tenon_fail(infer, TENON_INVALID,
-                      "x of shape %s has %" PRId64 " channels but w of shape %s in %" PRId64
-                      " groups wants %" PRId64,
+                      "x of shape %s has %" PRId64 " channels, but w of shape %s in %" PRId64
+                      " groups expects %" PRId64,
                       dims_text(x->dims, x->ndim).text, x->dims[1].value,
                       dims_text(w->dims, w->ndim).text, group, channels.value);
   if (tenon_is_known(filters) && filters.value % group)
     return tenon_fail(infer, TENON_INVALID,
-                      "w's %" PRId64 " filters do not divide into %" PRId64 " groups",
+                      "w has %" PRId64 " filters, which is not a multiple of %" PRId64 " groups",
                       filters.value, group);
   tenon_dim(infer, TENON_DIM_EQUAL, x->dims[1], channels);
   return TENON_OK;
@@ -71,7 +73,7 @@ tenon_status_t core_conv_infer(tenon_infer_t *infer) {
   if (infer->attrs[CONV_ACTIVATION].as.i != FINISH_none && out->dtype.code != (TENON_F32 & 0xff) &&
       out->dtype.code != (TENON_BF16 & 0xff))
     return tenon_fail(infer, TENON_INVALID,
-                      "an activation needs a float dtype, but x is of integers");
+                      "an activation needs a float dtype, but x has integers");
   TENON_TRY(core_convolution_infer(infer, 0, 1, &args, infer->attrs[CONV_GROUP].as.i));
   TENON_TRY(bias_check(infer, 2, out->dims[1]));
   if (residual) {
@@ -114,7 +116,7 @@ tenon_status_t core_conv_transpose_infer(tenon_infer_t *infer) {
     const tenon_value_t *list = i < padding->count ? padding : shape;
     int64_t number = list->as.ints[i < padding->count ? i : i - padding->count];
     if (number < 0 || number > INT32_MAX)
-      return tenon_fail(infer, TENON_INVALID, "%s has %" PRId64 "; expected 0 to %d",
+      return tenon_fail(infer, TENON_INVALID, "%s contains %" PRId64 "; expected 0 to %d",
                         list == padding ? "output_padding" : "output_shape", number, INT32_MAX);
   }
   out->ndim = x->ndim;
@@ -140,7 +142,7 @@ tenon_status_t core_conv_transpose_infer(tenon_infer_t *infer) {
     if (tenon_is_known(*to) && to->value < 0)
       return tenon_fail(infer, TENON_INVALID,
                         "spatial axis %d of the result would have %" PRId64
-                        " elements; the pads are larger than what they cut",
+                        " elements; the pads are larger than the result that they cut",
                         i, to->value);
   }
   if (out->ndim <= 5) core_channels_last(infer, out);
@@ -149,7 +151,7 @@ tenon_status_t core_conv_transpose_infer(tenon_infer_t *infer) {
 
 /* kernels */
 
-static tenon_status_t convolve(tenon_call_t *call, convolution_t *convolution) {
+static tenon_status_t convolve_plain(tenon_call_t *call, convolution_t *convolution) {
   tenon_dtype_t dtype = core_gemm_dtype(call->outputs[0]->dtype);
   tenon_tensor_t *given[4] = {call->inputs[0], call->inputs[1], call->inputs[2],
                               convolution->transposed ? 0 : call->inputs[3]};
@@ -178,7 +180,7 @@ tenon_status_t core_conv_run(tenon_call_t *call) {
                                 .beta = attrs[CONV_BETA].as.f}};
   core_window_set(&c.window, &args, x->ndim - 2, x->shape + 2, w->shape + 2,
                   call->outputs[0]->shape + 2);
-  return convolve(call, &c);
+  return convolve_plain(call, &c);
 }
 
 void core_conv_transpose_window(const tenon_value_t *attrs, const tenon_tensor_t *x,
@@ -187,7 +189,7 @@ void core_conv_transpose_window(const tenon_value_t *attrs, const tenon_tensor_t
   const tenon_value_t *padding = &attrs[CONV_OUTPUT_PADDING];
   window_args_t args = window_args(attrs, 0);
   core_window_set(window, &args, x->ndim - 2, x->shape + 2, w->shape + 2, out->shape + 2);
-  for (int32_t i = 0; i < window->rank; i++) { /* what is cut from the full result, and where */
+  for (int32_t i = 0; i < window->rank; i++) { /* how much is cut from the full result, and where */
     int64_t full =
         window->stride[i] * (window->in[i] - 1) + (window->kernel[i] - 1) * window->dilation[i] + 1;
     int64_t cut = full + list_at(padding, i, 0) - window->out[i];
@@ -206,15 +208,16 @@ tenon_status_t core_conv_transpose_run(tenon_call_t *call) {
                      .finish = {.scale = 1, .bias_scale = 1}};
   core_conv_transpose_window(call->attrs, call->inputs[0], call->inputs[1], call->outputs[0],
                              &c.window);
-  return convolve(call, &c);
+  return convolve_plain(call, &c);
 }
 
 /* clang-format off */
 #define PASSED "strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad, group=group"
 TENON_ITEMS(core_conv,
-  TENON_OP("conv(Tensor x, Tensor w, Tensor? bias=None, Tensor? residual=None, *, " WINDOW_ARGUMENTS ", int group=1, "
-           FINISH_ARGUMENTS ") -> Tensor",
-    TENON_DOC("activation(the convolution of x [N, C, spatial...] with w [OC, C / group, kernel...] + bias + residual).\n"
+  TENON_OP("conv(Tensor x, Tensor w, Tensor? bias=None, Tensor? residual=None, *, " WINDOW_ARGUMENTS
+           ", int group=1, " FINISH_ARGUMENTS ") -> Tensor",
+    TENON_DOC("activation(the convolution of x [N, C, spatial...] with w [OC, C / group, "
+              "kernel...] + bias + residual).\n"
               "The result of up to three spatial axes lies channels-last in memory."),
     TENON_TYPES("x: number; w = x; bias = x; residual = x; out = x"),
     TENON_TRAITS(TENON_PURE),
@@ -223,12 +226,13 @@ TENON_ITEMS(core_conv,
     TENON_GRADIENT("x, w, bias, residual: core::conv_backward(grad, x, w, bias, residual, " PASSED
                    ", activation=activation, alpha=alpha, beta=beta)"),
     TENON_KERNEL("cpu strided", core_conv_run)),
-  TENON_OP("conv_transpose(Tensor x, Tensor w, Tensor? bias=None, *, " WINDOW_ARGUMENTS ", int group=1, "
-           "int[] output_padding=[], int[] output_shape=[]) -> Tensor",
-    TENON_DOC("The transposed convolution of x [N, C, spatial...] with w [C, OC / group, kernel...], plus bias.\n"
+  TENON_OP("conv_transpose(Tensor x, Tensor w, Tensor? bias=None, *, " WINDOW_ARGUMENTS
+           ", int group=1, int[] output_padding=[], int[] output_shape=[]) -> Tensor",
+    TENON_DOC("The transposed convolution of x [N, C, spatial...] with w [C, OC / group, "
+              "kernel...], plus bias.\n"
               "The result of up to three spatial axes lies channels-last in memory."),
-    TENON_SAMPLES("x: [n, c, 6], w: [c, 3, 2]; x: [n, 4, 4, 5], w: [4, 3, 3, 3], bias: [6], strides = [2, 2], "
-                  "group = 2"),
+    TENON_SAMPLES("x: [n, c, 6], w: [c, 3, 2]; "
+                  "x: [n, 4, 4, 5], w: [4, 3, 3, 3], bias: [6], strides = [2, 2], group = 2"),
     TENON_TYPES("x: number; w = x; bias = x; out = x"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),

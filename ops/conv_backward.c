@@ -1,9 +1,10 @@
-/* Gradients of conv and conv_transpose: each other's forward, and conv_weight_backward.
- * Composites, so that they have gradients themselves.  Called by the gradient texts in conv.c.
- * Invariant: paddings are worked out first, so that all extents come out as they were. */
+/* Gradients of conv and conv_transpose: composites of each other's forward operators and
+ * conv_weight_backward, so that they have gradients themselves. The gradient formulas in conv.c
+ * call them.
+ * Invariant: paddings are made explicit first, so that all extents match the forward call. */
 #include "axes.h"
 #include "composite.h"
-#include "convolution.h"
+#include "conv_im2col.h"
 #include <tenon/check.h>
 
 enum {
@@ -27,7 +28,7 @@ typedef struct stated_t {
   tenon_value_t attrs[ATTRS];
 } stated_t;
 
-static void state(stated_t *s, const window_t *w, int64_t group) {
+static void state_window(stated_t *s, const window_t *w, int64_t group) {
   uint32_t rank = (uint32_t)w->rank;
   for (uint32_t i = 0; i < rank; i++) {
     s->strides[i] = w->stride[i];
@@ -44,22 +45,23 @@ static void state(stated_t *s, const window_t *w, int64_t group) {
   s->attrs[CONV_ALPHA] = s->attrs[CONV_BETA] = value_float(0);
 }
 
-static tenon_status_t give(tenon_call_t *call, uint32_t output, int use, const stated_t *s,
-                           tenon_tensor_t *a, tenon_tensor_t *b, tenon_tensor_t *c) {
+static tenon_status_t assign_gradient(tenon_call_t *call, uint32_t output, int use,
+                                      const stated_t *s, tenon_tensor_t *a, tenon_tensor_t *b,
+                                      tenon_tensor_t *c) {
   tenon_tensor_t *t;
   TENON_TRY(INVOKE(call, use, s->attrs, &t, a, b, c));
   return call->host->assign(call, output, t);
 }
 
-static tenon_status_t give_weight(tenon_call_t *call, const stated_t *s, tenon_tensor_t *dy,
-                                  tenon_tensor_t *x) {
+static tenon_status_t assign_weight_gradient(tenon_call_t *call, const stated_t *s,
+                                             tenon_tensor_t *dy, tenon_tensor_t *x) {
   const tenon_tensor_t *w = call->inputs[2];
   tenon_tensor_t *kernel = core_ints(call, w->ndim - 2, w->shape + 2);
-  return kernel ? give(call, 1, WEIGHT, s, dy, x, kernel) : TENON_MEMORY;
+  return kernel ? assign_gradient(call, 1, WEIGHT, s, dy, x, kernel) : TENON_MEMORY;
 }
 
-/* The sum over all but the channels. */
-static tenon_status_t give_bias(tenon_call_t *call, tenon_tensor_t *dy) {
+/* Sums over all axes except channels. */
+static tenon_status_t assign_bias_gradient(tenon_call_t *call, tenon_tensor_t *dy) {
   tenon_value_t attrs[2] = {value_flag(0), value_flag(0)};
   int64_t at[TENON_RANK_MAX] = {0};
   tenon_tensor_t *axes, *t;
@@ -79,7 +81,7 @@ static tenon_status_t conv_backward_run(tenon_call_t *call) {
   window_t window;
   stated_t s;
   core_window_set(&window, &args, x->ndim - 2, x->shape + 2, w->shape + 2, dy->shape + 2);
-  state(&s, &window, attrs[CONV_GROUP].as.i);
+  state_window(&s, &window, attrs[CONV_GROUP].as.i);
   if (attrs[CONV_ACTIVATION].as.i != FINISH_none) {
     tenon_tensor_t *y;
     TENON_TRY(INVOKE(call, CONV, s.attrs, &y, x, w, call->inputs[3], call->inputs[4]));
@@ -87,17 +89,17 @@ static tenon_status_t conv_backward_run(tenon_call_t *call) {
   }
   if (call->outputs[0]) {
     stated_t t;
-    state(&t, &window, attrs[CONV_GROUP].as.i);
-    for (int32_t i = 0; i < window.rank; i++) /* what no window reached */
+    state_window(&t, &window, attrs[CONV_GROUP].as.i);
+    for (int32_t i = 0; i < window.rank; i++) /* pixels that no window reached */
       t.more[i] = window.in[i] + window.before[i] + window.after[i] -
                   (window.kernel[i] - 1) * window.dilation[i] - 1 -
                   (window.out[i] - 1) * window.stride[i];
     t.attrs[CONV_GROUP + 1] = value_ints((uint32_t)window.rank, t.more);
     t.attrs[CONV_GROUP + 2] = value_ints(0, 0);
-    TENON_TRY(give(call, 0, CONV_TRANSPOSE, &t, dy, w, 0));
+    TENON_TRY(assign_gradient(call, 0, CONV_TRANSPOSE, &t, dy, w, 0));
   }
-  if (call->outputs[1]) TENON_TRY(give_weight(call, &s, dy, x));
-  if (call->outputs[2]) TENON_TRY(give_bias(call, dy));
+  if (call->outputs[1]) TENON_TRY(assign_weight_gradient(call, &s, dy, x));
+  if (call->outputs[2]) TENON_TRY(assign_bias_gradient(call, dy));
   return call->outputs[3] ? call->host->assign(call, 3, dy) : TENON_OK;
 }
 
@@ -109,12 +111,12 @@ static tenon_status_t conv_transpose_backward_run(tenon_call_t *call) {
   stated_t s;
   core_conv_transpose_window(call->attrs, x, w, dy, &window);
   for (int32_t i = 0; i < window.rank;
-       i++) /* less than a stride may stay unread: padding it away costs more */
+       i++) /* fewer pixels than one stride may stay unread; padding them away would cost more */
     if (window.after[i] < 0 && -window.after[i] < window.stride[i]) window.after[i] = 0;
-  state(&s, &window, call->attrs[CONV_GROUP].as.i);
-  if (call->outputs[0]) TENON_TRY(give(call, 0, CONV, &s, dy, w, 0));
-  if (call->outputs[1]) TENON_TRY(give_weight(call, &s, x, dy));
-  return call->outputs[2] ? give_bias(call, dy) : TENON_OK;
+  state_window(&s, &window, call->attrs[CONV_GROUP].as.i);
+  if (call->outputs[0]) TENON_TRY(assign_gradient(call, 0, CONV, &s, dy, w, 0));
+  if (call->outputs[1]) TENON_TRY(assign_weight_gradient(call, &s, x, dy));
+  return call->outputs[2] ? assign_bias_gradient(call, dy) : TENON_OK;
 }
 
 static tenon_status_t conv_infer(tenon_infer_t *infer) {
@@ -126,18 +128,27 @@ static tenon_status_t conv_transpose_infer(tenon_infer_t *infer) {
 
 /* clang-format off */
 TENON_ITEMS(core_conv_backward,
-  TENON_OP("conv_backward(Tensor dy, Tensor x, Tensor w, Tensor? bias=None, Tensor? residual=None, *, " WINDOW_ARGUMENTS
-           ", int group=1, " FINISH_ARGUMENTS ") -> (Tensor? dx, Tensor? dw, Tensor? dbias, Tensor? dresidual)",
+  TENON_OP("conv_backward(Tensor dy, Tensor x, Tensor w, Tensor? bias=None, Tensor? residual=None, "
+           "*, " WINDOW_ARGUMENTS ", int group=1, " FINISH_ARGUMENTS
+           ") -> (Tensor? dx, Tensor? dw, Tensor? dbias, Tensor? dresidual)",
     TENON_DOC("The gradients of conv."),
-    TENON_SAMPLES("dy: [n, 3, 5], x: [n, c, 6], w: [3, c, 2], bias: [3], residual: [n, 3, 5]; dy: [n, 4, 4, 5], "
-                  "x: [n, 4, 4, 5], w: [4, 2, 3, 3], bias: [4], residual: [n, 4, 4, 5], pads = [1, 1, 1, 1], "
-                  "group = 2"),
-    TENON_TYPES("dy: float; x, w, bias, residual = dy; dx, dw, dbias, dresidual = dy"), TENON_INFER(conv_infer),
-    TENON_TRAITS(TENON_PURE), TENON_USES(BACKWARD_USES), TENON_COMPOSITE(conv_backward_run)),
-  TENON_OP("conv_transpose_backward(Tensor dy, Tensor x, Tensor w, Tensor? bias=None, *, " WINDOW_ARGUMENTS
-           ", int group=1, int[] output_padding=[], int[] output_shape=[]) -> (Tensor? dx, Tensor? dw, Tensor? dbias)",
+    TENON_SAMPLES("dy: [n, 3, 5], x: [n, c, 6], w: [3, c, 2], bias: [3], residual: [n, 3, 5]; "
+                  "dy: [n, 4, 4, 5], x: [n, 4, 4, 5], w: [4, 2, 3, 3], bias: [4], residual: [n, 4, "
+                  "4, 5], pads = [1, 1, 1, 1], group = 2"),
+    TENON_TYPES("dy: float; x, w, bias, residual = dy; dx, dw, dbias, dresidual = dy"),
+    TENON_INFER(conv_infer),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(BACKWARD_USES),
+    TENON_COMPOSITE(conv_backward_run)),
+  TENON_OP("conv_transpose_backward(Tensor dy, Tensor x, Tensor w, Tensor? bias=None, *, "
+           WINDOW_ARGUMENTS
+           ", int group=1, int[] output_padding=[], int[] output_shape=[]) -> (Tensor? dx, "
+           "Tensor? dw, Tensor? dbias)",
     TENON_DOC("The gradients of conv_transpose."),
     TENON_SAMPLES("dy: [n, 3, 7], x: [n, c, 6], w: [c, 3, 2], bias: [3]"),
-    TENON_TYPES("dy: float; x, w, bias = dy; dx, dw, dbias = dy"), TENON_INFER(conv_transpose_infer),
-    TENON_TRAITS(TENON_PURE), TENON_USES(BACKWARD_USES), TENON_COMPOSITE(conv_transpose_backward_run)))
+    TENON_TYPES("dy: float; x, w, bias = dy; dx, dw, dbias = dy"),
+    TENON_INFER(conv_transpose_infer),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(BACKWARD_USES),
+    TENON_COMPOSITE(conv_transpose_backward_run)))
 /* clang-format on */

@@ -1,14 +1,14 @@
-/* conv_weight_backward: the gradient of conv and conv_transpose for their weights, one product for
- * each group, over all images and pixels.  Both operands are written panel by panel, so that
- * nothing is stored besides. Called by conv_backward and conv_transpose_backward.  Invariant: sums
- * are taken over images, then over pixels. */
+/* conv_weight_backward: the gradient of conv and conv_transpose with respect to the weights. It is
+ * one matrix product per group, summed over all images and pixels. Both operands are packed panel
+ * by panel, so no other copy is stored. conv_backward and conv_transpose_backward call it.
+ * Invariant: sums run over images, then over pixels. */
 #include "axes.h"
-#include "convolution.h"
+#include "conv_im2col.h"
 #include "dense.h"
 #include <tenon/check.h>
 
 typedef struct weight_t {
-  window_t window; /* in: of x; out: of dy */
+  window_t window; /* in: extents of x; out: extents of dy */
   const tenon_tensor_t *dy;
   const tenon_tensor_t *x;
   char *out;
@@ -16,11 +16,12 @@ typedef struct weight_t {
   int64_t pixels;
   int64_t taps;
   int64_t filters;
-  int64_t channels; /* filters and channels of one group */
-  int64_t size;     /* of an element */
+  /* Channels and filters of one group. */
+  int64_t channels;
+  int64_t size; /* bytes of an element */
 } weight_t;
 
-/* The place of element e: an image, and within it a pixel of dy. */
+/* Converts element e of the sum to an image and, in `at`, a pixel of dy. */
 static int64_t pixel_set(const weight_t *w, int64_t e, int64_t *at) {
   int64_t rest = e % w->pixels;
   for (int32_t i = w->window.rank - 1; i >= 0; i--) {
@@ -30,62 +31,63 @@ static int64_t pixel_set(const weight_t *w, int64_t e, int64_t *at) {
   return e / w->pixels;
 }
 
-/* clang-format off */
-#define PACKS(T) \
-  /* Vector: a filter. */ \
-  static void dy_pack_##T(const operand_t *o, int64_t first, int64_t count, int64_t k, int64_t depth, int64_t width, \
-                          void *out) { \
-    const weight_t *w = (const weight_t *)o->context; \
-    const int64_t *strides = w->dy->strides; \
-    for (int64_t e = 0; e < depth; e++) { \
-      int64_t at[SPATIAL_MAX]; \
-int64_t offset = pixel_set(w, k + e, at) * strides[0] + first * strides[1]; \
-      for (int32_t i = 0; i < w->window.rank; i++) offset += at[i] * strides[2 + i]; \
-      for (int64_t v = 0; v < count; v++) ((T *)out)[e * width + v] = ((const T *)o->data)[offset + v * strides[1]]; \
-    } \
-  } \
-  /* Vector: a channel, and within it a tap. */ \
-  static void x_pack_##T(const operand_t *o, int64_t first, int64_t count, int64_t k, int64_t depth, int64_t width, \
-                         void *out) { \
-    const weight_t *w = (const weight_t *)o->context; \
-    const window_t *window = &w->window; \
-    const int64_t *strides = w->x->strides; \
-    int64_t begin[GEMM_DEPTH][SPATIAL_MAX], base[GEMM_DEPTH], tap[SPATIAL_MAX]; \
-    for (int64_t e = 0; e < depth; e++) { \
-      base[e] = pixel_set(w, k + e, begin[e]) * strides[0]; \
-      for (int32_t i = 0; i < window->rank; i++) begin[e][i] = begin[e][i] * window->stride[i] - window->before[i]; \
-    } \
-    for (int64_t v = 0; v < count; v++) { \
-      int64_t rest = (first + v) % w->taps; \
-      const T *from = (const T *)o->data + (first + v) / w->taps * strides[1]; \
-      for (int32_t i = window->rank - 1; i >= 0; i--) { \
-        tap[i] = rest % window->kernel[i] * window->dilation[i]; \
-        rest /= window->kernel[i]; \
-      } \
-      for (int64_t e = 0; e < depth; e++) { \
-        int64_t offset = base[e]; \
-        int inside = 1; \
-        for (int32_t i = 0; i < window->rank; i++) { \
-          int64_t at = begin[e][i] + tap[i]; \
-          inside = inside && at >= 0 && at < window->in[i]; \
-          offset += at * strides[2 + i]; \
-        } \
-        ((T *)out)[e * width + v] = inside ? from[offset] : 0; \
-      } \
-    } \
+#define PACKS(T)                                                                                   \
+  /* A vector is a filter. */                                                                      \
+  static void dy_pack_##T(const operand_t *o, int64_t first, int64_t count, int64_t k,             \
+                          int64_t depth, int64_t width, void *out) {                               \
+    const weight_t *w = (const weight_t *)o->context;                                              \
+    const int64_t *strides = w->dy->strides;                                                       \
+    for (int64_t e = 0; e < depth; e++) {                                                          \
+      int64_t at[SPATIAL_MAX];                                                                     \
+      int64_t offset = pixel_set(w, k + e, at) * strides[0] + first * strides[1];                  \
+      for (int32_t i = 0; i < w->window.rank; i++)                                                 \
+        offset += at[i] * strides[2 + i];                                                          \
+      for (int64_t v = 0; v < count; v++)                                                          \
+        ((T *)out)[e * width + v] = ((const T *)o->data)[offset + v * strides[1]];                 \
+    }                                                                                              \
+  }                                                                                                \
+  /* A vector is a channel and, within it, a tap. */                                               \
+  static void x_pack_##T(const operand_t *o, int64_t first, int64_t count, int64_t k,              \
+                         int64_t depth, int64_t width, void *out) {                                \
+    const weight_t *w = (const weight_t *)o->context;                                              \
+    const window_t *window = &w->window;                                                           \
+    const int64_t *strides = w->x->strides;                                                        \
+    int64_t begin[GEMM_DEPTH][SPATIAL_MAX], base[GEMM_DEPTH], tap[SPATIAL_MAX];                    \
+    for (int64_t e = 0; e < depth; e++) {                                                          \
+      base[e] = pixel_set(w, k + e, begin[e]) * strides[0];                                        \
+      for (int32_t i = 0; i < window->rank; i++)                                                   \
+        begin[e][i] = begin[e][i] * window->stride[i] - window->before[i];                         \
+    }                                                                                              \
+    for (int64_t v = 0; v < count; v++) {                                                          \
+      int64_t rest = (first + v) % w->taps;                                                        \
+      const T *from = (const T *)o->data + (first + v) / w->taps * strides[1];                     \
+      for (int32_t i = window->rank - 1; i >= 0; i--) {                                            \
+        tap[i] = rest % window->kernel[i] * window->dilation[i];                                   \
+        rest /= window->kernel[i];                                                                 \
+      }                                                                                            \
+      for (int64_t e = 0; e < depth; e++) {                                                        \
+        int64_t offset = base[e];                                                                  \
+        int inside = 1;                                                                            \
+        for (int32_t i = 0; i < window->rank; i++) {                                               \
+          int64_t at = begin[e][i] + tap[i];                                                       \
+          inside = inside && at >= 0 && at < window->in[i];                                        \
+          offset += at * strides[2 + i];                                                           \
+        }                                                                                          \
+        ((T *)out)[e * width + v] = inside ? from[offset] : 0;                                     \
+      }                                                                                            \
+    }                                                                                              \
   }
-/* clang-format on */
 PACKS(float)
 PACKS(double)
 
-static void place(const void *context, int64_t index, product_t *product) {
+static void place_product(const void *context, int64_t index, product_t *product) {
   const weight_t *w = (const weight_t *)context;
   product->a.data = (const char *)w->dy->data + index * w->filters * w->dy->strides[1] * w->size;
   product->b.data = (const char *)w->x->data + index * w->channels * w->x->strides[1] * w->size;
   product->c = w->out + index * w->filters * w->channels * w->taps * w->size;
 }
 
-static tenon_status_t run(tenon_call_t *call) {
+static tenon_status_t conv_weight_run(tenon_call_t *call) {
   tenon_dtype_t dtype = core_gemm_dtype(call->outputs[0]->dtype);
   window_args_t args = window_args(call->attrs, 0);
   tenon_tensor_t *dy = core_as(call, call->inputs[0], dtype);
@@ -110,13 +112,13 @@ static tenon_status_t run(tenon_call_t *call) {
                   .column = 1},
       .dtype = dtype,
       .count = w.group,
-      .place = place,
+      .place = place_product,
       .context = &w};
   TENON_TRY(core_products(call, &products));
   return core_settle(call, call->outputs[0], out);
 }
 
-static tenon_status_t infer(tenon_infer_t *infer) {
+static tenon_status_t conv_weight_infer(tenon_infer_t *infer) {
   const tenon_meta_t *dy = infer->inputs[0];
   const tenon_meta_t *x = infer->inputs[1];
   tenon_meta_t *out = infer->outputs[0];
@@ -129,8 +131,8 @@ static tenon_status_t infer(tenon_infer_t *infer) {
     return tenon_fail(infer, TENON_INVALID, "group is %" PRId64 "; expected 1 or more", group);
   if (x->ndim < 3 || dy->ndim != x->ndim || (kernel.count >= 0 && kernel.count != x->ndim - 2))
     return tenon_fail(infer, TENON_INVALID,
-                      "dy has %d axes, x %d and the kernel %d; expected batch, channels and as "
-                      "many spatial axes each",
+                      "dy has %d axes, x %d and the kernel %d; expected dy and x with batch, "
+                      "channels and as many spatial axes as the kernel has",
                       dy->ndim, x->ndim, kernel.count);
   if (!kernel.known) return out_unknown(infer, out, x->ndim);
   out->ndim = x->ndim;
@@ -145,20 +147,28 @@ static tenon_status_t infer(tenon_infer_t *infer) {
   for (int32_t i = 0; i < kernel.count; i++)
     wrong = wrong || dim_differ(places[i], dy->dims[2 + i]);
   if (wrong)
-    return tenon_fail(infer, TENON_INVALID,
-                      "dy %s is not what a convolution of x %s in %" PRId64 " groups gives",
-                      dims_text(dy->dims, dy->ndim).text, dims_text(x->dims, x->ndim).text, group);
+    return tenon_fail(
+        infer, TENON_INVALID,
+        "dy has shape %s, which is not the result of convolving x of shape %s in %" PRId64
+        " groups",
+        dims_text(dy->dims, dy->ndim).text, dims_text(x->dims, x->ndim).text, group);
   return TENON_OK;
 }
 
 /* clang-format off */
 #define PASSED "strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad, group=group"
 TENON_ITEMS(core_conv_weight,
-  TENON_OP("conv_weight_backward(Tensor dy, Tensor x, Tensor @host kernel, *, " WINDOW_ARGUMENTS ", int group=1) -> Tensor",
-    TENON_DOC("The gradient of conv for its weights, whose spatial extents are `kernel`."),
+  TENON_OP("conv_weight_backward(Tensor dy, Tensor x, Tensor @host kernel, *, " WINDOW_ARGUMENTS
+           ", int group=1) -> Tensor",
+    TENON_DOC("The gradient of conv with respect to its weights, "
+              "whose spatial extents are `kernel`."),
     TENON_SAMPLES("dy: [n, 3, 5], x: [n, c, 6], kernel: [1] [2]"),
-    TENON_TYPES("dy: float; x = dy; kernel: i64|i32; out = dy"), TENON_WHERE("kernel: known"),
-    TENON_TRAITS(TENON_PURE), TENON_USES(DENSE_USES), TENON_INFER(infer),
-    TENON_GRADIENT("dy: core::conv(x, grad, " PASSED "); x: core::conv_backward(dy, x, grad, " PASSED ")"),
-    TENON_KERNEL("cpu strided", run)))
+    TENON_TYPES("dy: float; x = dy; kernel: i64|i32; out = dy"),
+    TENON_WHERE("kernel: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(DENSE_USES),
+    TENON_INFER(conv_weight_infer),
+    TENON_GRADIENT("dy: core::conv(x, grad, " PASSED "); x: core::conv_backward(dy, x, grad, "
+                   PASSED ")"),
+    TENON_KERNEL("cpu strided", conv_weight_run)))
 /* clang-format on */

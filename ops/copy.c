@@ -1,7 +1,8 @@
-/* Copying between strided places (copy.h), and `contiguous`, which is nothing else. The walk is put
- * in order once: axes of extent 1 go, axes are sorted by the target's strides and merged where both
- * sides allow it; then runs are copied whole, repeated, transposed in tiles or picked one by one.
- * Invariant: parts of the walk that threads take write disjoint bytes, so packed dtypes are one
+/* Copies between strided tensors (copy.h), and the operator `contiguous`. The axes are normalised
+ * once: axes of extent 1 are dropped, the others are sorted by the target's strides and merged
+ * where both sides allow it. Then runs are copied whole, repeated, transposed in tiles, or copied
+ * element by element.
+ * Invariant: the parts that threads take write disjoint bytes, so packed dtypes are copied as one
  * part. */
 #include "copy.h"
 #include <string.h>
@@ -11,16 +12,16 @@ typedef struct wide_t {
   uint64_t high;
 } wide_t;
 
-enum { LINE = 64, SMALL = 1 << 16, /* bytes not worth another thread */ };
+enum { LINE = 64, SMALL = 1 << 16, /* bytes; less is not worth another thread */ };
 
-/* What a part does for one run: n elements, or a tile of n by m where the source is contiguous
- * along m. */
+/* What a part does for one run: n elements, or a tile of n by m elements where the source is
+ * contiguous along m. */
 typedef struct plan_t {
   move_t *move;
   void (*run)(char *to, const char *from, int64_t n, int64_t to_stride, int64_t from_stride);
   void (*tile)(char *to, const char *from, int64_t n, int64_t m, int64_t to_stride,
                int64_t from_stride);
-  int32_t outer; /* axes before the run's and the tile's */
+  int32_t outer; /* axes outside the run and the tile */
   int64_t size;
   int64_t run_axis;
   int64_t tile_axis;
@@ -28,7 +29,7 @@ typedef struct plan_t {
   int64_t blocks;
 } plan_t;
 
-/* A square of N by N elements in registers of 16 bytes: log2 N times, row i and row i + N/2 are
+/* Transposes N by N elements in registers of 16 bytes: log2 N times, rows i and i + N/2 are
  * interleaved. */
 #define SQUARE(type, size, N, LOW, HIGH)                                                           \
   typedef type vector_##size __attribute__((vector_size(16)));                                     \
@@ -59,49 +60,60 @@ static inline void square_16(wide_t *y, int64_t to_stride, const wide_t *x, int6
   *y = *x;
 }
 
-/* clang-format off */
-#define MOVES(type, size) \
-  static void run_##size(char *to, const char *from, int64_t n, int64_t to_stride, int64_t from_stride) { \
-    const type *x = (const type *)(const void *)from; \
-    type *y = (type *)(void *)to; \
-    if (to_stride == 1 && from_stride == 1) { \
-      if (n * size > LINE) memcpy(to, from, (size_t)(n * size)); \
-      else for (int64_t i = 0; i < n; i++) y[i] = x[i]; \
-    } else if (to_stride == 1 && from_stride == 0) { \
-      type v = *x; \
-      for (int64_t i = 0; i < n; i++) y[i] = v; \
-    } else if (to_stride == 1) { \
-      for (int64_t i = 0; i < n; i++) y[i] = x[i * from_stride]; \
-    } else { \
-      for (int64_t i = 0; i < n; i++) y[i * to_stride] = x[i * from_stride]; \
-    } \
-  } \
-  static void tile_##size(char *to, const char *from, int64_t n, int64_t m, int64_t to_stride, int64_t from_stride) { \
-    enum { N = 16 / size, STEP = LINE / size, }; \
-    const type *x = (const type *)(const void *)from; \
-    type *y = (type *)(void *)to; \
-    for (int64_t j = 0; j < m; j += STEP) { /* whole lines of the source */ \
-      int64_t end = j + STEP < m ? j + STEP : m; \
-int64_t i = 0; \
-      for (; i + N <= n; i += N) { \
-        int64_t k = j; \
-        for (; k + N <= end; k += N) \
-          square_##size(y + k * to_stride + i, to_stride, x + k + i * from_stride, from_stride); \
-        for (; k < end; k++) \
-          for (int64_t l = i; l < i + N; l++) y[k * to_stride + l] = x[k + l * from_stride]; \
-      } \
-      for (int64_t k = j; k < end; k++) \
-        for (int64_t l = i; l < n; l++) y[k * to_stride + l] = x[k + l * from_stride]; \
-    } \
+#define MOVES(type, size)                                                                          \
+  static void run_##size(char *to, const char *from, int64_t n, int64_t to_stride,                 \
+                         int64_t from_stride) {                                                    \
+    const type *x = (const type *)(const void *)from;                                              \
+    type *y = (type *)(void *)to;                                                                  \
+    if (to_stride == 1 && from_stride == 1) {                                                      \
+      if (n * size > LINE)                                                                         \
+        memcpy(to, from, (size_t)(n * size));                                                      \
+      else                                                                                         \
+        for (int64_t i = 0; i < n; i++)                                                            \
+          y[i] = x[i];                                                                             \
+    } else if (to_stride == 1 && from_stride == 0) {                                               \
+      type v = *x;                                                                                 \
+      for (int64_t i = 0; i < n; i++)                                                              \
+        y[i] = v;                                                                                  \
+    } else if (to_stride == 1) {                                                                   \
+      for (int64_t i = 0; i < n; i++)                                                              \
+        y[i] = x[i * from_stride];                                                                 \
+    } else {                                                                                       \
+      for (int64_t i = 0; i < n; i++)                                                              \
+        y[i * to_stride] = x[i * from_stride];                                                     \
+    }                                                                                              \
+  }                                                                                                \
+  static void tile_##size(char *to, const char *from, int64_t n, int64_t m, int64_t to_stride,     \
+                          int64_t from_stride) {                                                   \
+    enum {                                                                                         \
+      N = 16 / size,                                                                               \
+      STEP = LINE / size,                                                                          \
+    };                                                                                             \
+    const type *x = (const type *)(const void *)from;                                              \
+    type *y = (type *)(void *)to;                                                                  \
+    for (int64_t j = 0; j < m; j += STEP) { /* whole cache lines of the source */                  \
+      int64_t end = j + STEP < m ? j + STEP : m;                                                   \
+      int64_t i = 0;                                                                               \
+      for (; i + N <= n; i += N) {                                                                 \
+        int64_t k = j;                                                                             \
+        for (; k + N <= end; k += N)                                                               \
+          square_##size(y + k * to_stride + i, to_stride, x + k + i * from_stride, from_stride);   \
+        for (; k < end; k++)                                                                       \
+          for (int64_t l = i; l < i + N; l++)                                                      \
+            y[k * to_stride + l] = x[k + l * from_stride];                                         \
+      }                                                                                            \
+      for (int64_t k = j; k < end; k++)                                                            \
+        for (int64_t l = i; l < n; l++)                                                            \
+          y[k * to_stride + l] = x[k + l * from_stride];                                           \
+    }                                                                                              \
   }
-/* clang-format on */
 MOVES(uint8_t, 1)
 MOVES(uint16_t, 2)
 MOVES(uint32_t, 4)
 MOVES(uint64_t, 8)
 MOVES(wide_t, 16)
 
-/* Packed elements may straddle bytes: they are read and written by bit. */
+/* Packed elements may straddle bytes, so they are copied bit by bit. */
 static void bits_move(tenon_tensor_t *to, int64_t index, const tenon_tensor_t *from, int64_t at) {
   uint8_t *y = (uint8_t *)to->data;
   const uint8_t *x = (const uint8_t *)from->data;
@@ -131,8 +143,9 @@ tenon_status_t core_move_run(tenon_call_t *call, tenon_tensor_t *to, int64_t to_
   return TENON_OK;
 }
 
-/* Strings and packed elements, one at a time. */
-static tenon_status_t one_by_one(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+/* Copies strings and packed elements one at a time. */
+static tenon_status_t move_one_by_one(tenon_call_t *call, void *argument, int64_t begin,
+                                      int64_t end) {
   const move_t *move = (const move_t *)argument;
   for (int64_t n = begin; n < end; n++) {
     int64_t rest = n;
@@ -149,7 +162,7 @@ static tenon_status_t one_by_one(tenon_call_t *call, void *argument, int64_t beg
   return TENON_OK;
 }
 
-static tenon_status_t part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+static tenon_status_t move_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const plan_t *plan = (const plan_t *)argument;
   const move_t *move = plan->move;
   int64_t at[2 * TENON_RANK_MAX];
@@ -191,7 +204,8 @@ static tenon_status_t part(tenon_call_t *call, void *argument, int64_t begin, in
   return TENON_OK;
 }
 
-static void axis_move(move_t *move, int32_t from, int32_t to) { /* the axes between make way */
+/* moves one axis; the axes between shift */
+static void axis_move(move_t *move, int32_t from, int32_t to) {
   int64_t shape = move->shape[from];
   int64_t x = move->from_strides[from];
   int64_t y = move->to_strides[from];
@@ -206,8 +220,8 @@ static void axis_move(move_t *move, int32_t from, int32_t to) { /* the axes betw
   move->to_strides[to] = y;
 }
 
-/* Gives the number of elements. */
-static int64_t put_in_order(move_t *move) {
+/* Normalises the axes and returns the number of elements. */
+static int64_t normalise_axes(move_t *move) {
   int32_t n = 0;
   int64_t count = 1;
   for (int32_t i = 0; i < move->ndim; i++) {
@@ -234,14 +248,14 @@ static int64_t put_in_order(move_t *move) {
 }
 
 tenon_status_t core_move(tenon_call_t *call, move_t *move) {
-  int64_t count = put_in_order(move);
+  int64_t count = normalise_axes(move);
   int64_t size = element_size(move->to);
   int32_t last = move->ndim - 1;
   int32_t across = last;
   plan_t plan = {move, NULL, NULL, last, size, last, last, 0, 1};
   if (count == 0) return TENON_OK;
   if (tenon_dtype_id(move->to->dtype) == TENON_STRING || is_packed(move->to))
-    return one_by_one(call, move, 0, count);
+    return move_one_by_one(call, move, 0, count);
   for (int32_t i = 0; i < last; i++)
     if (move->from_strides[i] == 1 && move->to_strides[last] == 1 &&
         move->from_strides[last] != 0 && move->shape[i] * size >= 16)
@@ -268,7 +282,8 @@ tenon_status_t core_move(tenon_call_t *call, move_t *move) {
     plan.tile = tile_16;
     break;
   default:
-    return tenon_fail(call, TENON_UNIMPLEMENTED, "elements of %d bytes", (int)size);
+    return tenon_fail(call, TENON_UNIMPLEMENTED,
+                      "cannot copy elements of %d bytes; expected 1, 2, 4, 8 or 16", (int)size);
   }
   if (across == last) {
     plan.tile = NULL;
@@ -282,7 +297,8 @@ tenon_status_t core_move(tenon_call_t *call, move_t *move) {
   plan.blocks = (move->shape[last] + plan.block - 1) / plan.block;
   int64_t units = extents_product(move->shape, 0, plan.outer) * plan.blocks;
   int64_t each = count * size / units;
-  return call->host->parallel(call, units, each < SMALL ? SMALL / (each + 1) + 1 : 1, part, &plan);
+  return call->host->parallel(call, units, each < SMALL ? SMALL / (each + 1) + 1 : 1, move_part,
+                              &plan);
 }
 
 /* contiguous */
@@ -301,7 +317,9 @@ static tenon_status_t contiguous_run(tenon_call_t *call) {
 TENON_ITEMS(core_copy,
   TENON_OP("contiguous(Tensor x) -> Tensor",
     TENON_DOC("A dense row-major copy of a tensor with any strides."),
-    TENON_TYPES("x: any; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE),
+    TENON_TYPES("x: any; out = x"),
+    TENON_SHAPES("out = x"),
+    TENON_TRAITS(TENON_PURE),
     TENON_GRADIENT("x: core::identity(grad)"),
-    TENON_KERNEL("cpu strided", contiguous_run))
-)
+    TENON_KERNEL("cpu strided", contiguous_run)))
+/* clang-format on */

@@ -1,6 +1,6 @@
-/* One routine that copies elements from any strided place to any other, for all operators that only
- * move data. Strides are in elements; a stride of 0 repeats, a negative one reverses.  Invariant:
- * the target's elements do not overlap each other or the source's. */
+/* Copies elements between two strided tensors, for all operators that only move data. Strides are
+ * in elements; a stride of 0 repeats, a negative one reverses.
+ * Invariant: the elements of the target overlap neither each other nor those of the source. */
 #ifndef TENON_OPS_COPY_H
 #define TENON_OPS_COPY_H
 
@@ -8,7 +8,7 @@
 
 typedef struct move_t {
   const tenon_tensor_t *from;
-  tenon_tensor_t *to; /* of the same dtype: any, strings and packed ones too */
+  tenon_tensor_t *to; /* has the dtype of `from`, which may be any: strings and packed dtypes too */
   int64_t from_offset;
   int64_t to_offset;
   int32_t ndim;
@@ -17,14 +17,14 @@ typedef struct move_t {
   int64_t to_strides[2 * TENON_RANK_MAX];
 } move_t;
 
-/* On all threads if it is worth it; takes *move apart. */
+/* Copies, on all threads if the size justifies it. Modifies *move. */
 tenon_status_t core_move(tenon_call_t *call, move_t *move);
 
-/* `count` consecutive elements, between dense tensors. */
+/* Copies `count` consecutive elements between dense tensors. */
 tenon_status_t core_move_run(tenon_call_t *call, tenon_tensor_t *to, int64_t to_index,
                              const tenon_tensor_t *from, int64_t from_index, int64_t count);
 
-/* A move without axes yet, from the first element to the first. */
+/* Starts a move without axes, from the first element to the first. */
 static inline void move_begin(move_t *move, tenon_tensor_t *to, const tenon_tensor_t *from) {
   move->to = to;
   move->from = from;
@@ -38,12 +38,12 @@ static inline void move_axis(move_t *move, int64_t extent, int64_t from_stride, 
   move->to_strides[move->ndim++] = to_stride;
 }
 
-/* Bytes of an element; packed dtypes count as one. */
+/* Bytes of an element; elements of packed dtypes count as one byte. */
 static inline int64_t element_size(const tenon_tensor_t *t) {
   return (t->dtype.bits * t->dtype.lanes + 7) / 8;
 }
 
-/* Neighbours may share a byte, so that only one thread may write. */
+/* Do neighbouring elements share bytes? Then only one thread may write. */
 static inline int is_packed(const tenon_tensor_t *t) { return t->dtype.bits < 8; }
 
 static inline int64_t extents_product(const int64_t *shape, int32_t begin, int32_t end) {

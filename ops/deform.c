@@ -1,10 +1,11 @@
 /* deform_conv: ONNX's deformable convolution with any number of spatial axes, groups and offset
- * groups. The matrix product's operand of patches samples x where the offsets say, by linear
- * interpolation. Invariant: what lies outside of x is zero, each corner of a sample on its own. */
+ * groups. The patches of the matrix product sample x at the positions given by the offsets, with
+ * linear interpolation.
+ * Invariant: elements outside x are zero, for each corner of a sample separately. */
 #include "axes.h"
-#include "convolution.h"
+#include "conv_im2col.h"
 #include "dense.h"
-#include "finish.h"
+#include "epilogue.h"
 #include "gemm.h"
 #include "window.h"
 #include <math.h>
@@ -21,7 +22,7 @@ enum {
   GROUP = 4,
   OFFSET_GROUP,
 };                     /* attributes after those of the window */
-enum { AXES_MAX = 8 }; /* 2^8 corners are as many as make sense */
+enum { AXES_MAX = 8 }; /* a sample has 2^8 corners at most */
 
 typedef struct deform_t {
   window_t window;
@@ -36,10 +37,10 @@ typedef struct deform_t {
   int64_t offset_group;
   int64_t taps;
   int64_t pixels;
-  int64_t plane; /* plane: elements of a channel of x */
+  int64_t plane; /* elements of one channel of x */
 } deform_t;
 
-/* Linear interpolation of a channel at a point; corners outside count as zero. */
+/* Interpolates a channel linearly at a point; corners outside count as zero. */
 #define SAMPLE(T)                                                                                  \
   static T sample_##T(const window_t *w, const T *channel, const T *point) {                       \
     int64_t low[AXES_MAX];                                                                         \
@@ -101,7 +102,7 @@ typedef struct deform_t {
 SAMPLE(float)
 SAMPLE(double)
 
-static void place(const void *context, int64_t index, product_t *product) {
+static void place_product(const void *context, int64_t index, product_t *product) {
   const deform_t *d = (const deform_t *)context;
   int64_t filters = d->w->shape[0] / d->group;
   int64_t size = d->dtype.bits / 8;
@@ -109,11 +110,11 @@ static void place(const void *context, int64_t index, product_t *product) {
   product->a.vector = index;
   product->b.data = (const char *)d->w->data + group * filters * product->k * size;
   product->c = (char *)d->out->data +
-               index * filters * d->pixels * size; /* images and groups follow one another */
+               index * filters * d->pixels * size; /* images and groups are adjacent */
 }
 
-static void finish(const void *context, int64_t index, int64_t i, int64_t i_end, int64_t j,
-                   int64_t j_end) {
+static void finish_tile(const void *context, int64_t index, int64_t i, int64_t i_end, int64_t j,
+                        int64_t j_end) {
   const deform_t *d = (const deform_t *)context;
   int64_t filters = d->w->shape[0] / d->group;
   int64_t size = d->dtype.bits / 8;
@@ -154,8 +155,8 @@ static tenon_status_t deform_conv_run(tenon_call_t *call) {
                   0},
       .dtype = d.dtype,
       .count = d.x->shape[0] * d.group,
-      .place = place,
-      .finish = d.bias ? finish : 0,
+      .place = place_product,
+      .finish = d.bias ? finish_tile : 0,
       .context = &d};
   TENON_TRY(core_products(call, &products));
   return core_settle(call, call->outputs[0], d.out);
@@ -171,8 +172,9 @@ tenon_status_t core_deform_conv_infer(tenon_infer_t *infer) {
   int64_t offset_group = infer->attrs[OFFSET_GROUP].as.i;
   int32_t rank = in[X]->ndim - 2;
   if (rank < 1 || rank > AXES_MAX || in[W]->ndim != in[X]->ndim)
-    return tenon_fail(infer, TENON_INVALID, "x has %d axes and w %d; expected as many, 3 to %d",
-                      in[X]->ndim, in[W]->ndim, AXES_MAX + 2);
+    return tenon_fail(infer, TENON_INVALID,
+                      "x has %d axes and w %d; expected the same number, from 3 to %d", in[X]->ndim,
+                      in[W]->ndim, AXES_MAX + 2);
   tenon_dim_t channels = in[X]->dims[1];
   tenon_dim_t filters = in[W]->dims[0];
   if (group < 1 || offset_group < 1)
@@ -182,12 +184,12 @@ tenon_status_t core_deform_conv_infer(tenon_infer_t *infer) {
   tenon_dim_t wanted = dim_mul(infer, in[W]->dims[1], tenon_extent(group));
   if (dim_differ(channels, wanted))
     return tenon_fail(infer, TENON_INVALID,
-                      "x has %" PRId64 " channels but w in %" PRId64 " groups wants %" PRId64,
+                      "x has %" PRId64 " channels, but w in %" PRId64 " groups expects %" PRId64,
                       channels.value, group, wanted.value);
   if ((tenon_is_known(filters) && filters.value % group) ||
       (tenon_is_known(channels) && channels.value % offset_group))
     return tenon_fail(infer, TENON_INVALID,
-                      "%" PRId64 " filters and %" PRId64 " channels do not divide into %" PRId64
+                      "%" PRId64 " filters and %" PRId64 " channels are not multiples of %" PRId64
                       " groups and %" PRId64 " offset groups",
                       filters.value, channels.value, group, offset_group);
   out->ndim = in[X]->ndim;
@@ -221,17 +223,20 @@ tenon_status_t core_deform_conv_infer(tenon_infer_t *infer) {
 
 /* clang-format off */
 TENON_ITEMS(core_deform,
-  TENON_OP("deform_conv(Tensor x, Tensor w, Tensor offset, Tensor? bias=None, Tensor? mask=None, *, " WINDOW_ARGUMENTS
-           ", int group=1, int offset_group=1) -> Tensor",
-    TENON_DOC("A convolution that samples x beside the usual places, as far as offset says, times mask.\n"
-              "offset is [N, offset_group * taps * axes, out...], mask [N, offset_group * taps, out...]."),
-    TENON_SAMPLES("x: [n, c, 4, 5], w: [3, c, 2, 2], offset: [n, 8, 3, 4]; x: [n, c, 4, 5], w: [3, c, 2, 2], "
-                  "offset: [n, 8, 3, 4], bias: [3], mask: [n, 4, 3, 4]"),
+  TENON_OP("deform_conv(Tensor x, Tensor w, Tensor offset, Tensor? bias=None, Tensor? mask=None, "
+           "*, " WINDOW_ARGUMENTS ", int group=1, int offset_group=1) -> Tensor",
+    TENON_DOC("A convolution that samples x at positions shifted by offset and multiplies the "
+              "samples by mask.\noffset is [N, offset_group * taps * axes, out...], mask [N, "
+              "offset_group * taps, out...]."),
+    TENON_SAMPLES("x: [n, c, 4, 5], w: [3, c, 2, 2], offset: [n, 8, 3, 4]; "
+                  "x: [n, c, 4, 5], w: [3, c, 2, 2], offset: [n, 8, 3, 4], bias: [3], mask: [n, 4, "
+                  "3, 4]"),
     TENON_TYPES("x: float; w = x; offset = x; bias = x; mask = x; out = x"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
     TENON_INFER(core_deform_conv_infer),
-    TENON_GRADIENT("x, w, offset, bias, mask: core::deform_conv_backward(grad, x, w, offset, bias, mask, strides=strides, pads=pads, "
-                   "dilations=dilations, auto_pad=auto_pad, group=group, offset_group=offset_group)"),
+    TENON_GRADIENT("x, w, offset, bias, mask: core::deform_conv_backward(grad, x, w, offset, bias, "
+                   "mask, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad, "
+                   "group=group, offset_group=offset_group)"),
     TENON_KERNEL("cpu strided", deform_conv_run)))
 /* clang-format on */

@@ -1,11 +1,13 @@
-/* The gradients of deform_conv: its patches as a tensor, which products with dy and w need, and the
- * way back through them. Called by the gradient text in deform.c.  Invariant: one thread has all
- * channels of an offset group of an image, whose offsets and masks they share. */
+/* Gradients of deform_conv: deform_patches gives its samples as a tensor, deform_patches_backward
+ * is the gradient of that, and both are combined with matrix products. The gradient formula in
+ * deform.c calls them.
+ * Invariant: one thread owns all channels of an offset group of an image, because they share
+ * offsets and masks. */
 #include "axes.h"
 #include "composite.h"
-#include "convolution.h"
+#include "conv_im2col.h"
 #include "dense.h"
-#include "number.h"
+#include "dtype_scalar.h"
 #include "window.h"
 #include <math.h>
 #include <string.h>
@@ -23,7 +25,7 @@ typedef struct patches_t { /* all dense, f32 or f64 */
   const tenon_tensor_t *offset;
   const tenon_tensor_t *mask;
   const tenon_tensor_t *dp;
-  tenon_tensor_t *out; /* of the patches; NULL: back */
+  tenon_tensor_t *out; /* the patches; NULL in the backward pass */
   tenon_tensor_t *dx;
   tenon_tensor_t *doffset;
   tenon_tensor_t *dmask;
@@ -31,17 +33,18 @@ typedef struct patches_t { /* all dense, f32 or f64 */
   int64_t channels;
   int64_t taps;
   int64_t pixels;
-  int64_t plane; /* channels: of a group */
+  int64_t plane; /* channels: of one offset group */
 } patches_t;
 
 typedef struct corners_t {
-  int32_t count;           /* 0: all of them are outside */
+  int32_t count;           /* 0: all corners are outside */
   int64_t at[CORNERS_MAX]; /* -1: outside */
   double weight[CORNERS_MAX];
   double slope[AXES_MAX][CORNERS_MAX];
 } corners_t;
 
-/* The elements around a point, their weights, and the weights' derivatives by each coordinate. */
+/* Finds the elements around a point, their weights, and the derivatives of the weights with respect
+ * to each coordinate. */
 static void corners_set(const window_t *w, const double *point, corners_t *c) {
   double part[AXES_MAX];
   int64_t low[AXES_MAX];
@@ -61,73 +64,76 @@ static void corners_set(const window_t *w, const double *point, corners_t *c) {
       int up = k >> i & 1;
       int64_t place = low[i] + up;
       double share = up ? part[i] : 1 - part[i];
+      double slope = up ? 1 : -1;
       c->weight[k] *= share;
       for (int32_t by = 0; by < w->rank; by++)
-        c->slope[by][k] *= by == i ? (up ? 1 : -1) : share;
+        c->slope[by][k] *= by == i ? slope : share;
       c->at[k] = c->at[k] < 0 || place < 0 || place >= w->in[i] ? -1 : c->at[k] * w->in[i] + place;
     }
   }
 }
 
-/* clang-format off */
-#define UNITS(T) \
-  /* part: (image, offset group) */ \
-  static tenon_status_t units_##T(tenon_call_t *call, void *argument, int64_t begin, int64_t end) { \
-    const patches_t *p = (const patches_t *)argument; \
-    const window_t *w = &p->window; \
-    (void)call; \
-    for (int64_t unit = begin; unit < end; unit++) { \
-      const T *x = (const T *)p->x->data + unit * p->channels * p->plane; \
-      T *dx = p->dx ? (T *)p->dx->data + unit * p->channels * p->plane : 0; \
-      if (dx) memset(dx, 0, (size_t)(p->channels * p->plane) * sizeof(T)); \
-      for (int64_t row = 0; row < p->taps * p->pixels; row++) { \
-        int64_t tap = row / p->pixels; \
-int64_t pixel = row % p->pixels; \
-int64_t number = tap; \
-int64_t rest = pixel; \
-        int64_t shared = (unit * p->taps + tap) * p->pixels + pixel; \
-        int64_t moved = (unit * p->taps + tap) * w->rank * p->pixels + pixel; /* of the first axis */ \
-        double point[AXES_MAX]; \
-double mask = p->mask ? (double)((const T *)p->mask->data)[shared] : 1; \
-        double dmask = 0; \
-double dpoint[AXES_MAX] = {0}; \
-        corners_t c; \
-        for (int32_t i = w->rank - 1; i >= 0; i--) { \
-          int64_t at = rest % w->out[i] * w->stride[i] - w->before[i] + number % w->kernel[i] * w->dilation[i]; \
-          point[i] = (double)(T)((T)at + ((const T *)p->offset->data)[moved + i * p->pixels]); \
-          rest /= w->out[i]; \
-number /= w->kernel[i]; \
-        } \
-        corners_set(w, point, &c); \
-        for (int64_t channel = 0; channel < p->channels; channel++) { \
-          int64_t at = ((unit * p->channels + channel) * p->taps + tap) * p->pixels + pixel; \
-          const T *from = x + channel * p->plane; \
-          double sum = 0; \
-double g = p->dp ? (double)((const T *)p->dp->data)[at] : 0; \
-          for (int32_t k = 0; k < c.count; k++) { \
-            if (c.at[k] < 0) continue; \
-            double value = (double)from[c.at[k]]; \
-            sum += c.weight[k] * value; \
-            if (dx) dx[channel * p->plane + c.at[k]] += (T)(g * mask * c.weight[k]); \
-            for (int32_t i = 0; i < w->rank && p->doffset; i++) dpoint[i] += g * mask * c.slope[i][k] * value; \
-          } \
-          dmask += g * sum; \
-          if (p->out) ((T *)p->out->data)[at] = (T)(sum * mask); \
-        } \
-        if (p->dmask) ((T *)p->dmask->data)[shared] = (T)dmask; \
-        for (int32_t i = 0; i < w->rank && p->doffset; i++) \
-          ((T *)p->doffset->data)[moved + i * p->pixels] = (T)dpoint[i]; \
-      } \
-    } \
-    return TENON_OK; \
+#define UNITS(T)                                                                                   \
+  /* A part is (image, offset group). */                                                           \
+  static tenon_status_t units_##T(tenon_call_t *call, void *argument, int64_t begin,               \
+                                  int64_t end) {                                                   \
+    const patches_t *p = (const patches_t *)argument;                                              \
+    const window_t *w = &p->window;                                                                \
+    (void)call;                                                                                    \
+    for (int64_t unit = begin; unit < end; unit++) {                                               \
+      const T *x = (const T *)p->x->data + unit * p->channels * p->plane;                          \
+      T *dx = p->dx ? (T *)p->dx->data + unit * p->channels * p->plane : 0;                        \
+      if (dx) memset(dx, 0, (size_t)(p->channels * p->plane) * sizeof(T));                         \
+      for (int64_t row = 0; row < p->taps * p->pixels; row++) {                                    \
+        int64_t tap = row / p->pixels;                                                             \
+        int64_t pixel = row % p->pixels;                                                           \
+        int64_t number = tap;                                                                      \
+        int64_t rest = pixel;                                                                      \
+        int64_t shared = (unit * p->taps + tap) * p->pixels + pixel;                               \
+        int64_t moved =                                                                            \
+            (unit * p->taps + tap) * w->rank * p->pixels + pixel; /* of the first axis */          \
+        double point[AXES_MAX];                                                                    \
+        double mask = p->mask ? (double)((const T *)p->mask->data)[shared] : 1;                    \
+        double dmask = 0;                                                                          \
+        double dpoint[AXES_MAX] = {0};                                                             \
+        corners_t c;                                                                               \
+        for (int32_t i = w->rank - 1; i >= 0; i--) {                                               \
+          int64_t at = rest % w->out[i] * w->stride[i] - w->before[i] +                            \
+                       number % w->kernel[i] * w->dilation[i];                                     \
+          point[i] = (double)(T)((T)at + ((const T *)p->offset->data)[moved + i * p->pixels]);     \
+          rest /= w->out[i];                                                                       \
+          number /= w->kernel[i];                                                                  \
+        }                                                                                          \
+        corners_set(w, point, &c);                                                                 \
+        for (int64_t channel = 0; channel < p->channels; channel++) {                              \
+          int64_t at = ((unit * p->channels + channel) * p->taps + tap) * p->pixels + pixel;       \
+          const T *from = x + channel * p->plane;                                                  \
+          double sum = 0;                                                                          \
+          double g = p->dp ? (double)((const T *)p->dp->data)[at] : 0;                             \
+          for (int32_t k = 0; k < c.count; k++) {                                                  \
+            if (c.at[k] < 0) continue;                                                             \
+            double value = (double)from[c.at[k]];                                                  \
+            sum += c.weight[k] * value;                                                            \
+            if (dx) dx[channel * p->plane + c.at[k]] += (T)(g * mask * c.weight[k]);               \
+            for (int32_t i = 0; i < w->rank && p->doffset; i++)                                    \
+              dpoint[i] += g * mask * c.slope[i][k] * value;                                       \
+          }                                                                                        \
+          dmask += g * sum;                                                                        \
+          if (p->out) ((T *)p->out->data)[at] = (T)(sum * mask);                                   \
+        }                                                                                          \
+        if (p->dmask) ((T *)p->dmask->data)[shared] = (T)dmask;                                    \
+        for (int32_t i = 0; i < w->rank && p->doffset; i++)                                        \
+          ((T *)p->doffset->data)[moved + i * p->pixels] = (T)dpoint[i];                           \
+      }                                                                                            \
+    }                                                                                              \
+    return TENON_OK;                                                                               \
   }
-/* clang-format on */
 UNITS(float)
 UNITS(double)
 
-/* in: x, offset, mask and kernel. */
-static tenon_status_t walk(tenon_call_t *call, patches_t *p, tenon_tensor_t *const *in,
-                           tenon_dtype_t dtype) {
+/* `in` holds x, offset, mask and kernel. */
+static tenon_status_t run_patches(tenon_call_t *call, patches_t *p, tenon_tensor_t *const *in,
+                                  tenon_dtype_t dtype) {
   const tenon_tensor_t **to[3] = {&p->x, &p->offset, &p->mask};
   window_args_t args = window_args(call->attrs, 0);
   int64_t kernel[SPATIAL_MAX];
@@ -150,7 +156,7 @@ static tenon_status_t patches_run(tenon_call_t *call) {
   tenon_dtype_t dtype = tenon_dtype(core_is(call->outputs[0], TENON_F64) ? TENON_F64 : TENON_F32);
   patches_t p = {.out = core_place_dense(call, call->outputs[0], dtype)};
   if (!p.out) return TENON_MEMORY;
-  TENON_TRY(walk(call, &p, call->inputs, dtype));
+  TENON_TRY(run_patches(call, &p, call->inputs, dtype));
   return core_settle(call, call->outputs[0], p.out);
 }
 
@@ -162,14 +168,14 @@ static tenon_status_t patches_backward_run(tenon_call_t *call) {
   if (!p.dp) return TENON_MEMORY;
   for (int i = 0; i < 3; i++)
     if (out[i] && !(*to[i] = core_place_dense(call, out[i], dtype))) return TENON_MEMORY;
-  TENON_TRY(walk(call, &p, call->inputs + 1, dtype));
+  TENON_TRY(run_patches(call, &p, call->inputs + 1, dtype));
   for (int i = 0; i < 3; i++)
     if (out[i]) TENON_TRY(core_settle(call, out[i], *to[i]));
   return TENON_OK;
 }
 
-/* Inputs from `first` on: x, offset, mask, kernel.  Gives the shape of the patches, [N, C * taps,
- * out...]. */
+/* Checks the inputs from `first` on: x, offset, mask, kernel. Gives the shape of the patches, [N, C
+ * * taps, out...]. */
 static tenon_status_t patches_check(tenon_infer_t *infer, uint32_t first, tenon_dim_t *dims) {
   const tenon_meta_t *x = infer->inputs[first];
   const tenon_meta_t *offset = infer->inputs[first + 1];
@@ -198,7 +204,7 @@ static tenon_status_t patches_check(tenon_infer_t *infer, uint32_t first, tenon_
     wrong = wrong || dim_differ(offset->dims[i], dims[i]) ||
             (mask && dim_differ(mask->dims[i], dims[i]));
   if (wrong)
-    return tenon_fail(infer, TENON_INVALID, "offset %s does not fit x %s",
+    return tenon_fail(infer, TENON_INVALID, "offset has shape %s, which does not fit x of shape %s",
                       dims_text(offset->dims, offset->ndim).text, dims_text(x->dims, x->ndim).text);
   return TENON_OK;
 }
@@ -216,7 +222,7 @@ static tenon_status_t patches_backward_infer(tenon_infer_t *infer) {
   for (int32_t i = 0; !wrong && i < dp->ndim; i++)
     wrong = dim_differ(dp->dims[i], dims[i]);
   if (wrong)
-    return tenon_fail(infer, TENON_INVALID, "dp has shape %s; the patches have %s",
+    return tenon_fail(infer, TENON_INVALID, "dp has shape %s, but the patches have shape %s",
                       dims_text(dp->dims, dp->ndim).text,
                       dims_text(dims, infer->inputs[1]->ndim).text);
   return core_gradients_infer(infer, 1, 3);
@@ -243,14 +249,14 @@ enum {
   CONV_OFFSET_GROUP,
 };
 
-static tenon_status_t product(tenon_call_t *call, tenon_tensor_t *a, int transpose_a,
-                              tenon_tensor_t *b, int transpose_b, tenon_tensor_t **out) {
+static tenon_status_t invoke_product(tenon_call_t *call, tenon_tensor_t *a, int transpose_a,
+                                     tenon_tensor_t *b, int transpose_b, tenon_tensor_t **out) {
   tenon_value_t attrs[5] = {value_flag(transpose_a), value_flag(transpose_b), value_choice(0),
                             value_float(0), value_float(0)};
   return INVOKE(call, MATMUL, attrs, out, a, b);
 }
 
-static tenon_status_t give_bias(tenon_call_t *call) {
+static tenon_status_t assign_bias_gradient(tenon_call_t *call) {
   tenon_value_t attrs[2] = {value_flag(0), value_flag(0)};
   int64_t at[TENON_RANK_MAX] = {0};
   tenon_tensor_t *dy = call->inputs[DY];
@@ -262,7 +268,7 @@ static tenon_status_t give_bias(tenon_call_t *call) {
   return call->host->assign(call, BIAS - X, t);
 }
 
-/* y = w * patches, group by group: dw = dy * patches^T, and the gradient of the patches is w^T *
+/* y = w * patches for each group. So dw = dy * patches^T, and the gradient of the patches is w^T *
  * dy. */
 static tenon_status_t deform_conv_backward_run(tenon_call_t *call) {
   tenon_tensor_t *x = call->inputs[X];
@@ -292,18 +298,18 @@ static tenon_status_t deform_conv_backward_run(tenon_call_t *call) {
   if (call->outputs[W - X]) {
     TENON_TRY(INVOKE(call, PATCHES, attrs, &t, x, offset, call->inputs[MASK], kernel));
     TENON_TRY(core_reshape(call, RESHAPE, t, 4, by_group, &t));
-    TENON_TRY(product(call, dy, 0, t, 1, &t));
+    TENON_TRY(invoke_product(call, dy, 0, t, 1, &t));
     if (!(shape = core_ints(call, 4, weights))) return TENON_MEMORY;
     TENON_TRY(INVOKE(call, SUM_TO, NULL, &t, t, shape));
     TENON_TRY(core_reshape(call, RESHAPE, t, w->ndim, w->shape, &t));
     TENON_TRY(call->host->assign(call, W - X, t));
   }
-  if (call->outputs[BIAS - X]) TENON_TRY(give_bias(call));
+  if (call->outputs[BIAS - X]) TENON_TRY(assign_bias_gradient(call));
   const int input[3] = {X, OFFSET, MASK};
   tenon_tensor_t *results[3] = {NULL};
   tenon_tensor_t *mask = call->inputs[MASK];
   if (!call->outputs[0] && !call->outputs[OFFSET - X] && !call->outputs[MASK - X]) return TENON_OK;
-  if (!mask) { /* all results of a call within are made, that for the mask too */
+  if (!mask) { /* a call from a kernel computes all results, so also the gradient of mask */
     int64_t ones[TENON_RANK_MAX] = {images, offset->shape[1] / (x->ndim - 2)};
     for (int32_t i = 2; i < x->ndim; i++)
       ones[i] = offset->shape[i];
@@ -312,7 +318,7 @@ static tenon_status_t deform_conv_backward_run(tenon_call_t *call) {
       number_set(mask->dtype, mask->data, i, 1);
   }
   TENON_TRY(core_reshape(call, RESHAPE, w, 4, weights, &t));
-  TENON_TRY(product(call, t, 1, dy, 0, &t));
+  TENON_TRY(invoke_product(call, t, 1, dy, 0, &t));
   TENON_TRY(core_reshape(call, RESHAPE, t, x->ndim, patches, &t));
   tenon_tensor_t *inputs[] = {t, x, offset, mask, kernel};
   TENON_TRY(call->host->invoke(call, call->uses[PATCHES_BACKWARD], attrs, inputs, results));
@@ -327,28 +333,45 @@ static tenon_status_t deform_conv_backward_infer(tenon_infer_t *infer) {
 }
 
 /* clang-format off */
-#define ARGUMENTS "Tensor x, Tensor offset, Tensor? mask, Tensor @host kernel, *, " WINDOW_ARGUMENTS ", int offset_group=1"
-#define PASSED "strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad, offset_group=offset_group"
+#define ARGUMENTS                                                                                  \
+  "Tensor x, Tensor offset, Tensor? mask, Tensor @host kernel, *, " WINDOW_ARGUMENTS               \
+  ", int offset_group=1"
+#define PASSED                                                                                     \
+  "strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad, offset_group=offset_group"
 TENON_ITEMS(core_deform_backward,
   TENON_OP("deform_patches(" ARGUMENTS ") -> Tensor",
-    TENON_DOC("The samples that deform_conv takes, times mask: [N, C * taps, out...]."),
+    TENON_DOC("The samples that deform_conv takes, multiplied by mask: [N, C * taps, out...]."),
     TENON_SAMPLES("x: [n, c, 4, 5], offset: [n, 8, 3, 4], mask: [n, 4, 3, 4], kernel: [2] [2, 2]"),
-    TENON_TYPES("x: float; offset, mask = x; kernel: i64|i32; out = x"), TENON_WHERE("kernel: known"),
-    TENON_TRAITS(TENON_PURE), TENON_USES(DENSE_USES), TENON_INFER(patches_infer),
-    TENON_GRADIENT("x, offset, mask: core::deform_patches_backward(grad, x, offset, mask, kernel, " PASSED ")"),
+    TENON_TYPES("x: float; offset, mask = x; kernel: i64|i32; out = x"),
+    TENON_WHERE("kernel: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(DENSE_USES),
+    TENON_INFER(patches_infer),
+    TENON_GRADIENT("x, offset, mask: core::deform_patches_backward(grad, x, offset, mask, kernel, "
+                   PASSED ")"),
     TENON_KERNEL("cpu strided", patches_run)),
-  TENON_OP("deform_patches_backward(Tensor dp, " ARGUMENTS ") -> (Tensor? dx, Tensor? doffset, Tensor? dmask)",
+  TENON_OP("deform_patches_backward(Tensor dp, " ARGUMENTS
+           ") -> (Tensor? dx, Tensor? doffset, Tensor? dmask)",
     TENON_DOC("The gradients of deform_patches."),
-    TENON_SAMPLES("dp: [n, 12, 3, 4], x: [n, 3, 4, 5], offset: [n, 8, 3, 4], mask: [n, 4, 3, 4], kernel: [2] [2, 2]"),
-    TENON_TYPES("dp: float; x, offset, mask = dp; kernel: i64|i32; dx, doffset, dmask = dp"), TENON_WHERE("kernel: known"),
-    TENON_TRAITS(TENON_PURE), TENON_USES(DENSE_USES), TENON_INFER(patches_backward_infer),
+    TENON_SAMPLES("dp: [n, 12, 3, 4], x: [n, 3, 4, 5], offset: [n, 8, 3, 4], mask: [n, 4, 3, 4], "
+                  "kernel: [2] [2, 2]"),
+    TENON_TYPES("dp: float; x, offset, mask = dp; kernel: i64|i32; dx, doffset, dmask = dp"),
+    TENON_WHERE("kernel: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(DENSE_USES),
+    TENON_INFER(patches_backward_infer),
     TENON_KERNEL("cpu strided", patches_backward_run)),
-  TENON_OP("deform_conv_backward(Tensor dy, Tensor x, Tensor w, Tensor offset, Tensor? bias=None, Tensor? mask=None, *, " WINDOW_ARGUMENTS
-           ", int group=1, int offset_group=1) -> (Tensor? dx, Tensor? dw, Tensor? doffset, Tensor? dbias, Tensor? dmask)",
+  TENON_OP("deform_conv_backward(Tensor dy, Tensor x, Tensor w, Tensor offset, Tensor? bias=None, "
+           "Tensor? mask=None, *, " WINDOW_ARGUMENTS
+           ", int group=1, int offset_group=1) -> (Tensor? dx, Tensor? dw, Tensor? doffset, "
+           "Tensor? dbias, Tensor? dmask)",
     TENON_DOC("The gradients of deform_conv."),
-    TENON_SAMPLES("dy: [n, 3, 3, 4], x: [n, c, 4, 5], w: [3, c, 2, 2], offset: [n, 8, 3, 4], bias: [3], mask: "
-                  "[n, 4, 3, 4]"),
-    TENON_TYPES("dy: float; x, w, offset, bias, mask = dy; dx, dw, doffset, dbias, dmask = dy"), TENON_TRAITS(TENON_PURE),
-    TENON_USES("core::deform_patches, core::deform_patches_backward, core::matmul, core::reshape, core::sum_to, core::reduce_sum"),
-    TENON_INFER(deform_conv_backward_infer), TENON_COMPOSITE(deform_conv_backward_run)))
+    TENON_SAMPLES("dy: [n, 3, 3, 4], x: [n, c, 4, 5], w: [3, c, 2, 2], offset: [n, 8, 3, 4], "
+                  "bias: [3], mask: [n, 4, 3, 4]"),
+    TENON_TYPES("dy: float; x, w, offset, bias, mask = dy; dx, dw, doffset, dbias, dmask = dy"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES("core::deform_patches, core::deform_patches_backward, core::matmul, core::reshape, "
+               "core::sum_to, core::reduce_sum"),
+    TENON_INFER(deform_conv_backward_infer),
+    TENON_COMPOSITE(deform_conv_backward_run)))
 /* clang-format on */

@@ -1,6 +1,6 @@
-/* Conversion of whole tensors through core::cast, which the host runs at full speed for any
- * strides. Called by kernels of heavy arithmetic.  Invariant: nothing is copied that already is
- * what the kernel wants. */
+/* Converts whole tensors with core::cast, which the host runs at full speed for any strides. Called
+ * by kernels of heavy arithmetic.
+ * Invariant: a tensor that already has the wanted dtype and layout is not copied. */
 #include "dense.h"
 
 int core_is_dense(const tenon_tensor_t *x) {
@@ -30,7 +30,7 @@ void *core_scratch(tenon_call_t *call, uint64_t size, int count, const int64_t *
   for (int i = 0; i < count; i++) {
     uint64_t extent = (uint64_t)(extents[i] > 0 ? extents[i] : 1);
     if (size > INT64_MAX / extent) {
-      tenon_fail(call, TENON_MEMORY, "more scratch memory is needed than there can be");
+      tenon_fail(call, TENON_MEMORY, "the scratch memory of this call would exceed 2^63 bytes");
       return 0;
     }
     size *= extent;

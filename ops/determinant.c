@@ -1,7 +1,7 @@
-/* det: the determinants of a stack of matrices, by elimination with row pivots in double precision;
- * and the cofactors, which are its gradient, by elimination with pivots of rows and columns, so
- * that matrices may be singular. The host calls infer and the kernel.  Invariant: a matrix without
- * rows has the determinant 1. */
+/* det: determinants of a stack of square matrices, by elimination with row pivots in double
+ * precision. det_backward: cofactors, by elimination with row and column pivots, so that matrices
+ * may be singular.
+ * Invariant: a matrix without rows has the determinant 1. */
 #include "axes.h"
 #include "dense.h"
 #include <math.h>
@@ -11,13 +11,13 @@
 typedef struct matrices_t {
   const tenon_tensor_t *x; /* f32 or f64, dense */
   tenon_tensor_t *out;
-  double *scratch; /* of every slot: one matrix */
+  double *scratch; /* one matrix per thread slot */
   int64_t n;
   int64_t count;
   int64_t slots;
 } matrices_t;
 
-static double eliminate(double *a, int64_t n) {
+static double determinant_of(double *a, int64_t n) {
   double det = 1;
   for (int64_t c = 0; c < n; c++) {
     int64_t pivot = c;
@@ -42,7 +42,7 @@ static double eliminate(double *a, int64_t n) {
   return det;
 }
 
-/* Part: a slot of scratch, and every so manieth matrix. */
+/* A part is a slot of scratch memory and every k-th matrix. */
 static tenon_status_t slots_run(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const matrices_t *s = (const matrices_t *)argument;
   int64_t size = s->n * s->n;
@@ -52,11 +52,11 @@ static tenon_status_t slots_run(tenon_call_t *call, void *argument, int64_t begi
       double *a = s->scratch + slot * size;
       if (core_is(s->x, TENON_F64)) {
         memcpy(a, (const double *)s->x->data + i * size, (size_t)size * sizeof *a);
-        ((double *)s->out->data)[i] = eliminate(a, s->n);
+        ((double *)s->out->data)[i] = determinant_of(a, s->n);
       } else {
         for (int64_t e = 0; e < size; e++)
           a[e] = (double)((const float *)s->x->data)[i * size + e];
-        ((float *)s->out->data)[i] = (float)eliminate(a, s->n);
+        ((float *)s->out->data)[i] = (float)determinant_of(a, s->n);
       }
     }
   return TENON_OK;
@@ -98,8 +98,9 @@ static tenon_status_t det_infer(tenon_infer_t *infer) {
 
 /* det_backward */
 
-/* a = P L U Q with all pivots; gives the sign of P and Q, or 0 if the rank is below n - 1. */
-static double factorise(double *a, int64_t n, int64_t *rows, int64_t *columns) {
+/* Factorises a = P L U Q with full pivoting. Returns the sign of P and Q, or 0 if the rank is below
+ * n - 1. */
+static double factorise_matrix(double *a, int64_t n, int64_t *rows, int64_t *columns) {
   double sign = 1;
   for (int64_t i = 0; i < n; i++)
     rows[i] = columns[i] = i;
@@ -139,14 +140,14 @@ static double factorise(double *a, int64_t n, int64_t *rows, int64_t *columns) {
   return sign;
 }
 
-/* The cofactors of a, which is destroyed, times dy.  Column e of adj(U) L^-1 needs no quotient by
- * the last pivot, which may be 0: d (U')^-1 (u y' - c y_last), where d is the product of the other
- * pivots, u the last one and c the column above it. */
-static void cofactors(double *a, int64_t n, double dy, int64_t *order, double *y, double *out) {
+/* Computes the cofactors of a times dy; a is destroyed. Column e of adj(U) L^-1 needs no division
+ * by the last pivot, which may be 0: it is d (U')^-1 (u y' - c y_last), where d is the product of
+ * the other pivots, u the last pivot and c the column above it. */
+static void cofactors_of(double *a, int64_t n, double dy, int64_t *order, double *y, double *out) {
   int64_t *rows = order;
   int64_t *columns = order + n;
   int64_t last = n - 1;
-  double d = factorise(a, n, rows, columns) * dy;
+  double d = factorise_matrix(a, n, rows, columns) * dy;
   double u = a[last * n + last];
   for (int64_t i = 0; i < last; i++)
     d *= a[i * n + i];
@@ -172,7 +173,7 @@ typedef struct cofactors_t {
   const tenon_tensor_t *dy;
   const tenon_tensor_t *x; /* f32 or f64, dense */
   tenon_tensor_t *out;
-  double *scratch; /* of every slot: two matrices, a column and two orders */
+  double *scratch; /* per thread slot: two matrices, a column and two orders */
   int64_t n;
   int64_t count;
   int64_t slots;
@@ -194,7 +195,7 @@ static tenon_status_t cofactors_run(tenon_call_t *call, void *argument, int64_t 
       for (int64_t e = 0; e < size; e++)
         a[e] = wide ? ((const double *)s->x->data)[i * size + e]
                     : (double)((const float *)s->x->data)[i * size + e];
-      cofactors(a, n, dy, (int64_t *)(void *)(y + n), y, out);
+      cofactors_of(a, n, dy, (int64_t *)(void *)(y + n), y, out);
       for (int64_t e = 0; e < size; e++)
         if (wide)
           ((double *)s->out->data)[i * size + e] = out[e];
@@ -234,14 +235,16 @@ static tenon_status_t det_backward_infer(tenon_infer_t *infer) {
   for (int32_t i = 0; fits && i < dy->ndim; i++)
     fits = !dim_differ(dy->dims[i], x->dims[i]);
   if (!fits)
-    return tenon_fail(infer, TENON_INVALID,
-                      "dy has shape %s, x %s: one number for each square matrix is wanted",
-                      dims_text(dy->dims, dy->ndim).text, dims_text(x->dims, x->ndim).text);
+    return tenon_fail(
+        infer, TENON_INVALID,
+        "dy has shape %s and x %s; expected one number in dy for each square matrix of x",
+        dims_text(dy->dims, dy->ndim).text, dims_text(x->dims, x->ndim).text);
   return out_like(infer->outputs[0], x);
 }
 
 /* clang-format off */
-/* The derivative of cofactors C in the direction G is (<G, C> C - C G' C) / det; there is no second one of singular x. */
+/* The derivative of the cofactors C in direction G is (<G, C> C - C G' C) / det. A singular x has
+ * no second derivative here. */
 #define COFACTORS "core::det_backward(core::expand(1.0, core::shape(dy)), x)"
 TENON_ITEMS(core_determinant,
   TENON_OP("det(Tensor x) -> Tensor",
@@ -260,9 +263,11 @@ TENON_ITEMS(core_determinant,
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
     TENON_INFER(det_backward_infer),
-    TENON_GRADIENT("dy: core::reduce_sum(core::mul(grad, " COFACTORS "), [-2, -1], keepdims=False); "
-                   "x: core::mul(core::unsqueeze(core::div(dy, core::det(x)), [-2, -1]), core::sub("
-                   "core::mul(core::reduce_sum(core::mul(grad, " COFACTORS "), [-2, -1]), " COFACTORS "), "
-                   "core::matmul(core::matmul(" COFACTORS ", grad, transpose_b=True), " COFACTORS ")))"),
+    TENON_GRADIENT("dy: core::reduce_sum(core::mul(grad, " COFACTORS
+                   "), [-2, -1], keepdims=False); "
+                   "x: core::mul(core::unsqueeze(core::div(dy, core::det(x)), [-2, -1]), "
+                   "core::sub(core::mul(core::reduce_sum(core::mul(grad, " COFACTORS
+                   "), [-2, -1]), " COFACTORS "), core::matmul(core::matmul(" COFACTORS
+                   ", grad, transpose_b=True), " COFACTORS ")))"),
     TENON_KERNEL("cpu strided", det_backward_run)))
 /* clang-format on */

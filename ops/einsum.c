@@ -1,7 +1,8 @@
-/* einsum: Einstein's summation over any number of operands, with ellipses and repeated labels.
- * Operands are taken in from left to right: each pair becomes one batched matrix product over the
- * labels that nobody needs any more.  Invariant: a label's axis is carried exactly as long as a
- * later operand or the result has it. */
+/* einsum: Einstein summation over any number of operands, with ellipses and repeated labels.
+ * Operands are contracted from left to right: each pair becomes one batched matrix product that
+ * sums over the labels that are not needed later.
+ * Invariant: the axis of a label is kept exactly as long as a later operand or the result has that
+ * label. */
 #include "einsum.h"
 #include "axes.h"
 #include "dense.h"
@@ -12,17 +13,17 @@
 
 /* parsing */
 
-static uint64_t bit(int label) { return einsum_bit(label); }
+static uint64_t label_bit(int label) { return einsum_bit(label); }
 
 uint64_t core_einsum_labels(const einsum_term_t *term) {
   uint64_t set = 0;
   for (int32_t i = 0; i < term->count; i++)
-    set |= bit(term->labels[i]);
+    set |= label_bit(term->labels[i]);
   return set;
 }
 
-/* Reads one term up to ',' or '-' or the end; `dots` are the axes that "..." stands for.  Gives why
- * it is wrong. */
+/* Reads one term, up to ',' or '-' or the end. `dots` is the number of axes for which "..." stands.
+ * Returns a description of the error, or NULL. */
 static const char *term_read(const char **text, int32_t dots, einsum_term_t *out,
                              int *out_has_dots) {
   const char *p = *text;
@@ -55,14 +56,14 @@ const char *core_einsum_read(const char *text, int32_t operands, const int32_t *
   const char *wrong = 0;
   out->operands = operands;
   out->dots = 0;
-  if (operands > EINSUM_OPERANDS) return "more operands than einsum takes, 64";
+  if (operands > EINSUM_OPERANDS) return "einsum has more than 64 operands";
   for (int32_t i = 0; i < operands; i++) {
     einsum_term_t bare;
     const char *again = p;
     if ((wrong = term_read(&again, 0, &bare, &has_dots))) return wrong;
     int32_t dots = ranks[i] - bare.count;
     if (has_dots ? dots < 0 || dots > EINSUM_DOTS : dots != 0)
-      return "a term has another number of labels than its operand axes";
+      return "a term does not have one label for each axis of its operand";
     if ((wrong = term_read(&p, dots, &out->terms[i], &has_dots))) return wrong;
     if (dots > out->dots) out->dots = dots;
     if (i + 1 < operands && *p++ != ',') return "there are fewer terms than operands";
@@ -72,7 +73,7 @@ const char *core_einsum_read(const char *text, int32_t operands, const int32_t *
     if (p[1] != '>') return "expected the arrow ->";
     p += 2;
     if ((wrong = term_read(&p, out->dots, &out->out, &has_dots))) return wrong;
-    if (*p) return "expected the end after the result's term";
+    if (*p) return "unexpected characters after the result's term";
   } else { /* the ellipsis, then the letters that occur once, capitals first */
     int seen[EINSUM_LETTERS] = {0};
     for (int32_t i = 0; i < operands; i++)
@@ -91,9 +92,10 @@ const char *core_einsum_read(const char *text, int32_t operands, const int32_t *
   for (int32_t i = 0; i < operands; i++)
     known |= core_einsum_labels(&out->terms[i]);
   for (int32_t i = 0; i < out->out.count; i++) {
-    if (used & bit(out->out.labels[i])) return "the result names a label twice";
-    if (!(known & bit(out->out.labels[i]))) return "the result names a label that no operand has";
-    used |= bit(out->out.labels[i]);
+    if (used & label_bit(out->out.labels[i])) return "the result names a label twice";
+    if (!(known & label_bit(out->out.labels[i])))
+      return "the result has a label that no operand has";
+    used |= label_bit(out->out.labels[i]);
   }
   return 0;
 }
@@ -119,16 +121,16 @@ static tenon_status_t einsum_infer(tenon_infer_t *infer) {
     for (int32_t j = 0; j < equation.terms[i].count; j++) {
       int label = equation.terms[i].labels[j];
       tenon_dim_t extent = list->items[i]->dims[j];
-      int wide = seen & bit(label) && !dim_is(extents[label], 1) && !dim_is(extent, 1);
+      int wide = seen & label_bit(label) && !dim_is(extents[label], 1) && !dim_is(extent, 1);
       if (wide && dim_differ(extents[label], extent))
         return tenon_fail(infer, TENON_INVALID,
                           "equation '%s': axis %d of operand %d has extent %" PRId64
                           ", but its label has %" PRId64 " elsewhere",
                           text, j, i, extent.value, extents[label].value);
-      extents[label] = seen & bit(label)
+      extents[label] = seen & label_bit(label)
                            ? tenon_dim(infer, TENON_DIM_BROADCAST, extents[label], extent)
                            : extent;
-      seen |= bit(label);
+      seen |= label_bit(label);
     }
   out->ndim = equation.out.count;
   for (int32_t i = 0; i < out->ndim; i++)
@@ -138,13 +140,14 @@ static tenon_status_t einsum_infer(tenon_infer_t *infer) {
 
 /* pairs */
 
-typedef struct side_t { /* an operand, with one stride for each label that it has */
+typedef struct side_t { /* an operand, with one stride for each of its labels */
   char *data;
   uint64_t labels;
   int64_t strides[64];
 } side_t;
 
-typedef struct groups_t { /* axes of a product: in both and kept, in a, in b, summed */
+/* axes of a product: kept ones that both have, those of a, those of b, summed ones */
+typedef struct groups_t {
   int32_t count;
   uint8_t labels[64];
 } groups_t;
@@ -158,10 +161,10 @@ typedef struct pair_t {
   char *c;
 } pair_t;
 
-static groups_t group(uint64_t labels) {
+static groups_t label_groups(uint64_t labels) {
   groups_t out = {0};
   for (int label = 0; label < 64; label++)
-    if (labels & bit(label)) out.labels[out.count++] = (uint8_t)label;
+    if (labels & label_bit(label)) out.labels[out.count++] = (uint8_t)label;
   return out;
 }
 
@@ -172,7 +175,7 @@ static int64_t group_size(const groups_t *g, const int64_t *extents) {
   return n;
 }
 
-/* The axes of a group are one axis of this side, with this stride. */
+/* Can the axes of a group be addressed as one axis of this operand? Gives its stride. */
 static int group_linear(const side_t *side, const groups_t *g, const int64_t *extents,
                         int64_t *out_stride) {
   int64_t next = 0;
@@ -191,7 +194,7 @@ static int group_linear(const side_t *side, const groups_t *g, const int64_t *ex
   return 1;
 }
 
-/* A dense copy, its axes in the order of three groups. */
+/* Makes a dense copy with the axes in the order of three groups. */
 static tenon_status_t side_copy(tenon_call_t *call, tenon_dtype_t dtype, side_t *side,
                                 const groups_t *const groups[3], const int64_t *extents,
                                 const tenon_tensor_t *of) {
@@ -229,17 +232,29 @@ static void pair_place(const void *context, int64_t index, product_t *product) {
   product->c = pair->c + index * pair->c_batch * pair->size;
 }
 
-/* a := the sum over the labels that are not in `keep` of a b; tensors: where the sides' memory
- * belongs. */
-static tenon_status_t contract(tenon_call_t *call, tenon_dtype_t dtype, side_t *a, side_t *b,
-                               uint64_t keep, const int64_t *extents, tenon_tensor_t **a_of,
-                               const tenon_tensor_t *b_of) {
+/* Sets a side to a tensor whose axes are the labels of three groups. */
+static void side_set(side_t *side, const tenon_tensor_t *t, const groups_t *const groups[3],
+                     uint64_t labels) {
+  int32_t axis = 0;
+  memset(side->strides, 0, sizeof side->strides);
+  side->labels = labels;
+  side->data = (char *)t->data;
+  for (int g = 0; g < 3; g++)
+    for (int32_t i = 0; i < groups[g]->count; i++)
+      side->strides[groups[g]->labels[i]] = t->strides[axis++];
+}
+
+/* Replaces a by the product of a and b, summed over the labels that are not in `keep`. a_of and
+ * b_of are the tensors that own the memory. */
+static tenon_status_t contract_pair(tenon_call_t *call, tenon_dtype_t dtype, side_t *a, side_t *b,
+                                    uint64_t keep, const int64_t *extents, tenon_tensor_t **a_of,
+                                    const tenon_tensor_t *b_of) {
   uint64_t both = a->labels & b->labels;
   uint64_t all = a->labels | b->labels;
-  groups_t batch = group(both & keep);
-  groups_t rows = group(a->labels & ~b->labels & keep);
-  groups_t columns = group(b->labels & ~a->labels & keep);
-  groups_t inner = group(all & ~keep);
+  groups_t batch = label_groups(both & keep);
+  groups_t rows = label_groups(a->labels & ~b->labels & keep);
+  groups_t columns = label_groups(b->labels & ~a->labels & keep);
+  groups_t inner = label_groups(all & ~keep);
   const groups_t *a_groups[3] = {&batch, &rows, &inner};
   const groups_t *b_groups[3] = {&batch, &columns, &inner};
   int64_t row = 0;
@@ -282,28 +297,23 @@ static tenon_status_t contract(tenon_call_t *call, tenon_dtype_t dtype, side_t *
                          .context = &pair,
                          .fast = 1};
   TENON_TRY(core_products(call, &products));
-  memset(a->strides, 0, sizeof a->strides);
-  a->labels = all & keep;
-  a->data = (char *)c->data;
+  side_set(a, c, c_groups, all & keep);
   *a_of = c;
-  rank = 0;
-  for (int g = 0; g < 3; g++)
-    for (int32_t i = 0; i < c_groups[g]->count; i++)
-      a->strides[c_groups[g]->labels[i]] = c->strides[rank++];
   return TENON_OK;
 }
 
 /* the kernel */
 
-/* An operand's labels with their strides: repeated ones are a diagonal, axes that only repeat are
- * left out. */
+/* The labels of an operand with their strides. Repeated labels become a diagonal; axes that only
+ * broadcast are left out. */
 static side_t side_of(const tenon_tensor_t *x, const einsum_term_t *term, const int64_t *extents) {
   side_t side = {.data = (char *)x->data};
   for (int32_t i = 0; i < term->count; i++) {
     int label = term->labels[i];
     if (x->shape[i] == 1 && extents[label] != 1) continue;
-    side.strides[label] = (side.labels & bit(label) ? side.strides[label] : 0) + x->strides[i];
-    side.labels |= bit(label);
+    side.strides[label] =
+        (side.labels & label_bit(label) ? side.strides[label] : 0) + x->strides[i];
+    side.labels |= label_bit(label);
   }
   return side;
 }
@@ -318,7 +328,7 @@ static tenon_status_t einsum_run(tenon_call_t *call) {
   int32_t count = (int32_t)list->shape[0];
   int64_t extents[64];
   if (count > EINSUM_OPERANDS)
-    return tenon_fail(call, TENON_INVALID, "more operands than einsum takes, 64");
+    return tenon_fail(call, TENON_INVALID, "einsum has more than 64 operands");
   for (int32_t i = 0; i < count; i++)
     ranks[i] = tenon_item(list, i)->ndim;
   const char *wrong = core_einsum_read(call->attrs[0].as.s, count, ranks, &equation);
@@ -350,18 +360,19 @@ static tenon_status_t einsum_run(tenon_call_t *call) {
     side_t b = side_of(operands[i], &equation.terms[i], extents);
     for (int32_t later = i + 1; later < count; later++)
       keep |= core_einsum_labels(&equation.terms[later]);
-    if (a.labels & ~(keep | b.labels)) /* what only one of them has is summed before they meet */
-      TENON_TRY(contract(call, dtype, &a, &unit, keep | b.labels, extents, &of, one));
+    if (a.labels & ~(keep | b.labels)) /* labels that only one operand has are summed first */
+      TENON_TRY(contract_pair(call, dtype, &a, &unit, keep | b.labels, extents, &of, one));
     if (b.labels & ~(keep | a.labels))
-      TENON_TRY(contract(call, dtype, &b, &unit, keep | a.labels, extents, &operands[i], one));
-    TENON_TRY(contract(call, dtype, &a, &b, keep, extents, &of, operands[i]));
+      TENON_TRY(contract_pair(call, dtype, &b, &unit, keep | a.labels, extents, &operands[i], one));
+    TENON_TRY(contract_pair(call, dtype, &a, &b, keep, extents, &of, operands[i]));
   }
   if (a.labels & ~core_einsum_labels(&equation.out))
-    TENON_TRY(
-        contract(call, dtype, &a, &unit, core_einsum_labels(&equation.out), extents, &of, one));
+    TENON_TRY(contract_pair(call, dtype, &a, &unit, core_einsum_labels(&equation.out), extents, &of,
+                            one));
   int64_t strides[TENON_RANK_MAX];
   for (int32_t i = 0; i < out->ndim; i++)
-    strides[i] = a.labels & bit(equation.out.labels[i]) ? a.strides[equation.out.labels[i]] : 0;
+    strides[i] =
+        a.labels & label_bit(equation.out.labels[i]) ? a.strides[equation.out.labels[i]] : 0;
   tenon_tensor_t *view = call->host->view(call, of, (a.data - (char *)of->data) / (dtype.bits / 8),
                                           out->ndim, out->shape, strides);
   return view ? core_settle(call, out, view) : TENON_MEMORY;
@@ -370,9 +381,10 @@ static tenon_status_t einsum_run(tenon_call_t *call) {
 /* clang-format off */
 TENON_ITEMS(core_einsum,
   TENON_OP("einsum(Tensor[] xs, *, str equation) -> Tensor",
-    TENON_DOC("Einstein's summation: 'bij,bjk->bik' is a batched matrix product.\n"
-              "Labels that the result lacks are summed over; '...' stands for axes that broadcast; without an arrow the "
-              "result has the labels that occur once, in the order of the alphabet."),
+    TENON_DOC("Einstein summation: 'bij,bjk->bik' is a batched matrix product.\n"
+              "Labels that are missing in the result are summed over; "
+              "'...' stands for axes that broadcast; "
+              "without an arrow the result has the labels that occur once, in alphabetical order."),
     TENON_SAMPLES("xs: ([n, k], [k, m]), equation = 'ij,jk->ik'; xs: ([n, n]), equation = 'ii->i'"),
     TENON_TYPES("xs: number; out = xs"),
     TENON_TRAITS(TENON_PURE),

@@ -1,7 +1,8 @@
-/* The gradients of einsum: for each operand an einsum of dy and the other operands, spread over
- * what that cannot give. A composite, so that it has gradients itself; called by the gradient text
- * in einsum.c.  Invariant: in the equation of a gradient every label stands once; diagonals are put
- * back afterwards. */
+/* Gradients of einsum. The gradient of an operand is an einsum of dy and the other operands,
+ * broadcast over labels that only this operand has. It is a composite, so that it has gradients
+ * itself; the gradient formula in einsum.c calls it.
+ * Invariant: in the equation of a gradient every label occurs once per term; diagonals are restored
+ * afterwards. */
 #include "axes.h"
 #include "composite.h"
 #include "einsum.h"
@@ -19,7 +20,7 @@ typedef struct backward_t {
   tenon_call_t *call;
   einsum_t equation;
   int64_t extents[64];
-  char letters[64]; /* of labels, in texts; 0: none yet */
+  char letters[64]; /* letter of each label in texts; 0: none yet */
   int letter_count;
 } backward_t;
 
@@ -31,7 +32,7 @@ static tenon_status_t backward_infer(tenon_infer_t *infer) {
   return TENON_OK;
 }
 
-/* Appends a term to a text; there are letters for 52 labels. */
+/* Appends a term to a text. Returns 0 if the 52 letters do not suffice. */
 static int write_term(backward_t *b, const uint8_t *labels, int32_t count, char *text,
                       size_t size) {
   static const char all[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -49,10 +50,10 @@ static int write_term(backward_t *b, const uint8_t *labels, int32_t count, char 
   return 1;
 }
 
-/* Trues where axes of x with the same label have the same index; NULL in *out: no label is
- * repeated. */
-static tenon_status_t diagonal(backward_t *b, const tenon_tensor_t *x, const einsum_term_t *term,
-                               tenon_tensor_t **out) {
+/* Gives a mask that is true where axes of x with the same label have the same index. *out is NULL
+ * if no label is repeated. */
+static tenon_status_t diagonal_mask(backward_t *b, const tenon_tensor_t *x,
+                                    const einsum_term_t *term, tenon_tensor_t **out) {
   int64_t shape[TENON_RANK_MAX];
   int64_t index[TENON_RANK_MAX] = {0};
   int repeated = 0;
@@ -86,7 +87,7 @@ static tenon_status_t diagonal(backward_t *b, const tenon_tensor_t *x, const ein
   return TENON_OK;
 }
 
-static tenon_status_t of_operand(backward_t *b, int32_t which, tenon_tensor_t **out) {
+static tenon_status_t operand_gradient(backward_t *b, int32_t which, tenon_tensor_t **out) {
   tenon_call_t *call = b->call;
   const einsum_t *e = &b->equation;
   const einsum_term_t *term = &e->terms[which];
@@ -121,8 +122,8 @@ static tenon_status_t of_operand(backward_t *b, int32_t which, tenon_tensor_t **
   }
   if (fits) strcat(text, "->");
   if (!fits || !write_term(b, labels, count, text, sizeof text - 2))
-    return tenon_fail(call, TENON_UNIMPLEMENTED, "an equation of more than %d labels",
-                      (int)EINSUM_LETTERS);
+    return tenon_fail(call, TENON_UNIMPLEMENTED,
+                      "the gradient of einsum supports at most %d labels", (int)EINSUM_LETTERS);
   int64_t stride = 1;
   int64_t operand_count = n;
   tenon_tensor_t list = {.data = operands,
@@ -136,14 +137,14 @@ static tenon_status_t of_operand(backward_t *b, int32_t which, tenon_tensor_t **
   tenon_value_t equation = {TENON_KIND_STR, (uint32_t)strlen(text), {.s = text}};
   TENON_TRY(INVOKE(call, EINSUM, &equation, &t, &list));
   for (int32_t i = 0, at = 0; i < x->ndim;
-       i++) /* other operands may have extent 1 where this one has not */
+       i++) /* other operands may have extent 1 where this operand does not */
     if (at < count && labels[at] == term->labels[i] && shape[i] == x->shape[i] &&
         x->shape[i] == b->extents[labels[at]])
       shape[i] = t->shape[at++];
   TENON_TRY(core_reshape(call, RESHAPE, t, x->ndim, shape, &t));
   if (!(to = core_ints(call, x->ndim, x->shape))) return TENON_MEMORY;
   TENON_TRY(INVOKE(call, EXPAND, NULL, &t, t, to));
-  TENON_TRY(diagonal(b, x, term, &mask));
+  TENON_TRY(diagonal_mask(b, x, term, &mask));
   *out = t;
   if (!mask) return TENON_OK;
   tenon_tensor_t *zero = core_number(call, t->dtype, 0);
@@ -157,7 +158,7 @@ static tenon_status_t backward_run(tenon_call_t *call) {
   int32_t ranks[EINSUM_OPERANDS];
   int32_t count = (int32_t)xs->shape[0];
   if (count > EINSUM_OPERANDS)
-    return tenon_fail(call, TENON_INVALID, "more operands than einsum takes, 64");
+    return tenon_fail(call, TENON_INVALID, "einsum has more than 64 operands");
   for (int32_t i = 0; i < count; i++)
     ranks[i] = tenon_item(xs, i)->ndim;
   const char *wrong = core_einsum_read(call->attrs[0].as.s, count, ranks, &b.equation);
@@ -169,7 +170,7 @@ static tenon_status_t backward_run(tenon_call_t *call) {
       if (tenon_item(xs, i)->shape[j] != 1)
         b.extents[b.equation.terms[i].labels[j]] = tenon_item(xs, i)->shape[j];
   for (int32_t i = 0; i < count; i++)
-    TENON_TRY(of_operand(&b, i, &items[i]));
+    TENON_TRY(operand_gradient(&b, i, &items[i]));
   tenon_tensor_t list = *call->outputs[0];
   list.data = items;
   for (int32_t i = 0; i < count; i++)
@@ -180,8 +181,11 @@ static tenon_status_t backward_run(tenon_call_t *call) {
 /* clang-format off */
 TENON_ITEMS(core_einsum_backward,
   TENON_OP("einsum_backward(Tensor dy, Tensor[] xs, *, str equation) -> Tensor[]",
-    TENON_DOC("The gradients of einsum, of the shapes of xs."),
+    TENON_DOC("The gradients of einsum, with the shapes of xs."),
     TENON_SAMPLES("dy: [n, m], xs: ([n, k], [k, m]), equation = 'ij,jk->ik'"),
-    TENON_TYPES("dy: float; xs = dy; out = dy"), TENON_TRAITS(TENON_PURE), TENON_INFER(backward_infer),
-    TENON_USES("core::einsum, core::reshape, core::expand, core::where"), TENON_COMPOSITE(backward_run)))
+    TENON_TYPES("dy: float; xs = dy; out = dy"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(backward_infer),
+    TENON_USES("core::einsum, core::reshape, core::expand, core::where"),
+    TENON_COMPOSITE(backward_run)))
 /* clang-format on */

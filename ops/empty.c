@@ -1,7 +1,7 @@
-/* New tensors with contents that are not defined: by shape, by strides, as another one, and in host
- * memory for copies to and from a device.  The host makes results as infer describes them, in
- * memory of the device that the call is for, so that there is nothing left to run.  Invariant:
- * whatever the format, no two elements share memory unless strides were stated. */
+/* New tensors with undefined contents: by shape, by strides, like another tensor, and in host
+ * memory for copies to and from a device. The host allocates the results that infer describes on
+ * the device of the call, so the kernels have nothing to do.
+ * Invariant: for every format, no two elements share memory unless the caller stated strides. */
 #include "axes.h"
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@ enum {
 static tenon_status_t set_shape(tenon_infer_t *infer, const tenon_value_t *shape) {
   tenon_meta_t *out = infer->outputs[0];
   if (shape->count > TENON_RANK_MAX)
-    return tenon_fail(infer, TENON_INVALID, "a shape of %u extents: no tensor has more than %d",
+    return tenon_fail(infer, TENON_INVALID, "the shape has %u extents; a tensor has at most %d",
                       shape->count, TENON_RANK_MAX);
   out->ndim = (int32_t)shape->count;
   for (int32_t i = 0; i < out->ndim; i++) {
@@ -26,7 +26,7 @@ static tenon_status_t set_shape(tenon_infer_t *infer, const tenon_value_t *shape
   return TENON_OK;
 }
 
-/* Strides of elements without gaps, with axis order[0] the outermost. */
+/* Sets strides without gaps; axis order[0] is the outermost. */
 static void set_order(tenon_infer_t *infer, const int32_t *order) {
   tenon_meta_t *out = infer->outputs[0];
   tenon_dim_t stride = tenon_extent(1);
@@ -43,7 +43,9 @@ static tenon_status_t set_format(tenon_infer_t *infer, int64_t format) {
   if (format != CHANNELS_LAST) return TENON_OK;
   if (out->ndim < 3)
     return tenon_fail(infer, TENON_INVALID,
-                      "channels_last is for batch, channels and places: %d axes", out->ndim);
+                      "channels_last needs batch, channel and at least one spatial axis, but the "
+                      "shape has %d axes",
+                      out->ndim);
   for (int32_t i = 0; i < out->ndim; i++)
     order[i] = i == 0 ? 0 : i + 1;
   order[out->ndim - 1] = 1;
@@ -61,21 +63,21 @@ static tenon_status_t empty_strided_infer(tenon_infer_t *infer) {
   tenon_meta_t *out = infer->outputs[0];
   TENON_TRY(set_shape(infer, &infer->attrs[0]));
   if ((int32_t)strides->count != out->ndim)
-    return tenon_fail(infer, TENON_INVALID, "a shape of %d extents and %u strides", out->ndim,
-                      strides->count);
+    return tenon_fail(infer, TENON_INVALID,
+                      "shape has %d extents but strides %u; both must have the same number",
+                      out->ndim, strides->count);
   out->strided = 1;
   for (int32_t i = 0; i < out->ndim; i++) {
     if (strides->as.ints[i] < 0)
-      return tenon_fail(infer, TENON_INVALID,
-                        "stride %d is %" PRId64 ": new memory has none below 0", i,
+      return tenon_fail(infer, TENON_INVALID, "stride %d is %" PRId64 "; expected 0 or more", i,
                         strides->as.ints[i]);
     out->strides[i] = tenon_extent(strides->as.ints[i]);
   }
   return TENON_OK;
 }
 
-/* Axes in the order of x's strides, the largest first, equal ones as they stand. */
-static void preserve(tenon_infer_t *infer, const tenon_meta_t *x) {
+/* Orders axes by the strides of x, largest first; equal strides keep their order. */
+static void preserve_order(tenon_infer_t *infer, const tenon_meta_t *x) {
   int32_t order[TENON_RANK_MAX];
   for (int32_t i = 0; i < x->ndim; i++) {
     int32_t at = i;
@@ -96,7 +98,7 @@ static tenon_status_t empty_like_infer(tenon_infer_t *infer) {
   for (int32_t i = 0; i < x->ndim; i++)
     out->dims[i] = x->dims[i];
   if (format == PRESERVE && x->strides) {
-    preserve(infer, x);
+    preserve_order(infer, x);
     return TENON_OK;
   }
   return set_format(infer, format);
@@ -110,7 +112,7 @@ static tenon_status_t nothing_run(tenon_call_t *call) {
 /* pinned */
 
 static tenon_status_t
-pinned_infer(tenon_infer_t *infer) { /* without a bound: the kernel brings the memory */
+pinned_infer(tenon_infer_t *infer) { /* no shape is bounded: the kernel brings the memory */
   TENON_TRY(set_shape(infer, &infer->attrs[0]));
   infer->outputs[0]->ndim = -1;
   return TENON_OK;
@@ -125,7 +127,7 @@ static tenon_status_t pinned_run(tenon_call_t *call) {
   void *data = fits && size < (uint64_t)INT64_MAX
                    ? aligned_alloc(64, (size_t)((size / 8 + 128) / 64 * 64))
                    : 0;
-  if (!data) return tenon_fail(call, TENON_MEMORY, "no memory for this shape");
+  if (!data) return tenon_fail(call, TENON_MEMORY, "out of memory for a tensor of this shape");
   tenon_status_t status =
       call->host->adopt(call, 0, (int32_t)shape->count, shape->as.ints, data, free, data);
   if (status != TENON_OK) free(data);
@@ -134,21 +136,33 @@ static tenon_status_t pinned_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_ITEMS(core_empty,
-  TENON_OP("empty(*, int[] shape, dtype dtype=f32, device device='cpu', "
-           "str['contiguous', 'channels_last'] format='contiguous') -> Tensor",
-    TENON_DOC("A tensor on a device, contents undefined.  channels_last: axis 1 is the innermost in memory."),
-    TENON_TYPES("out = dtype"), TENON_INFER(empty_infer), TENON_KERNEL("cpu strided anywhere", nothing_run)),
-  TENON_OP("empty_strided(*, int[] shape, int[] strides, dtype dtype=f32, device device='cpu') -> Tensor",
-    TENON_DOC("The same with these strides, in elements; memory reaches to the last element."),
-    TENON_TYPES("out = dtype"), TENON_INFER(empty_strided_infer), TENON_KERNEL("cpu strided anywhere", nothing_run)),
-  TENON_OP("empty_like(Tensor x, *, dtype? dtype=None, "
-           "str['contiguous', 'channels_last', 'preserve'] format='preserve') -> Tensor",
-    TENON_DOC("The shape, and unless stated the dtype and the order of axes in memory, of x, where x is."),
-    TENON_TYPES("x: any; out = ?"), TENON_INFER(empty_like_infer), TENON_GRADIENT("x: none"),
+  TENON_OP("empty(*, int[] shape, dtype dtype=f32, device device='cpu', str['contiguous', "
+           "'channels_last'] format='contiguous') -> Tensor",
+    TENON_DOC("A tensor on a device with undefined contents. channels_last: axis 1 is the "
+              "innermost in memory."),
+    TENON_TYPES("out = dtype"),
+    TENON_INFER(empty_infer),
+    TENON_KERNEL("cpu strided anywhere", nothing_run)),
+  TENON_OP("empty_strided(*, int[] shape, int[] strides, dtype dtype=f32, "
+           "device device='cpu') -> Tensor",
+    TENON_DOC("A tensor with these strides, in elements, and undefined contents; "
+              "its memory reaches to the last element."),
+    TENON_TYPES("out = dtype"),
+    TENON_INFER(empty_strided_infer),
+    TENON_KERNEL("cpu strided anywhere", nothing_run)),
+  TENON_OP("empty_like(Tensor x, *, dtype? dtype=None, str['contiguous', 'channels_last', "
+           "'preserve'] format='preserve') -> Tensor",
+    TENON_DOC("A tensor like x on the device of x: the same shape and, unless stated otherwise, "
+              "dtype and order of axes in memory."),
+    TENON_TYPES("x: any; out = ?"),
+    TENON_INFER(empty_like_infer),
+    TENON_GRADIENT("x: none"),
     TENON_KERNEL("cpu strided anywhere", nothing_run)),
   TENON_OP("empty_pinned(*, int[] shape, dtype dtype=f32, device device='cpu') -> Tensor @host",
     TENON_DOC("Host memory for copies to and from a device.\n"
-              "A kernel for the device hands over by host->adopt what its copies are fastest with; without one it is "
-              "plain memory."),
-    TENON_TYPES("out = dtype"), TENON_INFER(pinned_infer), TENON_KERNEL("cpu strided anywhere", pinned_run)))
+              "A kernel of the device passes the memory that it copies fastest to host->adopt; "
+              "without one, it is ordinary memory."),
+    TENON_TYPES("out = dtype"),
+    TENON_INFER(pinned_infer),
+    TENON_KERNEL("cpu strided anywhere", pinned_run)))
 /* clang-format on */

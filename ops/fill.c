@@ -1,15 +1,17 @@
-/* Tensors made from shapes and numbers: shape and size of an input, constants, ranges, unit
- * matrices, triangles. Their integers are known to infer where they can be, so that arithmetic on
- * shapes stays symbolic. Invariant: what infer states as values is what the kernel writes. */
+/* Tensors made from shapes and numbers: shape and size of an input, constants, ranges, identity
+ * matrices, triangles. Where possible, infer knows their integers, so that arithmetic on shapes
+ * stays symbolic.
+ * Invariant: values stated by infer are the values that the kernel writes. */
 #include "axes.h"
 #include "copy.h"
-#include "number.h"
+#include "dtype_scalar.h"
 #include <math.h>
 #include <tenon/check.h>
 
 /* shape, size */
 
-/* From attribute `start` to `end`, both from the end if negative, cut off at the rank. */
+/* The range from attribute `start` to `end`. Negative ones count from the end; both are clamped to
+ * the rank. */
 static void shape_range(const tenon_value_t *attrs, int32_t rank, int32_t *out_start,
                         int32_t *out_end) {
   int64_t bound[2] = {attrs[0].as.i, attrs[1].kind == TENON_KIND_NONE ? rank : attrs[1].as.i};
@@ -58,7 +60,8 @@ static tenon_status_t size_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
-/* How many elements of the first go to one of the second: what a mean's gradient is divided by. */
+/* size_ratio: the number of elements of x per element of y, by which the gradient of a mean is
+ * divided. */
 static tenon_status_t ratio_infer(tenon_infer_t *infer) {
   infer->outputs[0]->ndim = 0;
   return TENON_OK;
@@ -82,14 +85,13 @@ static tenon_status_t constant_infer(tenon_infer_t *infer) {
   if (value->kind != TENON_KIND_NONE) {
     out->dtype = value->as.tensor->dtype;
     if (tenon_count(value->as.tensor) != 1)
-      return tenon_fail(infer, TENON_INVALID,
-                        "the value has %" PRId64 " elements; it must have one",
+      return tenon_fail(infer, TENON_INVALID, "value has %" PRId64 " elements; expected one",
                         tenon_count(value->as.tensor));
   }
   TENON_TRY(ints_read(infer, 0, &shape));
   if (!shape.known) return out_unknown(infer, out, shape.count);
   if (shape.count > TENON_RANK_MAX)
-    return tenon_fail(infer, TENON_INVALID, "a shape of %d extents: no tensor has more than %d",
+    return tenon_fail(infer, TENON_INVALID, "the shape has %d extents; a tensor has at most %d",
                       shape.count, TENON_RANK_MAX);
   out->ndim = shape.count;
   for (int32_t i = 0; i < shape.count; i++) {
@@ -134,9 +136,9 @@ static tenon_status_t range_infer(tenon_infer_t *infer) {
     TENON_TRY(ints_read(infer, 1, &limit));
     TENON_TRY(ints_read(infer, 2, &delta));
     if (start.count != 1 || limit.count != 1 || delta.count != 1)
-      return tenon_fail(infer, TENON_INVALID, "start, limit and delta are single numbers");
+      return tenon_fail(infer, TENON_INVALID, "start, limit and delta must be single numbers");
     if (delta.known && dim_is(delta.at[0], 0))
-      return tenon_fail(infer, TENON_INVALID, "delta is 0");
+      return tenon_fail(infer, TENON_INVALID, "delta is 0; expected another number");
     if (!start.known || !limit.known || !delta.known || !tenon_is_known(delta.at[0]))
       return TENON_OK;
     tenon_dim_t span = dim_sub(infer, limit.at[0], start.at[0]);
@@ -152,14 +154,15 @@ static tenon_status_t range_infer(tenon_infer_t *infer) {
   double v[3];
   for (int i = 0; i < 3; i++) {
     if (in[i]->ndim > 1 || (in[i]->ndim == 1 && dim_differ(in[i]->dims[0], tenon_extent(1))))
-      return tenon_fail(infer, TENON_INVALID, "start, limit and delta are single numbers");
+      return tenon_fail(infer, TENON_INVALID, "start, limit and delta must be single numbers");
     if (!in[i]->value) return TENON_OK;
     v[i] = number_get(in[i]->dtype, in[i]->value->data, 0);
   }
-  if (v[2] == 0.0) return tenon_fail(infer, TENON_INVALID, "delta is 0");
+  if (v[2] == 0.0) return tenon_fail(infer, TENON_INVALID, "delta is 0; expected another number");
   double count = ceil((v[1] - v[0]) / v[2]);
   if (!(count < 0x1p60))
-    return tenon_fail(infer, TENON_INVALID, "from %g to %g by %g is endless", v[0], v[1], v[2]);
+    return tenon_fail(infer, TENON_INVALID, "the range from %g to %g by %g is not finite", v[0],
+                      v[1], v[2]);
   out->dims[0] = tenon_extent(count > 0.0 ? (int64_t)count : 0);
   return TENON_OK;
 }
@@ -170,7 +173,7 @@ static tenon_status_t range_run(tenon_call_t *call) {
   const void *delta = call->inputs[2]->data;
   int64_t n = out->shape[0];
   if (tenon_dtype_id(out->dtype) ==
-      TENON_I64) { /* exact beyond what a double holds; wraps around like the rest */
+      TENON_I64) { /* exact beyond the range of a double; wraps around as other integers do */
     uint64_t from = *(const uint64_t *)start;
     uint64_t step = *(const uint64_t *)delta;
     for (int64_t i = 0; i < n; i++)
@@ -191,9 +194,9 @@ static tenon_status_t eye_infer(tenon_infer_t *infer) {
   tenon_meta_t *out = infer->outputs[0];
   out->dtype = infer->attrs[0].kind == TENON_KIND_NONE ? x->dtype : infer->attrs[0].as.dtype;
   if (x->ndim != 2)
-    return tenon_fail(infer, TENON_INVALID, "a matrix is wanted, the input has rank %d", x->ndim);
+    return tenon_fail(infer, TENON_INVALID, "x has rank %d; expected a matrix", x->ndim);
   if (out->dtype.bits && !number_is(out->dtype))
-    return tenon_fail(infer, TENON_INVALID, "dtype: expected numbers of 8 bits or more, or bool");
+    return tenon_fail(infer, TENON_INVALID, "dtype must be a number of 8 bits or more, or bool");
   return out_like(out, x);
 }
 
@@ -222,10 +225,10 @@ static tenon_status_t trilu_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   ints_t k = {.count = 1};
   if (x->ndim < 2)
-    return tenon_fail(infer, TENON_INVALID, "matrices are wanted, the input has rank %d", x->ndim);
+    return tenon_fail(infer, TENON_INVALID, "x has rank %d; expected matrices", x->ndim);
   if (infer->inputs[1]) TENON_TRY(ints_read(infer, 1, &k));
   if (k.count >= 0 && k.count != 1)
-    return tenon_fail(infer, TENON_INVALID, "k is one number, not %d", k.count);
+    return tenon_fail(infer, TENON_INVALID, "k must be one number, but has %d", k.count);
   return out_like(infer->outputs[0], x);
 }
 
@@ -238,9 +241,9 @@ static tenon_status_t trilu_part(tenon_call_t *call, void *argument, int64_t beg
   int64_t columns = x->shape[x->ndim - 1];
   int upper = call->attrs[0].as.i != 0;
   for (int64_t row = begin; row < end; row++) {
-    int64_t cut =
-        row % rows + k + !upper; /* the upper part begins at column i + k, the lower ends with it */
-    cut = cut < 0 ? 0 : cut > columns ? columns : cut;
+    /* The upper part begins at column i + k, the lower part ends there. */
+    int64_t cut = row % rows + k + !upper;
+    cut = int_clamp(cut, 0, columns);
     const char *from = (const char *)x->data + row * columns * size;
     char *to = (char *)out->data + row * columns * size;
     int64_t keep = upper ? cut : 0;
@@ -259,7 +262,7 @@ static tenon_status_t trilu_run(tenon_call_t *call) {
   int64_t columns = x->shape[x->ndim - 1];
   int64_t count = tenon_count(x);
   if (count == 0) return TENON_OK;
-  if (diagonal > INT64_MAX / 4) diagonal = INT64_MAX / 4; /* so that no sum overflows */
+  if (diagonal > INT64_MAX / 4) diagonal = INT64_MAX / 4; /* so that sums do not overflow */
   if (diagonal < -INT64_MAX / 4) diagonal = -INT64_MAX / 4;
   return call->host->parallel(call, count / columns, 65536 / (columns + 1) + 1, trilu_part,
                               &diagonal);
@@ -269,40 +272,55 @@ static tenon_status_t trilu_run(tenon_call_t *call) {
 TENON_ITEMS(core_fill,
   TENON_OP("shape(Tensor x, *, int start=0, int? end=None) -> Tensor @host",
     TENON_DOC("The extents of axes start to end, as i64."),
-    TENON_TYPES("x: any; out = i64"), TENON_TRAITS(TENON_PURE), TENON_INFER(shape_infer),
+    TENON_TYPES("x: any; out = i64"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(shape_infer),
     TENON_GRADIENT("x: none"),
     TENON_KERNEL("cpu strided anywhere sparse quantised", shape_run)),
   TENON_OP("size(Tensor x) -> Tensor @host",
     TENON_DOC("The number of elements, as i64."),
-    TENON_TYPES("x: any; out = i64"), TENON_TRAITS(TENON_PURE), TENON_INFER(size_infer),
+    TENON_TYPES("x: any; out = i64"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(size_infer),
     TENON_GRADIENT("x: none"),
     TENON_KERNEL("cpu strided anywhere sparse quantised", size_run)),
   TENON_OP("size_ratio(Tensor x, Tensor y) -> Tensor @host",
-    TENON_DOC("How many elements of x there are for each of y, as a scalar of their dtype."),
-    TENON_TYPES("x, y: float|int|uint; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(ratio_infer),
+    TENON_DOC("The number of elements of x per element of y, as a scalar of their dtype."),
+    TENON_TYPES("x, y: float|int|uint; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(ratio_infer),
     TENON_GRADIENT("x, y: none"),
     TENON_KERNEL("cpu strided anywhere", ratio_run)),
   TENON_OP("constant_of_shape(Tensor @host shape, *, tensor? value=None) -> Tensor",
-    TENON_DOC("A tensor of this shape, filled with one value, or 0.0."),
-    TENON_TYPES("shape: i64|i32; out = ?"), TENON_WHERE("shape: known"), TENON_TRAITS(TENON_PURE),
+    TENON_DOC("A tensor of this shape filled with one value, 0.0 by default."),
+    TENON_TYPES("shape: i64|i32; out = ?"),
+    TENON_WHERE("shape: known"),
+    TENON_TRAITS(TENON_PURE),
     TENON_INFER(constant_infer),
     TENON_KERNEL("cpu", constant_run)),
   TENON_OP("range(Tensor @host start, Tensor @host limit, Tensor @host delta) -> Tensor",
-    TENON_DOC("start, start + delta, ... as long as limit is not reached."),
+    TENON_DOC("start, start + delta, ... up to but not including limit."),
     TENON_SAMPLES("start: [] [1], limit: [] [9], delta: [] [2]"),
     TENON_TYPES("start, limit, delta: number; out = start"),
-    TENON_WHERE("start: known; limit: known; delta: known"), TENON_TRAITS(TENON_PURE), TENON_INFER(range_infer),
-    TENON_GRADIENT("start: core::reduce_sum(grad, keepdims=False); limit: none; delta: core::reduce_sum(core::mul(grad, "
-                   "core::cum_sum(core::expand(1.0, core::shape(out)), 0, exclusive=True)), keepdims=False)"),
+    TENON_WHERE("start: known; limit: known; delta: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(range_infer),
+    TENON_GRADIENT("start: core::reduce_sum(grad, keepdims=False); limit: none; "
+                   "delta: core::reduce_sum(core::mul(grad, core::cum_sum(core::expand(1.0, "
+                   "core::shape(out)), 0, exclusive=True)), keepdims=False)"),
     TENON_KERNEL("cpu", range_run)),
   TENON_OP("eye_like(Tensor x, *, dtype? dtype=None, int k=0) -> Tensor",
     TENON_DOC("A matrix of x's shape with ones on diagonal k."),
-    TENON_TYPES("x: number|bool; out = ?"), TENON_TRAITS(TENON_PURE), TENON_INFER(eye_infer),
+    TENON_TYPES("x: number|bool; out = ?"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(eye_infer),
     TENON_GRADIENT("x: none"),
     TENON_KERNEL("cpu strided", eye_run)),
   TENON_OP("trilu(Tensor x, Tensor? @host k=None, *, bool upper=True) -> Tensor",
-    TENON_DOC("The matrices with the other side of diagonal k set to zero."),
-    TENON_TYPES("x: number|bool|complex; k: i64|i32; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(trilu_infer),
+    TENON_DOC("The matrices with all elements beyond diagonal k set to zero."),
+    TENON_TYPES("x: number|bool|complex; k: i64|i32; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(trilu_infer),
     TENON_GRADIENT("x: core::trilu(grad, k, upper=upper)"),
-    TENON_KERNEL("cpu", trilu_run))
-)
+    TENON_KERNEL("cpu", trilu_run)))
+/* clang-format on */

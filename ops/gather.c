@@ -1,12 +1,13 @@
-/* Elements, rows and slices picked by index tensors: gather, gather_elements, gather_nd,
- * reverse_sequence. Indices are i32 or i64, counted from the end when negative; one that is out of
- * range fails the call and is named. Invariant: nothing is read before its index is checked. */
+/* Elements, rows and slices selected by index tensors: gather, gather_elements, gather_nd,
+ * reverse_sequence. Indices are i32 or i64 and count from the end if negative. An index out of
+ * range fails the call, and the message names it.
+ * Invariant: nothing is read before its index is checked. */
 #include "axes.h"
 #include "copy.h"
 #include <string.h>
 #include <tenon/check.h>
 
-/* Strings go one by one, packed elements on one thread; the rest is bytes. */
+/* Copies a piece: strings one by one, packed elements on one thread, all others as bytes. */
 static tenon_status_t copy_piece(tenon_call_t *call, tenon_tensor_t *out, int64_t to,
                                  const tenon_tensor_t *x, int64_t from, int64_t count) {
   char *y = (char *)out->data;
@@ -24,11 +25,18 @@ static tenon_status_t copy_piece(tenon_call_t *call, tenon_tensor_t *out, int64_
   return TENON_OK;
 }
 
-static int64_t grain(const tenon_tensor_t *x, int64_t units, int64_t each) {
+static int64_t grain_of(const tenon_tensor_t *x, int64_t units, int64_t each) {
   return is_packed(x) ? units : 65536 / (each * element_size(x) + 1) + 1;
 }
 
 /* gather */
+
+/* Extent i of a gather's result: the axes of the indices replace `axis` of x. */
+static tenon_dim_t gathered_extent(const tenon_meta_t *x, const tenon_meta_t *indices, int32_t axis,
+                                   int32_t i) {
+  if (i < axis) return x->dims[i];
+  return i < axis + indices->ndim ? indices->dims[i - axis] : x->dims[i - indices->ndim + 1];
+}
 
 static tenon_status_t gather_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
@@ -39,13 +47,11 @@ static tenon_status_t gather_infer(tenon_infer_t *infer) {
   TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, x->ndim, &axis));
   if (rank > TENON_RANK_MAX)
     return tenon_fail(infer, TENON_INVALID,
-                      "the result would have rank %d; no tensor has more than %d", rank,
+                      "the result would have rank %d; a tensor has at most %d", rank,
                       TENON_RANK_MAX);
   out->ndim = rank;
   for (int32_t i = 0; i < rank; i++)
-    out->dims[i] = i < axis                   ? x->dims[i]
-                   : i < axis + indices->ndim ? indices->dims[i - axis]
-                                              : x->dims[i - indices->ndim + 1];
+    out->dims[i] = gathered_extent(x, indices, axis, i);
   if (x->ndim != 1 || !x->values || !indices->values || indices->value_count > VALUES_MAX)
     return TENON_OK;
   for (uint32_t i = 0; i < indices->value_count; i++) {
@@ -89,7 +95,7 @@ static tenon_status_t gather_run(tenon_call_t *call) {
   g.extent = x->shape[g.axis];
   g.inner = extents_product(x->shape, g.axis + 1, x->ndim);
   int64_t units = extents_product(x->shape, 0, g.axis) * g.indices;
-  return g.inner ? call->host->parallel(call, units, grain(x, units, g.inner), gather_part, &g)
+  return g.inner ? call->host->parallel(call, units, grain_of(x, units, g.inner), gather_part, &g)
                  : TENON_OK;
 }
 
@@ -101,15 +107,14 @@ static tenon_status_t elements_infer(tenon_infer_t *infer) {
   int32_t axis = 0;
   TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, x->ndim, &axis));
   if (x->ndim != indices->ndim)
-    return tenon_fail(infer, TENON_INVALID,
-                      "the indices have rank %d, the input has %d; they must be equal",
+    return tenon_fail(infer, TENON_INVALID, "indices have rank %d and x has %d; they must be equal",
                       indices->ndim, x->ndim);
   for (int32_t i = 0; i < x->ndim; i++)
     if (i != axis && tenon_is_known(x->dims[i]) && tenon_is_known(indices->dims[i]) &&
         indices->dims[i].value > x->dims[i].value)
       return tenon_fail(
-          infer, TENON_INVALID, "axis %d of the indices, %s, is longer than that of the input, %s",
-          i, dims_text(indices->dims, indices->ndim).text, dims_text(x->dims, x->ndim).text);
+          infer, TENON_INVALID, "axis %d of indices, %s, is longer than that of x, %s", i,
+          dims_text(indices->dims, indices->ndim).text, dims_text(x->dims, x->ndim).text);
   return out_like(infer->outputs[0], indices);
 }
 
@@ -150,7 +155,7 @@ static tenon_status_t elements_run(tenon_call_t *call) {
   if (count == 0) return TENON_OK;
   int64_t columns = indices->shape[x->ndim - 1];
   int64_t rows = count / columns;
-  return call->host->parallel(call, rows, grain(x, rows, columns * 4), elements_part, &axis);
+  return call->host->parallel(call, rows, grain_of(x, rows, columns * 4), elements_part, &axis);
 }
 
 /* gather_nd */
@@ -162,24 +167,27 @@ static tenon_status_t nd_infer(tenon_infer_t *infer) {
   int64_t batch = infer->attrs[0].as.i;
   int32_t lead = indices->ndim - 1;
   if (lead < 0 || x->ndim < 1)
-    return tenon_fail(infer, TENON_INVALID, "input and indices must not be scalars");
+    return tenon_fail(infer, TENON_INVALID, "x and indices must not be scalars");
   tenon_dim_t depth = indices->dims[lead];
   if (batch < 0 || batch > lead || batch > x->ndim)
     return tenon_fail(infer, TENON_INVALID,
-                      "batch_dims is %" PRId64 "; indices have %d leading axes, the input %d",
+                      "batch_dims is %" PRId64
+                      ", but indices have %d leading axes and x has %d axes",
                       batch, lead, x->ndim);
   if (!tenon_is_known(depth)) return out_unknown(infer, out, -1);
   if (depth.value < 1 || depth.value > x->ndim - batch)
-    return tenon_fail(infer, TENON_INVALID, "indices of %" PRId64 " numbers into %" PRId64 " axes",
+    return tenon_fail(infer, TENON_INVALID,
+                      "indices are tuples of %" PRId64 " numbers, but x has %" PRId64
+                      " axes after the batch axes",
                       depth.value, x->ndim - batch);
   for (int32_t i = 0; i < batch; i++)
     if (dim_differ(x->dims[i], indices->dims[i]))
       return tenon_fail(infer, TENON_INVALID,
-                        "batch axis %d is %" PRId64 " in the input, %" PRId64 " in the indices", i,
+                        "batch axis %d has extent %" PRId64 " in x but %" PRId64 " in indices", i,
                         x->dims[i].value, indices->dims[i].value);
   int32_t from = (int32_t)(batch + depth.value);
   if (lead + x->ndim - from > TENON_RANK_MAX)
-    return tenon_fail(infer, TENON_INVALID, "the rank would be too large");
+    return tenon_fail(infer, TENON_INVALID, "the result would have too many axes");
   out->ndim = lead + x->ndim - from;
   for (int32_t i = 0; i < out->ndim; i++)
     out->dims[i] = i < lead ? indices->dims[i] : x->dims[from + i - lead];
@@ -189,7 +197,7 @@ static tenon_status_t nd_infer(tenon_infer_t *infer) {
 typedef struct nd_t {
   int32_t batch;
   int64_t depth;
-  int64_t tuples /* of a batch entry */;
+  int64_t tuples /* tuples per batch entry */;
   int64_t entry;
   int64_t inner;
 } nd_t;
@@ -219,7 +227,7 @@ static tenon_status_t nd_run(tenon_call_t *call) {
   g.entry = extents_product(x->shape, g.batch, x->ndim);
   g.inner = extents_product(x->shape, g.batch + (int32_t)g.depth, x->ndim);
   int64_t units = extents_product(indices->shape, 0, lead);
-  return g.inner ? call->host->parallel(call, units, grain(x, units, g.inner), nd_part, &g)
+  return g.inner ? call->host->parallel(call, units, grain_of(x, units, g.inner), nd_part, &g)
                  : TENON_OK;
 }
 
@@ -231,13 +239,13 @@ static tenon_status_t reverse_infer(tenon_infer_t *infer) {
   int64_t batch = infer->attrs[0].as.i;
   int64_t time = infer->attrs[1].as.i;
   if (x->ndim < 2 || batch < 0 || batch > 1 || time != 1 - batch)
-    return tenon_fail(
-        infer, TENON_INVALID,
-        "batch_axis and time_axis are 0 and 1 or 1 and 0, of at least 2 axes, not %" PRId64
-        " and %" PRId64 " of %d",
-        batch, time, x->ndim);
+    return tenon_fail(infer, TENON_INVALID,
+                      "batch_axis and time_axis must be 0 and 1 or 1 and 0, and x needs at least 2 "
+                      "axes, but they are %" PRId64 " and %" PRId64 " and x has %d",
+                      batch, time, x->ndim);
   if (lengths->ndim != 1 || dim_differ(lengths->dims[0], x->dims[batch]))
-    return tenon_fail(infer, TENON_INVALID, "lengths %s: one for each batch entry is wanted",
+    return tenon_fail(infer, TENON_INVALID,
+                      "lengths has shape %s; expected one number for each batch entry",
                       dims_text(lengths->dims, lengths->ndim).text);
   return out_like(infer->outputs[0], x);
 }
@@ -252,7 +260,8 @@ static tenon_status_t reverse_run(tenon_call_t *call) {
     int64_t length = tensor_int(lengths, b);
     if (length < 0 || length > x->shape[time])
       return tenon_fail(call, TENON_RANGE,
-                        "sequence %" PRId64 " of length %" PRId64 "; there are %" PRId64 " steps",
+                        "sequence %" PRId64 " has length %" PRId64 ", but x has only %" PRId64
+                        " steps",
                         b, length, x->shape[time]);
     for (int64_t t = 0; t < x->shape[time]; t++) {
       int64_t from = t < length ? length - 1 - t : t;
@@ -266,25 +275,38 @@ static tenon_status_t reverse_run(tenon_call_t *call) {
 /* clang-format off */
 TENON_ITEMS(core_gather,
   TENON_OP("gather(Tensor x, Tensor indices, *, int axis=0) -> Tensor",
-    TENON_DOC("The slices along an axis that the indices name."),
-    TENON_TYPES("x: any; indices: i64|i32; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(gather_infer),
+    TENON_DOC("The slices along an axis that the indices select."),
+    TENON_TYPES("x: any; indices: i64|i32; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(gather_infer),
     TENON_GRADIENT("x: core::gather_backward(grad, indices, core::shape(x), axis=axis)"),
     TENON_KERNEL("cpu", gather_run)),
   TENON_OP("gather_elements(Tensor x, Tensor indices, *, int axis=0) -> Tensor",
-    TENON_DOC("For each index the element at its own place, but for the axis, where the index says which."),
-    TENON_TYPES("x: any; indices: i64|i32; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(elements_infer),
-    TENON_GRADIENT("x: core::scatter_elements(core::expand(0.0, core::shape(x)), indices, grad, axis=axis, reduction='add')"),
+    TENON_DOC("Element i of the result is the element of x at i, "
+              "except that the index replaces i along the axis."),
+    TENON_TYPES("x: any; indices: i64|i32; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(elements_infer),
+    TENON_GRADIENT("x: core::scatter_elements(core::expand(0.0, core::shape(x)), indices, grad, "
+                   "axis=axis, reduction='add')"),
     TENON_KERNEL("cpu", elements_run)),
   TENON_OP("gather_nd(Tensor x, Tensor indices, *, int batch_dims=0) -> Tensor",
-    TENON_DOC("The elements or slices that tuples of indices name."),
+    TENON_DOC("The elements or slices that tuples of indices select."),
     TENON_SAMPLES("x: [n, m, 3], indices: [5, 2] integers(0, 3)"),
-    TENON_TYPES("x: any; indices: i64|i32; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(nd_infer),
-    TENON_GRADIENT("x: core::gather_nd_backward(grad, indices, core::shape(x), batch_dims=batch_dims)"),
+    TENON_TYPES("x: any; indices: i64|i32; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(nd_infer),
+    TENON_GRADIENT("x: core::gather_nd_backward(grad, indices, core::shape(x), "
+                   "batch_dims=batch_dims)"),
     TENON_KERNEL("cpu", nd_run)),
-  TENON_OP("reverse_sequence(Tensor x, Tensor lengths, *, int batch_axis=1, int time_axis=0) -> Tensor",
-    TENON_DOC("Each batch entry with its first steps, as many as its length, in reverse."),
+  TENON_OP("reverse_sequence(Tensor x, Tensor lengths, *, int batch_axis=1, "
+           "int time_axis=0) -> Tensor",
+    TENON_DOC("x with the first steps of each batch entry reversed, as many as its length."),
     TENON_SAMPLES("x: [t, n, w], lengths: [n] integers(1, t)"),
-    TENON_TYPES("x: any; lengths: i64|i32; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(reverse_infer),
-    TENON_GRADIENT("x: core::reverse_sequence(grad, lengths, batch_axis=batch_axis, time_axis=time_axis)"),
-    TENON_KERNEL("cpu", reverse_run))
-)
+    TENON_TYPES("x: any; lengths: i64|i32; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(reverse_infer),
+    TENON_GRADIENT("x: core::reverse_sequence(grad, lengths, batch_axis=batch_axis, "
+                   "time_axis=time_axis)"),
+    TENON_KERNEL("cpu", reverse_run)))
+/* clang-format on */

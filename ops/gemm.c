@@ -1,11 +1,11 @@
-/* Matrix products, by the kernels of simd/product.c, and their distribution over threads by tiles
- * of c. Called by the plain forms of matmul, conv, attention, the recurrent operators and einsum.
- * Invariant: a tile is computed by one thread from start to finish, so results do not depend on how
- * many there are. */
+/* Matrix products by the kernels of simd/product.c, distributed over threads by tiles of c. Called
+ * by the plain kernels of matmul, conv, attention, the recurrent operators and einsum.
+ * Invariant: one thread computes a tile from start to finish, so results do not depend on the
+ * number of threads. */
 #include "gemm.h"
 #include "capability.h"
 
-static const gemms_t *gemms(void) {
+static const gemms_t *gemms_of_isa(void) {
 #if defined(__x86_64__) || defined(_M_X64)
   static const gemms_t *const all[] = {&core_gemms, &core_gemms_avx2, &core_gemms_avx512};
   return all[core_capability()];
@@ -34,7 +34,7 @@ void core_gemm(tenon_dtype_t dtype, const product_t *product) {
     p.row = product->column;
     p.column = product->row;
   }
-  const gemms_t *all = gemms();
+  const gemms_t *all = gemms_of_isa();
   switch (tenon_dtype_id(dtype)) {
   case TENON_F32:
     all->f32(&p);
@@ -53,7 +53,7 @@ void core_gemm(tenon_dtype_t dtype, const product_t *product) {
 }
 
 #ifdef TENON_ONEDNN
-int dnn_sgemm(const product_t *product); /* in dnn/gemm.c; 0: not done */
+int dnn_sgemm(const product_t *product); /* in dnn/gemm.c; returns 0 if it declines */
 #else
 static int dnn_sgemm(const product_t *product) {
   (void)product;
@@ -116,11 +116,13 @@ tenon_status_t core_products(tenon_call_t *call, const products_t *products) {
   };
   const product_t *p = &products->product;
   if (p->m <= 0 || p->n <= 0 || products->count <= 0) return TENON_OK;
-  tiling_t t = {products, p->m < ROWS ? p->m : ROWS, p->n < COLUMNS ? p->n : COLUMNS, 0, 0};
+  tiling_t t = {.all = products};
+  t.rows = p->m < ROWS ? p->m : ROWS;
+  t.columns = p->n < COLUMNS ? p->n : COLUMNS;
   t.row_tiles = (p->m - 1) / t.rows + 1;
   t.column_tiles = (p->n - 1) / t.columns + 1;
   if (t.row_tiles * products->count * t.column_tiles < TILES &&
-      t.columns > NARROW) { /* enough for a few threads */
+      t.columns > NARROW) { /* enough tiles for a few threads */
     int64_t wanted = (TILES - 1) / (t.row_tiles * products->count) + 1;
     int64_t most = (p->n - 1) / NARROW + 1;
     t.columns = (p->n - 1) / (wanted < most ? wanted : most) + 1;

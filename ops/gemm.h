@@ -1,7 +1,7 @@
-/* Matrix products in plain C: what every operator of heavy arithmetic is made of when no faster
- * library is there. An operand is a set of vectors along k, with any strides or written on demand
- * (a convolution's patches), so that transposes, views and windows need no copy.  Invariant:
- * nothing is allocated, the blocks live on the stack. */
+/* Matrix products in plain C, on which the operators of heavy arithmetic are built where no faster
+ * library is available. An operand is a set of vectors along k, with any strides or packed on
+ * demand (patches of a convolution), so that transposes, views and windows need no copy.
+ * Invariant: nothing is allocated; blocks are on the stack. */
 #ifndef TENON_OPS_GEMM_H
 #define TENON_OPS_GEMM_H
 
@@ -10,7 +10,7 @@
 enum {
   GEMM_DEPTH = 128,
   GEMM_WIDTH = 32,
-};                       /* the most that a pack function is asked for at once */
+};                       /* most vectors that a pack function writes at once */
 enum { GEMM_ROWS = 96 }; /* rows of a that are packed at once */
 
 typedef struct operand_t operand_t;
@@ -21,16 +21,16 @@ typedef void (*operand_pack_fn)(const operand_t *operand, int64_t first, int64_t
 struct operand_t {
   const void *data;
   int64_t vector;
-  int64_t element;      /* strides, in elements: to the next row of a or column of b, and along k */
-  operand_pack_fn pack; /* NULL: the strides say it */
-  const void *context;  /* of pack */
-  int64_t
-      /* of pack: the number of this operand's first vector, added to those it is asked for */
-      first;
+  /* Strides in elements: to the next row of a or column of b, and along k. */
+  int64_t element;
+  operand_pack_fn pack; /* NULL: the strides describe the operand */
+  const void *context;  /* for pack */
+  /* For pack: added to the numbers of the vectors that are requested. */
+  int64_t first;
 };
 
 typedef struct
-    /* c[i][j] = sum over k of a[i][k] b[j][k], added to what is there if `accumulate` */
+    /* c[i][j] = sum over k of a[i][k] b[j][k], added to c if `accumulate` */
     product_t {
   int64_t m;
   int64_t n;
@@ -43,34 +43,33 @@ typedef struct
   int accumulate;
 } product_t;
 
-typedef struct gemms_t { /* the products of one instruction set, in simd/product.c */
+typedef struct gemms_t { /* the products for one instruction set, in simd/product.c */
   void (*f32)(const product_t *), (*f64)(const product_t *), (*u32)(const product_t *),
       (*u64)(const product_t *);
 } gemms_t;
 extern const gemms_t core_gemms, core_gemms_avx2, core_gemms_avx512;
 
-/* The dtype in which a matrix product of this dtype is computed: f32, f64, i32 (u32) or i64
- * (u64). */
+/* The dtype in which a product of this dtype is computed: f32, f64, i32 (u32) or i64 (u64). */
 tenon_dtype_t core_gemm_dtype(tenon_dtype_t dtype);
 
-/* One product on this thread; dtype is one that core_gemm_dtype gives. */
+/* Computes one product on this thread; dtype is a result of core_gemm_dtype(). */
 void core_gemm(tenon_dtype_t dtype, const product_t *product);
-/* The same through oneDNN where it is built in and better, for operators that have no form of their
- * own in dnn/. */
+/* The same through oneDNN where it is built in and faster, for operators without kernels in
+ * dnn/. */
 void core_gemm_fast(tenon_dtype_t dtype, const product_t *product);
 
 typedef struct products_t { /* `count` products of one size, on all threads */
   product_t product;
   tenon_dtype_t dtype;
   int64_t count;
-  /* Points a, b and c at number `index`. */
+  /* Sets a, b and c of product number `index`. */
   void (*place)(const void *context, int64_t index, product_t *product);
-  /* NULL or: does something to the rows [i, i_end) and columns [j, j_end) of number `index`, which
-   * are final. */
+  /* NULL, or processes rows [i, i_end) and columns [j, j_end) of product `index` when they are
+   * final. */
   void (*finish)(const void *context, int64_t index, int64_t i, int64_t i_end, int64_t j,
                  int64_t j_end);
   const void *context;
-  int fast; /* core_gemm_fast */
+  int fast; /* use core_gemm_fast() */
 } products_t;
 tenon_status_t core_products(tenon_call_t *call, const products_t *products);
 

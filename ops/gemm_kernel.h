@@ -1,7 +1,8 @@
-/* The product of one dtype: included by simd/product.c once for each, with T (the element), NAME(x)
- * and MADD (a number times a vector, plus a vector) defined. Blocks of b (DEPTH x COLUMNS) and of a
- * (ROWS x DEPTH) are packed into panels, and the micro-kernel keeps a tile of MR x NR sums in
- * registers.  Invariant: lanes of a vector never mix, so every sum is taken in order of k. */
+/* The matrix product for one dtype. simd/product.c includes this once per dtype with T (the
+ * element), NAME(x) and MADD (number times vector plus vector) defined. Blocks of b (DEPTH x
+ * COLUMNS) and of a (ROWS x DEPTH) are packed into panels, and the micro-kernel keeps a tile of MR
+ * x NR sums in registers.
+ * Invariant: lanes of a vector never mix, so every sum runs in order of k. */
 
 typedef T NAME(vector) __attribute__((vector_size(VECTOR)));
 typedef T NAME(loose) __attribute__((vector_size(VECTOR), aligned(sizeof(T)), may_alias));
@@ -64,7 +65,7 @@ static void NAME(micro)(int64_t depth, const T *restrict a, const T *restrict b,
     }
 }
 
-/* One or two rows: packing b would cost more than it saves. */
+/* One or two rows, for which packing b would cost more than it saves. */
 static int NAME(thin)(const product_t *p) {
   if (p->m > 2 || p->a.pack || p->b.pack || p->column != 1) return 0;
   const T *a = (const T *)p->a.data;
@@ -135,11 +136,14 @@ static void NAME(gemm)(const product_t *p) {
         for (int64_t i = i0; i < i1; i += MR)
           NAME(pack)(&p->a, i, i1 - i < MR ? i1 - i : MR, k0, depth, MR, a + (i - i0) * depth);
         for (int64_t j = j0; j < j1; j += NAME(NR))
-          for (int64_t i = i0; i < i1; i += MR)
+          for (int64_t i = i0; i < i1; i += MR) {
+            int64_t rows = i1 - i < MR ? i1 - i : MR;
+            int64_t columns = j1 - j < NAME(NR) ? j1 - j : NAME(NR);
+            T *c = (T *)p->c + i * p->row + j * p->column;
             NAME(micro)
-        (depth, a + (i - i0) * depth, b + (j - j0) * depth, (T *)p->c + i * p->row + j * p->column,
-         p->row, p->column, i1 - i < MR ? i1 - i : MR, j1 - j < NAME(NR) ? j1 - j : NAME(NR),
-         accumulate);
+            (depth, a + (i - i0) * depth, b + (j - j0) * depth, c, p->row, p->column, rows, columns,
+             accumulate);
+          }
       }
     }
 }

@@ -1,10 +1,11 @@
-/* Gradients of operators that pick or replace by index: scatter_elements, scatter_nd,
- * tensor_scatter, compress. Composites, so that they have gradients themselves; called by the
- * gradient texts in scatter.c and select.c. Of equals that max and min choose among each has a
- * share, of several updates of one place without a reduction all. */
+/* Gradients of operators that select or replace by index: scatter_elements, scatter_nd,
+ * tensor_scatter, compress. They are composites, so that they have gradients themselves; the
+ * gradient formulas of those operators call them. If max or min chooses among equal elements, each
+ * gets an equal share. If several updates go to one element without a reduction, each gets the
+ * whole gradient. */
 #include "axes.h"
 #include "composite.h"
-#include "forward.h"
+#include "forward_infer.h"
 #include <tenon/check.h>
 
 enum {
@@ -41,36 +42,37 @@ enum {
 typedef struct scatter_t {
   tenon_call_t *call;
   tenon_value_t gather;
-  tenon_value_t scatter[2]; /* attributes: the axis of elements, or none */
+  tenon_value_t scatter[2]; /* attributes: the axis of scatter_elements, or none */
   tenon_value_t *reduction;
 } scatter_t;
 
-static tenon_status_t gather(const scatter_t *s, tenon_tensor_t *t, tenon_tensor_t **out) {
+static tenon_status_t gather_along(const scatter_t *s, tenon_tensor_t *t, tenon_tensor_t **out) {
   return INVOKE(s->call, GATHER, &s->gather, out, t, s->call->inputs[INDICES]);
 }
 
-static tenon_status_t scatter(const scatter_t *s, tenon_tensor_t *into, tenon_tensor_t *t,
-                              int reduction, tenon_tensor_t **out) {
+static tenon_status_t scatter_along(const scatter_t *s, tenon_tensor_t *into, tenon_tensor_t *t,
+                                    int reduction, tenon_tensor_t **out) {
   *s->reduction = value_choice(reduction);
   return INVOKE(s->call, SCATTER, s->scatter, out, into, s->call->inputs[INDICES], t);
 }
 
-static tenon_status_t filled(const scatter_t *s, const tenon_tensor_t *like, double number,
-                             tenon_tensor_t **out) {
+static tenon_status_t filled_tensor(const scatter_t *s, const tenon_tensor_t *like, double number,
+                                    tenon_tensor_t **out) {
   tenon_tensor_t *one = core_number(s->call, like->dtype, number);
   tenon_tensor_t *shape = core_ints(s->call, like->ndim, like->shape);
   return one && shape ? INVOKE(s->call, EXPAND, NULL, out, one, shape) : TENON_MEMORY;
 }
 
-/* 1 where they are equal, else 0. */
-static tenon_status_t same(const scatter_t *s, tenon_tensor_t *a, tenon_tensor_t *b,
-                           tenon_tensor_t **out) {
+/* 1 where a and b are equal, else 0. */
+static tenon_status_t equal_mask(const scatter_t *s, tenon_tensor_t *a, tenon_tensor_t *b,
+                                 tenon_tensor_t **out) {
   TENON_TRY(INVOKE(s->call, EQUAL, NULL, out, a, b));
   return INVOKE(s->call, CAST_LIKE, NULL, out, *out, s->call->inputs[DY]);
 }
 
-/* An update's gradient is dy times x and the other updates of the same place: dy out / update.
- * Where it alone is 0, the others are multiplied again; where several are, there is none. */
+/* The gradient of an update under multiplication: dy times x and the other updates of the same
+ * element, computed as dy out / update. If only this update is 0, the others are multiplied again;
+ * if several are 0, the gradient is 0. */
 static tenon_status_t of_factors(const scatter_t *s, tenon_tensor_t **out) {
   tenon_call_t *call = s->call;
   tenon_tensor_t *dy = call->inputs[DY];
@@ -81,24 +83,24 @@ static tenon_status_t of_factors(const scatter_t *s, tenon_tensor_t **out) {
   tenon_tensor_t *is_zero;
   if (!zero || !one) return TENON_MEMORY;
   TENON_TRY(INVOKE(call, EQUAL, NULL, &is_zero, updates, zero));
-  TENON_TRY(same(s, updates, zero, &t));
-  TENON_TRY(filled(s, call->inputs[X], 0, &zeros));
-  TENON_TRY(scatter(s, zeros, t, ADDED, &count));
-  TENON_TRY(gather(s, count, &count));
+  TENON_TRY(equal_mask(s, updates, zero, &t));
+  TENON_TRY(filled_tensor(s, call->inputs[X], 0, &zeros));
+  TENON_TRY(scatter_along(s, zeros, t, ADDED, &count));
+  TENON_TRY(gather_along(s, count, &count));
   TENON_TRY(INVOKE(call, EQUAL, NULL, &alone, count, one));
   TENON_TRY(INVOKE(call, AND, NULL, &alone, alone, is_zero));
   TENON_TRY(INVOKE(call, WHERE, NULL, &t, alone, one, updates));
-  TENON_TRY(scatter(s, call->inputs[X], t, MULTIPLIED, &others));
+  TENON_TRY(scatter_along(s, call->inputs[X], t, MULTIPLIED, &others));
   TENON_TRY(INVOKE(call, MUL, NULL, &others, dy, others));
-  TENON_TRY(gather(s, others, &others));
+  TENON_TRY(gather_along(s, others, &others));
   TENON_TRY(INVOKE(call, MUL, NULL, &all, dy, call->inputs[OUT]));
-  TENON_TRY(gather(s, all, &all));
+  TENON_TRY(gather_along(s, all, &all));
   TENON_TRY(INVOKE(call, WHERE, NULL, &t, is_zero, one, updates));
   TENON_TRY(INVOKE(call, DIV, NULL, &all, all, t));
   return INVOKE(call, WHERE, NULL, out, alone, others, all);
 }
 
-static tenon_status_t backward(const scatter_t *s) {
+static tenon_status_t scatter_backward(const scatter_t *s) {
   tenon_call_t *call = s->call;
   tenon_tensor_t *dy = call->inputs[DY];
   tenon_tensor_t *x = call->inputs[X];
@@ -109,27 +111,27 @@ static tenon_status_t backward(const scatter_t *s) {
   int reduction = (int)s->reduction->as.i;
   switch (reduction) {
   case NONE:
-    TENON_TRY(filled(s, updates, 0, &t));
-    TENON_TRY(scatter(s, dy, t, NONE, &dx));
-    TENON_TRY(gather(s, dy, &dupdates));
+    TENON_TRY(filled_tensor(s, updates, 0, &t));
+    TENON_TRY(scatter_along(s, dy, t, NONE, &dx));
+    TENON_TRY(gather_along(s, dy, &dupdates));
     break;
   case ADDED:
-    TENON_TRY(gather(s, dy, &dupdates));
+    TENON_TRY(gather_along(s, dy, &dupdates));
     break;
   case MULTIPLIED:
-    TENON_TRY(filled(s, x, 1, &t));
-    TENON_TRY(scatter(s, t, updates, MULTIPLIED, &t));
+    TENON_TRY(filled_tensor(s, x, 1, &t));
+    TENON_TRY(scatter_along(s, t, updates, MULTIPLIED, &t));
     TENON_TRY(INVOKE(call, MUL, NULL, &dx, dy, t));
     if (call->outputs[1]) TENON_TRY(of_factors(s, &dupdates));
     break;
   default:
-    TENON_TRY(same(s, x, call->inputs[OUT], &dx));
-    TENON_TRY(gather(s, call->inputs[OUT], &t));
-    TENON_TRY(same(s, updates, t, &taken));
-    TENON_TRY(scatter(s, dx, taken, ADDED, &count));
+    TENON_TRY(equal_mask(s, x, call->inputs[OUT], &dx));
+    TENON_TRY(gather_along(s, call->inputs[OUT], &t));
+    TENON_TRY(equal_mask(s, updates, t, &taken));
+    TENON_TRY(scatter_along(s, dx, taken, ADDED, &count));
     TENON_TRY(INVOKE(call, DIV, NULL, &t, dy, count));
     TENON_TRY(INVOKE(call, MUL, NULL, &dx, dx, t));
-    TENON_TRY(gather(s, t, &t));
+    TENON_TRY(gather_along(s, t, &t));
     TENON_TRY(INVOKE(call, MUL, NULL, &dupdates, taken, t));
   }
   if (call->outputs[0]) TENON_TRY(call->host->assign(call, 0, dx));
@@ -138,12 +140,12 @@ static tenon_status_t backward(const scatter_t *s) {
 
 static tenon_status_t elements_run(tenon_call_t *call) {
   scatter_t s = {call, call->attrs[0], {call->attrs[0], call->attrs[1]}, &s.scatter[1]};
-  return backward(&s);
+  return scatter_backward(&s);
 }
 
 static tenon_status_t nd_run(tenon_call_t *call) {
   scatter_t s = {call, value_int(0), {call->attrs[0]}, &s.scatter[0]};
-  return backward(&s);
+  return scatter_backward(&s);
 }
 
 static tenon_status_t both_infer(tenon_infer_t *infer) {
@@ -152,7 +154,7 @@ static tenon_status_t both_infer(tenon_infer_t *infer) {
 
 /* tensor_scatter */
 
-/* The shape is an input. */
+/* States that the output has the shape listed in an input. */
 static tenon_status_t shape_infer(tenon_infer_t *infer, uint32_t input) {
   tenon_meta_t *out = infer->outputs[0];
   ints_t shape;
@@ -178,7 +180,7 @@ enum {
   CACHE_EXPAND,
 };
 
-/* Step t of batch entry b lies at (first[b] + t) mod extent. */
+/* Step t of batch entry b is at (first[b] + t) mod extent. */
 static tenon_status_t cache_run(tenon_call_t *call) {
   tenon_tensor_t *dy = call->inputs[0];
   tenon_tensor_t *first = call->inputs[2];
@@ -239,28 +241,44 @@ static tenon_status_t compress_run(tenon_call_t *call) {
 }
 
 /* clang-format off */
-#define FACTS(doc, name)                                                                                               \
-  TENON_DOC(doc), TENON_TYPES("dy: float; x, updates, out = dy; indices: i64|i32; dx, dupdates = dy"),                 \
-  TENON_TRAITS(TENON_PURE), TENON_INFER(both_infer), TENON_USES("core::gather_" name ", core::scatter_" name SCATTER_USES)
+#define FACTS(doc, name)                                                                           \
+  TENON_DOC(doc),                                                                                  \
+  TENON_TYPES("dy: float; x, updates, out = dy; indices: i64|i32; dx, dupdates = dy"),             \
+  TENON_TRAITS(TENON_PURE),                                                                        \
+  TENON_INFER(both_infer),                                                                         \
+  TENON_USES("core::gather_" name ", core::scatter_" name SCATTER_USES)
 TENON_ITEMS(core_index_backward,
-  TENON_OP("scatter_elements_backward(Tensor dy, Tensor x, Tensor updates, Tensor indices, Tensor out, *, int axis=0, "
-           "str['none', 'add', 'mul', 'max', 'min'] reduction='none') -> (Tensor? dx, Tensor? dupdates)",
-    FACTS("The gradients of scatter_elements, whose result is `out`.", "elements"), TENON_COMPOSITE(elements_run)),
-  TENON_OP("scatter_nd_backward(Tensor dy, Tensor x, Tensor updates, Tensor indices, Tensor out, *, "
-           "str['none', 'add', 'mul', 'max', 'min'] reduction='none') -> (Tensor? dx, Tensor? dupdates)",
-    TENON_SAMPLES("dy: [n, m, 3], x: [n, m, 3], updates: [2, 3], indices: [2, 2] [0, 1, 2, 3], out: [n, m, 3]"),
-    FACTS("The gradients of scatter_nd, whose result is `out`.", "nd"), TENON_COMPOSITE(nd_run)),
-  TENON_OP("tensor_scatter_backward(Tensor dy, Tensor @host shape, Tensor? write_indices=None, *, int axis=-2) -> Tensor",
+  TENON_OP("scatter_elements_backward(Tensor dy, Tensor x, Tensor updates, Tensor indices, "
+           "Tensor out, *, int axis=0, str['none', 'add', 'mul', 'max', "
+           "'min'] reduction='none') -> (Tensor? dx, Tensor? dupdates)",
+    FACTS("The gradients of scatter_elements, whose result is `out`.", "elements"),
+    TENON_COMPOSITE(elements_run)),
+  TENON_OP("scatter_nd_backward(Tensor dy, Tensor x, Tensor updates, Tensor indices, Tensor out, "
+           "*, str['none', 'add', 'mul', 'max', 'min'] reduction='none') -> (Tensor? dx, "
+           "Tensor? dupdates)",
+    TENON_SAMPLES("dy: [n, m, 3], x: [n, m, 3], updates: [2, 3], indices: [2, 2] [0, 1, 2, 3], "
+                  "out: [n, m, 3]"),
+    FACTS("The gradients of scatter_nd, whose result is `out`.", "nd"),
+    TENON_COMPOSITE(nd_run)),
+  TENON_OP("tensor_scatter_backward(Tensor dy, Tensor @host shape, Tensor? write_indices=None, *, "
+           "int axis=-2) -> Tensor",
     TENON_DOC("The gradient of tensor_scatter's update, of this shape."),
     TENON_SAMPLES("dy: [n, h, 4, w], shape: [4] [n, h, 2, w]"),
-    TENON_TYPES("dy: float; shape: i64|i32; write_indices: i64|i32; out = dy"), TENON_WHERE("shape: known"),
-    TENON_TRAITS(TENON_PURE), TENON_INFER(cache_infer),
-    TENON_USES("core::gather_elements, core::add, core::mod, core::cast, core::reshape, core::expand"),
+    TENON_TYPES("dy: float; shape: i64|i32; write_indices: i64|i32; out = dy"),
+    TENON_WHERE("shape: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(cache_infer),
+    TENON_USES("core::gather_elements, core::add, core::mod, core::cast, core::reshape, "
+               "core::expand"),
     TENON_COMPOSITE(cache_run)),
-  TENON_OP("compress_backward(Tensor dy, Tensor condition, Tensor @host shape, *, int? axis=None) -> Tensor",
-    TENON_DOC("The gradient of compress: dy where the condition is true, 0 elsewhere."),
+  TENON_OP("compress_backward(Tensor dy, Tensor condition, Tensor @host shape, *, "
+           "int? axis=None) -> Tensor",
+    TENON_DOC("The gradient of compress: dy at elements that were taken, 0 elsewhere."),
     TENON_SAMPLES("dy: [2, m], condition: [3] [True, False, True], shape: [2] [3, m], axis = 0"),
-    TENON_TYPES("dy: float; condition: bool; shape: i64|i32; out = dy"), TENON_WHERE("shape: known"),
-    TENON_TRAITS(TENON_PURE), TENON_INFER(compress_infer), TENON_USES("core::nonzero, core::reshape, core::gather_backward"),
+    TENON_TYPES("dy: float; condition: bool; shape: i64|i32; out = dy"),
+    TENON_WHERE("shape: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(compress_infer),
+    TENON_USES("core::nonzero, core::reshape, core::gather_backward"),
     TENON_COMPOSITE(compress_run)))
 /* clang-format on */

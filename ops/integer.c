@@ -1,27 +1,28 @@
-/* matmul_integer, conv_integer, qlinear_matmul, qlinear_conv: products of 8-bit numbers, exact in
- * 32 bits. Inputs are widened to i32 less their zero points, multiplied by the kernels of matmul
- * and conv, and, for the qlinear forms, scaled and rounded.  Invariant: sums wrap in 32 bits, as
- * ONNX allows, and are otherwise exact. */
+/* matmul_integer, conv_integer, qlinear_matmul, qlinear_conv: products of 8-bit numbers,
+ * accumulated in 32 bits. Inputs are widened to i32 minus their zero points and multiplied by the
+ * kernels of matmul and conv; the qlinear forms are then scaled and rounded.
+ * Invariant: sums wrap at 32 bits, as ONNX allows, and are exact otherwise. */
 #include "axes.h"
-#include "convolution.h"
+#include "conv_im2col.h"
 #include "dense.h"
 #include "matmul.h"
 #include "simd/math.h"
 #include <tenon/check.h>
 
-enum { WORK = 1 << 14 }; /* elements that are worth a thread */
+enum { WORK = 1 << 14 }; /* elements that justify a thread */
 enum {
   PLAIN_INPUTS,
   QLINEAR_INPUTS,
 };
 
-/* Something that broadcasts to a tensor: one element, a vector along an axis, or NumPy's rule. */
+/* A scale or zero point that broadcasts to a tensor: one element, a vector along an axis, or by
+ * NumPy's rule. */
 typedef struct spread_t {
-  const void *data; /* NULL: not there */
+  const void *data; /* NULL: absent */
   int64_t strides[TENON_RANK_MAX];
 } spread_t;
 
-static spread_t spread(const tenon_tensor_t *t, int32_t rank, int32_t axis) {
+static spread_t spread_of(const tenon_tensor_t *t, int32_t rank, int32_t axis) {
   spread_t out = {.data = t ? t->data : 0};
   if (!t || tenon_count(t) == 1) return out;
   if (t->ndim == 1) {
@@ -90,13 +91,14 @@ static tenon_status_t widen_rows(tenon_call_t *call, void *argument, int64_t beg
   return TENON_OK;
 }
 
-/* x less its zero point, of which a vector lies along `axis`; dense.  NULL: failed, and said so. */
-static tenon_tensor_t *widen(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor_t *zero,
-                             int32_t axis) {
+/* x minus its zero point, which may be a vector along `axis`, as a dense tensor. Returns NULL on
+ * failure; the error is already set. */
+static tenon_tensor_t *widen_integers(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor_t *zero,
+                                      int32_t axis) {
   widen_t w = {.x = core_dense(call, x, x->dtype)};
   w.out = call->host->temporary(call, tenon_dtype(TENON_I32), x->ndim, x->shape);
   if (!w.x || !w.out) return 0;
-  w.zero = spread(zero, x->ndim, axis);
+  w.zero = spread_of(zero, x->ndim, axis);
   w.zero_is_signed = zero && core_is(zero, TENON_I8);
   return rows_parallel(call, w.x, widen_rows, &w) == TENON_OK ? w.out : 0;
 }
@@ -119,7 +121,9 @@ static tenon_status_t narrow_rows(tenon_call_t *call, void *argument, int64_t be
   int32_t last = rank - 1;
   int64_t width = rank ? n->out->shape[last] : 1;
   int64_t offsets[2];
-  int64_t steps[2] = {rank ? n->scales[0].strides[last] : 0, rank ? n->scales[1].strides[last] : 0};
+  int64_t steps[2] = {0, 0};
+  for (int s = 0; rank && s < 2; s++)
+    steps[s] = n->scales[s].strides[last];
   (void)call;
   for (int64_t row = begin; row < end; row++) {
     row_offsets(rank, n->out->shape, row, n->scales, 2, offsets);
@@ -128,18 +132,18 @@ static tenon_status_t narrow_rows(tenon_call_t *call, void *argument, int64_t be
     for (int64_t e = 0; e < width; e++) {
       float scale = a[e * steps[0]] * b[e * steps[1]] / n->scale;
       double value = tn_rint(n->sums[row * width + e] * (double)scale + n->zero);
-      value = value > n->most    ? n->most
-              : value > n->least ? value
-                                 : n->least; /* NaN, of scales: the least */
+      /* NaN, which scales may produce, becomes the least value. */
+      double least = value > n->least ? value : n->least;
+      value = value > n->most ? n->most : least;
       ((uint8_t *)n->out->data)[row * width + e] = (uint8_t)(int32_t)value;
     }
   }
   return TENON_OK;
 }
 
-static tenon_status_t narrow(tenon_call_t *call, const tenon_tensor_t *sums,
-                             tenon_tensor_t *a_scale, int32_t a_axis, tenon_tensor_t *b_scale,
-                             int32_t b_axis, tenon_tensor_t *y_scale, tenon_tensor_t *y_zero) {
+static tenon_status_t narrow_sums(tenon_call_t *call, const tenon_tensor_t *sums,
+                                  tenon_tensor_t *a_scale, int32_t a_axis, tenon_tensor_t *b_scale,
+                                  int32_t b_axis, tenon_tensor_t *y_scale, tenon_tensor_t *y_zero) {
   const tenon_dtype_t f32 = tenon_dtype(TENON_F32);
   int is_signed = core_is(call->outputs[0], TENON_I8);
   tenon_tensor_t *out = core_place_dense(call, call->outputs[0], call->outputs[0]->dtype);
@@ -148,38 +152,44 @@ static tenon_status_t narrow(tenon_call_t *call, const tenon_tensor_t *sums,
   y_scale = core_dense(call, y_scale, f32);
   y_zero = core_dense(call, y_zero, y_zero->dtype);
   if (!out || !a_scale || !b_scale || !y_scale || !y_zero) return TENON_MEMORY;
-  narrow_t n = {.sums = (const int32_t *)sums->data,
-                .out = out,
-                .scales = {spread(a_scale, out->ndim, a_axis), spread(b_scale, out->ndim, b_axis)},
-                .scale = *(const float *)y_scale->data,
-                .zero = is_signed ? *(const int8_t *)y_zero->data : *(const uint8_t *)y_zero->data,
-                .least = is_signed ? -128 : 0,
-                .most = is_signed ? 127 : 255};
+  narrow_t n = {
+      .sums = (const int32_t *)sums->data,
+      .out = out,
+      .scales = {spread_of(a_scale, out->ndim, a_axis), spread_of(b_scale, out->ndim, b_axis)},
+      .scale = *(const float *)y_scale->data,
+      .zero = is_signed ? *(const int8_t *)y_zero->data : *(const uint8_t *)y_zero->data,
+      .least = is_signed ? -128 : 0,
+      .most = is_signed ? 127 : 255};
   TENON_TRY(rows_parallel(call, out, narrow_rows, &n));
   return core_settle(call, call->outputs[0], out);
 }
 
 /* kernels */
 
-/* sums NULL: into the output. */
-static tenon_status_t multiply(tenon_call_t *call, tenon_tensor_t *a, tenon_tensor_t *a_zero,
-                               tenon_tensor_t *b, tenon_tensor_t *b_zero, tenon_tensor_t *sums) {
+/* sums NULL: writes to the output. */
+static tenon_status_t multiply_integers(tenon_call_t *call, tenon_tensor_t *a,
+                                        tenon_tensor_t *a_zero, tenon_tensor_t *b,
+                                        tenon_tensor_t *b_zero, tenon_tensor_t *sums) {
   finish_t finish = {.scale = 1, .bias_scale = 1};
-  tenon_tensor_t *tensors[4] = {widen(call, a, a_zero, a->ndim > 1 ? a->ndim - 2 : 0),
-                                widen(call, b, b_zero, b->ndim > 1 ? b->ndim - 1 : 0), 0, sums};
+  int32_t a_axis = a->ndim > 1 ? a->ndim - 2 : 0;
+  int32_t b_axis = b->ndim > 1 ? b->ndim - 1 : 0;
+  tenon_tensor_t *tensors[4] = {NULL, NULL, NULL, sums};
+  tensors[0] = widen_integers(call, a, a_zero, a_axis);
+  tensors[1] = widen_integers(call, b, b_zero, b_axis);
   return tensors[0] && tensors[1] ? core_multiply(call, tensors, 0, 0, &finish, 0, 0)
                                   : TENON_MEMORY;
 }
 
-static tenon_status_t convolve(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor_t *x_zero,
-                               tenon_tensor_t *w, tenon_tensor_t *w_zero, tenon_tensor_t *bias,
-                               tenon_tensor_t *sums) {
+static tenon_status_t convolve_integers(tenon_call_t *call, tenon_tensor_t *x,
+                                        tenon_tensor_t *x_zero, tenon_tensor_t *w,
+                                        tenon_tensor_t *w_zero, tenon_tensor_t *bias,
+                                        tenon_tensor_t *sums) {
   window_args_t args = window_args(call->attrs, 0);
   convolution_t c = {.group = call->attrs[CONV_GROUP].as.i,
                      .finish = {.scale = 1, .bias_scale = 1}};
   core_window_set(&c.window, &args, x->ndim - 2, x->shape + 2, w->shape + 2, sums->shape + 2);
-  tenon_tensor_t *wide_x = widen(call, x, x_zero, 0);
-  tenon_tensor_t *wide_w = widen(call, w, w_zero, 0);
+  tenon_tensor_t *wide_x = widen_integers(call, x, x_zero, 0);
+  tenon_tensor_t *wide_w = widen_integers(call, w, w_zero, 0);
   return wide_x && wide_w ? core_convolve(call, &c, wide_x, wide_w, bias, 0, sums) : TENON_MEMORY;
 }
 
@@ -190,12 +200,12 @@ static tenon_tensor_t *sums_for(tenon_call_t *call) {
 
 static tenon_status_t matmul_integer_run(tenon_call_t *call) {
   tenon_tensor_t *const *in = call->inputs;
-  return multiply(call, in[0], in[2], in[1], in[3], call->outputs[0]);
+  return multiply_integers(call, in[0], in[2], in[1], in[3], call->outputs[0]);
 }
 
 static tenon_status_t conv_integer_run(tenon_call_t *call) {
   tenon_tensor_t *const *in = call->inputs;
-  return convolve(call, in[0], in[2], in[1], in[3], 0, call->outputs[0]);
+  return convolve_integers(call, in[0], in[2], in[1], in[3], 0, call->outputs[0]);
 }
 
 static tenon_status_t qlinear_matmul_run(tenon_call_t *call) {
@@ -203,23 +213,24 @@ static tenon_status_t qlinear_matmul_run(tenon_call_t *call) {
   tenon_tensor_t *sums = sums_for(call);
   int32_t rank = call->outputs[0]->ndim;
   if (!sums) return TENON_MEMORY;
-  TENON_TRY(multiply(call, in[0], in[2], in[3], in[5], sums));
-  return narrow(call, sums, in[1], rank > 1 ? rank - 2 : 0, in[4], rank > 0 ? rank - 1 : 0, in[6],
-                in[7]);
+  TENON_TRY(multiply_integers(call, in[0], in[2], in[3], in[5], sums));
+  int32_t a_axis = rank > 1 ? rank - 2 : 0;
+  int32_t b_axis = rank > 0 ? rank - 1 : 0;
+  return narrow_sums(call, sums, in[1], a_axis, in[4], b_axis, in[6], in[7]);
 }
 
 static tenon_status_t qlinear_conv_run(tenon_call_t *call) {
   tenon_tensor_t *const *in = call->inputs;
   tenon_tensor_t *sums = sums_for(call);
   if (!sums) return TENON_MEMORY;
-  TENON_TRY(convolve(call, in[0], in[2], in[3], in[5], in[8], sums));
-  return narrow(call, sums, in[1], 0, in[4], 1, in[6], in[7]);
+  TENON_TRY(convolve_integers(call, in[0], in[2], in[3], in[5], in[8], sums));
+  return narrow_sums(call, sums, in[1], 0, in[4], 1, in[6], in[7]);
 }
 
 /* shapes */
 
-/* A scale or zero point is one number or a vector of `count`, or broadcasts to `to` by NumPy's rule
- * (NULL: it may not). */
+/* A scale or zero point must be one number or a vector of `count`, or broadcast to `to` by NumPy's
+ * rule (NULL: it may not). */
 static tenon_status_t vector_check(tenon_infer_t *infer, uint32_t input, const char *name,
                                    tenon_dim_t count, const tenon_meta_t *to) {
   const tenon_meta_t *t = infer->inputs[input];
@@ -235,7 +246,7 @@ static tenon_status_t vector_check(tenon_infer_t *infer, uint32_t input, const c
   }
   if (t->ndim > 1 || dim_differ(t->dims[0], count))
     return tenon_fail(infer, TENON_INVALID,
-                      "%s has shape %s; expected one number or %" PRId64 " of them", name,
+                      "%s has shape %s; expected one number or %" PRId64 " numbers", name,
                       dims_text(t->dims, t->ndim).text, tenon_is_known(count) ? count.value : 0);
   return TENON_OK;
 }
@@ -290,14 +301,14 @@ static tenon_status_t qlinear_conv_infer(tenon_infer_t *infer) {
 }
 
 /* clang-format off */
-#define PRODUCT(name, arguments, doc, types, samples) \
-  TENON_OP(#name "(" arguments ") -> Tensor",       \
-    TENON_DOC(doc),                                 \
-    TENON_TYPES(types),                             \
-    TENON_SAMPLES(samples),                         \
-    TENON_TRAITS(TENON_PURE),                       \
-    TENON_USES(DENSE_USES),                         \
-    TENON_INFER(name##_infer),                      \
+#define PRODUCT(name, arguments, doc, types, samples)                                              \
+  TENON_OP(#name "(" arguments ") -> Tensor",                                                      \
+    TENON_DOC(doc),                                                                                \
+    TENON_TYPES(types),                                                                            \
+    TENON_SAMPLES(samples),                                                                        \
+    TENON_TRAITS(TENON_PURE),                                                                      \
+    TENON_USES(DENSE_USES),                                                                        \
+    TENON_INFER(name##_infer),                                                                     \
     TENON_KERNEL("cpu strided", name##_run))
 #define SCALED(a) "Tensor " a ", Tensor " a "_scale, Tensor " a "_zero_point"
 #define SCALED_TYPES(a) a ": i8|u8; " a "_scale: f32|f16|bf16; " a "_zero_point = " a "; "
@@ -305,24 +316,31 @@ static tenon_status_t qlinear_conv_infer(tenon_infer_t *infer) {
 #define Y_TYPES "y_scale: f32|f16|bf16; y_zero_point: i8|u8; out = y_zero_point"
 
 TENON_ITEMS(core_integer,
-  PRODUCT(matmul_integer, "Tensor a, Tensor b, Tensor? a_zero_point=None, Tensor? b_zero_point=None",
-    "The matrix product of (a - a_zero_point) and (b - b_zero_point) in 32 bits.\n"
-    "Zero points are one number, a vector of one for each row of a or column of b, or broadcast.",
-    "a: i8|u8; b: i8|u8; a_zero_point = a; b_zero_point = b; out = i32",
-    "a: [n, k], b: [k, m]; a: [n, k], b: [k, m], a_zero_point: [n], b_zero_point: [m]"),
-  PRODUCT(conv_integer, "Tensor x, Tensor w, Tensor? x_zero_point=None, Tensor? w_zero_point=None, *, "
+  PRODUCT(matmul_integer,
+          "Tensor a, Tensor b, Tensor? a_zero_point=None, Tensor? b_zero_point=None",
+          "The matrix product of (a - a_zero_point) and (b - b_zero_point) in 32 bits.\n"
+          "A zero point is one number, a vector with one number for each row of a or column of b, "
+          "or broadcasts.", "a: i8|u8; b: i8|u8; a_zero_point = a; b_zero_point = b; out = i32",
+          "a: [n, k], b: [k, m]; a: [n, k], b: [k, m], a_zero_point: [n], b_zero_point: [m]"),
+  PRODUCT(conv_integer,
+          "Tensor x, Tensor w, Tensor? x_zero_point=None, Tensor? w_zero_point=None, *, "
           WINDOW_ARGUMENTS ", int group=1",
-    "The convolution of (x - x_zero_point) with (w - w_zero_point) in 32 bits; w_zero_point may be one for each filter.",
-    "x: i8|u8; w: i8|u8; x_zero_point = x; w_zero_point = w; out = i32",
-    "x: [n, c, 6], w: [3, c, 2]; x: [n, 4, 4, 5], w: [4, 2, 3, 3], x_zero_point: [], w_zero_point: [4], group = 2"),
+          "The convolution of (x - x_zero_point) with (w - w_zero_point) in 32 bits; "
+          "w_zero_point may have one number for each filter.",
+          "x: i8|u8; w: i8|u8; x_zero_point = x; w_zero_point = w; out = i32",
+          "x: [n, c, 6], w: [3, c, 2]; "
+          "x: [n, 4, 4, 5], w: [4, 2, 3, 3], x_zero_point: [], w_zero_point: [4], group = 2"),
   PRODUCT(qlinear_matmul, SCALED("a") ", " SCALED("b") ", Tensor y_scale, Tensor y_zero_point",
-    "The matrix product of two quantised tensors, quantised; a may have a scale for each row, b for each column.",
-    SCALED_TYPES("a") SCALED_TYPES("b") Y_TYPES,
-    "a: [n, k], " SCALE("a") ", b: [k, m], " SCALE("b") ", " SCALE("y")),
-  PRODUCT(qlinear_conv, SCALED("x") ", " SCALED("w") ", Tensor y_scale, Tensor y_zero_point, Tensor? bias=None, *, "
-          WINDOW_ARGUMENTS ", int group=1",
-    "The convolution of two quantised tensors, quantised; w may have a scale for each filter.\n"
-    "bias counts in steps of x_scale w_scale.",
-    SCALED_TYPES("x") SCALED_TYPES("w") "bias: i32; " Y_TYPES,
-    "x: [n, c, 6], " SCALE("x") ", w: [3, c, 2], " SCALE("w") ", " SCALE("y")))
+          "The quantised matrix product of two quantised tensors; "
+          "a may have a scale for each row, b one for each column.",
+          SCALED_TYPES("a") SCALED_TYPES("b") Y_TYPES,
+          "a: [n, k], " SCALE("a") ", b: [k, m], " SCALE("b") ", " SCALE("y")),
+  PRODUCT(qlinear_conv,
+          SCALED("x") ", " SCALED("w")
+          ", Tensor y_scale, Tensor y_zero_point, Tensor? bias=None, *, " WINDOW_ARGUMENTS
+          ", int group=1",
+          "The quantised convolution of two quantised tensors; "
+          "w may have a scale for each filter.\nbias is in units of x_scale w_scale.",
+          SCALED_TYPES("x") SCALED_TYPES("w") "bias: i32; " Y_TYPES,
+          "x: [n, c, 6], " SCALE("x") ", w: [3, c, 2], " SCALE("w") ", " SCALE("y")))
 /* clang-format on */

@@ -1,7 +1,7 @@
-/* Tables of resize, see interpolation.h. */
+/* Tables for resize; see interpolation.h. */
 #include "interpolation.h"
 #include "axes.h"
-#include "number.h"
+#include "dtype_scalar.h"
 #include <math.h>
 
 tenon_status_t core_resize_axes(const resize_t *r, axis_t *axes) {
@@ -17,15 +17,16 @@ tenon_status_t core_resize_axes(const resize_t *r, axis_t *axes) {
   if (listed) TENON_TRY(axes_mask_(r->host, r->context, named->as.ints, count, r->rank, &mask));
   if (count_of(given) != count || (count_of(r->sizes) && count_of(r->scales)))
     return r->host->fail(r->context, TENON_INVALID,
-                         "either scales or sizes, one number for each of %" PRId64
-                         " axes, not %" PRId64 " and %" PRId64,
+                         "expected scales or sizes with one number for each of %" PRId64
+                         " axes, but found %" PRId64 " scales and %" PRId64,
                          count, count_of(r->scales), count_of(r->sizes));
   int crop = r->attrs[RESIZE_COORDINATES].as.i == TF_CROP_AND_RESIZE;
   if ((given && given->ndim != 1) || (crop && r->roi && r->roi->ndim != 1))
-    return r->host->fail(r->context, TENON_INVALID, "scales, sizes and roi have one axis each");
+    return r->host->fail(r->context, TENON_INVALID,
+                         "scales, sizes and roi must have one axis each");
   if (crop && count_of(r->roi) != 2 * count)
     return r->host->fail(r->context, TENON_INVALID,
-                         "roi has %" PRId64 " numbers; two for each of %" PRId64 " axes are wanted",
+                         "roi has %" PRId64 " numbers; expected two for each of %" PRId64 " axes",
                          count_of(r->roi), count);
   for (int32_t i = 0; i < r->rank; i++)
     axes[i] = (axis_t){0, axes[i].in, axes[i].in, 1, 0, 1};
@@ -42,13 +43,14 @@ tenon_status_t core_resize_axes(const resize_t *r, axis_t *axes) {
       axis->scale = number_get(given->dtype, given->data, i * step);
       double size = floor((double)axis->in * axis->scale * (axis->end - axis->start));
       if (!(axis->scale > 0) || !(size >= 0 && size < 0x1p60))
-        return r->host->fail(r->context, TENON_INVALID, "%" PRId64 " elements, %g times as many",
-                             axis->in, axis->scale);
+        return r->host->fail(r->context, TENON_INVALID,
+                             "%" PRId64 " elements cannot be scaled by %g", axis->in, axis->scale);
       axis->out = (int64_t)size;
     }
     if (axis->out < 0 || (axis->in == 0 && axis->out > 0))
-      return r->host->fail(r->context, TENON_INVALID, "%" PRId64 " elements cannot become %" PRId64,
-                           axis->in, axis->out);
+      return r->host->fail(r->context, TENON_INVALID,
+                           "%" PRId64 " elements cannot be resized to %" PRId64, axis->in,
+                           axis->out);
     if (i == 0 || (policy == NOT_LARGER ? axis->scale < scale : axis->scale > scale))
       scale = axis->scale;
   }
@@ -62,8 +64,8 @@ tenon_status_t core_resize_axes(const resize_t *r, axis_t *axes) {
 
 /* tables */
 
-/* Where in the input, in its coordinates, result i of an axis lies. */
-static double position(const axis_t *a, int64_t mode, int64_t i) {
+/* The coordinate in the input of result i along an axis. */
+static double input_position(const axis_t *a, int64_t mode, int64_t i) {
   double x = (double)i;
   double in = (double)a->in;
   double out = a->scale * in;
@@ -85,17 +87,23 @@ static double position(const axis_t *a, int64_t mode, int64_t i) {
   }
 }
 
-/* The same, as a number that an integer can hold: a region of interest may be anything. */
-static double coordinate(const axis_t *a, int64_t mode, int64_t i) {
-  double x = position(a, mode, i);
-  return x > -0x1p50 ? (x < 0x1p50 ? x : 0x1p50) : -0x1p50;
+/* The same, clamped so that an integer can hold it: a region of interest may be anything. */
+static double clamped_position(const axis_t *a, int64_t mode, int64_t i) {
+  double x = input_position(a, mode, i);
+  if (!(x > -0x1p50)) return -0x1p50;
+  return x < 0x1p50 ? x : 0x1p50;
 }
 
-static int outside(const axis_t *a, int64_t mode, double x) {
+static int64_t clamped_index(const axis_t *a, int64_t at) {
+  if (at < 0) return 0;
+  return at >= a->in ? a->in - 1 : at;
+}
+
+static int is_outside(const axis_t *a, int64_t mode, double x) {
   return mode == TF_CROP_AND_RESIZE && (x < 0 || x > (double)(a->in - 1));
 }
 
-static double kernel(double x, int64_t mode, double a) {
+static double interpolation_kernel(double x, int64_t mode, double a) {
   x = fabs(x);
   if (mode == LINEAR) return x < 1 ? 1 - x : 0;
   if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
@@ -115,7 +123,7 @@ tenon_status_t core_resize_taps(tenon_call_t *call, const axis_t *a, taps_t *tap
   taps->weight = (double *)call->host->allocate(call, n * sizeof *taps->weight + 8);
   if (!taps->index || !taps->weight) return TENON_MEMORY;
   for (int64_t i = 0; i < a->out; i++) {
-    double x = coordinate(a, coordinates, i);
+    double x = clamped_position(a, coordinates, i);
     double below = floor(x);
     double sum = 0;
     int64_t first = (int64_t)below - reach + (x != below);
@@ -123,14 +131,14 @@ tenon_status_t core_resize_taps(tenon_call_t *call, const axis_t *a, taps_t *tap
     double *weight = taps->weight + i * taps->count;
     for (int64_t k = 0; k < taps->count; k++) {
       int64_t at = first + k;
-      weight[k] = kernel(((double)at - x) * narrow, mode, attrs[RESIZE_CUBIC].as.f);
+      weight[k] = interpolation_kernel(((double)at - x) * narrow, mode, attrs[RESIZE_CUBIC].as.f);
       if (attrs[RESIZE_EXCLUDE].as.i && (at < 0 || at >= a->in)) weight[k] = 0;
       sum += weight[k];
-      index[k] = at < 0 ? 0 : at >= a->in ? a->in - 1 : at;
+      index[k] = clamped_index(a, at);
     }
     for (int64_t k = 0; k < taps->count; k++)
       weight[k] /= sum == 0 ? 1 : sum;
-    if (outside(a, coordinates, x)) weight[0] = NAN;
+    if (is_outside(a, coordinates, x)) weight[0] = NAN;
   }
   return TENON_OK;
 }
@@ -139,13 +147,14 @@ int64_t core_resize_nearest(const tenon_value_t *attrs, const axis_t *a, int64_t
   int64_t coordinates = attrs[RESIZE_COORDINATES].as.i;
   int64_t rounding = attrs[RESIZE_NEAREST].as.i;
   if (!a->resized) return i;
-  double x = coordinate(a, coordinates, i);
+  double x = clamped_position(a, coordinates, i);
   double below = floor(x);
   double rest = x - below;
-  int up = rest > 0 && (rounding == ROUND_PREFER_FLOOR  ? rest > 0.5
-                        : rounding == ROUND_PREFER_CEIL ? rest >= 0.5
-                                                        : rounding == CEIL);
+  int up = rounding == CEIL;
+  if (rounding == ROUND_PREFER_FLOOR) up = rest > 0.5;
+  if (rounding == ROUND_PREFER_CEIL) up = rest >= 0.5;
+  up = up && rest > 0;
   int64_t at = (int64_t)below + up;
-  if (outside(a, coordinates, x)) return -1;
-  return at < 0 ? 0 : at >= a->in ? a->in - 1 : at;
+  if (is_outside(a, coordinates, x)) return -1;
+  return clamped_index(a, at);
 }

@@ -1,6 +1,7 @@
-/* Resizing axis by axis: what resize was asked for, and for each axis a table of which elements
- * make up each result and how much of each.  Used by resize and its gradient.  Coordinates follow
- * ONNX's Resize-19, in double precision. Invariant: weights of a result add up to 1. */
+/* Resizing axis by axis: the request, and for each axis a table of which elements contribute to
+ * each result and with which weights. Used by resize and its gradient. Coordinates follow ONNX's
+ * Resize-19, in double precision.
+ * Invariant: the weights of a result add up to 1. */
 #ifndef TENON_OPS_INTERPOLATION_H
 #define TENON_OPS_INTERPOLATION_H
 
@@ -50,7 +51,7 @@ enum {
   "float cubic_coeff=-0.75, bool exclude_outside=False, float extrapolation=0.0, bool "            \
   "antialias=False, "                                                                              \
   "str['stretch', 'not_larger', 'not_smaller'] policy='stretch', int[]? axes=None"
-/* The same in a gradient text: what is extrapolated is constant. */
+/* The same in a gradient formula; extrapolated values are constant, so they are not passed. */
 #define RESIZE_PASSED                                                                              \
   "mode=mode, coordinates=coordinates, nearest=nearest, cubic_coeff=cubic_coeff, "                 \
   "exclude_outside=exclude_outside, "                                                              \
@@ -62,7 +63,8 @@ typedef struct axis_t {
   int64_t out;
   double scale;
   double start;
-  double end; /* start, end: of the region, of tf_crop_and_resize */
+  /* The region of tf_crop_and_resize is start to end. */
+  double end;
 } axis_t;
 
 typedef struct resize_t {
@@ -72,23 +74,23 @@ typedef struct resize_t {
   int32_t rank;
   const tenon_tensor_t *roi;
   const tenon_tensor_t *scales;
-  const tenon_tensor_t *sizes; /* NULL: not given */
+  const tenon_tensor_t *sizes; /* NULL: absent */
 } resize_t;
 
 static inline int64_t count_of(const tenon_tensor_t *t) { return t ? tenon_count(t) : 0; }
 
-/* Fills in the axes, whose `in` is given. */
+/* Fills in the axes; the caller has set `in`. */
 tenon_status_t core_resize_axes(const resize_t *r, axis_t *axes);
 
 typedef struct taps_t {
-  int64_t count;  /* elements that make up a result */
+  int64_t count;  /* elements that contribute to a result */
   int64_t *index; /* [out, count] */
-  double *weight; /* the same; the first is NaN where the result is the extrapolation value */
+  double *weight; /* [out, count]; the first is NaN where the result is the extrapolation value */
 } taps_t;
 
-/* Of a call with the attributes of resize: the table of an axis, for linear and cubic. */
+/* The table of one axis for linear and cubic, in a call with the attributes of resize. */
 tenon_status_t core_resize_taps(tenon_call_t *call, const axis_t *a, taps_t *taps);
-/* For nearest, the one element of result i; -1: the extrapolation value. */
+/* For nearest: the element of result i; -1 means the extrapolation value. */
 int64_t core_resize_nearest(const tenon_value_t *attrs, const axis_t *a, int64_t i);
 
 #endif

@@ -1,5 +1,5 @@
-/* Tensors put together or taken apart in blocks: concat, tile, depth_to_space, space_to_depth. Each
- * kernel only states extents and strides of the two sides and leaves the copying to core_move().
+/* Joins and rearranges tensors in blocks: concat, tile, depth_to_space, space_to_depth. Each kernel
+ * only states the extents and strides of both sides; core_move() copies.
  * Invariant: every element of the result is written exactly once. */
 #include "axes.h"
 #include "copy.h"
@@ -12,7 +12,8 @@ static tenon_status_t concat_infer(tenon_infer_t *infer) {
   int32_t axis = 0;
   uint32_t known = 0;
   if (list->count == 0)
-    return tenon_fail(infer, TENON_INVALID, "nothing to join: the list is empty");
+    return tenon_fail(infer, TENON_INVALID,
+                      "concat needs at least one tensor, but the list is empty");
   const tenon_meta_t *first = list->items[0];
   TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, first->ndim, &axis));
   out_like(out, first);
@@ -66,13 +67,14 @@ static tenon_status_t tile_infer(tenon_infer_t *infer) {
   ints_t repeats;
   TENON_TRY(ints_read(infer, 1, &repeats));
   if (repeats.count >= 0 && repeats.count != x->ndim)
-    return tenon_fail(infer, TENON_INVALID, "%d repeats for a tensor of rank %d", repeats.count,
-                      x->ndim);
+    return tenon_fail(infer, TENON_INVALID,
+                      "repeats has %d numbers for a tensor of rank %d; they must be equal",
+                      repeats.count, x->ndim);
   if (!repeats.known) return out_unknown(infer, out, x->ndim);
   out->ndim = x->ndim;
   for (int32_t i = 0; i < x->ndim; i++) {
     if (tenon_is_known(repeats.at[i]) && repeats.at[i].value < 0)
-      return tenon_fail(infer, TENON_INVALID, "repeat %d is %" PRId64, i, repeats.at[i].value);
+      return tenon_fail(infer, TENON_INVALID, "repeats[%d] is %" PRId64, i, repeats.at[i].value);
     out->dims[i] = dim_mul(infer, x->dims[i], repeats.at[i]);
   }
   return TENON_OK;
@@ -97,7 +99,7 @@ static tenon_status_t blocks_check(tenon_infer_t *infer, int64_t block) {
   const tenon_meta_t *x = infer->inputs[0];
   if (x->ndim != 4)
     return tenon_fail(infer, TENON_INVALID,
-                      "[batch, channel, height, width] is wanted, the input has rank %d", x->ndim);
+                      "x has rank %d; expected [batch, channel, height, width]", x->ndim);
   if (block < 1 || block > INT32_MAX)
     return tenon_fail(infer, TENON_INVALID, "block is %" PRId64, block);
   infer->outputs[0]->ndim = 4;
@@ -105,11 +107,11 @@ static tenon_status_t blocks_check(tenon_infer_t *infer, int64_t block) {
   return TENON_OK;
 }
 
-static tenon_status_t divided(tenon_infer_t *infer, int32_t axis, int64_t by) {
+static tenon_status_t check_divisible(tenon_infer_t *infer, int32_t axis, int64_t by) {
   tenon_dim_t d = infer->inputs[0]->dims[axis];
   if (tenon_is_known(d) && d.value % by)
     return tenon_fail(infer, TENON_INVALID,
-                      "extent %" PRId64 " of axis %d is no multiple of %" PRId64, d.value, axis,
+                      "extent %" PRId64 " of axis %d is not a multiple of %" PRId64, d.value, axis,
                       by);
   infer->outputs[0]->dims[axis] = tenon_dim(infer, TENON_DIM_DIV, d, tenon_extent(by));
   return TENON_OK;
@@ -118,7 +120,7 @@ static tenon_status_t divided(tenon_infer_t *infer, int32_t axis, int64_t by) {
 static tenon_status_t to_space_infer(tenon_infer_t *infer) {
   int64_t block = infer->attrs[0].as.i;
   TENON_TRY(blocks_check(infer, block));
-  TENON_TRY(divided(infer, 1, block * block));
+  TENON_TRY(check_divisible(infer, 1, block * block));
   for (int32_t i = 2; i < 4; i++)
     infer->outputs[0]->dims[i] = dim_mul(infer, infer->inputs[0]->dims[i], tenon_extent(block));
   return TENON_OK;
@@ -129,13 +131,13 @@ static tenon_status_t to_depth_infer(tenon_infer_t *infer) {
   TENON_TRY(blocks_check(infer, block));
   infer->outputs[0]->dims[1] =
       dim_mul(infer, infer->inputs[0]->dims[1], tenon_extent(block * block));
-  TENON_TRY(divided(infer, 2, block));
-  return divided(infer, 3, block);
+  TENON_TRY(check_divisible(infer, 2, block));
+  return check_divisible(infer, 3, block);
 }
 
-/* Between [batch, channel and both places within a block, height, width] and [batch, channel,
- * height, width]: which of the two is the result is all that the operators differ in.  CRD: the
- * channel is the slowest of the three, not DCR. */
+/* Copies between [batch, channel and position within a block, height, width] and [batch, channel,
+ * height, width]; the operators differ only in which of the two is the result. With CRD the channel
+ * is the slowest of the three, with DCR it is not. */
 static tenon_status_t blocks_move(tenon_call_t *call, const tenon_tensor_t *deep,
                                   const tenon_tensor_t *wide, int to_depth) {
   int64_t block = call->attrs[0].as.i;
@@ -153,8 +155,10 @@ static tenon_status_t blocks_move(tenon_call_t *call, const tenon_tensor_t *deep
   move_t move;
   move_begin(&move, call->outputs[0], call->inputs[0]);
   for (int i = 0; i < 6; i++)
-    move_axis(&move, extent[i], to_depth ? wide_strides[i] : deep_strides[i],
-              to_depth ? deep_strides[i] : wide_strides[i]);
+    if (to_depth)
+      move_axis(&move, extent[i], wide_strides[i], deep_strides[i]);
+    else
+      move_axis(&move, extent[i], deep_strides[i], wide_strides[i]);
   return core_move(call, &move);
 }
 
@@ -168,23 +172,32 @@ static tenon_status_t to_depth_run(tenon_call_t *call) {
 /* clang-format off */
 TENON_ITEMS(core_join,
   TENON_OP("concat(Tensor[] xs, *, int axis) -> Tensor",
-    TENON_DOC("The tensors one after the other along an axis."),
-    TENON_TYPES("xs: any; out = xs"), TENON_TRAITS(TENON_PURE), TENON_INFER(concat_infer),
+    TENON_DOC("Concatenates tensors along an axis."),
+    TENON_TYPES("xs: any; out = xs"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(concat_infer),
     TENON_GRADIENT("xs: core::concat_backward(grad, xs, axis=axis)"),
     TENON_KERNEL("cpu", concat_run)),
   TENON_OP("tile(Tensor x, Tensor @host repeats) -> Tensor",
-    TENON_DOC("The tensor repeated along each axis."),
-    TENON_TYPES("x: any; repeats: i64|i32; out = x"), TENON_WHERE("repeats: known"), TENON_TRAITS(TENON_PURE),
-    TENON_INFER(tile_infer), TENON_GRADIENT("x: core::tile_backward(grad, core::shape(x))"),
+    TENON_DOC("Repeats the tensor along each axis."),
+    TENON_TYPES("x: any; repeats: i64|i32; out = x"),
+    TENON_WHERE("repeats: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(tile_infer),
+    TENON_GRADIENT("x: core::tile_backward(grad, core::shape(x))"),
     TENON_KERNEL("cpu strided", tile_run)),
   TENON_OP("depth_to_space(Tensor x, *, int block, str['DCR', 'CRD'] mode='DCR') -> Tensor",
-    TENON_DOC("Blocks of channels become squares of pixels."),
-    TENON_TYPES("x: any; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(to_space_infer),
+    TENON_DOC("Rearranges blocks of channels into squares of pixels."),
+    TENON_TYPES("x: any; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(to_space_infer),
     TENON_GRADIENT("x: core::space_to_depth(grad, block=block, mode=mode)"),
     TENON_KERNEL("cpu strided", to_space_run)),
   TENON_OP("space_to_depth(Tensor x, *, int block, str['DCR', 'CRD'] mode='DCR') -> Tensor",
-    TENON_DOC("Squares of pixels become blocks of channels."),
-    TENON_TYPES("x: any; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(to_depth_infer),
+    TENON_DOC("Rearranges squares of pixels into blocks of channels."),
+    TENON_TYPES("x: any; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(to_depth_infer),
     TENON_GRADIENT("x: core::depth_to_space(grad, block=block, mode=mode)"),
-    TENON_KERNEL("cpu strided", to_depth_run))
-)
+    TENON_KERNEL("cpu strided", to_depth_run)))
+/* clang-format on */

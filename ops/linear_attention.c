@@ -1,10 +1,11 @@
-/* linear_attention and causal_conv: what models with a recurrent state use in place of attention;
- * and both in parts, which have gradients. The host calls infer and the kernels.  A task is one
- * head of a batch, or one channel, over the whole length. Invariant: states are kept in f32, or f64
- * for f64, from step to step, whatever the dtype of the tensors. */
+/* linear_attention and causal_conv, which models with a recurrent state use instead of attention,
+ * and both composed of other operators, which have gradients. The host calls infer and the kernels.
+ * A task is one head of a batch, or one channel, over the whole length.
+ * Invariant: states stay in f32 (f64 for f64) from step to step, whatever the dtype of the
+ * tensors. */
 #include "axes.h"
 #include "composite.h"
-#include "convolution.h"
+#include "conv_im2col.h"
 #include "dense.h"
 #include "simd/math.h"
 #include <tenon/check.h>
@@ -35,7 +36,7 @@ enum {
 typedef struct linear_t {
   const tenon_tensor_t *in[BETA + 1]; /* dense; NULL: absent */
   tenon_tensor_t *out;
-  tenon_tensor_t *state; /* dense; state: the heads' [key, value] matrices */
+  tenon_tensor_t *state; /* dense; the [key, value] matrix of each head */
   int64_t length;
   int64_t q_heads;
   int64_t kv_heads;
@@ -148,7 +149,7 @@ static tenon_status_t linear_attention_run(tenon_call_t *call) {
   return core_settle(call, call->outputs[0], l.out);
 }
 
-/* linear attention in parts */
+/* linear attention by other operators */
 
 enum {
   USE_CAST,
@@ -169,7 +170,7 @@ enum {
   "core::exp, "                                                                                    \
   "core::expand, core::concat"
 
-/* Step t of [batch, length, ...], as [batch, a, b, c]. */
+/* Step t of [batch, length, ...] as [batch, a, b, c]. */
 static tenon_status_t step_of(tenon_call_t *call, tenon_tensor_t *x, int64_t t, int64_t a,
                               int64_t b, int64_t c, tenon_tensor_t **out) {
   int64_t shape[4] = {x->shape[0], a, b, c};
@@ -265,12 +266,13 @@ static tenon_status_t linear_attention_infer(tenon_infer_t *infer) {
   TENON_TRY(heads_divide(infer, V, "v", kv_heads, &values));
   if (dim_differ(keys, k_keys))
     return tenon_fail(infer, TENON_INVALID,
-                      "heads of q have %" PRId64 " elements, heads of k %" PRId64
+                      "heads of q have %" PRId64 " elements but heads of k %" PRId64
                       "; they must be equal",
                       keys.value, k_keys.value);
+  static const char *const needs[2] = {"has no", "requires"};
   if ((in[DECAY] != 0) != gated || (in[BETA] != 0) != delta)
-    return tenon_fail(infer, TENON_INVALID, "this update_rule %s decay and %s beta",
-                      gated ? "wants" : "has no", delta ? "wants" : "has no");
+    return tenon_fail(infer, TENON_INVALID, "this update_rule %s decay and %s beta", needs[gated],
+                      needs[delta]);
   for (uint32_t i = K; i <= BETA; i++) {
     if (!in[i] || i == PAST) continue;
     tenon_dim_t width = in[i]->ndim == 3 ? in[i]->dims[2] : tenon_extent(0);
@@ -339,16 +341,18 @@ typedef struct causal_t {
     for (int64_t t = 0; t < length; t++)                                                           \
       out[t] = bias;                                                                               \
     for (int64_t tap = 0; tap < taps; tap++) {                                                     \
-      int64_t missing = before - tap < length ? before - tap                                       \
-                                              : length; /* positions that see what was before x */ \
+      int64_t missing = before - tap < length                                                      \
+                            ? before - tap /* positions whose window reaches into the past */      \
+                            : length;                                                              \
       for (int64_t t = 0; past && t < missing; t++)                                                \
         out[t] += w[tap] * past[t + tap];                                                          \
       for (int64_t t = missing; t < length; t++)                                                   \
         out[t] += w[tap] * x[t + tap - before];                                                    \
     }                                                                                              \
     for (int64_t i = 0; i < before; i++) {                                                         \
-      int64_t at = length + i; /* in the past and x, one after the other */                        \
-      state[i] = at >= before ? x[at - before] : past ? past[at] : 0;                              \
+      int64_t at = length + i; /* position in past and x, concatenated */                          \
+      T earlier = past && at < before ? past[at] : 0;                                              \
+      state[i] = at >= before ? x[at - before] : earlier;                                          \
     }                                                                                              \
     if (c->silu)                                                                                   \
       for (int64_t t = 0; t < length; t++)                                                         \
@@ -388,7 +392,7 @@ static tenon_status_t causal_conv_run(tenon_call_t *call) {
   return core_settle(call, call->outputs[0], c.out);
 }
 
-/* causal convolution in parts */
+/* causal convolution by other operators */
 
 enum {
   CAUSAL_CAST,
@@ -428,7 +432,9 @@ static tenon_status_t causal_conv_parts(tenon_call_t *call) {
         value_int(x->shape[1]), value_choice(FINISH_none),
         value_float(0),         value_float(0)};
     TENON_TRY(INVOKE(call, CAUSAL_CONV, attrs, &out, all, w, call->inputs[2]));
-  } else { /* conv takes no such x; products of no elements depend on w and bias as well */
+  } else {
+    /* conv does not accept an x without elements; empty products keep the dependence on w and
+     * bias */
     int64_t column[2] = {shape[1], 1};
     tenon_tensor_t *bias = call->inputs[2];
     TENON_TRY(core_slice(call, CAUSAL_SLICE, w, 2, 0, 1, &w));
@@ -475,29 +481,36 @@ static tenon_status_t causal_conv_infer(tenon_infer_t *infer) {
 
 /* clang-format off */
 TENON_ITEMS(core_linear_attention,
-  TENON_OP("linear_attention(Tensor q, Tensor k, Tensor v, Tensor? past_state=None, Tensor? decay=None, "
-           "Tensor? beta=None, *, int q_num_heads, int kv_num_heads, "
-           "str['linear', 'gated', 'delta', 'gated_delta'] update_rule='gated_delta', float scale=0.0) -> "
-           "(Tensor out, Tensor present_state)",
-    TENON_DOC("Attention by a state S: S = exp(decay) S + k (v - S^T k) beta, out = scale S^T q, as far as update_rule "
-              "has these parts.\nq, k and v are [batch, length, heads * size]; scale 0 is 1 / sqrt(size)."),
-    TENON_SAMPLES("q: [n, t, 4], k: [n, t, 4], v: [n, t, 6], q_num_heads = 2, kv_num_heads = 2, update_rule = "
-                  "'linear'"),
-    TENON_TYPES("q: float; k = q; v = q; past_state: float; decay = q; beta = q; out = q; present_state = ?"),
+  TENON_OP("linear_attention(Tensor q, Tensor k, Tensor v, Tensor? past_state=None, "
+           "Tensor? decay=None, Tensor? beta=None, *, int q_num_heads, int kv_num_heads, "
+           "str['linear', 'gated', 'delta', 'gated_delta'] update_rule='gated_delta', "
+           "float scale=0.0) -> (Tensor out, Tensor present_state)",
+    TENON_DOC("Attention through a state S: S = exp(decay) S + k (v - S^T k) beta, "
+              "out = scale S^T q; update_rule tells which of these terms apply.\n"
+              "q, k and v are [batch, length, heads * size]; scale 0 means 1 / sqrt(size)."),
+    TENON_SAMPLES("q: [n, t, 4], k: [n, t, 4], v: [n, t, 6], q_num_heads = 2, kv_num_heads = 2, "
+                  "update_rule = 'linear'"),
+    TENON_TYPES("q: float; k = q; v = q; past_state: float; decay = q; beta = q; out = q; "
+                "present_state = ?"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(LINEAR_USES),
     TENON_VALIDATE(linear_attention_validate),
     TENON_INFER(linear_attention_infer),
-    TENON_KERNEL("cpu strided", linear_attention_run), TENON_COMPOSITE(linear_attention_parts)),
+    TENON_KERNEL("cpu strided", linear_attention_run),
+    TENON_COMPOSITE(linear_attention_parts)),
   TENON_OP("causal_conv(Tensor x, Tensor w, Tensor? bias=None, Tensor? past_state=None, *, "
            "str['none', 'silu'] activation='none') -> (Tensor out, Tensor present_state)",
-    TENON_DOC("A convolution of each channel of x [batch, channels, length] with what came before, w [channels, 1, taps].\n"
-              "The states are the taps - 1 elements before x, and the last ones of both."),
-    TENON_SAMPLES("x: [n, c, t], w: [c, 1, 3]; x: [n, c, t], w: [c, 1, 3], bias: [c], past_state: [n, c, 2], "
+    TENON_DOC("A convolution of each channel of x [batch, channels, length] with earlier elements; "
+              "w is [channels, 1, taps].\n"
+              "The past state holds the taps - 1 elements before x; "
+              "the present state holds the last taps - 1 elements of both."),
+    TENON_SAMPLES("x: [n, c, t], w: [c, 1, 3]; "
+                  "x: [n, c, t], w: [c, 1, 3], bias: [c], past_state: [n, c, 2], "
                   "activation = 'silu'"),
     TENON_TYPES("x: float; w = x; bias = x; past_state = x; out = x; present_state = x"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(CAUSAL_USES),
     TENON_INFER(causal_conv_infer),
-    TENON_KERNEL("cpu strided", causal_conv_run), TENON_COMPOSITE(causal_conv_parts)))
+    TENON_KERNEL("cpu strided", causal_conv_run),
+    TENON_COMPOSITE(causal_conv_parts)))
 /* clang-format on */

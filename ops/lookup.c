@@ -1,7 +1,7 @@
-/* Copying by tables (lookup.h).  Rows are the last axis.  Where its table counts up one by one,
- * that stretch of a row is copied in one piece; a row whose source is that of the row before is a
- * copy of it. Invariant: parts write whole rows; packed dtypes, whose rows may share a byte, are
- * one part. */
+/* Copies by tables (lookup.h). Rows run along the last axis. A stretch of a row whose table counts
+ * up by one is copied in one piece. A row with the same source as the row before is copied from
+ * that row.
+ * Invariant: parts write whole rows; packed dtypes, whose rows may share a byte, are one part. */
 #include "lookup.h"
 #include "copy.h"
 #include <string.h>
@@ -15,18 +15,18 @@ typedef struct rows_t {
   int by_one;        /* strings and packed dtypes */
 } rows_t;
 
-static void fill(char *to, int64_t count, int64_t size, const tenon_tensor_t *value) {
+static void fill_with_value(char *to, int64_t count, int64_t size, const tenon_tensor_t *value) {
   if (!value) {
     memset(to, 0, (size_t)(count * size));
-  } else if (count > 0) { /* copies of what is there already */
+  } else if (count > 0) { /* fills by copying the part that is already filled */
     memcpy(to, value->data, (size_t)size);
     for (int64_t done = 1; done < count; done *= 2)
       memcpy(to + done * size, to, (size_t)((done * 2 < count ? done : count - done) * size));
   }
 }
 
-static void pick(char *to, const char *from, const int64_t *table, int64_t begin, int64_t end,
-                 int64_t size, const tenon_tensor_t *value) {
+static void pick_elements(char *to, const char *from, const int64_t *table, int64_t begin,
+                          int64_t end, int64_t size, const tenon_tensor_t *value) {
   switch (size) {
 #define PICK(type)                                                                                 \
   case sizeof(type): {                                                                             \
@@ -45,14 +45,14 @@ static void pick(char *to, const char *from, const int64_t *table, int64_t begin
   default:
     for (int64_t j = begin; j < end; j++) {
       if (table[j] < 0)
-        fill(to + j * size, 1, size, value);
+        fill_with_value(to + j * size, 1, size, value);
       else
         memcpy(to + j * size, from + table[j] * size, (size_t)size);
     }
   }
 }
 
-/* Where the source of a row begins; -1: it takes the value. */
+/* Where the source of a row begins; -1: the row takes the value. */
 static int64_t source_of(const lookup_t *lookup, const tenon_tensor_t *x, const tenon_tensor_t *out,
                          int64_t row) {
   int64_t from = 0;
@@ -78,24 +78,26 @@ static tenon_status_t rows_part(tenon_call_t *call, void *argument, int64_t begi
     if (p->by_one) {
       for (int64_t j = 0; j < p->columns; j++) {
         int inside = from >= 0 && table[j] >= 0;
-        if (inside || value)
-          TENON_TRY(core_move_run(call, out, row * p->columns + j, inside ? x : value,
-                                  inside ? from + table[j] : 0, 1));
+        int64_t to = row * p->columns + j;
+        if (inside)
+          TENON_TRY(core_move_run(call, out, to, x, from + table[j], 1));
+        else if (value)
+          TENON_TRY(core_move_run(call, out, to, value, 0, 1));
       }
       continue;
     }
     char *to = (char *)out->data + row * bytes;
     const char *source = (const char *)x->data + from * p->size;
     if (from < 0) {
-      fill(to, p->columns, p->size, value);
+      fill_with_value(to, p->columns, p->size, value);
     } else if (from == before) {
       memcpy(to, to - bytes, (size_t)bytes);
     } else {
-      pick(to, source, table, 0, p->plain, p->size, value);
+      pick_elements(to, source, table, 0, p->plain, p->size, value);
       if (p->plain < p->plain_end)
         memcpy(to + p->plain * p->size, source + table[p->plain] * p->size,
                (size_t)((p->plain_end - p->plain) * p->size));
-      pick(to, source, table, p->plain_end, p->columns, p->size, value);
+      pick_elements(to, source, table, p->plain_end, p->columns, p->size, value);
     }
     before = from;
   }
@@ -124,7 +126,7 @@ tenon_status_t core_lookup(tenon_call_t *call, lookup_t *lookup) {
   const int64_t *table = lookup->table[out->ndim - 1];
   rows_t p = {lookup, out->shape[out->ndim - 1], element_size(x), 0, 0, 0};
   p.by_one = tenon_dtype_id(x->dtype) == TENON_STRING || is_packed(x);
-  for (int64_t begin = 0, end; begin < p.columns; begin = end) { /* the longest stretch */
+  for (int64_t begin = 0, end; begin < p.columns; begin = end) { /* find the longest stretch */
     for (end = begin + 1; end < p.columns && table[begin] >= 0 && table[end] == table[end - 1] + 1;)
       end++;
     if (table[begin] >= 0 && end - begin > p.plain_end - p.plain) {

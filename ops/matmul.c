@@ -1,6 +1,6 @@
 /* matmul and gemm: NumPy's matrix product with an optional bias and activation, and BLAS's with two
- * factors. The host calls infer and the plain kernels here; ops/dnn/matmul.c adds faster ones.
- * Invariant: transposes, broadcasts and views are strides, nothing is copied for them. */
+ * factors. The host calls infer and the plain kernels here; ops/dnn/matmul.c adds faster kernels.
+ * Invariant: transposes, broadcasts and views are strides; nothing is copied for them. */
 #include "matmul.h"
 #include "axes.h"
 #include "dense.h"
@@ -12,15 +12,17 @@
 
 static tenon_status_t inner_check(tenon_infer_t *infer, const tenon_meta_t *a,
                                   const tenon_meta_t *b, int transpose_a, int transpose_b) {
-  tenon_dim_t ka = a->dims[a->ndim == 1 ? 0 : a->ndim - (transpose_a ? 2 : 1)];
-  tenon_dim_t kb = b->dims[b->ndim == 1 ? 0 : b->ndim - (transpose_b ? 1 : 2)];
+  static const char *const transposed[2] = {"", " (transposed)"};
+  int32_t a_axis = transpose_a ? a->ndim - 2 : a->ndim - 1;
+  int32_t b_axis = transpose_b ? b->ndim - 1 : b->ndim - 2;
+  tenon_dim_t ka = a->dims[a->ndim == 1 ? 0 : a_axis];
+  tenon_dim_t kb = b->dims[b->ndim == 1 ? 0 : b_axis];
   if (dim_differ(ka, kb))
     return tenon_fail(infer, TENON_INVALID,
                       "a%s of shape %s has %" PRId64 " columns but b%s of shape %s has %" PRId64
                       " rows; they must be equal",
-                      transpose_a ? " (transposed)" : "", dims_text(a->dims, a->ndim).text,
-                      ka.value, transpose_b ? " (transposed)" : "",
-                      dims_text(b->dims, b->ndim).text, kb.value);
+                      transposed[transpose_a != 0], dims_text(a->dims, a->ndim).text, ka.value,
+                      transposed[transpose_b != 0], dims_text(b->dims, b->ndim).text, kb.value);
   tenon_dim(infer, TENON_DIM_EQUAL, ka, kb);
   return TENON_OK;
 }
@@ -49,7 +51,7 @@ tenon_status_t core_matmul_infer(tenon_infer_t *infer, const tenon_meta_t *a, co
   tenon_meta_t *out = infer->outputs[0];
   if (a->ndim < 1 || b->ndim < 1)
     return tenon_fail(infer, TENON_INVALID,
-                      "%s has no axes; matmul wants vectors, matrices or stacks of matrices",
+                      "%s has no axes; matmul expects vectors, matrices or stacks of matrices",
                       a->ndim < 1 ? "a" : "b");
   TENON_TRY(inner_check(infer, a, b, transpose_a, transpose_b));
   int32_t batch_a = a->ndim > 2 ? a->ndim - 2 : 0;
@@ -62,9 +64,12 @@ tenon_status_t core_matmul_infer(tenon_infer_t *infer, const tenon_meta_t *a, co
         dim_differ(a->dims[ia], b->dims[ib]))
       return tenon_fail(infer, TENON_INVALID, "the leading axes of a %s and b %s do not broadcast",
                         dims_text(a->dims, a->ndim).text, dims_text(b->dims, b->ndim).text);
-    out->dims[i] = ia < 0   ? b->dims[ib]
-                   : ib < 0 ? a->dims[ia]
-                            : tenon_dim(infer, TENON_DIM_BROADCAST, a->dims[ia], b->dims[ib]);
+    if (ia < 0)
+      out->dims[i] = b->dims[ib];
+    else if (ib < 0)
+      out->dims[i] = a->dims[ia];
+    else
+      out->dims[i] = tenon_dim(infer, TENON_DIM_BROADCAST, a->dims[ia], b->dims[ib]);
   }
   out->ndim = batch;
   if (a->ndim > 1) out->dims[out->ndim++] = a->dims[a->ndim - (transpose_a ? 1 : 2)];
@@ -78,7 +83,7 @@ tenon_status_t core_matmul_result_infer(tenon_infer_t *infer) {
   if (attrs[2].as.i != FINISH_none && dtype.code != (TENON_F32 & 0xff) &&
       dtype.code != (TENON_BF16 & 0xff))
     return tenon_fail(infer, TENON_INVALID,
-                      "an activation needs a float dtype, but a is of integers");
+                      "an activation needs a float dtype, but a has integers");
   TENON_TRY(core_matmul_infer(infer, infer->inputs[0], infer->inputs[1], attrs[0].as.i != 0,
                               attrs[1].as.i != 0));
   return bias_check(infer, "bias");
@@ -91,8 +96,8 @@ tenon_status_t core_gemm_infer(tenon_infer_t *infer) {
   int trans_a = infer->attrs[2].as.i != 0;
   int trans_b = infer->attrs[3].as.i != 0;
   if (a->ndim != 2 || b->ndim != 2)
-    return tenon_fail(infer, TENON_INVALID, "gemm multiplies matrices, but a has %d axes and b %d",
-                      a->ndim, b->ndim);
+    return tenon_fail(infer, TENON_INVALID,
+                      "gemm multiplies matrices, but a has %d axes and b has %d", a->ndim, b->ndim);
   TENON_TRY(inner_check(infer, a, b, trans_a, trans_b));
   out->ndim = 2;
   out->dims[0] = a->dims[trans_a ? 1 : 0];
@@ -100,10 +105,10 @@ tenon_status_t core_gemm_infer(tenon_infer_t *infer) {
   return bias_check(infer, "c");
 }
 
-/* arguments as strides */
+/* inputs as strides */
 
-/* The last two axes of x to *out, the others to its batch strides, aligned to the right of `rank`
- * axes. */
+/* Describes the last two axes of x as a matrix and the others as batch strides, right-aligned to
+ * `rank` axes. */
 static void matrix_view(const tenon_tensor_t *x, int rows, int columns, int32_t rank,
                         matrix_t *out) {
   int32_t ndim = x ? x->ndim : 0;
@@ -122,7 +127,7 @@ static void matrix_view(const tenon_tensor_t *x, int rows, int columns, int32_t 
     out->batch[rank - ndim + i] = x->shape[i] == 1 ? 0 : x->strides[i];
 }
 
-static void turn(matrix_t *x) {
+static void transpose_view(matrix_t *x) {
   int64_t row = x->row;
   x->row = x->column;
   x->column = row;
@@ -141,14 +146,14 @@ void core_matmul_view(tenon_tensor_t *const tensors[4], int transpose_a, int tra
   matrix_view(b, 1, columns, rank, &out->b);
   matrix_view(tensors[2], rows, columns, rank, &out->bias);
   matrix_view(c, rows, columns, rank, &out->c);
-  if (rows && transpose_a) turn(&out->a);
-  if (columns && transpose_b) turn(&out->b);
+  if (rows && transpose_a) transpose_view(&out->a);
+  if (columns && transpose_b) transpose_view(&out->b);
   out->m = rows ? c->shape[rank] : 1;
   out->n = columns ? c->shape[c->ndim - 1] : 1;
   out->k = a->shape[a->ndim - (rows && transpose_a ? 2 : 1)];
   out->rank = 0;
   for (int32_t i = 0; i < rank;
-       i++) { /* axes that continue the one before join it, those of extent 1 vanish */
+       i++) { /* joins axes that continue the previous one and drops those of extent 1 */
     int join = out->rank > 0;
     if (c->shape[i] == 1) continue;
     for (int x = 0; x < 4; x++)
@@ -162,7 +167,7 @@ void core_matmul_view(tenon_tensor_t *const tensors[4], int transpose_a, int tra
   int same = last >= 0 && out->b.batch[last] == 0;
   for (int x = 0; same && x < 4; x++) {
     if (x == 1) continue;
-    if (out->m == 1) /* there is no row stride yet: the batch's becomes it */
+    if (out->m == 1) /* a single row has no row stride yet, so it takes that of the batch */
       all[x]->row = all[x]->batch[last];
     else
       same = all[x]->batch[last] == out->m * all[x]->row;
@@ -209,7 +214,7 @@ static void job_finish(const void *context, int64_t index, int64_t i, int64_t i_
   core_finish(&finish, i, i_end, j, j_end);
 }
 
-/* Fills in what the tensors say. */
+/* Fills in what the tensors determine. */
 static void job_set(job_t *job, const finish_t *finish) {
   const matmul_t *p = &job->matmul;
   job->finish = *finish;
@@ -275,8 +280,8 @@ tenon_status_t core_matmul_may_add(const tenon_call_t *call, const finish_t *fin
   return sums || !call->accumulate ? TENON_OK : TENON_UNIMPLEMENTED;
 }
 
-static tenon_status_t multiply(tenon_call_t *call, int transpose_a, int transpose_b,
-                               finish_t finish, int fast) {
+static tenon_status_t multiply_plain(tenon_call_t *call, int transpose_a, int transpose_b,
+                                     finish_t finish, int fast) {
   tenon_dtype_t dtype = core_gemm_dtype(call->outputs[0]->dtype);
   TENON_TRY(core_matmul_may_add(call, &finish));
   tenon_tensor_t *tensors[4] = {core_as(call, call->inputs[0], dtype),
@@ -306,12 +311,14 @@ finish_t core_gemm_finish_of(const tenon_value_t *attrs) {
 
 static tenon_status_t matmul_run(tenon_call_t *call, int fast) {
   const tenon_value_t *attrs = call->attrs;
-  return multiply(call, attrs[0].as.i != 0, attrs[1].as.i != 0, core_matmul_finish_of(attrs), fast);
+  return multiply_plain(call, attrs[0].as.i != 0, attrs[1].as.i != 0, core_matmul_finish_of(attrs),
+                        fast);
 }
 
 static tenon_status_t gemm_run(tenon_call_t *call, int fast) {
   const tenon_value_t *attrs = call->attrs;
-  return multiply(call, attrs[2].as.i != 0, attrs[3].as.i != 0, core_gemm_finish_of(attrs), fast);
+  return multiply_plain(call, attrs[2].as.i != 0, attrs[3].as.i != 0, core_gemm_finish_of(attrs),
+                        fast);
 }
 
 tenon_status_t core_matmul_run(tenon_call_t *call) { return matmul_run(call, 0); }
@@ -321,26 +328,30 @@ tenon_status_t core_gemm_run_fast(tenon_call_t *call) { return gemm_run(call, 1)
 
 /* clang-format off */
 TENON_ITEMS(core_matmul,
-  TENON_OP("matmul(Tensor a, Tensor b, Tensor? bias=None, *, bool transpose_a=False, bool transpose_b=False, "
-           FINISH_ARGUMENTS ") -> Tensor",
-    TENON_DOC("The matrix product of a and b over their last two axes, plus a bias, through an activation.\n"
-              "Leading axes broadcast; a vector is a row on the left and a column on the right, and its axis vanishes."),
+  TENON_OP("matmul(Tensor a, Tensor b, Tensor? bias=None, *, bool transpose_a=False, "
+           "bool transpose_b=False, " FINISH_ARGUMENTS ") -> Tensor",
+    TENON_DOC("The matrix product of a and b over their last two axes, plus a bias, "
+              "followed by an activation.\n"
+              "Leading axes broadcast; "
+              "a vector is a row on the left and a column on the right, and its axis is dropped."),
     TENON_TYPES("a: number; b = a; bias = a; out = a"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
     TENON_INFER(core_matmul_result_infer),
-    TENON_GRADIENT("a, b, bias: core::matmul_backward(grad, a, b, bias, transpose_a=transpose_a, transpose_b=transpose_b, "
-                   "activation=activation, alpha=alpha, beta=beta)"),
+    TENON_GRADIENT("a, b, bias: core::matmul_backward(grad, a, b, bias, transpose_a=transpose_a, "
+                   "transpose_b=transpose_b, activation=activation, alpha=alpha, beta=beta)"),
     TENON_KERNEL("cpu strided accumulates", core_matmul_run)),
-  TENON_OP("gemm(Tensor a, Tensor b, Tensor? c=None, *, float alpha=1.0, float beta=1.0, bool trans_a=False, "
-           "bool trans_b=False) -> Tensor",
-    TENON_DOC("alpha a b + beta c, of matrices, each of a and b transposed on demand; c broadcasts to the result."),
-    TENON_SAMPLES("a: [n, k], b: [k, m]; a: [k, n], b: [m, k], c: [m], alpha = 0.5, beta = 2.0, trans_a = True, "
-                  "trans_b = True"),
+  TENON_OP("gemm(Tensor a, Tensor b, Tensor? c=None, *, float alpha=1.0, float beta=1.0, "
+           "bool trans_a=False, bool trans_b=False) -> Tensor",
+    TENON_DOC("alpha a b + beta c for matrices; a and b can each be transposed; "
+              "c broadcasts to the result."),
+    TENON_SAMPLES("a: [n, k], b: [k, m]; a: [k, n], b: [m, k], c: [m], alpha = 0.5, beta = 2.0, "
+                  "trans_a = True, trans_b = True"),
     TENON_TYPES("a: number; b = a; c = a; out = a"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
     TENON_INFER(core_gemm_infer),
-    TENON_GRADIENT("a, b, c: core::gemm_backward(grad, a, b, c, alpha=alpha, beta=beta, trans_a=trans_a, trans_b=trans_b)"),
+    TENON_GRADIENT("a, b, c: core::gemm_backward(grad, a, b, c, alpha=alpha, beta=beta, "
+                   "trans_a=trans_a, trans_b=trans_b)"),
     TENON_KERNEL("cpu strided accumulates", core_gemm_run)))
 /* clang-format on */

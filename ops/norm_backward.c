@@ -1,6 +1,6 @@
-/* Gradients of layer_norm, rms_norm, group_norm and instance_norm, from x again: composites of
- * pointwise operators and means, so that they have gradients themselves.  Called by the gradient
- * texts in simd/norm.c. */
+/* Gradients of layer_norm, rms_norm, group_norm and instance_norm, recomputed from x. They are
+ * composites of pointwise operators and means, so that they have gradients themselves; the gradient
+ * formulas in simd/norm.c call them. */
 #include "axes.h"
 #include "composite.h"
 #include <tenon/check.h>
@@ -28,8 +28,8 @@ static tenon_status_t group_infer(tenon_infer_t *infer) {
   return core_backward_infer(infer, 3, 2, NULL);
 }
 
-static tenon_status_t two(tenon_call_t *call, int use, tenon_tensor_t *a, tenon_tensor_t *b,
-                          tenon_tensor_t **out) {
+static tenon_status_t invoke_binary(tenon_call_t *call, int use, tenon_tensor_t *a,
+                                    tenon_tensor_t *b, tenon_tensor_t **out) {
   return INVOKE(call, use, NULL, out, a, b);
 }
 
@@ -37,46 +37,46 @@ static tenon_status_t sum_to(tenon_call_t *call, uint32_t output, tenon_tensor_t
                              const tenon_tensor_t *like) {
   tenon_tensor_t *shape = core_ints(call, like->ndim, like->shape);
   if (!shape) return TENON_MEMORY;
-  TENON_TRY(two(call, SUM_TO, t, shape, &t));
+  TENON_TRY(invoke_binary(call, SUM_TO, t, shape, &t));
   return call->host->assign(call, output, t);
 }
 
-/* x over these axes with mean 0, if it is centred, and mean square 1; and what made the latter
- * so. */
-static tenon_status_t normalise(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor_t *axes,
-                                double epsilon, int centres, tenon_tensor_t **normal,
-                                tenon_tensor_t **inverse) {
+/* Normalises x over these axes to mean square 1 and, if it is centred, mean 0. *inverse is the
+ * factor that x (or x - mean) was multiplied by. */
+static tenon_status_t normalise_rows(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor_t *axes,
+                                     double epsilon, int centres, tenon_tensor_t **normal,
+                                     tenon_tensor_t **inverse) {
   tenon_tensor_t *centred = x;
   tenon_tensor_t *t;
   if (centres) {
-    TENON_TRY(two(call, MEAN, x, axes, &t));
-    TENON_TRY(two(call, SUB, x, t, &centred));
+    TENON_TRY(invoke_binary(call, MEAN, x, axes, &t));
+    TENON_TRY(invoke_binary(call, SUB, x, t, &centred));
   }
-  TENON_TRY(two(call, MUL, centred, centred, &t));
-  TENON_TRY(two(call, MEAN, t, axes, &t));
+  TENON_TRY(invoke_binary(call, MUL, centred, centred, &t));
+  TENON_TRY(invoke_binary(call, MEAN, t, axes, &t));
   TENON_TRY(core_with(call, ADD, t, epsilon, &t));
-  TENON_TRY(two(call, RSQRT, t, NULL, inverse));
-  return two(call, MUL, centred, *inverse, normal);
+  TENON_TRY(invoke_binary(call, RSQRT, t, NULL, inverse));
+  return invoke_binary(call, MUL, centred, *inverse, normal);
 }
 
 /* With g the gradient of normal = (x - mean) * inverse: dx = inverse * (g - mean(g) - normal *
- * mean(g * normal)); without centring, without mean(g). */
-static tenon_status_t denormalise(tenon_call_t *call, tenon_tensor_t *g, tenon_tensor_t *normal,
-                                  tenon_tensor_t *inverse, tenon_tensor_t *axes, int centres,
-                                  tenon_tensor_t **dx) {
+ * mean(g * normal)). Without centring, mean(g) is left out. */
+static tenon_status_t normalise_gradient(tenon_call_t *call, tenon_tensor_t *g,
+                                         tenon_tensor_t *normal, tenon_tensor_t *inverse,
+                                         tenon_tensor_t *axes, int centres, tenon_tensor_t **dx) {
   tenon_tensor_t *t;
-  TENON_TRY(two(call, MUL, g, normal, &t));
-  TENON_TRY(two(call, MEAN, t, axes, &t));
-  TENON_TRY(two(call, MUL, normal, t, &t));
-  TENON_TRY(two(call, SUB, g, t, dx));
+  TENON_TRY(invoke_binary(call, MUL, g, normal, &t));
+  TENON_TRY(invoke_binary(call, MEAN, t, axes, &t));
+  TENON_TRY(invoke_binary(call, MUL, normal, t, &t));
+  TENON_TRY(invoke_binary(call, SUB, g, t, dx));
   if (centres) {
-    TENON_TRY(two(call, MEAN, g, axes, &t));
-    TENON_TRY(two(call, SUB, *dx, t, dx));
+    TENON_TRY(invoke_binary(call, MEAN, g, axes, &t));
+    TENON_TRY(invoke_binary(call, SUB, *dx, t, dx));
   }
-  return two(call, MUL, *dx, inverse, dx);
+  return invoke_binary(call, MUL, *dx, inverse, dx);
 }
 
-static tenon_status_t backward(tenon_call_t *call, int centres) {
+static tenon_status_t row_norm_backward(tenon_call_t *call, int centres) {
   tenon_tensor_t *dy = call->inputs[0];
   tenon_tensor_t *x = call->inputs[1];
   tenon_tensor_t *scale = call->inputs[2];
@@ -86,29 +86,29 @@ static tenon_status_t backward(tenon_call_t *call, int centres) {
   for (int64_t i = first; i < x->ndim; i++)
     at[i - first] = i;
   if (!(axes = core_ints(call, x->ndim - first, at))) return TENON_MEMORY;
-  TENON_TRY(normalise(call, x, axes, call->attrs[1].as.f, centres, &normal, &inverse));
+  TENON_TRY(normalise_rows(call, x, axes, call->attrs[1].as.f, centres, &normal, &inverse));
   if (call->outputs[1]) {
-    TENON_TRY(two(call, MUL, dy, normal, &t));
+    TENON_TRY(invoke_binary(call, MUL, dy, normal, &t));
     TENON_TRY(sum_to(call, 1, t, scale));
   }
   if (centres && call->outputs[2]) TENON_TRY(sum_to(call, 2, dy, call->inputs[3]));
   if (!call->outputs[0]) return TENON_OK;
-  if (scale) TENON_TRY(two(call, MUL, dy, scale, &dy));
-  TENON_TRY(denormalise(call, dy, normal, inverse, axes, centres, &t));
+  if (scale) TENON_TRY(invoke_binary(call, MUL, dy, scale, &dy));
+  TENON_TRY(normalise_gradient(call, dy, normal, inverse, axes, centres, &t));
   return call->host->assign(call, 0, t);
 }
 
-/* The sum over all but the channels, [C]. */
+/* The sum over all axes except channels, [C]. */
 static tenon_status_t sum_to_channels(tenon_call_t *call, uint32_t output, tenon_tensor_t *t,
                                       const int64_t *channels) {
   tenon_tensor_t *shape = core_ints(call, t->ndim - 1, channels);
   if (!shape) return TENON_MEMORY;
-  TENON_TRY(two(call, SUM_TO, t, shape, &t));
+  TENON_TRY(invoke_binary(call, SUM_TO, t, shape, &t));
   TENON_TRY(core_reshape(call, RESHAPE, t, 1, channels, &t));
   return call->host->assign(call, output, t);
 }
 
-/* x as [N, groups, n] is normalised over the last axis. */
+/* x as [N, groups, n] is normalised over its last axis. */
 static tenon_status_t group_norm_backward_run(tenon_call_t *call) {
   tenon_tensor_t *dy = call->inputs[0];
   tenon_tensor_t *x = call->inputs[1];
@@ -117,7 +117,8 @@ static tenon_status_t group_norm_backward_run(tenon_call_t *call) {
   int64_t groups = call->attrs[0].as.i > 0 ? call->attrs[0].as.i : x->shape[1];
   int64_t last = 2;
   int64_t n = x->shape[1];
-  int64_t channels[TENON_RANK_MAX] = {n}; /* what follows the batch, of a number for each channel */
+  /* shape of per-channel numbers that broadcast to what follows the batch */
+  int64_t channels[TENON_RANK_MAX] = {n};
   for (int32_t i = 2; i < x->ndim; i++) {
     n *= x->shape[i];
     channels[i - 1] = 1;
@@ -125,42 +126,58 @@ static tenon_status_t group_norm_backward_run(tenon_call_t *call) {
   int64_t grouped[3] = {x->shape[0], groups, groups ? n / groups : 0};
   if (!(axes = core_ints(call, 1, &last))) return TENON_MEMORY;
   TENON_TRY(core_reshape(call, RESHAPE, x, 3, grouped, &t));
-  TENON_TRY(normalise(call, t, axes, call->attrs[1].as.f, 1, &normal, &inverse));
+  TENON_TRY(normalise_rows(call, t, axes, call->attrs[1].as.f, 1, &normal, &inverse));
   if (call->outputs[1]) {
     TENON_TRY(core_reshape(call, RESHAPE, normal, x->ndim, x->shape, &t));
-    TENON_TRY(two(call, MUL, dy, t, &t));
+    TENON_TRY(invoke_binary(call, MUL, dy, t, &t));
     TENON_TRY(sum_to_channels(call, 1, t, channels));
   }
   if (call->outputs[2]) TENON_TRY(sum_to_channels(call, 2, dy, channels));
   if (!call->outputs[0]) return TENON_OK;
   if (scale) {
     TENON_TRY(core_reshape(call, RESHAPE, scale, x->ndim - 1, channels, &t));
-    TENON_TRY(two(call, MUL, dy, t, &dy));
+    TENON_TRY(invoke_binary(call, MUL, dy, t, &dy));
   }
   TENON_TRY(core_reshape(call, RESHAPE, dy, 3, grouped, &t));
-  TENON_TRY(denormalise(call, t, normal, inverse, axes, 1, &t));
+  TENON_TRY(normalise_gradient(call, t, normal, inverse, axes, 1, &t));
   TENON_TRY(core_reshape(call, RESHAPE, t, x->ndim, x->shape, &t));
   return call->host->assign(call, 0, t);
 }
 
-static tenon_status_t layer_norm_backward_run(tenon_call_t *call) { return backward(call, 1); }
-static tenon_status_t rms_norm_backward_run(tenon_call_t *call) { return backward(call, 0); }
+static tenon_status_t layer_norm_backward_run(tenon_call_t *call) {
+  return row_norm_backward(call, 1);
+}
+static tenon_status_t rms_norm_backward_run(tenon_call_t *call) {
+  return row_norm_backward(call, 0);
+}
 
 /* clang-format off */
 TENON_ITEMS(core_norm_backward,
-  TENON_OP("layer_norm_backward(Tensor dy, Tensor x, Tensor? scale=None, Tensor? bias=None, *, int axis=-1, float epsilon=1e-5) -> "
-           "(Tensor? dx, Tensor? dscale, Tensor? dbias)",
-    TENON_DOC("The gradients of layer_norm."), TENON_SAMPLES("dy: [n, w], x: [n, w], scale: [w], bias: [w]"),
+  TENON_OP("layer_norm_backward(Tensor dy, Tensor x, Tensor? scale=None, Tensor? bias=None, *, "
+           "int axis=-1, float epsilon=1e-5) -> (Tensor? dx, Tensor? dscale, Tensor? dbias)",
+    TENON_DOC("The gradients of layer_norm."),
+    TENON_SAMPLES("dy: [n, w], x: [n, w], scale: [w], bias: [w]"),
     TENON_TYPES("dy, x, scale, bias: float; dx, dscale, dbias = x"),
-    TENON_TRAITS(TENON_PURE), TENON_USES(BACKWARD_USES), TENON_INFER(layer_infer), TENON_COMPOSITE(layer_norm_backward_run)),
-  TENON_OP("rms_norm_backward(Tensor dy, Tensor x, Tensor? scale=None, *, int axis=-1, float epsilon=1e-5) -> (Tensor? dx, Tensor? dscale)",
-    TENON_DOC("The gradients of rms_norm."), TENON_SAMPLES("dy: [n, w], x: [n, w], scale: [w]"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(BACKWARD_USES),
+    TENON_INFER(layer_infer),
+    TENON_COMPOSITE(layer_norm_backward_run)),
+  TENON_OP("rms_norm_backward(Tensor dy, Tensor x, Tensor? scale=None, *, int axis=-1, "
+           "float epsilon=1e-5) -> (Tensor? dx, Tensor? dscale)",
+    TENON_DOC("The gradients of rms_norm."),
+    TENON_SAMPLES("dy: [n, w], x: [n, w], scale: [w]"),
     TENON_TYPES("dy, x, scale: float; dx, dscale = x"),
-    TENON_TRAITS(TENON_PURE), TENON_USES(BACKWARD_USES), TENON_INFER(rms_infer), TENON_COMPOSITE(rms_norm_backward_run)),
-  TENON_OP("group_norm_backward(Tensor dy, Tensor x, Tensor? scale=None, Tensor? bias=None, *, int groups=0, float epsilon=1e-5) -> "
-           "(Tensor? dx, Tensor? dscale, Tensor? dbias)",
-    TENON_DOC("The gradients of group_norm; with 0 groups, of instance_norm."),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(BACKWARD_USES),
+    TENON_INFER(rms_infer),
+    TENON_COMPOSITE(rms_norm_backward_run)),
+  TENON_OP("group_norm_backward(Tensor dy, Tensor x, Tensor? scale=None, Tensor? bias=None, *, "
+           "int groups=0, float epsilon=1e-5) -> (Tensor? dx, Tensor? dscale, Tensor? dbias)",
+    TENON_DOC("The gradients of group_norm; with groups=0, of instance_norm."),
     TENON_SAMPLES("dy: [n, 6, w], x: [n, 6, w], scale: [6], bias: [6], groups = 2"),
     TENON_TYPES("dy, x, scale, bias: float; dx, dscale, dbias = x"),
-    TENON_TRAITS(TENON_PURE), TENON_USES(BACKWARD_USES), TENON_INFER(group_infer), TENON_COMPOSITE(group_norm_backward_run)))
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(BACKWARD_USES),
+    TENON_INFER(group_infer),
+    TENON_COMPOSITE(group_norm_backward_run)))
 /* clang-format on */

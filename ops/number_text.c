@@ -1,6 +1,6 @@
-/* Numbers as text, see number_text.h.  The C library converts; what is done here is to keep the
- * locale's decimal point out, and to find the shortest digits.  Invariant: nothing is allocated,
- * any thread may call. */
+/* Numbers as text; see number_text.h. The C library converts; this file keeps the locale's decimal
+ * point out and finds the shortest digits.
+ * Invariant: nothing is allocated; any thread may call. */
 #include "number_text.h"
 #include "simd/math.h"
 #include <stdio.h>
@@ -15,8 +15,8 @@ enum {
 static int is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 static int is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* What stands between the digits of a number in this locale. */
-static size_t point(char out[POINT]) {
+/* The decimal point of this locale. */
+static size_t locale_point(char out[POINT]) {
   char sample[16];
   int n = snprintf(sample, sizeof sample, "%.1f", 1.5);
   size_t size = n > 2 && n - 2 < POINT ? (size_t)(n - 2) : 1;
@@ -30,7 +30,7 @@ static int same_word(const char *text, uint64_t size, const char *word) {
     if ((text[i] | 0x20) != word[i]) return 0;
   return 1;
 }
-/* inf and the like; 0 if it is none of these words. */
+/* Recognises inf, nan and the like. Returns 0 for any other word. */
 static int word_number(const char *text, uint64_t size, double *out) {
   static const struct {
     const char *word;
@@ -45,7 +45,7 @@ static int word_number(const char *text, uint64_t size, double *out) {
   return 0;
 }
 
-static tenon_string_t trimmed(tenon_string_t text) {
+static tenon_string_t trimmed_text(tenon_string_t text) {
   while (text.size && is_space(text.data[0])) {
     text.data++;
     text.size--;
@@ -55,10 +55,11 @@ static tenon_string_t trimmed(tenon_string_t text) {
   return text;
 }
 
-/* Copies the number with the locale's point, if its characters can make up a decimal number. */
+/* Copies the number with the locale's decimal point. Returns 0 if its characters cannot form a
+ * decimal number. */
 static int to_locale(tenon_string_t text, char out[LONGEST + POINT + 1]) {
   char dot[POINT];
-  size_t dot_size = point(dot);
+  size_t dot_size = locale_point(dot);
   size_t n = 0;
   int points = 0;
   if (text.size == 0 || text.size > LONGEST) return 0;
@@ -79,7 +80,7 @@ static int to_locale(tenon_string_t text, char out[LONGEST + POINT + 1]) {
 
 int core_number_of_text(tenon_string_t text, double *out) {
   char buffer[LONGEST + POINT + 1], *end;
-  text = trimmed(text);
+  text = trimmed_text(text);
   if (word_number(text.data, text.size, out)) return 1;
   if (!to_locale(text, buffer)) return 0;
   *out = strtod(buffer, &end);
@@ -89,7 +90,7 @@ int core_number_of_text(tenon_string_t text, double *out) {
 int core_single_of_text(tenon_string_t text, float *out) {
   char buffer[LONGEST + POINT + 1], *end;
   double word;
-  text = trimmed(text);
+  text = trimmed_text(text);
   if (word_number(text.data, text.size, &word)) {
     *out = (float)word;
     return 1;
@@ -100,7 +101,7 @@ int core_single_of_text(tenon_string_t text, float *out) {
 }
 
 int core_integer_of_text(tenon_string_t text, int64_t *out) {
-  tenon_string_t t = trimmed(text);
+  tenon_string_t t = trimmed_text(text);
   int negative = t.size && *t.data == '-';
   uint64_t i = t.size && (*t.data == '-' || *t.data == '+');
   uint64_t value = 0;
@@ -115,12 +116,13 @@ int core_integer_of_text(tenon_string_t text, int64_t *out) {
     }
   }
   if (!core_number_of_text(text, &real)) return 0;
-  /* a fraction, an exponent, or out of range: NaN is 0, the rest ends where int64_t does */
+  /* A fraction, an exponent, or out of range: NaN becomes 0, others are clamped to the range of
+   * int64_t. */
   *out = tn_int64(real);
   return 1;
 }
 
-/* "1.234e+05" as C writes it becomes plain digits where that is short. */
+/* Turns "1.234e+05", as C writes it, into plain digits where that is short. */
 static uint64_t lay_out(const char *scientific, char *out) {
   char digits[24];
   int count = 0;
@@ -160,7 +162,9 @@ static uint64_t lay_out(const char *scientific, char *out) {
 uint64_t core_number_to_text(double x, core_narrow_fn narrow, const void *context,
                              char out[NUMBER_TEXT_SIZE]) {
   char buffer[48];
-  const char *word = isnan(x) ? "NaN" : x == INFINITY ? "INF" : x == -INFINITY ? "-INF" : NULL;
+  const char *word = NULL;
+  if (isnan(x)) word = "NaN";
+  if (isinf(x)) word = x > 0 ? "INF" : "-INF";
   if (word) {
     memcpy(out, word, strlen(word));
     return strlen(word);

@@ -1,7 +1,7 @@
-/* Numbers as text and back, whatever the locale; cast and other operators on strings use it. Text
- * is a decimal number with an optional exponent, or in any case of letters "inf" (also "infinity"),
- * "nan", "true" or "false", with a sign and white space around it.  Invariant: what
- * core_number_to_text writes, core_number_of_text reads as the same number. */
+/* Numbers as text and back, independent of the locale; used by cast and other operators on strings.
+ * The text is a decimal number with an optional exponent or, in upper or lower case, "inf" (also
+ * "infinity"), "nan", "true" or "false", with an optional sign and white space around it.
+ * Invariant: core_number_of_text reads the output of core_number_to_text as the same number. */
 #ifndef TENON_OPS_NUMBER_TEXT_H
 #define TENON_OPS_NUMBER_TEXT_H
 
@@ -9,14 +9,14 @@
 
 enum { NUMBER_TEXT_SIZE = 40 };
 
-/* 0 if the text is no number, or is longer than 500 bytes. */
+/* Return 0 if the text is not a number or is longer than 500 bytes. */
 int core_number_of_text(tenon_string_t text, double *out);
 int core_single_of_text(tenon_string_t text, float *out); /* rounded once */
-/* Whole numbers exactly, in two's complement; others rounded towards zero. */
+/* Reads whole numbers exactly, in two's complement; rounds others towards zero. */
 int core_integer_of_text(tenon_string_t text, int64_t *out);
 
-/* The shortest digits that become x again by `narrow`, which rounds to x's dtype, in plain notation
- * from 1e-4 to 1e16; "NaN", "INF", "-INF".  Gives the bytes written to `out`. */
+/* Writes the fewest digits that `narrow`, which rounds to x's dtype, turns back into x: plain
+ * notation from 1e-4 to 1e16; "NaN", "INF", "-INF". Returns the number of bytes written. */
 typedef double (*core_narrow_fn)(double x, const void *context);
 uint64_t core_number_to_text(double x, core_narrow_fn narrow, const void *context,
                              char out[NUMBER_TEXT_SIZE]);

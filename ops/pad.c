@@ -1,5 +1,6 @@
-/* pad: each mode says which element of the input a position outside it takes; lookup.c does the
- * copying. Invariant: negative pads cut off, in every mode. */
+/* pad: for each position of the result, the mode determines which element of the input it takes;
+ * lookup.c copies.
+ * Invariant: negative pads remove elements, in every mode. */
 #include "axes.h"
 #include "composite.h"
 #include "copy.h"
@@ -30,9 +31,10 @@ static tenon_status_t pad_infer(tenon_infer_t *infer) {
   }
   if (!known) return out_unknown(infer, out, x->ndim);
   if (pads.count != 2 * axes.count)
-    return tenon_fail(infer, TENON_INVALID,
-                      "%d pads for %d axes: two for each are wanted, all begins, then all ends",
-                      pads.count, axes.count);
+    return tenon_fail(
+        infer, TENON_INVALID,
+        "pads has %d numbers for %d axes; expected two for each axis: all begins, then all ends",
+        pads.count, axes.count);
   TENON_TRY(axes_mask(infer, axis_of, axes.count, x->ndim, &mask));
   out_like(out, x);
   for (int32_t i = 0; i < axes.count; i++) {
@@ -50,7 +52,7 @@ static tenon_status_t pad_infer(tenon_infer_t *infer) {
   return TENON_OK;
 }
 
-static int64_t source(int64_t i, int64_t n, int64_t mode) {
+static int64_t source_index(int64_t i, int64_t n, int64_t mode) {
   int64_t period = mode == REFLECT ? 2 * (n - 1) : n;
   if (i >= 0 && i < n) return i;
   if (mode == CONSTANT) return -1;
@@ -70,18 +72,18 @@ static tenon_status_t pad_run(tenon_call_t *call) {
   int64_t before[TENON_RANK_MAX] = {0};
   lookup_t lookup = {call->inputs[2], {NULL}};
   if (lookup.value && tenon_count(lookup.value) != 1)
-    return tenon_fail(call, TENON_INVALID, "the value has %" PRId64 " elements; it must have one",
+    return tenon_fail(call, TENON_INVALID, "value has %" PRId64 " elements; expected one",
                       tenon_count(lookup.value));
   for (int64_t i = 0; i < named; i++) {
     int64_t axis = axes ? tensor_int(axes, i) : i;
     int64_t at = tensor_int(pads, i);
-    before[axis < 0 ? axis + x->ndim : axis] =
-        at < TENON_DIM_LEAST ? TENON_DIM_LEAST : at; /* as ints_read has it */
+    if (axis < 0) axis += x->ndim;
+    before[axis] = at < TENON_DIM_LEAST ? TENON_DIM_LEAST : at; /* the same limit as in ints_read */
   }
   TENON_TRY(core_lookup_tables(call, &lookup));
   for (int32_t i = 0; i < out->ndim; i++)
     for (int64_t j = 0; j < out->shape[i]; j++)
-      lookup.table[i][j] = source(j - before[i], x->shape[i], call->attrs[0].as.i);
+      lookup.table[i][j] = source_index(j - before[i], x->shape[i], call->attrs[0].as.i);
   return core_lookup(call, &lookup);
 }
 
@@ -97,8 +99,8 @@ static tenon_status_t pad_backward_infer(tenon_infer_t *infer) {
   return core_shaped_infer(infer, 1, pad_infer, of, 0);
 }
 
-/* Constants are cut off again; in other modes each axis is a gather, by the table that pad looks up
- * in. */
+/* Constant pads are cut off again. In other modes each axis is a gather with the table that pad
+ * uses. */
 static tenon_status_t pad_backward_run(tenon_call_t *call) {
   tenon_tensor_t *t = call->inputs[0];
   tenon_tensor_t *pads = call->inputs[2];
@@ -126,7 +128,7 @@ static tenon_status_t pad_backward_run(tenon_call_t *call) {
     tenon_tensor_t *table = call->host->temporary(call, tenon_dtype(TENON_I64), 1, &shape[axis]);
     if (!table) return TENON_MEMORY;
     for (int64_t j = 0; j < shape[axis]; j++)
-      ((int64_t *)table->data)[j] = source(j - before, extent, mode);
+      ((int64_t *)table->data)[j] = source_index(j - before, extent, mode);
     shape[axis] = extent;
     tenon_value_t along = value_int(axis);
     if (!(other = core_ints(call, t->ndim, shape))) return TENON_MEMORY;
@@ -136,23 +138,32 @@ static tenon_status_t pad_backward_run(tenon_call_t *call) {
 }
 
 /* clang-format off */
-/* The value's gradient comes from where pads are: 1 there, when zeros are padded with ones. */
+/* The gradient of `value` is the sum of the gradient at pads; this is 1 there and 0 elsewhere. */
 #define PADS "core::pad(core::expand(0.0, core::shape(x)), pads, 1.0, axes, mode=mode)"
 TENON_ITEMS(core_pad,
   TENON_OP("pad(Tensor x, Tensor @host pads, Tensor? value=None, Tensor? @host axes=None, *, "
            "str['constant', 'reflect', 'edge', 'wrap'] mode='constant') -> Tensor",
-    TENON_DOC("Adds (or, if negative, removes) pads at the begins and ends of the axes."),
-    TENON_SAMPLES("x: [n, m], pads: [4] [1, 0, 2, 1]; x: [n, m], pads: [4] [1, 0, 2, 1], mode = 'reflect'"),
-    TENON_TYPES("x, value: any; pads: i64|i32; axes: i64|i32; out = x"), TENON_WHERE("pads: known; axes: known"),
-    TENON_TRAITS(TENON_PURE), TENON_INFER(pad_infer),
+    TENON_DOC("Adds pads at both ends of the axes; negative pads remove elements."),
+    TENON_SAMPLES("x: [n, m], pads: [4] [1, 0, 2, 1]; "
+                  "x: [n, m], pads: [4] [1, 0, 2, 1], mode = 'reflect'"),
+    TENON_TYPES("x, value: any; pads: i64|i32; axes: i64|i32; out = x"),
+    TENON_WHERE("pads: known; axes: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(pad_infer),
     TENON_GRADIENT("x: core::pad_backward(grad, core::shape(x), pads, axes, mode=mode); "
-                   "value: core::reshape(core::reduce_sum(core::mul(grad, " PADS ")), core::shape(value))"),
+                   "value: core::reshape(core::reduce_sum(core::mul(grad, " PADS
+                   ")), core::shape(value))"),
     TENON_KERNEL("cpu", pad_run)),
-  TENON_OP("pad_backward(Tensor dy, Tensor @host shape, Tensor @host pads, Tensor? @host axes=None, *, "
-           "str['constant', 'reflect', 'edge', 'wrap'] mode='constant') -> Tensor",
-    TENON_DOC("The gradient of pad's x, of this shape: what was read more than once is added up."),
+  TENON_OP("pad_backward(Tensor dy, Tensor @host shape, Tensor @host pads, "
+           "Tensor? @host axes=None, *, str['constant', 'reflect', 'edge', "
+           "'wrap'] mode='constant') -> Tensor",
+    TENON_DOC("The gradient of pad with respect to x, which has this shape: gradients of elements "
+              "that were read more than once are summed."),
     TENON_SAMPLES("dy: [7, 6], shape: [2] [4, 5], pads: [4] [1, 0, 2, 1]"),
     TENON_TYPES("dy: float; shape: i64|i32; pads: i64|i32; axes: i64|i32; out = dy"),
-    TENON_WHERE("shape: known; pads: known; axes: known"), TENON_TRAITS(TENON_PURE), TENON_INFER(pad_backward_infer),
-    TENON_USES("core::pad, core::gather_backward"), TENON_COMPOSITE(pad_backward_run))
-)
+    TENON_WHERE("shape: known; pads: known; axes: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(pad_backward_infer),
+    TENON_USES("core::pad, core::gather_backward"),
+    TENON_COMPOSITE(pad_backward_run)))
+/* clang-format on */

@@ -1,7 +1,7 @@
-/* max_pool, average_pool, lp_pool and their global forms: one sweep of windows over an input of any
- * strides. A thread takes up to LANES neighbours at once: channels where they are the innermost
- * axis, else positions along the last one.  Invariant: the result lies channels-last if the input
- * does. */
+/* max_pool, average_pool, lp_pool and their global forms: one pass of windows over an input with
+ * any strides. A thread processes up to LANES neighbours at once: channels if they are the
+ * innermost axis, otherwise positions along the last axis.
+ * Invariant: the result is channels-last if the input is. */
 #include "pool.h"
 #include "axes.h"
 #include "dense.h"
@@ -9,16 +9,16 @@
 
 enum { LANES = 64 };
 
-typedef struct sums_t { /* of the lanes: elements of any dtype, and the index of the greatest */
+typedef struct sums_t { /* per lane: a sum of any dtype, and the index of the greatest element */
   _Alignas(64) char value[LANES * 8];
   int64_t index[LANES];
 } sums_t;
 
-/* Takes lanes [lo, hi) of the elements under one tap; `at` and `at_step`: their indices, step 0 if
- * nobody asks. */
+/* Accumulates lanes [lo, hi) of the elements under one tap. `at` and `at_step` give their indices;
+ * at_step is 0 if no indices are requested. */
 typedef void (*tap_fn)(sums_t *sums, const void *x, int64_t stride, int64_t lo, int64_t hi,
                        int64_t at, int64_t at_step, double p);
-/* Starts the sums (out NULL), or writes them. */
+/* Starts the sums (out NULL) or writes them. */
 typedef void (*done_fn)(sums_t *sums, void *out, int64_t stride, int64_t lanes,
                         const double *counts, double p);
 
@@ -35,7 +35,7 @@ typedef struct pool_t {
   int by_channel;
 } pool_t;
 
-/* what is taken of a window */
+/* what is computed from a window */
 
 #define MAX(T, suffix, least)                                                                      \
   static void max_tap_##suffix(sums_t *sums, const void *from, int64_t stride, int64_t lo,         \
@@ -109,8 +109,16 @@ MAX(uint64_t, U64, 0)
         sum[l] = 0;                                                                                \
   }
 #define TERM_SAME(x) (x)
-#define TERM_F32(x) (p == 2 ? (x) * (x) : p == 1 ? fabsf(x) : powf(fabsf(x), p))
-#define TERM_F64(x) (p == 2 ? (x) * (x) : p == 1 ? fabs(x) : pow(fabs(x), p))
+static inline float power_f32(float x, float p) {
+  if (p == 2) return x * x;
+  return p == 1 ? fabsf(x) : powf(fabsf(x), p);
+}
+static inline double power_f64(double x, double p) {
+  if (p == 2) return x * x;
+  return p == 1 ? fabs(x) : pow(fabs(x), p);
+}
+#define TERM_F32(x) power_f32(x, p)
+#define TERM_F64(x) power_f64(x, p)
 SUM(float, average, F32, TERM_SAME, sum[l] / (float)counts[l])
 SUM(double, average, F64, TERM_SAME, sum[l] / counts[l])
 SUM(float, lp, F32, TERM_F32, p == 2 ? sqrtf(sum[l]) : powf(sum[l], 1 / p))
@@ -134,10 +142,10 @@ static const struct {
 
 /* the sweep */
 
-/* Lanes [first, first + lanes) of channels at output position o[], or of positions along the last
- * axis of channel. */
-static void sweep_lanes(const pool_t *pool, int64_t image, int64_t channel, int64_t *o,
-                        int64_t lanes) {
+/* Computes lanes [first, first + lanes): channels at output position o[], or positions along the
+ * last axis of `channel`. */
+static void window_lanes_run(const pool_t *pool, int64_t image, int64_t channel, int64_t *o,
+                             int64_t lanes) {
   const window_t *w = &pool->window;
   const tenon_tensor_t *x = pool->x;
   const tenon_tensor_t *out = pool->out;
@@ -155,7 +163,8 @@ static void sweep_lanes(const pool_t *pool, int64_t image, int64_t channel, int6
   double counts[LANES];
   sums_t sums;
   int64_t weight = 1;
-  for (int32_t i = 0; i < rank; i++) { /* of the indices: row-major, or the first axis innermost */
+  /* strides of indices: row-major, or with the first axis innermost */
+  for (int32_t i = 0; i < rank; i++) {
     int32_t axis = pool->column_major ? i : last - i;
     at_weights[axis] = weight;
     weight *= w->in[axis];
@@ -164,7 +173,7 @@ static void sweep_lanes(const pool_t *pool, int64_t image, int64_t channel, int6
   for (int64_t l = 0; l < lanes; l++)
     counts[l] = 1;
   for (int32_t i = 0; i < rank;
-       i++) { /* taps that are inside for some lane: a window may be far larger than x */
+       i++) { /* only taps that are inside x for some lane: a window may be far larger than x */
     int64_t begin = o[i] * w->stride[i] - w->before[i];
     int64_t reach = i < fixed ? 0 : (lanes - 1) * w->stride[i];
     first[i] = pool_first_tap(w, i, begin + reach, 0);
@@ -200,7 +209,7 @@ static void sweep_lanes(const pool_t *pool, int64_t image, int64_t channel, int6
       at += place * at_weights[i];
     }
     if (lo >= hi) continue;
-    const char *from = (const char *)x->data + offset * size; /* of lane 0, which may be padding */
+    const char *from = (const char *)x->data + offset * size; /* lane 0, which may be padding */
     pool->tap(&sums, from, x_lane, lo, hi, at, pool->indices ? at_lane : 0, pool->p);
   }
   pool->done(&sums, (char *)out->data + out_at * size, out->strides[out_axis], lanes, counts,
@@ -214,8 +223,9 @@ static void sweep_lanes(const pool_t *pool, int64_t image, int64_t channel, int6
     ((int64_t *)indices->data)[to + l * indices->strides[out_axis]] = sums.index[l];
 }
 
-/* Part: (image, position or row of positions, block of channels or channel). */
-static tenon_status_t sweep_run(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+/* A part is (image, position or row of positions, block of channels or channel). */
+static tenon_status_t window_rows_run(tenon_call_t *call, void *argument, int64_t begin,
+                                      int64_t end) {
   const pool_t *pool = (const pool_t *)argument;
   const window_t *w = &pool->window;
   int64_t channels = pool->x->shape[1];
@@ -236,18 +246,19 @@ static tenon_status_t sweep_run(tenon_call_t *call, void *argument, int64_t begi
       rest /= w->out[i];
     }
     if (pool->by_channel) {
-      sweep_lanes(pool, image, channel, o, channels - channel < LANES ? channels - channel : LANES);
+      window_lanes_run(pool, image, channel, o,
+                       channels - channel < LANES ? channels - channel : LANES);
       continue;
     }
     for (int64_t at = 0; at < row; at += LANES) {
       o[w->rank - 1] = at;
-      sweep_lanes(pool, image, channel, o, row - at < LANES ? row - at : LANES);
+      window_lanes_run(pool, image, channel, o, row - at < LANES ? row - at : LANES);
     }
   }
   return TENON_OK;
 }
 
-static tenon_status_t sweep(tenon_call_t *call, pool_t *pool, int kind) {
+static tenon_status_t run_windows(tenon_call_t *call, pool_t *pool, int kind) {
   tenon_dtype_t dtype = call->inputs[0]->dtype;
   if (dtype.bits == 16 && dtype.code != (TENON_I16 & 0xff) && dtype.code != (TENON_U16 & 0xff))
     dtype = tenon_dtype(TENON_F32);
@@ -270,28 +281,28 @@ static tenon_status_t sweep(tenon_call_t *call, pool_t *pool, int kind) {
   for (int32_t i = 0; i < pool->window.rank && work < 1 << 15; i++)
     work *= pool->window.kernel[i];
   int64_t grain =
-      work < 1 << 15 ? (1 << 15) / (work + 1) + 1 : 1; /* no work: windows without elements */
-  TENON_TRY(
-      call->host->parallel(call, pool->x->shape[0] * positions * blocks, grain, sweep_run, pool));
+      work < 1 << 15 ? (1 << 15) / (work + 1) + 1 : 1; /* a window without elements is no work */
+  TENON_TRY(call->host->parallel(call, pool->x->shape[0] * positions * blocks, grain,
+                                 window_rows_run, pool));
   return core_settle(call, call->outputs[0], pool->out);
 }
 
 tenon_status_t core_max_pool_run(tenon_call_t *call) {
   pool_t pool = {.indices = call->outputs[1], .column_major = call->attrs[POOL_MORE].as.i != 0};
   pool_window(call, &pool.window);
-  return sweep(call, &pool, POOL_MAX);
+  return run_windows(call, &pool, POOL_MAX);
 }
 
 tenon_status_t core_average_pool_run(tenon_call_t *call) {
   pool_t pool = {.include_pad = call->attrs[POOL_MORE].as.i != 0};
   pool_window(call, &pool.window);
-  return sweep(call, &pool, POOL_AVERAGE);
+  return run_windows(call, &pool, POOL_AVERAGE);
 }
 
 static tenon_status_t lp_pool_run(tenon_call_t *call) {
   pool_t pool = {.p = call->attrs[POOL_MORE].as.f};
   pool_window(call, &pool.window);
-  return sweep(call, &pool, POOL_LP);
+  return run_windows(call, &pool, POOL_LP);
 }
 
 static tenon_status_t global_run(tenon_call_t *call, int kind, double p) {
@@ -301,7 +312,7 @@ static tenon_status_t global_run(tenon_call_t *call, int kind, double p) {
   pool_t pool = {.p = p};
   core_window_set(&pool.window, &args, x->ndim - 2, x->shape + 2, x->shape + 2,
                   call->outputs[0]->shape + 2);
-  return sweep(call, &pool, kind);
+  return run_windows(call, &pool, kind);
 }
 
 static tenon_status_t global_max_run(tenon_call_t *call) { return global_run(call, POOL_MAX, 0); }
@@ -333,7 +344,7 @@ tenon_status_t core_pool_infer(tenon_infer_t *infer, int32_t rank, const tenon_d
   window_args_t args = window_args(infer->attrs + POOL_WINDOW, infer->attrs[POOL_CEIL].as.i != 0);
   tenon_dim_t window[SPATIAL_MAX];
   if (kernel->count != (uint32_t)rank)
-    return tenon_fail(infer, TENON_INVALID, "kernel lists %u extents for %d spatial axes",
+    return tenon_fail(infer, TENON_INVALID, "kernel lists %u extents, but x has %d spatial axes",
                       kernel->count, rank);
   for (uint32_t i = 0; i < kernel->count; i++) {
     if (kernel->as.ints[i] < 1 || kernel->as.ints[i] > INT32_MAX)
@@ -368,7 +379,7 @@ static tenon_status_t global_infer(tenon_infer_t *infer) {
 
 static tenon_status_t p_validate(tenon_node_t *node, double p) {
   if (!(p > 0))
-    return tenon_fail(node, TENON_INVALID, "p is %g; a norm's power is greater than 0", p);
+    return tenon_fail(node, TENON_INVALID, "p is %g; expected a number greater than 0", p);
   return TENON_OK;
 }
 static tenon_status_t lp_validate(tenon_node_t *node) {
@@ -379,31 +390,33 @@ static tenon_status_t global_lp_validate(tenon_node_t *node) {
 }
 
 /* clang-format off */
-/* The greatest element: its gradient is shared by those that are equal. */
+/* The greatest element; equal elements share its gradient. */
 #define IS_MOST "core::cast_like(core::equal(x, out), x)"
-/* |x| to the power of p - 1, divided by that of the norm, with x's sign; 0 if all are 0. */
-#define SHARE_OF_NORM                                                                                                  \
-  "core::mul(core::sign(x), core::pow(core::div(core::abs(x), core::where(core::equal(out, 0.0), 1.0, out)), "          \
-  "core::sub(p, 1.0)))"
-#define GLOBAL(name, arguments, doc, types, kernel, ...)                                  \
-  TENON_OP(name "(Tensor x" arguments ") -> Tensor",                                      \
-    TENON_DOC(doc " over all positions of each channel of x [N, C, spatial...]."),        \
-    TENON_TYPES("x: " types "; out = x"),                                                 \
-    TENON_TRAITS(TENON_PURE),                                                             \
-    TENON_USES(DENSE_USES),                                                               \
-    TENON_INFER(global_infer),                                                            \
-    __VA_ARGS__                                                                           \
-    TENON_KERNEL("cpu strided", kernel))
+/* |x|^(p - 1) divided by norm^(p - 1), with the sign of x; 0 if all elements are 0. */
+#define SHARE_OF_NORM                                                                              \
+  "core::mul(core::sign(x), core::pow(core::div(core::abs(x), core::where(core::equal(out, 0.0), " \
+  "1.0, out)), core::sub(p, 1.0)))"
+#define GLOBAL(name, arguments, doc, types, kernel, ...)                                           \
+  TENON_OP(name "(Tensor x" arguments ") -> Tensor",                                               \
+    TENON_DOC(doc " over all positions of each channel of x [N, C, spatial...]."),                 \
+    TENON_TYPES("x: " types "; out = x"),                                                          \
+    TENON_TRAITS(TENON_PURE),                                                                      \
+    TENON_USES(DENSE_USES),                                                                        \
+    TENON_INFER(global_infer),                                                                     \
+    __VA_ARGS__ TENON_KERNEL("cpu strided", kernel))
 
 TENON_ITEMS(core_pool,
-  TENON_OP("max_pool(Tensor x, *, " POOL_ARGUMENTS ", int storage_order=0) -> (Tensor out, Tensor? indices)",
-    TENON_DOC("The greatest element of each window, and its index in x as one row of numbers.\n"
-              "storage_order 1 counts the spatial positions of a channel with the first axis innermost."),
+  TENON_OP("max_pool(Tensor x, *, " POOL_ARGUMENTS
+           ", int storage_order=0) -> (Tensor out, Tensor? indices)",
+    TENON_DOC("The greatest element of each window, and its index in x viewed as one row of "
+              "numbers.\nstorage_order 1 counts the spatial positions of a channel with the first "
+              "axis innermost."),
     TENON_TYPES("x: number; out = x; indices = i64"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
     TENON_INFER(max_pool_infer),
-    TENON_GRADIENT("x: core::max_pool_backward(grad, indices, core::shape(x), storage_order=storage_order)"),
+    TENON_GRADIENT("x: core::max_pool_backward(grad, indices, core::shape(x), "
+                   "storage_order=storage_order)"),
     TENON_KERNEL("cpu strided", core_max_pool_run)),
   TENON_OP("average_pool(Tensor x, *, " POOL_ARGUMENTS ", bool count_include_pad=False) -> Tensor",
     TENON_DOC("The mean of each window."),
@@ -411,7 +424,8 @@ TENON_ITEMS(core_pool,
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
     TENON_INFER(core_pool_result_infer),
-    TENON_GRADIENT("x: core::average_pool_backward(grad, core::shape(x), " POOL_PASSED ", count_include_pad=count_include_pad)"),
+    TENON_GRADIENT("x: core::average_pool_backward(grad, core::shape(x), " POOL_PASSED
+                   ", count_include_pad=count_include_pad)"),
     TENON_KERNEL("cpu strided", core_average_pool_run)),
   TENON_OP("lp_pool(Tensor x, *, " POOL_ARGUMENTS ", float p=2.0) -> Tensor",
     TENON_DOC("The p-norm of each window."),
@@ -423,9 +437,12 @@ TENON_ITEMS(core_pool,
     TENON_GRADIENT("x: core::lp_pool_backward(grad, x, out, " POOL_PASSED ", p=p)"),
     TENON_KERNEL("cpu strided", lp_pool_run)),
   GLOBAL("global_max_pool", "", "The greatest element", "number", global_max_run,
-         TENON_GRADIENT("x: core::mul(" IS_MOST ", core::div(grad, core::sum_to(" IS_MOST ", core::shape(out))))"),),
+         TENON_GRADIENT("x: core::mul(" IS_MOST ", core::div(grad, core::sum_to(" IS_MOST
+                        ", core::shape(out))))"), ),
   GLOBAL("global_average_pool", "", "The mean", "float", global_average_run,
-         TENON_GRADIENT("x: core::expand(core::div(grad, core::size_ratio(x, out)), core::shape(x))"),),
+         TENON_GRADIENT("x: core::expand(core::div(grad, core::size_ratio(x, out)), "
+                        "core::shape(x))"), ),
   GLOBAL("global_lp_pool", ", *, float p=2.0", "The p-norm", "float", global_lp_run,
-         TENON_VALIDATE(global_lp_validate), TENON_GRADIENT("x: core::mul(grad, " SHARE_OF_NORM ")"),))
+         TENON_VALIDATE(global_lp_validate),
+         TENON_GRADIENT("x: core::mul(grad, " SHARE_OF_NORM ")"), ))
 /* clang-format on */

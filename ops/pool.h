@@ -1,5 +1,6 @@
-/* The pools' plain kernels and what oneDNN's forms share with them. Invariant: the attributes of
- * max_pool, average_pool and lp_pool start alike: kernel, the window's, ceil_mode. */
+/* The plain kernels of the pools and what oneDNN's kernels share with them.
+ * Invariant: the attributes of max_pool, average_pool and lp_pool start with kernel, those of the
+ * window, and ceil_mode. */
 #ifndef TENON_OPS_POOL_H
 #define TENON_OPS_POOL_H
 
@@ -22,28 +23,31 @@ static inline void pool_window(const tenon_call_t *call, window_t *window) {
 }
 
 #define POOL_ARGUMENTS "int[] kernel, " WINDOW_ARGUMENTS ", bool ceil_mode=False"
-/* The same in a gradient text. */
+/* The same in a gradient formula. */
 #define POOL_PASSED                                                                                \
   "kernel=kernel, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad, "            \
   "ceil_mode=ceil_mode"
 
-/* x [N, C, spatial...] and a kernel fit to the attributes; out: the extents of the result, none of
- * them stated yet. */
-tenon_status_t core_pool_result_infer(tenon_infer_t *infer); /* of a pooling operator: outputs[0] */
+/* Checks x [N, C, spatial...] and kernel against the attributes and computes the extents of the
+ * result. */
+/* infer of a pooling operator: states outputs[0] */
+tenon_status_t core_pool_result_infer(tenon_infer_t *infer);
 tenon_status_t core_pool_infer(tenon_infer_t *infer, int32_t rank, const tenon_dim_t *in,
                                tenon_dim_t *out);
 
 static inline int64_t pool_ceil_div(int64_t a, int64_t b) {
   return a > 0 ? (a - 1) / b + 1 : -(-a / b);
 }
-/* The first tap of an axis whose place, `begin` for tap 0, is not below `least`; the number of taps
- * if none is. */
+/* The first tap of an axis at a position of at least `least`, where tap 0 is at `begin`; the number
+ * of taps if there is none. */
 static inline int64_t pool_first_tap(const window_t *w, int32_t axis, int64_t begin,
                                      int64_t least) {
   int64_t tap = pool_ceil_div(least - begin, w->dilation[axis]);
-  return tap < 0 ? 0 : tap < w->kernel[axis] ? tap : w->kernel[axis];
+  if (tap < 0) return 0;
+  return tap < w->kernel[axis] ? tap : w->kernel[axis];
 }
-/* How many elements of the window at output position `o` of an axis count for an average. */
+/* The number of elements of the window at output position `o` of an axis that count for an
+ * average. */
 static inline int64_t pool_count(const window_t *w, int include_pad, int32_t axis, int64_t o) {
   int64_t begin = o * w->stride[axis] - w->before[axis];
   int64_t end = w->in[axis] + (include_pad ? w->after[axis] : 0);

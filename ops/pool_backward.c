@@ -1,6 +1,6 @@
-/* Gradients of the pools: what each window gave, put back to where it came from.  Called by the
- * gradient texts in pool.c. Invariant: a plane of x is summed by one thread, window by window in
- * order. */
+/* Gradients of the pools: distributes the gradient of each window over its elements. The gradient
+ * formulas in pool.c call them.
+ * Invariant: one thread sums a plane of x, window by window in order. */
 #include "axes.h"
 #include "composite.h"
 #include "dense.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <tenon/check.h>
 
-typedef struct spread_t { /* dy over the windows of dx, both f32 or f64 */
+typedef struct spread_t { /* dy distributed over the windows of dx; both f32 or f64 */
   window_t window;
   const tenon_tensor_t *dy;
   const tenon_tensor_t *indices;
@@ -16,10 +16,10 @@ typedef struct spread_t { /* dy over the windows of dx, both f32 or f64 */
   int include_pad;
   int column_major;
   int64_t plane;
-  int64_t pixels; /* elements of a channel of dx and dy */
+  int64_t pixels; /* elements of one channel of dx and of dy */
 } spread_t;
 
-/* Where window number `pixel` stands; gives its offset in t. */
+/* Converts window number `pixel` to an output position and returns its offset in t. */
 static int64_t place_set(const window_t *w, const tenon_tensor_t *t, int64_t pixel, int64_t *o) {
   int64_t offset = 0;
   for (int32_t i = w->rank - 1; i >= 0; i--) {
@@ -82,7 +82,7 @@ static int64_t plane_of(const tenon_tensor_t *t, int64_t number) {
 AVERAGES(float)
 AVERAGES(double)
 
-static tenon_status_t planes(tenon_call_t *call, spread_t *s, tenon_part_fn part) {
+static tenon_status_t run_planes(tenon_call_t *call, spread_t *s, tenon_part_fn part) {
   int64_t count = s->dx->shape[0] * s->dx->shape[1];
   int64_t work = s->plane + s->pixels * window_size(s->window.kernel, s->window.rank);
   TENON_TRY(call->host->parallel(call, count, 16384 / (work + 1) + 1, part, s));
@@ -101,18 +101,18 @@ static tenon_status_t average_run(tenon_call_t *call) {
   s.include_pad = call->attrs[POOL_MORE].as.i != 0;
   s.plane = window_size(s.window.in, s.window.rank);
   s.pixels = window_size(s.window.out, s.window.rank);
-  return planes(call, &s, core_is(s.dx, TENON_F64) ? average_double : average_float);
+  return run_planes(call, &s, core_is(s.dx, TENON_F64) ? average_double : average_float);
 }
 
-/* The shape that input `at` states, which dy is the pooled form of. */
+/* States the shape in input `at`, of which dy has the pooled shape. */
 static tenon_status_t shape_infer(tenon_infer_t *infer, uint32_t at, ints_t *shape) {
   const tenon_meta_t *dy = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
   TENON_TRY(ints_read(infer, at, shape));
   if (shape->count >= 0 && (shape->count != dy->ndim || dy->ndim < 3))
     return tenon_fail(infer, TENON_INVALID,
-                      "dy has %d axes, what was pooled %d; expected as many, 3 or more", dy->ndim,
-                      shape->count);
+                      "dy has %d axes, the pooled tensor %d; expected the same number, 3 or more",
+                      dy->ndim, shape->count);
   if (!shape->known) return out_unknown(infer, out, dy->ndim);
   out->ndim = dy->ndim;
   for (int32_t i = 0; i < dy->ndim; i++)
@@ -131,15 +131,16 @@ static tenon_status_t average_infer(tenon_infer_t *infer) {
   TENON_TRY(core_pool_infer(infer, dy->ndim - 2, shape.at + 2, pooled + 2));
   for (int32_t i = 0; i < dy->ndim; i++)
     if (dim_differ(dy->dims[i], pooled[i]))
-      return tenon_fail(infer, TENON_INVALID, "dy has shape %s; the pooled tensor has %s",
+      return tenon_fail(infer, TENON_INVALID,
+                        "dy has shape %s; the pooled tensor would have shape %s",
                         dims_text(dy->dims, dy->ndim).text, dims_text(pooled, dy->ndim).text);
   return TENON_OK;
 }
 
 /* max_pool */
 
-/* The place of an index of max_pool in its plane; -1: there was nothing in the window.  The host
- * says what is wrong. */
+/* Converts an index of max_pool to a position in its plane; -1 if the window has no element. Fails
+ * the call if the index is out of range. */
 static tenon_status_t place_of(tenon_call_t *call, const spread_t *s, int64_t number, int64_t index,
                                int64_t *place) {
   const window_t *w = &s->window;
@@ -149,8 +150,8 @@ static tenon_status_t place_of(tenon_call_t *call, const spread_t *s, int64_t nu
   if (index < 0) return TENON_OK;
   if (rest < 0 || rest >= s->plane)
     return tenon_fail(call, TENON_RANGE,
-                      "index %" PRId64 " is outside of plane %" PRId64 ", whose %" PRId64
-                      " elements it should name",
+                      "index %" PRId64 " is outside plane %" PRId64 ", whose %" PRId64
+                      " elements it must address",
                       index, number, s->plane);
   *place = rest;
   if (!s->column_major) return TENON_OK;
@@ -167,7 +168,7 @@ static tenon_status_t place_of(tenon_call_t *call, const spread_t *s, int64_t nu
   return TENON_OK;
 }
 
-/* put: dy to its places in dx, which is large; gather: the other way round. */
+/* put writes dy to its positions in dx, the large tensor; gather reads the other way round. */
 #define PLACES(T)                                                                                  \
   static tenon_status_t put_##T(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {  \
     const spread_t *s = (const spread_t *)argument;                                                \
@@ -187,8 +188,8 @@ static tenon_status_t place_of(tenon_call_t *call, const spread_t *s, int64_t nu
   }                                                                                                \
   static tenon_status_t gather_##T(tenon_call_t *call, void *argument, int64_t begin,              \
                                    int64_t end) {                                                  \
-    const spread_t *s = (const spread_t *)                                                         \
-        argument; /* dy: the large one, dense; dx: of the indices' shape, dense */                 \
+    /* `dy` is the large dense tensor, `dx` a dense tensor with the shape of the indices. */       \
+    const spread_t *s = (const spread_t *)argument;                                                \
     for (int64_t number = begin; number < end; number++) {                                         \
       const T *x = (const T *)s->dy->data + number * s->plane;                                     \
       const int64_t *indices = (const int64_t *)s->indices->data + plane_of(s->indices, number);   \
@@ -221,8 +222,9 @@ static tenon_status_t max_run(tenon_call_t *call, int gathers) {
   s.plane = window_size(s.window.in, s.window.rank);
   s.pixels = window_size(s.window.out, s.window.rank);
   int wide = core_is(s.dx, TENON_F64);
-  return planes(call, &s,
-                gathers ? (wide ? gather_double : gather_float) : (wide ? put_double : put_float));
+  tenon_part_fn put = wide ? put_double : put_float;
+  tenon_part_fn gather = wide ? gather_double : gather_float;
+  return run_planes(call, &s, gathers ? gather : put);
 }
 
 static tenon_status_t max_backward_run(tenon_call_t *call) { return max_run(call, 0); }
@@ -232,7 +234,8 @@ static tenon_status_t planes_check(tenon_infer_t *infer, const tenon_dim_t *larg
   const tenon_meta_t *indices = infer->inputs[1];
   if (indices->ndim != infer->inputs[0]->ndim || dim_differ(indices->dims[0], large[0]) ||
       dim_differ(indices->dims[1], large[1]))
-    return tenon_fail(infer, TENON_INVALID, "indices %s are not those of a tensor %s",
+    return tenon_fail(infer, TENON_INVALID,
+                      "indices of shape %s do not belong to a tensor of shape %s",
                       dims_text(indices->dims, indices->ndim).text,
                       dims_text(large, infer->inputs[0]->ndim).text);
   return TENON_OK;
@@ -247,7 +250,7 @@ static tenon_status_t max_backward_infer(tenon_infer_t *infer) {
   for (int32_t i = 0; !wrong && i < dy->ndim; i++)
     wrong = dim_differ(dy->dims[i], indices->dims[i]);
   if (wrong)
-    return tenon_fail(infer, TENON_INVALID, "dy %s and indices %s must be alike",
+    return tenon_fail(infer, TENON_INVALID, "dy has shape %s and indices %s; they must be equal",
                       dims_text(dy->dims, dy->ndim).text,
                       dims_text(indices->dims, indices->ndim).text);
   return shape.known ? planes_check(infer, shape.at) : TENON_OK;
@@ -274,7 +277,7 @@ enum {
 };
 
 /* With y^p the sum of |x|^p: dx = sign(x) |x|^(p - 1) times the sum of dy y^(1 - p) over the
- * windows that x is in; where y is 0, that is 0.  Windows that reach beyond x are those of an
+ * windows that contain x; 0 where y is 0. Windows that reach beyond x behave like those of an
  * average that counts all its taps. */
 static tenon_status_t lp_run(tenon_call_t *call) {
   tenon_tensor_t *dy = call->inputs[0];
@@ -323,33 +326,50 @@ static tenon_status_t lp_infer(tenon_infer_t *infer) {
 
 /* clang-format off */
 TENON_ITEMS(core_pool_backward,
-  TENON_OP("average_pool_backward(Tensor dy, Tensor @host shape, *, " POOL_ARGUMENTS ", bool count_include_pad=False) -> Tensor",
+  TENON_OP("average_pool_backward(Tensor dy, Tensor @host shape, *, " POOL_ARGUMENTS
+           ", bool count_include_pad=False) -> Tensor",
     TENON_DOC("The gradient of average_pool, whose input has this shape."),
-    TENON_SAMPLES("dy: [n, c, 5], shape: [3] [n, c, 6], kernel = [2]; dy: [n, c, 2, 2], shape: [4] [n, c, 4, 5], kernel "
-                  "= [2, 3], strides = [2, 2]"),
-    TENON_TYPES("dy: float; shape: i64|i32; out = dy"), TENON_WHERE("shape: known"), TENON_TRAITS(TENON_PURE),
-    TENON_USES(DENSE_USES), TENON_INFER(average_infer),
-    TENON_GRADIENT("dy: core::average_pool(grad, " POOL_PASSED ", count_include_pad=count_include_pad)"),
+    TENON_SAMPLES("dy: [n, c, 5], shape: [3] [n, c, 6], kernel = [2]; "
+                  "dy: [n, c, 2, 2], shape: [4] [n, c, 4, 5], kernel = [2, 3], strides = [2, 2]"),
+    TENON_TYPES("dy: float; shape: i64|i32; out = dy"),
+    TENON_WHERE("shape: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(DENSE_USES),
+    TENON_INFER(average_infer),
+    TENON_GRADIENT("dy: core::average_pool(grad, " POOL_PASSED
+                   ", count_include_pad=count_include_pad)"),
     TENON_KERNEL("cpu strided", average_run)),
-  TENON_OP("max_pool_backward(Tensor dy, Tensor indices, Tensor @host shape, *, int storage_order=0) -> Tensor",
+  TENON_OP("max_pool_backward(Tensor dy, Tensor indices, Tensor @host shape, *, "
+           "int storage_order=0) -> Tensor",
     TENON_DOC("The gradient of max_pool, whose input has this shape."),
-    TENON_SAMPLES("dy: [2, 2, 5], indices: [2, 2, 5] [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 12, 13, 14, 15, 16, 18, 19, 20, 21, 22], shape: [3] [2, 2, 6]"),
-    TENON_TYPES("dy: float; indices: i64; shape: i64|i32; out = dy"), TENON_WHERE("shape: known"), TENON_TRAITS(TENON_PURE),
-    TENON_USES(DENSE_USES), TENON_INFER(max_backward_infer),
+    TENON_SAMPLES("dy: [2, 2, 5], indices: [2, 2, 5] [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 12, 13, 14, "
+                  "15, 16, 18, 19, 20, 21, 22], shape: [3] [2, 2, 6]"),
+    TENON_TYPES("dy: float; indices: i64; shape: i64|i32; out = dy"),
+    TENON_WHERE("shape: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(DENSE_USES),
+    TENON_INFER(max_backward_infer),
     TENON_GRADIENT("dy: core::max_pool_gather(grad, indices, storage_order=storage_order)"),
     TENON_KERNEL("cpu strided", max_backward_run)),
   TENON_OP("max_pool_gather(Tensor x, Tensor indices, *, int storage_order=0) -> Tensor",
-    TENON_DOC("The elements of x that max_pool's indices name; 0 for a window without any."),
-    TENON_SAMPLES("x: [2, 2, 6], indices: [2, 2, 5] [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 12, 13, 14, 15, 16, 18, 19, "
-                  "20, 21, 22]"),
-    TENON_TYPES("x: float; indices: i64; out = x"), TENON_TRAITS(TENON_PURE), TENON_USES(DENSE_USES),
+    TENON_DOC("The elements of x at the indices of max_pool; 0 for a window without elements."),
+    TENON_SAMPLES("x: [2, 2, 6], indices: [2, 2, 5] [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 12, 13, 14, "
+                  "15, 16, 18, 19, 20, 21, 22]"),
+    TENON_TYPES("x: float; indices: i64; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(DENSE_USES),
     TENON_INFER(max_gather_infer),
-    TENON_GRADIENT("x: core::max_pool_backward(grad, indices, core::shape(x), storage_order=storage_order)"),
+    TENON_GRADIENT("x: core::max_pool_backward(grad, indices, core::shape(x), "
+                   "storage_order=storage_order)"),
     TENON_KERNEL("cpu strided", max_gather_run)),
-  TENON_OP("lp_pool_backward(Tensor dy, Tensor x, Tensor y, *, " POOL_ARGUMENTS ", float p=2.0) -> Tensor",
-    TENON_DOC("The gradient of lp_pool, whose result was y."),
+  TENON_OP("lp_pool_backward(Tensor dy, Tensor x, Tensor y, *, " POOL_ARGUMENTS
+           ", float p=2.0) -> Tensor",
+    TENON_DOC("The gradient of lp_pool with result y."),
     TENON_SAMPLES("dy: [n, c, 5], x: [n, c, 6], y: [n, c, 5] uniform(1, 2), kernel = [2]"),
-    TENON_TYPES("dy, x, y: float; out = x"), TENON_TRAITS(TENON_PURE),
-    TENON_USES("core::average_pool_backward, core::abs, core::sign, core::pow, core::mul, core::equal, core::where"),
-    TENON_INFER(lp_infer), TENON_COMPOSITE(lp_run)))
+    TENON_TYPES("dy, x, y: float; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES("core::average_pool_backward, core::abs, core::sign, core::pow, core::mul, "
+               "core::equal, core::where"),
+    TENON_INFER(lp_infer),
+    TENON_COMPOSITE(lp_run)))
 /* clang-format on */

@@ -1,12 +1,13 @@
-/* Gradients of cum_prod and reduce_prod, without dividing, so that factors may be 0.  Called by the
- * gradient texts in cumulative.c and simd/reduction.c. cum_prod_backward takes two sweeps along the
- * axis; where it is differentiated itself, it is made of parts that need the square of the axis.
- * Invariant: factor i has the products of those before it, and sums of products of those behind
- * it. */
+/* Gradients of cum_prod and reduce_prod. They never divide, so factors may be 0. The gradient
+ * formulas in cumulative.c and simd/reduction.c call them. cum_prod_backward passes twice over the
+ * axis; when it is differentiated itself, it is composed of other operators and needs memory
+ * quadratic in the axis.
+ * Invariant: the gradient of factor i combines the product of the factors before it and sums of
+ * products of those after it. */
 #include "axes.h"
 #include "composite.h"
 #include "copy.h"
-#include "forward.h"
+#include "forward_infer.h"
 #include <string.h>
 #include <tenon/check.h>
 
@@ -15,7 +16,7 @@ static tenon_status_t like_both(tenon_infer_t *infer) {
 }
 static tenon_status_t like_x(tenon_infer_t *infer) { return core_gradients_infer(infer, 1, 1); }
 
-/* cum_prod_backward, in two sweeps */
+/* cum_prod_backward, in two passes */
 
 typedef struct sweep_t {
   int64_t n;
@@ -24,8 +25,8 @@ typedef struct sweep_t {
   int reverse;
 } sweep_t;
 
-/* dx = before * behind; before: the product of x up to here; behind: dy here (exclusive: at the
- * next) + next x * next behind */
+/* dx = before * behind. `before` is the product of x up to here; `behind` is dy here (exclusive: at
+ * the next element) + next x * next behind. */
 #define SWEEP(T)                                                                                   \
   static tenon_status_t sweep_##T(tenon_call_t *call, void *argument, int64_t begin,               \
                                   int64_t end) {                                                   \
@@ -72,7 +73,7 @@ static tenon_status_t cum_prod_backward_run(tenon_call_t *call) {
   return call->host->parallel(call, count / s.n, 16384 / s.n + 1, part, &s);
 }
 
-/* cum_prod_backward, in parts */
+/* cum_prod_backward by other operators */
 
 enum {
   CUM_PROD,
@@ -89,7 +90,7 @@ enum {
   "core::slice, "                                                                                  \
   "core::reshape"
 
-static tenon_status_t flip(tenon_call_t *call, int64_t axis, tenon_tensor_t **t) {
+static tenon_status_t reverse_axis(tenon_call_t *call, int64_t axis, tenon_tensor_t **t) {
   int64_t last = -1;
   int64_t least = INT64_MIN / 2;
   tenon_tensor_t *from = core_ints(call, 1, &last);
@@ -99,8 +100,9 @@ static tenon_status_t flip(tenon_call_t *call, int64_t axis, tenon_tensor_t **t)
                              : TENON_MEMORY;
 }
 
-/* A matrix of bools, its axes at `axis` and the next of `rank`: i = k, or i <= k, or i < k. */
-static tenon_tensor_t *matrix(tenon_call_t *call, int32_t rank, int32_t axis, int64_t n, int kind) {
+/* A matrix of bools whose axes are `axis` and the next of `rank` axes: i = k, i <= k, or i < k. */
+static tenon_tensor_t *triangle_mask(tenon_call_t *call, int32_t rank, int32_t axis, int64_t n,
+                                     int kind) {
   enum {
     EQUAL,
     NOT_ABOVE,
@@ -110,12 +112,15 @@ static tenon_tensor_t *matrix(tenon_call_t *call, int32_t rank, int32_t axis, in
     shape[i] = i == axis || i == axis + 1 ? n : 1;
   tenon_tensor_t *t = call->host->temporary(call, tenon_dtype(TENON_BOOL), rank, shape);
   for (int64_t i = 0; t && i < n; i++)
-    for (int64_t k = 0; k < n; k++)
-      ((uint8_t *)t->data)[i * n + k] = kind == EQUAL ? i == k : kind == NOT_ABOVE ? i <= k : i < k;
+    for (int64_t k = 0; k < n; k++) {
+      int is_set = i == k;
+      if (kind != EQUAL) is_set = kind == NOT_ABOVE ? i <= k : i < k;
+      ((uint8_t *)t->data)[i * n + k] = (uint8_t)is_set;
+    }
   return t;
 }
 
-/* dx i = the sum over k of dy k times the product of all x j up to k but x i. */
+/* dx i is the sum over k of dy k times the product of all x j up to k except x i. */
 static tenon_status_t cum_prod_backward_parts(tenon_call_t *call) {
   tenon_tensor_t *dy = call->inputs[0];
   tenon_tensor_t *x = call->inputs[1];
@@ -127,7 +132,8 @@ static tenon_status_t cum_prod_backward_parts(tenon_call_t *call) {
   int64_t one = 1;
   int64_t place, extents[TENON_RANK_MAX + 1];
   if (rank > TENON_RANK_MAX)
-    return tenon_fail(call, TENON_UNIMPLEMENTED, "of %d axes, which leaves no room for one more",
+    return tenon_fail(call, TENON_UNIMPLEMENTED,
+                      "the second gradient of cum_prod needs one more axis, but x already has %d",
                       x->ndim);
   if (x->ndim == 0) {
     TENON_TRY(core_reshape(call, RESHAPE, dy, 1, &one, &dy));
@@ -136,19 +142,20 @@ static tenon_status_t cum_prod_backward_parts(tenon_call_t *call) {
   TENON_TRY(axis_wrap(call, tensor_int(call->inputs[2], 0), x->ndim, &axis));
   int64_t n = x->shape[axis];
   if (reverse) {
-    TENON_TRY(flip(call, axis, &dy));
-    TENON_TRY(flip(call, axis, &x));
+    TENON_TRY(reverse_axis(call, axis, &dy));
+    TENON_TRY(reverse_axis(call, axis, &x));
   }
   place = axis;
   for (int32_t i = 0; i < rank; i++)
-    extents[i] = i == axis ? n : x->shape[i > axis ? i - 1 : i];
+    extents[i] = x->shape[i > axis ? i - 1 : i];
+  extents[axis] = n;
   if (!(at = core_ints(call, 1, &place)) || !(shape = core_ints(call, rank, extents)))
     return TENON_MEMORY;
   TENON_TRY(INVOKE(call, UNSQUEEZE, NULL, &dy, dy, at));
   TENON_TRY(INVOKE(call, UNSQUEEZE, NULL, &x, x, at));
   TENON_TRY(INVOKE(call, EXPAND, NULL, &x, x, shape));
-  tenon_tensor_t *own = matrix(call, rank, axis, n, 0);
-  tenon_tensor_t *counts = matrix(call, rank, axis, n, exclusive ? 2 : 1);
+  tenon_tensor_t *own = triangle_mask(call, rank, axis, n, 0);
+  tenon_tensor_t *counts = triangle_mask(call, rank, axis, n, exclusive ? 2 : 1);
   tenon_tensor_t *unit = core_number(call, dy->dtype, 1);
   tenon_tensor_t *zero = core_number(call, dy->dtype, 0);
   place = axis + 1;
@@ -160,7 +167,7 @@ static tenon_status_t cum_prod_backward_parts(tenon_call_t *call) {
   TENON_TRY(INVOKE(call, WHERE, NULL, &t, counts, t, zero));
   attrs[0] = value_flag(0);
   TENON_TRY(INVOKE(call, SUM, attrs, &t, t, at));
-  if (reverse) TENON_TRY(flip(call, axis, &t));
+  if (reverse) TENON_TRY(reverse_axis(call, axis, &t));
   if (call->inputs[1]->ndim == 0) TENON_TRY(core_reshape(call, RESHAPE, t, 0, &one, &t));
   return call->host->assign(call, 0, t);
 }
@@ -176,8 +183,8 @@ enum {
   PROD_RESHAPE,
 };
 
-/* dy times the product of all factors before, and of all behind: with the axes that were reduced as
- * one, at the end. */
+/* dy times the product of all factors before and of all factors after, with the reduced axes merged
+ * into one at the end. */
 static tenon_status_t reduce_prod_backward_run(tenon_call_t *call) {
   tenon_tensor_t *dy = call->inputs[0];
   tenon_tensor_t *x = call->inputs[1];
@@ -223,15 +230,25 @@ static tenon_status_t reduce_prod_backward_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_ITEMS(core_product_backward,
-  TENON_OP("cum_prod_backward(Tensor dy, Tensor x, Tensor @host axis, *, bool exclusive=False, bool reverse=False) -> Tensor",
-    TENON_DOC("The gradient of cum_prod."), TENON_TYPES("dy: float; x = dy; axis: i64|i32; out = dy"), TENON_WHERE("axis: known"),
-    TENON_TRAITS(TENON_PURE), TENON_INFER(like_both), TENON_USES(CUM_USES),
-    TENON_KERNEL("cpu f32|f64", cum_prod_backward_run), TENON_COMPOSITE(cum_prod_backward_parts)),
-  TENON_OP("reduce_prod_backward(Tensor dy, Tensor x, Tensor? @host axes=None, *, bool keepdims=True, "
-           "bool noop_with_empty_axes=False) -> Tensor",
-    TENON_DOC("The gradient of reduce_prod."), TENON_SAMPLES("dy: [n, 1], x: [n, m], axes: [1] [1]"),
-    TENON_TYPES("dy: float; x = dy; axes: i64|i32; out = dy"), TENON_WHERE("axes: known"),
-    TENON_TRAITS(TENON_PURE), TENON_INFER(like_x),
-    TENON_USES("core::cum_prod, core::transpose, core::untranspose, core::mul, core::contiguous, core::reshape"),
+  TENON_OP("cum_prod_backward(Tensor dy, Tensor x, Tensor @host axis, *, bool exclusive=False, "
+           "bool reverse=False) -> Tensor",
+    TENON_DOC("The gradient of cum_prod."),
+    TENON_TYPES("dy: float; x = dy; axis: i64|i32; out = dy"),
+    TENON_WHERE("axis: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(like_both),
+    TENON_USES(CUM_USES),
+    TENON_KERNEL("cpu f32|f64", cum_prod_backward_run),
+    TENON_COMPOSITE(cum_prod_backward_parts)),
+  TENON_OP("reduce_prod_backward(Tensor dy, Tensor x, Tensor? @host axes=None, *, "
+           "bool keepdims=True, bool noop_with_empty_axes=False) -> Tensor",
+    TENON_DOC("The gradient of reduce_prod."),
+    TENON_SAMPLES("dy: [n, 1], x: [n, m], axes: [1] [1]"),
+    TENON_TYPES("dy: float; x = dy; axes: i64|i32; out = dy"),
+    TENON_WHERE("axes: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(like_x),
+    TENON_USES("core::cum_prod, core::transpose, core::untranspose, core::mul, core::contiguous, "
+               "core::reshape"),
     TENON_COMPOSITE(reduce_prod_backward_run)))
 /* clang-format on */

@@ -1,7 +1,8 @@
-/* lstm, gru and rnn: ONNX's recurrent layers, both directions, with all their options. One product
- * makes the inputs' part of all steps; each step then needs one small product and the cell.
- * Invariant: rows of a batch that are shorter than the others neither change their state nor leave
- * outputs after their end. */
+/* lstm, gru and rnn: ONNX's recurrent layers in both directions, with all their options. One matrix
+ * product computes the inputs' contribution to all steps; each step then needs one small product
+ * and the cell.
+ * Invariant: batch rows that end before the others neither change their state nor produce outputs
+ * after their end. */
 #include "recurrent.h"
 #include "axes.h"
 #include "capability.h"
@@ -59,7 +60,8 @@ typedef struct layer_t {
 /* attributes */
 
 static int64_t function_count(int kind) {
-  return kind == RECURRENT_LSTM ? 3 : kind == RECURRENT_GRU ? 2 : 1;
+  if (kind == RECURRENT_LSTM) return 3;
+  return kind == RECURRENT_GRU ? 2 : 1;
 }
 
 static int same_name(const tenon_string_t *given, const char *name) {
@@ -101,7 +103,7 @@ static int directions_of(const tenon_value_t *attrs) {
   return attrs[DIRECTION].as.i == BIDIRECTIONAL ? 2 : 1;
 }
 
-static tenon_status_t validate(tenon_node_t *node, int kind) {
+static tenon_status_t validate_layer(tenon_node_t *node, int kind) {
   const tenon_value_t *attrs = node->attrs;
   uint32_t wanted = (uint32_t)(directions_of(attrs) * function_count(kind));
   if (attrs[ACTIVATIONS].count && attrs[ACTIVATIONS].count != wanted)
@@ -115,19 +117,20 @@ static tenon_status_t validate(tenon_node_t *node, int kind) {
                       (int)bad->size, bad->data);
   if (attrs[CLIP].kind != TENON_KIND_NONE && !(attrs[CLIP].as.f >= 0))
     return tenon_fail(node, TENON_INVALID,
-                      "clip is %g; it bounds magnitudes, so it is not negative", attrs[CLIP].as.f);
+                      "clip is %g; expected 0 or more, because it limits magnitudes",
+                      attrs[CLIP].as.f);
   return TENON_OK;
 }
 
 int core_recurrent_uses(int kind, const tenon_value_t *attrs, int weight) {
   int split = kind == RECURRENT_GRU &&
-              !attrs[SPECIAL].as.i; /* the reset comes between the gates and the rest */
+              !attrs[SPECIAL].as.i; /* the reset is applied between the gates and the rest */
   return weight == RECURRENT_W || (weight == RECURRENT_R ? !split : split);
 }
 
 /* steps */
 
-static const cells_t *cells(void) {
+static const cells_t *cells_of_isa(void) {
 #if defined(__x86_64__) || defined(_M_X64)
   static const cells_t *const all[] = {&core_cells, &core_cells_avx2, &core_cells_avx512};
   return all[core_capability()];
@@ -140,7 +143,7 @@ typedef struct step_t {
   layer_t *layer;
   int direction;
   int64_t step;
-  int part; /* of a gru that resets first: 0 gates, 1 the rest; -1: all at once */
+  int part; /* for a gru that resets first: 0 gates, 1 the rest; -1: everything at once */
 } step_t;
 
 static tenon_status_t rows_run(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
@@ -167,15 +170,18 @@ static tenon_status_t rows_run(tenon_call_t *call, void *argument, int64_t begin
     int64_t row = layer->batch_first ? b * shape->steps + t : t * shape->batch + b;
     char *h = layer->h + b * hidden * size;
     char *c = layer->c ? layer->c + b * hidden * size : 0;
-    char *products = layer->products +
-                     (s->part == 1 ? b * hidden : b * (s->part == 0 ? 2 * hidden : width)) * size;
+    int64_t columns = width;
+    if (s->part == 0) columns = 2 * hidden;
+    if (s->part == 1) columns = hidden;
+    char *products = layer->products + b * columns * size;
     char *gates = layer->gates + row * width * size;
     if (layer->dtype.bits == 64)
-      cells()->f64(&layer->cell, s->part, (double *)(void *)gates, (const double *)(void *)products,
-                   (double *)(void *)h, (double *)(void *)c);
+      cells_of_isa()->f64(&layer->cell, s->part, (double *)(void *)gates,
+                          (const double *)(void *)products, (double *)(void *)h,
+                          (double *)(void *)c);
     else
-      cells()->f32(&layer->cell, s->part, (float *)(void *)gates, (const float *)(void *)products,
-                   (float *)(void *)h, (float *)(void *)c);
+      cells_of_isa()->f32(&layer->cell, s->part, (float *)(void *)gates,
+                          (const float *)(void *)products, (float *)(void *)h, (float *)(void *)c);
     if (layer->y && s->part != 0) {
       int64_t at =
           t * layer->y_strides[0] + s->direction * layer->y_strides[1] + b * layer->y_strides[2];
@@ -211,7 +217,7 @@ static tenon_status_t direction_run(tenon_call_t *call, layer_t *layer, int dire
       continue;
     }
     char *reset = layer->products +
-                  shape->batch * 2 * hidden * size; /* r * h, made by the cell's first part */
+                  shape->batch * 2 * hidden * size; /* r * h, computed by part 0 of the cell */
     layer->cell.reset = reset;
     layer->cell.reset_base = layer->h;
     TENON_TRY(product(call, context, direction, RECURRENT_R_GATES, layer->h, shape->batch,
@@ -267,8 +273,8 @@ static tenon_status_t plain_product(tenon_call_t *call, void *context, int direc
 
 /* the layer */
 
-/* The state of one direction, [batch, hidden], from or to a tensor [directions, batch, hidden] or
- * batch first; dense. */
+/* Copies the dense state [batch, hidden] of one direction from or to a tensor [directions, batch,
+ * hidden], or batch first. */
 static void state_move(const layer_t *layer, char *state, const tenon_tensor_t *t, int direction,
                        int back) {
   int64_t size = layer->dtype.bits / 8 * layer->shape.hidden;
@@ -325,8 +331,8 @@ tenon_status_t core_recurrent_run(tenon_call_t *call, int kind, recurrent_produc
     product = plain_product;
     context = &plain;
   }
-  /* the gates of all steps, and the products of one: a split gru leaves room there for the reset
-   * state */
+  /* Holds the gates of all steps and the products of one step; a split gru also stores the reset
+   * state there. */
   layer.gates = (char *)CORE_SCRATCH(call, (uint64_t)size, shape->batch, shape->steps + 1, width);
   layer.h = (char *)CORE_SCRATCH(call, 2 * (uint64_t)size, shape->batch, hidden);
   if (!layer.gates || !layer.h) return TENON_MEMORY;
@@ -342,17 +348,17 @@ tenon_status_t core_recurrent_run(tenon_call_t *call, int kind, recurrent_produc
   }
   for (int d = 0; d < shape->directions; d++) {
     const char *bias = in[B] ? (const char *)in[B]->data + d * 2 * width * size : 0;
-    layer.cell = (cell_t){
-        .kind = kind,
-        .special = layer.special,
-        .hidden = hidden,
-        .functions = layer.functions[d],
-        .has_clip = attrs[CLIP].kind != TENON_KIND_NONE,
-        .clip = attrs[CLIP].as.f,
-        .bias = bias,
-        .bias_r = bias ? bias + width * size : 0,
-        .peepholes = in[PEEPHOLES] ? (const char *)in[PEEPHOLES]->data + d * 3 * hidden * size : 0,
-        .backwards = attrs[DIRECTION].as.i == REVERSE || d == 1};
+    const char *peepholes = in[PEEPHOLES] ? (const char *)in[PEEPHOLES]->data : 0;
+    layer.cell = (cell_t){.kind = kind,
+                          .special = layer.special,
+                          .hidden = hidden,
+                          .functions = layer.functions[d],
+                          .has_clip = attrs[CLIP].kind != TENON_KIND_NONE,
+                          .clip = attrs[CLIP].as.f,
+                          .bias = bias,
+                          .bias_r = bias ? bias + width * size : 0,
+                          .peepholes = peepholes ? peepholes + d * 3 * hidden * size : 0,
+                          .backwards = attrs[DIRECTION].as.i == REVERSE || d == 1};
     state_move(&layer, layer.h, in[INITIAL_H], d, 0);
     if (layer.c) state_move(&layer, layer.c, in[INITIAL_C], d, 0);
     TENON_TRY(direction_run(call, &layer, d, product, context));
@@ -373,9 +379,15 @@ static tenon_status_t gru_run(tenon_call_t *call) {
 static tenon_status_t lstm_run(tenon_call_t *call) {
   return core_recurrent_run(call, RECURRENT_LSTM, 0, 0, 0);
 }
-static tenon_status_t rnn_validate(tenon_node_t *node) { return validate(node, RECURRENT_RNN); }
-static tenon_status_t gru_validate(tenon_node_t *node) { return validate(node, RECURRENT_GRU); }
-static tenon_status_t lstm_validate(tenon_node_t *node) { return validate(node, RECURRENT_LSTM); }
+static tenon_status_t rnn_validate(tenon_node_t *node) {
+  return validate_layer(node, RECURRENT_RNN);
+}
+static tenon_status_t gru_validate(tenon_node_t *node) {
+  return validate_layer(node, RECURRENT_GRU);
+}
+static tenon_status_t lstm_validate(tenon_node_t *node) {
+  return validate_layer(node, RECURRENT_LSTM);
+}
 
 /* shapes */
 
@@ -455,25 +467,35 @@ static tenon_status_t lstm_parts(tenon_call_t *call) {
 }
 
 /* clang-format off */
-#define INPUTS "Tensor x, Tensor w, Tensor r, Tensor? b=None, Tensor? sequence_lens=None, Tensor? initial_h=None"
-#define OPTIONS "str['forward', 'reverse', 'bidirectional'] direction='forward', str[] activations=[], "  \
-                "float[] activation_alpha=[], float[] activation_beta=[], float? clip=None, int layout=0"
+#define INPUTS                                                                                     \
+  "Tensor x, Tensor w, Tensor r, Tensor? b=None, Tensor? sequence_lens=None, "                     \
+  "Tensor? initial_h=None"
+#define OPTIONS                                                                                    \
+  "str['forward', 'reverse', 'bidirectional'] direction='forward', str[] activations=[], "         \
+  "float[] activation_alpha=[], float[] activation_beta=[], float? clip=None, int layout=0"
 #define TYPES "x: float; w = x; r = x; b = x; sequence_lens: i32|i64; initial_h = x"
-#define LAYER(name, gates, inputs, options, results, types, result_types, doc)                                   \
-  TENON_OP(#name "(" INPUTS inputs ", *, " OPTIONS options ") -> (Tensor? y, Tensor? y_h" results ")",      \
-    TENON_DOC(doc "  x is [steps, batch, inputs] (layout 1: batch first); w [directions, gates * hidden, inputs]; r\n" \
-              "[directions, gates * hidden, hidden]; b [directions, 2 * gates * hidden], of w, then of r."), \
-    TENON_TYPES(TYPES types "; y = x; y_h = x" result_types),                                               \
-    TENON_TRAITS(TENON_PURE),                                                                             \
-    TENON_USES(RECURRENT_USES),                                                                           \
-    TENON_SAMPLES("x: [t, n, 3], w: [1, " gates ", 3], r: [1, " gates ", 4]"),                              \
-    TENON_VALIDATE(name##_validate),                                                                      \
-    TENON_INFER(name##_infer),                                                                            \
-    TENON_KERNEL("cpu strided", name##_run), TENON_COMPOSITE(name##_parts))
+#define LAYER(name, gates, inputs, options, results, types, result_types, doc)                     \
+  TENON_OP(#name "(" INPUTS inputs ", *, " OPTIONS options ") -> (Tensor? y, Tensor? y_h" results  \
+           ")",                                                                                    \
+    TENON_DOC(doc                                                                                  \
+              " x is [steps, batch, inputs] (layout 1: batch first); "                             \
+              "w [directions, gates * hidden, inputs]; r\n"                                        \
+              "[directions, gates * hidden, hidden]; "                                             \
+              "b [directions, 2 * gates * hidden], biases of w, then of r."),                      \
+    TENON_TYPES(TYPES types "; y = x; y_h = x" result_types),                                      \
+    TENON_TRAITS(TENON_PURE),                                                                      \
+    TENON_USES(RECURRENT_USES),                                                                    \
+    TENON_SAMPLES("x: [t, n, 3], w: [1, " gates ", 3], r: [1, " gates ", 4]"),                     \
+    TENON_VALIDATE(name##_validate),                                                               \
+    TENON_INFER(name##_infer),                                                                     \
+    TENON_KERNEL("cpu strided", name##_run),                                                       \
+    TENON_COMPOSITE(name##_parts))
 
 TENON_ITEMS(core_recurrent,
-  LAYER(rnn, "4", "", "", "", "", "", "A layer of h = f(w x + r h + b)."),
-  LAYER(gru, "12", "", ", bool linear_before_reset=False", "", "", "", "A layer of gated recurrent units, gates in order z r h."),
-  LAYER(lstm, "16", ", Tensor? initial_c=None, Tensor? p=None", ", bool input_forget=False", ", Tensor? y_c",
-        "; initial_c = x; p = x", "; y_c = x", "A layer of long short-term memory, gates in order i o f c."))
+  LAYER(rnn, "4", "", "", "", "", "", "A recurrent layer h = f(w x + r h + b)."),
+  LAYER(gru, "12", "", ", bool linear_before_reset=False", "", "", "",
+        "A layer of gated recurrent units with gates in the order z r h."),
+  LAYER(lstm, "16", ", Tensor? initial_c=None, Tensor? p=None", ", bool input_forget=False",
+        ", Tensor? y_c", "; initial_c = x; p = x", "; y_c = x",
+        "A layer of long short-term memory with gates in the order i o f c."))
 /* clang-format on */

@@ -1,5 +1,5 @@
-/* Recurrent layers: the loop over steps, with the matrix products left to whoever can do them best.
- * recurrent.c does them plainly, dnn/recurrent.c with weights that oneDNN packed.
+/* Recurrent layers: the loop over steps, with the matrix products delegated to a function.
+ * recurrent.c has a plain one, dnn/recurrent.c one with weights packed by oneDNN.
  * Invariant: every product is x [m, k] times one of the layer's weights, transposed. */
 #ifndef TENON_OPS_RECURRENT_H
 #define TENON_OPS_RECURRENT_H
@@ -13,8 +13,8 @@ enum {
   RECURRENT_LSTM,
 };
 enum { RECURRENT_DIRECTIONS = 2 };
-/* Of a direction: all of w; all of r; of r, in a gru that resets before the product: the gates z
- * and r, and the rest. */
+/* The weights of a direction: all of w; all of r; and, for a gru that resets before the product,
+ * the rows of r for gates z and r, and the remaining rows. */
 enum {
   RECURRENT_W,
   RECURRENT_R,
@@ -23,7 +23,8 @@ enum {
   RECURRENT_WEIGHTS,
 };
 
-/* out [m, n] = x [m, k] times the transpose of a weight; both dense, of the operator's dtype. */
+/* Computes out [m, n] = x [m, k] times a transposed weight. Both tensors are dense and have the
+ * dtype of the operator. */
 typedef tenon_status_t (*recurrent_product_fn)(tenon_call_t *call, void *context, int direction,
                                                int weight, void *x, int64_t m, void *out);
 
@@ -36,19 +37,19 @@ typedef struct recurrent_shape_t {
   int64_t hidden;
 } recurrent_shape_t;
 
-/* Number of gates: 1, 3, 4. */
+/* The number of gates: 1, 3 or 4. */
 static inline int64_t recurrent_gates(int kind) {
-  return kind == RECURRENT_RNN ? 1 : kind == RECURRENT_GRU ? 3 : 4;
+  if (kind == RECURRENT_RNN) return 1;
+  return kind == RECURRENT_GRU ? 3 : 4;
 }
-/* Rows of a weight, from *out_first on. */
+/* The number of rows of a weight, which start at *out_first. */
 static inline int64_t recurrent_rows(const recurrent_shape_t *shape, int weight,
                                      int64_t *out_first) {
   int64_t hidden = shape->hidden;
   int64_t gates = recurrent_gates(shape->kind);
   *out_first = weight == RECURRENT_R_HIDDEN ? 2 * hidden : 0;
-  return weight == RECURRENT_R_GATES    ? 2 * hidden
-         : weight == RECURRENT_R_HIDDEN ? hidden
-                                        : gates * hidden;
+  if (weight == RECURRENT_R_GATES) return 2 * hidden;
+  return weight == RECURRENT_R_HIDDEN ? hidden : gates * hidden;
 }
 enum {
   RECURRENT_X = 0,
@@ -58,7 +59,7 @@ enum {
   RECURRENT_INITIAL_C,
   RECURRENT_PEEPHOLES,
 };
-enum { /* attributes; SPECIAL: input_forget, linear_before_reset */
+enum { /* attributes; SPECIAL is input_forget or linear_before_reset */
        RECURRENT_DIRECTION,
        RECURRENT_ACTIVATIONS,
        RECURRENT_ALPHAS,
@@ -68,8 +69,8 @@ enum { /* attributes; SPECIAL: input_forget, linear_before_reset */
        RECURRENT_SPECIAL,
 };
 enum { RECURRENT_FUNCTIONS = 3 };
-/* The functions of all directions; `out` NULL: only checks.  Gives the name that is not known, or
- * NULL. */
+/* Reads the activation functions of all directions; `out` NULL only checks them. Returns an unknown
+ * name, or NULL. */
 const tenon_string_t *core_recurrent_functions(const tenon_value_t *attrs, int kind, int directions,
                                                cell_function_t (*out)[RECURRENT_FUNCTIONS]);
 
@@ -82,14 +83,14 @@ const tenon_string_t *core_recurrent_functions(const tenon_value_t *attrs, int k
   "core::concat, core::unsqueeze, core::transpose, core::reshape, core::expand, core::where, "     \
   "core::less, "                                                                                   \
   "core::clip, core::reverse_sequence"
-/* The whole layer, by other operators. */
+/* Computes the whole layer with other operators, which have gradients. */
 tenon_status_t core_recurrent_parts(tenon_call_t *call, int kind);
 
-/* The weights that are multiplied by. */
+/* Does the layer multiply by this weight? */
 int core_recurrent_uses(int kind, const tenon_value_t *attrs, int weight);
 
-/* The whole layer; product NULL: plain ones, from inputs 1 and 2, which else are not looked at;
- * then `hidden` counts. */
+/* Runs the whole layer. product NULL: plain products with inputs 1 and 2. Otherwise these inputs
+ * are never read, and `hidden` gives the size of the state. */
 tenon_status_t core_recurrent_run(tenon_call_t *call, int kind, recurrent_product_fn product,
                                   void *context, int64_t hidden);
 

@@ -1,7 +1,7 @@
-/* lstm, gru and rnn in parts, which have gradients: a product for the inputs of all steps, then
- * some operators for each step. Called where a call of them is recorded, and on backends without a
- * kernel for them.  Invariant: states are [1, batch, hidden]; of rows that ended they stay, and
- * what is given out is 0. */
+/* lstm, gru and rnn by other operators, which have gradients: one matrix product for the inputs of
+ * all steps, then a few operators for each step. The host uses this when autograd records the call
+ * and on backends without a kernel.
+ * Invariant: states are [1, batch, hidden]; rows that have ended keep their state and output 0. */
 #include "composite.h"
 #include "recurrent.h"
 
@@ -32,7 +32,7 @@ enum {
   REVERSE,
 };
 
-typedef struct parts_t { /* of one direction */
+typedef struct parts_t { /* one direction */
   tenon_call_t *call;
   int kind;
   int special;
@@ -45,19 +45,19 @@ typedef struct parts_t { /* of one direction */
   tenon_tensor_t *c;
 } parts_t;
 
-/* Rows or gates: elements [first, first + count) * hidden of an axis. */
-static tenon_status_t piece(const parts_t *p, tenon_tensor_t *t, int64_t axis, int64_t first,
-                            int64_t count, tenon_tensor_t **out) {
+/* Elements [first, first + count) * hidden of an axis: rows or gates. */
+static tenon_status_t slice_gates(const parts_t *p, tenon_tensor_t *t, int64_t axis, int64_t first,
+                                  int64_t count, tenon_tensor_t **out) {
   return core_slice(p->call, SLICE, t, axis, first * p->hidden, (first + count) * p->hidden, out);
 }
 
-static tenon_status_t two(const parts_t *p, int use, tenon_tensor_t *a, tenon_tensor_t *b,
-                          tenon_tensor_t **out) {
+static tenon_status_t invoke_binary(const parts_t *p, int use, tenon_tensor_t *a, tenon_tensor_t *b,
+                                    tenon_tensor_t **out) {
   return INVOKE(p->call, use, NULL, out, a, b);
 }
 
-/* t is clipped, if `clips`, and function number i applied. */
-static tenon_status_t apply(const parts_t *p, int i, int clips, tenon_tensor_t **t) {
+/* Clips t if `clips`, then applies function number i. */
+static tenon_status_t apply_function(const parts_t *p, int i, int clips, tenon_tensor_t **t) {
   static const int uses[CELL_COUNT] = {[CELL_Relu] = RELU,
                                        [CELL_Tanh] = TANH,
                                        [CELL_Sigmoid] = SIGMOID,
@@ -96,85 +96,85 @@ static tenon_status_t apply(const parts_t *p, int i, int clips, tenon_tensor_t *
   }
 }
 
-/* gate + c * peepholes[which], then function 0. */
-static tenon_status_t gate(const parts_t *p, tenon_tensor_t *gates, int64_t at, int peephole,
-                           tenon_tensor_t *c, tenon_tensor_t **out) {
+/* Computes gate + c * peepholes[which], then applies function 0. */
+static tenon_status_t compute_gate(const parts_t *p, tenon_tensor_t *gates, int64_t at,
+                                   int peephole, tenon_tensor_t *c, tenon_tensor_t **out) {
   tenon_tensor_t *t;
-  TENON_TRY(piece(p, gates, 2, at, 1, out));
+  TENON_TRY(slice_gates(p, gates, 2, at, 1, out));
   if (p->peepholes && peephole >= 0) {
-    TENON_TRY(piece(p, p->peepholes, 1, peephole, 1, &t));
-    TENON_TRY(two(p, MUL, c, t, &t));
-    TENON_TRY(two(p, ADD, *out, t, out));
+    TENON_TRY(slice_gates(p, p->peepholes, 1, peephole, 1, &t));
+    TENON_TRY(invoke_binary(p, MUL, c, t, &t));
+    TENON_TRY(invoke_binary(p, ADD, *out, t, out));
   }
-  return apply(p, 0, 1, out);
+  return apply_function(p, 0, 1, out);
 }
 
-static tenon_status_t complement(const parts_t *p, tenon_tensor_t *t, tenon_tensor_t **out) {
+static tenon_status_t one_minus(const parts_t *p, tenon_tensor_t *t, tenon_tensor_t **out) {
   tenon_tensor_t *one = core_number(p->call, t->dtype, 1);
-  return one ? two(p, SUB, one, t, out) : TENON_MEMORY;
+  return one ? invoke_binary(p, SUB, one, t, out) : TENON_MEMORY;
 }
 
-/* One step: the new states. */
+/* Each step function gives the new states. */
 static tenon_status_t lstm_step(const parts_t *p, tenon_tensor_t *gates, tenon_tensor_t **h,
                                 tenon_tensor_t **c) {
   tenon_tensor_t *i, *o, *f, *g, *t;
   TENON_TRY(core_product(p->call, MATMUL, p->h, p->r, 1, &t));
-  TENON_TRY(two(p, ADD, gates, t, &gates));
-  TENON_TRY(gate(p, gates, 0, 0, p->c, &i));
+  TENON_TRY(invoke_binary(p, ADD, gates, t, &gates));
+  TENON_TRY(compute_gate(p, gates, 0, 0, p->c, &i));
   if (p->special)
-    TENON_TRY(complement(p, i, &f));
+    TENON_TRY(one_minus(p, i, &f));
   else
-    TENON_TRY(gate(p, gates, 2, 2, p->c, &f));
-  TENON_TRY(piece(p, gates, 2, 3, 1, &g));
-  TENON_TRY(apply(p, 1, 1, &g));
-  TENON_TRY(two(p, MUL, f, p->c, &t));
-  TENON_TRY(two(p, MUL, i, g, &g));
-  TENON_TRY(two(p, ADD, t, g, c));
-  TENON_TRY(gate(p, gates, 1, 1, *c, &o));
+    TENON_TRY(compute_gate(p, gates, 2, 2, p->c, &f));
+  TENON_TRY(slice_gates(p, gates, 2, 3, 1, &g));
+  TENON_TRY(apply_function(p, 1, 1, &g));
+  TENON_TRY(invoke_binary(p, MUL, f, p->c, &t));
+  TENON_TRY(invoke_binary(p, MUL, i, g, &g));
+  TENON_TRY(invoke_binary(p, ADD, t, g, c));
+  TENON_TRY(compute_gate(p, gates, 1, 1, *c, &o));
   t = *c;
-  TENON_TRY(apply(p, 2, 0, &t));
-  return two(p, MUL, o, t, h);
+  TENON_TRY(apply_function(p, 2, 0, &t));
+  return invoke_binary(p, MUL, o, t, h);
 }
 
 static tenon_status_t gru_step(const parts_t *p, tenon_tensor_t *gates, tenon_tensor_t **h) {
   tenon_tensor_t *both, *z, *r, *g, *t, *weight;
-  TENON_TRY(piece(p, p->r, 1, 0, 2, &weight));
+  TENON_TRY(slice_gates(p, p->r, 1, 0, 2, &weight));
   TENON_TRY(core_product(p->call, MATMUL, p->h, weight, 1, &t));
-  TENON_TRY(piece(p, gates, 2, 0, 2, &both));
-  TENON_TRY(two(p, ADD, both, t, &both));
+  TENON_TRY(slice_gates(p, gates, 2, 0, 2, &both));
+  TENON_TRY(invoke_binary(p, ADD, both, t, &both));
   if (p->bias_r) {
-    TENON_TRY(piece(p, p->bias_r, 1, 0, 2, &t));
-    TENON_TRY(two(p, ADD, both, t, &both));
+    TENON_TRY(slice_gates(p, p->bias_r, 1, 0, 2, &t));
+    TENON_TRY(invoke_binary(p, ADD, both, t, &both));
   }
-  TENON_TRY(apply(p, 0, 1, &both));
-  TENON_TRY(piece(p, both, 2, 0, 1, &z));
-  TENON_TRY(piece(p, both, 2, 1, 1, &r));
-  TENON_TRY(piece(p, gates, 2, 2, 1, &g));
-  TENON_TRY(piece(p, p->r, 1, 2, 1, &weight));
+  TENON_TRY(apply_function(p, 0, 1, &both));
+  TENON_TRY(slice_gates(p, both, 2, 0, 1, &z));
+  TENON_TRY(slice_gates(p, both, 2, 1, 1, &r));
+  TENON_TRY(slice_gates(p, gates, 2, 2, 1, &g));
+  TENON_TRY(slice_gates(p, p->r, 1, 2, 1, &weight));
   t = p->h;
-  if (!p->special) TENON_TRY(two(p, MUL, r, t, &t));
+  if (!p->special) TENON_TRY(invoke_binary(p, MUL, r, t, &t));
   TENON_TRY(core_product(p->call, MATMUL, t, weight, 1, &t));
   if (p->bias_r) {
-    TENON_TRY(piece(p, p->bias_r, 1, 2, 1, &weight));
-    TENON_TRY(two(p, ADD, t, weight, &t));
+    TENON_TRY(slice_gates(p, p->bias_r, 1, 2, 1, &weight));
+    TENON_TRY(invoke_binary(p, ADD, t, weight, &t));
   }
-  if (p->special) TENON_TRY(two(p, MUL, r, t, &t));
-  TENON_TRY(two(p, ADD, g, t, &g));
-  TENON_TRY(apply(p, 1, 1, &g));
-  TENON_TRY(two(p, MUL, z, p->h, &t));
-  TENON_TRY(complement(p, z, &z));
-  TENON_TRY(two(p, MUL, z, g, &g));
-  return two(p, ADD, g, t, h);
+  if (p->special) TENON_TRY(invoke_binary(p, MUL, r, t, &t));
+  TENON_TRY(invoke_binary(p, ADD, g, t, &g));
+  TENON_TRY(apply_function(p, 1, 1, &g));
+  TENON_TRY(invoke_binary(p, MUL, z, p->h, &t));
+  TENON_TRY(one_minus(p, z, &z));
+  TENON_TRY(invoke_binary(p, MUL, z, g, &g));
+  return invoke_binary(p, ADD, g, t, h);
 }
 
 static tenon_status_t rnn_step(const parts_t *p, tenon_tensor_t *gates, tenon_tensor_t **h) {
   TENON_TRY(core_product(p->call, MATMUL, p->h, p->r, 1, h));
-  TENON_TRY(two(p, ADD, gates, *h, h));
-  return apply(p, 0, 1, h);
+  TENON_TRY(invoke_binary(p, ADD, gates, *h, h));
+  return apply_function(p, 0, 1, h);
 }
 
-/* Steps the other way round: of each row its own ones, or all. */
-static tenon_status_t turned(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor_t **out) {
+/* Reverses the steps: each row its own steps, or all rows all steps. */
+static tenon_status_t reverse_steps(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor_t **out) {
   int64_t last = -1;
   int64_t least = INT64_MIN / 2;
   int64_t first = 0;
@@ -188,8 +188,8 @@ static tenon_status_t turned(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor
 }
 
 /* Direction d of an initial state, or zeros. */
-static tenon_status_t initial(const parts_t *p, int input, int64_t d, int64_t batch,
-                              tenon_tensor_t **out) {
+static tenon_status_t initial_state(const parts_t *p, int input, int64_t d, int64_t batch,
+                                    tenon_tensor_t **out) {
   static const int64_t perm[3] = {1, 0, 2};
   tenon_call_t *call = p->call;
   const tenon_value_t order = value_ints(3, perm);
@@ -204,9 +204,9 @@ static tenon_status_t initial(const parts_t *p, int input, int64_t d, int64_t ba
   return core_slice(call, SLICE, t, 0, d, d + 1, out);
 }
 
-/* What rows that are in step t get is new, others have the other. */
-static tenon_status_t choose(const parts_t *p, tenon_tensor_t *lives, tenon_tensor_t *other,
-                             tenon_tensor_t *new, tenon_tensor_t **out) {
+/* Rows that take part in the step get `new`, the others get `other`. */
+static tenon_status_t choose_rows(const parts_t *p, tenon_tensor_t *lives, tenon_tensor_t *other,
+                                  tenon_tensor_t *new, tenon_tensor_t **out) {
   if (!lives) {
     *out = new;
     return TENON_OK;
@@ -214,7 +214,8 @@ static tenon_status_t choose(const parts_t *p, tenon_tensor_t *lives, tenon_tens
   return INVOKE(p->call, WHERE, NULL, out, lives, new, other);
 }
 
-/* All steps of x [steps, batch, inputs]: y [steps, batch, hidden]; the states stay in p. */
+/* Runs all steps of x [steps, batch, inputs] and gives y [steps, batch, hidden]; the states stay in
+ * p. */
 static tenon_status_t steps_run(parts_t *p, tenon_tensor_t *x, tenon_tensor_t *w,
                                 tenon_tensor_t *bias, tenon_tensor_t **out_y) {
   tenon_call_t *call = p->call;
@@ -231,7 +232,7 @@ static tenon_status_t steps_run(parts_t *p, tenon_tensor_t *x, tenon_tensor_t *w
   if (!ys || !(zero = core_number(call, x->dtype, 0))) return TENON_MEMORY;
   if (lengths) TENON_TRY(core_reshape(call, RESHAPE, lengths, 3, shape, &lengths));
   TENON_TRY(core_product(call, MATMUL, x, w, 1, &gates));
-  if (bias) TENON_TRY(two(p, ADD, gates, bias, &gates));
+  if (bias) TENON_TRY(invoke_binary(p, ADD, gates, bias, &gates));
   for (int64_t t = 0; t < steps; t++) {
     TENON_TRY(core_slice(call, SLICE, gates, 0, t, t + 1, &now));
     if (p->kind == RECURRENT_LSTM)
@@ -241,19 +242,20 @@ static tenon_status_t steps_run(parts_t *p, tenon_tensor_t *x, tenon_tensor_t *w
     if (lengths) {
       tenon_tensor_t *number = core_number(call, lengths->dtype, (double)t);
       if (!number) return TENON_MEMORY;
-      TENON_TRY(two(p, LESS, number, lengths, &lives));
+      TENON_TRY(invoke_binary(p, LESS, number, lengths, &lives));
     }
-    TENON_TRY(choose(p, lives, zero, h, &ys[t]));
-    TENON_TRY(choose(p, lives, p->h, h, &p->h));
-    if (c) TENON_TRY(choose(p, lives, p->c, c, &p->c));
+    TENON_TRY(choose_rows(p, lives, zero, h, &ys[t]));
+    TENON_TRY(choose_rows(p, lives, p->h, h, &p->h));
+    if (c) TENON_TRY(choose_rows(p, lives, p->c, c, &p->c));
   }
   if (steps) return core_concat(call, CONCAT, 0, steps, ys, out_y);
-  return piece(p, gates, 2, 0, 1, out_y);
+  return slice_gates(p, gates, 2, 0, 1, out_y);
 }
 
-/* Results [directions, ...] or, batch first, with other axes in front. */
-static tenon_status_t give(tenon_call_t *call, uint32_t output, int64_t axis, int64_t count,
-                           tenon_tensor_t **items, const int64_t *perm, uint32_t rank) {
+/* Assigns a result [directions, ...] or, if batch first, with its axes permuted. */
+static tenon_status_t assign_result(tenon_call_t *call, uint32_t output, int64_t axis,
+                                    int64_t count, tenon_tensor_t **items, const int64_t *perm,
+                                    uint32_t rank) {
   tenon_tensor_t *t;
   const tenon_value_t order = value_ints(rank, perm);
   if (!call->outputs[output]) return TENON_OK;
@@ -286,27 +288,29 @@ tenon_status_t core_recurrent_parts(tenon_call_t *call, int kind) {
     int backwards = d == 1 || direction == REVERSED;
     way = x;
     bias = NULL;
-    if (backwards) TENON_TRY(turned(call, x, &way));
+    if (backwards) TENON_TRY(reverse_steps(call, x, &way));
     TENON_TRY(core_slice(call, SLICE, call->inputs[1], 0, d, d + 1, &w));
     TENON_TRY(core_slice(call, SLICE, call->inputs[2], 0, d, d + 1, &p.r));
     if (call->inputs[RECURRENT_B]) {
       TENON_TRY(core_slice(call, SLICE, call->inputs[RECURRENT_B], 0, d, d + 1, &more));
       TENON_TRY(core_slice(call, SLICE, more, 1, 0, width, &bias));
       TENON_TRY(core_slice(call, SLICE, more, 1, width, 2 * width, &p.bias_r));
-      if (kind != RECURRENT_GRU) TENON_TRY(two(&p, ADD, bias, p.bias_r, &bias));
+      if (kind != RECURRENT_GRU) TENON_TRY(invoke_binary(&p, ADD, bias, p.bias_r, &bias));
     }
     if (kind == RECURRENT_LSTM && call->inputs[RECURRENT_PEEPHOLES])
       TENON_TRY(
           core_slice(call, SLICE, call->inputs[RECURRENT_PEEPHOLES], 0, d, d + 1, &p.peepholes));
-    TENON_TRY(initial(&p, RECURRENT_INITIAL_H, d, x->shape[1], &p.h));
-    if (kind == RECURRENT_LSTM) TENON_TRY(initial(&p, RECURRENT_INITIAL_C, d, x->shape[1], &p.c));
+    TENON_TRY(initial_state(&p, RECURRENT_INITIAL_H, d, x->shape[1], &p.h));
+    if (kind == RECURRENT_LSTM)
+      TENON_TRY(initial_state(&p, RECURRENT_INITIAL_C, d, x->shape[1], &p.c));
     TENON_TRY(steps_run(&p, way, w, bias, &ys[d]));
-    if (backwards) TENON_TRY(turned(call, ys[d], &ys[d]));
+    if (backwards) TENON_TRY(reverse_steps(call, ys[d], &ys[d]));
     TENON_TRY(core_along(call, UNSQUEEZE, ys[d], 1, &ys[d]));
     hs[d] = p.h;
     cs[d] = p.c;
   }
-  TENON_TRY(give(call, 0, 1, directions, ys, y_perm, 4));
-  TENON_TRY(give(call, 1, 0, directions, hs, input_perm, 3));
-  return kind == RECURRENT_LSTM ? give(call, 2, 0, directions, cs, input_perm, 3) : TENON_OK;
+  TENON_TRY(assign_result(call, 0, 1, directions, ys, y_perm, 4));
+  TENON_TRY(assign_result(call, 1, 0, directions, hs, input_perm, 3));
+  return kind == RECURRENT_LSTM ? assign_result(call, 2, 0, directions, cs, input_perm, 3)
+                                : TENON_OK;
 }

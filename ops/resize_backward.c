@@ -1,6 +1,6 @@
-/* The gradient of resize: the transposed of its tables, axis by axis, the one that grew most first.
- * Called by the gradient text in simd/resize.c.  Invariant: a sum is formed by one thread, in order
- * of the results. */
+/* The gradient of resize: applies the transpose of its tables axis by axis, starting with the axis
+ * that grew most. The gradient formula in simd/resize.c calls it.
+ * Invariant: one thread forms a sum, in the order of the results. */
 #include "axes.h"
 #include "copy.h"
 #include "dense.h"
@@ -57,7 +57,7 @@ typedef struct pass_t {
 PASS(float)
 PASS(double)
 
-/* The table of nearest, as one of weights. */
+/* The table for nearest, in the form of a table of weights. */
 static tenon_status_t nearest_taps(tenon_call_t *call, const axis_t *a, taps_t *taps) {
   taps->count = 1;
   taps->index = (int64_t *)CORE_SCRATCH(call, sizeof *taps->index, a->out);
@@ -71,7 +71,7 @@ static tenon_status_t nearest_taps(tenon_call_t *call, const axis_t *a, taps_t *
   return TENON_OK;
 }
 
-static tenon_status_t run(tenon_call_t *call) {
+static tenon_status_t resize_backward_run(tenon_call_t *call) {
   tenon_tensor_t *out = call->outputs[0];
   tenon_dtype_t dtype = tenon_dtype(core_is(out, TENON_F64) ? TENON_F64 : TENON_F32);
   tenon_tensor_t *dy = core_dense(call, call->inputs[DY], dtype);
@@ -90,7 +90,7 @@ static tenon_status_t run(tenon_call_t *call) {
     shape[i] = dy->shape[i];
     if (axes[i].out != shape[i])
       return tenon_fail(call, TENON_INVALID,
-                        "axis %d of dy has %" PRId64 " elements; resize gives %" PRId64, i,
+                        "axis %d of dy has %" PRId64 " elements, but resize gives %" PRId64, i,
                         shape[i], axes[i].out);
     left += axes[i].resized;
   }
@@ -124,14 +124,14 @@ static tenon_status_t run(tenon_call_t *call) {
   return core_settle(call, out, dx);
 }
 
-static tenon_status_t infer(tenon_infer_t *infer) {
+static tenon_status_t resize_backward_infer(tenon_infer_t *infer) {
   const tenon_meta_t *dy = infer->inputs[DY];
   tenon_meta_t *out = infer->outputs[0];
   ints_t shape;
   TENON_TRY(ints_read(infer, SHAPE, &shape));
   if (shape.count >= 0 && shape.count != dy->ndim)
-    return tenon_fail(infer, TENON_INVALID, "dy has %d axes, what was resized %d", dy->ndim,
-                      shape.count);
+    return tenon_fail(infer, TENON_INVALID, "dy has %d axes, but the resized tensor has %d",
+                      dy->ndim, shape.count);
   if (!shape.known) return out_unknown(infer, out, dy->ndim);
   out->ndim = dy->ndim;
   for (int32_t i = 0; i < dy->ndim; i++)
@@ -141,13 +141,17 @@ static tenon_status_t infer(tenon_infer_t *infer) {
 
 /* clang-format off */
 TENON_ITEMS(core_resize_backward,
-  TENON_OP("resize_backward(Tensor dy, Tensor @host shape, Tensor? @host roi=None, Tensor? @host scales=None, "
-           "Tensor? @host sizes=None, *, " RESIZE_ARGUMENTS ") -> Tensor",
+  TENON_OP("resize_backward(Tensor dy, Tensor @host shape, Tensor? @host roi=None, "
+           "Tensor? @host scales=None, Tensor? @host sizes=None, *, " RESIZE_ARGUMENTS
+           ") -> Tensor",
     TENON_DOC("The gradient of resize, whose input has this shape."),
     TENON_SAMPLES("dy: [n, c, 8, 10], shape: [4] [n, c, 4, 5], scales: [4] [1.0, 1.0, 2.0, 2.0]"),
     TENON_TYPES("dy: float; shape: i64|i32; roi: float; scales: float; sizes: i64|i32; out = dy"),
-    TENON_WHERE("shape: known; roi: known; scales: known; sizes: known"), TENON_TRAITS(TENON_PURE),
-    TENON_USES(DENSE_USES), TENON_INFER(infer),
-    TENON_GRADIENT("dy: core::resize(grad, roi, scales, sizes, " RESIZE_PASSED "); roi, scales: none"),
-    TENON_KERNEL("cpu strided", run)))
+    TENON_WHERE("shape: known; roi: known; scales: known; sizes: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(DENSE_USES),
+    TENON_INFER(resize_backward_infer),
+    TENON_GRADIENT("dy: core::resize(grad, roi, scales, sizes, " RESIZE_PASSED
+                   "); roi, scales: none"),
+    TENON_KERNEL("cpu strided", resize_backward_run)))
 /* clang-format on */

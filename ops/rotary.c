@@ -1,6 +1,7 @@
-/* rotary_embedding: pairs of elements of each head are rotated by angles that depend on the
- * position; and the same in parts, which have gradients. The host calls infer and the kernel, whose
- * tasks are rows of one position.  Invariant: elements beyond the rotated part are copied. */
+/* rotary_embedding rotates pairs of elements of each head by angles that depend on the position.
+ * The same exists composed of other operators, which have gradients. The host calls infer and the
+ * kernel, whose tasks are rows of one position.
+ * Invariant: elements beyond the rotated part are copied. */
 #include "axes.h"
 #include "composite.h"
 #include "dense.h"
@@ -22,12 +23,13 @@ typedef struct rotary_t {
   const tenon_tensor_t *x;
   const tenon_tensor_t *cos;
   const tenon_tensor_t *sin;
-  const tenon_tensor_t *positions; /* all but x dense */
+  const tenon_tensor_t *positions; /* all tensors except x are dense */
   tenon_tensor_t *out;
   int64_t heads;
   int64_t length;
   int64_t size;
-  int64_t half; /* size: of a head; half: pairs that are rotated */
+  /* `size` is that of a head; `half` is the number of rotated pairs. */
+  int64_t half;
   int64_t x_strides[4];
   int64_t out_strides[4]; /* batch, head, position, element */
   int interleaved;
@@ -51,7 +53,7 @@ typedef struct rotary_t {
 ROTATE(float)
 ROTATE(double)
 
-/* Row: (batch, position). */
+/* A row is (batch, position). */
 static tenon_status_t rows_run(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const rotary_t *r = (const rotary_t *)argument;
   for (int64_t row = begin; row < end; row++) {
@@ -82,7 +84,7 @@ static tenon_status_t rows_run(tenon_call_t *call, void *argument, int64_t begin
   return TENON_OK;
 }
 
-/* Strides by batch, head, position, element, of [batch, head, position, element] or [batch,
+/* Strides of batch, head, position and element for [batch, head, position, element] or [batch,
  * position, head * element]. */
 static void strides_set(const tenon_tensor_t *x, int64_t size, int64_t *out) {
   int four = x->ndim == 4;
@@ -118,7 +120,7 @@ static tenon_status_t rotary_run(tenon_call_t *call) {
   return core_settle(call, call->outputs[0], r.out);
 }
 
-/* in parts */
+/* by other operators */
 
 enum {
   USE_CAST,
@@ -137,8 +139,8 @@ enum {
   "core::reshape"
 
 /* Elements begin, begin + step, ... of each head. */
-static tenon_status_t elements(tenon_call_t *call, tenon_tensor_t *x, int64_t begin, int64_t end,
-                               int64_t step, tenon_tensor_t **out) {
+static tenon_status_t elements_of_heads(tenon_call_t *call, tenon_tensor_t *x, int64_t begin,
+                                        int64_t end, int64_t step, tenon_tensor_t **out) {
   int64_t last = 3;
   tenon_tensor_t *from = core_ints(call, 1, &begin);
   tenon_tensor_t *to = core_ints(call, 1, &end);
@@ -168,8 +170,8 @@ static tenon_status_t rotary_parts(tenon_call_t *call) {
       TENON_TRY(INVOKE(call, USE_GATHER, &rows, &angles[i], angles[i], call->inputs[POSITIONS]));
     TENON_TRY(core_along(call, USE_UNSQUEEZE, angles[i], four ? 1 : 2, &angles[i]));
   }
-  TENON_TRY(elements(call, x, 0, interleaved ? rotated : half, 1 + interleaved, &a));
-  TENON_TRY(elements(call, x, interleaved ? 1 : half, rotated, 1 + interleaved, &b));
+  TENON_TRY(elements_of_heads(call, x, 0, interleaved ? rotated : half, 1 + interleaved, &a));
+  TENON_TRY(elements_of_heads(call, x, interleaved ? 1 : half, rotated, 1 + interleaved, &b));
   TENON_TRY(INVOKE(call, USE_MUL, NULL, &parts[0], a, angles[0]));
   TENON_TRY(INVOKE(call, USE_MUL, NULL, &t, b, angles[1]));
   TENON_TRY(INVOKE(call, USE_SUB, NULL, &pair[0], parts[0], t));
@@ -183,7 +185,7 @@ static tenon_status_t rotary_parts(tenon_call_t *call) {
   TENON_TRY(core_reshape(call, USE_RESHAPE, parts[0], 4, shape, &t));
   if (rotated < size) {
     parts[0] = t;
-    TENON_TRY(elements(call, x, rotated, size, 1, &parts[1]));
+    TENON_TRY(elements_of_heads(call, x, rotated, size, 1, &parts[1]));
     TENON_TRY(core_concat(call, USE_CONCAT, 3, 2, parts, &t));
   }
   if (!four) TENON_TRY(core_reshape(call, USE_RESHAPE, t, 3, call->inputs[X]->shape, &t));
@@ -203,22 +205,22 @@ static tenon_status_t rotary_infer(tenon_infer_t *infer) {
                       "[batch, length, heads * size]",
                       x->ndim);
   if (x->ndim == 3 && heads < 1)
-    return tenon_fail(infer, TENON_INVALID,
-                      "x has 3 axes, so num_heads must say how many heads it has");
+    return tenon_fail(infer, TENON_INVALID, "x has 3 axes, so num_heads must be at least 1");
   tenon_dim_t size = x->dims[x->ndim - 1];
   if (x->ndim == 3) {
     if (tenon_is_known(size) && size.value % heads)
       return tenon_fail(infer, TENON_INVALID,
-                        "x's last extent %" PRId64 " does not divide into %" PRId64 " heads",
+                        "the last extent of x, %" PRId64 ", is not a multiple of %" PRId64 " heads",
                         size.value, heads);
     size = tenon_dim(infer, TENON_DIM_DIV, size, tenon_extent(heads));
   }
   if (tenon_is_known(size) &&
       (rotated < 0 || rotated > size.value || (rotated ? rotated : size.value) % 2))
-    return tenon_fail(infer, TENON_INVALID,
-                      "%" PRId64 " elements of a head of %" PRId64
-                      " cannot be rotated in pairs; expected an even number of them",
-                      rotated ? rotated : size.value, size.value);
+    return tenon_fail(
+        infer, TENON_INVALID,
+        "%" PRId64 " elements of a head of size %" PRId64
+        " cannot be rotated in pairs; expected an even number, at most the size of the head",
+        rotated ? rotated : size.value, size.value);
   tenon_dim_t half =
       tenon_dim(infer, TENON_DIM_DIV, rotated ? tenon_extent(rotated) : size, tenon_extent(2));
   for (uint32_t i = COS; i <= SIN; i++) {
@@ -226,9 +228,8 @@ static tenon_status_t rotary_infer(tenon_infer_t *infer) {
     const char *name = i == COS ? "cos_cache" : "sin_cache";
     if (cache->ndim != (positions ? 2 : 3))
       return tenon_fail(infer, TENON_INVALID, "%s has %d axes; expected %s", name, cache->ndim,
-                        positions ? "2, rows for position_ids to choose from"
-                                  : "3, batch and position first, without "
-                                    "position_ids");
+                        positions ? "2, rows that position_ids selects"
+                                  : "3, batch and position first, because position_ids is absent");
     if (dim_differ(cache->dims[cache->ndim - 1], half))
       return tenon_fail(infer, TENON_INVALID,
                         "%s has rows of %" PRId64 " angles; expected %" PRId64
@@ -242,26 +243,32 @@ static tenon_status_t rotary_infer(tenon_infer_t *infer) {
   }
   if (positions && dim_differ(infer->inputs[COS]->dims[0], infer->inputs[SIN]->dims[0]))
     return tenon_fail(infer, TENON_INVALID,
-                      "cos_cache has %" PRId64 " rows and sin_cache %" PRId64 "; expected as many",
+                      "cos_cache has %" PRId64 " rows and sin_cache %" PRId64
+                      "; they must be equal",
                       infer->inputs[COS]->dims[0].value, infer->inputs[SIN]->dims[0].value);
   if (positions && (positions->ndim != 2 || dim_differ(positions->dims[0], x->dims[0]) ||
                     dim_differ(positions->dims[1], x->dims[x->ndim == 4 ? 2 : 1])))
-    return tenon_fail(infer, TENON_INVALID,
-                      "position_ids has shape %s; expected one for each batch and position of x",
-                      dims_text(positions->dims, positions->ndim).text);
+    return tenon_fail(
+        infer, TENON_INVALID,
+        "position_ids has shape %s; expected one number for each batch entry and position of x",
+        dims_text(positions->dims, positions->ndim).text);
   return out_like(infer->outputs[0], x);
 }
 
 /* clang-format off */
 TENON_ITEMS(core_rotary,
-  TENON_OP("rotary_embedding(Tensor x, Tensor cos_cache, Tensor sin_cache, Tensor? position_ids=None, *, "
-           "bool interleaved=False, int rotary_embedding_dim=0, int num_heads=0) -> Tensor",
-    TENON_DOC("Rotates the first rotary_embedding_dim (0: all) elements of each head, in pairs, by the angles of its "
-              "position.\nA pair is two neighbours if interleaved, else an element of the first half and one of the second."),
+  TENON_OP("rotary_embedding(Tensor x, Tensor cos_cache, Tensor sin_cache, "
+           "Tensor? position_ids=None, *, bool interleaved=False, int rotary_embedding_dim=0, "
+           "int num_heads=0) -> Tensor",
+    TENON_DOC("Rotates the first rotary_embedding_dim (0: all) elements of each head in pairs by "
+              "the angles of its position.\n"
+              "A pair is two neighbours if interleaved, otherwise an element of the first half and "
+              "one of the second half."),
     TENON_SAMPLES("x: [n, 2, t, 6], cos_cache: [n, t, 3], sin_cache: [n, t, 3]"),
     TENON_TYPES("x: float; cos_cache = x; sin_cache = x; position_ids: i64; out = x"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(ROTARY_USES),
     TENON_INFER(rotary_infer),
-    TENON_KERNEL("cpu strided", rotary_run), TENON_COMPOSITE(rotary_parts)))
+    TENON_KERNEL("cpu strided", rotary_run),
+    TENON_COMPOSITE(rotary_parts)))
 /* clang-format on */

@@ -1,11 +1,11 @@
-/* What depends on the order of elements: arg_max, arg_min, top_k along an axis, and unique.  All of
- * them work on keys (order.h), so that one piece of code serves every dtype. Invariant: among equal
- * elements the first counts as the better one, unless an attribute says otherwise. */
+/* Operators that depend on the order of elements: arg_max, arg_min and top_k along an axis, and
+ * unique. All work on keys (sort_keys.h), so that one implementation serves every dtype.
+ * Invariant: among equal elements the first is preferred, unless an attribute says otherwise. */
 #include <tenon/iterator.h>
 
 #include "axes.h"
 #include "copy.h"
-#include "order.h"
+#include "sort_keys.h"
 
 enum { CHUNK = 256 };
 
@@ -15,8 +15,8 @@ typedef struct search_t {
   int64_t n;
   int64_t inner;
   int64_t blocks;
-  uint64_t flip; /* all ones: the least is wanted */
-  int last;      /* of equal ones */
+  uint64_t flip; /* all ones: find the least */
+  int last;      /* prefer the last of equal elements */
 } search_t;
 
 static tenon_status_t arg_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
@@ -29,7 +29,7 @@ static tenon_status_t arg_part(tenon_call_t *call, void *argument, int64_t begin
     int64_t base = outer * s->n * s->inner + block;
     int64_t *index = (int64_t *)call->outputs[0]->data + outer * s->inner + block;
     int64_t width = s->inner - block < CHUNK ? s->inner - block : CHUNK;
-    if (s->inner == 1) { /* a contiguous row, a piece at a time */
+    if (s->inner == 1) { /* a contiguous row, one piece at a time */
       for (int64_t r = 0; r < s->n; r += CHUNK) {
         int64_t m = s->n - r < CHUNK ? s->n - r : CHUNK;
         (void)order_keys(x->dtype, x->data, base + r, 1, m, keys);
@@ -56,7 +56,7 @@ static tenon_status_t arg_part(tenon_call_t *call, void *argument, int64_t begin
   return TENON_OK;
 }
 
-static tenon_status_t arg(tenon_call_t *call, uint64_t flip) {
+static tenon_status_t arg_run(tenon_call_t *call, uint64_t flip) {
   const tenon_tensor_t *x = call->inputs[0];
   search_t s = {1, 1, 1, flip, call->attrs[2].as.i != 0};
   int32_t axis = 0;
@@ -71,8 +71,8 @@ static tenon_status_t arg(tenon_call_t *call, uint64_t flip) {
   int64_t units = count / s.n / s.inner * s.blocks;
   return call->host->parallel(call, units, 16384 * units / count + 1, arg_part, &s);
 }
-static tenon_status_t arg_max_run(tenon_call_t *call) { return arg(call, 0); }
-static tenon_status_t arg_min_run(tenon_call_t *call) { return arg(call, UINT64_MAX); }
+static tenon_status_t arg_max_run(tenon_call_t *call) { return arg_run(call, 0); }
+static tenon_status_t arg_min_run(tenon_call_t *call) { return arg_run(call, UINT64_MAX); }
 
 static tenon_status_t arg_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
@@ -81,8 +81,8 @@ static tenon_status_t arg_infer(tenon_infer_t *infer) {
   out->ndim = 0;
   if (x->ndim) TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, x->ndim, &axis));
   if (axis >= 0 && dim_is(x->dims[axis], 0))
-    return tenon_fail(infer, TENON_INVALID, "axis %d is empty: there is nothing to choose from",
-                      axis);
+    return tenon_fail(infer, TENON_INVALID,
+                      "axis %d is empty, so it has no largest or smallest element", axis);
   for (int32_t i = 0; i < x->ndim; i++) {
     if (i != axis)
       out->dims[out->ndim++] = x->dims[i];
@@ -104,18 +104,18 @@ typedef struct top_t {
   int64_t k;
   int64_t inner;
   uint64_t flip;
-  entry_t *heaps; /* k entries for each column; the worst is at the root */
+  entry_t *heaps; /* k entries per column; the worst is at the root */
 } top_t;
 
-static int worse(entry_t a, entry_t b) {
+static int entry_is_worse(entry_t a, entry_t b) {
   return a.key < b.key || (a.key == b.key && a.index > b.index);
 }
 
-/* Puts `entry` at the root or below, of a heap of n. */
-static void sift(entry_t *heap, int64_t n, int64_t at, entry_t entry) {
+/* Places `entry` at position `at` of a heap of n, or below. */
+static void sift_down(entry_t *heap, int64_t n, int64_t at, entry_t entry) {
   for (int64_t child; (child = 2 * at + 1) < n; at = child) {
-    if (child + 1 < n && worse(heap[child + 1], heap[child])) child++;
-    if (!worse(heap[child], entry)) break;
+    if (child + 1 < n && entry_is_worse(heap[child + 1], heap[child])) child++;
+    if (!entry_is_worse(heap[child], entry)) break;
     heap[at] = heap[child];
   }
   heap[at] = entry;
@@ -137,15 +137,15 @@ static tenon_status_t top_part(tenon_call_t *call, void *argument, int64_t begin
         if (r + i < t->k) {
           heap[r + i] = entry;
           for (int64_t j = t->k / 2; r + i == t->k - 1 && j-- > 0;)
-            sift(heap, t->k, j, heap[j]);
-        } else if (worse(heap[0], entry)) {
-          sift(heap, t->k, 0, entry);
+            sift_down(heap, t->k, j, heap[j]);
+        } else if (entry_is_worse(heap[0], entry)) {
+          sift_down(heap, t->k, 0, entry);
         }
       }
     }
     for (int64_t last = t->k - 1; last > 0; last--) { /* best first */
       entry_t worst = heap[0];
-      sift(heap, last, 0, heap[last]);
+      sift_down(heap, last, 0, heap[last]);
       heap[last] = worst;
     }
     for (int64_t i = 0; i < t->k; i++) {
@@ -180,13 +180,13 @@ static tenon_status_t top_infer(tenon_infer_t *infer) {
   TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, x->ndim, &axis));
   TENON_TRY(ints_read(infer, 1, &k));
   if (k.count >= 0 && k.count != 1)
-    return tenon_fail(infer, TENON_INVALID, "k is one number, not %d", k.count);
+    return tenon_fail(infer, TENON_INVALID, "k must be one number, but has %d", k.count);
   tenon_dim_t extent =
       k.known ? k.at[0] : tenon_dim(infer, TENON_DIM_BOUND, x->dims[axis], tenon_extent(0));
   if (tenon_is_known(extent) &&
       (extent.value < 0 || (tenon_is_known(x->dims[axis]) && extent.value > x->dims[axis].value)))
-    return tenon_fail(infer, TENON_INVALID, "the best %" PRId64 " of %" PRId64, extent.value,
-                      x->dims[axis].value);
+    return tenon_fail(infer, TENON_INVALID, "k is %" PRId64 ", but the axis has extent %" PRId64,
+                      extent.value, x->dims[axis].value);
   for (int i = 0; i < 2; i++) {
     if (!infer->outputs[i]) continue;
     out_like(infer->outputs[i], x);
@@ -199,7 +199,7 @@ static tenon_status_t top_infer(tenon_infer_t *infer) {
 
 typedef struct items_t { /* n items of m elements each: slices along an axis, or single elements */
   const tenon_string_t *texts;
-  const uint64_t *keys; /* [n, m]; NULL: texts */
+  const uint64_t *keys; /* [n, m]; NULL: strings */
   int64_t n;
   int64_t m;
   int64_t inner;
@@ -266,7 +266,7 @@ static tenon_status_t unique_run(tenon_call_t *call) {
   for (int64_t i = 0; i < n; i++)
     sorting[i] = i;
   order_sort(sorting, room, n, item_less, &items);
-  for (int64_t i = 0; i < n; i++) { /* the sort is stable: a group begins with its first item */
+  for (int64_t i = 0; i < n; i++) { /* the sort is stable, so a group begins with its first item */
     if (i == 0 || item_less(&items, sorting[i - 1], sorting[i])) {
       first[distinct] = sorting[i];
       total[distinct++] = 0;
@@ -321,24 +321,37 @@ static tenon_status_t unique_infer(tenon_infer_t *infer) {
 }
 
 /* clang-format off */
-#define ARG(name, which, run)                                                                                          \
-  TENON_OP(name "(Tensor x, *, int axis=0, bool keepdims=True, bool select_last_index=False) -> Tensor",               \
-    TENON_DOC("The position of the " which " element along an axis: of the first such one, or the last."),             \
-    TENON_TYPES("x: number|bool; out = i64"), TENON_TRAITS(TENON_PURE), TENON_INFER(arg_infer),                        \
-    TENON_REDUCES("x over axis"), TENON_KERNEL("cpu", run))
+#define ARG(name, which, run)                                                                      \
+  TENON_OP(name                                                                                    \
+           "(Tensor x, *, int axis=0, bool keepdims=True, "                                        \
+           "bool select_last_index=False) -> Tensor",                                              \
+    TENON_DOC("The position of the " which                                                         \
+              " element along an axis: the first one, or the last if select_last_index."),         \
+    TENON_TYPES("x: number|bool; out = i64"),                                                      \
+    TENON_TRAITS(TENON_PURE),                                                                      \
+    TENON_INFER(arg_infer),                                                                        \
+    TENON_REDUCES("x over axis"),                                                                  \
+    TENON_KERNEL("cpu", run))
 TENON_ITEMS(core_sort,
   ARG("arg_max", "largest", arg_max_run),
   ARG("arg_min", "smallest", arg_min_run),
-  TENON_OP("top_k(Tensor x, Tensor @host k, *, int axis=-1, bool largest=True, bool sorted=True) -> "
-           "(Tensor values, Tensor indices)",
+  TENON_OP("top_k(Tensor x, Tensor @host k, *, int axis=-1, bool largest=True, "
+           "bool sorted=True) -> (Tensor values, Tensor indices)",
     TENON_DOC("The k largest or smallest elements along an axis, best first, and their positions."),
-    TENON_TYPES("x: number|bool; k: i64|i32; values = x; indices = i64"), TENON_WHERE("k: known"),
-    TENON_TRAITS(TENON_PURE), TENON_INFER(top_infer),
-    TENON_GRADIENT("x: core::scatter_elements(core::expand(0.0, core::shape(x)), indices, grad, axis=axis, reduction='add')"),
+    TENON_TYPES("x: number|bool; k: i64|i32; values = x; indices = i64"),
+    TENON_WHERE("k: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(top_infer),
+    TENON_GRADIENT("x: core::scatter_elements(core::expand(0.0, core::shape(x)), indices, grad, "
+                   "axis=axis, reduction='add')"),
     TENON_KERNEL("cpu", top_run)),
-  TENON_OP("unique(Tensor x, *, int? axis=None, bool sorted=True) -> "
-           "(Tensor out, Tensor? indices, Tensor? inverse_indices, Tensor? counts)",
-    TENON_DOC("The distinct elements, or slices along an axis: sorted, or in the order of their first occurrence."),
-    TENON_TYPES("x: number|bool|string; out = x; indices = i64; inverse_indices = i64; counts = i64"),
-    TENON_TRAITS(TENON_PURE), TENON_INFER(unique_infer), TENON_KERNEL("cpu", unique_run))
-)
+  TENON_OP("unique(Tensor x, *, int? axis=None, bool sorted=True) -> (Tensor out, Tensor? indices, "
+           "Tensor? inverse_indices, Tensor? counts)",
+    TENON_DOC("The distinct elements, or slices along an axis: sorted, "
+              "or in the order of their first occurrence."),
+    TENON_TYPES("x: number|bool|string; out = x; indices = i64; inverse_indices = i64; "
+                "counts = i64"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(unique_infer),
+    TENON_KERNEL("cpu", unique_run)))
+/* clang-format on */

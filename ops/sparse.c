@@ -1,6 +1,7 @@
-/* Between sparse tensors and dense ones: to_dense, to_sparse.  Other operators of the core take
- * dense tensors only. Invariant: what is not stored is zero, and what to_sparse stores is not zero
- * (NaN is stored, -0 is not). */
+/* Conversion between sparse and dense tensors: to_dense, to_sparse. Other core operators take dense
+ * tensors only.
+ * Invariant: elements that are not stored are zero, and to_sparse stores no zeros (it stores NaN
+ * but not -0). */
 #include <stdbool.h>
 #include <string.h>
 #include <tenon/op.h>
@@ -50,20 +51,20 @@ static tenon_status_t to_sparse_infer(tenon_infer_t *infer) {
     return tenon_fail(infer, TENON_INVALID,
                       "x is sparse already: make it dense first (core::to_dense)");
   if (is_csr ? x->ndim != 2 : x->ndim < 1)
-    return tenon_fail(infer, TENON_INVALID, "x has %d dimensions: expected %s", x->ndim,
+    return tenon_fail(infer, TENON_INVALID, "x has %d dimensions; expected %s", x->ndim,
                       is_csr ? "2 for layout 'csr'" : "at least 1");
   infer->outputs[0]->layout = is_csr ? TENON_DETAIL_CSR : TENON_DETAIL_ROW_SPARSE;
   return TENON_OK;
 }
 
-/* Of one element: a number, or both of a complex one's. */
+/* Tests one element: a number, or both numbers of a complex element. */
 static bool is_zero(const char *element, tenon_dtype_t dtype) {
   const bool is_float = dtype.code == 2 || dtype.code == 4 || dtype.code == 5;
   const int size = dtype.bits / 8;
   const int number = dtype.code == 5 ? size / 2 : size;
   for (int i = 0; i < size; i++)
     if (element[i] & (is_float && (i + 1) % number == 0 ? 0x7f : 0xff))
-      return false; /* but for the sign */
+      return false; /* ignores the sign */
   return true;
 }
 
@@ -127,12 +128,21 @@ static tenon_status_t to_sparse_run(tenon_call_t *call) {
 /* clang-format off */
 TENON_ITEMS(core_sparse,
   TENON_OP("to_dense(Tensor x) -> Tensor",
-    TENON_DOC("A dense tensor with the elements of a sparse one.\nOf a dense one it is a copy."),
-    TENON_TYPES("x: number|complex|bool; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE),
-    TENON_GRADIENT("x: to_dense(grad)"), TENON_KERNEL("cpu sparse", to_dense_run)),
+    TENON_DOC("A dense tensor with the elements of a sparse one.\nA dense x is copied."),
+    TENON_TYPES("x: number|complex|bool; out = x"),
+    TENON_SHAPES("out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_GRADIENT("x: to_dense(grad)"),
+    TENON_KERNEL("cpu sparse", to_dense_run)),
   TENON_OP("to_sparse(Tensor x, *, str['csr', 'row_sparse'] layout='csr') -> Tensor",
-    TENON_DOC("A sparse tensor that stores what is not zero.\n"
-              "csr: of a matrix, by elements; row_sparse: the rows (of the first axis) that are not all zero."),
-    TENON_TYPES("x: number|complex|bool; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE),
-    TENON_INFER(to_sparse_infer), TENON_GRADIENT("x: to_dense(grad)"), TENON_KERNEL("cpu sparse", to_sparse_run)))
+    TENON_DOC("A sparse tensor that stores the elements that are not zero.\n"
+              "csr stores elements of a matrix; "
+              "row_sparse stores the rows (of the first axis) that have an element other than "
+              "zero."),
+    TENON_TYPES("x: number|complex|bool; out = x"),
+    TENON_SHAPES("out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(to_sparse_infer),
+    TENON_GRADIENT("x: to_dense(grad)"),
+    TENON_KERNEL("cpu sparse", to_sparse_run)))
 /* clang-format on */

@@ -1,10 +1,10 @@
 /* dft and stft: ONNX's Fourier transforms of real and complex signals, whose last axis holds the
- * parts. The host calls infer and the kernels; lines are tasks.  Invariant: lines are transformed
- * in double precision, whatever the dtype. */
+ * real and imaginary parts. The host calls infer and the kernels; lines are tasks.
+ * Invariant: lines are transformed in double precision, whatever the dtype. */
 #include "axes.h"
 #include "dense.h"
 #include "fft.h"
-#include "forward.h"
+#include "forward_infer.h"
 #include <tenon/check.h>
 
 enum {
@@ -12,7 +12,7 @@ enum {
   WORK = 1 << 12,
 };
 
-/* Lines of a signal and what becomes of them: both f32 or f64, dense. */
+/* The lines of a signal and of the result; both dense, f32 or f64. */
 typedef struct lines_t {
   const tenon_tensor_t *x;
   const tenon_tensor_t *window;
@@ -25,7 +25,7 @@ typedef struct lines_t {
   int64_t length; /* elements of a line of x that are read */
   int64_t bins;   /* elements of a line of the result */
   int64_t x_step;
-  int64_t out_step; /* between elements, in complex or real numbers */
+  int64_t out_step; /* distance between elements, in complex or real numbers */
   int64_t inner;
   int64_t x_outer;
   int64_t x_line; /* line i starts at i / inner * x_outer + i % inner * x_line */
@@ -34,10 +34,10 @@ typedef struct lines_t {
   int x_parts;
   int out_parts;
   int backwards;
-  int mirrored; /* mirrored: x has half of a spectrum */
+  int mirrored; /* x holds half of a spectrum */
 } lines_t;
 
-static double element(const tenon_tensor_t *t, int64_t i) {
+static double get_element(const tenon_tensor_t *t, int64_t i) {
   return core_is(t, TENON_F64) ? ((const double *)t->data)[i] : (double)((const float *)t->data)[i];
 }
 
@@ -57,9 +57,9 @@ static void line_run(const lines_t *l, int64_t line, fft_complex_t *z, fft_compl
     z[i].re = z[i].im = 0;
     if (i >= l->length) continue;
     int64_t at = (from + i * l->x_step) * l->x_parts;
-    double weight = l->window ? element(l->window, i) : 1;
-    z[i].re = element(l->x, at) * weight;
-    if (l->x_parts == 2) z[i].im = element(l->x, at + 1) * weight;
+    double weight = l->window ? get_element(l->window, i) : 1;
+    z[i].re = get_element(l->x, at) * weight;
+    if (l->x_parts == 2) z[i].im = get_element(l->x, at + 1) * weight;
   }
   if (l->mirrored) {
     z[0].im = 0;
@@ -77,7 +77,7 @@ static void line_run(const lines_t *l, int64_t line, fft_complex_t *z, fft_compl
   }
 }
 
-/* Part: a slot of scratch, and every so manieth line. */
+/* A part is a slot of scratch memory and every k-th line. */
 static tenon_status_t slots_run(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const lines_t *l = (const lines_t *)argument;
   (void)call;
@@ -129,9 +129,8 @@ static tenon_status_t dft_run(tenon_call_t *call) {
   int32_t last = l.x->ndim - 1;
   int64_t axis = axis_of(call->inputs[2], l.x->ndim);
   int64_t extent = l.x->shape[axis];
-  int64_t n = call->inputs[1] ? tensor_int(call->inputs[1], 0)
-              : l.mirrored    ? 2 * (extent - 1)
-                              : extent;
+  int64_t n = l.mirrored ? 2 * (extent - 1) : extent;
+  if (call->inputs[1]) n = tensor_int(call->inputs[1], 0);
   l.count = 1;
   for (int32_t i = 0; i < last; i++) {
     if (i != axis) l.count *= l.x->shape[i];
@@ -150,7 +149,8 @@ static tenon_status_t dft_run(tenon_call_t *call) {
   return core_settle(call, call->outputs[0], l.out);
 }
 
-/* An integer that a host tensor holds, or NULL's default; unknown: a new extent. */
+/* Reads an integer from a host tensor, or the default if the input is absent. An unknown number
+ * becomes a new extent. */
 static tenon_status_t number_read(tenon_infer_t *infer, uint32_t input, tenon_dim_t otherwise,
                                   tenon_dim_t *out) {
   ints_t list;
@@ -169,8 +169,7 @@ static tenon_status_t parts_check(tenon_infer_t *infer, const tenon_meta_t *x, i
   if (x->ndim < 2 || !tenon_is_known(parts) || parts.value < 1 || parts.value > 2)
     return tenon_fail(
         infer, TENON_INVALID,
-        "x has shape %s; its last axis must have extent 1, of a real signal, or 2, of "
-        "a complex one",
+        "x has shape %s; its last axis must have extent 1 (real signal) or 2 (complex signal)",
         dims_text(x->dims, x->ndim).text);
   *out_parts = parts.value;
   return TENON_OK;
@@ -190,7 +189,8 @@ tenon_status_t core_dft_infer(tenon_infer_t *infer) {
   tenon_dim_t axis, n;
   TENON_TRY(parts_check(infer, x, &parts));
   TENON_TRY(number_read(infer, 2, tenon_extent(-2), &axis));
-  if (!tenon_is_known(axis)) { /* it comes with the call, whose infer knows more */
+  /* the axis is known when the operator is called, and infer runs again */
+  if (!tenon_is_known(axis)) {
     TENON_TRY(out_unknown(infer, out, x->ndim));
     out->dims[out->ndim - 1] = tenon_extent(onesided && inverse ? 1 : 2);
     return TENON_OK;
@@ -198,13 +198,14 @@ tenon_status_t core_dft_infer(tenon_infer_t *infer) {
   TENON_TRY(axis_wrap(infer, axis.value, x->ndim, &at));
   if (at == x->ndim - 1)
     return tenon_fail(infer, TENON_INVALID,
-                      "axis %" PRId64 " of dft is the one that holds the parts of a number; name a "
-                      "signal's axis",
+                      "axis %" PRId64
+                      " of dft holds the parts of a number; choose an axis of the signal",
                       axis.value);
   if (onesided && parts != (inverse ? 2 : 1))
-    return tenon_fail(
-        infer, TENON_INVALID, "onesided %s take %s x, but its last axis has extent %" PRId64,
-        inverse ? "inverse transforms" : "transforms", inverse ? "a complex" : "a real", parts);
+    return tenon_fail(infer, TENON_INVALID,
+                      "onesided transforms take a real x and their inverse a complex x, but the "
+                      "last axis of x has extent %" PRId64,
+                      parts);
   TENON_TRY(number_read(infer, 1, x->dims[at], &n));
   if (!infer->inputs[1] && inverse && onesided)
     n = dim_mul(infer, tenon_extent(2), dim_sub(infer, x->dims[at], tenon_extent(1)));
@@ -236,9 +237,8 @@ static tenon_status_t stft_run(tenon_call_t *call) {
                .out_step = 1};
   if (call->inputs[WINDOW]) l.window = core_dense(call, call->inputs[WINDOW], dtype);
   if (!l.x || !l.out || (call->inputs[WINDOW] && !l.window)) return TENON_MEMORY;
-  int64_t n = call->inputs[LENGTH] ? tensor_int(call->inputs[LENGTH], 0)
-              : l.window           ? l.window->shape[0]
-                                   : l.x->shape[1];
+  int64_t n = l.window ? l.window->shape[0] : l.x->shape[1];
+  if (call->inputs[LENGTH]) n = tensor_int(call->inputs[LENGTH], 0);
   l.inner = l.out->shape[1];
   l.bins = l.out->shape[2];
   l.count = l.x->shape[0] * l.inner;
@@ -276,8 +276,9 @@ tenon_status_t core_stft_infer(tenon_infer_t *infer) {
                       step.value);
   if (tenon_is_known(n) &&
       (n.value < 1 || (tenon_is_known(x->dims[1]) && n.value > x->dims[1].value)))
-    return tenon_fail(infer, TENON_INVALID, "frames of %" PRId64 " do not fit a signal of %" PRId64,
-                      n.value, x->dims[1].value);
+    return tenon_fail(infer, TENON_INVALID,
+                      "frames of %" PRId64 " elements do not fit a signal of %" PRId64, n.value,
+                      x->dims[1].value);
   out->ndim = 4;
   out->dims[0] = x->dims[0];
   out->dims[1] = dim_add(
@@ -289,27 +290,32 @@ tenon_status_t core_stft_infer(tenon_infer_t *infer) {
 
 /* clang-format off */
 TENON_ITEMS(core_spectral,
-  TENON_OP("dft(Tensor x, Tensor? @host length=None, Tensor? @host axis=None, *, bool inverse=False, "
-           "bool onesided=False) -> Tensor",
-    TENON_DOC("The discrete Fourier transform of x along an axis (-2 unless given), cut or padded with zeros to length.\n"
-              "The last axis holds real and imaginary part, or the real part alone; onesided leaves out what symmetry gives."),
+  TENON_OP("dft(Tensor x, Tensor? @host length=None, Tensor? @host axis=None, *, "
+           "bool inverse=False, bool onesided=False) -> Tensor",
+    TENON_DOC("The discrete Fourier transform of x along an axis (default -2); "
+              "x is cut or padded with zeros to length.\n"
+              "The last axis holds real and imaginary part, or the real part alone; "
+              "onesided leaves out elements that follow by symmetry."),
     TENON_SAMPLES("x: [n, 8, 1]; x: [n, 6, 2], axis: [] [1]"),
     TENON_TYPES("x: float; length: i32|i64; axis: i32|i64; out = x"),
     TENON_WHERE("length: known; axis: known"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
     TENON_INFER(core_dft_infer),
-    TENON_GRADIENT("x: core::dft_backward(grad, core::shape(x), length, axis, inverse=inverse, onesided=onesided)"),
+    TENON_GRADIENT("x: core::dft_backward(grad, core::shape(x), length, axis, inverse=inverse, "
+                   "onesided=onesided)"),
     TENON_KERNEL("cpu strided", dft_run)),
-  TENON_OP("stft(Tensor signal, Tensor @host step, Tensor? window=None, Tensor? @host length=None, *, "
-           "bool onesided=True) -> Tensor",
-    TENON_DOC("The Fourier transforms of frames of a signal [batch, length, parts], step apart, times a window."),
+  TENON_OP("stft(Tensor signal, Tensor @host step, Tensor? window=None, Tensor? @host length=None, "
+           "*, bool onesided=True) -> Tensor",
+    TENON_DOC("The Fourier transforms of frames of a signal [batch, length, parts], "
+              "multiplied by a window. Frames start every `step` elements."),
     TENON_SAMPLES("signal: [n, 12, 1], step: [] [4], window: [6]"),
     TENON_TYPES("signal: float; step: i32|i64; window = signal; length: i32|i64; out = signal"),
     TENON_WHERE("step: known; length: known"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
     TENON_INFER(core_stft_infer),
-    TENON_GRADIENT("signal, window: core::stft_backward(grad, signal, step, window, length, onesided=onesided)"),
+    TENON_GRADIENT("signal, window: core::stft_backward(grad, signal, step, window, length, "
+                   "onesided=onesided)"),
     TENON_KERNEL("cpu strided", stft_run)))
 /* clang-format on */

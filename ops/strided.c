@@ -1,14 +1,15 @@
-/* Elements that lie at strides in the memory of a tensor: copied from there, summed up there, set
- * to zero.  Gradients of memory that views share are made of these (src/autograd/alias.c).  Strides
- * and offset count elements of the row-major memory.  Invariant: no element outside of the tensor
- * is touched. */
+/* Elements at given strides in the memory of a tensor: strided_copy copies them from there,
+ * strided_sum adds to them, strided_zero sets them to zero. Gradients through memory that views
+ * share use these operators (src/autograd/alias.c). Strides and offset count elements of row-major
+ * memory.
+ * Invariant: no element outside the tensor is accessed. */
 #include "axes.h"
 #include "copy.h"
-#include "number.h"
+#include "dtype_scalar.h"
 #include <string.h>
 #include <tenon/check.h>
 
-typedef struct places_t { /* in the memory of a tensor */
+typedef struct places_t { /* positions in the memory of a tensor */
   int32_t ndim;
   int64_t shape[TENON_RANK_MAX];
   const int64_t *strides;
@@ -23,8 +24,9 @@ static tenon_status_t places_read(tenon_call_t *call, const tenon_tensor_t *memo
   int64_t high = low;
   int overflows = 0;
   if ((int64_t)strides->count != ndim)
-    return tenon_fail(call, TENON_INVALID, "%d strides for %d dimensions", (int)strides->count,
-                      ndim);
+    return tenon_fail(call, TENON_INVALID,
+                      "strides has %d numbers, but the shape has %d dimensions",
+                      (int)strides->count, ndim);
   out->ndim = ndim;
   out->strides = strides->as.ints;
   out->offset = low;
@@ -40,20 +42,20 @@ static tenon_status_t places_read(tenon_call_t *call, const tenon_tensor_t *memo
   }
   if (overflows || (out->count && (low < 0 || high >= tenon_count(memory))))
     return tenon_fail(call, TENON_RANGE,
-                      "elements %" PRId64 " to %" PRId64 " of a tensor that has %" PRId64
-                      ": expected 0 to %" PRId64,
+                      "strides and offset address elements %" PRId64 " to %" PRId64
+                      " of a tensor with %" PRId64 ": expected 0 to %" PRId64,
                       low, high, tenon_count(memory), tenon_count(memory) - 1);
   return TENON_OK;
 }
 
-/* The shape of a result is the one that input 1 states. */
+/* States the shape that input 1 holds. */
 static tenon_status_t stated_infer(tenon_infer_t *infer) {
   tenon_meta_t *out = infer->outputs[0];
   ints_t shape;
   TENON_TRY(ints_read(infer, 1, &shape));
   if (!shape.known) return out_unknown(infer, out, shape.count);
   if (shape.count > TENON_RANK_MAX)
-    return tenon_fail(infer, TENON_INVALID, "a shape of %d extents: no tensor has more than %d",
+    return tenon_fail(infer, TENON_INVALID, "the shape has %d extents; a tensor has at most %d",
                       shape.count, TENON_RANK_MAX);
   out->ndim = shape.count;
   for (int32_t i = 0; i < shape.count; i++)
@@ -85,7 +87,7 @@ static tenon_status_t copy_run(tenon_call_t *call) {
 
 typedef void (*visit_fn)(char *to, const char *from, int64_t n, int64_t stride);
 
-/* Each row of the last axis; `from` is dense, NULL: there is none. */
+/* Visits each row of the last axis; `from` is dense, or NULL if there is no source. */
 static void visit_rows(const places_t *p, int32_t axis, char *to, const char **from, int64_t size,
                        visit_fn visit) {
   if (axis >= p->ndim - 1) {
@@ -98,25 +100,29 @@ static void visit_rows(const places_t *p, int32_t axis, char *to, const char **f
     visit_rows(p, axis + 1, to + i * p->strides[axis] * size, from, size, visit);
 }
 
+#define ADD(name, type, real, get, set)                                                            \
+  static void add_##name(char *to, const char *from, int64_t n, int64_t stride) {                  \
+    type *y = (type *)(void *)to;                                                                  \
+    const type *x = (const type *)(const void *)from;                                              \
+    for (int64_t i = 0; i < n; i++)                                                                \
+      y[i * stride] = set((real)(get(y[i * stride]) + get(x[i])));                                 \
+  }
+#define ADD_COMPLEX(name, type)                                                                    \
+  static void add_##name(char *to, const char *from, int64_t n, int64_t stride) {                  \
+    type *y = (type *)(void *)to;                                                                  \
+    const type *x = (const type *)(const void *)from;                                              \
+    for (int64_t i = 0; i < n; i++) {                                                              \
+      y[2 * i * stride] += x[2 * i];                                                               \
+      y[2 * i * stride + 1] += x[2 * i + 1];                                                       \
+    }                                                                                              \
+  }
+#define ZERO(size)                                                                                 \
+  static void zero_##size(char *to, const char *from, int64_t n, int64_t stride) {                 \
+    (void)from;                                                                                    \
+    for (int64_t i = 0; i < n; i++)                                                                \
+      memset(to + i * stride * size, 0, size);                                                     \
+  }
 /* clang-format off */
-#define ADD(name, type, real, get, set)                                                                                \
-  static void add_##name(char *to, const char *from, int64_t n, int64_t stride) {                                      \
-    type *y = (type *)(void *)to; const type *x = (const type *)(const void *)from;                                    \
-    for (int64_t i = 0; i < n; i++) y[i * stride] = set((real)(get(y[i * stride]) + get(x[i])));                       \
-  }
-#define ADD_COMPLEX(name, type) \
-  static void add_##name(char *to, const char *from, int64_t n, int64_t stride) { \
-    type *y = (type *)(void *)to; const type *x = (const type *)(const void *)from; \
-    for (int64_t i = 0; i < n; i++) { \
-y[2 * i * stride] += x[2 * i]; \
-y[2 * i * stride + 1] += x[2 * i + 1]; \
-} \
-  }
-#define ZERO(size)                                                                                                     \
-  static void zero_##size(char *to, const char *from, int64_t n, int64_t stride) {                                     \
-    (void)from;                                                                                                        \
-    for (int64_t i = 0; i < n; i++) memset(to + i * stride * size, 0, size);                                           \
-  }
 #define SAME(x) (x)
 ADD(f32, float, float, SAME, SAME)
 ADD(f64, double, double, SAME, SAME)
@@ -151,12 +157,20 @@ static visit_fn adder_of(tenon_dtype_t dtype) {
 }
 
 static visit_fn clearer_of(int64_t size) {
-  return size == 1    ? zero_1
-         : size == 2  ? zero_2
-         : size == 4  ? zero_4
-         : size == 8  ? zero_8
-         : size == 16 ? zero_16
-                      : NULL;
+  switch (size) {
+  case 1:
+    return zero_1;
+  case 2:
+    return zero_2;
+  case 4:
+    return zero_4;
+  case 8:
+    return zero_8;
+  case 16:
+    return zero_16;
+  default:
+    return NULL;
+  }
 }
 
 static tenon_status_t sum_run(tenon_call_t *call) {
@@ -183,7 +197,7 @@ static tenon_status_t zero_run(tenon_call_t *call) {
   places_t p;
   if (ndim > TENON_RANK_MAX)
     return tenon_fail(call, TENON_INVALID,
-                      "a shape of %" PRId64 " extents: no tensor has more than %d", ndim,
+                      "the shape has %" PRId64 " extents; a tensor has at most %d", ndim,
                       TENON_RANK_MAX);
   for (int64_t i = 0; i < ndim; i++)
     if ((p.shape[i] = tensor_int(shape, i)) < 0)
@@ -191,7 +205,7 @@ static tenon_status_t zero_run(tenon_call_t *call) {
                         p.shape[i]);
   for (int64_t i = 0; i < ndim && ndim == (int64_t)call->attrs[0].count; i++)
     if (!call->attrs[0].as.ints[i] && p.shape[i])
-      p.shape[i] = 1; /* the same place again and again */
+      p.shape[i] = 1; /* the same element again and again */
   TENON_TRY(places_read(call, out, (int32_t)ndim, &p));
   if (out->data != x->data && tenon_count(out))
     memcpy(out->data, x->data, (size_t)(tenon_count(out) * size));
@@ -203,21 +217,31 @@ static tenon_status_t zero_run(tenon_call_t *call) {
 /* clang-format off */
 TENON_ITEMS(core_strided,
   TENON_OP("strided_copy(Tensor x, Tensor @host shape, *, int[] strides, int offset=0) -> Tensor",
-    TENON_DOC("The elements at these strides from the offset on in x's row-major memory."),
+    TENON_DOC("The elements of x's row-major memory at these strides, starting at offset."),
     TENON_SAMPLES("x: [24], shape: [2] [3, 4], strides = [1, 6], offset = 1"),
-    TENON_TYPES("x: f16|bf16|f32|f64|complex; shape: i64|i32; out = x"), TENON_WHERE("shape: known"), TENON_TRAITS(TENON_PURE), TENON_INFER(stated_infer),
+    TENON_TYPES("x: f16|bf16|f32|f64|complex; shape: i64|i32; out = x"),
+    TENON_WHERE("shape: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(stated_infer),
     TENON_GRADIENT("x: core::strided_sum(grad, core::shape(x), strides=strides, offset=offset)"),
     TENON_KERNEL("cpu", copy_run)),
   TENON_OP("strided_sum(Tensor x, Tensor @host shape, *, int[] strides, int offset=0) -> Tensor",
-    TENON_DOC("Zeros of this shape, to which each element of x is added at these strides from the offset on."),
+    TENON_DOC("A tensor of zeros with this shape, to whose elements at these strides from offset "
+              "on each element of x is added."),
     TENON_SAMPLES("x: [3, 4], shape: [1] [24], strides = [1, 6], offset = 1"),
-    TENON_TYPES("x: f16|bf16|f32|f64|complex; shape: i64|i32; out = x"), TENON_WHERE("shape: known"), TENON_TRAITS(TENON_PURE), TENON_INFER(stated_infer),
+    TENON_TYPES("x: f16|bf16|f32|f64|complex; shape: i64|i32; out = x"),
+    TENON_WHERE("shape: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(stated_infer),
     TENON_GRADIENT("x: core::strided_copy(grad, core::shape(x), strides=strides, offset=offset)"),
     TENON_KERNEL("cpu", sum_run)),
   TENON_OP("strided_zero(Tensor x, Tensor @host shape, *, int[] strides, int offset=0) -> Tensor",
-    TENON_DOC("x with the elements at these strides from the offset on, as many as the shape has, set to zero."),
+    TENON_DOC("x with the elements at these strides from offset on set to zero."),
     TENON_SAMPLES("x: [24], shape: [2] [3, 4], strides = [1, 6], offset = 1"),
-    TENON_TYPES("x: f16|bf16|f32|f64|complex; shape: i64|i32; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(same_infer),
-    TENON_REUSE("out: x"), TENON_GRADIENT("x: core::strided_zero(grad, shape, strides=strides, offset=offset)"),
+    TENON_TYPES("x: f16|bf16|f32|f64|complex; shape: i64|i32; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(same_infer),
+    TENON_REUSE("out: x"),
+    TENON_GRADIENT("x: core::strided_zero(grad, shape, strides=strides, offset=offset)"),
     TENON_KERNEL("cpu", zero_run)))
 /* clang-format on */

@@ -1,7 +1,7 @@
-/* Operators on strings: string_concat, string_split, string_normalizer.  Texts are UTF-8 and are
- * looked at as bytes, except that white space is also what Unicode has beyond ASCII, and that
- * letters of Latin-1, Latin Extended-A, Greek and Cyrillic change case.  Invariant: a text is
- * written by set_string only, piece by piece from the inputs. */
+/* Operators on strings: string_concat, string_split, string_normalizer. Strings are UTF-8 and are
+ * processed as bytes, with two exceptions: white space includes that of Unicode, and letters of
+ * Latin-1, Latin Extended-A, Greek and Cyrillic change case.
+ * Invariant: a string is written by set_string only, piece by piece from the inputs. */
 #include "axes.h"
 #include "copy.h"
 #include <string.h>
@@ -23,7 +23,7 @@ static tenon_status_t concat_infer(tenon_infer_t *infer) {
     tenon_dim_t x = of_a < 0 ? tenon_extent(1) : a->dims[of_a];
     tenon_dim_t y = of_b < 0 ? tenon_extent(1) : b->dims[of_b];
     if (dim_differ(x, y) && !dim_is(x, 1) && !dim_is(y, 1))
-      return tenon_fail(infer, TENON_INVALID, "%s and %s do not broadcast",
+      return tenon_fail(infer, TENON_INVALID, "shapes %s and %s do not broadcast",
                         dims_text(a->dims, a->ndim).text, dims_text(b->dims, b->ndim).text);
     out->dims[i] = tenon_dim(infer, TENON_DIM_BROADCAST, x, y);
   }
@@ -59,7 +59,7 @@ static tenon_status_t concat_run(tenon_call_t *call) {
 
 /* string_split */
 
-/* Bytes of the white space at the begin of a text; 0: there is none. */
+/* The number of bytes of white space at the start of a text; 0 if there is none. */
 static uint64_t space_size(const char *text, uint64_t size) {
   const unsigned char *s = (const unsigned char *)text;
   if (size && (s[0] == ' ' || (s[0] >= 9 && s[0] <= 13) || (s[0] >= 28 && s[0] <= 31))) return 1;
@@ -73,13 +73,13 @@ static uint64_t space_size(const char *text, uint64_t size) {
   return wide ? 3 : 0;
 }
 
-/* Takes the next piece off the text; 0: nothing is left.  `splits` more may be made, -1: any
- * number. */
+/* Removes the next piece from the text. Returns 0 if nothing is left. At most `splits` more splits
+ * are made; -1 means any number. */
 static int next_piece(tenon_string_t *text, const tenon_value_t *delimiter, int64_t splits,
                       tenon_string_t *piece) {
   uint64_t end = 0;
   uint64_t gap = 0;
-  if (!delimiter->count) { /* runs of white space */
+  if (!delimiter->count) { /* separated by runs of white space */
     while (text->size && (gap = space_size(text->data, text->size)) > 0) {
       text->data += gap;
       text->size -= gap;
@@ -90,19 +90,20 @@ static int next_piece(tenon_string_t *text, const tenon_value_t *delimiter, int6
   }
   *piece = *text;
   while (splits != 0 && end < text->size) {
-    gap = delimiter->count
-              ? (text->size - end >= delimiter->count &&
-                         memcmp(text->data + end, delimiter->as.s, delimiter->count) == 0
-                     ? delimiter->count
-                     : 0)
-              : space_size(text->data + end, text->size - end);
+    if (!delimiter->count)
+      gap = space_size(text->data + end, text->size - end);
+    else if (text->size - end >= delimiter->count &&
+             memcmp(text->data + end, delimiter->as.s, delimiter->count) == 0)
+      gap = delimiter->count;
+    else
+      gap = 0;
     if (gap) break;
     end++;
   }
-  if (splits == 0 || end == text->size) { /* the last one */
+  if (splits == 0 || end == text->size) { /* the last piece */
     text->data = NULL;
     text->size = 0;
-    while (!delimiter->count && splits == 0) { /* without white space at its end */
+    while (!delimiter->count && splits == 0) { /* drop white space at its end */
       uint64_t cut = 0;
       for (uint64_t k = 1; k <= 3 && k <= piece->size && !cut; k++)
         if (space_size(piece->data + piece->size - k, k) == k) cut = k;
@@ -120,7 +121,8 @@ static int next_piece(tenon_string_t *text, const tenon_value_t *delimiter, int6
 static tenon_status_t split_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   if (x->ndim >= TENON_RANK_MAX)
-    return tenon_fail(infer, TENON_INVALID, "the rank would be too large");
+    return tenon_fail(infer, TENON_INVALID,
+                      "x has the maximum number of axes already; string_split adds one");
   out_like(infer->outputs[0], x);
   infer->outputs[0]->dims[infer->outputs[0]->ndim++] = dim_any(infer);
   return infer->outputs[1] ? out_like(infer->outputs[1], x) : TENON_OK;
@@ -136,7 +138,7 @@ static tenon_status_t split_run(tenon_call_t *call) {
   int64_t most = most_of->kind ? most_of->as.i : -1;
   static const char none[1] = "";
   tenon_string_t piece;
-  for (int pass = 0; pass < 2; pass++) { /* how many pieces there are; then the pieces */
+  for (int pass = 0; pass < 2; pass++) { /* first count the pieces, then write them */
     for (int64_t i = 0; i < n; i++) {
       tenon_string_t rest = texts_of(x)[i];
       int64_t count = 0;
@@ -167,10 +169,12 @@ enum {
   CASE_UPPER,
 };
 
-/* A letter in the other case. */
+/* Changes the case of a letter. */
 static uint32_t in_case(uint32_t c, int64_t action) {
   static const struct
-  { /* capitals from first to last; small ones are `apart` later, or each follows its capital */
+  /* Capitals from first to last; the small letters are `apart` later, or each follows its
+   * capital. */
+  {
     uint16_t first;
     uint16_t last;
     uint16_t apart;
@@ -205,8 +209,8 @@ static void change_case(char *text, uint64_t size, int64_t action) {
   }
 }
 
-/* Whether the text is one of these words; `scratch`: room for the longest of them, to compare in
- * one case. */
+/* Is the text one of these words? `scratch` has room for the longest word, to compare in one
+ * case. */
 static int is_listed(const char *text, uint64_t size, const tenon_value_t *words, int64_t action,
                      char *scratch) {
   for (uint32_t i = 0; i < words->count; i++) {
@@ -223,7 +227,7 @@ static tenon_status_t normalise_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
   if (x->ndim < 1 || x->ndim > 2 || (x->ndim == 2 && dim_differ(x->dims[0], tenon_extent(1))))
-    return tenon_fail(infer, TENON_INVALID, "%s: [C] or [1, C] is wanted",
+    return tenon_fail(infer, TENON_INVALID, "x has shape %s; expected [C] or [1, C]",
                       dims_text(x->dims, x->ndim).text);
   out_like(out, x);
   out->dims[x->ndim - 1] =
@@ -232,7 +236,7 @@ static tenon_status_t normalise_infer(tenon_infer_t *infer) {
   return TENON_OK;
 }
 
-/* Stop words are compared in the case that is asked for, or exactly if it matters. */
+/* Stop words are compared in the requested case, or exactly if the comparison is case-sensitive. */
 static tenon_status_t normalise_run(tenon_call_t *call) {
   const tenon_tensor_t *x = call->inputs[0];
   const tenon_value_t *stopwords = &call->attrs[2];
@@ -255,7 +259,8 @@ static tenon_status_t normalise_run(tenon_call_t *call) {
   for (int64_t i = 0; i < n; i++) {
     tenon_string_t text = texts_of(x)[i];
     if (text.size) memcpy(room, text.data, (size_t)text.size);
-    int64_t compare = exact ? CASE_NONE : action == CASE_NONE ? CASE_LOWER : action;
+    int64_t compare = action == CASE_NONE ? CASE_LOWER : action;
+    if (exact) compare = CASE_NONE;
     int stop = 0;
     if (!exact) change_case(room, text.size, compare);
     stop = is_listed(room, text.size, stopwords, compare, scratch);
@@ -276,16 +281,25 @@ static tenon_status_t normalise_run(tenon_call_t *call) {
 /* clang-format off */
 TENON_ITEMS(core_text,
   TENON_OP("string_concat(Tensor a, Tensor b) -> Tensor",
-    TENON_DOC("Texts of a, each followed by that of b; broadcast."),
-    TENON_TYPES("a, b: string; out = a"), TENON_TRAITS(TENON_PURE), TENON_INFER(concat_infer),
+    TENON_DOC("The strings of a, each followed by the string of b, with broadcasting."),
+    TENON_TYPES("a, b: string; out = a"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(concat_infer),
     TENON_KERNEL("cpu", concat_run)),
-  TENON_OP("string_split(Tensor x, *, str delimiter='', int? maxsplit=None) -> (Tensor out, Tensor? counts)",
-    TENON_DOC("Pieces of texts, between delimiters or white space, in a new axis, filled up with empty texts."),
-    TENON_TYPES("x: string; out = x; counts = i64"), TENON_TRAITS(TENON_PURE), TENON_INFER(split_infer),
+  TENON_OP("string_split(Tensor x, *, str delimiter='', int? maxsplit=None) -> (Tensor out, "
+           "Tensor? counts)",
+    TENON_DOC("The pieces of each string between delimiters or white space, "
+              "along a new axis that is filled up with empty strings."),
+    TENON_TYPES("x: string; out = x; counts = i64"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(split_infer),
     TENON_KERNEL("cpu", split_run)),
-  TENON_OP("string_normalizer(Tensor x, *, str['NONE', 'LOWER', 'UPPER'] case='NONE', bool is_case_sensitive=False, "
-           "str[] stopwords=[]) -> Tensor",
-    TENON_DOC("Texts without stop words, in one case; a single empty text if none is left."),
-    TENON_TYPES("x: string; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(normalise_infer),
-    TENON_KERNEL("cpu", normalise_run))
-)
+  TENON_OP("string_normalizer(Tensor x, *, str['NONE', 'LOWER', 'UPPER'] case='NONE', "
+           "bool is_case_sensitive=False, str[] stopwords=[]) -> Tensor",
+    TENON_DOC("The strings without stop words, in one case; "
+              "a single empty string if none is left."),
+    TENON_TYPES("x: string; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(normalise_infer),
+    TENON_KERNEL("cpu", normalise_run)))
+/* clang-format on */

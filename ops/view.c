@@ -1,7 +1,8 @@
-/* Views: operators whose result is the input's memory under another shape.  They have no kernel;
- * infer states alias, offset and strides, on extents that may be symbols.  The host calls them
- * here, in compiled graphs and on every device. Invariant: with concrete extents and values the
- * answer is exact, and everything that can be wrong is refused. */
+/* Views: operators whose result is the input's memory under another shape. They have no kernel;
+ * infer states alias, offset and strides, on extents that may be symbols. The host calls infer for
+ * eager calls, for compiled graphs and on every device.
+ * Invariant: with concrete extents and values the answer is exact, and every invalid argument is
+ * rejected. */
 #include "axes.h"
 #include <tenon/check.h>
 
@@ -15,12 +16,33 @@ static void set_axis(tenon_meta_t *out, int32_t axis, tenon_dim_t extent, tenon_
 
 /* row-major to row-major: reshape, flatten */
 
+/* Infers extent `wild` of the result (-1: none) from the products of the other extents of x and of
+ * the result, or checks that both are equal. */
+static tenon_status_t reshape_settle(tenon_infer_t *infer, int32_t wild, tenon_dim_t total,
+                                     tenon_dim_t product) {
+  const tenon_meta_t *x = infer->inputs[0];
+  tenon_meta_t *out = infer->outputs[0];
+  if (wild >= 0) {
+    out->dims[wild] = tenon_extent(-1);
+    if (dim_is(product, 0) ||
+        (tenon_is_known(total) && tenon_is_known(product) && total.value % product.value != 0))
+      return tenon_fail(infer, TENON_INVALID,
+                        "no value for the -1 in %s gives as many elements as %s",
+                        dims_text(out->dims, out->ndim).text, dims_text(x->dims, x->ndim).text);
+    out->dims[wild] = dim_is(product, 1) ? total : tenon_dim(infer, TENON_DIM_DIV, total, product);
+  } else if (dim_differ(total, product)) {
+    return tenon_fail(infer, TENON_INVALID, "shape %s has another number of elements than %s",
+                      dims_text(x->dims, x->ndim).text, dims_text(out->dims, out->ndim).text);
+  }
+  return TENON_OK;
+}
+
 static tenon_status_t reshape_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
   int allow_zero = infer->attrs[0].as.i != 0;
-  uint64_t used =
-      0; /* extents of x that an extent of the result is surely equal to: they cancel out */
+  /* Marks extents of x that certainly equal an extent of the result; they cancel out. */
+  uint64_t used = 0;
   int32_t wild = -1;
   tenon_dim_t total = tenon_extent(1);
   tenon_dim_t product = tenon_extent(1);
@@ -29,7 +51,7 @@ static tenon_status_t reshape_infer(tenon_infer_t *infer) {
   out->alias = 1;
   if (!shape.known) return out_unknown(infer, out, shape.count);
   if (shape.count > TENON_RANK_MAX)
-    return tenon_fail(infer, TENON_INVALID, "a shape of %d extents: no tensor has more than %d",
+    return tenon_fail(infer, TENON_INVALID, "the shape has %d extents; a tensor has at most %d",
                       shape.count, TENON_RANK_MAX);
   out->ndim = shape.count;
   for (int32_t i = 0; i < shape.count; i++) {
@@ -37,15 +59,17 @@ static tenon_status_t reshape_infer(tenon_infer_t *infer) {
     int32_t same = -1;
     if (dim_is(d, 0) && !allow_zero) {
       if (i >= x->ndim)
-        return tenon_fail(infer, TENON_INVALID,
-                          "extent %d of the shape is 0, copy the input's, whose rank is only %d", i,
-                          x->ndim);
+        return tenon_fail(
+            infer, TENON_INVALID,
+            "extent %d of the shape is 0, which copies an extent of x, but x has only rank %d", i,
+            x->ndim);
       d = x->dims[i];
       same = i;
     } else if (dim_is(d, -1)) {
       if (wild >= 0)
-        return tenon_fail(infer, TENON_INVALID, "extents %d and %d of the shape are both -1", wild,
-                          i);
+        return tenon_fail(infer, TENON_INVALID,
+                          "extents %d and %d of the shape are both -1; only one may be inferred",
+                          wild, i);
       wild = i;
       continue;
     } else if (tenon_is_known(d) && d.value < 0) {
@@ -63,17 +87,7 @@ static tenon_status_t reshape_infer(tenon_infer_t *infer) {
   }
   for (int32_t j = 0; j < x->ndim; j++)
     if (!(used >> j & 1)) total = dim_mul(infer, total, x->dims[j]);
-  if (wild >= 0) {
-    out->dims[wild] = tenon_extent(-1);
-    if (dim_is(product, 0) ||
-        (tenon_is_known(total) && tenon_is_known(product) && total.value % product.value != 0))
-      return tenon_fail(infer, TENON_INVALID, "no extent for the -1 makes %s of %s",
-                        dims_text(out->dims, out->ndim).text, dims_text(x->dims, x->ndim).text);
-    out->dims[wild] = dim_is(product, 1) ? total : tenon_dim(infer, TENON_DIM_DIV, total, product);
-  } else if (dim_differ(total, product)) {
-    return tenon_fail(infer, TENON_INVALID, "%s has another number of elements than %s",
-                      dims_text(x->dims, x->ndim).text, dims_text(out->dims, out->ndim).text);
-  }
+  TENON_TRY(reshape_settle(infer, wild, total, product));
   out_values(out, x);
   return TENON_OK;
 }
@@ -94,7 +108,7 @@ static tenon_status_t flatten_infer(tenon_infer_t *infer) {
   return TENON_OK;
 }
 
-/* axes come and go: identity, squeeze, unsqueeze */
+/* axes are added or removed: identity, squeeze, unsqueeze */
 
 static tenon_status_t identity_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
@@ -122,12 +136,14 @@ static tenon_status_t squeeze_infer(tenon_infer_t *infer) {
       ints_t axes;
       TENON_TRY(ints_read(infer, 1, &axes));
       if (axes.count > x->ndim)
-        return tenon_fail(infer, TENON_INVALID, "%d axes to remove of %d", axes.count, x->ndim);
+        return tenon_fail(infer, TENON_INVALID, "axes lists %d axes, but x has only %d", axes.count,
+                          x->ndim);
       return out_unknown(infer, out, axes.count < 0 ? -1 : x->ndim - axes.count);
     }
   } else {
     for (int32_t i = 0; i < x->ndim; i++) {
-      if (!tenon_is_known(x->dims[i])) return out_unknown(infer, out, -1); /* it might be 1 */
+      /* the extent might be 1 */
+      if (!tenon_is_known(x->dims[i])) return out_unknown(infer, out, -1);
       if (dim_is(x->dims[i], 1)) gone |= (uint64_t)1 << i;
     }
   }
@@ -160,7 +176,7 @@ static tenon_status_t unsqueeze_infer(tenon_infer_t *infer) {
   out->strided = x->strides != NULL;
   if (axes.count < 0) return out_unknown(infer, out, -1);
   if (x->ndim + axes.count > TENON_RANK_MAX)
-    return tenon_fail(infer, TENON_INVALID, "rank %d and %d more axes: no tensor has more than %d",
+    return tenon_fail(infer, TENON_INVALID, "rank %d plus %d new axes: a tensor has at most %d",
                       x->ndim, axes.count, TENON_RANK_MAX);
   out->ndim = x->ndim + axes.count;
   TENON_TRY(axes_read(infer, 1, out->ndim, &added, &known));
@@ -175,10 +191,10 @@ static tenon_status_t unsqueeze_infer(tenon_infer_t *infer) {
   return TENON_OK;
 }
 
-/* axes change places: transpose */
+/* axes change order: transpose */
 
 /* inverse: axis perm[i] of the result is axis i of the input. */
-static tenon_status_t permute(tenon_infer_t *infer, int inverse) {
+static tenon_status_t permute_axes(tenon_infer_t *infer, int inverse) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
   const tenon_value_t *perm = &infer->attrs[0];
@@ -186,7 +202,7 @@ static tenon_status_t permute(tenon_infer_t *infer, int inverse) {
   int given = perm->kind != TENON_KIND_NONE;
   if (given) {
     if ((int64_t)perm->count != x->ndim)
-      return tenon_fail(infer, TENON_INVALID, "perm lists %u axes, the input has %d", perm->count,
+      return tenon_fail(infer, TENON_INVALID, "perm lists %u axes, but x has %d", perm->count,
                         x->ndim);
     TENON_TRY(axes_mask(infer, perm->as.ints, x->ndim, x->ndim, &seen));
   }
@@ -203,10 +219,10 @@ static tenon_status_t permute(tenon_infer_t *infer, int inverse) {
   return TENON_OK;
 }
 
-static tenon_status_t transpose_infer(tenon_infer_t *infer) { return permute(infer, 0); }
-static tenon_status_t untranspose_infer(tenon_infer_t *infer) { return permute(infer, 1); }
+static tenon_status_t transpose_infer(tenon_infer_t *infer) { return permute_axes(infer, 0); }
+static tenon_status_t untranspose_infer(tenon_infer_t *infer) { return permute_axes(infer, 1); }
 
-/* repeated by stride 0: expand, spread */
+/* elements repeat with stride 0: expand, spread */
 
 static tenon_status_t expand_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
@@ -215,9 +231,10 @@ static tenon_status_t expand_infer(tenon_infer_t *infer) {
   TENON_TRY(ints_read(infer, 1, &shape));
   out->alias = 1;
   out->strided = 1;
-  out->ndim = shape.count < 0 ? -1 : shape.count > x->ndim ? shape.count : x->ndim;
+  out->ndim = shape.count > x->ndim ? shape.count : x->ndim;
+  if (shape.count < 0) out->ndim = -1;
   if (out->ndim > TENON_RANK_MAX)
-    return tenon_fail(infer, TENON_INVALID, "a shape of %d extents: no tensor has more than %d",
+    return tenon_fail(infer, TENON_INVALID, "the shape has %d extents; a tensor has at most %d",
                       shape.count, TENON_RANK_MAX);
   for (int32_t i = 0; i < out->ndim; i++) {
     int32_t from = i - (out->ndim - x->ndim);
@@ -242,7 +259,7 @@ static tenon_status_t expand_infer(tenon_infer_t *infer) {
   return TENON_OK;
 }
 
-/* A reduced tensor put back over the shape that was reduced: what gradients of reductions need. */
+/* Repeats a reduced tensor over the shape that was reduced; gradients of reductions use this. */
 static tenon_status_t spread_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
@@ -264,20 +281,21 @@ static tenon_status_t spread_infer(tenon_infer_t *infer) {
     set_axis(out, i, shape.at[i], tenon_extent(0));
     if (gone && !keepdims) continue;
     if (from >= x->ndim || dim_differ(x->dims[from], gone ? tenon_extent(1) : shape.at[i]))
-      return tenon_fail(infer, TENON_INVALID, "%s is no reduction of %s",
+      return tenon_fail(infer, TENON_INVALID, "shape %s is not a reduction of %s",
                         dims_text(x->dims, x->ndim).text, dims_text(shape.at, shape.count).text);
     if (!gone) out->strides[i] = tenon_stride(infer, x, from);
     from++;
   }
   if (from != x->ndim)
-    return tenon_fail(infer, TENON_INVALID, "%s is no reduction of %s",
+    return tenon_fail(infer, TENON_INVALID, "shape %s is not a reduction of %s",
                       dims_text(x->dims, x->ndim).text, dims_text(shape.at, shape.count).text);
   return TENON_OK;
 }
 
 /* parts: slice, split */
 
-/* A bound as NumPy has it: from the end if negative, then kept within [low, high]. */
+/* Resolves a bound by NumPy's rules: a negative one counts from the end, and the result is clamped
+ * to [low, high]. */
 static tenon_dim_t slice_bound(tenon_infer_t *infer, tenon_dim_t at, tenon_dim_t extent,
                                tenon_dim_t low, tenon_dim_t high) {
   if (dim_is(at, 0) && dim_is(low, 0)) return low;
@@ -285,7 +303,7 @@ static tenon_dim_t slice_bound(tenon_infer_t *infer, tenon_dim_t at, tenon_dim_t
     if (at.value >= INT32_MAX && !tenon_is_known(extent))
       return high; /* "to the end", as exporters write it */
     if (at.value <= -INT32_MAX && !tenon_is_known(extent)) return low;
-    if (at.value < -INT64_MAX / 4) at.value = -INT64_MAX / 4; /* so that no sum overflows */
+    if (at.value < -INT64_MAX / 4) at.value = -INT64_MAX / 4; /* so that sums do not overflow */
     if (at.value > INT64_MAX / 4) at.value = INT64_MAX / 4;
     if (at.value < 0) at = dim_add(infer, at, extent);
   } else {
@@ -295,7 +313,7 @@ static tenon_dim_t slice_bound(tenon_infer_t *infer, tenon_dim_t at, tenon_dim_t
   return dim_max(infer, low, dim_min(infer, at, high));
 }
 
-/* Gives the first index that is taken. */
+/* Slices one axis and returns the first index that is taken. */
 static tenon_dim_t slice_axis(tenon_infer_t *infer, tenon_meta_t *out, int32_t axis,
                               tenon_dim_t start, tenon_dim_t end, int64_t step) {
   tenon_dim_t extent = out->dims[axis];
@@ -341,7 +359,7 @@ static tenon_status_t slice_infer(tenon_infer_t *infer) {
   for (int i = 0; i < 4; i++)
     if (count >= 0 && lists[i]->count >= 0 && lists[i]->count != count)
       return tenon_fail(infer, TENON_INVALID,
-                        "starts, ends, axes and steps are of different lengths, %d and %d", count,
+                        "starts, ends, axes and steps have different lengths, %d and %d", count,
                         lists[i]->count);
   out->alias = 1;
   out->strided = 1;
@@ -353,7 +371,8 @@ static tenon_status_t slice_infer(tenon_infer_t *infer) {
   int steps_known = infer->inputs[4] ? ints_numbers(&steps, step_of) : 1;
   if (count < 0 || !axes_known || count > x->ndim) {
     if (count > x->ndim)
-      return tenon_fail(infer, TENON_INVALID, "%d axes to slice, the input has %d", count, x->ndim);
+      return tenon_fail(infer, TENON_INVALID, "%d axes to slice, but x has only %d", count,
+                        x->ndim);
     for (int32_t i = 0; i < x->ndim; i++)
       set_axis(out, i, tenon_dim(infer, TENON_DIM_BOUND, x->dims[i], tenon_extent(0)),
                dim_any(infer));
@@ -365,11 +384,13 @@ static tenon_status_t slice_infer(tenon_infer_t *infer) {
   TENON_TRY(axes_mask(infer, axis_of, count, x->ndim, &cut));
   for (int32_t i = 0; i < count; i++) {
     int32_t axis = (int32_t)(axis_of[i] < 0 ? axis_of[i] + x->ndim : axis_of[i]);
-    int64_t step = !infer->inputs[4] ? 1 : steps_known ? step_of[i] : 0;
+    int64_t step = steps_known ? step_of[i] : 0;
+    if (!infer->inputs[4]) step = 1;
     if (steps_known && step == 0)
-      return tenon_fail(infer, TENON_INVALID, "the step along axis %d is 0", axis);
+      return tenon_fail(infer, TENON_INVALID,
+                        "the step along axis %d is 0; expected another number", axis);
     if (step < -INT32_MAX || step > INT32_MAX)
-      step = step < 0 ? -INT32_MAX : INT32_MAX; /* one element either way */
+      step = step < 0 ? -INT32_MAX : INT32_MAX; /* one element in either direction */
     if (starts.known && ends.known && steps_known) {
       first = slice_axis(infer, out, axis, starts.at[i], ends.at[i], step);
       pace = step;
@@ -383,7 +404,7 @@ static tenon_status_t slice_infer(tenon_infer_t *infer) {
   }
   for (int32_t i = 0; i < out->ndim; i++)
     empty |= dim_is(out->dims[i], 0);
-  if (empty) out->offset = tenon_extent(0); /* never past the end */
+  if (empty) out->offset = tenon_extent(0); /* an empty slice never points past the end */
   if (x->values && x->ndim == 1 && tenon_is_known(first) && tenon_is_known(out->dims[0])) {
     out->value_count = (uint32_t)out->dims[0].value;
     for (uint32_t i = 0; i < out->value_count; i++)
@@ -400,21 +421,21 @@ static tenon_status_t split_infer(tenon_infer_t *infer) {
   ints_t sizes = {-1, 0, {{0}}};
   TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, x->ndim, &axis));
   if (count < 1)
-    return tenon_fail(infer, TENON_INVALID, "count is %" PRId64 ": there is at least one part",
-                      count);
+    return tenon_fail(infer, TENON_INVALID, "count is %" PRId64 "; expected 1 or more", count);
   tenon_dim_t extent = x->dims[axis];
   tenon_dim_t each = tenon_dim(infer, TENON_DIM_CEIL_DIV, extent, tenon_extent(count));
   if (infer->inputs[1]) {
     TENON_TRY(ints_read(infer, 1, &sizes));
     if (sizes.count >= 0 && sizes.count != count)
-      return tenon_fail(infer, TENON_INVALID, "%d sizes for %" PRId64 " parts", sizes.count, count);
+      return tenon_fail(infer, TENON_INVALID, "sizes has %d numbers for %" PRId64 " parts",
+                        sizes.count, count);
   }
   for (int64_t i = 0; i < count; i++) {
     tenon_meta_t *out = infer->outputs[0] ? infer->outputs[0]->items[i] : NULL;
     tenon_dim_t size = each;
     if (infer->inputs[1]) {
       size = sizes.known ? sizes.at[i] : tenon_dim(infer, TENON_DIM_BOUND, extent, tenon_extent(0));
-    } else if (tenon_is_known(extent)) { /* the last parts may be smaller, even empty */
+    } else if (tenon_is_known(extent)) { /* the last parts may be smaller, or empty */
       size = dim_max(infer, tenon_extent(0), dim_min(infer, each, dim_sub(infer, extent, begin)));
     } else if (i == count - 1 && count > 1) {
       size = dim_sub(infer, extent, begin);
@@ -441,27 +462,29 @@ static tenon_status_t split_infer(tenon_infer_t *infer) {
 /* clang-format off */
 TENON_ITEMS(core_view,
   TENON_OP("identity(Tensor(a) x) -> Tensor(a)",
-    TENON_DOC("The input itself."),
+    TENON_DOC("Returns the input."),
     VIEW("x: any; out = x", "x: strided", identity_infer),
     TENON_GRADIENT("x: core::identity(grad)")),
   TENON_OP("reshape(Tensor(a) x, Tensor @host shape, *, bool allow_zero=False) -> Tensor(a)",
-    TENON_DOC("The elements in row-major order under another shape; -1 is worked out, 0 copies unless allow_zero."),
+    TENON_DOC("The elements in row-major order with another shape; "
+              "-1 is inferred, 0 copies the extent of x unless allow_zero."),
     VIEW("x: any; shape: i64|i32; out = x", "shape: known", reshape_infer),
     TENON_GRADIENT("x: core::reshape(grad, core::shape(x), allow_zero=True)")),
   TENON_OP("flatten(Tensor(a) x, *, int axis=1) -> Tensor(a)",
-    TENON_DOC("Two axes: those before `axis` as one, and the others as one."),
+    TENON_DOC("A matrix: the axes before `axis` become the first axis, the others the second."),
     VIEW("x: any; out = x", "", flatten_infer),
     TENON_GRADIENT("x: core::reshape(grad, core::shape(x), allow_zero=True)")),
   TENON_OP("squeeze(Tensor(a) x, Tensor? @host axes=None) -> Tensor(a)",
-    TENON_DOC("Removes these axes of extent 1, or all such axes."),
+    TENON_DOC("Removes these axes, which must have extent 1; by default all axes of extent 1."),
     VIEW("x: any; axes: i64|i32; out = x", "x: strided; axes: known", squeeze_infer),
     TENON_GRADIENT("x: core::reshape(grad, core::shape(x), allow_zero=True)")),
   TENON_OP("unsqueeze(Tensor(a) x, Tensor @host axes) -> Tensor(a)",
-    TENON_DOC("Adds axes of extent 1, which are then these axes of the result."),
+    TENON_DOC("Adds axes of extent 1 at these positions of the result."),
     VIEW("x: any; axes: i64|i32; out = x", "x: strided; axes: known", unsqueeze_infer),
     TENON_GRADIENT("x: core::squeeze(grad, axes)")),
   TENON_OP("transpose(Tensor(a) x, *, int[]? perm=None) -> Tensor(a)",
-    TENON_DOC("Axis i of the result is axis perm[i] of the input; reversed if perm is not given."),
+    TENON_DOC("Axis i of the result is axis perm[i] of x; "
+              "the axes are reversed if perm is absent."),
     VIEW("x: any; out = x", "x: strided", transpose_infer),
     TENON_GRADIENT("x: core::untranspose(grad, perm=perm)")),
   TENON_OP("untranspose(Tensor(a) x, *, int[]? perm=None) -> Tensor(a)",
@@ -469,23 +492,28 @@ TENON_ITEMS(core_view,
     VIEW("x: any; out = x", "x: strided", untranspose_infer),
     TENON_GRADIENT("x: core::transpose(grad, perm=perm)")),
   TENON_OP("expand(Tensor(a) x, Tensor @host shape) -> Tensor(a)",
-    TENON_DOC("Broadcasts the input and the shape; nothing is copied."),
+    TENON_DOC("Broadcasts x and the shape; nothing is copied."),
     VIEW("x: any; shape: i64|i32; out = x", "x: strided; shape: known", expand_infer),
     TENON_GRADIENT("x: core::sum_to(grad, core::shape(x))")),
-  TENON_OP("spread(Tensor(a) x, Tensor @host shape, Tensor? @host axes=None, *, bool keepdims=True, "
-           "bool noop_with_empty_axes=False) -> Tensor(a)",
-    TENON_DOC("A result of a reduction over these axes, repeated over the shape that was reduced."),
+  TENON_OP("spread(Tensor(a) x, Tensor @host shape, Tensor? @host axes=None, *, "
+           "bool keepdims=True, bool noop_with_empty_axes=False) -> Tensor(a)",
+    TENON_DOC("Repeats the result of a reduction over these axes to the shape that was reduced."),
     TENON_SAMPLES("x: [n, 1], shape: [2] [n, m], axes: [1] [1]"),
-    VIEW("x: any; shape: i64|i32; axes: i64|i32; out = x", "x: strided; shape: known; axes: known", spread_infer),
-    TENON_GRADIENT("x: core::reduce_sum(grad, axes, keepdims=keepdims, noop_with_empty_axes=noop_with_empty_axes)")),
+    VIEW("x: any; shape: i64|i32; axes: i64|i32; out = x", "x: strided; shape: known; axes: known",
+         spread_infer),
+    TENON_GRADIENT("x: core::reduce_sum(grad, axes, keepdims=keepdims, "
+                   "noop_with_empty_axes=noop_with_empty_axes)")),
   TENON_OP("slice(Tensor(a) x, Tensor @host starts, Tensor @host ends, Tensor? @host axes=None, "
            "Tensor? @host steps=None) -> Tensor(a)",
-    TENON_DOC("x[start:end:step] along the listed axes, or the first ones, as in NumPy; steps may be negative."),
+    TENON_DOC("x[start:end:step] along the listed axes, or the first ones, as in NumPy; "
+              "steps may be negative."),
     VIEW("x: any; starts, ends: i64|i32; axes: i64|i32; steps: i64|i32; out = x",
          "x: strided; starts: known; ends: known; axes: known; steps: known", slice_infer),
     TENON_GRADIENT("x: core::slice_backward(grad, core::shape(x), starts, ends, axes, steps)")),
-  TENON_OP("split(Tensor(a) x, Tensor? @host sizes=None, *, int axis=0, int count) -> Tensor(a)[count]",
-    TENON_DOC("Consecutive parts along an axis, of the stated sizes or equal but for the last."),
+  TENON_OP("split(Tensor(a) x, Tensor? @host sizes=None, *, int axis=0, "
+           "int count) -> Tensor(a)[count]",
+    TENON_DOC("Consecutive parts along an axis, with the given sizes, "
+              "or of equal size except the last."),
     VIEW("x: any; sizes: i64|i32; out = x", "x: strided; sizes: known", split_infer),
-    TENON_GRADIENT("x: core::concat(grad, axis=axis)"))
-)
+    TENON_GRADIENT("x: core::concat(grad, axis=axis)")))
+/* clang-format on */

@@ -1,14 +1,15 @@
-/* Views by strides, of tensors with any strides: `view` regroups axes and refuses where that needs
- * a copy, `as_strided` and `reshape_alias` take shape and strides as they are stated.  Views need
- * no kernel on any device. Invariant: nothing outside the input's own elements can be reached. */
+/* Views of tensors with any strides: `view` regroups axes and is refused if that needs a copy;
+ * `as_strided` and `reshape_alias` take shape and strides from attributes. Views need no kernel on
+ * any device.
+ * Invariant: nothing outside the input's own elements can be addressed. */
 #include "axes.h"
 
 /* as_strided, reshape_alias */
 
-/* The lowest and the highest element that a shape with strides reaches, from the first one; 0: they
- * are not known or too far. */
-static int reach(const tenon_dim_t *dims, const int64_t *strides, int32_t ndim, int64_t *low,
-                 int64_t *high) {
+/* Computes the lowest and highest element that a shape with strides addresses, relative to the
+ * first. Returns 0 if they are unknown or out of range. */
+static int reach_of_strides(const tenon_dim_t *dims, const int64_t *strides, int32_t ndim,
+                            int64_t *low, int64_t *high) {
   *low = *high = 0;
   for (int32_t i = 0; i < ndim; i++) {
     int64_t far;
@@ -34,7 +35,7 @@ static int reach_of_input(tenon_infer_t *infer, const tenon_meta_t *x, int64_t *
     if (!tenon_is_known(s)) return 0;
     strides[i] = s.value;
   }
-  return reach(x->dims, strides, x->ndim, low, high);
+  return reach_of_strides(x->dims, strides, x->ndim, low, high);
 }
 
 static tenon_status_t set_strided(tenon_infer_t *infer, const tenon_value_t *shape,
@@ -43,10 +44,11 @@ static tenon_status_t set_strided(tenon_infer_t *infer, const tenon_value_t *sha
   tenon_meta_t *out = infer->outputs[0];
   int64_t low, high, own_low, own_high;
   if (shape->count != strides->count)
-    return tenon_fail(infer, TENON_INVALID, "a shape of %u extents and %u strides", shape->count,
-                      strides->count);
+    return tenon_fail(infer, TENON_INVALID,
+                      "shape has %u extents but strides %u; both must have the same number",
+                      shape->count, strides->count);
   if (shape->count > TENON_RANK_MAX)
-    return tenon_fail(infer, TENON_INVALID, "a shape of %u extents: no tensor has more than %d",
+    return tenon_fail(infer, TENON_INVALID, "the shape has %u extents; a tensor has at most %d",
                       shape->count, TENON_RANK_MAX);
   out->alias = 1;
   out->strided = 1;
@@ -60,9 +62,10 @@ static tenon_status_t set_strided(tenon_infer_t *infer, const tenon_value_t *sha
     out->strides[i] = tenon_extent(strides->as.ints[i]);
   }
   if (!reach_of_input(infer, x, &own_low, &own_high))
-    return tenon_fail(infer, TENON_UNIMPLEMENTED,
-                      "strides of a tensor whose extents are not known before it runs");
-  int fits = reach(out->dims, strides->as.ints, out->ndim, &low, &high);
+    return tenon_fail(
+        infer, TENON_UNIMPLEMENTED,
+        "x has extents that are unknown before it is computed, so its strides are unknown too");
+  int fits = reach_of_strides(out->dims, strides->as.ints, out->ndim, &low, &high);
   if (fits && low > high) {
     /* no elements */
     out->offset = tenon_extent(0);
@@ -73,7 +76,7 @@ static tenon_status_t set_strided(tenon_infer_t *infer, const tenon_value_t *sha
   if (!fits || low < own_low || high > own_high)
     return tenon_fail(infer, TENON_RANGE,
                       "shape %s with these strides from element %" PRId64
-                      " reaches elements %" PRId64 " to %" PRId64 ", and x has %" PRId64
+                      " on addresses elements %" PRId64 " to %" PRId64 ", and x has %" PRId64
                       " to %" PRId64,
                       dims_text(out->dims, out->ndim).text, offset, low, high, own_low, own_high);
   return TENON_OK;
@@ -89,14 +92,14 @@ static tenon_status_t reshape_alias_infer(tenon_infer_t *infer) {
   const tenon_meta_t *out = infer->outputs[0];
   if (dim_differ(dims_product(infer, x->dims, 0, x->ndim),
                  dims_product(infer, out->dims, 0, out->ndim)))
-    return tenon_fail(infer, TENON_INVALID, "%s has another number of elements than %s",
+    return tenon_fail(infer, TENON_INVALID, "shape %s has another number of elements than %s",
                       dims_text(x->dims, x->ndim).text, dims_text(out->dims, out->ndim).text);
   return TENON_OK;
 }
 
 /* view */
 
-/* The shape with its -1 worked out. */
+/* Gives the shape with its -1 inferred. */
 static tenon_status_t view_shape(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
@@ -105,14 +108,16 @@ static tenon_status_t view_shape(tenon_infer_t *infer) {
   tenon_dim_t product = tenon_extent(1);
   int32_t wild = -1;
   if (shape->count > TENON_RANK_MAX)
-    return tenon_fail(infer, TENON_INVALID, "a shape of %u extents: no tensor has more than %d",
+    return tenon_fail(infer, TENON_INVALID, "the shape has %u extents; a tensor has at most %d",
                       shape->count, TENON_RANK_MAX);
   out->ndim = (int32_t)shape->count;
   for (int32_t i = 0; i < out->ndim; i++) {
     int64_t extent = shape->as.ints[i];
     if (extent < -1 || (extent == -1 && wild >= 0))
       return tenon_fail(infer, TENON_INVALID,
-                        "extent %d of the shape is %" PRId64 "; only one may be -1", i, extent);
+                        "extent %d of the shape is %" PRId64
+                        "; expected 0 or more, or -1 for one of them",
+                        i, extent);
     out->dims[i] = tenon_extent(extent);
     if (extent == -1)
       wild = i;
@@ -122,7 +127,8 @@ static tenon_status_t view_shape(tenon_infer_t *infer) {
   int divides =
       !tenon_is_known(total) || (product.value ? total.value % product.value == 0 : wild < 0);
   if (!divides || (wild < 0 && dim_differ(total, product)))
-    return tenon_fail(infer, TENON_INVALID, "%s cannot be %s: the number of elements is another",
+    return tenon_fail(infer, TENON_INVALID,
+                      "%s cannot be viewed as %s, which has another number of elements",
                       dims_text(x->dims, x->ndim).text, dims_text(out->dims, out->ndim).text);
   if (wild >= 0) out->dims[wild] = tenon_dim(infer, TENON_DIM_DIV, total, product);
   return TENON_OK;
@@ -134,17 +140,18 @@ static tenon_status_t view_infer(tenon_infer_t *infer) {
   out->alias = 1;
   TENON_TRY(view_shape(infer));
   if (!x->strides || dim_is(dims_product(infer, x->dims, 0, x->ndim), 0))
-    return TENON_OK; /* row-major stays that */
+    return TENON_OK; /* row-major stays row-major */
   out->strided = 1;
-  /* first: of the axes that are one run of memory */
+  /* `first` is the first of the axes that form one run of memory. */
   int32_t to = out->ndim - 1;
   int32_t first = x->ndim - 1;
   int64_t run = 1;
   int64_t made = 1;
   for (int32_t i = x->ndim - 1; i >= 0; i--) {
     if (!tenon_is_known(x->dims[i]) || !tenon_is_known(x->strides[i]))
-      return tenon_fail(infer, TENON_UNIMPLEMENTED,
-                        "strides of a tensor whose extents are not known before it runs");
+      return tenon_fail(
+          infer, TENON_UNIMPLEMENTED,
+          "x has extents that are unknown before it is computed, so its strides are unknown too");
     run *= x->dims[i].value;
     int64_t step = x->strides[first].value;
     if (i && (x->dims[i - 1].value == 1 || x->strides[i - 1].value == run * step)) continue;
@@ -164,16 +171,25 @@ static tenon_status_t view_infer(tenon_infer_t *infer) {
 }
 
 /* clang-format off */
-#define VIEW(infer) TENON_TYPES("x: any; out = x"), TENON_WHERE("x: strided"), TENON_TRAITS(TENON_PURE), TENON_INFER(infer)
+#define VIEW(infer)                                                                                \
+  TENON_TYPES("x: any; out = x"),                                                                  \
+  TENON_WHERE("x: strided"),                                                                       \
+  TENON_TRAITS(TENON_PURE),                                                                        \
+  TENON_INFER(infer)
 TENON_ITEMS(core_view_strided,
   TENON_OP("view(Tensor(a) x, *, int[] shape) -> Tensor(a)",
-    TENON_DOC("The elements under another shape, -1 worked out; refused where the strides would need a copy."),
+    TENON_DOC("The elements of x with another shape, whose -1 is inferred; "
+              "fails if the strides of x would require a copy."),
     VIEW(view_infer),
     TENON_GRADIENT("x: core::reshape(grad, core::shape(x), allow_zero=True)")),
   TENON_OP("as_strided(Tensor(a) x, *, int[] shape, int[] strides, int offset=0) -> Tensor(a)",
-    TENON_DOC("This shape with these strides (in elements) from x's element `offset` in memory; all within x."),
-    VIEW(as_strided_infer), TENON_GRADIENT("x: error")),
+    TENON_DOC("A view of x with this shape and these strides (in elements) from element `offset` "
+              "of its memory on; it must stay within x."),
+    VIEW(as_strided_infer),
+    TENON_GRADIENT("x: error")),
   TENON_OP("reshape_alias(Tensor(a) x, *, int[] shape, int[] strides) -> Tensor(a)",
-    TENON_DOC("The same from x's first element, with as many elements as x has."),
-    VIEW(reshape_alias_infer), TENON_GRADIENT("x: error")))
+    TENON_DOC("A view of x with this shape and these strides, from the first element of x on, "
+              "with as many elements as x."),
+    VIEW(reshape_alias_infer),
+    TENON_GRADIENT("x: error")))
 /* clang-format on */

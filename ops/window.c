@@ -1,5 +1,6 @@
-/* Sliding windows, see window.h.  Called by conv, conv_transpose, deform_conv, the pools and the
- * integer convolutions. Invariant: for known extents infer and run give the same numbers. */
+/* Sliding windows; see window.h. Used by conv, conv_transpose, deform_conv, the pools and the
+ * integer convolutions.
+ * Invariant: for known extents, infer and run compute the same numbers. */
 #include "window.h"
 #include "axes.h"
 
@@ -45,14 +46,14 @@ tenon_status_t core_window_infer(tenon_infer_t *infer, const window_args_t *args
     if (tenon_is_known(room) && room.value < 0)
       return tenon_fail(infer, TENON_INVALID,
                         "on spatial axis %d the window spans %" PRId64
-                        " elements but the padded input has only %" PRId64 " (%" PRId64
+                        " elements, but the padded input has only %" PRId64 " (%" PRId64
                         " + %" PRId64 " before + %" PRId64 " after)",
                         i, span.value, padded.value, in[i].value, before, after);
     out[i] = dim_add(
         infer, tenon_dim(infer, args->ceil ? TENON_DIM_CEIL_DIV : TENON_DIM_DIV, room, stride),
         one);
     if (args->ceil &&
-        explicit_pads) /* a window that would start in the padding after the input is not taken */
+        explicit_pads) /* a window that would start in the padding after the input is left out */
       out[i] = dim_min(infer, out[i],
                        tenon_dim(infer, TENON_DIM_CEIL_DIV,
                                  dim_add(infer, in[i], tenon_extent(before)), stride));

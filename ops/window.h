@@ -1,6 +1,7 @@
-/* Sliding windows over the spatial axes of [N, C, spatial...]: extents and padding by ONNX's rules.
- * Convolutions and pools state them from extents that may be symbols (infer) and use them as
- * numbers (run). Invariant: both ways follow one description, window_args_t. */
+/* Sliding windows over the spatial axes of [N, C, spatial...], with extents and padding by ONNX's
+ * rules. Convolutions and pools compute them from extents that may be symbols (infer) and as
+ * numbers (run).
+ * Invariant: both use one description, window_args_t. */
 #ifndef TENON_OPS_WINDOW_H
 #define TENON_OPS_WINDOW_H
 
@@ -17,14 +18,14 @@ enum {
   "int[] strides=[], int[] pads=[], int[] dilations=[], "                                          \
   "str['explicit', 'same_upper', 'same_lower', 'valid'] auto_pad='explicit'"
 
-typedef struct window_args_t { /* an operator's attributes; a list that is empty is the default */
+typedef struct window_args_t { /* attributes of an operator; an empty list means the default */
   const tenon_value_t *strides;
   const tenon_value_t *pads;
   const tenon_value_t *dilations; /* pads: all at the beginning, then all at the end */
   int64_t auto_pad;
   int ceil;
 } window_args_t;
-/* Of attributes that stand in the order of WINDOW_ARGUMENTS from attrs[0] on. */
+/* For attributes in the order of WINDOW_ARGUMENTS from attrs[0] on. */
 static inline window_args_t window_args(const tenon_value_t *attrs, int ceil) {
   window_args_t args = {attrs, attrs + 1, attrs + 2, attrs[3].as.i, ceil};
   return args;
@@ -41,16 +42,16 @@ typedef struct window_t {
   int64_t after[SPATIAL_MAX]; /* padding */
 } window_t;
 
-/* The lists have the right lengths and sensible elements for this many spatial axes. */
+/* Checks that the lists have the right lengths and valid elements for this many spatial axes. */
 tenon_status_t core_window_check(tenon_infer_t *infer, const window_args_t *args, int32_t rank);
-/* out[i] for a window of kernel[i] over in[i]. */
+/* Computes out[i] for a window of kernel[i] over in[i]. */
 tenon_status_t core_window_infer(tenon_infer_t *infer, const window_args_t *args, int32_t rank,
                                  const tenon_dim_t *in, const tenon_dim_t *kernel,
                                  tenon_dim_t *out);
-/* The same for numbers, which must be good. */
+/* The same for numbers, which must be valid. */
 void core_window_out(const window_args_t *args, int32_t rank, const int64_t *in,
                      const int64_t *kernel, int64_t *out);
-/* The numbers of one call. */
+/* Computes the numbers of one call. */
 void core_window_set(window_t *window, const window_args_t *args, int32_t rank, const int64_t *in,
                      const int64_t *kernel, const int64_t *out);
 
@@ -64,11 +65,11 @@ static inline int64_t window_size(const int64_t *extents, int32_t rank) {
   return n;
 }
 
-/* channels-last memory of tensors that are [N, C, spatial...] */
+/* channels-last memory of tensors [N, C, spatial...] */
 
-/* States that the output lies so, whatever its extents. */
+/* States that the output is channels-last, whatever its extents. */
 void core_channels_last(tenon_infer_t *infer, tenon_meta_t *out);
-/* The channel axis is the innermost in memory. */
+/* Is the channel axis the innermost in memory? */
 int core_is_channels_last(const tenon_meta_t *x);
 
 #endif

@@ -215,15 +215,22 @@ def has_inner_comma(tokens):
 
 
 def count_conditionals(tokens):
-    """The number of `?:` in a statement; those inside braces of a table count one by one."""
-    depth, most, count = 0, 0, 0
+    """The most `?:` in one expression of a statement. The elements of a braced list count one by one, and so do the
+    arguments of macro calls in a table of rows, `X(...) X(...)`."""
+    is_table = len(tokens) > 1 and tokens[0].kind == "word" and tokens[0].text.isupper() and tokens[1].text == "("
+    opened, most, count = [], 0, 0
     for token in tokens:
-        if token.kind == "sign":
-            if token.text == "?":
-                count += 1
-            if token.text in ("{", "}") or (token.text == "," and depth):
-                most, count = max(most, count), 0 if token.text != "," else count
-            depth += (token.text == "{") - (token.text == "}")
+        if token.kind != "sign":
+            continue
+        if token.text == "?":
+            count += 1
+        is_end = token.text in ("{", "}") or (token.text == "," and opened and opened[-1] == "{")
+        if is_end or (is_table and len(opened) <= 1 and token.text in (",", "(", ")")):
+            most, count = max(most, count), 0
+        if token.text in OPEN:
+            opened.append(token.text)
+        elif token.text in CLOSE and opened:
+            opened.pop()
     return max(most, count)
 
 

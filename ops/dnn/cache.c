@@ -1,12 +1,13 @@
-/* Entries, keys and their execution, see dnn.h. A list's head is published with release and read
- * with acquire; two threads that miss at once both make an entry, and the second one is merely not
- * found again.  Invariant: the hit path compares integers and allocates nothing. */
+/* Entries, keys and their execution; see dnn.h. The head of a list is published with release and
+ * read with acquire. If two threads miss at once, both create an entry, and the second entry is
+ * merely never found.
+ * Invariant: the hit path compares integers and allocates nothing. */
 #include "dnn.h"
 #include <stdlib.h>
 #include <string.h>
 
-int omp_get_max_threads(
-    void); /* of the OpenMP library that oneDNN brings; its header is the compiler's */
+/* From the OpenMP library that oneDNN uses; its header belongs to the compiler. */
+int omp_get_max_threads(void);
 
 dnn_cache_t dnn_eager;
 
@@ -16,7 +17,7 @@ dnnl_engine_t dnn_engine(void) {
   dnnl_engine_t none = 0;
   if (engine || dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success) return engine;
   if (atomic_compare_exchange_strong(&shared, &none, engine)) return engine;
-  dnnl_engine_destroy(engine); /* another thread was first */
+  dnnl_engine_destroy(engine); /* another thread created the engine first */
   return none;
 }
 
@@ -87,7 +88,7 @@ void dnn_job_arg(dnn_job_t *job, int arg, const_dnnl_memory_desc_t md) {
   if (dnnl_memory_desc_clone(&job->md[job->arg_count], md) == dnnl_success) job->arg_count++;
 }
 
-/* An object for each argument, without memory yet. */
+/* Creates a memory object for each argument, without memory yet. */
 static int objects_create(const dnn_job_t *job, dnnl_stream_t *stream, dnnl_exec_arg_t *args) {
   dnnl_engine_t engine = dnn_engine();
   int good = dnnl_stream_create(stream, engine, dnnl_stream_default_flags) == dnnl_success;
@@ -162,7 +163,7 @@ tenon_status_t dnn_run(tenon_call_t *call, dnn_job_t *job, void *const *data) {
     scratch = call->host->allocate(call, job->scratch);
     if (!scratch) good = 0;
   }
-  if (!shared) { /* another call of the same plan is running: objects of our own */
+  if (!shared) { /* another call of the same plan is running, so this one creates its own objects */
     args = own;
     stream = 0;
     good = objects_create(job, &stream, own) && good;
@@ -179,9 +180,9 @@ tenon_status_t dnn_run(tenon_call_t *call, dnn_job_t *job, void *const *data) {
   else
     objects_destroy(stream, own, job->arg_count);
   if (status == dnnl_success) return TENON_OK;
-  if (job->scratch && !scratch) return TENON_MEMORY; /* said already */
+  if (job->scratch && !scratch) return TENON_MEMORY; /* the error is already set */
   return tenon_fail(call, status == dnnl_out_of_memory ? TENON_MEMORY : TENON_INTERNAL,
-                    "oneDNN refused to run a primitive that it had made: status %d", (int)status);
+                    "oneDNN could not run a primitive that it created: status %d", (int)status);
 }
 
 dnn_job_t *dnn_reorder_create(const dnn_key_t *key, const_dnnl_memory_desc_t from,
@@ -257,7 +258,7 @@ int dnn_attributes(dnnl_primitive_attr_t *out, const_dnnl_memory_desc_t added, i
   static const struct {
     dnnl_alg_kind_t kind;
     float alpha;
-    float beta; /* where oneDNN wants numbers that the operator does not have */
+    float beta; /* oneDNN needs these numbers, the operator has no attribute for them */
   } kinds[FINISH_COUNT] = {
       [FINISH_relu] = {dnnl_eltwise_relu, 0, 0},
       [FINISH_clip] = {dnnl_eltwise_clip, 0, 0},
@@ -282,10 +283,11 @@ int dnn_attributes(dnnl_primitive_attr_t *out, const_dnnl_memory_desc_t added, i
       dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user) == dnnl_success;
   if (good && added)
     good = dnnl_post_ops_append_binary(ops, dnnl_binary_add, added) == dnnl_success;
-  if (good && activation != FINISH_none)
-    good = dnnl_post_ops_append_eltwise(ops, kinds[activation].kind,
-                                        own ? (float)alpha : kinds[activation].alpha,
-                                        own ? (float)beta : kinds[activation].beta) == dnnl_success;
+  if (good && activation != FINISH_none) {
+    float a = own ? (float)alpha : kinds[activation].alpha;
+    float b = own ? (float)beta : kinds[activation].beta;
+    good = dnnl_post_ops_append_eltwise(ops, kinds[activation].kind, a, b) == dnnl_success;
+  }
   good = good && dnnl_primitive_attr_set_post_ops(*out, ops) == dnnl_success;
   if (ops) dnnl_post_ops_destroy(ops);
   if (!good && *out) {

@@ -1,8 +1,9 @@
-/* conv and conv_transpose by oneDNN in f32 (f16 and bf16 are converted), on channels-last memory:
- * constant weights are packed once; bias, residual and activation are fused.  The host calls
- * prepare when it compiles a graph and the kernels from any thread; what oneDNN does not do well
- * goes to ../conv.c.  Invariant: with packed weights w is never looked at again. */
-#include "../convolution.h"
+/* conv and conv_transpose by oneDNN in f32 (f16 and bf16 are converted), in channels-last memory.
+ * Constant weights are packed once; bias, residual and activation are fused. The host calls prepare
+ * when it compiles a graph, and the kernels from any thread. Calls that oneDNN does not support
+ * well go to ../conv.c.
+ * Invariant: with packed weights, w is never read again. */
+#include "../conv_im2col.h"
 #include "../dense.h"
 #include "dnn.h"
 #include <stdlib.h>
@@ -22,14 +23,16 @@ typedef struct plan_t {
   void *packed;
 } plan_t;
 
-/* What one call, or prepare, wants of oneDNN. */
+/* What one call, or prepare, asks oneDNN for. */
 typedef struct want_t {
   tenon_tensor_t *in[4];
-  tenon_tensor_t *to;      /* x, w, bias, residual and the result, in f32 */
-  const tenon_tensor_t *w; /* in[1], or the shape of what the plan packed */
+  /* The result in f32, like x, w, bias and residual in `in`. */
+  tenon_tensor_t *to;
+  const tenon_tensor_t *w; /* in[1], or the shape of the weights that the plan packed */
   int64_t group;
   int64_t channels;
-  int64_t filters; /* of x and of the result */
+  /* Channels of x and of the result. */
+  int64_t filters;
   int64_t x[DNN_RANK];
   int64_t out[DNN_RANK];
   int64_t activation;
@@ -50,11 +53,12 @@ static dnnl_memory_desc_t last_md(int32_t rank, const int64_t *shape) {
   return dnn_strided(rank, shape, strides);
 }
 
-/* w as oneDNN orders its axes: group, filters, channels, spatial.  Strides of w, or any layout. */
+/* w with its axes in oneDNN's order: group, filters, channels, spatial. Has the strides of w, or
+ * any layout. */
 static dnnl_memory_desc_t weights_md(const want_t *want, int any) {
   const tenon_tensor_t *w = want->w;
   int64_t dims[DNN_RANK + 1], strides[DNN_RANK + 1];
-  int first = want->transposed ? 1 : 0; /* where w has its filters */
+  int first = want->transposed ? 1 : 0; /* axis of w that holds the filters */
   int32_t rank = 0;
   if (want->group > 1) {
     dims[rank] = want->group;
@@ -72,10 +76,11 @@ static dnnl_memory_desc_t weights_md(const want_t *want, int any) {
   return any ? dnn_any(rank, dims) : dnn_strided(rank, dims, strides);
 }
 
-static dnnl_primitive_desc_t describe(const want_t *want, const_dnnl_memory_desc_t x,
-                                      const_dnnl_memory_desc_t w, const_dnnl_memory_desc_t bias,
-                                      const_dnnl_memory_desc_t out,
-                                      const_dnnl_primitive_attr_t attributes) {
+static dnnl_primitive_desc_t describe_convolution(const want_t *want, const_dnnl_memory_desc_t x,
+                                                  const_dnnl_memory_desc_t w,
+                                                  const_dnnl_memory_desc_t bias,
+                                                  const_dnnl_memory_desc_t out,
+                                                  const_dnnl_primitive_attr_t attributes) {
   const window_t *window = &want->window;
   dnnl_primitive_desc_t desc = 0;
   int64_t dilation[DNNL_MAX_NDIMS] = {0};
@@ -92,7 +97,7 @@ static dnnl_primitive_desc_t describe(const want_t *want, const_dnnl_memory_desc
   return status == dnnl_success ? desc : 0;
 }
 
-static dnn_job_t *job_make(const dnn_key_t *key, const want_t *want) {
+static dnn_job_t *make_convolution_job(const dnn_key_t *key, const want_t *want) {
   const plan_t *plan = want->plan;
   int32_t rank = want->window.rank + 2;
   dnn_job_t *job = dnn_job_create(key);
@@ -106,18 +111,19 @@ static dnn_job_t *job_make(const dnn_key_t *key, const want_t *want) {
   int good = job && x && out && any && (bias || !want->bias) &&
              dnn_attributes(&attributes, want->residual ? out : 0, want->activation, want->alpha,
                             want->beta);
-  if (good) desc = describe(want, x, any, bias, out, attributes);
+  if (good) desc = describe_convolution(want, x, any, bias, out, attributes);
   if (desc && !plan && dnn_is_reference(desc)) {
     dnnl_primitive_desc_destroy(desc);
     desc = 0;
   }
   if (desc && plan &&
       !dnnl_memory_desc_equal(dnn_query(desc, dnnl_query_weights_md), plan->packed_md)) {
-    /* these extents like another packing: a copy for them, or, without memory for it, the plan's */
+    /* These extents prefer another packing: repack for them or, if memory is short, use the plan's
+     * packing. */
     job->weights = dnn_pack(plan->packed_md, plan->packed, dnn_query(desc, dnnl_query_weights_md));
     if (!job->weights) {
       dnnl_primitive_desc_destroy(desc);
-      desc = describe(want, x, plan->packed_md, bias, out, attributes);
+      desc = describe_convolution(want, x, plan->packed_md, bias, out, attributes);
     }
   }
   if (desc) {
@@ -148,8 +154,8 @@ static dnn_job_t *job_make(const dnn_key_t *key, const want_t *want) {
 
 /* running */
 
-static tenon_status_t job_run(tenon_call_t *call, dnn_cache_t *cache, const want_t *want,
-                              dnn_job_t *job) {
+static tenon_status_t run_convolution_job(tenon_call_t *call, dnn_cache_t *cache,
+                                          const want_t *want, dnn_job_t *job) {
   tenon_tensor_t *out = want->to;
   tenon_tensor_t *bias = want->bias ? core_dense(call, want->in[2], out->dtype) : 0;
   const plan_t *plan = want->plan;
@@ -160,7 +166,8 @@ static tenon_status_t job_run(tenon_call_t *call, dnn_cache_t *cache, const want
                  : call->host->allocate(call, (uint64_t)tenon_count(out) * sizeof(float));
   if (want->residual) residual = dnn_to_last(call, cache, want->in[3]);
   if (!x || !to || (want->bias && !bias) || (want->residual && !residual)) return TENON_MEMORY;
-  void *weights = job->weights ? job->weights : plan ? plan->packed : want->w->data;
+  void *weights = plan ? plan->packed : want->w->data;
+  if (job->weights) weights = job->weights;
   if (job->pack) {
     void *packed = call->host->allocate(call, dnnl_memory_desc_get_size(job->md[1]));
     void *both[2] = {weights, packed};
@@ -177,29 +184,29 @@ static tenon_status_t job_run(tenon_call_t *call, dnn_cache_t *cache, const want
   return core_settle(call, call->outputs[0], out);
 }
 
-static tenon_status_t plain(tenon_call_t *call, const want_t *want) {
+static tenon_status_t convolve_without_onednn(tenon_call_t *call, const want_t *want) {
   if (want->plan)
     return tenon_fail(call, TENON_UNIMPLEMENTED,
-                      "oneDNN has no convolution of these extents for the weights that it packed");
+                      "oneDNN has no convolution for the packed weights with these extents");
   return want->transposed ? core_conv_transpose_run(call) : core_conv_run(call);
 }
 
-/* What oneDNN can be asked at all: its paddings are not negative, but for what conv_transpose pads
- * its result by. */
+/* Can oneDNN be asked at all? Its paddings must not be negative, except those by which
+ * conv_transpose cuts its result. */
 static int is_usual(const window_t *window, int transposed) {
   for (int32_t i = 0; i < window->rank; i++)
     if (window->before[i] < 0 || (window->after[i] < 0 && !transposed)) return 0;
   return window->rank <= 3;
 }
 
-/* Has it a negative stride?  oneDNN takes none. */
+/* Does t have a negative stride? oneDNN supports none. */
 static int is_backwards(const tenon_tensor_t *t) {
   for (int32_t i = 0; i < t->ndim; i++)
     if (t->strides[i] < 0) return 1;
   return 0;
 }
 
-static tenon_status_t convolve(tenon_call_t *call, want_t *want) {
+static tenon_status_t convolve_by_onednn(tenon_call_t *call, want_t *want) {
   plan_t *plan = (plan_t *)call->plan;
   dnn_cache_t *cache = plan ? &plan->cache : &dnn_eager;
   const tenon_dtype_t f32 = tenon_dtype(TENON_F32);
@@ -207,7 +214,7 @@ static tenon_status_t convolve(tenon_call_t *call, want_t *want) {
   dnn_key_t key;
   if (tenon_count(call->outputs[0]) == 0) return TENON_OK;
   if (!is_usual(window, want->transposed) || !dnn_engine() || tenon_count(call->inputs[0]) == 0)
-    return plain(call, want);
+    return convolve_without_onednn(call, want);
   for (int i = 0; i < (want->transposed ? 3 : 4); i++) {
     if (!call->inputs[i] || (i == 1 && plan)) continue;
     int turns = is_backwards(call->inputs[i]);
@@ -244,11 +251,14 @@ static tenon_status_t convolve(tenon_call_t *call, want_t *want) {
   for (int32_t i = 0; !plan && i < x->ndim; i++)
     dnn_key_add(&key, want->w->strides[i]);
   dnn_job_t *job = dnn_find(cache, &key);
-  if (job) return job->primitive ? job_run(call, cache, want, job) : plain(call, want);
-  job = job_make(&key, want);
-  if (!job) return tenon_fail(call, TENON_MEMORY, "no memory for a oneDNN primitive");
+  if (job)
+    return job->primitive ? run_convolution_job(call, cache, want, job)
+                          : convolve_without_onednn(call, want);
+  job = make_convolution_job(&key, want);
+  if (!job) return tenon_fail(call, TENON_MEMORY, "out of memory for a oneDNN primitive");
   int kept = (job->primitive || !plan) && dnn_publish(cache, job);
-  tenon_status_t status = job->primitive ? job_run(call, cache, want, job) : plain(call, want);
+  tenon_status_t status = job->primitive ? run_convolution_job(call, cache, want, job)
+                                         : convolve_without_onednn(call, want);
   if (!kept) dnn_job_destroy(job);
   return status;
 }
@@ -265,10 +275,10 @@ static tenon_status_t dnn_conv(tenon_call_t *call) {
                  .alpha = attrs[CONV_ALPHA].as.f,
                  .beta = attrs[CONV_BETA].as.f};
   const tenon_tensor_t *x = call->inputs[0];
-  if (x->ndim > 2 + 3) return plain(call, &want);
+  if (x->ndim > 2 + 3) return convolve_without_onednn(call, &want);
   core_window_set(&want.window, &args, x->ndim - 2, x->shape + 2, want.w->shape + 2,
                   call->outputs[0]->shape + 2);
-  return convolve(call, &want);
+  return convolve_by_onednn(call, &want);
 }
 
 static tenon_status_t dnn_conv_transpose(tenon_call_t *call) {
@@ -277,9 +287,9 @@ static tenon_status_t dnn_conv_transpose(tenon_call_t *call) {
                  .w = plan ? &plan->w : call->inputs[1],
                  .group = call->attrs[CONV_GROUP].as.i,
                  .transposed = 1};
-  if (call->inputs[0]->ndim > 2 + 3) return plain(call, &want);
+  if (call->inputs[0]->ndim > 2 + 3) return convolve_without_onednn(call, &want);
   core_conv_transpose_window(call->attrs, call->inputs[0], want.w, call->outputs[0], &want.window);
-  return convolve(call, &want);
+  return convolve_by_onednn(call, &want);
 }
 
 /* preparing */
@@ -293,9 +303,29 @@ static void plan_release(void *pointer) {
   free(plan);
 }
 
-/* Packs constant weights for the extents that are known, or usual ones.  No plan where oneDNN has
- * nothing good. */
-static tenon_status_t prepare(tenon_node_t *node, int transposed) {
+/* Packs want->w in the layout that oneDNN prefers; plan->packed stays NULL if oneDNN has no good
+ * implementation. */
+static void pack_weights(plan_t *plan, const want_t *want, int32_t rank) {
+  dnnl_memory_desc_t x_md = last_md(rank + 2, want->x);
+  dnnl_memory_desc_t out_md = last_md(rank + 2, want->out);
+  dnnl_memory_desc_t any = weights_md(want, 1);
+  dnnl_memory_desc_t given = weights_md(want, 0);
+  dnnl_primitive_desc_t desc = 0;
+  if (x_md && out_md && any && given && is_usual(&want->window, want->transposed))
+    desc = describe_convolution(want, x_md, any, 0, out_md, 0);
+  if (desc && !dnn_is_reference(desc) &&
+      dnnl_memory_desc_clone(&plan->packed_md, dnn_query(desc, dnnl_query_weights_md)) ==
+          dnnl_success)
+    plan->packed = dnn_pack(given, want->w->data, plan->packed_md);
+  if (desc) dnnl_primitive_desc_destroy(desc);
+  dnnl_memory_desc_t mds[4] = {x_md, out_md, any, given};
+  for (int i = 0; i < 4; i++)
+    if (mds[i]) dnnl_memory_desc_destroy(mds[i]);
+}
+
+/* Packs constant weights for the known extents, or for usual ones. Makes no plan if oneDNN has no
+ * good implementation. */
+static tenon_status_t prepare_convolution(tenon_node_t *node, int transposed) {
   enum { USUAL = 56 };
   static const tenon_value_t no_pads = {TENON_KIND_NONE, 0, {0}};
   const tenon_meta_t *x = node->inputs[0];
@@ -306,7 +336,7 @@ static tenon_status_t prepare(tenon_node_t *node, int transposed) {
     return TENON_OK;
   if (rank < 1 || rank > 3 || !dnn_engine()) return TENON_OK;
   plan_t *plan = (plan_t *)calloc(1, sizeof *plan);
-  if (!plan) return tenon_fail(node, TENON_MEMORY, "no memory for the plan of a convolution");
+  if (!plan) return tenon_fail(node, TENON_MEMORY, "out of memory for the plan of a convolution");
   plan->w = *w;
   plan->w.data = 0;
   plan->w.shape = plan->shape;
@@ -321,9 +351,8 @@ static tenon_status_t prepare(tenon_node_t *node, int transposed) {
   want.out[1] = want.filters;
   for (int32_t i = 0; i < rank; i++) {
     int64_t span = (w->shape[2 + i] - 1) * list_at(args.dilations, i, 1) + 1;
-    want.x[2 + i] = tenon_is_known(x->dims[2 + i]) ? x->dims[2 + i].value
-                    : span > USUAL                 ? span
-                                                   : USUAL;
+    want.x[2 + i] = span > USUAL ? span : USUAL;
+    if (tenon_is_known(x->dims[2 + i])) want.x[2 + i] = x->dims[2 + i].value;
   }
   if (transposed) { /* the full result */
     for (int32_t i = 0; i < rank; i++)
@@ -335,22 +364,8 @@ static tenon_status_t prepare(tenon_node_t *node, int transposed) {
     core_window_out(&args, rank, want.x + 2, w->shape + 2, want.out + 2);
   }
   core_window_set(&want.window, &args, rank, want.x + 2, w->shape + 2, want.out + 2);
-  dnnl_memory_desc_t x_md = last_md(rank + 2, want.x);
-  dnnl_memory_desc_t out_md = last_md(rank + 2, want.out);
-  dnnl_memory_desc_t any = weights_md(&want, 1);
-  dnnl_memory_desc_t given = weights_md(&want, 0);
-  dnnl_primitive_desc_t desc = 0;
-  if (x_md && out_md && any && given && is_usual(&want.window, transposed))
-    desc = describe(&want, x_md, any, 0, out_md, 0);
-  if (desc && !dnn_is_reference(desc) &&
-      dnnl_memory_desc_clone(&plan->packed_md, dnn_query(desc, dnnl_query_weights_md)) ==
-          dnnl_success)
-    plan->packed = dnn_pack(given, w->data, plan->packed_md);
-  if (desc) dnnl_primitive_desc_destroy(desc);
-  dnnl_memory_desc_t mds[4] = {x_md, out_md, any, given};
-  for (int i = 0; i < 4; i++)
-    if (mds[i]) dnnl_memory_desc_destroy(mds[i]);
-  if (!plan->packed) { /* the call does without */
+  pack_weights(plan, &want, rank);
+  if (!plan->packed) { /* without a plan, the call packs for itself */
     plan_release(plan);
     return TENON_OK;
   }
@@ -359,8 +374,10 @@ static tenon_status_t prepare(tenon_node_t *node, int transposed) {
   return TENON_OK;
 }
 
-static tenon_status_t conv_prepare(tenon_node_t *node) { return prepare(node, 0); }
-static tenon_status_t conv_transpose_prepare(tenon_node_t *node) { return prepare(node, 1); }
+static tenon_status_t conv_prepare(tenon_node_t *node) { return prepare_convolution(node, 0); }
+static tenon_status_t conv_transpose_prepare(tenon_node_t *node) {
+  return prepare_convolution(node, 1);
+}
 
 /* clang-format off */
 TENON_ITEMS(core_dnn_convolution,

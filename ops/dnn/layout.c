@@ -1,6 +1,6 @@
-/* Channels-last memory, which oneDNN's convolutions and pools work on: recognising it, and copying
- * to and from it. Called by convolution.c and pool.c.  Invariant: axes of extent 1 decide
- * nothing. */
+/* Channels-last memory, the layout of oneDNN's convolutions and pools: recognises it, and copies to
+ * and from it. Called by convolution.c and pool.c.
+ * Invariant: strides of axes with extent 1 are ignored. */
 #include "dnn.h"
 #include <string.h>
 
@@ -23,24 +23,28 @@ int dnn_is_last(const tenon_tensor_t *x) {
   return 1;
 }
 
-static tenon_status_t reorder(tenon_call_t *call, dnn_cache_t *cache, const tenon_tensor_t *x,
-                              void *from, void *to, int back) {
+static tenon_status_t reorder_tensor(tenon_call_t *call, dnn_cache_t *cache,
+                                     const tenon_tensor_t *x, void *from, void *to, int back) {
   int64_t last[DNN_RANK];
   dnn_key_t key;
   dnn_key_open(&key, KIND_REORDER + back);
   if (!dnn_key_tensor(&key, x))
-    return tenon_fail(call, TENON_INTERNAL, "a tensor of too many axes for oneDNN");
+    return tenon_fail(call, TENON_INTERNAL, "the tensor has more axes than oneDNN supports");
   dnn_job_t *job = dnn_find(cache, &key);
   int kept = job != 0;
   if (!job) {
     dnn_last_strides(x->ndim, x->shape, last);
     dnnl_memory_desc_t given = dnn_strided(x->ndim, x->shape, x->strides);
     dnnl_memory_desc_t wanted = dnn_strided(x->ndim, x->shape, last);
-    job = dnn_reorder_create(&key, back ? wanted : given, back ? given : wanted);
+    if (back)
+      job = dnn_reorder_create(&key, wanted, given);
+    else
+      job = dnn_reorder_create(&key, given, wanted);
     if (given) dnnl_memory_desc_destroy(given);
     if (wanted) dnnl_memory_desc_destroy(wanted);
     if (!job)
-      return tenon_fail(call, TENON_MEMORY, "oneDNN cannot reorder, or has no memory for it");
+      return tenon_fail(call, TENON_MEMORY,
+                        "oneDNN could not create a reorder: unsupported, or out of memory");
     kept = dnn_publish(cache, job);
   }
   void *data[2] = {from, to};
@@ -52,10 +56,10 @@ static tenon_status_t reorder(tenon_call_t *call, dnn_cache_t *cache, const teno
 void *dnn_to_last(tenon_call_t *call, dnn_cache_t *cache, const tenon_tensor_t *x) {
   if (dnn_is_last(x)) return x->data;
   void *to = call->host->allocate(call, (uint64_t)tenon_count(x) * sizeof(float));
-  return to && reorder(call, cache, x, x->data, to, 0) == TENON_OK ? to : 0;
+  return to && reorder_tensor(call, cache, x, x->data, to, 0) == TENON_OK ? to : 0;
 }
 
 tenon_status_t dnn_from_last(tenon_call_t *call, dnn_cache_t *cache, void *from,
                              const tenon_tensor_t *out) {
-  return from == out->data ? TENON_OK : reorder(call, cache, out, from, out->data, 1);
+  return from == out->data ? TENON_OK : reorder_tensor(call, cache, out, from, out->data, 1);
 }

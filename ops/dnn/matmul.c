@@ -1,14 +1,17 @@
-/* matmul and gemm by oneDNN in f32 (f16 and bf16 are converted): constant matrices are packed once,
- * bias and activation are fused. The host calls prepare when it compiles a graph and the kernels
- * from any thread; what oneDNN does not do well goes to the plain kernels in ../matmul.c.
- * Invariant: with packed weights b is never looked at again. */
+/* matmul and gemm by oneDNN in f32 (f16 and bf16 are converted). Constant matrices are packed once;
+ * bias and activation are fused. The host calls prepare when it compiles a graph, and the kernels
+ * from any thread. Calls that oneDNN does not support well go to the plain kernels in ../matmul.c.
+ * Invariant: with packed weights, b is never read again. */
 #include "../matmul.h"
 #include "../dense.h"
 #include "dnn.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { TINY = 4096 /* multiplications: below, the plain kernel is faster than oneDNN's start */ };
+enum {
+  TINY =
+      4096 /* Multiplications; below this number the plain kernel is faster than starting oneDNN. */
+};
 enum {
   KIND_MATMUL = 1,
   KIND_GEMM = 2,
@@ -19,21 +22,18 @@ enum {
   DENSE_C = 4,
   UNFUSED = 8,
 }; /* variants of a job: what the kernel does itself */
-enum {
-  SEEN =
-      /* once: a primitive is made when extents come again, and not for each length that a text can
-       * have */
-  16
-};
+/* A primitive is created only when extents are seen a second time, not for every length that a text
+ * can have. */
+enum { SEEN = 16 };
 
 typedef struct plan_t {
   dnn_weights_t weights;
-  tenon_tensor_t b; /* their shape, to whoever asks */
+  tenon_tensor_t b; /* only its shape matters */
   int64_t shape[2];
   int64_t strides[2];
 } plan_t;
 
-/* What one call wants of oneDNN. */
+/* What one call asks oneDNN for. */
 typedef struct want_t {
   tenon_tensor_t *tensors[4]; /* a, b, bias, c */
   int transpose_a;
@@ -46,8 +46,8 @@ typedef struct want_t {
 
 /* making a primitive */
 
-/* An axis of extent 1 gets the stride that it would have if it were dense, which is what layouts
- * are recognised by. */
+/* Gives an axis of extent 1 the stride that it would have in a dense tensor, because oneDNN
+ * recognises layouts by strides. */
 static void strides_settle(int32_t rank, const int64_t *dims, int64_t *strides) {
   int64_t span = 1; /* of the axes to the right */
   for (int32_t i = rank - 1; i >= 0; i--) {
@@ -56,7 +56,7 @@ static void strides_settle(int32_t rank, const int64_t *dims, int64_t *strides) 
   }
 }
 
-/* A matrix of the product as a descriptor of `rank` axes: 2, or 4 with two batch axes. */
+/* Describes a matrix of the product with `rank` axes: 2, or 4 with two batch axes. */
 static dnnl_memory_desc_t matrix_md(const matmul_t *p, const matrix_t *x, int64_t rows,
                                     int64_t columns, int32_t rank) {
   int64_t dims[4] = {1, 1, rows, columns};
@@ -70,7 +70,7 @@ static dnnl_memory_desc_t matrix_md(const matmul_t *p, const matrix_t *x, int64_
   return dnn_strided(rank, dims + 4 - rank, strides + 4 - rank);
 }
 
-/* A bias that oneDNN adds itself: one number for each column. */
+/* Can oneDNN add the bias? It must be one number per column. */
 static int bias_is_row(const matmul_t *p) {
   int row = p->bias.row == 0 && (p->bias.column == 1 || p->n == 1);
   for (int32_t i = 0; i < p->rank; i++)
@@ -78,7 +78,7 @@ static int bias_is_row(const matmul_t *p) {
   return row;
 }
 
-/* What is there is added to the product. */
+/* Attributes that add the product to the present contents of c. */
 static int adding_attributes(dnnl_primitive_attr_t *out) {
   dnnl_post_ops_t ops = 0;
   int good = dnn_attributes(out, 0, FINISH_none, 0, 0) &&
@@ -89,8 +89,8 @@ static int adding_attributes(dnnl_primitive_attr_t *out) {
   return good;
 }
 
-/* Tries one variant.  1: the job has its primitive. */
-static int job_try(dnn_job_t *job, const want_t *want, const matmul_t *p, uint32_t variant) {
+/* Tries one variant. Returns 1 if the job now has its primitive. */
+static int try_matmul_job(dnn_job_t *job, const want_t *want, const matmul_t *p, uint32_t variant) {
   int fused = !(variant & UNFUSED);
   int with_bias = fused && p->bias.data;
   int32_t rank = p->rank ? 4 : 2;
@@ -103,11 +103,12 @@ static int job_try(dnn_job_t *job, const want_t *want, const matmul_t *p, uint32
   dnnl_memory_desc_t b = want->plan ? 0 : matrix_md(p, &p->b, p->k, p->n, rank);
   dnnl_memory_desc_t bias =
       with_bias ? dnn_strided(rank, bias_dims + 4 - rank, bias_strides + 4 - rank) : 0;
-  int good =
-      a && c && (b || want->plan) && (bias || !with_bias) &&
-      (want->adds ? adding_attributes(&attributes)
-                  : dnn_attributes(&attributes, 0, fused ? want->finish.activation : FINISH_none,
-                                   want->finish.alpha, want->finish.beta));
+  int64_t activation = fused ? want->finish.activation : FINISH_none;
+  int good = a && c && (b || want->plan) && (bias || !with_bias);
+  if (good && want->adds)
+    good = adding_attributes(&attributes);
+  else if (good)
+    good = dnn_attributes(&attributes, 0, activation, want->finish.alpha, want->finish.beta);
   if (good && want->plan) {
     desc = dnn_weights_describe(&want->plan->weights, job, a, bias, c, attributes);
   } else if (good) {
@@ -133,7 +134,7 @@ static int job_try(dnn_job_t *job, const want_t *want, const matmul_t *p, uint32
   return good && job->primitive;
 }
 
-static dnn_job_t *job_make(const dnn_key_t *key, const want_t *want) {
+static dnn_job_t *make_matmul_job(const dnn_key_t *key, const want_t *want) {
   dnn_job_t *job = dnn_job_create(key);
   tenon_tensor_t dense[4], *tensors[4];
   int64_t strides[4][TENON_RANK_MAX];
@@ -141,7 +142,8 @@ static dnn_job_t *job_make(const dnn_key_t *key, const want_t *want) {
     int whole = variant == 0 || variant == UNFUSED;
     int most = variant == 7 || variant == 15;
     matmul_t p;
-    if (!whole && (!most || want->adds)) continue; /* as things are, or all of them dense */
+    /* with the given layouts, or all of them dense */
+    if (!whole && (!most || want->adds)) continue;
     for (int i = 0; i < 4; i++) {
       tensors[i] = want->tensors[i];
       if (!most || i == 2) continue;
@@ -157,7 +159,7 @@ static dnn_job_t *job_make(const dnn_key_t *key, const want_t *want) {
     int plain = want->finish.scale == 1 && (want->finish.bias_scale == 1 || !p.bias.data);
     if (!(variant & UNFUSED) && (!plain || (p.bias.data && !bias_is_row(&p)))) continue;
     if (p.rank > (want->plan ? 0 : 2)) continue;
-    if (job_try(job, want, &p, variant)) break;
+    if (try_matmul_job(job, want, &p, variant)) break;
     dnn_job_destroy(job);
     job = dnn_job_create(key);
   }
@@ -166,14 +168,14 @@ static dnn_job_t *job_make(const dnn_key_t *key, const want_t *want) {
 
 /* running */
 
-static tenon_status_t plain(tenon_call_t *call, const want_t *want) {
+static tenon_status_t multiply_without_onednn(tenon_call_t *call, const want_t *want) {
   if (want->plan)
     return tenon_fail(call, TENON_UNIMPLEMENTED,
-                      "oneDNN has no product of these extents for the weights that it packed");
+                      "oneDNN has no product for the packed weights with these extents");
   return want->kind == KIND_GEMM ? core_gemm_run_fast(call) : core_matmul_run_fast(call);
 }
 
-static tenon_status_t job_run(tenon_call_t *call, want_t *want, dnn_job_t *job) {
+static tenon_status_t run_matmul_job(tenon_call_t *call, want_t *want, dnn_job_t *job) {
   tenon_tensor_t **t = want->tensors;
   tenon_tensor_t *out = call->outputs[0];
   const plan_t *plan = want->plan;
@@ -182,7 +184,8 @@ static tenon_status_t job_run(tenon_call_t *call, want_t *want, dnn_job_t *job) 
   if (variant & DENSE_B && !plan) t[1] = core_dense(call, t[1], t[1]->dtype);
   if (variant & DENSE_C) t[3] = core_place_dense(call, t[3], t[3]->dtype);
   if (!t[0] || !t[1] || !t[3]) return TENON_MEMORY;
-  void *weights = job->weights ? job->weights : plan ? plan->weights.data : t[1]->data;
+  void *weights = plan ? plan->weights.data : t[1]->data;
+  if (job->weights) weights = job->weights;
   void *data[4] = {t[0]->data, weights, t[3]->data, t[2] ? t[2]->data : 0};
   TENON_TRY(dnn_run(call, job, data));
   if (variant & UNFUSED) {
@@ -194,7 +197,7 @@ static tenon_status_t job_run(tenon_call_t *call, want_t *want, dnn_job_t *job) 
   return core_settle(call, out, t[3]);
 }
 
-static tenon_status_t multiply(tenon_call_t *call, want_t *want) {
+static tenon_status_t multiply_by_onednn(tenon_call_t *call, want_t *want) {
   plan_t *plan = (plan_t *)call->plan;
   dnn_cache_t *cache = plan ? &plan->weights.cache : &dnn_eager;
   const tenon_dtype_t f32 = tenon_dtype(TENON_F32);
@@ -205,7 +208,11 @@ static tenon_status_t multiply(tenon_call_t *call, want_t *want) {
   want->plan = plan;
   for (int i = 0; i < 3; i++) {
     int packed = i == 1 && plan;
-    t[i] = packed ? &plan->b : call->inputs[i] ? core_as(call, call->inputs[i], f32) : 0;
+    t[i] = NULL;
+    if (packed)
+      t[i] = &plan->b;
+    else if (call->inputs[i])
+      t[i] = core_as(call, call->inputs[i], f32);
     if (!t[i] && (packed || call->inputs[i])) return TENON_MEMORY;
   }
   t[3] = core_place(call, out, f32);
@@ -220,30 +227,31 @@ static tenon_status_t multiply(tenon_call_t *call, want_t *want) {
     known = known && (i != 1 || !plan ? dnn_key_tensor(&key, t[i]) : 1);
   dnn_job_t *job = known ? dnn_find(cache, &key) : 0;
   if (job && job->variant != SEEN)
-    return job->primitive ? job_run(call, want, job) : plain(call, want);
-  if (!known && !plan) return plain(call, want);
+    return job->primitive ? run_matmul_job(call, want, job) : multiply_without_onednn(call, want);
+  if (!known && !plan) return multiply_without_onednn(call, want);
   int first = !job && !plan;
-  job = first ? dnn_job_create(&key) : job_make(&key, want);
-  if (!job) return tenon_fail(call, TENON_MEMORY, "no memory for a oneDNN primitive");
+  job = first ? dnn_job_create(&key) : make_matmul_job(&key, want);
+  if (!job) return tenon_fail(call, TENON_MEMORY, "out of memory for a oneDNN primitive");
   if (first) job->variant = SEEN;
   int kept = known && (job->primitive || !plan) && dnn_publish(cache, job);
-  tenon_status_t status = job->primitive ? job_run(call, want, job) : plain(call, want);
+  tenon_status_t status =
+      job->primitive ? run_matmul_job(call, want, job) : multiply_without_onednn(call, want);
   if (!kept) dnn_job_destroy(job);
   return status;
 }
 
-/* A call without a plan that the plain kernel does better: small ones, and one or two rows, which
- * oneDNN would have to pack all of b for. */
+/* Is the plain kernel faster for this call without a plan? It is for small products, and for one or
+ * two rows, because oneDNN would pack all of b for them. */
 static int is_plain(const tenon_call_t *call, int transpose_a) {
   const tenon_tensor_t *a = call->inputs[0];
   const tenon_tensor_t *b = call->inputs[1];
   const tenon_tensor_t *out = call->outputs[0];
-  int64_t inner = a->ndim ? a->shape[a->ndim - (transpose_a && a->ndim > 1 ? 2 : 1)] : 1;
+  int32_t from_end = transpose_a && a->ndim > 1 ? 2 : 1;
+  int64_t inner = a->ndim ? a->shape[a->ndim - from_end] : 1;
   int64_t count = tenon_count(out);
   int64_t columns = b->ndim > 1 ? out->shape[out->ndim - 1] : 1;
-  int64_t rows = b->ndim > 2 ? out->shape[out->ndim - 2]
-                 : columns   ? count / columns
-                             : 0; /* of one product */
+  int64_t rows = columns ? count / columns : 0; /* rows of one product */
+  if (b->ndim > 2) rows = out->shape[out->ndim - 2];
   return rows <= 2 || inner == 0 || count <= TINY / inner;
 }
 
@@ -256,7 +264,7 @@ static tenon_status_t dnn_matmul(tenon_call_t *call) {
   want.finish = core_matmul_finish_of(call->attrs);
   TENON_TRY(core_matmul_may_add(call, &want.finish));
   want.adds = call->accumulate != 0;
-  return multiply(call, &want);
+  return multiply_by_onednn(call, &want);
 }
 
 static tenon_status_t dnn_gemm(tenon_call_t *call) {
@@ -268,7 +276,7 @@ static tenon_status_t dnn_gemm(tenon_call_t *call) {
   want.finish = core_gemm_finish_of(call->attrs);
   TENON_TRY(core_matmul_may_add(call, &want.finish));
   want.adds = call->accumulate != 0;
-  return multiply(call, &want);
+  return multiply_by_onednn(call, &want);
 }
 
 /* preparing */
@@ -280,8 +288,8 @@ static void plan_release(void *pointer) {
   free(plan);
 }
 
-/* Packs b if it is a constant matrix worth it; no plan otherwise. */
-static tenon_status_t prepare(tenon_node_t *node, int transpose_a, int transpose_b) {
+/* Packs b if it is a constant matrix of sufficient size; otherwise makes no plan. */
+static tenon_status_t prepare_matrix(tenon_node_t *node, int transpose_a, int transpose_b) {
   enum { USUAL_ROWS = 128 };
   const tenon_meta_t *a = node->inputs[0];
   const tenon_tensor_t *b = node->inputs[1]->value;
@@ -290,7 +298,8 @@ static tenon_status_t prepare(tenon_node_t *node, int transpose_a, int transpose
     return TENON_OK;
   if (!b->shape[0] || !b->shape[1] || b->shape[0] * b->shape[1] <= TINY) return TENON_OK;
   plan_t *plan = (plan_t *)calloc(1, sizeof *plan);
-  if (!plan) return tenon_fail(node, TENON_MEMORY, "no memory for the plan of a matrix product");
+  if (!plan)
+    return tenon_fail(node, TENON_MEMORY, "out of memory for the plan of a matrix product");
   int64_t m = 1;
   int64_t k = b->shape[transpose_b ? 1 : 0];
   int64_t n = b->shape[transpose_b ? 0 : 1];
@@ -308,7 +317,7 @@ static tenon_status_t prepare(tenon_node_t *node, int transpose_a, int transpose
   plan->strides[1] = 1;
   if (!dnn_weights_pack(&plan->weights, m, k, n, b->data, b->strides[transpose_b],
                         b->strides[!transpose_b])) {
-    plan_release(plan); /* the call does without */
+    plan_release(plan); /* without a plan, the call packs for itself */
     return TENON_OK;
   }
   node->plan = plan;
@@ -317,10 +326,10 @@ static tenon_status_t prepare(tenon_node_t *node, int transpose_a, int transpose
 }
 
 static tenon_status_t matmul_prepare(tenon_node_t *node) {
-  return prepare(node, node->attrs[0].as.i != 0, node->attrs[1].as.i != 0);
+  return prepare_matrix(node, node->attrs[0].as.i != 0, node->attrs[1].as.i != 0);
 }
 static tenon_status_t gemm_prepare(tenon_node_t *node) {
-  return prepare(node, node->attrs[2].as.i != 0, node->attrs[3].as.i != 0);
+  return prepare_matrix(node, node->attrs[2].as.i != 0, node->attrs[3].as.i != 0);
 }
 
 /* clang-format off */

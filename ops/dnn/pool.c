@@ -1,6 +1,7 @@
-/* max_pool and average_pool of f32 by oneDNN, on channels-last inputs; anything else goes to
- * ../pool.c. The host calls the kernels from any thread.  Invariant: the result lies channels-last,
- * too, or is copied to its place. */
+/* max_pool and average_pool of f32 by oneDNN on channels-last inputs; other calls go to ../pool.c.
+ * The host calls the kernels from any thread.
+ * Invariant: the result is computed in channels-last layout and copied if the output has another
+ * layout. */
 #include "../pool.h"
 #include "dnn.h"
 
@@ -9,8 +10,9 @@ enum {
   KIND_AVERAGE,
 };
 
-static dnn_job_t *job_make(const dnn_key_t *key, const tenon_tensor_t *x, const tenon_tensor_t *out,
-                           const window_t *window, dnnl_alg_kind_t algorithm) {
+static dnn_job_t *make_pool_job(const dnn_key_t *key, const tenon_tensor_t *x,
+                                const tenon_tensor_t *out, const window_t *window,
+                                dnnl_alg_kind_t algorithm) {
   int64_t x_strides[DNN_RANK], out_strides[DNN_RANK];
   int64_t dilation[DNNL_MAX_NDIMS] = {0};
   int64_t after[DNNL_MAX_NDIMS] = {0};
@@ -21,8 +23,7 @@ static dnn_job_t *job_make(const dnn_key_t *key, const tenon_tensor_t *x, const 
   dnn_last_strides(out->ndim, out->shape, out_strides);
   dnnl_memory_desc_t x_md = dnn_strided(x->ndim, x->shape, x_strides);
   dnnl_memory_desc_t out_md = dnn_strided(out->ndim, out->shape, out_strides);
-  for (int32_t i = 0; i < window->rank;
-       i++) { /* oneDNN's padding ends where the last window does */
+  for (int32_t i = 0; i < window->rank; i++) { /* oneDNN's padding ends at the last window */
     int64_t span = (window->kernel[i] - 1) * window->dilation[i] + 1;
     dilation[i] = window->dilation[i] - 1;
     after[i] = (window->out[i] - 1) * window->stride[i] + span - window->in[i] - window->before[i];
@@ -49,7 +50,7 @@ static dnn_job_t *job_make(const dnn_key_t *key, const tenon_tensor_t *x, const 
   return job;
 }
 
-static tenon_status_t job_run(tenon_call_t *call, dnn_job_t *job) {
+static tenon_status_t run_pool_job(tenon_call_t *call, dnn_job_t *job) {
   tenon_tensor_t *x = call->inputs[0];
   tenon_tensor_t *out = call->outputs[0];
   void *to = dnn_is_last(out)
@@ -61,8 +62,8 @@ static tenon_status_t job_run(tenon_call_t *call, dnn_job_t *job) {
   return dnn_from_last(call, &dnn_eager, to, out);
 }
 
-static tenon_status_t pool(tenon_call_t *call, int64_t kind, dnnl_alg_kind_t algorithm,
-                           tenon_run_fn plain) {
+static tenon_status_t pool_by_onednn(tenon_call_t *call, int64_t kind, dnnl_alg_kind_t algorithm,
+                                     tenon_run_fn plain) {
   const tenon_tensor_t *x = call->inputs[0];
   const tenon_tensor_t *out = call->outputs[0];
   window_t window;
@@ -76,10 +77,10 @@ static tenon_status_t pool(tenon_call_t *call, int64_t kind, dnnl_alg_kind_t alg
   for (int32_t i = 0; i < window.rank; i++) {
     int64_t span = (window.kernel[i] - 1) * window.dilation[i] + 1;
     int64_t end = (window.out[i] - 1) * window.stride[i] + span -
-                  window.before[i]; /* of the last window, in x */
+                  window.before[i]; /* start of the last window in x */
     int beyond =
-        end > window.in[i] +
-                  window.after[i]; /* only ceil_mode does so, and that part counts for nobody */
+        end >
+        window.in[i] + window.after[i]; /* only ceil_mode gets here, and that part does not count */
     if (window.before[i] < 0 || window.before[i] >= span || end - window.in[i] >= span)
       return plain(call);
     if (beyond && algorithm == dnnl_pooling_avg_include_padding) return plain(call);
@@ -90,25 +91,26 @@ static tenon_status_t pool(tenon_call_t *call, int64_t kind, dnnl_alg_kind_t alg
     dnn_key_add(&key, window.before[i]);
   }
   dnn_job_t *job = dnn_find(&dnn_eager, &key);
-  if (job) return job->primitive ? job_run(call, job) : plain(call);
-  job = job_make(&key, x, out, &window, algorithm);
-  if (!job) return tenon_fail(call, TENON_MEMORY, "no memory for a oneDNN primitive");
+  if (job) return job->primitive ? run_pool_job(call, job) : plain(call);
+  job = make_pool_job(&key, x, out, &window, algorithm);
+  if (!job) return tenon_fail(call, TENON_MEMORY, "out of memory for a oneDNN primitive");
   int kept = dnn_publish(&dnn_eager, job);
-  tenon_status_t status = job->primitive ? job_run(call, job) : plain(call);
+  tenon_status_t status = job->primitive ? run_pool_job(call, job) : plain(call);
   if (!kept) dnn_job_destroy(job);
   return status;
 }
 
 static tenon_status_t dnn_max_pool(tenon_call_t *call) {
-  if (call->outputs[1]) return core_max_pool_run(call); /* indices are the plain kernel's */
-  return pool(call, KIND_MAX, dnnl_pooling_max, core_max_pool_run);
+  if (call->outputs[1]) return core_max_pool_run(call); /* only the plain kernel computes indices */
+  return pool_by_onednn(call, KIND_MAX, dnnl_pooling_max, core_max_pool_run);
 }
 
 static tenon_status_t dnn_average_pool(tenon_call_t *call) {
   int include = call->attrs[POOL_MORE].as.i != 0;
-  return pool(call, KIND_AVERAGE,
-              include ? dnnl_pooling_avg_include_padding : dnnl_pooling_avg_exclude_padding,
-              core_average_pool_run);
+  return pool_by_onednn(call, KIND_AVERAGE,
+                        include ? dnnl_pooling_avg_include_padding
+                                : dnnl_pooling_avg_exclude_padding,
+                        core_average_pool_run);
 }
 
 /* clang-format off */

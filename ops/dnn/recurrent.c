@@ -1,6 +1,6 @@
-/* lstm, gru and rnn of f32 with weights that oneDNN packed when the graph was compiled; the steps
- * are ../recurrent.c's. The host calls prepare and, from any thread, the kernels.  Invariant: with
- * a plan, w and r are never looked at. */
+/* lstm, gru and rnn of f32 with weights that oneDNN packs when the graph is compiled;
+ * ../recurrent.c runs the steps. The host calls prepare and, from any thread, the kernels.
+ * Invariant: with a plan, w and r are never read. */
 #include "../recurrent.h"
 #include "dnn.h"
 #include <stdlib.h>
@@ -10,15 +10,15 @@ typedef struct plan_t {
   dnn_weights_t weights[RECURRENT_DIRECTIONS][RECURRENT_WEIGHTS];
 } plan_t;
 
-static tenon_status_t product(tenon_call_t *call, void *context, int direction, int weight, void *x,
-                              int64_t m, void *out) {
+static tenon_status_t packed_product(tenon_call_t *call, void *context, int direction, int weight,
+                                     void *x, int64_t m, void *out) {
   plan_t *plan = (plan_t *)context;
   return dnn_weights_multiply(call, &plan->weights[direction][weight], x, m, out);
 }
 
-static tenon_status_t run(tenon_call_t *call, int kind) {
+static tenon_status_t run_layer(tenon_call_t *call, int kind) {
   plan_t *plan = (plan_t *)call->plan;
-  return plan ? core_recurrent_run(call, kind, product, plan, plan->hidden)
+  return plan ? core_recurrent_run(call, kind, packed_product, plan, plan->hidden)
               : core_recurrent_run(call, kind, 0, 0, 0);
 }
 
@@ -31,11 +31,11 @@ static void plan_release(void *pointer) {
   free(plan);
 }
 
-static int64_t extent(tenon_dim_t dim, int64_t usual) {
+static int64_t extent_or_usual(tenon_dim_t dim, int64_t usual) {
   return tenon_is_known(dim) && dim.value > 0 ? dim.value : usual;
 }
 
-static tenon_status_t prepare(tenon_node_t *node, int kind) {
+static tenon_status_t prepare_layer(tenon_node_t *node, int kind) {
   enum {
     W = 1,
     R = 2,
@@ -52,10 +52,11 @@ static tenon_status_t prepare(tenon_node_t *node, int kind) {
                              .hidden = given[1]->shape[2]};
   if (shape.hidden < SMALL || shape.inputs < 1) return TENON_OK;
   int batch_first = node->attrs[LAYOUT].as.i != 0;
-  shape.steps = extent(x->dims[batch_first], USUAL_STEPS);
-  shape.batch = extent(x->dims[!batch_first], 1);
+  shape.steps = extent_or_usual(x->dims[batch_first], USUAL_STEPS);
+  shape.batch = extent_or_usual(x->dims[!batch_first], 1);
   plan_t *plan = (plan_t *)calloc(1, sizeof *plan);
-  if (!plan) return tenon_fail(node, TENON_MEMORY, "no memory for the plan of a recurrent layer");
+  if (!plan)
+    return tenon_fail(node, TENON_MEMORY, "out of memory for the plan of a recurrent layer");
   plan->hidden = shape.hidden;
   for (int d = 0; d < shape.directions; d++)
     for (int w = 0; w < RECURRENT_WEIGHTS; w++) {
@@ -68,7 +69,7 @@ static tenon_status_t prepare(tenon_node_t *node, int kind) {
       if (dnn_weights_pack(&plan->weights[d][w], m, t->shape[2], n, rows, t->strides[2],
                            t->strides[1]))
         continue;
-      plan_release(plan); /* the call does without */
+      plan_release(plan); /* without a plan, the call packs for itself */
       return TENON_OK;
     }
   node->plan = plan;
@@ -76,15 +77,21 @@ static tenon_status_t prepare(tenon_node_t *node, int kind) {
   return TENON_OK;
 }
 
+#define LAYER(name, KIND)                                                                          \
+  static tenon_status_t dnn_##name(tenon_call_t *call) {                                           \
+    return run_layer(call, RECURRENT_##KIND);                                                      \
+  }                                                                                                \
+  static tenon_status_t name##_prepare(tenon_node_t *node) {                                       \
+    return prepare_layer(node, RECURRENT_##KIND);                                                  \
+  }
 /* clang-format off */
-#define LAYER(name, KIND)                                                                           \
-  static tenon_status_t dnn_##name(tenon_call_t *call) { return run(call, RECURRENT_##KIND); }      \
-  static tenon_status_t name##_prepare(tenon_node_t *node) { return prepare(node, RECURRENT_##KIND); }
 LAYER(rnn, RNN)
 LAYER(gru, GRU)
 LAYER(lstm, LSTM)
-#define EXTEND(name)                                                                                \
-  TENON_EXTEND("core::" #name, TENON_PREPARE(name##_prepare, plan_release), TENON_KERNEL("cpu f32 strided", dnn_##name))
+#define EXTEND(name)                                                                               \
+  TENON_EXTEND("core::" #name,                                                                     \
+    TENON_PREPARE(name##_prepare, plan_release),                                                   \
+    TENON_KERNEL("cpu f32 strided", dnn_##name))
 
 TENON_ITEMS(core_dnn_recurrent, EXTEND(rnn), EXTEND(gru), EXTEND(lstm))
 /* clang-format on */

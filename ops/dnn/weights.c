@@ -1,6 +1,6 @@
-/* Constant matrices that are packed once, see dnn.h. Called by matmul.c and recurrent.c.
- * Invariant: what was packed is never changed; a job to whose extents another layout is better owns
- * a copy in that layout. */
+/* Constant matrices that are packed once; see dnn.h. Called by matmul.c and recurrent.c.
+ * Invariant: packed data is never changed; a job whose extents need another layout owns a copy in
+ * that layout. */
 #include "dnn.h"
 #include <string.h>
 
@@ -57,13 +57,13 @@ dnnl_primitive_desc_t dnn_weights_describe(const dnn_weights_t *weights, dnn_job
     job->weights = dnn_pack(weights->md, weights->data, dnn_query(desc, dnnl_query_weights_md));
   if (job->weights) return desc;
   if (desc)
-    dnnl_primitive_desc_destroy(desc); /* no memory for a copy: with the layout that is there */
+    dnnl_primitive_desc_destroy(desc); /* out of memory for a copy: use the present layout */
   dnnl_status_t status =
       dnnl_matmul_primitive_desc_create(&desc, dnn_engine(), a, weights->md, bias, c, attributes);
   return status == dnnl_success ? desc : 0;
 }
 
-static dnn_job_t *job_make(const dnn_key_t *key, const dnn_weights_t *weights, int64_t m) {
+static dnn_job_t *make_weights_job(const dnn_key_t *key, const dnn_weights_t *weights, int64_t m) {
   int64_t a_dims[2] = {m, weights->k};
   int64_t a_strides[2] = {weights->k, 1};
   int64_t c_dims[2] = {m, weights->n};
@@ -98,8 +98,8 @@ tenon_status_t dnn_weights_multiply(tenon_call_t *call, dnn_weights_t *weights, 
   dnn_job_t *job = dnn_find(&weights->cache, &key);
   int kept = job != 0;
   if (!job) {
-    job = job_make(&key, weights, m);
-    if (!job) return tenon_fail(call, TENON_MEMORY, "no memory for a oneDNN primitive");
+    job = make_weights_job(&key, weights, m);
+    if (!job) return tenon_fail(call, TENON_MEMORY, "out of memory for a oneDNN primitive");
     kept = dnn_publish(&weights->cache, job);
   }
   void *data[3] = {x, job->weights ? job->weights : weights->data, out};

@@ -1,30 +1,41 @@
-/* Arithmetic on numbers: one element in, one out, or two in.  Integers wrap around; what C leaves
- * open is settled here: division by zero gives 0, as does its remainder, and the least integer
- * divided by -1 is itself.  min and max give NaN if an operand is NaN.  Results on integers that
- * are known when shapes are inferred are known then, too. Invariant: a value that infer states is
- * the one that the loop computes. */
+/* Arithmetic on numbers with one or two operands. Integers wrap. Cases that C leaves undefined are
+ * defined here: division by zero and its remainder give 0, and the least integer divided by -1 is
+ * itself. min and max give NaN if an operand is NaN. Results on integers whose values are known
+ * during inference are computed there too.
+ * Invariant: a value that infer states is the value that the loop computes. */
 #include "pointwise.h"
 
+#define SIGN_FUNCTION(dtype, T, U, ...)                                                            \
+  static inline T sign_of_##dtype(T x) {                                                           \
+    T zero = x == 0 ? (T)0 : x;                                                                    \
+    T least = x < 0 ? (T)-1 : zero;                                                                \
+    return x > 0 ? (T)1 : least;                                                                   \
+  }
+FLOATS(SIGN_FUNCTION, 0)
+#define SIGN(x) TN_GENERIC(x, sign_of_f32, sign_of_f64)(x)
+
 /* clang-format off */
-/* X(operator, of floats, of signed, of unsigned, doc, gradient) */
-#define UNARY(X)                                                                                                       \
-  X(abs, ABS(x), x < 0 ? (T)(0 - (U)x) : x, x, "The absolute value", "x: core::mul(grad, core::sign(x))")              \
-  X(neg, -x, 0 - (U)x, 0 - (U)x, "The number with its sign changed", "x: core::neg(grad)")                             \
-  X(sign, x > 0 ? (T)1 : x < 0 ? (T)-1 : x == 0 ? (T)0 : x, (x > 0) - (x < 0), x > 0, "1, 0, -1, or NaN", "x: none")
-/* X(operator, of floats, of signed, of unsigned, doc, gradient) */
-#define BINARY(X)                                                                                                      \
-  X(add, a + b, (U)a + (U)b, (U)a + (U)b, "The sum of a and b",                                                        \
-    "a: core::identity(grad); b: core::identity(grad)")                                                                \
-  X(sub, a - b, (U)a - (U)b, (U)a - (U)b, "a less b",                                                                  \
-    "a: core::identity(grad); b: core::neg(grad)")                                                                     \
-  X(mul, a * b, (U)a * (U)b, (U)a * (U)b, "The product of a and b",                                                    \
-    "a: core::mul(grad, b); b: core::mul(grad, a)")                                                                    \
-  X(div, a / b, b == 0 ? (T)0 : b == -1 ? (T)(0 - (U)a) : (T)(a / b), b == 0 ? (T)0 : (T)(a / b),                      \
-    "a divided by b; integers are rounded towards zero, and give 0 where b is 0",                                      \
-    "a: core::div(grad, b); b: core::neg(core::div(core::mul(grad, out), b))")                                         \
-  X(min, LEAST(a, b), a < b ? a : b, a < b ? a : b, "The smaller of a and b, NaN if one is",                           \
-    "a, b: core::min_backward(grad, a, b)")                                                                            \
-  X(max, GREATEST(a, b), a > b ? a : b, a > b ? a : b, "The larger of a and b, NaN if one is",                         \
+/* X(operator, expression for floats, for signed, for unsigned integers, doc, gradient) */
+#define UNARY(X)                                                                                   \
+  X(abs, ABS(x), x < 0 ? (T)(0 - (U)x) : x, x, "The absolute value",                               \
+    "x: core::mul(grad, core::sign(x))")                                                           \
+  X(neg, -x, 0 - (U)x, 0 - (U)x, "The number with the opposite sign", "x: core::neg(grad)")        \
+  X(sign, SIGN(x), (x > 0) - (x < 0), x > 0, "1, 0 or -1 by the sign of x; NaN for NaN",           \
+    "x: none")
+/* X(operator, expression for floats, for signed, for unsigned integers, doc, gradient) */
+#define BINARY(X)                                                                                  \
+  X(add, a + b, (U)a + (U)b, (U)a + (U)b, "The sum of a and b",                                    \
+    "a: core::identity(grad); b: core::identity(grad)")                                            \
+  X(sub, a - b, (U)a - (U)b, (U)a - (U)b, "a minus b",                                             \
+    "a: core::identity(grad); b: core::neg(grad)")                                                 \
+  X(mul, a * b, (U)a * (U)b, (U)a * (U)b, "The product of a and b",                                \
+    "a: core::mul(grad, b); b: core::mul(grad, a)")                                                \
+  X(div, a / b, b == 0 ? (T)0 : b == -1 ? (T)(0 - (U)a) : (T)(a / b), b == 0 ? (T)0 : (T)(a / b),  \
+    "a divided by b; integers are rounded towards zero, and give 0 where b is 0",                  \
+    "a: core::div(grad, b); b: core::neg(core::div(core::mul(grad, out), b))")                     \
+  X(min, LEAST(a, b), a < b ? a : b, a < b ? a : b, "The smaller of a and b; NaN if one is NaN",   \
+    "a, b: core::min_backward(grad, a, b)")                                                        \
+  X(max, GREATEST(a, b), a > b ? a : b, a > b ? a : b, "The larger of a and b; NaN if one is NaN", \
     "a, b: core::max_backward(grad, a, b)")
 /* clang-format on */
 
@@ -41,13 +52,15 @@
 UNARY(DEFINE_UNARY)
 BINARY(DEFINE_BINARY)
 
-/* remainder: of Python, with the divisor's sign, or of C, with the dividend's */
+/* remainder: with the sign of the divisor as in Python, or of the dividend as in C */
 
 #define REMAINDER_FLOAT(dtype, T, W, ...)                                                          \
   static inline T remainder_##dtype(T a, T b, int of_c) {                                          \
     T r = FMOD(a, b);                                                                              \
     if (of_c) return r;                                                                            \
-    return r == 0 ? ABS(r) * (b < 0 ? (T)-1 : (T)1) : (r < 0) != (b < 0) ? r + b : r;              \
+    T zero = b < 0 ? -ABS(r) : ABS(r);                                                             \
+    T moved = (r < 0) != (b < 0) ? r + b : r;                                                      \
+    return r == 0 ? zero : moved;                                                                  \
   }
 #define REMAINDER_SIGNED(dtype, T, W, ...)                                                         \
   static inline T remainder_##dtype(T a, T b, int of_c) {                                          \
@@ -69,26 +82,28 @@ UNSIGNED(REMAINDER_UNSIGNED, 0)
         , remainder_##dtype(a, b, of_c))
 NUMBERS(DEFINE_MOD, mod)
 
-/* gradients of min and max: to the one chosen, halves where both are */
+/* gradients of min and max go to the operand that was chosen; each gets half if both are equal */
 
+#define DEFINE_CHOSEN(dtype, T, W, name, sign)                                                     \
+  LOOP_BOTH(name##_##dtype, T, T, const T share = a == b ? dy * (T)0.5 : dy;                       \
+            , a sign b ? (T)0 : share, b sign a ? (T)0 : share)
 /* clang-format off */
-#define DEFINE_CHOSEN(dtype, T, W, name, sign)                                                                         \
-  LOOP_BOTH(name##_##dtype, T, T, const T share = a == b ? dy * (T)0.5 : dy;, a sign b ? (T)0 : share,                 \
-            b sign a ? (T)0 : share)
 FLOATS(DEFINE_CHOSEN, min_backward, >)
 FLOATS(DEFINE_CHOSEN, max_backward, <)
 /* clang-format on */
 
-/* known integers */
+/* integers known during inference */
 
 #ifndef TENON_SIMD
 #define INTEGER_LIMIT                                                                              \
-  ((int64_t)1 << 62) /* numbers beyond it are not stated: they might be taken for symbols */
+  ((int64_t)1 << 62) /* Larger numbers are not stated, because they might be taken for symbols. */
 
 static int is_small(int64_t x) { return x > -INTEGER_LIMIT && x < INTEGER_LIMIT; }
 
-/* One operation on two numbers; 0 if the result is too large to be stated. */
-static int compute(uint32_t operation, int of_c, int64_t a, int64_t b, int64_t *out) {
+static int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
+
+/* Applies an operation to two numbers. Returns 0 if the result is too large to state. */
+static int compute_integer(uint32_t operation, int of_c, int64_t a, int64_t b, int64_t *out) {
   switch (operation) {
   case TENON_DIM_ADD:
     *out = a + b;
@@ -97,7 +112,7 @@ static int compute(uint32_t operation, int of_c, int64_t a, int64_t b, int64_t *
     *out = a - b;
     break;
   case TENON_DIM_MUL:
-    if (a != 0 && (b < 0 ? -b : b) > INTEGER_LIMIT / (a < 0 ? -a : a)) return 0;
+    if (a != 0 && magnitude(b) > INTEGER_LIMIT / magnitude(a)) return 0;
     *out = a * b;
     break;
   case TENON_DIM_DIV:
@@ -116,7 +131,7 @@ static int compute(uint32_t operation, int of_c, int64_t a, int64_t b, int64_t *
   return is_small(*out);
 }
 
-/* The same where one may be a symbol.  tenon_dim() divides rounding down, which is right where
+/* The same if an operand may be a symbol. tenon_dim() rounds quotients down, which is right where
  * nothing is negative. */
 static int compute_dim(tenon_infer_t *infer, uint32_t operation, tenon_dim_t a, tenon_dim_t b,
                        tenon_dim_t *out) {
@@ -124,7 +139,7 @@ static int compute_dim(tenon_infer_t *infer, uint32_t operation, tenon_dim_t a, 
   int truncates = operation == TENON_DIM_DIV || of_c;
   if (tenon_is_known(a) && tenon_is_known(b))
     return is_small(a.value) && is_small(b.value) &&
-           compute(operation, of_c, a.value, b.value, &out->value);
+           compute_integer(operation, of_c, a.value, b.value, &out->value);
   if (truncates || operation == TENON_DIM_MOD) {
     if (!tenon_is_known(b) || b.value <= 0) return 0;
     if (truncates && tenon_dim(infer, TENON_DIM_TEST_LESS, a, tenon_extent(0)).value != 0) return 0;
@@ -133,7 +148,7 @@ static int compute_dim(tenon_infer_t *infer, uint32_t operation, tenon_dim_t a, 
   return 1;
 }
 
-static tenon_status_t propagate(tenon_infer_t *infer, uint32_t operation) {
+static tenon_status_t propagate_values(tenon_infer_t *infer, uint32_t operation) {
   const tenon_meta_t *a = infer->inputs[0];
   const tenon_meta_t *b = infer->inputs[1];
   tenon_meta_t *out = infer->outputs[0];
@@ -146,12 +161,12 @@ static tenon_status_t propagate(tenon_infer_t *infer, uint32_t operation) {
   count = a->value_count == 1 ? b->value_count : a->value_count;
   for (uint32_t i = 0; i < count; i++) {
     tenon_dim_t *value = &out->values[i];
-    if (!compute_dim(infer, operation, a->values[a->value_count == 1 ? 0 : i],
-                     b->values[b->value_count == 1 ? 0 : i], value))
-      return TENON_OK;
+    tenon_dim_t left = a->values[a->value_count == 1 ? 0 : i];
+    tenon_dim_t right = b->values[b->value_count == 1 ? 0 : i];
+    if (!compute_dim(infer, operation, left, right, value)) return TENON_OK;
     if (dtype == TENON_I32 && tenon_is_known(*value) &&
         (value->value < INT32_MIN || value->value > INT32_MAX))
-      return TENON_OK; /* the loop wraps around */
+      return TENON_OK; /* the loop wraps, so no value can be stated */
   }
   out->value_count = count;
   return TENON_OK;
@@ -159,34 +174,55 @@ static tenon_status_t propagate(tenon_infer_t *infer, uint32_t operation) {
 
 #define INFER(name, operation)                                                                     \
   static tenon_status_t name##_infer(tenon_infer_t *infer) {                                       \
-    return propagate(infer, TENON_DIM_##operation);                                                \
+    return propagate_values(infer, TENON_DIM_##operation);                                         \
   }
 /* clang-format off */
-INFER(add, ADD) INFER(sub, SUB) INFER(mul, MUL) INFER(div, DIV) INFER(min, MIN) INFER(max, MAX) INFER(mod, MOD)
+INFER(add, ADD)
+INFER(sub, SUB)
+INFER(mul, MUL)
+INFER(div, DIV)
+INFER(min, MIN)
+INFER(max, MAX)
+INFER(mod, MOD)
 /* clang-format on */
 #endif
 
-/* tables */
+/* operators */
 
 /* clang-format off */
-#define ITEM_UNARY(name, of_float, of_signed, of_unsigned, doc, gradient)                                              \
-  OPERATOR(name, "(Tensor x) -> Tensor", FACTS(doc, "x: number; out = x", gradient), NUMBERS(ITEM1, name))
-#define BINARY_FACTS(name, doc, gradient)                                                                              \
-  (TENON_DOC(doc "."), TENON_TYPES("a, b: number; out = a"), POINTWISE, TENON_INFER(name##_infer),                     \
+#define ITEM_UNARY(name, of_float, of_signed, of_unsigned, doc, gradient)                          \
+  OPERATOR(name, "(Tensor x) -> Tensor",                                                           \
+    FACTS(doc, "x: number; out = x", gradient),                                                    \
+    NUMBERS(ITEM1, name))
+#define BINARY_FACTS(name, doc, gradient)                                                          \
+  (TENON_DOC(doc "."),                                                                             \
+   TENON_TYPES("a, b: number; out = a"),                                                           \
+   POINTWISE,                                                                                      \
+   TENON_INFER(name##_infer),                                                                      \
    TENON_GRADIENT(gradient))
-#define ITEM_BINARY(name, of_float, of_signed, of_unsigned, doc, gradient)                                             \
-  OPERATOR(name, "(Tensor a, Tensor b) -> Tensor", BINARY_FACTS(name, doc, gradient), NUMBERS(ITEM2, name))
-#define ITEM_CHOSEN(name, doc)                                                                                         \
-  OPERATOR(name, "(Tensor dy, Tensor a, Tensor b) -> (Tensor? da, Tensor? db)",                                        \
-           FACTS(doc, "dy, a, b: float; da, db = a", "dy: core::add(core::" #name "(grad.da, a, b), core::" #name "(grad.db, b, a)); a, b: none"), FLOATS(ITEM_BOTH, name))
+#define ITEM_BINARY(name, of_float, of_signed, of_unsigned, doc, gradient)                         \
+  OPERATOR(name, "(Tensor a, Tensor b) -> Tensor",                                                 \
+    BINARY_FACTS(name, doc, gradient),                                                             \
+    NUMBERS(ITEM2, name))
+#define ITEM_CHOSEN(name, doc)                                                                     \
+  OPERATOR(name, "(Tensor dy, Tensor a, Tensor b) -> (Tensor? da, Tensor? db)",                    \
+    FACTS(doc, "dy, a, b: float; da, db = a",                                                      \
+          "dy: core::add(core::" #name "(grad.da, a, b), core::" #name                             \
+          "(grad.db, b, a)); a, b: none"),                                                         \
+    FLOATS(ITEM_BOTH, name))
 
 FAMILY(core_arithmetic,
   UNARY(ITEM_UNARY)
   BINARY(ITEM_BINARY)
   OPERATOR(mod, "(Tensor a, Tensor b, *, bool fmod=False) -> Tensor",
     BINARY_FACTS(mod,
-      "The remainder of a by b, with the sign of b or, as in C (fmod), of a; that of integers by 0 is 0",
-      "a: core::identity(grad); b: core::neg(core::mul(grad, core::round(core::div(core::sub(a, out), b))))"),
+                 "The remainder of a divided by b, with the sign of b or, if fmod, "
+                 "with the sign of a as in C; 0 for integers where b is 0",
+                 "a: core::identity(grad); "
+                 "b: core::neg(core::mul(grad, core::round(core::div(core::sub(a, out), b))))"),
     NUMBERS(ITEM2, mod))
-  ITEM_CHOSEN(min_backward, "Of dy, what goes to the smaller of a and b, to each a half where they are equal")
-  ITEM_CHOSEN(max_backward, "Of dy, what goes to the larger of a and b, to each a half where they are equal"))
+  ITEM_CHOSEN(min_backward,
+              "dy where a or b is the smaller one; half of dy for each where they are equal")
+  ITEM_CHOSEN(max_backward,
+              "dy where a or b is the larger one; half of dy for each where they are equal"))
+/* clang-format on */

@@ -1,7 +1,7 @@
-/* attention: ONNX's scaled dot-product attention, with key/value cache, masks, softcap and grouped
- * heads. The host calls infer and the kernel.  Blocks of query rows are tasks; their scores live in
- * a few slots of scratch, so memory does not grow with the square of the length.  Invariant: a row
- * of scores is whole before its softmax. */
+/* attention: ONNX's scaled dot-product attention with key/value cache, masks, softcap and grouped
+ * heads. The host calls infer and the kernel. A task is a block of query rows. Scores are kept in a
+ * few slots of scratch memory, so memory does not grow with the square of the length.
+ * Invariant: a row of scores is complete before its softmax. */
 #include "../attention.h"
 #include "../axes.h"
 #include "../dense.h"
@@ -10,9 +10,9 @@
 #include "math.h"
 #include <string.h>
 
-enum { LANES = 32, SLOTS = 32, ROWS_MAX = 64, SCORES_MAX = 1 << 18, /* of a slot */ };
+enum { LANES = 32, SLOTS = 32, ROWS_MAX = 64, SCORES_MAX = 1 << 18, /* numbers in a slot */ };
 
-typedef struct heads_t { /* a tensor as [batch, head, position, element] */
+typedef struct heads_t { /* a tensor viewed as [batch, head, position, element] */
   void *data;
   int64_t shape[4];
   int64_t strides[4];
@@ -26,7 +26,7 @@ typedef struct attention_t {
   heads_t out;
   heads_t mask;
   heads_t qk;
-  int64_t mask_width; /* columns beyond have no part in it */
+  int64_t mask_width; /* columns of the mask; columns beyond it are masked out */
   int mask_is_bool;
   int causal;
   const int64_t *nonpad;
@@ -42,7 +42,7 @@ typedef struct attention_t {
 
 /* rows of scores */
 
-/* In LANES sums side by side, which compilers make vectors of. */
+/* LANES sums side by side, which compilers vectorise. */
 #define SOFTMAX(T, suffix)                                                                         \
   static void softmax_##suffix(T *row, int64_t count) {                                            \
     T most[LANES], sum[LANES];                                                                     \
@@ -123,12 +123,12 @@ ROW(double, f64)
 
 /* tasks */
 
-static void *place(const attention_t *at, const heads_t *x, int64_t b, int64_t h, int64_t i) {
+static void *row_address(const attention_t *at, const heads_t *x, int64_t b, int64_t h, int64_t i) {
   int64_t offset = b * x->strides[0] + h * x->strides[1] + i * x->strides[2];
   return (char *)x->data + offset * (at->dtype.bits / 8);
 }
 
-/* Task: (batch, head, block of query rows). */
+/* A task is (batch, head, block of query rows). */
 static void task_run(const attention_t *at, int64_t task, void *scores) {
   int64_t block = task % at->blocks;
   int64_t h = task / at->blocks % at->q.shape[1];
@@ -140,10 +140,10 @@ static void task_run(const attention_t *at, int64_t task, void *scores) {
   product_t qk = {rows,
                   count,
                   at->q.shape[3],
-                  {.data = place(at, &at->q, b, h, first),
+                  {.data = row_address(at, &at->q, b, h, first),
                    .vector = at->q.strides[2],
                    .element = at->q.strides[3]},
-                  {.data = place(at, &at->k, b, kv, 0),
+                  {.data = row_address(at, &at->k, b, kv, 0),
                    .vector = at->k.strides[2],
                    .element = at->k.strides[3]},
                   scores,
@@ -154,10 +154,10 @@ static void task_run(const attention_t *at, int64_t task, void *scores) {
                   at->v.shape[3],
                   count,
                   {.data = scores, .vector = count, .element = 1},
-                  {.data = place(at, &at->v, b, kv, 0),
+                  {.data = row_address(at, &at->v, b, kv, 0),
                    .vector = at->v.strides[3],
                    .element = at->v.strides[2]},
-                  place(at, &at->out, b, h, first),
+                  row_address(at, &at->out, b, h, first),
                   at->out.strides[2],
                   at->out.strides[3],
                   0};
@@ -171,7 +171,7 @@ static void task_run(const attention_t *at, int64_t task, void *scores) {
   core_gemm_fast(at->dtype, &pv);
 }
 
-/* Part: a slot of scratch, and every so manieth task. */
+/* A part is a slot of scratch memory and every k-th task. */
 static tenon_status_t parts_run(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const attention_t *at = (const attention_t *)argument;
   int64_t tasks = at->blocks * at->q.shape[0] * at->q.shape[1];
@@ -183,9 +183,10 @@ static tenon_status_t parts_run(tenon_call_t *call, void *argument, int64_t begi
   return TENON_OK;
 }
 
-/* arguments */
+/* inputs */
 
-/* [batch, heads, position, element] as it is, or [batch, position, heads * element]. */
+/* Views [batch, heads, position, element] as it is, and [batch, position, heads * element] with
+ * four axes. */
 static heads_t heads_of(const tenon_tensor_t *x, int64_t heads) {
   heads_t out = {.data = x->data};
   if (x->ndim == 4) {
@@ -205,9 +206,9 @@ static heads_t heads_of(const tenon_tensor_t *x, int64_t heads) {
   return out;
 }
 
-/* The past and what follows it, one after the other: in the output `present` if that is wanted. */
-static tenon_status_t join(tenon_call_t *call, tenon_tensor_t *past, tenon_tensor_t *now,
-                           int64_t heads, tenon_tensor_t *present, tenon_tensor_t **out) {
+/* Appends `now` to the past, in the output `present` if it is requested. */
+static tenon_status_t append_to_past(tenon_call_t *call, tenon_tensor_t *past, tenon_tensor_t *now,
+                                     int64_t heads, tenon_tensor_t *present, tenon_tensor_t **out) {
   heads_t new = heads_of(now, heads);
   tenon_tensor_t *view = call->host->view(call, now, 0, 4, new.shape, new.strides);
   if (!view) return TENON_MEMORY;
@@ -249,10 +250,10 @@ static tenon_status_t attention_run(tenon_call_t *call) {
   tenon_tensor_t *nonpad = inputs[ATTENTION_NONPAD];
   tenon_tensor_t *qk = outputs[3];
   at.dtype = tenon_dtype(core_is(outputs[0], TENON_F64) ? TENON_F64 : TENON_F32);
-  TENON_TRY(join(call, inputs[ATTENTION_PAST_KEY], inputs[1], attrs[ATTENTION_KV_HEADS].as.i,
-                 outputs[1], &key));
-  TENON_TRY(join(call, inputs[ATTENTION_PAST_VALUE], inputs[2], attrs[ATTENTION_KV_HEADS].as.i,
-                 outputs[2], &value));
+  TENON_TRY(append_to_past(call, inputs[ATTENTION_PAST_KEY], inputs[1],
+                           attrs[ATTENTION_KV_HEADS].as.i, outputs[1], &key));
+  TENON_TRY(append_to_past(call, inputs[ATTENTION_PAST_VALUE], inputs[2],
+                           attrs[ATTENTION_KV_HEADS].as.i, outputs[2], &value));
   tenon_tensor_t *q = core_as(call, inputs[0], at.dtype);
   tenon_tensor_t *out = core_place(call, outputs[0], at.dtype);
   key = core_as(call, key, at.dtype);
@@ -294,7 +295,7 @@ static tenon_status_t attention_run(tenon_call_t *call) {
 #ifndef TENON_SIMD
 /* shapes */
 
-/* An input's extents as [batch, heads, position, element]. */
+/* The extents of an input as [batch, heads, position, element]. */
 static tenon_status_t heads_infer(tenon_infer_t *infer, uint32_t input, const char *name,
                                   int64_t heads, tenon_dim_t out[4]) {
   const tenon_meta_t *x = infer->inputs[input];
@@ -310,13 +311,12 @@ static tenon_status_t heads_infer(tenon_infer_t *infer, uint32_t input, const ch
                       name, x->ndim);
   if (heads < 1)
     return tenon_fail(infer, TENON_INVALID,
-                      "%s has 3 axes, so q_num_heads and kv_num_heads must say how many heads it "
-                      "has",
-                      name);
+                      "%s has 3 axes, so q_num_heads and kv_num_heads must be set", name);
   if (tenon_is_known(x->dims[2]) && x->dims[2].value % heads)
     return tenon_fail(infer, TENON_INVALID,
-                      "%s's last extent %" PRId64 " does not divide into %" PRId64 " heads", name,
-                      x->dims[2].value, heads);
+                      "the last extent of %s, %" PRId64 ", is not a multiple of its %" PRId64
+                      " heads",
+                      name, x->dims[2].value, heads);
   out[0] = x->dims[0];
   out[1] = tenon_extent(heads);
   out[2] = x->dims[1];
@@ -324,11 +324,12 @@ static tenon_status_t heads_infer(tenon_infer_t *infer, uint32_t input, const ch
   return TENON_OK;
 }
 
-static tenon_status_t agree(tenon_infer_t *infer, const char *what, const char *a_name,
-                            tenon_dim_t a, const char *b_name, tenon_dim_t b) {
+static tenon_status_t check_extents_agree(tenon_infer_t *infer, const char *what,
+                                          const char *a_name, tenon_dim_t a, const char *b_name,
+                                          tenon_dim_t b) {
   if (dim_differ(a, b))
-    return tenon_fail(infer, TENON_INVALID, "%s differ: %" PRId64 " of %s, %" PRId64 " of %s", what,
-                      a.value, a_name, b.value, b_name);
+    return tenon_fail(infer, TENON_INVALID, "%s differ: %" PRId64 " for %s but %" PRId64 " for %s",
+                      what, a.value, a_name, b.value, b_name);
   tenon_dim(infer, TENON_DIM_EQUAL, a, b);
   return TENON_OK;
 }
@@ -353,11 +354,11 @@ static tenon_status_t attention_infer(tenon_infer_t *infer) {
   TENON_TRY(heads_infer(infer, 0, "q", attrs[ATTENTION_Q_HEADS].as.i, q));
   if (!in[ATTENTION_PAST_KEY] != !in[ATTENTION_PAST_VALUE])
     return tenon_fail(infer, TENON_INVALID,
-                      "past_key and past_value go together; only one of them is given");
+                      "past_key and past_value must be given together, but only one is given");
   for (uint32_t i = 0; i < 2; i++) {
     const tenon_meta_t *past = in[ATTENTION_PAST_KEY + i];
     TENON_TRY(heads_infer(infer, 1 + i, names[i], attrs[ATTENTION_KV_HEADS].as.i, kv[i]));
-    TENON_TRY(agree(infer, "batch sizes", "q", q[0], names[i], kv[i][0]));
+    TENON_TRY(check_extents_agree(infer, "batch sizes", "q", q[0], names[i], kv[i][0]));
     total = kv[i][2];
     if (!past) continue;
     if (past->ndim != 4)
@@ -366,19 +367,21 @@ static tenon_status_t attention_infer(tenon_infer_t *infer) {
                         i ? "value" : "key", past->ndim);
     for (int axis = 0; axis < 4; axis++)
       if (axis != 2)
-        TENON_TRY(agree(infer, "extents", "the past", past->dims[axis], names[i], kv[i][axis]));
+        TENON_TRY(check_extents_agree(infer, "extents", "the past", past->dims[axis], names[i],
+                                      kv[i][axis]));
     total = dim_add(infer, total, past->dims[2]);
   }
-  TENON_TRY(agree(infer, "lengths", "k", kv[0][2], "v", kv[1][2]));
+  TENON_TRY(check_extents_agree(infer, "lengths", "k", kv[0][2], "v", kv[1][2]));
   if (in[ATTENTION_PAST_KEY])
-    TENON_TRY(agree(infer, "lengths", "past_key", in[ATTENTION_PAST_KEY]->dims[2], "past_value",
-                    in[ATTENTION_PAST_VALUE]->dims[2]));
-  TENON_TRY(agree(infer, "heads", "k", kv[0][1], "v", kv[1][1]));
-  TENON_TRY(agree(infer, "head sizes", "q", q[3], "k", kv[0][3]));
+    TENON_TRY(check_extents_agree(infer, "lengths", "past_key", in[ATTENTION_PAST_KEY]->dims[2],
+                                  "past_value", in[ATTENTION_PAST_VALUE]->dims[2]));
+  TENON_TRY(check_extents_agree(infer, "heads", "k", kv[0][1], "v", kv[1][1]));
+  TENON_TRY(check_extents_agree(infer, "head sizes", "q", q[3], "k", kv[0][3]));
   if (tenon_is_known(q[1]) && tenon_is_known(kv[0][1]) &&
       (!kv[0][1].value || q[1].value % kv[0][1].value))
     return tenon_fail(infer, TENON_INVALID,
-                      "q's %" PRId64 " heads do not divide among the %" PRId64 " of k and v",
+                      "q has %" PRId64 " heads, which is not a multiple of the %" PRId64
+                      " heads of k and v",
                       q[1].value, kv[0][1].value);
   if (in[ATTENTION_MASK]) {
     const tenon_meta_t *mask = in[ATTENTION_MASK];
@@ -393,11 +396,12 @@ static tenon_status_t attention_infer(tenon_infer_t *infer) {
   }
   if (in[ATTENTION_NONPAD]) {
     if (in[ATTENTION_NONPAD]->ndim != 1)
-      return tenon_fail(infer, TENON_INVALID,
-                        "nonpad_kv_seqlen has %d axes; expected one length for each batch",
-                        in[ATTENTION_NONPAD]->ndim);
-    TENON_TRY(
-        agree(infer, "batch sizes", "q", q[0], "nonpad_kv_seqlen", in[ATTENTION_NONPAD]->dims[0]));
+      return tenon_fail(
+          infer, TENON_INVALID,
+          "nonpad_kv_seqlen has %d axes; expected one axis with a length for each batch entry",
+          in[ATTENTION_NONPAD]->ndim);
+    TENON_TRY(check_extents_agree(infer, "batch sizes", "q", q[0], "nonpad_kv_seqlen",
+                                  in[ATTENTION_NONPAD]->dims[0]));
   }
   dims_set(out[0], q[0], q[1], q[2], kv[1][3]);
   if (in[0]->ndim == 3) {
@@ -422,18 +426,27 @@ static tenon_status_t attention_validate(tenon_node_t *node) {
 
 /* clang-format off */
 FAMILY(core_attention,
-  OPERATOR(attention, "(Tensor q, Tensor k, Tensor v, Tensor? attn_mask=None, Tensor? past_key=None, "
-           "Tensor? past_value=None, Tensor? nonpad_kv_seqlen=None, *, float? scale=None, bool is_causal=False, "
-           "float softcap=0.0, int q_num_heads=0, int kv_num_heads=0, int qk_matmul_output_mode=0) -> "
-           "(Tensor out, Tensor? present_key, Tensor? present_value, Tensor? qk_matmul_output)",
-    (TENON_DOC("softmax(scale q k^T + mask) v for each head; scale is 1 / sqrt(head size) unless given.\n"
-               "q, k, v are [batch, heads, length, size] or [batch, length, heads * size]; query heads share the heads of "
-               "k and v evenly.\n"
-               "A mask of bools says what takes part, any other is added; with is_causal no query looks ahead.\n"
-               "qk_matmul_output is the product (0), after softcap (1), with the mask (2), or after the softmax (3)."),
+  OPERATOR(attention,
+    "(Tensor q, Tensor k, Tensor v, Tensor? attn_mask=None, Tensor? past_key=None, "
+    "Tensor? past_value=None, Tensor? nonpad_kv_seqlen=None, *, float? scale=None, "
+    "bool is_causal=False, float softcap=0.0, int q_num_heads=0, int kv_num_heads=0, "
+    "int qk_matmul_output_mode=0) -> (Tensor out, Tensor? present_key, Tensor? present_value, "
+    "Tensor? qk_matmul_output)",
+    (TENON_DOC("softmax(scale q k^T + mask) v for each head; "
+               "scale is 1 / sqrt(head size) by default.\n"
+               "q, k, v are [batch, heads, length, size] or [batch, length, heads * size]; "
+               "query heads share the heads of k and v evenly.\n"
+               "A mask of bools is true for elements that take part; "
+               "any other mask is added. With is_causal, no query sees later keys.\n"
+               "qk_matmul_output is the product (0), the product after softcap (1), "
+               "with the mask (2), or after the softmax (3)."),
      TENON_TYPES("q: float; k = q; v: float; attn_mask: bool|number; past_key = q; past_value = v; "
-                 "nonpad_kv_seqlen: i64; out = q; present_key = q; present_value = v; qk_matmul_output = q"),
-     TENON_TRAITS(TENON_PURE), TENON_USES(ATTENTION_USES), TENON_VALIDATE(attention_validate),
-     TENON_INFER(attention_infer), TENON_COMPOSITE(core_attention_parts)),
+                 "nonpad_kv_seqlen: i64; out = q; present_key = q; present_value = v; "
+                 "qk_matmul_output = q"),
+     TENON_TRAITS(TENON_PURE),
+     TENON_USES(ATTENTION_USES),
+     TENON_VALIDATE(attention_validate),
+     TENON_INFER(attention_infer),
+     TENON_COMPOSITE(core_attention_parts)),
     KERNEL("strided", attention_run)))
 /* clang-format on */

@@ -1,12 +1,12 @@
-/* The cells of rnn, gru and lstm, see ../cell.h, as a table for each instruction set. Called from
- * parts of a parallel loop.  Invariant: f32 uses the functions of math.h, which loops over
- * vectors. */
+/* The cells of rnn, gru and lstm (../cell.h), as one table per instruction set. Called from parts
+ * of a parallel loop.
+ * Invariant: f32 uses the functions of math.h, which compilers vectorise. */
 #include "../cell.h"
 #include "../recurrent.h"
 #include "isa.h"
 #include "math.h"
 
-#define UNIT(y) ((y) < 0 ? 0 : (y) > 1 ? 1 : (y))
+#define UNIT(x) NAME(unit)(x)
 
 #define T float
 #define NAME(x) x##_f32

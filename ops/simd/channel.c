@@ -1,6 +1,6 @@
-/* Normalisation with statistics that are given, cross rows or run along any axis: batch_norm, lrn,
- * lp_norm, mean_variance_norm.  f16 and bf16 tensors are computed as f32 in a buffer of the whole
- * tensor. Invariant: sums are doubles, so that their order does not show in f32. */
+/* Normalisation across rows or along any axis: batch_norm (with given statistics), lrn, lp_norm and
+ * mean_variance_norm. f16 and bf16 tensors are computed as f32 in a buffer of the whole tensor.
+ * Invariant: sums are doubles, so that their order does not affect f32. */
 #include "../axes.h"
 #include "../copy.h"
 #include "isa.h"
@@ -20,13 +20,13 @@ typedef struct plan_t {
   void *mean;
   void *scale;
   void *bias;
-  void *var; /* batch_norm: by channel */
+  void *var; /* batch_norm: one number per channel */
   double alpha;
   double beta;
   double constant;
-  double power; /* lrn; lp_norm: power */
+  double power; /* lrn: alpha, bias, beta; lp_norm: power */
   int64_t before;
-  int64_t after; /* lrn: channels of the window */
+  int64_t after; /* lrn: channels of the window before and after */
   int32_t kept;
   int32_t reduced; /* mean_variance_norm */
   int64_t kept_shape[TENON_RANK_MAX];
@@ -50,113 +50,128 @@ static int64_t offset_of(const int64_t *shape, const int64_t *stride, int32_t co
 #define TABS_float fabsf
 #define TABS_double fabs
 
-/* clang-format off */
-#define CHANNEL(name, T) \
-  /* rows of the tensor, each of one channel; or, where inner is 1, of all channels */ \
-  static tenon_status_t name##_batch_norm(tenon_call_t *call, void *argument, int64_t begin, int64_t end) { \
-    const plan_t *p = (const plan_t *)argument; \
-    const T *mean = (const T *)p->mean; \
-const T *scale = (const T *)p->scale; \
-const T *bias = (const T *)p->bias; \
-    (void)call; \
-    for (int64_t row = begin; row < end; row++) { \
-      int64_t width = p->inner == 1 ? p->n : p->inner; \
-      const T *restrict x = (const T *)p->x + row * width; \
-      T *restrict y = (T *)p->y + row * width; \
-      if (p->inner == 1) { \
-        for (int64_t i = 0; i < width; i++) y[i] = (x[i] - mean[i]) * scale[i] + bias[i]; \
-      } else { \
-        T m = mean[row % p->n]; \
-T a = scale[row % p->n]; \
-T b = bias[row % p->n]; \
-        for (int64_t i = 0; i < width; i++) y[i] = (x[i] - m) * a + b; \
-      } \
-    } \
-    return TENON_OK; \
-  } \
-  static tenon_status_t name##_lrn(tenon_call_t *call, void *argument, int64_t begin, int64_t end) { \
-    const plan_t *p = (const plan_t *)argument; \
-    (void)call; \
-    for (int64_t unit = begin; unit < end; unit++) { \
-      int64_t block = unit % p->blocks * COLUMNS; \
-int64_t at = unit / p->blocks * p->n * p->inner + block; \
-      int64_t width = p->inner - block < COLUMNS ? p->inner - block : COLUMNS; \
-      const T *x = (const T *)p->x + at; \
-      T *y = (T *)p->y + at; \
-T sum[COLUMNS]; \
-T alpha = (T)p->alpha; \
-T beta = (T)-p->beta; \
-T constant = (T)p->constant; \
-      for (int64_t c = 0; c < p->n; c++) { \
-        int64_t first = c < p->before ? 0 : c - p->before; \
-int64_t last = p->n - c <= p->after ? p->n - 1 : c + p->after; \
-        for (int64_t i = 0; i < width; i++) sum[i] = 0; \
-        for (int64_t k = first; k <= last; k++) \
-          for (int64_t i = 0; i < width; i++) sum[i] += x[k * p->inner + i] * x[k * p->inner + i]; \
-        for (int64_t i = 0; i < width; i++) \
-          y[c * p->inner + i] = x[c * p->inner + i] * TPOW_##T(constant + alpha * sum[i], beta); \
-      } \
-    } \
-    return TENON_OK; \
-  } \
-  static tenon_status_t name##_lp_norm(tenon_call_t *call, void *argument, int64_t begin, int64_t end) { \
-    const plan_t *p = (const plan_t *)argument; \
-    (void)call; \
-    for (int64_t unit = begin; unit < end; unit++) { \
-      int64_t block = unit % p->blocks * COLUMNS; \
-int64_t at = unit / p->blocks * p->n * p->inner + block; \
-      int64_t width = p->inner - block < COLUMNS ? p->inner - block : COLUMNS; \
-      const T *x = (const T *)p->x + at; \
-      T *y = (T *)p->y + at; \
-      double norm[COLUMNS] = {0}; \
-      for (int64_t r = 0; r < p->n; r++) { \
-        const T *row = x + r * p->inner; \
-        if (p->power == 1) for (int64_t i = 0; i < width; i++) norm[i] += (double)TABS_##T(row[i]); \
-        else for (int64_t i = 0; i < width; i++) norm[i] += (double)row[i] * (double)row[i]; \
-      } \
-      for (int64_t i = 0; i < width; i++) norm[i] = p->power == 1 ? norm[i] : sqrt(norm[i]); \
-      for (int64_t i = 0; i < width; i++) norm[i] = norm[i] == 0 ? 0 : 1 / norm[i]; \
-      for (int64_t r = 0; r < p->n; r++) \
-        for (int64_t i = 0; i < width; i++) y[r * p->inner + i] = (T)((double)x[r * p->inner + i] * norm[i]); \
-    } \
-    return TENON_OK; \
-  } \
-  static tenon_status_t name##_mean_variance(tenon_call_t *call, void *argument, int64_t begin, int64_t end) { \
-    const plan_t *p = (const plan_t *)argument; \
-    int32_t others = p->reduced - 1; \
-    int64_t length = p->reduced_shape[others]; \
-int64_t stride = p->reduced_stride[others]; \
-int64_t runs = p->n / length; \
-    (void)call; \
-    for (int64_t unit = begin; unit < end; unit++) { \
-      int64_t base = offset_of(p->kept_shape, p->kept_stride, p->kept, unit); \
-      double moment[3] = {0, 0, 0}; \
-      for (int k = 0; k < 3; k++) { /* mean, variance, result */ \
-        for (int64_t r = 0; r < runs; r++) { \
-          int64_t at = base + offset_of(p->reduced_shape, p->reduced_stride, others, r); \
-          const T *x = (const T *)p->x + at; \
-          T *y = (T *)p->y + at; \
-          for (int64_t i = 0; i < length; i++) { \
-            double d = (double)x[i * stride] - moment[0]; \
-            if (k == 2) y[i * stride] = (T)(d * moment[1]); \
-            else moment[2] += k ? d * d : d; \
-          } \
-        } \
-        if (k == 0) moment[0] = moment[2] / (double)p->n; \
-        if (k == 1) moment[1] = 1 / (sqrt(moment[2] / (double)p->n) + 1e-9); \
-        moment[2] = 0; \
-      } \
-    } \
-    return TENON_OK; \
+#define CHANNEL(name, T)                                                                           \
+  /* Rows of the tensor: each belongs to one channel or, where inner is 1, to all channels. */     \
+  static tenon_status_t name##_batch_norm(tenon_call_t *call, void *argument, int64_t begin,       \
+                                          int64_t end) {                                           \
+    const plan_t *p = (const plan_t *)argument;                                                    \
+    const T *mean = (const T *)p->mean;                                                            \
+    const T *scale = (const T *)p->scale;                                                          \
+    const T *bias = (const T *)p->bias;                                                            \
+    (void)call;                                                                                    \
+    for (int64_t row = begin; row < end; row++) {                                                  \
+      int64_t width = p->inner == 1 ? p->n : p->inner;                                             \
+      const T *restrict x = (const T *)p->x + row * width;                                         \
+      T *restrict y = (T *)p->y + row * width;                                                     \
+      if (p->inner == 1) {                                                                         \
+        for (int64_t i = 0; i < width; i++)                                                        \
+          y[i] = (x[i] - mean[i]) * scale[i] + bias[i];                                            \
+      } else {                                                                                     \
+        T m = mean[row % p->n];                                                                    \
+        T a = scale[row % p->n];                                                                   \
+        T b = bias[row % p->n];                                                                    \
+        for (int64_t i = 0; i < width; i++)                                                        \
+          y[i] = (x[i] - m) * a + b;                                                               \
+      }                                                                                            \
+    }                                                                                              \
+    return TENON_OK;                                                                               \
+  }                                                                                                \
+  static tenon_status_t name##_lrn(tenon_call_t *call, void *argument, int64_t begin,              \
+                                   int64_t end) {                                                  \
+    const plan_t *p = (const plan_t *)argument;                                                    \
+    (void)call;                                                                                    \
+    for (int64_t unit = begin; unit < end; unit++) {                                               \
+      int64_t block = unit % p->blocks * COLUMNS;                                                  \
+      int64_t at = unit / p->blocks * p->n * p->inner + block;                                     \
+      int64_t width = p->inner - block < COLUMNS ? p->inner - block : COLUMNS;                     \
+      const T *x = (const T *)p->x + at;                                                           \
+      T *y = (T *)p->y + at;                                                                       \
+      T sum[COLUMNS];                                                                              \
+      T alpha = (T)p->alpha;                                                                       \
+      T beta = (T)-p->beta;                                                                        \
+      T constant = (T)p->constant;                                                                 \
+      for (int64_t c = 0; c < p->n; c++) {                                                         \
+        int64_t first = c < p->before ? 0 : c - p->before;                                         \
+        int64_t last = p->n - c <= p->after ? p->n - 1 : c + p->after;                             \
+        for (int64_t i = 0; i < width; i++)                                                        \
+          sum[i] = 0;                                                                              \
+        for (int64_t k = first; k <= last; k++)                                                    \
+          for (int64_t i = 0; i < width; i++)                                                      \
+            sum[i] += x[k * p->inner + i] * x[k * p->inner + i];                                   \
+        for (int64_t i = 0; i < width; i++)                                                        \
+          y[c * p->inner + i] = x[c * p->inner + i] * TPOW_##T(constant + alpha * sum[i], beta);   \
+      }                                                                                            \
+    }                                                                                              \
+    return TENON_OK;                                                                               \
+  }                                                                                                \
+  static tenon_status_t name##_lp_norm(tenon_call_t *call, void *argument, int64_t begin,          \
+                                       int64_t end) {                                              \
+    const plan_t *p = (const plan_t *)argument;                                                    \
+    (void)call;                                                                                    \
+    for (int64_t unit = begin; unit < end; unit++) {                                               \
+      int64_t block = unit % p->blocks * COLUMNS;                                                  \
+      int64_t at = unit / p->blocks * p->n * p->inner + block;                                     \
+      int64_t width = p->inner - block < COLUMNS ? p->inner - block : COLUMNS;                     \
+      const T *x = (const T *)p->x + at;                                                           \
+      T *y = (T *)p->y + at;                                                                       \
+      double norm[COLUMNS] = {0};                                                                  \
+      for (int64_t r = 0; r < p->n; r++) {                                                         \
+        const T *row = x + r * p->inner;                                                           \
+        if (p->power == 1)                                                                         \
+          for (int64_t i = 0; i < width; i++)                                                      \
+            norm[i] += (double)TABS_##T(row[i]);                                                   \
+        else                                                                                       \
+          for (int64_t i = 0; i < width; i++)                                                      \
+            norm[i] += (double)row[i] * (double)row[i];                                            \
+      }                                                                                            \
+      for (int64_t i = 0; i < width; i++)                                                          \
+        norm[i] = p->power == 1 ? norm[i] : sqrt(norm[i]);                                         \
+      for (int64_t i = 0; i < width; i++)                                                          \
+        norm[i] = norm[i] == 0 ? 0 : 1 / norm[i];                                                  \
+      for (int64_t r = 0; r < p->n; r++)                                                           \
+        for (int64_t i = 0; i < width; i++)                                                        \
+          y[r * p->inner + i] = (T)((double)x[r * p->inner + i] * norm[i]);                        \
+    }                                                                                              \
+    return TENON_OK;                                                                               \
+  }                                                                                                \
+  static tenon_status_t name##_mean_variance(tenon_call_t *call, void *argument, int64_t begin,    \
+                                             int64_t end) {                                        \
+    const plan_t *p = (const plan_t *)argument;                                                    \
+    int32_t others = p->reduced - 1;                                                               \
+    int64_t length = p->reduced_shape[others];                                                     \
+    int64_t stride = p->reduced_stride[others];                                                    \
+    int64_t runs = p->n / length;                                                                  \
+    (void)call;                                                                                    \
+    for (int64_t unit = begin; unit < end; unit++) {                                               \
+      int64_t base = offset_of(p->kept_shape, p->kept_stride, p->kept, unit);                      \
+      double moment[3] = {0, 0, 0};                                                                \
+      for (int k = 0; k < 3; k++) { /* three passes: mean, variance, result */                     \
+        for (int64_t r = 0; r < runs; r++) {                                                       \
+          int64_t at = base + offset_of(p->reduced_shape, p->reduced_stride, others, r);           \
+          const T *x = (const T *)p->x + at;                                                       \
+          T *y = (T *)p->y + at;                                                                   \
+          for (int64_t i = 0; i < length; i++) {                                                   \
+            double d = (double)x[i * stride] - moment[0];                                          \
+            if (k == 2)                                                                            \
+              y[i * stride] = (T)(d * moment[1]);                                                  \
+            else                                                                                   \
+              moment[2] += k ? d * d : d;                                                          \
+          }                                                                                        \
+        }                                                                                          \
+        if (k == 0) moment[0] = moment[2] / (double)p->n;                                          \
+        if (k == 1) moment[1] = 1 / (sqrt(moment[2] / (double)p->n) + 1e-9);                       \
+        moment[2] = 0;                                                                             \
+      }                                                                                            \
+    }                                                                                              \
+    return TENON_OK;                                                                               \
   }
-/* clang-format on */
 CHANNEL(f32, float)
 CHANNEL(f64, double)
 #define BY_TYPE(call, function)                                                                    \
   (tenon_dtype_id((call)->inputs[0]->dtype) == TENON_F64 ? f64_##function : f32_##function)
 
-/* x and y are set to memory of f32 or f64; finish() narrows. */
-static tenon_status_t start(tenon_call_t *call, plan_t *p) {
+/* Sets x and y to memory of f32 or f64; finish() narrows the result. */
+static tenon_status_t widen_input(tenon_call_t *call, plan_t *p) {
   const tenon_tensor_t *x = call->inputs[0];
   int64_t count = tenon_count(x);
   p->x = x->data;
@@ -164,32 +179,32 @@ static tenon_status_t start(tenon_call_t *call, plan_t *p) {
   if (!is_narrow(x->dtype)) return TENON_OK;
   float *wide = (float *)call->host->allocate(call, 2 * (uint64_t)count * sizeof(float));
   if (!wide) return TENON_MEMORY;
-  widen(x->dtype, wide, x->data, count);
+  widen_run(x->dtype, wide, x->data, count);
   p->x = wide;
   p->y = wide + count;
   return TENON_OK;
 }
 
-static tenon_status_t finish(tenon_call_t *call, const plan_t *p) {
+static tenon_status_t narrow_result(tenon_call_t *call, const plan_t *p) {
   const tenon_tensor_t *x = call->inputs[0];
   if (is_narrow(x->dtype))
-    narrow(x->dtype, call->outputs[0]->data, (const float *)p->y, tenon_count(x));
+    narrow_run(x->dtype, call->outputs[0]->data, (const float *)p->y, tenon_count(x));
   return TENON_OK;
 }
 
-static void along(plan_t *p, const tenon_tensor_t *x, int32_t axis) {
+static void set_axis(plan_t *p, const tenon_tensor_t *x, int32_t axis) {
   p->outer = extents_product(x->shape, 0, axis);
   p->n = x->shape[axis];
   p->inner = extents_product(x->shape, axis + 1, x->ndim);
   p->blocks = (p->inner + COLUMNS - 1) / COLUMNS;
 }
 
-static tenon_status_t columns(tenon_call_t *call, plan_t *p, tenon_part_fn part) {
+static tenon_status_t run_columns(tenon_call_t *call, plan_t *p, tenon_part_fn part) {
   if (tenon_count(call->inputs[0]) == 0) return TENON_OK;
-  TENON_TRY(start(call, p));
+  TENON_TRY(widen_input(call, p));
   int64_t each = p->n * (p->inner < COLUMNS ? p->inner : COLUMNS);
   TENON_TRY(call->host->parallel(call, p->outer * p->blocks, 16384 / (each + 1) + 1, part, p));
-  return finish(call, p);
+  return narrow_result(call, p);
 }
 
 static tenon_status_t batch_norm_run(tenon_call_t *call) {
@@ -199,7 +214,7 @@ static tenon_status_t batch_norm_run(tenon_call_t *call) {
   int64_t size = dtype.bits / 8;
   int64_t count = tenon_count(x);
   plan_t p = {0};
-  along(&p, x, 1);
+  set_axis(&p, x, 1);
   char *room = (char *)call->host->allocate(call, (uint64_t)(3 * p.n * size) + 1);
   if (!room) return TENON_MEMORY;
   p.mean = room;
@@ -214,10 +229,10 @@ static tenon_status_t batch_norm_run(tenon_call_t *call) {
   }
   if (count == 0) return TENON_OK;
   int64_t width = p.inner == 1 ? p.n : p.inner;
-  TENON_TRY(start(call, &p));
+  TENON_TRY(widen_input(call, &p));
   TENON_TRY(
       call->host->parallel(call, count / width, 16384 / width + 1, BY_TYPE(call, batch_norm), &p));
-  return finish(call, &p);
+  return narrow_result(call, &p);
 }
 
 static tenon_status_t lrn_run(tenon_call_t *call) {
@@ -227,16 +242,16 @@ static tenon_status_t lrn_run(tenon_call_t *call) {
               .constant = call->attrs[3].as.f,
               .before = (size - 1) / 2,
               .after = size / 2};
-  along(&p, call->inputs[0], 1);
-  return columns(call, &p, BY_TYPE(call, lrn));
+  set_axis(&p, call->inputs[0], 1);
+  return run_columns(call, &p, BY_TYPE(call, lrn));
 }
 
 static tenon_status_t lp_norm_run(tenon_call_t *call) {
   plan_t p = {.power = (double)call->attrs[1].as.i};
   int32_t axis = 0;
   TENON_TRY(axis_wrap(call, call->attrs[0].as.i, call->inputs[0]->ndim, &axis));
-  along(&p, call->inputs[0], axis);
-  return columns(call, &p, BY_TYPE(call, lp_norm));
+  set_axis(&p, call->inputs[0], axis);
+  return run_columns(call, &p, BY_TYPE(call, lp_norm));
 }
 
 static tenon_status_t mean_variance_run(tenon_call_t *call) {
@@ -259,23 +274,23 @@ static tenon_status_t mean_variance_run(tenon_call_t *call) {
     p.reduced_shape[p.reduced] = 1;
     p.reduced_stride[p.reduced++] = 1;
   }
-  TENON_TRY(start(call, &p));
+  TENON_TRY(widen_input(call, &p));
   TENON_TRY(call->host->parallel(call, tenon_count(x) / p.n, 16384 / (p.n + 1) + 1,
                                  BY_TYPE(call, mean_variance), &p));
-  return finish(call, &p);
+  return narrow_result(call, &p);
 }
 
 #ifndef TENON_SIMD
 static tenon_status_t batch_norm_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   if (x->ndim < 2)
-    return tenon_fail(infer, TENON_INVALID, "[batch, channel, ...] is wanted, not rank %d",
+    return tenon_fail(infer, TENON_INVALID, "x has rank %d; expected [batch, channel, ...]",
                       x->ndim);
   for (uint32_t i = 1; i < 5; i++) {
     const tenon_meta_t *t = infer->inputs[i];
     if (t->ndim != 1 || dim_differ(t->dims[0], x->dims[1]))
       return tenon_fail(infer, TENON_INVALID,
-                        "input %u, %s, does not have one number for each channel of %s", i,
+                        "input %u has shape %s; expected one number for each channel of x %s", i,
                         dims_text(t->dims, t->ndim).text, dims_text(x->dims, x->ndim).text);
   }
   return out_like(infer->outputs[0], x);
@@ -284,7 +299,7 @@ static tenon_status_t batch_norm_infer(tenon_infer_t *infer) {
 static tenon_status_t lrn_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   if (x->ndim < 2)
-    return tenon_fail(infer, TENON_INVALID, "[batch, channel, ...] is wanted, not rank %d",
+    return tenon_fail(infer, TENON_INVALID, "x has rank %d; expected [batch, channel, ...]",
                       x->ndim);
   if (infer->attrs[0].as.i < 1)
     return tenon_fail(infer, TENON_INVALID, "size is %" PRId64, infer->attrs[0].as.i);
@@ -297,7 +312,7 @@ static tenon_status_t lp_norm_infer(tenon_infer_t *infer) {
   int32_t axis = 0;
   TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, x->ndim, &axis));
   if (power != 1 && power != 2)
-    return tenon_fail(infer, TENON_INVALID, "p is 1 or 2, not %" PRId64, power);
+    return tenon_fail(infer, TENON_INVALID, "p must be 1 or 2, not %" PRId64, power);
   return out_like(infer->outputs[0], x);
 }
 
@@ -312,25 +327,41 @@ static tenon_status_t mean_variance_infer(tenon_infer_t *infer) {
 /* clang-format off */
 FAMILY(core_channel,
   OPERATOR(batch_norm,
-    "(Tensor x, Tensor scale, Tensor bias, Tensor mean, Tensor var, *, float epsilon=1e-5) -> Tensor",
-    (TENON_DOC("Each channel with this mean and variance removed, then scaled and shifted."),
+    "(Tensor x, Tensor scale, Tensor bias, Tensor mean, Tensor var, *, "
+    "float epsilon=1e-5) -> Tensor",
+    (TENON_DOC("Subtracts mean from each channel, divides by the root of var, "
+               "then scales and shifts."),
      TENON_SAMPLES("x: [n, c, w], scale: [c], bias: [c], mean: [c], var: [c] uniform(0.5, 2)"),
      TENON_TYPES("x: float; scale, bias: float; mean, var: float; out = x"),
-     TENON_TRAITS(TENON_PURE), TENON_INFER(batch_norm_infer), TENON_REUSE("out: x"),
-     TENON_GRADIENT("x, scale, bias, mean, var: core::batch_norm_backward(grad, x, scale, bias, mean, var, epsilon=epsilon)")),
+     TENON_TRAITS(TENON_PURE),
+     TENON_INFER(batch_norm_infer),
+     TENON_REUSE("out: x"),
+     TENON_GRADIENT("x, scale, bias, mean, var: core::batch_norm_backward(grad, x, scale, bias, "
+                    "mean, var, epsilon=epsilon)")),
     KERNEL("", batch_norm_run))
-  OPERATOR(lrn, "(Tensor x, *, int size, float alpha=0.0001, float beta=0.75, float bias=1.0) -> Tensor",
-    (TENON_DOC("x / (bias + alpha / size * sum of squares)^beta, the sum over `size` channels around each."),
-     TENON_TYPES("x: float; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(lrn_infer),
-     TENON_GRADIENT("x: core::lrn_backward(grad, x, size=size, alpha=alpha, beta=beta, bias=bias)")),
+  OPERATOR(lrn,
+    "(Tensor x, *, int size, float alpha=0.0001, float beta=0.75, float bias=1.0) -> Tensor",
+    (TENON_DOC("x / (bias + alpha / size * sum of squares)^beta, "
+               "with the sum over `size` channels around each channel."),
+     TENON_TYPES("x: float; out = x"),
+     TENON_TRAITS(TENON_PURE),
+     TENON_INFER(lrn_infer),
+     TENON_GRADIENT("x: core::lrn_backward(grad, x, size=size, alpha=alpha, beta=beta, "
+                    "bias=bias)")),
     KERNEL("", lrn_run))
   OPERATOR(lp_norm, "(Tensor x, *, int axis=-1, int p=2) -> Tensor",
-    (TENON_DOC("x divided by its norm of order p (1 or 2) along an axis; 0 where that is 0."),
-     TENON_TYPES("x: float; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(lp_norm_infer),
-     TENON_REUSE("out: x"), TENON_GRADIENT("x: core::lp_norm_backward(grad, x, axis=axis, p=p)")),
+    (TENON_DOC("x divided by its norm of order p (1 or 2) along an axis; 0 where the norm is 0."),
+     TENON_TYPES("x: float; out = x"),
+     TENON_TRAITS(TENON_PURE),
+     TENON_INFER(lp_norm_infer),
+     TENON_REUSE("out: x"),
+     TENON_GRADIENT("x: core::lp_norm_backward(grad, x, axis=axis, p=p)")),
     KERNEL("", lp_norm_run))
   OPERATOR(mean_variance_norm, "(Tensor x, *, int[] axes=[0, 2, 3]) -> Tensor",
-    (TENON_DOC("x with mean 0 and deviation 1 over the axes."),
-     TENON_TYPES("x: float; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(mean_variance_infer),
+    (TENON_DOC("x normalised to mean 0 and standard deviation 1 over the axes."),
+     TENON_TYPES("x: float; out = x"),
+     TENON_TRAITS(TENON_PURE),
+     TENON_INFER(mean_variance_infer),
      TENON_GRADIENT("x: core::mean_variance_norm_backward(grad, x, axes=axes)")),
     KERNEL("", mean_variance_run)))
+/* clang-format on */

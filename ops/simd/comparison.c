@@ -1,18 +1,18 @@
-/* Comparisons: bool out of two elements of one dtype, or of one float.  A comparison with NaN is
- * false, but not_equal. Strings are equal if their bytes are; they have no order here.  Invariant:
- * a result is 0 or 1, no other byte. */
+/* Comparisons: two elements of one dtype, or one float, give a bool. A comparison with NaN is
+ * false, except not_equal. Strings are equal if their bytes are; they have no order here.
+ * Invariant: a result is the byte 0 or 1. */
 #include "pointwise.h"
 
 /* clang-format off */
 /* X(operator, sign, doc) */
-#define EQUALITIES(X)                                                                                                  \
-  X(equal, ==, "Whether a and b are equal")                                                                            \
-  X(not_equal, !=, "Whether a and b are not equal")
-#define ORDERS(X)                                                                                                      \
-  X(less, <, "Whether a is less than b")                                                                               \
-  X(less_equal, <=, "Whether a is less than b or equal to it")                                                         \
-  X(greater, >, "Whether a is greater than b")                                                                         \
-  X(greater_equal, >=, "Whether a is greater than b or equal to it")
+#define EQUALITIES(X)                                                                              \
+  X(equal, ==, "True where a and b are equal")                                                     \
+  X(not_equal, !=, "True where a and b are not equal")
+#define ORDERS(X)                                                                                  \
+  X(less, <, "True where a is less than b")                                                        \
+  X(less_equal, <=, "True where a is less than or equal to b")                                     \
+  X(greater, >, "True where a is greater than b")                                                  \
+  X(greater_equal, >=, "True where a is greater than or equal to b")
 /* clang-format on */
 
 static inline int same_text(tenon_string_t a, tenon_string_t b) {
@@ -54,9 +54,10 @@ FLOATS(DEFINE_CLASSES, 0)
 FAMILY(core_comparison,
   EQUALITIES(ITEM_EQUALITY)
   ORDERS(ITEM_ORDER)
-  OPERATOR(is_nan, "(Tensor x) -> Tensor", COMPARISON_FACTS("Whether x is not a number", CLASSED),
+  OPERATOR(is_nan, "(Tensor x) -> Tensor",
+    COMPARISON_FACTS("True where x is NaN", CLASSED),
     FLOATS(ITEM_TEST1, is_nan))
   OPERATOR(is_inf, "(Tensor x, *, bool negative=True, bool positive=True) -> Tensor",
-    COMPARISON_FACTS("Whether x is infinite, with one of the signs asked for", CLASSED),
+    COMPARISON_FACTS("True where x is infinite with one of the requested signs", CLASSED),
     FLOATS(ITEM_TEST1, is_inf)))
 /* clang-format on */

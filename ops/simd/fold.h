@@ -1,9 +1,9 @@
-/* Folds: a run of numbers combined into one, or rows of numbers into one row, by loops that
- * compilers make vectors of. A fold is defined for four classes of numbers, f32, f64, i64 and u64;
- * other dtypes are loaded as one of them.  A run is combined in 32 lanes whose order is fixed, and
- * runs are combined in 64 bits: sums of f32 stay accurate as long as runs are short, and a result
- * is the same with every instruction set. Invariant: no fold reads past its run, and an empty run
- * gives the identity. */
+/* Folds combine a run of numbers into one number, or rows of numbers into one row, with loops that
+ * compilers vectorise. A fold is defined for four classes of numbers: f32, f64, i64 and u64; other
+ * dtypes are loaded as one of them. A run is combined in 32 lanes in a fixed order, and runs are
+ * combined in 64 bits. So sums of f32 stay accurate as long as runs are short, and results are the
+ * same with every instruction set.
+ * Invariant: no fold reads past its run, and an empty run gives the identity. */
 #ifndef TENON_OPS_FOLD_H
 #define TENON_OPS_FOLD_H
 
@@ -22,23 +22,23 @@ enum {
   FOLDS,
 };
 
-typedef union word_t { /* 64 bits in which partial results are kept */
+typedef union word_t { /* 64 bits that hold a partial result */
   double f;
   int64_t i;
   uint64_t u;
 } word_t;
 
 typedef struct fold_t {
-  /* *acc is combined with n numbers. */
+  /* Combines *acc with n numbers. */
   void (*run)(word_t *acc, const void *x, int64_t n);
-  /* acc[i], i < width <= FOLD_ROW, is combined with number i of each of the rows, which are
-   * `stride` numbers apart. */
+  /* Combines acc[i], i < width <= FOLD_ROW, with number i of each row; rows are `stride` numbers
+   * apart. */
   void (*rows)(word_t *acc, const void *x, int64_t rows, int64_t stride, int64_t width);
   void (*start)(word_t *acc, int64_t n);
   void (*merge)(word_t *acc, const word_t *more, int64_t n);
 } fold_t;
 
-/* T: numbers; W: what partial results are; member: of word_t. */
+/* T is the type of the numbers, W that of partial results, member the one in word_t. */
 #define FOLD(name, T, W, member, MAP, IDENTITY, OP)                                                \
   FOLD_RUN(name, T, W, member, MAP, IDENTITY, OP)                                                  \
   FOLD_ROWS(name, T, W, member, MAP, IDENTITY, OP)                                                 \
@@ -84,7 +84,7 @@ typedef struct fold_t {
                           int64_t width) {                                                         \
     const T *restrict x = (const T *)data;                                                         \
     T s[FOLD_ROW];                                                                                 \
-    /* short rows that follow each other are taken several at a time */                            \
+    /* Several short adjacent rows are combined at once. */                                        \
     int64_t by = stride == width && width <= 32 && width > 0 ? 64 / width : 1;                     \
     int64_t wide = by * width;                                                                     \
     int64_t r = 0;                                                                                 \
@@ -118,9 +118,9 @@ typedef struct fold_t {
 
 #define OP_ADD(a, b) ((a) + (b))
 #define OP_MUL(a, b) ((a) * (b))
-#define OP_ADD_I64(a, b) ((uint64_t)(a) + (uint64_t)(b)) /* wraps around */
+#define OP_ADD_I64(a, b) ((uint64_t)(a) + (uint64_t)(b)) /* wraps */
 #define OP_MUL_I64(a, b) ((uint64_t)(a) * (uint64_t)(b))
-#define OP_MAX(a, b) ((((b) > (a)) | ((b) != (b))) ? (b) : (a)) /* a NaN wins */
+#define OP_MAX(a, b) ((((b) > (a)) | ((b) != (b))) ? (b) : (a)) /* NaN wins */
 #define OP_MIN(a, b) ((((b) < (a)) | ((b) != (b))) ? (b) : (a))
 #define OP_MAX_INT(a, b) ((b) > (a) ? (b) : (a))
 #define OP_MIN_INT(a, b) ((b) < (a) ? (b) : (a))

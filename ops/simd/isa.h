@@ -1,14 +1,13 @@
-/* Each file of this folder is compiled once plainly, which defines its operators, and once for each
- * instruction set of the machine with TENON_SIMD naming that set, which adds the same kernels,
- * better compiled, to those operators.  These macros let a file say everything once.  Invariant:
- * the plain build comes first in the library's list.
+/* Macros for files that are compiled several times. Each file in this folder is compiled once
+ * without TENON_SIMD, which defines its operators, and once per instruction set with TENON_SIMD
+ * naming the set, which adds the same kernels, compiled for that set, to those operators.
+ * Invariant: the plain build comes first in the library's list.
  *
  *   OPERATOR(add, "(Tensor a, Tensor b) -> Tensor", (TENON_DOC("..."), TENON_TRAITS(...)),
  *   LOOP("f32, f32 -> f32", f))
  *   FAMILY(core_arithmetic, OPERATOR(...) OPERATOR(...))
  *
- * Every item, the last one too, ends in a comma of its own, so that tables by X-macros need no
- * separators. */
+ * Every item, also the last, ends with its own comma, so that X-macro tables need no separators. */
 #ifndef TENON_OPS_ISA_H
 #define TENON_OPS_ISA_H
 

@@ -1,20 +1,21 @@
-/* Logic on bools, and on the bits of integers.  A bool is true if its byte is not 0.  A shift by
- * the integer's width or more, or by a negative number, gives 0.  Invariant: a bool that is written
- * is 0 or 1. */
+/* Logic on bools and on the bits of integers. A bool is true if its byte is not 0. A shift by the
+ * integer's width or more, or by a negative number, gives 0.
+ * Invariant: a bool is written as 0 or 1. */
 #include "pointwise.h"
 
 /* clang-format off */
 /* X(operator, expression, doc) */
-#define LOGICAL(X)                                                                                                     \
-  X(and, (a != 0) & (b != 0), "Whether a and b are true")                                                              \
-  X(or, (a | b) != 0, "Whether a or b or both are true")                                                               \
-  X(xor, (a != 0) != (b != 0), "Whether just one of a and b is true")
-#define BITWISE(X)                                                                                                     \
-  X(bitwise_and, a & b, "The bits that are set in both a and b")                                                       \
-  X(bitwise_or, a | b, "The bits that are set in a or b or both")                                                      \
-  X(bitwise_xor, a ^ b, "The bits that are set in just one of a and b")                                                \
-  X(shift_left, (U)b < WIDTH ? (U)a << ((U)b & (WIDTH - 1)) : 0, "a times 2^b, less the bits that are pushed out")     \
-  X(shift_right, (U)b < WIDTH ? (U)(a >> ((U)b & (WIDTH - 1))) : 0,                                                    \
+#define LOGICAL(X)                                                                                 \
+  X(and, (a != 0) & (b != 0), "True where a and b are both true")                                  \
+  X(or, (a | b) != 0, "True where a or b is true")                                                 \
+  X(xor, (a != 0) != (b != 0), "True where exactly one of a and b is true")
+#define BITWISE(X)                                                                                 \
+  X(bitwise_and, a & b, "The bits that are set in both a and b")                                   \
+  X(bitwise_or, a | b, "The bits that are set in a or b")                                          \
+  X(bitwise_xor, a ^ b, "The bits that are set in exactly one of a and b")                         \
+  X(shift_left, (U)b < WIDTH ? (U)a << ((U)b & (WIDTH - 1)) : 0,                                   \
+    "a times 2^b, without the bits that are shifted out")                                          \
+  X(shift_right, (U)b < WIDTH ? (U)(a >> ((U)b & (WIDTH - 1))) : 0,                                \
     "a divided by 2^b, rounded down; 0 if b is a's width or more")
 /* clang-format on */
 
@@ -41,8 +42,11 @@ INTS(DEFINE_ONE, bitwise_not)
 /* clang-format off */
 FAMILY(core_logic,
   LOGICAL(ITEM_LOGICAL)
-  OPERATOR(not, "(Tensor x) -> Tensor", LOGIC_FACTS("Whether x is false", "x: bool; out = x"), BOOLS(ITEM1, not))
+  OPERATOR(not, "(Tensor x) -> Tensor",
+    LOGIC_FACTS("True where x is false", "x: bool; out = x"),
+    BOOLS(ITEM1, not))
   BITWISE(ITEM_BITWISE)
-  OPERATOR(bitwise_not, "(Tensor x) -> Tensor", LOGIC_FACTS("The bits that are not set in x", "x: int|uint; out = x"),
+  OPERATOR(bitwise_not, "(Tensor x) -> Tensor",
+    LOGIC_FACTS("The bits that are not set in x", "x: int|uint; out = x"),
     INTS(ITEM1, bitwise_not)))
 /* clang-format on */

@@ -1,11 +1,11 @@
-/* Elementary functions of f32 without branches, calls or tables, so that compilers turn loops over
- * them into vectors. Every family in this folder uses them; tests/unit/ops/math_test.c holds them
- * to the bounds stated beside each. Invariant: only IEEE operations in a fixed order (the build
- * forbids contraction), so that a result is the same, bit for bit, with every instruction set, in a
- * vector or alone.
+/* Elementary functions of f32 without branches, calls or tables, so that compilers vectorise loops
+ * over them. Every family in this folder uses them; tests/unit/ops/math_test.c checks the error
+ * bounds stated at each function.
+ * Invariant: only IEEE operations in a fixed order (the build forbids contraction), so that a
+ * result is the same, bit for bit, with every instruction set, in a vector or alone.
  *
- * Coefficients are ours: minimax fits by Sollya 8, fpminimax(f, degree, [|SG...|], range, floating,
- * absolute), with [|D...|] for double; f and the range are named beside them.  Rounding by a magic
+ * Coefficients are minimax fits by Sollya 8, fpminimax(f, degree, [|SG...|], range, floating,
+ * absolute), with [|D...|] for double; f and the range are stated beside them. Rounding by a magic
  * number and splitting ln 2 are as in Cody and Waite, "Software Manual for the Elementary
  * Functions" (1980), two-step scaling and the correction of log1p as in FreeBSD's msun. */
 #ifndef TENON_OPS_MATH_H
@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__GNUC__) /* a call that is left in a loop keeps it from being vectorised */
+#if defined(__GNUC__) /* a call that is not inlined keeps a loop from being vectorised */
 #define TN_INLINE static inline __attribute__((always_inline))
 #else
 #define TN_INLINE static inline
@@ -42,9 +42,9 @@ TN_INLINE double tn_float64(uint64_t u) {
   return x;
 }
 
-/* rounding to integers; NaN and infinities stay */
+/* rounding to integers; NaN and infinities are unchanged */
 
-/* To the nearest, halves to even.  Adding 2^23 leaves no bits for a fraction. */
+/* Rounds to nearest, ties to even. Adding 2^23 leaves no bits for a fraction. */
 TN_INLINE float tn_rintf(float x) {
   float magic = copysignf(0x1p23f, x);
   float r = (x + magic) - magic;
@@ -70,11 +70,12 @@ TN_INLINE double tn_trunc(double x) { return copysign(tn_floor(fabs(x)), x); }
 
 /* exponential and logarithm */
 
-#define TN_MAGIC32 0x1.8p23f /* x + this holds round(x) in its low bits, for |x| < 2^22 */
+#define TN_MAGIC32 0x1.8p23f /* x + TN_MAGIC32 holds round(x) in its low bits, for |x| < 2^22 */
 #define TN_LN2_HIGH 0x1.63p-1f
 #define TN_LN2_LOW -0x1.bd0106p-13f
 
-/* x = n ln 2 + r with |r| <= ln 2 / 2: gives exp(r) - 1, and n in two's complement. |x| < 2^20. */
+/* Reduces x = n ln 2 + r with |r| <= ln 2 / 2. Returns exp(r) - 1 and gives n in two's complement.
+ * |x| < 2^20. */
 TN_INLINE float tn_exp_reduced(float x, uint32_t *n) {
   float m = x * 0x1.715476p0f + TN_MAGIC32;
   float k = m - TN_MAGIC32;
@@ -85,19 +86,19 @@ TN_INLINE float tn_exp_reduced(float x, uint32_t *n) {
   *n = tn_bits32(m) - tn_bits32(TN_MAGIC32);
   return r + r * r * p;
 }
-/* 1.1 ulp, denormal results too. */
+/* Error 1.1 ulp, for denormal results too. */
 TN_INLINE float tn_expf(float x) {
   uint32_t n, half;
   float p;
   x = x < -104 ? -104 : x; /* below, the result rounds to 0; NaN stays */
-  x = x > 89 ? 89 : x;     /* above, to infinity */
+  x = x > 89 ? 89 : x;     /* above, the result is infinity */
   p = 1 + tn_exp_reduced(x, &n);
   half = ((n + 256) >> 1) - 128;
   return p * tn_float32((half + 127) << 23) *
-         tn_float32((n - half + 127) << 23); /* only the last one rounds */
+         tn_float32((n - half + 127) << 23); /* only the last multiplication rounds */
 }
-/* exp(x) - 1, 2 ulp.  Half of it is put together, because 2^n alone may be infinite where the
- * result is not. */
+/* exp(x) - 1, error 2 ulp. Computes half of the result first, because 2^n alone may be infinite
+ * where the result is not. */
 TN_INLINE float tn_expm1f(float x) {
   uint32_t n;
   float p, s;
@@ -107,12 +108,12 @@ TN_INLINE float tn_expm1f(float x) {
   s = tn_float32((n + 126) << 23);
   return 2 * (s * p + (s - 0.5f));
 }
-/* 1 ulp. */
+/* Error 1 ulp. */
 TN_INLINE float tn_logf(float x) {
   int tiny = x < 0x1p-126f;
   float normal = tiny ? x * 0x1p23f : x;
   float e, f, p, r;
-  /* less the root of 1/2, as bits: the mantissa is to lie between that and twice it */
+  /* subtracts the bits of sqrt(1/2): the mantissa then lies between that and twice that */
   uint32_t u = tn_bits32(normal) - 0x3f3504f3;
   e = (float)((int32_t)((u + 0x3f800000) >> 23) - (tiny ? 150 : 127));
   f = tn_float32((u & 0x7fffff) + 0x3f3504f3) - 1;
@@ -123,18 +124,19 @@ TN_INLINE float tn_logf(float x) {
   r = f * f * f * p + e * TN_LN2_LOW;
   r = e * TN_LN2_HIGH + (f - (0.5f * f * f - r));
   r = x < INFINITY ? r : x;
-  return x > 0 ? r : x == 0 ? -INFINITY : NAN;
+  p = x == 0 ? -INFINITY : NAN;
+  return x > 0 ? r : p;
 }
-/* log(1 + x) for 0 <= x <= 1, 1.5 ulp: the logarithm of 1 + x as rounded, and what the rounding
- * lost. */
+/* log(1 + x) for 0 <= x <= 1, error 1.5 ulp: the logarithm of the rounded 1 + x, plus what the
+ * rounding lost. */
 TN_INLINE float tn_log1pf_unit(float x) {
   float w = 1 + x;
   return tn_logf(w) + (x - (w - 1)) / w;
 }
 
-/* what neural networks are made of */
+/* functions of neural networks */
 
-/* 1.5 ulp. */
+/* Error 1.5 ulp. */
 TN_INLINE float tn_tanhf(float x) {
   float a = fabsf(x);
   float z = x * x;
@@ -145,12 +147,12 @@ TN_INLINE float tn_tanhf(float x) {
   p = x + x * (z * (-0x1.555552p-2f + z * p));
   return a < 0.625f ? p : copysignf(large, x);
 }
-/* 2.5 ulp, denormal results too. */
+/* Error 2.5 ulp, for denormal results too. */
 TN_INLINE float tn_sigmoidf(float x) {
   float e = tn_expf(-fabsf(x));
   return (x < 0 ? e : 1) / (1 + e);
 }
-/* 1.5 ulp. */
+/* Error 1.5 ulp. */
 TN_INLINE float tn_erff(float x) {
   float a = fabsf(x);
   float z = x * x;
@@ -159,7 +161,7 @@ TN_INLINE float tn_erff(float x) {
   small = 0x1.54a912p-8f + z * (-0x1.a92772p-11f + z * 0x1.592406p-14f);
   small = -0x1.812742p-2f + z * (0x1.ce2de2p-4f + z * (-0x1.b80b68p-6f + z * small));
   small = x + x * (0x1.06eba8p-3f + z * small);
-  a = a > 4 ? 4 : a; /* where the result rounds to 1 */
+  a = a > 4 ? 4 : a; /* from there on the result rounds to 1 */
   /* -log(erfc(x)) on [0.9, 4]; error 2^-28 of erf(x) */
   q = -0x1.35ba0cp-11f + a * (0x1.7c8044p-15f + a * -0x1.ae39b6p-20f);
   q = 0x1.c24222p-4f + a * (-0x1.af7dep-6f + a * (0x1.36046ep-8f + a * q));
@@ -167,14 +169,14 @@ TN_INLINE float tn_erff(float x) {
   return a < 0.9375f ? small : copysignf(1 - tn_expf(-q), x);
 }
 
-/* through double: sine, cosine, tangent, power */
+/* computed in double: sine, cosine, tangent, power */
 
 #define TN_MAGIC64 0x1.8p52
-#define TN_TURN_LIMIT                                                                              \
-  0x1p20f /* the reduction below is exact enough up to here; loops call libm beyond */
+/* The reduction below is exact enough up to this limit; beyond it, loops call libm. */
+#define TN_TURN_LIMIT 0x1p20f
 
-/* x = q pi/2 + r with |r| <= pi/4; the low bits of *q are the quadrant.  33 bits of pi/2 times 20
- * of q are exact. */
+/* Reduces x = q pi/2 + r with |r| <= pi/4; the low bits of *q are the quadrant. The product of 33
+ * bits of pi/2 and 20 bits of q is exact. */
 TN_INLINE double tn_turn(double x, uint64_t *q) {
   double m = x * 0x1.45f306dc9c883p-1 + TN_MAGIC64;
   double k = m - TN_MAGIC64;
@@ -193,12 +195,12 @@ tn_cosine(double r) { /* (cos(r) - 1) / r^2 as a polynomial of r^2 on [0, (pi/4)
   double p = 0x1.55554cb0f9e01p-5 + z * (-0x1.6c0e01297538dp-10 + z * 0x1.9a6cb5c51daecp-16);
   return 1 + z * (-0x1.fffffffaaa2dcp-2 + z * p);
 }
-/* b where q is odd, else a: by bits, because SSE2 cannot compare words of 64 bits. */
+/* b if q is odd, otherwise a. Selects by bits, because SSE2 cannot compare 64-bit words. */
 TN_INLINE double tn_choose(uint64_t q, double a, double b) {
   uint64_t mask = 0 - (q & 1);
   return tn_float64((tn_bits64(a) & ~mask) | (tn_bits64(b) & mask));
 }
-/* sin(x + shift pi/2), 0.6 ulp for |x| <= TN_TURN_LIMIT. */
+/* sin(x + shift pi/2), error 0.6 ulp for |x| <= TN_TURN_LIMIT. */
 TN_INLINE float tn_wave(float x, uint64_t shift) {
   uint64_t q;
   double r = tn_turn((double)x, &q);
@@ -209,7 +211,7 @@ TN_INLINE float tn_wave(float x, uint64_t shift) {
 }
 TN_INLINE float tn_sinf(float x) {
   float y = tn_wave(x, 0);
-  return x == 0 ? x : y; /* -0 */
+  return x == 0 ? x : y; /* keeps -0 */
 }
 TN_INLINE float tn_cosf(float x) { return tn_wave(x, 1); }
 TN_INLINE float tn_tanf(float x) {
@@ -221,15 +223,15 @@ TN_INLINE float tn_tanf(float x) {
   return x == 0 ? x : y;
 }
 
-/* x to the power of y where y is an integer of parity `odd` or, if not `whole`, no integer.  0.6
- * ulp. */
+/* x to the power of y, where y is an integer of parity `odd` or, if not `whole`, not an integer.
+ * Error 0.6 ulp. */
 TN_INLINE float tn_power(float x, double y, int whole, int odd) {
   double a = (double)fabsf(x);
   double s, l, t, m, r, z;
-  uint64_t u =
-      tn_bits64(a) + 0x00095f619980c433; /* as in tn_logf: 1 less the root of 1/2, as bits */
-  /* log2(a): the exponent, made a double by its bits, and of the mantissa (1 + s) / (1 - s) s times
-   * log2 of that by s, a polynomial of s^2 on [0, 0.0296]; error 2^-37 */
+  /* As in tn_logf: 1 minus sqrt(1/2), as bits. */
+  uint64_t u = tn_bits64(a) + 0x00095f619980c433;
+  /* log2(a): the exponent is converted to double by its bits. The mantissa is (1 + s) / (1 - s);
+   * log2 of it is s times a polynomial of s^2 on [0, 0.0296]; error 2^-37. */
   l = tn_float64((u >> 52) | 0x4330000000000000) - (0x1p52 + 1023);
   m = tn_float64((u & 0xfffffffffffff) + 0x3fe6a09e667f3bcd);
   s = (m - 1) / (m + 1);
@@ -237,7 +239,8 @@ TN_INLINE float tn_power(float x, double y, int whole, int odd) {
   t = 0x1.ec709d0e49716p-1 +
       z * (0x1.2777836ba2a3ep-1 + z * (0x1.a58bd3c525e14p-2 + z * 0x1.5d08f7fe0aec5p-2));
   l += s * (0x1.71547652bf17bp1 + z * t);
-  l = a == 0 ? -INFINITY : a < INFINITY ? l : a;
+  l = a < INFINITY ? l : a;
+  l = a == 0 ? -INFINITY : l;
   t = y * l;
   t = t < -200 ? -200 : t; /* beyond, the result is 0 or infinite as f32; NaN stays */
   t = t > 200 ? 200 : t;
@@ -248,18 +251,17 @@ TN_INLINE float tn_power(float x, double y, int whole, int odd) {
   z = 0x1.ebfbe046e9732p-3 + r * (0x1.c6b08dc6ebf89p-5 + r * (0x1.3b2a1a2d33948p-7 + r * z));
   z = 1 + r * (0x1.62e42fef95b3ap-1 + r * z);
   z = tn_float64(tn_bits64(z) + (tn_bits64(m) << 52));
-  z = a == 1 && (x == 1 || y == y) ? 1 : z; /* 1 to any power is 1, -1 to an infinite one too */
+  z = a == 1 && (x == 1 || y == y) ? 1 : z; /* 1 to any power is 1; so is -1 to an infinite power */
   z = t == t || a == 1 ? z : NAN;
   z = y == 0 ? 1 : z;
   z = x < 0 && x > -INFINITY && !whole ? NAN : z;
   z = odd ? copysign(1.0, (double)x) * z : z;
-  z = y == 2
-          ? a * a
-          /* squares and cubes are so common that loops have them apart: both give the same bits */
-          : z;
+  /* Loops treat squares and cubes separately because they are common; both ways give the same
+   * bits. */
+  z = y == 2 ? a * a : z;
   return (float)(y == 3 ? (double)x * x * x : z);
 }
-/* The power 0.5, which differs from sqrtf at -0 and -infinity. */
+/* x to the power of 0.5, which differs from sqrtf at -0 and -infinity. */
 TN_INLINE float tn_rootf(float x) { return x == -INFINITY ? INFINITY : sqrtf(x) + 0.0f; }
 TN_INLINE float tn_powf(float x, float y) {
   float half = 0.5f * y;
@@ -269,31 +271,35 @@ TN_INLINE float tn_powf(float x, float y) {
   return y == 0.5f ? tn_rootf(x) : z;
 }
 
-/* integers of doubles, where C leaves open what happens */
+/* integers from doubles, defined where C leaves the cast undefined */
 
-/* Rounds towards zero; NaN is 0, and what is out of range is the nearest number in it. */
+/* Rounds towards zero. NaN becomes 0; values out of range become the nearest number in range. */
 TN_INLINE int64_t tn_int64(double x) {
-  return x >= 0x1p63 ? INT64_MAX : x >= -0x1p63 ? (int64_t)x : x < 0 ? INT64_MIN : 0;
+  if (x >= 0x1p63) return INT64_MAX;
+  if (x >= -0x1p63) return (int64_t)x;
+  return x < 0 ? INT64_MIN : 0;
 }
-/* The same, but negative numbers wrap around. */
+/* The same, but negative numbers wrap. */
 TN_INLINE uint64_t tn_uint64(double x) {
-  return x >= 0x1p64 ? UINT64_MAX : x >= 0x1p63 ? (uint64_t)x : (uint64_t)tn_int64(x);
+  if (x >= 0x1p64) return UINT64_MAX;
+  return x >= 0x1p63 ? (uint64_t)x : (uint64_t)tn_int64(x);
 }
-/* As tn_int64, in 32 bits. */
+/* Like tn_int64, for 32 bits. */
 TN_INLINE int32_t tn_int32(float x) {
-  float y = x >= -0x1p31f ? x : x < 0 ? -0x1p31f : 0;
-  return y >= 0x1p31f ? INT32_MAX : (int32_t)(y >= 0x1p31f ? 0 : y);
+  float below = x < 0 ? -0x1p31f : 0;
+  float y = x >= -0x1p31f ? x : below;
+  float inside = y >= 0x1p31f ? 0 : y;
+  return y >= 0x1p31f ? INT32_MAX : (int32_t)inside;
 }
 
-/* one spelling for f32 and f64 */
+/* the same names for f32 and f64 */
 
 TN_INLINE double tn_sigmoid(double x) {
   double e = exp(-fabs(x));
   return (x < 0 ? e : 1) / (1 + e);
 }
 
-/* clang-format off */
-#define TN_GENERIC(x, of_float, of_double) _Generic((x), float: of_float, double: of_double)
+#define TN_GENERIC(x, of_float, of_double) _Generic((x), float : of_float, double : of_double)
 #define ABS(x) TN_GENERIC(x, fabsf, fabs)(x)
 #define SQRT(x) TN_GENERIC(x, sqrtf, sqrt)(x)
 #define RINT(x) TN_GENERIC(x, tn_rintf, tn_rint)(x)
@@ -315,9 +321,8 @@ TN_INLINE double tn_sigmoid(double x) {
 #define ACOSH(x) TN_GENERIC(x, acoshf, acosh)(x)
 #define ATANH(x) TN_GENERIC(x, atanhf, atanh)(x)
 #define FMOD(x, y) TN_GENERIC(x, fmodf, fmod)(x, y)
-/* NaN if either is, which C's fmin and fmax are not. */
+/* NaN if either operand is NaN, unlike C's fmin and fmax. */
 #define LEAST(x, y) ((((x) < (y)) | ((x) != (x))) ? (x) : (y))
 #define GREATEST(x, y) ((((x) > (y)) | ((x) != (x))) ? (x) : (y))
-/* clang-format on */
 
 #endif

@@ -1,8 +1,9 @@
-/* Normalisation of rows: layer_norm, rms_norm, instance_norm, group_norm.  A row is what shares a
- * mean and a deviation: all axes from `axis` on, or all of a channel, or a group of channels.  It
- * consists of `runs` runs of `inner` numbers; a run shares one number of scale and of bias.  f16
- * and bf16 are computed as f32. Invariant: the mean is subtracted before squares are summed, so
- * that large means cost no digits. */
+/* Normalisation of rows: layer_norm, rms_norm, instance_norm, group_norm. A row is the set of
+ * elements that share a mean and a deviation: all axes from `axis` on, all of a channel, or a group
+ * of channels. It consists of `runs` runs of `inner` numbers; a run shares one number of scale and
+ * of bias. f16 and bf16 are computed as f32.
+ * Invariant: the mean is subtracted before squares are summed, so that large means cost no
+ * digits. */
 #include "../axes.h"
 #include "../copy.h"
 #include "fold.h"
@@ -19,52 +20,57 @@ typedef struct norm_t {
   const tenon_tensor_t *x;
   tenon_tensor_t *out;
   const void *scale;
-  const void *bias; /* of the type that is computed with; NULL: 1, 0 */
+  const void *bias; /* in the type of the computation; NULL: 1, 0 */
   void *mean;
   void *deviation; /* outputs, or NULL */
   float *wide;     /* for narrow dtypes with long rows: the tensor as f32 */
   int64_t n;
   int64_t runs;
   int64_t inner;
-  int64_t rows;   /* numbers in a row; of scale, in it; in a run; in all */
-  int64_t period; /* rows until scale and bias repeat */
+  /* Numbers in a row, runs in a row, numbers in a run, and rows in all. */
+  int64_t rows;
+  int64_t period; /* number of rows after which scale and bias repeat */
   double epsilon;
   int centred;
 } norm_t;
 
-/* clang-format off */
-#define NORM(name, T) \
-  FOLD_RUN(name##_sum, T, double, f, MAP_SELF, 0, OP_ADD) \
-  FOLD_RUN(name##_square, T, double, f, MAP_SQUARE, 0, OP_ADD) \
+#define NORM(name, T)                                                                              \
+  FOLD_RUN(name##_sum, T, double, f, MAP_SELF, 0, OP_ADD)                                          \
+  FOLD_RUN(name##_square, T, double, f, MAP_SQUARE, 0, OP_ADD)                                     \
   static double name##_fold(void (*run)(word_t *, const void *, int64_t), const T *x, int64_t n) { \
-    word_t sum = {.f = 0}; \
-    for (int64_t i = 0; i < n; i += CHUNK) run(&sum, x + i, n - i < CHUNK ? n - i : CHUNK); \
-    return sum.f; \
-  } \
-  static void name##_row(const norm_t *p, T *y, const T *x, int64_t row) { \
-    int64_t first = row % p->period * p->runs; \
-    const T *scale = p->scale ? (const T *)p->scale + first : NULL; \
-    const T *bias = p->bias ? (const T *)p->bias + first : NULL; \
-    T mean = p->centred ? (T)(name##_fold(name##_sum_run, x, p->n) / (double)p->n) : 0; \
-    for (int64_t i = 0; i < p->n; i++) y[i] = x[i] - mean; \
-    T by = (T)(1.0 / sqrt(name##_fold(name##_square_run, y, p->n) / (double)p->n + p->epsilon)); \
-    if (p->mean) ((T *)p->mean)[row] = mean; \
-    if (p->deviation) ((T *)p->deviation)[row] = by; \
-    if (!scale && !bias) { \
-      for (int64_t i = 0; i < p->n; i++) y[i] *= by; \
-    } else if (p->inner == 1 && scale && bias) { \
-      for (int64_t i = 0; i < p->n; i++) y[i] = y[i] * by * scale[i] + bias[i]; \
-    } else if (p->inner == 1 && scale) { \
-      for (int64_t i = 0; i < p->n; i++) y[i] = y[i] * by * scale[i]; \
-    } else { \
-      for (int64_t r = 0; r < p->runs; r++, y += p->inner) { \
-        T a = scale ? by * scale[r] : by; \
-T b = bias ? bias[r] : 0; \
-        for (int64_t i = 0; i < p->inner; i++) y[i] = y[i] * a + b; \
-      } \
-    } \
+    word_t sum = {.f = 0};                                                                         \
+    for (int64_t i = 0; i < n; i += CHUNK)                                                         \
+      run(&sum, x + i, n - i < CHUNK ? n - i : CHUNK);                                             \
+    return sum.f;                                                                                  \
+  }                                                                                                \
+  static void name##_row(const norm_t *p, T *y, const T *x, int64_t row) {                         \
+    int64_t first = row % p->period * p->runs;                                                     \
+    const T *scale = p->scale ? (const T *)p->scale + first : NULL;                                \
+    const T *bias = p->bias ? (const T *)p->bias + first : NULL;                                   \
+    T mean = p->centred ? (T)(name##_fold(name##_sum_run, x, p->n) / (double)p->n) : 0;            \
+    for (int64_t i = 0; i < p->n; i++)                                                             \
+      y[i] = x[i] - mean;                                                                          \
+    T by = (T)(1.0 / sqrt(name##_fold(name##_square_run, y, p->n) / (double)p->n + p->epsilon));   \
+    if (p->mean) ((T *)p->mean)[row] = mean;                                                       \
+    if (p->deviation) ((T *)p->deviation)[row] = by;                                               \
+    if (!scale && !bias) {                                                                         \
+      for (int64_t i = 0; i < p->n; i++)                                                           \
+        y[i] *= by;                                                                                \
+    } else if (p->inner == 1 && scale && bias) {                                                   \
+      for (int64_t i = 0; i < p->n; i++)                                                           \
+        y[i] = y[i] * by * scale[i] + bias[i];                                                     \
+    } else if (p->inner == 1 && scale) {                                                           \
+      for (int64_t i = 0; i < p->n; i++)                                                           \
+        y[i] = y[i] * by * scale[i];                                                               \
+    } else {                                                                                       \
+      for (int64_t r = 0; r < p->runs; r++, y += p->inner) {                                       \
+        T a = scale ? by * scale[r] : by;                                                          \
+        T b = bias ? bias[r] : 0;                                                                  \
+        for (int64_t i = 0; i < p->inner; i++)                                                     \
+          y[i] = y[i] * a + b;                                                                     \
+      }                                                                                            \
+    }                                                                                              \
   }
-/* clang-format on */
 NORM(f32, float)
 NORM(f64, double)
 
@@ -76,9 +82,9 @@ static tenon_status_t norm_part(tenon_call_t *call, void *argument, int64_t begi
     int64_t at = row * p->n;
     if (is_narrow(p->x->dtype)) {
       float *wide = p->wide ? p->wide + at : room;
-      widen(p->x->dtype, wide, (const uint16_t *)p->x->data + at, p->n);
+      widen_run(p->x->dtype, wide, (const uint16_t *)p->x->data + at, p->n);
       f32_row(p, wide, wide, row);
-      narrow(p->x->dtype, (uint16_t *)p->out->data + at, wide, p->n);
+      narrow_run(p->x->dtype, (uint16_t *)p->out->data + at, wide, p->n);
     } else if (p->x->dtype.bits == 32) {
       f32_row(p, (float *)p->out->data + at, (const float *)p->x->data + at, row);
     } else {
@@ -88,10 +94,11 @@ static tenon_status_t norm_part(tenon_call_t *call, void *argument, int64_t begi
   return TENON_OK;
 }
 
-/* A parameter as `count` numbers of the type that is computed with, repeated where it has fewer:
+/* Converts a parameter to `count` numbers in the type of the computation, repeated if it has fewer;
  * its axes are the last of `like`. */
-static tenon_status_t parameter(tenon_call_t *call, const tenon_tensor_t *t,
-                                const tenon_tensor_t *like, int64_t count, const void **out) {
+static tenon_status_t expand_parameter(tenon_call_t *call, const tenon_tensor_t *t,
+                                       const tenon_tensor_t *like, int64_t count,
+                                       const void **out) {
   *out = NULL;
   if (!t) return TENON_OK;
   *out = t->data;
@@ -110,7 +117,7 @@ static tenon_status_t parameter(tenon_call_t *call, const tenon_tensor_t *t,
   if (is_narrow(t->dtype)) {
     float *wide = (float *)call->host->allocate(call, (uint64_t)count * sizeof(float));
     if (!wide) return TENON_MEMORY;
-    widen(t->dtype, wide, *out, count);
+    widen_run(t->dtype, wide, *out, count);
     *out = wide;
   }
   return TENON_OK;
@@ -123,8 +130,8 @@ static tenon_status_t norm_run(tenon_call_t *call, norm_t *p, const tenon_tensor
   p->x = call->inputs[0];
   p->out = call->outputs[0];
   if (count == 0) return TENON_OK;
-  TENON_TRY(parameter(call, scale, p->x, parameters, &p->scale));
-  TENON_TRY(parameter(call, bias, p->x, parameters, &p->bias));
+  TENON_TRY(expand_parameter(call, scale, p->x, parameters, &p->scale));
+  TENON_TRY(expand_parameter(call, bias, p->x, parameters, &p->bias));
   if (is_narrow(p->x->dtype) && p->n > ROOM &&
       !(p->wide = (float *)call->host->allocate(call, (uint64_t)count * sizeof(float))))
     return TENON_MEMORY;
@@ -149,8 +156,8 @@ static tenon_status_t layer_norm_run(tenon_call_t *call) {
     tenon_tensor_t *out = call->outputs[i];
     if (!out) continue;
     *statistics[i] = out->data;
-    if (p.n == 0)
-      memset(out->data, 0, (size_t)(tenon_count(out) * element_size(out))); /* of nothing */
+    if (p.n == 0) /* a mean of no elements is 0 */
+      memset(out->data, 0, (size_t)(tenon_count(out) * element_size(out)));
   }
   return norm_run(call, &p, call->inputs[1], call->inputs[2]);
 }
@@ -179,17 +186,18 @@ static tenon_status_t group_norm_run(tenon_call_t *call) {
 }
 
 #ifndef TENON_SIMD
-/* The parameter repeats over the axes from `axis` on. */
-static tenon_status_t fits(tenon_infer_t *infer, uint32_t input, int32_t axis) {
+/* Checks that the parameter broadcasts over the axes from `axis` on. */
+static tenon_status_t check_parameter(tenon_infer_t *infer, uint32_t input, int32_t axis) {
   const tenon_meta_t *x = infer->inputs[0];
   const tenon_meta_t *t = infer->inputs[input];
   int32_t lead = t ? t->ndim - (x->ndim - axis) : 0;
   for (int32_t i = 0; t && i < t->ndim; i++) {
     int32_t own = i + x->ndim - t->ndim;
     if (!dim_is(t->dims[i], 1) && (i < lead || own < 0 || dim_differ(t->dims[i], x->dims[own])))
-      return tenon_fail(infer, TENON_INVALID,
-                        "input %u, %s, does not repeat over the axes of %s from %d on", input,
-                        dims_text(t->dims, t->ndim).text, dims_text(x->dims, x->ndim).text, axis);
+      return tenon_fail(
+          infer, TENON_INVALID,
+          "input %u has shape %s, which does not broadcast over the axes of x %s from axis %d on",
+          input, dims_text(t->dims, t->ndim).text, dims_text(x->dims, x->ndim).text, axis);
   }
   return TENON_OK;
 }
@@ -198,8 +206,8 @@ static tenon_status_t layer_norm_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   int32_t axis = 0;
   TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, x->ndim, &axis));
-  TENON_TRY(fits(infer, 1, axis));
-  TENON_TRY(fits(infer, 2, axis));
+  TENON_TRY(check_parameter(infer, 1, axis));
+  TENON_TRY(check_parameter(infer, 2, axis));
   for (int i = 1; i < 3; i++) {
     tenon_meta_t *out = infer->outputs[i];
     if (!out) continue;
@@ -214,23 +222,25 @@ static tenon_status_t layer_norm_infer(tenon_infer_t *infer) {
 static tenon_status_t rms_norm_infer(tenon_infer_t *infer) {
   int32_t axis = 0;
   TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, infer->inputs[0]->ndim, &axis));
-  TENON_TRY(fits(infer, 1, axis));
+  TENON_TRY(check_parameter(infer, 1, axis));
   return out_like(infer->outputs[0], infer->inputs[0]);
 }
 
 static tenon_status_t channels_infer(tenon_infer_t *infer, int64_t groups) {
   const tenon_meta_t *x = infer->inputs[0];
   if (x->ndim < 2)
-    return tenon_fail(infer, TENON_INVALID, "[batch, channel, ...] is wanted, not rank %d",
+    return tenon_fail(infer, TENON_INVALID, "x has rank %d; expected [batch, channel, ...]",
                       x->ndim);
   if (groups < 1 || (tenon_is_known(x->dims[1]) && x->dims[1].value % groups))
-    return tenon_fail(infer, TENON_INVALID, "%" PRId64 " groups of %" PRId64 " channels", groups,
-                      x->dims[1].value);
+    return tenon_fail(infer, TENON_INVALID,
+                      "%" PRId64 " groups do not divide the %" PRId64
+                      " channels of x; expected a positive divisor",
+                      groups, x->dims[1].value);
   for (uint32_t i = 1; i < 3; i++) {
     const tenon_meta_t *t = infer->inputs[i];
     if (t && (t->ndim != 1 || dim_differ(t->dims[0], x->dims[1])))
       return tenon_fail(infer, TENON_INVALID,
-                        "input %u, %s, does not have one number for each channel of %s", i,
+                        "input %u has shape %s; expected one number for each channel of x %s", i,
                         dims_text(t->dims, t->ndim).text, dims_text(x->dims, x->ndim).text);
   }
   return out_like(infer->outputs[0], x);
@@ -243,26 +253,48 @@ static tenon_status_t group_norm_infer(tenon_infer_t *infer) {
 
 /* clang-format off */
 FAMILY(core_norm,
-  OPERATOR(layer_norm, "(Tensor x, Tensor? scale=None, Tensor? bias=None, *, int axis=-1, float epsilon=1e-5) -> "
-                       "(Tensor out, Tensor? mean, Tensor? inv_std)",
-    (TENON_DOC("The axes from `axis` on with mean 0 and deviation 1, then scaled and shifted."),
-     TENON_TYPES("x, scale, bias: float; out = x; mean = ?; inv_std = ?"), TENON_TRAITS(TENON_PURE),
-     TENON_INFER(layer_norm_infer), TENON_REUSE("out: x"),
-     TENON_GRADIENT("x, scale, bias: core::layer_norm_backward(grad, x, scale, bias, axis=axis, epsilon=epsilon)")),
+  OPERATOR(layer_norm,
+    "(Tensor x, Tensor? scale=None, Tensor? bias=None, *, int axis=-1, "
+    "float epsilon=1e-5) -> (Tensor out, Tensor? mean, Tensor? inv_std)",
+    (TENON_DOC("Normalises the axes from `axis` on to mean 0 and standard deviation 1, "
+               "then scales and shifts."),
+     TENON_TYPES("x, scale, bias: float; out = x; mean = ?; inv_std = ?"),
+     TENON_TRAITS(TENON_PURE),
+     TENON_INFER(layer_norm_infer),
+     TENON_REUSE("out: x"),
+     TENON_GRADIENT("x, scale, bias: core::layer_norm_backward(grad, x, scale, bias, axis=axis, "
+                    "epsilon=epsilon)")),
     KERNEL("", layer_norm_run))
   OPERATOR(rms_norm, "(Tensor x, Tensor? scale=None, *, int axis=-1, float epsilon=1e-5) -> Tensor",
-    (TENON_DOC("The axes from `axis` on divided by the root of their mean square, then scaled."),
-     TENON_TYPES("x, scale: float; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(rms_norm_infer),
-     TENON_REUSE("out: x"), TENON_GRADIENT("x, scale: core::rms_norm_backward(grad, x, scale, axis=axis, epsilon=epsilon)")),
-    KERNEL("", rms_norm_run))
-  OPERATOR(instance_norm, "(Tensor x, Tensor? scale=None, Tensor? bias=None, *, float epsilon=1e-5) -> Tensor",
-    (TENON_DOC("Each channel of each batch entry with mean 0 and deviation 1, then scaled and shifted."),
-     TENON_TYPES("x, scale, bias: float; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(instance_norm_infer),
-     TENON_REUSE("out: x"), TENON_GRADIENT("x, scale, bias: core::group_norm_backward(grad, x, scale, bias, epsilon=epsilon)")),
-    KERNEL("", instance_norm_run))
-  OPERATOR(group_norm, "(Tensor x, Tensor? scale=None, Tensor? bias=None, *, int groups, float epsilon=1e-5) -> Tensor",
-    (TENON_DOC("Groups of channels with mean 0 and deviation 1, then each channel scaled and shifted."),
-     TENON_TYPES("x, scale, bias: float; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(group_norm_infer),
+    (TENON_DOC("Divides the axes from `axis` on by the root of their mean square, then scales."),
+     TENON_TYPES("x, scale: float; out = x"),
+     TENON_TRAITS(TENON_PURE),
+     TENON_INFER(rms_norm_infer),
      TENON_REUSE("out: x"),
-     TENON_GRADIENT("x, scale, bias: core::group_norm_backward(grad, x, scale, bias, groups=groups, epsilon=epsilon)")),
+     TENON_GRADIENT("x, scale: core::rms_norm_backward(grad, x, scale, axis=axis, "
+                    "epsilon=epsilon)")),
+    KERNEL("", rms_norm_run))
+  OPERATOR(instance_norm,
+    "(Tensor x, Tensor? scale=None, Tensor? bias=None, *, float epsilon=1e-5) -> Tensor",
+    (TENON_DOC("Normalises each channel of each batch entry to mean 0 and standard deviation 1, "
+               "then scales and shifts."),
+     TENON_TYPES("x, scale, bias: float; out = x"),
+     TENON_TRAITS(TENON_PURE),
+     TENON_INFER(instance_norm_infer),
+     TENON_REUSE("out: x"),
+     TENON_GRADIENT("x, scale, bias: core::group_norm_backward(grad, x, scale, bias, "
+                    "epsilon=epsilon)")),
+    KERNEL("", instance_norm_run))
+  OPERATOR(group_norm,
+    "(Tensor x, Tensor? scale=None, Tensor? bias=None, *, int groups, "
+    "float epsilon=1e-5) -> Tensor",
+    (TENON_DOC("Normalises groups of channels to mean 0 and standard deviation 1, "
+               "then scales and shifts each channel."),
+     TENON_TYPES("x, scale, bias: float; out = x"),
+     TENON_TRAITS(TENON_PURE),
+     TENON_INFER(group_norm_infer),
+     TENON_REUSE("out: x"),
+     TENON_GRADIENT("x, scale, bias: core::group_norm_backward(grad, x, scale, bias, "
+                    "groups=groups, epsilon=epsilon)")),
     KERNEL("", group_norm_run)))
+/* clang-format on */

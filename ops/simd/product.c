@@ -1,6 +1,6 @@
-/* The matrix products of ../gemm_kernel.h for f32, f64 and wrapping integers, as a table for each
- * instruction set. ../gemm.c chooses among the tables.  Invariant: with fused multiply-add or
- * without, a sum is taken in the same order. */
+/* The matrix products of ../gemm_kernel.h for f32, f64 and wrapping integers, as one table per
+ * instruction set. ../gemm.c selects a table.
+ * Invariant: with and without fused multiply-add, a sum runs in the same order. */
 #include "../gemm.h"
 #include "isa.h"
 #include <string.h>

@@ -1,9 +1,10 @@
 /* quantize_linear, dequantize_linear, dynamic_quantize_linear: y = round(x / scale) + zero_point
- * and back. A row is a run of elements that share one scale, or of which each has its own; where
- * rows begin and which scales are theirs is worked out once for a tensor with one scale, one for
- * each index of an axis, or one for each block. Rows are computed in f32.  Packed results are made
- * as bytes and packed at the end. Invariant: quotients are divided, not multiplied by a reciprocal,
- * as other runtimes round the same way. */
+ * and back. A row is a run of elements that share one scale, or that each have their own. Where
+ * rows begin and which scales they use is computed once for a tensor with one scale, one scale per
+ * index of an axis, or one per block. Rows are computed in f32. Packed results are computed as
+ * bytes and packed at the end.
+ * Invariant: numbers are divided by the scale, not multiplied by its reciprocal, because other
+ * runtimes round that way. */
 #include "../axes.h"
 #include "../copy.h"
 #include "fold.h"
@@ -16,18 +17,31 @@ enum {
   BLOCK = 1 << 16,
 };
 
-/* numbers of any dtype as f32, and back */
+/* conversion of numbers of any dtype to f32 and back */
 
 /* clang-format off */
-#define PLAIN(X) X(I8, int8_t) X(U8, uint8_t) X(I16, int16_t) X(U16, uint16_t) X(I32, int32_t)
-#define SMALL(X) X(I2, 2, 1) X(U2, 2, 0) X(I4, 4, 1) X(U4, 4, 0)
-#define FLOAT8(X) X(F8E4M3FN) X(F8E4M3FNUZ) X(F8E5M2) X(F8E5M2FNUZ)
+#define PLAIN(X)                                                                                   \
+  X(I8, int8_t)                                                                                    \
+  X(U8, uint8_t)                                                                                   \
+  X(I16, int16_t)                                                                                  \
+  X(U16, uint16_t)                                                                                 \
+  X(I32, int32_t)
+#define SMALL(X)                                                                                   \
+  X(I2, 2, 1)                                                                                      \
+  X(U2, 2, 0)                                                                                      \
+  X(I4, 4, 1)                                                                                      \
+  X(U4, 4, 0)
+#define FLOAT8(X)                                                                                  \
+  X(F8E4M3FN)                                                                                      \
+  X(F8E4M3FNUZ)                                                                                    \
+  X(F8E5M2)                                                                                        \
+  X(F8E5M2FNUZ)
 /* clang-format on */
 
 #define PACKED(x, i, bits)                                                                         \
   ((uint32_t)((x)[(i) * (bits) >> 3] >> ((i) * (bits)&7)) & ((1u << (bits)) - 1))
 
-/* Whole numbers of so many bits, whole bytes at a time where the run begins with one. */
+/* Unpacks whole numbers of so many bits, whole bytes at a time if the run begins at a byte. */
 #define UNPACK(name, bits, is_signed)                                                              \
   static void unpack_##name(const uint8_t *x, int64_t first, int64_t n, float *restrict to) {      \
     enum { EACH = 8 / bits, HALF = 1 << (bits - 1) };                                              \
@@ -45,8 +59,8 @@ enum {
   }
 SMALL(UNPACK)
 
-static void decode(tenon_dtype_t dtype, const void *data, int64_t first, int64_t n,
-                   float *restrict to) {
+static void decode_numbers(tenon_dtype_t dtype, const void *data, int64_t first, int64_t n,
+                           float *restrict to) {
   const uint8_t *bytes = (const uint8_t *)data;
   switch (tenon_dtype_id(dtype)) {
 #define CASE(id, type)                                                                             \
@@ -81,19 +95,19 @@ static void decode(tenon_dtype_t dtype, const void *data, int64_t first, int64_t
     memcpy(to, (const float *)data + first, (size_t)n * sizeof *to);
     return;
   default:
-    widen(dtype, to, (const uint16_t *)data + first, n);
+    widen_run(dtype, to, (const uint16_t *)data + first, n);
   }
 }
 
-/* Rounded and kept in range.  Elements of less than 8 bits take a byte each. */
-static void encode(tenon_dtype_t dtype, void *data, int64_t first, int64_t n,
-                   const float *restrict from, int saturate) {
+/* Rounds and clamps to the range. Elements of fewer than 8 bits take one byte each. */
+static void encode_numbers(tenon_dtype_t dtype, void *data, int64_t first, int64_t n,
+                           const float *restrict from, int saturate) {
   uint8_t *bytes = (uint8_t *)data + first;
   switch (tenon_dtype_id(dtype)) {
 #define CASE(id, type, least, most, mask)                                                          \
   case TENON_##id:                                                                                 \
     for (int64_t i = 0; i < n; i++) {                                                              \
-      float v = from[i] > (least) ? from[i] : (least); /* NaN gives the least */                   \
+      float v = from[i] > (least) ? from[i] : (least); /* NaN gives the least value */             \
       ((type *)data)[first + i] = (type)((int32_t)(v < (most) ? v : (most)) & (mask));             \
     }                                                                                              \
     return;
@@ -109,7 +123,8 @@ static void encode(tenon_dtype_t dtype, void *data, int64_t first, int64_t n,
 #define CASE(id)                                                                                   \
   case TENON_##id: {                                                                               \
     const format_t *f = &format_##id;                                                              \
-    uint32_t beyond = saturate ? f->largest : f->infinity != NO_CODE ? f->infinity : f->nan;       \
+    uint32_t endless = f->infinity != NO_CODE ? f->infinity : f->nan;                              \
+    uint32_t beyond = saturate ? f->largest : endless;                                             \
     for (int64_t i = 0; i < n; i++)                                                                \
       bytes[i] = (uint8_t)format_encode(&format_##id, from[i], beyond);                            \
     return;                                                                                        \
@@ -130,21 +145,22 @@ typedef struct rows_t {
   const tenon_tensor_t *x;
   tenon_tensor_t *out;
   const float *scale;
-  const float *zero; /* zero: NULL if it is 0 */
+  const float *zero; /* NULL if all zero points are 0 */
   int64_t n;
   int64_t inner;
   int64_t block; /* the tensor is [outer, n, inner]; block: indices of n that share scales */
   int64_t width;
   int64_t rows;
-  int64_t per_outer; /* of a row; in all; rows in an outer index */
+  int64_t per_outer; /* numbers of a row; rows in all; rows per outer index */
   int single;
-  int each;                /* one scale in all; every element of a row has its own */
-  tenon_dtype_t precision; /* of quotients */
-  void *codes;             /* where results go: out, or bytes to be packed */
+  /* 0: one scale for the tensor; each: every element of a row has its own */
+  int each;
+  tenon_dtype_t precision; /* dtype of quotients */
+  void *codes;             /* where results are written: out, or bytes to be packed */
   int saturate;
 } rows_t;
 
-/* Where a row begins, how long it is, and where its scales begin. */
+/* Computes where a row begins, its length, and where its scales begin. */
 static int64_t row_at(const rows_t *r, int64_t row, int64_t *width, int64_t *scale) {
   int64_t outer = row / r->per_outer;
   int64_t k = row % r->per_outer;
@@ -154,7 +170,7 @@ static int64_t row_at(const rows_t *r, int64_t row, int64_t *width, int64_t *sca
   *width = total - start < r->width ? total - start : r->width;
   if (r->single)
     *scale = 0;
-  else if (r->block) /* scales are [outer, blocks, inner]; a row is a block, or one index of n */
+  else if (r->block) /* scales are [outer, blocks, inner]; a row is a block or one index of n */
     *scale = r->each ? (outer * blocks + k / r->block) * r->inner : outer * blocks + k;
   else
     *scale = r->each ? 0 : k;
@@ -174,7 +190,7 @@ static tenon_status_t quantise_part(tenon_call_t *call, void *argument, int64_t 
       const float *s = r->scale + scale + (r->each ? done : 0);
       const float *z = r->zero;
       if (z) z += scale + (r->each ? done : 0);
-      decode(r->x->dtype, r->x->data, first + done, m, v);
+      decode_numbers(r->x->dtype, r->x->data, first + done, m, v);
       if (r->each)
         for (int64_t i = 0; i < m; i++)
           v[i] /= s[i];
@@ -183,8 +199,8 @@ static tenon_status_t quantise_part(tenon_call_t *call, void *argument, int64_t 
           v[i] /= *s;
       if (is_narrow(r->precision)) {
         uint16_t quotient[CHUNK];
-        narrow(r->precision, quotient, v, m);
-        widen(r->precision, v, quotient, m);
+        narrow_run(r->precision, quotient, v, m);
+        widen_run(r->precision, v, quotient, m);
       }
       if (is_whole(r->out->dtype))
         for (int64_t i = 0; i < m; i++)
@@ -195,7 +211,7 @@ static tenon_status_t quantise_part(tenon_call_t *call, void *argument, int64_t 
       else if (z)
         for (int64_t i = 0; i < m; i++)
           v[i] += *z;
-      encode(r->out->dtype, r->codes, first + done, m, v, r->saturate);
+      encode_numbers(r->out->dtype, r->codes, first + done, m, v, r->saturate);
     }
   }
   return TENON_OK;
@@ -215,7 +231,7 @@ static tenon_status_t dequantise_part(tenon_call_t *call, void *argument, int64_
       const float *z = r->zero;
       float *y = is_narrow(r->out->dtype) ? v : (float *)r->out->data + first + done;
       if (z) z += scale + (r->each ? done : 0);
-      decode(r->x->dtype, r->x->data, first + done, m, y);
+      decode_numbers(r->x->dtype, r->x->data, first + done, m, y);
       if (z && r->each)
         for (int64_t i = 0; i < m; i++)
           y[i] -= z[i];
@@ -228,18 +244,19 @@ static tenon_status_t dequantise_part(tenon_call_t *call, void *argument, int64_
       else
         for (int64_t i = 0; i < m; i++)
           y[i] *= *s;
-      if (y == v) narrow(r->out->dtype, (uint16_t *)r->out->data + first + done, v, m);
+      if (y == v) narrow_run(r->out->dtype, (uint16_t *)r->out->data + first + done, v, m);
     }
   }
   return TENON_OK;
 }
 
-/* A parameter as f32. */
-static tenon_status_t parameter(tenon_call_t *call, const tenon_tensor_t *t, const float **out) {
+/* Converts a parameter to f32. */
+static tenon_status_t parameter_as_f32(tenon_call_t *call, const tenon_tensor_t *t,
+                                       const float **out) {
   int64_t n = tenon_count(t);
   float *room = (float *)call->host->allocate(call, (uint64_t)n * sizeof *room + 4);
   if (!room) return TENON_MEMORY;
-  decode(t->dtype, t->data, 0, n, room);
+  decode_numbers(t->dtype, t->data, 0, n, room);
   *out = room;
   return TENON_OK;
 }
@@ -256,14 +273,14 @@ static tenon_status_t lay_out(tenon_call_t *call, rows_t *r) {
   r->out = call->outputs[0];
   r->codes = r->out->data;
   r->precision = tenon_dtype(TENON_F32);
-  /* one scale: rows are for threads only */
+  /* With one scale, rows only serve to divide the work among threads. */
   r->n = count;
   r->inner = 1;
   r->width = BLOCK;
-  TENON_TRY(parameter(call, scale, &r->scale));
+  TENON_TRY(parameter_as_f32(call, scale, &r->scale));
   if (zero && !(is_whole(zero->dtype) || tenon_dtype_id(zero->dtype) == TENON_F4E2M1))
-    zero = NULL; /* f8: always 0 */
-  if (zero) TENON_TRY(parameter(call, zero, &r->zero));
+    zero = NULL; /* for f8 the zero point is always 0 */
+  if (zero) TENON_TRY(parameter_as_f32(call, zero, &r->zero));
   if (tenon_count(scale) == 1) {
     if (count) r->rows = r->per_outer = (count + BLOCK - 1) / BLOCK;
     r->single = 1;
@@ -275,7 +292,8 @@ static tenon_status_t lay_out(tenon_call_t *call, rows_t *r) {
   r->inner = extents_product(x->shape, axis + 1, x->ndim);
   r->block = scale->ndim > 1 ? block : 0;
   r->each = r->block ? r->inner > 1 : r->inner == 1;
-  r->width = r->block ? (r->inner > 1 ? r->inner : r->block) : (r->inner > 1 ? r->inner : r->n);
+  r->width = r->block ? r->block : r->n;
+  if (r->inner > 1) r->width = r->inner;
   if (count) r->per_outer = (r->n * r->inner + r->width - 1) / r->width;
   r->rows = outer * r->per_outer;
   return TENON_OK;
@@ -286,8 +304,8 @@ static tenon_status_t each_row(tenon_call_t *call, rows_t *r, tenon_part_fn part
                  : TENON_OK;
 }
 
-/* Bytes to packed elements, low bits first. */
-static void pack(tenon_tensor_t *out, const uint8_t *codes) {
+/* Packs bytes into elements, low bits first. */
+static void pack_codes(tenon_tensor_t *out, const uint8_t *codes) {
   int64_t n = tenon_count(out);
   int64_t bits = out->dtype.bits;
   int64_t each = 8 / bits;
@@ -314,7 +332,7 @@ static tenon_status_t quantise_run(tenon_call_t *call) {
   if (packed && !(r.codes = call->host->allocate(call, (uint64_t)tenon_count(r.out) + 1)))
     return TENON_MEMORY;
   TENON_TRY(each_row(call, &r, quantise_part));
-  if (packed) pack(r.out, (const uint8_t *)r.codes);
+  if (packed) pack_codes(r.out, (const uint8_t *)r.codes);
   return TENON_OK;
 }
 
@@ -357,7 +375,9 @@ static tenon_status_t dynamic_run(tenon_call_t *call) {
   }
   float scale = (high == low ? 1.0f : high - low) / 255.0f;
   float zero = -low / scale;
-  zero = tn_rintf(zero > 255 ? 255 : zero > 0 ? zero : 0); /* NaN, of an endless range: 0 */
+  /* NaN, from an infinite range, becomes 0 */
+  zero = zero > 0 ? zero : 0;
+  zero = tn_rintf(zero > 255 ? 255 : zero);
   if (call->outputs[1]) *(float *)call->outputs[1]->data = scale;
   if (call->outputs[2]) *(uint8_t *)call->outputs[2]->data = (uint8_t)zero;
   if (!call->outputs[0]) return TENON_OK;
@@ -377,7 +397,7 @@ static tenon_status_t dynamic_run(tenon_call_t *call) {
 }
 
 #ifndef TENON_SIMD
-static tenon_status_t check(tenon_infer_t *infer) {
+static tenon_status_t check_scales(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   const tenon_meta_t *scale = infer->inputs[1];
   const tenon_meta_t *zero = infer->inputs[2];
@@ -402,14 +422,15 @@ static tenon_status_t check(tenon_infer_t *infer) {
   }
   if (!fits)
     return tenon_fail(infer, TENON_INVALID,
-                      "scale %s fits neither all of %s nor its axis %d nor blocks of %" PRId64,
+                      "scale has shape %s; expected one for all of x %s, one for each index of "
+                      "axis %d, or blocks of %" PRId64,
                       dims_text(scale->dims, scale->ndim).text, dims_text(x->dims, x->ndim).text,
                       axis, block);
   for (int32_t i = 0; zero && (zero->ndim == scale->ndim || !single) && i < scale->ndim; i++)
     if (zero->ndim != scale->ndim || dim_differ(zero->dims[i], scale->dims[i]))
-      return tenon_fail(infer, TENON_INVALID, "zero_point %s is not shaped like scale %s",
-                        dims_text(zero->dims, zero->ndim).text,
-                        dims_text(scale->dims, scale->ndim).text);
+      return tenon_fail(
+          infer, TENON_INVALID, "zero_point has shape %s and scale %s; they must be equal",
+          dims_text(zero->dims, zero->ndim).text, dims_text(scale->dims, scale->ndim).text);
   return out_like(infer->outputs[0], x);
 }
 
@@ -430,22 +451,26 @@ static int is_quantised(tenon_dtype_t dtype) {
 static tenon_status_t quantise_infer(tenon_infer_t *infer) {
   const tenon_meta_t *zero = infer->inputs[2];
   const tenon_value_t *wish = &infer->attrs[2];
-  tenon_dtype_t dtype = zero                            ? zero->dtype
-                        : wish->kind != TENON_KIND_NONE ? wish->as.dtype
-                                                        : tenon_dtype(TENON_U8);
+  tenon_dtype_t dtype = tenon_dtype(TENON_U8);
+  if (zero)
+    dtype = zero->dtype;
+  else if (wish->kind != TENON_KIND_NONE)
+    dtype = wish->as.dtype;
   if (tenon_dtype_id(dtype) == TENON_I32 || !is_quantised(dtype))
-    return tenon_fail(infer, TENON_INVALID, "output_dtype is none that is quantised to");
+    return tenon_fail(infer, TENON_INVALID,
+                      "output_dtype must be a quantised dtype: an integer of 16 bits or fewer or "
+                      "an 8-bit or 4-bit float");
   infer->outputs[0]->dtype = dtype;
-  return check(infer);
+  return check_scales(infer);
 }
 
 static tenon_status_t dequantise_infer(tenon_infer_t *infer) {
   const tenon_value_t *wish = &infer->attrs[2];
   tenon_dtype_t dtype = wish->kind != TENON_KIND_NONE ? wish->as.dtype : infer->inputs[1]->dtype;
   if (tenon_dtype_id(dtype) != TENON_F32 && !is_narrow(dtype))
-    return tenon_fail(infer, TENON_INVALID, "output_dtype is f32, f16 or bf16");
+    return tenon_fail(infer, TENON_INVALID, "output_dtype must be f32, f16 or bf16");
   infer->outputs[0]->dtype = dtype;
-  return check(infer);
+  return check_scales(infer);
 }
 
 static tenon_status_t dynamic_infer(tenon_infer_t *infer) {
@@ -458,21 +483,29 @@ static tenon_status_t dynamic_infer(tenon_infer_t *infer) {
 /* clang-format off */
 #define QUANTISED "u8|i8|u16|i16|u4|i4|u2|i2|f8e4m3fn|f8e4m3fnuz|f8e5m2|f8e5m2fnuz|f4e2m1"
 FAMILY(core_quantise,
-  OPERATOR(quantize_linear, "(Tensor x, Tensor scale, Tensor? zero_point=None, *, int axis=1, int block_size=0, "
-                            "dtype? output_dtype=None, dtype? precision=None, bool saturate=True) -> Tensor",
-    (TENON_DOC("x / scale, rounded, plus zero_point, kept in the range of the dtype, which is that of zero_point."),
-     TENON_TYPES("x: f32|f16|bf16|i32; scale: f32|f16|bf16|f8e8m0; zero_point: " QUANTISED "; out = ?"),
-     TENON_TRAITS(TENON_PURE), TENON_INFER(quantise_infer)),
+  OPERATOR(quantize_linear,
+    "(Tensor x, Tensor scale, Tensor? zero_point=None, *, int axis=1, int block_size=0, "
+    "dtype? output_dtype=None, dtype? precision=None, bool saturate=True) -> Tensor",
+    (TENON_DOC("x / scale, rounded, plus zero_point, clamped to the range of zero_point's dtype."),
+     TENON_TYPES("x: f32|f16|bf16|i32; scale: f32|f16|bf16|f8e8m0; zero_point: " QUANTISED
+                 "; out = ?"),
+     TENON_TRAITS(TENON_PURE),
+     TENON_INFER(quantise_infer)),
     KERNEL("", quantise_run))
-  OPERATOR(dequantize_linear, "(Tensor x, Tensor scale, Tensor? zero_point=None, *, int axis=1, int block_size=0, "
-                              "dtype? output_dtype=None) -> Tensor",
+  OPERATOR(dequantize_linear,
+    "(Tensor x, Tensor scale, Tensor? zero_point=None, *, int axis=1, int block_size=0, "
+    "dtype? output_dtype=None) -> Tensor",
     (TENON_DOC("(x - zero_point) * scale."),
-     TENON_SAMPLES("x: [n, m], scale: [] [0.5]; x: [n, 3], scale: [3], zero_point: [3] zeros; x: [n, m], scale: f8e8m0[] [0.5], output_dtype = f32"),
+     TENON_SAMPLES("x: [n, m], scale: [] [0.5]; x: [n, 3], scale: [3], zero_point: [3] zeros; "
+                   "x: [n, m], scale: f8e8m0[] [0.5], output_dtype = f32"),
      TENON_TYPES("x, zero_point: i32|" QUANTISED "; scale: f32|f16|bf16|f8e8m0; out = ?"),
-     TENON_TRAITS(TENON_PURE), TENON_INFER(dequantise_infer)),
+     TENON_TRAITS(TENON_PURE),
+     TENON_INFER(dequantise_infer)),
     KERNEL("", dequantise_run))
   OPERATOR(dynamic_quantize_linear, "(Tensor x) -> (Tensor out, Tensor scale, Tensor zero_point)",
-    (TENON_DOC("x quantised to u8 over its own range, which is made to include 0."),
-     TENON_TYPES("x: f32; out = u8; scale = f32; zero_point = u8"), TENON_TRAITS(TENON_PURE),
+    (TENON_DOC("x quantised to u8 over its own range, extended to include 0."),
+     TENON_TYPES("x: f32; out = u8; scale = f32; zero_point = u8"),
+     TENON_TRAITS(TENON_PURE),
      TENON_INFER(dynamic_infer)),
     KERNEL("", dynamic_run)))
+/* clang-format on */

@@ -1,8 +1,8 @@
-/* Reductions over any set of axes, by the folds of fold.h: runs where the last axis is reduced,
- * rows where it is kept. They are stubs: the iterator has the axes, merged.  When there are few
- * results, the elements of each are split into pieces that several threads fold; the pieces do not
- * depend on how many threads there are, and neither does the result. Invariant: every output
- * element is emitted once, from one complete partial result. */
+/* Reductions over any set of axes, by the folds of fold.h: runs if the last axis is reduced, rows
+ * if it is kept. They are stubs: the iterator provides the merged axes. If there are few results,
+ * the elements of each are split into pieces that several threads fold. The pieces do not depend on
+ * the number of threads, so neither does the result.
+ * Invariant: every output element is emitted once, from one complete partial result. */
 #include "../axes.h"
 #include "../copy.h"
 #include "fold.h"
@@ -16,82 +16,114 @@ FOLD_FLOATS(f32, float, fabsf)
 FOLD_FLOATS(f64, double, fabs)
 FOLD_INTS(i64, int64_t, i, MAP_ABS_I64, MAP_SQUARE_I64, INT64_MIN, INT64_MAX)
 FOLD_INTS(u64, uint64_t, u, MAP_SELF, MAP_SQUARE, 0, UINT64_MAX)
+/* clang-format on */
 
-enum { CHUNK = 4096 /* numbers folded at a time */, UNITS = 64 /* parts wanted, if there is enough to do */ };
+enum {
+  CHUNK = 4096 /* numbers folded at a time */,
+  UNITS = 64 /* parts to aim for, if there is enough work */
+};
 
-/* What is done with a complete result. */
-enum { AS_IT_IS, MEAN, ROOT, LOGARITHM, LOG_OF_SHIFTED, SHIFT, /* kept, for exp(x - shift) */ };
+/* What happens to a complete result. */
+enum { AS_IT_IS, MEAN, ROOT, LOGARITHM, LOG_OF_SHIFTED, SHIFT, /* stored, for exp(x - shift) */ };
 
 typedef struct number_kind_t {
   uint32_t dtype;
   const fold_t *folds;
-  int64_t wide;                                         /* bytes of the numbers that are folded */
-  void (*load)(void *to, const void *from, int64_t n);  /* NULL: they are folded as they are */
+  int64_t wide;                                        /* bytes of a number that is folded */
+  void (*load)(void *to, const void *from, int64_t n); /* NULL: elements are folded as they are */
   void (*store)(void *out, int64_t i, word_t word);
   word_t least;
-word_t most;                                   /* the results of max and min over nothing */
+  word_t most; /* results of max and min over no elements */
 } number_kind_t;
 
-#define LOAD(name, type, wide, get)                                                                                    \
-  static void name##_load(void *to, const void *from, int64_t n) {                                                     \
-    wide *restrict y = (wide *)to;                                                                                     \
-    const type *restrict x = (const type *)from;                                                                       \
-    for (int64_t i = 0; i < n; i++) y[i] = (wide)get(x[i]);                                                            \
+#define LOAD(name, type, wide, get)                                                                \
+  static void name##_load(void *to, const void *from, int64_t n) {                                 \
+    wide *restrict y = (wide *)to;                                                                 \
+    const type *restrict x = (const type *)from;                                                   \
+    for (int64_t i = 0; i < n; i++)                                                                \
+      y[i] = (wide)get(x[i]);                                                                      \
   }
-#define STORE(name, type, member, set)                                                                                 \
-  static void name##_store(void *out, int64_t i, word_t word) { ((type *)out)[i] = (type)set(word.member); }
+#define STORE(name, type, member, set)                                                             \
+  static void name##_store(void *out, int64_t i, word_t word) {                                    \
+    ((type *)out)[i] = (type)set(word.member);                                                     \
+  }
+/* clang-format off */
 #define SELF(x) (x)
 #define F16_OF(x) f16_of_float((float)(x))
 #define BF16_OF(x) bf16_of_float((float)(x))
-/* X(id, name, type, class, type of class, member, get, set, least, most): dtypes that are loaded as others */
-#define NARROW(X)                                                                                                      \
-  X(F16, f16, uint16_t, f32, float, f, float_of_f16, F16_OF, -HUGE_VAL, HUGE_VAL)                                      \
+/* X(id, name, type, class, type of class, member, get, set, least, most): dtypes that are loaded as
+ * another */
+#define NARROW(X)                                                                                  \
+  X(F16, f16, uint16_t, f32, float, f, float_of_f16, F16_OF, -HUGE_VAL, HUGE_VAL)                  \
   X(BF16, bf16, uint16_t, f32, float, f, float_of_bf16, BF16_OF, -HUGE_VAL, HUGE_VAL)
-#define SHORT(X)                                                                                                       \
-  X(I8, i8, int8_t, i64, int64_t, i, SELF, SELF, INT8_MIN, INT8_MAX)                                                   \
-  X(I16, i16, int16_t, i64, int64_t, i, SELF, SELF, INT16_MIN, INT16_MAX)                                              \
-  X(I32, i32, int32_t, i64, int64_t, i, SELF, SELF, INT32_MIN, INT32_MAX)                                              \
-  X(U8, u8, uint8_t, u64, uint64_t, u, SELF, SELF, 0, UINT8_MAX)                                                       \
-  X(U16, u16, uint16_t, u64, uint64_t, u, SELF, SELF, 0, UINT16_MAX)                                                   \
-  X(U32, u32, uint32_t, u64, uint64_t, u, SELF, SELF, 0, UINT32_MAX)                                                   \
+#define SHORT(X)                                                                                   \
+  X(I8, i8, int8_t, i64, int64_t, i, SELF, SELF, INT8_MIN, INT8_MAX)                               \
+  X(I16, i16, int16_t, i64, int64_t, i, SELF, SELF, INT16_MIN, INT16_MAX)                          \
+  X(I32, i32, int32_t, i64, int64_t, i, SELF, SELF, INT32_MIN, INT32_MAX)                          \
+  X(U8, u8, uint8_t, u64, uint64_t, u, SELF, SELF, 0, UINT8_MAX)                                   \
+  X(U16, u16, uint16_t, u64, uint64_t, u, SELF, SELF, 0, UINT16_MAX)                               \
+  X(U32, u32, uint32_t, u64, uint64_t, u, SELF, SELF, 0, UINT32_MAX)                               \
   X(BOOL, bool, uint8_t, u64, uint64_t, u, SELF, SELF, 0, 1)
-#define NATIVE(X)                                                                                                      \
-  X(F32, f32, float, f32, float, f, SELF, SELF, -HUGE_VAL, HUGE_VAL)                                                   \
-  X(F64, f64, double, f64, double, f, SELF, SELF, -HUGE_VAL, HUGE_VAL)                                                 \
-  X(I64, i64, int64_t, i64, int64_t, i, SELF, SELF, INT64_MIN, INT64_MAX)                                              \
+#define NATIVE(X)                                                                                  \
+  X(F32, f32, float, f32, float, f, SELF, SELF, -HUGE_VAL, HUGE_VAL)                               \
+  X(F64, f64, double, f64, double, f, SELF, SELF, -HUGE_VAL, HUGE_VAL)                             \
+  X(I64, i64, int64_t, i64, int64_t, i, SELF, SELF, INT64_MIN, INT64_MAX)                          \
   X(U64, u64, uint64_t, u64, uint64_t, u, SELF, SELF, 0, UINT64_MAX)
-#define LOAD_(id, name, type, class, wide, member, get, set, least, most) LOAD(name, type, wide, get)
-#define STORE_(id, name, type, class, wide, member, get, set, least, most) STORE(name, type, member, set)
-#define KIND_(id, name, type, class, wide, member, get, set, least, most)                                              \
-  {TENON_##id, class##_folds, sizeof(wide), name##_load, name##_store, {.member = least}, {.member = most}},
-#define KIND_NATIVE_(id, name, type, class, wide, member, get, set, least, most)                                       \
-  {TENON_##id, class##_folds, sizeof(wide), NULL, name##_store, {.member = least}, {.member = most}},
+#define LOAD_(id, name, type, class, wide, member, get, set, least, most)                          \
+  LOAD(name, type, wide, get)
+#define STORE_(id, name, type, class, wide, member, get, set, least, most)                         \
+  STORE(name, type, member, set)
+#define KIND_(id, name, type, class, wide, member, get, set, least, most)                          \
+  {TENON_##id,                                                                                     \
+   class##_folds,                                                                                  \
+   sizeof(wide),                                                                                   \
+   name##_load,                                                                                    \
+   name##_store,                                                                                   \
+   {.member = least},                                                                              \
+   {.member = most}},
+#define KIND_NATIVE_(id, name, type, class, wide, member, get, set, least, most)                   \
+  {TENON_##id,                                                                                     \
+   class##_folds,                                                                                  \
+   sizeof(wide),                                                                                   \
+   NULL,                                                                                           \
+   name##_store,                                                                                   \
+   {.member = least},                                                                              \
+   {.member = most}},
+/* clang-format on */
 
-/* to[i] = exp(from[i] - shift[i * step]), of f32 or f64 that may lie in the same place */
-#define EXPONENTIALS(name, T, EXP) \
-  static void name##_exponentials(void *to, const void *from, int64_t n, const void *shift, int64_t step) { \
-    const T *x = (const T *)from; \
-const T *m = (const T *)shift; \
-const T same = *m; \
-    T *y = (T *)to; \
-    if (step) for (int64_t i = 0; i < n; i++) y[i] = EXP(x[i] - m[i]); \
-    else for (int64_t i = 0; i < n; i++) y[i] = EXP(x[i] - same); \
+/* to[i] = exp(from[i] - shift[i * step]) for f32 or f64; `to` and `from` may be equal */
+#define EXPONENTIALS(name, T, EXP)                                                                 \
+  static void name##_exponentials(void *to, const void *from, int64_t n, const void *shift,        \
+                                  int64_t step) {                                                  \
+    const T *x = (const T *)from;                                                                  \
+    const T *m = (const T *)shift;                                                                 \
+    const T same = *m;                                                                             \
+    T *y = (T *)to;                                                                                \
+    if (step)                                                                                      \
+      for (int64_t i = 0; i < n; i++)                                                              \
+        y[i] = EXP(x[i] - m[i]);                                                                   \
+    else                                                                                           \
+      for (int64_t i = 0; i < n; i++)                                                              \
+        y[i] = EXP(x[i] - same);                                                                   \
   }
+/* clang-format off */
 EXPONENTIALS(f32, float, tn_expf)
 EXPONENTIALS(f64, double, exp)
-#define WIDEN_(id, name, type, class, wide, member, get, set, least, most)                                             \
-  static void name##_load(void *to, const void *from, int64_t n) {                                                     \
-    widen(tenon_dtype(TENON_##id), (float *)to, from, n);                                                              \
+/* clang-format on */
+#define WIDEN_(id, name, type, class, wide, member, get, set, least, most)                         \
+  static void name##_load(void *to, const void *from, int64_t n) {                                 \
+    widen_run(tenon_dtype(TENON_##id), (float *)to, from, n);                                      \
   }
+/* clang-format off */
 NARROW(WIDEN_)
 SHORT(LOAD_)
 NARROW(STORE_)
 SHORT(STORE_)
 NATIVE(STORE_)
-static const number_kind_t kinds[] = {NARROW(KIND_) SHORT(KIND_) NATIVE(KIND_NATIVE_)};
 /* clang-format on */
+static const number_kind_t kinds[] = {NARROW(KIND_) SHORT(KIND_) NATIVE(KIND_NATIVE_)};
 
-typedef struct axes_t { /* the last one varies fastest */
+typedef struct axes_t { /* the last axis varies fastest */
   int32_t count;
   int64_t shape[TENON_RANK_MAX];
   int64_t stride[TENON_RANK_MAX];
@@ -102,14 +134,14 @@ typedef struct plan_t {
   const fold_t *fold;
   const char *x;
   void *out;
-  char *shift;     /* one number for each result, or NULL */
+  char *shift;     /* one number per result, or NULL */
   word_t *partial; /* results of pieces, if there are several */
   axes_t kept;
-  axes_t reduced; /* but for the one that lies closest in memory, `width` long */
+  axes_t reduced; /* without the axis that is closest in memory, which is `width` long */
   int64_t element;
-  int64_t width; /* bytes of an element of x; numbers in a run or a row */
+  int64_t width; /* element: bytes of an element of x; width: numbers in a run or a row */
   int64_t rows;
-  int64_t last; /* combinations of `reduced`; of its last axis */
+  int64_t last; /* combinations of `reduced`, and of its last axis */
   int64_t outputs;
   int64_t blocks;
   int64_t pieces;
@@ -119,11 +151,12 @@ typedef struct plan_t {
   int how; /* run: the last axis is reduced */
 } plan_t;
 
-static word_t finished(const plan_t *p, word_t word, int64_t i) {
+static word_t finished_word(const plan_t *p, word_t word, int64_t i) {
   double n = (double)p->reduced_count;
   int real = p->kind->folds == f32_folds || p->kind->folds == f64_folds;
   int natural = p->kind->folds == u64_folds;
-  double value = real ? word.f : natural ? (double)word.u : (double)word.i;
+  double value = natural ? (double)word.u : (double)word.i;
+  if (real) value = word.f;
   switch (p->how) {
   case MEAN:
     if (!real && p->reduced_count == 0) return word;
@@ -150,7 +183,7 @@ static word_t finished(const plan_t *p, word_t word, int64_t i) {
                    : (word_t){.i = (int64_t)value};
 }
 
-static void emit(const plan_t *p, const word_t *words, int64_t first, int64_t n) {
+static void emit_results(const plan_t *p, const word_t *words, int64_t first, int64_t n) {
   for (int64_t i = 0; i < n; i++) {
     if (p->how == SHIFT) { /* an infinite shift would give NaN */
       double shift = isfinite(words[i].f) ? words[i].f : 0.0;
@@ -159,7 +192,7 @@ static void emit(const plan_t *p, const word_t *words, int64_t first, int64_t n)
       else
         ((double *)p->shift)[first + i] = shift;
     } else {
-      p->kind->store(p->out, first + i, finished(p, words[i], first + i));
+      p->kind->store(p->out, first + i, finished_word(p, words[i], first + i));
     }
   }
 }
@@ -173,10 +206,10 @@ static int64_t offset_of(const axes_t *axes, int64_t index) {
   return offset;
 }
 
-/* The numbers that are folded: n from x on, of a row that has its own shifts (step 1) or shares one
+/* Gives the n numbers to fold from x on. A row has its own shift per number (step 1) or one shift
  * (step 0). */
-static const void *load(const plan_t *p, void *buffer, const char *x, int64_t n, const char *shift,
-                        int64_t step) {
+static const void *load_numbers(const plan_t *p, void *buffer, const char *x, int64_t n,
+                                const char *shift, int64_t step) {
   const void *numbers = x;
   if (p->kind->load) {
     p->kind->load(buffer, x, n);
@@ -187,7 +220,7 @@ static const void *load(const plan_t *p, void *buffer, const char *x, int64_t n,
   return buffer;
 }
 
-/* One result, from chunks [begin, end) of its runs. */
+/* Computes one result from chunks [begin, end) of its runs. */
 static void fold_runs(const plan_t *p, word_t *acc, int64_t base, int64_t begin, int64_t end,
                       const char *shift) {
   double buffer[CHUNK];
@@ -196,11 +229,11 @@ static void fold_runs(const plan_t *p, word_t *acc, int64_t base, int64_t begin,
     int64_t first = c % each * CHUNK;
     int64_t n = p->width - first < CHUNK ? p->width - first : CHUNK;
     const char *x = p->x + (base + offset_of(&p->reduced, c / each) + first) * p->element;
-    p->fold->run(acc, load(p, buffer, x, n, shift, 0), n);
+    p->fold->run(acc, load_numbers(p, buffer, x, n, shift, 0), n);
   }
 }
 
-/* A row of n results, from rows [begin, end). */
+/* Computes a row of n results from rows [begin, end). */
 static void fold_rows(const plan_t *p, word_t *acc, int64_t base, int64_t n, int64_t begin,
                       int64_t end, const char *shift) {
   double buffer[CHUNK];
@@ -214,9 +247,12 @@ static void fold_rows(const plan_t *p, word_t *acc, int64_t base, int64_t n, int
     if (rows > most) rows = most;
     const char *x = p->x + (base + offset_of(&p->reduced, row)) * p->element;
     for (int64_t r = 0; by_load && r < rows; r++)
-      (void)load(p, (char *)buffer + r * n * p->kind->wide, x + r * stride * p->element, n, shift,
-                 1);
-    p->fold->rows(acc, by_load ? (const void *)buffer : x, rows, by_load ? n : stride, n);
+      (void)load_numbers(p, (char *)buffer + r * n * p->kind->wide, x + r * stride * p->element, n,
+                         shift, 1);
+    if (by_load)
+      p->fold->rows(acc, buffer, rows, n, n);
+    else
+      p->fold->rows(acc, x, rows, stride, n);
     row += rows;
   }
 }
@@ -246,7 +282,7 @@ static tenon_status_t reduce_part(tenon_call_t *call, void *argument, int64_t be
     else
       fold_rows(p, acc, base, n, from, to, shift);
     if (p->pieces == 1)
-      emit(p, acc, first, n);
+      emit_results(p, acc, first, n);
     else
       memcpy(p->partial + piece * p->outputs + first, acc, (size_t)n * sizeof *acc);
   }
@@ -273,11 +309,11 @@ static tenon_status_t fold_all(tenon_call_t *call, plan_t *p) {
   if (p->pieces == 1) return TENON_OK;
   for (int64_t i = 1; i < p->pieces; i++)
     p->fold->merge(p->partial, p->partial + i * p->outputs, p->outputs);
-  emit(p, p->partial, 0, p->outputs);
+  emit_results(p, p->partial, 0, p->outputs);
   return TENON_OK;
 }
 
-/* Axes [first, first + count) as x has them; those of extent 1 do not matter. */
+/* Takes axes [first, first + count) of x, without those of extent 1. */
 static void set_axes(axes_t *axes, const tenon_iterator_t *it, int32_t first, int32_t count,
                      int64_t element) {
   axes->count = 0;
@@ -288,7 +324,7 @@ static void set_axes(axes_t *axes, const tenon_iterator_t *it, int32_t first, in
   }
 }
 
-static tenon_status_t reduce(const tenon_iterator_t *it, int fold, int how) {
+static tenon_status_t reduce_tensor(const tenon_iterator_t *it, int fold, int how) {
   const tenon_tensor_t *x = it->tensors[0];
   plan_t p;
   p.x = (const char *)x->data + it->offsets[0];
@@ -301,21 +337,22 @@ static tenon_status_t reduce(const tenon_iterator_t *it, int fold, int how) {
   p.blocks = p.pieces = 1;
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     if (kinds[i].dtype == tenon_dtype_id(x->dtype)) p.kind = &kinds[i];
-  if (!p.kind) return tenon_fail(it, TENON_UNIMPLEMENTED, "there is no reduction of this dtype");
+  if (!p.kind)
+    return tenon_fail(it, TENON_UNIMPLEMENTED, "there is no reduction kernel for this dtype");
   p.fold = &p.kind->folds[fold];
   p.rows = p.width = p.last = 1;
   p.outputs = it->end;
   p.reduced_count = it->inner;
   set_axes(&p.kept, it, 0, it->ndim, p.element);
   set_axes(&p.reduced, it, it->ndim, it->reduced, p.element);
-  if (p.reduced_count == 0) { /* only the identity is left */
+  if (p.reduced_count == 0) { /* the result is the identity */
     word_t none[1];
     p.fold->start(none, 1);
     if (fold == FOLD_MAX) none[0] = p.kind->least;
     if (fold == FOLD_MIN) none[0] = p.kind->most;
     if (how == LOG_OF_SHIFTED) p.how = LOGARITHM;
     for (int64_t i = 0; i < p.outputs; i++)
-      emit(&p, none, i, 1);
+      emit_results(&p, none, i, 1);
     return TENON_OK;
   }
   p.run = p.reduced.count && p.reduced.stride[p.reduced.count - 1] == 1;
@@ -337,9 +374,9 @@ static tenon_status_t reduce(const tenon_iterator_t *it, int fold, int how) {
   return fold_all(it->call, &p);
 }
 
-/* To the shape of the output, from which the input was once broadcast. */
+/* Sums to the shape of the output, from which the input was broadcast. */
 static tenon_status_t sum_to_stub(const tenon_iterator_t *it) {
-  return reduce(it, FOLD_SUM, AS_IT_IS);
+  return reduce_tensor(it, FOLD_SUM, AS_IT_IS);
 }
 
 #ifndef TENON_SIMD
@@ -353,10 +390,12 @@ static tenon_status_t reduce_infer(tenon_infer_t *infer) {
   TENON_TRY(axes_read(infer, 1, x->ndim, &mask, &known));
   if (infer->inputs[1]) TENON_TRY(ints_read(infer, 1, &axes));
   if (axes.count > x->ndim)
-    return tenon_fail(infer, TENON_INVALID, "%d axes are listed of a tensor of rank %d",
+    return tenon_fail(infer, TENON_INVALID, "axes lists %d axes, but x has only %d",
                       (int)axes.count, (int)x->ndim);
-  if (!known)
-    return out_unknown(infer, out, keepdims ? x->ndim : axes.count > 0 ? x->ndim - axes.count : -1);
+  if (!known) {
+    int32_t rank = axes.count > 0 ? x->ndim - axes.count : -1;
+    return out_unknown(infer, out, keepdims ? x->ndim : rank);
+  }
   if (!mask && !infer->attrs[1].as.i) mask = axes_all(x->ndim);
   out->ndim = 0;
   for (int32_t i = 0; i < x->ndim; i++) {
@@ -368,7 +407,7 @@ static tenon_status_t reduce_infer(tenon_infer_t *infer) {
   return TENON_OK;
 }
 
-/* Sums and products of extents stay known. */
+/* Sums and products of known extents stay known. */
 static tenon_status_t fold_values(tenon_infer_t *infer, uint32_t operation, int64_t identity) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
@@ -394,14 +433,15 @@ static tenon_status_t sum_to_infer(tenon_infer_t *infer) {
   ints_t shape;
   TENON_TRY(ints_read(infer, 1, &shape));
   if (shape.count > x->ndim)
-    return tenon_fail(infer, TENON_INVALID, "a shape of %d extents was never broadcast to rank %d",
+    return tenon_fail(infer, TENON_INVALID,
+                      "shape has %d extents, which cannot have been broadcast to rank %d",
                       shape.count, x->ndim);
   if (!shape.known) return out_unknown(infer, out, shape.count);
   out->ndim = shape.count;
   for (int32_t i = 0; i < shape.count; i++) {
     out->dims[i] = shape.at[i];
     if (!dim_is(shape.at[i], 1) && dim_differ(shape.at[i], x->dims[x->ndim - shape.count + i]))
-      return tenon_fail(infer, TENON_INVALID, "%s was never broadcast to %s",
+      return tenon_fail(infer, TENON_INVALID, "shape %s cannot have been broadcast to %s",
                         dims_text(shape.at, shape.count).text, dims_text(x->dims, x->ndim).text);
   }
   return TENON_OK;
@@ -409,50 +449,79 @@ static tenon_status_t sum_to_infer(tenon_infer_t *infer) {
 #endif
 
 /* clang-format off */
-#define ARGUMENTS                                                                                                      \
-  "(Tensor x, Tensor? @host axes=None, *, bool keepdims=True, bool noop_with_empty_axes=False) -> Tensor"
-/* Shared among those that are equal to the result. */
+#define ARGUMENTS                                                                                  \
+  "(Tensor x, Tensor? @host axes=None, *, bool keepdims=True, "                                    \
+  "bool noop_with_empty_axes=False) -> Tensor"
+/* Elements that equal the result share the gradient. */
 #define IS_IT "core::cast_like(core::equal(x, " SPREAD("out") "), x)"
-#define SHARED                                                                                                         \
-  TENON_GRADIENT("x: core::mul(" IS_IT ", " SPREAD("core::div(grad, core::reduce_sum(" IS_IT ", axes, "                \
-                 "keepdims=keepdims, noop_with_empty_axes=noop_with_empty_axes))") ")")
-#define SPREAD(value) "core::spread(" value ", core::shape(x), axes, keepdims=keepdims, "                              \
-                      "noop_with_empty_axes=noop_with_empty_axes)"
-#define FACTS(doc, types, infer)                                                                                       \
-  TENON_DOC(doc), TENON_TYPES("x: " types "; axes: i64|i32; out = x"), TENON_WHERE("axes: known"),                     \
-  TENON_REDUCES("x over axes"), TENON_TRAITS(TENON_PURE), TENON_INFER(infer)
-/* X(name, fold, what is done with the result, facts) */
-#define REDUCTIONS(X)                                                                                                  \
-  X(reduce_sum, FOLD_SUM, AS_IT_IS, (FACTS("The sum over axes.", "number", sum_infer),                                 \
-    TENON_GRADIENT("x: " SPREAD("grad"))))                                                                             \
-  X(reduce_mean, FOLD_SUM, MEAN, (FACTS("The mean over axes.", "number", reduce_infer),                                \
-    TENON_GRADIENT("x: " SPREAD("core::div(grad, core::size_ratio(x, out))"))))                                        \
-  X(reduce_max, FOLD_MAX, AS_IT_IS, (FACTS("The largest element over axes.", "number|bool", reduce_infer), SHARED))    \
-  X(reduce_min, FOLD_MIN, AS_IT_IS, (FACTS("The smallest element over axes.", "number|bool", reduce_infer), SHARED))   \
-  X(reduce_prod, FOLD_PROD, AS_IT_IS, (FACTS("The product over axes.", "number", prod_infer),                             \
-    TENON_GRADIENT("x: core::reduce_prod_backward(grad, x, axes, keepdims=keepdims, "                                  \
-                   "noop_with_empty_axes=noop_with_empty_axes)")))                         \
-  X(reduce_l1, FOLD_ABS, AS_IT_IS, (FACTS("The sum of absolute values over axes.", "number", reduce_infer),            \
-    TENON_GRADIENT("x: core::mul(core::sign(x), " SPREAD("grad") ")")))                                                \
-  X(reduce_l2, FOLD_SQUARE, ROOT, (FACTS("The Euclidean norm over axes.", "number", reduce_infer),                     \
-    TENON_GRADIENT("x: core::mul(core::div(x, " SPREAD("out") "), " SPREAD("grad") ")")))                              \
-  X(reduce_sum_square, FOLD_SQUARE, AS_IT_IS, (FACTS("The sum of squares over axes.", "number", reduce_infer),         \
-    TENON_GRADIENT("x: core::mul(core::add(x, x), " SPREAD("grad") ")")))                                              \
-  X(reduce_log_sum, FOLD_SUM, LOGARITHM, (FACTS("The logarithm of the sum over axes.", "float", reduce_infer),         \
-    TENON_GRADIENT("x: core::div(" SPREAD("grad") ", core::exp(" SPREAD("out") "))")))                                 \
-  X(reduce_log_sum_exp, FOLD_SUM, LOG_OF_SHIFTED,                                                                      \
-    (FACTS("The logarithm of the sum of exponentials over axes.", "float", reduce_infer),                              \
-    TENON_GRADIENT("x: core::mul(core::exp(core::sub(x, " SPREAD("out") ")), " SPREAD("grad") ")")))
+#define SHARED                                                                                     \
+  TENON_GRADIENT("x: core::mul(" IS_IT ", "                                                        \
+                 SPREAD("core::div(grad, core::reduce_sum(" IS_IT                                  \
+                        ", axes, keepdims=keepdims, noop_with_empty_axes=noop_with_empty_axes))")  \
+                 ")")
+#define SPREAD(value)                                                                              \
+  "core::spread(" value                                                                            \
+  ", core::shape(x), axes, keepdims=keepdims, noop_with_empty_axes=noop_with_empty_axes)"
+#define FACTS(doc, types, infer)                                                                   \
+  TENON_DOC(doc),                                                                                  \
+  TENON_TYPES("x: " types "; axes: i64|i32; out = x"),                                             \
+  TENON_WHERE("axes: known"),                                                                      \
+  TENON_REDUCES("x over axes"),                                                                    \
+  TENON_TRAITS(TENON_PURE),                                                                        \
+  TENON_INFER(infer)
+/* X(name, fold, what happens to the result, facts) */
+#define REDUCTIONS(X)                                                                              \
+  X(reduce_sum, FOLD_SUM, AS_IT_IS,                                                                \
+    (FACTS("The sum over axes.", "number", sum_infer), TENON_GRADIENT("x: " SPREAD("grad"))))      \
+  X(reduce_mean, FOLD_SUM, MEAN,                                                                   \
+    (FACTS("The mean over axes.", "number", reduce_infer),                                         \
+     TENON_GRADIENT("x: " SPREAD("core::div(grad, core::size_ratio(x, out))"))))                   \
+  X(reduce_max, FOLD_MAX, AS_IT_IS,                                                                \
+    (FACTS("The largest element over axes.", "number|bool", reduce_infer), SHARED))                \
+  X(reduce_min, FOLD_MIN, AS_IT_IS,                                                                \
+    (FACTS("The smallest element over axes.", "number|bool", reduce_infer), SHARED))               \
+  X(reduce_prod, FOLD_PROD, AS_IT_IS,                                                              \
+    (FACTS("The product over axes.", "number", prod_infer),                                        \
+     TENON_GRADIENT("x: core::reduce_prod_backward(grad, x, axes, keepdims=keepdims, "             \
+                    "noop_with_empty_axes=noop_with_empty_axes)")))                                \
+  X(reduce_l1, FOLD_ABS, AS_IT_IS,                                                                 \
+    (FACTS("The sum of absolute values over axes.", "number", reduce_infer),                       \
+     TENON_GRADIENT("x: core::mul(core::sign(x), " SPREAD("grad") ")")))                           \
+  X(reduce_l2, FOLD_SQUARE, ROOT,                                                                  \
+    (FACTS("The Euclidean norm over axes.", "number", reduce_infer),                               \
+     TENON_GRADIENT("x: core::mul(core::div(x, " SPREAD("out") "), " SPREAD("grad") ")")))         \
+  X(reduce_sum_square, FOLD_SQUARE, AS_IT_IS,                                                      \
+    (FACTS("The sum of squares over axes.", "number", reduce_infer),                               \
+     TENON_GRADIENT("x: core::mul(core::add(x, x), " SPREAD("grad") ")")))                         \
+  X(reduce_log_sum, FOLD_SUM, LOGARITHM,                                                           \
+    (FACTS("The logarithm of the sum over axes.", "float", reduce_infer),                          \
+     TENON_GRADIENT("x: core::div(" SPREAD("grad") ", core::exp(" SPREAD("out") "))")))            \
+  X(reduce_log_sum_exp, FOLD_SUM, LOG_OF_SHIFTED,                                                  \
+    (FACTS("The logarithm of the sum of exponentials over axes.", "float", reduce_infer),          \
+     TENON_GRADIENT("x: core::mul(core::exp(core::sub(x, " SPREAD("out") ")), " SPREAD("grad")     \
+                    ")")))
+/* clang-format on */
 
-#define STUB_(name, fold, how, facts)                                                                                  \
-  static tenon_status_t name##_stub(const tenon_iterator_t *it) { return reduce(it, fold, how); }
+#define STUB_(name, fold, how, facts)                                                              \
+  static tenon_status_t name##_stub(const tenon_iterator_t *it) {                                  \
+    return reduce_tensor(it, fold, how);                                                           \
+  }
+/* clang-format off */
 REDUCTIONS(STUB_)
 
-#define OPERATOR_(name, fold, how, facts) OPERATOR(name, ARGUMENTS, facts, STUB("number|bool", name##_stub))
-FAMILY(core_reduction, REDUCTIONS(OPERATOR_)
+#define OPERATOR_(name, fold, how, facts)                                                          \
+  OPERATOR(name, ARGUMENTS, facts, STUB("number|bool", name##_stub))
+FAMILY(core_reduction,
+  REDUCTIONS(OPERATOR_)
   OPERATOR(sum_to, "(Tensor x, Tensor @host shape) -> Tensor",
-    (TENON_DOC("The sum over all axes that broadcasting to x's shape added or stretched."),
+    (TENON_DOC("The sum over all axes that broadcasting this shape to the shape of x added or "
+               "stretched."),
      TENON_SAMPLES("x: [n, m], shape: [2] [n, 1]"),
-     TENON_TYPES("x: number; shape: i64|i32; out = x"), TENON_WHERE("shape: known"), TENON_REDUCES("x"), TENON_TRAITS(TENON_PURE),
-     TENON_INFER(sum_to_infer), TENON_GRADIENT("x: core::expand(grad, core::shape(x))")),
+     TENON_TYPES("x: number; shape: i64|i32; out = x"),
+     TENON_WHERE("shape: known"),
+     TENON_REDUCES("x"),
+     TENON_TRAITS(TENON_PURE),
+     TENON_INFER(sum_to_infer),
+     TENON_GRADIENT("x: core::expand(grad, core::shape(x))")),
     STUB("number", sum_to_stub)))
+/* clang-format on */

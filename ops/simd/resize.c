@@ -1,7 +1,8 @@
-/* resize: axis by axis, as all its interpolations are separable, by the tables of
- * ../interpolation.h.  `nearest` picks one element, by lookup.c, for every dtype; `linear` and
- * `cubic` compute in f32, or in f64 for f64 and wide integers, the axis that shrinks most first.
- * Invariant: weights of a result add up to 1. */
+/* resize: axis by axis, because all its interpolations are separable, with the tables of
+ * ../interpolation.h. `nearest` selects one element for every dtype by lookup.c. `linear` and
+ * `cubic` compute in f32, or in f64 for f64 and wide integers, starting with the axis that shrinks
+ * most.
+ * Invariant: the weights of a result add up to 1. */
 #include "../axes.h"
 #include "../copy.h"
 #include "../interpolation.h"
@@ -26,7 +27,7 @@ static tenon_status_t resize_infer(tenon_infer_t *infer) {
   axis_t axes[TENON_RANK_MAX];
   int known = 1;
   if (infer->attrs[RESIZE_ANTIALIAS].as.i && infer->attrs[RESIZE_MODE].as.i == NEAREST)
-    return tenon_fail(infer, TENON_INVALID, "mode 'nearest' has no antialias");
+    return tenon_fail(infer, TENON_INVALID, "mode 'nearest' does not support antialias");
   for (uint32_t i = ROI; i <= SIZES; i++) {
     if (!infer->inputs[i]) continue;
     *values[i] = infer->inputs[i]->value;
@@ -45,7 +46,7 @@ static tenon_status_t resize_infer(tenon_infer_t *infer) {
       out->dims[i] = tenon_extent(axes[i].out);
     return TENON_OK;
   }
-  /* symbols: sizes are extents, other axes stay */
+  /* With symbols, sizes become extents; other axes are unchanged. */
   const tenon_value_t *named = &infer->attrs[RESIZE_AXES];
   ints_t sizes = {-1, 0, {{0}}};
   if (infer->inputs[SIZES]) TENON_TRY(ints_read(infer, SIZES, &sizes));
@@ -54,18 +55,20 @@ static tenon_status_t resize_infer(tenon_infer_t *infer) {
   for (int64_t i = 0; i < count; i++) {
     int64_t at = named->kind != TENON_KIND_NONE ? named->as.ints[i] : i;
     if (at < -x->ndim || at >= x->ndim)
-      return tenon_fail(infer, TENON_INVALID, "axis %" PRId64 " of rank %d", at, x->ndim);
+      return tenon_fail(infer, TENON_INVALID, "axis %" PRId64 " is out of range for rank %d", at,
+                        x->ndim);
     int stated = sizes.known && sizes.count == count && infer->attrs[RESIZE_POLICY].as.i == STRETCH;
     int same = r.scales && count_of(r.scales) == count &&
                number_get(r.scales->dtype, r.scales->data, i) == 1.0 &&
                infer->attrs[RESIZE_COORDINATES].as.i != TF_CROP_AND_RESIZE;
-    if (!same) out->dims[at < 0 ? at + x->ndim : at] = stated ? sizes.at[i] : dim_any(infer);
+    if (at < 0) at += x->ndim;
+    if (!same) out->dims[at] = stated ? sizes.at[i] : dim_any(infer);
   }
   return TENON_OK;
 }
 #endif
 
-static tenon_status_t nearest(tenon_call_t *call, const axis_t *axes) {
+static tenon_status_t resize_nearest(tenon_call_t *call, const axis_t *axes) {
   const tenon_tensor_t *out = call->outputs[0];
   tenon_tensor_t value = *out;
   double number[2] = {0, 0};
@@ -93,62 +96,69 @@ typedef struct pass_t {
   double extrapolation;
 } pass_t;
 
-/* clang-format off */
-#define PASS(name, T) \
-  /* results of one axis: rows of `inner` at once, or, where it is 1, one by one */ \
-  static tenon_status_t name##_pass(tenon_call_t *call, void *argument, int64_t begin, int64_t end) { \
-    const pass_t *p = (const pass_t *)argument; \
-    int64_t n = p->taps->count; \
-    (void)call; \
-    for (int64_t unit = begin; unit < end; unit++) { \
-      int64_t block = unit % p->blocks * BLOCK; \
-int64_t outer = unit / p->blocks; \
-      int64_t width = p->inner - block < BLOCK ? p->inner - block : BLOCK; \
-      const T *x = (const T *)p->x + outer * p->in * p->inner + block; \
-      T *y = (T *)p->y + outer * p->out * p->inner + block; \
-      for (int64_t o = 0; o < p->out; o++, y += p->inner) { \
-        const int64_t *index = p->taps->index + o * n; \
-        const double *weight = p->taps->weight + o * n; \
-        if (isnan(weight[0])) { \
-          for (int64_t i = 0; i < width; i++) y[i] = (T)p->extrapolation; \
-        } else if (p->inner == 1) { \
-          T sum = 0; \
-          for (int64_t k = 0; k < n; k++) sum += (T)weight[k] * x[index[k]]; \
-          *y = sum; \
-        } else { \
-          for (int64_t k = 0; k < n; k += 2) { /* there is an even number of them */ \
-            const T *restrict a = x + index[k] * p->inner; \
-const T *restrict b = x + index[k + 1] * p->inner; \
-            T v = (T)weight[k]; \
-T w = (T)weight[k + 1]; \
-T *restrict to = y; \
-            if (k == 0) for (int64_t i = 0; i < width; i++) to[i] = v * a[i] + w * b[i]; \
-            else for (int64_t i = 0; i < width; i++) to[i] += v * a[i] + w * b[i]; \
-          } \
-        } \
-      } \
-    } \
-    return TENON_OK; \
-  } \
-  /* numbers of other dtypes in and out; integers are rounded, ties to even, and kept in range */ \
-  static void name##_load(const tenon_tensor_t *t, T *y, int64_t n) { \
-    for (int64_t i = 0; i < n; i++) y[i] = (T)number_get(t->dtype, t->data, i); \
-  } \
-  static void name##_store(tenon_tensor_t *t, const T *x, int64_t n) { \
-    int real = t->dtype.code == (uint8_t)TENON_F32 || t->dtype.code == (uint8_t)TENON_BF16; \
-    int is_signed = t->dtype.code == (uint8_t)TENON_I8; \
-    double most = ldexp(1.0, t->dtype.bits - is_signed) - 1; \
-double least = is_signed ? -most - 1 : 0; \
-    for (int64_t i = 0; i < n; i++) { \
-      double v = (double)x[i]; \
-      if (!real) { \
-v = v != v ? 0 : nearbyint(v); \
-v = v < least ? least : v > most ? most : v; \
-} \
-      number_set(t->dtype, t->data, i, v); \
-    } \
+#define PASS(name, T)                                                                              \
+  /* Results along one axis: rows of `inner` at once or, if inner is 1, one by one. */             \
+  static tenon_status_t name##_pass(tenon_call_t *call, void *argument, int64_t begin,             \
+                                    int64_t end) {                                                 \
+    const pass_t *p = (const pass_t *)argument;                                                    \
+    int64_t n = p->taps->count;                                                                    \
+    (void)call;                                                                                    \
+    for (int64_t unit = begin; unit < end; unit++) {                                               \
+      int64_t block = unit % p->blocks * BLOCK;                                                    \
+      int64_t outer = unit / p->blocks;                                                            \
+      int64_t width = p->inner - block < BLOCK ? p->inner - block : BLOCK;                         \
+      const T *x = (const T *)p->x + outer * p->in * p->inner + block;                             \
+      T *y = (T *)p->y + outer * p->out * p->inner + block;                                        \
+      for (int64_t o = 0; o < p->out; o++, y += p->inner) {                                        \
+        const int64_t *index = p->taps->index + o * n;                                             \
+        const double *weight = p->taps->weight + o * n;                                            \
+        if (isnan(weight[0])) {                                                                    \
+          for (int64_t i = 0; i < width; i++)                                                      \
+            y[i] = (T)p->extrapolation;                                                            \
+        } else if (p->inner == 1) {                                                                \
+          T sum = 0;                                                                               \
+          for (int64_t k = 0; k < n; k++)                                                          \
+            sum += (T)weight[k] * x[index[k]];                                                     \
+          *y = sum;                                                                                \
+        } else {                                                                                   \
+          for (int64_t k = 0; k < n; k += 2) { /* the count is even */                             \
+            const T *restrict a = x + index[k] * p->inner;                                         \
+            const T *restrict b = x + index[k + 1] * p->inner;                                     \
+            T v = (T)weight[k];                                                                    \
+            T w = (T)weight[k + 1];                                                                \
+            T *restrict to = y;                                                                    \
+            if (k == 0)                                                                            \
+              for (int64_t i = 0; i < width; i++)                                                  \
+                to[i] = v * a[i] + w * b[i];                                                       \
+            else                                                                                   \
+              for (int64_t i = 0; i < width; i++)                                                  \
+                to[i] += v * a[i] + w * b[i];                                                      \
+          }                                                                                        \
+        }                                                                                          \
+      }                                                                                            \
+    }                                                                                              \
+    return TENON_OK;                                                                               \
+  }                                                                                                \
+  /* Converts other dtypes; integers are rounded, ties to even, and clamped to their range. */     \
+  static void name##_load(const tenon_tensor_t *t, T *y, int64_t n) {                              \
+    for (int64_t i = 0; i < n; i++)                                                                \
+      y[i] = (T)number_get(t->dtype, t->data, i);                                                  \
+  }                                                                                                \
+  static void name##_store(tenon_tensor_t *t, const T *x, int64_t n) {                             \
+    int real = t->dtype.code == (uint8_t)TENON_F32 || t->dtype.code == (uint8_t)TENON_BF16;        \
+    int is_signed = t->dtype.code == (uint8_t)TENON_I8;                                            \
+    double most = ldexp(1.0, t->dtype.bits - is_signed) - 1;                                       \
+    double least = is_signed ? -most - 1 : 0;                                                      \
+    for (int64_t i = 0; i < n; i++) {                                                              \
+      double v = (double)x[i];                                                                     \
+      if (!real) {                                                                                 \
+        v = v != v ? 0 : nearbyint(v);                                                             \
+        v = v < least ? least : v;                                                                 \
+        v = v > most ? most : v;                                                                   \
+      }                                                                                            \
+      number_set(t->dtype, t->data, i, v);                                                         \
+    }                                                                                              \
   }
-/* clang-format on */
 PASS(f32, float)
 PASS(f64, double)
 
@@ -170,7 +180,7 @@ static tenon_status_t resize_run(tenon_call_t *call) {
     axes[i].in = shape[i] = x->shape[i];
   TENON_TRY(core_resize_axes(&r, axes));
   if (tenon_count(out) == 0) return TENON_OK;
-  if (call->attrs[RESIZE_MODE].as.i == NEAREST) return nearest(call, axes);
+  if (call->attrs[RESIZE_MODE].as.i == NEAREST) return resize_nearest(call, axes);
   for (int32_t i = 0; i < x->ndim; i++) {
     axis_t *a = &axes[i];
     if (a->resized && a->in == a->out && fabs(a->scale - 1) < 1e-9 && a->start == 0 && a->end == 1)
@@ -225,9 +235,12 @@ FAMILY(core_resize,
   OPERATOR(resize,
     "(Tensor x, Tensor? @host roi=None, Tensor? @host scales=None, Tensor? @host sizes=None, *, "
     RESIZE_ARGUMENTS ") -> Tensor",
-    (TENON_DOC("Axes stretched or shrunk, by scales or to sizes, with interpolation."),
+    (TENON_DOC("x stretched or shrunk along axes, by scales or to sizes, with interpolation."),
      TENON_TYPES("x: number|bool; roi: float; scales: float; sizes: i64|i32; out = x"),
-     TENON_WHERE("roi: known; scales: known; sizes: known"), TENON_TRAITS(TENON_PURE), TENON_INFER(resize_infer),
-     TENON_GRADIENT("x: core::resize_backward(grad, core::shape(x), roi, scales, sizes, " RESIZE_PASSED "); "
-                    "roi, scales: none")),
+     TENON_WHERE("roi: known; scales: known; sizes: known"),
+     TENON_TRAITS(TENON_PURE),
+     TENON_INFER(resize_infer),
+     TENON_GRADIENT("x: core::resize_backward(grad, core::shape(x), roi, scales, sizes, "
+                    RESIZE_PASSED "); roi, scales: none")),
     KERNEL("", resize_run)))
+/* clang-format on */

@@ -1,8 +1,8 @@
-/* softmax, log_softmax, hardmax and two gradients, along any axis: the tensor is [outer, n, inner].
- * Where inner is 1, a row is contiguous and goes through the folds; else blocks of columns go
- * through the rows side by side. f16 and bf16 are computed as f32, in a buffer laid out like the
- * tensor of which a part fills what it needs. Invariant: a part reads and writes its own rows or
- * columns only. */
+/* softmax, log_softmax, hardmax and two gradients along any axis: the tensor is [outer, n, inner].
+ * If inner is 1, a row is contiguous and goes through the folds; otherwise blocks of columns are
+ * processed row by row, side by side. f16 and bf16 are computed as f32, in a buffer with the layout
+ * of the tensor.
+ * Invariant: a part reads and writes only its own rows or columns. */
 #include "../axes.h"
 #include "fold.h"
 #include "isa.h"
@@ -22,141 +22,166 @@ typedef struct slab_t { /* n numbers, `stride` apart, in each of `width` columns
   int64_t width;
 } slab_t;
 
-/* y from x; gradients: y from g and x, the result of the operator. */
+/* Computes y from x, or for gradients y from g and x, the result of the operator. */
 typedef void (*slab_fn)(void *y, const void *g, const void *x, const slab_t *slab);
 
 #define TEXP_float tn_expf
 #define TEXP_double exp
 
-/* clang-format off */
-#define SOFTMAX(name, T) \
-  FOLD_RUN(name##_max, T, double, f, MAP_SELF, -HUGE_VAL, OP_MAX) \
-  FOLD_RUN(name##_sum, T, double, f, MAP_SELF, 0, OP_ADD) \
-  /* y = exp(x - top), if y is not NULL; gives the sum */ \
-  static T name##_exponentials(T *y, const T *x, int64_t n, T top) { \
-    T buffer[CHUNK]; \
-    word_t sum = {.f = 0}; \
-    for (int64_t i = 0; i < n; i += CHUNK) { \
-      int64_t m = n - i < CHUNK ? n - i : CHUNK; \
-      T *to = y ? y + i : buffer; \
-      for (int64_t j = 0; j < m; j++) to[j] = TEXP_##T(x[i + j] - top); \
-      name##_sum_run(&sum, to, m); \
-    } \
-    return (T)sum.f; \
-  } \
-  static T name##_top(const T *x, int64_t n) { \
-    word_t top = {.f = -HUGE_VAL}; \
-    name##_max_run(&top, x, n); \
-    return (T)top.f; \
-  } \
-  static void name##_softmax_row(void *to, const void *g, const void *from, const slab_t *s) { \
-    T *y = (T *)to; \
-    const T *x = (const T *)from; \
-    (void)g; \
-    T scale = 1 / name##_exponentials(y, x, s->n, name##_top(x, s->n)); \
-    for (int64_t i = 0; i < s->n; i++) y[i] *= scale; \
-  } \
+#define SOFTMAX(name, T)                                                                           \
+  FOLD_RUN(name##_max, T, double, f, MAP_SELF, -HUGE_VAL, OP_MAX)                                  \
+  FOLD_RUN(name##_sum, T, double, f, MAP_SELF, 0, OP_ADD)                                          \
+  /* y = exp(x - top), if y is not NULL; returns the sum */                                        \
+  static T name##_exponentials(T *y, const T *x, int64_t n, T top) {                               \
+    T buffer[CHUNK];                                                                               \
+    word_t sum = {.f = 0};                                                                         \
+    for (int64_t i = 0; i < n; i += CHUNK) {                                                       \
+      int64_t m = n - i < CHUNK ? n - i : CHUNK;                                                   \
+      T *to = y ? y + i : buffer;                                                                  \
+      for (int64_t j = 0; j < m; j++)                                                              \
+        to[j] = TEXP_##T(x[i + j] - top);                                                          \
+      name##_sum_run(&sum, to, m);                                                                 \
+    }                                                                                              \
+    return (T)sum.f;                                                                               \
+  }                                                                                                \
+  static T name##_top(const T *x, int64_t n) {                                                     \
+    word_t top = {.f = -HUGE_VAL};                                                                 \
+    name##_max_run(&top, x, n);                                                                    \
+    return (T)top.f;                                                                               \
+  }                                                                                                \
+  static void name##_softmax_row(void *to, const void *g, const void *from, const slab_t *s) {     \
+    T *y = (T *)to;                                                                                \
+    const T *x = (const T *)from;                                                                  \
+    (void)g;                                                                                       \
+    T scale = 1 / name##_exponentials(y, x, s->n, name##_top(x, s->n));                            \
+    for (int64_t i = 0; i < s->n; i++)                                                             \
+      y[i] *= scale;                                                                               \
+  }                                                                                                \
   static void name##_log_softmax_row(void *to, const void *g, const void *from, const slab_t *s) { \
-    T *y = (T *)to; \
-    const T *x = (const T *)from; \
-    (void)g; \
-    T top = name##_top(x, s->n); \
-T sum = (T)log((double)name##_exponentials(NULL, x, s->n, top)); \
-    for (int64_t i = 0; i < s->n; i++) y[i] = (x[i] - top) - sum; \
-  } \
-  static void name##_columns_top(T *top, const T *x, const slab_t *s) { \
-    for (int64_t i = 0; i < s->width; i++) top[i] = x[i]; \
-    for (int64_t r = 1; r < s->n; r++) \
-      for (int64_t i = 0; i < s->width; i++) top[i] = x[r * s->stride + i] > top[i] ? x[r * s->stride + i] : top[i]; \
-  } \
+    T *y = (T *)to;                                                                                \
+    const T *x = (const T *)from;                                                                  \
+    (void)g;                                                                                       \
+    T top = name##_top(x, s->n);                                                                   \
+    T sum = (T)log((double)name##_exponentials(NULL, x, s->n, top));                               \
+    for (int64_t i = 0; i < s->n; i++)                                                             \
+      y[i] = (x[i] - top) - sum;                                                                   \
+  }                                                                                                \
+  static void name##_columns_top(T *top, const T *x, const slab_t *s) {                            \
+    for (int64_t i = 0; i < s->width; i++)                                                         \
+      top[i] = x[i];                                                                               \
+    for (int64_t r = 1; r < s->n; r++)                                                             \
+      for (int64_t i = 0; i < s->width; i++)                                                       \
+        top[i] = x[r * s->stride + i] > top[i] ? x[r * s->stride + i] : top[i];                    \
+  }                                                                                                \
   static void name##_softmax_columns(void *to, const void *g, const void *from, const slab_t *s) { \
-    T *y = (T *)to; \
-T top[COLUMNS]; \
-T sum[COLUMNS] = {0}; \
-    const T *x = (const T *)from; \
-    (void)g; \
-    name##_columns_top(top, x, s); \
-    for (int64_t r = 0; r < s->n; r++) { \
-      const T *in = x + r * s->stride; \
-      T *out = y + r * s->stride; \
-      for (int64_t i = 0; i < s->width; i++) out[i] = TEXP_##T(in[i] - top[i]); \
-      for (int64_t i = 0; i < s->width; i++) sum[i] += out[i]; \
-    } \
-    for (int64_t i = 0; i < s->width; i++) sum[i] = 1 / sum[i]; \
-    for (int64_t r = 0; r < s->n; r++) \
-      for (int64_t i = 0; i < s->width; i++) y[r * s->stride + i] *= sum[i]; \
-  } \
-  static void name##_log_softmax_columns(void *to, const void *g, const void *from, const slab_t *s) { \
-    T *y = (T *)to; \
-T top[COLUMNS]; \
-T sum[COLUMNS] = {0}; \
-T exps[COLUMNS]; \
-    const T *x = (const T *)from; \
-    (void)g; \
-    name##_columns_top(top, x, s); \
-    for (int64_t r = 0; r < s->n; r++) { \
-      for (int64_t i = 0; i < s->width; i++) exps[i] = TEXP_##T(x[r * s->stride + i] - top[i]); \
-      for (int64_t i = 0; i < s->width; i++) sum[i] += exps[i]; \
-    } \
-    for (int64_t i = 0; i < s->width; i++) sum[i] = (T)log((double)sum[i]); \
-    for (int64_t r = 0; r < s->n; r++) \
-      for (int64_t i = 0; i < s->width; i++) y[r * s->stride + i] = (x[r * s->stride + i] - top[i]) - sum[i]; \
-  } \
-  /* 1 for the first of the largest, 0 for the others */ \
+    T *y = (T *)to;                                                                                \
+    T top[COLUMNS];                                                                                \
+    T sum[COLUMNS] = {0};                                                                          \
+    const T *x = (const T *)from;                                                                  \
+    (void)g;                                                                                       \
+    name##_columns_top(top, x, s);                                                                 \
+    for (int64_t r = 0; r < s->n; r++) {                                                           \
+      const T *in = x + r * s->stride;                                                             \
+      T *out = y + r * s->stride;                                                                  \
+      for (int64_t i = 0; i < s->width; i++)                                                       \
+        out[i] = TEXP_##T(in[i] - top[i]);                                                         \
+      for (int64_t i = 0; i < s->width; i++)                                                       \
+        sum[i] += out[i];                                                                          \
+    }                                                                                              \
+    for (int64_t i = 0; i < s->width; i++)                                                         \
+      sum[i] = 1 / sum[i];                                                                         \
+    for (int64_t r = 0; r < s->n; r++)                                                             \
+      for (int64_t i = 0; i < s->width; i++)                                                       \
+        y[r * s->stride + i] *= sum[i];                                                            \
+  }                                                                                                \
+  static void name##_log_softmax_columns(void *to, const void *g, const void *from,                \
+                                         const slab_t *s) {                                        \
+    T *y = (T *)to;                                                                                \
+    T top[COLUMNS];                                                                                \
+    T sum[COLUMNS] = {0};                                                                          \
+    T exps[COLUMNS];                                                                               \
+    const T *x = (const T *)from;                                                                  \
+    (void)g;                                                                                       \
+    name##_columns_top(top, x, s);                                                                 \
+    for (int64_t r = 0; r < s->n; r++) {                                                           \
+      for (int64_t i = 0; i < s->width; i++)                                                       \
+        exps[i] = TEXP_##T(x[r * s->stride + i] - top[i]);                                         \
+      for (int64_t i = 0; i < s->width; i++)                                                       \
+        sum[i] += exps[i];                                                                         \
+    }                                                                                              \
+    for (int64_t i = 0; i < s->width; i++)                                                         \
+      sum[i] = (T)log((double)sum[i]);                                                             \
+    for (int64_t r = 0; r < s->n; r++)                                                             \
+      for (int64_t i = 0; i < s->width; i++)                                                       \
+        y[r * s->stride + i] = (x[r * s->stride + i] - top[i]) - sum[i];                           \
+  }                                                                                                \
+  /* 1 for the first of the largest, 0 for the others */                                           \
   static void name##_hardmax_columns(void *to, const void *g, const void *from, const slab_t *s) { \
-    T *y = (T *)to; \
-    const T *x = (const T *)from; \
-    (void)g; \
-    for (int64_t i = 0; i < s->width; i++) { \
-      int64_t best = 0; \
-      for (int64_t r = 1; r < s->n; r++) \
-        if (x[r * s->stride + i] > x[best * s->stride + i]) best = r; \
-      for (int64_t r = 0; r < s->n; r++) y[r * s->stride + i] = (T)(r == best); \
-    } \
-  } \
-  /* of softmax: (g - sum of g x) x; of log_softmax: g - exp(x) sum of g */ \
-  static void name##_softmax_backward_columns(void *to, const void *grad, const void *from, const slab_t *s) { \
-    T *y = (T *)to; \
-T sum[COLUMNS] = {0}; \
-    const T *g = (const T *)grad; \
-const T *x = (const T *)from; \
-    for (int64_t r = 0, at = 0; r < s->n; r++, at += s->stride) \
-      for (int64_t i = 0; i < s->width; i++) sum[i] += g[at + i] * x[at + i]; \
-    for (int64_t r = 0, at = 0; r < s->n; r++, at += s->stride) \
-      for (int64_t i = 0; i < s->width; i++) y[at + i] = (g[at + i] - sum[i]) * x[at + i]; \
-  } \
-  static void name##_softmax_backward_row(void *to, const void *grad, const void *from, const slab_t *s) { \
-    T *y = (T *)to; \
-    const T *g = (const T *)grad; \
-const T *x = (const T *)from; \
-    word_t sum = {.f = 0}; \
-    T buffer[CHUNK]; /* y may be where x is */ \
-    for (int64_t i = 0; i < s->n; i += CHUNK) { \
-      int64_t m = s->n - i < CHUNK ? s->n - i : CHUNK; \
-      for (int64_t j = 0; j < m; j++) buffer[j] = g[i + j] * x[i + j]; \
-      name##_sum_run(&sum, buffer, m); \
-    } \
-    for (int64_t i = 0; i < s->n; i++) y[i] = (g[i] - (T)sum.f) * x[i]; \
-  } \
-  static void name##_log_softmax_backward_columns(void *to, const void *grad, const void *from, const slab_t *s) { \
-    T *y = (T *)to; \
-T sum[COLUMNS] = {0}; \
-    const T *g = (const T *)grad; \
-const T *x = (const T *)from; \
-    for (int64_t r = 0, at = 0; r < s->n; r++, at += s->stride) \
-      for (int64_t i = 0; i < s->width; i++) sum[i] += g[at + i]; \
-    for (int64_t r = 0, at = 0; r < s->n; r++, at += s->stride) \
-      for (int64_t i = 0; i < s->width; i++) y[at + i] = g[at + i] - TEXP_##T(x[at + i]) * sum[i]; \
-  } \
-  static void name##_log_softmax_backward_row(void *to, const void *grad, const void *from, const slab_t *s) { \
-    T *y = (T *)to; \
-    const T *g = (const T *)grad; \
-const T *x = (const T *)from; \
-    word_t sum = {.f = 0}; \
-    for (int64_t i = 0; i < s->n; i += CHUNK) name##_sum_run(&sum, g + i, s->n - i < CHUNK ? s->n - i : CHUNK); \
-    for (int64_t i = 0; i < s->n; i++) y[i] = g[i] - TEXP_##T(x[i]) * (T)sum.f; \
+    T *y = (T *)to;                                                                                \
+    const T *x = (const T *)from;                                                                  \
+    (void)g;                                                                                       \
+    for (int64_t i = 0; i < s->width; i++) {                                                       \
+      int64_t best = 0;                                                                            \
+      for (int64_t r = 1; r < s->n; r++)                                                           \
+        if (x[r * s->stride + i] > x[best * s->stride + i]) best = r;                              \
+      for (int64_t r = 0; r < s->n; r++)                                                           \
+        y[r * s->stride + i] = (T)(r == best);                                                     \
+    }                                                                                              \
+  }                                                                                                \
+  /* softmax: (g - sum of g x) x; log_softmax: g - exp(x) sum of g */                              \
+  static void name##_softmax_backward_columns(void *to, const void *grad, const void *from,        \
+                                              const slab_t *s) {                                   \
+    T *y = (T *)to;                                                                                \
+    T sum[COLUMNS] = {0};                                                                          \
+    const T *g = (const T *)grad;                                                                  \
+    const T *x = (const T *)from;                                                                  \
+    for (int64_t r = 0, at = 0; r < s->n; r++, at += s->stride)                                    \
+      for (int64_t i = 0; i < s->width; i++)                                                       \
+        sum[i] += g[at + i] * x[at + i];                                                           \
+    for (int64_t r = 0, at = 0; r < s->n; r++, at += s->stride)                                    \
+      for (int64_t i = 0; i < s->width; i++)                                                       \
+        y[at + i] = (g[at + i] - sum[i]) * x[at + i];                                              \
+  }                                                                                                \
+  static void name##_softmax_backward_row(void *to, const void *grad, const void *from,            \
+                                          const slab_t *s) {                                       \
+    T *y = (T *)to;                                                                                \
+    const T *g = (const T *)grad;                                                                  \
+    const T *x = (const T *)from;                                                                  \
+    word_t sum = {.f = 0};                                                                         \
+    T buffer[CHUNK]; /* y may share the memory of x */                                             \
+    for (int64_t i = 0; i < s->n; i += CHUNK) {                                                    \
+      int64_t m = s->n - i < CHUNK ? s->n - i : CHUNK;                                             \
+      for (int64_t j = 0; j < m; j++)                                                              \
+        buffer[j] = g[i + j] * x[i + j];                                                           \
+      name##_sum_run(&sum, buffer, m);                                                             \
+    }                                                                                              \
+    for (int64_t i = 0; i < s->n; i++)                                                             \
+      y[i] = (g[i] - (T)sum.f) * x[i];                                                             \
+  }                                                                                                \
+  static void name##_log_softmax_backward_columns(void *to, const void *grad, const void *from,    \
+                                                  const slab_t *s) {                               \
+    T *y = (T *)to;                                                                                \
+    T sum[COLUMNS] = {0};                                                                          \
+    const T *g = (const T *)grad;                                                                  \
+    const T *x = (const T *)from;                                                                  \
+    for (int64_t r = 0, at = 0; r < s->n; r++, at += s->stride)                                    \
+      for (int64_t i = 0; i < s->width; i++)                                                       \
+        sum[i] += g[at + i];                                                                       \
+    for (int64_t r = 0, at = 0; r < s->n; r++, at += s->stride)                                    \
+      for (int64_t i = 0; i < s->width; i++)                                                       \
+        y[at + i] = g[at + i] - TEXP_##T(x[at + i]) * sum[i];                                      \
+  }                                                                                                \
+  static void name##_log_softmax_backward_row(void *to, const void *grad, const void *from,        \
+                                              const slab_t *s) {                                   \
+    T *y = (T *)to;                                                                                \
+    const T *g = (const T *)grad;                                                                  \
+    const T *x = (const T *)from;                                                                  \
+    word_t sum = {.f = 0};                                                                         \
+    for (int64_t i = 0; i < s->n; i += CHUNK)                                                      \
+      name##_sum_run(&sum, g + i, s->n - i < CHUNK ? s->n - i : CHUNK);                            \
+    for (int64_t i = 0; i < s->n; i++)                                                             \
+      y[i] = g[i] - TEXP_##T(x[i]) * (T)sum.f;                                                     \
   }
-/* clang-format on */
 SOFTMAX(f32, float)
 SOFTMAX(f64, double)
 
@@ -164,8 +189,9 @@ typedef struct plan_t {
   slab_fn function;
   const tenon_tensor_t *g, *x;
   tenon_tensor_t *out;
-  int64_t n, inner, blocks, size; /* size: bytes of the numbers that are computed with */
-  float *wide[2]; /* g and x of narrow dtypes, if they need more room; the result replaces x */
+  int64_t n, inner, blocks, size; /* size: bytes of a number in the type of the computation */
+  /* g and x of narrow dtypes if the stack does not suffice; the result replaces x */
+  float *wide[2];
 } plan_t;
 
 static tenon_status_t softmax_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
@@ -183,12 +209,12 @@ static tenon_status_t softmax_part(tenon_call_t *call, void *argument, int64_t b
       float *g = p->wide[1] ? p->wide[0] + at : room[0];
       float *x = p->wide[1] ? p->wide[1] + at : room[1];
       for (int64_t r = 0; r < rows * p->inner; r += p->inner) {
-        widen(dtype, x + r, (const uint16_t *)p->x->data + at + r, row);
-        if (p->g) widen(dtype, g + r, (const uint16_t *)p->g->data + at + r, row);
+        widen_run(dtype, x + r, (const uint16_t *)p->x->data + at + r, row);
+        if (p->g) widen_run(dtype, g + r, (const uint16_t *)p->g->data + at + r, row);
       }
       p->function(x, g, x, &slab);
       for (int64_t r = 0; r < rows * p->inner; r += p->inner)
-        narrow(dtype, (uint16_t *)p->out->data + at + r, x + r, row);
+        narrow_run(dtype, (uint16_t *)p->out->data + at + r, x + r, row);
     } else {
       const char *g = p->g ? (const char *)p->g->data + at * p->size : NULL;
       p->function((char *)p->out->data + at * p->size, g, (const char *)p->x->data + at * p->size,
@@ -198,17 +224,17 @@ static tenon_status_t softmax_part(tenon_call_t *call, void *argument, int64_t b
   return TENON_OK;
 }
 
-/* rows, columns: for f32, f64. */
-static tenon_status_t run(tenon_call_t *call, int backward, const slab_fn *rows,
-                          const slab_fn *columns) {
+/* `rows` and `columns` hold the functions for f32 and f64. */
+static tenon_status_t run_softmax(tenon_call_t *call, int backward, const slab_fn *rows,
+                                  const slab_fn *columns) {
   const tenon_tensor_t *x = call->inputs[backward];
   int real = tenon_dtype_id(x->dtype) == TENON_F64;
   int64_t count = tenon_count(x);
   int64_t outer = 1;
   int32_t axis = 0;
-  plan_t p = {
-      NULL,        backward ? call->inputs[0] : NULL, x, call->outputs[0], 1, 1, 1, real ? 8 : 4,
-      {NULL, NULL}};
+  plan_t p = {.x = x, .out = call->outputs[0], .n = 1, .inner = 1, .blocks = 1};
+  p.g = backward ? call->inputs[0] : NULL;
+  p.size = real ? 8 : 4;
   if (count == 0) return TENON_OK;
   if (x->ndim) {
     TENON_TRY(axis_wrap(call, call->attrs[0].as.i, x->ndim, &axis));
@@ -237,7 +263,7 @@ static tenon_status_t softmax_infer(tenon_infer_t *infer) {
   return out_like(infer->outputs[0], x);
 }
 
-/* Of the backward operators: element i of dy belongs to element i of y. */
+/* Checks the backward operators: dy and y must have the same shape. */
 static tenon_status_t softmax_backward_infer(tenon_infer_t *infer) {
   const tenon_meta_t *dy = infer->inputs[0];
   const tenon_meta_t *y = infer->inputs[1];
@@ -245,7 +271,7 @@ static tenon_status_t softmax_backward_infer(tenon_infer_t *infer) {
   for (int32_t i = 0; alike && i < y->ndim; i++)
     alike = !dim_differ(dy->dims[i], y->dims[i]);
   if (!alike)
-    return tenon_fail(infer, TENON_INVALID, "dy %s has not the shape of y, %s",
+    return tenon_fail(infer, TENON_INVALID, "dy has shape %s and y has %s; they must be equal",
                       dims_text(dy->dims, dy->ndim).text, dims_text(y->dims, y->ndim).text);
   int32_t axis = 0;
   if (y->ndim) TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, y->ndim, &axis));
@@ -253,24 +279,28 @@ static tenon_status_t softmax_backward_infer(tenon_infer_t *infer) {
 }
 #endif
 
-/* clang-format off */
-#define RUN(name, backward, row, column) \
-  static tenon_status_t name##_run(tenon_call_t *call) { \
-    static const slab_fn rows[] = {f32_##row, f64_##row}; \
-static const slab_fn columns[] = {f32_##column, f64_##column}; \
-    return run(call, backward, rows, columns); \
+#define RUN(name, backward, row, column)                                                           \
+  static tenon_status_t name##_run(tenon_call_t *call) {                                           \
+    static const slab_fn rows[] = {f32_##row, f64_##row};                                          \
+    static const slab_fn columns[] = {f32_##column, f64_##column};                                 \
+    return run_softmax(call, backward, rows, columns);                                             \
   }
+/* clang-format off */
 RUN(softmax, 0, softmax_row, softmax_columns)
 RUN(log_softmax, 0, log_softmax_row, log_softmax_columns)
 RUN(hardmax, 0, hardmax_columns, hardmax_columns)
 RUN(softmax_backward, 1, softmax_backward_row, softmax_backward_columns)
 RUN(log_softmax_backward, 1, log_softmax_backward_row, log_softmax_backward_columns)
 
-#define FACTS(doc, types, from, infer)                                                                                 \
-  TENON_DOC(doc), TENON_TYPES(types), TENON_TRAITS(TENON_PURE), TENON_INFER(infer), TENON_REUSE("out: " from)
+#define FACTS(doc, types, from, infer)                                                             \
+  TENON_DOC(doc),                                                                                  \
+  TENON_TYPES(types),                                                                              \
+  TENON_TRAITS(TENON_PURE),                                                                        \
+  TENON_INFER(infer),                                                                              \
+  TENON_REUSE("out: " from)
 FAMILY(core_softmax,
   OPERATOR(softmax, "(Tensor x, *, int axis=-1) -> Tensor",
-    (FACTS("exp(x), divided by its sum along an axis.", "x: float; out = x", "x", softmax_infer),
+    (FACTS("exp(x) divided by its sum along an axis.", "x: float; out = x", "x", softmax_infer),
      TENON_GRADIENT("x: core::softmax_backward(grad, out, axis=axis)")),
     KERNEL("", softmax_run))
   OPERATOR(log_softmax, "(Tensor x, *, int axis=-1) -> Tensor",
@@ -278,17 +308,22 @@ FAMILY(core_softmax,
      TENON_GRADIENT("x: core::log_softmax_backward(grad, out, axis=axis)")),
     KERNEL("", log_softmax_run))
   OPERATOR(hardmax, "(Tensor x, *, int axis=-1) -> Tensor",
-    (FACTS("1 for the first largest element along an axis, 0 for the others.", "x: float; out = x", "x", softmax_infer),
+    (FACTS("1 for the first largest element along an axis, 0 for the others.", "x: float; out = x",
+           "x", softmax_infer),
      TENON_GRADIENT("x: none")),
     KERNEL("", hardmax_run))
   OPERATOR(softmax_backward, "(Tensor dy, Tensor y, *, int axis=-1) -> Tensor",
-    (FACTS("The gradient of softmax, whose result was y.", "dy, y: float; out = y", "y", softmax_backward_infer),
+    (FACTS("The gradient of softmax with result y.", "dy, y: float; out = y", "y",
+           softmax_backward_infer),
      TENON_GRADIENT("dy: core::softmax_backward(grad, y, axis=axis); "
-                    "y: core::sub(core::mul(grad, core::sub(dy, core::reduce_sum(core::mul(dy, y), axis))), "
-                    "core::mul(dy, core::reduce_sum(core::mul(grad, y), axis)))")),
+                    "y: core::sub(core::mul(grad, core::sub(dy, core::reduce_sum(core::mul(dy, y), "
+                    "axis))), core::mul(dy, core::reduce_sum(core::mul(grad, y), axis)))")),
     KERNEL("", softmax_backward_run))
   OPERATOR(log_softmax_backward, "(Tensor dy, Tensor y, *, int axis=-1) -> Tensor",
-    (FACTS("The gradient of log_softmax, whose result was y.", "dy, y: float; out = y", "y", softmax_backward_infer),
+    (FACTS("The gradient of log_softmax with result y.", "dy, y: float; out = y", "y",
+           softmax_backward_infer),
      TENON_GRADIENT("dy: core::sub(grad, core::reduce_sum(core::mul(grad, core::exp(y)), axis)); "
-                    "y: core::neg(core::mul(core::mul(grad, core::exp(y)), core::reduce_sum(dy, axis)))")),
+                    "y: core::neg(core::mul(core::mul(grad, core::exp(y)), core::reduce_sum(dy, "
+                    "axis)))")),
     KERNEL("", log_softmax_backward_run)))
+/* clang-format on */

@@ -1,48 +1,54 @@
-/* Functions of one float that mathematics has names for.  f32 uses math.h where that has the
- * function and libm where not; f64 uses libm.  Invariant: a result depends on its element alone,
- * not on where in a run that lies. */
+/* Mathematical functions of one float. f32 uses math.h if it has the function, otherwise libm; f64
+ * uses libm.
+ * Invariant: a result depends only on its element, not on its position in a run. */
 #include "pointwise.h"
 
 /* clang-format off */
 /* X(operator, expression, doc, gradient) */
-#define FUNCTIONS(X)                                                                                                   \
-  X(exp, EXP(x), "e to the power of x", "x: core::mul(grad, out)")                                                     \
-  X(log, LOG(x), "The natural logarithm", "x: core::div(grad, x)")                                                     \
-  X(sqrt, SQRT(x), "The square root", "x: core::div(grad, core::add(out, out))")                                       \
-  X(rsqrt, 1 / SQRT(x), "1 divided by the square root",                                                                \
-    "x: core::neg(core::div(core::mul(grad, out), core::add(x, x)))")                                                  \
-  X(reciprocal, 1 / x, "1 divided by x", "x: core::neg(core::mul(grad, core::mul(out, out)))")                         \
-  X(floor, FLOOR(x), "The greatest integer that is not above x", "x: none")                                            \
-  X(ceil, CEIL(x), "The least integer that is not below x", "x: none")                                                 \
-  X(round, RINT(x), "The nearest integer, the even one of two", "x: none")                                             \
-  X(asin, ASIN(x), "The arc sine", "x: core::asin_backward(grad, x)")                                                  \
-  X(acos, ACOS(x), "The arc cosine", "x: core::neg(core::asin_backward(grad, x))")                                     \
-  X(atan, ATAN(x), "The arc tangent", "x: core::atan_backward(grad, x)")                                               \
-  X(sinh, SINH(x), "The hyperbolic sine", "x: core::mul(grad, core::cosh(x))")                                         \
-  X(cosh, COSH(x), "The hyperbolic cosine", "x: core::mul(grad, core::sinh(x))")                                       \
-  X(tanh, TANH(x), "The hyperbolic tangent", "x: core::sub(grad, core::mul(grad, core::mul(out, out)))")               \
-  X(asinh, ASINH(x), "The inverse of sinh", "x: core::div(grad, core::cosh(out))")                                     \
-  X(acosh, ACOSH(x), "The inverse of cosh", "x: core::div(grad, core::sinh(out))")                                     \
-  X(atanh, ATANH(x), "The inverse of tanh", "x: core::atanh_backward(grad, x)")                                        \
-  X(erf, ERF(x), "The error function", "x: core::erf_backward(grad, x)")                                               \
-  X(sigmoid, SIGMOID(x), "1 / (1 + e^-x)", "x: core::mul(grad, core::sub(out, core::mul(out, out)))")
-/* X(operator, doc, gradient): beyond TN_TURN_LIMIT, these are libm's */
-#define WAVES(X)                                                                                                       \
-  X(sin, "The sine of x, in radians", "x: core::mul(grad, core::cos(x))")                                              \
-  X(cos, "The cosine of x, in radians", "x: core::neg(core::mul(grad, core::sin(x)))")                                 \
-  X(tan, "The tangent of x, in radians", "x: core::add(grad, core::mul(grad, core::mul(out, out)))")
-/* Gradients of gradients, by x: of grad and the result, times a factor, times or divided by a term. */
+#define FUNCTIONS(X)                                                                               \
+  X(exp, EXP(x), "e to the power of x", "x: core::mul(grad, out)")                                 \
+  X(log, LOG(x), "The natural logarithm", "x: core::div(grad, x)")                                 \
+  X(sqrt, SQRT(x), "The square root", "x: core::div(grad, core::add(out, out))")                   \
+  X(rsqrt, 1 / SQRT(x), "1 divided by the square root",                                            \
+    "x: core::neg(core::div(core::mul(grad, out), core::add(x, x)))")                              \
+  X(reciprocal, 1 / x, "1 divided by x", "x: core::neg(core::mul(grad, core::mul(out, out)))")     \
+  X(floor, FLOOR(x), "The greatest integer not above x", "x: none")                                \
+  X(ceil, CEIL(x), "The least integer not below x", "x: none")                                     \
+  X(round, RINT(x), "The nearest integer; ties round to even", "x: none")                          \
+  X(asin, ASIN(x), "The arc sine", "x: core::asin_backward(grad, x)")                              \
+  X(acos, ACOS(x), "The arc cosine", "x: core::neg(core::asin_backward(grad, x))")                 \
+  X(atan, ATAN(x), "The arc tangent", "x: core::atan_backward(grad, x)")                           \
+  X(sinh, SINH(x), "The hyperbolic sine", "x: core::mul(grad, core::cosh(x))")                     \
+  X(cosh, COSH(x), "The hyperbolic cosine", "x: core::mul(grad, core::sinh(x))")                   \
+  X(tanh, TANH(x), "The hyperbolic tangent",                                                       \
+    "x: core::sub(grad, core::mul(grad, core::mul(out, out)))")                                    \
+  X(asinh, ASINH(x), "The inverse of sinh", "x: core::div(grad, core::cosh(out))")                 \
+  X(acosh, ACOSH(x), "The inverse of cosh", "x: core::div(grad, core::sinh(out))")                 \
+  X(atanh, ATANH(x), "The inverse of tanh", "x: core::atanh_backward(grad, x)")                    \
+  X(erf, ERF(x), "The error function", "x: core::erf_backward(grad, x)")                           \
+  X(sigmoid, SIGMOID(x), "1 / (1 + e^-x)",                                                         \
+    "x: core::mul(grad, core::sub(out, core::mul(out, out)))")
+/* X(operator, doc, gradient): beyond TN_TURN_LIMIT they call libm */
+#define WAVES(X)                                                                                   \
+  X(sin, "The sine of x, in radians", "x: core::mul(grad, core::cos(x))")                          \
+  X(cos, "The cosine of x, in radians", "x: core::neg(core::mul(grad, core::sin(x)))")             \
+  X(tan, "The tangent of x, in radians",                                                           \
+    "x: core::add(grad, core::mul(grad, core::mul(out, out)))")
+/* Second derivatives with respect to x: grad times the result times a factor, then multiplied or
+ * divided by a term. */
 #define OUT_X(op, factor, term) op "(core::mul(core::mul(grad, out), " factor "), " term ")"
 #define ASIN_2 OUT_X("core::div", "x", "core::sub(1.0, core::mul(x, x))")
 #define ATAN_2 OUT_X("core::div", "core::mul(x, -2.0)", "core::add(1.0, core::mul(x, x))")
 #define ATANH_2 OUT_X("core::div", "core::add(x, x)", "core::sub(1.0, core::mul(x, x))")
 #define ERF_2 OUT_X("core::mul", "x", "-2.0")
-/* X(operator, gradient of x, attributes, how they are passed on, set-up, expression, doc), see DEFINE_BACKWARD */
-#define GRADIENTS(X)                                                                                                   \
-  X(asin_backward, ASIN_2, "", "", NO_SETUP, dy / SQRT((1 - x) * (1 + x)), DERIVATIVE("asin"))                         \
-  X(atan_backward, ATAN_2, "", "", NO_SETUP, dy / (1 + x * x), DERIVATIVE("atan"))                                     \
-  X(atanh_backward, ATANH_2, "", "", NO_SETUP, dy / ((1 - x) * (1 + x)), DERIVATIVE("atanh"))                          \
-  X(erf_backward, ERF_2, "", "", NO_SETUP, dy * ((T)1.1283791670955126 * EXP(-x * x)), DERIVATIVE("erf"))
+/* X(operator, gradient of x, attributes, how they are passed on, set-up, expression, doc); see
+ * DEFINE_BACKWARD */
+#define GRADIENTS(X)                                                                               \
+  X(asin_backward, ASIN_2, "", "", NO_SETUP, dy / SQRT((1 - x) * (1 + x)), DERIVATIVE("asin"))     \
+  X(atan_backward, ATAN_2, "", "", NO_SETUP, dy / (1 + x * x), DERIVATIVE("atan"))                 \
+  X(atanh_backward, ATANH_2, "", "", NO_SETUP, dy / ((1 - x) * (1 + x)), DERIVATIVE("atanh"))      \
+  X(erf_backward, ERF_2, "", "", NO_SETUP, dy * ((T)1.1283791670955126 * EXP(-x * x)),             \
+    DERIVATIVE("erf"))
 /* clang-format on */
 
 #define DEFINE_ONE(dtype, T, U, name, expression)                                                  \

@@ -1,9 +1,10 @@
-/* Runs of f16 and bf16 as f32 and back, for kernels that compute on rows of f32 or f64. Invariant:
- * f32 and f64 are never converted, so that only the two narrow dtypes need room for wide rows. */
+/* Converts runs of f16 and bf16 to f32 and back, for kernels that compute rows of f32 or f64.
+ * Invariant: f32 and f64 are never converted, so only the two narrow dtypes need memory for wide
+ * rows. */
 #ifndef TENON_OPS_WIDE_H
 #define TENON_OPS_WIDE_H
 
-#include "../number.h"
+#include "../dtype_scalar.h"
 #ifdef __F16C__
 #include <immintrin.h>
 #endif
@@ -11,7 +12,7 @@
 static inline int is_narrow(tenon_dtype_t dtype) {
   return tenon_dtype_id(dtype) == TENON_F16 || tenon_dtype_id(dtype) == TENON_BF16;
 }
-static inline void widen(tenon_dtype_t dtype, float *restrict to, const void *from, int64_t n) {
+static inline void widen_run(tenon_dtype_t dtype, float *restrict to, const void *from, int64_t n) {
   const uint16_t *restrict x = (const uint16_t *)from;
   int64_t i = 0;
   if (tenon_dtype_id(dtype) == TENON_BF16) {
@@ -27,7 +28,8 @@ static inline void widen(tenon_dtype_t dtype, float *restrict to, const void *fr
   for (; i < n; i++)
     to[i] = float_of_f16(x[i]);
 }
-static inline void narrow(tenon_dtype_t dtype, void *to, const float *restrict from, int64_t n) {
+static inline void narrow_run(tenon_dtype_t dtype, void *to, const float *restrict from,
+                              int64_t n) {
   uint16_t *restrict y = (uint16_t *)to;
   int64_t i = 0;
   if (tenon_dtype_id(dtype) == TENON_BF16) {

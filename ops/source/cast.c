@@ -1,5 +1,6 @@
-/* cast, for devices that compile: by way of int64 or float, between dtypes that their languages
- * have. Invariant: every number is rounded once. */
+/* cast, for devices that compile: through int64 or float, between the dtypes that device languages
+ * have.
+ * Invariant: every number is rounded once. */
 #ifndef TENON_ON_DEVICE
 #include "launch.h"
 #endif
@@ -12,11 +13,11 @@
 #define C_U32 5
 #define C_I32 6
 #define C_I64 7
-#define C_F32 8 /* the floats from here on */
+#define C_F32 8 /* from here on floats */
 #define C_F16 9
 #define C_BF16 10
 
-/* f32 with its last bit set where it is not exact, which rounds rightly to what has fewer bits. */
+/* f32 with its last bit set if it is inexact, which then rounds correctly to narrower formats. */
 FUNCTION float odd_of_integer(int64_t x) {
   float f = (float)x;
   uint32_t bits = bits_of_float(f);
@@ -25,10 +26,12 @@ FUNCTION float odd_of_integer(int64_t x) {
   if (fabs(f) >= 9223372036854775808.0f || (x < 0 ? back < x : back > x)) bits--;
   return float_of_bits(bits | 1);
 }
-FUNCTION int64_t integer_of_float(float x, int32_t to) { /* towards zero; NaN is 0 */
+FUNCTION int64_t integer_of_float(float x, int32_t to) { /* rounds towards zero; NaN becomes 0 */
   float limit = to == C_I64 || to == C_U32 ? 9223372036854775808.0f : 2147483648.0f;
   int64_t most = to == C_I64 || to == C_U32 ? 9223372036854775807 : 2147483647;
-  return x >= limit ? most : x >= -limit ? (int64_t)x : x < 0 ? -most - 1 : 0;
+  if (x >= limit) return most;
+  if (x >= -limit) return (int64_t)x;
+  return x < 0 ? -most - 1 : 0;
 }
 TENON_SOURCE_5(cast_any, IN, uint8_t, x, OUT, uint8_t, out, VALUE, tenon_walk_t, walk, VALUE,
                int32_t, from, VALUE, int32_t, to) {
@@ -147,7 +150,8 @@ static tenon_status_t cast_run(tenon_call_t *call) {
   int32_t from = code_of(tensors[0]->dtype);
   int32_t to = code_of(tensors[1]->dtype);
   tenon_walk_t walk;
-  if (from < 0 || to < 0) return DECLINE(call, "its source kernel has no such dtypes");
+  if (from < 0 || to < 0)
+    return DECLINE(call, "the source kernel supports bool, integers except u64, f16, bf16 and f32");
   TENON_TRY(walk_set(call, tensors, 2, &walk));
   const tenon_kernel_argument_t arguments[] = {tenon_in(tensors[0]), tenon_out(tensors[1]),
                                                TENON_VALUE(walk), TENON_VALUE(from),

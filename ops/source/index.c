@@ -1,7 +1,7 @@
-/* Elements read and written where tuples of indices say: gather_nd, scatter_nd, scatter_elements,
- * for devices that compile. Where updates meet, sums are whole, in any order; of plain ones any may
- * stay.  An index that is out of range is passed by, and reads 0.  Invariant: an index is checked
- * before it is used. */
+/* gather_nd, scatter_nd and scatter_elements, for devices that compile. If updates meet at one
+ * element, sums are complete, in any order; without a reduction, any of them may remain. An index
+ * out of range is skipped by scatters and reads 0 in gathers.
+ * Invariant: an index is checked before it is used. */
 #ifndef TENON_ON_DEVICE
 #include "launch.h"
 #endif
@@ -10,13 +10,13 @@ typedef struct tuple_t {
   int64_t depth;
   int64_t step;
   int64_t extents[8];
-  int64_t strides[8]; /* step: between the indices of a tuple */
+  int64_t strides[8]; /* step: distance between the indices of a tuple */
 } tuple_t;
 
 #define NOWHERE (-((int64_t)1 << 62))
 #define DEFINE_PLACE(m)                                                                            \
   FUNCTION int64_t place_##m(GLOBAL const int##m##_t *indices,                                     \
-                             const tuple_t *t) { /* NOWHERE: out of range */                       \
+                             const tuple_t *t) { /* NOWHERE if out of range */                     \
     int64_t place = 0;                                                                             \
     for (int64_t d = 0; d < t->depth; d++) {                                                       \
       int64_t index = indices[d * t->step];                                                        \
@@ -30,7 +30,7 @@ DEFINE_PLACE(32)
 DEFINE_PLACE(64)
 #define SIZES(X) X(8) X(16) X(32) X(64)
 #define STORE(p, v) *(p) = v
-/* The walks' tensors: indices, updates or result, what is written to or read. */
+/* Tensors of the walks: indices, updates or result, and the tensor that is written or read. */
 #define DEFINE_SCATTER(name, T, m, APPLY)                                                          \
   TENON_SOURCE_5(name, IN, int##m##_t, indices, IN, T, updates, INOUT, T, out, VALUE,              \
                  tenon_walk_t, walk, VALUE, tuple_t, t) {                                          \
@@ -71,13 +71,16 @@ enum { SIZES(NUMBERS) K_add_f32_32, K_add_f32_64, K_add_i32_32, K_add_i32_64, PE
   {"gather_" #n "_32", gather_##n##_32}, {"gather_" #n "_64", gather_##n##_64},                    \
       {"scatter_" #n "_32", scatter_##n##_32}, {"scatter_" #n "_64", scatter_##n##_64},
 /* clang-format off */
-TENON_CODE(core_source_index_code, SIZES(KERNELS) {"add_f32_32", add_f32_32}, {"add_f32_64", add_f32_64},
-           {"add_i32_32", add_i32_32}, {"add_i32_64", add_i32_64})
+TENON_CODE(core_source_index_code,
+  SIZES(KERNELS) {"add_f32_32", add_f32_32},
+  {"add_f32_64", add_f32_64},
+  {"add_i32_32", add_i32_32},
+  {"add_i32_64", add_i32_64})
 /* clang-format on */
 
 enum { NONE, ADD };
 
-typedef struct job_t { /* how the axes of a walk lie in the three tensors */
+typedef struct job_t { /* how the axes of a walk map to the three tensors */
   int32_t rank;
   const int64_t *shape;
   const tenon_tensor_t *indices;
@@ -91,7 +94,7 @@ static tenon_status_t kernel_of(tenon_call_t *call, const tenon_tensor_t *t, int
                                 int64_t reduction, uint32_t *out_kernel) {
   uint32_t bits = (uint32_t)(t->dtype.bits * t->dtype.lanes);
   uint32_t id = tenon_dtype_id(t->dtype);
-  uint32_t size = bits == 8 ? 0 : bits == 16 ? 1 : bits == 32 ? 2 : 3;
+  uint32_t size = size_log2(bits);
   if (reduction == ADD && id == TENON_F32) {
     *out_kernel = K_add_f32_32;
     return TENON_OK;
@@ -101,14 +104,15 @@ static tenon_status_t kernel_of(tenon_call_t *call, const tenon_tensor_t *t, int
     return TENON_OK;
   }
   if (reduction != NONE)
-    return DECLINE(call, "its source kernel adds f32 and i32, and knows no other reduction");
+    return DECLINE(call, "the source kernel adds f32 and i32 and has no other reduction");
   if (bits != 8 && bits != 16 && bits != 32 && bits != 64)
-    return DECLINE(call, "its source kernel moves elements of 1, 2, 4 or 8 bytes");
+    return DECLINE(call, "the source kernel moves elements of 1, 2, 4 or 8 bytes");
   *out_kernel = (is_gather ? K_gather_8_32 : K_scatter_8_32) + PER_SIZE * size;
   return TENON_OK;
 }
 
-static tenon_status_t run(tenon_call_t *call, job_t *job, int is_gather, int64_t reduction) {
+static tenon_status_t enqueue_index_kernel(tenon_call_t *call, job_t *job, int is_gather,
+                                           int64_t reduction) {
   const tenon_tensor_t *given[3] = {job->indices, job->flow, job->target};
   tenon_tensor_t views[3] = {*given[0], *given[1], *given[2]};
   const tenon_tensor_t *const tensors[3] = {&views[0], &views[1], &views[2]};
@@ -121,18 +125,22 @@ static tenon_status_t run(tenon_call_t *call, job_t *job, int is_gather, int64_t
   }
   TENON_TRY(kernel_of(call, job->target, is_gather, reduction, &kernel));
   if (job->tuple.depth > 8 || !tenon_walk_of(&walk, job->rank, job->shape, tensors, 3))
-    return DECLINE(call, "its source kernel takes eight axes that do not merge");
+    return DECLINE(call, "the source kernel supports at most eight axes that do not merge");
   for (int k = 0; k < 3; k++)
     walk.first[k] = below(given[k]);
-  const tenon_kernel_argument_t arguments[] = {
-      tenon_in(job->indices), is_gather ? tenon_out(job->flow) : tenon_in(job->flow),
-      is_gather ? tenon_in(job->target) : tenon_inout(job->target), TENON_VALUE(walk),
-      TENON_VALUE(job->tuple)};
+  tenon_kernel_argument_t arguments[] = {tenon_in(job->indices), tenon_in(job->flow),
+                                         tenon_inout(job->target), TENON_VALUE(walk),
+                                         TENON_VALUE(job->tuple)};
+  if (is_gather) {
+    arguments[1] = tenon_out(job->flow);
+    arguments[2] = tenon_in(job->target);
+  }
   return tenon_each(call, &core_source_index_code, kernel + (job->indices->dtype.bits == 64),
                     walk.count, arguments, 5);
 }
 
-/* Tuples are the last axis of the indices; the first `batch` axes are those of `target` too. */
+/* Tuples run along the last axis of the indices; the first `batch` axes are also those of
+ * `target`. */
 static tenon_status_t by_tuples(tenon_call_t *call, const tenon_tensor_t *flow,
                                 const tenon_tensor_t *target, int32_t batch, int is_gather,
                                 int64_t reduction) {
@@ -150,29 +158,29 @@ static tenon_status_t by_tuples(tenon_call_t *call, const tenon_tensor_t *flow,
   for (int32_t i = 0; i < flow->ndim; i++) {
     job.strides[0][i] = i < lead ? indices->strides[i] : 0;
     job.strides[1][i] = flow->strides[i];
-    job.strides[2][i] = i < batch  ? target->strides[i]
-                        : i < lead ? 0
-                                   : target->strides[batch + depth + i - lead];
+    job.strides[2][i] = 0;
+    if (i < batch) job.strides[2][i] = target->strides[i];
+    if (i >= batch && i >= lead) job.strides[2][i] = target->strides[batch + depth + i - lead];
   }
-  return run(call, &job, is_gather, reduction);
+  return enqueue_index_kernel(call, &job, is_gather, reduction);
 }
 
 static tenon_status_t gather_nd_run(tenon_call_t *call) {
   return by_tuples(call, call->outputs[0], call->inputs[0], (int32_t)call->attrs[0].as.i, 1, NONE);
 }
 
-/* The result starts as x, where it does not take x's memory. */
-static tenon_status_t start(tenon_call_t *call, int64_t reduction) {
+/* The result starts as a copy of x, unless it uses the memory of x. */
+static tenon_status_t start_from_x(tenon_call_t *call, int64_t reduction) {
   const tenon_tensor_t *x = call->inputs[0];
   const tenon_tensor_t *out = call->outputs[0];
   uint32_t kernel;
-  TENON_TRY(kernel_of(call, out, 0, reduction, &kernel)); /* declined before anything is done */
+  TENON_TRY(kernel_of(call, out, 0, reduction, &kernel)); /* declines before anything is enqueued */
   if (x->data == out->data && x->byte_offset == out->byte_offset) return TENON_OK;
   return core_source_copy(call, x, call->outputs[0]);
 }
 
 static tenon_status_t scatter_nd_run(tenon_call_t *call) {
-  TENON_TRY(start(call, call->attrs[0].as.i));
+  TENON_TRY(start_from_x(call, call->attrs[0].as.i));
   return by_tuples(call, call->inputs[2], call->outputs[0], 0, 0, call->attrs[0].as.i);
 }
 
@@ -187,7 +195,7 @@ static tenon_status_t scatter_elements_run(tenon_call_t *call) {
                .flow = updates,
                .target = out};
   axis += axis < 0 ? out->ndim : 0;
-  TENON_TRY(start(call, call->attrs[1].as.i));
+  TENON_TRY(start_from_x(call, call->attrs[1].as.i));
   job.tuple.depth = 1;
   job.tuple.extents[0] = out->shape[axis];
   job.tuple.strides[0] = out->strides[axis];
@@ -196,7 +204,7 @@ static tenon_status_t scatter_elements_run(tenon_call_t *call) {
     job.strides[1][i] = updates->strides[i];
     job.strides[2][i] = i == axis ? 0 : out->strides[i];
   }
-  return run(call, &job, 0, call->attrs[1].as.i);
+  return enqueue_index_kernel(call, &job, 0, call->attrs[1].as.i);
 }
 
 /* clang-format off */

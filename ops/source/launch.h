@@ -1,5 +1,6 @@
-/* What the SOURCE functions of this folder have in common, on the host's side. Invariant: what a
- * kernel here cannot do it declines by TENON_UNIMPLEMENTED, before anything is enqueued. */
+/* Host-side functions shared by the source kernels of this folder.
+ * Invariant: a kernel that cannot handle a call declines with TENON_UNIMPLEMENTED before anything
+ * is enqueued. */
 #ifndef TENON_OPS_SOURCE_LAUNCH_H
 #define TENON_OPS_SOURCE_LAUNCH_H
 
@@ -9,15 +10,25 @@ enum { GROUP_ITEMS = 64 };
 
 #define DECLINE(call, ...) tenon_fail(call, TENON_UNIMPLEMENTED, __VA_ARGS__)
 
-/* A walk over the last of the tensors, to which the others broadcast. */
+/* log2 of the bytes of an element of 8, 16, 32 or 64 bits. */
+static inline uint32_t size_log2(uint32_t bits) {
+  uint32_t n = 0;
+  while (n < 3 && 8u << n < bits)
+    n++;
+  return n;
+}
+
+/* A walk over the last of the tensors; the others broadcast to it. */
 static inline tenon_status_t walk_set(tenon_call_t *call, const tenon_tensor_t *const *tensors,
                                       uint32_t count, tenon_walk_t *out) {
   const tenon_tensor_t *last = tensors[count - 1];
   if (tenon_walk_of(out, last->ndim, last->shape, tensors, count)) return TENON_OK;
-  return DECLINE(call, "its source kernel takes eight axes that do not merge, of whole bytes");
+  return DECLINE(call, "the source kernel supports at most eight axes that do not merge, of "
+                       "elements of whole bytes");
 }
 
-/* How many elements lie before the first: it is so far from where an argument points. */
+/* The number of elements before the first one, which negative strides reach; arguments point to the
+ * first element. */
 static inline int64_t below(const tenon_tensor_t *t) {
   int64_t n = 0;
   for (int32_t i = 0; i < t->ndim; i++)
@@ -25,9 +36,9 @@ static inline int64_t below(const tenon_tensor_t *t) {
   return n;
 }
 
-/* A copy between two tensors of one shape and dtype, of any strides (move.c). */
+/* Copies between two tensors of the same shape and dtype with any strides (move.c). */
 tenon_status_t core_source_copy(tenon_call_t *call, const tenon_tensor_t *from, tenon_tensor_t *to);
-/* A tensor itself, or a temporary with its elements, row-major. */
+/* Gives t itself if it is row-major, otherwise a row-major temporary copy. */
 static inline tenon_status_t dense_of(tenon_call_t *call, tenon_tensor_t *t,
                                       tenon_tensor_t **out_tensor) {
   int64_t next = 1;
@@ -42,7 +53,8 @@ static inline tenon_status_t dense_of(tenon_call_t *call, tenon_tensor_t *t,
   return *out_tensor ? core_source_copy(call, t, *out_tensor) : TENON_MEMORY;
 }
 
-/* Groups with `length` numbers to fold, or blocks to make: no more items than there is work for. */
+/* Launches one group per row with no more items than there is work for: `length` numbers to fold,
+ * or blocks to compute. */
 static inline tenon_status_t rows_run(tenon_call_t *call, tenon_code_t *code, uint32_t kernel,
                                       int64_t rows, int64_t length,
                                       const tenon_kernel_argument_t *arguments, uint32_t count) {

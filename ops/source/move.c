@@ -1,6 +1,6 @@
-/* Operators that move elements, for devices that compile: copies between any strides, of which
- * concat, tile and the blocks are made, pad, trilu, where, gather. Invariant: elements are moved as
- * words of their size; an index is checked before it is used. */
+/* Operators that move elements, for devices that compile: copies between any strides, from which
+ * contiguous, concat, tile and the block operators are made, and pad, trilu, where, gather.
+ * Invariant: elements are moved as words of their size; an index is checked before it is used. */
 #ifndef TENON_ON_DEVICE
 #include "../axes.h"
 #include "../copy.h"
@@ -29,8 +29,8 @@
       out[at[3]] = condition[at[0]] ? yes : no;                                                    \
     }                                                                                              \
   }
-/* The element of x that is `stride` times an index further; 0 where the index is outside [-extent,
- * extent). */
+/* Reads the element of x that is `stride` times an index further; 0 if the index is outside
+ * [-extent, extent). */
 #define DEFINE_GATHER(n) DEFINE_GATHER_BY(n, 32) DEFINE_GATHER_BY(n, 64)
 #define DEFINE_GATHER_BY(n, m)                                                                     \
   TENON_SOURCE_6(gather_##n##_##m, IN, uint##n##_t, x, IN, int##m##_t, indices, OUT, uint##n##_t,  \
@@ -45,8 +45,8 @@
       out[at[2]] = found;                                                                          \
     }                                                                                              \
   }
-/* Every axis of the result takes of x what lies `before` it; outside it takes the value, or by a
- * mode of pad. */
+/* Axis i of the result starts `before` elements before x. Positions outside x take the value, or
+ * follow the mode of pad. */
 typedef struct pad_t {
   int64_t count;
   int64_t rank;
@@ -96,7 +96,8 @@ FUNCTION int64_t pad_source(int64_t i, int64_t n, int64_t mode) { /* -1: the val
       out[to] = found;                                                                             \
     }                                                                                              \
   }
-/* The walk's third and fourth: row and column of a matrix; what is not kept is 0. */
+/* The walk's third and fourth tensor give the row and column of a matrix; elements that are not
+ * kept become 0. */
 #define DEFINE_TRILU(n)                                                                            \
   TENON_SOURCE_5(trilu_##n, IN, uint##n##_t, x, OUT, uint##n##_t, out, VALUE, tenon_walk_t, walk,  \
                  VALUE, int64_t, k, VALUE, int32_t, upper) {                                       \
@@ -104,7 +105,8 @@ FUNCTION int64_t pad_source(int64_t i, int64_t n, int64_t mode) { /* -1: the val
     TENON_EACH(i, walk.count) {                                                                    \
       tenon_walk(&walk, i, at);                                                                    \
       uint##n##_t found = x[at[0]];                                                                \
-      out[at[1]] = (upper ? at[3] >= at[2] + k : at[3] <= at[2] + k) ? found : 0;                  \
+      const int keeps = upper ? at[3] >= at[2] + k : at[3] <= at[2] + k;                           \
+      out[at[1]] = keeps ? found : 0;                                                              \
     }                                                                                              \
   }
 SIZES(DEFINE_COPY)
@@ -124,20 +126,20 @@ enum { SIZES(NUMBERS) PER_SIZE = 6 };
 TENON_CODE(core_source_move_code, SIZES(KERNELS))
 #define CODE &core_source_move_code
 
-/* The kernel for elements like these, of those that stand where K_..._8 does. */
+/* Selects the kernel for elements of this size, among those that start with K_..._8. */
 static tenon_status_t of_size(tenon_call_t *call, const tenon_tensor_t *t, uint32_t kernel_8,
                               uint32_t *out_kernel) {
   uint32_t bits = (uint32_t)(t->dtype.bits * t->dtype.lanes);
   if (bits != 8 && bits != 16 && bits != 32 && bits != 64)
-    return DECLINE(call, "its source kernel moves elements of 1, 2, 4 or 8 bytes");
-  *out_kernel = kernel_8 + PER_SIZE * (bits == 8 ? 0u : bits == 16 ? 1u : bits == 32 ? 2u : 3u);
+    return DECLINE(call, "the source kernel moves elements of 1, 2, 4 or 8 bytes");
+  *out_kernel = kernel_8 + PER_SIZE * size_log2(bits);
   return TENON_OK;
 }
 
 /* copies */
 
-/* Elements further, or back: on devices with addresses the offset is 0. */
-static void shift(tenon_tensor_t *t, int64_t elements) {
+/* Moves the start of t by `elements`. On devices with addresses the offset is 0. */
+static void shift_start(tenon_tensor_t *t, int64_t elements) {
   int64_t bytes = elements * element_size(t);
   if (bytes >= 0)
     t->byte_offset += (uint64_t)bytes;
@@ -147,7 +149,7 @@ static void shift(tenon_tensor_t *t, int64_t elements) {
     t->data = (char *)t->data + bytes;
 }
 
-/* A move of copy.h, on the device. */
+/* Performs a move of copy.h on the device. */
 static tenon_status_t run_move(tenon_call_t *call, move_t *move) {
   tenon_tensor_t from = *move->from;
   tenon_tensor_t to = *move->to;
@@ -159,8 +161,8 @@ static tenon_status_t run_move(tenon_call_t *call, move_t *move) {
   from.shape = to.shape = move->shape;
   from.strides = move->from_strides;
   to.strides = move->to_strides;
-  shift(&from, move->from_offset);
-  shift(&to, move->to_offset);
+  shift_start(&from, move->from_offset);
+  shift_start(&to, move->to_offset);
   TENON_TRY(walk_set(call, tensors, 2, &walk));
   const tenon_kernel_argument_t arguments[] = {tenon_in(&from), tenon_out(&to), TENON_VALUE(walk)};
   return tenon_each(call, CODE, kernel, walk.count, arguments, 3);
@@ -211,8 +213,8 @@ static tenon_status_t tile_run(tenon_call_t *call) {
   return run_move(call, &move);
 }
 
-/* As in ../join.c: [batch, channel and both places within a block, height, width] and [batch,
- * channel, height, width]. */
+/* As in ../join.c: copies between [batch, channel and position within a block, height, width] and
+ * [batch, channel, height, width]. */
 static tenon_status_t blocks_move(tenon_call_t *call, const tenon_tensor_t *deep,
                                   const tenon_tensor_t *wide, int to_depth) {
   int64_t block = call->attrs[0].as.i;
@@ -230,8 +232,10 @@ static tenon_status_t blocks_move(tenon_call_t *call, const tenon_tensor_t *deep
   move_t move;
   move_begin(&move, call->outputs[0], call->inputs[0]);
   for (int i = 0; i < 6; i++)
-    move_axis(&move, extent[i], to_depth ? wide_strides[i] : deep_strides[i],
-              to_depth ? deep_strides[i] : wide_strides[i]);
+    if (to_depth)
+      move_axis(&move, extent[i], wide_strides[i], deep_strides[i]);
+    else
+      move_axis(&move, extent[i], deep_strides[i], wide_strides[i]);
   return run_move(call, &move);
 }
 static tenon_status_t to_space_run(tenon_call_t *call) {
@@ -252,9 +256,9 @@ static tenon_status_t pad_run(tenon_call_t *call) {
   int64_t named = axes ? tenon_count(axes) : x->ndim;
   int64_t value_at = value ? 0 : -1;
   if (value && tenon_count(value) != 1)
-    return tenon_fail(call, TENON_INVALID, "the value has %" PRId64 " elements; it must have one",
+    return tenon_fail(call, TENON_INVALID, "value has %" PRId64 " elements; expected one",
                       tenon_count(value));
-  if (out->ndim > 8) return DECLINE(call, "its source kernel has eight axes");
+  if (out->ndim > 8) return DECLINE(call, "the source kernel supports at most eight axes");
   TENON_TRY(of_size(call, x, K_pad_8, &kernel));
   p.x_first = below(x);
   p.out_first = below(out);
@@ -267,8 +271,9 @@ static tenon_status_t pad_run(tenon_call_t *call) {
   for (int64_t i = 0; i < named; i++) {
     int64_t axis = axes ? tensor_int(axes, i) : i;
     int64_t at = tensor_int(pads, i);
-    p.before[axis < 0 ? axis + x->ndim : axis] =
-        at < TENON_DIM_LEAST ? TENON_DIM_LEAST : at; /* as ints_read has it */
+    if (axis < 0) axis += x->ndim;
+    p.before[axis] =
+        at < TENON_DIM_LEAST ? TENON_DIM_LEAST : at; /* the same limit as in ints_read */
   }
   const tenon_kernel_argument_t arguments[] = {tenon_in(x), tenon_in(value ? value : x),
                                                tenon_out(out), TENON_VALUE(p),
@@ -291,12 +296,10 @@ static tenon_status_t trilu_run(tenon_call_t *call) {
   rows[x->ndim - 2] = columns[x->ndim - 1] = 1;
   row.strides = rows;
   column.strides = columns;
-  k = k > INT64_MAX / 4    ? INT64_MAX / 4
-      : k < -INT64_MAX / 4 ? -INT64_MAX / 4
-                           : k; /* so that no sum overflows */
+  k = int_clamp(k, -INT64_MAX / 4, INT64_MAX / 4); /* so that sums do not overflow */
   TENON_TRY(of_size(call, x, K_trilu_8, &kernel));
   if (!tenon_walk_of(&walk, x->ndim, x->shape, tensors, 4))
-    return DECLINE(call, "its source kernel takes eight axes that do not merge");
+    return DECLINE(call, "the source kernel supports at most eight axes that do not merge");
   const tenon_kernel_argument_t arguments[] = {tenon_in(x), tenon_out(out), TENON_VALUE(walk),
                                                TENON_VALUE(k), TENON_VALUE(upper)};
   return tenon_each(call, CODE, kernel, walk.count, arguments, 5);
@@ -317,7 +320,8 @@ static tenon_status_t where_run(tenon_call_t *call) {
 
 /* gather */
 
-/* x and the indices as they lie along the result's axes; along `axis` x is looked up in. */
+/* The strides map x and the indices to the axes of the result; along `axis`, the index selects the
+ * element of x. */
 static tenon_status_t look_up(tenon_call_t *call, const int64_t *x_strides,
                               const int64_t *index_strides, int64_t axis) {
   const tenon_tensor_t *x = call->inputs[0];
@@ -351,7 +355,8 @@ static tenon_status_t gather_run(tenon_call_t *call) {
   axis += axis < 0 ? x->ndim : 0;
   for (int32_t i = 0; i < out->ndim; i++) {
     int is_index = i >= axis && i < axis + indices->ndim;
-    x_strides[i] = is_index ? 0 : x->strides[i < axis ? i : i - indices->ndim + 1];
+    int64_t own = i < axis ? i : i - indices->ndim + 1;
+    x_strides[i] = is_index ? 0 : x->strides[own];
     index_strides[i] = is_index ? indices->strides[i - axis] : 0;
   }
   return look_up(call, x_strides, index_strides, axis);

@@ -1,9 +1,9 @@
-/* Matrix products and convolutions of f32, for devices that compile.  A group makes a tile of the
- * result, of which its items take blocks, as many as there are for each; operands come through the
- * group's memory. Invariant: no item leaves before the last barrier, so that every size of a group
- * is right. */
+/* Matrix products and convolutions of f32, for devices that compile. A group computes a tile of the
+ * result, and its items compute blocks of the tile, however many items there are. Operands are
+ * staged in the group's shared memory.
+ * Invariant: no item leaves before the last barrier, so that every group size is correct. */
 #ifndef TENON_ON_DEVICE
-#include "../convolution.h"
+#include "../conv_im2col.h"
 #include "../matmul.h"
 #include "launch.h"
 #endif
@@ -15,7 +15,7 @@
 #define BLOCK_N 32
 #define BLOCKS (TILE_M / BLOCK_M * (TILE_N / BLOCK_N))
 
-#define WIDE 16 /* floats that go together: the words below are of that width */
+#define WIDE 16 /* floats in a vector; the names below have this width */
 #define floats float16
 #define load load16
 #define store store16
@@ -26,8 +26,8 @@
   for (int i = 0; i < BLOCK_M; i++)                                                                \
     for (int j = 0; j < BLOCK_N / WIDE; j++)                                                       \
   sum[i][j] = splat(0)
-/* What the tiles in the group's memory add to a block, in registers; a_tile is [TILE_M][TILE_K],
- * b_tile [TILE_K][TILE_N]. */
+/* Adds the product of the tiles in shared memory to a block in registers; a_tile is
+ * [TILE_M][TILE_K], b_tile [TILE_K][TILE_N]. */
 #define ACCUMULATE()                                                                               \
   do {                                                                                             \
     floats own_[BLOCK_M][BLOCK_N / WIDE];                                                          \
@@ -49,8 +49,11 @@
     }                                                                                              \
   } while (0)
 
-/* Activations, numbered as in ../finish.h. */
-FUNCTION float unit(float x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
+/* Activations, numbered as in ../epilogue.h. */
+FUNCTION float unit(float x) {
+  if (x < 0) return 0;
+  return x > 1 ? 1 : x;
+}
 FUNCTION float sigmoid(float x) {
   float e = exp(-fabs(x));
   return (x < 0 ? e : 1) / (1 + e);
@@ -60,7 +63,8 @@ FUNCTION float activate(float x, int32_t activation, float alpha, float beta) {
   case 1:
     return x < 0 ? 0 : x;
   case 2:
-    return x < alpha ? alpha : x > beta ? beta : x;
+    if (x < alpha) return alpha;
+    return x > beta ? beta : x;
   case 3:
     return x < 0 ? alpha * x : x;
   case 4:
@@ -86,8 +90,8 @@ FUNCTION float activate(float x, int32_t activation, float alpha, float beta) {
   }
 }
 
-/* A tile of a matrix that begins at `from` and has so many rows and columns left; zeros behind its
- * end. */
+/* Loads a tile of the matrix at `from`, which has `rows` rows and `columns` columns left; elements
+ * beyond its end are 0. */
 FUNCTION void tile_set(LOCAL float *tile, int32_t down, int32_t across, GLOBAL const float *from,
                        int64_t row, int64_t column, int64_t rows, int64_t columns, int32_t item,
                        int32_t items) {
@@ -107,7 +111,7 @@ typedef struct sizes_t {
   int64_t m;
   int64_t n;
   int64_t k;
-  int64_t across; /* across: tiles beside one another */
+  int64_t across; /* tiles side by side */
   int64_t a_row;
   int64_t a_column;
   int64_t b_row;
@@ -124,8 +128,8 @@ typedef struct sizes_t {
   int32_t has_bias;
 } sizes_t;
 
-/* c = activation(scale a b + bias_scale bias), of matrices that `batch` walks; its tensors: a, b,
- * bias, c */
+/* c = activation(scale a b + bias_scale bias) for matrices that `batch` walks over; its tensors are
+ * a, b, bias and c. */
 TENON_SOURCE_8(matmul, IN, float, a, IN, float, b, IN, float, bias, OUT, float, c, VALUE,
                tenon_walk_t, batch, VALUE, sizes_t, p, SHARED, float, a_tile, SHARED, float,
                b_tile) {
@@ -170,7 +174,7 @@ TENON_SOURCE_8(matmul, IN, float, a, IN, float, b, IN, float, bias, OUT, float, 
 #define HAS_BIAS 1
 #define HAS_RESIDUAL 2
 #define TRANSPOSED 4
-typedef struct conv_t { /* axes of space are three, the first ones perhaps of extent 1 */
+typedef struct conv_t { /* three spatial axes; the first may have extent 1 */
   int64_t images;
   int64_t groups;
   int64_t filters;
@@ -214,8 +218,8 @@ FUNCTION int64_t place_at(const int64_t *place, const int64_t *strides) {
   return place[0] * strides[0] + place[1] * strides[1] + place[2] * strides[2];
 }
 
-/* As a product: rows are filters, columns pixels, and b is made of the patches of x as they are
- * wanted; w is row-major. */
+/* Convolution as a product: rows are filters, columns are pixels, and b consists of patches of x
+ * that are loaded on demand; w is row-major. */
 TENON_SOURCE_11(conv, IN, float, x, IN, float, w, IN, float, bias, IN, float, residual, OUT, float,
                 c, VALUE, conv_t, p, SHARED, float, a_tile, SHARED, float, b_tile, SHARED, int32_t,
                 starts, SHARED, int32_t, taps, SHARED, int64_t, tap_at) {
@@ -231,7 +235,7 @@ TENON_SOURCE_11(conv, IN, float, x, IN, float, w, IN, float, bias, IN, float, re
   const int32_t items = (int32_t)get_local_size(0);
   const int32_t item = (int32_t)get_local_id(0);
   for (int32_t e = item; e < TILE_N;
-       e += items) { /* where windows start; far outside: there is no such pixel */
+       e += items) { /* where windows start; far outside if there is no such pixel */
     int64_t o[3];
     place_set(p.out, column + e, o);
     for (int d = 0; d < 3; d++)
@@ -293,8 +297,8 @@ TENON_SOURCE_11(conv, IN, float, x, IN, float, w, IN, float, bias, IN, float, re
   }
 }
 
-/* An element of the result at a time: for few filters in a group, and transposed, where w is
- * [channel][filter][tap]. */
+/* Computes one element of the result at a time: for groups with few filters, and for transposed
+ * convolutions, where w is [channel][filter][tap]. */
 TENON_SOURCE_6(conv_direct, IN, float, x, IN, float, w, IN, float, bias, IN, float, residual, OUT,
                float, c, VALUE, conv_t, p) {
   const int64_t all = p.groups * p.filters;
@@ -359,13 +363,13 @@ typedef char activations_t[FINISH_relu == 1 && FINISH_elu == 4 && FINISH_silu ==
                                ? 1
                                : -1];
 
-/* Elements before the first one, of one axis. */
+/* Elements of one axis before the first one. */
 static int64_t below_of(int64_t extent, int64_t stride) {
   return extent > 1 && stride < 0 ? -(extent - 1) * stride : 0;
 }
 
-static tenon_status_t multiply(tenon_call_t *call, int transpose_a, int transpose_b,
-                               const finish_t *finish) {
+static tenon_status_t enqueue_product(tenon_call_t *call, int transpose_a, int transpose_b,
+                                      const finish_t *finish) {
   tenon_tensor_t *tensors[4] = {call->inputs[0], call->inputs[1], call->inputs[2],
                                 call->outputs[0]};
   matmul_t view;
@@ -373,7 +377,7 @@ static tenon_status_t multiply(tenon_call_t *call, int transpose_a, int transpos
   if (!tenon_count(tensors[3])) return TENON_OK;
   core_matmul_view(tensors, transpose_a, transpose_b, &view);
   if (view.rank > 8)
-    return DECLINE(call, "its source kernel takes eight leading axes that do not merge");
+    return DECLINE(call, "the source kernel supports at most eight leading axes that do not merge");
   const matrix_t *all[4] = {&view.a, &view.b, &view.bias, &view.c};
   batch.rank = view.rank;
   for (int32_t i = 0; i < view.rank; i++) {
@@ -421,21 +425,21 @@ static tenon_status_t multiply(tenon_call_t *call, int transpose_a, int transpos
 
 static tenon_status_t matmul_run(tenon_call_t *call) {
   const finish_t finish = core_matmul_finish_of(call->attrs);
-  return multiply(call, call->attrs[0].as.i != 0, call->attrs[1].as.i != 0, &finish);
+  return enqueue_product(call, call->attrs[0].as.i != 0, call->attrs[1].as.i != 0, &finish);
 }
 
 static tenon_status_t gemm_run(tenon_call_t *call) {
   const finish_t finish = core_gemm_finish_of(call->attrs);
-  return multiply(call, call->attrs[2].as.i != 0, call->attrs[3].as.i != 0, &finish);
+  return enqueue_product(call, call->attrs[2].as.i != 0, call->attrs[3].as.i != 0, &finish);
 }
 
 /* convolutions */
 
-enum { FEW = 8 /* filters of a group, which fill too little of a tile */ };
+enum { FEW = 8 /* groups with fewer filters fill too little of a tile */ };
 
-/* Strides of [N, C, spatial...] with three axes of space. */
-static void lie(const tenon_tensor_t *t, int64_t *first, int64_t *image, int64_t *channel,
-                int64_t *space) {
+/* Strides of [N, C, spatial...] with three spatial axes. */
+static void strides_of_space(const tenon_tensor_t *t, int64_t *first, int64_t *image,
+                             int64_t *channel, int64_t *space) {
   *first = below(t);
   *image = t->strides[0];
   *channel = t->strides[1];
@@ -443,9 +447,9 @@ static void lie(const tenon_tensor_t *t, int64_t *first, int64_t *image, int64_t
     space[i] = i < 5 - t->ndim ? 0 : t->strides[i + t->ndim - 3];
 }
 
-static tenon_status_t convolve(tenon_call_t *call, const window_t *window, int64_t groups,
-                               const tenon_tensor_t *residual, int32_t flags,
-                               const finish_t *finish) {
+static tenon_status_t enqueue_convolution(tenon_call_t *call, const window_t *window,
+                                          int64_t groups, const tenon_tensor_t *residual,
+                                          int32_t flags, const finish_t *finish) {
   tenon_tensor_t *x = call->inputs[0];
   tenon_tensor_t *w = call->inputs[1];
   tenon_tensor_t *bias = call->inputs[2];
@@ -459,9 +463,12 @@ static tenon_status_t convolve(tenon_call_t *call, const window_t *window, int64
               .alpha = (float)finish->alpha,
               .beta = (float)finish->beta,
               .activation = (int32_t)finish->activation,
-              .flags = flags | (bias ? HAS_BIAS : 0) | (residual ? HAS_RESIDUAL : 0)};
+              .flags = flags};
+  if (bias) p.flags |= HAS_BIAS;
+  if (residual) p.flags |= HAS_RESIDUAL;
   if (!tenon_count(out)) return TENON_OK;
-  if (window->rank > 3) return DECLINE(call, "its source kernel has three axes of space");
+  if (window->rank > 3)
+    return DECLINE(call, "the source kernel supports at most three spatial axes");
   TENON_TRY(dense_of(call, w, &w));
   for (int32_t i = 0; i < 3; i++) {
     int32_t at = i - (3 - window->rank);
@@ -474,12 +481,13 @@ static tenon_status_t convolve(tenon_call_t *call, const window_t *window, int64
     p.taps *= p.size[i];
     p.pixels *= p.out[i];
     if (p.in[i] >= 1 << 29 || p.out[i] >= 1 << 29 || p.size[i] * p.dilation[i] >= 1 << 29)
-      return DECLINE(call, "its source kernel counts places in 30 bits");
+      return DECLINE(call, "the source kernel counts positions in 30 bits");
   }
   p.across = (p.pixels + TILE_N - 1) / TILE_N;
-  lie(x, &p.x_first, &p.x_image, &p.x_channel, p.x_space);
-  lie(out, &p.c_first, &p.c_image, &p.c_channel, p.c_space);
-  if (residual) lie(residual, &p.more_first, &p.more_image, &p.more_channel, p.more_space);
+  strides_of_space(x, &p.x_first, &p.x_image, &p.x_channel, p.x_space);
+  strides_of_space(out, &p.c_first, &p.c_image, &p.c_channel, p.c_space);
+  if (residual)
+    strides_of_space(residual, &p.more_first, &p.more_image, &p.more_channel, p.more_space);
   if (bias) {
     p.bias_first = below(bias);
     p.bias_stride = bias->strides[0];
@@ -512,7 +520,7 @@ static tenon_status_t conv_run(tenon_call_t *call) {
   window_t window;
   core_window_set(&window, &args, x->ndim - 2, x->shape + 2, w->shape + 2,
                   call->outputs[0]->shape + 2);
-  return convolve(call, &window, attrs[CONV_GROUP].as.i, call->inputs[3], 0, &finish);
+  return enqueue_convolution(call, &window, attrs[CONV_GROUP].as.i, call->inputs[3], 0, &finish);
 }
 
 static tenon_status_t conv_transpose_run(tenon_call_t *call) {
@@ -520,7 +528,8 @@ static tenon_status_t conv_transpose_run(tenon_call_t *call) {
   window_t window;
   core_conv_transpose_window(call->attrs, call->inputs[0], call->inputs[1], call->outputs[0],
                              &window);
-  return convolve(call, &window, call->attrs[CONV_GROUP].as.i, NULL, TRANSPOSED, &finish);
+  return enqueue_convolution(call, &window, call->attrs[CONV_GROUP].as.i, NULL, TRANSPOSED,
+                             &finish);
 }
 
 /* clang-format off */

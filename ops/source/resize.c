@@ -1,10 +1,11 @@
-/* Resize of f32, nearest and linear, by scales that are whole numbers or 1/2, 1/4, ...: then places
- * in the input are fractions of integers, which are exact without doubles and equal those of
- * ../interpolation.c.  Others are declined. Invariant: a result is a sum over the corners of a
- * cell, of which those outside are the edge's. */
+/* Resize of f32, nearest and linear, for devices that compile, with scales that are whole numbers
+ * or 1/2, 1/4, ... Positions in the input are then fractions of integers, which are exact without
+ * doubles and equal to those of ../interpolation.c. Other scales are declined.
+ * Invariant: a result is a sum over the corners of a cell; corners outside take the value of the
+ * edge. */
 #ifndef TENON_ON_DEVICE
+#include "../dtype_scalar.h"
 #include "../interpolation.h"
-#include "../number.h"
 #include "launch.h"
 #include <math.h>
 #endif
@@ -21,13 +22,22 @@ typedef struct grid_t {
   int64_t y_stride[AXES];
   int64_t times[AXES];
   int64_t plus[AXES];
-  int64_t over[AXES]; /* result i lies at (i times + plus) / over */
+  int64_t over[AXES]; /* result i is at (i times + plus) / over */
   int32_t resized;
-  int32_t rounding; /* bit a: axis a is */
+  int32_t rounding; /* bit a: axis a is resized */
 } grid_t;
 
 FUNCTION int64_t floor_of(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); } /* b > 0 */
-FUNCTION int64_t inside(int64_t at, int64_t in) { return at < 0 ? 0 : at >= in ? in - 1 : at; }
+FUNCTION int64_t inside(int64_t at, int64_t in) {
+  if (at < 0) return 0;
+  return at >= in ? in - 1 : at;
+}
+/* Does a position with the fractional part part / (2 * over) round up? */
+FUNCTION int64_t rounds_up(int64_t part, int64_t over, int32_t rounding) {
+  if (part <= 0) return 0;
+  if (rounding == 0) return part > over;
+  return rounding == 1 ? part >= over : rounding == 3;
+}
 
 TENON_SOURCE_3(resize_nearest, IN, float, x, OUT, float, y, VALUE, grid_t, g) {
   TENON_EACH(e, g.count) {
@@ -38,10 +48,8 @@ TENON_SOURCE_3(resize_nearest, IN, float, x, OUT, float, y, VALUE, grid_t, g) {
       int64_t i = rest % g.out[a];
       int64_t n = i * g.times[a] + g.plus[a];
       int64_t below = floor_of(n, g.over[a]);
-      int64_t part = 2 * (n - below * g.over[a]); /* of 2 over */
-      int64_t up = part > 0 && (g.rounding == 0   ? part > g.over[a]
-                                : g.rounding == 1 ? part >= g.over[a]
-                                                  : g.rounding == 3);
+      int64_t part = 2 * (n - below * g.over[a]); /* numerator of a fraction over 2 over[a] */
+      int64_t up = rounds_up(part, g.over[a], g.rounding);
       from += inside(below + up, g.in[a]) * g.x_stride[a];
       to += i * g.y_stride[a];
       rest /= g.out[a];
@@ -92,8 +100,9 @@ enum {
 TENON_CODE(core_source_resize_code, {"resize_nearest", resize_nearest},
            {"resize_linear", resize_linear})
 
-/* (i times + plus) / over, of an axis that is scaled by a fraction that is exact; 0: it is not. */
-static int fraction(grid_t *g, int32_t at, const axis_t *axis, int64_t mode) {
+/* Sets (i times + plus) / over for an axis with an exact fraction as scale. Returns 0 if the scale
+ * is not exact. */
+static int set_fraction(grid_t *g, int32_t at, const axis_t *axis, int64_t mode) {
   double whole = axis->scale >= 1 ? axis->scale : 1 / axis->scale;
   int is_exact = whole == floor(whole) && whole < 1 << 20 &&
                  (double)axis->in * axis->scale == (double)axis->out;
@@ -140,10 +149,10 @@ static tenon_status_t resize_run(tenon_call_t *call) {
               .x_first = below(x),
               .y_first = below(y),
               .rounding = (int32_t)attrs[RESIZE_NEAREST].as.i};
-  if (x->ndim > AXES) return DECLINE(call, "its source kernel has eight axes");
+  if (x->ndim > AXES) return DECLINE(call, "the source kernel supports at most eight axes");
   if (mode == CUBIC || coordinates == TF_CROP_AND_RESIZE || attrs[RESIZE_ANTIALIAS].as.i)
-    return DECLINE(call,
-                   "its source kernel is nearest or linear, without a region or antialiasing");
+    return DECLINE(
+        call, "the source kernel supports nearest and linear, without a region or antialiasing");
   for (int32_t i = 0; i < x->ndim; i++)
     axes[i].in = x->shape[i];
   TENON_TRY(core_resize_axes(&r, axes));
@@ -155,9 +164,10 @@ static tenon_status_t resize_run(tenon_call_t *call) {
     g.times[i] = g.over[i] = 1;
     if (!axes[i].resized || axes[i].scale == 1) continue;
     g.resized |= 1 << i;
-    if (!fraction(&g, i, &axes[i], coordinates))
+    if (!set_fraction(&g, i, &axes[i], coordinates))
       return DECLINE(
-          call, "its source kernel scales by whole numbers, or 1/2, 1/4, ...: not axis %d by %g",
+          call,
+          "the source kernel scales by whole numbers or 1/2, 1/4, ..., but axis %d is scaled by %g",
           (int)i, axes[i].scale);
   }
   const tenon_kernel_argument_t arguments[] = {tenon_in(x), tenon_out(y), TENON_VALUE(g)};

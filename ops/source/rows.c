@@ -1,7 +1,8 @@
-/* Operators that fold rows of f32, for devices that compile: a group to a row.  softmax and norms
- * read a row again for its results; reductions write one number.  Rows are walked by two walks:
- * which row, and where in it. Invariant: sums are kept by item and then folded in pairs, so that
- * every size of a group is right. */
+/* Operators that fold rows of f32, for devices that compile: one group per row. softmax and the
+ * norms read a row again for their results; reductions write one number. Rows are addressed by two
+ * walks: one over rows, one within a row.
+ * Invariant: each item keeps its own sum, and sums are then folded in pairs, so that every group
+ * size is correct. */
 #ifndef TENON_ON_DEVICE
 #include "../axes.h"
 #include "launch.h"
@@ -9,9 +10,9 @@
 
 #define ADD(a, b) ((a) + (b))
 #define MULTIPLY(a, b) ((a) * (b))
-#define GREATER(a, b) ((b) > (a) || (b) != (b) ? (b) : (a)) /* a NaN wins */
+#define GREATER(a, b) ((b) > (a) || (b) != (b) ? (b) : (a)) /* NaN wins */
 #define LESSER(a, b) ((b) < (a) || (b) != (b) ? (b) : (a))
-/* What the items of a group have in `own`, folded into `own` of all of them. */
+/* Folds `own` of all items of a group; every item receives the result. */
 #define FOLD(own, OP)                                                                              \
   do {                                                                                             \
     room[get_local_id(0)] = own;                                                                   \
@@ -61,7 +62,9 @@ DEFINE_SOFTMAX(log_softmax, e - log_sum)
 #define N_SCALE 2
 #define N_BIAS 4
 #define N_STATISTICS                                                                               \
-  8 /* rows walks mean and inv_std as its third and fourth, else scale and bias */
+  /* The walk `rows` has mean and inv_std as its third and fourth tensor, otherwise scale and \
+   * bias. */    \
+  8
 TENON_SOURCE_11(norm, IN, float, x, IN, float, scale, IN, float, bias, OUT, float, out, OUT, float,
                 mean_out, OUT, float, by_out, VALUE, tenon_walk_t, rows, VALUE, tenon_walk_t, row,
                 VALUE, int32_t, flags, VALUE, float, epsilon, SHARED, float, room) {
@@ -102,13 +105,18 @@ TENON_SOURCE_11(norm, IN, float, x, IN, float, scale, IN, float, bias, OUT, floa
 
 /* reductions */
 
-/* X(operator, what an element is, what a fold starts with, operation, what comes of it) */
+/* X(operator, value of an element, start of the fold, operation, result) */
 /* clang-format off */
-#define REDUCTIONS(X)                                                                                                  \
-  X(reduce_sum, e, 0, ADD, all) X(reduce_mean, e, 0, ADD, all / (float)row.count)                                      \
-  X(reduce_max, e, -INFINITY, GREATER, all) X(reduce_min, e, INFINITY, LESSER, all)                                    \
-  X(reduce_prod, e, 1, MULTIPLY, all) X(reduce_l1, fabs(e), 0, ADD, all) X(reduce_l2, e * e, 0, ADD, sqrt(all))        \
-  X(reduce_log_sum, e, 0, ADD, log(all)) X(reduce_sum_square, e * e, 0, ADD, all)
+#define REDUCTIONS(X)                                                                              \
+  X(reduce_sum, e, 0, ADD, all)                                                                    \
+  X(reduce_mean, e, 0, ADD, all / (float)row.count)                                                \
+  X(reduce_max, e, -INFINITY, GREATER, all)                                                        \
+  X(reduce_min, e, INFINITY, LESSER, all)                                                          \
+  X(reduce_prod, e, 1, MULTIPLY, all)                                                              \
+  X(reduce_l1, fabs(e), 0, ADD, all)                                                               \
+  X(reduce_l2, e * e, 0, ADD, sqrt(all))                                                           \
+  X(reduce_log_sum, e, 0, ADD, log(all))                                                           \
+  X(reduce_sum_square, e * e, 0, ADD, all)
 /* clang-format on */
 #define DEFINE_REDUCTION(name, element, start, OP, result)                                         \
   TENON_SOURCE_5(name, IN, float, x, OUT, float, out, VALUE, tenon_walk_t, rows, VALUE,            \
@@ -152,12 +160,15 @@ TENON_SOURCE_5(reduce_log_sum_exp, IN, float, x, OUT, float, out, VALUE, tenon_w
 enum { K_softmax, K_log_softmax, K_norm, REDUCTIONS(NUMBER) K_log_sum_exp };
 #define KERNEL(name, element, start, OP, result) {#name, name},
 /* clang-format off */
-TENON_CODE(core_source_rows_code, {"softmax", softmax}, {"log_softmax", log_softmax}, {"norm", norm},
-           REDUCTIONS(KERNEL) {"reduce_log_sum_exp", reduce_log_sum_exp})
+TENON_CODE(core_source_rows_code,
+  {"softmax", softmax},
+  {"log_softmax", log_softmax},
+  {"norm", norm},
+  REDUCTIONS(KERNEL) {"reduce_log_sum_exp", reduce_log_sum_exp})
 /* clang-format on */
 #define CODE &core_source_rows_code
 
-/* A tensor's axes from `begin` to `end`, its first element where the tensor's is. */
+/* A view of the axes of a tensor from `begin` to `end`, at the same first element. */
 static tenon_tensor_t axes_of(const tenon_tensor_t *t, int32_t begin, int32_t end) {
   tenon_tensor_t view = *t;
   view.ndim = end - begin;
@@ -213,7 +224,7 @@ static tenon_status_t log_softmax_run(tenon_call_t *call) {
 
 /* norms */
 
-/* layer_norm and rms_norm: rows are what lies before an axis. */
+/* layer_norm and rms_norm: rows are the axes before an axis. */
 static tenon_status_t from_axis_on(tenon_call_t *call, const tenon_tensor_t *bias, int32_t flags) {
   const tenon_tensor_t *x = call->inputs[0];
   const tenon_tensor_t *scale = call->inputs[1];
@@ -233,11 +244,15 @@ static tenon_status_t from_axis_on(tenon_call_t *call, const tenon_tensor_t *bia
   inner[1] = axes_of(out, axis, out->ndim);
   const tenon_tensor_t *const in_row[4] = {&inner[0], &inner[1], scale, bias};
   if (!tenon_count(x))
-    return given[0] || given[1] ? DECLINE(call, "statistics of nothing") : TENON_OK;
+    return given[0] || given[1]
+               ? DECLINE(call, "the source kernel gives no statistics of empty rows")
+               : TENON_OK;
   if (!tenon_walk_of(&rows, axis, x->shape, by_row, 4) ||
       !tenon_walk_of(&row, x->ndim - axis, x->shape + axis, in_row, 4))
-    return DECLINE(call, "its source kernel takes eight axes that do not merge");
-  flags |= N_STATISTICS | (scale ? N_SCALE : 0) | (bias ? N_BIAS : 0);
+    return DECLINE(call, "the source kernel supports at most eight axes that do not merge");
+  flags |= N_STATISTICS;
+  if (scale) flags |= N_SCALE;
+  if (bias) flags |= N_BIAS;
   for (int i = 0; i < 2; i++)
     if (!given[i]) rows.first[2 + i] = -1;
   const tenon_kernel_argument_t arguments[] = {tenon_in(x),
@@ -259,7 +274,7 @@ static tenon_status_t layer_norm_run(tenon_call_t *call) {
 }
 static tenon_status_t rms_norm_run(tenon_call_t *call) { return from_axis_on(call, NULL, 0); }
 
-/* group_norm and instance_norm: x as [batch, group, channel of it, spatial...]. */
+/* group_norm and instance_norm: x as [batch, group, channel of the group, spatial...]. */
 static tenon_status_t by_groups(tenon_call_t *call, int64_t groups, double given_epsilon) {
   tenon_tensor_t *x = call->inputs[0];
   tenon_tensor_t *out = call->outputs[0];
@@ -301,10 +316,12 @@ static tenon_status_t by_groups(tenon_call_t *call, int64_t groups, double given
   }
   tenon_walk_t rows, row;
   float epsilon = (float)given_epsilon;
-  int32_t flags = N_CENTRED | (scale ? N_SCALE : 0) | (bias ? N_BIAS : 0);
+  int32_t flags = N_CENTRED;
+  if (scale) flags |= N_SCALE;
+  if (bias) flags |= N_BIAS;
   if (!tenon_walk_of(&rows, 2, outer_shape, by_row, 4) ||
       !tenon_walk_of(&row, rank, inner_shape, in_row, 4))
-    return DECLINE(call, "its source kernel takes eight axes that do not merge");
+    return DECLINE(call, "the source kernel supports at most eight axes that do not merge");
   const tenon_kernel_argument_t arguments[] = {tenon_in(x),
                                                tenon_in(scale ? scale : x),
                                                tenon_in(bias ? bias : x),
@@ -328,8 +345,8 @@ static tenon_status_t group_norm_run(tenon_call_t *call) {
 
 /* reductions */
 
-/* Over the axes in a mask. */
-static tenon_status_t fold(tenon_call_t *call, uint32_t kernel, uint64_t mask, int keepdims) {
+/* Reduces the axes in a mask. */
+static tenon_status_t fold_axes(tenon_call_t *call, uint32_t kernel, uint64_t mask, int keepdims) {
   const tenon_tensor_t *x = call->inputs[0];
   const tenon_tensor_t *out = call->outputs[0];
   int64_t kept_shape[TENON_RANK_MAX], gone_shape[TENON_RANK_MAX], kept[2][TENON_RANK_MAX],
@@ -367,7 +384,7 @@ static tenon_status_t fold(tenon_call_t *call, uint32_t kernel, uint64_t mask, i
   return rows_run(call, CODE, kernel, rows.count, row.count, arguments, 5);
 }
 
-static tenon_status_t reduce(tenon_call_t *call, uint32_t kernel) {
+static tenon_status_t reduce_axes(tenon_call_t *call, uint32_t kernel) {
   const tenon_tensor_t *x = call->inputs[0];
   const tenon_tensor_t *axes = call->inputs[1];
   int64_t numbers[TENON_RANK_MAX];
@@ -377,12 +394,12 @@ static tenon_status_t reduce(tenon_call_t *call, uint32_t kernel) {
     numbers[i] = tensor_int(axes, i);
   TENON_TRY(axes_mask(call, numbers, count, x->ndim, &mask));
   if (!count && !call->attrs[1].as.i) mask = axes_all(x->ndim);
-  return fold(call, kernel, mask, call->attrs[0].as.i != 0);
+  return fold_axes(call, kernel, mask, call->attrs[0].as.i != 0);
 }
 
-/* Of each channel of [N, C, spatial...]. */
+/* Reduces each channel of [N, C, spatial...]. */
 static tenon_status_t over_space(tenon_call_t *call, uint32_t kernel) {
-  return fold(call, kernel, axes_all(call->inputs[0]->ndim) & ~(uint64_t)3, 1);
+  return fold_axes(call, kernel, axes_all(call->inputs[0]->ndim) & ~(uint64_t)3, 1);
 }
 static tenon_status_t global_average_run(tenon_call_t *call) {
   return over_space(call, K_reduce_mean);
@@ -390,14 +407,16 @@ static tenon_status_t global_average_run(tenon_call_t *call) {
 static tenon_status_t global_max_run(tenon_call_t *call) { return over_space(call, K_reduce_max); }
 static tenon_status_t global_lp_run(tenon_call_t *call) {
   double p = call->attrs[0].as.f;
-  if (p != 1 && p != 2) return DECLINE(call, "its source kernel has norms of p = 1 and 2");
+  if (p != 1 && p != 2) return DECLINE(call, "the source kernel supports p = 1 and 2");
   return over_space(call, p == 1 ? K_reduce_l1 : K_reduce_l2);
 }
 
 #define RUN(name, element, start, OP, result)                                                      \
-  static tenon_status_t name##_run(tenon_call_t *call) { return reduce(call, K_##name); }
+  static tenon_status_t name##_run(tenon_call_t *call) { return reduce_axes(call, K_##name); }
 REDUCTIONS(RUN)
-static tenon_status_t log_sum_exp_run(tenon_call_t *call) { return reduce(call, K_log_sum_exp); }
+static tenon_status_t log_sum_exp_run(tenon_call_t *call) {
+  return reduce_axes(call, K_log_sum_exp);
+}
 
 #define ITEM(name, element, start, OP, result)                                                     \
   , TENON_EXTEND("core::" #name, TENON_SOURCE("f32 strided", name##_run))

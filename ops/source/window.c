@@ -1,5 +1,6 @@
-/* Pools and batch_norm of f32, for devices that compile: an element of the result at a time.
- * Global pools are reductions (rows.c).  Invariant: taps outside the input are never read. */
+/* Pools and batch_norm of f32, for devices that compile: one element of the result at a time.
+ * Global pools are reductions (rows.c).
+ * Invariant: taps outside the input are never read. */
 #ifndef TENON_ON_DEVICE
 #include "../pool.h"
 #include "launch.h"
@@ -8,7 +9,7 @@
 #define COLUMN_MAJOR 1
 #define INCLUDE_PAD 2
 #define HAS_INDICES 4
-typedef struct pool_t { /* axes of space are three, the first ones perhaps of extent 1 */
+typedef struct pool_t { /* three spatial axes; the first may have extent 1 */
   int64_t images;
   int64_t channels;
   int64_t pixels;
@@ -35,7 +36,7 @@ typedef struct pool_t { /* axes of space are three, the first ones perhaps of ex
   int32_t flags;
 } pool_t;
 
-typedef struct spot_t { /* an element of the result */
+typedef struct spot_t { /* one element of the result */
   int64_t image;
   int64_t channel;
   int64_t o[3];
@@ -66,7 +67,7 @@ FUNCTION int64_t place_at(const int64_t *place, const int64_t *strides) {
 FUNCTION int64_t tap_of(const pool_t *p, const spot_t *s, int d, int64_t tap) {
   return s->o[d] * p->stride[d] - p->before[d] + tap * p->dilation[d];
 }
-/* How many taps count for an average. */
+/* The number of taps that count for an average. */
 FUNCTION float counted(const pool_t *p, const spot_t *s) {
   int64_t count = 1;
   for (int d = 0; d < 3; d++) {
@@ -81,7 +82,7 @@ FUNCTION float counted(const pool_t *p, const spot_t *s) {
   return (float)count;
 }
 
-/* `take`: of each tap inside, where x is the element and `at` its place. */
+/* `take` runs for each tap inside; x is the element and `at` its position. */
 #define DEFINE_POOL(name, take, result)                                                            \
   TENON_SOURCE_4(name, IN, float, x_, OUT, float, out_, OUT, int64_t, indices, VALUE, pool_t, p) { \
     (void)indices;                                                                                 \
@@ -119,17 +120,23 @@ FUNCTION float counted(const pool_t *p, const spot_t *s) {
            place_at(s.o, p.out_space)] = result;                                                   \
     }                                                                                              \
   }
-#define POWER_OF(x) (p.power == 2 ? (x) * (x) : p.power == 1 ? fabs(x) : pow(fabs(x), p.power))
+FUNCTION float power_of(float x, float power) {
+  if (power == 2) return x * x;
+  return power == 1 ? fabs(x) : pow(fabs(x), power);
+}
 #define NUMBER_OF(at)                                                                              \
   (p.flags & COLUMN_MAJOR ? at[0] + p.in[0] * (at[1] + p.in[1] * at[2])                            \
                           : (at[0] * p.in[1] + at[1]) * p.in[2] + at[2])
 #define TAKE_GREATER                                                                               \
-  if (x > top || x != x || best < 0) top = x, best = NUMBER_OF(at)
+  if (x > top || x != x || best < 0) {                                                             \
+    top = x;                                                                                       \
+    best = NUMBER_OF(at);                                                                          \
+  }
 DEFINE_POOL(average_pool, sum += x, sum / counted(&p, &s))
-DEFINE_POOL(lp_pool, sum += POWER_OF(x), p.power == 2 ? sqrt(sum) : pow(sum, 1 / p.power))
+DEFINE_POOL(lp_pool, sum += power_of(x, p.power), p.power == 2 ? sqrt(sum) : pow(sum, 1 / p.power))
 DEFINE_POOL(max_pool, TAKE_GREATER, top)
 
-/* The walk's third: which channel, of which the parameters have a number each. */
+/* The walk's third tensor gives the channel, which selects one number of each parameter. */
 TENON_SOURCE_8(batch_norm, IN, float, x, IN, float, scale, IN, float, bias, IN, float, mean, IN,
                float, variance, OUT, float, out, VALUE, tenon_walk_t, walk, VALUE, float, epsilon) {
   int64_t at[4];
@@ -151,9 +158,9 @@ TENON_CODE(core_source_window_code, {"average_pool", average_pool}, {"lp_pool", 
            {"max_pool", max_pool}, {"batch_norm", batch_norm})
 #define CODE &core_source_window_code
 
-/* Strides of [N, C, spatial...] with three axes of space. */
-static void lie(const tenon_tensor_t *t, int64_t *first, int64_t *image, int64_t *channel,
-                int64_t *space) {
+/* Strides of [N, C, spatial...] with three spatial axes. */
+static void strides_of_space(const tenon_tensor_t *t, int64_t *first, int64_t *image,
+                             int64_t *channel, int64_t *space) {
   *first = below(t);
   *image = t->strides[0];
   *channel = t->strides[1];
@@ -161,7 +168,8 @@ static void lie(const tenon_tensor_t *t, int64_t *first, int64_t *image, int64_t
     space[i] = i < 5 - t->ndim ? 0 : t->strides[i + t->ndim - 3];
 }
 
-static tenon_status_t pool(tenon_call_t *call, uint32_t kernel, int32_t flags, double power) {
+static tenon_status_t enqueue_pool(tenon_call_t *call, uint32_t kernel, int32_t flags,
+                                   double power) {
   const tenon_tensor_t *x = call->inputs[0];
   const tenon_tensor_t *out = call->outputs[0];
   const tenon_tensor_t *indices = flags & HAS_INDICES ? call->outputs[1] : NULL;
@@ -172,7 +180,7 @@ static tenon_status_t pool(tenon_call_t *call, uint32_t kernel, int32_t flags, d
               .power = (float)power,
               .flags = flags};
   if (!tenon_count(out)) return TENON_OK;
-  if (x->ndim > 5) return DECLINE(call, "its source kernel has three axes of space");
+  if (x->ndim > 5) return DECLINE(call, "the source kernel supports at most three spatial axes");
   pool_window(call, &window);
   for (int32_t i = 0; i < 3; i++) {
     int32_t at = i - (3 - window.rank);
@@ -185,24 +193,25 @@ static tenon_status_t pool(tenon_call_t *call, uint32_t kernel, int32_t flags, d
     p.after[i] = at < 0 ? 0 : window.after[at];
     p.pixels *= p.out[i];
   }
-  lie(x, &p.x_first, &p.x_image, &p.x_channel, p.x_space);
-  lie(out, &p.out_first, &p.out_image, &p.out_channel, p.out_space);
-  if (indices) lie(indices, &p.index_first, &p.index_image, &p.index_channel, p.index_space);
+  strides_of_space(x, &p.x_first, &p.x_image, &p.x_channel, p.x_space);
+  strides_of_space(out, &p.out_first, &p.out_image, &p.out_channel, p.out_space);
+  if (indices)
+    strides_of_space(indices, &p.index_first, &p.index_image, &p.index_channel, p.index_space);
   const tenon_kernel_argument_t arguments[] = {tenon_in(x), tenon_out(out),
                                                tenon_out(indices ? indices : out), TENON_VALUE(p)};
   return tenon_each(call, CODE, kernel, tenon_count(out), arguments, 4);
 }
 
 static tenon_status_t average_pool_run(tenon_call_t *call) {
-  return pool(call, K_average_pool, call->attrs[POOL_MORE].as.i ? INCLUDE_PAD : 0, 0);
+  return enqueue_pool(call, K_average_pool, call->attrs[POOL_MORE].as.i ? INCLUDE_PAD : 0, 0);
 }
 static tenon_status_t lp_pool_run(tenon_call_t *call) {
-  return pool(call, K_lp_pool, 0, call->attrs[POOL_MORE].as.f);
+  return enqueue_pool(call, K_lp_pool, 0, call->attrs[POOL_MORE].as.f);
 }
 static tenon_status_t max_pool_run(tenon_call_t *call) {
-  int32_t flags =
-      (call->outputs[1] ? HAS_INDICES : 0) | (call->attrs[POOL_MORE].as.i ? COLUMN_MAJOR : 0);
-  return pool(call, K_max_pool, flags, 0);
+  int32_t flags = call->outputs[1] ? HAS_INDICES : 0;
+  if (call->attrs[POOL_MORE].as.i) flags |= COLUMN_MAJOR;
+  return enqueue_pool(call, K_max_pool, flags, 0);
 }
 
 static tenon_status_t batch_norm_run(tenon_call_t *call) {
@@ -218,11 +227,11 @@ static tenon_status_t batch_norm_run(tenon_call_t *call) {
   const tenon_tensor_t *const tensors[3] = {x, out, &channel};
   for (int i = 0; i < 4; i++) {
     if (tenon_dtype_id(call->inputs[1 + i]->dtype) != TENON_F32)
-      return DECLINE(call, "its source kernel is of f32");
+      return DECLINE(call, "the source kernel supports only f32");
     TENON_TRY(dense_of(call, call->inputs[1 + i], &each[i]));
   }
   if (!tenon_walk_of(&walk, x->ndim, x->shape, tensors, 3))
-    return DECLINE(call, "more than eight axes");
+    return DECLINE(call, "the source kernel supports at most eight axes");
   const tenon_kernel_argument_t arguments[] = {
       tenon_in(x),       tenon_in(each[0]), tenon_in(each[1]), tenon_in(each[2]),
       tenon_in(each[3]), tenon_out(out),    TENON_VALUE(walk), TENON_VALUE(epsilon)};

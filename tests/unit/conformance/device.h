@@ -90,9 +90,10 @@ static inline void conform_empty(tenon_device_t device) {
   tenon_tensor_t *none[1] = {NULL};
   conform_call("core::empty", conform_text("shape=[2, -1]; device='%s'", device), NULL, none,
                TENON_INVALID, "extent 1 of the shape is -1");
-  conform_call("core::empty",
-               conform_text("shape=[2, 3]; format='channels_last'; device='%s'", device), NULL,
-               none, TENON_INVALID, "channels_last is for batch, channels and places: 2 axes");
+  conform_call(
+      "core::empty", conform_text("shape=[2, 3]; format='channels_last'; device='%s'", device),
+      NULL, none, TENON_INVALID,
+      "channels_last needs batch, channel and at least one spatial axis, but the shape has 2 axes");
 }
 
 /* Memory reaches to the last element, gaps included, and is written to and read back by strides. */
@@ -108,7 +109,7 @@ static inline void conform_empty_strided(tenon_device_t device) {
   conform_holds(t, device, "f32[2,3] 1 2 3 4 5 6");
   conform_call("core::empty_strided",
                conform_text("shape=[2, 3]; strides=[1]; device='%s'", device), NULL, none,
-               TENON_INVALID, "a shape of 2 extents and 1 strides");
+               TENON_INVALID, "shape has 2 extents but strides 1");
   conform_call("core::empty_strided", conform_text("shape=[2]; strides=[-1]; device='%s'", device),
                NULL, none, TENON_INVALID, "stride 0 is -1");
   tenon_tensor_release(from);
@@ -156,10 +157,11 @@ static inline void conform_views(tenon_device_t device) {
                "x of shape [6, 2] and strides [1, 6] cannot be viewed as [12]: axes 1 to 1 are one "
                "run of memory, and axis 0 of the view would begin inside it and go on elsewhere; "
                "core::reshape copies");
-  conform_call("core::view", "shape=[4, 4]", &x, none, TENON_INVALID, "[2, 6] cannot be [4, 4]");
+  conform_call("core::view", "shape=[4, 4]", &x, none, TENON_INVALID,
+               "[2, 6] cannot be viewed as [4, 4]");
   conform_call("core::view", "shape=[-1, 5]", &x, none, TENON_INVALID,
-               "the number of elements is another");
-  conform_call("core::view", "shape=[-1, -1]", &x, none, TENON_INVALID, "only one may be -1");
+               "which has another number of elements");
+  conform_call("core::view", "shape=[-1, -1]", &x, none, TENON_INVALID, "or -1 for one of them");
   t = conform_made("core::as_strided", "shape=[3, 2]; strides=[2, 1]; offset=5", x);
   conform_holds(t, device, "f32[3,2] 6 7 8 9 10 11");
   tenon_tensor_t *seven = tensor_of("f32[] 70");
@@ -168,13 +170,13 @@ static inline void conform_views(tenon_device_t device) {
   conform_holds(x, device, "f32[2,6] 1 2 3 4 5 70 70 70 70 70 70 12");
   tenon_tensor_release(t);
   conform_call("core::as_strided", "shape=[3, 2]; strides=[2, 1]; offset=7", &x, none, TENON_RANGE,
-               "reaches elements 7 to 12, and x has 0 to 11");
+               "addresses elements 7 to 12, and x has 0 to 11");
   conform_call("core::as_strided", "shape=[2]; strides=[-1]", &x, none, TENON_RANGE,
-               "reaches elements -1 to 0");
+               "addresses elements -1 to 0");
   conform_call("core::as_strided", "shape=[4611686018427387904]; strides=[4611686018427387904]", &x,
                none, TENON_RANGE, NULL);
   conform_call("core::as_strided", "shape=[2, 2]; strides=[1]", &x, none, TENON_INVALID,
-               "2 extents and 1 strides");
+               "shape has 2 extents but strides 1");
   t = conform_made("core::as_strided", "shape=[0, 9]; strides=[99, 99]; offset=99", x);
   conform_holds(t, device, "f32[0,9]");
   tenon_tensor_release(t);

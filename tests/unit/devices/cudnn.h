@@ -11,8 +11,8 @@
 
 #include "cuda/dnn.h"
 #include "cuda/stream.h"
+#include "epilogue.h"
 #include "fake.h"
-#include "finish.h"
 
 enum {
   ROOM = 1 << 14,

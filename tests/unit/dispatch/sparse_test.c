@@ -309,7 +309,7 @@ TEST("to_sparse stores what is not zero, to_dense gives it back") {
   check_both_ways("i32[3] 0 5 0", "layout='row_sparse'");
   CHECK_STATUS(call2("core::to_sparse", NULL, tensor_of("f32[3] 1 2 3"), NULL, &out),
                TENON_INVALID);
-  CHECK_TEXT(tn_error(), "x has 1 dimensions: expected 2 for layout 'csr'");
+  CHECK_TEXT(tn_error(), "x has 1 dimensions; expected 2 for layout 'csr'");
   CHECK_STATUS(call2("core::to_sparse", "layout='row_sparse'", tensor_of("f32[] 1"), NULL, &out),
                TENON_INVALID);
   CHECK_STATUS(call2("core::to_sparse", NULL, matrix(), NULL, &out), TENON_INVALID);

@@ -328,15 +328,15 @@ static void refused(const char *name, const char *attrs_text, const char *part) 
 }
 
 TEST("bounds, dtypes and shapes that make no sense are refused with what was found") {
-  refused("core::randint", "low=5; high=5; shape=[2]", "core::randint: low is 5 and high 5");
+  refused("core::randint", "low=5; high=5; shape=[2]", "core::randint: low is 5 and high is 5");
   refused("core::randint", "high=300; shape=[2]; dtype=u8",
-          "integers from 0 to below 300 do not fit the dtype, which has 0 to 255");
+          "integers from 0 to below 300 do not fit the dtype, whose range is 0 to 255");
   refused("core::randint", "low=-1; high=3; shape=[2]; dtype=u64", "do not fit the dtype");
-  refused("core::randint", "low=-129; high=3; shape=[2]; dtype=i8", "which has -128 to 127");
-  refused("core::randint", "high=3; shape=[2]; dtype=f32", "dtype is no integer");
-  refused("core::randint", "high=3; shape=[2]; dtype=bool", "dtype is no integer");
+  refused("core::randint", "low=-129; high=3; shape=[2]; dtype=i8", "whose range is -128 to 127");
+  refused("core::randint", "high=3; shape=[2]; dtype=f32", "dtype must be an integer");
+  refused("core::randint", "high=3; shape=[2]; dtype=bool", "dtype must be an integer");
   refused("core::randint", "shape=[2]", "high");
-  refused("core::randn", "shape=[2]; dtype=i32", "dtype is none of f16, bf16, f32 and f64");
+  refused("core::randn", "shape=[2]; dtype=i32", "dtype must be f16, bf16, f32 or f64");
   refused("core::randn", "shape=[2, -1]", "extent 1 of the shape is -1");
   refused("core::dropout", "ratio=1.5", "ratio is 1.5");
 }

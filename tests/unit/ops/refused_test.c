@@ -13,7 +13,7 @@ typedef struct wrong_t {
   const char *part; /* of the message */
 } wrong_t;
 
-static const char of_result[] = "is not of the result's shape";
+static const char of_result[] = "which is not the shape of the forward result";
 
 static const wrong_t wrongs[] = {
     {"conv_backward", NULL, {"f32[1] 1", "f32[1,1,3] 1 2 3", "f32[1,1,2] 1 2"}, of_result},
@@ -53,15 +53,15 @@ static const wrong_t wrongs[] = {
      "kernel=[2]",
      {"f32[1,1,3] 1 2 3", "f32[1,1,3] 1 2 3", "f32[1,1,2] 1 2"},
      of_result},
-    {"softmax_backward", NULL, {"f32[1] 1", "f32[4] 1 2 3 4"}, "has not the shape of y"},
+    {"softmax_backward", NULL, {"f32[1] 1", "f32[4] 1 2 3 4"}, "dy has shape [1] and y has [4]"},
     {"log_softmax_backward",
      NULL,
      {"f32[4,1] 1 2 3 4", "f32[4] 1 2 3 4"},
-     "has not the shape of y"},
+     "dy has shape [4, 1] and y has [4]"},
     {"cum_prod_backward",
      NULL,
      {"f32[3] 1 2 3", "f32[3] 1 2 3", "i64[0]"},
-     "0 axes; one is wanted"},
+     "axis lists 0 axes; expected one"},
     {"dft_backward", NULL, {"f32[1,2,2] 1 2 3 4", "i64[3] 1 3 1"}, of_result},
     {"dft_backward", NULL, {"f32[] 1", "i64[0]"}, "shape"},
     {"stft_backward",
@@ -73,16 +73,19 @@ static const wrong_t wrongs[] = {
      {"f32[0,2,4,2]", "f32[0,12,1]", "i64[0]", "f32[6] 1 1 1 1 1 1"},
      "expected one"},
     {"pad_backward", NULL, {"f32[2] 1 2", "i64[1] 4", "i64[2] 1 1"}, of_result},
-    {"pad_backward", NULL, {"f32[2] 1 2", "i64[1] 2", "i64[3] 0 0 0"}, "3 pads for 1 axes"},
+    {"pad_backward",
+     NULL,
+     {"f32[2] 1 2", "i64[1] 2", "i64[3] 0 0 0"},
+     "pads has 3 numbers for 1 axes"},
     {"tensor_scatter_backward", NULL, {"f32[1,2,1] 1 2", "i64[3] 1 3 1"}, "does not fit"},
     {"rotary_embedding",
      NULL,
      {"f32[1,1,1,2] 1 2", "f32[2,1] 1 1", "f32[1,1] 1", "i64[1,1] 1"},
      "cos_cache has 2 rows and sin_cache 1"},
     {"pad", NULL, {"f32[1] 1", "i64[2] -9223372036854775808 -9223372036854775808"}, "overflow"},
-    {"trilu", NULL, {"f32[1,1] 1", "i64[2] 1 2"}, "k is one number"},
+    {"trilu", NULL, {"f32[1,1] 1", "i64[2] 1 2"}, "k must be one number"},
     {"one_hot", NULL, {"f32[1] 1", "f32[2] 1 2", "f32[2] 0 1"}, "expected one number"},
-    {"eye_like", "dtype=i4", {"f32[1,1] 1"}, "expected numbers of 8 bits or more"},
+    {"eye_like", "dtype=i4", {"f32[1,1] 1"}, "dtype must be a number of 8 bits or more"},
     {"matmul_integer", NULL, {"u8[1,1] 1", "u8[1,1] 1", "u8[2,1,1] 1 2"}, "broadcasts to [1, 1]"},
 };
 
@@ -115,7 +118,7 @@ TEST("range refuses an empty tensor where a number is wanted") {
   for (int i = 0; i < 3; i++) {
     tenon_tensor_t *inputs[3] = {i == 0 ? none : one, i == 1 ? none : one, i == 2 ? none : one};
     CHECK_STATUS(tenon_op_call(op_of("core::range"), NULL, inputs, &out, 0), TENON_INVALID);
-    CHECK_TEXT(tenon_error(), "start, limit and delta are single numbers");
+    CHECK_TEXT(tenon_error(), "start, limit and delta must be single numbers");
   }
   tenon_tensor_release(none);
   tenon_tensor_release(one);

@@ -1,7 +1,7 @@
-/* where and clip: operators that choose one of their operands.  where only moves elements, of any
- * dtype that has whole bytes; clip is min(max(x, min), max), so that max wins where it is below
- * min, and NaN in any operand gives NaN. Invariant: a loop reads all operands of an element before
- * it writes its results. */
+/* where and clip, operators that select one of their operands. where only moves elements of any
+ * dtype of whole bytes. clip is min(max(x, min), max), so max wins if it is below min, and NaN in
+ * any operand gives NaN.
+ * Invariant: a loop reads all operands of an element before it writes its results. */
 #include "pointwise.h"
 
 typedef struct pair_t {
@@ -9,7 +9,7 @@ typedef struct pair_t {
   uint64_t high;
 } pair_t;
 
-/* X(dtype, type of the same size, unused, ...): the other half of what NUMBERS lists */
+/* X(dtype, type of the same size, unused, ...): the dtypes that NUMBERS does not list */
 #define OTHERS(X, ...)                                                                             \
   X(bool, uint8_t, 0, __VA_ARGS__)                                                                 \
   X(f8e3m4, uint8_t, 0, __VA_ARGS__)                                                               \
@@ -53,7 +53,7 @@ OTHERS(DEFINE_WHERE, 0)
 #ifdef TENON_SIMD
 #define ITEM_WHERE_STRING
 #else
-/* Strings belong to the tensor that they lie in, so a loop cannot write them. */
+/* Strings are owned by their tensor, so a loop cannot write them. */
 static tenon_status_t where_string(tenon_call_t *call) {
   tenon_tensor_t *out = call->outputs[0];
   int64_t index[TENON_RANK_MAX] = {0};
@@ -125,7 +125,7 @@ FLOATS(DEFINE_CLIP, GREATEST, LEAST)
 INTS(DEFINE_CLIP, MORE, LESS)
 #define ITEM_CLIP(dtype, T, U, ...) LOOP(#dtype ", " #dtype ", " #dtype " -> " #dtype, clip_##dtype)
 
-/* dy goes to the operand that clip chose: x where it is in between, also on a limit. */
+/* dy goes to the operand that clip selected: x if it is within the limits or equal to one. */
 #define DEFINE_CLIP_BACKWARD(dtype, T, U, ...)                                                     \
   static tenon_status_t clip_backward_##dtype(const tenon_loop_t *loop) {                          \
     const int64_t count = loop->count;                                                             \
@@ -154,7 +154,7 @@ FLOATS(DEFINE_CLIP_BACKWARD, 0)
   LOOP(#dtype ", " #dtype ", " #dtype ", " #dtype " -> " #dtype ", " #dtype ", " #dtype,           \
        clip_backward_##dtype)
 
-/* Of what came for the gradients of x, min and max, that of the one that clip chose. */
+/* Of the gradients of dx, dmin and dmax, takes the one of the operand that clip selected. */
 #define DEFINE_CLIP_SECOND(dtype, T, U, ...)                                                       \
   static tenon_status_t clip_second_##dtype(const tenon_loop_t *loop) {                            \
     const int64_t count = loop->count;                                                             \
@@ -169,7 +169,8 @@ FLOATS(DEFINE_CLIP_BACKWARD, 0)
       const T x = xs[i];                                                                           \
       const T low = min ? min[i] : x;                                                              \
       const T high = max ? max[i] : GREATEST(x, low);                                              \
-      const T *of = GREATEST(x, low) > high ? dmax : x < low ? dmin : dx;                          \
+      const T *from = x < low ? dmin : dx;                                                         \
+      const T *of = GREATEST(x, low) > high ? dmax : from;                                         \
       out[i] = of ? of[i] : 0;                                                                     \
     }                                                                                              \
     return TENON_OK;                                                                               \
@@ -182,25 +183,30 @@ FLOATS(DEFINE_CLIP_SECOND, 0)
 /* clang-format off */
 FAMILY(core_selection,
   OPERATOR(where, "(Tensor condition, Tensor a, Tensor b) -> Tensor",
-    FACTS("a where the condition is true, else b", MOVABLE, "a, b: core::where_backward(grad, condition)"),
+    FACTS("a where the condition is true, otherwise b", MOVABLE,
+          "a, b: core::where_backward(grad, condition)"),
     NUMBERS(ITEM_WHERE, 0) OTHERS(ITEM_WHERE, 0) ITEM_WHERE_STRING)
   OPERATOR(where_backward, "(Tensor dy, Tensor condition) -> (Tensor? da, Tensor? db)",
-    FACTS("Of dy, what goes to a and to b of where", "dy: float; condition: bool; da, db = dy",
-      "dy: core::where(condition, grad.da, grad.db)"),
+    FACTS("dy for a where the condition is true and for b elsewhere, otherwise 0",
+          "dy: float; condition: bool; da, db = dy",
+          "dy: core::where(condition, grad.da, grad.db)"),
     FLOATS(ITEM_WHERE_BACKWARD, 0))
   OPERATOR(clip, "(Tensor x, Tensor? min=None, Tensor? max=None) -> Tensor",
     FACTS("min(max(x, min), max)", "x, min, max: number; out = x",
-      "x, min, max: core::clip_backward(grad, x, min, max)"),
+          "x, min, max: core::clip_backward(grad, x, min, max)"),
     NUMBERS(ITEM_CLIP, 0))
   OPERATOR(clip_backward,
-    "(Tensor dy, Tensor x, Tensor? min=None, Tensor? max=None) -> (Tensor? dx, Tensor? dmin, Tensor? dmax)",
-    FACTS("Of dy, what goes to x, min and max of clip", "dy, x, min, max: float; dx, dmin, dmax = dy",
-      "dy: core::clip_second(x, min, max, grad.dx, grad.dmin, grad.dmax); x, min, max: none"),
+    "(Tensor dy, Tensor x, Tensor? min=None, Tensor? max=None) -> (Tensor? dx, Tensor? dmin, "
+    "Tensor? dmax)",
+    FACTS("dy for the operand of clip that was selected: x, min or max; 0 for the others",
+          "dy, x, min, max: float; dx, dmin, dmax = dy",
+          "dy: core::clip_second(x, min, max, grad.dx, grad.dmin, grad.dmax); x, min, max: none"),
     FLOATS(ITEM_CLIP_BACKWARD, 0))
   OPERATOR(clip_second,
-    "(Tensor x, Tensor? min=None, Tensor? max=None, Tensor? dx=None, Tensor? dmin=None, Tensor? dmax=None) -> Tensor",
-    FACTS("The gradient of clip_backward: dx, dmin or dmax, whichever of x, min and max clip chose",
-      "x, min, max, dx, dmin, dmax: float; out = x",
-      "x, min, max: none; dx, dmin, dmax: core::clip_backward(grad, x, min, max)"),
+    "(Tensor x, Tensor? min=None, Tensor? max=None, Tensor? dx=None, Tensor? dmin=None, "
+    "Tensor? dmax=None) -> Tensor",
+    FACTS("The gradient of clip_backward: dx, dmin or dmax, for whichever of x, "
+          "min and max clip selected", "x, min, max, dx, dmin, dmax: float; out = x",
+          "x, min, max: none; dx, dmin, dmax: core::clip_backward(grad, x, min, max)"),
     FLOATS(ITEM_CLIP_SECOND, 0)))
 /* clang-format on */

@@ -1,8 +1,8 @@
-/* Sampling at given places: grid_sample, for up to four spatial axes, and affine_grid, which makes
- * such grids. For a place, the elements that surround it and their weights are worked out once and
- * then applied to every channel. Coordinates follow ONNX's GridSample-22; f16 and bf16 are computed
- * as f32. Invariant: a coordinate that is no number, or far outside, is an ordinary place
- * outside. */
+/* Sampling at given points: grid_sample, for up to four spatial axes, and affine_grid, which
+ * creates such grids. The elements around a point and their weights are computed once and then
+ * applied to every channel. Coordinates follow ONNX's GridSample-22; f16 and bf16 are computed in
+ * f32.
+ * Invariant: a coordinate that is NaN or far outside is treated like any other point outside. */
 #include "axes.h"
 #include "composite.h"
 #include "copy.h"
@@ -35,13 +35,14 @@ typedef struct grid_t {
   int align_corners;
   int32_t axes;
   int64_t extent[AXES_MAX];
-  int64_t stride[AXES_MAX]; /* of x's spatial axes */
+  int64_t stride[AXES_MAX]; /* strides of x's spatial axes */
   int64_t channels;
   int64_t places;
-  int64_t pixels; /* places: of the result; pixels: of x */
+  /* `places` counts points of the result, `pixels` those of x. */
+  int64_t pixels;
 } grid_t;
 
-static double reflected(double v, double low, double high) {
+static double reflected_coordinate(double v, double low, double high) {
   double range = high - low;
   double beyond = v < low ? low - v : v - high;
   if (v >= low && v <= high) return v;
@@ -51,75 +52,83 @@ static double reflected(double v, double low, double high) {
   return (v < low) == (fmod(turns, 2) == 0) ? low + rest : high - rest;
 }
 
-/* The index that takes the place of one outside; -1: zero. */
-static int64_t inside(const grid_t *g, int32_t axis, int64_t i) {
+/* The index that replaces one outside x; -1 means zero. */
+static int64_t index_inside(const grid_t *g, int32_t axis, int64_t i) {
   int64_t n = g->extent[axis];
   if (i >= 0 && i < n) return i;
   if (g->padding == ZEROS) return -1;
   if (g->padding == BORDER) return i < 0 ? 0 : n - 1;
   double edge = g->align_corners ? 0 : -0.5;
-  i = (int64_t)reflected((double)i, edge, (double)(n - 1) - edge);
-  return i < 0 ? 0 : i >= n ? n - 1 : i;
+  i = (int64_t)reflected_coordinate((double)i, edge, (double)(n - 1) - edge);
+  return int_clamp(i, 0, n - 1);
 }
 
-/* What a place that is reflected moves by, when the place moves by 1. */
+/* The derivative of reflected() with respect to v. */
 static double reflected_slope(double v, double low, double high) {
   double range = high - low;
   double beyond = v < low ? low - v : v - high;
   if (v >= low && v <= high) return 1;
-  return range <= 0 ? 0 : fmod(floor(beyond / range), 2) == 0 ? -1 : 1;
+  if (range <= 0) return 0;
+  return fmod(floor(beyond / range), 2) == 0 ? -1 : 1;
 }
 
-/* The elements along an axis, and their weights, with the weights' derivatives by `normal` where
- * `slope` is not NULL; gives how many. */
+/* Finds the elements along an axis and their weights and, where `slope` is not NULL, the
+ * derivatives of the weights with respect to `normal`. Returns their number. */
 static int32_t taps_of(const grid_t *g, int32_t axis, double normal, int64_t *index, double *weight,
                        double *slope) {
   double n = (double)g->extent[axis];
   double edge = g->align_corners ? 0 : -0.5;
-  /* in f32, as exporters and other runtimes have it, so that places between pixels round alike */
+  /* Computed in f32, as exporters and other runtimes do, so that points between pixels round
+   * alike. */
   float place = g->align_corners ? ((float)normal + 1) / 2 * (float)(n - 1)
                                  : (((float)normal + 1) * (float)n - 1) / 2;
-  double v = tenon_dtype_id(g->grid->dtype) != TENON_F64 ? (double)place
-             : g->align_corners                          ? (normal + 1) / 2 * (n - 1)
-                                                         : ((normal + 1) * n - 1) / 2;
+  double v = g->align_corners ? (normal + 1) / 2 * (n - 1) : ((normal + 1) * n - 1) / 2;
+  if (tenon_dtype_id(g->grid->dtype) != TENON_F64) v = (double)place;
   if (!(v > -0x1p30 && v < 0x1p30)) v = v > 0 ? 0x1p30 : -0x1p30;
   if (g->mode == NEAREST) v = nearbyint(v);
-  double pace = g->align_corners ? (n - 1) / 2 : n / 2; /* of v, when normal moves */
+  double pace = g->align_corners ? (n - 1) / 2 : n / 2; /* derivative of v with respect to normal */
   if (v < edge || v > n - 1 - edge) {
     if (g->padding == BORDER) {
-      v = v < 0 ? 0 : v > n - 1 ? n - 1 : v;
+      v = fmin(fmax(v, 0), n - 1);
       pace = 0;
     }
     if (g->padding == REFLECTION) {
       pace *= reflected_slope(v, edge, n - 1 - edge);
-      v = reflected(v, edge, n - 1 - edge);
+      v = reflected_coordinate(v, edge, n - 1 - edge);
     }
   }
   double below = floor(v);
   double r = v - below;
   double s = 1 - r;
   double a = -0.75;
-  int32_t count = g->mode == NEAREST ? 1 : g->mode == LINEAR ? 2 : 4;
+  int32_t count = 4;
+  if (g->mode == NEAREST) count = 1;
+  if (g->mode == LINEAR) count = 2;
   int64_t first = (int64_t)(g->mode == NEAREST ? v : below) - (g->mode == CUBIC);
   const double cubic[4] = {((a * (r + 1) - 5 * a) * (r + 1) + 8 * a) * (r + 1) - 4 * a,
                            ((a + 2) * r - (a + 3)) * r * r + 1, ((a + 2) * s - (a + 3)) * s * s + 1,
                            ((a * (s + 1) - 5 * a) * (s + 1) + 8 * a) * (s + 1) - 4 * a};
   for (int32_t k = 0; k < count; k++) {
-    index[k] = inside(g, axis, first + k);
-    weight[k] = g->mode == NEAREST ? 1 : g->mode == CUBIC ? cubic[k] : k ? r : s;
+    index[k] = index_inside(g, axis, first + k);
+    weight[k] = k ? r : s;
+    if (g->mode == NEAREST) weight[k] = 1;
+    if (g->mode == CUBIC) weight[k] = cubic[k];
   }
   if (!slope) return count;
   const double steep[4] = {
       (3 * a * (r + 1) - 10 * a) * (r + 1) + 8 * a, (3 * (a + 2) * r - 2 * (a + 3)) * r,
       -(3 * (a + 2) * s - 2 * (a + 3)) * s, -((3 * a * (s + 1) - 10 * a) * (s + 1) + 8 * a)};
-  for (int32_t k = 0; k < count; k++)
-    slope[k] = pace * (g->mode == NEAREST ? 0 : g->mode == CUBIC ? steep[k] : k ? 1 : -1);
+  for (int32_t k = 0; k < count; k++) {
+    slope[k] = k ? pace : -pace;
+    if (g->mode == NEAREST) slope[k] = 0;
+    if (g->mode == CUBIC) slope[k] = pace * steep[k];
+  }
   return count;
 }
 
-/* All combinations of the axes' elements that are not zero: offsets into a channel, and weights.
- * Gives how many. */
-static int32_t around(const grid_t *g, int64_t place, int64_t *offset, double *weight) {
+/* Finds all combinations of the axes' elements that are not zero, as offsets into a channel with
+ * weights. Returns their number. */
+static int32_t corners_around(const grid_t *g, int64_t place, int64_t *offset, double *weight) {
   int32_t count = 1;
   offset[0] = 0;
   weight[0] = 1;
@@ -152,7 +161,7 @@ static int32_t around(const grid_t *g, int64_t place, int64_t *offset, double *w
     double weight[PLACES_MAX];                                                                     \
     (void)call;                                                                                    \
     for (int64_t place = begin; place < end; place++) {                                            \
-      int32_t count = around(g, place, offset, weight);                                            \
+      int32_t count = corners_around(g, place, offset, weight);                                    \
       int64_t batch = place / g->places;                                                           \
       int64_t first = batch * g->channels;                                                         \
       const T *x = (const T *)g->x + first * g->pixels;                                            \
@@ -196,19 +205,19 @@ static tenon_status_t sample_run(tenon_call_t *call) {
   g.y = out->data;
   if (count == 0) return TENON_OK;
   if (g.pixels == 0)
-    return tenon_fail(call, TENON_INVALID, "there is nothing to sample: the input is empty");
+    return tenon_fail(call, TENON_INVALID, "x is empty, so there is nothing to sample");
   if (is_narrow(x->dtype)) {
     int64_t room = tenon_count(x);
     float *wide = (float *)call->host->allocate(call, (uint64_t)(room + count) * sizeof(float));
     if (!wide) return TENON_MEMORY;
-    widen(x->dtype, wide, x->data, room);
+    widen_run(x->dtype, wide, x->data, room);
     g.x = wide;
     g.y = wide + room;
   }
   TENON_TRY(call->host->parallel(call, x->shape[0] * g.places, 1024 / (g.channels + 1) + 1,
                                  tenon_dtype_id(x->dtype) == TENON_F64 ? f64_sample : f32_sample,
                                  &g));
-  if (is_narrow(x->dtype)) narrow(x->dtype, out->data, (const float *)g.y, count);
+  if (is_narrow(x->dtype)) narrow_run(x->dtype, out->data, (const float *)g.y, count);
   return TENON_OK;
 }
 
@@ -218,13 +227,13 @@ static tenon_status_t sample_infer(tenon_infer_t *infer) {
   tenon_meta_t *out = infer->outputs[0];
   if (x->ndim < 3 || x->ndim > 2 + AXES_MAX || grid->ndim != x->ndim)
     return tenon_fail(infer, TENON_INVALID,
-                      "the input has rank %d and the grid %d; the same, from 3 to %d, is wanted",
-                      x->ndim, grid->ndim, 2 + AXES_MAX);
+                      "x has rank %d and grid %d; expected the same rank, from 3 to %d", x->ndim,
+                      grid->ndim, 2 + AXES_MAX);
   if (dim_differ(grid->dims[0], x->dims[0]) ||
       dim_differ(grid->dims[x->ndim - 1], tenon_extent(x->ndim - 2)))
-    return tenon_fail(
-        infer, TENON_INVALID, "grid %s does not fit input %s: [batch, ..., %d] is wanted",
-        dims_text(grid->dims, grid->ndim).text, dims_text(x->dims, x->ndim).text, x->ndim - 2);
+    return tenon_fail(infer, TENON_INVALID, "grid %s does not fit x %s; expected [batch, ..., %d]",
+                      dims_text(grid->dims, grid->ndim).text, dims_text(x->dims, x->ndim).text,
+                      x->ndim - 2);
   out_like(out, x);
   for (int32_t i = 2; i < x->ndim; i++)
     out->dims[i] = grid->dims[i - 1];
@@ -236,14 +245,14 @@ static tenon_status_t sample_infer(tenon_infer_t *infer) {
 typedef struct back_t {
   grid_t grid;
   const tenon_tensor_t *dy;
-  const tenon_tensor_t *x; /* dense, both f32 or f64 */
+  const tenon_tensor_t *x; /* both dense, f32 or f64 */
   tenon_tensor_t *dx;
   tenon_tensor_t *dgrid;
-  int64_t blocks; /* of channels */
+  int64_t blocks; /* blocks of channels */
 } back_t;
 
 #define BACK(name, T)                                                                              \
-  /* dx: part: (image, block of channels) */                                                       \
+  /* dx: a part is (image, block of channels) */                                                   \
   static tenon_status_t name##_sample_dx(tenon_call_t *call, void *argument, int64_t begin,        \
                                          int64_t end) {                                            \
     const back_t *b = (const back_t *)argument;                                                    \
@@ -261,7 +270,7 @@ typedef struct back_t {
       for (int64_t i = first * g->pixels; i < last * g->pixels; i++)                               \
         dx[i] = 0;                                                                                 \
       for (int64_t place = 0; place < g->places; place++) {                                        \
-        int32_t count = around(g, batch * g->places + place, offset, weight);                      \
+        int32_t count = corners_around(g, batch * g->places + place, offset, weight);              \
         for (int64_t c = first; c < last; c++)                                                     \
           for (int32_t k = 0; k < count; k++)                                                      \
             dx[c * g->pixels + offset[k]] += (T)weight[k] * dy[c * g->places + place];             \
@@ -332,7 +341,7 @@ static tenon_status_t sample_backward_run(tenon_call_t *call) {
   grid_set(g, call->attrs, b.x, grid, extents_product(b.dy->shape, 2, b.dy->ndim));
   b.blocks = g->channels < BLOCKS ? g->channels : BLOCKS;
   if (g->pixels == 0 && tenon_count(b.dy))
-    return tenon_fail(call, TENON_INVALID, "there is nothing to sample: the input is empty");
+    return tenon_fail(call, TENON_INVALID, "x is empty, so there is nothing to sample");
   if (out[0]) {
     if (!(b.dx = core_place_dense(call, out[0], dtype))) return TENON_MEMORY;
     TENON_TRY(call->host->parallel(call, b.x->shape[0] * b.blocks, 1,
@@ -353,7 +362,8 @@ static tenon_status_t sample_backward_infer(tenon_infer_t *infer) {
     wrong = dim_differ(dy->dims[i], i < 2 ? x->dims[i] : grid->dims[i - 1]);
   if (wrong || dim_differ(grid->dims[0], x->dims[0]) ||
       dim_differ(grid->dims[x->ndim - 1], tenon_extent(x->ndim - 2)))
-    return tenon_fail(infer, TENON_INVALID, "dy %s is not what a grid %s samples from %s",
+    return tenon_fail(infer, TENON_INVALID,
+                      "dy has shape %s, which is not what grid %s samples from x %s",
                       dims_text(dy->dims, dy->ndim).text, dims_text(grid->dims, grid->ndim).text,
                       dims_text(x->dims, x->ndim).text);
   return core_gradients_infer(infer, 1, 2);
@@ -372,13 +382,13 @@ static tenon_status_t affine_infer(tenon_infer_t *infer) {
       dim_differ(theta->dims[1], tenon_extent(axes)) ||
       dim_differ(theta->dims[2], tenon_extent(axes + 1)))
     return tenon_fail(infer, TENON_INVALID,
-                      "theta %s and a size of %d extents: [batch, 2, 3] and 4, or [batch, 3, 4] "
-                      "and 5, are wanted",
+                      "theta has shape %s and size %d extents; expected [batch, 2, 3] and 4, or "
+                      "[batch, 3, 4] and 5",
                       dims_text(theta->dims, theta->ndim).text, size.count);
   if (!size.known) return out_unknown(infer, out, axes + 2);
   if (dim_differ(theta->dims[0], size.at[0]))
     return tenon_fail(infer, TENON_INVALID,
-                      "theta is for a batch of %" PRId64 ", the size says %" PRId64,
+                      "theta has a batch of %" PRId64 ", the size says %" PRId64,
                       theta->dims[0].value, size.at[0].value);
   out->ndim = axes + 2;
   out->dims[0] = theta->dims[0];
@@ -388,7 +398,7 @@ static tenon_status_t affine_infer(tenon_infer_t *infer) {
   return TENON_OK;
 }
 
-/* Place n of an image with the grid's shape: x, y, (z,) 1. */
+/* The coordinates x, y, (z,) 1 of point n of an image with the shape of the grid. */
 static void affine_place(const tenon_tensor_t *grid, int64_t n, int align_corners, double *place) {
   int32_t axes = grid->ndim - 2;
   for (int32_t i = 0; i < axes; i++) {
@@ -457,7 +467,7 @@ static tenon_status_t affine_backward_infer(tenon_infer_t *infer) {
     wrong = dim_differ(dy->dims[i], size.at[i ? i + 1 : 0]);
   if (wrong)
     return tenon_fail(infer, TENON_INVALID,
-                      "dy %s is not the gradient of a grid for a size of %d extents",
+                      "dy has shape %s, which is not that of a grid for a size of %d extents",
                       dims_text(dy->dims, dy->ndim).text, size.count);
   out->ndim = 3;
   out->dims[0] = dy->dims[0];
@@ -469,28 +479,47 @@ static tenon_status_t affine_backward_infer(tenon_infer_t *infer) {
 /* clang-format off */
 TENON_ITEMS(core_sample,
   TENON_OP("grid_sample(Tensor x, Tensor grid, *, str['linear', 'nearest', 'cubic'] mode='linear', "
-           "str['zeros', 'border', 'reflection'] padding='zeros', bool align_corners=False) -> Tensor",
-    TENON_DOC("x, interpolated at the places that the grid holds, from -1 to 1 along each axis, the last axis first."),
+           "str['zeros', 'border', 'reflection'] padding='zeros', "
+           "bool align_corners=False) -> Tensor",
+    TENON_DOC("x interpolated at the points in grid; "
+              "coordinates run from -1 to 1 along each axis, last axis first."),
     TENON_SAMPLES("x: [n, c, 4, 5], grid: [n, 3, 2, 2] uniform(-1, 1)"),
-    TENON_TYPES("x: float; grid: float; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(sample_infer),
-    TENON_GRADIENT("x, grid: core::grid_sample_backward(grad, x, grid, mode=mode, padding=padding, align_corners=align_corners)"),
+    TENON_TYPES("x: float; grid: float; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(sample_infer),
+    TENON_GRADIENT("x, grid: core::grid_sample_backward(grad, x, grid, mode=mode, padding=padding, "
+                   "align_corners=align_corners)"),
     TENON_KERNEL("cpu", sample_run)),
-  TENON_OP("grid_sample_backward(Tensor dy, Tensor x, Tensor grid, *, str['linear', 'nearest', 'cubic'] mode='linear', "
-           "str['zeros', 'border', 'reflection'] padding='zeros', bool align_corners=False) -> (Tensor? dx, Tensor? dgrid)",
+  TENON_OP("grid_sample_backward(Tensor dy, Tensor x, Tensor grid, *, str['linear', 'nearest', "
+           "'cubic'] mode='linear', str['zeros', 'border', 'reflection'] padding='zeros', "
+           "bool align_corners=False) -> (Tensor? dx, Tensor? dgrid)",
     TENON_DOC("The gradients of grid_sample."),
     TENON_SAMPLES("dy: [n, c, 3, 2], x: [n, c, 4, 5], grid: [n, 3, 2, 2] uniform(-1, 1)"),
-    TENON_TYPES("dy, x: float; grid: float; dx = x; dgrid = grid"), TENON_TRAITS(TENON_PURE), TENON_USES(DENSE_USES),
-    TENON_INFER(sample_backward_infer), TENON_KERNEL("cpu", sample_backward_run)),
+    TENON_TYPES("dy, x: float; grid: float; dx = x; dgrid = grid"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(DENSE_USES),
+    TENON_INFER(sample_backward_infer),
+    TENON_KERNEL("cpu", sample_backward_run)),
   TENON_OP("affine_grid(Tensor theta, Tensor @host size, *, bool align_corners=False) -> Tensor",
-    TENON_DOC("A grid for grid_sample: the places of an image of this size, transformed by matrices."),
-    TENON_SAMPLES("theta: [n, 2, 3], size: [4] [n, 2, h, w]; theta: [n, 3, 4], size: [5] [n, 2, 3, h, w]"),
-    TENON_TYPES("theta: float; size: i64|i32; out = theta"), TENON_WHERE("size: known"), TENON_TRAITS(TENON_PURE),
-    TENON_INFER(affine_infer), TENON_GRADIENT("theta: core::affine_grid_backward(grad, size, align_corners=align_corners)"),
+    TENON_DOC("A grid for grid_sample: the pixel positions of an image of this size, "
+              "transformed by matrices."),
+    TENON_SAMPLES("theta: [n, 2, 3], size: [4] [n, 2, h, w]; "
+                  "theta: [n, 3, 4], size: [5] [n, 2, 3, h, w]"),
+    TENON_TYPES("theta: float; size: i64|i32; out = theta"),
+    TENON_WHERE("size: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(affine_infer),
+    TENON_GRADIENT("theta: core::affine_grid_backward(grad, size, align_corners=align_corners)"),
     TENON_KERNEL("cpu", affine_run)),
-  TENON_OP("affine_grid_backward(Tensor dy, Tensor @host size, *, bool align_corners=False) -> Tensor",
+  TENON_OP("affine_grid_backward(Tensor dy, Tensor @host size, *, "
+           "bool align_corners=False) -> Tensor",
     TENON_DOC("The gradient of affine_grid."),
-    TENON_SAMPLES("dy: [n, h, w, 2], size: [4] [n, 2, h, w]; dy: [n, 3, h, w, 3], size: [5] [n, 2, 3, h, w]"),
-    TENON_TYPES("dy: float; size: i64|i32; out = dy"), TENON_WHERE("size: known"), TENON_TRAITS(TENON_PURE),
-    TENON_INFER(affine_backward_infer), TENON_GRADIENT("dy: core::affine_grid(grad, size, align_corners=align_corners)"),
-    TENON_KERNEL("cpu", affine_backward_run))
-)
+    TENON_SAMPLES("dy: [n, h, w, 2], size: [4] [n, 2, h, w]; "
+                  "dy: [n, 3, h, w, 3], size: [5] [n, 2, 3, h, w]"),
+    TENON_TYPES("dy: float; size: i64|i32; out = dy"),
+    TENON_WHERE("size: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(affine_backward_infer),
+    TENON_GRADIENT("dy: core::affine_grid(grad, size, align_corners=align_corners)"),
+    TENON_KERNEL("cpu", affine_backward_run)))
+/* clang-format on */

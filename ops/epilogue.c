@@ -1,10 +1,20 @@
-/* The epilogue of products, row by row through a small buffer, so that any strides of c are the
- * same loop. Called from tiles on several threads.  Invariant: one formula for each activation, out
- * of FINISH_ACTIVATIONS. */
-#include "finish.h"
+/* The epilogue of matrix products. It works row by row in a small buffer, so that one loop serves
+ * all strides of c. Called for tiles on several threads.
+ * Invariant: each activation has one formula, in FINISH_ACTIVATIONS. */
+#include "epilogue.h"
 #include "simd/math.h"
 
 enum { SPAN = 256 };
+
+static inline float clamp_f32(float x, float low, float high) {
+  float most = x > high ? high : x;
+  return x < low ? low : most;
+}
+static inline double clamp_f64(double x, double low, double high) {
+  double most = x > high ? high : x;
+  return x < low ? low : most;
+}
+#define FINISH_CLAMP(x, low, high) TN_GENERIC(x, clamp_f32, clamp_f64)(x, low, high)
 
 #define ACTIVATION_CASE(name, value)                                                               \
   case FINISH_##name:                                                                              \
@@ -19,8 +29,7 @@ enum { SPAN = 256 };
     switch (activation) { FINISH_ACTIVATIONS(ACTIVATION_CASE) }                                    \
   }
 
-/* Integers are added as unsigned ones, which wrap; a fractional scale of them is taken in
- * double. */
+/* Integers are added as unsigned numbers, which wrap; a fractional scale is applied in double. */
 #define FINISH(suffix, signed_t, whole, activate)                                                  \
   static void finish_##suffix(const finish_t *f, int64_t i, int64_t j, int64_t count) {            \
     const T *bias = (const T *)f->bias.data;                                                       \
@@ -65,14 +74,15 @@ FINISH(i32, int32_t, tn_int64, (void)0)
 #undef T
 #define T uint64_t
 FINISH(i64, int64_t, tn_int64, (void)0)
-#undef T
 /* clang-format on */
+#undef T
 
 void core_finish(const finish_t *f, int64_t i, int64_t i_end, int64_t j, int64_t j_end) {
   int is_float = f->dtype.code == (TENON_F32 & 0xff);
   int wide = f->dtype.bits == 64;
-  void (*span)(const finish_t *, int64_t, int64_t, int64_t) =
-      is_float ? (wide ? finish_f64 : finish_f32) : (wide ? finish_i64 : finish_i32);
+  static void (*const spans[2][2])(const finish_t *, int64_t, int64_t,
+                                   int64_t) = {{finish_i32, finish_i64}, {finish_f32, finish_f64}};
+  void (*span)(const finish_t *, int64_t, int64_t, int64_t) = spans[is_float][wide];
   for (; i < i_end; i++)
     for (int64_t at = j; at < j_end; at += SPAN)
       span(f, i, at, j_end - at < SPAN ? j_end - at : SPAN);

@@ -1,8 +1,8 @@
-/* The gradient of what matmul, conv and others do to a result before they give it: a composite of
- * the activations' own gradients.  Called by matmul_backward and conv_backward.  Invariant: the
- * list of activations is finish.h's. */
+/* finish_backward: the gradient of the activation that matmul, conv and others fuse. A composite of
+ * the activations' own gradients; called by matmul_backward and conv_backward.
+ * Invariant: the list of activations is that of epilogue.h. */
 #include "composite.h"
-#include "finish.h"
+#include "epilogue.h"
 
 enum {
   RELU,
@@ -28,10 +28,12 @@ enum {
   "core::sigmoid, "                                                                                \
   "core::mul, core::sub, core::less, core::greater, core::where"
 
-static tenon_status_t infer(tenon_infer_t *infer) { return core_backward_infer(infer, 1, 0, NULL); }
+static tenon_status_t activation_backward_infer(tenon_infer_t *infer) {
+  return core_backward_infer(infer, 1, 0, NULL);
+}
 
-/* dy where x is not on the wrong side of the limit. */
-static tenon_status_t within(tenon_call_t *call, int test, double limit, tenon_tensor_t **dy) {
+/* dy where x is not beyond the limit, 0 elsewhere. */
+static tenon_status_t keep_within(tenon_call_t *call, int test, double limit, tenon_tensor_t **dy) {
   tenon_tensor_t *zero = core_number(call, (*dy)->dtype, 0);
   tenon_tensor_t *beyond;
   if (!zero) return TENON_MEMORY;
@@ -39,7 +41,7 @@ static tenon_status_t within(tenon_call_t *call, int test, double limit, tenon_t
   return INVOKE(call, WHERE, NULL, dy, beyond, zero, *dy);
 }
 
-static tenon_status_t run(tenon_call_t *call) {
+static tenon_status_t activation_backward_run(tenon_call_t *call) {
   tenon_tensor_t *dy = call->inputs[0];
   tenon_tensor_t *x = call->inputs[1];
   tenon_tensor_t *one, *y, *t;
@@ -53,8 +55,8 @@ static tenon_status_t run(tenon_call_t *call) {
     TENON_TRY(INVOKE(call, RELU, NULL, &dy, dy, x));
     break;
   case FINISH_clip:
-    TENON_TRY(within(call, LESS, alpha, &dy));
-    TENON_TRY(within(call, GREATER, beta, &dy));
+    TENON_TRY(keep_within(call, LESS, alpha, &dy));
+    TENON_TRY(keep_within(call, GREATER, beta, &dy));
     break;
   case FINISH_leaky_relu:
     TENON_TRY(INVOKE(call, LEAKY, attrs, &dy, dy, x));
@@ -104,6 +106,9 @@ static tenon_status_t run(tenon_call_t *call) {
 TENON_ITEMS(core_finish_backward,
   TENON_OP("finish_backward(Tensor dy, Tensor x, *, " FINISH_ARGUMENTS ") -> Tensor",
     TENON_DOC("dy times the derivative of an activation at x."),
-    TENON_TYPES("dy, x: float; out = dy"), TENON_INFER(infer), TENON_TRAITS(TENON_PURE), TENON_USES(BACKWARD_USES),
-    TENON_COMPOSITE(run)))
+    TENON_TYPES("dy, x: float; out = dy"),
+    TENON_INFER(activation_backward_infer),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES(BACKWARD_USES),
+    TENON_COMPOSITE(activation_backward_run)))
 /* clang-format on */

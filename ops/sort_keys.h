@@ -1,10 +1,10 @@
-/* Order: every number as a 64-bit key that compares like it, and a stable sort of positions.  With
- * keys, selection, sorting and searching are written once for all dtypes. Invariant: equal numbers
- * have equal keys, so that -0 is 0; a NaN is above everything. */
-#ifndef TENON_OPS_ORDER_H
-#define TENON_OPS_ORDER_H
+/* Converts every number to a 64-bit key that compares like the number, and sorts positions stably.
+ * With keys, selection, sorting and searching are written once for all dtypes.
+ * Invariant: equal numbers have equal keys, so -0 has the key of 0; NaN is above everything. */
+#ifndef TENON_OPS_SORT_KEYS_H
+#define TENON_OPS_SORT_KEYS_H
 
-#include "number.h"
+#include "dtype_scalar.h"
 #include <string.h>
 
 static inline uint64_t key_of_float(float x) {
@@ -22,8 +22,8 @@ static inline uint64_t key_of_unsigned(uint64_t x) { return x; }
 static inline uint64_t key_of_f16(uint16_t x) { return key_of_float(float_of_f16(x)); }
 static inline uint64_t key_of_bf16(uint16_t x) { return key_of_float(float_of_bf16(x)); }
 
-/* The keys of n elements of dense memory, from `first` on, `stride` apart.  Gives 0 for dtypes that
- * have no order. */
+/* Computes the keys of n elements of dense memory from `first` on, `stride` apart. Returns 0 for
+ * dtypes without an order. */
 static inline int order_keys(tenon_dtype_t dtype, const void *data, int64_t first, int64_t stride,
                              int64_t n, uint64_t *restrict keys) {
   switch (tenon_dtype_id(dtype)) {
@@ -53,7 +53,7 @@ static inline int order_keys(tenon_dtype_t dtype, const void *data, int64_t firs
   }
 }
 
-/* Sorts positions, stably; `room` has as many. */
+/* Sorts positions stably; `room` has space for as many. */
 static inline void order_sort(int64_t *items, int64_t *room, int64_t n,
                               int (*less)(const void *context, int64_t a, int64_t b),
                               const void *context) {

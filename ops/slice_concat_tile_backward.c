@@ -1,5 +1,5 @@
-/* Gradients of slice, concat and tile: zeros but for a slice, views of the parts, and sums of them.
- * Called by the gradient texts in view.c and join.c. */
+/* Gradients of slice, concat and tile: zeros with the gradient written into a slice, views of the
+ * parts, and sums of the parts. The gradient formulas in view.c and join.c call them. */
 #include "axes.h"
 #include "composite.h"
 #include <string.h>
@@ -13,7 +13,7 @@ static tenon_status_t slice_backward_infer(tenon_infer_t *infer) {
   TENON_TRY(ints_read(infer, 1, &shape));
   if (!shape.known || shape.count > TENON_RANK_MAX) return out_unknown(infer, out, shape.count);
   if (shape.count != infer->inputs[0]->ndim)
-    return tenon_fail(infer, TENON_INVALID, "dy has %d dimensions, what was sliced has %d",
+    return tenon_fail(infer, TENON_INVALID, "dy has %d dimensions, but the sliced tensor has %d",
                       infer->inputs[0]->ndim, shape.count);
   out->ndim = shape.count;
   for (int32_t i = 0; i < shape.count; i++)
@@ -21,15 +21,15 @@ static tenon_status_t slice_backward_infer(tenon_infer_t *infer) {
   return TENON_OK;
 }
 
-static void put(const char *from, char *to, const tenon_tensor_t *target, int32_t axis,
-                const int64_t *from_strides, int64_t size) {
+static void put_slice(const char *from, char *to, const tenon_tensor_t *target, int32_t axis,
+                      const int64_t *from_strides, int64_t size) {
   if (axis == target->ndim) {
     memcpy(to, from, (size_t)size);
     return;
   }
   for (int64_t i = 0; i < target->shape[axis]; i++)
-    put(from + i * from_strides[axis] * size, to + i * target->strides[axis] * size, target,
-        axis + 1, from_strides, size);
+    put_slice(from + i * from_strides[axis] * size, to + i * target->strides[axis] * size, target,
+              axis + 1, from_strides, size);
 }
 
 static tenon_status_t slice_backward_run(tenon_call_t *call) {
@@ -47,7 +47,7 @@ static tenon_status_t slice_backward_run(tenon_call_t *call) {
   for (int32_t i = 0; same && i < dy->ndim; i++)
     same = part->shape[i] == dy->shape[i];
   if (!same) return tenon_fail(call, TENON_INVALID, "dy does not have the shape of the slice");
-  if (tenon_count(dy)) put(dy->data, part->data, part, 0, dy->strides, size);
+  if (tenon_count(dy)) put_slice(dy->data, part->data, part, 0, dy->strides, size);
   return call->host->assign(call, 0, whole);
 }
 
@@ -79,8 +79,8 @@ static tenon_status_t concat_backward_infer(tenon_infer_t *infer) {
   }
   if (dim_differ(begin, dy->dims[axis]))
     return tenon_fail(infer, TENON_INVALID,
-                      "the parts add up to %" PRId64 " along axis %d, dy has %" PRId64, begin.value,
-                      axis, dy->dims[axis].value);
+                      "the parts add up to %" PRId64 " along axis %d, but dy has %" PRId64,
+                      begin.value, axis, dy->dims[axis].value);
   return TENON_OK;
 }
 
@@ -98,7 +98,7 @@ static tenon_status_t tile_backward_infer(tenon_infer_t *infer) {
         !tenon_is_known(dy->dims[i]) || !tenon_is_known(shape.at[i]) ||
         (shape.at[i].value ? dy->dims[i].value % shape.at[i].value == 0 : dy->dims[i].value == 0);
   if (!fits)
-    return tenon_fail(infer, TENON_INVALID, "dy %s is no repetition of %s",
+    return tenon_fail(infer, TENON_INVALID, "dy has shape %s, which does not repeat shape %s",
                       dims_text(dy->dims, dy->ndim).text, dims_text(shape.at, shape.count).text);
   out->ndim = shape.count;
   for (int32_t i = 0; i < shape.count; i++)
@@ -106,7 +106,7 @@ static tenon_status_t tile_backward_infer(tenon_infer_t *infer) {
   return TENON_OK;
 }
 
-/* Each axis that was repeated is two for once: repeats and elements. */
+/* Splits each repeated axis into two: repeats and elements. */
 static tenon_status_t tile_backward_run(tenon_call_t *call) {
   enum {
     SUM,
@@ -128,8 +128,8 @@ static tenon_status_t tile_backward_run(tenon_call_t *call) {
   if (!repeated) return call->host->assign(call, 0, dy);
   if (rank > TENON_RANK_MAX)
     return tenon_fail(call, TENON_UNIMPLEMENTED,
-                      "%d axes of %d were repeated; %d in all is the limit", repeated, dy->ndim,
-                      TENON_RANK_MAX);
+                      "%d of %d axes are repeated; together there can be at most %d", repeated,
+                      dy->ndim, TENON_RANK_MAX);
   tenon_value_t attrs[2] = {value_flag(0), value_flag(0)};
   TENON_TRY(core_reshape(call, RESHAPE, dy, rank, shape, &t));
   tenon_tensor_t *over = core_ints(call, repeated, axes);
@@ -140,23 +140,34 @@ static tenon_status_t tile_backward_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_ITEMS(core_parts_backward,
-  TENON_OP("slice_backward(Tensor dy, Tensor @host shape, Tensor @host starts, Tensor @host ends, Tensor? @host axes=None, "
-           "Tensor? @host steps=None) -> Tensor",
-    TENON_DOC("The gradient of slice: dy where the slice was, 0 elsewhere."),
-    TENON_SAMPLES("dy: [2, 2], shape: [2] [5, 6], starts: [2] [1, 0], ends: [2] [5, 4], axes: [2] [0, 1], steps: "
-                  "[2] [2, 2]"),
-    TENON_TYPES("dy: number|complex; shape: i64|i32; starts, ends: i64|i32; axes: i64|i32; steps: i64|i32; out = dy"), TENON_WHERE("shape: known"),
-    TENON_TRAITS(TENON_PURE), TENON_USES("core::slice"), TENON_INFER(slice_backward_infer),
+  TENON_OP("slice_backward(Tensor dy, Tensor @host shape, Tensor @host starts, Tensor @host ends, "
+           "Tensor? @host axes=None, Tensor? @host steps=None) -> Tensor",
+    TENON_DOC("The gradient of slice: dy at the elements of the slice, 0 elsewhere."),
+    TENON_SAMPLES("dy: [2, 2], shape: [2] [5, 6], starts: [2] [1, 0], ends: [2] [5, 4], "
+                  "axes: [2] [0, 1], steps: [2] [2, 2]"),
+    TENON_TYPES("dy: number|complex; shape: i64|i32; starts, ends: i64|i32; axes: i64|i32; "
+                "steps: i64|i32; out = dy"),
+    TENON_WHERE("shape: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_USES("core::slice"),
+    TENON_INFER(slice_backward_infer),
     TENON_GRADIENT("dy: core::slice(grad, starts, ends, axes, steps)"),
     TENON_KERNEL("cpu strided", slice_backward_run)),
   TENON_OP("concat_backward(Tensor(a) dy, Tensor[] xs, *, int axis) -> Tensor(a)[]",
-    TENON_DOC("The gradients of concat: the parts of dy that have the shapes of xs, as views."),
+    TENON_DOC("The gradients of concat: views of the parts of dy with the shapes of xs."),
     TENON_SAMPLES("dy: [n, 12], xs: ([n, 4], [n, 8]), axis = 1"),
-    TENON_TYPES("dy: any; xs = dy; out = dy"), TENON_TRAITS(TENON_PURE), TENON_WHERE("dy: strided; xs: strided"),
-    TENON_INFER(concat_backward_infer), TENON_GRADIENT("dy: core::concat(grad, axis=axis); xs: none")),
+    TENON_TYPES("dy: any; xs = dy; out = dy"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_WHERE("dy: strided; xs: strided"),
+    TENON_INFER(concat_backward_infer),
+    TENON_GRADIENT("dy: core::concat(grad, axis=axis); xs: none")),
   TENON_OP("tile_backward(Tensor dy, Tensor @host shape) -> Tensor",
-    TENON_DOC("The gradient of tile: the sum over all repetitions of a tensor of this shape."),
+    TENON_DOC("The gradient of tile: the sum of all repetitions of a tensor of this shape."),
     TENON_SAMPLES("dy: [4, 9], shape: [2] [2, 3]"),
-    TENON_TYPES("dy: float; shape: i64|i32; out = dy"), TENON_WHERE("shape: known"), TENON_TRAITS(TENON_PURE),
-    TENON_INFER(tile_backward_infer), TENON_USES("core::reduce_sum, core::reshape"), TENON_COMPOSITE(tile_backward_run)))
+    TENON_TYPES("dy: float; shape: i64|i32; out = dy"),
+    TENON_WHERE("shape: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(tile_backward_infer),
+    TENON_USES("core::reduce_sum, core::reshape"),
+    TENON_COMPOSITE(tile_backward_run)))
 /* clang-format on */

@@ -1,6 +1,6 @@
-/* What operators infer whose gradients lie in another file and infer against it. */
-#ifndef TENON_OPS_FORWARD_H
-#define TENON_OPS_FORWARD_H
+/* infer functions of operators whose gradients are in another file and are checked against them. */
+#ifndef TENON_OPS_FORWARD_INFER_H
+#define TENON_OPS_FORWARD_INFER_H
 
 #include <tenon/op.h>
 

@@ -1,9 +1,10 @@
-/* Elements chosen by a condition: compress and nonzero, whose results are as large as the data make
- * them; and one_hot, which marks positions.  Infer bounds the results, run counts first and
- * resizes, then writes. Invariant: the output is touched only after it has its true shape. */
+/* Elements selected by a condition: compress and nonzero, whose result sizes depend on the data;
+ * and one_hot, which marks positions. infer bounds the sizes; run first counts, then resizes the
+ * output, then writes it.
+ * Invariant: the output is not written before it has its final shape. */
 #include "axes.h"
 #include "copy.h"
-#include "number.h"
+#include "dtype_scalar.h"
 #include <tenon/check.h>
 
 /* compress */
@@ -15,7 +16,7 @@ static tenon_status_t compress_infer(tenon_infer_t *infer) {
   int flat = infer->attrs[0].kind == TENON_KIND_NONE;
   int32_t axis = 0;
   if (condition->ndim != 1)
-    return tenon_fail(infer, TENON_INVALID, "the condition has rank %d; a list is wanted",
+    return tenon_fail(infer, TENON_INVALID, "condition has rank %d; expected a list",
                       condition->ndim);
   out_like(out, x);
   if (flat) {
@@ -25,7 +26,7 @@ static tenon_status_t compress_infer(tenon_infer_t *infer) {
     TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, x->ndim, &axis));
   if (tenon_is_known(condition->dims[0]) && tenon_is_known(out->dims[axis]) &&
       condition->dims[0].value > out->dims[axis].value)
-    return tenon_fail(infer, TENON_INVALID, "%" PRId64 " conditions for %" PRId64 " elements",
+    return tenon_fail(infer, TENON_INVALID, "%" PRId64 " conditions for only %" PRId64 " elements",
                       condition->dims[0].value, out->dims[axis].value);
   out->dims[axis] = tenon_dim(infer, TENON_DIM_BOUND, condition->dims[0], tenon_extent(0));
   return TENON_OK;
@@ -111,12 +112,12 @@ static tenon_status_t hot_infer(tenon_infer_t *infer) {
   int32_t axis = 0;
   TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, indices->ndim + 1, &axis));
   if (indices->ndim >= TENON_RANK_MAX)
-    return tenon_fail(infer, TENON_INVALID, "the rank would be too large");
+    return tenon_fail(infer, TENON_INVALID, "the result would have too many axes");
   if (depth->ndim > 1 || (depth->ndim == 1 && dim_differ(depth->dims[0], tenon_extent(1))))
-    return tenon_fail(infer, TENON_INVALID, "depth %s: expected one number",
+    return tenon_fail(infer, TENON_INVALID, "depth has shape %s; expected one number",
                       dims_text(depth->dims, depth->ndim).text);
   if (values->ndim != 1 || (tenon_is_known(values->dims[0]) && !dim_is(values->dims[0], 2)))
-    return tenon_fail(infer, TENON_INVALID, "values %s: two are wanted, off and on",
+    return tenon_fail(infer, TENON_INVALID, "values has shape %s; expected two numbers, off and on",
                       dims_text(values->dims, values->ndim).text);
   out->ndim = indices->ndim + 1;
   for (int32_t i = 0; i < out->ndim; i++)
@@ -149,7 +150,8 @@ static tenon_status_t hot_run(tenon_call_t *call) {
   for (int64_t i = 0; i < n; i++) {
     double index = number_get(indices->dtype, indices->data, i);
     if (index < 0) index += (double)depth;
-    if (!(index >= 0 && index < (double)depth)) continue; /* nothing is on */
+    /* an index out of range turns nothing on */
+    if (!(index >= 0 && index < (double)depth)) continue;
     int64_t at = (i / inner * depth + (int64_t)index) * inner + i % inner;
     TENON_TRY(core_move_run(call, out, at, values, 1, 1));
   }
@@ -157,24 +159,35 @@ static tenon_status_t hot_run(tenon_call_t *call) {
 }
 
 /* clang-format off */
-/* The sum of the gradient where this one of the values stands, in its place. */
-#define OF_VALUE(which)                                                                                                \
-  "core::mul([" which "], core::reduce_sum(core::mul(grad, core::one_hot(indices, depth, [" which "], axis=axis)), keepdims=False))"
+/* The gradient of one of the two values, at its position: the sum of the gradient where that value
+ * is used. */
+#define OF_VALUE(which)                                                                            \
+  "core::mul([" which "], core::reduce_sum(core::mul(grad, core::one_hot(indices, depth, [" which  \
+  "], axis=axis)), keepdims=False))"
 TENON_ITEMS(core_select,
   TENON_OP("compress(Tensor x, Tensor condition, *, int? axis=None) -> Tensor",
     TENON_DOC("The slices along an axis, or the elements, for which the condition is true."),
-    TENON_TYPES("x: any; condition: bool; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(compress_infer),
+    TENON_TYPES("x: any; condition: bool; out = x"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(compress_infer),
     TENON_GRADIENT("x: core::compress_backward(grad, condition, core::shape(x), axis=axis)"),
     TENON_KERNEL("cpu", compress_run)),
   TENON_OP("nonzero(Tensor x) -> Tensor",
-    TENON_DOC("The positions of the elements that are not zero: a column for each, a row for each axis."),
-    TENON_TYPES("x: number|bool; out = i64"), TENON_TRAITS(TENON_PURE), TENON_INFER(nonzero_infer),
+    TENON_DOC("The positions of the elements that are not zero: one column for each element, "
+              "one row for each axis."),
+    TENON_TYPES("x: number|bool; out = i64"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(nonzero_infer),
     TENON_KERNEL("cpu", nonzero_run)),
   TENON_OP("one_hot(Tensor indices, Tensor @host depth, Tensor values, *, int axis=-1) -> Tensor",
-    TENON_DOC("A new axis of extent depth that holds values[1] where the index says, and values[0] elsewhere."),
+    TENON_DOC("Adds an axis of extent depth that holds values[1] at the index and values[0] "
+              "elsewhere."),
     TENON_SAMPLES("indices: [n] integers(0, 5), depth: [1] [5], values: [2]"),
-    TENON_TYPES("indices: number; depth: number; values: any; out = values"), TENON_WHERE("depth: known"),
-    TENON_TRAITS(TENON_PURE), TENON_INFER(hot_infer),
-    TENON_GRADIENT("indices, depth: none; values: core::add(" OF_VALUE("1.0, 0.0") ", " OF_VALUE("0.0, 1.0") ")"),
-    TENON_KERNEL("cpu", hot_run))
-)
+    TENON_TYPES("indices: number; depth: number; values: any; out = values"),
+    TENON_WHERE("depth: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(hot_infer),
+    TENON_GRADIENT("indices, depth: none; values: core::add(" OF_VALUE("1.0, 0.0") ", "
+                   OF_VALUE("0.0, 1.0") ")"),
+    TENON_KERNEL("cpu", hot_run)))
+/* clang-format on */

@@ -1,7 +1,8 @@
-/* The convolution itself, see convolution.h: patches written on demand for the matrix product, and
- * a direct loop where every channel has its own filter.  Called by the kernels in conv.c and
- * integer.c. Invariant: sums are taken over channels, then over the window in row-major order. */
-#include "convolution.h"
+/* Convolution as a matrix product with patches of the input that are packed on demand (im2col
+ * without a stored matrix), and a direct loop for depthwise convolutions. Declared in
+ * conv_im2col.h; called by the kernels in conv.c and integer.c.
+ * Invariant: sums run over channels, then over the window in row-major order. */
+#include "conv_im2col.h"
 #include "dense.h"
 #include <string.h>
 
@@ -14,7 +15,8 @@ typedef struct job_t {
   int64_t images;
   int64_t channels;
   int64_t filters;
-  int64_t taps; /* channels and filters of one group; taps: elements of a window */
+  /* Channels and filters of one group; taps are the elements of a window. */
+  int64_t taps;
   int64_t x_image;
   int64_t x_channel;
   int64_t x_space[SPATIAL_MAX];
@@ -27,10 +29,10 @@ typedef struct job_t {
   int64_t residual_pixel;
 } job_t;
 
-/* places */
+/* positions */
 
-/* Where the window of output pixel `at` starts on the input; for a transposed convolution, where it
- * ends. */
+/* The input position where the window of output pixel `at` starts. For a transposed convolution,
+ * where it ends. */
 static void window_start(const window_t *w, int transposed, int64_t at, int64_t *start) {
   for (int32_t i = w->rank - 1; i >= 0; i--) {
     int64_t o = at % w->out[i];
@@ -39,9 +41,9 @@ static void window_start(const window_t *w, int transposed, int64_t at, int64_t 
   }
 }
 
-#define PADDING INT64_MIN /* strides may be negative, and offsets with them */
+#define PADDING INT64_MIN /* strides may be negative, so offsets may be too */
 
-/* Offset of the element under a tap, in x, or PADDING. */
+/* Offset in x of the element under a tap, or PADDING. */
 static int64_t tap_offset(const job_t *job, const int64_t *start, const int64_t *tap) {
   const window_t *w = &job->convolution->window;
   int64_t offset = 0;
@@ -77,7 +79,7 @@ static void tap_set(const window_t *w, int64_t number, int64_t *tap) {
       ((T *)out)[e * width + v] = offset[v] == PADDING ? 0 : from[offset[v]];                      \
   }
 
-/* Vector: an output pixel.  Element: a channel, and within it a tap. */
+/* A vector is an output pixel; an element is a channel and, within it, a tap. */
 static void patches_pack(const operand_t *o, int64_t first, int64_t count, int64_t k, int64_t depth,
                          int64_t width, void *out) {
   const job_t *job = (const job_t *)o->context;
@@ -103,7 +105,8 @@ static void patches_pack(const operand_t *o, int64_t first, int64_t count, int64
       ((T *)out)[e * width + v] = from[(first + v) * taps];                                        \
   }
 
-/* Of a transposed convolution: w is [channel][filter][tap], an element is a channel and a tap. */
+/* For a transposed convolution: w is [channel][filter][tap], and an element is a channel and a
+ * tap. */
 static void filters_pack(const operand_t *o, int64_t first, int64_t count, int64_t k, int64_t depth,
                          int64_t width, void *out) {
   const job_t *job = (const job_t *)o->context;
@@ -149,9 +152,9 @@ static void job_finish(const void *context, int64_t index, int64_t i, int64_t i_
   core_finish(&finish, i, i_end, j, j_end);
 }
 
-/* one filter for each channel */
+/* depthwise: one filter per channel */
 
-enum { LANES = 64 }; /* channels that a thread takes at once */
+enum { LANES = 64 }; /* channels that a thread processes at once */
 
 #define DEPTHWISE(T, suffix)                                                                       \
   static void depthwise_##suffix(const job_t *job, const int64_t *start, const T *x,               \
@@ -179,7 +182,7 @@ DEPTHWISE(double, f64)
 DEPTHWISE(uint32_t, u32)
 DEPTHWISE(uint64_t, u64)
 
-/* Part: (image, block of channels, row of output pixels along the last axis). */
+/* A part is (image, block of channels, row of output pixels along the last axis). */
 static tenon_status_t depthwise_run(tenon_call_t *call, void *argument, int64_t begin,
                                     int64_t end) {
   const job_t *job = (const job_t *)argument;
@@ -224,19 +227,19 @@ static tenon_status_t depthwise_run(tenon_call_t *call, void *argument, int64_t 
     }
     if (!finish_wanted(&job->convolution->finish) && !job->bias && !job->residual) continue;
     job_finish(job, image * channels, pixel, pixel + row, channel,
-               channel + lanes); /* as if it were one group */
+               channel + lanes); /* as if all channels were one group */
   }
   return TENON_OK;
 }
 
-static tenon_status_t depthwise(tenon_call_t *call, job_t *job) {
+static tenon_status_t convolve_depthwise(tenon_call_t *call, job_t *job) {
   int64_t channels = job->convolution->group;
   int64_t size = job->dtype.bits / 8;
   int64_t taps = job->taps;
   int64_t rows = job->pixels / job->convolution->window.out[job->convolution->window.rank - 1];
   char *turned = (char *)CORE_SCRATCH(call, (uint64_t)size, channels, taps);
   if (!turned) return TENON_MEMORY;
-  for (int64_t c = 0; c < channels; c++) /* so that lanes are next to each other */
+  for (int64_t c = 0; c < channels; c++) /* so that the lanes of a tap are adjacent */
     for (int64_t t = 0; t < taps; t++)
       memcpy(turned + (t * channels + c) * size, job->w + (c * taps + t) * size, (size_t)size);
   job->w = turned;
@@ -244,9 +247,9 @@ static tenon_status_t depthwise(tenon_call_t *call, job_t *job) {
                               depthwise_run, job);
 }
 
-/* all of it */
+/* the whole convolution */
 
-/* The spatial axes of t are one axis, of this stride. */
+/* Can the spatial axes of t be addressed as one axis? Gives its stride. */
 static int pixels_linear(const tenon_tensor_t *t, int64_t *out_stride) {
   int64_t next = 0;
   *out_stride = 1;
@@ -302,7 +305,7 @@ tenon_status_t core_convolve(tenon_call_t *call, const convolution_t *convolutio
           window->out[i] == window->in[i];
   }
   if (job.channels == 1 && job.filters == 1 && !convolution->transposed) {
-    TENON_TRY(depthwise(call, &job));
+    TENON_TRY(convolve_depthwise(call, &job));
     return core_settle(call, out, to);
   }
   products_t products = {.product = {job.pixels,

@@ -1,23 +1,23 @@
-/* Windows put back where they were taken: col2im, which adds up the columns of a convolution's
- * windows, and max_unpool, which puts maxima back to their places. Invariant: sums are formed in
- * doubles, in the order of the columns; those of integers wrap around. */
+/* col2im, which adds up the columns of a convolution's windows, and max_unpool, which writes maxima
+ * back to their positions.
+ * Invariant: sums are formed in doubles, in the order of the columns; those of integers wrap. */
 #include "axes.h"
 #include "copy.h"
-#include "number.h"
+#include "dtype_scalar.h"
 #include <string.h>
 #include <tenon/check.h>
 
-/* Attribute `at`, a list of `count` integers, or all `other` if it is empty. */
+/* Reads attribute `at`, a list of `count` integers; all are `other` if the list is empty. */
 static tenon_status_t ints_of(const tenon_host_t *host, const void *context,
                               const tenon_value_t *at, const char *name, int64_t count,
                               int64_t other, int64_t *out) {
   if (at->count && (int64_t)at->count != count)
-    return host->fail(context, TENON_INVALID, "%s lists %u numbers, not %" PRId64, name, at->count,
-                      count);
+    return host->fail(context, TENON_INVALID, "%s lists %u numbers; expected %" PRId64, name,
+                      at->count, count);
   for (int64_t i = 0; i < count; i++) {
     out[i] = at->count ? at->as.ints[i] : other;
-    if (out[i] < -INT32_MAX || out[i] > INT32_MAX) /* so that no product overflows */
-      return host->fail(context, TENON_INVALID, "%s has the number %" PRId64, name, out[i]);
+    if (out[i] < -INT32_MAX || out[i] > INT32_MAX) /* so that products do not overflow */
+      return host->fail(context, TENON_INVALID, "%s contains %" PRId64, name, out[i]);
   }
   return TENON_OK;
 }
@@ -29,13 +29,14 @@ static tenon_status_t col2im_infer(tenon_infer_t *infer) {
   tenon_meta_t *out = infer->outputs[0];
   ints_t image, block;
   if (x->ndim != 3)
-    return tenon_fail(infer, TENON_INVALID, "[batch, channel, column] is wanted, not rank %d",
+    return tenon_fail(infer, TENON_INVALID, "x has rank %d; expected [batch, channel, column]",
                       x->ndim);
   TENON_TRY(ints_read(infer, 1, &image));
   TENON_TRY(ints_read(infer, 2, &block));
   if (image.count > TENON_RANK_MAX - 2 ||
       (image.count >= 0 && block.count >= 0 && image.count != block.count))
-    return tenon_fail(infer, TENON_INVALID, "an image of rank %d and blocks of rank %d",
+    return tenon_fail(infer, TENON_INVALID,
+                      "image_shape has %d numbers and block_shape %d; they must be equal",
                       image.count, block.count);
   if (image.count < 0) return out_unknown(infer, out, block.count < 0 ? -1 : 2 + block.count);
   out->ndim = 2 + image.count;
@@ -48,7 +49,7 @@ static tenon_status_t col2im_infer(tenon_infer_t *infer) {
   tenon_dim_t size = dims_product(infer, block.at, 0, block.count);
   if (size.value < 1 || (tenon_is_known(x->dims[1]) && x->dims[1].value % size.value))
     return tenon_fail(infer, TENON_INVALID,
-                      "%" PRId64 " channels are no multiple of blocks of %" PRId64,
+                      "%" PRId64 " channels are not a multiple of the block size %" PRId64,
                       x->dims[1].value, size.value);
   out->dims[1] = tenon_dim(infer, TENON_DIM_DIV, x->dims[1], size);
   return TENON_OK;
@@ -68,7 +69,7 @@ typedef struct windows_t {
   double *sums;
 } windows_t;
 
-/* The pixel that a tap of a column takes, or -1: it lies outside. */
+/* The pixel under a tap of a column; -1 if it is outside. */
 static int64_t pixel_of(const windows_t *w, int64_t tap, int64_t column) {
   int64_t pixel = 0;
   int64_t pace = 1;
@@ -105,8 +106,8 @@ static tenon_status_t col2im_part(tenon_call_t *call, void *argument, int64_t be
   return TENON_OK;
 }
 
-/* Of an image [batch, channel, pixels...] and columns [batch, channel and tap, column]; the block
- * is the input before the attributes' lists. */
+/* Describes the windows of an image [batch, channel, pixels...] and its columns [batch, channel and
+ * tap, column]. block_shape is the last input. */
 static tenon_status_t windows_read(tenon_call_t *call, const tenon_tensor_t *image,
                                    const tenon_tensor_t *columns, windows_t *out) {
   const tenon_value_t *attrs = call->attrs;
@@ -119,13 +120,12 @@ static tenon_status_t windows_read(tenon_call_t *call, const tenon_tensor_t *ima
     w->image[i] = image->shape[2 + i];
     w->block[i] = tensor_int(call->inputs[2], i);
     if (w->block[i] < 1 || w->block[i] > INT32_MAX)
-      return tenon_fail(call, TENON_INVALID, "axis %d of a block has extent %" PRId64, i,
-                        w->block[i]);
+      return tenon_fail(call, TENON_INVALID, "axis %d of block_shape is %" PRId64, i, w->block[i]);
     int64_t room =
         w->image[i] + w->pad[i] + w->pad[i + w->rank] - w->dilation[i] * (w->block[i] - 1) - 1;
     if (w->stride[i] < 1 || room < 0)
       return tenon_fail(call, TENON_INVALID,
-                        "no window fits into axis %d of the image with stride %" PRId64, i,
+                        "no window fits axis %d of the image with stride %" PRId64, i,
                         w->stride[i]);
     w->places[i] = room / w->stride[i] + 1;
     w->pixels *= w->image[i];
@@ -133,9 +133,8 @@ static tenon_status_t windows_read(tenon_call_t *call, const tenon_tensor_t *ima
     w->columns *= w->places[i];
   }
   if (w->columns != columns->shape[2])
-    return tenon_fail(call, TENON_INVALID,
-                      "the image has %" PRId64 " windows, the columns are %" PRId64, w->columns,
-                      columns->shape[2]);
+    return tenon_fail(call, TENON_INVALID, "the image has %" PRId64 " windows, but x has %" PRId64,
+                      w->columns, columns->shape[2]);
   return TENON_OK;
 }
 
@@ -161,8 +160,9 @@ static tenon_status_t col2im_backward_infer(tenon_infer_t *infer) {
   if (!shape.known) return out_unknown(infer, out, 3);
   if (shape.count != 3 || (block.count >= 0 && block.count != dy->ndim - 2))
     return tenon_fail(infer, TENON_INVALID,
-                      "columns of rank %d, blocks of rank %d and an image of rank %d", shape.count,
-                      block.count, dy->ndim);
+                      "the shape of the columns has %d numbers, block_shape has %d, and dy has "
+                      "rank %d; expected 3, and two fewer in block_shape than axes of dy",
+                      shape.count, block.count, dy->ndim);
   out->ndim = 3;
   for (int32_t i = 0; i < 3; i++)
     out->dims[i] = shape.at[i];
@@ -203,13 +203,13 @@ static tenon_status_t col2im_backward_run(tenon_call_t *call) {
 
 /* max_unpool */
 
-/* The shape that the pooled tensor had, as far as that can be told: indices count in it. */
-static tenon_status_t unpooled(const tenon_host_t *host, const void *context,
-                               const tenon_value_t *attrs, int32_t rank, const int64_t *pooled,
-                               int64_t *out) {
+/* Infers the shape that the pooled tensor had, as far as possible; the indices refer to it. */
+static tenon_status_t unpooled_shape(const tenon_host_t *host, const void *context,
+                                     const tenon_value_t *attrs, int32_t rank,
+                                     const int64_t *pooled, int64_t *out) {
   int64_t stride[TENON_RANK_MAX], pad[2 * TENON_RANK_MAX], kernel[TENON_RANK_MAX];
   if (rank < 3 || (int64_t)attrs[0].count != rank - 2)
-    return host->fail(context, TENON_INVALID, "kernel lists %u numbers for a tensor of rank %d",
+    return host->fail(context, TENON_INVALID, "kernel lists %u numbers, but x has rank %d",
                       attrs[0].count, rank);
   TENON_TRY(ints_of(host, context, &attrs[0], "kernel", rank - 2, 1, kernel));
   TENON_TRY(ints_of(host, context, &attrs[1], "strides", rank - 2, 1, stride));
@@ -233,26 +233,28 @@ static tenon_status_t unpool_infer(tenon_infer_t *infer) {
   ints_t wish = {-1, 0, {{0}}};
   if (infer->inputs[2]) TENON_TRY(ints_read(infer, 2, &wish));
   if (infer->inputs[2] && wish.count >= 0 && wish.count != x->ndim)
-    return tenon_fail(infer, TENON_INVALID, "output_shape lists %d extents for rank %d", wish.count,
-                      x->ndim);
+    return tenon_fail(infer, TENON_INVALID, "output_shape lists %d extents, but x has rank %d",
+                      wish.count, x->ndim);
   if (indices->ndim != x->ndim)
-    return tenon_fail(infer, TENON_INVALID, "the indices have rank %d, the input %d", indices->ndim,
-                      x->ndim);
+    return tenon_fail(infer, TENON_INVALID, "indices have rank %d and x has %d; they must be equal",
+                      indices->ndim, x->ndim);
   for (int32_t i = 0; i < x->ndim; i++) {
     if (dim_differ(x->dims[i], indices->dims[i]))
-      return tenon_fail(infer, TENON_INVALID, "indices %s and input %s must be alike",
-                        dims_text(indices->dims, indices->ndim).text,
-                        dims_text(x->dims, x->ndim).text);
+      return tenon_fail(
+          infer, TENON_INVALID, "indices have shape %s and x has %s; they must be equal",
+          dims_text(indices->dims, indices->ndim).text, dims_text(x->dims, x->ndim).text);
     from[i] = x->dims[i].value;
     known = known && tenon_is_known(x->dims[i]);
   }
-  if (known) TENON_TRY(unpooled(infer->host, infer, infer->attrs, x->ndim, from, shape));
+  if (known) TENON_TRY(unpooled_shape(infer->host, infer, infer->attrs, x->ndim, from, shape));
   out_like(out, x);
   for (int32_t i = 0; i < x->ndim; i++) {
-    if (infer->inputs[2])
-      out->dims[i] = wish.known ? wish.at[i] : i < 2 ? x->dims[i] : dim_any(infer);
+    if (infer->inputs[2] && wish.known)
+      out->dims[i] = wish.at[i];
+    else if (!infer->inputs[2] && known)
+      out->dims[i] = tenon_extent(shape[i]);
     else
-      out->dims[i] = known ? tenon_extent(shape[i]) : i < 2 ? x->dims[i] : dim_any(infer);
+      out->dims[i] = i < 2 ? x->dims[i] : dim_any(infer);
     if (tenon_is_known(out->dims[i]) && out->dims[i].value < 0)
       return tenon_fail(infer, TENON_INVALID, "axis %d would have extent %" PRId64, i,
                         out->dims[i].value);
@@ -260,16 +262,17 @@ static tenon_status_t unpool_infer(tenon_infer_t *infer) {
   return TENON_OK;
 }
 
-/* Between `small`, of the indices' shape, and `large`, whose other elements are 0. */
-static tenon_status_t unpool(tenon_call_t *call, tenon_tensor_t *small, tenon_tensor_t *large,
-                             int back) {
+/* Moves elements between `small`, with the shape of the indices, and `large`, whose other elements
+ * are 0. */
+static tenon_status_t move_maxima(tenon_call_t *call, tenon_tensor_t *small, tenon_tensor_t *large,
+                                  int back) {
   const tenon_tensor_t *x = small;
   const tenon_tensor_t *indices = call->inputs[1];
   tenon_tensor_t *out = large;
   int64_t shape[TENON_RANK_MAX];
   int64_t all = 1;
   int64_t n = tenon_count(x);
-  TENON_TRY(unpooled(call->host, call, call->attrs, x->ndim, x->shape, shape));
+  TENON_TRY(unpooled_shape(call->host, call, call->attrs, x->ndim, x->shape, shape));
   for (int32_t i = 0; i < x->ndim; i++) {
     if (shape[i] < 0 || (shape[i] > 0 && all > INT64_MAX / shape[i]))
       return tenon_fail(call, TENON_INVALID, "axis %d would have extent %" PRId64, i, shape[i]);
@@ -295,52 +298,68 @@ static tenon_status_t unpool(tenon_call_t *call, tenon_tensor_t *small, tenon_te
 }
 
 static tenon_status_t unpool_run(tenon_call_t *call) {
-  return unpool(call, call->inputs[0], call->outputs[0], 0);
+  return move_maxima(call, call->inputs[0], call->outputs[0], 0);
 }
 static tenon_status_t unpool_backward_run(tenon_call_t *call) {
-  return unpool(call, call->outputs[0], call->inputs[0], 1);
+  return move_maxima(call, call->outputs[0], call->inputs[0], 1);
 }
 
 static tenon_status_t unpool_backward_infer(tenon_infer_t *infer) {
   const tenon_meta_t *dy = infer->inputs[0];
   const tenon_meta_t *indices = infer->inputs[1];
   if (dy->ndim != indices->ndim)
-    return tenon_fail(infer, TENON_INVALID, "the indices have rank %d, dy %d", indices->ndim,
+    return tenon_fail(infer, TENON_INVALID,
+                      "indices have rank %d and dy has %d; they must be equal", indices->ndim,
                       dy->ndim);
   return out_like(infer->outputs[0], indices);
 }
 
 /* clang-format off */
 TENON_ITEMS(core_unfold,
-  TENON_OP("col2im(Tensor x, Tensor @host image_shape, Tensor @host block_shape, *, int[] strides=[], int[] pads=[], "
-           "int[] dilations=[]) -> Tensor",
-    TENON_DOC("An image from its windows: where windows overlap, elements are added."),
+  TENON_OP("col2im(Tensor x, Tensor @host image_shape, Tensor @host block_shape, *, "
+           "int[] strides=[], int[] pads=[], int[] dilations=[]) -> Tensor",
+    TENON_DOC("An image assembled from its windows; elements are added where windows overlap."),
     TENON_SAMPLES("x: [n, 12, 6], image_shape: [2] [3, 4], block_shape: [2] [2, 2]"),
     TENON_TYPES("x: number; image_shape: i64|i32; block_shape: i64|i32; out = x"),
-    TENON_WHERE("image_shape: known; block_shape: known"), TENON_TRAITS(TENON_PURE), TENON_INFER(col2im_infer),
-    TENON_GRADIENT("x: core::col2im_backward(grad, core::shape(x), block_shape, strides=strides, pads=pads, dilations=dilations)"),
+    TENON_WHERE("image_shape: known; block_shape: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(col2im_infer),
+    TENON_GRADIENT("x: core::col2im_backward(grad, core::shape(x), block_shape, strides=strides, "
+                   "pads=pads, dilations=dilations)"),
     TENON_KERNEL("cpu", col2im_run)),
-  TENON_OP("col2im_backward(Tensor dy, Tensor @host shape, Tensor @host block_shape, *, int[] strides=[], int[] pads=[], "
-           "int[] dilations=[]) -> Tensor",
-    TENON_DOC("The gradient of col2im, of this shape: the windows of images dy [batch, channel, pixels...]."),
+  TENON_OP("col2im_backward(Tensor dy, Tensor @host shape, Tensor @host block_shape, *, "
+           "int[] strides=[], int[] pads=[], int[] dilations=[]) -> Tensor",
+    TENON_DOC("The gradient of col2im with respect to x, which has this shape: the windows of "
+              "images dy [batch, channel, pixels...]."),
     TENON_SAMPLES("dy: [n, 3, 3, 4], shape: [3] [n, 12, 6], block_shape: [2] [2, 2]"),
     TENON_TYPES("dy: float; shape: i64|i32; block_shape: i64|i32; out = dy"),
-    TENON_WHERE("shape: known; block_shape: known"), TENON_TRAITS(TENON_PURE), TENON_INFER(col2im_backward_infer),
-    TENON_GRADIENT("dy: core::col2im(grad, core::shape(dy, start=2), block_shape, strides=strides, pads=pads, dilations=dilations)"),
+    TENON_WHERE("shape: known; block_shape: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(col2im_backward_infer),
+    TENON_GRADIENT("dy: core::col2im(grad, core::shape(dy, start=2), block_shape, strides=strides, "
+                   "pads=pads, dilations=dilations)"),
     TENON_KERNEL("cpu", col2im_backward_run)),
   TENON_OP("max_unpool(Tensor x, Tensor indices, Tensor? @host output_shape=None, *, int[] kernel, "
            "int[] strides=[], int[] pads=[]) -> Tensor",
-    TENON_DOC("Maxima put back to where max_pool's indices say, among zeros."),
-    TENON_SAMPLES("x: [2, 2, 3], indices: [2, 2, 3] [0, 3, 4, 7, 9, 11, 12, 15, 17, 19, 20, 23], kernel = [2], strides = [2]"),
-    TENON_TYPES("x: number; indices: i64; output_shape: i64|i32; out = x"), TENON_WHERE("output_shape: known"),
-    TENON_TRAITS(TENON_PURE), TENON_INFER(unpool_infer),
-    TENON_GRADIENT("x: core::max_unpool_backward(grad, indices, kernel=kernel, strides=strides, pads=pads)"),
+    TENON_DOC("Writes maxima to the positions given by max_pool's indices; other elements are 0."),
+    TENON_SAMPLES("x: [2, 2, 3], indices: [2, 2, 3] [0, 3, 4, 7, 9, 11, 12, 15, 17, 19, 20, 23], "
+                  "kernel = [2], strides = [2]"),
+    TENON_TYPES("x: number; indices: i64; output_shape: i64|i32; out = x"),
+    TENON_WHERE("output_shape: known"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(unpool_infer),
+    TENON_GRADIENT("x: core::max_unpool_backward(grad, indices, kernel=kernel, strides=strides, "
+                   "pads=pads)"),
     TENON_KERNEL("cpu", unpool_run)),
-  TENON_OP("max_unpool_backward(Tensor dy, Tensor indices, *, int[] kernel, int[] strides=[], int[] pads=[]) -> Tensor",
-    TENON_DOC("The gradient of max_unpool: what lies where the maxima were put."),
+  TENON_OP("max_unpool_backward(Tensor dy, Tensor indices, *, int[] kernel, int[] strides=[], "
+           "int[] pads=[]) -> Tensor",
+    TENON_DOC("The gradient of max_unpool: the elements of dy at the positions of the maxima."),
     TENON_SAMPLES("dy: [2, 2, 6], indices: [2, 2, 3] [0, 3, 4, 7, 9, 11, 12, 15, 17, 19, 20, 23], "
                   "kernel = [2], strides = [2]"),
-    TENON_TYPES("dy: float; indices: i64; out = dy"), TENON_TRAITS(TENON_PURE), TENON_INFER(unpool_backward_infer),
-    TENON_GRADIENT("dy: core::max_unpool(grad, indices, core::shape(dy), kernel=kernel, strides=strides, pads=pads)"),
-    TENON_KERNEL("cpu", unpool_backward_run))
-)
+    TENON_TYPES("dy: float; indices: i64; out = dy"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(unpool_backward_infer),
+    TENON_GRADIENT("dy: core::max_unpool(grad, indices, core::shape(dy), kernel=kernel, "
+                   "strides=strides, pads=pads)"),
+    TENON_KERNEL("cpu", unpool_backward_run)))
+/* clang-format on */
