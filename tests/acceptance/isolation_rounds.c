@@ -25,7 +25,7 @@ static const kind_t kinds[] = {
     {"loops", "exceeded its deadline of 500 ms", TENON_DEADLINE, 1},
     {"recurses", "overflowed its stack", TENON_ABORTED, 0},
     {"hoards", "may have 64 MiB more than Tenon needs", TENON_ABORTED, 0},
-    {"writes_file", "opened for writing '/tmp/tenon-misbehaves'", TENON_DENIED, 0},
+    {"writes_file", "opened for writing '" TEST_LIBRARIES "/misbehave/written-", TENON_DENIED, 0},
     {"reads_file", "opened '/etc/passwd'", TENON_DENIED, 0},
     {"connects", "opened a socket", TENON_DENIED, 0},
     {"forks", "started a process", TENON_DENIED, 0},
@@ -136,8 +136,12 @@ static void misbehave(const kind_t *kind, int rounds) {
     for (int tries = 0; !kind->says && tries < 20 && call(twice, 1, 2, y) != TENON_OK;
          tries++) /* what it left comes up */
       if (!strstr(tenon_error(), "isolated process")) fail(kind->name, tenon_error());
-    if (call(twice, 21, 2, y) != TENON_OK &&
-        (kind->says || !strstr(tenon_error(), "isolated process")))
+    tenon_status_t next;
+    do
+      next = call(twice, 21, 2, y);
+    while (kind->is_slow &&
+           next == TENON_DEADLINE); /* on a busy machine a right call may be past it, too */
+    if (next != TENON_OK && (kind->says || !strstr(tenon_error(), "isolated process")))
       fail(kind->name, tenon_error());
     else if (kind->says && (y[0] != 42 || y[1] != 4))
       fail(kind->name, "the next call gives a wrong answer");

@@ -36,7 +36,7 @@ class Isolation(unittest.TestCase):
         print(run.stdout.strip())
         self.assertEqual(run.returncode, 0, run.stdout)
         self.assertEqual(marked(f"rounds-{os.getpid()}"), [])
-        self.assertFalse(os.path.exists("/tmp/tenon-misbehaves"))
+        self.assertEqual([name for name in os.listdir(FOLDER) if name.startswith("written-") and name != "written--1"], [])  # -1: test_isolation_library's
 
     def test_when_the_program_is_killed_in_the_middle_of_a_call_its_processes_are_gone(self):
         for number in range(min(ROUNDS, 20)):

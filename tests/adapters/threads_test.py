@@ -37,9 +37,9 @@ def built(source):
     return path
 
 
-def together(*jobs, each=3):
-    """Calls each job with a generator of random numbers, over and over, in so many threads; raises what one of them raised, and gives how
-    often each job was called."""
+def together(*jobs, each=3, enough=lambda: True):
+    """Calls each job with a generator of random numbers, over and over, in so many threads, and goes on until enough() where a busy
+    machine did little; raises what one of them raised, and gives how often each job was called."""
     failures, counts, end = [], [0] * len(jobs), time.monotonic() + SECONDS
     start = threading.Barrier(len(jobs) * each)
 
@@ -47,7 +47,7 @@ def together(*jobs, each=3):
         chance, calls = random.Random(seed), 0
         start.wait()
         try:
-            while time.monotonic() < end and not failures:
+            while (not calls or time.monotonic() < end or not enough()) and not failures:
                 job(chance)
                 calls += 1
         except BaseException as error:  # pylint: disable=broad-except
@@ -164,7 +164,7 @@ class Threads(unittest.TestCase):
             except tenon.Error as error:
                 self.assertRegex(str(error), "cannot unload library gone")
         unloaded = []
-        together(call, find, unload, each=2)
+        together(call, find, unload, each=2, enough=lambda: unloaded)
         tenon.load(path, unloadable=True).unload()  # nothing holds it now
         self.assertGreater(len(unloaded), 0)
 

@@ -18,6 +18,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "device/pool.h"
+#include "foreign.h"
 
 static fault_plan_t
     plan; /* under the lock: threads of devices may still ask while the next one is made */
@@ -117,7 +118,10 @@ static bool is_refused(size_t size) {
   type __wrap_##name parameters;                                                                   \
   type __wrap_##name parameters {                                                                  \
     if (fails) return errno = (code), (none);                                                      \
-    return __real_##name arguments;                                                                \
+    int depth = foreign_leave();                                                                   \
+    type found = __real_##name arguments;                                                          \
+    foreign_return(depth);                                                                         \
+    return found;                                                                                  \
   }
 #define FAILS(kind) fault_ask(FAULT_##kind)
 
@@ -133,7 +137,11 @@ WRAP(FILE *, open_memstream, (char **text, size_t *size), (text, size), is_refus
 int __real_posix_memalign(void **out_block, size_t alignment, size_t size);
 int __wrap_posix_memalign(void **out_block, size_t alignment, size_t size);
 int __wrap_posix_memalign(void **out_block, size_t alignment, size_t size) {
-  return is_refused(size) ? ENOMEM : __real_posix_memalign(out_block, alignment, size);
+  if (is_refused(size)) return ENOMEM;
+  int depth = foreign_leave();
+  int status = __real_posix_memalign(out_block, alignment, size);
+  foreign_return(depth);
+  return status;
 }
 
 int __real_open(const char *path, int flags, ...);
@@ -175,9 +183,41 @@ void *__wrap_dlopen(const char *path, int flags) {
 }
 
 typedef void *(*fault_thread_fn)(void *);
-WRAP(int, pthread_create,
-     (pthread_t * thread, const pthread_attr_t *attributes, fault_thread_fn start, void *argument),
-     (thread, attributes, start, argument), FAILS(THREAD), EAGAIN, EAGAIN)
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                          fault_thread_fn start, void *argument);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                          fault_thread_fn start, void *argument);
+#ifdef FOREIGN_IS_PASSED_OVER
+typedef struct own_thread_t {
+  fault_thread_fn start;
+  void *argument;
+} own_thread_t;
+
+static void *run_own_thread(void *pointer) {
+  own_thread_t own = *(own_thread_t *)pointer;
+  foreign_is_own_thread();
+  free(pointer);
+  return own.start(own.argument);
+}
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                          fault_thread_fn start, void *argument) {
+  if (FAILS(THREAD)) return EAGAIN;
+  own_thread_t *own = __real_malloc(sizeof *own);
+  if (!own) return EAGAIN;
+  *own = (own_thread_t){start, argument};
+  int depth = foreign_leave();
+  int status = __real_pthread_create(thread, attributes, run_own_thread, own);
+  foreign_return(depth);
+  if (status) free(own);
+  return status;
+}
+#else
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                          fault_thread_fn start, void *argument) {
+  return FAILS(THREAD) ? EAGAIN : __real_pthread_create(thread, attributes, start, argument);
+}
+#endif
 
 /* clang-format off */
 #define WRAP_SPAWN(name)                                                                                               \

@@ -1,10 +1,13 @@
-/* Makes a file. */
+/* Makes a file, in the folder that the build names: other builds on this machine have others. */
 #include <stdio.h>
 
 #include "misbehave.h"
 
 static tenon_status_t act(tenon_call_t *call) {
-  FILE *file = fopen("/tmp/tenon-misbehaves", "w");
+  char path[1000];
+  snprintf(path, sizeof path, MISBEHAVE_FOLDER "/written-%d",
+           (int)*(const float *)call->inputs[0]->data);
+  FILE *file = fopen(path, "w");
   if (file) {
     fputs("here\n", file);
     fclose(file);

@@ -235,14 +235,18 @@ static inline void gate_open(gate_t gate, int32_t status) { /* 0: the work goes 
   CHECK(release_event(gate.event) == 0 && release_event(gate.barrier) == 0);
 }
 
-static inline tenon_status_t waited(tenon_on_t on, void *stream,
-                                    tenon_fault_t *fault) { /* by asking, at most 20 seconds */
-  tenon_status_t status = TENON_UNAVAILABLE;
-  for (int i = 0; i < 20000 && status == TENON_UNAVAILABLE; i++) {
-    status = cl->stream_query(on, stream, fault);
-    if (status == TENON_UNAVAILABLE) nanosleep(&(struct timespec){0, 1000000}, NULL);
-  }
+/* By asking.  Without an end: how long a driver takes to compile and run depends on what else the
+ * machine does. */
+static inline tenon_status_t waited(tenon_on_t on, void *stream, tenon_fault_t *fault) {
+  tenon_status_t status;
+  while ((status = cl->stream_query(on, stream, fault)) == TENON_UNAVAILABLE)
+    nanosleep(&(struct timespec){0, 1000000}, NULL);
   return status;
+}
+
+static inline void wait_for_count(const _Atomic int *count, int wanted) {
+  while (*count < wanted)
+    nanosleep(&(struct timespec){0, 1000000}, NULL);
 }
 
 typedef struct told_t {

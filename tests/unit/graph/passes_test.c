@@ -1,6 +1,9 @@
 /* Passes and partitioners that a library brings: what they make of graphs, and what becomes of what
  * they do wrong. */
 #define TENON_STATIC /* the library below is linked in */
+#include <stdlib.h>
+#include <unistd.h>
+
 #include "check.h"
 #include "tensors.h"
 
@@ -298,7 +301,8 @@ TEST("a shape that a node reads goes along as a constant, a parameter is an inpu
 TEST("a graph with subgraphs is written and read back") {
   tenon_graph_t *graph = applied(chain(), "surgery::by_number", "ids=-2,-1,-1 note=kept");
   tenon_graph_t *back = NULL;
-  const char *path = "/tmp/tenon_passes_test.onnx";
+  char path[] = "/tmp/tenon-passes-XXXXXX.onnx";
+  CHECK(close(mkstemps(path, (int)strlen(".onnx"))) == 0);
   CHECK_STATUS(tenon_graph_save(graph, path), TENON_OK);
   tenon_graph_release(graph);
   CHECK_STATUS(tenon_graph_load(path, NULL, &back), TENON_OK);
