@@ -156,9 +156,9 @@ class Models(unittest.TestCase):
                 results[3].sum().backward()
             results[0].sum().backward()  # does not lead there
         torch.testing.assert_close(x.grad, 2 * torch.autograd.grad((torch.nn.functional.gelu(x) @ (torch.arange(12.0).reshape(4, 3) / 10)).sum(), x)[0])
-        with self.assertRaisesRegex(tenon.UnimplementedError, "has no gradient of its own"):
+        with self.assertRaisesRegex(tenon.UnimplementedError, "cannot be differentiated again"):
             torch.autograd.grad(model(x, y)[0].sum(), x, create_graph=True)[0].sum().backward()
-        with self.assertRaisesRegex(NotImplementedError, "no gradient in forward mode"):
+        with self.assertRaisesRegex(NotImplementedError, "no forward-mode gradient"):
             torch.func.jvp(lambda t: model(t, y)[0], (torch.ones(2, 4),), (torch.ones(2, 4),))
         run = torch.ops.tenon.run
         for call, text in ((lambda: run([y], model=self.custom), "expected 2 inputs, found 1"), (lambda: run([x, y], model="nowhere.onnx"), "tenon::run: .*nowhere.onnx"), (lambda: run([x, x], model=self.custom), "input 'y'"),
