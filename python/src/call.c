@@ -139,9 +139,9 @@ static bool arrange_arguments(operator_t *self, PyObject *const *args, Py_ssize_
     PyObject **at = NULL;
     for (int o = 0; o < OWN_COUNT && !at; o++)
       if (name == self->own_names[o]) at = &own[o];
-    /* The name is not interned. */
     for (uint32_t i = 0; i < self->count && !at; i++)
       if (self->parameters[i].name == name) at = &given[i];
+    /* Compare the texts too: the name may not be interned. */
     for (uint32_t i = 0; i < self->count && !at; i++)
       if (PyUnicode_Compare(self->parameters[i].name, name) == 0) at = &given[i];
     for (int o = 0; o < OWN_COUNT && !at; o++)

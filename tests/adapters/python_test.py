@@ -228,7 +228,7 @@ class Calls(unittest.TestCase):
                              ({"strs": [1]}, "argument strs"), ({"b": "yes"}, "argument b: expected a bool"), ({"i": None}, "argument i")):
             with self.assertRaisesRegex(TypeError, words):
                 self.ops.weigh(self.x, **given)
-        for given, words in (({"c": "three"}, "one.*two"), ({"d": "f33"}, "no dtype")):
+        for given, words in (({"c": "three"}, "one.*two"), ({"d": "f33"}, "expected a dtype")):
             with self.assertRaisesRegex(tenon.InvalidError, words):
                 self.ops.weigh(self.x, **given)
         self.assertEqual(float(self.ops.weigh(self.x)), 32e8)
@@ -244,7 +244,7 @@ class Calls(unittest.TestCase):
         self.assertEqual(core.if_.name, "core::if")
         with self.assertRaisesRegex(TypeError, "is missing argument|expected a graph"):
             core.if_(np.ones((), bool), else_=None, then=None)
-        with self.assertRaisesRegex(TypeError, "no argument 'alse_'"):
+        with self.assertRaisesRegex(TypeError, "no argument named 'alse_'"):
             core.if_(np.ones((), bool), alse_=None)
         np.testing.assert_array_equal(core.and_(np.array([True, True]), np.array([True, False])), [True, False])
 
@@ -502,7 +502,7 @@ class Names(unittest.TestCase):
             past, at = once.seven, once.seven.handle
             once.unload()
             once = tenon.load(path, unloadable=True)
-            with self.assertRaisesRegex(tenon.Error, "a call of one of its operators is on its way"):
+            with self.assertRaisesRegex(tenon.Error, "a call of one of its operators is in progress"):
                 once.seven(Unloads(once))
             self.assertEqual(float(once.seven(np.ones(1, np.float32))), 7)
             with self.assertRaisesRegex(tenon.Error, "its library was unloaded"):
@@ -1029,7 +1029,7 @@ class Tensors(unittest.TestCase):
         self.assertIs(t.to("sim:1"), t)
         with self.assertRaises(tenon.Error):
             t.to("nothing")
-        with self.assertRaisesRegex(tenon.InvalidError, "no device"):
+        with self.assertRaisesRegex(tenon.InvalidError, "expected a device"):
             t.to("sim:x")
 
     def test_dlpack_both_forms(self):
