@@ -240,9 +240,9 @@ static bool go_back(backward_t *w, const int *ranks) {
           span->is_list ? tenon_item(w->frame.outputs[o], k) : w->frame.outputs[o];
       if (!is_float(output) || (node->output_count > 1 && is_zero(&w->grads, at))) continue;
       if (self->same[o] >= 0)
-        return message_set(
-            "%s: a gradient came for result '%s', which is an argument that it wrote to",
-            self->full, self->outputs[o].name);
+        return message_set("%s: MXNet passed a gradient for result '%s', which is an argument that "
+                           "the operator wrote to",
+                           self->full, self->outputs[o].name);
       outputs[count] = output;
       if (!(grads[count++] =
                 frame_tensor(&w->frame, &w->grads, at, rank, true, self->outputs[o].name)))

@@ -64,7 +64,7 @@ tenon_tensor_t *frame_tensor(frame_t *f, const arrays_t *arrays, int at, int ran
   tenon_dtype_t dtype;
   tenon_tensor_t *tensor = NULL;
   if (!dtype_from(arrays->dtypes[at], &dtype) || !dtype.bits) {
-    message_set("%s: '%s': MXNet's dtype %d has no counterpart", self->full, name,
+    message_set("%s: '%s': the MXNet dtype %d has no counterpart in Tenon", self->full, name,
                 arrays->dtypes[at]);
     return NULL;
   }

@@ -58,8 +58,8 @@ static bool name_check(const operator_t *fresh) {
                          operators[i]->full, fresh->full, fresh->name);
   for (uint32_t count = host_names(&names), i = 0; i < count; i++)
     if (strcmp(names[i], fresh->name) == 0)
-      return message_set("MXNet has an operator %s already, and %s would take its place: export it "
-                         "with another --prefix",
+      return message_set("MXNet already has an operator %s, which %s would replace: export the "
+                         "library with another --prefix",
                          fresh->name, fresh->full);
   return true;
 }
@@ -90,9 +90,10 @@ static bool library_open(const manifest_t *m, tenon_library_t **out_library) {
   char room[4096];
   const char *path = host_file(m->library, room, sizeof room);
   if (!path)
-    return message_set("the operators are not there: neither %s, where they were when this library "
-                       "was exported, nor a file of that name beside this library",
-                       m->library);
+    return message_set(
+        "the operator library was not found: expected it at %s, where it was when this library was "
+        "exported, or as a file of the same name beside this library",
+        m->library);
   return host.tenon_library_load(path, 0, out_library) == TENON_OK || message_of_host();
 }
 
@@ -102,7 +103,7 @@ static bool load(void) {
   if (!m) return message_set("out of memory");
   if (!m->tenon || !m->library)
     return message_set(
-        "this library exports nothing: `tenon export --mxnet LIB.so` makes copies of it that do");
+        "this library exports no operators: use a copy made by `tenon export --mxnet LIB.so`");
   if (!host_open(m->tenon) || !library_open(m, &library)) return false;
   for (uint32_t i = 0; i < m->op_count; i++) {
     const tenon_op_t *op;
@@ -111,7 +112,7 @@ static bool load(void) {
   }
   for (int32_t i = 0; i < host.tenon_library_op_count(library) && !m->op_count; i++)
     if (!add(host.tenon_library_op(library, i), m->prefix, false)) return false;
-  return operator_count > 0 || message_set("%s has no operator that MXNet can have:\n%s",
+  return operator_count > 0 || message_set("%s has no operator that MXNet supports:\n%s",
                                            m->library, report ? report : "");
 }
 
@@ -131,7 +132,7 @@ EXPORT int initialize(int version) {
   message_clear();
   pthread_mutex_lock(&lock);
   if (version < 10900 || version >= 20000)
-    message_set("MXNet %d.%d: expected 1.9", version / 10000, version / 100 % 100);
+    message_set("MXNet %d.%d is not supported: expected 1.9", version / 10000, version / 100 % 100);
   else if (!is_open && !(is_open = load()))
     forget();
   pthread_mutex_unlock(&lock);
@@ -221,9 +222,9 @@ EXPORT int _opCallInferSType(const entry_t *entry, KV, int *in, int in_count, in
   message_clear();
   for (int i = 0; i < in_count; i++) {
     if (in[i] > 0) /* 1: rows, 2: CSR */
-      return message_set(
-          "%s: array %d is sparse, and operators take dense ones here: x.tostype('default')",
-          entry->self->full, i);
+      return message_set("%s: array %d is sparse, but the operator expects a dense array: call "
+                         "x.tostype('default')",
+                         entry->self->full, i);
     in[i] = 0; /* -1: MXNet does not know it yet */
   }
   for (int i = 0; i < out_count; i++)

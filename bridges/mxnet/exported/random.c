@@ -42,8 +42,8 @@ bool random_begin(const node_t *node, const block_t *block, tenon_generator_t **
   *out_generator = NULL;
   if (!(node->self->traits & TENON_RANDOM)) return true;
   if (!words || !is_known(words))
-    return message_set("%s: MXNet's random states are not those of GNU's C++ library on 64 bits: "
-                       "random operators cannot be called here",
+    return message_set("%s: random operators are not supported here: MXNet's random states are not "
+                       "those of the GNU C++ library on 64 bits",
                        node->self->full);
   uint64_t seed = (uint64_t)draw(words) << 32;
   seed |= draw(words);

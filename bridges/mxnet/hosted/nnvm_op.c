@@ -432,12 +432,11 @@ tenon_status_t nnvm_op(const tenon_graph_t *graph, const tenon_graph_part_t *nod
     *out = (nnvm_op_t){.op = NULL};
     name_own(&n, &info, !is_core && hosted_of(info.library_path) != NULL);
   }
-  return n.failed
-             ? tn_fail(TENON_INVALID,
-                       "node '%s' (%s): it has more attributes, or longer ones, than MXNet's form "
-                       "of a graph is given, or there is no memory",
-                       node->name, info.name)
-             : TENON_OK;
+  return n.failed ? tn_fail(TENON_INVALID,
+                            "node '%s' (%s): its attributes are too many or too long for MXNet's "
+                            "graph format, or memory ran out",
+                            node->name, info.name)
+                  : TENON_OK;
 }
 
 int nnvm_dtype(tenon_dtype_t dtype) {

@@ -88,14 +88,16 @@ static void allocate(const void *handle, const int64_t *shape, int ndim, const c
   char *end = why + strlen(why);
   const size_t room = sizeof why - strlen(why);
   if (!name || !*name)
-    snprintf(end, room, "it has no name");
+    snprintf(end, room, "expected a name");
   else if (!device || strcmp(device, "cpu") != 0)
-    snprintf(end, room, "on '%.20s': parameters of graphs lie in host memory, 'cpu'",
-             device ? device : "");
+    snprintf(
+        end, room,
+        "expected the device 'cpu', since parameters of graphs are in host memory; found '%.20s'",
+        device ? device : "");
   else if (!dtype_from(dtype, &type))
-    snprintf(end, room, "dtype %d: expected 0 to 6", dtype);
+    snprintf(end, room, "expected a dtype from 0 to 6, found %d", dtype);
   else if (ndim < 0 || ndim > TENON_RANK_MAX || (ndim && !shape))
-    snprintf(end, room, "%d dimensions", ndim);
+    snprintf(end, room, "%d dimensions are not supported", ndim);
   else if (tenon_tensor_create(type, ndim, shape, &tensor) != TENON_OK)
     snprintf(end, room, "%s", tenon_error());
   else if (memset(tensor->data, 0, (size_t)tenon_count(tensor) * type.bits / 8),
@@ -129,7 +131,9 @@ static tenon_status_t measure(const passing_t *p, size_t *out_size) {
   bool is_text = false;
   *out_size = strnlen(p->json, most);
   if (p->pass->library->version != 7)
-    return *out_size < most ? TENON_OK : tn_fail(TENON_INVALID, "the text of its graph has no end");
+    return *out_size < most
+               ? TENON_OK
+               : tn_fail(TENON_INVALID, "its graph text does not end with a zero byte");
   for (size_t i = 0; i < most; i++) {
     const char c = p->json[i];
     if (is_text && c == '\\')
@@ -143,15 +147,15 @@ static tenon_status_t measure(const passing_t *p, size_t *out_size) {
       return TENON_OK;
     }
   }
-  return tn_fail(TENON_INVALID, "the text of its graph ends before its last brace");
+  return tn_fail(TENON_INVALID, "its graph text ends before the last closing brace");
 }
 
 static tenon_status_t call_library(passing_t *p) {
   char why[WHY] = "";
   const int result = guard_call(run, p, why, sizeof why);
-  if (result > 0) return p->json ? TENON_OK : tn_fail(TENON_INVALID, "it gives no graph");
+  if (result > 0) return p->json ? TENON_OK : tn_fail(TENON_INVALID, "it returned no graph");
   if (result < 0) return tn_fail(TENON_UNKNOWN, "%s", why);
-  snprintf(why, sizeof why, "it fails");
+  snprintf(why, sizeof why, "it failed");
   hosted_messages(p->pass->library, why, sizeof why);
   return tn_fail(TENON_UNKNOWN, "%s", why);
 }

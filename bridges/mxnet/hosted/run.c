@@ -74,8 +74,9 @@ static void make_sparse(void *handle, int output, int count, int pointers, void 
       output >= 0 && output < f->out.count && !f->state->is_list ? f->call->outputs[output] : NULL;
   if (!t || !t->detail || f->out.storages[output] == STORAGE_DENSE || count < 0) {
     snprintf(f->why, sizeof f->why,
-             "it makes %d elements of output %d, which is no sparse one of this call", count,
-             output);
+             "it made a sparse array of %d elements for output %d, which is not a sparse output of "
+             "this call",
+             count, output);
     return;
   }
   if (f->call->host->sparse(f->call, (uint32_t)output, t->ndim, t->shape, count) != TENON_OK) {
@@ -136,7 +137,8 @@ static bool side_set(frame_t *f, side_t *side, int k, const tenon_tensor_t *t) {
   const int dtype = dtype_to(t->dtype);
   if (dtype < 0) {
     snprintf(f->why, sizeof f->why,
-             "a tensor is %s: libraries of MXNet know f32, f64, f16, u8, i32, i8 and i64",
+             "a tensor has dtype %s: expected f32, f64, f16, u8, i32, i8 or i64, the dtypes of "
+             "MXNet libraries",
              tenon_dtype_name(t->dtype));
     return false;
   }
@@ -277,7 +279,8 @@ static tenon_status_t call_with(tenon_call_t *call, const tensors_t *in, int in_
   for (int o = 0; o < out.count && good && f.state->op->is_subgraph; o++)
     if (!out.items[o]->data && tenon_count(out.items[o]) != 0) {
       good = false;
-      snprintf(f.why, sizeof f.why, "the shape of result %d is not known before it runs", o);
+      snprintf(f.why, sizeof f.why, "the shape of result %d is unknown before the operator runs",
+               o);
     }
   for (int p = 0, k = 0; p < in_parts; p++)
     for (int i = 0; i < in[p].count && good; i++)

@@ -16,14 +16,14 @@ enum { MOST = 1 << 12 };
   }
 
 static bool find_partitioners(hosted_t *l, char *why, size_t capacity) {
-  size_t used = (size_t)snprintf(why, capacity, "it has partitioners, but lacks");
+  size_t used = (size_t)snprintf(why, capacity, "the library has partitioners, but lacks");
   bool good = true;
   ABI_PARTITIONERS(FIND)
   return good;
 }
 
 static bool find_passes(hosted_t *l, char *why, size_t capacity) {
-  size_t used = (size_t)snprintf(why, capacity, "it has passes, but lacks");
+  size_t used = (size_t)snprintf(why, capacity, "the library has passes, but lacks");
   bool good = true;
   ABI_PASSES(FIND)
   return good;
@@ -32,7 +32,7 @@ static bool find_passes(hosted_t *l, char *why, size_t capacity) {
 static bool read_count(int (*ask)(void), const char *what, int *out, char *why, size_t capacity) {
   *out = ask();
   if (*out >= 0 && *out <= MOST) return true;
-  snprintf(why, capacity, "it says that it has %d %s", *out, what);
+  snprintf(why, capacity, "the library reports %d %s, which is not possible", *out, what);
   *out = 0;
   return false;
 }
@@ -77,8 +77,9 @@ static bool read_strategy(hosted_t *l, hosted_partitioner_t *p, int part, int in
   }
   if (!s->supported && !s->selector) {
     snprintf(why, capacity,
-             "strategy %s of partitioner %s has neither supportedOps nor createSelector", name,
-             p->table.name);
+             "strategy %s of partitioner %s: expected a function supportedOps or createSelector, "
+             "found neither",
+             name, p->table.name);
     return false;
   }
   s->library = l;
@@ -106,9 +107,10 @@ static bool read_partitioner(hosted_t *l, int index, char *why, size_t capacity)
   const char *name = NULL;
   p->count = l->abi._partRegGetCount(index, &name);
   if (!name || !*name || p->count < 1 || p->count > MOST) {
-    snprintf(why, capacity,
-             "partitioner %d ('%s') has no name, or %d strategies: expected one or more", index,
-             name ? name : "", p->count);
+    snprintf(
+        why, capacity,
+        "partitioner %d ('%s'): expected a name and at least one strategy, found %d strategies",
+        index, name ? name : "", p->count);
     p->count = 0;
     return false;
   }

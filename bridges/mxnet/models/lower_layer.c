@@ -34,12 +34,13 @@ static void window(lower_t *lower, char *out, int64_t kernel[INTS_MAX], int32_t 
   if ((strides > 0 && strides != *count) || (pads > 0 && pads != *count) ||
       (dilates > 0 && dilates != *count) || *count > 3)
     lower_fail(lower,
-               "attributes 'kernel', 'stride', 'pad' and 'dilate' have %d, %d, %d and %d items; "
-               "expected as many each, at most 3",
+               "attributes 'kernel', 'stride', 'pad' and 'dilate': expected the same number of "
+               "items, at most 3; found %d, %d, %d and %d",
                (int)*count, (int)strides, (int)pads, (int)dilates);
   for (int32_t i = 0; i < *count; i++)
     if (kernel[i] < 1 || kernel[i] > 1 << 20)
-      lower_fail(lower, "attribute 'kernel' has an extent of %lld", (long long)kernel[i]);
+      lower_fail(lower, "attribute 'kernel': an extent of %lld is not possible",
+                 (long long)kernel[i]);
   if (lower_stopped(lower)) return;
   int used = 0;
   if (strides > 0)
@@ -185,7 +186,8 @@ static tenon_edge_t larger(lower_t *lower, tenon_edge_t x, tenon_edge_t like, lo
 
 static void lower_upsampling(lower_t *lower) {
   long long scale = attr_int(lower, "scale", 1);
-  if (scale < 1 || scale > 1 << 10) lower_fail(lower, "attribute 'scale': %lld", scale);
+  if (scale < 1 || scale > 1 << 10)
+    lower_fail(lower, "attribute 'scale': expected 1 to 1024, found %lld", scale);
   bool is_sum = attr_is(lower, "multi_input_mode", "sum", "concat");
   if (attr_is(lower, "sample_type", "bilinear",
               "")) { /* a transposed convolution with a weight for each channel */

@@ -77,14 +77,14 @@ static void reshape_by(lower_t *lower, const int64_t *codes, int32_t count, bool
       break;
     case -4:
       if (i + 2 >= count)
-        lower_fail(lower, "shape code -4 needs two numbers behind it");
+        lower_fail(lower, "shape code -4 must be followed by two numbers");
       else {
         split_axis(lower, &shape, codes[i + 1], codes[i + 2]);
         i += 2;
       }
       break;
     default:
-      if (codes[i] < -1) lower_fail(lower, "there is no shape code %lld", (long long)codes[i]);
+      if (codes[i] < -1) lower_fail(lower, "shape code %lld does not exist", (long long)codes[i]);
       snprintf(out, sizeof *shape.parts, "[%lld]:i64", (long long)codes[i]);
       shape.count++;
       shape.next++;
@@ -210,7 +210,8 @@ static void lower_split(lower_t *lower) {
   long long count = attr_int(lower, "num_outputs", 1);
   long long axis = attr_int(lower, "axis", 1);
   bool squeeze = attr_bool(lower, "squeeze_axis", false);
-  if (count < 1 || count > 1 << 16) lower_fail(lower, "attribute 'num_outputs': %lld", count);
+  if (count < 1 || count > 1 << 16)
+    lower_fail(lower, "attribute 'num_outputs': expected 1 to 65536, found %lld", count);
   lower->outputs =
       lower_run_all(lower, lower->inputs, 1, "split(a, count=%lld, axis=%lld)", count, axis);
   for (int32_t i = 0; squeeze && i < lower->outputs.count; i++)
