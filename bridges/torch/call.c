@@ -38,7 +38,7 @@ static tenon_status_t call(frame_t *f, tenon_tensor_t **outputs, uint64_t wanted
   return status;
 }
 
-static void run_forward(frame_t *f, torch_value_t *stack, torch_value_t *out) {
+static void forward_to_operator(frame_t *f, torch_value_t *stack, torch_value_t *out) {
   const operator_t *self = f->self;
   tenon_tensor_t *outputs[OPERATOR_MOST];
   if (!frame_arguments(f, stack)) return;
@@ -157,7 +157,7 @@ static bool starts_of(const frame_t *f, tenon_tensor_t *const *outputs, uint64_t
 /* Repeats the operator's call with Tenon's tape on, and runs it backward. Three values follow the
  * arguments on the stack: the list of gradients, the results that they belong to (bits), and the
  * inputs whose gradients are requested (bits). */
-static void run_backward(frame_t *f, torch_value_t *stack, torch_value_t *out) {
+static void backward_by_tape(frame_t *f, torch_value_t *stack, torch_value_t *out) {
   const operator_t *self = f->self;
   const torch_value_t *more = stack + self->argument_count;
   tenon_tensor_t *outputs[OPERATOR_MOST] = {NULL};
@@ -202,9 +202,9 @@ void operator_call(const operator_t *self, torch_value_t *stack, uint64_t argume
   if (self->run)
     self->run(&f, stack, out);
   else if (self->is_gradient)
-    run_backward(&f, stack, out);
+    backward_by_tape(&f, stack, out);
   else
-    run_forward(&f, stack, out);
+    forward_to_operator(&f, stack, out);
   frame_close(&f);
   /* This call throws. */
   if (*f.why) torch.aoti_torch_check(false, self->name, __FILE__, __LINE__, f.why);

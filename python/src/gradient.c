@@ -109,7 +109,7 @@ static taped_call_t *taped_call_new(const tenon_call_t *call) {
 }
 
 /* Autograd is off here: the operator's own kernel runs. */
-static tenon_status_t run_forward(tenon_function_call_t *call) {
+static tenon_status_t forward_by_kernel(tenon_function_call_t *call) {
   const taped_call_t *record = (const taped_call_t *)call->context;
   const gradient_t *rule = record->rule;
   tenon_status_t status = tenon_op_call(rule->op, record->attrs, call->inputs, call->outputs, 0);
@@ -204,7 +204,7 @@ static bool grads_set(tenon_function_call_t *call, const taped_call_t *record, P
   return true;
 }
 
-static tenon_status_t run_backward(tenon_function_call_t *call) {
+static tenon_status_t backward_by_function(tenon_function_call_t *call) {
   const taped_call_t *record = (const taped_call_t *)call->context;
   part_lock_t lock = part_begin();
   PyObject *named = named_of(call, record);
@@ -228,8 +228,8 @@ static tenon_status_t run_taped(tenon_call_t *call) {
   tenon_status_t status = record ? TENON_OK : part_failed(call->host, call, rule->name, "gradient");
   part_end(&lock);
   if (status != TENON_OK) return status;
-  const tenon_function_t function = {sizeof function, rule->name, run_forward,
-                                     run_backward,    record,     taped_call_release};
+  const tenon_function_t function = {sizeof function,      rule->name, forward_by_kernel,
+                                     backward_by_function, record,     taped_call_release};
   status =
       tenon_function_call(&function, call->inputs, rule->input_count, outputs, rule->output_count);
   for (int32_t o = 0; o < rule->output_count && status == TENON_OK; o++)

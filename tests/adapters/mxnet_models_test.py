@@ -200,7 +200,7 @@ class Files(unittest.TestCase):
         def affine2(x):
             return x
 
-        self.refuses("both mxfiles", "load only one of the libraries")
+        self.refuses("operators of two libraries have this name, mxfiles", "load only one of the libraries")
 
     def test_operators_that_are_not_covered_are_all_listed(self):
         nodes = [node("null", "x"), node("khatri_rao", "k1", (0, 0)), node("_foreach", "f", (1, 0)), node("khatri_rao", "k2", (2, 1)),
@@ -245,12 +245,12 @@ class Files(unittest.TestCase):
             good.replace("[0, 0, 0]", "[99999999999999999999, 0, 0]"): "expected an integer in an entry",
             good.replace("[0, 0, 0]", "[0.5, 0, 0]"): "expected an integer in an entry",
             good.replace("[0, 0, 0]", "[0]"): "expected an entry [node, output, version]",
-            good.replace("[0, 0, 0]", "[0, 7, 0]"): "input 0 is output 7 of 'data', which has 1",
+            good.replace("[0, 0, 0]", "[0, 7, 0]"): "input 0 is output 7 of 'data', which has only 1",
             json.dumps(with_node(null, node("abs", "a", (2, 0)), node("abs", "b", (1, 0)))): "node 1 'a': line 1, column 93: node 2: expected one of the 1 before",
             json.dumps(with_node(null, node("abs", "a", (1, 0)))): "node 1: expected one of the 1 before",
             json.dumps(with_node(null, null, node("add_n", "a", (0, 0), (1, 0)))): "two inputs or parameters are named 'x'",
             json.dumps(symbol([null, node("abs", "a", (0, 0))], [[1, 3, 0]])): "head 0 is output 3 of 'a', which has 1",
-            json.dumps(with_node(null, node("null", "y", (0, 0)))): "a node 'null' with inputs",
+            json.dumps(with_node(null, node("null", "y", (0, 0)))): "a node 'null' (a variable) must not have inputs",
             json.dumps(with_node(null, node("abs", "a"))): "input 0 (`x`) is missing",
             json.dumps(with_node(null, node("abs", "a", (0, 0), (0, 0)))): "expected at most 1 inputs, found 2",
             json.dumps(with_node(null, node("softmax", "a", (0, 0), attrs={"axis": "last"}))): "attribute 'axis': expected an integer, found 'last'",

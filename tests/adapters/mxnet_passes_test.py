@@ -322,8 +322,8 @@ TEXTS = {  # what a pass gives: what the error says
     "a cycle": (graph_text([A, ("exp", "e", [(2, 0, 0)], {}), ("log", "l", [(1, 0, 0)], {})], [(2, 0, 0)]), ["node 1 'e'"]),
     "a node of itself": (graph_text([("exp", "e", [(0, 0, 0)], {})]), ["node 0 'e'"]), "a node that is not there": (graph_text([A, ("exp", "e", [(9, 0, 0)], {})], [(1, 0, 0)]), ["node 1 'e'"]),
     "a negative node": (graph_text([A, ("exp", "e", [(-1, 0, 0)], {})], [(1, 0, 0)]), ["node 1 'e'"]), "a head that is not there": (graph_text([A], [(5, 0, 0)]), ["heads"]),
-    "a result that is not there": (graph_text([A, ("exp", "e", [(0, 3, 0)], {})], [(1, 0, 0)]), ["input 0 is result 3 of 'a', which has 1"]),
-    "a result of a head": (graph_text([A], [(0, 2, 0)]), ["head 0 is result 2 of 'a', which has 1"]), "two variables of one name": (graph_text([A, A, ("elemwise_add", "s", [(0, 0, 0), (1, 0, 0)], {})], [(2, 0, 0)]), ["'a'"]),
+    "a result that is not there": (graph_text([A, ("exp", "e", [(0, 3, 0)], {})], [(1, 0, 0)]), ["input 0 is result 3 of 'a', which has only 1"]),
+    "a result of a head": (graph_text([A], [(0, 2, 0)]), ["head 0 is result 2 of 'a', which has only 1"]), "two variables of one name": (graph_text([A, A, ("elemwise_add", "s", [(0, 0, 0), (1, 0, 0)], {})], [(2, 0, 0)]), ["'a'"]),
     "an operator that nobody has": (graph_text([A, ("gone", "g", [(0, 0, 0)], {})], [(1, 0, 0)]), ["gone", "'g'"]), "an operator of Tenon's that is not there": (graph_text([A, ("core::gone", "g", [(0, 0, 0)], {})], [(1, 0, 0)]), ["core::gone"]),
     "an attribute that it has not": (graph_text([A, ("exp", "e", [(0, 0, 0)], {"attrs": {"speed": "9"}})], [(1, 0, 0)]), ["exp", "speed=9"]),
     "too few inputs": (graph_text([A, ("t_twice", "t", [], {})], [(1, 0, 0)]), ["node 't' (t_twice): expected 1 inputs, found 0"]), "too many": (graph_text([A, ("t_twice", "t", [(0, 0, 0)] * 2, {})], [(1, 0, 0)]), ["expected 1 inputs, found 2"]),
@@ -396,7 +396,7 @@ class Wrong(unittest.TestCase):
         self.refused("h_throw", ["it throws an exception: stoi"], "graphs")
         self.refused("h_ops", ["supportedOps failed: it throws an exception: thrown from supportedOps"], "graphs", bad="throw")
         self.refused("h_ops", ["reviewSubgraph failed: it throws an exception"], "graphs", ops="exp", bad="review")
-        self.refused("h_select", ["Filter fails: it throws an exception"], "graphs", ops="exp", bad="filter")
+        self.refused("h_select", ["Filter failed: it throws an exception"], "graphs", ops="exp", bad="filter")
 
     def test_a_text_of_version_7_that_has_no_end(self):
         tenon.load(plain("seven", version=7))
@@ -416,7 +416,7 @@ class Wrong(unittest.TestCase):
 
     def test_subgraphs_that_the_library_cannot_run(self):
         graph = build("shared").apply("own::t_by_ops", ops="elemwise_mul=-1")
-        with self.assertRaisesRegex(tenon.Error, "createOpState fails: an operator that t_chain does not know"):
+        with self.assertRaisesRegex(tenon.Error, "createOpState failed: an operator that t_chain does not know"):
             graph.compile()(*[value_of("shared", n) for n in "ab"])
 
     def test_nodes_of_subgraph_operators_that_no_partitioner_made(self):

@@ -5,7 +5,7 @@
   EXPORT int name(void);                                                                           \
   EXPORT int name(void) { return 0; }
 
-/* clang-format off */
+/* clang-format off: a table of names */
 NONE(_partRegSize) NONE(_partRegGetCount) NONE(_partRegGet) NONE(_partCallSupportedOps) NONE(_partCallCreateSelector) NONE(_partCallSelect)
 NONE(_partCallSelectInput) NONE(_partCallSelectOutput) NONE(_partCallFilter) NONE(_partCallReset) NONE(_partCallReviewSubgraph)
 NONE(_passRegSize) NONE(_passRegGet) NONE(_passCallGraphPass)

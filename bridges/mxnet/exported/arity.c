@@ -50,7 +50,8 @@ static int32_t stated(const node_t *node, const tenon_argument_t *argument) {
   if (argument->kind != TENON_KIND_TENSORS) return 1;
   if (argument->count_attr < 0) return argument->count >= 0 ? argument->count : UNSTATED;
   int64_t count = node->values[argument->count_attr].as.i;
-  return count < 0 ? 0 : count > COUNT_MOST ? COUNT_MOST : (int32_t)count;
+  if (count < 0) return 0;
+  return count > COUNT_MOST ? COUNT_MOST : (int32_t)count;
 }
 
 /* What num_args leaves after the arguments that are always there goes to the list, else to optional
@@ -76,9 +77,13 @@ static bool distribute(const node_t *node, int32_t left, int32_t *counts) {
       counts[i] = 1;
       left--;
     }
-  if (left == 0 || (list >= 0 && left > 0)) return list < 0 || (counts[list] = left, true);
+  if (list >= 0 && left >= 0) {
+    counts[list] = left;
+    return true;
+  }
+  if (left == 0) return true;
   return message_set("%s: num_args: %d arrays too %s for its tensor arguments", self->full,
-                     left < 0 ? -left : left, left < 0 ? "few" : "many");
+                     abs(left), left < 0 ? "few" : "many");
 }
 
 static bool counts_set(const node_t *node, const arity_t *arity, int32_t *counts) {

@@ -163,8 +163,9 @@ static bool inputs_set(backward_t *w) {
   for (int32_t i = 0; i < self->input_count; i++) {
     const span_t *span = &node->inputs[i];
     const span_t *written = self->inputs[i].is_written ? written_as(node, i) : NULL;
-    if (!frame_argument(&w->frame, written ? &w->outputs : &w->inputs, 0, written ? written : span,
-                        NULL, true, self->inputs[i].name, &w->frame.inputs[i]))
+    const span_t *source = written ? written : span;
+    if (!frame_argument(&w->frame, written ? &w->outputs : &w->inputs, 0, source, NULL, true,
+                        self->inputs[i].name, &w->frame.inputs[i]))
       return false;
     tenon_tensor_t *tensor = w->frame.inputs[i];
     if (!tensor || self->inputs[i].is_written || (self->without | w->done) >> i & 1) continue;
@@ -294,7 +295,7 @@ static bool is_done(const backward_t *w) { /* with all of it */
   return w->done == all;
 }
 
-static bool run(backward_t *w, tenon_bound_t *bound) {
+static bool run_backward_op(backward_t *w, tenon_bound_t *bound) {
   const node_t *node = w->node;
   const int *ranks;
   w->leaves = frame_take(&w->frame, 2 * ((size_t)node->input_count + 1) * sizeof *w->leaves);
@@ -343,7 +344,7 @@ bool call_backward(const node_t *node, tenon_bound_t *bound, const block_t *b) {
   w.outputs = part(&b->in, outputs + inputs, outputs);
   w.results = part(&b->out, 0, inputs);
   frame_open(&w.frame, node);
-  bool is_fine = !*node->self->why ? run(&w, bound) : refuse(&w);
+  bool is_fine = !*node->self->why ? run_backward_op(&w, bound) : refuse(&w);
   frame_close(&w.frame);
   return is_fine;
 }

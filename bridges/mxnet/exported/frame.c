@@ -76,7 +76,11 @@ tenon_tensor_t *frame_tensor(frame_t *f, const arrays_t *arrays, int at, int ran
   if (is_counted) {
     tenon_status_t status =
         host.tenon_tensor_borrow(arrays->data[at], dtype, rank, shape, NULL, NULL, NULL, &tensor);
-    return status == TENON_OK ? frame_own(f, tensor) ? tensor : NULL : (message_of_host(), NULL);
+    if (status != TENON_OK) {
+      message_of_host();
+      return NULL;
+    }
+    return frame_own(f, tensor) ? tensor : NULL;
   }
   int64_t *strides = frame_take(f, sizeof *tensor + (size_t)(rank + 1) * sizeof *strides);
   if (!strides) return NULL;

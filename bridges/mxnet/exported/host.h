@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <tenon/tenon.h>
 
-/* clang-format off */
+/* clang-format off: one function a line, as in a table */
 #define HOST_FUNCTIONS(X) \
   X(tenon_error) X(tenon_library_load) X(tenon_library_op_count) X(tenon_library_op) X(tenon_op_find) X(tenon_op_info) \
   X(tenon_op_argument) X(tenon_op_slot) X(tenon_attrs_create) X(tenon_attrs_release) X(tenon_attrs_parse) X(tenon_attrs_text) X(tenon_attrs_set) \

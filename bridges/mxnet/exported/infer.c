@@ -38,7 +38,8 @@ static bool metas_open(const node_t *node, const int *ranks, metas_t *m) {
   }
   for (size_t i = 0; i < arguments; i++) {
     const span_t *span = &node->inputs[i];
-    m->slots[i] = span->is_absent ? NULL : span->is_list ? &m->lists[i] : &m->items[span->first];
+    m->slots[i] = span->is_list ? &m->lists[i] : &m->items[span->first];
+    if (span->is_absent) m->slots[i] = NULL;
     if (!span->is_list) continue;
     m->lists[i] = (tenon_meta_t){
         .size = sizeof *m->lists, .dtype = tenon_dtype(TENON_LIST), .device = {1, 0}};
@@ -120,7 +121,8 @@ static bool seen_get(node_t *node, const int *types, metas_t *m) {
 static tenon_dtype_t dtype_of(const tenon_meta_t *result) {
   const tenon_dtype_t none = {0, 0, 0};
   if (!result) return none;
-  return result->items ? (result->count ? result->items[0]->dtype : none) : result->dtype;
+  if (!result->items) return result->dtype;
+  return result->count ? result->items[0]->dtype : none;
 }
 
 /* Dtypes that only inference of shapes tells. */

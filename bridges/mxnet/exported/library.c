@@ -12,7 +12,7 @@
 #include "message.h"
 
 #define EXPORT __attribute__((visibility("default")))
-/* clang-format off */
+/* clang-format off: signatures as in the lib_api.h of MXNet */
 #define KV const char *const *keys, const char *const *values, int count
 #define COMPUTE \
   const int64_t **in_shapes, int *in_ranks, void **in_data, int *in_types, size_t *in_versions, const char **in_devices, int *in_ids, int in_count, \
@@ -22,9 +22,11 @@
   void **in_indices, void **out_indices, void **in_starts, void **out_starts, int64_t *in_index_counts, int64_t *out_index_counts, \
   int64_t *in_start_counts, int64_t *out_start_counts, void *cpu_random, void *gpu_random
 #define BLOCK \
-  (void)in_versions, (void)in_ids, (void)out_versions, (void)out_ids, (void)cpu_allocate, (void)cpu_handle, (void)gpu_allocate, (void)gpu_handle; \
-  (void)stream, (void)sparse_allocate, (void)sparse_handle, (void)in_storage, (void)out_storage, (void)in_indices, (void)out_indices; \
-  (void)in_starts, (void)out_starts, (void)in_index_counts, (void)out_index_counts, (void)in_start_counts, (void)out_start_counts, (void)gpu_random; \
+  (void)in_versions; (void)in_ids; (void)out_versions; (void)out_ids; (void)cpu_allocate; \
+  (void)cpu_handle; (void)gpu_allocate; (void)gpu_handle; (void)stream; (void)sparse_allocate; \
+  (void)sparse_handle; (void)in_storage; (void)out_storage; (void)in_indices; \
+  (void)out_indices; (void)in_starts; (void)out_starts; (void)in_index_counts; \
+  (void)out_index_counts; (void)in_start_counts; (void)out_start_counts; (void)gpu_random; \
   const block_t block = {{in_shapes, in_ranks, in_types, in_data, in_devices, in_count}, \
                          {out_shapes, out_ranks, out_types, out_data, out_devices, out_count}, cpu_random}
 /* clang-format on */

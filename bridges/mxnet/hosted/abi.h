@@ -17,7 +17,7 @@ typedef void (*sparse_fn)(void *handle, int output, int count, int pointers, voi
 typedef void (*parameter_fn)(const void *handle, const int64_t *shape, int ndim, const char *device,
                              int id, int dtype, const char *name, int is_arg, void **data);
 
-/* clang-format off */
+/* clang-format off: signatures as in the lib_api.h of MXNet */
 #define ATTRIBUTES const char *const *keys, const char *const *values, int count
 #define SIDE(side) \
   const int64_t **side##_shapes, int *side##_ndims, void **side##_data, int *side##_dtypes, size_t *side##_versions, \

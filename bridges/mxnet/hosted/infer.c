@@ -129,9 +129,8 @@ static bool infer_dtypes(const state_t *s, tenon_meta_t *const *in, tenon_meta_t
 }
 
 static int storage_to(uint32_t layout) {
-  return layout == TENON_DETAIL_CSR          ? STORAGE_CSR
-         : layout == TENON_DETAIL_ROW_SPARSE ? STORAGE_ROWS
-                                             : STORAGE_DENSE;
+  if (layout == TENON_DETAIL_CSR) return STORAGE_CSR;
+  return layout == TENON_DETAIL_ROW_SPARSE ? STORAGE_ROWS : STORAGE_DENSE;
 }
 
 /* Layouts of results out of those of `numbers`, which has room for results behind them.  Without a

@@ -54,7 +54,16 @@ static bool find_functions(hosted_t *l, char *why, size_t capacity) {
 }
 
 static int supported(int version) { /* what MXNet's number it is told; 0: none */
-  return version == 7 ? 10700 : version == 10 ? 10800 : version == 11 ? 10901 : 0;
+  switch (version) {
+  case 7:
+    return 10700;
+  case 10:
+    return 10800;
+  case 11:
+    return 10901;
+  default:
+    return 0;
+  }
 }
 
 typedef struct initialize_t {
@@ -236,10 +245,11 @@ static tenon_status_t read_all(hosted_t *l, char *why, size_t capacity) {
       dlopen(l->path, RTLD_LAZY | RTLD_LOCAL); /* never global: such libraries share names */
   if (!l->handle) {
     const char *reason = dlerror();
+    const char *hint = "";
+    if (reason && strstr(reason, "libmxnet"))
+      hint = " (it is linked against MXNet itself, so it runs only there)";
     snprintf(why, capacity, "the system cannot load it: %s%s", reason ? reason : "no reason given",
-             reason && strstr(reason, "libmxnet")
-                 ? " (it is linked against MXNet itself, so it runs only there)"
-                 : "");
+             hint);
     return TENON_UNAVAILABLE;
   }
   tenon_status_t status = start(l, why, capacity);

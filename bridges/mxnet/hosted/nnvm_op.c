@@ -329,7 +329,7 @@ static bool reduce_max(naming_t *n) { return reduce(n, "max"); }
 static bool reduce_min(naming_t *n) { return reduce(n, "min"); }
 static bool reduce_prod(naming_t *n) { return reduce(n, "prod"); }
 
-/* clang-format off */
+/* clang-format off: a table of names */
 #define SAME(X) X(abs, abs) X(neg, negative) X(sign, sign) X(exp, exp) X(log, log) X(sqrt, sqrt) X(rsqrt, rsqrt) X(erf, erf) \
   X(reciprocal, reciprocal) X(floor, floor) X(ceil, ceil) X(sin, sin) X(cos, cos) X(tan, tan) X(asin, arcsin) X(acos, arccos) \
   X(atan, arctan) X(sinh, sinh) X(cosh, cosh) X(tanh, tanh) X(asinh, arcsinh) X(acosh, arccosh) X(atanh, arctanh) \

@@ -73,8 +73,13 @@ static tenon_status_t find_changed(passing_t *p, const nnvm_block_t *b, tenon_te
   return TENON_OK;
 }
 
-/* What the library calls for a new one.  It knows no failure: an exception goes through it, to
- * guard_call. */
+static tenon_status_t add_zeroed_param(passing_t *p, const char *name, tenon_tensor_t *tensor) {
+  memset(tensor->data, 0, (size_t)tenon_count(tensor) * tensor->dtype.bits / 8);
+  return add_param(p, name, tensor);
+}
+
+/* The library calls this function to create a parameter. It cannot report a failure to the library,
+ * so it throws an exception through the library to guard_call. */
 static void allocate(const void *handle, const int64_t *shape, int ndim, const char *device, int id,
                      int dtype, const char *name, int is_arg, void **data) {
   passing_t *p = (passing_t *)(uintptr_t)handle;
@@ -100,8 +105,7 @@ static void allocate(const void *handle, const int64_t *shape, int ndim, const c
     snprintf(end, room, "%d dimensions are not supported", ndim);
   else if (tenon_tensor_create(type, ndim, shape, &tensor) != TENON_OK)
     snprintf(end, room, "%s", tenon_error());
-  else if (memset(tensor->data, 0, (size_t)tenon_count(tensor) * type.bits / 8),
-           add_param(p, name, tensor) != TENON_OK)
+  else if (add_zeroed_param(p, name, tensor) != TENON_OK)
     snprintf(end, room, "out of memory");
   else {
     *data = tensor->data;
@@ -116,7 +120,7 @@ static void allocate(const void *handle, const int64_t *shape, int ndim, const c
   (b).names, (b).count, (b).data, (b).shapes, (b).ndims, (b).dtypes, (b).versions, (b).devices,    \
       (b).ids
 
-static int run(void *argument) {
+static int run_pass(void *argument) {
   passing_t *p = argument;
   return p->pass->library->abi._passCallGraphPass(p->pass->function, p->old.json, &p->json, p->keys,
                                                   p->values, p->count, p->pass->table.name,
@@ -152,7 +156,7 @@ static tenon_status_t measure(const passing_t *p, size_t *out_size) {
 
 static tenon_status_t call_library(passing_t *p) {
   char why[WHY] = "";
-  const int result = guard_call(run, p, why, sizeof why);
+  const int result = guard_call(run_pass, p, why, sizeof why);
   if (result > 0) return p->json ? TENON_OK : tn_fail(TENON_INVALID, "it returned no graph");
   if (result < 0) return tn_fail(TENON_UNKNOWN, "%s", why);
   snprintf(why, sizeof why, "it failed");

@@ -232,10 +232,13 @@ tenon_status_t state_create(tenon_node_t *node) {
   state->op = op;
   state->is_list = is_list;
   state->in_count = state->out_count = -1;
-  if (set_attributes(state, &node->attrs[op->is_subgraph ? 2 : 0], why, sizeof why) &&
-      find_extra(state, why, sizeof why) &&
-      (op->is_subgraph ? fits_subgraph(state, node->attrs, why, sizeof why)
-                       : fits(state, why, sizeof why))) {
+  bool good = set_attributes(state, &node->attrs[op->is_subgraph ? 2 : 0], why, sizeof why) &&
+              find_extra(state, why, sizeof why);
+  if (good && op->is_subgraph)
+    good = fits_subgraph(state, node->attrs, why, sizeof why);
+  else if (good)
+    good = fits(state, why, sizeof why);
+  if (good) {
     node->state = state;
     return TENON_OK;
   }

@@ -49,16 +49,16 @@ static bool read_pass(hosted_t *l, int index, char *why, size_t capacity) {
   const char *name = NULL;
   l->abi._passRegGet(index, &p->function, &name);
   if (!name || !*name || !p->function) {
-    snprintf(why, capacity, "pass %d ('%s') has no %s", index, name ? name : "",
-             p->function ? "name" : "function");
+    const char *missing = p->function ? "name" : "function";
+    snprintf(why, capacity, "pass %d ('%s') has no %s", index, name ? name : "", missing);
     return false;
   }
   p->library = l;
   p->table = (tenon_pass_t){.size = sizeof p->table, .abi = TENON_GRAPH_ABI, .run = pass_run};
   if (!(p->table.name = strdup(name))) return no_memory(why, capacity);
-  p->table.doc = l->version == 7    ? "A graph pass of MXNet 1.7, interface 7."
-                 : l->version == 10 ? "A graph pass of MXNet 1.8, interface 10."
-                                    : "A graph pass of MXNet 1.9 or 2.0, interface 11.";
+  p->table.doc = "A graph pass of MXNet 1.9 or 2.0, interface 11.";
+  if (l->version == 7) p->table.doc = "A graph pass of MXNet 1.7, interface 7.";
+  if (l->version == 10) p->table.doc = "A graph pass of MXNet 1.8, interface 10.";
   return true;
 }
 

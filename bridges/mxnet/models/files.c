@@ -72,7 +72,8 @@ tenon_status_t files_params(const char *symbol_path, const char *folder, tn_aren
   const char *name = slash ? slash + 1 : symbol_path;
   const char *only = NULL;
   size_t stem_size = strlen(name);
-  size_t folder_size = folder ? strlen(folder) : slash ? (size_t)(slash - symbol_path) : 0;
+  size_t folder_size = slash ? (size_t)(slash - symbol_path) : 0;
+  if (folder) folder_size = strlen(folder);
   char found[600] = "";
   char *first = tn_arena_array(arena, stem_size + 20, 1);
   int count = 0;

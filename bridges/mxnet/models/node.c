@@ -87,9 +87,9 @@ static int32_t result_count(const tenon_op_t *op, const tenon_value_t *values) {
   tenon_argument_t result = {.size = sizeof result};
   int64_t total = 0;
   for (int32_t i = 0; tenon_op_argument(op, TENON_ARGUMENT_OUTPUT, i, &result) == TENON_OK; i++) {
-    int64_t count = result.kind != TENON_KIND_TENSORS ? 1
-                    : result.count_attr >= 0          ? values[result.count_attr].as.i
-                                                      : result.count;
+    int64_t count = 1;
+    if (result.kind == TENON_KIND_TENSORS)
+      count = result.count_attr >= 0 ? values[result.count_attr].as.i : result.count;
     if (count < 0 || count > 1 << 20) return -1;
     total += count;
   }

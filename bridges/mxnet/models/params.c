@@ -99,8 +99,8 @@ static tenon_status_t take_shape(stream_t *s, uint32_t magic, int32_t *out_ndim,
   if (*out_ndim < -1 || *out_ndim > TENON_RANK_MAX)
     return fail(s, TENON_INVALID, "%d axes; expected at most %d", (int)*out_ndim, TENON_RANK_MAX);
   uint64_t count = *out_ndim > 0 ? (uint64_t)*out_ndim : 0;
-  TENON_TRY(take(s, is_old ? (void *)narrow : shape,
-                 count * (is_old ? sizeof *narrow : sizeof *shape), "the shape"));
+  const size_t extent_size = is_old ? sizeof *narrow : sizeof *shape;
+  TENON_TRY(take(s, is_old ? (void *)narrow : shape, count * extent_size, "the shape"));
   for (uint64_t i = 0; i < count; i++) {
     if (is_old) shape[i] = narrow[i];
     if (shape[i] < (magic == MAGIC_3 ? -1 : 0))
