@@ -1,6 +1,6 @@
-/* How many arrays a node has.  MXNet gives arrays without names or gaps, and asks for their number
- * before it shows them: where the schema leaves it open (optional tensors, lists) attributes of the
- * call say it. */
+/* Determines how many arrays each argument of a node has. MXNet passes arrays without names or
+ * gaps, and asks for their number before it passes them. Where the schema leaves the number open
+ * (optional tensors, lists), attributes of the call state it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

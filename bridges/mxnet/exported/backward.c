@@ -1,6 +1,6 @@
-/* Backward: the call is recorded anew, and gone back through at once.  Where the operator states a
- * rule for its gradient nothing of forward runs again: a layer below the record answers the call,
- * whose results MXNet kept. */
+/* The backward pass: the call is put on Tenon's tape again and differentiated at once. If the
+ * operator has a gradient formula, the forward kernel does not run again: a dispatch layer below
+ * autograd answers the call with the results that MXNet kept. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Forward: Tenon's kernel reads MXNet's arrays and writes to them. */
+/* The forward pass: Tenon's kernel reads MXNet's arrays and writes to them. */
 #include <string.h>
 
 #include "call.h"

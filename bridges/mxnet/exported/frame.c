@@ -1,4 +1,4 @@
-/* Calls as Tenon's tensors; see frame.h. */
+/* Represents the arrays of a call as Tenon's tensors; see frame.h. */
 #include "frame.h"
 
 #include <stdlib.h>

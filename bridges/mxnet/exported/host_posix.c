@@ -1,4 +1,4 @@
-/* Finding libtenon, and MXNet's own names, over dlopen; see host.h. */
+/* Finds libtenon, and functions of MXNet, through dlopen; see host.h. */
 #include "host.h"
 
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
-/* Inference for MXNet; see infer.h.  MXNet asks for shapes without dtypes and for dtypes without
- * shapes. */
+/* Infers dtypes and shapes for MXNet; see infer.h. MXNet asks for shapes without stating dtypes,
+ * and for dtypes without stating shapes. */
 #include "infer.h"
 
 #include <pthread.h>

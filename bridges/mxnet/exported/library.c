@@ -1,6 +1,6 @@
-/* The C interface of MXNet's libraries, version 11 (MXNet 1.9): what MXNet looks up by name.  MXNet
- * hands back, as "functions of the author", what it was given: here the entries of operators.
- * Every call gives 1, or 0 and a message. */
+/* The C interface of MXNet's operator libraries, version 11 (MXNet 1.9): the functions that MXNet
+ * looks up by name. MXNet passes back the pointers that it received as "functions of the author";
+ * here they are the entries of operators. Each call returns 1, or 0 with a message. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,21 +14,43 @@
 #define EXPORT __attribute__((visibility("default")))
 /* clang-format off: signatures as in the lib_api.h of MXNet */
 #define KV const char *const *keys, const char *const *values, int count
-#define COMPUTE \
-  const int64_t **in_shapes, int *in_ranks, void **in_data, int *in_types, size_t *in_versions, const char **in_devices, int *in_ids, int in_count, \
-  const int64_t **out_shapes, int *out_ranks, void **out_data, int *out_types, size_t *out_versions, const char **out_devices, int *out_ids, int out_count, \
-  void *(*cpu_allocate)(void *, int), void *cpu_handle, void *(*gpu_allocate)(void *, int), void *gpu_handle, void *stream, \
-  void (*sparse_allocate)(void *, int, int, int, void **, int64_t **, int64_t **), void *sparse_handle, int *in_storage, int *out_storage, \
-  void **in_indices, void **out_indices, void **in_starts, void **out_starts, int64_t *in_index_counts, int64_t *out_index_counts, \
-  int64_t *in_start_counts, int64_t *out_start_counts, void *cpu_random, void *gpu_random
-#define BLOCK \
-  (void)in_versions; (void)in_ids; (void)out_versions; (void)out_ids; (void)cpu_allocate; \
-  (void)cpu_handle; (void)gpu_allocate; (void)gpu_handle; (void)stream; (void)sparse_allocate; \
-  (void)sparse_handle; (void)in_storage; (void)out_storage; (void)in_indices; \
-  (void)out_indices; (void)in_starts; (void)out_starts; (void)in_index_counts; \
-  (void)out_index_counts; (void)in_start_counts; (void)out_start_counts; (void)gpu_random; \
-  const block_t block = {{in_shapes, in_ranks, in_types, in_data, in_devices, in_count}, \
-                         {out_shapes, out_ranks, out_types, out_data, out_devices, out_count}, cpu_random}
+#define COMPUTE                                                                                    \
+  const int64_t **in_shapes, int *in_ranks, void **in_data, int *in_types, size_t *in_versions,    \
+      const char **in_devices, int *in_ids, int in_count, const int64_t **out_shapes,              \
+      int *out_ranks, void **out_data, int *out_types, size_t *out_versions,                       \
+      const char **out_devices, int *out_ids, int out_count, void *(*cpu_allocate)(void *, int),   \
+      void *cpu_handle, void *(*gpu_allocate)(void *, int), void *gpu_handle, void *stream,        \
+      void (*sparse_allocate)(void *, int, int, int, void **, int64_t **, int64_t **),             \
+      void *sparse_handle, int *in_storage, int *out_storage, void **in_indices,                   \
+      void **out_indices, void **in_starts, void **out_starts, int64_t *in_index_counts,           \
+      int64_t *out_index_counts, int64_t *in_start_counts, int64_t *out_start_counts,              \
+      void *cpu_random, void *gpu_random
+#define BLOCK                                                                                      \
+  (void)in_versions;                                                                               \
+  (void)in_ids;                                                                                    \
+  (void)out_versions;                                                                              \
+  (void)out_ids;                                                                                   \
+  (void)cpu_allocate;                                                                              \
+  (void)cpu_handle;                                                                                \
+  (void)gpu_allocate;                                                                              \
+  (void)gpu_handle;                                                                                \
+  (void)stream;                                                                                    \
+  (void)sparse_allocate;                                                                           \
+  (void)sparse_handle;                                                                             \
+  (void)in_storage;                                                                                \
+  (void)out_storage;                                                                               \
+  (void)in_indices;                                                                                \
+  (void)out_indices;                                                                               \
+  (void)in_starts;                                                                                 \
+  (void)out_starts;                                                                                \
+  (void)in_index_counts;                                                                           \
+  (void)out_index_counts;                                                                          \
+  (void)in_start_counts;                                                                           \
+  (void)out_start_counts;                                                                          \
+  (void)gpu_random;                                                                                \
+  const block_t block = {{in_shapes, in_ranks, in_types, in_data, in_devices, in_count},           \
+                         {out_shapes, out_ranks, out_types, out_data, out_devices, out_count},     \
+                         cpu_random}
 /* clang-format on */
 
 enum { VERSION = 11 };

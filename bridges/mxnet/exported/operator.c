@@ -1,4 +1,4 @@
-/* Operators as MXNet has them; see operator.h. */
+/* Describes Tenon's operators for MXNet; see operator.h. */
 #include "operator.h"
 
 #include <stdio.h>

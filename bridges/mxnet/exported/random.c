@@ -1,6 +1,6 @@
-/* MXNet's random numbers as seeds of Tenon's.  MXNet gives a library the objects themselves of its
- * C++ library's mt19937 (Matsumoto and Nishimura 1998): with GNU's, on 64 bits, 624 words, each in
- * 8 bytes, then the position.  Two numbers of the first are a seed. */
+/* Seeds Tenon's generator from MXNet's random numbers. MXNet passes a library the objects of its
+ * C++ library's mt19937 (Matsumoto and Nishimura 1998): in the GNU library on 64 bits these are 624
+ * words of 8 bytes each, followed by the position. Two numbers of the first object make a seed. */
 #include "call.h"
 #include "message.h"
 

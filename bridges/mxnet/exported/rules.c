@@ -1,6 +1,6 @@
-/* The rules of an operator's gradient, read for what MXNet cannot give: its backward sees inputs as
- * they are after the call, so a rule must not read what the call wrote over.  The text was checked
- * when its library was loaded. */
+/* Checks the gradient formulas of an operator for values that MXNet cannot provide. MXNet's
+ * backward sees the inputs as they are after the call, so a formula must not read an input that the
+ * call overwrites. The text was checked when its library was loaded. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

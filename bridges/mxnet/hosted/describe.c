@@ -1,6 +1,6 @@
-/* Operators of a library as Tenon states them: my_op(Tensor input0, ...) where their number is
- * known without attributes, and always the form with lists, my_op.list(Tensor[] inputs); and their
- * gradients, _backward_my_op. */
+/* Declares the operators of a library to Tenon: my_op(Tensor input0, ...) if the number of
+ * arguments is known without attributes; always the form with lists, my_op.list(Tensor[] inputs);
+ * and the gradients, _backward_my_op. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* Opening a library: its functions, its version, what it registered.  Each is read once, since each
- * reading of a registration makes the library add to it, and stays open: what C++ libraries leave
- * behind keeps them mapped anyway. */
+/* Opens a library and reads its functions, its version and its registrations. Each registration is
+ * read only once, because every reading makes the library append to it. The library stays open:
+ * what C++ libraries leave behind keeps them mapped anyway. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* What core's operators are called in MXNet, and with which attributes.  Only where both do the
- * same for all inputs that the node may have: what is not here keeps its Tenon name, and comes back
- * as it was. */
+/* Translates core operators to MXNet's names and attributes. An operator is translated only if both
+ * do the same for all inputs that the node may have; any other operator keeps its Tenon name and is
+ * restored unchanged when the graph is read back. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -330,13 +330,19 @@ static bool reduce_min(naming_t *n) { return reduce(n, "min"); }
 static bool reduce_prod(naming_t *n) { return reduce(n, "prod"); }
 
 /* clang-format off: a table of names */
-#define SAME(X) X(abs, abs) X(neg, negative) X(sign, sign) X(exp, exp) X(log, log) X(sqrt, sqrt) X(rsqrt, rsqrt) X(erf, erf) \
-  X(reciprocal, reciprocal) X(floor, floor) X(ceil, ceil) X(sin, sin) X(cos, cos) X(tan, tan) X(asin, arcsin) X(acos, arccos) \
-  X(atan, arctan) X(sinh, sinh) X(cosh, cosh) X(tanh, tanh) X(asinh, arcsinh) X(acosh, arccosh) X(atanh, arctanh) \
-  X(sigmoid, sigmoid) X(relu, relu) X(softsign, softsign) X(identity, _copy)
-#define OTHERS(X) X(softmax) X(log_softmax) X(leaky_relu) X(elu) X(gelu) X(softplus) X(gemm) X(matmul) X(conv) X(max_pool) \
-  X(average_pool) X(global_average_pool) X(global_max_pool) X(batch_norm) X(flatten) X(reshape) X(transpose) X(unsqueeze) \
-  X(concat) X(cast) X(clip) X(reduce_sum) X(reduce_mean) X(reduce_max) X(reduce_min) X(reduce_prod)
+#define SAME(X)                                                                                    \
+  X(abs, abs)                                                                                      \
+  X(neg, negative) X(sign, sign) X(exp, exp) X(log, log) X(sqrt, sqrt) X(rsqrt, rsqrt) X(erf, erf) \
+      X(reciprocal, reciprocal) X(floor, floor) X(ceil, ceil) X(sin, sin) X(cos, cos) X(tan, tan)  \
+          X(asin, arcsin) X(acos, arccos) X(atan, arctan) X(sinh, sinh) X(cosh, cosh)              \
+              X(tanh, tanh) X(asinh, arcsinh) X(acosh, arccosh) X(atanh, arctanh)                  \
+                  X(sigmoid, sigmoid) X(relu, relu) X(softsign, softsign) X(identity, _copy)
+#define OTHERS(X)                                                                                  \
+  X(softmax)                                                                                       \
+  X(log_softmax) X(leaky_relu) X(elu) X(gelu) X(softplus) X(gemm) X(matmul) X(conv) X(max_pool)    \
+      X(average_pool) X(global_average_pool) X(global_max_pool) X(batch_norm) X(flatten)           \
+          X(reshape) X(transpose) X(unsqueeze) X(concat) X(cast) X(clip) X(reduce_sum)             \
+              X(reduce_mean) X(reduce_max) X(reduce_min) X(reduce_prod)
 /* clang-format on */
 typedef struct rule_t {
   const char *core;

@@ -1,6 +1,6 @@
-/* From JSON to a graph.  What a library left as it was is what it was, with attributes that no text
- * says; all else goes by MXNet's names: operators of its libraries, and those that models may have.
- * Nothing of the text is trusted. */
+/* Converts JSON to a graph. A node that a library left unchanged is restored, including attributes
+ * that no string can express. All other nodes are read by their MXNet names: operators of MXNet
+ * libraries, and operators that models may have. Nothing in the text is trusted. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* From a graph to JSON: variables where they are first read, nodes in the graph's order. */
+/* Converts a graph to JSON. Variables stand where they are first read; nodes keep the order of the
+ * graph. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

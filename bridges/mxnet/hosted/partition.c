@@ -1,5 +1,5 @@
-/* See partition.h.  MXNet's numbers of nodes count variables too, so they are translated both ways,
- * and checked. */
+/* Partitioners of a library; see partition.h. MXNet's node numbers include variables, so they are
+ * translated in both directions, and checked. */
 #include "partition.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* A pass: the graph as JSON with its parameters, and what comes back.  Invariant: the graph's own
- * constants are not the library's to write to: it gets copies, and those that it changed take the
- * place of the old ones in the new graph. */
+/* Runs a pass on a graph in JSON form with its parameters, and reads the result. The library must
+ * not write to the graph's own constants, so it receives copies; copies that it changed replace the
+ * old constants in the new graph. */
 #include "pass.h"
 
 #include <malloc.h>
