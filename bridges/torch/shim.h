@@ -20,6 +20,7 @@ typedef struct torch_stream_o *torch_stream_t;
 typedef void (*torch_kernel_fn)(torch_value_t *stack, uint64_t arguments, uint64_t results);
 
 /* clang-format off: one function a line, as in a table */
+/* clang-format off */
 #define TORCH_FUNCTIONS(X)                                                                         \
   X(uint64_t, aoti_torch_abi_version, (void))                                                      \
   X(int32_t, aoti_torch_device_type_cpu, (void))                                                   \

@@ -11,6 +11,7 @@ static void call_operator(const operator_t *self, torch_value_t *stack, uint64_t
 }
 
 /* clang-format off: one digit of the number is added in each line */
+/* clang-format off */
 #define THUNK(n)                                                                                   \
   static void thunk_##n(torch_value_t *s, uint64_t a, uint64_t r) {                                \
     call_operator(operators[0x##n], s, a, r);                                                      \

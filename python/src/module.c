@@ -49,7 +49,7 @@ static PyObject *check_interpreter(PyObject *module, PyObject *unused) {
   (void)module;
   (void)unused;
   if (PyInterpreterState_GetID(PyInterpreterState_Get()) == 0) Py_RETURN_NONE;
-  return PyErr_Format(PyExc_ImportError, "tenon works only in the main interpreter, but this is a "
+  return PyErr_Format(PyExc_ImportError, "tenon works in the main interpreter only, but this is a "
                                          "subinterpreter: import it in the main interpreter");
 }
 

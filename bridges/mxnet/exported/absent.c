@@ -6,6 +6,7 @@
   EXPORT int name(void) { return 0; }
 
 /* clang-format off: a table of names */
+/* clang-format off */
 NONE(_partRegSize)
 NONE(_partRegGetCount) NONE(_partRegGet) NONE(_partCallSupportedOps) NONE(_partCallCreateSelector)
     NONE(_partCallSelect) NONE(_partCallSelectInput) NONE(_partCallSelectOutput)

@@ -11,6 +11,7 @@
 #include <tenon/tenon.h>
 
 /* clang-format off: one function a line, as in a table */
+/* clang-format off */
 #define HOST_FUNCTIONS(X)                                                                          \
   X(tenon_error)                                                                                   \
   X(tenon_library_load) X(tenon_library_op_count) X(tenon_library_op) X(tenon_op_find)             \

@@ -13,6 +13,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 /* clang-format off: signatures as in the lib_api.h of MXNet */
+/* clang-format off */
 #define KV const char *const *keys, const char *const *values, int count
 #define COMPUTE                                                                                    \
   const int64_t **in_shapes, int *in_ranks, void **in_data, int *in_types, size_t *in_versions,    \

@@ -18,6 +18,7 @@ typedef void (*parameter_fn)(const void *handle, const int64_t *shape, int ndim,
                              int id, int dtype, const char *name, int is_arg, void **data);
 
 /* clang-format off: signatures as in the lib_api.h of MXNet */
+/* clang-format off */
 #define ATTRIBUTES const char *const *keys, const char *const *values, int count
 #define SIDE(side)                                                                                 \
   const int64_t **side##_shapes, int *side##_ndims, void **side##_data, int *side##_dtypes,        \

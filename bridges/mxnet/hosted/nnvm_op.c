@@ -330,6 +330,7 @@ static bool reduce_min(naming_t *n) { return reduce(n, "min"); }
 static bool reduce_prod(naming_t *n) { return reduce(n, "prod"); }
 
 /* clang-format off: a table of names */
+/* clang-format off */
 #define SAME(X)                                                                                    \
   X(abs, abs)                                                                                      \
   X(neg, negative) X(sign, sign) X(exp, exp) X(log, log) X(sqrt, sqrt) X(rsqrt, rsqrt) X(erf, erf) \

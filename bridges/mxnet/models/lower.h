@@ -53,6 +53,7 @@ typedef struct lower_t { /* a node on its way */
 } lower_t;
 
 /* clang-format off: a grammar, aligned by hand */
+/* clang-format off */
 /* A rule.  What stands before "(" are the operator's names.
  *   text      = name {"|" name} "(" [parameter {"," parameter}] ")" ["=" {names "=" call ";"} results]
  *   parameter = name {mark}         an input

@@ -249,6 +249,7 @@ static void lower_eye(lower_t *lower) {
 }
 
 /* clang-format off: a table with one lowering in each entry */
+/* clang-format off */
 static const rule_t rules[] = {
   {"Embedding|_contrib_SparseEmbedding(x#+, w!, -input_dim, -output_dim, -dtype, -sparse_grad, -deterministic) = "
    "gather(w, cast(x, to='i64'))", NULL},

@@ -348,6 +348,7 @@ static void lower_l2_norm(lower_t *lower) {
 }
 
 /* clang-format off: a table with one lowering in each entry */
+/* clang-format off */
 static const rule_t rules[] = {
   {"Convolution|Convolution_v1(x=^, w!, b?!, -num_filter, -no_bias)", lower_convolution},
   {"Deconvolution(x=^, w!, b?!, -num_filter, -no_bias)", lower_deconvolution},

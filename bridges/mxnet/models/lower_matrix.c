@@ -118,6 +118,7 @@ static void lower_cross_mixed(lower_t *lower) {
 }
 
 /* clang-format off: a table with one lowering in each entry */
+/* clang-format off */
 static const rule_t rules[] = {
   {"dot(a, b, -forward_stype)", lower_dot},
   {"batch_dot(a, b, -forward_stype)", lower_batch_dot},

@@ -48,6 +48,7 @@ static void lower_dot(lower_t *lower) {
 }
 
 /* clang-format off: a table with one lowering in each entry */
+/* clang-format off */
 static const rule_t rules[] = {
   {"_npi_add_scalar|_npi_subtract_scalar|_npi_rsubtract_scalar|_npi_multiply_scalar|_npi_true_divide_scalar|"
    "_npi_rtrue_divide_scalar|_npi_power_scalar|_npi_rpower_scalar|_npi_mod_scalar|_npi_rmod_scalar|_npi_maximum_scalar|"

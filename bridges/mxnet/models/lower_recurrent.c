@@ -133,6 +133,7 @@ static void lower_rnn(lower_t *lower) {
 }
 
 /* clang-format off: a table with one lowering in each entry */
+/* clang-format off */
 static const rule_t rules[] = {
   {"RNN(x=%, params!, state?%, cell?%, -p)", lower_rnn},
 };

@@ -147,6 +147,7 @@ static void lower_cumsum(lower_t *lower) {
 }
 
 /* clang-format off: a table with one lowering in each entry */
+/* clang-format off */
 static const rule_t rules[] = {
   {"sum|sum_axis|_np_sum|mean|_npi_mean|max|max_axis|_np_max|min|min_axis|_np_min|prod|_np_prod(x, -dtype)", lower_reduction},
   {"nansum|nanprod(x)", lower_nan_reduction},

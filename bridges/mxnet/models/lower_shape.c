@@ -418,6 +418,7 @@ static void lower_broadcast_like(lower_t *lower) {
 }
 
 /* clang-format off: a table with one lowering in each entry */
+/* clang-format off */
 static const rule_t rules[] = {
   {"Reshape|reshape(x, -keep_highest)", lower_reshape},
   {"_np_reshape|_npi_reshape|_npx_reshape(x)", lower_numpy_reshape},
