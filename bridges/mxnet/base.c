@@ -1,5 +1,6 @@
-/* What src/base/arena.c and json.c stand on, over the public interface: they are compiled into the
- * bridge, which sees none of libtenon's own functions.  Failures' texts become tenon_error(). */
+/* The functions that src/base/arena.c and json.c need, implemented over the public interface. Both
+ * files are compiled into the bridge, which cannot call libtenon's internal functions. Error
+ * messages become tenon_error(). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tenon/tenon.h>

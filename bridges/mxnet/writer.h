@@ -1,4 +1,5 @@
-/* A growing text: graphs as MXNet's libraries read them. */
+/* A text that grows as it is written, used for graphs in the JSON form that MXNet's libraries
+ * read. */
 #ifndef BRIDGES_MXNET_WRITER_H
 #define BRIDGES_MXNET_WRITER_H
 

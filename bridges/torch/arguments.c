@@ -1,4 +1,5 @@
-/* Arguments of a call: read in place from PyTorch's handles. */
+/* Reads the arguments of a call in place, from PyTorch's handles. Everything that a call takes off
+ * the stack is recorded in the frame, and frame_close frees it. */
 #include "frame.h"
 
 #include <stdio.h>
@@ -26,7 +27,7 @@ bool frame_fail(frame_t *f, const char *reason, const char *detail) {
   return false;
 }
 
-/* Memory until the end of the call. */
+/* Allocates memory that lives until the end of the call. */
 void *frame_take(frame_t *f, size_t count, size_t size) {
   const size_t bytes = (count * size + 15) & ~(size_t)15;
   if (bytes <= FRAME_ROOM - f->used) {
@@ -42,10 +43,8 @@ void *frame_take(frame_t *f, size_t count, size_t size) {
   return (f->blocks = block) + 1;
 }
 
-/* kinds */
-
-/* The handle's tensor: on the stack, or, where the call may keep it or it is on a device,
- * counted. */
+/* Returns the tensor of a handle: a view on the stack or, if the call may keep it or it is on a
+ * device, a counted tensor. */
 static tenon_tensor_t *tensor_of(frame_t *f, torch_tensor_t handle, tenon_tensor_t *view,
                                  bool is_counted) {
   frame_parts_t p = {.data = NULL};
@@ -58,17 +57,20 @@ static tenon_tensor_t *tensor_of(frame_t *f, torch_tensor_t handle, tenon_tensor
              ? torch.torch_get_mutable_data_ptr(handle, &p.data)
              : torch.torch_get_const_data_ptr(handle, (const void **)&p.data);
   if (bad) {
-    frame_fail(f, "PyTorch does not tell what the tensor is: ", torch_what());
+    frame_fail(f, "PyTorch does not report the properties of the tensor: ", torch_what());
     return NULL;
   }
   const bool is_quantised = torch_dtype_stored(code, &p.dtype);
   if (!is_quantised && !torch_dtype_from(code, &p.dtype)) {
-    frame_fail(f, "its dtype has no counterpart in Tenon", "");
+    frame_fail(
+        f, "the dtype of the tensor has no counterpart in Tenon: convert it to another dtype", "");
     return NULL;
   }
   if (p.type != torch_cpu)
     return is_quantised
-               ? (frame_fail(f, "a quantised tensor must be in the CPU's memory", ""), NULL)
+               ? (frame_fail(f, "expected a quantised tensor in CPU memory, found one on a device",
+                             ""),
+                  NULL)
                : frame_placed(f, handle, &p);
   tenon_status_t status = is_counted ? tenon_tensor_borrow(p.data, p.dtype, (int32_t)p.ndim,
                                                            p.shape, p.strides, NULL, NULL, &view)
@@ -93,7 +95,7 @@ static torch_value_t *items_of(frame_t *f, torch_value_t value, size_t *out_coun
   for (; items && *out_count < count; ++*out_count)
     if (torch.torch_list_get_item(list, *out_count, &items[*out_count])) break;
   if (items && *out_count == count) return items;
-  if (!*f->why) frame_fail(f, "PyTorch does not give the list: ", torch_what());
+  if (!*f->why) frame_fail(f, "PyTorch does not return the items of the list: ", torch_what());
   return NULL;
 }
 
@@ -119,12 +121,12 @@ const list_t *frame_tensors(frame_t *f, torch_value_t value) {
   return tensors_set(f, value, &ignored) ? &f->tensor_lists[f->tensor_list_count - 1] : NULL;
 }
 
-static const char *text_of(frame_t *f, torch_value_t value, size_t *out_size) {
+static const char *string_of(frame_t *f, torch_value_t value, size_t *out_size) {
   torch_string_t string = (torch_string_t)(uintptr_t)value;
   const char *text = NULL;
   f->strings[f->string_count++] = string;
   if (torch.torch_string_c_str(string, &text) | torch.torch_string_length(string, out_size)) {
-    frame_fail(f, "PyTorch does not give the text: ", torch_what());
+    frame_fail(f, "PyTorch does not return the string: ", torch_what());
     return NULL;
   }
   return text;
@@ -134,7 +136,7 @@ static bool choice_set(frame_t *f, torch_value_t value, tenon_value_t *out) {
   const tenon_argument_t *a = f->argument;
   char expected[300] = "";
   size_t size;
-  const char *text = text_of(f, value, &size);
+  const char *text = string_of(f, value, &size);
   for (uint32_t i = 0; text && i < a->choice_count; i++)
     if (strcmp(a->choices[i], text) == 0) {
       out->as.i = i;
@@ -155,8 +157,8 @@ static bool strings_set(frame_t *f, torch_value_t value, tenon_value_t *out) {
   tenon_string_t *strings = items ? frame_take(f, count, sizeof *strings) : NULL;
   for (size_t i = 0; strings && i < count; i++) {
     if (f->string_count == OPERATOR_MOST)
-      return frame_fail(f, "more than 64 texts in one call", "");
-    if (!(strings[i].data = text_of(f, items[i], &size))) return false;
+      return frame_fail(f, "a call may have at most 64 strings", "");
+    if (!(strings[i].data = string_of(f, items[i], &size))) return false;
     strings[i].size = size;
   }
   out->count = (uint32_t)count;
@@ -166,7 +168,8 @@ static bool strings_set(frame_t *f, torch_value_t value, tenon_value_t *out) {
 
 static bool numbers_set(frame_t *f, torch_value_t value, tenon_value_t *out) {
   size_t count;
-  torch_value_t *items = items_of(f, value, &count); /* 64 bits each, as ours: integers or floats */
+  /* Every item has 64 bits, an integer or a double, as in Tenon. */
+  torch_value_t *items = items_of(f, value, &count);
   out->count = (uint32_t)count;
   if (f->argument->kind == TENON_KIND_FLOATS)
     out->as.floats = (const double *)(const void *)items;
@@ -176,7 +179,7 @@ static bool numbers_set(frame_t *f, torch_value_t value, tenon_value_t *out) {
     out->as.dims = (const tenon_dim_t *)(const void *)items;
   return items != NULL;
 }
-_Static_assert(sizeof(tenon_dim_t) == 8, "extents are numbers");
+_Static_assert(sizeof(tenon_dim_t) == 8, "tenon_dim_t has the size of an integer");
 
 static bool value_set(frame_t *f, torch_value_t value, tenon_value_t *out) {
   const tenon_argument_t *a = f->argument;
@@ -184,7 +187,7 @@ static bool value_set(frame_t *f, torch_value_t value, tenon_value_t *out) {
   out->kind = a->kind;
   out->count = 0;
   switch (a->kind) {
-  case TENON_KIND_TENSOR: /* an input, or an attribute */
+  case TENON_KIND_TENSOR: /* an input, or a tensor attribute */
     f->handles[a->place] = (torch_tensor_t)(uintptr_t)value;
     out->as.tensor = tensor_of(f, f->handles[a->place], &f->views[a->place], f->is_counted);
     if (out->as.tensor && out->as.tensor != &f->views[a->place])
@@ -209,7 +212,7 @@ static bool value_set(frame_t *f, torch_value_t value, tenon_value_t *out) {
   case TENON_KIND_DTYPE:
     return torch_dtype_from((int32_t)value, &out->as.dtype) ||
            frame_fail(f, "the dtype has no counterpart in Tenon", "");
-  case TENON_KIND_DEVICE: /* the type in the upper half */
+  case TENON_KIND_DEVICE: /* The upper half is the device type, the lower half the index. */
     out->as.device = (tenon_device_t){1, 0};
     if ((int32_t)(value >> 32) == torch_cpu) return true;
     return frame_place(f, (int32_t)(value >> 32), (int32_t)value) &&
@@ -220,14 +223,14 @@ static bool value_set(frame_t *f, torch_value_t value, tenon_value_t *out) {
   case TENON_KIND_DIMS:
   case TENON_KIND_FLOATS:
     return numbers_set(f, value, out);
-  default: /* STR */
-    out->as.s = text_of(f, value, &size);
+  default: /* TENON_KIND_STR */
+    out->as.s = string_of(f, value, &size);
     out->count = (uint32_t)size;
     return out->as.s != NULL;
   }
 }
 
-/* The value of an optional argument, whose box goes. */
+/* Returns the value of an optional argument and frees its box. */
 static torch_value_t unbox(torch_value_t value) {
   torch_value_t *box = (torch_value_t *)(uintptr_t)value;
   torch_value_t inside = *box;
@@ -238,7 +241,8 @@ static torch_value_t unbox(torch_value_t value) {
   return inside;
 }
 
-/* After a failure the arguments behind it are taken too, since they are to be freed. */
+/* After a failure the remaining arguments are still taken from the stack, since they must be
+ * freed. */
 bool frame_arguments(frame_t *f, const torch_value_t *stack) {
   bool good = true;
   for (uint32_t i = 0; i < f->self->argument_count; i++) {

@@ -1,6 +1,6 @@
-/* PyTorch's autograd, for operators with a gradient.  Its own way to it is Python, for every call;
- * here calls that want no gradient go on below autograd at once, and others to the overload
- * `autograd`, whose kernel is Python's. */
+/* PyTorch's autograd for operators with a gradient. Registered in Python alone, autograd would
+ * enter Python in every call. Here a call that needs no gradient continues below autograd at once;
+ * only other calls go to the overload `autograd`, whose kernel is written in Python. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,8 +9,8 @@
 uint16_t operator_autograd_key;
 
 static bool wants_gradient(torch_tensor_t handle, bool is_on) {
-  const void *tensor =
-      *(void **)handle; /* at::Tensor is a pointer to it; torch_sees_gradients has tried that */
+  /* An at::Tensor is a pointer to its TensorImpl; torch_sees_gradients has tested this. */
+  const void *tensor = *(void **)handle;
   bool is_defined = false;
   if (is_on && torch.requires_grad(tensor)) return true;
   torch_tensor_t forward = torch.forward_grad(tensor, 0, handle);
@@ -44,5 +44,5 @@ void operator_choose(const operator_t *self, torch_value_t *stack, uint64_t argu
   }
   if (!bad) return;
   snprintf(why, sizeof why, "%s", torch_what());
-  torch.aoti_torch_check(false, self->name, __FILE__, __LINE__, why); /* throws */
+  torch.aoti_torch_check(false, self->name, __FILE__, __LINE__, why); /* This call throws. */
 }

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A generator for one call, seeded by a number of PyTorch's own, so that torch.manual_seed holds;
- * NULL: `why` says. */
+/* Returns a generator for one call, seeded by a random number from PyTorch so that
+ * torch.manual_seed has its effect. Returns NULL after a failure; `why` has the reason. */
 static tenon_generator_t *generator_of(frame_t *f) {
   const int64_t one = 1;
   torch_tensor_t number = NULL;
@@ -17,7 +17,7 @@ static tenon_generator_t *generator_of(frame_t *f) {
                 torch.aoti_torch_cpu_randint_low_out(number, 0, INT64_MAX, &one, 1) ||
                 torch.torch_get_mutable_data_ptr(number, &data);
   if (bad)
-    frame_fail(f, "PyTorch gives no random number: ", torch_what());
+    frame_fail(f, "PyTorch does not return a random number: ", torch_what());
   else if (tenon_generator_create((uint64_t) * (int64_t *)data, &made) != TENON_OK)
     frame_fail(f, tenon_error(), "");
   if (number) (void)torch.aoti_torch_delete_tensor_object(number);
@@ -29,7 +29,7 @@ static tenon_status_t call(frame_t *f, tenon_tensor_t **outputs, uint64_t wanted
   if (!(self->traits & TENON_RANDOM))
     return tenon_op_call_values(self->op, f->values, self->argument_count, outputs, wanted);
   tenon_generator_t *generator = generator_of(f);
-  if (!generator) return TENON_OK; /* and `why` is set */
+  if (!generator) return TENON_OK; /* `why` has the reason. */
   tenon_generator_t *before = tenon_generator_use(generator);
   tenon_status_t status =
       tenon_op_call_values(self->op, f->values, self->argument_count, outputs, wanted);
@@ -38,7 +38,7 @@ static tenon_status_t call(frame_t *f, tenon_tensor_t **outputs, uint64_t wanted
   return status;
 }
 
-static void forward(frame_t *f, torch_value_t *stack, torch_value_t *out) {
+static void forward_to_operator(frame_t *f, torch_value_t *stack, torch_value_t *out) {
   const operator_t *self = f->self;
   tenon_tensor_t *outputs[OPERATOR_MOST];
   if (!frame_arguments(f, stack)) return;
@@ -50,9 +50,8 @@ static void forward(frame_t *f, torch_value_t *stack, torch_value_t *out) {
     (void)frame_results(f, outputs, out);
 }
 
-/* gradients */
-
-/* Tensors of the arguments in `which` (bit i: input i), lists flat: they become leaves. */
+/* Makes leaves of the tensors of the arguments in `which` (bit i: input i); the items of lists are
+ * leaves one by one. */
 static tenon_tensor_t **leaves_of(frame_t *f, uint64_t which, int32_t *out_count) {
   size_t count = 0;
   for (uint32_t i = 0; i < f->self->input_count; i++)
@@ -86,7 +85,8 @@ static tenon_tensor_t *zeros_like(const tenon_tensor_t *t) {
 }
 
 static bool is_within(const tenon_tensor_t *t,
-                      const tenon_tensor_t *of) { /* does it begin in the memory of that? */
+                      /* Whether `t` begins in the memory of `of`. */
+                      const tenon_tensor_t *of) {
   int64_t last = 0;
   for (int32_t d = 0; d < of->ndim; d++)
     last += (of->shape[d] - 1) * of->strides[d];
@@ -95,8 +95,8 @@ static bool is_within(const tenon_tensor_t *t,
   return tenon_count(of) && at >= begin && at <= begin + (uintptr_t)last * (of->dtype.bits / 8);
 }
 
-/* A gradient that is one that was given, or a view of it, is PyTorch's memory: a result must be its
- * own. */
+/* Whether a gradient is a tensor that PyTorch passed in, or a view of one. A result must have
+ * memory of its own. */
 static bool is_lent(const frame_t *f, const tenon_tensor_t *t) {
   for (uint32_t k = 0; k < f->tensor_list_count; k++)
     for (size_t i = 0; i < f->tensor_lists[k].count; i++)
@@ -106,7 +106,7 @@ static bool is_lent(const frame_t *f, const tenon_tensor_t *t) {
   return false;
 }
 
-static bool own(frame_t *f, tenon_tensor_t **grad) {
+static bool own_memory(frame_t *f, tenon_tensor_t **grad) {
   tenon_tensor_t *copy;
   if (!is_lent(f, *grad)) return true;
   if (tenon_tensor_copy_to(*grad, (*grad)->device, &copy) != TENON_OK)
@@ -119,8 +119,9 @@ static bool own(frame_t *f, tenon_tensor_t **grad) {
 bool frame_gradients(frame_t *f, tenon_tensor_t **leaves, tenon_tensor_t **grads, size_t count,
                      const bool *away, torch_value_t *out) {
   bool good = true;
-  for (size_t i = 0; i < count && good; i++) /* that do not depend on it have zeros */
-    good = grads[i] ? own(f, &grads[i])
+  /* Leaves that the results do not depend on get zeros. */
+  for (size_t i = 0; i < count && good; i++)
+    good = grads[i] ? own_memory(f, &grads[i])
                     : (grads[i] = zeros_like(leaves[i])) || frame_fail(f, tenon_error(), "");
   if (good)
     return (!away || frame_bring(f, grads, count, away)) && frame_list(f, grads, count, false, out);
@@ -129,9 +130,9 @@ bool frame_gradients(frame_t *f, tenon_tensor_t **leaves, tenon_tensor_t **grads
   return false;
 }
 
-/* Those of the results in `which` (bits), items of lists one by one, that have a history, with
- * their gradients; the others have nothing to go back to.  false: there are not as many
- * gradients. */
+/* Collects the results in `which` (bit o: result o) that have a history, with their gradients;
+ * items of lists count one by one. Other results contribute nothing. Returns false if the number of
+ * gradients does not match. */
 static bool starts_of(const frame_t *f, tenon_tensor_t *const *outputs, uint64_t which,
                       const list_t *grads, tenon_tensor_t **starts, tenon_tensor_t **from,
                       int32_t *out_count) {
@@ -140,7 +141,8 @@ static bool starts_of(const frame_t *f, tenon_tensor_t *const *outputs, uint64_t
   for (uint32_t o = 0; o < f->self->output_count; o++) {
     const bool is_list =
         which >> o & 1 && outputs[o] && tenon_dtype_id(outputs[o]->dtype) == TENON_LIST;
-    const int64_t count = !(which >> o & 1) ? 0 : is_list ? outputs[o]->shape[0] : 1;
+    const int64_t item_count = is_list ? outputs[o]->shape[0] : 1;
+    const int64_t count = which >> o & 1 ? item_count : 0;
     for (int64_t i = 0; i < count; i++, k++) {
       tenon_tensor_t *t = is_list ? tenon_item(outputs[o], i) : outputs[o];
       if (k < grads->count && t && tenon_tensor_requires_grad(t)) {
@@ -152,16 +154,18 @@ static bool starts_of(const frame_t *f, tenon_tensor_t *const *outputs, uint64_t
   return k == grads->count;
 }
 
-/* The operator's call again, recorded by Tenon, and back: behind the arguments are the gradients of
- * results (a list), which results they are of, and of which inputs gradients are wanted (bits). */
-static void backward(frame_t *f, torch_value_t *stack, torch_value_t *out) {
+/* Repeats the operator's call with Tenon's tape on, and runs it backward. Three values follow the
+ * arguments on the stack: the list of gradients, the results that they belong to (bits), and the
+ * inputs whose gradients are requested (bits). */
+static void backward_by_tape(frame_t *f, torch_value_t *stack, torch_value_t *out) {
   const operator_t *self = f->self;
   const torch_value_t *more = stack + self->argument_count;
   tenon_tensor_t *outputs[OPERATOR_MOST] = {NULL};
   int32_t leaf_count = 0;
   int32_t start_count = 0;
   bool good = frame_arguments(f, stack);
-  const list_t *grads = frame_tensors(f, more[0]); /* it is the call's also after a failure */
+  /* The call owns the list, also after a failure. */
+  const list_t *grads = frame_tensors(f, more[0]);
   tenon_tensor_t **leaves = good && grads ? leaves_of(f, more[2], &leaf_count) : NULL;
   tenon_tensor_t **made = leaves ? frame_take(f, (size_t)leaf_count, sizeof *made) : NULL;
   tenon_tensor_t **starts = made ? frame_take(f, 2 * grads->count + 1, sizeof *starts) : NULL;
@@ -171,7 +175,7 @@ static void backward(frame_t *f, torch_value_t *stack, torch_value_t *out) {
   tenon_status_t status =
       tenon_op_call_values(self->op, f->values, self->argument_count, outputs, more[1]);
   if (status == TENON_OK && !starts_of(f, outputs, more[1], grads, starts, from, &start_count))
-    (void)frame_fail(f, "the gradients are not those of the results that are named", "");
+    (void)frame_fail(f, "expected one gradient for each result in `given`", "");
   else if (status == TENON_OK && start_count)
     status =
         tenon_gradients(starts, from, start_count, leaves, leaf_count, TENON_GRAD_UNUSED, made);
@@ -181,9 +185,7 @@ static void backward(frame_t *f, torch_value_t *stack, torch_value_t *out) {
   if (!*f->why) (void)frame_gradients(f, leaves, made, (size_t)leaf_count, NULL, out);
 }
 
-/* the call */
-
-/* torch.set_num_threads holds for our loops too: they run on the same threads. */
+/* torch.set_num_threads also holds for Tenon's loops, which run on the same threads. */
 static void follow_threads(void) {
   uint32_t count;
   if (!torch.torch_get_num_threads || torch.torch_get_num_threads(&count)) return;
@@ -194,11 +196,17 @@ void operator_call(const operator_t *self, torch_value_t *stack, uint64_t argume
                    uint64_t results) {
   frame_t f;
   torch_value_t out[OPERATOR_MOST];
-  (void)arguments; /* as the schema that was registered says */
+  (void)arguments; /* The number of arguments is that of the registered schema. */
   follow_threads();
   frame_open(&f, self, self->keeps || self->is_gradient);
-  (self->run ? self->run : self->is_gradient ? backward : forward)(&f, stack, out);
+  if (self->run)
+    self->run(&f, stack, out);
+  else if (self->is_gradient)
+    backward_by_tape(&f, stack, out);
+  else
+    forward_to_operator(&f, stack, out);
   frame_close(&f);
-  if (*f.why) torch.aoti_torch_check(false, self->name, __FILE__, __LINE__, f.why); /* throws */
+  /* This call throws. */
+  if (*f.why) torch.aoti_torch_check(false, self->name, __FILE__, __LINE__, f.why);
   memcpy(stack, out, results * sizeof *out);
 }

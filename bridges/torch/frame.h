@@ -1,5 +1,5 @@
-/* One call from PyTorch: its arguments as Tenon's values, and its results as PyTorch's. Invariant:
- * the stack's arguments are the call's; all of them are freed before it gives results, or
+/* One call from PyTorch: its arguments as Tenon's values, and its results as PyTorch's values. The
+ * call owns the arguments on the stack: all of them are freed before it returns results or
  * throws. */
 #ifndef BRIDGES_TORCH_FRAME_H
 #define BRIDGES_TORCH_FRAME_H
@@ -11,7 +11,7 @@ enum { FRAME_ROOM = 1024 };
 
 typedef struct block_t {
   struct block_t *next;
-  uint64_t unused; /* so that what follows is aligned */
+  uint64_t unused; /* keeps the memory behind the structure aligned to 16 bytes */
 } block_t;
 
 typedef struct list_t { /* an argument that is a list of tensors */
@@ -20,77 +20,80 @@ typedef struct list_t { /* an argument that is a list of tensors */
   size_t count;
 } list_t;
 
-typedef struct frame_parts_t { /* what PyTorch tells of a tensor */
+typedef struct frame_parts_t { /* the properties of a PyTorch tensor */
   int64_t ndim;
   int64_t *shape;
   int64_t *strides;
-  int32_t type; /* of its device */
+  int32_t type; /* the type of its device */
   tenon_dtype_t dtype;
-  void *data; /* its first element, NULL if it has none */
+  void *data; /* the first element; NULL for an empty tensor */
 } frame_parts_t;
 
-typedef struct frame_t { /* counts say what of the arrays is set */
+typedef struct frame_t { /* The counts say how many entries of the arrays are set. */
   const operator_t *self;
-  const tenon_argument_t *argument; /* that is read; NULL: none */
+  const tenon_argument_t *argument; /* the argument that is being read; NULL: none */
   bool is_counted;                  /* tensors are on the heap, since the call may keep them */
   tenon_value_t values[OPERATOR_MOST];
   tenon_tensor_t views[OPERATOR_MOST];
   tenon_tensor_t *counted[OPERATOR_MOST];
   list_t tensor_lists[OPERATOR_MOST + 1];
-  torch_tensor_t handles[OPERATOR_MOST]; /* by place; NULL: absent, or no tensor */
+  /* indexed as the arguments; NULL: absent, or not a tensor */
+  torch_tensor_t handles[OPERATOR_MOST];
   torch_list_t lists[OPERATOR_MOST + 1];
   torch_string_t strings[OPERATOR_MOST];
   uint32_t counted_count;
   uint32_t tensor_list_count;
   uint32_t list_count;
   uint32_t string_count;
-  struct quantised_t *quantised; /* arguments that are */
-  const place_t
-      *place; /* where the call runs; NULL: on the CPU, and none of the next four is set */
+  struct quantised_t *quantised; /* the quantised arguments */
+  /* the device that the call runs on; NULL: the CPU, and the next four members are not set */
+  const place_t *place;
   tenon_stream_t *stream;
-  tenon_stream_t *stream_before; /* PyTorch's there; what the thread used */
-  tenon_allocator_t allocator;   /* PyTorch's there, and what the thread used */
+  /* PyTorch's stream on the device, and the stream that the thread used before */
+  tenon_stream_t *stream_before;
+  /* PyTorch's allocator for the device, and the one that the thread used before */
+  tenon_allocator_t allocator;
   const tenon_allocator_t *allocator_before;
   block_t *blocks;
   size_t used;
-  char why[700]; /* "": no failure */
+  char why[700]; /* the reason of a failure; "": none */
   _Alignas(16) char room[FRAME_ROOM];
 } frame_t;
 
 void frame_open(frame_t *frame, const operator_t *self, bool is_counted);
-/* Reads the arguments; false: `why` says what is wrong.  All that the stack held is the frame's
- * then. */
+/* Reads all arguments; the frame then owns everything that was on the stack. Returns false with the
+ * reason in `why`. */
 bool frame_arguments(frame_t *frame, const torch_value_t *stack);
-/* A list of tensors that is no argument of the operator's own. */
+/* Reads a list of tensors that is not an argument of the operator itself. */
 const list_t *frame_tensors(frame_t *frame, torch_value_t value);
-/* The call runs on that device of PyTorch's: its stream and its allocator are used until
- * frame_close. */
+/* Makes the call run on a PyTorch device: its stream and allocator are used until frame_close. */
 bool frame_place(frame_t *frame, int32_t type, int32_t index);
-/* A tensor over the memory of one of another device than the CPU, whose parts are known; NULL:
- * `why` says why not. */
+/* Returns a tensor over the memory of a PyTorch tensor outside the CPU. Returns NULL with the
+ * reason in `why`. */
 tenon_tensor_t *frame_placed(frame_t *frame, torch_tensor_t handle, const frame_parts_t *parts);
-/* PyTorch's tensor of one that is dense and on a device; takes the reference over. */
+/* Returns the PyTorch tensor for a dense result on a device; takes the reference over. */
 bool frame_placed_result(frame_t *frame, tenon_tensor_t *tensor, torch_value_t *out);
-/* Tensors of the host, those of `which` (NULL: all), go where the call runs; after a failure none
- * is there any more. */
+/* Copies host tensors (those selected by `which`; NULL: all) to the device that the call runs on.
+ * After a failure all tensors are released. */
 bool frame_bring(frame_t *frame, tenon_tensor_t **tensors, size_t count, const bool *which);
 void frame_leave(frame_t *frame);
-/* Scale and zero point of a quantised argument, for its tensor. */
+/* Attaches scale and zero point to the tensor of a quantised argument. */
 bool frame_quantised(frame_t *frame, torch_tensor_t handle, tenon_tensor_t *tensor);
 void frame_quantised_close(frame_t *frame);
-/* Makes PyTorch's results of Tenon's, whose references it takes over. */
+/* Makes PyTorch's results from Tenon's; takes their references over. */
 bool frame_results(frame_t *frame, tenon_tensor_t **outputs, torch_value_t *out);
-/* Gradients of these leaves (NULL: zeros) as a list, those of `away` (may be NULL) where the call
- * runs; takes the references over. */
+/* Returns the gradients of leaves as a list (NULL entries become zeros), those selected by `away`
+ * (may be NULL) on the device that the call runs on. Takes the references over. */
 bool frame_gradients(frame_t *frame, tenon_tensor_t **leaves, tenon_tensor_t **grads, size_t count,
                      const bool *away, torch_value_t *out);
-/* A list of results; takes the references over. */
+/* Makes a list of results; takes the references over. */
 bool frame_list(frame_t *frame, tenon_tensor_t **tensors, size_t count, bool is_copy,
                 torch_value_t *out);
 bool frame_result(frame_t *frame, tenon_tensor_t *tensor, bool is_copy, torch_value_t *out);
-/* Frees the arguments and all that was made of them. */
+/* Frees the arguments and everything that was made from them. */
 void frame_close(frame_t *frame);
-bool frame_fail(frame_t *frame, const char *reason, const char *detail); /* false */
-void *frame_take(frame_t *frame, size_t count, size_t size); /* memory until frame_close */
+bool frame_fail(frame_t *frame, const char *reason, const char *detail); /* returns false */
+/* allocates memory until frame_close */
+void *frame_take(frame_t *frame, size_t count, size_t size);
 
 #endif

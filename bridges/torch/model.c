@@ -1,6 +1,6 @@
-/* Models that Tenon compiles, as one operator of PyTorch's: tenon::run, and tenon::run.vjp, which
- * runs them again under Tenon's record and goes back.  Invariant: an executable that is in the list
- * stays as long as the process. */
+/* Models that Tenon compiles, as one PyTorch operator: tenon::run, and its gradient tenon::run.vjp,
+ * which repeats the run with Tenon's tape on and goes back. A compiled model stays in the list
+ * until the process ends. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,13 +11,13 @@ typedef struct model_t {
   struct model_t *next;
   tenon_executable_t *executable;
   bool has_gradients;
-  const char *device; /* behind the path */
+  const char *device; /* stored behind the path */
   char path[];
 } model_t;
 
-static model_t *models; /* atomic; the newest first */
+static model_t *models; /* atomic; the newest model first */
 
-static const model_t *find(const char *path, const char *device, bool has_gradients) {
+static const model_t *find_model(const char *path, const char *device, bool has_gradients) {
   const model_t *m = __atomic_load_n(&models, __ATOMIC_ACQUIRE);
   while (m && (m->has_gradients != has_gradients || strcmp(m->path, path) != 0 ||
                strcmp(m->device, device) != 0))
@@ -25,7 +25,7 @@ static const model_t *find(const char *path, const char *device, bool has_gradie
   return m;
 }
 
-/* "cpu", "opencl", "opencl:1". */
+/* Finds the device for a name such as "cpu", "opencl" or "opencl:1". */
 static tenon_status_t device_of(const char *text, tenon_device_t *out_device) {
   char backend[64];
   const char *colon = strchr(text, ':');
@@ -37,15 +37,15 @@ static tenon_status_t device_of(const char *text, tenon_device_t *out_device) {
   return tenon_device_find(backend, colon ? (int32_t)strtol(colon + 1, NULL, 10) : 0, out_device);
 }
 
-/* Two threads may compile the same at once: the second one's is dropped. */
-static tenon_status_t compile(const char *path, const char *device, bool has_gradients,
-                              const model_t **out_model) {
+/* Two threads may compile the same model at once; the second result is dropped. */
+static tenon_status_t compile_model(const char *path, const char *device, bool has_gradients,
+                                    const model_t **out_model) {
   tenon_compile_t options = {.size = sizeof options,
                              .flags = has_gradients ? TENON_COMPILE_GRADIENTS : 0};
   tenon_graph_t *graph = NULL;
   const size_t path_size = strlen(path) + 1;
   const size_t device_size = strlen(device) + 1;
-  if ((*out_model = find(path, device, has_gradients))) return TENON_OK;
+  if ((*out_model = find_model(path, device, has_gradients))) return TENON_OK;
   model_t *made = calloc(1, sizeof *made + path_size + device_size);
   if (!made) return TENON_MEMORY;
   made->has_gradients = has_gradients;
@@ -60,7 +60,7 @@ static tenon_status_t compile(const char *path, const char *device, bool has_gra
     return status;
   }
   torch_lock();
-  if (!(*out_model = find(path, device, has_gradients))) {
+  if (!(*out_model = find_model(path, device, has_gradients))) {
     made->next = models;
     __atomic_store_n(&models, made, __ATOMIC_RELEASE);
     *out_model = made;
@@ -76,13 +76,11 @@ static tenon_status_t compile(const char *path, const char *device, bool has_gra
 
 tenon_status_t model_compile(const char *path, const char *device, char *why, size_t capacity) {
   const model_t *model;
-  tenon_status_t status = compile(path, device, false, &model);
+  tenon_status_t status = compile_model(path, device, false, &model);
   if (status != TENON_OK)
     snprintf(why, capacity, "%s", status == TENON_MEMORY ? "out of memory" : tenon_error());
   return status;
 }
-
-/* calls */
 
 enum {
   INPUTS,
@@ -90,19 +88,21 @@ enum {
   GIVEN,
   WANTED,
   MODEL,
-}; /* values of the gradient, in the order of a call's */
+  /* the arguments of run.vjp, in the order of a call's values */
+};
 
 static bool fail_tenon(frame_t *f) { return frame_fail(f, tenon_error(), ""); }
 
 static tenon_executable_t *executable_of(frame_t *f, const char *path, const char *device,
                                          bool has_gradients) {
   const model_t *model;
-  if (compile(path, device, has_gradients, &model) == TENON_OK) return model->executable;
+  if (compile_model(path, device, has_gradients, &model) == TENON_OK) return model->executable;
   fail_tenon(f);
   return NULL;
 }
 
-/* Runs it; outputs are of the frame's memory, all set if that succeeded. */
+/* Runs the model. The array of outputs is memory of the frame; all outputs are set if the run
+ * succeeded. */
 static tenon_tensor_t **outputs_of(frame_t *f, tenon_executable_t *executable,
                                    const tenon_value_t *inputs, const char *path,
                                    size_t *out_count) {
@@ -126,7 +126,7 @@ static tenon_tensor_t **outputs_of(frame_t *f, tenon_executable_t *executable,
   return outputs;
 }
 
-static void forward(frame_t *f, torch_value_t *stack, torch_value_t *out) {
+static void run_model(frame_t *f, torch_value_t *stack, torch_value_t *out) {
   size_t count;
   const tenon_value_t *v = f->values;
   if (!frame_arguments(f, stack)) return;
@@ -136,9 +136,9 @@ static void forward(frame_t *f, torch_value_t *stack, torch_value_t *out) {
     (void)frame_list(f, outputs, count, false, out);
 }
 
-/* Tensors of devices are copied, since Tenon's record of a model is the CPU's; out_away (NULL: not
- * wanted) says which. */
-static bool come_home(frame_t *f, const tenon_value_t *list, bool *out_away) {
+/* Copies device tensors to the CPU, since a model is differentiated on the CPU. out_away (may be
+ * NULL) receives which tensors were copied. */
+static bool copy_to_cpu(frame_t *f, const tenon_value_t *list, bool *out_away) {
   for (uint32_t i = 0; i < list->count; i++) {
     tenon_tensor_t *home = NULL;
     tenon_tensor_t **t = (tenon_tensor_t **)(uintptr_t)&list->as.tensors[i];
@@ -152,14 +152,14 @@ static bool come_home(frame_t *f, const tenon_value_t *list, bool *out_away) {
   return true;
 }
 
-/* The inputs that gradients are wanted of become leaves. */
+/* Makes leaves of the inputs whose gradients are requested. */
 static tenon_tensor_t **leaves_of(frame_t *f) {
   const tenon_value_t *inputs = &f->values[INPUTS];
   const tenon_value_t *wanted = &f->values[WANTED];
   tenon_tensor_t **leaves = frame_take(f, wanted->count + 1, sizeof *leaves);
   for (uint32_t i = 0; leaves && i < wanted->count; i++) {
     if (wanted->as.ints[i] < 0 || wanted->as.ints[i] >= inputs->count) {
-      frame_fail(f, "wanted: ", "there is no such input");
+      frame_fail(f, "wanted: ", "the model has no input with this number");
       return NULL;
     }
     leaves[i] = inputs->as.tensors[wanted->as.ints[i]];
@@ -171,7 +171,7 @@ static tenon_tensor_t **leaves_of(frame_t *f) {
   return leaves;
 }
 
-/* Back from those outputs that depend on a leaf. */
+/* Runs backward from those outputs that depend on a leaf. */
 static tenon_tensor_t **gradients_of(frame_t *f, tenon_tensor_t **outputs, size_t output_count,
                                      tenon_tensor_t **leaves) {
   const tenon_value_t *grads = &f->values[GRADS];
@@ -183,13 +183,13 @@ static tenon_tensor_t **gradients_of(frame_t *f, tenon_tensor_t **outputs, size_
   tenon_tensor_t **from = starts ? frame_take(f, given->count + 1, sizeof *from) : NULL;
   if (!from || !(made = frame_take(f, wanted->count + 1, sizeof *made))) return NULL;
   if (grads->count != given->count) {
-    frame_fail(f, "grads: ", "they are not those of the outputs in `given`");
+    frame_fail(f, "grads: ", "expected one gradient for each output in `given`");
     return NULL;
   }
   for (uint32_t i = 0; i < given->count; i++) {
     const int64_t at = given->as.ints[i];
     if (at < 0 || (uint64_t)at >= output_count) {
-      frame_fail(f, "given: ", "there is no such output");
+      frame_fail(f, "given: ", "the model has no output with this number");
       return NULL;
     }
     if (tenon_tensor_requires_grad(outputs[at])) {
@@ -206,15 +206,15 @@ static tenon_tensor_t **gradients_of(frame_t *f, tenon_tensor_t **outputs, size_
   return made;
 }
 
-static void backward(frame_t *f, torch_value_t *stack, torch_value_t *out) {
+static void run_model_gradient(frame_t *f, torch_value_t *stack, torch_value_t *out) {
   size_t count = 0;
   const tenon_value_t *v = f->values;
   if (!frame_arguments(f, stack)) return;
   bool *away = frame_take(f, v[INPUTS].count + v[WANTED].count + 1, sizeof *away);
-  if (!away || !come_home(f, &v[INPUTS], away) || !come_home(f, &v[GRADS], NULL)) return;
+  if (!away || !copy_to_cpu(f, &v[INPUTS], away) || !copy_to_cpu(f, &v[GRADS], NULL)) return;
   bool *back = away + v[INPUTS].count;
-  tenon_executable_t *executable =
-      executable_of(f, v[MODEL].as.s, "cpu", true); /* whatever device runs the model */
+  /* The gradient runs on the CPU, whatever device runs the model. */
+  tenon_executable_t *executable = executable_of(f, v[MODEL].as.s, "cpu", true);
   tenon_tensor_t **leaves = executable ? leaves_of(f) : NULL;
   if (!leaves) return;
   const int32_t before = tenon_grad_mode_set(1);
@@ -228,8 +228,6 @@ static void backward(frame_t *f, torch_value_t *stack, torch_value_t *out) {
   if (made) (void)frame_gradients(f, leaves, made, v[WANTED].count, back, out);
 }
 
-/* the operators */
-
 #define INPUT(i, called)                                                                           \
   { .role = TENON_ARGUMENT_INPUT, .kind = TENON_KIND_TENSORS, .index = i, .name = called }
 #define ATTR(i, type, called)                                                                      \
@@ -241,13 +239,13 @@ const operator_t *model_operator(bool is_gradient) {
   static tenon_argument_t of_vjp[] = {INPUT(0, "inputs"),     INPUT(1, "grads"),
                                       ATTR(0, INTS, "given"), ATTR(1, INTS, "wanted"),
                                       ATTR(2, STR, "model"),  ATTR(3, STR, "device")};
-  static const operator_t run = {.run = forward,
+  static const operator_t run = {.run = run_model,
                                  .name = "tenon::run",
                                  .argument_count = 3,
                                  .input_count = 1,
                                  .attr_count = 2,
                                  .arguments = of_run};
-  static const operator_t vjp = {.run = backward,
+  static const operator_t vjp = {.run = run_model_gradient,
                                  .name = "tenon::run.vjp",
                                  .argument_count = 6,
                                  .input_count = 2,

@@ -1,4 +1,5 @@
-/* An operator of Tenon's as PyTorch sees it. */
+/* A Tenon operator as PyTorch sees it: its schema, its kernel function and its overloads for
+ * gradients. */
 #ifndef BRIDGES_TORCH_OPERATOR_H
 #define BRIDGES_TORCH_OPERATOR_H
 
@@ -12,7 +13,7 @@ enum {
 struct frame_t;
 
 typedef struct operator_t {
-  const tenon_op_t *op; /* NULL: `run` is called in its place */
+  const tenon_op_t *op; /* NULL: `run` is called instead */
   void (*run)(struct frame_t *frame, torch_value_t *stack, torch_value_t *out);
   const char *name; /* "demo::gelu" */
   uint32_t traits;
@@ -20,25 +21,26 @@ typedef struct operator_t {
   uint32_t input_count;
   uint32_t attr_count;
   uint32_t output_count;
-  tenon_argument_t *arguments; /* in the schema's order */
+  tenon_argument_t *arguments; /* in the order of the schema */
   tenon_argument_t *results;
   const char *own;
-  const char *overload; /* "demo::gelu" without its overload, and that, "" if there is none */
-  char autograd[200];   /* the overload that calls go to which want a gradient */
-  bool is_autograd;     /* the kernel that finds out whether a call needs a gradient */
-  bool is_gradient;     /* its gradient, by Tenon's own record, of operators that state no rule */
-  bool
-      /* some results are optional: an argument `wanted` is behind those of the schema, bit i for
-       * results[i] */
-      has_wanted;
-  bool keeps; /* results may share memory with arguments: these are counted tensors then */
-  bool copies
-      /* results that are views, which PyTorch's rules keep from being given out so */
-      [OPERATOR_MOST];
+  /* `own` is the name without its overload, `overload` the overload's name, "" if there is none */
+  const char *overload;
+  char autograd[200]; /* the overload that calls go to if they need a gradient */
+  bool is_autograd;   /* this is the kernel that checks whether a call needs a gradient */
+  /* this is the gradient, computed by Tenon's tape, of an operator without a gradient formula */
+  bool is_gradient;
+  /* Some results are optional: an argument `wanted` follows those of the schema; bit i requests
+   * results[i]. */
+  bool has_wanted;
+  bool keeps; /* results may share memory with arguments, so the arguments are counted tensors */
+  /* Results that are views of arguments and that PyTorch does not allow to be returned as such:
+   * they are copied. */
+  bool copies[OPERATOR_MOST];
 } operator_t;
 
-/* Reads what the operator states.  NULL with a reason in `why`: PyTorch cannot have it, or no
- * memory. */
+/* Reads the declarations of an operator. Returns NULL with the reason in `why` if PyTorch cannot
+ * have the operator or memory runs out. */
 typedef enum form_t {
   FORM_CALL,
   FORM_GRADIENT,
@@ -46,25 +48,26 @@ typedef enum form_t {
 } form_t;
 operator_t *operator_new(const tenon_op_t *op, form_t form, char *why, size_t capacity);
 void operator_free(operator_t *self);
-/* Its schema in PyTorch's words, that of its overload `autograd` too; the caller frees it.  NULL:
- * no memory. */
+/* Returns the schema in PyTorch's language (is_autograd: that of the overload `autograd`); the
+ * caller frees it. Returns NULL if memory runs out. */
 char *operator_schema(const operator_t *self, bool is_autograd);
-/* Chooses, for PyTorch's autograd: the operator itself, or where a gradient is wanted its overload
- * `autograd`. */
+/* The kernel for PyTorch's autograd: calls the operator itself, or its overload `autograd` if a
+ * gradient is needed. */
 void operator_choose(const operator_t *self, torch_value_t *stack, uint64_t arguments,
                      uint64_t results);
-/* The number of PyTorch's key for autograd, which differs between releases. */
+/* The number of PyTorch's dispatch key for autograd, which differs between releases. */
 extern uint16_t operator_autograd_key;
-/* Models: the operator that runs them, and its gradient (model.c). */
+/* The operator that runs models, and its gradient (model.c). */
 const operator_t *model_operator(bool is_gradient);
 const char *model_schema(bool is_gradient);
-/* Compiles a model for a device, or finds that it was; `why` says why not. */
+/* Compiles a model for a device, unless it is compiled already. After a failure `why` has the
+ * reason. */
 tenon_status_t model_compile(const char *path, const char *device, char *why, size_t capacity);
-/* Runs a call; throws after a failure, when all arguments are freed. */
+/* Runs a call. After a failure it frees all arguments and throws. */
 void operator_call(const operator_t *self, torch_value_t *stack, uint64_t arguments,
                    uint64_t results);
-/* A function that calls an operator, since kernels of PyTorch's are given no context.  NULL: all
- * are in use. */
+/* Returns a function that calls one operator, since PyTorch passes no context to kernels. Returns
+ * NULL if all functions are in use. */
 torch_kernel_fn thunk_new(const operator_t *self);
 
 #endif

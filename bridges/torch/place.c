@@ -1,12 +1,13 @@
-/* Places and their streams; see place.h. */
+/* The mapping between devices of PyTorch and devices of Tenon, and the streams of these devices;
+ * see place.h. */
 #include "place.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* By PyTorch's own interface for any accelerator: a reference to the stream, and the handle that it
- * has below. */
+/* Gets the stream by PyTorch's interface for any accelerator: a reference to the stream, and its
+ * native handle. */
 static int32_t stream_of_any(int32_t index, void **out_native) {
   torch_stream_t stream = NULL;
   if (torch.aoti_torch_get_current_stream(index, &stream)) return 1;
@@ -15,13 +16,13 @@ static int32_t stream_of_any(int32_t index, void **out_native) {
   return bad;
 }
 
-/* Types of devices.  The first two tell their streams by functions of libraries that the CPU's
- * PyTorch has not. */
+/* Types of devices. The first two report their streams by functions of libraries that the CPU build
+ * of PyTorch does not have. */
 static struct kind_t {
   const char *name;
   const char *library;
   const char *function;
-  char backend[64]; /* of Tenon's; "": none was said */
+  char backend[64]; /* Tenon's backend; "": not mapped */
 } kinds[] = {{"cuda", "libtorch_cuda.so", "aoti_torch_get_current_cuda_stream", "cuda"},
              {"xpu", "libtorch_xpu.so", "aoti_torch_get_current_xpu_stream", ""},
              {"privateuseone", NULL, NULL, ""}};
@@ -51,16 +52,17 @@ tenon_status_t place_map(const char *type, const char *backend, char *why, size_
   while (kind < kinds + KINDS && strcmp(kind->name, type) != 0)
     kind++;
   if (kind == kinds + KINDS) {
-    snprintf(why, capacity, "a type of device '%s': expected cuda, xpu, privateuseone", type);
+    snprintf(why, capacity, "device type '%s': expected cuda, xpu or privateuseone", type);
     return TENON_INVALID;
   }
   if (*kind->backend && strcmp(kind->backend, backend) != 0) {
-    snprintf(why, capacity, "%s is Tenon's %s, and cannot be its %s too", type, kind->backend,
-             backend);
+    snprintf(why, capacity,
+             "device type %s is already mapped to Tenon's backend %s and cannot be mapped to %s",
+             type, kind->backend, backend);
     return TENON_EXISTS;
   }
   if (strlen(backend) >= sizeof kind->backend) {
-    snprintf(why, capacity, "the name of a backend is longer than %zu bytes",
+    snprintf(why, capacity, "the name of the backend is too long: expected at most %zu bytes",
              sizeof kind->backend - 1);
     return TENON_INVALID;
   }
@@ -68,22 +70,21 @@ tenon_status_t place_map(const char *type, const char *backend, char *why, size_
   if (status == TENON_OK)
     strcpy(kind->backend, backend);
   else
-    snprintf(why, capacity, "%s cannot be Tenon's %s: %s", type, backend, tenon_error());
+    snprintf(why, capacity, "device type %s cannot be mapped to Tenon's backend %s: %s", type,
+             backend, tenon_error());
   return status;
 }
 
-/* places */
-
 static place_t *places; /* atomic; the newest first */
 
-static const place_t *known(int32_t type, int32_t index) {
+static const place_t *find_known(int32_t type, int32_t index) {
   const place_t *p = __atomic_load_n(&places, __ATOMIC_ACQUIRE);
   while (p && (p->type != type || p->index != index))
     p = p->next;
   return p;
 }
 
-/* A function that tells streams, and works. */
+/* Returns a function that reports streams, if there is one that works. */
 static place_stream_fn streams_of(const struct kind_t *kind, int32_t index) {
   place_stream_fn function = NULL;
   void *native;
@@ -99,18 +100,18 @@ static const char *list_kinds(char *out, size_t capacity) {
   *out = 0;
   for (int i = 0; i < KINDS && used < capacity; i++)
     if (*kinds[i].backend)
-      used += (size_t)snprintf(out + used, capacity - used, "%s%s is %s", used ? ", " : "",
+      used += (size_t)snprintf(out + used, capacity - used, "%s%s to %s", used ? ", " : "",
                                kinds[i].name, kinds[i].backend);
   return out;
 }
 
-static const place_t *add(struct kind_t *kind, int32_t type, int32_t index, char *why,
-                          size_t capacity) {
+static const place_t *add_place(struct kind_t *kind, int32_t type, int32_t index, char *why,
+                                size_t capacity) {
   char name[64];
   tenon_device_t device;
   if (tenon_device_find(kind->backend, index, &device) != TENON_OK) {
-    snprintf(why, capacity, "the tensor is on %s: %s", place_name(type, index, name, sizeof name),
-             tenon_error());
+    snprintf(why, capacity, "the tensor is on %s, which Tenon cannot use: %s",
+             place_name(type, index, name, sizeof name), tenon_error());
     return NULL;
   }
   place_t *made = calloc(1, sizeof *made);
@@ -135,7 +136,7 @@ const place_t *place_find(int32_t type, int32_t index, char *why, size_t capacit
     index = current;
   else if (index < 0)
     index = 0;
-  const place_t *found = known(type, index);
+  const place_t *found = find_known(type, index);
   if (found) return found;
   torch_lock();
   struct kind_t *kind = kinds;
@@ -143,11 +144,12 @@ const place_t *place_find(int32_t type, int32_t index, char *why, size_t capacit
     kind++;
   if (kind == kinds + KINDS)
     snprintf(why, capacity,
-             "the tensor is on %s, which is none of Tenon's devices: say which one it is "
-             "(tenon.torch.device, tenon_torch_device), or move it to the CPU; so far %s",
+             "the tensor is on %s, which is not mapped to a Tenon device: map it with "
+             "tenon.torch.device (in C tenon_torch_device) or move the tensor to the CPU; mapped "
+             "so far: %s",
              place_name(type, index, name, sizeof name), list_kinds(all, sizeof all));
-  else if (!(found = known(type, index)))
-    found = add(kind, type, index, why, capacity);
+  else if (!(found = find_known(type, index)))
+    found = add_place(kind, type, index, why, capacity);
   torch_unlock();
   return found;
 }
@@ -170,14 +172,13 @@ const place_t *place_of(tenon_device_t device, char *why, size_t capacity) {
   }
   if (!p)
     snprintf(why, capacity,
-             "a result is on a device of Tenon's that is none of PyTorch's (tenon.torch.device, "
-             "tenon_torch_device)");
+             "the result is on a Tenon device that is not mapped to a PyTorch device: map it with "
+             "tenon.torch.device (in C tenon_torch_device)");
   return p;
 }
 
-/* streams */
-
-typedef struct place_stream_t { /* one of PyTorch's: it has a pool of them, which never end */
+/* a stream of PyTorch, which has a fixed pool of streams that never end */
+typedef struct place_stream_t {
   struct place_stream_t *next;
   void *native;
   tenon_stream_t *stream;
@@ -198,7 +199,7 @@ static tenon_stream_t *stream_add(place_t *place, void *native, char *why, size_
   }
   made->native = native;
   if (tenon_stream_import(place->device, native, &made->stream) != TENON_OK) {
-    snprintf(why, capacity, "PyTorch's stream: %s", tenon_error());
+    snprintf(why, capacity, "Tenon cannot use PyTorch's stream: %s", tenon_error());
     free(made);
     return NULL;
   }
@@ -216,7 +217,7 @@ tenon_stream_t *place_stream(const place_t *place, char *why, size_t capacity) {
     return stream;
   }
   if (place->current(place->index, &native)) {
-    snprintf(why, capacity, "PyTorch does not tell its current stream: %s", torch_what());
+    snprintf(why, capacity, "PyTorch does not report its current stream: %s", torch_what());
     return NULL;
   }
   if ((stream = stream_known(place, native))) return stream;

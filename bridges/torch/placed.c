@@ -1,11 +1,9 @@
-/* Calls on devices: arguments in place, in order with PyTorch's current stream, and results in
- * memory of PyTorch's allocator. Invariant: what is made here is given back in the order of that
- * stream, so no host waits. */
+/* Calls on devices. Arguments are used in place, ordered with PyTorch's current stream; results are
+ * memory of PyTorch's allocator. Memory is given back in the order of that stream, so the host
+ * never waits. */
 #include "frame.h"
 
 #include <stdio.h>
-
-/* PyTorch's allocator */
 
 static void delete_handle(void *handle) { (void)torch.aoti_torch_delete_tensor_object(handle); }
 
@@ -27,7 +25,7 @@ static tenon_status_t over(const place_t *place, torch_tensor_t handle, void *da
   return tenon_tensor_import(&external, out_tensor);
 }
 
-/* A tensor of PyTorch's that Tenon writes to; frame_placed_result gives it out. */
+/* Allocates a PyTorch tensor that Tenon writes to; frame_placed_result returns it later. */
 static tenon_status_t create(void *state, tenon_device_t device, tenon_dtype_t dtype, int32_t ndim,
                              const int64_t *shape, tenon_tensor_t **out_tensor,
                              const char **out_why) {
@@ -39,7 +37,8 @@ static tenon_status_t create(void *state, tenon_device_t device, tenon_dtype_t d
   tenon_stream_t *stream = NULL;
   void *data = NULL;
   const bool is_here = device.type == place->device.type && device.id == place->device.id;
-  if (!is_here || !torch_dtype_to(dtype, &code)) return TENON_OK; /* Tenon's own */
+  /* Tenon's own allocator is used. */
+  if (!is_here || !torch_dtype_to(dtype, &code)) return TENON_OK;
   for (int32_t i = ndim - 1; i >= 0; next *= shape[i--])
     strides[i] = next;
   if (torch.aoti_torch_empty_strided(ndim, shape, strides, code, place->type, place->index,
@@ -59,20 +58,18 @@ static tenon_status_t create(void *state, tenon_device_t device, tenon_dtype_t d
   return status;
 }
 
-/* where a call runs */
-
 bool frame_place(frame_t *f, int32_t type, int32_t index) {
   char why[sizeof f->why];
   if (f->place && f->place->type == type && f->place->index == index) return true;
   const place_t *place = place_find(type, index, why, sizeof why);
   if (!place) return frame_fail(f, why, "");
-  if (f->place == place) return true; /* the current device, by no number */
+  if (f->place == place) return true; /* It is the current device, given without an index. */
   if (f->place) {
     char here[64], there[64];
-    snprintf(why, sizeof why, "%s, and what is before it on %s: move it there",
+    snprintf(why, sizeof why, "%s, but earlier arguments are on %s: move all tensors to one device",
              place_name(place->type, place->index, here, sizeof here),
              place_name(f->place->type, f->place->index, there, sizeof there));
-    return frame_fail(f, "it is on ", why);
+    return frame_fail(f, "the tensor is on ", why);
   }
   if (!(f->stream = place_stream(place, why, sizeof why))) return frame_fail(f, why, "");
   if (tenon_stream_use(place->device, f->stream, &f->stream_before) != TENON_OK)
@@ -88,20 +85,18 @@ void frame_leave(frame_t *f) {
   (void)tenon_stream_use(f->place->device, f->stream_before, NULL);
 }
 
-/* arguments */
-
 tenon_tensor_t *frame_placed(frame_t *f, torch_tensor_t handle, const frame_parts_t *p) {
   int64_t first = 0;
   int32_t index = 0;
   tenon_tensor_t *made = NULL;
   if (torch.aoti_torch_get_device_index(handle, &index) |
       torch.aoti_torch_get_storage_offset(handle, &first)) {
-    frame_fail(f, "PyTorch does not tell where the tensor is: ", torch_what());
+    frame_fail(f, "PyTorch does not report the device of the tensor: ", torch_what());
     return NULL;
   }
   if (!frame_place(f, p->type, index)) return NULL;
-  const uint64_t offset =
-      p->data ? (uint64_t)first * p->dtype.bits / 8 : 0; /* handles are those of whole storages */
+  /* The handle describes the whole storage. */
+  const uint64_t offset = p->data ? (uint64_t)first * p->dtype.bits / 8 : 0;
   if (over(f->place, handle, (char *)p->data - offset, offset, p->dtype, (int32_t)p->ndim, p->shape,
            p->strides, f->stream, NULL, &made) != TENON_OK) {
     frame_fail(f, tenon_error(), "");
@@ -125,9 +120,8 @@ bool frame_bring(frame_t *f, tenon_tensor_t **tensors, size_t count, const bool 
   return frame_fail(f, tenon_error(), "");
 }
 
-/* results */
-
-/* What `create` made, or a part of it, as PyTorch's tensor of its own; NULL: PyTorch makes none. */
+/* Returns what `create` allocated, or a part of it, as a PyTorch tensor of its own; NULL: PyTorch
+ * failed. */
 static torch_tensor_t tensor_of(torch_tensor_t whole, const tenon_tensor_t *t) {
   int64_t ndim = 0;
   int64_t *shape = NULL;
@@ -146,14 +140,14 @@ static torch_tensor_t tensor_of(torch_tensor_t whole, const tenon_tensor_t *t) {
   return bad ? NULL : made;
 }
 
-/* Another's memory (an argument's, a state's) is copied. */
+/* Copies a result whose memory belongs to something else (an argument, a state). */
 static bool own(frame_t *f, tenon_tensor_t **tensor) {
   tenon_tensor_t *copy = NULL;
   int32_t code = 0;
   int32_t found = 0;
   torch_tensor_t whole = tenon_tensor_context(*tensor, delete_handle);
   if (!torch_dtype_to((*tensor)->dtype, &code))
-    return frame_fail(f, "PyTorch has no counterpart of the result's dtype ",
+    return frame_fail(f, "the dtype of a result has no counterpart in PyTorch: ",
                       tenon_dtype_name((*tensor)->dtype));
   if (whole && !torch.aoti_torch_get_dtype(whole, &found) && found == code) return true;
   if (tenon_tensor_copy_to(*tensor, (*tensor)->device, &copy) != TENON_OK)
@@ -161,7 +155,7 @@ static bool own(frame_t *f, tenon_tensor_t **tensor) {
   tenon_tensor_release(*tensor);
   *tensor = copy;
   return tenon_tensor_context(copy, delete_handle) ||
-         frame_fail(f, "PyTorch's allocator was not used", "");
+         frame_fail(f, "the result was not allocated by PyTorch's allocator", "");
 }
 
 bool frame_placed_result(frame_t *f, tenon_tensor_t *t, torch_value_t *out) {
@@ -176,7 +170,7 @@ bool frame_placed_result(frame_t *f, tenon_tensor_t *t, torch_value_t *out) {
                                            place->index, &made);
   else if (good && (good = own(f, &t)))
     good = (made = tensor_of(tenon_tensor_context(t, delete_handle), t)) != NULL;
-  if (!good && !*f->why) frame_fail(f, "PyTorch makes no tensor of the result: ", torch_what());
+  if (!good && !*f->why) frame_fail(f, "PyTorch does not create the result tensor: ", torch_what());
   tenon_tensor_release(t);
   *out = (torch_value_t)(uintptr_t)made;
   return good;

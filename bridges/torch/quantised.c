@@ -1,5 +1,5 @@
-/* Quantised arguments: scale and zero point as PyTorch has them (f64 and i64), as kernels of Tenon
- * read them. */
+/* Quantised arguments: reads scale and zero point from PyTorch (f64 and i64), in the form that
+ * Tenon's kernels read. */
 #include "frame.h"
 
 #include <string.h>
@@ -10,16 +10,16 @@ typedef struct quantised_t {
   tenon_tensor_t scale;
   tenon_tensor_t zero_point;
   int64_t one;
-  int64_t dense; /* shape and strides of those that are one number */
+  int64_t dense; /* the shape and stride of tensors with one element */
   double one_scale;
   int64_t one_zero_point;
   torch_tensor_t scales;
-  torch_tensor_t zero_points; /* of each channel; NULL: there is one for all */
+  torch_tensor_t zero_points; /* one value per channel; NULL: one value for the whole tensor */
 } quantised_t;
 
-/* What PyTorch's operator of that name says of the tensor. */
-static bool ask(torch_tensor_t handle, const char *name, torch_value_t *out) {
-  torch_tensor_t again; /* which the call takes over */
+/* Calls a PyTorch operator on the tensor and returns its result. */
+static bool query_tensor(torch_tensor_t handle, const char *name, torch_value_t *out) {
+  torch_tensor_t again; /* The call takes this handle over. */
   if (torch.aoti_torch_new_tensor_handle(handle, &again)) return false;
   *out = (torch_value_t)(uintptr_t)again;
   return !torch.torch_call_dispatcher(name, "", out, torch_build_version);
@@ -27,7 +27,8 @@ static bool ask(torch_tensor_t handle, const char *name, torch_value_t *out) {
 
 static bool one_for_all(quantised_t *q, torch_tensor_t handle) {
   torch_value_t scale, zero_point;
-  if (!ask(handle, "aten::q_scale", &scale) || !ask(handle, "aten::q_zero_point", &zero_point))
+  if (!query_tensor(handle, "aten::q_scale", &scale) ||
+      !query_tensor(handle, "aten::q_zero_point", &zero_point))
     return false;
   memcpy(&q->one_scale, &scale, sizeof scale);
   q->one_zero_point = (int64_t)zero_point;
@@ -54,12 +55,12 @@ static bool view_of(torch_tensor_t handle, tenon_tensor_t *out) {
 
 static bool by_channel(quantised_t *q, torch_tensor_t handle) {
   torch_value_t axis, scales, zero_points;
-  if (!ask(handle, "aten::q_per_channel_axis", &axis) ||
-      !ask(handle, "aten::q_per_channel_scales", &scales))
+  if (!query_tensor(handle, "aten::q_per_channel_axis", &axis) ||
+      !query_tensor(handle, "aten::q_per_channel_scales", &scales))
     return false;
   q->scales = (torch_tensor_t)(uintptr_t)scales;
   q->detail.axis = (int32_t)axis;
-  if (!ask(handle, "aten::q_per_channel_zero_points", &zero_points)) return false;
+  if (!query_tensor(handle, "aten::q_per_channel_zero_points", &zero_points)) return false;
   q->zero_points = (torch_tensor_t)(uintptr_t)zero_points;
   return view_of(q->scales, &q->scale) && view_of(q->zero_points, &q->zero_point);
 }
@@ -75,12 +76,13 @@ bool frame_quantised(frame_t *f, torch_tensor_t handle, tenon_tensor_t *tensor) 
   enum {
     PER_TENSOR = 0,
     PER_TENSOR_SYMMETRIC = 2,
-  }; /* of c10::QScheme */
+    /* values of c10::QScheme */
+  };
   const uint8_t scheme = torch.qscheme ? torch.qscheme(handle) : PER_TENSOR;
   const bool is_one =
       (scheme == PER_TENSOR || scheme == PER_TENSOR_SYMMETRIC) && one_for_all(q, handle);
   if (!is_one && !by_channel(q, handle))
-    return frame_fail(f, "PyTorch does not tell its scale and zero point: ", torch_what());
+    return frame_fail(f, "PyTorch does not report its scale and zero point: ", torch_what());
   return tenon_tensor_detail_set(tensor, &q->detail) == TENON_OK ||
          frame_fail(f, tenon_error(), "");
 }

@@ -1,4 +1,5 @@
-/* Registration of a library's operators with PyTorch; see tenon/torch.h. */
+/* Registers the operators of a library with PyTorch; see tenon/torch.h. A registration stays until
+ * the process ends. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +14,8 @@ typedef struct report_t {
   bool failed;
 } report_t;
 
-static void add(report_t *report, const char *a, const char *b, const char *c, const char *d,
-                const char *e) {
+static void report_operator(report_t *report, const char *a, const char *b, const char *c,
+                            const char *d, const char *e) {
   const char *const parts[] = {a, "\t", b, "\t", c, "\t", d, "\t", e, "\n"};
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
     size_t size = strlen(parts[i]);
@@ -28,9 +29,9 @@ static void add(report_t *report, const char *a, const char *b, const char *c, c
   }
 }
 
-/* Keys of PyTorch's dispatcher: a kernel stands at each, and finds out whose its tensors are.  Not
- * at one key for all backends: there PyTorch puts it before what it does itself for tensors without
- * memory. */
+/* Keys of PyTorch's dispatcher. A kernel is registered for each of them and looks at the devices of
+ * its tensors. One kernel for all backends would take precedence over PyTorch's own handling of
+ * tensors without memory. */
 #define BACKENDS(X) X(CPU) X(CUDA) X(XPU) X(PrivateUse1)
 #define COUNT(key) +1
 #define NAME(key) #key,
@@ -39,12 +40,13 @@ enum { BACKENDS_ALL = 0 BACKENDS(COUNT) };
 static const char *const backends[] = {BACKENDS(NAME)};
 static const char *const autograds[] = {BACKENDS(AUTOGRAD)};
 
-typedef struct registration_t { /* libraries stay as long as the process */
+typedef struct registration_t { /* one registered library; it stays until the process ends */
   torch_library_t definitions;
   torch_library_t kernels[BACKENDS_ALL];
   torch_library_t quantised;
-  torch_library_t creators; /* kernels of operators without tensors, which say no backend */
-  torch_library_t autograd[BACKENDS_ALL]; /* NULL: Python's alone */
+  /* kernels of operators without tensor arguments, which select no backend */
+  torch_library_t creators;
+  torch_library_t autograd[BACKENDS_ALL]; /* NULL: only Python handles autograd */
   report_t report;
 } registration_t;
 
@@ -59,36 +61,38 @@ static int32_t define_schema(torch_library_t library, const operator_t *self, co
   return torch.torch_library_def_with_tags(library, schema, tags, count);
 }
 
-static bool refuse(const char *schema, char *why, size_t capacity) {
-  snprintf(why, capacity, "PyTorch refuses %s: %s", schema, torch_what());
+static bool rejected_schema(const char *schema, char *why, size_t capacity) {
+  snprintf(why, capacity, "PyTorch rejects %s: %s", schema, torch_what());
   for (char *c = why; *c; c++)
-    if (*c == '\n' || *c == '\t') *c = ' '; /* of the report's own */
+    /* Tabs and line ends separate the fields of the report. */
+    if (*c == '\n' || *c == '\t') *c = ' ';
   return false;
 }
 
-/* One function in several libraries. */
-static bool implement(const torch_library_t *libraries, int count, const operator_t *self,
-                      const char *schema, char *why, size_t capacity) {
+/* Registers one function in several libraries. */
+static bool implement_schema(const torch_library_t *libraries, int count, const operator_t *self,
+                             const char *schema, char *why, size_t capacity) {
   char name[300];
   const torch_kernel_fn thunk = thunk_new(self);
   if (!thunk) {
-    snprintf(why, capacity, "more than %d operators in all", OPERATORS_MOST);
+    snprintf(why, capacity, "at most %d operators can be registered with PyTorch in one process",
+             OPERATORS_MOST);
     return false;
   }
   snprintf(name, sizeof name, "%.*s", (int)strcspn(schema, "("), schema);
   for (int i = 0; i < count; i++)
     if (torch.torch_library_impl(libraries[i], name, thunk, torch_build_version))
-      return refuse(schema, why, capacity);
+      return rejected_schema(schema, why, capacity);
   return true;
 }
 
 static bool implement_call(const registration_t *r, form_t form, const operator_t *self,
                            const char *schema, char *why, size_t capacity) {
   torch_library_t at[BACKENDS_ALL + 1];
-  if (!self->input_count) return implement(&r->creators, 1, self, schema, why, capacity);
+  if (!self->input_count) return implement_schema(&r->creators, 1, self, schema, why, capacity);
   memcpy(at, r->kernels, sizeof r->kernels);
   at[BACKENDS_ALL] = r->quantised;
-  return implement(at, BACKENDS_ALL + (form == FORM_CALL), self, schema, why, capacity);
+  return implement_schema(at, BACKENDS_ALL + (form == FORM_CALL), self, schema, why, capacity);
 }
 
 static bool define_new(registration_t *r, const tenon_op_t *op, form_t form, char **out_schema,
@@ -96,23 +100,24 @@ static bool define_new(registration_t *r, const tenon_op_t *op, form_t form, cha
   snprintf(why, capacity, "out of memory");
   operator_t *self = operator_new(op, form, why, capacity);
   *out_schema = self ? operator_schema(self, false) : NULL;
-  bool good =
-      *out_schema &&
-      (!define_schema(r->definitions, self, *out_schema) || refuse(*out_schema, why, capacity)) &&
-      implement_call(r, form, self, *out_schema, why, capacity);
-  if (!good) operator_free(self); /* its thunk, if it has one, is known to nobody */
+  bool good = *out_schema &&
+              (!define_schema(r->definitions, self, *out_schema) ||
+               rejected_schema(*out_schema, why, capacity)) &&
+              implement_call(r, form, self, *out_schema, why, capacity);
+  if (!good) operator_free(self); /* Nothing calls its thunk, if it has one. */
   return good;
 }
 
-/* A kernel for autograd, and the overload that it calls.  Lists of tensors are looked into by
- * Python. */
+/* Registers a kernel for autograd, and the overload that it calls. Operators with lists of tensors
+ * are handled in Python. */
 static bool add_autograd(registration_t *r, const tenon_op_t *op, const char *schema, char *why,
                          size_t capacity) {
   operator_t *self = operator_new(op, FORM_AUTOGRAD, why, capacity);
   char *overload = self ? operator_schema(self, true) : NULL;
   bool good = overload &&
-              (!define_schema(r->definitions, self, overload) || refuse(overload, why, capacity)) &&
-              implement(r->autograd, BACKENDS_ALL, self, schema, why, capacity);
+              (!define_schema(r->definitions, self, overload) ||
+               rejected_schema(overload, why, capacity)) &&
+              implement_schema(r->autograd, BACKENDS_ALL, self, schema, why, capacity);
   free(overload);
   if (!good) operator_free(self);
   return good;
@@ -120,12 +125,12 @@ static bool add_autograd(registration_t *r, const tenon_op_t *op, const char *sc
 
 typedef struct kinds_t {
   bool is_written;
-  bool has_own_autograd; /* is_written: an argument is */
+  bool has_own_autograd; /* is_written: the operator writes to an argument */
 } kinds_t;
 
-/* Arguments that a kernel of autograd in C cannot hand on: lists of tensors, which it would have to
- * look into; extents, whose symbols come as numbers; texts, since PyTorch 2.13 loses 48 bytes for
- * each that is given to its dispatcher. */
+/* Arguments that an autograd kernel in C cannot pass on: lists of tensors, which it would have to
+ * search; extents, whose symbols arrive as numbers; strings, since PyTorch 2.13 leaks 48 bytes for
+ * each string that is passed to its dispatcher. */
 static kinds_t kinds_of(const tenon_op_t *op, const tenon_op_info_t *info) {
   kinds_t kinds = {false, info->input_count && info->output_count};
   const int32_t counts[] = {info->input_count, info->attr_count, info->output_count};
@@ -143,7 +148,10 @@ static kinds_t kinds_of(const tenon_op_t *op, const tenon_op_info_t *info) {
   return kinds;
 }
 
-/* Those that state no rule may have a gradient by their parts, which Tenon's record knows. */
+static const char *text_or_empty(const char *text) { return text ? text : ""; }
+
+/* Registers one operator. An operator without a gradient formula may still have a gradient through
+ * the operators that it calls, which Tenon's tape records. */
 static void add_operator(registration_t *r, const tenon_op_t *op) {
   char why[1000];
   char *schema = NULL;
@@ -151,45 +159,45 @@ static void add_operator(registration_t *r, const tenon_op_t *op) {
   tenon_op_info_t info = {.size = sizeof info};
   tenon_op_info(op, &info);
   const kinds_t kinds = kinds_of(op, &info);
-  /* a rule that reads the call's state, which PyTorch does not keep, is gone through by Tenon's
-   * record */
+  /* A formula that reads the state of the call, which PyTorch does not keep, is evaluated by
+   * Tenon's tape. */
   const bool has_rule = info.gradient && *info.gradient && !strstr(info.gradient, "@state");
   const bool has_own_autograd = r->autograd[0] && kinds.has_own_autograd;
   bool good = define_new(r, op, FORM_CALL, &schema, why, sizeof why);
   if (good && !has_rule && !kinds.is_written && info.input_count && info.output_count)
     good = define_new(r, op, FORM_GRADIENT, &second, why, sizeof why);
   if (good && has_own_autograd) good = add_autograd(r, op, schema, why, sizeof why);
-  add(&r->report, info.name, good ? "" : why, schema ? schema : "", second ? second : "",
-      has_own_autograd ? "autograd" : "");
+  const char *autograd = has_own_autograd ? "autograd" : "";
+  if (good) *why = 0;
+  report_operator(&r->report, info.name, why, text_or_empty(schema), text_or_empty(second),
+                  autograd);
   free(schema);
   free(second);
 }
 
-/* A library with operators that PyTorch calls stays. */
-static tenon_status_t hold(const tenon_op_t *op) {
+/* Keeps a library loaded, since PyTorch can call its operators. */
+static tenon_status_t hold_library(const tenon_op_t *op) {
   tenon_op_info_t info = {.size = sizeof info};
   tenon_op_info(op, &info);
   return info.library_path && *info.library_path ? tenon_library_load(info.library_path, 0, NULL)
                                                  : TENON_OK;
 }
 
-/* libraries */
-
-typedef struct registered_t { /* as long as the process */
+typedef struct registered_t { /* stays until the process ends */
   struct registered_t *next;
   registration_t registration;
   char name[];
 } registered_t;
 
-static registered_t *registered; /* the lock's */
+static registered_t *registered; /* protected by torch_lock */
 static _Thread_local char error[1000];
 
-static tenon_status_t fail(tenon_status_t status, const char *reason) {
+static tenon_status_t fail_registration(tenon_status_t status, const char *reason) {
   snprintf(error, sizeof error, "%s", reason);
   return status;
 }
 
-/* Each operator of that name: with PyTorch, and in the report. */
+/* Registers each operator of a namespace, and adds it to the report. */
 static tenon_status_t add_all(registration_t *r, const char *library) {
   const tenon_op_t *const *ops = NULL;
   int32_t count = 0;
@@ -200,41 +208,48 @@ static tenon_status_t add_all(registration_t *r, const char *library) {
     tenon_op_info_t info = {.size = sizeof info};
     tenon_op_info(ops[i], &info);
     if (strncmp(info.name, library, size) != 0 || strncmp(info.name + size, "::", 2) != 0) continue;
-    if (!found++) status = hold(ops[i]);
+    if (!found++) status = hold_library(ops[i]);
     if (status == TENON_OK) add_operator(r, ops[i]);
   }
   tenon_ops_release(ops);
-  if (status != TENON_OK) return fail(status, tenon_error());
-  if (found) return r->report.failed ? fail(TENON_MEMORY, "out of memory") : TENON_OK;
-  snprintf(error, sizeof error, "no library '%s' with operators is loaded", library);
+  if (status != TENON_OK) return fail_registration(status, tenon_error());
+  if (found) return r->report.failed ? fail_registration(TENON_MEMORY, "out of memory") : TENON_OK;
+  snprintf(error, sizeof error,
+           "no loaded library has operators in the namespace '%s': load it first", library);
   return TENON_NOT_FOUND;
 }
 
-/* The namespace of models: no library's. */
+/* Registers the operators for models, in a namespace that belongs to no library. */
 static tenon_status_t add_models(registration_t *r) {
   for (int i = 0; i < 2; i++) {
     const operator_t *self = model_operator(i);
     const char *schema = model_schema(i);
-    if ((define_schema(r->definitions, self, schema) && !refuse(schema, error, sizeof error)) ||
-        !implement(r->kernels, BACKENDS_ALL, self, schema, error, sizeof error))
+    if ((define_schema(r->definitions, self, schema) &&
+         !rejected_schema(schema, error, sizeof error)) ||
+        !implement_schema(r->kernels, BACKENDS_ALL, self, schema, error, sizeof error))
       return TENON_UNKNOWN;
-    add(&r->report, self->name, "", schema, "", "");
+    report_operator(&r->report, self->name, "", schema, "", "");
   }
-  return r->report.failed ? fail(TENON_MEMORY, "out of memory") : TENON_OK;
+  return r->report.failed ? fail_registration(TENON_MEMORY, "out of memory") : TENON_OK;
 }
 
-static void forget(registration_t *r) {
-  const torch_library_t others[] = {r->quantised, r->creators, r->definitions};
-  for (int i = 0; i < 2 * BACKENDS_ALL + 3; i++) {
-    const torch_library_t library = i < BACKENDS_ALL       ? r->kernels[i]
-                                    : i < 2 * BACKENDS_ALL ? r->autograd[i - BACKENDS_ALL]
-                                                           : others[i - 2 * BACKENDS_ALL];
-    if (library) (void)torch.aoti_torch_delete_library_object(library);
-  }
+static void release_library(torch_library_t library) {
+  if (library) (void)torch.aoti_torch_delete_library_object(library);
+}
+
+static void release_libraries(registration_t *r) {
+  for (int i = 0; i < BACKENDS_ALL; i++)
+    release_library(r->kernels[i]);
+  for (int i = 0; i < BACKENDS_ALL; i++)
+    release_library(r->autograd[i]);
+  release_library(r->quantised);
+  release_library(r->creators);
+  release_library(r->definitions);
   free(r->report.text);
 }
 
-/* One for each key; false: PyTorch makes none, and those that were made are in `out` for forget. */
+/* Opens one library for each key. Returns false if PyTorch fails; `out` then has the libraries that
+ * were opened, for release_libraries. */
 static bool open_libraries(const char *library, const char *const *keys, int count,
                            torch_library_t *out) {
   for (int i = 0; i < count; i++)
@@ -247,30 +262,32 @@ static tenon_status_t register_new(const char *library, uint32_t autograd_key,
                                    registered_t **out_made) {
   registration_t r = {.definitions = NULL};
   registered_t *made = malloc(sizeof *made + strlen(library) + 1);
-  if (!made) return fail(TENON_MEMORY, "out of memory");
+  if (!made) return fail_registration(TENON_MEMORY, "out of memory");
   strcpy(made->name, library);
   tenon_status_t status = tenon_start();
   if (status != TENON_OK)
-    fail(status, tenon_error());
+    fail_registration(status, tenon_error());
   else if (torch.aoti_torch_library_init_fragment(library, __FILE__, __LINE__, &r.definitions) ||
            !open_libraries(library, backends, BACKENDS_ALL, r.kernels) ||
            !open_libraries(library, (const char *const[]){"QuantizedCPU"}, 1, &r.quantised) ||
            !open_libraries(library, (const char *const[]){"CompositeExplicitAutograd"}, 1,
                            &r.creators)) {
     status = TENON_UNKNOWN;
-    snprintf(error, sizeof error, "PyTorch makes no library '%s': %s", library, torch_what());
+    snprintf(error, sizeof error, "PyTorch does not create the library '%s': %s", library,
+             torch_what());
   }
   if (autograd_key) operator_autograd_key = (uint16_t)autograd_key;
   if (status == TENON_OK && autograd_key && torch_sees_gradients() &&
       !open_libraries(library, autograds, BACKENDS_ALL, r.autograd)) {
     status = TENON_UNKNOWN;
-    snprintf(error, sizeof error, "PyTorch makes no library '%s': %s", library, torch_what());
+    snprintf(error, sizeof error, "PyTorch does not create the library '%s': %s", library,
+             torch_what());
   }
   if (status == TENON_OK)
     status = strcmp(library, "tenon") == 0 ? add_models(&r) : add_all(&r, library);
   made->registration = r;
   if (status != TENON_OK) {
-    forget(&r);
+    release_libraries(&r);
     free(made);
   } else {
     made->next = registered;
@@ -289,7 +306,8 @@ static tenon_status_t register_library(const char *library, uint32_t autograd_ke
   tenon_status_t status = found ? TENON_OK : register_new(library, autograd_key, &found);
   if (status != TENON_OK || !out_report) return status;
   const report_t *report = &found->registration.report;
-  if (!(*out_report = malloc(report->size + 1))) return fail(TENON_MEMORY, "out of memory");
+  if (!(*out_report = malloc(report->size + 1)))
+    return fail_registration(TENON_MEMORY, "out of memory");
   memcpy(*out_report, report->text, report->size + 1);
   return TENON_OK;
 }
@@ -318,8 +336,9 @@ tenon_status_t tenon_torch_load(const char *path, const char **out_error) {
   tenon_library_t *library = NULL;
   *out_error = error;
   tenon_status_t status = tenon_library_load(path, 0, &library);
-  if (status != TENON_OK) return fail(status, tenon_error());
-  if (tenon_library_op_count(library)) /* else it adds kernels to those of others */
+  if (status != TENON_OK) return fail_registration(status, tenon_error());
+  /* Otherwise the library only adds kernels to operators of others. */
+  if (tenon_library_op_count(library))
     status = tenon_torch_register(tenon_library_name(library), 0, NULL, out_error);
   if (status == TENON_OK) status = tenon_torch_register("tenon", 0, NULL, out_error);
   tenon_library_release(library);

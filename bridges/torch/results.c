@@ -1,4 +1,4 @@
-/* Results of a call: Tenon's memory with PyTorch's tensors over it. */
+/* Results of a call: PyTorch tensors over Tenon's memory. */
 #include "frame.h"
 
 #include <string.h>
@@ -8,20 +8,21 @@ static void let_go(void *data, void *tensor) {
   tenon_tensor_release(tensor);
 }
 
-static bool is_dense(const tenon_tensor_t *t) { /* row-major, as fakes are */
+/* Whether a tensor is row-major, as fake tensors are. */
+static bool is_dense(const tenon_tensor_t *t) {
   int64_t next = 1;
   for (int32_t i = t->ndim - 1; i >= 0; next *= t->shape[i--])
     if (t->shape[i] != 1 && t->strides[i] != next) return tenon_count(t) == 0;
   return true;
 }
 
-/* PyTorch's tensor over memory of the CPU. */
+/* Makes a PyTorch tensor over CPU memory. */
 static bool blob_of(frame_t *f, tenon_tensor_t *tensor, torch_value_t *out) {
   torch_tensor_t made = NULL;
   int32_t code;
   bool good = torch_dtype_to(tensor->dtype, &code);
   if (!good)
-    frame_fail(f, "PyTorch has no counterpart of the result's dtype ",
+    frame_fail(f, "the dtype of a result has no counterpart in PyTorch: ",
                tenon_dtype_name(tensor->dtype));
   bool is_empty = !tensor->data || tenon_count(tensor) == 0;
   if (good && is_empty)
@@ -31,21 +32,22 @@ static bool blob_of(frame_t *f, tenon_tensor_t *tensor, torch_value_t *out) {
     good = !torch.torch_from_blob(tensor->data, tensor->ndim, tensor->shape, tensor->strides, 0,
                                   code, torch_cpu, -1, &made, torch.aoti_torch_layout_strided(),
                                   NULL, 0, let_go, tensor);
-  if (!good && !*f->why) frame_fail(f, "PyTorch makes no tensor of the result: ", torch_what());
+  if (!good && !*f->why) frame_fail(f, "PyTorch does not create the result tensor: ", torch_what());
   if (!good || is_empty) tenon_tensor_release(tensor);
   *out = (torch_value_t)(uintptr_t)made;
   return good;
 }
 
-/* PyTorch's tensor over memory of Tenon's, or of a copy; takes the reference over. */
+/* Makes a PyTorch tensor over Tenon's memory, or over a copy; takes the reference over. */
 bool frame_result(frame_t *f, tenon_tensor_t *tensor, bool is_copy, torch_value_t *out) {
   *out = 0;
-  if (tensor->detail) { /* quantised: a view of an argument */
+  if (tensor->detail) { /* Only a view of a quantised argument can be quantised. */
     const bool is_quantised = tensor->detail->kind == TENON_DETAIL_QUANTISED;
     tenon_tensor_release(tensor);
     return frame_fail(f,
-                      is_quantised ? "a result is quantised: use PyTorch's own view"
-                                   : "a result is sparse, which PyTorch's dispatcher does not get: "
+                      is_quantised ? "a result is quantised, which Tenon does not support in "
+                                     "PyTorch: use PyTorch's own view operator"
+                                   : "a result is sparse, which Tenon does not support in PyTorch: "
                                      "make it dense in the operator",
                       "");
   }
@@ -71,7 +73,8 @@ bool frame_list(frame_t *f, tenon_tensor_t **tensors, size_t count, bool is_copy
     else
       tenon_tensor_release(tensors[i]);
   }
-  if (!good && !*f->why) frame_fail(f, "PyTorch makes no list of the results: ", torch_what());
+  if (!good && !*f->why)
+    frame_fail(f, "PyTorch does not create the list of results: ", torch_what());
   if (!good && list) (void)torch.torch_delete_list(list);
   *out = (torch_value_t)(uintptr_t)list;
   return good;
@@ -90,13 +93,13 @@ static bool list_of(frame_t *f, tenon_tensor_t *tensor, bool is_copy, torch_valu
 static bool none_of(frame_t *f, torch_value_t *out) {
   torch_tensor_t none = NULL;
   bool good = !torch.aoti_torch_new_uninitialized_tensor(&none) ||
-              frame_fail(f, "PyTorch makes no tensor: ", torch_what());
+              frame_fail(f, "PyTorch does not create a tensor: ", torch_what());
   *out = (torch_value_t)(uintptr_t)none;
   return good;
 }
 
-/* Results that are arguments which were written to are none for PyTorch: it takes no others of
- * operators that write. */
+/* Arguments that were written to are not returned, although Tenon has results for them: PyTorch
+ * allows no such results in operators that write. */
 bool frame_results(frame_t *f, tenon_tensor_t **outputs, torch_value_t *out) {
   const tenon_argument_t *results = f->self->results;
   bool good = true;
@@ -110,7 +113,7 @@ bool frame_results(frame_t *f, tenon_tensor_t **outputs, torch_value_t *out) {
     kinds[made] = results[o].kind;
     out[made] = 0;
     if (!outputs[o])
-      good = none_of(f, &out[made]); /* not wanted */
+      good = none_of(f, &out[made]); /* The result was not requested. */
     else if (kinds[made] == TENON_KIND_TENSORS)
       good = list_of(f, outputs[o], f->self->copies[o], &out[made]);
     else

@@ -1,4 +1,4 @@
-/* What an operator states, and its schema in PyTorch's words. */
+/* Reads the declarations of an operator, and writes its schema in PyTorch's language. */
 #include "operator.h"
 
 #include <math.h>
@@ -7,13 +7,55 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A word of PyTorch's schemas that is no name. */
+/* Whether a name is a reserved word of PyTorch's schema language. */
 static bool is_word(const char *name) {
   static const char *const words[] = {"and", "or", "not", "if",     "else",  "for",
                                       "in",  "is", "def", "return", "while", "None"};
   for (size_t i = 0; i < sizeof words / sizeof *words; i++)
     if (strcmp(words[i], name) == 0) return true;
   return false;
+}
+
+/* Sets the name (stored at `own`), the overload, and the name of the overload for autograd. */
+static void set_names(operator_t *self, char *own, const char *name, size_t name_size) {
+  memcpy(own, name, name_size - 1);
+  char *dot = strchr(own, '.');
+  self->own = own;
+  self->overload = dot ? dot + 1 : own + name_size - 1;
+  if (dot)
+    *dot = 0;
+  else if (is_word(strstr(own, "::") + 2))
+    own[name_size - 2] = '_';
+  snprintf(self->autograd, sizeof self->autograd, "%s%sautograd", self->overload,
+           *self->overload ? "_" : "");
+}
+
+/* Reads all arguments and results. Returns NULL, or the reason why PyTorch cannot have the
+ * operator. */
+static const char *read_arguments(operator_t *self, const int32_t counts[3]) {
+  const char *reason = NULL;
+  uint32_t written = 0; /* bit k: an argument that is written to has the mark 'a' + k */
+  for (uint32_t role = 0; role < 3; role++)
+    for (int32_t i = 0; i < counts[role]; i++) {
+      tenon_argument_t a = {.size = sizeof a};
+      tenon_op_argument(self->op, role, i, &a);
+      /* In PyTorch, a list of strings can only have the default None. */
+      if (a.kind == TENON_KIND_STRS && a.has_default) {
+        a.is_optional = 1;
+        a.value = (tenon_value_t){.kind = TENON_KIND_NONE};
+      }
+      (role == TENON_ARGUMENT_OUTPUT ? self->results : self->arguments)[a.place] = a;
+      if (a.kind == TENON_KIND_GRAPH) reason = "it has a graph as an attribute";
+      if (role == TENON_ARGUMENT_INPUT && a.mark && a.is_written)
+        written |= 1u << ((a.mark - 'a') & 31);
+      if (role == TENON_ARGUMENT_OUTPUT && a.is_optional) self->has_wanted = !self->is_gradient;
+      if (role != TENON_ARGUMENT_OUTPUT || !a.mark) continue;
+      self->keeps = true;
+      if (written >> ((a.mark - 'a') & 31) & 1) continue;
+      self->copies[a.place] = true;
+      self->results[a.place].mark = 0;
+    }
+  return reason;
 }
 
 operator_t *operator_new(const tenon_op_t *op, form_t form, char *why, size_t capacity) {
@@ -25,10 +67,14 @@ operator_t *operator_new(const tenon_op_t *op, form_t form, char *why, size_t ca
   const uint32_t attrs = (uint32_t)counts[1];
   const uint32_t outputs = (uint32_t)counts[2];
   if (inputs + attrs > OPERATOR_MOST || outputs > OPERATOR_MOST) {
-    snprintf(why, capacity, "more than %d arguments or results", OPERATOR_MOST);
+    snprintf(
+        why, capacity,
+        "the operator has more than %d arguments or results, which is not supported in PyTorch",
+        OPERATOR_MOST);
     return NULL;
   }
-  const size_t name_size = strlen(info.name) + 2; /* a line behind words */
+  /* with room for an underscore behind a reserved word */
+  const size_t name_size = strlen(info.name) + 2;
   operator_t *self =
       calloc(1, sizeof *self + (inputs + attrs + outputs) * sizeof(tenon_argument_t) + name_size);
   if (!self) {
@@ -46,39 +92,8 @@ operator_t *operator_new(const tenon_op_t *op, form_t form, char *why, size_t ca
                        .is_autograd = form == FORM_AUTOGRAD,
                        .is_gradient = is_gradient};
   self->results = self->arguments + inputs + attrs;
-  char *own = memcpy(self->results + outputs, info.name, name_size - 1);
-  char *dot = strchr(own, '.');
-  self->own = own;
-  self->overload = dot ? dot + 1 : own + name_size - 1;
-  if (dot)
-    *dot = 0;
-  else if (is_word(strstr(own, "::") + 2))
-    own[name_size - 2] = '_';
-  snprintf(self->autograd, sizeof self->autograd, "%s%sautograd", self->overload,
-           *self->overload ? "_" : "");
-  const char *reason = NULL;
-  uint32_t written = 0; /* bit k: the mark 'a' + k is of an argument that is written to */
-  for (uint32_t role = 0; role < 3; role++)
-    for (int32_t i = 0; i < counts[role]; i++) {
-      tenon_argument_t a = {.size = sizeof a};
-      tenon_op_argument(op, role, i, &a);
-      if (a.kind == TENON_KIND_STRS &&
-          a.has_default) /* PyTorch's lists of texts have no default but None */
-      {
-        a.is_optional = 1;
-        a.value = (tenon_value_t){.kind = TENON_KIND_NONE};
-      }
-      (role == TENON_ARGUMENT_OUTPUT ? self->results : self->arguments)[a.place] = a;
-      if (a.kind == TENON_KIND_GRAPH) reason = "it has a graph as an attribute";
-      if (role == TENON_ARGUMENT_INPUT && a.mark && a.is_written)
-        written |= 1u << ((a.mark - 'a') & 31);
-      if (role == TENON_ARGUMENT_OUTPUT && a.is_optional) self->has_wanted = !is_gradient;
-      if (role != TENON_ARGUMENT_OUTPUT || !a.mark) continue;
-      self->keeps = true;
-      if (written >> ((a.mark - 'a') & 31) & 1) continue;
-      self->copies[a.place] = true;
-      self->results[a.place].mark = 0;
-    }
+  set_names(self, (char *)(self->results + outputs), info.name, name_size);
+  const char *reason = read_arguments(self, counts);
   if (!reason) return self;
   snprintf(why, capacity, "%s", reason);
   free(self);
@@ -87,8 +102,6 @@ operator_t *operator_new(const tenon_op_t *op, form_t form, char *why, size_t ca
 
 void operator_free(operator_t *self) { free(self); }
 
-/* text */
-
 typedef struct text_t {
   char *data;
   size_t size;
@@ -96,8 +109,8 @@ typedef struct text_t {
   bool failed;
 } text_t;
 
-static void add(text_t *text, const char *format, ...) TENON_FORMAT(2, 3);
-static void add(text_t *text, const char *format, ...) {
+static void append_text(text_t *text, const char *format, ...) TENON_FORMAT(2, 3);
+static void append_text(text_t *text, const char *format, ...) {
   va_list list;
   for (int attempt = 0; attempt < 2 && !text->failed; attempt++) {
     size_t left = text->capacity - text->size;
@@ -119,10 +132,10 @@ static void add(text_t *text, const char *format, ...) {
 }
 
 static void add_string(text_t *text, const char *s) {
-  add(text, "'");
+  append_text(text, "'");
   for (; *s; s++)
-    add(text, *s == '\'' || *s == '\\' ? "\\%c" : "%c", *s);
-  add(text, "'");
+    append_text(text, *s == '\'' || *s == '\\' ? "\\%c" : "%c", *s);
+  append_text(text, "'");
 }
 
 static const char *type_of(const tenon_argument_t *a) {
@@ -152,7 +165,7 @@ static const char *type_of(const tenon_argument_t *a) {
   case TENON_KIND_STRS:
     return "str[]";
   default:
-    return "str"; /* and choices */
+    return "str"; /* strings and choices */
   }
 }
 
@@ -162,25 +175,25 @@ static void add_float(text_t *text, double value) {
   do
     snprintf(digits, sizeof digits, "%.*g", precision, value);
   while (precision++ < 17 && strtod(digits, NULL) != value);
-  add(text, "%s%s", digits, strpbrk(digits, ".einf") ? "" : ".");
+  append_text(text, "%s%s", digits, strpbrk(digits, ".einf") ? "" : ".");
 }
 
 static void add_default(text_t *text, const tenon_argument_t *a) {
   const tenon_value_t *v = &a->value;
   int32_t code = 0;
   if (v->kind == TENON_KIND_NONE) {
-    add(text, "None");
+    append_text(text, "None");
     return;
   }
   switch (v->kind) {
   case TENON_KIND_BOOL:
-    add(text, v->as.i ? "True" : "False");
+    append_text(text, v->as.i ? "True" : "False");
     break;
   case TENON_KIND_INT:
-    add(text, "%lld", (long long)v->as.i);
+    append_text(text, "%lld", (long long)v->as.i);
     break;
   case TENON_KIND_DIM:
-    add(text, "%lld", (long long)v->as.dim.value);
+    append_text(text, "%lld", (long long)v->as.dim.value);
     break;
   case TENON_KIND_FLOAT:
     add_float(text, v->as.f);
@@ -193,70 +206,85 @@ static void add_default(text_t *text, const tenon_argument_t *a) {
     break;
   case TENON_KIND_DTYPE:
     (void)torch_dtype_to(v->as.dtype, &code);
-    add(text, "%d", (int)code);
+    append_text(text, "%d", (int)code);
     break;
   case TENON_KIND_DEVICE:
-    add(text, "'cpu'");
+    append_text(text, "'cpu'");
     break;
   default:
-    add(text, "[");
+    append_text(text, "[");
     for (uint32_t i = 0; i < v->count; i++) {
-      if (i) add(text, ", ");
+      if (i) append_text(text, ", ");
       if (v->kind == TENON_KIND_INTS)
-        add(text, "%lld", (long long)v->as.ints[i]);
+        append_text(text, "%lld", (long long)v->as.ints[i]);
       else if (v->kind == TENON_KIND_DIMS)
-        add(text, "%lld", (long long)v->as.dims[i].value);
+        append_text(text, "%lld", (long long)v->as.dims[i].value);
       else if (v->kind == TENON_KIND_FLOATS)
         add_float(text, v->as.floats[i]);
     }
-    add(text, "]");
+    append_text(text, "]");
   }
 }
 
-static void add_mark(text_t *text, const tenon_argument_t *a) { /* of what is written to */
-  add(text, "(%c!)", a->mark ? (int)a->mark : 'z' - (int)a->place);
+/* Adds the mark of an argument that is written to. */
+static void add_mark(text_t *text, const tenon_argument_t *a) {
+  append_text(text, "(%c!)", a->mark ? (int)a->mark : 'z' - (int)a->place);
+}
+
+static const char *underscore_if_word(const char *name) { return is_word(name) ? "_" : ""; }
+
+static void add_argument(text_t *text, const tenon_argument_t *a) {
+  append_text(text, "%s", a->kind == TENON_KIND_TENSORS ? "Tensor" : type_of(a));
+  if (a->is_written) add_mark(text, a);
+  if (a->kind == TENON_KIND_TENSORS) append_text(text, "[]");
+  if (a->is_optional) append_text(text, "?");
+  append_text(text, " %s%s", a->name, underscore_if_word(a->name));
+  if (a->has_default || (a->is_optional && a->is_keyword)) {
+    append_text(text, "=");
+    add_default(text, a);
+  }
+}
+
+static void add_results(text_t *text, const operator_t *self) {
+  uint32_t count = 0;
+  uint32_t made = 0;
+  for (uint32_t o = 0; o < self->output_count; o++)
+    count += !self->results[o].mark;
+  append_text(text, ") -> %s", count == 1 ? "" : "(");
+  for (uint32_t o = 0; o < self->output_count; o++) {
+    const tenon_argument_t *r = &self->results[o];
+    if (r->mark) continue;
+    if (made++) append_text(text, ", ");
+    append_text(text, "Tensor%s", r->kind == TENON_KIND_TENSORS ? "[]" : "");
+    if (count > 1) append_text(text, " %s", r->name);
+  }
+  if (count != 1) append_text(text, ")");
 }
 
 char *operator_schema(const operator_t *self, bool is_autograd) {
   text_t text = {NULL, 0, 0, false};
   const char *name = strstr(self->name, "::") + 2;
   bool is_keyword = false;
-  add(&text, "%s%s", name, is_word(name) ? "_" : "");
-  if (self->is_gradient || is_autograd)
-    add(&text, "%s%s", strchr(name, '.') ? "_" : ".", is_autograd ? "autograd" : "vjp");
-  add(&text, "(");
+  append_text(&text, "%s%s", name, underscore_if_word(name));
+  if (self->is_gradient || is_autograd) {
+    append_text(&text, "%s", strchr(name, '.') ? "_" : ".");
+    append_text(&text, "%s", is_autograd ? "autograd" : "vjp");
+  }
+  append_text(&text, "(");
   for (uint32_t i = 0; i < self->argument_count; i++) {
     const tenon_argument_t *a = &self->arguments[i];
-    add(&text, "%s%s", i ? ", " : "", a->is_keyword && !is_keyword ? "*, " : "");
+    if (i) append_text(&text, ", ");
+    if (a->is_keyword && !is_keyword) append_text(&text, "*, ");
     is_keyword = is_keyword || a->is_keyword;
-    add(&text, "%s", a->kind == TENON_KIND_TENSORS ? "Tensor" : type_of(a));
-    if (a->is_written) add_mark(&text, a);
-    add(&text, "%s%s %s%s", a->kind == TENON_KIND_TENSORS ? "[]" : "", a->is_optional ? "?" : "",
-        a->name, is_word(a->name) ? "_" : "");
-    if (a->has_default || (a->is_optional && a->is_keyword)) {
-      add(&text, "=");
-      add_default(&text, a);
-    }
+    add_argument(&text, a);
   }
-  if (self->has_wanted)
-    add(&text, "%s%sint wanted=0", self->argument_count ? ", " : "", is_keyword ? "" : "*, ");
-  if (self->is_gradient) {
-    add(&text, "%s%sTensor[] grads, int given, int inputs) -> Tensor[]",
-        self->argument_count ? ", " : "", is_keyword ? "" : "*, ");
-  } else {
-    uint32_t count = 0;
-    uint32_t made = 0;
-    for (uint32_t o = 0; o < self->output_count; o++)
-      count += !self->results[o].mark;
-    add(&text, ") -> %s", count == 1 ? "" : "(");
-    for (uint32_t o = 0; o < self->output_count; o++) {
-      const tenon_argument_t *r = &self->results[o];
-      if (r->mark) continue;
-      add(&text, "%sTensor%s", made++ ? ", " : "", r->kind == TENON_KIND_TENSORS ? "[]" : "");
-      if (count > 1) add(&text, " %s", r->name);
-    }
-    if (count != 1) add(&text, ")");
-  }
+  if ((self->has_wanted || self->is_gradient) && self->argument_count) append_text(&text, ", ");
+  if ((self->has_wanted || self->is_gradient) && !is_keyword) append_text(&text, "*, ");
+  if (self->has_wanted) append_text(&text, "int wanted=0");
+  if (self->is_gradient)
+    append_text(&text, "Tensor[] grads, int given, int inputs) -> Tensor[]");
+  else
+    add_results(&text, self);
   if (!text.failed) return text.data;
   free(text.data);
   return NULL;

@@ -1,4 +1,4 @@
-/* Opening PyTorch's functions; see shim.h. */
+/* Finds PyTorch's functions in the process; see shim.h. */
 #include "shim.h"
 
 #include <dlfcn.h>
@@ -31,17 +31,21 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 void torch_lock(void) { pthread_mutex_lock(&mutex); }
 void torch_unlock(void) { pthread_mutex_unlock(&mutex); }
 
+static size_t append_name(char *text, size_t capacity, size_t used, const char *name) {
+  const size_t left = used < capacity ? capacity - used : 0;
+  return used + (size_t)snprintf(text + used, left, "%s%s", used ? ", " : "", name);
+}
+
 bool torch_open(char *out_error, size_t capacity) {
   static bool is_open;
   if (is_open) return true;
   void *library = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
-  if (!library)
-    library = dlopen(NULL, RTLD_LAZY); /* it is linked into the program, or has another name */
+  if (!library) /* PyTorch is linked into the program, or its library has another name. */
+    library = dlopen(NULL, RTLD_LAZY);
   size_t used = 0;
 #define FIND(result, name, parameters)                                                             \
   if (!(*(void **)&torch.name = library ? dlsym(library, #name) : NULL))                           \
-    used += (size_t)snprintf(out_error + used, used < capacity ? capacity - used : 0, "%s" #name,  \
-                             used ? ", " : "");
+    used = append_name(out_error, capacity, used, #name);
 #define TRY(result, name, parameters)                                                              \
   *(void **)&torch.name = library ? dlsym(library, #name) : NULL;
   *out_error = 0;
@@ -49,11 +53,13 @@ bool torch_open(char *out_error, size_t capacity) {
   TORCH_OPTIONAL(TRY)
 #define CXX(result, name, parameters, symbol)                                                      \
   if (!(*(void **)&torch.name = dlsym(RTLD_DEFAULT, symbol)) && library)                           \
-    *(void **)&torch.name = dlsym(library, symbol); /* and what it needs: libc10 */
+    /* This also searches the libraries that it depends on (libc10). */                            \
+    *(void **)&torch.name = dlsym(library, symbol);
   TORCH_CXX(CXX)
   if (!torch.aoti_torch_abi_version) {
     snprintf(out_error, capacity,
-             "PyTorch is not loaded in this process: import torch, or link libtorch, before");
+             "PyTorch is not loaded in this process: import torch, or link the program to "
+             "libtorch, first");
     return false;
   }
   const uint64_t version = torch.aoti_torch_abi_version();
@@ -61,7 +67,7 @@ bool torch_open(char *out_error, size_t capacity) {
     char missing[600];
     snprintf(missing, sizeof missing, "%s", out_error);
     snprintf(out_error, capacity,
-             "PyTorch %d.%d lacks functions of its C interface (%s): 2.11 or newer is needed",
+             "PyTorch %d.%d lacks functions of the C interface (%s): use PyTorch 2.11 or newer",
              (int)(version >> 56), (int)(version >> 48 & 255), missing);
     return false;
   }
@@ -93,9 +99,11 @@ bool torch_dtype_stored(int32_t code, tenon_dtype_t *out_dtype) {
     QINT8 = 12,
     QUINT8 = 13,
     QINT32 = 14,
-  }; /* of c10::ScalarType; files of PyTorch's have these numbers */
+    /* Values of c10::ScalarType; they are stored in files, so they do not change. */
+  };
   if (code < QINT8 || code > QINT32) return false;
-  *out_dtype = tenon_dtype(code == QINT8 ? TENON_I8 : code == QUINT8 ? TENON_U8 : TENON_I32);
+  *out_dtype = tenon_dtype(code == QUINT8 ? TENON_U8 : TENON_I32);
+  if (code == QINT8) *out_dtype = tenon_dtype(TENON_I8);
   return true;
 }
 
@@ -112,10 +120,10 @@ const char *torch_what(void) {
   const char *what = torch.torch_exception_get_what_without_backtrace
                          ? torch.torch_exception_get_what_without_backtrace()
                          : NULL;
-  return what && *what ? what : "PyTorch printed why";
+  return what && *what ? what : "PyTorch printed the reason";
 }
 
-/* By trying: a tensor that none is wanted of, then the same when one is. */
+/* Tests the functions on a tensor that needs no gradient, and again when it needs one. */
 bool torch_sees_gradients(void) {
   const int64_t one = 1;
   int32_t f32;

@@ -1,19 +1,20 @@
-/* Objects as tensors of a call, and tensors as objects.  Invariant: memory is never copied; what is
- * on the stack is borrowed from an object that lives for the call. */
+/* Converts Python objects to the tensors of a call, and result tensors to Python objects. Tensor
+ * memory is never copied, with three exceptions: strings, numbers, and what __array__ copies. A
+ * tensor on the stack borrows its memory from an object that lives at least as long as the call. */
 #include "core.h"
 
 #include <string.h>
 
-static bool refuse(PyObject *object, const char *op, const char *name) {
+static bool refuse_argument(PyObject *object, const char *op, const char *name) {
   if (value_check(object))
     PyErr_Format(PyExc_TypeError,
-                 "%s: argument %s: expected a tensor, found a value of a graph: tenon.graph.ops "
-                 "has what takes these",
+                 "%s: argument %s: expected a tensor, found a value of a graph: to add a node to "
+                 "the graph, use the operator in tenon.graph.ops",
                  op, name);
   else
     PyErr_Format(PyExc_TypeError,
-                 "%s: argument %s: expected a tensor (of tenon, NumPy, PyTorch, or anything with "
-                 "__dlpack__), found %R",
+                 "%s: argument %s: expected a tensor (a tenon.Tensor, a NumPy array, a PyTorch "
+                 "tensor, or an object with __dlpack__), found %R",
                  op, name, Py_TYPE(object));
   return false;
 }
@@ -39,13 +40,12 @@ bool argument_cast(argument_t *argument, tenon_dtype_t dtype) {
   return status == TENON_OK;
 }
 
-/* A number of Python's, without axes: of the dtype of `like`, except that a float among integers
- * stays one. */
+/* Converts a Python number to a tensor without axes. The tensor takes the dtype of `like`; a float
+ * beside an integer tensor becomes f32 instead. */
 static bool number_set(argument_t *argument, PyObject *object, const tenon_tensor_t *like) {
   bool is_float = PyFloat_Check(object);
-  tenon_dtype_t dtype = tenon_dtype(is_float               ? TENON_F64
-                                    : PyBool_Check(object) ? TENON_BOOL
-                                                           : TENON_I64);
+  tenon_dtype_t dtype = tenon_dtype(PyBool_Check(object) ? TENON_BOOL : TENON_I64);
+  if (is_float) dtype = tenon_dtype(TENON_F64);
   tenon_dtype_t wanted = is_float ? tenon_dtype(TENON_F32) : dtype;
   if (like && !(is_float && like->dtype.code < 2)) wanted = like->dtype;
   double number = is_float ? PyFloat_AsDouble(object) : 0;
@@ -66,40 +66,40 @@ static bool number_set(argument_t *argument, PyObject *object, const tenon_tenso
   return tenon_dtype_id(dtype) == tenon_dtype_id(wanted) || argument_cast(argument, wanted);
 }
 
-static bool own(argument_t *argument, PyObject *object) {
+static bool own_memory(argument_t *argument, PyObject *object) {
   tenon_tensor_t *tensor = tensor_over(&argument->view, object);
   if (!tensor) return false;
   argument->tensor = tensor;
   return argument->is_reference = true;
 }
 
-static inline void note(origin_t *origin, family_t family, PyObject *object,
-                        const struct exchange_t *table) {
+static inline void note_origin(origin_t *origin, family_t family, PyObject *object,
+                               const struct exchange_t *table) {
   if (origin->family <= FAMILY_TENON) *origin = (origin_t){family, object, table};
 }
 
 static bool array_set(argument_t *argument, PyObject *object, int flags, const char *op,
                       const char *name, origin_t *origin) {
-  note(origin, FAMILY_NUMPY, object, NULL);
+  note_origin(origin, FAMILY_NUMPY, object, NULL);
   return numpy_view(object, flags & ARGUMENT_WRITTEN, op, name, argument) &&
-         (!(flags & ARGUMENT_KEPT) || argument->is_reference || own(argument, object));
+         (!(flags & ARGUMENT_KEPT) || argument->is_reference || own_memory(argument, object));
 }
 
-/* By __array__: scalars of NumPy's, columns of tables. */
+/* Converts an object with __array__, such as a NumPy scalar or a column of a table. */
 static bool made_array_set(argument_t *argument, PyObject *object, int flags, const char *op,
                            const char *name, origin_t *origin) {
-  PyObject *array = flags & ARGUMENT_WRITTEN
-                        ? NULL
-                        : PyObject_CallMethod(object, "__array__", NULL); /* may be a copy */
+  /* The array may be a copy, so it cannot be written to. */
+  PyObject *array =
+      flags & ARGUMENT_WRITTEN ? NULL : PyObject_CallMethod(object, "__array__", NULL);
   if (!array && PyErr_Occurred()) return false;
   bool good = array && numpy_is_array(array);
   if (!good)
-    refuse(object, op, name);
+    refuse_argument(object, op, name);
   else
     good = array_set(argument, array, flags | ARGUMENT_KEPT, op, name, origin);
   argument->object = object;
   if (origin->object == array) origin->object = object;
-  Py_XDECREF(array); /* the tensor holds it */
+  Py_XDECREF(array); /* The tensor holds a reference to the array. */
   return good;
 }
 
@@ -110,46 +110,49 @@ bool argument_set(argument_t *argument, PyObject *object, int flags, const tenon
   argument->object = object;
   argument->is_reference = false;
   if (type == tensor_type) {
-    note(origin, FAMILY_TENON, object, NULL);
+    note_origin(origin, FAMILY_TENON, object, NULL);
     return (argument->tensor = tensor_get(object)) != NULL;
   }
   if (type == numpy_type) return array_set(argument, object, flags, op, name, origin);
   if ((table = exchange_of(type))) {
-    note(origin, FAMILY_EXCHANGE, object, table);
+    note_origin(origin, FAMILY_EXCHANGE, object, table);
     return exchange_view(table, object, op, name, argument) &&
-           (!(flags & ARGUMENT_KEPT) || argument->is_reference || own(argument, object));
+           (!(flags & ARGUMENT_KEPT) || argument->is_reference || own_memory(argument, object));
   }
   if (PyFloat_CheckExact(object) || PyLong_CheckExact(object))
     return number_set(argument, object, like);
   if (numpy_is_array(object)) return array_set(argument, object, flags, op, name, origin);
   if (!PyObject_HasAttrString(object, "__dlpack__")) {
     if (scipy_is(object)) {
-      note(origin, FAMILY_SCIPY, object, NULL);
-      return flags & ARGUMENT_WRITTEN ? refuse(object, op, name)
+      note_origin(origin, FAMILY_SCIPY, object, NULL);
+      return flags & ARGUMENT_WRITTEN ? refuse_argument(object, op, name)
                                       : scipy_set(argument, object, op, name);
     }
     if (PyObject_HasAttrString(object, "__array__"))
       return made_array_set(argument, object, flags, op, name, origin);
-    bool is_number = PyFloat_Check(object) ||
-                     PyLong_Check(object); /* of a class of its own: numpy.float64 was an array */
-    return is_number ? number_set(argument, object, like) : refuse(object, op, name);
+    /* A subclass of a number. numpy.float64, which is one too, was handled above
+     * as an array. */
+    bool is_number = PyFloat_Check(object) || PyLong_Check(object);
+    return is_number ? number_set(argument, object, like) : refuse_argument(object, op, name);
   }
-  note(origin, FAMILY_DLPACK, object, NULL);
+  note_origin(origin, FAMILY_DLPACK, object, NULL);
   return dlpack_import(object, &argument->tensor) && (argument->is_reference = true);
 }
 
-/* By from_dlpack of the library that the first tensor is of, if it says which. */
+/* Converts a result with from_dlpack of the array library that the first tensor belongs to; if this
+ * library has no __array_namespace__, the result is a tenon.Tensor. */
 static PyObject *array_of(tenon_tensor_t *tensor, PyObject *like) {
-  PyObject *own = tensor_new(tensor);
-  PyObject *space = own ? PyObject_CallMethod(like, "__array_namespace__", NULL) : NULL;
-  PyObject *array = space ? PyObject_CallMethod(space, "from_dlpack", "O", own) : NULL;
+  PyObject *own_memory = tensor_new(tensor);
+  PyObject *space = own_memory ? PyObject_CallMethod(like, "__array_namespace__", NULL) : NULL;
+  PyObject *array = space ? PyObject_CallMethod(space, "from_dlpack", "O", own_memory) : NULL;
   Py_XDECREF(space);
   if (array) {
-    Py_DECREF(own);
+    Py_DECREF(own_memory);
     return array;
   }
-  if (own) PyErr_Clear(); /* there is none: tenon's own */
-  return own;
+  if (own_memory)
+    PyErr_Clear(); /* The library does not support the array API: return a tenon.Tensor. */
+  return own_memory;
 }
 
 PyObject *result_of(tenon_tensor_t *tensor, const origin_t *origin) {

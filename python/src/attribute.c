@@ -1,11 +1,12 @@
-/* Objects as attributes of an operator, and defaults as objects. */
+/* Converts Python objects to attributes of an operator, and default values of attributes to Python
+ * objects. */
 #include "core.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Kinds as a message names them. */
-static const char *expected(uint32_t kind) {
+/* How messages call the kinds of attributes. */
+static const char *kind_text(uint32_t kind) {
   static const char *const names[] = {[TENON_KIND_BOOL] = "a bool",
                                       [TENON_KIND_INT] = "an int",
                                       [TENON_KIND_DIM] = "an int",
@@ -21,31 +22,33 @@ static const char *expected(uint32_t kind) {
                                       [TENON_KIND_FLOATS] = "a list of numbers",
                                       [TENON_KIND_STRS] = "a list of str",
                                       [TENON_KIND_TENSORS] = "a list of tensors"};
-  return kind < sizeof names / sizeof *names && names[kind] ? names[kind] : "something else";
+  return kind < sizeof names / sizeof *names && names[kind] ? names[kind] : "another kind of value";
 }
 
-static bool refuse(const char *op, const tenon_argument_t *of, PyObject *object) {
+static bool refuse_attribute(const char *op, const tenon_argument_t *of, PyObject *object) {
   if (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_TypeError))
     PyErr_Format(PyExc_TypeError, "%s: argument %s: expected %s, found %R", op, of->name,
-                 expected(of->kind), object);
+                 kind_text(of->kind), object);
   return false;
 }
 
 static bool integer_from(PyObject *object, int64_t *out) {
-  PyObject *number = PyLong_Check(object) ? (Py_INCREF(object), object) : PyNumber_Index(object);
+  PyObject *number = PyLong_Check(object) ? new_reference(object) : PyNumber_Index(object);
   if (!number) return false;
   *out = PyLong_AsLongLong(number);
   Py_DECREF(number);
   return !(*out == -1 && PyErr_Occurred());
 }
 
-/* A list of numbers or texts.  Room for 8 bytes of each, or a tenon_string_t; `kept` has the
- * objects of bytes. */
+/* Sets an attribute that is a list of numbers or strings. `room` holds 8 bytes or one
+ * tenon_string_t for each item; `kept` keeps the bytes objects alive that the strings point
+ * into. */
 static bool list_set(tenon_attrs_t *attrs, const char *op, const tenon_argument_t *of,
                      PyObject *object) {
-  tenon_value_t value = {.kind = of->kind == TENON_KIND_DIMS ? TENON_KIND_INTS
-                                                             : of->kind}; /* no symbols from here */
-  if (PyUnicode_Check(object) || !PySequence_Check(object)) return refuse(op, of, object);
+  /* Python lists hold numbers only,
+   * never symbolic extents. */
+  tenon_value_t value = {.kind = of->kind == TENON_KIND_DIMS ? TENON_KIND_INTS : of->kind};
+  if (PyUnicode_Check(object) || !PySequence_Check(object)) return refuse_attribute(op, of, object);
   Py_ssize_t count = PySequence_Size(object);
   void *room = count < 0 ? NULL : calloc((size_t)count + 1, sizeof(tenon_string_t));
   PyObject *kept = room ? PyList_New(0) : NULL;
@@ -71,13 +74,14 @@ static bool list_set(tenon_attrs_t *attrs, const char *op, const tenon_argument_
     Py_DECREF(item);
   }
   if (good) {
-    /* all lists lie at the same place */
+    /* All list members of the union are pointers and share one address, so `ints` stands for each
+     * of them. */
     value.count = (uint32_t)count;
     value.as.ints = (const int64_t *)room;
     tenon_status_t status = tenon_attrs_set(attrs, of->name, &value);
     if (!(good = status == TENON_OK)) raise_status(status);
   } else
-    refuse(op, of, object);
+    refuse_attribute(op, of, object);
   Py_XDECREF(kept);
   free(room);
   return good;
@@ -86,7 +90,7 @@ static bool list_set(tenon_attrs_t *attrs, const char *op, const tenon_argument_
 static bool text_set(tenon_attrs_t *attrs, const char *op, const tenon_argument_t *of,
                      PyObject *object) {
   PyObject *bytes = PyUnicode_Check(object) ? PyUnicode_AsUTF8String(object) : NULL;
-  if (!bytes) return refuse(op, of, object);
+  if (!bytes) return refuse_attribute(op, of, object);
   tenon_value_t value = {.kind = TENON_KIND_STR,
                          .count = (uint32_t)PyBytes_Size(bytes),
                          .as.s = PyBytes_AsString(bytes)};
@@ -113,7 +117,7 @@ bool attribute_set(tenon_attrs_t *attrs, const char *op, const tenon_argument_t 
   tenon_value_t value = {.kind = of->kind};
   bool good = false;
   if (object == Py_None) {
-    if (!of->is_optional) return refuse(op, of, object);
+    if (!of->is_optional) return refuse_attribute(op, of, object);
     value.kind = TENON_KIND_NONE;
     good = true;
   } else
@@ -162,20 +166,23 @@ bool attribute_set(tenon_attrs_t *attrs, const char *op, const tenon_argument_t 
     default:
       break;
     }
-  if (!good) return refuse(op, of, object);
+  if (!good) return refuse_attribute(op, of, object);
   tenon_status_t status = tenon_attrs_set(attrs, of->name, &value);
   if (status != TENON_OK) raise_status(status);
   return status == TENON_OK;
 }
 
+static PyObject *list_item(const tenon_value_t *v, uint32_t i) {
+  if (v->kind == TENON_KIND_FLOATS) return PyFloat_FromDouble(v->as.floats[i]);
+  if (v->kind == TENON_KIND_STRS)
+    return PyUnicode_DecodeUTF8(v->as.strs[i].data, (Py_ssize_t)v->as.strs[i].size, NULL);
+  return PyLong_FromLongLong(v->as.ints[i]);
+}
+
 static PyObject *list_of(const tenon_value_t *v) {
   PyObject *list = PyList_New(0);
   for (uint32_t i = 0; list && i < v->count; i++) {
-    PyObject *item =
-        v->kind == TENON_KIND_FLOATS ? PyFloat_FromDouble(v->as.floats[i])
-        : v->kind == TENON_KIND_STRS
-            ? PyUnicode_DecodeUTF8(v->as.strs[i].data, (Py_ssize_t)v->as.strs[i].size, NULL)
-            : PyLong_FromLongLong(v->as.ints[i]);
+    PyObject *item = list_item(v, i);
     if (!item || PyList_Append(list, item) != 0) Py_CLEAR(list);
     Py_XDECREF(item);
   }

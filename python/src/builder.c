@@ -1,4 +1,6 @@
-/* tenon.graph.Builder, and tenon.graph.Value: a value of a graph that is being built. */
+/* tenon.graph.Builder, and tenon.graph.Value, which is a value of a graph that is being built.
+ * Every use of a builder stands between builder_enter and builder_leave, so that only one thread at
+ * a time is in a builder. */
 #include "builder.h"
 
 #include <stdatomic.h>
@@ -12,13 +14,14 @@ bool value_check(PyObject *object) { return Py_TYPE(object) == value_type; }
 bool builder_enter(builder_t *self, const char *what) {
   if (atomic_exchange(&self->is_used, true)) {
     raise_invalid(
-        "%s: another thread, or a function that was called meanwhile, is using the builder", what);
+        "%s: the builder is in use by another thread, or by a call that has not returned yet",
+        what);
     return false;
   }
   if (self->builder) return true;
   builder_leave(self);
-  raise_invalid("%s: the builder has finished its graph: values of it can be used no more, begin "
-                "with another",
+  raise_invalid("%s: the builder has already finished its graph, so its values can no longer be "
+                "used: create another Builder",
                 what);
   return false;
 }
@@ -54,7 +57,7 @@ bool value_port(PyObject *object, tenon_port_t *out_port) {
 
 static PyObject *port_name(const tenon_port_t *port) { return PyUnicode_FromString(port->name); }
 
-static PyObject *asked(PyObject *self, PyObject *(*of)(const tenon_port_t *port)) {
+static PyObject *port_property(PyObject *self, PyObject *(*of)(const tenon_port_t *port)) {
   tenon_port_t port;
   if (!value_port(self, &port)) return NULL;
   PyObject *object = of(&port);
@@ -62,26 +65,26 @@ static PyObject *asked(PyObject *self, PyObject *(*of)(const tenon_port_t *port)
   return object;
 }
 static PyObject *port_layout(const tenon_port_t *port) {
-  return PyUnicode_FromString(port->layout == TENON_DETAIL_CSR          ? "csr"
-                              : port->layout == TENON_DETAIL_ROW_SPARSE ? "row_sparse"
-                                                                        : "dense");
+  if (port->layout == TENON_DETAIL_CSR) return PyUnicode_FromString("csr");
+  if (port->layout == TENON_DETAIL_ROW_SPARSE) return PyUnicode_FromString("row_sparse");
+  return PyUnicode_FromString("dense");
 }
 
 static PyObject *value_layout(PyObject *self, void *unused) {
   (void)unused;
-  return asked(self, port_layout);
+  return port_property(self, port_layout);
 }
 static PyObject *value_name(PyObject *self, void *unused) {
   (void)unused;
-  return asked(self, port_name);
+  return port_property(self, port_name);
 }
 static PyObject *value_dtype(PyObject *self, void *unused) {
   (void)unused;
-  return asked(self, port_dtype);
+  return port_property(self, port_dtype);
 }
 static PyObject *value_shape(PyObject *self, void *unused) {
   (void)unused;
-  return asked(self, port_extents);
+  return port_property(self, port_extents);
 }
 static PyObject *value_builder(PyObject *self, void *unused) {
   (void)unused;
@@ -112,24 +115,22 @@ static PyObject *shape_text(PyObject *shape) {
 static PyObject *port_text(const tenon_port_t *port) {
   PyObject *shape = port_extents(port);
   PyObject *extents = shape ? shape_text(shape) : NULL;
-  PyObject *text =
-      extents
-          ? PyUnicode_FromFormat("<tenon graph value %s: %s%U>", port->name,
-                                 port->dtype.bits ? tenon_dtype_name(port->dtype) : "?", extents)
-          : NULL;
+  const char *dtype = port->dtype.bits ? tenon_dtype_name(port->dtype) : "?";
+  PyObject *text = NULL;
+  if (extents)
+    text = PyUnicode_FromFormat("<tenon graph value %s: %s%U>", port->name, dtype, extents);
   Py_XDECREF(shape);
   Py_XDECREF(extents);
   return text;
 }
 
-static PyObject *
-value_text(PyObject *self) { /* also in messages, so it raises nothing of its own */
-  PyObject *text = asked(self, port_text);
+/* Messages contain this text too, so the function must not raise an error of its own. */
+static PyObject *value_text(PyObject *self) {
+  PyObject *text = port_property(self, port_text);
   if (text || !PyErr_ExceptionMatches(error_class)) return text;
   PyErr_Clear();
-  return PyUnicode_FromFormat("<tenon graph value, its builder %s>",
-                              ((value_t *)self)->builder->is_used ? "is being used"
-                                                                  : "has finished");
+  return PyUnicode_FromFormat("<tenon graph value of a builder that %s>",
+                              ((value_t *)self)->builder->is_used ? "is in use" : "has finished");
 }
 
 /* the builder */
@@ -139,7 +140,7 @@ static PyObject *builder_new(PyTypeObject *type, PyObject *arguments, PyObject *
   static char *names[] = {"name", NULL};
   const char *name = "";
   if (!PyArg_ParseTupleAndKeywords(arguments, named, "|s", names, &name)) return NULL;
-  (void)type; /* there are no others */
+  (void)type; /* Builder cannot be subclassed. */
   tenon_status_t status = tenon_builder_create(&builder);
   if (status != TENON_OK) return raise_status(status);
   if ((status = tenon_builder_name(builder, name)) != TENON_OK) {
@@ -164,13 +165,14 @@ static void builder_delete(PyObject *object) {
   Py_DECREF(type);
 }
 
-/* Extents: numbers, names of symbols, None.  Names are of objects that `shape` keeps. */
+/* Converts a shape: an extent is a number, the name of a symbol, or None. `kept` keeps the bytes
+ * objects alive that the names point into. */
 static bool axes_from(const char *name, PyObject *shape, PyObject *kept, tenon_axis_t *axes,
                       int32_t *out_ndim) {
   Py_ssize_t count = PyUnicode_Check(shape) ? -1 : PySequence_Size(shape);
   if (count < 0 || count > TENON_RANK_MAX) {
     PyErr_Clear();
-    raise_invalid("input %s: shape: expected a list of at most %d extents, found %R", name,
+    raise_invalid("input %s: shape: expected a sequence of at most %d extents, found %R", name,
                   TENON_RANK_MAX, shape);
     return false;
   }
@@ -193,9 +195,9 @@ static bool axes_from(const char *name, PyObject *shape, PyObject *kept, tenon_a
     if (!good) {
       PyErr_Clear();
       if (extent)
-        raise_invalid("input %s: extent %zd: expected a number from 0 on, the name of a symbol or "
-                      "None, found %R",
-                      name, i, extent);
+        raise_invalid(
+            "input %s: extent %zd: expected a number >= 0, the name of a symbol, or None; found %R",
+            name, i, extent);
     }
     Py_XDECREF(extent);
     if (!good) return false;
@@ -204,7 +206,7 @@ static bool axes_from(const char *name, PyObject *shape, PyObject *kept, tenon_a
   return true;
 }
 
-static PyObject *input(PyObject *object, PyObject *arguments, PyObject *named) {
+static PyObject *builder_input(PyObject *object, PyObject *arguments, PyObject *named) {
   static char *names[] = {"name", "dtype", "shape", "layout", NULL};
   builder_t *self = (builder_t *)object;
   const char *name;
@@ -223,12 +225,17 @@ static PyObject *input(PyObject *object, PyObject *arguments, PyObject *named) {
       (dtype_object != Py_None && !dtype_from(dtype_object, &dtype)) || !(kept = PyList_New(0)))
     return NULL;
   bool good = shape == Py_None || axes_from(name, shape, kept, axes, &ndim);
-  if (good && !*name) good = (raise_invalid("an input without a name: expected one"), false);
-  if (good &&
-      (kind == TENON_DETAIL_CSR ? ndim != 2 : kind && ndim < 1)) /* before anything is added */
-    good = (raise_invalid("input %s: a %s tensor of shape %R: expected %s", name, layout, shape,
-                          kind == TENON_DETAIL_CSR ? "two extents" : "at least one extent"),
-            false);
+  if (good && !*name) {
+    raise_invalid("input: expected a name, found an empty string");
+    good = false;
+  }
+  /* The rank is checked before anything is added to the builder. */
+  const bool is_csr = kind == TENON_DETAIL_CSR;
+  if (good && (is_csr ? ndim != 2 : kind && ndim < 1)) {
+    raise_invalid("input %s: shape of a %s tensor: expected %s, found %R", name, layout,
+                  is_csr ? "two extents" : "at least one extent", shape);
+    good = false;
+  }
   tenon_status_t status = TENON_OK;
   if ((good = good && builder_enter(self, "input"))) {
     status = tenon_builder_input(self->builder, name, dtype, ndim, axes, &edge);
@@ -264,7 +271,7 @@ bool constant_add(builder_t *self, const char *name, PyObject *object, bool copi
   return !PyErr_Occurred();
 }
 
-static PyObject *constant(PyObject *object, PyObject *arguments, PyObject *named) {
+static PyObject *builder_constant(PyObject *object, PyObject *arguments, PyObject *named) {
   static char *names[] = {"data", "name", "copy", NULL};
   builder_t *self = (builder_t *)object;
   PyObject *data;
@@ -277,16 +284,15 @@ static PyObject *constant(PyObject *object, PyObject *arguments, PyObject *named
   return value_new(self, edge);
 }
 
-/* the end */
-
-/* Pairs of a name and a value, of what finish takes. */
+/* Converts the argument of `builder_finish` to a list of (name, value) pairs. */
 static PyObject *pairs_of(PyObject *outputs) {
   if (PyDict_Check(outputs)) return PyDict_Items(outputs);
   if (value_check(outputs)) return Py_BuildValue("[(sO)]", "output", outputs);
   if (!PyList_Check(outputs) && !PyTuple_Check(outputs))
-    return PyErr_Format(PyExc_TypeError,
-                        "outputs: expected {name: value}, values or a value of a graph, found %R",
-                        Py_TYPE(outputs));
+    return PyErr_Format(
+        PyExc_TypeError,
+        "finish: expected {name: value}, a sequence of values, or one value of a graph; found %R",
+        Py_TYPE(outputs));
   PyObject *list = PyList_New(0);
   for (Py_ssize_t i = 0, n = PySequence_Size(outputs); list && i < n; i++) {
     PyObject *value = PySequence_GetItem(outputs, i);
@@ -303,14 +309,16 @@ static PyObject *pairs_of(PyObject *outputs) {
 static bool output_add(builder_t *self, PyObject *pair, bool adds) {
   const char *name;
   PyObject *value;
-  if (!PyArg_ParseTuple(pair, "sO;the names of outputs are texts", &name, &value)) return false;
+  if (!PyArg_ParseTuple(pair, "sO;finish: expected a string as the name of an output", &name,
+                        &value))
+    return false;
   if (!value_check(value)) {
-    PyErr_Format(PyExc_TypeError, "output %s: expected a value of a graph, found %R", name,
+    PyErr_Format(PyExc_TypeError, "finish: output %s: expected a value of a graph, found %R", name,
                  Py_TYPE(value));
     return false;
   }
   if (((value_t *)value)->builder != self) {
-    raise_invalid("output %s: a value of another builder", name);
+    raise_invalid("finish: output %s: the value belongs to another builder", name);
     return false;
   }
   tenon_status_t status =
@@ -319,7 +327,7 @@ static bool output_add(builder_t *self, PyObject *pair, bool adds) {
   return status == TENON_OK;
 }
 
-static PyObject *finish(PyObject *object, PyObject *outputs) {
+static PyObject *builder_finish(PyObject *object, PyObject *outputs) {
   builder_t *self = (builder_t *)object;
   tenon_graph_t *graph = NULL;
   PyObject *pairs = pairs_of(outputs);
@@ -327,10 +335,10 @@ static PyObject *finish(PyObject *object, PyObject *outputs) {
     Py_XDECREF(pairs);
     return NULL;
   }
-  bool good = PyList_Size(pairs) > 0 ||
-              (raise_invalid("finish: a graph without outputs: expected one"), false);
-  for (Py_ssize_t i = 0; good && i < PyList_Size(pairs);
-       i++) /* all are looked at before one is added */
+  bool good = PyList_Size(pairs) > 0;
+  if (!good) raise_invalid("finish: expected at least one output, found none");
+  /* All outputs are checked before the first one is added. */
+  for (Py_ssize_t i = 0; good && i < PyList_Size(pairs); i++)
     good = output_add(self, PyList_GetItem(pairs, i), false);
   bool is_last = good;
   for (Py_ssize_t i = 0; good && i < PyList_Size(pairs); i++)
@@ -346,47 +354,45 @@ static PyObject *finish(PyObject *object, PyObject *outputs) {
   return graph ? graph_new(graph) : NULL;
 }
 
-/* the types */
-
 static PyMethodDef builder_methods[] = {
-    {"input", (PyCFunction)(void (*)(void))input, METH_VARARGS | METH_KEYWORDS,
-     "input(name, dtype=None, shape=None, layout=None)\n--\n\nA value that runs are given.  shape: "
-     "extents, each a number, the name of a symbol (\"batch\")\nor None; without it the rank is "
-     "not known, and without dtype that is not, until operators say it.\nlayout: 'csr' or "
-     "'row_sparse' of a sparse input."},
-    {"constant", (PyCFunction)(void (*)(void))constant, METH_VARARGS | METH_KEYWORDS,
-     "constant(data, name=None, copy=True)\n--\n\nA value that stays: an array, tensor or number, "
-     "copied; copy=False keeps its memory, which must not\nbe written to any more."},
-    {"finish", finish, METH_O,
-     "finish(outputs)\n--\n\nThe graph.  outputs: {name: value}, or values, or one.  The builder "
-     "is used up then."},
+    {"input", (PyCFunction)(void (*)(void))builder_input, METH_VARARGS | METH_KEYWORDS,
+     "input(name, dtype=None, shape=None, layout=None)\n--\n\nAdds an input of the graph and "
+     "returns its value.\n\nname: the name of the input.\ndtype: a dtype such as \"f32\"; None: "
+     "unknown until operators determine it.\nshape: a sequence of extents, each a number, the name "
+     "of a symbol (\"batch\") or None for an unknown extent;\nNone instead of a sequence: the rank "
+     "is unknown.\nlayout: None or \"dense\"; \"csr\" or \"row_sparse\" for a sparse input."},
+    {"constant", (PyCFunction)(void (*)(void))builder_constant, METH_VARARGS | METH_KEYWORDS,
+     "constant(data, name=None, copy=True)\n--\n\nAdds a constant and returns its value.\n\ndata: "
+     "an array, a tensor or a number.\ncopy: False keeps a reference to the memory of `data`, "
+     "which must not be written to any more."},
+    {"finish", builder_finish, METH_O,
+     "finish(outputs)\n--\n\nReturns the finished Graph; the builder cannot be used "
+     "afterwards.\n\noutputs: {name: value}, a sequence of values, or one value."},
     {NULL, NULL, 0, NULL}};
 static PyType_Slot builder_slots[] = {
     {Py_tp_dealloc, (void *)builder_delete},
     {Py_tp_new, (void *)builder_new},
     {Py_tp_methods, builder_methods},
-    {Py_tp_doc, "Builder(name='')\n--\n\nBuilds a graph: inputs, constants, nodes by operators of "
-                "tenon.graph.ops that are called with values.\n\n"
-                "    b = tenon.graph.Builder()\n"
-                "    x = b.input(\"x\", \"f32\", [\"n\", 384])\n"
-                "    y = tenon.graph.ops.core.matmul(x, b.constant(weights))\n"
-                "    graph = b.finish({\"y\": y})\n\n"
-                "What cannot be (a shape, a dtype) is an error of the line that says it, which "
-                "adds nothing.  A builder\n"
-                "is not for several threads at once."},
+    {Py_tp_doc, "Builder(name='')\n--\n\nBuilds a graph from inputs, constants and nodes. Calling "
+                "an operator of tenon.graph.ops with values adds a node.\n\n    b = "
+                "tenon.graph.Builder()\n    x = b.input(\"x\", \"f32\", [\"n\", 384])\n    y = "
+                "tenon.graph.ops.core.matmul(x, b.constant(weights))\n    graph = b.finish({\"y\": "
+                "y})\n\nA wrong shape or dtype raises at the line that adds the node, and the node "
+                "is not added.\nOnly one thread at a time may use a builder."},
     {0, NULL}};
 static PyType_Spec builder_spec = {"tenon.graph.Builder", sizeof(builder_t), 0, Py_TPFLAGS_DEFAULT,
                                    builder_slots};
 
 static PyGetSetDef value_properties[] = {
-    {"name", value_name, NULL, "Its name: an input's or constant's own, else one that was made up.",
-     NULL},
-    {"dtype", value_dtype, NULL, "\"f32\", ...; None: it is not known yet.", NULL},
+    {"name", value_name, NULL,
+     "The name of an input or constant; a generated name for other values.", NULL},
+    {"dtype", value_dtype, NULL, "The dtype, such as \"f32\"; None: not known yet.", NULL},
     {"shape", value_shape, NULL,
-     "Extents: numbers, texts of symbols (\"n\", \"2*n\"), None; None: the rank is not known yet.",
+     "A list of extents: numbers, symbolic texts (\"n\", \"2*n\") or None for an unknown extent. "
+     "None instead of a list: the rank is not known yet.",
      NULL},
-    {"layout", value_layout, NULL, "\"dense\", \"csr\", \"row_sparse\".", NULL},
-    {"builder", value_builder, NULL, "Whose value it is.", NULL},
+    {"layout", value_layout, NULL, "\"dense\", \"csr\" or \"row_sparse\".", NULL},
+    {"builder", value_builder, NULL, "The Builder that the value belongs to.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot value_slots[] = {
     {Py_tp_dealloc, (void *)value_delete},
@@ -398,9 +404,10 @@ static PyType_Slot value_slots[] = {
     {0, NULL}};
 static PyType_Spec value_spec = {"tenon.graph.Value", sizeof(value_t), 0, Py_TPFLAGS_DEFAULT,
                                  value_slots};
-static PyMethodDef functions[] = {
+static PyMethodDef module_functions[] = {
     {"builder_node", builder_node, METH_VARARGS,
-     "builder_node(operator, arguments, named, name, builder)\n--\n\nAdds a node."},
+     "builder_node(operator, arguments, named, name, builder)\n--\n\nAdds a node and returns the "
+     "values of its results."},
     {NULL, NULL, 0, NULL}};
 
 bool builders_add(PyObject *module) {
@@ -411,5 +418,5 @@ bool builders_add(PyObject *module) {
   Py_INCREF(value_type);
   return PyModule_AddObject(module, "Builder", (PyObject *)builder_type) == 0 &&
          PyModule_AddObject(module, "Value", (PyObject *)value_type) == 0 &&
-         PyModule_AddFunctions(module, functions) == 0;
+         PyModule_AddFunctions(module, module_functions) == 0;
 }

@@ -1,12 +1,13 @@
-/* What builders and values are. */
+/* The structures of tenon.graph.Builder and tenon.graph.Value, and the functions that builder.c and
+ * node.c share. */
 #ifndef TENON_PYTHON_BUILDER_H
 #define TENON_PYTHON_BUILDER_H
 
 #include "operator.h"
 
 typedef struct builder_t {
-  PyObject_HEAD tenon_builder_t *builder; /* NULL: it has finished */
-  _Atomic bool is_used;                   /* a thread is in it */
+  PyObject_HEAD tenon_builder_t *builder; /* NULL after the graph was finished */
+  _Atomic bool is_used;                   /* a thread is using the builder */
 } builder_t;
 typedef struct value_t {
   PyObject_HEAD builder_t *builder;
@@ -14,19 +15,21 @@ typedef struct value_t {
 } value_t;
 
 extern PyTypeObject *builder_type;
-/* Around each use of it, and of what it lends.  False, with an exception about `what`: it has
- * finished, or another thread is in it. */
+/* Every use of a builder, and of memory that it lends, stands between these two functions.
+ * builder_enter returns false with an exception that names `what` if the builder has finished or is
+ * in use. */
 bool builder_enter(builder_t *self, const char *what);
 static inline void builder_leave(builder_t *self) { self->is_used = false; }
 PyObject *value_new(builder_t *builder, tenon_edge_t edge);
-/* What is known of a value, until builder_leave; false: it was left, with an exception. */
+/* Enters the value's builder and reads what is known of the value. The result is valid until
+ * builder_leave. Returns false with an exception if this fails; the builder is then not entered. */
 bool value_port(PyObject *object, tenon_port_t *out_port);
-/* A constant of an object that is a tensor, or of a number of `like`'s dtype. */
+/* Adds a constant made from a tensor object, or from a number with the dtype of `like`. */
 bool constant_add(builder_t *self, const char *name, PyObject *object, bool copies,
                   const tenon_tensor_t *like, const char *op, const char *argument_name,
                   tenon_edge_t *out_edge);
-/* builder_node(operator, arguments, named, name, builder), a function (node.c): what calling an
- * operator with values does. */
+/* The Python function builder_node(operator, arguments, named, name, builder), defined in node.c.
+ * It adds the node when an operator is called with values. */
 PyObject *builder_node(PyObject *module, PyObject *arguments);
 
 #endif

@@ -1,15 +1,13 @@
-/* Calls of operators.  A call converts its tensors on the stack, takes those attributes of the last
- * call that were made of the same objects, and gives the interpreter lock up meanwhile unless the
- * operator is brief. */
+/* Calls of operators. A call converts its tensors on the stack and reuses the attributes of the
+ * previous call if they were made from the same objects. It releases the interpreter lock while the
+ * operator runs, unless the operator declares that it is brief. */
 #include "operator.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEW = 8 }; /* tensors that are on the stack */
+enum { FEW = 8 }; /* A call with at most this many inputs and results keeps them on the stack. */
 #define OFFSET_FLAG ((size_t)1 << (8 * sizeof(size_t) - 1))
-
-/* attributes */
 
 void call_attrs_release(call_attrs_t *attrs, uint32_t count) {
   if (!attrs) return;
@@ -19,7 +17,7 @@ void call_attrs_release(call_attrs_t *attrs, uint32_t count) {
   free(attrs);
 }
 
-/* Of objects that cannot change, the same object is the same value. */
+/* An object of an immutable type always stands for the same value. */
 static bool is_fixed(PyObject *object) {
   return object == Py_None || PyLong_CheckExact(object) || PyUnicode_CheckExact(object) ||
          PyFloat_CheckExact(object) || PyBool_Check(object);
@@ -57,8 +55,8 @@ static inline void attrs_end(const operator_t *self, place_t *place, call_attrs_
   if (attrs) call_attrs_release(attrs, self->count);
 }
 
-/* A call takes those of the last one, and puts what it has used back, so that no other has them
- * meanwhile. */
+/* A call takes the attributes of the previous call out of `place`, and puts the attributes that it
+ * used back. While they are taken, no other call can use them. */
 static inline call_attrs_t *attrs_of(operator_t *self, place_t *place, PyObject *const *given,
                                      bool *out_default) {
   call_attrs_t *last = (call_attrs_t *)shared_swap(&place->attrs, NULL);
@@ -80,30 +78,28 @@ static inline call_attrs_t *attrs_of(operator_t *self, place_t *place, PyObject 
   return made;
 }
 
-/* arguments */
-
-static bool too_many(const operator_t *self, Py_ssize_t count) {
-  PyErr_Format(PyExc_TypeError, "%s() takes at most %u positional argument%s, %zd were given",
+static bool refuse_positional(const operator_t *self, Py_ssize_t count) {
+  PyErr_Format(PyExc_TypeError, "%s() takes at most %u positional argument%s, but %zd were given",
                self->name, self->positional, self->positional == 1 ? "" : "s", count);
   return false;
 }
 
-static bool unknown(const operator_t *self, PyObject *name) {
+static bool refuse_unknown(const operator_t *self, PyObject *name) {
   PyObject *names = PyList_New(0);
   for (uint32_t i = 0; names && i < self->count; i++)
     if (PyList_Append(names, self->parameters[i].name) != 0) Py_CLEAR(names);
   PyObject *comma = names ? PyUnicode_FromString(", ") : NULL;
   PyObject *list = comma ? PyUnicode_Join(comma, names) : NULL;
   if (list)
-    PyErr_Format(PyExc_TypeError, "%s() has no argument %R; it has: %U, %U, %U", self->name, name,
-                 list, self->own_names[OWN_OUT], self->own_names[OWN_ADD]);
+    PyErr_Format(PyExc_TypeError, "%s() has no argument named %R; its arguments are %U, %U, %U",
+                 self->name, name, list, self->own_names[OWN_OUT], self->own_names[OWN_ADD]);
   Py_XDECREF(names);
   Py_XDECREF(comma);
   Py_XDECREF(list);
   return false;
 }
 
-/* "else_" is the argument `else`: of names that Python keeps for itself. */
+/* Python keywords get an underscore: \"else_\" means the argument `else`. */
 static uint32_t keyword_place(const operator_t *self, PyObject *name) {
   PyObject *bytes = PyUnicode_AsUTF8String(name);
   uint32_t found = self->count;
@@ -120,7 +116,7 @@ static uint32_t keyword_place(const operator_t *self, PyObject *name) {
   return found;
 }
 
-/* Adds "name=value" to the list of what the operator takes beside its own arguments. */
+/* Adds "name=value" to the list of arguments that the schema does not name. */
 static bool add_open(PyObject **open, PyObject *name, PyObject *value) {
   if (!*open && !(*open = PyList_New(0))) return false;
   PyObject *text = PyUnicode_FromFormat("%U=%S", name, value);
@@ -129,11 +125,11 @@ static bool add_open(PyObject **open, PyObject *name, PyObject *value) {
   return good;
 }
 
-/* Where each argument of a call is; NULL: not given.  What the schema does not name is in a list of
- * its own, if the operator takes it: a reference in *open. */
-static bool arrange(operator_t *self, PyObject *const *args, Py_ssize_t count, PyObject *names,
-                    PyObject **given, PyObject **own, PyObject **open) {
-  if (count > (Py_ssize_t)self->positional) return too_many(self, count);
+/* Finds the object for each argument of a call; NULL means that the argument is not given. If the
+ * operator accepts arguments that its schema does not name, *open receives a new list of them. */
+static bool arrange_arguments(operator_t *self, PyObject *const *args, Py_ssize_t count,
+                              PyObject *names, PyObject **given, PyObject **own, PyObject **open) {
+  if (count > (Py_ssize_t)self->positional) return refuse_positional(self, count);
   memcpy(given, args, (size_t)count * sizeof *given);
   memset(given + count, 0, (self->count - (size_t)count) * sizeof *given);
   memset(own, 0, OWN_COUNT * sizeof *own);
@@ -145,26 +141,28 @@ static bool arrange(operator_t *self, PyObject *const *args, Py_ssize_t count, P
       if (name == self->own_names[o]) at = &own[o];
     for (uint32_t i = 0; i < self->count && !at; i++)
       if (self->parameters[i].name == name) at = &given[i];
-    for (uint32_t i = 0; i < self->count && !at; i++) /* not interned */
+    /* Compare the texts too: the name may not be interned. */
+    for (uint32_t i = 0; i < self->count && !at; i++)
       if (PyUnicode_Compare(self->parameters[i].name, name) == 0) at = &given[i];
     for (int o = 0; o < OWN_COUNT && !at; o++)
       if (PyUnicode_Compare(self->own_names[o], name) == 0) at = &own[o];
-    uint32_t kept = at ? self->count : keyword_place(self, name);
-    if (kept < self->count) at = &given[kept];
+    uint32_t index = at ? self->count : keyword_place(self, name);
+    if (index < self->count) at = &given[index];
     if (!at && self->open < self->count) {
       if (!add_open(open, name, args[count + k])) return false;
       continue;
     }
-    if (!at) return unknown(self, name);
+    if (!at) return refuse_unknown(self, name);
     if (*at) {
-      PyErr_Format(PyExc_TypeError, "%s() got argument %R twice", self->name, name);
+      PyErr_Format(PyExc_TypeError, "%s() got multiple values for argument %R", self->name, name);
       return false;
     }
     *at = args[count + k];
   }
   if (!*open) return true;
   if (given[self->open]) {
-    PyErr_Format(PyExc_TypeError, "%s(): give %U or arguments of other names, not both", self->name,
+    PyErr_Format(PyExc_TypeError,
+                 "%s(): expected either %U or arguments of other names, found both", self->name,
                  self->parameters[self->open].name);
     return false;
   }
@@ -172,23 +170,23 @@ static bool arrange(operator_t *self, PyObject *const *args, Py_ssize_t count, P
   return true;
 }
 
-typedef struct frame_t { /* of a call */
+typedef struct frame_t { /* the state of one call */
   origin_t origin;
   uint32_t input_count;
-  uint32_t output_count; /* that are set */
-  uint64_t added;        /* bits of results that are added to those given */
+  uint32_t output_count; /* results whose entry in `outputs` is set */
+  uint64_t added;        /* bit o: result o is added to the given tensor */
   tenon_tensor_t *inputs[OPERATOR_MOST];
   tenon_tensor_t *outputs[OPERATOR_MOST];
-  argument_t *arguments; /* of inputs, then of results that are given */
+  argument_t *arguments; /* of the inputs, then of the results that the caller gave */
   tenon_tensor_t *lists[OPERATOR_MOST];
   uint32_t kept_count;
   PyObject *kept[OPERATOR_MOST + 1];
 } frame_t;
 
-/* The items of a list, which others may change, for as long as the call takes: a tuple,
- * borrowed. */
-static PyObject *kept(frame_t *frame, PyObject *list) {
-  if (PyTuple_Check(list)) return list; /* the caller has it */
+/* Returns the items of a list as a borrowed tuple that lives until the end of the call, since other
+ * threads may change the list. */
+static PyObject *kept_tuple(frame_t *frame, PyObject *list) {
+  if (PyTuple_Check(list)) return list; /* The caller holds the tuple. */
   PyObject *tuple = PySequence_Tuple(list);
   if (tuple) frame->kept[frame->kept_count++] = tuple;
   return tuple;
@@ -202,7 +200,7 @@ static bool list_set(const operator_t *self, const tenon_argument_t *of, PyObjec
                  self->name, of->name, Py_TYPE(object));
     return false;
   }
-  if (!(object = kept(frame, object))) return false;
+  if (!(object = kept_tuple(frame, object))) return false;
   Py_ssize_t count = PyTuple_Size(object);
   Py_ssize_t made = 0;
   tenon_tensor_t **items = (tenon_tensor_t **)calloc((size_t)count + 1, sizeof *items);
@@ -227,7 +225,8 @@ static bool list_set(const operator_t *self, const tenon_argument_t *of, PyObjec
 static bool input_set(operator_t *self, const tenon_argument_t *of, PyObject *object,
                       const tenon_tensor_t *first, frame_t *frame) {
   uint32_t k = (uint32_t)of->index;
-  int flags = (self->keeps ? ARGUMENT_KEPT : 0) | (of->is_written ? ARGUMENT_WRITTEN : 0);
+  int flags = self->keeps ? ARGUMENT_KEPT : 0;
+  if (of->is_written) flags |= ARGUMENT_WRITTEN;
   if (of->kind == TENON_KIND_TENSORS) {
     if (!list_set(self, of, object, frame, &frame->lists[k])) return false;
     frame->inputs[k] = frame->lists[k];
@@ -244,17 +243,17 @@ static inline bool is_number(PyObject *object) {
          Py_TYPE(object) == &PyBool_Type;
 }
 
-static bool missing(const operator_t *self, const tenon_argument_t *of) {
-  PyErr_Format(PyExc_TypeError, "%s() needs argument %s, a tensor", self->name, of->name);
+static bool refuse_missing(const operator_t *self, const tenon_argument_t *of) {
+  PyErr_Format(PyExc_TypeError, "%s() is missing argument %s, a tensor", self->name, of->name);
   return false;
 }
 
-/* Numbers of Python's come last: they take the dtype of the first tensor. */
+/* Python numbers are converted last, since they take the dtype of the first tensor. */
 static bool inputs_set(operator_t *self, PyObject *const *given, frame_t *frame) {
   const tenon_tensor_t *first = NULL;
   uint32_t numbers = 0;
-  for (uint32_t i = 0; i < self->count;
-       i++) { /* of inputs alone the schema's order is that of their numbers */
+  /* Among the inputs, the order of the schema is the order of their indices. */
+  for (uint32_t i = 0; i < self->count; i++) {
     const tenon_argument_t *of = &self->parameters[i].of;
     if (of->role != TENON_ARGUMENT_INPUT) continue;
     uint32_t k = frame->input_count++;
@@ -262,7 +261,7 @@ static bool inputs_set(operator_t *self, PyObject *const *given, frame_t *frame)
     frame->arguments[k].object = NULL;
     frame->inputs[k] = frame->lists[k] = NULL;
     if (!given[i] || given[i] == Py_None) {
-      if (!of->is_optional) return missing(self, of);
+      if (!of->is_optional) return refuse_missing(self, of);
     } else if (is_number(given[i])) {
       numbers++;
     } else {
@@ -278,16 +277,17 @@ static bool inputs_set(operator_t *self, PyObject *const *given, frame_t *frame)
   return true;
 }
 
-/* Results that are given: one object, or a sequence with None where one is to be made. */
+/* Reads the results that the caller gave: one object, or a sequence with None for each result that
+ * the call must create. */
 static bool outputs_set(operator_t *self, PyObject *out, frame_t *frame) {
   for (uint32_t o = 0; o < self->outputs; o++)
     frame->outputs[o] = NULL;
   if (!out || out == Py_None) return true;
   bool is_list = PyTuple_Check(out) || PyList_Check(out);
-  if (is_list && !(out = kept(frame, out))) return false;
+  if (is_list && !(out = kept_tuple(frame, out))) return false;
   Py_ssize_t count = is_list ? PyTuple_Size(out) : 1;
   if (count != (Py_ssize_t)self->outputs) {
-    PyErr_Format(PyExc_TypeError, "%s: out: expected %u tensors, one for each result, found %zd",
+    PyErr_Format(PyExc_TypeError, "%s: out: expected %u tensors, one for each result; found %zd",
                  self->name, self->outputs, count);
     return false;
   }
@@ -305,20 +305,18 @@ static bool outputs_set(operator_t *self, PyObject *out, frame_t *frame) {
   return true;
 }
 
-/* results */
-
 static PyObject *object_of(const operator_t *self, frame_t *frame, uint32_t o) {
   tenon_tensor_t *tensor = frame->outputs[o];
   frame->outputs[o] = NULL;
   if (!tensor) Py_RETURN_NONE;
-  if (o < frame->output_count && frame->arguments[self->inputs + o].object) /* it was given */
-  {
+  /* The caller gave this object for the result. */
+  if (o < frame->output_count && frame->arguments[self->inputs + o].object) {
     Py_INCREF(frame->arguments[self->inputs + o].object);
     return frame->arguments[self->inputs + o].object;
   }
   for (uint32_t i = 0; i < self->inputs; i++)
     if (frame->inputs[i] == tensor &&
-        frame->arguments[i].object) { /* the argument itself, written to */
+        frame->arguments[i].object) { /* The result is an argument that was written to. */
       tenon_tensor_release(tensor);
       Py_INCREF(frame->arguments[i].object);
       return frame->arguments[i].object;
@@ -337,14 +335,16 @@ static PyObject *object_of(const operator_t *self, frame_t *frame, uint32_t o) {
 }
 
 static void results_drop(const operator_t *self,
-                         frame_t *frame) { /* those that no object has taken, or was given for */
+                         /* Releases the results that no object has taken over and that the caller
+                          * did not give. */
+                         frame_t *frame) {
   for (uint32_t o = 0; o < self->outputs; o++)
     if (frame->outputs[o] &&
         !(o < frame->output_count && frame->arguments[self->inputs + o].object))
       tenon_tensor_release(frame->outputs[o]);
 }
 
-static PyObject *results_of(const operator_t *self, frame_t *frame) {
+static PyObject *call_results(const operator_t *self, frame_t *frame) {
   if (self->outputs == 0) Py_RETURN_NONE;
   if (self->outputs == 1) return object_of(self, frame, 0);
   PyObject *tuple = PyTuple_New((Py_ssize_t)self->outputs);
@@ -356,22 +356,20 @@ static PyObject *results_of(const operator_t *self, frame_t *frame) {
   return tuple;
 }
 
-/* the call */
-
-/* What is added to: all that is given. */
+/* Determines the results that are added to: all results that the caller gave. */
 static bool added_set(const operator_t *self, PyObject *add, frame_t *frame) {
   int adds = add ? PyObject_IsTrue(add) : 0;
   frame->added = 0;
   for (uint32_t o = 0; o < self->outputs && adds > 0; o++)
     if (frame->outputs[o]) frame->added |= (uint64_t)1 << o;
   if (adds > 0 && !frame->added)
-    PyErr_Format(PyExc_TypeError, "%s: %U: there is nothing to add to, expected %U=", self->name,
-                 self->own_names[OWN_ADD], self->own_names[OWN_OUT]);
+    PyErr_Format(PyExc_TypeError, "%s: %U: expected the tensors to add to in %U=, found none",
+                 self->name, self->own_names[OWN_ADD], self->own_names[OWN_OUT]);
   return adds >= 0 && (!adds || frame->added);
 }
 
-static tenon_status_t run(const operator_t *self, const tenon_value_t *values, frame_t *frame,
-                          bool all_given) {
+static tenon_status_t run_operator(const operator_t *self, const tenon_value_t *values,
+                                   frame_t *frame, bool all_given) {
   if (frame->added)
     return tenon_op_call_add(self->op, values, frame->inputs, frame->outputs, frame->added);
   if (all_given) return tenon_op_call_into(self->op, values, frame->inputs, frame->outputs);
@@ -397,17 +395,17 @@ static PyObject *call_with(operator_t *self, place_t *place, PyObject *const *gi
     tenon_status_t status;
     const tenon_value_t *values = attrs ? attrs->values : NULL;
     if (self->is_brief)
-      status = run(self, values, &frame, all_given);
+      status = run_operator(self, values, &frame, all_given);
     else {
       unlocked_t unlocked;
       unlocked_begin(&unlocked);
-      status = run(self, values, &frame, all_given);
+      status = run_operator(self, values, &frame, all_given);
       if (!unlocked_end(&unlocked) && status == TENON_OK) {
         status = TENON_CANCELLED;
         results_drop(self, &frame);
       }
     }
-    result = status == TENON_OK ? results_of(self, &frame) : raise_status(status);
+    result = status == TENON_OK ? call_results(self, &frame) : raise_status(status);
   }
   for (uint32_t i = 0; i < frame.input_count; i++) {
     argument_release(&arguments[i]);
@@ -421,8 +419,8 @@ static PyObject *call_with(operator_t *self, place_t *place, PyObject *const *gi
   return result;
 }
 
-static PyObject *call(operator_t *self, place_t *place, PyObject *const *args, Py_ssize_t count,
-                      PyObject *names) {
+static PyObject *call_operator(operator_t *self, place_t *place, PyObject *const *args,
+                               Py_ssize_t count, PyObject *names) {
   PyObject *arranged[OPERATOR_MOST];
   PyObject *own[OWN_COUNT] = {NULL};
   PyObject *open = NULL;
@@ -431,7 +429,7 @@ static PyObject *call(operator_t *self, place_t *place, PyObject *const *args, P
   argument_t *arguments = few;
   if (!names && count == (Py_ssize_t)self->count && count == (Py_ssize_t)self->positional)
     given = args;
-  else if (!arrange(self, args, count, names, arranged, own, &open)) {
+  else if (!arrange_arguments(self, args, count, names, arranged, own, &open)) {
     Py_XDECREF(open);
     return NULL;
   }
@@ -448,22 +446,22 @@ PyObject *operator_vectorcall(PyObject *object, PyObject *const *args, size_t fl
   operator_t *self = (operator_t *)object;
   place_t *place = operator_hold(self);
   if (!place) return operator_ended(self);
-  PyObject *result = call(self, place, args, (Py_ssize_t)(flags & ~OFFSET_FLAG), names);
+  PyObject *result = call_operator(self, place, args, (Py_ssize_t)(flags & ~OFFSET_FLAG), names);
   operator_leave(place);
   return result;
 }
 
-/* The objects of a tuple and a dictionary in a row, as a call has them, and the names of the last
- * ones: NULL, or a new tuple. */
-static bool spread(const operator_t *self, PyObject *tuple, PyObject *named, PyObject **args,
-                   PyObject **out_names) {
+/* Copies the objects of a tuple and a dictionary into one row, as a vectorcall has them. *out_names
+ * receives a new tuple with the names of the last ones, or NULL if there are none. */
+static bool spread_arguments(const operator_t *self, PyObject *tuple, PyObject *named,
+                             PyObject **args, PyObject **out_names) {
   Py_ssize_t count = PyTuple_Size(tuple);
   Py_ssize_t extra = named ? PyDict_Size(named) : 0;
   Py_ssize_t k = 0;
   PyObject *name, *value;
   *out_names = NULL;
   if (count > OPERATOR_MOST || extra > OPERATOR_MOST + OWN_COUNT)
-    return too_many(self, count + extra);
+    return refuse_positional(self, count + extra);
   for (Py_ssize_t at = 0; at < count; at++)
     args[at] = PyTuple_GetItem(tuple, at);
   if (extra && !(*out_names = PyTuple_New(extra))) return false;
@@ -480,7 +478,7 @@ static bool spread(const operator_t *self, PyObject *tuple, PyObject *named, PyO
 
 PyObject *operator_call(PyObject *object, PyObject *tuple, PyObject *named) {
   PyObject *args[2 * OPERATOR_MOST + OWN_COUNT], *names;
-  if (!spread((operator_t *)object, tuple, named, args, &names)) return NULL;
+  if (!spread_arguments((operator_t *)object, tuple, named, args, &names)) return NULL;
   PyObject *result = operator_vectorcall(object, args, (size_t)PyTuple_Size(tuple), names);
   Py_XDECREF(names);
   return result;
@@ -489,8 +487,8 @@ PyObject *operator_call(PyObject *object, PyObject *tuple, PyObject *named) {
 bool operator_place(operator_t *self, PyObject *tuple, PyObject *named, PyObject **given,
                     PyObject **own, PyObject **open) {
   PyObject *args[2 * OPERATOR_MOST + OWN_COUNT], *names;
-  if (!spread(self, tuple, named, args, &names)) return false;
-  bool good = arrange(self, args, PyTuple_Size(tuple), names, given, own, open);
+  if (!spread_arguments(self, tuple, named, args, &names)) return false;
+  bool good = arrange_arguments(self, args, PyTuple_Size(tuple), names, given, own, open);
   Py_XDECREF(names);
   return good;
 }

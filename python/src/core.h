@@ -1,7 +1,8 @@
-/* What the files of the extension share.  Only the limited API of Python 3.9 and tenon.h: one build
- * serves every later Python with the interpreter lock; free-threaded ones, which have no limited
- * API, are built for one by one (lock.h).  Functions give NULL, -1 or false with a Python exception
- * set, and are called with the lock held, or by a thread that is attached. */
+/* Declarations that the files of the extension share. The extension uses only the limited API of
+ * Python 3.9 and tenon.h, so one build serves every later Python with the interpreter lock.
+ * Free-threaded Pythons have no limited API and each need a build of their own (lock.h). Functions
+ * report failure by NULL, -1 or false with a Python exception set. The caller holds the interpreter
+ * lock (or, in free-threaded Pythons, is an attached thread). */
 #ifndef TENON_PYTHON_CORE_H
 #define TENON_PYTHON_CORE_H
 
@@ -12,17 +13,23 @@
 
 #include "lock.h"
 
-/* A slot for types whose objects only the extension makes: it raises. */
+/* Returns the object with one more reference. */
+static inline PyObject *new_reference(PyObject *object) {
+  Py_INCREF(object);
+  return object;
+}
+
+/* The tp_new of types whose objects only the extension creates: it raises a TypeError. */
 PyObject *refuse_new(PyTypeObject *type, PyObject *arguments, PyObject *named);
 
 /* errors (error.c) */
 
-extern PyObject *error_class; /* tenon.Error, the base of all */
+extern PyObject *error_class; /* tenon.Error, the base class of all exceptions */
 bool errors_add(PyObject *module);
-/* Raises the exception of a status, with the thread's message; gives NULL. */
+/* Raises the exception of a status with the thread's error message; returns NULL. */
 PyObject *raise_status(tenon_status_t status);
 PyObject *raise_text(tenon_status_t status, const char *text);
-/* The exceptions that hold a message of ours. */
+/* Raises tenon.InvalidError with a formatted message; returns NULL. */
 PyObject *raise_invalid(const char *format, ...);
 
 /* calls without the interpreter lock (unlocked.c) */
@@ -31,14 +38,15 @@ typedef struct unlocked_t {
   PyThreadState *state;
   tenon_poll_t poll;
   const tenon_poll_t *before;
-  int64_t next; /* when signals are looked for */
+  int64_t next; /* when to check for signals next, in milliseconds */
   bool is_watched;
   bool is_raised;
 } unlocked_t;
 bool unlocked_start(void);
-/* Around a call: the lock is given up, and taken again. */
+/* unlocked_begin releases the interpreter lock before a call, and unlocked_end takes it again. */
 void unlocked_begin(unlocked_t *unlocked);
-/* False: a signal's handler has raised, whatever the call's status; the exception is set. */
+/* Returns false with the exception set if a signal handler raised, whatever the status of the
+ * call. */
 bool unlocked_end(unlocked_t *unlocked);
 
 /* arguments and results of calls (argument.c) */
@@ -48,61 +56,66 @@ typedef enum family_t {
   FAMILY_TENON,    /* tenon.Tensor */
   FAMILY_NUMPY,    /* numpy.ndarray, read in place */
   FAMILY_SCIPY,    /* a sparse matrix of scipy.sparse */
-  FAMILY_EXCHANGE, /* a type with DLPack's C exchange table: torch.Tensor */
+  FAMILY_EXCHANGE, /* a type with the C exchange table of DLPack, such as torch.Tensor */
   FAMILY_DLPACK,   /* a type with __dlpack__ */
 } family_t;
-typedef struct
-    /* of a call: that of its first tensor that is not tenon's, which results take after */
-    origin_t {
+/* Where the first tensor of a call that is not a tenon.Tensor comes from. Results become
+ * objects of the same kind. */
+typedef struct origin_t {
   family_t family;
   PyObject *object;               /* borrowed */
-  const struct exchange_t *table; /* of FAMILY_EXCHANGE */
+  const struct exchange_t *table; /* for FAMILY_EXCHANGE */
 } origin_t;
-typedef struct argument_t { /* a tensor argument of one call; lives no longer than that */
-  tenon_tensor_t *tensor;   /* &view, or a reference */
+typedef struct argument_t { /* a tensor argument; it lives no longer than the call */
+  tenon_tensor_t *tensor;   /* &view, or a counted tensor */
   PyObject *object;         /* borrowed */
-  bool is_reference;        /* to be released */
+  bool is_reference;        /* `tensor` must be released */
   tenon_tensor_t view;
   int64_t strides[TENON_RANK_MAX];
 } argument_t;
 enum {
   ARGUMENT_KEPT = 1,
   ARGUMENT_WRITTEN = 2,
-}; /* it may be kept, so it is not on the stack; its memory is written to */
-/* Sets argument->tensor; numbers of Python's become tensors without axes, of `like`'s dtype.  op,
- * name: for messages. */
+  /* ARGUMENT_KEPT: the call may keep the tensor, so it must not be on the stack. ARGUMENT_WRITTEN:
+ * the call writes to the memory. */
+};
+/* Sets argument->tensor from an object. A Python number becomes a tensor without axes that has the
+ * dtype of `like`. Messages name `op` and `name`. */
 bool argument_set(argument_t *argument, PyObject *object, int flags, const tenon_tensor_t *like,
                   const char *op, const char *name, origin_t *origin);
 static inline void argument_release(argument_t *argument) {
   if (argument->is_reference) tenon_tensor_release(argument->tensor);
 }
-/* As another dtype, by core::cast; the reference that it holds becomes one to the copy. */
+/* Converts the argument to another dtype with core::cast. The argument then holds a reference to
+ * the copy. */
 bool argument_cast(argument_t *argument, tenon_dtype_t dtype);
-/* A result as an object of that origin; takes the reference over. */
+/* Returns the object for a result, of the same kind as `origin`; takes the reference over. */
 PyObject *result_of(tenon_tensor_t *tensor, const origin_t *origin);
 
 /* NumPy (numpy.c) */
 
-extern PyTypeObject
-    *_Atomic numpy_type; /* numpy.ndarray; NULL: the program was not seen to have imported NumPy */
+/* numpy.ndarray; NULL as long as the program has not been seen to import NumPy */
+extern PyTypeObject *_Atomic numpy_type;
 bool numpy_is_array(PyObject *object);
 bool numpy_view(PyObject *array, bool writes, const char *op, const char *name,
                 argument_t *argument);
-/* Over the same memory; of texts an array of str, which are copied.  Takes the reference over.  No
- * type of NumPy's has the dtype, or the tensor is on a device: gives a tenon.Tensor. */
+/* Returns a NumPy array over the same memory; strings are copied to an array of str. Returns a
+ * tenon.Tensor if NumPy has no such dtype or if the tensor is on a device. Takes the reference
+ * over. */
 PyObject *numpy_of(tenon_tensor_t *tensor);
 
 /* DLPack (dlpack.c) */
 
-const struct exchange_t *exchange_of(PyTypeObject *type); /* NULL: it has none */
+const struct exchange_t *exchange_of(PyTypeObject *type); /* NULL: the type has none */
 bool exchange_view(const struct exchange_t *table, PyObject *object, const char *op,
                    const char *name, argument_t *argument);
 PyObject *exchange_result(const struct exchange_t *table,
                           tenon_tensor_t *tensor); /* takes the reference over */
-bool exchange_add(PyTypeObject *type);             /* gives tenon.Tensor its own */
-/* A new tensor over the memory of an object with __dlpack__. */
+bool exchange_add(PyTypeObject *type);             /* gives tenon.Tensor its own exchange table */
+/* Creates a tensor over the memory of an object with __dlpack__. */
 bool dlpack_import(PyObject *object, tenon_tensor_t **out_tensor);
-/* A capsule, as x.__dlpack__(stream, max_version, dl_device, copy) gives it; each may be NULL. */
+/* Returns a capsule for x.__dlpack__(stream, max_version, dl_device, copy); each of the arguments
+ * may be NULL. */
 PyObject *dlpack_export(tenon_tensor_t *tensor, PyObject *stream, PyObject *max_version,
                         PyObject *dl_device, PyObject *copy);
 
@@ -112,11 +125,12 @@ extern PyTypeObject *tensor_type;
 bool tensors_add(PyObject *module);
 PyObject *tensor_new(tenon_tensor_t *tensor); /* takes the reference over */
 tenon_tensor_t *tensor_get(PyObject *object); /* borrowed */
-/* A tensor over an object's memory, which stays alive as long; the view's strides may be the
- * argument's. */
+/* Creates a tensor over the memory of an object and keeps the object alive as long as the tensor.
+ * The strides of `view` may be those of an argument_t. */
 tenon_tensor_t *tensor_over(const tenon_tensor_t *view, PyObject *object);
 PyObject *tuple_of(const int64_t *numbers, int32_t count);
-bool shape_from(PyObject *object, int64_t *shape, int32_t *out_ndim); /* room for TENON_RANK_MAX */
+/* `shape` has room for TENON_RANK_MAX */
+bool shape_from(PyObject *object, int64_t *shape, int32_t *out_ndim);
 int64_t count_of(const tenon_tensor_t *tensor);
 PyObject *dtype_text(tenon_dtype_t dtype);
 bool dtype_from(PyObject *object, tenon_dtype_t *out_dtype);
@@ -126,59 +140,61 @@ PyObject *device_text(tenon_device_t device);
 /* sparse tensors (sparse.c) */
 
 bool sparse_add(PyObject *module);
-const char *
-sparse_layout(const tenon_tensor_t *tensor);       /* "csr", "row_sparse"; NULL: it is not sparse */
-PyObject *sparse_part(const tenon_tensor_t *part); /* a new tenon.Tensor; None: NULL */
+/* "csr" or "row_sparse"; NULL for other tensors */
+const char *sparse_layout(const tenon_tensor_t *tensor);
+PyObject *sparse_part(const tenon_tensor_t *part); /* a new tenon.Tensor; None for NULL */
 bool layout_from(const char *name, uint32_t *out_kind);
-/* A matrix of scipy.sparse, by its attributes. */
+/* Whether an object is a matrix of scipy.sparse, judged by its attributes. */
 bool scipy_is(PyObject *object);
 bool scipy_set(argument_t *argument, PyObject *object, const char *op, const char *name);
-/* A sparse tensor as an object of the class of `like`, else a tenon.Tensor; takes the reference
- * over. */
+/* Returns a sparse tensor as an object of the class of `like`, or as a tenon.Tensor if SciPy cannot
+ * represent it; takes the reference over. */
 PyObject *scipy_of(tenon_tensor_t *tensor, PyObject *like);
 
 /* attributes (attribute.c) */
 
-/* Sets one of `attrs` from an object. */
+/* Sets one attribute of `attrs` from an object. */
 bool attribute_set(tenon_attrs_t *attrs, const char *op, const tenon_argument_t *of,
                    PyObject *object);
-PyObject *attribute_object(const tenon_argument_t *of); /* its default; None: it has none */
+/* the default value; None if there is none */
+PyObject *attribute_object(const tenon_argument_t *of);
 
 /* operators (operator.c) and libraries (library.c) */
 
 bool operators_add(PyObject *module);
 PyObject *operator_new(const tenon_op_t *op);
-/* Their library is being unloaded: calls of all objects that stand for one of them fail from here
- * on.  False: a call of one is on its way.  operators_settle says how it went: they have ended for
- * good, or work again. */
+/* Ends all operator objects of a library that is about to be unloaded: their calls fail from now
+ * on. Returns false if a call is in progress. operators_settle then says whether the library was
+ * unloaded or the operators work again. */
 bool operators_end(const tenon_op_t *const *ops, int32_t count);
 void operators_settle(const tenon_op_t *const *ops, int32_t count, bool is_unloaded);
-extern lock_t libraries_lock; /* none is unloaded while it is held */
+extern lock_t libraries_lock; /* no library is unloaded while a thread holds it */
 bool libraries_add(PyObject *module);
 bool dispatch_add(PyObject *module);    /* dispatch.c */
 bool definitions_add(PyObject *module); /* define.c */
 bool profiles_add(PyObject *module);    /* profile.c */
 bool recordings_add(PyObject *module);  /* recording.c */
-tenon_profile_t *profile_current(void); /* that runs of this thread go into; NULL: none */
+/* the profile that runs of this thread are added to; NULL: none */
+tenon_profile_t *profile_current(void);
 
 /* graphs (graph.c) and their builders (builder.c) */
 
 bool graphs_add(PyObject *module);
 PyObject *graph_new(tenon_graph_t *graph); /* takes the reference over */
 const tenon_graph_t *
-graph_get(PyObject *object); /* borrowed; NULL, without an exception: it is none */
+graph_get(PyObject *object); /* borrowed; NULL without an exception if the object is not a Graph */
 PyObject *port_extents(
-    const tenon_port_t *port); /* a list of numbers, names and None; None: no rank is known */
-PyObject *port_dtype(const tenon_port_t *port); /* None: it is not known */
+    const tenon_port_t *port); /* a list of numbers, names and None; None if the rank is unknown */
+PyObject *port_dtype(const tenon_port_t *port); /* None if the dtype is unknown */
 bool builders_add(PyObject *module);
-bool value_check(PyObject *object); /* is it a tenon.graph.Value? */
-/* Methods (parts.c): (name, operator, inputs, outputs, attributes) of each node, where values are
- * numbers; (name, type, is it a constant) of each value; the numbers of the values that are inputs,
- * and of those that are outputs. */
+bool value_check(PyObject *object); /* whether the object is a tenon.graph.Value */
+/* Methods of Graph (parts.c), where values are represented by numbers. graph_nodes returns (name,
+ * operator, inputs, outputs, attributes) of each node, graph_values (name, type, is_constant) of
+ * each value, and graph_ports the numbers of the inputs and of the outputs. */
 PyObject *graph_nodes(PyObject *self, PyObject *unused);
 PyObject *graph_values(PyObject *self, PyObject *unused);
 PyObject *graph_ports(PyObject *self, PyObject *unused);
-/* transform.c */
+/* passes and partitioners (transform.c) */
 PyObject *graph_apply(PyObject *self, PyObject *arguments);
 PyObject *graph_passes(PyObject *module, PyObject *unused);
 

@@ -1,12 +1,10 @@
-/* Operators and kernels that are functions of Python's.  A kernel gets copies of its tensors, since
- * it may keep them and a call's are borrowed, as NumPy's arrays where the program has NumPy; what
- * it gives is copied into the results. */
+/* Operators and kernels that are Python functions. A kernel receives copies of its tensors, since
+ * it may keep them while the tensors of a call are borrowed; the copies are NumPy arrays if the
+ * program has imported NumPy. The values that it returns are copied into the results. */
 #include "part.h"
 
 #include <stdatomic.h>
 #include <string.h>
-
-/* arguments */
 
 PyObject *part_copy(const tenon_tensor_t *tensor) {
   tenon_tensor_t *copy = NULL;
@@ -24,7 +22,7 @@ PyObject *part_copy(const tenon_tensor_t *tensor) {
   return status == TENON_OK ? numpy_of(copy) : raise_status(status);
 }
 
-static bool add(part_arguments_t *given, const tenon_argument_t *of, PyObject *object) {
+static bool append_argument(part_arguments_t *given, const tenon_argument_t *of, PyObject *object) {
   bool good = object && (of->is_keyword ? PyDict_SetItemString(given->named, of->name, object)
                                         : PyList_Append(given->positional, object)) == 0;
   Py_XDECREF(object);
@@ -54,7 +52,7 @@ bool part_arguments(const tenon_op_t *op, const tenon_value_t *attrs,
         tenon_argument_t of = {.size = sizeof of};
         if (tenon_op_argument(op, role, i, &of) != TENON_OK || of.place != place) continue;
         if (role) of.value = attrs[i];
-        if (!add(given, &of, role ? attribute_object(&of) : input(call, i))) {
+        if (!append_argument(given, &of, role ? attribute_object(&of) : input(call, i))) {
           part_drop(given);
           return false;
         }
@@ -74,8 +72,6 @@ static PyObject *input_of(const void *call, int32_t i) {
   return part_copy(((const tenon_call_t *)call)->inputs[i]);
 }
 
-/* results */
-
 static bool same_shape(const tenon_tensor_t *a, const tenon_tensor_t *b) {
   return tenon_dtype_id(a->dtype) == tenon_dtype_id(b->dtype) && a->ndim == b->ndim &&
          (!a->ndim || memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0);
@@ -87,8 +83,8 @@ static void raise_result(const char *op, int32_t o, bool is_open, const tenon_te
   PyObject *stated = is_open ? PyUnicode_FromString("one that tenon.meta allows")
                              : tuple_of(expected->shape, expected->ndim);
   if (shape && stated)
-    raise_invalid("%s: its kernel gave a tensor of dtype %s and shape %S as result %d: expected "
-                  "dtype %s and shape %S",
+    raise_invalid("%s: its kernel returned a tensor of dtype %s and shape %S as result %d: "
+                  "expected dtype %s and shape %S",
                   op, tenon_dtype_name(given->dtype), shape, (int)o,
                   tenon_dtype_name(expected->dtype), stated);
   Py_XDECREF(shape);
@@ -101,7 +97,7 @@ static bool result_set(tenon_call_t *call, const char *op, int32_t o, bool is_op
   tenon_tensor_t *dense = NULL;
   argument_t argument = {.tensor = NULL};
   origin_t origin = {FAMILY_UNKNOWN, NULL, NULL};
-  if (!out) return true; /* not wanted */
+  if (!out) return true; /* The result was not requested. */
   if (!argument_set(&argument, object, 0, out, op, "result", &origin)) return false;
   const tenon_tensor_t *given = argument.tensor;
   bool good = same_shape(given, out);
@@ -116,13 +112,13 @@ static bool result_set(tenon_call_t *call, const char *op, int32_t o, bool is_op
   return good;
 }
 
-/* is_open: extents may be those that only run knows. */
+/* is_open: the result may have extents that are known only when the kernel runs. */
 static bool results_set(tenon_call_t *call, const tenon_op_info_t *info, bool is_open,
                         PyObject *result) {
   if (info->output_count == 1) return result_set(call, info->name, 0, is_open, result);
   if (info->output_count == 0) return true;
   if (!PyTuple_Check(result) || PyTuple_Size(result) != info->output_count) {
-    PyErr_Format(PyExc_TypeError, "%s: its kernel gave %R: expected a tuple of %d tensors",
+    PyErr_Format(PyExc_TypeError, "%s: its kernel returned %R: expected a tuple of %d tensors",
                  info->name, Py_TYPE(result), (int)info->output_count);
     return false;
   }
@@ -131,8 +127,6 @@ static bool results_set(tenon_call_t *call, const tenon_op_info_t *info, bool is
   return true;
 }
 
-/* the kernel */
-
 tenon_status_t part_failed(const tenon_host_t *host, const void *call, const char *op,
                            const char *what) {
   PyObject *type, *value, *trace;
@@ -140,10 +134,12 @@ tenon_status_t part_failed(const tenon_host_t *host, const void *call, const cha
   PyErr_NormalizeException(&type, &value, &trace);
   PyObject *text = value ? PyObject_Str(value) : NULL;
   PyObject *bytes = text ? PyUnicode_AsUTF8String(text) : NULL;
-  tenon_status_t status =
-      host->fail(call, TENON_UNKNOWN, "%s%sits %s in Python raised: %s", call ? "" : op,
-                 call ? "" : ": ", what, /* the host names the operator of a call */
-                 bytes ? PyBytes_AsString(bytes) : "an exception without a text");
+  const char *message = bytes ? PyBytes_AsString(bytes) : "an exception without a message";
+  tenon_status_t status;
+  if (call) /* The host adds the name of the operator. */
+    status = host->fail(call, TENON_UNKNOWN, "its %s in Python raised: %s", what, message);
+  else
+    status = host->fail(call, TENON_UNKNOWN, "%s: its %s in Python raised: %s", op, what, message);
   Py_XDECREF(text);
   Py_XDECREF(bytes);
   PyErr_Clear();
@@ -161,12 +157,12 @@ part_lock_t part_begin(void) {
   return (part_lock_t){PyGILState_Ensure(), is_pythons};
 }
 
-static tenon_status_t run_by(tenon_call_t *call, bool is_defined) {
+static tenon_status_t run_function(tenon_call_t *call, bool is_defined) {
   part_lock_t lock = part_begin();
   PyObject *context = (PyObject *)call->context;
   PyObject *meta = is_defined ? PySequence_GetItem(context, PART_META) : NULL;
   PyObject *function =
-      is_defined ? PySequence_GetItem(context, PART_KERNEL) : (Py_INCREF(context), context);
+      is_defined ? PySequence_GetItem(context, PART_KERNEL) : new_reference(context);
   const bool is_open = is_defined && meta != Py_None;
   tenon_op_info_t info = {.size = sizeof info};
   part_arguments_t given;
@@ -182,8 +178,8 @@ static tenon_status_t run_by(tenon_call_t *call, bool is_defined) {
   return status;
 }
 
-static tenon_status_t run(tenon_call_t *call) { return run_by(call, false); }
-static tenon_status_t run_defined(tenon_call_t *call) { return run_by(call, true); }
+static tenon_status_t run_kernel(tenon_call_t *call) { return run_function(call, false); }
+static tenon_status_t run_defined_kernel(tenon_call_t *call) { return run_function(call, true); }
 
 void part_release(void *callable) {
   if (!Py_IsInitialized()) return;
@@ -192,27 +188,25 @@ void part_release(void *callable) {
   PyGILState_Release(state);
 }
 
-/* registrations */
-
 typedef struct registration_t {
-  PyObject_HEAD tenon_registration_t *_Atomic registration; /* NULL: it was undone */
+  PyObject_HEAD tenon_registration_t *_Atomic registration; /* NULL after undo */
 } registration_t;
 static PyTypeObject *registration_type;
 
 PyObject *registration_new(tenon_registration_t *registration) {
   registration_t *self = PyObject_New(registration_t, registration_type);
-  if (!self) return NULL; /* it stays */
+  if (!self) return NULL; /* The registration stays in effect. */
   self->registration = registration;
   return (PyObject *)self;
 }
 
-static void registration_delete(PyObject *object) { /* it stays registered */
+static void registration_delete(PyObject *object) { /* The registration stays in effect. */
   PyTypeObject *type = Py_TYPE(object);
   PyObject_Free(object);
   Py_DECREF(type);
 }
 
-static PyObject *undo(PyObject *object, PyObject *unused) {
+static PyObject *registration_undo(PyObject *object, PyObject *unused) {
   tenon_registration_t *registration =
       atomic_exchange(&((registration_t *)object)->registration, NULL);
   (void)unused;
@@ -227,26 +221,26 @@ static PyObject *op_add(PyObject *module, PyObject *arguments) {
   const char *texts[TEXTS];
   long long traits;
   int infers;
-  PyObject *functions;
+  PyObject *module_functions;
   tenon_item_t items[TEXTS + 4];
   tenon_registration_t *registration = NULL;
   size_t count = 0;
   (void)module;
   if (!PyArg_ParseTuple(arguments, "szzzzzLpO!", &texts[0], &texts[1], &texts[2], &texts[3],
-                        &texts[4], &texts[5], &traits, &infers, &PyList_Type, &functions))
+                        &texts[4], &texts[5], &traits, &infers, &PyList_Type, &module_functions))
     return NULL;
-  if (PyList_Size(functions) != PART_COUNT)
-    return raise_invalid("%s: %d functions", texts[0], PART_COUNT);
+  if (PyList_Size(module_functions) != PART_COUNT)
+    return raise_invalid("%s: expected a list of %d functions", texts[0], PART_COUNT);
   for (size_t i = 0; i < TEXTS; i++)
     if (texts[i]) items[count++] = (tenon_item_t){tags[i], 0, 0, texts[i], NULL};
   items[count++] = (tenon_item_t){TENON_TAG_TRAITS, 0, traits, NULL, NULL};
-  items[count++] = (tenon_item_t){TENON_TAG_KERNEL, 0, 0, "cpu", (tenon_any_fn)run_defined};
+  items[count++] = (tenon_item_t){TENON_TAG_KERNEL, 0, 0, "cpu", (tenon_any_fn)run_defined_kernel};
   if (infers)
     items[count++] = (tenon_item_t){TENON_TAG_INFER, 0, 0, NULL, (tenon_any_fn)meta_infer};
   items[count++] = (tenon_item_t){TENON_TAG_END, 0, 0, NULL, NULL};
-  tenon_status_t status = tenon_op_add(items, functions, part_release, 0, &registration);
+  tenon_status_t status = tenon_op_add(items, module_functions, part_release, 0, &registration);
   if (status != TENON_OK) return raise_status(status);
-  Py_INCREF(functions);
+  Py_INCREF(module_functions);
   return registration_new(registration);
 }
 
@@ -257,17 +251,18 @@ static PyObject *kernel_add(PyObject *module, PyObject *arguments) {
   tenon_registration_t *registration = NULL;
   (void)module;
   if (!PyArg_ParseTuple(arguments, "ssOp", &op, &where, &callable, &override)) return NULL;
-  tenon_status_t status = tenon_kernel_add(op, where, run, callable, part_release,
+  tenon_status_t status = tenon_kernel_add(op, where, run_kernel, callable, part_release,
                                            override ? TENON_OVERRIDE : 0, &registration);
   if (status != TENON_OK) return raise_status(status);
   Py_INCREF(callable);
   return registration_new(registration);
 }
 
-static PyMethodDef functions[] = {{"op_add", op_add, METH_VARARGS, NULL},
-                                  {"kernel_add", kernel_add, METH_VARARGS, NULL},
-                                  {NULL, NULL, 0, NULL}};
-static PyMethodDef methods[] = {{"undo", undo, METH_NOARGS, "undo()\n--\n\nTakes it away again."},
+static PyMethodDef module_functions[] = {{"op_add", op_add, METH_VARARGS, NULL},
+                                         {"kernel_add", kernel_add, METH_VARARGS, NULL},
+                                         {NULL, NULL, 0, NULL}};
+static PyMethodDef methods[] = {{"undo", registration_undo, METH_NOARGS,
+                                 "undo()\n--\n\nRemoves the operator, kernel or gradient again."},
                                 {NULL, NULL, 0, NULL}};
 static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)registration_delete},
                               {Py_tp_new, (void *)refuse_new},
@@ -281,6 +276,6 @@ bool definitions_add(PyObject *module) {
   if (!registration_type) return false;
   Py_INCREF(registration_type);
   return PyModule_AddObject(module, "Registration", (PyObject *)registration_type) == 0 &&
-         PyModule_AddFunctions(module, functions) == 0 && metas_add(module) &&
+         PyModule_AddFunctions(module, module_functions) == 0 && metas_add(module) &&
          gradients_add(module);
 }

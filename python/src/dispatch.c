@@ -1,48 +1,51 @@
-/* Questions to the dispatcher, for tenon.dispatch: tables, registrations, keys. */
+/* Queries of the dispatcher for tenon.dispatch: dispatch tables, registrations and keys. */
 #include "core.h"
 
 #include <string.h>
 
-/* With the lock of libraries, when it is found. */
+/* Finds an operator by object or name. On success the caller holds libraries_lock and must release
+ * it. */
 static bool op_take(PyObject *object, const tenon_op_t **out_op) {
-  PyObject *name = PyUnicode_Check(object) ? (Py_INCREF(object), object)
-                                           : PyObject_GetAttrString(object, "name");
+  PyObject *name =
+      PyUnicode_Check(object) ? new_reference(object) : PyObject_GetAttrString(object, "name");
   PyObject *bytes = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8String(name) : NULL;
   if (bytes) lock_take(&libraries_lock);
   tenon_status_t status = bytes ? tenon_op_find(PyBytes_AsString(bytes), out_op) : TENON_INVALID;
   if (bytes && status != TENON_OK) lock_give(&libraries_lock);
-  if (!bytes && (PyErr_Clear(), true))
-    PyErr_Format(PyExc_TypeError, "expected an operator or its name, \"ns::name\", found %R",
+  if (!bytes) {
+    PyErr_Clear();
+    PyErr_Format(PyExc_TypeError, "expected an operator or its name (\"ns::name\"), found %R",
                  Py_TYPE(object));
-  else if (status != TENON_OK)
+  } else if (status != TENON_OK) {
     raise_status(status);
+  }
   Py_XDECREF(name);
   Py_XDECREF(bytes);
   return bytes && status == TENON_OK;
 }
 
-static PyObject *text_of(tenon_status_t status, char *text) {
+static PyObject *text_object(tenon_status_t status, char *text) {
   PyObject *made = status == TENON_OK ? PyUnicode_FromString(text) : raise_status(status);
   tenon_text_release(text);
   return made;
 }
 
-static PyObject *told(PyObject *object,
-                      tenon_status_t (*tell)(const tenon_op_t *op, char **out_text)) {
+static PyObject *operator_text(PyObject *object,
+                               tenon_status_t (*tell)(const tenon_op_t *op, char **out_text)) {
   const tenon_op_t *op;
   char *text = NULL;
   if (!op_take(object, &op)) return NULL;
   tenon_status_t status = tell(op, &text);
   lock_give(&libraries_lock);
-  return text_of(status, text);
+  return text_object(status, text);
 }
-static PyObject *table(PyObject *module, PyObject *object) {
+static PyObject *table_of_op(PyObject *module, PyObject *object) {
   (void)module;
-  return told(object, tenon_op_table);
+  return operator_text(object, tenon_op_table);
 }
-static PyObject *dump(PyObject *module, PyObject *object) {
+static PyObject *dump_of_op(PyObject *module, PyObject *object) {
   (void)module;
-  return told(object, tenon_op_dump);
+  return operator_text(object, tenon_op_dump);
 }
 
 static PyObject *registrations(PyObject *module, PyObject *arguments) {
@@ -51,10 +54,10 @@ static PyObject *registrations(PyObject *module, PyObject *arguments) {
   (void)module;
   if (!PyArg_ParseTuple(arguments, "s", &key)) return NULL;
   tenon_status_t status = tenon_registrations(key, &text);
-  return text_of(status, text);
+  return text_object(status, text);
 }
 
-static PyObject *slot(PyObject *module, PyObject *arguments) {
+static PyObject *slot_of_op(PyObject *module, PyObject *arguments) {
   PyObject *object;
   const char *key;
   const tenon_op_t *op;
@@ -62,17 +65,17 @@ static PyObject *slot(PyObject *module, PyObject *arguments) {
   (void)module;
   if (!PyArg_ParseTuple(arguments, "Os", &object, &key) || !op_take(object, &op)) return NULL;
   tenon_status_t status = tenon_op_slot(op, key, &info);
-  PyObject *told = NULL;
+  PyObject *operator_text = NULL;
   if (status == TENON_OK)
-    told = Py_BuildValue("{s:s,s:z,s:z,s:z,s:N}", "rule", info.rule, "kernel", info.kernel,
-                         "library", info.library, "library_path", info.library_path, "is_missing",
-                         PyBool_FromLong(info.is_missing));
+    operator_text = Py_BuildValue("{s:s,s:z,s:z,s:z,s:N}", "rule", info.rule, "kernel", info.kernel,
+                                  "library", info.library, "library_path", info.library_path,
+                                  "is_missing", PyBool_FromLong(info.is_missing));
   lock_give(&libraries_lock);
-  return status == TENON_OK ? told : raise_status(status);
+  return status == TENON_OK ? operator_text : raise_status(status);
 }
 
 typedef int32_t (*ask_fn)(const tenon_op_t *op, const char *key);
-static PyObject *ask(PyObject *arguments, ask_fn function) {
+static PyObject *answer_for_key(PyObject *arguments, ask_fn function) {
   PyObject *object;
   const char *key = NULL;
   const tenon_op_t *op;
@@ -81,20 +84,20 @@ static PyObject *ask(PyObject *arguments, ask_fn function) {
   lock_give(&libraries_lock);
   return PyBool_FromLong(is_so);
 }
-static PyObject *has_kernel(PyObject *module, PyObject *arguments) {
+static PyObject *has_kernel_for(PyObject *module, PyObject *arguments) {
   (void)module;
-  return ask(arguments, tenon_op_has_kernel);
+  return answer_for_key(arguments, tenon_op_has_kernel);
 }
-static PyObject *has_computed_kernel(PyObject *module, PyObject *arguments) {
+static PyObject *has_computed_kernel_for(PyObject *module, PyObject *arguments) {
   (void)module;
-  return ask(arguments, tenon_op_has_computed_kernel);
+  return answer_for_key(arguments, tenon_op_has_computed_kernel);
 }
-static PyObject *is_fallthrough(PyObject *module, PyObject *arguments) {
+static PyObject *is_fallthrough_for(PyObject *module, PyObject *arguments) {
   (void)module;
-  return ask(arguments, tenon_op_is_fallthrough);
+  return answer_for_key(arguments, tenon_op_is_fallthrough);
 }
 
-static PyObject *check(PyObject *module, PyObject *object) {
+static PyObject *check_op(PyObject *module, PyObject *object) {
   const tenon_op_t *op;
   (void)module;
   if (!op_take(object, &op)) return NULL;
@@ -104,7 +107,7 @@ static PyObject *check(PyObject *module, PyObject *object) {
   Py_RETURN_NONE;
 }
 
-static PyObject *keys(PyObject *module, PyObject *unused) {
+static PyObject *list_keys(PyObject *module, PyObject *unused) {
   PyObject *list = PyList_New(0);
   (void)module;
   (void)unused;
@@ -118,30 +121,31 @@ static PyObject *keys(PyObject *module, PyObject *unused) {
 }
 
 static PyMethodDef functions[] = {
-    {"op_table", table, METH_O,
-     "table(op)\n--\n\nThe whole table: a line for each backend and layer with the rule, its "
-     "kernels, and where they were written."},
-    {"op_dump", dump, METH_O,
-     "dump(op)\n--\n\nAll that is registered for an operator, the newest first."},
+    {"op_table", table_of_op, METH_O,
+     "table(op)\n--\n\nReturns the dispatch table of an operator as text: a line for each backend "
+     "and layer with how the entry was resolved, its kernels, and where they were registered."},
+    {"op_dump", dump_of_op, METH_O,
+     "dump(op)\n--\n\nReturns all registrations of an operator as text, the newest first."},
     {"registrations", registrations, METH_VARARGS,
-     "registrations(key)\n--\n\nA line for each kernel that is registered for just this key, of "
-     "all operators."},
-    {"op_slot", slot, METH_VARARGS,
-     "slot(op, key)\n--\n\nWhat stands in the table for a key (\"cpu\", \"opencl\", \"autograd "
-     "cpu\"): rule, kernel, library, library_path, is_missing."},
-    {"op_has_kernel", has_kernel, METH_VARARGS,
-     "has_kernel(op, key=None)\n--\n\nIs a kernel registered for just this key (None: for any), "
-     "that this processor can run?"},
-    {"op_has_computed_kernel", has_computed_kernel, METH_VARARGS,
-     "has_computed_kernel(op, key)\n--\n\nWould a call with this key find something to run, by "
-     "whatever rule?"},
-    {"op_is_fallthrough", is_fallthrough, METH_VARARGS,
-     "is_fallthrough(op, key)\n--\n\nIs the key passed by?"},
-    {"op_check", check, METH_O,
-     "check(op)\n--\n\nComputes the table anew, and raises if it was not what the registrations "
-     "say."},
-    {"keys", keys, METH_NOARGS,
-     "keys()\n--\n\nThe names of keys, from the lowest to the highest precedence."},
+     "registrations(key)\n--\n\nReturns a line for each kernel of any operator that is registered "
+     "for exactly this key."},
+    {"op_slot", slot_of_op, METH_VARARGS,
+     "slot(op, key)\n--\n\nReturns the table entry for a key (\"cpu\", \"opencl\", \"autograd "
+     "cpu\") as a dictionary: rule, kernel, library, library_path, is_missing."},
+    {"op_has_kernel", has_kernel_for, METH_VARARGS,
+     "has_kernel(op, key=None)\n--\n\nWhether a kernel that this processor can run is registered "
+     "for exactly this key; None: for any key."},
+    {"op_has_computed_kernel", has_computed_kernel_for, METH_VARARGS,
+     "has_computed_kernel(op, key)\n--\n\nWhether a call with this key would find a kernel, by any "
+     "rule of resolution."},
+    {"op_is_fallthrough", is_fallthrough_for, METH_VARARGS,
+     "is_fallthrough(op, key)\n--\n\nWhether calls skip this key."},
+    {"op_check", check_op, METH_O,
+     "check(op)\n--\n\nComputes the dispatch table again from the registrations, and raises if it "
+     "differs from the current table."},
+    {"keys", list_keys, METH_NOARGS,
+     "keys()\n--\n\nReturns the names of the dispatch keys, from the lowest to the highest "
+     "precedence."},
     {NULL, NULL, 0, NULL}};
 
 bool dispatch_add(PyObject *module) { return PyModule_AddFunctions(module, functions) == 0; }

@@ -1,5 +1,6 @@
-/* DLPack: objects of others as tensors, by the table of C functions that their type offers
- * (__dlpack_c_exchange_api__, of DLPack 1.3) or by __dlpack__; and tensors for others. */
+/* DLPack in both directions. Objects of other libraries become tensors through the table of C
+ * functions that their type offers (__dlpack_c_exchange_api__ of DLPack 1.3) or through __dlpack__;
+ * tensors become DLPack capsules or objects of other libraries. */
 #include "core.h"
 
 #include <string.h>
@@ -47,20 +48,19 @@ static const char table_name[] = "dlpack_exchange_api";
 static const char versioned_name[] = "dltensor_versioned";
 static const char legacy_name[] = "dltensor";
 
-/* the table of C functions */
-
 enum { KNOWN = 16 };
-static struct
-    /* types that were asked; they are kept, so that no other type comes to lie where they lay */
-    known_t {
+/* Types whose table was looked up. The cache holds a reference to each type, so that no new
+ * type can get the address of a deleted one. */
+static struct known_t {
   PyTypeObject *_Atomic type;
   const exchange_t *_Atomic table;
 } known[KNOWN];
 static int known_count;
-static _Atomic unsigned known_version; /* odd: an entry is being written, by who holds the lock */
+/* odd while the thread that holds the lock writes an entry */
+static _Atomic unsigned known_version;
 static lock_t known_lock;
 
-static const exchange_t *ask(PyTypeObject *type) {
+static const exchange_t *look_up_table(PyTypeObject *type) {
   const exchange_t *table = NULL;
   PyObject *capsule = PyObject_GetAttrString((PyObject *)type, "__dlpack_c_exchange_api__");
   if (capsule && PyCapsule_IsValid(capsule, table_name))
@@ -71,7 +71,8 @@ static const exchange_t *ask(PyTypeObject *type) {
     table = table->previous;
   Py_INCREF(type);
   lock_take(&known_lock);
-  if (known_count == KNOWN) known_count = 0; /* more types than programs have: begin anew */
+  /* This is more types than real programs have: start again with an empty cache. */
+  if (known_count == KNOWN) known_count = 0;
   struct known_t *entry = &known[known_count++];
   PyTypeObject *before = entry->type;
   known_version++;
@@ -88,13 +89,14 @@ const exchange_t *exchange_of(PyTypeObject *type) {
   for (int i = 0; i < KNOWN && known[i].type; i++) {
     if (known[i].type != type) continue;
     const exchange_t *table = known[i].table;
-    if (!(version & 1) && known_version == version) return table; /* the two belong together */
+    /* Type and table were read from the same entry. */
+    if (!(version & 1) && known_version == version) return table;
     break;
   }
-  return ask(type);
+  return look_up_table(type);
 }
 
-/* Memory of devices, in order with the stream that its framework uses. */
+/* Imports device memory, ordered with the stream that its framework uses. */
 static bool import_view(const exchange_t *table, const dl_tensor_t *dl, argument_t *argument) {
   tenon_stream_t *stream = NULL;
   void *native = NULL;
@@ -119,7 +121,8 @@ static bool import_view(const exchange_t *table, const dl_tensor_t *dl, argument
   return argument->is_reference = true;
 }
 
-/* What its library says, with the argument's name and without the C++ stack behind it. */
+/* Raises the message of the object's library with the name of the argument, and without the C++
+ * stack trace behind it. */
 static bool refuse_view(const char *op, const char *name) {
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
@@ -127,11 +130,12 @@ static bool refuse_view(const char *op, const char *name) {
   PyObject *bytes = text ? PyUnicode_AsUTF8String(text) : NULL;
   char line[300];
   snprintf(line, sizeof line, "%s",
-           bytes ? PyBytes_AsString(bytes) : "its library gives no DLPack of it");
+           bytes ? PyBytes_AsString(bytes) : "its library cannot export it by DLPack");
   line[strcspn(line, "\n")] = 0;
   PyErr_Format(PyExc_BufferError, "%s: argument %s: %s%s", op, name, line,
-               strstr(line, "QInt") ? ": quantised tensors come by torch.ops (tenon.torch.register)"
-                                    : "");
+               strstr(line, "QInt")
+                   ? ": call quantised tensors through torch.ops (tenon.torch.register)"
+                   : "");
   Py_XDECREF(type);
   Py_XDECREF(value);
   Py_XDECREF(trace);
@@ -171,9 +175,7 @@ PyObject *exchange_result(const exchange_t *table, tenon_tensor_t *tensor) {
   return NULL;
 }
 
-/* the table of tenon.Tensor */
-
-static int give_up(tenon_status_t status) {
+static int raise_and_fail(tenon_status_t status) {
   raise_status(status);
   return -1;
 }
@@ -192,25 +194,27 @@ static int own_allocate(dl_tensor_t *like, versioned_t **out, void *context,
 
 static int own_from_object(void *object, versioned_t **out) {
   tenon_status_t status = tenon_tensor_to_dlpack(tensor_get((PyObject *)object), out);
-  return status == TENON_OK ? 0 : give_up(status);
+  return status == TENON_OK ? 0 : raise_and_fail(status);
 }
 
 static int own_to_object(versioned_t *managed, void **out) {
   tenon_tensor_t *tensor;
   tenon_status_t status = tenon_tensor_from_dlpack(managed, &tensor);
-  if (status != TENON_OK) return give_up(status);
+  if (status != TENON_OK) return raise_and_fail(status);
   return (*out = tensor_new(tensor)) ? 0 : -1;
 }
 
 static int own_stream(int32_t device_type, int32_t device_id,
-                      void **out) { /* what leaves has been waited for */
+                      /* Exported memory is already complete, so there is no stream to order it
+                       * with. */
+                      void **out) {
   (void)device_type;
   (void)device_id;
   *out = NULL;
   return 0;
 }
 
-/* No views: they cannot say that a tensor is read-only. */
+/* The table has no `view` function, since a view cannot say that a tensor is read-only. */
 bool exchange_add(PyTypeObject *type) {
   static const exchange_t own = {{1, 3},        NULL, own_allocate, own_from_object,
                                  own_to_object, NULL, own_stream};
@@ -221,8 +225,6 @@ bool exchange_add(PyTypeObject *type) {
   return good;
 }
 
-/* __dlpack__ */
-
 static PyObject *capsule_of(PyObject *object) {
   PyObject *method = PyObject_GetAttrString(object, "__dlpack__");
   PyObject *empty = PyTuple_New(0);
@@ -230,7 +232,7 @@ static PyObject *capsule_of(PyObject *object) {
   PyObject *named = Py_BuildValue("{s:(ii)}", "max_version", 1, 3);
   if (method && empty && named) capsule = PyObject_Call(method, empty, named);
   if (!capsule && method &&
-      PyErr_ExceptionMatches(PyExc_TypeError)) { /* a producer of before DLPack 1 */
+      PyErr_ExceptionMatches(PyExc_TypeError)) { /* The producer is older than DLPack 1. */
     PyErr_Clear();
     capsule = PyObject_CallObject(method, NULL);
   }
@@ -254,7 +256,8 @@ bool dlpack_import(PyObject *object, tenon_tensor_t **out_tensor) {
     if (status == TENON_OK) PyCapsule_SetName(capsule, "used_dltensor");
   } else {
     Py_DECREF(capsule);
-    PyErr_Format(PyExc_TypeError, "%R.__dlpack__() gave no DLPack capsule that has not been used",
+    PyErr_Format(PyExc_TypeError,
+                 "%R.__dlpack__(): expected an unused DLPack capsule, found another object",
                  Py_TYPE(object));
     return false;
   }
@@ -268,7 +271,7 @@ static void drop_versioned(PyObject *capsule) {
   if (managed)
     managed->deleter(managed);
   else
-    PyErr_Clear(); /* it was used */
+    PyErr_Clear(); /* The consumer has taken the tensor. */
 }
 
 static void drop_legacy(PyObject *capsule) {
@@ -279,7 +282,8 @@ static void drop_legacy(PyObject *capsule) {
     PyErr_Clear();
 }
 
-/* The consumer's stream, as the array API standard numbers it.  False: an exception is set. */
+/* Converts the consumer's stream, numbered as in the array API standard. Returns false with an
+ * exception set on failure. */
 static bool stream_from(PyObject *object, tenon_device_t device, tenon_dlpack_t *options) {
   if (!object || object == Py_None) {
     if (device.type != 2) return true;
@@ -292,12 +296,13 @@ static bool stream_from(PyObject *object, tenon_device_t device, tenon_dlpack_t 
     return true;
   }
   if (device.type == 1) {
-    raise_invalid("__dlpack__: stream=%lld: a tensor of the host has no stream: expected None",
-                  number);
+    raise_invalid(
+        "__dlpack__: stream=%lld: expected None, since a tensor in host memory has no stream",
+        number);
     return false;
   }
   if (device.type == 2 && number == 0) {
-    raise_invalid("__dlpack__: stream=0 is ambiguous for CUDA: expected 1 or 2, or a handle");
+    raise_invalid("__dlpack__: stream=0 is ambiguous for CUDA: expected 1, 2, or a stream handle");
     return false;
   }
   tenon_status_t status = tenon_stream_import(device, (void *)(intptr_t)number, &options->stream);
@@ -347,7 +352,7 @@ PyObject *dlpack_export(tenon_tensor_t *tensor, PyObject *stream, PyObject *max_
     if (type != tensor->device.type || id != tensor->device.id) {
       PyErr_Format(
           PyExc_BufferError,
-          "__dlpack__: the tensor is on device (%d, %d), not (%d, %d): copy it by x.to(device)",
+          "__dlpack__: the tensor is on device (%d, %d), not (%d, %d): copy it with x.to(device)",
           (int)tensor->device.type, (int)tensor->device.id, type, id);
       tenon_stream_release(options.stream);
       return NULL;

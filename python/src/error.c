@@ -1,5 +1,5 @@
-/* Exceptions: one class for each status that callers tell apart, all of them tenon.Error and the
- * class of Python's own that says the same. */
+/* Exceptions: one class for each status that callers distinguish. Each class derives from
+ * tenon.Error and from the built-in exception with the same meaning. */
 #include "core.h"
 
 #include <stdarg.h>
@@ -11,27 +11,28 @@ typedef struct class_t {
   tenon_status_t status;
   const char *name;
   const char *doc;
-  PyObject **also; /* the class of Python's own */
+  PyObject **also; /* the built-in class */
   PyObject *class;
 } class_t;
 
 static class_t classes[] = {
     {TENON_INVALID, "InvalidError", "An argument is wrong: its dtype, shape, device or value.",
      &PyExc_ValueError, NULL},
-    {TENON_NOT_FOUND, "NotFoundError", "There is no such operator, library, device or file.",
+    {TENON_NOT_FOUND, "NotFoundError", "The operator, library, device or file does not exist.",
      &PyExc_LookupError, NULL},
-    {TENON_EXISTS, "ExistsError", "Something of that name is there already.", &PyExc_ValueError,
+    {TENON_EXISTS, "ExistsError", "An object of this name exists already.", &PyExc_ValueError,
      NULL},
-    {TENON_DENIED, "DeniedError", "A rule of loading refuses it.", &PyExc_PermissionError, NULL},
-    {TENON_MEMORY, "OutOfMemoryError", "There is not enough memory, of the host or of a device.",
+    {TENON_DENIED, "DeniedError", "The policy for loading libraries forbids it.",
+     &PyExc_PermissionError, NULL},
+    {TENON_MEMORY, "OutOfMemoryError", "There is not enough memory on the host or on a device.",
      &PyExc_MemoryError, NULL},
     {TENON_RANGE, "RangeError", "A number or an index is out of range.", &PyExc_ValueError, NULL},
-    {TENON_UNIMPLEMENTED, "UnimplementedError", "There is no kernel for it.",
+    {TENON_UNIMPLEMENTED, "UnimplementedError", "No kernel or feature supports the request.",
      &PyExc_NotImplementedError, NULL},
-    {TENON_CANCELLED, "CancelledError", "The work was given up.", NULL, NULL}};
+    {TENON_CANCELLED, "CancelledError", "The work was cancelled.", NULL, NULL}};
 enum { CLASSES = sizeof classes / sizeof *classes };
 
-static bool add(PyObject *module, class_t *c) {
+static bool add_class(PyObject *module, class_t *c) {
   char name[64];
   PyObject *bases = c->also ? PyTuple_Pack(2, error_class, *c->also) : PyTuple_Pack(1, error_class);
   snprintf(name, sizeof name, "tenon.%s", c->name);
@@ -43,16 +44,16 @@ static bool add(PyObject *module, class_t *c) {
 }
 
 bool errors_add(PyObject *module) {
-  error_class = PyErr_NewExceptionWithDoc(
-      "tenon.Error",
-      "What the runtime, a library or a kernel reports.  The text says what was "
-      "expected and what was found.",
-      PyExc_RuntimeError, NULL);
+  error_class =
+      PyErr_NewExceptionWithDoc("tenon.Error",
+                                "An error reported by the runtime, a library or a kernel. The "
+                                "message says what was expected and what was found.",
+                                PyExc_RuntimeError, NULL);
   if (!error_class) return false;
   Py_INCREF(error_class);
   if (PyModule_AddObject(module, "Error", error_class) != 0) return false;
   for (size_t i = 0; i < CLASSES; i++)
-    if (!add(module, &classes[i])) return false;
+    if (!add_class(module, &classes[i])) return false;
   return true;
 }
 
@@ -60,7 +61,8 @@ PyObject *raise_status(tenon_status_t status) { return raise_text(status, tenon_
 
 PyObject *raise_text(tenon_status_t status, const char *text) {
   PyObject *class = error_class;
-  if (PyErr_Occurred()) return NULL; /* an operator in Python raised it */
+  /* An operator written in Python has already raised the exception. */
+  if (PyErr_Occurred()) return NULL;
   for (size_t i = 0; i < CLASSES; i++)
     if (classes[i].status == status) class = classes[i].class;
   PyErr_SetString(class, text);
@@ -70,7 +72,7 @@ PyObject *raise_text(tenon_status_t status, const char *text) {
 PyObject *refuse_new(PyTypeObject *type, PyObject *arguments, PyObject *named) {
   (void)arguments;
   (void)named;
-  return PyErr_Format(PyExc_TypeError, "%R cannot be made this way: see help(tenon)", type);
+  return PyErr_Format(PyExc_TypeError, "%R cannot be created by calling it: see help(tenon)", type);
 }
 
 PyObject *raise_invalid(const char *format, ...) {

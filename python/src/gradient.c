@@ -1,5 +1,6 @@
-/* Gradients by functions of Python's: a kernel for the layer `autograd` that records a call of
- * Tenon's, whose way back is the function.  It is given what its parameters name, as copies. */
+/* Gradients that are Python functions. For each of them a kernel for the layer `autograd` adds a
+ * call to Tenon's tape, with the function as its backward step. The function receives copies of
+ * what its parameters name. */
 #include "part.h"
 
 #include <stdlib.h>
@@ -16,7 +17,8 @@ typedef struct parameter_t {
   int32_t index;
   PyObject *name;
 } parameter_t;
-typedef struct rule_t { /* of an operator; the registration's and each recorded call's */
+/* the gradient of an operator; shared by the registration and by each call on the tape */
+typedef struct gradient_t {
   _Atomic int64_t references;
   const tenon_op_t *op;
   char *name;
@@ -26,16 +28,16 @@ typedef struct rule_t { /* of an operator; the registration's and each recorded 
   int32_t count;
   bool is_pointwise;
   parameter_t parameters[];
-} rule_t;
-typedef struct record_t { /* one call */
-  rule_t *rule;
+} gradient_t;
+typedef struct taped_call_t { /* one call on the tape */
+  gradient_t *rule;
   const tenon_host_t *host;
-  const tenon_value_t *attrs; /* while it goes forward */
-  PyObject **objects;         /* of parameters that are attributes, else NULL */
-  int64_t *extents; /* of a pointwise operator's inputs, of each its ndim before; else NULL */
-} record_t;
+  const tenon_value_t *attrs; /* valid only while the call runs forward */
+  PyObject **objects;         /* the values of attribute parameters; NULL for other parameters */
+  int64_t *extents; /* for a pointwise operator: ndim and extents of each input; else NULL */
+} taped_call_t;
 
-static void rule_drop(rule_t *rule) { /* with the interpreter lock */
+static void gradient_drop(gradient_t *rule) { /* The caller holds the interpreter lock. */
   if (--rule->references > 0) return;
   for (int32_t i = 0; i < rule->count; i++)
     Py_XDECREF(rule->parameters[i].name);
@@ -44,22 +46,20 @@ static void rule_drop(rule_t *rule) { /* with the interpreter lock */
   free(rule);
 }
 
-static void rule_release(void *context) {
+static void gradient_release(void *context) {
   if (!Py_IsInitialized()) return;
   part_lock_t lock = part_begin();
-  rule_drop((rule_t *)context);
+  gradient_drop((gradient_t *)context);
   part_end(&lock);
 }
 
-/* a call */
-
-static void record_release(void *context) {
-  record_t *record = (record_t *)context;
+static void taped_call_release(void *context) {
+  taped_call_t *record = (taped_call_t *)context;
   if (!Py_IsInitialized()) return;
   part_lock_t lock = part_begin();
   for (int32_t i = 0; i < record->rule->count; i++)
     Py_XDECREF(record->objects[i]);
-  rule_drop(record->rule);
+  gradient_drop(record->rule);
   free(record->objects);
   free(record->extents);
   free(record);
@@ -81,9 +81,9 @@ static int64_t *extents_of(const tenon_call_t *call, int32_t count) {
   return extents;
 }
 
-static record_t *record_new(const tenon_call_t *call) {
-  rule_t *rule = (rule_t *)call->context;
-  record_t *record = (record_t *)calloc(1, sizeof *record);
+static taped_call_t *taped_call_new(const tenon_call_t *call) {
+  gradient_t *rule = (gradient_t *)call->context;
+  taped_call_t *record = (taped_call_t *)calloc(1, sizeof *record);
   PyObject **objects = (PyObject **)calloc((size_t)rule->count + 1, sizeof *objects);
   int64_t *extents = rule->is_pointwise ? extents_of(call, rule->input_count) : NULL;
   if (!record || !objects || (rule->is_pointwise && !extents)) {
@@ -93,7 +93,7 @@ static record_t *record_new(const tenon_call_t *call) {
     PyErr_NoMemory();
     return NULL;
   }
-  *record = (record_t){rule, call->host, call->attrs, objects, extents};
+  *record = (taped_call_t){rule, call->host, call->attrs, objects, extents};
   rule->references++;
   for (int32_t i = 0; i < rule->count; i++) {
     tenon_argument_t of = {.size = sizeof of};
@@ -101,17 +101,17 @@ static record_t *record_new(const tenon_call_t *call) {
     (void)tenon_op_argument(rule->op, TENON_ARGUMENT_ATTR, rule->parameters[i].index, &of);
     of.value = call->attrs[rule->parameters[i].index];
     if (!(objects[i] = attribute_object(&of))) {
-      record_release(record);
+      taped_call_release(record);
       return NULL;
     }
   }
   return record;
 }
 
-static tenon_status_t
-forward(tenon_function_call_t *call) { /* nothing is recorded here: the kernel runs */
-  const record_t *record = (const record_t *)call->context;
-  const rule_t *rule = record->rule;
+/* Autograd is off here: the operator's own kernel runs. */
+static tenon_status_t forward_by_kernel(tenon_function_call_t *call) {
+  const taped_call_t *record = (const taped_call_t *)call->context;
+  const gradient_t *rule = record->rule;
   tenon_status_t status = tenon_op_call(rule->op, record->attrs, call->inputs, call->outputs, 0);
   for (int32_t i = 0; i < rule->count && status == TENON_OK; i++) {
     const parameter_t *parameter = &rule->parameters[i];
@@ -123,9 +123,9 @@ forward(tenon_function_call_t *call) { /* nothing is recorded here: the kernel r
   return status;
 }
 
-/* What the function's parameters name. */
-static PyObject *named_of(tenon_function_call_t *call, const record_t *record) {
-  const rule_t *rule = record->rule;
+/* Returns the arguments of the function by parameter name. */
+static PyObject *named_of(tenon_function_call_t *call, const taped_call_t *record) {
+  const gradient_t *rule = record->rule;
   PyObject *named = PyDict_New();
   int32_t saved = 0;
   for (int32_t i = 0; i < rule->count && named; i++) {
@@ -147,8 +147,9 @@ static PyObject *named_of(tenon_function_call_t *call, const record_t *record) {
   return named;
 }
 
-/* The host broadcasts the inputs of a pointwise operator, so it sums what comes back.  What cannot
- * be such a gradient is copied: who gets it says what is wrong. */
+/* The host broadcasts the inputs of a pointwise operator, so their gradients are summed to the
+ * shape of the input. A gradient whose shape does not fit is only copied; the autograd engine then
+ * reports it. */
 static tenon_status_t grad_copy(const tenon_tensor_t *grad, const int64_t *input,
                                 tenon_tensor_t **out) {
   const tenon_op_t *op;
@@ -172,9 +173,9 @@ static tenon_status_t grad_copy(const tenon_tensor_t *grad, const int64_t *input
   return status;
 }
 
-static bool grad_set(tenon_function_call_t *call, const record_t *record, int32_t i,
+static bool grad_set(tenon_function_call_t *call, const taped_call_t *record, int32_t i,
                      PyObject *object) {
-  const rule_t *rule = record->rule;
+  const gradient_t *rule = record->rule;
   const int64_t *input = record->extents;
   argument_t argument = {.tensor = NULL};
   origin_t origin = {FAMILY_UNKNOWN, NULL, NULL};
@@ -188,14 +189,14 @@ static bool grad_set(tenon_function_call_t *call, const record_t *record, int32_
   return status == TENON_OK || raise_status(status);
 }
 
-static bool grads_set(tenon_function_call_t *call, const record_t *record, PyObject *result) {
-  const rule_t *rule = record->rule;
+static bool grads_set(tenon_function_call_t *call, const taped_call_t *record, PyObject *result) {
+  const gradient_t *rule = record->rule;
   if (rule->input_count == 1 && !PyTuple_Check(result)) return grad_set(call, record, 0, result);
   if (!PyTuple_Check(result) || PyTuple_Size(result) != rule->input_count) {
-    PyErr_Format(
-        PyExc_TypeError,
-        "%s: its gradient gave %R: expected a tuple of %d, an array or None for each input",
-        rule->name, Py_TYPE(result), (int)rule->input_count);
+    PyErr_Format(PyExc_TypeError,
+                 "%s: its gradient function returned %R: expected a tuple of %d, with an array or "
+                 "None for each input",
+                 rule->name, Py_TYPE(result), (int)rule->input_count);
     return false;
   }
   for (int32_t i = 0; i < rule->input_count; i++)
@@ -203,8 +204,8 @@ static bool grads_set(tenon_function_call_t *call, const record_t *record, PyObj
   return true;
 }
 
-static tenon_status_t backward(tenon_function_call_t *call) {
-  const record_t *record = (const record_t *)call->context;
+static tenon_status_t backward_by_function(tenon_function_call_t *call) {
+  const taped_call_t *record = (const taped_call_t *)call->context;
   part_lock_t lock = part_begin();
   PyObject *named = named_of(call, record);
   PyObject *none = PyTuple_New(0);
@@ -219,16 +220,16 @@ static tenon_status_t backward(tenon_function_call_t *call) {
   return status;
 }
 
-static tenon_status_t run(tenon_call_t *call) {
-  const rule_t *rule = (const rule_t *)call->context;
+static tenon_status_t run_taped(tenon_call_t *call) {
+  const gradient_t *rule = (const gradient_t *)call->context;
   tenon_tensor_t *outputs[TENON_RANK_MAX] = {NULL};
   part_lock_t lock = part_begin();
-  record_t *record = record_new(call);
+  taped_call_t *record = taped_call_new(call);
   tenon_status_t status = record ? TENON_OK : part_failed(call->host, call, rule->name, "gradient");
   part_end(&lock);
   if (status != TENON_OK) return status;
-  const tenon_function_t function = {sizeof function, rule->name, forward,
-                                     backward,        record,     record_release};
+  const tenon_function_t function = {sizeof function,      rule->name, forward_by_kernel,
+                                     backward_by_function, record,     taped_call_release};
   status =
       tenon_function_call(&function, call->inputs, rule->input_count, outputs, rule->output_count);
   for (int32_t o = 0; o < rule->output_count && status == TENON_OK; o++)
@@ -238,12 +239,10 @@ static tenon_status_t run(tenon_call_t *call) {
   return status;
 }
 
-/* registering */
-
-/* Which input, result, attribute or gradient the name is: "grad" of the one result, "grad_NAME" of
- * several. */
-static bool find(const rule_t *rule, const tenon_op_info_t *info, const char *name,
-                 parameter_t *out) {
+/* Finds the input, result, attribute or gradient that a parameter name stands for: "grad" is the
+ * gradient of the only result, "grad_NAME" of one of several results. */
+static bool find_parameter(const gradient_t *rule, const tenon_op_info_t *info, const char *name,
+                           parameter_t *out) {
   static const source_t sources[] = {SOURCE_INPUT, SOURCE_ATTR, SOURCE_OUTPUT};
   const uint32_t roles[] = {TENON_ARGUMENT_INPUT, TENON_ARGUMENT_ATTR, TENON_ARGUMENT_OUTPUT};
   const int32_t counts[] = {info->input_count, info->attr_count, info->output_count};
@@ -267,7 +266,7 @@ static bool find(const rule_t *rule, const tenon_op_info_t *info, const char *na
   return strcmp(name, "grad") == 0 && info->output_count == 1;
 }
 
-/* Lists, and arguments that are written to, are not for functions. */
+/* Gradient functions support neither lists of tensors nor arguments that are written to. */
 static bool is_simple(const tenon_op_t *op, const tenon_op_info_t *info) {
   bool simple =
       info->input_count > 0 && info->output_count > 0 && info->output_count <= TENON_RANK_MAX;
@@ -277,25 +276,24 @@ static bool is_simple(const tenon_op_t *op, const tenon_op_info_t *info) {
       (void)tenon_op_argument(op, r ? TENON_ARGUMENT_OUTPUT : TENON_ARGUMENT_INPUT, i, &of);
       simple = simple && of.kind == TENON_KIND_TENSOR && !of.is_written && !of.mark;
     }
-  return simple ||
-         (raise_invalid(
-              "%s: tenon.gradient is for operators whose inputs and results are tensors, none of "
-              "them a list or written to",
-              info->name),
-          false);
+  if (!simple)
+    raise_invalid("%s: tenon.gradient supports only operators whose inputs and results are single "
+                  "tensors that are not written to",
+                  info->name);
+  return simple;
 }
 
-static bool parameters_set(rule_t *rule, const tenon_op_info_t *info, PyObject *names) {
+static bool parameters_set(gradient_t *rule, const tenon_op_info_t *info, PyObject *names) {
   for (; rule->count < (int32_t)PyTuple_Size(names); rule->count++) {
     PyObject *name = PyTuple_GetItem(names, rule->count);
     PyObject *bytes = PyUnicode_AsUTF8String(name);
     parameter_t *parameter = &rule->parameters[rule->count];
-    bool good = bytes && find(rule, info, PyBytes_AsString(bytes), parameter);
+    bool good = bytes && find_parameter(rule, info, PyBytes_AsString(bytes), parameter);
     Py_XDECREF(bytes);
     if (!good) {
       if (!PyErr_Occurred())
-        raise_invalid("%s: its gradient has a parameter %R: expected grad (of several results "
-                      "grad_NAME), or the name of an input, an attribute or a result",
+        raise_invalid("%s: its gradient function has a parameter %R: expected grad (grad_NAME for "
+                      "one of several results), or the name of an input, an attribute or a result",
                       info->name, name);
       return false;
     }
@@ -304,7 +302,8 @@ static bool parameters_set(rule_t *rule, const tenon_op_info_t *info, PyObject *
   return true;
 }
 
-static PyObject *add(const char *name, PyObject *function, PyObject *names, bool override) {
+static PyObject *register_gradient(const char *name, PyObject *function, PyObject *names,
+                                   bool override) {
   const tenon_op_t *op;
   tenon_op_info_t info = {.size = sizeof info};
   tenon_registration_t *registration = NULL;
@@ -312,27 +311,27 @@ static PyObject *add(const char *name, PyObject *function, PyObject *names, bool
   if (status != TENON_OK) return raise_status(status);
   tenon_op_info(op, &info);
   if (!is_simple(op, &info)) return NULL;
-  rule_t *rule =
-      (rule_t *)calloc(1, sizeof *rule + (size_t)PyTuple_Size(names) * sizeof *rule->parameters);
+  gradient_t *rule = (gradient_t *)calloc(1, sizeof *rule + (size_t)PyTuple_Size(names) *
+                                                                sizeof *rule->parameters);
   if (!rule) return PyErr_NoMemory();
-  *rule = (rule_t){.references = 1,
-                   .op = op,
-                   .input_count = info.input_count,
-                   .output_count = info.output_count};
+  *rule = (gradient_t){.references = 1,
+                       .op = op,
+                       .input_count = info.input_count,
+                       .output_count = info.output_count};
   rule->is_pointwise = info.traits & TENON_POINTWISE;
   Py_INCREF(rule->function = function);
   if (!(rule->name = strdup(info.name))) {
-    rule_drop(rule);
+    gradient_drop(rule);
     return PyErr_NoMemory();
   }
   if (!parameters_set(rule, &info, names)) {
-    rule_drop(rule);
+    gradient_drop(rule);
     return NULL;
   }
-  status = tenon_kernel_add(info.name, "autograd", run, rule, rule_release,
+  status = tenon_kernel_add(info.name, "autograd", run_taped, rule, gradient_release,
                             override ? TENON_OVERRIDE : 0, &registration);
   if (status == TENON_OK) return registration_new(registration);
-  rule_drop(rule);
+  gradient_drop(rule);
   return raise_status(status);
 }
 
@@ -344,11 +343,13 @@ static PyObject *gradient_add(PyObject *module, PyObject *arguments) {
   if (!PyArg_ParseTuple(arguments, "sOO!p", &name, &function, &PyTuple_Type, &names, &override))
     return NULL;
   lock_take(&libraries_lock);
-  PyObject *registration = add(name, function, names, override);
+  PyObject *registration = register_gradient(name, function, names, override);
   lock_give(&libraries_lock);
   return registration;
 }
 
-static PyMethodDef functions[] = {{"gradient_add", gradient_add, METH_VARARGS, NULL},
-                                  {NULL, NULL, 0, NULL}};
-bool gradients_add(PyObject *module) { return PyModule_AddFunctions(module, functions) == 0; }
+static PyMethodDef module_functions[] = {{"gradient_add", gradient_add, METH_VARARGS, NULL},
+                                         {NULL, NULL, 0, NULL}};
+bool gradients_add(PyObject *module) {
+  return PyModule_AddFunctions(module, module_functions) == 0;
+}

@@ -1,5 +1,5 @@
-/* tenon.graph.Graph, a model as it was read, and tenon.graph.Executable, compiled from it: a
- * callable. */
+/* tenon.graph.Graph, a model that was read or built, and tenon.graph.Executable, a callable
+ * compiled from a graph. */
 #include "core.h"
 
 #include <stdlib.h>
@@ -20,8 +20,6 @@ static tenon_executable_t *executable_of(PyObject *object) {
   return ((executable_t *)object)->executable;
 }
 
-/* graphs */
-
 PyObject *graph_new(tenon_graph_t *graph) {
   graph_t *self = PyObject_New(graph_t, graph_type);
   if (!self) {
@@ -36,7 +34,7 @@ const tenon_graph_t *graph_get(PyObject *object) {
   return Py_TYPE(object) == graph_type ? graph_of(object) : NULL;
 }
 
-static PyObject *load(PyObject *module, PyObject *path) {
+static PyObject *load_graph(PyObject *module, PyObject *path) {
   PyObject *bytes = NULL;
   tenon_graph_t *graph = NULL;
   tenon_status_t status;
@@ -54,18 +52,17 @@ static void graph_delete(PyObject *object) {
   Py_DECREF(type);
 }
 
+static PyObject *extent_of(const tenon_axis_t *axis) {
+  if (axis->extent >= 0) return PyLong_FromLongLong(axis->extent);
+  if (axis->name) return PyUnicode_FromString(axis->name);
+  Py_RETURN_NONE;
+}
+
 PyObject *port_extents(const tenon_port_t *port) {
+  if (port->ndim < 0) Py_RETURN_NONE;
   PyObject *list = PyList_New(0);
-  if (port->ndim < 0) {
-    Py_XDECREF(list);
-    Py_INCREF(Py_None);
-    return Py_None;
-  }
   for (int32_t d = 0; list && d < port->ndim; d++) {
-    const tenon_axis_t *axis = &port->axes[d];
-    PyObject *extent = axis->extent >= 0 ? PyLong_FromLongLong(axis->extent)
-                       : axis->name      ? PyUnicode_FromString(axis->name)
-                                         : (Py_INCREF(Py_None), Py_None);
+    PyObject *extent = extent_of(&port->axes[d]);
     if (!extent || PyList_Append(list, extent) != 0) Py_CLEAR(list);
     Py_XDECREF(extent);
   }
@@ -73,10 +70,11 @@ PyObject *port_extents(const tenon_port_t *port) {
 }
 
 PyObject *port_dtype(const tenon_port_t *port) {
-  return port->dtype.bits ? dtype_text(port->dtype) : (Py_INCREF(Py_None), Py_None);
+  return port->dtype.bits ? dtype_text(port->dtype) : new_reference(Py_None);
 }
 
-/* (name, dtype or None, extents or None): an extent is a number, the name of a symbol, or None. */
+/* Returns (name, dtype or None, extents or None), where an extent is a number, the name of a
+ * symbol, or None. */
 static PyObject *port_of(const tenon_port_t *port) {
   PyObject *dtype = port_dtype(port);
   PyObject *extents = port_extents(port);
@@ -114,7 +112,7 @@ static PyObject *get_outputs(PyObject *self, void *unused) {
   return ports_of(graph_of(self), tenon_graph_output_count(graph_of(self)), tenon_graph_output);
 }
 
-static PyObject *taken(tenon_status_t status, char *text) {
+static PyObject *text_object(tenon_status_t status, char *text) {
   if (status != TENON_OK) return raise_status(status);
   PyObject *object = PyUnicode_FromString(text);
   tenon_text_release(text);
@@ -125,10 +123,10 @@ static PyObject *graph_text(PyObject *self, PyObject *unused) {
   char *text = NULL;
   (void)unused;
   tenon_status_t status = tenon_graph_dump(graph_of(self), &text);
-  return taken(status, text);
+  return text_object(status, text);
 }
 
-static PyObject *save(PyObject *self, PyObject *path) {
+static PyObject *graph_save(PyObject *self, PyObject *path) {
   PyObject *bytes = NULL;
   tenon_status_t status;
   if (!PyUnicode_FSConverter(path, &bytes)) return NULL;
@@ -138,14 +136,12 @@ static PyObject *save(PyObject *self, PyObject *path) {
   Py_RETURN_NONE;
 }
 
-/* compiling */
-
 enum {
   DEVICES_MOST = 16,
   PINS_MOST = 256,
 };
 
-/* Nodes to devices; the texts of the pins are of bytes in `kept`. */
+/* Converts {node: device} to pins. `kept` keeps the bytes objects alive that hold the names. */
 static bool pins_from(PyObject *object, PyObject *kept, tenon_pin_t *pins, uint32_t *out_count) {
   PyObject *items = PyDict_Items(object);
   *out_count = 0;
@@ -163,12 +159,11 @@ static bool pins_from(PyObject *object, PyObject *kept, tenon_pin_t *pins, uint3
                 device_from(device, &pins[*out_count].device);
     if (good) pins[(*out_count)++].node = PyBytes_AsString(bytes);
     Py_XDECREF(bytes);
-    if (!good)
-      return PyErr_Occurred()
-                 ? false
-                 : (raise_invalid("pins: expected up to %d names of nodes and their devices",
-                                  PINS_MOST),
-                    false);
+    if (!good) {
+      if (!PyErr_Occurred())
+        raise_invalid("pins: expected a dict of at most %d node names to devices", PINS_MOST);
+      return false;
+    }
   }
   return true;
 }
@@ -177,12 +172,12 @@ static bool devices_from(PyObject *object, tenon_device_t *devices, uint32_t *ou
   Py_ssize_t count = PyUnicode_Check(object) ? 1 : PySequence_Size(object);
   if (count < 0) return false;
   if (count > DEVICES_MOST) {
-    raise_invalid("%zd devices: expected at most %d", count, DEVICES_MOST);
+    raise_invalid("device: expected at most %d devices, found %zd", DEVICES_MOST, count);
     return false;
   }
   for (Py_ssize_t i = 0; i < count; i++) {
     PyObject *item =
-        PyUnicode_Check(object) ? (Py_INCREF(object), object) : PySequence_GetItem(object, i);
+        PyUnicode_Check(object) ? new_reference(object) : PySequence_GetItem(object, i);
     bool good = item && device_from(item, &devices[i]);
     Py_XDECREF(item);
     if (!good) return false;
@@ -191,7 +186,7 @@ static bool devices_from(PyObject *object, tenon_device_t *devices, uint32_t *ou
   return true;
 }
 
-static PyObject *compile(PyObject *self, PyObject *arguments, PyObject *named) {
+static PyObject *graph_compile(PyObject *self, PyObject *arguments, PyObject *named) {
   static char *names[] = {"device", "pins", "claims", "plain", "record", NULL};
   tenon_compile_t options = {.size = sizeof options};
   tenon_device_t devices[DEVICES_MOST];
@@ -205,7 +200,8 @@ static PyObject *compile(PyObject *self, PyObject *arguments, PyObject *named) {
   if (!PyArg_ParseTupleAndKeywords(arguments, named, "|O$O!zpp", names, &device, &PyDict_Type,
                                    &pin_object, &options.claims, &plain, &record))
     return NULL;
-  options.flags = (plain ? TENON_COMPILE_PLAIN : 0) | (record ? TENON_COMPILE_RECORD : 0);
+  if (plain) options.flags |= TENON_COMPILE_PLAIN;
+  if (record) options.flags |= TENON_COMPILE_RECORD;
   if (device && device != Py_None && !devices_from(device, devices, &options.device_count))
     return NULL;
   if (!(kept = PyList_New(0))) return NULL;
@@ -240,8 +236,6 @@ static PyObject *compile(PyObject *self, PyObject *arguments, PyObject *named) {
   return (PyObject *)made;
 }
 
-/* executables */
-
 static void executable_delete(PyObject *object) {
   PyTypeObject *type = Py_TYPE(object);
   tenon_executable_release(executable_of(object));
@@ -250,7 +244,7 @@ static void executable_delete(PyObject *object) {
   Py_DECREF(type);
 }
 
-static PyObject *dump(PyObject *self, PyObject *what) {
+static PyObject *executable_dump(PyObject *self, PyObject *what) {
   PyObject *bytes = PyUnicode_Check(what) ? PyUnicode_AsUTF8String(what) : NULL;
   char *text = NULL;
   if (!bytes)
@@ -259,7 +253,7 @@ static PyObject *dump(PyObject *self, PyObject *what) {
   tenon_status_t status =
       tenon_executable_dump(executable_of(self), PyBytes_AsString(bytes), &text);
   Py_DECREF(bytes);
-  return taken(status, text);
+  return text_object(status, text);
 }
 
 static PyObject *get_graph(PyObject *self, void *unused) {
@@ -268,19 +262,21 @@ static PyObject *get_graph(PyObject *self, void *unused) {
   return ((executable_t *)self)->graph;
 }
 
-/* The object for input i: by place, or by its name. */
+/* Returns the object for input i, given by position or by name. */
 static PyObject *given_for(const tenon_port_t *port, int32_t i, PyObject *arguments,
                            PyObject *named, Py_ssize_t *used) {
   PyObject *by_place = i < PyTuple_Size(arguments) ? PyTuple_GetItem(arguments, i) : NULL;
   PyObject *by_name = named ? PyDict_GetItemString(named, port->name) : NULL;
   if (by_name) ++*used;
   if (by_place && by_name)
-    return PyErr_Format(PyExc_TypeError, "input '%s' is given twice", port->name);
+    return PyErr_Format(PyExc_TypeError, "input '%s' was given twice, by position and by name",
+                        port->name);
   if (by_place || by_name) return by_place ? by_place : by_name;
-  return PyErr_Format(PyExc_TypeError, "input '%s', number %d, is not given", port->name, (int)i);
+  return PyErr_Format(PyExc_TypeError, "input '%s' (position %d) was not given", port->name,
+                      (int)i);
 }
 
-static PyObject *results_of(tenon_tensor_t **outputs, int32_t count, const origin_t *origin) {
+static PyObject *run_results(tenon_tensor_t **outputs, int32_t count, const origin_t *origin) {
   PyObject *tuple = PyTuple_New(count);
   for (int32_t i = 0; i < count; i++) {
     PyObject *object = tuple ? result_of(outputs[i], origin) : NULL;
@@ -296,7 +292,7 @@ static PyObject *results_of(tenon_tensor_t **outputs, int32_t count, const origi
   return one;
 }
 
-typedef struct run_t { /* room of one run */
+typedef struct run_t { /* the memory of one run */
   argument_t *arguments;
   tenon_tensor_t **inputs;
   tenon_tensor_t **outputs;
@@ -305,13 +301,13 @@ typedef struct run_t { /* room of one run */
   int32_t set;
 } run_t;
 
-static PyObject *run(PyObject *self, run_t *r, PyObject *arguments, PyObject *named) {
+static PyObject *run_executable(PyObject *self, run_t *r, PyObject *arguments, PyObject *named) {
   const tenon_graph_t *graph = tenon_executable_graph(executable_of(self));
   origin_t origin = {FAMILY_UNKNOWN, NULL, NULL};
   Py_ssize_t used = 0;
   tenon_status_t status;
   if (PyTuple_Size(arguments) > r->input_count)
-    return PyErr_Format(PyExc_TypeError, "the graph has %d inputs, %zd were given",
+    return PyErr_Format(PyExc_TypeError, "the graph has %d inputs, but %zd were given",
                         (int)r->input_count, PyTuple_Size(arguments));
   for (; r->set < r->input_count; r->set++) {
     tenon_port_t port = {.size = sizeof port};
@@ -325,7 +321,8 @@ static PyObject *run(PyObject *self, run_t *r, PyObject *arguments, PyObject *na
   if (named && used != PyDict_Size(named)) {
     PyObject *keys = PyDict_Keys(named);
     if (keys)
-      PyErr_Format(PyExc_TypeError, "among %R is a name that no input of the graph has", keys);
+      PyErr_Format(PyExc_TypeError,
+                   "expected the names of inputs of the graph; %R contains another name", keys);
     Py_XDECREF(keys);
     return NULL;
   }
@@ -338,7 +335,7 @@ static PyObject *run(PyObject *self, run_t *r, PyObject *arguments, PyObject *na
       tenon_tensor_release(r->outputs[i]);
     return NULL;
   }
-  return status == TENON_OK ? results_of(r->outputs, r->output_count, &origin)
+  return status == TENON_OK ? run_results(r->outputs, r->output_count, &origin)
                             : raise_status(status);
 }
 
@@ -350,7 +347,7 @@ static PyObject *executable_call(PyObject *self, PyObject *arguments, PyObject *
   r.inputs = (tenon_tensor_t **)calloc((size_t)r.input_count + 1, sizeof *r.inputs);
   r.outputs = (tenon_tensor_t **)calloc((size_t)r.output_count + 1, sizeof *r.outputs);
   bool good = r.arguments && r.inputs && r.outputs;
-  PyObject *result = good ? run(self, &r, arguments, named) : PyErr_NoMemory();
+  PyObject *result = good ? run_executable(self, &r, arguments, named) : PyErr_NoMemory();
   for (int32_t i = 0; i < r.set; i++)
     argument_release(&r.arguments[i]);
   free(r.arguments);
@@ -359,33 +356,34 @@ static PyObject *executable_call(PyObject *self, PyObject *arguments, PyObject *
   return result;
 }
 
-/* the types */
-
 static PyMethodDef graph_methods[] = {
     {"text", graph_text, METH_NOARGS,
-     "text()\n--\n\nThe graph as text: its nodes, values and constants."},
+     "text()\n--\n\nReturns the graph as text: its nodes, values and constants."},
     {"_nodes", graph_nodes, METH_NOARGS, NULL},
     {"_values", graph_values, METH_NOARGS, NULL},
     {"_ports", graph_ports, METH_NOARGS, NULL},
     {"_apply", graph_apply, METH_VARARGS, NULL},
-    {"save", save, METH_O,
-     "save(path)\n--\n\nWrites it as an ONNX file, which load reads back to the same graph: a node "
-     "of domain NAMESPACE and type\nNAME for each operator, constants as initialisers.  What a "
-     "file cannot say is an error, and the file that\nwas there stays."},
-    {"compile", (PyCFunction)(void (*)(void))compile, METH_VARARGS | METH_KEYWORDS,
-     "compile(device=None, *, pins=None, claims=None, plain=False, record=False)\n--\n\n"
-     "An Executable.  device: \"cpu\", \"opencl:0\", or a list of them to spread the graph over; "
-     "pins: {node: device};\n"
-     "claims: settings of groups that devices run as one, or \"off\"; plain: nothing is rewritten; "
-     "record: runs of the same\n"
-     "shapes are recorded and replayed, where the device can."},
+    {"save", graph_save, METH_O,
+     "save(path)\n--\n\nWrites the graph as an ONNX file that tenon.graph.load reads back to the "
+     "same graph. Each operator becomes a node of domain NAMESPACE and type NAME, each constant an "
+     "initialiser.\n\nRaises an error if ONNX cannot express the graph; an existing file is then "
+     "left unchanged."},
+    {"compile", (PyCFunction)(void (*)(void))graph_compile, METH_VARARGS | METH_KEYWORDS,
+     "compile(device=None, *, pins=None, claims=None, plain=False, record=False)\n--\n\nCompiles "
+     "the graph and returns an Executable.\n\ndevice: \"cpu\", \"opencl:0\", ..., or a list of "
+     "devices to spread the graph over.\npins: {node: device}, fixes the device of nodes.\nclaims: "
+     "settings of subgraphs that a device runs as one, or \"off\".\nplain: True: the graph is not "
+     "rewritten.\nrecord: True: runs of equal shapes are captured and replayed, where the device "
+     "supports it."},
     {NULL, NULL, 0, NULL}};
 static PyGetSetDef graph_properties[] = {
-    {"name", get_name, NULL, "As its file or builder said; \"\": none.", NULL},
+    {"name", get_name, NULL,
+     "The name that the file or the builder gave the graph; \"\" if there is none.", NULL},
     {"inputs", get_inputs, NULL,
-     "(name, dtype, extents) of each: None where it is unknown; an extent may be a symbol's name.",
+     "A list with (name, dtype, extents) of each input. An extent is a number, the name of a "
+     "symbol or None; unknown parts are None.",
      NULL},
-    {"outputs", get_outputs, NULL, "The same of its outputs.", NULL},
+    {"outputs", get_outputs, NULL, "A list with (name, dtype, extents) of each output.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot graph_slots[] = {{Py_tp_dealloc, (void *)graph_delete},
                                     {Py_tp_new, (void *)refuse_new},
@@ -396,9 +394,9 @@ static PyType_Spec graph_spec = {"tenon.graph.Graph", sizeof(graph_t), 0, Py_TPF
                                  graph_slots};
 
 static PyMethodDef executable_methods[] = {
-    {"dump", dump, METH_O,
-     "dump(what)\n--\n\n\"graph\" after rewriting, \"shapes\", \"claims\", \"placement\" or "
-     "\"plan\", as text."},
+    {"dump", executable_dump, METH_O,
+     "dump(what)\n--\n\nReturns a description as text. what: \"graph\" (after rewriting), "
+     "\"shapes\", \"claims\", \"placement\" or \"plan\"."},
     {NULL, NULL, 0, NULL}};
 static PyGetSetDef executable_properties[] = {
     {"graph", get_graph, NULL, "The graph that it was compiled from.", NULL},
@@ -411,8 +409,8 @@ static PyType_Slot executable_slots[] = {{Py_tp_dealloc, (void *)executable_dele
                                          {0, NULL}};
 static PyType_Spec executable_spec = {"tenon.graph.Executable", sizeof(executable_t), 0,
                                       Py_TPFLAGS_DEFAULT, executable_slots};
-static PyMethodDef functions[] = {
-    {"graph_load", load, METH_O, "graph_load(path)\n--\n\nReads a model (ONNX)."},
+static PyMethodDef module_functions[] = {
+    {"graph_load", load_graph, METH_O, "graph_load(path)\n--\n\nReads an ONNX model."},
     {"graph_passes", graph_passes, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL}};
 
@@ -424,5 +422,5 @@ bool graphs_add(PyObject *module) {
   Py_INCREF(executable_type);
   return PyModule_AddObject(module, "Graph", (PyObject *)graph_type) == 0 &&
          PyModule_AddObject(module, "Executable", (PyObject *)executable_type) == 0 &&
-         PyModule_AddFunctions(module, functions) == 0;
+         PyModule_AddFunctions(module, module_functions) == 0;
 }

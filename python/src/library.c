@@ -1,34 +1,33 @@
-/* tenon.Library: a loaded library and its operators.  The module's functions about operators stand
- * here too. */
+/* tenon._core.Library, a loaded library with its operators, and the functions of the module that
+ * find, load and build operators. A library has one object, which is in `loaded` until the library
+ * is unloaded. */
 #include "core.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct library_t {
-  PyObject_HEAD tenon_library_t *library; /* NULL: unloaded */
-  PyObject *operators;                    /* a dictionary by name without the namespace */
-  const tenon_op_t *
-      *past; /* those of files that a reload has put others in the place of; they serve, too */
+  PyObject_HEAD tenon_library_t *library; /* NULL after the library was unloaded */
+  /* a dictionary of operators by name without the namespace */
+  PyObject *operators;
+  const tenon_op_t **past; /* operators of files that a reload replaced; they can still be called */
   int32_t past_count;
 } library_t;
 
 lock_t libraries_lock;
 static PyTypeObject *library_type;
-static PyObject *
-    /* a dictionary, by address: a library has one object, which lives until it is unloaded */
-    loaded;
+/* The Library object of each loaded library, by the address of the library. */
+static PyObject *loaded;
 
-static bool fill(library_t *self) {
+static bool fill_operators(library_t *self) {
   for (int32_t i = 0, n = tenon_library_op_count(self->library); i < n; i++) {
     const tenon_op_t *op = tenon_library_op(self->library, i);
     tenon_op_info_t info = {.size = sizeof info};
     tenon_op_info(op, &info);
     const char *colons = strstr(info.name, "::");
+    const char *short_name = colons ? colons + 2 : info.name;
     PyObject *object = operator_new(op);
-    int status =
-        object ? PyDict_SetItemString(self->operators, colons ? colons + 2 : info.name, object)
-               : -1;
+    int status = object ? PyDict_SetItemString(self->operators, short_name, object) : -1;
     Py_XDECREF(object);
     if (status != 0) return false;
   }
@@ -38,7 +37,7 @@ static bool fill(library_t *self) {
 static PyObject *library_find(tenon_library_t *library) {
   PyObject *key = PyLong_FromVoidPtr(library);
   PyObject *known = key ? PyDict_GetItem(loaded, key) : NULL;
-  if (known) { /* one handle is enough */
+  if (known) { /* The existing object holds a handle already. */
     tenon_library_release(library);
     Py_DECREF(key);
     Py_INCREF(known);
@@ -54,7 +53,8 @@ static PyObject *library_find(tenon_library_t *library) {
   self->operators = PyDict_New();
   self->past = NULL;
   self->past_count = 0;
-  bool good = self->operators && fill(self) && PyDict_SetItem(loaded, key, (PyObject *)self) == 0;
+  bool good =
+      self->operators && fill_operators(self) && PyDict_SetItem(loaded, key, (PyObject *)self) == 0;
   Py_DECREF(key);
   if (good) return (PyObject *)self;
   tenon_library_release(library);
@@ -62,7 +62,7 @@ static PyObject *library_find(tenon_library_t *library) {
   return NULL;
 }
 
-/* Its object; takes the handle over. */
+/* Returns the object of a library; takes the handle over. */
 static PyObject *library_of(tenon_library_t *library) {
   lock_take(&libraries_lock);
   PyObject *object = library_find(library);
@@ -70,15 +70,15 @@ static PyObject *library_of(tenon_library_t *library) {
   return object;
 }
 
-static PyObject *load(PyObject *module, PyObject *arguments, PyObject *named) {
-  static char *names[] = {"path", "flags", NULL};
+static PyObject *load_library(PyObject *module, PyObject *arguments, PyObject *named) {
+  static char *operator_names[] = {"path", "flags", NULL};
   PyObject *path;
   unsigned flags = 0;
   tenon_library_t *library = NULL;
   tenon_status_t status;
   (void)module;
-  if (!PyArg_ParseTupleAndKeywords(arguments, named, "O&|I", names, PyUnicode_FSConverter, &path,
-                                   &flags))
+  if (!PyArg_ParseTupleAndKeywords(arguments, named, "O&|I", operator_names, PyUnicode_FSConverter,
+                                   &path, &flags))
     return NULL;
   Py_BEGIN_ALLOW_THREADS status = tenon_library_load(PyBytes_AsString(path), flags, &library);
   Py_END_ALLOW_THREADS Py_DECREF(path);
@@ -86,14 +86,12 @@ static PyObject *load(PyObject *module, PyObject *arguments, PyObject *named) {
   return library_of(library);
 }
 
-/* from source */
-
-typedef struct words_t { /* what the compilers say; without memory some is lost */
+typedef struct words_t { /* The output of the compilers; it is incomplete if memory runs out. */
   char *text;
   size_t size;
 } words_t;
 
-static void hear(void *context, uint32_t what, const char *text) {
+static void hear_compiler(void *context, uint32_t what, const char *text) {
   words_t *words = (words_t *)context;
   size_t size = strlen(text);
   char *grown =
@@ -104,7 +102,7 @@ static void hear(void *context, uint32_t what, const char *text) {
   words->size += size;
 }
 
-/* Pointers to the texts of a tuple of bytes; the tuple keeps them. */
+/* Returns pointers to the strings in a tuple of bytes. The tuple keeps the strings alive. */
 static const char **texts_of(PyObject *tuple, uint32_t *out_count) {
   Py_ssize_t count = PyTuple_Size(tuple);
   const char **texts = (const char **)malloc(((size_t)count + 1) * sizeof *texts);
@@ -140,25 +138,26 @@ static PyObject *load_build(PyObject *module, PyObject *arguments) {
   if (!PyArg_ParseTuple(arguments, "O!O!II", &PyTuple_Type, &sources, &PyTuple_Type, &options,
                         &build_flags, &flags))
     return NULL;
-  tenon_build_t build = {
-      .size = sizeof build, .flags = build_flags, .say = hear, .context = &words};
-  build.sources = texts_of(sources, &build.source_count);
-  build.options = build.sources ? texts_of(options, &build.option_count) : NULL;
-  if (build.options) {
-    Py_BEGIN_ALLOW_THREADS status = tenon_library_load_build(&build, flags, &library);
+  tenon_build_t build_library = {
+      .size = sizeof build_library, .flags = build_flags, .say = hear_compiler, .context = &words};
+  build_library.sources = texts_of(sources, &build_library.source_count);
+  build_library.options =
+      build_library.sources ? texts_of(options, &build_library.option_count) : NULL;
+  if (build_library.options) {
+    Py_BEGIN_ALLOW_THREADS status = tenon_library_load_build(&build_library, flags, &library);
     Py_END_ALLOW_THREADS if (status != TENON_OK) raise_build(status, &words);
     else if (words.size && PyErr_WarnEx(PyExc_RuntimeWarning, words.text, 2) != 0)
         tenon_library_release(library);
     else result = library_of(library);
   }
-  free((void *)(uintptr_t)build.sources);
-  free((void *)(uintptr_t)build.options);
+  free((void *)(uintptr_t)build_library.sources);
+  free((void *)(uintptr_t)build_library.options);
   free(words.text);
   return result;
 }
 
-/* Builds one to a file. */
-static PyObject *build(PyObject *module, PyObject *arguments) {
+/* Builds a library to a file. */
+static PyObject *build_library(PyObject *module, PyObject *arguments) {
   PyObject *sources, *options;
   PyObject *result = NULL;
   const char *path;
@@ -169,23 +168,24 @@ static PyObject *build(PyObject *module, PyObject *arguments) {
   if (!PyArg_ParseTuple(arguments, "O!O!Iy", &PyTuple_Type, &sources, &PyTuple_Type, &options,
                         &build_flags, &path))
     return NULL;
-  tenon_build_t build = {
-      .size = sizeof build, .flags = build_flags, .say = hear, .context = &words};
-  build.sources = texts_of(sources, &build.source_count);
-  build.options = build.sources ? texts_of(options, &build.option_count) : NULL;
-  if (build.options) {
-    Py_BEGIN_ALLOW_THREADS status = tenon_library_build(&build, path);
+  tenon_build_t build_library = {
+      .size = sizeof build_library, .flags = build_flags, .say = hear_compiler, .context = &words};
+  build_library.sources = texts_of(sources, &build_library.source_count);
+  build_library.options =
+      build_library.sources ? texts_of(options, &build_library.option_count) : NULL;
+  if (build_library.options) {
+    Py_BEGIN_ALLOW_THREADS status = tenon_library_build(&build_library, path);
     Py_END_ALLOW_THREADS if (status != TENON_OK) raise_build(status, &words);
     else if (!words.size || PyErr_WarnEx(PyExc_RuntimeWarning, words.text, 2) == 0) result =
         PyBool_FromLong(1);
   }
-  free((void *)(uintptr_t)build.sources);
-  free((void *)(uintptr_t)build.options);
+  free((void *)(uintptr_t)build_library.sources);
+  free((void *)(uintptr_t)build_library.options);
   free(words.text);
   return result;
 }
 
-static PyObject *policy(PyObject *module, PyObject *arguments) {
+static PyObject *set_policy(PyObject *module, PyObject *arguments) {
   PyObject *folders, *hashes;
   tenon_policy_t rules = {.size = sizeof rules};
   tenon_status_t status = TENON_OK;
@@ -204,12 +204,10 @@ static PyObject *policy(PyObject *module, PyObject *arguments) {
   Py_RETURN_NONE;
 }
 
-/* isolated */
-
 static PyObject *load_isolated(PyObject *module, PyObject *arguments, PyObject *named) {
-  static char *names[] = {"path",      "flags",    "allow",   "deadline_ms", "spin_us",
-                          "processes", "calls",    "threads", "memory",      "shared",
-                          "readable",  "writable", NULL};
+  static char *operator_names[] = {"path",      "flags",    "allow",   "deadline_ms", "spin_us",
+                                   "processes", "calls",    "threads", "memory",      "shared",
+                                   "readable",  "writable", NULL};
   PyObject *path;
   PyObject *readable = NULL;
   PyObject *writable = NULL;
@@ -222,10 +220,10 @@ static PyObject *load_isolated(PyObject *module, PyObject *arguments, PyObject *
   tenon_status_t status;
   (void)module;
   if (!PyArg_ParseTupleAndKeywords(
-          arguments, named, "O&|IIIIIIIKKO!O!", names, PyUnicode_FSConverter, &path, &flags,
-          &isolation.allow, &isolation.deadline_ms, &isolation.spin_us, &isolation.child_count,
-          &isolation.call_count, &isolation.thread_count, &memory, &shared, &PyTuple_Type,
-          &readable, &PyTuple_Type, &writable))
+          arguments, named, "O&|IIIIIIIKKO!O!", operator_names, PyUnicode_FSConverter, &path,
+          &flags, &isolation.allow, &isolation.deadline_ms, &isolation.spin_us,
+          &isolation.child_count, &isolation.call_count, &isolation.thread_count, &memory, &shared,
+          &PyTuple_Type, &readable, &PyTuple_Type, &writable))
     return NULL;
   isolation.memory = memory;
   isolation.shared = shared;
@@ -242,15 +240,16 @@ static PyObject *load_isolated(PyObject *module, PyObject *arguments, PyObject *
   return result;
 }
 
-static PyObject *empty(PyObject *object, PyObject *arguments, PyObject *named) {
-  static char *names[] = {"shape", "dtype", NULL};
+static PyObject *library_empty(PyObject *object, PyObject *arguments, PyObject *named) {
+  static char *operator_names[] = {"shape", "dtype", NULL};
   PyObject *shape_object;
   PyObject *dtype_object = NULL;
   int64_t shape[TENON_RANK_MAX];
   int32_t ndim;
   tenon_dtype_t dtype = tenon_dtype(TENON_F32);
   tenon_tensor_t *tensor = NULL;
-  if (!PyArg_ParseTupleAndKeywords(arguments, named, "O|O", names, &shape_object, &dtype_object) ||
+  if (!PyArg_ParseTupleAndKeywords(arguments, named, "O|O", operator_names, &shape_object,
+                                   &dtype_object) ||
       !shape_from(shape_object, shape, &ndim) ||
       (dtype_object && !dtype_from(dtype_object, &dtype)))
     return NULL;
@@ -270,7 +269,7 @@ static void library_delete(PyObject *object) {
   Py_DECREF(type);
 }
 
-/* Its operators, and those that it had before. */
+/* Returns the current operators of a library, and those that reloads replaced. */
 static const tenon_op_t **all_ops(const library_t *self, int32_t *out_count) {
   const int32_t count = tenon_library_op_count(self->library);
   const tenon_op_t **ops =
@@ -283,7 +282,7 @@ static const tenon_op_t **all_ops(const library_t *self, int32_t *out_count) {
   return ops;
 }
 
-static PyObject *end(library_t *self) {
+static PyObject *end_library(library_t *self) {
   if (!self->library) Py_RETURN_NONE;
   int32_t count;
   const tenon_op_t **ops = all_ops(self, &count);
@@ -296,12 +295,12 @@ static PyObject *end(library_t *self) {
   tenon_status_t status = is_quiet ? tenon_library_unload(self->library) : TENON_UNAVAILABLE;
   if (!is_quiet)
     PyErr_Format(error_class,
-                 "cannot unload library %s: a call of one of its operators is on its way",
+                 "cannot unload library %s: a call of one of its operators is in progress",
                  tenon_library_name(self->library));
   operators_settle(ops, count, status == TENON_OK);
   if (status == TENON_OK) {
     self->library = NULL;
-    if (PyDict_DelItem(loaded, key) != 0) PyErr_Clear(); /* it was there */
+    if (PyDict_DelItem(loaded, key) != 0) PyErr_Clear(); /* The entry exists. */
   }
   free(ops);
   Py_DECREF(key);
@@ -309,25 +308,26 @@ static PyObject *end(library_t *self) {
   Py_RETURN_NONE;
 }
 
-static PyObject *unload(PyObject *object, PyObject *unused) {
+static PyObject *library_unload(PyObject *object, PyObject *unused) {
   library_t *self = (library_t *)object;
   (void)unused;
   lock_take(&libraries_lock);
-  PyObject *done = end(self);
+  PyObject *done = end_library(self);
   lock_give(&libraries_lock);
   if (done) PyDict_Clear(self->operators);
   return done;
 }
 
-/* Operators that were given out go on as Tenon's handles do; the dictionary has the new ones. */
-static PyObject *replace(library_t *self, const char *path) {
+/* Reloads the library. Existing operator objects continue with the new kernels, as Tenon's handles
+ * do; the dictionary gets the new operators. */
+static PyObject *replace_library(library_t *self, const char *path) {
   tenon_library_t *library = self->library;
   tenon_status_t status;
   int32_t count;
   if (!library) return PyErr_Format(error_class, "the library was unloaded");
   const tenon_op_t **ops = all_ops(self, &count);
   if (!ops) return PyErr_NoMemory();
-  tenon_library_retain(library); /* while the lock of the interpreter is given up */
+  tenon_library_retain(library); /* Keeps the library while the interpreter lock is released. */
   Py_BEGIN_ALLOW_THREADS status = tenon_library_reload(library, path);
   Py_END_ALLOW_THREADS if (status != TENON_OK) {
     raise_status(status);
@@ -340,25 +340,26 @@ static PyObject *replace(library_t *self, const char *path) {
   self->past = ops;
   self->past_count = count;
   PyDict_Clear(self->operators);
-  if (!self->library || !fill(self)) return NULL;
+  if (!self->library || !fill_operators(self)) return NULL;
   Py_RETURN_NONE;
 }
 
-static PyObject *reload(PyObject *object, PyObject *path) {
+static PyObject *library_reload(PyObject *object, PyObject *path) {
   const char *text = path == Py_None ? NULL : PyBytes_AsString(path);
   if (path != Py_None && !text) return NULL;
   lock_take(&libraries_lock);
-  PyObject *done = replace((library_t *)object, text);
+  PyObject *done = replace_library((library_t *)object, text);
   lock_give(&libraries_lock);
   return done;
 }
 
 static PyObject *get_text(PyObject *object, void *which) {
-  const char *(*const functions[])(const tenon_library_t *) = {
+  const char *(*const module_functions[])(const tenon_library_t *) = {
       tenon_library_name, tenon_library_version, tenon_library_path};
   lock_take(&libraries_lock);
   const tenon_library_t *library = ((library_t *)object)->library;
-  PyObject *text = library ? PyUnicode_DecodeFSDefault(functions[(intptr_t)which](library)) : NULL;
+  PyObject *text =
+      library ? PyUnicode_DecodeFSDefault(module_functions[(intptr_t)which](library)) : NULL;
   lock_give(&libraries_lock);
   return library ? text : PyErr_Format(error_class, "the library was unloaded");
 }
@@ -370,19 +371,22 @@ static PyObject *get_operators(PyObject *object, void *unused) {
 }
 
 static PyMethodDef methods[] = {
-    {"empty", (PyCFunction)(void (*)(void))empty, METH_VARARGS | METH_KEYWORDS,
-     "empty(shape, dtype='f32')\n--\n\nA tensor in the memory that an isolated library shares."},
-    {"unload", unload, METH_NOARGS,
-     "unload()\n--\n\nUnloads the code of a library that was loaded with unloadable=True, or says "
-     "what holds it."},
-    {"reload", reload, METH_O,
-     "reload(path)\n--\n\nPuts what the file is now in its place; None: its own file."},
+    {"empty", (PyCFunction)(void (*)(void))library_empty, METH_VARARGS | METH_KEYWORDS,
+     "empty(shape, dtype='f32')\n--\n\nCreates an uninitialised tensor in the memory that an "
+     "isolated library shares with its worker processes."},
+    {"unload", library_unload, METH_NOARGS,
+     "unload()\n--\n\nUnloads the code of a library that was loaded with unloadable=True. Raises "
+     "an error that names what still holds it."},
+    {"reload", library_reload, METH_O,
+     "reload(path)\n--\n\nReplaces the library by the contents of a file; None: its own file."},
     {NULL, NULL, 0, NULL}};
 static PyGetSetDef properties[] = {
-    {"name", get_text, NULL, "Its namespace.", (void *)0},
-    {"version", get_text, NULL, "As it states it.", (void *)1},
-    {"path", get_text, NULL, "Its file, \"\" when it is linked in.", (void *)2},
-    {"operators", get_operators, NULL, "Its operators by name.", NULL},
+    {"name", get_text, NULL, "The namespace of the operators.", (void *)0},
+    {"version", get_text, NULL, "The version that the library declares.", (void *)1},
+    {"path", get_text, NULL,
+     "The path of the library's file; \"\" if it is linked into the program.", (void *)2},
+    {"operators", get_operators, NULL,
+     "A dictionary of the operators by name without the namespace.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)library_delete},
                               {Py_tp_methods, methods},
@@ -391,17 +395,15 @@ static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)library_delete},
                               {0, NULL}};
 static PyType_Spec spec = {"tenon._core.Library", sizeof(library_t), 0, Py_TPFLAGS_DEFAULT, slots};
 
-/* operators of the process */
-
-static PyObject *find(PyObject *module, PyObject *name) {
+static PyObject *find_operator(PyObject *module, PyObject *name) {
   const tenon_op_t *op = NULL;
   PyObject *bytes = PyUnicode_Check(name) ? PyUnicode_AsUTF8String(name) : NULL;
   (void)module;
   if (!bytes)
     return PyErr_Occurred()
                ? NULL
-               : PyErr_Format(PyExc_TypeError, "the name of an operator: expected a str, found %R",
-                              name);
+               : PyErr_Format(PyExc_TypeError,
+                              "expected the name of an operator as a str, found %R", name);
   lock_take(&libraries_lock);
   tenon_status_t status = tenon_op_find(PyBytes_AsString(bytes), &op);
   PyObject *found = status == TENON_OK ? operator_new(op) : NULL;
@@ -410,7 +412,7 @@ static PyObject *find(PyObject *module, PyObject *name) {
   return status == TENON_OK ? found : raise_status(status);
 }
 
-static PyObject *names(PyObject *module, PyObject *unused) {
+static PyObject *operator_names(PyObject *module, PyObject *unused) {
   const tenon_op_t *const *ops;
   int32_t count;
   (void)module;
@@ -434,19 +436,19 @@ static PyObject *names(PyObject *module, PyObject *unused) {
   return list;
 }
 
-static PyMethodDef functions[] = {
-    {"load", (PyCFunction)(void (*)(void))load, METH_VARARGS | METH_KEYWORDS,
+static PyMethodDef module_functions[] = {
+    {"load", (PyCFunction)(void (*)(void))load_library, METH_VARARGS | METH_KEYWORDS,
      "load(path, flags=0)\n--\n\nLoads a library."},
     {"load_isolated", (PyCFunction)(void (*)(void))load_isolated, METH_VARARGS | METH_KEYWORDS,
-     "load_isolated(path, flags=0, ...)\n--\n\nLoads one into processes of its own."},
-    {"build", build, METH_VARARGS,
-     "build(sources, options, build_flags, path)\n--\n\nBuilds one to a file; True."},
+     "load_isolated(path, flags=0, ...)\n--\n\nLoads a library into worker processes."},
+    {"build", build_library, METH_VARARGS,
+     "build(sources, options, build_flags, path)\n--\n\nBuilds a library to a file; returns True."},
     {"load_build", load_build, METH_VARARGS,
-     "load_build(sources, options, build_flags, flags)\n--\n\nBuilds and loads one."},
-    {"policy", policy, METH_VARARGS,
-     "policy(folders, hashes, flags)\n--\n\nSets the rules for loading."},
-    {"find", find, METH_O, "find(name)\n--\n\nAn operator by \"ns::name\"."},
-    {"names", names, METH_NOARGS, "names()\n--\n\nThe names of all operators."},
+     "load_build(sources, options, build_flags, flags)\n--\n\nBuilds a library and loads it."},
+    {"policy", set_policy, METH_VARARGS,
+     "policy(folders, hashes, flags)\n--\n\nSets the policy for loading libraries."},
+    {"find", find_operator, METH_O, "find(name)\n--\n\nReturns the operator \"ns::name\"."},
+    {"names", operator_names, METH_NOARGS, "names()\n--\n\nReturns the names of all operators."},
     {NULL, NULL, 0, NULL}};
 
 bool libraries_add(PyObject *module) {
@@ -455,5 +457,5 @@ bool libraries_add(PyObject *module) {
   if (!library_type || !loaded) return false;
   Py_INCREF(library_type);
   return PyModule_AddObject(module, "Library", (PyObject *)library_type) == 0 &&
-         PyModule_AddFunctions(module, functions) == 0;
+         PyModule_AddFunctions(module, module_functions) == 0;
 }

@@ -1,7 +1,7 @@
-/* What takes the interpreter lock's place in free-threaded Pythons, for what threads share here:
- * the tables of libraries and operators, and what an operator keeps of its calls.  With the
- * interpreter lock these are nothing, or plain reads and writes.  What is written seldom is _Atomic
- * instead, in both. */
+/* Locks and shared variables for free-threaded Pythons. They protect what threads share here: the
+ * tables of libraries and operators, and the state that an operator keeps between calls. With the
+ * interpreter lock, the locks do nothing and the accesses are plain reads and writes. Variables
+ * that are rarely written are _Atomic in both builds. */
 #ifndef TENON_PYTHON_LOCK_H
 #define TENON_PYTHON_LOCK_H
 
@@ -9,14 +9,15 @@
 
 #ifdef Py_GIL_DISABLED
 typedef PyMutex lock_t;
-/* Until lock_give no Python code is run, and no other thread waited for by other means. */
+/* Until lock_give, the thread must neither run Python code nor wait for another thread by other
+ * means. */
 static inline void lock_take(lock_t *lock) { PyMutex_Lock(lock); }
 static inline void lock_give(lock_t *lock) { PyMutex_Unlock(lock); }
 static inline void shared_add(size_t *at, size_t number) {
   __atomic_fetch_add(at, number, __ATOMIC_SEQ_CST);
 }
 static inline size_t shared_get(const size_t *at) { return __atomic_load_n(at, __ATOMIC_SEQ_CST); }
-/* Gives what was there. */
+/* Returns the previous value. */
 static inline void *shared_swap(void **at, void *with) {
   return __atomic_exchange_n(at, with, __ATOMIC_SEQ_CST);
 }

@@ -1,14 +1,14 @@
-/* Shapes of results by a function of Python's.  Extents that are known are Python's numbers; others
- * are objects that know what is added to them or taken from them, and end with the inference that
- * they are of. */
+/* Computes the shapes of results by a Python function. Known extents are Python numbers. Unknown
+ * extents are objects of type tenon.Extent, which support arithmetic and are valid only during the
+ * inference that created them. */
 #include "part.h"
 
 #include <stdlib.h>
 
 typedef struct session_t { /* one inference */
   _Atomic int64_t references;
-  unsigned long thread; /* that infers: no other may reckon with its extents */
-  tenon_infer_t *infer; /* NULL: it is over */
+  unsigned long thread; /* the thread that infers; other threads may not compute with its extents */
+  tenon_infer_t *infer; /* NULL after the inference has ended */
   struct session_t *before;
 } session_t;
 typedef struct extent_t {
@@ -25,8 +25,6 @@ static void session_drop(session_t *session) {
 static bool is_on(const session_t *session) {
   return session && session->thread == PyThread_get_thread_ident() && session->infer;
 }
-
-/* extents */
 
 static PyObject *extent_new(session_t *session, tenon_dim_t dim) {
   if (tenon_is_known(dim)) return PyLong_FromLongLong(dim.value);
@@ -45,7 +43,7 @@ static void extent_delete(PyObject *object) {
   Py_DECREF(type);
 }
 
-/* 1, 0: neither a number nor an extent, -1: an exception is set. */
+/* Returns 1; 0 if the object is neither a number nor an extent; -1 with an exception set. */
 static int dim_from(PyObject *object, tenon_dim_t *out) {
   if (Py_TYPE(object) == extent_type) {
     *out = ((extent_t *)object)->dim;
@@ -57,11 +55,11 @@ static int dim_from(PyObject *object, tenon_dim_t *out) {
   Py_XDECREF(number);
   if (PyErr_Occurred()) return -1;
   if (tenon_is_known(*out)) return 1;
-  PyErr_Format(PyExc_OverflowError, "an extent of %R", object);
+  PyErr_Format(PyExc_OverflowError, "expected an extent of at least -2^62, found %R", object);
   return -1;
 }
 
-static PyObject *binary(PyObject *a, PyObject *b, uint32_t operation) {
+static PyObject *extent_binary(PyObject *a, PyObject *b, uint32_t operation) {
   session_t *session = ((extent_t *)(Py_TYPE(a) == extent_type ? a : b))->session;
   tenon_dim_t x, y;
   int good = dim_from(a, &x);
@@ -72,38 +70,46 @@ static PyObject *binary(PyObject *a, PyObject *b, uint32_t operation) {
     return Py_NotImplemented;
   }
   if (!is_on(session)) {
-    raise_invalid("an extent of an inference that is over, or another thread's");
+    raise_invalid("this extent belongs to an inference that has ended, or to another thread");
     return NULL;
   }
   return extent_new(session, session->infer->host->dim(session->infer, operation, x, y));
 }
 
-static PyObject *add(PyObject *a, PyObject *b) { return binary(a, b, TENON_DIM_ADD); }
-static PyObject *subtract(PyObject *a, PyObject *b) { return binary(a, b, TENON_DIM_SUB); }
-static PyObject *multiply(PyObject *a, PyObject *b) { return binary(a, b, TENON_DIM_MUL); }
-static PyObject *divide(PyObject *a, PyObject *b) { return binary(a, b, TENON_DIM_DIV); }
-static PyObject *remainder_of(PyObject *a, PyObject *b) { return binary(a, b, TENON_DIM_MOD); }
-static PyObject *negative(PyObject *a) {
+static PyObject *extent_add(PyObject *a, PyObject *b) { return extent_binary(a, b, TENON_DIM_ADD); }
+static PyObject *extent_subtract(PyObject *a, PyObject *b) {
+  return extent_binary(a, b, TENON_DIM_SUB);
+}
+static PyObject *extent_multiply(PyObject *a, PyObject *b) {
+  return extent_binary(a, b, TENON_DIM_MUL);
+}
+static PyObject *extent_divide(PyObject *a, PyObject *b) {
+  return extent_binary(a, b, TENON_DIM_DIV);
+}
+static PyObject *extent_remainder(PyObject *a, PyObject *b) {
+  return extent_binary(a, b, TENON_DIM_MOD);
+}
+static PyObject *extent_negative(PyObject *a) {
   PyObject *zero = PyLong_FromLong(0);
-  PyObject *made = zero ? binary(zero, a, TENON_DIM_SUB) : NULL;
+  PyObject *made = zero ? extent_binary(zero, a, TENON_DIM_SUB) : NULL;
   Py_XDECREF(zero);
   return made;
 }
 
-static PyObject *compare(PyObject *a, PyObject *b,
-                         int operation) { /* what the host cannot tell is an error */
+static PyObject *
+extent_compare(PyObject *a, PyObject *b,
+               /* Nobody can compare unknown extents, so comparing one is an error. */
+               int operation) {
   (void)a;
   (void)b;
   (void)operation;
-  return PyErr_Format(
-      PyExc_TypeError,
-      "an extent is compared that is not known here: shapes may be asked for before "
-      "there are tensors");
+  return PyErr_Format(PyExc_TypeError, "an unknown extent cannot be compared: shapes may be "
+                                       "inferred before the extents of the tensors are known");
 }
 
-static PyObject *text(PyObject *object) {
+static PyObject *extent_text(PyObject *object) {
   (void)object;
-  return PyUnicode_FromString("<extent that is not known here>");
+  return PyUnicode_FromString("<unknown extent>");
 }
 
 static PyObject *at_most(PyObject *module, PyObject *most) {
@@ -112,7 +118,7 @@ static PyObject *at_most(PyObject *module, PyObject *most) {
   session_t *session = Py_TYPE(most) == extent_type ? ((extent_t *)most)->session : current;
   (void)module;
   if (!is_on(session)) {
-    raise_invalid("at_most is for functions that tenon.meta registers");
+    raise_invalid("at_most can be called only in functions that are registered with tenon.meta");
     return NULL;
   }
   int good = dim_from(most, &dim);
@@ -121,8 +127,6 @@ static PyObject *at_most(PyObject *module, PyObject *most) {
   if (good != 1) return NULL;
   return extent_new(session, session->infer->host->dim(session->infer, TENON_DIM_BOUND, dim, none));
 }
-
-/* inference */
 
 static PyObject *meta_object(const tenon_meta_t *meta, session_t *session, PyObject *class) {
   if (!meta) Py_RETURN_NONE;
@@ -164,20 +168,21 @@ static bool shape_set(tenon_infer_t *infer, const char *op, uint32_t o, PyObject
   if (ndim < 0 || ndim > TENON_RANK_MAX) {
     if (shape)
       PyErr_Format(PyExc_TypeError,
-                   "%s: the shape of result %u: expected a tuple of at most %d extents, found %R",
-                   op, o, TENON_RANK_MAX, shape);
+                   "%s: shape of result %u: expected a tuple of at most %d extents, found %R", op,
+                   o, TENON_RANK_MAX, shape);
     return false;
   }
-  if (!out) return true; /* not wanted */
+  if (!out) return true; /* The result was not requested. */
   for (Py_ssize_t d = 0; d < ndim; d++) {
     PyObject *extent = PySequence_GetItem(shape, d);
     int good = extent ? dim_from(extent, &out->dims[d]) : -1;
     if (good == 0)
       PyErr_Format(PyExc_TypeError,
-                   "%s: the shape of result %u: extent %zd is %R: expected a number", op, o, d,
+                   "%s: shape of result %u: extent %zd: expected a number, found %R", op, o, d,
                    extent);
     if (good == 1 && tenon_is_known(out->dims[d]) && out->dims[d].value < 0) {
-      raise_invalid("%s: the shape of result %u: extent %zd is %R", op, o, d, extent);
+      raise_invalid("%s: shape of result %u: extent %zd: expected a number >= 0, found %R", op, o,
+                    d, extent);
       good = 0;
     }
     Py_XDECREF(extent);
@@ -214,8 +219,8 @@ tenon_status_t meta_infer(tenon_infer_t *infer) {
   if (!session)
     PyErr_NoMemory();
   else if (function == Py_None) {
-    raise_invalid("%s: its shapes are not known: give tenon.op shapes=, the trait \"pointwise\", "
-                  "or a function that states them by tenon.meta",
+    raise_invalid("%s: its shapes are unknown: pass shapes= or the trait \"pointwise\" to "
+                  "tenon.op, or define the shapes with tenon.meta",
                   info.name);
     good = false;
   }
@@ -230,7 +235,7 @@ tenon_status_t meta_infer(tenon_infer_t *infer) {
     good = result && shapes_set(infer, &info, result);
   }
   tenon_status_t status =
-      good ? TENON_OK : part_failed(infer->host, infer, info.name, "function of shapes");
+      good ? TENON_OK : part_failed(infer->host, infer, info.name, "shape function");
   Py_XDECREF(result);
   Py_XDECREF(function);
   Py_XDECREF(class);
@@ -243,20 +248,21 @@ tenon_status_t meta_infer(tenon_infer_t *infer) {
   return status;
 }
 
-static PyMethodDef functions[] = {{"at_most", at_most, METH_O,
-                                   "at_most(extent)\n--\n\nIn a function of shapes: an extent of a "
-                                   "result that only the kernel knows, and not more than this."},
-                                  {NULL, NULL, 0, NULL}};
+static PyMethodDef functions[] = {
+    {"at_most", at_most, METH_O,
+     "at_most(extent)\n--\n\nIn a function of tenon.meta: returns an extent that only the kernel "
+     "knows and that is at most `extent`."},
+    {NULL, NULL, 0, NULL}};
 static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)extent_delete},
-                              {Py_tp_repr, (void *)text},
+                              {Py_tp_repr, (void *)extent_text},
                               {Py_tp_new, (void *)refuse_new},
-                              {Py_tp_richcompare, (void *)compare},
-                              {Py_nb_add, (void *)add},
-                              {Py_nb_subtract, (void *)subtract},
-                              {Py_nb_multiply, (void *)multiply},
-                              {Py_nb_floor_divide, (void *)divide},
-                              {Py_nb_remainder, (void *)remainder_of},
-                              {Py_nb_negative, (void *)negative},
+                              {Py_tp_richcompare, (void *)extent_compare},
+                              {Py_nb_add, (void *)extent_add},
+                              {Py_nb_subtract, (void *)extent_subtract},
+                              {Py_nb_multiply, (void *)extent_multiply},
+                              {Py_nb_floor_divide, (void *)extent_divide},
+                              {Py_nb_remainder, (void *)extent_remainder},
+                              {Py_nb_negative, (void *)extent_negative},
                               {0, NULL}};
 static PyType_Spec spec = {"tenon.Extent", sizeof(extent_t), 0, Py_TPFLAGS_DEFAULT, slots};
 

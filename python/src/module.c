@@ -1,4 +1,4 @@
-/* The extension tenon._core. */
+/* The extension module tenon._core: its initialisation, and functions that belong to no type. */
 #include "core.h"
 
 static PyObject *version(PyObject *module, PyObject *unused) {
@@ -23,7 +23,8 @@ static PyObject *threads_set(PyObject *module, PyObject *count) {
   (void)module;
   if (threads == -1 && PyErr_Occurred()) return NULL;
   if (threads < 0 || threads > 4096)
-    return raise_invalid("%ld threads: expected 0 (the default) to 4096", threads);
+    return raise_invalid("threads: expected a number from 0 (the default) to 4096, found %ld",
+                         threads);
   tenon_threads_set((int32_t)threads);
   Py_RETURN_NONE;
 }
@@ -42,18 +43,17 @@ static PyObject *seed(PyObject *module, PyObject *number) {
   Py_RETURN_NONE;
 }
 
-/* Types and operators are those of the process: Python would give other interpreters a copy of the
- * module's dictionary. */
+/* Types and operators are shared by the whole process, but Python would give another interpreter a
+ * mere copy of the module's dictionary. */
 static PyObject *check_interpreter(PyObject *module, PyObject *unused) {
   (void)module;
   (void)unused;
   if (PyInterpreterState_GetID(PyInterpreterState_Get()) == 0) Py_RETURN_NONE;
-  return PyErr_Format(
-      PyExc_ImportError,
-      "tenon works in the main interpreter only, and this is another: call it there");
+  return PyErr_Format(PyExc_ImportError, "tenon works in the main interpreter only, but this is a "
+                                         "subinterpreter: import it in the main interpreter");
 }
 
-/* It lasts as long as the process. */
+/* The fallback stays until the process ends. */
 static PyObject *fallback_to_cpu(PyObject *module, PyObject *backend) {
   tenon_registration_t *registration;
   PyObject *bytes = PyUnicode_Check(backend) ? PyUnicode_AsUTF8String(backend) : NULL;
@@ -61,7 +61,7 @@ static PyObject *fallback_to_cpu(PyObject *module, PyObject *backend) {
   if (!bytes)
     return PyErr_Occurred()
                ? NULL
-               : PyErr_Format(PyExc_TypeError, "the name of a backend: expected a str, found %R",
+               : PyErr_Format(PyExc_TypeError, "expected the name of a backend as a str, found %R",
                               backend);
   tenon_status_t status =
       tenon_fallback_add(PyBytes_AsString(bytes), tenon_fallback_cpu, NULL, NULL, 0, &registration);
@@ -83,25 +83,27 @@ static PyObject *fallback_report(PyObject *module, PyObject *unused) {
 
 static PyMethodDef functions[] = {
     {"fallback_to_cpu", fallback_to_cpu, METH_O,
-     "fallback_to_cpu(backend)\n--\n\nWhat a backend (\"sim\", \"opencl\") has no kernel for runs "
-     "on the CPU from here on, with copies."},
+     "fallback_to_cpu(backend)\n--\n\nRuns operators without a kernel for a backend (\"sim\", "
+     "\"opencl\") on the CPU from now on, with copies of their tensors."},
     {"fallback_report", fallback_report, METH_NOARGS,
-     "fallback_report()\n--\n\nA line for each operator that fell back to the CPU: calls, bytes "
-     "copied."},
+     "fallback_report()\n--\n\nReturns a line for each operator that fell back to the CPU, with "
+     "the number of calls and of copied bytes."},
     {"check_interpreter", check_interpreter, METH_NOARGS, NULL},
-    {"version", version, METH_NOARGS, "version()\n--\n\nOf libtenon."},
-    {"doctor", doctor, METH_NOARGS, "doctor()\n--\n\nA report on machine, build and settings."},
+    {"version", version, METH_NOARGS, "version()\n--\n\nReturns the version of libtenon."},
+    {"doctor", doctor, METH_NOARGS,
+     "doctor()\n--\n\nReturns a report on the machine, the build and the settings."},
     {"threads_set", threads_set, METH_O,
-     "threads_set(count)\n--\n\nThreads that calls begun by this thread use; 0: the default."},
+     "threads_set(count)\n--\n\nSets how many threads the calls made by this thread use; 0: the "
+     "default."},
     {"seed", seed, METH_O,
-     "seed(number)\n--\n\nRandom operators that this thread calls draw from a generator of its own "
-     "from here on, with that seed, from its start."},
+     "seed(number)\n--\n\nSeeds the random operators that this thread calls: they draw from a "
+     "generator of the thread, which starts anew with this seed."},
     {"threads_get", threads_get, METH_NOARGS,
-     "threads_get()\n--\n\nThreads that calls begun by this thread use."},
+     "threads_get()\n--\n\nReturns how many threads the calls made by this thread use."},
     {NULL, NULL, 0, NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
                                         "tenon._core",
-                                        "What of Tenon's Python package is in C.",
+                                        "The part of Tenon's Python package that is written in C.",
                                         -1,
                                         functions,
                                         NULL,

@@ -1,34 +1,34 @@
 /* Nodes of a graph that is being built: operators that are called with values (tenon/graph.py).
- * Arguments and attributes are read as those of calls are.  Nodes are inferred when they are added,
- * so that what cannot be is an error of the line that says it. */
+ * Arguments and attributes are read in the same way as those of calls. Each node is inferred when
+ * it is added, so that a wrong shape or dtype raises at the line that adds the node. */
 #include "builder.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct node_t { /* on its way */
+typedef struct node_t { /* a node that is being added */
   operator_t *op;
   builder_t *builder;  /* borrowed; NULL: not known yet */
-  tenon_dtype_t dtype; /* of the first tensor; bits 0: not known */
+  tenon_dtype_t dtype; /* of the first tensor; bits 0: unknown */
   tenon_operand_t operands[OPERATOR_MOST];
   tenon_edge_t edges[OPERATOR_MOST];
   tenon_edge_t *lists[OPERATOR_MOST];
 } node_t;
 
-/* The value that an object is; argument_name: for messages. */
+/* Converts an object to the value that it stands for. Messages name `argument_name`. */
 static bool edge_from(node_t *n, PyObject *object, const char *argument_name,
                       tenon_edge_t *out_edge) {
   if (!value_check(object)) {
     PyErr_Format(PyExc_TypeError,
-                 "%s: argument %s: expected a value of a graph, found %R: a tensor becomes one by "
-                 "builder.constant(x)",
+                 "%s: argument %s: expected a value of a graph, found %R: builder.constant(x) "
+                 "makes a value of a tensor",
                  n->op->name, argument_name, Py_TYPE(object));
     return false;
   }
   value_t *value = (value_t *)object;
   if (n->builder && n->builder != value->builder) {
-    raise_invalid("%s: argument %s: a value of another builder than the others", n->op->name,
-                  argument_name);
+    raise_invalid("%s: argument %s: the value belongs to another builder than the other arguments",
+                  n->op->name, argument_name);
     return false;
   }
   n->builder = value->builder;
@@ -61,12 +61,12 @@ static bool list_from(node_t *n, const tenon_argument_t *of, PyObject *object) {
 
 static bool is_number(PyObject *object) { return PyFloat_Check(object) || PyLong_Check(object); }
 
-/* A number becomes a constant of the first tensor's dtype. */
+/* Converts a number to a constant that has the dtype of the first tensor. */
 static bool number_from(node_t *n, const tenon_argument_t *of, PyObject *object) {
   tenon_tensor_t like = {.dtype = n->dtype};
   if (!n->dtype.bits) {
     PyErr_Format(PyExc_TypeError,
-                 "%s: argument %s: no dtype is known for the number %R: make it a value by "
+                 "%s: argument %s: the dtype of the number %R is unknown: make it a value with "
                  "builder.constant(x)",
                  n->op->name, of->name, object);
     return false;
@@ -76,7 +76,7 @@ static bool number_from(node_t *n, const tenon_argument_t *of, PyObject *object)
                       &n->edges[of->index]);
 }
 
-/* Numbers come last, as in calls. */
+/* Numbers are converted last, as in calls. */
 static bool operands_set(node_t *n, PyObject *const *given) {
   bool is_first = true;
   for (int numbers = 0; numbers < 2; numbers++)
@@ -86,8 +86,8 @@ static bool operands_set(node_t *n, PyObject *const *given) {
       if (of->role != TENON_ARGUMENT_INPUT) continue;
       if (!object || object == Py_None) {
         if (of->is_optional) continue;
-        PyErr_Format(PyExc_TypeError, "%s() needs argument %s, a value of a graph", n->op->name,
-                     of->name);
+        PyErr_Format(PyExc_TypeError, "%s() is missing argument %s, a value of a graph",
+                     n->op->name, of->name);
         return false;
       }
       bool is_list = of->kind == TENON_KIND_TENSORS;
@@ -107,7 +107,7 @@ static bool operands_set(node_t *n, PyObject *const *given) {
   return true;
 }
 
-/* How many values a result is; -1: an exception is set. */
+/* Returns the number of values of a result; -1 with an exception set. */
 static int64_t result_count(const operator_t *op, const tenon_value_t *values, uint32_t o,
                             bool *out_is_list) {
   tenon_argument_t of = {.size = sizeof of};
@@ -123,13 +123,13 @@ static int64_t result_count(const operator_t *op, const tenon_value_t *values, u
     count = by.value.as.i;
   if (count >= 0 && count <= 1 << 20) return count;
   PyErr_Format(PyExc_TypeError,
-               "%s: its schema does not say how many tensors its result %s is: from Python it "
-               "cannot be in a graph",
+               "%s: its schema does not state how many tensors the list %s has, so it cannot be "
+               "added to a graph from Python",
                op->name, of.name);
   return -1;
 }
 
-/* How many inputs are written to that no result is. */
+/* Counts the inputs that are written to and are not returned as a result. */
 static int32_t written_count(const operator_t *op) {
   int32_t count = 0;
   for (uint32_t i = 0; i < op->count; i++) {
@@ -145,8 +145,8 @@ static int32_t written_count(const operator_t *op) {
   return count;
 }
 
-static PyObject *results_of(builder_t *builder, const tenon_edge_t *edges, const int64_t *counts,
-                            const bool *lists, uint32_t count) {
+static PyObject *node_results(builder_t *builder, const tenon_edge_t *edges, const int64_t *counts,
+                              const bool *lists, uint32_t count) {
   PyObject *tuple = PyTuple_New((Py_ssize_t)count);
   for (uint32_t o = 0; tuple && o < count; o++) {
     PyObject *object = lists[o] ? PyList_New(0) : value_new(builder, *edges++);
@@ -164,7 +164,8 @@ static PyObject *results_of(builder_t *builder, const tenon_edge_t *edges, const
   return one;
 }
 
-/* Adds it; results, then what is written to and no result. */
+/* Adds the node. Returns the values of its results, followed by the new values of written inputs
+ * that are not results. */
 static PyObject *node_add(node_t *n, const char *name, const tenon_value_t *values) {
   int64_t counts[2 * OPERATOR_MOST];
   int64_t total = 0;
@@ -182,14 +183,15 @@ static PyObject *node_add(node_t *n, const char *name, const tenon_value_t *valu
     tenon_status_t status = tenon_builder_node(n->builder->builder, name, n->op->op, values,
                                                n->operands, edges, (int32_t)total);
     builder_leave(n->builder);
-    result = status == TENON_OK ? results_of(n->builder, edges, counts, lists, results)
+    result = status == TENON_OK ? node_results(n->builder, edges, counts, lists, results)
                                 : raise_status(status);
   }
   free(edges);
   return result;
 }
 
-/* Between operator_hold, which gave the place, and operator_leave. */
+/* The caller has called operator_hold, which returned `place`, and calls operator_leave
+ * afterwards. */
 static PyObject *node_of(node_t *n, place_t *place, PyObject *tuple, PyObject *named,
                          const char *name) {
   PyObject *given[OPERATOR_MOST], *own[OWN_COUNT];
@@ -199,10 +201,12 @@ static PyObject *node_of(node_t *n, place_t *place, PyObject *tuple, PyObject *n
   bool good = operator_place(n->op, tuple, named, given, own, &open);
   bool has_own = good && (own[OWN_OUT] || own[OWN_ADD]);
   if (has_own)
-    PyErr_Format(PyExc_TypeError, "%s: %U: results of a node cannot be given", n->op->name,
-                 n->op->own_names[own[OWN_OUT] ? OWN_OUT : OWN_ADD]);
+    PyErr_Format(
+        PyExc_TypeError,
+        "%s: %U: a node of a graph does not accept this argument, since it creates its results",
+        n->op->name, n->op->own_names[own[OWN_OUT] ? OWN_OUT : OWN_ADD]);
   call_attrs_t *attrs = good && !has_own ? operator_attrs(n->op, place, given, &is_default) : NULL;
-  Py_XDECREF(open); /* what was made of it keeps it */
+  Py_XDECREF(open); /* The attributes hold a reference to it. */
   if (!good || has_own || (!attrs && !is_default)) return NULL;
   if (operands_set(n, given)) {
     if (n->builder)
@@ -210,7 +214,7 @@ static PyObject *node_of(node_t *n, place_t *place, PyObject *tuple, PyObject *n
     else
       PyErr_Format(
           PyExc_TypeError,
-          "%s() has no value among its arguments: say builder=, which it becomes a node of",
+          "%s(): no argument is a value of a graph: pass builder= to say which graph gets the node",
           n->op->name);
   }
   for (uint32_t i = 0; i < n->op->inputs; i++)

@@ -1,11 +1,11 @@
-/* NumPy's arrays, read and made in place: by the table of functions and the structures that NumPy
- * keeps for compiled modules, the same in 1.x and 2.x.  NumPy need not be there: nothing is
- * imported that the program has not imported. */
+/* NumPy arrays, read and created in place through the function table and the structures that NumPy
+ * keeps stable for compiled modules (the same in 1.x and 2.x). NumPy is optional: this file never
+ * imports it unless the program has done so. */
 #include "core.h"
 
 #include <string.h>
 
-typedef struct descr_t { /* PyArray_Descr, its first members */
+typedef struct descr_t { /* the first members of PyArray_Descr */
   PyObject_HEAD PyTypeObject *type;
   char kind;
   char letter;
@@ -13,7 +13,7 @@ typedef struct descr_t { /* PyArray_Descr, its first members */
   char flags;
   int type_num;
 } descr_t;
-typedef struct array_t { /* PyArrayObject_fields, its first members */
+typedef struct array_t { /* the first members of PyArrayObject_fields */
   PyObject_HEAD char *data;
   int ndim;
   int64_t *shape;
@@ -37,9 +37,10 @@ typedef PyObject *(*new_fn)(PyTypeObject *, int, const int64_t *, int, const int
 typedef int (*set_base_fn)(PyObject *, PyObject *);
 
 static void **_Atomic api;
-PyTypeObject *_Atomic numpy_type; /* set after api */
+PyTypeObject *_Atomic numpy_type; /* set after `api` */
 
-/* NumPy's numbers of its types; those of user types are given when they are registered. */
+/* The type numbers of NumPy. Those of user-defined types are assigned when the types are
+ * registered. */
 static const struct type_t {
   int number;
   uint32_t dtype;
@@ -47,7 +48,7 @@ static const struct type_t {
              {4, TENON_U16},  {5, TENON_I32},  {6, TENON_U32},   {7, TENON_I64},
              {8, TENON_U64},  {9, TENON_I64},  {10, TENON_U64},  {11, TENON_F32},
              {12, TENON_F64}, {14, TENON_C64}, {15, TENON_C128}, {23, TENON_F16}};
-static const struct user_type_t { /* of the package ml_dtypes */
+static const struct user_type_t { /* types of the package ml_dtypes */
   const char *name;
   uint32_t dtype;
 } user_types[] = {{"bfloat16", TENON_BF16},          {"float8_e3m4", TENON_F8E3M4},
@@ -61,8 +62,8 @@ enum {
 };
 static _Atomic int user_numbers[USER_TYPES]; /* 0: not seen yet */
 
-/* Looks whether the program has imported NumPy by now. */
-static bool find(void) {
+/* Checks whether the program has imported NumPy, and finds its function table. */
+static bool find_numpy(void) {
   static const char *const names[] = {"numpy._core._multiarray_umath",
                                       "numpy.core._multiarray_umath"};
   PyObject *modules = PyImport_GetModuleDict(); /* borrowed */
@@ -84,14 +85,14 @@ static bool find(void) {
 }
 
 bool numpy_is_array(PyObject *object) {
-  /* objects of other modules come often before NumPy is imported: their types cannot be its */
+  /* Before NumPy is imported, calls often see objects of other modules; these cannot be arrays. */
   if (!numpy_type) {
     PyObject *module = PyObject_GetAttrString((PyObject *)Py_TYPE(object), "__module__");
     bool may_be =
         module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "numpy") == 0;
     Py_XDECREF(module);
     PyErr_Clear();
-    if (!may_be || !find()) return false;
+    if (!may_be || !find_numpy()) return false;
   }
   return Py_TYPE(object) == numpy_type || PyType_IsSubtype(Py_TYPE(object), numpy_type);
 }
@@ -121,7 +122,7 @@ static uint32_t dtype_of(const descr_t *descr) {
   return descr->type_num >= 256 ? user_dtype(descr) : 0;
 }
 
-static bool refuse(const array_t *a, const char *op, const char *name, const char *what) {
+static bool refuse_array(const array_t *a, const char *op, const char *name, const char *what) {
   PyObject *dtype = PyObject_Str((PyObject *)a->descr);
   if (dtype) raise_invalid("%s: argument %s: a NumPy array of dtype %U %s", op, name, dtype, what);
   Py_XDECREF(dtype);
@@ -135,7 +136,7 @@ static bool text_set(tenon_tensor_t *tensor, int64_t index, PyObject *item) {
   if (!bytes) return false;
   bool good = PyBytes_Check(bytes);
   if (!good)
-    raise_invalid("element %lld of an array of texts is %R: expected a str", (long long)index,
+    raise_invalid("element %lld of an array of strings: expected a str, found %R", (long long)index,
                   item);
   tenon_status_t status = TENON_OK;
   if (good)
@@ -146,7 +147,8 @@ static bool text_set(tenon_tensor_t *tensor, int64_t index, PyObject *item) {
   return good && status == TENON_OK;
 }
 
-/* Arrays of str, of bytes, and of objects that are such: their texts are copied. */
+/* Converts arrays of str, of bytes, and of objects that are str or bytes. The strings are
+ * copied. */
 static bool texts_set(PyObject *array, argument_t *argument) {
   const array_t *a = (const array_t *)array;
   PyObject *flat = PyObject_CallMethod(array, "ravel", NULL);
@@ -170,22 +172,23 @@ bool numpy_view(PyObject *array, bool writes, const char *op, const char *name,
   uint32_t id = dtype_of(a->descr);
   argument->is_reference = false;
   if (!id && !writes && strchr("USTO", a->descr->kind)) return texts_set(array, argument);
-  if (!id) return refuse(a, op, name, "has elements that no tensor has");
+  if (!id)
+    return refuse_array(a, op, name, "has no counterpart in Tenon: convert it with x.astype");
   tenon_dtype_t dtype = tenon_dtype(id);
-  const int64_t size = dtype.bits / 8; /* a power of 2 */
+  const int64_t size = dtype.bits / 8; /* a power of two */
   const int shift = __builtin_ctzll((unsigned long long)size);
   if (a->descr->byteorder == '>')
-    return refuse(a, op, name, "is not of this machine's byte order: convert it by x.astype");
+    return refuse_array(a, op, name, "is not in native byte order: convert it with x.astype");
   if (!(a->flags & ALIGNED))
-    return refuse(a, op, name, "is not aligned: copy it by numpy.array(x)");
+    return refuse_array(a, op, name, "is not aligned: copy it with numpy.array(x)");
   if (writes && !(a->flags & WRITEABLE))
-    return refuse(a, op, name, "is read-only, and would be written to");
+    return refuse_array(a, op, name, "is read-only, but the operator writes to it");
   for (int i = 0; i < a->ndim; i++) {
     argument->strides[i] = a->strides[i] >> shift;
     if (a->strides[i] & (size - 1))
-      return refuse(
-          a, op, name,
-          "has strides that are no multiple of its elements: copy it by numpy.ascontiguousarray");
+      return refuse_array(a, op, name,
+                          "has strides that are not multiples of the element size: copy it with "
+                          "numpy.ascontiguousarray(x)");
   }
   tenon_status_t status = tenon_tensor_view(&argument->view, a->data, dtype, a->ndim, a->shape,
                                             argument->strides, NULL);
@@ -197,7 +200,7 @@ bool numpy_view(PyObject *array, bool writes, const char *op, const char *name,
   return true;
 }
 
-static void release(PyObject *capsule) {
+static void release_capsule(PyObject *capsule) {
   tenon_tensor_release((tenon_tensor_t *)PyCapsule_GetPointer(capsule, "tenon.tensor"));
 }
 
@@ -210,8 +213,8 @@ static int number_of(tenon_dtype_t dtype) {
   return -1;
 }
 
-static PyObject *
-texts_of(const tenon_tensor_t *t) { /* an array of objects of str, by NumPy itself */
+/* Creates an array of str objects through NumPy itself. */
+static PyObject *texts_of(const tenon_tensor_t *t) {
   PyObject *list = PyList_New(0);
   PyObject *numpy = NULL;
   PyObject *flat = NULL;
@@ -243,7 +246,7 @@ texts_of(const tenon_tensor_t *t) { /* an array of objects of str, by NumPy itse
 
 PyObject *numpy_of(tenon_tensor_t *tensor) {
   int64_t strides[TENON_RANK_MAX];
-  int number = api || find() ? number_of(tensor->dtype) : -1;
+  int number = api || find_numpy() ? number_of(tensor->dtype) : -1;
   if (api && tenon_dtype_id(tensor->dtype) == TENON_STRING) {
     PyObject *texts = texts_of(tensor);
     tenon_tensor_release(tensor);
@@ -252,7 +255,7 @@ PyObject *numpy_of(tenon_tensor_t *tensor) {
   if (number < 0 || tensor->device.type != 1) return tensor_new(tensor);
   for (int32_t i = 0; i < tensor->ndim; i++)
     strides[i] = tensor->strides[i] * (tensor->dtype.bits / 8);
-  PyObject *capsule = PyCapsule_New(tensor, "tenon.tensor", release);
+  PyObject *capsule = PyCapsule_New(tensor, "tenon.tensor", release_capsule);
   if (!capsule) {
     tenon_tensor_release(tensor);
     return NULL;
@@ -263,7 +266,8 @@ PyObject *numpy_of(tenon_tensor_t *tensor) {
     Py_DECREF(capsule);
     return NULL;
   }
-  if (((set_base_fn)api[API_SET_BASE])(array, capsule) == 0) return array; /* takes the capsule */
+  /* NumPy takes over the capsule. */
+  if (((set_base_fn)api[API_SET_BASE])(array, capsule) == 0) return array;
   Py_DECREF(array);
   return NULL;
 }

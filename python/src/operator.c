@@ -1,20 +1,21 @@
-/* tenon.Operator: an operator as a callable, and what it says of itself. */
+/* tenon.Operator: an operator as a callable object, with properties that describe it. All operator
+ * objects are in a list (`live`), so that unloading a library can end the objects of its
+ * operators. */
 #include "operator.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <structmember.h>
 
-enum { HAS_VECTORCALL = 1 << 11 }; /* the type flag, the same since Python 3.8 */
+/* the type flag Py_TPFLAGS_HAVE_VECTORCALL, unchanged since Python 3.8 */
+enum { HAS_VECTORCALL = 1 << 11 };
 
 PyTypeObject *operator_type;
 static operator_t *live;
 static lock_t live_lock;
 
-/* what it says of itself */
-
-/* Between operator_hold, which gave the place, and operator_leave; nothing of one whose library was
- * unloaded. */
+/* The caller has called operator_hold, which returned `place`. If the library was unloaded (`place`
+ * is NULL), the result is empty. */
 static tenon_op_info_t info_of(const operator_t *self, const place_t *place) {
   tenon_op_info_t info = {.size = sizeof info};
   if (place) tenon_op_info(self->op, &info);
@@ -85,7 +86,7 @@ static PyObject *get_kernels(PyObject *object, void *unused) {
     char *text = tenon_op_kernel(self->op, i);
     PyObject *kernel = text ? PyUnicode_FromString(text) : NULL;
     tenon_text_release(text);
-    if (!kernel) break; /* one went meanwhile */
+    if (!kernel) break; /* A kernel was removed meanwhile. */
     if (PyList_Append(list, kernel) != 0) Py_CLEAR(list);
     Py_DECREF(kernel);
   }
@@ -103,9 +104,8 @@ static const char *kind_name(const tenon_argument_t *of) {
       [TENON_KIND_INTS] = "int[]",      [TENON_KIND_DIMS] = "dim[]",
       [TENON_KIND_FLOATS] = "float[]",  [TENON_KIND_STRS] = "str[]",
       [TENON_KIND_TENSORS] = "Tensor[]"};
-  return of->is_scalar                                                ? "scalar"
-         : of->kind < sizeof names / sizeof *names && names[of->kind] ? names[of->kind]
-                                                                      : "";
+  if (of->is_scalar) return "scalar";
+  return of->kind < sizeof names / sizeof *names && names[of->kind] ? names[of->kind] : "";
 }
 
 static PyObject *describe(const tenon_argument_t *of) {
@@ -161,7 +161,7 @@ static PyObject *get_results(PyObject *object, void *unused) {
   return list;
 }
 
-/* Made by tenon/_signature.py, when somebody asks. */
+/* tenon/_signature.py makes signature and documentation on request. */
 static PyObject *asked(PyObject *self, const char *function) {
   PyObject *module = PyImport_ImportModule("tenon._signature");
   PyObject *made = module ? PyObject_CallMethod(module, function, "O", self) : NULL;
@@ -195,8 +195,6 @@ static PyObject *get_handle(PyObject *object, void *unused) {
   return handle;
 }
 
-/* the type */
-
 static void operator_delete(PyObject *object) {
   operator_t *self = (operator_t *)object;
   PyTypeObject *type = Py_TYPE(object);
@@ -222,8 +220,8 @@ static void operator_delete(PyObject *object) {
 static bool parameters_set(operator_t *self, const tenon_op_info_t *info) {
   self->count = (uint32_t)(info->input_count + info->attr_count);
   if (self->count > OPERATOR_MOST || info->output_count > OPERATOR_MOST) {
-    PyErr_Format(error_class, "%s has %u arguments: at most %d can be called from Python",
-                 self->name, self->count, OPERATOR_MOST);
+    PyErr_Format(error_class, "%s has %u arguments: at most %d are supported in Python", self->name,
+                 self->count, OPERATOR_MOST);
     return false;
   }
   self->open = self->count;
@@ -233,10 +231,10 @@ static bool parameters_set(operator_t *self, const tenon_op_info_t *info) {
   }
   for (uint32_t i = 0; i < self->count; i++) {
     bool is_input = (int32_t)i < info->input_count;
+    const uint32_t role = is_input ? TENON_ARGUMENT_INPUT : TENON_ARGUMENT_ATTR;
+    const int32_t index = (int32_t)i - (is_input ? 0 : info->input_count);
     tenon_argument_t of = {.size = sizeof of};
-    tenon_status_t status =
-        tenon_op_argument(self->op, is_input ? TENON_ARGUMENT_INPUT : TENON_ARGUMENT_ATTR,
-                          (int32_t)(is_input ? i : i - (uint32_t)info->input_count), &of);
+    tenon_status_t status = tenon_op_argument(self->op, role, index, &of);
     if (status != TENON_OK) {
       raise_status(status);
       return false;
@@ -264,8 +262,8 @@ static bool parameters_set(operator_t *self, const tenon_op_info_t *info) {
   return true;
 }
 
-/* Who calls counts itself, and then looks whether the operator has ended; this ends it, and then
- * looks at the counts. */
+/* A caller first counts itself and then checks is_ended; this function first sets is_ended and then
+ * reads the counts. So no call can be missed. */
 bool operators_end(const tenon_op_t *const *ops, int32_t count) {
   size_t calls = 0;
   lock_take(&live_lock);
@@ -288,7 +286,8 @@ void operators_settle(const tenon_op_t *const *ops, int32_t count, bool is_unloa
       if (!is_unloaded)
         o->is_ended = false;
       else
-        o->op = NULL; /* another may come to lie at that address, which is not this one */
+        /* Another operator may get the same address later; this object must not refer to it. */
+        o->op = NULL;
       break;
     }
   lock_give(&live_lock);
@@ -327,31 +326,33 @@ static PyMemberDef members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(operator_t, call), READONLY, NULL},
     {NULL, 0, 0, 0, NULL}};
 static PyGetSetDef properties[] = {
-    {"name", get_name, NULL, "\"ns::name\", with \".overload\" if it has one.", NULL},
+    {"name", get_name, NULL, "\"ns::name\", followed by \".overload\" if it has one.", NULL},
     {"__name__", get_short_name, NULL, NULL, NULL},
     {"__qualname__", get_short_name, NULL, NULL, NULL},
     {"__doc__", get_help, NULL, NULL, NULL},
     {"__signature__", get_signature, NULL, NULL, NULL},
-    {"schema", get_schema, NULL, "Its declaration.", NULL},
-    {"doc", get_doc, NULL, "What its author says of it; None: nothing.", NULL},
-    {"types", get_types, NULL, "Which dtypes it takes and gives, as declared.", NULL},
-    {"shapes", get_shapes, NULL,
-     "Which shapes it takes and gives, as declared; None: a function infers them.", NULL},
-    {"gradient", get_gradient, NULL, "Its gradient, as declared; None: none.", NULL},
-    {"batching", get_batching, NULL, "Its batching rule, as declared; None: none.", NULL},
-    {"library", get_library, NULL, "The name of its library.", NULL},
+    {"schema", get_schema, NULL, "The schema that the operator declares.", NULL},
+    {"doc", get_doc, NULL, "The documentation by the author; None if there is none.", NULL},
+    {"types", get_types, NULL, "The declaration of dtypes.", NULL},
+    {"shapes", get_shapes, NULL, "The declaration of shapes; None: a function infers them.", NULL},
+    {"gradient", get_gradient, NULL, "The declared gradient; None if there is none.", NULL},
+    {"batching", get_batching, NULL, "The declared batching; None if there is none.", NULL},
+    {"library", get_library, NULL, "The name of the library.", NULL},
     {"traits", get_traits, NULL,
-     "Which of \"pure\", \"pointwise\", \"random\" and \"brief\" it says it is.", NULL},
-    {"kernels", get_kernels, NULL, "Its kernels as texts; the one in use ends with (chosen).",
+     "A list with those of \"pure\", \"pointwise\", \"random\" and \"brief\" that the operator "
+     "declares.",
      NULL},
-    {"parameters", get_parameters, NULL, "A dictionary for each argument, in the schema's order.",
-     NULL},
-    {"results", get_results, NULL, "A dictionary for each result.", NULL},
-    {"handle", get_handle, NULL, "The address of its tenon_op_t, for other extensions.", NULL},
+    {"kernels", get_kernels, NULL,
+     "A list of the kernels as texts; the one in use ends with (chosen).", NULL},
+    {"parameters", get_parameters, NULL,
+     "A list with a dictionary for each argument, in the order of the schema.", NULL},
+    {"results", get_results, NULL, "A list with a dictionary for each result.", NULL},
+    {"handle", get_handle, NULL, "The address of the tenon_op_t, for other extensions.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
-static PyMethodDef methods[] = {{"_infer", operator_infer, METH_VARARGS,
-                                 "Shapes of results from those of arguments; for adapters."},
-                                {NULL, NULL, 0, NULL}};
+static PyMethodDef methods[] = {
+    {"_infer", operator_infer, METH_VARARGS,
+     "Infers the shapes of results from those of arguments; for adapters."},
+    {NULL, NULL, 0, NULL}};
 static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)operator_delete},
                               {Py_tp_repr, (void *)operator_text},
                               {Py_tp_new, (void *)refuse_new},

@@ -1,62 +1,72 @@
-/* What an operator object is, and its call. */
+/* The structure of tenon.Operator, and the functions that call one. A library is not unloaded while
+ * a call of one of its operators is between operator_hold and operator_leave. */
 #ifndef TENON_PYTHON_OPERATOR_H
 #define TENON_PYTHON_OPERATOR_H
 
 #include "core.h"
 
-enum { OPERATOR_MOST = 64 }; /* arguments, and results */
+enum { OPERATOR_MOST = 64 }; /* the largest number of arguments, and of results */
 extern PyTypeObject *operator_type;
 
 enum {
   OWN_OUT,
   OWN_ADD,
   OWN_COUNT,
-}; /* arguments that every operator has: for results, and whether they are added to them */
+  /* arguments that every operator has: `out` takes the tensors for the results, `add` says whether
+ * results are added to them */
+};
 
 typedef struct parameter_t {
   PyObject *name; /* interned */
   tenon_argument_t of;
 } parameter_t;
 
-/* Attributes of a call, and the objects that they were made of: one for each parameter, or NULL. */
+/* The attributes of a call, and the objects that they were made from: one for each parameter, or
+ * NULL. */
 typedef struct call_attrs_t {
   tenon_attrs_t *attrs;
   const tenon_value_t *values;
-  bool is_kept; /* after the call, for the next one: the objects cannot change */
+  bool is_kept; /* the objects are immutable, so the attributes are kept for the next call */
   PyObject *objects[];
 } call_attrs_t;
-/* What an operator has for each of a few threads, so that they seldom meet. */
+/* State that an operator keeps for a group of threads. There are several of them, so that threads
+ * rarely share one. */
 typedef struct place_t {
-  void *attrs;  /* call_attrs_t: of the last call; NULL: none, or a call has taken them */
-  size_t calls; /* that are using the operator: its library is not unloaded meanwhile */
+  /* a call_attrs_t: the attributes of the last call; NULL: none, or a call is using them */
+  void *attrs;
+  size_t calls; /* calls that use the operator; its library is not unloaded meanwhile */
 } place_t;
 enum { PLACES = 8 };
 
 typedef struct operator_t {
   PyObject_HEAD PyObject *(*call)(PyObject *, PyObject *const *, size_t, PyObject *);
-  const tenon_op_t *op;  /* to be used between operator_hold and operator_leave only */
-  _Atomic bool is_ended; /* its library was unloaded */
+  const tenon_op_t *op;  /* to be used only between operator_hold and operator_leave */
+  _Atomic bool is_ended; /* the library was unloaded */
   struct operator_t *next;
-  struct operator_t *before;      /* all that live */
-  PyObject *own_names[OWN_COUNT]; /* of OWN_...: "out", or "out_" beside an argument out; "add" */
-  char *name;                     /* its own: it outlives the library */
+  struct operator_t *before; /* neighbours in the list of all operator objects */
+  /* indexed by OWN_...: "out" and "add", or "out_" and "add_" if the operator has such an
+   * argument */
+  PyObject *own_names[OWN_COUNT];
+  char *name; /* a copy, since the object outlives the library */
   uint32_t count;
   uint32_t positional;
   uint32_t inputs;
   uint32_t outputs;
-  uint32_t open; /* open: the place of what takes other names, or `count` */
+  /* the index of the parameter that takes arguments with other names; `count` if there is none */
+  uint32_t open;
   bool is_brief;
   bool keeps;
   bool has_lists;
   bool has_attrs;
-  parameter_t *parameters; /* in the schema's order */
+  parameter_t *parameters; /* in the order of the schema */
   place_t places[PLACES];
 } operator_t;
 
-/* Around each use of its op.  NULL, without an exception: its library was unloaded. */
+/* These two functions surround each use of `op`. operator_hold returns NULL without an exception if
+ * the library was unloaded. */
 static inline place_t *operator_hold(operator_t *self) {
-  place_t *place = &self->places[((uintptr_t)__builtin_frame_address(0) >> 23) %
-                                 PLACES]; /* stacks lie 8 MB apart */
+  /* Stacks of threads lie 8 MB apart. */
+  place_t *place = &self->places[((uintptr_t)__builtin_frame_address(0) >> 23) % PLACES];
   shared_add(&place->calls, 1);
   if (!self->is_ended) return place;
   shared_add(&place->calls, (size_t)-1);
@@ -65,23 +75,27 @@ static inline place_t *operator_hold(operator_t *self) {
 static inline void operator_leave(place_t *place) {
   if (place) shared_add(&place->calls, (size_t)-1);
 }
-PyObject *operator_ended(const operator_t *self); /* says so; gives NULL */
+/* raises that the library was unloaded; returns NULL */
+PyObject *operator_ended(const operator_t *self);
 
 PyObject *operator_vectorcall(PyObject *object, PyObject *const *args, size_t flags,
                               PyObject *names);
 /* The slow form, for callers that have a tuple and a dictionary. */
 PyObject *operator_call(PyObject *object, PyObject *tuple, PyObject *named);
-/* infer(tensors, attributes, symbols), for adapters: tensors has (dtype, extents) for each tensor
- * argument, or None, or a list of such; an extent is a number, or -1 - k for symbol k; so is that
- * of a dim attribute, in a tuple.  Gives the results in the same form, whose extents are numbers or
- * trees, and what symbols are known to be. */
+/* infer(tensors, attributes, symbols[, wanted]), for adapters. `tensors` has one item for each
+ * tensor argument: (dtype, extents), None, or a list of (dtype, extents). An extent is a number >=
+ * 0, or -1 - k for symbol k; a dim attribute that is a symbol is given as (-1 - k,).
+ *
+ * Returns the results in the same form, with numbers or trees as extents, and a list of what is
+ * known about the symbols. */
 PyObject *operator_infer(PyObject *object, PyObject *arguments);
-/* Where each argument of a call is, borrowed; NULL: not given.  given: room for OPERATOR_MOST, own:
- * for OWN_COUNT.  *open (NULL before) is the caller's to release, after a failure too. */
+/* Finds the object for each argument of a call, borrowed; NULL means that it is not given. `given`
+ * has room for OPERATOR_MOST objects, `own` for OWN_COUNT. *open must be NULL before; the caller
+ * releases it, also after a failure. */
 bool operator_place(operator_t *self, PyObject *tuple, PyObject *named, PyObject **given,
                     PyObject **own, PyObject **open);
-/* Its attributes, until operator_attrs_end; NULL with *out_default: nothing is given; else an
- * exception is set. */
+/* Returns the attributes of a call, to be given back by operator_attrs_end. Returns NULL with
+ * *out_default set if no attribute is given, and NULL with an exception after a failure. */
 call_attrs_t *operator_attrs(operator_t *self, place_t *place, PyObject *const *given,
                              bool *out_default);
 void operator_attrs_end(const operator_t *self, place_t *place, call_attrs_t *attrs);

@@ -1,14 +1,16 @@
-/* What a graph is made of, as tuples and numbers: tenon/graph.py makes something of them. */
+/* Returns the parts of a graph as tuples and numbers, from which tenon/graph.py makes nodes and
+ * values. */
 #include "core.h"
 
 #include <string.h>
 
-static PyObject *text_of(const char *text) {
+static PyObject *decode_text(const char *text) {
   return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
 }
 
-/* Appends, takes the item over; false, with an exception: it is NULL, or there is no memory. */
-static bool append(PyObject *list, PyObject *item) {
+/* Appends an item and takes it over. Returns false with an exception if the item is NULL or memory
+ * runs out. */
+static bool append_item(PyObject *list, PyObject *item) {
   bool good = list && item && PyList_Append(list, item) == 0;
   Py_XDECREF(item);
   return good;
@@ -17,26 +19,29 @@ static bool append(PyObject *list, PyObject *item) {
 static PyObject *numbers_of(const tenon_edge_t *edges, int32_t count) {
   PyObject *list = PyList_New(0);
   for (int32_t i = 0; list && i < count; i++)
-    if (!append(list, PyLong_FromLong(edges[i]))) Py_CLEAR(list);
+    if (!append_item(list, PyLong_FromLong(edges[i]))) Py_CLEAR(list);
   return list;
 }
 
-/* A number for each tensor argument, a list of such, or None. */
+static PyObject *operand_of(const tenon_operand_t *operand, bool is_list) {
+  if (is_list) return numbers_of(operand->edges, operand->count);
+  if (operand->count) return PyLong_FromLong(operand->edges[0]);
+  Py_RETURN_NONE;
+}
+
+/* Returns a list with a number, a list of numbers or None for each tensor argument. */
 static PyObject *operands_of(const tenon_graph_part_t *node, const tenon_op_info_t *info) {
   PyObject *list = PyList_New(0);
   for (int32_t i = 0; list && i < info->input_count; i++) {
     tenon_argument_t of = {.size = sizeof of};
-    const tenon_operand_t *operand = &node->operands[i];
     tenon_op_argument(node->op, TENON_ARGUMENT_INPUT, i, &of);
-    PyObject *item = of.kind == TENON_KIND_TENSORS ? numbers_of(operand->edges, operand->count)
-                     : operand->count              ? PyLong_FromLong(operand->edges[0])
-                                                   : (Py_INCREF(Py_None), Py_None);
-    if (!append(list, item)) Py_CLEAR(list);
+    PyObject *item = operand_of(&node->operands[i], of.kind == TENON_KIND_TENSORS);
+    if (!append_item(list, item)) Py_CLEAR(list);
   }
   return list;
 }
 
-/* A dictionary; tensors and graphs are None. */
+/* Returns the attributes as a dictionary; tensors and graphs are None. */
 static PyObject *attributes_of(const tenon_graph_part_t *node, const tenon_op_info_t *info) {
   PyObject *made = PyDict_New();
   for (int32_t i = 0; made && i < info->attr_count; i++) {
@@ -53,7 +58,7 @@ static PyObject *attributes_of(const tenon_graph_part_t *node, const tenon_op_in
 static PyObject *node_of(const tenon_graph_part_t *node) {
   tenon_op_info_t info = {.size = sizeof info};
   tenon_op_info(node->op, &info);
-  PyObject *name = text_of(node->name);
+  PyObject *name = decode_text(node->name);
   PyObject *inputs = operands_of(node, &info);
   PyObject *attributes = attributes_of(node, &info);
   PyObject *outputs = numbers_of(node->outputs, node->output_count);
@@ -73,7 +78,7 @@ PyObject *graph_nodes(PyObject *self, PyObject *unused) {
   for (int32_t i = 0, n = tenon_graph_node_count(graph); list && i < n; i++) {
     tenon_graph_part_t node = {.size = sizeof node};
     tenon_graph_node(graph, i, &node);
-    if (!append(list, node_of(&node))) Py_CLEAR(list);
+    if (!append_item(list, node_of(&node))) Py_CLEAR(list);
   }
   return list;
 }
@@ -87,11 +92,12 @@ PyObject *graph_values(PyObject *self, PyObject *unused) {
   (void)unused;
   for (tenon_edge_t i = 0; list && (status = tenon_graph_edge(graph, i, &edge, &type)) == TENON_OK;
        i++) {
-    PyObject *name = text_of(edge.name);
-    PyObject *text = text_of(type);
+    PyObject *name = decode_text(edge.name);
+    PyObject *text = decode_text(type);
     tenon_text_release(type);
-    bool good = name && text &&
-                append(list, Py_BuildValue("OOO", name, text, edge.constant ? Py_True : Py_False));
+    bool good =
+        name && text &&
+        append_item(list, Py_BuildValue("OOO", name, text, edge.constant ? Py_True : Py_False));
     Py_XDECREF(name);
     Py_XDECREF(text);
     if (!good) Py_CLEAR(list);
@@ -109,7 +115,7 @@ static PyObject *ports_edges(const tenon_graph_t *graph, int32_t count,
   PyObject *list = PyList_New(0);
   for (int32_t i = 0; list && i < count; i++) {
     tenon_port_t port = {.size = sizeof port};
-    if (get(graph, i, &port) != TENON_OK || !append(list, PyLong_FromLong(port.edge)))
+    if (get(graph, i, &port) != TENON_OK || !append_item(list, PyLong_FromLong(port.edge)))
       Py_CLEAR(list);
   }
   return list;

@@ -1,13 +1,13 @@
-/* tenon.profile: where the time of a model's run went, by node; and what the dispatcher says of
- * calls. A profile that is entered belongs to its thread: runs of executables by that thread go
- * into it. */
+/* tenon.profile, which measures where the time of a model run goes, node by node; and the switches
+ * for tracing and explaining dispatch. A profile that was entered belongs to its thread: runs of
+ * executables by this thread are added to it. */
 #include "core.h"
 
 #include <stdatomic.h>
 
 typedef struct profile_t {
   PyObject_HEAD tenon_profile_t *profile;
-  struct profile_t *before; /* that was entered when this was */
+  struct profile_t *before; /* the profile that was current before */
   _Atomic bool is_entered;
 } profile_t;
 
@@ -19,8 +19,8 @@ tenon_profile_t *profile_current(void) { return current ? current->profile : NUL
 static PyObject *profile_new(PyTypeObject *type, PyObject *arguments, PyObject *named) {
   static char *names[] = {NULL};
   if (!PyArg_ParseTupleAndKeywords(arguments, named, "", names)) return NULL;
-  profile_t *self =
-      (profile_t *)PyType_GenericAlloc(type, 0); /* zeroed; `type` may be a class of Python's */
+  /* GenericAlloc clears the memory; `type` may be a subclass written in Python. */
+  profile_t *self = (profile_t *)PyType_GenericAlloc(type, 0);
   if (!self) return NULL;
   tenon_status_t status = tenon_profile_create(&self->profile);
   if (status == TENON_OK) return (PyObject *)self;
@@ -35,25 +35,26 @@ static void profile_delete(PyObject *object) {
   Py_DECREF(type);
 }
 
-static PyObject *enter(PyObject *object, PyObject *unused) {
+static PyObject *profile_enter(PyObject *object, PyObject *unused) {
   profile_t *self = (profile_t *)object;
   (void)unused;
   if (atomic_exchange(&self->is_entered, true))
-    return PyErr_Format(error_class, "this profile is entered already");
+    return PyErr_Format(error_class, "this profile was already entered");
   self->before = current;
   current = self;
-  /* one for `current` */
+  /* one reference for `current`, one for the caller */
   Py_INCREF(object);
   Py_INCREF(object);
   return object;
 }
 
-static PyObject *leave(PyObject *object, PyObject *arguments) {
+static PyObject *profile_leave(PyObject *object, PyObject *arguments) {
   profile_t *self = (profile_t *)object;
   (void)arguments;
   if (current != self)
-    return PyErr_Format(error_class,
-                        "profiles are left by the thread that entered them, the last one first");
+    return PyErr_Format(
+        error_class,
+        "a profile must be left by the thread that entered it, the last entered profile first");
   current = self->before;
   self->before = NULL;
   self->is_entered = false;
@@ -97,7 +98,7 @@ static PyObject *get_memory(PyObject *object, void *unused) {
   return list_of(object, tenon_profile_level_count, level_of);
 }
 
-static PyObject *write_to(PyObject *object, PyObject *path) {
+static PyObject *profile_write(PyObject *object, PyObject *path) {
   PyObject *bytes = NULL;
   if (!PyUnicode_FSConverter(path, &bytes)) return NULL;
   tenon_status_t status =
@@ -108,18 +109,20 @@ static PyObject *write_to(PyObject *object, PyObject *path) {
 }
 
 static PyMethodDef methods[] = {
-    {"__enter__", enter, METH_NOARGS, NULL},
-    {"__exit__", leave, METH_VARARGS, NULL},
-    {"write", write_to, METH_O,
-     "write(path)\n--\n\nA Chrome trace, for ui.perfetto.dev and chrome://tracing."},
+    {"__enter__", profile_enter, METH_NOARGS, NULL},
+    {"__exit__", profile_leave, METH_VARARGS, NULL},
+    {"write", profile_write, METH_O,
+     "write(path)\n--\n\nWrites a Chrome trace, for ui.perfetto.dev and chrome://tracing."},
     {NULL, NULL, 0, NULL}};
 static PyGetSetDef properties[] = {
     {"spans", get_spans, NULL,
-     "(name, operator, depth, begin, end) of each node, depth 0, and of what its kernel told of; "
-     "nanoseconds.",
+     "A list of (name, operator, depth, begin, end): nodes have depth 0, spans that their kernels "
+     "report a greater depth; times in nanoseconds.",
      NULL},
     {"memory", get_memory, NULL,
-     "(device, time, bytes): memory in use from then on; nanoseconds, as of spans.", NULL},
+     "A list of (device, time, bytes): the memory in use from this time on; times in nanoseconds, "
+     "as in spans.",
+     NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot slots[] = {{Py_tp_new, (void *)profile_new},
                               {Py_tp_dealloc, (void *)profile_delete},
@@ -128,8 +131,6 @@ static PyType_Slot slots[] = {{Py_tp_new, (void *)profile_new},
                               {0, NULL}};
 static PyType_Spec spec = {"tenon._core.Profile", sizeof(profile_t), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
-
-/* what the dispatcher says */
 
 static PyObject *trace_set(PyObject *module, PyObject *arguments) {
   const char *what;

@@ -1,17 +1,17 @@
-/* Recorded calls (docs/debugging.md): reading them, repeating them; and what is switched on for a
- * process to debug it.  A recording is a capsule: the class over it is Python's,
- * tenon.Recording. */
+/* Failure dumps (docs/debugging.md): reading saved calls and repeating them, and the process-wide
+ * switches for debugging. A saved call is a capsule here; the class around it is tenon.Recording,
+ * written in Python. */
 #include "core.h"
 
 #include <stdlib.h>
 
 static const char name[] = "tenon recording";
 
-static void drop(PyObject *capsule) {
+static void drop_recording(PyObject *capsule) {
   tenon_recording_release(PyCapsule_GetPointer(capsule, name));
 }
 
-static PyObject *load(PyObject *module, PyObject *argument) {
+static PyObject *load_recording(PyObject *module, PyObject *argument) {
   tenon_recording_t *recording = NULL;
   PyObject *path = NULL;
   (void)module;
@@ -19,7 +19,7 @@ static PyObject *load(PyObject *module, PyObject *argument) {
   tenon_status_t status = tenon_recording_load(PyBytes_AsString(path), &recording);
   Py_DECREF(path);
   if (status != TENON_OK) return raise_status(status);
-  PyObject *capsule = PyCapsule_New(recording, name, drop);
+  PyObject *capsule = PyCapsule_New(recording, name, drop_recording);
   if (!capsule) tenon_recording_release(recording);
   return capsule;
 }
@@ -59,8 +59,8 @@ static PyObject *attributes_of(const tenon_recording_info_t *info) {
   return attributes;
 }
 
-/* All but the call itself, by name. */
-static PyObject *members(PyObject *module, PyObject *capsule) {
+/* Returns everything but the call itself, by name. */
+static PyObject *members_of_recording(PyObject *module, PyObject *capsule) {
   tenon_recording_t *recording = PyCapsule_GetPointer(capsule, name);
   tenon_recording_info_t info = {.size = sizeof info};
   (void)module;
@@ -76,8 +76,8 @@ static PyObject *members(PyObject *module, PyObject *capsule) {
       tensors_of(info.written, info.input_count));
 }
 
-/* Repeats it, on its inputs as they are now. */
-static PyObject *run(PyObject *module, PyObject *capsule) {
+/* Repeats the call on the current values of its inputs. */
+static PyObject *run_recording(PyObject *module, PyObject *capsule) {
   tenon_recording_t *recording = PyCapsule_GetPointer(capsule, name);
   tenon_recording_info_t info = {.size = sizeof info};
   tenon_op_info_t about = {.size = sizeof about};
@@ -95,8 +95,9 @@ static PyObject *run(PyObject *module, PyObject *capsule) {
   tenon_status_t status = tenon_op_find(info.op, &op);
   if (status == TENON_OK) tenon_op_info(op, &about);
   if (status == TENON_OK && about.input_count != info.input_count)
-    return raise_invalid("%s has %d inputs, the recording %d", info.op, (int)about.input_count,
-                         (int)info.input_count);
+    return raise_invalid("%s has %d inputs, but the saved call has %d: load the version of the "
+                         "library that saved it",
+                         info.op, (int)about.input_count, (int)info.input_count);
   if (status == TENON_OK) status = tenon_recording_attrs(recording, op, &attrs);
   if (status == TENON_OK) status = tenon_attrs_values(attrs, &values);
   if (status == TENON_OK && info.is_random) status = tenon_generator_create(info.seed, &generator);
@@ -163,15 +164,15 @@ static PyObject *crash_report(PyObject *module, PyObject *arguments) {
   Py_RETURN_NONE;
 }
 
-static PyMethodDef functions[] = {{"recording_load", load, METH_O, NULL},
-                                  {"recording_members", members, METH_O, NULL},
-                                  {"recording_run", run, METH_O, NULL},
+static PyMethodDef functions[] = {{"recording_load", load_recording, METH_O, NULL},
+                                  {"recording_members", members_of_recording, METH_O, NULL},
+                                  {"recording_run", run_recording, METH_O, NULL},
                                   {"record_set", record_set, METH_VARARGS, NULL},
                                   {"record_end", record_end, METH_NOARGS, NULL},
                                   {"nan_set", nan_set, METH_VARARGS, NULL},
                                   {"crash_report", crash_report, METH_VARARGS,
-                                   "crash_report(is_on=True)\n--\n\nA crash in an operator says on "
-                                   "stderr in which call, with what arguments and stack."},
+                                   "crash_report(is_on=True)\n--\n\nReports crashes in operators "
+                                   "on stderr: the call, its arguments and the stack."},
                                   {NULL, NULL, 0, NULL}};
 
 bool recordings_add(PyObject *module) { return PyModule_AddFunctions(module, functions) == 0; }

@@ -1,29 +1,31 @@
-/* Shapes of results from those of arguments, without data: what adapters make fake tensors of. */
+/* Infers the shapes of results from those of arguments, without data. Adapters make fake tensors
+ * from them. */
 #include "operator.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Memory of one inference: metas of inputs and their extents, and the symbols that stand for the
- * caller's. */
+/* The memory of one inference: descriptions of the inputs with their extents, and the symbols that
+ * represent the caller's symbols. */
 typedef struct inference_t {
   operator_t *self;
   tenon_shapes_t *shapes;
-  tenon_dim_t *symbols; /* the caller's k-th */
+  tenon_dim_t *symbols; /* symbols[k] represents the caller's symbol k */
   Py_ssize_t symbol_count;
-  Py_ssize_t asked; /* whose value is asked for: trees do not say that it is itself; -1: nobody's */
-  unsigned long long wanted;       /* bit o: results[o], 0: all */
+  /* the symbol whose value is being described, which must not be described as itself; -1: none */
+  Py_ssize_t asked;
+  unsigned long long wanted;       /* bit o: results[o] is requested; 0: all */
   void *blocks[2 * OPERATOR_MOST]; /* freed at the end */
   int block_count;
 } inference_t;
 
-static void *room(inference_t *f, size_t count, size_t size) {
+static void *allocate_block(inference_t *f, size_t count, size_t size) {
   void *block = f->block_count < 2 * OPERATOR_MOST ? calloc(count + 1, size) : NULL;
   if (!block) return PyErr_NoMemory();
   return f->blocks[f->block_count++] = block;
 }
 
-/* A number, or -1 - k for the caller's k-th symbol. */
+/* Converts a number, or -1 - k for the caller's symbol k. */
 static bool extent_from(inference_t *f, PyObject *object, tenon_dim_t *out) {
   long long number = PyLong_AsLongLong(object);
   if (number == -1 && PyErr_Occurred()) return false;
@@ -35,14 +37,16 @@ static bool extent_from(inference_t *f, PyObject *object, tenon_dim_t *out) {
     *out = f->symbols[-1 - number];
     return true;
   }
-  raise_invalid("%s: symbol %lld of %zd", f->self->name, -1 - number, f->symbol_count);
+  raise_invalid("%s: symbol %lld: expected a number below %zd", f->self->name, -1 - number,
+                f->symbol_count);
   return false;
 }
 
-/* The integers of a tensor that is known, or symbols of them. */
+/* Reads the integers of a tensor whose values are known, or symbols for them. */
 static bool values_set(inference_t *f, PyObject *list, tenon_meta_t *meta) {
   Py_ssize_t count = PySequence_Size(list);
-  if (count < 0 || !(meta->values = (tenon_dim_t *)room(f, (size_t)count, sizeof *meta->values)))
+  if (count < 0 ||
+      !(meta->values = (tenon_dim_t *)allocate_block(f, (size_t)count, sizeof *meta->values)))
     return false;
   meta->value_count = (uint32_t)count;
   for (Py_ssize_t i = 0; i < count; i++) {
@@ -57,8 +61,8 @@ static bool values_set(inference_t *f, PyObject *list, tenon_meta_t *meta) {
   return true;
 }
 
-/* From (dtype, extents), or (dtype, extents, values), where (-1 - k,) is the caller's k-th
- * symbol. */
+/* Reads (dtype, extents) or (dtype, extents, values), where a value (-1 - k,) is the caller's
+ * symbol k. */
 static bool meta_set(inference_t *f, PyObject *object, tenon_meta_t *meta) {
   PyObject *dtype = PyTuple_Check(object) ? PyTuple_GetItem(object, 0) : NULL;
   PyObject *dims = dtype ? PyTuple_GetItem(object, 1) : NULL;
@@ -69,7 +73,8 @@ static bool meta_set(inference_t *f, PyObject *object, tenon_meta_t *meta) {
       raise_invalid("%s: %R: expected (dtype, extents)", f->self->name, object);
     return false;
   }
-  if (!(meta->dims = (tenon_dim_t *)room(f, (size_t)ndim, sizeof *meta->dims))) return false;
+  if (!(meta->dims = (tenon_dim_t *)allocate_block(f, (size_t)ndim, sizeof *meta->dims)))
+    return false;
   for (Py_ssize_t d = 0; d < ndim; d++) {
     PyObject *extent = PySequence_GetItem(dims, d);
     bool good = extent && extent_from(f, extent, &meta->dims[d]);
@@ -85,8 +90,9 @@ static bool list_set(inference_t *f, PyObject *object, tenon_meta_t *meta) {
     raise_invalid("%s: %R: expected a list of (dtype, extents)", f->self->name, object);
     return false;
   }
-  tenon_meta_t *items = (tenon_meta_t *)room(f, (size_t)count, sizeof *items);
-  tenon_meta_t **list = items ? (tenon_meta_t **)room(f, (size_t)count, sizeof *list) : NULL;
+  tenon_meta_t *items = (tenon_meta_t *)allocate_block(f, (size_t)count, sizeof *items);
+  tenon_meta_t **list =
+      items ? (tenon_meta_t **)allocate_block(f, (size_t)count, sizeof *list) : NULL;
   if (!list) return false;
   *meta = (tenon_meta_t){.size = sizeof *meta,
                          .device = {1, 0},
@@ -102,18 +108,19 @@ static bool list_set(inference_t *f, PyObject *object, tenon_meta_t *meta) {
   return true;
 }
 
-/* results */
-
 static const char *const operations[] = {"add",   "sub",        "mul",      "div",       "ceil_div",
                                          "mod",   "min",        "max",      "broadcast", "bound",
                                          "equal", "test_equal", "test_less"};
 
-/* A number; ("symbol", k); (operation, key, a, b), whose key is the same for the same extent. */
+/* Returns a number, ("symbol", k), or (operation, key, a, b), where equal extents have equal
+ * keys. */
 static PyObject *tree_of(inference_t *f, tenon_dim_t dim, int depth) {
   tenon_part_t part = {.size = sizeof part};
   for (Py_ssize_t k = 0; k < f->symbol_count; k++)
     if (k != f->asked && f->symbols[k].value == dim.value) return Py_BuildValue("sn", "symbol", k);
-  if (depth > 200) return raise_invalid("%s: an extent of more than 200 steps", f->self->name);
+  if (depth > 200)
+    return raise_invalid("%s: an extent is computed in more than 200 steps, which is not supported",
+                         f->self->name);
   tenon_status_t status = tenon_shapes_part(f->shapes, dim, &part);
   if (status != TENON_OK) return raise_status(status);
   if (part.kind == TENON_PART_NUMBER) return PyLong_FromLongLong(part.a.value);
@@ -137,7 +144,7 @@ static PyObject *spec_of(inference_t *f, const tenon_meta_t *meta) {
   if (!meta->items && meta->ndim < 0)
     return Py_BuildValue("sO", tenon_dtype_name(meta->dtype), Py_None);
   PyObject *list = PyList_New(0);
-  uint32_t count = meta->items ? meta->count : (uint32_t)(meta->ndim > 0 ? meta->ndim : 0);
+  uint32_t count = meta->items ? meta->count : (uint32_t)meta->ndim;
   for (uint32_t i = 0; list && i < count; i++) {
     PyObject *item = meta->items ? spec_of(f, meta->items[i]) : tree_of(f, meta->dims[i], 0);
     if (!item || PyList_Append(list, item) != 0) Py_CLEAR(list);
@@ -146,7 +153,7 @@ static PyObject *spec_of(inference_t *f, const tenon_meta_t *meta) {
   return !list || meta->items ? list : Py_BuildValue("sN", tenon_dtype_name(meta->dtype), list);
 }
 
-/* Of each symbol that is known to be something else: (k, what it is). */
+/* Returns (k, value) for each symbol that is known to equal something else. */
 static PyObject *facts_of(inference_t *f) {
   PyObject *facts = PyList_New(0);
   for (Py_ssize_t k = 0; facts && k < f->symbol_count; k++) {
@@ -164,11 +171,9 @@ static PyObject *facts_of(inference_t *f) {
   return facts;
 }
 
-/* the whole */
-
-static PyObject *infer(inference_t *f, PyObject *tensors, PyObject *attributes) {
+static PyObject *infer_shapes(inference_t *f, PyObject *tensors, PyObject *attributes) {
   operator_t *self = f->self;
-  tenon_meta_t *metas = (tenon_meta_t *)room(f, self->inputs, sizeof *metas);
+  tenon_meta_t *metas = (tenon_meta_t *)allocate_block(f, self->inputs, sizeof *metas);
   tenon_meta_t *inputs[OPERATOR_MOST] = {NULL};
   tenon_attrs_t *attrs = NULL;
   const tenon_value_t *values;
@@ -177,7 +182,8 @@ static PyObject *infer(inference_t *f, PyObject *tensors, PyObject *attributes) 
   tenon_status_t status = TENON_OK;
   if (!metas) return NULL;
   if (PyTuple_Size(tensors) != (Py_ssize_t)self->inputs)
-    return raise_invalid("%s: expected %u tensors", self->name, self->inputs);
+    return raise_invalid("%s: expected %u tensors, one for each tensor argument", self->name,
+                         self->inputs);
   status = tenon_attrs_create(self->op, &attrs);
   if (status != TENON_OK) return raise_status(status);
   bool good = true;
@@ -193,7 +199,7 @@ static PyObject *infer(inference_t *f, PyObject *tensors, PyObject *attributes) 
     }
     PyObject *given = PyDict_GetItem(attributes, self->parameters[i].name);
     tenon_value_t symbol = {.kind = TENON_KIND_DIM};
-    if (given && of->kind == TENON_KIND_DIM && PyTuple_Check(given)) { /* (-1 - k,) */
+    if (given && of->kind == TENON_KIND_DIM && PyTuple_Check(given)) { /* a symbol, (-1 - k,) */
       good = extent_from(f, PyTuple_GetItem(given, 0), &symbol.as.dim);
       if (good && (status = tenon_attrs_set(attrs, of->name, &symbol)) != TENON_OK)
         good = raise_status(status) != NULL;
@@ -225,20 +231,21 @@ PyObject *operator_infer(PyObject *object, PyObject *arguments) {
                         &f.symbol_count, &f.wanted))
     return NULL;
   if (f.symbol_count < 0 || f.symbol_count > 1 << 20)
-    return raise_invalid("%s: %zd symbols", f.self->name, f.symbol_count);
+    return raise_invalid("%s: expected 0 to 1048576 symbols, found %zd", f.self->name,
+                         f.symbol_count);
   place_t *place = operator_hold(f.self);
   if (!place) return operator_ended(f.self);
-  /* whose items stay */
+  /* copies, whose items cannot change */
   tensors = PySequence_Tuple(tensors);
   attributes = PyDict_Copy(attributes);
-  f.symbols = (tenon_dim_t *)room(&f, (size_t)f.symbol_count, sizeof *f.symbols);
+  f.symbols = (tenon_dim_t *)allocate_block(&f, (size_t)f.symbol_count, sizeof *f.symbols);
   tenon_status_t status = f.symbols ? tenon_shapes_create(&f.shapes) : TENON_OK;
   for (Py_ssize_t k = 0; f.symbols && k < f.symbol_count && status == TENON_OK; k++)
     status = tenon_shapes_symbol(f.shapes, &f.symbols[k]);
   if (status != TENON_OK)
     raise_status(status);
   else if (f.symbols && tensors && attributes)
-    result = infer(&f, tensors, attributes);
+    result = infer_shapes(&f, tensors, attributes);
   tenon_shapes_release(f.shapes);
   for (int i = 0; i < f.block_count; i++)
     free(f.blocks[i]);

@@ -1,6 +1,6 @@
-/* Sparse tensors: made of their parts, taken from scipy.sparse's matrices and given back as such,
- * by attributes: SciPy is never imported.  Invariant: values are never copied where they are dense
- * and row-major; indices are where they are not i64. */
+/* Sparse tensors: created from their parts, read from matrices of scipy.sparse and returned as
+ * such. SciPy objects are used through their attributes; SciPy is never imported. Values are copied
+ * only if they are not dense and row-major, indices only if they are not i64. */
 #include "core.h"
 
 #include <string.h>
@@ -9,20 +9,20 @@ const char *sparse_layout(const tenon_tensor_t *t) {
   return t->detail && t->detail->kind != TENON_DETAIL_QUANTISED ? tenon_tensor_layout(t) : NULL;
 }
 
-PyObject *sparse_part(const tenon_tensor_t *part) { /* one more reference, None: there is none */
+/* Returns a new reference as a tenon.Tensor; None if there is no such part. */
+PyObject *sparse_part(const tenon_tensor_t *part) {
   if (!part) Py_RETURN_NONE;
   tenon_tensor_retain((tenon_tensor_t *)(uintptr_t)part);
   return tensor_new((tenon_tensor_t *)(uintptr_t)part);
 }
 
 bool layout_from(const char *name, uint32_t *out_kind) {
-  *out_kind = strcmp(name, "csr") == 0          ? TENON_DETAIL_CSR
-              : strcmp(name, "row_sparse") == 0 ? TENON_DETAIL_ROW_SPARSE
-                                                : 0;
-  return *out_kind || (raise_invalid("layout '%s': expected 'csr' or 'row_sparse'", name), false);
+  *out_kind = 0;
+  if (strcmp(name, "csr") == 0) *out_kind = TENON_DETAIL_CSR;
+  if (strcmp(name, "row_sparse") == 0) *out_kind = TENON_DETAIL_ROW_SPARSE;
+  if (!*out_kind) raise_invalid("layout: expected 'csr' or 'row_sparse', found '%s'", name);
+  return *out_kind != 0;
 }
-
-/* making */
 
 static bool is_dense(const tenon_tensor_t *t) {
   int64_t stride = 1;
@@ -32,7 +32,7 @@ static bool is_dense(const tenon_tensor_t *t) {
   return is_dense || count_of(t) == 0;
 }
 
-/* A part as a tensor of the host, dense; *argument holds it. */
+/* Converts a part to a dense tensor on the host, which *argument holds. */
 static bool part_set(argument_t *argument, PyObject *object, bool is_index, const char *op,
                      const char *name) {
   origin_t origin = {FAMILY_UNKNOWN, NULL, NULL};
@@ -42,7 +42,7 @@ static bool part_set(argument_t *argument, PyObject *object, bool is_index, cons
     tenon_tensor_retain(argument->tensor);
     argument->is_reference = true;
   }
-  uint8_t code = argument->tensor->dtype.code; /* integers of both kinds */
+  uint8_t code = argument->tensor->dtype.code; /* signed or unsigned integers have code 0 or 1 */
   if (is_index && code < 2 && tenon_dtype_id(argument->tensor->dtype) != TENON_I64 &&
       !argument_cast(argument, tenon_dtype(TENON_I64)))
     return false;
@@ -57,8 +57,8 @@ static bool part_set(argument_t *argument, PyObject *object, bool is_index, cons
   return true;
 }
 
-static tenon_tensor_t *make(uint32_t kind, PyObject *const parts[3], int32_t ndim,
-                            const int64_t *shape, bool checks, const char *op) {
+static tenon_tensor_t *make_sparse(uint32_t kind, PyObject *const parts[3], int32_t ndim,
+                                   const int64_t *shape, bool checks, const char *op) {
   static const char *const names[] = {"values", "indices", "indptr"};
   argument_t held[3];
   tenon_tensor_t *tensor = NULL;
@@ -82,7 +82,7 @@ static tenon_tensor_t *make(uint32_t kind, PyObject *const parts[3], int32_t ndi
   return tensor;
 }
 
-static PyObject *csr(PyObject *module, PyObject *arguments, PyObject *named) {
+static PyObject *create_csr(PyObject *module, PyObject *arguments, PyObject *named) {
   static char *names[] = {"values", "indices", "indptr", "shape", "check", NULL};
   PyObject *parts[3], *shape_object;
   int64_t shape[TENON_RANK_MAX];
@@ -93,11 +93,11 @@ static PyObject *csr(PyObject *module, PyObject *arguments, PyObject *named) {
                                    &parts[2], &shape_object, &checks) ||
       !shape_from(shape_object, shape, &ndim))
     return NULL;
-  tenon_tensor_t *tensor = make(TENON_DETAIL_CSR, parts, ndim, shape, checks, "csr");
+  tenon_tensor_t *tensor = make_sparse(TENON_DETAIL_CSR, parts, ndim, shape, checks, "csr");
   return tensor ? tensor_new(tensor) : NULL;
 }
 
-static PyObject *row_sparse(PyObject *module, PyObject *arguments, PyObject *named) {
+static PyObject *create_row_sparse(PyObject *module, PyObject *arguments, PyObject *named) {
   static char *names[] = {"values", "indices", "shape", "check", NULL};
   PyObject *parts[3] = {NULL};
   PyObject *shape_object;
@@ -109,11 +109,10 @@ static PyObject *row_sparse(PyObject *module, PyObject *arguments, PyObject *nam
                                    &shape_object, &checks) ||
       !shape_from(shape_object, shape, &ndim))
     return NULL;
-  tenon_tensor_t *tensor = make(TENON_DETAIL_ROW_SPARSE, parts, ndim, shape, checks, "row_sparse");
+  tenon_tensor_t *tensor =
+      make_sparse(TENON_DETAIL_ROW_SPARSE, parts, ndim, shape, checks, "row_sparse");
   return tensor ? tensor_new(tensor) : NULL;
 }
-
-/* SciPy */
 
 bool scipy_is(PyObject *object) {
   return PyObject_HasAttrString(object, "tocsr") && PyObject_HasAttrString(object, "format") &&
@@ -128,8 +127,8 @@ static bool is_true(PyObject *object, const char *name) {
   return yes;
 }
 
-/* The matrix with ascending indices, each once: itself, or a copy. */
-static PyObject *canonical(PyObject *matrix) {
+/* Returns the matrix with ascending indices without duplicates: the matrix itself, or a copy. */
+static PyObject *canonical_matrix(PyObject *matrix) {
   if (is_true(matrix, "has_canonical_format")) {
     Py_INCREF(matrix);
     return matrix;
@@ -154,16 +153,16 @@ bool scipy_set(argument_t *argument, PyObject *object, const char *op, const cha
   argument->tensor = NULL;
   if (format && !is_csr)
     PyErr_Format(PyExc_TypeError,
-                 "%s: argument %s: a matrix of scipy.sparse of format %R: expected csr, as "
-                 "x.tocsr() gives it",
+                 "%s: argument %s: expected a scipy.sparse matrix in csr format, found format %R: "
+                 "convert it with x.tocsr()",
                  op, name, format);
   Py_XDECREF(format);
-  if (is_csr && (matrix = canonical(object))) {
+  if (is_csr && (matrix = canonical_matrix(object))) {
     good = true;
     for (int i = 0; i < 4 && good; i++)
       good = (parts[i] = PyObject_GetAttrString(matrix, names[i])) != NULL;
     good = good && shape_from(parts[3], shape, &ndim);
-    good = good && (argument->tensor = make(TENON_DETAIL_CSR, parts, ndim, shape, true, op));
+    good = good && (argument->tensor = make_sparse(TENON_DETAIL_CSR, parts, ndim, shape, true, op));
   }
   for (int i = 0; i < 4; i++)
     Py_XDECREF(parts[i]);
@@ -194,19 +193,20 @@ PyObject *scipy_of(tenon_tensor_t *tensor, PyObject *like) {
     tenon_tensor_release(tensor);
     return matrix;
   }
-  PyErr_Clear(); /* values of a type that SciPy lacks */
+  PyErr_Clear(); /* SciPy does not support the dtype. */
   return tensor_new(tensor);
 }
 
 static PyMethodDef functions[] = {
-    {"csr", (PyCFunction)(void (*)(void))csr, METH_VARARGS | METH_KEYWORDS,
-     "csr(values, indices, indptr, shape, check=True)\n--\n\nA sparse matrix: row i "
-     "stores values[indptr[i]:indptr[i + 1]] in "
-     "the columns of that part of indices, which ascend."},
-    {"row_sparse", (PyCFunction)(void (*)(void))row_sparse, METH_VARARGS | METH_KEYWORDS,
-     "row_sparse(values, indices, shape, check=True)\n--\n\nA tensor whose rows (of the "
-     "first axis) `indices`, which ascend, are "
-     "`values`; the others are 0."},
+    {"csr", (PyCFunction)(void (*)(void))create_csr, METH_VARARGS | METH_KEYWORDS,
+     "csr(values, indices, indptr, shape, check=True)\n--\n\nCreates a sparse matrix in csr "
+     "layout. Row i stores values[indptr[i]:indptr[i + 1]] in the columns "
+     "indices[indptr[i]:indptr[i + 1]], which must ascend.\n\ncheck: False skips the check of the "
+     "indices."},
+    {"row_sparse", (PyCFunction)(void (*)(void))create_row_sparse, METH_VARARGS | METH_KEYWORDS,
+     "row_sparse(values, indices, shape, check=True)\n--\n\nCreates a tensor whose rows `indices` "
+     "(along the first axis, ascending) are `values` and whose other rows are 0.\n\ncheck: False "
+     "skips the check of the indices."},
     {NULL, NULL, 0, NULL}};
 
 bool sparse_add(PyObject *module) { return PyModule_AddFunctions(module, functions) == 0; }

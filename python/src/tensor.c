@@ -1,4 +1,4 @@
-/* tenon.Tensor: a reference to a tensor of the runtime, of the host or of a device. */
+/* tenon.Tensor: a reference to a tensor in host or device memory. */
 #include "core.h"
 
 #include <stdio.h>
@@ -30,9 +30,10 @@ static void tensor_delete(PyObject *object) {
   Py_DECREF(type);
 }
 
-/* Called by whoever gives the last reference up, on any thread. */
-static void give_up(void *object) {
-  if (!Py_IsInitialized()) return; /* the interpreter has ended, and its objects with it */
+/* Releases the object when the last reference to its tensor goes, on any thread. */
+static void drop_object(void *object) {
+  /* After the interpreter has ended, the objects no longer exist. */
+  if (!Py_IsInitialized()) return;
   PyGILState_STATE state = PyGILState_Ensure();
   Py_DECREF((PyObject *)object);
   PyGILState_Release(state);
@@ -42,7 +43,7 @@ tenon_tensor_t *tensor_over(const tenon_tensor_t *view, PyObject *object) {
   tenon_tensor_t *tensor;
   Py_INCREF(object);
   tenon_status_t status = tenon_tensor_borrow(view->data, view->dtype, view->ndim, view->shape,
-                                              view->strides, give_up, object, &tensor);
+                                              view->strides, drop_object, object, &tensor);
   if (status == TENON_OK) return tensor;
   Py_DECREF(object);
   raise_status(status);
@@ -53,7 +54,7 @@ tenon_tensor_t *tensor_over(const tenon_tensor_t *view, PyObject *object) {
 
 PyObject *dtype_text(tenon_dtype_t dtype) { return PyUnicode_FromString(tenon_dtype_name(dtype)); }
 
-static const struct alias_t { /* names of NumPy's and PyTorch's */
+static const struct alias_t { /* names used by NumPy and PyTorch */
   const char *theirs;
   const char *ours;
 } aliases[] = {
@@ -63,7 +64,8 @@ static const struct alias_t { /* names of NumPy's and PyTorch's */
     {"complex64", "c64"}, {"complex128", "c128"}, {"float", "f32"},   {"half", "f16"},
     {"double", "f64"},    {"int", "i32"},         {"long", "i64"},    {"str", "string"}};
 
-/* Texts, NumPy's dtypes and scalar types, PyTorch's dtypes: all by their name. */
+/* Accepts strings, NumPy dtypes and scalar types, and PyTorch dtypes; all are identified by their
+ * name. */
 bool dtype_from(PyObject *object, tenon_dtype_t *out_dtype) {
   char name[64];
   PyObject *text = NULL;
@@ -79,7 +81,10 @@ bool dtype_from(PyObject *object, tenon_dtype_t *out_dtype) {
     text = PyObject_Str(object);
   if (text && PyUnicode_Check(text)) bytes = PyUnicode_AsUTF8String(text);
   Py_XDECREF(text);
-  if (!bytes) return PyErr_Occurred() ? false : (raise_invalid("%R is no dtype", object), false);
+  if (!bytes) {
+    if (!PyErr_Occurred()) raise_invalid("expected a dtype, found %R", object);
+    return false;
+  }
   const char *found = PyBytes_AsString(bytes);
   const char *dot = strrchr(found, '.');
   snprintf(name, sizeof name, "%s", dot ? dot + 1 : found); /* "torch.float32" */
@@ -87,9 +92,8 @@ bool dtype_from(PyObject *object, tenon_dtype_t *out_dtype) {
   for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
     if (strcmp(name, aliases[i].theirs) == 0) snprintf(name, sizeof name, "%s", aliases[i].ours);
   if (tenon_dtype_parse(name, out_dtype) == TENON_OK) return true;
-  raise_invalid(
-      "%R is no dtype: expected one of tenon's (\"f32\", \"i64\", ...), NumPy's or PyTorch's",
-      object);
+  raise_invalid("expected a dtype of Tenon (\"f32\", \"i64\", ...), NumPy or PyTorch, found %R",
+                object);
   return false;
 }
 
@@ -99,7 +103,7 @@ PyObject *device_text(tenon_device_t device) {
   return PyUnicode_FromFormat("%s:%d", name ? name : "unknown", (int)(device.id & 255));
 }
 
-/* "cpu", "sim", "opencl:1". */
+/* Accepts "cpu", "sim", "opencl:1" and the like. */
 bool device_from(PyObject *object, tenon_device_t *out_device) {
   char name[64];
   int ordinal = 0;
@@ -114,8 +118,9 @@ bool device_from(PyObject *object, tenon_device_t *out_device) {
     char *end;
     long number = strtol(colon + 1, &end, 10);
     if (end == colon + 1 || *end || number < 0 || number > 255) {
-      raise_invalid(
-          "%R is no device: expected a name and perhaps a number from 0 to 255, \"sim:1\"", object);
+      raise_invalid("expected a device as NAME or NAME:NUMBER with a number from 0 to 255, such as "
+                    "\"sim:1\"; found %R",
+                    object);
       return false;
     }
     *colon = 0;
@@ -129,8 +134,6 @@ bool device_from(PyObject *object, tenon_device_t *out_device) {
   if (status != TENON_OK) raise_status(status);
   return status == TENON_OK;
 }
-
-/* what it says of itself */
 
 PyObject *tuple_of(const int64_t *numbers, int32_t count) {
   PyObject *tuple = PyTuple_New(count);
@@ -180,7 +183,7 @@ static PyObject *get_layout(PyObject *self, void *unused) {
   (void)unused;
   return PyUnicode_FromString(tenon_tensor_layout(tensor_get(self)));
 }
-/* NULL: it is not sparse. */
+/* NULL for a tensor that is not sparse. */
 static const tenon_detail_t *sparse_detail(PyObject *self) {
   return sparse_layout(tensor_get(self)) ? tensor_get(self)->detail : NULL;
 }
@@ -203,8 +206,6 @@ static Py_ssize_t tensor_length(PyObject *self) {
   PyErr_SetString(PyExc_TypeError, "len() of a tensor without axes");
   return -1;
 }
-
-/* what it becomes */
 
 static PyObject *to_device(PyObject *self, PyObject *to) {
   tenon_device_t device;
@@ -247,7 +248,8 @@ static PyObject *to_numpy(PyObject *self, PyObject *unused) {
   tenon_tensor_t *t = tensor_get(self);
   tenon_tensor_t *copy;
   char text[100];
-  snprintf(text, sizeof text, "a sparse tensor (%s) is no array: x.to_dense() first",
+  snprintf(text, sizeof text,
+           "a sparse tensor (%s) cannot become a NumPy array: call x.to_dense() first",
            tenon_tensor_layout(t));
   if (sparse_layout(t)) return raise_text(TENON_UNIMPLEMENTED, text);
   PyObject *numpy = PyImport_ImportModule("numpy");
@@ -264,7 +266,8 @@ static PyObject *to_numpy(PyObject *self, PyObject *unused) {
 }
 
 static PyObject *to_array(PyObject *self, PyObject *arguments,
-                          PyObject *named) { /* numpy.asarray, with what NumPy asks */
+                          /* Implements numpy.asarray, with the arguments that NumPy passes. */
+                          PyObject *named) {
   static char *names[] = {"dtype", "copy", NULL};
   PyObject *dtype = Py_None;
   PyObject *copy = Py_None;
@@ -340,7 +343,7 @@ static PyObject *tensor_text(PyObject *self) {
   PyObject *text = NULL;
   if (count_of(t) <= 1000 && (numpy = to_numpy(self, NULL)) && Py_TYPE(numpy) == numpy_type)
     body = PyObject_Str(numpy);
-  PyErr_Clear(); /* without NumPy, or values of a type that it lacks, the elements are left out */
+  PyErr_Clear(); /* Without NumPy, or with a dtype that NumPy lacks, the elements are omitted. */
   if (shape && device)
     text = PyUnicode_FromFormat(body ? "tenon.Tensor(%s%R, %U)\n%U" : "tenon.Tensor(%s%R, %U)",
                                 tenon_dtype_name(t->dtype), shape, device, body);
@@ -352,8 +355,6 @@ static PyObject *tensor_text(PyObject *self) {
   return text;
 }
 
-/* making */
-
 bool shape_from(PyObject *object, int64_t *shape, int32_t *out_ndim) {
   if (PyLong_Check(object)) {
     shape[0] = PyLong_AsLongLong(object);
@@ -363,7 +364,7 @@ bool shape_from(PyObject *object, int64_t *shape, int32_t *out_ndim) {
   Py_ssize_t count = PySequence_Size(object);
   if (count < 0) return false;
   if (count > TENON_RANK_MAX) {
-    raise_invalid("a shape of %zd axes: expected at most %d", count, TENON_RANK_MAX);
+    raise_invalid("shape: expected at most %d axes, found %zd", TENON_RANK_MAX, count);
     return false;
   }
   for (Py_ssize_t i = 0; i < count; i++) {
@@ -377,7 +378,7 @@ bool shape_from(PyObject *object, int64_t *shape, int32_t *out_ndim) {
   return true;
 }
 
-static PyObject *empty(PyObject *module, PyObject *arguments, PyObject *named) {
+static PyObject *tensor_empty(PyObject *module, PyObject *arguments, PyObject *named) {
   static char *names[] = {"shape", "dtype", "device", NULL};
   PyObject *shape_object;
   PyObject *dtype_object = NULL;
@@ -416,36 +417,43 @@ static PyObject *from_dlpack(PyObject *module, PyObject *object) {
 
 static PyMethodDef methods[] = {
     {"to", to_device, METH_O,
-     "to(device)\n--\n\nThis tensor on a device (\"cpu\", \"sim:1\"): itself, or a copy there."},
+     "to(device)\n--\n\nReturns the tensor on a device (\"cpu\", \"sim:1\"): itself if it is there "
+     "already, else a copy."},
     {"copy", copy_of, METH_NOARGS,
-     "copy()\n--\n\nA dense copy on the same device; of a sparse tensor a sparse one."},
+     "copy()\n--\n\nReturns a dense copy on the same device; a sparse copy of a sparse tensor."},
     {"to_dense", to_dense, METH_NOARGS,
-     "to_dense()\n--\n\nA dense tensor of the same elements: itself if it is not sparse."},
+     "to_dense()\n--\n\nReturns a dense tensor with the same elements: itself if it is not "
+     "sparse."},
     {"numpy", to_numpy, METH_NOARGS,
-     "numpy()\n--\n\nA NumPy array over the same memory; of a tensor on a device, of a copy."},
-    {"tolist", to_list, METH_NOARGS, "tolist()\n--\n\nThe elements as nested lists."},
-    {"item", to_item, METH_NOARGS, "item()\n--\n\nThe one element as a number of Python's."},
+     "numpy()\n--\n\nReturns a NumPy array over the same memory; for a tensor on a device, over a "
+     "copy."},
+    {"tolist", to_list, METH_NOARGS, "tolist()\n--\n\nReturns the elements as nested lists."},
+    {"item", to_item, METH_NOARGS, "item()\n--\n\nReturns the only element as a Python number."},
     {"__array__", (PyCFunction)(void (*)(void))to_array, METH_VARARGS | METH_KEYWORDS, NULL},
     {"__dlpack__", (PyCFunction)(void (*)(void))to_dlpack, METH_VARARGS | METH_KEYWORDS,
-     "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA DLPack "
-     "capsule over the same memory."},
+     "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nReturns a "
+     "DLPack capsule over the same memory."},
     {"__dlpack_device__", dlpack_device, METH_NOARGS,
-     "__dlpack_device__()\n--\n\n(type, id) of its device, as DLPack numbers them."},
+     "__dlpack_device__()\n--\n\nReturns (type, id) of the device, numbered as in DLPack."},
     {NULL, NULL, 0, NULL}};
 static PyGetSetDef properties[] = {
-    {"shape", get_shape, NULL, "Extents of its axes.", NULL},
-    {"strides", get_strides, NULL, "Elements from one index of an axis to the next.", NULL},
-    {"dtype", get_dtype, NULL, "\"f32\", \"i64\", ...", NULL},
-    {"device", get_device, NULL, "\"cpu\", \"sim:0\", ...", NULL},
-    {"ndim", get_ndim, NULL, "Number of axes.", NULL},
-    {"size", get_size, NULL, "Number of elements.", NULL},
-    {"layout", get_layout, NULL, "\"dense\", \"csr\", \"row_sparse\"; \"quantised\".", NULL},
-    {"values", get_values, NULL, "What a sparse tensor stores; None: it is not sparse.", NULL},
+    {"shape", get_shape, NULL, "The extents of the axes.", NULL},
+    {"strides", get_strides, NULL, "For each axis, the distance between neighbours in elements.",
+     NULL},
+    {"dtype", get_dtype, NULL, "The dtype: \"f32\", \"i64\", ...", NULL},
+    {"device", get_device, NULL, "The device: \"cpu\", \"sim:0\", ...", NULL},
+    {"ndim", get_ndim, NULL, "The number of axes.", NULL},
+    {"size", get_size, NULL, "The number of elements.", NULL},
+    {"layout", get_layout, NULL, "\"dense\", \"csr\", \"row_sparse\" or \"quantised\".", NULL},
+    {"values", get_values, NULL, "The stored values of a sparse tensor; None for other tensors.",
+     NULL},
     {"indices", get_indices, NULL,
-     "The columns (csr) or rows (row_sparse) of its values, i64; None: it is not sparse.", NULL},
+     "The columns (csr) or rows (row_sparse) of the stored values, i64; None for tensors that are "
+     "not sparse.",
+     NULL},
     {"indptr", get_indptr, NULL,
-     "Where each row of a csr tensor begins among its values, i64; None: it is no such.", NULL},
-    {"data_ptr", get_data, NULL, "Address (or handle) of its memory.", NULL},
+     "Where each row of a csr tensor begins among its values, i64; None for other tensors.", NULL},
+    {"data_ptr", get_data, NULL, "The address (or device handle) of the memory.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot slots[] = {
     {Py_tp_dealloc, (void *)tensor_delete},
@@ -454,17 +462,16 @@ static PyType_Slot slots[] = {
     {Py_sq_length, (void *)tensor_length},
     {Py_tp_methods, methods},
     {Py_tp_getset, properties},
-    {Py_tp_doc,
-     "A tensor of Tenon's, in memory of the host or of a device.  Make one by tenon.tensor, "
-     "tenon.empty or tenon.from_dlpack, a sparse one by tenon.csr or tenon.row_sparse."},
+    {Py_tp_doc, "A tensor in host or device memory. Create one with tenon.tensor, tenon.empty or "
+                "tenon.from_dlpack; a sparse one with tenon.csr or tenon.row_sparse."},
     {0, NULL}};
 static PyType_Spec spec = {"tenon.Tensor", sizeof(tensor_t), 0, Py_TPFLAGS_DEFAULT, slots};
 static PyMethodDef functions[] = {
-    {"empty", (PyCFunction)(void (*)(void))empty, METH_VARARGS | METH_KEYWORDS,
-     "empty(shape, dtype='f32', device='cpu')\n--\n\nA tensor whose contents are undefined."},
+    {"empty", (PyCFunction)(void (*)(void))tensor_empty, METH_VARARGS | METH_KEYWORDS,
+     "empty(shape, dtype='f32', device='cpu')\n--\n\nCreates a tensor with undefined contents."},
     {"from_dlpack", from_dlpack, METH_O,
-     "from_dlpack(x)\n--\n\nA tensor over the memory of an array of another library: of NumPy, or "
-     "with __dlpack__."},
+     "from_dlpack(x)\n--\n\nReturns a tensor over the memory of a NumPy array or of an object with "
+     "__dlpack__."},
     {NULL, NULL, 0, NULL}};
 
 bool tensors_add(PyObject *module) {

@@ -1,9 +1,9 @@
-/* Graphs changed by what libraries bring: passes and partitioners. */
+/* Changes graphs with the passes and partitioners of loaded libraries. */
 #include "core.h"
 
 #include <stdlib.h>
 
-/* apply(name, [(key, value), ...]) */
+/* The method _apply(name, [(key, value), ...]). */
 PyObject *graph_apply(PyObject *self, PyObject *arguments) {
   const char *name;
   PyObject *list;
@@ -26,22 +26,22 @@ PyObject *graph_apply(PyObject *self, PyObject *arguments) {
   return graph_new(made);
 }
 
-/* (name, doc, strategies or None, path) of each. */
+/* Returns (name, doc, strategies or None, path) of each pass and partitioner. */
 PyObject *graph_passes(PyObject *module, PyObject *unused) {
   PyObject *list = PyList_New(0);
   tenon_pass_info_t info = {.size = sizeof info};
   (void)module;
   (void)unused;
   for (int32_t i = 0; list && tenon_pass_info(i, &info) == TENON_OK; i++) {
-    PyObject *strategies = info.strategy_count < 0 ? (Py_INCREF(Py_None), Py_None) : PyList_New(0);
+    PyObject *strategies = info.strategy_count < 0 ? new_reference(Py_None) : PyList_New(0);
     for (int32_t s = 0; strategies && s < info.strategy_count; s++) {
       PyObject *text = PyUnicode_FromString(info.strategies[s]);
       if (!text || PyList_Append(strategies, text) != 0) Py_CLEAR(strategies);
       Py_XDECREF(text);
     }
-    PyObject *item = strategies ? Py_BuildValue("(ssNs)", info.name, info.doc ? info.doc : "",
-                                                strategies, info.library_path)
-                                : NULL;
+    const char *doc = info.doc ? info.doc : "";
+    PyObject *item = NULL;
+    if (strategies) item = Py_BuildValue("(ssNs)", info.name, doc, strategies, info.library_path);
     if (!item || PyList_Append(list, item) != 0) Py_CLEAR(list);
     Py_XDECREF(item);
   }

@@ -1,11 +1,13 @@
-/* Calls without the interpreter lock.  Signals are Python's to handle, and its main thread's: a
- * long call of that thread asks now and then whether one has come, and ends if its handler raises,
- * as Ctrl-C's does. */
+/* Calls without the interpreter lock. Only Python can handle signals, and only in its main thread.
+ * A long call of the main thread therefore checks for signals from time to time, and is cancelled
+ * if a handler raises, as the handler of Ctrl-C does. */
 #include "core.h"
 
 #include <time.h>
 
-enum { EVERY = 100 }; /* milliseconds: asking takes the lock, which others may be using */
+/* The interval in milliseconds. A check takes the interpreter lock, which other threads may be
+ * using. */
+enum { EVERY = 100 };
 static unsigned long main_thread;
 
 static int64_t milliseconds(void) {
@@ -14,13 +16,13 @@ static int64_t milliseconds(void) {
   return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static tenon_status_t ask(void *state) {
+static tenon_status_t check_signals(void *state) {
   unlocked_t *unlocked = (unlocked_t *)state;
   int64_t now = milliseconds();
   if (!unlocked->next) unlocked->next = now + EVERY;
   if (now < unlocked->next) return TENON_OK;
   PyGILState_STATE lock =
-      PyGILState_Ensure(); /* of a call within a kernel in Python it may be this thread's already */
+      PyGILState_Ensure(); /* A call within a kernel written in Python may hold the lock already. */
   if (PyErr_CheckSignals() != 0) unlocked->is_raised = true;
   PyGILState_Release(lock);
   unlocked->next = milliseconds() + EVERY;
@@ -32,7 +34,7 @@ void unlocked_begin(unlocked_t *unlocked) {
   unlocked->is_raised = false;
   if (unlocked->is_watched) {
     unlocked->next = 0;
-    unlocked->poll = (tenon_poll_t){ask, unlocked};
+    unlocked->poll = (tenon_poll_t){check_signals, unlocked};
     unlocked->before = tenon_poll_set(&unlocked->poll);
   }
   unlocked->state = PyEval_SaveThread();
@@ -44,7 +46,8 @@ bool unlocked_end(unlocked_t *unlocked) {
   return !unlocked->is_raised;
 }
 
-bool unlocked_start(void) { /* the thread that imports may be any */
+/* The module may be imported by any thread, so ask Python for its main thread. */
+bool unlocked_start(void) {
   PyObject *threading = PyImport_ImportModule("threading");
   PyObject *thread = threading ? PyObject_CallMethod(threading, "main_thread", NULL) : NULL;
   PyObject *ident = thread ? PyObject_GetAttrString(thread, "ident") : NULL;

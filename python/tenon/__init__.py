@@ -1,11 +1,12 @@
-"""Tenon: operators that are written once, in C, and called from everywhere.
+"""Tenon loads operators that were written once, in C, and calls them on Python's tensors.
 
     import tenon
     ops = tenon.load("./gelu.so")
-    y = ops.gelu(x, approximate="tanh")     # x: an array of NumPy, a tensor of PyTorch, anything with __dlpack__
+    y = ops.gelu(x, approximate="tanh")     # x: a NumPy array, a PyTorch tensor, any object with __dlpack__
 
-Results are of the library that the first argument is of, over memory that is not copied.  Operators of all loaded libraries are
-at tenon.ops: tenon.ops.core.softmax(x, axis=-1).
+A result has the type of the first tensor argument: NumPy arrays give NumPy arrays, PyTorch tensors give
+PyTorch tensors.  Neither arguments nor results are copied.  tenon.ops holds the operators of all loaded
+libraries by namespace: tenon.ops.core.softmax(x, axis=-1).
 """
 import os as _os
 
@@ -23,34 +24,45 @@ from ._recording import Recording, nan, record, replay
 from ._watch import watch
 
 __version__ = _core.version()
-Tensor._repr_html_ = _notebook.tensor  # a type of C
+Tensor._repr_html_ = _notebook.tensor  # Tensor is a type defined in C
 ops = Namespaces()
 
 
 def include_dir():
-    """The folder of tenon/op.h and the other headers, of an installed package."""
+    """Returns the folder of Tenon's headers (tenon/op.h and others) in an installed package.
+
+    Raises tenon.NotFoundError when the package is imported from a build folder.
+    """
     return _installed("include")
 
 
 def cmake_dir():
-    """The folder for CMake's find_package(tenon), of an installed package: -Dtenon_DIR=..."""
+    """Returns the folder to pass as -Dtenon_DIR=... to CMake's find_package(tenon).
+
+    Raises tenon.NotFoundError when the package is imported from a build folder.
+    """
     return _installed("lib", "cmake", "tenon")
 
 
 def _installed(*parts):
     folder = _os.path.join(_os.path.dirname(_os.path.abspath(__file__)), *parts)
     if not _os.path.isdir(folder):
-        raise NotFoundError(f"{folder} is not there: this is the package of a build folder, use the folders of its sources")
+        raise NotFoundError(f"{folder} does not exist: the package was imported from a build folder; use the folders of the source tree instead")
     return folder
 
 
 def doctor():
-    """A report on machine, build and settings."""
+    """Prints a report on the machine, the build of Tenon and the settings in effect."""
     print(_core.doctor(), end="")
 
 
 def tensor(data, dtype=None, device=None):
-    """A tensor of `data`: numbers, (nested) lists of them, or an array, copied; on a device if one is given."""
+    """Creates a tenon.Tensor with a copy of `data`.
+
+    data: a number, a (nested) list of numbers, or an array.
+    dtype: a name such as "f32"; None: NumPy chooses the dtype.
+    device: a name such as "opencl:0"; None: the CPU.
+    """
     import numpy
     array = numpy.array(data, dtype=None if dtype is None else _numpy_dtype(dtype))
     made = from_dlpack(array)
@@ -64,7 +76,10 @@ def _numpy_dtype(dtype):
 
 
 class threads:
-    """Threads that calls of this thread use from here on, and within `with tenon.threads(2):` only there; 0: the default."""
+    """Sets how many threads the calls made by the current thread use; 0 restores the default.
+
+    tenon.threads(2) holds until it is changed; `with tenon.threads(2):` restores the previous number at its end.
+    """
 
     def __init__(self, count):
         self._before = _core.threads_get()

@@ -1,10 +1,10 @@
-"""`python -m tenon check LIB.so --with FILE.py`: the author's samples and references in Python, with NumPy (docs/check.md).
+"""`python -m tenon check LIB.so --with FILE.py`: checks operators with example calls and reference results in Python (docs/check.md).
 
-FILE.py has functions by the operators' names, without namespace, "." as "_":
-    def samples_gelu(): yield {"x": numpy.ones((2, 3), "f4"), "approximate": "tanh"}    # calls: inputs and attributes by name
-    def reference_gelu(x, approximate="none"): return ...                              # the result, or a tuple of them
-Where there are no samples the operator's own calls are taken.  All are saved in folders (docs/debugging.md) with what the reference
-gives, and tried by `tenon check --samples`.  NotImplemented, as a result, is not compared."""
+FILE.py defines functions whose names end in an operator's name, without the namespace and with "_" for ".":
+    def samples_gelu(): yield {"x": numpy.ones((2, 3), "f4"), "approximate": "tanh"}    # a call: inputs and attributes by name
+    def reference_gelu(x, approximate="none"): return ...                              # the result, or a tuple of results
+Without a samples function the example calls of the operator are used.  Every call is saved in a folder (docs/debugging.md) together
+with the reference results, and `tenon check --samples` then runs it.  A reference that returns NotImplemented is not compared."""
 import ast
 import importlib.util
 import json
@@ -27,7 +27,7 @@ def _module(path):
 
 
 def _inputs(schema):
-    """Names of the tensor arguments, in order."""
+    """Returns the names of the tensor arguments, in the order of the schema."""
     text, depth, parts, last = schema[schema.index("(") + 1:], 0, [], 0
     for i, c in enumerate(text):
         depth += (c in "([") - (c in ")]")
@@ -41,7 +41,7 @@ def _inputs(schema):
 
 
 def _text(value):
-    """An attribute in the schema's language."""
+    """Returns an attribute as JSON stores it: lists and tuples become texts of the schema language."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     return str(list(value))
@@ -88,7 +88,7 @@ def _load(folder, tensor):
     if tensor.get("dtype") == "bf16":
         return (array.astype(numpy.uint32) << 16).view(numpy.float32)
     if array.dtype.kind == "u" and tensor.get("dtype", "u")[0] not in "ub":
-        return NotImplemented  # NumPy has no such numbers
+        return NotImplemented  # NumPy has no such dtype
     return array
 
 
@@ -103,7 +103,7 @@ def _describe(folder, index, array, narrow):
 
 
 def _add_results(folder, op, reference):
-    """Writes what the reference gives beside the call; false: nothing is to be compared."""
+    """Saves the reference results beside the call; saves nothing if NumPy or the reference cannot compute them."""
     with open(os.path.join(folder, "call.json"), encoding="utf-8") as file:
         call = json.load(file)
     arrays = [_load(folder, tensor) for tensor in call["inputs"]]
@@ -121,7 +121,7 @@ def _add_results(folder, op, reference):
 
 
 def _prepare(library, module, to):
-    """Folders of all calls that the module has samples or references of."""
+    """Saves a folder for each call of the operators for which the module has a samples or reference function."""
     listed = subprocess.run([_command.path(), "ops", library, "--json"], capture_output=True, text=True)
     if listed.returncode:
         raise SystemExit(listed.stderr.strip() or f"tenon ops {library} failed")
@@ -130,10 +130,10 @@ def _prepare(library, module, to):
         known.setdefault(op["name"].split("::")[1].replace(".", "_"), op)
     functions = {n: f for n, f in vars(module).items() if re.match("(samples|reference)_", n) and callable(f)}
     if not functions:
-        raise SystemExit(f"{module.__file__} has no function samples_NAME or reference_NAME")
+        raise SystemExit(f"{module.__file__}: expected at least one function samples_NAME or reference_NAME; found none")
     strange = [n for n in functions if n.split("_", 1)[1] not in known]
     if strange:
-        raise SystemExit(f"{module.__file__}: {', '.join(strange)}: {library} has no such operator: it has {', '.join(sorted(known))}")
+        raise SystemExit(f"{module.__file__}: {', '.join(strange)}: {library} has no such operator; its operators are {', '.join(sorted(known))}")
     for name, op in known.items():
         samples, reference = functions.get(f"samples_{name}"), functions.get(f"reference_{name}")
         if not samples and not reference:

@@ -1,4 +1,4 @@
-"""The `tenon` command of the installed package, or of the build folder that the package lies in."""
+"""Starts the `tenon` command of the installed package, or of the build folder that contains the package."""
 import os
 import sys
 

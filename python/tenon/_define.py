@@ -1,26 +1,35 @@
-"""Operators and kernels that are functions of Python's: for trying things out, and for what is not worth C."""
+"""Operators, kernels, shape functions and gradients written in Python, for experiments and for work where speed does not matter."""
 import collections
 import inspect
 
 from . import _core
 
-Meta = collections.namedtuple("Meta", "dtype shape")  # what functions of tenon.meta get for a tensor
+Meta = collections.namedtuple("Meta", "dtype shape")  # what a function of tenon.meta receives for a tensor
 _TRAITS = {"pure": 1, "pointwise": 2, "random": 4}
 
 
 def op(schema, *, types, shapes=None, doc=None, gradient=None, batching=None, traits=("pure",)):
-    """Makes a function an operator, called from everywhere: in Python, in C, in models, and as PyTorch's by tenon.torch.register.
+    """Decorator that defines an operator whose kernel is a Python function.
+
+    The operator can be called from Python, from C, from models and, after tenon.torch.register, from PyTorch.
 
         @tenon.op("demo::scale(Tensor x, *, float by=2.0) -> Tensor", types="x: f32|f64; out = x", shapes="out = x", gradient="x: demo::scale(grad, by=by)")
         def scale(x, *, by):
             return x * x.dtype.type(by)
 
-    The texts are those of an operator in C (docs/contract.md).  The function gets copies of the tensors as NumPy's arrays (tenon.Tensor
-    without NumPy), attributes as Python's objects, and gives an array for each result, which is copied.  What it raises is raised by
-    the call.  Without shapes= (and without the trait "pointwise") tenon.meta states them.  It becomes the operator; `.registration.undo()` of it takes it away again.
+    schema, types, shapes, gradient, batching: the declarations of an operator in C (docs/contract.md).
+    doc: the documentation; None: the docstring of the function.
+    traits: some of "pure", "pointwise" and "random".
+
+    The function receives copies of the tensors as NumPy arrays (tenon.Tensor if NumPy is not installed) and the
+    attributes as Python objects.  It returns one array for each result; the arrays are copied.  An exception of
+    the function is raised by the call.  Without shapes= and without the trait "pointwise", a function decorated
+    with tenon.meta must declare the shapes.
+
+    The decorated name becomes the operator; its `registration.undo()` removes the operator.
     """
     if "::" not in schema.split("(")[0]:
-        raise _core.InvalidError(f"schema {schema!r}: expected a namespace before the name, as in 'demo::{schema.split('(')[0].strip()}'")
+        raise _core.InvalidError(f"schema {schema!r}: expected a namespace before the operator's name, as in 'demo::{schema.split('(')[0].strip()}'")
 
     def define(function):
         bits = 0
@@ -39,7 +48,7 @@ _defined = {}
 
 
 class Defined:
-    """An operator that a program defines, with the registration that undoes it."""
+    """An operator that was defined by tenon.op; `registration.undo()` removes it."""
 
     def __init__(self, operator, registration, parts):
         self.operator, self.registration, self._parts, self.__doc__ = operator, registration, parts, operator.__doc__
@@ -56,12 +65,15 @@ class Defined:
 
 
 def impl(op, key="cpu", *, override=False):
-    """Makes a function the kernel of an operator for a key ("cpu", "cpu f64", "opencl", ...); override: in place of one that is there.
+    """Decorator that registers a Python function as the kernel of an operator for one dispatch key.
+
+    op: the operator or its name.  key: "cpu", "cpu f64", "opencl", ...
+    override: replace a kernel that is already registered for the key.
 
         @tenon.impl("demo::scale", "cpu f16")
         def scale_f16(x, *, by): ...
 
-    The operator may come later.  `registration.undo()` of the function takes it away again.
+    The operator may be loaded later.  `registration.undo()` of the function removes the kernel.
     """
     def define(function):
         function.registration = _core.kernel_add(getattr(op, "name", op), key, function, override)
@@ -70,19 +82,22 @@ def impl(op, key="cpu", *, override=False):
 
 
 def meta(op):
-    """Makes a function what states the shapes of an operator that tenon.op made without shapes=.
+    """Decorator for the function that computes the result shapes of an operator defined by tenon.op without shapes=.
 
         @tenon.meta("demo::positive")
         def positive_shape(x):
             return (tenon.at_most(x.shape[0]),)
 
-    It gets what the kernel gets, a (dtype, shape) for each tensor, and gives the shape of the result, or a tuple of shapes.  Extents
-    are numbers in a call; in a graph, or under torch.compile, they may be unknown: such may be added, subtracted, multiplied and
-    divided by //, and stand in results; comparing them raises.  tenon.at_most(n): an extent that only the kernel knows.
+    The function receives the arguments of the kernel, with a named tuple (dtype, shape) in place of each tensor.  It
+    returns the shape of the result, or a tuple of shapes.
+
+    Extents are numbers in a call.  In a graph or under torch.compile they can be unknown: an unknown extent can be
+    added, subtracted, multiplied, divided by // and returned, but comparing it raises.  tenon.at_most(n) is an
+    extent of at most n that only the kernel knows.
     """
     defined = _defined.get(getattr(op, "name", op))
     if defined is None or defined._parts is None:
-        raise ValueError(f"{getattr(op, 'name', op)}: tenon.meta is for operators that tenon.op made without shapes=")
+        raise ValueError(f"{getattr(op, 'name', op)}: tenon.meta applies only to operators that were defined by tenon.op without shapes=")
 
     def state(function):
         defined._parts[1] = function
@@ -91,15 +106,21 @@ def meta(op):
 
 
 def gradient(op, *, override=False):
-    """Makes a function the gradient of an operator, of whichever library, that states none; override: in place of such a function.
+    """Decorator that registers a Python function as the gradient of an operator that declares none.
+
+    op: the operator of any library, or its name.  override: replace a function that is already registered.
 
         @tenon.gradient("demo::clamp")
         def clamp_gradient(grad, x, most):
             return grad * (x < most)
 
-    Its parameters are named after what it reads: grad, that of the result (of several: grad_NAME, None where none came), and inputs,
-    results and attributes of the operator; tensors are copies, as of tenon.op.  It gives an array for each input, or None; of one
-    input without a tuple.  PyTorch uses it once the operator is registered there.  `registration.undo()` of the function takes it away.
+    The parameter names select what the function receives: `grad` is the gradient of the result (with several
+    results `grad_NAME`, None for a result without a gradient); other names are inputs, results and attributes of
+    the operator.  Tensors are copies, as in tenon.op.  The function returns a tuple with an array or None for each
+    input; for an operator with one input it returns the array itself.
+
+    PyTorch uses the function once the operator is registered with tenon.torch.register.
+    `registration.undo()` of the function removes the gradient.
     """
     def define(function):
         names = tuple(inspect.signature(function).parameters)

@@ -1,4 +1,4 @@
-"""Libraries and the namespaces of their operators."""
+"""Loading of operator libraries, and the namespaces that give access to their operators."""
 import keyword
 import os
 import shutil
@@ -11,25 +11,25 @@ STRICT, UNLOADABLE = 1, 2  # TENON_LOAD_...
 
 
 def spelled(name):
-    """`if_` is the operator `if`: of names that Python keeps for itself."""
+    """Returns the operator's name: without the underscore that was added to a Python keyword (`if_` means `if`)."""
     return name[:-1] if name.endswith("_") and keyword.iskeyword(name[:-1]) else name
 
 
 class Library:
-    """A loaded library: its operators are attributes.  `dir()` lists them, and `for op in library` goes over them."""
+    """A loaded library.  Its operators are attributes; `dir(library)` lists them and `for op in library` iterates over them."""
 
     def __init__(self, core, sources=(), options=()):
         self._core, self._sources, self._options = core, sources, options
-        self._folder, self._built = None, 0  # of files that reload made
+        self._folder, self._built = None, 0  # the files that reload built
 
     def __getattr__(self, name):
         operators = self._core.operators
-        found = operators.get(spelled(name))  # once: another thread may unload it
+        found = operators.get(spelled(name))  # one look-up: another thread may unload the library
         if found is not None:
             return found
         if name.startswith("__"):
             raise AttributeError(name)
-        raise AttributeError(f"library {self._name()} has no operator {name!r}; it has: {', '.join(sorted([*operators])) or 'none: it was unloaded'}")
+        raise AttributeError(f"library {self._name()} has no operator {name!r}; it has: {', '.join(sorted([*operators])) or 'none, because it was unloaded'}")
 
     def _name(self):
         try:
@@ -49,15 +49,19 @@ class Library:
     def __repr__(self):
         return f"<tenon library {self._name()}, {len(self)} operators>"
 
-    name = property(lambda self: self._core.name, doc="Its namespace.")
-    version = property(lambda self: self._core.version, doc="As it states it.")
-    path = property(lambda self: self._core.path, doc="Its file; '' when it is linked in.")
+    name = property(lambda self: self._core.name, doc="The namespace of the operators.")
+    version = property(lambda self: self._core.version, doc="The version that the library declares.")
+    path = property(lambda self: self._core.path, doc="The path of the library's file; '' if it is linked into the program.")
 
     def reload(self, path=None):
-        """Builds it anew from its sources, or reads its file (or another one) anew, and puts that in its place, at once and as a whole.
+        """Replaces the library by a new build, atomically.
 
-        Operators, bound calls and executables that are there go on with the new kernels.  What does not compile, and another schema of
-        an operator that a graph or an executable holds, is raised, and the library is as it was.
+        A library that was loaded from sources is built again from them; otherwise its file is read again.
+        path: a file to read instead.
+
+        Existing operators, bound calls and executables continue with the new kernels.
+        Errors: a compile error, or a changed schema of an operator that a graph or an executable holds, is
+        raised; the library then stays as it was.
         """
         if self._sources and path is None:
             if self._folder is None:
@@ -69,11 +73,17 @@ class Library:
         self._core.reload(None if path is None else os.fsencode(path))
 
     def empty(self, shape, dtype="f32"):
-        """A tensor in the memory that an isolated library shares with its processes: its operators use it without a copy."""
+        """Creates an uninitialised tensor in the memory that an isolated library shares with its worker processes.
+
+        The library's operators use such a tensor without a copy.
+        """
         return self._core.empty(shape, dtype)
 
     def unload(self):
-        """Unloads its code (load(..., unloadable=True)), or raises with what holds it; its operators raise when they are called then."""
+        """Unloads the code of a library that was loaded with unloadable=True.
+
+        Raises an error that names what still holds the library.  Afterwards, calling one of its operators raises.
+        """
         self._core.unload()
 
 
@@ -82,10 +92,14 @@ NONE = 0xFFFFFFFF  # TENON_ISOLATION_NONE
 
 
 def _isolation(allow=(), deadline=10.0, spin=50e-6, processes=0, calls=0, threads=0, memory=0, shared=0, readable=(), writable=()):
-    """Settings of tenon_isolation_t: times in seconds (None: without end; without spinning), sizes in bytes, folders absolute."""
+    """Converts the settings of `isolated=` to the fields of tenon_isolation_t.
+
+    deadline, spin: seconds; deadline=None means no deadline, spin=None or 0 means no spinning.
+    memory, shared: bytes.  readable, writable: absolute folders.
+    """
     unknown = set(allow) - set(ALLOWANCES)
     if unknown:
-        raise ValueError(f"allow={sorted(unknown)!r}: there are {', '.join(ALLOWANCES)}")
+        raise ValueError(f"allow: expected some of {', '.join(ALLOWANCES)}; found {', '.join(map(repr, sorted(unknown)))}")
     return {"allow": sum(ALLOWANCES[name] for name in set(allow)), "deadline_ms": NONE if deadline is None else max(1, round(deadline * 1e3)),
             "spin_us": round(spin * 1e6) or NONE if spin else NONE, "processes": processes, "calls": calls, "threads": threads,
             "memory": memory, "shared": shared, "readable": tuple(map(os.fsencode, readable)), "writable": tuple(map(os.fsencode, writable))}
@@ -95,25 +109,34 @@ SOURCES = (".c", ".cc", ".cpp", ".cxx", ".s", ".S", ".cu", ".o", ".a")
 
 
 def load(path, *more, options=(), fresh=False, strict=False, unloadable=False, isolated=False):
-    """Loads a library of operators: a .so, by its path or by a name in the folders of TENON_LIBRARY_PATH, or sources, which are compiled.
+    """Loads a library of operators and returns it as a tenon.Library.
 
-    `load("./gelu.so")`, `load("gelu.c")`, `load("a.c", "b.cc", options=["-DN=4", "-lz"])`.  What was built from the same sources, headers,
-    options and compilers is taken from the cache, unless fresh=True.  The compilers' errors are raised, their warnings warned.  Twice
-    gives the same library.
+        load("./gelu.so")
+        load("gelu.c")                                          # compiles the source first
+        load("a.c", "b.cc", options=["-DN=4", "-lz"])           # one library from several sources
 
-    isolated=True, or settings, `isolated={"deadline": 2.0, "memory": 1 << 30, "allow": ["read"]}`: its code runs in a process of its
-    own, and what goes wrong there is an error of the call (docs/isolation.md).
+    path: a shared library, as a path or as a name that is looked up in the folders of TENON_LIBRARY_PATH; or a source file.
+    more: further source files.
+    options: options for the compiler and the linker.
+    fresh: compile even if the cache holds a build of the same sources, headers, options and compilers.
+    strict: apply the stricter checks of TENON_LOAD_STRICT.
+    unloadable: allow Library.unload.
+    isolated: True, or a dict of settings such as {"deadline": 2.0, "memory": 1 << 30, "allow": ["read"]}, runs the
+        library's code in worker processes; a crash there becomes an error of the call (docs/isolation.md).
+
+    Compiler errors are raised and compiler warnings become Python warnings.  Loading the same library twice
+    returns the same library.
     """
     flags = (STRICT if strict else 0) | (UNLOADABLE if unloadable else 0)
     if isolated is not False and os.fsdecode(path).endswith(SOURCES):
-        raise TypeError("isolated: expected a library, found sources: build them first (tenon build)")
+        raise TypeError("isolated: expected a shared library, found source files: build them first with `tenon build`")
     if isolated is not False and not (more or options or fresh):
         return Library(_core.load_isolated(os.fspath(path), flags, **_isolation(**({} if isolated is True else isolated))))
     if os.fsdecode(path).endswith(SOURCES):
         sources, words = tuple(os.fsencode(os.path.abspath(os.fsdecode(name))) for name in (path, *more)), tuple(map(os.fsencode, options))
         return Library(_core.load_build(tuple(map(os.fsencode, (path, *more))), words, int(fresh), flags), sources, words)
     if more or options or fresh:
-        raise TypeError(f"{path!r} is no source ({' '.join(SOURCES)}): further files, options and fresh are for sources")
+        raise TypeError(f"{path!r} is not a source file ({' '.join(SOURCES)}): further files, options= and fresh= are for source files only")
     return Library(_core.load(os.fspath(path), flags))
 
 
@@ -121,20 +144,23 @@ PRIVATE, INERT = 1, 2  # TENON_POLICY_...
 
 
 def policy(folders=(), hashes=(), private=False, inert=False):
-    """Sets which files this process loads from now on; without arguments all that may be read.
+    """Restricts which library files this process may load from now on; without arguments every readable file is allowed.
 
-    folders: a file lies in one of these or below, links resolved.  hashes: its SHA-256, in hexadecimal, is among these.  private: it and
-    all folders from the root to it belong to this user or root, and nobody else may write there.  inert: opening it runs no code of its
-    own.  `tenon.doctor()` says what the rules are; a file that breaks one raises DeniedError.
+    folders: the file must lie in one of these folders or below, after symbolic links are resolved.
+    hashes: the SHA-256 of the file, in hexadecimal, must be among these.
+    private: the file and all folders above it must belong to this user or root, and be writable by nobody else.
+    inert: opening the file must not run code of the file.
+
+    Loading a file that breaks a rule raises tenon.DeniedError.  `tenon.doctor()` shows the rules in effect.
     """
     if isinstance(folders, (str, bytes, os.PathLike)) or isinstance(hashes, (str, bytes)):
-        raise TypeError("folders and hashes are sequences: folders=['/opt/ops']")
+        raise TypeError("folders and hashes: expected sequences, as in folders=['/opt/ops']; found a single value")
     places = tuple(os.fsencode(os.path.abspath(folder)) for folder in folders)
     _core.policy(places, tuple(map(os.fsencode, hashes)), (PRIVATE if private else 0) | (INERT if inert else 0))
 
 
 class Namespace:
-    """The operators of one namespace; each is looked up when it is asked for, so it is there while its library is loaded."""
+    """The operators of one namespace.  Each access looks the operator up, so it succeeds only while the library is loaded."""
 
     def __init__(self, name, make=lambda op: op):
         self._name, self._make = name, make
@@ -155,14 +181,14 @@ class Namespace:
 
 
 class Namespaces:
-    """tenon.ops: the operators of all libraries, by namespace.  make(op): what each is here."""
+    """The operators of all loaded libraries, by namespace (tenon.ops); make(op) converts each operator that is looked up."""
 
     def __init__(self, make=lambda op: op):
         self._make = make
 
     def __getattr__(self, name):
         if name.startswith("__") or not any(known.startswith(name + "::") for known in _core.names()):
-            raise AttributeError(f"there is no operator whose name begins with {name}::; there are: {', '.join(dir(self))}")
+            raise AttributeError(f"no loaded operator is in the namespace {name}::; the namespaces are: {', '.join(dir(self))}")
         return Namespace(name, self._make)
 
     def __getitem__(self, name):

@@ -1,4 +1,4 @@
-"""What notebooks show of tensors."""
+"""The HTML that notebooks show for a tensor."""
 from . import _core
 from ._picture import cut, escape
 
@@ -6,15 +6,18 @@ ROWS, COLUMNS = 8, 10
 
 
 def _corner(tensor):
-    """Rows of texts, and which elements they are, or why there are none.  Memory of a device is fetched if it is small."""
+    """Returns rows of texts and a note on which elements they show; or None and the reason why no values are shown.
+
+    Values on a device are copied to the CPU only if the tensor is small.
+    """
     if tensor.indices is not None:
         return None, f"{tensor.layout}, {tensor.indices.size} stored"
     if tensor.device != "cpu" and tensor.size > 1000:
-        return None, f"the values are on {tensor.device}: x.to('cpu') fetches them"
+        return None, f"the values are on {tensor.device}: call x.to('cpu') to see them"
     try:
         array = tensor.numpy()
     except (ImportError, _core.Error):
-        return None, "the values show with NumPy"
+        return None, "install NumPy to see the values"
     if isinstance(array, _core.Tensor):
         return None, f"NumPy has no type for {tensor.dtype}"
     where = ""
@@ -32,7 +35,7 @@ def _corner(tensor):
 
 
 def tensor(self):
-    """dtype, shape, device, and a corner of the values, as HTML."""
+    """Returns the dtype, the shape, the device and the first values of a tensor as HTML."""
     rows, words = _corner(self)
     shape = ", ".join(map(str, self.shape))
     head = f"<div><b>tenon.Tensor</b> {escape(self.dtype)}[{shape}], {escape(self.device)}" + (f" <i>{escape(words)}</i>" if words else "") + "</div>"

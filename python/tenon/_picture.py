@@ -1,18 +1,19 @@
-"""Graphs as pictures (SVG).  Boxes stand in layers, from inputs at the top to outputs; layers are ordered so that few edges
-cross, then boxes move towards those that they are joined with.  Nothing but Python is needed."""
+"""Draws graphs as SVG.  Boxes stand in layers, from inputs at the top to outputs at the bottom.  Each layer is ordered so that few
+edges cross; then boxes move towards the boxes that they are connected with.  The module needs nothing but Python."""
 import html
 import re
 import unicodedata
 
 from . import _core
 
-MOST = 300  # nodes
-_LETTER, _LINE, _GAP, _BETWEEN, _EDGE = 6.7, 15, 18, 36, 10  # width of a letter, height of a line, between boxes, between layers, room of a passing edge
+MOST = 300  # the largest number of nodes that are drawn by default
+# Width of a letter, height of a line, distance between boxes, distance between layers, room for an edge that passes a layer.
+_LETTER, _LINE, _GAP, _BETWEEN, _EDGE = 6.7, 15, 18, 36, 10
 _COLOURS = {"input": ("#dbeafe", "#3b82f6"), "output": ("#dcfce7", "#16a34a"), "core": ("#f8fafc", "#94a3b8"), "other": ("#ffedd5", "#f97316")}
 
 
 def escape(text):
-    """As XML may have it."""
+    """Returns the text escaped for XML, with U+FFFD for the characters that XML does not allow."""
     return html.escape(re.sub("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text))
 
 
@@ -26,7 +27,7 @@ def _wide(text):
 
 
 class _Box:
-    """What stands in a layer: an input, a node, an output; or, without lines, where an edge passes."""
+    """An item of a layer: an input, a node or an output; or, without lines, the place where an edge passes the layer."""
 
     def __init__(self, kind, lines=(), title=""):
         self.kind, self.title, self.layer, self.x, self.y = kind, title, 0, 0.0, 0.0
@@ -43,8 +44,9 @@ def _is_pure(op, known):
 
 
 def _boxes(graph, most):
-    """All boxes, and edges: pairs of a box and the one that it leads to, with what goes there.  What is made of constants alone is
-    one too, and its nodes are not drawn."""
+    """Returns the boxes, and the edges as {(source box, target box): values}.
+
+    A value that is computed from constants alone counts as a constant, and its nodes are not drawn."""
     values, nodes, (inputs, outputs) = graph._values(), graph._nodes(), graph._ports()
     boxes, edges, maker, fixed, known, left_out = [], {}, {}, {i for i, value in enumerate(values) if value[2]}, {}, 0
 
@@ -83,7 +85,7 @@ def _boxes(graph, most):
 
 
 def _layers(boxes, edges):
-    """Boxes by layer; edges that pass layers have a place in each: routes of them are of boxes and places."""
+    """Returns the boxes of each layer, and a route for each edge: the boxes at its ends and a place in each layer that it passes."""
     for source, to in edges:  # all that lead to a source stand before: nodes are in an order to run
         to.layer = max(to.layer, source.layer + 1)
     nearest = {}
@@ -113,7 +115,7 @@ def _layers(boxes, edges):
 
 
 def _order(layers):
-    """Each box in the middle of those that it is joined with, back and forth."""
+    """Orders each layer by the average position of the connected boxes, in passes down and up."""
     for turn in range(8):
         down = turn % 2 == 0
         for layer in layers if down else reversed(layers):
@@ -127,7 +129,7 @@ def _order(layers):
 
 
 def _spread(layer, wanted, weights):
-    """Positions in this order, without overlap, that are nearest to those wanted: least squares, by pooling neighbours."""
+    """Returns positions in the same order, without overlap, nearest to the wanted ones: least squares, by pooling neighbours."""
     offsets, at = [], 0.0
     for i, box in enumerate(layer):
         if i:
@@ -146,7 +148,7 @@ def _spread(layer, wanted, weights):
 
 
 def _place(layers):
-    """x and y of all boxes: their middle, their top."""
+    """Sets x (the middle) and y (the top) of all boxes."""
     for layer in layers:
         _spread(layer, [0.0] * len(layer), [1.0] * len(layer))
     for turn in range(10):
@@ -172,7 +174,7 @@ def _place(layers):
 
 
 def _path(route, begin, end):
-    """A line through the layers that it passes, curved between them."""
+    """Returns the SVG path of an edge: vertical within the layers that it passes, curved between them."""
     x, y = begin, route[0].y + route[0].height
     text = f"M{x:.1f},{y:.1f}"
     for box in route[1:]:
@@ -187,7 +189,7 @@ def _path(route, begin, end):
 
 
 def _ports(box, others):
-    """Where edges meet a box: beside each other, in the order of the others."""
+    """Returns where the edges meet a box: side by side, in the order of the boxes at their other ends."""
     step = min(12.0, (box.width - 12) / max(len(others), 1))
     return {other: box.x + (i - (len(others) - 1) / 2) * step for i, other in enumerate(sorted(others, key=lambda other: other.x))}
 
@@ -213,7 +215,7 @@ def svg(graph, most=MOST):
         drawn.append(f'<g><title>{escape(box.title)}</title><rect x="{box.x - box.width / 2:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" '
                      f'rx="4" fill="{fill}" stroke="{stroke}"/>{lines}</g>')
     if left_out:
-        text = f"{left_out} more nodes are left out: graph.svg(path, most={left_out + most}) shows all"
+        text = f"{left_out} more nodes are left out: graph.svg(path, most={left_out + most}) draws all nodes"
         width, height = max(width, len(text) * _LETTER + 16), height + 2 * _LINE
         drawn.append(f'<text x="8" y="{height - _LINE + 4:.1f}" text-anchor="start" fill="#888">{escape(text)}</text>')
     return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" font-family="monospace" font-size="11" '
@@ -222,7 +224,7 @@ def svg(graph, most=MOST):
 
 
 def line(graph, most=6):
-    """What repr says: how many nodes, and the ports."""
+    """Returns the repr of a graph: the number of nodes, the inputs and the outputs."""
     values, texts = graph._values(), []
     for numbers, ports in zip(graph._ports(), (graph.inputs, graph.outputs)):
         shown = [f"{name}: {values[number][1]}" for number, (name, _, _) in zip(numbers, ports)][:most]

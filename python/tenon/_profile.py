@@ -1,15 +1,16 @@
-"""Looking at what happens: profiles of models, traces of calls, reasons of the dispatcher."""
+"""Observation of a running program: profiles of models, traces of calls, and the dispatcher's reasons."""
 from . import _core
 
 
 class profile(_core.Profile):
-    """Where the time of a model's run goes: `with tenon.profile() as p: model(x)`, then print(p), p.write("trace.json"), p.spans, p.memory.
+    """Measures where the time of a model run goes: `with tenon.profile() as p: model(x)`.
 
-    It is of the last run of this thread inside.
+    Afterwards print(p) shows a table, p.write("trace.json") writes a trace, and p.spans and p.memory hold the figures.
+    The profile covers the last run that the current thread made inside the `with` block.
     """
 
     def _rows(self):
-        """Operators, the slowest first: (operator, nodes, nanoseconds, share)."""
+        """Returns (operator, nodes, nanoseconds, share of the whole), the slowest operator first."""
         sums = {}
         for _, kind, depth, begin, end in self.spans:
             if depth == 0:
@@ -31,8 +32,13 @@ class profile(_core.Profile):
 
 
 class trace:
-    """Calls as they are made, with their keys and kernels: `with tenon.trace(): ...` prints on stderr, file="calls.json" writes a file for
-    ui.perfetto.dev.  `what`: "dispatch", "args" and "time", with commas between.  It is the process's; for good without `with`."""
+    """Traces every call with its dispatch key and kernel: `with tenon.trace(): ...` prints the calls on stderr.
+
+    what: "dispatch", "args" and "time", separated by commas.
+    file: write the trace to this file, for ui.perfetto.dev, instead of stderr.
+
+    The setting applies to the whole process.  Without `with` it stays in effect.
+    """
 
     def __init__(self, what="dispatch", file=None):
         _core.trace_set(f"{what},file={file}" if file is not None else what)
@@ -45,7 +51,10 @@ class trace:
 
 
 class explain:
-    """Says on stderr for each call which kernel was taken, and why no other: once for each operator and reason, or, all=True, each time."""
+    """Prints on stderr which kernel each call uses and why other kernels were not chosen.
+
+    Each combination of operator and reason is printed once; all=True prints it for every call.
+    """
 
     def __init__(self, all=False):
         _core.explain_set(2 if all else 1)

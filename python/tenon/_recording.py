@@ -1,13 +1,14 @@
-"""Calls that are saved and repeated, and the stop at the first NaN: docs/debugging.md."""
+"""Failure dumps (saved calls) and their replay, and the search for the first NaN; see docs/debugging.md."""
 import os
 
 from . import _core
 
 
 class Recording:
-    """A recorded call: `r = tenon.replay("recordings/000-demo.gelu")`, then r.inputs, r.attributes, r.outputs, and r() repeats it.
+    """A saved call, read by tenon.replay("recordings/000-demo.gelu"): r.inputs, r.attributes, r.outputs; r() repeats the call.
 
-    Tensors are tenon.Tensor, lists of them, or None; attributes are texts of the schema's language, None where that has none.
+    Tensors are tenon.Tensor, lists of tenon.Tensor, or None.  Attributes are texts of the schema language, or None if
+    the schema language cannot express the value.
     """
 
     def __init__(self, folder):
@@ -16,7 +17,10 @@ class Recording:
         self.__dict__.update(_core.recording_members(self._recording))
 
     def __call__(self):
-        """Results, a tuple, of the call on self.inputs as they are now; the operator's library is loaded if it is not."""
+        """Repeats the call on the current values of self.inputs and returns a tuple of results.
+
+        Loads the operator's library if it is not loaded.
+        """
         try:
             return _core.recording_run(self._recording)
         except _core.NotFoundError:
@@ -33,13 +37,19 @@ class Recording:
 
 
 def replay(folder):
-    """The recorded call of a folder, see Recording."""
+    """Reads a saved call from its folder and returns it as a tenon.Recording."""
     return Recording(folder)
 
 
 class record:
-    """Saves calls that fail in folders of `folder`: `with tenon.record("recordings"): ...`; also those of `ops` ("demo::*, core::add")
-    and, all=True, of every operator.  It is the process's; for good without `with`."""
+    """Saves calls that fail, each in a folder of its own below `folder`: `with tenon.record("recordings"): ...`.
+
+    ops: operators whose successful calls are saved too, as in "demo::*, core::add".
+    all: save the calls of every operator.
+    most: the largest number of calls to save; 0: the default.
+
+    The setting applies to the whole process.  Without `with` it stays in effect.
+    """
 
     def __init__(self, folder, ops=None, all=False, most=0):
         _core.record_set(folder, ops, all, most)
@@ -52,8 +62,12 @@ class record:
 
 
 class nan:
-    """`with tenon.nan("stop"): ...`: the first call that gives a NaN, or an infinity out of finite numbers, raises; "report" says on stderr
-    where they begin; "stop,nan" and "report,nan": infinities are fine.  It is the process's; for good without `with`."""
+    """Finds the first call that produces a NaN, or an infinity from finite numbers: `with tenon.nan("stop"): ...`.
+
+    what: "stop" raises at this call; "report" prints the call on stderr; "stop,nan" and "report,nan" ignore infinities.
+
+    The setting applies to the whole process.  Without `with` it stays in effect.
+    """
 
     def __init__(self, what="stop"):
         _core.nan_set(what)

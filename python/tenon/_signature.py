@@ -1,4 +1,4 @@
-"""What help() and editors show of an operator; made when they ask."""
+"""The signature and documentation of operators for help() and editors, made on request."""
 import inspect
 import keyword
 
@@ -15,7 +15,10 @@ def _annotation(parameter):
 
 
 def with_defaults(parameters):
-    """Pairs of a parameter and whether it may be left out: an optional one with others behind it that must be given may not."""
+    """Returns pairs of a parameter and whether a call may omit it.
+
+    An optional positional parameter that stands before a required one cannot be omitted.
+    """
     must = max((i for i, p in enumerate(parameters) if not (p["keyword"] or p["has_default"] or p["optional"])), default=-1)
     return [(p, (p["has_default"] or p["optional"]) and (p["keyword"] or i > must)) for i, p in enumerate(parameters)]
 
@@ -25,7 +28,7 @@ def python_name(name):
 
 
 def free_name(op, name):
-    """`name` as an argument that is none of the operator's own."""
+    """Returns `name`, with an underscore appended if the operator has an argument of this name."""
     return name + "_" if any(p["name"] == name for p in op.parameters) else name
 
 
@@ -48,7 +51,7 @@ def _arguments(op):
 
 
 def _open(op):
-    """What takes the arguments that the schema does not name."""
+    """Returns the **parameter that takes the arguments that the schema does not name."""
     return [inspect.Parameter(python_name(p["name"]), inspect.Parameter.VAR_KEYWORD, annotation="object") for p in op.parameters if p["open"]]
 
 
@@ -58,7 +61,7 @@ def _returns(op):
 
 
 def signature(op):
-    """An inspect.Signature: types as texts, defaults as the schema has them, `out` and `add` last."""
+    """Returns an inspect.Signature with types as strings, the defaults of the schema, and `out` and `add` last."""
     parameters = _arguments(op)
     if op.results:
         parameters.append(inspect.Parameter(out_name(op), inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Tensor | tuple | None"))
@@ -68,7 +71,7 @@ def signature(op):
 
 
 def node_signature(op):
-    """The same of the operator that builds nodes: of values, with the node's name and its builder."""
+    """Returns the signature of the operator in tenon.graph.ops: it takes graph values, the node's name and its builder."""
     parameters = [p.replace(annotation=p.annotation.replace("Tensor", "Value")) for p in _arguments(op)]
     for name, annotation in ("name", "str | None"), ("builder", "Builder | None"):
         parameters.append(inspect.Parameter(free_name(op, name), inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
@@ -77,7 +80,7 @@ def node_signature(op):
 
 
 def document(op):
-    """What its author says, then what it takes and gives."""
+    """Returns the author's documentation, followed by the declarations of the operator."""
     lines = [op.doc, ""] if op.doc else []
     lines.append(f"Schema: {op.schema}")
     for title, text in ("Types", op.types), ("Shapes", op.shapes), ("Gradient", op.gradient):

@@ -1,4 +1,4 @@
-"""Libraries that are built and put in place again whenever a source is saved."""
+"""Reloading of a library whenever one of its source files is saved."""
 import os
 import re
 import time
@@ -9,7 +9,7 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.M)
 
 
 def _files(path, folders, found):
-    """The file and what it includes by #include "...", as far as it is found."""
+    """Appends the file and the headers that it includes by #include "..." to `found`; headers that do not exist are skipped."""
     if path in found:
         return
     found.append(path)
@@ -27,7 +27,7 @@ def _files(path, folders, found):
 
 
 def _state(library):
-    """What is compared: each file's identity, size and time."""
+    """Returns the inode, size and modification time of each watched file; a difference means that a file was saved."""
     folders, found = [option[2:] for option in map(os.fsdecode, library._options) if option.startswith("-I")], []
     for path in map(os.fsdecode, library._sources or [library.path]):
         _files(path, folders, found) if library._sources else found.append(path)
@@ -42,15 +42,18 @@ def _state(library):
 
 
 def watch(library, interval=0.1):
-    """Yields at once, and then each time that a source of the library, or a header that it includes, was saved and the library was
-    built anew and put in place (`library.reload()`); of one that was loaded from a file, when that file was replaced.
+    """Reloads a library whenever its sources change; yields once at the start and after each reload.
+
+    Watched are the library's sources and the headers that they include, or the library's file if it was not
+    loaded from sources.
 
         ops = tenon.load("gelu.c")
         for error in tenon.watch(ops):
             print(error or ops.gelu(x))
 
-    What is yielded is None, or the error if it did not compile or was refused: then the library is as it was.  Ends never; `break` ends it.
-    `interval`: seconds between two looks.
+    Yields None after a successful reload, and the exception after a failed one; the library then stays as it was.
+    The iteration never ends by itself: leave the loop with `break`.
+    interval: seconds between two checks of the files.
     """
     state = _state(library)
     yield None

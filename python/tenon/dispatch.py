@@ -1,4 +1,6 @@
-"""Questions to the dispatcher: which kernel would run, where it comes from, and what is registered.  Operators are given as such, or by name.
+"""Queries of the dispatcher: which kernel would run for a dispatch key, which library it comes from, and what is registered.
+
+Every function takes an operator or its name.
 
     print(tenon.dispatch.table("core::matmul"))
     tenon.dispatch.slot("core::add", "opencl")["rule"]        # "kernel", "fallback", "missing", ...

@@ -1,15 +1,15 @@
-"""Models: built or read, compiled, run, saved.
+"""Models: build or read them, compile, run and save them.
 
     model = tenon.graph.load("model.onnx").compile()
-    y = model(x)                    # inputs by place or by name; one result, or a tuple of them
+    y = model(x)                    # inputs by position or by name; one result, or a tuple of results
 
     b = tenon.graph.Builder()
     x = b.input("x", "f32", ["n", 384])
     y = tenon.graph.ops.demo.gelu(x, approximate="tanh")
     graph = b.finish({"y": y})
 
-tenon.graph.ops has the operators of tenon.ops; here they take values of a graph, and add a node to it.  Operators of custom
-domains are looked up in the libraries that are loaded: tenon.load("./ops.so") comes before.
+tenon.graph.ops holds the same operators as tenon.ops, but they take values of a graph and add a node to it.
+Operators of custom domains are looked up in the loaded libraries, so call tenon.load("./ops.so") first.
 """
 import os
 from typing import NamedTuple
@@ -22,13 +22,21 @@ __all__ = ["Builder", "Executable", "Graph", "Node", "Operator", "Pass", "Value"
 
 
 def load(path):
-    """Reads a model file (ONNX); its weights stay in the file, which must stay as it is."""
+    """Reads an ONNX model file and returns it as a Graph.
+
+    The weights are not copied: the file must not change while the graph or an executable of it exists.
+    """
     return _core.graph_load(os.fspath(path))
 
 
 class Node(NamedTuple):
-    """A node of a graph: its name, its operator's, the names of the values that it takes (a list for a list, None: absent) and gives,
-    and its attributes, where tensors and graphs are None."""
+    """A node of a graph.
+
+    name: the name of the node.  op: the name of its operator.
+    inputs: the names of the values that it reads; a list of tensors is a list of names, an absent input is None.
+    outputs: the names of its results.
+    attributes: values by name; tensors and graphs appear as None.
+    """
     name: str
     op: str
     inputs: list
@@ -37,7 +45,7 @@ class Node(NamedTuple):
 
 
 def _nodes(graph):
-    """Its nodes, in an order in which they may run."""
+    """The nodes of the graph, in an order in which they can run."""
     names = [name for name, _, _ in graph._values()]
 
     def named(value):
@@ -46,12 +54,16 @@ def _nodes(graph):
 
 
 def _values(graph):
-    """{name: "f32[n, 384]"} of all its values: inputs, constants, results of nodes."""
+    """All values of the graph (inputs, constants and results of nodes) with their types: {name: "f32[n, 384]"}."""
     return {name: text for name, text, _ in graph._values()}
 
 
 def _svg(graph, path=None, most=_picture.MOST):
-    """A picture of it, as the text of an SVG, or written to a file: at most so many nodes, the first ones."""
+    """Draws the graph as SVG.
+
+    path: the file to write; None: return the SVG as a string.
+    most: the largest number of nodes to draw; the first ones are drawn.
+    """
     text = _picture.svg(graph, most)
     if path is None:
         return text
@@ -60,8 +72,12 @@ def _svg(graph, path=None, most=_picture.MOST):
 
 
 class Pass(NamedTuple):
-    """What a library brings to change graphs with, by apply: name, text, strategies (None: it is a pass, no partitioner), and where
-    the library's file is."""
+    """A graph pass or partitioner of a loaded library, for Graph.apply.
+
+    name: "library::name".  doc: the library's description.
+    strategies: the strategies of a partitioner; None for a pass.
+    library_path: the file of the library.
+    """
     name: str
     doc: str
     strategies: list
@@ -69,24 +85,26 @@ class Pass(NamedTuple):
 
 
 def passes():
-    """Those of all libraries that are loaded."""
+    """Returns the passes and partitioners of all loaded libraries."""
     return [Pass(*each) for each in _core.graph_passes()]
 
 
 def _apply(graph, name, /, **options):
-    """A graph made of this one by a pass or a partitioner of a library that is loaded: apply("library::name", key=value).  Values
-    of options go to it as texts: str(value)."""
+    """Returns a new graph made by a pass or a partitioner of a loaded library: apply("library::name", key=value).
+
+    Option values are passed as strings: str(value).
+    """
     return graph._apply(name, [(key, str(value)) for key, value in options.items()])
 
 
-# Graph is a type of C; these are its methods in Python.
+# Graph is a type defined in C; its methods written in Python are added here.
 Graph.apply = _apply
 Graph.nodes, Graph.values = property(_nodes), property(_values)
 Graph.svg, Graph._repr_svg_, Graph.__repr__ = _svg, _picture.svg, _picture.line
 
 
 class Operator:
-    # An operator that is called with values of a graph: it adds a node, and gives the values that are its results.
+    # An operator of tenon.graph.ops: a call takes values of a graph, adds a node, and returns the values of its results.
 
     def __init__(self, op):
         self._op, self.__name__, self.__qualname__ = op, op.__name__, op.__name__
@@ -96,7 +114,7 @@ class Operator:
         name, builder = (named.pop(own, None) for own in self._names)
         return _core.builder_node(self._op, arguments, named, name, builder)
 
-    def __getattr__(self, name):  # name, schema, parameters, ... are those of the operator
+    def __getattr__(self, name):  # name, schema, parameters and so on are taken from the operator
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._op, name)
@@ -106,8 +124,8 @@ class Operator:
 
     @property
     def __doc__(self):
-        return (f"Adds a node to the graph of its arguments, which are values.  {self._names[0]}: the node's; {self._names[1]}: needed where "
-                f"no value is given.\n\n{_signature.document(self._op)}")
+        return (f"Adds a node to the graph that its arguments, which are graph values, belong to.  {self._names[0]}: the name of the node; "
+                f"{self._names[1]}: the Builder, needed only if no argument is a graph value.\n\n{_signature.document(self._op)}")
 
     __signature__ = property(lambda self: _signature.node_signature(self._op))
 

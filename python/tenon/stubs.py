@@ -1,4 +1,4 @@
-"""Type stubs of a library's operators, for editors and type checkers:
+"""Writes type stubs of a library's operators for editors and type checkers:
 
     python -m tenon.stubs gelu.so -o gelu_ops.pyi       # classes Demo and DemoNodes, with a method for each operator
     python -m tenon.stubs core -o core_ops.pyi          # of the built-in operators
@@ -21,7 +21,7 @@ from typing import Any, Literal, Sequence, TypeVar
 
 from tenon.graph import Builder, Value
 
-Tensor = Any  # of NumPy, PyTorch, tenon, or anything with __dlpack__; results are of the first one's library
+Tensor = Any  # a NumPy array, a PyTorch tensor, a tenon.Tensor or any object with __dlpack__; results have the type of the first tensor argument
 T = TypeVar("T")
 
 '''
@@ -39,7 +39,10 @@ def _annotation(parameter, tensor):
 
 
 def _method(name, op, tensor="Tensor"):
-    """A method, or None: an overload, which no definition can be.  tensor: "Value" of one that builds nodes."""
+    """Returns the text of a method; None for an overload, whose name is not a Python identifier.
+
+    tensor: the annotation of tensors; "Value" for the operators of tenon.graph.ops.
+    """
     parameters, results = op.parameters, op.results
     if not name.isidentifier():
         return None
@@ -71,7 +74,7 @@ def _method(name, op, tensor="Tensor"):
 
 
 def stubs(name, operators):
-    """The text of a .pyi file: a class of what builds nodes and one of what computes, with a method for each of {name: operator}."""
+    """Returns the text of a .pyi file with two classes, one for tenon.graph.ops and one for calls; operators: {name: operator}."""
     title, text = "".join(part.capitalize() for part in name.split("_")), _HEAD.format(name=name)
     for ending, tensor in ("Nodes", "Value"), ("", "Tensor"):
         methods = [_method(own, op, tensor) for own, op in sorted(operators.items())]
@@ -80,9 +83,9 @@ def stubs(name, operators):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="python -m tenon.stubs", description="Writes type stubs of a library's operators.")
-    parser.add_argument("library", help="a file, or the namespace of operators that are there already")
-    parser.add_argument("-o", "--output", help="the .pyi file (default: to stdout)")
+    parser = argparse.ArgumentParser(prog="python -m tenon.stubs", description="Writes type stubs (.pyi) of a library's operators.")
+    parser.add_argument("library", help="the file of a library, or the namespace of operators that are built in")
+    parser.add_argument("-o", "--output", help="the .pyi file to write (default: standard output)")
     arguments = parser.parse_args()
     try:
         if os.path.exists(arguments.library):
@@ -92,7 +95,7 @@ def main():
             space = Namespace(arguments.library)
             names = dir(space)
             if not names:
-                sys.exit(f"stubs: {arguments.library} is neither a file nor a namespace that has operators")
+                sys.exit(f"stubs: {arguments.library}: expected the file of a library or a namespace with operators; found neither")
             text = stubs(arguments.library, {name: _core.find(f"{arguments.library}::{name}") for name in names})
     except _core.Error as error:
         sys.exit(f"stubs: {error}")

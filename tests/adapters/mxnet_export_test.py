@@ -264,7 +264,7 @@ class Attributes(MXNet):
         self.assertIn("attribute 'c': expected one of 'one', 'two', found 'three'", said["choice"])
         self.assertIn("attribute 'floats'", said["length"])
         self.assertIn("attribute 'on'", said["gpu"])
-        self.assertIn("list 'xs' is of any length, and MXNet does not say it: say num_args", said["no count"])
+        self.assertIn("list 'xs' can have any length, which MXNet does not report: pass num_args", said["no count"])
         self.assertIn("operator 'kit::total': the dtype of 'out' is that of the items of 'xs', which is an empty list", said["too few"])
         self.assertIn("operand_counts: expected 2 numbers, one for each tensor argument, found '[1]'", said["counts"])
         self.assertIn("attribute 'num_args': expected a number of arrays, 0 to 65536, found 'many'", said["count"])
@@ -283,9 +283,9 @@ class Errors(MXNet):
         self.assertIn("kit::blend: extents: broadcast(3, 4) is impossible", said["shapes"])
         self.assertIn("kit::decay", said["pattern"])
         self.assertIn("Operator kit_blend expects 2 inputs, but got 1", said["number"])
-        self.assertIn("kit::positive: extent 0 of result 'out' follows from data, and MXNet must know it before it calls", said["data"])
+        self.assertIn("kit::positive: extent 0 of result 'out' depends on data, but MXNet must know it before the call", said["data"])
         self.assertIn("kit::fails: the kernel of fails says no", said["kernel"])
-        self.assertIn("kit::halves: array 0 is sparse, and operators take dense ones here: x.tostype('default')", said["sparse"])
+        self.assertIn("kit::halves: array 0 is sparse, but the operator expects a dense array: call x.tostype('default')", said["sparse"])
 
     def test_a_message_is_of_its_own_failure_alone(self):
         said = self.refusals({"first": "nd.kit_times(nd.ones(3))", "second": "nd.kit_fails(nd.ones(3)).asnumpy()"})
@@ -307,7 +307,7 @@ for path in ({EXPORTED!r}, {bare!r}):
 found['y'] = nd.relu(nd.array([-1, 2]))
 """)
         self.assertEqual(str(found["kit_mxnet.so"]), "loaded")
-        self.assertIn("MXNet has an operator relu already, and core::relu would take its place: export it with another --prefix", str(found["bare.so"]))
+        self.assertIn("MXNet already has an operator relu, which core::relu would replace: export the library with another --prefix", str(found["bare.so"]))
         self.close(found["y"], np.array([0, 2], F32))
 
     def test_two_libraries_in_one_process(self):
@@ -470,8 +470,8 @@ def there_and_back(call, *arrays):
         with unittest.mock.patch(f"{__name__}.LOAD", LOAD + program):
             said = self.refusals(calls)
         self.assertIn("kit::split has no gradient", said["none"])
-        self.assertIn("kit::decay: it writes to w, which then has no gradient in MXNet; it works where its rule is 'none'", said["writes"])
-        self.assertIn("kit::centre: a gradient came for result 'now', which is an argument that it wrote to", said["written"])
+        self.assertIn("kit::decay: it writes to w, which therefore has no gradient in MXNet; declare this gradient as 'none' to export the operator", said["writes"])
+        self.assertIn("kit::centre: MXNet passed a gradient for result 'now', which is an argument that the operator wrote to", said["written"])
 
 
 class State(MXNet):

@@ -156,7 +156,7 @@ class Files(unittest.TestCase):
         self.write(symbol(), params({"arg:w": W, "arg:b": B}), "net-0012.params")
         self.gives()
         shutil.copy(os.path.join(self.folder, "net-0012.params"), os.path.join(self.folder, "net-best.params"))
-        self.refuses("2 files could be its parameters", "net-0012.params", "net-best.params")
+        self.refuses("2 other files could hold the parameters", "net-0012.params", "net-best.params")
         shutil.copy(os.path.join(self.folder, "net-0012.params"), os.path.join(self.folder, "net-0000.params"))
         self.gives()
 
@@ -165,7 +165,7 @@ class Files(unittest.TestCase):
         other = os.path.join(self.folder, "other")
         os.mkdir(other)
         os.rename(os.path.join(self.folder, "net-0000.params"), os.path.join(other, "net-0000.params"))
-        self.refuses("2 parameters are missing, and there is no file NAME-0000.params: w (of fc), b (of fc)")
+        self.refuses("2 parameters are missing, and no file NAME-0000.params exists: w (of fc), b (of fc)")
         graph = load(self.path, other)
         np.testing.assert_allclose(np.asarray(graph.compile()(X)), X @ W.T + B)
 
@@ -194,21 +194,21 @@ class Files(unittest.TestCase):
         self.write(symbol([node("null", "x"), node("affine", "a", (0, 0), attrs={"slope": "2"})]))
         self.refuses("node 1 'a' (affine)", "slope")
         self.write(symbol([node("null", "x"), node("affine", "a", (0, 0), (0, 0), (0, 0))]))
-        self.refuses("3 inputs, but mxfiles::affine(")
+        self.refuses("3 inputs were given, but mxfiles::affine(")
 
         @tenon.op("mxfiles2::affine(Tensor x) -> Tensor", types="x: f32; out = x", shapes="out = x")
         def affine2(x):
             return x
 
-        self.refuses("both mxfiles", "load one of their libraries")
+        self.refuses("operators of two libraries have this name, mxfiles", "load only one of the libraries")
 
     def test_operators_that_are_not_covered_are_all_listed(self):
         nodes = [node("null", "x"), node("khatri_rao", "k1", (0, 0)), node("_foreach", "f", (1, 0)), node("khatri_rao", "k2", (2, 1)),
                  node("softmax", "s", (0, 0), attrs={"use_length": "True", "axis": "0"}), node("LeakyReLU", "l", (0, 0), attrs={"act_type": "new"}),
                  node("abs", "a", (0, 0), attrs={"odd": "1"}), node("add_n", "n", (3, 0), (4, 0), (5, 0), (6, 0))]
         self.write(symbol(nodes))
-        self.refuses("operators that are not covered:\n  khatri_rao: no operator khatri_rao is known or loaded (2 nodes: k1, k2)",
-                     "_foreach: no operator _foreach is known or loaded (1 node: f)", "softmax: its attribute use_length=True but for the last axis (1 node: s)",
+        self.refuses("operators that are not covered:\n  khatri_rao: operator khatri_rao is neither built in nor in a loaded library (2 nodes: k1, k2)",
+                     "_foreach: operator _foreach is neither built in nor in a loaded library (1 node: f)", "softmax: its attribute use_length=True but for the last axis (1 node: s)",
                      "LeakyReLU: act_type=new (1 node: l)", "abs: its attribute odd=1 (1 node: a)")
 
     def test_training_alone_needs_neither_labels_nor_what_they_go_through(self):
@@ -245,23 +245,23 @@ class Files(unittest.TestCase):
             good.replace("[0, 0, 0]", "[99999999999999999999, 0, 0]"): "expected an integer in an entry",
             good.replace("[0, 0, 0]", "[0.5, 0, 0]"): "expected an integer in an entry",
             good.replace("[0, 0, 0]", "[0]"): "expected an entry [node, output, version]",
-            good.replace("[0, 0, 0]", "[0, 7, 0]"): "input 0 is output 7 of 'data', which has 1",
+            good.replace("[0, 0, 0]", "[0, 7, 0]"): "input 0 is output 7 of 'data', which has only 1",
             json.dumps(with_node(null, node("abs", "a", (2, 0)), node("abs", "b", (1, 0)))): "node 1 'a': line 1, column 93: node 2: expected one of the 1 before",
             json.dumps(with_node(null, node("abs", "a", (1, 0)))): "node 1: expected one of the 1 before",
             json.dumps(with_node(null, null, node("add_n", "a", (0, 0), (1, 0)))): "two inputs or parameters are named 'x'",
             json.dumps(symbol([null, node("abs", "a", (0, 0))], [[1, 3, 0]])): "head 0 is output 3 of 'a', which has 1",
-            json.dumps(with_node(null, node("null", "y", (0, 0)))): "a node 'null' with inputs",
+            json.dumps(with_node(null, node("null", "y", (0, 0)))): "a node 'null' (a variable) must not have inputs",
             json.dumps(with_node(null, node("abs", "a"))): "input 0 (`x`) is missing",
             json.dumps(with_node(null, node("abs", "a", (0, 0), (0, 0)))): "expected at most 1 inputs, found 2",
             json.dumps(with_node(null, node("softmax", "a", (0, 0), attrs={"axis": "last"}))): "attribute 'axis': expected an integer, found 'last'",
             json.dumps(with_node(null, node("null", "w"), node("Convolution", "a", (0, 0), (1, 0), attrs={"kernel": "(3, x)"}))): "attribute 'kernel': expected integers, as (1, 2)",
-            json.dumps(with_node(null, node("null", "w"), node("Convolution", "a", (0, 0), (1, 0), attrs={"kernel": "(3, 3)", "stride": "(1,)"}))): "have 2, 1, -1 and -1 items",
+            json.dumps(with_node(null, node("null", "w"), node("Convolution", "a", (0, 0), (1, 0), attrs={"kernel": "(3, 3)", "stride": "(1,)"}))): "found 2, 1, -1 and -1",
             json.dumps(with_node(null, node("Cast", "a", (0, 0), attrs={"dtype": "float99"}))): "attribute 'dtype': expected a dtype, found 'float99'",
             json.dumps(with_node(null, node("_plus_scalar", "a", (0, 0), attrs={"scalar": "1.5x"}))): "attribute 'scalar': expected a number, found '1.5x'",
             json.dumps(with_node(null, node("Reshape", "a", (0, 0)))): "attribute 'shape' is missing",
-            json.dumps(with_node(null, node("Reshape", "a", (0, 0), attrs={"shape": "(-4, 2)"}))): "shape code -4 needs two numbers behind it",
+            json.dumps(with_node(null, node("Reshape", "a", (0, 0), attrs={"shape": "(-4, 2)"}))): "shape code -4 must be followed by two numbers",
             json.dumps(with_node(dict(null, attrs={"__shape__": "(1, 2, oops"}), node("abs", "a", (0, 0)))): "attribute 'shape': expected integers",
-            json.dumps(with_node(dict(null, attrs={"__shape__": "(2, 3)"}), node("SwapAxis", "a", (0, 0), attrs={"dim1": "0", "dim2": "5"}))): "there is no axis 5 of 2",
+            json.dumps(with_node(dict(null, attrs={"__shape__": "(2, 3)"}), node("SwapAxis", "a", (0, 0), attrs={"dim1": "0", "dim2": "5"}))): "axis 5 does not exist: the tensor has 2 axes",
             json.dumps(with_node(dict(null, attrs={"__shape__": "(2, 3)"}), dict(node("null", "y"), attrs={"__shape__": "(4, 5)"}), node("elemwise_add", "a", (0, 0), (1, 0)))):
                 "node 2 'a' (elemwise_add)",
         }
@@ -285,19 +285,19 @@ class Files(unittest.TestCase):
         cases = {
             good.replace(struct.pack("<Q", 0x112), struct.pack("<Q", 0x113), 1): "it starts with 0x113",
             good[:16] + struct.pack("<Q", 1 << 60) + good[24:]: "the number of arrays: 1152921504606846976",
-            good[:24] + b"\xff" * 4 + good[28:]: "array 0: it starts with 0xffffffff, which is no magic number",
+            good[:24] + b"\xff" * 4 + good[28:]: "array 0: it starts with 0xffffffff, which is not the magic number",
             good[:28] + struct.pack("<i", 1) + good[32:]: "array 0: it is stored as row_sparse",
             good[:28] + struct.pack("<i", 2) + good[32:]: "array 0: it is stored as csr",
-            good[:28] + struct.pack("<i", 9) + good[32:]: "array 0: there is no storage type 9",
+            good[:28] + struct.pack("<i", 9) + good[32:]: "array 0: storage type 9 does not exist",
             good[:first] + struct.pack("<i", 100) + good[first + 4:]: "array 0: 100 axes; expected at most",
             good[:first] + struct.pack("<i", -5) + good[first + 4:]: "array 0: -5 axes",
             good[:first + 4] + struct.pack("<q", -3) + good[first + 12:]: "array 0: axis 0 has extent -3",
-            good[:first + 4] + struct.pack("<qq", 1 << 40, 1 << 40) + good[first + 20:]: "array 0: its shape needs more, but the file has",
-            good[:first + 28] + struct.pack("<i", 77) + good[first + 32:]: "array 0: MXNet has no dtype 77",
+            good[:first + 4] + struct.pack("<qq", 1 << 40, 1 << 40) + good[first + 20:]: "array 0: its shape needs more data, but the file has only",
+            good[:first + 28] + struct.pack("<i", 77) + good[first + 32:]: "array 0: dtype 77 does not exist in MXNet",
             good + b"x": "1 bytes are left after the last name",
             params({"arg:w": W}): "1 parameters are missing: b (of fc)",
             params({"arg:w": W, "aux:w": W}): "two arrays are named 'w'",
-            good[:-34] + struct.pack("<Q", 1) + good[-26:]: "1 names of 2 arrays",
+            good[:-34] + struct.pack("<Q", 1) + good[-26:]: "1 names for 2 arrays",
         }
         for data, expected in cases.items():
             with self.subTest(expected):

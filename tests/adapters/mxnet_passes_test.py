@@ -322,8 +322,8 @@ TEXTS = {  # what a pass gives: what the error says
     "a cycle": (graph_text([A, ("exp", "e", [(2, 0, 0)], {}), ("log", "l", [(1, 0, 0)], {})], [(2, 0, 0)]), ["node 1 'e'"]),
     "a node of itself": (graph_text([("exp", "e", [(0, 0, 0)], {})]), ["node 0 'e'"]), "a node that is not there": (graph_text([A, ("exp", "e", [(9, 0, 0)], {})], [(1, 0, 0)]), ["node 1 'e'"]),
     "a negative node": (graph_text([A, ("exp", "e", [(-1, 0, 0)], {})], [(1, 0, 0)]), ["node 1 'e'"]), "a head that is not there": (graph_text([A], [(5, 0, 0)]), ["heads"]),
-    "a result that is not there": (graph_text([A, ("exp", "e", [(0, 3, 0)], {})], [(1, 0, 0)]), ["input 0 is result 3 of 'a', which has 1"]),
-    "a result of a head": (graph_text([A], [(0, 2, 0)]), ["head 0 is result 2 of 'a', which has 1"]), "two variables of one name": (graph_text([A, A, ("elemwise_add", "s", [(0, 0, 0), (1, 0, 0)], {})], [(2, 0, 0)]), ["'a'"]),
+    "a result that is not there": (graph_text([A, ("exp", "e", [(0, 3, 0)], {})], [(1, 0, 0)]), ["input 0 is result 3 of 'a', which has only 1"]),
+    "a result of a head": (graph_text([A], [(0, 2, 0)]), ["head 0 is result 2 of 'a', which has only 1"]), "two variables of one name": (graph_text([A, A, ("elemwise_add", "s", [(0, 0, 0), (1, 0, 0)], {})], [(2, 0, 0)]), ["'a'"]),
     "an operator that nobody has": (graph_text([A, ("gone", "g", [(0, 0, 0)], {})], [(1, 0, 0)]), ["gone", "'g'"]), "an operator of Tenon's that is not there": (graph_text([A, ("core::gone", "g", [(0, 0, 0)], {})], [(1, 0, 0)]), ["core::gone"]),
     "an attribute that it has not": (graph_text([A, ("exp", "e", [(0, 0, 0)], {"attrs": {"speed": "9"}})], [(1, 0, 0)]), ["exp", "speed=9"]),
     "too few inputs": (graph_text([A, ("t_twice", "t", [], {})], [(1, 0, 0)]), ["node 't' (t_twice): expected 1 inputs, found 0"]), "too many": (graph_text([A, ("t_twice", "t", [(0, 0, 0)] * 2, {})], [(1, 0, 0)]), ["expected 1 inputs, found 2"]),
@@ -334,20 +334,20 @@ TEXTS = {  # what a pass gives: what the error says
     "a shape that is too large": (graph_text([A, ("null", "q", [], {"attrs": {"__shape__": str((1 << 40,) * 3), "__dtype__": "0"}}), ("Reshape", "s", [(1, 0, 0)], {"attrs": {"shape": "(-1,)"}})], [(2, 0, 0)]), ["'s'"]),
 }
 PASSES = {  # options of t_give, what the error says
-    "silent": ({"bad": "silent"}, ["own::t_give: it fails"]), "say": ({"bad": "say"}, ["it fails: this graph I do not like"]), "gives nothing": ({"bad": "nothing"}, ["it gives no graph"]),
-    "a dtype": ({"alloc": "p", "bad": "dtype"}, ["parameter 'p': dtype 9: expected 0 to 6"]), "a device": ({"alloc": "p", "bad": "device"}, ["parameter 'p': on 'gpu'"]),
+    "silent": ({"bad": "silent"}, ["own::t_give: it failed"]), "say": ({"bad": "say"}, ["it failed: this graph I do not like"]), "gives nothing": ({"bad": "nothing"}, ["it returned no graph"]),
+    "a dtype": ({"alloc": "p", "bad": "dtype"}, ["parameter 'p': expected a dtype from 0 to 6, found 9"]), "a device": ({"alloc": "p", "bad": "device"}, ["parameter 'p': expected the device 'cpu', since parameters of graphs are in host memory; found 'gpu'"]),
     "a huge parameter": ({"alloc": "p", "bad": "huge"}, ["parameter 'p': "]), "a negative extent": ({"alloc": "p", "bad": "negative"}, ["parameter 'p': "]),
 }
 CUTS = {  # partitioner, options, what the error says
-    "numbers": ("t_by_ops", {"bad": "id"}, ["node 'sum' has subgraph number -7"]), "silent": ("t_by_ops", {"bad": "silent"}, ["strategy only: supportedOps fails"]),
-    "say": ("t_by_ops", {"bad": "say"}, ["supportedOps fails: none of these nodes"]), "review": ("t_by_ops", {"ops": "exp=-1", "bad": "review"}, ["subgraph 0: reviewSubgraph fails: this subgraph I do not like"]),
-    "a name with =": ("t_by_ops", {"ops": "exp=-1", "bad": "key"}, ["reviewSubgraph gives attribute 'a=b'"]), "no selector": ("t_select", {"bad": "nothing"}, ["createSelector gives nothing"]),
-    "selector": ("t_select", {"bad": "say"}, ["createSelector fails: no selector for this graph"]), "a node that is not there": ("t_select", {"ops": "exp=0", "bad": "node"}, ["Filter keeps node 1000"]),
-    "a variable": ("t_select", {"ops": "exp=0", "bad": "other"}, ["Filter keeps node 0, which is no operator"]), "more nodes": ("t_select", {"ops": "exp=0", "bad": "count"}, ["Filter keeps 6 of 1 nodes"]),
+    "numbers": ("t_by_ops", {"bad": "id"}, ["node 'sum' has subgraph number -7"]), "silent": ("t_by_ops", {"bad": "silent"}, ["strategy only: supportedOps failed"]),
+    "say": ("t_by_ops", {"bad": "say"}, ["supportedOps failed: none of these nodes"]), "review": ("t_by_ops", {"ops": "exp=-1", "bad": "review"}, ["subgraph 0: reviewSubgraph failed: this subgraph I do not like"]),
+    "a name with =": ("t_by_ops", {"ops": "exp=-1", "bad": "key"}, ["reviewSubgraph returned attribute 'a=b'"]), "no selector": ("t_select", {"bad": "nothing"}, ["createSelector returned no selector"]),
+    "selector": ("t_select", {"bad": "say"}, ["createSelector failed: no selector for this graph"]), "a node that is not there": ("t_select", {"ops": "exp=0", "bad": "node"}, ["Filter returned node 1000"]),
+    "a variable": ("t_select", {"ops": "exp=0", "bad": "other"}, ["Filter returned node 0, which is not an operator"]), "more nodes": ("t_select", {"ops": "exp=0", "bad": "count"}, ["Filter returned 6 nodes, but was given only 1"]),
 }
 LOADS = {  # options of the compiler, what the error says
-    "no_pass_call": (["-D_passCallGraphPass=gone"], ["it has passes, but lacks _passCallGraphPass"]), "no_review_call": (["-D_partCallReviewSubgraph=gone", "-D_partCallFilter=lost"], ["it has partitioners, but lacks _partCallFilter, _partCallReviewSubgraph"]),
-    "no_strategies": (['-DPARTITIONER={"bare", {{0}}, 0}'], ["('bare')", "0 strategies"]), "no_functions": (['-DPARTITIONER={"bare", {{"s", "t_chain"}}, 1}'], ["strategy s of partitioner bare has neither supportedOps nor createSelector"]),
+    "no_pass_call": (["-D_passCallGraphPass=gone"], ["the library has passes, but lacks _passCallGraphPass"]), "no_review_call": (["-D_partCallReviewSubgraph=gone", "-D_partCallFilter=lost"], ["the library has partitioners, but lacks _partCallFilter, _partCallReviewSubgraph"]),
+    "no_strategies": (['-DPARTITIONER={"bare", {{0}}, 0}'], ["('bare')", "0 strategies"]), "no_functions": (['-DPARTITIONER={"bare", {{"s", "t_chain"}}, 1}'], ["strategy s of partitioner bare: expected a function supportedOps or createSelector, found neither"]),
     "no_operator": (['-DPARTITIONER={"bare", {{"s", "", supported_ops}}, 1}'], ["partitioner bare has no name, or no operator"]), "no_body": (['-DPASS={"bare", 0}'], ["('bare') has no function"]),
     "no_pass_name": (['-DPASS={"", pass_give}'], ["('') has no name"]), "odd_name": (['-DPASS={"a b", pass_give}'], ["pass 'a b': expected letters"]), "twice": (['-DPASS={"t_give", pass_give}'], ["t_give is stated twice"]),
 }
@@ -394,14 +394,14 @@ class Wrong(unittest.TestCase):
             self.skipTest("MXNet 1.9 is not there: make test-mxnet makes .venv-mxnet-1.9")
         tenon.load(library)
         self.refused("h_throw", ["it throws an exception: stoi"], "graphs")
-        self.refused("h_ops", ["supportedOps fails: it throws an exception: thrown from supportedOps"], "graphs", bad="throw")
-        self.refused("h_ops", ["reviewSubgraph fails: it throws an exception"], "graphs", ops="exp", bad="review")
-        self.refused("h_select", ["Filter fails: it throws an exception"], "graphs", ops="exp", bad="filter")
+        self.refused("h_ops", ["supportedOps failed: it throws an exception: thrown from supportedOps"], "graphs", bad="throw")
+        self.refused("h_ops", ["reviewSubgraph failed: it throws an exception"], "graphs", ops="exp", bad="review")
+        self.refused("h_select", ["Filter failed: it throws an exception"], "graphs", ops="exp", bad="filter")
 
     def test_a_text_of_version_7_that_has_no_end(self):
         tenon.load(plain("seven", version=7))
-        self.refused("t_give", ["ends before its last brace"], "seven", text='{"nodes": [{"op": "nu\\"ll')
-        self.refused("t_give", ["it fails (libraries of version 7 say why on the standard output)"], "seven", bad="say")
+        self.refused("t_give", ["ends before the last closing brace"], "seven", text='{"nodes": [{"op": "nu\\"ll')
+        self.refused("t_give", ["it failed (libraries of version 7 print the reason on standard output)"], "seven", bad="say")
 
     def test_libraries_that_are_incomplete_are_refused_whole(self):
         for name, (options, words) in LOADS.items():
@@ -416,7 +416,7 @@ class Wrong(unittest.TestCase):
 
     def test_subgraphs_that_the_library_cannot_run(self):
         graph = build("shared").apply("own::t_by_ops", ops="elemwise_mul=-1")
-        with self.assertRaisesRegex(tenon.Error, "createOpState fails: an operator that t_chain does not know"):
+        with self.assertRaisesRegex(tenon.Error, "createOpState failed: an operator that t_chain does not know"):
             graph.compile()(*[value_of("shared", n) for n in "ab"])
 
     def test_nodes_of_subgraph_operators_that_no_partitioner_made(self):

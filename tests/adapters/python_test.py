@@ -151,14 +151,14 @@ class Arrays(unittest.TestCase):
         largest, where = np.full((1,), 5, np.float32), None
         self.assertEqual(core.top_k(x, np.array([1]), out=(largest, where), add=True), (largest, None))
         np.testing.assert_array_equal(largest, [10])
-        with self.assertRaisesRegex(TypeError, "core::mul: add: there is nothing to add to, expected out="):
+        with self.assertRaisesRegex(TypeError, "core::mul: add: expected the tensors to add to in out=, found none"):
             core.mul(x, x, add=True)
         with self.assertRaisesRegex(tenon.InvalidError, "core::add has no dtype bool"):
             core.less(x, x, out=np.zeros(6, bool), add=True)
 
     def test_arrays_that_no_tensor_can_be(self):
-        for bad, words in ((np.array(["2020-01-01"], "M8[D]"), "elements that no tensor has"), (np.arange(3, dtype=">f4"), "byte order"),
-                           (np.zeros(3, np.dtype([("a", "i1"), ("b", "f4")]))["b"], "not aligned|no multiple")):
+        for bad, words in ((np.array(["2020-01-01"], "M8[D]"), "has no counterpart in Tenon"), (np.arange(3, dtype=">f4"), "byte order"),
+                           (np.zeros(3, np.dtype([("a", "i1"), ("b", "f4")]))["b"], "not aligned|not multiples")):
             with self.assertRaisesRegex(tenon.InvalidError, words):
                 core.neg(bad)
 
@@ -192,7 +192,7 @@ class Arrays(unittest.TestCase):
         self.assertEqual((t.dtype, t.shape, t.tolist()), ("string", (2,), ["p", "q"]))
         self.assertEqual(core.string_concat(t, t).tolist(), ["pp", "qq"])
         self.assertEqual(core.string_concat(a.T[::-1], b).tolist(), [["bbx", "dy"], ["äx", "y"]])
-        with self.assertRaisesRegex(tenon.InvalidError, "element 1 of an array of texts is 3: expected a str"):
+        with self.assertRaisesRegex(tenon.InvalidError, "element 1 of an array of strings: expected a str, found 3"):
             core.string_concat(np.array(["a", 3], object), b)
 
     def test_subclasses_are_arrays(self):
@@ -228,23 +228,23 @@ class Calls(unittest.TestCase):
                              ({"strs": [1]}, "argument strs"), ({"b": "yes"}, "argument b: expected a bool"), ({"i": None}, "argument i")):
             with self.assertRaisesRegex(TypeError, words):
                 self.ops.weigh(self.x, **given)
-        for given, words in (({"c": "three"}, "one.*two"), ({"d": "f33"}, "no dtype")):
+        for given, words in (({"c": "three"}, "one.*two"), ({"d": "f33"}, "expected a dtype")):
             with self.assertRaisesRegex(tenon.InvalidError, words):
                 self.ops.weigh(self.x, **given)
         self.assertEqual(float(self.ops.weigh(self.x)), 32e8)
 
     def test_arity_and_keywords(self):
-        for call, words in ((lambda: self.ops.weigh(), r"pytest::weigh\(\) needs argument x"), (lambda: self.ops.weigh(1, 2), "at most 1 positional argument, 2 were given"),
-                            (lambda: self.ops.weigh(self.x, q=1), "no argument 'q'; it has: x, b, i"), (lambda: self.ops.weigh(self.x, x=self.x), "argument 'x' twice"),
+        for call, words in ((lambda: self.ops.weigh(), r"pytest::weigh\(\) is missing argument x"), (lambda: self.ops.weigh(1, 2), "at most 1 positional argument, but 2 were given"),
+                            (lambda: self.ops.weigh(self.x, q=1), "no argument named 'q'; its arguments are x, b, i"), (lambda: self.ops.weigh(self.x, x=self.x), "multiple values for argument 'x'"),
                             (lambda: self.ops.weigh("x"), "argument x: expected a tensor"), (lambda: self.ops.weigh(self.x, out=(1, 2)), "out: expected 1 tensors")):
             with self.assertRaisesRegex(TypeError, words):
                 call()
 
     def test_names_that_python_keeps_for_itself(self):
         self.assertEqual(core.if_.name, "core::if")
-        with self.assertRaisesRegex(TypeError, "needs argument|expected a graph"):
+        with self.assertRaisesRegex(TypeError, "is missing argument|expected a graph"):
             core.if_(np.ones((), bool), else_=None, then=None)
-        with self.assertRaisesRegex(TypeError, "no argument 'alse_'"):
+        with self.assertRaisesRegex(TypeError, "no argument named 'alse_'"):
             core.if_(np.ones((), bool), alse_=None)
         np.testing.assert_array_equal(core.and_(np.array([True, True]), np.array([True, False])), [True, False])
 
@@ -403,7 +403,7 @@ class Names(unittest.TestCase):
             found = {f.name for f in ast.parse(file.read()).body[-1].body}
         self.assertEqual({name.removesuffix("_") if keyword.iskeyword(name[:-1]) else name for name in found}, {name for name in dir(core) if name.isidentifier()})
         wrong = subprocess.run([*run[:3], "nowhere"], env={**os.environ, "PYTHONPATH": PACKAGE}, capture_output=True, text=True)
-        self.assertEqual((wrong.returncode, "neither a file nor a namespace" in wrong.stderr), (1, True))
+        self.assertEqual((wrong.returncode, "expected the file of a library or a namespace with operators" in wrong.stderr), (1, True))
 
     def test_the_namespaces(self):
         ops = library()
@@ -415,7 +415,7 @@ class Names(unittest.TestCase):
             tenon.ops.pytest.wiegh
         with self.assertRaisesRegex(AttributeError, "library 'pytest' has no operator 'other'"):
             ops.other
-        with self.assertRaisesRegex(AttributeError, "no operator whose name begins with nobody"):
+        with self.assertRaisesRegex(AttributeError, "no loaded operator is in the namespace nobody::"):
             tenon.ops.nobody
 
     def test_reloading(self):
@@ -500,7 +500,7 @@ class Names(unittest.TestCase):
             past, at = once.seven, once.seven.handle
             once.unload()
             once = tenon.load(path, unloadable=True)
-            with self.assertRaisesRegex(tenon.Error, "a call of one of its operators is on its way"):
+            with self.assertRaisesRegex(tenon.Error, "a call of one of its operators is in progress"):
                 once.seven(Unloads(once))
             self.assertEqual(float(once.seven(np.ones(1, np.float32))), 7)
             with self.assertRaisesRegex(tenon.Error, "its library was unloaded"):
@@ -571,7 +571,7 @@ class Names(unittest.TestCase):
             tenon.load(whole)
         with self.assertRaisesRegex(tenon.NotFoundError, "none.c: no such file"):
             tenon.load("none.c")
-        with self.assertRaisesRegex(TypeError, "is no source"):
+        with self.assertRaisesRegex(TypeError, "is not a source file"):
             tenon.load("some.so", options=["-O1"])
 
     def test_rules_for_loading(self):
@@ -647,7 +647,7 @@ class Names(unittest.TestCase):
 
     def test_types_that_only_the_package_makes(self):
         for made in tenon.Tensor, tenon.Operator, type(library()._core):
-            with self.assertRaisesRegex(TypeError, "cannot be made this way"):
+            with self.assertRaisesRegex(TypeError, "cannot be created by calling it"):
                 made()
 
 
@@ -726,7 +726,7 @@ class Definitions(unittest.TestCase):
         self.assertNotIn("registration", text)
 
     def test_a_name_without_a_namespace(self):
-        with self.assertRaisesRegex(tenon.InvalidError, r"schema 'plain\(Tensor x.*: expected a namespace before the name, as in 'demo::plain'"):
+        with self.assertRaisesRegex(tenon.InvalidError, r"schema 'plain\(Tensor x.*: expected a namespace before the operator's name, as in 'demo::plain'"):
             tenon.op("plain(Tensor x) -> Tensor", types="x: f32; out = x", shapes="out = x")
         self.assertNotIn("program::plain", tenon._core.names())
 
@@ -734,7 +734,7 @@ class Definitions(unittest.TestCase):
         @tenon.op("mine::whole(Tensor x) -> Tensor", types="x: f32; out = x", shapes="x: [n, m]; out: [n]")
         def whole(x):
             return x.sum()
-        with self.assertRaisesRegex(tenon.InvalidError, r"mine::whole: its kernel gave a tensor of dtype f32 and shape \(\) as result 0: expected dtype f32 and shape \(2,\)"):
+        with self.assertRaisesRegex(tenon.InvalidError, r"mine::whole: its kernel returned a tensor of dtype f32 and shape \(\) as result 0: expected dtype f32 and shape \(2,\)"):
             whole(np.ones((2, 3), np.float32))
 
     def test_kernels_for_operators_of_others(self):
@@ -759,7 +759,7 @@ class Definitions(unittest.TestCase):
         def windows(x, *, size):
             return np.array([x[..., i:i + size].sum(-1) for i in range(x.shape[-1] - size + 1)]).T, np.array(x.shape[-1])
         x = np.arange(10, dtype=np.float32).reshape(2, 5)
-        with self.assertRaisesRegex(tenon.InvalidError, 'mine::windows: its shapes are not known: give tenon.op shapes=, the trait "pointwise"'):
+        with self.assertRaisesRegex(tenon.InvalidError, 'mine::windows: its shapes are unknown: pass shapes= or the trait "pointwise" to tenon.op'):
             windows(x)
         seen = []
 
@@ -772,18 +772,18 @@ class Definitions(unittest.TestCase):
         self.assertEqual((int(count), seen[0]), (5, ("f32", (2, 5))))
         results, _ = windows.operator._infer([("f32", [-1, -2])], {"size": 3}, 2)
         self.assertEqual(results[1][1], [])
-        self.assertEqual(repr(seen[-1].shape[0]), "<extent that is not known here>")
-        with self.assertRaisesRegex(tenon.InvalidError, "an inference that is over"):
+        self.assertEqual(repr(seen[-1].shape[0]), "<unknown extent>")
+        with self.assertRaisesRegex(tenon.InvalidError, "an inference that has ended"):
             seen[-1].shape[0] + 1
-        for wrong, error, message in ((lambda x, size: (x.shape, "ab"), TypeError, "the shape of result 1"), (lambda x, size: (x.shape,), TypeError, "a tuple of 2 shapes"), (lambda x, size: ((1.5,), ()), TypeError, "extent 0 is 1.5"),
-                                      (lambda x, size: ((-1,), ()), tenon.InvalidError, "extent 0 is -1"), (lambda x, size: 1 / 0, ZeroDivisionError, "division"), (lambda x, size: ((1 << 70,), ()), OverflowError, "")):
+        for wrong, error, message in ((lambda x, size: (x.shape, "ab"), TypeError, "shape of result 1"), (lambda x, size: (x.shape,), TypeError, "a tuple of 2 shapes"), (lambda x, size: ((1.5,), ()), TypeError, "extent 0: expected a number, found 1.5"),
+                                      (lambda x, size: ((-1,), ()), tenon.InvalidError, "extent 0: expected a number >= 0, found -1"), (lambda x, size: 1 / 0, ZeroDivisionError, "division"), (lambda x, size: ((1 << 70,), ()), OverflowError, "")):
             tenon.meta("mine::windows")(wrong)
             with self.assertRaisesRegex(error, message):
                 windows(x)
         tenon.meta(windows)(lambda x, size: (x.shape if x.shape[0] == 2 else (), ()))
-        with self.assertRaisesRegex(TypeError, "is compared that is not known here"):
+        with self.assertRaisesRegex(TypeError, "an unknown extent cannot be compared"):
             windows.operator._infer([("f32", [-1, -2])], {"size": 3}, 2)
-        with self.assertRaisesRegex(ValueError, "made without shapes="):
+        with self.assertRaisesRegex(ValueError, "defined by tenon.op without shapes="):
             tenon.meta("core::add")
         tenon.meta(windows)(windows_shape)
         del seen[:]
@@ -812,7 +812,7 @@ class Definitions(unittest.TestCase):
             tenon.gradient(cube)(lambda grad, z: grad)
         with self.assertRaises(tenon.NotFoundError):
             tenon.gradient("mine::nothing")(lambda grad: grad)
-        with self.assertRaisesRegex(tenon.InvalidError, "none of them a list or written to"):
+        with self.assertRaisesRegex(tenon.InvalidError, "single tensors that are not written to"):
             tenon.gradient("core::concat")(lambda grad: grad)
         first = tenon.gradient(cube)(lambda grad, x, y, by: 3 * grad * by * x ** 2)
         with self.assertRaises(tenon.ExistsError):
@@ -834,7 +834,7 @@ class Definitions(unittest.TestCase):
             raising(x)
         np.testing.assert_array_equal(raising(x, how=1), x)
         for how in 2, 3:
-            with self.assertRaisesRegex(tenon.InvalidError, "mine::raising: its kernel gave a tensor of dtype f.*as result 0"):
+            with self.assertRaisesRegex(tenon.InvalidError, "mine::raising: its kernel returned a tensor of dtype f.*as result 0"):
                 raising(x, how=how)
         for how in 4, 5:
             with self.assertRaises(TypeError):
@@ -894,7 +894,7 @@ class Dispatch(unittest.TestCase):
         self.assertIsNone(tenon.dispatch.check(core.add))
         keys = tenon.dispatch.keys()
         self.assertLess(keys.index("cpu"), keys.index("autograd"))
-        self.assertIn("Would a call", tenon.dispatch.has_computed_kernel.__doc__)
+        self.assertIn("Whether a call", tenon.dispatch.has_computed_kernel.__doc__)
 
     def test_wrong_questions(self):
         for question in (lambda: tenon.dispatch.table(3), lambda: tenon.dispatch.slot(None, "cpu"), lambda: tenon.dispatch.slot(core.add), lambda: tenon.dispatch.keys(1)):
@@ -979,8 +979,8 @@ class Graphs(unittest.TestCase):
 
     def test_wrong_calls(self):
         run = tenon.graph.load(self.path).compile()
-        for call, error, words in ((lambda: run(self.x), TypeError, "input 'y', number 1, is not given"), (lambda: run(self.x, self.y, self.x), TypeError, "2 inputs, 3 were given"),
-                                   (lambda: run(self.x, self.y, x=self.x), TypeError, "'x' is given twice"), (lambda: run(self.x, self.y, z=1), TypeError, "no input of the graph"),
+        for call, error, words in ((lambda: run(self.x), TypeError, "input 'y' \\(position 1\\) was not given"), (lambda: run(self.x, self.y, self.x), TypeError, "2 inputs, but 3 were given"),
+                                   (lambda: run(self.x, self.y, x=self.x), TypeError, "'x' was given twice"), (lambda: run(self.x, self.y, z=1), TypeError, "expected the names of inputs of the graph"),
                                    (lambda: run("a", self.y), TypeError, "argument x: expected a tensor"), (lambda: run(self.x.T, self.y), tenon.InvalidError, "x"),
                                    (lambda: run(self.x.astype(np.float64), self.y), tenon.InvalidError, "f32"), (lambda: run.dump("everything"), tenon.InvalidError, "everything"),
                                    (lambda: run.graph.compile("nothing"), tenon.Error, "nothing"), (lambda: run.graph.compile("cpu", pins={"a": "cpu"}), tenon.NotFoundError, "pin 'a'")):
@@ -1014,7 +1014,7 @@ class Tensors(unittest.TestCase):
         self.assertEqual(repr(t), "tenon.Tensor(f32[2, 3], cpu)\n[[1. 2. 3.]\n [4. 5. 6.]]")
         self.assertEqual(t.tolist(), [[1, 2, 3], [4, 5, 6]])
         self.assertEqual(tenon.tensor(3.5).item(), 3.5)
-        with self.assertRaisesRegex(tenon.InvalidError, "'f99' is no dtype"):
+        with self.assertRaisesRegex(tenon.InvalidError, "expected a dtype of Tenon .*, found 'f99'"):
             tenon.empty((2,), "f99")
         with self.assertRaises(tenon.InvalidError):
             tenon.empty((-1,))
@@ -1027,7 +1027,7 @@ class Tensors(unittest.TestCase):
         self.assertIs(t.to("sim:1"), t)
         with self.assertRaises(tenon.Error):
             t.to("nothing")
-        with self.assertRaisesRegex(tenon.InvalidError, "no device"):
+        with self.assertRaisesRegex(tenon.InvalidError, "expected a device"):
             t.to("sim:x")
 
     def test_dlpack_both_forms(self):
@@ -1109,7 +1109,7 @@ class Tensors(unittest.TestCase):
     def test_anything_with_dlpack_is_an_argument(self):
         t = tenon.tensor([1.0, 2.0], dtype="f32")
         self.assertEqual(core.neg(Producer(t)).tolist(), [-1, -2])
-        with self.assertRaisesRegex(TypeError, "no DLPack capsule"):
+        with self.assertRaisesRegex(TypeError, "expected an unused DLPack capsule"):
             core.neg(Liar())
         with self.assertRaisesRegex(TypeError, "expected a tensor"):
             core.neg(array.array("f", [1]))

@@ -246,7 +246,7 @@ class Threads(unittest.TestCase):
                 self.assertEqual((value.dtype, value.shape), ("f32", ["n", 4]))
                 self.assertIn("f32", repr(value) + "f32")
             except tenon.InvalidError as error:
-                self.assertIn("is using the builder", str(error))
+                self.assertIn("the builder is in use by", str(error))
         together(use, each=4)
         self.assertEqual(b.finish({"y": values[-1]}).outputs, [("y", "f32", ["n", 4])])
 

@@ -119,17 +119,17 @@ class Device(unittest.TestCase):
 
 class Errors(Device):
     def test_a_device_that_is_none_of_tenons_is_named_with_those_that_are(self):
-        self.assertEqual(before["unmapped"], "core::add: a: the tensor is on privateuseone:0, which is none of Tenon's devices: say which one it is "
-                         "(tenon.torch.device, tenon_torch_device), or move it to the CPU; so far cuda is cuda")
+        self.assertEqual(before["unmapped"], "core::add: a: the tensor is on privateuseone:0, which is not mapped to a Tenon device: map it with "
+                         "tenon.torch.device (in C tenon_torch_device) or move the tensor to the CPU; mapped so far: cuda to cuda")
 
     def test_what_cannot_be_said_of_a_type_of_device_is_an_error(self):
-        self.assertEqual(before["type"], "a type of device 'npu': expected cuda, xpu, privateuseone")
-        self.assertRegex(before["backend"], "privateuseone cannot be Tenon's nosuch: .*nosuch")
-        self.assertEqual(said(lambda: tenon.torch.device("cuda", "sim")), "cuda is Tenon's cuda, and cannot be its sim too")
+        self.assertEqual(before["type"], "device type 'npu': expected cuda, xpu or privateuseone")
+        self.assertRegex(before["backend"], "device type privateuseone cannot be mapped to Tenon's backend nosuch: .*nosuch")
+        self.assertEqual(said(lambda: tenon.torch.device("cuda", "sim")), "device type cuda is already mapped to Tenon's backend cuda and cannot be mapped to sim")
         self.assertEqual(said(lambda: tenon.torch.device("sim", "sim")), "nothing was raised")  # again
 
     def test_arguments_in_several_places_are_an_error_that_names_them(self):
-        self.assertEqual(said(lambda: core.add(self.x, there(numbers(3, 4), 1))), "core::add: b: it is on privateuseone:1, and what is before it on privateuseone:0: move it there")
+        self.assertEqual(said(lambda: core.add(self.x, there(numbers(3, 4), 1))), "core::add: b: the tensor is on privateuseone:1, but earlier arguments are on privateuseone:0: move all tensors to one device")
         self.assertIn("core::add: arguments in host memory: b, beside a on sim:0", said(lambda: core.add(self.x, numbers(3, 4))))
         self.assertIn("core::add: arguments in host memory: a, beside b on sim:0", said(lambda: core.add(numbers(3, 4), self.x)))
         self.check(core.add(self.x, torch.tensor(2.0)), numbers(3, 4) + 2)  # a number comes along

@@ -141,7 +141,7 @@ class Builtins(unittest.TestCase):
                 if case[0] not in ONCE:
                     self.agree(*case, second=True)
                     continue
-                with self.assertRaisesRegex(Exception, "has no gradient"):  # and not 0
+                with self.assertRaisesRegex(Exception, "declares that it has no gradient|cannot be differentiated again"):  # and not 0
                     self.agree(*case, second=True)
 
 
@@ -380,7 +380,7 @@ int main(int argc, char **argv) { /* the library; numbers come and go as bytes *
         torch.testing.assert_close(torch.vmap(torch.func.grad(lambda t: self.gelu(t @ w).sum()))(x[:, 0]), torch.vmap(torch.func.grad(lambda t: reference(t @ w).sum()))(x[:, 0]))
         d = v.double()
         torch.testing.assert_close(torch.func.jacrev(torch.func.jacrev(lambda t: core.tanh(t).sum()))(d), torch.func.jacrev(torch.func.jacrev(lambda t: torch.tanh(t).sum()))(d))
-        with self.assertRaisesRegex(RuntimeError, "demo::gelu has no gradient in forward mode"):
+        with self.assertRaisesRegex(RuntimeError, "demo::gelu has no forward-mode gradient"):
             torch.func.jvp(self.gelu, (v,), (torch.ones(4),))
         graph = torch.fx.experimental.proxy_tensor.make_fx(lambda t: self.gelu(t) + 1, tracing_mode="symbolic")(v)
         self.assertIn("torch.ops.demo.gelu.default", graph.code)
@@ -537,11 +537,11 @@ for count in 2, 1, 2:
         for call, text in ((lambda: self.kinds.fails(x), "kinds::fails: this is all that it does"), (lambda: core.matmul(torch.ones(2, 3), torch.ones(4, 5)), "core::matmul"),
                            (lambda: self.gelu(x.to(torch.int32)), "demo::gelu"), (lambda: self.kinds.total([x], choice="three"), "kinds::total: choice: expected one of 'none', 'one', 'two'; found 'three'"),
                            (lambda: self.gelu(), "missing value for argument 'x'"), (lambda: core.softmax(x, other=1), "Unknown keyword argument 'other'"),
-                           (lambda: core.add(torch.ones(3, dtype=torch.complex32), x), "core::add: a: its dtype has no counterpart in Tenon")):
+                           (lambda: core.add(torch.ones(3, dtype=torch.complex32), x), "core::add: a: the dtype of the tensor has no counterpart in Tenon")):
             with self.subTest(text=text), self.assertRaisesRegex(RuntimeError, text.replace("(", r"\(")):
                 call()
             self.assertEqual(self.gelu(torch.zeros(1)).item(), 0)
-        with self.assertRaisesRegex(tenon.Error, "no library 'nobody' with operators is loaded"):
+        with self.assertRaisesRegex(tenon.Error, "no loaded library has operators in the namespace 'nobody'"):
             tenon.torch.register("nobody")
         with self.assertRaises((RuntimeError, NotImplementedError)):
             self.gelu(torch.ones(3).to_sparse())
@@ -565,7 +565,7 @@ for count in 2, 1, 2:
             self.assertTrue(torch.equal(same, x) and same.data_ptr() != x.data_ptr())
             self.assertTrue(torch.equal(compiled(x), out * 2))
         self.assertEqual(set(torch.library.opcheck(torch.ops.tenon.run.default, ([torch.randn(3, 4), y],), {"model": path}).values()), {"SUCCESS"})
-        with self.assertRaisesRegex(TypeError, "expected the inputs x, y; found 1 by place and none by name"):
+        with self.assertRaisesRegex(TypeError, "expected the inputs x, y; found 1 by position and none by name"):
             model(y)
         with self.assertRaisesRegex((RuntimeError, tenon.Error), "x"):
             model(torch.randn(2, 5), y)
@@ -665,10 +665,10 @@ for count in 2, 1, 2:
         a, b = torch.randn(2, 3, dtype=torch.float64)
         self.assertTrue(torch.equal(torch.func.jacrev(f)(a, b), torch.diag(b)))
         self.assertTrue(torch.equal(torch.vmap(torch.func.grad(lambda a: f(a, b).sum()), in_dims=1)(a.expand(2, 3).t()), b.expand(2, 3)))
-        with self.assertRaisesRegex(tenon.UnimplementedError, "mine3::product: its gradient has no gradient itself"):
+        with self.assertRaisesRegex(tenon.UnimplementedError, "mine3::product: its gradient cannot be differentiated again"):
             torch.func.jacrev(torch.func.jacrev(f))(a, b)
         x = torch.randn(3, dtype=torch.float64, requires_grad=True)
-        with self.assertRaisesRegex(tenon.UnimplementedError, "mine3::product: its gradient has no gradient itself"):  # not 0
+        with self.assertRaisesRegex(tenon.UnimplementedError, "mine3::product: its gradient cannot be differentiated again"):  # not 0
             torch.autograd.gradgradcheck(f, (x, x))
         product_gradient.registration.undo()
         wrong = tenon.gradient(product)(lambda grad, a, b: (grad[:1], grad))
@@ -700,13 +700,13 @@ TENON_LIBRARY(shortly, "1.0.0",
         code = ("import ctypes, sys; lib = ctypes.CDLL(sys.argv[1]); report, error = ctypes.c_void_p(), ctypes.c_char_p(); "
                 "status = lib.tenon_torch_register(b'core', 0, ctypes.byref(report), ctypes.byref(error)); print(status, error.value.decode())")
         done = subprocess.run([sys.executable, "-c", code, os.path.join(BUILD, "libtenon_torch.so")], capture_output=True, text=True, check=True)
-        self.assertEqual(done.stdout, "14 PyTorch is not loaded in this process: import torch, or link libtorch, before\n")
+        self.assertEqual(done.stdout, "14 PyTorch is not loaded in this process: import torch, or link the program to libtorch, first\n")
         source, old = os.path.join(FOLDER, "old.c"), os.path.join(FOLDER, "libtorch_cpu.so")
         with open(source, "w", encoding="utf-8") as file:  # as far as the bridge can see: PyTorch 2.9
             file.write("unsigned long aoti_torch_abi_version(void) { return 2ul << 56 | 9ul << 48; }\nint aoti_torch_get_dim(void *t, long *d) { return 1; }\n")
         subprocess.run(["cc", "-shared", "-fPIC", "-Wl,-soname,libtorch_cpu.so", source, "-o", old], check=True)
         done = subprocess.run([sys.executable, "-c", "import ctypes, sys; ctypes.CDLL(sys.argv[2]); " + code, os.path.join(BUILD, "libtenon_torch.so"), old], capture_output=True, text=True, check=True)
-        self.assertRegex(done.stdout, r"^14 PyTorch 2\.9 lacks functions of its C interface \(aoti_torch_device_type_cpu, .*torch_from_blob.*\): 2\.11 or newer is needed\n$")
+        self.assertRegex(done.stdout, r"^14 PyTorch 2\.9 lacks functions of the C interface \(aoti_torch_device_type_cpu, .*torch_from_blob.*\): use PyTorch 2\.11 or newer\n$")
         self.assertNotIn("aoti_torch_get_dim,", done.stdout)
 
 

@@ -1,6 +1,6 @@
-/* How many arrays a node has.  MXNet gives arrays without names or gaps, and asks for their number
- * before it shows them: where the schema leaves it open (optional tensors, lists) attributes of the
- * call say it. */
+/* Determines how many arrays each argument of a node has. MXNet passes arrays without names or
+ * gaps, and asks for their number before it passes them. Where the schema leaves the number open
+ * (optional tensors, lists), attributes of the call state it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +50,8 @@ static int32_t stated(const node_t *node, const tenon_argument_t *argument) {
   if (argument->kind != TENON_KIND_TENSORS) return 1;
   if (argument->count_attr < 0) return argument->count >= 0 ? argument->count : UNSTATED;
   int64_t count = node->values[argument->count_attr].as.i;
-  return count < 0 ? 0 : count > COUNT_MOST ? COUNT_MOST : (int32_t)count;
+  if (count < 0) return 0;
+  return count > COUNT_MOST ? COUNT_MOST : (int32_t)count;
 }
 
 /* What num_args leaves after the arguments that are always there goes to the list, else to optional
@@ -65,8 +66,8 @@ static bool distribute(const node_t *node, int32_t left, int32_t *counts) {
       continue;
     }
     if (list >= 0)
-      return message_set("%s: lists '%s' and '%s' are both of any length: say operand_counts, how "
-                         "many arrays each tensor argument has",
+      return message_set("%s: lists '%s' and '%s' can both have any length: pass operand_counts, "
+                         "the number of arrays for each tensor argument",
                          self->full, self->inputs[list].name, self->inputs[i].name);
     list = i;
     counts[i] = 0;
@@ -76,9 +77,13 @@ static bool distribute(const node_t *node, int32_t left, int32_t *counts) {
       counts[i] = 1;
       left--;
     }
-  if (left == 0 || (list >= 0 && left > 0)) return list < 0 || (counts[list] = left, true);
+  if (list >= 0 && left >= 0) {
+    counts[list] = left;
+    return true;
+  }
+  if (left == 0) return true;
   return message_set("%s: num_args: %d arrays too %s for its tensor arguments", self->full,
-                     left < 0 ? -left : left, left < 0 ? "few" : "many");
+                     abs(left), left < 0 ? "few" : "many");
 }
 
 static bool counts_set(const node_t *node, const arity_t *arity, int32_t *counts) {
@@ -90,8 +95,8 @@ static bool counts_set(const node_t *node, const arity_t *arity, int32_t *counts
   for (int32_t i = 0; i < self->input_count; i++) {
     counts[i] = self->inputs[i].is_optional ? 0 : stated(node, &self->inputs[i]);
     if (counts[i] == UNSTATED)
-      return message_set("%s: list '%s' is of any length, and MXNet does not say it: say num_args, "
-                         "the number of all arrays",
+      return message_set("%s: list '%s' can have any length, which MXNet does not report: pass "
+                         "num_args, the number of all arrays",
                          self->full, self->inputs[i].name);
   }
   return true;
@@ -123,7 +128,7 @@ static bool outputs_set(node_t *node, const arity_t *arity) {
     int32_t count = stated(node, &self->outputs[o]);
     if (count == UNSTATED && open >= 0)
       return message_set(
-          "%s: results '%s' and '%s' are both lists of any length, which MXNet cannot have",
+          "%s: results '%s' and '%s' are both lists of any length, which MXNet does not support",
           self->full, self->outputs[open].name, self->outputs[o].name);
     if (count == UNSTATED) {
       open = o;
@@ -133,8 +138,8 @@ static bool outputs_set(node_t *node, const arity_t *arity) {
     total += count;
   }
   if (open >= 0 && !arity->num_outputs)
-    return message_set("%s: result '%s' is a list of any length, and MXNet asks for it first: say "
-                       "num_outputs, the number of all results",
+    return message_set("%s: result '%s' is a list of any length, and MXNet needs its length before "
+                       "the call: pass num_outputs, the number of all results",
                        self->full, self->outputs[open].name);
   int32_t given = total;
   if (arity->num_outputs && !number_of(node, "num_outputs", arity->num_outputs, &given))
@@ -148,7 +153,7 @@ static bool outputs_set(node_t *node, const arity_t *arity) {
     node->output_count += node->outputs[o].count;
   }
   return node->output_count > 0 ||
-         message_set("%s: no result, and MXNet knows only operators that have", self->full);
+         message_set("%s has no result: MXNet supports only operators with results", self->full);
 }
 
 bool node_arity_set(node_t *node, const arity_t *arity) {

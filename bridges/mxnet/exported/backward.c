@@ -1,6 +1,6 @@
-/* Backward: the call is recorded anew, and gone back through at once.  Where the operator states a
- * rule for its gradient nothing of forward runs again: a layer below the record answers the call,
- * whose results MXNet kept. */
+/* The backward pass: the call is put on Tenon's tape again and differentiated at once. If the
+ * operator has a gradient formula, the forward kernel does not run again: a dispatch layer below
+ * autograd answers the call with the results that MXNet kept. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -163,8 +163,9 @@ static bool inputs_set(backward_t *w) {
   for (int32_t i = 0; i < self->input_count; i++) {
     const span_t *span = &node->inputs[i];
     const span_t *written = self->inputs[i].is_written ? written_as(node, i) : NULL;
-    if (!frame_argument(&w->frame, written ? &w->outputs : &w->inputs, 0, written ? written : span,
-                        NULL, true, self->inputs[i].name, &w->frame.inputs[i]))
+    const span_t *source = written ? written : span;
+    if (!frame_argument(&w->frame, written ? &w->outputs : &w->inputs, 0, source, NULL, true,
+                        self->inputs[i].name, &w->frame.inputs[i]))
       return false;
     tenon_tensor_t *tensor = w->frame.inputs[i];
     if (!tensor || self->inputs[i].is_written || (self->without | w->done) >> i & 1) continue;
@@ -240,9 +241,9 @@ static bool go_back(backward_t *w, const int *ranks) {
           span->is_list ? tenon_item(w->frame.outputs[o], k) : w->frame.outputs[o];
       if (!is_float(output) || (node->output_count > 1 && is_zero(&w->grads, at))) continue;
       if (self->same[o] >= 0)
-        return message_set(
-            "%s: a gradient came for result '%s', which is an argument that it wrote to",
-            self->full, self->outputs[o].name);
+        return message_set("%s: MXNet passed a gradient for result '%s', which is an argument that "
+                           "the operator wrote to",
+                           self->full, self->outputs[o].name);
       outputs[count] = output;
       if (!(grads[count++] =
                 frame_tensor(&w->frame, &w->grads, at, rank, true, self->outputs[o].name)))
@@ -294,7 +295,7 @@ static bool is_done(const backward_t *w) { /* with all of it */
   return w->done == all;
 }
 
-static bool run(backward_t *w, tenon_bound_t *bound) {
+static bool run_backward_op(backward_t *w, tenon_bound_t *bound) {
   const node_t *node = w->node;
   const int *ranks;
   w->leaves = frame_take(&w->frame, 2 * ((size_t)node->input_count + 1) * sizeof *w->leaves);
@@ -343,7 +344,7 @@ bool call_backward(const node_t *node, tenon_bound_t *bound, const block_t *b) {
   w.outputs = part(&b->in, outputs + inputs, outputs);
   w.results = part(&b->out, 0, inputs);
   frame_open(&w.frame, node);
-  bool is_fine = !*node->self->why ? run(&w, bound) : refuse(&w);
+  bool is_fine = !*node->self->why ? run_backward_op(&w, bound) : refuse(&w);
   frame_close(&w.frame);
   return is_fine;
 }

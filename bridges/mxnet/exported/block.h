@@ -1,4 +1,4 @@
-/* What MXNet gives with a call: arrays, and the memory and random states that go with it. */
+/* What MXNet passes with a call: arrays, memory functions and random states. */
 #ifndef BRIDGES_MXNET_EXPORTED_BLOCK_H
 #define BRIDGES_MXNET_EXPORTED_BLOCK_H
 

@@ -1,4 +1,4 @@
-/* Calls: forward and backward of a node, on MXNet's memory. */
+/* Calls of a node, forward and backward, on MXNet's memory. */
 #ifndef BRIDGES_MXNET_EXPORTED_CALL_H
 #define BRIDGES_MXNET_EXPORTED_CALL_H
 

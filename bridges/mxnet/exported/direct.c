@@ -1,5 +1,5 @@
-/* Reading rules that are single calls; see direct.h.  The text was checked when its library was
- * loaded. */
+/* Parses gradient formulas that are single calls; see direct.h. The text was checked when its
+ * library was loaded. */
 #include "direct.h"
 
 #include <ctype.h>

@@ -1,5 +1,6 @@
-/* Rules of gradients that are one call of an operator on what backward is given: they are called at
- * once, on MXNet's memory, and nothing is recorded.  All other rules go by backward.c. */
+/* Gradient formulas that are one call of an operator on the values that backward receives. They are
+ * called directly on MXNet's memory, without the tape. All other formulas are evaluated by
+ * backward.c. */
 #ifndef BRIDGES_MXNET_EXPORTED_DIRECT_H
 #define BRIDGES_MXNET_EXPORTED_DIRECT_H
 

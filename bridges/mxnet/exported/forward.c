@@ -1,4 +1,4 @@
-/* Forward: Tenon's kernel reads MXNet's arrays and writes to them. */
+/* The forward pass: Tenon's kernel reads MXNet's arrays and writes to them. */
 #include <string.h>
 
 #include "call.h"
@@ -40,7 +40,7 @@ static void copy_written(const frame_t *f, const block_t *b) {
   }
 }
 
-static bool run(frame_t *f, tenon_bound_t *bound, const block_t *b) {
+static bool run_forward_op(frame_t *f, tenon_bound_t *bound, const block_t *b) {
   const node_t *node = f->node;
   const operator_t *self = node->self;
   tenon_generator_t *generator;
@@ -65,7 +65,7 @@ bool call_forward(const node_t *node, tenon_bound_t *bound, const block_t *b) {
     return message_set("%s: expected %d arrays and %d results, found %d and %d", node->self->full,
                        node->input_count, node->output_count, b->in.count, b->out.count);
   frame_open(&frame, node);
-  bool is_fine = run(&frame, bound, b);
+  bool is_fine = run_forward_op(&frame, bound, b);
   frame_close(&frame);
   return is_fine;
 }

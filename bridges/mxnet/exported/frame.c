@@ -1,4 +1,4 @@
-/* Calls as Tenon's tensors; see frame.h. */
+/* Represents the arrays of a call as Tenon's tensors; see frame.h. */
 #include "frame.h"
 
 #include <stdlib.h>
@@ -64,7 +64,7 @@ tenon_tensor_t *frame_tensor(frame_t *f, const arrays_t *arrays, int at, int ran
   tenon_dtype_t dtype;
   tenon_tensor_t *tensor = NULL;
   if (!dtype_from(arrays->dtypes[at], &dtype) || !dtype.bits) {
-    message_set("%s: '%s': MXNet's dtype %d has no counterpart", self->full, name,
+    message_set("%s: '%s': the MXNet dtype %d has no counterpart in Tenon", self->full, name,
                 arrays->dtypes[at]);
     return NULL;
   }
@@ -76,7 +76,11 @@ tenon_tensor_t *frame_tensor(frame_t *f, const arrays_t *arrays, int at, int ran
   if (is_counted) {
     tenon_status_t status =
         host.tenon_tensor_borrow(arrays->data[at], dtype, rank, shape, NULL, NULL, NULL, &tensor);
-    return status == TENON_OK ? frame_own(f, tensor) ? tensor : NULL : (message_of_host(), NULL);
+    if (status != TENON_OK) {
+      message_of_host();
+      return NULL;
+    }
+    return frame_own(f, tensor) ? tensor : NULL;
   }
   int64_t *strides = frame_take(f, sizeof *tensor + (size_t)(rank + 1) * sizeof *strides);
   if (!strides) return NULL;

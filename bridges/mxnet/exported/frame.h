@@ -1,5 +1,5 @@
-/* One call from MXNet: its arrays as Tenon's tensors.  Invariant: what is set is freed by
- * frame_close, whatever failed. */
+/* One call from MXNet, with its arrays as Tenon's tensors. frame_close frees everything that was
+ * set, also after a failure. */
 #ifndef BRIDGES_MXNET_EXPORTED_FRAME_H
 #define BRIDGES_MXNET_EXPORTED_FRAME_H
 

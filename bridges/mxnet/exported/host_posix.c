@@ -1,4 +1,4 @@
-/* Finding libtenon, and MXNet's own names, over dlopen; see host.h. */
+/* Finds libtenon, and functions of MXNet, through dlopen; see host.h. */
 #include "host.h"
 
 #include <dlfcn.h>
@@ -60,15 +60,15 @@ bool host_open(const char *path) {
   void *library = open_library(path, why, sizeof why);
   if (!library)
     return message_set(
-        "libtenon cannot be opened: %s; it was at %s when this library was exported: install "
-        "Tenon, put %s beside this library, name its folder in LD_LIBRARY_PATH, or export again",
+        "cannot load libtenon: %s; it was at %s when this library was exported: install Tenon, put "
+        "%s beside this library, add its folder to LD_LIBRARY_PATH, or export the library again",
         why, path, soname);
 #define HOST_FIND_(name)                                                                           \
   if (!find(library, #name, &host.name))                                                           \
     snprintf(missing + strlen(missing), sizeof missing - strlen(missing), " %s", #name);
   HOST_FUNCTIONS(HOST_FIND_)
-  return !*missing || message_set("libtenon is older than this library, and lacks%s: use the Tenon "
-                                  "that exported it (%s)",
+  return !*missing || message_set("libtenon is older than this library and lacks%s: use the "
+                                  "version of Tenon that exported it (%s)",
                                   missing, path);
 }
 

@@ -1,5 +1,5 @@
-/* Inference for MXNet; see infer.h.  MXNet asks for shapes without dtypes and for dtypes without
- * shapes. */
+/* Infers dtypes and shapes for MXNet; see infer.h. MXNet asks for shapes without stating dtypes,
+ * and for dtypes without stating shapes. */
 #include "infer.h"
 
 #include <pthread.h>
@@ -38,7 +38,8 @@ static bool metas_open(const node_t *node, const int *ranks, metas_t *m) {
   }
   for (size_t i = 0; i < arguments; i++) {
     const span_t *span = &node->inputs[i];
-    m->slots[i] = span->is_absent ? NULL : span->is_list ? &m->lists[i] : &m->items[span->first];
+    m->slots[i] = span->is_list ? &m->lists[i] : &m->items[span->first];
+    if (span->is_absent) m->slots[i] = NULL;
     if (!span->is_list) continue;
     m->lists[i] = (tenon_meta_t){
         .size = sizeof *m->lists, .dtype = tenon_dtype(TENON_LIST), .device = {1, 0}};
@@ -67,8 +68,8 @@ static bool counts_check(const node_t *node, int in_count, int out_count) {
 static bool dtypes_set(const node_t *node, const int *types, const metas_t *m) {
   for (int k = 0; k < node->input_count; k++)
     if (!dtype_from(types[k], &m->items[k].dtype))
-      return message_set("%s: input '%s': MXNet's dtype %d has no counterpart: float32, float64, "
-                         "float16, uint8, int32, int8, int64, bool and bfloat16 have",
+      return message_set("%s: input '%s': the MXNet dtype %d has no counterpart in Tenon: expected "
+                         "float32, float64, float16, uint8, int32, int8, int64, bool or bfloat16",
                          node->self->full, name_of(node, k), types[k]);
   return true;
 }
@@ -120,7 +121,8 @@ static bool seen_get(node_t *node, const int *types, metas_t *m) {
 static tenon_dtype_t dtype_of(const tenon_meta_t *result) {
   const tenon_dtype_t none = {0, 0, 0};
   if (!result) return none;
-  return result->items ? (result->count ? result->items[0]->dtype : none) : result->dtype;
+  if (!result->items) return result->dtype;
+  return result->count ? result->items[0]->dtype : none;
 }
 
 /* Dtypes that only inference of shapes tells. */
@@ -157,8 +159,8 @@ bool infer_types(node_t *node, int *in, int in_count, int *out, int out_count) {
     const span_t *span = &node->outputs[o];
     int number = dtype_to(dtypes[o]);
     if (dtypes[o].bits && number < 0)
-      is_fine = message_set("%s: result '%s' would be of dtype %s, which MXNet has not", self->full,
-                            self->outputs[o].name, host.tenon_dtype_name(dtypes[o]));
+      is_fine = message_set("%s: result '%s' has dtype %s, which MXNet does not support",
+                            self->full, self->outputs[o].name, host.tenon_dtype_name(dtypes[o]));
     for (int32_t k = 0; k < span->count; k++)
       out[span->first + k] = number;
   }
@@ -174,7 +176,7 @@ static bool known_check(const node_t *node, unsigned *const *in, const int *rank
     for (int d = 0; d < ranks[k]; d++)
       is_known = is_known && in[k][d] <= INT32_MAX;
     if (!is_known)
-      return message_set("%s: the shape of input '%s' is not known yet, and a library's operator "
+      return message_set("%s: the shape of input '%s' is unknown, and operators of libraries "
                          "cannot wait for it: state it (shape=..., in_units=...)",
                          node->self->full, name_of(node, k));
   }
@@ -207,24 +209,25 @@ static bool shape_set(const node_t *node, int32_t o, const tenon_meta_t *result,
     const tenon_dim_t extent = result->dims[d];
     if (!tenon_is_known(extent))
       return message_set(
-          "%s: extent %d of result '%s' follows from data, and MXNet must know it before it calls",
+          "%s: extent %d of result '%s' depends on data, but MXNet must know it before the call",
           self->full, d, self->outputs[o].name);
     if (extent.value > INT32_MAX)
-      return message_set(
-          "%s: extent %d of result '%s' would be %lld: MXNet's library interface has 32 bits",
-          self->full, d, self->outputs[o].name, (long long)extent.value);
+      return message_set("%s: extent %d of result '%s' is %lld, which exceeds the 32 bits of "
+                         "MXNet's library interface",
+                         self->full, d, self->outputs[o].name, (long long)extent.value);
     extents[d] = (unsigned)extent.value;
   }
-  return result->ndim >= 0 || message_set("%s: the rank of result '%s' follows from data, and "
-                                          "MXNet must know it before it calls",
-                                          self->full, self->outputs[o].name);
+  return result->ndim >= 0 ||
+         message_set(
+             "%s: the rank of result '%s' depends on data, but MXNet must know it before the call",
+             self->full, self->outputs[o].name);
 }
 
 static bool result_set(const node_t *node, int32_t o, const tenon_meta_t *result, shapes_t *out) {
   const span_t *span = &node->outputs[o];
   if (!span->is_list) return shape_set(node, o, result, out, span->first);
   if ((int32_t)result->count != span->count)
-    return message_set("%s: result '%s' is a list of %u, and num_outputs leaves %d for it",
+    return message_set("%s: result '%s' is a list of %u tensors, but num_outputs leaves %d for it",
                        node->self->full, node->self->outputs[o].name, result->count, span->count);
   for (int32_t k = 0; k < span->count; k++)
     if (!shape_set(node, o, result->items[k], out, span->first + k)) return false;

@@ -1,4 +1,4 @@
-/* Dtypes and shapes, as MXNet asks for them: each without the other. */
+/* Dtypes and shapes of results, each inferred without the other, as MXNet asks for them. */
 #ifndef BRIDGES_MXNET_EXPORTED_INFER_H
 #define BRIDGES_MXNET_EXPORTED_INFER_H
 

@@ -1,6 +1,6 @@
-/* The C interface of MXNet's libraries, version 11 (MXNet 1.9): what MXNet looks up by name.  MXNet
- * hands back, as "functions of the author", what it was given: here the entries of operators.
- * Every call gives 1, or 0 and a message. */
+/* The C interface of MXNet's operator libraries, version 11 (MXNet 1.9): the functions that MXNet
+ * looks up by name. MXNet passes back the pointers that it received as "functions of the author";
+ * here they are the entries of operators. Each call returns 1, or 0 with a message. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,21 +12,46 @@
 #include "message.h"
 
 #define EXPORT __attribute__((visibility("default")))
+/* clang-format off: signatures as in the lib_api.h of MXNet */
 /* clang-format off */
 #define KV const char *const *keys, const char *const *values, int count
-#define COMPUTE \
-  const int64_t **in_shapes, int *in_ranks, void **in_data, int *in_types, size_t *in_versions, const char **in_devices, int *in_ids, int in_count, \
-  const int64_t **out_shapes, int *out_ranks, void **out_data, int *out_types, size_t *out_versions, const char **out_devices, int *out_ids, int out_count, \
-  void *(*cpu_allocate)(void *, int), void *cpu_handle, void *(*gpu_allocate)(void *, int), void *gpu_handle, void *stream, \
-  void (*sparse_allocate)(void *, int, int, int, void **, int64_t **, int64_t **), void *sparse_handle, int *in_storage, int *out_storage, \
-  void **in_indices, void **out_indices, void **in_starts, void **out_starts, int64_t *in_index_counts, int64_t *out_index_counts, \
-  int64_t *in_start_counts, int64_t *out_start_counts, void *cpu_random, void *gpu_random
-#define BLOCK \
-  (void)in_versions, (void)in_ids, (void)out_versions, (void)out_ids, (void)cpu_allocate, (void)cpu_handle, (void)gpu_allocate, (void)gpu_handle; \
-  (void)stream, (void)sparse_allocate, (void)sparse_handle, (void)in_storage, (void)out_storage, (void)in_indices, (void)out_indices; \
-  (void)in_starts, (void)out_starts, (void)in_index_counts, (void)out_index_counts, (void)in_start_counts, (void)out_start_counts, (void)gpu_random; \
-  const block_t block = {{in_shapes, in_ranks, in_types, in_data, in_devices, in_count}, \
-                         {out_shapes, out_ranks, out_types, out_data, out_devices, out_count}, cpu_random}
+#define COMPUTE                                                                                    \
+  const int64_t **in_shapes, int *in_ranks, void **in_data, int *in_types, size_t *in_versions,    \
+      const char **in_devices, int *in_ids, int in_count, const int64_t **out_shapes,              \
+      int *out_ranks, void **out_data, int *out_types, size_t *out_versions,                       \
+      const char **out_devices, int *out_ids, int out_count, void *(*cpu_allocate)(void *, int),   \
+      void *cpu_handle, void *(*gpu_allocate)(void *, int), void *gpu_handle, void *stream,        \
+      void (*sparse_allocate)(void *, int, int, int, void **, int64_t **, int64_t **),             \
+      void *sparse_handle, int *in_storage, int *out_storage, void **in_indices,                   \
+      void **out_indices, void **in_starts, void **out_starts, int64_t *in_index_counts,           \
+      int64_t *out_index_counts, int64_t *in_start_counts, int64_t *out_start_counts,              \
+      void *cpu_random, void *gpu_random
+#define BLOCK                                                                                      \
+  (void)in_versions;                                                                               \
+  (void)in_ids;                                                                                    \
+  (void)out_versions;                                                                              \
+  (void)out_ids;                                                                                   \
+  (void)cpu_allocate;                                                                              \
+  (void)cpu_handle;                                                                                \
+  (void)gpu_allocate;                                                                              \
+  (void)gpu_handle;                                                                                \
+  (void)stream;                                                                                    \
+  (void)sparse_allocate;                                                                           \
+  (void)sparse_handle;                                                                             \
+  (void)in_storage;                                                                                \
+  (void)out_storage;                                                                               \
+  (void)in_indices;                                                                                \
+  (void)out_indices;                                                                               \
+  (void)in_starts;                                                                                 \
+  (void)out_starts;                                                                                \
+  (void)in_index_counts;                                                                           \
+  (void)out_index_counts;                                                                          \
+  (void)in_start_counts;                                                                           \
+  (void)out_start_counts;                                                                          \
+  (void)gpu_random;                                                                                \
+  const block_t block = {{in_shapes, in_ranks, in_types, in_data, in_devices, in_count},           \
+                         {out_shapes, out_ranks, out_types, out_data, out_devices, out_count},     \
+                         cpu_random}
 /* clang-format on */
 
 enum { VERSION = 11 };
@@ -58,8 +83,8 @@ static bool name_check(const operator_t *fresh) {
                          operators[i]->full, fresh->full, fresh->name);
   for (uint32_t count = host_names(&names), i = 0; i < count; i++)
     if (strcmp(names[i], fresh->name) == 0)
-      return message_set("MXNet has an operator %s already, and %s would take its place: export it "
-                         "with another --prefix",
+      return message_set("MXNet already has an operator %s, which %s would replace: export the "
+                         "library with another --prefix",
                          fresh->name, fresh->full);
   return true;
 }
@@ -90,9 +115,10 @@ static bool library_open(const manifest_t *m, tenon_library_t **out_library) {
   char room[4096];
   const char *path = host_file(m->library, room, sizeof room);
   if (!path)
-    return message_set("the operators are not there: neither %s, where they were when this library "
-                       "was exported, nor a file of that name beside this library",
-                       m->library);
+    return message_set(
+        "the operator library was not found: expected it at %s, where it was when this library was "
+        "exported, or as a file of the same name beside this library",
+        m->library);
   return host.tenon_library_load(path, 0, out_library) == TENON_OK || message_of_host();
 }
 
@@ -102,7 +128,7 @@ static bool load(void) {
   if (!m) return message_set("out of memory");
   if (!m->tenon || !m->library)
     return message_set(
-        "this library exports nothing: `tenon export --mxnet LIB.so` makes copies of it that do");
+        "this library exports no operators: use a copy made by `tenon export --mxnet LIB.so`");
   if (!host_open(m->tenon) || !library_open(m, &library)) return false;
   for (uint32_t i = 0; i < m->op_count; i++) {
     const tenon_op_t *op;
@@ -111,7 +137,7 @@ static bool load(void) {
   }
   for (int32_t i = 0; i < host.tenon_library_op_count(library) && !m->op_count; i++)
     if (!add(host.tenon_library_op(library, i), m->prefix, false)) return false;
-  return operator_count > 0 || message_set("%s has no operator that MXNet can have:\n%s",
+  return operator_count > 0 || message_set("%s has no operator that MXNet supports:\n%s",
                                            m->library, report ? report : "");
 }
 
@@ -131,7 +157,7 @@ EXPORT int initialize(int version) {
   message_clear();
   pthread_mutex_lock(&lock);
   if (version < 10900 || version >= 20000)
-    message_set("MXNet %d.%d: expected 1.9", version / 10000, version / 100 % 100);
+    message_set("MXNet %d.%d is not supported: expected 1.9", version / 10000, version / 100 % 100);
   else if (!is_open && !(is_open = load()))
     forget();
   pthread_mutex_unlock(&lock);
@@ -221,9 +247,9 @@ EXPORT int _opCallInferSType(const entry_t *entry, KV, int *in, int in_count, in
   message_clear();
   for (int i = 0; i < in_count; i++) {
     if (in[i] > 0) /* 1: rows, 2: CSR */
-      return message_set(
-          "%s: array %d is sparse, and operators take dense ones here: x.tostype('default')",
-          entry->self->full, i);
+      return message_set("%s: array %d is sparse, but the operator expects a dense array: call "
+                         "x.tostype('default')",
+                         entry->self->full, i);
     in[i] = 0; /* -1: MXNet does not know it yet */
   }
   for (int i = 0; i < out_count; i++)

@@ -1,4 +1,4 @@
-/* The room for the manifest, and reading it; see manifest.h.  The command finds the room by its
+/* The space for the manifest, and its parser; see manifest.h. The command finds the space by its
  * first line. */
 #include "manifest.h"
 

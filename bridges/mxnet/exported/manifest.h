@@ -1,5 +1,6 @@
-/* What `tenon export` wrote into this copy of the library: lines "key=value".  The room is part of
- * the file, so that nothing is appended that a tool could cut off. */
+/* The manifest that `tenon export` writes into this copy of the library: lines of the form
+ * "key=value". The space for it is part of the file, so nothing is appended that another tool could
+ * cut off. */
 #ifndef BRIDGES_MXNET_EXPORTED_MANIFEST_H
 #define BRIDGES_MXNET_EXPORTED_MANIFEST_H
 

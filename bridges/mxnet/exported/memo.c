@@ -1,5 +1,5 @@
-/* Shapes inferred lately; see memo.h.  A node that is not kept by its operator may go, and is not
- * remembered. */
+/* Shapes that were inferred recently; see memo.h. A node that its operator does not keep may be
+ * freed at any time, so it is not remembered. */
 #include "memo.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
-/* Shapes that this thread inferred lately.  MXNet asks for shapes with each call of mx.nd, and
- * inference takes more of malloc than all the rest of a call: a large block now and then makes the
- * next small ones slow, those of MXNet and Python too. */
+/* Shapes that this thread inferred recently. MXNet asks for shapes in each call of mx.nd, and
+ * inference allocates more memory than the rest of a call: occasional large blocks make later small
+ * allocations slow, also those of MXNet and Python. */
 #ifndef BRIDGES_MXNET_EXPORTED_MEMO_H
 #define BRIDGES_MXNET_EXPORTED_MEMO_H
 

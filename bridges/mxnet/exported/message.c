@@ -1,4 +1,4 @@
-/* Messages; see message.h. */
+/* The error message of a thread; see message.h. */
 #include "message.h"
 
 #include <stdarg.h>

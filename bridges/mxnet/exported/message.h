@@ -1,6 +1,6 @@
-/* What went wrong last in this thread, for MXNet's channel of messages.  MXNet reads the channel
- * after each call, on the thread of the call; a call that begins clears it, so that no message
- * shows twice. */
+/* The last error message of this thread, for MXNet's message channel. MXNet reads the channel after
+ * each call, on the thread of the call. A new call clears the message, so that no message appears
+ * twice. */
 #ifndef BRIDGES_MXNET_EXPORTED_MESSAGE_H
 #define BRIDGES_MXNET_EXPORTED_MESSAGE_H
 

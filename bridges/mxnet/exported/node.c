@@ -1,4 +1,4 @@
-/* Nodes and their attributes; see node.h. */
+/* Creates nodes and parses their attributes; see node.h. */
 #include "node.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* An operator with the attributes of a node: parsed once, whatever MXNet asks of it how often.
- * Nodes with the same texts are one; up to a number of them stay with the operator, and are found
- * again without a lock. */
+/* An operator with the attributes of a node, which are parsed once, however often MXNet asks. Nodes
+ * with the same texts share one object. A limited number of them stay with the operator and are
+ * found again without a lock. */
 #ifndef BRIDGES_MXNET_EXPORTED_NODE_H
 #define BRIDGES_MXNET_EXPORTED_NODE_H
 

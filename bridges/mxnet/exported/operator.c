@@ -1,4 +1,4 @@
-/* Operators as MXNet has them; see operator.h. */
+/* Describes Tenon's operators for MXNet; see operator.h. */
 #include "operator.h"
 
 #include <stdio.h>
@@ -73,15 +73,17 @@ static char *name_of(const char *full, const char *prefix) {
 
 static const char *why_not(const operator_t *self) {
   if (self->input_count > OPERATOR_MOST || self->output_count > OPERATOR_MOST)
-    return "more than 64 arguments";
-  if (self->output_count == 0) return "it has no result, and MXNet knows only operators that have";
+    return "it has more than 64 arguments";
+  if (self->output_count == 0)
+    return "it has no result, but MXNet supports only operators with results";
   for (int32_t i = 0; i < self->attr_count; i++) {
     const uint32_t kind = self->attrs[i].kind;
     bool is_big =
         kind == TENON_KIND_TENSOR || kind == TENON_KIND_TENSORS || kind == TENON_KIND_GRAPH;
     if (is_big && !self->attrs[i].is_optional && !self->attrs[i].has_default)
-      return kind == TENON_KIND_GRAPH ? "an attribute is a graph, and those of MXNet are texts"
-                                      : "an attribute is a tensor, and those of MXNet are texts";
+      return kind == TENON_KIND_GRAPH
+                 ? "it has a graph as an attribute, but attributes of MXNet are strings"
+                 : "it has a tensor as an attribute, but attributes of MXNet are strings";
   }
   return NULL;
 }
@@ -101,7 +103,7 @@ static void gradient_set(operator_t *self, const char *text) {
     operator_rules(self, text);
   else if (self->writes || self->traits & TENON_RANDOM)
     snprintf(self->why, sizeof self->why,
-             "%s states no rule for its gradient, and %s: MXNet cannot run it again to find one",
+             "%s declares no gradient, and it %s: MXNet cannot run it again to compute one",
              self->full, self->writes ? "writes to its arguments" : "draws random numbers");
 }
 

@@ -1,5 +1,5 @@
-/* An operator of Tenon's as MXNet has it.  Made when the library is loaded, and unchanged after
- * that but for its nodes. */
+/* A Tenon operator as MXNet sees it. It is created when the library is loaded; afterwards only its
+ * nodes change. */
 #ifndef BRIDGES_MXNET_EXPORTED_OPERATOR_H
 #define BRIDGES_MXNET_EXPORTED_OPERATOR_H
 

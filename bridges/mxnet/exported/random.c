@@ -1,6 +1,6 @@
-/* MXNet's random numbers as seeds of Tenon's.  MXNet gives a library the objects themselves of its
- * C++ library's mt19937 (Matsumoto and Nishimura 1998): with GNU's, on 64 bits, 624 words, each in
- * 8 bytes, then the position.  Two numbers of the first are a seed. */
+/* Seeds Tenon's generator from MXNet's random numbers. MXNet passes a library the objects of its
+ * C++ library's mt19937 (Matsumoto and Nishimura 1998): in the GNU library on 64 bits these are 624
+ * words of 8 bytes each, followed by the position. Two numbers of the first object make a seed. */
 #include "call.h"
 #include "message.h"
 
@@ -42,8 +42,8 @@ bool random_begin(const node_t *node, const block_t *block, tenon_generator_t **
   *out_generator = NULL;
   if (!(node->self->traits & TENON_RANDOM)) return true;
   if (!words || !is_known(words))
-    return message_set("%s: MXNet's random states are not those of GNU's C++ library on 64 bits: "
-                       "random operators cannot be called here",
+    return message_set("%s: random operators are not supported here: MXNet's random states are not "
+                       "those of the GNU C++ library on 64 bits",
                        node->self->full);
   uint64_t seed = (uint64_t)draw(words) << 32;
   seed |= draw(words);

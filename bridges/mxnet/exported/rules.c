@@ -1,6 +1,6 @@
-/* The rules of an operator's gradient, read for what MXNet cannot give: its backward sees inputs as
- * they are after the call, so a rule must not read what the call wrote over.  The text was checked
- * when its library was loaded. */
+/* Checks the gradient formulas of an operator for values that MXNet cannot provide. MXNet's
+ * backward sees the inputs as they are after the call, so a formula must not read an input that the
+ * call overwrites. The text was checked when its library was loaded. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,8 +50,8 @@ static void check_values(operator_t *self, const char *at, const char *end) {
     int32_t i = is_name ? -1 : input_of(self, start, (size_t)(at - start));
     if (i >= 0 && self->inputs[i].is_written && !*self->why)
       snprintf(self->why, sizeof self->why,
-               "%.80s: its gradient reads %.80s as it was before the call wrote to it, which MXNet "
-               "does not keep",
+               "%.80s: its gradient reads %.80s as it was before the call wrote to it, but MXNet "
+               "does not keep this value",
                self->full, self->inputs[i].name);
   }
 }
@@ -84,8 +84,8 @@ static void read_rule(operator_t *self, const char *at, const char *end) {
       self->without |= (uint64_t)1 << i;
     else if (self->inputs[i].is_written && !*self->why)
       snprintf(self->why, sizeof self->why,
-               "%.80s: it writes to %.80s, which then has no gradient in MXNet; it works where its "
-               "rule is 'none'",
+               "%.80s: it writes to %.80s, which therefore has no gradient in MXNet; declare this "
+               "gradient as 'none' to export the operator",
                self->full, self->inputs[i].name);
   }
   if (is_none) return;

@@ -1,4 +1,5 @@
-/* The bridge: which files are MXNet's, and what Tenon is given of them. */
+/* The entry of the bridge: recognises files of MXNet and reads them as libraries or models of
+ * Tenon. */
 #include <string.h>
 
 #include "hosted.h"

@@ -1,6 +1,6 @@
-/* Operators of a library as Tenon states them: my_op(Tensor input0, ...) where their number is
- * known without attributes, and always the form with lists, my_op.list(Tensor[] inputs); and their
- * gradients, _backward_my_op. */
+/* Declares the operators of a library to Tenon: my_op(Tensor input0, ...) if the number of
+ * arguments is known without attributes; always the form with lists, my_op.list(Tensor[] inputs);
+ * and the gradients, _backward_my_op. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,13 +72,17 @@ static void add_doc(description_t *d, const hosted_op_t *op, const char *form) {
   const bool is_stateful = op->create.cpu || op->create.gpu;
   const functions_t *forward = is_stateful ? &op->create : &op->forward;
   add(d, "MXNet's operator %s%s, of library interface %d.\n", op->name, form, d->library->version);
-  add(d, "%s; on %s%s%s; %s", is_stateful ? "Has state" : "Has no state", forward->cpu ? "cpu" : "",
-      forward->cpu && forward->gpu ? ", " : "", forward->gpu ? "cuda" : "",
-      is_stateful || op->backward.cpu || op->backward.gpu ? "has a gradient" : "has no gradient");
-  add(d, "%s%s%s%s. Its attributes are texts, by name.", op->mutates ? "; writes to inputs" : "",
-      op->storages ? "; states how tensors are stored" : "",
-      op->is_subgraph ? "; runs a graph" : "",
-      d->library->is_random ? "; may draw random numbers" : "");
+  const bool has_gradient = is_stateful || op->backward.cpu || op->backward.gpu;
+  add(d, "%s; on ", is_stateful ? "Has state" : "Has no state");
+  if (forward->cpu) add(d, "cpu");
+  if (forward->cpu && forward->gpu) add(d, ", ");
+  if (forward->gpu) add(d, "cuda");
+  add(d, "; %s", has_gradient ? "has a gradient" : "has no gradient");
+  if (op->mutates) add(d, "; writes to inputs");
+  if (op->storages) add(d, "; states how tensors are stored");
+  if (op->is_subgraph) add(d, "; runs a graph");
+  if (d->library->is_random) add(d, "; may draw random numbers");
+  add(d, ". Its attributes are strings, passed by name.");
   text_item(d, TENON_TAG_DOC);
 }
 

@@ -1,4 +1,4 @@
-/* Exceptions of C++ in a library end here. */
+/* Calls functions of a library and stops C++ exceptions that they throw. */
 #ifndef BRIDGES_MXNET_GUARD_H
 #define BRIDGES_MXNET_GUARD_H
 

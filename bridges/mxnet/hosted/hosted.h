@@ -1,5 +1,5 @@
-/* MXNet's operator libraries, opened: what they registered, and what Tenon's functions keep of a
- * call's attributes. */
+/* MXNet operator libraries that are loaded: what they registered, and the state that Tenon keeps
+ * for the attributes of a call. */
 #ifndef BRIDGES_MXNET_HOSTED_H
 #define BRIDGES_MXNET_HOSTED_H
 

@@ -63,8 +63,10 @@ bool infer_shapes(const state_t *s, const int *ndims, const int64_t *extents, sh
     for (int d = 0; d < ndims[i] && good; d++) {
       good = *extents <= UINT32_MAX;
       if (!good)
-        snprintf(why, capacity, "input %zu has an extent of %lld: MXNet's have 32 bits", i,
-                 (long long)*extents);
+        snprintf(why, capacity,
+                 "input %zu has an extent of %lld, which exceeds the 32 bits of MXNet's library "
+                 "interface",
+                 i, (long long)*extents);
       *numbers++ = (unsigned)*extents++;
     }
   }
@@ -75,7 +77,7 @@ bool infer_shapes(const state_t *s, const int *ndims, const int64_t *extents, sh
   for (int o = 0; o < s->out_count && good; o++) {
     good = out->ndims[o] >= 0 && out->ndims[o] <= TENON_RANK_MAX;
     if (!good)
-      snprintf(why, capacity, "inferShape says %d dimensions of output %d", out->ndims[o], o);
+      snprintf(why, capacity, "inferShape returned %d dimensions for output %d", out->ndims[o], o);
   }
   return good;
 }
@@ -106,8 +108,9 @@ static bool infer_dtypes(const state_t *s, tenon_meta_t *const *in, tenon_meta_t
   for (int i = 0; i < s->in_count; i++)
     if ((own[i] = dtype_to(in[i]->dtype)) < 0) {
       snprintf(why, capacity,
-               "input %d is %s: libraries of MXNet know f32, f64, f16, u8, i32, i8 and i64", i,
-               tenon_dtype_name(in[i]->dtype));
+               "input %d has dtype %s: expected f32, f64, f16, u8, i32, i8 or i64, the dtypes of "
+               "MXNet libraries",
+               i, tenon_dtype_name(in[i]->dtype));
       return false;
     }
   for (int o = 0; o < s->out_count; o++)
@@ -118,16 +121,16 @@ static bool infer_dtypes(const state_t *s, tenon_meta_t *const *in, tenon_meta_t
     return false;
   for (int o = 0; o < s->out_count; o++)
     if (!dtype_from(made[o], &out[o]->dtype)) {
-      snprintf(why, capacity, "inferType says dtype %d of output %d: expected 0 to 6", made[o], o);
+      snprintf(why, capacity, "inferType returned dtype %d for output %d: expected 0 to 6", made[o],
+               o);
       return false;
     }
   return true;
 }
 
 static int storage_to(uint32_t layout) {
-  return layout == TENON_DETAIL_CSR          ? STORAGE_CSR
-         : layout == TENON_DETAIL_ROW_SPARSE ? STORAGE_ROWS
-                                             : STORAGE_DENSE;
+  if (layout == TENON_DETAIL_CSR) return STORAGE_CSR;
+  return layout == TENON_DETAIL_ROW_SPARSE ? STORAGE_ROWS : STORAGE_DENSE;
 }
 
 /* Layouts of results out of those of `numbers`, which has room for results behind them.  Without a
@@ -152,9 +155,10 @@ static bool infer_layouts(const state_t *s, int *numbers, int in_count, tenon_me
     return false;
   for (int o = 0; o < out_count; o++) {
     if (made[o] < STORAGE_DENSE || made[o] > STORAGE_CSR) {
-      snprintf(why, capacity,
-               "inferSType says %d of output %d: expected 0 (dense), 1 (row_sparse) or 2 (csr)",
-               made[o], o);
+      snprintf(
+          why, capacity,
+          "inferSType returned %d for output %d: expected 0 (dense), 1 (row_sparse) or 2 (csr)",
+          made[o], o);
       return false;
     }
     out[o]->layout = layouts[made[o]];
@@ -227,7 +231,7 @@ tenon_status_t infer_forward(tenon_infer_t *infer) {
   tenon_meta_t *const *out = infer->outputs;
   if (s->is_list) {
     if (in[0]->count != (uint32_t)(s->in_count + s->extra))
-      return tenon_fail(infer, TENON_INVALID, "with these attributes it has %d inputs: found %u",
+      return tenon_fail(infer, TENON_INVALID, "expected %d inputs for these attributes, found %u",
                         s->in_count + s->extra, in[0]->count);
     tenon_status_t status = infer->host->list(infer, 0, (uint32_t)s->out_count);
     if (status != TENON_OK) return status;

@@ -1,4 +1,4 @@
-/* Dtypes and shapes of results, as a library's own functions say. */
+/* Dtypes and shapes of results, computed by the library's own functions. */
 #ifndef BRIDGES_MXNET_INFER_H
 #define BRIDGES_MXNET_INFER_H
 

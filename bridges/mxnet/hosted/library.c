@@ -1,6 +1,6 @@
-/* Opening a library: its functions, its version, what it registered.  Each is read once, since each
- * reading of a registration makes the library add to it, and stays open: what C++ libraries leave
- * behind keeps them mapped anyway. */
+/* Opens a library and reads its functions, its version and its registrations. Each registration is
+ * read only once, because every reading makes the library append to it. The library stays open:
+ * what C++ libraries leave behind keeps them mapped anyway. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ void hosted_messages(hosted_t *library, char *why, size_t capacity) {
   size_t used = strlen(why);
   if (!library->abi._msgSize) {
     snprintf(why + used, capacity - used,
-             " (libraries of version 7 say why on the standard output)");
+             " (libraries of version 7 print the reason on standard output)");
     return;
   }
   pthread_mutex_lock(&library->messages);
@@ -39,8 +39,9 @@ void hosted_messages(hosted_t *library, char *why, size_t capacity) {
 /* functions and version */
 
 static bool find_functions(hosted_t *l, char *why, size_t capacity) {
-  size_t used =
-      (size_t)snprintf(why, capacity, "it says that it is of version %d, but lacks", l->version);
+  size_t used = (size_t)snprintf(
+      why, capacity, "the library has version %d of MXNet's library interface, but lacks",
+      l->version);
   bool good = true;
 #define FIND(result, name, since, parameters)                                                      \
   if (!(*(void **)&l->abi.name = dlsym(l->handle, #name)) && l->version >= since &&                \
@@ -53,7 +54,16 @@ static bool find_functions(hosted_t *l, char *why, size_t capacity) {
 }
 
 static int supported(int version) { /* what MXNet's number it is told; 0: none */
-  return version == 7 ? 10700 : version == 10 ? 10800 : version == 11 ? 10901 : 0;
+  switch (version) {
+  case 7:
+    return 10700;
+  case 10:
+    return 10800;
+  case 11:
+    return 10901;
+  default:
+    return 0;
+  }
 }
 
 typedef struct initialize_t {
@@ -82,8 +92,8 @@ static tenon_status_t start(hosted_t *l, char *why, size_t capacity) {
   int number = supported(l->version);
   if (!number) {
     snprintf(why, capacity,
-             "it is of version %d of MXNet's library interface: expected 7 (MXNet 1.7), 10 (1.8) "
-             "or 11 (1.9, 2.0); build it with the lib_api.h of one of these",
+             "the library has version %d of MXNet's library interface: expected 7 (MXNet 1.7), 10 "
+             "(1.8) or 11 (1.9, 2.0): build it with the lib_api.h of one of these",
              l->version);
     return TENON_UNIMPLEMENTED;
   }
@@ -97,8 +107,8 @@ static tenon_status_t start(hosted_t *l, char *why, size_t capacity) {
   if (result > 0) return TENON_OK;
   if (result == 0)
     snprintf(why, capacity,
-             "its initialize(%d) refuses that version of MXNet (TENON_MXNET_VERSION=20000 tells it "
-             "another)",
+             "its initialize(%d) rejected this version of MXNet: set TENON_MXNET_VERSION (for "
+             "example 20000) to announce another version",
              number);
   hosted_messages(l, why, capacity);
   return TENON_PRECONDITION;
@@ -131,7 +141,8 @@ static bool check_op(const hosted_op_t *op, char *why, size_t capacity) {
   for (const char *c = op->name; *c; c++)
     if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || *c == '_' ||
           (c > op->name && *c >= '0' && *c <= '9'))) {
-      snprintf(why, capacity, "operator '%s': a name has letters, digits and '_'", op->name);
+      snprintf(why, capacity, "operator '%s': expected a name of letters, digits and '_'",
+               op->name);
       return false;
     }
   if (!*op->name) {
@@ -177,7 +188,7 @@ static bool read_op(hosted_t *l, int index, hosted_op_t *op, char *why, size_t c
 static bool read_ops(hosted_t *l, char *why, size_t capacity) {
   l->op_count = l->abi._opRegSize();
   if (l->op_count < 0 || l->op_count > 1 << 16) {
-    snprintf(why, capacity, "it says that it has %d operators", l->op_count);
+    snprintf(why, capacity, "the library reports %d operators, which is not possible", l->op_count);
     l->op_count = 0;
     return false;
   }
@@ -234,10 +245,11 @@ static tenon_status_t read_all(hosted_t *l, char *why, size_t capacity) {
       dlopen(l->path, RTLD_LAZY | RTLD_LOCAL); /* never global: such libraries share names */
   if (!l->handle) {
     const char *reason = dlerror();
-    snprintf(why, capacity, "the system refuses it: %s%s", reason ? reason : "without a reason",
-             reason && strstr(reason, "libmxnet")
-                 ? " (it is built against MXNet itself, and runs only there)"
-                 : "");
+    const char *hint = "";
+    if (reason && strstr(reason, "libmxnet"))
+      hint = " (it is linked against MXNet itself, so it runs only there)";
+    snprintf(why, capacity, "the system cannot load it: %s%s", reason ? reason : "no reason given",
+             hint);
     return TENON_UNAVAILABLE;
   }
   tenon_status_t status = start(l, why, capacity);

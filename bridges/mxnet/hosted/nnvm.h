@@ -1,6 +1,6 @@
-/* Graphs between Tenon and MXNet's libraries, which know them as JSON of NNVM's form: nodes with
- * operators of MXNet's names and attributes as texts, inputs and parameters among them as nodes of
- * operator "null". */
+/* Conversion of graphs between Tenon and MXNet's libraries, which use JSON in the form of NNVM:
+ * nodes have operators with MXNet's names and attributes as strings; inputs and parameters are
+ * nodes of the operator "null". */
 #ifndef BRIDGES_MXNET_NNVM_H
 #define BRIDGES_MXNET_NNVM_H
 

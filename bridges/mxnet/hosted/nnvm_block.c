@@ -1,4 +1,4 @@
-/* Parameters as libraries take them: constants of a graph, by name. */
+/* Passes the constants of a graph to libraries as named parameters. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* What core's operators are called in MXNet, and with which attributes.  Only where both do the
- * same for all inputs that the node may have: what is not here keeps its Tenon name, and comes back
- * as it was. */
+/* Translates core operators to MXNet's names and attributes. An operator is translated only if both
+ * do the same for all inputs that the node may have; any other operator keeps its Tenon name and is
+ * restored unchanged when the graph is read back. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -329,14 +329,21 @@ static bool reduce_max(naming_t *n) { return reduce(n, "max"); }
 static bool reduce_min(naming_t *n) { return reduce(n, "min"); }
 static bool reduce_prod(naming_t *n) { return reduce(n, "prod"); }
 
+/* clang-format off: a table of names */
 /* clang-format off */
-#define SAME(X) X(abs, abs) X(neg, negative) X(sign, sign) X(exp, exp) X(log, log) X(sqrt, sqrt) X(rsqrt, rsqrt) X(erf, erf) \
-  X(reciprocal, reciprocal) X(floor, floor) X(ceil, ceil) X(sin, sin) X(cos, cos) X(tan, tan) X(asin, arcsin) X(acos, arccos) \
-  X(atan, arctan) X(sinh, sinh) X(cosh, cosh) X(tanh, tanh) X(asinh, arcsinh) X(acosh, arccosh) X(atanh, arctanh) \
-  X(sigmoid, sigmoid) X(relu, relu) X(softsign, softsign) X(identity, _copy)
-#define OTHERS(X) X(softmax) X(log_softmax) X(leaky_relu) X(elu) X(gelu) X(softplus) X(gemm) X(matmul) X(conv) X(max_pool) \
-  X(average_pool) X(global_average_pool) X(global_max_pool) X(batch_norm) X(flatten) X(reshape) X(transpose) X(unsqueeze) \
-  X(concat) X(cast) X(clip) X(reduce_sum) X(reduce_mean) X(reduce_max) X(reduce_min) X(reduce_prod)
+#define SAME(X)                                                                                    \
+  X(abs, abs)                                                                                      \
+  X(neg, negative) X(sign, sign) X(exp, exp) X(log, log) X(sqrt, sqrt) X(rsqrt, rsqrt) X(erf, erf) \
+      X(reciprocal, reciprocal) X(floor, floor) X(ceil, ceil) X(sin, sin) X(cos, cos) X(tan, tan)  \
+          X(asin, arcsin) X(acos, arccos) X(atan, arctan) X(sinh, sinh) X(cosh, cosh)              \
+              X(tanh, tanh) X(asinh, arcsinh) X(acosh, arccosh) X(atanh, arctanh)                  \
+                  X(sigmoid, sigmoid) X(relu, relu) X(softsign, softsign) X(identity, _copy)
+#define OTHERS(X)                                                                                  \
+  X(softmax)                                                                                       \
+  X(log_softmax) X(leaky_relu) X(elu) X(gelu) X(softplus) X(gemm) X(matmul) X(conv) X(max_pool)    \
+      X(average_pool) X(global_average_pool) X(global_max_pool) X(batch_norm) X(flatten)           \
+          X(reshape) X(transpose) X(unsqueeze) X(concat) X(cast) X(clip) X(reduce_sum)             \
+              X(reduce_mean) X(reduce_max) X(reduce_min) X(reduce_prod)
 /* clang-format on */
 typedef struct rule_t {
   const char *core;
@@ -432,12 +439,11 @@ tenon_status_t nnvm_op(const tenon_graph_t *graph, const tenon_graph_part_t *nod
     *out = (nnvm_op_t){.op = NULL};
     name_own(&n, &info, !is_core && hosted_of(info.library_path) != NULL);
   }
-  return n.failed
-             ? tn_fail(TENON_INVALID,
-                       "node '%s' (%s): it has more attributes, or longer ones, than MXNet's form "
-                       "of a graph is given, or there is no memory",
-                       node->name, info.name)
-             : TENON_OK;
+  return n.failed ? tn_fail(TENON_INVALID,
+                            "node '%s' (%s): its attributes are too many or too long for MXNet's "
+                            "graph format, or memory ran out",
+                            node->name, info.name)
+                  : TENON_OK;
 }
 
 int nnvm_dtype(tenon_dtype_t dtype) {

@@ -1,6 +1,6 @@
-/* From JSON to a graph.  What a library left as it was is what it was, with attributes that no text
- * says; all else goes by MXNet's names: operators of its libraries, and those that models may have.
- * Nothing of the text is trusted. */
+/* Converts JSON to a graph. A node that a library left unchanged is restored, including attributes
+ * that no string can express. All other nodes are read by their MXNet names: operators of MXNet
+ * libraries, and operators that models may have. Nothing in the text is trusted. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,7 +162,7 @@ tenon_status_t reading_value(const reading_t *r, const symbol_node_t *node, int3
   const values_t *from = &r->model.values[entry->node];
   if (entry->index < 0 || entry->index >= from->count)
     return tn_fail(TENON_INVALID,
-                   "node '%.100s' (%.60s): input %d is result %d of '%.100s', which has %d",
+                   "node '%.100s' (%.60s): input %d is result %d of '%.100s', which has only %d",
                    node->name, node->op, (int)index, (int)entry->index,
                    r->model.symbol.nodes[entry->node].name, (int)from->count);
   *out = from->edges[entry->index];
@@ -260,7 +260,7 @@ static tenon_status_t add_outputs(reading_t *r) {
     tenon_port_t port = {.size = sizeof port};
     char name[300];
     if (head->index < 0 || head->index >= from->count)
-      return tn_fail(TENON_INVALID, "head %d is result %d of '%.100s', which has %d", (int)i,
+      return tn_fail(TENON_INVALID, "head %d is result %d of '%.100s', which has only %d", (int)i,
                      (int)head->index, symbol->nodes[head->node].name, (int)from->count);
     snprintf(name, sizeof name, "%.200s_output", symbol->nodes[head->node].name);
     if (i < old && symbol->head_count == old)
@@ -343,5 +343,5 @@ tenon_status_t nnvm_read(const hosted_t *library, const nnvm_t *old, const char 
   tenon_status_t status = tn_json_read(json, size, &r.model.arena, &root);
   if (status == TENON_OK) status = reading_run(&r, root, out_graph);
   reading_clear(&r);
-  return status == TENON_OK ? status : tn_prefix(status, "the graph that it gives: ");
+  return status == TENON_OK ? status : tn_prefix(status, "the returned graph: ");
 }

@@ -238,10 +238,13 @@ static tenon_status_t build(reading_t *r, int32_t index, const hosted_op_t *host
       tn_arena_array(&r->model.arena, (size_t)node->input_count + 1, sizeof *operands);
   const char *extra = symbol_attr(node, HOSTED_EXTRA);
   if (!inputs || !results || !operands) return tn_no_memory("a graph", 0);
-  if (node->input_count != in + (extra ? atoi(extra) : 0))
-    return tn_fail(TENON_INVALID, "node '%.100s' (%s): expected %d inputs%s%s, found %d",
-                   node->name, hosted->name, (int)in, extra ? " and extra " : "",
-                   extra ? extra : "", (int)node->input_count);
+  const int extra_count = extra ? atoi(extra) : 0;
+  if (node->input_count != in + extra_count) {
+    char more[32] = "";
+    if (extra) snprintf(more, sizeof more, " and extra %d", extra_count);
+    return tn_fail(TENON_INVALID, "node '%.100s' (%s): expected %d inputs%s, found %d", node->name,
+                   hosted->name, (int)in, more, (int)node->input_count);
+  }
   for (int32_t i = 0; i < node->input_count; i++) {
     TENON_TRY(reading_value(r, node, i, &inputs[i]));
     operands[i] = (tenon_operand_t){1, &inputs[i]};

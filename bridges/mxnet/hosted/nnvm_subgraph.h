@@ -1,4 +1,5 @@
-/* Reading graphs of libraries: what nodes of their own operators need, subgraphs among it. */
+/* Reading of graphs that a library returns: what nodes of the library's own operators need,
+ * including their subgraphs. */
 #ifndef BRIDGES_MXNET_NNVM_SUBGRAPH_H
 #define BRIDGES_MXNET_NNVM_SUBGRAPH_H
 

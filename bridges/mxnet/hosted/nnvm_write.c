@@ -1,4 +1,5 @@
-/* From a graph to JSON: variables where they are first read, nodes in the graph's order. */
+/* Converts a graph to JSON. Variables stand where they are first read; nodes keep the order of the
+ * graph. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +34,8 @@ static tenon_status_t add_types(writing_t *w, const tenon_edge_t *edges, int32_t
     if (port.ndim < 0) writer_add(t, "None");
     for (int32_t d = 0; d < port.ndim; d++) {
       const int64_t extent = port.axes[d].extent;
-      writer_add(t, "%s%lld", d ? "," : "", extent >= 0 ? (long long)extent : -1LL);
+      if (d) writer_add(t, ",");
+      writer_add(t, "%lld", extent >= 0 ? (long long)extent : -1LL);
     }
     writer_add(t, "]");
   }
@@ -176,8 +178,10 @@ static tenon_status_t add_node(writing_t *w, int32_t n) {
       const tenon_edge_t value = node.operands[i].edges[k];
       writer_add(&w->text, "%s[%d, %d, 0]", comma, (int)w->places[value], (int)w->indices[value]);
     }
-  writer_add(&w->text, "]%s%s%s}", op.subgraph ? ", \"subgraphs\": [" : "",
-             op.subgraph ? op.subgraph : "", op.subgraph ? "]" : "");
+  if (op.subgraph)
+    writer_add(&w->text, "], \"subgraphs\": [%s]}", op.subgraph);
+  else
+    writer_add(&w->text, "]}");
   return failed(w);
 }
 

@@ -1,5 +1,5 @@
-/* See partition.h.  MXNet's numbers of nodes count variables too, so they are translated both ways,
- * and checked. */
+/* Partitioners of a library; see partition.h. MXNet's node numbers include variables, so they are
+ * translated in both directions, and checked. */
 #include "partition.h"
 
 #include <stdio.h>
@@ -49,8 +49,8 @@ static asked_t ask(const tenon_cut_t *cut) {
 static tenon_status_t check(const session_t *s, int result, const char *what, char *why,
                             size_t capacity) {
   if (result > 0) return TENON_OK;
-  if (result < 0) return tn_fail(TENON_UNKNOWN, "%s fails: %s", what, why);
-  snprintf(why, capacity, "%s fails", what);
+  if (result < 0) return tn_fail(TENON_UNKNOWN, "%s failed: %s", what, why);
+  snprintf(why, capacity, "%s failed", what);
   hosted_messages(s->strategy->library, why, capacity);
   return tn_fail(TENON_UNKNOWN, "%s", why);
 }
@@ -93,7 +93,7 @@ tenon_status_t partition_begin(tenon_cut_t *cut) {
     status = check(s, guard_call(create_selector, &asked, why, sizeof why), "createSelector", why,
                    sizeof why);
     if (status == TENON_OK && !asked.selector)
-      status = tn_fail(TENON_INVALID, "createSelector gives nothing");
+      status = tn_fail(TENON_INVALID, "createSelector returned no selector");
     s->selector = asked.selector;
   }
   if (status != TENON_OK) drop(s);
@@ -176,11 +176,13 @@ static int filter(void *argument) {
 static tenon_status_t take_kept(const asked_t *asked, int32_t *nodes, int32_t *count) {
   const nnvm_t *whole = &asked->session->whole;
   if (asked->kept_count < 0 || asked->kept_count > *count || (asked->kept_count && !asked->kept))
-    return tn_fail(TENON_INVALID, "Filter keeps %d of %d nodes", asked->kept_count, (int)*count);
+    return tn_fail(TENON_INVALID, "Filter returned %d nodes, but was given only %d",
+                   asked->kept_count, (int)*count);
   for (int i = 0; i < asked->kept_count; i++) {
     const int id = asked->kept[i];
     if (id < 0 || id >= whole->count || whole->nodes[id] < 0)
-      return tn_fail(TENON_INVALID, "Filter keeps node %d, which is no operator of this graph", id);
+      return tn_fail(TENON_INVALID,
+                     "Filter returned node %d, which is not an operator of this graph", id);
     nodes[i] = whole->nodes[id];
   }
   *count = asked->kept_count;
@@ -231,14 +233,15 @@ static int review_subgraph(void *argument) {
 
 static tenon_status_t take_attrs(const asked_t *a, tenon_attrs_t *attrs) {
   if (a->new_count < 0 || (a->new_count && (!a->new_keys || !a->new_values)))
-    return tn_fail(TENON_INVALID, "reviewSubgraph gives %d attributes", a->new_count);
+    return tn_fail(TENON_INVALID, "reviewSubgraph returned %d attributes, which is not possible",
+                   a->new_count);
   for (int i = 0; i < a->new_count; i++) {
     const char *key = a->new_keys[i];
     const char *value = a->new_values[i];
     if (!key || !*key || strchr(key, '=') || !value || strcmp(key, HOSTED_SUBGRAPH) == 0)
       return tn_fail(
           TENON_INVALID,
-          "reviewSubgraph gives attribute '%s': expected a name without '=', and a value",
+          "reviewSubgraph returned attribute '%s': expected a name without '=', and a value",
           key ? key : "");
     TENON_TRY(tenon_attrs_parse(attrs, key, value));
   }

@@ -1,4 +1,4 @@
-/* Partitioners of a library: the functions of a strategy. */
+/* Partitioners of a library: runs the functions of a strategy. */
 #ifndef BRIDGES_MXNET_PARTITION_H
 #define BRIDGES_MXNET_PARTITION_H
 

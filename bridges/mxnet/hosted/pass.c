@@ -1,6 +1,6 @@
-/* A pass: the graph as JSON with its parameters, and what comes back.  Invariant: the graph's own
- * constants are not the library's to write to: it gets copies, and those that it changed take the
- * place of the old ones in the new graph. */
+/* Runs a pass on a graph in JSON form with its parameters, and reads the result. The library must
+ * not write to the graph's own constants, so it receives copies; copies that it changed replace the
+ * old constants in the new graph. */
 #include "pass.h"
 
 #include <malloc.h>
@@ -73,8 +73,13 @@ static tenon_status_t find_changed(passing_t *p, const nnvm_block_t *b, tenon_te
   return TENON_OK;
 }
 
-/* What the library calls for a new one.  It knows no failure: an exception goes through it, to
- * guard_call. */
+static tenon_status_t add_zeroed_param(passing_t *p, const char *name, tenon_tensor_t *tensor) {
+  memset(tensor->data, 0, (size_t)tenon_count(tensor) * tensor->dtype.bits / 8);
+  return add_param(p, name, tensor);
+}
+
+/* The library calls this function to create a parameter. It cannot report a failure to the library,
+ * so it throws an exception through the library to guard_call. */
 static void allocate(const void *handle, const int64_t *shape, int ndim, const char *device, int id,
                      int dtype, const char *name, int is_arg, void **data) {
   passing_t *p = (passing_t *)(uintptr_t)handle;
@@ -88,18 +93,19 @@ static void allocate(const void *handle, const int64_t *shape, int ndim, const c
   char *end = why + strlen(why);
   const size_t room = sizeof why - strlen(why);
   if (!name || !*name)
-    snprintf(end, room, "it has no name");
+    snprintf(end, room, "expected a name");
   else if (!device || strcmp(device, "cpu") != 0)
-    snprintf(end, room, "on '%.20s': parameters of graphs lie in host memory, 'cpu'",
-             device ? device : "");
+    snprintf(
+        end, room,
+        "expected the device 'cpu', since parameters of graphs are in host memory; found '%.20s'",
+        device ? device : "");
   else if (!dtype_from(dtype, &type))
-    snprintf(end, room, "dtype %d: expected 0 to 6", dtype);
+    snprintf(end, room, "expected a dtype from 0 to 6, found %d", dtype);
   else if (ndim < 0 || ndim > TENON_RANK_MAX || (ndim && !shape))
-    snprintf(end, room, "%d dimensions", ndim);
+    snprintf(end, room, "%d dimensions are not supported", ndim);
   else if (tenon_tensor_create(type, ndim, shape, &tensor) != TENON_OK)
     snprintf(end, room, "%s", tenon_error());
-  else if (memset(tensor->data, 0, (size_t)tenon_count(tensor) * type.bits / 8),
-           add_param(p, name, tensor) != TENON_OK)
+  else if (add_zeroed_param(p, name, tensor) != TENON_OK)
     snprintf(end, room, "out of memory");
   else {
     *data = tensor->data;
@@ -114,7 +120,7 @@ static void allocate(const void *handle, const int64_t *shape, int ndim, const c
   (b).names, (b).count, (b).data, (b).shapes, (b).ndims, (b).dtypes, (b).versions, (b).devices,    \
       (b).ids
 
-static int run(void *argument) {
+static int run_pass(void *argument) {
   passing_t *p = argument;
   return p->pass->library->abi._passCallGraphPass(p->pass->function, p->old.json, &p->json, p->keys,
                                                   p->values, p->count, p->pass->table.name,
@@ -129,7 +135,9 @@ static tenon_status_t measure(const passing_t *p, size_t *out_size) {
   bool is_text = false;
   *out_size = strnlen(p->json, most);
   if (p->pass->library->version != 7)
-    return *out_size < most ? TENON_OK : tn_fail(TENON_INVALID, "the text of its graph has no end");
+    return *out_size < most
+               ? TENON_OK
+               : tn_fail(TENON_INVALID, "its graph text does not end with a zero byte");
   for (size_t i = 0; i < most; i++) {
     const char c = p->json[i];
     if (is_text && c == '\\')
@@ -143,15 +151,15 @@ static tenon_status_t measure(const passing_t *p, size_t *out_size) {
       return TENON_OK;
     }
   }
-  return tn_fail(TENON_INVALID, "the text of its graph ends before its last brace");
+  return tn_fail(TENON_INVALID, "its graph text ends before the last closing brace");
 }
 
 static tenon_status_t call_library(passing_t *p) {
   char why[WHY] = "";
-  const int result = guard_call(run, p, why, sizeof why);
-  if (result > 0) return p->json ? TENON_OK : tn_fail(TENON_INVALID, "it gives no graph");
+  const int result = guard_call(run_pass, p, why, sizeof why);
+  if (result > 0) return p->json ? TENON_OK : tn_fail(TENON_INVALID, "it returned no graph");
   if (result < 0) return tn_fail(TENON_UNKNOWN, "%s", why);
-  snprintf(why, sizeof why, "it fails");
+  snprintf(why, sizeof why, "it failed");
   hosted_messages(p->pass->library, why, sizeof why);
   return tn_fail(TENON_UNKNOWN, "%s", why);
 }

@@ -1,5 +1,5 @@
-/* Generators of random numbers as libraries expect them: 1,024 of C++'s std::mt19937 (of GNU's
- * library), of the process, as in MXNet.  Calls that draw take turns. */
+/* Generators of random numbers in the form that libraries expect: 1,024 objects std::mt19937 of the
+ * GNU C++ library, shared by the process as in MXNet. Calls that draw numbers run one at a time. */
 #ifndef BRIDGES_MXNET_RANDOM_H
 #define BRIDGES_MXNET_RANDOM_H
 

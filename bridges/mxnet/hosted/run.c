@@ -74,8 +74,9 @@ static void make_sparse(void *handle, int output, int count, int pointers, void 
       output >= 0 && output < f->out.count && !f->state->is_list ? f->call->outputs[output] : NULL;
   if (!t || !t->detail || f->out.storages[output] == STORAGE_DENSE || count < 0) {
     snprintf(f->why, sizeof f->why,
-             "it makes %d elements of output %d, which is no sparse one of this call", count,
-             output);
+             "it made a sparse array of %d elements for output %d, which is not a sparse output of "
+             "this call",
+             count, output);
     return;
   }
   if (f->call->host->sparse(f->call, (uint32_t)output, t->ndim, t->shape, count) != TENON_OK) {
@@ -136,7 +137,8 @@ static bool side_set(frame_t *f, side_t *side, int k, const tenon_tensor_t *t) {
   const int dtype = dtype_to(t->dtype);
   if (dtype < 0) {
     snprintf(f->why, sizeof f->why,
-             "a tensor is %s: libraries of MXNet know f32, f64, f16, u8, i32, i8 and i64",
+             "a tensor has dtype %s: expected f32, f64, f16, u8, i32, i8 or i64, the dtypes of "
+             "MXNet libraries",
              tenon_dtype_name(t->dtype));
     return false;
   }
@@ -210,7 +212,7 @@ static int backward_object(void *argument) {
 }
 
 /* Runs it on what the sides are; `forward` are the inputs that an object is for. */
-static bool run(frame_t *f, bool is_forward, tenon_tensor_t *const *forward) {
+static bool run_function(frame_t *f, bool is_forward, tenon_tensor_t *const *forward) {
   const hosted_op_t *op = f->state->op;
   const functions_t *of = is_forward ? &op->forward : &op->backward;
   const bool is_stateful = op->create.cpu || op->create.gpu;
@@ -225,10 +227,8 @@ static bool run(frame_t *f, bool is_forward, tenon_tensor_t *const *forward) {
     pthread_mutex_lock(&instance->turns);
   }
   f->random = random_begin(f->call->random);
-  int result = guard_call(!instance    ? compute
-                          : is_forward ? forward_object
-                                       : backward_object,
-                          f, f->why, sizeof f->why);
+  int (*call_object)(void *) = is_forward ? forward_object : backward_object;
+  int result = guard_call(instance ? call_object : compute, f, f->why, sizeof f->why);
   random_end(f->call->random);
   if (instance) pthread_mutex_unlock(&instance->turns);
   for (block_t *b = f->blocks, *next; b; b = next) {
@@ -259,9 +259,11 @@ static tenon_status_t call_with(tenon_call_t *call, const tensors_t *in, int in_
   int count = 0;
   for (int p = 0; p < in_parts; p++)
     count += in[p].count;
-  f.device = count       ? (in[0].count ? in[0] : in[1]).items[0]->device
-             : out.count ? out.items[0]->device
-                         : (tenon_device_t){1, 0};
+  f.device = (tenon_device_t){1, 0};
+  if (count)
+    f.device = (in[0].count ? in[0] : in[1]).items[0]->device;
+  else if (out.count)
+    f.device = out.items[0]->device;
   char *room = few;
   if (count + out.count > FEW && !(room = malloc((size_t)(count + out.count) * PER_TENSOR)))
     return tenon_fail(call, TENON_MEMORY, "out of memory");
@@ -277,18 +279,20 @@ static tenon_status_t call_with(tenon_call_t *call, const tensors_t *in, int in_
   for (int o = 0; o < out.count && good && f.state->op->is_subgraph; o++)
     if (!out.items[o]->data && tenon_count(out.items[o]) != 0) {
       good = false;
-      snprintf(f.why, sizeof f.why, "the shape of result %d is not known before it runs", o);
+      snprintf(f.why, sizeof f.why, "the shape of result %d is unknown before the operator runs",
+               o);
     }
   for (int p = 0, k = 0; p < in_parts; p++)
     for (int i = 0; i < in[p].count && good; i++)
       good = side_set(&f, &f.in, k++, in[p].items[i]);
   for (int o = 0; o < out.count && good; o++)
     good = side_set(&f, &f.out, o, out.items[o]);
-  good = good && run(&f, is_forward, forward.items);
+  good = good && run_function(&f, is_forward, forward.items);
   for (int o = 0; o < out.count && good; o++)
     good = check_sparse(&f, o, out.items[o]);
   if ((char *)(void *)f.in.shapes != few) free(f.in.shapes);
-  return good ? TENON_OK : *f.why ? tenon_fail(call, TENON_UNKNOWN, "%s", f.why) : TENON_UNKNOWN;
+  if (good) return TENON_OK;
+  return *f.why ? tenon_fail(call, TENON_UNKNOWN, "%s", f.why) : TENON_UNKNOWN;
 }
 
 tenon_status_t run_forward(tenon_call_t *call) {

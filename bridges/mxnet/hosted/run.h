@@ -1,4 +1,4 @@
-/* Calls of a library's functions, as kernels of Tenon's. */
+/* Kernels that call the functions of a library. */
 #ifndef BRIDGES_MXNET_RUN_H
 #define BRIDGES_MXNET_RUN_H
 

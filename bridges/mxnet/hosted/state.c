@@ -27,7 +27,7 @@ bool state_check(const state_t *state, int result, const char *what, char *why, 
   char said[WHY / 2];
   if (result > 0) return true;
   snprintf(said, sizeof said, "%s", result < 0 ? why : "");
-  snprintf(why, capacity, "%s fails%s%s", what, result < 0 ? ": " : "", said);
+  snprintf(why, capacity, "%s failed%s%s", what, result < 0 ? ": " : "", said);
   if (result == 0) hosted_messages(state->op->library, why, capacity);
   return false;
 }
@@ -95,8 +95,8 @@ static bool find_written(state_t *state, uint64_t *out, char *why, size_t capaci
     if (good)
       *out |= (uint64_t)1 << asked.which[i];
     else
-      snprintf(why, capacity, "mutateInputs names input %d: it has %d", asked.which[i],
-               state->in_count);
+      snprintf(why, capacity, "mutateInputs returned input %d, but the operator has %d inputs",
+               asked.which[i], state->in_count);
   }
   if (asked.which) state->op->library->abi._opCallFree(asked.which);
   return good;
@@ -108,7 +108,8 @@ static bool find_extra(state_t *state, char *why, size_t capacity) {
     if (strcmp(state->keys[i], HOSTED_EXTRA) != 0) continue;
     const long extra = strtol(state->values[i], &end, 10);
     if (*end || end == state->values[i] || extra < 0 || extra > 1 << 16) {
-      snprintf(why, capacity, "attribute %s='%.100s': expected how many inputs a pass added",
+      snprintf(why, capacity,
+               "attribute %s='%.100s': expected the number of inputs that a pass added",
                HOSTED_EXTRA, state->values[i]);
       return false;
     }
@@ -121,14 +122,14 @@ static bool find_extra(state_t *state, char *why, size_t capacity) {
 static bool fits_subgraph(state_t *state, const tenon_value_t *attrs, char *why, size_t capacity) {
   bool has_text = false;
   if (!attrs[0].as.graph) {
-    snprintf(why, capacity, "it has no graph");
+    snprintf(why, capacity, "the node has no graph");
     return false;
   }
   for (int i = 0; i < state->count; i++)
     has_text |= strcmp(state->keys[i], HOSTED_SUBGRAPH) == 0;
   if (!has_text) {
     snprintf(why, capacity,
-             "attribute %s is missing: nodes of it are made by its library's partitioners",
+             "attribute %s is missing: only partitioners of the library create such nodes",
              HOSTED_SUBGRAPH);
     return false;
   }
@@ -148,8 +149,8 @@ bool state_counts(const hosted_op_t *op, const char *const *keys, const char *co
   *out_in = state.in_count;
   *out_out = state.out_count;
   if (state.in_count >= 0 && state.out_count >= 0 && state.out_count < 1 << 16) return true;
-  snprintf(why, capacity, "parseAttrs says %d inputs and %d outputs", state.in_count,
-           state.out_count);
+  snprintf(why, capacity, "parseAttrs returned %d inputs and %d outputs, which is not possible",
+           state.in_count, state.out_count);
   return false;
 }
 
@@ -162,8 +163,8 @@ static bool fits(state_t *state, char *why, size_t capacity) {
       !state_check(state, guard_call(parse, &asked, why, capacity), "parseAttrs", why, capacity))
     return false;
   if (state->in_count < 0 || state->out_count < 0) {
-    snprintf(why, capacity, "parseAttrs says %d inputs and %d outputs", state->in_count,
-             state->out_count);
+    snprintf(why, capacity, "parseAttrs returned %d inputs and %d outputs, which is not possible",
+             state->in_count, state->out_count);
     return false;
   }
   if (!find_written(state, &written, why, capacity)) return false;
@@ -171,10 +172,12 @@ static bool fits(state_t *state, char *why, size_t capacity) {
                          written == op->written))
     return true;
   snprintf(why, capacity,
-           "with these attributes it has %d inputs and %d outputs, %s: call %s.list, which takes "
-           "any number",
+           "for these attributes the operator has %d inputs and %d outputs, %s: call %s.list, "
+           "which accepts any number",
            state->in_count, state->out_count,
-           written == op->written ? "not as without any" : "and writes to others", op->name);
+           written == op->written ? "other numbers than without attributes"
+                                  : "and writes to other inputs",
+           op->name);
   return false;
 }
 
@@ -222,17 +225,20 @@ tenon_status_t state_create(tenon_node_t *node) {
   char why[WHY] = "";
   bool is_list = false;
   const hosted_op_t *op = find_op(node->context, node->op, &is_list);
-  if (!op) return tenon_fail(node, TENON_INTERNAL, "this library has no such operator");
+  if (!op) return tenon_fail(node, TENON_INTERNAL, "the library no longer has this operator");
   state_t *state = calloc(1, sizeof *state);
   if (!state) return tenon_fail(node, TENON_MEMORY, "%s: out of memory", op->name);
   pthread_mutex_init(&state->lock, NULL);
   state->op = op;
   state->is_list = is_list;
   state->in_count = state->out_count = -1;
-  if (set_attributes(state, &node->attrs[op->is_subgraph ? 2 : 0], why, sizeof why) &&
-      find_extra(state, why, sizeof why) &&
-      (op->is_subgraph ? fits_subgraph(state, node->attrs, why, sizeof why)
-                       : fits(state, why, sizeof why))) {
+  bool good = set_attributes(state, &node->attrs[op->is_subgraph ? 2 : 0], why, sizeof why) &&
+              find_extra(state, why, sizeof why);
+  if (good && op->is_subgraph)
+    good = fits_subgraph(state, node->attrs, why, sizeof why);
+  else if (good)
+    good = fits(state, why, sizeof why);
+  if (good) {
     node->state = state;
     return TENON_OK;
   }
@@ -281,7 +287,7 @@ static bool make_object(create_t *c, const int64_t *key, unsigned *extents, char
   if (!state_check(c->state, guard_call(create, c, why, capacity), "createOpState", why, capacity))
     return false;
   if (c->object) return true;
-  snprintf(why, capacity, "createOpState gives nothing");
+  snprintf(why, capacity, "createOpState returned no state");
   return false;
 }
 

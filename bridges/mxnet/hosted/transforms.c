@@ -16,14 +16,14 @@ enum { MOST = 1 << 12 };
   }
 
 static bool find_partitioners(hosted_t *l, char *why, size_t capacity) {
-  size_t used = (size_t)snprintf(why, capacity, "it has partitioners, but lacks");
+  size_t used = (size_t)snprintf(why, capacity, "the library has partitioners, but lacks");
   bool good = true;
   ABI_PARTITIONERS(FIND)
   return good;
 }
 
 static bool find_passes(hosted_t *l, char *why, size_t capacity) {
-  size_t used = (size_t)snprintf(why, capacity, "it has passes, but lacks");
+  size_t used = (size_t)snprintf(why, capacity, "the library has passes, but lacks");
   bool good = true;
   ABI_PASSES(FIND)
   return good;
@@ -32,7 +32,7 @@ static bool find_passes(hosted_t *l, char *why, size_t capacity) {
 static bool read_count(int (*ask)(void), const char *what, int *out, char *why, size_t capacity) {
   *out = ask();
   if (*out >= 0 && *out <= MOST) return true;
-  snprintf(why, capacity, "it says that it has %d %s", *out, what);
+  snprintf(why, capacity, "the library reports %d %s, which is not possible", *out, what);
   *out = 0;
   return false;
 }
@@ -49,16 +49,16 @@ static bool read_pass(hosted_t *l, int index, char *why, size_t capacity) {
   const char *name = NULL;
   l->abi._passRegGet(index, &p->function, &name);
   if (!name || !*name || !p->function) {
-    snprintf(why, capacity, "pass %d ('%s') has no %s", index, name ? name : "",
-             p->function ? "name" : "function");
+    const char *missing = p->function ? "name" : "function";
+    snprintf(why, capacity, "pass %d ('%s') has no %s", index, name ? name : "", missing);
     return false;
   }
   p->library = l;
   p->table = (tenon_pass_t){.size = sizeof p->table, .abi = TENON_GRAPH_ABI, .run = pass_run};
   if (!(p->table.name = strdup(name))) return no_memory(why, capacity);
-  p->table.doc = l->version == 7    ? "A graph pass of MXNet 1.7, interface 7."
-                 : l->version == 10 ? "A graph pass of MXNet 1.8, interface 10."
-                                    : "A graph pass of MXNet 1.9 or 2.0, interface 11.";
+  p->table.doc = "A graph pass of MXNet 1.9 or 2.0, interface 11.";
+  if (l->version == 7) p->table.doc = "A graph pass of MXNet 1.7, interface 7.";
+  if (l->version == 10) p->table.doc = "A graph pass of MXNet 1.8, interface 10.";
   return true;
 }
 
@@ -77,8 +77,9 @@ static bool read_strategy(hosted_t *l, hosted_partitioner_t *p, int part, int in
   }
   if (!s->supported && !s->selector) {
     snprintf(why, capacity,
-             "strategy %s of partitioner %s has neither supportedOps nor createSelector", name,
-             p->table.name);
+             "strategy %s of partitioner %s: expected a function supportedOps or createSelector, "
+             "found neither",
+             name, p->table.name);
     return false;
   }
   s->library = l;
@@ -106,9 +107,10 @@ static bool read_partitioner(hosted_t *l, int index, char *why, size_t capacity)
   const char *name = NULL;
   p->count = l->abi._partRegGetCount(index, &name);
   if (!name || !*name || p->count < 1 || p->count > MOST) {
-    snprintf(why, capacity,
-             "partitioner %d ('%s') has no name, or %d strategies: expected one or more", index,
-             name ? name : "", p->count);
+    snprintf(
+        why, capacity,
+        "partitioner %d ('%s'): expected a name and at least one strategy, found %d strategies",
+        index, name ? name : "", p->count);
     p->count = 0;
     return false;
   }

@@ -85,7 +85,8 @@ int32_t attr_ints(lower_t *lower, const char *name, int64_t values[INTS_MAX]) {
   int32_t count = 0;
   if (!text) return -1;
   at = skip(text);
-  const char close = *at == '(' ? ')' : *at == '[' ? ']' : 0;
+  char close = *at == '(' ? ')' : 0;
+  if (*at == '[') close = ']';
   if (close) at = skip(at + 1);
   while (at && *at != close && count < INTS_MAX) {
     if (strncmp(at, "None", 4) == 0) {

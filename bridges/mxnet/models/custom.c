@@ -18,8 +18,10 @@ const tenon_op_t *custom_find(lower_t *lower, const char *name) {
     const char *own = strstr(info.name, "::");
     if (!own || strcmp(own + 2, name) != 0 || strncmp(info.name, "core::", 6) == 0) continue;
     if (found)
-      lower_fail(lower, "both %s and %s have this name; load one of their libraries", first.name,
-                 info.name);
+      lower_fail(
+          lower,
+          "operators of two libraries have this name, %s and %s: load only one of the libraries",
+          first.name, info.name);
     else {
       found = ops[i];
       first = info;
@@ -46,8 +48,8 @@ static values_t *operands_of(lower_t *lower, const tenon_op_t *op, const tenon_o
     next += count;
   }
   if (next < lower->input_count)
-    lower_fail(lower, "%d inputs, but %s takes %d", (int)lower->input_count, info->schema,
-               (int)next);
+    lower_fail(lower, "%d inputs were given, but %s expects %d", (int)lower->input_count,
+               info->schema, (int)next);
   return operands;
 }
 

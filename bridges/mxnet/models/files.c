@@ -20,10 +20,12 @@ tenon_status_t files_read(const char *path, tn_arena_t *arena, const char **out_
   FILE *file = fopen(path, "rb");
   if (!file) return tn_fail(TENON_NOT_FOUND, "%s: %s", path, strerror(errno));
   if (fstat(fileno(file), &about) != 0 || !S_ISREG(about.st_mode))
-    status = tn_fail(TENON_INVALID, "%s: it is no file", path);
+    status = tn_fail(TENON_INVALID, "%s: expected a file, found a folder or a device", path);
   else if (about.st_size > SIZE_LIMIT)
-    status = tn_fail(TENON_INVALID, "%s: %lld bytes; symbol files of more than 32 MiB are not read",
-                     path, (long long)about.st_size);
+    status = tn_fail(
+        TENON_INVALID,
+        "%s: the file has %lld bytes, but symbol files of more than 32 MiB are not supported", path,
+        (long long)about.st_size);
   else if (!(data = tn_arena_array(arena, (size_t)about.st_size + 1, 1)))
     status = tn_no_memory(path, 0);
   else
@@ -70,7 +72,8 @@ tenon_status_t files_params(const char *symbol_path, const char *folder, tn_aren
   const char *name = slash ? slash + 1 : symbol_path;
   const char *only = NULL;
   size_t stem_size = strlen(name);
-  size_t folder_size = folder ? strlen(folder) : slash ? (size_t)(slash - symbol_path) : 0;
+  size_t folder_size = slash ? (size_t)(slash - symbol_path) : 0;
+  if (folder) folder_size = strlen(folder);
   char found[600] = "";
   char *first = tn_arena_array(arena, stem_size + 20, 1);
   int count = 0;
@@ -95,10 +98,10 @@ tenon_status_t files_params(const char *symbol_path, const char *folder, tn_aren
   if (!where) return tn_no_memory("a path", 0);
   TENON_TRY(look(where, name, stem_size, arena, found, sizeof found, &count, &only));
   if (count > 1)
-    return tn_fail(
-        TENON_INVALID,
-        "%s: there is no %s, and %d files could be its parameters: %s%s; keep one of them",
-        symbol_path, first, count, found, count > 8 ? ", ..." : "");
+    return tn_fail(TENON_INVALID,
+                   "%s: %s does not exist, and %d other files could hold the parameters: %s%s; "
+                   "keep only one of them",
+                   symbol_path, first, count, found, count > 8 ? ", ..." : "");
   if (count && (!only || !(*out_path = join(arena, folder, folder_size, only))))
     return tn_no_memory("a path", 0);
   return TENON_OK;

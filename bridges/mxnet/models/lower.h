@@ -52,6 +52,7 @@ typedef struct lower_t { /* a node on its way */
   tenon_status_t status;
 } lower_t;
 
+/* clang-format off: a grammar, aligned by hand */
 /* clang-format off */
 /* A rule.  What stands before "(" are the operator's names.
  *   text      = name {"|" name} "(" [parameter {"," parameter}] ")" ["=" {names "=" call ";"} results]

@@ -194,9 +194,9 @@ static void lower_filled(lower_t *lower) {
   int64_t shape[INTS_MAX];
   const char *op = lower->node->op;
   int32_t count = attr_ints(lower, "shape", shape);
-  double value = strstr(op, "full")
-                     ? attr_float(lower, strncmp(op, "_np", 3) == 0 ? "fill_value" : "value", 0)
-                     : strstr(op, "ones") != NULL;
+  const char *value_name = strncmp(op, "_np", 3) == 0 ? "fill_value" : "value";
+  double value = strstr(op, "ones") != NULL;
+  if (strstr(op, "full")) value = attr_float(lower, value_name, 0);
   for (int32_t i = 0; i < count; i++)
     if (shape[i] == 0 && !lower->model->symbol.is_np_shape) shape[i] = 1;
   tenon_dtype_t dtype = attr_dtype(lower, "dtype", tenon_dtype(TENON_F32));
@@ -248,6 +248,7 @@ static void lower_eye(lower_t *lower) {
                               tenon_dtype_name(dtype), rows, columns > 0 ? columns : rows, k));
 }
 
+/* clang-format off: a table with one lowering in each entry */
 /* clang-format off */
 static const rule_t rules[] = {
   {"Embedding|_contrib_SparseEmbedding(x#+, w!, -input_dim, -output_dim, -dtype, -sparse_grad, -deterministic) = "

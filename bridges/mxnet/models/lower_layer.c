@@ -34,12 +34,13 @@ static void window(lower_t *lower, char *out, int64_t kernel[INTS_MAX], int32_t 
   if ((strides > 0 && strides != *count) || (pads > 0 && pads != *count) ||
       (dilates > 0 && dilates != *count) || *count > 3)
     lower_fail(lower,
-               "attributes 'kernel', 'stride', 'pad' and 'dilate' have %d, %d, %d and %d items; "
-               "expected as many each, at most 3",
+               "attributes 'kernel', 'stride', 'pad' and 'dilate': expected the same number of "
+               "items, at most 3; found %d, %d, %d and %d",
                (int)*count, (int)strides, (int)pads, (int)dilates);
   for (int32_t i = 0; i < *count; i++)
     if (kernel[i] < 1 || kernel[i] > 1 << 20)
-      lower_fail(lower, "attribute 'kernel' has an extent of %lld", (long long)kernel[i]);
+      lower_fail(lower, "attribute 'kernel': an extent of %lld is not possible",
+                 (long long)kernel[i]);
   if (lower_stopped(lower)) return;
   int used = 0;
   if (strides > 0)
@@ -185,7 +186,8 @@ static tenon_edge_t larger(lower_t *lower, tenon_edge_t x, tenon_edge_t like, lo
 
 static void lower_upsampling(lower_t *lower) {
   long long scale = attr_int(lower, "scale", 1);
-  if (scale < 1 || scale > 1 << 10) lower_fail(lower, "attribute 'scale': %lld", scale);
+  if (scale < 1 || scale > 1 << 10)
+    lower_fail(lower, "attribute 'scale': expected 1 to 1024, found %lld", scale);
   bool is_sum = attr_is(lower, "multi_input_mode", "sum", "concat");
   if (attr_is(lower, "sample_type", "bilinear",
               "")) { /* a transposed convolution with a weight for each channel */
@@ -231,7 +233,7 @@ static void lower_bilinear(lower_t *lower) {
 static void lower_roi_align(lower_t *lower) {
   int64_t size[INTS_MAX] = {1, 1};
   long long samples = attr_int(lower, "sample_ratio", -1);
-  bool is_aligned = attr_bool(lower, "aligned", false);
+  const char *coordinates = attr_bool(lower, "aligned", false) ? "half_pixel" : "output_half_pixel";
   (void)attr_ints(lower, "pooled_size", size);
   if (attr_bool(lower, "position_sensitive", false))
     lower_missing(lower, "its attribute position_sensitive=True");
@@ -242,18 +244,23 @@ static void lower_roi_align(lower_t *lower) {
                 "to='i64'), output_height=%lld, "
                 "output_width=%lld, spatial_scale=%.17g, sampling_ratio=%lld, coordinates='%s')",
                 (long long)size[0], (long long)size[1], attr_float(lower, "spatial_scale", 1),
-                samples < 0 ? 0 : samples, is_aligned ? "half_pixel" : "output_half_pixel"));
+                samples < 0 ? 0 : samples, coordinates));
 }
 
 /* normalisations */
 
-/* x with two axes exchanged; the same once more undoes it. */
+static int64_t exchanged_axis(int64_t axis, int64_t a, int64_t b) {
+  if (axis == a) return b;
+  return axis == b ? a : axis;
+}
+
+/* Returns x with two axes exchanged; a second exchange undoes the first. */
 static tenon_edge_t exchange(lower_t *lower, tenon_edge_t x, int64_t a, int64_t b) {
   int64_t perm[TENON_RANK_MAX];
   if (a == b) return x;
   int32_t rank = lower_rank(lower, x);
   for (int32_t i = 0; i < rank; i++)
-    perm[i] = i == a ? b : i == b ? a : i;
+    perm[i] = exchanged_axis(i, a, b);
   return lower_run(lower, EDGES(x), "transpose(a, perm=%s)", attr_list(lower, perm, rank));
 }
 
@@ -323,12 +330,15 @@ static void lower_group_norm(lower_t *lower) {
 static void lower_l2_norm(lower_t *lower) {
   const char *mode = attr_text(lower, "mode", "instance");
   double epsilon = attr_float(lower, "eps", 1e-10);
-  const char *const flat = strcmp(mode, "instance") == 0  ? "flatten(a)"
-                           : strcmp(mode, "spatial") == 0 ? "reshape(a, [0, 0, -1]:i64)"
-                                                          : "identity(a)";
-  const char *const axis = strcmp(mode, "instance") == 0  ? "-1"
-                           : strcmp(mode, "spatial") == 0 ? "-1"
-                                                          : "1";
+  const char *flat = "identity(a)";
+  const char *axis = "1";
+  if (strcmp(mode, "instance") == 0) {
+    flat = "flatten(a)";
+    axis = "-1";
+  } else if (strcmp(mode, "spatial") == 0) {
+    flat = "reshape(a, [0, 0, -1]:i64)";
+    axis = "-1";
+  }
   lower_give(
       lower,
       lower_run(
@@ -337,6 +347,7 @@ static void lower_l2_norm(lower_t *lower) {
           flat, axis, epsilon));
 }
 
+/* clang-format off: a table with one lowering in each entry */
 /* clang-format off */
 static const rule_t rules[] = {
   {"Convolution|Convolution_v1(x=^, w!, b?!, -num_filter, -no_bias)", lower_convolution},

@@ -117,6 +117,7 @@ static void lower_cross_mixed(lower_t *lower) {
   give_mixed(lower, head_part(lower, lower->inputs[0], heads, 2, 1), lower->inputs[1], heads);
 }
 
+/* clang-format off: a table with one lowering in each entry */
 /* clang-format off */
 static const rule_t rules[] = {
   {"dot(a, b, -forward_stype)", lower_dot},

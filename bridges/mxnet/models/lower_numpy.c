@@ -47,6 +47,7 @@ static void lower_dot(lower_t *lower) {
                               rank == 0 || other == 0 ? "mul(a, b)" : "matmul(a, b)"));
 }
 
+/* clang-format off: a table with one lowering in each entry */
 /* clang-format off */
 static const rule_t rules[] = {
   {"_npi_add_scalar|_npi_subtract_scalar|_npi_rsubtract_scalar|_npi_multiply_scalar|_npi_true_divide_scalar|"

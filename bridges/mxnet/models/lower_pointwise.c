@@ -160,6 +160,7 @@ static void lower_where(lower_t *lower) {
   lower_give(lower, lower_run(lower, EDGES(condition, a, b), "where(a, b, c)"));
 }
 
+/* clang-format off: a table with one lowering in each entry */
 /* clang-format off */
 #define UNARY(X)                                                                                                       \
   X(abs, abs) X(negative, neg) X(sign, sign) X(exp, exp) X(log, log) X(sqrt, sqrt) X(rsqrt, rsqrt)                     \

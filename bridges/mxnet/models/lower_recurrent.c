@@ -69,13 +69,14 @@ static tenon_edge_t run_layer(lower_t *lower, stack_t *s, int64_t layer, tenon_e
     if (initial[i] != EDGE_NONE)
       own[i] = lower_run(lower, initial + i, 1, "slice(a, [%lld]:i64, [%lld]:i64)", first, rest);
   bool is_lstm = s->kind->gates == 4;
-  values_t all = lower_run_all(
-      lower, EDGES(x, w, r, b, own[0], own[1]),
-      "y, h%s = %s(a, b, c, d, _, e%s, direction='%s'%s); (y, h%s)", is_lstm ? ", k" : "",
-      s->kind->op, is_lstm ? ", f" : "", s->directions > 1 ? "bidirectional" : "forward",
-      s->directions == 1 && *s->kind->more && s->kind->gates == 1 ? ", activations=['Relu']"
-                                                                  : s->kind->more,
-      is_lstm ? ", k" : "");
+  const char *cell = is_lstm ? ", k" : "";
+  const char *initial_cell = is_lstm ? ", f" : "";
+  const char *direction = s->directions > 1 ? "bidirectional" : "forward";
+  const char *more = s->kind->more;
+  if (s->directions == 1 && *more && s->kind->gates == 1) more = ", activations=['Relu']";
+  values_t all = lower_run_all(lower, EDGES(x, w, r, b, own[0], own[1]),
+                               "y, h%s = %s(a, b, c, d, _, e%s, direction='%s'%s); (y, h%s)", cell,
+                               s->kind->op, initial_cell, direction, more, cell);
   for (int i = 0; i + 1 < all.count; i++)
     states[i] = join(lower, states[i], all.edges[i + 1], 0);
   return all.count ? lower_run(lower, all.edges, 1,
@@ -131,6 +132,7 @@ static void lower_rnn(lower_t *lower) {
     if (states[i] != EDGE_NONE) lower_give(lower, states[i]);
 }
 
+/* clang-format off: a table with one lowering in each entry */
 /* clang-format off */
 static const rule_t rules[] = {
   {"RNN(x=%, params!, state?%, cell?%, -p)", lower_rnn},

@@ -27,9 +27,10 @@ static void reduce(lower_t *lower, tenon_edge_t x, const char *core) {
   tenon_edge_t axes = axes_of(lower, x);
   bool keep = attr_bool(lower, "keepdims", false);
   bool is_numpy = strncmp(lower->node->op, "_np", 3) == 0;
+  const char *is_noop = axes == EDGE_NONE ? "False" : "True";
   tenon_edge_t y =
       lower_run(lower, EDGES(x, axes), "%s(a, b, keepdims=%s, noop_with_empty_axes=%s)", core,
-                keep ? "True" : "False", axes == EDGE_NONE ? "False" : "True");
+                keep ? "True" : "False", is_noop);
   if (!lower_stopped(lower) && !keep && !is_numpy && !lower->model->symbol.is_np_shape &&
       lower_rank_of(lower, y) <= 0 && (axes == EDGE_NONE || lower_rank_of(lower, y) == 0))
     y = lower_run(lower, EDGES(y), "reshape(a, [1]:i64)");
@@ -145,6 +146,7 @@ static void lower_cumsum(lower_t *lower) {
                               tenon_dtype_name(dtype), (long long)axis));
 }
 
+/* clang-format off: a table with one lowering in each entry */
 /* clang-format off */
 static const rule_t rules[] = {
   {"sum|sum_axis|_np_sum|mean|_npi_mean|max|max_axis|_np_max|min|min_axis|_np_min|prod|_np_prod(x, -dtype)", lower_reduction},

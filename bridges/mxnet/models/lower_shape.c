@@ -77,14 +77,14 @@ static void reshape_by(lower_t *lower, const int64_t *codes, int32_t count, bool
       break;
     case -4:
       if (i + 2 >= count)
-        lower_fail(lower, "shape code -4 needs two numbers behind it");
+        lower_fail(lower, "shape code -4 must be followed by two numbers");
       else {
         split_axis(lower, &shape, codes[i + 1], codes[i + 2]);
         i += 2;
       }
       break;
     default:
-      if (codes[i] < -1) lower_fail(lower, "there is no shape code %lld", (long long)codes[i]);
+      if (codes[i] < -1) lower_fail(lower, "shape code %lld does not exist", (long long)codes[i]);
       snprintf(out, sizeof *shape.parts, "[%lld]:i64", (long long)codes[i]);
       shape.count++;
       shape.next++;
@@ -92,8 +92,8 @@ static void reshape_by(lower_t *lower, const int64_t *codes, int32_t count, bool
   }
   for (int32_t i = 0; i < shape.count; i++) {
     size_t used = strlen(text);
-    int size = snprintf(text + used, sizeof text - used, "%s%s", i ? ", " : "",
-                        shape.parts[from_right ? shape.count - 1 - i : i]);
+    const char *part = shape.parts[from_right ? shape.count - 1 - i : i];
+    int size = snprintf(text + used, sizeof text - used, "%s%s", i ? ", " : "", part);
     if (size < 0 || used + (size_t)size >= sizeof text)
       lower_fail(lower, "a shape with too many codes");
   }
@@ -169,6 +169,11 @@ static void lower_transpose(lower_t *lower) {
                                 attr_list(lower, axes, count)));
 }
 
+static int64_t exchanged_axis(int64_t axis, int64_t a, int64_t b) {
+  if (axis == a) return b;
+  return axis == b ? a : axis;
+}
+
 static void lower_swap(lower_t *lower) {
   int64_t perm[TENON_RANK_MAX];
   int32_t rank = lower_rank(lower, lower->inputs[0]);
@@ -176,7 +181,7 @@ static void lower_swap(lower_t *lower) {
   int64_t b = lower_axis(lower, lower->inputs[0], attr_int(lower, "dim2", 0));
   if (lower_stopped(lower)) return;
   for (int32_t i = 0; i < rank; i++)
-    perm[i] = i == a ? b : i == b ? a : i;
+    perm[i] = exchanged_axis(i, a, b);
   lower_give(lower, lower_run(lower, lower->inputs, 1, "transpose(a, perm=%s)",
                               attr_list(lower, perm, rank)));
 }
@@ -210,7 +215,8 @@ static void lower_split(lower_t *lower) {
   long long count = attr_int(lower, "num_outputs", 1);
   long long axis = attr_int(lower, "axis", 1);
   bool squeeze = attr_bool(lower, "squeeze_axis", false);
-  if (count < 1 || count > 1 << 16) lower_fail(lower, "attribute 'num_outputs': %lld", count);
+  if (count < 1 || count > 1 << 16)
+    lower_fail(lower, "attribute 'num_outputs': expected 1 to 65536, found %lld", count);
   lower->outputs =
       lower_run_all(lower, lower->inputs, 1, "split(a, count=%lld, axis=%lld)", count, axis);
   for (int32_t i = 0; squeeze && i < lower->outputs.count; i++)
@@ -322,9 +328,11 @@ static void lower_tile(lower_t *lower) {
     x = lower_run(lower, EDGES(x), "unsqueeze(a, [0]:i64)");
   for (int32_t i = 0; i < -lead; i++)
     all[i] = 1;
+  const int32_t first = lead < 0 ? -lead : 0;
   for (int32_t i = 0; i < count; i++)
-    all[i + (lead < 0 ? -lead : 0)] = reps[i];
-  size_t n = lower_stopped(lower) ? 0 : (size_t)(count > rank ? count : rank);
+    all[i + first] = reps[i];
+  size_t n = (size_t)(count > rank ? count : rank);
+  if (lower_stopped(lower)) n = 0;
   lower_give(lower, lower_run(lower, EDGES(x, lower_ints(lower, all, n)), "tile(a, b)"));
 }
 
@@ -409,6 +417,7 @@ static void lower_broadcast_like(lower_t *lower) {
   lower_give(lower, lower_run(lower, lower->inputs, 2, "expand(a, concat([%s], axis=0))", text));
 }
 
+/* clang-format off: a table with one lowering in each entry */
 /* clang-format off */
 static const rule_t rules[] = {
   {"Reshape|reshape(x, -keep_highest)", lower_reshape},

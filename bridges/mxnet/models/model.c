@@ -53,7 +53,7 @@ static tenon_status_t check_params(const model_t *model, const bool *needed,
   if (!count) return TENON_OK;
   if (!params_path)
     return tn_fail(TENON_NOT_FOUND,
-                   "%d parameters are missing, and there is no file NAME-0000.params: %s%s", count,
+                   "%d parameters are missing, and no file NAME-0000.params exists: %s%s", count,
                    names, count > 6 ? ", ..." : "");
   return tn_fail(TENON_INVALID, "%s: %d parameters are missing: %s%s", params_path, count, names,
                  count > 6 ? ", ..." : "");
@@ -196,9 +196,9 @@ static tenon_status_t say_missing(const model_t *model) {
   for (const missing_t *m = model->missing; m; m = m->next)
     fprintf(out, "\n  %.80s: %s (%zu node%s: %s)", m->op, m->reason, m->count,
             m->count == 1 ? "" : "s", m->nodes);
-  if (model->missing_count == MISSING_MAX) fprintf(out, "\n  and perhaps more");
-  fprintf(out,
-          "\nload libraries that have them, by their names there (tenon_library_load, --ops LIB)");
+  if (model->missing_count == MISSING_MAX) fprintf(out, "\n  and possibly more");
+  fprintf(out, "\nload the libraries that define these operators (tenon_library_load in C, --ops "
+               "LIB for the command)");
   if (fclose(out) == 0) status = tn_fail(status, "%s", text);
   free(text);
   return status;

@@ -87,9 +87,9 @@ static int32_t result_count(const tenon_op_t *op, const tenon_value_t *values) {
   tenon_argument_t result = {.size = sizeof result};
   int64_t total = 0;
   for (int32_t i = 0; tenon_op_argument(op, TENON_ARGUMENT_OUTPUT, i, &result) == TENON_OK; i++) {
-    int64_t count = result.kind != TENON_KIND_TENSORS ? 1
-                    : result.count_attr >= 0          ? values[result.count_attr].as.i
-                                                      : result.count;
+    int64_t count = 1;
+    if (result.kind == TENON_KIND_TENSORS)
+      count = result.count_attr >= 0 ? values[result.count_attr].as.i : result.count;
     if (count < 0 || count > 1 << 20) return -1;
     total += count;
   }
@@ -183,8 +183,9 @@ int32_t lower_rank_of(lower_t *lower, tenon_edge_t edge) {
 int32_t lower_rank(lower_t *lower, tenon_edge_t edge) {
   int32_t rank = lower_rank_of(lower, edge);
   if (rank < 0)
-    lower_missing(lower, "how many axes its input has is not known; state the shape of the model's "
-                         "inputs (__shape__)");
+    lower_missing(
+        lower,
+        "the rank of its input is unknown: state the shape of the model's inputs (__shape__)");
   return rank < 0 ? 0 : rank;
 }
 
@@ -198,7 +199,7 @@ int64_t lower_extent(lower_t *lower, tenon_edge_t edge, int32_t axis) {
 tenon_dtype_t lower_dtype(lower_t *lower, tenon_edge_t edge) {
   tenon_port_t port;
   if (look(lower, edge, &port) && port.dtype.bits == 0)
-    lower_fail(lower, "the dtype of an input is not known");
+    lower_fail(lower, "the dtype of an input is unknown");
   return port.dtype;
 }
 
@@ -211,7 +212,8 @@ int64_t lower_axis(lower_t *lower, tenon_edge_t edge, int64_t axis) {
   int32_t rank = axis < 0 ? lower_rank(lower, edge) : lower_rank_of(lower, edge);
   if (axis < -TENON_RANK_MAX || axis >= (rank < 0 ? TENON_RANK_MAX : rank) ||
       (rank >= 0 && axis < -rank))
-    lower_fail(lower, "there is no axis %lld of %d", (long long)axis, (int)rank);
+    lower_fail(lower, "axis %lld does not exist: the tensor has %d axes", (long long)axis,
+               (int)rank);
   return axis < 0 ? axis + rank : axis;
 }
 
@@ -247,8 +249,8 @@ static bool gather_inputs(lower_t *lower) {
     const values_t *from = &lower->model->values[entry->node];
     inputs[i] = from->count < 0 ? EDGE_MISSING : EDGE_NONE; /* what is not looked at was not made */
     if (from->count >= 0 && from->edges && entry->index >= from->count)
-      lower_fail(lower, "input %d is output %d of '%.60s', which has %d", (int)i, (int)entry->index,
-                 lower->model->symbol.nodes[entry->node].name, (int)from->count);
+      lower_fail(lower, "input %d is output %d of '%.60s', which has only %d", (int)i,
+                 (int)entry->index, lower->model->symbol.nodes[entry->node].name, (int)from->count);
     else if (from->count > 0)
       inputs[i] = from->edges[entry->index];
     if (inputs[i] == EDGE_MISSING) is_whole = false;
@@ -276,7 +278,7 @@ tenon_status_t node_lower(model_t *model, int32_t index) {
     const char *name =
         strcmp(node->op, "Custom") == 0 ? attr_text(&lower, "op_type", node->op) : node->op;
     if (is_noted(model, node->op) || !(op = custom_find(&lower, name)))
-      lower_missing(&lower, "no operator %.80s is known or loaded", name);
+      lower_missing(&lower, "operator %.80s is neither built in nor in a loaded library", name);
   }
   if (is_whole && !lower_stopped(&lower)) {
     if (rule) {

@@ -93,13 +93,14 @@ static tenon_status_t take_shape(stream_t *s, uint32_t magic, int32_t *out_ndim,
   else
     TENON_TRY(take(s, out_ndim, sizeof *out_ndim, "the number of axes"));
   if (is_old && *out_ndim > TENON_RANK_MAX)
-    return fail(s, TENON_INVALID, "it starts with 0x%08x, which is no magic number of an array",
+    return fail(s, TENON_INVALID,
+                "it starts with 0x%08x, which is not the magic number of an array",
                 (unsigned)magic);
   if (*out_ndim < -1 || *out_ndim > TENON_RANK_MAX)
     return fail(s, TENON_INVALID, "%d axes; expected at most %d", (int)*out_ndim, TENON_RANK_MAX);
   uint64_t count = *out_ndim > 0 ? (uint64_t)*out_ndim : 0;
-  TENON_TRY(take(s, is_old ? (void *)narrow : shape,
-                 count * (is_old ? sizeof *narrow : sizeof *shape), "the shape"));
+  const size_t extent_size = is_old ? sizeof *narrow : sizeof *shape;
+  TENON_TRY(take(s, is_old ? (void *)narrow : shape, count * extent_size, "the shape"));
   for (uint64_t i = 0; i < count; i++) {
     if (is_old) shape[i] = narrow[i];
     if (shape[i] < (magic == MAGIC_3 ? -1 : 0))
@@ -125,20 +126,21 @@ static tenon_status_t take_array(stream_t *s, tenon_tensor_t **out_tensor) {
     return fail(s, TENON_UNIMPLEMENTED,
                 "it is stored as %s; store it dense: array.tostype('default')",
                 storage == 1 ? "row_sparse" : "csr");
-  if (storage != 0) return fail(s, TENON_INVALID, "there is no storage type %d", (int)storage);
+  if (storage != 0) return fail(s, TENON_INVALID, "storage type %d does not exist", (int)storage);
   TENON_TRY(take_shape(s, magic, &ndim, shape));
   if (ndim < 0) return TENON_OK;
   TENON_TRY(take(s, device, sizeof device, "the device"));
   TENON_TRY(take(s, &number, sizeof number, "the dtype"));
   if (!mxnet_dtype_from(number, &dtype))
-    return fail(s, TENON_INVALID, "MXNet has no dtype %d", (int)number);
+    return fail(s, TENON_INVALID, "dtype %d does not exist in MXNet", (int)number);
   uint64_t size = dtype.bits / 8;
   bool is_empty = false;
   for (int32_t i = 0; i < ndim; i++)
     is_empty |= shape[i] == 0;
   for (int32_t i = 0; i < ndim && !is_empty; i++) {
     if ((uint64_t)shape[i] > s->left / size)
-      return fail(s, TENON_INVALID, "its shape needs more, but the file has %llu bytes left",
+      return fail(s, TENON_INVALID,
+                  "its shape needs more data, but the file has only %llu bytes left",
                   (unsigned long long)s->left);
     size *= (uint64_t)shape[i];
   }
@@ -165,8 +167,8 @@ static tenon_status_t take_list(stream_t *s, tn_arena_t *arena, params_t *params
   s->array = -1;
   TENON_TRY(take_count(s, 8, "the number of names", &names));
   if (names != count)
-    return fail(s, TENON_INVALID, "%llu names of %llu arrays", (unsigned long long)names,
-                (unsigned long long)count);
+    return fail(s, TENON_INVALID, "the file has %llu names for %llu arrays",
+                (unsigned long long)names, (unsigned long long)count);
   for (uint64_t i = 0; i < count; i++) {
     TENON_TRY(take_count(s, 1, "the length of a name", &size));
     char *name = tn_arena_array(arena, (size_t)size + 1, 1);
@@ -201,7 +203,7 @@ tenon_status_t params_read(const char *path, tn_arena_t *arena, params_t *params
   if (!s.file) return tn_fail(TENON_NOT_FOUND, "%s: %s", path, strerror(errno));
   tenon_status_t status = TENON_OK;
   if (fstat(fileno(s.file), &about) != 0 || !S_ISREG(about.st_mode))
-    status = fail(&s, TENON_INVALID, "it is no file");
+    status = fail(&s, TENON_INVALID, "expected a file, found a folder or a device");
   else
     s.left = (uint64_t)about.st_size;
   if (status == TENON_OK) status = take_list(&s, arena, params);

@@ -85,7 +85,8 @@ static word_t take_word(run_t *run) {
 /* A literal of the schema's language: 'text', number, True, [1, 2]; quotes are left out. */
 static void take_literal(run_t *run, char *out_text, size_t room) {
   char open = peek(run);
-  char close = open == '\'' ? '\'' : open == '[' ? ']' : 0;
+  char close = open == '\'' ? '\'' : 0;
+  if (open == '[') close = ']';
   const char *begin = run->at += open == '\'';
   if (close) {
     while (*run->at && *run->at != close)
@@ -229,10 +230,13 @@ static values_t take_call(run_t *run, const char *name) { /* behind "(" */
     word_t word = isalpha((unsigned char)peek(run)) ? take_word(run) : (word_t){"", 0};
     if (word.size && take(run, '='))
       set_attr(run, op, attrs, word.text);
-    else if (run->at = begin, count == OPERANDS_MAX)
-      malformed(run, "fewer operands");
-    else
-      operands[count++] = take_value(run);
+    else {
+      run->at = begin;
+      if (count == OPERANDS_MAX)
+        malformed(run, "fewer operands");
+      else
+        operands[count++] = take_value(run);
+    }
     if (peek(run) != ')') need(run, ',');
   }
   if (!stopped(run)) result = lower_call(lower, op, attrs, operands, count, -1);
@@ -400,9 +404,11 @@ static void bind_parameters(run_t *run) {
 bool rule_has_mark(const rule_t *rule, int32_t index, char mark) {
   const char *at = strchr(rule->text, '(');
   for (int32_t i = 0; at && *at && *at != ')' && i <= index; i++) {
-    do
-      at += 1 + strspn(at + 1, " ");
-    while (*at == '-' && (at += strcspn(at, ",)"), *at == ','));
+    at += 1 + strspn(at + 1, " ");
+    while (*at == '-') { /* An attribute is not an input. */
+      at += strcspn(at, ",)");
+      if (*at == ',') at += 1 + strspn(at + 1, " ");
+    }
     size_t size = strcspn(at, ",)");
     if (*at == '*' || i == index) return memchr(at, mark, size) != NULL;
     at += size;

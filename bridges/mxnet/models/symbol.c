@@ -43,7 +43,7 @@ static tenon_status_t read_entry(const tn_json_t *json, int64_t before, symbol_e
     return tn_json_fail(json, "node %lld: expected one of the %lld before", (long long)numbers[0],
                         (long long)before);
   if (numbers[1] < 0 || numbers[1] > COUNT_MAX)
-    return tn_json_fail(json, "there is no output %lld", (long long)numbers[1]);
+    return tn_json_fail(json, "output %lld does not exist", (long long)numbers[1]);
   *out = (symbol_entry_t){(int32_t)numbers[0], (int32_t)numbers[1]};
   return TENON_OK;
 }
@@ -98,7 +98,7 @@ static tenon_status_t read_node(const tn_json_t *json, int32_t index, tn_arena_t
   TENON_TRY(read_entries(inputs, index, arena, &out->inputs));
   out->input_count = (int32_t)inputs->count;
   if (strcmp(op->text, "null") == 0 && out->input_count)
-    return tn_json_fail(inputs, "a node 'null' with inputs");
+    return tn_json_fail(inputs, "a node 'null' (a variable) must not have inputs");
   return read_attrs(json, arena, out);
 }
 
@@ -156,7 +156,7 @@ tenon_status_t symbol_read(const tn_json_t *root, tn_arena_t *arena, symbol_t *o
                        name && name->kind == TN_JSON_TEXT ? name->text : "");
   }
   if (heads->count > HEADS_MAX)
-    return tn_json_fail(heads, "member 'heads': %zu outputs are too many", heads->count);
+    return tn_json_fail(heads, "member 'heads': %zu outputs are not supported", heads->count);
   if (!heads->count)
     return tn_json_fail(heads, "member 'heads' is empty: the graph has no outputs");
   tenon_status_t status = read_entries(heads, out_symbol->node_count, arena, &out_symbol->heads);

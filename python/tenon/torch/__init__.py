@@ -1,12 +1,13 @@
-"""Operators of Tenon's libraries as operators of PyTorch's.
+"""Registers the operators of Tenon libraries as PyTorch operators.
 
     import tenon, tenon.torch
     tenon.load("./gelu.so")
-    tenon.torch.register("demo")            # its namespace, or what tenon.load gave
+    tenon.torch.register("demo")            # the namespace, or the library that tenon.load returned
     y = torch.ops.demo.gelu(x, approximate="tanh")
 
-Kernels run by PyTorch's C interface, without Python; fakes (for torch.compile, torch.export) are made of the shapes that operators state, and
-gradients of the rules that they state.  Nothing is compiled, and one libtenon_torch.so serves every PyTorch from 2.11 on.
+PyTorch calls the kernels through its stable C interface, without Python.  Fake kernels (for torch.compile and
+torch.export) are derived from the declared shapes, and gradients from the declared gradient formulas.  Nothing is
+compiled: one libtenon_torch.so serves every PyTorch from 2.11 on.
 """
 import ctypes
 import os
@@ -18,7 +19,7 @@ from .._library import Library
 from . import batching, fakes, gradients, models, onnx, precision
 
 _names = {}  # namespace: {name: (PyTorch's name for it, why it was left out or "")}
-_libraries = []  # they end what they registered when they go
+_libraries = []  # torch.library.Library objects: their registrations end when they are deleted
 
 
 def _bridge():
@@ -28,7 +29,7 @@ def _bridge():
                   os.path.join(os.path.dirname(os.path.dirname(package)), "libtenon_torch.so")]  # a build folder
         path = next((p for p in places if os.path.exists(p)), None)
         if path is None:
-            raise _core.NotFoundError(f"libtenon_torch.so is in none of {', '.join(os.path.dirname(p) for p in places)}: reinstall Tenon")
+            raise _core.NotFoundError(f"libtenon_torch.so was not found in {' or '.join(os.path.dirname(p) for p in places)}: reinstall Tenon")
         library = ctypes.CDLL(path)
         library.tenon_torch_register.argtypes = [ctypes.c_char_p, ctypes.c_uint32, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_char_p)]
         library.tenon_torch_release.argtypes = [ctypes.c_void_p]
@@ -39,15 +40,17 @@ def _bridge():
 
 
 def register(library="core"):
-    """Makes all operators of a library (tenon.load's, or its namespace) PyTorch's: torch.ops.NAMESPACE.NAME, as long as the process.
+    """Registers all operators of a library with PyTorch as torch.ops.NAMESPACE.NAME, until the process ends.
 
-    Again it does nothing.  Gives those that were left out, with the reason: {"core::if": "it has a graph as an attribute"}.
+    library: a tenon.Library, or the namespace of a loaded library.
+    Returns the operators that cannot be registered, with the reason: {"core::if": "it has a graph as an attribute"}.
+    A second call for the same library does nothing and returns the same.
     """
     namespace = library.name if isinstance(library, Library) else str(library)
     if namespace not in _names:
         report, error = ctypes.c_void_p(), ctypes.c_char_p()
         if _bridge().tenon_torch_register(namespace.encode(), int(torch._C.DispatchKey.AutogradFunctionality), ctypes.byref(report), ctypes.byref(error)):
-            raise _core.Error(f"{namespace} was not registered with PyTorch: {error.value.decode()}")
+            raise _core.Error(f"the operators of {namespace} could not be registered with PyTorch: {error.value.decode()}")
         lines = ctypes.string_at(report).decode().splitlines()
         _bridge().tenon_torch_release(report)
         rows = [line.split("\t") for line in lines]
@@ -59,19 +62,23 @@ def register(library="core"):
             try:
                 if not why:
                     _complete(_core.find(name), home, bool(by_parts), bool(own_autograd))
-            except Exception as error:  # the others are completed all the same: PyTorch has them now
+            except Exception as error:  # PyTorch has the other operators already, so they are completed all the same
                 failures.append(f"{name}: {error}")
         if failures:
-            raise _core.Error(f"{namespace}: PyTorch has kernels, but no fakes or gradients, of {'; '.join(failures)}")
+            raise _core.Error(f"{namespace}: these operators have kernels in PyTorch but no fake kernel or gradient: {'; '.join(failures)}")
     return {name: why for name, (_, why) in _names[namespace].items() if why}
 
 
 def device(type, backend):
-    """Tensors of PyTorch's devices of that type ("cuda", "xpu", or a backend's own name, of PrivateUse1) are on Tenon's `backend` from here on.
+    """Declares that a PyTorch device type is the same hardware as a Tenon backend.
 
-        tenon.torch.device("npu", "npu")        # "cuda" is Tenon's "cuda" without it
+        tenon.torch.device("npu", "npu")        # "cuda" is mapped to Tenon's "cuda" from the start
 
-    Indices are ordinals.  Calls run there, in PyTorch's current stream, with memory of PyTorch's allocator: docs/pytorch.md.
+    type: "cuda", "xpu", or the name of the PrivateUse1 backend.
+    backend: the name of Tenon's backend; the PyTorch index is the ordinal of the Tenon device.
+
+    Calls with tensors on such a device run on this device, in PyTorch's current stream, with memory from PyTorch's
+    allocator (docs/pytorch.md).
     """
     error = ctypes.c_char_p()
     if type == torch._C._get_privateuse1_backend_name():
@@ -81,21 +88,26 @@ def device(type, backend):
 
 
 def load(path, device="cpu"):
-    """A model (ONNX) that Tenon compiles and runs, to be called with PyTorch's tensors: one operator, tenon::run, that traces and exports.
+    """Loads an ONNX model that Tenon compiles and runs, and returns a callable that takes PyTorch tensors.
 
-    Operators of custom domains are those of the libraries that are loaded: tenon.load("./ops.so") comes before.
+    device: the device that runs the model, such as "cpu" or "opencl:0".
+
+    The model is called through one PyTorch operator, tenon::run, which can be traced and exported.  Operators of
+    custom domains are looked up in the loaded libraries, so call tenon.load("./ops.so") first.
     """
     models.register(_bridge())
     return models.Model(os.fspath(path), device, _bridge())
 
 
 def onnx_functions(library):
-    """For torch.onnx.export: each call of an operator of the library (tenon.load's, or its namespace) becomes a node of that domain.
+    """Returns the translation table with which torch.onnx.export writes each call of a library's operator as one ONNX node.
 
         torch.onnx.export(model, (x,), "model.onnx", dynamo=True, custom_translation_table=tenon.torch.onnx_functions("demo"))
 
-    Left out are operators with a device as an attribute, or a list as a result.  Wants the
-    packages onnx and onnxscript.
+    library: a tenon.Library, or the namespace of a loaded library; it becomes the domain of the nodes.
+
+    Operators with a device attribute or with a list as a result are left out.  The packages onnx and onnxscript
+    must be installed.
     """
     register(library)
     names = _names[library.name if isinstance(library, Library) else str(library)]
@@ -103,11 +115,14 @@ def onnx_functions(library):
 
 
 def overload(name, form=None):
-    """The torch operator of "ns::name", or its overload for gradients ("vjp", "autograd"); its library is registered if it is not yet."""
+    """Returns the PyTorch operator of "ns::name", or its gradient overload (form="vjp" or "autograd").
+
+    Registers the library if it is not registered yet.
+    """
     namespace = name.split("::")[0]
     register(namespace)
     if name not in _names[namespace]:
-        raise _core.NotFoundError(f"{name} is not among the operators of {namespace} that are registered with PyTorch")
+        raise _core.NotFoundError(f"{name} is not one of the operators of {namespace} that are registered with PyTorch")
     own, _, variant = _names[namespace][name][0].split("::")[1].partition(".")
     return getattr(getattr(getattr(torch.ops, namespace), own), _joined(variant, form) or "default")
 
@@ -117,10 +132,10 @@ def _joined(variant, form):
 
 
 def _complete(op, home, by_parts, own_autograd):
-    """What PyTorch wants besides a kernel."""
+    """Registers what PyTorch needs besides the kernel: the fake kernel, vmap, autocast and the gradient."""
     name = _names[op.name.split("::")[0]][op.name][0]
     own, _, variant = name.partition(".")
-    found = []  # looked up by the first call
+    found = []  # the overload, looked up by the first call
 
     def own_overload():
         if not found:
@@ -130,7 +145,7 @@ def _complete(op, home, by_parts, own_autograd):
     if not any(p["kind"] in ("Tensor", "Tensor[]") and p["keyword"] for p in op.parameters):
         torch.library.register_vmap(name, batching.rule(op, own_overload), lib=home)
     precision.register(op, name, own_overload, home)
-    if not op.results or any(p["written"] or (p["kind"] == "Tensor" and p["keyword"]) for p in op.parameters):  # PyTorch takes no gradients of such
+    if not op.results or any(p["written"] or (p["kind"] == "Tensor" and p["keyword"]) for p in op.parameters):  # PyTorch supports no gradient for such operators
         return
     rules = gradients.rules(op)
     if rules is not None:
@@ -142,7 +157,7 @@ def _complete(op, home, by_parts, own_autograd):
     else:
         return
     if any(p["kind"] == "Tensor[]" for p in [*op.parameters, *op.results]):
-        torch.library.register_autograd(name, backward, setup_context=forward, lib=home)  # it goes through lists
+        torch.library.register_autograd(name, backward, setup_context=forward, lib=home)  # register_autograd handles lists of tensors
         return
     if own_autograd:
         name = f"{own}.{_joined(variant, 'autograd')}"

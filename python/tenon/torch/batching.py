@@ -1,4 +1,4 @@
-"""torch.vmap for operators: by the rule that they declare, by broadcasting where they are pointwise, else one call after the other."""
+"""torch.vmap for operators: by their declared batching, by broadcasting if they are pointwise, otherwise by one call per item."""
 import torch
 from torch._functorch.autograd_function import custom_function_call_vmap_helper
 from torch._functorch.pyfunctorch import retrieve_current_functorch_interpreter
@@ -7,7 +7,7 @@ from .arguments import bound
 
 
 def rule(op, overload):
-    """The function that torch.library.register_vmap takes."""
+    """Returns the function for torch.library.register_vmap."""
     names = [p["name"] for p in op.parameters]
     tensors = {p["name"] for p in op.parameters if p["kind"] in ("Tensor", "Tensor[]")}
     batched_inputs, batched_results, shifted = _declared(op)
@@ -22,7 +22,7 @@ def rule(op, overload):
         values, dims = bound(op, args, named), dict(zip(names, in_dims))
         batched = {name for name, dim in dims.items() if any(d is not None for d in (dim if isinstance(dim, (list, tuple)) else [dim]))}
         if "random" in op.traits and info.randomness == "error":
-            raise RuntimeError(f"{op.name} draws random numbers: vmap(..., randomness='different') says what that means")
+            raise RuntimeError(f"{op.name} draws random numbers: choose how with vmap(..., randomness='different')")
         alone = not any(isinstance(values[name], (list, tuple)) for name in batched) and not writes and "random" not in op.traits
         if alone and "pointwise" in op.traits:
             rank = max(values[n].dim() - (n in batched) for n in tensors if values[n] is not None)
@@ -33,7 +33,7 @@ def rule(op, overload):
         if alone and batched and batched <= batched_inputs:
             for name in batched:
                 values[name] = values[name].movedim(dims[name], 0)
-            for name in batched_inputs - batched:  # all of them, or none, have the axis
+            for name in batched_inputs - batched:  # declared batching needs the axis on all of them
                 if values[name] is not None:
                     values[name] = values[name].expand(info.batch_size, *values[name].shape)
             for name in shifted:
@@ -41,13 +41,16 @@ def rule(op, overload):
             out = call(values)
             return out, tuple(0 if r["name"] in batched_results else None for r in op.results) if len(op.results) > 1 else 0
         if writes and batched and not all(p["name"] in batched for p in op.parameters if p["written"]):
-            raise RuntimeError(f"{op.name}: vmap: what it writes to is shared, and what it reads is not")
+            raise RuntimeError(f"{op.name}: vmap: the tensors that it writes to must have the mapped axis, since other arguments have it")
         return _repeat(info.batch_size, values, dims, batched, call)
     return vmap
 
 
 def kernel_of_gradient(overload):
-    """The kernel for vmap of an operator's overload `vjp`, whose gradients are a list by name, which register_vmap refuses: one call after the other."""
+    """Returns the vmap kernel of an operator's overload `vjp`: one call per item.
+
+    register_vmap rejects this overload because `grads` is a keyword argument that is a list.
+    """
     def call(args, grads, **named):
         return overload()(*args, grads=grads, **named)
 

@@ -1,4 +1,4 @@
-"""Dtypes by their names in Tenon, and back."""
+"""PyTorch dtypes by their names in Tenon, and the names by dtype."""
 import torch
 
 DTYPES = {"f16": torch.float16, "f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32,

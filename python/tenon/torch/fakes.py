@@ -1,22 +1,22 @@
-"""Fakes: the results of a call without data, their extents being numbers or symbols of a trace."""
+"""Fake kernels: they make the results of a call without data; extents are numbers or symbols of a trace."""
 import torch
 
 from .. import _core
 from .arguments import bound
 from .dtypes import DTYPES, NAMES
 
-_DTYPES = {**DTYPES, "string": torch.uint8}  # PyTorch has no texts: a call raises, but a trace goes past it, so that a model is exported
+_DTYPES = {**DTYPES, "string": torch.uint8}  # PyTorch has no string tensors: a call raises, but a trace succeeds, so that the model can be exported
 
 
 class _Symbols:
-    """Extents of a trace and the numbers that stand for them: -1 - k."""
+    """The extents of a trace and the numbers that represent them: -1 - k represents extents[k]."""
 
     def __init__(self, is_symbolic=True):
         self.extents, self.numbers, self.laters, self.is_symbolic = [], {}, set(), is_symbolic
 
     def number(self, extent):
         if not isinstance(extent, torch.SymInt) or not self.is_symbolic:
-            return int(extent)  # which traces for this extent alone
+            return int(extent)  # the trace is then valid for this extent alone
         key = getattr(extent.node, "expr", extent)
         if key not in self.numbers:
             self.extents.append(extent)
@@ -29,9 +29,9 @@ class _Symbols:
         if isinstance(tensor, (list, tuple)):
             return [self.meta(t) for t in tensor]
         if tensor.dtype not in NAMES:
-            raise _core.InvalidError(f"{tensor.dtype} has no counterpart in Tenon")
+            raise _core.InvalidError(f"the PyTorch dtype {tensor.dtype} has no counterpart in Tenon: convert the tensor to another dtype")
         with_values = with_values and tensor.dtype in (torch.int32, torch.int64) and tensor.dim() <= 1
-        made = NAMES[tensor.dtype], [int(e) if with_values else self.number(e) for e in tensor.shape]  # how many it has is taken as given
+        made = NAMES[tensor.dtype], [int(e) if with_values else self.number(e) for e in tensor.shape]  # with values, the number of elements is fixed
         count = int(tensor.numel()) if with_values else 0
         if not with_values or count > 64:
             return made
@@ -42,7 +42,7 @@ class _Symbols:
             return (*made, known.flatten().tolist())
 
     def later(self):
-        """An integer that a tensor holds: a symbol of the trace if the result depends on it."""
+        """Returns the number for an integer stored in a tensor; it becomes a symbol of the trace only if a result depends on it."""
         self.laters.add(len(self.extents))
         self.extents.append(None)
         return -len(self.extents)
@@ -53,12 +53,12 @@ class _Symbols:
         return self.extents[k]
 
     def value(self, kind, value):
-        if kind == "Tensor":  # an attribute: its dtype counts
+        if kind == "Tensor":  # a tensor attribute: only its dtype and shape are used
             return _core.empty([int(e) for e in value.shape], NAMES[value.dtype])
         if isinstance(value, torch.dtype):
             return NAMES[value]
         if isinstance(value, torch.device):
-            return "cpu"  # shapes are the same everywhere
+            return "cpu"  # the device does not influence shapes
         if isinstance(value, torch.SymInt):
             return (self.number(value),) if kind == "dim" else int(value)
         if isinstance(value, (list, tuple)):
@@ -67,13 +67,13 @@ class _Symbols:
 
 
 def _found(most):
-    """An extent that only data tells."""
+    """Returns a new symbol for an extent that depends on data."""
     bounds = {"min": 0, "max": most} if isinstance(most, int) and most >= 2 else {"min": 0}
     return torch.library.get_ctx().new_dynamic_size(**bounds)
 
 
 def guard_or_false(condition):
-    from torch.fx.experimental.symbolic_shapes import guard_or_false as guard  # takes long to import, and only tracing needs it
+    from torch.fx.experimental.symbolic_shapes import guard_or_false as guard  # the import is slow, and only tracing needs the function
     return guard(condition)
 
 
@@ -91,7 +91,7 @@ _OPERATIONS = {"add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lamb
 
 
 def _reads(tree, which):
-    """Whether an extent is made of one of these symbols."""
+    """Returns whether an extent is computed from one of the symbols in `which`."""
     return isinstance(tree, tuple) and (tree[1] in which if tree[0] == "symbol" else any(_reads(t, which) for t in tree[2:]))
 
 
@@ -103,7 +103,7 @@ def _extent(tree, symbols, made):
     operation, key = tree[:2]
     if key not in made:
         laters = [_reads(t, symbols.laters) for t in tree[2:4]]
-        if any(laters):  # of integers that tensors hold
+        if any(laters):  # the extent depends on integers stored in tensors
             if operation == "broadcast" and laters != [True, True]:
                 known = _extent(tree[3 if laters[0] else 2], symbols, made)
                 made[key] = _extent(tree[2 if laters[0] else 3], symbols, made) if guard_or_false(known == 1) else known
@@ -130,14 +130,14 @@ def _empty(spec, symbols, made, device):
         return [_empty(s, symbols, made, device) for s in spec]
     dtype, extents = spec
     if extents is None:
-        raise _core.UnimplementedError("how many axes the result has is only known when it runs: it cannot be traced")
+        raise _core.UnimplementedError("the call cannot be traced: the rank of its result is known only when the operator runs")
     if dtype not in _DTYPES:
-        raise _core.UnimplementedError(f"PyTorch has no counterpart of the result's dtype {dtype}")
+        raise _core.UnimplementedError(f"the result has dtype {dtype}, which has no counterpart in PyTorch")
     return torch.empty([_extent(e, symbols, made) for e in extents], dtype=_DTYPES[dtype], device=device)
 
 
 def _is_known(spec):
-    """Whether all extents follow from those of the arguments."""
+    """Returns whether all extents follow from the extents of the arguments."""
     if spec is None or isinstance(spec, list):
         return all(_is_known(s) for s in spec or ())
     return spec[1] is not None and not any(_has_unknown(e) for e in spec[1])
@@ -152,7 +152,7 @@ def _has_unknown(tree):
 
 
 def _device(op, values):
-    """Where the call runs: numbers of the CPU come along with tensors of a device."""
+    """Returns the device that the call runs on: that of the first tensor outside the CPU, since CPU scalars may accompany it."""
     found = [values[p["name"]] for p in op.parameters if p["tensor"] and not p["host"]]
     found = [t.device for v in found for t in (v if isinstance(v, (list, tuple)) else [v]) if isinstance(t, torch.Tensor)]
     return next((d for d in found if d.type != "cpu"), found[0] if found else values.get("device") or "cpu")
@@ -162,7 +162,7 @@ def fake(op):
     tensors = [p for p in op.parameters if p["tensor"]]
     attributes = [p for p in op.parameters if not p["tensor"]]
     hosts = any(p["host"] for p in tensors)
-    written = {p["mark"] for p in tensors if p["written"] and p["mark"]}  # results that are these are none for PyTorch
+    written = {p["mark"] for p in tensors if p["written"] and p["mark"]}  # PyTorch does not return results that are written arguments
 
     def infer(values, wanted, with_values, is_symbolic=True):
         symbols = _Symbols(is_symbolic)
@@ -175,14 +175,14 @@ def fake(op):
                 return infer(values, wanted, True)
             if not is_symbolic or len(symbols.extents) == len(symbols.laters):
                 raise
-            return infer(values, wanted, with_values, False)  # it may want to know an extent
+            return infer(values, wanted, with_values, False)  # the inference may need the value of an extent
 
     def run(*args, **named):
         values, made, wanted = bound(op, args, named), {}, named.get("wanted", 0)
         symbols, specs, facts = infer(values, wanted, False)
-        if hosts and any(not _is_known(spec) for spec in specs):  # it depends on what integer tensors hold
+        if hosts and any(not _is_known(spec) for spec in specs):  # a shape depends on the values of integer tensors
             symbols, specs, facts = infer(values, wanted, True)
-        if not all(_has_rank(spec) for spec in specs):  # it may know of numbers alone
+        if not all(_has_rank(spec) for spec in specs):  # the rank may follow from numbers only
             symbols, specs, facts = infer(values, wanted, hosts, False)
         for k, tree in facts:
             if k not in symbols.laters and not _reads(tree, symbols.laters):

@@ -1,4 +1,4 @@
-"""Gradients of operators, as they state them (docs/contract.md), as functions for PyTorch's autograd."""
+"""Turns the declared gradient formulas of operators (docs/contract.md) into functions for PyTorch's autograd."""
 import ast
 import re
 
@@ -34,7 +34,7 @@ def _value(node, namespace):
 
 
 def _split(text, separator):
-    """At separators outside of brackets and strings."""
+    """Splits the text at separators outside of brackets and strings."""
     parts, depth, quote, begin = [], 0, None, 0
     for i, c in enumerate(text):
         if quote:
@@ -52,7 +52,10 @@ def _split(text, separator):
 
 
 def rules(op):
-    """[(names of inputs, call or "none" or "error")]; None: it states none, or one that reads the call's state, which PyTorch does not keep."""
+    """Returns the parsed gradient formulas as [(names of inputs, call or "none" or "error")].
+
+    Returns None if the operator declares no gradient, or one that reads the state of the call, which PyTorch does not keep.
+    """
     if not op.gradient or "@state" in op.gradient:
         return None
     found = []
@@ -65,7 +68,7 @@ def rules(op):
 
 
 def _read(value, names):
-    """The names that an expression reads."""
+    """Adds the names that an expression reads to `names`, and returns the set."""
     if isinstance(value, _Call):
         for v in [*value.values, *value.named.values()]:
             _read(v, names)
@@ -75,7 +78,7 @@ def _read(value, names):
 
 
 def functions(op, rules, overload):
-    """setup_context and backward of torch.library.register_autograd."""
+    """Returns setup_context and backward for torch.library.register_autograd."""
     names_of_inputs = [p["name"] for p in op.parameters if not p["keyword"]]
     tensors = {p["name"] for p in op.parameters if p["tensor"]}
     results = [r["name"] for r in op.results]
@@ -125,7 +128,7 @@ def functions(op, rules, overload):
         for name, grad in zip(results, grads):
             if isinstance(grad, (list, tuple)) and like is not None:
                 grad = [torch.zeros_like(like) if g is None else g for g in grad]
-            if grad is None and pointwise and like is not None:  # of a result that was not wanted
+            if grad is None and pointwise and like is not None:  # the result was not requested
                 grad = torch.zeros((), dtype=like.dtype, device=like.device)
             names[f"grad.{name}"] = grad
         if "grad" not in tensors:
@@ -136,7 +139,7 @@ def functions(op, rules, overload):
             if not bits or call == "none":
                 continue
             if call == "error":
-                raise _core.UnimplementedError(f"{op.name}: it has no gradient for {', '.join(wanted)}")
+                raise _core.UnimplementedError(f"{op.name} declares that it has no gradient for {', '.join(wanted)}: detach this input")
             if like is None:
                 continue
             made = call(names, like, bits)
@@ -153,8 +156,11 @@ def functions(op, rules, overload):
 
 
 def _tensor_of(value, like, is_host):
-    """A number that is given for a tensor is one.  What has axes and is not read by the host is where the gradient is: shapes alone
-    make tensors of the CPU."""
+    """Converts a value of a formula to a tensor argument: numbers become tensors.
+
+    A CPU tensor with axes is moved to the device of the gradient unless the operator reads it on the host: formulas that
+    use only shapes produce CPU tensors.
+    """
     if value is None:
         return value
     is_list = isinstance(value, (list, tuple))
@@ -167,13 +173,13 @@ def _tensor_of(value, like, is_host):
 
 
 def _compile(value, op, overload):
-    """An expression as a function of the names that it reads, a gradient, and the wanted results of a call (bits, 0: all)."""
+    """Returns an expression as a function of the names that it reads, a gradient, and the requested results of a call (bits; 0: all)."""
     if isinstance(value, _Name):
         name = value.name
 
         def look_up(names, like, wanted=0):
             if name not in names:
-                raise _core.UnimplementedError(f"{op.name}: its gradient reads {name}, which PyTorch does not keep")
+                raise _core.UnimplementedError(f"{op.name}: its gradient formula reads {name}, which PyTorch does not keep")
             return names[name]
         return look_up
     if not isinstance(value, _Call):
@@ -190,7 +196,7 @@ def _compile(value, op, overload):
 
 
 def _compile_argument(value, op, overload):
-    """Of a call with several results, the first."""
+    """Compiles an argument of a call; for a nested call with several results the function returns the first result."""
     compiled = _compile(value, op, overload)
     if isinstance(value, _Call) and len(_core.find(value.name).results) > 1:
         return lambda names, like: compiled(names, like, 1)[0]
@@ -198,7 +204,7 @@ def _compile_argument(value, op, overload):
 
 
 def _compile_call(value, op, overload):
-    found = []  # the operator is looked up by the first call: it may be of a library that comes later
+    found = []  # the operator is looked up by the first call, since its library may be loaded later
 
     def prepare():
         other = _core.find(value.name)
@@ -207,7 +213,7 @@ def _compile_call(value, op, overload):
         given += [(by_name[k], _compile_argument(v, op, overload)) for k, v in value.named.items()]
         positional = [(v, p["tensor"], p["host"]) for p, v in given if not p["keyword"]]
         if any(p["name"] != q["name"] for (p, _), q in zip([g for g in given if not g[0]["keyword"]], other.parameters)):
-            raise _core.InvalidError(f"{op.name}: its gradient leaves arguments of {value.name} out")
+            raise _core.InvalidError(f"{op.name}: its gradient formula omits positional arguments of {value.name}, which PyTorch does not allow")
         named = [(p["name"], v, p["tensor"], p["host"]) for p, v in given if p["keyword"]]
         found.append((overload(value.name), positional, named, any(r["optional"] for r in other.results)))
 
@@ -228,7 +234,7 @@ def _compile_call(value, op, overload):
 
 
 class _Once(torch.autograd.Function):
-    """Gradients that have none themselves: going back through them is an error, not 0."""
+    """Marks gradients that cannot be differentiated: a second backward pass through them raises instead of giving 0."""
     generate_vmap_rule = True
 
     @staticmethod
@@ -241,16 +247,18 @@ class _Once(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *grads):
-        raise _core.UnimplementedError(f"{ctx.name}: its gradient has no gradient itself: it is a function, or the parts of the operator; one stated as a text (gradient=, TENON_GRADIENT) has those of what it calls")
+        raise _core.UnimplementedError(f"{ctx.name}: its gradient cannot be differentiated again: it is a function, or is computed from the parts of the operator; "
+                                       "declare a gradient formula (gradient= in Python, TENON_GRADIENT in C) to support second derivatives")
 
 
 def functions_by_parts(op, gradient):
-    """The same for an operator that states no rule: Tenon runs it again, recorded, and goes back through its parts."""
+    """Returns the same for an operator without a gradient formula: Tenon runs the operator again with its tape on, and differentiates the
+    operators that it calls."""
     inputs = [p for p in op.parameters if not p["keyword"]]
 
     def setup(ctx, inputs, output, keyword_only_inputs=None):
         ctx.count = len(inputs)
-        ctx.set_materialize_grads(False)  # a result that no gradient came for may be made of nothing that wants one
+        ctx.set_materialize_grads(False)  # a result without a gradient may depend on no input that needs one
         values = bound(op, inputs, keyword_only_inputs or {})
         ctx.values, saved = {}, []
         for name, value in values.items():
@@ -303,7 +311,7 @@ def functions_by_parts(op, gradient):
 
 
 def _sum_to(x, shape):
-    """x.sum_to_size(shape).  PyTorch's asks of every extent whether it is 1, also of those that only data tells."""
+    """Returns x.sum_to_size(shape).  PyTorch's own method asks every extent whether it is 1, which fails for extents that depend on data."""
     if not any(isinstance(extent, torch.SymInt) for extent in (*x.shape, *shape)):
         return x.sum_to_size(shape)
     leading = x.dim() - len(shape)
@@ -318,20 +326,20 @@ def _sum_to(x, shape):
     return x.sum(list(range(leading))) if leading else x
 
 
-# Views, and what has a shape that is known: PyTorch's own, which share memory and trace.
+# Operators that are replaced by PyTorch's own: views, which share memory and can be traced, and sum_to.
 _OWN = {"core::identity": lambda x: x, "core::expand": lambda x, shape: x.expand(shape), "core::reshape": lambda x, shape: x.reshape(shape),
         "core::sum_to": _sum_to}
 
 
 class _Named:
-    """Keyword arguments on their way through Function.apply, which takes none."""
+    """Carries keyword arguments through Function.apply, which does not accept any."""
 
     def __init__(self, values):
         self.values = values
 
 
 def kernel(name, overload, setup, backward):
-    """The operator's kernel for PyTorch's autograd: a Function that functorch's transforms (grad, vmap, jacrev, ...) take, too."""
+    """Returns the operator's kernel for PyTorch's autograd; it also works under functorch transforms (grad, vmap, jacrev, ...)."""
     below = torch._C._AutoDispatchBelowAutograd
 
     def forward(*args):
@@ -343,12 +351,12 @@ def kernel(name, overload, setup, backward):
 
     def back(ctx, *grads):
         return (*backward(ctx, *grads), None)
-    def level_forward(*args):  # outside of this transform there may be others, whose gradients go on
+    def level_forward(*args):  # an enclosing transform may also need gradients
         with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True):
             return forward(*args)
     members = {"setup_context": staticmethod(setup_context), "backward": staticmethod(back)}
 
-    def plain_forward(ctx, *args):  # with the context: PyTorch binds arguments by their signature otherwise, which takes long
+    def plain_forward(ctx, *args):  # takes the context, since otherwise PyTorch binds the arguments by signature, which is slow
         with below():
             output = overload()(*args[:-1], **args[-1].values)
         setup(ctx, args[:-1], output, args[-1].values)
@@ -358,7 +366,7 @@ def kernel(name, overload, setup, backward):
 
     def run(*args, **named):
         if forward_ad._current_level >= 0 and any(isinstance(a, torch.Tensor) and forward_ad.unpack_dual(a).tangent is not None for a in args):
-            raise NotImplementedError(f"{name} has no gradient in forward mode (jvp): use the backward one (vjp, grad, jacrev)")
+            raise NotImplementedError(f"{name} has no forward-mode gradient (jvp): use reverse mode (vjp, grad, jacrev)")
         if torch.is_grad_enabled() and torch._C._any_requires_grad(*args):
             if not torch._C._are_functorch_transforms_active():
                 return function.apply(*args, _Named(named))

@@ -1,6 +1,7 @@
-"""Models that Tenon runs, as one operator of PyTorch's: tenon::run(Tensor[] inputs, *, str model, str device) -> Tensor[].
+"""Models that Tenon runs, as one PyTorch operator: tenon::run(Tensor[] inputs, *, str model, str device) -> Tensor[].
 
-Its kernel and its gradient's are of libtenon_torch.so, so that files that PyTorch saves run without Python; here are fakes and autograd.
+libtenon_torch.so has the kernels of the operator and of its gradient, so that programs saved by PyTorch run without Python.  This
+module adds the fake kernels and autograd.
 """
 import ctypes
 import functools
@@ -29,7 +30,7 @@ def _fake(inputs, *, model, device="cpu"):
     made = []
     for name, dtype, extents in ports.outputs:
         if dtype is None or extents is None:
-            raise _core.UnimplementedError(f"{model}: it does not state dtype and shape of {name}: it cannot be traced")
+            raise _core.UnimplementedError(f"{model} cannot be traced: the file does not state the dtype and rank of its output {name}")
         shape = [symbols[e] if isinstance(e, str) and e in symbols else e if isinstance(e, int) else torch.library.get_ctx().new_dynamic_size() for e in extents]
         made.append(torch.empty(shape, dtype=DTYPES[dtype], device=next((t.device for t in inputs if t.device.type != "cpu"), "cpu")))
     return made
@@ -39,7 +40,7 @@ def _fake_gradient(inputs, grads, given, wanted, *, model, device="cpu"):
     return [torch.empty(inputs[i].shape, dtype=inputs[i].dtype, device=inputs[i].device) for i in wanted]
 
 
-# Autograd: functions of single tensors, since PyTorch's transforms take no lists.
+# Autograd uses functions of single tensors, since PyTorch's transforms accept no lists.
 
 def _forward(*inputs, **named):
     return tuple(torch.ops.tenon.run(list(inputs), **named))
@@ -65,7 +66,7 @@ def _gradient(*tensors, count, given, wanted, **named):
 
 
 def _second(ctx, *grads):
-    raise _core.UnimplementedError("tenon::run: the gradient of a model that Tenon runs has no gradient of its own")
+    raise _core.UnimplementedError("tenon::run: the gradient of a model that Tenon runs cannot be differentiated again")
 
 
 def _vmap(info, in_dims, inputs, *, model, device="cpu"):
@@ -74,12 +75,12 @@ def _vmap(info, in_dims, inputs, *, model, device="cpu"):
 
 
 def register(bridge):
-    """Once."""
+    """Registers tenon::run and its gradient with PyTorch; later calls do nothing."""
     if _home:
         return
     error = ctypes.c_char_p()
     if bridge.tenon_torch_register(b"tenon", 0, None, ctypes.byref(error)):
-        raise _core.Error(f"tenon::run was not registered with PyTorch: {error.value.decode()}")
+        raise _core.Error(f"tenon::run could not be registered with PyTorch: {error.value.decode()}")
     home = torch.library.Library("tenon", "FRAGMENT")
     torch.library.register_fake("tenon::run", _fake, lib=home)
     torch.library.register_fake("tenon::run.vjp", _fake_gradient, lib=home)
@@ -92,13 +93,17 @@ def register(bridge):
 
 
 class Model:
-    """A model that Tenon runs, called with PyTorch's tensors, in the order of its inputs or by name."""
+    """A model that Tenon runs.  Call it with PyTorch tensors, in the order of the inputs or by name.
+
+    A call returns one tensor, or a tuple if the model has several outputs.
+    inputs, outputs: (name, dtype, extents) of each.
+    """
 
     def __init__(self, path, device, bridge):
         self._path, self._device = os.path.abspath(path), device
         ports, error = _ports(self._path), ctypes.c_char_p()
         if bridge.tenon_torch_model(self._path.encode(), device.encode(), ctypes.byref(error)):
-            ports.compile(device=device)  # raises the same, of its class
+            ports.compile(device=device)  # raises the same error with its own class
             raise _core.Error(f"{self._path}: {error.value.decode()}")
         self.inputs, self.outputs = ports.inputs, ports.outputs
         self._names = [name for name, _, _ in ports.inputs]
@@ -106,9 +111,9 @@ class Model:
     def __call__(self, *inputs, **named):
         names = self._names[len(inputs):]
         if len(inputs) > len(self._names) or sorted(named) != sorted(names):
-            raise TypeError(f"{self._path}: expected the inputs {', '.join(self._names)}; found {len(inputs)} by place and {', '.join(named) or 'none'} by name")
+            raise TypeError(f"{self._path}: expected the inputs {', '.join(self._names)}; found {len(inputs)} by position and {', '.join(named) or 'none'} by name")
         made = torch.ops.tenon.run([*inputs, *(named[name] for name in names)], model=self._path, device=self._device)
         return made[0] if len(made) == 1 else tuple(made)
 
     def __repr__(self):
-        return f"<model {self._path} of {len(self.inputs)} inputs and {len(self.outputs)} outputs, on {self._device}>"
+        return f"<tenon model {self._path} with {len(self.inputs)} inputs and {len(self.outputs)} outputs, on {self._device}>"

@@ -1,5 +1,5 @@
-"""Operators as nodes of the models that torch.onnx.export writes: domain and name are those of the library, attributes too, so that
-Tenon finds the operator again when it reads the model."""
+"""Writes operators as nodes of the models that torch.onnx.export produces.  Domain, name and attributes are those of the operator,
+so that Tenon finds the operator again when it reads the model."""
 import inspect
 import typing
 
@@ -12,7 +12,7 @@ _COUNTS = "operand_counts"  # docs/contract.md, "Nodes in ONNX files"
 
 
 def table(operators):
-    """{overload: function} of pairs (operator, overload), without those that no node can be made of."""
+    """Returns {overload: function} for pairs (operator, overload); operators that ONNX nodes cannot express are left out."""
     try:
         import onnx
         import onnxscript
@@ -26,7 +26,8 @@ def _fits(op):
 
 
 def _node(op, tensors, Schema, values):
-    """The exporter knows by a schema what is attribute and what is tensor; this one is of a call, with the items of its lists."""
+    """Returns the node type of one call.  The exporter tells attributes from tensors by a schema, which lists the items of tensor lists
+    one by one."""
     domain, name = op.name.split("::")
     inputs = [Schema.FormalParameter(f"input{i}", f"T{i}", param_option=Schema.FormalParameterOption.Optional) for i in range(len(tensors))]
     outputs = [Schema.FormalParameter(r["name"], f"R{i}") for i, r in enumerate(op.results)]
@@ -37,7 +38,7 @@ def _node(op, tensors, Schema, values):
 
 
 def _function(op, Schema, values):
-    """Called by the exporter with values of the model, it adds the node; its annotations say what is an attribute."""
+    """Returns the function that adds the node.  The exporter calls it with values of the model; its annotations mark the attributes."""
     parameters = [inspect.Parameter(p["name"], inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None if p["has_default"] else inspect.Parameter.empty,
                                     annotation=inspect.Parameter.empty if p["tensor"] else typing.Optional[_ATTRIBUTES[p["kind"]][0]]) for p in op.parameters]
     is_counted = "Tensor[]" in [p["kind"] for p in op.parameters if p["tensor"]][:-1]
@@ -46,7 +47,7 @@ def _function(op, Schema, values):
         given = dict(zip((p.name for p in parameters), args), **named)
         lists = [given.pop(p["name"], None) for p in op.parameters if p["tensor"]]
         lists = [list(value) if isinstance(value, (list, tuple)) else [value] for value in lists]
-        if is_counted:  # where a list ends that is not the last
+        if is_counted:  # a list before the last needs its length
             lists = [[t for t in items if t is not None] for items in lists]
             given[_COUNTS] = [len(items) for items in lists]
         tensors = [t for items in lists for t in items]

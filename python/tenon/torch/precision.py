@@ -1,9 +1,9 @@
-"""torch.autocast, for the operators that Tenon's own autocast casts for."""
+"""Support of torch.autocast for the operators that Tenon's own autocast converts."""
 import torch
 
 
 def register(op, name, overload, home):
-    """Those that Tenon's own autocast runs in lower precision, or in f32, do so under torch.autocast."""
+    """Makes an operator that Tenon's autocast runs in lower precision, or in f32, behave the same under torch.autocast."""
     lower, single = ("autocast " + word in op.kernels for word in ("lower", "f32"))
     if not lower and not single:
         return
