@@ -157,7 +157,7 @@ static const tn_table_entry_t *find_entry(const tenon_op_t *op, uint64_t keys, i
   return shared_entry(op, tn_backend_of_keys(keys));
 }
 
-/* The entry of a key that has a position of its own, or whose entry depends on several positions. */
+/* The entry of a key that has its own position, or whose entry depends on several positions. */
 static __attribute__((noinline)) const tn_table_entry_t *
 find_entry_steadily(const tenon_op_t *op, uint64_t keys, int bit) {
   const tn_table_entry_t *entry;
