@@ -25,9 +25,9 @@
 #include "operator/table.h"
 #include "storage/place.h"
 
-/* Code of a library that may be unloaded: the call is counted, and the entry read again, since
- * whoever unloads takes the entry away, makes all threads pass a barrier, and only then looks at
- * the counts (tn_registry_unload). */
+/* Counts a call of code that may be unloaded.  Afterwards the caller reads the entry again:
+ * unloading takes the entry out of the table, makes all threads pass a barrier, and only then
+ * reads the counts (tn_registry_unload). */
 static void count_at_gate(tn_thread_t *thread, const tn_table_entry_t *entry, uint32_t step) {
   uint32_t *count = &thread->gates[entry->gate];
   if (!entry->gate) return;
@@ -46,7 +46,7 @@ const tn_table_entry_t *tn_entry_hold(tenon_call_t *call) {
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     const tn_table_entry_t *again = tn_entry_again(call);
     if (again == entry) {
-      /* one that was made anew has another */
+      /* an entry that is used again has another context */
       call->context = entry->context;
       return entry;
     }
@@ -69,8 +69,8 @@ static tenon_status_t run_gated(tenon_call_t *call) {
 
 static tenon_status_t run_inferred(tenon_call_t *call);
 
-/* Has the call come past the layers?  Composites that stand for gradients are past them too: layers
- * see their parts. */
+/* Has the call come past the layers?  Composites that stand for gradients count as past them, since
+ * layers see the calls of their parts. */
 static bool is_past_layers(const tenon_call_t *call) {
   const tn_frame_t *frame = tn_frame_of_const(call);
   uint64_t keys = frame->keys & tn_op_mask(call->op);
@@ -85,8 +85,8 @@ tenon_status_t tn_entry_run(tenon_call_t *call) {
   return __builtin_expect(frame->entry->gate, 0) ? run_gated(call) : tn_layer_below(call);
 }
 
-/* A frame below the limit is refused, unless it is not on the thread's own stack at all (a
- * coroutine's, the heap). */
+/* A frame below the limit of the stack is refused, unless it is not on the thread's own stack at
+ * all (a coroutine's stack, or the heap). */
 static __attribute__((noinline, cold)) bool is_too_deep(const tn_thread_t *thread,
                                                         tn_frame_t *frame) {
   frame->temporaries = NULL;
@@ -101,8 +101,8 @@ static tenon_status_t __attribute__((noinline, cold)) fail_too_deep(const tenon_
                  op->name);
 }
 
-/* A frame as it is when the call begins.  Members that are 0 lie together, so that they are cleared
- * at once. */
+/* Fills in a frame for the beginning of a call.  Members that are 0 lie together, so that they are
+ * cleared at once. */
 static inline __attribute__((always_inline)) void
 open_frame(tn_frame_t *frame, const tenon_op_t *op, const tenon_value_t *attrs,
            tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs, void *state,
@@ -123,7 +123,7 @@ open_frame(tn_frame_t *frame, const tenon_op_t *op, const tenon_value_t *attrs,
   frame->keys = keys;
 }
 
-/* `keys` of arguments, thread and process, less those that the thread excludes. */
+/* Runs the entry of the highest key of `all` (tn_keys_of_call) that the operator's mask keeps. */
 static inline __attribute__((always_inline)) tenon_status_t
 dispatch_keys(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs,
               tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs, void *state,
@@ -227,8 +227,8 @@ tenon_status_t tn_redispatch(tenon_call_t *call, uint64_t keys) {
 
 /* run */
 
-/* Takes the numbers of a call: as many as infer stated, else (-1) one for each element of the
- * largest result, from the generator of the device where it runs. */
+/* Takes the random numbers of a call from the generator of its device: as many as infer stated, or
+ * (-1) one for each element of the largest output. */
 static tenon_random_t take_numbers(const tenon_op_t *op, int64_t stated, const tenon_value_t *attrs,
                                    tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
   tenon_device_t device = tn_device_of(op, attrs, inputs);
@@ -241,7 +241,7 @@ static tenon_random_t take_numbers(const tenon_op_t *op, int64_t stated, const t
   return tn_random_take(device, stated);
 }
 
-/* Operators that draw numbers. */
+/* Runs an operator that draws random numbers. */
 static tenon_status_t run_random(const tenon_op_t *op, const tenon_value_t *attrs,
                                  tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs,
                                  void *state) {
@@ -266,8 +266,7 @@ static tenon_status_t run_random(const tenon_op_t *op, const tenon_value_t *attr
   return status;
 }
 
-/* Calls with more to them than a kernel of the CPU; `keys` as of dispatch_keys, 0: still to be
- * found. */
+/* Runs any call.  `keys` as for dispatch_keys; 0: still to be computed. */
 static __attribute__((noinline)) tenon_status_t
 run_any(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
         tenon_tensor_t *const *outputs, void *state, uint64_t keys) {
@@ -281,7 +280,8 @@ run_any(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const 
   return status;
 }
 
-/* Calls that are not of the CPU alone: of one device, whose kernel is launched directly, or any. */
+/* Runs a call that is not on the CPU alone: on one device, whose kernel is launched directly, or in
+ * the general way. */
 static __attribute__((noinline)) tenon_status_t
 run_elsewhere(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
               tenon_tensor_t *const *outputs, void *state, uint64_t keys, uint64_t mask) {
@@ -301,8 +301,8 @@ run_elsewhere(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *
   return status;
 }
 
-/* What dispatch comes to for plain tensors on the CPU: nothing is called but the kernel, so nothing
- * has to be kept. */
+/* Dispatch for plain tensors on the CPU, where only the kernel is called and nothing has to be kept
+ * for layers; other calls go on in run_elsewhere. */
 static inline __attribute__((always_inline)) tenon_status_t
 run_call(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
          tenon_tensor_t *const *outputs, void *state) {
@@ -328,10 +328,10 @@ tenon_status_t tenon_op_run(const tenon_op_t *op, const tenon_value_t *attrs,
 
 /* layers */
 
-/* Keys that calls have whatever their arguments. */
+/* The keys that the thread adds to its calls, beside those that every call has. */
 static inline uint64_t included(void) { return tn_thread()->calls.include & ~TN_KEY_ALWAYS; }
 
-/* As dispatch finds them, for an operator with tensor arguments. */
+/* The keys of a call before it has outputs, as far as its operator heeds them. */
 static uint64_t keys_of_request(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
   uint64_t keys = tn_keys_of_inputs(op, inputs, included() | TN_KEY_CPU);
   return keys & ~tn_thread()->calls.exclude & tn_op_mask(op);
@@ -350,7 +350,7 @@ static bool gets_unallocated(const tenon_op_t *op, uint64_t keys) {
   return true;
 }
 
-/* The call as the layers left it. */
+/* Infers a call as the layers left it, creates its outputs, and runs it. */
 static tenon_status_t run_inferred(tenon_call_t *call) {
   const tenon_op_t *op = call->op;
   tn_frame_t *frame = tn_frame_of(call);
@@ -422,7 +422,7 @@ typedef struct progress_t {
   bool has_run;
 } progress_t;
 
-/* Which outputs are given, and which are wanted. */
+/* Finds which outputs are given, and which are wanted. */
 static tenon_status_t find_given(tn_request_t *r, progress_t *p) {
   const tenon_op_t *op = r->op;
   for (uint32_t o = 0; o < op->output_count; o++) {
@@ -439,7 +439,7 @@ static tenon_status_t find_given(tn_request_t *r, progress_t *p) {
 
 static tenon_status_t call_inferred(tn_request_t *r);
 
-/* A view of inputs that are not dense is a view of dense copies. */
+/* Calls a view operator with dense copies of its inputs. */
 static tenon_status_t call_on_dense(const tn_request_t *request) {
   tn_request_t r = *request;
   tenon_tensor_t **dense;
@@ -452,7 +452,7 @@ static tenon_status_t call_on_dense(const tn_request_t *request) {
   return status;
 }
 
-/* Outputs that are inputs which are written to, and unallocated ones. */
+/* Sets the outputs that are written inputs, and creates unallocated ones. */
 static tenon_status_t begin_outputs(const tn_request_t *r, progress_t *p) {
   const tenon_op_t *op = r->op;
   for (uint32_t o = 0; o < op->output_count; o++) {
@@ -518,7 +518,7 @@ static void release_outputs(const tenon_op_t *op, tenon_tensor_t **outputs, uint
   }
 }
 
-/* Changes what is wanted of the request. */
+/* Calls an operator by way of metas and inference.  Changes `wanted` of the request. */
 static tenon_status_t call_inferred(tn_request_t *r) {
   const tenon_op_t *op = r->op;
   tn_inference_t inference;
@@ -547,8 +547,8 @@ static tenon_status_t call_inferred(tn_request_t *r) {
 
 /* plain calls */
 
-/* What call_inferred does for plain operators, without metas.  False: not such a call, or one to
- * refuse; nothing has happened then. */
+/* Does for plain operators what call_inferred does, without metas.  False: the call is not plain,
+ * or is to be refused; nothing has happened then. */
 static inline __attribute__((always_inline)) bool call_plain(const tn_request_t r,
                                                              tenon_status_t *out_status) {
   const tenon_op_t *op = r.op;
@@ -629,8 +629,8 @@ static inline __attribute__((always_inline)) tenon_status_t enter(tn_request_t r
   return enter_inferred(&request);
 }
 
-/* Of a library that was reloaded: what results fit may have changed, so that they are always
- * inferred anew. */
+/* Calls the operator that took the place of one whose library was reloaded.  Its outputs may have
+ * other shapes, so they are always inferred anew. */
 static tenon_status_t enter_successor(tn_request_t *r) {
   r->op = tn_op_now(r->op);
   if (tn_op_has_ended(r->op)) return tn_op_ended(r->op);

@@ -30,7 +30,7 @@ static tenon_status_t fail_without_kernel(tenon_call_t *call) {
 
 static tenon_status_t run_missing(tenon_call_t *call) { return fail_without_kernel(call); }
 
-/* The backend's fallback would serve, and must not. */
+/* The backend has a fallback, and the operator denies it. */
 static tenon_status_t run_denied(tenon_call_t *call) {
   const tn_kernel_t *denial = tn_frame_of(call)->entry->denial;
   const tenon_op_t *op = call->op;
@@ -45,7 +45,7 @@ static tenon_status_t run_denied(tenon_call_t *call) {
 
 static tenon_status_t run_ambiguous(tenon_call_t *call) { return tn_mixed_ambiguous(call); }
 
-/* Shapes without data: infer has said all that there is to know. */
+/* Meta tensors have shapes and no data: infer has done all there is to do. */
 static tenon_status_t run_meta(tenon_call_t *call) {
   const tenon_op_t *op = call->op;
   bool knows_shapes =
@@ -61,8 +61,8 @@ static tenon_status_t run_meta(tenon_call_t *call) {
 
 static tenon_status_t run_fallthrough(tenon_call_t *call) { return tenon_call_next(call); }
 
-/* Nobody writes to what is read-only; after success what was saved of written memory before is out
- * of date. */
+/* Refuses to write to read-only tensors.  After success, values that autograd saved of the written
+ * memory are out of date. */
 static tenon_status_t run_versions(tenon_call_t *call) {
   const tenon_op_t *op = call->op;
   for (uint32_t i = 0; i < op->input_count; i++) {
@@ -91,7 +91,7 @@ static tenon_status_t run_gradient(tenon_call_t *call) {
 
 /* backends that share a bit */
 
-/* Adds the backends of a tensor, of the items of a list, to the two first ones that differ. */
+/* Adds the backends of a tensor, or of the items of a list, to the first two different ones. */
 static void add_backends(const tenon_tensor_t *t, const tn_backend_t *found[2]) {
   if (!t || !(t->keys & TN_KEY(TN_BIT_OTHERS))) return;
   for (int64_t i = 0; tn_dtype_is(t->dtype, TENON_LIST) && i < t->shape[0]; i++)
@@ -154,7 +154,7 @@ const tn_table_entry_t *tn_entry_again(tenon_call_t *call) {
 
 /* layouts */
 
-/* A dense stand-in for one tensor, or for the items of a list; the frame owns it. */
+/* A dense copy of one tensor, or of the items of a list; the frame owns it. */
 static tenon_status_t dense_input(tn_frame_t *frame, tenon_tensor_t *tensor,
                                   tenon_tensor_t **out_tensor) {
   *out_tensor = tensor;
@@ -191,13 +191,13 @@ static bool is_of_plugin(const tn_kernel_t *kernel, const tenon_call_t *call) {
          __atomic_load_n(&kernel->backend->has_plugin, __ATOMIC_RELAXED);
 }
 
-/* A kernel of a plug-in's device declines by TENON_UNIMPLEMENTED: then the operator's source kernel
- * serves; where there is none behind it, the backend's fallback, if it has one. */
+/* A kernel of a plug-in's device declines a call by TENON_UNIMPLEMENTED.  Then the operator's
+ * source kernel serves, or if there is none, the backend's fallback. */
 tenon_status_t tn_launch_declined(const tn_kernel_t *kernel, tenon_call_t *call,
                                   tenon_status_t status) {
   tn_frame_t *frame = tn_frame_of(call);
   if (status != TENON_UNIMPLEMENTED || call->accumulate)
-    return status; /* of what is added add.c takes care */
+    return status; /* add.c handles calls that accumulate */
   const tn_kernel_t *source = tn_entry_source(frame->entry, call->op, kernel, call->inputs);
   if (source) return tn_kernel_call(source, frame);
   if (frame->entry->denial) return status;
@@ -273,7 +273,7 @@ call_dense(const tn_kernel_t *kernel, tn_frame_t *frame, uint64_t keys) {
   return status;
 }
 
-/* A sparse result that is given is made anew: until run has done that it counts as not made. */
+/* A sparse output that is given is created anew: until run has done so it counts as unallocated. */
 static tenon_status_t begin_sparse(const tenon_call_t *call, uint64_t *out_given) {
   const tenon_op_t *op = call->op;
   for (uint32_t o = 0; o < op->output_count; o++) {
@@ -334,7 +334,7 @@ tenon_status_t tn_kernel_call(const tn_kernel_t *kernel, tn_frame_t *frame) {
                                                           : call_dense(kernel, frame, keys);
 }
 
-/* Layouts of arguments that kernels of backends may have to be kept from. */
+/* The layouts of the arguments that a kernel may not be able to read. */
 static uint64_t layouts_of(const tenon_call_t *call) {
   const tenon_op_t *op = call->op;
   uint64_t keys = tn_keys_of_call(op, call->inputs, call->outputs, 0);
@@ -348,7 +348,7 @@ tenon_status_t tn_layer_below(tenon_call_t *call) {
   return is_kernel && layouts_of(call) ? tn_layer_prologue(call) : entry->run(call);
 }
 
-/* Leads the call to the entry below, whose kernels look at layouts before they run. */
+/* Leads the call to the entry below, which handles layouts before its kernels run. */
 tenon_status_t tn_layer_layout(tenon_call_t *call) {
   tn_frame_t *frame = tn_frame_of(call);
   frame->keys = tn_key_below(frame->keys, tn_key_highest(frame->keys));
@@ -357,8 +357,8 @@ tenon_status_t tn_layer_layout(tenon_call_t *call) {
   return tn_trace_next(call);
 }
 
-/* Dtypes that a backend's own kernels do not serve are its fallback's, before composites if it
- * prefers that; NULL: they are not. */
+/* The backend's fallback serves dtypes that its own kernels do not serve, before composites if it
+ * is preferred.  NULL: it does not serve. */
 static const tn_table_entry_t *fallback_of_dtype(tenon_call_t *call, const tn_kernel_t *kernel) {
   const tn_frame_t *frame = tn_frame_of(call);
   const tn_backend_t *found[2] = {tn_backend_of_keys(frame->keys), NULL};
@@ -387,18 +387,18 @@ static __attribute__((noinline)) tenon_status_t make_workspace(tenon_call_t *cal
                                                                                  : TENON_MEMORY;
 }
 
-/* State and workspace, when nothing prepared the call. */
+/* Provides state and workspace, when nothing prepared the call. */
 tenon_status_t tn_kernel_serve(tenon_call_t *call, const tn_kernel_t *kernel) {
   const tenon_op_t *op = call->op;
   if (op->create && !call->state) TN_TRY(tn_state_get(op, call->attrs, &call->state));
   bool is_fallback =
-      kernel->words.flags & TN_KERNEL_FALLBACK; /* who runs on the CPU gets it there */
+      kernel->words.flags & TN_KERNEL_FALLBACK; /* the call on the CPU gets its own */
   if (__atomic_load_n(&op->needs_workspace, __ATOMIC_RELAXED) && !call->workspace && !is_fallback)
     TN_TRY(make_workspace(call));
   return tn_kernel_call(kernel, tn_frame_of(call));
 }
 
-/* Operators with state, workspace, or kernels by dtype, and kernels of devices. */
+/* Runs operators with state, workspace, or kernels by dtype, and kernels of devices. */
 tenon_status_t tn_layer_prologue(tenon_call_t *call) {
   const tenon_op_t *op = call->op;
   tn_frame_t *frame = tn_frame_of(call);
@@ -430,8 +430,8 @@ tenon_status_t tn_layer_prologue(tenon_call_t *call) {
                                                    : tn_kernel_serve(call, kernel);
 }
 
-/* An operator without kernels whose results are views: outputs that were made already are views;
- * others get a copy. */
+/* Runs an operator without kernels whose outputs are views.  Outputs that the call created are
+ * views already; outputs that the caller gave get a copy. */
 static tenon_status_t run_view(tenon_call_t *call) {
   const tenon_op_t *op = call->op;
   tn_inference_t inference = {0};

@@ -67,7 +67,7 @@ static tenon_status_t create_view(const tenon_meta_t *meta, const int64_t *shape
   return tenon_tensor_copy(&as, out_tensor);
 }
 
-/* What run makes the parts of: extents that only run knows are -1. */
+/* An output of which run creates the parts; extents that only run knows are -1. */
 static tenon_status_t create_sparse(const tn_inference_t *inference, const tenon_meta_t *meta,
                                     tenon_tensor_t **out_tensor) {
   if (inference->device)
@@ -83,8 +83,8 @@ static tenon_status_t create_sparse(const tn_inference_t *inference, const tenon
   return TENON_OK;
 }
 
-/* Where an isolated library's process has it, too; strides that infer stated are left out, since
- * row-major is as good. */
+/* Creates an output in memory that an isolated library's process shares.  Strides that infer stated
+ * are ignored, since row-major is as good. */
 static __attribute__((noinline, cold)) tenon_status_t create_placed(const tenon_op_t *op,
                                                                     const tenon_meta_t *meta,
                                                                     const int64_t *shape,

@@ -16,7 +16,7 @@
 
 /* rows that all operators share */
 
-#define ALL (TN_KEY(TN_BIT_TRACE + 1) - 1) /* above are no keys */
+#define ALL (TN_KEY(TN_BIT_TRACE + 1) - 1) /* there are no keys above */
 static tn_table_entry_t missing = {.mask = ALL | TN_KEY(TN_BIT_CAREFUL),
                                    .resolved = TN_RESOLVED_MISSING};
 static tn_table_entry_t ambiguous = {.resolved = TN_RESOLVED_MISSING};
@@ -25,8 +25,7 @@ static tn_table_entry_t autograd_others = {.resolved = TN_RESOLVED_LAYER};
 static tn_table_entry_t layout = {.resolved = TN_RESOLVED_LAYER};
 static tn_table_entry_t meta = {.resolved = TN_RESOLVED_META};
 static tn_table_entry_t through = {.resolved = TN_RESOLVED_FALLTHROUGH};
-static const tn_table_entry_t
-    use_row; /* stands in lists for: the row, whatever other backends have */
+static const tn_table_entry_t use_row; /* in lists: use the row, whatever other backends have */
 static tn_table_entry_t chain = {.resolved = TN_RESOLVED_LAYER};
 static tn_table_entry_t mode = {.resolved = TN_RESOLVED_LAYER};
 static tn_table_entry_t trace = {.resolved = TN_RESOLVED_LAYER};
@@ -114,7 +113,7 @@ const tn_table_entry_t *tn_table_row(const tn_backend_t *backend) {
 
 /* finding */
 
-/* Of a backend for which the operator has nothing of its own. */
+/* The entry of a backend for which the operator has none of its own. */
 static const tn_table_entry_t *shared_entry(const tenon_op_t *op, const tn_backend_t *backend) {
   const tn_table_entry_t *row = tn_table_row(backend);
   const tn_table_entry_t *composite = __atomic_load_n(&op->others, __ATOMIC_ACQUIRE);
@@ -158,7 +157,7 @@ static const tn_table_entry_t *find_entry(const tenon_op_t *op, uint64_t keys, i
   return shared_entry(op, tn_backend_of_keys(keys));
 }
 
-/* Of a key that has a place of its own, or depends on several. */
+/* The entry of a key that has its own position, or whose entry depends on several positions. */
 static __attribute__((noinline)) const tn_table_entry_t *
 find_entry_steadily(const tenon_op_t *op, uint64_t keys, int bit) {
   const tn_table_entry_t *entry;
@@ -220,14 +219,14 @@ static bool same_entry(const tn_table_entry_t *a, const tn_table_entry_t *b) {
   return true;
 }
 
-static size_t length(const tn_kernel_t *const *list) { /* its end too; 0: there is none */
+static size_t length(const tn_kernel_t *const *list) { /* with its end; 0: there is no list */
   size_t count = 0;
   while (list && list[count++])
     continue;
   return count;
 }
 
-/* The lists of an entry, moved to a block of their own. */
+/* Moves the lists of an entry to a block of their own. */
 static tenon_status_t keep_lists(const tenon_op_t *op, tn_table_entry_t *entry) {
   size_t room = TN_DTYPE_COUNT;
   if (!entry->by_dtype) return TENON_OK;
@@ -272,9 +271,9 @@ static void set_gate(const tenon_op_t *op, tn_table_entry_t *entry) {
       add_gate(entry, (*list)->library);
 }
 
-/* One that is gone becomes another with the same gate.  A call that is still on its way to it reads
- * what is the same, counts itself at the gate, and reads the table again (tn_entry_hold) before it
- * uses what is not. */
+/* An entry that left the table becomes another entry with the same gate.  A call that is still on
+ * its way to it reads the fields that are the same, counts itself at the gate, and reads the table
+ * again (tn_entry_hold) before it uses the others. */
 static tn_table_entry_t *use_again(tenon_op_t *op, const tn_table_entry_t *wanted) {
   tn_table_entry_t **at = &op->gone;
   tn_table_entry_t *s;
@@ -293,8 +292,8 @@ static tn_table_entry_t *use_again(tenon_op_t *op, const tn_table_entry_t *wante
   return s;
 }
 
-/* One with these contents: an earlier one if there is one, so that what comes and goes again takes
- * no more memory. */
+/* An entry with these contents: an earlier one if there is one, so that kernels which come and go
+ * repeatedly take no more memory. */
 static tenon_status_t make_entry(tenon_op_t *op, const tn_table_entry_t *contents,
                                  const tn_table_entry_t **out_entry) {
   tn_table_entry_t wanted = *contents;
@@ -320,7 +319,7 @@ static tenon_status_t make_entry(tenon_op_t *op, const tn_table_entry_t *content
   return TENON_OK;
 }
 
-/* Kernels that a backend may use, as an entry; `arena` holds lists meanwhile. */
+/* An entry of the kernels that a backend may use; scratch memory holds the lists meanwhile. */
 static tenon_status_t make_kernels_entry(tenon_op_t *op, const tn_backend_t *backend, int resolved,
                                          const tn_kernel_t *denial,
                                          const tn_table_entry_t **out_entry) {
@@ -385,7 +384,8 @@ static summary_t summarise(const tenon_op_t *op, const tn_backend_t *backend) {
   return s;
 }
 
-/* NULL: as of backends without kernels; of the CPU and of those themselves (NULL) their row. */
+/* The entry of a backend.  *out_entry NULL: that of backends without kernels; for the CPU, and for
+ * backends without kernels (backend NULL), their row. */
 static tenon_status_t make_backend_entry(tenon_op_t *op, const tn_backend_t *backend,
                                          const tn_table_entry_t **out_entry) {
   summary_t s = summarise(op, backend);
@@ -416,7 +416,8 @@ static tenon_status_t make_backend_entry(tenon_op_t *op, const tn_backend_t *bac
   return TENON_OK;
 }
 
-/* What stands for gradients on a backend (NULL: one without kernels); NULL: the layer's row. */
+/* The entry for gradients on a backend (NULL: a backend without kernels).  *out_entry NULL: the
+ * layer's row. */
 static tenon_status_t make_autograd_entry(tenon_op_t *op, const tn_backend_t *backend,
                                           const tn_table_entry_t **out_entry) {
   const tn_kernel_t *own = NULL;
@@ -493,8 +494,8 @@ static bool all_strided(const tenon_op_t *op) {
   return op->kernels != NULL;
 }
 
-/* What a table will hold: first all of it is found, which may fail, then all of it is stored, which
- * cannot.  Under the registry's mutex. */
+/* The contents of a new table: first all entries are made, which may fail, and then all of them are
+ * stored, which cannot.  Under the registry's mutex. */
 typedef struct store_t {
   const tn_table_entry_t **other; /* of a list; NULL: of the array, at a place */
   uint8_t at;
@@ -503,8 +504,8 @@ typedef struct store_t {
 static store_t stores[2 * TN_BACKENDS_MAX + TN_KEY_COUNT];
 static size_t store_count;
 
-/* The entry of a key, NULL: its row is right again.  A new place is empty, which means the row,
- * before the byte leads to it, and stays: calls may be on their way to it. */
+/* Stores the entry of a key; NULL: its row serves again.  A new position is empty, which means the
+ * row, before the index leads to it, and it stays: calls may be on their way to it. */
 static tenon_status_t place_entry(tenon_op_t *op, int bit, const tn_table_entry_t *entry) {
   uint8_t at = op->index[bit];
   if (!at && !entry) return TENON_OK;
@@ -541,7 +542,7 @@ static tenon_status_t place_other(tenon_op_t *op, tn_other_t **list, const tn_ba
   return TENON_OK;
 }
 
-/* Kernels for layers of the host, other than gradients. */
+/* The layers of the host, other than gradients, that kernels can be registered for. */
 static const uint8_t layer_places[][2] = {{TN_AT_VIEW, TN_BIT_VIEW},
                                           {TN_AT_AUTOCAST, TN_BIT_AUTOCAST},
                                           {TN_AT_FUNCTIONAL, TN_BIT_FUNCTIONAL}};
@@ -554,7 +555,7 @@ static const tn_kernel_t *newest_at(const tenon_op_t *op, uint8_t place) {
   return k;
 }
 
-/* Kernels that the operator has for those layers. */
+/* The entries of the kernels that the operator has for those layers. */
 static tenon_status_t place_layers(tenon_op_t *op) {
   for (size_t i = 0; i < LAYER_PLACES; i++) {
     const tn_kernel_t *k = newest_at(op, layer_places[i][0]);
@@ -658,7 +659,7 @@ void tn_table_move(tenon_op_t *op, tn_table_entry_t *entry) {
 
 tenon_status_t tn_table_build(tenon_op_t *op) {
   if (__atomic_load_n(&op->successor, __ATOMIC_RELAXED))
-    return TENON_OK; /* nothing is led to it any more */
+    return TENON_OK; /* no call is led to it any more */
   uint64_t before = op->mask;
   op->mask = mask_of(op);
   tenon_status_t status = build(op);

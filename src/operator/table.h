@@ -41,7 +41,7 @@ tenon_status_t tn_table_build(tenon_op_t *op);
 void tn_table_forget(tenon_op_t *op, const tn_library_t *library, bool is_quiet);
 /* Before its arena goes. */
 void tn_table_release(tenon_op_t *op);
-/* From here on calls of the operator go to its successor: every key leads to tn_layer_moved.
+/* From here on calls of the operator go to its successor: every key leads to TN_RUN_MOVED.
  * Kernels can still be asked for, by what was planned before.  tn_table_movable makes the entry
  * first; NULL: no memory.  Under the registry's mutex. */
 tn_table_entry_t *tn_table_movable(tenon_op_t *op);

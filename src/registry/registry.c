@@ -66,7 +66,8 @@ static bool has_source(const tenon_op_t *op) {
   return k != NULL;
 }
 
-/* Source kernels serve the backends that compile now; false: without memory some do not. */
+/* Rebuilds the tables of source kernels, which serve the backends that compile now.  False: for
+ * want of memory some tables are as before. */
 static bool rebuild_sources(void) {
   bool good = true;
   size_t position = 0;
@@ -75,7 +76,7 @@ static bool rebuild_sources(void) {
   return good;
 }
 
-/* Takes its plug-ins out. */
+/* Removes the library's devices. */
 static void end_devices(tn_library_t *library) {
   if (!library->device_count) return;
   for (uint32_t i = 0; i < library->device_count; i++) {
@@ -165,7 +166,7 @@ static tenon_status_t link_kernels(tn_extension_t *e) {
   return status;
 }
 
-/* All of them or none. */
+/* Adds all of the definition's kernels, or none. */
 bool tn_registry_link(tn_definition_t *b) {
   for (size_t i = 0; i < b->extension_count; i++) {
     if (link_kernels(&b->extensions[i]) == TENON_OK) continue;
@@ -177,7 +178,7 @@ bool tn_registry_link(tn_definition_t *b) {
   return true;
 }
 
-/* Names that others have: an operator exists once. */
+/* Adds an offence for each name that another library has: an operator exists once. */
 bool tn_registry_names_free(tn_definition_t *d, const tn_library_t *but) {
   size_t before = d->offence_count;
   const tn_library_t *library = d->library;
@@ -281,7 +282,7 @@ tenon_status_t tn_registry_add(const tenon_descriptor_t *descriptor, const char 
 
 /* removing */
 
-/* Kernels that others added to its operators wait for operators of those names again. */
+/* Kernels that other libraries added to its operators wait for operators of those names again. */
 static void send_back(const tn_library_t *going, tn_library_t *other) {
   for (uint32_t i = 0; i < other->extension_count; i++) {
     tn_extension_t *e = &other->extensions[i];
@@ -294,7 +295,7 @@ static void send_back(const tn_library_t *going, tn_library_t *other) {
   }
 }
 
-/* Room for what send_back has to keep. */
+/* Makes room for the kernels that send_back has to keep. */
 bool tn_registry_make_room(const tn_library_t *going, size_t more) {
   for (size_t l = 0; l < tn_registry_count() && going->op_count; l++)
     more += (*tn_registry_at(l))->extension_count;
@@ -356,7 +357,7 @@ static bool is_held(const tn_library_t *library) {
   return __atomic_load_n(&library->first->references, __ATOMIC_ACQUIRE) || users_of(library);
 }
 
-/* No call is in its code, and none can get there any more: its kernels are out of the tables. */
+/* Is no call in its code?  None can get there any more, since its kernels are out of the tables. */
 static bool is_quiet(const tn_library_t *library) {
   if (!library->gate)
     return true; /* linked in, or never called without a handle: its holder answers for calls */

@@ -91,13 +91,11 @@ static tenon_dtype_t result_dtype(const tenon_op_t *op, uint32_t result,
   if (source->kind == TN_TYPE_FIXED) return source->fixed;
   if (source->kind == TN_TYPE_ATTR && values[source->index].kind == TENON_KIND_DTYPE)
     return values[source->index].as.dtype;
-  for (int32_t i = 0; source->kind == TN_TYPE_VARIABLE && i < operand_count && !dtype.bits;
-       i++)
-    if (op->types.inputs[i].kind == TN_TYPE_VARIABLE &&
-        op->types.inputs[i].index == source->index)
+  for (int32_t i = 0; source->kind == TN_TYPE_VARIABLE && i < operand_count && !dtype.bits; i++)
+    if (op->types.inputs[i].kind == TN_TYPE_VARIABLE && op->types.inputs[i].index == source->index)
       dtype = operand_dtype(&operands[i]);
-  for (uint32_t i = 0;
-       source->kind == TN_TYPE_OPEN && i < op->schema.attr_count && !dtype.bits; i++) {
+  for (uint32_t i = 0; source->kind == TN_TYPE_OPEN && i < op->schema.attr_count && !dtype.bits;
+       i++) {
     if (values[i].kind == TENON_KIND_DTYPE) dtype = values[i].as.dtype;
     if (values[i].kind == TENON_KIND_TENSOR && values[i].as.tensor)
       dtype = values[i].as.tensor->dtype;
