@@ -2,8 +2,7 @@
 #include "mxnet/lib_api.h"
 
 using namespace mxnet::ext;
-using texts = std::unordered_map < std::string;
-using std::string > ;
+using texts = std::unordered_map<std::string, std::string>;
 
 static void scale(const float *x, float *y, int64_t count, float by) {
   for (int64_t i = 0; i < count; i++)

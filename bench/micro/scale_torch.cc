@@ -11,8 +11,7 @@ static void run(const float *x, float *y, int64_t n, float by) {
 }
 
 static at::Tensor scale(const at::Tensor &x, double by) {
-  at::Tensor dense = x.contiguous();
-  at::Tensor y = at::empty_like(dense);
+  at::Tensor dense = x.contiguous(), y = at::empty_like(dense);
   run(dense.const_data_ptr<float>(), y.mutable_data_ptr<float>(), dense.numel(),
       static_cast<float>(by));
   return y;

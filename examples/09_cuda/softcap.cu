@@ -12,17 +12,15 @@ static __global__ void softcap_by_4(const float4 *x, float4 *y, int64_t n, float
 }
 
 extern "C" tenon_status_t softcap_cuda(tenon_call_t *call) {
-  const tenon_tensor_t *x = call->inputs[0];
-  const tenon_tensor_t *y = call->outputs[0];
-  const int64_t n = tenon_count(x) / 4;
-  const int64_t groups = (n + 255) / 256;
+  const tenon_tensor_t *x = call->inputs[0], *y = call->outputs[0];
+  const int64_t n = tenon_count(x) / 4, groups = (n + 255) / 256;
   const bool aligned =
       ((uintptr_t)x->data | (uintptr_t)y->data) % sizeof(float4) == 0 && tenon_count(x) % 4 == 0;
   if (!aligned || groups > INT32_MAX) /* the source kernel serves */
     return tenon_fail(call, TENON_UNIMPLEMENTED, "elements do not lie by fours");
   if (!n) return TENON_OK;
-  cudaStream_t stream = (cudaStream_t)call->host->native(
-      call, "CUstream"); /* makes its GPU the thread's current one, too */
+  /* makes its GPU the thread's current one, too */
+  cudaStream_t stream = (cudaStream_t)call->host->native(call, "CUstream");
   softcap_by_4<<<(unsigned)groups, 256, 0, stream>>>((const float4 *)x->data, (float4 *)y->data, n,
                                                      (float)call->attrs[0].as.f);
   cudaError_t error = cudaGetLastError(); /* of the launch; what fails later, the device finds */

@@ -27,8 +27,8 @@ static bool has_python() { /* is any of it in this process? */
   return false;
 }
 
-static void print(const std::string &path,
-                  const std::vector<at::Tensor> &results) { /* as bits: nothing is rounded */
+/* as bits: nothing is rounded */
+static void print(const std::string &path, const std::vector<at::Tensor> &results) {
   for (const at::Tensor &result : results) {
     at::Tensor t = result.contiguous();
     const uint32_t *bits = reinterpret_cast<const uint32_t *>(t.const_data_ptr<float>());
@@ -45,8 +45,7 @@ static model_t load(const std::string &path) { /* with its inputs */
   static float numbers[13];
   for (int i = 0; i < 13; i++)
     numbers[i] = static_cast<float>(i) / 8 - 0.5f;
-  at::Tensor x = at::from_blob(numbers, {3, 4});
-  at::Tensor more = at::from_blob(numbers + 12, {1});
+  at::Tensor x = at::from_blob(numbers, {3, 4}), more = at::from_blob(numbers + 12, {1});
   if (path.substr(path.size() - 3) == "pt2") {
     auto package = std::make_shared<torch::inductor::AOTIModelPackageLoader>(path);
     return [=] { return package->run({x, more}); };
@@ -61,9 +60,8 @@ static model_t load(const std::string &path) { /* with its inputs */
   };
 }
 
-static size_t
-grown(const model_t
-          &model) { /* bytes that 2000 calls leave behind, by the third time that is tried */
+/* bytes that 2000 calls leave behind, by the third time that is tried */
+static size_t grown(const model_t &model) {
   size_t before = 0;
   for (int round = 0; round < 3; round++) {
     before = mallinfo2().uordblks;
@@ -82,10 +80,7 @@ int main(int argc, char **argv) {
     std::printf("not loaded: %s\n", why);
     return 2;
   }
-  if (tenon_torch_register("core", 0, NULL, &why) != TENON_OK) {
-    std::printf("%s\n", why);
-    return 2;
-  }
+  if (tenon_torch_register("core", 0, NULL, &why) != TENON_OK) return std::printf("%s\n", why), 2;
   try {
     c10::InferenceMode guard;
     for (at++; at < argc; at++) {

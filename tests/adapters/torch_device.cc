@@ -22,11 +22,9 @@
 namespace {
 
 constexpr auto kind = c10::DeviceType::PrivateUse1;
-constexpr int ordinals = 2;
-constexpr int streams = 4;
+constexpr int ordinals = 2, streams = 4;
 
-// ---- sim
-// -------------------------------------------------------------------------------------------------------------
+// sim
 
 std::string reason;
 tenon_status_t fail(const void *, tenon_status_t status, const char *format, ...) {
@@ -46,7 +44,8 @@ void *natives[ordinals][streams]; // with streams; without, all is in the ordina
 bool has_streams;
 std::mutex lock;
 std::map<std::tuple<int, int, size_t>, std::vector<void *>> cache; // by ordinal, stream and size
-int64_t allocations, live, wanted; // wanted: bytes of those that were asked for last
+// wanted: bytes of those that were asked for last
+int64_t allocations, live, wanted;
 thread_local int device, current[ordinals];
 
 void check(tenon_status_t status) { TORCH_CHECK(status == TENON_OK, "sim: ", reason); }
@@ -60,34 +59,26 @@ void open(const std::string &path, bool with_streams) { // after Tenon has opene
   const tenon_item_t *item = entry()->items;
   while (item->tag != TENON_TAG_DEVICE)
     item++;
-  table = (const tenon_device_table_t *)item->text;
-  has_streams = with_streams;
-  host.size = sizeof host;
-  host.fail = fail;
+  table = (const tenon_device_table_t *)item->text, has_streams = with_streams;
+  host.size = sizeof host, host.fail = fail;
   for (int i = 0; i < ordinals; i++) {
-    contexts[i].size = sizeof contexts[i];
-    contexts[i].host = &host;
-    contexts[i].ordinal = i;
+    contexts[i].size = sizeof contexts[i], contexts[i].host = &host, contexts[i].ordinal = i;
     for (int k = 0; k < streams && has_streams; k++)
       check(table->stream_create(&contexts[i], &natives[i][k]));
   }
 }
 
-// ---- memory
-// ------------------------------------------------------------------------------------------------------------
+// memory
 
 struct block_t {
-  std::tuple < int;
-  std::tuple < int;
-  std::tuple<size_t> key;
+  std::tuple<int, int, size_t> key;
   void *memory;
 };
 
 void let_go(void *context) {
   auto *block = (block_t *)context;
   std::lock_guard<std::mutex> guard(lock);
-  cache[block->key].push_back(block->memory);
-  live--;
+  cache[block->key].push_back(block->memory), live--;
   delete block;
 }
 
@@ -117,13 +108,10 @@ void move(const at::Tensor &of, void *cpu, bool is_in) {
   const int ordinal = of.device().index();
   void *stream = stream_of(ordinal);
   tenon_copy_t copy = {};
-  copy.size = sizeof copy;
-  copy.bytes = storage.nbytes();
+  copy.size = sizeof copy, copy.bytes = storage.nbytes(),
   copy.direction = is_in ? TENON_COPY_IN : TENON_COPY_OUT;
-  tenon_memory_t there = {(void *)storage.data(), 0};
-  tenon_memory_t here = {cpu, 0};
-  copy.from = is_in ? here : there;
-  copy.to = is_in ? there : here;
+  tenon_memory_t there = {(void *)storage.data(), 0}, here = {cpu, 0};
+  copy.from = is_in ? here : there, copy.to = is_in ? there : here;
   tenon_fault_t fault = {};
   fault.size = sizeof fault;
   check(table->copy(&contexts[ordinal], stream, &copy));
@@ -140,10 +128,7 @@ at::Tensor mirror(const at::Tensor &t) {
 
 at::Tensor copy_from(const at::Tensor &self, const at::Tensor &to, bool) {
   at::Tensor from = self.is_cpu() ? self : mirror(self);
-  if (to.is_cpu()) {
-    to.copy_(from);
-    return to;
-  }
+  if (to.is_cpu()) return to.copy_(from), to;
   at::Tensor there = mirror(to);
   there.copy_(from);
   move(to, there.storage().mutable_data(), true);
@@ -199,8 +184,7 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&on_cpu>());
 }
 
-// ---- devices and streams
-// -------------------------------------------------------------------------------------------------
+// devices and streams
 
 struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return kind; }
@@ -259,16 +243,15 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   bool isBuilt() const override { return true; }
   bool isAvailable() const override { return table; }
   bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
-  void resizePrivateUse1Bytes(const c10::Storage &storage,
-                              size_t bytes) const override { // of what nothing is in yet
+  // of what nothing is in yet
+  void resizePrivateUse1Bytes(const c10::Storage &storage, size_t bytes) const override {
     TORCH_CHECK(!storage.nbytes(), "a storage that is not empty");
     Here here(storage.device());
     storage.set_data_ptr_noswap(memory.allocate(bytes)), storage.set_nbytes(bytes);
   }
 } hooks;
 
-// ---- what tests ask
-// ------------------------------------------------------------------------------------------------------
+// what tests ask
 
 int64_t races() {
   auto *sim = (const sim_table_t *)table->native(&contexts[0], "sim", nullptr);

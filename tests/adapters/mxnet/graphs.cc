@@ -19,8 +19,7 @@ static std::string get(const Options &o, const std::string &key,
   return o.count(key) ? o.at(key) : otherwise;
 }
 
-// ---- the operator of subgraphs: any of these nodes, on tensors of one shape
-// --------------------------------------------
+// the operator of subgraphs: any of these nodes, on tensors of one shape
 
 static float compute(const std::string &op, float a, float b) {
   if (op == "exp") return std::exp(a);
@@ -36,7 +35,7 @@ class Subgraph : public CustomStatefulOp {
 public:
   explicit Subgraph(const Options &attrs)
       : graph_(Graph::fromString(get(attrs, MX_STR_SUBGRAPH_SYM_JSON))), calls_(0) {
-    extra_ = std::stoi(get(attrs, MX_STR_EXTRA_INPUTS, "0"));
+    extra_ = std::stoi(get(attrs, MX_STR_EXTRA_INPUTS, "0")),
     step_ = std::stof(get(attrs, "step", "0"));
   }
   ~Subgraph() { delete graph_; }
@@ -78,13 +77,11 @@ private:
 static MXReturnValue create(const Options &attrs, const MXContext &,
                             const std::vector<std::vector<unsigned int>> &, const std::vector<int>,
                             CustomStatefulOp **out) {
-  *out = new Subgraph(attrs);
-  return MX_SUCCESS;
+  return *out = new Subgraph(attrs), MX_SUCCESS;
 }
 REGISTER_OP(h_graph).setIsSubgraphOp().setCreateOpState(create, "cpu");
 
-// ---- partitioners
-// ------------------------------------------------------------------------------------------------------
+// partitioners
 
 static bool is_named(const Options &o, const Node *node) { // ops="exp log"
   std::istringstream words(get(o, "ops"));
@@ -96,10 +93,7 @@ static bool is_named(const Options &o, const Node *node) { // ops="exp log"
 
 static MXReturnValue supported(const Graph *graph, std::vector<int> *ids, const Options &options) {
   if (get(options, "bad") == "throw") throw std::runtime_error("thrown from supportedOps");
-  if (get(options, "bad") == "say") {
-    MX_ERROR_MSG << "none of these";
-    return MX_FAIL;
-  }
+  if (get(options, "bad") == "say") return MX_ERROR_MSG << "none of these", MX_FAIL;
   for (size_t i = 0; i < graph->size(); i++)
     if (is_named(options, graph->getNode(i))) ids->at(i) = -1;
   return MX_SUCCESS;
@@ -146,16 +140,14 @@ private:
   const Options options_;
 };
 static MXReturnValue selector(const Graph *graph, CustomOpSelector **out, const Options &options) {
-  *out = new Selector(graph, options);
-  return MX_SUCCESS;
+  return *out = new Selector(graph, options), MX_SUCCESS;
 }
 REGISTER_PARTITIONER(h_select)
     .addStrategy("grown", "h_graph")
     .setCreateSelector("grown", selector)
     .setReviewSubgraph("grown", review);
 
-// ---- passes
-// ------------------------------------------------------------------------------------------------------------
+// passes
 
 static Node *parameter(Graph *graph, const std::string &name, float value) {
   Node *node = graph->addNode(name, "null");
@@ -172,16 +164,15 @@ static void link(Node *from, Node *to) {
 static MXReturnValue add_bias(Graph *graph, const Options &options) { // output + a new parameter
   Node *bias = parameter(graph, "bias", std::stof(get(options, "value", "0.25")));
   Node *sum = graph->addNode("biased", "broadcast_add");
-  link(graph->outputs.at(0).node, sum);
-  link(bias, sum);
+  link(graph->outputs.at(0).node, sum), link(bias, sum);
   graph->outputs.at(0) = {sum, 0};
   return MX_SUCCESS;
 }
 REGISTER_PASS(h_add_bias).setBody(add_bias);
 
-static MXReturnValue
-add_extra(Graph *graph,
-          const Options &) { // an input of subgraphs that the graph within does not know
+static MXReturnValue add_extra(Graph *graph,
+                               // an input of subgraphs that the graph within does not know
+                               const Options &) {
   for (size_t i = 0, n = graph->size(); i < n; i++) {
     Node *node = graph->getNode(i);
     if (node->op != "h_graph") continue;
@@ -194,8 +185,7 @@ REGISTER_PASS(h_add_extra).setBody(add_extra);
 
 static MXReturnValue bypass(Graph *graph, const Options &options) { // nodes of an operator go
   for (size_t i = 0; i < graph->size(); i++) {
-    Node *node = graph->getNode(i);
-    Node *from = node->inputs.empty() ? nullptr : node->inputs[0].node;
+    Node *node = graph->getNode(i), *from = node->inputs.empty() ? nullptr : node->inputs[0].node;
     if (node->op != get(options, "op")) continue;
     for (NodeEntry &reader : node->outputs) {
       reader.node->inputs.at(reader.entry) = {from, node->inputs[0].entry};
@@ -217,8 +207,8 @@ static MXReturnValue set_attr(Graph *graph, const Options &options) { // op=soft
 }
 REGISTER_PASS(h_set).setBody(set_attr);
 
-static MXReturnValue add_head(Graph *graph,
-                              const Options &options) { // what a node makes becomes an output too
+// what a node makes becomes an output too
+static MXReturnValue add_head(Graph *graph, const Options &options) {
   for (size_t i = 0; i < graph->size(); i++)
     if (graph->getNode(i)->name == get(options, "node"))
       graph->outputs.push_back({graph->getNode(i), 0});

@@ -19,25 +19,18 @@ typedef std::unordered_map<std::string, std::string> Attrs;
 typedef std::vector<MXTensor> Tensors;
 
 static MXReturnValue one_one(const Attrs &, int *in, int *out) {
-  *in = *out = 1;
-  return MX_SUCCESS;
+  return *in = *out = 1, MX_SUCCESS;
 }
 static MXReturnValue float32(const Attrs &, std::vector<int> *in, std::vector<int> *out) {
-  if (in->at(0) != kFloat32) {
-    SAY("float32 alone");
-    return MX_FAIL;
-  }
-  out->at(0) = kFloat32;
-  return MX_SUCCESS;
+  if (in->at(0) != kFloat32) return SAY("float32 alone"), MX_FAIL;
+  return out->at(0) = kFloat32, MX_SUCCESS;
 }
 static MXReturnValue same(const Attrs &, std::vector<std::vector<unsigned int>> *in,
                           std::vector<std::vector<unsigned int>> *out) {
-  out->at(0) = in->at(0);
-  return MX_SUCCESS;
+  return out->at(0) = in->at(0), MX_SUCCESS;
 }
 
-// ---- relu, with its gradient
-// -----------------------------------------------------------------------------------------
+// relu, with its gradient
 static MXReturnValue relu(const Attrs &, Tensors *in, Tensors *out, const OpResource &) {
   const float *x = in->at(0).data<float>();
   float *y = out->at(0).data<float>();
@@ -46,8 +39,7 @@ static MXReturnValue relu(const Attrs &, Tensors *in, Tensors *out, const OpReso
   return MX_SUCCESS;
 }
 static MXReturnValue relu_back(const Attrs &, Tensors *in, Tensors *out, const OpResource &) {
-  const float *dy = in->at(0).data<float>();
-  const float *x = in->at(1).data<float>();
+  const float *dy = in->at(0).data<float>(), *x = in->at(1).data<float>();
   float *dx = out->at(0).data<float>();
   for (int64_t i = 0; i < in->at(1).size(); i++)
     dx[i] = x[i] > 0 ? dy[i] : 0;
@@ -60,8 +52,7 @@ REGISTER_OP(h_relu)
     .setInferType(float32)
     .setInferShape(same);
 
-// ---- noise
-// -----------------------------------------------------------------------------------------------------------
+// noise
 static MXReturnValue noise(const Attrs &, Tensors *in, Tensors *out, const OpResource &resource) {
   std::normal_distribution<float> normal;
   mx_cpu_rand_t *states = resource.get_cpu_rand_states();
@@ -75,8 +66,7 @@ REGISTER_OP(h_noise)
     .setInferType(float32)
     .setInferShape(same);
 
-// ---- memory: a state that keeps what forward saw
-// -----------------------------------------------------------------------
+// memory: a state that keeps what forward saw
 class Memory : public CustomStatefulOp {
 public:
   explicit Memory(const Attrs &attrs)
@@ -112,8 +102,7 @@ static MXReturnValue memory(const Attrs &attrs, const MXContext &,
                             const std::vector<std::vector<unsigned int>> &, const std::vector<int>,
                             CustomStatefulOp **out) {
 #endif
-  *out = new Memory(attrs);
-  return MX_SUCCESS;
+  return *out = new Memory(attrs), MX_SUCCESS;
 }
 REGISTER_OP(h_memory)
     .setParseAttrs(one_one)
@@ -121,8 +110,7 @@ REGISTER_OP(h_memory)
     .setInferShape(same)
     .setCreateOpState(memory, "cpu");
 
-// ---- what throws
-// -------------------------------------------------------------------------------------------------------
+// what throws
 static MXReturnValue thrower(const Attrs &attrs, Tensors *, Tensors *, const OpResource &) {
   if (attrs.count("what")) throw 7;
   throw std::runtime_error("thrown from forward");

@@ -18,8 +18,7 @@ static void test(const char *sentence, const std::function<void()> &run) {
   try {
     run();
   } catch (const std::exception &e) {
-    failures++;
-    std::fprintf(stderr, "thrown: %s\n", e.what());
+    failures++, std::fprintf(stderr, "thrown: %s\n", e.what());
   }
   failures ? failed++ : passed++;
   if (failures) std::fprintf(stderr, "FAILED: %s\n", sentence);
@@ -35,8 +34,7 @@ static void refused(tenon_status_t status, const char *part, const std::function
     failures++;
     return;
   }
-  failures++;
-  std::fprintf(stderr, "nothing was thrown; expected: %s\n", part);
+  failures++, std::fprintf(stderr, "nothing was thrown; expected: %s\n", part);
 }
 
 static bool holds(const tenon::tensor &t, const std::vector<double> &expected) {
