@@ -1,12 +1,15 @@
 """Checks how the C sources are laid out, and prints the place and the remedy of each finding.
 
     scripts/style.py              the findings, and a line "N passed, M failed, K skipped" (files)
+    scripts/style.py --all        every finding, known or not
     scripts/style.py --counts     the counts of each folder instead
     scripts/style.py FILE...      the same over these files only
 
+scripts/style_known.txt lists how many findings of each kind a folder still has. More of them fail; where fewer
+are left, the number must be lowered (`scripts/style.py --known` writes the file anew).
+
 Rules: no comma operator outside `for`, no `return a, b`, at most one `?:` in a statement, at most
-100 columns, functions of at most 60 lines, no function name defined in more than three files, and no
-object-like macro with different values in two headers that are included by name from everywhere.
+100 columns, functions of at most 60 lines, and no function name defined in more than three files.
 """
 import collections
 import os
@@ -17,10 +20,11 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 COUNTED = ("src", "ops", "devices", "tools", "bridges", "python/src")
 ALSO = ("tests", "bench", "examples")  # comma statements and long lines only
+KINDS = ("comma", "return", "conditionals", "columns", "length", "name")
+KNOWN = os.path.join(ROOT, "scripts", "style_known.txt")
 COLUMNS = 100
 LINES = 60
 FILES = 3
-# Folders that belong to one program: a function name is counted within one of them.
 TOKEN = re.compile(r"""
   (?P<space>\\\n|\s+)
  |(?P<comment>//(?:\\\n|[^\n])*|/\*.*?\*/)
@@ -326,27 +330,70 @@ def check(paths):
     return [f for f in found if f[0].startswith(COUNTED) or f[2] in ("comma", "return", "columns")]
 
 
+def folder_of(path):
+    parts = path.split("/")
+    return "/".join(parts[:2]) if parts[0] in ("src", "tests") else parts[0]
+
+
+def counts_of(found):
+    """The number of findings of each kind, by folder."""
+    counts = collections.defaultdict(collections.Counter)
+    for path, _, kind, _ in found:
+        counts[folder_of(path)][kind] += 1
+    return counts
+
+
+def print_counts(counts):
+    print("folder".ljust(22) + "".join(kind.rjust(14) for kind in KINDS))
+    total = sum(counts.values(), collections.Counter())
+    for folder, row in [*sorted(counts.items()), ("total", total)]:
+        print(folder.ljust(22) + "".join(str(row[kind]).rjust(14) for kind in KINDS))
+
+
+def read_known():
+    known = collections.defaultdict(collections.Counter)
+    with open(KNOWN, encoding="utf-8") as file:
+        for line in file:
+            if line.strip() and not line.startswith("#"):
+                folder, kind, count = line.split()
+                known[folder][kind] = int(count)
+    return known
+
+
+def write_known(counts):
+    with open(KNOWN, "w", encoding="utf-8") as file:
+        file.write("# Findings of scripts/style.py that are still in the tree: folder, kind, count. The numbers only fall.\n")
+        for folder, row in sorted(counts.items()):
+            for kind in KINDS:
+                if row[kind]:
+                    file.write(f"{folder} {kind} {row[kind]}\n")
+
+
 def main():
-    arguments = [a for a in sys.argv[1:] if a != "--counts"]
+    arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
     paths = [os.path.relpath(os.path.abspath(a), ROOT) for a in arguments if os.path.isfile(a)]
     paths = paths or list(sources(arguments or COUNTED + ALSO))
-    found = check(paths)
+    found = sorted(check(paths))
+    counts = counts_of(found)
     if "--counts" in sys.argv:
-        kinds = ["comma", "return", "conditionals", "columns", "length", "name"]
-        print("folder".ljust(22) + "".join(k.rjust(14) for k in kinds))
-        rows = collections.defaultdict(collections.Counter)
-        for path, _, kind, _ in found:
-            parts = path.split("/")
-            rows["/".join(parts[:2]) if parts[0] in ("src", "tests") else parts[0]][kind] += 1
-            rows["total"][kind] += 1
-        for row in sorted(rows, key=lambda r: (r == "total", r)):
-            print(row.ljust(22) + "".join(str(rows[row][k]).rjust(14) for k in kinds))
-    else:
-        for path, line, _, why in sorted(found):
+        print_counts(counts)
+        return 0
+    if "--known" in sys.argv:
+        write_known(counts)
+        return 0
+    known = read_known() if not arguments and "--all" not in sys.argv else collections.defaultdict(collections.Counter)
+    bad = set()
+    for path, line, kind, why in found:
+        if counts[folder_of(path)][kind] > known[folder_of(path)][kind]:
+            bad.add(path)
             print(f"{path}:{line}: {why}")
-        bad = {f[0] for f in found}
-        print(f"{len(paths) - len(bad)} passed, {len(bad)} failed, 0 skipped")
-    return bool(found)
+    for folder, row in sorted(known.items()):
+        for kind, count in sorted(row.items()):
+            if counts[folder][kind] < count:
+                bad.add(folder)
+                print(f"scripts/style_known.txt: {folder} has {counts[folder][kind]} findings of the kind {kind}, fewer than {count}: run scripts/style.py --known")
+    print(f"{len(paths) - len(bad)} passed, {len(bad)} failed, 0 skipped")
+    return bool(bad)
 
 
 if __name__ == "__main__":

@@ -213,8 +213,10 @@ TENON_FUNCTION void store_f16(TENON_GLOBAL uint16_t *p, int64_t i, float x) {
   uint32_t a = bits & 0x7fffffffu;
   uint32_t code;
   /* The last bit of a + 0.5 is the smallest subnormal of f16. */
-  if (a < 113u << 23) code = bits_of_float(float_of_bits(a) + 0.5f) - (126u << 23);
-  else code = ((a + 0xfffu + (a >> 13 & 1)) >> 13) - (112u << 10);
+  if (a < 113u << 23)
+    code = bits_of_float(float_of_bits(a) + 0.5f) - (126u << 23);
+  else
+    code = ((a + 0xfffu + (a >> 13 & 1)) >> 13) - (112u << 10);
   code = a > 0x7f800000u ? 0x7e00u : code > 0x7c00u ? 0x7c00u : code;
   p[i] = (uint16_t)(code | (bits >> 31) << 15);
 }
@@ -234,11 +236,13 @@ typedef struct tenon_walk_t {
 
 /* Computes the position of element i in each tensor: at[0] to at[3], in elements. */
 TENON_FUNCTION void tenon_walk(const tenon_walk_t *w, int64_t i, int64_t *at) {
-  for (int k = 0; k < 4; k++) at[k] = w->first[k];
+  for (int k = 0; k < 4; k++)
+    at[k] = w->first[k];
   for (int64_t a = w->rank - 1; a >= 0; a--) {
     int64_t rest = a ? i / w->shape[a] : 0;
     int64_t here = i - rest * w->shape[a];
-    for (int k = 0; k < 4; k++) at[k] += here * w->strides[k][a];
+    for (int k = 0; k < 4; k++)
+      at[k] += here * w->strides[k][a];
     i = rest;
   }
 }
@@ -600,7 +604,8 @@ static inline int tenon_walk_of(tenon_walk_t *out, int32_t ndim, const int64_t *
       last++;
     }
     w.shape[last] *= shape[i];
-    for (uint32_t k = 0; k < count; k++) w.strides[k][last] = strides[k];
+    for (uint32_t k = 0; k < count; k++)
+      w.strides[k][last] = strides[k];
   }
   *out = w;
   return 1;
@@ -611,18 +616,29 @@ static inline int tenon_walk_of(tenon_walk_t *out, int32_t ndim, const int64_t *
  * Returns: NULL for types without one, such as f16 and bf16, which are stored as uint16_t. */
 static inline const char *tenon_type_constant(tenon_dtype_t dtype) {
   switch (tenon_dtype_id(dtype)) {
-  case TENON_F32: return "T=float";
-  case TENON_F64: return "T=double";
-  case TENON_I8: return "T=int8_t";
-  case TENON_I16: return "T=int16_t";
-  case TENON_I32: return "T=int32_t";
-  case TENON_I64: return "T=int64_t";
+  case TENON_F32:
+    return "T=float";
+  case TENON_F64:
+    return "T=double";
+  case TENON_I8:
+    return "T=int8_t";
+  case TENON_I16:
+    return "T=int16_t";
+  case TENON_I32:
+    return "T=int32_t";
+  case TENON_I64:
+    return "T=int64_t";
   case TENON_BOOL:
-  case TENON_U8: return "T=uint8_t";
-  case TENON_U16: return "T=uint16_t";
-  case TENON_U32: return "T=uint32_t";
-  case TENON_U64: return "T=uint64_t";
-  default: return 0;
+  case TENON_U8:
+    return "T=uint8_t";
+  case TENON_U16:
+    return "T=uint16_t";
+  case TENON_U32:
+    return "T=uint32_t";
+  case TENON_U64:
+    return "T=uint64_t";
+  default:
+    return 0;
   }
 }
 

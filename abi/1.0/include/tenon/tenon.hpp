@@ -78,7 +78,8 @@ template <class C, class F> tenon_status_t guard(C *context, F &&f) noexcept {
 template <class T> constexpr uint32_t dtype_of() {
   using U = std::remove_cv_t<T>;
   static_assert(std::is_arithmetic_v<U> && sizeof(U) <= 8, "no dtype is of this type");
-  if constexpr (std::is_same_v<U, bool>) return TENON_BOOL;
+  if constexpr (std::is_same_v<U, bool>)
+    return TENON_BOOL;
   else
     return (std::is_floating_point_v<U> ? 2u
             : std::is_unsigned_v<U>     ? 1u
@@ -317,13 +318,15 @@ public:
     call.inputs.resize(size_t(info_.input_count) + 1);
     std::vector<tenon_tensor_t *> inputs;
     std::vector<tenon_tensor_t *> outputs(size_t(info_.output_count) + 1);
-    for (const tensor &t : call.inputs) inputs.push_back(t.get());
+    for (const tensor &t : call.inputs)
+      inputs.push_back(t.get());
     const tenon_value_t *values = nullptr;
     if (call.attrs) check(tenon_attrs_values(call.attrs.get(), &values));
     check(tenon_op_call(op_, values, inputs.data(), outputs.data(), 0));
     outputs.pop_back();
     std::vector<tensor> results;
-    for (tenon_tensor_t *&t : outputs) results.emplace_back(t);
+    for (tenon_tensor_t *&t : outputs)
+      results.emplace_back(t);
     return results;
   }
   /* Calls the operator and returns the first result. */
@@ -346,7 +349,8 @@ private:
   void add(call_t &call, const std::vector<tensor> &list) const {
     std::vector<tenon_tensor_t *> items;
     tenon_tensor_t *made = nullptr;
-    for (const tensor &t : list) items.push_back(t.get());
+    for (const tensor &t : list)
+      items.push_back(t.get());
     check(tenon_tensor_list(items.data(), int32_t(items.size()), &made));
     call.inputs.emplace_back(made);
   }
@@ -488,8 +492,10 @@ template <class F> struct pointwise {
 
   /* The attribute or the elements that the I-th parameter is read from. */
   template <size_t I> static auto source(const tenon_loop_t *loop) {
-    if constexpr (is_attribute<argument<I>>::value) return argument<I>(loop->attrs[before<I>]);
-    else return static_cast<const argument<I> *>(loop->data[I - before<I>]);
+    if constexpr (is_attribute<argument<I>>::value)
+      return argument<I>(loop->attrs[before<I>]);
+    else
+      return static_cast<const argument<I> *>(loop->data[I - before<I>]);
   }
   template <class T> static T at(const T *data, int64_t i) { return data[i]; }
   template <class T> static attribute<T> at(const attribute<T> &value, int64_t) { return value; }
@@ -498,7 +504,8 @@ template <class F> struct pointwise {
   static void run(const F &f, const tenon_loop_t *loop, std::index_sequence<I...>) {
     auto sources = std::make_tuple(source<I>(loop)...);
     auto *out = static_cast<typename S::result *>(loop->data[inputs]);
-    for (int64_t i = 0; i < loop->count; i++) out[i] = f(at(std::get<I>(sources), i)...);
+    for (int64_t i = 0; i < loop->count; i++)
+      out[i] = f(at(std::get<I>(sources), i)...);
   }
   template <size_t I> static void name(std::string &text) {
     if constexpr (!is_attribute<argument<I>>::value)
