@@ -276,7 +276,7 @@ typedef struct tenon_device_table_t {
 
   /* Discovers drivers and hardware, and reports the number of ordinals, at most 256.  May set
    * context->plugin.  The host calls it once, when a program first uses a device of this name.
-   * Errors: TENON_UNAVAILABLE if there is not the library of a device, with a message that says what is missing.  The
+   * Errors: TENON_UNAVAILABLE if there is no device, with a message that says what is missing.  The
    * failure is reported to the caller and shown by `tenon devices`; other plug-ins are
    * unaffected. */
   tenon_status_t (*enumerate)(tenon_device_context_t *context, int32_t *out_count);
