@@ -203,7 +203,8 @@ static tenon_status_t parse_attr(parser_t *p, const tn_argument_t *attr, tenon_v
   const char *at = p->lexer.start;
   TN_TRY(tn_lexer_literal(&p->lexer, p->arena, &literal));
   char why[512];
-  if (tn_value_fit(attr, &literal, p->arena, out) == TENON_OK) return TENON_OK;
+  tenon_status_t status = tn_value_fit(attr, &literal, p->arena, out);
+  if (status == TENON_OK || status == TENON_MEMORY) return status;
   strncpy(why, tn_error(), sizeof why - 1)[sizeof why - 1] = 0;
   return tn_lexer_fail_at(&p->lexer, at, "attribute '%s': %s", attr->name, why);
 }

@@ -539,7 +539,7 @@ class Names(unittest.TestCase):
         apart.unload()
         with self.assertRaisesRegex(ValueError, "everything"):
             tenon.load(path, isolated={"allow": ["everything"]})
-        with self.assertRaisesRegex(TypeError, "sources"):
+        with self.assertRaisesRegex(TypeError, "expected a shared library, found source files"):
             tenon.load(source, isolated=True)
         with self.assertRaisesRegex(tenon.Error, "absolute path"):
             tenon.load(path, isolated={"readable": ["here"]})
