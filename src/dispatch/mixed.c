@@ -20,7 +20,7 @@
 /* finding */
 
 /* Type and ordinal in one word, 0: host memory. */
-static inline uint64_t place_of(const tenon_tensor_t *t) {
+static inline uint64_t device_word(const tenon_tensor_t *t) {
   uint64_t word = 0;
   if (!(t->keys & TN_KEY_DEVICES)) return 0;
   memcpy(&word, &t->device, sizeof word);
@@ -44,7 +44,7 @@ static bool is_elsewhere(const tenon_tensor_t *t, uint64_t *place) { /* from wha
       if (is_elsewhere(tenon_item(t, i), place)) return true;
     return false;
   }
-  uint64_t found = place_of(t);
+  uint64_t found = device_word(t);
   if (*place == NOWHERE) *place = found;
   return *place != found;
 }
@@ -94,7 +94,7 @@ static void survey_tensor(survey_t *s, const tenon_tensor_t *t, const tn_argumen
       survey_tensor(s, tenon_item(t, i), argument, i, is_result);
     return;
   }
-  uint64_t place = place_of(t);
+  uint64_t place = device_word(t);
   if (argument->is_host) {
     if (place) add_placed(&s->absent, argument->name, item, t->device);
   } else if (place) {
@@ -214,7 +214,7 @@ typedef struct move_t {
   bool moves_scalars;
 } move_t;
 
-static uint64_t bytes_of(const tenon_tensor_t *t) {
+static uint64_t tensor_bytes(const tenon_tensor_t *t) {
   uint64_t bytes = 0;
   return tn_dtype_bytes(t->dtype, tenon_count(t), &bytes) ? bytes : 0;
 }
@@ -237,7 +237,8 @@ static tenon_status_t move_argument(const move_t *m, tenon_tensor_t *t, bool is_
     *out = list;
     return TENON_OK;
   }
-  if (place_of(t) || (t->ndim == 0 && is_read && !is_written && !m->moves_scalars)) return TENON_OK;
+  if (device_word(t) || (t->ndim == 0 && is_read && !is_written && !m->moves_scalars))
+    return TENON_OK;
   if (t->detail)
     return tn_fail(TENON_UNIMPLEMENTED, "a %s tensor cannot be moved to a device",
                    tenon_tensor_layout(t));
@@ -246,7 +247,7 @@ static tenon_status_t move_argument(const move_t *m, tenon_tensor_t *t, bool is_
   else
     TN_TRY(tn_place_create(m->device, t->dtype, t->ndim, t->shape, out));
   TN_TRY(tn_frame_keep(m->frame, *out));
-  count_move(m->frame->call.op, bytes_of(t));
+  count_move(m->frame->call.op, tensor_bytes(t));
   return TENON_OK;
 }
 
@@ -256,7 +257,7 @@ static tenon_status_t move_back(const tenon_op_t *op, const tenon_tensor_t *move
   for (int64_t i = 0; tn_dtype_is(t->dtype, TENON_LIST) && i < t->shape[0]; i++)
     TN_TRY(move_back(op, tenon_item(moved, i), tenon_item(t, i)));
   if (tn_dtype_is(t->dtype, TENON_LIST)) return TENON_OK;
-  count_move(op, bytes_of(t));
+  count_move(op, tensor_bytes(t));
   return tn_place_copy_into(moved, t);
 }
 

@@ -44,8 +44,8 @@ typedef struct drive_t {
 
 /* packing */
 
-static void copy_elements(const char *from, int64_t from_stride, char *to, int64_t to_stride,
-                          int64_t size, int64_t count) {
+static void copy_strided(const char *from, int64_t from_stride, char *to, int64_t to_stride,
+                         int64_t size, int64_t count) {
   if (from_stride == size && to_stride == size) {
     memcpy(to, from, (size_t)(count * size));
     return;
@@ -97,9 +97,9 @@ static void move_elements(const drive_t *d, const operand_t *o, int64_t first, i
     if (run > count) run = count;
     char *memory = o->data + offset;
     if (to_memory)
-      copy_elements(block, o->size, memory, o->strides[last], o->size, run);
+      copy_strided(block, o->size, memory, o->strides[last], o->size, run);
     else
-      copy_elements(memory, o->strides[last], block, o->size, o->size, run);
+      copy_strided(memory, o->strides[last], block, o->size, o->size, run);
     block += run * o->size;
     count -= run;
     index[last] += run;
@@ -172,7 +172,7 @@ static tenon_status_t run_range(const drive_t *d, int64_t begin, int64_t end) {
     data[i] = tile[i];
     if (o->is_scalar) {
       load(d, o, 0, 1, tile[i], spare);
-      copy_elements(tile[i], 0, tile[i], o->loop_size, o->loop_size, TILE);
+      copy_strided(tile[i], 0, tile[i], o->loop_size, o->loop_size, TILE);
     }
   }
   tenon_loop_t loop = loop_of(d->call, d->kernel, data, strides);

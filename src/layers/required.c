@@ -219,7 +219,8 @@ static tenon_status_t cast_tensor(tenon_tensor_t *x, tenon_dtype_t dtype,
   return status;
 }
 
-static tenon_status_t copy_elements(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor_t *y) {
+static tenon_status_t copy_tensor_elements(tenon_call_t *call, tenon_tensor_t *x,
+                                           tenon_tensor_t *y) {
   char from[160], to[160];
   int64_t strides[TENON_RANK_MAX];
   tenon_tensor_t wide = *x;
@@ -263,13 +264,13 @@ static tenon_status_t copy_elements(tenon_call_t *call, tenon_tensor_t *x, tenon
 }
 
 static tenon_status_t copy_from_run(tenon_call_t *call) {
-  return copy_elements(call, call->inputs[0], call->inputs[1]);
+  return copy_tensor_elements(call, call->inputs[0], call->inputs[1]);
 }
 
 static tenon_status_t copy_from_and_resize_run(tenon_call_t *call) {
   const tenon_tensor_t *x = call->inputs[0];
   TN_TRY(resize_tensor(call, call->inputs[1], x->ndim, x->shape));
-  return copy_elements(call, call->inputs[0], call->inputs[1]);
+  return copy_tensor_elements(call, call->inputs[0], call->inputs[1]);
 }
 
 static tenon_status_t scalar_infer(tenon_infer_t *infer) {

@@ -108,7 +108,8 @@ static void check_op(tn_definition_t *d, const tn_library_t *old, const tenon_op
   tn_text_clear(&holders);
 }
 
-static tn_library_t **place_of(const tn_library_t *library) { /* NULL: it is not there any more */
+/* Where the registry lists the library; NULL: it is not listed any more. */
+static tn_library_t **library_slot(const tn_library_t *library) {
   tn_library_t **place;
   size_t index = 0;
   while ((place = tn_registry_at(index)) && *place != library)
@@ -119,7 +120,7 @@ static tn_library_t **place_of(const tn_library_t *library) { /* NULL: it is not
 static bool may_replace(tn_definition_t *d, const tn_library_t *old) {
   const tn_library_t *library = d->library;
   const size_t before = d->offence_count;
-  if (!place_of(old)) {
+  if (!library_slot(old)) {
     tn_definition_offend(d, TENON_PRECONDITION, "the runtime was shut down");
     return false;
   }
@@ -187,7 +188,7 @@ static void end_extensions(const tn_library_t *old) {
 static void commit_generation(tn_definition_t *d, tn_library_t *old,
                               tn_table_entry_t *const *entrys) {
   tn_library_t *library = d->library;
-  tn_library_t **place = place_of(old);
+  tn_library_t **place = library_slot(old);
   const uint64_t number = tn_registry_reloads() + 1;
   for (uint32_t i = 0; i < library->op_count; i++) {
     const tenon_op_t *before = op_of(old, library->ops[i]->name);
