@@ -132,13 +132,13 @@ static void clear_survey(survey_t *s) {
   tn_text_clear(&s->absent);
 }
 
+/* The policy that decides: the one for the next call, the operator's own, or the thread's. */
 static int32_t policy_of(const tenon_op_t *op) {
   const tn_thread_calls_t *calls = &tn_thread()->calls;
   int32_t own = __atomic_load_n(&op->mixed, __ATOMIC_RELAXED);
-  return calls->mixed_once ? calls->mixed_once
-         : own             ? own
-         : calls->mixed    ? calls->mixed
-                           : TENON_MIXED_ERROR;
+  if (calls->mixed_once) return calls->mixed_once;
+  if (own) return own;
+  return calls->mixed ? calls->mixed : TENON_MIXED_ERROR;
 }
 
 static tenon_status_t judge_survey(const tenon_op_t *op, survey_t *s) {

@@ -155,9 +155,10 @@ static tenon_status_t check_output(const tenon_op_t *op, const tn_inference_t *i
   if (meta->ndim < 0) return TENON_OK;
   bool same = meta->ndim == given->ndim;
   for (int32_t d = 0; d < meta->ndim; d++) {
-    shape[d] = tenon_is_known(meta->dims[d]) ? meta->dims[d].value
-               : meta->layout                ? -1
-                                             : tn_extent_bound(inference, meta->dims[d]);
+    if (tenon_is_known(meta->dims[d]))
+      shape[d] = meta->dims[d].value;
+    else
+      shape[d] = meta->layout ? -1 : tn_extent_bound(inference, meta->dims[d]);
     if (same && shape[d] >= 0 && given->shape[d] != shape[d]) same = false;
   }
   return same ? TENON_OK

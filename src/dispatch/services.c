@@ -43,13 +43,12 @@ static tenon_status_t fail(const void *context, tenon_status_t code, const char 
 
 /* temporaries */
 
-/* Where temporaries are: a composite fills them itself, on the host; what is large in it are
- * results of its parts. */
+/* The device of temporaries. A composite fills its temporaries itself, on the host; its large
+ * tensors are results of the operators that it calls. */
 static tenon_device_t temporary_device(const tenon_call_t *call) {
   const tn_frame_t *frame = tn_frame_of_const(call);
-  const tn_kernel_t *kernel = frame->kernel  ? frame->kernel
-                              : frame->entry ? frame->entry->only
-                                             : NULL;
+  const tn_kernel_t *kernel = frame->kernel;
+  if (!kernel && frame->entry) kernel = frame->entry->only;
   return kernel && kernel->kind == TN_KIND_COMPOSITE ? (tenon_device_t){1, 0}
                                                      : tn_call_device(call);
 }
@@ -321,11 +320,13 @@ static void zone(const void *context, const char *name) {
 static void *native(const void *context, const char *name) {
   const head_t *head = context;
   const tenon_call_t *call = context;
-  const tenon_device_context_t *device = head->phase == TENON_PHASE_RUN      ? call->device
-                                         : head->phase == TENON_PHASE_DEVICE ? context
-                                                                             : NULL;
-  const tn_ordinal_t *ordinal =
-      device ? tn_ordinal_of(device->device) : NULL; /* the CPU has no native objects */
+  const tenon_device_context_t *device = NULL;
+  if (head->phase == TENON_PHASE_RUN)
+    device = call->device;
+  else if (head->phase == TENON_PHASE_DEVICE)
+    device = context;
+  /* The CPU has no native objects. */
+  const tn_ordinal_t *ordinal = device ? tn_ordinal_of(device->device) : NULL;
   if (!ordinal || !TN_SLOT(ordinal->table, native)) return NULL;
   return ordinal->table->native(device, name, head->phase == TENON_PHASE_RUN ? call->stream : NULL);
 }

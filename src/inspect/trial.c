@@ -106,14 +106,14 @@ static tenon_status_t plan_attrs(plan_t *p) {
 
 /* extents by name */
 
+/* The extent that an attribute states; -1: the attribute is no number. */
 static int64_t attr_extent(const tenon_value_t *value) {
-  return value->kind == TENON_KIND_INT   ? value->as.i
-         : value->kind == TENON_KIND_DIM ? value->as.dim.value
-                                         : -1;
+  if (value->kind == TENON_KIND_INT) return value->as.i;
+  return value->kind == TENON_KIND_DIM ? value->as.dim.value : -1;
 }
 
-/* The place of the name, with an extent from here on; `usual` is for one that nothing states.  -1:
- * too many. */
+/* The index of a name in the trial. A new name gets an extent: the one that an attribute states, or
+ * `usual`. Returns -1 if the trial has too many names. */
 static int32_t place_of_name(plan_t *p, const char *name, int32_t attr, int64_t usual) {
   tn_trial_t *trial = p->trial;
   for (uint32_t i = 0; i < trial->name_count; i++)
@@ -265,12 +265,16 @@ static void shape_by_pattern(plan_t *p, const tn_pattern_t *pattern, tn_trial_te
   }
   for (int32_t d = 0; d < pattern->count; d++) {
     const tn_pattern_extent_t *e = &pattern->extents[d];
-    int32_t at = e->kind == TN_EXTENT_NAME
-                     ? place_of_name(p, p->op->shapes.names[e->number],
-                                     p->op->shapes.name_attrs[e->number], usual_extent(p))
-                 : e->kind == TN_EXTENT_ANY ? axis_name(p, d)
-                                            : -1;
-    shape[d] = e->kind == TN_EXTENT_NUMBER ? e->number : at < 0 ? 4 : p->trial->names[at].extent;
+    int32_t at = -1;
+    if (e->kind == TN_EXTENT_NAME)
+      at = place_of_name(p, p->op->shapes.names[e->number], p->op->shapes.name_attrs[e->number],
+                         usual_extent(p));
+    else if (e->kind == TN_EXTENT_ANY)
+      at = axis_name(p, d);
+    if (e->kind == TN_EXTENT_NUMBER)
+      shape[d] = e->number;
+    else
+      shape[d] = at < 0 ? 4 : p->trial->names[at].extent;
   }
 }
 

@@ -356,7 +356,8 @@ tenon_status_t tenon_explain_set(int32_t how) {
   if (how < 0 || how > TENON_EXPLAIN_ALL)
     return tn_fail(TENON_INVALID, "explain %d: expected 0, TENON_EXPLAIN_ONCE or TENON_EXPLAIN_ALL",
                    (int)how);
-  int32_t wanted = how == 0 ? 0 : how == TENON_EXPLAIN_ALL ? EXPLAINS | EXPLAINS_ALL : EXPLAINS;
+  int32_t wanted = how == 0 ? 0 : EXPLAINS;
+  if (how == TENON_EXPLAIN_ALL) wanted |= EXPLAINS_ALL;
   tn_mutex_lock(&lock);
   __atomic_store_n(&details, (details & ~(EXPLAINS | EXPLAINS_ALL)) | wanted, __ATOMIC_RELAXED);
   if (!how) tn_map_clear(&explained);

@@ -108,7 +108,8 @@ void tn_backend_row_set(tn_backend_t *backend, bool is_autograd, const tn_table_
 
 const tn_table_entry_t *tn_table_row(const tn_backend_t *backend) {
   const tn_table_entry_t *row = backend ? __atomic_load_n(&backend->row, __ATOMIC_ACQUIRE) : NULL;
-  return row ? row : backend == &tn_backend_meta ? &meta : &missing;
+  if (row) return row;
+  return backend == &tn_backend_meta ? &meta : &missing;
 }
 
 /* finding */
@@ -398,12 +399,11 @@ static tenon_status_t make_backend_entry(tenon_op_t *op, const tn_backend_t *bac
                                           .only = NULL,
                                           .resolved = TN_RESOLVED_FALLTHROUGH},
                       out_entry);
-  if (s.direct || s.has_explicit || s.has_composite)
-    return make_kernels_entry(op, backend,
-                              s.direct         ? TN_RESOLVED_DIRECT
-                              : s.has_explicit ? TN_RESOLVED_EXPLICIT
-                                               : TN_RESOLVED_COMPOSITE,
-                              s.denial, out_entry);
+  if (s.direct) return make_kernels_entry(op, backend, TN_RESOLVED_DIRECT, s.denial, out_entry);
+  if (s.has_explicit)
+    return make_kernels_entry(op, backend, TN_RESOLVED_EXPLICIT, s.denial, out_entry);
+  if (s.has_composite)
+    return make_kernels_entry(op, backend, TN_RESOLVED_COMPOSITE, s.denial, out_entry);
   if (op->is_view)
     return make_entry(
         op, &(tn_table_entry_t){.run = runs[TN_RUN_VIEW], .resolved = TN_RESOLVED_VIEW}, out_entry);
@@ -431,7 +431,8 @@ static tenon_status_t make_autograd_entry(tenon_op_t *op, const tn_backend_t *ba
     if (!own && k->backend && k->backend == backend) own = k;
   }
   bool decomposes = s.has_composite && !s.direct && !s.has_explicit && !op->gradient.text;
-  k = own ? own : decomposes ? NULL : all;
+  k = own;
+  if (!own && !decomposes) k = all;
   if (k && k->words.flags & TN_KERNEL_FALLTHROUGH)
     return make_entry(
         op,

@@ -35,7 +35,8 @@ void tn_definition_offend(tn_definition_t *b, tenon_status_t code, const char *f
 }
 
 tenon_op_t *tn_definition_target(const tn_definition_t *b) {
-  return b->op ? b->op : b->extension ? b->extension->op : NULL;
+  if (b->op) return b->op;
+  return b->extension ? b->extension->op : NULL;
 }
 
 bool tn_definition_check(tn_definition_t *b, tenon_status_t status) {
@@ -44,8 +45,10 @@ bool tn_definition_check(tn_definition_t *b, tenon_status_t status) {
   const tenon_op_t *op = tn_definition_target(b);
   const char *name = op ? op->name : "";
   snprintf(text, sizeof text, "%s", tn_error());
-  bool is_named = strstr(text, name) != NULL;
-  tn_definition_offend(b, status, "%s%s%s", is_named ? "" : name, is_named ? "" : ": ", text);
+  if (strstr(text, name))
+    tn_definition_offend(b, status, "%s", text);
+  else
+    tn_definition_offend(b, status, "%s: %s", name, text);
   return false;
 }
 
@@ -292,8 +295,9 @@ static void take_transform(tn_definition_t *b, const tenon_item_t *item, const t
   char why[512];
   bool is_pass = (item->tag & ~TENON_MUST) == TENON_TAG_PASS;
   (void)tag;
-  if (!tn_transform_add(b->library, is_pass ? item->text : NULL, is_pass ? NULL : item->text, why,
-                        sizeof why))
+  const void *pass = is_pass ? item->text : NULL;
+  const void *partitioner = is_pass ? NULL : item->text;
+  if (!tn_transform_add(b->library, pass, partitioner, why, sizeof why))
     tn_definition_offend(b, TENON_INVALID, "%s", why);
 }
 
@@ -600,13 +604,16 @@ static void finish_op(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *text
 bool tn_descriptor_check(const tenon_descriptor_t *d, tn_text_t *offences) {
   size_t before = offences->size;
 #define OFFENCE(...)                                                                               \
-  (tn_text_add(offences, "%s", offences->size ? "\n" : ""), tn_text_add(offences, __VA_ARGS__))
+  do {                                                                                             \
+    tn_text_add(offences, "%s", offences->size ? "\n" : "");                                       \
+    tn_text_add(offences, __VA_ARGS__);                                                            \
+  } while (0)
   if (!d) {
     OFFENCE("its entry returned NULL: expected a descriptor");
     return false;
   }
-  const size_t least =
-      offsetof(tenon_descriptor_t, items) + sizeof d->items; /* of 1.0, whatever it has grown to */
+  /* The size that the structure had in contract 1.0. */
+  const size_t least = offsetof(tenon_descriptor_t, items) + sizeof d->items;
   if (!TENON_HAS(d, items) || d->size > 1u << 16) {
     OFFENCE(
         "descriptor of %u bytes: expected %zu or a little more; is the file an operator library?",

@@ -58,9 +58,10 @@ static const char *what_changed(const tenon_op_t *a, const tenon_op_t *b, const 
 }
 
 static void add_count(tn_text_t *text, int64_t number, const char *what) {
-  if (number)
-    tn_text_add(text, "%s%lld %s%s", text->size ? ", " : "", (long long)number, what,
-                number > 1 ? "s" : "");
+  if (!number) return;
+  const char *separator = text->size ? ", " : "";
+  const char *plural = number > 1 ? "s" : "";
+  tn_text_add(text, "%s%lld %s%s", separator, (long long)number, what, plural);
 }
 
 /* Who holds an operator, in any generation: graphs (an executable has one of its own), bound calls,
@@ -100,11 +101,16 @@ static void check_op(tn_definition_t *d, const tn_library_t *old, const tenon_op
   if (what && holders.size && !next)
     tn_definition_offend(d, TENON_PRECONDITION, "%s is not in it any more, and is held by %s",
                          op->name, tn_text_get(&holders));
-  else if (what && holders.size)
+  else if (what && holders.size && !was && !is)
+    tn_definition_offend(d, TENON_PRECONDITION, "%s: its %s changed, and it is held by %s",
+                         op->name, what, tn_text_get(&holders));
+  else if (what && holders.size) {
+    if (!was) was = "";
+    if (!is) is = "";
     tn_definition_offend(d, TENON_PRECONDITION,
-                         "%s: its %s changed%s%s%s%s%s, and it is held by %s", op->name, what,
-                         was || is ? " from '" : "", was ? was : "", was || is ? "' to '" : "",
-                         is ? is : "", was || is ? "'" : "", tn_text_get(&holders));
+                         "%s: its %s changed from '%s' to '%s', and it is held by %s", op->name,
+                         what, was, is, tn_text_get(&holders));
+  }
   tn_text_clear(&holders);
 }
 

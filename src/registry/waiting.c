@@ -81,10 +81,13 @@ int32_t tn_waiting_count(const tn_library_t *library) {
 }
 
 void tn_waiting_describe(tn_text_t *text) {
-  for (size_t i = 0; i < waiting_count; i++)
-    tn_text_add(text, "%s: kernels of library %s%s%s\n", waiting[i].op, waiting[i].library->name,
-                waiting[i].reason ? " do not fit: " : " wait: no library defines it",
-                waiting[i].reason ? waiting[i].reason : "");
+  for (size_t i = 0; i < waiting_count; i++) {
+    tn_text_add(text, "%s: kernels of library %s", waiting[i].op, waiting[i].library->name);
+    if (waiting[i].reason)
+      tn_text_add(text, " do not fit: %s\n", waiting[i].reason);
+    else
+      tn_text_add(text, " wait: no library defines it\n");
+  }
 }
 
 void tn_waiting_clear(void) {

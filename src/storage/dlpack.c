@@ -67,7 +67,8 @@ static tenon_status_t import(const tn_dl_tensor_t *dl, bool is_ours, uint64_t fl
                    dl->shape ? "" : " without a shape");
   TN_TRY(device_of(dl, is_ours, options, &e.device));
   bool is_empty = tn_shape_count(dl->ndim, dl->shape) == 0;
-  e.data = dl->data ? dl->data : is_empty ? nothing : NULL;
+  e.data = dl->data;
+  if (!dl->data && is_empty) e.data = nothing;
   e.byte_offset = dl->data ? dl->byte_offset : 0;
   e.dtype = dl->dtype;
   e.ndim = dl->ndim;
@@ -211,7 +212,8 @@ tenon_status_t tenon_tensor_to_dlpack_on(tenon_tensor_t *tensor, const tenon_dlp
   tn_dl_tensor_t dl;
   bool is_copied = options && options->flags & TENON_DLPACK_COPY;
   TN_TRY(lend_tensor(tensor, options, &e, &dl));
-  uint64_t flags = (tn_tensor_is_read_only(e->tensor) ? READ_ONLY : 0) | (is_copied ? COPIED : 0);
+  uint64_t flags = is_copied ? COPIED : 0;
+  if (tn_tensor_is_read_only(e->tensor)) flags |= READ_ONLY;
   *out_managed = &e->as.versioned;
   **out_managed = (struct DLManagedTensorVersioned){{1, 0}, e, delete_versioned, flags, dl};
   return TENON_OK;
