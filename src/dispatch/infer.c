@@ -53,7 +53,8 @@ static tenon_status_t items_of(tenon_tensor_t *list, bool wants_values, tenon_me
 
 static inline __attribute__((always_inline)) tenon_status_t
 meta_of(tenon_tensor_t *tensor, bool wants_values, tenon_meta_t *out_meta) {
-  bool is_here = !(tensor->keys & TN_KEY_DEVICES); /* what is on a device is not read */
+  /* Values on a device are not read. */
+  bool is_here = !(tensor->keys & TN_KEY_DEVICES);
   *out_meta = (tenon_meta_t){.size = sizeof *out_meta,
                              .dtype = tensor->dtype,
                              .ndim = tensor->ndim,
@@ -132,7 +133,8 @@ static tenon_status_t make_items(tenon_meta_t *list, uint32_t count) {
   if (!items) return tn_no_memory("inference", count * sizeof *items);
   for (uint32_t i = 0; i < count; i++) {
     TN_TRY(tn_meta_room(&items[i]));
-    items[i].dtype = list->dtype; /* types_apply left the items' dtype in the list's */
+    /* types_apply has stored the dtype of the items as the dtype of the list. */
+    items[i].dtype = list->dtype;
     pointers[i] = &items[i];
   }
   list->items = pointers;

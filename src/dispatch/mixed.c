@@ -19,7 +19,7 @@
 
 /* finding */
 
-/* Type and ordinal in one word, 0: host memory. */
+/* The device type and ordinal of a tensor in one word; 0: host memory. */
 static inline uint64_t device_word(const tenon_tensor_t *t) {
   uint64_t word = 0;
   if (!(t->keys & TN_KEY_DEVICES)) return 0;
@@ -27,7 +27,7 @@ static inline uint64_t device_word(const tenon_tensor_t *t) {
   return word | (uint64_t)1 << 63;
 }
 
-/* Results without memory are nowhere yet, and strings are on the host whatever runs. */
+/* A result without memory is on no device yet, and strings are always on the host. */
 static inline bool has_place(const tenon_tensor_t *t) {
   return t && !(t->keys & TN_TENSOR_UNSET) && !tn_dtype_is(t->dtype, TENON_STRING);
 }
@@ -98,7 +98,8 @@ static void survey_tensor(survey_t *s, const tenon_tensor_t *t, const tn_argumen
   if (argument->is_host) {
     if (place) add_placed(&s->absent, argument->name, item, t->device);
   } else if (place) {
-    bool is_told = s->place == place && is_result; /* where inputs are says enough */
+    /* A result on the first device is not listed: the inputs show that device. */
+    bool is_told = s->place == place && is_result;
     if (!s->place) {
       s->place = place;
       s->device = t->device;
@@ -219,7 +220,7 @@ static uint64_t tensor_bytes(const tenon_tensor_t *t) {
   return tn_dtype_bytes(t->dtype, tenon_count(t), &bytes) ? bytes : 0;
 }
 
-/* The tensor on the device, kept by the frame; itself where it need not move. */
+/* Gives the tensor on the device, kept by the frame, or the tensor itself if it need not move. */
 static tenon_status_t move_argument(const move_t *m, tenon_tensor_t *t, bool is_read,
                                     bool is_written, tenon_tensor_t **out) {
   *out = t;

@@ -67,7 +67,7 @@ static tenon_status_t create_view(const tenon_meta_t *meta, const int64_t *shape
   return tenon_tensor_copy(&as, out_tensor);
 }
 
-/* An output of which run creates the parts; extents that only run knows are -1. */
+/* Creates an output whose parts the run function creates; extents that only run knows are -1. */
 static tenon_status_t create_sparse(const tn_inference_t *inference, const tenon_meta_t *meta,
                                     tenon_tensor_t **out_tensor) {
   if (inference->device)
@@ -196,7 +196,8 @@ tenon_status_t tn_unallocated_become(tenon_tensor_t *t, tenon_tensor_t *own) {
   if (!(own->keys & TN_TENSOR_UNSET)) t->keys &= ~TN_TENSOR_UNSET;
   tn_tensor_place(t, own->device);
   tn_tensor_mark(t);
-  return ((tn_tensor_t *)own)->alias ? tn_autograd.view(own, t) : TENON_OK; /* a view of the same */
+  /* If `own` is a view, the result becomes a view of the same tensor. */
+  return ((tn_tensor_t *)own)->alias ? tn_autograd.view(own, t) : TENON_OK;
 }
 
 /* A result that is an entry gets the memory that infer says; without a bound run makes it. */

@@ -22,7 +22,7 @@
 #include "drivers/profile.h"
 #include "storage/place.h"
 
-typedef struct head_t { /* what all structures open with */
+typedef struct head_t { /* the fields with which every structure of a call begins */
   uint32_t size;
   uint32_t phase;
   const tenon_host_t *host;
@@ -102,7 +102,7 @@ static tenon_device_t result_device(const tenon_call_t *call, uint32_t output) {
   return call->op->schema.outputs[output].is_host ? (tenon_device_t){1, 0} : tn_call_device(call);
 }
 
-/* The memory of a result that had none; takes the reference over. */
+/* Gives memory to a result that had none, and takes over the reference. */
 static void set_storage(tenon_tensor_t *t, tn_storage_t *storage, void *data,
                         uint64_t byte_offset) {
   tn_storage_release(((tn_tensor_t *)t)->storage);
@@ -215,11 +215,11 @@ tenon_status_t tn_unallocated_take(tenon_tensor_t *t, tenon_tensor_t *tensor) {
   tenon_tensor_t *own = tensor;
   bool shares = tn_tensor_is_owned(tensor) && ((tn_tensor_t *)tensor)->storage &&
                 ((tn_tensor_t *)tensor)->storage->release;
+  /* Without shared ownership, nothing says how long the memory lives, so the elements are copied. */
   if (shares)
     tenon_tensor_retain(own);
   else
-    TN_TRY(tenon_tensor_copy_to(tensor, tensor->device,
-                                &own)); /* nobody knows how long that memory lives */
+    TN_TRY(tenon_tensor_copy_to(tensor, tensor->device, &own));
   tenon_status_t status = tn_unallocated_become(t, own);
   if (!tn_layout(t)) t->detail = tensor->detail;
   tn_tensor_mark(t);
@@ -268,9 +268,8 @@ static tenon_status_t invoke(tenon_call_t *call, const tenon_op_t *op, const ten
     if (!outputs[o]) missing |= (uint64_t)1 << o;
   int32_t before;
   tenon_status_t status = tn_mixed_begin_parts(call, &before);
-  if (status == TENON_OK)
-    status =
-        tn_call(op, attrs, inputs, outputs, 0, NULL); /* random parts take numbers of their own */
+  /* Random operators in it take random numbers of their own. */
+  if (status == TENON_OK) status = tn_call(op, attrs, inputs, outputs, 0, NULL);
   tn_mixed_end_parts(before);
   for (uint32_t o = 0; o < op->output_count; o++) {
     if (!(missing >> o & 1) || !outputs[o]) continue;

@@ -38,7 +38,7 @@ static void load_rows(const rows_t *r, void **data, int64_t at, int64_t rows) {
   }
 }
 
-/* Outputs that the kernel made in another dtype than their tensors have. */
+/* Converts the outputs that the kernel wrote in another dtype than their tensors have. */
 static void store_rows(const rows_t *r, void **data, int64_t at, int64_t rows) {
   const tenon_call_t *c = r->call;
   for (uint32_t i = c->op->input_count; i < r->count; i++)

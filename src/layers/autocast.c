@@ -43,7 +43,8 @@ static tenon_dtype_t thread_dtype(uint64_t keys) {
 /* casting */
 
 enum { CAST_ATTRS = 8 };
-static const tenon_op_t *cast_op; /* found by the first call that needs it */
+/* core::cast, which the first call that needs the operator looks up */
+static const tenon_op_t *cast_op;
 
 static tenon_status_t find_cast(const tenon_op_t **out_op) {
   *out_op = __atomic_load_n(&cast_op, __ATOMIC_ACQUIRE);
@@ -155,7 +156,7 @@ static tenon_status_t run_casting(tenon_call_t *call, tenon_dtype_t to) {
   return status;
 }
 
-/* Operators of no list: inputs that must have one dtype get the widest of theirs. */
+/* For operators in neither list: inputs that must have one dtype get the widest of their dtypes. */
 static tenon_status_t run_autocast(tenon_call_t *call) {
   return run_casting(call, (tenon_dtype_t){0, 0, 0});
 }

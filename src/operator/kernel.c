@@ -49,7 +49,8 @@ static bool is_better(const tenon_op_t *op, const tn_kernel_t *a, const tn_kerne
 static bool same_signature(const tenon_op_t *op, const tn_kernel_t *a, const tn_kernel_t *b) {
   if (b->kind == TN_KIND_SOURCE) /* for where there is no other, or a device's own declines */
     return a->kind != TN_KIND_DEVICE || a->backend == &tn_backend_cpu;
-  if (a->kind != TN_KIND_LOOP && a->kind != TN_KIND_ROW) return true; /* the first one serves */
+  /* An earlier kernel that is neither a loop nor a row kernel serves every call. */
+  if (a->kind != TN_KIND_LOOP && a->kind != TN_KIND_ROW) return true;
   if (b->kind != TN_KIND_LOOP && b->kind != TN_KIND_ROW) return false;
   for (uint32_t i = 0; i < op->input_count + op->output_count; i++)
     if (!tn_dtype_same(a->loop.words.dtypes[i], b->loop.words.dtypes[i])) return false;

@@ -21,7 +21,8 @@
 #include "registry/transform.h"
 
 void tn_definition_offend(tn_definition_t *b, tenon_status_t code, const char *format, ...) {
-  if (b->failed) return; /* out of memory: what else seems wrong may follow from that */
+  /* Memory ran out, and further offences may only follow from that. */
+  if (b->failed) return;
   char text[2048];
   va_list arguments;
   va_start(arguments, format);
@@ -130,7 +131,8 @@ static void begin_extension(tn_definition_t *b, const tenon_item_t *item) {
           (tn_dangling_t){b->library, item->text, item, b->override, NULL};
     return;
   }
-  bool is_own = op->library == b->library; /* it goes with the library: nothing waits for it */
+  /* The operator is removed with its own library, so no kernel waits for the operator. */
+  bool is_own = op->library == b->library;
   for (size_t i = 0; i < b->extension_count && is_own; i++)
     if (b->extensions[i].op == op) {
       b->extension = &b->extensions[i];
@@ -415,7 +417,8 @@ static bool may_stand_here(tn_definition_t *b, uint32_t number, const tag_t *tag
     tn_definition_offend(b, TENON_INVALID,
                          "item %u stands before the first operator: expected a schema (TENON_OP)",
                          number);
-    b->has_op = true; /* said once */
+    /* The offence is reported once. */
+    b->has_op = true;
     return false;
   }
   const tenon_op_t *op = tn_definition_target(b);
@@ -591,7 +594,8 @@ static void finish_op(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *text
   check_shapes_are_stated(b, op);
   set_traits(b, op);
   check_kernels(b, op, &t);
-  for (tn_kernel_t *k = op->kernels; k; k = k->next) { /* PREPARE may stand after the kernels */
+  /* PREPARE may stand after the kernels. */
+  for (tn_kernel_t *k = op->kernels; k; k = k->next) {
     if (k->prepare) continue;
     k->prepare = op->prepare;
     k->release = op->release;

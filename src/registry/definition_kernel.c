@@ -47,14 +47,14 @@ static bool is_cast(const tn_kernel_t *kernel) {
   return w->at == TN_AT_AUTOCAST && (w->flags & TN_KERNEL_LOWER || w->dtypes != ~(uint64_t)0);
 }
 
-/* What the words of a kernel say, as far as their place depends on it. */
+/* What the words of a kernel say, as far as it decides which of them may stand together. */
 typedef struct claims_t {
   const tn_kernel_words_t *words;
   uint8_t kind;
   bool is_of_backend; /* and not of a layer or a composite */
   bool is_of_cpu;
   bool is_composite;
-  bool chooses;  /* it serves some dtypes, or an instruction set */
+  bool chooses;  /* it serves some dtypes only, or needs an instruction set */
   bool passes;   /* a fallthrough */
   int host_runs; /* how many of fallthrough, fallback and no_fallback it says */
 } claims_t;

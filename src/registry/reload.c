@@ -167,7 +167,7 @@ static bool is_of(const tn_extension_t *extension, const tn_library_t *library) 
   return extension->op && extension->op->library == library;
 }
 
-/* Kernels that others added to the old operators are added to the new ones. */
+/* Adds the kernels that other libraries added to the old operators to the new ones. */
 static void move_extensions(const tn_library_t *old) {
   tn_library_t **at;
   for (size_t l = 0; (at = tn_registry_at(l)); l++)
@@ -185,12 +185,13 @@ static void end_extensions(const tn_library_t *old) {
     for (uint32_t i = 0; *at != old && i < (*at)->extension_count; i++) {
       tn_extension_t *e = &(*at)->extensions[i];
       if (!is_of(e, old)) continue;
-      (void)tn_registry_withdraw(e, TN_FOR_GOOD); /* its table is not built any more */
+      /* TN_FOR_GOOD: the table of the old operator is not built again. */
+      (void)tn_registry_withdraw(e, TN_FOR_GOOD);
       e->op = NULL;
     }
 }
 
-/* Nothing here fails. */
+/* Replaces the library; nothing here can fail. */
 static void commit_generation(tn_definition_t *d, tn_library_t *old,
                               tn_table_entry_t *const *entrys) {
   tn_library_t *library = d->library;
@@ -200,7 +201,8 @@ static void commit_generation(tn_definition_t *d, tn_library_t *old,
     const tenon_op_t *before = op_of(old, library->ops[i]->name);
     library->ops[i]->born = number;
     if (before) library->ops[i]->mixed = before->mixed;
-    (void)tn_registry_put(library->ops[i]); /* the name is there: no memory is needed */
+    /* The name is in the registry already, so no memory is needed. */
+    (void)tn_registry_put(library->ops[i]);
   }
   *place = library;
   library->older = old;
@@ -238,7 +240,8 @@ static bool define_generation(tn_definition_t *d, tn_library_t *old,
   good = tn_registry_take_ops(d) && may_replace(d, old) && good;
   hidden = NULL;
   tn_registry_unlock();
-  return good && tn_definition_open(d); /* code of the library: not under the mutex */
+  /* Opening runs code of the library, so the mutex must not be held. */
+  return good && tn_definition_open(d);
 }
 
 tenon_status_t tn_registry_replace(tn_library_t *old, const tenon_descriptor_t *descriptor,

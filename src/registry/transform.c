@@ -11,7 +11,7 @@
 #include "core/schema.h"
 #include "operator/names.h"
 
-enum { MOST = 1 << 10 }; /* strategies */
+enum { MOST = 1 << 10 }; /* a partitioner has fewer strategies */
 
 /* checking */
 
@@ -136,7 +136,8 @@ typedef struct search_t {
   tn_text_t others;
 } search_t;
 
-static bool visit(void *context, tn_library_t *library) { /* with the registry's mutex */
+/* Called with the registry's mutex held. */
+static bool visit(void *context, tn_library_t *library) {
   search_t *s = context;
   for (uint32_t i = 0; i < library->transform_count && !s->found; i++) {
     const tn_transform_t *at = &library->transforms[i];

@@ -57,7 +57,8 @@ static void resolve_one(tn_dangling_t *one) {
     memcpy(all + library->extension_count, d.extensions, d.extension_count * sizeof *all);
     library->extension_count += (uint32_t)d.extension_count;
     one->library = NULL;
-  } else if (!d.failed) { /* without memory it is tried again */
+  } else if (!d.failed) {
+    /* Where memory was missing (d.failed), the kernels are tried again later. */
     one->reason = tn_arena_text(&library->arena, tn_text_get(&offences), offences.size);
   }
   tn_release_memory(d.extensions);

@@ -51,7 +51,7 @@ static tenon_status_t device_of(const tn_dl_tensor_t *dl, bool is_ours,
 static tenon_status_t import(const tn_dl_tensor_t *dl, bool is_ours, uint64_t flags,
                              const tenon_dlpack_t *options, tenon_free_fn release, void *context,
                              tenon_tensor_t **out_tensor) {
-  static char nothing[TN_ALIGNMENT]; /* what an empty tensor points to */
+  static char nothing[TN_ALIGNMENT]; /* the address of a tensor without elements */
   tenon_external_t e = {.size = sizeof e, .release = release, .context = context};
   options = options ? options : &usual;
   if (tn_dtype_index(dl->dtype) < 0 || dl->dtype.code >= 200)
@@ -122,16 +122,16 @@ tenon_status_t tenon_tensor_from_dlpack_legacy(struct DLManagedTensor *managed,
 
 /* export */
 
-typedef struct export_t { /* what a consumer has */
+typedef struct export_t { /* the record that a consumer of an export holds */
   union {
     struct DLManagedTensorVersioned versioned;
     struct DLManagedTensor legacy;
   } as;
   tenon_tensor_t *tensor;
-  tenon_stream_t *stream; /* in which it is used; NULL: not known */
+  tenon_stream_t *stream; /* the stream in which the consumer uses the memory; NULL: not known */
 } export_t;
 
-/* What the consumer still does in its stream comes before what is done with the memory next. */
+/* Orders later work on the memory after the consumer's work in its stream. */
 static void end_export(export_t *e) {
   if (e->stream) tn_memory_lent(tn_memory_of(e->tensor), e->stream);
   tenon_tensor_release(e->tensor);

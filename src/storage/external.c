@@ -79,7 +79,7 @@ static tenon_status_t check_place(const tenon_external_t *e, const tn_ordinal_t 
   return TENON_OK;
 }
 
-/* A tensor over the record, which it takes over. */
+/* Creates a tensor over the record, and takes the record over. */
 static tenon_status_t over(const tenon_external_t *e, const tn_ordinal_t *o, tn_memory_t *memory,
                            char *begin, uint64_t size, int64_t low, tenon_tensor_t **out_tensor) {
   tn_storage_t *storage;
@@ -88,7 +88,8 @@ static tenon_status_t over(const tenon_external_t *e, const tn_ordinal_t *o, tn_
   char *first = begin - low;
   tenon_status_t status =
       tn_tensor_over(storage, first, e->dtype, e->ndim, e->shape, e->strides, out_tensor);
-  if (status != TENON_OK) storage->release = NULL; /* the caller's again */
+  /* The caller keeps the memory. */
+  if (status != TENON_OK) storage->release = NULL;
   tn_storage_release(storage);
   if (status != TENON_OK) return status;
   if (o->is_handles) {
