@@ -215,7 +215,7 @@ tenon_status_t tn_unallocated_take(tenon_tensor_t *t, tenon_tensor_t *tensor) {
   tenon_tensor_t *own = tensor;
   bool shares = tn_tensor_is_owned(tensor) && ((tn_tensor_t *)tensor)->storage &&
                 ((tn_tensor_t *)tensor)->storage->release;
-  /* Without shared ownership, nothing says how long the memory lives, so the elements are copied. */
+  /* Without shared ownership, nothing says how long the memory lives: the elements are copied. */
   if (shares)
     tenon_tensor_retain(own);
   else
