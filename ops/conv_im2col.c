@@ -264,6 +264,24 @@ static int pixels_linear(const tenon_tensor_t *t, int64_t *out_stride) {
   return 1;
 }
 
+/* Sets the extents of a convolution, and the strides of x and of `out`. */
+static void set_extents(job_t *job, const tenon_tensor_t *x, const tenon_tensor_t *out) {
+  const window_t *window = &job->convolution->window;
+  int64_t group = job->convolution->group;
+  job->out = (char *)out->data;
+  job->out_image = out->strides[0];
+  job->out_channel = out->strides[1];
+  job->x_image = x->strides[0];
+  job->x_channel = x->strides[1];
+  job->images = x->shape[0];
+  job->channels = x->shape[1] / group;
+  job->filters = out->shape[1] / group;
+  job->taps = window_size(window->kernel, window->rank);
+  job->pixels = window_size(window->out, window->rank);
+  for (int32_t i = 0; i < window->rank; i++)
+    job->x_space[i] = x->strides[2 + i];
+}
+
 tenon_status_t core_convolve(tenon_call_t *call, const convolution_t *convolution,
                              tenon_tensor_t *x, tenon_tensor_t *w, tenon_tensor_t *bias,
                              tenon_tensor_t *residual, tenon_tensor_t *out) {
@@ -289,21 +307,10 @@ tenon_status_t core_convolve(tenon_call_t *call, const convolution_t *convolutio
   }
   job.bias = bias;
   job.residual = residual;
-  job.out = (char *)to->data;
-  job.out_image = to->strides[0];
-  job.out_channel = to->strides[1];
-  job.x_image = x->strides[0];
-  job.x_channel = x->strides[1];
-  job.images = x->shape[0];
-  job.channels = x->shape[1] / group;
-  job.filters = out->shape[1] / group;
-  job.taps = window_size(window->kernel, window->rank);
-  job.pixels = window_size(window->out, window->rank);
-  for (int32_t i = 0; i < window->rank; i++) {
-    job.x_space[i] = x->strides[2 + i];
+  set_extents(&job, x, to);
+  for (int32_t i = 0; i < window->rank; i++)
     one = one && window->kernel[i] == 1 && window->stride[i] == 1 && !window->before[i] &&
           window->out[i] == window->in[i];
-  }
   if (job.channels == 1 && job.filters == 1 && !convolution->transposed) {
     TENON_TRY(convolve_depthwise(call, &job));
     return core_settle(call, out, to);

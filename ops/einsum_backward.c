@@ -87,6 +87,21 @@ static tenon_status_t diagonal_mask(backward_t *b, const tenon_tensor_t *x,
   return TENON_OK;
 }
 
+static tenon_status_t call_einsum(tenon_call_t *call, const char *text, tenon_tensor_t **operands,
+                                  int64_t count, tenon_tensor_t **out) {
+  int64_t stride = 1;
+  tenon_tensor_t list = {.data = operands,
+                         .device = {1, 0},
+                         .ndim = 1,
+                         .dtype = tenon_dtype(TENON_LIST),
+                         .shape = &count,
+                         .strides = &stride};
+  for (int64_t i = 0; i < count; i++)
+    list.keys |= operands[i]->keys;
+  tenon_value_t equation = {TENON_KIND_STR, (uint32_t)strlen(text), {.s = text}};
+  return INVOKE(call, EINSUM, &equation, out, &list);
+}
+
 static tenon_status_t operand_gradient(backward_t *b, int32_t which, tenon_tensor_t **out) {
   tenon_call_t *call = b->call;
   const einsum_t *e = &b->equation;
@@ -109,8 +124,8 @@ static tenon_status_t operand_gradient(backward_t *b, int32_t which, tenon_tenso
     fits = write_term(b, e->terms[i].labels, e->terms[i].count, text, sizeof text - 1);
     operands[n++] = tenon_item(call->inputs[1], i);
   }
-  for (int32_t i = 0; i < x->ndim;
-       i++) { /* an axis of extent 1 that was broadcast is summed over */
+  /* An axis of extent 1 that was broadcast is summed over. */
+  for (int32_t i = 0; i < x->ndim; i++) {
     int label = term->labels[i];
     int takes = given & einsum_bit(label) && !(used & einsum_bit(label)) &&
                 x->shape[i] == b->extents[label];
@@ -124,20 +139,9 @@ static tenon_status_t operand_gradient(backward_t *b, int32_t which, tenon_tenso
   if (!fits || !write_term(b, labels, count, text, sizeof text - 2))
     return tenon_fail(call, TENON_UNIMPLEMENTED,
                       "the gradient of einsum supports at most %d labels", (int)EINSUM_LETTERS);
-  int64_t stride = 1;
-  int64_t operand_count = n;
-  tenon_tensor_t list = {.data = operands,
-                         .device = {1, 0},
-                         .ndim = 1,
-                         .dtype = tenon_dtype(TENON_LIST),
-                         .shape = &operand_count,
-                         .strides = &stride};
-  for (int32_t i = 0; i < n; i++)
-    list.keys |= operands[i]->keys;
-  tenon_value_t equation = {TENON_KIND_STR, (uint32_t)strlen(text), {.s = text}};
-  TENON_TRY(INVOKE(call, EINSUM, &equation, &t, &list));
-  for (int32_t i = 0, at = 0; i < x->ndim;
-       i++) /* other operands may have extent 1 where this operand does not */
+  TENON_TRY(call_einsum(call, text, operands, n, &t));
+  /* Other operands may have extent 1 where this operand does not. */
+  for (int32_t i = 0, at = 0; i < x->ndim; i++)
     if (at < count && labels[at] == term->labels[i] && shape[i] == x->shape[i] &&
         x->shape[i] == b->extents[labels[at]])
       shape[i] = t->shape[at++];

@@ -178,11 +178,22 @@ static tenon_status_t step_of(tenon_call_t *call, tenon_tensor_t *x, int64_t t, 
   return core_reshape(call, USE_RESHAPE, *out, 4, shape, out);
 }
 
+/* Gives the state before the first step, in q's dtype: the past, or zeros of `shape` if there is no
+ * past. */
+static tenon_status_t initial_state(tenon_call_t *call, tenon_tensor_t *q, const int64_t shape[4],
+                                    tenon_tensor_t **out) {
+  if (call->inputs[PAST]) return INVOKE(call, USE_CAST_LIKE, NULL, out, call->inputs[PAST], q);
+  tenon_tensor_t *zero = core_number(call, q->dtype, 0);
+  tenon_tensor_t *extents = core_ints(call, 4, shape);
+  if (!zero || !extents) return TENON_MEMORY;
+  return INVOKE(call, USE_EXPAND, NULL, out, zero, extents);
+}
+
 static tenon_status_t linear_attention_parts(tenon_call_t *call) {
   tenon_tensor_t *q = call->inputs[Q];
   tenon_tensor_t *k = call->inputs[K];
   tenon_tensor_t *v = call->inputs[V];
-  tenon_tensor_t *state = call->inputs[PAST];
+  tenon_tensor_t *state;
   tenon_tensor_t *t, *row;
   tenon_tensor_t *decay = call->inputs[DECAY];
   tenon_tensor_t *beta = call->inputs[BETA];
@@ -199,14 +210,7 @@ static tenon_status_t linear_attention_parts(tenon_call_t *call) {
   if (!(outs =
             (tenon_tensor_t **)call->host->allocate(call, (uint64_t)(length + 1) * sizeof *outs)))
     return TENON_MEMORY;
-  if (state) {
-    TENON_TRY(INVOKE(call, USE_CAST_LIKE, NULL, &state, state, q));
-  } else {
-    tenon_tensor_t *zero = core_number(call, q->dtype, 0);
-    tenon_tensor_t *extents = core_ints(call, 4, shape);
-    if (!zero || !extents) return TENON_MEMORY;
-    TENON_TRY(INVOKE(call, USE_EXPAND, NULL, &state, zero, extents));
-  }
+  TENON_TRY(initial_state(call, q, shape, &state));
   if (decay) TENON_TRY(INVOKE(call, USE_EXP, NULL, &decay, decay));
   TENON_TRY(core_with(call, USE_MUL, q, scale, &q));
   for (int64_t i = 0; i < length; i++) {

@@ -142,6 +142,42 @@ static const struct {
 
 /* the sweep */
 
+/* Sets the strides of the indices: row-major, or with the first axis innermost. */
+static void set_index_strides(const pool_t *pool, int64_t *strides) {
+  int64_t stride = 1;
+  for (int32_t i = 0; i < pool->window.rank; i++) {
+    int32_t axis = pool->column_major ? i : pool->window.rank - 1 - i;
+    strides[axis] = stride;
+    stride *= pool->window.in[axis];
+  }
+}
+
+/* Counts the elements that an average divides by, for each lane; other pools get 1. */
+static void count_elements(const pool_t *pool, const int64_t *o, int64_t lanes, double *counts) {
+  const window_t *w = &pool->window;
+  int32_t fixed = pool->by_channel ? w->rank : w->rank - 1;
+  for (int64_t l = 0; l < lanes; l++)
+    counts[l] = 1;
+  if (pool->done != average_done_F32 && pool->done != average_done_F64) return;
+  for (int32_t i = 0; i < w->rank; i++)
+    for (int64_t l = 0, c = 0; l < lanes; l++) {
+      if (l == 0 || i >= fixed)
+        c = pool_count(w, pool->include_pad, i, i < fixed ? o[i] : o[i] + l);
+      counts[l] *= (double)c;
+    }
+}
+
+static void write_indices(const pool_t *pool, int64_t image, int64_t channel, const int64_t *o,
+                          int64_t lanes, const sums_t *sums) {
+  const tenon_tensor_t *indices = pool->indices;
+  int64_t axis = pool->by_channel ? 1 : 1 + pool->window.rank;
+  int64_t to = image * indices->strides[0] + channel * indices->strides[1];
+  for (int32_t i = 0; i < pool->window.rank; i++)
+    to += o[i] * indices->strides[2 + i];
+  for (int64_t l = 0; l < lanes; l++)
+    ((int64_t *)indices->data)[to + l * indices->strides[axis]] = sums->index[l];
+}
+
 /* Computes lanes [first, first + lanes): channels at output position o[], or positions along the
  * last axis of `channel`. */
 static void window_lanes_run(const pool_t *pool, int64_t image, int64_t channel, int64_t *o,
@@ -162,30 +198,17 @@ static void window_lanes_run(const pool_t *pool, int64_t image, int64_t channel,
   int64_t at_weights[SPATIAL_MAX], first[SPATIAL_MAX], some[SPATIAL_MAX];
   double counts[LANES];
   sums_t sums;
-  int64_t weight = 1;
-  /* strides of indices: row-major, or with the first axis innermost */
-  for (int32_t i = 0; i < rank; i++) {
-    int32_t axis = pool->column_major ? i : last - i;
-    at_weights[axis] = weight;
-    weight *= w->in[axis];
-  }
+  set_index_strides(pool, at_weights);
   at_lane = pool->by_channel ? space : w->stride[last] * at_weights[last];
-  for (int64_t l = 0; l < lanes; l++)
-    counts[l] = 1;
-  for (int32_t i = 0; i < rank;
-       i++) { /* only taps that are inside x for some lane: a window may be far larger than x */
+  count_elements(pool, o, lanes, counts);
+  /* Only taps that are inside x for some lane: a window may be far larger than x. */
+  for (int32_t i = 0; i < rank; i++) {
     int64_t begin = o[i] * w->stride[i] - w->before[i];
     int64_t reach = i < fixed ? 0 : (lanes - 1) * w->stride[i];
     first[i] = pool_first_tap(w, i, begin + reach, 0);
     some[i] = pool_first_tap(w, i, begin, w->in[i]) - first[i];
     taps *= some[i] > 0 ? some[i] : 0;
     out_at += o[i] * out->strides[2 + i];
-    if (pool->done == average_done_F32 || pool->done == average_done_F64)
-      for (int64_t l = 0, c = 0; l < lanes; l++) {
-        if (l == 0 || i >= fixed)
-          c = pool_count(w, pool->include_pad, i, i < fixed ? o[i] : o[i] + l);
-        counts[l] *= (double)c;
-      }
   }
   pool->done(&sums, 0, 0, lanes, counts, pool->p);
   for (int64_t t = 0; t < taps; t++) {
@@ -214,13 +237,7 @@ static void window_lanes_run(const pool_t *pool, int64_t image, int64_t channel,
   }
   pool->done(&sums, (char *)out->data + out_at * size, out->strides[out_axis], lanes, counts,
              pool->p);
-  if (!pool->indices) return;
-  const tenon_tensor_t *indices = pool->indices;
-  int64_t to = image * indices->strides[0] + channel * indices->strides[1];
-  for (int32_t i = 0; i < rank; i++)
-    to += o[i] * indices->strides[2 + i];
-  for (int64_t l = 0; l < lanes; l++)
-    ((int64_t *)indices->data)[to + l * indices->strides[out_axis]] = sums.index[l];
+  if (pool->indices) write_indices(pool, image, channel, o, lanes, &sums);
 }
 
 /* A part is (image, position or row of positions, block of channels or channel). */

@@ -141,8 +141,8 @@ static tenon_status_t average_infer(tenon_infer_t *infer) {
 
 /* Converts an index of max_pool to a position in its plane; -1 if the window has no element. Fails
  * the call if the index is out of range. */
-static tenon_status_t place_of(tenon_call_t *call, const spread_t *s, int64_t number, int64_t index,
-                               int64_t *place) {
+static tenon_status_t index_to_position(tenon_call_t *call, const spread_t *s, int64_t number,
+                                        int64_t index, int64_t *place) {
   const window_t *w = &s->window;
   int64_t rest = index - number * s->plane;
   int64_t pace = 1;
@@ -179,8 +179,8 @@ static tenon_status_t place_of(tenon_call_t *call, const spread_t *s, int64_t nu
       memset(dx, 0, (size_t)s->plane * sizeof(T));                                                 \
       for (int64_t pixel = 0; pixel < s->pixels; pixel++) {                                        \
         int64_t o[SPATIAL_MAX], place;                                                             \
-        TENON_TRY(place_of(call, s, number, indices[place_set(&s->window, s->indices, pixel, o)],  \
-                           &place));                                                               \
+        TENON_TRY(index_to_position(                                                               \
+            call, s, number, indices[place_set(&s->window, s->indices, pixel, o)], &place));       \
         if (place >= 0) dx[place] += dy[place_set(&s->window, s->dy, pixel, o)];                   \
       }                                                                                            \
     }                                                                                              \
@@ -195,8 +195,8 @@ static tenon_status_t place_of(tenon_call_t *call, const spread_t *s, int64_t nu
       const int64_t *indices = (const int64_t *)s->indices->data + plane_of(s->indices, number);   \
       for (int64_t pixel = 0; pixel < s->pixels; pixel++) {                                        \
         int64_t o[SPATIAL_MAX], place;                                                             \
-        TENON_TRY(place_of(call, s, number, indices[place_set(&s->window, s->indices, pixel, o)],  \
-                           &place));                                                               \
+        TENON_TRY(index_to_position(                                                               \
+            call, s, number, indices[place_set(&s->window, s->indices, pixel, o)], &place));       \
         ((T *)s->dx->data)[number * s->pixels + pixel] = place < 0 ? 0 : x[place];                 \
       }                                                                                            \
     }                                                                                              \

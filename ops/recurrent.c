@@ -292,25 +292,53 @@ static void state_move(const layer_t *layer, char *state, const tenon_tensor_t *
   }
 }
 
+/* Makes the inputs and the results dense in `dtype`. A caller that has a product of its own keeps
+ * the weights as they are. */
+static tenon_status_t make_dense(tenon_call_t *call, int kind, int has_product, tenon_dtype_t dtype,
+                                 tenon_tensor_t **in, tenon_tensor_t **out) {
+  int inputs = kind == RECURRENT_LSTM ? PEEPHOLES + 1 : INITIAL_C;
+  int outputs = kind == RECURRENT_LSTM ? 3 : 2;
+  for (int i = 0; i < inputs; i++) {
+    if (!call->inputs[i] || (has_product && (i == W || i == R))) continue;
+    in[i] = core_dense(call, call->inputs[i], i == LENGTHS ? tenon_dtype(TENON_I64) : dtype);
+    if (!in[i]) return TENON_MEMORY;
+  }
+  for (int i = 0; i < outputs; i++) {
+    if (!call->outputs[i]) continue;
+    out[i] = core_place_dense(call, call->outputs[i], dtype);
+    if (!out[i]) return TENON_MEMORY;
+  }
+  return TENON_OK;
+}
+
+/* The cell of direction `d`. */
+static cell_t cell_of(const layer_t *layer, const tenon_value_t *attrs, tenon_tensor_t *const *in,
+                      int d) {
+  int64_t size = layer->dtype.bits / 8;
+  int64_t hidden = layer->shape.hidden;
+  int64_t width = recurrent_gates(layer->shape.kind) * hidden;
+  const char *bias = in[B] ? (const char *)in[B]->data + d * 2 * width * size : 0;
+  const char *peepholes = in[PEEPHOLES] ? (const char *)in[PEEPHOLES]->data : 0;
+  return (cell_t){.kind = layer->shape.kind,
+                  .special = layer->special,
+                  .hidden = hidden,
+                  .functions = layer->functions[d],
+                  .has_clip = attrs[CLIP].kind != TENON_KIND_NONE,
+                  .clip = attrs[CLIP].as.f,
+                  .bias = bias,
+                  .bias_r = bias ? bias + width * size : 0,
+                  .peepholes = peepholes ? peepholes + d * 3 * hidden * size : 0,
+                  .backwards = attrs[DIRECTION].as.i == REVERSE || d == 1};
+}
+
 tenon_status_t core_recurrent_run(tenon_call_t *call, int kind, recurrent_product_fn product,
                                   void *context, int64_t hidden) {
   const tenon_value_t *attrs = call->attrs;
   tenon_tensor_t *in[PEEPHOLES + 1] = {0};
   tenon_tensor_t *out[3] = {0};
-  int inputs = kind == RECURRENT_LSTM ? PEEPHOLES + 1 : INITIAL_C;
-  int outputs = kind == RECURRENT_LSTM ? 3 : 2;
   layer_t layer = {.special = attrs[SPECIAL].as.i != 0, .batch_first = attrs[LAYOUT].as.i != 0};
   layer.dtype = core_gemm_dtype(call->inputs[X]->dtype);
-  for (int i = 0; i < inputs; i++) {
-    if (!call->inputs[i] || (product && (i == W || i == R))) continue;
-    in[i] = core_dense(call, call->inputs[i], i == LENGTHS ? tenon_dtype(TENON_I64) : layer.dtype);
-    if (!in[i]) return TENON_MEMORY;
-  }
-  for (int i = 0; i < outputs; i++) {
-    if (!call->outputs[i]) continue;
-    out[i] = core_place_dense(call, call->outputs[i], layer.dtype);
-    if (!out[i]) return TENON_MEMORY;
-  }
+  TENON_TRY(make_dense(call, kind, product != NULL, layer.dtype, in, out));
   const tenon_tensor_t *x = in[X];
   if (!product) hidden = in[R]->shape[2];
   recurrent_shape_t *shape = &layer.shape;
@@ -347,25 +375,14 @@ tenon_status_t core_recurrent_run(tenon_call_t *call, int kind, recurrent_produc
     memcpy(layer.y_strides, strides[layer.batch_first], sizeof strides[0]);
   }
   for (int d = 0; d < shape->directions; d++) {
-    const char *bias = in[B] ? (const char *)in[B]->data + d * 2 * width * size : 0;
-    const char *peepholes = in[PEEPHOLES] ? (const char *)in[PEEPHOLES]->data : 0;
-    layer.cell = (cell_t){.kind = kind,
-                          .special = layer.special,
-                          .hidden = hidden,
-                          .functions = layer.functions[d],
-                          .has_clip = attrs[CLIP].kind != TENON_KIND_NONE,
-                          .clip = attrs[CLIP].as.f,
-                          .bias = bias,
-                          .bias_r = bias ? bias + width * size : 0,
-                          .peepholes = peepholes ? peepholes + d * 3 * hidden * size : 0,
-                          .backwards = attrs[DIRECTION].as.i == REVERSE || d == 1};
+    layer.cell = cell_of(&layer, attrs, in, d);
     state_move(&layer, layer.h, in[INITIAL_H], d, 0);
     if (layer.c) state_move(&layer, layer.c, in[INITIAL_C], d, 0);
     TENON_TRY(direction_run(call, &layer, d, product, context));
     if (out[1]) state_move(&layer, layer.h, out[1], d, 1);
     if (out[2]) state_move(&layer, layer.c, out[2], d, 1);
   }
-  for (int i = 0; i < outputs; i++)
+  for (int i = 0; i < 3; i++)
     if (out[i]) TENON_TRY(core_settle(call, call->outputs[i], out[i]));
   return TENON_OK;
 }

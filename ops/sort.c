@@ -231,6 +231,18 @@ static int number_less(const void *context, int64_t a, int64_t b) {
   return ((const int64_t *)context)[a] < ((const int64_t *)context)[b];
 }
 
+/* Gives each element a number in whose order the elements sort. */
+static tenon_status_t make_keys(tenon_call_t *call, const tenon_tensor_t *x, items_t *items) {
+  uint64_t *keys =
+      (uint64_t *)call->host->allocate(call, (uint64_t)(items->n * items->m) * sizeof *keys + 8);
+  if (!keys) return TENON_MEMORY;
+  items->keys = keys;
+  for (int64_t i = 0; i < items->n * items->m; i++)
+    (void)order_keys(x->dtype, x->data, element_of(items, i / items->m, i % items->m), 1, 1,
+                     keys + i);
+  return TENON_OK;
+}
+
 static tenon_status_t unique_run(tenon_call_t *call) {
   const tenon_tensor_t *x = call->inputs[0];
   int flat = call->attrs[0].kind == TENON_KIND_NONE;
@@ -246,15 +258,7 @@ static tenon_status_t unique_run(tenon_call_t *call) {
     items.inner = extents_product(x->shape, axis + 1, x->ndim);
     items.m = extents_product(x->shape, 0, axis) * items.inner;
   }
-  if (tenon_dtype_id(x->dtype) != TENON_STRING) {
-    uint64_t *keys =
-        (uint64_t *)call->host->allocate(call, (uint64_t)(items.n * items.m) * sizeof *keys + 8);
-    if (!keys) return TENON_MEMORY;
-    items.keys = keys;
-    for (int64_t i = 0; i < items.n * items.m; i++)
-      (void)order_keys(x->dtype, x->data, element_of(&items, i / items.m, i % items.m), 1, 1,
-                       keys + i);
-  }
+  if (tenon_dtype_id(x->dtype) != TENON_STRING) TENON_TRY(make_keys(call, x, &items));
   int64_t n = items.n;
   int64_t *room = (int64_t *)call->host->allocate(call, (uint64_t)(6 * n + 1) * sizeof *room);
   if (!room) return TENON_MEMORY;

@@ -339,6 +339,34 @@ static tenon_dim_t slice_axis(tenon_infer_t *infer, tenon_meta_t *out, int32_t a
   return start;
 }
 
+/* Checks that the lists whose length is known have `count` numbers. */
+static tenon_status_t check_lengths(tenon_infer_t *infer, const ints_t *const lists[4],
+                                    int32_t count) {
+  for (int i = 0; i < 4; i++)
+    if (count >= 0 && lists[i]->count >= 0 && lists[i]->count != count)
+      return tenon_fail(infer, TENON_INVALID,
+                        "starts, ends, axes and steps have different lengths, %d and %d", count,
+                        lists[i]->count);
+  return TENON_OK;
+}
+
+/* Any axis may be cut: each extent is bounded by x's, and nothing else is known. */
+static tenon_status_t slice_unknown(tenon_infer_t *infer, const tenon_meta_t *x,
+                                    tenon_meta_t *out) {
+  for (int32_t i = 0; i < x->ndim; i++)
+    set_axis(out, i, tenon_dim(infer, TENON_DIM_BOUND, x->dims[i], tenon_extent(0)),
+             dim_any(infer));
+  out->offset = dim_any(infer);
+  return TENON_OK;
+}
+
+/* Copies the known values of a vector from `first` on, every `pace`-th. */
+static void slice_values(const tenon_meta_t *x, tenon_meta_t *out, int64_t first, int64_t pace) {
+  out->value_count = (uint32_t)out->dims[0].value;
+  for (uint32_t i = 0; i < out->value_count; i++)
+    out->values[i] = x->values[first + (int64_t)i * pace];
+}
+
 static tenon_status_t slice_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
@@ -356,11 +384,7 @@ static tenon_status_t slice_infer(tenon_infer_t *infer) {
   if (infer->inputs[4]) TENON_TRY(ints_read(infer, 4, &steps));
   int32_t count = starts.count < 0 ? ends.count : starts.count;
   const ints_t *lists[] = {&starts, &ends, &axes, &steps};
-  for (int i = 0; i < 4; i++)
-    if (count >= 0 && lists[i]->count >= 0 && lists[i]->count != count)
-      return tenon_fail(infer, TENON_INVALID,
-                        "starts, ends, axes and steps have different lengths, %d and %d", count,
-                        lists[i]->count);
+  TENON_TRY(check_lengths(infer, lists, count));
   out->alias = 1;
   out->strided = 1;
   out->ndim = x->ndim;
@@ -369,16 +393,9 @@ static tenon_status_t slice_infer(tenon_infer_t *infer) {
     set_axis(out, i, x->dims[i], tenon_stride(infer, x, i));
   int axes_known = infer->inputs[3] ? ints_numbers(&axes, axis_of) : count >= 0;
   int steps_known = infer->inputs[4] ? ints_numbers(&steps, step_of) : 1;
-  if (count < 0 || !axes_known || count > x->ndim) {
-    if (count > x->ndim)
-      return tenon_fail(infer, TENON_INVALID, "%d axes to slice, but x has only %d", count,
-                        x->ndim);
-    for (int32_t i = 0; i < x->ndim; i++)
-      set_axis(out, i, tenon_dim(infer, TENON_DIM_BOUND, x->dims[i], tenon_extent(0)),
-               dim_any(infer));
-    out->offset = dim_any(infer);
-    return TENON_OK;
-  }
+  if (count > x->ndim)
+    return tenon_fail(infer, TENON_INVALID, "%d axes to slice, but x has only %d", count, x->ndim);
+  if (count < 0 || !axes_known) return slice_unknown(infer, x, out);
   for (int32_t i = 0; !infer->inputs[3] && i < count; i++)
     axis_of[i] = i;
   TENON_TRY(axes_mask(infer, axis_of, count, x->ndim, &cut));
@@ -405,11 +422,8 @@ static tenon_status_t slice_infer(tenon_infer_t *infer) {
   for (int32_t i = 0; i < out->ndim; i++)
     empty |= dim_is(out->dims[i], 0);
   if (empty) out->offset = tenon_extent(0); /* an empty slice never points past the end */
-  if (x->values && x->ndim == 1 && tenon_is_known(first) && tenon_is_known(out->dims[0])) {
-    out->value_count = (uint32_t)out->dims[0].value;
-    for (uint32_t i = 0; i < out->value_count; i++)
-      out->values[i] = x->values[first.value + (int64_t)i * pace];
-  }
+  if (x->values && x->ndim == 1 && tenon_is_known(first) && tenon_is_known(out->dims[0]))
+    slice_values(x, out, first.value, pace);
   return TENON_OK;
 }
 

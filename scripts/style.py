@@ -95,6 +95,12 @@ def is_declaration(tokens):
     return at + 1 < len(tokens) and tokens[at].kind == "word" and tokens[at + 1].text in ("=", ",", "[", ";", "(", "##")
 
 
+def is_enum(tokens):
+    """Do these tokens stand before the list of an enum, and not before a function that returns one?"""
+    texts = [token.text for token in tokens]
+    return "enum" in texts and "(" not in texts[len(texts) - texts[::-1].index("enum"):]
+
+
 def matching(tokens, at):
     """The index of the bracket that closes the one at `at`; the last token where none does."""
     depth = 0
@@ -161,7 +167,8 @@ class Statements:
             token = tokens[index]
             if token.kind != "sign":
                 continue
-            if token.text == "{" and depth == 0 and index > start and not assigned and first.text != "return":
+            is_list = assigned or first.text == "return" or is_enum(tokens[start:index])
+            if token.text == "{" and depth == 0 and index > start and not is_list:
                 self.at = index + 1  # a body: its statements come next
                 return
             if token.text in OPEN:
@@ -209,7 +216,8 @@ def has_inner_comma(tokens):
             continue
         is_control = before is not None and before.text in ("if", "while", "switch", "return")
         is_call = before is not None and not is_control and (before.kind == "word" or before.text in (")", "]", "##"))
-        if is_call:
+        is_attribute = index > 1 and before.text == "(" and tokens[index - 2].text == "__attribute__"
+        if is_call or is_attribute:  # `__attribute__((a, b(c)))` lists attributes
             continue
         inside = tokens[index + 1:matching(tokens, index)]
         commas = commas_of(inside)

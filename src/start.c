@@ -125,7 +125,7 @@ static void install_hooks(void) {
   tn_trace_install();
 }
 
-static tenon_status_t start(void) {
+static tenon_status_t start_runtime(void) {
   static int handles_fork;
   tn_text_t offences = {0};
   tn_library_t *core;
@@ -149,7 +149,7 @@ static tenon_status_t start(void) {
   return status;
 }
 
-static void stop(void) {
+static void stop_runtime(void) {
   tn_registry_clear();
   tn_bridges_forget();
   tn_policy_forget();
@@ -166,13 +166,13 @@ static void stop(void) {
 }
 
 void tenon_shutdown(void) {
-  tn_runtime_stop(stop);
+  tn_runtime_stop(stop_runtime);
   tn_thread_drop();
 }
 
 /* Before any function of tenon.h can be called: the lowest folders call these. */
 static __attribute__((constructor(101))) void install_first(void) {
-  tn_runtime_begin = start;
+  tn_runtime_begin = start_runtime;
   tn_isolation_load = tenon_library_load;
 }
 

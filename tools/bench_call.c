@@ -201,12 +201,12 @@ bool bench_call_repeat(void *subject, int64_t count, text_t *why) {
 static bool is_list(const tenon_tensor_t *t) { return tenon_dtype_id(t->dtype) == TENON_LIST; }
 
 /* Counts bytes in memory: elements that are broadcast by a stride of 0 count once. */
-static double bytes_of(const tenon_tensor_t *t) {
+static double argument_bytes(const tenon_tensor_t *t) {
   double bytes = (double)t->dtype.bits * t->dtype.lanes / 8;
   if (is_list(t)) {
     bytes = 0;
     for (int64_t i = 0; i < t->shape[0]; i++)
-      bytes += bytes_of(tenon_item(t, i));
+      bytes += argument_bytes(tenon_item(t, i));
     return bytes;
   }
   for (int32_t d = 0; d < t->ndim; d++)
@@ -233,7 +233,7 @@ static void visit_tensors(const bench_call_t *s, visit_fn visit, void *context) 
 
 static bool add_bytes(void *context, const char *name, const tenon_tensor_t *tensor) {
   (void)name;
-  *(double *)context += bytes_of(tensor);
+  *(double *)context += argument_bytes(tensor);
   return true;
 }
 

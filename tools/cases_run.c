@@ -49,7 +49,7 @@ static outcome_t open_model(trial_t *trial) {
   return OUTCOME_FAILED;
 }
 
-static void release_tensors(tenon_tensor_t **tensors, int32_t count) {
+static void release_case_tensors(tenon_tensor_t **tensors, int32_t count) {
   for (int32_t i = 0; tensors && i < count; i++) {
     tenon_tensor_release(tensors[i]);
     tensors[i] = NULL;
@@ -160,8 +160,8 @@ static outcome_t run_sets(trial_t *trial) {
     sets++;
     outcome = load_inputs(trial, text_get(&folder));
     if (outcome == OUTCOME_PASSED) outcome = run_set(trial, text_get(&folder), "output");
-    release_tensors(trial->inputs, trial->input_count);
-    release_tensors(trial->outputs, trial->output_count);
+    release_case_tensors(trial->inputs, trial->input_count);
+    release_case_tensors(trial->outputs, trial->output_count);
   }
   if (outcome == OUTCOME_PASSED && sets == 0) {
     text_add(trial->words, "%s contains no folder test_data_set_*", trial->item->folder);
@@ -190,8 +190,8 @@ outcome_t cases_run(const case_t *item, const tenon_compile_t *options,
   if (used->absolute < 0) used->absolute = item->absolute >= 0 ? item->absolute : 1e-7;
   outcome_t outcome = open_model(&trial);
   if (outcome == OUTCOME_PASSED) outcome = item->folder ? run_sets(&trial) : run_light(&trial);
-  release_tensors(trial.inputs, trial.input_count);
-  release_tensors(trial.outputs, trial.output_count);
+  release_case_tensors(trial.inputs, trial.input_count);
+  release_case_tensors(trial.outputs, trial.output_count);
   free(trial.inputs);
   free(trial.outputs);
   tenon_executable_release(trial.executable);

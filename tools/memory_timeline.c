@@ -44,7 +44,7 @@ static void add_bytes(text_t *out, uint64_t bytes) {
     text_add(out, "%7.1f MB", (double)bytes / 1e6);
 }
 
-static void add_line(text_t *out, const line_t *line) {
+static void add_timeline_line(text_t *out, const line_t *line) {
   static const char marks[] = " .:-=+*%#";
   char drawn[COLUMNS + 1] = {0};
   for (int i = 0; i < COLUMNS; i++) {
@@ -77,7 +77,7 @@ bool memory_timeline_add(text_t *out, const tenon_profile_t *profile) {
   }
   for (int32_t i = 0; i < count; i++) {
     draw_to(&lines[i], COLUMNS - 1);
-    add_line(out, &lines[i]);
+    add_timeline_line(out, &lines[i]);
   }
   return !out->failed;
 }

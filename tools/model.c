@@ -69,7 +69,7 @@ static bool set_attrs(const chain_t *chain, const tenon_op_t *op, tenon_attrs_t 
   return fine;
 }
 
-static bool add_node(chain_t *chain, const tenon_op_t *op, const char *name, bool is_last) {
+static bool add_chain_node(chain_t *chain, const tenon_op_t *op, const char *name, bool is_last) {
   tenon_op_info_t info = {.size = sizeof info};
   tenon_argument_t argument = {.size = sizeof argument};
   tenon_operand_t operands[MOST] = {{0}};
@@ -138,7 +138,7 @@ bool model_write(const model_t *model, text_t *why) {
   for (int32_t i = 0; fine && i < model->ops.count; i++) {
     const tenon_op_t *op = NULL;
     fine = is_fine(&chain, tenon_op_find(model->ops.items[i], &op)) &&
-           add_node(&chain, op, model->ops.items[i], i == model->ops.count - 1);
+           add_chain_node(&chain, op, model->ops.items[i], i == model->ops.count - 1);
   }
   fine = fine && all_used(&chain) && is_fine(&chain, tenon_builder_finish(chain.builder, &graph)) &&
          is_fine(&chain, tenon_graph_save(graph, model->path));

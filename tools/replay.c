@@ -188,7 +188,7 @@ static void add_argument(text_t *out, uint32_t role, int32_t i, const call_t *ca
   text_free(&name);
 }
 
-static void add_call(text_t *out, const call_t *call) {
+static void add_call_line(text_t *out, const call_t *call) {
   text_add(out, "%s", call->info.op);
   if (call->info.node) text_add(out, ", node '%s'", call->info.node);
   text_add(out, "\n");
@@ -268,7 +268,7 @@ static bool run_once(replay_t *replay, const char *folder, bool is_last, bool *o
   if (fine && (fine = prepare_call(replay, &call, why))) {
     call.status = call_operator(replay, &call);
     if (call.status != TENON_OK) text_add(&call.error, "%s", tenon_error());
-    add_call(&report, &call);
+    add_call_line(&report, &call);
     *out_same = report_outcome(replay, &call, &report);
     if (!*out_same || (is_last && !replay->stays_quiet)) fputs(text_get(&report), stdout);
   }

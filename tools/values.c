@@ -169,7 +169,7 @@ bool values_save(const values_request_t *request, text_t *why) {
   return fine && !why->size;
 }
 
-static bool add_line(values_t *values, char *line) {
+static bool add_value_line(values_t *values, char *line) {
   const char *fields[6];
   for (int i = 0; i < 6; i++) {
     fields[i] = line;
@@ -206,7 +206,7 @@ bool values_load(const char *folder, values_t *values, text_t *why) {
   while (fine && getline(&line, &room, file) > 0) {
     line[strcspn(line, "\n")] = 0;
     fine = texts_add(&values->lines, line) &&
-           add_line(values, values->lines.items[values->lines.count - 1]);
+           add_value_line(values, values->lines.items[values->lines.count - 1]);
     if (!fine)
       text_add(why, "%s: line %d: expected six fields separated by tabs", text_get(&path),
                (int)values->count + 1);

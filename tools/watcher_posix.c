@@ -42,7 +42,7 @@ bool watcher_open(watcher_t *watcher, const texts_t *files, text_t *why) {
 }
 
 /* Reads pending events. Returns whether one of the files has changed. */
-static bool take(watcher_t *watcher, text_t *out_name) {
+static bool take_events(watcher_t *watcher, text_t *out_name) {
   char buffer[8192] __attribute__((aligned(8)));
   bool found = false;
   for (ssize_t size; (size = read(watcher->descriptor, buffer, sizeof buffer)) > 0;)
@@ -75,7 +75,7 @@ bool watcher_wait(watcher_t *watcher, text_t *out_name, text_t *why) {
       return false;
     }
     if (count == 0 && found) return true;
-    if (count > 0) found = take(watcher, out_name) || found;
+    if (count > 0) found = take_events(watcher, out_name) || found;
   }
 }
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Whether a name is a reserved word of PyTorch's schema language. */
-static bool is_word(const char *name) {
+static bool is_reserved_word(const char *name) {
   static const char *const words[] = {"and", "or", "not", "if",     "else",  "for",
                                       "in",  "is", "def", "return", "while", "None"};
   for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -24,7 +24,7 @@ static void set_names(operator_t *self, char *own, const char *name, size_t name
   self->overload = dot ? dot + 1 : own + name_size - 1;
   if (dot)
     *dot = 0;
-  else if (is_word(strstr(own, "::") + 2))
+  else if (is_reserved_word(strstr(own, "::") + 2))
     own[name_size - 2] = '_';
   snprintf(self->autograd, sizeof self->autograd, "%s%sautograd", self->overload,
            *self->overload ? "_" : "");
@@ -231,7 +231,9 @@ static void add_mark(text_t *text, const tenon_argument_t *a) {
   append_text(text, "(%c!)", a->mark ? (int)a->mark : 'z' - (int)a->place);
 }
 
-static const char *underscore_if_word(const char *name) { return is_word(name) ? "_" : ""; }
+static const char *underscore_if_word(const char *name) {
+  return is_reserved_word(name) ? "_" : "";
+}
 
 static void add_argument(text_t *text, const tenon_argument_t *a) {
   append_text(text, "%s", a->kind == TENON_KIND_TENSORS ? "Tensor" : type_of(a));

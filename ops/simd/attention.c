@@ -344,6 +344,29 @@ static void dims_set(tenon_meta_t *out, tenon_dim_t a, tenon_dim_t b, tenon_dim_
   out->dims[3] = d;
 }
 
+/* Checks that attn_mask broadcasts to [batch, heads, length of q, length of the keys]. */
+static tenon_status_t check_mask(tenon_infer_t *infer, const tenon_meta_t *mask,
+                                 const tenon_dim_t want[4]) {
+  int wrong = mask->ndim < 1 || mask->ndim > 4;
+  for (int32_t i = 0; !wrong && i < mask->ndim - 1; i++)
+    wrong = !dim_is(mask->dims[i], 1) && dim_differ(mask->dims[i], want[4 - mask->ndim + i]);
+  if (!wrong && tenon_is_known(want[3])) wrong = mask->dims[mask->ndim - 1].value > want[3].value;
+  if (!wrong) return TENON_OK;
+  return tenon_fail(infer, TENON_INVALID, "attn_mask of shape %s does not broadcast to %s",
+                    dims_text(mask->dims, mask->ndim).text, dims_text(want, 4).text);
+}
+
+static tenon_status_t check_nonpad(tenon_infer_t *infer, const tenon_meta_t *lengths,
+                                   tenon_dim_t batch) {
+  if (lengths->ndim != 1)
+    return tenon_fail(
+        infer, TENON_INVALID,
+        "nonpad_kv_seqlen has %d axes; expected one axis with a length for each batch entry",
+        lengths->ndim);
+  return check_extents_agree(infer, "batch sizes", "q", batch, "nonpad_kv_seqlen",
+                             lengths->dims[0]);
+}
+
 static tenon_status_t attention_infer(tenon_infer_t *infer) {
   const tenon_value_t *attrs = infer->attrs;
   tenon_meta_t *const *in = infer->inputs;
@@ -383,26 +406,9 @@ static tenon_status_t attention_infer(tenon_infer_t *infer) {
                       "q has %" PRId64 " heads, which is not a multiple of the %" PRId64
                       " heads of k and v",
                       q[1].value, kv[0][1].value);
-  if (in[ATTENTION_MASK]) {
-    const tenon_meta_t *mask = in[ATTENTION_MASK];
-    const tenon_dim_t want[4] = {q[0], q[1], q[2], total};
-    int wrong = mask->ndim < 1 || mask->ndim > 4;
-    for (int32_t i = 0; !wrong && i < mask->ndim - 1; i++)
-      wrong = !dim_is(mask->dims[i], 1) && dim_differ(mask->dims[i], want[4 - mask->ndim + i]);
-    if (!wrong && tenon_is_known(total)) wrong = mask->dims[mask->ndim - 1].value > total.value;
-    if (wrong)
-      return tenon_fail(infer, TENON_INVALID, "attn_mask of shape %s does not broadcast to %s",
-                        dims_text(mask->dims, mask->ndim).text, dims_text(want, 4).text);
-  }
-  if (in[ATTENTION_NONPAD]) {
-    if (in[ATTENTION_NONPAD]->ndim != 1)
-      return tenon_fail(
-          infer, TENON_INVALID,
-          "nonpad_kv_seqlen has %d axes; expected one axis with a length for each batch entry",
-          in[ATTENTION_NONPAD]->ndim);
-    TENON_TRY(check_extents_agree(infer, "batch sizes", "q", q[0], "nonpad_kv_seqlen",
-                                  in[ATTENTION_NONPAD]->dims[0]));
-  }
+  const tenon_dim_t want[4] = {q[0], q[1], q[2], total};
+  if (in[ATTENTION_MASK]) TENON_TRY(check_mask(infer, in[ATTENTION_MASK], want));
+  if (in[ATTENTION_NONPAD]) TENON_TRY(check_nonpad(infer, in[ATTENTION_NONPAD], q[0]));
   dims_set(out[0], q[0], q[1], q[2], kv[1][3]);
   if (in[0]->ndim == 3) {
     out[0]->ndim = 3;

@@ -380,7 +380,7 @@ static tenon_status_t run_blocks(tenon_call_t *call, void *argument, int64_t beg
   return TENON_OK;
 }
 
-static void copy_elements(tenon_tensor_t *out, const tenon_tensor_t *x) {
+static void copy_same_dtype(tenon_tensor_t *out, const tenon_tensor_t *x) {
   int64_t count = tenon_count(x);
   if (count > 0)
     memcpy(out->data, x->data, ((size_t)count * x->dtype.bits * x->dtype.lanes + 7) / 8);
@@ -399,7 +399,7 @@ static tenon_status_t convert_tensor(tenon_call_t *call, int saturate, int64_t r
     return tenon_fail(call, TENON_INVALID,
                       "a cast between these dtypes does not exist; see `tenon show core::cast`");
   if (job.from == job.to && job.to->stored != TEXT) {
-    copy_elements(out, x);
+    copy_same_dtype(out, x);
     return TENON_OK;
   }
   job.count = tenon_count(x);
@@ -426,7 +426,7 @@ static tenon_status_t cast_like_run(tenon_call_t *call) {
 }
 
 static tenon_status_t bit_cast_run(tenon_call_t *call) {
-  copy_elements(call->outputs[0], call->inputs[0]);
+  copy_same_dtype(call->outputs[0], call->inputs[0]);
   return TENON_OK;
 }
 

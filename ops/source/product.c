@@ -447,6 +447,25 @@ static void strides_of_space(const tenon_tensor_t *t, int64_t *first, int64_t *i
     space[i] = i < 5 - t->ndim ? 0 : t->strides[i + t->ndim - 3];
 }
 
+/* Sets the window, with axes of extent 1 before it up to three axes. Returns false if a position
+ * does not fit into 30 bits. */
+static int set_window(conv_t *p, const window_t *window) {
+  for (int32_t i = 0; i < 3; i++) {
+    int32_t at = i - (3 - window->rank);
+    p->in[i] = at < 0 ? 1 : window->in[at];
+    p->out[i] = at < 0 ? 1 : window->out[at];
+    p->size[i] = at < 0 ? 1 : window->kernel[at];
+    p->stride[i] = at < 0 ? 1 : window->stride[at];
+    p->dilation[i] = at < 0 ? 1 : window->dilation[at];
+    p->before[i] = at < 0 ? 0 : window->before[at];
+    p->taps *= p->size[i];
+    p->pixels *= p->out[i];
+    if (p->in[i] >= 1 << 29 || p->out[i] >= 1 << 29 || p->size[i] * p->dilation[i] >= 1 << 29)
+      return 0;
+  }
+  return 1;
+}
+
 static tenon_status_t enqueue_convolution(tenon_call_t *call, const window_t *window,
                                           int64_t groups, const tenon_tensor_t *residual,
                                           int32_t flags, const finish_t *finish) {
@@ -470,19 +489,8 @@ static tenon_status_t enqueue_convolution(tenon_call_t *call, const window_t *wi
   if (window->rank > 3)
     return DECLINE(call, "the source kernel supports at most three spatial axes");
   TENON_TRY(dense_of(call, w, &w));
-  for (int32_t i = 0; i < 3; i++) {
-    int32_t at = i - (3 - window->rank);
-    p.in[i] = at < 0 ? 1 : window->in[at];
-    p.out[i] = at < 0 ? 1 : window->out[at];
-    p.size[i] = at < 0 ? 1 : window->kernel[at];
-    p.stride[i] = at < 0 ? 1 : window->stride[at];
-    p.dilation[i] = at < 0 ? 1 : window->dilation[at];
-    p.before[i] = at < 0 ? 0 : window->before[at];
-    p.taps *= p.size[i];
-    p.pixels *= p.out[i];
-    if (p.in[i] >= 1 << 29 || p.out[i] >= 1 << 29 || p.size[i] * p.dilation[i] >= 1 << 29)
-      return DECLINE(call, "the source kernel counts positions in 30 bits");
-  }
+  if (!set_window(&p, window))
+    return DECLINE(call, "the source kernel counts positions in 30 bits");
   p.across = (p.pixels + TILE_N - 1) / TILE_N;
   strides_of_space(x, &p.x_first, &p.x_image, &p.x_channel, p.x_space);
   strides_of_space(out, &p.c_first, &p.c_image, &p.c_channel, p.c_space);

@@ -192,8 +192,8 @@ static PyObject *node_add(node_t *n, const char *name, const tenon_value_t *valu
 
 /* The caller has called operator_hold, which returned `place`, and calls operator_leave
  * afterwards. */
-static PyObject *node_of(node_t *n, place_t *place, PyObject *tuple, PyObject *named,
-                         const char *name) {
+static PyObject *make_node(node_t *n, place_t *place, PyObject *tuple, PyObject *named,
+                           const char *name) {
   PyObject *given[OPERATOR_MOST], *own[OWN_COUNT];
   PyObject *open = NULL;
   PyObject *result = NULL;
@@ -237,7 +237,7 @@ PyObject *builder_node(PyObject *module, PyObject *arguments) {
   if (builder != Py_None) n.builder = (builder_t *)builder;
   place_t *place = operator_hold(n.op);
   if (!place) return operator_ended(n.op);
-  PyObject *result = node_of(&n, place, tuple, named, name);
+  PyObject *result = make_node(&n, place, tuple, named, name);
   operator_leave(place);
   return result;
 }

@@ -110,7 +110,7 @@ static uint32_t user_dtype(const descr_t *descr) {
   return found;
 }
 
-static uint32_t dtype_of(const descr_t *descr) {
+static uint32_t descr_dtype(const descr_t *descr) {
   static const uint32_t direct[] = {TENON_BOOL, TENON_I8,  TENON_U8,  TENON_I16, TENON_U16,
                                     TENON_I32,  TENON_U32, TENON_I64, TENON_U64, TENON_I64,
                                     TENON_U64,  TENON_F32, TENON_F64};
@@ -169,7 +169,7 @@ static bool texts_set(PyObject *array, argument_t *argument) {
 bool numpy_view(PyObject *array, bool writes, const char *op, const char *name,
                 argument_t *argument) {
   const array_t *a = (const array_t *)array;
-  uint32_t id = dtype_of(a->descr);
+  uint32_t id = descr_dtype(a->descr);
   argument->is_reference = false;
   if (!id && !writes && strchr("USTO", a->descr->kind)) return texts_set(array, argument);
   if (!id)
@@ -204,7 +204,7 @@ static void release_capsule(PyObject *capsule) {
   tenon_tensor_release((tenon_tensor_t *)PyCapsule_GetPointer(capsule, "tenon.tensor"));
 }
 
-static int number_of(tenon_dtype_t dtype) {
+static int type_number(tenon_dtype_t dtype) {
   uint32_t id = tenon_dtype_id(dtype);
   for (int i = 0; i < TYPES; i++)
     if (types[i].dtype == id) return types[i].number;
@@ -246,7 +246,7 @@ static PyObject *texts_of(const tenon_tensor_t *t) {
 
 PyObject *numpy_of(tenon_tensor_t *tensor) {
   int64_t strides[TENON_RANK_MAX];
-  int number = api || find_numpy() ? number_of(tensor->dtype) : -1;
+  int number = api || find_numpy() ? type_number(tensor->dtype) : -1;
   if (api && tenon_dtype_id(tensor->dtype) == TENON_STRING) {
     PyObject *texts = texts_of(tensor);
     tenon_tensor_release(tensor);

@@ -108,7 +108,7 @@ static const char *kind_name(const tenon_argument_t *of) {
   return of->kind < sizeof names / sizeof *names && names[of->kind] ? names[of->kind] : "";
 }
 
-static PyObject *describe(const tenon_argument_t *of) {
+static PyObject *describe_argument(const tenon_argument_t *of) {
   char mark[2] = {(char)of->mark, 0};
   PyObject *choices = PyList_New(0);
   PyObject *value = attribute_object(of);
@@ -137,7 +137,7 @@ static PyObject *get_parameters(PyObject *object, void *unused) {
   PyObject *list = PyList_New(0);
   (void)unused;
   for (uint32_t i = 0; list && place && i < self->count; i++) {
-    PyObject *item = describe(&self->parameters[i].of);
+    PyObject *item = describe_argument(&self->parameters[i].of);
     if (!item || PyList_Append(list, item) != 0) Py_CLEAR(list);
     Py_XDECREF(item);
   }
@@ -153,7 +153,7 @@ static PyObject *get_results(PyObject *object, void *unused) {
   for (uint32_t i = 0; list && place && i < self->outputs; i++) {
     tenon_argument_t of = {.size = sizeof of};
     tenon_status_t status = tenon_op_argument(self->op, TENON_ARGUMENT_OUTPUT, (int32_t)i, &of);
-    PyObject *item = status == TENON_OK ? describe(&of) : NULL;
+    PyObject *item = status == TENON_OK ? describe_argument(&of) : NULL;
     if (!item || PyList_Append(list, item) != 0) Py_CLEAR(list);
     Py_XDECREF(item);
   }

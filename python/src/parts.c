@@ -55,7 +55,7 @@ static PyObject *attributes_of(const tenon_graph_part_t *node, const tenon_op_in
   return made;
 }
 
-static PyObject *node_of(const tenon_graph_part_t *node) {
+static PyObject *make_node(const tenon_graph_part_t *node) {
   tenon_op_info_t info = {.size = sizeof info};
   tenon_op_info(node->op, &info);
   PyObject *name = decode_text(node->name);
@@ -78,7 +78,7 @@ PyObject *graph_nodes(PyObject *self, PyObject *unused) {
   for (int32_t i = 0, n = tenon_graph_node_count(graph); list && i < n; i++) {
     tenon_graph_part_t node = {.size = sizeof node};
     tenon_graph_node(graph, i, &node);
-    if (!append_item(list, node_of(&node))) Py_CLEAR(list);
+    if (!append_item(list, make_node(&node))) Py_CLEAR(list);
   }
   return list;
 }

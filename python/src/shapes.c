@@ -171,7 +171,7 @@ static PyObject *facts_of(inference_t *f) {
   return facts;
 }
 
-static PyObject *infer_shapes(inference_t *f, PyObject *tensors, PyObject *attributes) {
+static PyObject *infer_result_shapes(inference_t *f, PyObject *tensors, PyObject *attributes) {
   operator_t *self = f->self;
   tenon_meta_t *metas = (tenon_meta_t *)allocate_block(f, self->inputs, sizeof *metas);
   tenon_meta_t *inputs[OPERATOR_MOST] = {NULL};
@@ -245,7 +245,7 @@ PyObject *operator_infer(PyObject *object, PyObject *arguments) {
   if (status != TENON_OK)
     raise_status(status);
   else if (f.symbols && tensors && attributes)
-    result = infer_shapes(&f, tensors, attributes);
+    result = infer_result_shapes(&f, tensors, attributes);
   tenon_shapes_release(f.shapes);
   for (int i = 0; i < f.block_count; i++)
     free(f.blocks[i]);

@@ -26,8 +26,8 @@ static tenon_status_t fail_trace_file(const tn_event_file_t *file, int reason) {
   return tn_fail(TENON_DENIED, "trace file %s: %s", file->path, strerror(reason));
 }
 
-static tenon_status_t write_all(const tn_event_file_t *file, const char *data, size_t size,
-                                off_t at) {
+static tenon_status_t write_at(const tn_event_file_t *file, const char *data, size_t size,
+                               off_t at) {
   while (size) {
     ssize_t written = pwrite(file->descriptor, data, size, at);
     if (written < 0 && errno == EINTR) continue;
@@ -56,7 +56,7 @@ tenon_status_t tn_event_file_create(const char *path, tn_event_file_t **out_file
     status = tn_fail(TENON_INVALID, "trace file %s: expected a regular file", path);
   else if (ftruncate(file->descriptor, 0) != 0)
     status = fail_trace_file(file, errno);
-  if (status == TENON_OK) status = write_all(file, "[\n]\n", 4, 0);
+  if (status == TENON_OK) status = write_at(file, "[\n]\n", 4, 0);
   if (status == TENON_OK)
     *out_file = file;
   else
@@ -71,15 +71,14 @@ tenon_status_t tn_event_file_add(tn_event_file_t *file, const char *event, size_
   tn_text_bytes(&piece, event, size);
   size_t added = piece.size;
   tn_text_bytes(&piece, tail, sizeof tail - 1);
-  tenon_status_t status = piece.failed
-                              ? tn_no_memory("a trace", size)
-                              : write_all(file, tn_text_get(&piece), piece.size, file->end);
+  tenon_status_t status = piece.failed ? tn_no_memory("a trace", size)
+                                       : write_at(file, tn_text_get(&piece), piece.size, file->end);
   if (status == TENON_OK) {
     file->end += (off_t)added;
     file->is_empty = false;
   } else if (!piece.failed && ftruncate(file->descriptor, file->end) == 0) {
     /* restore the ending; the space for it is already allocated */
-    (void)write_all(file, tail, sizeof tail - 1, file->end);
+    (void)write_at(file, tail, sizeof tail - 1, file->end);
   }
   tn_text_clear(&piece);
   return status;

@@ -114,7 +114,7 @@ bool tn_file_stamp(const char *path, uint64_t *out_size, int64_t *out_changed) {
 
 /* writing */
 
-static bool write_all(int file, const char *data, size_t size) {
+static bool write_bytes(int file, const char *data, size_t size) {
   while (size) {
     ssize_t part = write(file, data, size);
     if (part < 0 && errno != EINTR) return false;
@@ -161,7 +161,7 @@ static tenon_status_t write_file(const char *path, const void *data, size_t size
   int problem = 0;
   if (file < 0)
     return tn_fail(TENON_DENIED, "%s: cannot write the file: %s", path, strerror(errno));
-  if (!write_all(file, data, size)) problem = errno;
+  if (!write_bytes(file, data, size)) problem = errno;
   if (close(file) != 0 && !problem) problem = errno;
   if (!problem) problem = give_name(beside, path, is_new);
   if (!problem) return TENON_OK;

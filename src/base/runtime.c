@@ -1,6 +1,6 @@
-/* The functions of tenon.h that belong to the runtime as a whole: start, version, error texts, threads.
- * Called by programs and by every folder.  Invariant: tenon_start starts the runtime once, whoever
- * calls it first. */
+/* The functions of tenon.h that concern the whole runtime: start, version, error messages, threads.
+ * Programs and every folder of src call them.
+ * Invariant: the runtime starts once, at the first call of tenon_start, whoever makes it. */
 #include "base/runtime.h"
 
 #include "base/memory.h"

@@ -1,5 +1,5 @@
-/* The runtime as a whole: starting it, once, and stopping it.  Every folder may call tenon_start, which
- * is defined here; what it does is src/start.c's, above them all. */
+/* Starts the runtime, once, and stops it. Every folder may call tenon_start, which is defined in
+ * runtime.c; the steps of the start are in src/start.c, which may include every folder. */
 #ifndef TN_BASE_RUNTIME_H
 #define TN_BASE_RUNTIME_H
 

@@ -98,7 +98,7 @@ static char *demangle(const char *name) {
   return readable;
 }
 
-static void add_line(tn_text_t *text, const char *folder, const char *file, int number) {
+static void add_source_line(tn_text_t *text, const char *folder, const char *file, int number) {
   if (folder) tn_text_add(text, "%s/", folder);
   tn_text_add(text, "%s:%d", file, number);
 }
@@ -121,7 +121,7 @@ bool tn_source_at(tn_sources_t *s, uintptr_t address, tn_text_t *text) {
   free(readable);
   if (file) {
     tn_text_add(text, " at ");
-    add_line(text, folder, file, number);
+    add_source_line(text, folder, file, number);
   }
   if (is_known && about.dli_fname)
     tn_text_add(text, " in %s+0x%llx", about.dli_fname,
@@ -175,6 +175,6 @@ bool tn_source_add(tn_sources_t *s, tenon_any_fn function, tn_text_t *text) {
   const char *file = line ? s->info(line, NULL, &number, NULL, NULL, NULL) : NULL;
   const char *folder = file && *file != '/' ? s->folder(line) : NULL;
   if (!file) return false;
-  add_line(text, folder, file, number);
+  add_source_line(text, folder, file, number);
   return true;
 }

@@ -17,11 +17,11 @@
 
 static inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
 /* Letters, digits and '_': one bit for each character. */
-static inline bool is_word(char c) {
+static inline bool is_identifier_character(char c) {
   static const uint64_t bits[4] = {0x03ff000000000000, 0x07fffffe87fffffe, 0, 0};
   return bits[(unsigned char)c >> 6] >> (c & 63) & 1;
 }
-static inline bool is_letter(char c) { return is_word(c) && !is_digit(c); }
+static inline bool is_letter(char c) { return is_identifier_character(c) && !is_digit(c); }
 static inline bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
 /* One of ()[],=;*?!@| which are always tokens of one character. */
@@ -60,8 +60,8 @@ static const char *read_number(tn_lexer_t *lexer, const char *at) {
     at = start + 4;
     has_digits = true;
   }
-  if (has_digits && !is_word(*at)) return at;
-  while (is_word(*at))
+  if (has_digits && !is_identifier_character(*at)) return at;
+  while (is_identifier_character(*at))
     at++;
   return mark_bad(lexer, at, "which is not a number");
 }
@@ -81,7 +81,7 @@ void tn_lexer_next(tn_lexer_t *lexer) {
   lexer->bad = NULL;
   if (is_letter(*at)) {
     lexer->kind = TN_TOKEN_NAME;
-    while (is_word(*at))
+    while (is_identifier_character(*at))
       at++;
     if (at - lexer->start > TN_NAME_MAX) mark_bad(lexer, at, "a name of more than 255 bytes");
   } else if (is_sign(*at)) {
@@ -314,7 +314,7 @@ void tn_number_print(double number, char out_text[32]) {
   }
   size_t used = 0;
   for (const char *c = raw; *c && used + 4 < 32; c++) {
-    bool is_known = is_word(*c) || *c == '-' || *c == '+';
+    bool is_known = is_identifier_character(*c) || *c == '-' || *c == '+';
     if (!is_known && c > raw && is_digit(c[-1])) /* first byte of the locale's decimal point */
       out_text[used++] = '.';
     if (is_known) out_text[used++] = *c;

@@ -182,8 +182,8 @@ static tenon_status_t check_elements(const tenon_detail_t *detail, const int64_t
   return TENON_OK;
 }
 
-static tenon_status_t check_sparse(const tenon_detail_t *detail, int32_t ndim, const int64_t *shape,
-                                   uint32_t flags) {
+static tenon_status_t check_sparse_detail(const tenon_detail_t *detail, int32_t ndim,
+                                          const int64_t *shape, uint32_t flags) {
   uint32_t kind = detail->kind;
   int64_t extents[TENON_RANK_MAX] = {0};
   if (!TENON_HAS(detail, indptr))
@@ -228,7 +228,7 @@ tenon_status_t tenon_tensor_create_sparse(const tenon_detail_t *detail, int32_t 
                    "shape %s of a sparse tensor: extents must not be negative, and the size of the "
                    "dense tensor must fit 62 bits",
                    tn_shape_print(ndim, shape, text, sizeof text));
-  TN_TRY(check_sparse(detail, ndim, shape, flags));
+  TN_TRY(check_sparse_detail(detail, ndim, shape, flags));
   tenon_tensor_t *parts[3] = {(tenon_tensor_t *)(uintptr_t)detail->values,
                               (tenon_tensor_t *)(uintptr_t)detail->indices,
                               (tenon_tensor_t *)(uintptr_t)detail->indptr};

@@ -10,15 +10,13 @@
 /* Bits of tenon_tensor_t.keys. The low bits are backends in the order of registration (bit 0:
  * CPU). */
 #define TN_KEY_CPU ((uint64_t)1)
-#define TN_KEY_STRIDED                                                                             \
-  /* Key: not row-major. A layer makes the tensor dense for kernels that need that. */             \
-  ((uint64_t)1 << 48)
-#define TN_KEY_DETAIL                                                                              \
-  /* Key: quantised or sparse. For kernels that declare that they handle the detail. */            \
-  ((uint64_t)1 << 49)
+/* Key: not row-major. A layer makes the tensor dense for kernels that need that. */
+#define TN_KEY_STRIDED ((uint64_t)1 << 48)
+/* Key: quantised or sparse. For kernels that declare that they handle the detail. */
+#define TN_KEY_DETAIL ((uint64_t)1 << 49)
 #define TN_TENSOR_OWNED ((uint64_t)1 << 63) /* Not a key: this tensor is a tn_tensor_t. */
-#define TN_TENSOR_UNSET                                                                            \
-  ((uint64_t)1 << 62) /* Not a key: an unallocated output, which the kernel resizes or assigns. */
+/* Not a key: an unallocated output, which the kernel resizes or assigns. */
+#define TN_TENSOR_UNSET ((uint64_t)1 << 62)
 /* Not a key: a dense copy that a call created for its own use. */
 #define TN_TENSOR_COPY ((uint64_t)1 << 61)
 

@@ -323,7 +323,7 @@ static word_t name_dtype(tenon_dtype_t dtype) {
 
 /* The dtype of an input, or of the first item of a list that has one. Returns false if the input is
  * absent, an empty list, or of unknown dtype. */
-static bool dtype_of(const tenon_meta_t *meta, bool is_list, tenon_dtype_t *out_dtype) {
+static bool input_dtype(const tenon_meta_t *meta, bool is_list, tenon_dtype_t *out_dtype) {
   if (!meta) return false;
   if (!is_list) {
     *out_dtype = meta->dtype;
@@ -343,7 +343,7 @@ static int32_t bound_by(const tn_types_t *types, const tn_schema_t *schema,
   for (uint32_t i = 0; i < schema->input_count; i++) {
     const tn_type_source_t *source = &types->inputs[i];
     if (source->kind != TN_TYPE_VARIABLE || source->index != variable) continue;
-    if (dtype_of(inputs[i], source->is_list, out_dtype)) return (int32_t)i;
+    if (input_dtype(inputs[i], source->is_list, out_dtype)) return (int32_t)i;
   }
   return -1;
 }

@@ -47,7 +47,7 @@ static tenon_status_t fail_value_memory(size_t size) { return tn_no_memory("an a
 
 /* printing */
 
-static void print_text(const char *data, size_t size, tn_text_t *text) {
+static void print_quoted(const char *data, size_t size, tn_text_t *text) {
   tn_text_bytes(text, "'", 1);
   for (size_t i = 0, from = 0; i <= size; i++) {
     bool is_special = i < size && (data[i] == '\\' || data[i] == '\'' || data[i] == '\n');
@@ -130,13 +130,13 @@ void tn_value_print(const tn_argument_t *attr, const tenon_value_t *value, tn_te
     break;
   case TENON_KIND_STR:
     if (value->as.s)
-      print_text(value->as.s, value->count, text);
+      print_quoted(value->as.s, value->count, text);
     else
-      print_text("", 0, text);
+      print_quoted("", 0, text);
     break;
   case TENON_KIND_CHOICE:
     if (attr && value->as.i >= 0 && value->as.i < attr->choice_count)
-      print_text(attr->choices[value->as.i], strlen(attr->choices[value->as.i]), text);
+      print_quoted(attr->choices[value->as.i], strlen(attr->choices[value->as.i]), text);
     else
       tn_text_add(text, "%" PRId64, value->as.i);
     break;
@@ -169,7 +169,7 @@ static void print_expected(const tn_argument_t *attr, tn_text_t *text) {
     tn_text_add(text, "one of ");
     for (uint32_t i = 0; i < attr->choice_count && i < SHOWN; i++) {
       if (i) tn_text_add(text, ", ");
-      print_text(attr->choices[i], strlen(attr->choices[i]), text);
+      print_quoted(attr->choices[i], strlen(attr->choices[i]), text);
     }
     if (attr->choice_count > SHOWN) tn_text_add(text, ", ...");
   } else if (attr->is_scalar) {

@@ -250,8 +250,8 @@ static tenon_status_t run_random(const tenon_op_t *op, const tenon_value_t *attr
   if (op->infer && op->draws < 0) {
     tenon_meta_t **in, **out;
     tn_scratch_mark_t mark = tn_scratch_mark();
-    tenon_status_t status =
-        op->create && !state ? tn_state_get(op, attrs ? attrs : op->defaults, &state) : TENON_OK;
+    tenon_status_t status = TENON_OK;
+    if (op->create && !state) status = tn_state_get(op, attrs ? attrs : op->defaults, &state);
     if (status == TENON_OK) status = tn_metas_of_inputs(op, inputs, &in);
     if (status == TENON_OK) status = tn_metas_of_results(op, attrs ? attrs : op->defaults, 0, &out);
     if (status == TENON_OK)

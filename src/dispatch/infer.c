@@ -53,7 +53,8 @@ static tenon_status_t items_of(tenon_tensor_t *list, bool wants_values, tenon_me
 
 static inline __attribute__((always_inline)) tenon_status_t
 meta_of(tenon_tensor_t *tensor, bool wants_values, tenon_meta_t *out_meta) {
-  bool is_here = !(tensor->keys & TN_KEY_DEVICES); /* what is on a device is not read */
+  /* Values on a device are not read. */
+  bool is_here = !(tensor->keys & TN_KEY_DEVICES);
   *out_meta = (tenon_meta_t){.size = sizeof *out_meta,
                              .dtype = tensor->dtype,
                              .ndim = tensor->ndim,
@@ -132,7 +133,8 @@ static tenon_status_t make_items(tenon_meta_t *list, uint32_t count) {
   if (!items) return tn_no_memory("inference", count * sizeof *items);
   for (uint32_t i = 0; i < count; i++) {
     TN_TRY(tn_meta_room(&items[i]));
-    items[i].dtype = list->dtype; /* types_apply left the items' dtype in the list's */
+    /* types_apply has stored the dtype of the items as the dtype of the list. */
+    items[i].dtype = list->dtype;
     pointers[i] = &items[i];
   }
   list->items = pointers;
@@ -223,10 +225,10 @@ static tenon_dim_t estimate(tn_inference_t *f, uint32_t operation, tenon_dim_t a
     break;
   case TENON_DIM_MAX:
   case TENON_DIM_BROADCAST:
-    r = both ? (x > y ? x : y) : -1;
+    if (both) r = x > y ? x : y;
     break;
   case TENON_DIM_MIN:
-    r = x < 0 ? y : y < 0 || x < y ? x : y;
+    r = x >= 0 && (y < 0 || x < y) ? x : y;
     break;
   case TENON_DIM_DIV:
   case TENON_DIM_CEIL_DIV:
@@ -241,8 +243,8 @@ static tenon_dim_t estimate(tn_inference_t *f, uint32_t operation, tenon_dim_t a
   return bounded(f, r);
 }
 
-static int64_t divide(int64_t a, int64_t b,
-                      int64_t *rest) { /* rounds down; b is not 0, and not -1 beside INT64_MIN */
+/* Divides and rounds down. `b` is not 0, and it is not -1 where `a` is INT64_MIN. */
+static int64_t divide(int64_t a, int64_t b, int64_t *rest) {
   int64_t q = a / b;
   int64_t r = a % b;
   if (r != 0 && (r < 0) != (b < 0)) {
@@ -292,9 +294,9 @@ tenon_dim_t tn_dim(tenon_infer_t *infer, uint32_t operation, tenon_dim_t da, ten
   case TENON_DIM_MOD:
     if (b == 0) return impossible(f, operation, a, b, "division by zero");
     r = divide(a, b, &rest);
-    return tenon_extent(operation == TENON_DIM_MOD        ? rest
-                        : operation == TENON_DIM_CEIL_DIV ? r + (rest != 0)
-                                                          : r);
+    if (operation == TENON_DIM_MOD) return tenon_extent(rest);
+    if (operation == TENON_DIM_CEIL_DIV) r += rest != 0;
+    return tenon_extent(r);
   case TENON_DIM_MIN:
     return tenon_extent(a < b ? a : b);
   case TENON_DIM_MAX:

@@ -19,15 +19,15 @@
 
 /* finding */
 
-/* Type and ordinal in one word, 0: host memory. */
-static inline uint64_t place_of(const tenon_tensor_t *t) {
+/* The device type and ordinal of a tensor in one word; 0: host memory. */
+static inline uint64_t device_word(const tenon_tensor_t *t) {
   uint64_t word = 0;
   if (!(t->keys & TN_KEY_DEVICES)) return 0;
   memcpy(&word, &t->device, sizeof word);
   return word | (uint64_t)1 << 63;
 }
 
-/* Results without memory are nowhere yet, and strings are on the host whatever runs. */
+/* A result without memory is on no device yet, and strings are always on the host. */
 static inline bool has_place(const tenon_tensor_t *t) {
   return t && !(t->keys & TN_TENSOR_UNSET) && !tn_dtype_is(t->dtype, TENON_STRING);
 }
@@ -44,7 +44,7 @@ static bool is_elsewhere(const tenon_tensor_t *t, uint64_t *place) { /* from wha
       if (is_elsewhere(tenon_item(t, i), place)) return true;
     return false;
   }
-  uint64_t found = place_of(t);
+  uint64_t found = device_word(t);
   if (*place == NOWHERE) *place = found;
   return *place != found;
 }
@@ -94,11 +94,12 @@ static void survey_tensor(survey_t *s, const tenon_tensor_t *t, const tn_argumen
       survey_tensor(s, tenon_item(t, i), argument, i, is_result);
     return;
   }
-  uint64_t place = place_of(t);
+  uint64_t place = device_word(t);
   if (argument->is_host) {
     if (place) add_placed(&s->absent, argument->name, item, t->device);
   } else if (place) {
-    bool is_told = s->place == place && is_result; /* where inputs are says enough */
+    /* A result on the first device is not listed: the inputs show that device. */
+    bool is_told = s->place == place && is_result;
     if (!s->place) {
       s->place = place;
       s->device = t->device;
@@ -132,13 +133,13 @@ static void clear_survey(survey_t *s) {
   tn_text_clear(&s->absent);
 }
 
+/* The policy that decides: the one for the next call, the operator's own, or the thread's. */
 static int32_t policy_of(const tenon_op_t *op) {
   const tn_thread_calls_t *calls = &tn_thread()->calls;
   int32_t own = __atomic_load_n(&op->mixed, __ATOMIC_RELAXED);
-  return calls->mixed_once ? calls->mixed_once
-         : own             ? own
-         : calls->mixed    ? calls->mixed
-                           : TENON_MIXED_ERROR;
+  if (calls->mixed_once) return calls->mixed_once;
+  if (own) return own;
+  return calls->mixed ? calls->mixed : TENON_MIXED_ERROR;
 }
 
 static tenon_status_t judge_survey(const tenon_op_t *op, survey_t *s) {
@@ -214,12 +215,12 @@ typedef struct move_t {
   bool moves_scalars;
 } move_t;
 
-static uint64_t bytes_of(const tenon_tensor_t *t) {
+static uint64_t tensor_bytes(const tenon_tensor_t *t) {
   uint64_t bytes = 0;
   return tn_dtype_bytes(t->dtype, tenon_count(t), &bytes) ? bytes : 0;
 }
 
-/* The tensor on the device, kept by the frame; itself where it need not move. */
+/* Gives the tensor on the device, kept by the frame, or the tensor itself if it need not move. */
 static tenon_status_t move_argument(const move_t *m, tenon_tensor_t *t, bool is_read,
                                     bool is_written, tenon_tensor_t **out) {
   *out = t;
@@ -237,7 +238,8 @@ static tenon_status_t move_argument(const move_t *m, tenon_tensor_t *t, bool is_
     *out = list;
     return TENON_OK;
   }
-  if (place_of(t) || (t->ndim == 0 && is_read && !is_written && !m->moves_scalars)) return TENON_OK;
+  if (device_word(t) || (t->ndim == 0 && is_read && !is_written && !m->moves_scalars))
+    return TENON_OK;
   if (t->detail)
     return tn_fail(TENON_UNIMPLEMENTED, "a %s tensor cannot be moved to a device",
                    tenon_tensor_layout(t));
@@ -246,7 +248,7 @@ static tenon_status_t move_argument(const move_t *m, tenon_tensor_t *t, bool is_
   else
     TN_TRY(tn_place_create(m->device, t->dtype, t->ndim, t->shape, out));
   TN_TRY(tn_frame_keep(m->frame, *out));
-  count_move(m->frame->call.op, bytes_of(t));
+  count_move(m->frame->call.op, tensor_bytes(t));
   return TENON_OK;
 }
 
@@ -256,7 +258,7 @@ static tenon_status_t move_back(const tenon_op_t *op, const tenon_tensor_t *move
   for (int64_t i = 0; tn_dtype_is(t->dtype, TENON_LIST) && i < t->shape[0]; i++)
     TN_TRY(move_back(op, tenon_item(moved, i), tenon_item(t, i)));
   if (tn_dtype_is(t->dtype, TENON_LIST)) return TENON_OK;
-  count_move(op, bytes_of(t));
+  count_move(op, tensor_bytes(t));
   return tn_place_copy_into(moved, t);
 }
 

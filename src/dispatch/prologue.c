@@ -35,12 +35,13 @@ static tenon_status_t run_denied(tenon_call_t *call) {
   const tn_kernel_t *denial = tn_frame_of(call)->entry->denial;
   const tenon_op_t *op = call->op;
   const tenon_tensor_t *t = op->dispatch_input >= 0 ? call->inputs[op->dispatch_input] : NULL;
+  const char *and_dtype = t ? " and dtype " : "";
+  const char *dtype = t ? tn_dtype_name(t->dtype) : "";
   return tn_fail(TENON_UNIMPLEMENTED,
                  "%s: no kernel for %s%s%s, and library %s says that it must not fall back ('%s'): "
                  "add a kernel for %s, or move the arguments to the CPU",
-                 op->name, denial->backend->name, t ? " and dtype " : "",
-                 t ? tn_dtype_name(t->dtype) : "", denial->library->name, denial->text,
-                 denial->backend->name);
+                 op->name, denial->backend->name, and_dtype, dtype, denial->library->name,
+                 denial->text, denial->backend->name);
 }
 
 static tenon_status_t run_ambiguous(tenon_call_t *call) { return tn_mixed_ambiguous(call); }

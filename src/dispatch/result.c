@@ -67,7 +67,7 @@ static tenon_status_t create_view(const tenon_meta_t *meta, const int64_t *shape
   return tenon_tensor_copy(&as, out_tensor);
 }
 
-/* An output of which run creates the parts; extents that only run knows are -1. */
+/* Creates an output whose parts the run function creates; extents that only run knows are -1. */
 static tenon_status_t create_sparse(const tn_inference_t *inference, const tenon_meta_t *meta,
                                     tenon_tensor_t **out_tensor) {
   if (inference->device)
@@ -155,9 +155,10 @@ static tenon_status_t check_output(const tenon_op_t *op, const tn_inference_t *i
   if (meta->ndim < 0) return TENON_OK;
   bool same = meta->ndim == given->ndim;
   for (int32_t d = 0; d < meta->ndim; d++) {
-    shape[d] = tenon_is_known(meta->dims[d]) ? meta->dims[d].value
-               : meta->layout                ? -1
-                                             : tn_extent_bound(inference, meta->dims[d]);
+    if (tenon_is_known(meta->dims[d]))
+      shape[d] = meta->dims[d].value;
+    else
+      shape[d] = meta->layout ? -1 : tn_extent_bound(inference, meta->dims[d]);
     if (same && shape[d] >= 0 && given->shape[d] != shape[d]) same = false;
   }
   return same ? TENON_OK
@@ -195,7 +196,8 @@ tenon_status_t tn_unallocated_become(tenon_tensor_t *t, tenon_tensor_t *own) {
   if (!(own->keys & TN_TENSOR_UNSET)) t->keys &= ~TN_TENSOR_UNSET;
   tn_tensor_place(t, own->device);
   tn_tensor_mark(t);
-  return ((tn_tensor_t *)own)->alias ? tn_autograd.view(own, t) : TENON_OK; /* a view of the same */
+  /* If `own` is a view, the result becomes a view of the same tensor. */
+  return ((tn_tensor_t *)own)->alias ? tn_autograd.view(own, t) : TENON_OK;
 }
 
 /* A result that is an entry gets the memory that infer says; without a bound run makes it. */

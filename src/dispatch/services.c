@@ -22,7 +22,7 @@
 #include "drivers/profile.h"
 #include "storage/place.h"
 
-typedef struct head_t { /* what all structures open with */
+typedef struct head_t { /* the fields with which every structure of a call begins */
   uint32_t size;
   uint32_t phase;
   const tenon_host_t *host;
@@ -43,13 +43,12 @@ static tenon_status_t fail(const void *context, tenon_status_t code, const char 
 
 /* temporaries */
 
-/* Where temporaries are: a composite fills them itself, on the host; what is large in it are
- * results of its parts. */
+/* The device of temporaries. A composite fills its temporaries itself, on the host; its large
+ * tensors are results of the operators that it calls. */
 static tenon_device_t temporary_device(const tenon_call_t *call) {
   const tn_frame_t *frame = tn_frame_of_const(call);
-  const tn_kernel_t *kernel = frame->kernel  ? frame->kernel
-                              : frame->entry ? frame->entry->only
-                                             : NULL;
+  const tn_kernel_t *kernel = frame->kernel;
+  if (!kernel && frame->entry) kernel = frame->entry->only;
   return kernel && kernel->kind == TN_KIND_COMPOSITE ? (tenon_device_t){1, 0}
                                                      : tn_call_device(call);
 }
@@ -103,7 +102,7 @@ static tenon_device_t result_device(const tenon_call_t *call, uint32_t output) {
   return call->op->schema.outputs[output].is_host ? (tenon_device_t){1, 0} : tn_call_device(call);
 }
 
-/* The memory of a result that had none; takes the reference over. */
+/* Gives memory to a result that had none, and takes over the reference. */
 static void set_storage(tenon_tensor_t *t, tn_storage_t *storage, void *data,
                         uint64_t byte_offset) {
   tn_storage_release(((tn_tensor_t *)t)->storage);
@@ -216,11 +215,11 @@ tenon_status_t tn_unallocated_take(tenon_tensor_t *t, tenon_tensor_t *tensor) {
   tenon_tensor_t *own = tensor;
   bool shares = tn_tensor_is_owned(tensor) && ((tn_tensor_t *)tensor)->storage &&
                 ((tn_tensor_t *)tensor)->storage->release;
+  /* Without shared ownership, nothing says how long the memory lives: the elements are copied. */
   if (shares)
     tenon_tensor_retain(own);
   else
-    TN_TRY(tenon_tensor_copy_to(tensor, tensor->device,
-                                &own)); /* nobody knows how long that memory lives */
+    TN_TRY(tenon_tensor_copy_to(tensor, tensor->device, &own));
   tenon_status_t status = tn_unallocated_become(t, own);
   if (!tn_layout(t)) t->detail = tensor->detail;
   tn_tensor_mark(t);
@@ -269,9 +268,8 @@ static tenon_status_t invoke(tenon_call_t *call, const tenon_op_t *op, const ten
     if (!outputs[o]) missing |= (uint64_t)1 << o;
   int32_t before;
   tenon_status_t status = tn_mixed_begin_parts(call, &before);
-  if (status == TENON_OK)
-    status =
-        tn_call(op, attrs, inputs, outputs, 0, NULL); /* random parts take numbers of their own */
+  /* Random operators in it take random numbers of their own. */
+  if (status == TENON_OK) status = tn_call(op, attrs, inputs, outputs, 0, NULL);
   tn_mixed_end_parts(before);
   for (uint32_t o = 0; o < op->output_count; o++) {
     if (!(missing >> o & 1) || !outputs[o]) continue;
@@ -321,11 +319,13 @@ static void zone(const void *context, const char *name) {
 static void *native(const void *context, const char *name) {
   const head_t *head = context;
   const tenon_call_t *call = context;
-  const tenon_device_context_t *device = head->phase == TENON_PHASE_RUN      ? call->device
-                                         : head->phase == TENON_PHASE_DEVICE ? context
-                                                                             : NULL;
-  const tn_ordinal_t *ordinal =
-      device ? tn_ordinal_of(device->device) : NULL; /* the CPU has no native objects */
+  const tenon_device_context_t *device = NULL;
+  if (head->phase == TENON_PHASE_RUN)
+    device = call->device;
+  else if (head->phase == TENON_PHASE_DEVICE)
+    device = context;
+  /* The CPU has no native objects. */
+  const tn_ordinal_t *ordinal = device ? tn_ordinal_of(device->device) : NULL;
   if (!ordinal || !TN_SLOT(ordinal->table, native)) return NULL;
   return ordinal->table->native(device, name, head->phase == TENON_PHASE_RUN ? call->stream : NULL);
 }

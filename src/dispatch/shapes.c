@@ -149,9 +149,9 @@ static tenon_status_t infer_types(const tenon_op_t *op, const tenon_value_t *att
 
 /* the whole */
 
-static tenon_status_t infer_shapes(tenon_shapes_t *shapes, const tenon_op_t *op,
-                                   const tenon_value_t *attrs, tenon_meta_t *const *inputs,
-                                   uint64_t wanted, const tenon_meta_t *const **out_results) {
+static tenon_status_t infer_all_shapes(tenon_shapes_t *shapes, const tenon_op_t *op,
+                                       const tenon_value_t *attrs, tenon_meta_t *const *inputs,
+                                       uint64_t wanted, const tenon_meta_t *const **out_results) {
   tn_inference_t inference = {.extents = shapes->extents};
   tenon_meta_t **made;
   void *state = NULL;
@@ -193,7 +193,7 @@ tenon_status_t tenon_shapes_infer(tenon_shapes_t *shapes, const tenon_op_t *op,
   op = tn_op_now(op);
   TN_TRY(defaults_for(op, &attrs));
   tn_scratch_mark_t mark = tn_scratch_mark();
-  tenon_status_t status = infer_shapes(shapes, op, attrs, inputs, wanted, out_results);
+  tenon_status_t status = infer_all_shapes(shapes, op, attrs, inputs, wanted, out_results);
   tn_scratch_reset(mark);
   return status;
 }

@@ -42,7 +42,7 @@ typedef struct work_t {
   tenon_source_fn run;
   uint64_t groups[3];
   void *arguments[ARGUMENTS];
-  size_t local_size; /* bytes of memory of a group */
+  size_t local_size; /* bytes of memory that the items of a group share */
 } work_t;
 
 static void pass_barrier(const tenon_item_id_t *id) { (void)id; }
@@ -83,7 +83,8 @@ static tenon_status_t launch_on_cpu(tenon_call_t *call, const tenon_grid_t *g) {
   int64_t count;
   if (parts > 4 * threads) parts = 4 * threads;
   for (int d = 0; d < 3; d++)
-    w.groups[d] = g->items ? d ? 1 : (uint64_t)parts : g->groups[d];
+    w.groups[d] = g->items ? 1 : g->groups[d];
+  if (g->items) w.groups[0] = (uint64_t)parts;
   for (uint32_t i = 0; i < g->argument_count; i++) {
     const tenon_kernel_argument_t *a = &g->arguments[i];
     if (a->kind == TENON_ARG_MEMORY)
@@ -102,7 +103,7 @@ static tenon_status_t launch_on_cpu(tenon_call_t *call, const tenon_grid_t *g) {
 
 /* on a device */
 
-/* TENON_GROUP=N makes all groups that size, for who looks for kernels that are wrong for some. */
+/* TENON_GROUP=N sets the size of all groups, to find kernels that are wrong for some sizes. */
 static int32_t wanted = -1;
 
 void tn_grid_group_set(uint32_t items) {

@@ -43,20 +43,20 @@ static int64_t size_of(const tenon_tensor_t *t) { return t->dtype.bits * t->dtyp
 
 /* memory that is shared */
 
-static inline bool is_same(const int64_t *a, const int64_t *b, int32_t count) {
+static inline bool is_same_list(const int64_t *a, const int64_t *b, int32_t count) {
   for (int32_t i = 0; i < count; i++)
     if (a[i] != b[i]) return false;
   return true;
 }
 
 static bool is_same_shape(const tenon_tensor_t *a, const tenon_tensor_t *b) {
-  return a->ndim == b->ndim && is_same(a->shape, b->shape, a->ndim);
+  return a->ndim == b->ndim && is_same_list(a->shape, b->shape, a->ndim);
 }
 
 static bool is_same_memory(const tenon_tensor_t *a,
                            const tenon_tensor_t *b) { /* element i is where element i is */
   return a->data == b->data && a->byte_offset == b->byte_offset && a->dtype.bits == b->dtype.bits &&
-         is_same_shape(a, b) && is_same(a->strides, b->strides, a->ndim);
+         is_same_shape(a, b) && is_same_list(a->strides, b->strides, a->ndim);
 }
 
 /* An input in the memory of a result must be read before that is written: element by element of a
@@ -213,7 +213,7 @@ static bool is_one_run(const making_t *m, bool by_memory) {
     const tenon_tensor_t *t = m->tensors[i];
     if (!t) continue;
     bool is_plain = !(t->keys & TN_KEY_STRIDED) && !(like->keys & TN_KEY_STRIDED);
-    if (is_same_shape(t, like) && (is_plain || is_same(t->strides, like->strides, t->ndim)))
+    if (is_same_shape(t, like) && (is_plain || is_same_list(t->strides, like->strides, t->ndim)))
       continue;
     if (i >= m->op->input_count || tenon_count(t) != 1) return false;
   }

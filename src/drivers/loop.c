@@ -44,8 +44,8 @@ typedef struct drive_t {
 
 /* packing */
 
-static void copy_elements(const char *from, int64_t from_stride, char *to, int64_t to_stride,
-                          int64_t size, int64_t count) {
+static void copy_strided(const char *from, int64_t from_stride, char *to, int64_t to_stride,
+                         int64_t size, int64_t count) {
   if (from_stride == size && to_stride == size) {
     memcpy(to, from, (size_t)(count * size));
     return;
@@ -97,9 +97,9 @@ static void move_elements(const drive_t *d, const operand_t *o, int64_t first, i
     if (run > count) run = count;
     char *memory = o->data + offset;
     if (to_memory)
-      copy_elements(block, o->size, memory, o->strides[last], o->size, run);
+      copy_strided(block, o->size, memory, o->strides[last], o->size, run);
     else
-      copy_elements(memory, o->strides[last], block, o->size, o->size, run);
+      copy_strided(memory, o->strides[last], block, o->size, o->size, run);
     block += run * o->size;
     count -= run;
     index[last] += run;
@@ -172,7 +172,7 @@ static tenon_status_t run_range(const drive_t *d, int64_t begin, int64_t end) {
     data[i] = tile[i];
     if (o->is_scalar) {
       load(d, o, 0, 1, tile[i], spare);
-      copy_elements(tile[i], 0, tile[i], o->loop_size, o->loop_size, TILE);
+      copy_strided(tile[i], 0, tile[i], o->loop_size, o->loop_size, TILE);
     }
   }
   tenon_loop_t loop = loop_of(d->call, d->kernel, data, strides);
@@ -211,8 +211,25 @@ static inline int64_t row_offset(const drive_t *d, const operand_t *o, int64_t r
   return offset;
 }
 
-/* Rows of the innermost axis that are long enough to be passed as they lie: operands differ in
- * where a row begins, and those that do not move along it are filled into a tile once a row. */
+/* Sets each operand's stride, and gives a tile of `chunk` elements to each operand that needs one.
+ * `tiles` is the memory of all tiles. */
+static void place_tiles(const drive_t *d, int64_t chunk, char *tiles, void **data, char **tile,
+                        int64_t *strides, int64_t *filled) {
+  for (uint32_t i = 0; i < d->it->count; i++) {
+    const operand_t *o = &d->operands[i];
+    strides[i] = o->loop_size;
+    data[i] = NULL;
+    tile[i] = NULL;
+    filled[i] = -1;
+    if (o->data && o->packs) {
+      data[i] = tile[i] = tiles;
+      tiles += (chunk * o->loop_size + 63) & ~(int64_t)63;
+    }
+  }
+}
+
+/* Runs rows of the innermost axis that are long enough to be passed as they lie. Operands differ in
+ * where a row begins. An operand that does not move along the row fills a tile once a row. */
 static tenon_status_t run_rows(const drive_t *d, int64_t begin, int64_t end) {
   tn_scratch_mark_t mark = tn_scratch_mark();
   uint32_t n = d->it->count;
@@ -233,17 +250,7 @@ static tenon_status_t run_rows(const drive_t *d, int64_t begin, int64_t end) {
   int64_t *strides = (int64_t *)(void *)(data + n);
   int64_t *filled = strides + n;
   char **tile = (char **)(void *)(filled + n);
-  for (uint32_t i = 0; i < n; i++) {
-    const operand_t *o = &d->operands[i];
-    strides[i] = o->loop_size;
-    data[i] = NULL;
-    tile[i] = NULL;
-    filled[i] = -1;
-    if (o->data && o->packs) {
-      data[i] = tile[i] = tiles;
-      tiles += (chunk * o->loop_size + 63) & ~(int64_t)63;
-    }
-  }
+  place_tiles(d, chunk, tiles, data, tile, strides, filled);
   tenon_loop_t loop = loop_of(d->call, d->kernel, data, strides);
   tenon_loop_fn function = d->kernel->loop.function;
   tenon_status_t status = TENON_OK;

@@ -18,11 +18,9 @@ typedef struct rows_t {
   int64_t rows;
   int64_t width;
   char **data;
-  int64_t *widths;
-  int64_t *sizes;
-  int64_t *
-      /* elements of a row; bytes of an element in memory; bytes from row to row, 0: shared */
-      strides;
+  int64_t *widths;  /* elements of a row */
+  int64_t *sizes;   /* bytes of an element in memory */
+  int64_t *strides; /* bytes from row to row; 0: all rows share one */
   bool *converts;
 } rows_t;
 
@@ -40,7 +38,7 @@ static void load_rows(const rows_t *r, void **data, int64_t at, int64_t rows) {
   }
 }
 
-/* Outputs that the kernel made in another dtype than their tensors have. */
+/* Converts the outputs that the kernel wrote in another dtype than their tensors have. */
 static void store_rows(const rows_t *r, void **data, int64_t at, int64_t rows) {
   const tenon_call_t *c = r->call;
   for (uint32_t i = c->op->input_count; i < r->count; i++)
@@ -145,11 +143,12 @@ tenon_status_t tn_row_run(tenon_call_t *call) {
       r.widths[i] = 1;
     }
     if (rows != r.rows && (rows != 1 || i >= op->input_count)) {
+      bool is_input = i < op->input_count;
+      const char *name =
+          is_input ? op->schema.inputs[i].name : op->schema.outputs[i - op->input_count].name;
       tn_scratch_reset(mark);
-      return tn_fail(TENON_INVALID, "%s: %s has %lld rows, expected %lld%s", op->name,
-                     i < op->input_count ? op->schema.inputs[i].name
-                                         : op->schema.outputs[i - op->input_count].name,
-                     (long long)rows, (long long)r.rows, i < op->input_count ? " or 1" : "");
+      return tn_fail(TENON_INVALID, "%s: %s has %lld rows, expected %lld%s", op->name, name,
+                     (long long)rows, (long long)r.rows, is_input ? " or 1" : "");
     }
     r.strides[i] = rows == 1 && r.rows != 1 ? 0 : r.widths[i] * r.sizes[i];
     r.converts[i] = !tn_dtype_same(t->dtype, kernel->loop.words.dtypes[i]);

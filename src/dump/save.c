@@ -258,8 +258,9 @@ static void add_library(writer_t *w, const tn_library_t *library) {
   tn_file_unmap(&file);
 }
 
-static tenon_status_t add_call(writer_t *w, const tenon_op_t *op, const tenon_value_t *attrs,
-                               const tenon_recording_info_t *call) {
+static tenon_status_t add_call_description(writer_t *w, const tenon_op_t *op,
+                                           const tenon_value_t *attrs,
+                                           const tenon_recording_info_t *call) {
   tn_text_add(&w->json, "{\n  \"format\": %d,\n", TN_RECORD_FORMAT);
   add_text_member(w, "operator", op->name);
   add_text_member(w, "schema", op->schema.text);
@@ -292,7 +293,7 @@ tenon_status_t tenon_recording_save(const char *folder, const tenon_op_t *op,
   tenon_recording_info_t all = {0};
   memcpy(&all, call, call->size < sizeof all ? call->size : sizeof all);
   TN_TRY(tn_folder_create(folder, true));
-  tenon_status_t status = add_call(&w, op, attrs ? attrs : op->defaults, &all);
+  tenon_status_t status = add_call_description(&w, op, attrs ? attrs : op->defaults, &all);
   if (status == TENON_OK && snprintf(path, sizeof path, "%s/call.json", folder) >= (int)sizeof path)
     status = tn_fail(TENON_INVALID, "%.100s...: the path is too long", folder);
   if (status == TENON_OK) status = tn_file_replace(path, w.json.data, w.json.size, 0666);

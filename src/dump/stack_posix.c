@@ -49,7 +49,7 @@ static bool opens_call(uintptr_t word, uintptr_t next) {
          phase <= TENON_PHASE_LOOP && size >= 32 && size <= 4096;
 }
 
-static void add_call(tn_stack_t *stack, uintptr_t address) {
+static void add_address(tn_stack_t *stack, uintptr_t address) {
   tn_seen_t seen;
   for (int i = 0; i < stack->call_count; i++)
     if (stack->calls[i] == (const void *)address) return;
@@ -76,7 +76,7 @@ static bool is_plausible(uintptr_t address) {
 static void follow_address(tn_stack_t *stack, uintptr_t address, int depth) {
   uintptr_t words[4] = {0};
   if (!is_plausible(address) || !tn_peek((const void *)address, words, sizeof words)) return;
-  if (opens_call(words[0], words[1])) add_call(stack, address);
+  if (opens_call(words[0], words[1])) add_address(stack, address);
   for (int i = 0; i < 4 && depth; i++)
     follow_address(stack, words[i], depth - 1);
 }
@@ -94,7 +94,7 @@ static void search_stack(tn_stack_t *stack, int depth) {
       count /= 2;
     for (size_t i = 0; i < count; i++) {
       if (i + 1 < count && opens_call(words[i], words[i + 1]))
-        add_call(stack, at + i * 8);
+        add_address(stack, at + i * 8);
       else
         follow_address(stack, words[i], depth);
     }

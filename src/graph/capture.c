@@ -69,7 +69,7 @@ void tn_captures_begin(tn_captures_t *r, const tenon_executable_t *e) {
 
 /* Captured graphs */
 
-static void release_tensors(tenon_tensor_t **tensors, size_t count) {
+static void release_captured_tensors(tenon_tensor_t **tensors, size_t count) {
   for (size_t i = 0; tensors && i < count; i++)
     tenon_tensor_release(tensors[i]);
   tn_release_memory(tensors);
@@ -80,8 +80,8 @@ static void end_capture(const tenon_executable_t *e, tn_capture_t *capture) {
   /* the run that failed has already reported the failure */
   if (capture->stream) tn_stream_drain(capture->stream);
   if (capture->native) o->table->recording_free(&o->context, capture->native);
-  release_tensors(capture->inputs, e->graph->input_count);
-  release_tensors(capture->outputs, e->graph->output_count);
+  release_captured_tensors(capture->inputs, e->graph->input_count);
+  release_captured_tensors(capture->outputs, e->graph->output_count);
   if (capture->stream) tn_stream_keep(capture->stream, false);
   tenon_stream_release(capture->stream);
   tn_release_memory(capture);

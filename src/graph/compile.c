@@ -185,7 +185,7 @@ static tenon_status_t make_steps(tenon_executable_t *e) {
 
 /* Sparse tensors exist in host memory only, so nodes that make or read them must run on the
  * host. */
-static tenon_status_t check_sparse(const tenon_executable_t *e) {
+static tenon_status_t check_sparse_nodes(const tenon_executable_t *e) {
   for (size_t n = 0; n < e->graph->node_count; n++) {
     const tn_node_t *node = &e->graph->nodes[n];
     const tn_edge_t *sparse = NULL;
@@ -225,7 +225,7 @@ static tenon_status_t compile_graph(tenon_executable_t *e, const tenon_graph_t *
     TN_TRY(tn_pins_check(e->graph, e->source, options));
   } else {
     TN_TRY(tn_placement_create(e->graph, e->source, options, e->offloads, &e->placement));
-    TN_TRY(check_sparse(e));
+    TN_TRY(check_sparse_nodes(e));
     e->is_planned = !e->has_gradients && tn_placement_is_of_host(&e->placement, e->graph);
   }
   TN_TRY(make_steps(e));

@@ -5,7 +5,9 @@
 #include "graph/graph.h"
 
 /* The name of a value, or NULL if the name was generated: the new graph generates its own. */
-static const char *name_of(const tn_edge_t *edge) { return *edge->name == '%' ? NULL : edge->name; }
+static const char *given_name(const tn_edge_t *edge) {
+  return *edge->name == '%' ? NULL : edge->name;
+}
 
 tenon_status_t tn_builder_copy_constant(tenon_builder_t *builder, const tenon_graph_t *graph,
                                         tenon_edge_t index, tenon_edge_t *edges) {
@@ -16,7 +18,7 @@ tenon_status_t tn_builder_copy_constant(tenon_builder_t *builder, const tenon_gr
                    "value '%s' is used before the node that makes it was copied: copy nodes in the "
                    "order of the graph",
                    edge->name);
-  return tenon_builder_constant(builder, name_of(edge), edge->constant, &edges[index]);
+  return tenon_builder_constant(builder, given_name(edge), edge->constant, &edges[index]);
 }
 
 tenon_status_t tenon_builder_copy_inputs(tenon_builder_t *builder, const tenon_graph_t *graph,

@@ -31,11 +31,13 @@ static tn_mutex_t measuring = TN_MUTEX_INIT;
 static measurement_t *measurements;
 static size_t measurement_count, measurement_capacity;
 
-static bool is_same(tenon_device_t a, tenon_device_t b) { return a.type == b.type && a.id == b.id; }
+static bool is_same_device(tenon_device_t a, tenon_device_t b) {
+  return a.type == b.type && a.id == b.id;
+}
 
 static measurement_t *find_measurement(tenon_device_t from, tenon_device_t to) {
   for (size_t i = 0; i < measurement_count; i++)
-    if (is_same(measurements[i].from, from) && is_same(measurements[i].to, to))
+    if (is_same_device(measurements[i].from, from) && is_same_device(measurements[i].to, to))
       return &measurements[i];
   return NULL;
 }
@@ -132,7 +134,7 @@ static tenon_status_t measure_once(tenon_device_t from, tenon_device_t to, measu
   measurement_t fresh = {.from = from, .to = to};
   if (!found) {
     tn_thread_calls_t calls = tn_calls_without_layers();
-    if (is_same(from, to))
+    if (is_same_device(from, to))
       status = measure_device(from, &fresh.device);
     else
       status = measure_copies(from, to, &fresh.copies);

@@ -21,7 +21,7 @@ typedef struct view_maker_t {
   int32_t *numbers; /* for each edge of the graph: its number in the view; -1: not in it */
 } view_maker_t;
 
-static uint32_t number_of(view_maker_t *m, tenon_edge_t edge) {
+static uint32_t view_edge_number(view_maker_t *m, tenon_edge_t edge) {
   if (m->numbers[edge] < 0) {
     m->out->edges[m->out->view.edge_count] = edge;
     m->numbers[edge] = (int32_t)m->out->view.edge_count++;
@@ -107,11 +107,11 @@ static tenon_status_t make_node(view_maker_t *m, const tn_node_t *node, tenon_gr
   for (uint32_t i = 0; i < node->op->input_count; i++) {
     starts[i] = at;
     for (int32_t k = 0; k < node->operands[i].count; k++)
-      inputs[at++] = number_of(m, node->operands[i].edges[k]);
+      inputs[at++] = view_edge_number(m, node->operands[i].edges[k]);
   }
   starts[node->op->input_count] = at;
   for (int32_t o = 0; o < node->output_count; o++)
-    outputs[o] = number_of(m, node->outputs[o]);
+    outputs[o] = view_edge_number(m, node->outputs[o]);
   *out = (tenon_graph_node_t){.size = sizeof *out,
                               .attr_count = node->op->schema.attr_count,
                               .op = node->op->name,

@@ -147,7 +147,7 @@ tenon_status_t tn_graph_add_edge(tenon_graph_t *graph, const char *name, tn_edge
   return TENON_OK;
 }
 
-static tenon_status_t keep_value(tenon_graph_t *graph, const tenon_value_t *value) {
+static tenon_status_t keep_value_tensors(tenon_graph_t *graph, const tenon_value_t *value) {
   tenon_tensor_t *one[1] = {value->kind == TENON_KIND_TENSOR ? value->as.tensor : NULL};
   tenon_tensor_t *const *tensors = value->kind == TENON_KIND_TENSORS ? value->as.tensors : one;
   uint32_t count = value->kind == TENON_KIND_TENSORS ? value->count : one[0] != NULL;
@@ -196,7 +196,7 @@ tenon_status_t tn_graph_add_node(tenon_graph_t *graph, const char *name, const t
   if (!values || !own || !node.name || !node.outputs) return tn_no_memory("a graph", 0);
   for (uint32_t i = 0; i < attr_count; i++) {
     if (!tn_value_copy(&attrs[i], &graph->arena, &values[i])) return tn_no_memory("a graph", 0);
-    TN_TRY(keep_value(graph, &values[i]));
+    TN_TRY(keep_value_tensors(graph, &values[i]));
   }
   for (uint32_t i = 0; i < op->input_count; i++) {
     tenon_edge_t *edges =

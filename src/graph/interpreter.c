@@ -169,8 +169,8 @@ static tenon_status_t gather_inputs(interpreter_t *run, const tn_node_t *node, i
 
 /* Keeps a value on the device where its node left it or, if that is not a device of the placement,
  * under `device`. */
-static void keep_value(interpreter_t *run, int32_t edge, int32_t device_index,
-                       tenon_tensor_t *tensor) {
+static void keep_edge_tensor(interpreter_t *run, int32_t edge, int32_t device_index,
+                             tenon_tensor_t *tensor) {
   int32_t own = tn_placement_index(&run->executable->placement, tensor->device);
   if (own >= 0) device_index = own;
   tenon_tensor_retain(tensor);
@@ -189,13 +189,13 @@ static void keep_results(interpreter_t *run, const tn_node_t *node, int32_t devi
     if (is_list) count = outputs[o] ? outputs[o]->shape[0] : 0;
     for (int64_t k = 0; k < count && at < node->output_count; k++) {
       tenon_tensor_t *t = is_list ? tenon_item(outputs[o], k) : outputs[o];
-      if (t) keep_value(run, node->outputs[at], device_index, t);
+      if (t) keep_edge_tensor(run, node->outputs[at], device_index, t);
       at++;
     }
     tenon_tensor_release(outputs[o]);
   }
   for (int32_t k = 0, i; (i = tn_op_written(op, k)) >= 0 && at < node->output_count; k++, at++)
-    if (inputs[i]) keep_value(run, node->outputs[at], device_index, inputs[i]);
+    if (inputs[i]) keep_edge_tensor(run, node->outputs[at], device_index, inputs[i]);
 }
 
 static tenon_status_t run_node(interpreter_t *run, int32_t index) {
@@ -310,7 +310,7 @@ static tenon_status_t run_nodes(interpreter_t *run, tenon_tensor_t **values,
   return TENON_OK;
 }
 
-static void release_tensors(tenon_tensor_t **tensors, size_t count) {
+static void release_edge_tensors(tenon_tensor_t **tensors, size_t count) {
   for (size_t i = 0; tensors && i < count; i++) {
     tenon_tensor_release(tensors[i]);
     tensors[i] = NULL;
@@ -323,9 +323,9 @@ tenon_status_t tn_interpreter_values(tenon_executable_t *e, tenon_tensor_t *cons
   interpreter_t run = {e, inputs, tn_allocate_zero(count + 1, sizeof *run.values)};
   if (!run.values) return tn_no_memory("a run", count);
   tenon_status_t status = run_nodes(&run, values, profile);
-  release_tensors(run.values, count);
+  release_edge_tensors(run.values, count);
   tn_release_memory(run.values);
-  if (status != TENON_OK) release_tensors(values, e->graph->output_count);
+  if (status != TENON_OK) release_edge_tensors(values, e->graph->output_count);
   return status;
 }
 
@@ -371,7 +371,7 @@ tenon_status_t tn_interpreter_run(tenon_executable_t *e, tenon_tensor_t *const *
   if (!values) return tn_no_memory("a run", e->graph->output_count);
   tenon_status_t status = tn_interpreter_values(e, inputs, values, profile);
   if (status == TENON_OK) status = tn_interpreter_deliver(e, values, outputs);
-  release_tensors(values, e->graph->output_count);
+  release_edge_tensors(values, e->graph->output_count);
   tn_release_memory(values);
   return status;
 }

@@ -211,7 +211,7 @@ static double element_count(const tenon_graph_t *g, int32_t edge) {
   return count;
 }
 
-static double bytes_of(const tenon_graph_t *g, int32_t edge) {
+static double edge_bytes(const tenon_graph_t *g, int32_t edge) {
   const tenon_dtype_t dtype = g->edges[edge].dtype;
   return element_count(g, edge) * (dtype.bits ? dtype.bits * dtype.lanes / 8.0 : 4);
 }
@@ -242,9 +242,9 @@ static double seconds_of(const placer_t *p, const tn_node_t *node, int32_t devic
   /* Of a gather's table only few rows are read. */
   for (uint32_t i = strstr(node->op->name, "gather") != NULL; i < node->op->input_count; i++)
     for (int32_t k = 0; k < node->operands[i].count; k++)
-      bytes += bytes_of(p->graph, node->operands[i].edges[k]);
+      bytes += edge_bytes(p->graph, node->operands[i].edges[k]);
   for (int32_t o = 0; o < node->output_count; o++)
-    bytes += bytes_of(p->graph, node->outputs[o]);
+    bytes += edge_bytes(p->graph, node->outputs[o]);
   double memory = bytes / cost->bytes;
   double work = flops / cost->flops;
   return cost->call + (memory > work ? memory : work);
@@ -266,7 +266,7 @@ static double arrival_of(const placer_t *p, int32_t edge, int32_t device_index, 
   for (int32_t h = 0; h < p->placement->device_count; h++) {
     const tn_copy_cost_t *copy = &p->copy_costs[h][device_index];
     double there =
-        at[h] + copy->latency + bytes_of(p->graph, edge) / (copy->bytes > 0 ? copy->bytes : 1e9);
+        at[h] + copy->latency + edge_bytes(p->graph, edge) / (copy->bytes > 0 ? copy->bytes : 1e9);
     if (at[h] >= 0 && there < best) best = there;
   }
   return best < 1e18 ? best : 0; /* no node made it: an absent optional result */

@@ -30,10 +30,8 @@ typedef struct tn_placement_t {
   char **pins; /* patterns of the pins, for the report */
   int32_t pin_count;
   const char *by; /* the strategy that was chosen */
-  double seconds[TN_PLACEMENT_DEVICES_MAX +
-                 /* Estimated run times: all nodes on device d, and last by earliest finish; 0: not
-                  * estimated. */
-                 1];
+  /* Estimated run times: all nodes on device d, and last by earliest finish; 0: not estimated. */
+  double seconds[TN_PLACEMENT_DEVICES_MAX + 1];
   uint64_t crossings; /* copies of values from one device to another */
 } tn_placement_t;
 

@@ -242,7 +242,7 @@ static tenon_status_t bind_stage(tn_run_t *run, tn_stage_t *stage, tenon_tensor_
   return TENON_OK;
 }
 
-static tenon_status_t check_sparse(const tn_action_t *action) {
+static tenon_status_t check_sparse_results(const tn_action_t *action) {
   const tenon_call_t *call = &action->frame.call;
   for (uint32_t o = 0; o < call->op->output_count; o++)
     if (call->outputs[o] && tn_layout(call->outputs[o]) && call->outputs[o]->keys & TN_TENSOR_UNSET)
@@ -285,7 +285,7 @@ static tenon_status_t run_action(tn_run_t *run, tn_action_t *action, tenon_profi
       status = action->kernel->run(&action->frame.call);
     if (serial) tn_mutex_unlock(&step->lock);
     tn_frame_close(&action->frame);
-    if (action->makes_sparse && status == TENON_OK) status = check_sparse(action);
+    if (action->makes_sparse && status == TENON_OK) status = check_sparse_results(action);
   }
   if (profile) tn_profile_close_to(profile, depth);
   return status == TENON_OK

@@ -620,9 +620,9 @@ static void use_operands(planner_t *p, const tn_node_t *node, bool wants_dense) 
 }
 
 /* Appends the call of a step's kernel to the stage's actions. */
-static tenon_status_t add_call(planner_t *p, int32_t s, const tn_kernel_t *kernel,
-                               const tn_inference_t *inference, tenon_tensor_t **inputs,
-                               tenon_tensor_t **outputs) {
+static tenon_status_t add_kernel_action(planner_t *p, int32_t s, const tn_kernel_t *kernel,
+                                        const tn_inference_t *inference, tenon_tensor_t **inputs,
+                                        tenon_tensor_t **outputs) {
   const tn_step_t *step = &p->run->executable->steps[s];
   const tn_node_t *node = step->node;
   const tenon_op_t *op = node->op;
@@ -688,7 +688,7 @@ static tenon_status_t plan_step(planner_t *p, int32_t s) {
   TN_TRY(plan_outputs(p, s, step, &inference, out, kernel, inputs, outputs));
   if (!kernel) return TENON_OK;
   use_operands(p, node, wants_dense);
-  return add_call(p, s, kernel, &inference, inputs, outputs);
+  return add_kernel_action(p, s, kernel, &inference, inputs, outputs);
 }
 
 /* Memory */

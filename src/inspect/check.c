@@ -20,7 +20,10 @@ static const tn_table_entry_t *entry_at(const tenon_op_t *op, int32_t i, const c
   const tn_backend_t *backend = i < 2 * TN_BACKENDS_MAX ? tn_backend_at(i / 2) : NULL;
   int bit = i - 2 * TN_BACKENDS_MAX;
   *out_of = i % 2 && bit < 0 ? "autograd " : "";
-  *out_name = bit > TN_BIT_META ? tn_key_name(bit) : backend ? backend->name : NULL;
+  if (bit > TN_BIT_META)
+    *out_name = tn_key_name(bit);
+  else
+    *out_name = backend ? backend->name : NULL;
   if (!*out_name) return NULL;
   if (bit > TN_BIT_META) return tn_table_entry(op, TN_KEY(bit));
   if (i % 2) return tn_table_autograd(op, backend);

@@ -10,10 +10,10 @@
 
 static void add_kernel(const tn_kernel_t *kernel, tn_text_t *text) {
   const tn_library_t *library = kernel->library;
-  tn_text_add(text, "%s [%s%s%s%s, number %llu]", kernel->text, library->name,
-              *library->path ? " at " : "", library->path,
-              tn_cpu_has(kernel->words.isa) ? "" : ", not on this processor",
-              (unsigned long long)kernel->number);
+  const char *at = *library->path ? " at " : "";
+  const char *availability = tn_cpu_has(kernel->words.isa) ? "" : ", not on this processor";
+  tn_text_add(text, "%s [%s%s%s%s, number %llu]", kernel->text, library->name, at, library->path,
+              availability, (unsigned long long)kernel->number);
 }
 
 static tenon_status_t give(tn_text_t *text, char **out_text) {

@@ -28,8 +28,9 @@ static void print_keys(const tenon_op_t *op, tn_text_t *text) {
     if (newer != k || k->words.flags & (TN_KERNEL_FALLTHROUGH | TN_KERNEL_NO_FALLBACK)) continue;
     const char *layer = tn_at_name(k->words.at);
     const char *separator = text->size ? ", " : "";
-    tn_text_add(text, "%s%s%s%s", separator, layer, *layer && k->backend ? " " : "",
-                k->backend ? k->backend->name : "");
+    const char *backend = k->backend ? k->backend->name : "";
+    const char *space = *layer && *backend ? " " : "";
+    tn_text_add(text, "%s%s%s%s", separator, layer, space, backend);
   }
 }
 
@@ -45,11 +46,15 @@ static tenon_status_t report_missing(const tenon_op_t *op, const char *key,
   tn_registry_unlock();
   if (table.size) table.data[table.size - 1] = 0; /* the last line break */
   const tenon_tensor_t *t = op->dispatch_input >= 0 ? inputs[op->dispatch_input] : NULL;
-  tenon_status_t status = tn_fail(
-      TENON_UNIMPLEMENTED,
-      "%s: no kernel for %s%s%s; it has: %s; keys with kernels: %s; its table:\n%s", op->name,
-      key ? key : "no key", t ? " and dtype " : "", t ? tn_dtype_name(t->dtype) : "",
-      has.size ? has.data : "none", keys.size ? keys.data : "none", tn_text_get(&table));
+  const char *and_dtype = t ? " and dtype " : "";
+  const char *dtype = t ? tn_dtype_name(t->dtype) : "";
+  const char *kernels = has.size ? has.data : "none";
+  const char *key_names = keys.size ? keys.data : "none";
+  if (!key) key = "no key";
+  tenon_status_t status =
+      tn_fail(TENON_UNIMPLEMENTED,
+              "%s: no kernel for %s%s%s; it has: %s; keys with kernels: %s; its table:\n%s",
+              op->name, key, and_dtype, dtype, kernels, key_names, tn_text_get(&table));
   tn_text_clear(&has);
   tn_text_clear(&keys);
   tn_text_clear(&table);

@@ -106,15 +106,15 @@ static tenon_status_t plan_attrs(plan_t *p) {
 
 /* extents by name */
 
+/* The extent that an attribute states; -1: the attribute is no number. */
 static int64_t attr_extent(const tenon_value_t *value) {
-  return value->kind == TENON_KIND_INT   ? value->as.i
-         : value->kind == TENON_KIND_DIM ? value->as.dim.value
-                                         : -1;
+  if (value->kind == TENON_KIND_INT) return value->as.i;
+  return value->kind == TENON_KIND_DIM ? value->as.dim.value : -1;
 }
 
-/* The place of the name, with an extent from here on; `usual` is for one that nothing states.  -1:
- * too many. */
-static int32_t name_of(plan_t *p, const char *name, int32_t attr, int64_t usual) {
+/* The index of a name in the trial. A new name gets an extent: the one that an attribute states, or
+ * `usual`. Returns -1 if the trial has too many names. */
+static int32_t place_of_name(plan_t *p, const char *name, int32_t attr, int64_t usual) {
   tn_trial_t *trial = p->trial;
   for (uint32_t i = 0; i < trial->name_count; i++)
     if (strcmp(trial->names[i].name, name) == 0) return (int32_t)i;
@@ -144,7 +144,7 @@ static int64_t usual_extent(const plan_t *p) { return 4 + (int64_t)(p->trial->na
 static int32_t axis_name(plan_t *p, int32_t axis) {
   static const char *const names[] = {"axis 0", "axis 1", "axis 2", "axis 3",
                                       "axis 4", "axis 5", "axis 6", "axis 7"};
-  int32_t at = name_of(p, names[axis & 7], -1, usual_extent(p));
+  int32_t at = place_of_name(p, names[axis & 7], -1, usual_extent(p));
   if (at >= 0) p->trial->names[at].is_unnamed = true;
   return at;
 }
@@ -152,7 +152,7 @@ static int32_t axis_name(plan_t *p, int32_t axis) {
 static double amount(plan_t *p, const tn_amount_t *a) {
   if (a->name < 0) return a->number;
   const tn_sample_t *s = p->trial->sample;
-  int32_t at = name_of(p, s->names[a->name], s->name_attrs[a->name], usual_extent(p));
+  int32_t at = place_of_name(p, s->names[a->name], s->name_attrs[a->name], usual_extent(p));
   double extent = at < 0 ? 0 : (double)p->trial->names[at].extent;
   return a->is_negative ? -extent : extent;
 }
@@ -190,7 +190,7 @@ static tenon_status_t plan_variables(plan_t *p) {
   return TENON_OK;
 }
 
-static tenon_dtype_t dtype_of(const plan_t *p, uint32_t input) {
+static tenon_dtype_t trial_dtype(const plan_t *p, uint32_t input) {
   const tn_type_source_t *source = &p->op->types.inputs[input];
   if (source->kind == TN_TYPE_VARIABLE) return p->trial->variables[source->index];
   if (source->kind == TN_TYPE_FIXED) return source->fixed;
@@ -230,7 +230,7 @@ static tenon_status_t plan_stated(plan_t *p, uint32_t i, const tn_sample_input_t
   for (uint32_t k = 0; k < stated->count; k++) {
     const tn_sample_tensor_t *from = &stated->tensors[k];
     tn_trial_tensor_t *to = &input->tensors[k];
-    to->dtype = from->dtype.bits ? from->dtype : dtype_of(p, i);
+    to->dtype = from->dtype.bits ? from->dtype : trial_dtype(p, i);
     to->ndim = from->ndim;
     for (int32_t d = 0; d < from->ndim; d++)
       to->shape[d] = (int64_t)amount(p, &from->extents[d]);
@@ -250,7 +250,8 @@ static void bind(plan_t *p, uint32_t i) {
   for (int32_t d = 0; d < pattern->count; d++) {
     if (pattern->extents[d].kind != TN_EXTENT_NAME) continue;
     int64_t name = pattern->extents[d].number;
-    int32_t at = name_of(p, p->op->shapes.names[name], p->op->shapes.name_attrs[name], shape[d]);
+    int32_t at =
+        place_of_name(p, p->op->shapes.names[name], p->op->shapes.name_attrs[name], shape[d]);
     if (at >= 0) p->trial->names[at].extent = shape[d];
   }
 }
@@ -259,17 +260,21 @@ static void shape_by_pattern(plan_t *p, const tn_pattern_t *pattern, tn_trial_te
   out->ndim = pattern->has_leading ? pattern->count + 1 : pattern->count;
   int64_t *shape = out->shape;
   if (pattern->has_leading) {
-    int32_t at = name_of(p, "...", -1, 2);
+    int32_t at = place_of_name(p, "...", -1, 2);
     *shape++ = at < 0 ? 2 : p->trial->names[at].extent;
   }
   for (int32_t d = 0; d < pattern->count; d++) {
     const tn_pattern_extent_t *e = &pattern->extents[d];
-    int32_t at = e->kind == TN_EXTENT_NAME
-                     ? name_of(p, p->op->shapes.names[e->number],
-                               p->op->shapes.name_attrs[e->number], usual_extent(p))
-                 : e->kind == TN_EXTENT_ANY ? axis_name(p, d)
-                                            : -1;
-    shape[d] = e->kind == TN_EXTENT_NUMBER ? e->number : at < 0 ? 4 : p->trial->names[at].extent;
+    int32_t at = -1;
+    if (e->kind == TN_EXTENT_NAME)
+      at = place_of_name(p, p->op->shapes.names[e->number], p->op->shapes.name_attrs[e->number],
+                         usual_extent(p));
+    else if (e->kind == TN_EXTENT_ANY)
+      at = axis_name(p, d);
+    if (e->kind == TN_EXTENT_NUMBER)
+      shape[d] = e->number;
+    else
+      shape[d] = at < 0 ? 4 : p->trial->names[at].extent;
   }
 }
 
@@ -286,7 +291,7 @@ static tenon_status_t plan_unstated(plan_t *p, uint32_t i) {
   TN_TRY(new_tensors(p, argument->kind == TENON_KIND_TENSORS ? list_count(p, argument) : 1, input));
   for (uint32_t k = 0; k < input->count; k++) {
     tn_trial_tensor_t *tensor = &input->tensors[k];
-    tensor->dtype = dtype_of(p, i);
+    tensor->dtype = trial_dtype(p, i);
     if (pattern->is_given && p->op->shapes.text)
       shape_by_pattern(p, pattern, tensor);
     else if (argument->is_host) {
@@ -330,7 +335,7 @@ static tenon_status_t plan_with_rank(plan_t *p) {
       TN_TRY(plan_unstated(p, i));
   }
   for (uint32_t n = 0; n < op->shapes.name_count; n++) /* attributes that only results use */
-    if (name_of(p, op->shapes.names[n], op->shapes.name_attrs[n], usual_extent(p)) < 0) break;
+    if (place_of_name(p, op->shapes.names[n], op->shapes.name_attrs[n], usual_extent(p)) < 0) break;
   return TENON_OK;
 }
 

@@ -16,8 +16,8 @@ static void put_shape(tn_exchange_t *x, const tenon_tensor_t *t) {
 
 /* Copies elements between a tensor and a dense buffer in the mailbox; `is_back` means out of the
  * mailbox. */
-static tenon_status_t copy_elements(tn_exchange_t *x, const tenon_tensor_t *t, uint64_t offset,
-                                    uint64_t size, bool is_back) {
+static tenon_status_t copy_through_mailbox(tn_exchange_t *x, const tenon_tensor_t *t,
+                                           uint64_t offset, uint64_t size, bool is_back) {
   char *place = (char *)x->share->base + offset;
   if (tn_is_dense(t->ndim, t->shape, t->strides)) {
     if (size) is_back ? memcpy(t->data, place, size) : memcpy(place, t->data, size);
@@ -48,7 +48,7 @@ static tenon_status_t put_dense(tn_exchange_t *x, tenon_tensor_t *t, bool conten
                      "%s: the memory shared with its isolated process has no space for %llu bytes: "
                      "enlarge `shared`",
                      x->name, (unsigned long long)size);
-    if (contents) TN_TRY(copy_elements(x, t, offset, size, false));
+    if (contents) TN_TRY(copy_through_mailbox(x, t, offset, size, false));
     if (is_written) {
       if (!tn_grow((void **)&x->placed, &x->placed_capacity, x->placed_count, sizeof *x->placed))
         return tn_no_memory("a call", sizeof *x->placed);
@@ -154,7 +154,7 @@ tenon_status_t tn_pack_back(tn_exchange_t *x) {
     tenon_tensor_t *t = x->placed[i].tensor;
     uint64_t size = 0;
     if (!tn_dtype_bytes(t->dtype, tenon_count(t), &size)) continue;
-    TN_TRY(copy_elements(x, t, x->placed[i].offset, size, true));
+    TN_TRY(copy_through_mailbox(x, t, x->placed[i].offset, size, true));
   }
   return TENON_OK;
 }

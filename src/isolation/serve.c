@@ -347,7 +347,8 @@ static tenon_status_t serve_validate(tn_channel_entry_t *entry, tn_unpack_t *u, 
 }
 
 /* Copies a value of the message into the state's own memory, including its tensors. */
-static tenon_status_t keep_value(const tenon_value_t *from, tn_arena_t *arena, tenon_value_t *to) {
+static tenon_status_t keep_state_value(const tenon_value_t *from, tn_arena_t *arena,
+                                       tenon_value_t *to) {
   if (!tn_value_copy(from, arena, to))
     return tn_no_memory("a state of an isolated operator", sizeof *to);
   if (from->kind == TENON_KIND_TENSOR && from->as.tensor)
@@ -367,7 +368,7 @@ static tenon_status_t serve_create(tn_channel_entry_t *entry, tn_unpack_t *u, tn
     return tn_no_memory("a state of an isolated operator", sizeof *made);
   made->op = a.op;
   for (uint32_t i = 0; i < count; i++)
-    TN_TRY(keep_value(&attrs_of(&a)[i], &made->arena, &made->attrs[i]));
+    TN_TRY(keep_state_value(&attrs_of(&a)[i], &made->arena, &made->attrs[i]));
   TN_TRY(tn_state_create(a.op, made->attrs, &made->state));
   tn_mutex_lock(&lock);
   size_t index = 0;

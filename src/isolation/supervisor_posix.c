@@ -121,11 +121,9 @@ static void wait_for_end(pid_t process) {
 
 void tn_supervisor_stop(tn_supervisor_t *supervisor) {
   if (!supervisor->process) return;
-  shutdown(
-      supervisor->orders,
-      /* The supervisor ends its worker processes and then itself. A shutdown reaches it even if
-       * copies of the socket exist. */
-      SHUT_RDWR);
+  /* The supervisor ends its worker processes and then itself. A shutdown reaches it even if copies
+   * of the socket exist. */
+  shutdown(supervisor->orders, SHUT_RDWR);
   close(supervisor->orders);
   wait_for_end((pid_t)supervisor->process);
   *supervisor = (tn_supervisor_t){0, -1};

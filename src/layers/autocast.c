@@ -14,18 +14,19 @@
 #include "operator/names.h"
 #include "operator/table.h"
 
-/* The place of an eligible dtype in the order of width; 0: not eligible.  f16 and bf16 meet at
- * f32. */
+/* The rank of a dtype that autocast may change, in the order of width; 0: autocast leaves the dtype
+ * alone. */
 static int width(tenon_dtype_t dtype) {
-  return tn_dtype_is(dtype, TENON_F32)    ? 3
-         : tn_dtype_is(dtype, TENON_F16)  ? 1
-         : tn_dtype_is(dtype, TENON_BF16) ? 2
-                                          : 0;
+  if (tn_dtype_is(dtype, TENON_F32)) return 3;
+  if (tn_dtype_is(dtype, TENON_F16)) return 1;
+  return tn_dtype_is(dtype, TENON_BF16) ? 2 : 0;
 }
 
+/* The dtype to which both widen: f32 for f16 and bf16, neither of which holds the other. */
 static tenon_dtype_t wider(tenon_dtype_t a, tenon_dtype_t b) {
   if (!a.bits || tn_dtype_same(a, b)) return b;
-  return width(a) + width(b) == 3 ? tenon_dtype(TENON_F32) : width(a) > width(b) ? a : b;
+  if (width(a) + width(b) == 3) return tenon_dtype(TENON_F32);
+  return width(a) > width(b) ? a : b;
 }
 
 static tenon_dtype_t thread_dtype(uint64_t keys) {
@@ -34,15 +35,16 @@ static tenon_dtype_t thread_dtype(uint64_t keys) {
   uint64_t backend;
   if (!backends) return (tenon_dtype_t){0, 0, 0};
   backend = TN_KEY(tn_key_highest(backends));
-  return calls->autocast_f16 & backend    ? tenon_dtype(TENON_F16)
-         : calls->autocast_bf16 & backend ? tenon_dtype(TENON_BF16)
-                                          : (tenon_dtype_t){0, 0, 0};
+  if (calls->autocast_f16 & backend) return tenon_dtype(TENON_F16);
+  if (calls->autocast_bf16 & backend) return tenon_dtype(TENON_BF16);
+  return (tenon_dtype_t){0, 0, 0};
 }
 
 /* casting */
 
 enum { CAST_ATTRS = 8 };
-static const tenon_op_t *cast_op; /* found by the first call that needs it */
+/* core::cast, which the first call that needs the operator looks up */
+static const tenon_op_t *cast_op;
 
 static tenon_status_t find_cast(const tenon_op_t **out_op) {
   *out_op = __atomic_load_n(&cast_op, __ATOMIC_ACQUIRE);
@@ -154,7 +156,7 @@ static tenon_status_t run_casting(tenon_call_t *call, tenon_dtype_t to) {
   return status;
 }
 
-/* Operators of no list: inputs that must have one dtype get the widest of theirs. */
+/* For operators in neither list: inputs that must have one dtype get the widest of their dtypes. */
 static tenon_status_t run_autocast(tenon_call_t *call) {
   return run_casting(call, (tenon_dtype_t){0, 0, 0});
 }

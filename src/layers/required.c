@@ -219,7 +219,8 @@ static tenon_status_t cast_tensor(tenon_tensor_t *x, tenon_dtype_t dtype,
   return status;
 }
 
-static tenon_status_t copy_elements(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor_t *y) {
+static tenon_status_t copy_tensor_elements(tenon_call_t *call, tenon_tensor_t *x,
+                                           tenon_tensor_t *y) {
   char from[160], to[160];
   int64_t strides[TENON_RANK_MAX];
   tenon_tensor_t wide = *x;
@@ -263,13 +264,13 @@ static tenon_status_t copy_elements(tenon_call_t *call, tenon_tensor_t *x, tenon
 }
 
 static tenon_status_t copy_from_run(tenon_call_t *call) {
-  return copy_elements(call, call->inputs[0], call->inputs[1]);
+  return copy_tensor_elements(call, call->inputs[0], call->inputs[1]);
 }
 
 static tenon_status_t copy_from_and_resize_run(tenon_call_t *call) {
   const tenon_tensor_t *x = call->inputs[0];
   TN_TRY(resize_tensor(call, call->inputs[1], x->ndim, x->shape));
-  return copy_elements(call, call->inputs[0], call->inputs[1]);
+  return copy_tensor_elements(call, call->inputs[0], call->inputs[1]);
 }
 
 static tenon_status_t scalar_infer(tenon_infer_t *infer) {
@@ -322,29 +323,36 @@ tenon_status_t tenon_backend_check(const char *backend) {
 /* clang-format off */
 TENON_ITEMS(core_required,
   TENON_OP("core::resize_(Tensor(a!) x, *, int[] shape) -> ()",
-    TENON_DOC("x gets this shape, row-major from its first element; its contents stay as they lie in memory.\n"
-              "Within the storage nothing moves.  Beyond, x gets a larger one with the same contents; other tensors keep "
-              "the old one."),
+    TENON_DOC("x gets this shape, row-major from its first element; its contents stay as they lie "
+              "in memory.\n"
+              "Within the storage nothing moves.  Beyond, x gets a larger one with the same "
+              "contents; other tensors keep the old one."),
     TENON_SAMPLES("x: f32[n, m], shape = [3, 2]; x: i8[n], shape = [3, 2]"),
-    TENON_TYPES("x: any"), TENON_WHERE("x: anywhere"), TENON_KERNEL("cpu strided anywhere", resize_run)),
+    TENON_TYPES("x: any"), TENON_WHERE("x: anywhere"),
+    TENON_KERNEL("cpu strided anywhere", resize_run)),
   TENON_OP("core::set_.tensor(Tensor(a!) x, Tensor source) -> ()",
     TENON_DOC("x becomes another view of source: its storage, device, shape and strides."),
     TENON_SAMPLES("x: f32[n], source: f32[n, m]"),
     TENON_TYPES("x: any; source: any"), TENON_WHERE("x, source: anywhere"),
     TENON_KERNEL("cpu strided anywhere", set_tensor_run)),
-  TENON_OP("core::set_.strided(Tensor(a!) x, Tensor source, *, int offset=0, int[] shape, int[] strides) -> ()",
-    TENON_DOC("x becomes a view of source's storage, from its element `offset`; refused beyond the storage."),
+  TENON_OP("core::set_.strided(Tensor(a!) x, Tensor source, *, int offset=0, int[] shape, "
+           "int[] strides) -> ()",
+    TENON_DOC("x becomes a view of source's storage, from its element `offset`; refused beyond the "
+              "storage."),
     TENON_SAMPLES("x: f32[n], source: f32[24], shape = [3, 2], strides = [6, 1], offset = 2"),
     TENON_TYPES("x: any; source: any"), TENON_WHERE("x, source: anywhere"),
     TENON_KERNEL("cpu strided anywhere", set_strided_run)),
   TENON_OP("core::set_.none(Tensor(a!) x) -> ()",
     TENON_DOC("x lets its storage go and has no elements, on the same device."),
     TENON_SAMPLES("x: f32[n, m]; x: i8[n]"),
-    TENON_TYPES("x: any"), TENON_WHERE("x: anywhere"), TENON_KERNEL("cpu strided anywhere", set_none_run)),
+    TENON_TYPES("x: any"), TENON_WHERE("x: anywhere"),
+    TENON_KERNEL("cpu strided anywhere", set_none_run)),
   TENON_OP("core::copy_from(Tensor x, Tensor(a!) y) -> ()",
-    TENON_DOC("Copies x into y: of any dtype (as core::cast), strides and device; x is broadcast to y."),
+    TENON_DOC("Copies x into y: of any dtype (as core::cast), strides and device; x is broadcast "
+              "to y."),
     TENON_SAMPLES("x: f32[n, m], y: f32[n, m]; x: i64[m], y: f16[n, m]"),
-    TENON_TYPES("x: any; y: any"), TENON_WHERE("x, y: anywhere"), TENON_KERNEL("cpu strided anywhere", copy_from_run)),
+    TENON_TYPES("x: any; y: any"), TENON_WHERE("x, y: anywhere"),
+    TENON_KERNEL("cpu strided anywhere", copy_from_run)),
   TENON_OP("core::copy_from_and_resize(Tensor x, Tensor(a!) y) -> ()",
     TENON_DOC("The same after y got x's shape."),
     TENON_SAMPLES("x: f32[n, m], y: f32[n, m]; x: i64[m], y: f16[n, m]"),

@@ -110,7 +110,7 @@ static void add_origin(tn_text_t *text, const tenon_call_t *call) {
 
 /* lines */
 
-static void print_text(tn_text_t *text) {
+static void print_lines(tn_text_t *text) {
   if (!text->failed) fputs(tn_text_get(text), stderr); /* one write: lines of threads do not mix */
   tn_text_clear(text);
 }
@@ -125,7 +125,7 @@ static void print_begin(const tenon_call_t *call, const step_t *step) {
   if (step->arguments.size) tn_text_add(&line, " %s", tn_text_get(&step->arguments));
   tn_text_add(&line, "\n");
   if (step->origin.size) tn_text_add(&line, "%*s%s\n", indent + 2, "", tn_text_get(&step->origin));
-  print_text(&line);
+  print_lines(&line);
 }
 
 static void print_end(const tenon_call_t *call, const step_t *step, tenon_status_t status) {
@@ -136,7 +136,7 @@ static void print_end(const tenon_call_t *call, const step_t *step, tenon_status
   if (wants(WITH_TIME))
     tn_text_add(&line, " took %.3f us", 1e-3 * (double)(tn_now() - step->began));
   tn_text_add(&line, "\n");
-  print_text(&line);
+  print_lines(&line);
 }
 
 /* the file */
@@ -257,7 +257,7 @@ static void print_explanation(const tenon_call_t *call) {
                        &explained); /* without memory: said again */
     tn_mutex_unlock(&lock);
   }
-  if (is_fresh) print_text(&text);
+  if (is_fresh) print_lines(&text);
   tn_text_clear(&text);
 }
 
@@ -356,7 +356,8 @@ tenon_status_t tenon_explain_set(int32_t how) {
   if (how < 0 || how > TENON_EXPLAIN_ALL)
     return tn_fail(TENON_INVALID, "explain %d: expected 0, TENON_EXPLAIN_ONCE or TENON_EXPLAIN_ALL",
                    (int)how);
-  int32_t wanted = how == 0 ? 0 : how == TENON_EXPLAIN_ALL ? EXPLAINS | EXPLAINS_ALL : EXPLAINS;
+  int32_t wanted = how == 0 ? 0 : EXPLAINS;
+  if (how == TENON_EXPLAIN_ALL) wanted |= EXPLAINS_ALL;
   tn_mutex_lock(&lock);
   __atomic_store_n(&details, (details & ~(EXPLAINS | EXPLAINS_ALL)) | wanted, __ATOMIC_RELAXED);
   if (!how) tn_map_clear(&explained);

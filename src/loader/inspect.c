@@ -18,15 +18,15 @@
 
 static void begin_line(tn_text_t *text, const char *name) { tn_text_add(text, "%-15s", name); }
 
-static void add_line(tn_text_t *text, const char *name, const char *value) {
+static void add_named_line(tn_text_t *text, const char *name, const char *value) {
   begin_line(text, name);
   tn_text_add(text, "%s\n", value);
 }
 
 static void report_binary(tn_text_t *text, const tn_binary_t *binary) {
-  if (*binary->format) add_line(text, "format:", binary->format);
-  add_line(text, "kind:", binary->kind);
-  if (*binary->machine) add_line(text, "machine:", binary->machine);
+  if (*binary->format) add_named_line(text, "format:", binary->format);
+  add_named_line(text, "kind:", binary->kind);
+  if (*binary->machine) add_named_line(text, "machine:", binary->machine);
   if (!*binary->name) return;
   begin_line(text, "own name:");
   tn_binary_quote(text, binary->name);
@@ -48,7 +48,7 @@ static void report_needed(tn_text_t *text, const tn_binary_t *binary, const char
     tn_binary_quote(text, name);
     tn_text_add(text, " (%s)\n", location);
   }
-  if (binary->needed.count == 0) add_line(text, "needs:", "no other library");
+  if (binary->needed.count == 0) add_named_line(text, "needs:", "no other library");
   tn_needed_missing(binary, path, offences);
 }
 
@@ -60,27 +60,29 @@ static void report_demands(tn_text_t *text, const tn_binary_t *binary, const tn_
   if (word) tn_sanitizer_offence(word, runtime, offences);
   tn_missing(binary, file, path, offences);
   if (binary->has_executable_stack)
-    add_line(text, "note:",
-             "it asks for an executable stack, which newer systems refuse: an assembler file lacks "
-             ".section .note.GNU-stack,\"\",@progbits, or a file uses nested functions");
+    add_named_line(
+        text, "note:",
+        "it asks for an executable stack, which newer systems refuse: an assembler file lacks "
+        ".section .note.GNU-stack,\"\",@progbits, or a file uses nested functions");
   if (binary->has_text_relocations)
-    add_line(text, "note:",
-             "its code is modified when it is loaded (text relocations), which hardened systems "
-             "refuse: build all of it with -fPIC");
+    add_named_line(
+        text, "note:",
+        "its code is modified when it is loaded (text relocations), which hardened systems "
+        "refuse: build all of it with -fPIC");
 }
 
-static void add_bridge_line(void *text, const char *words) { add_line(text, "", words); }
+static void add_bridge_line(void *text, const char *words) { add_named_line(text, "", words); }
 
 static void report_bridged(tn_text_t *text, const tenon_bridge_table_t *bridge, const char *path,
                            tn_text_t *offences) {
   tenon_bridge_call_t call = {sizeof call, TENON_PHASE_BRIDGE, &tn_host, path, NULL};
-  add_line(text, "bridge:", bridge->name);
+  add_named_line(text, "bridge:", bridge->name);
   if (bridge->inspect && bridge->inspect(&call, add_bridge_line, text) != TENON_OK)
     tn_binary_offence(offences, "%s", tn_error());
 }
 
 static void report_code(tn_text_t *text, const tn_binary_t *binary) {
-  add_line(text, "entry:", binary->has_entry ? TN_ENTRY "()" : "none");
+  add_named_line(text, "entry:", binary->has_entry ? TN_ENTRY "()" : "none");
   begin_line(text, "initialisers:");
   tn_binary_initialisers(text, binary);
   tn_text_add(text, binary->initialiser_count ? " (the rule inert refuses them)\n"
@@ -99,7 +101,7 @@ static void report_trust(tn_text_t *text, const char *path, const tn_file_t *fil
   char digits[TN_SHA256_TEXT];
   tn_text_t lines = {0};
   tn_file_changeable(path, &lines);
-  add_line(text, "private:", lines.size ? "no (the rule private refuses it)" : "yes");
+  add_named_line(text, "private:", lines.size ? "no (the rule private refuses it)" : "yes");
   for (const char *at = tn_text_get(&lines); *at; at += strcspn(at, "\n"), at += *at == '\n') {
     begin_line(text, "");
     tn_text_add(text, "%.*s\n", (int)strcspn(at, "\n"), at);
@@ -108,7 +110,7 @@ static void report_trust(tn_text_t *text, const char *path, const tn_file_t *fil
   tn_text_clear(&lines);
   tn_sha256(file->data, file->size, hash);
   tn_sha256_text(hash, digits);
-  add_line(text, "sha256:", digits);
+  add_named_line(text, "sha256:", digits);
   begin_line(text, "policy:");
   tn_policy_report(text);
   tn_text_add(text, "\n");
@@ -142,7 +144,7 @@ tenon_status_t tenon_library_inspect(const char *path, char **out_text, uint32_t
   const tenon_bridge_table_t *bridge =
       binary.no_entry && tenon_start() == TENON_OK ? tn_bridge_of_library(&file) : NULL;
   if (!bridge) tn_binary_check(&binary, &offences);
-  add_line(&text, "path:", real);
+  add_named_line(&text, "path:", real);
   begin_line(&text, "size:");
   tn_text_add(&text, "%zu bytes\n", file.size);
   report_trust(&text, real, &file);

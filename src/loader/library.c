@@ -72,10 +72,8 @@ static tenon_status_t refuse_library(tenon_status_t status, const char *verb, co
                                      tn_text_t *offences) {
   if (offences->failed)
     return tn_no_memory("the message of a library that cannot be loaded", offences->size);
-  if (!offences->size)
-    return tn_fail(status, "cannot %s %s: %s", verb, what,
-                   /* The step itself left a message. */
-                   tn_error());
+  /* A step that stated no offence has left a message as its error. */
+  if (!offences->size) return tn_fail(status, "cannot %s %s: %s", verb, what, tn_error());
   tn_text_t text = {0};
   const char *separator = strchr(offences->data, '\n') ? "\n  - " : "";
   size_t count = 1;

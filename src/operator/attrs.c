@@ -63,7 +63,7 @@ static tenon_status_t find_attr(const tenon_attrs_t *attrs, const char *name, in
                  name, attrs->op->schema.text);
 }
 
-static tenon_status_t keep_value(tenon_attrs_t *attrs, const tenon_value_t *value) {
+static tenon_status_t keep_attr_tensors(tenon_attrs_t *attrs, const tenon_value_t *value) {
   tenon_tensor_t *one[1] = {value->kind == TENON_KIND_TENSOR ? value->as.tensor : NULL};
   tenon_tensor_t *const *tensors = value->kind == TENON_KIND_TENSORS ? value->as.tensors : one;
   uint32_t count = value->kind == TENON_KIND_TENSORS ? value->count : one[0] != NULL;
@@ -132,7 +132,7 @@ tenon_status_t tenon_attrs_set(tenon_attrs_t *attrs, const char *name, const ten
   if (i < 0) return TENON_OK;
   TN_TRY(tn_value_convert(&attrs->op->schema, &attrs->op->schema.attrs[i], value, &attrs->arena,
                           &converted));
-  TN_TRY(keep_value(attrs, &converted));
+  TN_TRY(keep_attr_tensors(attrs, &converted));
   attrs->values[i] = converted;
   return TENON_OK;
 }

@@ -21,19 +21,20 @@ int tn_kernel_suits(const tenon_op_t *op, const tn_kernel_t *kernel, int dtype) 
   case TN_KIND_ROW: {
     if (op->dispatch_input < 0) return 6;
     tenon_dtype_t has = kernel->loop.words.dtypes[op->dispatch_input];
-    return tn_dtype_same(has, wanted) ? 6 : tn_widens(wanted, has) ? (has.bits == 32 ? 4 : 3) : 0;
+    if (tn_dtype_same(has, wanted)) return 6;
+    if (!tn_widens(wanted, has)) return 0;
+    return has.bits == 32 ? 4 : 3;
   }
   case TN_KIND_SOURCE:
-    return kernel->words.dtypes >> dtype & 1 ? 3
-                                             : 0; /* what was made for the backend goes before */
+    /* A kernel that was written for the backend is preferred. */
+    return kernel->words.dtypes >> dtype & 1 ? 3 : 0;
   case TN_KIND_COMPOSITE:
     return kernel->words.at == TN_AT_EXPLICIT ? 2 : 1;
   default:
     if (kernel->words.dtypes == ~(uint64_t)0) return 5;
     if (!(kernel->words.dtypes >> dtype & 1)) return 0;
-    return kernel->kind == TN_KIND_STUB && kernel->backend == &tn_backend_cpu
-               ? 6
-               : 7; /* an entry, as a loop fills */
+    /* A stub of the CPU suits as well as a loop. */
+    return kernel->kind == TN_KIND_STUB && kernel->backend == &tn_backend_cpu ? 6 : 7;
   }
 }
 
@@ -41,14 +42,15 @@ static bool is_better(const tenon_op_t *op, const tn_kernel_t *a, const tn_kerne
   int x = tn_kernel_suits(op, a, dtype);
   int y = tn_kernel_suits(op, b, dtype);
   if (x != y) return x > y;
-  return a->words.isa >
-         b->words.isa; /* of equals the one registered later, which stands earlier in the list */
+  /* Among equals, the first in the list stays: the kernel that was registered last. */
+  return a->words.isa > b->words.isa;
 }
 
 static bool same_signature(const tenon_op_t *op, const tn_kernel_t *a, const tn_kernel_t *b) {
   if (b->kind == TN_KIND_SOURCE) /* for where there is no other, or a device's own declines */
     return a->kind != TN_KIND_DEVICE || a->backend == &tn_backend_cpu;
-  if (a->kind != TN_KIND_LOOP && a->kind != TN_KIND_ROW) return true; /* the first one serves */
+  /* An earlier kernel that is neither a loop nor a row kernel serves every call. */
+  if (a->kind != TN_KIND_LOOP && a->kind != TN_KIND_ROW) return true;
   if (b->kind != TN_KIND_LOOP && b->kind != TN_KIND_ROW) return false;
   for (uint32_t i = 0; i < op->input_count + op->output_count; i++)
     if (!tn_dtype_same(a->loop.words.dtypes[i], b->loop.words.dtypes[i])) return false;
@@ -171,12 +173,15 @@ tenon_status_t tn_op_check_details(const tenon_op_t *op, const tn_kernel_t *kern
     const char *name;
     if (!word) continue;
     name = is_input ? op->schema.inputs[i].name : op->schema.outputs[i - op->input_count].name;
-    return tn_fail(TENON_UNIMPLEMENTED, "%s: %s %s is %s%s%s%s, and no kernel says \"%s\"%s",
-                   op->name, is_input ? "input" : "result", name, word, tn_layout(t) ? " (" : "",
-                   tn_layout(t) ? tn_layout_name(tn_layout(t)) : "", tn_layout(t) ? ")" : "", word,
-                   !is_input        ? ""
-                   : word[0] == 'q' ? ": dequantise it first"
-                                    : ": make it dense first (core::to_dense)");
+    const char *kind = is_input ? "input" : "result";
+    const char *remedy = "";
+    if (is_input)
+      remedy = word[0] == 'q' ? ": dequantise it first" : ": make it dense first (core::to_dense)";
+    if (!tn_layout(t))
+      return tn_fail(TENON_UNIMPLEMENTED, "%s: %s %s is %s, and no kernel says \"%s\"%s", op->name,
+                     kind, name, word, word, remedy);
+    return tn_fail(TENON_UNIMPLEMENTED, "%s: %s %s is %s (%s), and no kernel says \"%s\"%s",
+                   op->name, kind, name, word, tn_layout_name(tn_layout(t)), word, remedy);
   }
   return TENON_OK;
 }

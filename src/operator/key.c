@@ -75,7 +75,8 @@ tn_backend_t *tn_backend_of_keys(uint64_t keys) {
   keys = tn_key_below(keys, TN_BIT_META + 1);
   int bit = keys ? tn_key_highest(keys) : -1;
   if (bit == TN_BIT_META) return &tn_backend_meta;
-  return bit < 0 || bit == TN_BIT_OTHERS ? NULL : tn_backend_at(bit ? bit + 1 : 0);
+  if (bit < 0 || bit == TN_BIT_OTHERS) return NULL;
+  return tn_backend_at(bit ? bit + 1 : 0);
 }
 
 static bool is_reserved(const char *name) {

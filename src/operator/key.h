@@ -9,10 +9,9 @@
 
 enum {
   TN_BIT_CPU = 0,
-  TN_BIT_OTHERS =
-      /* backends whose names came after the bits were gone: told apart by their device, and
-       * counted */
-  39,
+  /* Backends that were named after all bits were taken share this bit; their devices tell them
+   * apart. */
+  TN_BIT_OTHERS = 39,
   TN_BIT_META = 40, /* shapes without data */
   TN_BIT_STRIDED = 48,
   TN_BIT_DETAIL = 49, /* layouts that are not dense: sparse, quantised, a vendor's own */
@@ -28,10 +27,9 @@ enum {
   TN_BIT_ABOVE_FUNCTIONAL = 58,
   TN_BIT_MODE = 59,  /* the thread's stack of modes */
   TN_BIT_TRACE = 60, /* sees all: set for the whole process, see tn_key_global */
-  TN_BIT_CAREFUL =
-      /* no key, in every call: operators with more to their calls than a kernel keep it in their
-       * mask */
-  61,
+  /* Not a key, and set in every call. It stays in the mask of operators whose calls need more work
+   * than one kernel. */
+  TN_BIT_CAREFUL = 61,
   TN_KEY_COUNT = 64,
 };
 #define TN_KEY(bit) ((uint64_t)1 << (bit))

@@ -46,7 +46,7 @@ static const tn_table_entry_t *rows[TN_KEY_COUNT] = {ROWS};
 
 static tenon_run_fn runs[TN_RUN_COUNT]; /* by TN_RUN_... */
 
-/* The shared entries that run each of them. */
+/* The shared entries, one for each function in `runs`. */
 static tn_table_entry_t *const shared[TN_RUN_COUNT][2] = {
     [TN_RUN_MISSING] = {&missing},
     [TN_RUN_AMBIGUOUS] = {&ambiguous},
@@ -76,7 +76,7 @@ const tn_table_entry_t *tn_row_get(int bit) {
   return row ? row : &missing;
 }
 
-static uint64_t begun, over; /* changes of tables and rows */
+static uint64_t begun, over; /* changes of tables and rows that have begun, and that are over */
 
 static void begin_change(void) { __atomic_fetch_add(&begun, 1, __ATOMIC_SEQ_CST); }
 static void end_change(void) { __atomic_fetch_add(&over, 1, __ATOMIC_RELEASE); }
@@ -85,7 +85,8 @@ uint64_t tn_table_last_change(void) { return __atomic_load_n(&over, __ATOMIC_ACQ
 
 bool tn_table_has_changed(uint64_t last) {
   if (__builtin_expect(__atomic_load_n(&begun, __ATOMIC_ACQUIRE) == last, 1)) return false;
-  tn_thread_yield(); /* a change is a few stores, unless the system holds its thread up */
+  /* A change takes a few stores, unless the system suspends its thread. */
+  tn_thread_yield();
   return true;
 }
 
@@ -108,7 +109,8 @@ void tn_backend_row_set(tn_backend_t *backend, bool is_autograd, const tn_table_
 
 const tn_table_entry_t *tn_table_row(const tn_backend_t *backend) {
   const tn_table_entry_t *row = backend ? __atomic_load_n(&backend->row, __ATOMIC_ACQUIRE) : NULL;
-  return row ? row : backend == &tn_backend_meta ? &meta : &missing;
+  if (row) return row;
+  return backend == &tn_backend_meta ? &meta : &missing;
 }
 
 /* finding */
@@ -175,8 +177,8 @@ const tn_table_entry_t *tn_table_entry(const tenon_op_t *op, uint64_t keys) {
   if (bit == TN_BIT_CPU) return __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE);
   bool is_layer = bit > TN_BIT_META && bit != TN_BIT_AUTOGRAD;
   uint64_t backends = keys & TN_KEY_BACKEND_MASK & ~TN_KEY_CPU;
-  if (bit < TN_BIT_META &&
-      !(backends & (backends - 1))) { /* one place is read: nothing to be steady with */
+  /* Only one position is read, so no change can come between two reads. */
+  if (bit < TN_BIT_META && !(backends & (backends - 1))) {
     const tn_table_entry_t *own = tn_table_own(op, bit);
     if (own) return own;
   }
@@ -226,7 +228,7 @@ static size_t length(const tn_kernel_t *const *list) { /* with its end; 0: there
   return count;
 }
 
-/* Moves the lists of an entry to a block of their own. */
+/* Copies the lists of an entry into one block of memory. */
 static tenon_status_t keep_lists(const tenon_op_t *op, tn_table_entry_t *entry) {
   size_t room = TN_DTYPE_COUNT;
   if (!entry->by_dtype) return TENON_OK;
@@ -324,13 +326,13 @@ static tenon_status_t make_kernels_entry(tenon_op_t *op, const tn_backend_t *bac
                                          const tn_kernel_t *denial,
                                          const tn_table_entry_t **out_entry) {
   tn_scratch_mark_t mark = tn_scratch_mark();
-  /* a kernel for every dtype, before which no source kernel comes */
   bool by_type = false;
+  /* Whether a device kernel serves every dtype, which leaves no call to source kernels. */
   bool has_all = false;
   tn_table_entry_t entry = {
       .run = runs[TN_RUN_PROLOGUE], .denial = denial, .resolved = (uint8_t)resolved};
-  bool is_device =
-      backend && backend != &tn_backend_cpu; /* whose tensors may stand beside others */
+  /* Tensors of a device may stand beside host tensors. */
+  bool is_device = backend && backend != &tn_backend_cpu;
   for (const tn_kernel_t *k = op->kernels; k; k = k->next)
     has_all |=
         k->kind == TN_KIND_DEVICE && k->words.dtypes == ~(uint64_t)0 && tn_kernel_is_of(k, backend);
@@ -362,8 +364,8 @@ static tenon_status_t make_kernels_entry(tenon_op_t *op, const tn_backend_t *bac
 }
 
 typedef struct summary_t {   /* what is registered */
-  const tn_kernel_t *direct; /* the newest for the backend */
-  const tn_kernel_t *denial; /* of its fallback */
+  const tn_kernel_t *direct; /* the newest kernel for the backend */
+  const tn_kernel_t *denial; /* the kernel that denies the backend's fallback */
   bool has_explicit;
   bool has_composite;
 } summary_t;
@@ -398,12 +400,11 @@ static tenon_status_t make_backend_entry(tenon_op_t *op, const tn_backend_t *bac
                                           .only = NULL,
                                           .resolved = TN_RESOLVED_FALLTHROUGH},
                       out_entry);
-  if (s.direct || s.has_explicit || s.has_composite)
-    return make_kernels_entry(op, backend,
-                              s.direct         ? TN_RESOLVED_DIRECT
-                              : s.has_explicit ? TN_RESOLVED_EXPLICIT
-                                               : TN_RESOLVED_COMPOSITE,
-                              s.denial, out_entry);
+  if (s.direct) return make_kernels_entry(op, backend, TN_RESOLVED_DIRECT, s.denial, out_entry);
+  if (s.has_explicit)
+    return make_kernels_entry(op, backend, TN_RESOLVED_EXPLICIT, s.denial, out_entry);
+  if (s.has_composite)
+    return make_kernels_entry(op, backend, TN_RESOLVED_COMPOSITE, s.denial, out_entry);
   if (op->is_view)
     return make_entry(
         op, &(tn_table_entry_t){.run = runs[TN_RUN_VIEW], .resolved = TN_RESOLVED_VIEW}, out_entry);
@@ -431,7 +432,8 @@ static tenon_status_t make_autograd_entry(tenon_op_t *op, const tn_backend_t *ba
     if (!own && k->backend && k->backend == backend) own = k;
   }
   bool decomposes = s.has_composite && !s.direct && !s.has_explicit && !op->gradient.text;
-  k = own ? own : decomposes ? NULL : all;
+  k = own;
+  if (!own && !decomposes) k = all;
   if (k && k->words.flags & TN_KERNEL_FALLTHROUGH)
     return make_entry(
         op,
@@ -449,7 +451,8 @@ static tenon_status_t make_autograd_entry(tenon_op_t *op, const tn_backend_t *ba
     *out_entry = &gradient;
     return TENON_OK;
   }
-  bool has_graph = false; /* its body runs as a graph, which makes no history */
+  /* Whether a body runs as a graph, which records no history for gradients. */
+  bool has_graph = false;
   for (uint32_t i = 0; i < op->schema.attr_count; i++)
     has_graph |= op->schema.attrs[i].kind == TENON_KIND_GRAPH;
   if (s.has_composite && !s.has_explicit &&
@@ -542,7 +545,7 @@ static tenon_status_t place_other(tenon_op_t *op, tn_other_t **list, const tn_ba
   return TENON_OK;
 }
 
-/* The layers of the host, other than gradients, that kernels can be registered for. */
+/* The host's layers, other than gradients, for which kernels can be registered. */
 static const uint8_t layer_places[][2] = {{TN_AT_VIEW, TN_BIT_VIEW},
                                           {TN_AT_AUTOCAST, TN_BIT_AUTOCAST},
                                           {TN_AT_FUNCTIONAL, TN_BIT_FUNCTIONAL}};
@@ -555,7 +558,7 @@ static const tn_kernel_t *newest_at(const tenon_op_t *op, uint8_t place) {
   return k;
 }
 
-/* The entries of the kernels that the operator has for those layers. */
+/* Makes the entries of the kernels that the operator has for those layers. */
 static tenon_status_t place_layers(tenon_op_t *op) {
   for (size_t i = 0; i < LAYER_PLACES; i++) {
     const tn_kernel_t *k = newest_at(op, layer_places[i][0]);
@@ -587,7 +590,8 @@ static uint64_t passed_by(const tenon_op_t *op) {
 static uint64_t mask_of(const tenon_op_t *op) {
   uint64_t mask = ALL & ~passed_by(op);
   if (op->traits & (TENON_RANDOM | TN_WRITES) || !op->input_count) mask |= TN_KEY(TN_BIT_CAREFUL);
-  bool only_views = op->is_view && !op->kernels; /* others may add kernels for some backend */
+  /* Other libraries may add kernels for some backend. */
+  bool only_views = op->is_view && !op->kernels;
   if (only_views || all_strided(op)) mask &= ~TN_KEY_STRIDED;
   if (only_views) mask &= ~TN_KEY_DETAIL;
   return mask;
@@ -658,8 +662,8 @@ void tn_table_move(tenon_op_t *op, tn_table_entry_t *entry) {
 }
 
 tenon_status_t tn_table_build(tenon_op_t *op) {
-  if (__atomic_load_n(&op->successor, __ATOMIC_RELAXED))
-    return TENON_OK; /* no call is led to it any more */
+  /* No call reaches the operator any more. */
+  if (__atomic_load_n(&op->successor, __ATOMIC_RELAXED)) return TENON_OK;
   uint64_t before = op->mask;
   op->mask = mask_of(op);
   tenon_status_t status = build(op);

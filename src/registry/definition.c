@@ -21,7 +21,8 @@
 #include "registry/transform.h"
 
 void tn_definition_offend(tn_definition_t *b, tenon_status_t code, const char *format, ...) {
-  if (b->failed) return; /* out of memory: what else seems wrong may follow from that */
+  /* Memory ran out, and further offences may only follow from that. */
+  if (b->failed) return;
   char text[2048];
   va_list arguments;
   va_start(arguments, format);
@@ -35,7 +36,8 @@ void tn_definition_offend(tn_definition_t *b, tenon_status_t code, const char *f
 }
 
 tenon_op_t *tn_definition_target(const tn_definition_t *b) {
-  return b->op ? b->op : b->extension ? b->extension->op : NULL;
+  if (b->op) return b->op;
+  return b->extension ? b->extension->op : NULL;
 }
 
 bool tn_definition_check(tn_definition_t *b, tenon_status_t status) {
@@ -44,8 +46,10 @@ bool tn_definition_check(tn_definition_t *b, tenon_status_t status) {
   const tenon_op_t *op = tn_definition_target(b);
   const char *name = op ? op->name : "";
   snprintf(text, sizeof text, "%s", tn_error());
-  bool is_named = strstr(text, name) != NULL;
-  tn_definition_offend(b, status, "%s%s%s", is_named ? "" : name, is_named ? "" : ": ", text);
+  if (strstr(text, name))
+    tn_definition_offend(b, status, "%s", text);
+  else
+    tn_definition_offend(b, status, "%s: %s", name, text);
   return false;
 }
 
@@ -127,7 +131,8 @@ static void begin_extension(tn_definition_t *b, const tenon_item_t *item) {
           (tn_dangling_t){b->library, item->text, item, b->override, NULL};
     return;
   }
-  bool is_own = op->library == b->library; /* it goes with the library: nothing waits for it */
+  /* The operator is removed with its own library, so no kernel waits for the operator. */
+  bool is_own = op->library == b->library;
   for (size_t i = 0; i < b->extension_count && is_own; i++)
     if (b->extensions[i].op == op) {
       b->extension = &b->extensions[i];
@@ -292,8 +297,9 @@ static void take_transform(tn_definition_t *b, const tenon_item_t *item, const t
   char why[512];
   bool is_pass = (item->tag & ~TENON_MUST) == TENON_TAG_PASS;
   (void)tag;
-  if (!tn_transform_add(b->library, is_pass ? item->text : NULL, is_pass ? NULL : item->text, why,
-                        sizeof why))
+  const void *pass = is_pass ? item->text : NULL;
+  const void *partitioner = is_pass ? NULL : item->text;
+  if (!tn_transform_add(b->library, pass, partitioner, why, sizeof why))
     tn_definition_offend(b, TENON_INVALID, "%s", why);
 }
 
@@ -411,7 +417,8 @@ static bool may_stand_here(tn_definition_t *b, uint32_t number, const tag_t *tag
     tn_definition_offend(b, TENON_INVALID,
                          "item %u stands before the first operator: expected a schema (TENON_OP)",
                          number);
-    b->has_op = true; /* said once */
+    /* The offence is reported once. */
+    b->has_op = true;
     return false;
   }
   const tenon_op_t *op = tn_definition_target(b);
@@ -587,7 +594,8 @@ static void finish_op(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *text
   check_shapes_are_stated(b, op);
   set_traits(b, op);
   check_kernels(b, op, &t);
-  for (tn_kernel_t *k = op->kernels; k; k = k->next) { /* PREPARE may stand after the kernels */
+  /* PREPARE may stand after the kernels. */
+  for (tn_kernel_t *k = op->kernels; k; k = k->next) {
     if (k->prepare) continue;
     k->prepare = op->prepare;
     k->release = op->release;
@@ -600,13 +608,16 @@ static void finish_op(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *text
 bool tn_descriptor_check(const tenon_descriptor_t *d, tn_text_t *offences) {
   size_t before = offences->size;
 #define OFFENCE(...)                                                                               \
-  (tn_text_add(offences, "%s", offences->size ? "\n" : ""), tn_text_add(offences, __VA_ARGS__))
+  do {                                                                                             \
+    tn_text_add(offences, "%s", offences->size ? "\n" : "");                                       \
+    tn_text_add(offences, __VA_ARGS__);                                                            \
+  } while (0)
   if (!d) {
     OFFENCE("its entry returned NULL: expected a descriptor");
     return false;
   }
-  const size_t least =
-      offsetof(tenon_descriptor_t, items) + sizeof d->items; /* of 1.0, whatever it has grown to */
+  /* The size that the structure had in contract 1.0. */
+  const size_t least = offsetof(tenon_descriptor_t, items) + sizeof d->items;
   if (!TENON_HAS(d, items) || d->size > 1u << 16) {
     OFFENCE(
         "descriptor of %u bytes: expected %zu or a little more; is the file an operator library?",

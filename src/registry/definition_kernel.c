@@ -47,14 +47,14 @@ static bool is_cast(const tn_kernel_t *kernel) {
   return w->at == TN_AT_AUTOCAST && (w->flags & TN_KERNEL_LOWER || w->dtypes != ~(uint64_t)0);
 }
 
-/* What the words of a kernel say, as far as their place depends on it. */
+/* What the words of a kernel say, as far as it decides which of them may stand together. */
 typedef struct claims_t {
   const tn_kernel_words_t *words;
   uint8_t kind;
   bool is_of_backend; /* and not of a layer or a composite */
   bool is_of_cpu;
   bool is_composite;
-  bool chooses;  /* it serves some dtypes, or an instruction set */
+  bool chooses;  /* it serves some dtypes only, or needs an instruction set */
   bool passes;   /* a fallthrough */
   int host_runs; /* how many of fallthrough, fallback and no_fallback it says */
 } claims_t;
@@ -262,25 +262,39 @@ static bool read_words(tn_definition_t *b, const tenon_op_t *op, const tenon_ite
   return good;
 }
 
-/* A kernel has a function, unless its words say that the host's own, or none, is called. */
+/* The macro, without TENON_, that states a kernel with this tag. */
+static const char *kernel_macro(uint32_t tag) {
+  switch (tag) {
+  case TENON_TAG_KERNEL:
+    return "KERNEL";
+  case TENON_TAG_STUB:
+    return "STUB";
+  case TENON_TAG_LOOP:
+    return "LOOP";
+  case TENON_TAG_ROW:
+    return "ROW";
+  case TENON_TAG_SOURCE:
+    return "SOURCE";
+  default:
+    return "COMPOSITE";
+  }
+}
+
+/* Checks that a kernel has a function, unless its words say that calls run the host's own function
+ * or none. */
 static bool check_function(tn_definition_t *b, const tenon_op_t *op, const tenon_item_t *item,
                            const tn_kernel_t *kernel) {
-  const uint32_t tag = item->tag & ~TENON_MUST;
-  const char *kind = tag == TENON_TAG_KERNEL   ? "KERNEL"
-                     : tag == TENON_TAG_STUB   ? "STUB"
-                     : tag == TENON_TAG_LOOP   ? "LOOP"
-                     : tag == TENON_TAG_ROW    ? "ROW"
-                     : tag == TENON_TAG_SOURCE ? "SOURCE"
-                                               : "COMPOSITE";
+  const char *kind = kernel_macro(item->tag & ~TENON_MUST);
+  const char *text = item->text ? (const char *)item->text : "";
   const uint32_t rule =
       kernel->words.flags & (TN_KERNEL_FALLTHROUGH | TN_KERNEL_FALLBACK | TN_KERNEL_NO_FALLBACK);
   if (!item->function == (rule != 0 || is_cast(kernel))) return true;
-  tn_definition_offend(b, TENON_INVALID,
-                       rule == TN_KERNEL_FALLTHROUGH || is_cast(kernel)
-                           ? "%s: %s '%s' passes calls by and has no function of its own"
-                       : rule ? "%s: %s '%s' is the host's and has no function of its own"
-                              : "%s: %s '%s' has no function",
-                       op->name, kind, item->text ? (const char *)item->text : "");
+  const char *why = "has no function";
+  if (rule == TN_KERNEL_FALLTHROUGH || is_cast(kernel))
+    why = "passes calls by and has no function of its own";
+  else if (rule)
+    why = "is the host's and has no function of its own";
+  tn_definition_offend(b, TENON_INVALID, "%s: %s '%s' %s", op->name, kind, text, why);
   return false;
 }
 

@@ -58,9 +58,10 @@ static const char *what_changed(const tenon_op_t *a, const tenon_op_t *b, const 
 }
 
 static void add_count(tn_text_t *text, int64_t number, const char *what) {
-  if (number)
-    tn_text_add(text, "%s%lld %s%s", text->size ? ", " : "", (long long)number, what,
-                number > 1 ? "s" : "");
+  if (!number) return;
+  const char *separator = text->size ? ", " : "";
+  const char *plural = number > 1 ? "s" : "";
+  tn_text_add(text, "%s%lld %s%s", separator, (long long)number, what, plural);
 }
 
 /* Who holds an operator, in any generation: graphs (an executable has one of its own), bound calls,
@@ -100,15 +101,21 @@ static void check_op(tn_definition_t *d, const tn_library_t *old, const tenon_op
   if (what && holders.size && !next)
     tn_definition_offend(d, TENON_PRECONDITION, "%s is not in it any more, and is held by %s",
                          op->name, tn_text_get(&holders));
-  else if (what && holders.size)
+  else if (what && holders.size && !was && !is)
+    tn_definition_offend(d, TENON_PRECONDITION, "%s: its %s changed, and it is held by %s",
+                         op->name, what, tn_text_get(&holders));
+  else if (what && holders.size) {
+    if (!was) was = "";
+    if (!is) is = "";
     tn_definition_offend(d, TENON_PRECONDITION,
-                         "%s: its %s changed%s%s%s%s%s, and it is held by %s", op->name, what,
-                         was || is ? " from '" : "", was ? was : "", was || is ? "' to '" : "",
-                         is ? is : "", was || is ? "'" : "", tn_text_get(&holders));
+                         "%s: its %s changed from '%s' to '%s', and it is held by %s", op->name,
+                         what, was, is, tn_text_get(&holders));
+  }
   tn_text_clear(&holders);
 }
 
-static tn_library_t **place_of(const tn_library_t *library) { /* NULL: it is not there any more */
+/* Where the registry lists the library; NULL: it is not listed any more. */
+static tn_library_t **library_slot(const tn_library_t *library) {
   tn_library_t **place;
   size_t index = 0;
   while ((place = tn_registry_at(index)) && *place != library)
@@ -119,7 +126,7 @@ static tn_library_t **place_of(const tn_library_t *library) { /* NULL: it is not
 static bool may_replace(tn_definition_t *d, const tn_library_t *old) {
   const tn_library_t *library = d->library;
   const size_t before = d->offence_count;
-  if (!place_of(old)) {
+  if (!library_slot(old)) {
     tn_definition_offend(d, TENON_PRECONDITION, "the runtime was shut down");
     return false;
   }
@@ -160,7 +167,7 @@ static bool is_of(const tn_extension_t *extension, const tn_library_t *library) 
   return extension->op && extension->op->library == library;
 }
 
-/* Kernels that others added to the old operators are added to the new ones. */
+/* Adds the kernels that other libraries added to the old operators to the new ones. */
 static void move_extensions(const tn_library_t *old) {
   tn_library_t **at;
   for (size_t l = 0; (at = tn_registry_at(l)); l++)
@@ -178,22 +185,24 @@ static void end_extensions(const tn_library_t *old) {
     for (uint32_t i = 0; *at != old && i < (*at)->extension_count; i++) {
       tn_extension_t *e = &(*at)->extensions[i];
       if (!is_of(e, old)) continue;
-      (void)tn_registry_withdraw(e, TN_FOR_GOOD); /* its table is not built any more */
+      /* TN_FOR_GOOD: the table of the old operator is not built again. */
+      (void)tn_registry_withdraw(e, TN_FOR_GOOD);
       e->op = NULL;
     }
 }
 
-/* Nothing here fails. */
+/* Replaces the library; nothing here can fail. */
 static void commit_generation(tn_definition_t *d, tn_library_t *old,
                               tn_table_entry_t *const *entrys) {
   tn_library_t *library = d->library;
-  tn_library_t **place = place_of(old);
+  tn_library_t **place = library_slot(old);
   const uint64_t number = tn_registry_reloads() + 1;
   for (uint32_t i = 0; i < library->op_count; i++) {
     const tenon_op_t *before = op_of(old, library->ops[i]->name);
     library->ops[i]->born = number;
     if (before) library->ops[i]->mixed = before->mixed;
-    (void)tn_registry_put(library->ops[i]); /* the name is there: no memory is needed */
+    /* The name is in the registry already, so no memory is needed. */
+    (void)tn_registry_put(library->ops[i]);
   }
   *place = library;
   library->older = old;
@@ -231,7 +240,8 @@ static bool define_generation(tn_definition_t *d, tn_library_t *old,
   good = tn_registry_take_ops(d) && may_replace(d, old) && good;
   hidden = NULL;
   tn_registry_unlock();
-  return good && tn_definition_open(d); /* code of the library: not under the mutex */
+  /* Opening runs code of the library, so the mutex must not be held. */
+  return good && tn_definition_open(d);
 }
 
 tenon_status_t tn_registry_replace(tn_library_t *old, const tenon_descriptor_t *descriptor,

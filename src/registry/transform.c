@@ -2,6 +2,7 @@
  * arrays belong to the library's arena. */
 #include "registry/transform.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,50 +11,66 @@
 #include "core/schema.h"
 #include "operator/names.h"
 
-enum { MOST = 1 << 10 }; /* strategies */
+enum { MOST = 1 << 10 }; /* a partitioner has fewer strategies */
 
 /* checking */
 
-/* The size of a table that ends with this field, the last of 1.0. */
+/* The size of a table whose last field is `field`, the last one in contract 1.0. */
 #define LEAST(table, field) ((size_t)((const char *)(&(table)->field + 1) - (const char *)(table)))
-#define WRONG(...) (snprintf(why, capacity, __VA_ARGS__), false)
+
+static bool refuse(char *why, size_t capacity, const char *format, ...) TENON_FORMAT(3, 4);
+
+/* Writes the reason into `why`, and returns false. */
+static bool refuse(char *why, size_t capacity, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(why, capacity, format, arguments);
+  va_end(arguments);
+  return false;
+}
 
 static bool check_strategy(const char *name, const tenon_strategy_t *s, char *why,
                            size_t capacity) {
   if (!TENON_HAS(s, review))
-    return WRONG("partitioner %s: a strategy of %u bytes: expected %zu", name, s->size, sizeof *s);
+    return refuse(why, capacity, "partitioner %s: a strategy of %u bytes: expected %zu", name,
+                  s->size, sizeof *s);
   if (!s->name || !*s->name || !s->op || !*s->op)
-    return WRONG("partitioner %s: a strategy has no name, or names no operator", name);
+    return refuse(why, capacity, "partitioner %s: a strategy has no name, or names no operator",
+                  name);
   if (!s->supported == !s->select)
-    return WRONG("partitioner %s: strategy %s: expected either supported or select", name, s->name);
+    return refuse(why, capacity, "partitioner %s: strategy %s: expected either supported or select",
+                  name, s->name);
   if (s->select && (!s->select_input || !s->select_output))
-    return WRONG("partitioner %s: strategy %s: with select go select_input and select_output", name,
-                 s->name);
+    return refuse(why, capacity,
+                  "partitioner %s: strategy %s: with select go select_input and select_output",
+                  name, s->name);
   return true;
 }
 
 static bool check_head(const char *kind, uint32_t size, size_t expected, uint32_t abi,
                        const char *name, char *why, size_t capacity) {
   if (size < expected)
-    return WRONG("the table of a %s has %u bytes: expected %zu", kind, size, expected);
+    return refuse(why, capacity, "the table of a %s has %u bytes: expected %zu", kind, size,
+                  expected);
   if (abi >> 16 != TENON_GRAPH_ABI >> 16)
-    return WRONG("the table of a %s is of contract %u, this host has %u", kind, abi >> 16,
-                 TENON_GRAPH_ABI >> 16);
+    return refuse(why, capacity, "the table of a %s is of contract %u, this host has %u", kind,
+                  abi >> 16, TENON_GRAPH_ABI >> 16);
   if (!name || !tn_is_name(name, strlen(name)))
-    return WRONG("%s '%s': expected letters, digits and '_', not starting with a digit", kind,
-                 name ? name : "(NULL)");
+    return refuse(why, capacity,
+                  "%s '%s': expected letters, digits and '_', not starting with a digit", kind,
+                  name ? name : "(NULL)");
   return true;
 }
 
 static bool check_pass(const tenon_pass_t *p, char *why, size_t capacity) {
-  if (!p) return WRONG("the table of a pass is NULL");
+  if (!p) return refuse(why, capacity, "the table of a pass is NULL");
   if (!check_head("pass", p->size, LEAST(p, run), p->abi, p->name, why, capacity)) return false;
-  return p->run || WRONG("pass %s has no function", p->name);
+  return p->run || refuse(why, capacity, "pass %s has no function", p->name);
 }
 
 static bool check_partitioner(const tenon_partitioner_t *p, int32_t *out_count, char *why,
                               size_t capacity) {
-  if (!p) return WRONG("the table of a partitioner is NULL");
+  if (!p) return refuse(why, capacity, "the table of a partitioner is NULL");
   if (!check_head("partitioner", p->size, LEAST(p, strategies), p->abi, p->name, why, capacity))
     return false;
   int32_t count = 0;
@@ -61,7 +78,8 @@ static bool check_partitioner(const tenon_partitioner_t *p, int32_t *out_count, 
     if (!check_strategy(p->name, p->strategies[count], why, capacity)) return false;
   *out_count = count;
   return (count && count < MOST) ||
-         WRONG("partitioner %s has no strategies, or no end of them (NULL)", p->name);
+         refuse(why, capacity, "partitioner %s has no strategies, or no end of them (NULL)",
+                p->name);
 }
 
 /* adding */
@@ -94,12 +112,12 @@ bool tn_transform_add(tn_library_t *library, const tenon_pass_t *pass,
   const char *name = pass ? pass->name : partitioner->name;
   for (uint32_t i = 0; i < library->transform_count; i++)
     if (strcmp(library->transforms[i].full + strlen(library->name) + 2, name) == 0)
-      return WRONG("pass or partitioner %s is stated twice", name);
+      return refuse(why, capacity, "pass or partitioner %s is stated twice", name);
   tn_transform_t *all = tn_arena_array(&library->arena, library->transform_count + 1, sizeof *all);
   made.full = join(&library->arena, library->name, "::", name);
   if (partitioner) made.strategies = list_strategies(library, partitioner, made.strategy_count);
   if (!all || !made.full || (partitioner && !made.strategies))
-    return WRONG("out of memory: a list of passes");
+    return refuse(why, capacity, "out of memory: a list of passes");
   if (library->transform_count)
     memcpy(all, library->transforms, library->transform_count * sizeof *all);
   all[library->transform_count] = made;
@@ -118,7 +136,8 @@ typedef struct search_t {
   tn_text_t others;
 } search_t;
 
-static bool visit(void *context, tn_library_t *library) { /* with the registry's mutex */
+/* Called with the registry's mutex held. */
+static bool visit(void *context, tn_library_t *library) {
   search_t *s = context;
   for (uint32_t i = 0; i < library->transform_count && !s->found; i++) {
     const tn_transform_t *at = &library->transforms[i];

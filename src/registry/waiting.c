@@ -57,7 +57,8 @@ static void resolve_one(tn_dangling_t *one) {
     memcpy(all + library->extension_count, d.extensions, d.extension_count * sizeof *all);
     library->extension_count += (uint32_t)d.extension_count;
     one->library = NULL;
-  } else if (!d.failed) { /* without memory it is tried again */
+  } else if (!d.failed) {
+    /* Where memory was missing (d.failed), the kernels are tried again later. */
     one->reason = tn_arena_text(&library->arena, tn_text_get(&offences), offences.size);
   }
   tn_release_memory(d.extensions);
@@ -81,10 +82,13 @@ int32_t tn_waiting_count(const tn_library_t *library) {
 }
 
 void tn_waiting_describe(tn_text_t *text) {
-  for (size_t i = 0; i < waiting_count; i++)
-    tn_text_add(text, "%s: kernels of library %s%s%s\n", waiting[i].op, waiting[i].library->name,
-                waiting[i].reason ? " do not fit: " : " wait: no library defines it",
-                waiting[i].reason ? waiting[i].reason : "");
+  for (size_t i = 0; i < waiting_count; i++) {
+    tn_text_add(text, "%s: kernels of library %s", waiting[i].op, waiting[i].library->name);
+    if (waiting[i].reason)
+      tn_text_add(text, " do not fit: %s\n", waiting[i].reason);
+    else
+      tn_text_add(text, " wait: no library defines it\n");
+  }
 }
 
 void tn_waiting_clear(void) {

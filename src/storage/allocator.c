@@ -27,14 +27,18 @@ static tenon_status_t check_tensor(tenon_tensor_t *made, tenon_device_t device, 
   char expected[160], found[160];
   const bool is_there = made->device.type == device.type && made->device.id == device.id;
   if (!is_there || !tn_dtype_same(made->dtype, dtype) || made->ndim != ndim ||
-      made->keys & TN_KEY_STRIDED || memcmp(made->shape, shape, (size_t)ndim * sizeof *shape) != 0)
+      made->keys & TN_KEY_STRIDED ||
+      memcmp(made->shape, shape, (size_t)ndim * sizeof *shape) != 0) {
+    const char *device_note = is_there ? "" : " of another device";
+    const char *gaps_note = made->keys & TN_KEY_STRIDED ? " with gaps" : "";
     return tn_fail(
         TENON_INVALID,
         "the allocator that was set gave %s %s%s%s: expected a dense %s %s of the device that was "
         "asked for",
         tn_dtype_name(made->dtype), tn_shape_print(made->ndim, made->shape, found, sizeof found),
-        is_there ? "" : " of another device", made->keys & TN_KEY_STRIDED ? " with gaps" : "",
-        tn_dtype_name(dtype), tn_shape_print(ndim, shape, expected, sizeof expected));
+        device_note, gaps_note, tn_dtype_name(dtype),
+        tn_shape_print(ndim, shape, expected, sizeof expected));
+  }
   if (!tn_tensor_written(made))
     return tn_fail(TENON_INVALID, "the allocator that was set gave a tensor that is read-only");
   const uint64_t at =

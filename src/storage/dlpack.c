@@ -51,7 +51,7 @@ static tenon_status_t device_of(const tn_dl_tensor_t *dl, bool is_ours,
 static tenon_status_t import(const tn_dl_tensor_t *dl, bool is_ours, uint64_t flags,
                              const tenon_dlpack_t *options, tenon_free_fn release, void *context,
                              tenon_tensor_t **out_tensor) {
-  static char nothing[TN_ALIGNMENT]; /* what an empty tensor points to */
+  static char nothing[TN_ALIGNMENT]; /* the address of a tensor without elements */
   tenon_external_t e = {.size = sizeof e, .release = release, .context = context};
   options = options ? options : &usual;
   if (tn_dtype_index(dl->dtype) < 0 || dl->dtype.code >= 200)
@@ -67,7 +67,8 @@ static tenon_status_t import(const tn_dl_tensor_t *dl, bool is_ours, uint64_t fl
                    dl->shape ? "" : " without a shape");
   TN_TRY(device_of(dl, is_ours, options, &e.device));
   bool is_empty = tn_shape_count(dl->ndim, dl->shape) == 0;
-  e.data = dl->data ? dl->data : is_empty ? nothing : NULL;
+  e.data = dl->data;
+  if (!dl->data && is_empty) e.data = nothing;
   e.byte_offset = dl->data ? dl->byte_offset : 0;
   e.dtype = dl->dtype;
   e.ndim = dl->ndim;
@@ -121,16 +122,16 @@ tenon_status_t tenon_tensor_from_dlpack_legacy(struct DLManagedTensor *managed,
 
 /* export */
 
-typedef struct export_t { /* what a consumer has */
+typedef struct export_t { /* the record that a consumer of an export holds */
   union {
     struct DLManagedTensorVersioned versioned;
     struct DLManagedTensor legacy;
   } as;
   tenon_tensor_t *tensor;
-  tenon_stream_t *stream; /* in which it is used; NULL: not known */
+  tenon_stream_t *stream; /* the stream in which the consumer uses the memory; NULL: not known */
 } export_t;
 
-/* What the consumer still does in its stream comes before what is done with the memory next. */
+/* Orders later work on the memory after the consumer's work in its stream. */
 static void end_export(export_t *e) {
   if (e->stream) tn_memory_lent(tn_memory_of(e->tensor), e->stream);
   tenon_tensor_release(e->tensor);
@@ -211,7 +212,8 @@ tenon_status_t tenon_tensor_to_dlpack_on(tenon_tensor_t *tensor, const tenon_dlp
   tn_dl_tensor_t dl;
   bool is_copied = options && options->flags & TENON_DLPACK_COPY;
   TN_TRY(lend_tensor(tensor, options, &e, &dl));
-  uint64_t flags = (tn_tensor_is_read_only(e->tensor) ? READ_ONLY : 0) | (is_copied ? COPIED : 0);
+  uint64_t flags = is_copied ? COPIED : 0;
+  if (tn_tensor_is_read_only(e->tensor)) flags |= READ_ONLY;
   *out_managed = &e->as.versioned;
   **out_managed = (struct DLManagedTensorVersioned){{1, 0}, e, delete_versioned, flags, dl};
   return TENON_OK;

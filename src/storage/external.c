@@ -21,9 +21,11 @@ static tenon_status_t span_of(const tenon_external_t *e, int64_t *out_low, int64
   const int64_t *strides = e->strides ? e->strides : dense;
   bool fits = true;
   if (!e->strides) tn_strides_dense(e->ndim, e->shape, dense);
-  for (int32_t i = 0; i < e->ndim && fits; i++)
-    fits = tn_mul(e->shape[i] - 1, strides[i], &reach) &&
-           tn_add(reach < 0 ? low : high, reach, reach < 0 ? &low : &high);
+  for (int32_t i = 0; i < e->ndim && fits; i++) {
+    fits = tn_mul(e->shape[i] - 1, strides[i], &reach);
+    int64_t *end = fits && reach < 0 ? &low : &high;
+    fits = fits && tn_add(*end, reach, end);
+  }
   fits = fits && tn_add(high, 1, &high) && tn_mul(low, size, &low) && tn_mul(high, size, &high);
   if (!fits) return tn_fail(TENON_INVALID, "strides of a tensor reach further than 62 bits");
   if (size % 8 && e->strides && !tn_is_dense(e->ndim, e->shape, e->strides))
@@ -46,9 +48,11 @@ static tenon_status_t check_dtype(const tenon_external_t *e, const tn_ordinal_t 
                  (int)o->context.ordinal, tn_dtype_name(e->dtype));
 }
 
-static uint64_t alignment_of(tenon_dtype_t dtype) { /* of one number: complex ones have two */
+/* The alignment of one number; a complex element has two numbers. */
+static uint64_t alignment_of(tenon_dtype_t dtype) {
   bool is_complex = dtype.code == 5;
-  return dtype.bits < 16 ? 1 : (uint64_t)dtype.bits / 8 / (is_complex ? 2 : 1);
+  if (dtype.bits < 16) return 1;
+  return (uint64_t)dtype.bits / 8 / (is_complex ? 2 : 1);
 }
 
 static tenon_status_t check_place(const tenon_external_t *e, const tn_ordinal_t *o, int64_t low) {
@@ -75,7 +79,7 @@ static tenon_status_t check_place(const tenon_external_t *e, const tn_ordinal_t 
   return TENON_OK;
 }
 
-/* A tensor over the record, which it takes over. */
+/* Creates a tensor over the record, and takes the record over. */
 static tenon_status_t over(const tenon_external_t *e, const tn_ordinal_t *o, tn_memory_t *memory,
                            char *begin, uint64_t size, int64_t low, tenon_tensor_t **out_tensor) {
   tn_storage_t *storage;
@@ -84,7 +88,8 @@ static tenon_status_t over(const tenon_external_t *e, const tn_ordinal_t *o, tn_
   char *first = begin - low;
   tenon_status_t status =
       tn_tensor_over(storage, first, e->dtype, e->ndim, e->shape, e->strides, out_tensor);
-  if (status != TENON_OK) storage->release = NULL; /* the caller's again */
+  /* The caller keeps the memory. */
+  if (status != TENON_OK) storage->release = NULL;
   tn_storage_release(storage);
   if (status != TENON_OK) return status;
   if (o->is_handles) {

@@ -92,7 +92,7 @@ static void add_title(text_t *out, const compare_t *c) {
   side_add(out, &c->second);
 }
 
-static void print_text(const compare_t *c) {
+static void print_comparison(const compare_t *c) {
   text_t out = {NULL, 0, 0, false};
   const differences_t *v = &c->values;
   add_title(&out, c);
@@ -170,7 +170,7 @@ static int compare_runs(compare_t *c, text_t *why) {
   if (fine && c->json)
     print_json(c);
   else if (fine)
-    print_text(c);
+    print_comparison(c);
   int code = c->values.wrong + c->outputs.wrong ? EXIT_FAILED : EXIT_FINE;
   if (!fine) code = print_failure("%s", text_get(why));
   if (fine && !c->values.compared && !c->outputs.compared)

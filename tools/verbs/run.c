@@ -56,7 +56,7 @@ typedef struct run_t { /* the command line, and what was made from it */
   int32_t output_count;
 } run_t;
 
-static void release_tensors(tenon_tensor_t **tensors, int32_t count) {
+static void release_run_tensors(tenon_tensor_t **tensors, int32_t count) {
   for (int32_t i = 0; tensors && i < count; i++) {
     tenon_tensor_release(tensors[i]);
     tensors[i] = NULL;
@@ -64,7 +64,7 @@ static void release_tensors(tenon_tensor_t **tensors, int32_t count) {
 }
 
 static bool run_once(run_t *run, tenon_profile_t *profile, double *out_ms, text_t *why) {
-  release_tensors(run->outputs, run->output_count);
+  release_run_tensors(run->outputs, run->output_count);
   tenon_random_seed((uint64_t)run->seed); /* every run draws the same numbers */
   double begin = system_clock_ms();
   if (tenon_executable_run(run->executable, run->inputs, run->outputs, profile) != TENON_OK) {
@@ -320,8 +320,8 @@ static int parse_command_line(run_t *run, const verb_t *verb, int argc, char **a
 }
 
 static void release_run(run_t *run) {
-  release_tensors(run->inputs, run->input_count);
-  release_tensors(run->outputs, run->output_count);
+  release_run_tensors(run->inputs, run->input_count);
+  release_run_tensors(run->outputs, run->output_count);
   free(run->inputs);
   free(run->outputs);
   tenon_executable_release(run->executable);

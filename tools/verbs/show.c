@@ -91,7 +91,7 @@ static void print_argument(const tenon_argument_t *argument) {
   text_free(&words);
 }
 
-static void print_text(const char *label, const char *text) {
+static void print_labelled(const char *label, const char *text) {
   if (!text || !*text) return;
   printf("%-10s ", label);
   options_wrap(text, 11);
@@ -102,20 +102,20 @@ static void print_op(const tenon_op_t *op) {
   text_t traits = {NULL, 0, 0, false};
   tenon_op_info(op, &info);
   printf("%s\n\n", info.name);
-  print_text("schema", info.schema);
-  print_text("about", info.doc);
-  print_text("types", info.types);
-  print_text("shapes", info.shapes);
-  print_text("where", info.where);
+  print_labelled("schema", info.schema);
+  print_labelled("about", info.doc);
+  print_labelled("types", info.types);
+  print_labelled("shapes", info.shapes);
+  print_labelled("where", info.where);
   if (info.traits & TENON_PURE) text_add(&traits, " pure");
   if (info.traits & TENON_POINTWISE) text_add(&traits, " pointwise");
   if (info.traits & TENON_RANDOM) text_add(&traits, " random");
   if (info.traits & TENON_BRIEF) text_add(&traits, " brief");
-  print_text("traits", traits.size > 0 ? traits.data + 1 : NULL);
-  print_text("gradient", info.gradient);
-  print_text("batching", info.batching);
-  print_text("sharding", info.sharding);
-  print_text("reuse", info.reuse);
+  print_labelled("traits", traits.size > 0 ? traits.data + 1 : NULL);
+  print_labelled("gradient", info.gradient);
+  print_labelled("batching", info.batching);
+  print_labelled("sharding", info.sharding);
+  print_labelled("reuse", info.reuse);
   printf("%-10s %s %s", "library", info.library, info.library_version ? info.library_version : "");
   if (info.library_path && *info.library_path) printf(" (%s)", info.library_path);
   printf("\n");

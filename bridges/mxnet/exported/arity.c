@@ -23,7 +23,8 @@ static bool number_read(const char **text, int32_t *out) {
   return true;
 }
 
-static bool number_of(const node_t *node, const char *name, const char *text, int32_t *out) {
+static bool read_whole_number(const node_t *node, const char *name, const char *text,
+                              int32_t *out) {
   const char *at = text;
   if (number_read(&at, out) && !*at) return true;
   return message_set("%s: attribute '%s': expected a number of arrays, 0 to %d, found '%s'",
@@ -91,7 +92,8 @@ static bool counts_set(const node_t *node, const arity_t *arity, int32_t *counts
   int32_t given;
   if (arity->operand_counts) return counts_read(node, arity->operand_counts, counts);
   if (arity->num_args)
-    return number_of(node, "num_args", arity->num_args, &given) && distribute(node, given, counts);
+    return read_whole_number(node, "num_args", arity->num_args, &given) &&
+           distribute(node, given, counts);
   for (int32_t i = 0; i < self->input_count; i++) {
     counts[i] = self->inputs[i].is_optional ? 0 : stated(node, &self->inputs[i]);
     if (counts[i] == UNSTATED)
@@ -142,7 +144,7 @@ static bool outputs_set(node_t *node, const arity_t *arity) {
                        "the call: pass num_outputs, the number of all results",
                        self->full, self->outputs[open].name);
   int32_t given = total;
-  if (arity->num_outputs && !number_of(node, "num_outputs", arity->num_outputs, &given))
+  if (arity->num_outputs && !read_whole_number(node, "num_outputs", arity->num_outputs, &given))
     return false;
   if (given < total || (open < 0 && given != total))
     return message_set("%s: num_outputs: expected %s%d, found %d", self->full,

@@ -47,7 +47,7 @@ static arrays_t part(const arrays_t *all, int first, int count) {
                     all->data + first,   all->devices + first, count};
 }
 
-static size_t bytes_of(const arrays_t *arrays, int at) {
+static size_t array_bytes(const arrays_t *arrays, int at) {
   tenon_dtype_t dtype;
   if (!dtype_from(arrays->dtypes[at], &dtype)) return 0;
   size_t size = dtype.bits / 8u;
@@ -84,7 +84,7 @@ static const span_t *written_as(const node_t *node, int32_t input) {
 /* MXNet gives zeros for results that nobody used. */
 static bool is_zero(const arrays_t *arrays, int at) {
   const char *bytes = arrays->data[at];
-  const size_t size = bytes_of(arrays, at);
+  const size_t size = array_bytes(arrays, at);
   return size == 0 || (*bytes == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
 }
 
@@ -277,7 +277,7 @@ static bool give(backward_t *w) {
   for (int k = 0; k < w->node->input_count; k++) {
     if (!w->results.data[k] || is_given(w, k)) continue;
     if (!w->leaf_grads[k]) {
-      memset(w->results.data[k], 0, bytes_of(&w->results, k));
+      memset(w->results.data[k], 0, array_bytes(&w->results, k));
       continue;
     }
     tenon_tensor_t *to =
@@ -324,7 +324,7 @@ static bool refuse(const backward_t *w) {
           !is_zero(&w->grads, w->node->outputs[o].first + k))
         return message_set("%s", self->why);
   for (int k = 0; k < w->node->input_count; k++)
-    if (w->results.data[k]) memset(w->results.data[k], 0, bytes_of(&w->results, k));
+    if (w->results.data[k]) memset(w->results.data[k], 0, array_bytes(&w->results, k));
   return true;
 }
 

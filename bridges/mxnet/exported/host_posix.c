@@ -39,7 +39,7 @@ const char *host_file(const char *path, char *room, size_t capacity) {
   return length > 0 && (size_t)length < capacity && access(room, R_OK) == 0 ? room : NULL;
 }
 
-static void *open_library(const char *path, char *why, size_t capacity) {
+static void *open_tenon_library(const char *path, char *why, size_t capacity) {
   const char *own;
   char beside[4096];
   int size = folder_of(&own);
@@ -57,7 +57,7 @@ static void *open_library(const char *path, char *why, size_t capacity) {
 bool host_open(const char *path) {
   char why[1000] = "";
   char missing[1000] = "";
-  void *library = open_library(path, why, sizeof why);
+  void *library = open_tenon_library(path, why, sizeof why);
   if (!library)
     return message_set(
         "cannot load libtenon: %s; it was at %s when this library was exported: install Tenon, put "

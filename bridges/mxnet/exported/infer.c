@@ -50,7 +50,7 @@ static bool metas_open(const node_t *node, const int *ranks, metas_t *m) {
 }
 
 /* Which argument an array belongs to, for messages. */
-static const char *name_of(const node_t *node, int array) {
+static const char *argument_name(const node_t *node, int array) {
   for (int32_t i = 0; i < node->self->input_count; i++)
     if (array >= node->inputs[i].first && array < node->inputs[i].first + node->inputs[i].count)
       return node->self->inputs[i].name;
@@ -70,7 +70,7 @@ static bool dtypes_set(const node_t *node, const int *types, const metas_t *m) {
     if (!dtype_from(types[k], &m->items[k].dtype))
       return message_set("%s: input '%s': the MXNet dtype %d has no counterpart in Tenon: expected "
                          "float32, float64, float16, uint8, int32, int8, int64, bool or bfloat16",
-                         node->self->full, name_of(node, k), types[k]);
+                         node->self->full, argument_name(node, k), types[k]);
   return true;
 }
 
@@ -118,7 +118,7 @@ static bool seen_get(node_t *node, const int *types, metas_t *m) {
   return is_set;
 }
 
-static tenon_dtype_t dtype_of(const tenon_meta_t *result) {
+static tenon_dtype_t result_dtype(const tenon_meta_t *result) {
   const tenon_dtype_t none = {0, 0, 0};
   if (!result) return none;
   if (!result->items) return result->dtype;
@@ -135,7 +135,7 @@ static void open_types(node_t *node, const int *in, tenon_dtype_t *dtypes) {
       host.tenon_shapes_infer(shapes, node->self->op, node->values, m.slots, 0, &results) ==
           TENON_OK)
     for (int32_t o = 0; o < node->self->output_count; o++)
-      if (!dtypes[o].bits) dtypes[o] = dtype_of(results[o]);
+      if (!dtypes[o].bits) dtypes[o] = result_dtype(results[o]);
   host.tenon_shapes_release(shapes);
   free(m.items);
 }
@@ -178,7 +178,7 @@ static bool known_check(const node_t *node, unsigned *const *in, const int *rank
     if (!is_known)
       return message_set("%s: the shape of input '%s' is unknown, and operators of libraries "
                          "cannot wait for it: state it (shape=..., in_units=...)",
-                         node->self->full, name_of(node, k));
+                         node->self->full, argument_name(node, k));
   }
   return true;
 }

@@ -90,7 +90,7 @@ static bool name_check(const operator_t *fresh) {
 }
 
 /* An operator that was not asked for by name is left out if MXNet cannot have it. */
-static bool add(const tenon_op_t *op, const char *prefix, bool is_named) {
+static bool add_operator(const tenon_op_t *op, const char *prefix, bool is_named) {
   operator_t *fresh = operator_new(op, prefix);
   if (!fresh && is_named) return false;
   if (!fresh) {
@@ -133,10 +133,10 @@ static bool load(void) {
   for (uint32_t i = 0; i < m->op_count; i++) {
     const tenon_op_t *op;
     if (host.tenon_op_find(m->ops[i], &op) != TENON_OK) return message_of_host();
-    if (!add(op, m->prefix, true)) return false;
+    if (!add_operator(op, m->prefix, true)) return false;
   }
   for (int32_t i = 0; i < host.tenon_library_op_count(library) && !m->op_count; i++)
-    if (!add(host.tenon_library_op(library, i), m->prefix, false)) return false;
+    if (!add_operator(host.tenon_library_op(library, i), m->prefix, false)) return false;
   return operator_count > 0 || message_set("%s has no operator that MXNet supports:\n%s",
                                            m->library, report ? report : "");
 }
@@ -212,14 +212,14 @@ EXPORT void _opCallFree(void *block) { free(block); }
 
 /* questions */
 
-static node_t *node_of(const entry_t *entry, KV) {
+static node_t *entry_node(const entry_t *entry, KV) {
   message_clear();
   return node_get(entry->self, keys, values, count);
 }
 
 EXPORT int _opCallParseAttrs(const entry_t *entry, KV, int *in_count, int *out_count);
 EXPORT int _opCallParseAttrs(const entry_t *entry, KV, int *in_count, int *out_count) {
-  node_t *node = node_of(entry, keys, values, count);
+  node_t *node = entry_node(entry, keys, values, count);
   if (!node) return 0;
   *in_count = node->input_count;
   *out_count = node->output_count;
@@ -231,7 +231,7 @@ EXPORT int _opCallInferType(const entry_t *entry, KV, int *in, int in_count, int
                             int out_count);
 EXPORT int _opCallInferType(const entry_t *entry, KV, int *in, int in_count, int *out,
                             int out_count) {
-  node_t *node = node_of(entry, keys, values, count);
+  node_t *node = entry_node(entry, keys, values, count);
   bool is_fine = node && infer_types(node, in, in_count, out, out_count);
   node_release(node);
   return is_fine;
@@ -265,7 +265,7 @@ EXPORT int _opCallInferShape(const entry_t *entry, KV, unsigned **in, int *in_ra
                              int **out_ranks, int out_count) {
   shapes_t inputs = {NULL, NULL};
   shapes_t results = {NULL, NULL};
-  node_t *node = node_of(entry, keys, values, count);
+  node_t *node = entry_node(entry, keys, values, count);
   bool is_fine = node && infer_shapes(node, in, in_ranks, in_count, out_count, &inputs, &results);
   node_release(node);
   *out_in = inputs.extents;
@@ -277,7 +277,7 @@ EXPORT int _opCallInferShape(const entry_t *entry, KV, unsigned **in, int *in_ra
 
 EXPORT int _opCallMutateInputs(const entry_t *entry, KV, int **out_indices, int *out_count);
 EXPORT int _opCallMutateInputs(const entry_t *entry, KV, int **out_indices, int *out_count) {
-  node_t *node = node_of(entry, keys, values, count);
+  node_t *node = entry_node(entry, keys, values, count);
   int *indices = node ? malloc(((size_t)node->input_count + 1) * sizeof *indices) : NULL;
   *out_indices = indices;
   *out_count = 0;
@@ -293,7 +293,7 @@ EXPORT int _opCallMutateInputs(const entry_t *entry, KV, int **out_indices, int 
 EXPORT int _opCallFCompute(const entry_t *entry, KV, COMPUTE);
 EXPORT int _opCallFCompute(const entry_t *entry, KV, COMPUTE) {
   BLOCK;
-  node_t *node = node_of(entry, keys, values, count);
+  node_t *node = entry_node(entry, keys, values, count);
   bool is_fine =
       node && (entry == &entry->self->backward ? call_backward : call_forward)(node, NULL, &block);
   node_release(node);
@@ -334,7 +334,7 @@ EXPORT int _opCallCreateOpState(const entry_t *entry, KV, const char *device, in
   (void)in_types;
   state_t *state = calloc(1, sizeof *state);
   *out_state = NULL;
-  node_t *node = node_of(entry, keys, values, count);
+  node_t *node = entry_node(entry, keys, values, count);
   if (!state || !node) {
     free(state);
     node_release(node);

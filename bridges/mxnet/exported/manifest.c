@@ -10,7 +10,7 @@ enum { ROOM = 65536 };
 /* volatile: the file is changed after it was compiled. */
 static const volatile char room[ROOM] = "tenon export: what this library exports\n";
 
-static void set(manifest_t *m, const char **ops, char *line) {
+static void set_manifest_line(manifest_t *m, const char **ops, char *line) {
   static const char *const keys[] = {"tenon=", "library=", "prefix="};
   const char **const values[] = {&m->tenon, &m->library, &m->prefix};
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
@@ -31,7 +31,7 @@ const manifest_t *manifest_read(void) {
   m->ops = ops;
   for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
     *end = 0;
-    set(m, ops, line);
+    set_manifest_line(m, ops, line);
   }
   return m;
 }

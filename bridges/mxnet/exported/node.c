@@ -37,8 +37,8 @@ static const char *dtype_word(const char *text) {
 
 /* A value as str() of Python gives it, in the language of schemas: tuples are lists, and cpu(0) is
  * cpu. */
-static tenon_status_t set(tenon_attrs_t *attrs, const tenon_argument_t *argument,
-                          const char *text) {
+static tenon_status_t set_attribute(tenon_attrs_t *attrs, const tenon_argument_t *argument,
+                                    const char *text) {
   size_t size = strlen(text);
   if (argument->kind == TENON_KIND_STR && !(argument->is_optional && strcmp(text, "None") == 0))
     return host.tenon_attrs_text(attrs, argument->name, text);
@@ -71,7 +71,7 @@ static const tenon_argument_t *attribute_of(const operator_t *self, const char *
 
 static bool attribute_set(node_t *node, arity_t *arity, const char *key, const char *value) {
   const tenon_argument_t *argument = attribute_of(node->self, key);
-  if (argument) return set(node->attrs, argument, value) == TENON_OK || message_of_host();
+  if (argument) return set_attribute(node->attrs, argument, value) == TENON_OK || message_of_host();
   if (strcmp(key, "num_args") == 0) {
     arity->num_args = value;
     return true;
@@ -149,8 +149,8 @@ static node_t *node_new(operator_t *self, const char *const *keys, const char *c
 
 /* finding */
 
-static bool is_same(const node_t *node, const char *const *keys, const char *const *values,
-                    int32_t count) {
+static bool is_same_node(const node_t *node, const char *const *keys, const char *const *values,
+                         int32_t count) {
   const char *at = node->text;
   for (int32_t i = 0; i < count; i++) {
     if (is_own(keys[i])) continue;
@@ -199,7 +199,7 @@ node_t *node_get(operator_t *self, const char *const *keys, const char *const *v
   uint64_t hash = hash_of(keys, values, count, &size);
   node_t **bucket = &self->nodes[hash % OPERATOR_BUCKETS];
   node_t *node = __atomic_load_n(bucket, __ATOMIC_ACQUIRE);
-  while (node && !(node->hash == hash && is_same(node, keys, values, count)))
+  while (node && !(node->hash == hash && is_same_node(node, keys, values, count)))
     node = node->next;
   if (node) return node;
   node = node_new(self, keys, values, count, size, hash);

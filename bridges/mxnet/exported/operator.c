@@ -56,7 +56,7 @@ static tenon_argument_t *arguments_of(const tenon_op_t *op, uint32_t role, int32
 }
 
 /* "demo::gelu.fast" is demo_gelu_fast. */
-static char *name_of(const char *full, const char *prefix) {
+static char *operator_name(const char *full, const char *prefix) {
   const char *own = strstr(full, "::");
   size_t before = own ? (size_t)(own - full) : 0;
   size_t size = strlen(full) + (prefix ? strlen(prefix) : 0) + 2;
@@ -122,7 +122,7 @@ operator_t *operator_new(const tenon_op_t *op, const char *prefix) {
   self->input_count = info.input_count;
   self->attr_count = info.attr_count;
   self->output_count = info.output_count;
-  self->name = name_of(info.name, prefix);
+  self->name = operator_name(info.name, prefix);
   self->inputs = arguments_of(op, TENON_ARGUMENT_INPUT, info.input_count);
   self->attrs = arguments_of(op, TENON_ARGUMENT_ATTR, info.attr_count);
   self->outputs = arguments_of(op, TENON_ARGUMENT_OUTPUT, info.output_count);

@@ -8,7 +8,7 @@
 
 #include "direct.h"
 
-static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
+static bool is_word_character(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
 static const char *skip_spaces(const char *at) {
   while (isspace((unsigned char)*at))
@@ -38,7 +38,7 @@ static void check_values(operator_t *self, const char *at, const char *end) {
       continue;
     }
     const char *start = at;
-    while (at < end && is_word(*at))
+    while (at < end && is_word_character(*at))
       at++;
     if (at == start) {
       at++;
@@ -72,9 +72,10 @@ static void read_rule(operator_t *self, const char *at, const char *end) {
   const char *body = skip_spaces(colon + 1);
   int32_t targets[OPERATOR_MOST];
   int32_t count = 0;
-  bool is_none = strncmp(body, "none", 4) == 0 && !is_word(body[4]) && skip_spaces(body + 4) >= end;
+  bool is_none =
+      strncmp(body, "none", 4) == 0 && !is_word_character(body[4]) && skip_spaces(body + 4) >= end;
   for (const char *word; (at = skip_spaces(at)) < colon; at = *at == ',' ? at + 1 : at) {
-    for (word = at; is_word(*at);)
+    for (word = at; is_word_character(*at);)
       at++;
     int32_t i = input_of(self, word, (size_t)(at - word));
     if (at == word) at++;

@@ -16,7 +16,7 @@ static tenon_status_t inspect(tenon_bridge_call_t *call,
   return TENON_OK;
 }
 
-static tenon_status_t open_library(tenon_bridge_call_t *call, tenon_bridged_t *out) {
+static tenon_status_t open_hosted_library(tenon_bridge_call_t *call, tenon_bridged_t *out) {
   char why[WHY] = "";
   hosted_t *library;
   tenon_status_t status = hosted_open(call->path, &library, why, sizeof why);
@@ -39,7 +39,7 @@ static const tenon_bridge_table_t table = {.size = sizeof table,
                                            .name = "mxnet",
                                            .symbols = symbols,
                                            .inspect = inspect,
-                                           .open = open_library,
+                                           .open = open_hosted_library,
                                            .suffixes = suffixes,
                                            .read = read_model};
 

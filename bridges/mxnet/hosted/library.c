@@ -85,7 +85,7 @@ static bool check_number(const char *text, int *number) {
   return true;
 }
 
-static tenon_status_t start(hosted_t *l, char *why, size_t capacity) {
+static tenon_status_t start_library(hosted_t *l, char *why, size_t capacity) {
   int (*version)(void) = NULL;
   *(void **)&version = dlsym(l->handle, "_opVersion");
   l->version = version ? version() : 0;
@@ -252,7 +252,7 @@ static tenon_status_t read_all(hosted_t *l, char *why, size_t capacity) {
              hint);
     return TENON_UNAVAILABLE;
   }
-  tenon_status_t status = start(l, why, capacity);
+  tenon_status_t status = start_library(l, why, capacity);
   if (status != TENON_OK) return status;
   l->is_random = dlsym(l->handle, TWISTER "clEv") || dlsym(l->handle, TWISTER "11_M_gen_randEv");
   if (!read_ops(l, why, capacity) || !transforms_read(l, why, capacity) ||

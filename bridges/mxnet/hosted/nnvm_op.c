@@ -75,8 +75,9 @@ static bool number(const naming_t *n, int index, double *out) {
 
 /* what it becomes */
 
-static void add(naming_t *n, const char *name, const char *format, ...) TENON_FORMAT(3, 4);
-static void add(naming_t *n, const char *name, const char *format, ...) {
+static void add_attribute(naming_t *n, const char *name, const char *format, ...)
+    TENON_FORMAT(3, 4);
+static void add_attribute(naming_t *n, const char *name, const char *format, ...) {
   char text[2048];
   va_list arguments;
   va_start(arguments, format);
@@ -90,7 +91,7 @@ static void add(naming_t *n, const char *name, const char *format, ...) {
 }
 
 static void add_bool(naming_t *n, const char *name, bool value) {
-  add(n, name, "%s", value ? "True" : "False");
+  add_attribute(n, name, "%s", value ? "True" : "False");
 }
 
 static void add_list(naming_t *n, const char *name, const int64_t *values,
@@ -99,7 +100,7 @@ static void add_list(naming_t *n, const char *name, const int64_t *values,
   for (int32_t i = 0; i < count; i++)
     snprintf(text + strlen(text), sizeof text - strlen(text), "%s%lld", i ? ", " : "",
              (long long)values[i]);
-  add(n, name, "%s%s)", text, count == 1 ? "," : "");
+  add_attribute(n, name, "%s%s)", text, count == 1 ? "," : "");
 }
 
 static bool called(naming_t *n, const char *op) {
@@ -140,7 +141,7 @@ static bool binary(naming_t *n, const binary_t *b) {
   double value;
   for (int side = 0; side < 2; side++)
     if (number(n, !side, &value)) { /* a number on the right, or on the left */
-      add(n, "scalar", "%.17g", value);
+      add_attribute(n, "scalar", "%.17g", value);
       n->out->left_out = 1u << !side;
       return called(n, side ? b->reversed : b->scalar);
     }
@@ -148,21 +149,21 @@ static bool binary(naming_t *n, const binary_t *b) {
 }
 
 static bool softmax(naming_t *n) {
-  add(n, "axis", "%lld", (long long)attr_int(n, "axis"));
+  add_attribute(n, "axis", "%lld", (long long)attr_int(n, "axis"));
   return called(n, "softmax");
 }
 static bool log_softmax(naming_t *n) { return softmax(n) && called(n, "log_softmax"); }
 
 static bool leaky(naming_t *n, const char *type, double slope) {
-  add(n, "act_type", "%s", type);
-  add(n, "slope", "%.9g", slope);
+  add_attribute(n, "act_type", "%s", type);
+  add_attribute(n, "slope", "%.9g", slope);
   return called(n, "LeakyReLU");
 }
 static bool leaky_relu(naming_t *n) { return leaky(n, "leaky", attr(n, "alpha")->as.f); }
 static bool elu(naming_t *n) { return leaky(n, "elu", attr(n, "alpha")->as.f); }
 static bool gelu(naming_t *n) { return attr_int(n, "approximate") == 0 && leaky(n, "gelu", 0.25); }
 static bool softplus(naming_t *n) {
-  add(n, "act_type", "softrelu");
+  add_attribute(n, "act_type", "softrelu");
   return called(n, "Activation");
 }
 
@@ -170,7 +171,7 @@ static bool dense(naming_t *n, bool is_flat) {
   tenon_port_t w;
   if (!port(n, 1, &w) || w.ndim != 2 || w.axes[0].extent < 0) return false;
   if (operand(n, 2) >= 0 && rank(n, 2) != 1) return false;
-  add(n, "num_hidden", "%lld", (long long)w.axes[0].extent);
+  add_attribute(n, "num_hidden", "%lld", (long long)w.axes[0].extent);
   add_bool(n, "no_bias", operand(n, 2) < 0);
   add_bool(n, "flatten", is_flat);
   return called(n, "FullyConnected");
@@ -234,17 +235,17 @@ static bool conv(naming_t *n) {
       kernel[d - 2] = w.axes[d].extent;
   (void)called(n, "Convolution");
   if (!window(n, kernel, w.ndim - 2)) return false;
-  add(n, "num_filter", "%lld", (long long)w.axes[0].extent);
-  add(n, "num_group", "%lld", (long long)attr_int(n, "group"));
+  add_attribute(n, "num_filter", "%lld", (long long)w.axes[0].extent);
+  add_attribute(n, "num_group", "%lld", (long long)attr_int(n, "group"));
   add_bool(n, "no_bias", operand(n, 2) < 0);
   return true;
 }
 static bool pool(naming_t *n, const char *type) {
   const tenon_value_t *kernel = attr(n, "kernel");
-  add(n, "pool_type", "%s", type);
+  add_attribute(n, "pool_type", "%s", type);
   (void)called(n, "Pooling");
   if (!window(n, kernel->as.ints, (int32_t)kernel->count)) return false;
-  add(n, "pooling_convention", "%s", attr_int(n, "ceil_mode") ? "full" : "valid");
+  add_attribute(n, "pooling_convention", "%s", attr_int(n, "ceil_mode") ? "full" : "valid");
   return true;
 }
 static bool max_pool(naming_t *n) { return attr_int(n, "storage_order") == 0 && pool(n, "max"); }
@@ -254,7 +255,7 @@ static bool average_pool(naming_t *n) {
   return true;
 }
 static bool global_pool(naming_t *n, const char *type) {
-  add(n, "pool_type", "%s", type);
+  add_attribute(n, "pool_type", "%s", type);
   add_bool(n, "global_pool", true);
   return rank(n, 0) >= 3 && called(n, "Pooling");
 }
@@ -262,7 +263,7 @@ static bool global_average_pool(naming_t *n) { return global_pool(n, "avg"); }
 static bool global_max_pool(naming_t *n) { return global_pool(n, "max"); }
 
 static bool batch_norm(naming_t *n) {
-  add(n, "eps", "%.9g", attr(n, "epsilon")->as.f);
+  add_attribute(n, "eps", "%.9g", attr(n, "epsilon")->as.f);
   add_bool(n, "fix_gamma", false);
   add_bool(n, "use_global_stats", true);
   return called(n, "BatchNorm");
@@ -288,13 +289,13 @@ static bool unsqueeze(naming_t *n) {
   int64_t axes[TENON_RANK_MAX];
   int32_t count;
   if (!integers(n, 1, axes, &count) || count != 1) return false;
-  add(n, "axis", "%lld", (long long)axes[0]);
+  add_attribute(n, "axis", "%lld", (long long)axes[0]);
   n->out->left_out = 2;
   return called(n, "expand_dims");
 }
 static bool concat(naming_t *n) {
-  add(n, "dim", "%lld", (long long)attr_int(n, "axis"));
-  add(n, "num_args", "%d", (int)n->node->operands[0].count);
+  add_attribute(n, "dim", "%lld", (long long)attr_int(n, "axis"));
+  add_attribute(n, "num_args", "%d", (int)n->node->operands[0].count);
   return called(n, "Concat");
 }
 static bool cast(naming_t *n) {
@@ -302,14 +303,14 @@ static bool cast(naming_t *n) {
                                       "int32",   "int8",    "int64",   "bool"};
   const int dtype = nnvm_dtype(attr(n, "to")->as.dtype);
   if (dtype < 0 || dtype > 7) return false;
-  add(n, "dtype", "%s", names[dtype]);
+  add_attribute(n, "dtype", "%s", names[dtype]);
   return called(n, "Cast");
 }
 static bool clip(naming_t *n) {
   double low, high;
   if (!number(n, 1, &low) || !number(n, 2, &high)) return false;
-  add(n, "a_min", "%.17g", low);
-  add(n, "a_max", "%.17g", high);
+  add_attribute(n, "a_min", "%.17g", low);
+  add_attribute(n, "a_max", "%.17g", high);
   n->out->left_out = 6;
   return called(n, "clip");
 }
@@ -378,15 +379,15 @@ static bool add_own(naming_t *n, const char *name, const tenon_value_t *v) {
     return true;
   case TENON_KIND_INT:
   case TENON_KIND_CHOICE:
-    add(n, name, "%lld", (long long)v->as.i);
+    add_attribute(n, name, "%lld", (long long)v->as.i);
     return true;
   case TENON_KIND_FLOAT:
-    add(n, name, "%.17g", v->as.f);
+    add_attribute(n, name, "%.17g", v->as.f);
     return true;
   case TENON_KIND_STR:
-    return v->count < 2000 && (add(n, name, "%s", v->as.s), true);
+    return v->count < 2000 && (add_attribute(n, name, "%s", v->as.s), true);
   case TENON_KIND_DTYPE:
-    add(n, name, "%s", tenon_dtype_name(v->as.dtype));
+    add_attribute(n, name, "%s", tenon_dtype_name(v->as.dtype));
     return true;
   case TENON_KIND_INTS:
     return v->count <= TENON_RANK_MAX && (add_list(n, name, v->as.ints, (int32_t)v->count), true);

@@ -39,7 +39,8 @@ static int32_t count_operands(const tenon_graph_part_t *node, const nnvm_op_t *o
   return count;
 }
 
-static bool is_same(const symbol_node_t *node, const tenon_graph_part_t *old, const nnvm_op_t *op) {
+static bool is_same_node(const symbol_node_t *node, const tenon_graph_part_t *old,
+                         const nnvm_op_t *op) {
   int count = 0;
   if (strcmp(node->op, op->op) != 0 || node->input_count != count_operands(old, op) || op->subgraph)
     return false;
@@ -232,7 +233,7 @@ static tenon_status_t add_other(reading_t *r, int32_t index) {
   return tn_fail(TENON_UNIMPLEMENTED, "%.80s: %s", missing->op, missing->reason);
 }
 
-static tenon_status_t add_node(reading_t *r, int32_t index) {
+static tenon_status_t read_node(reading_t *r, int32_t index) {
   const symbol_node_t *node = &r->model.symbol.nodes[index];
   const int32_t was = find_old(r->old, node->name);
   tenon_status_t status;
@@ -241,7 +242,7 @@ static tenon_status_t add_node(reading_t *r, int32_t index) {
     nnvm_op_t op;
     TENON_TRY(tenon_graph_node(r->old->graph, r->old->nodes[was], &old));
     TENON_TRY(nnvm_op(r->old->graph, &old, &r->model.arena, &op));
-    if (is_same(node, &old, &op)) return add_same(r, index, &old, &op);
+    if (is_same_node(node, &old, &op)) return add_same(r, index, &old, &op);
   }
   status = add_other(r, index);
   return status == TENON_OK || strncmp(tenon_error(), "node ", 5) == 0
@@ -326,7 +327,7 @@ tenon_status_t reading_run(reading_t *r, const tn_json_t *root, tenon_graph_t **
   TENON_TRY(add_old_inputs(r, needed));
   TENON_TRY(add_variables(r, needed));
   for (int32_t i = 0; i < m->symbol.node_count; i++)
-    if (needed[i] && !is_null(&m->symbol.nodes[i])) TENON_TRY(add_node(r, i));
+    if (needed[i] && !is_null(&m->symbol.nodes[i])) TENON_TRY(read_node(r, i));
   TENON_TRY(add_outputs(r));
   return tenon_builder_finish(m->builder, out_graph);
 }

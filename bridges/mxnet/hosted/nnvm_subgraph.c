@@ -67,8 +67,8 @@ static void add_value(writer_t *w, const tn_json_t *v) {
   writer_add(w, is_object ? "}" : "]");
 }
 
-static void add_node(writer_t *w, const reading_t *r, int32_t index, const int32_t *places,
-                     bool is_first) {
+static void write_subgraph_node(writer_t *w, const reading_t *r, int32_t index,
+                                const int32_t *places, bool is_first) {
   const symbol_node_t *node = &r->model.symbol.nodes[index];
   const tn_json_t *subgraphs = tn_json_find(&r->nodes->items[index], "subgraphs");
   writer_add(w, "%s{\"op\": ", is_first ? "" : ",\n");
@@ -115,13 +115,13 @@ static char *write_text(reading_t *r, const tenon_graph_t *graph) {
           strcmp(symbol->nodes[n].name, port.name) == 0) {
         places[n] = place;
         is_done[n] = true;
-        add_node(&w, r, n, places, place++ == 0);
+        write_subgraph_node(&w, r, n, places, place++ == 0);
       }
   }
   for (int32_t n = 0; n < symbol->node_count; n++)
     if (!is_done[n]) {
       places[n] = place;
-      add_node(&w, r, n, places, place++ == 0);
+      write_subgraph_node(&w, r, n, places, place++ == 0);
     }
   writer_add(&w, "],\n\"arg_nodes\": [");
   for (int32_t n = 0, i = 0; n < symbol->node_count; n++)

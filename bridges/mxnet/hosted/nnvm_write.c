@@ -143,7 +143,7 @@ static const char *name_node(writing_t *w, const char *name) {
   }
 }
 
-static tenon_status_t add_node(writing_t *w, int32_t n) {
+static tenon_status_t write_node(writing_t *w, int32_t n) {
   tenon_graph_part_t node = {.size = sizeof node};
   tenon_op_info_t info = {.size = sizeof info};
   nnvm_op_t op;
@@ -238,7 +238,7 @@ static int32_t count_edges(const tenon_graph_t *graph) {
   return low;
 }
 
-static tenon_status_t write_all(writing_t *w) {
+static tenon_status_t write_nodes(writing_t *w) {
   nnvm_t *o = w->out;
   const int32_t nodes = tenon_graph_node_count(o->graph);
   w->edge_count = count_edges(o->graph);
@@ -255,7 +255,7 @@ static tenon_status_t write_all(writing_t *w) {
     w->places[e] = -1;
   writer_add(&w->text, "{\"nodes\": [");
   for (int32_t n = 0; n < nodes; n++)
-    TENON_TRY(add_node(w, n));
+    TENON_TRY(write_node(w, n));
   TENON_TRY(add_heads(w));
   o->json = tn_arena_text(&o->arena, w->text.text, w->text.size);
   return o->json ? TENON_OK : tn_no_memory("a graph", 0);
@@ -265,7 +265,7 @@ tenon_status_t nnvm_write(const tenon_graph_t *graph, const tenon_graph_t *whole
                           const tenon_edge_t *inputs, nnvm_t *out) {
   *out = (nnvm_t){.graph = graph};
   writing_t w = {.out = out, .whole = whole, .inputs = inputs};
-  tenon_status_t status = write_all(&w);
+  tenon_status_t status = write_nodes(&w);
   free(w.text.text);
   return status;
 }

@@ -46,8 +46,8 @@ static asked_t ask(const tenon_cut_t *cut) {
 }
 
 /* What guard_call gave: 1 is well. */
-static tenon_status_t check(const session_t *s, int result, const char *what, char *why,
-                            size_t capacity) {
+static tenon_status_t check_result(const session_t *s, int result, const char *what, char *why,
+                                   size_t capacity) {
   if (result > 0) return TENON_OK;
   if (result < 0) return tn_fail(TENON_UNKNOWN, "%s failed: %s", what, why);
   snprintf(why, capacity, "%s failed", what);
@@ -90,8 +90,8 @@ tenon_status_t partition_begin(tenon_cut_t *cut) {
   asked_t asked = ask(cut);
   tenon_status_t status = nnvm_write(cut->graph, NULL, NULL, &s->whole);
   if (status == TENON_OK && !s->strategy->supported) {
-    status = check(s, guard_call(create_selector, &asked, why, sizeof why), "createSelector", why,
-                   sizeof why);
+    status = check_result(s, guard_call(create_selector, &asked, why, sizeof why), "createSelector",
+                          why, sizeof why);
     if (status == TENON_OK && !asked.selector)
       status = tn_fail(TENON_INVALID, "createSelector returned no selector");
     s->selector = asked.selector;
@@ -120,8 +120,9 @@ tenon_status_t partition_supported(tenon_cut_t *cut, int32_t *ids) {
     return tn_no_memory("a partitioner", 0);
   for (int i = 0; i < whole->count; i++)
     asked.ids[i] = TENON_CUT_NO;
-  tenon_status_t status = check(asked.session, guard_call(supported, &asked, why, sizeof why),
-                                "supportedOps", why, sizeof why);
+  tenon_status_t status =
+      check_result(asked.session, guard_call(supported, &asked, why, sizeof why), "supportedOps",
+                   why, sizeof why);
   for (int i = 0; i < whole->count && status == TENON_OK; i++)
     if (whole->nodes[i] >= 0) ids[whole->nodes[i]] = asked.ids[i];
   free(asked.ids);
@@ -151,7 +152,7 @@ static tenon_status_t selects(tenon_cut_t *cut, int (*how)(void *), const char *
   asked.node = asked.session->whole.ids[node];
   asked.other = other >= 0 ? asked.session->whole.ids[other] : -1;
   tenon_status_t status =
-      check(asked.session, guard_call(how, &asked, why, sizeof why), what, why, sizeof why);
+      check_result(asked.session, guard_call(how, &asked, why, sizeof why), what, why, sizeof why);
   *out = asked.takes != 0;
   return status;
 }
@@ -197,8 +198,8 @@ tenon_status_t partition_filter(tenon_cut_t *cut, int32_t *nodes, int32_t *count
     return tn_no_memory("a partitioner", 0);
   for (int i = 0; i < *count; i++)
     asked.ids[i] = asked.session->whole.ids[nodes[i]];
-  tenon_status_t status =
-      check(asked.session, guard_call(filter, &asked, why, sizeof why), "Filter", why, sizeof why);
+  tenon_status_t status = check_result(asked.session, guard_call(filter, &asked, why, sizeof why),
+                                       "Filter", why, sizeof why);
   if (status == TENON_OK) status = take_kept(&asked, nodes, count);
   if (asked.kept) asked.abi->_opCallFree(asked.kept);
   free(asked.ids);
@@ -214,7 +215,8 @@ static int reset(void *argument) {
 tenon_status_t partition_reset(tenon_cut_t *cut) {
   char why[WHY] = "";
   asked_t asked = ask(cut);
-  return check(asked.session, guard_call(reset, &asked, why, sizeof why), "Reset", why, sizeof why);
+  return check_result(asked.session, guard_call(reset, &asked, why, sizeof why), "Reset", why,
+                      sizeof why);
 }
 
 /* review */
@@ -271,8 +273,8 @@ tenon_status_t partition_review(tenon_cut_t *cut, tenon_review_t *review) {
   if (status == TENON_OK && s->strategy->review) {
     status = nnvm_blocks(&s->whole, &arena, &asked.args, &asked.aux);
     if (status == TENON_OK)
-      status = check(s, guard_call(review_subgraph, &asked, why, sizeof why), "reviewSubgraph", why,
-                     sizeof why);
+      status = check_result(s, guard_call(review_subgraph, &asked, why, sizeof why),
+                            "reviewSubgraph", why, sizeof why);
     if (status == TENON_OK) status = take_attrs(&asked, review->attrs);
     free_attrs(&asked);
   }

@@ -121,7 +121,7 @@ static void sparse_set(side_t *side, int k, const tenon_detail_t *detail) {
 }
 
 /* What a library has written there is as untrusted as the rest. */
-static bool check_sparse(frame_t *f, int output, const tenon_tensor_t *t) {
+static bool check_sparse_output(frame_t *f, int output, const tenon_tensor_t *t) {
   tenon_tensor_t *checked = NULL;
   if (!t->detail || !t->detail->values) return true; /* dense, or not made, which the host finds */
   if (tenon_tensor_create_sparse(t->detail, t->ndim, t->shape, 0, &checked) == TENON_OK) {
@@ -245,8 +245,8 @@ typedef struct tensors_t {
 } tensors_t;
 
 /* The i-th to the j-th of them, or the items of the list that is there in their place. */
-static tensors_t take(const state_t *s, tenon_tensor_t *const *tensors, int list, int first,
-                      int count) {
+static tensors_t take_tensors(const state_t *s, tenon_tensor_t *const *tensors, int list, int first,
+                              int count) {
   if (!s->is_list) return (tensors_t){tensors + first, count};
   const tenon_tensor_t *of = tensors[list];
   return (tensors_t){of->data, (int)of->shape[0]};
@@ -289,7 +289,7 @@ static tenon_status_t call_with(tenon_call_t *call, const tensors_t *in, int in_
     good = side_set(&f, &f.out, o, out.items[o]);
   good = good && run_function(&f, is_forward, forward.items);
   for (int o = 0; o < out.count && good; o++)
-    good = check_sparse(&f, o, out.items[o]);
+    good = check_sparse_output(&f, o, out.items[o]);
   if ((char *)(void *)f.in.shapes != few) free(f.in.shapes);
   if (good) return TENON_OK;
   return *f.why ? tenon_fail(call, TENON_UNKNOWN, "%s", f.why) : TENON_UNKNOWN;
@@ -297,15 +297,16 @@ static tenon_status_t call_with(tenon_call_t *call, const tensors_t *in, int in_
 
 tenon_status_t run_forward(tenon_call_t *call) {
   const state_t *s = call->state;
-  const tensors_t in = take(s, call->inputs, 0, 0, s->in_count);
-  return call_with(call, &in, 1, take(s, call->outputs, 0, 0, s->out_count), true, in);
+  const tensors_t in = take_tensors(s, call->inputs, 0, 0, s->in_count);
+  return call_with(call, &in, 1, take_tensors(s, call->outputs, 0, 0, s->out_count), true, in);
 }
 
 tenon_status_t
 run_backward(tenon_call_t *call) { /* gradients of outputs, inputs, outputs: gradients of inputs */
   const state_t *s = call->state;
-  const tensors_t in[] = {take(s, call->inputs, 0, 0, s->out_count),
-                          take(s, call->inputs, 1, s->out_count, s->in_count),
-                          take(s, call->inputs, 2, s->out_count + s->in_count, s->out_count)};
-  return call_with(call, in, 3, take(s, call->outputs, 0, 0, s->in_count), false, in[1]);
+  const tensors_t in[] = {
+      take_tensors(s, call->inputs, 0, 0, s->out_count),
+      take_tensors(s, call->inputs, 1, s->out_count, s->in_count),
+      take_tensors(s, call->inputs, 2, s->out_count + s->in_count, s->out_count)};
+  return call_with(call, in, 3, take_tensors(s, call->outputs, 0, 0, s->in_count), false, in[1]);
 }

@@ -45,9 +45,9 @@ static char *join(tn_arena_t *arena, const char *folder, size_t folder_size, con
 }
 
 /* NAME-*.params, where NAME is `stem`; several are listed in `found`. */
-static tenon_status_t look(const char *folder, const char *stem, size_t stem_size,
-                           tn_arena_t *arena, char *found, size_t room, int *out_count,
-                           const char **out_name) {
+static tenon_status_t find_params(const char *folder, const char *stem, size_t stem_size,
+                                  tn_arena_t *arena, char *found, size_t room, int *out_count,
+                                  const char **out_name) {
   static const char suffix[] = ".params";
   DIR *entries = opendir(folder);
   if (!entries) return tn_fail(TENON_NOT_FOUND, "%s: %s", folder, strerror(errno));
@@ -96,7 +96,7 @@ tenon_status_t files_params(const char *symbol_path, const char *folder, tn_aren
   }
   const char *where = folder_size ? tn_arena_text(arena, folder, folder_size) : ".";
   if (!where) return tn_no_memory("a path", 0);
-  TENON_TRY(look(where, name, stem_size, arena, found, sizeof found, &count, &only));
+  TENON_TRY(find_params(where, name, stem_size, arena, found, sizeof found, &count, &only));
   if (count > 1)
     return tn_fail(TENON_INVALID,
                    "%s: %s does not exist, and %d other files could hold the parameters: %s%s; "

@@ -165,7 +165,7 @@ tenon_edge_t lower_scalar(lower_t *lower, tenon_dtype_t dtype, double value) {
 
 /* what is known of values */
 
-static bool look(lower_t *lower, tenon_edge_t edge, tenon_port_t *out) {
+static bool read_port(lower_t *lower, tenon_edge_t edge, tenon_port_t *out) {
   *out = (tenon_port_t){.size = sizeof *out, .ndim = -1};
   if (!lower_stopped(lower) && edge < 0) lower_fail(lower, "an input is missing");
   return !lower_stopped(lower) &&
@@ -174,7 +174,7 @@ static bool look(lower_t *lower, tenon_edge_t edge, tenon_port_t *out) {
 
 int32_t lower_rank_of(lower_t *lower, tenon_edge_t edge) {
   tenon_port_t port;
-  if (!look(lower, edge, &port) || port.ndim >= 0) return port.ndim;
+  if (!read_port(lower, edge, &port) || port.ndim >= 0) return port.ndim;
   for (int32_t i = 0; i < lower->input_count; i++)
     if (lower->inputs[i] == edge) return lower->model->ranks[lower->node->inputs[i].node];
   return -1;
@@ -191,14 +191,14 @@ int32_t lower_rank(lower_t *lower, tenon_edge_t edge) {
 
 int64_t lower_extent(lower_t *lower, tenon_edge_t edge, int32_t axis) {
   tenon_port_t port;
-  if (!look(lower, edge, &port) || port.ndim < 0) return -1;
+  if (!read_port(lower, edge, &port) || port.ndim < 0) return -1;
   if (axis < 0) axis += port.ndim;
   return axis >= 0 && axis < port.ndim && port.axes[axis].extent >= 0 ? port.axes[axis].extent : -1;
 }
 
 tenon_dtype_t lower_dtype(lower_t *lower, tenon_edge_t edge) {
   tenon_port_t port;
-  if (look(lower, edge, &port) && port.dtype.bits == 0)
+  if (read_port(lower, edge, &port) && port.dtype.bits == 0)
     lower_fail(lower, "the dtype of an input is unknown");
   return port.dtype;
 }

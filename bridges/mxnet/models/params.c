@@ -65,7 +65,7 @@ static tenon_status_t fail(const stream_t *s, tenon_status_t code, const char *f
   return tn_prefix(status, "%s: ", s->path);
 }
 
-static tenon_status_t take(stream_t *s, void *out, uint64_t size, const char *what) {
+static tenon_status_t take_bytes(stream_t *s, void *out, uint64_t size, const char *what) {
   if (size > s->left)
     return fail(s, TENON_INVALID, "%s takes %llu bytes, but the file has %llu bytes left", what,
                 (unsigned long long)size, (unsigned long long)s->left);
@@ -77,7 +77,7 @@ static tenon_status_t take(stream_t *s, void *out, uint64_t size, const char *wh
 }
 
 static tenon_status_t take_count(stream_t *s, uint64_t each, const char *what, uint64_t *out) {
-  TENON_TRY(take(s, out, sizeof *out, what));
+  TENON_TRY(take_bytes(s, out, sizeof *out, what));
   if (*out <= s->left / each) return TENON_OK;
   return fail(s, TENON_INVALID, "%s: %llu, but the file has %llu bytes left", what,
               (unsigned long long)*out, (unsigned long long)s->left);
@@ -91,7 +91,7 @@ static tenon_status_t take_shape(stream_t *s, uint32_t magic, int32_t *out_ndim,
   if (is_old)
     *out_ndim = magic > INT32_MAX ? INT32_MAX : (int32_t)magic;
   else
-    TENON_TRY(take(s, out_ndim, sizeof *out_ndim, "the number of axes"));
+    TENON_TRY(take_bytes(s, out_ndim, sizeof *out_ndim, "the number of axes"));
   if (is_old && *out_ndim > TENON_RANK_MAX)
     return fail(s, TENON_INVALID,
                 "it starts with 0x%08x, which is not the magic number of an array",
@@ -100,7 +100,7 @@ static tenon_status_t take_shape(stream_t *s, uint32_t magic, int32_t *out_ndim,
     return fail(s, TENON_INVALID, "%d axes; expected at most %d", (int)*out_ndim, TENON_RANK_MAX);
   uint64_t count = *out_ndim > 0 ? (uint64_t)*out_ndim : 0;
   const size_t extent_size = is_old ? sizeof *narrow : sizeof *shape;
-  TENON_TRY(take(s, is_old ? (void *)narrow : shape, count * extent_size, "the shape"));
+  TENON_TRY(take_bytes(s, is_old ? (void *)narrow : shape, count * extent_size, "the shape"));
   for (uint64_t i = 0; i < count; i++) {
     if (is_old) shape[i] = narrow[i];
     if (shape[i] < (magic == MAGIC_3 ? -1 : 0))
@@ -119,9 +119,9 @@ static tenon_status_t take_array(stream_t *s, tenon_tensor_t **out_tensor) {
   int32_t device[2];
   int64_t shape[TENON_RANK_MAX] = {0};
   tenon_dtype_t dtype;
-  TENON_TRY(take(s, &magic, sizeof magic, "its magic number"));
+  TENON_TRY(take_bytes(s, &magic, sizeof magic, "its magic number"));
   if (magic == MAGIC_2 || magic == MAGIC_3)
-    TENON_TRY(take(s, &storage, sizeof storage, "the storage type"));
+    TENON_TRY(take_bytes(s, &storage, sizeof storage, "the storage type"));
   if (storage == 1 || storage == 2)
     return fail(s, TENON_UNIMPLEMENTED,
                 "it is stored as %s; store it dense: array.tostype('default')",
@@ -129,8 +129,8 @@ static tenon_status_t take_array(stream_t *s, tenon_tensor_t **out_tensor) {
   if (storage != 0) return fail(s, TENON_INVALID, "storage type %d does not exist", (int)storage);
   TENON_TRY(take_shape(s, magic, &ndim, shape));
   if (ndim < 0) return TENON_OK;
-  TENON_TRY(take(s, device, sizeof device, "the device"));
-  TENON_TRY(take(s, &number, sizeof number, "the dtype"));
+  TENON_TRY(take_bytes(s, device, sizeof device, "the device"));
+  TENON_TRY(take_bytes(s, &number, sizeof number, "the dtype"));
   if (!mxnet_dtype_from(number, &dtype))
     return fail(s, TENON_INVALID, "dtype %d does not exist in MXNet", (int)number);
   uint64_t size = dtype.bits / 8;
@@ -145,16 +145,16 @@ static tenon_status_t take_array(stream_t *s, tenon_tensor_t **out_tensor) {
     size *= (uint64_t)shape[i];
   }
   TENON_TRY(tenon_tensor_create(dtype, ndim, shape, out_tensor));
-  return take(s, (*out_tensor)->data, is_empty ? 0 : size, "its data");
+  return take_bytes(s, (*out_tensor)->data, is_empty ? 0 : size, "its data");
 }
 
 static tenon_status_t take_list(stream_t *s, tn_arena_t *arena, params_t *params) {
   uint64_t magic, reserved, count, names, size;
-  TENON_TRY(take(s, &magic, sizeof magic, "the magic number"));
+  TENON_TRY(take_bytes(s, &magic, sizeof magic, "the magic number"));
   if (magic != LIST_MAGIC)
     return fail(s, TENON_INVALID, "it starts with 0x%llx; files of mx.nd.save start with 0x112",
                 (unsigned long long)magic);
-  TENON_TRY(take(s, &reserved, sizeof reserved, "the header"));
+  TENON_TRY(take_bytes(s, &reserved, sizeof reserved, "the header"));
   TENON_TRY(
       take_count(s, 8, "the number of arrays", &count)); /* no array is smaller than 8 bytes */
   if (!(params->items = tn_arena_array(arena, (size_t)count + 1, sizeof *params->items)))
@@ -173,7 +173,7 @@ static tenon_status_t take_list(stream_t *s, tn_arena_t *arena, params_t *params
     TENON_TRY(take_count(s, 1, "the length of a name", &size));
     char *name = tn_arena_array(arena, (size_t)size + 1, 1);
     if (!name) return tn_no_memory("parameters", 0);
-    TENON_TRY(take(s, name, size, "a name"));
+    TENON_TRY(take_bytes(s, name, size, "a name"));
     params->items[i].name = name;
   }
   if (!s->left) return TENON_OK;

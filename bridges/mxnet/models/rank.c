@@ -10,7 +10,7 @@ enum {
   ROUNDS_MAX = 8
 }; /* each goes through all nodes in both directions; hardly any graph needs a third */
 
-static bool set(int32_t *rank, int32_t value) {
+static bool set_rank(int32_t *rank, int32_t value) {
   if (value < 0 || value > TENON_RANK_MAX || *rank >= 0) return false;
   *rank = value;
   return true;
@@ -45,20 +45,20 @@ static int32_t stated(const symbol_node_t *node) {
 }
 
 /* What the node says of its inputs and results; true: something new. */
-static bool look(model_t *model, int32_t index) {
+static bool infer_node_ranks(model_t *model, int32_t index) {
   const symbol_node_t *node = &model->symbol.nodes[index];
   const rule_t *rule = model->rules[index];
   const char *kernel = symbol_attr(node, "kernel");
-  bool is_new = rule && set(&model->ranks[index], stated(node));
+  bool is_new = rule && set_rank(&model->ranks[index], stated(node));
   for (int32_t k = 0; rule && k < node->input_count; k++) {
     int32_t *own = &model->ranks[node->inputs[k].node];
     int32_t *result = &model->ranks[index];
-    if (rule_has_mark(rule, k, '%')) is_new |= set(own, 3);
-    if (kernel && rule_has_mark(rule, k, '^')) is_new |= set(own, 2 + list_length(kernel));
+    if (rule_has_mark(rule, k, '%')) is_new |= set_rank(own, 3);
+    if (kernel && rule_has_mark(rule, k, '^')) is_new |= set_rank(own, 2 + list_length(kernel));
     int32_t less = rule_has_mark(rule, k, '+') ? 1 : 0;
     if (!less && !rule_has_mark(rule, k, '=')) continue;
-    is_new |= set(own, *result - less);
-    if (*own >= 0) is_new |= set(result, *own + less);
+    is_new |= set_rank(own, *result - less);
+    if (*own >= 0) is_new |= set_rank(result, *own + less);
   }
   return is_new;
 }
@@ -75,16 +75,16 @@ tenon_status_t rank_find(model_t *model) {
     bool is_null = strcmp(symbol->nodes[i].op, "null") == 0;
     model->ranks[i] = -1;
     if (is_null && param)
-      (void)set(&model->ranks[i], param->ndim);
+      (void)set_rank(&model->ranks[i], param->ndim);
     else if (is_null && shape && strpbrk(shape, "0123456789"))
-      (void)set(&model->ranks[i], list_length(shape));
+      (void)set_rank(&model->ranks[i], list_length(shape));
   }
   for (int round = 0; is_new && round < ROUNDS_MAX; round++) {
     is_new = false;
     for (int32_t i = 0; i < symbol->node_count; i++)
-      is_new |= look(model, i);
+      is_new |= infer_node_ranks(model, i);
     for (int32_t i = symbol->node_count - 1; i >= 0; i--)
-      is_new |= look(model, i);
+      is_new |= infer_node_ranks(model, i);
   }
   return TENON_OK;
 }

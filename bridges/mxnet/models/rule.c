@@ -59,7 +59,7 @@ static char peek(run_t *run) {
   return *run->at;
 }
 
-static bool take(run_t *run, char c) {
+static bool take_character(run_t *run, char c) {
   if (peek(run) != c) return false;
   run->at++;
   return true;
@@ -67,18 +67,18 @@ static bool take(run_t *run, char c) {
 
 static void need(run_t *run, char c) {
   char text[] = {'\'', c, '\'', 0};
-  if (!stopped(run) && !take(run, c)) malformed(run, text);
+  if (!stopped(run) && !take_character(run, c)) malformed(run, text);
 }
 
-static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
+static bool is_word_character(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
 static word_t take_word(run_t *run) {
   word_t word = {"", 0};
   (void)peek(run);
-  while (is_word(*run->at) && word.size + 1 < WORD_MAX_SIZE)
+  while (is_word_character(*run->at) && word.size + 1 < WORD_MAX_SIZE)
     word.text[word.size++] = *run->at++;
   word.text[word.size] = 0;
-  if (!word.size || is_word(*run->at)) malformed(run, "a name");
+  if (!word.size || is_word_character(*run->at)) malformed(run, "a name");
   return word;
 }
 
@@ -93,7 +93,7 @@ static void take_literal(run_t *run, char *out_text, size_t room) {
       run->at++;
     run->at += close == ']' && *run->at;
   } else {
-    while (is_word(*run->at) || (*run->at && strchr("+-.", *run->at)))
+    while (is_word_character(*run->at) || (*run->at && strchr("+-.", *run->at)))
       run->at++;
   }
   size_t size = (size_t)(run->at - begin);
@@ -143,9 +143,9 @@ static tenon_dtype_t take_dtype(run_t *run) { /* "x" or "f32": the dtype of a va
 static values_t take_constant(run_t *run) {
   char literal[WORD_MAX_SIZE] = "";
   double number;
-  if (take(run, '@')) {
+  if (take_character(run, '@')) {
     word_t name = take_word(run);
-    if (take(run, '?')) take_literal(run, literal, sizeof literal);
+    if (take_character(run, '?')) take_literal(run, literal, sizeof literal);
     if (!*literal && !attr_text(run->lower, name.text, NULL))
       lower_fail(run->lower, "attribute '%s' is missing", name.text);
     number = attr_float(run->lower, name.text, strtod(literal, NULL));
@@ -160,7 +160,7 @@ static values_t take_constant(run_t *run) {
 static values_t number_list(run_t *run) { /* behind "[" */
   int64_t values[OPERANDS_MAX];
   size_t count = 0;
-  while (!stopped(run) && !take(run, ']')) {
+  while (!stopped(run) && !take_character(run, ']')) {
     char *end;
     if (count == OPERANDS_MAX)
       malformed(run, "a shorter list");
@@ -178,7 +178,7 @@ static values_t number_list(run_t *run) { /* behind "[" */
 static values_t value_list(run_t *run) { /* behind "[" */
   tenon_edge_t *edges = lower_take(run->lower, OPERANDS_MAX, sizeof *edges);
   int32_t count = 0;
-  while (!stopped(run) && !take(run, ']')) {
+  while (!stopped(run) && !take_character(run, ']')) {
     values_t item = take_value(run);
     for (int32_t i = 0; i < item.count && !stopped(run); i++) {
       if (count == OPERANDS_MAX)
@@ -196,7 +196,7 @@ static void set_attr(run_t *run, const tenon_op_t *op, tenon_attrs_t *attrs,
   char literal[TEXT_MAX_SIZE / 4];
   char c = peek(run);
   lower_t *lower = run->lower;
-  if (take(run, ':')) {
+  if (take_character(run, ':')) {
     tenon_value_t value = {TENON_KIND_DTYPE, 0, {0}};
     value.as.dtype = take_dtype(run);
     if (!stopped(run)) lower->status = tenon_attrs_set(attrs, name, &value);
@@ -207,7 +207,7 @@ static void set_attr(run_t *run, const tenon_op_t *op, tenon_attrs_t *attrs,
   } else {
     word_t from = take_word(run);
     *literal = 0;
-    if (take(run, '?')) take_literal(run, literal, sizeof literal);
+    if (take_character(run, '?')) take_literal(run, literal, sizeof literal);
     if (!attr_give(lower, from.text, op, attrs, name) && !stopped(run) && *literal)
       lower->status = tenon_attrs_parse(attrs, name, literal);
   }
@@ -225,10 +225,10 @@ static values_t take_call(run_t *run, const char *name) { /* behind "(" */
   if (stopped(run) || (lower->status = tenon_op_find(full, &op)) != TENON_OK ||
       (lower->status = tenon_attrs_create(op, &attrs)) != TENON_OK)
     return result;
-  while (!stopped(run) && !take(run, ')')) {
+  while (!stopped(run) && !take_character(run, ')')) {
     const char *begin = run->at;
     word_t word = isalpha((unsigned char)peek(run)) ? take_word(run) : (word_t){"", 0};
-    if (word.size && take(run, '='))
+    if (word.size && take_character(run, '='))
       set_attr(run, op, attrs, word.text);
     else {
       run->at = begin;
@@ -248,13 +248,13 @@ static values_t take_value(run_t *run) {
   char c = peek(run);
   if (stopped(run)) return nothing;
   if (c == '@' || c == '-' || isdigit((unsigned char)c)) return take_constant(run);
-  if (take(run, '[')) {
+  if (take_character(run, '[')) {
     c = peek(run);
     return c == '-' || c == ']' || isdigit((unsigned char)c) ? number_list(run) : value_list(run);
   }
   word_t word = take_word(run);
   if (strcmp(word.text, "_") == 0) return nothing;
-  if (take(run, '(')) {
+  if (take_character(run, '(')) {
     values_t results = take_call(run, word.text);
     return (values_t){results.edges, results.count > 0, false}; /* as an operand the first */
   }
@@ -277,7 +277,7 @@ static bool take_statement(run_t *run) {
     if (count == OPERANDS_MAX || !isalpha((unsigned char)peek(run))) break;
     words[count].text = run->at;
     words[count++].size = take_word(run).size;
-  } while (take(run, ','));
+  } while (take_character(run, ','));
   if (!count || peek(run) != '=') {
     run->at = begin;
     return false;
@@ -285,7 +285,7 @@ static bool take_statement(run_t *run) {
   need(run, '=');
   word_t word = take_word(run);
   values_t result = nothing;
-  if (take(run, '('))
+  if (take_character(run, '('))
     result = take_call(run, word.text);
   else
     malformed(run, "a call");
@@ -302,14 +302,14 @@ static bool take_statement(run_t *run) {
 static values_t take_results(run_t *run) {
   values_t result = nothing;
   const char *begin = run->at;
-  if (!take(run, '(')) {
+  if (!take_character(run, '(')) {
     word_t word = isalpha((unsigned char)peek(run)) ? take_word(run) : (word_t){"", 0};
-    if (word.size && take(run, '(')) return take_call(run, word.text);
+    if (word.size && take_character(run, '(')) return take_call(run, word.text);
     run->at = begin;
     return take_value(run);
   }
   result.edges = lower_take(run->lower, OPERANDS_MAX, sizeof *result.edges);
-  while (!stopped(run) && !take(run, ')')) {
+  while (!stopped(run) && !take_character(run, ')')) {
     values_t value = take_value(run);
     if (result.count == OPERANDS_MAX)
       malformed(run, "fewer results");
@@ -369,9 +369,9 @@ static void bind_parameters(run_t *run) {
   int32_t next = 0;
   run->at += strcspn(run->at, "(");
   need(run, '(');
-  while (!stopped(run) && !take(run, ')')) {
-    bool is_ignored = take(run, '-');
-    bool is_list = take(run, '*');
+  while (!stopped(run) && !take_character(run, ')')) {
+    bool is_ignored = take_character(run, '-');
+    bool is_list = take_character(run, '*');
     bool is_needed = true;
     bool is_looked_at = true;
     (void)peek(run);

@@ -41,7 +41,7 @@ typedef struct offload_pass_t {
 } offload_pass_t;
 
 static const tenon_graph_view_t *view_of(const offload_pass_t *c) { return &c->whole.view; }
-static const tn_node_t *node_of(const offload_pass_t *c, uint32_t n) {
+static const tn_node_t *viewed_node(const offload_pass_t *c, uint32_t n) {
   return &c->executable->graph->nodes[c->whole.nodes[n]];
 }
 
@@ -132,7 +132,7 @@ static tenon_status_t check_edge(const tenon_graph_view_t *view, uint32_t place)
 /* Checks that the node can be part of a subgraph. Excluded are side effects, random numbers, host
  * values, and shapes that are known only after the node has run. */
 static tenon_status_t check_node(const offload_pass_t *c, uint32_t n) {
-  const tn_node_t *node = node_of(c, n);
+  const tn_node_t *node = viewed_node(c, n);
   const tenon_graph_node_t *seen = view_of(c)->nodes[n];
   const tn_schema_t *schema = &node->op->schema;
   if (node->op->traits & TENON_RANDOM)
@@ -305,7 +305,7 @@ static tenon_status_t prepare_view(offload_pass_t *c) {
     c->groups.group_of[n] = g->nodes[n].group; /* subgraphs of devices that were asked before */
   for (uint32_t n = 0; n < count; n++)         /* the pass owns the view */
     ((tenon_graph_node_t *)(uintptr_t)view_of(c)->nodes[n])->taken =
-        is_unavailable(c, node_of(c, n));
+        is_unavailable(c, viewed_node(c, n));
   return TENON_OK;
 }
 

@@ -78,19 +78,19 @@ static void need_char(run_t *run, char c) {
   if (!has_stopped(run) && !take_char(run, c)) report_malformed(run, text);
 }
 
-static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
+static bool is_word_character(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
 static word_t take_word(run_t *run) {
   (void)peek_char(run);
   word_t word = {run->at, 0};
-  while (is_word(run->at[0]))
+  while (is_word_character(run->at[0]))
     run->at++;
   word.size = (size_t)(run->at - word.text);
   if (!word.size || word.size >= NAME_MAX_SIZE) report_malformed(run, "a name");
   return word;
 }
 
-static bool is_same(word_t a, const char *text, size_t size) {
+static bool is_same_word(word_t a, const char *text, size_t size) {
   return a.size == size && memcmp(a.text, text, size) == 0;
 }
 
@@ -114,7 +114,7 @@ static void take_literal(run_t *run, char *out_text) {
       run->at++;
     run->at += close == ']' && *run->at;
   } else {
-    while (is_word(*run->at) || (*run->at && strchr("+-.", *run->at)))
+    while (is_word_character(*run->at) || (*run->at && strchr("+-.", *run->at)))
       run->at++;
   }
   size_t size = (size_t)(run->at - begin);
@@ -129,7 +129,7 @@ static void take_literal(run_t *run, char *out_text) {
 
 static const tn_operand_t *find_name(const run_t *run, word_t word) {
   for (size_t i = 0; i < run->name_count; i++)
-    if (is_same(word, run->names[i].text, run->names[i].size)) return &run->names[i].operand;
+    if (is_same_word(word, run->names[i].text, run->names[i].size)) return &run->names[i].operand;
   return NULL;
 }
 
@@ -182,7 +182,7 @@ static tn_operand_t number_list(run_t *run) { /* called after "[" */
     if (peek_char(run) != ']') need_char(run, ',');
   }
   need_char(run, ':');
-  if (!is_same(take_word(run), "i64", 3)) report_malformed(run, "i64");
+  if (!is_same_word(take_word(run), "i64", 3)) report_malformed(run, "i64");
   return single_operand(run, tn_lower_ints(run->lower, values, count));
 }
 
@@ -356,7 +356,7 @@ static tn_operand_t take_value(run_t *run) {
     return isdigit((unsigned char)c) || c == '-' || c == ']' ? number_list(run) : value_list(run);
   }
   if (isdigit((unsigned char)c) || c == '-' || c == '.') return take_scalar(run);
-  if (c == '_' && !is_word(run->at[1])) {
+  if (c == '_' && !is_word_character(run->at[1])) {
     run->at++;
     return result;
   }
