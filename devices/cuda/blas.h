@@ -10,7 +10,8 @@ typedef struct cublasContext *blas_handle_t;
 
 /* clang-format off */
 #define BLAS_CONSTANTS(X) /* of cuBLAS and of CUDA's library_types.h, whose names these are */ \
-  X(CUBLAS_OP_N, 0) X(CUBLAS_OP_T, 1) X(CUBLAS_COMPUTE_32F, 68) X(CUBLAS_COMPUTE_64F, 70) X(CUBLAS_GEMM_DEFAULT, -1) \
+  X(CUBLAS_OP_N, 0) X(CUBLAS_OP_T, 1) X(CUBLAS_COMPUTE_32F, 68) X(CUBLAS_COMPUTE_64F, 70) \
+    X(CUBLAS_GEMM_DEFAULT, -1) \
   X(CUDA_R_32F, 0) X(CUDA_R_64F, 1) X(CUDA_R_16F, 2) X(CUDA_R_16BF, 14)
 
 #define BLAS_FUNCTIONS(X) /* name here, in the library, parameters; all give a cublasStatus_t */ \
@@ -18,7 +19,10 @@ typedef struct cublasContext *blas_handle_t;
   X(Destroy, cublasDestroy_v2, (blas_handle_t)) \
   X(SetStream, cublasSetStream_v2, (blas_handle_t, cu_native_stream_t)) \
   X(SetWorkspace, cublasSetWorkspace_v2, (blas_handle_t, void *, size_t)) \
-  X(GemmStridedBatchedEx, cublasGemmStridedBatchedEx, (blas_handle_t, cu_enum_t, cu_enum_t, int, int, int, const void *, const void *, cu_enum_t, int, long long, const void *, cu_enum_t, int, long long, const void *, void *, cu_enum_t, int, long long, int, cu_enum_t, int))
+  X(GemmStridedBatchedEx, cublasGemmStridedBatchedEx, \
+    (blas_handle_t, cu_enum_t, cu_enum_t, int, int, int, const void *, const void *, cu_enum_t, \
+    int, long long, const void *, cu_enum_t, int, long long, const void *, void *, cu_enum_t, \
+    int, long long, int, cu_enum_t, int))
 
 #define BLAS_MEMBER_(name, value) BLAS_##name = (value),
 #define BLAS_POINTER_(name, symbol, parameters) cu_result_t (*name) parameters;

@@ -26,10 +26,14 @@ struct cudnnConvolutionFwdAlgoPerfStruct; /* its name there */
 
 /* clang-format off */
 #define DNN_CONSTANTS(X) /* names without "CUDNN_" */ \
-  X(DATA_FLOAT, 0) X(DATA_DOUBLE, 1) X(DATA_HALF, 2) X(DATA_BFLOAT16, 9) X(TENSOR_NCHW, 0) X(TENSOR_NHWC, 1) \
-  X(CROSS_CORRELATION, 1) X(DEFAULT_MATH, 0) X(TENSOR_OP_MATH, 1) X(FMA_MATH, 3) X(PROPAGATE_NAN, 1) X(NOT_PROPAGATE_NAN, 0) \
-  X(CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM, 1) X(CONVOLUTION_FWD_ALGO_FFT, 4) X(CONVOLUTION_FWD_ALGO_COUNT, 8) \
-  X(ACTIVATION_SIGMOID, 0) X(ACTIVATION_RELU, 1) X(ACTIVATION_TANH, 2) X(ACTIVATION_CLIPPED_RELU, 3) \
+  X(DATA_FLOAT, 0) X(DATA_DOUBLE, 1) X(DATA_HALF, 2) X(DATA_BFLOAT16, 9) X(TENSOR_NCHW, 0) \
+    X(TENSOR_NHWC, 1) \
+  X(CROSS_CORRELATION, 1) X(DEFAULT_MATH, 0) X(TENSOR_OP_MATH, 1) X(FMA_MATH, 3) \
+    X(PROPAGATE_NAN, 1) X(NOT_PROPAGATE_NAN, 0) \
+  X(CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM, 1) X(CONVOLUTION_FWD_ALGO_FFT, 4) \
+    X(CONVOLUTION_FWD_ALGO_COUNT, 8) \
+  X(ACTIVATION_SIGMOID, 0) X(ACTIVATION_RELU, 1) X(ACTIVATION_TANH, 2) \
+    X(ACTIVATION_CLIPPED_RELU, 3) \
   X(ACTIVATION_ELU, 4) X(ACTIVATION_IDENTITY, 5) X(ACTIVATION_SWISH, 6)
 
 #define DNN_FUNCTIONS(X) /* name after "cudnn"; all but the first two give a cudnnStatus_t */ \
@@ -45,7 +49,8 @@ struct cudnnConvolutionFwdAlgoPerfStruct; /* its name there */
   X(cu_result_t, SetFilterNdDescriptor, (dnn_filter_t, cu_enum_t, cu_enum_t, int, const int *)) \
   X(cu_result_t, DestroyFilterDescriptor, (dnn_filter_t)) \
   X(cu_result_t, CreateConvolutionDescriptor, (dnn_convolution_t *)) \
-  X(cu_result_t, SetConvolutionNdDescriptor, (dnn_convolution_t, int, const int *, const int *, const int *, cu_enum_t, cu_enum_t)) \
+  X(cu_result_t, SetConvolutionNdDescriptor, \
+    (dnn_convolution_t, int, const int *, const int *, const int *, cu_enum_t, cu_enum_t)) \
   X(cu_result_t, SetConvolutionMathType, (dnn_convolution_t, cu_enum_t)) \
   X(cu_result_t, SetConvolutionGroupCount, (dnn_convolution_t, int)) \
   X(cu_result_t, DestroyConvolutionDescriptor, (dnn_convolution_t)) \
@@ -53,13 +58,25 @@ struct cudnnConvolutionFwdAlgoPerfStruct; /* its name there */
   X(cu_result_t, SetActivationDescriptor, (dnn_activation_t, cu_enum_t, cu_enum_t, double)) \
   X(cu_result_t, SetActivationDescriptorSwishBeta, (dnn_activation_t, double)) \
   X(cu_result_t, DestroyActivationDescriptor, (dnn_activation_t)) \
-  X(cu_result_t, GetConvolutionForwardAlgorithm_v7, (dnn_handle_t, dnn_tensor_t, dnn_filter_t, dnn_convolution_t, dnn_tensor_t, int, int *, struct cudnnConvolutionFwdAlgoPerfStruct *)) \
-  X(cu_result_t, GetConvolutionForwardWorkspaceSize, (dnn_handle_t, dnn_tensor_t, dnn_filter_t, dnn_convolution_t, dnn_tensor_t, cu_enum_t, size_t *)) \
-  X(cu_result_t, ConvolutionForward, (dnn_handle_t, const void *, dnn_tensor_t, const void *, dnn_filter_t, const void *, dnn_convolution_t, cu_enum_t, void *, size_t, const void *, dnn_tensor_t, void *)) \
-  X(cu_result_t, ConvolutionBiasActivationForward, (dnn_handle_t, const void *, dnn_tensor_t, const void *, dnn_filter_t, const void *, dnn_convolution_t, cu_enum_t, void *, size_t, const void *, dnn_tensor_t, const void *, dnn_tensor_t, const void *, dnn_activation_t, dnn_tensor_t, void *)) \
-  X(cu_result_t, AddTensor, (dnn_handle_t, const void *, dnn_tensor_t, const void *, const void *, dnn_tensor_t, void *)) \
-  X(cu_result_t, ActivationForward, (dnn_handle_t, dnn_activation_t, const void *, dnn_tensor_t, const void *, const void *, dnn_tensor_t, void *)) \
-  X(cu_result_t, TransformTensor, (dnn_handle_t, const void *, dnn_tensor_t, const void *, const void *, dnn_tensor_t, void *))
+  X(cu_result_t, GetConvolutionForwardAlgorithm_v7, \
+    (dnn_handle_t, dnn_tensor_t, dnn_filter_t, dnn_convolution_t, dnn_tensor_t, int, int *, \
+    struct cudnnConvolutionFwdAlgoPerfStruct *)) \
+  X(cu_result_t, GetConvolutionForwardWorkspaceSize, \
+    (dnn_handle_t, dnn_tensor_t, dnn_filter_t, dnn_convolution_t, dnn_tensor_t, cu_enum_t, \
+    size_t *)) \
+  X(cu_result_t, ConvolutionForward, (dnn_handle_t, const void *, dnn_tensor_t, const void *, \
+    dnn_filter_t, const void *, dnn_convolution_t, cu_enum_t, void *, size_t, const void *, \
+    dnn_tensor_t, void *)) \
+  X(cu_result_t, ConvolutionBiasActivationForward, \
+    (dnn_handle_t, const void *, dnn_tensor_t, const void *, dnn_filter_t, const void *, \
+    dnn_convolution_t, cu_enum_t, void *, size_t, const void *, dnn_tensor_t, const void *, \
+    dnn_tensor_t, const void *, dnn_activation_t, dnn_tensor_t, void *)) \
+  X(cu_result_t, AddTensor, (dnn_handle_t, const void *, dnn_tensor_t, const void *, const void *, \
+    dnn_tensor_t, void *)) \
+  X(cu_result_t, ActivationForward, (dnn_handle_t, dnn_activation_t, const void *, dnn_tensor_t, \
+    const void *, const void *, dnn_tensor_t, void *)) \
+  X(cu_result_t, TransformTensor, (dnn_handle_t, const void *, dnn_tensor_t, const void *, \
+    const void *, dnn_tensor_t, void *))
 
 #define DNN_MEMBER_(name, value) DNN_##name = (value),
 #define DNN_POINTER_(result, name, parameters) result (*name) parameters;

@@ -438,16 +438,16 @@ static inline tenon_status_t sim_leave(tenon_status_t status) {
   return status;
 }
 
-/* slots of the table */
+/* Functions of the device table */
 
-/* clang-format off */
 tenon_status_t sim_allocate(tenon_on_t on, uint64_t bytes, void **out_handle);
 void sim_free(tenon_on_t on, void *handle);
 tenon_status_t sim_memory_left(tenon_on_t on, uint64_t *out_bytes);
 tenon_status_t sim_memory_import(tenon_on_t on, void *native, uint64_t bytes, void **out_handle);
 void sim_memory_forget(tenon_on_t on, void *handle);
 tenon_status_t sim_copy(tenon_on_t on, void *stream, const tenon_copy_t *copy);
-tenon_status_t sim_fill(tenon_on_t on, void *stream, uint64_t ticket, tenon_memory_t to, uint64_t bytes, const void *pattern, uint32_t pattern_bytes);
+tenon_status_t sim_fill(tenon_on_t on, void *stream, uint64_t ticket, tenon_memory_t to,
+                        uint64_t bytes, const void *pattern, uint32_t pattern_bytes);
 int32_t sim_peers(tenon_on_t on, tenon_on_t from);
 tenon_status_t sim_host_allocate(tenon_on_t on, uint64_t bytes, void **out_data);
 void sim_host_free(tenon_on_t on, void *data);
@@ -457,7 +457,9 @@ tenon_status_t sim_stream_query(tenon_on_t on, void *stream, tenon_fault_t *faul
 tenon_status_t sim_stream_synchronize(tenon_on_t on, void *stream, tenon_fault_t *fault);
 tenon_status_t sim_stream_import(tenon_on_t on, void *native, void **out_stream);
 tenon_status_t sim_synchronize(tenon_on_t on);
-tenon_status_t sim_callback(tenon_on_t on, void *stream, void (*function)(void *argument, tenon_status_t status), void *argument);
+tenon_status_t sim_callback(tenon_on_t on, void *stream,
+                            void (*function)(void *argument, tenon_status_t status),
+                            void *argument);
 tenon_status_t sim_event_create(tenon_on_t on, void **out_event);
 void sim_event_destroy(tenon_on_t on, void *event);
 tenon_status_t sim_event_record(tenon_on_t on, void *event, void *stream);
@@ -466,7 +468,8 @@ tenon_status_t sim_event_synchronize(tenon_on_t on, void *event);
 tenon_status_t sim_stream_wait(tenon_on_t on, void *stream, tenon_on_t of, void *event);
 tenon_status_t sim_event_time(tenon_on_t on, void *event, int64_t *out_time);
 tenon_status_t sim_compile(tenon_on_t on, const tenon_source_t *source, tenon_sink_t *out_code);
-tenon_status_t sim_program_load(tenon_on_t on, const void *code, uint64_t bytes, void **out_program);
+tenon_status_t sim_program_load(tenon_on_t on, const void *code, uint64_t bytes,
+                                void **out_program);
 void sim_program_unload(tenon_on_t on, void *program);
 tenon_status_t sim_kernel_find(tenon_on_t on, void *program, const char *name, void **out_kernel);
 tenon_status_t sim_launch(tenon_on_t on, void *stream, const tenon_launch_t *launch);
@@ -475,13 +478,14 @@ tenon_status_t sim_record_end(tenon_on_t on, void *stream, void **out_recording)
 tenon_status_t sim_replay(tenon_on_t on, void *stream, void *recording, uint64_t ticket);
 void sim_recording_end(tenon_on_t on, void *recording);
 tenon_status_t sim_forked(tenon_on_t on);
-tenon_status_t sim_claim(tenon_on_t on, const tenon_graph_view_t *graph, const char *settings, tenon_claims_t *out);
-tenon_status_t sim_group_compile(tenon_on_t on, const tenon_graph_view_t *group, const char *settings, void **out_group);
+tenon_status_t sim_claim(tenon_on_t on, const tenon_graph_view_t *graph, const char *settings,
+                         tenon_claims_t *out);
+tenon_status_t sim_group_compile(tenon_on_t on, const tenon_graph_view_t *group,
+                                 const char *settings, void **out_group);
 tenon_status_t sim_group_run(tenon_on_t on, void *stream, const tenon_group_run_t *run);
 tenon_status_t sim_group_save(tenon_on_t on, void *group, tenon_sink_t *out_bytes);
 tenon_status_t sim_group_load(tenon_on_t on, const void *bytes, uint64_t size, void **out_group);
 void sim_group_free(tenon_on_t on, void *group);
 extern const tenon_item_t sim_ops[];
-/* clang-format on */
 
 #endif

@@ -157,9 +157,11 @@ static tenon_status_t mean_pool_run(tenon_call_t *call) {
 /* clang-format off */
 TENON_LIBRARY(text, "1.0.0",
   TENON_ABOUT("author: Tenon's examples\nlicence: as Tenon"),
-  TENON_OP("wordpiece(Tensor text, *, str vocab, int max_length=256, bool lower=True) -> (Tensor ids, Tensor mask)",
+  TENON_OP("wordpiece(Tensor text, *, str vocab, int max_length=256, bool lower=True) -> (Tensor "
+           "ids, Tensor mask)",
     TENON_DOC("Token numbers of texts, as BERT's uncased models expect them.\n"
-              "vocab is one word a line. ids and mask are [texts, length of the longest]; padding is 0 in the mask."),
+              "vocab is one word a line. ids and mask are [texts, length of the longest]; padding "
+              "is 0 in the mask."),
     TENON_TYPES("text: string; ids = i64; mask = i64"),
     TENON_SHAPES("text: [n]"),
     TENON_TRAITS(TENON_PURE),
@@ -168,7 +170,8 @@ TENON_LIBRARY(text, "1.0.0",
     TENON_INFER(wordpiece_infer),
     TENON_KERNEL("cpu", wordpiece_run)),
   TENON_OP("mean_pool(Tensor hidden, Tensor mask, *, bool normalize=True) -> Tensor",
-    TENON_DOC("Mean of the vectors of a text, weighted by the mask; scaled to length 1 if normalize."),
+    TENON_DOC("Mean of the vectors of a text, weighted by the mask; scaled to length 1 if "
+              "normalize."),
     TENON_TYPES("hidden: f32; mask: i64; out = hidden"),
     TENON_SHAPES("hidden: [n, length, width]; mask: [n, length]; out: [n, width]"),
     TENON_TRAITS(TENON_PURE),

@@ -158,8 +158,10 @@ static const range_t ideographs[] = {{0x3400, 0x4DBF},   {0x4E00, 0x9FFF},   {0x
 #define IN(ranges, c) in_ranges(ranges, sizeof ranges / sizeof *ranges, c)
 
 /* clang-format off */
-static const uint8_t classes[] = { /* of Unicode's categories; of those that are missing: CLASS_WORD */
-  [UTF8PROC_CATEGORY_ZS] = CLASS_SPACE, [UTF8PROC_CATEGORY_ZL] = CLASS_SPACE, [UTF8PROC_CATEGORY_ZP] = CLASS_SPACE,
+/* The class of each Unicode category. A category that is missing here has CLASS_WORD (0). */
+static const uint8_t classes[] = {
+  [UTF8PROC_CATEGORY_ZS] = CLASS_SPACE, [UTF8PROC_CATEGORY_ZL] = CLASS_SPACE,
+  [UTF8PROC_CATEGORY_ZP] = CLASS_SPACE,
   [UTF8PROC_CATEGORY_PC] = CLASS_PUNCTUATION, [UTF8PROC_CATEGORY_PD] = CLASS_PUNCTUATION,
   [UTF8PROC_CATEGORY_PS] = CLASS_PUNCTUATION, [UTF8PROC_CATEGORY_PE] = CLASS_PUNCTUATION,
   [UTF8PROC_CATEGORY_PI] = CLASS_PUNCTUATION, [UTF8PROC_CATEGORY_PF] = CLASS_PUNCTUATION,

@@ -152,21 +152,45 @@ static tenon_status_t vx_properties(tenon_on_t on, tenon_device_properties_t *ou
   return TENON_OK;
 }
 
-/* clang-format off */
 static const tenon_device_table_t vx_table = {
-  .size = sizeof vx_table, .abi = TENON_DEVICE_ABI, .name = "vx", .type = 12 /* DLPack's for devices it does not know */,
-  .enumerate = vx_enumerate, .start = vx_start, .stop = vx_stop, .properties = vx_properties,
-  .allocate = vx_allocate, .free = vx_free, .copy = vx_copy, .synchronize = vx_synchronize,
-  .stream_create = vx_stream_create, .stream_destroy = vx_stream_destroy, .stream_query = vx_stream_query,
-  .stream_synchronize = vx_stream_synchronize,
-  .event_create = vx_event_create, .event_destroy = vx_event_destroy, .event_record = vx_event_record,
-  .event_query = vx_event_query, .event_synchronize = vx_event_synchronize, .stream_wait = vx_stream_wait,
-  .event_time = vx_event_time,
-  .memory_free = vx_memory_free, .fill = vx_fill, .peers = vx_peers, .host_allocate = vx_host_allocate,
-  .host_free = vx_host_free, .callback = vx_callback, .native = vx_native, .memory_import = vx_memory_import,
-  .memory_forget = vx_forget, .stream_import = vx_stream_import, .stream_forget = vx_forget,
-  .record_begin = vx_record_begin, .record_end = vx_record_end, .replay = vx_replay, .recording_free = vx_recording_free
+    .size = sizeof vx_table,
+    .abi = TENON_DEVICE_ABI,
+    .name = "vx",
+    .type = 12, /* DLPack's code for a device that it does not know */
+    .enumerate = vx_enumerate,
+    .start = vx_start,
+    .stop = vx_stop,
+    .properties = vx_properties,
+    .allocate = vx_allocate,
+    .free = vx_free,
+    .copy = vx_copy,
+    .synchronize = vx_synchronize,
+    .stream_create = vx_stream_create,
+    .stream_destroy = vx_stream_destroy,
+    .stream_query = vx_stream_query,
+    .stream_synchronize = vx_stream_synchronize,
+    .event_create = vx_event_create,
+    .event_destroy = vx_event_destroy,
+    .event_record = vx_event_record,
+    .event_query = vx_event_query,
+    .event_synchronize = vx_event_synchronize,
+    .stream_wait = vx_stream_wait,
+    .event_time = vx_event_time,
+    .memory_free = vx_memory_free,
+    .fill = vx_fill,
+    .peers = vx_peers,
+    .host_allocate = vx_host_allocate,
+    .host_free = vx_host_free,
+    .callback = vx_callback,
+    .native = vx_native,
+    .memory_import = vx_memory_import,
+    .memory_forget = vx_forget,
+    .stream_import = vx_stream_import,
+    .stream_forget = vx_forget,
+    .record_begin = vx_record_begin,
+    .record_end = vx_record_end,
+    .replay = vx_replay,
+    .recording_free = vx_recording_free,
 };
-/* clang-format on */
 
 TENON_LIBRARY(vx, "1.0.0", TENON_DEVICE(&vx_table))

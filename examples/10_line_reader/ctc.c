@@ -195,30 +195,47 @@ static tenon_status_t loss_backward_infer(tenon_infer_t *infer) {
 TENON_LIBRARY(reader, "1.0.0",
   TENON_ABOUT("author: Tenon's examples\nlicence: as Tenon"),
   TENON_GROUP(reader_decode),
-  TENON_OP("ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, *, int blank=0)"
+  TENON_OP("ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, "
+           "*, int blank=0)"
            " -> (Tensor loss, Tensor alpha)",
-    TENON_DOC("Minus the logarithm of the probability of each target: torch.nn.functional.ctc_loss with reduction='none'.\n"
-              "log_probs is [frames, lines, classes], as log_softmax gives it. targets is [lines, width], classes that are not the\n"
-              "blank; what lies behind a line's target_lengths is not read. input_lengths says how many frames a line has.\n"
-              "The loss is inf where no alignment exists. alpha, [lines, frames, 2 width + 1], is for the gradient and has none.\n"
-              "The gradient is PyTorch's: of the logits that log_softmax made log_probs of, so log_probs must come from there."),
-    TENON_SAMPLES("log_probs: [8, n, c] uniform(-3, -0.1), targets: [n, 3] integers(1, c), input_lengths: [n] [8], "
+    TENON_DOC("Minus the logarithm of the probability of each target: torch.nn.functional.ctc_loss "
+              "with reduction='none'.\n"
+              "log_probs is [frames, lines, classes], as log_softmax gives it. targets is [lines, "
+              "width], classes that are not the\n"
+              "blank; what lies behind a line's target_lengths is not read. input_lengths says how "
+              "many frames a line has.\n"
+              "The loss is inf where no alignment exists. alpha, [lines, frames, 2 width + 1], is "
+              "for the gradient and has none.\n"
+              "The gradient is PyTorch's: of the logits that log_softmax made log_probs of, so "
+              "log_probs must come from there."),
+    TENON_SAMPLES("log_probs: [8, n, c] uniform(-3, -0.1), targets: [n, 3] integers(1, c), "
+                  "input_lengths: [n] [8], "
                   "target_lengths: [n] integers(1, 4)"),
-    TENON_TYPES("log_probs: f32|f64; targets, input_lengths, target_lengths: i64; loss, alpha = log_probs"),
-    TENON_SHAPES("log_probs: [t, n, c]; targets: [n, s]; input_lengths, target_lengths: [n]; loss: [n]"),
+    TENON_TYPES("log_probs: f32|f64; targets, input_lengths, target_lengths: i64; loss, alpha = "
+                "log_probs"),
+    TENON_SHAPES("log_probs: [t, n, c]; targets: [n, s]; input_lengths, target_lengths: [n]; loss: "
+                 "[n]"),
     TENON_TRAITS(TENON_PURE),
-    TENON_GRADIENT("log_probs: reader::ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, loss, alpha, blank=blank)"),
+    TENON_GRADIENT("log_probs: reader::ctc_loss_backward(grad, log_probs, targets, input_lengths, "
+                   "target_lengths, loss, alpha, blank=blank)"),
     TENON_INFER(loss_infer),
     TENON_KERNEL("cpu", loss_run)),
-  TENON_OP("ctc_loss_backward(Tensor grad, Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths,"
+  TENON_OP("ctc_loss_backward(Tensor grad, Tensor log_probs, Tensor targets, Tensor input_lengths, "
+           "Tensor target_lengths,"
            " Tensor loss, Tensor alpha, *, int blank=0) -> Tensor",
-    TENON_DOC("Gradient of ctc_loss: (exp(log_probs) - the probability of the class in this frame, given the target) * grad.\n"
-              "Frames past input_lengths have 0, lines with an infinite loss nan, as in PyTorch; a class whose log_probs is -inf has\n"
+    TENON_DOC("Gradient of ctc_loss: (exp(log_probs) - the probability of the class in this frame, "
+              "given the target) * grad.\n"
+              "Frames past input_lengths have 0, lines with an infinite loss nan, as in PyTorch; a "
+              "class whose log_probs is -inf has\n"
               "0, where PyTorch has nan."),
-    TENON_SAMPLES("grad: [n], log_probs: [8, n, c] uniform(-3, -0.1), targets: [n, 3] integers(1, c), input_lengths: [n] [8], "
-                  "target_lengths: [n] integers(1, 4), loss: [n] uniform(1, 9), alpha: [n, 8, 7] uniform(-9, -1)"),
-    TENON_TYPES("log_probs: f32|f64; grad, loss, alpha = log_probs; targets, input_lengths, target_lengths: i64; out = log_probs"),
-    TENON_SHAPES("log_probs: [t, n, c]; targets: [n, s]; input_lengths, target_lengths, grad, loss: [n]; alpha: [n, t, _]; out: [t, n, c]"),
+    TENON_SAMPLES("grad: [n], log_probs: [8, n, c] uniform(-3, -0.1), targets: [n, 3] integers(1, "
+                  "c), input_lengths: [n] [8], "
+                  "target_lengths: [n] integers(1, 4), loss: [n] uniform(1, 9), alpha: [n, 8, 7] "
+                  "uniform(-9, -1)"),
+    TENON_TYPES("log_probs: f32|f64; grad, loss, alpha = log_probs; targets, input_lengths, "
+                "target_lengths: i64; out = log_probs"),
+    TENON_SHAPES("log_probs: [t, n, c]; targets: [n, s]; input_lengths, target_lengths, grad, loss: "
+                 "[n]; alpha: [n, t, _]; out: [t, n, c]"),
     TENON_TRAITS(TENON_PURE),
     TENON_INFER(loss_backward_infer),
     TENON_KERNEL("cpu", loss_backward_run)))
