@@ -87,12 +87,14 @@ void *cu_library_open(const tenon_device_context_t *context, const char *key,
     for (int k = 0; k < 3 && !library; k++)
       if (*patterns[k]) library = open_first(patterns[k], names[i]);
   }
-  if (!library)
+  if (!library) {
+    const char *older = names[0] && names[1] ? " (or older)" : "";
+    const char *none = names[0] ? "" : "none that fits";
     snprintf(out_tried, size,
              "%s%s%s is not where the loader looks, nor in lib64 of CUDA_HOME or /usr/local/cuda, "
              "nor in the packages of VIRTUAL_ENV; install it, or set TENON_CUDA=%s=PATH",
-             names[0], names[0] && names[1] ? " (or older)" : "", names[0] ? "" : "none that fits",
-             key);
+             names[0], older, none, key);
+  }
   return library;
 }
 
@@ -119,7 +121,11 @@ static tenon_status_t nvrtc_find(const tenon_device_context_t *context, int driv
   char tried[1000];
   rtc_api_t found;
   /* The driver does not load what a compiler of a later generation than its own makes. */
-  int first = !driver || driver >= 13000 ? 0 : driver >= 12000 ? 1 : 2;
+  int first = 0;
+  if (driver && driver < 12000)
+    first = 2;
+  else if (driver && driver < 13000)
+    first = 1;
   void *library = cu_library_open(context, "nvrtc", names + first, tried, sizeof tried);
   if (!library)
     return tenon_fail(

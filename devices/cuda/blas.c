@@ -198,7 +198,8 @@ bool cu_product_of(const tenon_call_t *call, cu_product_t *out) {
 /* the kernel */
 
 static uint64_t ones_size(const cu_product_t *p) {
-  return p->bias ? (uint64_t)p->n * (p->type == BLAS_CUDA_R_32F ? 4 : 2) : 0;
+  if (!p->bias) return 0;
+  return (uint64_t)p->n * (p->type == BLAS_CUDA_R_32F ? 4 : 2);
 }
 
 /* c becomes the bias in each row: the product of the bias and a row of ones. */
@@ -207,15 +208,17 @@ static cu_result_t spread(const cu_blas_t *with, const cu_product_t *p, cu_nativ
   const float one = 1;
   const float zero = 0;
   cu_address_t at = (cu_address_t)(uintptr_t)ones;
-  cu_result_t error = p->type == BLAS_CUDA_R_32F
-                          ? cu.MemsetD32Async(at, 0x3f800000u, (size_t)p->n, stream)
-                          : cu.MemsetD16Async(at, p->type == BLAS_CUDA_R_16F ? 0x3c00 : 0x3f80,
-                                              (size_t)p->n, stream);
-  return error ? error
-               : blas.GemmStridedBatchedEx(with->handle, BLAS_CUBLAS_OP_N, BLAS_CUBLAS_OP_N, p->m,
-                                           p->n, 1, &one, p->bias, p->type, p->m, 0, ones, p->type,
-                                           1, 0, &zero, p->c, p->type, p->c_lead, 0, 1, p->compute,
-                                           BLAS_CUBLAS_GEMM_DEFAULT);
+  cu_result_t error;
+  if (p->type == BLAS_CUDA_R_32F)
+    error = cu.MemsetD32Async(at, 0x3f800000u, (size_t)p->n, stream);
+  else
+    error =
+        cu.MemsetD16Async(at, p->type == BLAS_CUDA_R_16F ? 0x3c00 : 0x3f80, (size_t)p->n, stream);
+  if (error) return error;
+  return blas.GemmStridedBatchedEx(with->handle, BLAS_CUBLAS_OP_N, BLAS_CUBLAS_OP_N, p->m, p->n, 1,
+                                   &one, p->bias, p->type, p->m, 0, ones, p->type, 1, 0, &zero,
+                                   p->c, p->type, p->c_lead, 0, 1, p->compute,
+                                   BLAS_CUBLAS_GEMM_DEFAULT);
 }
 
 static cu_result_t multiply(const cu_blas_t *with, const cu_product_t *p, cu_native_stream_t stream,
@@ -226,7 +229,8 @@ static cu_result_t multiply(const cu_blas_t *with, const cu_product_t *p, cu_nat
   const double wide_zero = 0;
   const bool is_wide = p->compute == BLAS_CUBLAS_COMPUTE_64F;
   const void *alpha = is_wide ? (const void *)&wide_one : &one;
-  const void *beta = is_wide ? (const void *)&wide_zero : p->bias ? &one : &zero;
+  const void *beta = is_wide ? (const void *)&wide_zero : &zero;
+  if (!is_wide && p->bias) beta = &one;
   cu_result_t error =
       blas.SetStream(with->handle, stream); /* its workspace is then none of ours any more */
   if (!error) error = blas.SetWorkspace(with->handle, workspace, size);

@@ -62,7 +62,9 @@ static bool type_of(tenon_dtype_t dtype, cu_enum_t *out_type) {
 /* The axis of the tensor behind one of `rank`; -1: the one that is put before the only one of
  * space. */
 static int32_t own_axis(const tenon_tensor_t *t, int rank, int i) {
-  return i < 2 ? i : i == 2 && t->ndim < rank ? -1 : i - (rank - t->ndim);
+  if (i < 2) return i;
+  if (i == 2 && t->ndim < rank) return -1;
+  return i - (rank - t->ndim);
 }
 
 /* Its extents, packed; false: one is 0, or there are too many elements. */

@@ -59,11 +59,13 @@ static tenon_status_t look(const tenon_device_context_t *context) {
   found.process = getpid();
   if (!error) error = cu.Init(0);
   if (!error) error = cu.DeviceGetCount(&count);
-  if (error || !count)
+  if (error || !count) {
+    const char *setting = visible ? ", and CUDA_VISIBLE_DEVICES is " : "";
+    const char *list = visible ? visible : "";
     return tenon_fail(context, TENON_UNAVAILABLE,
                       "cuda: the driver shows no GPU (%s)%s%s; nvidia-smi lists those that work",
-                      error ? cu_error_name(error) : "none",
-                      visible ? ", and CUDA_VISIBLE_DEVICES is " : "", visible ? visible : "");
+                      error ? cu_error_name(error) : "none", setting, list);
+  }
   found.count = count < CU_ORDINALS_MOST ? count : CU_ORDINALS_MOST;
   return TENON_OK;
 }
@@ -79,7 +81,7 @@ static tenon_status_t enumerate(tenon_device_context_t *context, int32_t *out_co
 
 /* an ordinal */
 
-static void describe(cu_device_t *device) {
+static void describe_device(cu_device_t *device) {
   cu_id_t id = device->id;
   size_t memory = 0;
   device->arch = arch_of(id);
@@ -176,7 +178,7 @@ static tenon_status_t check(tenon_on_t on, const cu_device_t *device) {
 static tenon_status_t open_device(tenon_device_context_t *context, cu_device_t *device) {
   cu_result_t error = cu.DeviceGet(&device->id, device->ordinal);
   if (error) return cu_fail(context, error, "cannot open it");
-  describe(device);
+  describe_device(device);
   TENON_TRY(check(context, device));
   if ((error = cu.DevicePrimaryCtxRetain(&device->context, device->id))) device->context = NULL;
   if (!error) CU_IN(device, error, cu.StreamCreate(&device->service, CU_STREAM_NON_BLOCKING));

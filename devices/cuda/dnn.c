@@ -158,7 +158,7 @@ static bool is_refusal(cu_result_t error) { /* CUDNN_STATUS_NOT_SUPPORTED, in 9 
   return dnn.GetVersion() >= VERSION_9 ? error / 1000 == 3 : error == 9;
 }
 
-static cu_result_t describe(plan_t *plan) {
+static cu_result_t fill_descriptors(plan_t *plan) {
   const cu_shape_t *s = &plan->shape;
   const cu_layout_t *w = &s->tensors[CU_W];
   cu_enum_t compute = s->type == DNN_DATA_DOUBLE ? DNN_DATA_DOUBLE : DNN_DATA_FLOAT;
@@ -188,9 +188,9 @@ static cu_result_t describe(plan_t *plan) {
 }
 
 static cu_enum_t math_of(cu_enum_t type) { /* f32 as such, not as TF32 */
-  return type == DNN_DATA_FLOAT    ? DNN_FMA_MATH
-         : type == DNN_DATA_DOUBLE ? DNN_DEFAULT_MATH
-                                   : DNN_TENSOR_OP_MATH;
+  if (type == DNN_DATA_FLOAT) return DNN_FMA_MATH;
+  if (type == DNN_DATA_DOUBLE) return DNN_DEFAULT_MATH;
+  return DNN_TENSOR_OP_MATH;
 }
 
 /* Asks the heuristics, which run nothing.  FFT and what is behind it, Winograd's, are transforms:
@@ -212,12 +212,19 @@ static cu_result_t choose(dnn_handle_t handle, plan_t *plan) {
   return error;
 }
 
-/* More than for what the tensors hold twice over is not worth it. */
+static size_t element_size(cu_enum_t type) {
+  if (type == DNN_DATA_DOUBLE) return 8;
+  if (type == DNN_DATA_FLOAT) return 4;
+  return 2;
+}
+
+/* The largest workspace that is accepted: twice the size of x and `out` together, but at least
+ * WORKSPACE_LEAST. */
 static size_t workspace_most(const cu_shape_t *s) {
   const cu_layout_t *both[2] = {&s->tensors[CU_X], &s->tensors[CU_OUT]};
   size_t sum = 0;
   for (int i = 0; i < 2; i++) {
-    size_t count = s->type == DNN_DATA_DOUBLE ? 16 : s->type == DNN_DATA_FLOAT ? 8 : 4;
+    size_t count = 2 * element_size(s->type);
     for (int k = 0; k < both[i]->rank; k++)
       count *= (size_t)both[i]->dims[k];
     sum += count;
@@ -265,7 +272,7 @@ static plan_t *plan_of(cu_dnn_t *with, const cu_shape_t *shape, cu_result_t *out
   if (with->plan_count == PLANS_MOST) plans_free(with);
   if (!(plan = (plan_t *)calloc(1, sizeof *plan))) return NULL;
   memcpy(&plan->shape, shape, sizeof *shape); /* padding too */
-  if (!(plan->error = describe(plan))) plan->error = choose(with->handle, plan);
+  if (!(plan->error = fill_descriptors(plan))) plan->error = choose(with->handle, plan);
   if (plan->error && !is_refusal(plan->error)) {
     *out_error = plan->error;
     plan_free(plan);
@@ -286,10 +293,7 @@ static size_t round_up(size_t size) { return (size + ALIGNED - 1) / ALIGNED * AL
 
 static size_t copy_size(const plan_t *plan, int copy) {
   const cu_layout_t *t = &plan->shape.tensors[CU_FROM_X + copy];
-  size_t size = t->rank ? (plan->shape.type == DNN_DATA_DOUBLE  ? 8
-                           : plan->shape.type == DNN_DATA_FLOAT ? 4
-                                                                : 2)
-                        : 0;
+  size_t size = t->rank ? element_size(plan->shape.type) : 0;
   for (int i = 0; i < t->rank; i++)
     size *= (size_t)t->dims[i];
   return round_up(size);
@@ -320,11 +324,14 @@ static cu_result_t convolve(const cu_dnn_t *with, const plan_t *p, const cu_conv
     memory += copy_size(p, i);
   }
   if (error) return error;
-  if (p->adds) { /* without a residual `out` stands for it, times 0 */
+  if (p->adds) {
+    /* Without a residual, `out` is passed in its place with the factor 0. */
+    const void *factor = from[2] ? alpha : beta;
+    const void *residual = from[2] ? from[2] : c->out;
     error = dnn.ConvolutionBiasActivationForward(
         with->handle, alpha, p->tensors[CU_X], from[0], p->filter, from[1], p->convolution,
-        algorithm, workspace, p->workspace, from[2] ? alpha : beta, out, from[2] ? from[2] : c->out,
-        p->tensors[CU_BIAS], c->bias, with->identity, out, c->out);
+        algorithm, workspace, p->workspace, factor, out, residual, p->tensors[CU_BIAS], c->bias,
+        with->identity, out, c->out);
   } else {
     error = dnn.ConvolutionForward(with->handle, alpha, p->tensors[CU_X], from[0], p->filter,
                                    from[1], p->convolution, algorithm, workspace, p->workspace,

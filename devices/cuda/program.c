@@ -35,7 +35,7 @@ typedef struct cu_program_t {
 /* code */
 
 /* Every step can be undone, so bytes that differ in one word differ in their sum. */
-static uint64_t sum_of(const void *data, uint64_t bytes) {
+static uint64_t checksum_of(const void *data, uint64_t bytes) {
   uint64_t sum = 0x9E3779B97F4A7C15u ^ bytes;
   uint64_t word;
   for (const char *at = (const char *)data; bytes; at += 8) {
@@ -50,11 +50,11 @@ static uint64_t sum_of(const void *data, uint64_t bytes) {
 }
 
 static uint64_t target_of(tenon_on_t on) {
-  return sum_of(cu_device(on)->target, strlen(cu_device(on)->target));
+  return checksum_of(cu_device(on)->target, strlen(cu_device(on)->target));
 }
 
 cu_head_t cu_head_of(tenon_on_t on, const void *code, uint64_t bytes) {
-  cu_head_t head = {{0}, target_of(on), bytes, sum_of(code, bytes)};
+  cu_head_t head = {{0}, target_of(on), bytes, checksum_of(code, bytes)};
   memcpy(head.magic, magic, sizeof magic);
   return head;
 }
@@ -70,7 +70,7 @@ static tenon_status_t check(tenon_on_t on, const void *code, uint64_t bytes, cu_
   if (!what && head->target != target_of(on))
     what = "it is of another GPU or driver, or its head is damaged";
   if (!what && head->bytes != bytes - sizeof *head) what = "its length is not that in its head";
-  if (!what && head->checksum != sum_of((const char *)code + sizeof *head, head->bytes))
+  if (!what && head->checksum != checksum_of((const char *)code + sizeof *head, head->bytes))
     what = "its checksum is wrong";
   if (!what) return TENON_OK;
   return tenon_fail(on, TENON_INVALID,
@@ -127,7 +127,7 @@ void cu_program_unload(tenon_on_t on, void *handle) {
 /* kernels */
 
 /* In the context. */
-static cu_result_t describe(cu_kernel_t *kernel) {
+static cu_result_t query_kernel_limits(cu_kernel_t *kernel) {
   int group_most = 0;
   int local = 0;
   size_t at, size;
@@ -157,7 +157,7 @@ static tenon_status_t kernel_create(tenon_on_t on, cu_program_t *program, const 
   }
   if (!(error = cu_enter(cu_device(on), &pushed))) {
     error = cu.ModuleGetFunction(&kernel->function, program->module, name);
-    if (!error) error = describe(kernel);
+    if (!error) error = query_kernel_limits(kernel);
     cu_leave(pushed);
   }
   if (error) {

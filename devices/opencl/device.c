@@ -86,10 +86,13 @@ static void look_at_device(cl_platform_id platform, const char *platform_name, c
     decline(platform_name, name, why);
     return;
   }
-  int rank = type & CL_DEVICE_TYPE_GPU           ? 0
-             : type & CL_DEVICE_TYPE_ACCELERATOR ? 1
-             : type & CL_DEVICE_TYPE_CPU         ? 2
-                                                 : 3;
+  int rank = 3;
+  if (type & CL_DEVICE_TYPE_GPU)
+    rank = 0;
+  else if (type & CL_DEVICE_TYPE_ACCELERATOR)
+    rank = 1;
+  else if (type & CL_DEVICE_TYPE_CPU)
+    rank = 2;
   int32_t at = found.count++;
   for (; at > 0 && found.devices[at - 1].rank > rank; at--)
     found.devices[at] = found.devices[at - 1];
@@ -130,12 +133,14 @@ static tenon_status_t look(const tenon_device_context_t *context) {
   found.process = getpid();
   *found.declined = 0;
   cl_int error = ocl.GetPlatformIDs(PLATFORMS_MOST, platforms, &count);
-  if (error || !count)
+  if (error || !count) {
+    const char *found_error = error ? ocl_error_name(error) : "none";
+    const char *folder = vendors ? vendors : "/etc/OpenCL/vendors";
     return tenon_fail(context, TENON_UNAVAILABLE,
                       "opencl: the loader found no driver (%s) in %s; install that of the "
                       "hardware, or for processors PoCL, on Debian pocl-opencl-icd",
-                      error ? ocl_error_name(error) : "none",
-                      vendors ? vendors : "/etc/OpenCL/vendors");
+                      found_error, folder);
+  }
   if (count > PLATFORMS_MOST) count = PLATFORMS_MOST;
   sort_platforms(platforms, count);
   for (cl_uint i = 0; i < count; i++)
@@ -162,7 +167,7 @@ static void add(uint32_t *list, uint32_t dtype) { /* lists end with 0 */
   *list = dtype;
 }
 
-static void describe(ocl_device_t *device) {
+static void describe_device(ocl_device_t *device) {
   char platform[300], version[300], driver[200], extensions[8000], own[300];
   cl_device_id id = device->id;
   platform_text(device->platform, CL_PLATFORM_NAME, platform, sizeof platform);
@@ -241,7 +246,7 @@ static tenon_status_t start(tenon_device_context_t *context) {
   device->platform = found.devices[context->ordinal].platform;
   device->id = found.devices[context->ordinal].id;
   context->state = device;
-  describe(device);
+  describe_device(device);
   const intptr_t properties[] = {CL_CONTEXT_PLATFORM, (intptr_t)device->platform, 0};
   cl_int error = CL_SUCCESS;
   device->context = ocl.CreateContext(properties, 1, &device->id, NULL, NULL, &error);

@@ -81,14 +81,20 @@ static tenon_status_t failure_of(tenon_on_t on, ocl_recorded_t now, cl_int statu
                              on->ordinal, status);
 }
 
+/* Translates CL_EVENT_COMMAND_EXECUTION_STATUS: a positive number means "not done yet", a negative
+ * one is an error. */
+static tenon_status_t execution_status(tenon_on_t on, ocl_recorded_t now, cl_int status) {
+  if (status > 0) return TENON_UNAVAILABLE;
+  if (status < 0) return failure_of(on, now, status);
+  return TENON_OK;
+}
+
 tenon_status_t ocl_event_query(tenon_on_t on, void *event) {
   ocl_recorded_t now = recorded_of((ocl_event_t *)event);
   if (!now.event) return TENON_OK;
   ocl_stream_tell(now.stream, now.event, false);
   cl_int status = ocl_event_status(now.event);
-  tenon_status_t found = status > 0   ? TENON_UNAVAILABLE
-                         : status < 0 ? failure_of(on, now, status)
-                                      : TENON_OK;
+  tenon_status_t found = execution_status(on, now, status);
   give_back(now);
   return found;
 }
@@ -99,9 +105,11 @@ tenon_status_t ocl_event_synchronize(tenon_on_t on, void *event) {
   ocl_stream_tell(now.stream, now.event, true);
   cl_int error = ocl.WaitForEvents(1, &now.event);
   cl_int status = ocl_event_status(now.event);
-  tenon_status_t found = status < 0 ? failure_of(on, now, status)
-                         : error    ? ocl_fail(on, error, "cannot wait for an event")
-                                    : TENON_OK;
+  tenon_status_t found = TENON_OK;
+  if (status < 0)
+    found = failure_of(on, now, status);
+  else if (error)
+    found = ocl_fail(on, error, "cannot wait for an event");
   give_back(now);
   return found;
 }
@@ -149,9 +157,9 @@ tenon_status_t ocl_stream_wait(tenon_on_t on, void *handle, tenon_on_t of, void 
   ocl_notice_drop(notice);
   if (user) ocl.ReleaseEvent(user);
   give_back(now);
-  return began != TENON_OK ? began
-         : error           ? ocl_fail(on, error, "cannot make a stream wait for an event")
-                           : TENON_OK;
+  if (began != TENON_OK) return began;
+  if (error) return ocl_fail(on, error, "cannot make a stream wait for an event");
+  return TENON_OK;
 }
 
 tenon_status_t ocl_event_time(tenon_on_t on, void *event, int64_t *out_time) {
@@ -160,9 +168,7 @@ tenon_status_t ocl_event_time(tenon_on_t on, void *event, int64_t *out_time) {
     return tenon_fail(on, TENON_PRECONDITION,
                       "opencl:%d: an event that was not recorded has no time", on->ordinal);
   cl_int status = ocl_event_status(now.event);
-  tenon_status_t found = status > 0   ? TENON_UNAVAILABLE
-                         : status < 0 ? failure_of(on, now, status)
-                                      : TENON_OK;
+  tenon_status_t found = execution_status(on, now, status);
   if (found == TENON_OK && !now.stream->timed)
     found = tenon_fail(on, TENON_PRECONDITION,
                        "opencl:%d: the event has no time: another's queue, in which it was "

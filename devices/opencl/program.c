@@ -34,7 +34,7 @@ typedef struct ocl_program_t {
 } ocl_program_t;
 
 /* Every step can be undone, so bytes that differ in one word differ in their sum. */
-static uint64_t sum_of(const void *data, uint64_t bytes) {
+static uint64_t checksum_of(const void *data, uint64_t bytes) {
   uint64_t sum = 0x9E3779B97F4A7C15u ^ bytes;
   uint64_t word;
   for (const char *at = (const char *)data; bytes; at += 8) {
@@ -49,7 +49,7 @@ static uint64_t sum_of(const void *data, uint64_t bytes) {
 }
 
 static uint64_t target_of(tenon_on_t on) {
-  return sum_of(ocl_device(on)->target, strlen(ocl_device(on)->target));
+  return checksum_of(ocl_device(on)->target, strlen(ocl_device(on)->target));
 }
 
 /* compiling */
@@ -117,7 +117,7 @@ static tenon_status_t binary_into(tenon_on_t on, cl_program program, const char 
     return ocl_fail(on, error, "cannot get the compiled code of %s", file);
   memcpy(head.magic, magic, sizeof magic);
   head.bytes = size;
-  head.checksum = sum_of(binary, size);
+  head.checksum = checksum_of(binary, size);
   memcpy(code, &head, sizeof head);
   return TENON_OK;
 }
@@ -166,7 +166,7 @@ static tenon_status_t check(tenon_on_t on, const void *code, uint64_t bytes, ocl
   if (!what && head->target != target_of(on))
     what = "it is of another device or driver, or its head is damaged";
   if (!what && head->bytes != bytes - sizeof *head) what = "its length is not that in its head";
-  if (!what && head->checksum != sum_of((const char *)code + sizeof *head, head->bytes))
+  if (!what && head->checksum != checksum_of((const char *)code + sizeof *head, head->bytes))
     what = "its checksum is wrong";
   if (!what) return TENON_OK;
   return tenon_fail(on, TENON_INVALID,
@@ -364,9 +364,11 @@ tenon_status_t ocl_kernel_launch(tenon_on_t on, void *handle, const tenon_launch
   ocl_kernel_t *kernel = (ocl_kernel_t *)launch->kernel;
   size_t items[3], group[3];
   cl_uint at = 0;
-  cl_uint axes = (launch->groups[2] | launch->group[2]) > 1   ? 3
-                 : (launch->groups[1] | launch->group[1]) > 1 ? 2
-                                                              : 1;
+  cl_uint axes = 1;
+  if ((launch->groups[2] | launch->group[2]) > 1)
+    axes = 3;
+  else if ((launch->groups[1] | launch->group[1]) > 1)
+    axes = 2;
   for (cl_uint i = 0; i < axes; i++) {
     group[i] = launch->group[i];
     if (__builtin_mul_overflow(launch->groups[i], group[i], &items[i]))

@@ -262,13 +262,14 @@ tenon_status_t ocl_stream_failure(tenon_on_t on, ocl_stream_t *stream, tenon_fau
   ocl_notice_settle();
   if (fault) fault->ticket = ticket;
   char which[40] = "work";
+  char name[80] = "";
+  if (failure < -1) snprintf(name, sizeof name, " (%s)", ocl_error_name(failure));
   if (ticket) snprintf(which, sizeof which, "call %llu", (unsigned long long)ticket);
   return tenon_fail(
       on, ocl_failure_status(failure),
-      "opencl:%d: %s of this stream, or of one that it waited for, failed with status %d%s%s%s; "
+      "opencl:%d: %s of this stream, or of one that it waited for, failed with status %d%s; "
       "what came after it was not done, and nothing can be: use another stream",
-      on->ordinal, which, failure, failure < -1 ? " (" : "",
-      failure < -1 ? ocl_error_name(failure) : "", failure < -1 ? ")" : "");
+      on->ordinal, which, failure, name);
 }
 
 /* waiting */

@@ -35,7 +35,8 @@ static uint64_t bytes_of(uint64_t values, uint64_t steps) {
   return sizeof(code_t) + values * sizeof(sim_value_t) + steps * sizeof(sim_step_t);
 }
 
-static uint64_t sum_of(uint64_t sum, const void *data, uint64_t bytes) { /* FNV-1a, by words */
+static uint64_t add_to_checksum(uint64_t sum, const void *data,
+                                uint64_t bytes) { /* FNV-1a, by words */
   const unsigned char *at = data;
   for (uint64_t word; bytes; at += word, bytes -= word) {
     uint64_t part = 0;
@@ -49,8 +50,8 @@ static uint64_t sum_of(uint64_t sum, const void *data, uint64_t bytes) { /* FNV-
 
 static uint64_t checksum(const code_t *code, uint64_t bytes, const void *weights) {
   uint64_t head = sizeof code->magic + sizeof code->checksum;
-  uint64_t sum = sum_of(0xcbf29ce484222325u, (const char *)code + head, bytes - head);
-  return sum_of(sum, weights, code->weight_bytes);
+  uint64_t sum = add_to_checksum(0xcbf29ce484222325u, (const char *)code + head, bytes - head);
+  return add_to_checksum(sum, weights, code->weight_bytes);
 }
 
 /* making */
@@ -286,13 +287,23 @@ static tenon_status_t chain_run(void *argument, void *const *addresses, char *me
   char *scratch = malloc(code->scratch_bytes + 1);
   float **at = calloc((uint64_t)code->value_count + 1, sizeof *at);
   for (uint32_t i = 0; i < code->value_count && at && scratch; i++) {
-    uint32_t where = values[i].where;
-    void *base = where == SIM_WEIGHT
-                     ? (char *)addresses[code->in_count + code->out_count] + values[i].at
-                 : where == SIM_SCRATCH ? scratch + values[i].at
-                 : where == SIM_IN      ? addresses[values[i].at]
-                 : where == SIM_OUT     ? addresses[code->in_count + values[i].at]
-                                        : NULL;
+    void *base = NULL;
+    switch (values[i].where) {
+    case SIM_WEIGHT:
+      base = (char *)addresses[code->in_count + code->out_count] + values[i].at;
+      break;
+    case SIM_SCRATCH:
+      base = scratch + values[i].at;
+      break;
+    case SIM_IN:
+      base = addresses[values[i].at];
+      break;
+    case SIM_OUT:
+      base = addresses[code->in_count + values[i].at];
+      break;
+    default:
+      break;
+    }
     at[i] = base;
   }
   for (uint32_t n = 0; n < code->step_count && at && scratch; n++)

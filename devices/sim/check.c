@@ -53,13 +53,14 @@ static void race(const sim_access_t *a, const sim_piece_t *piece, const sim_plac
     snprintf(where, sizeof where, "of memory %p", (void *)place->memory->key);
   else
     snprintf(where, sizeof where, "of host memory");
+  const char *verb = place->is_write ? "writes" : "reads";
+  const char *earlier_verb = a->is_write ? "writing" : "reading";
   snprintf(text, SIM_TEXT,
            "sim: race: %s (ticket %" PRIu64 ", %s) %s bytes %" PRIu64 " to %" PRIu64
            " %s, which %s (ticket %" PRIu64
            ", %s) may still be %s: %s must wait for ticket %" PRIu64 " of %s",
-           piece->kind, piece->ticket, two, place->is_write ? "writes" : "reads", begin, end - 1,
-           where, a->piece.kind, a->piece.ticket, one, a->is_write ? "writing" : "reading", two,
-           a->piece.ticket, one);
+           piece->kind, piece->ticket, two, verb, begin, end - 1, where, a->piece.kind,
+           a->piece.ticket, one, earlier_verb, two, a->piece.ticket, one);
   sim_find(&a->piece, piece, "%s", text);
 }
 

@@ -14,7 +14,7 @@ typedef struct bytes_t {
   uint64_t sum; /* of what is copied in, as it was when the copy was enqueued; 0: not known */
 } bytes_t;
 
-static uint64_t sum_of(const char *bytes, uint64_t count) {
+static uint64_t checksum_of_bytes(const char *bytes, uint64_t count) {
   uint64_t sum = 0x9E3779B97F4A7C15u;
   uint64_t word = 0;
   for (; count >= sizeof word; count -= sizeof word, bytes += sizeof word) {
@@ -29,7 +29,7 @@ static uint64_t sum_of(const char *bytes, uint64_t count) {
 
 static tenon_status_t copy_bytes(void *argument, void *const *addresses, char *message) {
   const bytes_t *bytes = argument;
-  if (bytes->sum && sum_of(addresses[1], bytes->count) != bytes->sum) {
+  if (bytes->sum && checksum_of_bytes(addresses[1], bytes->count) != bytes->sum) {
     snprintf(message, SIM_TEXT,
              "the host's %" PRIu64
              " bytes at %p were changed before the stream came to their copy; wait for it first",
@@ -70,7 +70,8 @@ tenon_status_t sim_copy(tenon_on_t on, void *stream, const tenon_copy_t *copy) {
   bytes_t bytes = {copy->bytes, 0};
   if (uses[1].is_host) {
     const char *from = (const char *)copy->from.handle + copy->from.offset;
-    if (!will_change(on, stream, from, copy->bytes)) bytes.sum = sum_of(from, copy->bytes);
+    if (!will_change(on, stream, from, copy->bytes))
+      bytes.sum = checksum_of_bytes(from, copy->bytes);
   }
   return sim_work_enqueue(on, stream, copy->ticket, kinds[way], copy_bytes, &bytes, sizeof bytes, 2,
                           uses, SIM_CALL_COPY);

@@ -151,25 +151,28 @@ static const uint32_t no_doubles[] = {TENON_I32, TENON_U32, TENON_I64, TENON_U64
 static tenon_status_t sim_properties(tenon_on_t on, tenon_device_properties_t *out) {
   TENON_TRY(sim_enter(on));
   uint64_t without = sim.settings.without;
-  tenon_device_properties_t found = {
-      .size = out->size,
-      .features = TENON_DEVICE_TIMES |
-                  (without & SIM_WITHOUT_ATOMICS64 ? 0u : TENON_DEVICE_WIDE_ATOMICS) |
-                  (sim.settings.handles ? 0u : TENON_DEVICE_ADDRESSES) |
-                  (sim.settings.blame ? TENON_DEVICE_BLAMES : 0u),
-      .name = "simulated accelerator",
-      .driver = "sim 1.0.0",
-      .target = SIM_TARGET,
-      .memory = sim.settings.memory,
-      .alignment = 64,
-      .units = 1,
-      .group_most = SIM_GROUP_MOST,
-      .languages = 1u << TENON_SOURCE_C,
-      .local_most = SIM_LOCAL_MOST,
-      .computes = computes[without & 3],
-      .atomics = without & SIM_WITHOUT_ATOMICS64 ? narrow
-                 : without & SIM_WITHOUT_F64     ? no_doubles
-                                                 : NULL};
+  uint32_t features = TENON_DEVICE_TIMES;
+  const uint32_t *atomics = NULL;
+  if (!(without & SIM_WITHOUT_ATOMICS64)) features |= TENON_DEVICE_WIDE_ATOMICS;
+  if (!sim.settings.handles) features |= TENON_DEVICE_ADDRESSES;
+  if (sim.settings.blame) features |= TENON_DEVICE_BLAMES;
+  if (without & SIM_WITHOUT_ATOMICS64)
+    atomics = narrow;
+  else if (without & SIM_WITHOUT_F64)
+    atomics = no_doubles;
+  tenon_device_properties_t found = {.size = out->size,
+                                     .features = features,
+                                     .name = "simulated accelerator",
+                                     .driver = "sim 1.0.0",
+                                     .target = SIM_TARGET,
+                                     .memory = sim.settings.memory,
+                                     .alignment = 64,
+                                     .units = 1,
+                                     .group_most = SIM_GROUP_MOST,
+                                     .languages = 1u << TENON_SOURCE_C,
+                                     .local_most = SIM_LOCAL_MOST,
+                                     .computes = computes[without & 3],
+                                     .atomics = atomics};
   memcpy(out, &found, out->size < sizeof found ? out->size : sizeof found);
   return sim_leave(TENON_OK);
 }

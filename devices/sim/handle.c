@@ -48,10 +48,13 @@ tenon_status_t sim_handle_create(tenon_on_t on, uint32_t kind, sim_object_t *obj
 tenon_status_t sim_handle_find(tenon_on_t on, uint32_t kind, void *handle, void *out_object) {
   uint32_t place = ((uint32_t)(uintptr_t)handle >> 3) - 1;
   uint32_t is = (uint32_t)(uintptr_t)handle & 7;
-  if (is != kind || place >= table.count)
-    return tenon_fail(on, TENON_INVALID, "sim: %p is no %s%s%s", handle, kinds[kind],
-                      is && is <= SIM_CHAIN ? ", perhaps a " : "",
-                      is && is <= SIM_CHAIN ? kinds[is] : "");
+  if (is != kind || place >= table.count) {
+    const bool is_known = is && is <= SIM_CHAIN;
+    const char *perhaps = is_known ? ", perhaps a " : "";
+    const char *other = is_known ? kinds[is] : "";
+    return tenon_fail(on, TENON_INVALID, "sim: %p is no %s%s%s", handle, kinds[kind], perhaps,
+                      other);
+  }
   sim_object_t *object = table.places[place].object;
   if (!object || object->handle != handle)
     return tenon_fail(on, TENON_INVALID, "sim: %s %p is no more: it was destroyed", kinds[kind],

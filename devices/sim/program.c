@@ -144,9 +144,12 @@ static tenon_status_t launch_run(void *argument, void *const *addresses, char *m
   tenon_status_t status = given && local ? TENON_OK : TENON_MEMORY;
   for (uint32_t i = 0; i < launch->count && !status; i++) {
     uint32_t kind = arguments[i].kind;
-    given[i] = kind == TENON_ARG_MEMORY  ? addresses[arguments[i].at]
-               : kind == TENON_ARG_BYTES ? (char *)argument + arguments[i].at
-                                         : local + arguments[i].at;
+    if (kind == TENON_ARG_MEMORY)
+      given[i] = addresses[arguments[i].at];
+    else if (kind == TENON_ARG_BYTES)
+      given[i] = (char *)argument + arguments[i].at;
+    else
+      given[i] = local + arguments[i].at;
   }
   char why[SIM_TEXT] = "no host memory for its arguments";
   if (!status)

@@ -66,8 +66,10 @@ static const char *matmul_check(const sim_step_t *step, const sim_value_t *a, co
   int32_t batch_b = b->ndim - 1 - columns;
   int32_t rank = batch_a > batch_b ? batch_a : batch_b;
   int64_t k = a->shape[a->ndim - (turn_a ? 2 : 1)];
-  int64_t m = rows ? a->shape[a->ndim - (turn_a ? 1 : 2)] : 1;
-  int64_t n = columns ? b->shape[b->ndim - (turn_b ? 2 : 1)] : 1;
+  int64_t m = 1;
+  int64_t n = 1;
+  if (rows) m = a->shape[a->ndim - (turn_a ? 1 : 2)];
+  if (columns) n = b->shape[b->ndim - (turn_b ? 2 : 1)];
   int64_t other = b->shape[b->ndim - (columns && !turn_b ? 2 : 1)];
   if (k != other || out->ndim != rank + rows + columns)
     return "shapes of a product that do not fit";
@@ -224,8 +226,11 @@ static void layer_norm(const sim_step_t *step, const sim_value_t *values, float 
     for (uint64_t i = 0; i < inner; i++)
       squares += (from[i] - mean) * (from[i] - mean);
     double factor = 1 / sqrt(squares / (double)inner + step->reals[0]);
-    for (uint64_t i = 0; i < inner; i++)
-      to[i] = (float)((from[i] - mean) * factor) * (scale ? scale[i] : 1) + (bias ? bias[i] : 0);
+    for (uint64_t i = 0; i < inner; i++) {
+      float times = scale ? scale[i] : 1;
+      float plus = bias ? bias[i] : 0;
+      to[i] = (float)((from[i] - mean) * factor) * times + plus;
+    }
   }
 }
 
@@ -261,7 +266,11 @@ static void matmul(const sim_step_t *step, const sim_value_t *values, float *con
 }
 
 void sim_step_run(const sim_step_t *step, const sim_value_t *values, float *const *at) {
-  uint32_t activation = step->kind == SIM_RELU ? 1 : step->numbers[0] == 1 ? 6 : 5;
+  uint32_t activation = 5; /* the numbers are those of sim_activate: gelu, tanh gelu, relu */
+  if (step->kind == SIM_RELU)
+    activation = 1;
+  else if (step->numbers[0] == 1)
+    activation = 6;
   switch (step->kind) {
   case SIM_ADD:
   case SIM_MUL:

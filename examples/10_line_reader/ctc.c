@@ -195,8 +195,8 @@ static tenon_status_t loss_backward_infer(tenon_infer_t *infer) {
 TENON_LIBRARY(reader, "1.0.0",
   TENON_ABOUT("author: Tenon's examples\nlicence: as Tenon"),
   TENON_GROUP(reader_decode),
-  TENON_OP("ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, "
-           "*, int blank=0)"
+  TENON_OP("ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor "
+           "target_lengths, *, int blank=0)"
            " -> (Tensor loss, Tensor alpha)",
     TENON_DOC("Minus the logarithm of the probability of each target: torch.nn.functional.ctc_loss "
               "with reduction='none'.\n"
@@ -234,8 +234,8 @@ TENON_LIBRARY(reader, "1.0.0",
                   "uniform(-9, -1)"),
     TENON_TYPES("log_probs: f32|f64; grad, loss, alpha = log_probs; targets, input_lengths, "
                 "target_lengths: i64; out = log_probs"),
-    TENON_SHAPES("log_probs: [t, n, c]; targets: [n, s]; input_lengths, target_lengths, grad, loss: "
-                 "[n]; alpha: [n, t, _]; out: [t, n, c]"),
+    TENON_SHAPES("log_probs: [t, n, c]; targets: [n, s]; input_lengths, target_lengths, grad, "
+                 "loss: [n]; alpha: [n, t, _]; out: [t, n, c]"),
     TENON_TRAITS(TENON_PURE),
     TENON_INFER(loss_backward_infer),
     TENON_KERNEL("cpu", loss_backward_run)))

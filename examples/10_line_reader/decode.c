@@ -315,8 +315,8 @@ static tenon_status_t decode_infer(tenon_infer_t *infer) {
 
 /* clang-format off */
 TENON_ITEMS(reader_decode,
-  TENON_OP("ctc_decode(Tensor log_probs, Tensor lengths, *, str alphabet, int blank=0, int beam=16) "
-           "-> (Tensor@host text, Tensor score)",
+  TENON_OP("ctc_decode(Tensor log_probs, Tensor lengths, *, str alphabet, int blank=0, int "
+           "beam=16) -> (Tensor@host text, Tensor score)",
     TENON_DOC("The most probable text of each line, by prefix beam search (Hannun et al., 2014), "
               "without a language model.\n"
               "log_probs is [frames, lines, classes]; lengths says how many frames a line has. "
@@ -325,8 +325,8 @@ TENON_ITEMS(reader_decode,
               "i + 1 if i >= blank, else class i.\n"
               "score is the logarithm of the sum over those alignments of the text that stayed in "
               "the beam: all of them if it is wide\n"
-              "enough. Of equal scores the text that comes of the better one of the frame before is "
-              "kept, then the one that adds\n"
+              "enough. Of equal scores the text that comes of the better one of the frame before "
+              "is kept, then the one that adds\n"
               "nothing, then the lower class. A line in which nothing is possible has the text '' "
               "and the score -inf."),
     TENON_SAMPLES("log_probs: [t, n, 4] uniform(-3, -0.1), lengths: [n] integers(1, t), alphabet = "
