@@ -1,15 +1,19 @@
-/* Claimed groups, compiled: a list of values and steps (step.c), and weights in the ordinal's
- * memory.  As bytes a group is the same list, then the weights. Invariant: what a group's work
- * reads and writes is known to the checker: inputs, outputs and weights, as one piece of work. */
+/* Compiled groups of nodes (offloaded subgraphs). A compiled group is a list of values and steps
+ * (step.c), plus weights in the memory of the ordinal. The saved form is the same list followed by
+ * the weights.
+ *
+ * Invariant: the race checker knows everything that a group reads and writes, because all inputs,
+ * outputs and weights of a run are declared as the accesses of one piece of work. */
 #include "plugin.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct code_t { /* then values, then steps */
+/* The header of a compiled group. The values and then the steps follow it in memory. */
+typedef struct code_t {
   char magic[8];
-  uint64_t checksum; /* of all behind it, weights too */
+  uint64_t checksum; /* of everything after this field, including the weights */
   uint64_t scratch_bytes;
   uint64_t weight_bytes;
   uint32_t in_count;
@@ -21,8 +25,8 @@ static const char magic[8] = "SIMGRP1";
 
 typedef struct chain_t {
   sim_object_t object;
-  uint32_t references; /* the host, and work */
-  void *weights;       /* memory; NULL: there are none */
+  uint32_t references; /* from the host and from enqueued work */
+  void *weights;       /* device memory; NULL: the group has no weights */
   uint64_t code_bytes;
   code_t *code;
 } chain_t;
@@ -36,7 +40,7 @@ static uint64_t bytes_of(uint64_t values, uint64_t steps) {
 }
 
 static uint64_t add_to_checksum(uint64_t sum, const void *data,
-                                uint64_t bytes) { /* FNV-1a, by words */
+                                uint64_t bytes) { /* FNV-1a, eight bytes at a time */
   const unsigned char *at = data;
   for (uint64_t word; bytes; at += word, bytes -= word) {
     uint64_t part = 0;
@@ -64,7 +68,7 @@ static void chain_release(chain_t *chain) {
 
 void sim_chain_free(sim_object_t *object) { chain_release((chain_t *)object); }
 
-/* Takes the code, also when it fails. */
+/* Takes ownership of `code`, even when it fails. */
 static tenon_status_t chain_create(tenon_on_t on, code_t *code, uint64_t bytes, const void *weights,
                                    void **out_group) {
   sim_memory_t *memory;
@@ -98,7 +102,8 @@ static tenon_status_t chain_create(tenon_on_t on, code_t *code, uint64_t bytes, 
 
 /* compiling */
 
-/* Where values are: outputs, inputs, weights one after the other, and what is between steps. */
+/* Assigns storage to each value: an output, an input, an offset in the weights, or an offset in the
+ * scratch memory for values between steps. */
 static const char *place(const tenon_graph_view_t *view, code_t *code) {
   sim_value_t *values = values_of(code);
   const char *why;
@@ -134,7 +139,7 @@ tenon_status_t sim_group_compile(tenon_on_t on, const tenon_graph_view_t *view,
                                  const char *settings, void **out_group) {
   uint64_t bytes = bytes_of(view->edge_count, view->node_count);
   const char *why = NULL;
-  (void)settings; /* they say what is claimed */
+  (void)settings; /* the settings only affect what is claimed */
   TENON_TRY(sim_enter(on));
   TENON_TRY(sim_leave(sim_inject(on, SIM_CALL_GROUP_COMPILE)));
   code_t *code = calloc(1, bytes);
@@ -187,7 +192,7 @@ tenon_status_t sim_group_save(tenon_on_t on, void *group, tenon_sink_t *sink) {
   if (to) memcpy(to, chain->code, chain->code_bytes);
   if (to && memory) memcpy(to + chain->code_bytes, memory->work + begin, chain->code->weight_bytes);
   sim_unlock();
-  return status || to ? status : TENON_MEMORY; /* which the sink has said */
+  return status || to ? status : TENON_MEMORY; /* the sink has reported the failure */
 }
 
 static bool value_is_sound(const code_t *code, const sim_value_t *value) {
@@ -222,7 +227,8 @@ static const char *code_check(const code_t *code, uint64_t size) {
   if (size < sizeof *code || memcmp(code->magic, magic, sizeof magic))
     return "they do not begin as one";
   uint64_t bytes =
-      bytes_of(code->value_count, code->step_count); /* counts of 32 bits: no overflow */
+      /* the counts have 32 bits, so the sum cannot overflow */
+      bytes_of(code->value_count, code->step_count);
   if (bytes > size || code->weight_bytes != size - bytes || code->scratch_bytes > (uint64_t)1 << 40)
     return "they are too few or too many";
   if (checksum(code, bytes, (const char *)code + bytes) != code->checksum)
@@ -243,7 +249,7 @@ static const char *code_check(const code_t *code, uint64_t size) {
 }
 
 tenon_status_t sim_group_load(tenon_on_t on, const void *bytes, uint64_t size, void **out_group) {
-  char *copy = malloc(size + sizeof(code_t)); /* aligned */
+  char *copy = malloc(size + sizeof(code_t)); /* malloc aligns the copy, which `bytes` may not be */
   if (!copy) return tenon_fail(on, TENON_MEMORY, "sim: no host memory for a group");
   if (size) memcpy(copy, bytes, size);
   code_t *code = (code_t *)(void *)copy;
@@ -269,7 +275,8 @@ void sim_group_free(tenon_on_t on, void *group) {
   sim_lock();
   chain_t *chain = group ? sim_handle_end(on, SIM_CHAIN, group) : NULL;
   if (chain) {
-    if (chain->weights) sim_memory_drop(on, chain->weights); /* work that uses them holds them */
+    /* enqueued work that uses the weights keeps them alive */
+    if (chain->weights) sim_memory_drop(on, chain->weights);
     chain_release(chain);
   }
   sim_unlock();
@@ -280,7 +287,7 @@ void sim_group_free(tenon_on_t on, void *group) {
 static void work_release(void *argument) { chain_release(*(chain_t **)argument); }
 static void work_retain(void *argument) { (*(chain_t **)argument)->references++; }
 
-/* addresses: inputs, outputs, weights. */
+/* `addresses` holds the inputs, then the outputs, then the weights. */
 static tenon_status_t chain_run(void *argument, void *const *addresses, char *message) {
   const code_t *code = (*(chain_t **)argument)->code;
   const sim_value_t *values = values_of(code);

@@ -1,6 +1,6 @@
-/* Copies and fills.  Host memory is read and written when the stream comes to the copy, never
- * before, pinned or not: a host that reads it too early gets what was there, and a copy of memory
- * that the host changed meanwhile fails. */
+/* Copies and fills. Host memory is read and written only when the stream reaches the copy, whether
+ * the memory is pinned or not. A host that reads the destination too early therefore sees the old
+ * bytes, and a copy fails if the host changed its source after the copy was enqueued. */
 #include "plugin.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@
 
 typedef struct bytes_t {
   uint64_t count;
-  uint64_t sum; /* of what is copied in, as it was when the copy was enqueued; 0: not known */
+  uint64_t sum; /* checksum of the host bytes when the copy was enqueued; 0: unknown */
 } bytes_t;
 
 static uint64_t checksum_of_bytes(const char *bytes, uint64_t count) {
@@ -40,7 +40,8 @@ static tenon_status_t copy_bytes(void *argument, void *const *addresses, char *m
   return TENON_OK;
 }
 
-/* Is work enqueued that will write there, or is the copy recorded? */
+/* Tells whether enqueued work will still write these bytes, or the stream is being recorded. In
+ * both cases a checksum taken now would be wrong. */
 static bool will_change(tenon_on_t on, void *stream_handle, const void *data, uint64_t bytes) {
   sim_stream_t *stream;
   sim_lock();
@@ -123,7 +124,8 @@ tenon_status_t sim_host_allocate(tenon_on_t on, uint64_t bytes, void **out_data)
   return sim_leave(status);
 }
 
-void sim_host_free(tenon_on_t on, void *data) { /* while a copy may use it, it is kept, for good */
+/* Memory that a copy may still use is never freed. */
+void sim_host_free(tenon_on_t on, void *data) {
   char text[SIM_TEXT];
   sim_lock();
   bool used = data && sim_check_host(on, "host_free", data, malloc_usable_size(data), 1, text);

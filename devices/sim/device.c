@@ -1,6 +1,6 @@
-/* sim, the reference accelerator: two ordinals whose memory no host can touch, whose streams are
- * threads that take their time, and whose checker names each missing wait at the first run.  Here:
- * the table, start and stop. */
+/* sim, the reference accelerator, with two ordinals. The host cannot touch its memory, its streams
+ * are threads with random delays, and its checker reports each missing wait the first time that the
+ * code runs. This file holds the device table, start and stop. */
 #include "plugin.h"
 
 #include <stdlib.h>
@@ -34,7 +34,7 @@ tenon_status_t sim_enter(tenon_on_t on) {
 
 static void before_fork(void) { sim_lock(); }
 static void after_fork(void) { sim_unlock(); }
-static void in_child(void) { /* its only thread is this one */
+static void in_child(void) { /* the calling thread is the only thread of the child */
   pthread_mutex_init(&sim.lock, NULL);
   pthread_cond_init(&sim.ended, NULL);
 }
@@ -64,7 +64,8 @@ static void stop(int32_t ordinal) {
   sim_memory_stop(ordinal);
   sim_clock_free(&sim.ordinals[ordinal].past);
   sim.ordinals[ordinal] =
-      (sim_ordinal_t){.used = sim.ordinals[ordinal].used}; /* another may still copy from there */
+      /* another ordinal may still copy from this memory */
+      (sim_ordinal_t){.used = sim.ordinals[ordinal].used};
   if (--sim.started) return;
   sim_memory_forget_all();
   sim_handle_forget_all();
@@ -108,8 +109,8 @@ static void sim_stop(tenon_device_context_t *context) {
   sim_unlock();
 }
 
-/* What was enqueued when the process forked is done by the parent; here its streams have failed.
- * All else goes on. */
+/* After a fork, the parent finishes the work that was enqueued before. In the child, the streams
+ * with such work have failed, and everything else continues to work. */
 tenon_status_t sim_forked(tenon_on_t on) {
   sim_lock();
   for (sim_stream_t *stream = sim.streams; stream; stream = stream->next) {
@@ -137,7 +138,8 @@ tenon_status_t sim_forked(tenon_on_t on) {
 
 /* what it is */
 
-/* Lists of dtypes, for each set of SIM_WITHOUT_F64 and F16; NULL: of every one. */
+/* Lists of supported dtypes, indexed by the bits SIM_WITHOUT_F64 and SIM_WITHOUT_F16. NULL means
+ * all dtypes. */
 #define OTHERS                                                                                     \
   TENON_BOOL, TENON_I8, TENON_U8, TENON_I16, TENON_U16, TENON_I32, TENON_U32, TENON_I64,           \
       TENON_U64, TENON_F32

@@ -1,6 +1,7 @@
-/* Handles of streams, events, programs, kernels and recordings: a number made of a place in one
- * table, how often that place was used before, and the kind.  Who comes with a handle that is no
- * more, or of another kind or ordinal, is told so. */
+/* Handles of streams, events, programs, kernels, recordings and groups. A handle is a number that
+ * encodes an index in one table, the generation of that table entry, and the kind of the object. A
+ * call with a handle that was destroyed, or that has another kind or ordinal, fails with a message
+ * that says so. */
 #include "plugin.h"
 
 #include <inttypes.h>
@@ -14,7 +15,7 @@ static struct {
   } * places;
   uint32_t count;
   uint32_t room;
-  uint32_t first_free; /* place + 1 */
+  uint32_t first_free; /* index + 1; 0: none */
 } table;
 
 static const char *const kinds[] = {"handle", "stream",    "event", "program",
@@ -79,7 +80,7 @@ static void *end(uint32_t place) {
 void *sim_handle_end(tenon_on_t on, uint32_t kind, void *handle) {
   sim_object_t *object;
   if (sim_handle_find(on, kind, handle, &object))
-    return NULL; /* a second destroy is said, and changes nothing */
+    return NULL; /* a second destroy is reported and changes nothing */
   return end(((uint32_t)(uintptr_t)handle >> 3) - 1);
 }
 

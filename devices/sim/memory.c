@@ -1,10 +1,13 @@
-/* Memory.  An allocation is one mapping: a gap, bytes that the host gets the address of, a gap as
- * long again, what workers read and write, and a gap.  Only the fourth part can be touched.  So a
- * host that reaches for device memory stops at once, also while a kernel runs and where it is off
- * by less than a gap, and so does a kernel that leaves its allocation.  The second part is no
- * further view of the fourth, since nobody could ever see a difference: pages are private, and a
- * child's after a fork are its own.  With handles=1 the host gets a number. Invariant: an
- * allocation's place stays reserved after free, so that its address is not given again soon. */
+/* Device memory. An allocation is one mapping with five parts: a gap, bytes whose address the host
+ * receives, a second gap, the bytes that workers read and write, and a third gap. Only the fourth
+ * part is accessible. A host that dereferences a device address therefore crashes at once, even
+ * while a kernel runs and even if it misses by less than a gap; so does a kernel that leaves its
+ * allocation. The second part is not another view of the fourth one, because no program could see
+ * the difference: the pages are private, and a child has its own after a fork. With handles=1 the
+ * host receives a number in place of an address.
+ *
+ * Invariant: the address range of an allocation stays reserved after free, so that the address is
+ * not reused soon. */
 #include "plugin.h"
 
 #include <inttypes.h>
@@ -19,7 +22,7 @@ enum {
   POISONED = 1 << 24,
 };
 
-/* Number of memories with a smaller key. */
+/* The number of allocations with a key less than `key`. */
 static uint32_t place_of(uintptr_t key) {
   uint32_t low = 0;
   uint32_t high = sim.memory_count;
@@ -42,11 +45,13 @@ static void forget(uint32_t place) {
   free(memory);
 }
 
-/* Nothing uses it any more: its pages go, its place stays for a while. */
+/* Releases the pages of an allocation that nothing uses any more. Its address range stays reserved
+ * for a while. */
 static void let_go(sim_memory_t *memory) {
   if (!memory->freed || memory->pins || memory->imports || memory->gone) return;
   sim.ordinals[memory->ordinal].used -= memory->bytes;
-  if (memory->key != (uintptr_t)memory->reserved + GAP) { /* a number, and never given again */
+  /* the key is a number, which is never reused */
+  if (memory->key != (uintptr_t)memory->reserved + GAP) {
     forget(place_of(memory->key));
     return;
   }
@@ -110,7 +115,8 @@ tenon_status_t sim_allocate(tenon_on_t on, uint64_t bytes, void **out_handle) {
         tenon_fail(on, TENON_MEMORY, "sim: the system maps no further %" PRIu64 " bytes", rounded));
   }
   memory->work = memory->reserved + rounded * 2 + 2 * GAP;
-  memset(memory->work, 0xff, rounded < POISONED ? rounded : POISONED); /* of floats: no numbers */
+  /* 0xff bytes are NaN as floats */
+  memset(memory->work, 0xff, rounded < POISONED ? rounded : POISONED);
   memory->key =
       sim.settings.handles ? (uintptr_t)++sim.last_key : (uintptr_t)memory->reserved + GAP;
   uint32_t place = place_of(memory->key);
