@@ -1,4 +1,4 @@
-/* What the files of null share. */
+/* Declarations that the files of the null device share. */
 #ifndef TENON_NULL_PLUGIN_H
 #define TENON_NULL_PLUGIN_H
 
@@ -8,11 +8,11 @@ enum {
   NULL_ORDINALS = 2,
   NULL_ALIGNMENT = 64,
 };
-#define NULL_MEMORY ((uint64_t)1 << 40) /* bytes of an ordinal, which are never looked for */
+#define NULL_MEMORY ((uint64_t)1 << 40) /* bytes that each ordinal reports; nothing is allocated */
 
 typedef struct null_ordinal_t {
   null_counts_t counts;
-  _Atomic uintptr_t next; /* handle */
+  _Atomic uintptr_t next; /* the next handle */
 } null_ordinal_t;
 
 extern null_ordinal_t null_ordinals[NULL_ORDINALS];
@@ -22,7 +22,8 @@ static inline void null_count(_Atomic uint64_t *what, uint64_t by) {
 }
 static inline null_ordinal_t *null_of(tenon_on_t on) { return on->state; }
 static inline void *null_handle(tenon_on_t on,
-                                uint64_t bytes) { /* distinct, aligned, and no address */
+                                /* Returns a distinct, aligned handle that is not an address. */
+                                uint64_t bytes) {
   return (void *)atomic_fetch_add_explicit(
       &null_of(on)->next, (bytes + NULL_ALIGNMENT - 1) & ~(uint64_t)(NULL_ALIGNMENT - 1),
       memory_order_relaxed);

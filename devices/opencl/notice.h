@@ -27,12 +27,11 @@ cl_int ocl_notice_create(const ocl_device_t *device, cl_event event,
                          void (*function)(void *argument, cl_int status), void *argument,
                          ocl_notice_t **out_notice);
 void ocl_notice_drop(ocl_notice_t *notice); /* of NULL: nothing */
-bool ocl_notice_try(
-    ocl_notice_t *notice); /* tells, if its event is done or has failed: then true */
+/* Tells, if its event is done or has failed: then true. */
+bool ocl_notice_try(ocl_notice_t *notice);
 bool ocl_notice_wait(ocl_notice_t *notice); /* waits for its event, then the same */
 void ocl_notice_settle(void);               /* tells all whose event has failed */
-void ocl_notice_finish(
-    const ocl_device_t
-        *device); /* waits until all of the device's events are told; they are done */
+/* Waits until all of the device's events are told; they are done. */
+void ocl_notice_finish(const ocl_device_t *device);
 
 #endif

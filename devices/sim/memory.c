@@ -190,8 +190,8 @@ tenon_status_t sim_memory_left(tenon_on_t on, uint64_t *out_bytes) {
   return sim_leave(TENON_OK);
 }
 
-/* What others own is memory of sim, too: one that they had from allocate of the same ordinal, or a
- * place in it. */
+/* Imports memory that another user of sim owns: an address that the same ordinal's allocate
+ * returned, or an address inside such an allocation. */
 tenon_status_t sim_memory_import(tenon_on_t on, void *native, uint64_t bytes, void **out_handle) {
   sim_memory_t *memory;
   uint64_t begin;

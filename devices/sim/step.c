@@ -1,6 +1,7 @@
-/* One operator of a claimed group: made of a node, checked, computed.  What is checked here is all
- * that computing relies on, so a compiled group may come from anywhere.  Invariant: sim_step_run
- * stays in the values' bounds if the check passed. */
+/* One operator of a compiled group: built from a node, checked, and computed. The check covers
+ * everything that the computation relies on, so a compiled group may come from an untrusted source.
+ *
+ * Invariant: sim_step_run stays within the bounds of the values if the check has passed. */
 #include "plugin.h"
 
 #include <math.h>
@@ -35,7 +36,7 @@ static bool same(const sim_value_t *a, const sim_value_t *b) {
   return a->ndim == b->ndim && !memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape);
 }
 
-/* Extent of axis d of `of` as it stands under a shape of `ndim` axes. */
+/* The extent of axis d of `of` when it is broadcast to a shape of `ndim` axes. */
 static int64_t under(const sim_value_t *of, int32_t ndim, int32_t d) {
   int32_t at = d - ndim + of->ndim;
   return at < 0 ? 1 : of->shape[at];
@@ -47,7 +48,7 @@ static bool fits_under(const sim_value_t *a, const sim_value_t *out) {
   return a->ndim <= out->ndim;
 }
 
-/* a and b, broadcast, are out. */
+/* Tells whether a and b broadcast to out. */
 static bool broadcast(const sim_value_t *a, const sim_value_t *b, const sim_value_t *out) {
   for (int32_t d = 0; d < out->ndim; d++)
     if (under(a, out->ndim, d) != out->shape[d] && under(b, out->ndim, d) != out->shape[d])
