@@ -1,7 +1,8 @@
-/* What is used of CUDA's driver and of its compiler NVRTC, declared here from cuda.h and nvrtc.h,
- * so that neither a toolkit nor a driver is needed to build; tests/unit/devices/cuda_api_test.c
- * compares it with those headers where they are.  The driver is opened at run time: cu_api_open
- * fills `cu`, once in a process, for good; cu_nvrtc_open fills `rtc`. */
+/* The parts of the CUDA driver and of its compiler NVRTC that Tenon uses, declared here after
+ * cuda.h and nvrtc.h so that building needs neither a toolkit nor a driver.
+ * tests/unit/devices/cuda_api_test.c compares the declarations with those headers where they are
+ * installed. The driver is opened at run time: cu_api_open fills `cu` once per process and for
+ * good; cu_nvrtc_open fills `rtc`. */
 #ifndef TENON_CUDA_API_H
 #define TENON_CUDA_API_H
 
@@ -22,8 +23,8 @@ typedef struct CUgraphExec_st *cu_graph_exec_t;
 typedef struct _nvrtcProgram *rtc_program_t;
 typedef void (*cu_callback_fn)(cu_native_stream_t stream, cu_result_t status, void *user);
 
-#define CU_LEGACY ((cu_native_stream_t)1)     /* the default stream, as frameworks hand it over */
-#define CU_PER_THREAD ((cu_native_stream_t)2) /* another one on each thread */
+#define CU_LEGACY ((cu_native_stream_t)1)     /* the default stream, as frameworks pass it */
+#define CU_PER_THREAD ((cu_native_stream_t)2) /* another default stream for each thread */
 
 /* clang-format off */
 #define CU_CONSTANTS(X) /* names without "CU_", as some are macros of cuda.h */ \
@@ -164,17 +165,19 @@ typedef struct rtc_api_t { RTC_FUNCTIONS(RTC_POINTER_) } rtc_api_t;
 extern cu_api_t cu;
 extern rtc_api_t rtc;
 
-/* Opens the driver, once.  UNAVAILABLE: there is none, or it is too old; says what to install. */
+/* Opens the driver once. UNAVAILABLE: no driver is installed, or it is too old; the message says
+ * what to install. */
 tenon_status_t cu_api_open(const tenon_device_context_t *context);
-/* Opens the compiler, once; `driver` as cuDriverGetVersion gives it: no newer one is taken (0:
- * any).  UNAVAILABLE as above. */
+/* Opens the compiler once. `driver` is the version from cuDriverGetVersion: a compiler of a later
+ * generation is not accepted (0: any). UNAVAILABLE: as above. */
 tenon_status_t cu_nvrtc_open(const tenon_device_context_t *context, int driver);
-/* A library of NVIDIA's by the first of `names` (up to NULL) that is found: where the setting `key`
- * says ("off": nowhere), where the loader looks, under CUDA_HOME, /usr/local/cuda, and in the
- * Python packages of VIRTUAL_ENV.  NULL: `out_tried` says where it looked. */
+/* Opens an NVIDIA library by the first of `names` (terminated by NULL) that is found. The setting
+ * `key` gives its path ("off": do not open it); otherwise the search covers the loader's paths,
+ * CUDA_HOME, /usr/local/cuda, and the Python packages of VIRTUAL_ENV. Returns NULL if nothing is
+ * found; `out_tried` then says where the search looked. */
 void *cu_library_open(const tenon_device_context_t *context, const char *key,
                       const char *const *names, char *out_tried, size_t size);
-/* The settings are "nvrtc=PATH,cublas=PATH,cudnn=PATH": the value of one; NULL: it is not there. */
+/* Returns the value of one setting of "nvrtc=PATH,cublas=PATH,cudnn=PATH"; NULL: it is not set. */
 const char *cu_setting(const tenon_device_context_t *context, const char *key, char *room,
                        size_t size);
 

@@ -15,7 +15,7 @@ enum {
 static blas_api_t blas;
 
 typedef struct cu_blas_t {
-  blas_handle_t handle; /* NULL: cuBLAS is not there, or does not open */
+  blas_handle_t handle; /* NULL: cuBLAS is not installed, or cannot be opened */
   pthread_mutex_t lock; /* a handle has one stream at a time */
 } cu_blas_t;
 
@@ -23,7 +23,7 @@ typedef struct cu_blas_t {
 
 static bool open_library(tenon_on_t on) {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-  static int state; /* 1: there; -1: not */
+  static int state; /* 1: loaded; -1: not available */
   static const char *const names[] = {"libcublas.so.13", "libcublas.so.12", NULL};
   char tried[1000];
   pthread_mutex_lock(&lock);
@@ -40,7 +40,7 @@ static bool open_library(tenon_on_t on) {
   return there;
 }
 
-/* Opened by the first product; NULL: there is none, and it is not looked for again. */
+/* Opened by the first product. NULL: cuBLAS is not available, and is not searched for again. */
 static cu_blas_t *blas_of(tenon_on_t on) {
   cu_device_t *device = cu_device(on);
   static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
@@ -73,14 +73,14 @@ void cu_blas_close(cu_device_t *device) {
   device->blas = NULL;
 }
 
-/* what it takes */
+/* which products cuBLAS takes */
 
-typedef struct matrix_t { /* rows and columns of the product's, strides in elements */
+typedef struct matrix_t { /* a matrix of the product; strides in elements */
   int64_t rows;
   int64_t columns;
   int64_t row;
   int64_t column;
-  int64_t next; /* to that of the next product */
+  int64_t next; /* to the matrix of the next product */
 } matrix_t;
 
 static matrix_t matrix_of(const tenon_tensor_t *t, bool transposed) {
@@ -89,7 +89,8 @@ static matrix_t matrix_of(const tenon_tensor_t *t, bool transposed) {
   return (matrix_t){t->shape[down], t->shape[across], t->strides[down], t->strides[across], 0};
 }
 
-/* The leading axes as one, with one stride for each of the three; false: they are not. */
+/* Merges the leading axes into one, with one stride for each of the three tensors. false: this is
+ * not possible. */
 static bool batch_of(const tenon_tensor_t *const tensors[3], matrix_t *matrices[3],
                      int64_t *out_count) {
   const tenon_tensor_t *out = tensors[2];
@@ -110,8 +111,8 @@ static bool batch_of(const tenon_tensor_t *const tensors[3], matrix_t *matrices[
   return true;
 }
 
-/* One whose lines follow one another with a step, or its transpose: what cuBLAS, which counts by
- * columns, sees of it. */
+/* Describes a matrix to cuBLAS, which is column-major: either its rows follow one another with a
+ * fixed stride, or those of its transpose do. */
 static bool lead_of(const matrix_t *m, cu_enum_t *out_op, int *out_lead) {
   int64_t lead = 0;
   if ((m->column == 1 || m->columns == 1) && (m->row >= m->columns || m->rows == 1)) {
@@ -125,7 +126,7 @@ static bool lead_of(const matrix_t *m, cu_enum_t *out_op, int *out_lead) {
   return lead > 0 && lead <= INT32_MAX && m->rows <= INT32_MAX && m->columns <= INT32_MAX;
 }
 
-/* One number for each column, which lie one after the other. */
+/* Checks that the bias has one number for each column, and that these are contiguous. */
 static bool is_row(const tenon_tensor_t *t, int64_t columns) {
   for (int32_t i = 0; i < t->ndim - 1; i++)
     if (t->shape[i] != 1) return false;
@@ -202,7 +203,7 @@ static uint64_t ones_size(const cu_product_t *p) {
   return (uint64_t)p->n * (p->type == BLAS_CUDA_R_32F ? 4 : 2);
 }
 
-/* c becomes the bias in each row: the product of the bias and a row of ones. */
+/* Sets each row of c to the bias, as the product of a column of ones and the bias. */
 static cu_result_t spread(const cu_blas_t *with, const cu_product_t *p, cu_native_stream_t stream,
                           void *ones) {
   const float one = 1;
@@ -232,7 +233,7 @@ static cu_result_t multiply(const cu_blas_t *with, const cu_product_t *p, cu_nat
   const void *beta = is_wide ? (const void *)&wide_zero : &zero;
   if (!is_wide && p->bias) beta = &one;
   cu_result_t error =
-      blas.SetStream(with->handle, stream); /* its workspace is then none of ours any more */
+      blas.SetStream(with->handle, stream); /* this resets the workspace of the handle */
   if (!error) error = blas.SetWorkspace(with->handle, workspace, size);
   if (!error && p->bias) error = spread(with, p, stream, (char *)workspace + size);
   if (!error)
@@ -256,7 +257,7 @@ tenon_status_t cu_matmul_run(tenon_call_t *call) {
   TENON_TRY(cu_stream_check(on, stream));
   size_t size = stream->device->arch >= ARCH_90 ? WORKSPACE_OF_90 : WORKSPACE;
   void *workspace = call->host->allocate(call, size + ones_size(&product));
-  if (!workspace) return TENON_MEMORY; /* said so */
+  if (!workspace) return TENON_MEMORY; /* the failure has been reported */
   cu_result_t error = cu_enter(stream->device, &pushed);
   if (error) return cu_fail(on, error, "cannot multiply");
   pthread_mutex_lock(&with->lock);

@@ -1,6 +1,6 @@
-/* Matrix products by cuBLAS, where it is found: a kernel for core::matmul, which leaves to the
- * source kernel what cuBLAS does not take.  What is used of it is declared here;
- * tests/unit/devices/cuda_api_test.c compares it with its header. */
+/* Matrix products by cuBLAS, if it is installed: a kernel for core::matmul. Products that cuBLAS
+ * does not take go to the source kernel. The parts of cuBLAS in use are declared here;
+ * tests/unit/devices/cuda_api_test.c compares them with its header. */
 #ifndef TENON_CUDA_BLAS_H
 #define TENON_CUDA_BLAS_H
 
@@ -30,32 +30,32 @@ enum { BLAS_CONSTANTS(BLAS_MEMBER_) };
 typedef struct blas_api_t { BLAS_FUNCTIONS(BLAS_POINTER_) } blas_api_t;
 /* clang-format on */
 
-/* One call of cublasGemmStridedBatchedEx, which counts by columns: of its a and b (the product's b
- * and a), and c. */
+/* The arguments of one call of cublasGemmStridedBatchedEx, which is column-major. Its `a` is the
+ * second factor of the product, and its `b` the first. */
 typedef struct cu_product_t {
-  int m;
-  int n;
+  int m; /* columns of the result */
+  int n; /* rows of the result */
   int k;
-  int count; /* m: columns of the result, n: its rows */
+  int count; /* number of products */
   cu_enum_t op_a;
   cu_enum_t op_b;
   cu_enum_t type;
   cu_enum_t compute;
   const void *a;
   const void *b;
-  const void *bias; /* bias: of each column of the result; NULL: none.  There is one product then */
+  const void *bias; /* a number for each column of the result, then count is 1; NULL: none */
   void *c;
   int a_lead;
   int b_lead;
   int c_lead;
   long long a_next;
   long long b_next;
-  long long c_next; /* elements to the next of `count` */
+  long long c_next; /* a_next, b_next, c_next: elements to the next of `count` products */
 } cu_product_t;
 
-/* Does cuBLAS take this product?  What it does not: an activation, a bias but one that is a row,
- * vectors, strides of which none is 1, leading axes that are not one, nothing to add up, more than
- * 2^31 - 1 of anything. */
+/* Tells whether cuBLAS takes this product. It does not take an activation, a bias that is not a
+ * row, vectors, matrices without a stride of 1, leading axes that cannot be merged into one, an
+ * empty sum, or any number above 2^31 - 1. */
 bool cu_product_of(const tenon_call_t *call, cu_product_t *out);
 tenon_status_t cu_matmul_run(tenon_call_t *call);
 void cu_blas_close(cu_device_t *device);

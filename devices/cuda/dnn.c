@@ -1,7 +1,9 @@
-/* The kernel for core::conv by cuDNN.  What cuDNN is given for a shape (descriptors, an algorithm
- * that its heuristics chose, the size of its workspace) is a plan, made by the first call of the
- * shape and kept until the ordinal is closed. Invariant: a plan, and the handle with its stream,
- * are touched under the ordinal's lock only. */
+/* The kernel for core::conv by cuDNN. A plan holds what cuDNN needs for one shape: descriptors, an
+ * algorithm that its heuristics chose, and the size of the workspace. The first call with a shape
+ * makes the plan, which is kept until the ordinal is closed.
+ *
+ * Invariant: a plan, and the handle with its stream, are only touched under the lock of the
+ * ordinal. */
 #include "dnn.h"
 
 #include <dlfcn.h>
@@ -11,14 +13,15 @@
 
 #include "stream.h"
 
-/* The table grows with the shapes: a model has dozens, and several may be open, so that no small
- * number would do for all.  Only extents that never come again make thousands: at PLANS_MOST (some
- * 10 MB) all are forgotten. */
+/* The table of plans grows with the number of shapes. A model has dozens, and several models may be
+ * open, so no small limit would suffice. Only extents that never repeat make thousands: at
+ * PLANS_MOST (about 10 MB) all plans are discarded. */
 enum {
   BUCKETS = 256,
   PLANS_MOST = 4096,
 };
-enum { FOUND_MOST = 2 * DNN_CONVOLUTION_FWD_ALGO_COUNT }; /* each with tensor cores and without */
+/* each algorithm with and without tensor cores */
+enum { FOUND_MOST = 2 * DNN_CONVOLUTION_FWD_ALGO_COUNT };
 enum {
   ALIGNED = 256,
   WORKSPACE_LEAST = 256 << 20,
@@ -38,17 +41,17 @@ typedef struct plan_t {
   struct {
     cu_enum_t algorithm;
     cu_enum_t math;
-  } found[FOUND_MOST]; /* the best first */
+  } found[FOUND_MOST]; /* best first */
   int count;
-  int at; /* `at` is used; at == count: cuDNN does not take the shape */
+  int at; /* index of the algorithm in use; at == count: cuDNN does not take the shape */
   bool adds;
-  bool runs;         /* adds: bias and residual by the same call; runs: has done so once */
-  cu_result_t error; /* of the last one that was tried */
+  bool runs;         /* adds: one call also adds bias and residual; runs: the plan has run once */
+  cu_result_t error; /* of the last algorithm that was tried */
   size_t workspace;
 } plan_t;
 
 typedef struct cu_dnn_t {
-  dnn_handle_t handle; /* NULL: cuDNN is not there, or does not open: `why` */
+  dnn_handle_t handle; /* NULL: cuDNN is not installed or cannot be opened; see `why` */
   dnn_activation_t identity;
   pthread_mutex_t lock;
   int plan_count;
@@ -60,7 +63,7 @@ typedef struct cu_dnn_t {
 
 static bool open_library(tenon_on_t on, char *out_why, size_t size) {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-  static int state; /* 1: there; -1: not */
+  static int state; /* 1: loaded; -1: not available */
   static const char *const names[] = {"libcudnn.so.9", "libcudnn.so.8", NULL};
   static char why[1000];
   pthread_mutex_lock(&lock);
@@ -103,7 +106,7 @@ static void open_handle(tenon_on_t on, cu_dnn_t *with) {
   cu_leave(pushed);
 }
 
-/* Opened by the first convolution, whether it is there or not; NULL: no host memory. */
+/* Made by the first convolution, even if cuDNN is not available. NULL: no host memory. */
 static cu_dnn_t *dnn_of(tenon_on_t on) {
   cu_device_t *device = cu_device(on);
   static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
@@ -154,7 +157,8 @@ void cu_dnn_close(cu_device_t *device) {
   device->dnn = NULL;
 }
 
-static bool is_refusal(cu_result_t error) { /* CUDNN_STATUS_NOT_SUPPORTED, in 9 with its reasons */
+/* CUDNN_STATUS_NOT_SUPPORTED; cuDNN 9 has one code for each reason */
+static bool is_refusal(cu_result_t error) {
   return dnn.GetVersion() >= VERSION_9 ? error / 1000 == 3 : error == 9;
 }
 
@@ -187,14 +191,14 @@ static cu_result_t fill_descriptors(plan_t *plan) {
   return error;
 }
 
-static cu_enum_t math_of(cu_enum_t type) { /* f32 as such, not as TF32 */
+static cu_enum_t math_of(cu_enum_t type) { /* f32 is computed as f32, not as TF32 */
   if (type == DNN_DATA_FLOAT) return DNN_FMA_MATH;
   if (type == DNN_DATA_DOUBLE) return DNN_DEFAULT_MATH;
   return DNN_TENSOR_OP_MATH;
 }
 
-/* Asks the heuristics, which run nothing.  FFT and what is behind it, Winograd's, are transforms:
- * of other accuracy than sums. */
+/* Asks the heuristics, which run nothing, for algorithms. FFT and those numbered after it
+ * (Winograd) are transforms, whose accuracy differs from that of sums, and are not used. */
 static cu_result_t choose(dnn_handle_t handle, plan_t *plan) {
   dnn_found_t found[FOUND_MOST];
   cu_enum_t math = math_of(plan->shape.type);
@@ -232,7 +236,7 @@ static size_t workspace_most(const cu_shape_t *s) {
   return sum > WORKSPACE_LEAST ? sum : WORKSPACE_LEAST;
 }
 
-/* Readies the first algorithm from `at` on that has a workspace. */
+/* Prepares the first algorithm, starting at index `at`, for which a workspace can be had. */
 static void settle(dnn_handle_t handle, plan_t *plan) {
   for (; plan->at < plan->count; plan->at++) {
     cu_enum_t algorithm = plan->found[plan->at].algorithm;
@@ -261,7 +265,8 @@ static uint64_t hash_of(const cu_shape_t *shape) {
 }
 typedef char whole_words_t[sizeof(cu_shape_t) % sizeof(uint64_t) == 0 ? 1 : -1];
 
-/* Found, or made; NULL: with an error that is not the shape's (0: no host memory). */
+/* Finds or makes the plan of a shape. Returns NULL on an error that does not depend on the shape
+ * (0: no host memory). */
 static plan_t *plan_of(cu_dnn_t *with, const cu_shape_t *shape, cu_result_t *out_error) {
   plan_t **bucket = &with->plans[hash_of(shape) % BUCKETS];
   plan_t *plan = *bucket;
@@ -271,7 +276,7 @@ static plan_t *plan_of(cu_dnn_t *with, const cu_shape_t *shape, cu_result_t *out
   if (__builtin_expect(plan != NULL, 1)) return plan;
   if (with->plan_count == PLANS_MOST) plans_free(with);
   if (!(plan = (plan_t *)calloc(1, sizeof *plan))) return NULL;
-  memcpy(&plan->shape, shape, sizeof *shape); /* padding too */
+  memcpy(&plan->shape, shape, sizeof *shape); /* including the padding */
   if (!(plan->error = fill_descriptors(plan))) plan->error = choose(with->handle, plan);
   if (plan->error && !is_refusal(plan->error)) {
     *out_error = plan->error;
@@ -287,7 +292,7 @@ static plan_t *plan_of(cu_dnn_t *with, const cu_shape_t *shape, cu_result_t *out
 
 /* the kernel */
 
-enum { COPIES = 3 }; /* of x, w, residual, in the order of CU_FROM_X */
+enum { COPIES = 3 }; /* copies of x, w and residual, in the order of CU_FROM_X */
 
 static size_t round_up(size_t size) { return (size + ALIGNED - 1) / ALIGNED * ALIGNED; }
 
@@ -299,7 +304,7 @@ static size_t copy_size(const plan_t *plan, int copy) {
   return round_up(size);
 }
 
-/* Everything that the plan says, into `out`. */
+/* Runs everything that the plan contains, into `out`. */
 static cu_result_t convolve(const cu_dnn_t *with, const plan_t *p, const cu_convolution_t *c,
                             char *memory) {
   static const int layouts[COPIES] = {CU_X, CU_W, CU_OUT};
@@ -341,7 +346,7 @@ static cu_result_t convolve(const cu_dnn_t *with, const plan_t *p, const cu_conv
     if (!error && from[2])
       error = dnn.AddTensor(with->handle, alpha, out, from[2], alpha, out, c->out);
   }
-  if (!error && p->activation) /* not by the call above, which makes 0 of NaN */
+  if (!error && p->activation) /* the call above would turn NaN into 0 */
     error =
         dnn.ActivationForward(with->handle, p->activation, alpha, out, c->out, beta, out, c->out);
   return error;
@@ -357,8 +362,8 @@ static tenon_status_t fail(const tenon_call_t *call, cu_result_t error) {
                     device->ordinal, dnn.GetVersion(), dnn.GetErrorString(error), error);
 }
 
-/* By the plan; until one has run, algorithms that fail are passed over, since heuristics are no
- * promise. */
+/* Runs the plan. Until one algorithm has run, failing algorithms are skipped, since heuristics
+ * guarantee nothing. */
 static tenon_status_t run(tenon_call_t *call, cu_dnn_t *with, const cu_convolution_t *c,
                           cu_stream_t *stream) {
   cu_result_t error;
@@ -371,7 +376,7 @@ static tenon_status_t run(tenon_call_t *call, cu_dnn_t *with, const cu_convoluti
     for (int i = 0; i < COPIES; i++)
       size += copy_size(plan, i);
     if (size && !(memory = (char *)call->host->allocate(call, size)))
-      return TENON_MEMORY; /* said so */
+      return TENON_MEMORY; /* the failure has been reported */
     error = dnn.SetStream(with->handle, stream->native);
     if (!error) error = convolve(with, plan, c, memory);
     if (!error) plan->runs = true;
@@ -379,7 +384,7 @@ static tenon_status_t run(tenon_call_t *call, cu_dnn_t *with, const cu_convoluti
     if (plan->runs || cu_device_failure(stream->device)) return fail(call, error);
     plan->error = error;
     if (plan->adds)
-      plan->adds = false; /* the same in steps */
+      plan->adds = false; /* do the same in separate steps */
     else {
       plan->at++;
       settle(with->handle, plan);

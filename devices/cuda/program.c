@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "grave.h"
+#include "deferred.h"
 
 enum {
   PARAMETERS_MOST = 64,
@@ -20,7 +20,8 @@ typedef struct cu_kernel_t {
   uint32_t group_most;
   uint32_t local_static;
   _Atomic uint32_t
-      local_allowed;       /* bytes of a launch's memory of a group that the driver lets pass */
+      /* Bytes of group memory of a launch that the driver allows. */
+      local_allowed;
   int32_t parameter_count; /* -1: the driver does not say */
   char *name;
   uint32_t sizes[PARAMETERS_MOST]; /* of the parameters */
@@ -34,7 +35,7 @@ typedef struct cu_program_t {
 
 /* code */
 
-/* Every step can be undone, so bytes that differ in one word differ in their sum. */
+/* Every step is invertible, so data that differ in one word have different checksums. */
 static uint64_t checksum_of(const void *data, uint64_t bytes) {
   uint64_t sum = 0x9E3779B97F4A7C15u ^ bytes;
   uint64_t word;
@@ -89,7 +90,8 @@ tenon_status_t cu_program_load(tenon_on_t on, const void *code, uint64_t bytes,
   cu_result_t error;
   TENON_TRY(check(on, code, bytes, &head));
   cu_program_t *program = (cu_program_t *)calloc(1, sizeof *program);
-  char *copy = (char *)malloc((size_t)head.bytes + 1); /* PTX ends with 0, and code is aligned */
+  /* PTX ends with 0, and code must be aligned */
+  char *copy = (char *)malloc((size_t)head.bytes + 1);
   if (!program || !copy) {
     free(program);
     free(copy);
@@ -119,14 +121,14 @@ void cu_program_unload(tenon_on_t on, void *handle) {
     free(kernel->name);
     free(kernel);
   }
-  cu_bury(cu_device(on), end_module, program->module);
+  cu_defer_free(cu_device(on), end_module, program->module);
   pthread_mutex_destroy(&program->lock);
   free(program);
 }
 
 /* kernels */
 
-/* In the context. */
+/* Call this in the context. */
 static cu_result_t query_kernel_limits(cu_kernel_t *kernel) {
   int group_most = 0;
   int local = 0;
@@ -200,10 +202,11 @@ typedef struct arguments_t {
     uint32_t offset;
   } own[PARAMETERS_MOST];
   uint32_t count;
-  uint32_t local; /* local: bytes of memory of a group */
+  uint32_t local; /* bytes of group memory */
 } arguments_t;
 
-/* The sizes are the kernel's: the driver reads so many bytes of each, whatever is there. */
+/* The sizes are those of the kernel's parameters: the driver reads that many bytes of each
+ * argument. */
 static inline tenon_status_t set(tenon_on_t on, const cu_kernel_t *kernel,
                                  const tenon_launch_t *launch, arguments_t *out) {
   uint64_t local = 0;
@@ -226,7 +229,7 @@ static inline tenon_status_t set(tenon_on_t on, const cu_kernel_t *kernel,
     case TENON_ARG_BYTES:
       out->at[i] = (void *)(uintptr_t)argument->as.data;
       break;
-    case TENON_ARG_LOCAL: /* where it begins in the one block that CUDA gives */
+    case TENON_ARG_LOCAL: /* the offset in the one block that CUDA provides */
       out->own[i].offset = (uint32_t)local;
       local += (size + LOCAL_ALIGNMENT - 1) & ~(uint64_t)(LOCAL_ALIGNMENT - 1);
       out->at[i] = &out->own[i];

@@ -1,6 +1,6 @@
-/* What is used of OpenCL 1.2, declared here from its specification, so that neither headers nor a
- * driver are needed to build.  The loader of drivers is opened at run time: ocl_api_open fills
- * `ocl`, once in a process, for good. */
+/* The parts of OpenCL 1.2 that Tenon uses, declared here from its specification so that building
+ * needs neither headers nor a driver. The driver loader is opened at run time: ocl_api_open fills
+ * `ocl` once per process and for good. */
 #ifndef TENON_OPENCL_API_H
 #define TENON_OPENCL_API_H
 
@@ -161,8 +161,8 @@ typedef struct ocl_api_t { OCL_FUNCTIONS(OCL_POINTER_) } ocl_api_t;
 
 extern ocl_api_t ocl;
 
-/* Opens the loader, once.  UNAVAILABLE: there is none, or it lacks a function; says what to
- * install. */
+/* Opens the loader once. UNAVAILABLE: no loader is installed, or it lacks a function; the message
+ * says what to install. */
 tenon_status_t ocl_api_open(const tenon_device_context_t *context);
 
 #endif

@@ -1,6 +1,6 @@
-/* The device "opencl": every device of every OpenCL driver, 1.2 or newer, that the loader finds
- * while the program runs.  Tests run it on PoCL.  Here: what is found, the ordinals, and the
- * table. */
+/* The device "opencl": every device of every OpenCL driver, version 1.2 or newer, that the loader
+ * finds at run time. Tests run it on PoCL. This file finds the devices, starts and stops ordinals,
+ * and holds the device table. */
 #include "device.h"
 #include "event.h"
 #include "memory.h"
@@ -21,16 +21,16 @@ enum {
 typedef struct ocl_found_t {
   cl_platform_id platform;
   cl_device_id id;
-  int rank; /* by type: those that are likely wanted come first */
+  int rank; /* by type: the types that users most likely want come first */
 } ocl_found_t;
 
-/* What the loader found; it does not look again in a process. */
+/* What the loader found. It does not look again within a process. */
 static struct {
   pthread_mutex_t lock;
   ocl_found_t devices[DEVICES_MOST];
   int32_t count;
   pid_t process;
-  char declined[4000]; /* a line for each that is not used */
+  char declined[4000]; /* one line for each device that is not used */
 } found = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 bool ocl_device_here(void) { return found.process == getpid(); }
@@ -39,7 +39,8 @@ uint64_t ocl_device_number(cl_device_id id, cl_uint what) {
   unsigned char bytes[8] = {0};
   uint64_t number = 0;
   if (ocl.GetDeviceInfo(id, what, sizeof bytes, bytes, NULL)) return 0;
-  memcpy(&number, bytes, sizeof number); /* little-endian, as such devices are all that are used */
+  /* little-endian, because big-endian devices are declined */
+  memcpy(&number, bytes, sizeof number);
   return number;
 }
 
@@ -99,7 +100,8 @@ static void look_at_device(cl_platform_id platform, const char *platform_name, c
   found.devices[at] = (ocl_found_t){platform, id, rank};
 }
 
-/* By name, so that ordinals do not change with the order in which the loader reads its files. */
+/* Sorted by name, so that ordinals do not depend on the order in which the loader reads its
+ * files. */
 static void sort_platforms(cl_platform_id *platforms, cl_uint count) {
   for (cl_uint i = 1; i < count; i++)
     for (cl_uint k = i; k > 0; k--) {
@@ -204,12 +206,13 @@ static void describe_device(ocl_device_t *device) {
   if (device->wide_atomics && doubles) add(device->atomics, TENON_F64);
 }
 
-/* Of what was opened; waits for all work. */
+/* Closes what was opened. Waits for all work. */
 static void stop(tenon_device_context_t *context) {
   ocl_device_t *device = (ocl_device_t *)context->state;
   if (!device) return;
   context->state = NULL;
-  if (ocl_device_here()) { /* else the driver's threads are not here: it would wait for ever */
+  /* in a child process the driver's threads do not exist, and waiting would never end */
+  if (ocl_device_here()) {
     ocl_stream_close_all(device);
     if (device->service) {
       ocl.Finish(device->service);
@@ -267,7 +270,7 @@ static tenon_status_t properties(tenon_on_t on, tenon_device_properties_t *out) 
   out->target = device->target;
   out->memory = device->memory;
   out->largest = device->largest;
-  out->alignment = 128; /* of the largest type of OpenCL C, long16 */
+  out->alignment = 128; /* the alignment of long16, the largest type of OpenCL C */
   out->units = device->units;
   out->group_most = device->group_most;
   out->local_most = device->local_most;
@@ -279,8 +282,8 @@ static tenon_status_t properties(tenon_on_t on, tenon_device_properties_t *out) 
   return TENON_OK;
 }
 
-/* Of an ordinal; "declined" of the plug-in: a text, a line for each device that is not used, with
- * the reason. */
+/* Native objects of an ordinal. The native object "declined" of the plug-in is a text with a line
+ * for each device that is not used, which states the reason. */
 static void *native(tenon_on_t on, const char *name, void *stream) {
   static tenon_status_t (*const enqueue_failure)(tenon_on_t, void *, uint64_t) =
       ocl_enqueue_failure;

@@ -21,7 +21,7 @@ static void waits_drop(ocl_entry_t *entry) {
   entry->notice = NULL;
 }
 
-static void entries_drop(ocl_stream_t *stream, uint32_t count) { /* the oldest */
+static void entries_drop(ocl_stream_t *stream, uint32_t count) { /* drops the oldest entries */
   for (; count; count--) {
     ocl_entry_t *entry = &stream->entries[stream->first];
     ocl.ReleaseEvent(entry->event);
@@ -46,8 +46,8 @@ void ocl_stream_drop(ocl_stream_t *stream) {
   }
 }
 
-/* Looks what is done.  Work that follows what failed fails in the driver too, so the newest says
- * enough. */
+/* Looks which entries are finished. Work after failed work fails in the driver too, so the status
+ * of the newest entry is enough. */
 static void settle(ocl_stream_t *stream) {
   if (!stream->count || stream->failure) return;
   cl_int status = ocl_event_status(entry_of(stream, stream->count - 1)->event);
@@ -64,9 +64,9 @@ static void settle(ocl_stream_t *stream) {
   ocl_stream_break(stream, status, entry->ticket, entry->origin);
 }
 
-/* Under the device's lock: takes those off its list that were destroyed and are done.  One that
- * failed stays there until the device is stopped: PoCL 3.1 uses its events yet when it has said
- * that they failed. */
+/* Call this under the lock of the device: removes the destroyed and finished streams from its list.
+ * A failed stream stays in the list until the device is stopped, because PoCL 3.1 still uses its
+ * events after it has reported their failure. */
 static void sweep(ocl_device_t *device, bool stopping) {
   for (ocl_stream_t **at = &device->streams, *stream; !device->walkers && (stream = *at);) {
     pthread_mutex_lock(&stream->lock);
@@ -200,7 +200,7 @@ static void make_room(ocl_stream_t *stream) {
     stream->first = 0;
     stream->capacity *= 2;
   } else if (stream->count == stream->capacity) {
-    entries_drop(stream, 1); /* should it fail, nobody will know its ticket */
+    entries_drop(stream, 1); /* if this work fails, its ticket is unknown */
   }
 }
 
@@ -216,13 +216,13 @@ void ocl_stream_break(ocl_stream_t *stream, cl_int failure, uint64_t fault, ocl_
   stream->failure = failure;
   stream->fault = fault;
   ocl_stream_hold(stream->origin = origin);
-  /* The events are kept, see sweep(). */
+  /* The events are kept; see sweep(). */
   for (uint32_t i = 0; i < stream->count; i++)
     waits_drop(entry_of(stream, i));
 }
 
 cl_int ocl_stream_mark(ocl_stream_t *stream, cl_event *out_event) {
-  if (!stream->count || stream->imported) { /* of an imported queue we do not know what is in it */
+  if (!stream->count || stream->imported) { /* an imported queue may hold work of its owner */
     cl_event marker;
     cl_int error = ocl.EnqueueMarkerWithWaitList(stream->queue, 0, NULL, &marker);
     if (error) return error;
@@ -243,13 +243,14 @@ void ocl_stream_flush(ocl_stream_t *stream) {
 tenon_status_t ocl_failure_status(cl_int failure) {
   return ocl_error_status(failure) == TENON_MEMORY
              ? TENON_MEMORY
-             : TENON_ABORTED; /* UNAVAILABLE would be: not yet */
+             : TENON_ABORTED; /* UNAVAILABLE would mean "not finished yet" */
 }
 
 tenon_status_t ocl_stream_failure(tenon_on_t on, ocl_stream_t *stream, tenon_fault_t *fault) {
   uint64_t ticket = 0;
   cl_int failure = 0;
-  for (ocl_stream_t *at = stream; at;) { /* to the stream where it began; one lock at a time */
+  /* walks to the stream where the failure began, with one lock at a time */
+  for (ocl_stream_t *at = stream; at;) {
     pthread_mutex_lock(&at->lock);
     settle(at);
     if (at == stream) failure = at->failure;
@@ -301,7 +302,7 @@ static void finish(ocl_stream_t *stream) {
 
 void ocl_stream_finish_all(ocl_device_t *device) {
   pthread_mutex_lock(&device->lock);
-  device->walkers++; /* nothing leaves the list */
+  device->walkers++; /* no stream leaves the list meanwhile */
   for (ocl_stream_t *stream = device->streams; stream; stream = stream->next) {
     pthread_mutex_unlock(&device->lock);
     finish(stream);
@@ -341,8 +342,8 @@ tenon_status_t ocl_stream_query(tenon_on_t on, void *handle, tenon_fault_t *faul
   pthread_mutex_lock(&stream->lock);
   bool was_empty = !stream->count;
   settle(stream);
-  /* Of an imported queue: of all that was in it when a marker went in; the marker stays until it is
-   * seen as done. */
+  /* For an imported queue: asks about everything enqueued before a marker. The marker is kept until
+   * it is seen to be finished. */
   if (stream->imported && was_empty && !stream->failure) {
     cl_event marker;
     error = ocl_stream_mark(stream, &marker);
