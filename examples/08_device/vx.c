@@ -1,8 +1,8 @@
-/* vx.c: a device of one's own, from outside: memory, streams, events and what else tenon/device.h
- * offers, as a template to copy. README.md tells the story. The accelerator is made up: each stream
- * is a thread that does its pieces of work in order (stream.c), and memory is the host's under
- * disguised addresses, so that a host that touches it crashes (memory.c).  Here are the table and
- * the smaller parts. */
+/* vx.c: a complete device outside of Tenon, as a template to copy. It has memory, streams, events,
+ * and the other features of tenon/device.h; README.md explains it. The accelerator is simulated:
+ * each stream is a thread that does its pieces of work in order (stream.c), and device memory is
+ * host memory under disguised addresses, so that a host that dereferences one crashes (memory.c).
+ * This file holds the device table and the smaller functions. */
 #include "vx.h"
 #include <stdlib.h>
 #include <string.h>
@@ -89,7 +89,7 @@ static void run_failure(stream_t *s, work_t *w) {
   unlock();
 }
 
-/* For the conformance suite: a piece of work that fails when the stream comes to it. */
+/* For the conformance suite: enqueues a piece of work that fails when the stream reaches it. */
 static tenon_status_t enqueue_failure(tenon_on_t on, void *stream, uint64_t ticket) {
   work_t *w = work_new(on, run_failure, ticket);
   if (!w) return TENON_MEMORY;
@@ -123,7 +123,7 @@ static void vx_stop(tenon_device_context_t *context) {
       pthread_cond_signal(&s->filled);
     }
   }
-  uint64_t until = vx.sequence; /* streams of peers have pieces that use memory of ours */
+  uint64_t until = vx.sequence; /* streams of peers may still use memory of this ordinal */
   for (stream_t *s = vx.streams; s;) {
     int wait =
         s->ordinal == context->ordinal ? !s->finished : s->first && s->first->sequence <= until;
