@@ -1,4 +1,4 @@
-/* The operator that bench/python.py calls: three tensors, and nothing is done. */
+/* The operator that bench/python.py calls. It takes three tensors and does nothing. */
 #include <tenon/op.h>
 
 static tenon_status_t nothing(tenon_call_t *call) {

@@ -13,9 +13,9 @@
 
 /* lines */
 
-/* One line.  Its states are the classes of its target with a blank before, between and after them;
- * a path goes on by one state, or over a blank between two classes that differ, or stays.  Element
- * [t, c] of log_probs is at t * step + c. */
+/* One line. Its states are the classes of its target, with a blank before, between and after them.
+ * A path stays in a state, advances by one state, or skips a blank between two different classes.
+ * Element [t, c] of log_probs is at t * step + c. */
 typedef struct line_t {
   const int64_t *target;
   int64_t frames;
@@ -71,7 +71,7 @@ static tenon_status_t lines_check(tenon_call_t *call, tenon_tensor_t *const *in)
 
 /* ctc_loss */
 
-/* alpha: logarithm of the probability of all ways to state s in frame t, frame t included. */
+/* alpha: logarithm of the probability of all paths to state s in frame t, including frame t. */
 static tenon_status_t loss_part(tenon_call_t *call, void *unused, int64_t begin, int64_t end) {
   const tenon_tensor_t *x = call->inputs[0];
   tenon_tensor_t *loss = call->outputs[0];
@@ -91,7 +91,7 @@ static tenon_status_t loss_part(tenon_call_t *call, void *unused, int64_t begin,
       int64_t row = n * size + t * width;
       int64_t before = row - width;
       for (int64_t s = 0; s < line.states && s < 2 * t + 2;
-           s++) { /* later states are not to be reached yet */
+           s++) { /* later states cannot be reached yet */
         double reached =
             t ? log_sum(number(alpha, before + s), s ? number(alpha, before + s - 1) : -INFINITY,
                         may_skip(&line, s) ? number(alpha, before + s - 2) : -INFINITY)
@@ -130,9 +130,9 @@ static tenon_status_t loss_infer(tenon_infer_t *infer) {
 
 /* ctc_loss_backward */
 
-/* beta: logarithm of the probability of all ways on from state s, the frames after t.  alpha + beta
- * + loss is that of being in the state in this frame, given the target.  `room` has the states of a
- * line and a sum for each class. */
+/* beta: logarithm of the probability of all paths onward from state s, over the frames after t.
+ * alpha + beta + loss is that of being in the state in this frame, given the target. `room` has the
+ * states of a line and a sum for each class. */
 static tenon_status_t loss_backward_part(tenon_call_t *call, void *room, int64_t begin,
                                          int64_t end) {
   const tenon_tensor_t *x = call->inputs[1];
@@ -162,7 +162,8 @@ static tenon_status_t loss_backward_part(tenon_call_t *call, void *room, int64_t
         set_number(out, at + c, (exp(number(x, at + c)) - sums[c]) * scale);
       for (int64_t s = 0; s < line.states; s++)
         beta[s] += number(x, at + class_of(&line, s));
-      for (int64_t s = 0; s < line.states; s++) /* in place: those before s are not read any more */
+      /* in place: states before s are not read any more */
+      for (int64_t s = 0; s < line.states; s++)
         beta[s] = log_sum(beta[s], s + 1 < line.states ? beta[s + 1] : -INFINITY,
                           s + 2 < line.states && may_skip(&line, s + 2) ? beta[s + 2] : -INFINITY);
     }
