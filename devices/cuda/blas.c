@@ -252,7 +252,8 @@ tenon_status_t cu_matmul_run(tenon_call_t *call) {
     return tenon_fail(call, TENON_UNIMPLEMENTED, "cuBLAS does not take this product");
   cu_blas_t *with = blas_of(on);
   if (!with)
-    return tenon_fail(call, TENON_UNIMPLEMENTED, "there is no cuBLAS (libcublas.so.13 or .12)");
+    return tenon_fail(call, TENON_UNIMPLEMENTED,
+                      "cuBLAS is not installed (libcublas.so.13 or .12)");
   cu_stream_t *stream = cu_stream(on, call->stream);
   TENON_TRY(cu_stream_check(on, stream));
   size_t size = stream->device->arch >= ARCH_90 ? WORKSPACE_OF_90 : WORKSPACE;

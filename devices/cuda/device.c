@@ -170,7 +170,7 @@ static tenon_status_t check(tenon_on_t on, const cu_device_t *device) {
         device->name);
   if (!number_of(device->id, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING))
     return tenon_fail(on, TENON_UNAVAILABLE,
-                      "cuda:%d: %s has no addresses that are the same for all GPUs", on->ordinal,
+                      "cuda:%d: %s lacks unified addressing, which Tenon needs", on->ordinal,
                       device->name);
   return TENON_OK;
 }
@@ -190,8 +190,8 @@ static tenon_status_t start(tenon_device_context_t *context) {
   TENON_TRY(forked(context));
   TENON_TRY(check_settings(context));
   if (context->ordinal < 0 || context->ordinal >= found.count)
-    return tenon_fail(context, TENON_INVALID, "cuda:%d: there are %d ordinals", context->ordinal,
-                      found.count);
+    return tenon_fail(context, TENON_INVALID, "cuda:%d: there is no such ordinal; there are %d",
+                      context->ordinal, found.count);
   cu_device_t *device = (cu_device_t *)calloc(1, sizeof *device);
   if (!device)
     return tenon_fail(context, TENON_MEMORY, "cuda:%d: no host memory", context->ordinal);

@@ -101,7 +101,7 @@ static void open_handle(tenon_on_t on, cu_dnn_t *with) {
   }
   if (error) {
     with->handle = NULL;
-    snprintf(with->why, sizeof with->why, "it does not open: %s", dnn.GetErrorString(error));
+    snprintf(with->why, sizeof with->why, "it cannot be opened: %s", dnn.GetErrorString(error));
   }
   cu_leave(pushed);
 }
@@ -414,7 +414,7 @@ tenon_status_t cu_conv_run(tenon_call_t *call) {
   cu_dnn_t *with = dnn_of(on);
   if (!with) return tenon_fail(call, TENON_MEMORY, "no host memory for cuDNN");
   if (!with->handle)
-    return tenon_fail(call, TENON_UNIMPLEMENTED, "there is no cuDNN: %s", with->why);
+    return tenon_fail(call, TENON_UNIMPLEMENTED, "cuDNN cannot be used: %s", with->why);
   TENON_TRY(cu_stream_check(on, stream));
   cu_result_t error = cu_enter(stream->device, &pushed);
   if (error) return cu_fail(on, error, "cannot convolve");

@@ -59,7 +59,7 @@ tenon_status_t cu_memory_import(tenon_on_t on, void *native, uint64_t bytes, voi
   size_t size = 0;
   cu_result_t error = CUDA_SUCCESS;
   bool pushed;
-  if ((error = cu_enter(device, &pushed))) return cu_fail(on, error, "cannot use another's memory");
+  if ((error = cu_enter(device, &pushed))) return cu_fail(on, error, "cannot import memory");
   error = cu.PointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
   if (!error)
     error = cu.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address);
@@ -67,17 +67,17 @@ tenon_status_t cu_memory_import(tenon_on_t on, void *native, uint64_t bytes, voi
     error = cu.PointerGetAttribute(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
   if (!error) error = cu.PointerGetAttribute(&size, CU_POINTER_ATTRIBUTE_RANGE_SIZE, address);
   cu_leave(pushed);
-  if (error) return cu_fail(on, error, "cannot use another's memory at %p", native);
+  if (error) return cu_fail(on, error, "cannot import memory at %p", native);
   if (type != CU_MEMORYTYPE_DEVICE || ordinal != device->ordinal)
     return tenon_fail(
         on, TENON_INVALID,
-        "cuda:%d: another's memory at %p is not of this GPU (CUDA's number %d, not %d)",
+        "cuda:%d: the imported memory at %p is not of this GPU (CUDA's number %d, not %d)",
         on->ordinal, native, ordinal, device->ordinal);
   if (address + bytes > start + size || address + bytes < address)
-    return tenon_fail(
-        on, TENON_INVALID,
-        "cuda:%d: another's memory has %llu bytes from %p on, and %llu are to be used", on->ordinal,
-        (unsigned long long)(start + size - address), native, (unsigned long long)bytes);
+    return tenon_fail(on, TENON_INVALID,
+                      "cuda:%d: the imported memory has %llu bytes from %p on, and %llu are needed",
+                      on->ordinal, (unsigned long long)(start + size - address), native,
+                      (unsigned long long)bytes);
   *out_handle = native;
   return TENON_OK;
 }

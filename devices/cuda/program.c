@@ -63,14 +63,15 @@ cu_head_t cu_head_of(tenon_on_t on, const void *code, uint64_t bytes) {
 static tenon_status_t check(tenon_on_t on, const void *code, uint64_t bytes, cu_head_t *head) {
   const char *what = NULL;
   if (bytes < sizeof *head)
-    what = "it is shorter than its head";
+    what = "it is shorter than its header";
   else
     memcpy(head, code, sizeof *head);
   if (!what && memcmp(head->magic, magic, sizeof magic) != 0)
     what = "it does not begin as compiled code of this plug-in does";
   if (!what && head->target != target_of(on))
-    what = "it is of another GPU or driver, or its head is damaged";
-  if (!what && head->bytes != bytes - sizeof *head) what = "its length is not that in its head";
+    what = "it is for another GPU or driver, or its header is damaged";
+  if (!what && head->bytes != bytes - sizeof *head)
+    what = "its length differs from that in its header";
   if (!what && head->checksum != checksum_of((const char *)code + sizeof *head, head->bytes))
     what = "its checksum is wrong";
   if (!what) return TENON_OK;
@@ -237,11 +238,11 @@ static inline tenon_status_t set(tenon_on_t on, const cu_kernel_t *kernel,
       if (local <= cu_device(on)->local_most && argument->size <= cu_device(on)->local_most) break;
       return tenon_fail(
           on, TENON_INVALID,
-          "cuda:%d: the kernel '%s' wants more memory of a group than the GPU has, %u bytes",
+          "cuda:%d: the kernel '%s' needs more group memory than the GPU has, %u bytes",
           on->ordinal, kernel->name, cu_device(on)->local_most);
     default:
       return tenon_fail(on, TENON_INVALID,
-                        "cuda:%d: argument %u of the kernel '%s' is of kind %u, which there is not",
+                        "cuda:%d: argument %u of the kernel '%s' has the unknown kind %u",
                         on->ordinal, i, kernel->name, argument->kind);
     }
     if (known && size != kernel->sizes[i])

@@ -152,19 +152,20 @@ tenon_status_t cu_stream_import(tenon_on_t on, void *native, void **out_stream) 
                       on->ordinal);
   if (imported != CU_LEGACY) { /* which belongs to whatever context is current */
     CU_IN(device, error, cu.StreamGetCtx(imported, &context));
-    if (error) return cu_fail(on, error, "cannot use another's stream %p", native);
+    if (error) return cu_fail(on, error, "cannot import the stream %p", native);
     if (context != device->context)
-      return tenon_fail(
-          on, TENON_INVALID,
-          "cuda:%d: another's stream is of another context; create it in the GPU's primary one, as "
-          "CUDA's runtime does, native \"CUcontext\"",
-          on->ordinal);
+      return tenon_fail(on, TENON_INVALID,
+                        "cuda:%d: the imported stream is of another context; create it in the "
+                        "GPU's primary one, as "
+                        "CUDA's runtime does, native \"CUcontext\"",
+                        on->ordinal);
   }
   CU_IN(device, error, cu.StreamIsCapturing(imported, &capturing));
-  if (error) return cu_fail(on, error, "cannot use another's stream %p", native);
+  if (error) return cu_fail(on, error, "cannot import the stream %p", native);
   if (capturing != CU_STREAM_CAPTURE_STATUS_NONE)
     return tenon_fail(on, TENON_PRECONDITION,
-                      "cuda:%d: another's stream is being captured: end that first", on->ordinal);
+                      "cuda:%d: the imported stream is being captured: end the capture first",
+                      on->ordinal);
   cu_stream_t *stream;
   TENON_TRY(cu_stream_open(on, imported, &stream));
   *out_stream = stream;

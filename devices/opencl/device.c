@@ -82,7 +82,8 @@ static void look_at_device(cl_platform_id platform, const char *platform_name, c
   else if (!ocl_device_number(id, CL_DEVICE_ENDIAN_LITTLE))
     snprintf(why, sizeof why, "it is big-endian");
   else if (found.count == DEVICES_MOST)
-    snprintf(why, sizeof why, "there are %d before it", DEVICES_MOST);
+    snprintf(why, sizeof why, "Tenon uses at most %d devices, and those before it are as many",
+             DEVICES_MOST);
   if (*why) {
     decline(platform_name, name, why);
     return;
@@ -240,8 +241,8 @@ static tenon_status_t start(tenon_device_context_t *context) {
                       "opencl: there are no settings, and TENON_OPENCL says '%s'",
                       context->settings);
   if (context->ordinal < 0 || context->ordinal >= found.count)
-    return tenon_fail(context, TENON_INVALID, "opencl:%d: there are %d ordinals", context->ordinal,
-                      found.count);
+    return tenon_fail(context, TENON_INVALID, "opencl:%d: there is no such ordinal; there are %d",
+                      context->ordinal, found.count);
   ocl_device_t *device = (ocl_device_t *)calloc(1, sizeof *device);
   if (!device)
     return tenon_fail(context, TENON_MEMORY, "opencl:%d: no host memory", context->ordinal);

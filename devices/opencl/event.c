@@ -173,7 +173,7 @@ tenon_status_t ocl_event_time(tenon_on_t on, void *event, int64_t *out_time) {
   tenon_status_t found = execution_status(on, now, status);
   if (found == TENON_OK && !now.stream->timed)
     found = tenon_fail(on, TENON_PRECONDITION,
-                       "opencl:%d: the event has no time: another's queue, in which it was "
+                       "opencl:%d: the event has no time: the imported queue, in which it was "
                        "recorded, has no CL_QUEUE_PROFILING_ENABLE",
                        on->ordinal);
   if (found == TENON_OK) {

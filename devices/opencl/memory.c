@@ -48,18 +48,19 @@ tenon_status_t ocl_memory_import(tenon_on_t on, void *native, uint64_t bytes, vo
                      ? ocl.GetMemObjectInfo(memory, CL_MEM_CONTEXT, sizeof context, &context, NULL)
                      : CL_INVALID_MEM_OBJECT;
   if (!error) error = ocl.GetMemObjectInfo(memory, CL_MEM_SIZE, sizeof size, &size, NULL);
-  if (error) return ocl_fail(on, error, "cannot use another's memory object %p", native);
+  if (error) return ocl_fail(on, error, "cannot import the memory object %p", native);
   if (context != ocl_device(on)->context)
-    return tenon_fail(on, TENON_INVALID,
-                      "opencl:%d: another's memory object is of another context; create it in this "
-                      "one's, native \"cl_context\"",
-                      on->ordinal);
+    return tenon_fail(
+        on, TENON_INVALID,
+        "opencl:%d: the imported memory object is of another context; create it in this "
+        "one's, native \"cl_context\"",
+        on->ordinal);
   if (size < bytes)
     return tenon_fail(on, TENON_INVALID,
-                      "opencl:%d: another's memory object has %zu bytes, and %llu are to be used",
+                      "opencl:%d: the imported memory object has %zu bytes, and %llu are needed",
                       on->ordinal, size, (unsigned long long)bytes);
   if ((error = ocl.RetainMemObject(memory)))
-    return ocl_fail(on, error, "cannot keep another's memory object");
+    return ocl_fail(on, error, "cannot retain the imported memory object");
   *out_handle = memory;
   return TENON_OK;
 }

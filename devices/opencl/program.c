@@ -159,14 +159,15 @@ tenon_status_t ocl_program_compile(tenon_on_t on, const tenon_source_t *source,
 static tenon_status_t check(tenon_on_t on, const void *code, uint64_t bytes, ocl_head_t *head) {
   const char *what = NULL;
   if (bytes < sizeof *head)
-    what = "it is shorter than its head";
+    what = "it is shorter than its header";
   else
     memcpy(head, code, sizeof *head);
   if (!what && memcmp(head->magic, magic, sizeof magic) != 0)
     what = "it does not begin as compiled code of this plug-in does";
   if (!what && head->target != target_of(on))
-    what = "it is of another device or driver, or its head is damaged";
-  if (!what && head->bytes != bytes - sizeof *head) what = "its length is not that in its head";
+    what = "it is for another device or driver, or its header is damaged";
+  if (!what && head->bytes != bytes - sizeof *head)
+    what = "its length differs from that in its header";
   if (!what && head->checksum != checksum_of((const char *)code + sizeof *head, head->bytes))
     what = "its checksum is wrong";
   if (!what) return TENON_OK;

@@ -151,17 +151,18 @@ tenon_status_t ocl_stream_import(tenon_on_t on, void *native, void **out_stream)
   if (!error)
     error =
         ocl.GetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL);
-  if (error) return ocl_fail(on, error, "cannot use another's queue %p", native);
+  if (error) return ocl_fail(on, error, "cannot import the queue %p", native);
   if (context != ocl_device(on)->context || id != ocl_device(on)->id)
     return tenon_fail(on, TENON_INVALID,
-                      "opencl:%d: another's queue is of another context or device; create it in "
+                      "opencl:%d: the imported queue is of another context or device; create it in "
                       "this one's, native \"cl_context\" and \"cl_device_id\"",
                       on->ordinal);
   if (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)
-    return tenon_fail(on, TENON_INVALID,
-                      "opencl:%d: another's queue works out of order; a stream is a queue without "
-                      "CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE",
-                      on->ordinal);
+    return tenon_fail(
+        on, TENON_INVALID,
+        "opencl:%d: the imported queue works out of order; a stream is a queue without "
+        "CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE",
+        on->ordinal);
   ocl_stream_t *stream;
   TENON_TRY(ocl_stream_open(on, queue, &stream));
   *out_stream = stream;
@@ -269,7 +270,7 @@ tenon_status_t ocl_stream_failure(tenon_on_t on, ocl_stream_t *stream, tenon_fau
   return tenon_fail(
       on, ocl_failure_status(failure),
       "opencl:%d: %s of this stream, or of one that it waited for, failed with status %d%s; "
-      "what came after it was not done, and nothing can be: use another stream",
+      "the work after it was not done, and this stream accepts no more: use another stream",
       on->ordinal, which, failure, name);
 }
 

@@ -225,25 +225,26 @@ static bool value_is_sound(const code_t *code, const sim_value_t *value) {
 
 static const char *code_check(const code_t *code, uint64_t size) {
   if (size < sizeof *code || memcmp(code->magic, magic, sizeof magic))
-    return "they do not begin as one";
+    return "they do not begin with the magic number of a group";
   uint64_t bytes =
       /* the counts have 32 bits, so the sum cannot overflow */
       bytes_of(code->value_count, code->step_count);
   if (bytes > size || code->weight_bytes != size - bytes || code->scratch_bytes > (uint64_t)1 << 40)
-    return "they are too few or too many";
+    return "their number does not match the header";
   if (checksum(code, bytes, (const char *)code + bytes) != code->checksum)
     return "they are damaged";
   for (uint32_t i = 0; i < code->value_count; i++)
-    if (!value_is_sound(code, &values_of(code)[i])) return "a value of it is nowhere";
+    if (!value_is_sound(code, &values_of(code)[i])) return "a value has no valid storage";
   for (uint32_t n = 0; n < code->step_count; n++) {
     const sim_step_t *step = &steps_of(code)[n];
     const char *why = sim_step_check(step, values_of(code), code->value_count);
     if (why) return why;
     uint32_t to = values_of(code)[step->output].where;
-    if (to != SIM_OUT && to != SIM_SCRATCH) return "a step writes what it must not";
+    if (to != SIM_OUT && to != SIM_SCRATCH)
+      return "a step writes a value that is neither an output nor scratch memory";
     for (int i = 0; i < SIM_STEP_INPUTS; i++)
       if (step->inputs[i] >= 0 && !values_of(code)[step->inputs[i]].where)
-        return "a step reads what is nowhere";
+        return "a step reads a value without storage";
   }
   return NULL;
 }
@@ -256,8 +257,8 @@ tenon_status_t sim_group_load(tenon_on_t on, const void *bytes, uint64_t size, v
   const char *why = code_check(code, size);
   if (why) {
     free(copy);
-    return tenon_fail(on, TENON_INVALID, "sim: %" PRIu64 " bytes are no group of sim: %s", size,
-                      why);
+    return tenon_fail(on, TENON_INVALID,
+                      "sim: %" PRIu64 " bytes are not a compiled group of sim: %s", size, why);
   }
   uint64_t code_bytes = bytes_of(code->value_count, code->step_count);
   char *weights = malloc(code->weight_bytes + 1);
@@ -316,7 +317,7 @@ static tenon_status_t chain_run(void *argument, void *const *addresses, char *me
   for (uint32_t n = 0; n < code->step_count && at && scratch; n++)
     sim_step_run(&steps_of(code)[n], values, at);
   bool fine = at && scratch;
-  if (!fine) strcpy(message, "no host memory for what is between its steps");
+  if (!fine) strcpy(message, "no host memory for the values between its steps");
   free(scratch);
   free(at);
   return fine ? TENON_OK : TENON_MEMORY;
@@ -334,7 +335,8 @@ static tenon_status_t match(tenon_on_t on, const code_t *code, const tenon_group
     if (!t || tenon_dtype_id(t->dtype) != TENON_F32 || t->ndim != value->ndim ||
         memcmp(t->shape, value->shape, (size_t)t->ndim * sizeof *t->shape))
       return tenon_fail(on, TENON_INVALID,
-                        "sim: %s %" PRIu64 " of a group is not as it was compiled",
+                        "sim: %s %" PRIu64
+                        " of a group has another dtype or shape than it was compiled for",
                         value->where == SIM_IN ? "input" : "output", value->at);
   }
   return TENON_OK;

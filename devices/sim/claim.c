@@ -84,7 +84,7 @@ static tenon_status_t tell(claiming_t *c, uint64_t most, tenon_claims_t *out) {
   for (uint32_t n = 0; n < count; n++) {
     const char *why = c->why[n];
     if (!why)
-      why = c->size[root(c, n)] > 1 ? "it is in no group of the largest (groups=N)"
+      why = c->size[root(c, n)] > 1 ? "its group is not among the largest groups (groups=N)"
                                     : "it would be alone in its group";
     if (*why) TENON_TRY(out->leave(out, n, why));
   }
@@ -96,9 +96,10 @@ static tenon_status_t settings_read(tenon_on_t on, const char *settings, uint64_
   char end;
   *out_most = UINT64_MAX;
   if (!*settings || sscanf(settings, "groups=%9" SCNu64 "%c", out_most, &end) == 1) return TENON_OK;
-  return tenon_fail(
-      on, TENON_INVALID,
-      "sim: the setting '%.200s' is not understood; there is groups=N, how many at most", settings);
+  return tenon_fail(on, TENON_INVALID,
+                    "sim: the setting '%.200s' is unknown; the one setting is groups=N, the "
+                    "largest number of groups",
+                    settings);
 }
 
 tenon_status_t sim_claim(tenon_on_t on, const tenon_graph_view_t *view, const char *settings,

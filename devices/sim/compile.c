@@ -132,8 +132,9 @@ tenon_status_t sim_compile(tenon_on_t on, const tenon_source_t *source, tenon_si
   if (!job_open(&job)) {
     free(options);
     return tenon_fail(on, TENON_UNAVAILABLE,
-                      "sim: no folder can be made in TMPDIR (%s) to compile in: %s", job.folder,
-                      strerror(errno));
+                      "sim: cannot create the temporary folder %s to compile in: %s; set TMPDIR to "
+                      "a writable folder",
+                      job.folder, strerror(errno));
   }
   tenon_status_t status;
   if (!source_write(&job, source)) {

@@ -55,7 +55,8 @@ tenon_status_t sim_copy(tenon_on_t on, void *stream, const tenon_copy_t *copy) {
   static const char *const kinds[] = {"", "copy in", "copy out", "copy within", "copy from a peer"};
   uint32_t way = copy->direction;
   if (way < TENON_COPY_IN || way > TENON_COPY_PEER)
-    return tenon_fail(on, TENON_INVALID, "sim: %" PRIu32 " is no direction of a copy; 1 to 4 are",
+    return tenon_fail(on, TENON_INVALID,
+                      "sim: %" PRIu32 " is not a direction of a copy; valid directions are 1 to 4",
                       way);
   if (!copy->bytes) return tenon_fail(on, TENON_INVALID, "sim: a copy of 0 bytes");
   if (way == TENON_COPY_PEER && (!copy->peer || sim_peers(on, copy->peer) != 1))

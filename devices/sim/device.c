@@ -197,7 +197,8 @@ static tenon_status_t set(tenon_on_t on, const char *text) {
   sim_settings_t settings = sim.settings;
   tenon_status_t status = sim_settings_read(on, text, &settings);
   if (!status && settings.handles != sim.settings.handles)
-    status = tenon_fail(on, TENON_PRECONDITION, "sim: handles=%d is for the start only",
+    status = tenon_fail(on, TENON_PRECONDITION,
+                        "sim: handles=%d can only be set before the device is started",
                         (int)settings.handles);
   if (!status) sim.settings = settings;
   return sim_leave(status);

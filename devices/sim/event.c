@@ -109,7 +109,7 @@ tenon_status_t sim_event_time(tenon_on_t on, void *handle, int64_t *out_time) {
   if (status) return sim_leave(status);
   if (!event->mark)
     return sim_leave(
-        tenon_fail(on, TENON_PRECONDITION, "sim: the time of an event that was never recorded"));
+        tenon_fail(on, TENON_PRECONDITION, "sim: an event that was never recorded has no time"));
   if (!event->mark->done) return sim_leave(TENON_UNAVAILABLE);
   *out_time = event->mark->time;
   return sim_leave(TENON_OK);

@@ -51,15 +51,15 @@ tenon_status_t sim_handle_find(tenon_on_t on, uint32_t kind, void *handle, void 
   uint32_t is = (uint32_t)(uintptr_t)handle & 7;
   if (is != kind || place >= table.count) {
     const bool is_known = is && is <= SIM_CHAIN;
-    const char *perhaps = is_known ? ", perhaps a " : "";
+    const char *perhaps = is_known ? ", but perhaps of kind " : "";
     const char *other = is_known ? kinds[is] : "";
-    return tenon_fail(on, TENON_INVALID, "sim: %p is no %s%s%s", handle, kinds[kind], perhaps,
-                      other);
+    return tenon_fail(on, TENON_INVALID, "sim: %p is not a handle of kind %s%s%s", handle,
+                      kinds[kind], perhaps, other);
   }
   sim_object_t *object = table.places[place].object;
   if (!object || object->handle != handle)
-    return tenon_fail(on, TENON_INVALID, "sim: %s %p is no more: it was destroyed", kinds[kind],
-                      handle);
+    return tenon_fail(on, TENON_INVALID, "sim: %s %p does not exist any more: it was destroyed",
+                      kinds[kind], handle);
   if (object->ordinal != on->ordinal)
     return tenon_fail(on, TENON_INVALID, "sim: %s %p is of ordinal %d and was used with ordinal %d",
                       kinds[kind], handle, object->ordinal, on->ordinal);

@@ -111,8 +111,8 @@ tenon_status_t sim_allocate(tenon_on_t on, uint64_t bytes, void **out_handle) {
       mprotect(memory->reserved + rounded * 2 + 2 * GAP, rounded, PROT_READ | PROT_WRITE)) {
     if (memory->reserved != MAP_FAILED) munmap(memory->reserved, memory->mapped);
     free(memory);
-    return sim_leave(
-        tenon_fail(on, TENON_MEMORY, "sim: the system maps no further %" PRIu64 " bytes", rounded));
+    return sim_leave(tenon_fail(on, TENON_MEMORY,
+                                "sim: the system cannot map a further %" PRIu64 " bytes", rounded));
   }
   memory->work = memory->reserved + rounded * 2 + 2 * GAP;
   /* 0xff bytes are NaN as floats */
@@ -140,7 +140,7 @@ tenon_status_t sim_memory_find(tenon_on_t on, const char *what, tenon_memory_t p
     if (was) sim_find(NULL, NULL, "sim: %s uses memory %p after it was freed", what, place.handle);
     return tenon_fail(on, TENON_INVALID,
                       was ? "sim: %s uses memory %p after it was freed"
-                          : "sim: %s: %p is no memory of sim",
+                          : "sim: %s: %p is not memory of sim",
                       what, place.handle);
   }
   if (memory->ordinal != on->ordinal)
@@ -167,7 +167,8 @@ void sim_memory_drop(tenon_on_t on, void *handle) {
   sim_memory_t *memory = place < sim.memory_count ? sim.memories[place] : NULL;
   if (!memory || memory->key != (uintptr_t)handle || memory->freed ||
       memory->ordinal != on->ordinal) {
-    sim_find(NULL, NULL, "sim: free of %p, which is no memory of ordinal %d%s", handle, on->ordinal,
+    sim_find(NULL, NULL, "sim: free of %p, which is not memory of ordinal %d%s", handle,
+             on->ordinal,
              memory && memory->key == (uintptr_t)handle && memory->freed
                  ? " any more: it was freed before"
                  : "");

@@ -58,7 +58,7 @@ tenon_status_t sim_program_load(tenon_on_t on, const void *code, uint64_t bytes,
   }
   if (!(program->library = dlopen(path, RTLD_NOW | RTLD_LOCAL))) {
     tenon_status_t status = tenon_fail(
-        on, TENON_INVALID, "sim: %" PRIu64 " bytes are no code of sim: %s", bytes, dlerror());
+        on, TENON_INVALID, "sim: %" PRIu64 " bytes are not code of sim: %s", bytes, dlerror());
     close(program->file);
     free(program);
     return status;

@@ -107,9 +107,10 @@ tenon_status_t sim_stream_thread(tenon_on_t on, sim_stream_t *stream) {
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   pthread_attr_destroy(&attributes);
   if (error)
-    return tenon_fail(on, TENON_UNAVAILABLE,
-                      "sim: the system gives no thread for stream %d of ordinal %d (error %d)",
-                      stream->number, on->ordinal, error);
+    return tenon_fail(
+        on, TENON_UNAVAILABLE,
+        "sim: the system cannot start a thread for stream %d of ordinal %d (error %d)",
+        stream->number, on->ordinal, error);
   stream->has_thread = true;
   return TENON_OK;
 }
@@ -175,7 +176,7 @@ tenon_status_t sim_mark_create(tenon_on_t on, sim_stream_t *stream, sim_mark_t *
       !sim_clock_reserve(&stream->clock, count)) {
     if (mark) sim_clock_free(&mark->clock);
     free(mark);
-    return tenon_fail(on, TENON_MEMORY, "sim: no host memory for a point of a stream");
+    return tenon_fail(on, TENON_MEMORY, "sim: no host memory for a mark of a stream");
   }
   sim_clock_join(&stream->clock, &sim.host);
   sim_clock_join(&mark->clock, &stream->clock);

@@ -234,7 +234,7 @@ tenon_status_t vx_event_record(tenon_on_t on, void *event, void *stream) {
   if (!recorded) return TENON_OK;
   free(w->mark);
   free(w);
-  return tenon_fail(on, TENON_UNIMPLEMENTED, "vx: a recording has no events");
+  return tenon_fail(on, TENON_UNIMPLEMENTED, "vx: a recording cannot contain events");
 }
 
 /* A copy of the mark that an event refers to now. */
@@ -276,7 +276,8 @@ tenon_status_t vx_stream_wait(tenon_on_t on, void *stream, tenon_on_t of, void *
   } else
     free(w); /* never recorded: nothing to wait for */
   unlock();
-  return recorded ? tenon_fail(on, TENON_UNIMPLEMENTED, "vx: a recording has no events") : TENON_OK;
+  return recorded ? tenon_fail(on, TENON_UNIMPLEMENTED, "vx: a recording cannot contain events")
+                  : TENON_OK;
 }
 
 tenon_status_t vx_event_time(tenon_on_t on, void *event, int64_t *out_time) {

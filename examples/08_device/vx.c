@@ -30,7 +30,7 @@ static tenon_status_t vx_record_begin(tenon_on_t on, void *stream) {
     s->recorded = &s->recording;
   }
   unlock();
-  return already ? tenon_fail(on, TENON_PRECONDITION, "vx: the stream is recorded already")
+  return already ? tenon_fail(on, TENON_PRECONDITION, "vx: the stream is being recorded already")
                  : TENON_OK;
 }
 
@@ -50,7 +50,7 @@ static tenon_status_t vx_record_end(tenon_on_t on, void *stream, void **out_reco
     return TENON_OK;
   }
   free(recording);
-  return tenon_fail(on, TENON_PRECONDITION, "vx: the stream is not recorded");
+  return tenon_fail(on, TENON_PRECONDITION, "vx: the stream is not being recorded");
 }
 
 static void works_free(work_t *w) {

@@ -59,7 +59,7 @@ static tenon_status_t lines_check(tenon_call_t *call, tenon_tensor_t *const *in)
       int64_t class = targets[n * width + i];
       if (class == blank)
         return tenon_fail(call, TENON_INVALID,
-                          "targets[%lld][%lld] is %lld, the blank, which is no part of a text",
+                          "targets[%lld][%lld] is %lld, the blank, which cannot be part of a text",
                           (long long)n, (long long)i, (long long)class);
       if (class < 0 || class >= classes)
         return tenon_fail(call, TENON_INVALID,

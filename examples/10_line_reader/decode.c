@@ -228,7 +228,7 @@ static tenon_status_t decode_line(tenon_call_t *call, search_t *search, int64_t 
       if (!(search->row[c] < INFINITY))
         return tenon_fail(
             call, TENON_INVALID,
-            "log_probs[%lld][%lld][%lld] is %g, which is no logarithm of a probability",
+            "log_probs[%lld][%lld][%lld] is %g, which is not the logarithm of a probability",
             (long long)t, (long long)n, (long long)c, search->row[c]);
     }
     frame(search);

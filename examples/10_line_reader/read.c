@@ -46,7 +46,8 @@ int main(int argc, char **argv) {
     fprintf(stderr, "read: %s\n", tenon_error());
     failed = 1;
   } else if ((text = text_of(graph)) < 0) {
-    fprintf(stderr, "read: %s is no model of a picture, with an output `text` of strings\n",
+    fprintf(stderr,
+            "read: %s is not a model with one input (a picture) and an output `text` of strings\n",
             argv[1]);
     failed = 1;
   }
