@@ -1,6 +1,6 @@
-/* Functions of Python's that take three arguments: one does nothing, what any call from Python
- * costs; the other asks for the views of its tensors by DLPack's table of C functions, what a
- * function costs that is written by hand for them. */
+/* Python functions with three arguments, for comparison. One does nothing, and shows the cost of
+ * any call from Python. The other asks for views of its tensors through DLPack's table of C
+ * functions, and shows the cost of a hand-written function. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 

@@ -9,7 +9,7 @@
  *   calls count CASE CALLS     calls one case inside measured(), for counting instructions under
  *   valgrind
  *   calls bytes OPS 1          bytes of memory for each operator of one kernel */
-#define TENON_STATIC /* the library below is linked in */
+#define TENON_STATIC /* the library below is linked into the program */
 #include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -30,8 +30,9 @@ enum {
 
 /* kernels */
 
-/* The kernel under test, as a plain function of three tensors and as an operator's.  There are 64
- * of each, so that a walk over many operators jumps to many places, as it would with real ones. */
+/* The kernel under test, as a plain function of three tensors and as an operator kernel. There are
+ * 64 of each, so that a walk over many operators jumps to many addresses, as with real
+ * operators. */
 typedef tenon_status_t (*touch_fn)(const tenon_tensor_t *a, const tenon_tensor_t *b,
                                    const tenon_tensor_t *y);
 
@@ -54,7 +55,7 @@ EACH(KERNEL)
 static const touch_fn direct_kernels[DISTINCT] = {EACH(DIRECT)};
 static const tenon_run_fn run_kernels[DISTINCT] = {EACH(RUN)};
 static touch_fn volatile direct_kernel =
-    direct_00; /* volatile: the compiler cannot see what is called */
+    direct_00; /* volatile: the compiler cannot see which function is called */
 
 static tenon_status_t add_loop(const tenon_loop_t *loop) {
   const float *a = (const float *)loop->data[0];
@@ -87,25 +88,29 @@ static tenon_status_t source_run(tenon_call_t *call) {
 /* clang-format off */
 TENON_LIBRARY(kinds, "1.0.0",
   TENON_OP("typed(Tensor a, Tensor b) -> Tensor",
-    TENON_TYPES("a, b: f32|f64; out = a"), TENON_SHAPES("a: [n]; b: [n]; out: [n]"), TENON_KERNEL("cpu f32", run_00)),
+    TENON_TYPES("a, b: f32|f64; out = a"), TENON_SHAPES("a: [n]; b: [n]; out: [n]"),
+      TENON_KERNEL("cpu f32", run_00)),
   TENON_OP("inferred(Tensor a, Tensor b) -> Tensor",
     TENON_TYPES("a, b: f32; out = a"), TENON_INFER(infer_like_first), TENON_KERNEL("cpu", run_00)),
   TENON_OP("four(Tensor a, Tensor b) -> Tensor",
-    TENON_TYPES("a, b: f32|f64; out = a"), TENON_SHAPES("a, b, out: [n, c, h, w]"), TENON_KERNEL("cpu", run_00)),
+    TENON_TYPES("a, b: f32|f64; out = a"), TENON_SHAPES("a, b, out: [n, c, h, w]"),
+      TENON_KERNEL("cpu", run_00)),
   TENON_OP("stateful(Tensor a, Tensor b, *, int n=0) -> Tensor",
-    TENON_TYPES("a, b: f32; out = a"), TENON_SHAPES("a, b, out: [k]"), TENON_STATE(state_create, free),
+    TENON_TYPES("a, b: f32; out = a"), TENON_SHAPES("a, b, out: [k]"),
+      TENON_STATE(state_create, free),
     TENON_KERNEL("cpu", run_00)),
   TENON_OP("source(*, int n=0, device device='cpu') -> Tensor",
-    TENON_TYPES("out = f32"), TENON_SHAPES("out: [1]"), TENON_STATE(state_create, free), TENON_KERNEL("cpu", source_run)),
+    TENON_TYPES("out = f32"), TENON_SHAPES("out: [1]"), TENON_STATE(state_create, free),
+      TENON_KERNEL("cpu", source_run)),
   TENON_OP("loop(Tensor a, Tensor b) -> Tensor",
     TENON_TYPES("a, b: f32; out = a"), TENON_TRAITS(TENON_PURE | TENON_POINTWISE),
     TENON_LOOP("f32, f32 -> f32", add_loop)))
 /* clang-format on */
 
-/* what the cases work on */
+/* the data that the cases use */
 
-/* The least that could call a kernel by an operator's table: a load and a jump, the call made
- * beforehand. */
+/* The least work that could call a kernel through an operator table: a load and a jump, with a call
+ * that was prepared before. */
 typedef struct bare_op_t {
   const tenon_run_fn *slots;
   uint32_t key;
@@ -114,7 +119,7 @@ static __attribute__((noinline)) tenon_status_t bare_run(const bare_op_t *op, te
   return op->slots[op->key](call);
 }
 
-/* The same, with a call filled in as the contract says. */
+/* The same, with a call that is filled in as the contract says. */
 static __attribute__((noinline)) tenon_status_t table_run(const bare_op_t *op,
                                                           const tenon_value_t *attrs,
                                                           tenon_tensor_t *const *inputs,
@@ -129,7 +134,7 @@ static __attribute__((noinline)) tenon_status_t table_run(const bare_op_t *op,
   return op->slots[op->key](&call);
 }
 
-typedef struct subject_t { /* of one thread */
+typedef struct subject_t { /* the state of one thread */
   bare_op_t bare;
   tenon_call_t bare_call;
   const tenon_op_t *hot;
@@ -144,13 +149,13 @@ typedef struct subject_t { /* of one thread */
   tenon_bound_t *stateful_bound;
   tenon_bound_t *source_bound;
   const tenon_value_t *stateful_attrs;
-  const tenon_value_t *source_attrs; /* of the first of several sets that have a state */
+  const tenon_value_t *source_attrs; /* of the first of several attribute sets that have a state */
   tenon_tensor_t *inputs[2];
   tenon_tensor_t *outputs[1];
   tenon_tensor_t *inputs_4[2];
   tenon_tensor_t *outputs_4[1]; /* the latter of rank 4 */
-  tenon_tensor_t *away[3];      /* without elements, on a device that falls back */
-  tenon_layer_t *layer;         /* that only passes calls on */
+  tenon_tensor_t *away[3];      /* tensors without elements, on a device that falls back */
+  tenon_layer_t *layer;         /* a layer that only passes calls on */
   const touch_fn *table;        /* as many as there are operators */
   const uint32_t *order;
   uint32_t at;
@@ -170,8 +175,8 @@ static double now_ns(void) {
 
 static double bytes_each; /* of the operators below */
 
-/* A library of `count` operators bench::o0, bench::o1, ..., each with what an operator needs at
- * least. */
+/* A library of `count` operators bench::o0, bench::o1, ..., each with the least that an operator
+ * needs. */
 static const tenon_op_t **register_ops(int count) {
   tenon_item_t *items = calloc((size_t)count * 4 + 1, sizeof *items);
   char *schemas = malloc((size_t)count * 48);
@@ -230,7 +235,7 @@ static tenon_tensor_t *tensor(int32_t ndim) {
 
 static tenon_status_t pass_on(tenon_call_t *call) { return tenon_call_next(call); }
 
-/* A device of which nothing is known but that it falls back. */
+/* A device that only falls back. */
 static void prepare_away(subject_t *s) {
   static char nowhere[1];
   static tenon_registration_t *fallback;
@@ -246,8 +251,8 @@ static void prepare_away(subject_t *s) {
       fail("a tensor on a device");
 }
 
-/* Calls with several values of its attribute n, each of which gets a state; gives those of the
- * first. */
+/* Makes calls with several values of the attribute n, each of which gets a state. Returns the
+ * attributes of the first. */
 static const tenon_value_t *make_states(subject_t *s, const tenon_op_t *op,
                                         tenon_tensor_t *const *inputs) {
   enum { STATES = 8 };
@@ -267,7 +272,7 @@ static const tenon_value_t *make_states(subject_t *s, const tenon_op_t *op,
   return first;
 }
 
-/* Threads share the operators and nothing else. */
+/* Threads share only the operators. */
 static void prepare(subject_t *s, const tenon_op_t *const *ops, const touch_fn *table,
                     const uint32_t *order) {
   *s = (subject_t){.ops = ops, .table = table, .order = order, .hot = ops[0]};
@@ -404,8 +409,8 @@ static void print(const char *name, int threads, double *times, int rounds) {
          times[rounds / 50]);
 }
 
-/* Calls that take about as long as a block; the quickest of three tries counts, since the system
- * takes time of some. */
+/* Finds how many calls take about as long as a block. The quickest of three tries counts, because
+ * the system interrupts some. */
 static int64_t block_of(const case_t *c, subject_t *s) {
   for (int64_t count = 16;; count *= 2) {
     double least = 1e18;
@@ -441,8 +446,8 @@ static void time_cases(subject_t *s, int rounds) {
   free(times);
 }
 
-/* Threads wait for each other by spinning before each block; the block lasts from the first start
- * to the last end. */
+/* Threads spin until all have arrived before each block. A block lasts from the first start to the
+ * last end. */
 typedef struct race_t {
   subject_t *subjects;
   int threads;
@@ -461,7 +466,7 @@ static void *race(void *pointer) {
   racer_t *me = pointer;
   race_t *r = me->race;
   int goal = 0;
-  tenon_threads_set(1); /* makes what Tenon keeps for a thread */
+  tenon_threads_set(1); /* creates what Tenon keeps for each thread */
   for (int round = 0; round < r->rounds; round++)
     for (int c = 0; c < SHARED_CASES; c++) {
       goal += r->threads;
@@ -488,10 +493,10 @@ static void run_race(race_t *r) {
     pthread_join(threads[t], NULL);
 }
 
-/* Nanoseconds for one call of all threads: with perfect scaling two threads need half of what one
- * needs. */
+/* Nanoseconds for one call, over all threads: with perfect scaling, two threads need half the time
+ * of one. */
 static void time_threads(subject_t *subjects, int rounds) {
-  enum { TURN = 10 }; /* rounds before the other number of threads has its turn */
+  enum { TURN = 10 }; /* rounds before the other number of threads takes its turn */
   double(*times)[MOST_ROUNDS] = make_times(SHARED_CASES * MOST_THREADS);
   race_t r = {.subjects = subjects, .rounds = TURN};
   r.begins = calloc(TURN * SHARED_CASES, sizeof *r.begins);
@@ -522,7 +527,8 @@ static void time_threads(subject_t *subjects, int rounds) {
   free(r.ends);
 }
 
-/* What the counting of instructions is switched on for; it must not end in a jump to the case. */
+/* Instruction counting is switched on for this function, so it must not end in a tail call of the
+ * case. */
 __attribute__((noinline)) static void measured(const case_t *c, subject_t *s, int64_t count) {
   c->run(s, count);
   s->at = 0;

@@ -28,8 +28,13 @@ TENON_SOURCE_3(twice, IN, float, x, OUT, float, y, VALUE, int64_t, n) {
 
 #include "device/memory.h"
 
+enum {
+  BLOCK = 256,
+  MOST_ROUNDS = 5000,
+  COUNT = 1024,
+};
+
 TENON_CODE(code, {"twice", twice})
-enum { BLOCK = 256, MOST_ROUNDS = 5000, COUNT = 1024 };
 
 static tenon_status_t source_run(tenon_call_t *call) {
   int64_t n = tenon_count(call->inputs[0]);

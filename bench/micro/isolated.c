@@ -59,7 +59,7 @@ static void measure(const char *name, tenon_library_t *library, const tenon_op_t
   tenon_tensor_release(out);
 }
 
-/* The first call after a crash: it starts the process anew. */
+/* The first call after a crash, which starts the worker process again. */
 static void measure_recovery(const tenon_op_t *touch, const tenon_op_t *fall) {
   enum { ROUNDS = 50 };
   const int64_t shape[1] = {16};

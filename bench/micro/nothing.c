@@ -1,4 +1,4 @@
-/* The operator that bench/python.py calls: three tensors, and nothing is done. */
+/* The operator that bench/python.py calls. It takes three tensors and does nothing. */
 #include <tenon/op.h>
 
 static tenon_status_t nothing(tenon_call_t *call) {
@@ -8,6 +8,8 @@ static tenon_status_t nothing(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(bench, "1.0.0",
-  TENON_OP("brief(Tensor x, Tensor y, Tensor z) -> ()", TENON_TYPES("x: f32; y, z = x"), TENON_SHAPES("x, y, z: [n]"), TENON_TRAITS(TENON_BRIEF), TENON_KERNEL("cpu", nothing)),
-  TENON_OP("long(Tensor x, Tensor y, Tensor z) -> ()", TENON_TYPES("x: f32; y, z = x"), TENON_SHAPES("x, y, z: [n]"), TENON_KERNEL("cpu", nothing)))
+  TENON_OP("brief(Tensor x, Tensor y, Tensor z) -> ()", TENON_TYPES("x: f32; y, z = x"),
+    TENON_SHAPES("x, y, z: [n]"), TENON_TRAITS(TENON_BRIEF), TENON_KERNEL("cpu", nothing)),
+  TENON_OP("long(Tensor x, Tensor y, Tensor z) -> ()", TENON_TYPES("x: f32; y, z = x"),
+    TENON_SHAPES("x, y, z: [n]"), TENON_KERNEL("cpu", nothing)))
 /* clang-format on */

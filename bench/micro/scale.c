@@ -12,6 +12,7 @@ static tenon_status_t scale(const tenon_loop_t *loop) {
 
 /* clang-format off */
 TENON_LIBRARY(bench, "1.0.0",
-  TENON_OP("scale(Tensor x, float by) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_TRAITS(TENON_PURE | TENON_POINTWISE),
+  TENON_OP("scale(Tensor x, float by) -> Tensor", TENON_TYPES("x: f32; out = x"),
+    TENON_TRAITS(TENON_PURE | TENON_POINTWISE),
     TENON_GRADIENT("x: bench::scale(grad, by)"), TENON_LOOP("f32 -> f32", scale)))
 /* clang-format on */

@@ -1,5 +1,5 @@
-/* An operator that looks at one element and writes one, however large its tensors are: what is left
- * is the cost of calling it; and one that crashes. */
+/* An operator that reads one element and writes one, however large its tensors are, so that only
+ * the cost of the call remains; and an operator that crashes. */
 #include <tenon/op.h>
 
 static tenon_status_t touch(tenon_call_t *call) {

@@ -1,5 +1,5 @@
-/* Opens the driver, its compiler, and other libraries of NVIDIA's.  None is ever closed: they have
- * threads, and code that runs at the end of the process. */
+/* Opens the CUDA driver, its compiler NVRTC, and other NVIDIA libraries. None of them is ever
+ * closed: they have threads, and code that runs at the end of the process. */
 #include "api.h"
 
 #include <dlfcn.h>
@@ -87,19 +87,21 @@ void *cu_library_open(const tenon_device_context_t *context, const char *key,
     for (int k = 0; k < 3 && !library; k++)
       if (*patterns[k]) library = open_first(patterns[k], names[i]);
   }
-  if (!library)
+  if (!library) {
+    const char *older = names[0] && names[1] ? " (or older)" : "";
+    const char *none = names[0] ? "" : "none that fits";
     snprintf(out_tried, size,
              "%s%s%s is not where the loader looks, nor in lib64 of CUDA_HOME or /usr/local/cuda, "
              "nor in the packages of VIRTUAL_ENV; install it, or set TENON_CUDA=%s=PATH",
-             names[0], names[0] && names[1] ? " (or older)" : "", names[0] ? "" : "none that fits",
-             key);
+             names[0], older, none, key);
+  }
   return library;
 }
 
 /* the compiler */
 
-/* What NVRTC opens when it compiles, by name alone: some packages do not say where, so it is opened
- * from beside it. */
+/* Opens a library that NVRTC opens by name alone when it compiles. Some packages do not say where
+ * it is, so it is opened from the folder of NVRTC. */
 static void open_builtins(const rtc_api_t *found) {
   Dl_info info;
   int major = 0;
@@ -118,8 +120,12 @@ static tenon_status_t nvrtc_find(const tenon_device_context_t *context, int driv
   static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", NULL};
   char tried[1000];
   rtc_api_t found;
-  /* The driver does not load what a compiler of a later generation than its own makes. */
-  int first = !driver || driver >= 13000 ? 0 : driver >= 12000 ? 1 : 2;
+  /* The driver does not load code from a compiler of a later CUDA generation than its own. */
+  int first = 0;
+  if (driver && driver < 12000)
+    first = 2;
+  else if (driver && driver < 13000)
+    first = 1;
   void *library = cu_library_open(context, "nvrtc", names + first, tried, sizeof tried);
   if (!library)
     return tenon_fail(

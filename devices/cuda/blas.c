@@ -15,7 +15,7 @@ enum {
 static blas_api_t blas;
 
 typedef struct cu_blas_t {
-  blas_handle_t handle; /* NULL: cuBLAS is not there, or does not open */
+  blas_handle_t handle; /* NULL: cuBLAS is not installed, or cannot be opened */
   pthread_mutex_t lock; /* a handle has one stream at a time */
 } cu_blas_t;
 
@@ -23,7 +23,7 @@ typedef struct cu_blas_t {
 
 static bool open_library(tenon_on_t on) {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-  static int state; /* 1: there; -1: not */
+  static int state; /* 1: loaded; -1: not available */
   static const char *const names[] = {"libcublas.so.13", "libcublas.so.12", NULL};
   char tried[1000];
   pthread_mutex_lock(&lock);
@@ -40,7 +40,7 @@ static bool open_library(tenon_on_t on) {
   return there;
 }
 
-/* Opened by the first product; NULL: there is none, and it is not looked for again. */
+/* Opened by the first product. NULL: cuBLAS is not available, and is not searched for again. */
 static cu_blas_t *blas_of(tenon_on_t on) {
   cu_device_t *device = cu_device(on);
   static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
@@ -73,14 +73,14 @@ void cu_blas_close(cu_device_t *device) {
   device->blas = NULL;
 }
 
-/* what it takes */
+/* which products cuBLAS takes */
 
-typedef struct matrix_t { /* rows and columns of the product's, strides in elements */
+typedef struct matrix_t { /* a matrix of the product; strides in elements */
   int64_t rows;
   int64_t columns;
   int64_t row;
   int64_t column;
-  int64_t next; /* to that of the next product */
+  int64_t next; /* to the matrix of the next product */
 } matrix_t;
 
 static matrix_t matrix_of(const tenon_tensor_t *t, bool transposed) {
@@ -89,7 +89,8 @@ static matrix_t matrix_of(const tenon_tensor_t *t, bool transposed) {
   return (matrix_t){t->shape[down], t->shape[across], t->strides[down], t->strides[across], 0};
 }
 
-/* The leading axes as one, with one stride for each of the three; false: they are not. */
+/* Merges the leading axes into one, with one stride for each of the three tensors. false: this is
+ * not possible. */
 static bool batch_of(const tenon_tensor_t *const tensors[3], matrix_t *matrices[3],
                      int64_t *out_count) {
   const tenon_tensor_t *out = tensors[2];
@@ -110,8 +111,8 @@ static bool batch_of(const tenon_tensor_t *const tensors[3], matrix_t *matrices[
   return true;
 }
 
-/* One whose lines follow one another with a step, or its transpose: what cuBLAS, which counts by
- * columns, sees of it. */
+/* Describes a matrix to cuBLAS, which is column-major: either its rows follow one another with a
+ * fixed stride, or those of its transpose do. */
 static bool lead_of(const matrix_t *m, cu_enum_t *out_op, int *out_lead) {
   int64_t lead = 0;
   if ((m->column == 1 || m->columns == 1) && (m->row >= m->columns || m->rows == 1)) {
@@ -125,7 +126,7 @@ static bool lead_of(const matrix_t *m, cu_enum_t *out_op, int *out_lead) {
   return lead > 0 && lead <= INT32_MAX && m->rows <= INT32_MAX && m->columns <= INT32_MAX;
 }
 
-/* One number for each column, which lie one after the other. */
+/* Checks that the bias has one number for each column, and that these are contiguous. */
 static bool is_row(const tenon_tensor_t *t, int64_t columns) {
   for (int32_t i = 0; i < t->ndim - 1; i++)
     if (t->shape[i] != 1) return false;
@@ -198,24 +199,27 @@ bool cu_product_of(const tenon_call_t *call, cu_product_t *out) {
 /* the kernel */
 
 static uint64_t ones_size(const cu_product_t *p) {
-  return p->bias ? (uint64_t)p->n * (p->type == BLAS_CUDA_R_32F ? 4 : 2) : 0;
+  if (!p->bias) return 0;
+  return (uint64_t)p->n * (p->type == BLAS_CUDA_R_32F ? 4 : 2);
 }
 
-/* c becomes the bias in each row: the product of the bias and a row of ones. */
+/* Sets each row of c to the bias, as the product of a column of ones and the bias. */
 static cu_result_t spread(const cu_blas_t *with, const cu_product_t *p, cu_native_stream_t stream,
                           void *ones) {
   const float one = 1;
   const float zero = 0;
   cu_address_t at = (cu_address_t)(uintptr_t)ones;
-  cu_result_t error = p->type == BLAS_CUDA_R_32F
-                          ? cu.MemsetD32Async(at, 0x3f800000u, (size_t)p->n, stream)
-                          : cu.MemsetD16Async(at, p->type == BLAS_CUDA_R_16F ? 0x3c00 : 0x3f80,
-                                              (size_t)p->n, stream);
-  return error ? error
-               : blas.GemmStridedBatchedEx(with->handle, BLAS_CUBLAS_OP_N, BLAS_CUBLAS_OP_N, p->m,
-                                           p->n, 1, &one, p->bias, p->type, p->m, 0, ones, p->type,
-                                           1, 0, &zero, p->c, p->type, p->c_lead, 0, 1, p->compute,
-                                           BLAS_CUBLAS_GEMM_DEFAULT);
+  cu_result_t error;
+  if (p->type == BLAS_CUDA_R_32F)
+    error = cu.MemsetD32Async(at, 0x3f800000u, (size_t)p->n, stream);
+  else
+    error =
+        cu.MemsetD16Async(at, p->type == BLAS_CUDA_R_16F ? 0x3c00 : 0x3f80, (size_t)p->n, stream);
+  if (error) return error;
+  return blas.GemmStridedBatchedEx(with->handle, BLAS_CUBLAS_OP_N, BLAS_CUBLAS_OP_N, p->m, p->n, 1,
+                                   &one, p->bias, p->type, p->m, 0, ones, p->type, 1, 0, &zero,
+                                   p->c, p->type, p->c_lead, 0, 1, p->compute,
+                                   BLAS_CUBLAS_GEMM_DEFAULT);
 }
 
 static cu_result_t multiply(const cu_blas_t *with, const cu_product_t *p, cu_native_stream_t stream,
@@ -226,9 +230,10 @@ static cu_result_t multiply(const cu_blas_t *with, const cu_product_t *p, cu_nat
   const double wide_zero = 0;
   const bool is_wide = p->compute == BLAS_CUBLAS_COMPUTE_64F;
   const void *alpha = is_wide ? (const void *)&wide_one : &one;
-  const void *beta = is_wide ? (const void *)&wide_zero : p->bias ? &one : &zero;
+  const void *beta = is_wide ? (const void *)&wide_zero : &zero;
+  if (!is_wide && p->bias) beta = &one;
   cu_result_t error =
-      blas.SetStream(with->handle, stream); /* its workspace is then none of ours any more */
+      blas.SetStream(with->handle, stream); /* this resets the workspace of the handle */
   if (!error) error = blas.SetWorkspace(with->handle, workspace, size);
   if (!error && p->bias) error = spread(with, p, stream, (char *)workspace + size);
   if (!error)
@@ -247,12 +252,13 @@ tenon_status_t cu_matmul_run(tenon_call_t *call) {
     return tenon_fail(call, TENON_UNIMPLEMENTED, "cuBLAS does not take this product");
   cu_blas_t *with = blas_of(on);
   if (!with)
-    return tenon_fail(call, TENON_UNIMPLEMENTED, "there is no cuBLAS (libcublas.so.13 or .12)");
+    return tenon_fail(call, TENON_UNIMPLEMENTED,
+                      "cuBLAS is not installed (libcublas.so.13 or .12)");
   cu_stream_t *stream = cu_stream(on, call->stream);
   TENON_TRY(cu_stream_check(on, stream));
   size_t size = stream->device->arch >= ARCH_90 ? WORKSPACE_OF_90 : WORKSPACE;
   void *workspace = call->host->allocate(call, size + ones_size(&product));
-  if (!workspace) return TENON_MEMORY; /* said so */
+  if (!workspace) return TENON_MEMORY; /* the failure has been reported */
   cu_result_t error = cu_enter(stream->device, &pushed);
   if (error) return cu_fail(on, error, "cannot multiply");
   pthread_mutex_lock(&with->lock);

@@ -1,6 +1,6 @@
-/* Sources are compiled by NVRTC: to machine code of the GPU's architecture, or, where NVRTC is
- * older than the GPU, to PTX of the newest that it knows, which the driver then translates.  Needs
- * no GPU. */
+/* Compiles sources with NVRTC: to machine code of the GPU's architecture, or, if NVRTC is older
+ * than the GPU, to PTX of the newest architecture that NVRTC knows, which the driver then
+ * translates. Compiling needs no GPU. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +71,7 @@ static tenon_status_t code_into(tenon_on_t on, rtc_program_t program, const cu_t
       target->is_ptx ? rtc.GetPTXSize(program, &size) : rtc.GetCUBINSize(program, &size);
   if (error) return fail_rtc(on, error, file);
   char *code = (char *)out_code->reserve(out_code, sizeof(cu_head_t) + size);
-  if (!code) return TENON_MEMORY; /* said so */
+  if (!code) return TENON_MEMORY; /* the failure has been reported */
   char *at = code + sizeof(cu_head_t);
   if ((error = target->is_ptx ? rtc.GetPTX(program, at) : rtc.GetCUBIN(program, at)))
     return fail_rtc(on, error, file);
@@ -80,13 +80,13 @@ static tenon_status_t code_into(tenon_on_t on, rtc_program_t program, const cu_t
   return TENON_OK;
 }
 
-/* `room` is a copy of the source's options, which is cut at its spaces. */
+/* `room` is a copy of the options of the source; it is split at its spaces. */
 static int options_set(const char **options, const cu_target_t *target, char *room) {
   int count = 0;
   options[count++] = target->option;
   options[count++] = "--std=c++17";
   options[count++] =
-      "--fmad=false"; /* as on the CPU: the author says mad() where rounding once will do */
+      "--fmad=false"; /* as on the CPU: an author writes mad() where one rounding is enough */
   for (char *word = strtok_r(room, " ", &room); word && count < OPTIONS_MOST;
        word = strtok_r(NULL, " ", &room))
     options[count++] = word;

@@ -1,14 +1,14 @@
-/* What is asked of cuDNN for a call of core::conv: numbers, and nothing that needs a GPU. All
- * tensors lie as the result does, row-major or channels last, since cuDNN is good at nothing else;
- * those that do not are copied by it first.  A convolution over one axis is one over two, the first
- * of extent 1. */
+/* Translates a call of core::conv to the numbers that cuDNN needs; nothing here needs a GPU. All
+ * tensors get the layout of the result, row-major or channels-last, because cuDNN is fast for these
+ * only; cuDNN first copies a tensor that has another layout. A convolution over one spatial axis
+ * becomes one over two, the first with extent 1. */
 #include "dnn.h"
 
 #include <string.h>
 
-enum { ALIGNED = 16 }; /* bytes that its kernels read at once */
+enum { ALIGNED = 16 }; /* alignment in bytes that the kernels of cuDNN need */
 
-/* Attributes of core::conv; the tests compare the activations with its own. */
+/* Attributes of core::conv. Tests compare the activations with those of core::conv. */
 enum {
   STRIDES,
   PADS,
@@ -59,15 +59,18 @@ static bool type_of(tenon_dtype_t dtype, cu_enum_t *out_type) {
 
 /* layouts */
 
-/* The axis of the tensor behind one of `rank`; -1: the one that is put before the only one of
- * space. */
+/* The axis of the tensor for axis i of `rank` axes; -1: the axis of extent 1 that is inserted
+ * before the only spatial axis. */
 static int32_t own_axis(const tenon_tensor_t *t, int rank, int i) {
-  return i < 2 ? i : i == 2 && t->ndim < rank ? -1 : i - (rank - t->ndim);
+  if (i < 2) return i;
+  if (i == 2 && t->ndim < rank) return -1;
+  return i - (rank - t->ndim);
 }
 
-/* Its extents, packed; false: one is 0, or there are too many elements. */
+/* Sets the extents and the packed strides. false: an extent is 0, or there are too many
+ * elements. */
 static bool pack(const tenon_tensor_t *t, int rank, cu_enum_t format, cu_layout_t *out) {
-  static const int last[][CU_RANK] = {{1, 3, 2, 0}, {1, 4, 3, 2, 0}}; /* from the innermost */
+  static const int last[][CU_RANK] = {{1, 3, 2, 0}, {1, 4, 3, 2, 0}}; /* from the innermost axis */
   int64_t stride = 1;
   memset(out, 0, sizeof *out);
   out->rank = rank;
@@ -88,7 +91,8 @@ static bool lies(const tenon_tensor_t *t, const cu_layout_t *as) {
   return (uintptr_t)t->data % ALIGNED == 0;
 }
 
-/* Where it is to be copied from, if it does not lie so; false: cuDNN cannot. */
+/* Describes from where a tensor is copied if it does not have the wanted layout. false: cuDNN
+ * cannot copy it. */
 static bool copy_of(const tenon_tensor_t *t, const cu_layout_t *to, cu_layout_t *out) {
   int64_t last = 0;
   if (lies(t, to)) return true;
@@ -120,14 +124,14 @@ static bool lay_all(const tenon_call_t *call, int rank, cu_shape_t *s) {
       return false;
     if (!is_last && !lies(out, &out_first)) return false;
     if (!is_last ||
-        (lies(out, &out_first) && lies(x, &x_first))) /* of one channel or pixel: both */
-    {
+        /* with one channel or one pixel, both layouts hold */
+        (lies(out, &out_first) && lies(x, &x_first))) {
       is_last = false;
       lay[CU_OUT] = out_first;
       lay[CU_X] = x_first;
     }
   }
-  /* It has no filters of doubles with channels last; the tensors may be so. */
+  /* cuDNN has no channels-last filters of f64, although the tensors may be channels-last. */
   s->format = is_last && s->type != DNN_DATA_DOUBLE ? DNN_TENSOR_NHWC : DNN_TENSOR_NCHW;
   return pack(w, rank, s->format, &lay[CU_W]) && copy_of(x, &lay[CU_X], &lay[CU_FROM_X]) &&
          copy_of(w, &lay[CU_W], &lay[CU_FROM_W]) &&
@@ -151,7 +155,8 @@ static bool bias_of(const tenon_tensor_t *bias, cu_shape_t *s) {
 
 /* windows */
 
-/* cuDNN pads as much behind as before: good if it then has as many windows as there are results. */
+/* cuDNN pads the same amount before and after an axis. This is correct if the number of windows is
+ * then the number of results. */
 static bool window_of(const tenon_value_t *attrs, const tenon_call_t *call, int rank,
                       cu_shape_t *s) {
   const tenon_tensor_t *x = call->inputs[0];

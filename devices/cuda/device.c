@@ -1,11 +1,11 @@
-/* The device "cuda": every NVIDIA GPU that the driver shows, through the driver's own interface,
- * which is opened when somebody first asks for the device.  Here: what is found, the ordinals, and
- * the table. */
+/* The device "cuda": every NVIDIA GPU that the driver shows. It uses the driver's own interface,
+ * which is opened when the device is first asked for. This file finds the GPUs, starts and stops
+ * ordinals, and holds the device table. */
 #include "device.h"
 #include "blas.h"
+#include "deferred.h"
 #include "dnn.h"
 #include "event.h"
-#include "grave.h"
 #include "memory.h"
 #include "program.h"
 #include "stream.h"
@@ -24,7 +24,7 @@ cu_device_t *_Atomic cu_devices[CU_ORDINALS_MOST];
 _Atomic cu_result_t cu_failures[CU_ORDINALS_MOST];
 pthread_mutex_t cu_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* What the driver showed; it does not look again in a process. */
+/* What the driver showed. It does not look again within a process. */
 static struct {
   pthread_mutex_t lock;
   int32_t count;
@@ -59,11 +59,13 @@ static tenon_status_t look(const tenon_device_context_t *context) {
   found.process = getpid();
   if (!error) error = cu.Init(0);
   if (!error) error = cu.DeviceGetCount(&count);
-  if (error || !count)
+  if (error || !count) {
+    const char *setting = visible ? ", and CUDA_VISIBLE_DEVICES is " : "";
+    const char *list = visible ? visible : "";
     return tenon_fail(context, TENON_UNAVAILABLE,
                       "cuda: the driver shows no GPU (%s)%s%s; nvidia-smi lists those that work",
-                      error ? cu_error_name(error) : "none",
-                      visible ? ", and CUDA_VISIBLE_DEVICES is " : "", visible ? visible : "");
+                      error ? cu_error_name(error) : "none", setting, list);
+  }
   found.count = count < CU_ORDINALS_MOST ? count : CU_ORDINALS_MOST;
   return TENON_OK;
 }
@@ -79,7 +81,7 @@ static tenon_status_t enumerate(tenon_device_context_t *context, int32_t *out_co
 
 /* an ordinal */
 
-static void describe(cu_device_t *device) {
+static void describe_device(cu_device_t *device) {
   cu_id_t id = device->id;
   size_t memory = 0;
   device->arch = arch_of(id);
@@ -99,14 +101,14 @@ static void describe(cu_device_t *device) {
   device->has_pools = number_of(id, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED) != 0;
 }
 
-/* Of what was opened; waits for all work, that of other ordinals too, which may read what is of
- * this one. */
+/* Closes what was opened. Waits for all work, including that of other ordinals, which may read
+ * memory of this one. */
 static void close_device(cu_device_t *device) {
   bool pushed;
   for (int i = 0; i < CU_ORDINALS_MOST; i++)
     if (cu_devices[i]) cu_streams_finish(cu_devices[i]);
   cu_streams_finish(device);
-  cu_graves_end_all(device);
+  cu_deferred_free_all(device);
   cu_blas_close(device);
   cu_dnn_close(device);
   cu_streams_close(device);
@@ -125,8 +127,8 @@ static void stop(tenon_device_context_t *context) {
   cu_device_t *device = (cu_device_t *)context->state;
   if (!device) return;
   context->state = NULL;
-  if (!cu_device_here())
-    cu_devices[device->ordinal] = NULL; /* the driver does not work here, and locks may be taken */
+  if (!cu_device_here()) /* the driver does not work here, and its locks may be held */
+    cu_devices[device->ordinal] = NULL;
   else if (device->context)
     close_device(device);
   pthread_mutex_destroy(&device->clock);
@@ -156,7 +158,7 @@ static tenon_status_t check_settings(const tenon_device_context_t *context) {
   return TENON_OK;
 }
 
-/* Can it be used? */
+/* Checks that the GPU can be used. */
 static tenon_status_t check(tenon_on_t on, const cu_device_t *device) {
   if (device->arch < ARCH_LEAST)
     return tenon_fail(on, TENON_UNAVAILABLE, "cuda:%d: %s is sm_%d, and sm_%d is needed",
@@ -168,7 +170,7 @@ static tenon_status_t check(tenon_on_t on, const cu_device_t *device) {
         device->name);
   if (!number_of(device->id, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING))
     return tenon_fail(on, TENON_UNAVAILABLE,
-                      "cuda:%d: %s has no addresses that are the same for all GPUs", on->ordinal,
+                      "cuda:%d: %s lacks unified addressing, which Tenon needs", on->ordinal,
                       device->name);
   return TENON_OK;
 }
@@ -176,7 +178,7 @@ static tenon_status_t check(tenon_on_t on, const cu_device_t *device) {
 static tenon_status_t open_device(tenon_device_context_t *context, cu_device_t *device) {
   cu_result_t error = cu.DeviceGet(&device->id, device->ordinal);
   if (error) return cu_fail(context, error, "cannot open it");
-  describe(device);
+  describe_device(device);
   TENON_TRY(check(context, device));
   if ((error = cu.DevicePrimaryCtxRetain(&device->context, device->id))) device->context = NULL;
   if (!error) CU_IN(device, error, cu.StreamCreate(&device->service, CU_STREAM_NON_BLOCKING));
@@ -188,14 +190,14 @@ static tenon_status_t start(tenon_device_context_t *context) {
   TENON_TRY(forked(context));
   TENON_TRY(check_settings(context));
   if (context->ordinal < 0 || context->ordinal >= found.count)
-    return tenon_fail(context, TENON_INVALID, "cuda:%d: there are %d ordinals", context->ordinal,
-                      found.count);
+    return tenon_fail(context, TENON_INVALID, "cuda:%d: there is no such ordinal; there are %d",
+                      context->ordinal, found.count);
   cu_device_t *device = (cu_device_t *)calloc(1, sizeof *device);
   if (!device)
     return tenon_fail(context, TENON_MEMORY, "cuda:%d: no host memory", context->ordinal);
   pthread_mutex_init(&device->clock, NULL);
   device->ordinal = context->ordinal;
-  cu_failures[device->ordinal] = CUDA_SUCCESS; /* of a context that is gone */
+  cu_failures[device->ordinal] = CUDA_SUCCESS; /* of a context that no longer exists */
   context->state = device;
   tenon_status_t status = open_device(context, device);
   if (status == TENON_OK)
@@ -218,7 +220,7 @@ static tenon_status_t properties(tenon_on_t on, tenon_device_properties_t *out) 
   out->driver = device->driver;
   out->target = device->target;
   out->memory = out->largest = device->memory;
-  out->alignment = 256; /* of what the driver allocates */
+  out->alignment = 256; /* the alignment of the driver's allocations */
   out->units = device->units;
   out->group_most = device->group_most;
   out->local_most = device->local_most;
@@ -230,8 +232,8 @@ static tenon_status_t properties(tenon_on_t on, tenon_device_properties_t *out) 
   return TENON_OK;
 }
 
-/* Who asks for the stream is about to give it to another library, whose calls want the context
- * too. */
+/* A caller that asks for the native stream will pass it to another library, whose calls also need
+ * the context. */
 static void *native(tenon_on_t on, const char *name, void *stream) {
   cu_device_t *device = cu_device(on);
   cu_context_t now = NULL;

@@ -1,7 +1,9 @@
-/* The kernel for core::conv by cuDNN.  What cuDNN is given for a shape (descriptors, an algorithm
- * that its heuristics chose, the size of its workspace) is a plan, made by the first call of the
- * shape and kept until the ordinal is closed. Invariant: a plan, and the handle with its stream,
- * are touched under the ordinal's lock only. */
+/* The kernel for core::conv by cuDNN. A plan holds what cuDNN needs for one shape: descriptors, an
+ * algorithm that its heuristics chose, and the size of the workspace. The first call with a shape
+ * makes the plan, which is kept until the ordinal is closed.
+ *
+ * Invariant: a plan, and the handle with its stream, are only touched under the lock of the
+ * ordinal. */
 #include "dnn.h"
 
 #include <dlfcn.h>
@@ -11,14 +13,15 @@
 
 #include "stream.h"
 
-/* The table grows with the shapes: a model has dozens, and several may be open, so that no small
- * number would do for all.  Only extents that never come again make thousands: at PLANS_MOST (some
- * 10 MB) all are forgotten. */
+/* The table of plans grows with the number of shapes. A model has dozens, and several models may be
+ * open, so no small limit would suffice. Only extents that never repeat make thousands: at
+ * PLANS_MOST (about 10 MB) all plans are discarded. */
 enum {
   BUCKETS = 256,
   PLANS_MOST = 4096,
 };
-enum { FOUND_MOST = 2 * DNN_CONVOLUTION_FWD_ALGO_COUNT }; /* each with tensor cores and without */
+/* each algorithm with and without tensor cores */
+enum { FOUND_MOST = 2 * DNN_CONVOLUTION_FWD_ALGO_COUNT };
 enum {
   ALIGNED = 256,
   WORKSPACE_LEAST = 256 << 20,
@@ -38,17 +41,17 @@ typedef struct plan_t {
   struct {
     cu_enum_t algorithm;
     cu_enum_t math;
-  } found[FOUND_MOST]; /* the best first */
+  } found[FOUND_MOST]; /* best first */
   int count;
-  int at; /* `at` is used; at == count: cuDNN does not take the shape */
+  int at; /* index of the algorithm in use; at == count: cuDNN does not take the shape */
   bool adds;
-  bool runs;         /* adds: bias and residual by the same call; runs: has done so once */
-  cu_result_t error; /* of the last one that was tried */
+  bool runs;         /* adds: one call also adds bias and residual; runs: the plan has run once */
+  cu_result_t error; /* of the last algorithm that was tried */
   size_t workspace;
 } plan_t;
 
 typedef struct cu_dnn_t {
-  dnn_handle_t handle; /* NULL: cuDNN is not there, or does not open: `why` */
+  dnn_handle_t handle; /* NULL: cuDNN is not installed or cannot be opened; see `why` */
   dnn_activation_t identity;
   pthread_mutex_t lock;
   int plan_count;
@@ -60,7 +63,7 @@ typedef struct cu_dnn_t {
 
 static bool open_library(tenon_on_t on, char *out_why, size_t size) {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-  static int state; /* 1: there; -1: not */
+  static int state; /* 1: loaded; -1: not available */
   static const char *const names[] = {"libcudnn.so.9", "libcudnn.so.8", NULL};
   static char why[1000];
   pthread_mutex_lock(&lock);
@@ -98,12 +101,12 @@ static void open_handle(tenon_on_t on, cu_dnn_t *with) {
   }
   if (error) {
     with->handle = NULL;
-    snprintf(with->why, sizeof with->why, "it does not open: %s", dnn.GetErrorString(error));
+    snprintf(with->why, sizeof with->why, "it cannot be opened: %s", dnn.GetErrorString(error));
   }
   cu_leave(pushed);
 }
 
-/* Opened by the first convolution, whether it is there or not; NULL: no host memory. */
+/* Made by the first convolution, even if cuDNN is not available. NULL: no host memory. */
 static cu_dnn_t *dnn_of(tenon_on_t on) {
   cu_device_t *device = cu_device(on);
   static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
@@ -154,11 +157,12 @@ void cu_dnn_close(cu_device_t *device) {
   device->dnn = NULL;
 }
 
-static bool is_refusal(cu_result_t error) { /* CUDNN_STATUS_NOT_SUPPORTED, in 9 with its reasons */
+/* CUDNN_STATUS_NOT_SUPPORTED; cuDNN 9 has one code for each reason */
+static bool is_refusal(cu_result_t error) {
   return dnn.GetVersion() >= VERSION_9 ? error / 1000 == 3 : error == 9;
 }
 
-static cu_result_t describe(plan_t *plan) {
+static cu_result_t fill_descriptors(plan_t *plan) {
   const cu_shape_t *s = &plan->shape;
   const cu_layout_t *w = &s->tensors[CU_W];
   cu_enum_t compute = s->type == DNN_DATA_DOUBLE ? DNN_DATA_DOUBLE : DNN_DATA_FLOAT;
@@ -187,14 +191,14 @@ static cu_result_t describe(plan_t *plan) {
   return error;
 }
 
-static cu_enum_t math_of(cu_enum_t type) { /* f32 as such, not as TF32 */
-  return type == DNN_DATA_FLOAT    ? DNN_FMA_MATH
-         : type == DNN_DATA_DOUBLE ? DNN_DEFAULT_MATH
-                                   : DNN_TENSOR_OP_MATH;
+static cu_enum_t math_of(cu_enum_t type) { /* f32 is computed as f32, not as TF32 */
+  if (type == DNN_DATA_FLOAT) return DNN_FMA_MATH;
+  if (type == DNN_DATA_DOUBLE) return DNN_DEFAULT_MATH;
+  return DNN_TENSOR_OP_MATH;
 }
 
-/* Asks the heuristics, which run nothing.  FFT and what is behind it, Winograd's, are transforms:
- * of other accuracy than sums. */
+/* Asks the heuristics, which run nothing, for algorithms. FFT and those numbered after it
+ * (Winograd) are transforms, whose accuracy differs from that of sums, and are not used. */
 static cu_result_t choose(dnn_handle_t handle, plan_t *plan) {
   dnn_found_t found[FOUND_MOST];
   cu_enum_t math = math_of(plan->shape.type);
@@ -212,12 +216,19 @@ static cu_result_t choose(dnn_handle_t handle, plan_t *plan) {
   return error;
 }
 
-/* More than for what the tensors hold twice over is not worth it. */
+static size_t element_size(cu_enum_t type) {
+  if (type == DNN_DATA_DOUBLE) return 8;
+  if (type == DNN_DATA_FLOAT) return 4;
+  return 2;
+}
+
+/* The largest workspace that is accepted: twice the size of x and `out` together, but at least
+ * WORKSPACE_LEAST. */
 static size_t workspace_most(const cu_shape_t *s) {
   const cu_layout_t *both[2] = {&s->tensors[CU_X], &s->tensors[CU_OUT]};
   size_t sum = 0;
   for (int i = 0; i < 2; i++) {
-    size_t count = s->type == DNN_DATA_DOUBLE ? 16 : s->type == DNN_DATA_FLOAT ? 8 : 4;
+    size_t count = 2 * element_size(s->type);
     for (int k = 0; k < both[i]->rank; k++)
       count *= (size_t)both[i]->dims[k];
     sum += count;
@@ -225,7 +236,7 @@ static size_t workspace_most(const cu_shape_t *s) {
   return sum > WORKSPACE_LEAST ? sum : WORKSPACE_LEAST;
 }
 
-/* Readies the first algorithm from `at` on that has a workspace. */
+/* Prepares the first algorithm, starting at index `at`, for which a workspace can be had. */
 static void settle(dnn_handle_t handle, plan_t *plan) {
   for (; plan->at < plan->count; plan->at++) {
     cu_enum_t algorithm = plan->found[plan->at].algorithm;
@@ -254,7 +265,8 @@ static uint64_t hash_of(const cu_shape_t *shape) {
 }
 typedef char whole_words_t[sizeof(cu_shape_t) % sizeof(uint64_t) == 0 ? 1 : -1];
 
-/* Found, or made; NULL: with an error that is not the shape's (0: no host memory). */
+/* Finds or makes the plan of a shape. Returns NULL on an error that does not depend on the shape
+ * (0: no host memory). */
 static plan_t *plan_of(cu_dnn_t *with, const cu_shape_t *shape, cu_result_t *out_error) {
   plan_t **bucket = &with->plans[hash_of(shape) % BUCKETS];
   plan_t *plan = *bucket;
@@ -264,8 +276,8 @@ static plan_t *plan_of(cu_dnn_t *with, const cu_shape_t *shape, cu_result_t *out
   if (__builtin_expect(plan != NULL, 1)) return plan;
   if (with->plan_count == PLANS_MOST) plans_free(with);
   if (!(plan = (plan_t *)calloc(1, sizeof *plan))) return NULL;
-  memcpy(&plan->shape, shape, sizeof *shape); /* padding too */
-  if (!(plan->error = describe(plan))) plan->error = choose(with->handle, plan);
+  memcpy(&plan->shape, shape, sizeof *shape); /* including the padding */
+  if (!(plan->error = fill_descriptors(plan))) plan->error = choose(with->handle, plan);
   if (plan->error && !is_refusal(plan->error)) {
     *out_error = plan->error;
     plan_free(plan);
@@ -280,22 +292,19 @@ static plan_t *plan_of(cu_dnn_t *with, const cu_shape_t *shape, cu_result_t *out
 
 /* the kernel */
 
-enum { COPIES = 3 }; /* of x, w, residual, in the order of CU_FROM_X */
+enum { COPIES = 3 }; /* copies of x, w and residual, in the order of CU_FROM_X */
 
 static size_t round_up(size_t size) { return (size + ALIGNED - 1) / ALIGNED * ALIGNED; }
 
 static size_t copy_size(const plan_t *plan, int copy) {
   const cu_layout_t *t = &plan->shape.tensors[CU_FROM_X + copy];
-  size_t size = t->rank ? (plan->shape.type == DNN_DATA_DOUBLE  ? 8
-                           : plan->shape.type == DNN_DATA_FLOAT ? 4
-                                                                : 2)
-                        : 0;
+  size_t size = t->rank ? element_size(plan->shape.type) : 0;
   for (int i = 0; i < t->rank; i++)
     size *= (size_t)t->dims[i];
   return round_up(size);
 }
 
-/* Everything that the plan says, into `out`. */
+/* Runs everything that the plan contains, into `out`. */
 static cu_result_t convolve(const cu_dnn_t *with, const plan_t *p, const cu_convolution_t *c,
                             char *memory) {
   static const int layouts[COPIES] = {CU_X, CU_W, CU_OUT};
@@ -320,11 +329,14 @@ static cu_result_t convolve(const cu_dnn_t *with, const plan_t *p, const cu_conv
     memory += copy_size(p, i);
   }
   if (error) return error;
-  if (p->adds) { /* without a residual `out` stands for it, times 0 */
+  if (p->adds) {
+    /* Without a residual, `out` is passed in its place with the factor 0. */
+    const void *factor = from[2] ? alpha : beta;
+    const void *residual = from[2] ? from[2] : c->out;
     error = dnn.ConvolutionBiasActivationForward(
         with->handle, alpha, p->tensors[CU_X], from[0], p->filter, from[1], p->convolution,
-        algorithm, workspace, p->workspace, from[2] ? alpha : beta, out, from[2] ? from[2] : c->out,
-        p->tensors[CU_BIAS], c->bias, with->identity, out, c->out);
+        algorithm, workspace, p->workspace, factor, out, residual, p->tensors[CU_BIAS], c->bias,
+        with->identity, out, c->out);
   } else {
     error = dnn.ConvolutionForward(with->handle, alpha, p->tensors[CU_X], from[0], p->filter,
                                    from[1], p->convolution, algorithm, workspace, p->workspace,
@@ -334,7 +346,7 @@ static cu_result_t convolve(const cu_dnn_t *with, const plan_t *p, const cu_conv
     if (!error && from[2])
       error = dnn.AddTensor(with->handle, alpha, out, from[2], alpha, out, c->out);
   }
-  if (!error && p->activation) /* not by the call above, which makes 0 of NaN */
+  if (!error && p->activation) /* the call above would turn NaN into 0 */
     error =
         dnn.ActivationForward(with->handle, p->activation, alpha, out, c->out, beta, out, c->out);
   return error;
@@ -350,8 +362,8 @@ static tenon_status_t fail(const tenon_call_t *call, cu_result_t error) {
                     device->ordinal, dnn.GetVersion(), dnn.GetErrorString(error), error);
 }
 
-/* By the plan; until one has run, algorithms that fail are passed over, since heuristics are no
- * promise. */
+/* Runs the plan. Until one algorithm has run, failing algorithms are skipped, since heuristics
+ * guarantee nothing. */
 static tenon_status_t run(tenon_call_t *call, cu_dnn_t *with, const cu_convolution_t *c,
                           cu_stream_t *stream) {
   cu_result_t error;
@@ -364,7 +376,7 @@ static tenon_status_t run(tenon_call_t *call, cu_dnn_t *with, const cu_convoluti
     for (int i = 0; i < COPIES; i++)
       size += copy_size(plan, i);
     if (size && !(memory = (char *)call->host->allocate(call, size)))
-      return TENON_MEMORY; /* said so */
+      return TENON_MEMORY; /* the failure has been reported */
     error = dnn.SetStream(with->handle, stream->native);
     if (!error) error = convolve(with, plan, c, memory);
     if (!error) plan->runs = true;
@@ -372,7 +384,7 @@ static tenon_status_t run(tenon_call_t *call, cu_dnn_t *with, const cu_convoluti
     if (plan->runs || cu_device_failure(stream->device)) return fail(call, error);
     plan->error = error;
     if (plan->adds)
-      plan->adds = false; /* the same in steps */
+      plan->adds = false; /* do the same in separate steps */
     else {
       plan->at++;
       settle(with->handle, plan);
@@ -402,7 +414,7 @@ tenon_status_t cu_conv_run(tenon_call_t *call) {
   cu_dnn_t *with = dnn_of(on);
   if (!with) return tenon_fail(call, TENON_MEMORY, "no host memory for cuDNN");
   if (!with->handle)
-    return tenon_fail(call, TENON_UNIMPLEMENTED, "there is no cuDNN: %s", with->why);
+    return tenon_fail(call, TENON_UNIMPLEMENTED, "cuDNN cannot be used: %s", with->why);
   TENON_TRY(cu_stream_check(on, stream));
   cu_result_t error = cu_enter(stream->device, &pushed);
   if (error) return cu_fail(on, error, "cannot convolve");

@@ -1,6 +1,7 @@
-/* Convolutions by cuDNN, where it is found: a kernel for core::conv, which leaves to the source
- * kernel what cuDNN does not take. convolution.c says what that is, dnn.c asks cuDNN.  What is used
- * of it is declared here; tests/unit/devices/cuda_api_test.c compares it with its header. */
+/* Convolutions by cuDNN, if it is installed: a kernel for core::conv. Convolutions that cuDNN does
+ * not take go to the source kernel: convolution.c decides which, dnn.c calls cuDNN. The parts of
+ * cuDNN in use are declared here; tests/unit/devices/cuda_api_test.c compares them with its
+ * header. */
 #ifndef TENON_CUDA_DNN_H
 #define TENON_CUDA_DNN_H
 
@@ -26,10 +27,14 @@ struct cudnnConvolutionFwdAlgoPerfStruct; /* its name there */
 
 /* clang-format off */
 #define DNN_CONSTANTS(X) /* names without "CUDNN_" */ \
-  X(DATA_FLOAT, 0) X(DATA_DOUBLE, 1) X(DATA_HALF, 2) X(DATA_BFLOAT16, 9) X(TENSOR_NCHW, 0) X(TENSOR_NHWC, 1) \
-  X(CROSS_CORRELATION, 1) X(DEFAULT_MATH, 0) X(TENSOR_OP_MATH, 1) X(FMA_MATH, 3) X(PROPAGATE_NAN, 1) X(NOT_PROPAGATE_NAN, 0) \
-  X(CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM, 1) X(CONVOLUTION_FWD_ALGO_FFT, 4) X(CONVOLUTION_FWD_ALGO_COUNT, 8) \
-  X(ACTIVATION_SIGMOID, 0) X(ACTIVATION_RELU, 1) X(ACTIVATION_TANH, 2) X(ACTIVATION_CLIPPED_RELU, 3) \
+  X(DATA_FLOAT, 0) X(DATA_DOUBLE, 1) X(DATA_HALF, 2) X(DATA_BFLOAT16, 9) X(TENSOR_NCHW, 0) \
+    X(TENSOR_NHWC, 1) \
+  X(CROSS_CORRELATION, 1) X(DEFAULT_MATH, 0) X(TENSOR_OP_MATH, 1) X(FMA_MATH, 3) \
+    X(PROPAGATE_NAN, 1) X(NOT_PROPAGATE_NAN, 0) \
+  X(CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM, 1) X(CONVOLUTION_FWD_ALGO_FFT, 4) \
+    X(CONVOLUTION_FWD_ALGO_COUNT, 8) \
+  X(ACTIVATION_SIGMOID, 0) X(ACTIVATION_RELU, 1) X(ACTIVATION_TANH, 2) \
+    X(ACTIVATION_CLIPPED_RELU, 3) \
   X(ACTIVATION_ELU, 4) X(ACTIVATION_IDENTITY, 5) X(ACTIVATION_SWISH, 6)
 
 #define DNN_FUNCTIONS(X) /* name after "cudnn"; all but the first two give a cudnnStatus_t */ \
@@ -45,7 +50,8 @@ struct cudnnConvolutionFwdAlgoPerfStruct; /* its name there */
   X(cu_result_t, SetFilterNdDescriptor, (dnn_filter_t, cu_enum_t, cu_enum_t, int, const int *)) \
   X(cu_result_t, DestroyFilterDescriptor, (dnn_filter_t)) \
   X(cu_result_t, CreateConvolutionDescriptor, (dnn_convolution_t *)) \
-  X(cu_result_t, SetConvolutionNdDescriptor, (dnn_convolution_t, int, const int *, const int *, const int *, cu_enum_t, cu_enum_t)) \
+  X(cu_result_t, SetConvolutionNdDescriptor, \
+    (dnn_convolution_t, int, const int *, const int *, const int *, cu_enum_t, cu_enum_t)) \
   X(cu_result_t, SetConvolutionMathType, (dnn_convolution_t, cu_enum_t)) \
   X(cu_result_t, SetConvolutionGroupCount, (dnn_convolution_t, int)) \
   X(cu_result_t, DestroyConvolutionDescriptor, (dnn_convolution_t)) \
@@ -53,13 +59,25 @@ struct cudnnConvolutionFwdAlgoPerfStruct; /* its name there */
   X(cu_result_t, SetActivationDescriptor, (dnn_activation_t, cu_enum_t, cu_enum_t, double)) \
   X(cu_result_t, SetActivationDescriptorSwishBeta, (dnn_activation_t, double)) \
   X(cu_result_t, DestroyActivationDescriptor, (dnn_activation_t)) \
-  X(cu_result_t, GetConvolutionForwardAlgorithm_v7, (dnn_handle_t, dnn_tensor_t, dnn_filter_t, dnn_convolution_t, dnn_tensor_t, int, int *, struct cudnnConvolutionFwdAlgoPerfStruct *)) \
-  X(cu_result_t, GetConvolutionForwardWorkspaceSize, (dnn_handle_t, dnn_tensor_t, dnn_filter_t, dnn_convolution_t, dnn_tensor_t, cu_enum_t, size_t *)) \
-  X(cu_result_t, ConvolutionForward, (dnn_handle_t, const void *, dnn_tensor_t, const void *, dnn_filter_t, const void *, dnn_convolution_t, cu_enum_t, void *, size_t, const void *, dnn_tensor_t, void *)) \
-  X(cu_result_t, ConvolutionBiasActivationForward, (dnn_handle_t, const void *, dnn_tensor_t, const void *, dnn_filter_t, const void *, dnn_convolution_t, cu_enum_t, void *, size_t, const void *, dnn_tensor_t, const void *, dnn_tensor_t, const void *, dnn_activation_t, dnn_tensor_t, void *)) \
-  X(cu_result_t, AddTensor, (dnn_handle_t, const void *, dnn_tensor_t, const void *, const void *, dnn_tensor_t, void *)) \
-  X(cu_result_t, ActivationForward, (dnn_handle_t, dnn_activation_t, const void *, dnn_tensor_t, const void *, const void *, dnn_tensor_t, void *)) \
-  X(cu_result_t, TransformTensor, (dnn_handle_t, const void *, dnn_tensor_t, const void *, const void *, dnn_tensor_t, void *))
+  X(cu_result_t, GetConvolutionForwardAlgorithm_v7, \
+    (dnn_handle_t, dnn_tensor_t, dnn_filter_t, dnn_convolution_t, dnn_tensor_t, int, int *, \
+    struct cudnnConvolutionFwdAlgoPerfStruct *)) \
+  X(cu_result_t, GetConvolutionForwardWorkspaceSize, \
+    (dnn_handle_t, dnn_tensor_t, dnn_filter_t, dnn_convolution_t, dnn_tensor_t, cu_enum_t, \
+    size_t *)) \
+  X(cu_result_t, ConvolutionForward, (dnn_handle_t, const void *, dnn_tensor_t, const void *, \
+    dnn_filter_t, const void *, dnn_convolution_t, cu_enum_t, void *, size_t, const void *, \
+    dnn_tensor_t, void *)) \
+  X(cu_result_t, ConvolutionBiasActivationForward, \
+    (dnn_handle_t, const void *, dnn_tensor_t, const void *, dnn_filter_t, const void *, \
+    dnn_convolution_t, cu_enum_t, void *, size_t, const void *, dnn_tensor_t, const void *, \
+    dnn_tensor_t, const void *, dnn_activation_t, dnn_tensor_t, void *)) \
+  X(cu_result_t, AddTensor, (dnn_handle_t, const void *, dnn_tensor_t, const void *, const void *, \
+    dnn_tensor_t, void *)) \
+  X(cu_result_t, ActivationForward, (dnn_handle_t, dnn_activation_t, const void *, dnn_tensor_t, \
+    const void *, const void *, dnn_tensor_t, void *)) \
+  X(cu_result_t, TransformTensor, (dnn_handle_t, const void *, dnn_tensor_t, const void *, \
+    const void *, dnn_tensor_t, void *))
 
 #define DNN_MEMBER_(name, value) DNN_##name = (value),
 #define DNN_POINTER_(result, name, parameters) result (*name) parameters;
@@ -68,14 +86,14 @@ typedef struct dnn_api_t { DNN_FUNCTIONS(DNN_POINTER_) } dnn_api_t;
 /* clang-format on */
 
 enum { CU_RANK = 5 /* images, channels, three of space */ };
-typedef struct cu_layout_t { /* of a tensor; rank 0: there is none */
+typedef struct cu_layout_t { /* the layout of a tensor; rank 0: there is no tensor */
   int rank;
   int dims[CU_RANK];
   int strides[CU_RANK];
 } cu_layout_t;
 
-/* Tensors of a convolution.  What does not lie as `out` does, packed and aligned, is copied: from
- * FROM_X, FROM_W, FROM_RESIDUAL to X, W, OUT's layout. */
+/* The tensors of a convolution. A tensor that is not packed and aligned in the layout of `out` is
+ * copied: from FROM_X, FROM_W or FROM_RESIDUAL to the layout of X, W or OUT. */
 enum {
   CU_X,
   CU_W,
@@ -87,33 +105,33 @@ enum {
   CU_TENSORS,
 };
 
-typedef struct cu_shape_t { /* numbers alone, padding zero: the same bytes are the same work */
+typedef struct cu_shape_t { /* numbers only, padding zeroed: equal bytes mean equal work */
   double coefficient;       /* of the activation */
   cu_enum_t type;
-  cu_enum_t format; /* format: of the filter */
-  int activation;   /* cuDNN's; -1: none */
-  int rank;
-  int group; /* rank: axes of space, 2 or 3 */
+  cu_enum_t format; /* of the filter */
+  int activation;   /* the activation of cuDNN; -1: none */
+  int rank;         /* number of spatial axes: 2 or 3 */
+  int group;
   int pad[3];
   int stride[3];
   int dilation[3];
-  cu_layout_t tensors[CU_TENSORS]; /* CU_W: as the filter lies */
+  cu_layout_t tensors[CU_TENSORS]; /* CU_W: the layout of the filter */
 } cu_shape_t;
 
-/* A convolution as cuDNN counts it: out = activation(x * w + bias + residual). */
+/* The operands of a convolution as cuDNN computes it: out = activation(x * w + bias + residual). */
 typedef struct cu_convolution_t {
   cu_shape_t shape;
   const void *x;
   const void *w;
   const void *bias;
-  const void *residual; /* bias, residual: NULL: none */
+  const void *residual; /* bias and residual may be NULL */
   void *out;
 } cu_convolution_t;
 
-/* Does cuDNN take this convolution?  What it does not: more than three axes of space, nothing to
- * compute, other padding behind than before (where it matters) or a negative one, results that are
- * not packed, strides that are not positive, bias with gaps, activations that it has not, more than
- * 2^31 - 1 of anything. */
+/* Tells whether cuDNN takes this convolution. It does not take more than three spatial axes, an
+ * empty computation, padding after an axis that differs from that before it (where this matters),
+ * negative padding, a result that is not packed, strides that are not positive, a bias with gaps,
+ * activations that cuDNN lacks, or any number above 2^31 - 1. */
 bool cu_convolution_of(const tenon_call_t *call, cu_convolution_t *out);
 tenon_status_t cu_conv_run(tenon_call_t *call);
 void cu_dnn_close(cu_device_t *device);

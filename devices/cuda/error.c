@@ -49,13 +49,15 @@ cu_result_t cu_device_failure(cu_device_t *device) {
   if (failure) return failure;
   CU_IN(device, error,
         cu.StreamQuery(
-            device->service)); /* has no work of its own: says only what is wrong with all */
+            /* the stream has no work of its own: it reports only the loss of the context */
+            device->service));
   if (error && error != CUDA_ERROR_NOT_READY)
     atomic_compare_exchange_strong(&cu_failures[device->ordinal], &failure, error);
   return cu_failures[device->ordinal];
 }
 
-tenon_status_t cu_failure_status(cu_result_t failure) { /* UNAVAILABLE would be: not yet */
+/* UNAVAILABLE would mean "not finished yet" */
+tenon_status_t cu_failure_status(cu_result_t failure) {
   return failure == CUDA_ERROR_OUT_OF_MEMORY ? TENON_MEMORY : TENON_ABORTED;
 }
 

@@ -5,7 +5,7 @@
 typedef struct cu_event_t {
   cu_native_event_t native;
   _Atomic bool recorded;
-  _Atomic uint64_t waits; /* of the stream, when it was recorded there */
+  _Atomic uint64_t waits; /* `waits` of the stream, at the time of the recording */
 } cu_event_t;
 
 tenon_status_t cu_event_create(tenon_on_t on, void **out_event) {
@@ -22,7 +22,7 @@ tenon_status_t cu_event_create(tenon_on_t on, void **out_event) {
   return TENON_OK;
 }
 
-/* CUDA keeps what streams wait for. */
+/* CUDA keeps an event alive while streams wait for it. */
 void cu_event_destroy(tenon_on_t on, void *handle) {
   cu_event_t *event = (cu_event_t *)handle;
   cu_result_t error;
@@ -44,8 +44,8 @@ tenon_status_t cu_event_record(tenon_on_t on, void *handle, void *stream_handle)
   return TENON_OK;
 }
 
-/* What the driver's answer means: the loss of its own GPU, or of one that its stream had waited
- * for, comes first. */
+/* Interprets the driver's answer. The loss of the event's GPU, or of a GPU that its stream had
+ * waited for, is reported first. */
 static tenon_status_t found(tenon_on_t on, cu_event_t *event, cu_result_t error) {
   cu_device_t *own = cu_device(on);
   cu_result_t failure = error ? cu_device_failure(own) : CUDA_SUCCESS;
@@ -81,9 +81,10 @@ tenon_status_t cu_stream_wait(tenon_on_t on, void *handle, tenon_on_t of, void *
   if (!atomic_load(&event->recorded)) return TENON_OK;
   uint64_t waits = atomic_load(&event->waits) | (uint64_t)1 << other->ordinal;
   atomic_fetch_or(&stream->waits,
-                  waits & ~((uint64_t)1 << own->ordinal)); /* its own loss it learns anyway */
+                  /* the stream learns of the loss of its own GPU anyway */
+                  waits & ~((uint64_t)1 << own->ordinal));
   if (other != own && cu_device_failure(other))
-    return TENON_OK; /* the stream fails, as the next who asks is told */
+    return TENON_OK; /* the stream fails, which the next call on it reports */
   CU_IN(own, error, cu.StreamWaitEvent(stream->native, event->native, 0));
   return error ? cu_fail(on, error, "cannot make a stream wait for an event") : TENON_OK;
 }
@@ -92,17 +93,17 @@ tenon_status_t cu_stream_wait(tenon_on_t on, void *handle, tenon_on_t of, void *
 
 enum {
   SECONDS_MOST = 4
-  /* CUDA gives a float of milliseconds: of more it is coarser than its clock of half a
-   * microsecond */
+  /* CUDA returns the difference as a float in milliseconds. Beyond this time the float is coarser
+   * than the clock of CUDA, half a microsecond. */
 };
 
-/* An event of now becomes what times are counted from. */
+/* Records a new event as the origin of times. */
 static cu_result_t base_renew(cu_device_t *device) {
   cu_native_event_t event = NULL;
   float passed = 0;
   cu_result_t error = cu.EventCreate(&event, CU_EVENT_DEFAULT);
   if (!error) error = cu.EventRecord(event, device->service);
-  if (!error) error = cu.EventSynchronize(event); /* there is nothing before it */
+  if (!error) error = cu.EventSynchronize(event); /* no work is before it */
   if (!error && device->base) error = cu.EventElapsedTime(&passed, device->base, event);
   if (error) {
     if (event) cu.EventDestroy(event);
@@ -137,6 +138,6 @@ tenon_status_t cu_event_time(tenon_on_t on, void *handle, int64_t *out_time) {
   pthread_mutex_lock(&device->clock);
   CU_IN(device, error, time_of(device, event->native, out_time));
   pthread_mutex_unlock(&device->clock);
-  if (error == CUDA_ERROR_NOT_READY) return TENON_UNAVAILABLE; /* recorded again just now */
+  if (error == CUDA_ERROR_NOT_READY) return TENON_UNAVAILABLE; /* it was recorded again just now */
   return error ? cu_fail(on, error, "cannot ask for the time of an event") : TENON_OK;
 }

@@ -1,4 +1,4 @@
-/* Events, with times of one clock of the ordinal. */
+/* Events. The times of all events of an ordinal are from one clock. */
 #ifndef TENON_CUDA_EVENT_H
 #define TENON_CUDA_EVENT_H
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "grave.h"
+#include "deferred.h"
 
 enum {
   PARTS_MOST = 32
@@ -20,8 +20,8 @@ tenon_status_t cu_memory_allocate(tenon_on_t on, uint64_t bytes, void **out_hand
   cu_result_t error = CUDA_ERROR_OUT_OF_MEMORY;
   if (bytes <= device->memory) CU_IN(device, error, cu.MemAlloc(&address, (size_t)bytes));
   if (error == CUDA_ERROR_OUT_OF_MEMORY &&
-      bytes <= device->memory) { /* some may be let go by now */
-    cu_graves_sweep(device);
+      bytes <= device->memory) { /* deferred frees may have finished by now */
+    cu_deferred_free_idle(device);
     CU_IN(device, error, cu.MemAlloc(&address, (size_t)bytes));
   }
   if (error == CUDA_ERROR_INVALID_VALUE)
@@ -36,14 +36,14 @@ tenon_status_t cu_memory_allocate(tenon_on_t on, uint64_t bytes, void **out_hand
 static void end_memory(void *thing) { cu.MemFree((cu_address_t)(uintptr_t)thing); }
 
 void cu_memory_free(tenon_on_t on, void *handle) {
-  if (handle) cu_bury(cu_device(on), end_memory, handle);
+  if (handle) cu_defer_free(cu_device(on), end_memory, handle);
 }
 
 tenon_status_t cu_memory_level(tenon_on_t on, uint64_t *out_bytes) {
   size_t level = 0;
   size_t all = 0;
   cu_result_t error;
-  cu_graves_sweep(cu_device(on));
+  cu_deferred_free_idle(cu_device(on));
   CU_IN(cu_device(on), error, cu.MemGetInfo(&level, &all));
   if (error) return cu_fail(on, error, "cannot ask for free memory");
   *out_bytes = level;
@@ -59,7 +59,7 @@ tenon_status_t cu_memory_import(tenon_on_t on, void *native, uint64_t bytes, voi
   size_t size = 0;
   cu_result_t error = CUDA_SUCCESS;
   bool pushed;
-  if ((error = cu_enter(device, &pushed))) return cu_fail(on, error, "cannot use another's memory");
+  if ((error = cu_enter(device, &pushed))) return cu_fail(on, error, "cannot import memory");
   error = cu.PointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
   if (!error)
     error = cu.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address);
@@ -67,17 +67,17 @@ tenon_status_t cu_memory_import(tenon_on_t on, void *native, uint64_t bytes, voi
     error = cu.PointerGetAttribute(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
   if (!error) error = cu.PointerGetAttribute(&size, CU_POINTER_ATTRIBUTE_RANGE_SIZE, address);
   cu_leave(pushed);
-  if (error) return cu_fail(on, error, "cannot use another's memory at %p", native);
+  if (error) return cu_fail(on, error, "cannot import memory at %p", native);
   if (type != CU_MEMORYTYPE_DEVICE || ordinal != device->ordinal)
     return tenon_fail(
         on, TENON_INVALID,
-        "cuda:%d: another's memory at %p is not of this GPU (CUDA's number %d, not %d)",
+        "cuda:%d: the imported memory at %p is not of this GPU (CUDA's number %d, not %d)",
         on->ordinal, native, ordinal, device->ordinal);
   if (address + bytes > start + size || address + bytes < address)
-    return tenon_fail(
-        on, TENON_INVALID,
-        "cuda:%d: another's memory has %llu bytes from %p on, and %llu are to be used", on->ordinal,
-        (unsigned long long)(start + size - address), native, (unsigned long long)bytes);
+    return tenon_fail(on, TENON_INVALID,
+                      "cuda:%d: the imported memory has %llu bytes from %p on, and %llu are needed",
+                      on->ordinal, (unsigned long long)(start + size - address), native,
+                      (unsigned long long)bytes);
   *out_handle = native;
   return TENON_OK;
 }
@@ -103,13 +103,14 @@ tenon_status_t cu_host_allocate(tenon_on_t on, uint64_t bytes, void **out_data) 
 static void end_host(void *thing) { cu.MemFreeHost(thing); }
 
 void cu_host_free(tenon_on_t on, void *data) {
-  if (data) cu_bury(cu_device(on), end_host, data);
+  if (data) cu_defer_free(cu_device(on), end_host, data);
 }
 
 /* copies */
 
-/* Of ranges that overlap: by parts as long as they are apart, in memmove's order; of too many,
- * through memory between, which the stream allocates and frees. */
+/* Copies between overlapping ranges: in parts as long as the distance of the ranges, in the order
+ * of memmove. If that takes too many parts, the copy goes through temporary memory, which the
+ * stream allocates and frees. */
 static cu_result_t move(cu_stream_t *stream, cu_address_t to, cu_address_t from, uint64_t bytes) {
   uint64_t part = to > from ? to - from : from - to;
   cu_address_t between = 0;
@@ -173,7 +174,7 @@ tenon_status_t cu_memory_copy(tenon_on_t on, void *handle, const tenon_copy_t *c
                  (unsigned long long)bytes, what, from, to);
 }
 
-/* Directly?  It is made so when somebody first asks. */
+/* Tells whether direct copies are possible. Direct access is enabled by the first call. */
 int32_t cu_peers(tenon_on_t on, tenon_on_t from) {
   cu_device_t *own = cu_device(on);
   cu_device_t *other = cu_device(from);
@@ -209,7 +210,7 @@ static cu_result_t fill(cu_native_stream_t stream, cu_address_t to, uint64_t byt
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (words[0] == words[1]) return cu.MemsetD32Async(to, words[0], (size_t)bytes / 4, stream);
-  /* Rows of 8 bytes, of which the first word is set, then the second. */
+  /* Fills rows of 8 bytes: first the first word of each, then the second. */
   cu_result_t error = cu.MemsetD2D32Async(to, 8, words[0], 1, (size_t)bytes / 8, stream);
   return error ? error : cu.MemsetD2D32Async(to + 4, 8, words[1], 1, (size_t)bytes / 8, stream);
 }

@@ -1,4 +1,4 @@
-/* Memory is an address; pinned host memory is taken by all ordinals as such. */
+/* Device memory is an address. Pinned host memory is pinned for all ordinals. */
 #ifndef TENON_CUDA_MEMORY_H
 #define TENON_CUDA_MEMORY_H
 

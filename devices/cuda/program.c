@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "grave.h"
+#include "deferred.h"
 
 enum {
   PARAMETERS_MOST = 64,
@@ -20,7 +20,8 @@ typedef struct cu_kernel_t {
   uint32_t group_most;
   uint32_t local_static;
   _Atomic uint32_t
-      local_allowed;       /* bytes of a launch's memory of a group that the driver lets pass */
+      /* Bytes of group memory of a launch that the driver allows. */
+      local_allowed;
   int32_t parameter_count; /* -1: the driver does not say */
   char *name;
   uint32_t sizes[PARAMETERS_MOST]; /* of the parameters */
@@ -34,8 +35,8 @@ typedef struct cu_program_t {
 
 /* code */
 
-/* Every step can be undone, so bytes that differ in one word differ in their sum. */
-static uint64_t sum_of(const void *data, uint64_t bytes) {
+/* Every step is invertible, so data that differ in one word have different checksums. */
+static uint64_t checksum_of(const void *data, uint64_t bytes) {
   uint64_t sum = 0x9E3779B97F4A7C15u ^ bytes;
   uint64_t word;
   for (const char *at = (const char *)data; bytes; at += 8) {
@@ -50,11 +51,11 @@ static uint64_t sum_of(const void *data, uint64_t bytes) {
 }
 
 static uint64_t target_of(tenon_on_t on) {
-  return sum_of(cu_device(on)->target, strlen(cu_device(on)->target));
+  return checksum_of(cu_device(on)->target, strlen(cu_device(on)->target));
 }
 
 cu_head_t cu_head_of(tenon_on_t on, const void *code, uint64_t bytes) {
-  cu_head_t head = {{0}, target_of(on), bytes, sum_of(code, bytes)};
+  cu_head_t head = {{0}, target_of(on), bytes, checksum_of(code, bytes)};
   memcpy(head.magic, magic, sizeof magic);
   return head;
 }
@@ -62,15 +63,16 @@ cu_head_t cu_head_of(tenon_on_t on, const void *code, uint64_t bytes) {
 static tenon_status_t check(tenon_on_t on, const void *code, uint64_t bytes, cu_head_t *head) {
   const char *what = NULL;
   if (bytes < sizeof *head)
-    what = "it is shorter than its head";
+    what = "it is shorter than its header";
   else
     memcpy(head, code, sizeof *head);
   if (!what && memcmp(head->magic, magic, sizeof magic) != 0)
     what = "it does not begin as compiled code of this plug-in does";
   if (!what && head->target != target_of(on))
-    what = "it is of another GPU or driver, or its head is damaged";
-  if (!what && head->bytes != bytes - sizeof *head) what = "its length is not that in its head";
-  if (!what && head->checksum != sum_of((const char *)code + sizeof *head, head->bytes))
+    what = "it is for another GPU or driver, or its header is damaged";
+  if (!what && head->bytes != bytes - sizeof *head)
+    what = "its length differs from that in its header";
+  if (!what && head->checksum != checksum_of((const char *)code + sizeof *head, head->bytes))
     what = "its checksum is wrong";
   if (!what) return TENON_OK;
   return tenon_fail(on, TENON_INVALID,
@@ -89,7 +91,8 @@ tenon_status_t cu_program_load(tenon_on_t on, const void *code, uint64_t bytes,
   cu_result_t error;
   TENON_TRY(check(on, code, bytes, &head));
   cu_program_t *program = (cu_program_t *)calloc(1, sizeof *program);
-  char *copy = (char *)malloc((size_t)head.bytes + 1); /* PTX ends with 0, and code is aligned */
+  /* PTX ends with 0, and code must be aligned */
+  char *copy = (char *)malloc((size_t)head.bytes + 1);
   if (!program || !copy) {
     free(program);
     free(copy);
@@ -119,15 +122,15 @@ void cu_program_unload(tenon_on_t on, void *handle) {
     free(kernel->name);
     free(kernel);
   }
-  cu_bury(cu_device(on), end_module, program->module);
+  cu_defer_free(cu_device(on), end_module, program->module);
   pthread_mutex_destroy(&program->lock);
   free(program);
 }
 
 /* kernels */
 
-/* In the context. */
-static cu_result_t describe(cu_kernel_t *kernel) {
+/* Call this in the context. */
+static cu_result_t query_kernel_limits(cu_kernel_t *kernel) {
   int group_most = 0;
   int local = 0;
   size_t at, size;
@@ -157,7 +160,7 @@ static tenon_status_t kernel_create(tenon_on_t on, cu_program_t *program, const 
   }
   if (!(error = cu_enter(cu_device(on), &pushed))) {
     error = cu.ModuleGetFunction(&kernel->function, program->module, name);
-    if (!error) error = describe(kernel);
+    if (!error) error = query_kernel_limits(kernel);
     cu_leave(pushed);
   }
   if (error) {
@@ -200,10 +203,11 @@ typedef struct arguments_t {
     uint32_t offset;
   } own[PARAMETERS_MOST];
   uint32_t count;
-  uint32_t local; /* local: bytes of memory of a group */
+  uint32_t local; /* bytes of group memory */
 } arguments_t;
 
-/* The sizes are the kernel's: the driver reads so many bytes of each, whatever is there. */
+/* The sizes are those of the kernel's parameters: the driver reads that many bytes of each
+ * argument. */
 static inline tenon_status_t set(tenon_on_t on, const cu_kernel_t *kernel,
                                  const tenon_launch_t *launch, arguments_t *out) {
   uint64_t local = 0;
@@ -226,7 +230,7 @@ static inline tenon_status_t set(tenon_on_t on, const cu_kernel_t *kernel,
     case TENON_ARG_BYTES:
       out->at[i] = (void *)(uintptr_t)argument->as.data;
       break;
-    case TENON_ARG_LOCAL: /* where it begins in the one block that CUDA gives */
+    case TENON_ARG_LOCAL: /* the offset in the one block that CUDA provides */
       out->own[i].offset = (uint32_t)local;
       local += (size + LOCAL_ALIGNMENT - 1) & ~(uint64_t)(LOCAL_ALIGNMENT - 1);
       out->at[i] = &out->own[i];
@@ -234,11 +238,11 @@ static inline tenon_status_t set(tenon_on_t on, const cu_kernel_t *kernel,
       if (local <= cu_device(on)->local_most && argument->size <= cu_device(on)->local_most) break;
       return tenon_fail(
           on, TENON_INVALID,
-          "cuda:%d: the kernel '%s' wants more memory of a group than the GPU has, %u bytes",
+          "cuda:%d: the kernel '%s' needs more group memory than the GPU has, %u bytes",
           on->ordinal, kernel->name, cu_device(on)->local_most);
     default:
       return tenon_fail(on, TENON_INVALID,
-                        "cuda:%d: argument %u of the kernel '%s' is of kind %u, which there is not",
+                        "cuda:%d: argument %u of the kernel '%s' has the unknown kind %u",
                         on->ordinal, i, kernel->name, argument->kind);
     }
     if (known && size != kernel->sizes[i])

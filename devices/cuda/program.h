@@ -1,4 +1,4 @@
-/* Compiled code, for one architecture: a head with a checksum, then CUBIN, or PTX where the
+/* Compiled code for one architecture: a header with a checksum, followed by CUBIN, or by PTX if the
  * compiler does not know the GPU. */
 #ifndef TENON_CUDA_PROGRAM_H
 #define TENON_CUDA_PROGRAM_H
@@ -12,7 +12,7 @@ typedef struct cu_head_t {
   uint64_t checksum; /* of the code */
 } cu_head_t;
 
-/* A head for so many bytes at `code`. */
+/* Makes the header for `bytes` at `code`. */
 cu_head_t cu_head_of(tenon_on_t on, const void *code, uint64_t bytes);
 tenon_status_t cu_program_compile(tenon_on_t on, const tenon_source_t *source,
                                   tenon_sink_t *out_code);

@@ -1,4 +1,4 @@
-/* Recordings: a stream is captured to a graph, which is launched by each replay. */
+/* Recordings: a stream is captured into a CUDA graph, which each replay launches. */
 #include "stream.h"
 
 tenon_status_t cu_record_begin(tenon_on_t on, void *handle) {
@@ -10,8 +10,8 @@ tenon_status_t cu_record_begin(tenon_on_t on, void *handle) {
   pthread_mutex_lock(&stream->lock);
   if (!stream->before) error = cu.EventCreate(&stream->before, CU_EVENT_DEFAULT);
   if (!error) error = cu.EventRecord(stream->before, stream->native);
-  /* RELAXED: other threads and streams do what they like, memory is allocated; all that is said to
-   * this stream is ours. */
+  /* RELAXED: other threads and streams are not restricted, and memory may be allocated. Everything
+   * that is enqueued in this stream is ours. */
   if (!error) error = cu.StreamBeginCapture(stream->native, CU_STREAM_CAPTURE_MODE_RELAXED);
   stream->recording = !error;
   pthread_mutex_unlock(&stream->lock);
@@ -31,7 +31,7 @@ tenon_status_t cu_record_end(tenon_on_t on, void *handle, void **out_recording) 
   if (error) return cu_fail(on, error, "cannot end a recording");
   pthread_mutex_lock(&stream->lock);
   error = cu.StreamEndCapture(stream->native, &graph);
-  stream->recording = false; /* with an error too: what it had captured is lost */
+  stream->recording = false; /* on an error too, because then the capture is lost */
   pthread_mutex_unlock(&stream->lock);
   if (!error) error = cu.GraphInstantiate(&recording, graph, 0);
   if (graph) cu.GraphDestroy(graph);
@@ -50,7 +50,7 @@ tenon_status_t cu_replay(tenon_on_t on, void *handle, void *recording, uint64_t 
   return error ? cu_fail(on, error, "cannot replay a recording") : TENON_OK;
 }
 
-/* CUDA ends one that runs when it has run. */
+/* CUDA destroys a running graph only after it has finished. */
 void cu_recording_free(tenon_on_t on, void *recording) {
   cu_result_t error;
   if (recording) CU_IN(cu_device(on), error, cu.GraphExecDestroy((cu_graph_exec_t)recording));

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "grave.h"
+#include "deferred.h"
 
 /* life */
 
@@ -30,7 +30,7 @@ tenon_status_t cu_stream_open(tenon_on_t on, cu_native_stream_t imported,
   return TENON_OK;
 }
 
-/* In the context. */
+/* Call this in the context. */
 static void end(cu_stream_t *stream) {
   if (stream->before) cu.EventDestroy(stream->before);
   if (!stream->imported) cu.StreamDestroy(stream->native);
@@ -38,8 +38,8 @@ static void end(cu_stream_t *stream) {
   free(stream);
 }
 
-/* What the driver says of its work; of one that is recorded: of what came before.  In the
- * context. */
+/* The driver's status of the stream's work; of a recorded stream, the status of the work before the
+ * recording. Call this in the context. */
 static cu_result_t state_of(cu_stream_t *stream, bool wait) {
   pthread_mutex_lock(&stream->lock);
   bool by_event = stream->recording || stream->left;
@@ -50,7 +50,7 @@ static cu_result_t state_of(cu_stream_t *stream, bool wait) {
   return wait ? cu.StreamSynchronize(stream->native) : cu.StreamQuery(stream->native);
 }
 
-/* Under cu_lock: ends those that were destroyed and are done. */
+/* Call this under cu_lock. Closes the destroyed streams whose work is finished. */
 bool cu_streams_idle(cu_device_t *device) {
   bool idle = true;
   bool pushed;
@@ -69,13 +69,14 @@ bool cu_streams_idle(cu_device_t *device) {
   return idle;
 }
 
-/* One that is not done at a time, by an event of it, without the lock; until there is none. */
+/* Waits for one unfinished stream at a time, by an event and without the lock, until all are
+ * finished. */
 void cu_streams_finish(cu_device_t *device) {
   bool pushed;
   bool found = true;
   cu_result_t error = CUDA_SUCCESS;
   if (cu_enter(device, &pushed)) return;
-  while (found && !error) { /* an error: the context is lost, nothing runs any more */
+  while (found && !error) { /* on an error the context is lost, and nothing runs any more */
     cu_native_event_t event = NULL;
     cu_native_event_t own = NULL;
     found = false;
@@ -115,7 +116,7 @@ tenon_status_t cu_stream_create(tenon_on_t on, void **out_stream) {
   return TENON_OK;
 }
 
-/* Its owner may end it from here on: an event stands for its work. */
+/* From here on the owner may destroy the native stream. An event stands for its work. */
 static void leave(cu_stream_t *stream) {
   bool pushed;
   if (cu_enter(stream->device, &pushed)) return;
@@ -149,21 +150,22 @@ tenon_status_t cu_stream_import(tenon_on_t on, void *native, void **out_stream) 
                       "cuda:%d: the stream of each thread (2, CU_STREAM_PER_THREAD) is another one "
                       "on each, and work comes from several: give a stream that was created",
                       on->ordinal);
-  if (imported != CU_LEGACY) { /* that is of whatever context is current */
+  if (imported != CU_LEGACY) { /* which belongs to whatever context is current */
     CU_IN(device, error, cu.StreamGetCtx(imported, &context));
-    if (error) return cu_fail(on, error, "cannot use another's stream %p", native);
+    if (error) return cu_fail(on, error, "cannot import the stream %p", native);
     if (context != device->context)
-      return tenon_fail(
-          on, TENON_INVALID,
-          "cuda:%d: another's stream is of another context; create it in the GPU's primary one, as "
-          "CUDA's runtime does, native \"CUcontext\"",
-          on->ordinal);
+      return tenon_fail(on, TENON_INVALID,
+                        "cuda:%d: the imported stream is of another context; create it in the "
+                        "GPU's primary one, as "
+                        "CUDA's runtime does, native \"CUcontext\"",
+                        on->ordinal);
   }
   CU_IN(device, error, cu.StreamIsCapturing(imported, &capturing));
-  if (error) return cu_fail(on, error, "cannot use another's stream %p", native);
+  if (error) return cu_fail(on, error, "cannot import the stream %p", native);
   if (capturing != CU_STREAM_CAPTURE_STATUS_NONE)
     return tenon_fail(on, TENON_PRECONDITION,
-                      "cuda:%d: another's stream is being captured: end that first", on->ordinal);
+                      "cuda:%d: the imported stream is being captured: end the capture first",
+                      on->ordinal);
   cu_stream_t *stream;
   TENON_TRY(cu_stream_open(on, imported, &stream));
   *out_stream = stream;
@@ -180,7 +182,7 @@ int32_t cu_lost_among(uint64_t waits) {
   return 0;
 }
 
-/* Of its own GPU, or of one that it waited for. */
+/* Checks the failures of the stream's own GPU, and of a GPU that it waited for. */
 static tenon_status_t failure_of(tenon_on_t on, cu_stream_t *stream) {
   cu_device_t *own = stream->device;
   cu_result_t failure = cu_failures[own->ordinal];
@@ -190,7 +192,7 @@ static tenon_status_t failure_of(tenon_on_t on, cu_stream_t *stream) {
   return lost ? cu_fail_lost(on, lost, cu_failures[by - 1]) : TENON_OK;
 }
 
-/* Asks about the ordinals that it has waited for. */
+/* Checks the ordinals that the stream has waited for. */
 static void look_at_waits(cu_stream_t *stream) {
   uint64_t waits = atomic_load(&stream->waits);
   int32_t none = 0;
@@ -218,7 +220,7 @@ tenon_status_t cu_stream_check_direct(tenon_on_t on, cu_stream_t *stream, const 
 static tenon_status_t ask(tenon_on_t on, cu_stream_t *stream, bool wait, tenon_fault_t *fault) {
   cu_result_t error;
   uint64_t waits = atomic_load(&stream->waits);
-  if (fault) fault->ticket = 0; /* CUDA does not say what failed */
+  if (fault) fault->ticket = 0; /* CUDA does not say which work failed */
   CU_IN(stream->device, error, state_of(stream, wait));
   look_at_waits(stream);
   if (error && error != CUDA_ERROR_NOT_READY) {
@@ -252,7 +254,7 @@ tenon_status_t cu_synchronize(tenon_on_t on) {
     status = failure_of(on, stream);
   }
   pthread_mutex_unlock(&cu_lock);
-  cu_graves_sweep(device);
+  cu_deferred_free_idle(device);
   return status;
 }
 
@@ -264,7 +266,7 @@ typedef struct cu_callback_t {
   uint64_t waits; /* of its stream */
 } cu_callback_t;
 
-/* On a thread of the driver, where no function of it may be called. */
+/* Runs on a thread of the driver, where calling the driver is not allowed. */
 static void call_back(cu_native_stream_t native, cu_result_t error, void *user) {
   (void)native;
   cu_callback_t callback = *(cu_callback_t *)user;
@@ -274,8 +276,8 @@ static void call_back(cu_native_stream_t native, cu_result_t error, void *user) 
   callback.function(callback.argument, error ? cu_failure_status(error) : TENON_OK);
 }
 
-/* By cuStreamAddCallback: what cuLaunchHostFunc enqueues is not called when work before it
- * failed. */
+/* Uses cuStreamAddCallback, because a function of cuLaunchHostFunc is not called if earlier work
+ * has failed. */
 tenon_status_t cu_stream_callback(tenon_on_t on, void *handle,
                                   void (*function)(void *, tenon_status_t), void *argument) {
   cu_stream_t *stream = cu_stream(on, handle);

@@ -1,6 +1,6 @@
-/* A stream is one of CUDA's, and what it has waited for on other ordinals. Work that fails loses
- * the whole context of its GPU, with all its streams; a stream of another ordinal that had waited
- * for it fails too.  Which work it was CUDA does not say. */
+/* A stream is a CUDA stream plus the set of other ordinals that it has waited for. Work that fails
+ * loses the whole context of its GPU with all its streams. A stream of another ordinal that had
+ * waited for such work fails too. CUDA does not say which work failed. */
 #ifndef TENON_CUDA_STREAM_H
 #define TENON_CUDA_STREAM_H
 
@@ -9,33 +9,34 @@
 typedef struct cu_stream_t {
   cu_device_t *device;
   cu_native_stream_t native;
-  _Atomic uint64_t
-      waits; /* bit i: followed an event of ordinal i since it was last seen to be done */
-  _Atomic int32_t failed_by; /* 1 + the ordinal that lost its work, for good */
-  bool imported;
-  bool destroyed;           /* another's; not wanted any more, under cu_lock */
-  pthread_mutex_t lock;     /* of the three below */
-  _Atomic bool recording;   /* what is enqueued goes to a recording */
-  bool left;                /* imported, and its owner's alone again */
-  cu_native_event_t before; /* of either: stands for the work before; NULL: not made yet */
-  struct cu_stream_t *next; /* of the device, under cu_lock */
+  /* bit i: followed an event of ordinal i since it was last seen finished */
+  _Atomic uint64_t waits;
+  /* 1 + the ordinal whose loss made this stream fail, permanently; 0: none */
+  _Atomic int32_t failed_by;
+  bool imported;            /* owned by other code */
+  bool destroyed;           /* no longer wanted; guarded by cu_lock */
+  pthread_mutex_t lock;     /* guards the three fields below */
+  _Atomic bool recording;   /* work is captured into a recording */
+  bool left;                /* imported, and returned to its owner */
+  cu_native_event_t before; /* used by both: an event after the earlier work; NULL: not made yet */
+  struct cu_stream_t *next; /* next stream of the device, under cu_lock */
 } cu_stream_t;
 
 static inline cu_stream_t *cu_stream(tenon_on_t on, void *stream) {
   return stream ? (cu_stream_t *)stream : cu_device(on)->first;
 }
-/* A stream of its own, or around that of another; in the device's list. */
+/* Creates a stream with a CUDA stream of its own, or around an imported one, and adds it to the
+ * list of the device. */
 tenon_status_t cu_stream_open(tenon_on_t on, cu_native_stream_t imported, cu_stream_t **out_stream);
-bool cu_streams_idle(cu_device_t *device);   /* under cu_lock */
-void cu_streams_finish(cu_device_t *device); /* waits for all, those that were destroyed too */
-void cu_streams_close(cu_device_t *device);  /* frees all of them, when they are done */
+bool cu_streams_idle(cu_device_t *device);   /* call this under cu_lock */
+void cu_streams_finish(cu_device_t *device); /* waits for all streams, including destroyed ones */
+void cu_streams_close(cu_device_t *device);  /* frees all streams; they are finished */
 
-/* Before something is enqueued: the failure of the stream. */
+/* Call this before enqueueing anything: fails with the failure of the stream. */
 tenon_status_t cu_stream_check(tenon_on_t on, cu_stream_t *stream);
-/* The same, for what cannot be recorded. */
+/* The same, for operations that cannot be recorded. */
 tenon_status_t cu_stream_check_direct(tenon_on_t on, cu_stream_t *stream, const char *what);
-/* Does one of the ordinals of these bits, to which `on` does not belong, have a failure?  1 + that
- * ordinal; 0: none has. */
+/* Returns 1 + an ordinal of the set `waits` whose work has failed; 0: none has failed. */
 int32_t cu_lost_among(uint64_t waits);
 
 tenon_status_t cu_stream_create(tenon_on_t on, void **out_stream);

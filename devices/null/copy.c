@@ -1,4 +1,4 @@
-/* Copies and fills leave all bytes as they are.  Host memory is real: the host writes to it. */
+/* Copies and fills, which change no byte. Host memory is real, because the host writes to it. */
 #include "plugin.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
-/* null, the device that does nothing, at once: what a call on it takes is the host's own time.
- * Handles are made up and distinct, each function is a few instructions, and what it was asked is
- * counted (null.h).  Sources in C "compile". */
+/* null, the device that does nothing and is always finished at once. The time of a call on it is
+ * therefore the host's own time, which benchmarks measure. Handles are distinct invented numbers,
+ * each function takes a few instructions, and requests are counted (null.h). Every source in C is
+ * accepted by compile. */
 #include "plugin.h"
 
 #include <string.h>

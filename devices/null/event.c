@@ -1,4 +1,4 @@
-/* Events, which are always done, and have no time. */
+/* Events, which are always finished and have no time. */
 #include "plugin.h"
 
 tenon_status_t null_event_record(tenon_on_t on, void *event, void *stream) {

@@ -1,4 +1,4 @@
-/* Handles in place of memory. */
+/* Invented handles in place of memory. */
 #include "plugin.h"
 
 tenon_status_t null_allocate(tenon_on_t on, uint64_t bytes, void **out_handle) {

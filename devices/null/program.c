@@ -1,5 +1,5 @@
-/* Programs: code is the text itself, which nobody reads; each kernel that is looked for is found,
- * and does nothing. */
+/* Programs. The compiled code is the source text itself, which nothing reads. Every kernel name is
+ * found, and its launch does nothing. */
 #include "plugin.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 tenon_status_t null_compile(tenon_on_t on, const tenon_source_t *source, tenon_sink_t *out_code) {
   (void)on;
   void *code = out_code->reserve(out_code, source->text_size);
-  if (!code) return TENON_MEMORY; /* the sink said so */
+  if (!code) return TENON_MEMORY; /* the sink has reported the failure */
   memcpy(code, source->text, source->text_size);
   return TENON_OK;
 }

@@ -1,4 +1,4 @@
-/* Recordings, of nothing.  What is enqueued while one is made counts as done. */
+/* Recordings, which hold nothing. Work that is enqueued during a recording counts as done. */
 #include "plugin.h"
 
 tenon_status_t null_record_begin(tenon_on_t on, void *stream) {

@@ -1,7 +1,7 @@
-/* Streams, which are always done. */
+/* Streams, which are always finished. */
 #include "plugin.h"
 
-tenon_status_t null_create(tenon_on_t on, void **out_handle) { /* of a stream, and of an event */
+tenon_status_t null_create(tenon_on_t on, void **out_handle) { /* creates a stream or an event */
   *out_handle = null_handle(on, 1);
   return TENON_OK;
 }

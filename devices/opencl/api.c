@@ -1,5 +1,5 @@
-/* Opens the loader of OpenCL's drivers (ICD), and finds its functions.  It is never closed: drivers
- * have threads that run its code to the end of the process. */
+/* Opens the loader of OpenCL drivers (ICD) and finds its functions. The loader is never closed,
+ * because drivers have threads that run its code until the process ends. */
 #include "api.h"
 
 #include <dlfcn.h>

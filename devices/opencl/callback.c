@@ -1,10 +1,10 @@
-/* Functions that are called when a stream comes to them, one after another. */
+/* Functions that are called when a stream reaches them, one after another. */
 #include "stream.h"
 
 #include <stdlib.h>
 
 typedef struct ocl_callback_t {
-  ocl_stream_t *stream; /* held */
+  ocl_stream_t *stream; /* holds a reference */
   void (*function)(void *argument, tenon_status_t status);
   void *argument;
   bool ready;
@@ -12,12 +12,12 @@ typedef struct ocl_callback_t {
   struct ocl_callback_t *next;
 } ocl_callback_t;
 
-/* Of all streams' lists; not held while a function or the driver is called, who may call back at
- * once. */
+/* Guards the lists of all streams. It is released while a function or the driver is called, because
+ * either may call back at once. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Drivers tell of events of one queue in any order, and on several threads: who finds the first of
- * the list ready calls all that are. */
+/* Drivers report the events of one queue in any order and on several threads. The thread that finds
+ * the first callback of the list ready calls every callback that is ready. */
 static void call_ready(ocl_stream_t *stream) {
   pthread_mutex_lock(&lock);
   while (!stream->calling && stream->callbacks && stream->callbacks->ready) {

@@ -1,6 +1,6 @@
-/* The device "opencl": every device of every OpenCL driver, 1.2 or newer, that the loader finds
- * while the program runs.  Tests run it on PoCL.  Here: what is found, the ordinals, and the
- * table. */
+/* The device "opencl": every device of every OpenCL driver, version 1.2 or newer, that the loader
+ * finds at run time. Tests run it on PoCL. This file finds the devices, starts and stops ordinals,
+ * and holds the device table. */
 #include "device.h"
 #include "event.h"
 #include "memory.h"
@@ -21,16 +21,16 @@ enum {
 typedef struct ocl_found_t {
   cl_platform_id platform;
   cl_device_id id;
-  int rank; /* by type: those that are likely wanted come first */
+  int rank; /* by type: the types that users most likely want come first */
 } ocl_found_t;
 
-/* What the loader found; it does not look again in a process. */
+/* What the loader found. It does not look again within a process. */
 static struct {
   pthread_mutex_t lock;
   ocl_found_t devices[DEVICES_MOST];
   int32_t count;
   pid_t process;
-  char declined[4000]; /* a line for each that is not used */
+  char declined[4000]; /* one line for each device that is not used */
 } found = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 bool ocl_device_here(void) { return found.process == getpid(); }
@@ -39,7 +39,8 @@ uint64_t ocl_device_number(cl_device_id id, cl_uint what) {
   unsigned char bytes[8] = {0};
   uint64_t number = 0;
   if (ocl.GetDeviceInfo(id, what, sizeof bytes, bytes, NULL)) return 0;
-  memcpy(&number, bytes, sizeof number); /* little-endian, as such devices are all that are used */
+  /* little-endian, because big-endian devices are declined */
+  memcpy(&number, bytes, sizeof number);
   return number;
 }
 
@@ -81,22 +82,27 @@ static void look_at_device(cl_platform_id platform, const char *platform_name, c
   else if (!ocl_device_number(id, CL_DEVICE_ENDIAN_LITTLE))
     snprintf(why, sizeof why, "it is big-endian");
   else if (found.count == DEVICES_MOST)
-    snprintf(why, sizeof why, "there are %d before it", DEVICES_MOST);
+    snprintf(why, sizeof why, "Tenon uses at most %d devices, and those before it are as many",
+             DEVICES_MOST);
   if (*why) {
     decline(platform_name, name, why);
     return;
   }
-  int rank = type & CL_DEVICE_TYPE_GPU           ? 0
-             : type & CL_DEVICE_TYPE_ACCELERATOR ? 1
-             : type & CL_DEVICE_TYPE_CPU         ? 2
-                                                 : 3;
+  int rank = 3;
+  if (type & CL_DEVICE_TYPE_GPU)
+    rank = 0;
+  else if (type & CL_DEVICE_TYPE_ACCELERATOR)
+    rank = 1;
+  else if (type & CL_DEVICE_TYPE_CPU)
+    rank = 2;
   int32_t at = found.count++;
   for (; at > 0 && found.devices[at - 1].rank > rank; at--)
     found.devices[at] = found.devices[at - 1];
   found.devices[at] = (ocl_found_t){platform, id, rank};
 }
 
-/* By name, so that ordinals do not change with the order in which the loader reads its files. */
+/* Sorted by name, so that ordinals do not depend on the order in which the loader reads its
+ * files. */
 static void sort_platforms(cl_platform_id *platforms, cl_uint count) {
   for (cl_uint i = 1; i < count; i++)
     for (cl_uint k = i; k > 0; k--) {
@@ -130,12 +136,14 @@ static tenon_status_t look(const tenon_device_context_t *context) {
   found.process = getpid();
   *found.declined = 0;
   cl_int error = ocl.GetPlatformIDs(PLATFORMS_MOST, platforms, &count);
-  if (error || !count)
+  if (error || !count) {
+    const char *found_error = error ? ocl_error_name(error) : "none";
+    const char *folder = vendors ? vendors : "/etc/OpenCL/vendors";
     return tenon_fail(context, TENON_UNAVAILABLE,
                       "opencl: the loader found no driver (%s) in %s; install that of the "
                       "hardware, or for processors PoCL, on Debian pocl-opencl-icd",
-                      error ? ocl_error_name(error) : "none",
-                      vendors ? vendors : "/etc/OpenCL/vendors");
+                      found_error, folder);
+  }
   if (count > PLATFORMS_MOST) count = PLATFORMS_MOST;
   sort_platforms(platforms, count);
   for (cl_uint i = 0; i < count; i++)
@@ -162,7 +170,7 @@ static void add(uint32_t *list, uint32_t dtype) { /* lists end with 0 */
   *list = dtype;
 }
 
-static void describe(ocl_device_t *device) {
+static void describe_device(ocl_device_t *device) {
   char platform[300], version[300], driver[200], extensions[8000], own[300];
   cl_device_id id = device->id;
   platform_text(device->platform, CL_PLATFORM_NAME, platform, sizeof platform);
@@ -199,12 +207,13 @@ static void describe(ocl_device_t *device) {
   if (device->wide_atomics && doubles) add(device->atomics, TENON_F64);
 }
 
-/* Of what was opened; waits for all work. */
+/* Closes what was opened. Waits for all work. */
 static void stop(tenon_device_context_t *context) {
   ocl_device_t *device = (ocl_device_t *)context->state;
   if (!device) return;
   context->state = NULL;
-  if (ocl_device_here()) { /* else the driver's threads are not here: it would wait for ever */
+  /* in a child process the driver's threads do not exist, and waiting would never end */
+  if (ocl_device_here()) {
     ocl_stream_close_all(device);
     if (device->service) {
       ocl.Finish(device->service);
@@ -232,8 +241,8 @@ static tenon_status_t start(tenon_device_context_t *context) {
                       "opencl: there are no settings, and TENON_OPENCL says '%s'",
                       context->settings);
   if (context->ordinal < 0 || context->ordinal >= found.count)
-    return tenon_fail(context, TENON_INVALID, "opencl:%d: there are %d ordinals", context->ordinal,
-                      found.count);
+    return tenon_fail(context, TENON_INVALID, "opencl:%d: there is no such ordinal; there are %d",
+                      context->ordinal, found.count);
   ocl_device_t *device = (ocl_device_t *)calloc(1, sizeof *device);
   if (!device)
     return tenon_fail(context, TENON_MEMORY, "opencl:%d: no host memory", context->ordinal);
@@ -241,7 +250,7 @@ static tenon_status_t start(tenon_device_context_t *context) {
   device->platform = found.devices[context->ordinal].platform;
   device->id = found.devices[context->ordinal].id;
   context->state = device;
-  describe(device);
+  describe_device(device);
   const intptr_t properties[] = {CL_CONTEXT_PLATFORM, (intptr_t)device->platform, 0};
   cl_int error = CL_SUCCESS;
   device->context = ocl.CreateContext(properties, 1, &device->id, NULL, NULL, &error);
@@ -262,7 +271,7 @@ static tenon_status_t properties(tenon_on_t on, tenon_device_properties_t *out) 
   out->target = device->target;
   out->memory = device->memory;
   out->largest = device->largest;
-  out->alignment = 128; /* of the largest type of OpenCL C, long16 */
+  out->alignment = 128; /* the alignment of long16, the largest type of OpenCL C */
   out->units = device->units;
   out->group_most = device->group_most;
   out->local_most = device->local_most;
@@ -274,8 +283,8 @@ static tenon_status_t properties(tenon_on_t on, tenon_device_properties_t *out) 
   return TENON_OK;
 }
 
-/* Of an ordinal; "declined" of the plug-in: a text, a line for each device that is not used, with
- * the reason. */
+/* Native objects of an ordinal. The native object "declined" of the plug-in is a text with a line
+ * for each device that is not used, which states the reason. */
 static void *native(tenon_on_t on, const char *name, void *stream) {
   static tenon_status_t (*const enqueue_failure)(tenon_on_t, void *, uint64_t) =
       ocl_enqueue_failure;

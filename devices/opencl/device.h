@@ -1,5 +1,5 @@
-/* One ordinal: a device of a driver, with a context of its own, so that what is lost with one is
- * not lost with another. */
+/* One ordinal: a device of a driver, with a context of its own, so that a failure in one context
+ * does not affect the others. */
 #ifndef TENON_OPENCL_DEVICE_H
 #define TENON_OPENCL_DEVICE_H
 
@@ -16,13 +16,13 @@ typedef struct ocl_device_t {
   cl_platform_id platform;
   cl_device_id id;
   cl_context context;
-  cl_command_queue service;     /* for maps of pinned memory, which wait: it is always empty */
+  cl_command_queue service;     /* an empty queue for mapping pinned memory, which blocks */
   struct ocl_stream_t *first;   /* the stream NULL */
-  pthread_mutex_t lock;         /* of `streams` */
-  struct ocl_stream_t *streams; /* all that are not done, the destroyed ones too */
-  uint32_t walkers;             /* who goes along them: none is taken off */
+  pthread_mutex_t lock;         /* guards `streams` */
+  struct ocl_stream_t *streams; /* unfinished streams, including destroyed ones */
+  uint32_t walkers;             /* threads that walk the list; no stream is removed meanwhile */
   _Atomic uint64_t
-      freed; /* grows with each memory object that is let go: another may get its handle */
+      freed; /* grows with each freed memory object, whose handle another object may get */
   uint64_t memory;
   uint64_t largest;
   uint64_t local_most;
@@ -38,11 +38,12 @@ typedef struct ocl_device_t {
   bool wide_atomics;
 } ocl_device_t;
 
-/* A number or a text about a device; 0 or "" where the driver does not say. */
+/* A number or a text about a device; 0 or "" if the driver does not provide it. */
 uint64_t ocl_device_number(cl_device_id id, cl_uint what);
 void ocl_device_text(cl_device_id id, cl_uint what, char *out, size_t size);
 
-/* Are we still in the process that opened the driver?  Drivers do not work in children of it. */
+/* Tells whether this is the process that opened the driver. Drivers do not work in child processes
+ * of it. */
 bool ocl_device_here(void);
 
 static inline ocl_device_t *ocl_device(tenon_on_t on) { return (ocl_device_t *)on->state; }

@@ -4,8 +4,8 @@
 
 typedef struct ocl_recorded_t {
   cl_event event;       /* NULL: never recorded */
-  ocl_stream_t *stream; /* where */
-  uint64_t ticket;      /* of the newest work there */
+  ocl_stream_t *stream; /* the stream in which it was recorded */
+  uint64_t ticket;      /* of the newest work in that stream */
 } ocl_recorded_t;
 
 typedef struct ocl_event_t {
@@ -13,7 +13,8 @@ typedef struct ocl_event_t {
   ocl_recorded_t now;
 } ocl_event_t;
 
-/* What it stands for; to be given back, as others may record anew. */
+/* Returns what the event refers to now, with references, because another thread may record the
+ * event again. Pass it to give_back(). */
 static ocl_recorded_t recorded_of(ocl_event_t *event) {
   pthread_mutex_lock(&event->lock);
   ocl_recorded_t now = event->now;
@@ -59,7 +60,7 @@ tenon_status_t ocl_event_record(tenon_on_t on, void *handle, void *stream_handle
   if (!error) {
     ocl.RetainEvent(now.event);
     ocl_stream_hold(stream);
-    ocl_stream_flush(stream); /* or who waits for it in another queue may wait for ever */
+    ocl_stream_flush(stream); /* otherwise a waiter in another queue could wait forever */
     now.ticket = stream->ticket;
   }
   pthread_mutex_unlock(&stream->lock);
@@ -72,7 +73,7 @@ tenon_status_t ocl_event_record(tenon_on_t on, void *handle, void *stream_handle
   return TENON_OK;
 }
 
-/* The failure of a driver's event: that of its stream, if that still knows. */
+/* The failure of a driver's event: the failure of its stream, if the stream still knows it. */
 static tenon_status_t failure_of(tenon_on_t on, ocl_recorded_t now, cl_int status) {
   tenon_status_t failed = ocl_stream_failure(on, now.stream, NULL);
   return failed ? failed
@@ -81,14 +82,20 @@ static tenon_status_t failure_of(tenon_on_t on, ocl_recorded_t now, cl_int statu
                              on->ordinal, status);
 }
 
+/* Translates CL_EVENT_COMMAND_EXECUTION_STATUS: a positive number means "not done yet", a negative
+ * one is an error. */
+static tenon_status_t execution_status(tenon_on_t on, ocl_recorded_t now, cl_int status) {
+  if (status > 0) return TENON_UNAVAILABLE;
+  if (status < 0) return failure_of(on, now, status);
+  return TENON_OK;
+}
+
 tenon_status_t ocl_event_query(tenon_on_t on, void *event) {
   ocl_recorded_t now = recorded_of((ocl_event_t *)event);
   if (!now.event) return TENON_OK;
   ocl_stream_tell(now.stream, now.event, false);
   cl_int status = ocl_event_status(now.event);
-  tenon_status_t found = status > 0   ? TENON_UNAVAILABLE
-                         : status < 0 ? failure_of(on, now, status)
-                                      : TENON_OK;
+  tenon_status_t found = execution_status(on, now, status);
   give_back(now);
   return found;
 }
@@ -99,19 +106,21 @@ tenon_status_t ocl_event_synchronize(tenon_on_t on, void *event) {
   ocl_stream_tell(now.stream, now.event, true);
   cl_int error = ocl.WaitForEvents(1, &now.event);
   cl_int status = ocl_event_status(now.event);
-  tenon_status_t found = status < 0 ? failure_of(on, now, status)
-                         : error    ? ocl_fail(on, error, "cannot wait for an event")
-                                    : TENON_OK;
+  tenon_status_t found = TENON_OK;
+  if (status < 0)
+    found = failure_of(on, now, status);
+  else if (error)
+    found = ocl_fail(on, error, "cannot wait for an event");
   give_back(now);
   return found;
 }
 
-/* The end of a wait for an event of another context. */
+/* Ends the wait for an event of another context. */
 static void set_user_event(void *argument, cl_int status) {
   cl_event user = (cl_event)argument;
   ocl.SetUserEventStatus(user, status < 0 ? status : CL_COMPLETE);
   ocl.ReleaseEvent(user);
-  if (status < 0) ocl_notice_settle(); /* of work that now has failed too */
+  if (status < 0) ocl_notice_settle(); /* reports the work that has now failed as well */
 }
 
 tenon_status_t ocl_stream_wait(tenon_on_t on, void *handle, tenon_on_t of, void *event) {
@@ -124,16 +133,17 @@ tenon_status_t ocl_stream_wait(tenon_on_t on, void *handle, tenon_on_t of, void 
   ocl_notice_t *notice = NULL;
   cl_int error = CL_SUCCESS;
   if (of->state != on->state &&
-      ocl_event_status(now.event) > 0) { /* a driver's wait list knows one context only */
+      /* the wait list of a driver call only takes events of one context */
+      ocl_event_status(now.event) > 0) {
     what = user = ocl.CreateUserEvent(ocl_device(on)->context, &error);
-    if (user) ocl.RetainEvent(user); /* the notice's */
+    if (user) ocl.RetainEvent(user); /* this reference belongs to the notice */
     if (!error) error = ocl_notice_create(ocl_device(of), now.event, set_user_event, user, &notice);
     if (error && user) ocl.ReleaseEvent(user);
   }
   tenon_status_t began = error ? TENON_OK : ocl_stream_begin(on, stream);
   if (!error && began == TENON_OK) {
     cl_int status = ocl_event_status(what);
-    if (status < 0) { /* PoCL 3.1 would wait for ever */
+    if (status < 0) { /* PoCL 3.1 would wait forever */
       ocl_stream_break(stream, status, now.ticket, now.stream);
     } else if (status > 0 && now.stream != stream) {
       error = ocl.EnqueueBarrierWithWaitList(stream->queue, 1, &what, &barrier);
@@ -149,9 +159,9 @@ tenon_status_t ocl_stream_wait(tenon_on_t on, void *handle, tenon_on_t of, void 
   ocl_notice_drop(notice);
   if (user) ocl.ReleaseEvent(user);
   give_back(now);
-  return began != TENON_OK ? began
-         : error           ? ocl_fail(on, error, "cannot make a stream wait for an event")
-                           : TENON_OK;
+  if (began != TENON_OK) return began;
+  if (error) return ocl_fail(on, error, "cannot make a stream wait for an event");
+  return TENON_OK;
 }
 
 tenon_status_t ocl_event_time(tenon_on_t on, void *event, int64_t *out_time) {
@@ -160,12 +170,10 @@ tenon_status_t ocl_event_time(tenon_on_t on, void *event, int64_t *out_time) {
     return tenon_fail(on, TENON_PRECONDITION,
                       "opencl:%d: an event that was not recorded has no time", on->ordinal);
   cl_int status = ocl_event_status(now.event);
-  tenon_status_t found = status > 0   ? TENON_UNAVAILABLE
-                         : status < 0 ? failure_of(on, now, status)
-                                      : TENON_OK;
+  tenon_status_t found = execution_status(on, now, status);
   if (found == TENON_OK && !now.stream->timed)
     found = tenon_fail(on, TENON_PRECONDITION,
-                       "opencl:%d: the event has no time: another's queue, in which it was "
+                       "opencl:%d: the event has no time: the imported queue, in which it was "
                        "recorded, has no CL_QUEUE_PROFILING_ENABLE",
                        on->ordinal);
   if (found == TENON_OK) {

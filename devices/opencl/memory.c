@@ -3,8 +3,10 @@
 #include <string.h>
 
 enum {
-  HEAD = 128, /* bytes before pinned memory, for its cl_mem; mapped memory is aligned to as much */
-  STAGE = 16 * 1024 * 1024, /* bytes of memory between ranges that overlap, at most */
+  /* bytes before pinned memory that hold its cl_mem; also the alignment of mapped memory */
+  HEAD = 128,
+  /* the most bytes of temporary memory for a copy between overlapping ranges */
+  STAGE = 16 * 1024 * 1024,
 };
 
 static cl_mem create(tenon_on_t on, uint64_t bytes, cl_bitfield flags, cl_int *out_error) {
@@ -16,8 +18,8 @@ static cl_mem create(tenon_on_t on, uint64_t bytes, cl_bitfield flags, cl_int *o
                           out_error);
 }
 
-/* Drivers may put off what they can to the first use, and fail there; where memory is the host's,
- * they need not. */
+/* Drivers may delay an allocation until the first use and fail then. On devices that share memory
+ * with the host they have no reason to. */
 tenon_status_t ocl_memory_allocate(tenon_on_t on, uint64_t bytes, void **out_handle) {
   cl_int error = CL_SUCCESS;
   ocl_device_t *device = ocl_device(on);
@@ -31,7 +33,7 @@ tenon_status_t ocl_memory_allocate(tenon_on_t on, uint64_t bytes, void **out_han
   return TENON_OK;
 }
 
-/* OpenCL keeps what enqueued work uses.  The next memory object may have the same handle. */
+/* OpenCL keeps memory that enqueued work uses. The next memory object may get the same handle. */
 void ocl_memory_free(tenon_on_t on, void *handle) {
   if (!handle) return;
   atomic_fetch_add_explicit(&ocl_device(on)->freed, 1, memory_order_release);
@@ -46,27 +48,28 @@ tenon_status_t ocl_memory_import(tenon_on_t on, void *native, uint64_t bytes, vo
                      ? ocl.GetMemObjectInfo(memory, CL_MEM_CONTEXT, sizeof context, &context, NULL)
                      : CL_INVALID_MEM_OBJECT;
   if (!error) error = ocl.GetMemObjectInfo(memory, CL_MEM_SIZE, sizeof size, &size, NULL);
-  if (error) return ocl_fail(on, error, "cannot use another's memory object %p", native);
+  if (error) return ocl_fail(on, error, "cannot import the memory object %p", native);
   if (context != ocl_device(on)->context)
-    return tenon_fail(on, TENON_INVALID,
-                      "opencl:%d: another's memory object is of another context; create it in this "
-                      "one's, native \"cl_context\"",
-                      on->ordinal);
+    return tenon_fail(
+        on, TENON_INVALID,
+        "opencl:%d: the imported memory object is of another context; create it in this "
+        "one's, native \"cl_context\"",
+        on->ordinal);
   if (size < bytes)
     return tenon_fail(on, TENON_INVALID,
-                      "opencl:%d: another's memory object has %zu bytes, and %llu are to be used",
+                      "opencl:%d: the imported memory object has %zu bytes, and %llu are needed",
                       on->ordinal, size, (unsigned long long)bytes);
   if ((error = ocl.RetainMemObject(memory)))
-    return ocl_fail(on, error, "cannot keep another's memory object");
+    return ocl_fail(on, error, "cannot retain the imported memory object");
   *out_handle = memory;
   return TENON_OK;
 }
 
 /* copies */
 
-/* Of ranges that overlap: by parts, in the order in which memmove would, each through memory
- * between.  Nothing is enqueued unless all is there; should the driver fail halfway, the bytes are
- * lost and the stream says so. */
+/* Copies between overlapping ranges: in parts, in the order of memmove, each through temporary
+ * memory. Nothing is enqueued unless all temporary memory is available. If the driver fails
+ * halfway, the destination is lost and the stream reports the failure. */
 static cl_int move(tenon_on_t on, ocl_stream_t *stream, const tenon_copy_t *copy) {
   uint64_t part = copy->bytes < STAGE ? copy->bytes : STAGE;
   uint64_t from = copy->from.offset;
@@ -133,8 +136,8 @@ end:
                   (unsigned long long)to);
 }
 
-/* OpenCL fills ranges that begin and end at multiples of the pattern; others are copied from one
- * that is filled. */
+/* OpenCL only fills ranges that begin and end at multiples of the pattern size. Other ranges are
+ * copied from a filled one. */
 tenon_status_t ocl_memory_fill(tenon_on_t on, void *handle, uint64_t ticket, tenon_memory_t to,
                                uint64_t bytes, const void *pattern, uint32_t pattern_bytes) {
   ocl_stream_t *stream = ocl_stream(on, handle);

@@ -1,4 +1,4 @@
-/* Memory is a cl_mem; pinned host memory one that stays mapped. */
+/* Device memory is a cl_mem. Pinned host memory is a cl_mem that stays mapped. */
 #ifndef TENON_OPENCL_MEMORY_H
 #define TENON_OPENCL_MEMORY_H
 

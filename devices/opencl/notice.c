@@ -9,14 +9,16 @@ cl_int ocl_event_status(cl_event event) {
   return error ? error : status;
 }
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the lists */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the lists */
 static pthread_cond_t told = PTHREAD_COND_INITIALIZER;
-static ocl_notice_t *notices; /* not told yet, of all devices */
-static ocl_notice_t *orphans; /* told by others: the driver may come yet */
+static ocl_notice_t *notices; /* not delivered yet, for all devices */
+static ocl_notice_t *orphans; /* delivered by another thread; the driver may still call */
 
 enum {
   DRIVER = 1 << 16
-}; /* the driver's hold: of the structure, not of the event, as it may never let go */
+  /* The reference of the driver is to the structure and not to the event, because the driver may
+ * never release it. */
+};
 
 static void drop(ocl_notice_t *notice, uint32_t holds) {
   uint32_t left = atomic_fetch_sub(&notice->holds, holds) - holds;
@@ -38,7 +40,8 @@ static void unlink_from(ocl_notice_t *notice) {
   if ((*notice->back = notice->next)) notice->next->back = notice->back;
 }
 
-/* The first who comes calls the function; the device may end when the notice is off its list. */
+/* The first thread that comes calls the function. The device may be closed once the notice is off
+ * its list. */
 static void tell(ocl_notice_t *notice, cl_int status) {
   if (atomic_exchange(&notice->told, true)) return;
   notice->function(notice->argument, status);
@@ -59,7 +62,7 @@ static void driver_came(ocl_notice_t *notice) {
 }
 
 static void OCL_CALL on_event(cl_event event, cl_int status, void *user) {
-  (void)status; /* drivers differ in what they give here */
+  (void)status; /* drivers pass different values here */
   tell((ocl_notice_t *)user, ocl_event_status(event));
   driver_came((ocl_notice_t *)user);
 }
@@ -79,7 +82,7 @@ cl_int ocl_notice_create(const ocl_device_t *device, cl_event event,
   link_to(notice, &notices);
   pthread_mutex_unlock(&lock);
   cl_int error = ocl.SetEventCallback(event, CL_COMPLETE, on_event, notice);
-  if (error) { /* the driver will not come */
+  if (error) { /* the driver will not call */
     pthread_mutex_lock(&lock);
     bool mine = !atomic_exchange(&notice->told, true);
     if (mine) unlink_from(notice);
@@ -87,8 +90,8 @@ cl_int ocl_notice_create(const ocl_device_t *device, cl_event event,
     if (mine && out_notice) drop(notice, 1);
     if (mine) drop(notice, 1);
     driver_came(notice);
-    if (mine)
-      return error; /* else it was told in between that the event failed, and so it is done */
+    if (mine) /* otherwise another thread has found the failed event and delivered the notice */
+      return error;
   }
   if (out_notice) *out_notice = notice;
   return CL_SUCCESS;

@@ -1,6 +1,6 @@
-/* Who wants to be told when an event is done: callbacks of streams, and waits for events of another
- * context.  Each is told once, by the driver, or by who finds that the event has failed: PoCL 3.1
- * does not tell of failures. */
+/* Notices that an event has finished, for callbacks of streams and for waits for events of another
+ * context. Each notice is delivered once: by the driver, or by the thread that finds the event
+ * failed, because PoCL 3.1 does not report failures. */
 #ifndef TENON_OPENCL_NOTICE_H
 #define TENON_OPENCL_NOTICE_H
 
@@ -8,9 +8,9 @@
 
 typedef struct ocl_notice_t {
   _Atomic uint32_t
-      holds; /* of the device's list, of entries of streams, of who waits; and DRIVER */
+      holds; /* references of the device's list, of stream entries and of waiters; and DRIVER */
   atomic_bool told;
-  const ocl_device_t *device; /* of the event */
+  const ocl_device_t *device; /* the device of the event */
   cl_event event;
   void (*function)(void *argument, cl_int status);
   void *argument;
@@ -22,17 +22,17 @@ typedef struct ocl_notice_t {
 
 cl_int ocl_event_status(cl_event event); /* > 0: not yet, 0: done, < 0: failed */
 
-/* Registers it; takes a hold for the caller where out_notice is not NULL.  Gives OpenCL's error. */
+/* Registers the notice. If out_notice is not NULL, the caller gets a reference. Returns the error
+ * of OpenCL. */
 cl_int ocl_notice_create(const ocl_device_t *device, cl_event event,
                          void (*function)(void *argument, cl_int status), void *argument,
                          ocl_notice_t **out_notice);
 void ocl_notice_drop(ocl_notice_t *notice); /* of NULL: nothing */
-bool ocl_notice_try(
-    ocl_notice_t *notice); /* tells, if its event is done or has failed: then true */
-bool ocl_notice_wait(ocl_notice_t *notice); /* waits for its event, then the same */
-void ocl_notice_settle(void);               /* tells all whose event has failed */
-void ocl_notice_finish(
-    const ocl_device_t
-        *device); /* waits until all of the device's events are told; they are done */
+/* Delivers the notice if its event has finished or failed, and then returns true. */
+bool ocl_notice_try(ocl_notice_t *notice);
+bool ocl_notice_wait(ocl_notice_t *notice); /* waits for the event, then does the same */
+void ocl_notice_settle(void);               /* delivers all notices whose event has failed */
+/* Waits until the notices of all events of the device are delivered and finished. */
+void ocl_notice_finish(const ocl_device_t *device);
 
 #endif

@@ -3,24 +3,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct ocl_head_t { /* before a binary */
+typedef struct ocl_head_t { /* the header before a binary */
   char magic[8];
-  uint64_t target;   /* sum of the text that says for which device it is */
+  uint64_t target;   /* checksum of the text that identifies the device */
   uint64_t bytes;    /* of the binary */
   uint64_t checksum; /* of the binary */
 } ocl_head_t;
 
 static const char magic[8] = {'T', 'N', 'O', 'C', 'L', '0', '0', '1'};
 
-typedef struct ocl_slot_t { /* an argument as it was set last */
-  uint64_t tag;             /* kind << 56 | size of bytes; 0: set it */
+typedef struct ocl_slot_t { /* the last value of an argument */
+  uint64_t tag;             /* kind << 56 | number of bytes; 0: must be set */
   uint64_t value;
 } ocl_slot_t;
 
 typedef struct ocl_kernel_t {
   cl_kernel kernel;
-  pthread_mutex_t lock; /* from the first argument to the enqueue */
-  uint64_t freed;       /* the device's, when the slots were good */
+  pthread_mutex_t lock; /* held from the first argument to the enqueue */
+  uint64_t freed;       /* the device's `freed` when the slots were valid */
   cl_uint slot_count;
   struct ocl_kernel_t *next;
   char *name;
@@ -33,8 +33,8 @@ typedef struct ocl_program_t {
   ocl_kernel_t *kernels;
 } ocl_program_t;
 
-/* Every step can be undone, so bytes that differ in one word differ in their sum. */
-static uint64_t sum_of(const void *data, uint64_t bytes) {
+/* Every step is invertible, so data that differ in one word have different checksums. */
+static uint64_t checksum_of(const void *data, uint64_t bytes) {
   uint64_t sum = 0x9E3779B97F4A7C15u ^ bytes;
   uint64_t word;
   for (const char *at = (const char *)data; bytes; at += 8) {
@@ -49,7 +49,7 @@ static uint64_t sum_of(const void *data, uint64_t bytes) {
 }
 
 static uint64_t target_of(tenon_on_t on) {
-  return sum_of(ocl_device(on)->target, strlen(ocl_device(on)->target));
+  return checksum_of(ocl_device(on)->target, strlen(ocl_device(on)->target));
 }
 
 /* compiling */
@@ -70,7 +70,8 @@ static tenon_status_t fail_build(tenon_on_t on, cl_program program, cl_int error
   return status;
 }
 
-/* The text after lines of ours: no contraction, and messages name the author's file and lines. */
+/* Puts our lines before the source text: they switch contraction off, and make compiler messages
+ * name the author's file and lines. */
 static char *text_of(const tenon_source_t *source, const char *file) {
   static const char before[] = "#pragma OPENCL FP_CONTRACT OFF\n#line 1 \"";
   uint64_t size = source->text_size;
@@ -111,13 +112,13 @@ static tenon_status_t binary_into(tenon_on_t on, cl_program program, const char 
   if (error || !size)
     return ocl_fail(on, error, "the driver has no compiled code of %s (%zu bytes)", file, size);
   char *code = (char *)out_code->reserve(out_code, sizeof head + size);
-  if (!code) return TENON_MEMORY; /* said so */
+  if (!code) return TENON_MEMORY; /* the failure has been reported */
   unsigned char *binary = (unsigned char *)code + sizeof head;
   if ((error = ocl.GetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL)))
     return ocl_fail(on, error, "cannot get the compiled code of %s", file);
   memcpy(head.magic, magic, sizeof magic);
   head.bytes = size;
-  head.checksum = sum_of(binary, size);
+  head.checksum = checksum_of(binary, size);
   memcpy(code, &head, sizeof head);
   return TENON_OK;
 }
@@ -158,15 +159,16 @@ tenon_status_t ocl_program_compile(tenon_on_t on, const tenon_source_t *source,
 static tenon_status_t check(tenon_on_t on, const void *code, uint64_t bytes, ocl_head_t *head) {
   const char *what = NULL;
   if (bytes < sizeof *head)
-    what = "it is shorter than its head";
+    what = "it is shorter than its header";
   else
     memcpy(head, code, sizeof *head);
   if (!what && memcmp(head->magic, magic, sizeof magic) != 0)
     what = "it does not begin as compiled code of this plug-in does";
   if (!what && head->target != target_of(on))
-    what = "it is of another device or driver, or its head is damaged";
-  if (!what && head->bytes != bytes - sizeof *head) what = "its length is not that in its head";
-  if (!what && head->checksum != sum_of((const char *)code + sizeof *head, head->bytes))
+    what = "it is for another device or driver, or its header is damaged";
+  if (!what && head->bytes != bytes - sizeof *head)
+    what = "its length differs from that in its header";
+  if (!what && head->checksum != checksum_of((const char *)code + sizeof *head, head->bytes))
     what = "its checksum is wrong";
   if (!what) return TENON_OK;
   return tenon_fail(on, TENON_INVALID,
@@ -278,8 +280,8 @@ static cl_int set(ocl_kernel_t *kernel, ocl_slot_t *slot, uint64_t tag, uint64_t
   return error;
 }
 
-/* Sets what has changed.  `out_at` of an error: how many parameters there are at least, or which
- * could not be set. */
+/* Sets the arguments that have changed. On an error, `out_at` is the least number of parameters, or
+ * the parameter that could not be set. */
 static inline cl_int set_arguments(ocl_kernel_t *kernel, const tenon_launch_t *launch,
                                    cl_uint *out_at) {
   const uint64_t memory = (uint64_t)TENON_ARG_MEMORY << 56;
@@ -315,7 +317,7 @@ static inline cl_int set_arguments(ocl_kernel_t *kernel, const tenon_launch_t *l
       } else if (size == 8)
         memcpy(&value, data, 8);
       else {
-        /* is set each time */
+        /* this kind is set each time */
         value = 0;
         slot->tag = 0;
       }
@@ -364,9 +366,11 @@ tenon_status_t ocl_kernel_launch(tenon_on_t on, void *handle, const tenon_launch
   ocl_kernel_t *kernel = (ocl_kernel_t *)launch->kernel;
   size_t items[3], group[3];
   cl_uint at = 0;
-  cl_uint axes = (launch->groups[2] | launch->group[2]) > 1   ? 3
-                 : (launch->groups[1] | launch->group[1]) > 1 ? 2
-                                                              : 1;
+  cl_uint axes = 1;
+  if ((launch->groups[2] | launch->group[2]) > 1)
+    axes = 3;
+  else if ((launch->groups[1] | launch->group[1]) > 1)
+    axes = 2;
   for (cl_uint i = 0; i < axes; i++) {
     group[i] = launch->group[i];
     if (__builtin_mul_overflow(launch->groups[i], group[i], &items[i]))
@@ -374,7 +378,7 @@ tenon_status_t ocl_kernel_launch(tenon_on_t on, void *handle, const tenon_launch
   }
   pthread_mutex_lock(&kernel->lock);
   uint64_t freed = atomic_load_explicit(&ocl_device(on)->freed, memory_order_acquire);
-  if (kernel->freed != freed) { /* a handle may be another object's by now */
+  if (kernel->freed != freed) { /* a handle may belong to another object now */
     for (cl_uint i = 0; i < kernel->slot_count; i++)
       kernel->slots[i].tag = 0;
     kernel->freed = freed;

@@ -1,6 +1,6 @@
-/* Code that is compiled here.  Compiled code is the driver's binary behind a head of ours, which
- * knows damage and the device that it was made for: drivers trust the bytes (PoCL 3.1 ends the
- * process on some). */
+/* Code compiled on this machine: the driver's binary behind a header of our own. The header detects
+ * damage, and code for another device, because drivers trust the bytes (PoCL 3.1 ends the process
+ * on some). */
 #ifndef TENON_OPENCL_PROGRAM_H
 #define TENON_OPENCL_PROGRAM_H
 

@@ -21,7 +21,7 @@ static void waits_drop(ocl_entry_t *entry) {
   entry->notice = NULL;
 }
 
-static void entries_drop(ocl_stream_t *stream, uint32_t count) { /* the oldest */
+static void entries_drop(ocl_stream_t *stream, uint32_t count) { /* drops the oldest entries */
   for (; count; count--) {
     ocl_entry_t *entry = &stream->entries[stream->first];
     ocl.ReleaseEvent(entry->event);
@@ -46,8 +46,8 @@ void ocl_stream_drop(ocl_stream_t *stream) {
   }
 }
 
-/* Looks what is done.  Work that follows what failed fails in the driver too, so the newest says
- * enough. */
+/* Looks which entries are finished. Work after failed work fails in the driver too, so the status
+ * of the newest entry is enough. */
 static void settle(ocl_stream_t *stream) {
   if (!stream->count || stream->failure) return;
   cl_int status = ocl_event_status(entry_of(stream, stream->count - 1)->event);
@@ -64,9 +64,9 @@ static void settle(ocl_stream_t *stream) {
   ocl_stream_break(stream, status, entry->ticket, entry->origin);
 }
 
-/* Under the device's lock: takes those off its list that were destroyed and are done.  One that
- * failed stays there until the device is stopped: PoCL 3.1 uses its events yet when it has said
- * that they failed. */
+/* Call this under the lock of the device: removes the destroyed and finished streams from its list.
+ * A failed stream stays in the list until the device is stopped, because PoCL 3.1 still uses its
+ * events after it has reported their failure. */
 static void sweep(ocl_device_t *device, bool stopping) {
   for (ocl_stream_t **at = &device->streams, *stream; !device->walkers && (stream = *at);) {
     pthread_mutex_lock(&stream->lock);
@@ -151,17 +151,18 @@ tenon_status_t ocl_stream_import(tenon_on_t on, void *native, void **out_stream)
   if (!error)
     error =
         ocl.GetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL);
-  if (error) return ocl_fail(on, error, "cannot use another's queue %p", native);
+  if (error) return ocl_fail(on, error, "cannot import the queue %p", native);
   if (context != ocl_device(on)->context || id != ocl_device(on)->id)
     return tenon_fail(on, TENON_INVALID,
-                      "opencl:%d: another's queue is of another context or device; create it in "
+                      "opencl:%d: the imported queue is of another context or device; create it in "
                       "this one's, native \"cl_context\" and \"cl_device_id\"",
                       on->ordinal);
   if (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)
-    return tenon_fail(on, TENON_INVALID,
-                      "opencl:%d: another's queue works out of order; a stream is a queue without "
-                      "CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE",
-                      on->ordinal);
+    return tenon_fail(
+        on, TENON_INVALID,
+        "opencl:%d: the imported queue works out of order; a stream is a queue without "
+        "CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE",
+        on->ordinal);
   ocl_stream_t *stream;
   TENON_TRY(ocl_stream_open(on, queue, &stream));
   *out_stream = stream;
@@ -200,7 +201,7 @@ static void make_room(ocl_stream_t *stream) {
     stream->first = 0;
     stream->capacity *= 2;
   } else if (stream->count == stream->capacity) {
-    entries_drop(stream, 1); /* should it fail, nobody will know its ticket */
+    entries_drop(stream, 1); /* if this work fails, its ticket is unknown */
   }
 }
 
@@ -216,13 +217,13 @@ void ocl_stream_break(ocl_stream_t *stream, cl_int failure, uint64_t fault, ocl_
   stream->failure = failure;
   stream->fault = fault;
   ocl_stream_hold(stream->origin = origin);
-  /* The events are kept, see sweep(). */
+  /* The events are kept; see sweep(). */
   for (uint32_t i = 0; i < stream->count; i++)
     waits_drop(entry_of(stream, i));
 }
 
 cl_int ocl_stream_mark(ocl_stream_t *stream, cl_event *out_event) {
-  if (!stream->count || stream->imported) { /* of an imported queue we do not know what is in it */
+  if (!stream->count || stream->imported) { /* an imported queue may hold work of its owner */
     cl_event marker;
     cl_int error = ocl.EnqueueMarkerWithWaitList(stream->queue, 0, NULL, &marker);
     if (error) return error;
@@ -243,13 +244,14 @@ void ocl_stream_flush(ocl_stream_t *stream) {
 tenon_status_t ocl_failure_status(cl_int failure) {
   return ocl_error_status(failure) == TENON_MEMORY
              ? TENON_MEMORY
-             : TENON_ABORTED; /* UNAVAILABLE would be: not yet */
+             : TENON_ABORTED; /* UNAVAILABLE would mean "not finished yet" */
 }
 
 tenon_status_t ocl_stream_failure(tenon_on_t on, ocl_stream_t *stream, tenon_fault_t *fault) {
   uint64_t ticket = 0;
   cl_int failure = 0;
-  for (ocl_stream_t *at = stream; at;) { /* to the stream where it began; one lock at a time */
+  /* walks to the stream where the failure began, with one lock at a time */
+  for (ocl_stream_t *at = stream; at;) {
     pthread_mutex_lock(&at->lock);
     settle(at);
     if (at == stream) failure = at->failure;
@@ -262,13 +264,14 @@ tenon_status_t ocl_stream_failure(tenon_on_t on, ocl_stream_t *stream, tenon_fau
   ocl_notice_settle();
   if (fault) fault->ticket = ticket;
   char which[40] = "work";
+  char name[80] = "";
+  if (failure < -1) snprintf(name, sizeof name, " (%s)", ocl_error_name(failure));
   if (ticket) snprintf(which, sizeof which, "call %llu", (unsigned long long)ticket);
   return tenon_fail(
       on, ocl_failure_status(failure),
-      "opencl:%d: %s of this stream, or of one that it waited for, failed with status %d%s%s%s; "
-      "what came after it was not done, and nothing can be: use another stream",
-      on->ordinal, which, failure, failure < -1 ? " (" : "",
-      failure < -1 ? ocl_error_name(failure) : "", failure < -1 ? ")" : "");
+      "opencl:%d: %s of this stream, or of one that it waited for, failed with status %d%s; "
+      "the work after it was not done, and this stream accepts no more: use another stream",
+      on->ordinal, which, failure, name);
 }
 
 /* waiting */
@@ -300,7 +303,7 @@ static void finish(ocl_stream_t *stream) {
 
 void ocl_stream_finish_all(ocl_device_t *device) {
   pthread_mutex_lock(&device->lock);
-  device->walkers++; /* nothing leaves the list */
+  device->walkers++; /* no stream leaves the list meanwhile */
   for (ocl_stream_t *stream = device->streams; stream; stream = stream->next) {
     pthread_mutex_unlock(&device->lock);
     finish(stream);
@@ -340,8 +343,8 @@ tenon_status_t ocl_stream_query(tenon_on_t on, void *handle, tenon_fault_t *faul
   pthread_mutex_lock(&stream->lock);
   bool was_empty = !stream->count;
   settle(stream);
-  /* Of an imported queue: of all that was in it when a marker went in; the marker stays until it is
-   * seen as done. */
+  /* For an imported queue: asks about everything enqueued before a marker. The marker is kept until
+   * it is seen to be finished. */
   if (stream->imported && was_empty && !stream->failure) {
     cl_event marker;
     error = ocl_stream_mark(stream, &marker);

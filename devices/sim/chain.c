@@ -1,15 +1,19 @@
-/* Claimed groups, compiled: a list of values and steps (step.c), and weights in the ordinal's
- * memory.  As bytes a group is the same list, then the weights. Invariant: what a group's work
- * reads and writes is known to the checker: inputs, outputs and weights, as one piece of work. */
+/* Compiled groups of nodes (offloaded subgraphs). A compiled group is a list of values and steps
+ * (step.c), plus weights in the memory of the ordinal. The saved form is the same list followed by
+ * the weights.
+ *
+ * Invariant: the race checker knows everything that a group reads and writes, because all inputs,
+ * outputs and weights of a run are declared as the accesses of one piece of work. */
 #include "plugin.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct code_t { /* then values, then steps */
+/* The header of a compiled group. The values and then the steps follow it in memory. */
+typedef struct code_t {
   char magic[8];
-  uint64_t checksum; /* of all behind it, weights too */
+  uint64_t checksum; /* of everything after this field, including the weights */
   uint64_t scratch_bytes;
   uint64_t weight_bytes;
   uint32_t in_count;
@@ -21,8 +25,8 @@ static const char magic[8] = "SIMGRP1";
 
 typedef struct chain_t {
   sim_object_t object;
-  uint32_t references; /* the host, and work */
-  void *weights;       /* memory; NULL: there are none */
+  uint32_t references; /* from the host and from enqueued work */
+  void *weights;       /* device memory; NULL: the group has no weights */
   uint64_t code_bytes;
   code_t *code;
 } chain_t;
@@ -35,7 +39,8 @@ static uint64_t bytes_of(uint64_t values, uint64_t steps) {
   return sizeof(code_t) + values * sizeof(sim_value_t) + steps * sizeof(sim_step_t);
 }
 
-static uint64_t sum_of(uint64_t sum, const void *data, uint64_t bytes) { /* FNV-1a, by words */
+static uint64_t add_to_checksum(uint64_t sum, const void *data,
+                                uint64_t bytes) { /* FNV-1a, eight bytes at a time */
   const unsigned char *at = data;
   for (uint64_t word; bytes; at += word, bytes -= word) {
     uint64_t part = 0;
@@ -49,8 +54,8 @@ static uint64_t sum_of(uint64_t sum, const void *data, uint64_t bytes) { /* FNV-
 
 static uint64_t checksum(const code_t *code, uint64_t bytes, const void *weights) {
   uint64_t head = sizeof code->magic + sizeof code->checksum;
-  uint64_t sum = sum_of(0xcbf29ce484222325u, (const char *)code + head, bytes - head);
-  return sum_of(sum, weights, code->weight_bytes);
+  uint64_t sum = add_to_checksum(0xcbf29ce484222325u, (const char *)code + head, bytes - head);
+  return add_to_checksum(sum, weights, code->weight_bytes);
 }
 
 /* making */
@@ -63,7 +68,7 @@ static void chain_release(chain_t *chain) {
 
 void sim_chain_free(sim_object_t *object) { chain_release((chain_t *)object); }
 
-/* Takes the code, also when it fails. */
+/* Takes ownership of `code`, even when it fails. */
 static tenon_status_t chain_create(tenon_on_t on, code_t *code, uint64_t bytes, const void *weights,
                                    void **out_group) {
   sim_memory_t *memory;
@@ -97,7 +102,8 @@ static tenon_status_t chain_create(tenon_on_t on, code_t *code, uint64_t bytes, 
 
 /* compiling */
 
-/* Where values are: outputs, inputs, weights one after the other, and what is between steps. */
+/* Assigns storage to each value: an output, an input, an offset in the weights, or an offset in the
+ * scratch memory for values between steps. */
 static const char *place(const tenon_graph_view_t *view, code_t *code) {
   sim_value_t *values = values_of(code);
   const char *why;
@@ -133,7 +139,7 @@ tenon_status_t sim_group_compile(tenon_on_t on, const tenon_graph_view_t *view,
                                  const char *settings, void **out_group) {
   uint64_t bytes = bytes_of(view->edge_count, view->node_count);
   const char *why = NULL;
-  (void)settings; /* they say what is claimed */
+  (void)settings; /* the settings only affect what is claimed */
   TENON_TRY(sim_enter(on));
   TENON_TRY(sim_leave(sim_inject(on, SIM_CALL_GROUP_COMPILE)));
   code_t *code = calloc(1, bytes);
@@ -186,7 +192,7 @@ tenon_status_t sim_group_save(tenon_on_t on, void *group, tenon_sink_t *sink) {
   if (to) memcpy(to, chain->code, chain->code_bytes);
   if (to && memory) memcpy(to + chain->code_bytes, memory->work + begin, chain->code->weight_bytes);
   sim_unlock();
-  return status || to ? status : TENON_MEMORY; /* which the sink has said */
+  return status || to ? status : TENON_MEMORY; /* the sink has reported the failure */
 }
 
 static bool value_is_sound(const code_t *code, const sim_value_t *value) {
@@ -219,38 +225,40 @@ static bool value_is_sound(const code_t *code, const sim_value_t *value) {
 
 static const char *code_check(const code_t *code, uint64_t size) {
   if (size < sizeof *code || memcmp(code->magic, magic, sizeof magic))
-    return "they do not begin as one";
+    return "they do not begin with the magic number of a group";
   uint64_t bytes =
-      bytes_of(code->value_count, code->step_count); /* counts of 32 bits: no overflow */
+      /* the counts have 32 bits, so the sum cannot overflow */
+      bytes_of(code->value_count, code->step_count);
   if (bytes > size || code->weight_bytes != size - bytes || code->scratch_bytes > (uint64_t)1 << 40)
-    return "they are too few or too many";
+    return "their number does not match the header";
   if (checksum(code, bytes, (const char *)code + bytes) != code->checksum)
     return "they are damaged";
   for (uint32_t i = 0; i < code->value_count; i++)
-    if (!value_is_sound(code, &values_of(code)[i])) return "a value of it is nowhere";
+    if (!value_is_sound(code, &values_of(code)[i])) return "a value has no valid storage";
   for (uint32_t n = 0; n < code->step_count; n++) {
     const sim_step_t *step = &steps_of(code)[n];
     const char *why = sim_step_check(step, values_of(code), code->value_count);
     if (why) return why;
     uint32_t to = values_of(code)[step->output].where;
-    if (to != SIM_OUT && to != SIM_SCRATCH) return "a step writes what it must not";
+    if (to != SIM_OUT && to != SIM_SCRATCH)
+      return "a step writes a value that is neither an output nor scratch memory";
     for (int i = 0; i < SIM_STEP_INPUTS; i++)
       if (step->inputs[i] >= 0 && !values_of(code)[step->inputs[i]].where)
-        return "a step reads what is nowhere";
+        return "a step reads a value without storage";
   }
   return NULL;
 }
 
 tenon_status_t sim_group_load(tenon_on_t on, const void *bytes, uint64_t size, void **out_group) {
-  char *copy = malloc(size + sizeof(code_t)); /* aligned */
+  char *copy = malloc(size + sizeof(code_t)); /* malloc aligns the copy, which `bytes` may not be */
   if (!copy) return tenon_fail(on, TENON_MEMORY, "sim: no host memory for a group");
   if (size) memcpy(copy, bytes, size);
   code_t *code = (code_t *)(void *)copy;
   const char *why = code_check(code, size);
   if (why) {
     free(copy);
-    return tenon_fail(on, TENON_INVALID, "sim: %" PRIu64 " bytes are no group of sim: %s", size,
-                      why);
+    return tenon_fail(on, TENON_INVALID,
+                      "sim: %" PRIu64 " bytes are not a compiled group of sim: %s", size, why);
   }
   uint64_t code_bytes = bytes_of(code->value_count, code->step_count);
   char *weights = malloc(code->weight_bytes + 1);
@@ -268,7 +276,8 @@ void sim_group_free(tenon_on_t on, void *group) {
   sim_lock();
   chain_t *chain = group ? sim_handle_end(on, SIM_CHAIN, group) : NULL;
   if (chain) {
-    if (chain->weights) sim_memory_drop(on, chain->weights); /* work that uses them holds them */
+    /* enqueued work that uses the weights keeps them alive */
+    if (chain->weights) sim_memory_drop(on, chain->weights);
     chain_release(chain);
   }
   sim_unlock();
@@ -279,26 +288,36 @@ void sim_group_free(tenon_on_t on, void *group) {
 static void work_release(void *argument) { chain_release(*(chain_t **)argument); }
 static void work_retain(void *argument) { (*(chain_t **)argument)->references++; }
 
-/* addresses: inputs, outputs, weights. */
+/* `addresses` holds the inputs, then the outputs, then the weights. */
 static tenon_status_t chain_run(void *argument, void *const *addresses, char *message) {
   const code_t *code = (*(chain_t **)argument)->code;
   const sim_value_t *values = values_of(code);
   char *scratch = malloc(code->scratch_bytes + 1);
   float **at = calloc((uint64_t)code->value_count + 1, sizeof *at);
   for (uint32_t i = 0; i < code->value_count && at && scratch; i++) {
-    uint32_t where = values[i].where;
-    void *base = where == SIM_WEIGHT
-                     ? (char *)addresses[code->in_count + code->out_count] + values[i].at
-                 : where == SIM_SCRATCH ? scratch + values[i].at
-                 : where == SIM_IN      ? addresses[values[i].at]
-                 : where == SIM_OUT     ? addresses[code->in_count + values[i].at]
-                                        : NULL;
+    void *base = NULL;
+    switch (values[i].where) {
+    case SIM_WEIGHT:
+      base = (char *)addresses[code->in_count + code->out_count] + values[i].at;
+      break;
+    case SIM_SCRATCH:
+      base = scratch + values[i].at;
+      break;
+    case SIM_IN:
+      base = addresses[values[i].at];
+      break;
+    case SIM_OUT:
+      base = addresses[code->in_count + values[i].at];
+      break;
+    default:
+      break;
+    }
     at[i] = base;
   }
   for (uint32_t n = 0; n < code->step_count && at && scratch; n++)
     sim_step_run(&steps_of(code)[n], values, at);
   bool fine = at && scratch;
-  if (!fine) strcpy(message, "no host memory for what is between its steps");
+  if (!fine) strcpy(message, "no host memory for the values between its steps");
   free(scratch);
   free(at);
   return fine ? TENON_OK : TENON_MEMORY;
@@ -316,7 +335,8 @@ static tenon_status_t match(tenon_on_t on, const code_t *code, const tenon_group
     if (!t || tenon_dtype_id(t->dtype) != TENON_F32 || t->ndim != value->ndim ||
         memcmp(t->shape, value->shape, (size_t)t->ndim * sizeof *t->shape))
       return tenon_fail(on, TENON_INVALID,
-                        "sim: %s %" PRIu64 " of a group is not as it was compiled",
+                        "sim: %s %" PRIu64
+                        " of a group has another dtype or shape than it was compiled for",
                         value->where == SIM_IN ? "input" : "output", value->at);
   }
   return TENON_OK;

@@ -1,9 +1,14 @@
-/* The happens-before checker.  When work is enqueued, its stream's clock says which work of all
- * streams is done before it: by the order in streams, by events, and by what the host waited for
- * (what one of its threads knows, all are taken to know).  Two accesses to the same bytes, one of
- * them a write, of which neither knows the other are a race, however fast the streams happen to be;
- * work that is ordered is never called one. Invariant: an access is listed until every later one is
- * ordered after it, or would be a race with one that is listed. */
+/* The happens-before checker, which finds data races between streams. When work is enqueued, the
+ * vector clock of its stream says which work of every stream is finished before it: because of the
+ * order within a stream, because of events, and because of waits of the host. A wait by one host
+ * thread counts for all host threads.
+ *
+ * Two accesses to the same bytes are a race if at least one is a write and neither is ordered
+ * before the other. The result does not depend on how fast the streams run, and ordered work is
+ * never reported.
+ *
+ * Invariant: an access stays listed until every later access is either ordered after it or would
+ * race with another listed access. */
 #include "plugin.h"
 
 #include <inttypes.h>
@@ -53,13 +58,14 @@ static void race(const sim_access_t *a, const sim_piece_t *piece, const sim_plac
     snprintf(where, sizeof where, "of memory %p", (void *)place->memory->key);
   else
     snprintf(where, sizeof where, "of host memory");
+  const char *verb = place->is_write ? "writes" : "reads";
+  const char *earlier_verb = a->is_write ? "writing" : "reading";
   snprintf(text, SIM_TEXT,
            "sim: race: %s (ticket %" PRIu64 ", %s) %s bytes %" PRIu64 " to %" PRIu64
            " %s, which %s (ticket %" PRIu64
            ", %s) may still be %s: %s must wait for ticket %" PRIu64 " of %s",
-           piece->kind, piece->ticket, two, place->is_write ? "writes" : "reads", begin, end - 1,
-           where, a->piece.kind, a->piece.ticket, one, a->is_write ? "writing" : "reading", two,
-           a->piece.ticket, one);
+           piece->kind, piece->ticket, two, verb, begin, end - 1, where, a->piece.kind,
+           a->piece.ticket, one, earlier_verb, two, a->piece.ticket, one);
   sim_find(&a->piece, piece, "%s", text);
 }
 
@@ -71,11 +77,12 @@ static bool overlap(const sim_access_t *a, const sim_place_t *place) {
   return a->begin < place->begin + place->bytes && place->begin < a->end;
 }
 
-/* Says races of one place with what is listed, and takes out what the host knows to be done. */
+/* Reports the races between one access and the listed accesses, and removes listed accesses that
+ * the host knows to be finished. */
 static bool races_of(const sim_clock_t *clock, const sim_piece_t *piece, const sim_place_t *place,
                      char text[SIM_TEXT]) {
   sim_accesses_t *accesses = accesses_of(place);
-  uint64_t last = UINT64_MAX; /* parts of one access are one race */
+  uint64_t last = UINT64_MAX; /* count the parts of one access as one race */
   uint32_t last_slot = 0;
   bool found = false;
   for (uint32_t i = 0; i < accesses->count;) {
@@ -97,8 +104,8 @@ static bool races_of(const sim_clock_t *clock, const sim_piece_t *piece, const s
   return found;
 }
 
-/* What is listed of bytes that an ordered write follows, or a later read of the same stream, need
- * not be listed. */
+/* Adds an access to the list. A listed access can be removed or shortened where an ordered write
+ * covers it, or where a later read of the same stream covers a read. */
 static void list(const sim_stream_t *stream, const sim_piece_t *piece, const sim_place_t *place) {
   sim_accesses_t *accesses = accesses_of(place);
   uint64_t begin = place->begin;
@@ -117,7 +124,7 @@ static void list(const sim_stream_t *stream, const sim_piece_t *piece, const sim
         a->begin = end;
       else if (a->end <= end)
         a->end = begin;
-      i++; /* one in the middle of another leaves that as it is */
+      i++; /* an access in the middle of another one leaves the outer one whole */
     }
   }
   accesses->items[accesses->count++] =
@@ -143,7 +150,7 @@ void sim_check(const sim_stream_t *stream, sim_work_t *work) {
     if (work->places[i].bytes)
       found |= races_of(&stream->clock, &work->piece, &work->places[i], work->failure_text);
   if (found && sim.settings.check == SIM_CHECK_FAIL) {
-    work->failure = TENON_PRECONDITION; /* it is left undone, and so no access */
+    work->failure = TENON_PRECONDITION; /* the work is not done, so it accesses nothing */
     return;
   }
   for (uint32_t i = 0; i < work->place_count; i++)
@@ -156,7 +163,7 @@ static bool within(const sim_clock_t *a, const sim_clock_t *b) {
   return true;
 }
 
-/* Before the stream's clock takes in the mark's. */
+/* Call this before the clock of the mark is joined into the clock of the stream. */
 void sim_check_wait(sim_stream_t *stream, sim_mark_t *mark) {
   sim_piece_t waits = {stream->last.ticket, stream->object.ordinal, stream->number, "wait"};
   char text[SIM_TEXT], one[64], two[64];

@@ -1,7 +1,9 @@
-/* What sim claims: the largest groups of nodes that it computes and that hang together, at least
- * two, without a path that leaves a group and comes back.  Each node has a depth: how often the
- * longest way to it went from a node that sim does not compute to one that it does.  Neighbours of
- * one depth are a group, since on a path the depth never falls, and rises where it comes back. */
+/* Decides which nodes of a graph sim offloads: the largest connected groups of nodes that it
+ * supports, with at least two nodes in each, such that no path leaves a group and enters it again.
+ *
+ * Each node has a depth: the largest number of steps from an unsupported node to a supported one on
+ * any path to the node. Connected supported nodes of equal depth form a group. This is safe because
+ * the depth never falls along a path, and it rises when a path returns from an unsupported node. */
 #include "plugin.h"
 
 #include <inttypes.h>
@@ -11,14 +13,15 @@
 
 typedef struct claiming_t {
   const tenon_graph_view_t *view;
-  const char **why; /* of each node: why sim does not compute it; NULL: it does */
+  const char **why; /* for each node, the reason why sim does not support it; NULL: it does */
   uint32_t *depth;
   uint32_t *set;
   uint32_t *
-      /* of each node; set: another one of its group, itself for one of them, which has its size */
+      /* `set` is the union-find parent of each node; `size` is the size of the group, valid at its
+       * root */
       size;
   uint32_t *nodes;
-  int64_t *producers; /* of each edge: the node, -1 */
+  int64_t *producers; /* for each edge, the node that produces it; -1: none */
 } claiming_t;
 
 static uint32_t root(const claiming_t *c, uint32_t n) {
@@ -62,7 +65,7 @@ static tenon_status_t take(claiming_t *c, uint32_t of, tenon_claims_t *out) {
   for (uint32_t n = 0; n < c->view->node_count; n++)
     if (!c->why[n] && root(c, n) == of) c->nodes[count++] = n;
   for (uint32_t i = 0; i < count; i++)
-    c->why[c->nodes[i]] = ""; /* done with */
+    c->why[c->nodes[i]] = ""; /* the node has been reported */
   snprintf(reason, sizeof reason, "%u operators of f32 in one piece of work", count);
   return out->take(out, count, c->nodes, reason);
 }
@@ -81,21 +84,22 @@ static tenon_status_t tell(claiming_t *c, uint64_t most, tenon_claims_t *out) {
   for (uint32_t n = 0; n < count; n++) {
     const char *why = c->why[n];
     if (!why)
-      why = c->size[root(c, n)] > 1 ? "it is in no group of the largest (groups=N)"
+      why = c->size[root(c, n)] > 1 ? "its group is not among the largest groups (groups=N)"
                                     : "it would be alone in its group";
     if (*why) TENON_TRY(out->leave(out, n, why));
   }
   return TENON_OK;
 }
 
-/* Of a compilation: "", or "groups=N". */
+/* Reads the settings of a compilation: "" or "groups=N". */
 static tenon_status_t settings_read(tenon_on_t on, const char *settings, uint64_t *out_most) {
   char end;
   *out_most = UINT64_MAX;
   if (!*settings || sscanf(settings, "groups=%9" SCNu64 "%c", out_most, &end) == 1) return TENON_OK;
-  return tenon_fail(
-      on, TENON_INVALID,
-      "sim: the setting '%.200s' is not understood; there is groups=N, how many at most", settings);
+  return tenon_fail(on, TENON_INVALID,
+                    "sim: the setting '%.200s' is unknown; the one setting is groups=N, the "
+                    "largest number of groups",
+                    settings);
 }
 
 tenon_status_t sim_claim(tenon_on_t on, const tenon_graph_view_t *view, const char *settings,

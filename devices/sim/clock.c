@@ -1,5 +1,7 @@
-/* Vector clocks: for each stream, how many of its pieces of work are known to be done.  The
- * checker, marks and the host have one each.  Invariant: a clock only grows. */
+/* Vector clocks: for each stream, how many pieces of its work are known to be finished. The
+ * checker, each mark and the host have one clock each.
+ *
+ * Invariant: a clock only grows. */
 #include "plugin.h"
 
 #include <stdlib.h>

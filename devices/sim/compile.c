@@ -1,5 +1,6 @@
-/* TENON_SOURCE_C is compiled by the system's C compiler, a process of its own without a shell, to a
- * shared object: its bytes are the code.  Lines of the messages are the author's. */
+/* Compiles TENON_SOURCE_C with the C compiler of the system, which is started as a process without
+ * a shell. The compiled code is the bytes of a shared object. Line numbers in compiler messages are
+ * those of the author's source. */
 #include "plugin.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@ enum {
 };
 extern char **environ;
 
-typedef struct job_t { /* files in a folder of its own */
+typedef struct job_t { /* files in a temporary folder of its own */
   char folder[256];
   char source[300];
   char code[300];
@@ -58,7 +59,8 @@ static bool source_write(const job_t *job, const tenon_source_t *source) {
   return !fclose(file) && written;
 }
 
-/* How the compiler ended: 0 well, -1 not started (errno). */
+/* Returns the wait status of the compiler: 0 means success, -1 means that it could not be started
+ * (see errno). */
 static int compiler_run(const job_t *job, char *options) {
   const char *words[OPTIONS + 12] = {"cc",        "-x",      "c",      "-std=c11",
                                      "-O2",       "-shared", "-fPIC",  "-ffp-contract=off",
@@ -71,7 +73,7 @@ static int compiler_run(const job_t *job, char *options) {
   posix_spawn_file_actions_t actions;
   pid_t child;
   if (getauxval(AT_SECURE)) {
-    /* the environment that compilers read is somebody else's */
+    /* In a setuid process the environment, which the compiler reads, belongs to another user. */
     errno = EPERM;
     return -1;
   }
@@ -87,8 +89,8 @@ static int compiler_run(const job_t *job, char *options) {
     return -1;
   }
   while (waitpid(child, &state, 0) < 0)
-    if (errno != EINTR)
-      return access(job->code, R_OK) ? 1 : 0; /* someone else waits for children: the file tells */
+    if (errno != EINTR) /* other code in the process reaped the child: look for its output */
+      return access(job->code, R_OK) ? 1 : 0;
   return state;
 }
 
@@ -103,7 +105,7 @@ static tenon_status_t code_give(tenon_on_t on, const job_t *job, tenon_sink_t *s
   void *bytes = sink->reserve(sink, (uint64_t)size);
   bool read = bytes && fread(bytes, 1, (size_t)size, file) == (size_t)size;
   fclose(file);
-  if (!bytes) return TENON_MEMORY; /* the sink said so */
+  if (!bytes) return TENON_MEMORY; /* the sink has reported the failure */
   return read ? TENON_OK : tenon_fail(on, TENON_INTERNAL, "sim: %s cannot be read", job->code);
 }
 
@@ -130,8 +132,9 @@ tenon_status_t sim_compile(tenon_on_t on, const tenon_source_t *source, tenon_si
   if (!job_open(&job)) {
     free(options);
     return tenon_fail(on, TENON_UNAVAILABLE,
-                      "sim: no folder can be made in TMPDIR (%s) to compile in: %s", job.folder,
-                      strerror(errno));
+                      "sim: cannot create the temporary folder %s to compile in: %s; set TMPDIR to "
+                      "a writable folder",
+                      job.folder, strerror(errno));
   }
   tenon_status_t status;
   if (!source_write(&job, source)) {

@@ -1,6 +1,6 @@
-/* Copies and fills.  Host memory is read and written when the stream comes to the copy, never
- * before, pinned or not: a host that reads it too early gets what was there, and a copy of memory
- * that the host changed meanwhile fails. */
+/* Copies and fills. Host memory is read and written only when the stream reaches the copy, whether
+ * the memory is pinned or not. A host that reads the destination too early therefore sees the old
+ * bytes, and a copy fails if the host changed its source after the copy was enqueued. */
 #include "plugin.h"
 
 #include <inttypes.h>
@@ -11,10 +11,10 @@
 
 typedef struct bytes_t {
   uint64_t count;
-  uint64_t sum; /* of what is copied in, as it was when the copy was enqueued; 0: not known */
+  uint64_t sum; /* checksum of the host bytes when the copy was enqueued; 0: unknown */
 } bytes_t;
 
-static uint64_t sum_of(const char *bytes, uint64_t count) {
+static uint64_t checksum_of_bytes(const char *bytes, uint64_t count) {
   uint64_t sum = 0x9E3779B97F4A7C15u;
   uint64_t word = 0;
   for (; count >= sizeof word; count -= sizeof word, bytes += sizeof word) {
@@ -29,7 +29,7 @@ static uint64_t sum_of(const char *bytes, uint64_t count) {
 
 static tenon_status_t copy_bytes(void *argument, void *const *addresses, char *message) {
   const bytes_t *bytes = argument;
-  if (bytes->sum && sum_of(addresses[1], bytes->count) != bytes->sum) {
+  if (bytes->sum && checksum_of_bytes(addresses[1], bytes->count) != bytes->sum) {
     snprintf(message, SIM_TEXT,
              "the host's %" PRIu64
              " bytes at %p were changed before the stream came to their copy; wait for it first",
@@ -40,7 +40,8 @@ static tenon_status_t copy_bytes(void *argument, void *const *addresses, char *m
   return TENON_OK;
 }
 
-/* Is work enqueued that will write there, or is the copy recorded? */
+/* Tells whether enqueued work will still write these bytes, or the stream is being recorded. In
+ * both cases a checksum taken now would be wrong. */
 static bool will_change(tenon_on_t on, void *stream_handle, const void *data, uint64_t bytes) {
   sim_stream_t *stream;
   sim_lock();
@@ -54,7 +55,8 @@ tenon_status_t sim_copy(tenon_on_t on, void *stream, const tenon_copy_t *copy) {
   static const char *const kinds[] = {"", "copy in", "copy out", "copy within", "copy from a peer"};
   uint32_t way = copy->direction;
   if (way < TENON_COPY_IN || way > TENON_COPY_PEER)
-    return tenon_fail(on, TENON_INVALID, "sim: %" PRIu32 " is no direction of a copy; 1 to 4 are",
+    return tenon_fail(on, TENON_INVALID,
+                      "sim: %" PRIu32 " is not a direction of a copy; valid directions are 1 to 4",
                       way);
   if (!copy->bytes) return tenon_fail(on, TENON_INVALID, "sim: a copy of 0 bytes");
   if (way == TENON_COPY_PEER && (!copy->peer || sim_peers(on, copy->peer) != 1))
@@ -70,7 +72,8 @@ tenon_status_t sim_copy(tenon_on_t on, void *stream, const tenon_copy_t *copy) {
   bytes_t bytes = {copy->bytes, 0};
   if (uses[1].is_host) {
     const char *from = (const char *)copy->from.handle + copy->from.offset;
-    if (!will_change(on, stream, from, copy->bytes)) bytes.sum = sum_of(from, copy->bytes);
+    if (!will_change(on, stream, from, copy->bytes))
+      bytes.sum = checksum_of_bytes(from, copy->bytes);
   }
   return sim_work_enqueue(on, stream, copy->ticket, kinds[way], copy_bytes, &bytes, sizeof bytes, 2,
                           uses, SIM_CALL_COPY);
@@ -122,7 +125,8 @@ tenon_status_t sim_host_allocate(tenon_on_t on, uint64_t bytes, void **out_data)
   return sim_leave(status);
 }
 
-void sim_host_free(tenon_on_t on, void *data) { /* while a copy may use it, it is kept, for good */
+/* Memory that a copy may still use is never freed. */
+void sim_host_free(tenon_on_t on, void *data) {
   char text[SIM_TEXT];
   sim_lock();
   bool used = data && sim_check_host(on, "host_free", data, malloc_usable_size(data), 1, text);

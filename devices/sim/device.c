@@ -1,6 +1,6 @@
-/* sim, the reference accelerator: two ordinals whose memory no host can touch, whose streams are
- * threads that take their time, and whose checker names each missing wait at the first run.  Here:
- * the table, start and stop. */
+/* sim, the reference accelerator, with two ordinals. The host cannot touch its memory, its streams
+ * are threads with random delays, and its checker reports each missing wait the first time that the
+ * code runs. This file holds the device table, start and stop. */
 #include "plugin.h"
 
 #include <stdlib.h>
@@ -34,7 +34,7 @@ tenon_status_t sim_enter(tenon_on_t on) {
 
 static void before_fork(void) { sim_lock(); }
 static void after_fork(void) { sim_unlock(); }
-static void in_child(void) { /* its only thread is this one */
+static void in_child(void) { /* the calling thread is the only thread of the child */
   pthread_mutex_init(&sim.lock, NULL);
   pthread_cond_init(&sim.ended, NULL);
 }
@@ -64,7 +64,8 @@ static void stop(int32_t ordinal) {
   sim_memory_stop(ordinal);
   sim_clock_free(&sim.ordinals[ordinal].past);
   sim.ordinals[ordinal] =
-      (sim_ordinal_t){.used = sim.ordinals[ordinal].used}; /* another may still copy from there */
+      /* another ordinal may still copy from this memory */
+      (sim_ordinal_t){.used = sim.ordinals[ordinal].used};
   if (--sim.started) return;
   sim_memory_forget_all();
   sim_handle_forget_all();
@@ -108,8 +109,8 @@ static void sim_stop(tenon_device_context_t *context) {
   sim_unlock();
 }
 
-/* What was enqueued when the process forked is done by the parent; here its streams have failed.
- * All else goes on. */
+/* After a fork, the parent finishes the work that was enqueued before. In the child, the streams
+ * with such work have failed, and everything else continues to work. */
 tenon_status_t sim_forked(tenon_on_t on) {
   sim_lock();
   for (sim_stream_t *stream = sim.streams; stream; stream = stream->next) {
@@ -137,7 +138,8 @@ tenon_status_t sim_forked(tenon_on_t on) {
 
 /* what it is */
 
-/* Lists of dtypes, for each set of SIM_WITHOUT_F64 and F16; NULL: of every one. */
+/* Lists of supported dtypes, indexed by the bits SIM_WITHOUT_F64 and SIM_WITHOUT_F16. NULL means
+ * all dtypes. */
 #define OTHERS                                                                                     \
   TENON_BOOL, TENON_I8, TENON_U8, TENON_I16, TENON_U16, TENON_I32, TENON_U32, TENON_I64,           \
       TENON_U64, TENON_F32
@@ -151,25 +153,28 @@ static const uint32_t no_doubles[] = {TENON_I32, TENON_U32, TENON_I64, TENON_U64
 static tenon_status_t sim_properties(tenon_on_t on, tenon_device_properties_t *out) {
   TENON_TRY(sim_enter(on));
   uint64_t without = sim.settings.without;
-  tenon_device_properties_t found = {
-      .size = out->size,
-      .features = TENON_DEVICE_TIMES |
-                  (without & SIM_WITHOUT_ATOMICS64 ? 0u : TENON_DEVICE_WIDE_ATOMICS) |
-                  (sim.settings.handles ? 0u : TENON_DEVICE_ADDRESSES) |
-                  (sim.settings.blame ? TENON_DEVICE_BLAMES : 0u),
-      .name = "simulated accelerator",
-      .driver = "sim 1.0.0",
-      .target = SIM_TARGET,
-      .memory = sim.settings.memory,
-      .alignment = 64,
-      .units = 1,
-      .group_most = SIM_GROUP_MOST,
-      .languages = 1u << TENON_SOURCE_C,
-      .local_most = SIM_LOCAL_MOST,
-      .computes = computes[without & 3],
-      .atomics = without & SIM_WITHOUT_ATOMICS64 ? narrow
-                 : without & SIM_WITHOUT_F64     ? no_doubles
-                                                 : NULL};
+  uint32_t features = TENON_DEVICE_TIMES;
+  const uint32_t *atomics = NULL;
+  if (!(without & SIM_WITHOUT_ATOMICS64)) features |= TENON_DEVICE_WIDE_ATOMICS;
+  if (!sim.settings.handles) features |= TENON_DEVICE_ADDRESSES;
+  if (sim.settings.blame) features |= TENON_DEVICE_BLAMES;
+  if (without & SIM_WITHOUT_ATOMICS64)
+    atomics = narrow;
+  else if (without & SIM_WITHOUT_F64)
+    atomics = no_doubles;
+  tenon_device_properties_t found = {.size = out->size,
+                                     .features = features,
+                                     .name = "simulated accelerator",
+                                     .driver = "sim 1.0.0",
+                                     .target = SIM_TARGET,
+                                     .memory = sim.settings.memory,
+                                     .alignment = 64,
+                                     .units = 1,
+                                     .group_most = SIM_GROUP_MOST,
+                                     .languages = 1u << TENON_SOURCE_C,
+                                     .local_most = SIM_LOCAL_MOST,
+                                     .computes = computes[without & 3],
+                                     .atomics = atomics};
   memcpy(out, &found, out->size < sizeof found ? out->size : sizeof found);
   return sim_leave(TENON_OK);
 }
@@ -192,7 +197,8 @@ static tenon_status_t set(tenon_on_t on, const char *text) {
   sim_settings_t settings = sim.settings;
   tenon_status_t status = sim_settings_read(on, text, &settings);
   if (!status && settings.handles != sim.settings.handles)
-    status = tenon_fail(on, TENON_PRECONDITION, "sim: handles=%d is for the start only",
+    status = tenon_fail(on, TENON_PRECONDITION,
+                        "sim: handles=%d can only be set before the device is started",
                         (int)settings.handles);
   if (!status) sim.settings = settings;
   return sim_leave(status);

@@ -1,4 +1,4 @@
-/* Events: each stands for the mark that it was recorded at last. */
+/* Events. An event refers to the mark (sim_mark_t, see stream.c) that it recorded last. */
 #include "plugin.h"
 
 #include <stdlib.h>
@@ -67,7 +67,7 @@ tenon_status_t sim_event_synchronize(tenon_on_t on, void *handle) {
   TENON_TRY(sim_enter(on));
   tenon_status_t status = sim_handle_find(on, SIM_EVENT, handle, &event);
   if (status || !event->mark) return sim_leave(status);
-  event->mark->references++; /* the event may be recorded anew, or destroyed, while this waits */
+  event->mark->references++; /* the event may be recorded again or destroyed during the wait */
   sim_mark_wait(event->mark, &failure);
   return sim_leave(sim_failure_say(on, &failure, NULL));
 }
@@ -77,7 +77,7 @@ tenon_status_t sim_stream_wait(tenon_on_t on, void *stream_handle, tenon_on_t of
   sim_event_t *event;
   sim_work_t *work;
   TENON_TRY(sim_enter(on));
-  tenon_device_context_t there = *on; /* failures are said to `on` */
+  tenon_device_context_t there = *on; /* failures are reported to `on` */
   there.ordinal = of ? of->ordinal : on->ordinal;
   tenon_status_t status = sim_handle_find(&there, SIM_EVENT, handle, &event);
   if (!status) status = sim_stream_enter(on, stream_handle, &stream);
@@ -91,7 +91,7 @@ tenon_status_t sim_stream_wait(tenon_on_t on, void *stream_handle, tenon_on_t of
     return sim_leave(tenon_fail(on, TENON_MEMORY, "sim: no host memory for a wait"));
   if ((status = sim_work_create(on, 0, "wait", NULL, NULL, 0, 0, NULL, &work)))
     return sim_leave(status);
-  /* of the work, and for what follows */
+  /* One reference is for the work, the other for the code below. */
   work->await = mark;
   mark->references += 2;
   if (!(status = sim_work_submit(on, stream, work))) {
@@ -109,7 +109,7 @@ tenon_status_t sim_event_time(tenon_on_t on, void *handle, int64_t *out_time) {
   if (status) return sim_leave(status);
   if (!event->mark)
     return sim_leave(
-        tenon_fail(on, TENON_PRECONDITION, "sim: the time of an event that was never recorded"));
+        tenon_fail(on, TENON_PRECONDITION, "sim: an event that was never recorded has no time"));
   if (!event->mark->done) return sim_leave(TENON_UNAVAILABLE);
   *out_time = event->mark->time;
   return sim_leave(TENON_OK);

@@ -1,6 +1,6 @@
-/* Groups of items of a kernel.  In a group of several, each item has a stack of its own and runs up
- * to its next barrier, in turns, on the one thread of the stream: so barriers are exact, and the
- * order of what lies between them is known. */
+/* Runs the work groups of a kernel. If a group has several items, each item has its own stack and
+ * runs up to its next barrier; the items take turns on the one thread of the stream. Barriers are
+ * therefore exact, and the order of execution between them is deterministic. */
 #include "plugin.h"
 
 #include <inttypes.h>
@@ -38,7 +38,7 @@ typedef struct fiber_t {
   bool done;
 } fiber_t;
 
-static _Thread_local fiber_t *entered; /* makecontext passes no pointers */
+static _Thread_local fiber_t *entered; /* makecontext cannot pass a pointer to the function */
 
 static void leave(fiber_t *fiber) {
   __tsan_switch_to_fiber(fiber->back_place, 0);

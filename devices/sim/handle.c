@@ -1,6 +1,7 @@
-/* Handles of streams, events, programs, kernels and recordings: a number made of a place in one
- * table, how often that place was used before, and the kind.  Who comes with a handle that is no
- * more, or of another kind or ordinal, is told so. */
+/* Handles of streams, events, programs, kernels, recordings and groups. A handle is a number that
+ * encodes an index in one table, the generation of that table entry, and the kind of the object. A
+ * call with a handle that was destroyed, or that has another kind or ordinal, fails with a message
+ * that says so. */
 #include "plugin.h"
 
 #include <inttypes.h>
@@ -14,7 +15,7 @@ static struct {
   } * places;
   uint32_t count;
   uint32_t room;
-  uint32_t first_free; /* place + 1 */
+  uint32_t first_free; /* index + 1; 0: none */
 } table;
 
 static const char *const kinds[] = {"handle", "stream",    "event", "program",
@@ -48,14 +49,17 @@ tenon_status_t sim_handle_create(tenon_on_t on, uint32_t kind, sim_object_t *obj
 tenon_status_t sim_handle_find(tenon_on_t on, uint32_t kind, void *handle, void *out_object) {
   uint32_t place = ((uint32_t)(uintptr_t)handle >> 3) - 1;
   uint32_t is = (uint32_t)(uintptr_t)handle & 7;
-  if (is != kind || place >= table.count)
-    return tenon_fail(on, TENON_INVALID, "sim: %p is no %s%s%s", handle, kinds[kind],
-                      is && is <= SIM_CHAIN ? ", perhaps a " : "",
-                      is && is <= SIM_CHAIN ? kinds[is] : "");
+  if (is != kind || place >= table.count) {
+    const bool is_known = is && is <= SIM_CHAIN;
+    const char *perhaps = is_known ? ", but perhaps of kind " : "";
+    const char *other = is_known ? kinds[is] : "";
+    return tenon_fail(on, TENON_INVALID, "sim: %p is not a handle of kind %s%s%s", handle,
+                      kinds[kind], perhaps, other);
+  }
   sim_object_t *object = table.places[place].object;
   if (!object || object->handle != handle)
-    return tenon_fail(on, TENON_INVALID, "sim: %s %p is no more: it was destroyed", kinds[kind],
-                      handle);
+    return tenon_fail(on, TENON_INVALID, "sim: %s %p does not exist any more: it was destroyed",
+                      kinds[kind], handle);
   if (object->ordinal != on->ordinal)
     return tenon_fail(on, TENON_INVALID, "sim: %s %p is of ordinal %d and was used with ordinal %d",
                       kinds[kind], handle, object->ordinal, on->ordinal);
@@ -76,7 +80,7 @@ static void *end(uint32_t place) {
 void *sim_handle_end(tenon_on_t on, uint32_t kind, void *handle) {
   sim_object_t *object;
   if (sim_handle_find(on, kind, handle, &object))
-    return NULL; /* a second destroy is said, and changes nothing */
+    return NULL; /* a second destroy is reported and changes nothing */
   return end(((uint32_t)(uintptr_t)handle >> 3) - 1);
 }
 

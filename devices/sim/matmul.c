@@ -1,9 +1,10 @@
-/* Matrix products of f32, as core::matmul has them: for the operator and for claimed groups. */
+/* Matrix products of f32 with the semantics of core::matmul, for the operator kernel (ops.c) and
+ * for compiled groups (step.c). */
 #include "plugin.h"
 
 #include <math.h>
 
-/* Of matmul's activations, in the order of its schema. */
+/* The activations of core::matmul, numbered as in its schema. */
 float sim_activate(uint32_t activation, float x, float alpha, float beta) {
   switch (activation) {
   case 1:

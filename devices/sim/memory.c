@@ -1,10 +1,13 @@
-/* Memory.  An allocation is one mapping: a gap, bytes that the host gets the address of, a gap as
- * long again, what workers read and write, and a gap.  Only the fourth part can be touched.  So a
- * host that reaches for device memory stops at once, also while a kernel runs and where it is off
- * by less than a gap, and so does a kernel that leaves its allocation.  The second part is no
- * further view of the fourth, since nobody could ever see a difference: pages are private, and a
- * child's after a fork are its own.  With handles=1 the host gets a number. Invariant: an
- * allocation's place stays reserved after free, so that its address is not given again soon. */
+/* Device memory. An allocation is one mapping with five parts: a gap, bytes whose address the host
+ * receives, a second gap, the bytes that workers read and write, and a third gap. Only the fourth
+ * part is accessible. A host that dereferences a device address therefore crashes at once, even
+ * while a kernel runs and even if it misses by less than a gap; so does a kernel that leaves its
+ * allocation. The second part is not another view of the fourth one, because no program could see
+ * the difference: the pages are private, and a child has its own after a fork. With handles=1 the
+ * host receives a number in place of an address.
+ *
+ * Invariant: the address range of an allocation stays reserved after free, so that the address is
+ * not reused soon. */
 #include "plugin.h"
 
 #include <inttypes.h>
@@ -19,7 +22,7 @@ enum {
   POISONED = 1 << 24,
 };
 
-/* Number of memories with a smaller key. */
+/* The number of allocations with a key less than `key`. */
 static uint32_t place_of(uintptr_t key) {
   uint32_t low = 0;
   uint32_t high = sim.memory_count;
@@ -42,11 +45,13 @@ static void forget(uint32_t place) {
   free(memory);
 }
 
-/* Nothing uses it any more: its pages go, its place stays for a while. */
+/* Releases the pages of an allocation that nothing uses any more. Its address range stays reserved
+ * for a while. */
 static void let_go(sim_memory_t *memory) {
   if (!memory->freed || memory->pins || memory->imports || memory->gone) return;
   sim.ordinals[memory->ordinal].used -= memory->bytes;
-  if (memory->key != (uintptr_t)memory->reserved + GAP) { /* a number, and never given again */
+  /* the key is a number, which is never reused */
+  if (memory->key != (uintptr_t)memory->reserved + GAP) {
     forget(place_of(memory->key));
     return;
   }
@@ -106,11 +111,12 @@ tenon_status_t sim_allocate(tenon_on_t on, uint64_t bytes, void **out_handle) {
       mprotect(memory->reserved + rounded * 2 + 2 * GAP, rounded, PROT_READ | PROT_WRITE)) {
     if (memory->reserved != MAP_FAILED) munmap(memory->reserved, memory->mapped);
     free(memory);
-    return sim_leave(
-        tenon_fail(on, TENON_MEMORY, "sim: the system maps no further %" PRIu64 " bytes", rounded));
+    return sim_leave(tenon_fail(on, TENON_MEMORY,
+                                "sim: the system cannot map a further %" PRIu64 " bytes", rounded));
   }
   memory->work = memory->reserved + rounded * 2 + 2 * GAP;
-  memset(memory->work, 0xff, rounded < POISONED ? rounded : POISONED); /* of floats: no numbers */
+  /* 0xff bytes are NaN as floats */
+  memset(memory->work, 0xff, rounded < POISONED ? rounded : POISONED);
   memory->key =
       sim.settings.handles ? (uintptr_t)++sim.last_key : (uintptr_t)memory->reserved + GAP;
   uint32_t place = place_of(memory->key);
@@ -134,7 +140,7 @@ tenon_status_t sim_memory_find(tenon_on_t on, const char *what, tenon_memory_t p
     if (was) sim_find(NULL, NULL, "sim: %s uses memory %p after it was freed", what, place.handle);
     return tenon_fail(on, TENON_INVALID,
                       was ? "sim: %s uses memory %p after it was freed"
-                          : "sim: %s: %p is no memory of sim",
+                          : "sim: %s: %p is not memory of sim",
                       what, place.handle);
   }
   if (memory->ordinal != on->ordinal)
@@ -161,7 +167,8 @@ void sim_memory_drop(tenon_on_t on, void *handle) {
   sim_memory_t *memory = place < sim.memory_count ? sim.memories[place] : NULL;
   if (!memory || memory->key != (uintptr_t)handle || memory->freed ||
       memory->ordinal != on->ordinal) {
-    sim_find(NULL, NULL, "sim: free of %p, which is no memory of ordinal %d%s", handle, on->ordinal,
+    sim_find(NULL, NULL, "sim: free of %p, which is not memory of ordinal %d%s", handle,
+             on->ordinal,
              memory && memory->key == (uintptr_t)handle && memory->freed
                  ? " any more: it was freed before"
                  : "");
@@ -184,8 +191,8 @@ tenon_status_t sim_memory_left(tenon_on_t on, uint64_t *out_bytes) {
   return sim_leave(TENON_OK);
 }
 
-/* What others own is memory of sim, too: one that they had from allocate of the same ordinal, or a
- * place in it. */
+/* Imports memory that another user of sim owns: an address that the same ordinal's allocate
+ * returned, or an address inside such an allocation. */
 tenon_status_t sim_memory_import(tenon_on_t on, void *native, uint64_t bytes, void **out_handle) {
   sim_memory_t *memory;
   uint64_t begin;

@@ -38,7 +38,9 @@ typedef struct
 } pointwise_t;
 
 static float apply(uint32_t op, float a, float b) {
-  return op == ADD ? a + b : op == MUL ? a * b : a < 0 ? 0 : a; /* relu of no number is none */
+  if (op == ADD) return a + b;
+  if (op == MUL) return a * b;
+  return a < 0 ? 0 : a; /* relu of NaN is NaN */
 }
 
 static tenon_status_t pointwise_run(void *argument, void *const *addresses, char *message) {

@@ -1,6 +1,6 @@
-/* What the files of sim share.  There is one plug-in in the process, `sim`; its lock guards
- * everything in it but what a piece of work reads and writes.  Functions here are called with the
- * lock held unless they say otherwise. */
+/* Declarations that the files of sim share. The process has one instance of the plug-in, `sim`. Its
+ * lock guards everything in it, except the bytes that a piece of work reads and writes. The
+ * functions here are called with the lock held unless their comment says otherwise. */
 #ifndef TENON_SIM_PLUGIN_H
 #define TENON_SIM_PLUGIN_H
 
@@ -17,18 +17,19 @@ enum {
   SIM_LOCAL_MOST = 1 << 16,
 };
 
-/* clock.c: how far each stream's work is known to be done, by the number of the stream's slot */
+/* clock.c: how much work of each stream is known to be finished, indexed by the slot of the
+ * stream */
 
 typedef struct sim_clock_t {
   uint64_t *ticks;
   uint32_t count;
-  uint32_t room; /* ticks past count are 0 */
+  uint32_t room; /* ticks from `count` on are 0 */
 } sim_clock_t;
 
-bool sim_clock_reserve(sim_clock_t *clock, uint32_t count); /* false: no memory */
-void sim_clock_join(sim_clock_t *clock,
-                    const sim_clock_t *other); /* room for other->count must be there */
-void sim_clock_set(sim_clock_t *clock, uint32_t slot, uint64_t tick); /* the same */
+bool sim_clock_reserve(sim_clock_t *clock, uint32_t count); /* false: no host memory */
+/* The caller has reserved room for other->count ticks. */
+void sim_clock_join(sim_clock_t *clock, const sim_clock_t *other);
+void sim_clock_set(sim_clock_t *clock, uint32_t slot, uint64_t tick); /* room is reserved */
 uint64_t sim_clock_at(const sim_clock_t *clock, uint32_t slot);
 void sim_clock_free(sim_clock_t *clock);
 
@@ -69,23 +70,27 @@ typedef struct sim_settings_t {
   uint64_t reuse;
   uint64_t claim; /* 0 or 1 */
   uint64_t delay;
-  uint64_t seed;                 /* microseconds at most before each piece of work */
+  /* delay: the maximum in microseconds before each piece of work; seed: of the random delays */
+  uint64_t seed;
   uint64_t memory;               /* bytes of each ordinal */
   uint64_t check;                /* SIM_CHECK_... */
-  uint64_t fail[SIM_CALL_COUNT]; /* calls until one fails; 0: none does */
+  uint64_t fail[SIM_CALL_COUNT]; /* calls until one fails; 0: never */
   uint64_t fault;                /* pieces of work until one fails */
   uint64_t lose[SIM_ORDINALS];   /* pieces of work of that ordinal until it is lost */
-  uint64_t without;              /* SIM_WITHOUT_..., which it says that it has not */
+  /* SIM_WITHOUT_..., the features that the device reports as missing */
+  uint64_t without;
 } sim_settings_t;
 
 extern const sim_settings_t sim_settings_usual;
-/* Reads text over what is in *settings; TENON_INVALID: *settings is as it was. */
+/* Parses `text` and changes *settings. On TENON_INVALID, *settings is unchanged. */
 tenon_status_t sim_settings_read(const void *context, const char *text, sim_settings_t *settings);
-tenon_status_t sim_inject(tenon_on_t on, int call); /* fails if it is this call's turn */
+/* Fails if a setting says that this call fails. */
+tenon_status_t sim_inject(tenon_on_t on, int call);
 
 /* memory.c */
 
-typedef struct sim_access_t { /* to bytes [begin, end) by work `tick` of the stream in `slot` */
+/* An access to bytes [begin, end) by work `tick` of the stream in `slot`. */
+typedef struct sim_access_t {
   uint64_t begin;
   uint64_t end;
   uint64_t tick;
@@ -101,43 +106,44 @@ typedef struct sim_accesses_t {
 } sim_accesses_t;
 
 typedef struct sim_memory_t {
-  uintptr_t key; /* the handle: an address that nobody can touch, or a number */
+  uintptr_t key; /* the handle: an inaccessible address, or a number */
   char *reserved;
-  char *work; /* the mapping, and where in it workers read and write */
+  char *work; /* `reserved` is the mapping; `work` is the part that workers read and write */
   uint64_t bytes;
   uint64_t mapped;
   int32_t ordinal;
   uint32_t pins;
-  uint32_t imports; /* pieces of work that use it, and who imported it */
+  uint32_t imports; /* `pins` counts pieces of work that use the memory; `imports` counts imports */
   bool freed;
-  bool gone; /* gone: its place is kept so that who still uses it is found out */
+  bool gone; /* gone: the pages are released, but the address range is kept to detect later uses */
   sim_accesses_t accesses;
 } sim_memory_t;
 
-/* The memory at a place; `bytes` from there must lie in it.  *out_begin: where in it. */
+/* Finds the memory at `place` and checks that `bytes` from there lie in it. *out_begin receives the
+ * offset in the memory. */
 tenon_status_t sim_memory_find(tenon_on_t on, const char *what, tenon_memory_t place,
                                uint64_t bytes, sim_memory_t **out_memory, uint64_t *out_begin);
 void sim_memory_unpin(sim_memory_t *memory);
-void sim_memory_drop(tenon_on_t on, void *handle); /* what free does */
+void sim_memory_drop(tenon_on_t on, void *handle); /* what sim_free does, with the lock held */
 void sim_memory_stop(int32_t ordinal);
-void sim_memory_forget_all(void); /* after the last ordinal's stop */
+void sim_memory_forget_all(void); /* called after the last ordinal has stopped */
 
 /* check.c */
 
 struct sim_stream_t;
 struct sim_work_t;
 struct sim_mark_t;
-bool sim_check_reserve(struct sim_work_t *work); /* false: no memory */
-void sim_check(const struct sim_stream_t *stream,
-               struct sim_work_t *work); /* after reserve; says races in work->failure */
+bool sim_check_reserve(struct sim_work_t *work); /* false: no host memory */
+/* Call sim_check_reserve first; puts races into work->failure. */
+void sim_check(const struct sim_stream_t *stream, struct sim_work_t *work);
 void sim_check_wait(struct sim_stream_t *stream, struct sim_mark_t *mark);
-/* Something that is wrong whatever the timing; it is listed with the races. */
+/* Reports an error that does not depend on timing. It is listed together with the races. */
 void sim_find(const sim_piece_t *first, const sim_piece_t *second, const char *format, ...)
     TENON_FORMAT(3, 4);
-bool sim_check_writes(
-    const void *data,
-    uint64_t bytes); /* does work that the host does not know to be done write there? */
-/* What the host does to its memory is another piece of work.  true: it is a race, told in text. */
+/* Does work that the host does not know to be finished write there? */
+bool sim_check_writes(const void *data, uint64_t bytes);
+/* Checks an access of the host to its own memory, as if it were a piece of work. true: it is a
+ * race, which `text` describes. */
 bool sim_check_host(tenon_on_t on, const char *kind, const void *data, uint64_t bytes,
                     uint32_t is_write, char text[SIM_TEXT]);
 
@@ -146,7 +152,7 @@ typedef struct sim_findings_t {
   sim_finding_t items[SIM_FINDINGS];
 } sim_findings_t;
 
-/* handle.c: numbers that stand for streams, events, ..., and are never used twice */
+/* handle.c: numbers that stand for streams, events and other objects, and are never reused */
 
 enum {
   SIM_STREAM = 1,
@@ -157,20 +163,20 @@ enum {
   SIM_CHAIN,
 };
 
-typedef struct sim_object_t { /* opens what has a handle */
+typedef struct sim_object_t { /* the first member of every object that has a handle */
   uint32_t kind;
   int32_t ordinal;
   void *handle;
 } sim_object_t;
 
 tenon_status_t sim_handle_create(tenon_on_t on, uint32_t kind, sim_object_t *object);
-tenon_status_t sim_handle_find(tenon_on_t on, uint32_t kind, void *handle,
-                               void *out_object); /* of this ordinal */
-void *sim_handle_end(tenon_on_t on, uint32_t kind,
-                     void *handle); /* the object, which has no handle any more; NULL: none */
-void sim_handle_drop(sim_object_t *object); /* it has no handle any more */
-void *sim_handle_any(int32_t ordinal,
-                     uint32_t kind); /* drops any one of an ordinal; NULL: there is none */
+/* An object of this ordinal. */
+tenon_status_t sim_handle_find(tenon_on_t on, uint32_t kind, void *handle, void *out_object);
+/* The object, whose handle is now invalid; NULL: there is no such object. */
+void *sim_handle_end(tenon_on_t on, uint32_t kind, void *handle);
+void sim_handle_drop(sim_object_t *object); /* invalidates the handle of the object */
+/* Invalidates the handle of any one object of an ordinal; NULL: none is left. */
+void *sim_handle_any(int32_t ordinal, uint32_t kind);
 void sim_handle_forget_all(void);
 
 /* work.c */
@@ -182,20 +188,21 @@ typedef struct sim_failure_t {
   char text[SIM_TEXT];
 } sim_failure_t;
 
-typedef struct sim_mark_t { /* a point of a stream; shared by who recorded it and who waits */
+/* A point in a stream, shared by the event that recorded it and those that wait for it. */
+typedef struct sim_mark_t {
   uint32_t references;
   bool done;
-  sim_failure_t failure; /* of the stream, when it came here */
+  sim_failure_t failure; /* the failure of the stream when it reached the mark */
   int64_t time;
-  sim_clock_t clock; /* what is done when the stream comes here */
+  sim_clock_t clock; /* the work that is finished when the stream reaches the mark */
   uint32_t slot;
   uint64_t tick;
-  sim_piece_t last; /* before it in the stream */
+  sim_piece_t last; /* the last work before the mark in the stream */
   pthread_cond_t reached;
 } sim_mark_t;
 
 typedef struct sim_place_t {
-  sim_memory_t *memory; /* NULL: the host's */
+  sim_memory_t *memory; /* NULL: host memory */
   uint64_t begin;
   uint64_t bytes;
   uint32_t is_write;
@@ -206,21 +213,22 @@ typedef struct sim_work_t {
   sim_piece_t piece;
   sim_work_fn function;
   sim_mark_t *reach;
-  sim_mark_t *await; /* a mark that is set here; one that is waited for here */
+  sim_mark_t *await; /* `reach` is a mark that this work sets; `await` is one that it waits for */
   void (*callback)(void *argument, tenon_status_t status);
   void *argument;
   void **addresses;
   uint64_t argument_bytes;
   uint32_t place_count;
   sim_place_t *places;
-  void (*release)(void *argument); /* of what the argument holds, when the work is freed; or NULL */
-  void (*retain)(void *argument);  /* when it is copied */
-  tenon_status_t failure;          /* that it will have */
-  bool loses;                      /* the ordinal is lost here */
+  /* releases what the argument holds when the work is freed; may be NULL */
+  void (*release)(void *argument);
+  void (*retain)(void *argument); /* retains the same when the work is copied */
+  tenon_status_t failure;         /* the failure that the work will have */
+  bool loses;                     /* this work makes the ordinal lost */
   char failure_text[SIM_TEXT];
 } sim_work_t;
 
-typedef struct sim_use_t { /* a range, perhaps of another ordinal, or of the host's memory */
+typedef struct sim_use_t { /* a range, possibly of another ordinal or of host memory */
   sim_range_t range;
   tenon_on_t peer;
   bool is_host;
@@ -233,12 +241,13 @@ tenon_status_t sim_work_create(tenon_on_t on, uint64_t ticket, const char *kind,
 tenon_status_t sim_work_copy(tenon_on_t on, const sim_work_t *work, uint64_t ticket,
                              sim_work_t **out_copy);
 void sim_work_free(sim_work_t *work);
-/* Creates it and puts it into the stream, or into what is recorded there.  Takes the lock. */
+/* Creates a piece of work and appends it to the stream or to its recording. Takes the lock
+ * itself. */
 tenon_status_t sim_work_enqueue(tenon_on_t on, void *stream, uint64_t ticket, const char *kind,
                                 sim_work_fn function, const void *argument, uint64_t bytes,
                                 uint32_t range_count, const sim_use_t *ranges, int call);
-tenon_status_t sim_work_submit(tenon_on_t on, struct sim_stream_t *stream,
-                               sim_work_t *work); /* takes the work */
+/* Takes ownership of the work. */
+tenon_status_t sim_work_submit(tenon_on_t on, struct sim_stream_t *stream, sim_work_t *work);
 
 /* stream.c */
 
@@ -246,7 +255,7 @@ typedef struct sim_stream_t {
   sim_object_t object;
   struct sim_stream_t *next;
   int32_t number;
-  uint32_t users; /* the host, and who imported it */
+  uint32_t users; /* the host, and importers */
   uint32_t slot;
   uint64_t tick;
   sim_clock_t clock;
@@ -254,7 +263,7 @@ typedef struct sim_stream_t {
   sim_mark_t *fresh[8]; /* waits since the last piece of work */
   uint32_t fresh_count;
   sim_work_t *first;
-  sim_work_t **end; /* the first one may be running */
+  sim_work_t **end; /* the first piece of work may be running */
   bool has_thread;
   bool closed;
   bool ended;
@@ -265,37 +274,41 @@ typedef struct sim_stream_t {
   struct sim_recording_t *recording;
 } sim_stream_t;
 
-tenon_status_t sim_stream_start(tenon_on_t on, sim_stream_t **out_stream); /* without a handle */
+/* Creates a stream without a handle. */
+tenon_status_t sim_stream_start(tenon_on_t on, sim_stream_t **out_stream);
 tenon_status_t sim_stream_find(tenon_on_t on, void *handle, sim_stream_t **out_stream);
-/* Finds it, and gives its failure if it has one. */
+/* Finds the stream. Fails with the failure of the stream if it has one. */
 tenon_status_t sim_stream_enter(tenon_on_t on, void *handle, sim_stream_t **out_stream);
 void sim_stream_close(sim_stream_t *stream);
-void sim_stream_stop(int32_t ordinal); /* closes all and waits until they are done */
+/* Closes all streams of the ordinal and waits until their work is finished. */
+void sim_stream_stop(int32_t ordinal);
 tenon_status_t sim_stream_thread(tenon_on_t on, sim_stream_t *stream);
-void *sim_stream_work(void *stream); /* work.c: what its thread does */
+void *sim_stream_work(void *stream); /* work.c: the function of a stream's thread */
 void sim_stream_fail(sim_stream_t *stream, const sim_failure_t *failure);
 tenon_status_t sim_failure_say(const void *on, const sim_failure_t *failure, tenon_fault_t *fault);
 /* A mark of where the stream's end is; push also enqueues it.  The caller has a reference, which
  * wait gives up. */
 tenon_status_t sim_mark_create(tenon_on_t on, sim_stream_t *stream, sim_mark_t **out_mark);
 tenon_status_t sim_mark_push(tenon_on_t on, sim_stream_t *stream, sim_mark_t **out_mark);
-/* Waits; then the host knows what was done before.  Gives the stream's failure there. */
-void sim_mark_reach(const sim_stream_t *stream, sim_mark_t *mark); /* the stream is there */
+/* Waits for the mark. Afterwards the host knows that the work before it is finished. Returns the
+ * failure of the stream at the mark. */
+/* Called when the stream reaches the mark. */
+void sim_mark_reach(const sim_stream_t *stream, sim_mark_t *mark);
 void sim_mark_wait(sim_mark_t *mark, sim_failure_t *out_failure);
 void sim_mark_release(sim_mark_t *mark);
 void sim_host_knows(const sim_clock_t *clock);
 
-/* group.c: groups of items of a kernel; without the lock */
+/* group.c: runs the work groups of a kernel; called without the lock */
 
 typedef void (*sim_kernel_fn)(const sim_item_t *item, void *const *arguments);
-/* local: memory of a group, which gets new contents for each. */
+/* `local` is the local memory of a group, which is overwritten before each group. */
 tenon_status_t sim_groups_run(sim_kernel_fn function, const uint64_t groups[3],
                               const uint32_t items[3], void *const *arguments, void *local,
                               uint64_t local_bytes, char *message);
 
-/* matmul.c: without the lock */
+/* matmul.c: called without the lock */
 
-typedef struct sim_factor_t { /* strides in elements, 0 where it is broadcast */
+typedef struct sim_factor_t { /* strides in elements; 0 along a broadcast axis */
   int64_t row;
   int64_t column;
   int64_t batch[TENON_RANK_MAX];
@@ -317,7 +330,7 @@ typedef struct sim_matmul_t {
   sim_factor_t bias;
 } sim_matmul_t;
 
-/* attrs: core::matmul's.  bias may be NULL. */
+/* `attrs` are those of core::matmul. `bias` may be NULL. */
 void sim_matmul_make(const tenon_tensor_t *a, const tenon_tensor_t *b, const tenon_tensor_t *bias,
                      const tenon_tensor_t *out, const tenon_value_t *attrs,
                      sim_matmul_t *out_matmul);
@@ -325,7 +338,7 @@ void sim_matmul(const sim_matmul_t *matmul, const float *a, const float *b, cons
                 float *out);
 float sim_activate(uint32_t activation, float x, float alpha, float beta);
 
-/* step.c: one operator of a claimed group; without the lock */
+/* step.c: one operator of a compiled group; called without the lock */
 
 enum {
   SIM_RANK = 8,
@@ -346,13 +359,15 @@ enum {
   SIM_OUT,
   SIM_WEIGHT,
   SIM_SCRATCH,
-}; /* where a value is */
+}; /* where a value is stored */
 
 typedef struct sim_value_t { /* f32, row-major */
   uint32_t where;
   int32_t ndim;
   uint64_t at;
-  uint64_t count; /* IN, OUT: which one; else the byte where it begins.  Elements */
+  /* `at`: the index of the input or output for IN and OUT, otherwise a byte offset; `count`:
+   * elements */
+  uint64_t count;
   int64_t shape[SIM_RANK];
 } sim_value_t;
 
@@ -360,21 +375,23 @@ typedef struct sim_step_t {
   uint32_t kind;
   uint32_t reserved;
   int32_t inputs[SIM_STEP_INPUTS];
-  int32_t output;     /* values; -1: absent */
-  int64_t numbers[3]; /* of attributes: gelu's approximation, axis, transposes and activation */
+  int32_t output;     /* indices of values; -1: absent */
+  int64_t numbers[3]; /* attributes: approximation of gelu, axis, transposes and activation */
   double reals[2];    /* epsilon, alpha and beta */
 } sim_step_t;
 
-/* The step of a node; NULL and a reason where sim does not compute it. */
+/* Makes the step of a node. Returns NULL, or the reason why sim does not support the node. */
 const char *sim_step_of(const tenon_graph_node_t *node, const tenon_graph_view_t *view,
                         sim_step_t *out_step);
-/* A value of an edge; its place is not set.  The same of a reason. */
+/* Describes the value of an edge without its storage. Returns NULL, or the reason why sim does not
+ * support it. */
 const char *sim_value_of(const tenon_meta_t *edge, sim_value_t *out_value);
-/* Is it sound, with these values?  NULL: it is. */
+/* Checks a step against these values. Returns NULL if the step is sound, or the reason if it is
+ * not. */
 const char *sim_step_check(const sim_step_t *step, const sim_value_t *values, uint32_t value_count);
 void sim_step_run(const sim_step_t *step, const sim_value_t *values, float *const *at);
 
-/* recording.c, program.c, chain.c: what stop lets go of */
+/* recording.c, program.c, chain.c: destructors that stop() calls */
 
 typedef struct sim_recording_t {
   sim_object_t object;
@@ -395,17 +412,17 @@ typedef struct sim_ordinal_t {
   uint64_t used; /* bytes */
   int32_t stream_count;
   sim_stream_t *own;
-  sim_clock_t past; /* of streams that are gone: whoever synchronizes knows it */
+  sim_clock_t past; /* clock of streams that no longer exist; joined by a synchronize */
 } sim_ordinal_t;
 
-typedef struct sim_slot_t { /* of clocks */
+typedef struct sim_slot_t { /* a slot in the clocks */
   bool taken;
   uint64_t tick;
 } sim_slot_t;
 
 typedef struct sim_plugin_t {
   pthread_mutex_t lock;
-  pthread_cond_t ended; /* a stream did */
+  pthread_cond_t ended; /* signalled when a stream has ended */
   sim_settings_t settings;
   sim_ordinal_t ordinals[SIM_ORDINALS];
   uint32_t started;
@@ -418,8 +435,8 @@ typedef struct sim_plugin_t {
   uint32_t memory_count;
   uint32_t memory_room;
   uint32_t gone_count;
-  uint64_t last_key;            /* of handles that are numbers */
-  sim_accesses_t host_accesses; /* to the host's memory, by address */
+  uint64_t last_key;            /* the last handle that is a number (handles=1) */
+  sim_accesses_t host_accesses; /* accesses to host memory, by address */
   uint64_t failure_order;
   uint64_t stream_order;
   sim_findings_t races;
@@ -429,25 +446,24 @@ typedef struct sim_plugin_t {
 extern sim_plugin_t sim;
 static inline void sim_lock(void) { pthread_mutex_lock(&sim.lock); }
 static inline void sim_unlock(void) { pthread_mutex_unlock(&sim.lock); }
-tenon_status_t sim_usable(tenon_on_t on); /* or says why not */
-tenon_status_t sim_enter(
-    tenon_on_t
-        on); /* the same, and takes the lock before, which it keeps if the ordinal is usable */
+tenon_status_t sim_usable(tenon_on_t on); /* fails if the ordinal is not started, or is lost */
+/* Takes the lock and does the same. The lock stays held only if the ordinal is usable. */
+tenon_status_t sim_enter(tenon_on_t on);
 static inline tenon_status_t sim_leave(tenon_status_t status) {
   sim_unlock();
   return status;
 }
 
-/* slots of the table */
+/* Functions of the device table */
 
-/* clang-format off */
 tenon_status_t sim_allocate(tenon_on_t on, uint64_t bytes, void **out_handle);
 void sim_free(tenon_on_t on, void *handle);
 tenon_status_t sim_memory_left(tenon_on_t on, uint64_t *out_bytes);
 tenon_status_t sim_memory_import(tenon_on_t on, void *native, uint64_t bytes, void **out_handle);
 void sim_memory_forget(tenon_on_t on, void *handle);
 tenon_status_t sim_copy(tenon_on_t on, void *stream, const tenon_copy_t *copy);
-tenon_status_t sim_fill(tenon_on_t on, void *stream, uint64_t ticket, tenon_memory_t to, uint64_t bytes, const void *pattern, uint32_t pattern_bytes);
+tenon_status_t sim_fill(tenon_on_t on, void *stream, uint64_t ticket, tenon_memory_t to,
+                        uint64_t bytes, const void *pattern, uint32_t pattern_bytes);
 int32_t sim_peers(tenon_on_t on, tenon_on_t from);
 tenon_status_t sim_host_allocate(tenon_on_t on, uint64_t bytes, void **out_data);
 void sim_host_free(tenon_on_t on, void *data);
@@ -457,7 +473,9 @@ tenon_status_t sim_stream_query(tenon_on_t on, void *stream, tenon_fault_t *faul
 tenon_status_t sim_stream_synchronize(tenon_on_t on, void *stream, tenon_fault_t *fault);
 tenon_status_t sim_stream_import(tenon_on_t on, void *native, void **out_stream);
 tenon_status_t sim_synchronize(tenon_on_t on);
-tenon_status_t sim_callback(tenon_on_t on, void *stream, void (*function)(void *argument, tenon_status_t status), void *argument);
+tenon_status_t sim_callback(tenon_on_t on, void *stream,
+                            void (*function)(void *argument, tenon_status_t status),
+                            void *argument);
 tenon_status_t sim_event_create(tenon_on_t on, void **out_event);
 void sim_event_destroy(tenon_on_t on, void *event);
 tenon_status_t sim_event_record(tenon_on_t on, void *event, void *stream);
@@ -466,7 +484,8 @@ tenon_status_t sim_event_synchronize(tenon_on_t on, void *event);
 tenon_status_t sim_stream_wait(tenon_on_t on, void *stream, tenon_on_t of, void *event);
 tenon_status_t sim_event_time(tenon_on_t on, void *event, int64_t *out_time);
 tenon_status_t sim_compile(tenon_on_t on, const tenon_source_t *source, tenon_sink_t *out_code);
-tenon_status_t sim_program_load(tenon_on_t on, const void *code, uint64_t bytes, void **out_program);
+tenon_status_t sim_program_load(tenon_on_t on, const void *code, uint64_t bytes,
+                                void **out_program);
 void sim_program_unload(tenon_on_t on, void *program);
 tenon_status_t sim_kernel_find(tenon_on_t on, void *program, const char *name, void **out_kernel);
 tenon_status_t sim_launch(tenon_on_t on, void *stream, const tenon_launch_t *launch);
@@ -475,13 +494,14 @@ tenon_status_t sim_record_end(tenon_on_t on, void *stream, void **out_recording)
 tenon_status_t sim_replay(tenon_on_t on, void *stream, void *recording, uint64_t ticket);
 void sim_recording_end(tenon_on_t on, void *recording);
 tenon_status_t sim_forked(tenon_on_t on);
-tenon_status_t sim_claim(tenon_on_t on, const tenon_graph_view_t *graph, const char *settings, tenon_claims_t *out);
-tenon_status_t sim_group_compile(tenon_on_t on, const tenon_graph_view_t *group, const char *settings, void **out_group);
+tenon_status_t sim_claim(tenon_on_t on, const tenon_graph_view_t *graph, const char *settings,
+                         tenon_claims_t *out);
+tenon_status_t sim_group_compile(tenon_on_t on, const tenon_graph_view_t *group,
+                                 const char *settings, void **out_group);
 tenon_status_t sim_group_run(tenon_on_t on, void *stream, const tenon_group_run_t *run);
 tenon_status_t sim_group_save(tenon_on_t on, void *group, tenon_sink_t *out_bytes);
 tenon_status_t sim_group_load(tenon_on_t on, const void *bytes, uint64_t size, void **out_group);
 void sim_group_free(tenon_on_t on, void *group);
 extern const tenon_item_t sim_ops[];
-/* clang-format on */
 
 #endif

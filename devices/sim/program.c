@@ -1,6 +1,8 @@
-/* Programs: compiled code (compile.c) that is loaded from memory, its kernels, and launches of
- * them. Invariant: a program stays loaded until it is unloaded and the last launch of it, also in
- * recordings, is gone. */
+/* Programs: compiled code (see compile.c) that is loaded from memory, its kernels, and launches of
+ * these kernels.
+ *
+ * Invariant: a program stays loaded until it has been unloaded and its last launch, including
+ * launches in recordings, is gone. */
 #include "plugin.h"
 
 #include <dlfcn.h>
@@ -21,8 +23,8 @@ typedef struct kernel_t {
 
 typedef struct program_t {
   sim_object_t object;
-  uint32_t references; /* the host, and launches */
-  int file;            /* open as long as the code is loaded: its name is that of the library */
+  uint32_t references; /* from the host and from launches */
+  int file;            /* stays open while the code is loaded: its name is that of the library */
   void *library;
   kernel_t *kernels;
 } program_t;
@@ -56,7 +58,7 @@ tenon_status_t sim_program_load(tenon_on_t on, const void *code, uint64_t bytes,
   }
   if (!(program->library = dlopen(path, RTLD_NOW | RTLD_LOCAL))) {
     tenon_status_t status = tenon_fail(
-        on, TENON_INVALID, "sim: %" PRIu64 " bytes are no code of sim: %s", bytes, dlerror());
+        on, TENON_INVALID, "sim: %" PRIu64 " bytes are not code of sim: %s", bytes, dlerror());
     close(program->file);
     free(program);
     return status;
@@ -117,13 +119,13 @@ tenon_status_t sim_kernel_find(tenon_on_t on, void *handle, const char *name, vo
 
 /* launches */
 
-typedef struct argument_t { /* of BYTES and LOCAL: where they lie */
+typedef struct argument_t { /* for BYTES and LOCAL, `at` is an offset */
   uint32_t kind;
   uint32_t reserved;
   uint64_t at;
 } argument_t;
 
-typedef struct launch_t { /* then its arguments, then their bytes */
+typedef struct launch_t { /* followed by the arguments, and then by their bytes */
   program_t *program;
   sim_kernel_fn function;
   uint64_t groups[3];
@@ -144,9 +146,12 @@ static tenon_status_t launch_run(void *argument, void *const *addresses, char *m
   tenon_status_t status = given && local ? TENON_OK : TENON_MEMORY;
   for (uint32_t i = 0; i < launch->count && !status; i++) {
     uint32_t kind = arguments[i].kind;
-    given[i] = kind == TENON_ARG_MEMORY  ? addresses[arguments[i].at]
-               : kind == TENON_ARG_BYTES ? (char *)argument + arguments[i].at
-                                         : local + arguments[i].at;
+    if (kind == TENON_ARG_MEMORY)
+      given[i] = addresses[arguments[i].at];
+    else if (kind == TENON_ARG_BYTES)
+      given[i] = (char *)argument + arguments[i].at;
+    else
+      given[i] = local + arguments[i].at;
   }
   char why[SIM_TEXT] = "no host memory for its arguments";
   if (!status)
@@ -158,7 +163,8 @@ static tenon_status_t launch_run(void *argument, void *const *addresses, char *m
   return status;
 }
 
-/* Fills in uses (room for all), and the bytes of arguments if there is room. */
+/* Fills `uses`, which has room for all, and copies the bytes of the arguments if there is room for
+ * them. */
 static tenon_status_t lay_out(tenon_on_t on, const tenon_launch_t *launch, launch_t *out,
                               uint64_t *out_bytes, sim_use_t *uses, uint32_t *out_uses) {
   uint64_t bytes = sizeof(launch_t) + launch->argument_count * sizeof(argument_t);

@@ -1,5 +1,5 @@
-/* Recordings: pieces of work that a stream collects in place of doing them, copied into a stream by
- * each replay. */
+/* Recordings: pieces of work that a stream collects instead of doing them. Each replay appends
+ * copies of them to a stream. */
 #include "plugin.h"
 
 #include <stdlib.h>

@@ -31,8 +31,9 @@ static const char *const checks[] = {"fail", "count", "abort"};
 static const char *const places[] = {"0", "1"};
 static const char *const features[] = {"f64", "f16", "atomics64"}; /* SIM_WITHOUT_... */
 
-/* words NULL: a number up to most.  after COLON: then ':' and a number up to most follow, which
- * belongs to the word; PLUS: several, joined by '+', as bits. */
+/* Describes how the value of a setting is parsed. `words` NULL: a number up to `most`. `after`
+ * COLON: the word is followed by ':' and a number up to `most`. `after` PLUS: several words joined
+ * by '+', as bits. */
 enum {
   COLON = 1,
   PLUS = 2,

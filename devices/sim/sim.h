@@ -8,8 +8,8 @@
 
 #include <tenon/device.h>
 
-/* What one piece of work reads or writes.  bytes 0: it is used, nobody knows where, and that is not
- * checked. */
+/* A range that one piece of work reads or writes. bytes 0: the memory is used, but which bytes is
+ * unknown, and the access is not checked. */
 typedef struct sim_range_t {
   tenon_memory_t memory;
   uint64_t bytes;
@@ -17,22 +17,25 @@ typedef struct sim_range_t {
   uint32_t reserved;
 } sim_range_t;
 
-/* A piece of work, called on the stream's thread.  addresses[i] is where range i can be read and
- * written now, and only now. A failure puts its reason (SIM_TEXT bytes of room) into message. */
+/* The function of a piece of work, called on the thread of the stream. addresses[i] is the address
+ * of range i, which is valid only during this call. On failure the function writes the reason into
+ * `message`, which has room for SIM_TEXT bytes. */
 enum { SIM_TEXT = 512 };
 typedef tenon_status_t (*sim_work_fn)(void *argument, void *const *addresses, char *message);
 
 typedef struct sim_piece_t {
   uint64_t ticket;
   int32_t ordinal;
-  int32_t stream; /* number of the stream: 0 is the ordinal's own first one; -1: the host */
-  char kind[24];  /* "copy in", "fill", "launch", "replay", or as enqueue was told */
+  int32_t stream; /* number of the stream; 0: the default stream of the ordinal; -1: the host */
+  /* "copy in", "fill", "launch", "replay", or the kind that was passed to enqueue */
+  char kind[24];
 } sim_piece_t;
 
 typedef struct sim_finding_t {
   sim_piece_t first;
   sim_piece_t
-      /* a race: two pieces of work without order.  A wait: what is waited for, and who waits */
+      /* For a race: two unordered pieces of work. For a wait: the work waited for, and the
+       * waiter. */
       second;
   char text[SIM_TEXT];
 } sim_finding_t;
@@ -46,33 +49,35 @@ typedef struct sim_finding_t {
  *     does nothing. */
 typedef struct sim_item_t {
   uint64_t group[3];
-  uint64_t groups[3]; /* which group, of how many */
+  uint64_t groups[3]; /* index of the group, and the number of groups */
   uint32_t item[3];
-  uint32_t items[3]; /* which item of the group, of how many */
+  uint32_t items[3]; /* index of the item in its group, and the number of items */
   void (*barrier)(const struct sim_item_t *item);
 } sim_item_t;
 
 typedef struct sim_table_t {
   uint32_t size;
   uint32_t reserved;
-  /* Puts a piece of work into a stream.  argument (bytes of it) and ranges are copied.  Fails with
-   * TENON_INVALID where a range is not in memory of the ordinal, and with the stream's failure. */
+  /* Enqueues a piece of work in a stream. `bytes` of `argument` and the ranges are copied. Fails
+   * with TENON_INVALID if a range is not in memory of the ordinal, and with the failure of the
+   * stream if it has one. */
   tenon_status_t (*enqueue)(tenon_on_t on, void *stream, uint64_t ticket, const char *kind,
                             sim_work_fn function, const void *argument, uint64_t bytes,
                             uint32_t range_count, const sim_range_t *ranges);
-  /* Changes settings of both ordinals from here on, "key=value,..." as in the context.
-   * TENON_INVALID: none is changed. */
+  /* Changes settings of both ordinals from now on; "key=value,..." as in the context. On
+   * TENON_INVALID no setting is changed. */
   tenon_status_t (*set)(tenon_on_t on, const char *settings);
-  /* How many races were found since the first ordinal was started; the first `room` of the earliest
-   * 64 go to out. */
+  /* Returns how many races were found since the first ordinal was started. The earliest races, at
+   * most `room` and at most 64, are copied to `out`. */
   uint64_t (*races)(tenon_on_t on, sim_finding_t *out, uint64_t room);
-  /* The same for waits that changed nothing: the order was there already, or the waiting stream
-   * waited for more before it did anything else. */
+  /* The same for redundant waits: the order existed already, or the waiting stream then waited for
+   * later work before it did anything else. */
   uint64_t (*implied_waits)(tenon_on_t on, sim_finding_t *out, uint64_t room);
-  /* The host is about to read (or write) its own memory: is that ordered after the copies that use
-   * it?  If not, that is a race, counted and given as TENON_PRECONDITION. */
+  /* Declares that the host is about to read or write its own memory. If this access is not ordered
+   * after the copies that use the memory, it is counted as a race, and the call fails with
+   * TENON_PRECONDITION. */
   tenon_status_t (*host_access)(tenon_on_t on, const void *data, uint64_t bytes, uint32_t is_write);
-  /* The ordinal is lost now: everything but free, destroy and stop fails from here on. */
+  /* Makes the ordinal lost. From now on everything fails except free, destroy and stop. */
   void (*lose)(tenon_on_t on);
 } sim_table_t;
 

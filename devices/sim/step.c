@@ -1,6 +1,7 @@
-/* One operator of a claimed group: made of a node, checked, computed.  What is checked here is all
- * that computing relies on, so a compiled group may come from anywhere.  Invariant: sim_step_run
- * stays in the values' bounds if the check passed. */
+/* One operator of a compiled group: built from a node, checked, and computed. The check covers
+ * everything that the computation relies on, so a compiled group may come from an untrusted source.
+ *
+ * Invariant: sim_step_run stays within the bounds of the values if the check has passed. */
 #include "plugin.h"
 
 #include <math.h>
@@ -12,7 +13,7 @@ static const char *count_of(sim_value_t *value) {
   value->count = 1;
   if (value->ndim < 0 || value->ndim > SIM_RANK) return "sim computes with ranks up to 8";
   for (int32_t d = 0; d < value->ndim; d++) {
-    if (value->shape[d] < 0) return "an extent is below 0";
+    if (value->shape[d] < 0) return "an extent is negative";
     if (value->shape[d] && value->count > ((uint64_t)1 << 40) / (uint64_t)value->shape[d])
       return "a value is too large";
     value->count *= (uint64_t)value->shape[d];
@@ -22,10 +23,11 @@ static const char *count_of(sim_value_t *value) {
 
 const char *sim_value_of(const tenon_meta_t *edge, sim_value_t *out) {
   *out = (sim_value_t){.ndim = edge->ndim};
-  if (tenon_dtype_id(edge->dtype) != TENON_F32) return "sim computes groups of f32 only";
-  if (edge->ndim < 0 || edge->ndim > SIM_RANK) return "sim computes groups of known ranks up to 8";
+  if (tenon_dtype_id(edge->dtype) != TENON_F32) return "sim compiles groups of f32 only";
+  if (edge->ndim < 0 || edge->ndim > SIM_RANK)
+    return "sim compiles groups only for known ranks up to 8";
   for (int32_t d = 0; d < edge->ndim; d++) {
-    if (!tenon_is_known(edge->dims[d])) return "sim compiles for shapes that are known";
+    if (!tenon_is_known(edge->dims[d])) return "sim compiles groups only for known shapes";
     out->shape[d] = edge->dims[d].value;
   }
   return count_of(out);
@@ -35,7 +37,7 @@ static bool same(const sim_value_t *a, const sim_value_t *b) {
   return a->ndim == b->ndim && !memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape);
 }
 
-/* Extent of axis d of `of` as it stands under a shape of `ndim` axes. */
+/* The extent of axis d of `of` when it is broadcast to a shape of `ndim` axes. */
 static int64_t under(const sim_value_t *of, int32_t ndim, int32_t d) {
   int32_t at = d - ndim + of->ndim;
   return at < 0 ? 1 : of->shape[at];
@@ -47,7 +49,7 @@ static bool fits_under(const sim_value_t *a, const sim_value_t *out) {
   return a->ndim <= out->ndim;
 }
 
-/* a and b, broadcast, are out. */
+/* Tells whether a and b broadcast to out. */
 static bool broadcast(const sim_value_t *a, const sim_value_t *b, const sim_value_t *out) {
   for (int32_t d = 0; d < out->ndim; d++)
     if (under(a, out->ndim, d) != out->shape[d] && under(b, out->ndim, d) != out->shape[d])
@@ -61,16 +63,18 @@ static const char *matmul_check(const sim_step_t *step, const sim_value_t *a, co
   int columns = b->ndim > 1;
   int turn_a = rows && step->numbers[0] & 1;
   int turn_b = columns && step->numbers[0] & 2;
-  if (a->ndim < 1 || b->ndim < 1) return "a factor without axes";
+  if (a->ndim < 1 || b->ndim < 1) return "a factor of a product has no axes";
   int32_t batch_a = a->ndim - 1 - rows;
   int32_t batch_b = b->ndim - 1 - columns;
   int32_t rank = batch_a > batch_b ? batch_a : batch_b;
   int64_t k = a->shape[a->ndim - (turn_a ? 2 : 1)];
-  int64_t m = rows ? a->shape[a->ndim - (turn_a ? 1 : 2)] : 1;
-  int64_t n = columns ? b->shape[b->ndim - (turn_b ? 2 : 1)] : 1;
+  int64_t m = 1;
+  int64_t n = 1;
+  if (rows) m = a->shape[a->ndim - (turn_a ? 1 : 2)];
+  if (columns) n = b->shape[b->ndim - (turn_b ? 2 : 1)];
   int64_t other = b->shape[b->ndim - (columns && !turn_b ? 2 : 1)];
   if (k != other || out->ndim != rank + rows + columns)
-    return "shapes of a product that do not fit";
+    return "the shapes of a product do not match";
   sim_value_t x = {.ndim = batch_a};
   sim_value_t y = {.ndim = batch_b};
   sim_value_t z = {.ndim = rank};
@@ -79,8 +83,8 @@ static const char *matmul_check(const sim_step_t *step, const sim_value_t *a, co
   memcpy(z.shape, out->shape, (size_t)rank * sizeof *x.shape);
   if (!broadcast(&x, &y, &z) || (rows && out->shape[rank] != m) ||
       (columns && out->shape[out->ndim - 1] != n))
-    return "shapes of a product that do not fit";
-  return bias && !fits_under(bias, out) ? "a bias that does not fit" : NULL;
+    return "the shapes of a product do not match";
+  return bias && !fits_under(bias, out) ? "the bias does not broadcast to the result" : NULL;
 }
 
 static const char *norm_check(const sim_step_t *step, const sim_value_t *x,
@@ -88,7 +92,7 @@ static const char *norm_check(const sim_step_t *step, const sim_value_t *x,
                               const sim_value_t *out) {
   uint64_t inner = 1;
   if (!same(x, out) || step->numbers[0] < 0 || step->numbers[0] >= x->ndim)
-    return "an axis that is not there";
+    return "an axis is out of range";
   for (int32_t d = (int32_t)step->numbers[0]; d < x->ndim; d++)
     inner *= (uint64_t)x->shape[d];
   if ((scale && scale->count != inner) || (bias && bias->count != inner))
@@ -103,25 +107,25 @@ const char *sim_step_check(const sim_step_t *step, const sim_value_t *values,
   const sim_value_t *in[SIM_STEP_INPUTS] = {NULL};
   const sim_value_t *out;
   if (step->kind >= SIM_STEP_KINDS || step->output < 0 || (uint32_t)step->output >= value_count)
-    return "a step that sim does not have";
+    return "a step is of a kind that sim does not have";
   out = &values[step->output];
   for (int i = 0; i < SIM_STEP_INPUTS; i++) {
     int32_t at = step->inputs[i];
     if (at >= 0 && ((uint32_t)at >= value_count || i >= most[step->kind]))
-      return "an argument that is not there";
-    if (at < 0 && i < least[step->kind]) return "an argument that is missing";
+      return "an argument refers to a value that does not exist";
+    if (at < 0 && i < least[step->kind]) return "a required argument is missing";
     in[i] = at < 0 ? NULL : &values[at];
   }
   switch (step->kind) {
   case SIM_ADD:
   case SIM_MUL:
-    return broadcast(in[0], in[1], out) ? NULL : "shapes that do not fit";
+    return broadcast(in[0], in[1], out) ? NULL : "the shapes of the operands do not match";
   case SIM_MATMUL:
     return matmul_check(step, in[0], in[1], in[2], out);
   case SIM_LAYER_NORM:
     return norm_check(step, in[0], in[1], in[2], out);
   default:
-    return same(in[0], out) ? NULL : "shapes that do not fit";
+    return same(in[0], out) ? NULL : "the shapes of the operands do not match";
   }
 }
 
@@ -160,7 +164,7 @@ const char *sim_step_of(const tenon_graph_node_t *node, const tenon_graph_view_t
   *step = (sim_step_t){.inputs = {-1, -1, -1}, .output = SIM_STEP_INPUTS};
   while (step->kind < SIM_STEP_KINDS && strcmp(names[step->kind], node->op))
     step->kind++;
-  if (node->taken) return "another device has it";
+  if (node->taken) return "another device has taken it";
   if (step->kind == SIM_STEP_KINDS || node->version != 1) return "sim has no such operator";
   if (node->argument_count > SIM_STEP_INPUTS || node->attr_count < attrs[step->kind] ||
       !node->output_count)
@@ -172,7 +176,7 @@ const char *sim_step_of(const tenon_graph_node_t *node, const tenon_graph_view_t
     }
   if ((why = sim_value_of(view->edges[node->outputs[0]], &values[SIM_STEP_INPUTS]))) return why;
   for (uint32_t o = 1; o < node->output_count; o++)
-    if (is_used(view, node->outputs[o])) return "sim gives the first of its results only";
+    if (is_used(view, node->outputs[o])) return "sim computes only the first of its results";
   numbers_of(node, step->inputs[0] >= 0 ? values[0].ndim : 0, step);
   if ((why = sim_step_check(step, values, SIM_STEP_INPUTS + 1))) return why;
   for (uint32_t i = 0; i < node->argument_count; i++)
@@ -224,8 +228,11 @@ static void layer_norm(const sim_step_t *step, const sim_value_t *values, float 
     for (uint64_t i = 0; i < inner; i++)
       squares += (from[i] - mean) * (from[i] - mean);
     double factor = 1 / sqrt(squares / (double)inner + step->reals[0]);
-    for (uint64_t i = 0; i < inner; i++)
-      to[i] = (float)((from[i] - mean) * factor) * (scale ? scale[i] : 1) + (bias ? bias[i] : 0);
+    for (uint64_t i = 0; i < inner; i++) {
+      float times = scale ? scale[i] : 1;
+      float plus = bias ? bias[i] : 0;
+      to[i] = (float)((from[i] - mean) * factor) * times + plus;
+    }
   }
 }
 
@@ -261,7 +268,11 @@ static void matmul(const sim_step_t *step, const sim_value_t *values, float *con
 }
 
 void sim_step_run(const sim_step_t *step, const sim_value_t *values, float *const *at) {
-  uint32_t activation = step->kind == SIM_RELU ? 1 : step->numbers[0] == 1 ? 6 : 5;
+  uint32_t activation = 5; /* the numbers are those of sim_activate: gelu, tanh gelu, relu */
+  if (step->kind == SIM_RELU)
+    activation = 1;
+  else if (step->numbers[0] == 1)
+    activation = 6;
   switch (step->kind) {
   case SIM_ADD:
   case SIM_MUL:

@@ -1,5 +1,7 @@
-/* Streams, each with a thread of its own from its first work on, and marks: points of a stream that
- * can be waited for. Invariant: a stream that was destroyed does what is enqueued in it, then its
+/* Streams and marks. The thread of a stream is started with the first work of the stream. A mark is
+ * a point in a stream that can be waited for.
+ *
+ * Invariant: a stream that was destroyed still does the work that is enqueued in it; then its
  * thread ends and is joined. */
 #include "plugin.h"
 
@@ -14,8 +16,8 @@ enum {
   SLOTS = 512,
 };
 
-/* A place in clocks: a new one, or one whose last stream is known to the host to be done; beyond
- * SLOTS one whose last stream is done in fact. */
+/* Finds a slot in the vector clocks: a new one, or one whose last stream the host knows to be
+ * finished. Beyond SLOTS, one whose last stream has finished in fact is enough. */
 static bool slot_take(uint32_t *out_slot) {
   for (uint32_t i = 0; i < sim.slot_count; i++) {
     if (sim.slots[i].taken ||
@@ -50,7 +52,7 @@ static void stream_free(sim_stream_t *stream) {
   free(stream);
 }
 
-/* Takes one stream that has ended out of the list. */
+/* Removes one ended stream from the list. */
 static sim_stream_t *ended(void) {
   for (sim_stream_t **at = &sim.streams; *at; at = &(*at)->next) {
     if (!(*at)->ended) continue;
@@ -63,7 +65,7 @@ static sim_stream_t *ended(void) {
 
 static void reap(void) {
   for (sim_stream_t *stream; (stream = ended());) {
-    if (stream->has_thread) { /* it needs the lock no more */
+    if (stream->has_thread) { /* the thread does not need the lock any more */
       sim_unlock();
       pthread_join(stream->thread, NULL);
       sim_lock();
@@ -100,14 +102,15 @@ tenon_status_t sim_stream_thread(tenon_on_t on, sim_stream_t *stream) {
   pthread_attr_init(&attributes);
   pthread_attr_setstacksize(&attributes, STACK);
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the host's */
+  pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the threads of the host */
   int error = pthread_create(&stream->thread, &attributes, sim_stream_work, stream);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   pthread_attr_destroy(&attributes);
   if (error)
-    return tenon_fail(on, TENON_UNAVAILABLE,
-                      "sim: the system gives no thread for stream %d of ordinal %d (error %d)",
-                      stream->number, on->ordinal, error);
+    return tenon_fail(
+        on, TENON_UNAVAILABLE,
+        "sim: the system cannot start a thread for stream %d of ordinal %d (error %d)",
+        stream->number, on->ordinal, error);
   stream->has_thread = true;
   return TENON_OK;
 }
@@ -161,8 +164,8 @@ void sim_mark_release(sim_mark_t *mark) {
   if (--mark->references) return;
   sim_clock_free(&mark->clock);
   free(
-      /* `reached` holds nothing; to destroy it would, in a child after a fork, wait for who waited
-       * in the parent */
+      /* `reached` holds no resource. Destroying it in a child after a fork could wait forever for
+       * waiters that exist only in the parent. */
       mark);
 }
 
@@ -173,7 +176,7 @@ tenon_status_t sim_mark_create(tenon_on_t on, sim_stream_t *stream, sim_mark_t *
       !sim_clock_reserve(&stream->clock, count)) {
     if (mark) sim_clock_free(&mark->clock);
     free(mark);
-    return tenon_fail(on, TENON_MEMORY, "sim: no host memory for a point of a stream");
+    return tenon_fail(on, TENON_MEMORY, "sim: no host memory for a mark of a stream");
   }
   sim_clock_join(&stream->clock, &sim.host);
   sim_clock_join(&mark->clock, &stream->clock);
@@ -188,7 +191,7 @@ tenon_status_t sim_mark_push(tenon_on_t on, sim_stream_t *stream, sim_mark_t **o
   sim_mark_t *mark;
   sim_work_t *work;
   TENON_TRY(sim_mark_create(on, stream, &mark));
-  if (!stream->first) { /* it is there already, and needs no thread to say so */
+  if (!stream->first) { /* the stream is there already, so no thread is needed */
     sim_mark_reach(stream, mark);
     *out_mark = mark;
     return TENON_OK;
@@ -208,7 +211,7 @@ tenon_status_t sim_mark_push(tenon_on_t on, sim_stream_t *stream, sim_mark_t **o
 
 void sim_host_knows(const sim_clock_t *clock) {
   sim_clock_join(&sim.host, clock);
-} /* it has room for all slots */
+} /* the clock of the host has room for all slots */
 
 void sim_mark_wait(sim_mark_t *mark, sim_failure_t *out_failure) {
   while (!mark->done)
@@ -218,8 +221,8 @@ void sim_mark_wait(sim_mark_t *mark, sim_failure_t *out_failure) {
   sim_mark_release(mark);
 }
 
-/* Waits without a mark, for which there was no memory: what the stream's work uses is given back
- * after a wait, so that fails for nothing of its own. */
+/* Waits without a mark when there was no memory for one. Memory that the work of a stream uses is
+ * released after a wait, so a wait must not fail for lack of memory. */
 static void drain(sim_stream_t *stream) {
   while (stream->first) {
     sim_unlock();
@@ -233,11 +236,11 @@ static void drain_all(int32_t ordinal) {
   for (sim_stream_t *stream = sim.streams; stream; stream = stream->next)
     if (stream->object.ordinal == ordinal && !stream->recording && stream->first) {
       drain(stream);
-      stream = sim.streams; /* others may have come and gone */
+      stream = sim.streams; /* the list may have changed during the wait */
     }
 }
 
-/* slots of the table */
+/* Functions of the device table */
 
 tenon_status_t sim_stream_create(tenon_on_t on, void **out_stream) {
   sim_stream_t *stream;
@@ -327,7 +330,7 @@ tenon_status_t sim_synchronize(tenon_on_t on) {
     sim_mark_wait(marks[i], &failure);
     if (failure.code && (!first.code || failure.order < first.order)) first = failure;
   }
-  if (!marks || status) { /* their failures are told by themselves */
+  if (!marks || status) { /* the failures of the streams are reported separately */
     drain_all(on->ordinal);
     for (const sim_stream_t *stream = sim.streams; stream; stream = stream->next)
       if (stream->object.ordinal == on->ordinal && stream->failure.code && !first.code)

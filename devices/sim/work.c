@@ -1,5 +1,7 @@
-/* Pieces of work: what enqueueing one takes, and the thread of a stream that does them. Invariant:
- * a piece of work holds what it uses (memory, marks, programs) until it is done or left undone. */
+/* Pieces of work: how they are enqueued, and the thread of a stream that runs them.
+ *
+ * Invariant: a piece of work holds everything that it uses (memory, marks, programs) until it is
+ * finished or abandoned. */
 #include "plugin.h"
 
 #include <inttypes.h>
@@ -54,8 +56,9 @@ tenon_status_t sim_work_create(tenon_on_t on, uint64_t ticket, const char *kind,
     if (range->is_host) {
       place->begin = (uintptr_t)range->range.memory.handle + range->range.memory.offset;
     } else if (range->range.memory.handle ||
-               place->bytes) {         /* else there is nothing, of no tensor's elements */
-      tenon_device_context_t of = *on; /* failures are said to `on` */
+               /* a range of 0 bytes, of a tensor without elements, uses nothing */
+               place->bytes) {
+      tenon_device_context_t of = *on; /* failures are reported to `on` */
       of.ordinal = range->peer ? range->peer->ordinal : on->ordinal;
       tenon_status_t status = sim_memory_find(&of, kind, range->range.memory, place->bytes,
                                               &place->memory, &place->begin);
@@ -200,7 +203,7 @@ static void run(sim_stream_t *stream, sim_work_t *work) {
   sim_unlock();
   tenon_status_t status = work->function(work->argument, work->addresses, message);
   sim_lock();
-  if (status) /* UNAVAILABLE is what a query says of work that is not done yet */
+  if (status) /* a query returns UNAVAILABLE for work that is not finished yet */
     fail(stream, work, status == TENON_UNAVAILABLE ? TENON_ABORTED : status,
          "sim: %s (ticket %" PRIu64 ", stream %d of ordinal %d): %s", piece->kind, piece->ticket,
          piece->stream, piece->ordinal, message);
@@ -241,7 +244,7 @@ void *sim_stream_work(void *argument) {
     if (work->callback) {
       tenon_status_t status = stream->failure.code;
       if (work->reach)
-        sim_host_knows(&work->reach->clock); /* the host learns that the stream came here */
+        sim_host_knows(&work->reach->clock); /* the host learns that the stream has come this far */
       sim_unlock();
       work->callback(*(void **)work->argument, status);
       sim_lock();

@@ -28,7 +28,8 @@ gelu_backward_f32(const tenon_loop_t *loop) { /* 0.39894228 = 1 / sqrt(2 pi) */
 /* clang-format off */
 TENON_LIBRARY(demo, "1.0.0",
   TENON_OP("gelu(Tensor x) -> Tensor",
-    TENON_DOC("Gaussian error linear unit: x times the probability that a standard normal number is less than x."),
+    TENON_DOC("Gaussian error linear unit: x times the probability that a standard normal number "
+              "is less than x."),
     TENON_TYPES("x: f16|bf16|f32; out = x"),
     TENON_TRAITS(TENON_PURE | TENON_POINTWISE),
     TENON_GRADIENT("x: demo::gelu_backward(grad, x)"),

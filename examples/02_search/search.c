@@ -1,6 +1,6 @@
-/* search.c: asks questions of a text.  A whole application of Tenon, against tenon/tenon.h alone:
- * operators of its own (text_ops.c), a model that uses them (make_model.py), and an executable of
- * it, which takes text and gives vectors. */
+/* search.c: answers questions about a text. This is a whole application of Tenon against
+ * tenon/tenon.h alone: it has its own operators (text_ops.c), a model that uses them
+ * (make_model.py), and an executable of that model, which takes text and returns vectors. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static void *need(void *memory) {
   return memory ? memory : (perror("search"), exit(EXIT_FAILURE), NULL);
 }
 
-/* Every function of Tenon that can fail says so by its status, and why by tenon_error(). */
+/* Every function of Tenon that can fail returns a status, and tenon_error() returns the reason. */
 static void check(tenon_status_t status) {
   if (status != TENON_OK) {
     fprintf(stderr, "search: %s\n", tenon_error());
@@ -50,7 +50,8 @@ static void read_file(text_t *text, const char *path) {
   fclose(file);
 }
 
-/* Paragraphs until they are long enough together, or else as far as a sentence, or a word, goes. */
+/* Makes passages: whole paragraphs until they are long enough together, or else up to the end of a
+ * sentence or a word. */
 static const char *end_of_passage(const char *begin, const char *last) {
   const char *limit = last - begin > MOST ? begin + MOST : last;
   const char *word = limit;
@@ -65,7 +66,7 @@ static const char *end_of_passage(const char *begin, const char *last) {
 }
 
 static int by_size(const void *a,
-                   const void *b) { /* neighbours of one length need little padding in a batch */
+                   const void *b) { /* texts of similar length need little padding in a batch */
   return (int)((const tenon_string_t *)a)->size - (int)((const tenon_string_t *)b)->size;
 }
 static void cut(text_t *text) {
@@ -80,12 +81,12 @@ static void cut(text_t *text) {
   if (text->count) qsort(text->passages, (size_t)text->count, sizeof *text->passages, by_size);
 }
 
-/* Vectors of so many texts, *width numbers each; the caller frees them. */
+/* Computes the vectors of `count` texts, *width numbers each. The caller frees them. */
 static float *embed(tenon_executable_t *encoder, tenon_string_t *texts, int64_t count,
                     int64_t *width, tenon_profile_t *profile) {
   float *vectors = NULL;
   for (int64_t done = 0, batch, stride; done < count; done += batch) {
-    /* the texts are lent as they are, the vectors are made */
+    /* the texts are lent without a copy; the vectors are allocated by the call */
     tenon_tensor_t view;
     tenon_tensor_t *input = &view;
     tenon_tensor_t *output = NULL;
@@ -97,7 +98,8 @@ static float *embed(tenon_executable_t *encoder, tenon_string_t *texts, int64_t 
     if (!vectors) vectors = need(malloc((size_t)(count * *width) * sizeof *vectors));
     memcpy(vectors + done * *width, output->data, (size_t)(batch * *width) * sizeof *vectors);
     tenon_tensor_release(output);
-    if (count > BATCH && isatty(STDERR_FILENO)) /* a bar, gone when it is full */
+    /* a progress bar, which disappears when it is full */
+    if (count > BATCH && isatty(STDERR_FILENO))
       fprintf(stderr, "\r[%-40.*s]%s", (int)(40 * (done + batch) / count),
               "########################################", done + batch < count ? "" : "\r\033[K");
   }
@@ -113,8 +115,8 @@ static int64_t take_largest(double *values, int64_t count, double *out_value) {
   return at;
 }
 
-/* The passages nearest to a question, by the cosine of the angle between the vectors, which have
- * length 1. */
+/* Prints the passages nearest to a question, by the cosine of the angle between the vectors, which
+ * have length 1. */
 static void answer(const float *question, const text_t *text, const float *vectors, int64_t width) {
   double *scores = need(calloc((size_t)text->count, sizeof *scores));
   double score;
@@ -133,7 +135,7 @@ static void answer(const float *question, const text_t *text, const float *vecto
   free(scores);
 }
 
-/* How long the runs took, and which kinds of operators took most of it. */
+/* Prints how long the runs took, and which kinds of operators took most of the time. */
 static void report(const tenon_profile_t *profile, const text_t *text) {
   const char *kinds[KINDS];
   double seconds[KINDS] = {0};

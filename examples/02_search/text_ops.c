@@ -23,7 +23,7 @@ enum {
 enum {
   LENGTH_MIN = 2,
   LENGTH_MAX = 1 << 20,
-}; /* [CLS] and [SEP] are always there */
+}; /* [CLS] and [SEP] are always present */
 
 static tenon_status_t wordpiece_validate(tenon_node_t *node) {
   int64_t max_length = node->attrs[ATTR_MAX_LENGTH].as.i;
@@ -33,7 +33,8 @@ static tenon_status_t wordpiece_validate(tenon_node_t *node) {
                     (long long)max_length, LENGTH_MIN, LENGTH_MAX);
 }
 
-/* The state is the vocabulary, hashed; it points into the attribute, which lives as long. */
+/* The state is the hashed vocabulary. It points into the attribute, which lives as long as the
+ * state. */
 static tenon_status_t wordpiece_state_create(tenon_node_t *node) {
   const tenon_value_t *vocab = &node->attrs[ATTR_VOCAB];
   wordpiece_t *pieces =
@@ -53,8 +54,8 @@ static tenon_status_t wordpiece_state_create(tenon_node_t *node) {
   return TENON_OK;
 }
 
-/* ids, mask: [texts, as many as the longest text has].  The workspace holds max_length numbers a
- * text, then their counts. */
+/* ids, mask: [texts, length of the longest text]. The workspace holds max_length numbers for each
+ * text, followed by the counts. */
 static tenon_status_t wordpiece_infer(tenon_infer_t *infer) {
   tenon_dim_t texts = infer->inputs[0]->dims[0];
   tenon_dim_t most = tenon_extent(infer->attrs[ATTR_MAX_LENGTH].as.i);
@@ -108,8 +109,8 @@ static tenon_status_t wordpiece_run(tenon_call_t *call) {
 
 /* mean_pool */
 
-/* Weights shorter than this count as this: sentence-transformers' guard for texts without a
- * token. */
+/* A smaller sum of weights counts as this one: the guard of sentence-transformers for texts without
+ * a token. */
 static const float least_weight = 1e-9f;
 static const float least_norm = 1e-12f;
 
@@ -147,7 +148,7 @@ static tenon_status_t mean_pool_part(tenon_call_t *call, void *unused, int64_t b
 
 static tenon_status_t mean_pool_run(tenon_call_t *call) {
   const int64_t *shape = call->inputs[0]->shape;
-  int64_t row = shape[1] * shape[2]; /* 16384 elements make a thread worth its while */
+  int64_t row = shape[1] * shape[2]; /* 16384 elements are enough work for one more thread */
   return call->host->parallel(call, shape[0], row < 16384 ? 16384 / (row + 1) + 1 : 1,
                               mean_pool_part, NULL);
 }
@@ -157,9 +158,11 @@ static tenon_status_t mean_pool_run(tenon_call_t *call) {
 /* clang-format off */
 TENON_LIBRARY(text, "1.0.0",
   TENON_ABOUT("author: Tenon's examples\nlicence: as Tenon"),
-  TENON_OP("wordpiece(Tensor text, *, str vocab, int max_length=256, bool lower=True) -> (Tensor ids, Tensor mask)",
+  TENON_OP("wordpiece(Tensor text, *, str vocab, int max_length=256, bool lower=True) -> (Tensor "
+           "ids, Tensor mask)",
     TENON_DOC("Token numbers of texts, as BERT's uncased models expect them.\n"
-              "vocab is one word a line. ids and mask are [texts, length of the longest]; padding is 0 in the mask."),
+              "vocab is one word a line. ids and mask are [texts, length of the longest]; padding "
+              "is 0 in the mask."),
     TENON_TYPES("text: string; ids = i64; mask = i64"),
     TENON_SHAPES("text: [n]"),
     TENON_TRAITS(TENON_PURE),
@@ -168,7 +171,8 @@ TENON_LIBRARY(text, "1.0.0",
     TENON_INFER(wordpiece_infer),
     TENON_KERNEL("cpu", wordpiece_run)),
   TENON_OP("mean_pool(Tensor hidden, Tensor mask, *, bool normalize=True) -> Tensor",
-    TENON_DOC("Mean of the vectors of a text, weighted by the mask; scaled to length 1 if normalize."),
+    TENON_DOC("Mean of the vectors of a text, weighted by the mask; scaled to length 1 if "
+              "normalize."),
     TENON_TYPES("hidden: f32; mask: i64; out = hidden"),
     TENON_SHAPES("hidden: [n, length, width]; mask: [n, length]; out: [n, width]"),
     TENON_TRAITS(TENON_PURE),

@@ -42,7 +42,7 @@ static const uint32_t hash_seed = 2166136261u;
 static uint32_t hash_byte(uint32_t hash, uint8_t byte) { return (hash ^ byte) * 16777619u; }
 static uint32_t hash_key(uint32_t hash, bool inside) { return hash << 1 | inside; }
 
-/* The slot of a piece, or the empty one where it belongs. */
+/* The slot of a piece, or the empty slot where it belongs. */
 static const piece_t *piece_find(const wordpiece_t *pieces, const void *text, uint32_t size,
                                  uint32_t key) {
   for (uint32_t at = key * 2654435769u >> 8;; at++) {
@@ -73,7 +73,7 @@ static void piece_add(wordpiece_t *pieces, uint32_t start, uint32_t end, int32_t
   uint32_t key = hash_key(hash, inside);
   ptrdiff_t at = piece_find(pieces, text + start, end - start, key) - pieces->slots;
   pieces->slots[at] =
-      (piece_t){key, start, end - start, id}; /* of two equal lines the later one counts */
+      (piece_t){key, start, end - start, id}; /* if two lines are equal, the later one counts */
   if (end - start > pieces->longest) pieces->longest = end - start;
 }
 
@@ -158,8 +158,10 @@ static const range_t ideographs[] = {{0x3400, 0x4DBF},   {0x4E00, 0x9FFF},   {0x
 #define IN(ranges, c) in_ranges(ranges, sizeof ranges / sizeof *ranges, c)
 
 /* clang-format off */
-static const uint8_t classes[] = { /* of Unicode's categories; of those that are missing: CLASS_WORD */
-  [UTF8PROC_CATEGORY_ZS] = CLASS_SPACE, [UTF8PROC_CATEGORY_ZL] = CLASS_SPACE, [UTF8PROC_CATEGORY_ZP] = CLASS_SPACE,
+/* The class of each Unicode category. A category that is missing here has CLASS_WORD (0). */
+static const uint8_t classes[] = {
+  [UTF8PROC_CATEGORY_ZS] = CLASS_SPACE, [UTF8PROC_CATEGORY_ZL] = CLASS_SPACE,
+  [UTF8PROC_CATEGORY_ZP] = CLASS_SPACE,
   [UTF8PROC_CATEGORY_PC] = CLASS_PUNCTUATION, [UTF8PROC_CATEGORY_PD] = CLASS_PUNCTUATION,
   [UTF8PROC_CATEGORY_PS] = CLASS_PUNCTUATION, [UTF8PROC_CATEGORY_PE] = CLASS_PUNCTUATION,
   [UTF8PROC_CATEGORY_PI] = CLASS_PUNCTUATION, [UTF8PROC_CATEGORY_PF] = CLASS_PUNCTUATION,
@@ -185,7 +187,7 @@ static class_t class_of(int32_t c) {
   return category < sizeof classes ? (class_t)classes[category] : CLASS_WORD;
 }
 
-/* Canonical combining class: the order in which marks stand behind their letter. */
+/* Canonical combining class: the order of marks after their letter. */
 static int combining(int32_t c) { return c < 128 ? 0 : utf8proc_get_property(c)->combining_class; }
 
 /* a run over one text */
@@ -195,8 +197,8 @@ typedef struct run_t {
   int32_t *ids;
   int32_t count;
   int32_t capacity;
-  int32_t length;  /* characters of the word so far, or one more than it may have */
-  int32_t settled; /* those that no mark sorts before */
+  int32_t length;  /* characters of the word so far, or one more than a word may have */
+  int32_t settled; /* characters that no later mark sorts before */
   int32_t word[WORD_MAX];
 } run_t;
 

@@ -1,9 +1,8 @@
-/* wordpiece.h: text to token numbers as BERT's models expect it, without a word about Tenon.
- *
- * BERT's basic tokeniser (clean, decompose, strip accents, lower-case, split at spaces and
- * punctuation), then WordPiece (the longest known piece first): the same numbers as Hugging Face's
- * BertTokenizerFast.  text_ops.c makes an operator of it.  A tokeniser is constant once made: any
- * number of threads may encode with it. */
+/* wordpiece.h: converts text to the token numbers that BERT models expect. It does not depend on
+ * Tenon. It runs BERT's basic tokeniser (clean, decompose, strip accents, lower-case, split at
+ * spaces and punctuation), then WordPiece (the longest known piece first), with the same numbers as
+ * Hugging Face's BertTokenizerFast. text_ops.c makes an operator of it. A tokeniser does not change
+ * after its creation, so any number of threads may encode with it. */
 #ifndef WORDPIECE_H
 #define WORDPIECE_H
 
@@ -26,10 +25,10 @@ typedef struct wordpiece_t wordpiece_t;
 /* A tokeniser for a vocabulary of one word a line, numbered from 0; `lower` folds case and accents.
  * It points into `vocabulary`, which must outlive it.  NULL without memory; release with free(). */
 wordpiece_t *wordpiece_create(const char *vocabulary, uint32_t size, bool lower);
-/* Number of a special word, -1 where the vocabulary lacks it. */
+/* The number of a special word; -1: the vocabulary lacks it. */
 int32_t wordpiece_special(const wordpiece_t *pieces, int32_t special);
-/* Writes [CLS], at most capacity - 2 pieces of the text, [SEP]; gives how many that are.  capacity
- * is at least 2. Bytes that are not UTF-8 are dropped, as U+FFFD is. */
+/* Writes [CLS], at most capacity - 2 pieces of the text, and [SEP]. Returns how many numbers it
+ * wrote. `capacity` is at least 2. Bytes that are not UTF-8 are dropped, as U+FFFD is. */
 int32_t wordpiece_encode(const wordpiece_t *pieces, const char *text, uint64_t size, int32_t *ids,
                          int32_t capacity);
 

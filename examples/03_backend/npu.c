@@ -1,7 +1,8 @@
-/* npu.c: a backend of one's own, from outside: memory and copies, a few kernels, a stub, what falls
- * back and what must not, an operator with its gradient, and one that only knows shapes.  README.md
- * tells the story. Its memory is the CPU's, but nobody else can use it by accident: addresses are
- * handed out disguised, and one that is not unmasked first is no address of this machine at all. */
+/* npu.c: a backend outside of Tenon. It has memory and copies, a few kernels, a stub, operators
+ * that fall back to the CPU and operators that must not, an operator with its gradient, and one
+ * that only knows shapes; README.md explains it. Its memory is CPU memory, but no other code can
+ * use it by accident: addresses are handed out disguised, and an address that is not unmasked is
+ * invalid on this machine. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@ static void *shown(const tenon_tensor_t *t) {
 }
 static float *floats(const tenon_tensor_t *t) { return (float *)shown(t); }
 
-/* what each device must bring */
+/* functions that each device must provide */
 
 static tenon_status_t npu_allocate(tenon_call_t *call) {
   int64_t size = call->attrs[0].as.i;
@@ -67,7 +68,7 @@ static tenon_status_t npu_softmax(tenon_call_t *call) {
 UNARY(npu_tanh, tanhf(x))
 UNARY(npu_erf, erff(x))
 
-/* a stub: the inner loop of core::add; broadcasting and strides are the host's work */
+/* a stub: the inner loop of core::add; the host does broadcasting and strides */
 
 static tenon_status_t npu_add(const tenon_iterator_t *it) {
   char *base[3];
@@ -88,7 +89,7 @@ static tenon_status_t npu_add(const tenon_iterator_t *it) {
   return TENON_OK;
 }
 
-/* an operator of its own, forward and backward apart */
+/* an operator of the library, with separate forward and backward operators */
 
 UNARY(npu_swish, x / (1 + expf(-x)))
 
@@ -108,7 +109,7 @@ static tenon_status_t npu_swish_backward(tenon_call_t *call) {
 static tenon_status_t plan_meta(tenon_call_t *call) {
   (void)call;
   return TENON_OK;
-} /* SHAPES has said it all */
+} /* TENON_SHAPES already says everything */
 
 /* clang-format off */
 TENON_LIBRARY(npu, "1.0.0",
@@ -118,8 +119,10 @@ TENON_LIBRARY(npu, "1.0.0",
   TENON_OP("swish_backward(Tensor dy, Tensor x) -> Tensor", TENON_DOC("The gradient of swish."),
     TENON_TYPES("dy: f32; x = dy; out = dy"), TENON_TRAITS(TENON_PURE | TENON_POINTWISE),
     TENON_GRADIENT("dy, x: error"), TENON_KERNEL("npu", npu_swish_backward)),
-  TENON_OP("scores(Tensor q, Tensor k) -> Tensor", TENON_DOC("How large the scores of attention will be; on meta alone."),
-    TENON_TYPES("q: float; k = q; out = q"), TENON_SHAPES("q: [b, s, d]; k: [b, t, d]; out: [b, s, t]"),
+  TENON_OP("scores(Tensor q, Tensor k) -> Tensor",
+    TENON_DOC("How large the scores of attention will be; on meta alone."),
+    TENON_TYPES("q: float; k = q; out = q"),
+      TENON_SHAPES("q: [b, s, d]; k: [b, t, d]; out: [b, s, t]"),
     TENON_TRAITS(TENON_PURE), TENON_GRADIENT("q, k: none"), TENON_KERNEL("meta", plan_meta)),
   /* required: memory and copies; views, shapes, resize, set, copies by dtype and strides follow */
   TENON_EXTEND("core::allocate", TENON_KERNEL("npu", npu_allocate)),
@@ -129,9 +132,9 @@ TENON_LIBRARY(npu, "1.0.0",
   TENON_EXTEND("core::tanh", TENON_KERNEL("npu f32", npu_tanh)),
   TENON_EXTEND("core::erf", TENON_KERNEL("npu f32", npu_erf)),
   TENON_EXTEND("core::add", TENON_STUB("npu f32 strided", npu_add)),
-  /* falls back by its own word, also where the program adds no fallback for the whole backend */
+  /* declared to fall back, even if the program sets no fallback for the whole backend */
   TENON_EXTEND("core::layer_norm", TENON_RULE("npu fallback")),
-  /* must not fall back: the copies would cost more than the user expects, so it is said loudly */
+  /* must not fall back: the copies would cost more than the user expects, so the call fails */
   TENON_EXTEND("core::top_k", TENON_RULE("npu no_fallback")),
   TENON_EXTEND("core::nonzero", TENON_RULE("npu no_fallback")))
 /* clang-format on */

@@ -1,5 +1,5 @@
-/* story.c: what npu.c brings, seen from a program: story LIBRARY.  Prints a line for each part, and
- * fails where one is not as README.md tells it. */
+/* story.c: shows from a program what npu.c provides. Usage: story LIBRARY. It prints one line for
+ * each part, and fails if a part does not behave as README.md says. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static void read_back(const tenon_tensor_t *t, float *values) {
   tenon_tensor_release(host);
 }
 
-/* A call of one input must be refused, with a message that has these words. */
+/* Checks that a call with one input is refused, with a message that contains these words. */
 static void refused(const char *name, tenon_tensor_t *x, const char *words) {
   tenon_tensor_t *in[3] = {x};
   tenon_tensor_t *out[2] = {NULL};
@@ -58,12 +58,12 @@ int main(int argc, char **argv) {
   tenon_tensor_t *x = row(npu, values, 4);
   tenon_tensor_t *out[2] = {NULL};
   refused("core::sqrt", x,
-          "core::sqrt: no kernel for npu"); /* nothing falls back before somebody says so */
+          "core::sqrt: no kernel for npu"); /* nothing falls back until the program allows it */
   tenon_registration_t *fallback;
   need(tenon_fallback_add("npu", tenon_fallback_cpu, NULL, NULL, 0, &fallback), "fallback");
   refused("core::nonzero", x, "library npu says that it must not fall back");
   need(tenon_op_call(find("core::sign"), NULL, &x, out, 0),
-       "core::sign"); /* another one falls back now */
+       "core::sign"); /* another operator falls back now */
   tenon_tensor_release(out[0]);
   out[0] = NULL;
 
@@ -76,7 +76,7 @@ int main(int argc, char **argv) {
   check(tenon_tensor_grad(x) && tenon_tensor_grad(x)->device.type == npu.type,
         "the gradient is where its tensor is");
   read_back(tenon_tensor_grad(x), found);
-  for (int i = 0; i < 4; i++) { /* by differences, in double */
+  for (int i = 0; i < 4; i++) { /* by finite differences, in double */
     double h = 1e-5;
     double up = values[i] + h;
     double down = values[i] - h;

@@ -31,7 +31,8 @@ static tenon_status_t bend_backward(const tenon_loop_t *loop) {
 
 /* clang-format off */
 TENON_LIBRARY(training, "1.0.0",
-  TENON_OP("bend(Tensor x) -> Tensor", TENON_TYPES("x: f64; out = x"), TENON_TRAITS(TENON_PURE | TENON_POINTWISE),
+  TENON_OP("bend(Tensor x) -> Tensor", TENON_TYPES("x: f64; out = x"),
+    TENON_TRAITS(TENON_PURE | TENON_POINTWISE),
     TENON_GRADIENT("x: training::bend_backward(grad, x)"), TENON_LOOP("f64 -> f64", bend)),
   TENON_OP("bend_backward(Tensor dy, Tensor x) -> Tensor", TENON_TYPES("dy, x: f64; out = x"),
     TENON_TRAITS(TENON_PURE | TENON_POINTWISE), TENON_LOOP("f64, f64 -> f64", bend_backward)))

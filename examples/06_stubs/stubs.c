@@ -1,5 +1,5 @@
-/* stubs.c: the inner work of operators.  A slot of core::sub for the CPU, and a reduction of its
- * own; broadcasting, strides, overlap and merging of axes are the host's. */
+/* stubs.c: the inner loops of operators: a stub of core::sub for the CPU, and a reduction of the
+ * library's own. The host does broadcasting, strides, overlap and the merging of axes. */
 #include <tenon/iterator.h>
 
 static char *at(const tenon_iterator_t *it, uint32_t operand, int64_t index, int64_t element) {
@@ -24,7 +24,7 @@ static tenon_status_t sub(const tenon_iterator_t *it) {
   return it->host->split(it, 32768, sub_part, NULL);
 }
 
-/* The largest element less the smallest, 0 of none. */
+/* The largest element minus the smallest; 0 without elements. */
 static tenon_status_t span(const tenon_iterator_t *it) {
   for (int64_t i = it->begin; i < it->end; i++) {
     float least = 0;
@@ -39,7 +39,7 @@ static tenon_status_t span(const tenon_iterator_t *it) {
   return TENON_OK;
 }
 
-static tenon_status_t span_infer(tenon_infer_t *infer) { /* each axis that is listed becomes 1 */
+static tenon_status_t span_infer(tenon_infer_t *infer) { /* each listed axis becomes 1 */
   const tenon_meta_t *x = infer->inputs[0];
   const tenon_meta_t *axes = infer->inputs[1];
   tenon_meta_t *out = infer->outputs[0];

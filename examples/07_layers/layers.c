@@ -1,5 +1,5 @@
-/* Two layers of a program: one that logs each call, one that counts calls by operator.  Neither
- * knows the operators, and the operators know nothing of them. */
+/* Two layers that a program adds: one logs each call, the other counts calls by operator. The
+ * layers do not know the operators, and the operators do not know the layers. */
 #include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -8,7 +8,7 @@
 
 typedef struct log_t {
   FILE *to;
-  int depth; /* of calls within calls */
+  int depth; /* nesting depth of calls */
 } log_t;
 
 static void print_tensor(FILE *to, const tenon_tensor_t *t) {
@@ -24,7 +24,7 @@ static tenon_status_t log_call(tenon_call_t *call) {
   print_tensor(log->to, call->inputs[0]);
   fputc('\n', log->to);
   log->depth++;
-  tenon_status_t status = tenon_call_next(call); /* results are there when it returns, not before */
+  tenon_status_t status = tenon_call_next(call); /* results exist after this returns, not before */
   log->depth--;
   if (status != TENON_OK) {
     fprintf(log->to, "%*sfailed: %s\n", 2 * log->depth, "", tenon_error());
@@ -56,7 +56,7 @@ static tenon_status_t count_call(tenon_call_t *call) {
   return tenon_call_next(call);
 }
 
-/* what they look at */
+/* the calls that the layers see */
 
 static tenon_status_t apply(const char *name, tenon_tensor_t *a, tenon_tensor_t *b,
                             tenon_tensor_t **out) {
@@ -96,8 +96,8 @@ int main(void) {
   tenon_layer_t *logging, *counting;
   tenon_tensor_t *x = tensor(2, 3);
   tenon_tensor_t *w = tensor(3, 2);
-  /* Above gradients: the calls as the program made them.  Below: also those of the way back, which
-   * is in this thread's name. */
+  /* A layer above autograd sees the calls as the program made them. A layer below also sees those
+   * of the backward pass, which runs on this thread. */
   if (!x || !w || tenon_tensor_require_grad(w, 1) ||
       tenon_layer_create("logging", "above autograd", log_call, &log, &logging) ||
       tenon_layer_create("counting", "below view", count_call, &counts, &counting)) {

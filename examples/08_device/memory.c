@@ -1,4 +1,4 @@
-/* memory.c: memory, copies within it and to and from the host, and fills. */
+/* memory.c: device memory, copies within it and to and from the host, and fills. */
 #include "vx.h"
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ tenon_status_t vx_allocate(tenon_on_t on, uint64_t bytes, void **out_handle) {
   return TENON_OK;
 }
 
-void block_free(block_t *b) { /* with the lock */
+void block_free(block_t *b) { /* call this with the lock */
   vx.used[b->ordinal] -= b->bytes;
   *b->link = b->next;
   if (b->next) b->next->link = b->link;
@@ -36,11 +36,12 @@ static void run_drop(stream_t *s, work_t *w) {
   unlock();
 }
 
-/* Each stream, of peers too, drops it when it comes there; the last one frees it. */
+/* Each stream, including those of peers, releases the block when it reaches this point. The last
+ * one frees it. */
 void vx_free(tenon_on_t on, void *handle) {
   block_t *b = (block_t *)(void *)((char *)hidden(handle) - ALIGNMENT);
   lock();
-  b->drops = 1; /* ours */
+  b->drops = 1; /* this call's own */
   for (stream_t *s = vx.streams; s; s = s->next) {
     if (!s->first) continue;
     work_t *w = work_new(on, run_drop, 0);
@@ -49,7 +50,7 @@ void vx_free(tenon_on_t on, void *handle) {
       b->drops++;
       push(s, w);
     } else
-      drain(s, vx.sequence); /* no room to do it later */
+      drain(s, vx.sequence); /* no memory to free it later, so wait */
   }
   if (--b->drops == 0) block_free(b);
   unlock();
@@ -109,8 +110,8 @@ void vx_host_free(tenon_on_t on, void *data) {
   free(data);
 }
 
-/* Memory and streams of others are those that another user of this accelerator has: the same
- * handles. */
+/* Imported memory and streams are those that another user of this accelerator has. Their handles
+ * are the same. */
 tenon_status_t vx_memory_import(tenon_on_t on, void *native, uint64_t bytes, void **out_handle) {
   (void)on;
   (void)bytes;

@@ -1,4 +1,4 @@
-/* stream.c: streams, which are threads, and events, which stand for marks in them. */
+/* stream.c: streams, which are threads, and events, which refer to marks in streams. */
 #include "vx.h"
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ work_t *work_new(tenon_on_t on, void (*run)(stream_t *, work_t *), uint64_t tick
   return w;
 }
 
-void push(stream_t *s, work_t *w) { /* with the lock */
+void push(stream_t *s, work_t *w) { /* call this with the lock */
   w->sequence = ++vx.sequence;
   *s->last = w;
   s->last = &w->next;
@@ -59,13 +59,13 @@ void enqueue(stream_t *s, work_t *list) {
   unlock();
 }
 
-/* With the lock: waits until the stream has done what was enqueued up to there. */
+/* Call this with the lock: waits until the stream has done the work up to `sequence`. */
 void drain(stream_t *s, uint64_t sequence) {
   while (s->first && s->first->sequence <= sequence)
     pthread_cond_wait(&vx.progress, &vx.lock);
 }
 
-/* With the lock: joins the threads of destroyed streams that are at their end. */
+/* Call this with the lock: joins the threads of destroyed streams that have finished. */
 void reap(int32_t ordinal) {
   for (stream_t **at = &vx.streams; *at;) {
     stream_t *s = *at;
@@ -75,14 +75,14 @@ void reap(int32_t ordinal) {
     }
     *at = s->next;
     pthread_join(s->thread,
-                 NULL); /* it has let go of the lock for the last time, or waits for none */
+                 NULL); /* it has released the lock for the last time, so joining does not block */
     pthread_cond_destroy(&s->filled);
     free(s);
   }
 }
 
 void stream_fail(stream_t *s, tenon_status_t status,
-                 uint64_t ticket) { /* with the lock; the first failure stays */
+                 uint64_t ticket) { /* call this with the lock; the first failure is kept */
   if (!s->status) {
     s->status = status;
     s->ticket = ticket;
@@ -120,7 +120,7 @@ tenon_status_t vx_stream_create(tenon_on_t on, void **out_stream) {
 }
 
 void vx_stream_destroy(tenon_on_t on,
-                       void *stream) { /* its thread does what is left, and is joined later */
+                       void *stream) { /* its thread does the remaining work and is joined later */
   (void)on;
   lock();
   ((stream_t *)stream)->closing = 1;
@@ -156,7 +156,7 @@ tenon_status_t vx_synchronize(tenon_on_t on) {
   for (stream_t *s = vx.streams; s;) {
     if (s->ordinal == on->ordinal && s->first && s->first->sequence <= until) {
       pthread_cond_wait(&vx.progress, &vx.lock);
-      /* the list may have changed */
+      /* the list may have changed during the wait */
       s = vx.streams;
       status = TENON_OK;
       continue;
@@ -173,7 +173,7 @@ tenon_status_t vx_synchronize(tenon_on_t on) {
 
 /* events */
 
-static void mark_release(mark_t *mark) { /* with the lock */
+static void mark_release(mark_t *mark) { /* call this with the lock */
   if (mark && --mark->users == 0) free(mark);
 }
 
@@ -225,7 +225,7 @@ tenon_status_t vx_event_record(tenon_on_t on, void *event, void *stream) {
   int recorded = s->recorded != NULL;
   if (!recorded) {
     mark_release(e->mark);
-    /* the event, and the piece of work */
+    /* One reference is for the event, the other for the piece of work. */
     e->mark = w->mark;
     w->mark->users = 2;
     push(s, w);
@@ -234,10 +234,10 @@ tenon_status_t vx_event_record(tenon_on_t on, void *event, void *stream) {
   if (!recorded) return TENON_OK;
   free(w->mark);
   free(w);
-  return tenon_fail(on, TENON_UNIMPLEMENTED, "vx: a recording has no events");
+  return tenon_fail(on, TENON_UNIMPLEMENTED, "vx: a recording cannot contain events");
 }
 
-/* A copy of what an event stands for now. */
+/* A copy of the mark that an event refers to now. */
 static mark_t event_mark(event_t *e) {
   lock();
   mark_t mark = e->mark ? *e->mark : (mark_t){.done = 1};
@@ -276,7 +276,8 @@ tenon_status_t vx_stream_wait(tenon_on_t on, void *stream, tenon_on_t of, void *
   } else
     free(w); /* never recorded: nothing to wait for */
   unlock();
-  return recorded ? tenon_fail(on, TENON_UNIMPLEMENTED, "vx: a recording has no events") : TENON_OK;
+  return recorded ? tenon_fail(on, TENON_UNIMPLEMENTED, "vx: a recording cannot contain events")
+                  : TENON_OK;
 }
 
 tenon_status_t vx_event_time(tenon_on_t on, void *event, int64_t *out_time) {

@@ -1,8 +1,8 @@
-/* vx.c: a device of one's own, from outside: memory, streams, events and what else tenon/device.h
- * offers, as a template to copy. README.md tells the story. The accelerator is made up: each stream
- * is a thread that does its pieces of work in order (stream.c), and memory is the host's under
- * disguised addresses, so that a host that touches it crashes (memory.c).  Here are the table and
- * the smaller parts. */
+/* vx.c: a complete device outside of Tenon, as a template to copy. It has memory, streams, events,
+ * and the other features of tenon/device.h; README.md explains it. The accelerator is simulated:
+ * each stream is a thread that does its pieces of work in order (stream.c), and device memory is
+ * host memory under disguised addresses, so that a host that dereferences one crashes (memory.c).
+ * This file holds the device table and the smaller functions. */
 #include "vx.h"
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static tenon_status_t vx_record_begin(tenon_on_t on, void *stream) {
     s->recorded = &s->recording;
   }
   unlock();
-  return already ? tenon_fail(on, TENON_PRECONDITION, "vx: the stream is recorded already")
+  return already ? tenon_fail(on, TENON_PRECONDITION, "vx: the stream is being recorded already")
                  : TENON_OK;
 }
 
@@ -50,7 +50,7 @@ static tenon_status_t vx_record_end(tenon_on_t on, void *stream, void **out_reco
     return TENON_OK;
   }
   free(recording);
-  return tenon_fail(on, TENON_PRECONDITION, "vx: the stream is not recorded");
+  return tenon_fail(on, TENON_PRECONDITION, "vx: the stream is not being recorded");
 }
 
 static void works_free(work_t *w) {
@@ -89,7 +89,7 @@ static void run_failure(stream_t *s, work_t *w) {
   unlock();
 }
 
-/* For the conformance suite: a piece of work that fails when the stream comes to it. */
+/* For the conformance suite: enqueues a piece of work that fails when the stream reaches it. */
 static tenon_status_t enqueue_failure(tenon_on_t on, void *stream, uint64_t ticket) {
   work_t *w = work_new(on, run_failure, ticket);
   if (!w) return TENON_MEMORY;
@@ -123,7 +123,7 @@ static void vx_stop(tenon_device_context_t *context) {
       pthread_cond_signal(&s->filled);
     }
   }
-  uint64_t until = vx.sequence; /* streams of peers have pieces that use memory of ours */
+  uint64_t until = vx.sequence; /* streams of peers may still use memory of this ordinal */
   for (stream_t *s = vx.streams; s;) {
     int wait =
         s->ordinal == context->ordinal ? !s->finished : s->first && s->first->sequence <= until;
@@ -152,21 +152,45 @@ static tenon_status_t vx_properties(tenon_on_t on, tenon_device_properties_t *ou
   return TENON_OK;
 }
 
-/* clang-format off */
 static const tenon_device_table_t vx_table = {
-  .size = sizeof vx_table, .abi = TENON_DEVICE_ABI, .name = "vx", .type = 12 /* DLPack's for devices it does not know */,
-  .enumerate = vx_enumerate, .start = vx_start, .stop = vx_stop, .properties = vx_properties,
-  .allocate = vx_allocate, .free = vx_free, .copy = vx_copy, .synchronize = vx_synchronize,
-  .stream_create = vx_stream_create, .stream_destroy = vx_stream_destroy, .stream_query = vx_stream_query,
-  .stream_synchronize = vx_stream_synchronize,
-  .event_create = vx_event_create, .event_destroy = vx_event_destroy, .event_record = vx_event_record,
-  .event_query = vx_event_query, .event_synchronize = vx_event_synchronize, .stream_wait = vx_stream_wait,
-  .event_time = vx_event_time,
-  .memory_free = vx_memory_free, .fill = vx_fill, .peers = vx_peers, .host_allocate = vx_host_allocate,
-  .host_free = vx_host_free, .callback = vx_callback, .native = vx_native, .memory_import = vx_memory_import,
-  .memory_forget = vx_forget, .stream_import = vx_stream_import, .stream_forget = vx_forget,
-  .record_begin = vx_record_begin, .record_end = vx_record_end, .replay = vx_replay, .recording_free = vx_recording_free
+    .size = sizeof vx_table,
+    .abi = TENON_DEVICE_ABI,
+    .name = "vx",
+    .type = 12, /* DLPack's code for a device that it does not know */
+    .enumerate = vx_enumerate,
+    .start = vx_start,
+    .stop = vx_stop,
+    .properties = vx_properties,
+    .allocate = vx_allocate,
+    .free = vx_free,
+    .copy = vx_copy,
+    .synchronize = vx_synchronize,
+    .stream_create = vx_stream_create,
+    .stream_destroy = vx_stream_destroy,
+    .stream_query = vx_stream_query,
+    .stream_synchronize = vx_stream_synchronize,
+    .event_create = vx_event_create,
+    .event_destroy = vx_event_destroy,
+    .event_record = vx_event_record,
+    .event_query = vx_event_query,
+    .event_synchronize = vx_event_synchronize,
+    .stream_wait = vx_stream_wait,
+    .event_time = vx_event_time,
+    .memory_free = vx_memory_free,
+    .fill = vx_fill,
+    .peers = vx_peers,
+    .host_allocate = vx_host_allocate,
+    .host_free = vx_host_free,
+    .callback = vx_callback,
+    .native = vx_native,
+    .memory_import = vx_memory_import,
+    .memory_forget = vx_forget,
+    .stream_import = vx_stream_import,
+    .stream_forget = vx_forget,
+    .record_begin = vx_record_begin,
+    .record_end = vx_record_end,
+    .replay = vx_replay,
+    .recording_free = vx_recording_free,
 };
-/* clang-format on */
 
 TENON_LIBRARY(vx, "1.0.0", TENON_DEVICE(&vx_table))

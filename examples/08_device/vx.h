@@ -1,36 +1,35 @@
-/* What the parts of the vx device know of each other: a stream is a thread with a list of pieces of
- * work, an event stands for a mark in a stream, and memory has a block before it. */
+/* Declarations that the files of the vx device share. A stream is a thread with a list of pieces of
+ * work, an event refers to a mark in a stream, and each allocation has a block header before it. */
 #ifndef VX_H
 #define VX_H
 
-#define _POSIX_C_SOURCE 200809L /* threads and their clock; before any other header */
+#define _POSIX_C_SOURCE 200809L /* for threads and their clock; must precede every other header */
 #include <pthread.h>
 #include <tenon/device.h>
 
 #define ORDINALS 2
 #define ALIGNMENT 256
-#define TOTAL ((uint64_t)8 << 30) /* bytes of an ordinal */
+#define TOTAL ((uint64_t)8 << 30) /* bytes of memory of each ordinal */
 #define DISGUISE ((uintptr_t)1 << 62)
 
-typedef struct
-    mark_t { /* a place in a stream; an event stands for the one that was recorded last */
+typedef struct mark_t { /* a point in a stream; an event refers to the mark that it recorded last */
   uint32_t users;
   uint32_t done;
-  tenon_status_t status; /* the stream's, when it came here */
+  tenon_status_t status; /* status of the stream when it reached the mark */
   uint64_t ticket;
   int64_t time;
 } mark_t;
 
-typedef struct block_t { /* lies ALIGNMENT bytes before the memory it describes */
+typedef struct block_t { /* header that lies ALIGNMENT bytes before the memory that it describes */
   struct block_t *next;
   struct block_t **link;
   uint64_t bytes;
-  uint32_t drops; /* streams that have not come to where it was freed */
+  uint32_t drops; /* streams that have not reached the point where the memory was freed */
   int32_t ordinal;
 } block_t;
 
 typedef struct stream_t stream_t;
-typedef struct work_t { /* a piece of work; what it needs of these */
+typedef struct work_t { /* a piece of work; each kind uses some of these fields */
   struct work_t *next;
   void (*run)(stream_t *stream, struct work_t *work);
   uint64_t sequence;
@@ -52,13 +51,14 @@ struct stream_t {
   pthread_t thread;
   pthread_cond_t filled;
   work_t *first;
-  work_t **last; /* a piece stays here while it is done */
+  work_t **last; /* a piece of work stays in the list while it runs */
   work_t *recording;
-  work_t **recorded; /* recorded is not NULL: where the next piece of the recording goes */
+  /* not NULL: the stream is being recorded; where the next piece of the recording goes */
+  work_t **recorded;
   int closing;
   int finished;
-  tenon_status_t status; /* of the first piece that failed */
-  uint64_t ticket;       /* and its ticket */
+  tenon_status_t status; /* of the first piece of work that failed */
+  uint64_t ticket;       /* the ticket of that piece */
 };
 
 typedef struct event_t {
@@ -71,8 +71,8 @@ typedef struct recording_t {
 
 extern struct vx_t { /* one lock keeps the example short */
   pthread_mutex_t lock;
-  pthread_cond_t progress; /* a piece is done, or a stream has finished */
-  uint64_t sequence;       /* of the last piece of any stream */
+  pthread_cond_t progress; /* signalled when a piece of work is done, or a stream has finished */
+  uint64_t sequence;       /* the number of the last piece of work, over all streams */
   stream_t *streams;
   block_t *blocks;
   uint64_t used[ORDINALS];
@@ -86,19 +86,20 @@ static inline stream_t *stream_of(tenon_on_t on, void *stream) {
   return stream ? stream : on->state;
 }
 
-/* stream.c: a piece of work, NULL where there is no host memory, and said so; enqueue takes a list
- * of them, also into a recording. */
+/* stream.c: work_new makes a piece of work (NULL: no host memory, which it has reported); enqueue
+ * appends a list of them to the stream or to its recording. */
 work_t *work_new(tenon_on_t on, void (*run)(stream_t *, work_t *), uint64_t ticket);
 void enqueue(stream_t *s, work_t *list);
-/* With the lock: past any recording; a stream's first failure stays; waits for what was enqueued up
- * to there; joins the threads of destroyed streams that are at their end. */
+/* Call these with the lock. push appends work without regard to a recording; stream_fail keeps the
+ * first failure of a stream; drain waits for all work up to `sequence`; reap joins the threads of
+ * destroyed streams that have finished. */
 void push(stream_t *s, work_t *w);
 void stream_fail(stream_t *s, tenon_status_t status, uint64_t ticket);
 void drain(stream_t *s, uint64_t sequence);
 void reap(int32_t ordinal);
 tenon_status_t blame(tenon_on_t on, tenon_status_t status, uint64_t ticket, tenon_fault_t *fault);
 
-/* Slots of the table: stream.c, memory.c. */
+/* Functions of the device table, in stream.c and memory.c. */
 tenon_status_t vx_stream_create(tenon_on_t on, void **out_stream);
 void vx_stream_destroy(tenon_on_t on, void *stream);
 tenon_status_t vx_stream_query(tenon_on_t on, void *stream, tenon_fault_t *fault);
@@ -123,6 +124,6 @@ void vx_host_free(tenon_on_t on, void *data);
 tenon_status_t vx_memory_import(tenon_on_t on, void *native, uint64_t bytes, void **out_handle);
 tenon_status_t vx_stream_import(tenon_on_t on, void *native, void **out_stream);
 void vx_forget(tenon_on_t on, void *native);
-void block_free(block_t *b); /* with the lock */
+void block_free(block_t *b); /* call this with the lock */
 
 #endif

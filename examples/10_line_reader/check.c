@@ -1,9 +1,10 @@
-/* Calls reader::ctc_loss and asks for its gradient, as a program does; check.py compares what it
- * writes with PyTorch's.
- *   check LIBRARY FOLDER BLANK [differences]: reads log_probs, targets, input_lengths,
- *   target_lengths and weights (.npy) of the folder, writes loss.npy and gradient.npy, of the sum
- *   of weights times loss.  With one thread and with two, which must give the same bits.  With a
- *   fourth word the gradient of ctc_loss(log_softmax(x)) is compared with differences. */
+/* Calls reader::ctc_loss and computes its gradient from a program; check.py compares the results
+ * with those of PyTorch.
+ *
+ * Usage: check LIBRARY FOLDER BLANK [differences]. Reads log_probs, targets, input_lengths,
+ * target_lengths and weights (.npy) from the folder. Writes loss.npy, and gradient.npy of the sum
+ * of weights times loss. Runs with one thread and with two, which must give the same bits. With a
+ * fourth word, the gradient of ctc_loss(log_softmax(x)) is compared with finite differences. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

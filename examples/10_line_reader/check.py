@@ -119,7 +119,7 @@ def refusals(folder):
         ("ctc_loss", loss | {"target_lengths": np.array([2, 3])}, {}, "target_lengths[1] is 3, but must be from 0 to 2, the width of targets"),
         ("ctc_loss", loss | {"targets": np.array([[1, 3], [1, 1]])}, {}, "targets[0][1] is 3, but log_probs has 3 classes, from 0"),
         ("ctc_loss", loss | {"targets": np.array([[1, 2], [-7, 1]])}, {}, "targets[1][0] is -7, but log_probs has 3 classes, from 0"),
-        ("ctc_loss", loss, {"blank": 1}, "targets[0][0] is 1, the blank, which is no part of a text"),
+        ("ctc_loss", loss, {"blank": 1}, "targets[0][0] is 1, the blank, which cannot be part of a text"),
         ("ctc_loss", loss, {"blank": 3}, "blank is 3, but log_probs has 3 classes: it must be less"),
         ("ctc_loss", loss, {"blank": -1}, "blank is -1, but must be a class of log_probs, from 0"),
         ("ctc_loss", loss | {"targets": np.ones((3, 2), np.int64)}, {}, "targets"),
@@ -130,8 +130,8 @@ def refusals(folder):
         ("ctc_loss_backward", backward | {"alpha": np.zeros((2, 4, 4))}, {}, "alpha is of 4 states, but targets of this width have 5"),
         ("ctc_loss_backward", backward, {"blank": 3}, "blank is 3, but log_probs has 3 classes: it must be less"),
         ("ctc_decode", decode | {"lengths": np.array([5, 1])}, {"alphabet": "ab"}, "reader::ctc_decode: lengths[0] is 5, but must be from 0 to 4, the frames of log_probs (1 of 2 out of range)"),
-        ("ctc_decode", decode | {"log_probs": bad}, {"alphabet": "ab"}, "log_probs[3][1][2] is nan, which is no logarithm of a probability"),
-        ("ctc_decode", decode | {"log_probs": x + np.inf}, {"alphabet": "ab"}, "is inf, which is no logarithm of a probability"),
+        ("ctc_decode", decode | {"log_probs": bad}, {"alphabet": "ab"}, "log_probs[3][1][2] is nan, which is not the logarithm of a probability"),
+        ("ctc_decode", decode | {"log_probs": x + np.inf}, {"alphabet": "ab"}, "is inf, which is not the logarithm of a probability"),
         ("ctc_decode", decode, {"alphabet": "abc"}, "alphabet has 3 characters, but log_probs has 3 classes: one for each character, and the blank"),
         ("ctc_decode", decode, {}, "alphabet"),
         ("ctc_decode", decode, {"alphabet": "aäa"}, "alphabet has 'a' (U+0061) twice, again at its character 2"),
@@ -171,7 +171,7 @@ def deployment(folder):
     text = helper.make_tensor_value_info("text", TensorProto.UINT8, [32, "width"])
     cast = helper.make_graph([helper.make_node("Identity", ["picture"], ["text"])], "no texts", [helper.make_tensor_value_info("picture", TensorProto.UINT8, [32, "width"])], [text])
     onnx.save(helper.make_model(cast, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), cut)
-    assert run(read, cut, library, line, status=1) == f"read: {cut} is no model of a picture, with an output `text` of strings\n"
+    assert run(read, cut, library, line, status=1) == f"read: {cut} is not a model with one input (a picture) and an output `text` of strings\n"
     cut.write_bytes(content.replace(b"reader", b"raeder"))
     assert "raeder" in run(read, cut, library, line, status=1)
     cut.write_bytes(content.replace(b"ABCDEFG", b"ABCDEFA"))

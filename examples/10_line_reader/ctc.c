@@ -13,9 +13,9 @@
 
 /* lines */
 
-/* One line.  Its states are the classes of its target with a blank before, between and after them;
- * a path goes on by one state, or over a blank between two classes that differ, or stays.  Element
- * [t, c] of log_probs is at t * step + c. */
+/* One line. Its states are the classes of its target, with a blank before, between and after them.
+ * A path stays in a state, advances by one state, or skips a blank between two different classes.
+ * Element [t, c] of log_probs is at t * step + c. */
 typedef struct line_t {
   const int64_t *target;
   int64_t frames;
@@ -59,7 +59,7 @@ static tenon_status_t lines_check(tenon_call_t *call, tenon_tensor_t *const *in)
       int64_t class = targets[n * width + i];
       if (class == blank)
         return tenon_fail(call, TENON_INVALID,
-                          "targets[%lld][%lld] is %lld, the blank, which is no part of a text",
+                          "targets[%lld][%lld] is %lld, the blank, which cannot be part of a text",
                           (long long)n, (long long)i, (long long)class);
       if (class < 0 || class >= classes)
         return tenon_fail(call, TENON_INVALID,
@@ -71,7 +71,7 @@ static tenon_status_t lines_check(tenon_call_t *call, tenon_tensor_t *const *in)
 
 /* ctc_loss */
 
-/* alpha: logarithm of the probability of all ways to state s in frame t, frame t included. */
+/* alpha: logarithm of the probability of all paths to state s in frame t, including frame t. */
 static tenon_status_t loss_part(tenon_call_t *call, void *unused, int64_t begin, int64_t end) {
   const tenon_tensor_t *x = call->inputs[0];
   tenon_tensor_t *loss = call->outputs[0];
@@ -91,7 +91,7 @@ static tenon_status_t loss_part(tenon_call_t *call, void *unused, int64_t begin,
       int64_t row = n * size + t * width;
       int64_t before = row - width;
       for (int64_t s = 0; s < line.states && s < 2 * t + 2;
-           s++) { /* later states are not to be reached yet */
+           s++) { /* later states cannot be reached yet */
         double reached =
             t ? log_sum(number(alpha, before + s), s ? number(alpha, before + s - 1) : -INFINITY,
                         may_skip(&line, s) ? number(alpha, before + s - 2) : -INFINITY)
@@ -130,9 +130,9 @@ static tenon_status_t loss_infer(tenon_infer_t *infer) {
 
 /* ctc_loss_backward */
 
-/* beta: logarithm of the probability of all ways on from state s, the frames after t.  alpha + beta
- * + loss is that of being in the state in this frame, given the target.  `room` has the states of a
- * line and a sum for each class. */
+/* beta: logarithm of the probability of all paths onward from state s, over the frames after t.
+ * alpha + beta + loss is that of being in the state in this frame, given the target. `room` has the
+ * states of a line and a sum for each class. */
 static tenon_status_t loss_backward_part(tenon_call_t *call, void *room, int64_t begin,
                                          int64_t end) {
   const tenon_tensor_t *x = call->inputs[1];
@@ -162,7 +162,8 @@ static tenon_status_t loss_backward_part(tenon_call_t *call, void *room, int64_t
         set_number(out, at + c, (exp(number(x, at + c)) - sums[c]) * scale);
       for (int64_t s = 0; s < line.states; s++)
         beta[s] += number(x, at + class_of(&line, s));
-      for (int64_t s = 0; s < line.states; s++) /* in place: those before s are not read any more */
+      /* in place: states before s are not read any more */
+      for (int64_t s = 0; s < line.states; s++)
         beta[s] = log_sum(beta[s], s + 1 < line.states ? beta[s + 1] : -INFINITY,
                           s + 2 < line.states && may_skip(&line, s + 2) ? beta[s + 2] : -INFINITY);
     }
@@ -195,30 +196,47 @@ static tenon_status_t loss_backward_infer(tenon_infer_t *infer) {
 TENON_LIBRARY(reader, "1.0.0",
   TENON_ABOUT("author: Tenon's examples\nlicence: as Tenon"),
   TENON_GROUP(reader_decode),
-  TENON_OP("ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, *, int blank=0)"
+  TENON_OP("ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor "
+           "target_lengths, *, int blank=0)"
            " -> (Tensor loss, Tensor alpha)",
-    TENON_DOC("Minus the logarithm of the probability of each target: torch.nn.functional.ctc_loss with reduction='none'.\n"
-              "log_probs is [frames, lines, classes], as log_softmax gives it. targets is [lines, width], classes that are not the\n"
-              "blank; what lies behind a line's target_lengths is not read. input_lengths says how many frames a line has.\n"
-              "The loss is inf where no alignment exists. alpha, [lines, frames, 2 width + 1], is for the gradient and has none.\n"
-              "The gradient is PyTorch's: of the logits that log_softmax made log_probs of, so log_probs must come from there."),
-    TENON_SAMPLES("log_probs: [8, n, c] uniform(-3, -0.1), targets: [n, 3] integers(1, c), input_lengths: [n] [8], "
+    TENON_DOC("Minus the logarithm of the probability of each target: torch.nn.functional.ctc_loss "
+              "with reduction='none'.\n"
+              "log_probs is [frames, lines, classes], as log_softmax gives it. targets is [lines, "
+              "width], classes that are not the\n"
+              "blank; what lies behind a line's target_lengths is not read. input_lengths says how "
+              "many frames a line has.\n"
+              "The loss is inf where no alignment exists. alpha, [lines, frames, 2 width + 1], is "
+              "for the gradient and has none.\n"
+              "The gradient is PyTorch's: of the logits that log_softmax made log_probs of, so "
+              "log_probs must come from there."),
+    TENON_SAMPLES("log_probs: [8, n, c] uniform(-3, -0.1), targets: [n, 3] integers(1, c), "
+                  "input_lengths: [n] [8], "
                   "target_lengths: [n] integers(1, 4)"),
-    TENON_TYPES("log_probs: f32|f64; targets, input_lengths, target_lengths: i64; loss, alpha = log_probs"),
-    TENON_SHAPES("log_probs: [t, n, c]; targets: [n, s]; input_lengths, target_lengths: [n]; loss: [n]"),
+    TENON_TYPES("log_probs: f32|f64; targets, input_lengths, target_lengths: i64; loss, alpha = "
+                "log_probs"),
+    TENON_SHAPES("log_probs: [t, n, c]; targets: [n, s]; input_lengths, target_lengths: [n]; loss: "
+                 "[n]"),
     TENON_TRAITS(TENON_PURE),
-    TENON_GRADIENT("log_probs: reader::ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, loss, alpha, blank=blank)"),
+    TENON_GRADIENT("log_probs: reader::ctc_loss_backward(grad, log_probs, targets, input_lengths, "
+                   "target_lengths, loss, alpha, blank=blank)"),
     TENON_INFER(loss_infer),
     TENON_KERNEL("cpu", loss_run)),
-  TENON_OP("ctc_loss_backward(Tensor grad, Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths,"
+  TENON_OP("ctc_loss_backward(Tensor grad, Tensor log_probs, Tensor targets, Tensor input_lengths, "
+           "Tensor target_lengths,"
            " Tensor loss, Tensor alpha, *, int blank=0) -> Tensor",
-    TENON_DOC("Gradient of ctc_loss: (exp(log_probs) - the probability of the class in this frame, given the target) * grad.\n"
-              "Frames past input_lengths have 0, lines with an infinite loss nan, as in PyTorch; a class whose log_probs is -inf has\n"
+    TENON_DOC("Gradient of ctc_loss: (exp(log_probs) - the probability of the class in this frame, "
+              "given the target) * grad.\n"
+              "Frames past input_lengths have 0, lines with an infinite loss nan, as in PyTorch; a "
+              "class whose log_probs is -inf has\n"
               "0, where PyTorch has nan."),
-    TENON_SAMPLES("grad: [n], log_probs: [8, n, c] uniform(-3, -0.1), targets: [n, 3] integers(1, c), input_lengths: [n] [8], "
-                  "target_lengths: [n] integers(1, 4), loss: [n] uniform(1, 9), alpha: [n, 8, 7] uniform(-9, -1)"),
-    TENON_TYPES("log_probs: f32|f64; grad, loss, alpha = log_probs; targets, input_lengths, target_lengths: i64; out = log_probs"),
-    TENON_SHAPES("log_probs: [t, n, c]; targets: [n, s]; input_lengths, target_lengths, grad, loss: [n]; alpha: [n, t, _]; out: [t, n, c]"),
+    TENON_SAMPLES("grad: [n], log_probs: [8, n, c] uniform(-3, -0.1), targets: [n, 3] integers(1, "
+                  "c), input_lengths: [n] [8], "
+                  "target_lengths: [n] integers(1, 4), loss: [n] uniform(1, 9), alpha: [n, 8, 7] "
+                  "uniform(-9, -1)"),
+    TENON_TYPES("log_probs: f32|f64; grad, loss, alpha = log_probs; targets, input_lengths, "
+                "target_lengths: i64; out = log_probs"),
+    TENON_SHAPES("log_probs: [t, n, c]; targets: [n, s]; input_lengths, target_lengths, grad, "
+                 "loss: [n]; alpha: [n, t, _]; out: [t, n, c]"),
     TENON_TRAITS(TENON_PURE),
     TENON_INFER(loss_backward_infer),
     TENON_KERNEL("cpu", loss_backward_run)))

@@ -1,5 +1,5 @@
-/* ctc.h: what the operators of ctc.c and decode.c share.  log_probs is [frames, lines, classes],
- * f32 or f64; one of the classes is the blank. */
+/* ctc.h: declarations that the operators of ctc.c and decode.c share. log_probs is [frames, lines,
+ * classes], f32 or f64; one of the classes is the blank. */
 #ifndef CTC_H
 #define CTC_H
 
@@ -19,7 +19,7 @@ static inline void set_number(tenon_tensor_t *t, int64_t i, double value) {
     ((float *)t->data)[i] = (float)value;
 }
 
-/* log(exp(a) + exp(b) + exp(c)); -inf is the logarithm of nothing. */
+/* log(exp(a) + exp(b) + exp(c)); -inf is the logarithm of 0. */
 static inline double log_sum(double a, double b, double c) {
   double most = a > b ? a : b;
   if (c > most) most = c;

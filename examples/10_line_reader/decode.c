@@ -1,8 +1,10 @@
-/* decode.c: the operator reader::ctc_decode: prefix beam search.  Part of the library of ctc.c.
+/* decode.c: the operator reader::ctc_decode, a prefix beam search. It is part of the library of
+ * ctc.c.
  *
- * The texts that the search has met are a tree, in which each is one node whatever way led to it;
- * the beam is the best of them, sorted.  All memory is taken once a call.  Invariant: what is kept
- * depends on the numbers of the line alone. */
+ * The texts that the search has met form a tree, in which each text is one node, whichever path led
+ * to it. The beam is the sorted list of the best texts. Each call allocates all memory once.
+ *
+ * Invariant: which texts are kept depends only on the numbers of the line. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,12 +25,12 @@ enum {
 };
 
 typedef struct alphabet_t {
-  const char *text; /* the attribute, which lives as long */
+  const char *text; /* the attribute, which lives as long as this */
   int64_t count;
-  uint32_t starts[]; /* of each character, and the end of the last */
+  uint32_t starts[]; /* start of each character, and the end of the last one */
 } alphabet_t;
 
-/* Bytes of the UTF-8 character that `s` begins with; 0: it begins with none. */
+/* Returns how many bytes the UTF-8 character at `s` has; 0: there is no valid character. */
 static uint32_t character(const unsigned char *s, uint32_t size, uint32_t *code) {
   static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
   uint32_t bytes = *s < 0x80 ? 1 : *s >> 5 == 6 ? 2 : *s >> 4 == 14 ? 3 : *s >> 3 == 30 ? 4 : 0;
@@ -81,18 +83,18 @@ static tenon_status_t alphabet_create(tenon_node_t *node) {
 
 /* the search */
 
-/* A text that the search has met: the one of `parent` and a class more.  Each text is one node,
- * whatever way led to it. */
+/* A text that the search has met: the text of `parent` plus one class. Each text is one node,
+ * whichever path led to it. */
 typedef struct node_t {
   int32_t parent;
   int32_t child;
-  int32_t sibling; /* the child met last, the one before; -1: none */
+  int32_t sibling; /* child: the child met last; sibling: the child met before this one; -1: none */
   int32_t class;   /* -1: the empty text */
-  int32_t place;   /* in the beam; -1: it is not there */
+  int32_t place;   /* index in the beam; -1: not in the beam */
 } node_t;
 
-/* A text with the logarithms of its probability: that its last frame was a blank, that it was not,
- * both. */
+/* A text with the logarithms of its probability: with a blank as the last frame, without one, and
+ * both together. */
 typedef struct entry_t {
   double blank;
   double label;
@@ -100,18 +102,19 @@ typedef struct entry_t {
   int32_t from;
   int32_t class
       ; /* where the text comes from in the beam before, and the class that was added; -1: none */
-  int32_t node; /* of the beam only */
+  int32_t node; /* only for entries of the beam */
 } entry_t;
 
-typedef struct search_t { /* of one line at a time; its memory serves the next */
-  double *row;            /* log_probs of a frame */
+/* the state for one line at a time; its memory is reused for the next line */
+typedef struct search_t {
+  double *row; /* log_probs of a frame */
   entry_t *beam;
   entry_t
       *found; /* best first; while a frame is gone through, `found` is a heap, the worst first */
   node_t *nodes;
   char *text;
   bool *taken;  /* by class: the beam has the text that this one makes of an entry; and the blank */
-  double least; /* the worst score of a full heap, else -inf */
+  double least; /* the lowest score of a full heap, otherwise -inf */
   int64_t count;
   int64_t found_count;
   int64_t node_count;
@@ -125,7 +128,7 @@ static bool is_better(const entry_t *a, const entry_t *b) {
   return a->from != b->from ? a->from < b->from : a->class < b->class;
 }
 
-/* Puts an entry where the worst one was. */
+/* Replaces the worst entry of the heap. */
 static void replace_worst(entry_t *heap, int64_t count, entry_t entry) {
   int64_t at = 0;
   for (int64_t k; (k = 2 * at + 1) < count; at = k) {
@@ -150,7 +153,7 @@ static void offer(search_t *search, entry_t entry) {
   if (search->found_count == search->width) search->least = heap->score;
 }
 
-/* What becomes of an entry in a frame: the same text, or one with a class more. */
+/* Adds what becomes of an entry in one frame: the same text, or a text with one class more. */
 static void grow(search_t *search, int32_t from) {
   const entry_t *entry = &search->beam[from];
   const node_t *node = &search->nodes[entry->node];
@@ -194,7 +197,7 @@ static void frame(search_t *search) {
   search->least = -INFINITY;
   for (int32_t i = 0; i < search->count; i++)
     grow(search, i);
-  for (int64_t n = search->found_count; n > 1;) { /* the heap, sorted */
+  for (int64_t n = search->found_count; n > 1;) { /* sorts the heap */
     entry_t worst = found[0];
     n--;
     replace_worst(found, n, found[n]);
@@ -225,7 +228,7 @@ static tenon_status_t decode_line(tenon_call_t *call, search_t *search, int64_t 
       if (!(search->row[c] < INFINITY))
         return tenon_fail(
             call, TENON_INVALID,
-            "log_probs[%lld][%lld][%lld] is %g, which is no logarithm of a probability",
+            "log_probs[%lld][%lld][%lld] is %g, which is not the logarithm of a probability",
             (long long)t, (long long)n, (long long)c, search->row[c]);
     }
     frame(search);
@@ -258,7 +261,7 @@ typedef struct room_t {
   int64_t lane_count;
 } room_t;
 
-/* Lane i has lines i, i + lane_count, ... */
+/* Lane i processes lines i, i + lane_count, ... */
 static tenon_status_t decode_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const room_t *room = argument;
   const int64_t *shape = call->inputs[0]->shape;
@@ -315,14 +318,22 @@ static tenon_status_t decode_infer(tenon_infer_t *infer) {
 
 /* clang-format off */
 TENON_ITEMS(reader_decode,
-  TENON_OP("ctc_decode(Tensor log_probs, Tensor lengths, *, str alphabet, int blank=0, int beam=16) -> (Tensor@host text, Tensor score)",
-    TENON_DOC("The most probable text of each line, by prefix beam search (Hannun et al., 2014), without a language model.\n"
-              "log_probs is [frames, lines, classes]; lengths says how many frames a line has. alphabet is UTF-8, each character once,\n"
-              "in the order of the classes without the blank: its i-th character, from 0, is class i + 1 if i >= blank, else class i.\n"
-              "score is the logarithm of the sum over those alignments of the text that stayed in the beam: all of them if it is wide\n"
-              "enough. Of equal scores the text that comes of the better one of the frame before is kept, then the one that adds\n"
-              "nothing, then the lower class. A line in which nothing is possible has the text '' and the score -inf."),
-    TENON_SAMPLES("log_probs: [t, n, 4] uniform(-3, -0.1), lengths: [n] integers(1, t), alphabet = 'abc'"),
+  TENON_OP("ctc_decode(Tensor log_probs, Tensor lengths, *, str alphabet, int blank=0, int "
+           "beam=16) -> (Tensor@host text, Tensor score)",
+    TENON_DOC("The most probable text of each line, by prefix beam search (Hannun et al., 2014), "
+              "without a language model.\n"
+              "log_probs is [frames, lines, classes]; lengths says how many frames a line has. "
+              "alphabet is UTF-8, each character once,\n"
+              "in the order of the classes without the blank: its i-th character, from 0, is class "
+              "i + 1 if i >= blank, else class i.\n"
+              "score is the logarithm of the sum over those alignments of the text that stayed in "
+              "the beam: all of them if it is wide\n"
+              "enough. Of equal scores the text that comes of the better one of the frame before "
+              "is kept, then the one that adds\n"
+              "nothing, then the lower class. A line in which nothing is possible has the text '' "
+              "and the score -inf."),
+    TENON_SAMPLES("log_probs: [t, n, 4] uniform(-3, -0.1), lengths: [n] integers(1, t), alphabet = "
+                  "'abc'"),
     TENON_TYPES("log_probs: f32|f64; lengths: i64; text = string; score = f32"),
     TENON_SHAPES("log_probs: [t, n, c]; lengths: [n]; text, score: [n]"),
     TENON_TRAITS(TENON_PURE),

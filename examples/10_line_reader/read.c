@@ -1,13 +1,14 @@
-/* Reads pictures of lines, against tenon/tenon.h alone: read MODEL LIBRARY PICTURE...  prints a
- * text for each picture. The model is compiled once, and takes pictures of any width.  What is
- * wrong with one is said, and the others are read. */
+/* Reads pictures of lines, against tenon/tenon.h alone. Usage: read MODEL LIBRARY PICTURE... It
+ * prints the text of each picture. The model is compiled once and takes pictures of any width. An
+ * error in one picture is reported, and the others are still read. */
 #include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
 
 enum { OUTPUTS_MAX = 8 };
 
-/* Which output of the model is `text`; -1: none, or it takes more than a picture. */
+/* Returns which output of the model is `text`; -1: there is none, or the model has other inputs
+ * besides a picture. */
 static int32_t text_of(const tenon_graph_t *graph) {
   tenon_port_t port = {.size = sizeof port};
   if (tenon_graph_input_count(graph) != 1 || tenon_graph_output_count(graph) > OUTPUTS_MAX)
@@ -45,7 +46,8 @@ int main(int argc, char **argv) {
     fprintf(stderr, "read: %s\n", tenon_error());
     failed = 1;
   } else if ((text = text_of(graph)) < 0) {
-    fprintf(stderr, "read: %s is no model of a picture, with an output `text` of strings\n",
+    fprintf(stderr,
+            "read: %s is not a model with one input (a picture) and an output `text` of strings\n",
             argv[1]);
     failed = 1;
   }

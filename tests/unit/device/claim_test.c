@@ -198,7 +198,7 @@ TEST("what is pinned to another device is not claimed") {
   tenon_pin_t pin = {"a3", device_of("sim", 1)};
   tenon_executable_t *e = spread("", 1, &pin);
   check_dump(e, "claims", "offload to sim:0: 2 subgraphs with 4 of 6 nodes");
-  check_dump(e, "claims", "declined by the device: 1 of core::add: another device has it");
+  check_dump(e, "claims", "declined by the device: 1 of core::add: another device has taken it");
   check_dump(e, "placement", "core::add  sim:1        pinned by 'a3'");
   CHECK_GRAPH(e, TEXTS("f32[] 1"), TEXTS("f32[] 54"));
   tenon_executable_release(e);
@@ -234,7 +234,7 @@ TEST(
   e = compiled(layers("f32[2] -30 -20"), device, "groups=0");
   check_dump(e, "claims",
              "0 subgraphs with 0 of 4 nodes\n  declined by the device: 1 of core::matmul: it is in "
-             "no group of the largest");
+             "not among the largest groups");
   CHECK_GRAPH(e, given, wanted);
   tenon_executable_release(e);
   CHECK(runs == 0 && made == 0);

@@ -216,7 +216,7 @@ TEST("what cannot be a tensor is refused with the reason, and stays its owner's"
         "the stream of others' memory is of device sim:1, and the memory of sim:0",
         handles ? "its first element is at offset 2: expected a multiple of 4"
                 : ": expected a multiple of 4",
-        handles ? "reach 48 bytes before the memory's begin" : "no memory of sim",
+        handles ? "reach 48 bytes before the memory's begin" : "not memory of sim",
         "shape and strides address more memory than 62 bits can describe",
         "expected numbers",
         "of ordinal 1",
@@ -732,13 +732,13 @@ TEST("a cl_mem with a cl_command_queue of others is a tensor without a copy, aft
   tenon_tensor_release(x);
   e.byte_offset = BYTES - 8;
   CHECK_STATUS(tenon_tensor_import(&e, &x), TENON_INVALID);
-  CHECK_TEXT(tenon_error(), "another's memory object has 1024 bytes, and 1032 are to be used");
+  CHECK_TEXT(tenon_error(), "the imported memory object has 1024 bytes, and 1032 are needed");
   void *other = create_context(NULL, 1, &id, NULL, NULL, &error);
   void *theirs = create_buffer(other, 1, BYTES, NULL, &error);
   e.data = theirs;
   e.byte_offset = 0;
   CHECK_STATUS(tenon_tensor_import(&e, &x), TENON_INVALID);
-  CHECK_TEXT(tenon_error(), "another's memory object is of another context");
+  CHECK_TEXT(tenon_error(), "the imported memory object is of another context");
   CHECK(release_buffer(theirs) == 0 && release_context(other) == 0);
   tenon_stream_release(stream);
   tenon_tensor_release(warm);

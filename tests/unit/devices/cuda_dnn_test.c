@@ -18,10 +18,11 @@ static int in_child(const char *settings,
     set(&e, &cases[0], plain);
     bool good = run(&e) == TENON_UNIMPLEMENTED;
     if (settings)
-      good = good && strstr(host_message(), "there is no cuDNN: TENON_CUDA says cudnn=");
+      good = good && strstr(host_message(), "cuDNN cannot be used: TENON_CUDA says cudnn=");
     else
-      good = good && strstr(host_message(),
-                            "there is no cuDNN: it does not open: CUDNN_STATUS_NOT_SUPPORTED");
+      good =
+          good && strstr(host_message(),
+                         "cuDNN cannot be used: it cannot be opened: CUDNN_STATUS_NOT_SUPPORTED");
     good = good && run(&e) == TENON_UNIMPLEMENTED;
     cu_dnn_close(&device);
     _exit(good ? 0 : 1);

@@ -126,11 +126,11 @@ TEST("code that is damaged, cut or foreign does not come to the driver") {
     code[i] ^= 4;
   }
   CHECK_STATUS(cu_program_load(&on, code, sizeof code - 1, &program), TENON_INVALID);
-  CHECK_TEXT(host_message(), "its length is not that in its head");
+  CHECK_TEXT(host_message(), "its length differs from that in its header");
   CHECK_STATUS(cu_program_load(&on, code, 3, &program), TENON_INVALID);
   CHECK_TEXT(host_message(), "it is shorter than its head");
   CHECK_STATUS(cu_program_load(&there, code, sizeof code, &program), TENON_INVALID);
-  CHECK_TEXT(host_message(), "it is of another GPU or driver");
+  CHECK_TEXT(host_message(), "it is for another GPU or driver");
 }
 
 /* products */

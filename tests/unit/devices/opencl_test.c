@@ -360,7 +360,7 @@ TEST("another's memory and queue are used, and stay theirs") {
   void *stream = NULL;
   void *event = event_made(&one);
   CHECK_STATUS(cl->memory_import(&one, buffer, 4097, &memory), TENON_INVALID);
-  CHECK_TEXT(host_message(), "has 4096 bytes, and 4097 are to be used");
+  CHECK_TEXT(host_message(), "has 4096 bytes, and 4097 are needed");
   CHECK_STATUS(cl->memory_import(&one, NULL, 1, &memory), TENON_INVALID);
   CHECK_STATUS(cl->memory_import(&one, buffer, 4096, &memory), TENON_OK);
   CHECK_STATUS(cl->stream_import(&one, disordered, &stream), TENON_INVALID);

@@ -265,7 +265,7 @@ TEST("what is no memory, not this ordinal's, or too short is refused with its na
     char *a = allocate(0, 5000);
     char *b = allocate(1, 5000);
     CHECK_STATUS(copy_in(0, NULL, 1, bytes, 0, bytes, 1), TENON_INVALID);
-    CHECK_TEXT(host_text, "is no memory of sim");
+    CHECK_TEXT(host_text, "is not memory of sim");
     CHECK_STATUS(copy_in(0, NULL, 1, b, 0, bytes, 1), TENON_INVALID);
     CHECK_TEXT(host_text, "which is of ordinal 1");
     CHECK_STATUS(copy_in(0, NULL, 1, a, 8190, bytes, 3), TENON_INVALID);

@@ -209,7 +209,7 @@ TEST("each item of a launch of three axes runs once, also after its program was 
     CHECK(out[i] == 3 * (1 + 11));
   CHECK_STATUS(launch(NULL, 5, place, 1, 1, 0, NULL), TENON_INVALID);
   CHECK_TEXT(host_text, "kernel");
-  CHECK_TEXT(host_text, "is no more");
+  CHECK_TEXT(host_text, "does not exist any more");
   host_close(&host);
 }
 
@@ -323,7 +323,7 @@ TEST("an error in a source is told with the author's file and line, and code tha
                TENON_INVALID);
   CHECK_TEXT(host_text, ":2:2: error: #error wrong");
   CHECK_STATUS(table->program_load(&host.on[0], junk, sizeof junk, &program), TENON_INVALID);
-  CHECK_TEXT(host_text, "are no code of sim");
+  CHECK_TEXT(host_text, "are not code of sim");
   CHECK_STATUS(tests->set(&host.on[0], "fail=compile:1"), TENON_OK);
   CHECK_STATUS(compile("int a;", "", &code), TENON_UNAVAILABLE);
   tenon_source_t cuda = {

@@ -92,10 +92,10 @@ TEST("events are three-valued, have times, and may be recorded anew while a stre
   CHECK_STATUS(table->event_time(on, second, &two), TENON_OK);
   CHECK(one > 0 && two > 0);
   CHECK_STATUS(table->event_query(on, a), TENON_INVALID);
-  CHECK_TEXT(host_text, "is no event, perhaps a stream");
+  CHECK_TEXT(host_text, "is not a handle of kind event, but perhaps of kind stream");
   table->event_destroy(on, first);
   CHECK_STATUS(table->event_query(on, first), TENON_INVALID);
-  CHECK_TEXT(host_text, "is no more");
+  CHECK_TEXT(host_text, "does not exist any more");
   finding_none();
   host_close(&host);
 }
