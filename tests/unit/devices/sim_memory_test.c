@@ -108,9 +108,12 @@ TEST("a kernel that leaves its allocation ends the process, and so does a race w
 #ifdef HAS_TSAN
   SKIP("the thread sanitizer starts no threads after a fork");
 #endif
-  CHECK((overrun = 4095, survives(overrun_run)));
-  CHECK((overrun = 4096, !survives(overrun_run)));
-  CHECK((overrun = -1, !survives(overrun_run)));
+  overrun = 4095;
+  CHECK(survives(overrun_run));
+  overrun = 4096;
+  CHECK(!survives(overrun_run));
+  overrun = -1;
+  CHECK(!survives(overrun_run));
   CHECK(!survives(race_run));
 }
 
