@@ -33,7 +33,7 @@ static inline int check_report(int ok, const char *file, int line, const char *w
   return 0;
 }
 
-/* Stores the status of an expression in check_found for CHECK_STATUS, and returns 1. */
+/* Stores the status of an expression in check_found, and returns 1. */
 static inline int check_keep(int found) {
   check_found = found;
   return 1;
@@ -56,10 +56,12 @@ static inline int check_text(const char *actual, const char *part, const char *f
 }
 
 #define CHECK(condition) check_report(!!(condition), __FILE__, __LINE__, #condition, NULL)
-/* The expression is evaluated before its message is read. */
+/* Evaluates the expression first, then the expected code and the message. No block encloses the
+ * expression, so its compound literals live on after the check. */
 #define CHECK_STATUS(expression, code)                                                             \
-  (check_keep(expression) &&                                                                       \
-   check_status(check_found, (code), CHECK_MESSAGE(), __FILE__, __LINE__, #expression))
+  (check_keep(expression)                                                                          \
+       ? check_status(check_found, (code), CHECK_MESSAGE(), __FILE__, __LINE__, #expression)       \
+       : 0)
 /* Reports that the test reached a line that it should not reach. */
 #define CHECK_NEVER(what) check_report(0, __FILE__, __LINE__, what, NULL)
 #define CHECK_TEXT(actual, part) check_text((actual), (part), __FILE__, __LINE__)
