@@ -70,17 +70,17 @@ NUMBER(CUDNN_STATUS_NOT_SUPPORTED, 9)
   SKIP("there is no cuda.h, under CUDA_HOME or /usr/local/cuda");
 #endif
 }
-TEST("NVRTC's are those of nvrtc.h") {
+TEST("the declarations of NVRTC match nvrtc.h") {
 #ifndef HAS_NVRTC_H
   SKIP("there is no nvrtc.h, under CUDA_HOME or /usr/local/cuda");
 #endif
 }
-TEST("cuBLAS's are those of cublas_v2.h") {
+TEST("the declarations of cuBLAS match cublas_v2.h") {
 #ifndef HAS_CUBLAS_H
   SKIP("there is no cublas_v2.h, under CUDA_HOME or /usr/local/cuda");
 #endif
 }
-TEST("cuDNN's are those of cudnn.h") {
+TEST("the declarations of cuDNN match cudnn.h") {
 #ifndef HAS_CUDNN_H
   SKIP("there is no cudnn.h with cuda_runtime_api.h, under CUDA_HOME, /usr/local/cuda or "
        "VIRTUAL_ENV");

@@ -30,7 +30,7 @@ TEST("tensors that lie as the result does are not copied") {
   CHECK(fake->transforms == 1);
 }
 
-TEST("what cuDNN does not take is declined") {
+TEST("the plug-in declines convolutions that cuDNN does not support") {
   static example_t e;
   static const case_t good = {.what = "good",
                               .ndim = 4,
