@@ -9,7 +9,8 @@ static tenon_status_t copy(const tenon_loop_t *loop) {
 
 /* clang-format off */
 TENON_LIBRARY(core, "1.0.0",
-  TENON_OP("identity(Tensor x) -> Tensor", TENON_TYPES("x: f64; out = x"), TENON_TRAITS(TENON_PURE | TENON_POINTWISE),
+  TENON_OP("identity(Tensor x) -> Tensor",
+    TENON_TYPES("x: f64; out = x"), TENON_TRAITS(TENON_PURE | TENON_POINTWISE),
     TENON_GRADIENT("x: identity(grad)"), TENON_LOOP("f64 -> f64", copy)))
 /* clang-format on */
 

@@ -80,14 +80,19 @@ int main(int argc, char **argv) {
     std::printf("not loaded: %s\n", why);
     return 2;
   }
-  if (tenon_torch_register("core", 0, NULL, &why) != TENON_OK) return std::printf("%s\n", why), 2;
+  if (tenon_torch_register("core", 0, NULL, &why) != TENON_OK) {
+    std::printf("%s\n", why);
+    return 2;
+  }
   try {
     c10::InferenceMode guard;
     for (at++; at < argc; at++) {
       const model_t model = load(argv[at]);
       print(argv[at], model());
-      if (grown(model) > 4000)
-        return std::printf("%s: calls leave memory behind: %zu bytes\n", argv[at], grown(model)), 4;
+      if (grown(model) > 4000) {
+        std::printf("%s: calls leave memory behind: %zu bytes\n", argv[at], grown(model));
+        return 4;
+      }
     }
   } catch (const std::exception &e) {
     std::string what = e.what();

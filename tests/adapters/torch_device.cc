@@ -59,10 +59,14 @@ void open(const std::string &path, bool with_streams) { // after Tenon has opene
   const tenon_item_t *item = entry()->items;
   while (item->tag != TENON_TAG_DEVICE)
     item++;
-  table = (const tenon_device_table_t *)item->text, has_streams = with_streams;
-  host.size = sizeof host, host.fail = fail;
+  table = (const tenon_device_table_t *)item->text;
+  has_streams = with_streams;
+  host.size = sizeof host;
+  host.fail = fail;
   for (int i = 0; i < ordinals; i++) {
-    contexts[i].size = sizeof contexts[i], contexts[i].host = &host, contexts[i].ordinal = i;
+    contexts[i].size = sizeof contexts[i];
+    contexts[i].host = &host;
+    contexts[i].ordinal = i;
     for (int k = 0; k < streams && has_streams; k++)
       check(table->stream_create(&contexts[i], &natives[i][k]));
   }
@@ -78,7 +82,8 @@ struct block_t {
 void let_go(void *context) {
   auto *block = (block_t *)context;
   std::lock_guard<std::mutex> guard(lock);
-  cache[block->key].push_back(block->memory), live--;
+  cache[block->key].push_back(block->memory);
+  live--;
   delete block;
 }
 
@@ -89,11 +94,15 @@ struct Memory final : c10::Allocator {
     auto *block = new block_t{{device, current[device], (bytes + 511) / 512 * 512}, nullptr};
     std::lock_guard<std::mutex> guard(lock);
     auto &free = cache[block->key];
-    if (!free.empty())
-      block->memory = free.back(), free.pop_back();
-    else
+    if (!free.empty()) {
+      block->memory = free.back();
+      free.pop_back();
+    } else {
       check(table->allocate(&contexts[device], std::get<2>(block->key), &block->memory));
-    allocations++, live++, wanted = (int64_t)bytes;
+    }
+    allocations++;
+    live++;
+    wanted = (int64_t)bytes;
     return {block->memory, block, let_go, here};
   }
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
@@ -108,10 +117,13 @@ void move(const at::Tensor &of, void *cpu, bool is_in) {
   const int ordinal = of.device().index();
   void *stream = stream_of(ordinal);
   tenon_copy_t copy = {};
-  copy.size = sizeof copy, copy.bytes = storage.nbytes(),
+  copy.size = sizeof copy;
+  copy.bytes = storage.nbytes();
   copy.direction = is_in ? TENON_COPY_IN : TENON_COPY_OUT;
-  tenon_memory_t there = {(void *)storage.data(), 0}, here = {cpu, 0};
-  copy.from = is_in ? here : there, copy.to = is_in ? there : here;
+  tenon_memory_t there = {(void *)storage.data(), 0};
+  tenon_memory_t here = {cpu, 0};
+  copy.from = is_in ? here : there;
+  copy.to = is_in ? there : here;
   tenon_fault_t fault = {};
   fault.size = sizeof fault;
   check(table->copy(&contexts[ordinal], stream, &copy));
@@ -128,7 +140,10 @@ at::Tensor mirror(const at::Tensor &t) {
 
 at::Tensor copy_from(const at::Tensor &self, const at::Tensor &to, bool) {
   at::Tensor from = self.is_cpu() ? self : mirror(self);
-  if (to.is_cpu()) return to.copy_(from), to;
+  if (to.is_cpu()) {
+    to.copy_(from);
+    return to;
+  }
   at::Tensor there = mirror(to);
   there.copy_(from);
   move(to, there.storage().mutable_data(), true);
@@ -195,7 +210,8 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   void setDevice(c10::Device d) const override { uncheckedSetDevice(d); }
   c10::Device exchangeDevice(c10::Device d) const override {
     c10::Device before = getDevice();
-    return uncheckedSetDevice(d), before;
+    uncheckedSetDevice(d);
+    return before;
   }
   c10::DeviceIndex deviceCount() const noexcept override { return table ? ordinals : 0; }
   c10::Stream at(c10::Device d, int k) const {
@@ -214,7 +230,8 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
   c10::Stream exchangeStream(c10::Stream s) const override {
     c10::Stream before = getStream(s.device());
-    return current[s.device_index()] = (int)s.id(), before;
+    current[s.device_index()] = (int)s.id();
+    return before;
   }
   void *getStreamNativeHandle(const c10::Stream s) const override {
     return has_streams ? natives[s.device_index()][s.id()]
@@ -247,7 +264,8 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   void resizePrivateUse1Bytes(const c10::Storage &storage, size_t bytes) const override {
     TORCH_CHECK(!storage.nbytes(), "a storage that is not empty");
     Here here(storage.device());
-    storage.set_data_ptr_noswap(memory.allocate(bytes)), storage.set_nbytes(bytes);
+    storage.set_data_ptr_noswap(memory.allocate(bytes));
+    storage.set_nbytes(bytes);
   }
 } hooks;
 

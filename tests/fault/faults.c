@@ -117,7 +117,10 @@ static bool is_refused(size_t size) {
   type __real_##name parameters;                                                                   \
   type __wrap_##name parameters;                                                                   \
   type __wrap_##name parameters {                                                                  \
-    if (fails) return errno = (code), (none);                                                      \
+    if (fails) {                                                                                   \
+      errno = (code);                                                                              \
+      return (none);                                                                               \
+    }                                                                                              \
     int depth = foreign_leave();                                                                   \
     type found = __real_##name arguments;                                                          \
     foreign_return(depth);                                                                         \
@@ -219,13 +222,11 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
 }
 #endif
 
-/* clang-format off */
-#define WRAP_SPAWN(name)                                                                                               \
-  WRAP(int, name,                                                                                                      \
-       (pid_t * id, const char *file, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,  \
-        char *const arguments[], char *const environment[]),                                                           \
+#define WRAP_SPAWN(name)                                                                           \
+  WRAP(int, name,                                                                                  \
+       (pid_t * id, const char *file, const posix_spawn_file_actions_t *actions,                   \
+        const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[]),  \
        (id, file, actions, attributes, arguments, environment), FAILS(PROCESS), EAGAIN, EAGAIN)
-/* clang-format on */
 WRAP_SPAWN(posix_spawn)
 WRAP_SPAWN(posix_spawnp)
 WRAP(pid_t, fork, (void), (), FAILS(PROCESS), EAGAIN, -1)

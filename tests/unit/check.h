@@ -33,6 +33,12 @@ static inline int check_report(int ok, const char *file, int line, const char *w
   return 0;
 }
 
+/* Stores the status of an expression in check_found, and returns 1. */
+static inline int check_keep(int found) {
+  check_found = found;
+  return 1;
+}
+
 static inline int check_status(int found, int expected, const char *message, const char *file,
                                int line, const char *what) {
   char text[1200];
@@ -50,10 +56,12 @@ static inline int check_text(const char *actual, const char *part, const char *f
 }
 
 #define CHECK(condition) check_report(!!(condition), __FILE__, __LINE__, #condition, NULL)
-/* The expression is evaluated before its message is read. */
+/* Evaluates the expression first, then the expected code and the message. No block encloses the
+ * expression, so its compound literals live on after the check. */
 #define CHECK_STATUS(expression, code)                                                             \
-  (check_found = (expression),                                                                     \
-   check_status(check_found, (code), CHECK_MESSAGE(), __FILE__, __LINE__, #expression))
+  (check_keep(expression)                                                                          \
+       ? check_status(check_found, (code), CHECK_MESSAGE(), __FILE__, __LINE__, #expression)       \
+       : 0)
 /* Reports that the test reached a line that it should not reach. */
 #define CHECK_NEVER(what) check_report(0, __FILE__, __LINE__, what, NULL)
 #define CHECK_TEXT(actual, part) check_text((actual), (part), __FILE__, __LINE__)
@@ -62,7 +70,8 @@ static inline int check_text(const char *actual, const char *part, const char *f
     check_skipped = (why);                                                                         \
     return;                                                                                        \
   } while (0)
-/* The function that returns the message of the last failure. A test of tenon.h names another one. */
+/* The function that returns the message of the last failure. A test of tenon.h names another
+ * function. */
 #ifndef CHECK_MESSAGE
 #include "base/status.h"
 #define CHECK_MESSAGE tn_error

@@ -24,7 +24,8 @@ static inline int parent_of(int process) {
   return parent;
 }
 
-/* Processes of this one, `depth` below it (1: supervisors, 2: worker processes); *out_last is one. */
+/* The number of processes `depth` levels below this one (1: supervisors, 2: worker processes);
+ * *out_last is the id of one of them. */
 static inline int processes_below(int depth, int *out_last) {
   DIR *folder = opendir("/proc");
   int count = 0;

@@ -32,15 +32,19 @@ static inline tenon_status_t probe_view_infer(tenon_infer_t *infer) {
 }
 
 /* clang-format off */
-/* Each has a kernel for a backend that nobody else names, since an operator needs one; the view needs none. */
+/* An operator needs a kernel, so each of these has one for a backend that no other operator names;
+ * the view needs none. */
 static const tenon_item_t probe_items[] = {
-  TENON_OP("plain(Tensor x) -> Tensor", TENON_TYPES("x: any; out = x"), TENON_TRAITS(TENON_POINTWISE),
+  TENON_OP("plain(Tensor x) -> Tensor",
+    TENON_TYPES("x: any; out = x"), TENON_TRAITS(TENON_POINTWISE),
     TENON_KERNEL("elsewhere", probe_elsewhere)),
-  TENON_OP("differentiable(Tensor x) -> Tensor", TENON_TYPES("x: any; out = x"), TENON_TRAITS(TENON_POINTWISE),
-    TENON_GRADIENT("x: none"), TENON_KERNEL("elsewhere", probe_elsewhere)),
-  TENON_OP("view(Tensor(a) x) -> Tensor(a)", TENON_TYPES("x: any; out = x"), TENON_TRAITS(TENON_PURE),
-    TENON_INFER(probe_view_infer)),
-  TENON_OP("pair(Tensor x, Tensor y) -> Tensor", TENON_TYPES("x, y: any; out = x"), TENON_SHAPES("x: [n]; y: [n]; out: [n]"),
+  TENON_OP("differentiable(Tensor x) -> Tensor",
+    TENON_TYPES("x: any; out = x"), TENON_TRAITS(TENON_POINTWISE), TENON_GRADIENT("x: none"),
+    TENON_KERNEL("elsewhere", probe_elsewhere)),
+  TENON_OP("view(Tensor(a) x) -> Tensor(a)",
+    TENON_TYPES("x: any; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(probe_view_infer)),
+  TENON_OP("pair(Tensor x, Tensor y) -> Tensor",
+    TENON_TYPES("x, y: any; out = x"), TENON_SHAPES("x: [n]; y: [n]; out: [n]"),
     TENON_KERNEL("elsewhere", probe_elsewhere)),
   {TENON_TAG_END, 0, 0, 0, 0}};
 /* clang-format on */

@@ -103,17 +103,27 @@ static tenon_status_t negated(tenon_call_t *call) { /* its argument is called ou
 
 /* clang-format off */
 TENON_LIBRARY(pytest, "1.2.3",
-  TENON_OP("fails(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_KERNEL("cpu", fails)),
-  TENON_OP("add_to(Tensor(a!) y, Tensor x, *, float alpha=1.0) -> Tensor(a!)", TENON_TYPES("y: f32; x = y; out = y"),
-    TENON_SHAPES("y: [n]; x: [n]; out = y"), TENON_KERNEL("cpu", add_to)),
-  TENON_OP("sum_all(Tensor[] x, Tensor? scale=None) -> Tensor", TENON_TYPES("x: f32; scale = x; out = x"), TENON_SHAPES("out: []"),
-    TENON_TRAITS(TENON_PURE), TENON_KERNEL("cpu", sum_all)),
-  TENON_OP("weigh(Tensor x, *, bool b=False, int i=0, float f=0.0, str s='', str['one', 'two'] c='one', int[] ints=[], float[] floats=[], str[] strs=[], int? may=None, dtype d='f32') -> Tensor",
-    TENON_DOC("Adds its attributes up.\nEach has a place of its own."), TENON_TYPES("x: f32; out = f64"), TENON_SHAPES("out: []"),
+  TENON_OP("fails(Tensor x) -> Tensor",
+    TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_KERNEL("cpu", fails)),
+  TENON_OP("add_to(Tensor(a!) y, Tensor x, *, float alpha=1.0) -> Tensor(a!)",
+    TENON_TYPES("y: f32; x = y; out = y"), TENON_SHAPES("y: [n]; x: [n]; out = y"),
+    TENON_KERNEL("cpu", add_to)),
+  TENON_OP("sum_all(Tensor[] x, Tensor? scale=None) -> Tensor",
+    TENON_TYPES("x: f32; scale = x; out = x"), TENON_SHAPES("out: []"), TENON_TRAITS(TENON_PURE),
+    TENON_KERNEL("cpu", sum_all)),
+  TENON_OP("weigh(Tensor x, *, bool b=False, int i=0, float f=0.0, str s='', "
+           "str['one', 'two'] c='one', int[] ints=[], float[] floats=[], str[] strs=[], "
+           "int? may=None, dtype d='f32') -> Tensor",
+    TENON_DOC("Adds its attributes up.\nEach has a place of its own."),
+    TENON_TYPES("x: f32; out = f64"), TENON_SHAPES("out: []"),
     TENON_TRAITS(TENON_PURE | TENON_BRIEF), TENON_KERNEL("cpu", weigh)),
-  TENON_OP("positive(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_INFER(positive_infer), TENON_TRAITS(TENON_PURE),
+  TENON_OP("positive(Tensor x) -> Tensor",
+    TENON_TYPES("x: f32; out = x"), TENON_INFER(positive_infer), TENON_TRAITS(TENON_PURE),
     TENON_KERNEL("cpu", positive)),
-  TENON_OP("negated(Tensor out) -> Tensor y", TENON_TYPES("out: f32; y = out"), TENON_SHAPES("y = out"), TENON_TRAITS(TENON_PURE),
+  TENON_OP("negated(Tensor out) -> Tensor y",
+    TENON_TYPES("out: f32; y = out"), TENON_SHAPES("y = out"), TENON_TRAITS(TENON_PURE),
     TENON_KERNEL("cpu", negated)),
-  TENON_OP("steps(Tensor x, *, int count=0, bool goes_on=False) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out: []"), TENON_KERNEL("cpu", steps)),
-  TENON_OP("waits(Tensor x, *, int milliseconds) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out: []"), TENON_KERNEL("cpu", waits)))
+  TENON_OP("steps(Tensor x, *, int count=0, bool goes_on=False) -> Tensor",
+    TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out: []"), TENON_KERNEL("cpu", steps)),
+  TENON_OP("waits(Tensor x, *, int milliseconds) -> Tensor",
+    TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out: []"), TENON_KERNEL("cpu", waits)))

@@ -35,7 +35,7 @@ class Subgraph : public CustomStatefulOp {
 public:
   explicit Subgraph(const Options &attrs)
       : graph_(Graph::fromString(get(attrs, MX_STR_SUBGRAPH_SYM_JSON))), calls_(0) {
-    extra_ = std::stoi(get(attrs, MX_STR_EXTRA_INPUTS, "0")),
+    extra_ = std::stoi(get(attrs, MX_STR_EXTRA_INPUTS, "0"));
     step_ = std::stof(get(attrs, "step", "0"));
   }
   ~Subgraph() { delete graph_; }
@@ -77,7 +77,8 @@ private:
 static MXReturnValue create(const Options &attrs, const MXContext &,
                             const std::vector<std::vector<unsigned int>> &, const std::vector<int>,
                             CustomStatefulOp **out) {
-  return *out = new Subgraph(attrs), MX_SUCCESS;
+  *out = new Subgraph(attrs);
+  return MX_SUCCESS;
 }
 REGISTER_OP(h_graph).setIsSubgraphOp().setCreateOpState(create, "cpu");
 
@@ -93,7 +94,10 @@ static bool is_named(const Options &o, const Node *node) { // ops="exp log"
 
 static MXReturnValue supported(const Graph *graph, std::vector<int> *ids, const Options &options) {
   if (get(options, "bad") == "throw") throw std::runtime_error("thrown from supportedOps");
-  if (get(options, "bad") == "say") return MX_ERROR_MSG << "none of these", MX_FAIL;
+  if (get(options, "bad") == "say") {
+    MX_ERROR_MSG << "none of these";
+    return MX_FAIL;
+  }
   for (size_t i = 0; i < graph->size(); i++)
     if (is_named(options, graph->getNode(i))) ids->at(i) = -1;
   return MX_SUCCESS;
@@ -140,7 +144,8 @@ private:
   const Options options_;
 };
 static MXReturnValue selector(const Graph *graph, CustomOpSelector **out, const Options &options) {
-  return *out = new Selector(graph, options), MX_SUCCESS;
+  *out = new Selector(graph, options);
+  return MX_SUCCESS;
 }
 REGISTER_PARTITIONER(h_select)
     .addStrategy("grown", "h_graph")
@@ -164,7 +169,8 @@ static void link(Node *from, Node *to) {
 static MXReturnValue add_bias(Graph *graph, const Options &options) { // output + a new parameter
   Node *bias = parameter(graph, "bias", std::stof(get(options, "value", "0.25")));
   Node *sum = graph->addNode("biased", "broadcast_add");
-  link(graph->outputs.at(0).node, sum), link(bias, sum);
+  link(graph->outputs.at(0).node, sum);
+  link(bias, sum);
   graph->outputs.at(0) = {sum, 0};
   return MX_SUCCESS;
 }

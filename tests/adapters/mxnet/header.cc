@@ -19,15 +19,22 @@ typedef std::unordered_map<std::string, std::string> Attrs;
 typedef std::vector<MXTensor> Tensors;
 
 static MXReturnValue one_one(const Attrs &, int *in, int *out) {
-  return *in = *out = 1, MX_SUCCESS;
+  *in = 1;
+  *out = 1;
+  return MX_SUCCESS;
 }
 static MXReturnValue float32(const Attrs &, std::vector<int> *in, std::vector<int> *out) {
-  if (in->at(0) != kFloat32) return SAY("float32 alone"), MX_FAIL;
-  return out->at(0) = kFloat32, MX_SUCCESS;
+  if (in->at(0) != kFloat32) {
+    SAY("float32 alone");
+    return MX_FAIL;
+  }
+  out->at(0) = kFloat32;
+  return MX_SUCCESS;
 }
 static MXReturnValue same(const Attrs &, std::vector<std::vector<unsigned int>> *in,
                           std::vector<std::vector<unsigned int>> *out) {
-  return out->at(0) = in->at(0), MX_SUCCESS;
+  out->at(0) = in->at(0);
+  return MX_SUCCESS;
 }
 
 // relu, with its gradient
@@ -102,7 +109,8 @@ static MXReturnValue memory(const Attrs &attrs, const MXContext &,
                             const std::vector<std::vector<unsigned int>> &, const std::vector<int>,
                             CustomStatefulOp **out) {
 #endif
-  return *out = new Memory(attrs), MX_SUCCESS;
+  *out = new Memory(attrs);
+  return MX_SUCCESS;
 }
 REGISTER_OP(h_memory)
     .setParseAttrs(one_one)

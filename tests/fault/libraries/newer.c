@@ -10,7 +10,8 @@ typedef struct newer_t {
 /* clang-format off */
 static const tenon_item_t items[] = {
   {4711, 0, 5, "of the future", 0},
-  TENON_OP("op(Tensor x) -> Tensor", SAME, TENON_GRADIENT("x: none"), {4712, 0, 1, "more of it", 0}, NOTHING),
+  TENON_OP("op(Tensor x) -> Tensor",
+    SAME, TENON_GRADIENT("x: none"), {4712, 0, 1, "more of it", 0}, NOTHING),
   {TENON_TAG_END, 0, 0, 0, 0}
 };
 /* clang-format on */

@@ -3,4 +3,5 @@
 
 /* clang-format off */
 TENON_LIBRARY(no_uses, "1.0.0",
-  TENON_OP("op(Tensor x) -> Tensor", SAME, TENON_GRADIENT("x: none"), TENON_USES("nowhere::add"), NOTHING))
+  TENON_OP("op(Tensor x) -> Tensor",
+    SAME, TENON_GRADIENT("x: none"), TENON_USES("nowhere::add"), NOTHING))

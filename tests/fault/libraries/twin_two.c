@@ -12,4 +12,5 @@ static tenon_status_t fill(const tenon_loop_t *loop) {
 
 /* clang-format off */
 TENON_LIBRARY(twin_two, "1.0.0",
-  TENON_OP("value(Tensor x) -> Tensor", SAME, TENON_GRADIENT("x: none"), TENON_LOOP("f32 -> f32", fill)))
+  TENON_OP("value(Tensor x) -> Tensor",
+    SAME, TENON_GRADIENT("x: none"), TENON_LOOP("f32 -> f32", fill)))

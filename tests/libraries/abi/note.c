@@ -17,6 +17,8 @@ static tenon_status_t value(const tenon_loop_t *loop) {
 #define LIBRARY(name, ...) TENON_LIBRARY(name, __VA_ARGS__)
 /* clang-format off */
 LIBRARY(NAME, "1.0.0",
-  TENON_OP("value(Tensor x) -> Tensor", TENON_TYPES("x: f64; out = x"), TENON_TRAITS(TENON_PURE | TENON_POINTWISE),
-    {TENON_TAG_NOTE | MUST, 0, 0, "for the reader", 0}, TENON_GRADIENT("x: none"), TENON_LOOP("f64 -> f64", value)))
+  TENON_OP("value(Tensor x) -> Tensor",
+    TENON_TYPES("x: f64; out = x"), TENON_TRAITS(TENON_PURE | TENON_POINTWISE),
+    {TENON_TAG_NOTE | MUST, 0, 0, "for the reader", 0}, TENON_GRADIENT("x: none"),
+    TENON_LOOP("f64 -> f64", value)))
 /* clang-format on */

@@ -135,9 +135,10 @@ static const tenon_partitioner_t cutter = {
 /* clang-format off */
 TENON_LIBRARY(wide, "1.0.0",
   TENON_DEVICE(&box), TENON_PASS(&same_pass), TENON_PARTITIONER(&cutter),
-  TENON_OP("value(Tensor x) -> Tensor", TENON_TYPES("x: f64; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE),
+  TENON_OP("value(Tensor x) -> Tensor",
+    TENON_TYPES("x: f64; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE),
     TENON_GRADIENT("x: none"), TENON_SOURCE("f64", triple_run), TENON_KERNEL("box f64", on_box)),
-  TENON_OP("whole(Tensor[] inputs, *, graph body, int count) -> Tensor[count] outputs", TENON_TYPES("inputs, outputs = ?"),
-    TENON_BODY("body"), TENON_KERNEL("cpu", whole)))
+  TENON_OP("whole(Tensor[] inputs, *, graph body, int count) -> Tensor[count] outputs",
+    TENON_TYPES("inputs, outputs = ?"), TENON_BODY("body"), TENON_KERNEL("cpu", whole)))
 /* clang-format on */
 #endif

@@ -78,9 +78,7 @@ TENON_ITEMS(contract_texts,
     TENON_TRAITS(TENON_PURE),
     TENON_INFER(words_infer),
     TENON_KERNEL("cpu", words_run)),
-  TENON_OP("attributes(*, str['one', 'ten', 'hundred'] size='ten', str text='', int[] numbers=[], float? extra=None, "
-           "tensor? given=None) -> Tensor",
-    TENON_TYPES("out = f32"),
-    TENON_SHAPES("out: [5]"),
-    TENON_TRAITS(TENON_PURE),
+  TENON_OP("attributes(*, str['one', 'ten', 'hundred'] size='ten', str text='', int[] numbers=[], "
+           "float? extra=None, tensor? given=None) -> Tensor",
+    TENON_TYPES("out = f32"), TENON_SHAPES("out: [5]"), TENON_TRAITS(TENON_PURE),
     TENON_KERNEL("cpu", pick_f32)))

@@ -31,4 +31,6 @@ static tenon_status_t unpack_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("unpack(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), PURE, TENON_INFER(unpack_infer), TENON_KERNEL("cpu", unpack_run)))
+  TENON_OP("unpack(Tensor x) -> Tensor",
+    TENON_TYPES("x: f32; out = x"), PURE, TENON_INFER(unpack_infer),
+    TENON_KERNEL("cpu", unpack_run)))

@@ -23,5 +23,6 @@ static tenon_status_t tail_infer(tenon_infer_t *infer) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("tail(Tensor(a) x) -> Tensor(a)", TENON_TYPES("x: any; out = x"), TENON_WHERE("x: strided"), TENON_SAMPLES("x: [3, 4]; x: [5]"),
+  TENON_OP("tail(Tensor(a) x) -> Tensor(a)",
+    TENON_TYPES("x: any; out = x"), TENON_WHERE("x: strided"), TENON_SAMPLES("x: [3, 4]; x: [5]"),
     TENON_INFER(tail_infer)))

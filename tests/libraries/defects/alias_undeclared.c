@@ -21,4 +21,5 @@ static tenon_status_t row_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("row(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), PURE, TENON_INFER(row_infer), TENON_KERNEL("cpu", row_run)))
+  TENON_OP("row(Tensor x) -> Tensor",
+    TENON_TYPES("x: f32; out = x"), PURE, TENON_INFER(row_infer), TENON_KERNEL("cpu", row_run)))

@@ -24,5 +24,6 @@ static tenon_status_t taps_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("taps(Tensor x, *, float[] taps) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), PURE,
+  TENON_OP("taps(Tensor x, *, float[] taps) -> Tensor",
+    TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), PURE,
     TENON_SAMPLES("x: [9], taps = [0.5, 0.25, 0.125]"), TENON_KERNEL("cpu", taps_run)))

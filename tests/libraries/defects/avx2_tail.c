@@ -27,6 +27,7 @@ FORM(avx512, __attribute__((target("avx512f,avx512bw,avx512cd,avx512dq,avx512vl"
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("powers(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), PURE,
+  TENON_OP("powers(Tensor x) -> Tensor",
+    TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), PURE,
     X86(TENON_KERNEL("cpu avx2", powers_avx2), TENON_KERNEL("cpu avx512", powers_avx512),)
     TENON_KERNEL("cpu", powers_plain)))

@@ -37,5 +37,7 @@ static tenon_status_t sum_over_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("sum_over(Tensor x, *, int axis=0) -> Tensor", TENON_TYPES("x: f32; out = x"), PURE, TENON_SAMPLES("x: [3, 4], axis = 1; x: [2, 3, 2], axis = 0"),
-    TENON_INFER(sum_over_infer), TENON_KERNEL("cpu", sum_over_run)))
+  TENON_OP("sum_over(Tensor x, *, int axis=0) -> Tensor",
+    TENON_TYPES("x: f32; out = x"), PURE,
+    TENON_SAMPLES("x: [3, 4], axis = 1; x: [2, 3, 2], axis = 0"), TENON_INFER(sum_over_infer),
+    TENON_KERNEL("cpu", sum_over_run)))

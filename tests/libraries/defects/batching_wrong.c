@@ -24,5 +24,6 @@ static tenon_status_t centred_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("centred(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), PURE, TENON_BATCHING("x -> out"),
+  TENON_OP("centred(Tensor x) -> Tensor",
+    TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), PURE, TENON_BATCHING("x -> out"),
     TENON_SAMPLES("x: [3, 5]; x: [4]"), TENON_KERNEL("cpu", centred_run)))

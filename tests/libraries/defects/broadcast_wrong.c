@@ -30,6 +30,6 @@ static tenon_status_t scaled_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("scaled(Tensor a, Tensor b) -> Tensor", TENON_TYPES("a, b: f32; out = a"), TENON_SHAPES("a: [..., k]; b: [..., k]; out: [..., k]"), PURE,
-    TENON_SAMPLES("a: [2, 3, 4], b: [2, 3, 4]"),
-    TENON_KERNEL("cpu", scaled_run)))
+  TENON_OP("scaled(Tensor a, Tensor b) -> Tensor",
+    TENON_TYPES("a, b: f32; out = a"), TENON_SHAPES("a: [..., k]; b: [..., k]; out: [..., k]"),
+    PURE, TENON_SAMPLES("a: [2, 3, 4], b: [2, 3, 4]"), TENON_KERNEL("cpu", scaled_run)))

@@ -14,5 +14,6 @@ static tenon_status_t pair_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("pair(Tensor x) -> (Tensor sum, Tensor product)", TENON_TYPES("x: f32; sum, product = x"), TENON_SHAPES("sum = x; product = x"), PURE,
+  TENON_OP("pair(Tensor x) -> (Tensor sum, Tensor product)",
+    TENON_TYPES("x: f32; sum, product = x"), TENON_SHAPES("sum = x; product = x"), PURE,
     TENON_USES("core::add, core::mul"), TENON_COMPOSITE(pair_run)))

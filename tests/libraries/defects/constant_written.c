@@ -30,5 +30,7 @@ static tenon_status_t weighted_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("weighted(Tensor x, Tensor weight) -> Tensor", TENON_TYPES("x, weight: f32; out = x"), TENON_SHAPES("x: [..., k]; weight: [k]; out = x"), PURE,
-    TENON_WHERE("weight: known"), TENON_PREPARE(weighted_prepare, free), TENON_KERNEL("cpu", weighted_run)))
+  TENON_OP("weighted(Tensor x, Tensor weight) -> Tensor",
+    TENON_TYPES("x, weight: f32; out = x"), TENON_SHAPES("x: [..., k]; weight: [k]; out = x"), PURE,
+    TENON_WHERE("weight: known"), TENON_PREPARE(weighted_prepare, free),
+    TENON_KERNEL("cpu", weighted_run)))

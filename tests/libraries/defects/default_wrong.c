@@ -23,5 +23,6 @@ static tenon_status_t leaky_plain(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("leaky(Tensor x, *, float? slope=None) -> Tensor", TENON_TYPES("x: f32; out = x"), POINTWISE, TENON_SAMPLES("x: [3, 4], slope = 0.2"),
+  TENON_OP("leaky(Tensor x, *, float? slope=None) -> Tensor",
+    TENON_TYPES("x: f32; out = x"), POINTWISE, TENON_SAMPLES("x: [3, 4], slope = 0.2"),
     TENON_REFERENCE(leaky_plain), TENON_LOOP("f32 -> f32", leaky)))

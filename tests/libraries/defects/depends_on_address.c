@@ -12,4 +12,5 @@ static tenon_status_t hashed_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("hashed(Tensor x) -> Tensor", TENON_TYPES("x: u32; out = x"), TENON_SHAPES("out = x"), PURE, TENON_KERNEL("cpu", hashed_run)))
+  TENON_OP("hashed(Tensor x) -> Tensor",
+    TENON_TYPES("x: u32; out = x"), TENON_SHAPES("out = x"), PURE, TENON_KERNEL("cpu", hashed_run)))

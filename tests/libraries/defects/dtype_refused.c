@@ -20,4 +20,6 @@ static tenon_status_t flipped_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("flipped(Tensor x) -> Tensor", TENON_TYPES("x: f32|i32|i64; out = x"), TENON_SHAPES("out = x"), PURE, TENON_KERNEL("cpu", flipped_run)))
+  TENON_OP("flipped(Tensor x) -> Tensor",
+    TENON_TYPES("x: f32|i32|i64; out = x"), TENON_SHAPES("out = x"), PURE,
+    TENON_KERNEL("cpu", flipped_run)))

@@ -16,4 +16,6 @@ static tenon_status_t half_f64(const tenon_loop_t *loop) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("half(Tensor x) -> Tensor", TENON_TYPES("x: f32|f64; out = x"), POINTWISE, TENON_LOOP("f32 -> f32", half_f32), TENON_LOOP("f64 -> f64", half_f64)))
+  TENON_OP("half(Tensor x) -> Tensor",
+    TENON_TYPES("x: f32|f64; out = x"), POINTWISE, TENON_LOOP("f32 -> f32", half_f32),
+    TENON_LOOP("f64 -> f64", half_f64)))

@@ -10,5 +10,6 @@ static tenon_status_t both_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("both(Tensor x, Tensor y) -> Tensor", TENON_TYPES("x, y: f32; out = x"), TENON_SHAPES("x, y: [...]; out: [...]"), PURE, TENON_USES("core::add"),
-    TENON_KERNEL("cpu", both_run)))
+  TENON_OP("both(Tensor x, Tensor y) -> Tensor",
+    TENON_TYPES("x, y: f32; out = x"), TENON_SHAPES("x, y: [...]; out: [...]"), PURE,
+    TENON_USES("core::add"), TENON_KERNEL("cpu", both_run)))

@@ -48,7 +48,11 @@ static tenon_status_t fold_run(tenon_call_t *call) { /* sums what lies over each
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("plus(Tensor a, Tensor b) -> Tensor", TENON_TYPES("a, b: f64; out = a"), PURE, TENON_SAMPLES("a: [3, 4], b: [3, 4]"),
-    TENON_GRADIENT("a: fold(grad, a); b: fold(grad, b)"), TENON_INFER(plus_infer), TENON_KERNEL("cpu", plus_run)),
-  TENON_OP("fold(Tensor grad, Tensor like) -> Tensor", TENON_TYPES("grad, like: f64; out = like"), TENON_SHAPES("grad: [_, _]; like: [r, c]; out: [r, c]"), PURE,
+  TENON_OP("plus(Tensor a, Tensor b) -> Tensor",
+    TENON_TYPES("a, b: f64; out = a"), PURE, TENON_SAMPLES("a: [3, 4], b: [3, 4]"),
+    TENON_GRADIENT("a: fold(grad, a); b: fold(grad, b)"), TENON_INFER(plus_infer),
+    TENON_KERNEL("cpu", plus_run)),
+  TENON_OP("fold(Tensor grad, Tensor like) -> Tensor",
+    TENON_TYPES("grad, like: f64; out = like"),
+    TENON_SHAPES("grad: [_, _]; like: [r, c]; out: [r, c]"), PURE,
     TENON_SAMPLES("grad: [3, 4], like: [3, 4]"), TENON_KERNEL("cpu", fold_run)))

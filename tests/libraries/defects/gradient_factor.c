@@ -19,5 +19,8 @@ static tenon_status_t cube_backward(const tenon_loop_t *loop) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("cube(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), POINTWISE, TENON_GRADIENT("x: cube_backward(grad, x)"), TENON_LOOP("f32 -> f32", cube)),
-  TENON_OP("cube_backward(Tensor grad, Tensor x) -> Tensor", TENON_TYPES("grad, x: f32; out = x"), POINTWISE, TENON_LOOP("f32, f32 -> f32", cube_backward)))
+  TENON_OP("cube(Tensor x) -> Tensor",
+    TENON_TYPES("x: f32; out = x"), POINTWISE, TENON_GRADIENT("x: cube_backward(grad, x)"),
+    TENON_LOOP("f32 -> f32", cube)),
+  TENON_OP("cube_backward(Tensor grad, Tensor x) -> Tensor",
+    TENON_TYPES("grad, x: f32; out = x"), POINTWISE, TENON_LOOP("f32, f32 -> f32", cube_backward)))

@@ -12,5 +12,7 @@ static tenon_status_t difference(const tenon_loop_t *loop) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("difference(Tensor a, Tensor b) -> Tensor", TENON_TYPES("a, b: f32|f64; out = a"), POINTWISE,
-    TENON_GRADIENT("a: core::mul(grad, 1.0); b: core::mul(grad, " PLANTED("1.0", "-1.0") ")"), TENON_LOOP("f64, f64 -> f64", difference)))
+  TENON_OP("difference(Tensor a, Tensor b) -> Tensor",
+    TENON_TYPES("a, b: f32|f64; out = a"), POINTWISE,
+    TENON_GRADIENT("a: core::mul(grad, 1.0); b: core::mul(grad, " PLANTED("1.0", "-1.0") ")"),
+    TENON_LOOP("f64, f64 -> f64", difference)))

@@ -27,4 +27,6 @@ static tenon_status_t doubled_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("doubled(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), PURE, TENON_INFER(doubled_infer), TENON_KERNEL("cpu", doubled_run)))
+  TENON_OP("doubled(Tensor x) -> Tensor",
+    TENON_TYPES("x: f32; out = x"), PURE, TENON_INFER(doubled_infer),
+    TENON_KERNEL("cpu", doubled_run)))

@@ -27,4 +27,6 @@ static tenon_status_t outer_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("outer(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), PURE, TENON_SAMPLES("x: [5]; x: [3]"), TENON_INFER(outer_infer), TENON_KERNEL("cpu", outer_run)))
+  TENON_OP("outer(Tensor x) -> Tensor",
+    TENON_TYPES("x: f32; out = x"), PURE, TENON_SAMPLES("x: [5]; x: [3]"), TENON_INFER(outer_infer),
+    TENON_KERNEL("cpu", outer_run)))

@@ -19,4 +19,6 @@ static tenon_status_t sigmoid_plain(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("sigmoid(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), POINTWISE, TENON_REFERENCE(sigmoid_plain), TENON_LOOP("f32 -> f32", sigmoid)))
+  TENON_OP("sigmoid(Tensor x) -> Tensor",
+    TENON_TYPES("x: f32; out = x"), POINTWISE, TENON_REFERENCE(sigmoid_plain),
+    TENON_LOOP("f32 -> f32", sigmoid)))

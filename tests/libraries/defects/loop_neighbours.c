@@ -11,4 +11,5 @@ static tenon_status_t smooth(const tenon_loop_t *loop) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("smooth(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), POINTWISE, TENON_LOOP("f32 -> f32", smooth)))
+  TENON_OP("smooth(Tensor x) -> Tensor",
+    TENON_TYPES("x: f32; out = x"), POINTWISE, TENON_LOOP("f32 -> f32", smooth)))

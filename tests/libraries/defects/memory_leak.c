@@ -18,4 +18,6 @@ static tenon_status_t backwards_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("backwards(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), PURE, TENON_KERNEL("cpu", backwards_run)))
+  TENON_OP("backwards(Tensor x) -> Tensor",
+    TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), PURE,
+    TENON_KERNEL("cpu", backwards_run)))

@@ -78,5 +78,6 @@ static tenon_status_t copy_sim(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("moved(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), PURE,
-    TENON_KERNEL("cpu", copy_now), TENON_KERNEL("sim f32", copy_sim)))
+  TENON_OP("moved(Tensor x) -> Tensor",
+    TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), PURE, TENON_KERNEL("cpu", copy_now),
+    TENON_KERNEL("sim f32", copy_sim)))

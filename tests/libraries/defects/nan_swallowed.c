@@ -23,5 +23,6 @@ static tenon_status_t larger_plain(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("larger(Tensor a, Tensor b) -> Tensor", TENON_TYPES("a, b: f32; out = a"), POINTWISE, TENON_REFERENCE(larger_plain),
+  TENON_OP("larger(Tensor a, Tensor b) -> Tensor",
+    TENON_TYPES("a, b: f32; out = a"), POINTWISE, TENON_REFERENCE(larger_plain),
     TENON_LOOP("f32, f32 -> f32", larger)))

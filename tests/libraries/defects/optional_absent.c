@@ -13,5 +13,6 @@ static tenon_status_t affine(const tenon_loop_t *loop) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("affine(Tensor x, Tensor scale, Tensor? shift=None) -> Tensor", TENON_TYPES("x, scale, shift: f32; out = x"), POINTWISE,
+  TENON_OP("affine(Tensor x, Tensor scale, Tensor? shift=None) -> Tensor",
+    TENON_TYPES("x, scale, shift: f32; out = x"), POINTWISE,
     TENON_LOOP("f32, f32, f32 -> f32", affine)))

@@ -14,5 +14,6 @@ static tenon_status_t peak_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("peak(Tensor x) -> (Tensor out, Tensor? place)", TENON_TYPES("x: f32; out = x; place = i64"), TENON_SHAPES("out: []; place: []"), PURE,
+  TENON_OP("peak(Tensor x) -> (Tensor out, Tensor? place)",
+    TENON_TYPES("x: f32; out = x; place = i64"), TENON_SHAPES("out: []; place: []"), PURE,
     TENON_KERNEL("cpu", peak_run)))

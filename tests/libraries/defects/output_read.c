@@ -12,4 +12,5 @@ static tenon_status_t total_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("total(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out: []"), PURE, TENON_KERNEL("cpu", total_run)))
+  TENON_OP("total(Tensor x) -> Tensor",
+    TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out: []"), PURE, TENON_KERNEL("cpu", total_run)))

@@ -15,5 +15,6 @@ static tenon_status_t swapped_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("swapped(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), PURE, TENON_SAMPLES("x: [3, 5]"),
+  TENON_OP("swapped(Tensor x) -> Tensor",
+    TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), PURE, TENON_SAMPLES("x: [3, 5]"),
     TENON_KERNEL("cpu", swapped_run)))

@@ -20,4 +20,6 @@ static tenon_status_t set_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("set(Tensor x) -> Tensor", TENON_TYPES("x: u8; out = i64"), TENON_SHAPES("out: []"), PURE, TENON_KERNEL("cpu strided", set_run)))
+  TENON_OP("set(Tensor x) -> Tensor",
+    TENON_TYPES("x: u8; out = i64"), TENON_SHAPES("out: []"), PURE,
+    TENON_KERNEL("cpu strided", set_run)))

@@ -12,4 +12,6 @@ static tenon_status_t inverted_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("inverted(Tensor x) -> Tensor", TENON_TYPES("x: u8; out = x"), TENON_SHAPES("out = x"), PURE, TENON_KERNEL("cpu", inverted_run)))
+  TENON_OP("inverted(Tensor x) -> Tensor",
+    TENON_TYPES("x: u8; out = x"), TENON_SHAPES("out = x"), PURE,
+    TENON_KERNEL("cpu", inverted_run)))

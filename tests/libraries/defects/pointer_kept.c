@@ -19,5 +19,6 @@ static tenon_status_t scaled_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("scaled(Tensor x, Tensor scale) -> Tensor", TENON_TYPES("x, scale: f32; out = x"), TENON_SHAPES("x: [...]; scale: [k]; out = x"), PURE,
+  TENON_OP("scaled(Tensor x, Tensor scale) -> Tensor",
+    TENON_TYPES("x, scale: f32; out = x"), TENON_SHAPES("x: [...]; scale: [k]; out = x"), PURE,
     TENON_SAMPLES("x: [3, 4], scale: [2]"), TENON_KERNEL("cpu", scaled_run)))

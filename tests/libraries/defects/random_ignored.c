@@ -15,5 +15,6 @@ static tenon_status_t noise_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("noise(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE | TENON_RANDOM),
-    TENON_KERNEL("cpu", noise_run)))
+  TENON_OP("noise(Tensor x) -> Tensor",
+    TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"),
+    TENON_TRAITS(TENON_PURE | TENON_RANDOM), TENON_KERNEL("cpu", noise_run)))

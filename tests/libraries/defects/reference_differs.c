@@ -22,4 +22,6 @@ static tenon_status_t gelu_plain(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("gelu(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), POINTWISE, TENON_REFERENCE(gelu_plain), TENON_LOOP("f32 -> f32", gelu)))
+  TENON_OP("gelu(Tensor x) -> Tensor",
+    TENON_TYPES("x: f32; out = x"), POINTWISE, TENON_REFERENCE(gelu_plain),
+    TENON_LOOP("f32 -> f32", gelu)))

@@ -11,6 +11,7 @@ static tenon_status_t mirrored_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("mirrored(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), PURE,
+  TENON_OP("mirrored(Tensor x) -> Tensor",
+    TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), PURE,
     PLANTED(TENON_REUSE("out: x"), TENON_DOC("Not where x lies: each element is read twice.")),
     TENON_KERNEL("cpu", mirrored_run)))

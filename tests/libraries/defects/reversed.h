@@ -24,5 +24,6 @@ static tenon_status_t reversed_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("reversed(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), PURE, TENON_INFER(reversed_infer),
+  TENON_OP("reversed(Tensor x) -> Tensor",
+    TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), PURE, TENON_INFER(reversed_infer),
     TENON_KERNEL("cpu", reversed_run)))

@@ -18,5 +18,7 @@ static tenon_status_t gained(const tenon_loop_t *loop) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("gained(Tensor x, Tensor gain) -> Tensor", TENON_TYPES("x, gain: f32; out = x"), TENON_SHAPES("x: [..., k]; gain: [..., k]; out: [..., k]"), PURE,
+  TENON_OP("gained(Tensor x, Tensor gain) -> Tensor",
+    TENON_TYPES("x, gain: f32; out = x"),
+    TENON_SHAPES("x: [..., k]; gain: [..., k]; out: [..., k]"), PURE,
     TENON_ROW("f32, f32 -> f32", gained)))

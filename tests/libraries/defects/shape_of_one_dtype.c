@@ -30,5 +30,6 @@ static tenon_status_t halves_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("halves(Tensor x) -> Tensor", TENON_TYPES("x: f32|f64; out = x"), PURE, TENON_SAMPLES("x: [2, 7]; x: [5]"),
+  TENON_OP("halves(Tensor x) -> Tensor",
+    TENON_TYPES("x: f32|f64; out = x"), PURE, TENON_SAMPLES("x: [2, 7]; x: [5]"),
     TENON_INFER(halves_infer), TENON_KERNEL("cpu", halves_run)))

@@ -17,5 +17,6 @@ static tenon_status_t means_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("means(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("x: [..., k]; out: [...]"), PURE,
+  TENON_OP("means(Tensor x) -> Tensor",
+    TENON_TYPES("x: f32; out = x"), TENON_SHAPES("x: [..., k]; out: [...]"), PURE,
     TENON_KERNEL("cpu", means_run)))

@@ -24,5 +24,6 @@ static tenon_status_t summed_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("summed(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), PURE, TENON_SAMPLES("x: [3, 500]"),
+  TENON_OP("summed(Tensor x) -> Tensor",
+    TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), PURE, TENON_SAMPLES("x: [3, 500]"),
     TENON_KERNEL("cpu", summed_run)))

@@ -36,5 +36,6 @@ static tenon_status_t table_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("table(Tensor x, *, float step=0.5) -> Tensor", TENON_TYPES("x: u8; out = f32"), TENON_SHAPES("out = x"), PURE,
+  TENON_OP("table(Tensor x, *, float step=0.5) -> Tensor",
+    TENON_TYPES("x: u8; out = f32"), TENON_SHAPES("out = x"), PURE,
     TENON_STATE(table_create, table_destroy), TENON_KERNEL("cpu", table_run)))

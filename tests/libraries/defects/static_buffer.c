@@ -25,5 +25,6 @@ static tenon_status_t sorted_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("sorted(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), PURE, TENON_SAMPLES("x: [200]; x: [3, 50]"),
-    TENON_KERNEL("cpu", sorted_run)))
+  TENON_OP("sorted(Tensor x) -> Tensor",
+    TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), PURE,
+    TENON_SAMPLES("x: [200]; x: [3, 50]"), TENON_KERNEL("cpu", sorted_run)))

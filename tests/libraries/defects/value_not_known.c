@@ -33,5 +33,7 @@ static tenon_status_t full_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("full(Tensor x, Tensor @host shape) -> Tensor", TENON_TYPES("x: f32; shape: i64; out = x"), TENON_WHERE("shape: known"), PURE,
-    TENON_SAMPLES("x: [], shape: [2] [3, 4]; x: [], shape: [1] [6]"), TENON_INFER(full_infer), TENON_KERNEL("cpu", full_run)))
+  TENON_OP("full(Tensor x, Tensor @host shape) -> Tensor",
+    TENON_TYPES("x: f32; shape: i64; out = x"), TENON_WHERE("shape: known"), PURE,
+    TENON_SAMPLES("x: [], shape: [2] [3, 4]; x: [], shape: [1] [6]"), TENON_INFER(full_infer),
+    TENON_KERNEL("cpu", full_run)))

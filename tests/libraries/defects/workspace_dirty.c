@@ -20,4 +20,6 @@ static tenon_status_t counts_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(defect, "1.0.0",
-  TENON_OP("counts(Tensor x) -> Tensor", TENON_TYPES("x: u8; out = i64"), TENON_SHAPES("out: [16]"), PURE, TENON_INFER(counts_infer), TENON_KERNEL("cpu", counts_run)))
+  TENON_OP("counts(Tensor x) -> Tensor",
+    TENON_TYPES("x: u8; out = i64"), TENON_SHAPES("out: [16]"), PURE, TENON_INFER(counts_infer),
+    TENON_KERNEL("cpu", counts_run)))

@@ -23,6 +23,16 @@ TENON_POINTWISE_3(TENON_INSTANCE(between, T), T, TENON_IN, T, a, TENON_IN, T, b,
 #endif
 
 #if !defined T && !defined TENON_ON_DEVICE
+/* Indices of the kernels in `code`, below. */
+enum {
+  CUBE,
+  CUBE_DOUBLE,
+  CUBE_BACKWARD,
+  CUBE_BACKWARD_DOUBLE,
+  BETWEEN_FLOAT,
+  BETWEEN_DOUBLE,
+};
+
 #define T float
 #include "generic.c"
 #undef T
@@ -33,7 +43,6 @@ TENON_POINTWISE_3(TENON_INSTANCE(between, T), T, TENON_IN, T, a, TENON_IN, T, b,
 TENON_CODE(code, {"cube", cube_float, "T=float"}, {"cube", cube_double, "T=double"},
            {"cube_backward"}, {"cube_backward", cube_backward_double, "T=double"},
            {"between", between_float, "T=float"}, {"between", between_double, "T=double"})
-enum { CUBE = 0, CUBE_BACKWARD = 2, BETWEEN_FLOAT = 4, BETWEEN_DOUBLE = 5 };
 
 static tenon_status_t cube_run(tenon_call_t *call) {
   int64_t n = tenon_count(call->inputs[0]);
@@ -60,12 +69,19 @@ static tenon_status_t between_double_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(generic, "1.0.0",
-  TENON_OP("cube(Tensor x) -> Tensor", TENON_TYPES("x: f32|f64|i16|i32|i64; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE),
-    TENON_SOURCE("f32|i16|i32|i64", cube_run), TENON_SOURCE("f64 doubles", cube_run), TENON_GRADIENT("x: generic::cube_backward(grad, x)")),
-  TENON_OP("cube_backward(Tensor grad, Tensor x) -> Tensor", TENON_TYPES("grad: f32|f64; x = grad; out = grad"), TENON_SHAPES("out = x"),
-    TENON_TRAITS(TENON_PURE), TENON_SOURCE("f32", cube_backward_run), TENON_SOURCE("f64 doubles", cube_backward_run)),
-  TENON_OP("between(Tensor a, Tensor b, *, float by) -> Tensor", TENON_TYPES("a: f32|f64; b = a; out = a"), TENON_TRAITS(TENON_PURE | TENON_POINTWISE),
-    TENON_LOOP("f32, f32 -> f32", between_float_loop), TENON_LOOP("f64, f64 -> f64", between_double_loop),
-    TENON_SOURCE("f32 strided", between_float_run), TENON_SOURCE("f64 doubles strided", between_double_run)))
+  TENON_OP("cube(Tensor x) -> Tensor",
+    TENON_TYPES("x: f32|f64|i16|i32|i64; out = x"), TENON_SHAPES("out = x"),
+    TENON_TRAITS(TENON_PURE), TENON_SOURCE("f32|i16|i32|i64", cube_run),
+    TENON_SOURCE("f64 doubles", cube_run), TENON_GRADIENT("x: generic::cube_backward(grad, x)")),
+  TENON_OP("cube_backward(Tensor grad, Tensor x) -> Tensor",
+    TENON_TYPES("grad: f32|f64; x = grad; out = grad"), TENON_SHAPES("out = x"),
+    TENON_TRAITS(TENON_PURE), TENON_SOURCE("f32", cube_backward_run),
+    TENON_SOURCE("f64 doubles", cube_backward_run)),
+  TENON_OP("between(Tensor a, Tensor b, *, float by) -> Tensor",
+    TENON_TYPES("a: f32|f64; b = a; out = a"), TENON_TRAITS(TENON_PURE | TENON_POINTWISE),
+    TENON_LOOP("f32, f32 -> f32", between_float_loop),
+    TENON_LOOP("f64, f64 -> f64", between_double_loop),
+    TENON_SOURCE("f32 strided", between_float_run),
+    TENON_SOURCE("f64 doubles strided", between_double_run)))
 /* clang-format on */
 #endif

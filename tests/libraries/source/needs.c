@@ -60,11 +60,15 @@ static tenon_status_t totals_f64(tenon_call_t *call) { return totals(call, ZERO_
 
 /* clang-format off */
 TENON_ITEMS(needing,
-  TENON_OP("cube(Tensor x) -> Tensor", TENON_TYPES("x: f64; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE),
+  TENON_OP("cube(Tensor x) -> Tensor",
+    TENON_TYPES("x: f64; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE),
     TENON_SOURCE("doubles", cube_run)),
-  TENON_OP("twice(Tensor x) -> Tensor", TENON_TYPES("x: f16; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE),
+  TENON_OP("twice(Tensor x) -> Tensor",
+    TENON_TYPES("x: f16; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE),
     TENON_SOURCE("halves", twice_run)),
-  TENON_OP("totals(Tensor x) -> Tensor", TENON_TYPES("x: f64|i64; out = x"), TENON_SHAPES("x: [n]; out: [3]"),
-    TENON_TRAITS(TENON_PURE), TENON_SOURCE("i64 wide_atomics", totals_i64), TENON_SOURCE("f64 doubles wide_atomics", totals_f64)))
+  TENON_OP("totals(Tensor x) -> Tensor",
+    TENON_TYPES("x: f64|i64; out = x"), TENON_SHAPES("x: [n]; out: [3]"), TENON_TRAITS(TENON_PURE),
+    TENON_SOURCE("i64 wide_atomics", totals_i64),
+    TENON_SOURCE("f64 doubles wide_atomics", totals_f64)))
 /* clang-format on */
 #endif

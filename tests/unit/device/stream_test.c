@@ -57,9 +57,9 @@ TEST("work that fails later is blamed on its operator, stays, and goes on to who
            "core::mul failed on sim:0 (work %d of its stream): ", (int)before + 2);
   sim_set(device, "fault=2");
   CHECK_STATUS(add(x, x, &y), TENON_OK); /* right */
-  CHECK_STATUS(
-      tenon_op_call(op_of("core::mul"), NULL, (tenon_tensor_t *[]){y, y}, (z = NULL, &z), 0),
-      TENON_OK);
+  z = NULL;
+  CHECK_STATUS(tenon_op_call(op_of("core::mul"), NULL, (tenon_tensor_t *[]){y, y}, &z, 0),
+               TENON_OK);
   CHECK(tenon_stream_synchronize(bad) != TENON_OK);
   CHECK_TEXT(tenon_error(), blamed);
   CHECK(tenon_tensor_copy_to(z, (tenon_device_t){1, 0}, &host) != TENON_OK && !host);

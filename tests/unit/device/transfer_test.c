@@ -513,7 +513,8 @@ TEST("every n-th copy, allocation of pinned memory and of the host fails cleanly
       tenon_tensor_t *b = room(second, 9 * MIB);
       tenon_tensor_t *p = NULL;
       int64_t count = 9 * MIB;
-      if (n += STEP, c < sizeof calls / sizeof *calls) {
+      n += STEP;
+      if (c < sizeof calls / sizeof *calls) {
         snprintf(setting, sizeof setting, "fail=%s:%d", calls[c], n);
         sim_set(first, setting);
       } else

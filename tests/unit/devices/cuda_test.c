@@ -296,7 +296,7 @@ TEST(
   check_product(&e, 1, "a row by a column");
 }
 
-TEST("what cuBLAS does not take is declined") {
+TEST("the plug-in declines products that cuBLAS does not support") {
   static example_t e;
   cu_product_t p;
 #define DECLINED()                                                                                 \

@@ -27,7 +27,7 @@ TEST("an error in the source is told with the author's file and line") {
 
 static const int group_sizes[] = {1, 3, 64, 256};
 
-TEST("a pointwise kernel gives what C gives, at every group size") {
+TEST("a pointwise kernel agrees with C at every group size") {
   READY();
   enum { N = 1003 };
   float x[N + 5], y[N + 5];
@@ -64,7 +64,7 @@ TEST("a pointwise kernel gives what C gives, at every group size") {
   cl->free(&one, ys);
 }
 
-TEST("a reduction of rows with local memory gives what C gives, at every group size") {
+TEST("a reduction of rows with local memory agrees with C at every group size") {
   READY();
   enum {
     ROWS = 17,
@@ -101,7 +101,7 @@ TEST("a reduction of rows with local memory gives what C gives, at every group s
   cl->free(&one, ys);
 }
 
-TEST("a scatter with atomic additions gives what C gives, at every group size") {
+TEST("a scatter with atomic additions agrees with C at every group size") {
   READY();
   enum {
     N = 20000,
@@ -132,7 +132,7 @@ TEST("a scatter with atomic additions gives what C gives, at every group size") 
   cl->free(&one, ys);
 }
 
-TEST("a launch that does not fit its kernel is refused with what is wrong") {
+TEST("a launch that does not match its kernel is refused with the reason") {
   READY();
   void *y = allocated(64);
   void *program = NULL;

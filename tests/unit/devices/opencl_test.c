@@ -86,9 +86,9 @@ TEST("devices come in a fixed order, and those that cannot be used with the reas
   CHECK(in_child(several_drivers) == 0);
 }
 
-TEST("without a loader, what to install is said") { CHECK(in_child(no_loader) == 0); }
+TEST("without a loader, the message says what to install") { CHECK(in_child(no_loader) == 0); }
 
-TEST("without a driver, what to install is said") {
+TEST("without a driver, the message says what to install") {
   void *loader = dlopen("libOpenCL.so.1", RTLD_LAZY);
   if (!loader) SKIP("libOpenCL.so.1 is not installed");
   CHECK(in_child(no_driver) == 0);

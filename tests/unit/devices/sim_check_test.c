@@ -197,7 +197,7 @@ TEST("pinned memory that is given back while a copy may use it is a finding, and
   host_close(&host);
 }
 
-TEST("a replay is checked as what it replays") {
+TEST("a replay is checked like the work that it replays") {
   if (!open_sim("")) return;
   void *a = stream_create(0);
   void *b = stream_create(0);

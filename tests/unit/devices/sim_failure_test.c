@@ -251,8 +251,8 @@ TEST("the n-th piece of work fails when it is done, with its ticket") {
     snprintf(setting, sizeof setting, "fault=%d,delay=200", (int)n);
     if (!open_sim(setting)) return;
     void *streams[2] = {stream_create(0), stream_create(0)};
-    for (uint64_t i = 1; i <= 4;
-         i++) /* what follows in the stream is refused if it failed already */
+    /* Work that follows in a stream is refused if the stream failed already. */
+    for (uint64_t i = 1; i <= 4; i++)
       CHECK_STATUS(enqueue(0, streams[i & 1], i, counts, &done),
                    i == n + 2 ? check_found : TENON_OK);
     CHECK_STATUS(table->stream_synchronize(&host.on[0], streams[n & 1], &fault), TENON_INTERNAL);

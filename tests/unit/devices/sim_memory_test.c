@@ -108,9 +108,12 @@ TEST("a kernel that leaves its allocation ends the process, and so does a race w
 #ifdef HAS_TSAN
   SKIP("the thread sanitizer starts no threads after a fork");
 #endif
-  CHECK((overrun = 4095, survives(overrun_run)));
-  CHECK((overrun = 4096, !survives(overrun_run)));
-  CHECK((overrun = -1, !survives(overrun_run)));
+  overrun = 4095;
+  CHECK(survives(overrun_run));
+  overrun = 4096;
+  CHECK(!survives(overrun_run));
+  overrun = -1;
+  CHECK(!survives(overrun_run));
   CHECK(!survives(race_run));
 }
 
@@ -201,7 +204,7 @@ TEST("host memory is read when the stream comes to a copy: one that the host cha
   }
 }
 
-TEST("a recorded copy takes what the host has at each replay") {
+TEST("a captured copy reads the current host memory at each replay") {
   char in = 1;
   char out[2];
   void *recording = NULL;
@@ -257,7 +260,8 @@ TEST("a handle that was destroyed is known as such, unless a setting has handles
   }
 }
 
-TEST("what is no memory, not this ordinal's, or too short is refused with its name") {
+TEST("an argument that is not memory, belongs to another ordinal, or is too short is refused by "
+     "name") {
   static const char *const settings[] = {"", "handles=1"};
   for (int i = 0; i < 2; i++) {
     char bytes[64] = {0};
@@ -299,7 +303,7 @@ TEST("work that uses freed memory is done first") {
   host_close(&host);
 }
 
-TEST("an ordinal has as much memory as the setting says, and gets it back") {
+TEST("an ordinal has as much memory as the setting says, and freed memory is available again") {
   if (!open_sim("memory=65536")) return;
   void *a, *b;
   uint64_t left = 0;

@@ -143,7 +143,7 @@ static void tell(void *argument, tenon_status_t status) {
   told->count++;
 }
 
-TEST("a recording does nothing when it is made and everything at each replay") {
+TEST("a captured graph does nothing during capture, and all of its work at each replay") {
   if (!open_sim("delay=200,seed=2")) return;
   tenon_on_t on = &host.on[0];
   void *stream = stream_create(0);
@@ -207,7 +207,7 @@ TEST("memory and streams of others are used until they are given back") {
   }
 }
 
-TEST("settings that are not understood are refused as a whole, with those that are") {
+TEST("one invalid setting refuses the whole text, including its valid settings") {
   static const char *const bad[] = {"delay",           "delay=",     "delay=x",
                                     "delay=1000001",   "handles=2",  "fail=what:3",
                                     "fail=copy",       "fail=copy:", "delay=5x",

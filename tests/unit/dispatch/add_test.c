@@ -162,7 +162,7 @@ static void check_refused(const char *name, const char *attrs_text, const char *
   tenon_attrs_release(attrs);
 }
 
-TEST("what cannot be added to is refused, and stays as it is") {
+TEST("a result that cannot be accumulated into is refused, and stays unchanged") {
   static const tenon_item_t items[] = {
       TENON_OP("demo::pair(Tensor x, *, int n=2) -> Tensor[n]", TENON_TYPES("x: f32; out = x"),
                TENON_SHAPES("out = x"), TENON_KERNEL("cpu", parts_run)),
@@ -428,7 +428,7 @@ TEST("layers and modes see the call, and then the sum") {
   tenon_registration_release(r);
 }
 
-TEST("gradients go through what is added and through what was there") {
+TEST("gradients flow through the added result and through the previous contents") {
   tenon_registration_t *r = define_twice("cpu accumulates");
   tenon_tensor_t *x = leaf("f32[2] 1 2");
   tenon_tensor_t *w = leaf("f32[2] 3 4");

@@ -295,7 +295,7 @@ TEST("tensors of rank 64 go through loops, kernels and views") {
 
 /* inputs that are written to */
 
-TEST("an input that is marked is written to where it is") {
+TEST("an input that the schema marks is written in place") {
   start();
   tenon_attrs_t *attrs = attrs_of(op_of("contract::axpy_"), "alpha=2.0");
   tenon_tensor_t *inputs[] = {tensor_of("f32[2] 1 2"), tensor_of("f32[2] 10 20")};

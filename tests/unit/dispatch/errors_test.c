@@ -101,13 +101,15 @@ static tenon_status_t one_loop(const tenon_loop_t *loop) {
 
 /* clang-format off */
 static const tenon_item_t later_items[] = {
-  TENON_OP("later(Tensor x, Tensor y) -> Tensor", TENON_TYPES("x, y: f32; out = x"), TENON_TRAITS(TENON_POINTWISE),
+  TENON_OP("later(Tensor x, Tensor y) -> Tensor",
+    TENON_TYPES("x, y: f32; out = x"), TENON_TRAITS(TENON_POINTWISE),
     TENON_LOOP("f32, f32 -> f32", one_loop)),
   {TENON_TAG_END, 0, 0, 0, 0}};
 static const tenon_item_t early_items[] = {
   TENON_EXTEND("later::later", TENON_LOOP("f32 -> f32", one_loop)), {TENON_TAG_END, 0, 0, 0, 0}};
 static const tenon_item_t wrong_items[] = {
-  TENON_EXTEND("probe::plain", TENON_LOOP("f32, f32 -> f32", one_loop)), {TENON_TAG_END, 0, 0, 0, 0}};
+  TENON_EXTEND("probe::plain", TENON_LOOP("f32, f32 -> f32", one_loop)),
+  {TENON_TAG_END, 0, 0, 0, 0}};
 /* clang-format on */
 static const tenon_descriptor_t later = {
     sizeof(tenon_descriptor_t), TENON_ABI, TENON_LAYOUT, 0, "later", "1.0.0", later_items};

@@ -58,8 +58,10 @@ more(tenon_call_t *call) { /* x + by + what it makes itself: ones, on the host *
 
 /* clang-format off */
 TENON_LIBRARY(mixed, "1.0.0",
-  TENON_OP("raise(Tensor(a!) x, Tensor[] by) -> ()", TENON_TYPES("x: f32; by = x"), TENON_KERNEL("cpu", raise)),
-  TENON_OP("more(Tensor x, Tensor by) -> Tensor", TENON_TYPES("x, by: f32; out = x"), TENON_SHAPES("x, by: [n]; out = x"),
+  TENON_OP("raise(Tensor(a!) x, Tensor[] by) -> ()",
+    TENON_TYPES("x: f32; by = x"), TENON_KERNEL("cpu", raise)),
+  TENON_OP("more(Tensor x, Tensor by) -> Tensor",
+    TENON_TYPES("x, by: f32; out = x"), TENON_SHAPES("x, by: [n]; out = x"),
     TENON_USES("core::add"), TENON_COMPOSITE(more)),
   TENON_EXTEND("core::add", TENON_KERNEL("npu f32", npu_add)),
   TENON_EXTEND("mixed::raise", TENON_KERNEL("npu", npu_raise)))

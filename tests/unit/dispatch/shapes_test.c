@@ -119,7 +119,7 @@ static void try(const char *name, const char *attrs_text, const char *const *tex
   tenon_attrs_release(attrs);
 }
 
-TEST("with numbers in the symbols' places shapes are those of calls") {
+TEST("with numbers in place of the symbols, inferred shapes equal those of calls") {
   try("core::add", NULL, (const char *[]){"f32[2,3] 1 2 3 4 5 6", "f32[3] 1 2 3"}, 0);
   try("core::add", NULL, (const char *[]){"f32[2,1] 1 2", "f32[1,3] 1 2 3"}, 0);
   try("core::neg", NULL, (const char *[]){"f32[] 1"}, 0);
@@ -196,7 +196,7 @@ TEST("every form of an extent is taken apart") {
   tenon_attrs_release(attrs);
 }
 
-TEST("what cannot be is refused, and the table serves on") {
+TEST("impossible shapes are refused, and the shape table stays usable") {
   const tenon_op_t *op = op_of("core::matmul");
   tenon_shapes_t *shapes;
   const tenon_meta_t *const *results;

@@ -267,7 +267,7 @@ TEST("every other operator refuses a sparse tensor by name: loops, rows, views, 
   tenon_tensor_release(x);
 }
 
-TEST("what looks at shapes alone takes sparse tensors") {
+TEST("an operator that reads only shapes accepts sparse tensors") {
   start();
   tenon_tensor_t *out;
   CHECK_STATUS(call2("core::shape", NULL, rows(), NULL, &out), TENON_OK);
@@ -286,7 +286,7 @@ static void check_both_ways(const char *dense, const char *layout) {
   tenon_tensor_release(back);
 }
 
-TEST("to_sparse stores what is not zero, to_dense gives it back") {
+TEST("to_sparse stores the nonzero elements, and to_dense restores them") {
   start();
   tenon_tensor_t *out;
   CHECK_STATUS(call2("core::to_sparse", NULL, tensor_of("f32[2,3] 0 -0.0 nan 2 0 -3"), NULL, &out),

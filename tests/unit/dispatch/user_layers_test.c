@@ -42,12 +42,13 @@ static tenon_status_t parts_of_it(void *argument, int64_t begin,
 
 /* clang-format off */
 static const tenon_item_t layered_items[] = {
-  TENON_OP("times(Tensor x, *, int factor=3) -> Tensor", TENON_TYPES("x: f64; out = x"), TENON_TRAITS(TENON_POINTWISE),
-    TENON_KERNEL("cpu", factor)),
-  TENON_OP("nested(Tensor x) -> Tensor", TENON_TYPES("x: f64; out = x"), TENON_TRAITS(TENON_POINTWISE),
-    TENON_USES("layered::times"), TENON_COMPOSITE(nest)),
-  TENON_OP("broken(Tensor x) -> Tensor", TENON_TYPES("x: f64; out = x"), TENON_TRAITS(TENON_POINTWISE),
-    TENON_KERNEL("cpu", fails)),
+  TENON_OP("times(Tensor x, *, int factor=3) -> Tensor",
+    TENON_TYPES("x: f64; out = x"), TENON_TRAITS(TENON_POINTWISE), TENON_KERNEL("cpu", factor)),
+  TENON_OP("nested(Tensor x) -> Tensor",
+    TENON_TYPES("x: f64; out = x"), TENON_TRAITS(TENON_POINTWISE), TENON_USES("layered::times"),
+    TENON_COMPOSITE(nest)),
+  TENON_OP("broken(Tensor x) -> Tensor",
+    TENON_TYPES("x: f64; out = x"), TENON_TRAITS(TENON_POINTWISE), TENON_KERNEL("cpu", fails)),
   {TENON_TAG_END, 0, 0, 0, 0}};
 /* clang-format on */
 static const tenon_descriptor_t layered = {

@@ -1,4 +1,4 @@
-"""Prints casts.h: numbers of each float as each other one, by NumPy and ml_dtypes."""
+"""Prints casts.h: the conversions between floating-point types, by NumPy and ml_dtypes."""
 import math
 import textwrap
 
@@ -43,19 +43,22 @@ def cast(x, name, kind):
 
 
 def wrapped(text, indent):
-    return "\n".join(textwrap.wrap(text, 118, initial_indent=indent, subsequent_indent=indent + " "))
+    return "\n".join(textwrap.wrap(text, 100, initial_indent=indent, subsequent_indent=indent + " "))
 
 
 np.seterr(all="ignore")
-print("/* Made by casts.py: numbers of each float, and what NumPy and ml_dtypes make of them as each other one (clipped where\n"
-      " * there is no infinity; f8e8m0 by magnitude, halves up).  Patterns; NaN is any NaN. */")
-print(f"enum {{ CAST_COUNT = {COUNT}, CAST_KINDS = {len(KINDS)} }};")
+print("/* Made by casts.py: for each floating-point type, twelve numbers, and the bit patterns that NumPy\n"
+      " * and ml_dtypes give for them in every other type. A type without an infinity clips to its largest\n"
+      " * number; f8e8m0 stores the magnitude, with halves rounded up. Any NaN pattern equals any other. */")
+print(f"#define CAST_COUNT {COUNT}\n#define CAST_KINDS {len(KINDS)}\n/* clang-format off */")
 print(wrapped("static const uint32_t cast_ids[CAST_KINDS] = {" + ", ".join(f"TENON_{n}" for n, _ in KINDS) + "};", ""))
-print("/* clang-format off */\nstatic const uint64_t cast_table[CAST_KINDS][1 + CAST_KINDS][CAST_COUNT] = {")
+print("static const uint64_t cast_table[CAST_KINDS][1 + CAST_KINDS][CAST_COUNT] = {")
 for name, kind in KINDS:
     x = numbers(name, kind)
+    print(f"  /* {name} */")
     print(wrapped("{{" + ", ".join(hex(int(b)) for b in bits_of(x)) + "},", "  "))
     for other, to in KINDS:
-        print(wrapped("{" + ", ".join(hex(int(b)) for b in cast(x, other, to)) + "}," + f" /* {name} -> {other} */", "   "))
+        print(f"   /* {name} -> {other} */")
+        print(wrapped("{" + ", ".join(hex(int(b)) for b in cast(x, other, to)) + "},", "   "))
     print("  },")
 print("};\n/* clang-format on */")

@@ -60,7 +60,7 @@ def pointwise(plain):
     (a, at_a), (b, at_b) = (view(s, plain) for s in shapes)
     out = a * b + a
     axes = merged([*np.broadcast_arrays(a, b), np.ascontiguousarray(out).reshape(out.shape)])
-    return f"{{{text(a, at_a)}, {text(b, at_b)}, {len(axes)}, {braces(axes)}, {checksum(out)}}}"
+    return f"{{{text(a, at_a)},\n   {text(b, at_b)},\n   {len(axes)}, {braces(axes)}, {checksum(out)}}}"
 
 
 def reduction(plain):
@@ -88,24 +88,32 @@ def reduction(plain):
 
 def main():
     two, one = [pointwise(i % 5 == 0) for i in range(150)], [reduction(i % 5 == 0) for i in range(150)]
-    print('''/* Made by views.py: views of an array of i32 whose element i is (i * 7 + 3) % 101 - 50; a * b + a, and sums over axes, as
- * the sum of each element times its position from 1 on; extents of the axes that NumPy merged (0 axes: no elements). */
+    print('''/* Made by views.py: views of an array of i32 whose element i is (i * 7 + 3) % 101 - 50. The
+ * operations are a * b + a and sums over axes. The checksum of a result is the sum of each element
+ * times its position, counted from 1. ndim and shape are the axes that are left after NumPy merged
+ * them (0 axes: no elements). */
 typedef struct view_case_t {
   int64_t offset;
   int32_t ndim;
-  int64_t shape[6], strides[6]; /* in elements */
+  int64_t shape[6];
+  int64_t strides[6]; /* in elements */
 } view_case_t;
 typedef struct pointwise_case_t {
-  view_case_t a, b;
+  view_case_t a;
+  view_case_t b;
   int32_t ndim;
-  int64_t shape[6], checksum;
+  int64_t shape[6];
+  int64_t checksum;
 } pointwise_case_t;
 typedef struct reduction_case_t {
   view_case_t x;
   int32_t axis_count; /* 0: all */
   int64_t axes[6];
-  int32_t keeps, ndim, reduced;
-  int64_t shape[8], checksum;
+  int32_t keeps;
+  int32_t ndim;
+  int32_t reduced;
+  int64_t shape[8];
+  int64_t checksum;
 } reduction_case_t;
 /* clang-format off */''')
     print("static const pointwise_case_t pointwise_cases[] = {\n  " + ",\n  ".join(two) + "};")

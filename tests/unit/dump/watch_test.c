@@ -40,7 +40,8 @@ static tenon_status_t add_one(tenon_call_t *call) {
 #define SAME(schema) TENON_OP(schema, TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x")
 static const tenon_item_t items[] = {
     SAME("watch::root(Tensor x) -> Tensor"), TENON_KERNEL("cpu", root)),
-    SAME("watch::outer(Tensor x) -> Tensor"), TENON_USES("watch::root"), TENON_KERNEL("cpu", outer)),
+    SAME("watch::outer(Tensor x) -> Tensor"), TENON_USES("watch::root"),
+    TENON_KERNEL("cpu", outer)),
     SAME("watch::add_one(Tensor(a!) x) -> Tensor(a!)"), TENON_KERNEL("cpu", add_one)),
     {0}};
 

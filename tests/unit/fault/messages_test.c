@@ -27,8 +27,8 @@ static tenon_status_t roots_run(tenon_call_t *call) {
 /* clang-format off */
 TENON_LIBRARY(fault, "1.0.0",
   TENON_OP("Roots(Tensor x) -> Tensor",
-    TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE), TENON_GRADIENT("x: error"),
-    TENON_KERNEL("cpu", roots_run)))
+    TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE),
+    TENON_GRADIENT("x: error"), TENON_KERNEL("cpu", roots_run)))
 /* clang-format on */
 
 static bool start(void) {

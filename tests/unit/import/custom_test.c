@@ -64,18 +64,20 @@ static tenon_status_t line_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(com_acme, "1.0.0",
-  TENON_OP("Scale(Tensor x, *, float factor, int[] offsets=[], str['down', 'up'] mode='down', dtype to=f32, "
-           "tensor? table=None) -> Tensor",
-    TENON_TYPES("x: f32; out = to"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE), TENON_KERNEL("cpu", scale_run)),
+  TENON_OP("Scale(Tensor x, *, float factor, int[] offsets=[], str['down', 'up'] mode='down', "
+           "dtype to=f32, tensor? table=None) -> Tensor",
+    TENON_TYPES("x: f32; out = to"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE),
+    TENON_KERNEL("cpu", scale_run)),
   TENON_OP("Parts(Tensor x, Tensor[] more, *, int count) -> Tensor[count]",
     TENON_TYPES("x, more: f32; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(parts_infer),
     TENON_KERNEL("cpu", parts_run)),
   TENON_OP("Line(Tensor x, *, float factor, float shift) -> Tensor",
     TENON_VERSION(3), TENON_UPGRADE(1, "rename alpha -> gain; drop tint; set move = 5.0"),
-    TENON_UPGRADE(2, "rename gain -> factor; rename move -> shift"),
-    TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE), TENON_KERNEL("cpu", line_run)),
+    TENON_UPGRADE(2, "rename gain -> factor; rename move -> shift"), TENON_TYPES("x: f32; out = x"),
+    TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE), TENON_KERNEL("cpu", line_run)),
   TENON_OP("Twice(Tensor x, *, graph body) -> Tensor",
-    TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE), TENON_COMPOSITE(twice_run)))
+    TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE),
+    TENON_COMPOSITE(twice_run)))
 /* clang-format on */
 
 static bool run(const char *path, float outputs[2][6]) {

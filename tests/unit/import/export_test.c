@@ -34,18 +34,22 @@ static tenon_status_t halves_infer(tenon_infer_t *infer) {
 
 /* clang-format off */
 TENON_LIBRARY(filed, "1.0.0",
-  TENON_OP("set(Tensor(a!) x, *, scalar value=0, float exact=0.0, float[] exacts=[], device device='cpu', dtype to=f32, "
-           "int? may=None, int? less=3, str text='', str['a', 'b'] choice='a', str[] texts=[], int[] ints=[], "
+  TENON_OP("set(Tensor(a!) x, *, scalar value=0, float exact=0.0, float[] exacts=[], "
+           "device device='cpu', dtype to=f32, int? may=None, int? less=3, str text='', "
+           "str['a', 'b'] choice='a', str[] texts=[], int[] ints=[], "
            "tensor? table=None, dim width=1) -> ()",
     TENON_VERSION(3), TENON_TYPES("x: f32"), TENON_SHAPES("x: [n]"), TENON_KERNEL("cpu", nothing)),
-  TENON_OP("join(Tensor[] a, Tensor[] b, Tensor? s=None) -> Tensor", TENON_TYPES("a: f32; b, s = a; out = a"),
-    TENON_SHAPES("out: []"), TENON_KERNEL("cpu", nothing)),
-  TENON_OP("join.one(Tensor a, Tensor[] b, Tensor? s=None, Tensor? t=None) -> Tensor", TENON_TYPES("a: f32; b, s, t = a; out = a"),
-    TENON_SHAPES("out: []"), TENON_KERNEL("cpu", nothing)),
-  TENON_OP("join.counted(Tensor[] a, Tensor[] b, *, int[] operand_counts=[]) -> Tensor", TENON_TYPES("a: f32; b = a; out = a"),
-    TENON_SHAPES("out: []"), TENON_KERNEL("cpu", nothing)),
-  TENON_OP("halves(Tensor x) -> (Tensor[] parts, Tensor rest)", TENON_TYPES("x: f32; parts = x; rest = x"),
-    TENON_INFER(halves_infer), TENON_KERNEL("cpu", nothing)))
+  TENON_OP("join(Tensor[] a, Tensor[] b, Tensor? s=None) -> Tensor",
+    TENON_TYPES("a: f32; b, s = a; out = a"), TENON_SHAPES("out: []"),
+    TENON_KERNEL("cpu", nothing)),
+  TENON_OP("join.one(Tensor a, Tensor[] b, Tensor? s=None, Tensor? t=None) -> Tensor",
+    TENON_TYPES("a: f32; b, s, t = a; out = a"), TENON_SHAPES("out: []"),
+    TENON_KERNEL("cpu", nothing)),
+  TENON_OP("join.counted(Tensor[] a, Tensor[] b, *, int[] operand_counts=[]) -> Tensor",
+    TENON_TYPES("a: f32; b = a; out = a"), TENON_SHAPES("out: []"), TENON_KERNEL("cpu", nothing)),
+  TENON_OP("halves(Tensor x) -> (Tensor[] parts, Tensor rest)",
+    TENON_TYPES("x: f32; parts = x; rest = x"), TENON_INFER(halves_infer),
+    TENON_KERNEL("cpu", nothing)))
 /* clang-format on */
 
 static char folder[200], path[220];

@@ -26,11 +26,14 @@ static tenon_status_t product(tenon_call_t *call) { /* a composite */
 static const tenon_item_t items[] = {
   TENON_OP("single(Tensor x) -> Tensor", TENON_TYPES("x: float; out = x"), TENON_SHAPES("out = x"),
     TENON_KERNEL("cpu", copy), TENON_RULE("autocast f32")),
-  TENON_OP("half_only(Tensor x, Tensor y) -> Tensor", TENON_TYPES("x, y: f16|f32; out = x"), TENON_SHAPES("out = x"),
-    TENON_KERNEL("cpu", copy), TENON_RULE("autocast lower")),
-  TENON_OP("free(Tensor x) -> Tensor", TENON_TYPES("x: any; out = x"), TENON_SHAPES("out = x"), TENON_KERNEL("cpu", copy)),
-  TENON_OP("product(Tensor a, Tensor b) -> Tensor", TENON_TYPES("a, b: float; out = a"),
-    TENON_SHAPES("a: [n, k]; b: [k, m]; out: [n, m]"), TENON_USES("core::matmul"), TENON_COMPOSITE(product)),
+  TENON_OP("half_only(Tensor x, Tensor y) -> Tensor",
+    TENON_TYPES("x, y: f16|f32; out = x"), TENON_SHAPES("out = x"), TENON_KERNEL("cpu", copy),
+    TENON_RULE("autocast lower")),
+  TENON_OP("free(Tensor x) -> Tensor",
+    TENON_TYPES("x: any; out = x"), TENON_SHAPES("out = x"), TENON_KERNEL("cpu", copy)),
+  TENON_OP("product(Tensor a, Tensor b) -> Tensor",
+    TENON_TYPES("a, b: float; out = a"), TENON_SHAPES("a: [n, k]; b: [k, m]; out: [n, m]"),
+    TENON_USES("core::matmul"), TENON_COMPOSITE(product)),
   {TENON_TAG_END, 0, 0, 0, 0}};
 /* clang-format on */
 static const tenon_descriptor_t precise = {

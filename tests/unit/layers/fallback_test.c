@@ -30,7 +30,8 @@ static tenon_status_t noise(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_LIBRARY(vendor, "1.0.0",
-  TENON_OP("noise(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_TRAITS(TENON_PURE | TENON_RANDOM),
+  TENON_OP("noise(Tensor x) -> Tensor",
+    TENON_TYPES("x: f32; out = x"), TENON_TRAITS(TENON_PURE | TENON_RANDOM),
     TENON_SHAPES("out = x"), TENON_KERNEL("cpu", noise)),
   TENON_EXTEND("core::abs", TENON_RULE("npu fallback")),
   TENON_EXTEND("core::neg", TENON_KERNEL("npu f32", halve), TENON_RULE("npu no_fallback")),

@@ -30,13 +30,16 @@ static tenon_status_t parts(tenon_call_t *call) {
 
 /* clang-format off */
 static const tenon_item_t traced_items[] = {
-  TENON_OP("source(*, device? device=None) -> Tensor", TENON_TYPES("out = f64"), TENON_SHAPES("out: [1]"),
-    TENON_KERNEL("cpu", source)),
-  TENON_OP("twice(Tensor x) -> Tensor", TENON_TYPES("x: f16|f32|f64; out = x"), TENON_TRAITS(TENON_POINTWISE),
+  TENON_OP("source(*, device? device=None) -> Tensor",
+    TENON_TYPES("out = f64"), TENON_SHAPES("out: [1]"), TENON_KERNEL("cpu", source)),
+  TENON_OP("twice(Tensor x) -> Tensor",
+    TENON_TYPES("x: f16|f32|f64; out = x"), TENON_TRAITS(TENON_POINTWISE),
     TENON_LOOP("f64 -> f64", twice), TENON_LOOP("f64 -> f64; avx2", twice)),
-  TENON_OP("both(Tensor x) -> Tensor", TENON_TYPES("x: any; out = x"), TENON_TRAITS(TENON_POINTWISE), TENON_GRADIENT("x: none"),
+  TENON_OP("both(Tensor x) -> Tensor",
+    TENON_TYPES("x: any; out = x"), TENON_TRAITS(TENON_POINTWISE), TENON_GRADIENT("x: none"),
     TENON_COMPOSITE(parts)),
-  TENON_OP("look(Tensor x) -> Tensor", TENON_TYPES("x: f64; out = x"), TENON_TRAITS(TENON_POINTWISE), TENON_KERNEL("cpu", source)),
+  TENON_OP("look(Tensor x) -> Tensor",
+    TENON_TYPES("x: f64; out = x"), TENON_TRAITS(TENON_POINTWISE), TENON_KERNEL("cpu", source)),
   {TENON_TAG_END, 0, 0, 0, 0}};
 /* clang-format on */
 static const tenon_descriptor_t traced = {

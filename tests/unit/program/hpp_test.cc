@@ -18,7 +18,8 @@ static void test(const char *sentence, const std::function<void()> &run) {
   try {
     run();
   } catch (const std::exception &e) {
-    failures++, std::fprintf(stderr, "thrown: %s\n", e.what());
+    failures++;
+    std::fprintf(stderr, "thrown: %s\n", e.what());
   }
   failures ? failed++ : passed++;
   if (failures) std::fprintf(stderr, "FAILED: %s\n", sentence);
@@ -34,7 +35,8 @@ static void refused(tenon_status_t status, const char *part, const std::function
     failures++;
     return;
   }
-  failures++, std::fprintf(stderr, "nothing was thrown; expected: %s\n", part);
+  failures++;
+  std::fprintf(stderr, "nothing was thrown; expected: %s\n", part);
 }
 
 static bool holds(const tenon::tensor &t, const std::vector<double> &expected) {

@@ -406,7 +406,8 @@ static tenon_status_t loop_five(const tenon_loop_t *loop) {
 
 /* clang-format off */
 static const tenon_item_t looped_items[] = {
-  TENON_OP("five(Tensor x) -> Tensor", TENON_TYPES("x: f32|f64; out = x"), TENON_TRAITS(TENON_POINTWISE),
+  TENON_OP("five(Tensor x) -> Tensor",
+    TENON_TYPES("x: f32|f64; out = x"), TENON_TRAITS(TENON_POINTWISE),
     TENON_LOOP("f64 -> f64", loop_five)),
   {TENON_TAG_END, 0, 0, 0, 0}};
 /* clang-format on */
@@ -430,7 +431,8 @@ TEST("a program's kernel takes the place of a loop for the dtypes of that loop")
 
 /* clang-format off */
 static const tenon_item_t late_items[] = {
-  TENON_OP("late(Tensor x) -> Tensor", TENON_TYPES("x: any; out = x"), TENON_TRAITS(TENON_POINTWISE),
+  TENON_OP("late(Tensor x) -> Tensor",
+    TENON_TYPES("x: any; out = x"), TENON_TRAITS(TENON_POINTWISE),
     TENON_KERNEL("elsewhere", probe_elsewhere), TENON_KERNEL("gpu", probe_elsewhere)),
   {TENON_TAG_END, 0, 0, 0, 0}};
 /* clang-format on */

@@ -155,9 +155,11 @@ static tenon_status_t nowhere(tenon_call_t *call) {
 
 /* clang-format off */
 static const tenon_item_t stressed_items[] = {
-  TENON_OP("changed(Tensor x) -> Tensor", TENON_TYPES("x: f32|f64; out = x"), TENON_TRAITS(TENON_POINTWISE),
+  TENON_OP("changed(Tensor x) -> Tensor",
+    TENON_TYPES("x: f32|f64; out = x"), TENON_TRAITS(TENON_POINTWISE),
     TENON_KERNEL("nowhere strided quantised", nowhere)),
-  TENON_OP("swapped(Tensor x) -> Tensor", TENON_TYPES("x: f64; out = x"), TENON_TRAITS(TENON_POINTWISE),
+  TENON_OP("swapped(Tensor x) -> Tensor",
+    TENON_TYPES("x: f64; out = x"), TENON_TRAITS(TENON_POINTWISE),
     TENON_KERNEL("nowhere strided quantised", nowhere)),
   {TENON_TAG_END, 0, 0, 0, 0}};
 /* clang-format on */
