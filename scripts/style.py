@@ -1,12 +1,8 @@
 """Checks how the C sources are laid out, and prints the place and the remedy of each finding.
 
     scripts/style.py              the findings, and a line "N passed, M failed, K skipped" (files)
-    scripts/style.py --all        every finding, known or not
     scripts/style.py --counts     the counts of each folder instead
     scripts/style.py FILE...      the same over these files only
-
-scripts/style_known.txt lists how many findings of each kind a folder still has. More of them fail; where fewer
-are left, the number must be lowered (`scripts/style.py --known` writes the file anew).
 
 Rules: no comma operator outside `for`, no `return a, b`, at most one `?:` in a statement, at most
 100 columns, functions of at most 60 lines, and no function name defined in more than three files.
@@ -21,7 +17,6 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 COUNTED = ("src", "ops", "devices", "tools", "bridges", "python/src")
 ALSO = ("tests", "bench", "examples")  # comma statements and long lines only
 KINDS = ("comma", "return", "conditionals", "columns", "length", "name")
-KNOWN = os.path.join(ROOT, "scripts", "style_known.txt")
 COLUMNS = 100
 LINES = 60
 FILES = 3
@@ -358,25 +353,6 @@ def print_counts(counts):
         print(folder.ljust(22) + "".join(str(row[kind]).rjust(14) for kind in KINDS))
 
 
-def read_known():
-    known = collections.defaultdict(collections.Counter)
-    with open(KNOWN, encoding="utf-8") as file:
-        for line in file:
-            if line.strip() and not line.startswith("#"):
-                folder, kind, count = line.split()
-                known[folder][kind] = int(count)
-    return known
-
-
-def write_known(counts):
-    with open(KNOWN, "w", encoding="utf-8") as file:
-        file.write("# Findings of scripts/style.py that are still in the tree: folder, kind, count. The numbers only fall.\n")
-        for folder, row in sorted(counts.items()):
-            for kind in KINDS:
-                if row[kind]:
-                    file.write(f"{folder} {kind} {row[kind]}\n")
-
-
 def main():
     arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
     paths = [os.path.relpath(os.path.abspath(a), ROOT) for a in arguments if os.path.isfile(a)]
@@ -386,20 +362,9 @@ def main():
     if "--counts" in sys.argv:
         print_counts(counts)
         return 0
-    if "--known" in sys.argv:
-        write_known(counts)
-        return 0
-    known = read_known() if not arguments and "--all" not in sys.argv else collections.defaultdict(collections.Counter)
-    bad = set()
-    for path, line, kind, why in found:
-        if counts[folder_of(path)][kind] > known[folder_of(path)][kind]:
-            bad.add(path)
-            print(f"{path}:{line}: {why}")
-    for folder, row in sorted(known.items()):
-        for kind, count in sorted(row.items()):
-            if counts[folder][kind] < count:
-                bad.add(folder)
-                print(f"scripts/style_known.txt: {folder} has {counts[folder][kind]} findings of the kind {kind}, fewer than {count}: run scripts/style.py --known")
+    for path, line, _, why in found:
+        print(f"{path}:{line}: {why}")
+    bad = {path for path, _, _, _ in found}
     print(f"{len(paths) - len(bad)} passed, {len(bad)} failed, 0 skipped")
     return bool(bad)
 
