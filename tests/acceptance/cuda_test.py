@@ -139,7 +139,7 @@ def check_nvcc(folder):
     text_of(BROKEN, "spoil", "", ["spoil"], text)
     done = to_ptx(text, ARCHS[0], os.path.join(folder, "broken.ptx"))
     said = done.stdout + done.stderr
-    count("a syntax error has the author's file and line", None if done.returncode and BROKEN + "(7): error" in said and "wrong_word" in said else said[:800])
+    count("a syntax error has the author's file and line", None if done.returncode and BROKEN + "(8): error" in said and "wrong_word" in said else said[:800])
     text = os.path.join(folder, "suite.cu")
     with open(text, "w", encoding="utf-8") as file:
         file.write(suite_kernels())
@@ -198,7 +198,7 @@ def check_nvrtc(folder):
     text = os.path.join(folder, "broken.nvrtc.cu")
     text_of(BROKEN, "spoil", "", ["spoil"], text)
     done = call([program, ARCHS[0], text])
-    good = done.returncode == 1 and BROKEN + "(7): error" in done.stdout and "wrong_word" in done.stdout
+    good = done.returncode == 1 and BROKEN + "(8): error" in done.stdout and "wrong_word" in done.stdout
     count("NVRTC's errors have the author's file and line", None if good else done.stdout[:800])
 
 

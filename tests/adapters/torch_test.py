@@ -141,7 +141,7 @@ class Builtins(unittest.TestCase):
                 if case[0] not in ONCE:
                     self.agree(*case, second=True)
                     continue
-                with self.assertRaisesRegex(Exception, "declares that it has no gradient|cannot be differentiated again"):  # and not 0
+                with self.assertRaisesRegex(Exception, "has no gradient|cannot be differentiated again"):  # and not 0
                     self.agree(*case, second=True)
 
 

@@ -1,5 +1,4 @@
-// A library without operators: what the example of that name in MXNet's source tree is, written for
-// this test.
+// A library without operators, as MXNet's example of the same name, written for this test.
 #include "lib_api.h"
 #if VERSION != 7
 using namespace mxnet::ext;

@@ -1,7 +1,7 @@
-// A matrix product with its gradient, and the same with a state: the operators of the example of
-// that name in MXNet's source
-// tree, written for this test, which runs them where there is no such tree.  Of interface VERSION 7
-// (MXNet 1.7) or 11 (1.9).
+// A matrix product with its gradient, stateless and stateful: the operators of MXNet's example of
+// the same name, written for
+// this test, which uses them where MXNet's source tree is missing.  Interface VERSION 7 (MXNet 1.7)
+// or 11 (MXNet 1.9).
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -16,10 +16,7 @@ typedef std::vector<MXTensor> Tensors;
 
 struct Matrix {
   const float *data;
-  int64_t rows;
-  int64_t columns;
-  int64_t row;
-  int64_t column; // the last two: steps in memory
+  int64_t rows, columns, row, column; // the last two: steps in memory
 };
 
 static Matrix matrix_of(MXTensor &t) {
@@ -45,9 +42,7 @@ static MXReturnValue forward(const Attrs &, Tensors *in, Tensors *out, const OpR
 
 // dC, A, B, C to dA, dB.
 static MXReturnValue backward(const Attrs &, Tensors *in, Tensors *out, const OpResource &) {
-  Matrix slope = matrix_of(in->at(0));
-  Matrix a = matrix_of(in->at(1));
-  Matrix b = matrix_of(in->at(2));
+  Matrix slope = matrix_of(in->at(0)), a = matrix_of(in->at(1)), b = matrix_of(in->at(2));
   multiply(slope, transposed(b), out->at(0).data<float>());
   multiply(transposed(a), slope, out->at(1).data<float>());
   return MX_SUCCESS;
@@ -67,8 +62,7 @@ static MXReturnValue infer_type(const Attrs &, std::vector<int> *in, std::vector
 
 static MXReturnValue infer_shape(const Attrs &, std::vector<std::vector<unsigned int>> *in,
                                  std::vector<std::vector<unsigned int>> *out) {
-  const std::vector<unsigned int> &a = in->at(0);
-  const std::vector<unsigned int> &&b = in->at(1);
+  const std::vector<unsigned int> &a = in->at(0), &b = in->at(1);
   if (a.size() != 2 || b.size() != 2 || a[1] != b[0]) return MX_FAIL;
   out->at(0) = {a[0], b[1]};
   return MX_SUCCESS;
@@ -89,8 +83,8 @@ public:
     return forward(attrs_, in, out, resource);
   }
   MXReturnValue Backward(Tensors *in, Tensors *out, const OpResource &resource) {
-    return calls_ ? backward(attrs_, in, out, resource)
-                  : MX_FAIL; // the state must be the one that went forward
+    // the state must be the one that went forward
+    return calls_ ? backward(attrs_, in, out, resource) : MX_FAIL;
   }
 
 private:

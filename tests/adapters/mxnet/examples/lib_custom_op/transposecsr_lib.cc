@@ -1,7 +1,7 @@
-// The transpose of a sparse matrix (csr), without and with a state: the operators of the example of
-// that name in MXNet's
-// source tree, written for this test, which runs them where there is no such tree.  Of interface
-// VERSION 7 or 11.
+// The transpose of a sparse matrix (csr), stateless and stateful: the operators of MXNet's example
+// of the same name, written for
+// this test, which uses them where MXNet's source tree is missing.  Interface VERSION 7 (MXNet 1.7)
+// or 11 (MXNet 1.9).
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -18,11 +18,10 @@ static MXReturnValue forward(const Attrs &, Tensors *in, Tensors *out, const OpR
   if (in->at(0).stype != kCSRStorage || out->at(0).stype != kCSRStorage) return MX_FAIL;
   const MXSparse *from = in->at(0).data<MXSparse>();
   MXSparse *to = out->at(0).data<MXSparse>();
-  int64_t rows = in->at(0).shape[0];
-  int64_t columns = in->at(0).shape[1];
+  int64_t rows = in->at(0).shape[0], columns = in->at(0).shape[1];
   resource.alloc_sparse(to, 0, static_cast<int>(from->data_len), static_cast<int>(columns + 1));
-  std::vector<int64_t> next(static_cast<size_t>(columns + 1),
-                            0); // where the next element of each column goes
+  // where the next element of each column goes
+  std::vector<int64_t> next(static_cast<size_t>(columns + 1), 0);
   for (int64_t i = 0; i < from->data_len; i++)
     next[from->indices[i] + 1]++;
   for (int64_t c = 0; c < columns; c++)
