@@ -142,7 +142,7 @@ class Errors(Device):
         for _ in range(3):
             self.assertIn("matmul", said(lambda: core.matmul(self.x, self.y)))
             self.assertIn("this is all that it does", said(lambda: torch.ops.kinds.fails(self.x)))
-            self.assertIn("it is on privateuseone:1", said(lambda: core.concat([self.x, there(numbers(3, 4), 1)], axis=0)))
+            self.assertIn("the tensor is on privateuseone:1", said(lambda: core.concat([self.x, there(numbers(3, 4), 1)], axis=0)))
         self.assertEqual(alive(live), live)
         allocations = sim.counts()[0]
         a = tenon.tensor([1.0, 2.0], "f32", device="sim:0")  # and Tenon's own calls use its own allocator

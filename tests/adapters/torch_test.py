@@ -297,7 +297,7 @@ int main(int argc, char **argv) { /* the library; numbers come and go as bytes *
         rows = torch.quantize_per_channel(torch.randn(2, 2), torch.ones(2), torch.zeros(2), 0, torch.qint8)
         for call, text in ((lambda: core.sign(rows), "core::sign: input x is quantised, and no kernel says \"quantised\": dequantise it first"), (lambda: core.add(q, q), "core::add: input a is quantised"),
                            (lambda: core.add(torch.ones(3, dtype=torch.uint8), q), "core::add: input b is quantised"), (lambda: core.concat([q, q], axis=0), "core::concat: input xs is quantised"),
-                           (lambda: core.identity(q), "core::identity: a result is quantised"), (lambda: core.flatten(q), "core::flatten: a result is quantised"), (lambda: tenon.ops.kinds.real(q), "kinds::real: argument x: QUInt/QInt types are not supported by dlpack: quantised tensors come by torch.ops")):
+                           (lambda: core.identity(q), "core::identity: a result is quantised"), (lambda: core.flatten(q), "core::flatten: a result is quantised"), (lambda: tenon.ops.kinds.real(q), "kinds::real: argument x: QUInt/QInt types are not supported by dlpack: call quantised tensors through torch.ops")):
             with self.subTest(text=text), self.assertRaisesRegex((RuntimeError, NotImplementedError, BufferError), text):
                 call()
             self.assertEqual(self.gelu(torch.zeros(1)).item(), 0)

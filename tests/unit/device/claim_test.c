@@ -245,7 +245,7 @@ TEST(
   CHECK_STATUS(tenon_executable_create(graph, &options, &e), TENON_INVALID);
   CHECK_TEXT(
       tenon_error(),
-      "offload to device sim: sim: the setting 'layers=2' is not understood; there is groups=N");
+      "offload to device sim: sim: the setting 'layers=2' is unknown; the one setting is groups=N");
   options.size = offsetof(tenon_compile_t, claims); /* a caller that knows nothing of it */
   CHECK_STATUS(tenon_executable_create(graph, &options, &e), TENON_OK);
   check_dump(e, "claims", "1 subgraph with 4 of 4 nodes");
