@@ -233,8 +233,8 @@ TEST(
   tenon_executable_release(e);
   e = compiled(layers("f32[2] -30 -20"), device, "groups=0");
   check_dump(e, "claims",
-             "0 subgraphs with 0 of 4 nodes\n  declined by the device: 1 of core::matmul: its group is "
-             "not among the largest groups");
+             "0 subgraphs with 0 of 4 nodes\n  declined by the device: 1 of core::matmul: its "
+             "group is not among the largest groups");
   CHECK_GRAPH(e, given, wanted);
   tenon_executable_release(e);
   CHECK(runs == 0 && made == 0);
