@@ -221,7 +221,7 @@ class SciPy(unittest.TestCase):
 
     def test_other_formats_and_given_results_are_refused(self):
         for other in scipy_sparse.coo_matrix(DENSE), scipy_sparse.csc_matrix(DENSE):
-            with self.assertRaisesRegex(TypeError, "in csr format, found format .coo.: convert it with x.tocsr"):
+            with self.assertRaisesRegex(TypeError, f"in csr format, found format '{other.format}': convert it with x.tocsr"):
                 core.to_dense(other)
         with self.assertRaises(TypeError):
             library().csr_transpose(csr(DENSE), out=scipy_sparse.csr_matrix((3, 4), dtype=np.float32))
