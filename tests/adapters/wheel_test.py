@@ -73,7 +73,7 @@ def in_python(version, program, wheel, library, folder):
         nothing = {"PATH": os.path.join(folder, "no-such-folder"), "HOME": folder}  # no compiler, no tools
         run(python, "-c", USE, library, cwd=folder, env=nothing)
         assert "1.0.0" in run(os.path.join(folder, version, "bin/tenon"), "--version", cwd=folder, env=nothing)
-        assert "made mine, pointwise" in run(os.path.join(folder, version, "bin/tenon"), "new", "mine", cwd=os.path.join(folder, version), env=nothing)
+        assert "created mine, pointwise" in run(os.path.join(folder, version, "bin/tenon"), "new", "mine", cwd=os.path.join(folder, version), env=nothing)
         calls = tests(python, folder, os.path.join(ROOT, "tests/adapters/python_test.py"), "Arrays", "Calls", "Names", "Shapes", "Tensors")
         threads = tests(python, folder, os.path.join(ROOT, "tests/adapters/threads_test.py"))
     except (AssertionError, subprocess.TimeoutExpired) as error:
