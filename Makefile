@@ -51,7 +51,7 @@ mxnet-examples: build .venv-zoo/base.stamp $(MXNETS) ## the example libraries of
 	@MXNET_SOURCE="$(MXNET_SOURCE)" TENON_BUILD=$(BUILD) .venv-zoo/bin/python tests/adapters/mxnet_examples_test.py
 
 sanitize: build ## all C tests and the ONNX cases under address, undefined and thread sanitizers
-	@scripts/sanitize.sh all
+	@scripts/sanitize.sh all asan tsan
 
 stress: build ## kernels and libraries come and go while others call: 10 s, and 60 s under the thread sanitizer
 	@scripts/stress.sh $(BUILD)
@@ -99,7 +99,7 @@ abi-snapshot: .venv/base.stamp ## the headers as they are into abi/VERSION, for 
 	@$(PYTHON) abi/update.py snapshot
 
 format: ## clang-format over the sources
-	@find include src devices ops tools bridges python examples tests bench \( -name '*.[ch]' -o -name '*.hpp' -o -name '*.cc' \) ! -path include/tenon/op.h | xargs clang-format -i --style=file
+	@scripts/sources.sh | xargs clang-format -i --style=file
 
 clean: ## removes build folders, keeps virtual environments
 	rm -rf $(BUILD) build-*
