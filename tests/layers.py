@@ -25,7 +25,7 @@ PUBLIC = {"ops": {"tenon/op.h", "tenon/check.h", "tenon/iterator.h", "tenon/sour
 LEAVES = {"base/arena.h", "base/json.h", "base/memory.h", "base/status.h"}  # which a bridge compiles into itself
 COMPONENT_MOST = 10  # units of one folder that may all reach each other
 # Components that are larger for a reason.  An entry allows a component all of whose units lie in that folder.
-RECURSIVE = {"import/": "a lowering imports the subgraphs of its node, and the table of lowerings names every lowering",
+RECURSIVE = {
              "graph/": "an attribute may be a graph: compiling, planning and running a node do the same to the graph in it"}
 # Folders in which a header declares what its own unit defines and nothing else; elsewhere several units may share a header.
 ONE_HEADER = {"operator", "storage", "drivers", "dispatch", "registry", "inspect", "layers"}

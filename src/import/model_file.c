@@ -1,11 +1,12 @@
-/* Loads model files: ONNX files, and files of other systems for which a bridge is loaded. */
-#include "import/model_file.h"
-
+/* Loads models: ONNX files, ONNX models in memory, and files of other systems for which a bridge is
+ * loaded. */
 #include <string.h>
+#include <tenon/tenon.h>
 
 #include "base/file.h"
 #include "base/status.h"
 #include "dispatch/services.h"
+#include "import/onnx/import.h"
 #include "loader/bridge.h"
 #include "loader/locate.h"
 
@@ -25,17 +26,32 @@ static tenon_status_t read_bridged(const tenon_bridge_table_t *bridge, const cha
   return TENON_OK;
 }
 
-const char *tn_import_folder(const tenon_import_t *options) {
+/* The folder of external weights that the caller set; NULL: none. */
+static const char *options_folder(const tenon_import_t *options) {
   const size_t end = offsetof(tenon_import_t, folder) + sizeof options->folder;
   return options && options->size >= end ? options->folder : NULL;
 }
 
 tenon_status_t tenon_graph_load(const char *path, const tenon_import_t *options,
                                 tenon_graph_t **out_graph) {
-  const char *folder = tn_import_folder(options);
+  const char *folder = options_folder(options);
   *out_graph = NULL;
   TN_TRY(tenon_start());
   const tenon_bridge_table_t *bridge = ends_with(path, ".onnx") ? NULL : tn_bridge_of_model(path);
   return bridge ? read_bridged(bridge, path, folder, out_graph)
                 : tn_onnx_load(path, folder, out_graph);
+}
+
+static void keep_memory(void *context) { (void)context; }
+
+tenon_status_t tenon_graph_read(const void *data, uint64_t size, const tenon_import_t *options,
+                                tenon_graph_t **out_graph) {
+  tn_storage_t *file;
+  *out_graph = NULL;
+  TN_TRY(tenon_start());
+  if (!data || size > SIZE_MAX / 2)
+    return tn_fail(TENON_INVALID, "no model data: expected a pointer to the bytes of a model");
+  TN_TRY(tn_storage_create((void *)(uintptr_t)data, size, keep_memory, NULL, &file));
+  tenon_status_t status = tn_onnx_read(file, options_folder(options), out_graph);
+  return status == TENON_OK ? TENON_OK : tn_prefix(status, "model in memory: ");
 }

@@ -1,17 +1,13 @@
 /* Imports nodes of domains other than ONNX's own: operators of libraries, and core operators in
  * files that export.c wrote. Called by node.c. */
+#include "import/onnx/custom.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "base/status.h"
 #include "graph/graph.h"
-#include "import/onnx/lower.h"
 #include "operator/names.h"
-
-static bool has_failed(tn_lower_t *lower, tenon_status_t status) {
-  if (lower->status == TENON_OK) lower->status = status;
-  return lower->status != TENON_OK;
-}
 
 /* Finds the operator for a node's domain and type. Characters that names of operators cannot have
  * become '_': domain "com.acme" with type "Foo" is com_acme::Foo. */
@@ -71,7 +67,7 @@ static tn_operand_t *custom_operands(tn_lower_t *lower, const tenon_op_t *op) {
       tn_arena_array(&lower->import->arena, (size_t)schema_count + 1, sizeof *operands);
   const int64_t *counts = custom_counts(lower, op);
   if (!operands) {
-    has_failed(lower, tn_no_memory("a node", 0));
+    tn_lower_has_failed(lower, tn_no_memory("a node", 0));
     return NULL;
   }
   /* Absent inputs at the end count if there is a list, because they tell where it ends. */
@@ -114,7 +110,7 @@ static void set_result_count(tn_lower_t *lower, const tenon_op_t *op, tenon_attr
     if (op->schema.outputs[i].kind != TENON_KIND_TENSORS || attr < 0) continue;
     const char *name = op->schema.attrs[attr].name;
     if (!tn_lower_attr(lower, name) && lower->output_count >= others)
-      (void)has_failed(lower, tenon_attrs_int(attrs, name, lower->output_count - others));
+      (void)tn_lower_has_failed(lower, tenon_attrs_int(attrs, name, lower->output_count - others));
   }
 }
 
@@ -122,12 +118,12 @@ void tn_lower_custom(tn_lower_t *lower) {
   const tenon_op_t *op = find_custom_op(lower);
   tenon_attrs_t *attrs = NULL;
   int32_t count = 0;
-  if (!op || has_failed(lower, tenon_attrs_create(op, &attrs))) return;
+  if (!op || tn_lower_has_failed(lower, tenon_attrs_create(op, &attrs))) return;
   int64_t version =
       lower->version < 1
           ? 1
           : lower->version; /* the version of the domain's operators when the file was written */
-  (void)has_failed(lower, tenon_attrs_upgrade(attrs, version));
+  (void)tn_lower_has_failed(lower, tenon_attrs_upgrade(attrs, version));
   for (size_t i = 0; i < lower->attrs.count && lower->status == TENON_OK; i++) {
     tn_attr_t *attr = &lower->attrs.items[i];
     const char *now =

@@ -1,7 +1,16 @@
-/* The importer's own structures: graphs that are being built, names in scope, and values. import.c
- * reads the file and walks graphs, node.c imports one node, attribute.c reads its attributes,
- * lowering.c runs the texts that tell what an ONNX operator becomes, and lower_*.c hold these
- * texts, by family. */
+/* The importer's own structures: graphs that are being built, names in scope, and values.
+ * Each of the importer's files calls only files that are listed before it:
+ *   scope.c           values, and names in scope
+ *   graph.c           graphs: the model's own, and those in attributes of nodes
+ *   lower.c           what lowerings build with
+ *   attribute.c       attributes of a node
+ *   lowering.c        runs the texts that tell what an ONNX operator becomes
+ *   lower_*.c         these texts, by family
+ *   lowering_table.c  finds the lowering of an operator
+ *   custom.c          nodes of domains other than ONNX's own
+ *   node.c            one node
+ *   import.c          the model
+ * The exception is a function pointer: graph.c imports each node through import->import_node. */
 #ifndef TN_ONNX_IMPORT_H
 #define TN_ONNX_IMPORT_H
 
@@ -78,10 +87,16 @@ typedef struct tn_missing_t {
 
 typedef struct tn_import_t {
   tn_arena_t arena;
+  /* Imports one node and defines its results in the scope. import.c sets this pointer to
+   * tn_node_import. A lowering may import graphs of its node, whose nodes are lowered in turn;
+   * because graph.c calls the pointer, lower_*.c and graph.c do not depend on node.c, which depends
+   * on all lowerings. */
+  tenon_status_t (*import_node)(struct tn_import_t *import, tn_scope_t *scope,
+                                const tn_onnx_node_t *node);
   tn_weights_t weights;
   tn_onnx_model_t model;
   tn_map_t functions; /* tn_onnx_function_t by domain, name and overload */
-  tn_map_t lowerings; /* tn_lowering_choice_t by domain and operator */
+  tn_map_t lowerings; /* lowerings by domain and operator; see lowering_table.c */
   /* Unsupported operators, in the order in which they were found. */
   struct tn_missing_t *missing;
   tenon_tensor_t **tensors; /* created during the import, released at its end */
@@ -100,7 +115,7 @@ enum {
   TN_OPSET_NEWEST = 27,
 };
 
-/* import.c: scopes and graphs */
+/* scope.c: values and names */
 
 /* Returns NULL and reports it if memory is exhausted. */
 tn_ref_t *tn_ref_new(tn_import_t *import, tn_site_t *site, const char *name);
@@ -108,6 +123,11 @@ tn_ref_t *tn_ref_new(tn_import_t *import, tn_site_t *site, const char *name);
  * input of the body. */
 tenon_status_t tn_ref_here(tn_import_t *import, tn_site_t *site, tn_ref_t *edge,
                            tn_ref_t **out_edge);
+/* Returns in *out_edge the input of this body that stands for `outer`, a value of the graph around
+ * it. Creates the input unless the body has captured the value already. */
+tenon_status_t tn_ref_capture(tn_import_t *import, tn_site_t *site, tn_ref_t *outer,
+                              tn_ref_t **out_edge);
+bool tn_ref_is_constant(const tn_ref_t *edge);
 /* Creates a constant of this graph. Takes ownership of the tensor. */
 tenon_status_t tn_ref_constant(tn_import_t *import, tn_site_t *site, const char *name,
                                tenon_tensor_t *tensor, tn_ref_t **out_edge);
@@ -118,11 +138,26 @@ tenon_status_t tn_scope_find(tn_import_t *import, tn_scope_t *scope, const char 
                              tn_ref_t **out_edge);
 /* Defines a name. Fails if the scope defines it already. */
 tenon_status_t tn_scope_define(tn_scope_t *scope, const char *name, tn_ref_t *edge);
+/* Notes the types that the file states for values of this scope. */
 tenon_status_t tn_scope_hints(tn_scope_t *scope, const tn_onnx_value_t *values, size_t count);
 void tn_scope_clear(tn_scope_t *scope);
 /* Sets dtype, rank and extents from the type that the file states, where they are unknown. Refuses
  * types other than tensors. */
 tenon_status_t tn_type_read(tn_import_t *import, const tn_onnx_value_t *value, tn_ref_t *edge);
+void tn_site_clear(tn_site_t *site);
+
+/* graph.c: graphs */
+
+/* Declares the constants and stated types of a graph, then its inputs. `dtypes` has a dtype for
+ * each input, used where the file does not state one; NULL: none. */
+tenon_status_t tn_graph_declare(tn_import_t *import, tn_scope_t *scope,
+                                const tn_onnx_graph_t *graph, const tenon_dtype_t *dtypes);
+/* Imports nodes in order and defines their results in the scope. */
+tenon_status_t tn_import_nodes(tn_import_t *import, tn_scope_t *scope, const tn_onnx_node_t *nodes,
+                               size_t count);
+/* Finds the value of an output of the graph, which must be a tensor. */
+tenon_status_t tn_graph_find_output(tn_import_t *import, tn_scope_t *scope, const char *name,
+                                    tn_ref_t **out_edge);
 
 /* A graph attribute that is being built. */
 typedef struct tn_body_t {
@@ -146,10 +181,13 @@ void tn_body_clear(tn_body_t *body);
 tenon_status_t tn_graph_inline(tn_import_t *import, tn_scope_t *scope, tn_site_t *site,
                                const char *prefix, const tn_onnx_graph_t *graph,
                                tn_ref_t *const *inputs, size_t input_count, tn_ref_t **out_outputs);
-/* tn_lowerings_index (lowering.c) fills import->lowerings. tn_import_nodes imports nodes in order
- * and defines their results in the scope. */
-tenon_status_t tn_lowerings_index(tn_import_t *import);
-tenon_status_t tn_import_nodes(tn_import_t *import, tn_scope_t *scope, const tn_onnx_node_t *nodes,
-                               size_t count);
+
+/* import.c: the model */
+
+/* Reads an ONNX file. `folder` is where its external weights are; NULL: the folder of the file. */
+tenon_status_t tn_onnx_load(const char *path, const char *folder, tenon_graph_t **out_graph);
+/* Imports the model in `file`. Takes ownership of the storage. folder NULL: the model has no
+ * external weights. */
+tenon_status_t tn_onnx_read(tn_storage_t *file, const char *folder, tenon_graph_t **out_graph);
 
 #endif

@@ -55,11 +55,6 @@ typedef struct tn_lowering_t {
   int64_t since;
   void (*lower)(tn_lower_t *lower);
 } tn_lowering_t;
-/* The lowerings of one operator, one for each range of operator sets. */
-typedef struct tn_lowering_choice_t {
-  const tn_lowering_t *lowering;
-  struct tn_lowering_choice_t *next;
-} tn_lowering_choice_t;
 
 /* The lowerings of one family. */
 typedef struct tn_lowerings_t {
@@ -70,9 +65,8 @@ typedef struct tn_lowerings_t {
 #define TN_LOWERINGS(name, domain_)                                                                \
   const tn_lowerings_t name = {domain_, lowerings, sizeof lowerings / sizeof *lowerings}
 
-/* lowering.c */
-const tn_lowerings_t *tn_lowerings_at(size_t index); /* all families; NULL after the last */
-bool tn_lowerings_cover(const char *domain);         /* whether the domain is one of ONNX's own */
+/* lowering.c: the texts */
+
 void tn_lowering_run(const tn_lowering_t *lowering, tn_lower_t *lower);
 /* Runs the right side of a lowering whose parameters a, b, c, ... are these values. Returns the
  * first result, or NULL on failure. */
@@ -82,14 +76,17 @@ tn_ref_t *tn_lower_run(tn_lower_t *lower, tn_ref_t *const *edges, size_t count, 
 #define TN_REFS(...)                                                                               \
   (tn_ref_t *[]){__VA_ARGS__}, sizeof((tn_ref_t *[]){__VA_ARGS__}) / sizeof(tn_ref_t *)
 
-/* node.c */
+/* lower.c: failures, calls and constants */
+
 /* An operand of a call. */
 typedef struct tn_operand_t {
   tn_ref_t *const *edges;
   int32_t count; /* 0: absent, unless is_list */
   bool is_list;
 } tn_operand_t;
-tenon_status_t tn_node_import(tn_import_t *import, tn_scope_t *scope, const tn_onnx_node_t *node);
+/* Keeps a failure unless the node has failed before. Returns whether the node has failed. */
+bool tn_lower_has_failed(tn_lower_t *lower, tenon_status_t status);
+/* Reports that the node is wrong. */
 void tn_lower_fail(tn_lower_t *lower, const char *format, ...) TENON_FORMAT(2, 3);
 /* Records that the operator of this node is not supported, and why. Its outputs are marked as
  * missing. */
@@ -116,14 +113,12 @@ int64_t tn_lower_extent(tn_lower_t *lower, const tn_ref_t *edge, int32_t axis);
 /* Returns the dtype; fails if it is unknown. */
 tenon_dtype_t tn_lower_dtype(tn_lower_t *lower, const tn_ref_t *edge);
 
-/* custom.c */
-void tn_lower_custom(tn_lower_t *lower); /* imports a node of a domain that is not ONNX's own */
+/* attribute.c: attributes of nodes */
 
-/* attribute.c */
 tenon_status_t tn_attrs_resolve(tn_import_t *import, tn_scope_t *scope,
                                 const tn_onnx_attribute_t *protos, size_t count,
                                 tn_attrs_list_t *out_attrs);
-/* marks the attribute as used; NULL: absent */
+/* Marks the attribute as used. Returns NULL if it is absent. */
 tn_attr_t *tn_lower_attr(tn_lower_t *lower, const char *name);
 /* The attribute if it has this type; fails if it has another type. */
 const tn_onnx_attribute_t *tn_lower_typed(tn_lower_t *lower, const char *name, int64_t type);

@@ -8,11 +8,6 @@
 #include "base/status.h"
 #include "import/onnx/lower.h"
 
-static bool has_failed(tn_lower_t *lower, tenon_status_t status) {
-  if (lower->status == TENON_OK) lower->status = status;
-  return lower->status != TENON_OK;
-}
-
 /* Builds the body that an attribute holds; false on failure, or if it cannot be supported. */
 static bool build_body(tn_lower_t *lower, const char *name, tn_ref_t *const *shared,
                        size_t shared_count, tn_body_t *body) {
@@ -22,8 +17,8 @@ static bool build_body(tn_lower_t *lower, const char *name, tn_ref_t *const *sha
     tn_lower_fail(lower, "attribute '%s': expected a graph", name);
     return false;
   }
-  if (has_failed(lower, tn_body_build(lower->import, attr->scope, lower->scope->site, proto->g,
-                                      shared, shared_count, body)))
+  if (tn_lower_has_failed(lower, tn_body_build(lower->import, attr->scope, lower->scope->site,
+                                               proto->g, shared, shared_count, body)))
     lower->status = tn_prefix(lower->status, "%s: ", name);
   if (lower->import->missing) lower->is_missing = true;
   return lower->status == TENON_OK;
@@ -32,9 +27,9 @@ static bool build_body(tn_lower_t *lower, const char *name, tn_ref_t *const *sha
 static void set_graph(tn_lower_t *lower, tenon_attrs_t *attrs, const char *name, tn_body_t *body) {
   tenon_graph_t *graph = NULL;
   tenon_value_t value = {TENON_KIND_GRAPH, 0, {0}};
-  if (lower->status != TENON_OK || has_failed(lower, tn_body_finish(body, &graph))) return;
+  if (lower->status != TENON_OK || tn_lower_has_failed(lower, tn_body_finish(body, &graph))) return;
   value.as.graph = graph;
-  (void)has_failed(lower, tenon_attrs_set(attrs, name, &value));
+  (void)tn_lower_has_failed(lower, tenon_attrs_set(attrs, name, &value));
   tenon_graph_release(graph);
 }
 
@@ -61,15 +56,15 @@ static known_t known_of_both(known_t a, known_t b) {
 static void set_known(tn_lower_t *lower, tenon_attrs_t *attrs, const known_t *known,
                       int32_t count) {
   int64_t *numbers = tn_arena_array(&lower->import->arena, (size_t)count + 1, sizeof *numbers);
-  if (!numbers) (void)has_failed(lower, tn_no_memory("a node", 0));
+  if (!numbers) (void)tn_lower_has_failed(lower, tn_no_memory("a node", 0));
   if (lower->status != TENON_OK) return;
-  (void)has_failed(lower, tenon_attrs_int(attrs, "count", count));
+  (void)tn_lower_has_failed(lower, tenon_attrs_int(attrs, "count", count));
   for (int32_t i = 0; i < count; i++)
     numbers[i] = known[i].dtype;
-  (void)has_failed(lower, tenon_attrs_ints(attrs, "dtypes", numbers, (uint32_t)count));
+  (void)tn_lower_has_failed(lower, tenon_attrs_ints(attrs, "dtypes", numbers, (uint32_t)count));
   for (int32_t i = 0; i < count; i++)
     numbers[i] = known[i].rank;
-  (void)has_failed(lower, tenon_attrs_ints(attrs, "ranks", numbers, (uint32_t)count));
+  (void)tn_lower_has_failed(lower, tenon_attrs_ints(attrs, "ranks", numbers, (uint32_t)count));
 }
 
 static void add_outputs(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs,
@@ -103,9 +98,9 @@ static void build_if(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *att
     tn_lower_fail(lower, "the node has %zu outputs, but the branches have %zu and %zu", count,
                   yes->graph->outputs.count, no->graph->outputs.count);
   for (size_t i = 0; i < no->site.captured_count && lower->status == TENON_OK; i++)
-    (void)has_failed(lower, tn_body_share(lower->import, yes, no->site.captured[i]));
+    (void)tn_lower_has_failed(lower, tn_body_share(lower->import, yes, no->site.captured[i]));
   known_t *known = tn_arena_array(&lower->import->arena, count + 1, sizeof *known);
-  if (!known) (void)has_failed(lower, tn_no_memory("a node", 0));
+  if (!known) (void)tn_lower_has_failed(lower, tn_no_memory("a node", 0));
   if (lower->status != TENON_OK) return;
   for (size_t i = 0; i < count; i++)
     known[i] = known_of_both(known_of(yes->outputs[i], 0), known_of(no->outputs[i], 0));
@@ -121,7 +116,7 @@ static void lower_if(tn_lower_t *lower) {
   tn_body_t no = {0};
   tenon_attrs_t *attrs = NULL;
   const tenon_op_t *op = tn_lower_op(lower, "core::if");
-  if (!op || has_failed(lower, tenon_attrs_create(op, &attrs))) return;
+  if (!op || tn_lower_has_failed(lower, tenon_attrs_create(op, &attrs))) return;
   build_if(lower, op, attrs, &yes, &no);
   tn_body_clear(&yes);
   tn_body_clear(&no);
@@ -148,7 +143,7 @@ static known_t *known_of_results(tn_lower_t *lower, const tn_body_t *body, tn_re
                   (int)results, (int)state_count, (int)lower->output_count);
   known_t *known =
       tn_arena_array(&lower->import->arena, body->graph->outputs.count + 1, sizeof *known);
-  if (!known) (void)has_failed(lower, tn_no_memory("a node", 0));
+  if (!known) (void)tn_lower_has_failed(lower, tn_no_memory("a node", 0));
   for (int32_t i = 0; lower->status == TENON_OK && i < results; i++) {
     known_t out = known_of(body->outputs[skipped_outputs + i], i >= state_count);
     known[i] = i < state_count ? known_of_both(known_of(states[i], 0), out) : out;
@@ -163,7 +158,7 @@ static const tenon_dtype_t *input_dtypes(tn_lower_t *lower, const char *name, in
   const tn_onnx_attribute_t *proto = tn_lower_typed(lower, name, TN_ATTRIBUTE_GRAPH);
   size_t places = proto && proto->g ? proto->g->inputs.count : 0;
   tenon_dtype_t *dtypes = tn_arena_array(&lower->import->arena, places + 1, sizeof *dtypes);
-  if (!dtypes) (void)has_failed(lower, tn_no_memory("a node", 0));
+  if (!dtypes) (void)tn_lower_has_failed(lower, tn_no_memory("a node", 0));
   for (size_t i = 0; dtypes && i < places && i < (size_t)(skipped + count); i++) {
     if (i >= (size_t)skipped)
       dtypes[i] = edges[i - (size_t)skipped]->dtype;
@@ -199,7 +194,8 @@ static void set_list(tn_lower_t *lower, tenon_attrs_t *attrs, const char *name,
     tn_lower_fail(lower, "attribute '%s': expected %d integers, found %zu", name, (int)count,
                   proto->ints.count);
   if (lower->status == TENON_OK)
-    (void)has_failed(lower, tenon_attrs_ints(attrs, argument, proto->ints.items, (uint32_t)count));
+    (void)tn_lower_has_failed(
+        lower, tenon_attrs_ints(attrs, argument, proto->ints.items, (uint32_t)count));
 }
 
 static void build_scan(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs,
@@ -236,7 +232,9 @@ static void lower_repeated(tn_lower_t *lower) {
   tenon_attrs_t *attrs = NULL;
   for (int32_t i = is_loop ? 2 : 0; i < lower->input_count; i++)
     if (!lower->inputs[i]) tn_lower_fail(lower, "input %d is missing", (int)i);
-  if (!op || lower->status != TENON_OK || has_failed(lower, tenon_attrs_create(op, &attrs))) return;
+  if (!op || lower->status != TENON_OK ||
+      tn_lower_has_failed(lower, tenon_attrs_create(op, &attrs)))
+    return;
   if (is_loop)
     build_loop(lower, op, attrs, &body);
   else

@@ -21,15 +21,6 @@ enum {
   LITERAL_MAX_SIZE = 128,
 };
 
-#define FAMILIES(X)                                                                                \
-  X(pointwise)                                                                                     \
-  X(shape)                                                                                         \
-  X(reduce) X(heavy) X(preview) X(text) X(random) X(control) X(sequence) X(loss) X(ml) X(training)
-#define DECLARE(name) extern const tn_lowerings_t tn_lowerings_##name;
-#define LIST(name) &tn_lowerings_##name,
-FAMILIES(DECLARE)
-static const tn_lowerings_t *const families[] = {FAMILIES(LIST)};
-
 /* A parameter, or a name that a statement defined. */
 typedef struct name_t {
   const char *text;
@@ -490,34 +481,4 @@ tn_ref_t *tn_lower_run(tn_lower_t *lower, tn_ref_t *const *edges, size_t count, 
   tn_operand_t results = {NULL, 0, false};
   if (!has_stopped(&run)) results = run_right_side(&run);
   return !has_stopped(&run) && results.count ? results.edges[0] : NULL;
-}
-
-/* The index of all lowerings */
-
-const tn_lowerings_t *tn_lowerings_at(size_t index) {
-  return index < sizeof families / sizeof *families ? families[index] : NULL;
-}
-
-bool tn_lowerings_cover(const char *domain) {
-  for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-    if (strcmp(families[i]->domain, domain) == 0) return true;
-  return false;
-}
-
-tenon_status_t tn_lowerings_index(tn_import_t *import) {
-  for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-    for (size_t j = 0; j < families[i]->count; j++) {
-      const tn_lowering_t *lowering = &families[i]->items[j];
-      char key[NAME_MAX_SIZE * 2];
-      size_t name = strcspn(lowering->text, "(");
-      int size =
-          snprintf(key, sizeof key, "%s\n%.*s", families[i]->domain, (int)name, lowering->text);
-      tn_lowering_choice_t *choice = tn_arena_allocate(&import->arena, sizeof *choice);
-      if (!choice) return tn_no_memory("the table of operators", sizeof *choice);
-      choice->lowering = lowering;
-      choice->next = tn_map_get(&import->lowerings, key, (size_t)size);
-      if (!tn_map_put(&import->lowerings, key, (size_t)size, choice))
-        return tn_no_memory("the table of operators", 0);
-    }
-  return TENON_OK;
 }

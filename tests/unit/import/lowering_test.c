@@ -5,7 +5,7 @@
 #include <tenon/tenon.h>
 
 #include "check.h"
-#include "import/onnx/lower.h"
+#include "import/onnx/lowering_table.h"
 #include "operator/op.h"
 
 enum { DEPTH = 16 };
