@@ -1,15 +1,15 @@
-# Tenon.  `make run` is the main job, `make test` all tests; both set up everything they need.  `make help` lists the rest.
+# `make run` does the main job and `make test` runs all tests; both set up everything they need. `make help` lists all targets.
 SHELL := /bin/bash
 BUILD ?= build
 PYTHON := .venv/bin/python
 DNN := .venv/onednn.stamp
 export PATH := $(CURDIR)/$(BUILD):$(PATH)
-unexport MAKEFLAGS # of -j here: builds below have their own
+unexport MAKEFLAGS # the builds below choose their own -j
 
-help: ## this list
+help: ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 18
 
-packages: ## system packages that are missing (Debian; uses sudo when not root)
+packages: ## install missing system packages (Debian; uses sudo unless run by root)
 	@scripts/packages.sh
 
 .venv/base.stamp: scripts/venv.sh scripts/requirements.txt | packages
@@ -24,19 +24,19 @@ packages: ## system packages that are missing (Debian; uses sudo when not root)
 $(BUILD)/CMakeCache.txt: .venv/base.stamp CMakeLists.txt
 	@cmake -S . -B $(BUILD) --preset release > .venv/configure.log || { cat .venv/configure.log; exit 1; }
 
-build: $(BUILD)/CMakeCache.txt ## libtenon and the command, at build/tenon
+build: $(BUILD)/CMakeCache.txt ## build libtenon and the command build/tenon
 	@cmake --build $(BUILD) --parallel $$(nproc) > $(BUILD)/build.log || { grep -E -A8 'error|warning' $(BUILD)/build.log || tail -30 $(BUILD)/build.log; exit 1; }
 
-run: build ## text in, nearest passages out (QUESTION="..." asks your own, FILES="..." reads yours)
+run: build ## search the licence text for a question (QUESTION="..." asks your own, FILES="..." searches your files)
 	@scripts/run.sh $(BUILD) $(if $(QUESTION),-q "$(QUESTION)") $(FILES)
 
 MXNETS := .venv-mxnet-1.7/base.stamp .venv-mxnet-1.8/base.stamp .venv-mxnet-1.9/base.stamp
 
-test: ## every test; the totals say what did not run, and why
+test: ## run all suites; the totals say what did not run and why (TEST_SHARE=all runs the long parts as well)
 	@$(MAKE) --no-print-directory -j 3 BUILD=$(BUILD) setup
 	@scripts/test.sh $(BUILD)
 
-setup: build packages-test .venv-zoo/base.stamp $(MXNETS) ## what the tests need
+setup: build packages-test .venv-zoo/base.stamp $(MXNETS) ## install everything that the tests need
 
 packages-test: packages
 	@scripts/packages.sh test
@@ -44,64 +44,64 @@ packages-test: packages
 test-%: build
 	@scripts/packages.sh test && scripts/test.sh $(BUILD) $*
 
-test-mxnet: build .venv-zoo/base.stamp $(MXNETS) ## MXNet's libraries and models here, and ours there, beside real MXNet 1.7, 1.8 and 1.9
+test-mxnet: build .venv-zoo/base.stamp $(MXNETS) ## test MXNet's libraries and models in Tenon, and ours in real MXNet 1.7, 1.8 and 1.9
 	@scripts/packages.sh test && scripts/test.sh $(BUILD) mxnet
 
-mxnet-examples: build .venv-zoo/base.stamp $(MXNETS) ## the example libraries of MXNet's source tree, unmodified, beside real MXNet (MXNET_SOURCE=DIR)
+mxnet-examples: build .venv-zoo/base.stamp $(MXNETS) ## test the example libraries of MXNet's source tree, unmodified, beside real MXNet (MXNET_SOURCE=DIR)
 	@MXNET_SOURCE="$(MXNET_SOURCE)" TENON_BUILD=$(BUILD) .venv-zoo/bin/python tests/adapters/mxnet_examples_test.py
 
-sanitize: build ## all C tests and the ONNX cases under address, undefined and thread sanitizers
+sanitize: build ## run all C tests and ONNX cases under the address, undefined-behaviour and thread sanitizers
 	@scripts/sanitize.sh all asan tsan
 
-stress: build ## kernels and libraries come and go while others call: 10 s, and 60 s under the thread sanitizer
+stress: build ## register and unload kernels while other threads call them: 10 s, and 60 s under the thread sanitizer
 	@scripts/stress.sh $(BUILD)
 
-sim-seeds: build zoo ## streams of the simulated device with 1,000 seeds of random delays
+sim-seeds: build zoo ## test the streams of the simulated device with 1,000 seeds of random delays
 	@cmake --build $(BUILD) --target test_device_order test_device_placement --parallel $$(nproc) >$(BUILD)/seeds.log && SIM_SEEDS=1000 $(BUILD)/tests/test_device_order && SIM_SEEDS=1000 $(BUILD)/tests/test_device_placement && SIM_SEEDS=1000 TENON_BUILD=$(BUILD) $(PYTHON) tests/acceptance/device_models_test.py sim-spread
 
-device-failures: build zoo ## each allocation, copy, launch and piece of work of MiniLM on a device fails in turn (FAILURES_MODEL=... of another model)
+device-failures: build zoo ## let each allocation, copy and launch of MiniLM on a device fail in turn (FAILURES_MODEL=FILE takes another model)
 	@cmake --build $(BUILD) --target test_device_model_failures --parallel $$(nproc) >$(BUILD)/failures.log && TENON_SHOW=1 FAILURES_MODEL=$(or $(FAILURES_MODEL),$(BUILD)/zoo/minilm_16.onnx) $(BUILD)/tests/test_device_model_failures
 
-isolation: build ## a hundred rounds of each kind of misbehaviour, isolated (ROUNDS=N)
+isolation: build ## run a hundred rounds of each kind of misbehaviour in isolation (ROUNDS=N)
 	@cmake --build $(BUILD) --target isolation_rounds --parallel $$(nproc) >$(BUILD)/isolation.log && TENON_BUILD=$(BUILD) $(PYTHON) tests/acceptance/isolation_test.py $(or $(ROUNDS),100)
 
-device-faults: build ## the device suite: 200 runs of the correct example, 20 of each faulty one, with all processors busy
+device-faults: build ## run the device suite with all processors busy: 200 times on the correct example, 20 times on each faulty one
 	@TENON_BUILD=$(BUILD) $(PYTHON) tests/acceptance/devices_test.py --all
 
-leaks: build .venv-zoo/base.stamp ## calls from Python, and through PyTorch, under valgrind: minutes
+leaks: build .venv-zoo/base.stamp ## look for leaks in calls from Python and through PyTorch, under valgrind (minutes)
 	@TENON_BUILD=$(BUILD) .venv-zoo/bin/python tests/adapters/leaks_test.py torch
 
-failures: build .venv-zoo/base.stamp ## every request to the system fails in turn over load, import, compile, run and unload, under address sanitizer: minutes
+failures: build .venv-zoo/base.stamp ## let every request to the system fail in turn during load, import, compile, run and unload, under the address sanitizer (minutes)
 	@scripts/failures.sh 1
 
-fuzz: .venv/base.stamp ## looks for what breaks readers and calls: MINUTES=10 for each target (TARGET="text call": these)
+fuzz: .venv/base.stamp ## fuzz the readers of untrusted input and calls, MINUTES=10 for each target (TARGET="text call" takes these)
 	@scripts/packages.sh test && scripts/fuzz.sh $$(( $(or $(MINUTES),10) * 60 )) $(TARGET)
 
-coverage: .venv-zoo/base.stamp ## line coverage of src/ by the tests: half an hour
+coverage: .venv-zoo/base.stamp ## measure the line coverage of src/ by the tests (half an hour)
 	@scripts/packages.sh test && scripts/coverage.sh
 
-bench: build .venv-zoo/base.stamp ## call cost, load, models against ONNX Runtime and OpenVINO
+bench: build .venv-zoo/base.stamp ## measure the cost of calls, loading, and models against ONNX Runtime and OpenVINO
 	@$(PYTHON) bench/run.py $(BENCH)
 
-zoo: .venv-zoo/base.stamp ## the model zoo, into build/zoo
+zoo: .venv-zoo/base.stamp ## make the model zoo in build/zoo
 	@.venv-zoo/bin/python bench/models/make_zoo.py $(BUILD)/zoo
 
-install: build ## into PREFIX (default /usr/local)
+install: build ## install into PREFIX (/usr/local)
 	@cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
 
-support: build ## docs/support.md, the table of what each built-in operator supports, from the registry
+support: build ## write docs/support.md, what each built-in operator supports, from the registry
 	@$(PYTHON) scripts/support.py $(BUILD)
 
-abi-update: build ## abi/ anew, after something was added to the headers; refuses what breaks
+abi-update: build ## update abi/ after an addition to the headers; refuses a change that breaks the contract
 	@$(PYTHON) abi/update.py update $(BUILD)
 
-abi-snapshot: .venv/base.stamp ## the headers as they are into abi/VERSION, for a release
+abi-snapshot: .venv/base.stamp ## copy the headers into abi/VERSION, for a release
 	@$(PYTHON) abi/update.py snapshot
 
-format: ## clang-format over the sources
+format: ## lay the sources out with clang-format
 	@scripts/sources.sh | xargs clang-format -i --style=file
 
-clean: ## removes build folders, keeps virtual environments
+clean: ## remove the build folders and keep the virtual environments
 	rm -rf $(BUILD) build-*
 
 .PHONY: help packages build run test setup packages-test test-mxnet mxnet-examples sanitize stress sim-seeds device-failures device-faults leaks failures fuzz coverage bench zoo install support abi-update abi-snapshot format clean

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Fuzzes what comes from others: libFuzzer targets of tests/fuzz with clang, under address and undefined sanitizers.
-# fuzz.sh SECONDS [TARGET]...: SECONDS for each target (all of them).  They begin with tests/fuzz/corpus, and with files of the
-# tree and of ONNX's tests; corpora in build-fuzz/corpus grow from run to run, and what is found stays in build-fuzz/found.
-# FUZZ_SEED=N: they begin with that seed, as they do in `make test`, so that what a commit is tried with does not change; else by chance.
-# A finding that was fixed becomes a file of tests/fuzz/corpus/TARGET, which `make test` runs (tests/fuzz/replay.c).
+# Fuzzes the readers of untrusted input: runs the libFuzzer targets of tests/fuzz under the address and
+# undefined-behaviour sanitizers (clang).
+#   fuzz.sh SECONDS [TARGET]...    SECONDS for each target; without TARGET, all targets
+# Each target starts from tests/fuzz/corpus/TARGET, from files of the tree, and from files of ONNX's tests. The corpora in
+# build-fuzz/corpus grow from run to run. Inputs that break a target are kept in build-fuzz/found.
+# FUZZ_SEED=N fixes the seed, as `make test` does, so that a commit always meets the same inputs; otherwise it is random.
+# After a fix, the input goes into tests/fuzz/corpus/TARGET, which `make test` replays (tests/fuzz/replay.c).
 set -uo pipefail
 seconds=$1 out=build-fuzz
 shift
@@ -20,8 +22,9 @@ cmake --preset fuzz >"$out/build.log" 2>&1 &&
   cmake --build "$out" --parallel "$(nproc)" --target $(printf 'fuzz_%s ' "${targets[@]}") >>"$out/build.log" 2>&1 ||
   { tail -20 "$out/build.log"; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
 
-# Seeds besides the corpus of the tree: its own files, and ONNX's node models and their tensors where the onnx package is there.
-seeds() {
+# Prints the files that a target starts from: its corpus, files of the tree, and, if the onnx package is installed, ONNX's node
+# models and their tensors.
+seeds() { # TARGET
   local data
   data=$(.venv/bin/python -c 'import onnx, os; print(os.path.join(os.path.dirname(onnx.__file__), "backend/test/data/node"))' 2>/dev/null || true)
   find "tests/fuzz/corpus/$1" -type f 2>/dev/null
@@ -34,7 +37,8 @@ seeds() {
   esac
 }
 .venv/bin/python scripts/fuzz_seeds.py "$out" || true
-mxnet=${TENON_MXNET_1_9:-.venv-mxnet-1.9/bin/python} # MXNet's own models of its operators: both files as one
+# MXNet's own models of its operators. A seed is the two files of a model, joined by a zero byte.
+mxnet=${TENON_MXNET_1_9:-.venv-mxnet-1.9/bin/python}
 [ ! -x "$mxnet" ] || "$mxnet" tests/adapters/mxnet_models_oracle.py "$out/mxnet" >"$out/mxnet.log" 2>&1 || true
 for file in "$out"/mxnet/*-symbol.json; do
   [ ! -e "$file" ] || { tr -d '\000' <"$file"; printf '\0'; cat "${file%-symbol.json}-0000.params" 2>/dev/null; } >"$out/seeds-mxnet/$(basename "$file")"

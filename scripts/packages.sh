@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that Tenon's build and main job (and tests, with the word `test`) need and that are missing.
+# Installs missing Debian packages: packages.sh [test]
+# Those of the build and the main job; with `test` also those of the tests.
 set -euo pipefail
 packages=(libutf8proc-dev)
 [ "${1:-}" = test ] && packages+=(abigail-tools clang libclang-rt-14-dev clang-format valgrind gdb pkg-config locales libdw1 ocl-icd-libopencl1 pocl-opencl-icd fonts-dejavu-core)

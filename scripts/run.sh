@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The main job: builds the example's operators out of the tree, makes the model, compiles the program, runs it.
-# run.sh BUILD [-q QUESTION] [FILE...]
+# Does the main job: builds the operators of examples/02_search, makes the model, compiles the program and runs it.
+#   run.sh BUILD [-q QUESTION] [FILE...]
 set -euo pipefail
 build=$1
 shift

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs every C test program of a folder, one on each processor, and adds their totals up: unit.sh FOLDER [REGEX]
-# REGEX: names of programs that are left out.  Tests wait for what must come, however long a busy machine takes for it; a
-# program that has not ended after two hours (UNIT_TIMEOUT, in seconds) hangs, and has failed (status 124).
+# Runs all C test programs of a folder, one on each processor, and adds up their totals: unit.sh FOLDER [REGEX]
+# REGEX selects programs to leave out. Tests wait for events, however long a busy machine takes; a program that runs for
+# more than two hours (UNIT_TIMEOUT, in seconds) hangs and counts as failed (status 124).
 set -uo pipefail
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
-export LOCPATH=$PWD/$1/locale # one with a decimal comma, for the tests of numbers
+export LOCPATH=$PWD/$1/locale # a locale with a decimal comma, for the tests of numbers
 [ -d "$LOCPATH/de_DE.UTF-8" ] || { mkdir -p "$LOCPATH"; localedef -i de_DE -f UTF-8 "$LOCPATH/de_DE.UTF-8" >/dev/null 2>&1; }
 find "$1" -maxdepth 1 -name 'test_*' ! -regex ".*/${2:-none}" -type f -executable -print0 | sort -z |
   xargs -0 -P "$(nproc)" -I{} sh -c 'timeout --foreground -k 60 "${UNIT_TIMEOUT:-7200}" "$1" >"$2/$(basename "$1")" 2>&1; echo "status $?" >>"$2/$(basename "$1")"' - {} "$logs"

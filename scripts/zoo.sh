@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes those models of the zoo that tests read and that are missing: zoo.sh BUILD [NAME...].  Without names: the whole zoo.
-# Without .venv-zoo no model is made; tests that want one are then skipped, and say so.
+# Makes the missing models of the zoo, which tests read: zoo.sh BUILD [NAME...]
+# Without names it makes the whole zoo. Without .venv-zoo it makes none, and the tests that need one are skipped.
 set -euo pipefail
 folder=$1/zoo missing=()
 shift
