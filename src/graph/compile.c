@@ -15,67 +15,7 @@
 #include "graph/passes/offload.h"
 #include "graph/passes/pass.h"
 #include "operator/kernel.h"
-#include "operator/names.h"
 #include "operator/state.h"
-
-void tenon_executable_retain(tenon_executable_t *executable) {
-  if (executable) __atomic_fetch_add(&executable->references, 1, __ATOMIC_RELAXED);
-}
-
-void tenon_executable_release(tenon_executable_t *executable) {
-  if (!executable || __atomic_fetch_sub(&executable->references, 1, __ATOMIC_ACQ_REL) != 1) return;
-  for (tn_run_t *run = executable->idle, *next; run; run = next) {
-    next = run->next;
-    tn_run_release(run);
-  }
-  for (size_t i = 0; executable->steps && i < executable->graph->node_count; i++) {
-    tn_step_t *step = &executable->steps[i];
-    if (step->plan && step->release) step->release(step->plan);
-    if (step->has_state && step->node->op->destroy) step->node->op->destroy(step->state);
-  }
-  if (executable->graph) {
-    tn_captures_end(&executable->captures);
-    tn_interpreter_release(executable);
-  }
-  tn_offloads_release(executable);
-  for (size_t i = 0; i < executable->library_count; i++)
-    tn_registry_unuse(executable->libraries[i]);
-  tn_release_memory((void *)executable->libraries);
-  tn_release_memory(executable->steps);
-  tn_release_memory(executable->last_use);
-  tn_placement_clear(&executable->placement);
-  tenon_executable_release(executable->renewed);
-  tn_arena_clear(&executable->memory);
-  tenon_graph_release(executable->graph);
-  tenon_graph_release(executable->source);
-  tn_release_memory(executable);
-}
-
-const tenon_graph_t *tenon_executable_graph(const tenon_executable_t *executable) {
-  return executable->source;
-}
-
-tenon_status_t tn_executable_use(tenon_executable_t *e, const tn_kernel_t *kernel,
-                                 const tenon_op_t *op) {
-  /* The graph keeps its operators' own libraries loaded. */
-  if (kernel->library == op->library) return TENON_OK;
-  tenon_status_t status = TENON_OK;
-  tn_mutex_lock(&e->lock);
-  size_t i = 0;
-  while (i < e->library_count && e->libraries[i] != kernel->library)
-    i++;
-  if (i == e->library_count) {
-    if (tn_grow((void **)&e->libraries, &e->library_capacity, e->library_count,
-                sizeof *e->libraries)) {
-      e->libraries[e->library_count] = kernel->library;
-      tn_registry_use(kernel->library);
-      e->library_count++;
-    } else
-      status = tn_no_memory("an executable", sizeof *e->libraries);
-  }
-  tn_mutex_unlock(&e->lock);
-  return status;
-}
 
 /* What is created once for each node */
 

@@ -1,8 +1,8 @@
 /* Executables and the state of their runs. An executable is a compiled graph: it is constant after
  * compilation and shared by threads. A run state belongs to one thread at a time and is kept for
- * reuse. compile.c creates executables, stage.c plans one stage of a run (which steps it has, and
- * where in memory their results are), run.c runs the stages, and interpreter.c runs graphs that are
- * not planned. */
+ * reuse. compile.c creates executables, and executable.c releases them. stage.c plans one stage of
+ * a run (which steps it has, and where in memory their results are), run.c runs the stages, and
+ * interpreter.c runs graphs that are not planned. */
 #ifndef TN_GRAPH_EXECUTABLE_H
 #define TN_GRAPH_EXECUTABLE_H
 
@@ -177,14 +177,17 @@ static inline bool tn_executable_is_old(const tenon_executable_t *executable) {
 /* Keeps the library of `kernel` loaded as long as the executable exists. */
 tenon_status_t tn_executable_use(tenon_executable_t *executable, const tn_kernel_t *kernel,
                                  const tenon_op_t *op);
+/* Creates a run state, to which the constants of the graph are bound. It has no stages yet. */
 tenon_status_t tn_run_create(tenon_executable_t *executable, tn_run_t **out_run);
+/* Releases a run state and its stages. */
 void tn_run_release(tn_run_t *run);
 /* Plans the stage that begins at step `begin` and appends it to run->stages. All earlier steps have
  * run. */
 tenon_status_t tn_stage_plan(tn_run_t *run, int32_t begin);
 /* Whether the plan of the stage still holds for the values that its inputs have now. */
 bool tn_stage_fits(const tn_run_t *run, const tn_stage_t *stage);
-/* Drops the stages from `index` on. */
+/* Drops the stages from `index` on, with the storage of their values. Values that these stages
+ * planned are unplanned again. */
 void tn_stages_drop(tn_run_t *run, size_t index);
 /* Finds an arena offset for each value, which is alive from action `first` to action `last`. Sizes
  * are in bytes and are rounded up to the alignment. Returns the size of the arena and the lower

@@ -1,34 +1,8 @@
 /* Compiles an executable again, at its next run after a library of its operators was reloaded, from
  * the graph that it was made of. Called by run.c. Invariant: runs on other threads finish with the
  * executable that they began with, and the caller's handle stays valid. */
-#include <string.h>
-
-#include "base/memory.h"
 #include "base/status.h"
 #include "graph/executable.h"
-
-static void *copy_option(tn_arena_t *arena, const void *items, size_t size, bool *is_fine) {
-  void *copy = size ? tn_arena_allocate(arena, size) : NULL;
-  if (copy) memcpy(copy, items, size);
-  if (size && !copy) *is_fine = false;
-  return copy;
-}
-
-tenon_status_t tn_executable_keep_options(tenon_executable_t *e, const tenon_compile_t *options) {
-  bool is_fine = true;
-  e->options = *options;
-  e->options.devices = copy_option(&e->memory, options->devices,
-                                   options->device_count * sizeof *options->devices, &is_fine);
-  tenon_pin_t *pins =
-      copy_option(&e->memory, options->pins, options->pin_count * sizeof *pins, &is_fine);
-  for (uint32_t i = 0; pins && i < options->pin_count; i++)
-    pins[i].node = copy_option(&e->memory, pins[i].node,
-                               pins[i].node ? strlen(pins[i].node) + 1 : 0, &is_fine);
-  e->options.pins = pins;
-  e->options.claims = copy_option(&e->memory, options->claims,
-                                  options->claims ? strlen(options->claims) + 1 : 0, &is_fine);
-  return is_fine ? TENON_OK : tn_no_memory("an executable", 0);
-}
 
 /* Whether an operator of the graph or of one of its subgraphs was reloaded after the reload number
  * `reloads`. */

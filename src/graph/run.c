@@ -20,42 +20,6 @@
 #include "operator/state.h"
 #include "storage/place.h"
 
-/* Run states */
-
-tenon_status_t tn_run_create(tenon_executable_t *executable, tn_run_t **out_run) {
-  size_t count = executable->graph->edge_count;
-  tn_run_t *run = tn_allocate_zero(1, sizeof *run);
-  if (!run || !(run->allocations = tn_allocate_zero(count + 1, sizeof *run->allocations))) {
-    tn_release_memory(run);
-    return tn_no_memory("a run", count * sizeof *run->allocations);
-  }
-  run->executable = executable;
-  run->allocation_count = count;
-  run->allocation_capacity = count + 1;
-  for (size_t i = 0; i < count; i++) {
-    tn_allocation_t *allocation = &run->allocations[i];
-    const tn_edge_t *edge = &executable->graph->edges[i];
-    allocation->root = (int32_t)i;
-    allocation->stage = -1;
-    if (!edge->constant) continue;
-    tenon_tensor_retain(edge->constant);
-    allocation->where = TN_ALLOCATION_CONSTANT;
-    allocation->tensor = (tn_tensor_t *)edge->constant;
-  }
-  *out_run = run;
-  return TENON_OK;
-}
-
-void tn_run_release(tn_run_t *run) {
-  tn_stages_drop(run, 0);
-  for (size_t i = 0; i < run->allocation_count; i++)
-    if (run->allocations[i].tensor) tenon_tensor_release(&run->allocations[i].tensor->view);
-  tn_release_memory(run->allocations);
-  tn_release_memory(run->stages);
-  tn_arena_clear(&run->arena);
-  tn_release_memory(run);
-}
-
 /* Inputs */
 
 static tenon_status_t check_input(const tenon_executable_t *e, size_t i, const tenon_tensor_t *t) {

@@ -739,37 +739,6 @@ static tenon_status_t allocate_arena(planner_t *p) {
   return TENON_OK;
 }
 
-void tn_stages_drop(tn_run_t *run, size_t index) {
-  while (run->stage_count > index) {
-    tn_stage_t *s = &run->stages[--run->stage_count];
-    for (size_t i = 0; i < s->planned_count; i++) {
-      tn_allocation_t *allocation = &run->allocations[s->edges[i]];
-      allocation->stage = -1;
-      allocation->where = TN_ALLOCATION_NONE;
-      allocation->bound = NULL;
-      if (allocation->tensor) {
-        tn_storage_release(allocation->tensor->storage);
-        allocation->tensor->storage = NULL;
-        allocation->tensor->view.data = NULL;
-        allocation->tensor->view.detail = NULL;
-      }
-    }
-    tn_release_memory(s->actions);
-    tn_release_memory(s->watches);
-    tn_release_memory(s->edges);
-    tn_release_aligned(s->arena);
-    tn_arena_clear(&s->memory);
-  }
-  while (run->allocation_count >
-         /* Headers of dense copies that the dropped stages had made. */
-         run->executable->graph->edge_count) {
-    tn_allocation_t *allocation = &run->allocations[run->allocation_count - 1];
-    if (allocation->stage >= 0) break;
-    if (allocation->tensor) tenon_tensor_release(&allocation->tensor->view);
-    run->allocation_count--;
-  }
-}
-
 tenon_status_t tn_stage_plan(tn_run_t *run, int32_t begin) {
   if (!tn_grow((void **)&run->stages, &run->stage_capacity, run->stage_count, sizeof *run->stages))
     return tn_no_memory("a plan", sizeof *run->stages);
