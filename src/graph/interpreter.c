@@ -1,6 +1,6 @@
 /* The interpreter: runs a graph node by node through dispatch. On a device a kernel may be missing
- * and fall back to the CPU, so nothing is planned. Called by run.c. Invariant: a value lives from
- * its node to its last use, and host-resident arguments are on the host. */
+ * and fall back to the CPU, so nothing is planned. Called by run.c and capture.c. Invariant: a
+ * value lives from its node to its last use, and host-resident arguments are on the host. */
 #include "graph/interpreter.h"
 
 #include <string.h>
@@ -13,7 +13,6 @@
 #include "core/dtype.h"
 #include "device/plugin.h"
 #include "drivers/profile.h"
-#include "graph/capture.h"
 #include "graph/offload.h"
 #include "layers/trace.h"
 #include "storage/place.h"
@@ -362,11 +361,6 @@ tenon_status_t tn_interpreter_deliver(const tenon_executable_t *e, tenon_tensor_
 
 tenon_status_t tn_interpreter_run(tenon_executable_t *e, tenon_tensor_t *const *inputs,
                                   tenon_tensor_t **outputs, tenon_profile_t *profile) {
-  bool ran = false;
-  if (!profile && __atomic_load_n(&e->captures.is_on, __ATOMIC_ACQUIRE)) {
-    tenon_status_t status = tn_captures_run(e, inputs, outputs, &ran);
-    if (status != TENON_OK || ran) return status;
-  }
   tenon_tensor_t **values = tn_allocate_zero(e->graph->output_count + 1, sizeof *values);
   if (!values) return tn_no_memory("a run", e->graph->output_count);
   tenon_status_t status = tn_interpreter_values(e, inputs, values, profile);

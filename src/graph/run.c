@@ -411,12 +411,23 @@ static tenon_status_t run_on_host(tenon_executable_t *e, tenon_tensor_t *const *
   return status;
 }
 
+/* Runs an executable that is not planned: replays a captured graph if there is one for these inputs
+ * or one can be captured, otherwise runs node by node. A profile needs the times of single nodes,
+ * so a profiled run never replays. */
+static tenon_status_t run_unplanned(tenon_executable_t *executable, tenon_tensor_t *const *inputs,
+                                    tenon_tensor_t **outputs, tenon_profile_t *profile) {
+  bool ran = false;
+  TN_TRY(check_inputs(executable, inputs));
+  if (!profile && __atomic_load_n(&executable->captures.is_on, __ATOMIC_ACQUIRE)) {
+    tenon_status_t status = tn_captures_run(executable, inputs, outputs, &ran);
+    if (status != TENON_OK || ran) return status;
+  }
+  return tn_interpreter_run(executable, inputs, outputs, profile);
+}
+
 static tenon_status_t run_executable(tenon_executable_t *executable, tenon_tensor_t *const *inputs,
                                      tenon_tensor_t **outputs, tenon_profile_t *profile) {
-  if (!executable->is_planned) {
-    TN_TRY(check_inputs(executable, inputs));
-    return tn_interpreter_run(executable, inputs, outputs, profile);
-  }
+  if (!executable->is_planned) return run_unplanned(executable, inputs, outputs, profile);
   if (__builtin_expect(any_on_device(inputs, executable->source->input_count) ||
                            any_on_device(outputs, executable->source->output_count),
                        0))
