@@ -23,10 +23,7 @@ PUBLIC = {"ops": {"tenon/op.h", "tenon/check.h", "tenon/iterator.h", "tenon/sour
           "bridges": {"tenon/op.h", "tenon/bridge.h", "tenon/graph.h", "tenon/tenon.h", "tenon/torch.h"}, "python": {"tenon/op.h", "tenon/tenon.h"},
           "examples": {"tenon/op.h", "tenon/check.h", "tenon/iterator.h", "tenon/source.h", "tenon/device.h", "tenon/tenon.h", "tenon/tenon.hpp"}}
 LEAVES = {"base/arena.h", "base/json.h", "base/memory.h", "base/status.h"}  # which a bridge compiles into itself
-COMPONENT_MOST = 10  # units of one folder that may all reach each other
-# Components that are larger for a reason.  An entry allows a component all of whose units lie in that folder.
-RECURSIVE = {
-             "graph/": "an attribute may be a graph: compiling, planning and running a node do the same to the graph in it"}
+COMPONENT_MOST = 10  # units that may all reach each other
 # Folders in which a header declares what its own unit defines and nothing else; elsewhere several units may share a header.
 ONE_HEADER = {"operator", "storage", "drivers", "dispatch", "registry", "inspect", "layers"}
 READ_BY_TOOLS = {"tenon_debug_layout"}  # gdb reads it by name: no header declares it
@@ -224,7 +221,7 @@ def call_offences(objects):
             yield (f"src/{unit}.c: {mine} uses {', '.join(symbols)} of src/{other}.c, which is above it: move the function down, "
                    f"or let {its} install a hook that {mine} calls")
     for group in components(objects.units, edges):
-        if len(group) > COMPONENT_MOST and not any(all(unit.startswith(folder) for unit in group) for folder in RECURSIVE):
+        if len(group) > COMPONENT_MOST:
             yield (f"src/{group[0]}.c: {len(group)} units all reach each other ({', '.join(group)}): move functions into units below, "
                    f"or cut a call back by a hook; at most {COMPONENT_MOST} units may depend on each other")
 

@@ -10,7 +10,6 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "core/value.h"
-#include "graph/run.h"
 #include "operator/names.h"
 
 /* Results of nodes */
@@ -75,7 +74,7 @@ void tenon_graph_retain(const tenon_graph_t *graph) {
 void tenon_graph_release(const tenon_graph_t *constant) {
   tenon_graph_t *graph = (tenon_graph_t *)(uintptr_t)constant;
   if (!graph || __atomic_fetch_sub(&graph->references, 1, __ATOMIC_ACQ_REL) != 1) return;
-  tenon_executable_release(graph->executable);
+  if (graph->executable) graph->release_executable(graph->executable);
   for (size_t i = 0; i < graph->edge_count; i++)
     tenon_tensor_release(graph->edges[i].constant);
   for (size_t i = 0; i < graph->subgraph_count; i++)

@@ -79,6 +79,9 @@ struct tenon_graph_t {
   size_t kept_capacity;
   /* executable of a subgraph, created on its first evaluation */
   struct tenon_executable_t *executable;
+  /* Releases `executable`; set together with it. A pointer, so that graph.c does not depend on the
+   * units that compile and run graphs. */
+  void (*release_executable)(struct tenon_executable_t *executable);
 };
 
 /* Number of values that a node of the operator has with these attributes; -1: the caller must state

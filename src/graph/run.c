@@ -479,6 +479,7 @@ static tenon_status_t evaluate_subgraph(tenon_call_t *call, const tenon_graph_t 
   tn_mutex_lock(&subgraph_lock);
   if (!g->executable) {
     status = tenon_executable_create(graph, NULL, &g->executable);
+    g->release_executable = tenon_executable_release;
     if (status == TENON_OK) /* the executable of a subgraph does not retain it */
       __atomic_fetch_sub(&g->references, 1, __ATOMIC_RELAXED);
   }
