@@ -1,8 +1,7 @@
-/* Calls whose results are added to what their outputs hold: tenon_op_call_add.  A kernel that
- * says "accumulates" gets the bits in call->accumulate; for any other kernel the results are
- * created apart, and core::add adds them.  With layers above the kernels these are two calls, so
- * that each layer sees operators that it knows.  Invariant: nothing is added until all results
- * exist. */
+/* Calls whose results are added to what their outputs hold: tenon_op_call_add.  A kernel that says
+ * "accumulates" gets the bits in call->accumulate; for any other kernel the results go to separate
+ * tensors, and core::add adds them.  With layers above the kernels these are two calls, so that
+ * each layer sees operators that it knows.  Invariant: nothing is added until all results exist. */
 #include "dispatch/add.h"
 
 #include <string.h>
@@ -24,11 +23,11 @@
 #include "operator/state.h"
 #include "storage/place.h"
 
-enum { MOST = 64 }; /* results of an operator */
+enum { MOST = 64 }; /* most results of an operator */
 
 static bool has_bit(uint64_t bits, uint32_t o) { return bits >> o & 1; }
 
-/* what is refused */
+/* checks */
 
 static tenon_status_t check_result(const tenon_op_t *op, const tenon_op_t *add, uint32_t o,
                                    tenon_tensor_t *t) {
@@ -72,14 +71,14 @@ static tenon_status_t check_added(const tenon_op_t *op, tenon_tensor_t *const *o
   return TENON_OK;
 }
 
-/* results that are made apart */
+/* separate results */
 
 static void release_apart(const tenon_op_t *op, uint64_t bits, tenon_tensor_t **all) {
   for (uint32_t o = 0; o < op->output_count; o++)
     if (has_bit(bits, o)) tenon_tensor_release(all[o]);
 }
 
-/* A dense tensor in the place of each result that is added. */
+/* Replaces each output that is added to by a new dense tensor. */
 static tenon_status_t make_apart(const tenon_op_t *op, uint64_t bits, tenon_tensor_t **all) {
   tenon_status_t status = TENON_OK;
   uint64_t made = 0;
@@ -92,7 +91,7 @@ static tenon_status_t make_apart(const tenon_op_t *op, uint64_t bits, tenon_tens
   return status;
 }
 
-/* run may have found another shape. */
+/* Checks the shape of a separate result: the kernel may have resized it. */
 static tenon_status_t check_shape(const tenon_op_t *op, uint32_t o, const tenon_tensor_t *made,
                                   const tenon_tensor_t *to) {
   char expected[160], found[160];
@@ -106,7 +105,11 @@ static tenon_status_t check_shape(const tenon_op_t *op, uint32_t o, const tenon_
                         tn_shape_print(made->ndim, made->shape, found, sizeof found));
 }
 
-/* After the call: adds them to what was given, and lets them go. */
+/* Adds the separate results to the given outputs after the call, unless the call failed, and
+ * releases the separate results.
+ *
+ * `counts`: the addition counts as a write to the outputs; otherwise the caller has counted the
+ * write (tn_tensor_written). */
 static tenon_status_t add_apart(const tenon_op_t *op, uint64_t bits, tenon_tensor_t **all,
                                 tenon_tensor_t *const *given, bool counts, tenon_status_t status) {
   const tenon_op_t *add = tn_registry_find("core::add");
@@ -125,7 +128,7 @@ static tenon_status_t add_apart(const tenon_op_t *op, uint64_t bits, tenon_tenso
   return status;
 }
 
-/* where the kernel is known */
+/* calls whose kernel is known */
 
 static bool reads_what_it_adds_to(const tenon_call_t *call) {
   for (uint32_t o = 0; o < call->op->output_count; o++)
@@ -137,7 +140,7 @@ static bool reads_what_it_adds_to(const tenon_call_t *call) {
   return false;
 }
 
-/* The rest of the call, with other outputs. */
+/* Runs the rest of the call with separate outputs, then adds them. */
 static tenon_status_t run_apart(tenon_call_t *call) {
   tn_frame_t *frame = tn_frame_of(call);
   tenon_tensor_t *all[MOST];
@@ -155,7 +158,8 @@ static tenon_status_t run_apart(tenon_call_t *call) {
   return add_apart(call->op, bits, all, given, false, status);
 }
 
-/* A kernel may decline, too: UNIMPLEMENTED, before it has written anything. */
+/* A kernel that accumulates may still decline the call: it returns UNIMPLEMENTED before it has
+ * written anything. */
 tenon_status_t tn_entry_add(tenon_call_t *call) {
   const tn_table_entry_t *entry = tn_frame_of(call)->entry;
   tenon_run_fn run = tn_entry_function(entry);
@@ -174,10 +178,11 @@ tenon_status_t tn_entry_add(tenon_call_t *call) {
   return status == TENON_UNIMPLEMENTED ? run_apart(call) : status;
 }
 
-/* the entry */
+/* entry points */
 
-/* Is there a kernel to ask, and nothing above it?  Random numbers, and inputs that are written to,
- * would be asked for twice if it declined. */
+/* Returns whether some kernel accumulates and no layer stands above the kernels. Operators that
+ * draw random numbers or write to inputs are excluded, since a call that the kernel declines runs a
+ * second time. */
 static bool asks_kernel(const tenon_op_t *op, tenon_tensor_t *const *inputs,
                         tenon_tensor_t *const *outputs) {
   const tn_thread_calls_t *calls = &tn_thread()->calls;
@@ -188,13 +193,13 @@ static bool asks_kernel(const tenon_op_t *op, tenon_tensor_t *const *inputs,
   return !(keys & ~calls->exclude & TN_KEY_LAYERS);
 }
 
-/* As tenon_op_call does it, but that no layers are there. */
+/* Makes the call as tenon_op_call does, but without layers. */
 static tenon_status_t call_kernel(tn_request_t r, uint64_t given, uint64_t bits) {
   const tenon_op_t *op = r.op;
   tn_inference_t inference;
   uint64_t made = 0;
   if (!r.attrs && op->schema.needs_attrs)
-    TN_TRY(tn_values_check(&op->schema, op->defaults)); /* says which are missing */
+    TN_TRY(tn_values_check(&op->schema, op->defaults)); /* names the missing attributes */
   if (!r.attrs) r.attrs = op->defaults;
   r.wanted = given | (uint64_t)1 << 63;
   tn_scratch_mark_t mark = tn_scratch_mark();

@@ -5,9 +5,10 @@
 #include "dispatch/request.h"
 #include "operator/frame.h"
 
-/* tenon_op_call_add of a request.  `bits`: the outputs that are added. */
+/* Does what tenon_op_call_add does, for a request. Bit o of `bits` is set if the call adds to
+ * output o. */
 tenon_status_t tn_call_add(const tn_request_t *request, uint64_t bits);
-/* Runs the entry of the frame of a call that accumulates. */
+/* Runs the frame's entry in a call that accumulates. */
 tenon_status_t tn_entry_add(tenon_call_t *call);
 
 #endif

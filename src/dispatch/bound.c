@@ -1,7 +1,7 @@
-/* Bound calls: an operator with attributes, a state of its own, and a device.  Programs use them
- * that often call an operator with state, or one without tensor inputs: the attributes are
- * checked and the state is created once.  Invariant: attributes, state and the operator's library
- * live as long as the binding. */
+/* Bound calls: an operator with attributes, a state of its own, and a device.  They serve programs
+ * that often call an operator with state, or one without tensor inputs: the attributes are checked
+ * and the state is created once.  Invariant: attributes, state and the operator's library live as
+ * long as the binding. */
 #include "dispatch/bound.h"
 
 #include <tenon/tenon.h>
@@ -22,11 +22,12 @@ struct tenon_bound_t {
   tenon_value_t *attrs;
   void *state;
   tenon_device_t device;
-  bool has_device; /* else it runs where any call would */
+  bool has_device; /* false: the call runs where an unbound call would */
   tn_arena_t arena;
-  int64_t references;  /* the caller's, and of histories that need its state; under the lock */
-  tenon_bound_t *next; /* all that have a state */
-  struct renewed_t *renewed; /* states for operators that took the place of op, the newest first */
+  /* The caller holds references, and so do tape nodes that need the state. Guarded by `lock`. */
+  int64_t references;
+  tenon_bound_t *next;       /* list of all bound calls that have a state */
+  struct renewed_t *renewed; /* states for the successors of op, newest first */
 };
 
 typedef struct renewed_t {
@@ -62,8 +63,8 @@ static renewed_t *find_renewed(const tenon_bound_t *bound, const tenon_op_t *op)
   return r;
 }
 
-/* Code of the library is not called under the lock: of two threads that make one, one is too
- * many. */
+/* Creates the state without holding the lock, since that calls code of the library. If two threads
+ * create a state at the same time, one of the two states is destroyed. */
 static tenon_status_t renew_state(tenon_bound_t *bound, const tenon_op_t *op, void **state) {
   renewed_t *fresh = tn_allocate_zero(1, sizeof *fresh);
   tenon_status_t status = fresh ? TENON_OK : tn_no_memory("a bound call", sizeof *fresh);
@@ -89,7 +90,7 @@ static tenon_status_t renew_state(tenon_bound_t *bound, const tenon_op_t *op, vo
 tenon_status_t tn_bound_renew(const tenon_op_t *op, void **state) {
   tenon_bound_t *bound = tn_bound_retain(*state);
   tenon_status_t status = TENON_OK;
-  *state = NULL; /* else that of the attributes */
+  *state = NULL; /* the call then uses the operator's state for its attributes */
   if (!bound) return TENON_OK;
   tn_mutex_lock(&lock);
   const renewed_t *known = find_renewed(bound, op);
@@ -187,7 +188,7 @@ void tenon_bound_release(tenon_bound_t *bound) {
   tn_registry_unuse(library);
 }
 
-/* on a device */
+/* calls on a device */
 
 static tenon_status_t fail_elsewhere(const tenon_bound_t *bound, tenon_device_t device) {
   const tn_backend_t *here = tn_backend_of(device);
@@ -197,8 +198,7 @@ static tenon_status_t fail_elsewhere(const tenon_bound_t *bound, tenon_device_t 
                  here ? here->name : "no backend", (int)(device.id & 255));
 }
 
-/* Tensors say where a call runs; where there are none it is the thread's default device, for this
- * call the binding's. */
+/* The functions that call a bound operator: tenon_bound_run, tenon_bound_call_into and so on. */
 typedef enum way_t {
   RUN,
   CALL_INTO,
@@ -206,7 +206,8 @@ typedef enum way_t {
   CALL,
 } way_t;
 
-/* `wanted` of CALL_ADD: what is added. */
+/* `wanted`: for CALL_ADD the outputs that are added to, for CALL the optional outputs that are
+ * wanted. */
 static tenon_status_t go_bound(const tenon_bound_t *b, way_t way, tenon_tensor_t *const *inputs,
                                tenon_tensor_t **outputs, uint64_t wanted) {
   if (way == RUN) return tn_run_with(b->op, b->attrs, b->state, inputs, outputs);
@@ -215,6 +216,8 @@ static tenon_status_t go_bound(const tenon_bound_t *b, way_t way, tenon_tensor_t
   return way == CALL_ADD ? tn_call_add(&request, wanted) : tn_call_request(&request);
 }
 
+/* Makes the binding's device the thread's default device for this call. Tensors decide where a call
+ * runs; the default device decides for a call without tensors. */
 static __attribute__((noinline)) tenon_status_t go_on_device(const tenon_bound_t *bound, way_t way,
                                                              tenon_tensor_t *const *inputs,
                                                              tenon_tensor_t **outputs,

@@ -1,6 +1,7 @@
-/* The call path: the entries of tenon.h (run, call, call into) and dispatch through an operator's
- * table.  Applications call it, composite kernels through the service `invoke`, and the graph's
- * interpreter.  Invariant: run takes no lock, allocates nothing and looks nothing up by name. */
+/* The call path: the entry points of tenon.h (run, call, call into) and dispatch through an
+ * operator's table.  Applications, the graph's interpreter, and composite kernels (through the
+ * service `invoke`) call it.  Invariant: run takes no lock, allocates nothing and looks nothing up
+ * by name. */
 #include <stddef.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -46,7 +47,7 @@ const tn_table_entry_t *tn_entry_hold(tenon_call_t *call) {
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     const tn_table_entry_t *again = tn_entry_again(call);
     if (again == entry) {
-      /* an entry that is used again has another context */
+      /* An entry that was used again has another context. */
       call->context = entry->context;
       return entry;
     }
@@ -69,8 +70,8 @@ static tenon_status_t run_gated(tenon_call_t *call) {
 
 static tenon_status_t run_inferred(tenon_call_t *call);
 
-/* Has the call come past the layers?  Composites that stand for gradients count as past them, since
- * layers see the calls of their parts. */
+/* Returns whether the call has passed the layers. An entry that is a composite counts as past them,
+ * since the layers see the calls that the composite makes. */
 static bool is_past_layers(const tenon_call_t *call) {
   const tn_frame_t *frame = tn_frame_of_const(call);
   uint64_t keys = frame->keys & tn_op_mask(call->op);
@@ -85,8 +86,8 @@ tenon_status_t tn_entry_run(tenon_call_t *call) {
   return __builtin_expect(frame->entry->gate, 0) ? run_gated(call) : tn_layer_below(call);
 }
 
-/* A frame below the limit of the stack is refused, unless it is not on the thread's own stack at
- * all (a coroutine's stack, or the heap). */
+/* Returns whether a frame below the limit of the thread's stack is too deep. A frame that is not on
+ * the thread's own stack at all (but on a coroutine's stack, or the heap) is not. */
 static __attribute__((noinline, cold)) bool is_too_deep(const tn_thread_t *thread,
                                                         tn_frame_t *frame) {
   frame->temporaries = NULL;
@@ -101,8 +102,8 @@ static tenon_status_t __attribute__((noinline, cold)) fail_too_deep(const tenon_
                  op->name);
 }
 
-/* Fills in a frame for the beginning of a call.  Members that are 0 lie together, so that they are
- * cleared at once. */
+/* Fills in a frame at the beginning of a call. Members that begin as 0 are adjacent, so that two
+ * calls of memset clear them. */
 static inline __attribute__((always_inline)) void
 open_frame(tn_frame_t *frame, const tenon_op_t *op, const tenon_value_t *attrs,
            tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs, void *state,
@@ -123,20 +124,19 @@ open_frame(tn_frame_t *frame, const tenon_op_t *op, const tenon_value_t *attrs,
   frame->keys = keys;
 }
 
-/* Runs the entry of the highest key of `all` (tn_keys_of_call) that the operator's mask keeps. */
+/* Runs the entry of the highest key in `all` (tn_keys_of_call) that the operator's mask keeps. */
 static inline __attribute__((always_inline)) tenon_status_t
 dispatch_keys(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs,
               tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs, void *state,
               const tenon_random_t *random, bool infers, uint64_t all) {
-  const tn_table_entry_t *entry = __atomic_load_n(
-      &op->cpu, __ATOMIC_ACQUIRE); /* of most calls: not looking for the key saves time */
+  /* Most calls have the key of the CPU alone: its entry is read without looking for the key. */
+  const tn_table_entry_t *entry = __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE);
   all &= ~TN_KEY(TN_BIT_CAREFUL);
   uint64_t keys = all & entry->mask;
   if (__builtin_expect(keys != TN_KEY_CPU, 0)) {
     entry = tn_table_entry(op, keys);
-    if (__builtin_expect((all & ~keys & entry->mask) != 0,
-                         0)) /* a newer entry than that of the mask */
-    {
+    /* The entry is newer than the mask that was read, and its own mask keeps more keys. */
+    if (__builtin_expect((all & ~keys & entry->mask) != 0, 0)) {
       keys = all & entry->mask;
       entry = tn_table_entry(op, keys);
     }
@@ -225,10 +225,10 @@ tenon_status_t tn_redispatch(tenon_call_t *call, uint64_t keys) {
   return status;
 }
 
-/* run */
+/* tenon_op_run */
 
-/* Takes the random numbers of a call from the generator of its device: as many as infer stated, or
- * (-1) one for each element of the largest output. */
+/* Takes the random numbers of a call from the generator of its device. If neither the operator nor
+ * infer states how many (`stated` is -1), takes one for each element of the largest output. */
 static tenon_random_t take_numbers(const tenon_op_t *op, int64_t stated, const tenon_value_t *attrs,
                                    tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs) {
   tenon_device_t device = tn_device_of(op, attrs, inputs);
@@ -266,7 +266,7 @@ static tenon_status_t run_random(const tenon_op_t *op, const tenon_value_t *attr
   return status;
 }
 
-/* Runs any call.  `keys` as for dispatch_keys; 0: still to be computed. */
+/* Runs any call. `keys`: as for dispatch_keys, or 0 if they are still to be computed. */
 static __attribute__((noinline)) tenon_status_t
 run_any(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
         tenon_tensor_t *const *outputs, void *state, uint64_t keys) {
@@ -280,8 +280,8 @@ run_any(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const 
   return status;
 }
 
-/* Runs a call that is not on the CPU alone: on one device, whose kernel is launched directly, or in
- * the general way. */
+/* Runs a call that is not on the CPU alone: launches the kernel directly if the call is on one
+ * device that allows it, otherwise takes the general way. */
 static __attribute__((noinline)) tenon_status_t
 run_elsewhere(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
               tenon_tensor_t *const *outputs, void *state, uint64_t keys, uint64_t mask) {
@@ -301,8 +301,8 @@ run_elsewhere(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *
   return status;
 }
 
-/* Dispatch for plain tensors on the CPU, where only the kernel is called and nothing has to be kept
- * for layers; other calls go on in run_elsewhere. */
+/* Dispatches a call of plain tensors on the CPU, for which only the kernel runs and nothing is kept
+ * for layers. Other calls go on in run_elsewhere or run_any. */
 static inline __attribute__((always_inline)) tenon_status_t
 run_call(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
          tenon_tensor_t *const *outputs, void *state) {
@@ -328,23 +328,24 @@ tenon_status_t tenon_op_run(const tenon_op_t *op, const tenon_value_t *attrs,
 
 /* layers */
 
-/* The keys that the thread adds to its calls, beside those that every call has. */
+/* Returns the keys that the thread adds to its calls, without those that every call has. */
 static inline uint64_t included(void) { return tn_thread()->calls.include & ~TN_KEY_ALWAYS; }
 
-/* The keys of a call before it has outputs, as far as its operator heeds them. */
+/* Returns the keys of a call that has no outputs yet: only those that the operator's mask keeps. */
 static uint64_t keys_of_request(const tenon_op_t *op, tenon_tensor_t *const *inputs) {
   uint64_t keys = tn_keys_of_inputs(op, inputs, included() | TN_KEY_CPU);
   return keys & ~tn_thread()->calls.exclude & tn_op_mask(op);
 }
 
-/* Are there layers, other than that of gradients, that may change what the call is about?  Then
- * outputs stay unallocated until the call has passed them.  Lists are created before, since nobody
- * would know how many unallocated tensors they have. */
+/* Returns whether a layer other than autograd may change the call, so that its outputs stay
+ * unallocated until the call has passed the layers. An operator that returns a list is excluded:
+ * its lists are created first, since nothing else tells how many tensors they have. */
 static bool gets_unallocated(const tenon_op_t *op, uint64_t keys) {
   if (!(keys & TN_KEY_LAYERS & ~TN_KEY(TN_BIT_AUTOGRAD))) return false;
   const tn_table_entry_t *entry = tn_table_entry(op, keys);
+  /* Layers see the calls that a composite makes. */
   if (entry->resolved == TN_RESOLVED_COMPOSITE || entry->resolved == TN_RESOLVED_EXPLICIT)
-    return false; /* its parts meet them */
+    return false;
   for (uint32_t o = 0; o < op->output_count; o++)
     if (op->schema.outputs[o].kind == TENON_KIND_TENSORS) return false;
   return true;
@@ -411,18 +412,18 @@ fail_read_only(const tenon_op_t *op, uint32_t o) {
                  op->schema.outputs[o].name);
 }
 
-/* What is known of an inferred call while it goes on: bits of its outputs, and how they are
- * made. */
+/* State of an inferred call in progress: bit sets of its outputs, and how they are created. */
 typedef struct progress_t {
-  uint64_t given;      /* by the caller */
-  uint64_t made;       /* here: released if the call fails */
-  uint64_t written;    /* an input that is written to is the output */
-  bool is_unallocated; /* layers see unallocated outputs; inference comes when they have passed */
-  bool owns;           /* outputs of a view operator get memory of their own */
+  uint64_t given;   /* the caller gave these outputs */
+  uint64_t made;    /* created here, and released if the call fails */
+  uint64_t written; /* these outputs are inputs that are written to */
+  /* Layers get unallocated outputs; inference runs when the call has passed them. */
+  bool is_unallocated;
+  bool owns; /* the outputs of a view operator get memory of their own */
   bool has_run;
 } progress_t;
 
-/* Finds which outputs are given, and which are wanted. */
+/* Finds which outputs are given and which are wanted. */
 static tenon_status_t find_given(tn_request_t *r, progress_t *p) {
   const tenon_op_t *op = r->op;
   for (uint32_t o = 0; o < op->output_count; o++) {
@@ -432,7 +433,7 @@ static tenon_status_t find_given(tn_request_t *r, progress_t *p) {
       return tn_fail(TENON_INVALID, "%s: result %s: no tensor is given", op->name,
                      op->schema.outputs[o].name);
   }
-  if (r->wanted || !r->may_create) r->wanted |= p->given; /* 0: all */
+  if (r->wanted || !r->may_create) r->wanted |= p->given; /* 0 means all */
   if (!r->may_create && !r->wanted) r->wanted = (uint64_t)1 << 63;
   return TENON_OK;
 }
@@ -452,7 +453,7 @@ static tenon_status_t call_on_dense(const tn_request_t *request) {
   return status;
 }
 
-/* Sets the outputs that are written inputs, and creates unallocated ones. */
+/* Sets outputs that are inputs written in place, and creates unallocated outputs. */
 static tenon_status_t begin_outputs(const tn_request_t *r, progress_t *p) {
   const tenon_op_t *op = r->op;
   for (uint32_t o = 0; o < op->output_count; o++) {
@@ -481,7 +482,8 @@ static tenon_status_t run_request(const tn_request_t *r, progress_t *p,
     own = take_numbers(op, inference->infer.draws.value, r->attrs, r->inputs, r->outputs);
     random = &own;
   }
-  /* Before the call: what it saves of its outputs is the new contents. */
+  /* Writes are counted before the call, so that outputs which autograd saves during the call have
+   * the new version. */
   for (uint32_t o = 0; p->given && o < op->output_count; o++)
     if (p->given >> o & 1 && !tn_tensor_written(r->outputs[o])) status = fail_read_only(op, o);
   if (status != TENON_OK) return status;
@@ -492,7 +494,8 @@ static tenon_status_t run_request(const tn_request_t *r, progress_t *p,
   return status;
 }
 
-/* An output that is a written input holds a reference to it, or a copy where it cannot be kept. */
+/* Gives each output that is a written input a reference to that input, or a copy if the input
+ * cannot be retained. */
 static tenon_status_t keep_written(const tn_request_t *r, progress_t *p, tenon_status_t status) {
   for (uint32_t o = 0; o < r->op->output_count; o++) {
     if (!(p->written >> o & 1)) continue;
@@ -518,7 +521,7 @@ static void release_outputs(const tenon_op_t *op, tenon_tensor_t **outputs, uint
   }
 }
 
-/* Calls an operator by way of metas and inference.  Changes `wanted` of the request. */
+/* Makes a call through metas and inference. Changes `wanted` of the request. */
 static tenon_status_t call_inferred(tn_request_t *r) {
   const tenon_op_t *op = r->op;
   tn_inference_t inference;
@@ -531,7 +534,8 @@ static tenon_status_t call_inferred(tn_request_t *r) {
   tenon_status_t status = begin_outputs(r, &p);
   if (status == TENON_OK && !p.is_unallocated)
     status = tn_results_make(&inference, r, p.owns, &p.made);
-  /* Nothing runs for a view, unless some layer has to see it. */
+  /* A view operator runs only if a kernel makes the view, the caller gave an output, or a layer has
+   * to see the call. */
   bool is_view_only = op->is_view && !p.owns && !p.given && !(keys & TN_KEY_LAYERS);
   if (status == TENON_OK && !is_view_only) status = run_request(r, &p, &inference);
   if (__builtin_expect(status != TENON_OK, 0) && !p.has_run && tn_trace_is_on())
@@ -547,8 +551,8 @@ static tenon_status_t call_inferred(tn_request_t *r) {
 
 /* plain calls */
 
-/* Does for plain operators what call_inferred does, without metas.  False: the call is not plain,
- * or is to be refused; nothing has happened then. */
+/* Does for plain operators what call_inferred does, but without metas. Returns false, and has done
+ * nothing, if the call is not plain or inference has to report its error. */
 static inline __attribute__((always_inline)) bool call_plain(const tn_request_t r,
                                                              tenon_status_t *out_status) {
   const tenon_op_t *op = r.op;
@@ -559,7 +563,8 @@ static inline __attribute__((always_inline)) bool call_plain(const tn_request_t 
   if (!(op->traits & TN_PLAIN) || (op->traits & TN_STATEFUL && !r.state) ||
       !tn_match(matcher, &op->types, r.attrs, r.inputs, r.outputs, true, &match))
     return false;
-  /* Outputs may keep the inputs' layout, or belong on their device; layers get unallocated ones. */
+  /* These keys need inference: outputs may keep the inputs' layout, belong on the inputs' device,
+   * or stay unallocated for layers. */
   uint64_t keys = tn_keys_of_inputs(op, r.inputs, included());
   if (keys & ~(TN_KEY_CPU | TN_TENSOR_OWNED | TN_KEY(TN_BIT_AUTOGRAD))) return false;
   for (uint32_t o = 0; o < op->output_count; o++) {
@@ -593,7 +598,7 @@ static inline __attribute__((always_inline)) bool call_plain(const tn_request_t 
 
 static __attribute__((noinline, cold)) tenon_status_t enter_successor(tn_request_t *r);
 
-/* Calls that are not plain.  Changes the request. */
+/* Makes a call that is not plain. Changes the request. */
 static tenon_status_t enter_inferred(tn_request_t *r) {
   tenon_status_t status = TENON_OK;
   tn_scratch_mark_t mark = tn_scratch_mark();
@@ -607,7 +612,8 @@ static inline bool has_successor(const tenon_op_t *op) {
   return __builtin_expect(__atomic_load_n(&op->successor, __ATOMIC_ACQUIRE) != NULL, 0);
 }
 
-/* The attributes of a call, or the defaults; the error says which are missing. */
+/* Replaces NULL attributes by the defaults. If an attribute without a default is missing, the error
+ * names it. */
 static inline __attribute__((always_inline)) tenon_status_t
 find_attrs(const tenon_op_t *op, const tenon_value_t **attrs) {
   if (*attrs) return TENON_OK;
@@ -616,7 +622,7 @@ find_attrs(const tenon_op_t *op, const tenon_value_t **attrs) {
   return TENON_OK;
 }
 
-/* The same as tn_call_request, with the request in registers as long as the call is plain. */
+/* Does what tn_call_request does, but keeps the request in registers while the call is plain. */
 static inline __attribute__((always_inline)) tenon_status_t enter(tn_request_t r) {
   tenon_status_t status = TENON_OK;
   if (has_successor(r.op)) {
@@ -629,8 +635,8 @@ static inline __attribute__((always_inline)) tenon_status_t enter(tn_request_t r
   return enter_inferred(&request);
 }
 
-/* Calls the operator that took the place of one whose library was reloaded.  Its outputs may have
- * other shapes, so they are always inferred anew. */
+/* Calls the successor of an operator whose library was reloaded. The outputs may have other shapes,
+ * so they are always inferred anew. */
 static tenon_status_t enter_successor(tn_request_t *r) {
   r->op = tn_op_now(r->op);
   if (tn_op_has_ended(r->op)) return tn_op_ended(r->op);
@@ -646,7 +652,7 @@ static tenon_status_t run_successor(tenon_call_t *call) {
                                          .outputs = (tenon_tensor_t **)(uintptr_t)call->outputs});
 }
 
-/* entries */
+/* entry points */
 
 static __attribute__((noinline)) tenon_status_t call_given(tn_request_t *r) {
   if (has_successor(r->op)) return enter_successor(r);

@@ -40,9 +40,8 @@ static tenon_status_t values_of(const tenon_tensor_t *tensor, tenon_meta_t *meta
   for (int64_t i = 0; i < count; i++) {
     int64_t v = wide ? ((const int64_t *)tensor->data)[i * stride]
                      : ((const int32_t *)tensor->data)[i * stride];
-    values[i].value = v < TENON_DIM_LEAST
-                          ? TENON_DIM_LEAST
-                          : v; /* below that would be a symbol; no extent is so small */
+    /* A number below TENON_DIM_LEAST would be a symbol; no extent is so small. */
+    values[i].value = v < TENON_DIM_LEAST ? TENON_DIM_LEAST : v;
   }
   meta->values = values;
   meta->value_count = (uint32_t)count;
@@ -133,7 +132,7 @@ static tenon_status_t make_items(tenon_meta_t *list, uint32_t count) {
   if (!items) return tn_no_memory("inference", count * sizeof *items);
   for (uint32_t i = 0; i < count; i++) {
     TN_TRY(tn_meta_room(&items[i]));
-    /* types_apply has stored the dtype of the items as the dtype of the list. */
+    /* tn_types_apply stores the dtype of the items as the dtype of the list. */
     items[i].dtype = list->dtype;
     pointers[i] = &items[i];
   }
@@ -204,8 +203,8 @@ static tenon_dim_t bounded(tn_inference_t *f, int64_t upper) {
   return tenon_extent(INT64_MIN + f->bound_count++);
 }
 
-/* Arithmetic on extents of which some are known to run only: their upper bounds, where the
- * operation grows with them. */
+/* Computes with extents of which some are found only by a run: returns an extent with an upper
+ * bound of the result, if there is one. */
 static tenon_dim_t estimate(tn_inference_t *f, uint32_t operation, tenon_dim_t a, tenon_dim_t b) {
   int64_t x = tn_extent_bound(f, a);
   int64_t y = tn_extent_bound(f, b);
@@ -243,7 +242,7 @@ static tenon_dim_t estimate(tn_inference_t *f, uint32_t operation, tenon_dim_t a
   return bounded(f, r);
 }
 
-/* Divides and rounds down. `b` is not 0, and it is not -1 where `a` is INT64_MIN. */
+/* Divides and rounds down. `b` is not 0, and not -1 if `a` is INT64_MIN. */
 static int64_t divide(int64_t a, int64_t b, int64_t *rest) {
   int64_t q = a / b;
   int64_t r = a % b;
@@ -255,7 +254,8 @@ static int64_t divide(int64_t a, int64_t b, int64_t *rest) {
   return q;
 }
 
-/* Numbers below TENON_DIM_LEAST would be symbols. */
+/* Returns `r` as an extent, or an overflow if it does not fit: numbers below TENON_DIM_LEAST would
+ * be symbols. */
 static tenon_dim_t whole(tn_inference_t *f, uint32_t operation, int64_t a, int64_t b, bool fits,
                          int64_t r) {
   return fits && r >= TENON_DIM_LEAST ? tenon_extent(r)
@@ -336,8 +336,8 @@ static void broadcast_shape(tn_inference_t *f, tenon_meta_t *const *inputs, uint
   }
 }
 
-/* Results keep a layout that is no row-major one (channels-last, say) when every input of full
- * shape has it. */
+/* A result keeps a layout that is not row-major (channels-last, for example) if every input of the
+ * result's full shape has that layout. */
 static void keep_layout(tenon_meta_t *const *inputs, uint32_t count, tenon_meta_t *out) {
   const tenon_meta_t *like = NULL;
   for (uint32_t i = 0; i < count; i++) {
@@ -376,7 +376,7 @@ static void infer_pointwise(tn_inference_t *f, const tenon_op_t *op, tenon_meta_
   }
 }
 
-/* the whole */
+/* inference of a call */
 
 static __attribute__((noinline, cold)) tenon_status_t check_sparse(const tenon_op_t *op, uint32_t o,
                                                                    const tenon_meta_t *out) {
@@ -426,7 +426,7 @@ tenon_status_t tn_infer(tn_inference_t *f, const tenon_op_t *op, const tenon_val
                         void *state, tenon_meta_t *const *inputs, tenon_meta_t *const *outputs) {
   f->infer =
       (tenon_infer_t){sizeof f->infer, TENON_PHASE_INFER, &tn_host, op,  attrs, op->context, state,
-                      inputs,          outputs,           {0},      {-1} /* not stated */};
+                      inputs,          outputs,           {0},      {-1} /* draws: not stated */};
   f->status = TENON_OK;
   f->bound_count = 0;
   for (uint32_t i = 0; i < op->input_count; i++)

@@ -1,6 +1,6 @@
-/* Inference: from metas of inputs to metas of results, concretely (eager calls, planning a run) or
- * with symbols (compiling a graph).  Type rules, shape patterns or broadcasting, and the operator's
- * own function, in that order. */
+/* Inference: computes the metas of results from the metas of inputs, concretely (for calls and run
+ * plans) or with symbols (when a graph is compiled).  It applies the type rules, then broadcasting
+ * or shape patterns, then the operator's own function. */
 #ifndef TN_DISPATCH_INFER_H
 #define TN_DISPATCH_INFER_H
 
@@ -10,43 +10,44 @@
 enum { TN_BOUNDS = 64 };
 
 typedef struct tn_inference_t {
-  tenon_infer_t infer;          /* first: what the operator sees */
-  tn_extents_t *extents;        /* NULL: concrete */
-  const tenon_device_t *device; /* where results are made; NULL: on the CPU */
-  tenon_status_t status;        /* first failure of dim() */
-  int32_t bound_count;          /* concrete: extents that only run knows */
+  tenon_infer_t infer;          /* first: the part that the operator sees */
+  tn_extents_t *extents;        /* NULL: extents are concrete */
+  const tenon_device_t *device; /* where results are created; NULL: on the CPU */
+  tenon_status_t status;        /* the first failure of tn_dim */
+  int32_t bound_count;          /* concrete: number of extents that only a run finds */
   int64_t upper[TN_BOUNDS];
-  bool is_bounded;    /* symbols: there are extents that only run knows */
-  uint64_t has_metas; /* bit i: infer filled in result i's dims before the operator's function */
+  bool is_bounded;    /* symbols: some extents are found only by a run */
+  uint64_t has_metas; /* unused */
 } tn_inference_t;
 
-/* Prepares a meta of a tensor; dims and strides are the tensor's own memory.  `values` (scratch) of
- * small integer tensors are given when `wants_values`. */
+/* Fills in the meta of a tensor; its dims and strides are the tensor's own memory. With
+ * `wants_values`, copies the values of a small integer tensor to scratch memory. */
 tenon_status_t tn_meta_of_tensor(tenon_tensor_t *tensor, bool wants_values, tenon_meta_t *out_meta);
-/* Its value, of an input that is said to be known: functions of operators read it as it lies in
- * row-major memory. */
+/* Makes the value of an input that is declared as known row-major, since operators' functions read
+ * it as row-major memory. The copy of a strided value is in scratch memory. */
 tenon_status_t tn_meta_known(const tenon_tensor_t *tensor, tenon_meta_t *meta);
-/* An empty meta with room for TENON_RANK_MAX axes in scratch. */
+/* Creates an empty meta with room for TENON_RANK_MAX axes, in scratch memory. */
 tenon_status_t tn_meta_room(tenon_meta_t *out_meta);
-/* Metas for the results in scratch; a `Tensor[n]` result is a LIST with its items.  `wanted` bit i
- * clear: NULL (0: all). */
+/* Creates metas for the results in scratch memory. A `Tensor[n]` result is a LIST with its items.
+ * An optional result whose bit in `wanted` is clear gets NULL; `wanted` 0 means all. */
 tenon_status_t tn_metas_of_results(const tenon_op_t *op, const tenon_value_t *attrs,
                                    uint64_t wanted, tenon_meta_t ***out_metas);
-/* Metas of call inputs in scratch. */
+/* Creates metas of a call's inputs in scratch memory. */
 tenon_status_t tn_metas_of_inputs(const tenon_op_t *op, tenon_tensor_t *const *inputs,
                                   tenon_meta_t ***out_metas);
-/* Infers.  inference->extents NULL: concrete.  Afterwards workspace and draws are known numbers
- * (concrete). */
+/* Infers the results of a call. If inference->extents is NULL, extents are concrete, and the
+ * workspace is a number afterwards. Draws are -1 if nothing states them. */
 tenon_status_t tn_infer(tn_inference_t *inference, const tenon_op_t *op, const tenon_value_t *attrs,
                         void *state, tenon_meta_t *const *inputs, tenon_meta_t *const *outputs);
-/* The infer of operators whose body is a graph: results are what that graph's would be, then the
- * operator's own. */
+/* The infer function of operators whose body is a graph: gives the results the metas of the graph's
+ * results, then calls the operator's own function. */
 tenon_status_t tn_infer_through_body(tenon_infer_t *infer);
-/* Of the graph's folder: what `graph` would make of these metas, without running it. */
+/* Set by src/graph: infers the results of `graph` for these metas without running the graph. */
 extern tenon_status_t (*tn_graph_infer)(const tenon_graph_t *graph, const tn_inference_t *inference,
                                         uint32_t input_count, tenon_meta_t *const *inputs,
                                         uint32_t output_count, tenon_meta_t *const *outputs);
-/* Concrete: what a run must make room for: the number itself, or a symbol's bound; -1: no bound. */
+/* Returns the extent that a run must make room for: a number itself, or the bound of an extent that
+ * only a run finds; -1: no bound. For concrete inference. */
 int64_t tn_extent_bound(const tn_inference_t *inference, tenon_dim_t dim);
 tenon_dim_t tn_dim(tenon_infer_t *infer, uint32_t operation, tenon_dim_t a, tenon_dim_t b);
 tenon_status_t tn_list(tenon_infer_t *infer, uint32_t output, uint32_t count);

@@ -35,8 +35,8 @@ static tenon_status_t use_arguments(const tenon_call_t *call, tenon_stream_t *st
   return tn_stream_follow(stream, &needs);
 }
 
-/* The memory of a dense tensor of a plug-in's device that is its own, perhaps pinned; NULL: of any
- * other. */
+/* Returns the memory of a dense tensor that owns memory of a plug-in, which may be pinned host
+ * memory; NULL for any other tensor. */
 static inline tn_memory_t *plain_memory(const tenon_tensor_t *t) {
   if ((t->keys & (TN_TENSOR_OWNED | TN_TENSOR_UNSET | TN_KEY_STRIDED | TN_KEY_DETAIL)) !=
       TN_TENSOR_OWNED)
@@ -45,8 +45,8 @@ static inline tn_memory_t *plain_memory(const tenon_tensor_t *t) {
   return storage && storage->release == tn_memory_put ? storage->context : NULL;
 }
 
-/* Those of them that are there are used by the work of a ticket; false: one is not plain, or
- * elsewhere. */
+/* Notes that the work of `ticket` uses the memory of these tensors; absent ones are skipped.
+ * Returns false if a tensor is not plain or is on another device, or after an error. */
 static inline bool use_plain(tenon_tensor_t *const *tensors, uint32_t count, tenon_stream_t *stream,
                              uint64_t ticket, bool writes, tn_needs_t *needs,
                              tenon_status_t *status) {
@@ -61,16 +61,17 @@ static inline bool use_plain(tenon_tensor_t *const *tensors, uint32_t count, ten
   return true;
 }
 
-/* The usual call: every argument is dense, in memory of one ordinal.  Others take the longer
- * way. */
+/* Launches the usual call, whose arguments are all dense and in memory of one ordinal. Other calls
+ * go through the prologue. */
 tenon_status_t tn_launch_directly(tenon_call_t *call) {
   const tenon_op_t *op = call->op;
   const tn_table_entry_t *entry = tn_frame_of(call)->entry;
   const tn_kernel_t *kernel =
       entry->by_dtype ? tn_entry_kernel(entry, op, call->inputs, call->outputs) : entry->only;
   tn_memory_t *first = call->inputs[0] ? plain_memory(call->inputs[0]) : NULL;
+  /* Memory without a stream is pinned host memory. */
   if (__builtin_expect(!first || !first->stream || (entry->by_dtype && !tn_kernel_is_quick(kernel)),
-                       0)) /* pinned: the host's */
+                       0))
     return tn_layer_prologue(call);
   tn_ordinal_t *ordinal = first->ordinal;
   if (__builtin_expect(__atomic_load_n(&ordinal->state, __ATOMIC_ACQUIRE) != TN_ORDINAL_WORKS ||
@@ -89,7 +90,8 @@ tenon_status_t tn_launch_directly(tenon_call_t *call) {
       use_plain(call->inputs + 1, op->input_count - 1, stream, ticket, false, &needs, &status) &&
       use_plain(call->outputs, op->output_count, stream, ticket, true, &needs, &status);
   if (status == TENON_OK && needs.count) status = tn_stream_follow(stream, &needs);
-  if (__builtin_expect(!is_plain || status != TENON_OK, 0)) { /* the ticket is of no work */
+  /* No work will have the ticket. */
+  if (__builtin_expect(!is_plain || status != TENON_OK, 0)) {
     tn_stream_ended(stream);
     return status == TENON_OK ? tn_layer_prologue(call) : status;
   }

@@ -1,6 +1,6 @@
-/* Arguments that are not all on one device.  A host tensor without axes may stand beside tensors
- * of a device.  Two devices are an error.  Other host tensors are an error or are moved, as the
- * call, the operator or the thread says.  It is called where a kernel of a backend or a fallback
+/* Arguments that are not all on one device.  A host tensor without axes may accompany tensors of a
+ * device.  Two devices are an error.  Other host tensors are an error or are moved, by the policy
+ * of the call, the operator or the thread.  It is called where a kernel of a backend or a fallback
  * is about to run, so calls on the CPU pay nothing.  Invariant: an argument that was moved and is
  * written to is copied back, and each copy is counted with the operator. */
 #include "dispatch/mixed.h"
@@ -17,9 +17,9 @@
 #include "operator/names.h"
 #include "storage/place.h"
 
-/* finding */
+/* detection */
 
-/* The device type and ordinal of a tensor in one word; 0: host memory. */
+/* Packs the device type and ordinal of a tensor into one word; 0: host memory. */
 static inline uint64_t device_word(const tenon_tensor_t *t) {
   uint64_t word = 0;
   if (!(t->keys & TN_KEY_DEVICES)) return 0;
@@ -37,7 +37,9 @@ static inline bool is_free(const tenon_op_t *op, uint32_t i) {
 }
 
 enum { NOWHERE = 1 };
-static bool is_elsewhere(const tenon_tensor_t *t, uint64_t *place) { /* from what was seen so far */
+/* Returns whether the tensor is in another place than the tensors before it; `place` remembers
+ * theirs. */
+static bool is_elsewhere(const tenon_tensor_t *t, uint64_t *place) {
   if (!has_place(t)) return false;
   if (tn_dtype_is(t->dtype, TENON_LIST)) {
     for (int64_t i = 0; i < t->shape[0]; i++)
@@ -62,16 +64,16 @@ bool tn_is_mixed(const tenon_call_t *call) {
   return false;
 }
 
-/* what there is */
+/* survey of the arguments */
 
 typedef struct survey_t {
-  uint64_t place;        /* of the first device */
-  tenon_device_t device; /* the same */
+  uint64_t place;        /* of the first device, as device_word gives it */
+  tenon_device_t device; /* the first device */
   bool has_two;
-  tn_text_t placed;
-  tn_text_t strays;
-  tn_text_t absent; /* arguments of devices; of the host, with axes; @host and not there */
-  uint32_t scalars; /* of the host */
+  tn_text_t placed; /* arguments on devices */
+  tn_text_t strays; /* other arguments in host memory */
+  tn_text_t absent; /* arguments that are declared @host and are on a device */
+  uint32_t scalars; /* number of host inputs without axes */
 } survey_t;
 
 static void add_name(tn_text_t *text, const char *name, int64_t item) {
@@ -119,7 +121,7 @@ static survey_t survey_arguments(const tenon_op_t *op, tenon_tensor_t *const *in
   for (uint32_t i = 0; i < op->input_count; i++)
     if (!is_free(op, i)) survey_tensor(&s, inputs[i], &op->schema.inputs[i], -1, false);
   for (uint32_t o = 0; outputs && o < op->output_count; o++) {
-    bool is_input = false; /* named already */
+    bool is_input = false; /* whether the output was listed as an input */
     for (uint32_t i = 0; i < op->input_count; i++)
       is_input |= outputs[o] && outputs[o] == inputs[i];
     if (!is_input) survey_tensor(&s, outputs[o], &op->schema.outputs[o], -1, true);
@@ -133,7 +135,8 @@ static void clear_survey(survey_t *s) {
   tn_text_clear(&s->absent);
 }
 
-/* The policy that decides: the one for the next call, the operator's own, or the thread's. */
+/* Returns the policy that decides: that of the current call, the operator's own, or the
+ * thread's. */
 static int32_t policy_of(const tenon_op_t *op) {
   const tn_thread_calls_t *calls = &tn_thread()->calls;
   int32_t own = __atomic_load_n(&op->mixed, __ATOMIC_RELAXED);
@@ -220,7 +223,8 @@ static uint64_t tensor_bytes(const tenon_tensor_t *t) {
   return tn_dtype_bytes(t->dtype, tenon_count(t), &bytes) ? bytes : 0;
 }
 
-/* Gives the tensor on the device, kept by the frame, or the tensor itself if it need not move. */
+/* Returns a copy of the tensor on the device, which the frame keeps, or the tensor itself if it
+ * need not move. */
 static tenon_status_t move_argument(const move_t *m, tenon_tensor_t *t, bool is_read,
                                     bool is_written, tenon_tensor_t **out) {
   *out = t;
@@ -310,7 +314,7 @@ tenon_status_t tn_mixed_run(tenon_call_t *call, const tn_kernel_t *kernel) {
   return status;
 }
 
-/* for programs */
+/* policies and reports */
 
 static bool is_policy(int32_t policy) { return policy >= 0 && policy <= TENON_MIXED_MOVE; }
 

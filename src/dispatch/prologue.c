@@ -1,6 +1,6 @@
-/* What the table runs before a kernel: it makes inputs dense, refuses quantised and sparse
- * tensors, and provides state, workspace, views and the error for a missing kernel.  The entries
- * of the table call it.  Invariant: each function passes the same frame on. */
+/* The functions that the table runs before a kernel: they make inputs dense, refuse quantised and
+ * sparse tensors, and provide state, workspace, views and the error for a missing kernel.  The
+ * entries of the table call them.  Invariant: each function passes the same frame on. */
 #include "dispatch/prologue.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ static tenon_status_t fail_without_kernel(tenon_call_t *call) {
 
 static tenon_status_t run_missing(tenon_call_t *call) { return fail_without_kernel(call); }
 
-/* The backend has a fallback, and the operator denies it. */
+/* Reports that the backend has a fallback, and that the operator denies it. */
 static tenon_status_t run_denied(tenon_call_t *call) {
   const tn_kernel_t *denial = tn_frame_of(call)->entry->denial;
   const tenon_op_t *op = call->op;
@@ -62,8 +62,8 @@ static tenon_status_t run_meta(tenon_call_t *call) {
 
 static tenon_status_t run_fallthrough(tenon_call_t *call) { return tenon_call_next(call); }
 
-/* Refuses to write to read-only tensors.  After success, values that autograd saved of the written
- * memory are out of date. */
+/* Refuses to write to read-only tensors. After success, counts the writes, so that autograd
+ * recognises the values that it saved of that memory as out of date. */
 static tenon_status_t run_versions(tenon_call_t *call) {
   const tenon_op_t *op = call->op;
   for (uint32_t i = 0; i < op->input_count; i++) {
@@ -92,7 +92,8 @@ static tenon_status_t run_gradient(tenon_call_t *call) {
 
 /* backends that share a bit */
 
-/* Adds the backends of a tensor, or of the items of a list, to the first two different ones. */
+/* Adds the backends of a tensor, or of the items of a list, to `found`, which holds the first two
+ * different ones. */
 static void add_backends(const tenon_tensor_t *t, const tn_backend_t *found[2]) {
   if (!t || !(t->keys & TN_KEY(TN_BIT_OTHERS))) return;
   for (int64_t i = 0; tn_dtype_is(t->dtype, TENON_LIST) && i < t->shape[0]; i++)
@@ -110,8 +111,8 @@ static void backends_of(const tenon_call_t *call, const tn_backend_t *found[2]) 
     add_backends(call->inputs[i], found);
   for (uint32_t o = 0; o < call->op->output_count; o++)
     add_backends(call->outputs[o], found);
-  if (!found[0] && !call->op->input_count)
-    found[0] = tn_backend_of(tn_call_device(call)); /* as its key was found */
+  /* The key of a call without inputs was found by its device. */
+  if (!found[0] && !call->op->input_count) found[0] = tn_backend_of(tn_call_device(call));
 }
 
 static void count_lookup(void) {
@@ -155,7 +156,7 @@ const tn_table_entry_t *tn_entry_again(tenon_call_t *call) {
 
 /* layouts */
 
-/* A dense copy of one tensor, or of the items of a list; the frame owns it. */
+/* Makes a dense copy of one tensor, or of the items of a list; the frame owns the copies. */
 static tenon_status_t dense_input(tn_frame_t *frame, tenon_tensor_t *tensor,
                                   tenon_tensor_t **out_tensor) {
   *out_tensor = tensor;
@@ -192,13 +193,11 @@ static bool is_of_plugin(const tn_kernel_t *kernel, const tenon_call_t *call) {
          __atomic_load_n(&kernel->backend->has_plugin, __ATOMIC_RELAXED);
 }
 
-/* A kernel of a plug-in's device declines a call by TENON_UNIMPLEMENTED.  Then the operator's
- * source kernel serves, or if there is none, the backend's fallback. */
 tenon_status_t tn_launch_declined(const tn_kernel_t *kernel, tenon_call_t *call,
                                   tenon_status_t status) {
   tn_frame_t *frame = tn_frame_of(call);
-  if (status != TENON_UNIMPLEMENTED || call->accumulate)
-    return status; /* add.c handles calls that accumulate */
+  /* add.c handles calls that accumulate. */
+  if (status != TENON_UNIMPLEMENTED || call->accumulate) return status;
   const tn_kernel_t *source = tn_entry_source(frame->entry, call->op, kernel, call->inputs);
   if (source) return tn_kernel_call(source, frame);
   if (frame->entry->denial) return status;
@@ -274,7 +273,7 @@ call_dense(const tn_kernel_t *kernel, tn_frame_t *frame, uint64_t keys) {
   return status;
 }
 
-/* A sparse output that is given is created anew: until run has done so it counts as unallocated. */
+/* Marks sparse outputs that the caller gave as unallocated: run creates their contents anew. */
 static tenon_status_t begin_sparse(const tenon_call_t *call, uint64_t *out_given) {
   const tenon_op_t *op = call->op;
   for (uint32_t o = 0; o < op->output_count; o++) {
@@ -308,7 +307,7 @@ static tenon_status_t end_sparse(const tenon_call_t *call, uint64_t given, tenon
   for (uint32_t o = 0; o < op->output_count; o++) {
     tenon_tensor_t *t = call->outputs[o];
     if (!t || !tn_layout(t) || !(t->keys & TN_TENSOR_UNSET)) continue;
-    if (given >> o & 1) t->keys &= ~TN_TENSOR_UNSET; /* what it was before */
+    if (given >> o & 1) t->keys &= ~TN_TENSOR_UNSET; /* as before the call */
     if (status == TENON_OK)
       status = tn_fail(TENON_INTERNAL,
                        "%s: run did not make sparse result %s (host->sparse, host->assign)",
@@ -335,7 +334,7 @@ tenon_status_t tn_kernel_call(const tn_kernel_t *kernel, tn_frame_t *frame) {
                                                           : call_dense(kernel, frame, keys);
 }
 
-/* The layouts of the arguments that a kernel may not be able to read. */
+/* Returns which layouts of the arguments a kernel may not be able to read. */
 static uint64_t layouts_of(const tenon_call_t *call) {
   const tenon_op_t *op = call->op;
   uint64_t keys = tn_keys_of_call(op, call->inputs, call->outputs, 0);
@@ -349,7 +348,7 @@ tenon_status_t tn_layer_below(tenon_call_t *call) {
   return is_kernel && layouts_of(call) ? tn_layer_prologue(call) : entry->run(call);
 }
 
-/* Leads the call to the entry below, which handles layouts before its kernels run. */
+/* Passes the call to the entry below, which handles layouts before its kernels run. */
 tenon_status_t tn_layer_layout(tenon_call_t *call) {
   tn_frame_t *frame = tn_frame_of(call);
   frame->keys = tn_key_below(frame->keys, tn_key_highest(frame->keys));
@@ -358,8 +357,8 @@ tenon_status_t tn_layer_layout(tenon_call_t *call) {
   return tn_trace_next(call);
 }
 
-/* The backend's fallback serves dtypes that its own kernels do not serve, before composites if it
- * is preferred.  NULL: it does not serve. */
+/* Returns the backend's fallback if it serves dtypes for which the backend has no kernel; NULL: it
+ * does not. It comes before composites only if it is preferred. */
 static const tn_table_entry_t *fallback_of_dtype(tenon_call_t *call, const tn_kernel_t *kernel) {
   const tn_frame_t *frame = tn_frame_of(call);
   const tn_backend_t *found[2] = {tn_backend_of_keys(frame->keys), NULL};
@@ -388,12 +387,11 @@ static __attribute__((noinline)) tenon_status_t make_workspace(tenon_call_t *cal
                                                                                  : TENON_MEMORY;
 }
 
-/* Provides state and workspace, when nothing prepared the call. */
 tenon_status_t tn_kernel_serve(tenon_call_t *call, const tn_kernel_t *kernel) {
   const tenon_op_t *op = call->op;
   if (op->create && !call->state) TN_TRY(tn_state_get(op, call->attrs, &call->state));
-  bool is_fallback =
-      kernel->words.flags & TN_KERNEL_FALLBACK; /* the call on the CPU gets its own */
+  /* A fallback needs no workspace: the call that it makes on the CPU gets one. */
+  bool is_fallback = kernel->words.flags & TN_KERNEL_FALLBACK;
   if (__atomic_load_n(&op->needs_workspace, __ATOMIC_RELAXED) && !call->workspace && !is_fallback)
     TN_TRY(make_workspace(call));
   return tn_kernel_call(kernel, tn_frame_of(call));

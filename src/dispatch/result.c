@@ -1,6 +1,5 @@
-/* The outputs of a call: those that infer states are created, those that the caller gave are
- * checked.  The entries of a call use it before dispatch, or when the call has come past the
- * layers. */
+/* The outputs of a call: creates those that infer states, and checks those that the caller gave.
+ * The entry points of a call use it before dispatch, or when the call has passed the layers. */
 #include "dispatch/result.h"
 
 #include <string.h>
@@ -57,8 +56,8 @@ static tenon_status_t create_view(const tenon_meta_t *meta, const int64_t *shape
     }
     return status;
   }
-  tenon_tensor_t as =
-      *of; /* nobody knows how long the caller's memory lives: the result gets its own */
+  /* Nothing tells how long the caller's memory lives, so the result gets memory of its own. */
+  tenon_tensor_t as = *of;
   as.ndim = meta->ndim;
   as.shape = (int64_t *)(uintptr_t)shape;
   as.strides = (int64_t *)(uintptr_t)strides;
@@ -67,7 +66,8 @@ static tenon_status_t create_view(const tenon_meta_t *meta, const int64_t *shape
   return tenon_tensor_copy(&as, out_tensor);
 }
 
-/* Creates an output whose parts the run function creates; extents that only run knows are -1. */
+/* Creates a sparse output, whose parts the run function creates. Extents that only a run finds are
+ * -1. */
 static tenon_status_t create_sparse(const tn_inference_t *inference, const tenon_meta_t *meta,
                                     tenon_tensor_t **out_tensor) {
   if (inference->device)
@@ -83,8 +83,8 @@ static tenon_status_t create_sparse(const tn_inference_t *inference, const tenon
   return TENON_OK;
 }
 
-/* Creates an output in memory that an isolated library's process shares.  Strides that infer stated
- * are ignored, since row-major is as good. */
+/* Creates an output in memory that is shared with the process of an isolated library. Strides that
+ * infer stated are ignored, since row-major serves as well. */
 static __attribute__((noinline, cold)) tenon_status_t create_placed(const tenon_op_t *op,
                                                                     const tenon_meta_t *meta,
                                                                     const int64_t *shape,
@@ -107,9 +107,8 @@ tenon_status_t tn_result_create(const tn_inference_t *inference, const tenon_met
   if (meta->alias && tn_layout(inputs[meta->alias - 1]))
     return tn_op_check_details(op, NULL, inputs, NULL);
   if (meta->alias) return create_view(meta, shape, inputs[meta->alias - 1], out_tensor);
-  if (meta->strided &&
-      (inference->device ? op->is_anywhere
-                         : !op->input_count)) /* as it was stated, wherever that is */
+  /* These operators get exactly the stated strides, even with gaps between elements. */
+  if (meta->strided && (inference->device ? op->is_anywhere : !op->input_count))
     return tn_place_strided(inference->device ? *inference->device : (tenon_device_t){1, 0},
                             meta->dtype, meta->ndim, shape,
                             (const int64_t *)(const void *)meta->strides, out_tensor);
@@ -200,7 +199,8 @@ tenon_status_t tn_unallocated_become(tenon_tensor_t *t, tenon_tensor_t *own) {
   return ((tn_tensor_t *)own)->alias ? tn_autograd.view(own, t) : TENON_OK;
 }
 
-/* A result that is an entry gets the memory that infer says; without a bound run makes it. */
+/* Gives an unallocated result the memory that infer states. Without a bound for its size, run
+ * creates the memory. */
 static tenon_status_t fill_slots(const tn_inference_t *inference, const tenon_meta_t *meta,
                                  tenon_tensor_t *const *inputs, tenon_tensor_t *result) {
   for (uint32_t i = 0; meta->items && i < meta->count; i++)
@@ -271,15 +271,15 @@ tenon_status_t tn_results_make(tn_inference_t *inference, const tn_request_t *re
     if (status == TENON_OK) status = fill_slots(inference, out[o], inputs, outputs[o]);
   }
   inference->device = NULL;
+  /* The flag is stored only once, since other threads read its cache line. */
   if (status == TENON_OK && inference->infer.workspace.value > 0 &&
-      !__atomic_load_n(&op->needs_workspace,
-                       __ATOMIC_RELAXED)) /* once: other threads read that line */
+      !__atomic_load_n(&op->needs_workspace, __ATOMIC_RELAXED))
     __atomic_store_n((uint32_t *)(uintptr_t)&op->needs_workspace, 1, __ATOMIC_RELAXED);
   return status;
 }
 
-/* Views are of row-major inputs unless the operator says otherwise: others are views of a dense
- * copy. */
+/* A view operator needs row-major inputs unless it says otherwise: of another input it makes a view
+ * of a dense copy. */
 static bool needs_dense(const tenon_op_t *op, tenon_tensor_t *const *inputs, uint32_t i) {
   return inputs[i] && inputs[i]->keys & TN_KEY_STRIDED &&
          !(op->where && op->where[i] & TN_INPUT_STRIDED);

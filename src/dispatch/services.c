@@ -22,7 +22,8 @@
 #include "drivers/profile.h"
 #include "storage/place.h"
 
-typedef struct head_t { /* the fields with which every structure of a call begins */
+/* The fields with which every structure of a call begins. */
+typedef struct head_t {
   uint32_t size;
   uint32_t phase;
   const tenon_host_t *host;
@@ -43,8 +44,8 @@ static tenon_status_t fail(const void *context, tenon_status_t code, const char 
 
 /* temporaries */
 
-/* The device of temporaries. A composite fills its temporaries itself, on the host; its large
- * tensors are results of the operators that it calls. */
+/* Returns the device of temporaries. A composite fills its temporaries itself, on the host; its
+ * large tensors are results of the operators that it calls. */
 static tenon_device_t temporary_device(const tenon_call_t *call) {
   const tn_frame_t *frame = tn_frame_of_const(call);
   const tn_kernel_t *kernel = frame->kernel;
@@ -102,7 +103,7 @@ static tenon_device_t result_device(const tenon_call_t *call, uint32_t output) {
   return call->op->schema.outputs[output].is_host ? (tenon_device_t){1, 0} : tn_call_device(call);
 }
 
-/* Gives memory to a result that had none, and takes over the reference. */
+/* Gives memory to a result that had none, and takes over the caller's reference to it. */
 static void set_storage(tenon_tensor_t *t, tn_storage_t *storage, void *data,
                         uint64_t byte_offset) {
   tn_storage_release(((tn_tensor_t *)t)->storage);
@@ -215,7 +216,7 @@ tenon_status_t tn_unallocated_take(tenon_tensor_t *t, tenon_tensor_t *tensor) {
   tenon_tensor_t *own = tensor;
   bool shares = tn_tensor_is_owned(tensor) && ((tn_tensor_t *)tensor)->storage &&
                 ((tn_tensor_t *)tensor)->storage->release;
-  /* Without shared ownership, nothing says how long the memory lives: the elements are copied. */
+  /* Nothing tells how long memory without shared ownership lives, so its elements are copied. */
   if (shares)
     tenon_tensor_retain(own);
   else
@@ -268,7 +269,7 @@ static tenon_status_t invoke(tenon_call_t *call, const tenon_op_t *op, const ten
     if (!outputs[o]) missing |= (uint64_t)1 << o;
   int32_t before;
   tenon_status_t status = tn_mixed_begin_parts(call, &before);
-  /* Random operators in it take random numbers of their own. */
+  /* Random operators that are invoked take random numbers of their own. */
   if (status == TENON_OK) status = tn_call(op, attrs, inputs, outputs, 0, NULL);
   tn_mixed_end_parts(before);
   for (uint32_t o = 0; o < op->output_count; o++) {

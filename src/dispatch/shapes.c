@@ -1,5 +1,5 @@
-/* tenon_shapes_infer: inference for programs, from metas with symbols to metas that live in the
- * table of the symbols. */
+/* Inference for programs (tenon_shapes_infer, tenon_types_infer): the metas of inputs may have
+ * symbols, and the metas of results live in the table of these symbols. */
 #include <string.h>
 #include <tenon/tenon.h>
 
@@ -14,7 +14,7 @@
 
 struct tenon_shapes_t {
   tn_extents_t *extents;
-  tn_arena_t arena; /* of results */
+  tn_arena_t arena; /* holds the results */
 };
 
 tenon_status_t tenon_shapes_create(tenon_shapes_t **out_shapes) {
@@ -41,7 +41,7 @@ tenon_status_t tenon_shapes_symbol(tenon_shapes_t *shapes, tenon_dim_t *out_dim)
   return tn_extents_symbol(shapes->extents, NULL, out_dim);
 }
 
-/* A result as it is now, in the table's memory. */
+/* Copies a result, with its extents as they are now, into the table's memory. */
 static tenon_status_t keep_meta(tenon_shapes_t *shapes, const tenon_meta_t *from,
                                 const tenon_meta_t **out_meta) {
   tenon_meta_t *meta = tn_arena_allocate(&shapes->arena, sizeof *meta);
@@ -100,8 +100,8 @@ static void guess_one(const tn_type_source_t *source, tenon_meta_t *meta) {
     meta->dtype = source->kind == TN_TYPE_VARIABLE ? source->fixed : tenon_dtype(TENON_F32);
 }
 
-/* The same inputs with a dtype that the rules allow where none is known; what others tell is filled
- * in before. */
+/* Returns the inputs with all dtypes known. Dtypes that follow from other inputs are filled in
+ * first; the others become a dtype that the type rules allow. */
 static tenon_status_t guess_types(const tenon_op_t *op, const tenon_value_t *attrs,
                                   tenon_meta_t *const *inputs, tenon_meta_t *const **out_inputs) {
   size_t n = op->input_count;
@@ -139,15 +139,15 @@ static tenon_status_t infer_types(const tenon_op_t *op, const tenon_value_t *att
   tenon_meta_t *const *whole, **made;
   TN_TRY(guess_types(op, attrs, inputs, &whole));
   TN_TRY(tn_metas_of_results(op, attrs, 0, &made));
-  TN_TRY(tn_types_apply(&op->types, &op->schema, attrs, whole,
-                        made)); /* refuses what the rules refuse */
+  /* This reports dtypes that the type rules refuse. */
+  TN_TRY(tn_types_apply(&op->types, &op->schema, attrs, whole, made));
   for (uint32_t o = 0; o < op->output_count; o++)
     if (!tn_types_output(&op->types, &op->schema, attrs, inputs, o, &out_dtypes[o]))
       out_dtypes[o] = (tenon_dtype_t){0, 0, 0};
   return TENON_OK;
 }
 
-/* the whole */
+/* inference */
 
 static tenon_status_t infer_all_shapes(tenon_shapes_t *shapes, const tenon_op_t *op,
                                        const tenon_value_t *attrs, tenon_meta_t *const *inputs,

@@ -13,26 +13,27 @@
 #include "operator/table.h"
 
 struct tenon_layer_t {
-  int32_t bit;
-  int32_t number; /* of its anchor; of the layer, in thread->calls.layers */
+  int32_t bit;    /* the key of its anchor */
+  int32_t number; /* the layer's bit in thread->calls.layers */
   tenon_run_fn run;
   void *context;
   const char *name;
-  struct tenon_layer_t
-      *next; /* released ones: calls may still read the chains in which they stand */
+  /* Links released layers: calls may still read the chains that contain them. */
+  struct tenon_layer_t *next;
 };
 
 enum { LAYERS_MAX = 64 };
-typedef struct chain_t { /* of one anchor, in order */
-  uint64_t numbers;      /* of its layers, as a set */
+/* The layers of one anchor, in order. */
+typedef struct chain_t {
+  uint64_t numbers; /* their numbers, as a set */
   uint32_t count;
   const tenon_layer_t *layers[LAYERS_MAX];
-  struct chain_t *before; /* the one that it took the place of: calls may still read that */
+  struct chain_t *before; /* the chain that this one replaced: calls may still read it */
 } chain_t;
 
 static tn_mutex_t lock = TN_MUTEX_INIT;
 static chain_t *chains[TN_KEY_COUNT];
-static uint64_t numbers; /* that are taken */
+static uint64_t numbers; /* the numbers that are taken */
 static tenon_layer_t *released;
 
 tn_mutex_t *tn_layers_mutex(void) { return &lock; }
@@ -57,8 +58,8 @@ static tenon_status_t run_layer(tenon_call_t *call, const tenon_layer_t *layer) 
   return status;
 }
 
-/* Where the layers behind this one begin.  The chain may be another one than that in which it was
- * found. */
+/* Returns the index of the first layer after `layer`. The chain may be newer than the one in which
+ * `layer` was found. */
 static uint32_t index_behind(const chain_t *chain, const tenon_layer_t *layer) {
   for (uint32_t i = 0; i < chain->count; i++)
     if (chain->layers[i] == layer) return i + 1;
@@ -68,8 +69,8 @@ static uint32_t index_behind(const chain_t *chain, const tenon_layer_t *layer) {
   return i;
 }
 
-/* The first layer of the chain that is on, behind `layer` if there is one; past the last, what is
- * below the anchor. */
+/* Runs the first enabled layer of the chain, or the first one after `layer` if that is given. After
+ * the last layer, passes the call to what is below the anchor. */
 static tenon_status_t run_chain(tenon_call_t *call, int bit, const tenon_layer_t *layer) {
   const chain_t *chain = __atomic_load_n(&chains[bit], __ATOMIC_ACQUIRE);
   uint64_t on = tn_thread()->calls.layers;
@@ -130,7 +131,7 @@ tenon_status_t tenon_call_next(tenon_call_t *call) {
 
 const char *tenon_call_name(const tenon_call_t *call) { return call->op->name; }
 
-/* making and switching */
+/* creating and enabling */
 
 static int anchor_bit(const char *anchor) {
   static const int bits[] = {TN_BIT_BELOW_VIEW, TN_BIT_BELOW_AUTOGRAD, TN_BIT_ABOVE_AUTOGRAD,
@@ -140,7 +141,8 @@ static int anchor_bit(const char *anchor) {
   return -1;
 }
 
-/* A new chain without `gone` and with `fresh`; the old one stays for calls that read it. */
+/* Replaces a chain by one without `gone` and with `fresh`. The old chain stays for calls that still
+ * read it. */
 static tenon_status_t replace_chain(int bit, const tenon_layer_t *fresh,
                                     const tenon_layer_t *gone) {
   const chain_t *old = chains[bit];
@@ -204,8 +206,8 @@ tenon_status_t tenon_layer_create(const char *name, const char *anchor, tenon_ru
 void tenon_layer_release(tenon_layer_t *layer) {
   if (!layer) return;
   tn_mutex_lock(&lock);
-  if (replace_chain(layer->bit, NULL, layer) ==
-      TENON_OK) { /* without memory it stays, and is off everywhere */
+  /* Without memory for a new chain the layer stays, but it is disabled in all threads. */
+  if (replace_chain(layer->bit, NULL, layer) == TENON_OK) {
     numbers &= ~((uint64_t)1 << layer->number);
     layer->next = released;
     released = layer;
@@ -249,8 +251,8 @@ void tenon_mode_pop(void) {
   tn_release_memory(mode);
 }
 
-void tn_layers_clear(
-    void) { /* chains that layers still stand in are kept: their makers release them */
+/* Keeps chains that still contain layers, which their creators release. */
+void tn_layers_clear(void) {
   tn_mutex_lock(&lock);
   for (int bit = 0; bit < TN_KEY_COUNT; bit++) {
     while (chains[bit] && chains[bit]->before) {

@@ -1,6 +1,6 @@
-/* Calls by one array of values, first tensors and then attributes in the order of the schema, as
- * bindings and interpreters have them.  Invariant: a value that is not given is absent or has its
- * default, and nothing of the array is kept. */
+/* Calls with all arguments in one array of values: first tensors and then attributes, in the order
+ * of the schema.  Bindings and interpreters use them.  Invariant: an argument that is not given is
+ * absent or has its default, and the call keeps nothing of the array. */
 #include <inttypes.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -16,7 +16,7 @@ static tenon_status_t misfit(const tenon_op_t *op, uint32_t i, const tenon_value
                  input->name, tn_kind_name(input->kind), tn_kind_name(value->kind));
 }
 
-/* Lists are made here and released by the caller: those of arguments that are lists. */
+/* Creates the lists for arguments that are lists; the caller releases them. */
 static tenon_status_t take_inputs(const tenon_op_t *op, const tenon_value_t *values, uint32_t count,
                                   tenon_tensor_t **out_inputs) {
   uint32_t given = count < op->input_count ? count : op->input_count;
@@ -32,7 +32,7 @@ static tenon_status_t take_inputs(const tenon_op_t *op, const tenon_value_t *val
   return TENON_OK;
 }
 
-/* The attributes as they lie, or with defaults filled in. */
+/* Returns the attributes of the array itself, or a copy with the defaults filled in. */
 static tenon_status_t take_attrs(const tenon_op_t *op, const tenon_value_t *values, uint32_t count,
                                  const tenon_value_t **out_attrs) {
   uint32_t all = op->schema.attr_count;
@@ -49,7 +49,8 @@ static tenon_status_t take_attrs(const tenon_op_t *op, const tenon_value_t *valu
     *out_attrs = filled;
   }
   TN_TRY(tn_attrs_check(op, *out_attrs));
-  for (uint32_t i = 0; i < all; i++) { /* a call is of numbers */
+  /* A call has no symbols: every extent must be a number. */
+  for (uint32_t i = 0; i < all; i++) {
     const tenon_value_t *v = &(*out_attrs)[i];
     const tenon_dim_t *dims = v->kind == TENON_KIND_DIMS ? v->as.dims : &v->as.dim;
     uint32_t listed = v->kind == TENON_KIND_DIMS ? v->count : v->kind == TENON_KIND_DIM;

@@ -1,4 +1,4 @@
-/* The hooks of the trace.  Calls use them whose keys contain the trace's key. */
+/* The hooks of the trace, which calls use while the trace is on. */
 #include "dispatch/watch.h"
 
 tn_trace_hooks_t tn_trace_hooks;
