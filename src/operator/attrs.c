@@ -1,6 +1,6 @@
-/* The attributes of one operator, set by name and checked as they are set.  Applications and
- * importers call it.  Invariant: the array of values is always complete, except for required
- * attributes that were not set yet. */
+/* The attributes of one operator, set by name and checked when they are set.  Applications and
+ * importers use it.  Invariant: the array of values is always complete, except for required
+ * attributes that are not set yet. */
 #include "operator/attrs.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@
 
 struct tenon_attrs_t {
   const tenon_op_t *op;
-  int64_t version; /* of the names that are set */
+  int64_t version; /* version of the operator whose names are used */
   tenon_value_t *values;
   tn_arena_t arena;
   tenon_tensor_t **tensors; /* retained */
@@ -54,7 +54,8 @@ void tenon_attrs_release(tenon_attrs_t *attrs) {
   tn_release_memory(attrs);
 }
 
-/* out_index -1: an upgrade of the operator drops it. */
+/* Finds an attribute by its name in attrs->version. *out_index -1: an upgrade of the operator drops
+ * it. */
 static tenon_status_t find_attr(const tenon_attrs_t *attrs, const char *name, int32_t *out_index) {
   const char *now = tn_upgrades_name(&attrs->op->upgrades, attrs->version, name);
   *out_index = now ? tn_schema_attr(&attrs->op->schema, now, strlen(now)) : -1;
@@ -81,7 +82,8 @@ static tenon_status_t keep_attr_tensors(tenon_attrs_t *attrs, const tenon_value_
   return TENON_OK;
 }
 
-/* The argument that takes what the schema does not name; -1: there is none, or it has the name. */
+/* Returns the argument that takes attributes which the schema does not name; -1: there is none, or
+ * the schema has the name. */
 static int32_t find_open(const tenon_attrs_t *attrs, const char *name) {
   const tn_schema_t *schema = &attrs->op->schema;
   for (uint32_t i = 0; i < schema->attr_count; i++)
@@ -93,7 +95,7 @@ static int32_t find_open(const tenon_attrs_t *attrs, const char *name) {
   return -1;
 }
 
-/* Adds "name=value". */
+/* Adds "name=value" to the list of an open argument. */
 static tenon_status_t add_open_attr(tenon_attrs_t *attrs, int32_t index, const char *name,
                                     const char *value) {
   tenon_value_t *list = &attrs->values[index];
@@ -174,7 +176,8 @@ tenon_status_t tenon_attrs_parse(tenon_attrs_t *attrs, const char *name, const c
 }
 
 static tenon_status_t set_upgraded(void *context, const char *name, const char *literal) {
-  tenon_attrs_t *attrs = context; /* the name is one of the schema: tn_upgrades_check */
+  /* tn_upgrades_check has checked that the schema has the name. */
+  tenon_attrs_t *attrs = context;
   return parse_attr(attrs, tn_schema_attr(&attrs->op->schema, name, strlen(name)), literal);
 }
 

@@ -4,8 +4,8 @@
 
 #include "operator/op.h"
 
-/* Do the values, one for each attribute, have the kinds that the schema states, and does the
- * operator's own `validate` accept them? */
+/* Checks that the values, one for each attribute, have the kinds that the schema states, and that
+ * the operator's own `validate` accepts them. */
 tenon_status_t tn_attrs_check(const tenon_op_t *op, const tenon_value_t *values);
 
 #endif

@@ -1,5 +1,5 @@
 /* What a call owns while it runs, and the hooks of folders above that every call may reach.
- * Kernels reach it through the services.  Invariant: a frame releases what it keeps when it
+ * Kernels use it through the services.  Invariant: a frame releases what it keeps when it
  * closes. */
 #include "operator/frame.h"
 

@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 
-/* which one */
+/* choosing a generator */
 
 static tenon_generator_t *of_device(tenon_device_t device) {
   tn_backend_t *backend = tn_backend_of(device);
@@ -102,8 +102,8 @@ uint64_t tenon_generator_take(tenon_generator_t *generator, uint64_t count) {
 
 /* state */
 
-/* "tenonrng", version, size, seed, offset, and FNV-1a of what stands before it; numbers
- * little-endian on every machine. */
+/* The saved state: "tenonrng", version, size, seed, offset, and FNV-1a of the bytes before it.
+ * Numbers are little-endian on every machine. */
 enum {
   STATE_VERSION = 1,
   AT_VERSION = 8,

@@ -1,5 +1,5 @@
 /* Which kernel of an entry serves a call: candidates by dtype and instruction set.  table.c calls
- * it when kernels come or go, and entries that choose by dtype call it for each call. */
+ * it when kernels are added or removed, and entries that choose by dtype call it for each call. */
 #include "operator/kernel.h"
 
 #include <stdio.h>
@@ -42,13 +42,14 @@ static bool is_better(const tenon_op_t *op, const tn_kernel_t *a, const tn_kerne
   int x = tn_kernel_suits(op, a, dtype);
   int y = tn_kernel_suits(op, b, dtype);
   if (x != y) return x > y;
-  /* Among equals, the first in the list stays: the kernel that was registered last. */
+  /* Among equals the first in the list stays, which is the kernel that was registered last. */
   return a->words.isa > b->words.isa;
 }
 
 static bool same_signature(const tenon_op_t *op, const tn_kernel_t *a, const tn_kernel_t *b) {
-  if (b->kind == TN_KIND_SOURCE) /* for where there is no other, or a device's own declines */
-    return a->kind != TN_KIND_DEVICE || a->backend == &tn_backend_cpu;
+  /* A source kernel serves devices without another kernel, and calls that a device's own kernel
+   * declines. */
+  if (b->kind == TN_KIND_SOURCE) return a->kind != TN_KIND_DEVICE || a->backend == &tn_backend_cpu;
   /* An earlier kernel that is neither a loop nor a row kernel serves every call. */
   if (a->kind != TN_KIND_LOOP && a->kind != TN_KIND_ROW) return true;
   if (b->kind != TN_KIND_LOOP && b->kind != TN_KIND_ROW) return false;
@@ -151,8 +152,8 @@ const tn_kernel_t *tn_op_kernel_of_dtype(const tenon_op_t *op, tenon_dtype_t dty
                        NULL);
 }
 
-/* The word that the kernel would have to say about a tensor, or an item of a list; NULL: none that
- * it does not say. */
+/* Returns a word that the tensor, or an item of a list, requires and the kernel's words lack; NULL:
+ * none. */
 static const char *missing_word(const tn_kernel_t *kernel, const tenon_tensor_t *t) {
   uint32_t words = kernel ? kernel->words.flags : 0;
   const char *word = NULL;

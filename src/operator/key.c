@@ -1,5 +1,5 @@
-/* Names of dispatch keys, and the backends that were named so far.  Registration and tools call
- * it; a call only sees bits.  Invariant: a backend keeps its bit as long as the process lives. */
+/* Names of dispatch keys, and the backends that were named so far.  Registration and tools use it;
+ * a call only sees bits.  Invariant: a backend keeps its bit as long as the process lives. */
 #include "operator/key.h"
 
 #include <stdio.h>
@@ -36,7 +36,7 @@ static tn_mutex_t lock = TN_MUTEX_INIT;
 static tn_backend_t *backends[TN_BACKENDS_MAX] = {&tn_backend_cpu, &tn_backend_meta};
 static int32_t backend_count = 2;
 enum { TYPES = 64 };
-static tn_backend_t *by_type[TYPES]; /* of DLPack's */
+static tn_backend_t *by_type[TYPES]; /* by DLPack's device type */
 
 tn_mutex_t *tn_backends_mutex(void) { return &lock; }
 
@@ -96,8 +96,8 @@ static tenon_status_t add_backend(const char *name, tn_backend_t **out_backend) 
   size_t size = strlen(name) + 1;
   tn_backend_t *b = tn_allocate(sizeof *b + size);
   if (!b) return tn_no_memory("a backend", sizeof *b);
-  int32_t bit =
-      index - 1 < TN_BIT_OTHERS ? index - 1 : TN_BIT_OTHERS; /* meta takes none of these bits */
+  /* Index 1 is meta, whose bit is not among these. */
+  int32_t bit = index - 1 < TN_BIT_OTHERS ? index - 1 : TN_BIT_OTHERS;
   *b = (tn_backend_t){
       .name = memcpy(b + 1, name, size), .index = index, .bit = bit, .device = {12, index << 8}};
   backends[index] = b;

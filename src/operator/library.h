@@ -1,4 +1,4 @@
-/* The record of a library: its operators, its devices, passes and bridges, and who holds it. */
+/* The record of a library: its operators, devices, passes and bridges, and who holds it. */
 #ifndef TN_OPERATOR_LIBRARY_H
 #define TN_OPERATOR_LIBRARY_H
 
@@ -10,45 +10,53 @@
 
 enum { TN_LIBRARY_DEVICES = 4 };
 /* A library that is reloaded gets another record, a newer generation (registry/reload.c).  The
- * caller's handles refer to the first generation.  Outside it is the opaque tenon_library_t. */
+ * caller's handles refer to the first generation.  In the public interface the record is the opaque
+ * tenon_library_t. */
 struct tn_library_t {
-  int64_t references; /* of the caller to all generations, kept in the first; atomic */
-  int64_t users;      /* bound calls, graphs and executables; under the registry's mutex */
+  /* The caller's references to all generations, kept in the first one; atomic. */
+  int64_t references;
+  /* Number of bound calls, graphs and executables; guarded by the registry's mutex. */
+  int64_t users;
   struct tn_library_t *first;
-  struct tn_library_t *newest; /* of the first generation, atomic; itself if never reloaded */
-  struct tn_library_t *older;  /* the generation before; it stays until the newest goes */
-  uint64_t replaced;           /* number of the reload that replaced it, 0: none; atomic */
-  tn_file_identity_t file;     /* when it was loaded */
-  uint32_t load_flags;         /* TENON_LOAD_..., used again for a reload */
+  /* Kept in the first generation; itself if it was never reloaded; atomic. */
+  struct tn_library_t *newest;
+  struct tn_library_t *older; /* the generation before; it stays until the newest goes */
+  /* Number of the reload that replaced this generation; 0: none; atomic. */
+  uint64_t replaced;
+  tn_file_identity_t file; /* identity of the file when it was loaded */
+  uint32_t load_flags;     /* TENON_LOAD_..., used again for a reload */
   const char *name;
   const char *version;
   const char *path;
   const char *about;
-  const tenon_descriptor_t *descriptor; /* it was made of it; lives as long */
+  const tenon_descriptor_t *descriptor; /* the source of this record; lives as long as it */
   uint32_t op_count;
   tenon_op_t **ops;
-  uint32_t extension_count; /* kernels added to operators of other libraries */
+  uint32_t extension_count; /* number of kernels that it adds to other libraries' operators */
   struct tn_extension_t *extensions;
-  tenon_free_fn close; /* of TENON_OPEN, with its state */
+  tenon_free_fn close; /* of TENON_OPEN; gets open_state */
   void *open_state;
-  void *context; /* of its functions, and what frees it */
+  void *context; /* context of its functions; `destroy` frees it */
   tenon_free_fn destroy;
   bool is_unloadable;
-  /* It runs in a process of its own: outputs are created in memory that both processes share. */
+  /* The library runs in a process of its own: outputs are created in memory that both processes
+   * share. */
   bool places;
-  bool is_stuck; /* could not leave all tables for want of memory: kept until shutdown */
-  uint8_t gate;  /* that calls of its code pass while it is unloadable; 0: none */
-  void *dynlib;  /* the loader's; NULL when linked in */
+  /* It could not leave all tables, for want of memory, and is kept until shutdown. */
+  bool is_stuck;
+  /* Calls of its code pass this gate while the library is unloadable; 0: none. */
+  uint8_t gate;
+  void *dynlib; /* handle of the dynamic loader; NULL: linked in */
   uint32_t device_count;
   const tenon_device_table_t *devices[TN_LIBRARY_DEVICES];
-  tn_backend_t *backends[TN_LIBRARY_DEVICES]; /* of those devices */
-  const tenon_bridge_table_t *bridge;         /* NULL: it is none */
+  tn_backend_t *backends[TN_LIBRARY_DEVICES]; /* the backends of those devices */
+  const tenon_bridge_table_t *bridge;         /* NULL: the library is no bridge */
   uint32_t transform_count;
   const struct tn_transform_t *transforms; /* passes and partitioners */
   tn_arena_t arena;
 };
 
-/* The generation that is in use. */
+/* Returns the generation that is in use. */
 static inline tn_library_t *tn_library_now(const tn_library_t *library) {
   return __atomic_load_n(&library->first->newest, __ATOMIC_ACQUIRE);
 }

@@ -1,6 +1,6 @@
-/* Operators and libraries by name.  Every function that looks an operator up or walks its kernels
- * calls it; the registry publishes and withdraws names here.  Invariant: the map of operators and
- * the list of libraries change under the mutex only. */
+/* Operators and libraries by name.  Every function that looks up an operator or walks its kernels
+ * uses it; the registry publishes and withdraws names here.  Invariant: the map of operators and
+ * the list of libraries change only with the mutex held. */
 #include "operator/names.h"
 
 #include <stdlib.h>

@@ -5,7 +5,8 @@
 
 #include "operator/library.h"
 
-/* For code that walks the kernels of an operator outside a call: libraries come and go. */
+/* For code that walks the kernels of an operator outside a call: with the mutex held, no library is
+ * added or removed. */
 void tn_registry_lock(void);
 void tn_registry_unlock(void);
 tn_mutex_t *tn_registry_mutex(void);
@@ -13,31 +14,35 @@ tn_mutex_t *tn_registry_mutex(void);
 /* operators */
 
 const tenon_op_t *tn_registry_find(const char *name);
-/* All operators, sorted by name, in memory of the caller. */
+/* Lists all operators, sorted by name. The caller releases the list with tenon_ops_release. */
 tenon_status_t tn_registry_list(const tenon_op_t *const **out_ops, int32_t *out_count);
-/* The functions below are called with the mutex held. */
+/* The caller of the functions below holds the mutex. */
 tenon_op_t *tn_registry_published(const char *name);
-tenon_op_t *tn_registry_next(size_t *position); /* each of them, from 0; NULL past the last */
-/* Publishes the operator under its name.  Can run out of memory only if the name is new. */
+/* Iterates; start at position 0; NULL past the last. */
+tenon_op_t *tn_registry_next(size_t *position);
+/* Publishes the operator under its name. Memory can run out only if the name is new. */
 bool tn_registry_put(const tenon_op_t *op);
 void tn_registry_drop(const char *name);
 
 /* libraries */
 
-/* Shows the libraries in the order in which they came, with the mutex held, until visit returns
- * false. */
+/* Calls `visit` for each library, in the order in which they were added, until it returns false.
+ * The mutex is held. */
 void tn_registry_walk(bool (*visit)(void *context, tn_library_t *library), void *context);
-/* A bound call, a graph, or a plan with kernels of the library uses it from here to there. */
+/* Begin and end the use of a library by a bound call, a graph, or a plan with kernels of the
+ * library. */
 void tn_registry_use(const tn_library_t *library);
 void tn_registry_unuse(const tn_library_t *library);
-/* Frees a library that nothing uses any more; the registry sets it when the process starts. */
+/* Ends one use of a library, and frees a library that was unloaded and has no other use. The
+ * registry sets the hook when the process starts. */
 extern void (*tn_library_unused)(tn_library_t *library);
-/* The functions below are called with the mutex held. */
+/* The caller of the functions below holds the mutex. */
 size_t tn_registry_count(void);
-tn_library_t **tn_registry_at(size_t index);    /* the position of a library; NULL past the last */
-bool tn_registry_reserve(void);                 /* room for one more library; false: no memory */
-void tn_registry_append(tn_library_t *library); /* after tn_registry_reserve */
+tn_library_t **tn_registry_at(size_t index); /* position of a library; NULL past the last */
+/* Makes room for one more library; false: no memory. */
+bool tn_registry_reserve(void);
+void tn_registry_append(tn_library_t *library); /* the caller has called tn_registry_reserve */
 void tn_registry_remove(size_t index);
-void tn_names_clear(void); /* at shutdown, when there are no libraries any more */
+void tn_names_clear(void); /* at shutdown, when no libraries are left */
 
 #endif

@@ -1,4 +1,4 @@
-/* The error for calls of an operator that a reload ended.  Calls, and those who hold operators,
+/* The error for calls of an operator that a reload ended.  Calls, and code that holds operators,
  * report it. */
 #include "operator/op.h"
 

@@ -1,6 +1,6 @@
-/* The operator record, made from a library's items.  A call reads only its first two cache
- * lines.  registry/definition.c makes it; afterwards it is constant, except for kernels that
- * other libraries add. */
+/* The operator record, made from a library's items.  A call reads only its first two cache lines.
+ * registry/definition.c creates it; afterwards it is constant, except for kernels that other
+ * libraries add. */
 #ifndef TN_OPERATOR_OP_H
 #define TN_OPERATOR_OP_H
 
@@ -20,14 +20,15 @@ typedef struct tn_library_t tn_library_t;
 /* The gate of an entry whose code belongs to several unloadable libraries. */
 enum { TN_GATE_SEVERAL = TN_GATES - 1 };
 
-/* Traits of the host's own, above those of tenon/op.h. */
+/* The host's own traits, in bits above those of tenon/op.h. */
 /* The operator writes to inputs: its calls have the key of the layer that counts versions. */
 #define TN_WRITES TN_KEY(TN_BIT_VIEW)
 /* Some attribute has no default. */
 #define TN_NEEDS_ATTRS ((uint64_t)1 << 62)
 /* The operator has a state. */
 #define TN_STATEFUL ((uint64_t)1 << 61)
-/* The types and shapes of single tensors determine the outputs: tn_match replaces tn_infer. */
+/* The dtypes and shapes of single tensors determine the outputs, so that tn_match replaces
+ * tn_infer. */
 #define TN_PLAIN ((uint64_t)1 << 60)
 
 /* Kinds of kernels. */
@@ -48,22 +49,22 @@ typedef struct tn_loop_t {
 } tn_loop_t;
 
 typedef struct tn_kernel_t {
-  /* The kernel itself, the driver of its loop, or the parent of its stub; NULL: it is a fallthrough
-   * or the fallback. */
+  /* The kernel itself, the driver of its loop, the parent of its stub, or the host's own function.
+   * NULL: calls run no function of this kernel (fallthrough, no_fallback). */
   tenon_run_fn run;
   void *context;
   uint8_t kind; /* TN_KIND_... */
   tn_kernel_words_t words;
   /* The backend that words.device names; NULL: all backends, or for SOURCE those that compile. */
   const tn_backend_t *backend;
-  tn_loop_t loop;        /* of LOOP and ROW */
-  tenon_stub_fn stub;    /* of STUB */
+  tn_loop_t loop;        /* for LOOP and ROW */
+  tenon_stub_fn stub;    /* for STUB */
   tenon_node_fn prepare; /* NULL: none */
   tenon_free_fn release;
   const tn_library_t *library;
-  uint64_t number; /* of the registration, counted over the process */
+  uint64_t number; /* number of the registration, counted over the process */
   const char *text;
-  struct tn_kernel_t *next; /* all kernels of the operator, the newest first */
+  struct tn_kernel_t *next; /* list of all kernels of the operator, newest first */
 } tn_kernel_t;
 
 /* Which registration an entry resolves to (docs/decisions/0006-dispatcher.md, precedence). */
@@ -73,14 +74,14 @@ enum {
   TN_RESOLVED_DIRECT,
   TN_RESOLVED_EXPLICIT, /* a composite for every backend, with a gradient of its own */
   TN_RESOLVED_COMPOSITE,
-  TN_RESOLVED_AUTOGRAD, /* the kernel for the gradients of all backends */
-  TN_RESOLVED_GRADIENT, /* made of the operator's GRADIENT text */
+  TN_RESOLVED_AUTOGRAD, /* a kernel for the gradients of all backends */
+  TN_RESOLVED_GRADIENT, /* derived from the operator's GRADIENT text */
   TN_RESOLVED_FALLBACK, /* the fallback of the whole backend or layer */
   TN_RESOLVED_FALLTHROUGH,
   TN_RESOLVED_VIEW,   /* infer describes the view: no kernel is needed */
-  TN_RESOLVED_META,   /* infer is all that meta tensors need */
+  TN_RESOLVED_META,   /* infer does all that meta tensors need */
   TN_RESOLVED_LAYER,  /* a layer of this host, the same for every operator */
-  TN_RESOLVED_DENIED, /* missing, and the operator denies the backend's fallback */
+  TN_RESOLVED_DENIED, /* missing, since the operator denies the backend's fallback */
 };
 
 /* An entry of a table.  It never changes once it is in a table, so that a call sees all of the old
@@ -88,21 +89,26 @@ enum {
 struct tn_table_entry_t {
   tenon_run_fn run;
   void *context;
-  const tn_kernel_t *only;                   /* the kernel, where dtypes do not choose */
-  const tn_kernel_t *const *const *by_dtype; /* else the candidates for each dtype, best first */
-  const tn_kernel_t *denial; /* the words that deny the backend's fallback; NULL: it may serve */
-  /* The keys that concern the operator while this entry is in its table; others are ignored. */
+  const tn_kernel_t *only; /* the kernel, if it does not depend on dtypes */
+  /* Otherwise the candidates for each dtype, best first. */
+  const tn_kernel_t *const *const *by_dtype;
+  const tn_kernel_t *denial; /* the kernel whose words deny the backend's fallback; NULL: none */
+  /* The keys that concern the operator while this entry is in its table; other keys of a call are
+   * ignored. */
   uint64_t mask;
   uint8_t resolved;  /* TN_RESOLVED_... */
-  bool is_preferred; /* a fallback that goes before composites */
-  /* Of the unloadable library whose code it runs, TN_GATE_SEVERAL of several ones; 0: none. */
+  bool is_preferred; /* a fallback that precedes composites */
+  /* The gate of the unloadable library whose code the entry runs, TN_GATE_SEVERAL if there are
+   * several such libraries, 0 if there are none. */
   uint8_t gate;
-  bool is_idle; /* it left the table, and no call is behind its gate: it may be used again */
-  /* All entries that were made for the operator; one is used again when its contents fit again. */
+  bool is_idle; /* it left the table, no call is behind its gate, and it may be reused */
+  /* Links all entries that were made for the operator. An entry is reused when its contents fit
+   * again. */
   struct tn_table_entry_t *next;
 };
 
-/* Copies that fallbacks, or moved arguments, made: counted by calls. */
+/* Counts the calls for which fallbacks or moved arguments made copies, and the bytes of these
+ * copies. */
 typedef struct tn_copy_counts_t {
   uint64_t count;
   uint64_t bytes;
@@ -111,51 +117,53 @@ typedef struct tn_copy_counts_t {
 /* The entry of a backend that shares its bit with others. */
 typedef struct tn_other_t {
   const tn_backend_t *backend;
-  const tn_table_entry_t *entry; /* NULL: that of backends without kernels */
+  const tn_table_entry_t *entry; /* NULL: the entry of backends without kernels */
   struct tn_other_t *next;
 } tn_other_t;
 
 struct tenon_op_t {
   /* First cache line. */
-  /* The entry of plain tensors on the CPU.  Its mask is that of all calls, so that both change at
-   * once. */
+  /* The entry of plain tensors on the CPU. Its mask holds for all calls, so that the entry and the
+   * mask change at once. */
   const tn_table_entry_t *cpu;
-  const tn_table_entry_t **entries; /* of keys with an index, from 1 */
-  const tn_table_entry_t *others;   /* of backends without an entry; NULL: their row */
+  const tn_table_entry_t **entries; /* entries of keys that have an index, which counts from 1 */
+  /* Entry of backends without one of their own; NULL: their row. */
+  const tn_table_entry_t *others;
   const tenon_value_t *defaults;
   const tenon_op_t *const *uses;
   uint32_t input_count;
   uint32_t output_count;
   uint64_t traits;
-  /* After a reload the operator that serves, or itself if none does; NULL: this one serves.
-   * Atomic. */
+  /* After a reload: the operator that serves calls, or this one itself if none does. NULL: this one
+   * serves. Atomic. */
   const tenon_op_t *successor;
   /* Second cache line. */
-  uint8_t
-      index[TN_KEY_COUNT]; /* position in entries; 0: the key's row, which all operators share */
+  /* For each key its position in `entries`; 0: the key's row, which all operators share. */
+  uint8_t index[TN_KEY_COUNT];
   /* Not read by calls of plain tensors. */
-  int64_t draws;            /* random numbers of each call; -1: infer states them */
-  uint64_t born;            /* number of the reload that made it; 0: none */
-  int64_t graphs;           /* that hold it; atomic */
-  int64_t bounds;           /* bound calls that hold it; atomic */
-  int32_t dispatch_input;   /* the input whose dtype chooses among kernels; -1: none */
+  int64_t draws;            /* random numbers that each call draws; -1: infer states them */
+  uint64_t born;            /* number of the reload that created the operator; 0: none */
+  int64_t graphs;           /* number of graphs that hold the operator; atomic */
+  int64_t bounds;           /* number of bound calls that hold it; atomic */
+  int32_t dispatch_input;   /* the input whose dtype chooses among the kernels; -1: none */
   uint32_t needs_workspace; /* set once infer has asked for a workspace */
   uint32_t entry_count;
   uint32_t entry_room;
-  bool is_view;           /* its outputs are views, which infer describes: no kernel is needed */
-  bool is_anywhere;       /* the CPU's entry serves backends without kernels too */
+  bool is_view;           /* the outputs are views, which infer describes: no kernel is needed */
+  bool is_anywhere;       /* the CPU's entry also serves backends without kernels */
   bool accumulates;       /* some kernel of a backend accumulates */
-  tn_table_entry_t *made; /* all entries */
-  tn_table_entry_t *gone; /* entries of libraries that went */
-  uint64_t mask;          /* of entries that are made now; under the registry's mutex */
+  tn_table_entry_t *made; /* list of all entries except those in `gone` */
+  tn_table_entry_t *gone; /* entries that name kernels of removed libraries */
+  uint64_t mask;          /* mask for entries that are made now; guarded by the registry's mutex */
   tn_other_t *other_backends;
   tn_copy_counts_t fallbacks;
   tn_copy_counts_t moves;
-  int32_t mixed; /* policy for arguments on several devices; 0: the thread's */
-  /* The entry for gradients on backends without one of their own; NULL: the layer's row. */
+  int32_t mixed; /* policy for mixed arguments; 0: the thread's */
+  /* The entry for gradients on backends without such an entry of their own; NULL: the layer's
+   * row. */
   const tn_table_entry_t *autograd;
-  tn_other_t *autograd_backends; /* where a backend's differs */
-  const char *name;              /* with its namespace */
+  tn_other_t *autograd_backends; /* the backends that have another one */
+  const char *name;              /* the full name, with its namespace */
   tn_schema_t schema;
   tn_types_t types;
   tn_patterns_t shapes;
@@ -169,30 +177,31 @@ struct tenon_op_t {
   const char *where_text;
   const char *reuse_text;
   tn_samples_t samples;
-  tenon_run_fn reference; /* of tenon/check.h; NULL: none */
+  tenon_run_fn reference; /* declared by tenon/check.h; NULL: none */
   tenon_infer_fn infer;
   int32_t body; /* the attribute whose graph determines the outputs; -1: none */
-  /* With a body `infer` is the host's, which calls the library's own function afterwards. */
+  /* If the operator has a body, `infer` is the host's function, which then calls this one of the
+   * library. */
   tenon_infer_fn body_infer;
   tenon_node_fn validate;
   tenon_node_fn create;
   tenon_node_fn prepare;
   tenon_free_fn destroy;
   tenon_free_fn release;
-  void *context; /* the library's, for infer, create, ... */
+  void *context; /* the library's context for infer, create and so on */
   const char *const *use_names;
   uint32_t use_count;
   int64_t version;
   tn_upgrades_t upgrades;
   tn_kernel_t *kernels;
   const tn_library_t *library;
-  tn_mutex_t serial;          /* held by calls of "serial" kernels */
-  struct tn_states_t *states; /* of calls without a binding, by attribute values: state.c */
+  tn_mutex_t serial;          /* calls of "serial" kernels hold it */
+  struct tn_states_t *states; /* states of unbound calls by attribute values: state.c */
   tn_arena_t arena;
 };
 
-/* Fields of an entry whose gate the call has not passed: it may be used again for another entry at
- * this moment (table.c). */
+/* Read fields of an entry whose gate the call has not passed. At that moment the entry may be
+ * reused for other contents (table.c). */
 static inline void *tn_entry_context(const tn_table_entry_t *entry) {
   return __atomic_load_n(&entry->context, __ATOMIC_RELAXED);
 }
@@ -204,8 +213,8 @@ static inline bool tn_entry_has_kernels(const tn_table_entry_t *entry) {
          __atomic_load_n(&entry->by_dtype, __ATOMIC_RELAXED);
 }
 
-/* The operator that serves calls of this one.  An operator that has ended, since its library was
- * reloaded with another schema, returns itself: tn_op_has_ended. */
+/* Returns the operator that serves calls of this one. An operator that has ended, because its
+ * library was reloaded with another schema, returns itself: tn_op_has_ended. */
 static inline const tenon_op_t *tn_op_now(const tenon_op_t *op) {
   for (const tenon_op_t *next;
        (next = __atomic_load_n(&op->successor, __ATOMIC_ACQUIRE)) && next != op;)
@@ -215,7 +224,7 @@ static inline const tenon_op_t *tn_op_now(const tenon_op_t *op) {
 static inline bool tn_op_has_ended(const tenon_op_t *op) {
   return __atomic_load_n(&op->successor, __ATOMIC_ACQUIRE) == op;
 }
-/* The error of calls of an operator that has ended. */
+/* Returns the error for calls of an operator that has ended. */
 tenon_status_t tn_op_ended(const tenon_op_t *op);
 static inline uint64_t tn_op_mask(const tenon_op_t *op) {
   return __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE)->mask & ~TN_KEY(TN_BIT_CAREFUL);

@@ -92,8 +92,8 @@ static tenon_status_t add_state(tenon_op_t *op, const tenon_value_t *attrs, void
 }
 
 tenon_status_t tn_state_get(const tenon_op_t *op, const tenon_value_t *attrs, void **out_state) {
-  tn_states_t *seen =
-      __atomic_load_n(&op->states, __ATOMIC_ACQUIRE); /* the list only grows at its head */
+  /* The list only grows at its head. */
+  tn_states_t *seen = __atomic_load_n(&op->states, __ATOMIC_ACQUIRE);
   const tn_states_t *known = find_state(seen, NULL, op->schema.attr_count, attrs);
   if (known) {
     *out_state = known->state;

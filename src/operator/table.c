@@ -1,8 +1,8 @@
-/* The table of an operator: which entry stands for each key, computed from the registered
- * kernels.  The registry rebuilds a table when kernels come or go; calls read it without a lock.
- * Invariant: an entry never changes once it is in a table, and a change of the table is one
- * pointer that is stored.  A call therefore sees all of the old entry or all of the new one, and
- * with each entry the mask that belongs to it. */
+/* The table of an operator: which entry belongs to each key, computed from the registered kernels.
+ * The registry rebuilds a table when kernels are added or removed; calls read it without a lock.
+ * Invariant: an entry never changes once it is in a table, and a change of the table is one pointer
+ * that is stored.  A call therefore sees all of the old entry or all of the new one, and with each
+ * entry the mask that belongs to it. */
 #include "operator/table.h"
 
 #include <string.h>
@@ -16,7 +16,8 @@
 
 /* rows that all operators share */
 
-#define ALL (TN_KEY(TN_BIT_TRACE + 1) - 1) /* there are no keys above */
+/* All keys: the trace has the highest one. */
+#define ALL (TN_KEY(TN_BIT_TRACE + 1) - 1)
 static tn_table_entry_t missing = {.mask = ALL | TN_KEY(TN_BIT_CAREFUL),
                                    .resolved = TN_RESOLVED_MISSING};
 static tn_table_entry_t ambiguous = {.resolved = TN_RESOLVED_MISSING};
@@ -25,23 +26,25 @@ static tn_table_entry_t autograd_others = {.resolved = TN_RESOLVED_LAYER};
 static tn_table_entry_t layout = {.resolved = TN_RESOLVED_LAYER};
 static tn_table_entry_t meta = {.resolved = TN_RESOLVED_META};
 static tn_table_entry_t through = {.resolved = TN_RESOLVED_FALLTHROUGH};
-static const tn_table_entry_t use_row; /* in lists: use the row, whatever other backends have */
+/* Stands in lists of backends for the backend's row, even if the operator has an entry for other
+ * backends. */
+static const tn_table_entry_t use_row;
 static tn_table_entry_t chain = {.resolved = TN_RESOLVED_LAYER};
 static tn_table_entry_t mode = {.resolved = TN_RESOLVED_LAYER};
 static tn_table_entry_t trace = {.resolved = TN_RESOLVED_LAYER};
 static tn_table_entry_t autocast = {.resolved = TN_RESOLVED_LAYER};
 static tn_table_entry_t versions = {.resolved = TN_RESOLVED_LAYER};
 static tn_table_entry_t gradient = {.resolved = TN_RESOLVED_GRADIENT};
-static tn_table_entry_t no_gradient = {.resolved =
-                                           TN_RESOLVED_FALLTHROUGH}; /* says so in backward */
+/* Passes calls on; backward reports that there is no gradient. */
+static tn_table_entry_t no_gradient = {.resolved = TN_RESOLVED_FALLTHROUGH};
 #define ROWS                                                                                       \
   [TN_BIT_OTHERS] = &others, [TN_BIT_STRIDED] = &layout, [TN_BIT_DETAIL] = &layout,                \
   [TN_BIT_BELOW_VIEW] = &chain, [TN_BIT_VIEW] = &versions, [TN_BIT_BELOW_AUTOGRAD] = &chain,       \
   [TN_BIT_AUTOGRAD] = &no_gradient, [TN_BIT_ABOVE_AUTOGRAD] = &chain,                              \
   [TN_BIT_AUTOCAST] = &autocast, [TN_BIT_ABOVE_AUTOCAST] = &chain, [TN_BIT_FUNCTIONAL] = &through, \
   [TN_BIT_ABOVE_FUNCTIONAL] = &chain, [TN_BIT_MODE] = &mode, [TN_BIT_TRACE] = &trace
-static const tn_table_entry_t *const rows_at_start[TN_KEY_COUNT] = {
-    ROWS}; /* of backends there are others: tn_table_row */
+/* Rows of layers. tn_table_row finds those of backends. */
+static const tn_table_entry_t *const rows_at_start[TN_KEY_COUNT] = {ROWS};
 static const tn_table_entry_t *rows[TN_KEY_COUNT] = {ROWS};
 
 static tenon_run_fn runs[TN_RUN_COUNT]; /* by TN_RUN_... */
@@ -76,7 +79,8 @@ const tn_table_entry_t *tn_row_get(int bit) {
   return row ? row : &missing;
 }
 
-static uint64_t begun, over; /* changes of tables and rows that have begun, and that are over */
+/* Numbers of changes of tables and rows that have begun, and that are complete. */
+static uint64_t begun, over;
 
 static void begin_change(void) { __atomic_fetch_add(&begun, 1, __ATOMIC_SEQ_CST); }
 static void end_change(void) { __atomic_fetch_add(&over, 1, __ATOMIC_RELEASE); }
@@ -115,7 +119,7 @@ const tn_table_entry_t *tn_table_row(const tn_backend_t *backend) {
 
 /* finding */
 
-/* The entry of a backend for which the operator has none of its own. */
+/* Returns the entry for a backend for which the operator has none of its own. */
 static const tn_table_entry_t *shared_entry(const tenon_op_t *op, const tn_backend_t *backend) {
   const tn_table_entry_t *row = tn_table_row(backend);
   const tn_table_entry_t *composite = __atomic_load_n(&op->others, __ATOMIC_ACQUIRE);
@@ -159,7 +163,8 @@ static const tn_table_entry_t *find_entry(const tenon_op_t *op, uint64_t keys, i
   return shared_entry(op, tn_backend_of_keys(keys));
 }
 
-/* The entry of a key that has its own position, or whose entry depends on several positions. */
+/* Returns the entry of a key whose entry depends on several positions, and looks again if the table
+ * has changed meanwhile. */
 static __attribute__((noinline)) const tn_table_entry_t *
 find_entry_steadily(const tenon_op_t *op, uint64_t keys, int bit) {
   const tn_table_entry_t *entry;
@@ -177,7 +182,7 @@ const tn_table_entry_t *tn_table_entry(const tenon_op_t *op, uint64_t keys) {
   if (bit == TN_BIT_CPU) return __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE);
   bool is_layer = bit > TN_BIT_META && bit != TN_BIT_AUTOGRAD;
   uint64_t backends = keys & TN_KEY_BACKEND_MASK & ~TN_KEY_CPU;
-  /* Only one position is read, so no change can come between two reads. */
+  /* Only one position is read here, so no change can come between two reads. */
   if (bit < TN_BIT_META && !(backends & (backends - 1))) {
     const tn_table_entry_t *own = tn_table_own(op, bit);
     if (own) return own;
@@ -221,7 +226,8 @@ static bool same_entry(const tn_table_entry_t *a, const tn_table_entry_t *b) {
   return true;
 }
 
-static size_t length(const tn_kernel_t *const *list) { /* with its end; 0: there is no list */
+/* Returns the length of a list with its end; 0: there is no list. */
+static size_t length(const tn_kernel_t *const *list) {
   size_t count = 0;
   while (list && list[count++])
     continue;
@@ -273,9 +279,9 @@ static void set_gate(const tenon_op_t *op, tn_table_entry_t *entry) {
       add_gate(entry, (*list)->library);
 }
 
-/* An entry that left the table becomes another entry with the same gate.  A call that is still on
- * its way to it reads the fields that are the same, counts itself at the gate, and reads the table
- * again (tn_entry_hold) before it uses the others. */
+/* Turns an entry that left the table into another entry with the same gate. A call that is still on
+ * its way to the entry reads the fields that are the same in both, counts itself at the gate, and
+ * reads the table again (tn_entry_hold) before it uses the others. */
 static tn_table_entry_t *use_again(tenon_op_t *op, const tn_table_entry_t *wanted) {
   tn_table_entry_t **at = &op->gone;
   tn_table_entry_t *s;
@@ -294,8 +300,8 @@ static tn_table_entry_t *use_again(tenon_op_t *op, const tn_table_entry_t *wante
   return s;
 }
 
-/* An entry with these contents: an earlier one if there is one, so that kernels which come and go
- * repeatedly take no more memory. */
+/* Returns an entry with these contents: an earlier entry if there is one, so that kernels which are
+ * added and removed repeatedly need no more memory. */
 static tenon_status_t make_entry(tenon_op_t *op, const tn_table_entry_t *contents,
                                  const tn_table_entry_t **out_entry) {
   tn_table_entry_t wanted = *contents;
@@ -321,7 +327,8 @@ static tenon_status_t make_entry(tenon_op_t *op, const tn_table_entry_t *content
   return TENON_OK;
 }
 
-/* An entry of the kernels that a backend may use; scratch memory holds the lists meanwhile. */
+/* Makes an entry of the kernels that a backend may use. Its lists are in scratch memory until the
+ * entry is complete. */
 static tenon_status_t make_kernels_entry(tenon_op_t *op, const tn_backend_t *backend, int resolved,
                                          const tn_kernel_t *denial,
                                          const tn_table_entry_t **out_entry) {
@@ -331,7 +338,7 @@ static tenon_status_t make_kernels_entry(tenon_op_t *op, const tn_backend_t *bac
   bool has_all = false;
   tn_table_entry_t entry = {
       .run = runs[TN_RUN_PROLOGUE], .denial = denial, .resolved = (uint8_t)resolved};
-  /* Tensors of a device may stand beside host tensors. */
+  /* Tensors of a device may be accompanied by host tensors. */
   bool is_device = backend && backend != &tn_backend_cpu;
   for (const tn_kernel_t *k = op->kernels; k; k = k->next)
     has_all |=
@@ -363,7 +370,8 @@ static tenon_status_t make_kernels_entry(tenon_op_t *op, const tn_backend_t *bac
   return status;
 }
 
-typedef struct summary_t {   /* what is registered */
+/* The registered kernels as far as they concern one backend. */
+typedef struct summary_t {
   const tn_kernel_t *direct; /* the newest kernel for the backend */
   const tn_kernel_t *denial; /* the kernel that denies the backend's fallback */
   bool has_explicit;
@@ -386,8 +394,9 @@ static summary_t summarise(const tenon_op_t *op, const tn_backend_t *backend) {
   return s;
 }
 
-/* The entry of a backend.  *out_entry NULL: that of backends without kernels; for the CPU, and for
- * backends without kernels (backend NULL), their row. */
+/* Makes the entry of a backend (NULL: of backends without kernels). *out_entry NULL: a device uses
+ * the entry of backends without kernels; for the CPU, and for backends without kernels, their row
+ * serves. */
 static tenon_status_t make_backend_entry(tenon_op_t *op, const tn_backend_t *backend,
                                          const tn_table_entry_t **out_entry) {
   summary_t s = summarise(op, backend);
@@ -417,8 +426,8 @@ static tenon_status_t make_backend_entry(tenon_op_t *op, const tn_backend_t *bac
   return TENON_OK;
 }
 
-/* The entry for gradients on a backend (NULL: a backend without kernels).  *out_entry NULL: the
- * layer's row. */
+/* Makes the entry for gradients on a backend (NULL: on backends without kernels). *out_entry NULL:
+ * the layer's row serves. */
 static tenon_status_t make_autograd_entry(tenon_op_t *op, const tn_backend_t *backend,
                                           const tn_table_entry_t **out_entry) {
   const tn_kernel_t *own = NULL;
@@ -451,12 +460,12 @@ static tenon_status_t make_autograd_entry(tenon_op_t *op, const tn_backend_t *ba
     *out_entry = &gradient;
     return TENON_OK;
   }
-  /* Whether a body runs as a graph, which records no history for gradients. */
+  /* Whether the operator takes a graph, which records no history for gradients. */
   bool has_graph = false;
   for (uint32_t i = 0; i < op->schema.attr_count; i++)
     has_graph |= op->schema.attrs[i].kind == TENON_KIND_GRAPH;
-  if (s.has_composite && !s.has_explicit &&
-      !has_graph) /* also under a backend's own kernel, which keeps the gradient */
+  /* The composite also runs above a backend's own kernel, so that gradients are kept. */
+  if (s.has_composite && !s.has_explicit && !has_graph)
     return make_kernels_entry(op, NULL, TN_RESOLVED_COMPOSITE, NULL, out_entry);
   return TENON_OK;
 }
@@ -497,18 +506,19 @@ static bool all_strided(const tenon_op_t *op) {
   return op->kernels != NULL;
 }
 
-/* The contents of a new table: first all entries are made, which may fail, and then all of them are
- * stored, which cannot.  Under the registry's mutex. */
+/* One position of a new table. First all entries are made, which may fail, and then all of them are
+ * stored, which cannot fail. The registry's mutex is held. */
 typedef struct store_t {
-  const tn_table_entry_t **other; /* of a list; NULL: of the array, at a place */
+  const tn_table_entry_t **other; /* position in a list; NULL: position `at` of the array */
   uint8_t at;
   const tn_table_entry_t *entry;
 } store_t;
 static store_t stores[2 * TN_BACKENDS_MAX + TN_KEY_COUNT];
 static size_t store_count;
 
-/* Stores the entry of a key; NULL: its row serves again.  A new position is empty, which means the
- * row, before the index leads to it, and it stays: calls may be on their way to it. */
+/* Notes the entry of a key, to be stored; NULL: its row serves again. A new position is empty,
+ * which means the row, before the index leads to it. It is never removed, since calls may be on
+ * their way to it. */
 static tenon_status_t place_entry(tenon_op_t *op, int bit, const tn_table_entry_t *entry) {
   uint8_t at = op->index[bit];
   if (!at && !entry) return TENON_OK;
@@ -576,8 +586,8 @@ static tenon_status_t place_layers(tenon_op_t *op) {
   return TENON_OK;
 }
 
-/* Layers that the operator passes by: calls are not led there.  Backends that it passes by are, for
- * gradients depend on which backend it is. */
+/* Returns the layers whose kernel for the operator is a fallthrough: calls are not led there. A
+ * fallthrough of a backend keeps its key, since gradients depend on the backend. */
 static uint64_t passed_by(const tenon_op_t *op) {
   uint64_t keys = 0;
   for (int i = 0; i < LAYER_PLACES; i++) {
@@ -639,7 +649,8 @@ static tenon_status_t build(tenon_op_t *op) {
   return TENON_OK;
 }
 
-/* Only kernels of the library's own, or of such as stay, are named there. */
+/* The entry names kernels only if all of them belong to the operator's library or to libraries that
+ * stay. */
 tn_table_entry_t *tn_table_movable(tenon_op_t *op) {
   tn_table_entry_t *entry = tn_arena_allocate(&op->arena, sizeof *entry);
   bool stays = true;
@@ -671,7 +682,7 @@ tenon_status_t tn_table_build(tenon_op_t *op) {
   return status;
 }
 
-/* for people */
+/* names */
 
 const char *tn_resolution_name(int resolved) {
   static const char *const names[] = {"missing",   "kernel",      "composite explicit",
