@@ -196,7 +196,7 @@ static bool is_of_plugin(const tn_kernel_t *kernel, const tenon_call_t *call) {
 tenon_status_t tn_launch_declined(const tn_kernel_t *kernel, tenon_call_t *call,
                                   tenon_status_t status) {
   tn_frame_t *frame = tn_frame_of(call);
-  /* Add.c handles calls that accumulate. */
+  /* tn_entry_add handles calls that accumulate. */
   if (status != TENON_UNIMPLEMENTED || call->accumulate) return status;
   const tn_kernel_t *source = tn_entry_source(frame->entry, call->op, kernel, call->inputs);
   if (source) return tn_kernel_call(source, frame);

@@ -18,7 +18,7 @@ const tenon_op_t *tn_registry_find(const char *name);
 tenon_status_t tn_registry_list(const tenon_op_t *const **out_ops, int32_t *out_count);
 /* The caller of the functions below holds the mutex. */
 tenon_op_t *tn_registry_published(const char *name);
-/* Iterates; start at position 0; NULL past the last. */
+/* Iterates over the operators, from position 0 on; NULL past the last. */
 tenon_op_t *tn_registry_next(size_t *position);
 /* Publishes the operator under its name. Memory can run out only if the name is new. */
 bool tn_registry_put(const tenon_op_t *op);

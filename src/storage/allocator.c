@@ -1,7 +1,7 @@
-/* Allocators that programs bring for tensors on devices, such as a framework's, so that one cache
- * serves both.  It is asked where a tensor is created on a device.  Invariant: what an allocator
- * returns is checked before anything is written there, and an allocator is never asked within
- * itself. */
+/* Allocators that programs provide for tensors on devices, such as a framework's, so that one cache
+ * serves both.  The thread's allocator is called where a tensor is created on a device.  Invariant:
+ * what an allocator returns is checked before anything is written to it, and an allocator is never
+ * called from within itself. */
 #include "storage/allocator.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "core/tensor.h"
 #include "device/plugin.h"
 
-enum { ALIGNMENT = 64 }; /* as of the host's own: kernels rely on it */
+enum { ALIGNMENT = 64 }; /* the host's own alignment, which kernels rely on */
 
 const tenon_allocator_t *tenon_allocator_use(const tenon_allocator_t *allocator) {
   tn_thread_calls_t *calls = &tn_thread()->calls;

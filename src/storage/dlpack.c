@@ -12,18 +12,19 @@
 #include "device/memory.h"
 #include "storage/place.h"
 
+/* Flags of the versioned form. PADDED: each element of less than a byte takes a byte of its own. */
 enum {
   READ_ONLY = 1,
   COPIED = 2,
   PADDED = 4,
-}; /* flags of the versioned form; PADDED: elements of less than a byte have one each */
+};
 
 static const tenon_dlpack_t usual = {.size = sizeof usual};
 
 /* import */
 
-/* Type 12 is of all who have no number of their own: whose it is, is known of our own exports
- * only. */
+/* Checks the device of an import. Type 12 is shared by all devices without a type of their own:
+ * which device is meant is known only for our own exports. */
 static tenon_status_t device_of(const tn_dl_tensor_t *dl, bool is_ours,
                                 const tenon_dlpack_t *options, tenon_device_t *out_device) {
   tenon_device_t said = options->device;
@@ -122,13 +123,14 @@ tenon_status_t tenon_tensor_from_dlpack_legacy(struct DLManagedTensor *managed,
 
 /* export */
 
-typedef struct export_t { /* the record that a consumer of an export holds */
+/* The record that a consumer of an export holds. */
+typedef struct export_t {
   union {
     struct DLManagedTensorVersioned versioned;
     struct DLManagedTensor legacy;
   } as;
   tenon_tensor_t *tensor;
-  tenon_stream_t *stream; /* the stream in which the consumer uses the memory; NULL: not known */
+  tenon_stream_t *stream; /* the stream in which the consumer uses the memory; NULL: unknown */
 } export_t;
 
 /* Orders later work on the memory after the consumer's work in its stream. */
@@ -160,8 +162,8 @@ static tenon_status_t check_exportable(const tenon_tensor_t *tensor) {
   return TENON_OK;
 }
 
-/* The consumer's stream comes after all work on the memory, which it may write to; without one the
- * host does. */
+/* Orders the consumer's stream after all work on the memory, which the consumer may write to.
+ * Without a stream, the host waits for that work. */
 static tenon_status_t order_export(const tenon_tensor_t *tensor, const tenon_dlpack_t *options) {
   tn_memory_t *memory = tn_memory_of(tensor);
   tenon_stream_t *stream = options->stream;
@@ -180,7 +182,8 @@ static tenon_status_t order_export(const tenon_tensor_t *tensor, const tenon_dlp
   return status;
 }
 
-/* A record for the consumer, with what it is about; not yet the struct that it gets. */
+/* Creates the record that a consumer holds, and describes the tensor for the struct that the
+ * consumer gets. */
 static tenon_status_t lend_tensor(tenon_tensor_t *tensor, const tenon_dlpack_t *options,
                                   export_t **out_export, tn_dl_tensor_t *out_tensor) {
   tenon_tensor_t *t = tensor;

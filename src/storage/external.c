@@ -1,6 +1,6 @@
-/* Tensors over memory that somebody else owns, in order with a stream of the owner.  Programs
- * that pass on a framework's memory call it, and DLPack does.  Invariant: nothing is copied, and
- * when a function fails the memory still belongs to the caller. */
+/* Tensors over memory that somebody else owns, ordered with a stream of the owner.  Programs that
+ * pass on a framework's memory use it, and so does DLPack.  Invariant: nothing is copied, and when
+ * a function fails the memory still belongs to the caller. */
 #include <stddef.h>
 #include <stdio.h>
 #include <tenon/tenon.h>
@@ -11,8 +11,8 @@
 #include "device/memory.h"
 #include "storage/place.h"
 
-/* The bytes that elements lie in, counted from the first one; false: there are none, or too far
- * apart. */
+/* Computes the range of bytes that contains the elements, counted from the first element. Errors:
+ * the strides reach too far, or elements that share bytes are not dense. */
 static tenon_status_t span_of(const tenon_external_t *e, int64_t *out_low, int64_t *out_high) {
   int64_t low = 0;
   int64_t high = 0;
@@ -79,7 +79,7 @@ static tenon_status_t check_place(const tenon_external_t *e, const tn_ordinal_t 
   return TENON_OK;
 }
 
-/* Creates a tensor over the record, and takes the record over. */
+/* Creates a tensor over a memory record, and takes the record over. */
 static tenon_status_t over(const tenon_external_t *e, const tn_ordinal_t *o, tn_memory_t *memory,
                            char *begin, uint64_t size, int64_t low, tenon_tensor_t **out_tensor) {
   tn_storage_t *storage;
@@ -88,7 +88,7 @@ static tenon_status_t over(const tenon_external_t *e, const tn_ordinal_t *o, tn_
   char *first = begin - low;
   tenon_status_t status =
       tn_tensor_over(storage, first, e->dtype, e->ndim, e->shape, e->strides, out_tensor);
-  /* The caller keeps the memory. */
+  /* After an error the caller still owns the record. */
   if (status != TENON_OK) storage->release = NULL;
   tn_storage_release(storage);
   if (status != TENON_OK) return status;
@@ -118,7 +118,7 @@ static tenon_status_t import_there(const tenon_external_t *e, tn_ordinal_t *o,
   bool is_imported = TN_SLOT(o->table, memory_import);
   if (!is_imported && o->is_handles)
     return tn_fail(TENON_UNIMPLEMENTED, "device %s takes no memory of others", o->plugin->name);
-  /* A handle stands for all of its memory, an address for where the elements begin. */
+  /* A handle stands for the whole memory, an address for the first byte of the elements. */
   int64_t before = o->is_handles ? (int64_t)e->byte_offset + low : 0;
   char *native = o->is_handles ? e->data : (char *)e->data + e->byte_offset + low;
   uint64_t size = (uint64_t)(before + high - low);
@@ -132,15 +132,15 @@ static tenon_status_t import_there(const tenon_external_t *e, tn_ordinal_t *o,
   if (status == TENON_OK) {
     status = over(e, o, memory, (char *)handle + before, (uint64_t)(high - low), low, out_tensor);
     if (status == TENON_OK) return status;
-    memory->owner->release = NULL; /* it need not know */
+    memory->owner->release = NULL; /* the owner keeps the memory and is not notified */
     tn_memory_put(memory);
   } else if (is_imported)
     o->table->memory_forget(&o->context, handle);
   return status;
 }
 
-/* Memory of the host, and of backends without a plug-in: an address, and nothing is known of work
- * on it. */
+/* Imports memory of the host or of a backend without a plug-in, which has an address. Nothing is
+ * known about work on it. */
 static tenon_status_t import_address(const tenon_external_t *e, tenon_tensor_t **out_tensor) {
   if (e->stream)
     return tn_fail(TENON_INVALID, "memory of others has a stream, and its device has none");
@@ -167,13 +167,14 @@ tenon_status_t tenon_tensor_import(const tenon_external_t *external, tenon_tenso
                    (int)e->device.type, (int)e->device.id);
   if (!tn_plugin_of(e->device)) return import_address(e, out_tensor);
   TN_TRY(tn_ordinal_get(e->device, &o));
-  TN_TRY(tn_place_shape(e->dtype, e->ndim, e->shape, e->strides,
-                        &shape)); /* says what is wrong with it */
+  /* This reports what is wrong with the shape. */
+  TN_TRY(tn_place_shape(e->dtype, e->ndim, e->shape, e->strides, &shape));
   bool is_empty = tenon_count(shape) == 0;
   tenon_tensor_release(shape);
   if (!is_empty) return import_there(e, o, out_tensor);
   TN_TRY(check_dtype(e, o));
-  TN_TRY(tn_place_create(e->device, e->dtype, e->ndim, e->shape, out_tensor)); /* of nothing */
+  /* A tensor without elements needs nothing of the owner's memory. */
+  TN_TRY(tn_place_create(e->device, e->dtype, e->ndim, e->shape, out_tensor));
   if (e->release) e->release(e->context);
   return TENON_OK;
 }
@@ -201,8 +202,8 @@ void *tenon_tensor_context(const tenon_tensor_t *tensor, tenon_free_fn release) 
   const tn_storage_t *storage =
       tn_tensor_is_owned(tensor) ? ((const tn_tensor_t *)tensor)->storage : NULL;
   if (!storage) return NULL;
-  if (storage->release == release)
-    return storage->context; /* of the host, and of devices without a plug-in */
+  /* Memory of the host, and of devices without a plug-in. */
+  if (storage->release == release) return storage->context;
   const tn_memory_t *memory = storage->release == tn_memory_put ? storage->context : NULL;
   return memory && memory->owner && memory->owner->release == release ? memory->owner->context
                                                                       : NULL;

@@ -19,7 +19,7 @@ tn_place_calls_t tn_place_calls;
 
 static bool is_on_cpu(const tenon_tensor_t *t) { return !(t->keys & TN_KEY_DEVICES); }
 
-/* The first tensor that is not on the CPU, of arguments and of items of lists; NULL: there is
+/* Returns the first tensor that is not on the CPU: this tensor, or an item if it is a list; NULL:
  * none. */
 static const tenon_tensor_t *first_on_device(const tenon_tensor_t *t) {
   if (!t || is_on_cpu(t)) return NULL;
@@ -104,8 +104,8 @@ bool tn_place_overlap(const tenon_tensor_t *a, const tenon_tensor_t *b) {
 
 /* memory */
 
-/* Memory is the host's affair: layers and modes of the thread do not see it, and what it includes
- * does not lead it astray. */
+/* Memory is the host's concern: the thread's layers and modes do not see the calls that create or
+ * copy memory, and keys that the thread includes or excludes do not affect these calls. */
 tn_thread_calls_t tn_calls_without_layers(void) {
   tn_thread_calls_t before = tn_thread()->calls;
   tn_thread()->calls.include = tn_thread()->calls.exclude = 0;
@@ -131,7 +131,7 @@ struct tn_memory_t *tn_memory_of(const tenon_tensor_t *t) {
   return storage && storage->release == tn_memory_put ? storage->context : NULL;
 }
 
-/* Memory of a plug-in's device; a view of u8 over all of it. */
+/* Allocates memory of a plug-in's device, as a u8 tensor over all of it. */
 static tenon_status_t allocate_on_plugin(tn_ordinal_t *ordinal, uint64_t size,
                                          tenon_tensor_t **out_memory) {
   tn_memory_t *memory;
@@ -170,7 +170,7 @@ static tenon_status_t allocate_bytes(tenon_device_t device, uint64_t size,
   return status;
 }
 
-/* A tensor over the memory of another, which is given up. */
+/* Creates a tensor over the memory of another tensor, which is released. */
 static tenon_status_t make_over(tenon_tensor_t *memory, tenon_device_t device, tenon_dtype_t dtype,
                                 int32_t ndim, const int64_t *shape, const int64_t *strides,
                                 tenon_tensor_t **out_tensor) {
@@ -235,7 +235,7 @@ tn_bytes_t tn_bytes_of(const tenon_tensor_t *t, char *address) {
 
 tn_bytes_t tn_bytes_of_host(void *data) { return (tn_bytes_t){{1, 0}, data, 0, NULL}; }
 
-/* One side of a transfer; false: it is on a device without a plug-in. */
+/* Describes one side of a transfer; false: it is on a device without a plug-in. */
 static bool end_of(const tn_bytes_t *bytes, tn_end_t *out_end) {
   *out_end = (tn_end_t){NULL, {bytes->data, bytes->offset}, bytes->memory};
   return bytes->device.type == 1 || (out_end->ordinal = tn_ordinal_of(bytes->device));
@@ -264,7 +264,8 @@ tenon_status_t tn_place_copy(tn_bytes_t from, tn_bytes_t to, uint64_t size) {
   return status;
 }
 
-/* A new record that keeps a host tensor's memory; NULL: the tensor does not. */
+/* Creates a memory record that keeps a host tensor's memory alive; *out_memory NULL: the tensor
+ * does not own its memory. */
 static tenon_status_t keep_host_memory(const tenon_tensor_t *host, tn_ordinal_t *ordinal,
                                        tn_memory_t **out_memory) {
   tn_storage_t *storage = tn_tensor_is_owned(host) ? ((const tn_tensor_t *)host)->storage : NULL;
@@ -278,8 +279,8 @@ static tenon_status_t keep_host_memory(const tenon_tensor_t *host, tn_ordinal_t 
   return TENON_OK;
 }
 
-/* Dense tensors, of which one at least is on a device with a plug-in; the host's side is kept until
- * the stream has passed. */
+/* Begins a copy between dense tensors, at least one of which is on a device with a plug-in. The
+ * host's memory is kept alive until the stream has passed the copy. */
 static tenon_status_t copy_begin(const tenon_tensor_t *from, tenon_tensor_t *to) {
   uint64_t size = 0;
   tn_end_t source, target;
@@ -310,7 +311,8 @@ tenon_status_t tenon_tensor_create_on(tenon_device_t device, tenon_dtype_t dtype
   return tn_place_create(device, dtype, ndim, shape, out_tensor);
 }
 
-/* A view of the same elements over a copy of their memory on the host, which the caller frees. */
+/* Copies the memory of a tensor to the host, where the caller frees it, and makes a view of the
+ * same elements over that copy. */
 static tenon_status_t span_to_host(const tenon_tensor_t *tensor, tenon_tensor_t *out_view,
                                    char **out_memory) {
   char *begin = NULL;
@@ -328,7 +330,8 @@ static tenon_status_t span_to_host(const tenon_tensor_t *tensor, tenon_tensor_t 
   return tn_place_copy(tn_bytes_of(tensor, begin), tn_bytes_of_host(*out_memory), size);
 }
 
-/* Dense, and on a device whose plug-in copies: the host need not see the elements. */
+/* Returns whether a tensor is dense and on a device whose plug-in copies it without the host
+ * reading the elements. */
 static bool is_direct(const tenon_tensor_t *t) {
   return !(t->keys & (TN_KEY_STRIDED | TN_KEY_DETAIL)) && !tn_dtype_is(t->dtype, TENON_LIST) &&
          tn_plugin_of(t->device) != NULL;
@@ -336,7 +339,8 @@ static bool is_direct(const tenon_tensor_t *t) {
 
 static tenon_status_t copy_bytes(const tenon_tensor_t *from, tenon_tensor_t *to) {
   uint64_t size = 0;
-  (void)tn_dtype_bytes(from->dtype, tenon_count(from), &size); /* there is such a tensor: it fits */
+  /* This cannot fail, since the tensor exists. */
+  (void)tn_dtype_bytes(from->dtype, tenon_count(from), &size);
   return tn_place_copy(tn_bytes_of(from, tn_address(from)), tn_bytes_of(to, tn_address(to)), size);
 }
 
@@ -365,7 +369,8 @@ static tenon_status_t copy_from_host(const tenon_tensor_t *tensor, tenon_device_
   TN_TRY(tenon_tensor_copy(tensor, &dense));
   tenon_status_t status =
       tenon_tensor_create_on(device, tensor->dtype, tensor->ndim, tensor->shape, out_tensor);
-  if (status == TENON_OK) { /* nobody else has the copy: it need not be waited for */
+  /* Nothing else uses the dense copy, so the transfer need not be waited for. */
+  if (status == TENON_OK) {
     status = copy_begin(dense, *out_tensor);
     if (status != TENON_OK) {
       tenon_tensor_release(*out_tensor);
@@ -376,7 +381,7 @@ static tenon_status_t copy_from_host(const tenon_tensor_t *tensor, tenon_device_
   return status;
 }
 
-/* A device that compiles copies between strides itself. */
+/* Returns whether a tensor is on a device that itself compiles copies between strides. */
 static bool copies_strides(const tenon_tensor_t *t) {
   const tn_backend_t *backend = tn_backend_of(t->device);
   return backend && !is_on_cpu(t) && !(t->keys & TN_KEY_DETAIL) &&
@@ -384,7 +389,7 @@ static bool copies_strides(const tenon_tensor_t *t) {
          __atomic_load_n(&backend->compiles, __ATOMIC_RELAXED);
 }
 
-/* By the operator that only copies; *to NULL: it makes the result. */
+/* Copies by core::contiguous; *to NULL: the call creates the result. */
 static tenon_status_t copy_on_device(const tenon_tensor_t *from, tenon_tensor_t **to) {
   const tenon_op_t *op;
   tenon_tensor_t *input = (tenon_tensor_t *)(uintptr_t)from;
@@ -472,7 +477,8 @@ tenon_status_t tn_place_dense(const tenon_tensor_t *tensor, bool with_elements,
   return tn_place_create(t->device, t->dtype, t->ndim, t->shape, out_tensor);
 }
 
-/* Elements of the host into a tensor of a device: what lies between its elements stays as it is. */
+/* Copies elements of the host into a tensor on a device. Memory between the tensor's elements keeps
+ * its contents. */
 static tenon_status_t copy_scattered(const tenon_tensor_t *from, tenon_tensor_t *to) {
   tenon_tensor_t view;
   char *memory;

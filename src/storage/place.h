@@ -4,57 +4,66 @@
 
 #include "operator/op.h"
 
-/* Where a call runs: the device of the first argument that is not on the CPU, else of a device
- * attribute, else the thread's. */
+/* Returns where a call runs: the device of the first input that is not on the CPU and not
+ * declared @host, else the device of an attribute. Else an operator without inputs runs on the
+ * thread's default device, and any other on the CPU. */
 tenon_device_t tn_call_device(const tenon_call_t *call);
 tenon_device_t tn_device_of(const tenon_op_t *op, const tenon_value_t *attrs,
                             tenon_tensor_t *const *inputs);
-/* Keys of a call that has no tensor arguments: of its device attribute, else of the thread's
- * default device. */
+/* Returns the keys of a call that has no tensor arguments: the key of its device attribute, else of
+ * the thread's default device. */
 uint64_t tn_keys_without_tensors(const tenon_op_t *op, const tenon_value_t *attrs);
-/* Where that key is from, in words; out_argument: the name of the argument, or "". */
+/* Describes where that key comes from. *out_argument: the name of the device argument, or "". */
 const char *tn_key_origin(const tenon_op_t *op, const tenon_value_t *attrs,
                           const char **out_argument);
-/* States where a tensor's memory is; its keys follow. */
+/* States where a tensor's memory is, and sets its keys accordingly. */
 void tn_tensor_place(tenon_tensor_t *tensor, tenon_device_t device);
-/* The bytes from the first to behind the last of its elements; false: it has none. */
+/* Finds the bytes from the first element to the end of the last one; false: the tensor has no
+ * elements. */
 bool tn_place_span(const tenon_tensor_t *tensor, char **out_begin, char **out_end);
-/* Do the bytes from first to last overlap?  Handles are no addresses: of two allocations, never. */
+/* Returns whether these ranges of bytes overlap for two tensors. Handles are not addresses: two
+ * allocations of a device with handles never overlap. */
 bool tn_place_overlap(const tenon_tensor_t *a, const tenon_tensor_t *b);
-/* A dense tensor with memory of that device, contents undefined. */
+/* Creates a dense tensor with memory of that device and undefined contents. */
 tenon_status_t tn_place_create(tenon_device_t device, tenon_dtype_t dtype, int32_t ndim,
                                const int64_t *shape, tenon_tensor_t **out_tensor);
-/* The same with strides, none below 0; memory reaches to the last element. */
+/* Does the same with strides, none of which is negative; the memory reaches to the last element. */
 tenon_status_t tn_place_strided(tenon_device_t device, tenon_dtype_t dtype, int32_t ndim,
                                 const int64_t *shape, const int64_t *strides,
                                 tenon_tensor_t **out_tensor);
-/* A dense tensor of the same dtype and shape on the same device, with a copy of the elements or
- * with any. */
+/* Creates a dense tensor of the same dtype and shape on the same device, with a copy of the
+ * elements or with undefined contents. */
 tenon_status_t tn_place_dense(const tenon_tensor_t *tensor, bool with_elements,
                               tenon_tensor_t **out_tensor);
-/* As tn_tensor_copy_into, wherever the two are; on meta there is nothing to copy. */
+/* Does what tn_tensor_copy_into does, wherever the two tensors are. Meta tensors have nothing to
+ * copy. */
 tenon_status_t tn_place_copy_into(const tenon_tensor_t *from, tenon_tensor_t *to);
-/* A tensor of meta: a shape over no memory. */
+/* Creates a meta tensor: a shape without memory. */
 tenon_status_t tn_place_shape(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
                               const int64_t *strides, tenon_tensor_t **out_tensor);
-/* Switches layers and modes of the thread off, and gives what its calls saw before, to put back. */
+/* Disables layers and modes for calls of this thread, and returns the previous settings, which the
+ * caller restores. */
 tn_thread_calls_t tn_calls_without_layers(void);
-typedef struct tn_bytes_t { /* where some bytes begin */
+/* The beginning of some bytes. */
+typedef struct tn_bytes_t {
   tenon_device_t device;
-  void *data; /* an address, or a handle and its offset */
+  void *data; /* an address, or a handle that `offset` belongs to */
   uint64_t offset;
-  struct tn_memory_t *memory; /* that they are in; NULL: the host's, or nothing is known of it */
+  /* The plug-in's memory that contains them; NULL: they are the host's, or nothing is known. */
+  struct tn_memory_t *memory;
 } tn_bytes_t;
-/* Bytes of a tensor's memory at an address that is reckoned from tn_address() of it. */
+/* Returns the bytes of a tensor's memory at an address that the caller computed from
+ * tn_address(tensor). */
 tn_bytes_t tn_bytes_of(const tenon_tensor_t *tensor, char *address);
 tn_bytes_t tn_bytes_of_host(void *data);
-/* The memory of a device's plug-in that a tensor is in; NULL: none. */
+/* Returns the plug-in's memory that contains a tensor; NULL: none. */
 struct tn_memory_t *tn_memory_of(const tenon_tensor_t *tensor);
-/* Copies bytes between devices, or within one; they do not overlap. */
+/* Copies bytes between devices or within one device; the two ranges must not overlap. */
 tenon_status_t tn_place_copy(tn_bytes_t from, tn_bytes_t to, uint64_t size);
 
-/* Calls of core::allocate, core::copy and core::contiguous, by which a backend without a plug-in
- * makes and copies memory: dispatch sets them when the process starts. */
+/* Calls of core::allocate and core::copy, by which a backend without a plug-in creates and copies
+ * memory, and of core::contiguous, which copies strided tensors on a device. dispatch sets them
+ * when the process starts. */
 typedef struct tn_place_calls_t {
   tenon_status_t (*run)(const tenon_op_t *op, const tenon_value_t *attrs,
                         tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs);
