@@ -1,5 +1,5 @@
-/* Launches of source kernels: on the CPU a call of the compiled function for each group, on a
- * device the same text compiled for that device.  SOURCE functions call it through the host's
+/* Launches source kernels: on the CPU it calls the compiled function for each group; for a device
+ * the same text is compiled for that device.  SOURCE functions call it through the host's
  * services. */
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,7 @@ typedef struct work_t {
   tenon_source_fn run;
   uint64_t groups[3];
   void *arguments[ARGUMENTS];
-  size_t local_size; /* bytes of memory that the items of a group share */
+  size_t local_size; /* bytes of local memory, which the items of a group share */
 } work_t;
 
 static void pass_barrier(const tenon_item_id_t *id) { (void)id; }
@@ -147,8 +147,9 @@ static tenon_status_t launch_on_device(tenon_call_t *call, const tenon_grid_t *g
         launch.group[d] = g->group[d];
   }
   uint64_t items = (uint64_t)launch.group[0] * launch.group[1] * launch.group[2];
-  for (uint32_t i = 0; i < g->argument_count;
-       i++) { /* memory of a group: for one item, or with access in all */
+  for (uint32_t i = 0; i < g->argument_count; i++) {
+    /* The size of local memory is for each item of the group, unless `access` is set: then it is
+     * for the whole group. */
     if (g->arguments[i].kind != TENON_ARG_LOCAL) continue;
     if (launch.arguments != arguments) {
       memcpy(arguments, g->arguments, g->argument_count * sizeof *arguments);

@@ -4,7 +4,7 @@
 
 #include <tenon/op.h>
 
-/* All groups on devices have that size, as by TENON_GROUP; 0: as kernels say. */
+/* Sets the size of all groups on devices, as TENON_GROUP does; 0: kernels state it. */
 void tn_grid_group_set(uint32_t items);
 tenon_status_t tn_grid_launch(tenon_call_t *call, const tenon_grid_t *grid);
 

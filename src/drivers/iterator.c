@@ -1,6 +1,6 @@
 /* Iterators over the arguments of a pointwise operator or a reduction: broadcasting, overlap, and
- * merged axes; and the parent kernel of stubs.  The table's entries and the driver of loops call
- * it.  Invariant: axes are merged only where every operand allows it, so that the number of an
+ * merged axes; and the parent kernel of stubs.  The table's entries and the driver of loops use
+ * them.  Invariant: axes are merged only where every operand allows it, so that the number of an
  * element means the same for all operands. */
 #include "drivers/iterator.h"
 
@@ -15,10 +15,10 @@
 typedef struct making_t {
   tenon_call_t *call;
   const tenon_op_t *op;
-  const tenon_tensor_t
-      *over;        /* whose axes are gone over: the first result, or what a reduction reads */
-  uint64_t reduced; /* bit i: axis i of it vanishes */
-  bool drops;       /* results do not have those axes, rather than with extent 1 */
+  /* The tensor whose axes are iterated over: the first result, or the input of a reduction. */
+  const tenon_tensor_t *over;
+  uint64_t reduced; /* bit i: axis i of `over` is reduced */
+  bool drops;       /* results lack the reduced axes instead of having them with extent 1 */
   uint32_t count;
   const tenon_tensor_t **tensors;
   int64_t *offsets;
@@ -41,7 +41,7 @@ static const char *operand_name(const tenon_op_t *op, uint32_t i) {
 
 static int64_t size_of(const tenon_tensor_t *t) { return t->dtype.bits * t->dtype.lanes / 8; }
 
-/* memory that is shared */
+/* overlapping memory */
 
 static inline bool is_same_list(const int64_t *a, const int64_t *b, int32_t count) {
   for (int32_t i = 0; i < count; i++)
@@ -53,14 +53,14 @@ static bool is_same_shape(const tenon_tensor_t *a, const tenon_tensor_t *b) {
   return a->ndim == b->ndim && is_same_list(a->shape, b->shape, a->ndim);
 }
 
-static bool is_same_memory(const tenon_tensor_t *a,
-                           const tenon_tensor_t *b) { /* element i is where element i is */
+/* Returns whether element i of both tensors is in the same place, for every i. */
+static bool is_same_memory(const tenon_tensor_t *a, const tenon_tensor_t *b) {
   return a->data == b->data && a->byte_offset == b->byte_offset && a->dtype.bits == b->dtype.bits &&
          is_same_shape(a, b) && is_same_list(a->strides, b->strides, a->ndim);
 }
 
-/* An input in the memory of a result must be read before that is written: element by element of a
- * pointwise operator that is so, else the input is copied first. */
+/* Copies inputs that a result would overwrite before they are read. An input of a pointwise
+ * operator needs no copy if its elements are in the same places as those of the result. */
 static tenon_status_t part_inputs(making_t *m) {
   const tenon_op_t *op = m->op;
   for (uint32_t o = op->input_count; o < m->count; o++) {
@@ -68,8 +68,8 @@ static tenon_status_t part_inputs(making_t *m) {
     for (uint32_t i = 0; i < op->input_count; i++) {
       const tenon_tensor_t *input = m->tensors[i];
       tenon_tensor_t *copy;
-      if (!input || input != m->call->inputs[i] || !tenon_count(input))
-        continue; /* absent, or a copy already */
+      /* The input is absent, empty, or already a copy. */
+      if (!input || input != m->call->inputs[i] || !tenon_count(input)) continue;
       if (!tn_place_overlap(input, m->tensors[o])) continue;
       if (!op->reduces.text && is_same_memory(input, m->tensors[o])) continue;
       TN_TRY(tn_place_dense(input, true, &copy));
@@ -122,7 +122,7 @@ static tenon_status_t listed_axes(making_t *m) {
   return TENON_OK;
 }
 
-/* Which axes of the input vanish; they and the result's shape must agree. */
+/* Finds which axes of the input are reduced. These axes and the result's shape must agree. */
 static tenon_status_t find_axes(making_t *m, const tenon_tensor_t *result) {
   const tn_reduces_t *r = &m->op->reduces;
   const tenon_tensor_t *x = m->over;
@@ -147,7 +147,7 @@ static tenon_status_t find_axes(making_t *m, const tenon_tensor_t *result) {
                  m->op->schema.inputs[r->input].name, (int)x->ndim);
 }
 
-/* Where the axis is in a result; -1: it does not move there. */
+/* Returns the position of an axis in a result; -1: the result does not move along that axis. */
 static int32_t axis_in_result(const making_t *m, int32_t axis, const tenon_tensor_t *t) {
   if (m->reduced >> axis & 1) return -1;
   if (!m->drops) return axis - m->over->ndim + t->ndim;
@@ -156,8 +156,8 @@ static int32_t axis_in_result(const making_t *m, int32_t axis, const tenon_tenso
 
 /* merging */
 
-/* Bytes from one element to the next along an axis of `over`; 0 where it is broadcast, or
- * vanishes. */
+/* Returns the bytes from one element to the next along an axis of `over`; 0 if the operand is
+ * broadcast along that axis, or the axis is reduced. */
 static int64_t stride_of(const making_t *m, uint32_t operand, int32_t axis) {
   const tenon_tensor_t *t = m->tensors[operand];
   if (!t) return 0;
@@ -169,9 +169,9 @@ static int64_t stride_of(const making_t *m, uint32_t operand, int32_t axis) {
 
 static int64_t magnitude(int64_t stride) { return stride < 0 ? -stride : stride; }
 
-/* Adds these axes from place `first` on, in the order of memory or as they are, merged where they
- * continue each other in every operand; axes of extent 1 vanish.  Gives how many there are, at
- * least 1. */
+/* Adds these axes from position `first` on, in the order of memory (`by_memory`) or as they are.
+ * Axes that continue each other in every operand are merged, and axes of extent 1 are left out.
+ * Returns the number of axes, at least 1. */
 static int32_t add_axes(making_t *m, uint64_t axes, int32_t first, bool by_memory) {
   const tenon_tensor_t *over = m->over;
   int32_t order[TENON_RANK_MAX];
@@ -205,8 +205,8 @@ static int32_t add_axes(making_t *m, uint64_t axes, int32_t first, bool by_memor
   return 1;
 }
 
-/* Every operand has the result's shape and layout, or is one element: one axis, without a look at
- * each. */
+/* Returns whether every operand has the result's shape and layout or is one element, so that one
+ * axis serves for all without looking at each axis. */
 static bool is_one_run(const making_t *m, bool by_memory) {
   const tenon_tensor_t *like = m->over;
   for (uint32_t i = 0; i < m->count; i++) {
@@ -227,11 +227,11 @@ static tenon_dtype_t common_dtype(const making_t *m) {
   return t->dtype;
 }
 
-/* the whole */
+/* making and splitting iterators */
 
 static tenon_status_t make_room(making_t *m, int32_t ndim) {
   uint32_t n = m->count;
-  /* each of them 8 bytes */
+  /* All parts of the room are arrays whose elements have 8 bytes. */
   size_t axes = (size_t)ndim + 2;
   size_t places = 3 * (size_t)n + (n + 1) * axes;
   int64_t *room = tn_scratch(places * sizeof *room);
@@ -269,8 +269,8 @@ tenon_status_t tn_iterator_make(tenon_call_t *call, tenon_iterator_t *it) {
   TN_TRY(part_inputs(&m));
   if (op->reduces.text) m.over = m.tensors[op->reduces.input];
   if (op->reduces.text) TN_TRY(find_axes(&m, result));
-  bool by_memory =
-      !(op->traits & TENON_RANDOM); /* random numbers belong to positions, whatever the layout */
+  /* Random numbers belong to positions, whatever the layout is. */
+  bool by_memory = !(op->traits & TENON_RANDOM);
   if (!op->reduces.text && is_one_run(&m, by_memory)) {
     it->ndim = 1;
     m.shape[0] = it->end;

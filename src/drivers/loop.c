@@ -1,7 +1,7 @@
-/* The driver of loop kernels: conversions, strides, blocking, threads.  It walks an iterator, as
- * the CPU's stubs do, and passes each operand as it lies in memory or packed into a tile in
- * cache.  The table's entries and executables call it.  Invariant: the kernel sees dense runs
- * that do not overlap. */
+/* The driver of loop kernels: conversions, strides, blocking, threads.  It goes over an iterator,
+ * as the CPU's stubs do, and passes each operand as it lies in memory or packed into a tile in
+ * cache.  The table's entries and executables call it.  Invariant: the kernel sees dense runs that
+ * do not overlap. */
 #include "drivers/loop.h"
 
 #include <string.h>
@@ -16,30 +16,30 @@
 #include "operator/kernel.h"
 
 enum {
-  TILE = 1024,
-  GRAIN = 32768,
-}; /* elements: of a packed tile, of a part worth a thread */
+  TILE = 1024,   /* elements of a packed tile */
+  GRAIN = 32768, /* elements of a part that is worth a thread */
+};
 
 typedef struct operand_t {
   char *data;
   int64_t size;      /* bytes of an element in memory */
-  int64_t loop_size; /* and as the loop sees it */
+  int64_t loop_size; /* bytes of an element as the loop sees it */
   tenon_dtype_t dtype;
   tenon_dtype_t loop_dtype;
   bool is_output;
   bool converts;
-  bool packs;             /* packs: the loop never sees its memory */
-  bool is_scalar;         /* one element for all */
-  const int64_t *strides; /* the iterator's */
+  bool packs;             /* a tile is passed: the loop never sees the operand's memory */
+  bool is_scalar;         /* one element serves for all */
+  const int64_t *strides; /* those of the iterator */
 } operand_t;
 
 typedef struct drive_t {
   tenon_call_t *call;
   const tn_kernel_t *kernel;
   const tenon_iterator_t *it;
-  int64_t total;
-  int64_t inner;       /* elements; of the innermost axis */
-  operand_t *operands; /* entries of absent ones have no data */
+  int64_t total;       /* number of elements */
+  int64_t inner;       /* extent of the innermost axis */
+  operand_t *operands; /* absent operands have no data */
 } drive_t;
 
 /* packing */
@@ -79,8 +79,8 @@ static void copy_strided(const char *from, int64_t from_stride, char *to, int64_
 #undef EACH
 }
 
-/* Elements [first, first + count) of the iteration between an operand's memory and a dense block of
- * its own dtype. */
+/* Copies elements [first, first + count) of the iteration between an operand's memory and a dense
+ * block of the operand's own dtype. */
 static void move_elements(const drive_t *d, const operand_t *o, int64_t first, int64_t count,
                           char *block, bool to_memory) {
   int64_t index[TENON_RANK_MAX];
@@ -201,7 +201,7 @@ static tenon_status_t run_range(const drive_t *d, int64_t begin, int64_t end) {
   return status;
 }
 
-/* Where a row of the innermost axis begins in an operand. */
+/* Returns the offset of a row of the innermost axis in an operand. */
 static inline int64_t row_offset(const drive_t *d, const operand_t *o, int64_t row) {
   int64_t offset = 0;
   for (int32_t k = d->it->ndim - 2; k >= 0; k--) {
@@ -228,8 +228,9 @@ static void place_tiles(const drive_t *d, int64_t chunk, char *tiles, void **dat
   }
 }
 
-/* Runs rows of the innermost axis that are long enough to be passed as they lie. Operands differ in
- * where a row begins. An operand that does not move along the row fills a tile once a row. */
+/* Runs rows of the innermost axis, which are long enough to be passed as they lie in memory. The
+ * operands differ in where a row begins. An operand that does not move along the row fills a tile
+ * once per row. */
 static tenon_status_t run_rows(const drive_t *d, int64_t begin, int64_t end) {
   tn_scratch_mark_t mark = tn_scratch_mark();
   uint32_t n = d->it->count;
@@ -265,7 +266,8 @@ static tenon_status_t run_rows(const drive_t *d, int64_t begin, int64_t end) {
           data[i] = o->data + offset + at * o->size;
         } else if (!o->is_output) {
           bool steady = o->strides[last] == 0;
-          if (steady && filled[i] == offset) continue; /* the same element as in the row before */
+          /* The element is the same as in the row before. */
+          if (steady && filled[i] == offset) continue;
           load(d, o, row * d->inner + at, count, tile[i], spare);
           filled[i] = steady ? offset : -1;
         }
@@ -295,8 +297,8 @@ static tenon_status_t rows_part(void *argument, int64_t begin, int64_t end) {
 
 /* setting up */
 
-/* Operands of loops: those of the iterator, and whether their elements are passed where they lie.
- * A loop must not write where it reads. */
+/* Sets up the operands of the loop from those of the iterator, and decides which of them are passed
+ * as they lie in memory. A loop must not write where it reads. */
 static void set_operands(drive_t *d, const tn_kernel_t *kernel) {
   const tenon_iterator_t *it = d->it;
   int32_t last = it->ndim - 1;
@@ -336,8 +338,8 @@ static tenon_status_t drive(tenon_call_t *call, const tn_kernel_t *kernel) {
     return tn_parallel(rows, grain > 0 ? grain : 1, rows_part, &d);
   }
   bool any_packs = false;
-  for (uint32_t i = 0; i < it.count;
-       i++) { /* tiles that span several short rows; what is one run is passed as it lies */
+  /* A tile spans several short rows. An operand that is one run is passed as it lies in memory. */
+  for (uint32_t i = 0; i < it.count; i++) {
     operand_t *o = &d.operands[i];
     int64_t need = o->size;
     for (int32_t k = last; k >= 0 && o->data && !o->packs; k--) {
@@ -360,8 +362,8 @@ static inline bool is_dense_like(const tenon_tensor_t *t, const tenon_tensor_t *
   return true;
 }
 
-/* One run over operands as they lie, of few elements: what drive would come to, without asking it.
- * False: it is not. */
+/* Runs few elements of dense operands as one run, as drive would, but without an iterator. Returns
+ * false if the call needs drive. */
 static bool run_plain(tenon_call_t *call, const tn_kernel_t *kernel, const tenon_tensor_t *like,
                       int64_t count, tenon_status_t *out_status) {
   enum { FEW = 8 };
@@ -375,8 +377,8 @@ static bool run_plain(tenon_call_t *call, const tn_kernel_t *kernel, const tenon
     tenon_dtype_t dtype = kernel->loop.words.dtypes[i];
     strides[i] = dtype.bits * dtype.lanes / 8;
     data[i] = t ? t->data : NULL;
-    if (t && (!is_dense_like(t, like, dtype) || !strides[i]))
-      return false; /* 0: less than a byte */
+    /* A stride of 0 means that elements have less than a byte. */
+    if (t && (!is_dense_like(t, like, dtype) || !strides[i])) return false;
     for (uint32_t k = 0; k < inputs && t && i >= inputs; k++)
       if (data[k] && (char *)data[k] < (char *)t->data + count * strides[i] &&
           (char *)t->data < (char *)data[k] + count * strides[k])

@@ -20,11 +20,11 @@ struct tenon_profile_t {
   tenon_level_t *levels;
   size_t level_count;
   size_t level_capacity;
-  int32_t open[32]; /* spans that are open */
+  int32_t open[32]; /* indices of the open spans */
   int32_t depth;
   int32_t lost;
   tn_arena_t arena;
-  tn_map_t texts; /* each text once */
+  tn_map_t texts; /* holds each text once */
 };
 
 tenon_status_t tenon_profile_create(tenon_profile_t **out_profile) {
@@ -55,7 +55,8 @@ void tn_profile_open(tenon_profile_t *profile, const char *name, const char *kin
   int32_t most = (int32_t)(sizeof profile->open / sizeof *profile->open);
   if (profile->depth >= most || !tn_grow((void **)&profile->spans, &profile->capacity,
                                          profile->count, sizeof *profile->spans)) {
-    profile->lost++; /* too deep, or no memory: the span is left out, its closing too */
+    /* The spans are nested too deeply, or memory ran out: this span and its end are left out. */
+    profile->lost++;
     return;
   }
   profile->open[profile->depth] = (int32_t)profile->count;
@@ -72,9 +73,10 @@ void tn_profile_close(tenon_profile_t *profile) {
 }
 
 void tn_profile_level(tenon_profile_t *profile, const char *device, uint64_t bytes) {
+  /* If memory runs out, the level is left out. */
   if (!tn_grow((void **)&profile->levels, &profile->level_capacity, profile->level_count,
                sizeof *profile->levels))
-    return; /* without memory it is left out */
+    return;
   profile->levels[profile->level_count++] =
       (tenon_level_t){sizeof(tenon_level_t), 0, once(profile, device), tn_now(), bytes};
 }
@@ -130,9 +132,9 @@ static void add_span(tn_text_t *json, const tenon_span_t *span, int64_t start) {
   tn_text_json(json, span->name);
   tn_text_add(json, ", \"cat\": ");
   tn_text_json(json, *span->kind ? span->kind : "span");
+  /* Not %f, whose decimal point depends on the locale. */
   tn_text_add(json, ", \"ts\": %lld.%03d, \"dur\": %lld.%03d}", (long long)(at / 1000),
-              (int)(at % 1000), (long long)(took / 1000),
-              (int)(took % 1000)); /* not %f: its comma is the locale's */
+              (int)(at % 1000), (long long)(took / 1000), (int)(took % 1000));
 }
 
 tenon_status_t tenon_profile_write(const tenon_profile_t *profile, const char *path) {

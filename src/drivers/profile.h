@@ -5,12 +5,13 @@
 
 #include <tenon/tenon.h>
 
-void tn_profile_open(tenon_profile_t *profile, const char *name,
-                     const char *kind); /* texts are copied */
+/* Opens a span; copies the texts. */
+void tn_profile_open(tenon_profile_t *profile, const char *name, const char *kind);
 void tn_profile_close(tenon_profile_t *profile);
-/* So much memory is in use there from now on; the text is copied. */
+/* Records that so many bytes of memory are in use on a device from now on; copies the text. */
 void tn_profile_level(tenon_profile_t *profile, const char *device, uint64_t bytes);
-/* Spans that are open; closes all but so many, those too that a kernel forgot. */
+/* tn_profile_depth returns the number of open spans; tn_profile_close_to closes spans until `depth`
+ * of them are left, also spans that a kernel forgot to close. */
 int32_t tn_profile_depth(const tenon_profile_t *profile);
 void tn_profile_close_to(tenon_profile_t *profile, int32_t depth);
 

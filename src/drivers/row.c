@@ -1,6 +1,6 @@
-/* The driver of row kernels: whole rows of the last axis, split over threads, with narrow floats
- * widened one block of rows at a time.  The table's entries and executables call it.  Operands
- * are dense. */
+/* The driver of row kernels: passes whole rows of the last axis, split over threads, and widens
+ * narrow floats one block of rows at a time.  The table's entries and executables call it.
+ * Operands are dense. */
 #include "drivers/row.h"
 
 #include <string.h>
@@ -24,7 +24,8 @@ typedef struct rows_t {
   bool *converts;
 } rows_t;
 
-/* Operands of a block of rows: where they lie, or inputs converted into the block's memory. */
+/* Sets the operands of a block of rows: those in memory, or inputs converted into the block's own
+ * memory. */
 static void load_rows(const rows_t *r, void **data, int64_t at, int64_t rows) {
   const tenon_call_t *c = r->call;
   for (uint32_t i = 0; i < r->count; i++) {
@@ -38,7 +39,7 @@ static void load_rows(const rows_t *r, void **data, int64_t at, int64_t rows) {
   }
 }
 
-/* Converts the outputs that the kernel wrote in another dtype than their tensors have. */
+/* Converts the outputs that the kernel wrote in a dtype other than that of their tensors. */
 static void store_rows(const rows_t *r, void **data, int64_t at, int64_t rows) {
   const tenon_call_t *c = r->call;
   for (uint32_t i = c->op->input_count; i < r->count; i++)
