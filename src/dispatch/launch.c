@@ -90,7 +90,7 @@ tenon_status_t tn_launch_directly(tenon_call_t *call) {
       use_plain(call->inputs + 1, op->input_count - 1, stream, ticket, false, &needs, &status) &&
       use_plain(call->outputs, op->output_count, stream, ticket, true, &needs, &status);
   if (status == TENON_OK && needs.count) status = tn_stream_follow(stream, &needs);
-  /* No work will have the ticket. */
+  /* No work will be enqueued with the ticket. */
   if (__builtin_expect(!is_plain || status != TENON_OK, 0)) {
     tn_stream_ended(stream);
     return status == TENON_OK ? tn_layer_prologue(call) : status;

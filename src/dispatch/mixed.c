@@ -67,7 +67,7 @@ bool tn_is_mixed(const tenon_call_t *call) {
 /* survey of the arguments */
 
 typedef struct survey_t {
-  uint64_t place;        /* of the first device, as device_word gives it */
+  uint64_t place;        /* the first device, as device_word packs it */
   tenon_device_t device; /* the first device */
   bool has_two;
   tn_text_t placed; /* arguments on devices */

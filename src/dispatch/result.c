@@ -107,7 +107,8 @@ tenon_status_t tn_result_create(const tn_inference_t *inference, const tenon_met
   if (meta->alias && tn_layout(inputs[meta->alias - 1]))
     return tn_op_check_details(op, NULL, inputs, NULL);
   if (meta->alias) return create_view(meta, shape, inputs[meta->alias - 1], out_tensor);
-  /* These operators get exactly the stated strides, even with gaps between elements. */
+  /* An operator without inputs, and on a device one that serves every device, gets exactly the
+   * stated strides, even with gaps between elements. */
   if (meta->strided && (inference->device ? op->is_anywhere : !op->input_count))
     return tn_place_strided(inference->device ? *inference->device : (tenon_device_t){1, 0},
                             meta->dtype, meta->ndim, shape,

@@ -34,7 +34,7 @@ struct tn_library_t {
   tenon_op_t **ops;
   uint32_t extension_count; /* number of kernels that it adds to other libraries' operators */
   struct tn_extension_t *extensions;
-  tenon_free_fn close; /* of TENON_OPEN; gets open_state */
+  tenon_free_fn close; /* declared with TENON_OPEN; gets open_state */
   void *open_state;
   void *context; /* context of its functions; `destroy` frees it */
   tenon_free_fn destroy;

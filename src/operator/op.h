@@ -162,7 +162,7 @@ struct tenon_op_t {
   /* The entry for gradients on backends without such an entry of their own; NULL: the layer's
    * row. */
   const tn_table_entry_t *autograd;
-  tn_other_t *autograd_backends; /* the backends that have another one */
+  tn_other_t *autograd_backends; /* entries of backends that have another one */
   const char *name;              /* the full name, with its namespace */
   tn_schema_t schema;
   tn_types_t types;
