@@ -3,8 +3,8 @@
  *
  * A plug-in is a library (op.h) with an item TENON_DEVICE(&table): a constant table of functions,
  * which is the same for all ordinals.  The library may also contain operators and kernels.  The
- * host caches memory, orders streams, copies tensors, counts, and names the operator when work
- * fails.
+ * host caches memory, orders streams, copies tensors, keeps statistics, and names the operator when
+ * work fails.
  *
  * Growth.  Structures start with their size and grow only at their end.  A function pointer that is
  * NULL, or beyond the size of the table, is absent; its comment says what the host does then.

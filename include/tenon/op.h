@@ -101,7 +101,7 @@ enum {
   /* Returns a new extent whose value only `run` finds out: at least b and at most a.  With a = -1
    * the extent has no upper bound. */
   TENON_DIM_BOUND = 9,
-  TENON_DIM_EQUAL = 10,      /* Asserts a = b, and returns the one of which more is known. */
+  TENON_DIM_EQUAL = 10,      /* Asserts a = b, and returns the one that is better known. */
   /* Returns 1 or 0, or a symbol if the host cannot decide whether a = b. */
   TENON_DIM_TEST_EQUAL = 11,
   /* Returns 1 or 0, or a symbol if the host cannot decide whether a < b. */

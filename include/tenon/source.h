@@ -30,7 +30,7 @@
  *
  * A kernel runs once for each item of each group.  It must be correct for any number of groups and
  * any number of items in a group, including 1: on the CPU, a group has one item.  docs/source.md
- * describes the language and what each device makes of it. */
+ * describes the language and how each device implements it. */
 #ifndef TENON_SOURCE_H
 #define TENON_SOURCE_H
 

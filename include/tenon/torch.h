@@ -1,8 +1,8 @@
 /* tenon/torch.h: registers operators of Tenon libraries as PyTorch operators.  Implemented by
  * libtenon_torch.so.
  *
- * The library finds PyTorch's functions in the process.  Building it needs nothing of PyTorch, and
- * one binary works with PyTorch 2.11 and newer.
+ * The library finds PyTorch's functions in the process.  Building it does not require PyTorch,
+ * and one binary works with PyTorch 2.11 and newer.
  *
  * Errors: every function that can fail sets *out_error to a message, which is valid until the
  * thread's next call.  TENON_UNAVAILABLE means that PyTorch is not loaded or too old.
@@ -54,8 +54,8 @@ TENON_API tenon_status_t tenon_torch_register(const char *library, uint32_t auto
  * imports.  Otherwise they run in the stream that the thread uses in Tenon.  PyTorch's allocator
  * allocates the results.  The function may be called again with the same arguments.
  *
- * Arguments: `type`: "cuda", "xpu", or "privateuseone" or its new name; `backend`: "sim", or that
- * of a vendor.  "cuda" is Tenon's "cuda" without this call.
+ * Arguments: `type`: "cuda", "xpu", or "privateuseone" or the name that the program gave it;
+ * `backend`: "sim", or that of a vendor.  "cuda" is Tenon's "cuda" without this call.
  * Errors: TENON_UNAVAILABLE; TENON_INVALID for another type; TENON_EXISTS if the type already
  * belongs to another backend; the errors of tenon_device_count.
  * Ownership: PyTorch's streams in which calls were made must live until the process ends, as the

@@ -29,7 +29,7 @@ typedef struct tenon_compile_t {
    * a call through dispatch, and inputs and outputs are copied as needed. */
   tenon_device_t device;
   /* More devices, the preferred first; they follow `device` if it is set.  The compiler places
-   * nodes on them by estimates from measured rates, and copies each value once where it crosses
+   * nodes on them with its cost model, and copies each value once where it crosses
    * devices.  A node for which none of them has a kernel goes to the first device and falls back to
    * the CPU.  The CPU takes part only if it is in the list. */
   const tenon_device_t *devices;
@@ -107,7 +107,7 @@ TENON_API tenon_status_t tenon_profile_write(const tenon_profile_t *profile, con
 typedef struct tenon_span_t {
   uint32_t size;
   int32_t depth;    /* 0: a node; larger: a span of its kernel. */
-  const char *name; /* The node; of a kernel's span, the name that the kernel gave. */
+  const char *name; /* The node, or the name that a kernel gave to its span. */
   const char *kind; /* The operator; "" for a kernel's span. */
   int64_t begin;    /* Nanoseconds. */
   int64_t end;      /* Nanoseconds. */
@@ -116,7 +116,7 @@ TENON_API int32_t tenon_profile_count(const tenon_profile_t *profile);
 TENON_API tenon_status_t tenon_profile_span(const tenon_profile_t *profile, int32_t index,
                                             tenon_span_t *span);
 
-/* Memory in use after a node: of a device, all tensors; of the CPU, the values of the run. */
+/* Memory in use after a node.  On a device: all tensors.  On the CPU: the values of the run. */
 typedef struct tenon_level_t {
   uint32_t size;
   uint32_t reserved;

@@ -125,7 +125,8 @@ TENON_API tenon_status_t tenon_library_tensor_create(tenon_library_t *library, t
                                                      int32_t ndim, const int64_t *shape,
                                                      tenon_tensor_t **out_tensor);
 
-/* The main function of the program `isolate`, in which isolated libraries run.  Of no other use.
+/* The main function of the program `isolate`, in which isolated libraries run.  Other programs do
+ * not call it.
  *
  * Returns: the exit status of the program. */
 TENON_API int tenon_isolate_main(void);
@@ -149,8 +150,8 @@ TENON_API tenon_status_t tenon_library_unload(tenon_library_t *library);
  * TRAITS, VERSION) are unchanged keep their handles: calls through old handles use the new kernels,
  * infer results again and create a new state.  Every executable is prepared again at its next run;
  * runs in progress finish with the old kernels.  Handles of all other operators fail from then on,
- * with a message that says so.  The old code stays mapped, and its TENON_OPEN is undone when the
- * library goes.
+ * with a message that says so.  The old code stays mapped, and its close function runs when the
+ * library is unloaded.
  *
  * Arguments: `path`: NULL to read the library's own file again.
  * Errors: TENON_PRECONDITION if an operator with changed declarations, or one that was removed, is
@@ -196,8 +197,8 @@ enum {
   /* The file, and each folder from the root to it, belong to this user or to root, and nobody else
    * may write to them. */
   TENON_POLICY_PRIVATE = 1,
-  /* Opening the file runs no code of the file (initialisers).  TENON_OPEN does what must happen
-   * first. */
+  /* Opening the file runs no code of the file (initialisers).  A library does its set-up in
+   * TENON_OPEN instead. */
   TENON_POLICY_INERT = 2
 };
 
