@@ -1,6 +1,6 @@
-/* From the items of a descriptor to operator records: it parses every text, resolves every name
- * and collects every offence.  The registry calls it and publishes the result.  Invariant:
- * nothing outside the definition changes. */
+/* Makes operator records from the items of a descriptor: parses every text, resolves every name and
+ * collects every offence. The registry calls it and publishes the result. Invariant: nothing
+ * outside the definition changes, except that names of backends are interned. */
 
 #include "registry/definition.h"
 
@@ -122,7 +122,8 @@ static void begin_extension(tn_definition_t *b, const tenon_item_t *item) {
   b->extension = NULL;
   b->has_op = true;
   tenon_op_t *op = find_known(b, item->text);
-  if (!op) { /* it may come later; the kernels that follow are not looked at before */
+  /* The operator may be defined later. The kernels that follow are parsed then. */
+  if (!op) {
     if (!tn_grow((void **)&b->dangling, &b->dangling_capacity, b->dangling_count,
                  sizeof *b->dangling))
       tn_definition_offend(b, TENON_MEMORY, "out of memory: a list of kernels");
@@ -217,16 +218,17 @@ static void add_bridge(tn_definition_t *b, const tenon_bridge_table_t *table) {
 
 static void add_items(tn_definition_t *b, const tenon_item_t *items);
 
-/* what each item states */
+/* the items, by tag */
 
 /* Where an item may stand: anywhere, after an operator, after an operator or an extension. */
 enum { OF_LIBRARY, OF_OPERATOR, OF_KERNELS };
 
 typedef struct tag_t {
   void (*take)(tn_definition_t *b, const tenon_item_t *item, const struct tag_t *tag);
-  uint32_t place;   /* OF_... */
-  const char *word; /* in messages */
-  size_t offset;    /* of the field that it sets, in tn_texts_t or tenon_op_t */
+  uint32_t place;
+  const char *word; /* the item's name in messages */
+  /* Offset of the field that the item sets, in tn_texts_t or tenon_op_t. */
+  size_t offset;
 } tag_t;
 
 static void take_group(tn_definition_t *b, const tenon_item_t *item, const tag_t *tag) {
@@ -321,7 +323,8 @@ static void take_function(tn_definition_t *b, const tenon_item_t *item, const ta
   set_function(b, (tenon_any_fn *)(void *)((char *)b->op + tag->offset), item, tag->word);
 }
 
-/* The traits of the contract take the low 32 bits; those above are the host's own. */
+/* The low 32 bits are traits of the contract, the high ones the number of draws plus one (0: infer
+ * states it). In op->traits, the bits above the low 32 are the host's own. */
 static void take_traits(tn_definition_t *b, const tenon_item_t *item, const tag_t *tag) {
   (void)tag;
   b->op->traits = (uint32_t)item->number;
@@ -346,7 +349,7 @@ static void take_destroy(tn_definition_t *b, const tenon_item_t *item, const tag
   b->op->destroy = (tenon_free_fn)item->function;
 }
 
-/* Of the operator, or of the kernels that follow in an extension. */
+/* PREPARE belongs to the operator, or in an extension to the kernels that follow it. */
 static void take_prepare(tn_definition_t *b, const tenon_item_t *item, const tag_t *tag) {
   if (!item->function)
     tn_definition_offend(b, TENON_INVALID, "%s: %s has no function", tn_definition_target(b)->name,
@@ -422,7 +425,9 @@ static bool may_stand_here(tn_definition_t *b, uint32_t number, const tag_t *tag
     return false;
   }
   const tenon_op_t *op = tn_definition_target(b);
-  if (!op) return false; /* the schema of the operator is bad: its items are skipped */
+  /* The schema of the operator is bad, or the operator is not defined yet: its items are
+   * skipped. */
+  if (!op) return false;
   if (b->extension && tag->place != OF_KERNELS)
     tn_definition_offend(b, TENON_INVALID,
                          "extension of %s: item %u: only kernels can be added to an operator",
@@ -490,7 +495,8 @@ static bool is_view_operator(const tenon_op_t *op) {
   return marked;
 }
 
-/* The attribute whose graph says what the results are: of one list of tensors, from another. */
+/* Sets the attribute whose graph determines the outputs. Such an operator takes one list of tensors
+ * and returns one. */
 static void set_body(tn_definition_t *b, tenon_op_t *op, const char *body) {
   const tn_schema_t *s = &op->schema;
   if (!body) return;
@@ -510,7 +516,7 @@ static void set_body(tn_definition_t *b, tenon_op_t *op, const char *body) {
   op->infer = tn_infer_through_body;
 }
 
-/* Parses the texts of an operator; false: nothing else can be said of it. */
+/* Parses the declarations of an operator. Returns false if nothing else about it can be checked. */
 static bool parse_texts(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *t) {
   tn_arena_t *arena = &op->arena;
   const tn_schema_t *schema = &op->schema;
@@ -531,7 +537,7 @@ static bool parse_texts(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *t)
   return true;
 }
 
-/* What calls ask of the traits instead of looking into the operator. */
+/* Sets the traits that calls read instead of looking into the operator. */
 static void set_traits(const tn_definition_t *b, tenon_op_t *op) {
   for (uint32_t i = 0; i < op->input_count; i++)
     if (op->schema.inputs[i].is_written) op->traits |= TN_WRITES;
@@ -583,7 +589,7 @@ static void find_uses(tn_definition_t *b, tenon_op_t *op) {
   op->uses = uses;
 }
 
-/* Parses the texts of an operator whose items are all there, and builds its table. */
+/* Parses the declarations of an operator after all its items were read, and builds its table. */
 static void finish_op(tn_definition_t *b, tenon_op_t *op, const tn_texts_t *texts) {
   const tn_texts_t t = *texts;
   b->op = op;
@@ -649,7 +655,8 @@ static bool has_kernel_of(const tn_kernel_t *k, const tn_backend_t *backend) {
   return k != NULL;
 }
 
-/* Who brings one half of what a device must bring has to bring the other, or find it there. */
+/* A library that adds a kernel of core::allocate for a backend must also add one of core::copy, and
+ * the reverse, unless the backend has it already. */
 static void check_required(tn_definition_t *b) {
   static const char *const names[] = {"core::allocate", "core::copy"};
   for (size_t i = 0; i < b->extension_count; i++)
@@ -657,7 +664,8 @@ static void check_required(tn_definition_t *b) {
       if (strcmp(b->extensions[i].op->name, names[n]) != 0) continue;
       const tenon_op_t *other = find_known(b, names[!n]);
       for (const tn_kernel_t *k = b->extensions[i].first; k && other; k = k->next) {
-        if (!k->backend) continue; /* a source kernel: of whichever device compiles it */
+        /* A source kernel belongs to every backend that compiles it. */
+        if (!k->backend) continue;
         bool has = k->words.at != TN_AT_BACKEND || has_kernel_of(other->kernels, k->backend);
         for (size_t e = 0; e < b->extension_count && !has; e++)
           has = b->extensions[e].op == other && has_kernel_of(b->extensions[e].first, k->backend);
@@ -684,8 +692,8 @@ bool tn_define(tn_definition_t *b, const tenon_descriptor_t *descriptor, const c
   if (b->offence_count == 0) add_items(b, descriptor->items);
   for (size_t i = 0; i < b->count && !b->failed; i++)
     finish_op(b, b->drafts[i].op, &b->drafts[i].texts);
-  if (b->override == TN_OVERRIDE_MAY)
-    check_required(b); /* a program adds kernels one by one: tenon_backend_check */
+  /* A program adds kernels one by one; tenon_backend_check checks them together. */
+  if (b->override == TN_OVERRIDE_MAY) check_required(b);
   check_extensions(b);
   return b->offence_count == 0;
 }

@@ -11,7 +11,7 @@
 #include "drivers/row.h"
 #include "operator/table.h"
 
-/* Of the input that decides; all ones: not restricted. */
+/* The dtypes of the deciding input that the kernel serves; all ones: any. */
 static uint64_t dtypes_of(const tenon_op_t *op, const tn_kernel_t *kernel) {
   if (kernel->kind != TN_KIND_LOOP && kernel->kind != TN_KIND_ROW) return kernel->words.dtypes;
   return op->dispatch_input < 0
@@ -19,11 +19,12 @@ static uint64_t dtypes_of(const tenon_op_t *op, const tn_kernel_t *kernel) {
              : (uint64_t)1 << tn_dtype_index(kernel->loop.words.dtypes[op->dispatch_input]);
 }
 
-/* A kernel that a program adds takes the place of another on purpose, or of none. */
+/* Checks the rules for replacing a kernel of the same key, backend, instruction set and dtypes: a
+ * program that says TENON_OVERRIDE must replace one, and any other program must not. */
 static bool may_override(tn_definition_t *b, const tenon_op_t *op, const tn_kernel_t *kernel) {
   const tn_kernel_t *k = op->kernels;
-  uint32_t denies =
-      kernel->words.flags & TN_KERNEL_NO_FALLBACK; /* it is no kernel, and beside one */
+  /* A no_fallback item is not a kernel, so it replaces no kernel but only another such item. */
+  uint32_t denies = kernel->words.flags & TN_KERNEL_NO_FALLBACK;
   while (k && ((k->words.flags & TN_KERNEL_NO_FALLBACK) != denies ||
                k->words.at != kernel->words.at || k->backend != kernel->backend ||
                k->words.isa != kernel->words.isa || dtypes_of(op, k) != dtypes_of(op, kernel)))
@@ -41,22 +42,23 @@ static bool may_override(tn_definition_t *b, const tenon_op_t *op, const tn_kern
   return false;
 }
 
-/* A place in one of autocast's lists, which needs no function. */
+/* Whether the item only puts the operator on one of autocast's lists, which needs no function. */
 static bool is_cast(const tn_kernel_t *kernel) {
   const tn_kernel_words_t *w = &kernel->words;
   return w->at == TN_AT_AUTOCAST && (w->flags & TN_KERNEL_LOWER || w->dtypes != ~(uint64_t)0);
 }
 
-/* What the words of a kernel say, as far as it decides which of them may stand together. */
+/* The facts about a kernel's words that decide which words may be combined. */
 typedef struct claims_t {
   const tn_kernel_words_t *words;
   uint8_t kind;
-  bool is_of_backend; /* and not of a layer or a composite */
+  bool is_of_backend; /* rather than of a layer or a composite */
   bool is_of_cpu;
   bool is_composite;
-  bool chooses;  /* it serves some dtypes only, or needs an instruction set */
-  bool passes;   /* a fallthrough */
-  int host_runs; /* how many of fallthrough, fallback and no_fallback it says */
+  bool chooses; /* serves some dtypes only, or needs an instruction set */
+  bool passes;  /* is a fallthrough */
+  /* How many of the words fallthrough, fallback and no_fallback there are. */
+  int host_runs;
 } claims_t;
 
 static claims_t claims_of(const tn_kernel_t *kernel) {
@@ -111,8 +113,8 @@ static bool casts_on_backend(const claims_t *c) {
   return c->words->at == TN_AT_AUTOCAST && c->words->device;
 }
 
-/* Words that do not go together, or stand in the wrong place; the first row that applies is told.
- * Each message takes the operator's name and the kernel's words. */
+/* Words that cannot be combined, or that stand in the wrong place. The first row that applies is
+ * reported. Each message takes the operator's name and the kernel's words. */
 static const struct {
   bool (*is_wrong)(const claims_t *c);
   tenon_status_t status;
@@ -138,7 +140,7 @@ static const struct {
      "%s: kernel '%s': casts are the same on every backend: 'autocast'"},
 };
 
-/* 'autocast lower', or autocast and one float. */
+/* Checks that the words are 'autocast lower', or 'autocast' and one float dtype. */
 static bool cast_fits(tn_definition_t *b, const tenon_op_t *op, const tn_kernel_words_t *w,
                       const char *text) {
   uint64_t floats = tn_dtype_set("f16", 3) | tn_dtype_set("bf16", 4) | tn_dtype_set("f32", 3);
@@ -154,7 +156,8 @@ static bool cast_fits(tn_definition_t *b, const tenon_op_t *op, const tn_kernel_
   return false;
 }
 
-/* Words that only mean something where kernels are chosen among: layers and composites are not. */
+/* Checks that the kernel's words may be combined and have a meaning at its key. Some words only
+ * matter where calls choose among kernels, which layers and composites do not. */
 static bool fits_place(tn_definition_t *b, const tenon_op_t *op, const tn_kernel_t *kernel,
                        const char *text) {
   claims_t claims = claims_of(kernel);
@@ -168,7 +171,7 @@ static bool fits_place(tn_definition_t *b, const tenon_op_t *op, const tn_kernel
   return true;
 }
 
-/* Stubs and loops do the inner work of an operator that the host does the rest of. */
+/* Stubs and loops are the inner work of an operator; the host does the rest. */
 void tn_definition_check_stub(tn_definition_t *b, const tenon_op_t *op, const tn_kernel_t *kernel) {
   if (kernel->kind == TN_KIND_LOOP && op->reduces.text)
     tn_definition_offend(
@@ -186,9 +189,9 @@ void tn_definition_check_stub(tn_definition_t *b, const tenon_op_t *op, const tn
   tn_text_clear(&others);
 }
 
-static uint64_t kernel_numbers; /* under the registry's mutex */
+static uint64_t kernel_numbers; /* guarded by the registry's mutex */
 
-/* "npu f32" is called "npu stub f32" in lists. */
+/* Lists show a stub of "npu f32" as "npu stub f32". */
 static void name_stub(char *out_text, size_t capacity, const char *where) {
   where += strspn(where, " \t\n");
   int device = (int)strcspn(where, " \t\n");
@@ -197,10 +200,12 @@ static void name_stub(char *out_text, size_t capacity, const char *where) {
 
 static void make_composite(tn_kernel_t *kernel) {
   kernel->kind = TN_KIND_COMPOSITE;
-  kernel->words.flags |= TN_KERNEL_STRIDED | TN_KERNEL_QUANTISED; /* its parts see to that */
+  /* The operators that a composite calls handle strides and quantised tensors themselves. */
+  kernel->words.flags |= TN_KERNEL_STRIDED | TN_KERNEL_QUANTISED;
 }
 
-/* Kind, function and words of a kernel, and what lists call it. */
+/* Reads the kind, the function and the words of a kernel, and writes the text that lists show for
+ * it. */
 static bool read_words(tn_definition_t *b, const tenon_op_t *op, const tenon_item_t *item,
                        tn_kernel_t *kernel, char *out_text, size_t capacity) {
   tn_arena_t *arena = &b->library->arena;
@@ -225,7 +230,7 @@ static bool read_words(tn_definition_t *b, const tenon_op_t *op, const tenon_ite
       make_composite(kernel);
     snprintf(out_text, capacity, "%s", words);
     break;
-  case TENON_TAG_SOURCE: /* its words begin with a device, which is not stated here */
+  case TENON_TAG_SOURCE: /* the parser expects a device first: "source" stands in for it */
     kernel->kind = TN_KIND_SOURCE;
     kernel->run = (tenon_run_fn)item->function;
     snprintf(out_text, capacity, "source %s", words);
@@ -262,7 +267,7 @@ static bool read_words(tn_definition_t *b, const tenon_op_t *op, const tenon_ite
   return good;
 }
 
-/* The macro, without TENON_, that states a kernel with this tag. */
+/* The name, without TENON_, of the macro that states a kernel with this tag. */
 static const char *kernel_macro(uint32_t tag) {
   switch (tag) {
   case TENON_TAG_KERNEL:
@@ -300,7 +305,8 @@ static bool check_function(tn_definition_t *b, const tenon_op_t *op, const tenon
 
 void tn_definition_add_kernel(tn_definition_t *b, const tenon_item_t *item) {
   tenon_op_t *op = tn_definition_target(b);
-  if (b->op) b->drafts[b->count - 1].texts.has_bad_kernel = true; /* until it is added */
+  /* The end of this function clears the mark when the kernel was added. */
+  if (b->op) b->drafts[b->count - 1].texts.has_bad_kernel = true;
   tn_arena_t *arena = &b->library->arena;
   tn_kernel_t *kernel = tn_definition_room(b, arena, sizeof *kernel);
   if (!kernel) return;
@@ -315,12 +321,13 @@ void tn_definition_add_kernel(tn_definition_t *b, const tenon_item_t *item) {
   kernel->text = tn_definition_text(b, arena, text);
   if (is_cast(kernel) && !item->function) kernel->run = tn_table_run(TN_RUN_AUTOCAST_LISTED);
   if (good && !check_function(b, op, item, kernel)) return;
+  /* A program may also register tenon_fallback_cpu as the kernel's function. */
   if (kernel->words.flags & TN_KERNEL_FALLBACK)
     kernel->run = tn_table_run(TN_RUN_FALLBACK_CPU);
   else if (kernel->run == tn_table_run(TN_RUN_FALLBACK_CPU))
-    kernel->words.flags |= TN_KERNEL_FALLBACK; /* of a program */
-  if (kernel->words.flags &
-      (TN_KERNEL_FALLBACK | TN_KERNEL_NO_FALLBACK)) /* strides and details are kept */
+    kernel->words.flags |= TN_KERNEL_FALLBACK;
+  /* The fallback keeps strides and details, so calls need not prepare their tensors for it. */
+  if (kernel->words.flags & (TN_KERNEL_FALLBACK | TN_KERNEL_NO_FALLBACK))
     kernel->words.flags |= TN_KERNEL_STRIDED | TN_KERNEL_QUANTISED;
   tn_backend_t *backend = NULL;
   if (good && kernel->words.device)

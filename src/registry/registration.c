@@ -1,7 +1,8 @@
-/* What a running program registers: operators, kernels, fallbacks of whole backends and layers,
- * and the handles that undo it.  Operators and kernels become a small library, so they are
- * checked, and wait for their operator, as those of any library.  Invariant: what is undone
- * leaves the tables at once and the memory at shutdown, since a call may be on its way to it. */
+/* Registers what a running program adds: operators, kernels, and fallbacks of whole backends and
+ * layers, each with a handle that undoes it. Operators and kernels become a small library: they are
+ * checked, and wait for a missing operator, like those of any library. Invariant: a registration
+ * that is undone leaves the tables at once and frees its memory at shutdown, since a call may be on
+ * its way to it. */
 #include "registry/registration.h"
 
 #include <string.h>
@@ -14,15 +15,15 @@
 #include "registry/registry.h"
 
 struct tenon_registration_t {
-  tn_library_t *library; /* of operators and kernels; NULL: a fallback */
-  tn_backend_t *backend; /* of a fallback; NULL: of a layer */
-  bool is_autograd;      /* of that backend's gradients */
+  tn_library_t *library; /* of operators and kernels; NULL: this is a fallback */
+  tn_backend_t *backend; /* of a fallback; NULL: the fallback is for a layer */
+  bool is_autograd;      /* the fallback serves that backend's gradients */
   int bit;
   tn_table_entry_t entry;
   tenon_free_fn destroy;
   bool is_undone;
-  tn_arena_t arena;                  /* the items: kernels that wait are read again */
-  struct tenon_registration_t *next; /* all, undone ones too */
+  tn_arena_t arena;                  /* holds the items: kernels that wait are parsed again */
+  struct tenon_registration_t *next; /* list of all registrations, including undone ones */
 };
 
 static tn_mutex_t lock = TN_MUTEX_INIT;
@@ -37,7 +38,8 @@ static void keep_registration(tenon_registration_t *r) {
   tn_mutex_unlock(&lock);
 }
 
-/* Up to the end, with their texts; NULL: no memory. */
+/* Copies the items and their texts, up to TENON_TAG_END; groups are not copied. Returns NULL if
+ * memory runs out. */
 static const tenon_item_t *copy_items(tn_arena_t *arena, const tenon_item_t *items) {
   size_t count = 0;
   while (items[count].tag != TENON_TAG_END)
@@ -117,7 +119,8 @@ tenon_status_t tenon_stub_add(const char *op, const char *where, tenon_stub_fn s
                          flags, out_registration);
 }
 
-/* The place of a fallback: a backend's row, or that of a layer. */
+/* Sets the fallback in the row that the key names: of a backend, of a backend's gradients, or of a
+ * layer. */
 static tenon_status_t take_row(tenon_registration_t *r, const char *key) {
   int bit = tn_key_find(key);
   if (bit > TN_BIT_META) {
@@ -192,8 +195,9 @@ void tn_registrations_clear(void) {
   tn_mutex_lock(&lock);
   for (tenon_registration_t *r = all, *next; r; r = next) {
     next = r->next;
+    /* tn_registry_clear has run, so the library is not registered any more. */
     if (!r->is_undone && r->library)
-      tn_registry_release(r->library); /* the registry has let it go */
+      tn_registry_release(r->library);
     else if (!r->is_undone)
       undo_registration(r);
     if (r->destroy) r->destroy(r->entry.context);

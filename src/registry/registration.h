@@ -5,7 +5,7 @@
 
 #include "base/thread.h"
 
-tn_mutex_t *tn_registrations_mutex(void); /* held over a fork: start.c */
-void tn_registrations_clear(void);        /* at shutdown, after the registry */
+tn_mutex_t *tn_registrations_mutex(void); /* start.c holds it during a fork */
+void tn_registrations_clear(void);        /* at shutdown, after tn_registry_clear */
 
 #endif

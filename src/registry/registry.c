@@ -1,5 +1,5 @@
-/* The registry: adding a library, all of it or nothing, and taking it out again; see registry.h.
- * The loader calls it, and the process for libraries that are linked in.  Invariant: names are
+/* The registry: adds a library, all of it or nothing, and removes it again; see registry.h. The
+ * loader calls it, and start.c does for libraries that are linked in. Invariant: names are
  * published only after every operator of the library is complete. */
 #include "registry/registry.h"
 #include "device/stream.h"
@@ -18,9 +18,9 @@
 #include "base/status.h"
 #include "base/thread.h"
 
-static uint32_t gates; /* that are taken */
-static tn_library_t *
-    *undone; /* registrations that are out of the tables; calls may still be in their kernels */
+static uint32_t gates; /* bit set of the gates that are taken */
+/* Libraries that are out of the tables while calls may still be in their kernels. */
+static tn_library_t **undone;
 static size_t undone_count, undone_capacity;
 
 /* finding */
@@ -66,8 +66,8 @@ static bool has_source(const tenon_op_t *op) {
   return k != NULL;
 }
 
-/* Rebuilds the tables of source kernels, which serve the backends that compile now.  False: for
- * want of memory some tables are as before. */
+/* Rebuilds the tables of operators with source kernels, which serve the backends that can compile
+ * now. Returns false if memory runs out; some tables are then as before. */
 static bool rebuild_sources(void) {
   bool good = true;
   size_t position = 0;
@@ -84,7 +84,8 @@ static void end_devices(tn_library_t *library) {
     __atomic_store_n(&library->backends[i]->has_plugin, 0, __ATOMIC_RELEASE);
   }
   tn_registry_lock();
-  (void)rebuild_sources(); /* what keeps its old table fails when it is called */
+  /* A call through a table that could not be rebuilt fails. */
+  (void)rebuild_sources();
   tn_registry_unlock();
   for (uint32_t i = 0; i < library->device_count; i++)
     tn_plugin_remove(library->devices[i]);
@@ -132,13 +133,14 @@ static void free_generation(tn_library_t *library) {
 static void free_library(tn_library_t *library) {
   for (tn_library_t *l = tn_library_now(library), *older; l; l = older) {
     older = l->older;
-    if (older) l->gate = 0; /* all have the same: it is given back once */
+    /* All generations share one gate, which is given back once. */
+    if (older) l->gate = 0;
     free_generation(l);
   }
 }
 
-/* Kernels of a library that goes leave the list of an operator that stays; false: without memory
- * the table stays as it is. */
+/* Takes kernels of a library that goes out of the list of an operator that stays. Returns false if
+ * memory runs out: the table then stays as it was. */
 bool tn_registry_withdraw(tn_extension_t *e, int how) {
   if (!e->first || !e->op) return true;
   for (tn_kernel_t **at = &e->op->kernels; *at; at = &(*at)->next)
@@ -152,8 +154,9 @@ bool tn_registry_withdraw(tn_extension_t *e, int how) {
 
 static tenon_status_t link_kernels(tn_extension_t *e) {
   if (!e->first || !e->op) return TENON_OK;
-  tn_kernel_t **at =
-      &e->op->kernels; /* by number: those of a library that could not go are no newer for that */
+  /* The list is sorted by number, the newest first: kernels that come back because their library
+   * could not be unloaded go to their old position. */
+  tn_kernel_t **at = &e->op->kernels;
   while (*at && (*at)->number > e->first->number)
     at = &(*at)->next;
   e->last->next = *at;
@@ -211,12 +214,12 @@ static bool publish_library(tn_definition_t *d, tn_library_t *library) {
   }
   for (size_t i = 0; i < published; i++)
     tn_registry_drop(library->ops[i]->name);
-  if (library->is_stuck) undone[undone_count++] = library; /* there is room */
+  /* tn_grow has made room for this element. */
+  if (library->is_stuck) undone[undone_count++] = library;
   tn_definition_offend(d, TENON_MEMORY, "out of memory: the registry");
   return false;
 }
 
-/* Hands what was defined over to the library, which frees it from now on. */
 bool tn_registry_take_ops(tn_definition_t *d) {
   tn_library_t *library = d->library;
   library->ops = tn_allocate((d->count + 1) * sizeof *library->ops);
@@ -263,10 +266,12 @@ tenon_status_t tn_registry_add(const tenon_descriptor_t *descriptor, const char 
   bool good = tn_define(&d, descriptor, path);
   good = tn_registry_take_ops(&d) && tn_registry_names_free(&d, NULL) && good;
   tn_registry_unlock();
-  good = good && tn_definition_open(&d); /* code of the library: not under the mutex */
+  /* Opening runs code of the library, so the mutex must not be held. */
+  good = good && tn_definition_open(&d);
   tn_registry_lock();
   good = good && tn_registry_names_free(&d, NULL);
-  if (!good) library->device_count = 0; /* none was added */
+  /* No device was added, so none is to be removed. */
+  if (!good) library->device_count = 0;
   good = good && add_devices(&d) && publish_library(&d, library);
   tn_registry_unlock();
   tn_release_memory(d.dangling);
@@ -282,14 +287,16 @@ tenon_status_t tn_registry_add(const tenon_descriptor_t *descriptor, const char 
 
 /* removing */
 
-/* Kernels that other libraries added to its operators wait for operators of those names again. */
+/* Takes back the kernels that `other` added to operators of `going`: they wait for operators of the
+ * same names again. */
 static void send_back(const tn_library_t *going, tn_library_t *other) {
   for (uint32_t i = 0; i < other->extension_count; i++) {
     tn_extension_t *e = &other->extensions[i];
     if (!e->op || e->op->library != going) continue;
-    if (other != going && !tn_registry_withdraw(e, TN_FOR_GOOD))
-      other->is_stuck = true; /* calls may still be on their way through its table */
-    if (other != going)       /* lost without memory, where nobody made room */
+    /* Calls may still be on their way through a table that could not be rebuilt. */
+    if (other != going && !tn_registry_withdraw(e, TN_FOR_GOOD)) other->is_stuck = true;
+    /* Without reserved room (tn_registry_make_room), kernels are lost if memory runs out. */
+    if (other != going)
       (void)tn_waiting_add(&(tn_dangling_t){other, e->items->text, e->items, e->override, NULL});
     e->op = NULL;
   }
@@ -302,8 +309,9 @@ bool tn_registry_make_room(const tn_library_t *going, size_t more) {
   return tn_waiting_make_room(more);
 }
 
-static bool take_out(size_t index,
-                     int how) { /* false: some table could not be changed, for want of memory */
+/* Takes a library out of the registry. Returns false if memory ran out and some table could not be
+ * changed. */
+static bool take_out(size_t index, int how) {
   tn_library_t *library = *tn_registry_at(index);
   tn_waiting_forget(library);
   for (size_t l = 0; l < tn_registry_count(); l++)
@@ -317,7 +325,7 @@ static bool take_out(size_t index,
   return !library->is_stuck;
 }
 
-/* Has one library operators that call the other's, or kernels for them? */
+/* Whether `user` has operators that call operators of `library`, or kernels for them. */
 static bool builds_on(const tn_library_t *user, const tn_library_t *library) {
   if (user->first == library->first) return false;
   for (uint32_t i = 0; i < user->op_count; i++)
@@ -329,8 +337,8 @@ static bool builds_on(const tn_library_t *user, const tn_library_t *library) {
   return false;
 }
 
-/* The next library that builds on it, of those that are there and those that calls may still be in;
- * NULL: none. */
+/* The next library that builds on `library`, among the registered ones and those that calls may
+ * still be in; NULL: none. */
 static const tn_library_t *next_user(const tn_library_t *library, size_t *position) {
   while (*position < tn_registry_count() + undone_count) {
     size_t at = (*position)++;
@@ -346,7 +354,8 @@ static bool is_used(const tn_library_t *library) {
   return next_user(library, &position) != NULL;
 }
 
-static int64_t users_of(const tn_library_t *library) { /* of all generations */
+/* The bound calls, graphs and executables that use the library, over all its generations. */
+static int64_t users_of(const tn_library_t *library) {
   int64_t users = 0;
   for (const tn_library_t *l = tn_library_now(library); l; l = l->older)
     users += l->users;
@@ -357,23 +366,27 @@ static bool is_held(const tn_library_t *library) {
   return __atomic_load_n(&library->first->references, __ATOMIC_ACQUIRE) || users_of(library);
 }
 
-/* Is no call in its code?  None can get there any more, since its kernels are out of the tables. */
+/* Whether no call is in the library's code. No new call can reach it, since its kernels are out of
+ * the tables. */
 static bool is_quiet(const tn_library_t *library) {
-  if (!library->gate)
-    return true; /* linked in, or never called without a handle: its holder answers for calls */
+  /* A library without a gate is linked in, or only called by holders of a handle, who answer for
+   * their calls. */
+  if (!library->gate) return true;
   return tn_thread_barrier() && !tn_thread_gate(library->gate) && !tn_thread_gate(TN_GATE_SEVERAL);
 }
 
-/* A reference or a user of it went: takes an unloadable library out; true when it is to be freed
- * now.  That happens outside the mutex, since it runs code of the library.  One that a call is in
- * stays until shutdown. */
+/* Called after a reference to the library or a use of it has ended. Takes an unloadable library
+ * that nothing holds out of the registry. Returns true if the caller must free it now, without
+ * holding the mutex, since that runs code of the library. A library that a call is in stays until
+ * shutdown. */
 static bool settle_library(tn_library_t *library) {
   size_t index = 0;
   if (is_held(library)) return false;
   library = tn_library_now(library);
   while (index < tn_registry_count() && *tn_registry_at(index) != library)
     index++;
-  if (index == tn_registry_count()) return true; /* it was held at shutdown */
+  /* A library that is not registered any more was held at shutdown. */
+  if (index == tn_registry_count()) return true;
   if (!__atomic_load_n(&library->is_unloadable, __ATOMIC_RELAXED) || is_used(library)) return false;
   if (!tn_grow((void **)&undone, &undone_capacity, undone_count, sizeof *undone)) return false;
   if (take_out(index, TN_FOR_GOOD) && is_quiet(library)) return true;
@@ -437,8 +450,9 @@ tenon_status_t tn_registry_unload(tn_library_t *library) {
     else
       status = tn_fail(TENON_UNAVAILABLE,
                        "cannot unload library %s: a call is in one of its kernels", library->name);
+    /* Linking the kernels again cannot fail, since the entries exist already. */
     for (uint32_t i = 0; status != TENON_OK && i < library->extension_count; i++)
-      (void)link_kernels(&library->extensions[i]); /* its entries exist already */
+      (void)link_kernels(&library->extensions[i]);
   }
   tn_registry_unlock();
   tn_text_clear(&users);
@@ -454,8 +468,8 @@ void tn_registry_release(tn_library_t *library) {
   if (is_over) free_library(library);
 }
 
-/* Another library, unloadable, whose operators it has kernels for no more: true if it is to be
- * freed. */
+/* Drops the library's extensions of one other library, which *out_owner gets; NULL: there is none
+ * left. Returns true if the caller must free that other library. */
 static bool let_owner_go(tn_library_t *library, tn_library_t **out_owner) {
   tn_library_t *owner = NULL;
   for (uint32_t i = 0; i < library->extension_count; i++) {
@@ -478,7 +492,7 @@ bool tn_registry_undo(tn_library_t *library) {
   bool is_undone = index < tn_registry_count() && tn_registry_make_room(library, 0) &&
                    tn_grow((void **)&undone, &undone_capacity, undone_count, sizeof *undone);
   if (is_undone) {
-    /* else it stays where it is */
+    /* The library goes to `undone` even if some table could not be changed. */
     (void)take_out(index, TN_FOR_GOOD);
     undone[undone_count++] = library;
   }
@@ -516,13 +530,15 @@ void tn_registry_clear(void) {
     (void)take_out(tn_registry_count() - 1, TN_FOR_GOOD);
     bool is_over = !is_held(library);
     tn_registry_unlock();
-    if (is_over) free_library(library); /* else with the last who holds it */
+    /* A library that is still held is freed by its last holder. */
+    if (is_over) free_library(library);
     tn_registry_lock();
   }
   while (undone_count) {
     tn_library_t *library = undone[--undone_count];
-    library->first->references =
-        0; /* its handle's: the runtime frees it, unless what it made is held */
+    /* The reference belongs to the handle. The runtime frees the library, unless something that it
+     * made is still held. */
+    library->first->references = 0;
     bool is_over = !is_held(library);
     tn_registry_unlock();
     if (is_over) free_library(library);
@@ -536,11 +552,11 @@ void tn_registry_clear(void) {
   tn_registry_unlock();
 }
 
-/* parts, for reloading */
+/* for reloading */
 
 void tn_registry_free(tn_library_t *library) { free_generation(library); }
 
-/* One user less of a library: the last one of an unloadable library that is out lets it go. */
+/* Ends one use of a library. The last use of an unloadable library without references frees it. */
 static void end_use(tn_library_t *mine) {
   tn_registry_lock();
   mine->users--;

@@ -1,8 +1,8 @@
-/* Reloading: a library that was read anew takes the place of its older generation, all of it or
- * nothing.  The loader calls it.  Invariants: an operator of the same schema keeps its handle,
- * whose calls go to the new operator; an operator of another schema that a graph or a bound call
- * holds makes the whole reload fail; the older generation stays mapped until the library goes,
- * since calls may be in it and its records are held. */
+/* Reloading: a library that was read again replaces its older generation, all of it or nothing. The
+ * loader calls it. Invariants: an operator whose declarations have not changed keeps its handle,
+ * whose calls go to the new operator; if an operator that is held has changed, the whole reload
+ * fails; the older generation stays mapped until the library is closed, since calls may be in it
+ * and its records are held. */
 #include "registry/reload.h"
 
 #include <string.h>
@@ -15,9 +15,9 @@
 #include "registry/suggestion.h"
 #include "registry/waiting.h"
 
-static uint64_t reloads; /* atomic */
-static const tn_library_t
-    *hidden; /* whose operators a definition does not see; under the registry's mutex */
+static uint64_t reloads; /* number of reloads; atomic */
+/* The library whose operators a definition does not see; guarded by the registry's mutex. */
+static const tn_library_t *hidden;
 
 uint64_t tn_registry_reloads(void) { return __atomic_load_n(&reloads, __ATOMIC_ACQUIRE); }
 
@@ -32,11 +32,12 @@ static tenon_op_t *op_of(const tn_library_t *library, const char *name) {
   return NULL;
 }
 
-/* what is refused */
+/* checks */
 
 static bool same_text(const char *a, const char *b) { return a && b ? strcmp(a, b) == 0 : a == b; }
 
-/* What those who hold an operator rely on; NULL: nothing of it has changed. */
+/* The first declaration of an operator that has changed and that holders of the operator rely on;
+ * NULL: none. *was and *is get the two texts, or NULL. */
 static const char *what_changed(const tenon_op_t *a, const tenon_op_t *b, const char **was,
                                 const char **is) {
   const struct {
@@ -64,8 +65,8 @@ static void add_count(tn_text_t *text, int64_t number, const char *what) {
   tn_text_add(text, "%s%lld %s%s", separator, (long long)number, what, plural);
 }
 
-/* Who holds an operator, in any generation: graphs (an executable has one of its own), bound calls,
- * operators that call it, kernels that others add to it. */
+/* Appends who holds an operator of any generation: graphs (each executable has its own), bound
+ * calls, and libraries whose operators call it or that add kernels to it. */
 static void name_holders(const tn_library_t *old, const tenon_op_t *op, tn_text_t *text) {
   int64_t graphs = 0;
   int64_t bounds = 0;
@@ -141,10 +142,11 @@ static bool may_replace(tn_definition_t *d, const tn_library_t *old) {
   return d->offence_count == before && tn_registry_names_free(d, old);
 }
 
-/* the change */
+/* replacing */
 
-/* All that needs memory: names that are new, kernels for others, room for kernels of others, entrys
- * that lead on. */
+/* Does everything that needs memory: registers the new names, links kernels for other libraries'
+ * operators, reserves room for kernels of other libraries, and makes the entries that lead calls to
+ * the successors. */
 static bool prepare_tables(tn_definition_t *d, tn_library_t *old, tn_table_entry_t **entrys) {
   tn_library_t *library = d->library;
   bool good = tn_registry_make_room(old, d->dangling_count + 1);
@@ -264,8 +266,8 @@ tenon_status_t tn_registry_replace(tn_library_t *old, const tenon_descriptor_t *
   if (!entrys) tn_definition_offend(&d, TENON_MEMORY, "out of memory: the registry");
   bool good = entrys && define_generation(&d, old, descriptor, path);
   tn_registry_lock();
-  good = good && may_replace(&d, old) &&
-         prepare_tables(&d, old, entrys); /* others may have come meanwhile */
+  /* The check is repeated, since other libraries may have been added in the meantime. */
+  good = good && may_replace(&d, old) && prepare_tables(&d, old, entrys);
   if (good)
     commit_generation(&d, old, entrys);
   else
@@ -277,7 +279,8 @@ tenon_status_t tn_registry_replace(tn_library_t *old, const tenon_descriptor_t *
     *out_library = library;
     return TENON_OK;
   }
-  library->gate = 0; /* the old one's */
+  /* The gate belongs to the old generation. */
+  library->gate = 0;
   if (!library->is_stuck) tn_registry_free(library);
   if (offences->failed) return tn_no_memory("a message", offences->size);
   return d.code == TENON_OK ? TENON_INVALID : d.code;

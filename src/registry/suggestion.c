@@ -36,7 +36,6 @@ void tn_registry_suggest(const char *name, tn_text_t *text) {
   tn_registry_unlock();
 }
 
-/* The names of some operators that have stubs, like that name if there are such. */
 void tn_registry_name_stubs(const char *like, tn_text_t *text) {
   enum { SOME = 4 };
   const tenon_op_t *op;

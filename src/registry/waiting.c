@@ -36,7 +36,7 @@ void tn_waiting_reset_reasons(void) {
     if (!tn_registry_published(waiting[i].op)) waiting[i].reason = NULL;
 }
 
-/* Kernels whose operator has come are added to it; those that do not fit it stay, with the
+/* Adds the kernels to their operator, which exists now. Kernels that do not fit it stay, with the
  * reason. */
 static void resolve_one(tn_dangling_t *one) {
   tn_text_t offences = {0};
