@@ -1,6 +1,6 @@
-/* Checks that the table of an operator is what its registrations say, for tests and tools.  The
- * table is computed anew and compared with the one that was there: a difference was an error, and
- * is corrected. */
+/* Checks that an operator's table follows from its registrations, for tests and tools. The table is
+ * computed again and compared with the one that was in use. A difference is an error of the host,
+ * and the new table corrects it. */
 #include <stdio.h>
 #include <tenon/tenon.h>
 
@@ -10,8 +10,8 @@
 #include "operator/names.h"
 #include "operator/table.h"
 
-/* What calls find, for each backend, for gradients on it, and for each layer.  Under the registry's
- * mutex. */
+/* The entries that calls found before the check: of each backend, of the gradients on it, and of
+ * each layer. The registry's mutex guards them. */
 enum { SLOTS_MOST = 2 * TN_BACKENDS_MAX + TN_KEY_COUNT };
 static const tn_table_entry_t *before[SLOTS_MOST];
 
@@ -47,7 +47,8 @@ static bool has_gate(const tn_table_entry_t *entry, const tn_library_t *library)
   return !library->gate || entry->gate == library->gate || entry->gate == TN_GATE_SEVERAL;
 }
 
-/* Slots that this operator was given: calls of code that may go are counted. */
+/* Checks that each entry that was made for this operator counts the calls of code that can be
+ * unloaded. */
 static void check_gates(const tenon_op_t *op, tn_text_t *wrong) {
   for (const tn_table_entry_t *entry = op->made; entry; entry = entry->next) {
     bool good = has_gate(entry, op->library) &&
@@ -76,7 +77,8 @@ static tenon_status_t check_operator(tenon_op_t *op) {
   const char *of, *name;
   tn_text_t wrong = {0};
   tenon_status_t status = TENON_OK;
-  check_kernels(op, &wrong); /* what the rest builds on */
+  /* The other checks rely on the order of the kernels and on the index. */
+  check_kernels(op, &wrong);
   if (!wrong.size && !wrong.failed) {
     uint64_t mask = op->mask;
     for (int32_t i = 0; i < SLOTS_MOST; i++)

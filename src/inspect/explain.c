@@ -20,7 +20,8 @@
 #include "storage/place.h"
 
 enum { GROUPS_MOST = 24 };
-typedef struct group_t { /* candidates with one reason */
+/* Candidates with the same reason. */
+typedef struct group_t {
   char reason[160];
   tn_text_t names;
 } group_t;
@@ -28,13 +29,16 @@ typedef struct group_t { /* candidates with one reason */
 typedef struct explanation_t {
   const tenon_op_t *op;
   const char *key;
-  const tn_backend_t *backend; /* of the key, or whose gradients; NULL: neither */
-  uint8_t at;                  /* what kernels for the key say */
+  /* The backend of the key, or whose gradients it serves; NULL: neither. */
+  const tn_backend_t *backend;
+  /* TN_AT_... of the kernels for the key. */
+  uint8_t at;
   const tn_table_entry_t *entry;
-  int dtype; /* index of the one that decides, -1: any */
+  int dtype; /* index of the deciding dtype; -1: any */
   tenon_tensor_t *const *inputs;
-  tenon_tensor_t *const *outputs; /* NULL: not of a call */
-  const tn_ordinal_t *ordinal;    /* of the backend's plug-in; NULL: none, or it was not started */
+  tenon_tensor_t *const *outputs; /* NULL: no call is explained */
+  /* The device of the backend's plug-in; NULL: there is no plug-in, or it was not started. */
+  const tn_ordinal_t *ordinal;
   const tn_kernel_t *taken;
   const char *taken_why;
   group_t groups[GROUPS_MOST];
@@ -46,7 +50,8 @@ static void decline_candidate(explanation_t *e, const char *reason, const char *
   int i = 0;
   while (i < e->count && strcmp(e->groups[i].reason, reason) != 0)
     i++;
-  if (i == GROUPS_MOST) return; /* reasons are few */
+  /* Reasons beyond this number are left out. */
+  if (i == GROUPS_MOST) return;
   group_t *g = &e->groups[i];
   if (i == e->count) {
     snprintf(g->reason, sizeof g->reason, "%s", reason);
@@ -58,14 +63,14 @@ static void decline_candidate(explanation_t *e, const char *reason, const char *
 
 /* backends */
 
-/* What the device has not of what a source kernel needs; NULL: nothing, as far as is known. */
+/* The first feature that a source kernel needs and the device lacks; NULL: none is known. */
 static const char *missing_feature(const explanation_t *e, const tn_kernel_t *k) {
   return k->kind == TN_KIND_SOURCE && e->ordinal ? tn_kernel_lacks(k, e->ordinal) : NULL;
 }
 
 static bool is_composite(const tn_kernel_t *k) { return k->kind == TN_KIND_COMPOSITE; }
 
-/* Between two kernels that could both serve. */
+/* Says why `taken` is preferred to `k` although both could serve. */
 static void compare_kernels(const explanation_t *e, const tn_kernel_t *k, const tn_kernel_t *taken,
                             int dtype, char *out, size_t size) {
   int x = tn_kernel_suits(e->op, taken, dtype);
@@ -87,7 +92,7 @@ static const char *argument_name(const tenon_op_t *op, int32_t i) {
                                       : op->schema.outputs[i - (int32_t)op->input_count].name;
 }
 
-/* Dtypes that the operator takes and that the kernel is the first for; adds their names. */
+/* Whether the kernel is the first candidate for any dtype; appends the names of those dtypes. */
 static bool is_first_for(const explanation_t *e, const tn_kernel_t *k, tn_text_t *names) {
   bool any = false;
   for (int d = 0; d < TN_DTYPE_COUNT && e->entry->by_dtype; d++)
@@ -98,8 +103,8 @@ static bool is_first_for(const explanation_t *e, const tn_kernel_t *k, tn_text_t
   return any;
 }
 
-static int first_dtype(const explanation_t *e,
-                       const tn_kernel_t *k) { /* that it would serve; -1: none that is taken */
+/* The first dtype that the kernel could serve and for which the entry has a kernel; -1: none. */
+static int first_dtype(const explanation_t *e, const tn_kernel_t *k) {
   for (int d = 0; d < TN_DTYPE_COUNT && e->entry->by_dtype; d++)
     if (e->entry->by_dtype[d] && e->entry->by_dtype[d][0] && tn_kernel_suits(e->op, k, d)) return d;
   return -1;
@@ -213,7 +218,7 @@ static void explain_backend(explanation_t *e) {
 
 /* layers */
 
-/* Why gradients on a backend are not made by what comes after the rule that holds. */
+/* Why gradients on a backend do not come from a later step of the resolution order. */
 static const char *after(const tn_table_entry_t *entry) {
   switch (entry->resolved) {
   case TN_RESOLVED_DIRECT:
@@ -300,9 +305,11 @@ void tn_explain_call(const tenon_call_t *call, tn_text_t *text) {
   tn_named_key_t key;
   char name[300];
   if (frame->entry->resolved == TN_RESOLVED_LAYER || !tn_key_name(bit)) return;
+  /* The kernels of the call's own entry do not serve its dtype. The trace explained that entry
+   * before it reached the fallback. */
   if (frame->entry->resolved == TN_RESOLVED_FALLBACK &&
       tn_entry_again((tenon_call_t *)(uintptr_t)call) != frame->entry)
-    return; /* of dtypes that kernels do not serve: that was said */
+    return;
   const tn_backend_t *backend = tn_backend_of_keys(keys ? keys : TN_KEY_CPU);
   if (tn_key_shares_bit(keys)) backend = tn_backend_of(tn_call_device(call));
   if (bit <= TN_BIT_META)

@@ -34,7 +34,8 @@ int32_t tenon_key_is_alias(const char *name) {
 int32_t tenon_key_in_alias(const char *name, const char *alias) {
   tn_named_key_t key, of;
   if (tn_key_parse(name, &key) != TENON_OK || tn_key_parse(alias, &of) != TENON_OK) return 0;
-  if (!is_alias(&of)) return key.bit == of.bit && key.backend == of.backend; /* of itself only */
+  /* A key that is no alias contains only itself. */
+  if (!is_alias(&of)) return key.bit == of.bit && key.backend == of.backend;
   if (is_alias(&key)) return key.at == of.at;
   bool is_backend = key.backend && key.at == TN_AT_BACKEND;
   bool is_gradient = key.at == TN_AT_AUTOGRAD;

@@ -44,7 +44,8 @@ static tenon_status_t report_missing(const tenon_op_t *op, const char *key,
   print_keys(op, &keys);
   tn_table_print(op, NULL, &table);
   tn_registry_unlock();
-  if (table.size) table.data[table.size - 1] = 0; /* the last line break */
+  /* Drops the last line break. */
+  if (table.size) table.data[table.size - 1] = 0;
   const tenon_tensor_t *t = op->dispatch_input >= 0 ? inputs[op->dispatch_input] : NULL;
   const char *and_dtype = t ? " and dtype " : "";
   const char *dtype = t ? tn_dtype_name(t->dtype) : "";

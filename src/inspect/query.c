@@ -114,7 +114,8 @@ static void describe_entry(const tn_table_entry_t *entry, tenon_slot_info_t *inf
 tenon_status_t tenon_op_slot(const tenon_op_t *op, const char *key, tenon_slot_info_t *info) {
   const tn_table_entry_t *entry;
   op = tn_op_now(op);
-  tn_registry_lock(); /* what is in the table now stays mapped meanwhile */
+  /* While the mutex is held, the kernels that are in the table stay mapped. */
+  tn_registry_lock();
   tenon_status_t status = tn_table_find(op, key, &entry);
   if (status == TENON_OK) describe_entry(entry, info);
   tn_registry_unlock();
@@ -127,7 +128,8 @@ static void add_source(tn_sources_t *sources, tenon_any_fn function, tn_text_t *
   tn_text_clear(&source);
 }
 
-/* "cpu f64 [core, number 12] for f32, f64, at file.c:3"; sources NULL: without the last part. */
+/* Appends, for example, "cpu f64 [core, number 12] for f32, f64, at file.c:3"; without the last
+ * part if `sources` is NULL. */
 static void add_kernel(const tn_table_entry_t *entry, const tn_kernel_t *kernel,
                        tn_sources_t *sources, tn_text_t *text) {
   const char *separator = " for ";
@@ -141,8 +143,8 @@ static void add_kernel(const tn_table_entry_t *entry, const tn_kernel_t *kernel,
   if (sources) add_source(sources, function_of(entry, kernel), text);
 }
 
-static bool is_listed(const tn_table_entry_t *entry, int dtype,
-                      const tn_kernel_t *const *at) { /* before that place */
+/* Whether the kernel at `at` was listed already, at an earlier position in the entry. */
+static bool is_listed(const tn_table_entry_t *entry, int dtype, const tn_kernel_t *const *at) {
   for (int d = 0; d <= dtype; d++)
     for (const tn_kernel_t *const *list = entry->by_dtype[d]; list && *list && list != at; list++)
       if (*list == *at) return true;

@@ -1,5 +1,5 @@
-/* Example inputs for applications and bindings: tenon_op_sample makes a plan of trial.c into
- * values. */
+/* Example inputs for applications and bindings: tenon_op_sample makes values of a plan of
+ * trial.c. */
 #include <string.h>
 #include <tenon/tenon.h>
 
@@ -13,7 +13,7 @@ int32_t tenon_op_sample_count(const tenon_op_t *op) {
   return (int32_t)tn_trial_count(tn_op_now(op));
 }
 
-/* A list's tensors, each a reference of the caller's. */
+/* Stores the tensors of a list in *out. The caller gets a reference to each. */
 static tenon_status_t take_list(tenon_tensor_t *list, tenon_value_t *out) {
   uint32_t count = (uint32_t)list->shape[0];
   tenon_tensor_t **items = tn_allocate_zero(count + 1u, sizeof *items);
@@ -44,8 +44,8 @@ static tenon_status_t make_sample(const tn_trial_t *trial, uint64_t seed, tenon_
   return status;
 }
 
-/* Attributes as the schema has them; texts and lists live as long as the operator, so they are not
- * copied. */
+/* Stores the inputs and attributes of an example call, in the order of the schema. Texts and lists
+ * of attributes live as long as the operator, so they are not copied. */
 static tenon_status_t sample(const tenon_op_t *op, const tenon_sample_t *from, tn_trial_t *trial,
                              tn_arena_t *arena, tenon_value_t *out_values) {
   tenon_dtype_t dtypes[TN_TYPE_VARIABLES] = {{0, 0, 0}};

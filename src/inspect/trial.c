@@ -1,6 +1,6 @@
-/* Plans of example calls; see trial.h.  It finds attributes first, then the dtypes of type
- * variables, then the inputs that SAMPLES state, and last the other inputs by the names of
- * SHAPES.  Invariant: a plan that was returned has a shape for each input. */
+/* Plans example calls; see trial.h. A plan fixes the attributes first, then the dtypes of type
+ * variables, then the inputs that SAMPLES state, and last the other inputs, by the names of SHAPES.
+ * Invariant: a plan that was returned has a shape for each input. */
 #include "inspect/trial.h"
 
 #include <inttypes.h>
@@ -27,7 +27,7 @@ uint32_t tn_trial_count(const tenon_op_t *op) { return op->samples.count ? op->s
 
 /* attributes */
 
-/* One that the schema gives no default. */
+/* A value for an attribute to which the schema gives no default. */
 static tenon_status_t required(const tenon_op_t *op, const tn_argument_t *attr,
                                tenon_value_t *out) {
   static const int64_t ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
@@ -39,7 +39,8 @@ static tenon_status_t required(const tenon_op_t *op, const tn_argument_t *attr,
   case TENON_KIND_BOOL:
     return TENON_OK;
   case TENON_KIND_CHOICE:
-    return TENON_OK; /* the first */
+    /* The first choice. */
+    return TENON_OK;
   case TENON_KIND_INT:
     out->as.i = 1;
     return TENON_OK;
@@ -140,7 +141,7 @@ static int32_t place_of_name(plan_t *p, const char *name, int32_t attr, int64_t 
 
 static int64_t usual_extent(const plan_t *p) { return 4 + (int64_t)(p->trial->name_count % 8); }
 
-/* Of axes that nothing is said of: the same for all such inputs. */
+/* The name of an axis whose extent nothing states. All such inputs share these names. */
 static int32_t axis_name(plan_t *p, int32_t axis) {
   static const char *const names[] = {"axis 0", "axis 1", "axis 2", "axis 3",
                                       "axis 4", "axis 5", "axis 6", "axis 7"};
@@ -179,8 +180,8 @@ static tenon_status_t plan_variables(plan_t *p) {
     return tn_fail(TENON_INVALID, "%s: %s of dtype %s: expected one of %s", p->op->name,
                    types->names[v], tn_dtype_name(asked), allowed);
   }
-  for (uint32_t i = 0; p->trial->sample && i < p->op->input_count;
-       i++) { /* what SAMPLES state is so */
+  /* A dtype that SAMPLES state replaces the preferred one. */
+  for (uint32_t i = 0; p->trial->sample && i < p->op->input_count; i++) {
     const tn_sample_input_t *input = &p->trial->sample->inputs[i];
     const tn_type_source_t *source = &types->inputs[i];
     if (source->kind != TN_TYPE_VARIABLE || input->form != TN_SAMPLE_GIVEN || !input->count)
@@ -239,7 +240,7 @@ static tenon_status_t plan_stated(plan_t *p, uint32_t i, const tn_sample_input_t
   return TENON_OK;
 }
 
-/* Extents of SHAPES' names that this input has. */
+/* Gives the names of SHAPES the extents that this input has. */
 static void bind(plan_t *p, uint32_t i) {
   const tn_pattern_t *pattern = &p->op->shapes.inputs[i];
   const tn_trial_input_t *input = &p->trial->inputs[i];
@@ -295,7 +296,7 @@ static tenon_status_t plan_unstated(plan_t *p, uint32_t i) {
     if (pattern->is_given && p->op->shapes.text)
       shape_by_pattern(p, pattern, tensor);
     else if (argument->is_host) {
-      /* an axis, a number */
+      /* Most host inputs are an axis or a number: one element. */
       tensor->ndim = 1;
       tensor->shape[0] = 1;
     } else
@@ -334,12 +335,13 @@ static tenon_status_t plan_with_rank(plan_t *p) {
     else
       TN_TRY(plan_unstated(p, i));
   }
-  for (uint32_t n = 0; n < op->shapes.name_count; n++) /* attributes that only results use */
+  /* Names that only outputs use get extents too, and with them their attributes. */
+  for (uint32_t n = 0; n < op->shapes.name_count; n++)
     if (place_of_name(p, op->shapes.names[n], op->shapes.name_attrs[n], usual_extent(p)) < 0) break;
   return TENON_OK;
 }
 
-/* Does it depend on a rank that nothing states? */
+/* Whether the plan depends on a rank that nothing states. */
 static bool guesses_rank(const plan_t *p) {
   for (uint32_t i = 0; i < p->op->input_count; i++) {
     bool is_stated = p->trial->sample && p->trial->sample->inputs[i].form != TN_SAMPLE_UNSTATED;

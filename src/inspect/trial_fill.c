@@ -10,21 +10,22 @@
 #include "core/element.h"
 #include "core/tensor.h"
 
-enum {
-  PERIOD =
-      16381 /* elements that are drawn; a prime, so that they do not come again at round offsets */
-};
+/* The number of elements that are drawn; further elements repeat them. It is a prime, so that the
+ * repetitions do not begin at round offsets. */
+enum { PERIOD = 16381 };
 
 typedef struct draw_t {
   uint64_t seed;
   uint64_t first;
 } draw_t;
 
-static double unit(const draw_t *draw, uint64_t index) { /* in (0, 1) */
+/* A number in (0, 1). */
+static double unit(const draw_t *draw, uint64_t index) {
   return ((double)tenon_random(draw->seed, draw->first + index) + 0.5) / 4294967296.0;
 }
 
-static double normal(const draw_t *draw, uint64_t index) { /* Box and Muller */
+/* A normally distributed number (Box and Muller). */
+static double normal(const draw_t *draw, uint64_t index) {
   return sqrt(-2 * log(unit(draw, 2 * index))) * cos(6.283185307179586 * unit(draw, 2 * index + 1));
 }
 
@@ -35,7 +36,8 @@ static bool is_real(tenon_dtype_t dtype) {
 static double usual(tenon_dtype_t dtype, const draw_t *draw, uint64_t i) {
   if (is_real(dtype)) return normal(draw, i);
   if (tn_dtype_is(dtype, TENON_BOOL)) return unit(draw, i) < 0.5;
-  return floor(1 + 3 * unit(draw, i)); /* no zero, to divide by; few, to be indices */
+  /* Never zero, since kernels may divide by it; small, since it may be an index. */
+  return floor(1 + 3 * unit(draw, i));
 }
 
 static double number(const tn_trial_fill_t *fill, tenon_dtype_t dtype, const draw_t *draw,
@@ -58,7 +60,7 @@ static double number(const tn_trial_fill_t *fill, tenon_dtype_t dtype, const dra
   }
 }
 
-/* Fisher and Yates, of each row. */
+/* Fills each row with a random permutation (Fisher and Yates). */
 static void permute(tenon_tensor_t *t, const draw_t *draw) {
   int64_t width = t->ndim ? t->shape[t->ndim - 1] : 1;
   int64_t rows = width ? tenon_count(t) / width : 0;
@@ -112,7 +114,7 @@ tenon_status_t tn_trial_fill(const tn_trial_fill_t *fill, uint64_t seed, uint32_
   return TENON_OK;
 }
 
-/* all of a call */
+/* the inputs of a call */
 
 static tenon_status_t make_tensor(const tn_trial_tensor_t *plan, uint64_t seed, uint32_t stream,
                                   tenon_tensor_t **out_tensor) {

@@ -1,7 +1,7 @@
-/* Autocast: calls of threads that switched it on run in the precision that suits the operator.
- * The row of its key runs it, and the entries of operators that name a precision ("autocast
- * lower", "autocast f32" in the text of a kernel).  Invariant: f64, integers, and calls whose
- * outputs are given are left as they are. */
+/* Autocast: calls of threads that switched it on run in the precision that suits the operator. The
+ * row of its key runs it, and so do the entries of operators that name a precision ("autocast
+ * lower", "autocast f32" in the text of a kernel). Invariant: tensors of f64 and of integers, and
+ * calls whose outputs are given, are left as they are. */
 #include "layers/autocast.h"
 
 #include <string.h>
@@ -58,7 +58,8 @@ static tenon_status_t find_cast(const tenon_op_t **out_op) {
 
 void tn_autocast_clear(void) { __atomic_store_n(&cast_op, NULL, __ATOMIC_RELEASE); }
 
-/* The tensor as `to`, which the frame owns; itself if that is what it is, or it is not eligible. */
+/* Casts a tensor to dtype `to`; the frame owns the new tensor. A tensor that has this dtype, or one
+ * that autocast leaves alone, is returned as it is. */
 static tenon_status_t cast_tensor(tenon_call_t *call, tenon_tensor_t *t, tenon_dtype_t to,
                                   tenon_tensor_t **out_tensor) {
   const tenon_op_t *op;
@@ -90,7 +91,7 @@ static tenon_status_t cast_argument(tenon_call_t *call, tenon_tensor_t *t, tenon
   return tn_frame_keep(tn_frame_of(call), *out);
 }
 
-/* what inputs become */
+/* the dtypes of the inputs */
 
 static tenon_dtype_t widest_of(const tenon_tensor_t *t, tenon_dtype_t so_far) {
   if (!tn_dtype_is(t->dtype, TENON_LIST)) return width(t->dtype) ? wider(so_far, t->dtype) : so_far;
@@ -99,7 +100,7 @@ static tenon_dtype_t widest_of(const tenon_tensor_t *t, tenon_dtype_t so_far) {
   return so_far;
 }
 
-/* The widest dtype among inputs of one type variable, which must be the same. */
+/* The widest dtype among the inputs of one type variable, which must agree on a dtype. */
 static tenon_dtype_t agreed(const tenon_call_t *call, uint32_t input) {
   const tn_type_source_t *sources = call->op->types.inputs;
   tenon_dtype_t widest = {0, 0, 0};
@@ -111,8 +112,8 @@ static tenon_dtype_t agreed(const tenon_call_t *call, uint32_t input) {
   return widest;
 }
 
-/* Casts inputs to `to`, where the operator takes that; no bits: to the dtype on which they
- * agree. */
+/* Casts inputs to `to` where the operator accepts that dtype. Other inputs, or all if `to` has no
+ * bits, are cast to the dtype on which they agree. */
 static tenon_status_t cast_inputs(tenon_call_t *call, tenon_dtype_t to,
                                   tenon_tensor_t **out_inputs) {
   const tenon_op_t *op = call->op;
@@ -127,15 +128,16 @@ static tenon_status_t cast_inputs(tenon_call_t *call, tenon_dtype_t to,
   return TENON_OK;
 }
 
-/* Are results still to be made, and is no input written to?  Else their dtype is not ours to
- * choose. */
+/* Whether autocast may choose the dtype of the outputs: none of them is given, and no input is
+ * written to. */
 static bool is_open(const tenon_call_t *call) {
   for (uint32_t o = 0; o < call->op->output_count; o++)
     if (call->outputs[o] && !(call->outputs[o]->keys & TN_TENSOR_UNSET)) return false;
   return !(call->op->traits & TN_WRITES);
 }
 
-/* What the operator calls itself is left alone: its results have the dtypes that it states. */
+/* Runs the call with cast inputs. Calls that the operator makes are not cast, so that its outputs
+ * have the dtypes that it declares. */
 static tenon_status_t run_casting(tenon_call_t *call, tenon_dtype_t to) {
   if (!is_open(call)) return tenon_call_next(call);
   uint64_t *exclude = &tn_thread()->calls.exclude;

@@ -5,7 +5,7 @@
 #include "operator/frame.h"
 
 void tn_autocast_clear(void); /* at shutdown */
-/* Registers what the table runs for it. */
+/* Registers the functions that tables run for autocast. */
 void tn_autocast_install(void);
 
 #endif

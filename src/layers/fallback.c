@@ -1,8 +1,8 @@
 /* The fallback to the CPU: it copies arguments that are on a device to host memory, runs the
- * operator there, and copies what the operator wrote back.  It runs as the fallback of a backend
- * or as the kernel of one operator; see tenon_fallback_cpu.  Invariants: each stretch of device
- * memory is copied once, however many arguments view it; overlap and strides stay as they are;
- * nothing on the device changes before the operator has run. */
+ * operator there, and copies back what the operator wrote. It runs as the fallback of a backend or
+ * as the kernel of one operator; see tenon_fallback_cpu. Invariants: each range of device memory is
+ * copied once, however many arguments view it; overlap and strides stay as they are; nothing on the
+ * device changes before the operator has run. */
 #include "layers/fallback.h"
 
 #include <stdio.h>
@@ -22,47 +22,50 @@
 #include "operator/table.h"
 #include "storage/place.h"
 
-static int32_t strict; /* fallbacks are errors */
+static int32_t strict; /* nonzero: fallbacks are errors */
 
 enum {
   UNWRITTEN,
   WRITTEN,
   UNDEFINED,
 };
-typedef struct span_t { /* memory on a device that arguments look at, and its copy on the host */
+/* A range of device memory that arguments view, and its copy on the host. */
+typedef struct span_t {
   char *begin;
   char *end;
-  const tenon_tensor_t *of; /* one of those that look at it */
+  const tenon_tensor_t *of; /* one of the tensors that view it */
   char *host;
   bool is_read;
   bool is_written;
-  int state; /* while it is copied back */
+  int state; /* UNWRITTEN, ..., while it is copied back */
 } span_t;
 
-typedef struct move_t { /* one fallback */
+/* The state of one fallback. */
+typedef struct move_t {
   tenon_call_t *call;
   span_t *spans;
   size_t count;
   size_t capacity;
-  uint64_t bytes; /* copied, both ways */
+  uint64_t bytes; /* number of bytes copied, in both directions */
 } move_t;
 
 /* spans */
 
 static bool is_elsewhere(const tenon_tensor_t *t) { return t && t->keys & TN_KEY_DEVICES; }
 
-/* May addresses of the two be compared? */
+/* Whether the addresses of the two tensors can be compared. */
 static bool is_beside(const tenon_tensor_t *a, const tenon_tensor_t *b) {
   return a->device.type == b->device.type && a->device.id == b->device.id &&
          (a->data == b->data || !tn_device_has_handles(a->device));
 }
 
-/* Adds the memory of one tensor; spans that touch become one. */
+/* Adds the memory of one tensor. Spans that overlap are merged into one. */
 static tenon_status_t add_span(move_t *m, const tenon_tensor_t *t, bool is_input, bool is_written) {
   char *begin, *end;
   if (!is_elsewhere(t) || t->keys & TN_TENSOR_UNSET || !tn_place_span(t, &begin, &end))
     return TENON_OK;
-  bool has_gaps = t->keys & TN_KEY_STRIDED; /* what lies between its elements goes back as it was */
+  /* The gaps between the elements are read too, since they are written back as they were. */
+  bool has_gaps = t->keys & TN_KEY_STRIDED;
   span_t fresh = {begin, end, t, NULL, is_input || has_gaps, is_written, UNWRITTEN};
   for (size_t i = 0; i < m->count;) {
     span_t *s = &m->spans[i];
@@ -75,7 +78,8 @@ static tenon_status_t add_span(move_t *m, const tenon_tensor_t *t, bool is_input
     if (s->begin < fresh.begin) fresh.begin = s->begin;
     if (s->end > fresh.end) fresh.end = s->end;
     *s = m->spans[--m->count];
-    i = 0; /* it is larger now */
+    /* The merged span is larger, so it may overlap spans that were compared before. */
+    i = 0;
   }
   if (!tn_grow((void **)&m->spans, &m->capacity, m->count, sizeof *m->spans))
     return tn_no_memory("a fallback", 0);
@@ -116,10 +120,10 @@ static span_t *span_of(const move_t *m, const tenon_tensor_t *t) {
     span_t *s = &m->spans[i];
     if (is_beside(s->of, t) && tn_address(t) >= s->begin && tn_address(t) < s->end) return s;
   }
-  return NULL; /* of a tensor without elements */
+  return NULL; /* the tensor has no elements */
 }
 
-/* How far copying back came with an argument; a list of which only a part is written is
+/* How far the copy back has come for an argument. A list of which only a part was written is
  * undefined. */
 static int state_of(const move_t *m, const tenon_tensor_t *t) {
   if (tn_dtype_is(t->dtype, TENON_LIST)) {
@@ -149,7 +153,7 @@ static void add_names(const move_t *m, int state, const char *word, tn_text_t *t
   }
 }
 
-/* The failure of a copy back, with what that means for each argument that is written to. */
+/* Adds to the message of a failed copy back what has become of each argument that is written to. */
 static tenon_status_t tell_states(const move_t *m, tenon_status_t status) {
   tn_text_t text = {0};
   add_names(m, UNDEFINED, "undefined now: ", &text);
@@ -161,7 +165,7 @@ static tenon_status_t tell_states(const move_t *m, tenon_status_t status) {
   return status;
 }
 
-/* What was written goes back. */
+/* Copies each span that was written from the host to the device. */
 static tenon_status_t copy_back(move_t *m) {
   for (size_t i = 0; i < m->count; i++) {
     span_t *s = &m->spans[i];
@@ -179,7 +183,8 @@ static tenon_status_t copy_back(move_t *m) {
 /* arguments as the CPU sees them */
 
 static void *host_of(const move_t *m, const tenon_tensor_t *t) {
-  static _Alignas(64) char nothing[64]; /* of tensors without elements: kernels need not ask */
+  /* The address of tensors without elements, so that kernels need not check for NULL. */
+  static _Alignas(64) char nothing[64];
   const span_t *s = span_of(m, t);
   return s ? s->host + (tn_address(t) - s->begin) : nothing;
 }
@@ -226,8 +231,8 @@ static tenon_status_t mirror(move_t *m, tenon_tensor_t *t, tenon_tensor_t **out_
   return TENON_OK;
 }
 
-/* Results whose shape only running told: on the host now, they go to the device if all went well so
- * far. */
+/* Settles an output whose shape was unknown before the kernel ran: it is in host memory, and is
+ * copied to the device if nothing has failed so far. */
 static tenon_status_t settle_result(move_t *m, tenon_tensor_t *unallocated, tenon_tensor_t *made,
                                     tenon_device_t device, tenon_status_t status) {
   tenon_tensor_t *there = NULL;
@@ -273,7 +278,8 @@ static tenon_status_t run_on_cpu(move_t *m) {
   }
   tenon_tensor_t *const *inputs_before = call->inputs;
   tenon_tensor_t *const *outputs_before = call->outputs;
-  void *workspace = call->workspace; /* memory of the device, if there is any */
+  /* The workspace is device memory, if there is one. */
+  void *workspace = call->workspace;
   if (status == TENON_OK) {
     call->inputs = inputs;
     call->outputs = outputs;

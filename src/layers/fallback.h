@@ -4,7 +4,7 @@
 
 #include "operator/frame.h"
 
-/* Registers what the table runs for it, and reads the environment. */
+/* Registers the function that tables run for the fallback, and reads TENON_STRICT. */
 void tn_fallback_install(void);
 
 #endif

@@ -14,11 +14,11 @@
 #include "operator/names.h"
 #include "storage/place.h"
 
-TENON_C const tenon_item_t core_required[]; /* a group of ops/core.c */
+TENON_C const tenon_item_t core_required[]; /* ops/core.c includes this group */
 
 static bool is_meta(const tenon_tensor_t *t) { return t->keys & TN_KEY(TN_BIT_META); }
 
-/* A tensor whose header may change. */
+/* Checks that the header of a tensor may change. */
 static tenon_status_t check_header(tenon_call_t *call, const tenon_tensor_t *t) {
   if (!tn_tensor_is_owned(t) || !((const tn_tensor_t *)t)->storage)
     return tenon_fail(call, TENON_INVALID,
@@ -34,8 +34,8 @@ static tenon_status_t check_header(tenon_call_t *call, const tenon_tensor_t *t) 
 
 /* resize */
 
-/* The bytes of a tensor's memory that are known: its storage's, and of memory that was lent those
- * of its elements. */
+/* The known bytes of a tensor's memory: those of its storage, and for memory that was lent also
+ * those of its elements. */
 static void memory_of(const tenon_tensor_t *t, char **out_begin, char **out_end) {
   const tn_storage_t *storage = ((const tn_tensor_t *)t)->storage;
   char *begin, *end;
@@ -46,7 +46,8 @@ static void memory_of(const tenon_tensor_t *t, char **out_begin, char **out_end)
   if (end > *out_end) *out_end = end;
 }
 
-/* Gives it `size` bytes for elements, behind what lies before the first of them. */
+/* Makes sure that there are `size` bytes from the tensor's first element on. If not, the tensor
+ * gets larger memory with the same contents, including those before its first element. */
 static tenon_status_t make_room(tenon_tensor_t *t, uint64_t size) {
   tn_tensor_t *own = (tn_tensor_t *)t;
   tenon_tensor_t *memory;
@@ -94,9 +95,10 @@ static tenon_status_t resize_tensor(tenon_call_t *call, tenon_tensor_t *t, int32
     return tenon_fail(
         call, TENON_INVALID, "x cannot have shape %s",
         tn_shape_print(ndim < 0 || ndim > TENON_RANK_MAX ? 0 : ndim, shape, text, sizeof text));
+  /* A tensor that has this shape already stays as it is, in any strides. */
   if (ndim == t->ndim && !memcmp(shape, t->shape, (size_t)ndim * sizeof *shape) &&
       !(t->keys & TN_TENSOR_UNSET))
-    return TENON_OK; /* as it lies, in any strides */
+    return TENON_OK;
   TN_TRY(tn_tensor_room(t, ndim));
   if (!is_meta(t)) TN_TRY(make_room(t, size));
   set_geometry(t, ndim, shape, NULL);
@@ -167,7 +169,8 @@ static tenon_status_t set_strided_run(tenon_call_t *call) {
   int64_t bits = (int64_t)source->dtype.bits * source->dtype.lanes;
   bool fits =
       tn_shape_count((int32_t)shape->count, shape->as.ints) >= 0 && tn_mul(offset, bits, &offset);
-  for (uint32_t i = 0; i < shape->count && fits; i++) { /* far sums are overflows, not positions */
+  /* A sum that overflows is no position in memory. */
+  for (uint32_t i = 0; i < shape->count && fits; i++) {
     int64_t step = strides->as.ints[i] < 0 ? -(strides->as.ints[i] + 1) : strides->as.ints[i];
     fits = tn_mul(step, shape->as.ints[i], &far[i]) && tn_mul(far[i], bits, &far[i]) &&
            tn_add(reach, far[i], &reach);
@@ -196,7 +199,7 @@ static tenon_status_t set_none_run(tenon_call_t *call) {
 
 /* copies */
 
-/* The same elements in the target's dtype, in host memory. */
+/* Makes a copy of x in host memory with the given dtype. */
 static tenon_status_t cast_tensor(tenon_tensor_t *x, tenon_dtype_t dtype,
                                   tenon_tensor_t **out_tensor) {
   tenon_tensor_t *host;
@@ -245,7 +248,8 @@ static tenon_status_t copy_tensor_elements(tenon_call_t *call, tenon_tensor_t *x
     TN_TRY(cast_tensor(x, y->dtype, &other));
   else if (tn_place_overlap(x, y) && tn_address(x) != tn_address(y))
     TN_TRY(tenon_tensor_copy_to(x, x->device, &other));
-  if (other) { /* dense now */
+  /* The copy is dense, so its strides are computed from its shape. */
+  if (other) {
     wide = *other;
     int64_t step = 1;
     for (int32_t i = y->ndim - 1, k = x->ndim - 1; i >= 0; i--, k--) {

@@ -1,7 +1,7 @@
-/* The trace of calls: each call and each step within it, nested, as lines on stderr or as slices
- * of a file that Perfetto opens; and why kernels were taken or declined (explain.c).  The row of
- * the trace's key runs it for every call of the process while the trace is on; while it is off
- * none of this code runs. */
+/* Traces calls: prints each call and each step within it, nested, as lines on stderr or as slices
+ * of a file that Perfetto opens, and explains why kernels were taken or declined (explain.c). The
+ * row of the trace's key runs it for every call of the process while the trace is on; while it is
+ * off none of this code runs. */
 #include "layers/trace.h"
 
 #include <inttypes.h>
@@ -30,27 +30,33 @@ enum {
   EXPLAINS = 8,
   EXPLAINS_ALL = 16,
 };
-static int32_t details; /* set before the key is */
+static int32_t details; /* WITH_..., EXPLAINS...; set before the key is switched on */
 
 static bool wants(int32_t detail) { return __atomic_load_n(&details, __ATOMIC_RELAXED) & detail; }
 
-static tn_mutex_t lock = TN_MUTEX_INIT; /* of the switches, the file, and what was explained */
-static tn_event_file_t *file;           /* NULL: stderr */
-static uint64_t file_number;            /* of the file, counted; 0: none */
+/* Guards the switches, the file, and what was explained. */
+static tn_mutex_t lock = TN_MUTEX_INIT;
+static tn_event_file_t *file; /* NULL: the trace goes to stderr */
+/* The number of the file, counted over the process; 0: there is none. */
+static uint64_t file_number;
 static uint64_t files;
 static tn_map_t explained;
 static const tn_watcher_t *watch; /* atomic */
 
-typedef struct step_t { /* a line, or a slice */
-  const char *label;    /* "call", "next", "layer", "mode" */
+/* A line, or a slice. */
+typedef struct step_t {
+  const char *label; /* "call", "next", "layer", "mode" */
+  /* What the step runs: a kernel, another resolution, a layer or a mode. */
   tn_text_t runs;
-  tn_text_t arguments; /* what it runs; those of a call */
-  tn_text_t origin;    /* of the key, where no tensor has one */
-  uint64_t file;       /* that its beginning went to; 0: none */
+  tn_text_t arguments; /* of a call */
+  /* Where the key of a call comes from, if no tensor has it. */
+  tn_text_t origin;
+  /* The number of the file that the beginning was written to; 0: none. */
+  uint64_t file;
   int64_t began;
 } step_t;
 
-/* what a step is */
+/* the texts of a step */
 
 static void add_tensor(tn_text_t *text, const tenon_tensor_t *t) {
   char shape[200];
@@ -85,7 +91,7 @@ static void add_arguments(tn_text_t *text, const tenon_call_t *call) {
   tn_text_add(text, ")");
 }
 
-/* What an entry runs, and by which rule it stands there. */
+/* Appends what an entry runs, and by which resolution. */
 static void add_entry(tn_text_t *text, const tenon_call_t *call) {
   const tn_table_entry_t *entry = tn_frame_of_const(call)->entry;
   const tn_kernel_t *kernel = NULL;
@@ -111,7 +117,8 @@ static void add_origin(tn_text_t *text, const tenon_call_t *call) {
 /* lines */
 
 static void print_lines(tn_text_t *text) {
-  if (!text->failed) fputs(tn_text_get(text), stderr); /* one write: lines of threads do not mix */
+  /* One write per text, so that lines of several threads do not mix. */
+  if (!text->failed) fputs(tn_text_get(text), stderr);
   tn_text_clear(text);
 }
 
@@ -141,21 +148,23 @@ static void print_end(const tenon_call_t *call, const step_t *step, tenon_status
 
 /* the file */
 
-static void update_key(void) { /* under the lock */
+/* Called with the lock held. */
+static void update_key(void) {
   if (details || watch)
     __atomic_fetch_or(&tn_key_global, TN_KEY(TN_BIT_TRACE), __ATOMIC_RELEASE);
   else
     __atomic_fetch_and(&tn_key_global, ~TN_KEY(TN_BIT_TRACE), __ATOMIC_RELEASE);
 }
 
-static void close_file(void) { /* under the lock */
+/* Called with the lock held. */
+static void close_file(void) {
   __atomic_store_n(&file_number, 0, __ATOMIC_RELAXED);
   tn_event_file_close(file);
   file = NULL;
 }
 
-/* Adds an event to the file that `number` names, if it is still that; 0: to any.  Gives its number,
- * 0: there is none. */
+/* Adds an event to the open file, if the file has this number, or if the number is 0. Returns the
+ * number of the file; 0: nothing was added. */
 static uint64_t add_event(const tn_text_t *event, uint64_t number) {
   uint64_t found = 0;
   tn_mutex_lock(&lock);
@@ -163,7 +172,8 @@ static uint64_t add_event(const tn_text_t *event, uint64_t number) {
     tenon_status_t status =
         event->failed ? TENON_MEMORY : tn_event_file_add(file, tn_text_get(event), event->size);
     if (status == TENON_OK) found = file_number;
-    if (status == TENON_DENIED) { /* said once: calls are not to fail for it */
+    /* The failure is reported once and ends the trace; the calls themselves do not fail. */
+    if (status == TENON_DENIED) {
       fprintf(stderr, "tenon: %s; the trace ends here\n", tn_error());
       close_file();
       __atomic_store_n(&details, details & ~(WITH_STEPS | WITH_ARGS | WITH_TIME), __ATOMIC_RELAXED);
@@ -242,7 +252,7 @@ static tenon_status_t run_step(tenon_call_t *call, tenon_run_fn run, step_t *ste
   return status;
 }
 
-/* Prints why, once for each text unless all is wanted. */
+/* Prints why the call takes its kernel. Each text is printed once, unless all are wanted. */
 static void print_explanation(const tenon_call_t *call) {
   tn_text_t text = {0};
   tn_registry_lock();
@@ -252,9 +262,8 @@ static void print_explanation(const tenon_call_t *call) {
   if (is_fresh && !wants(EXPLAINS_ALL)) {
     tn_mutex_lock(&lock);
     is_fresh = !tn_map_get(&explained, text.data, text.size);
-    if (is_fresh)
-      (void)tn_map_put(&explained, text.data, text.size,
-                       &explained); /* without memory: said again */
+    /* If memory runs out here, the text is printed again next time. */
+    if (is_fresh) (void)tn_map_put(&explained, text.data, text.size, &explained);
     tn_mutex_unlock(&lock);
   }
   if (is_fresh) print_lines(&text);
@@ -262,8 +271,8 @@ static void print_explanation(const tenon_call_t *call) {
 }
 
 static tenon_status_t run_entry(tenon_call_t *call, const char *label) {
-  const tn_table_entry_t *entered =
-      tn_entry_hold(call); /* texts of libraries that may go are read below */
+  /* Texts of libraries that may be unloaded are read below, so the entry is held. */
+  const tn_table_entry_t *entered = tn_entry_hold(call);
   step_t step = {.label = label};
   if (wants(EXPLAINS)) print_explanation(call);
   if (wants(WITH_STEPS)) add_entry(&step.runs, call);
@@ -287,7 +296,7 @@ static tenon_status_t hand_on(tenon_call_t *call) {
   return tn_redispatch(call, tn_key_below(tn_frame_of(call)->keys, TN_BIT_TRACE));
 }
 
-/* The row of the trace's own key: it only hands the call on, which prints it. */
+/* The row of the trace's own key: it only dispatches the call again, which prints it. */
 static tenon_status_t run_trace(tenon_call_t *call) { return tn_watch_run(call, hand_on); }
 
 /* watching */
@@ -318,7 +327,8 @@ static tenon_status_t parse_words(const char *what, int32_t *out_details, const 
   for (const char *at = what; *at; at += *at == ',') {
     size_t size = strcspn(at, ",");
     size_t i = 0;
-    if (strncmp(at, "file=", 5) == 0 && at[5]) { /* to the end: a path may have commas */
+    /* The path goes to the end of the text, since it may contain commas. */
+    if (strncmp(at, "file=", 5) == 0 && at[5]) {
       *out_details |= WITH_STEPS;
       *out_path = at + 5;
       return TENON_OK;
@@ -372,7 +382,8 @@ void tn_trace_start(void) {
   bool is_once = how && strcmp(how, "1") == 0;
   bool is_all = how && strcmp(how, "all") == 0;
   tn_mutex_lock(&lock);
-  bool goes_on = file != NULL; /* the file of before a shutdown: not to be emptied */
+  /* The file of the start before a shutdown is still open and must not be emptied. */
+  bool goes_on = file != NULL;
   tn_mutex_unlock(&lock);
   if (what && !goes_on && tenon_trace_set(what) != TENON_OK)
     fprintf(stderr, "TENON_TRACE is ignored: %s\n", tn_error());
