@@ -1,8 +1,8 @@
-/* gelu.c: a library of two operators; `tenon build gelu.c` makes gelu.so of it, and links nothing
- * of Tenon's.
+/* gelu.c: a library of two operators. `tenon build gelu.c` makes gelu.so of it, which is not linked
+ * with Tenon.
  *
- * The host broadcasts, casts, blocks and parallelises: a loop sees dense runs of f32, whatever was
- * passed. */
+ * The host broadcasts, casts, and splits the work among threads. A loop sees dense runs of f32,
+ * whatever the caller passed. */
 #include <math.h>
 #include <tenon/op.h>
 
@@ -14,8 +14,8 @@ static tenon_status_t gelu_f32(const tenon_loop_t *loop) {
   return TENON_OK;
 }
 
-static tenon_status_t
-gelu_backward_f32(const tenon_loop_t *loop) { /* 0.39894228 = 1 / sqrt(2 pi) */
+/* 0.39894228 is 1 / sqrt(2 pi). */
+static tenon_status_t gelu_backward_f32(const tenon_loop_t *loop) {
   const float *grad = (const float *)loop->data[0];
   const float *x = (const float *)loop->data[1];
   float *y = (float *)loop->data[2];

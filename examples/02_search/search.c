@@ -7,9 +7,10 @@
 #include <tenon/tenon.h>
 #include <unistd.h>
 
+/* LEAST and MOST are bytes of a passage. */
 enum {
   LEAST = 300,
-  MOST = 1000 /* bytes of a passage */,
+  MOST = 1000,
   BATCH = 8,
   BEST = 3,
   PRINTED = 160,
@@ -65,8 +66,8 @@ static const char *end_of_passage(const char *begin, const char *last) {
   return limit == last ? last : sentence ? sentence : word;
 }
 
-static int by_size(const void *a,
-                   const void *b) { /* texts of similar length need little padding in a batch */
+/* Texts of similar length need little padding in a batch. */
+static int by_size(const void *a, const void *b) {
   return (int)((const tenon_string_t *)a)->size - (int)((const tenon_string_t *)b)->size;
 }
 static void cut(text_t *text) {

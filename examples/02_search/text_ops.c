@@ -1,9 +1,9 @@
-/* text_ops.c: the operator library `text`: what a sentence encoder needs around its network, so
- * that text goes into the model and a vector comes out of it.
+/* text_ops.c: the operator library `text`: the operators that a sentence encoder needs around its
+ * network, so that the model takes text and returns a vector.
  *
- * Built out of the tree against tenon/op.h and utf8proc alone: tenon build text_ops.c wordpiece.c
- * -lutf8proc.  Tenon calls it through the table at the end.  Rows are independent, and no row is
- * written by two threads. */
+ * It is built outside the tree against tenon/op.h and utf8proc alone: tenon build text_ops.c
+ * wordpiece.c -lutf8proc. Tenon calls it through the table at the end. Rows are independent, and no
+ * two threads write to the same row. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,10 +20,11 @@ enum {
   ATTR_MAX_LENGTH,
   ATTR_LOWER,
 };
+/* [CLS] and [SEP] are always present. */
 enum {
   LENGTH_MIN = 2,
   LENGTH_MAX = 1 << 20,
-}; /* [CLS] and [SEP] are always present */
+};
 
 static tenon_status_t wordpiece_validate(tenon_node_t *node) {
   int64_t max_length = node->attrs[ATTR_MAX_LENGTH].as.i;
@@ -109,8 +110,8 @@ static tenon_status_t wordpiece_run(tenon_call_t *call) {
 
 /* mean_pool */
 
-/* A smaller sum of weights counts as this one: the guard of sentence-transformers for texts without
- * a token. */
+/* A sum of weights below this one counts as this one, as in sentence-transformers: it protects
+ * texts without a token. */
 static const float least_weight = 1e-9f;
 static const float least_norm = 1e-12f;
 
@@ -129,7 +130,8 @@ static tenon_status_t mean_pool_part(tenon_call_t *call, void *unused, int64_t b
     for (int64_t i = 0; i < length; i++, hidden += width) {
       float w = (float)*mask++;
       weight += w;
-      if (w != 0) /* padding may hold anything */
+      /* Padding may hold anything, so it is not read. */
+      if (w != 0)
         for (int64_t j = 0; j < width; j++)
           out[j] += w * hidden[j];
     }
@@ -148,7 +150,8 @@ static tenon_status_t mean_pool_part(tenon_call_t *call, void *unused, int64_t b
 
 static tenon_status_t mean_pool_run(tenon_call_t *call) {
   const int64_t *shape = call->inputs[0]->shape;
-  int64_t row = shape[1] * shape[2]; /* 16384 elements are enough work for one more thread */
+  /* 16384 elements are enough work for one more thread. */
+  int64_t row = shape[1] * shape[2];
   return call->host->parallel(call, shape[0], row < 16384 ? 16384 / (row + 1) + 1 : 1,
                               mean_pool_part, NULL);
 }

@@ -1,9 +1,9 @@
-/* wordpiece.c: the tokeniser of wordpiece.h: a hash table of pieces, classes of characters, and a
- * run over one text.
+/* wordpiece.c: the tokeniser of wordpiece.h: a hash table of pieces, classes of characters, and the
+ * tokenisation of one text.
  *
- * Called by text_ops.c.  Everything about a text lives in one run_t on the stack of encode(), so
- * that threads share only the constant table.  Unicode's tables are utf8proc's; `young` says where
- * Hugging Face's are older. */
+ * text_ops.c calls it. Everything about a text lives in one run_t on the stack of wordpiece_encode,
+ * so threads share only the constant table. utf8proc provides Unicode's tables; `young` lists where
+ * Hugging Face's tables are older. */
 #include "wordpiece.h"
 
 #include <stddef.h>
@@ -20,18 +20,19 @@ const char *const wordpiece_special_names[WORDPIECE_SPECIAL_COUNT] = {"[PAD]", "
 /* the table of pieces */
 
 typedef struct piece_t {
+  /* Hash of the text; the lowest bit says that the piece continues a word ("##" in the
+   * vocabulary). */
   uint32_t key;
   uint32_t start;
-  uint32_t
-      /* key: hash of the text; lowest bit: inside a word ("##" in the vocabulary). size 0: empty */
-      size;
+  uint32_t size; /* 0: the slot is empty */
   int32_t id;
 } piece_t;
 
 struct wordpiece_t {
   const char *vocabulary;
+  /* Number of slots - 1. */
   uint32_t mask;
-  uint32_t longest; /* slots - 1; bytes of the longest piece */
+  uint32_t longest; /* bytes of the longest piece */
   bool lower;
   int32_t special[WORDPIECE_SPECIAL_COUNT];
   piece_t slots[];
@@ -72,8 +73,8 @@ static void piece_add(wordpiece_t *pieces, uint32_t start, uint32_t end, int32_t
     hash = hash_byte(hash, (uint8_t)text[i]);
   uint32_t key = hash_key(hash, inside);
   ptrdiff_t at = piece_find(pieces, text + start, end - start, key) - pieces->slots;
-  pieces->slots[at] =
-      (piece_t){key, start, end - start, id}; /* if two lines are equal, the later one counts */
+  /* If two lines are equal, the later one counts. */
+  pieces->slots[at] = (piece_t){key, start, end - start, id};
   if (end - start > pieces->longest) pieces->longest = end - start;
 }
 
@@ -122,7 +123,8 @@ typedef struct range_t {
   int32_t last;
 } range_t;
 
-static bool in_ranges(const range_t *ranges, size_t count, int32_t c) { /* sorted */
+/* Whether the sorted ranges contain a character. */
+static bool in_ranges(const range_t *ranges, size_t count, int32_t c) {
   while (count > 0) {
     const range_t *middle = ranges + count / 2;
     if (c < middle->first)
@@ -136,8 +138,8 @@ static bool in_ranges(const range_t *ranges, size_t count, int32_t c) { /* sorte
   return false;
 }
 
-/* Hugging Face's tables of punctuation, accents and format characters are those of Unicode 8: what
- * was assigned later is part of a word there. */
+/* Hugging Face's tables of punctuation, accents and format characters are those of Unicode 8: a
+ * character that was assigned later counts as part of a word. */
 static const range_t young[] = {
     {0x61D, 0x61D},     {0x7FD, 0x7FD},     {0x890, 0x8E2},     {0x9FD, 0x9FE},
     {0xA76, 0xA76},     {0xAFA, 0xAFF},     {0xB55, 0xB55},     {0xC04, 0xC3C},
@@ -179,8 +181,8 @@ static class_t class_of(int32_t c) {
     return letter ? CLASS_WORD : CLASS_PUNCTUATION;
   }
   if (c == 0xFFFD) return CLASS_DROPPED;
-  if (c == 0x166D || c == 0x111C9)
-    return CLASS_PUNCTUATION; /* these three have moved since Unicode 8 */
+  /* The classes of these three characters have changed since Unicode 8. */
+  if (c == 0x166D || c == 0x111C9) return CLASS_PUNCTUATION;
   if (c == 0x1734) return CLASS_ACCENT;
   if (IN(young, c)) return CLASS_WORD;
   size_t category = (size_t)utf8proc_category(c);
@@ -214,7 +216,7 @@ static void word_end(run_t *run) {
   int32_t found[WORD_MAX];
   int32_t found_count = 0;
   uint32_t ends[WORD_MAX + 1]; /* bytes of the first i characters */
-  uint32_t keys[WORD_MAX + 1]; /* of the characters from `begin` to i */
+  uint32_t keys[WORD_MAX + 1]; /* hashes of the characters from `begin` to i */
   uint8_t bytes[4 * WORD_MAX];
   run->length = run->settled = 0;
   ends[0] = 0;
@@ -258,7 +260,7 @@ static void word_add(run_t *run, int32_t c) {
   if (!order) run->settled = run->length;
 }
 
-/* One character of the text, after case and accents are folded. */
+/* Takes one character of the text after case and accents were folded. */
 static void take_folded(run_t *run, int32_t c) {
   class_t class = class_of(c);
   if (class == CLASS_ACCENT && run->pieces->lower) {
@@ -271,7 +273,7 @@ static void take_folded(run_t *run, int32_t c) {
   if (class == CLASS_PUNCTUATION) word_end(run);
 }
 
-/* One character of the text as it was written. */
+/* Takes one character of the text as it was written. */
 static void take(run_t *run, int32_t c) {
   if (class_of(c) == CLASS_DROPPED) return;
   int32_t parts[8] = {c};

@@ -17,13 +17,14 @@ enum {
   WORDPIECE_MASK,
   WORDPIECE_SPECIAL_COUNT,
 };
-extern const char
-    *const wordpiece_special_names[WORDPIECE_SPECIAL_COUNT]; /* "[PAD]", "[UNK]", ... */
+/* "[PAD]", "[UNK]", ... */
+extern const char *const wordpiece_special_names[WORDPIECE_SPECIAL_COUNT];
 
 typedef struct wordpiece_t wordpiece_t;
 
-/* A tokeniser for a vocabulary of one word a line, numbered from 0; `lower` folds case and accents.
- * It points into `vocabulary`, which must outlive it.  NULL without memory; release with free(). */
+/* Creates a tokeniser for a vocabulary of one word per line, numbered from 0. `lower` folds case
+ * and accents. The tokeniser points into `vocabulary`, which must outlive it. Returns NULL if
+ * memory runs out; release it with free(). */
 wordpiece_t *wordpiece_create(const char *vocabulary, uint32_t size, bool lower);
 /* The number of a special word; -1: the vocabulary lacks it. */
 int32_t wordpiece_special(const wordpiece_t *pieces, int32_t special);

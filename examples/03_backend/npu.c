@@ -106,10 +106,11 @@ static tenon_status_t npu_swish_backward(tenon_call_t *call) {
 
 /* an operator that only knows shapes */
 
+/* TENON_SHAPES says everything about the result, so there is nothing to do. */
 static tenon_status_t plan_meta(tenon_call_t *call) {
   (void)call;
   return TENON_OK;
-} /* TENON_SHAPES already says everything */
+}
 
 /* clang-format off */
 TENON_LIBRARY(npu, "1.0.0",
@@ -124,7 +125,8 @@ TENON_LIBRARY(npu, "1.0.0",
     TENON_TYPES("q: float; k = q; out = q"),
       TENON_SHAPES("q: [b, s, d]; k: [b, t, d]; out: [b, s, t]"),
     TENON_TRAITS(TENON_PURE), TENON_GRADIENT("q, k: none"), TENON_KERNEL("meta", plan_meta)),
-  /* required: memory and copies; views, shapes, resize, set, copies by dtype and strides follow */
+  /* required: memory and copies; views, shapes, resize, set, and copies with casts and strides
+   * follow */
   TENON_EXTEND("core::allocate", TENON_KERNEL("npu", npu_allocate)),
   TENON_EXTEND("core::copy", TENON_KERNEL("npu", npu_copy)),
   /* three kernels and a stub */

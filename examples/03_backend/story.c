@@ -57,13 +57,13 @@ int main(int argc, char **argv) {
   const float values[4] = {-2, -0.5f, 0.25f, 3};
   tenon_tensor_t *x = row(npu, values, 4);
   tenon_tensor_t *out[2] = {NULL};
-  refused("core::sqrt", x,
-          "core::sqrt: no kernel for npu"); /* nothing falls back until the program allows it */
+  /* Nothing falls back until the program allows it. */
+  refused("core::sqrt", x, "core::sqrt: no kernel for npu");
   tenon_registration_t *fallback;
   need(tenon_fallback_add("npu", tenon_fallback_cpu, NULL, NULL, 0, &fallback), "fallback");
   refused("core::nonzero", x, "library npu says that it must not fall back");
-  need(tenon_op_call(find("core::sign"), NULL, &x, out, 0),
-       "core::sign"); /* another operator falls back now */
+  /* Another operator falls back now. */
+  need(tenon_op_call(find("core::sign"), NULL, &x, out, 0), "core::sign");
   tenon_tensor_release(out[0]);
   out[0] = NULL;
 
@@ -76,7 +76,8 @@ int main(int argc, char **argv) {
   check(tenon_tensor_grad(x) && tenon_tensor_grad(x)->device.type == npu.type,
         "the gradient is where its tensor is");
   read_back(tenon_tensor_grad(x), found);
-  for (int i = 0; i < 4; i++) { /* by finite differences, in double */
+  /* The expected gradient comes from finite differences in double. */
+  for (int i = 0; i < 4; i++) {
     double h = 1e-5;
     double up = values[i] + h;
     double down = values[i] - h;

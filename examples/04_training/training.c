@@ -1,6 +1,6 @@
-/* Trains a small network on two spirals that it makes itself: two hidden layers whose activation is
- * an operator of this file, with its own backward, registered by the program.  Weights are updated
- * with recording off.
+/* Trains a small network of two hidden layers on two spirals, which the program draws. The
+ * activation is an operator of this file with its own backward, which the program registers.
+ * Recording is off while the weights are updated.
  *   training [steps] [file]: writes weights, data and the loss of each step to `file`, for
  *   reference.py */
 #define TENON_STATIC
@@ -38,7 +38,7 @@ TENON_LIBRARY(training, "1.0.0",
     TENON_TRAITS(TENON_PURE | TENON_POINTWISE), TENON_LOOP("f64, f64 -> f64", bend_backward)))
 /* clang-format on */
 
-/* short words */
+/* helpers */
 
 static void must(tenon_status_t status) {
   if (status == TENON_OK) return;
@@ -59,7 +59,8 @@ static tenon_tensor_t *call(const tenon_op_t *op, tenon_tensor_t *a, tenon_tenso
   return out;
 }
 
-/* Random numbers between -scale and scale; every tensor takes a seed of its own. */
+/* Makes a matrix of random numbers between -scale and scale; every tensor takes a seed of its
+ * own. */
 static tenon_tensor_t *random_tensor(int64_t rows, int64_t columns, double scale, uint64_t seed) {
   tenon_tensor_t *t;
   must(tenon_tensor_create(tenon_dtype(TENON_F64), 2, (int64_t[]){rows, columns}, &t));

@@ -1,7 +1,6 @@
-// A program that defines operators itself, as lambdas, without a library: a pointwise one with a
-// gradient, one with a kernel of
-// its own, a kernel for an operator of others, undone again, and random numbers that go on where
-// they were saved.
+// A program that defines operators itself, as lambdas, without a library: a pointwise operator with
+// a gradient, an operator with a kernel, and a kernel for an existing operator, which is removed
+// again. It also saves and restores the state of the random numbers.
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -15,8 +14,8 @@ static void print(const char *name, const tenon::tensor &t) {
 }
 
 int main() try {
-  // Elements in, an element out: broadcasting, strides and threads are the host's.  The gradient is
-  // an operator too.
+  // A lambda from elements to an element: the host does broadcasting, strides and threads. The
+  // gradient is an operator too.
   auto backward =
       tenon::op("program::bend_backward(Tensor grad, Tensor x, *, float by=1.0) -> Tensor")
           .types("grad, x: f32; out = x")
@@ -39,8 +38,8 @@ int main() try {
   print("gradient", x.grad());
   x.require_grad(false);
 
-  // A kernel sees whole tensors, and splits its work itself; what it throws is the error of the
-  // call.
+  // A kernel sees whole tensors and splits its work itself. An exception that it throws becomes the
+  // error of the call.
   auto distances = tenon::op("program::distances(Tensor a, Tensor b) -> Tensor")
                        .types("a, b: f32; out = a")
                        .shapes("a: [n, d]; b: [m, d]; out: [n, m]")
@@ -63,7 +62,8 @@ int main() try {
   print("distances",
         tenon::call("program::distances", x, tenon::tensor::of<float>({1, 3}, {0, 1, 2})));
 
-  { // another kernel for an operator of others, as long as this block lasts
+  // Another kernel for an existing operator, as long as this block lasts.
+  {
     auto leaky = tenon::on("core::relu")
                      .kernel(
                          "cpu f32",

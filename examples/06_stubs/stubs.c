@@ -39,7 +39,8 @@ static tenon_status_t span(const tenon_iterator_t *it) {
   return TENON_OK;
 }
 
-static tenon_status_t span_infer(tenon_infer_t *infer) { /* each listed axis becomes 1 */
+/* Each listed axis becomes 1. */
+static tenon_status_t span_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   const tenon_meta_t *axes = infer->inputs[1];
   tenon_meta_t *out = infer->outputs[0];

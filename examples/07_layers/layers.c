@@ -24,7 +24,8 @@ static tenon_status_t log_call(tenon_call_t *call) {
   print_tensor(log->to, call->inputs[0]);
   fputc('\n', log->to);
   log->depth++;
-  tenon_status_t status = tenon_call_next(call); /* results exist after this returns, not before */
+  /* Results exist after this call returns, not before. */
+  tenon_status_t status = tenon_call_next(call);
   log->depth--;
   if (status != TENON_OK) {
     fprintf(log->to, "%*sfailed: %s\n", 2 * log->depth, "", tenon_error());
@@ -81,7 +82,8 @@ static tenon_status_t run(tenon_tensor_t *x, tenon_tensor_t *w) {
   return status;
 }
 
-static tenon_tensor_t *tensor(int64_t rows, int64_t columns) { /* -2, -1, 0, 1, ... */
+/* Makes a matrix of -2, -1, 0, 1, ... */
+static tenon_tensor_t *tensor(int64_t rows, int64_t columns) {
   tenon_tensor_t *t = NULL;
   if (tenon_tensor_create(tenon_dtype(TENON_F32), 2, (int64_t[]){rows, columns}, &t) != TENON_OK)
     return NULL;
@@ -96,8 +98,8 @@ int main(void) {
   tenon_layer_t *logging, *counting;
   tenon_tensor_t *x = tensor(2, 3);
   tenon_tensor_t *w = tensor(3, 2);
-  /* A layer above autograd sees the calls as the program made them. A layer below also sees those
-   * of the backward pass, which runs on this thread. */
+  /* A layer above autograd sees a call before autograd does, a layer below view sees it after
+   * autograd. Both also see the calls of the backward pass, which runs on this thread. */
   if (!x || !w || tenon_tensor_require_grad(w, 1) ||
       tenon_layer_create("logging", "above autograd", log_call, &log, &logging) ||
       tenon_layer_create("counting", "below view", count_call, &counts, &counting)) {
@@ -108,7 +110,8 @@ int main(void) {
   tenon_layer_enable(counting, 1);
   tenon_status_t status = run(x, w);
   tenon_layer_enable(logging, 0);
-  if (status == TENON_OK) status = run(x, w); /* counted, not logged */
+  /* This run is counted, but not logged. */
+  if (status == TENON_OK) status = run(x, w);
   tenon_layer_enable(counting, 0);
   if (status != TENON_OK) {
     fprintf(stderr, "layers: %s\n", tenon_error());

@@ -22,7 +22,8 @@ tenon_status_t vx_allocate(tenon_on_t on, uint64_t bytes, void **out_handle) {
   return TENON_OK;
 }
 
-void block_free(block_t *b) { /* call this with the lock */
+/* Call this with the lock. */
+void block_free(block_t *b) {
   vx.used[b->ordinal] -= b->bytes;
   *b->link = b->next;
   if (b->next) b->next->link = b->link;
@@ -41,16 +42,18 @@ static void run_drop(stream_t *s, work_t *w) {
 void vx_free(tenon_on_t on, void *handle) {
   block_t *b = (block_t *)(void *)((char *)hidden(handle) - ALIGNMENT);
   lock();
-  b->drops = 1; /* this call's own */
+  /* The share of this call. */
+  b->drops = 1;
   for (stream_t *s = vx.streams; s; s = s->next) {
     if (!s->first) continue;
     work_t *w = work_new(on, run_drop, 0);
+    /* Without memory for work that frees the block later, wait here. */
     if (w) {
       w->block = b;
       b->drops++;
       push(s, w);
     } else
-      drain(s, vx.sequence); /* no memory to free it later, so wait */
+      drain(s, vx.sequence);
   }
   if (--b->drops == 0) block_free(b);
   unlock();
@@ -110,8 +113,8 @@ void vx_host_free(tenon_on_t on, void *data) {
   free(data);
 }
 
-/* Imported memory and streams are those that another user of this accelerator has. Their handles
- * are the same. */
+/* Imported memory and streams belong to another user of this accelerator, who has the same handles
+ * for them. */
 tenon_status_t vx_memory_import(tenon_on_t on, void *native, uint64_t bytes, void **out_handle) {
   (void)on;
   (void)bytes;

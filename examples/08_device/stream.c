@@ -38,7 +38,8 @@ work_t *work_new(tenon_on_t on, void (*run)(stream_t *, work_t *), uint64_t tick
   return w;
 }
 
-void push(stream_t *s, work_t *w) { /* call this with the lock */
+/* Call this with the lock. */
+void push(stream_t *s, work_t *w) {
   w->sequence = ++vx.sequence;
   *s->last = w;
   s->last = &w->next;
@@ -74,15 +75,15 @@ void reap(int32_t ordinal) {
       continue;
     }
     *at = s->next;
-    pthread_join(s->thread,
-                 NULL); /* it has released the lock for the last time, so joining does not block */
+    /* The thread has released the lock for the last time, so joining does not block. */
+    pthread_join(s->thread, NULL);
     pthread_cond_destroy(&s->filled);
     free(s);
   }
 }
 
-void stream_fail(stream_t *s, tenon_status_t status,
-                 uint64_t ticket) { /* call this with the lock; the first failure is kept */
+/* Call this with the lock. The first failure is kept. */
+void stream_fail(stream_t *s, tenon_status_t status, uint64_t ticket) {
   if (!s->status) {
     s->status = status;
     s->ticket = ticket;
@@ -119,8 +120,8 @@ tenon_status_t vx_stream_create(tenon_on_t on, void **out_stream) {
   return TENON_OK;
 }
 
-void vx_stream_destroy(tenon_on_t on,
-                       void *stream) { /* its thread does the remaining work and is joined later */
+/* The thread of the stream does the remaining work and is joined later. */
+void vx_stream_destroy(tenon_on_t on, void *stream) {
   (void)on;
   lock();
   ((stream_t *)stream)->closing = 1;
@@ -173,7 +174,8 @@ tenon_status_t vx_synchronize(tenon_on_t on) {
 
 /* events */
 
-static void mark_release(mark_t *mark) { /* call this with the lock */
+/* Call this with the lock. */
+static void mark_release(mark_t *mark) {
   if (mark && --mark->users == 0) free(mark);
 }
 
@@ -270,11 +272,12 @@ tenon_status_t vx_stream_wait(tenon_on_t on, void *stream, tenon_on_t of, void *
   lock();
   int recorded = s->recorded != NULL;
   if (!recorded) w->mark = ((event_t *)event)->mark;
+  /* An event that was never recorded has no mark to wait for. */
   if (w->mark) {
     w->mark->users++;
     push(s, w);
   } else
-    free(w); /* never recorded: nothing to wait for */
+    free(w);
   unlock();
   return recorded ? tenon_fail(on, TENON_UNIMPLEMENTED, "vx: a recording cannot contain events")
                   : TENON_OK;

@@ -123,7 +123,8 @@ static void vx_stop(tenon_device_context_t *context) {
       pthread_cond_signal(&s->filled);
     }
   }
-  uint64_t until = vx.sequence; /* streams of peers may still use memory of this ordinal */
+  /* Streams of peers may still use memory of this ordinal. */
+  uint64_t until = vx.sequence;
   for (stream_t *s = vx.streams; s;) {
     int wait =
         s->ordinal == context->ordinal ? !s->finished : s->first && s->first->sequence <= until;

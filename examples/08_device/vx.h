@@ -12,7 +12,8 @@
 #define TOTAL ((uint64_t)8 << 30) /* bytes of memory of each ordinal */
 #define DISGUISE ((uintptr_t)1 << 62)
 
-typedef struct mark_t { /* a point in a stream; an event refers to the mark that it recorded last */
+/* A point in a stream. An event refers to the mark that it recorded last. */
+typedef struct mark_t {
   uint32_t users;
   uint32_t done;
   tenon_status_t status; /* status of the stream when it reached the mark */
@@ -20,7 +21,8 @@ typedef struct mark_t { /* a point in a stream; an event refers to the mark that
   int64_t time;
 } mark_t;
 
-typedef struct block_t { /* header that lies ALIGNMENT bytes before the memory that it describes */
+/* A header that lies ALIGNMENT bytes before the memory that it describes. */
+typedef struct block_t {
   struct block_t *next;
   struct block_t **link;
   uint64_t bytes;
@@ -29,7 +31,8 @@ typedef struct block_t { /* header that lies ALIGNMENT bytes before the memory t
 } block_t;
 
 typedef struct stream_t stream_t;
-typedef struct work_t { /* a piece of work; each kind uses some of these fields */
+/* A piece of work; each kind uses some of these fields. */
+typedef struct work_t {
   struct work_t *next;
   void (*run)(stream_t *stream, struct work_t *work);
   uint64_t sequence;
@@ -51,9 +54,10 @@ struct stream_t {
   pthread_t thread;
   pthread_cond_t filled;
   work_t *first;
-  work_t **last; /* a piece of work stays in the list while it runs */
+  /* A piece of work stays in the list while it runs. */
+  work_t **last;
   work_t *recording;
-  /* not NULL: the stream is being recorded; where the next piece of the recording goes */
+  /* Where the next piece of the recording goes; NULL: the stream is not being recorded. */
   work_t **recorded;
   int closing;
   int finished;
@@ -69,7 +73,8 @@ typedef struct recording_t {
   work_t *first;
 } recording_t;
 
-extern struct vx_t { /* one lock keeps the example short */
+/* One lock keeps the example short. */
+extern struct vx_t {
   pthread_mutex_t lock;
   pthread_cond_t progress; /* signalled when a piece of work is done, or a stream has finished */
   uint64_t sequence;       /* the number of the last piece of work, over all streams */

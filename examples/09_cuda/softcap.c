@@ -1,5 +1,5 @@
-/* softcap(x) = cap * tanh(x / cap): a source kernel, which runs everywhere, and one by hand for
- * CUDA, in softcap.cu. */
+/* softcap(x) = cap * tanh(x / cap), with a source kernel, which runs everywhere, and with a
+ * handwritten kernel for CUDA in softcap.cu. */
 #ifndef TENON_ON_DEVICE
 #include <tenon/source.h>
 #endif

@@ -1,5 +1,5 @@
-/* The kernel for CUDA: four elements at a time, where they lie so.  Enqueued on the call's stream,
- * like all that a kernel does. */
+/* The kernel for CUDA, which computes four elements at a time, where their number and addresses
+ * allow it. It is enqueued on the stream of the call, like all work of a kernel. */
 #include <cuda_runtime.h>
 #include <tenon/device.h>
 
@@ -16,14 +16,16 @@ extern "C" tenon_status_t softcap_cuda(tenon_call_t *call) {
   const int64_t n = tenon_count(x) / 4, groups = (n + 255) / 256;
   const bool aligned =
       ((uintptr_t)x->data | (uintptr_t)y->data) % sizeof(float4) == 0 && tenon_count(x) % 4 == 0;
-  if (!aligned || groups > INT32_MAX) /* the source kernel serves */
+  /* The source kernel serves calls that this kernel declines. */
+  if (!aligned || groups > INT32_MAX)
     return tenon_fail(call, TENON_UNIMPLEMENTED, "elements do not lie by fours");
   if (!n) return TENON_OK;
-  /* makes its GPU the thread's current one, too */
+  /* This also makes the GPU of the call the current one of the thread. */
   cudaStream_t stream = (cudaStream_t)call->host->native(call, "CUstream");
   softcap_by_4<<<(unsigned)groups, 256, 0, stream>>>((const float4 *)x->data, (float4 *)y->data, n,
                                                      (float)call->attrs[0].as.f);
-  cudaError_t error = cudaGetLastError(); /* of the launch; what fails later, the device finds */
+  /* An error of the launch. The device finds what fails later. */
+  cudaError_t error = cudaGetLastError();
   if (error != cudaSuccess)
     return tenon_fail(call, TENON_ABORTED, "softcap: %s", cudaGetErrorString(error));
   return TENON_OK;

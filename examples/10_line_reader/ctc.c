@@ -1,10 +1,10 @@
 /* ctc.c: the operator library `reader`: the loss that teaches a network to read a line
  * (connectionist temporal classification, Graves et al., ICML 2006), its gradient, and, in
- * decode.c, the search that makes text of what the network says.
+ * decode.c, the search that turns the output of the network into text.
  *
- * Built out of the tree against tenon/op.h alone: tenon build ctc.c decode.c -o reader.so.  Tenon
- * calls it through the table at the end.  Each line is worked on by one thread, so that their
- * number does not change a bit. */
+ * It is built outside the tree against tenon/op.h alone: tenon build ctc.c decode.c -o reader.so.
+ * Tenon calls it through the table at the end. One thread works on each line, so the number of
+ * threads does not change a bit of the results. */
 #include <stdbool.h>
 #include <string.h>
 #include <tenon/check.h>
@@ -29,11 +29,12 @@ static int64_t class_of(const line_t *line, int64_t state) {
   return state % 2 ? line->target[state / 2] : line->blank;
 }
 
-static bool may_skip(const line_t *line, int64_t state) { /* from state - 2 */
+/* Whether a path may skip from state - 2 to this state. */
+static bool may_skip(const line_t *line, int64_t state) {
   return state > 2 && state % 2 && line->target[state / 2] != line->target[state / 2 - 1];
 }
 
-/* in: log_probs, targets, input_lengths, target_lengths */
+/* Describes line n. `in` is log_probs, targets, input_lengths, target_lengths. */
 static line_t line_of(const tenon_call_t *call, tenon_tensor_t *const *in, int64_t n) {
   const int64_t *shape = in[0]->shape;
   return (line_t){.target = (const int64_t *)in[1]->data + n * in[1]->shape[1],
@@ -71,7 +72,8 @@ static tenon_status_t lines_check(tenon_call_t *call, tenon_tensor_t *const *in)
 
 /* ctc_loss */
 
-/* alpha: logarithm of the probability of all paths to state s in frame t, including frame t. */
+/* alpha is the logarithm of the probability of all paths to state s in frame t, including frame
+ * t. */
 static tenon_status_t loss_part(tenon_call_t *call, void *unused, int64_t begin, int64_t end) {
   const tenon_tensor_t *x = call->inputs[0];
   tenon_tensor_t *loss = call->outputs[0];
@@ -90,8 +92,8 @@ static tenon_status_t loss_part(tenon_call_t *call, void *unused, int64_t begin,
     for (int64_t t = 0; t < line.frames; t++) {
       int64_t row = n * size + t * width;
       int64_t before = row - width;
-      for (int64_t s = 0; s < line.states && s < 2 * t + 2;
-           s++) { /* later states cannot be reached yet */
+      /* Later states cannot be reached yet. */
+      for (int64_t s = 0; s < line.states && s < 2 * t + 2; s++) {
         double reached =
             t ? log_sum(number(alpha, before + s), s ? number(alpha, before + s - 1) : -INFINITY,
                         may_skip(&line, s) ? number(alpha, before + s - 2) : -INFINITY)
@@ -130,9 +132,9 @@ static tenon_status_t loss_infer(tenon_infer_t *infer) {
 
 /* ctc_loss_backward */
 
-/* beta: logarithm of the probability of all paths onward from state s, over the frames after t.
- * alpha + beta + loss is that of being in the state in this frame, given the target. `room` has the
- * states of a line and a sum for each class. */
+/* beta is the logarithm of the probability of all paths onward from state s, over the frames after
+ * t. alpha + beta + loss is the logarithm of the probability of state s in frame t, given the
+ * target. `room` has space for the states of a line and a sum for each class. */
 static tenon_status_t loss_backward_part(tenon_call_t *call, void *room, int64_t begin,
                                          int64_t end) {
   const tenon_tensor_t *x = call->inputs[1];
@@ -162,7 +164,7 @@ static tenon_status_t loss_backward_part(tenon_call_t *call, void *room, int64_t
         set_number(out, at + c, (exp(number(x, at + c)) - sums[c]) * scale);
       for (int64_t s = 0; s < line.states; s++)
         beta[s] += number(x, at + class_of(&line, s));
-      /* in place: states before s are not read any more */
+      /* This works in place: states before s are not read any more. */
       for (int64_t s = 0; s < line.states; s++)
         beta[s] = log_sum(beta[s], s + 1 < line.states ? beta[s + 1] : -INFINITY,
                           s + 2 < line.states && may_skip(&line, s + 2) ? beta[s + 2] : -INFINITY);
@@ -197,42 +199,37 @@ TENON_LIBRARY(reader, "1.0.0",
   TENON_ABOUT("author: Tenon's examples\nlicence: as Tenon"),
   TENON_GROUP(reader_decode),
   TENON_OP("ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor "
-           "target_lengths, *, int blank=0)"
-           " -> (Tensor loss, Tensor alpha)",
-    TENON_DOC("Minus the logarithm of the probability of each target: torch.nn.functional.ctc_loss "
-              "with reduction='none'.\n"
-              "log_probs is [frames, lines, classes], as log_softmax gives it. targets is [lines, "
-              "width], classes that are not the\n"
-              "blank; what lies behind a line's target_lengths is not read. input_lengths says how "
-              "many frames a line has.\n"
-              "The loss is inf where no alignment exists. alpha, [lines, frames, 2 width + 1], is "
-              "for the gradient and has none.\n"
-              "The gradient is PyTorch's: of the logits that log_softmax made log_probs of, so "
-              "log_probs must come from there."),
+           "target_lengths, *, int blank=0) -> (Tensor loss, Tensor alpha)",
+    TENON_DOC("Minus the logarithm of the probability of each target: "
+              "torch.nn.functional.ctc_loss with reduction='none'.\n"
+              "log_probs is [frames, lines, classes], as log_softmax gives it. targets is "
+              "[lines, width], with classes other than the blank; what lies behind a line's "
+              "target_lengths is not read. input_lengths says how many frames a line has.\n"
+              "The loss is inf where no alignment exists. alpha, [lines, frames, 2 width + 1], "
+              "serves the gradient of the loss and has no gradient itself.\n"
+              "The gradient is PyTorch's: that of the logits from which log_softmax computed "
+              "log_probs, so log_probs must come from log_softmax."),
     TENON_SAMPLES("log_probs: [8, n, c] uniform(-3, -0.1), targets: [n, 3] integers(1, c), "
-                  "input_lengths: [n] [8], "
-                  "target_lengths: [n] integers(1, 4)"),
+                  "input_lengths: [n] [8], target_lengths: [n] integers(1, 4)"),
     TENON_TYPES("log_probs: f32|f64; targets, input_lengths, target_lengths: i64; loss, alpha = "
                 "log_probs"),
-    TENON_SHAPES("log_probs: [t, n, c]; targets: [n, s]; input_lengths, target_lengths: [n]; loss: "
-                 "[n]"),
+    TENON_SHAPES("log_probs: [t, n, c]; targets: [n, s]; input_lengths, target_lengths: [n]; "
+                 "loss: [n]"),
     TENON_TRAITS(TENON_PURE),
-    TENON_GRADIENT("log_probs: reader::ctc_loss_backward(grad, log_probs, targets, input_lengths, "
-                   "target_lengths, loss, alpha, blank=blank)"),
+    TENON_GRADIENT("log_probs: reader::ctc_loss_backward(grad, log_probs, targets, "
+                   "input_lengths, target_lengths, loss, alpha, blank=blank)"),
     TENON_INFER(loss_infer),
     TENON_KERNEL("cpu", loss_run)),
-  TENON_OP("ctc_loss_backward(Tensor grad, Tensor log_probs, Tensor targets, Tensor input_lengths, "
-           "Tensor target_lengths,"
-           " Tensor loss, Tensor alpha, *, int blank=0) -> Tensor",
-    TENON_DOC("Gradient of ctc_loss: (exp(log_probs) - the probability of the class in this frame, "
-              "given the target) * grad.\n"
-              "Frames past input_lengths have 0, lines with an infinite loss nan, as in PyTorch; a "
-              "class whose log_probs is -inf has\n"
-              "0, where PyTorch has nan."),
-    TENON_SAMPLES("grad: [n], log_probs: [8, n, c] uniform(-3, -0.1), targets: [n, 3] integers(1, "
-                  "c), input_lengths: [n] [8], "
-                  "target_lengths: [n] integers(1, 4), loss: [n] uniform(1, 9), alpha: [n, 8, 7] "
-                  "uniform(-9, -1)"),
+  TENON_OP("ctc_loss_backward(Tensor grad, Tensor log_probs, Tensor targets, Tensor "
+           "input_lengths, Tensor target_lengths, Tensor loss, Tensor alpha, *, int blank=0) -> "
+           "Tensor",
+    TENON_DOC("Gradient of ctc_loss: (exp(log_probs) - the probability of the class in this "
+              "frame, given the target) * grad.\n"
+              "Frames past input_lengths have gradient 0, and lines with an infinite loss have "
+              "nan, as in PyTorch; a class whose log_probs is -inf has 0, where PyTorch has nan."),
+    TENON_SAMPLES("grad: [n], log_probs: [8, n, c] uniform(-3, -0.1), targets: [n, 3] "
+                  "integers(1, c), input_lengths: [n] [8], target_lengths: [n] integers(1, 4), "
+                  "loss: [n] uniform(1, 9), alpha: [n, 8, 7] uniform(-9, -1)"),
     TENON_TYPES("log_probs: f32|f64; grad, loss, alpha = log_probs; targets, input_lengths, "
                 "target_lengths: i64; out = log_probs"),
     TENON_SHAPES("log_probs: [t, n, c]; targets: [n, s]; input_lengths, target_lengths, grad, "

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <tenon/op.h>
 
-extern const tenon_item_t reader_decode[]; /* of decode.c */
+extern const tenon_item_t reader_decode[]; /* in decode.c */
 
 static inline double number(const tenon_tensor_t *t, int64_t i) {
   return t->dtype.bits == 64 ? ((const double *)t->data)[i] : (double)((const float *)t->data)[i];
@@ -37,7 +37,7 @@ static inline tenon_status_t blank_check(tenon_infer_t *infer, int64_t blank, te
                     (long long)blank, (long long)classes.value);
 }
 
-/* Names the first length that is not from 0 to `most`, and counts all of them. */
+/* Reports the first length that is not from 0 to `most`, and how many such lengths there are. */
 static inline tenon_status_t lengths_check(tenon_call_t *call, const tenon_tensor_t *lengths,
                                            const char *name, int64_t most, const char *what) {
   const int64_t *length = lengths->data;

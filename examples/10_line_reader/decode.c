@@ -4,7 +4,7 @@
  * The texts that the search has met form a tree, in which each text is one node, whichever path led
  * to it. The beam is the sorted list of the best texts. Each call allocates all memory once.
  *
- * Invariant: which texts are kept depends only on the numbers of the line. */
+ * Invariant: the kept texts depend only on the numbers of the line. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,9 +40,8 @@ static uint32_t character(const unsigned char *s, uint32_t size, uint32_t *code)
     if (s[i] >> 6 != 2) return 0;
     *code = *code << 6 | (s[i] & 0x3Fu);
   }
-  return *code < least[bytes] || *code > CODE_MAX || *code >> 11 == 0x1B
-             ? 0
-             : bytes; /* nor a surrogate */
+  /* A longer form than needed, a code past the last one, and a surrogate are not valid. */
+  return *code < least[bytes] || *code > CODE_MAX || *code >> 11 == 0x1B ? 0 : bytes;
 }
 
 static tenon_status_t alphabet_read(tenon_node_t *node, alphabet_t *alphabet, uint8_t *seen) {
@@ -87,10 +86,12 @@ static tenon_status_t alphabet_create(tenon_node_t *node) {
  * whichever path led to it. */
 typedef struct node_t {
   int32_t parent;
+  /* The child that was met last; -1: none. */
   int32_t child;
-  int32_t sibling; /* child: the child met last; sibling: the child met before this one; -1: none */
-  int32_t class;   /* -1: the empty text */
-  int32_t place;   /* index in the beam; -1: not in the beam */
+  /* The child that was met before this one; -1: none. */
+  int32_t sibling;
+  int32_t class; /* -1: the empty text */
+  int32_t place; /* index in the beam; -1: not in the beam */
 } node_t;
 
 /* A text with the logarithms of its probability: with a blank as the last frame, without one, and
@@ -99,22 +100,26 @@ typedef struct entry_t {
   double blank;
   double label;
   double score;
+  /* The entry of the previous beam that the text comes from, and the class that was added; -1:
+   * none. */
   int32_t from;
-  int32_t class
-      ; /* where the text comes from in the beam before, and the class that was added; -1: none */
+  int32_t class;
   int32_t node; /* only for entries of the beam */
 } entry_t;
 
-/* the state for one line at a time; its memory is reused for the next line */
+/* The state of the search for one line; its memory is used again for the next line. */
 typedef struct search_t {
   double *row; /* log_probs of a frame */
   entry_t *beam;
-  entry_t
-      *found; /* best first; while a frame is gone through, `found` is a heap, the worst first */
+  /* The best entries of the frame, best first. While a frame is processed, `found` is a heap with
+   * the worst entry first. */
+  entry_t *found;
   node_t *nodes;
   char *text;
-  bool *taken;  /* by class: the beam has the text that this one makes of an entry; and the blank */
-  double least; /* the lowest score of a full heap, otherwise -inf */
+  /* For each class: whether the beam has the text that an entry makes with this class. Always true
+   * for the blank. */
+  bool *taken;
+  double least; /* the lowest score of a full heap, else -inf */
   int64_t count;
   int64_t found_count;
   int64_t node_count;
@@ -153,7 +158,7 @@ static void offer(search_t *search, entry_t entry) {
   if (search->found_count == search->width) search->least = heap->score;
 }
 
-/* Adds what becomes of an entry in one frame: the same text, or a text with one class more. */
+/* Offers what an entry becomes in one frame: the same text, and the text with one more class. */
 static void grow(search_t *search, int32_t from) {
   const entry_t *entry = &search->beam[from];
   const node_t *node = &search->nodes[entry->node];
@@ -178,7 +183,7 @@ static void grow(search_t *search, int32_t from) {
     search->taken[search->nodes[k].class] = false;
 }
 
-/* The node of an entry that was found. */
+/* The node of an entry in `found`. */
 static int32_t node_of(search_t *search, const entry_t *entry) {
   int32_t parent = search->beam[entry->from].node;
   int32_t node = search->nodes[parent].child;
@@ -197,7 +202,8 @@ static void frame(search_t *search) {
   search->least = -INFINITY;
   for (int32_t i = 0; i < search->count; i++)
     grow(search, i);
-  for (int64_t n = search->found_count; n > 1;) { /* sorts the heap */
+  /* This sorts the heap. */
+  for (int64_t n = search->found_count; n > 1;) {
     entry_t worst = found[0];
     n--;
     replace_worst(found, n, found[n]);
@@ -233,7 +239,8 @@ static tenon_status_t decode_line(tenon_call_t *call, search_t *search, int64_t 
     }
     frame(search);
   }
-  char *end = search->text + 4 * frames; /* from the last character to the first */
+  /* The text is written from its last character to its first. */
+  char *end = search->text + 4 * frames;
   for (int32_t k = search->count ? search->beam[0].node : 0; k > 0; k = search->nodes[k].parent) {
     int64_t i = search->nodes[k].class - (search->nodes[k].class > search->blank);
     uint32_t bytes = alphabet->starts[i + 1] - alphabet->starts[i];
@@ -323,17 +330,16 @@ TENON_ITEMS(reader_decode,
     TENON_DOC("The most probable text of each line, by prefix beam search (Hannun et al., 2014), "
               "without a language model.\n"
               "log_probs is [frames, lines, classes]; lengths says how many frames a line has. "
-              "alphabet is UTF-8, each character once,\n"
-              "in the order of the classes without the blank: its i-th character, from 0, is class "
-              "i + 1 if i >= blank, else class i.\n"
-              "score is the logarithm of the sum over those alignments of the text that stayed in "
-              "the beam: all of them if it is wide\n"
-              "enough. Of equal scores the text that comes of the better one of the frame before "
-              "is kept, then the one that adds\n"
-              "nothing, then the lower class. A line in which nothing is possible has the text '' "
-              "and the score -inf."),
-    TENON_SAMPLES("log_probs: [t, n, 4] uniform(-3, -0.1), lengths: [n] integers(1, t), alphabet = "
-                  "'abc'"),
+              "alphabet is UTF-8, each character once, in the order of the classes without the "
+              "blank: its i-th character, from 0, is class i + 1 if i >= blank, else class i.\n"
+              "score is the logarithm of the sum over those alignments of the text that stayed "
+              "in the beam: all of them if the beam is wide enough.\n"
+              "Of texts with equal scores, the search keeps the one that comes from the better "
+              "text of the frame before, then the one that adds nothing, then the one with the "
+              "lower class. A line in which no text is possible has the text '' and the score "
+              "-inf."),
+    TENON_SAMPLES("log_probs: [t, n, 4] uniform(-3, -0.1), lengths: [n] integers(1, t), alphabet "
+                  "= 'abc'"),
     TENON_TYPES("log_probs: f32|f64; lengths: i64; text = string; score = f32"),
     TENON_SHAPES("log_probs: [t, n, c]; lengths: [n]; text, score: [n]"),
     TENON_TRAITS(TENON_PURE),
