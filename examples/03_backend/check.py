@@ -1,5 +1,5 @@
-"""Builds the backend outside of the tree, runs models on the CPU and on it, MiniLM among them, and compares; the report must name
-just what the backend lacks."""
+"""Builds the backend outside the tree, runs models, MiniLM among them, on the CPU and on the backend, and compares the
+results. The report of fallbacks must name exactly the operators that the backend lacks."""
 import json
 import os
 import re
@@ -16,7 +16,7 @@ TENON = os.path.abspath(sys.argv[1])
 BUILD = os.path.dirname(TENON)
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-# Operators of MiniLM that npu.c has no kernel for; layer_norm falls back by its own word.
+# Operators of MiniLM for which npu.c has no kernel; for layer_norm it declares the fallback.
 LACKS = {"core::cast", "core::div", "core::gather", "core::layer_norm", "core::matmul", "core::mul", "core::sub", "text::mean_pool"}
 
 
@@ -45,7 +45,7 @@ def fell_back(shown):
 
 
 def both(folder, model, libraries, npu, *inputs):
-    """Runs on the CPU and on the npu, and gives the outputs of both and what the second printed."""
+    """Runs a model on the CPU and on the npu. Returns the outputs of both, and what the run on the npu printed."""
     options = [part for library in libraries for part in ("--ops", library)]
     shown = {}
     for name, more in ("cpu", []), ("npu", ["--ops", npu, "--device", "npu"]):
@@ -73,7 +73,7 @@ def small(folder, npu):
 
 
 def minilm(folder, npu):
-    """The model of the search example, made by make run, with texts of its reference."""
+    """Runs the model of the search example, which `make run` creates, on texts of its reference."""
     search = os.path.join(ROOT, "examples", "02_search")
     model, script = os.path.join(BUILD, "run", "minilm.onnx"), os.path.join(search, "make_model.py")
     if not os.path.exists(model) or os.path.getmtime(model) < os.path.getmtime(script):

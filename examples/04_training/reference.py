@@ -1,4 +1,5 @@
-"""The same training in PyTorch, from the weights and data that the program wrote: prints the largest difference of a loss."""
+"""The same training in PyTorch, from the weights and data that the program wrote. Prints the largest difference between
+the two losses of a step."""
 import sys
 
 import torch

@@ -1,4 +1,5 @@
-"""Builds the library, runs a model on it with the core's best loops and with this library's stub, and compares with NumPy."""
+"""Builds the library, runs a model with the best built-in loops and with the stub of this library, and compares with
+NumPy."""
 import json
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""Builds the device outside of the tree, with the public headers alone, and runs the conformance suite on it."""
+"""Builds the device outside the tree, with the public headers alone, and runs the conformance suite on it."""
 import glob
 import os
 import re

@@ -1,6 +1,11 @@
-"""Builds the library; compares losses, gradients and texts with reference.json (PyTorch's, and sums over all alignments);
-gradients with differences; results of two threads with those of one; the messages of what is refused; reads pictures by the
-trained model without Python; and runs the checks of render.py and of the network where PyTorch is."""
+"""Tests the line reader. It builds the library and compares
+
+* losses, gradients and texts with reference.json (PyTorch's results, and sums over all alignments);
+* gradients with finite differences, and results of two threads with those of one thread;
+* the messages of calls that are refused.
+
+It reads pictures with the trained model without Python. Where PyTorch is installed, it also runs the checks of
+render.py and of the network."""
 import json
 import os
 import pathlib
@@ -42,7 +47,7 @@ def array(case, key):
 
 
 def call(folder, op, arrays, threads=1, status=0, device="cpu", **attributes):
-    """A model of one node, whose extents are all symbols, run by the command."""
+    """Makes a model of one node, whose extents are all symbols, and runs it by the command."""
     outputs = {"ctc_loss": {"loss": None, "alpha": None}, "ctc_loss_backward": {"out": None}, "ctc_decode": {"text": TensorProto.STRING, "score": TensorProto.FLOAT}}[op]
     kind = KINDS[arrays["log_probs"].dtype]
     for name, value in arrays.items():
@@ -57,7 +62,7 @@ def call(folder, op, arrays, threads=1, status=0, device="cpu", **attributes):
 
 
 def losses(folder, cases):
-    """By the C program with the gradient, and by the command."""
+    """Computes losses and gradients by the C program, and losses by the command."""
     program = compile_program(folder, "check")
     for case in cases:
         arrays = {name: array(case, name) for name in LOSS_INPUTS}
@@ -67,8 +72,8 @@ def losses(folder, cases):
         impossible = arrays["log_probs"] == -np.inf
         differences = case["dtype"] == "f64" and np.isfinite(loss).all() and not impossible.any()
         run(program, folder / "reader.so", folder, case["blank"], *["differences"] * bool(differences))
-        error = case["error"] or [0, 0]  # f32: no farther from the truth than twice PyTorch's own
-        gradient[impossible] = 0  # where PyTorch has nan
+        error = case["error"] or [0, 0]  # f32: at most twice the error of PyTorch's own f32
+        gradient[impossible] = 0  # PyTorch has nan there
         np.testing.assert_allclose(np.load(folder / "loss.npy"), loss, rtol=1e-9, atol=2 * error[0], err_msg=case["name"])
         np.testing.assert_allclose(np.load(folder / "gradient.npy"), gradient, rtol=0, atol=1e-9 + 2 * error[1], err_msg=case["name"])
         np.testing.assert_array_equal(call(folder, "ctc_loss", arrays, blank=case["blank"])["loss"], np.load(folder / "loss.npy"))
@@ -81,13 +86,13 @@ def texts(folder, cases):
         found = call(folder, "ctc_decode", arrays, **attributes)
         assert found["text"].tolist() == case["text"], (case["name"], found["text"], case["text"])
         np.testing.assert_allclose(found["score"], case["score"], rtol=1e-6, err_msg=case["name"])
-        for other in {"threads": 2}, {"device": "sim"}:  # a device has no kernel for it: the numbers are copied, texts are never there
+        for other in {"threads": 2}, {"device": "sim"}:  # a device has no kernel for it: numbers are copied to the host, texts are never on a device
             again = call(folder, "ctc_decode", arrays, **other, **attributes)
             assert again["text"].tolist() == case["text"] and again["score"].tobytes() == found["score"].tobytes(), (case["name"], other)
 
 
 def edges(folder):
-    """Of equal texts the one that adds nothing, then the lower class; nothing to read; nothing possible; no lines."""
+    """Of texts with equal scores the one that adds nothing, then the lower class; no frames; no possible text; no lines."""
     even, length = np.full((2, 1, 3), np.log(1 / 3)), np.array([2])
     for alphabet in "ab", "ba":
         found = call(folder, "ctc_decode", {"log_probs": even, "lengths": length}, alphabet=alphabet)
@@ -151,7 +156,7 @@ def refusals(folder):
 
 
 def deployment(folder):
-    """The picture of the tree, read by the program in C and by the command; what is wrong with models and pictures is said."""
+    """Reads line.pgm by the C program and by the command, and checks the messages about wrong models and pictures."""
     library, read, line = folder / "reader.so", compile_program(folder, "read"), HERE / "line.pgm"
     assert run(read, MODEL, library, line, line) == 2 * f"{LINE}\n"
     assert f"text  string [1]  ['{LINE}']\n" in run(TENON, "run", MODEL, "--ops", library, "-i", f"picture=@{line}")
@@ -179,7 +184,7 @@ def deployment(folder):
 
 
 def with_pytorch(folder):
-    """The checks that need Pillow and PyTorch, and a line about each."""
+    """Runs the checks that need Pillow and PyTorch. Returns a text about each."""
     python, fonts = ROOT / ".venv-zoo/bin/python", pathlib.Path("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf")
     if not python.exists() or subprocess.run([python, "-c", "import PIL, torch"], capture_output=True).returncode:
         return "render.py and the network are not tested: Pillow and PyTorch are not in .venv-zoo (make test sets it up)"

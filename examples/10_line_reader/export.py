@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes a model for deployment of the weights that train.py wrote:
+"""Makes a model for deployment from the weights that train.py wrote:
 
   PYTHONPATH=build/python .venv-zoo/bin/python examples/10_line_reader/export.py build/reader.pt -o examples/10_line_reader/reader.onnx
 
-Its input is a picture, its outputs are the text and its score; the search is a node of the domain `reader`, which a library brings
-to where the model runs."""
+Its input is a picture, its outputs are the text and the score of the text. The search is a node of the domain `reader`;
+the program that runs the model loads the library with this operator."""
 import argparse
 import sys
 
@@ -27,9 +27,9 @@ def export(model, path):
         dynamo=True,
         verbose=False,
     )
-    program.model.graph.outputs[0].dtype = onnx_ir.DataType.STRING  # PyTorch has no texts
+    program.model.graph.outputs[0].dtype = onnx_ir.DataType.STRING  # PyTorch has no strings
     for node in program.model.graph:
-        node.metadata_props.clear()  # where in which file it was made
+        node.metadata_props.clear()  # the source lines that made the node
     program.save(path)
 
 

@@ -1,6 +1,6 @@
-"""The network that reads a line: for every two columns of a picture it gives the logarithms of the probabilities of the characters of
-render.ALPHABET, classes 1 and up, and of the blank, class 0.  The operators that make a loss and a text of them are compiled from
-source, or taken from the cache, and registered with PyTorch."""
+"""The network that reads a line. For every two columns of a picture it returns the logarithms of the probabilities of
+the characters of render.ALPHABET, classes 1 and up, and of the blank, class 0. The operators that compute the loss and
+the text from them are compiled from source, or taken from the cache, and registered with PyTorch."""
 import pathlib
 
 import tenon
@@ -11,12 +11,12 @@ from torch import nn
 import render
 
 HERE = pathlib.Path(__file__).resolve().parent
-library = tenon.load(HERE / "ctc.c", HERE / "decode.c")  # torch.ops.reader has its operators, from the next line on
+library = tenon.load(HERE / "ctc.c", HERE / "decode.c")  # the next line adds its operators to torch.ops.reader
 tenon.torch.register(library)
 
 CHANNELS = 24, 40, 56, 64
 HIDDEN = 80  # of each direction of the LSTM
-BEAM = 16  # texts that the search keeps
+BEAM = 16  # number of texts that the search keeps
 CLASSES = 1 + len(render.ALPHABET)
 
 
@@ -38,14 +38,14 @@ class Network(nn.Module):
     def forward(self, pictures):
         x = pictures.float()
         x = x - x.mean((1, 2), keepdim=True)
-        x = x / (x.square().mean((1, 2), keepdim=True).sqrt() + 1)  # paper and ink may be of any two greys
+        x = x / (x.square().mean((1, 2), keepdim=True).sqrt() + 1)  # paper and ink may have any two grey values
         x = self.features(x.unsqueeze(1)).squeeze(2)  # [n, channels, columns]
         x, _ = self.lstm(x.permute(2, 0, 1))
         return self.classes(x).log_softmax(-1)
 
 
 class Reader(nn.Module):
-    """What is deployed: [render.HEIGHT, width] u8 to the text, and the logarithm of its probability."""
+    """The module that is deployed: [render.HEIGHT, width] u8, to the text and the logarithm of its probability."""
 
     def __init__(self, network):
         super().__init__()

@@ -1,5 +1,6 @@
-"""Tests of network.py, train.py and export.py, and of how well lines are read that training never saw; check.py runs it where PyTorch,
-Pillow and the fonts are: network_check.py TENON LIBRARY READ FOLDER, READ being the program of read.c, FOLDER an empty one."""
+"""Tests network.py, train.py and export.py, and how well lines are read that training never saw. check.py runs it where
+PyTorch, Pillow and the fonts are installed: network_check.py TENON LIBRARY READ FOLDER. READ is the program of read.c,
+FOLDER an empty folder."""
 import pathlib
 import subprocess
 import sys
@@ -23,7 +24,7 @@ MOST = 0.03  # character error
 
 
 def gradients():
-    """The gradient of the network's weights by reader::ctc_loss is that by PyTorch's own loss."""
+    """The gradients of the network's weights are the same by reader::ctc_loss and by PyTorch's own loss."""
     torch.manual_seed(2)
     model = network.Network()
     pictures, texts = next(train.pool_of(0, 1, 6))
@@ -45,7 +46,7 @@ def torch_loss(model, pictures, texts):
 
 
 def steps():
-    """A few steps on one batch: its loss falls."""
+    """A few steps on one batch make its loss fall."""
     torch.manual_seed(1)
     model = network.Network()
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3)
@@ -56,7 +57,7 @@ def steps():
 
 
 def resumed():
-    """A training that is broken off and goes on has the weights of one that is not."""
+    """A training that is interrupted and resumed ends with the weights of one that is not interrupted."""
     train.CHECK, train.CHECKED, train.POOL, train.BATCH = 2, range(900_000, 900_002), 3, 4
 
     def broken(*arguments, taken=[]):
@@ -81,7 +82,7 @@ def resumed():
 
 
 def log_probs_of(model, pictures):
-    """What Tenon's network of an ONNX file gives, and the texts."""
+    """The log_probs and the texts that Tenon computes with the model of an ONNX file."""
     proto = onnx.load(model)
     decode = proto.graph.node[-1]
     proto.graph.output.append(onnx.helper.make_tensor_value_info(decode.input[0], onnx.TensorProto.FLOAT, None))
@@ -91,7 +92,7 @@ def log_probs_of(model, pictures):
 
 
 def agreement(pictures):
-    """PyTorch's network, its export, and the model of the tree: the same numbers."""
+    """The network in PyTorch, its export, and reader.onnx give the same numbers."""
     model = network.Network().eval()
     model.load_state_dict(torch.load(HERE / "reader.pt"))
     export.export(model, FOLDER / "exported.onnx")
@@ -112,7 +113,7 @@ def read(*command):
 
 
 def texts(lines, pictures):
-    """By the program in C; some by the command and by Python too, which must give the same."""
+    """Reads the lines by the C program, and some of them by the command; Python must read the same texts."""
     paths = [FOLDER / f"{seed}.pgm" for seed in SEEDS]
     for path, picture in zip(paths, pictures):
         render.write_pgm(path, picture)

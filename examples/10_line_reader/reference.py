@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Writes reference.json, what check.py compares with: losses and gradients of PyTorch's ctc_loss, the most probable text by
-adding up all alignments, and what the textbook's prefix beam search gives for narrow beams.  Needs PyTorch 2.13 (.venv-zoo)."""
+"""Writes reference.json, with which check.py compares: losses and gradients of PyTorch's ctc_loss, the most probable
+text by adding up all alignments, and for narrow beams the text by the published prefix beam search. Needs PyTorch 2.13
+(.venv-zoo)."""
 import itertools
 import json
 import math
@@ -29,7 +30,7 @@ def torch_loss(x, targets, input_lengths, target_lengths, weights, blank, dtype)
 
 
 def loss_case(name, x, targets, input_lengths, target_lengths, blank=0, dtype="f64"):
-    """`error`, of f32: how far PyTorch's own is from its f64 on the same numbers."""
+    """`error`, for f32: the largest difference between PyTorch's own f32 and its f64 on the same numbers."""
     x = x.astype(np.float32 if dtype == "f32" else np.float64).astype(np.float64)
     weights = np.round(RANDOM.uniform(0.5, 2, len(input_lengths)), 2)
     arguments = (x, targets, input_lengths, target_lengths, weights, blank)
@@ -81,7 +82,8 @@ def all_alignments(x, blank, alphabet):
 
 
 def prefix_beam(x, blank, alphabet, beam):
-    """Hannun et al., 2014, figure 1, without a language model, in probabilities: texts to (ends in blank, does not)."""
+    """Hannun et al., 2014, figure 1, without a language model. `kept` maps a text to its probabilities with and without
+    a blank as the last frame."""
     kept = {(): (1.0, 0.0)}
     for row in np.exp(x):
         found = {}

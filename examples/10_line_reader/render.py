@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Pictures of lines of text, 32 pixels high, in the fonts of Debian's fonts-dejavu-core; the texts too.
+"""Draws lines of text, 32 pixels high, in the fonts of Debian's fonts-dejavu-core, and makes up the texts.
 
   render.py "some text" -o line.pgm             black on white
   render.py "some text" -o line.pgm --seed 7    font, size, place, contrast and noise by the seed
@@ -20,11 +20,11 @@ HEIGHT = 32
 FONT_FOLDER = pathlib.Path("/usr/share/fonts/truetype/dejavu")
 FONTS = ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf", "DejaVuSansMono.ttf", "DejaVuSansMono-Bold.ttf", "DejaVuSerif.ttf", "DejaVuSerif-Bold.ttf")
 PACKAGE = "fonts-dejavu-core"
-SIZES = (16, 26)  # pixels; the second is too large
+SIZES = (16, 26)  # pixels; the end is not included
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 DIGITS = "0123456789"
 PUNCTUATION = ".,:;!?'-()/%&"
-ALPHABET = " " + LETTERS + LETTERS.upper() + DIGITS + PUNCTUATION  # what pictures may show, in the order of the classes
+ALPHABET = " " + LETTERS + LETTERS.upper() + DIGITS + PUNCTUATION  # the characters of pictures, in the order of the classes
 LONGEST = 40  # characters of a random text
 
 WORDS = """
@@ -98,7 +98,7 @@ class Style(typing.NamedTuple):
     size: int = 22
     left: int = 4  # pixels of paper at the sides
     right: int = 4
-    top: float = 0.5  # of the room that the size leaves, the part above
+    top: float = 0.5  # the part above the text of the height that the text leaves
     paper: float = 255
     ink: float = 0
     noise: float = 0  # standard deviation
@@ -129,14 +129,15 @@ def random_line(seed, longest=LONGEST):
 
 
 def extent_of(text, style):
-    """Where the text begins and ends, from the pen: it may begin left of it, and ends where the last letter's ink or advance does."""
+    """Where the text begins and ends, relative to the pen. It may begin left of the pen, and ends with the ink or the
+    advance of the last letter, whichever is farther right."""
     font = font_of(style.font, style.size)
     begin, _, end, _ = font.getbbox(text)
     return math.floor(min(begin, 0)), math.ceil(max(end, font.getlength(text)))
 
 
 def render(text, style=Style()):
-    """A picture as [HEIGHT, width] u8, 255 is white.  The width is that of the text and its margins."""
+    """Draws a picture, [HEIGHT, width] u8, 255 is white. The width is that of the text and its margins."""
     strange = sorted(set(text) - set(ALPHABET))
     if strange:
         raise ValueError(f"{text!r} has {', '.join(map(repr, strange))}, which the alphabet lacks: {ALPHABET!r}")

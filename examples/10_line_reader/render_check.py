@@ -1,4 +1,4 @@
-"""Tests of render.py; check.py runs it where Pillow and the fonts are."""
+"""Tests render.py; check.py runs it where Pillow and the fonts are installed."""
 import pathlib
 import subprocess
 import sys
@@ -13,7 +13,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def texts():
-    """Texts by a seed: of the alphabet, all of it; within the longest."""
+    """Texts of a seed use the alphabet, and all of it, and are not too long."""
     random = np.random.default_rng(1)
     made = [render.random_text(random) for _ in range(3000)]
     assert all(1 <= len(text) <= render.LONGEST and text == text.strip() for text in made)
@@ -23,7 +23,8 @@ def texts():
 
 
 def ink():
-    """Every character in every font and size, at the top and at the bottom, without margins: as much ink as with room all around."""
+    """Every character in every font and size, at the top and at the bottom, has as much ink without margins as with
+    room all around."""
     count = 0
     for name in render.FONTS:
         for size in range(*render.SIZES):

@@ -3,15 +3,15 @@
 
   PYTHONPATH=build/python .venv-zoo/bin/python examples/10_line_reader/train.py -o build/reader.pt
 
-Line i of the training is that of seed FIRST_SEED + i: seeds below are never learned.  The weights that read best so far are in
-the file that -o names; beside it, in FILE.state, is all that --resume goes on from."""
+Line i of the training has the seed FIRST_SEED + i; lines with lower seeds are never learned. The file that -o names has
+the weights that read best so far. FILE.state, beside it, has everything that --resume needs."""
 import argparse
 import math
 import os
 import sys
 import time
 
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # of PyTorch's threads: a machine with other work does not stall them
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # PyTorch's threads then do not stall on a machine with other work
 
 import numpy as np
 import torch
@@ -19,20 +19,20 @@ import torch
 import network
 import render
 
-FIRST_SEED = 1_000_000  # of training; those of CHECKED say which weights are the best
+FIRST_SEED = 1_000_000  # of training; the lines of CHECKED decide which weights are the best
 CHECKED = range(900_000, 900_200)
-BATCH, POOL = 32, 16  # lines of a batch; batches that are made at once, of lines of similar width
-STEPS, SHORT_STEPS, SHORT = 2400, 320, 10  # first lines of few characters: where each one is is learned sooner
+BATCH, POOL = 32, 16  # lines in a batch; batches that are drawn together and share lines of similar width
+STEPS, SHORT_STEPS, SHORT = 2400, 320, 10  # the first lines have few characters: the network then learns sooner where each one is
 RATE = 3e-3
-REPORT, CHECK = 10, 200  # steps from one line of progress to the next; from one reading of CHECKED to the next
+REPORT, CHECK = 10, 200  # steps between two lines of progress; steps between two readings of CHECKED
 
 
 # ---- lines ----
 
 
 def pool_of(first, count, longest):
-    """Batches of lines of the seeds from `first`: (pictures [n, HEIGHT, width] u8, texts).  All lines of a batch have the width of the
-    widest, by more paper on the right: nothing is padding, and every frame counts."""
+    """Batches of the lines with seeds from `first` on: (pictures [n, HEIGHT, width] u8, texts). More paper on the right gives
+    all lines of a batch the width of the widest line, so there is no padding, and every frame counts."""
     lines = [render.random_line(seed, longest) for seed in range(first, first + count * BATCH)]
     widths = [style.left + style.right + np.subtract(*render.extent_of(text, style)[::-1]) for text, style in lines]
     order = np.argsort(widths, kind="stable").reshape(count, BATCH)
@@ -43,7 +43,7 @@ def pool_of(first, count, longest):
 
 
 def batches(step, steps):
-    """From `step` on; the same whether or not the training was broken off in between."""
+    """The batches from `step` on. They are the same whether or not the training was interrupted."""
     while step < steps:
         skipped = step % POOL
         longest = SHORT if step < SHORT_STEPS else render.LONGEST
@@ -77,7 +77,7 @@ def take_step(model, optimiser, pictures, texts):
 
 
 def rate_of(step, steps):
-    """Up over the first twentieth, then down to nothing along a cosine."""
+    """The learning rate: rises over the first twentieth of the steps, then falls to 0 along a cosine."""
     up = steps / 20
     return RATE * (step / up if step < up else 0.5 + 0.5 * math.cos(math.pi * (step - up) / (steps - up)))
 
@@ -86,7 +86,7 @@ def rate_of(step, steps):
 
 
 def distance(a, b):
-    """Characters to insert, delete and replace that make b of a."""
+    """The number of characters to insert, delete and replace to turn a into b."""
     row = list(range(len(b) + 1))
     for i, x in enumerate(a, 1):
         last, row[0] = row[0], i
@@ -103,7 +103,7 @@ def read(model, picture):
 
 
 def error_of(model, seeds):
-    """Wrong characters for each character there is."""
+    """The number of wrong characters for each character of the lines."""
     model.eval()
     lines = [render.random_line(seed) for seed in seeds]
     wrong = sum(distance(read(model, render.render(*line)), line[0]) for line in lines)
