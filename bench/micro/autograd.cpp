@@ -1,17 +1,15 @@
 // autograd.cpp: what recording a call for gradients costs, beside PyTorch's C++ on the same chain
-// of operators.  Run by
-// bench/autograd.py, which prints the table.  The four cases take turns in blocks, so that what
-// else the machine does falls
-// on all of them alike.
+// of operators. bench/autograd.py runs it and prints the table. The four cases take turns in
+// blocks, so that other work on the machine affects all of them alike.
 //
-// autograd time BLOCKS        for each case: name, nanoseconds of one operator: median, 10th
-// percentile
-// autograd count CASE CHAINS  runs chains of one case inside measured(), for counting instructions
-// under valgrind
+//   autograd time BLOCKS
+//       for each case: name, nanoseconds of one operator: median, 10th percentile
 //
-// A chain is 100 pointwise operators on 16 floats: x * w, + b, tanh, neg, 25 times.  Only going
-// forward is timed; what was
-// recorded is freed between chains, and so is its time given apart.
+//   autograd count CASE CHAINS
+//       runs chains of one case inside measured(), to count instructions under valgrind
+//
+// A chain is 100 pointwise operators on 16 floats: x * w, + b, tanh, neg, 25 times. Going forward
+// and freeing what was recorded, which happens between chains, are timed separately.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -25,9 +23,8 @@
 #endif
 
 namespace {
-// of a block
-constexpr int kLength = 100;
-constexpr int kChains = 50;
+constexpr int kLength = 100; // operators of a chain
+constexpr int kChains = 50;  // chains of a block
 
 struct Timing {
   double forward = 0;
@@ -164,7 +161,8 @@ int main(int argc, char **argv) {
   torch::set_num_threads(1);
   Torch torch;
 #endif
-  for (int i = -3; i < blocks; i++) // the first ones warm up
+  // The first three blocks warm up.
+  for (int i = -3; i < blocks; i++)
     for (int k = 0; k < 4; k++) {
       Timing timing;
       if (k < 2) timing = RunTenon(tenon, k == 1, kChains);

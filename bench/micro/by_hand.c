@@ -11,7 +11,8 @@ static PyObject *empty(PyObject *module, PyObject *const *arguments, Py_ssize_t 
   Py_RETURN_NONE;
 }
 
-typedef struct exchange_t { /* DLPackExchangeAPI */
+/* The part of DLPackExchangeAPI that is used here. */
+typedef struct exchange_t {
   uint32_t version[2];
   void *previous;
   void *allocate;
@@ -23,7 +24,7 @@ static PyTypeObject *known;
 static const exchange_t *table;
 
 static PyObject *views(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-  int64_t room[3][8]; /* DLTensor: 48 bytes */
+  int64_t room[3][8]; /* each holds a DLTensor: 48 bytes */
   (void)module;
   if (count != 3) return PyErr_Format(PyExc_TypeError, "expected 3 arguments, found %zd", count);
   if (Py_TYPE(arguments[0]) != known) {

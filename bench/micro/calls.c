@@ -1,14 +1,18 @@
-/* calls.c: what a call costs beside a direct C call of the same small kernel.  Run by
- * bench/calls.py, which prints the table.  Cases take turns in short blocks, so that what else the
- * machine does falls on all of them alike.
+/* calls.c: what a call costs beside a direct C call of the same small kernel. bench/calls.py runs
+ * it and prints the table. Cases take turns in short blocks, so that other work on the machine
+ * affects all of them alike.
  *
- *   calls time OPS ROUNDS      for each case: name, 1, nanoseconds of one call: median, 10th, 2nd
- *   percentile
- *   calls threads OPS ROUNDS   the same on one and on two threads: name, threads, nanoseconds by
- *   calls of all threads
- *   calls count CASE CALLS     calls one case inside measured(), for counting instructions under
- *   valgrind
- *   calls bytes OPS 1          bytes of memory for each operator of one kernel */
+ *   calls time OPS ROUNDS
+ *       for each case: name, 1, nanoseconds of one call: median, 10th and 2nd percentile
+ *
+ *   calls threads OPS ROUNDS
+ *       the same on one thread and on two: name, threads, nanoseconds by calls of all threads
+ *
+ *   calls count CASE CALLS
+ *       calls one case inside measured(), to count instructions under valgrind
+ *
+ *   calls bytes OPS 1
+ *       bytes of memory for each operator of one kernel */
 #define TENON_STATIC /* the library below is linked into the program */
 #include <malloc.h>
 #include <pthread.h>
@@ -54,8 +58,8 @@ typedef tenon_status_t (*touch_fn)(const tenon_tensor_t *a, const tenon_tensor_t
 EACH(KERNEL)
 static const touch_fn direct_kernels[DISTINCT] = {EACH(DIRECT)};
 static const tenon_run_fn run_kernels[DISTINCT] = {EACH(RUN)};
-static touch_fn volatile direct_kernel =
-    direct_00; /* volatile: the compiler cannot see which function is called */
+/* volatile: the compiler cannot see which function is called. */
+static touch_fn volatile direct_kernel = direct_00;
 
 static tenon_status_t add_loop(const tenon_loop_t *loop) {
   const float *a = (const float *)loop->data[0];
@@ -119,7 +123,7 @@ static __attribute__((noinline)) tenon_status_t bare_run(const bare_op_t *op, te
   return op->slots[op->key](call);
 }
 
-/* The same, with a call that is filled in as the contract says. */
+/* The same, with a call that is filled in as the contract requires. */
 static __attribute__((noinline)) tenon_status_t table_run(const bare_op_t *op,
                                                           const tenon_value_t *attrs,
                                                           tenon_tensor_t *const *inputs,
@@ -134,7 +138,8 @@ static __attribute__((noinline)) tenon_status_t table_run(const bare_op_t *op,
   return op->slots[op->key](&call);
 }
 
-typedef struct subject_t { /* the state of one thread */
+/* The state of one thread. */
+typedef struct subject_t {
   bare_op_t bare;
   tenon_call_t bare_call;
   const tenon_op_t *hot;
@@ -149,11 +154,12 @@ typedef struct subject_t { /* the state of one thread */
   tenon_bound_t *stateful_bound;
   tenon_bound_t *source_bound;
   const tenon_value_t *stateful_attrs;
-  const tenon_value_t *source_attrs; /* of the first of several attribute sets that have a state */
+  /* The first of several attribute sets, each with a state. */
+  const tenon_value_t *source_attrs;
   tenon_tensor_t *inputs[2];
   tenon_tensor_t *outputs[1];
-  tenon_tensor_t *inputs_4[2];
-  tenon_tensor_t *outputs_4[1]; /* the latter of rank 4 */
+  tenon_tensor_t *inputs_4[2];  /* tensors of rank 4 */
+  tenon_tensor_t *outputs_4[1]; /* a tensor of rank 4 */
   tenon_tensor_t *away[3];      /* tensors without elements, on a device that falls back */
   tenon_layer_t *layer;         /* a layer that only passes calls on */
   const touch_fn *table;        /* as many as there are operators */
@@ -173,7 +179,7 @@ static double now_ns(void) {
   return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-static double bytes_each; /* of the operators below */
+static double bytes_each; /* bytes of each operator below */
 
 /* A library of `count` operators bench::o0, bench::o1, ..., each with the least that an operator
  * needs. */
@@ -265,14 +271,14 @@ static const tenon_value_t *make_states(subject_t *s, const tenon_op_t *op,
         tenon_op_call_into(op, values, inputs, s->outputs) != TENON_OK)
       fail("a state");
     if (n == 1)
-      first = values; /* its attributes stay */
+      first = values; /* the first attributes are kept */
     else
       tenon_attrs_release(attrs);
   }
   return first;
 }
 
-/* Threads share only the operators. */
+/* Threads share nothing but the operators. */
 static void prepare(subject_t *s, const tenon_op_t *const *ops, const touch_fn *table,
                     const uint32_t *order) {
   *s = (subject_t){.ops = ops, .table = table, .order = order, .hot = ops[0]};
@@ -391,8 +397,7 @@ static const case_t cases[] = {{"direct", case_direct},
                                {"inferred_call_into_4", case_inferred_call_into_4}};
 enum {
   CASES = sizeof cases / sizeof *cases,
-  SHARED_CASES = 4,
-  /* the first ones are timed on several threads too */
+  SHARED_CASES = 4, /* the first cases, which are timed on several threads too */
 };
 
 /* measuring */
@@ -466,7 +471,8 @@ static void *race(void *pointer) {
   racer_t *me = pointer;
   race_t *r = me->race;
   int goal = 0;
-  tenon_threads_set(1); /* creates what Tenon keeps for each thread */
+  /* This creates what Tenon keeps for each thread. */
+  tenon_threads_set(1);
   for (int round = 0; round < r->rounds; round++)
     for (int c = 0; c < SHARED_CASES; c++) {
       goal += r->threads;

@@ -1,16 +1,24 @@
-/* cuda.c: what the device cuda costs beside the driver's, cuBLAS's and cuDNN's own calls.  Run by
- * bench/cuda.py, which prints the tables; linked with devices/cuda, whose table is called directly.
- * Cases take turns in blocks.
+/* cuda.c: what the device cuda costs beside the driver's, cuBLAS's and cuDNN's own calls.
+ * bench/cuda.py runs it and prints the tables. It is linked with devices/cuda, whose table it calls
+ * directly. Cases take turns in blocks.
  *
- *   cuda about               the driver and the GPU
- *   cuda calls ROUNDS        for each case: name, nanoseconds of one call: median, 10th percentile
- *   cuda copies ROUNDS       for each size: bytes, nanoseconds (10th percentile) of the driver's
- *   copy in and out, then of ours
- *   cuda products ROUNDS     for each size: n, nanoseconds (10th percentile) of cuBLAS, then of the
- *   kernel for core::matmul
- *   cuda convolutions ROUNDS for each shape: channels, filters, extent, taps on an axis, step,
- *   groups, nanoseconds (10th
- *                            percentile) of cuDNN, then of the kernel for core::conv */
+ *   cuda about
+ *       the driver and the GPU
+ *
+ *   cuda calls ROUNDS
+ *       for each case: name, nanoseconds of one call: median, 10th percentile
+ *
+ *   cuda copies ROUNDS
+ *       for each size: bytes, nanoseconds (10th percentile) of the driver's copies in and out, then
+ *       of Tenon's
+ *
+ *   cuda products ROUNDS
+ *       for each size: n, nanoseconds (10th percentile) of cuBLAS, then of the kernel for
+ *       core::matmul
+ *
+ *   cuda convolutions ROUNDS
+ *       for each shape: channels, filters, extent, taps on an axis, step, groups, nanoseconds (10th
+ *       percentile) of cuDNN, then of the kernel for core::conv */
 #include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -40,8 +48,8 @@ static tenon_status_t fail(const void *context, tenon_status_t code, const char 
 }
 
 static void *workspace;
-static void *allocate(tenon_call_t *call,
-                      uint64_t size) { /* as the host's, which has it in its cache */
+/* Like the host, which takes a workspace from its cache. */
+static void *allocate(tenon_call_t *call, uint64_t size) {
   (void)call;
   (void)size;
   return workspace;
@@ -90,13 +98,15 @@ static void open_device(void) {
   on.ordinal = 0;
   table->start(&on);
   table->stream_create(&on, &stream);
-  native = table->native(&on, "CUstream", stream); /* and its context is this thread's */
+  /* This also makes the context of the stream the current one of this thread. */
+  native = table->native(&on, "CUstream", stream);
   tenon_source_t text = {sizeof text, TENON_SOURCE_CUDA, source, sizeof source - 1, "touch.cu", ""};
   tenon_sink_t sink = {sizeof sink, 0, reserve};
   table->compile(&on, &text, &sink);
   table->program_load(&on, code, code_bytes, &program);
   table->kernel_find(&on, program, "touch", &kernel);
-  check(cu.ModuleLoadDataEx(&module, code + 32, 0, NULL, NULL), "load"); /* behind our head */
+  /* The code begins behind the 32 bytes of Tenon's head. */
+  check(cu.ModuleLoadDataEx(&module, code + 32, 0, NULL, NULL), "load");
   check(cu.ModuleGetFunction(&raw, module, "touch"), "find");
   table->allocate(&on, 4096, &x);
   table->allocate(&on, 4096, &y);
@@ -273,12 +283,14 @@ enum {
   IMAGES = 8,
   ABSENT = 77,
 };
+/* Shapes of ResNet-50 and MobileNetV2. */
 static const int64_t shapes[][6] = {{3, 64, 224, 7, 2, 1},    {64, 64, 56, 3, 1, 1},
                                     {256, 64, 56, 1, 1, 1},   {128, 128, 28, 3, 1, 1},
                                     {256, 256, 14, 3, 1, 1},  {512, 512, 7, 3, 1, 1},
-                                    {144, 144, 56, 3, 1, 144}}; /* of ResNet-50 and MobileNetV2 */
+                                    {144, 144, 56, 3, 1, 144}};
 
-typedef struct direct_t { /* a call of cudnnConvolutionForward */
+/* What a call of cudnnConvolutionForward needs. */
+typedef struct direct_t {
   dnn_handle_t handle;
   dnn_tensor_t tensors[CU_TENSORS];
   dnn_filter_t filter;
@@ -295,7 +307,7 @@ static cu_result_t direct_run(const dnn_api_t *dnn, const direct_t *d, const cu_
                                  d->tensors[CU_OUT], c->out);
 }
 
-/* The first algorithm of the heuristics that runs. */
+/* Sets up a call with the first algorithm of the heuristics that runs. */
 static void direct_make(const dnn_api_t *dnn, direct_t *d, const cu_convolution_t *c) {
   const cu_shape_t *s = &c->shape;
   dnn_found_t found[DNN_CONVOLUTION_FWD_ALGO_COUNT];

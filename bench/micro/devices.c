@@ -1,18 +1,20 @@
-/* devices.c: what the host's side of devices costs, on the device null, which does nothing.  Run by
- * bench/devices.py, which prints the tables; linked with the library's own parts, since the
- * allocator is inside.  Cases take turns in short blocks.
+/* devices.c: what the host's side of devices costs, on the device null, which does nothing.
+ * bench/devices.py runs it and prints the tables. It is linked with the library's own parts, since
+ * the allocator is inside. Cases take turns in short blocks.
  *
- *   devices time ROUNDS          for each case: name, nanoseconds of one call: median, 10th
- *   percentile
- *   devices count CASE CALLS     calls one case inside measured(), for counting instructions under
- *   valgrind
- *   devices trace MODEL          runs a model on null: bytes of weights, most bytes of tensors
- *   alive, most bytes reserved */
+ *   devices time ROUNDS
+ *       for each case: name, nanoseconds of one call: median, 10th percentile
+ *
+ *   devices count CASE CALLS
+ *       calls one case inside measured(), to count instructions under valgrind
+ *
+ *   devices trace MODEL
+ *       runs a model on null: bytes of weights, most bytes of tensors alive, most bytes reserved */
 #ifndef TENON_ON_DEVICE
 #include <tenon/source.h>
 #endif
 
-/* operators: a kernel of the vendor's for null, and one from source */
+/* operators: one with a vendor's kernel for null, one with a source kernel */
 
 TENON_SOURCE_3(twice, IN, float, x, OUT, float, y, VALUE, int64_t, n) {
   TENON_EACH(i, n) y[i] = 2 * x[i];
@@ -43,7 +45,7 @@ static tenon_status_t source_run(tenon_call_t *call) {
   return tenon_each(call, &code, 0, n, arguments, 3);
 }
 
-/* What a vendor's kernel does: it fills in a launch of its own and enqueues it, here by the table
+/* A vendor's kernel fills in a launch of its own and enqueues it, here by calling the table
  * itself. */
 static const tenon_device_table_t *table;
 static tenon_status_t vendor_run(tenon_call_t *call) {
@@ -148,14 +150,15 @@ __attribute__((noinline)) static void measured(const case_t *c) { c->run(); }
 static void count(const char *name, int calls) {
   for (int c = 0; c < CASES; c++) {
     if (strcmp(cases[c].name, name) != 0) continue;
+    /* After these calls everything that a call creates exists. */
     for (int i = 0; i < 100; i++)
-      cases[c].run(); /* everything is there */
+      cases[c].run();
     for (int i = 0; i < calls; i++)
       measured(&cases[c]);
   }
 }
 
-/* a model's tensors */
+/* the tensors of a model */
 
 static void trace(const char *model) {
   tenon_graph_t *graph;

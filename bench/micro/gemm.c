@@ -1,9 +1,10 @@
 /* gemm.c: products of square matrices of f32, on OpenCL by Tenon and by CLBlast, and on the CPU by
- * Tenon (oneDNN's).  Run by bench/gemm.py.  Cases take turns; CLBlast is opened at run time and
+ * Tenon (by oneDNN). bench/gemm.py runs it. Cases take turns. CLBlast is opened at run time and
  * uses Tenon's context and a queue of its own.
  *
- *   gemm SIZE ROUNDS [NAME=VALUE,...]   for each case: name, seconds of one product: median, least;
- *   parameters: of CLBlast's Xgemm */
+ *   gemm SIZE ROUNDS [NAME=VALUE,...]
+ *       for each case: name, seconds of one product: median, least; NAME=VALUE sets parameters of
+ *       CLBlast's Xgemm */
 #include <dlfcn.h>
 #include <math.h>
 #include <stdbool.h>
@@ -119,7 +120,8 @@ static int compare(const void *p, const void *q) {
   return (d > 0) - (d < 0);
 }
 
-static void check(const float *found, const char *name) { /* all three computed the same */
+/* Checks that all three computed the same. */
+static void check(const float *found, const char *name) {
   const float *expected = host[2]->data;
   for (size_t i = 0; i < size * size; i++)
     if (!(fabsf(found[i] - expected[i]) <= 1e-3f * (1 + fabsf(expected[i])))) {

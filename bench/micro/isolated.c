@@ -1,8 +1,13 @@
-/* Calls of an operator that touches one element, isolated: isolated LIBRARY ROUNDS.  A line for
- * each case: name, bytes of each tensor, then nanoseconds of a call: median, 10th and 90th
- * percentile.  Results are given.  `spinning`: one call right after another; `idle`: 2 ms after the
- * last one; `shared`: tensors lie in the memory that both sides share; `copied`: in the program's
- * own; `recovery`: the first call after a crash. */
+/* isolated.c: calls of an isolated operator that touches one element: isolated LIBRARY ROUNDS. It
+ * prints a line for each case: name, bytes of each tensor, then nanoseconds of a call: median, 10th
+ * and 90th percentile. Outputs are given.
+ *
+ * - `here`: not isolated
+ * - `spinning`: one call right after another
+ * - `idle`: 2 ms after the last call
+ * - `shared`: tensors are in the memory that both sides share
+ * - `copied`: tensors are in the program's own memory
+ * - `recovery`: the first call after a crash */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,13 @@
 /* load.c: how long a library takes to load in a fresh process, beside the system's own dlopen of
- * the same file.  Run by bench/load.py.  libtenon itself is opened here, so that the cost of that
- * shows too.
+ * the same file. bench/load.py runs it. The program opens libtenon itself, so that the cost of
+ * opening it shows too.
  *
- *   load tenon LIBTENON LIBRARY   opening libtenon, tenon_start, tenon_library_load: nanoseconds,
- *   then operators
- *   load dlopen - LIBRARY         dlopen and the entry's call: nanoseconds */
+ *   load tenon LIBTENON LIBRARY
+ *       nanoseconds of opening libtenon, of tenon_start and of tenon_library_load, then the number
+ *       of operators
+ *
+ *   load dlopen - LIBRARY
+ *       nanoseconds of dlopen and a call of the entry */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,7 +31,7 @@ static void *open_file(const char *path) {
   return file;
 }
 
-/* A function of an opened file; `out_function` is a pointer to a pointer to a function. */
+/* Finds a function of an opened file; `out_function` is a pointer to a pointer to a function. */
 static int look_up(void *file, const char *name, void *out_function) {
   void *found = dlsym(file, name);
   memcpy(out_function, &found, sizeof found);

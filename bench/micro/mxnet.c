@@ -1,10 +1,9 @@
-/* mxnet.c: what a call of a library's operator costs through Tenon beside the library's own
- * function called directly, with all of its arrays made before.  Run by bench/mxnet.py.
+/* mxnet.c: what a call of a library's operator costs through Tenon, beside a direct call of the
+ * library's own function with all of its arrays made before. bench/mxnet.py runs it.
  *
- *   mxnet LIBRARY NAMESPACE INDEX ROUNDS   of the INDEX-th operator, of one input and one output of
- *   4 floats:
- *                                          for each way: name, nanoseconds of a call: median, 10th
- *                                          percentile */
+ *   mxnet LIBRARY NAMESPACE INDEX ROUNDS
+ *       calls the INDEX-th operator, of one input and one output of 4 floats; for each way: name,
+ *       nanoseconds of a call: median, 10th percentile */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,7 +100,8 @@ int main(int count, char **words) {
   check(count == 5, "mxnet LIBRARY NAMESPACE INDEX ROUNDS");
   const int rounds = atoi(words[4]) < MOST_ROUNDS ? atoi(words[4]) : MOST_ROUNDS;
   check(tenon_library_load(words[1], 0, NULL) == TENON_OK, "load");
-  void *handle = dlopen(words[1], RTLD_NOW | RTLD_LOCAL); /* the one that is open */
+  /* This returns the library that is open already. */
+  void *handle = dlopen(words[1], RTLD_NOW | RTLD_LOCAL);
   get_fn get = NULL;
   *(void **)&get = dlsym(handle, "_opRegGet");
   *(void **)&compute = dlsym(handle, "_opCallFCompute");

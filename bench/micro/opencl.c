@@ -1,16 +1,22 @@
-/* opencl.c: what the device opencl costs beside the driver's own calls.  Run by bench/opencl.py,
- * which prints the tables; linked with devices/opencl, whose table is called directly.  Cases take
+/* opencl.c: what the device opencl costs beside the driver's own calls. bench/opencl.py runs it and
+ * prints the tables. It is linked with devices/opencl, whose table it calls directly. Cases take
  * turns in short blocks.
  *
- *   opencl about                 the driver and the device
- *   opencl calls ROUNDS          for each case: name, nanoseconds of one call: median, 10th
- *   percentile
- *   opencl copies ROUNDS         for each size: bytes, nanoseconds (10th percentile) of memcpy,
- *   copy in, copy out, pinned and not
- *   opencl programs ROUNDS       bytes of compiled code, nanoseconds of its check by us, and of
- *   program_load with the driver
- *   opencl count CASE CALLS      calls one case inside measured(), for counting instructions under
- *   valgrind */
+ *   opencl about
+ *       the driver and the device
+ *
+ *   opencl calls ROUNDS
+ *       for each case: name, nanoseconds of one call: median, 10th percentile
+ *
+ *   opencl copies ROUNDS
+ *       for each size: bytes, nanoseconds (10th percentile) of memcpy, of a copy in and a copy out
+ *       of pinned memory, then of other memory
+ *
+ *   opencl programs ROUNDS
+ *       bytes of compiled code, nanoseconds of Tenon's check, and of program_load with the driver
+ *
+ *   opencl count CASE CALLS
+ *       calls one case inside measured(), to count instructions under valgrind */
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -247,7 +253,8 @@ static void time_copies(int rounds) {
     int count = bytes > (1 << 20) ? rounds / 8 + 3 : rounds;
     for (int r = -2; r < count; r++)
       for (int k = 0; k < 5; k++) {
-        int c = (k + r + 2) % 5; /* each is behind each other */
+        /* Each round begins with another case. */
+        int c = (k + r + 2) % 5;
         double begin = now();
         if (c == 0)
           copy_plainly(to, from, bytes);
@@ -275,8 +282,9 @@ static tenon_status_t quiet(const void *context, tenon_status_t code, const char
 static void time_programs(int rounds) {
   static double checks[MOST_ROUNDS], loads[MOST_ROUNDS];
   static const tenon_host_t silent = {.size = sizeof silent, .abi = TENON_ABI, .fail = quiet};
-  unsigned char *entry =
-      malloc(65536); /* as large as an entry of a cache may be, with a wrong end: our share alone */
+  /* The entry is as large as a cache entry may be, with a wrong end: only Tenon's check is
+   * timed. */
+  unsigned char *entry = malloc(65536);
   memset(entry, 7, 65536);
   memcpy(entry, code, 32);
   *(uint64_t *)(void *)(entry + 16) = 65536 - 32;

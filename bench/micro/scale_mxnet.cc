@@ -21,7 +21,8 @@ static MXReturnValue forward(const texts &attrs, std::vector<MXTensor> *in,
 
 static MXReturnValue backward(const texts &attrs, std::vector<MXTensor> *in,
                               std::vector<MXTensor> *out, const OpResource &) {
-  return run(attrs, in->at(0), out->at(0)); // of the gradient
+  // The input is the gradient of the output.
+  return run(attrs, in->at(0), out->at(0));
 }
 
 static MXReturnValue parse(const texts &attrs, int *in, int *out) {

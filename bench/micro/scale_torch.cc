@@ -1,5 +1,5 @@
-// The same operator by hand: for TORCH_LIBRARY, with an autograd::Function, and on the stable
-// interface.
+// The operator of scale.c written by hand: for TORCH_LIBRARY, with an autograd::Function, and on
+// the stable interface.
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>

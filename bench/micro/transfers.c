@@ -1,12 +1,14 @@
-/* transfers.c: what copies of tensors between host and device cost beside memcpy.  Run by
- * bench/transfers.py, which prints the tables; linked with libtenon.  Cases take turns, in another
- * order each round.
+/* transfers.c: what copies of tensors between host and device cost beside memcpy.
+ * bench/transfers.py runs it and prints the tables. It is linked with libtenon. Cases take turns,
+ * and each round begins with another case.
  *
- *   transfers DEVICE ROUNDS   for each size: bytes, then nanoseconds (10th percentile) of memcpy;
- *   copies in and out with the
- *                             wait for them, of pinned tensors (copy_async), and of others
- *                             (copy_to)
- *   transfers DEVICE across TO ROUNDS   the same of memcpy, DEVICE to TO, and back */
+ *   transfers DEVICE ROUNDS
+ *       for each size: bytes, then nanoseconds (10th percentile) of memcpy, of copies in and out of
+ *       pinned tensors (copy_async), and of other tensors (copy_to); the wait for each copy is
+ *       included
+ *
+ *   transfers DEVICE across TO ROUNDS
+ *       the same for memcpy, for DEVICE to TO, and back */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
