@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""What recording a call for gradients costs, beside PyTorch's C++ on the same chain: 100 pointwise operators on 16 floats.
+"""Measures what recording a call for gradients costs, beside PyTorch's C++ on the same chain of operators.
 
-Usage: autograd.py [--blocks N] [--no-instructions].  The timing is in micro/autograd.cpp; it is compiled against the PyTorch of
-.venv-zoo where that is installed.  Instructions are counted by valgrind where it is installed.
+A chain is 100 pointwise operators on 16 floats.
+
+Usage: autograd.py [--blocks N] [--no-instructions]. micro/autograd.cpp does the timing. It is compiled
+against the PyTorch of .venv-zoo if that is installed. Valgrind counts instructions if it is installed.
 """
 import argparse
 import glob
@@ -13,7 +15,7 @@ import subprocess
 
 import report
 
-CHAINS = 20  # that instructions are counted of
+CHAINS = 20  # number of chains whose instructions are counted
 LENGTH = 100
 TEXTS = {"off": "forward, nothing recorded", "on": "forward, recorded", "on_release": "freeing what was recorded"}
 
@@ -32,7 +34,7 @@ def compile_program():
 
 
 def count_instructions(program, case):
-    """Of one operator, with the freeing of what was recorded."""
+    """Instructions of one operator, including those that free what was recorded."""
     out = os.path.join(report.SCRATCH, "callgrind.out")
     subprocess.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", "--collect-atstart=no", "--toggle-collect=measured*",
                     program, "count", case, str(CHAINS)], check=True, capture_output=True)

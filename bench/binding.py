@@ -1,6 +1,6 @@
-"""Tenon through ctypes, as much of tenon.h as benchmarks need: a model, its ports, tensors over given memory, runs.
+"""Tenon through ctypes: the part of tenon.h that benchmarks need: a model, its ports, tensors over given memory, runs.
 
-Imports nothing but ctypes, so that a process that uses it is no larger than it must be.
+It imports nothing but ctypes, so that it adds as little as possible to the memory of a process.
 """
 import ctypes as c
 import os
@@ -47,7 +47,7 @@ class Tenon:
         self.library.tenon_threads_set(count)
 
     def tensor(self, address, dtype, shape):
-        """A tensor over memory that stays; `dtype` is (code, bits)."""
+        """Makes a tensor over memory of the caller, which must outlive it; `dtype` is (code, bits)."""
         made, extents = c.c_void_p(), (c.c_int64 * len(shape))(*shape)
         self.check(self.library.tenon_tensor_borrow(address, Dtype(*dtype, 1), len(shape), extents, None, None, None, c.byref(made)))
         return made
@@ -57,7 +57,7 @@ class Tenon:
 
 
 class Model:
-    """An executable; `inputs` and `outputs` are lists of (name, (dtype code, bits), shape with -1 for symbols)."""
+    """An executable. `inputs` and `outputs` are lists of (name, (dtype code, bits), shape with -1 for symbols)."""
 
     def __init__(self, tenon, path):
         self.tenon, library = tenon, tenon.library
@@ -74,7 +74,7 @@ class Model:
         return port.name.decode(), (port.dtype.code, port.dtype.bits), [port.axes[d].extent for d in range(port.ndim)]
 
     def bind(self, inputs, outputs):
-        """Tensors that every run takes and fills; an output None is made by each run, and let go."""
+        """Sets the tensors that runs read and fill. Each run makes an output that is None; release_outputs frees it."""
         self.input_array = (c.c_void_p * len(inputs))(*inputs)
         self.output_array = (c.c_void_p * len(outputs))(*outputs)
         self.made = [i for i, output in enumerate(outputs) if output is None]
@@ -83,7 +83,7 @@ class Model:
         self.run = lambda: check(run(*arguments))
 
     def run_profiled(self):
-        """One run; (node, operator, nanoseconds) of each node."""
+        """Runs the model once. Returns (node, operator, nanoseconds) of each node."""
         library, profile, spans = self.tenon.library, c.c_void_p(), []
         self.tenon.check(library.tenon_profile_create(c.byref(profile)))
         self.tenon.check(library.tenon_executable_run(self.executable, self.input_array, self.output_array, profile))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""`tenon build` of the first example, compiled and from the cache, beside the plain compiler command on the same file, taking turns; and
-the same in a program, which loads it.
+"""Measures `tenon build` of the first example, compiled and from the cache, beside the plain compiler command.
 
-Usage: build.py [--rounds N]
+Usage: build.py [--rounds N]. The commands work on the same file and take turns. A program also loads the source and
+the built library.
 """
 import argparse
 import ctypes
@@ -35,7 +35,7 @@ def main():
             times[name].append(time.perf_counter() - begin)
     library = ctypes.CDLL(os.path.join(report.BUILD, "libtenon.so"))
     times.update(load_source=[], load=[])
-    for _ in range(options.rounds):  # TENON_LOAD_UNLOADABLE, so that each is the first
+    for _ in range(options.rounds):  # TENON_LOAD_UNLOADABLE, so that each load is the first
         for name, call, path in ("load_source", library.tenon_library_load_source, source), ("load", library.tenon_library_load, output):
             handle, begin = ctypes.c_void_p(), time.perf_counter()
             assert call(path.encode(), 2, ctypes.byref(handle)) == 0

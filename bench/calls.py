@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What a call costs beside a direct C call of the same kernel: one hot operator, walks over many, two threads.
+"""Measures what a call costs beside a direct C call of the same kernel: one hot operator, walks over many, two threads.
 
-Usage: calls.py [--rounds N] [--no-instructions].  The timing is in micro/calls.c.  Instructions are counted by valgrind where
-it is installed.
+Usage: calls.py [--rounds N] [--no-instructions]. micro/calls.c does the timing. Valgrind counts instructions if it is
+installed.
 """
 import argparse
 import os
@@ -14,7 +14,7 @@ import report
 
 OPS = (10, 1000, 100000)
 COUNTED = ("direct", "bare", "table", "run", "values", "bound", "stateful", "stateful_bound", "source", "source_bound", "typed", "inferred", "layer", "fallback", "loop", "loop_call_into", "call_into", "call", "call_into_4", "call_4", "loop_call_into_4", "inferred_call_into_4")
-CALLS = 10000  # of a counted case
+CALLS = 10000  # calls of a case whose instructions are counted
 TEXTS = {
     "direct": "direct call in C",
     "bare": "bare table: one load, one jump",
@@ -50,7 +50,7 @@ def measure(program, mode, ops, rounds):
 
 
 def count_instructions(program):
-    """Instructions of one call by case: all, and by function."""
+    """Instructions of one call in each case: all of them, and those of each function."""
     counts = {}
     for case in COUNTED:
         report.progress(f"calls: counting instructions of {case}")
@@ -78,7 +78,7 @@ def main():
         times, register = measure(program, "time", ops, options.rounds)
         figures["register_nanoseconds"][ops] = round(register)
         figures["nanoseconds"][ops] = {case: {"median": t[0], "p10": t[1]} for (case, _), t in times.items()}
-        # Of two threads at once only the quickest rounds count: in others the system ran something else beside one of them.
+        # With two threads only the quickest rounds count: in others the system ran something else beside one of them.
         times, _ = measure(program, "threads", ops, 3 * options.rounds)
         figures["threads"][ops] = {case: {"one": times[case, 1][2], "two": times[case, 2][2]} for case in ("direct", "run", "walk_direct", "walk")}
     few = figures["nanoseconds"][OPS[0]]

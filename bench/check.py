@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""`tenon check` of a new operator of each kind that `tenon new` makes, some ten in all, each library in a process of its own.
+"""Measures `tenon check` of a new operator of each kind that `tenon new` makes, about ten operators in all.
 
-Usage: check.py [--rounds N].  Limit: 10 s for the whole check of ten operators on two cores.
+Usage: check.py [--rounds N]. Each library is checked in a process of its own. Limit: 10 s for the whole check of ten
+operators on two cores.
 """
 import argparse
 import os
@@ -17,7 +18,7 @@ LIMIT_S = 10
 
 
 def made(tenon, folder):
-    """The libraries by kind."""
+    """Makes and builds a library of each kind. Returns their paths by kind."""
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     env = {**os.environ, "TENON_CACHE": os.path.join(folder, "cache")}

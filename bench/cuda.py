@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The device cuda beside the driver's, cuBLAS's and cuDNN's own calls: launches, transfers, products, convolutions.
+"""Measures the device cuda beside calls of the driver, cuBLAS and cuDNN: launches, transfers, products, convolutions.
 
-Usage: cuda.py [--rounds N].  The timing is in micro/cuda.c.  Without a GPU nothing is measured, and that is said.
+Usage: cuda.py [--rounds N]. micro/cuda.c does the timing. Without a GPU nothing is measured, and a message says so.
 """
 import argparse
 import os

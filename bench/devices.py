@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""What the host's side of devices costs, on the device null, which does nothing: calls, memory, a model's tensors.
+"""Measures what the host's side of devices costs, on the device null, which does nothing.
 
-Usage: devices.py [--rounds N] [--no-instructions].  The timing is in micro/devices.c, linked with the library's own parts, since
-the allocator is inside.  Instructions are counted by valgrind where it is installed.
+Usage: devices.py [--rounds N] [--no-instructions]. The costs are those of calls, of memory, and of the tensors of a
+model. micro/devices.c does the timing. It is linked with the library's own parts, since the allocator is inside.
+Valgrind counts instructions if it is installed.
 """
 import argparse
 import os
@@ -16,7 +17,7 @@ TEXTS = {"launch": "the plug-in's launch, called directly", "vendor": "tenon_op_
          "source": "tenon_op_run, a kernel from source", "malloc": "malloc and free of the same size",
          "memory": "the allocator alone: a cached piece and back", "tensor": "tenon_tensor_create_on and release"}
 MODELS = ("minilm_16", "minilm_128", "resnet50", "mobilenetv2")
-CALLS = 2000  # of a counted case
+CALLS = 2000  # calls of a case whose instructions are counted
 
 
 def run(program, *arguments):
@@ -24,7 +25,7 @@ def run(program, *arguments):
 
 
 def count_instructions(program, case):
-    """Of one call, from its entry on: all, and what is the operator's own (its kernel and the plug-in's launch)."""
+    """Instructions of one call: all of them, and those of the host, without the kernel and the plug-in's launch."""
     out = os.path.join(report.SCRATCH, "callgrind.devices.out")
     subprocess.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", "--collect-atstart=no", "--toggle-collect=measured*",
                     program, "count", case, str(CALLS)], check=True, capture_output=True)

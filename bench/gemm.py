@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Products of matrices on OpenCL beside CLBlast's, tuned by its own tuner on this machine, and on the CPU, in one process.
+"""Measures products of matrices on OpenCL beside CLBlast's, tuned by its own tuner on this machine, and on the CPU.
 
-Usage: gemm.py [--rounds N] [--size N] [--tune].  The timing is in micro/gemm.c.  CLBlast is Debian's libclblast1, its tuner
-clblast-utils; without them it is left out, and that is said.  The tuner's result is kept in the build folder; --tune makes it anew
-(some minutes).
+Usage: gemm.py [--rounds N] [--size N] [--tune]. micro/gemm.c does the timing, in one process. CLBlast is Debian's
+libclblast1, its tuner clblast-utils; without them it is left out, and a message says so. The tuner's result is kept
+in the build folder; --tune runs the tuner again (some minutes).
 """
 import argparse
 import json

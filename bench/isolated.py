@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""A call of an isolated operator that touches one element: with both sides spinning, from idle, and with large tensors, in the
-memory that both sides share and elsewhere.
+"""Measures a call of an isolated operator that touches one element: spinning, from idle, and with large tensors.
 
-Usage: isolated.py [--rounds N].  The timing is in micro/isolated.c, through tenon.h.  Limits: 5 us spinning, 40 us from idle,
-and of shared tensors no cost that grows with their size.
+Usage: isolated.py [--rounds N]. micro/isolated.c does the timing, through tenon.h. Large tensors are in the memory
+that both sides share, and elsewhere. Limits: 5 us while both sides spin, 40 us from idle, and for shared tensors no
+cost that grows with their size.
 """
 import argparse
 import os

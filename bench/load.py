@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Loading a library of 1,000 operators in fresh processes, beside the system's dlopen of the same file; tenon_start; one of 100
-operators, without rules for loading and with all of them (docs/policy.md).
+"""Measures loading a library of 1,000 operators in fresh processes, beside the system's dlopen of the same file.
 
-Usage: load.py [--rounds N].  The timing is in micro/load.c.  The file is in the page cache.
+It also measures tenon_start, and loading a library of 100 operators without rules for loading and with all of them
+(docs/policy.md).
+
+Usage: load.py [--rounds N]. micro/load.c does the timing. The file is in the page cache.
 """
 import argparse
 import hashlib

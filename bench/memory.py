@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Peak memory of one model in a fresh process: Tenon and ONNX Runtime, same file, threads and number of runs.
+"""Measures the peak memory of one model in a fresh process: Tenon and ONNX Runtime, same file, threads and runs.
 
-Both run from a Python that imports no more than the runtime needs; Tenon also from C (`tenon run`).  `peak` is VmHWM, the
-most that the process ever had in memory, files it mapped included; `above start` is what of it came after the runtime was
-imported and before the model was touched.
+Both run from a Python that imports no more than the runtime needs; Tenon also runs from C (`tenon run`). `peak` is
+VmHWM, the most that the process ever had in memory, mapped files included. `above start` is the peak minus the memory
+in use after the runtime was imported and before the model was loaded.
 
 Usage: memory.py [--threads N] [--runs N] [--rounds N] [NAME...]
 """
@@ -16,7 +16,7 @@ import sys
 import report
 
 FILES = {"minilm": "run/minilm_ids.onnx", "minilm_128": "zoo/minilm_128.onnx", "resnet50": "zoo/resnet50.onnx"}
-DIMS = {"minilm": {"n": 1, "length": 128}}  # the symbolic extents
+DIMS = {"minilm": {"n": 1, "length": 128}}  # symbolic extents
 TEXTS = {"tenon": "tenon", "onnxruntime": "onnxruntime", "command": "tenon, from C"}
 
 
@@ -30,7 +30,7 @@ def status():
 
 
 def extents(shape):
-    """Symbolic extents: a batch of 1, the others 128."""
+    """A shape with numbers for symbolic extents: 1 for the first axis, 128 for the others."""
     return [value if isinstance(value, int) and value > 0 else 1 if i == 0 else 128 for i, value in enumerate(shape)]
 
 
@@ -86,7 +86,7 @@ def measure_apart(which, name, path, threads, runs):
         child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         _, ended, usage = os.wait4(child.pid, 0)
         assert ended == 0, f"{' '.join(command)}: status {ended}"
-        return {"peak": usage.ru_maxrss}  # the same as VmHWM, since this process is smaller than the command gets
+        return {"peak": usage.ru_maxrss}  # equal to VmHWM, since this process is smaller than the command becomes
     command = [sys.executable, os.path.abspath(__file__), "--one", which, "--threads", str(threads), "--runs", str(runs), path]
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 0, f"{which}: status {run.returncode}: {run.stderr.strip()[-500:]}"

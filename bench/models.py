@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Models on Tenon, ONNX Runtime and OpenVINO: milliseconds of a run, and how many times faster Tenon is.
+"""Measures models on Tenon, ONNX Runtime and OpenVINO: milliseconds of a run, and how many times faster Tenon is.
 
-Each model and number of threads has a process of its own, in which the runtimes take turns in short blocks.  Inputs lie
-where the caller put them and outputs are given, for all three.  A ratio is the peer's time over Tenon's: the median over
-rounds of the ratio in a round; beside it the ratio of 10th percentiles, which other work on the machine disturbs least.
-Exit status 1: something failed, or outputs differ from ONNX Runtime's.
+Each model and number of threads has a process of its own, in which the runtimes take turns in short blocks. In all
+three the inputs are in the caller's memory and the outputs are given. A ratio is the peer's time over Tenon's: the
+median over rounds of the ratio in a round. Beside it is the ratio of 10th percentiles, which other work on the
+machine disturbs least. Exit status 1: something failed, or outputs differ from ONNX Runtime's.
 
 Usage: models.py [--light] [--threads N,...] [--seconds S] [NAME...]
 """
@@ -21,7 +21,7 @@ import report
 ZOO = os.path.join(report.BUILD, "zoo")
 NAMES = ("minilm_16", "minilm_128", "bert_base_128", "resnet50", "mobilenetv2", "vit_small", "convnext_tiny", "lstm", "mlp_small", "chain_small", "chain_big")
 PEERS = ("onnxruntime", "openvino")
-# The pause between blocks is longer than any of the three lets idle threads spin (OpenMP's of Tenon: a few ms).
+# The pause between blocks is longer than idle threads spin in any of the three (OpenMP's threads in Tenon: a few ms).
 PAUSE, BLOCK, LEAST_RUNS = 0.03, 0.12, 3
 RTOL, ATOL = 1e-3, 1e-5  # ATOL is a share of the largest output
 
@@ -45,7 +45,7 @@ def make_inputs(session):
 
 
 def start_onnxruntime(path, threads):
-    """A function that runs, its outputs, the inputs that all runtimes take, and names of outputs."""
+    """Returns functions that run the model and give its outputs, the inputs for all runtimes, and the output names."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -76,7 +76,7 @@ def start_openvino(path, threads, values, names, like):
 
 
 def bind_tenon(path, threads, values, like):
-    """The model, and its outputs."""
+    """Returns the model, with inputs and outputs bound, and its outputs."""
     import binding
     import numpy as np
 
@@ -96,7 +96,7 @@ def start_tenon(path, threads, values, like):
 
 
 def difference(outputs, reference):
-    """Largest difference as a share of the largest value, and whether all values agree."""
+    """The largest difference as a share of the largest value, and whether all values agree."""
     import numpy as np
 
     worst, same = 0.0, True
@@ -119,7 +119,7 @@ def time_block(run):
 
 
 def measure(path, threads, seconds):
-    runtimes, notes, checks, outputs = {}, {}, {}, {}  # outputs: the arrays must live as long as anything runs into them
+    runtimes, notes, checks, outputs = {}, {}, {}, {}  # outputs keeps the arrays alive while runs write to them
     runtimes["onnxruntime"], outputs["onnxruntime"], values, names = start_onnxruntime(path, threads)
     runtimes["onnxruntime"]()
     reference = [array.copy() for array in outputs["onnxruntime"]()]
@@ -154,7 +154,7 @@ def measure(path, threads, seconds):
 
 
 def paths_of(names, light):
-    """Files by name; models of the zoo that are not there are made first."""
+    """The files by name. Models of the zoo that are missing are made first."""
     import onnx
 
     paths = {name: os.path.join(ZOO, f"{name}.onnx") for name in NAMES}

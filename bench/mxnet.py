@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What a call of an operator of an MXNet library costs through Tenon, beside the library's own `_opCallFCompute` called directly in the
-same process with all of its arrays made before: an operator in plain C, and one against MXNet's own header (if MXNet 1.9 is there).
+"""Measures a call of an MXNet library's operator through Tenon, beside a direct call of its `_opCallFCompute`.
 
-Usage: mxnet.py [--rounds N].  The timing is in micro/mxnet.c.
+Usage: mxnet.py [--rounds N]. micro/mxnet.c does the timing, in one process. The direct call has all of its arrays
+made before. One operator is in plain C, another is written against MXNet's own header (if MXNet 1.9 is installed).
 """
 import argparse
 import os
@@ -19,7 +19,7 @@ TEXTS = {"direct": "the library's function, called directly", "run": "tenon_op_r
 
 
 def libraries():
-    """Of each kind: path, and the index of an operator of one input and one output."""
+    """Yields for each kind: its name, the path, and the index of an operator of one input and one output."""
     os.makedirs(report.SCRATCH, exist_ok=True)
     plain, header = (os.path.join(report.SCRATCH, f"lib{name}_bench.so") for name in ("plain", "header"))
     subprocess.run(["cc", "-std=c11", "-w", "-O2", "-fPIC", "-shared", os.path.join(SOURCES, "plain.c"), "-o", plain, "-lm"], check=True)

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""An operator of Tenon's that was exported to MXNet, beside the same kernel written directly against MXNet's lib_api.h: both in one
-process of MXNet 1.9.1, taking turns, each kernel on one thread.
+"""Measures a Tenon operator that was exported to MXNet, beside the same kernel written against MXNet's lib_api.h.
 
-Usage: mxnet_export.py [--rounds N] [--seconds S].  It wants MXNet's virtual environment (tests/adapters/mxnet_oracle.py) and a C++ compiler.
+Both run in one process of MXNet 1.9.1 and take turns; each kernel has one thread.
+
+Usage: mxnet_export.py [--rounds N] [--seconds S]. It needs MXNet's virtual environment
+(tests/adapters/mxnet_oracle.py) and a C++ compiler.
 """
 import argparse
 import os
@@ -17,7 +19,7 @@ MICRO = os.path.join(report.ROOT, "bench", "micro")
 
 
 def libraries():
-    """Builds both, against the header that comes with MXNet."""
+    """Builds both libraries, against the header that comes with MXNet."""
     import mxnet
     root = os.path.dirname(mxnet.__file__)
     os.makedirs(report.SCRATCH, exist_ok=True)
@@ -32,7 +34,7 @@ def libraries():
 
 
 def cases(mx, count):
-    """Name, and a function of the operator that gives what one turn calls."""
+    """By name: a function that makes, for the name of an operator, the function that is timed."""
     x, w = mx.nd.random.normal(shape=(count,)), mx.nd.random.normal(shape=(count,))
     w.attach_grad()
 
@@ -57,7 +59,7 @@ def cases(mx, count):
 
 
 def measure(mx, count, make, rounds, seconds):
-    """Nanoseconds of a call, a list for each: rounds of many calls, in turns."""
+    """Nanoseconds of a call, as a list for each operator. The operators take turns, with many calls in each round."""
     calls = {who: make(name) for who, name in (("tenon", "bench_scale"), ("direct", "direct_scale"))}
     times = {who: [] for who in calls}
     begin = time.perf_counter()

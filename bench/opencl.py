@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The device opencl beside the driver's own calls: launches, transfers, compiled code.
+"""Measures the device opencl beside the driver's own calls: launches, transfers, compiled code.
 
-Usage: opencl.py [--rounds N] [--no-instructions].  The timing is in micro/opencl.c.  Instructions are counted by valgrind
-where it is installed.  Without a driver of OpenCL nothing is measured, and that is said.
+Usage: opencl.py [--rounds N] [--no-instructions]. micro/opencl.c does the timing. Valgrind counts instructions if it
+is installed. Without an OpenCL driver nothing is measured, and a message says so.
 """
 import argparse
 import os
@@ -15,8 +15,8 @@ import report
 TEXTS = {"raw": "clEnqueueNDRangeKernel, arguments set before", "raw_timed": "the same in a queue with times, as ours are", "launch": "launch, the same arguments",
          "raw_set": "7 x clSetKernelArg and clEnqueueNDRangeKernel", "launch_set": "launch, other memory and offset each time",
          "flush": "clFlush"}
-CALLS = 2000  # of a counted case
-AFTER = re.compile("ocl_stream_end|ocl_stream_push|entries_drop|make_room|_unlock")  # the driver's enqueue
+CALLS = 2000  # calls of a case whose instructions are counted
+AFTER = re.compile("ocl_stream_end|ocl_stream_push|entries_drop|make_room|_unlock")  # from the driver's enqueue on
 
 
 def rows_of(program, *arguments):
@@ -25,7 +25,7 @@ def rows_of(program, *arguments):
 
 
 def count_instructions(program, case):
-    """Of one launch: our own from its entry to the driver's enqueue, with the locks taken; ours in all; all of this thread."""
+    """Instructions of one launch: Tenon's up to the driver's enqueue, with locks; all of Tenon's; all of the thread."""
     out = os.path.join(report.SCRATCH, "callgrind.opencl.out")
     subprocess.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", "--collect-atstart=no", "--separate-callers=1",
                     "--toggle-collect=measured*", program, "count", case, str(CALLS)], check=True, capture_output=True)

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""A call from Python with three tensors that does nothing: Tenon's, with the interpreter lock kept and given up, beside a C function
-that takes three objects, one that also asks PyTorch what its tensors are, and tvm-ffi's, in one process, one after the other; and the
-first call of a program.
+"""Measures a call from Python with three tensors that does nothing, beside C functions and tvm-ffi; and the first call.
 
-Usage: python.py [--rounds N] [--calls N].  It wants .venv-zoo's PyTorch and tvm-ffi.
+The calls run in one process, one after the other: Tenon with the interpreter lock kept and with the lock released, a
+C function that takes three objects, a C function that also asks PyTorch for views of its tensors, and tvm-ffi. The
+first call of a program is measured in processes of its own.
+
+Usage: python.py [--rounds N] [--calls N]. It needs the PyTorch and the tvm-ffi of .venv-zoo.
 """
 import argparse
 import importlib.util
@@ -42,11 +44,11 @@ def functions_by_hand():
 
 
 def first_calls(rounds):
-    """Milliseconds in a process that has imported PyTorch."""
+    """Milliseconds of the first call in a process that has imported PyTorch."""
     library = os.path.join(report.SCRATCH, "gelu.so")
     subprocess.run([os.path.join(report.BUILD, "tenon"), "build", os.path.join(report.ROOT, "examples/01_gelu/gelu.c"), "-o", library], check=True, stdout=subprocess.DEVNULL)
     times = {name: [] for name in FIRST_CALLS}
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}  # as programs find it that have run before
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}  # as after an earlier run of the program
     for _ in range(rounds + 1):
         for name, parts in FIRST_CALLS.items():
             done = subprocess.run([sys.executable, "-c", FIRST.format(*parts), PACKAGE, library], check=True, capture_output=True, text=True, env=environment)

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""A small operator called through torch.ops: Tenon's, beside the same by hand in C++ (TORCH_LIBRARY with an autograd::Function) and on
-PyTorch's stable interface, in one process, one after the other.
+"""Measures a small operator of Tenon called through torch.ops, beside the same operator written by hand in C++.
 
-Usage: pytorch.py [--rounds N] [--calls N] [--count N].  It wants .venv-zoo's PyTorch and a C++ compiler, and builds the peers once.
+One peer uses TORCH_LIBRARY with an autograd::Function, another PyTorch's stable interface. All run in one process,
+one after the other.
+
+Usage: pytorch.py [--rounds N] [--calls N] [--count N]. It needs the PyTorch of .venv-zoo and a C++ compiler, and
+builds the peers once.
 """
 import argparse
 import os

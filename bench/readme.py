@@ -1,4 +1,7 @@
-"""Writes the performance figures into README.md, between its two marks, from bench/results.  run.py calls write() after all benchmarks ran."""
+"""Writes the performance figures of bench/results into README.md, between its two marks.
+
+run.py calls write() after it has run all benchmarks.
+"""
 import json
 import os
 

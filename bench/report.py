@@ -1,4 +1,4 @@
-"""What all benchmarks share: where things lie, statistics, the machine, tables, and result files."""
+"""Code that all benchmarks share: paths, statistics, the machine, tables, and result files."""
 import datetime
 import importlib.metadata
 import json
@@ -8,10 +8,10 @@ import subprocess
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
-SCRATCH = os.path.join(BUILD, "bench")  # what benchmarks compile and generate
+SCRATCH = os.path.join(BUILD, "bench")  # files that benchmarks compile and generate
 RESULTS = os.path.join(ROOT, "bench", "results")
 CC = os.environ.get("CC", "cc")
-PLACES = "TENON_BUILD", "TENON_CACHE", "TENON_MXNET_1_9"  # settings that say nothing about figures
+PLACES = "TENON_BUILD", "TENON_CACHE", "TENON_MXNET_1_9"  # settings that do not affect figures
 INSTRUCTION_SETS = "sse4_2 avx2 fma avx512f avx512bw avx512_vnni avx512_bf16 avx512_fp16 amx_tile amx_int8 amx_bf16 asimd sve".split()
 
 
@@ -49,7 +49,7 @@ def machine():
 
 
 def warn_when_busy():
-    """Two threads on a machine whose processors do other work wait for each other more than they compute."""
+    """Prints a warning on a busy machine: there, two threads wait for each other more than they compute."""
     if os.getloadavg()[0] > 0.5:
         progress(f"this machine is busy (load {os.getloadavg()[0]:.1f}): figures, above all of several threads, say little")
 
@@ -62,7 +62,7 @@ def versions(*packages):
 
 
 def save(name, figures, headline, *packages):
-    """Stores what a complete run measured; `headline` is a list of [text, figure as text] for the summary."""
+    """Stores the figures of a complete run; `headline` is a list of [text, figure as text] for the summary."""
     os.makedirs(RESULTS, exist_ok=True)
     record = {"benchmark": name, "date": datetime.date.today().isoformat(), "machine": machine(),
               "versions": versions(*packages), "headline": headline, "figures": figures}
@@ -72,7 +72,7 @@ def save(name, figures, headline, *packages):
 
 
 def print_table(title, header, rows):
-    """Columns as wide as their contents; the first is text, the others are figures."""
+    """Prints a table. Columns are as wide as their contents; the first is text, the others are figures."""
     cells = [list(map(str, row)) for row in [header] + rows]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     print(f"\n{title}")
@@ -86,7 +86,7 @@ def progress(text):
 
 
 def compile_c(source, *flags):
-    """A program of bench/micro; gives its path."""
+    """Compiles a program of bench/micro. Returns the path of the program."""
     os.makedirs(SCRATCH, exist_ok=True)
     program = os.path.join(SCRATCH, os.path.basename(source)[:-2])
     command = [CC, "-std=c11", "-O2", "-Wall", "-Wextra", "-D_GNU_SOURCE", f"-I{ROOT}/include", f"{ROOT}/bench/micro/{source}", "-o", program, *flags]

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Runs benchmarks one after another and prints the headline figures of each.  The exit status is 1 if a benchmark failed.
+"""Runs benchmarks one after another and prints the headline figures of each.
 
-Usage: run.py [NAME...]  (default: all of them).  TENON_BUILD names the build folder (default: build).  Each benchmark is a
-script in this folder; its own help describes it and its options.  Complete runs are stored in bench/results/NAME.json.
+Usage: run.py [NAME...] (default: all of them). The exit status is 1 if a benchmark failed. TENON_BUILD names the
+build folder (default: build). Each benchmark is a script in this folder; its help describes it and its options.
+Complete runs are stored in bench/results/NAME.json.
 """
 import json
 import os
@@ -15,7 +16,7 @@ import report
 
 NAMES = ("calls", "autograd", "trace", "load", "isolated", "build", "scaffold", "check", "memory", "devices", "opencl", "transfers", "gemm", "python", "pytorch", "models")
 NAMED = ("mxnet", "mxnet_export")  # run only when named: they need MXNet's virtual environment
-ZOO = ("python", "pytorch")  # need PyTorch: .venv-zoo's Python runs them
+ZOO = ("python", "pytorch")  # these need PyTorch, so the Python of .venv-zoo runs them
 
 
 def python_of(name):

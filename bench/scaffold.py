@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""From `tenon new` to a model that ran with the new operator, without a cache; and putting a new build in the place of a loaded library.
+"""Measures the time from `tenon new` to a run of a model with the new operator, without a cache, and of a reload.
 
 Usage: scaffold.py [--rounds N]
 """
@@ -20,7 +20,7 @@ def timed(command, folder, env):
 
 
 def scaffold(tenon, folder):
-    """Seconds of each step, of one new operator."""
+    """Seconds of each step for one new operator."""
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     env = {**os.environ, "TENON_CACHE": os.path.join(folder, "cache")}
@@ -33,7 +33,7 @@ def scaffold(tenon, folder):
 
 
 def reloads(project, rounds):
-    """Seconds of tenon_library_reload, of another file each time."""
+    """Seconds of tenon_library_reload, each time with another file."""
     path = os.path.join(project, "fresh.so")
     library, handle, times = ctypes.CDLL(os.path.join(report.BUILD, "libtenon.so")), ctypes.c_void_p(), []
     assert library.tenon_library_load(path.encode(), 0, ctypes.byref(handle)) == 0

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""What the switched-off trace costs: instructions of a dispatched call beside a build without the tracing code, counted by
-valgrind.  With them what tenon_op_run has over a bare table of kernels that fills in the call, and the memory of an operator.
+"""Measures what the switched-off trace costs: instructions of a call beside a build without the tracing code.
 
-The build without it is made here, with -DTN_WITHOUT_TRACE, which nothing else sets.  Exit status 1: a limit is broken.
+Valgrind counts the instructions. The script also measures how many instructions tenon_op_run takes more than a bare
+table of kernels that fills in the call, and the memory of an operator. It makes the build without the tracing code
+itself, with -DTN_WITHOUT_TRACE, which nothing else sets. Exit status 1: a limit is exceeded.
+
 Usage: trace.py [--calls N]
 """
 import argparse
@@ -15,7 +17,7 @@ import sys
 import report
 
 CASES = ("run", "typed", "call_into", "call")
-MOST_FOR_TRACE, MOST_OVER_TABLE, MOST_BYTES = 2, 32, 200  # the limit; two aims
+MOST_FOR_TRACE, MOST_OVER_TABLE, MOST_BYTES = 2, 32, 200  # a limit, and two aims
 WITHOUT = os.path.join(report.SCRATCH, "without_trace")
 
 
@@ -30,7 +32,7 @@ def build_without():
 
 
 def instructions(program, case, calls, folder):
-    """Of one call, with the loop around it."""
+    """Instructions of one call, with the loop around it."""
     out = os.path.join(report.SCRATCH, "callgrind.trace")
     environment = {**os.environ, "LD_LIBRARY_PATH": folder}
     subprocess.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", "--collect-atstart=no", "--toggle-collect=measured*",

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Copies of tensors between host and device, and between two devices, beside memcpy of as many bytes in the same process.
+"""Measures copies of tensors between host and device, and between two devices, beside memcpy of as many bytes.
 
-Usage: transfers.py [--device NAME] [--across NAME] [--rounds N].  The timing is in micro/transfers.c, through tenon.h, with
-the wait for each copy.  Without the device nothing is measured, and that is said.
+Usage: transfers.py [--device NAME] [--across NAME] [--rounds N]. micro/transfers.c does the timing in one process,
+through tenon.h, with the wait for each copy. Without the device nothing is measured, and a message says so.
 """
 import argparse
 import subprocess

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Where the time of a model goes, by operator, in Tenon and in ONNX Runtime; runs take turns.
+"""Shows which operators take the time of a model, in Tenon and in ONNX Runtime; runs take turns.
 
-A node's time is the lower quartile over runs, an operator's the sum over its nodes.  Both measure with their own profilers,
-so that small nodes look a little dearer than they are.  Usage: where.py [--threads N] [--runs N] [--nodes N] NAME...
+The time of a node is the lower quartile over runs, that of an operator the sum over its nodes. Both runtimes measure
+with their own profilers, so small nodes look a little slower than they are.
+
+Usage: where.py [--threads N] [--runs N] [--nodes N] NAME...
 """
 import argparse
 import collections
@@ -17,7 +19,7 @@ import report
 
 
 def profile(path, threads, runs):
-    """Milliseconds by (node, operator), for each of the two."""
+    """Milliseconds by (node, operator), for each of the two runtimes."""
     import onnxruntime
 
     run, outputs, values, _ = models.start_onnxruntime(path, threads)
@@ -33,7 +35,7 @@ def profile(path, threads, runs):
         for _ in range(runs):
             counts = collections.Counter()
             for name, kind, ns in model.run_profiled():
-                counts[name] += 1  # names of made nodes repeat
+                counts[name] += 1  # nodes that passes make may have the same name
                 found["tenon"][f"{name} {counts[name]}", kind].append(ns / 1e6)
             session.run(None, values)
         session.end_profiling()

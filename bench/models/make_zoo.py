@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Writes the model zoo of tests and benchmarks: ONNX files with architectures of real models and random weights, which do
-not change fp32 speed.  Models that are there already are kept.
+"""Writes the model zoo of tests and benchmarks: ONNX files with the architectures of real models and random weights.
 
-Needs scripts/requirements-zoo.txt.  Usage: make_zoo.py OUT_DIR [NAME...]
+Random weights do not change the speed in fp32. Models that exist already are kept.
+
+Usage: make_zoo.py OUT_DIR [NAME...]. It needs scripts/requirements-zoo.txt.
 """
 import fcntl
 import os
@@ -16,7 +17,7 @@ warnings.filterwarnings("ignore")
 out, wanted = sys.argv[1], set(sys.argv[2:])
 os.makedirs(out, exist_ok=True)
 folder = os.open(out, os.O_RDONLY)
-fcntl.flock(folder, fcntl.LOCK_EX)  # suites that run side by side want the same models
+fcntl.flock(folder, fcntl.LOCK_EX)  # suites that run at the same time need the same models
 torch.manual_seed(0)
 
 
@@ -57,7 +58,7 @@ class Lstm(torch.nn.Module):
 
 
 class Chain(torch.nn.Module):
-    """260 pointwise nodes: shows per-node cost on small tensors and fusion on large ones."""
+    """A chain of pointwise nodes: shows the cost of a node on small tensors, and fusion on large ones."""
 
     def forward(self, x):
         for i in range(100):
@@ -70,7 +71,7 @@ def minilm():
 
 
 def twin():
-    """MiniLM's layers, but two and narrow: what a test of failures runs thousands of times."""
+    """MiniLM with two narrow layers, for a test of failures that runs it thousands of times."""
     return T.BertModel(T.BertConfig(vocab_size=100, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, max_position_embeddings=32, attn_implementation="eager"))
 
 
