@@ -1,4 +1,4 @@
-/* The kernels of a definition: it checks which words may stand together, and adds each kernel to
+/* The kernels of a definition: checks which words may be combined, and adds each kernel to
  * the operator or to the extension.  definition.c calls it for each item that states a kernel. */
 #include "registry/definition_kernel.h"
 

@@ -169,7 +169,6 @@ static tenon_status_t link_kernels(tn_extension_t *e) {
   return status;
 }
 
-/* Adds all of the definition's kernels, or none. */
 bool tn_registry_link(tn_definition_t *b) {
   for (size_t i = 0; i < b->extension_count; i++) {
     if (link_kernels(&b->extensions[i]) == TENON_OK) continue;
@@ -181,7 +180,7 @@ bool tn_registry_link(tn_definition_t *b) {
   return true;
 }
 
-/* Adds an offence for each name that another library has: an operator exists once. */
+/* An operator exists once, so a name that another library has published is an offence. */
 bool tn_registry_names_free(tn_definition_t *d, const tn_library_t *but) {
   size_t before = d->offence_count;
   const tn_library_t *library = d->library;
