@@ -11,7 +11,7 @@ README = os.path.join(report.ROOT, "README.md")
 BEGIN, END = "<!-- figures: written by make bench -->", "<!-- end of figures -->"
 MODELS = {"minilm_16": "MiniLM, 16 tokens", "minilm_128": "MiniLM, 128 tokens", "bert_base_128": "BERT base, 128 tokens", "resnet50": "ResNet-50",
           "mobilenetv2": "MobileNetV2", "vit_small": "ViT small", "convnext_tiny": "ConvNeXt tiny", "lstm": "LSTM",
-          "mlp_small": "small MLP", "chain_small": "20 pointwise nodes, 64x64", "chain_big": "20 pointwise nodes, 2048x2048"}
+          "mlp_small": "small MLP", "chain_small": "380 pointwise nodes, 1x256", "chain_big": "380 pointwise nodes, 64x16384"}
 
 
 def load(name):

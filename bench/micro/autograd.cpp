@@ -32,8 +32,9 @@ struct Timing {
 };
 
 double Now() {
-  std::chrono::duration < double;
-  return std::nano > (std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration<double, std::nano>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 void Check(tenon_status_t status, const char *what) {

@@ -16,8 +16,7 @@ typedef struct tn_inference_t {
   tenon_status_t status;        /* the first failure of tn_dim */
   int32_t bound_count;          /* concrete: number of extents that only a run finds */
   int64_t upper[TN_BOUNDS];
-  bool is_bounded;    /* symbols: some extents are found only by a run */
-  uint64_t has_metas; /* unused */
+  bool is_bounded; /* symbols: some extents are found only by a run */
 } tn_inference_t;
 
 /* Fills in the meta of a tensor; its dims and strides are the tensor's own memory. With

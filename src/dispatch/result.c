@@ -202,10 +202,10 @@ tenon_status_t tn_unallocated_become(tenon_tensor_t *t, tenon_tensor_t *own) {
 
 /* Gives an unallocated result the memory that infer states. Without a bound for its size, run
  * creates the memory. */
-static tenon_status_t fill_slots(const tn_inference_t *inference, const tenon_meta_t *meta,
-                                 tenon_tensor_t *const *inputs, tenon_tensor_t *result) {
+static tenon_status_t allocate_result(const tn_inference_t *inference, const tenon_meta_t *meta,
+                                      tenon_tensor_t *const *inputs, tenon_tensor_t *result) {
   for (uint32_t i = 0; meta->items && i < meta->count; i++)
-    TN_TRY(fill_slots(inference, meta->items[i], inputs, tenon_item(result, i)));
+    TN_TRY(allocate_result(inference, meta->items[i], inputs, tenon_item(result, i)));
   if (!(result->keys & TN_TENSOR_UNSET)) return TENON_OK;
   tenon_tensor_t *made;
   TN_TRY(tn_result_create(inference, meta, inputs, &made));
@@ -269,7 +269,7 @@ tenon_status_t tn_results_make(tn_inference_t *inference, const tn_request_t *re
       status =
           tn_fail(TENON_INVALID, "%s: result %s is input %s itself: expected that tensor, or none",
                   op->name, op->schema.outputs[o].name, op->schema.inputs[same].name);
-    if (status == TENON_OK) status = fill_slots(inference, out[o], inputs, outputs[o]);
+    if (status == TENON_OK) status = allocate_result(inference, out[o], inputs, outputs[o]);
   }
   inference->device = NULL;
   /* The flag is stored only once, since other threads read its cache line. */

@@ -147,12 +147,12 @@ static bool may_replace(tn_definition_t *d, const tn_library_t *old) {
 /* Does everything that needs memory: registers the new names, links kernels for other libraries'
  * operators, reserves room for kernels of other libraries, and makes the entries that lead calls to
  * the successors. */
-static bool prepare_tables(tn_definition_t *d, tn_library_t *old, tn_table_entry_t **entrys) {
+static bool prepare_tables(tn_definition_t *d, tn_library_t *old, tn_table_entry_t **entries) {
   tn_library_t *library = d->library;
   bool good = tn_registry_make_room(old, d->dangling_count + 1);
   uint32_t named = 0;
   for (uint32_t i = 0; i < old->op_count && good; i++)
-    good = (entrys[i] = tn_table_movable(old->ops[i])) != NULL;
+    good = (entries[i] = tn_table_movable(old->ops[i])) != NULL;
   for (; named < library->op_count && good; named++)
     if (!op_of(old, library->ops[named]->name)) good = tn_registry_put(library->ops[named]);
   if (good && (good = tn_registry_link(d))) {
@@ -195,7 +195,7 @@ static void end_extensions(const tn_library_t *old) {
 
 /* Replaces the library; nothing here can fail. */
 static void commit_generation(tn_definition_t *d, tn_library_t *old,
-                              tn_table_entry_t *const *entrys) {
+                              tn_table_entry_t *const *entries) {
   tn_library_t *library = d->library;
   tn_library_t **place = library_slot(old);
   const uint64_t number = tn_registry_reloads() + 1;
@@ -222,7 +222,7 @@ static void commit_generation(tn_definition_t *d, tn_library_t *old,
     if (!next) tn_registry_drop(op->name);
     if (next && what_changed(op, next, &was, &is)) next = NULL;
     __atomic_store_n(&op->successor, next ? next : op, __ATOMIC_RELEASE);
-    tn_table_move(op, entrys[i]);
+    tn_table_move(op, entries[i]);
   }
   end_extensions(old);
   for (uint32_t i = 0; i < old->extension_count; i++)
@@ -256,25 +256,25 @@ tenon_status_t tn_registry_replace(tn_library_t *old, const tenon_descriptor_t *
   library->arena = arena;
   library->gate = old->gate;
   library->first = library->newest = library;
-  tn_table_entry_t **entrys = tn_allocate_zero(old->op_count + 1u, sizeof *entrys);
+  tn_table_entry_t **entries = tn_allocate_zero(old->op_count + 1u, sizeof *entries);
   tn_definition_t d = {.library = library,
                        .offences = offences,
                        .find = find_other,
                        .name_stubs = tn_registry_name_stubs,
                        .override = TN_OVERRIDE_MAY,
                        .code = TENON_OK};
-  if (!entrys) tn_definition_offend(&d, TENON_MEMORY, "out of memory: the registry");
-  bool good = entrys && define_generation(&d, old, descriptor, path);
+  if (!entries) tn_definition_offend(&d, TENON_MEMORY, "out of memory: the registry");
+  bool good = entries && define_generation(&d, old, descriptor, path);
   tn_registry_lock();
   /* The check is repeated, since other libraries may have been added in the meantime. */
-  good = good && may_replace(&d, old) && prepare_tables(&d, old, entrys);
+  good = good && may_replace(&d, old) && prepare_tables(&d, old, entries);
   if (good)
-    commit_generation(&d, old, entrys);
+    commit_generation(&d, old, entries);
   else
     library->device_count = 0;
   tn_registry_unlock();
   tn_release_memory(d.dangling);
-  tn_release_memory(entrys);
+  tn_release_memory(entries);
   if (good) {
     *out_library = library;
     return TENON_OK;
