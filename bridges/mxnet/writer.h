@@ -1,4 +1,4 @@
-/* A text that grows as it is written, used for graphs in the JSON form that MXNet's libraries
+/* A text that grows as it is written. It holds graphs in the JSON form that MXNet's libraries
  * read. */
 #ifndef BRIDGES_MXNET_WRITER_H
 #define BRIDGES_MXNET_WRITER_H
@@ -7,16 +7,16 @@
 #include <stddef.h>
 #include <tenon/op.h>
 
-typedef struct writer_t { /* starts as zeros; `text` is the caller's to free */
+typedef struct writer_t { /* must be zeroed before use; the caller frees `text` */
   char *text;
   size_t size;
   size_t capacity;
-  bool failed; /* no memory */
+  bool failed; /* memory ran out */
 } writer_t;
 
 void writer_add(writer_t *writer, const char *format, ...) TENON_FORMAT(2, 3);
-/* A string of JSON with its quotes.  Libraries keep escapes as they stand, so there are none but
- * where JSON needs them. */
+/* Writes a JSON string with its quotes. Libraries do not decode escapes, so only characters that
+ * JSON requires to be escaped are. */
 void writer_quote(writer_t *writer, const char *text);
 
 #endif

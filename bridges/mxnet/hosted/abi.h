@@ -8,9 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef void (*author_fn)(void); /* a function of the author's */
+typedef void (*author_fn)(void); /* a function that the library's author wrote */
 
-/* What the library calls while it computes. */
+/* Functions that the library calls while it computes. */
 typedef void *(*allocate_fn)(void *handle, int bytes);
 typedef void (*sparse_fn)(void *handle, int output, int count, int pointers, void **data,
                           int64_t **indices, int64_t **indptr);
@@ -30,7 +30,7 @@ typedef void (*parameter_fn)(const void *handle, const int64_t *shape, int ndim,
       int64_t *in_indices_counts, int64_t *out_indices_counts, int64_t *in_indptr_counts,          \
       int64_t *out_indptr_counts, void *cpu_random, void *gpu_random
 #define KERNELS(what) const char ***what##_devices, author_fn **what, int *what##_count
-/* result, name, from version, parameters */
+/* Each row: type of the result, name, the first version that has the function, parameters. */
 #define ABI(X)                                                                                     \
   X(int, initialize, 7, (int version))                                                             \
   X(int, _opVersion, 7, (void))                                                                    \
@@ -55,7 +55,7 @@ typedef void (*parameter_fn)(const void *handle, const int64_t *shape, int ndim,
   X(int, _opCallCreateOpState, 7,                                                                  \
     (author_fn, ATTRIBUTES, const char *device, int id, unsigned **in, int *in_ndims,              \
      int in_count, const int *in_dtypes,                                                           \
-     void **state)) /* of version 7: behind the attributes is only `state` */                      \
+     void **state)) /* in version 7, `state` follows the attributes directly */                     \
   X(void, _opCallDestroyOpState, 11, (void *state))                                                \
   X(int, _opCallFStatefulCompute, 7, (int is_forward, void *state, COMPUTE))                       \
   X(int, _partRegSize, 7, (void))                                                                  \
@@ -64,7 +64,8 @@ typedef void (*parameter_fn)(const void *handle, const int64_t *shape, int ndim,
   const char *const *kind##_names, int kind##_count, void *const *kind##_data,                     \
       const int64_t *const *kind##_shapes, const int *kind##_ndims, const int *kind##_dtypes,      \
       const size_t *kind##_versions, const char *const *kind##_devices, const int *kind##_ids
-/* Of libraries with partitioners, and with passes. */
+/* Functions that libraries with partitioners export, and functions that libraries with passes
+ * export. */
 #define ABI_PARTITIONERS(X)                                                                        \
   X(int, _partRegGetCount, 7, (int index, const char **name))                                      \
   X(void, _partRegGet, 7,                                                                          \
@@ -98,7 +99,7 @@ enum {
   DTYPE_I8,
   DTYPE_I64,
   DTYPES,
-}; /* all that libraries know */
+};
 enum {
   STORAGE_DENSE,
   STORAGE_ROWS,

@@ -17,12 +17,12 @@ enum {
 
 typedef struct description_t {
   hosted_t *library;
-  writer_t text; /* that is being written */
+  writer_t text; /* the text that is being written */
 } description_t;
 
 #define add(d, ...) writer_add(&(d)->text, __VA_ARGS__)
 
-/* The text so far, which the library keeps; the next begins. */
+/* Ends the current text and starts an empty one. The library keeps the text that is returned. */
 static const char *end(description_t *d) {
   hosted_t *l = d->library;
   char **grown = d->text.failed ? NULL : realloc(l->texts, (l->text_count + 1) * sizeof *grown);
@@ -44,8 +44,8 @@ static void text_item(description_t *d, uint32_t tag) {
   item(d, (tenon_item_t){tag, 0, 0, end(d), NULL});
 }
 
-/* "input0, input1", or "input" alone; with "Tensor " before each, or another word, and marks of
- * those that are written to. */
+/* Adds the names "input0, input1", or "input" if there is only one. `word`, such as "Tensor",
+ * precedes each name. Arguments that are written to carry a mark. */
 static void add_names(description_t *d, const char *word, const char *name, int count,
                       uint64_t written) {
   for (int i = 0; i < count; i++) {
@@ -92,7 +92,8 @@ static void add_common(description_t *d) {
   if (d->library->is_random) item(d, (tenon_item_t)TENON_TRAITS(TENON_RANDOM | TENON_DRAWS(1)));
 }
 
-/* The object that forward used; what has none makes a state of its own, of the same attributes. */
+/* Passes the object that forward used to backward (@state). An operator without such objects gets
+ * no argument here: its backward creates a state of its own from the same attributes. */
 static const char *state_of(const hosted_op_t *op) {
   return op->create.cpu || op->create.gpu ? ", @state" : "";
 }
@@ -113,7 +114,7 @@ static void add_list_backward(description_t *d, const hosted_op_t *op, const cha
   add_kernels(d, &op->backward, &op->create, run_backward);
 }
 
-/* Inputs and results of an operator of subgraphs are those of its graph. */
+/* A subgraph operator has the inputs and results of its graph. */
 static void add_subgraph(description_t *d, const hosted_op_t *op) {
   static const char *const attributes =
       "graph " HOSTED_ATTR_GRAPH ", int " HOSTED_ATTR_COUNT ", str[] **attributes";
@@ -217,7 +218,7 @@ static void add_fixed(description_t *d, const hosted_op_t *op) {
   if (has_gradient) add_backward(d, op);
 }
 
-/* what it has without attributes */
+/* properties of an operator that is called without attributes */
 
 typedef struct asked_t {
   const hosted_op_t *op;
@@ -239,7 +240,7 @@ static int mutates(void *argument) {
                                                  &a->which_count);
 }
 
-/* Operators that need attributes refuse to say; what they say of that is nobody's business. */
+/* An operator that requires attributes fails here. The messages of this failure are discarded. */
 static void count_arguments(hosted_op_t *op) {
   asked_t asked = {.op = op, .in_count = -1, .out_count = -1};
   char why[WHY] = "";

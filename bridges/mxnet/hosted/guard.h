@@ -8,11 +8,11 @@
 extern "C" {
 #endif
 
-/* Calls function(argument), gives its result; -1 if it threw, and then `why` is what the exception
- * says. */
+/* Returns the result of function(argument), or -1 if the function threw an exception; `why` then
+ * has the text of the exception. */
 int guard_call(int (*function)(void *), void *argument, char *why, size_t capacity);
-/* For functions that the library calls, and that it gives no way to fail: ends the call of
- * guard_call that it is in. */
+/* Ends the surrounding call of guard_call. Callbacks that cannot report a failure to the library
+ * use this function. */
 void guard_throw(const char *why);
 
 #ifdef __cplusplus

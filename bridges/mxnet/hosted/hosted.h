@@ -11,24 +11,24 @@
 
 #include "abi.h"
 
-#define HOSTED_SUBGRAPH                                                                            \
-  "subgraph_sym_json" /* the attribute by which operators of subgraphs get theirs */
-#define HOSTED_ATTR_GRAPH                                                                          \
-  "_subgraph" /* what they are in the schema: names that libraries do not use */
+/* The attribute with the graph of a subgraph operator, in MXNet's JSON form. */
+#define HOSTED_SUBGRAPH "subgraph_sym_json"
+/* The attributes of a subgraph operator's schema. Libraries do not use these names. */
+#define HOSTED_ATTR_GRAPH "_subgraph"
 #define HOSTED_ATTR_COUNT "_count"
-#define HOSTED_EXTRA                                                                               \
-  "__ext_extra_inputs__" /* that says how many inputs come after those that parseAttrs knows */
+/* The attribute that states how many inputs follow those that parseAttrs reports. */
+#define HOSTED_EXTRA "__ext_extra_inputs__"
 
-enum { WHY = 900 }; /* bytes of a message */
+enum { WHY = 900 }; /* the size of a message in bytes */
 
-typedef struct functions_t { /* on a device; NULL: none */
+typedef struct functions_t { /* the functions for each device; NULL: none */
   author_fn cpu;
   author_fn gpu;
 } functions_t;
 
 typedef struct hosted_op_t {
   struct hosted_t *library;
-  const char *name; /* as the library has it */
+  const char *name; /* the name in the library */
   bool is_subgraph;
   functions_t forward;
   functions_t backward;
@@ -39,12 +39,13 @@ typedef struct hosted_op_t {
   author_fn shapes;
   author_fn mutates;
   int in_count;
-  int out_count;    /* without attributes; -1: that depends on them */
-  uint64_t written; /* bit i: input i, without attributes */
+  /* the number of results without attributes; -1: the number depends on the attributes */
+  int out_count;
+  uint64_t written; /* bit i: the operator writes to input i if it has no attributes */
 } hosted_op_t;
 
 typedef struct hosted_pass_t {
-  tenon_pass_t table; /* first: what Tenon's calls have */
+  tenon_pass_t table; /* must be the first member, because Tenon passes a pointer to the table */
   struct hosted_t *library;
   author_fn function;
 } hosted_pass_t;
@@ -64,15 +65,15 @@ typedef struct hosted_partitioner_t {
   int count;
 } hosted_partitioner_t;
 
-typedef struct hosted_t { /* as long as the process */
+typedef struct hosted_t { /* a loaded library; it stays until the process ends */
   struct hosted_t *next;
   char *path;
   char *ns;
   void *handle;
   abi_t abi;
   int version;
-  int message_count; /* that were read */
-  bool is_random;    /* it draws numbers */
+  int message_count; /* the number of messages that were read */
+  bool is_random;    /* the library draws random numbers */
   pthread_mutex_t messages;
   int op_count;
   int pass_count;
@@ -83,25 +84,24 @@ typedef struct hosted_t { /* as long as the process */
   tenon_descriptor_t descriptor;
   char version_text[24];
   tenon_item_t *items;
-  char **texts; /* that items point to */
+  char **texts; /* the texts that the items point to */
   size_t item_count;
   size_t text_count;
 } hosted_t;
 
-/* Reads a library, or finds it among those that were; `why` says why not. */
+/* Opens a library, or finds it if it is open already. After a failure `why` has the reason. */
 tenon_status_t hosted_open(const char *path, hosted_t **out, char *why, size_t capacity);
-/* The library that Tenon knows by this path; NULL: it is none of MXNet's. */
+/* Returns the MXNet library that was loaded from this path; NULL: there is none. */
 const hosted_t *hosted_of(const char *path);
-/* The operator of this name, of that library or, if it has none, of another; NULL: there is
- * none. */
+/* Finds an operator by name in this library or, if the library has no such operator, in another
+ * one. Returns NULL if no library has it. */
 const hosted_op_t *hosted_find_op(const hosted_t *library, const char *name);
-/* Reads its passes and partitioners; transforms_free frees them. */
+/* Reads the passes and partitioners of the library. transforms_free frees them. */
 bool transforms_read(hosted_t *library, char *why, size_t capacity);
 void transforms_free(hosted_t *library);
-/* What the library has said since it was asked last, or "" : put behind `why`, which says what
- * failed. */
+/* Appends the messages that the library has reported since the last call to `why`. */
 void hosted_messages(hosted_t *library, char *why, size_t capacity);
-/* Makes library->descriptor. */
+/* Sets library->descriptor. */
 bool hosted_describe(hosted_t *library, char *why, size_t capacity);
 
 #endif

@@ -57,7 +57,8 @@ bool infer_shapes(const state_t *s, const int *ndims, const int64_t *extents, sh
     numbers = (unsigned *)(own_ndims + count);
   }
   bool good = true;
-  for (size_t i = 0; i < count && good; i++) { /* the library may write to all of it */
+  /* The arrays are copies, because the library may write to all of them. */
+  for (size_t i = 0; i < count && good; i++) {
     own_ndims[i] = ndims[i];
     starts[i] = numbers;
     for (int d = 0; d < ndims[i] && good; d++) {
@@ -82,7 +83,7 @@ bool infer_shapes(const state_t *s, const int *ndims, const int64_t *extents, sh
   return good;
 }
 
-/* dtypes, and how tensors are stored */
+/* dtypes and storage types */
 
 typedef struct numbers_t {
   const state_t *state;
@@ -133,8 +134,9 @@ static int storage_to(uint32_t layout) {
   return layout == TENON_DETAIL_ROW_SPARSE ? STORAGE_ROWS : STORAGE_DENSE;
 }
 
-/* Layouts of results out of those of `numbers`, which has room for results behind them.  Without a
- * function of its own for it, all that an operator takes and makes is dense, as MXNet has it. */
+/* Infers the layouts of the results. `numbers` holds the storage types of the inputs, followed by
+ * room for those of the results. Without inferSType, all inputs and results must be dense, as in
+ * MXNet. */
 static bool infer_layouts(const state_t *s, int *numbers, int in_count, tenon_meta_t *const *out,
                           int out_count, char *why, size_t capacity) {
   static const uint32_t layouts[] = {0, TENON_DETAIL_ROW_SPARSE, TENON_DETAIL_CSR};
@@ -175,7 +177,8 @@ static bool infer_storages(const state_t *s, tenon_meta_t *const *in, tenon_meta
 
 /* infer */
 
-/* Extents of all inputs, one behind the other.  false: some is not known yet. */
+/* Collects the ranks and the extents of all inputs, one input after the other. Returns false if one
+ * of them is unknown. */
 static bool known_extents(const state_t *s, tenon_meta_t *const *in, int *ndims, int64_t *extents) {
   for (int i = 0; i < s->in_count; i++) {
     if ((ndims[i] = in[i]->ndim) < 0) return false;
@@ -190,7 +193,9 @@ static bool known_extents(const state_t *s, tenon_meta_t *const *in, int *ndims,
 static bool set_shapes(const state_t *s, tenon_meta_t *const *in, tenon_meta_t *const *out,
                        int *ndims, int64_t *extents, char *why, size_t capacity) {
   shapes_t shapes;
-  if (!known_extents(s, in, ndims, extents)) { /* libraries know no symbols: run finds out */
+  /* Libraries do not support symbolic extents, so the shapes stay unknown until the operator
+   * runs. */
+  if (!known_extents(s, in, ndims, extents)) {
     for (int o = 0; o < s->out_count; o++)
       out[o]->ndim = -1;
     return true;
@@ -259,7 +264,8 @@ static void copy_meta(tenon_meta_t *to, const tenon_meta_t *from) {
     to->dims[d] = from->dims[d];
 }
 
-/* The same function is asked, with gradients and outputs for inputs too. */
+/* inferSType also serves the gradient; its inputs are then the gradients, the inputs and the
+ * outputs. */
 static tenon_status_t infer_backward_layouts(tenon_infer_t *infer, tenon_meta_t *const *out) {
   const state_t *s = infer->state;
   char why[WHY] = "";

@@ -4,7 +4,7 @@
 
 #include "state.h"
 
-typedef struct shapes_t { /* of outputs: the library's memory */
+typedef struct shapes_t { /* the shapes of the results, in memory of the library */
   const hosted_t *library;
   int *new_ndims;
   int *ndims;
@@ -14,14 +14,16 @@ typedef struct shapes_t { /* of outputs: the library's memory */
   int count;
 } shapes_t;
 
-/* inferShape for inputs of these extents, which lie one behind the other; shapes_free follows,
- * after a failure too. */
+/* Calls inferShape. `extents` holds the extents of all inputs, one input after the other. The
+ * caller must call shapes_free, also after a failure. */
 bool infer_shapes(const state_t *state, const int *ndims, const int64_t *extents, shapes_t *out,
                   char *why, size_t capacity);
 void shapes_free(shapes_t *shapes);
 
 tenon_status_t infer_forward(tenon_infer_t *infer);
-tenon_status_t infer_subgraph(tenon_infer_t *infer); /* what its graph does not say */
-tenon_status_t infer_backward(tenon_infer_t *infer); /* gradients are as the inputs are */
+/* checks the number of inputs; the graph determines dtypes and shapes */
+tenon_status_t infer_subgraph(tenon_infer_t *infer);
+/* gradients have the dtypes and shapes of the inputs */
+tenon_status_t infer_backward(tenon_infer_t *infer);
 
 #endif

@@ -9,7 +9,8 @@
 #include "guard.h"
 #include "hosted.h"
 
-static hosted_t *first; /* the loader opens one at a time */
+/* atomic; changed only by hosted_open, which the loader calls for one library at a time */
+static hosted_t *first;
 
 #define TWISTER                                                                                    \
   "_ZNSt23mersenne_twister_"                                                                       \
@@ -53,7 +54,8 @@ static bool find_functions(hosted_t *l, char *why, size_t capacity) {
   return good;
 }
 
-static int supported(int version) { /* what MXNet's number it is told; 0: none */
+/* Returns the version number of MXNet that is passed to `initialize`; 0: not supported. */
+static int supported(int version) {
   switch (version) {
   case 7:
     return 10700;
@@ -116,7 +118,7 @@ static tenon_status_t start_library(hosted_t *l, char *why, size_t capacity) {
 
 /* registrations */
 
-/* Later ones of a device take the place of earlier ones, as MXNet has it. */
+/* If a library registers several functions for one device, the last one is used, as in MXNet. */
 static bool sort(functions_t *out, const char **devices, author_fn *functions, int count,
                  const char *op, char *why, size_t capacity) {
   for (int i = 0; i < count; i++) {
@@ -202,7 +204,7 @@ static bool read_ops(hosted_t *l, char *why, size_t capacity) {
   return true;
 }
 
-/* the list */
+/* the list of libraries */
 
 static void release(hosted_t *l) {
   for (int i = 0; i < l->op_count && l->ops; i++)
@@ -220,7 +222,7 @@ static void release(hosted_t *l) {
   free(l);
 }
 
-/* "libgemm-2.so" is gemm_2. */
+/* Makes a namespace from the name of a file: "libgemm-2.so" becomes gemm_2. */
 static char *namespace_of(const char *path) {
   const char *slash = strrchr(path, '/');
   const char *name = slash ? slash + 1 : path;
@@ -241,8 +243,8 @@ static char *namespace_of(const char *path) {
 }
 
 static tenon_status_t read_all(hosted_t *l, char *why, size_t capacity) {
-  l->handle =
-      dlopen(l->path, RTLD_LAZY | RTLD_LOCAL); /* never global: such libraries share names */
+  /* The symbols must not become global, because libraries share names. */
+  l->handle = dlopen(l->path, RTLD_LAZY | RTLD_LOCAL);
   if (!l->handle) {
     const char *reason = dlerror();
     const char *hint = "";

@@ -6,7 +6,9 @@
 #include "nnvm.h"
 #include "state.h"
 
-static bool is_fit(const tenon_tensor_t *t) { /* of a dtype that libraries know, and row-major */
+/* Returns whether libraries can take the tensor: a row-major tensor of a dtype that they
+ * support. */
+static bool is_fit(const tenon_tensor_t *t) {
   int64_t stride = 1;
   if (!t || dtype_to(t->dtype) < 0 || t->detail) return false;
   for (int32_t d = t->ndim - 1; d >= 0; d--) {

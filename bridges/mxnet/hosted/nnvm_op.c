@@ -14,10 +14,10 @@ typedef struct naming_t {
   const tenon_graph_part_t *node;
   tn_arena_t *arena;
   nnvm_op_t *out;
-  bool failed; /* no memory, or more attributes than there is room for */
+  bool failed; /* memory ran out, or there are more attributes than NNVM_ATTRS */
 } naming_t;
 
-/* what the node has */
+/* reading the node */
 
 static const tenon_value_t *attr(const naming_t *n, const char *name) {
   tenon_argument_t about = {.size = sizeof about};
@@ -50,7 +50,8 @@ static const tenon_tensor_t *constant(const naming_t *n, int index) {
              : NULL;
 }
 
-/* Integers of a constant; false: it is none, or has more of them. */
+/* Reads the integers of a constant. Returns false if the operand is not a constant of integers or
+ * has too many elements. */
 static bool integers(const naming_t *n, int index, int64_t *out, int32_t *out_count) {
   const tenon_tensor_t *t = constant(n, index);
   const uint32_t id = t ? tenon_dtype_id(t->dtype) : 0;
@@ -62,7 +63,7 @@ static bool integers(const naming_t *n, int index, int64_t *out, int32_t *out_co
   return true;
 }
 
-/* The only element of a constant float. */
+/* Reads a float constant that has exactly one element. */
 static bool number(const naming_t *n, int index, double *out) {
   const tenon_tensor_t *t = constant(n, index);
   if (!t || tenon_count(t) != 1 || t->ndim > 0) return false;
@@ -73,7 +74,7 @@ static bool number(const naming_t *n, int index, double *out) {
   return tenon_dtype_id(t->dtype) == TENON_F64 && (*out = *(const double *)t->data, true);
 }
 
-/* what it becomes */
+/* writing the MXNet operator */
 
 static void add_attribute(naming_t *n, const char *name, const char *format, ...)
     TENON_FORMAT(3, 4);
@@ -94,8 +95,8 @@ static void add_bool(naming_t *n, const char *name, bool value) {
   add_attribute(n, name, "%s", value ? "True" : "False");
 }
 
-static void add_list(naming_t *n, const char *name, const int64_t *values,
-                     int32_t count) { /* "(1, 2)", "(1,)" */
+/* Adds a list in the form "(1, 2)" or "(1,)". */
+static void add_list(naming_t *n, const char *name, const int64_t *values, int32_t count) {
   char text[1600] = "(";
   for (int32_t i = 0; i < count; i++)
     snprintf(text + strlen(text), sizeof text - strlen(text), "%s%lld", i ? ", " : "",
@@ -140,7 +141,8 @@ static const binary_t binaries[] = {
 static bool binary(naming_t *n, const binary_t *b) {
   double value;
   for (int side = 0; side < 2; side++)
-    if (number(n, !side, &value)) { /* a number on the right, or on the left */
+    /* In the first round the number is the right operand, in the second the left one. */
+    if (number(n, !side, &value)) {
       add_attribute(n, "scalar", "%.17g", value);
       n->out->left_out = 1u << !side;
       return called(n, side ? b->reversed : b->scalar);
@@ -194,8 +196,8 @@ static bool matmul(naming_t *n) {
   return called(n, a == 2 ? "dot" : "batch_dot");
 }
 
-/* kernel, stride, pad and dilation; false: pads that are not the same on both sides, or worked
- * out. */
+/* Adds kernel, stride, pad and dilation. Returns false if MXNet cannot express them, for example
+ * if the pads differ between the two sides. */
 static bool window(naming_t *n, const int64_t *kernel, int32_t count) {
   const char *const names[][2] = {{"strides", "stride"}, {"dilations", "dilate"}};
   const tenon_value_t *pads = attr(n, "pads");
@@ -369,9 +371,10 @@ static bool name_core(naming_t *n, const char *core) {
   return false;
 }
 
-/* all others */
+/* operators that keep their names */
 
-/* An attribute as the schema's language has it; false: a text cannot say it. */
+/* Adds an attribute in the form of the schema language. Returns false if a string cannot express
+ * it. */
 static bool add_own(naming_t *n, const char *name, const tenon_value_t *v) {
   switch (v->kind) {
   case TENON_KIND_BOOL:
@@ -396,9 +399,9 @@ static bool add_own(naming_t *n, const char *name, const tenon_value_t *v) {
   }
 }
 
-static void
-add_open(naming_t *n,
-         const tenon_value_t *list) { /* "name=value" of each; the graph is said otherwise */
+/* Adds the attributes of a list of strings "name=value". The text of a subgraph goes to `subgraph`
+ * instead. */
+static void add_open(naming_t *n, const tenon_value_t *list) {
   for (uint32_t i = 0; i < list->count && !n->failed; i++) {
     nnvm_op_t *o = n->out;
     char *text = tn_arena_text(n->arena, list->as.strs[i].data, list->as.strs[i].size);

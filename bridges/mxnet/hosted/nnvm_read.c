@@ -11,17 +11,19 @@
 #include "nnvm_subgraph.h"
 #include "state.h"
 
-/* what it was */
+/* comparison with the old graph */
 
 static bool is_null(const symbol_node_t *node) { return strcmp(node->op, "null") == 0; }
 
-static int32_t find_old(const nnvm_t *old, const char *name) { /* the JSON's number; -1 */
+/* Returns the JSON node of this name in the old graph; -1: there is none. */
+static int32_t find_old(const nnvm_t *old, const char *name) {
   for (int32_t i = 0; i < old->count; i++)
     if (strcmp(old->names[i], name) == 0) return i;
   return -1;
 }
 
-/* What Tenon adds when it writes, which says nothing when it comes back. */
+/* Returns whether nnvm_write added the attribute. Such attributes are ignored when a graph is
+ * read. */
 static bool is_added(const char *name) {
   static const char *const names[] = {"__ext_shape__", "__ext_dtype__", "isArg", "argName",
                                       "isAux"};
@@ -65,7 +67,7 @@ static tenon_tensor_t *find_param(const reading_t *r, const char *name) {
   return at ? at->tensor : NULL;
 }
 
-/* "[[2,3]]" or "(2, 3)"; false: it is not known. */
+/* Reads extents such as "[[2,3]]" or "(2, 3)". Returns false if the shape is unknown. */
 static bool read_extents(const char *text, tenon_axis_t *axes, int32_t *out_ndim) {
   *out_ndim = 0;
   if (!text || strstr(text, "None")) return false;
@@ -112,7 +114,6 @@ static tenon_status_t add_variable(reading_t *r, int32_t index) {
   if (was >= 0 && r->old->nodes[was] < 0)
     TENON_TRY(tenon_graph_edge(r->old->graph, r->old->values[was], &edge, NULL));
   if (edge.input >= 0) {
-    /* it is there */
     *out = r->edges[r->old->values[was]];
     return TENON_OK;
   }
@@ -133,8 +134,8 @@ tenon_status_t reading_constant(reading_t *r, tenon_edge_t value) {
                                 edge.constant, &r->edges[value]);
 }
 
-/* Inputs that the old graph has, in their order: those that nobody reads any more are gone, but for
- * those that nobody read. */
+/* Adds the inputs of the old graph in their order. An input that the old graph used and that the
+ * new graph does not use is left out. An input that the old graph did not use stays. */
 static tenon_status_t add_old_inputs(reading_t *r, const bool *needed) {
   const int32_t count = r->old->graph ? tenon_graph_input_count(r->old->graph) : 0;
   for (int32_t i = 0; i < count; i++) {
@@ -156,7 +157,7 @@ static tenon_status_t add_old_inputs(reading_t *r, const bool *needed) {
 
 /* nodes */
 
-/* The value that an input of a node is. */
+/* Finds the value that is the index-th input of a node. */
 tenon_status_t reading_value(const reading_t *r, const symbol_node_t *node, int32_t index,
                              tenon_edge_t *out) {
   const symbol_entry_t *entry = &node->inputs[index];
@@ -201,7 +202,7 @@ static tenon_status_t add_same(reading_t *r, int32_t index, const tenon_graph_pa
                             old->output_count);
 }
 
-/* An operator by its Tenon name. */
+/* Adds a node whose operator has its Tenon name. */
 static tenon_status_t add_named(reading_t *r, int32_t index) {
   const symbol_node_t *node = &r->model.symbol.nodes[index];
   lower_t lower = {.model = &r->model, .node = node};
@@ -268,7 +269,8 @@ static tenon_status_t add_outputs(reading_t *r) {
       TENON_TRY(tenon_graph_output(r->old->graph, i, &port));
     tenon_status_t status = tenon_builder_output(r->model.builder, port.name ? port.name : name,
                                                  from->edges[head->index]);
-    if (status == TENON_EXISTS) { /* several results of a node, or one several times */
+    /* A node may have several results, and a value may be an output several times. */
+    if (status == TENON_EXISTS) {
       snprintf(name + strlen(name), sizeof name - strlen(name), "%d", (int)i);
       status = tenon_builder_output(r->model.builder, name, from->edges[head->index]);
     }
@@ -277,7 +279,7 @@ static tenon_status_t add_outputs(reading_t *r) {
   return TENON_OK;
 }
 
-/* the whole */
+/* the whole graph */
 
 static bool *find_needed(reading_t *r) {
   const symbol_t *symbol = &r->model.symbol;
@@ -290,8 +292,8 @@ static bool *find_needed(reading_t *r) {
   return needed;
 }
 
-/* New variables of a subgraph become its inputs in the order in which MXNet finds them, that of a
- * walk from the heads. */
+/* Adds the variables. New variables of a subgraph become its inputs in the order in which MXNet
+ * lists them: that of a walk from the heads. */
 static tenon_status_t add_variables(reading_t *r, const bool *needed) {
   const symbol_t *symbol = &r->model.symbol;
   int32_t *order = tn_arena_array(&r->model.arena, (size_t)symbol->node_count + 1, sizeof *order);

@@ -35,7 +35,7 @@ tenon_status_t subgraph_variables(const symbol_t *symbol, tn_arena_t *arena, int
   return TENON_OK;
 }
 
-/* the text that the operator gets */
+/* the JSON text that a subgraph operator receives */
 
 static void add_value(writer_t *w, const tn_json_t *v) {
   switch (v->kind) {
@@ -94,8 +94,8 @@ static void write_subgraph_node(writer_t *w, const reading_t *r, int32_t index,
   writer_add(w, "}");
 }
 
-/* Libraries take variables to be the inputs, in their order: so they come first, as the graph has
- * them. */
+/* Libraries take the variables as the inputs, in their order. The variables therefore come first,
+ * in the order of the graph's inputs. */
 static char *write_text(reading_t *r, const tenon_graph_t *graph) {
   const symbol_t *symbol = &r->model.symbol;
   int32_t *places = tn_arena_array(&r->model.arena, (size_t)symbol->node_count + 1, sizeof *places);
@@ -139,7 +139,7 @@ static char *write_text(reading_t *r, const tenon_graph_t *graph) {
 
 /* subgraphs */
 
-/* The graph of the node of this name before, if its operator has one. */
+/* Returns the subgraph that the node of this name had in the old graph; NULL: the node had none. */
 static const tenon_graph_t *old_subgraph(const reading_t *r, const char *name) {
   for (int32_t i = 0; i < r->old->count; i++) {
     tenon_graph_part_t node = {.size = sizeof node};
@@ -195,7 +195,7 @@ static tenon_status_t set_subgraph(const reading_t *r, int32_t index, tenon_attr
 
 /* nodes */
 
-/* How many inputs and results the library says that it has with these attributes. */
+/* Asks the library how many inputs and results the operator has with these attributes. */
 static tenon_status_t count_arguments(const reading_t *r, const symbol_node_t *node,
                                       const hosted_op_t *op, int *out_in, int *out_count) {
   char why[WHY] = "";
@@ -266,8 +266,8 @@ tenon_status_t reading_hosted(reading_t *r, int32_t index, const hosted_op_t *ho
   if (!hosted->is_subgraph) TENON_TRY(count_arguments(r, node, hosted, &in, &count));
   const bool is_plain = !hosted->is_subgraph && hosted->in_count == in &&
                         hosted->out_count == count && !symbol_attr(node, HOSTED_EXTRA);
-  const bool is_only =
-      hosted->is_subgraph || hosted->in_count < 0; /* the form with lists has the name itself */
+  /* The list form has the plain name if it is the only form. */
+  const bool is_only = hosted->is_subgraph || hosted->in_count < 0;
   snprintf(name, sizeof name, "%s::%s%s", hosted->library->ns, hosted->name,
            is_plain || is_only ? "" : ".list");
   TENON_TRY(tenon_op_find(name, &op));

@@ -1,5 +1,5 @@
-/* Converts a graph to JSON. Variables stand where they are first read; nodes keep the order of the
- * graph. */
+/* Converts a graph to JSON. A variable is written before the first node that reads it; nodes keep
+ * the order of the graph. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +9,13 @@
 
 typedef struct writing_t {
   nnvm_t *out;
-  const tenon_graph_t *whole; /* of a subgraph */
+  /* the graph that contains the subgraph `out->graph`; NULL: `out->graph` is not a subgraph */
+  const tenon_graph_t *whole;
   const tenon_edge_t *inputs;
   writer_t text;
   int32_t edge_count;
   int32_t *places;
-  int32_t *indices; /* of each value: the JSON's node and its result; -1 */
+  int32_t *indices; /* the result of the JSON node that produces each value */
 } writing_t;
 
 static tenon_status_t failed(const writing_t *w) {
@@ -69,7 +70,7 @@ bool nnvm_is_aux(const tenon_graph_t *graph, tenon_edge_t edge) {
   return false;
 }
 
-/* Of a variable of a subgraph: what it is outside. */
+/* Adds the attributes that tell a variable of a subgraph what it is in the containing graph. */
 static tenon_status_t add_origin(writing_t *w, tenon_edge_t edge) {
   for (int32_t i = 0; i < tenon_graph_input_count(w->out->graph); i++) {
     tenon_port_t port = {.size = sizeof port};
@@ -88,8 +89,8 @@ static tenon_status_t add_origin(writing_t *w, tenon_edge_t edge) {
                nnvm_is_aux(w->whole, w->inputs[i]) ? "True" : "False");
     return TENON_OK;
   }
-  writer_add(&w->text,
-             "\"isArg\": \"False\", \"isAux\": \"False\", "); /* a constant that went along */
+  /* The variable is a constant that was moved into the subgraph. */
+  writer_add(&w->text, "\"isArg\": \"False\", \"isAux\": \"False\", ");
   return TENON_OK;
 }
 
@@ -109,7 +110,8 @@ static tenon_status_t begin_node(writing_t *w, const char *op, const char *name,
   return failed(w);
 }
 
-/* Inputs and constants are variables, of their own names. */
+/* Writes the variable for an input or a constant, under its own name, unless it is written
+ * already. */
 static tenon_status_t need(writing_t *w, tenon_edge_t value) {
   tenon_graph_edge_t edge = {.size = sizeof edge};
   if (w->places[value] >= 0) return TENON_OK;
@@ -124,7 +126,7 @@ static tenon_status_t need(writing_t *w, tenon_edge_t value) {
   return TENON_OK;
 }
 
-/* A name that no variable and no node before has. */
+/* Returns a name that no variable and no earlier node has. */
 static const char *name_node(writing_t *w, const char *name) {
   char text[512];
   for (int more = 0;; more++) {
@@ -185,7 +187,7 @@ static tenon_status_t write_node(writing_t *w, int32_t n) {
   return failed(w);
 }
 
-/* the whole */
+/* the whole graph */
 
 static tenon_status_t add_heads(writing_t *w) {
   const nnvm_t *o = w->out;
@@ -228,7 +230,8 @@ static int32_t count_edges(const tenon_graph_t *graph) {
     low = high;
     high *= 2;
   }
-  while (low < high) { /* all below low are there, high - 1 is not known to be */
+  /* All values below `low` exist; `high` is not known to exist. */
+  while (low < high) {
     const int32_t middle = low + (high - low) / 2;
     if (tenon_graph_edge(graph, middle, &edge, NULL) == TENON_OK)
       low = middle + 1;

@@ -10,16 +10,16 @@
 #include "guard.h"
 #include "nnvm.h"
 
-typedef struct session_t { /* cut->state */
+typedef struct session_t { /* stored in cut->state */
   const hosted_strategy_t *strategy;
   nnvm_t whole;
-  void *selector; /* the library never gets it back to be freed */
+  void *selector; /* The library is never asked to free it. */
   const char **keys;
   const char **values;
   int count;
 } session_t;
 
-typedef struct asked_t { /* one call of the library */
+typedef struct asked_t { /* the arguments and results of one call of the library */
   const session_t *session;
   const abi_t *abi;
   int node;
@@ -45,7 +45,7 @@ static asked_t ask(const tenon_cut_t *cut) {
   return (asked_t){.session = s, .abi = &s->strategy->library->abi};
 }
 
-/* What guard_call gave: 1 is well. */
+/* Evaluates a result of guard_call: a positive number means success. */
 static tenon_status_t check_result(const session_t *s, int result, const char *what, char *why,
                                    size_t capacity) {
   if (result > 0) return TENON_OK;
@@ -102,7 +102,7 @@ tenon_status_t partition_begin(tenon_cut_t *cut) {
 
 void partition_end(tenon_cut_t *cut) { drop(cut->state); }
 
-/* which nodes */
+/* selecting nodes */
 
 static int supported(void *argument) {
   asked_t *a = argument;

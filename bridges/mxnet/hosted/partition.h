@@ -4,7 +4,8 @@
 
 #include "hosted.h"
 
-tenon_status_t partition_begin(tenon_cut_t *cut); /* writes the graph, makes the selector */
+/* writes the graph as JSON and creates the selector */
+tenon_status_t partition_begin(tenon_cut_t *cut);
 void partition_end(tenon_cut_t *cut);
 tenon_status_t partition_supported(tenon_cut_t *cut, int32_t *ids);
 tenon_status_t partition_select(tenon_cut_t *cut, int32_t node, int32_t *out_takes);

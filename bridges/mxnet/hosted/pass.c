@@ -22,15 +22,15 @@ typedef struct passing_t {
   int count;
   nnvm_block_t args;
   nnvm_block_t aux;
-  tenon_tensor_t **copies; /* of args, then of aux */
+  tenon_tensor_t **copies; /* the copies of `args`, followed by those of `aux` */
   nnvm_param_t *params;
-  char *json; /* the library's */
+  char *json; /* allocated by the library */
 } passing_t;
 
 /* parameters */
 
-static tenon_status_t add_param(passing_t *p, const char *name,
-                                tenon_tensor_t *tensor) { /* takes the tensor over */
+/* Takes the tensor over. */
+static tenon_status_t add_param(passing_t *p, const char *name, tenon_tensor_t *tensor) {
   nnvm_param_t *made = tn_arena_array(&p->arena, 1, sizeof *made);
   if (!made || !(made->name = tn_arena_text(&p->arena, name, strlen(name)))) {
     tenon_tensor_release(tensor);
@@ -53,7 +53,7 @@ static tenon_status_t copy_block(nnvm_block_t *b, tenon_tensor_t **copies) {
   return TENON_OK;
 }
 
-/* The library writes to copies; `own` keeps what was there. */
+/* Lets the library write to the copies; `own` keeps the pointers to the graph's own constants. */
 static void lend(nnvm_block_t *b, tenon_tensor_t **copies, void **own) {
   for (int i = 0; i < b->count; i++) {
     own[i] = b->data[i];
@@ -127,8 +127,8 @@ static int run_pass(void *argument) {
                                                   BLOCK(p->args), BLOCK(p->aux), allocate, p);
 }
 
-/* Bytes of the text that came back: up to its end, in version 7, which does not mark it, up to the
- * brace that closes the first. */
+/* Determines the size of the returned text. In version 7 the text is not terminated, so it ends
+ * with the brace that closes the first one; otherwise it ends with a zero byte. */
 static tenon_status_t measure(const passing_t *p, size_t *out_size) {
   const size_t most = malloc_usable_size(p->json);
   int depth = 0;

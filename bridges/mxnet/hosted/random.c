@@ -7,14 +7,15 @@ enum {
   WORDS = 624,
 };
 
-typedef struct twister_t { /* as GNU's C++ library lays std::mt19937 out on 64-bit machines */
+/* the layout of std::mt19937 in the GNU C++ library on 64-bit machines */
+typedef struct twister_t {
   uint64_t words[WORDS];
   uint64_t next;
 } twister_t;
 
 static twister_t states[STATES];
 static pthread_mutex_t turns = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t last_seed, last_offset; /* of the call that drew last */
+static uint64_t last_seed, last_offset; /* seed and offset of the last call that drew numbers */
 static int is_seeded;
 
 static void seed_all(uint32_t base) {

@@ -5,10 +5,11 @@
 
 #include <tenon/op.h>
 
-/* The states, for a call that has the number `of` of Tenon's generator for its own; random_end
- * follows.  At the start of a seed they are as mx.random.seed(seed, ctx) leaves them, and go on
- * from call to call; after other calls have drawn from the same generator, or from another, they
- * are what seed and position say.  of NULL: for a library that draws nothing. */
+/* Returns the states for one call, to which the number `of` of Tenon's generator belongs. The
+ * caller must call random_end afterwards. If `of` follows the number of the last call, the states
+ * continue from there. Otherwise all states are seeded: as mx.random.seed(seed, ctx) does it if
+ * `of` is the first number of its seed, else from the value of `of`. NULL: the library draws no
+ * numbers. */
 void *random_begin(const tenon_random_t *of);
 void random_end(const tenon_random_t *of);
 

@@ -8,9 +8,9 @@
 #include "infer.h"
 #include "random.h"
 
-enum { FEW = 12 }; /* tensors whose arrays lie on the stack */
+enum { FEW = 12 }; /* up to this number of tensors, the arrays are on the stack */
 
-typedef struct side_t { /* inputs or outputs, as arrays */
+typedef struct side_t { /* the inputs or the outputs, as arrays */
   int count;
   const int64_t **shapes;
   void **data;
@@ -35,17 +35,17 @@ typedef struct frame_t {
   tenon_call_t *call;
   state_t *state;
   tenon_device_t device;
-  size_t version; /* of all inputs */
+  size_t version; /* the version of all inputs */
   side_t in;
   side_t out;
   author_fn function;
-  void *object; /* of a stateful operator */
+  void *object; /* the object of a stateful operator */
   void *random;
   block_t *blocks;
   char why[WHY];
 } frame_t;
 
-/* what the library calls */
+/* functions that the library calls */
 
 static void *allocate_there(void *handle, int bytes) {
   const frame_t *f = handle;
@@ -62,8 +62,8 @@ static void *allocate_here(void *handle, int bytes) {
   return (char *)block + 64;
 }
 
-/* Makes the parts of a sparse result; after a failure the library gets none, and `why` ends the
- * call. */
+/* Creates the parts of a sparse result. After a failure the library receives NULL, and the call
+ * fails with `why`. */
 static void make_sparse(void *handle, int output, int count, int pointers, void **data,
                         int64_t **indices, int64_t **indptr) {
   frame_t *f = handle;
@@ -110,7 +110,7 @@ static char *side_open(side_t *side, int count, char *room) {
 
 static void sparse_set(side_t *side, int k, const tenon_detail_t *detail) {
   side->storages[k] = detail->kind == TENON_DETAIL_CSR ? STORAGE_CSR : STORAGE_ROWS;
-  if (!detail->values) return; /* a result: the library makes them */
+  if (!detail->values) return; /* It is a result, and the library creates its parts. */
   side->data[k] = detail->values->data;
   side->indices[k] = detail->indices->data;
   side->indices_counts[k] = detail->indices->shape[0];
@@ -120,10 +120,11 @@ static void sparse_set(side_t *side, int k, const tenon_detail_t *detail) {
   }
 }
 
-/* What a library has written there is as untrusted as the rest. */
+/* Checks a sparse result, because what a library writes is not trusted. */
 static bool check_sparse_output(frame_t *f, int output, const tenon_tensor_t *t) {
   tenon_tensor_t *checked = NULL;
-  if (!t->detail || !t->detail->values) return true; /* dense, or not made, which the host finds */
+  /* The result is dense, or it was not created, which the host reports. */
+  if (!t->detail || !t->detail->values) return true;
   if (tenon_tensor_create_sparse(t->detail, t->ndim, t->shape, 0, &checked) == TENON_OK) {
     tenon_tensor_release(checked);
     return true;
@@ -156,7 +157,7 @@ static bool side_set(frame_t *f, side_t *side, int k, const tenon_tensor_t *t) {
   return true;
 }
 
-/* Results whose extents were not known when memory was made. */
+/* Sets the shapes of results whose extents were not known when their memory was allocated. */
 static bool resize(frame_t *f, tenon_tensor_t *const *in) {
   const state_t *s = f->state;
   size_t total = TENON_RANK_MAX;
@@ -211,7 +212,8 @@ static int backward_object(void *argument) {
   return f->state->op->library->abi._opCallFStatefulCompute(0, f->object, COMPUTE_(f));
 }
 
-/* Runs it on what the sides are; `forward` are the inputs that an object is for. */
+/* Calls the library's function on both sides of the frame. `forward` are the inputs of the forward
+ * call, which select the object of a stateful operator. */
 static bool run_function(frame_t *f, bool is_forward, tenon_tensor_t *const *forward) {
   const hosted_op_t *op = f->state->op;
   const functions_t *of = is_forward ? &op->forward : &op->backward;
@@ -235,7 +237,7 @@ static bool run_function(frame_t *f, bool is_forward, tenon_tensor_t *const *for
     next = b->next;
     free(b);
   }
-  if (result > 0 && *f->why) result = -1; /* a callback refused */
+  if (result > 0 && *f->why) result = -1; /* A callback failed. */
   return state_check(f->state, result, what, f->why, sizeof f->why);
 }
 
@@ -244,7 +246,8 @@ typedef struct tensors_t {
   int count;
 } tensors_t;
 
-/* The i-th to the j-th of them, or the items of the list that is there in their place. */
+/* Returns `count` tensors from `first` on or, if the operator has the list form, the items of the
+ * list at `list`. */
 static tensors_t take_tensors(const state_t *s, tenon_tensor_t *const *tensors, int list, int first,
                               int count) {
   if (!s->is_list) return (tensors_t){tensors + first, count};
@@ -272,7 +275,8 @@ static tenon_status_t call_with(tenon_call_t *call, const tensors_t *in, int in_
   f.version = (size_t)__atomic_add_fetch(&f.state->version, 1, __ATOMIC_RELAXED);
   bool good = true;
   for (int o = 0; o < out.count && good && is_forward && !f.state->is_list; o++)
-    if (!out.items[o]->data && !out.items[o]->detail) { /* not made yet, or empty */
+    /* The result has no memory yet, or it is empty. */
+    if (!out.items[o]->data && !out.items[o]->detail) {
       good = resize(&f, in[0].items);
       break;
     }
@@ -301,8 +305,9 @@ tenon_status_t run_forward(tenon_call_t *call) {
   return call_with(call, &in, 1, take_tensors(s, call->outputs, 0, 0, s->out_count), true, in);
 }
 
-tenon_status_t
-run_backward(tenon_call_t *call) { /* gradients of outputs, inputs, outputs: gradients of inputs */
+/* The inputs of the call are the gradients of the outputs, the forward inputs and the forward
+ * outputs. Its results are the gradients of the inputs. */
+tenon_status_t run_backward(tenon_call_t *call) {
   const state_t *s = call->state;
   const tensors_t in[] = {
       take_tensors(s, call->inputs, 0, 0, s->out_count),

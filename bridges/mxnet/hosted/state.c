@@ -81,7 +81,7 @@ static int mutates(void *argument) {
                                                         &a->which, &a->which_count);
 }
 
-/* Inputs that it writes to, as bits. */
+/* Finds the inputs that the operator writes to, as bits. */
 static bool find_written(state_t *state, uint64_t *out, char *why, size_t capacity) {
   asked_t asked = {.state = state};
   *out = 0;
@@ -118,7 +118,8 @@ static bool find_extra(state_t *state, char *why, size_t capacity) {
   return true;
 }
 
-/* Of an operator of subgraphs: its graph says how many inputs and results it has. */
+/* Checks the attributes of a subgraph operator. Its graph determines the number of inputs and
+ * results. */
 static bool fits_subgraph(state_t *state, const tenon_value_t *attrs, char *why, size_t capacity) {
   bool has_text = false;
   if (!attrs[0].as.graph) {
@@ -154,7 +155,7 @@ bool state_counts(const hosted_op_t *op, const char *const *keys, const char *co
   return false;
 }
 
-/* What the attributes say of the operator: against what its schema says. */
+/* Checks that the operator has the inputs and results of its schema also with these attributes. */
 static bool fits(state_t *state, char *why, size_t capacity) {
   const hosted_op_t *op = state->op;
   uint64_t written;
@@ -190,7 +191,9 @@ static const hosted_op_t *find_op(const hosted_t *library, const tenon_op_t *op,
   const char *name = strstr(info.name, "::") + 2;
   const char *point = strchr(name, '.');
   const size_t size = point ? (size_t)(point - name) : strlen(name);
-  for (int pass = 0; pass < 2; pass++) { /* an operator may be called _backward_x itself */
+  /* The first round looks for the whole name, because an operator may itself be called
+   * _backward_x. */
+  for (int pass = 0; pass < 2; pass++) {
     const size_t prefix = pass ? strlen("_backward_") : 0;
     if (pass && strncmp(name, "_backward_", prefix) != 0) break;
     for (int i = 0; i < library->op_count; i++) {
@@ -263,7 +266,8 @@ static int create(void *argument) {
   create_t *c = argument;
   const state_t *s = c->state;
   const hosted_t *l = s->op->library;
-  if (l->version == 7) { /* attributes alone */
+  /* In version 7 the function receives only the attributes. */
+  if (l->version == 7) {
     create_7_fn create_7;
     _Static_assert(sizeof create_7 == sizeof l->abi._opCallCreateOpState,
                    "one is called as the other");

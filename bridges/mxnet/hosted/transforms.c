@@ -1,4 +1,4 @@
-/* Passes and partitioners of a library, as tables of Tenon's. */
+/* Reads the passes and partitioners of a library into tables for Tenon. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,7 +126,7 @@ static bool read_partitioner(hosted_t *l, int index, char *why, size_t capacity)
   return true;
 }
 
-/* both */
+/* passes and partitioners */
 
 bool transforms_read(hosted_t *l, char *why, size_t capacity) {
   if (!read_count(l->abi._partRegSize, "partitioners", &l->partitioner_count, why, capacity) ||
