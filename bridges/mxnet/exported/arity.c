@@ -13,7 +13,8 @@ enum {
   COUNT_MOST = 1 << 16,
 };
 
-/* One number from the text, which moves on; false: there is none, or it is too large. */
+/* Reads a number and advances the text behind it. Returns false if there is no number or if it is
+ * too large. */
 static bool number_read(const char **text, int32_t *out) {
   char *end;
   long value = strtol(*text, &end, 10);
@@ -31,7 +32,7 @@ static bool read_whole_number(const node_t *node, const char *name, const char *
                      node->self->full, name, COUNT_MOST, text);
 }
 
-/* "[1, 0, 2]": a number for each tensor argument. */
+/* Reads "[1, 0, 2]", the number of arrays for each tensor argument. */
 static bool counts_read(const node_t *node, const char *text, int32_t *counts) {
   const operator_t *self = node->self;
   const char *at = text + strspn(text, "[( ");
@@ -46,7 +47,8 @@ static bool counts_read(const node_t *node, const char *text, int32_t *counts) {
       self->full, self->input_count, text);
 }
 
-/* Of a list, as schema and attributes state it; UNSTATED: any. */
+/* Returns the number of arrays that schema and attributes state for an argument; UNSTATED: any
+ * number. */
 static int32_t stated(const node_t *node, const tenon_argument_t *argument) {
   if (argument->kind != TENON_KIND_TENSORS) return 1;
   if (argument->count_attr < 0) return argument->count >= 0 ? argument->count : UNSTATED;
@@ -55,8 +57,8 @@ static int32_t stated(const node_t *node, const tenon_argument_t *argument) {
   return count > COUNT_MOST ? COUNT_MOST : (int32_t)count;
 }
 
-/* What num_args leaves after the arguments that are always there goes to the list, else to optional
- * tensors from the left. */
+/* Assigns the arrays that num_args leaves after the arguments whose number is stated: to the only
+ * list of any length or, without such a list, to the optional tensors from left to right. */
 static bool distribute(const node_t *node, int32_t left, int32_t *counts) {
   const operator_t *self = node->self;
   int32_t list = -1;

@@ -10,10 +10,10 @@
 #include "frame.h"
 #include "message.h"
 
-/* a call that is recorded and not run */
+/* calls that are added to the tape without running */
 
 static _Thread_local const tenon_op_t *answered;
-static tenon_layer_t *layer; /* NULL: it cannot be made, and forward runs again */
+static tenon_layer_t *layer; /* NULL: the layer cannot be created, so forward runs again */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static tenon_status_t answer(tenon_call_t *call) {
@@ -27,7 +27,7 @@ static void layer_make(void) {
     layer = NULL;
 }
 
-/* the parts */
+/* the arrays of a call */
 
 typedef struct backward_t {
   frame_t frame;
@@ -35,11 +35,11 @@ typedef struct backward_t {
   arrays_t grads;
   arrays_t inputs;
   arrays_t outputs;
-  arrays_t results; /* MXNet's; results: a gradient for each input */
+  arrays_t results; /* MXNet's arrays; `results` has a gradient for each input */
   tenon_tensor_t **leaves;
-  tenon_tensor_t **leaf_grads; /* one for each input; NULL: it needs none */
+  tenon_tensor_t **leaf_grads; /* for each input its gradient; NULL: the gradient is not needed */
   int32_t leaf_count;
-  uint64_t done; /* inputs whose gradients are there */
+  uint64_t done; /* bit i: the gradient of input i is complete */
 } backward_t;
 
 static arrays_t part(const arrays_t *all, int first, int count) {
@@ -65,7 +65,7 @@ static bool is_float(const tenon_tensor_t *tensor) {
   return tensor->dtype.code == 2 || tensor->dtype.code == 4;
 }
 
-/* Leaves are inputs of float dtype that have a gradient. */
+/* Makes a leaf of an input. Only inputs of float dtype have a gradient. */
 static bool leaf_add(backward_t *w, tenon_tensor_t *tensor, int at) {
   if (!is_float(tensor)) return true;
   if (host.tenon_tensor_require_grad(tensor, 1) != TENON_OK) return message_of_host();
@@ -74,29 +74,29 @@ static bool leaf_add(backward_t *w, tenon_tensor_t *tensor, int at) {
   return true;
 }
 
-/* What the call writes to is taken from the result that it became. */
+/* Returns the result that holds an input which the call has written to; NULL: there is none. */
 static const span_t *written_as(const node_t *node, int32_t input) {
   for (int32_t o = 0; o < node->self->output_count; o++)
     if (node->self->same[o] == input) return &node->outputs[o];
   return NULL;
 }
 
-/* MXNet gives zeros for results that nobody used. */
+/* Returns whether a gradient is zero. MXNet passes zeros for results that nothing has used. */
 static bool is_zero(const arrays_t *arrays, int at) {
   const char *bytes = arrays->data[at];
   const size_t size = array_bytes(arrays, at);
   return size == 0 || (*bytes == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
 }
 
-/* rules that are single calls */
+/* gradient formulas that are single calls */
 
 static bool same_shape(const arrays_t *a, int i, const arrays_t *b, int k) {
   return a->ranks[i] == b->ranks[k] &&
          memcmp(a->shapes[i], b->shapes[k], (size_t)a->ranks[i] * sizeof(int64_t)) == 0;
 }
 
-/* Calls a rule, unless something in it is for the record to do: sums over broadcast axes, results
- * without axes, dtypes without a gradient. */
+/* Calls a gradient formula directly. Formulas that need the tape are left to it: those that sum
+ * over broadcast axes, and those of inputs that are absent or whose dtype has no gradient. */
 static bool direct_call(backward_t *w, const direct_t *d, const tenon_value_t *values) {
   const node_t *node = w->node;
   const arrays_t *const groups[] = {NULL, &w->grads, &w->inputs, &w->outputs};
@@ -133,7 +133,8 @@ static bool direct_call(backward_t *w, const direct_t *d, const tenon_value_t *v
   return true;
 }
 
-/* A gradient that came and that no rule reads is an error, which the record finds. */
+/* Returns whether the formulas read every gradient that is not zero. If they do not, the call goes
+ * to the tape, which reports the error. */
 static bool reads_all(const backward_t *w) {
   const operator_t *self = w->node->self;
   uint64_t read = 0;
@@ -155,7 +156,7 @@ static bool directs_call(backward_t *w, const int *ranks) {
   return true;
 }
 
-/* the record */
+/* the tape */
 
 static bool inputs_set(backward_t *w) {
   const node_t *node = w->node;
@@ -172,7 +173,8 @@ static bool inputs_set(backward_t *w) {
     for (int32_t k = 0; k < span->count; k++)
       if (!leaf_add(w, span->is_list ? tenon_item(tensor, k) : tensor, span->first + k))
         return false;
-    /* A list's own key says that its items are recorded: it is made of them as they are now. */
+    /* A list states in its own dispatch keys that its items are on the tape. It was created before
+     * they became leaves, so it is created again. */
     if (span->is_list && span->count) {
       tenon_tensor_t *list = NULL;
       if (host.tenon_tensor_list((tenon_tensor_t *const *)tensor->data, span->count, &list) !=
@@ -185,7 +187,7 @@ static bool inputs_set(backward_t *w) {
   return true;
 }
 
-static bool record_rule(backward_t *w, tenon_bound_t *bound, const int *ranks) {
+static bool tape_call(backward_t *w, tenon_bound_t *bound, const int *ranks) {
   const operator_t *self = w->node->self;
   for (int32_t o = 0; o < self->output_count; o++) {
     if (self->same[o] >= 0)
@@ -205,7 +207,7 @@ static bool record_rule(backward_t *w, tenon_bound_t *bound, const int *ranks) {
   return status == TENON_OK || message_of_host();
 }
 
-static bool record_again(backward_t *w, tenon_bound_t *bound) {
+static bool tape_again(backward_t *w, tenon_bound_t *bound) {
   const operator_t *self = w->node->self;
   for (int32_t o = 0; o < self->output_count; o++)
     w->frame.outputs[o] = NULL;
@@ -218,8 +220,8 @@ static bool record_again(backward_t *w, tenon_bound_t *bound) {
   return true;
 }
 
-/* Goes back from the results of float dtype that were used: those that were written arguments are
- * constants. */
+/* Runs backward from the results of float dtype that were used. Results that are written arguments
+ * are constants. */
 static bool go_back(backward_t *w, const int *ranks) {
   const node_t *node = w->node;
   const operator_t *self = node->self;
@@ -265,14 +267,15 @@ static bool go_back(backward_t *w, const int *ranks) {
   return is_fine;
 }
 
-static bool is_given(const backward_t *w, int array) { /* by a rule that was called */
+/* Returns whether a formula that was called directly has written this gradient. */
+static bool is_given(const backward_t *w, int array) {
   for (int32_t i = 0; i < w->node->self->input_count; i++)
     if (w->done >> i & 1 && w->node->inputs[i].first == array && w->node->inputs[i].count)
       return true;
   return false;
 }
 
-/* Gradients to MXNet's memory; inputs that have none get zeros. */
+/* Copies the gradients to MXNet's memory. Inputs without a gradient get zeros. */
 static bool give(backward_t *w) {
   for (int k = 0; k < w->node->input_count; k++) {
     if (!w->results.data[k] || is_given(w, k)) continue;
@@ -288,7 +291,8 @@ static bool give(backward_t *w) {
   return true;
 }
 
-static bool is_done(const backward_t *w) { /* with all of it */
+/* Returns whether the gradients of all inputs are complete. */
+static bool is_done(const backward_t *w) {
   const uint64_t all = w->node->self->input_count == 64
                            ? ~(uint64_t)0
                            : ((uint64_t)1 << w->node->self->input_count) - 1;
@@ -307,15 +311,16 @@ static bool run_backward_op(backward_t *w, tenon_bound_t *bound) {
   if (is_done(w)) return true;
   if (!inputs_set(w)) return false;
   if (w->leaf_count) {
-    bool is_recorded =
-        node->self->has_rule && layer ? record_rule(w, bound, ranks) : record_again(w, bound);
-    if (!is_recorded || !go_back(w, ranks)) return false;
+    bool is_taped =
+        node->self->has_formula && layer ? tape_call(w, bound, ranks) : tape_again(w, bound);
+    if (!is_taped || !go_back(w, ranks)) return false;
   }
   return give(w);
 }
 
-/* An operator without a gradient has zeros where none came.  It has a backward all the same, since
- * MXNet builds those of a whole block, wanted or not. */
+/* Serves operators without a gradient: returns zeros if all gradients that arrive are zero, and
+ * fails otherwise. These operators have a backward function because MXNet creates one for every
+ * operator of a block, whether it is needed or not. */
 static bool refuse(const backward_t *w) {
   const operator_t *self = w->node->self;
   for (int32_t o = 0; o < self->output_count; o++)

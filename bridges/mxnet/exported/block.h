@@ -16,7 +16,7 @@ typedef struct arrays_t {
 typedef struct block_t {
   arrays_t in;
   arrays_t out;
-  void *random; /* 1,024 states of the C++ library's mt19937; NULL: there are none */
+  void *random; /* 1,024 states of the C++ library's mt19937; NULL: MXNet passed none */
 } block_t;
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct part_t { /* of the text */
+typedef struct part_t { /* a part of the text */
   const char *at;
   size_t size;
 } part_t;
@@ -57,24 +57,25 @@ static bool setting_set(const operator_t *self, const char *name, part_t value,
   *out = (direct_setting_t){name, find(self->attrs, self->attr_count, value), ""};
   if (out->from >= 0) return true;
   snprintf(out->literal, sizeof out->literal, "%.*s", (int)value.size, value.at);
-  return value.size < sizeof out->literal &&
-         !isalpha((unsigned char)value.at[0]); /* a number, or True, None, a dtype: rare */
+  /* A literal is a number here. True, None and dtypes are rare, so they are left to the tape. */
+  return value.size < sizeof out->literal && !isalpha((unsigned char)value.at[0]);
 }
 
-/* An argument of the operator that is called, by its place in the schema or its name. */
-static bool argument_find(const direct_t *d, const tenon_op_info_t *info, uint32_t place,
+/* Finds an argument of the called operator by its name or, without a name, by its position in the
+ * schema. */
+static bool argument_find(const direct_t *d, const tenon_op_info_t *info, uint32_t position,
                           part_t name, tenon_argument_t *out) {
   *out = (tenon_argument_t){.size = sizeof *out};
   for (uint32_t role = TENON_ARGUMENT_INPUT; role <= TENON_ARGUMENT_ATTR; role++)
     for (int32_t i = 0, n = role == TENON_ARGUMENT_INPUT ? info->input_count : info->attr_count;
          i < n; i++)
       if (host.tenon_op_argument(d->op, role, i, out) == TENON_OK &&
-          (name.size ? is(name, out->name) : out->place == place))
+          (name.size ? is(name, out->name) : out->place == position))
         return true;
   return false;
 }
 
-static bool argument_set(const operator_t *self, const tenon_op_info_t *info, uint32_t place,
+static bool argument_set(const operator_t *self, const tenon_op_info_t *info, uint32_t position,
                          part_t text, direct_t *d) {
   const char *equals = memchr(text.at, '=', text.size);
   const char *end = text.at + text.size;
@@ -82,7 +83,7 @@ static bool argument_set(const operator_t *self, const tenon_op_info_t *info, ui
   const part_t name = equals ? trimmed(text.at, equals) : none;
   const part_t value = equals ? trimmed(equals + 1, end) : text;
   tenon_argument_t argument;
-  if (!argument_find(d, info, place, name, &argument) || !value.size) return false;
+  if (!argument_find(d, info, position, name, &argument) || !value.size) return false;
   if (argument.role == TENON_ARGUMENT_ATTR)
     return d->setting_count < DIRECT_MOST &&
            setting_set(self, argument.name, value, &d->settings[d->setting_count++]);
@@ -121,16 +122,17 @@ bool direct_read(const operator_t *self, const int32_t *targets, int32_t target_
   direct_t d = {.target_count = target_count};
   if (!open || *close != ')' || target_count > DIRECT_MOST || self->is_stateful) return false;
   for (const char *at = open + 1; at < close; at++)
-    if (strchr("([{'@", *at)) return false; /* nested, a list, a text, a state */
+    /* Nested calls, lists, strings and states are left to the tape. */
+    if (strchr("([{'@", *at)) return false;
   if (!is_plain(self->inputs, self->input_count) || !is_plain(self->outputs, self->output_count))
     return false;
   if (!op_find(self, trimmed(all.at, open), &d, &info) || info.output_count != target_count)
     return false;
-  uint32_t place = 0;
-  for (const char *at = open + 1, *next; at < close; at = next + 1, place++) {
+  uint32_t position = 0;
+  for (const char *at = open + 1, *next; at < close; at = next + 1, position++) {
     next = memchr(at, ',', (size_t)(close - at));
     if (!next) next = close;
-    if (!argument_set(self, &info, place, trimmed(at, next), &d)) return false;
+    if (!argument_set(self, &info, position, trimmed(at, next), &d)) return false;
   }
   memcpy(d.targets, targets, (size_t)target_count * sizeof *targets);
   *out = d;

@@ -6,7 +6,7 @@
 
 #include "operator.h"
 
-enum { DIRECT_MOST = 8 }; /* rules of an operator; tensors and attributes of a call */
+enum { DIRECT_MOST = 8 }; /* limits: tensors and attributes of a call */
 
 typedef enum direct_kind_t {
   DIRECT_ABSENT,
@@ -14,13 +14,15 @@ typedef enum direct_kind_t {
   DIRECT_INPUT,
   DIRECT_RESULT,
 } direct_kind_t;
-typedef struct direct_source_t { /* of a tensor: which one of backward's */
+/* the source of a tensor: one of the values that backward receives */
+typedef struct direct_source_t {
   direct_kind_t kind;
   int32_t index;
 } direct_source_t;
 
-typedef struct
-    direct_setting_t { /* of an attribute: that of the operator itself, or (from -1) a literal */
+/* The source of an attribute: attribute `from` of the operator itself or, if `from` is -1, a
+ * literal. */
+typedef struct direct_setting_t {
   const char *name;
   int32_t from;
   char literal[60];
@@ -34,13 +36,15 @@ typedef struct direct_t {
   int32_t target_count;
   direct_source_t sources[DIRECT_MOST];
   direct_setting_t settings[DIRECT_MOST];
-  int32_t targets[DIRECT_MOST]; /* the inputs whose gradients the results are */
+  int32_t targets[DIRECT_MOST]; /* the inputs that the results are the gradients of */
 } direct_t;
 
-/* Reads `call`, which is the rule of these inputs; false: it is none of that kind. */
+/* Reads `call`, the gradient formula of these inputs. Returns false if it is not a single call on
+ * the values that backward receives. */
 bool direct_read(const operator_t *self, const int32_t *targets, int32_t target_count,
                  const char *call, const char *end, direct_t *out);
-/* Attributes of the call for those of a node; NULL: they do not fit, and the rule is recorded. */
+/* Makes the attributes of the call from those of a node. Returns NULL if they do not fit; the
+ * formula is then left to the tape. */
 tenon_attrs_t *direct_attrs(const direct_t *direct, const tenon_value_t *values,
                             const tenon_value_t **out_values);
 

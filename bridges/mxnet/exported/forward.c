@@ -20,8 +20,8 @@ static bool results_set(frame_t *f, const block_t *b) {
   return true;
 }
 
-/* A result that is a written argument has memory of its own in MXNet, unless the caller gave the
- * argument's (out=). */
+/* Copies written arguments to the results that they are. MXNet gives such a result memory of its
+ * own unless the caller passed the argument as `out`. */
 static void copy_written(const frame_t *f, const block_t *b) {
   const operator_t *self = f->node->self;
   for (int32_t o = 0; o < self->output_count; o++) {

@@ -36,13 +36,13 @@ typedef struct host_t {
 extern host_t host;
 
 /* Opens libtenon: the one that is loaded already, else the file at `path`, the one beside this
- * library, or what the system's search (LD_LIBRARY_PATH) finds.  false: the message says what to
- * do. */
+ * library, or the one that the system finds (LD_LIBRARY_PATH). Returns false with a message that
+ * says what to do. */
 bool host_open(const char *path);
-/* The file at `path`, or where that is none, one of its name beside this library, in `room`; NULL:
- * neither is there. */
+/* Returns `path` if this file exists, else the file of the same name beside this library, in
+ * `room`. Returns NULL if neither file exists. */
 const char *host_file(const char *path, char *room, size_t capacity);
-/* Names of the operators that MXNet has; 0 where this is not MXNet's process. */
+/* Gets the names of MXNet's operators; the result is 0 if MXNet is not loaded in this process. */
 uint32_t host_names(const char *const **out_names);
 
 #endif

@@ -14,11 +14,13 @@ host_t host;
 
 static bool find(void *library, const char *name, void *out_function) {
   void *address = dlsym(library, name);
-  memcpy(out_function, &address, sizeof address); /* ISO C has no cast between the two */
+  /* ISO C has no cast from an object pointer to a function pointer. */
+  memcpy(out_function, &address, sizeof address);
   return address != NULL;
 }
 
-/* The folder of this library, with the separator; "" where the system does not say. */
+/* Finds the folder of this library, including the last separator. Returns the length of the
+ * folder's name; the path is "" if the system does not report it. */
 static int folder_of(const char **out_path) {
   Dl_info info;
   if (!dladdr(&host, &info) || !info.dli_fname) {
@@ -45,10 +47,10 @@ static void *open_tenon_library(const char *path, char *why, size_t capacity) {
   int size = folder_of(&own);
   void *library = dlopen(soname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
   snprintf(beside, sizeof beside, "%.*s%s", size, own, soname);
-  const char *const places[] = {path, beside, soname};
-  for (size_t i = 0; !library && i < sizeof places / sizeof *places; i++) {
-    bool is_there = i == 2 || access(places[i], R_OK) == 0;
-    if (is_there && !(library = dlopen(places[i], RTLD_NOW | RTLD_LOCAL)) && !*why)
+  const char *const candidates[] = {path, beside, soname};
+  for (size_t i = 0; !library && i < sizeof candidates / sizeof *candidates; i++) {
+    bool is_there = i == 2 || access(candidates[i], R_OK) == 0;
+    if (is_there && !(library = dlopen(candidates[i], RTLD_NOW | RTLD_LOCAL)) && !*why)
       snprintf(why, capacity, "%s", dlerror());
   }
   return library;
@@ -78,7 +80,8 @@ uint32_t host_names(const char *const **out_names) {
   uint32_t count = 0;
   void *mxnet = dlopen("libmxnet.so", RTLD_LAZY | RTLD_NOLOAD);
   if (mxnet && (!find(mxnet, "MXListAllOpNames", &list) || list(&count, &names) != 0)) count = 0;
-  if (mxnet) dlclose(mxnet); /* it was loaded before */
+  /* The library was loaded before, so it stays loaded. */
+  if (mxnet) dlclose(mxnet);
   *out_names = names;
   return count;
 }

@@ -11,9 +11,11 @@
 
 /* tensors without data */
 
-typedef struct metas_t { /* one block; slots as Tenon takes them, items one for each array */
-  tenon_meta_t **slots;
-  tenon_meta_t **places;
+/* one block of memory: pointers to the arguments in the form that Tenon takes, and an item for each
+ * array */
+typedef struct metas_t {
+  tenon_meta_t **arguments;
+  tenon_meta_t **pointers;
   tenon_meta_t *items;
   tenon_meta_t *lists;
   tenon_dim_t *dims;
@@ -30,26 +32,26 @@ static bool metas_open(const node_t *node, const int *ranks, metas_t *m) {
   if (!m->items) return message_set("out of memory");
   m->lists = m->items + arrays;
   m->dims = (tenon_dim_t *)(void *)(m->lists + arguments);
-  m->slots = (tenon_meta_t **)(void *)(m->dims + extents);
-  m->places = m->slots + arguments;
+  m->arguments = (tenon_meta_t **)(void *)(m->dims + extents);
+  m->pointers = m->arguments + arguments;
   for (size_t k = 0; k < arrays; k++) {
     m->items[k] = (tenon_meta_t){.size = sizeof *m->items, .device = {1, 0}};
-    m->places[k] = &m->items[k];
+    m->pointers[k] = &m->items[k];
   }
   for (size_t i = 0; i < arguments; i++) {
     const span_t *span = &node->inputs[i];
-    m->slots[i] = span->is_list ? &m->lists[i] : &m->items[span->first];
-    if (span->is_absent) m->slots[i] = NULL;
+    m->arguments[i] = span->is_list ? &m->lists[i] : &m->items[span->first];
+    if (span->is_absent) m->arguments[i] = NULL;
     if (!span->is_list) continue;
     m->lists[i] = (tenon_meta_t){
         .size = sizeof *m->lists, .dtype = tenon_dtype(TENON_LIST), .device = {1, 0}};
     m->lists[i].count = (uint32_t)span->count;
-    m->lists[i].items = &m->places[span->first];
+    m->lists[i].items = &m->pointers[span->first];
   }
   return true;
 }
 
-/* Which argument an array belongs to, for messages. */
+/* Returns the name of the argument that an array belongs to, for messages. */
 static const char *argument_name(const node_t *node, int array) {
   for (int32_t i = 0; i < node->self->input_count; i++)
     if (array >= node->inputs[i].first && array < node->inputs[i].first + node->inputs[i].count)
@@ -94,7 +96,8 @@ static void seen_set(node_t *node, unsigned *const *in, const int *ranks) {
   free(before);
 }
 
-/* The shapes that MXNet asked about last, with these dtypes; false: it did not ask. */
+/* Combines the shapes that MXNet asked about last with these dtypes. Returns false if MXNet has not
+ * asked. */
 static bool seen_get(node_t *node, const int *types, metas_t *m) {
   int *ranks = calloc((size_t)node->input_count + 1, sizeof *ranks);
   bool is_set = false;
@@ -125,14 +128,14 @@ static tenon_dtype_t result_dtype(const tenon_meta_t *result) {
   return result->count ? result->items[0]->dtype : none;
 }
 
-/* Dtypes that only inference of shapes tells. */
+/* Determines the dtypes that only the inference of shapes finds. */
 static void open_types(node_t *node, const int *in, tenon_dtype_t *dtypes) {
   const tenon_meta_t *const *results;
   tenon_shapes_t *shapes = NULL;
   metas_t m;
   if (!seen_get(node, in, &m)) return;
   if (host.tenon_shapes_create(&shapes) == TENON_OK &&
-      host.tenon_shapes_infer(shapes, node->self->op, node->values, m.slots, 0, &results) ==
+      host.tenon_shapes_infer(shapes, node->self->op, node->values, m.arguments, 0, &results) ==
           TENON_OK)
     for (int32_t o = 0; o < node->self->output_count; o++)
       if (!dtypes[o].bits) dtypes[o] = result_dtype(results[o]);
@@ -148,7 +151,7 @@ bool infer_types(node_t *node, int *in, int in_count, int *out, int out_count) {
   bool is_fine = dtypes_set(node, in, &m);
   bool is_known = true;
   is_fine =
-      is_fine && (host.tenon_types_infer(self->op, node->values, m.slots, dtypes) == TENON_OK ||
+      is_fine && (host.tenon_types_infer(self->op, node->values, m.arguments, dtypes) == TENON_OK ||
                   message_of_host());
   for (int k = 0; k < in_count && is_fine; k++) {
     in[k] = dtype_to(m.items[k].dtype);
@@ -183,14 +186,14 @@ static bool known_check(const node_t *node, unsigned *const *in, const int *rank
   return true;
 }
 
-/* Results of the inputs in `m`; NULL, and a message.  `shapes` holds them, and is the caller's in
- * each case. */
+/* Infers the results of the inputs in `m`. Returns NULL with a message after a failure. `shapes`
+ * holds the results; the caller releases it in either case. */
 static const tenon_meta_t *const *results_of(const node_t *node, const metas_t *m,
                                              tenon_shapes_t **shapes) {
   const tenon_meta_t *const *results = NULL;
   *shapes = NULL;
   if (host.tenon_shapes_create(shapes) == TENON_OK &&
-      host.tenon_shapes_infer(*shapes, node->self->op, node->values, m->slots, 0, &results) ==
+      host.tenon_shapes_infer(*shapes, node->self->op, node->values, m->arguments, 0, &results) ==
           TENON_OK)
     return results;
   message_of_host();

@@ -61,9 +61,9 @@ enum { VERSION = 11 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static operator_t **operators; /* set once, when the library is opened */
 static int operator_count;
-static char *
-    /* a line for each operator: its name in MXNet, tab, Tenon's, tab, why it was left out */
-    report;
+/* A line for each operator: its name in MXNet, a tab, its name in Tenon, a tab, and why it was left
+ * out. */
+static char *report;
 static size_t report_size;
 
 static bool report_add(const char *name, const char *full, const char *why) {
@@ -89,7 +89,8 @@ static bool name_check(const operator_t *fresh) {
   return true;
 }
 
-/* An operator that was not asked for by name is left out if MXNet cannot have it. */
+/* Adds an operator. If MXNet cannot have it, the operator is left out, unless the manifest asks for
+ * it by name. */
 static bool add_operator(const tenon_op_t *op, const char *prefix, bool is_named) {
   operator_t *fresh = operator_new(op, prefix);
   if (!fresh && is_named) return false;
@@ -123,7 +124,7 @@ static bool library_open(const manifest_t *m, tenon_library_t **out_library) {
 }
 
 static bool load(void) {
-  tenon_library_t *library; /* stays as long as the process */
+  tenon_library_t *library; /* It stays loaded until the process ends. */
   const manifest_t *m = manifest_read();
   if (!m) return message_set("out of memory");
   if (!m->tenon || !m->library)
@@ -164,7 +165,7 @@ EXPORT int initialize(int version) {
   return message_get() == NULL;
 }
 
-/* For `tenon export`: the lines of the report, after initialize. */
+/* Returns the lines of the report for `tenon export`, after `initialize`. */
 EXPORT const char *tenon_export_report(void);
 EXPORT const char *tenon_export_report(void) { return report ? report : ""; }
 
@@ -210,7 +211,7 @@ EXPORT void _opRegGet(int index, const char **name, int *is_subgraph, const char
 EXPORT void _opCallFree(void *block);
 EXPORT void _opCallFree(void *block) { free(block); }
 
-/* questions */
+/* queries */
 
 static node_t *entry_node(const entry_t *entry, KV) {
   message_clear();
@@ -246,11 +247,13 @@ EXPORT int _opCallInferSType(const entry_t *entry, KV, int *in, int in_count, in
   (void)count;
   message_clear();
   for (int i = 0; i < in_count; i++) {
-    if (in[i] > 0) /* 1: rows, 2: CSR */
+    /* Storage type 1 is row_sparse, 2 is CSR. */
+    if (in[i] > 0)
       return message_set("%s: array %d is sparse, but the operator expects a dense array: call "
                          "x.tostype('default')",
                          entry->self->full, i);
-    in[i] = 0; /* -1: MXNet does not know it yet */
+    /* -1: MXNet does not know the storage type yet. */
+    in[i] = 0;
   }
   for (int i = 0; i < out_count; i++)
     out[i] = 0;
@@ -300,7 +303,8 @@ EXPORT int _opCallFCompute(const entry_t *entry, KV, COMPUTE) {
   return is_fine;
 }
 
-typedef struct state_t { /* MXNet looks at two bytes of what are objects of C++ to it */
+/* MXNet takes the states for C++ objects and looks at two of their bytes. */
+typedef struct state_t {
   void *table;
   uint8_t is_quiet;
   uint8_t is_made;

@@ -7,7 +7,7 @@
 
 enum { ROOM = 65536 };
 
-/* volatile: the file is changed after it was compiled. */
+/* volatile, because the file is changed after it was compiled */
 static const volatile char room[ROOM] = "tenon export: what this library exports\n";
 
 static void set_manifest_line(manifest_t *m, const char **ops, char *line) {

@@ -8,13 +8,13 @@
 
 typedef struct manifest_t {
   const char *tenon;
-  const char *library;    /* files; NULL: none is stated */
-  const char *prefix;     /* of names in MXNet; NULL: the namespace and _ */
-  const char *const *ops; /* "demo::gelu"; none: all of the library */
+  const char *library;    /* `tenon` and `library` are files; NULL: not stated */
+  const char *prefix;     /* the prefix of names in MXNet; NULL: the namespace and an underscore */
+  const char *const *ops; /* names such as "demo::gelu"; none: all operators of the library */
   uint32_t op_count;
 } manifest_t;
 
-/* Stays as long as the process; NULL: no memory. */
+/* Returns the manifest, which stays until the process ends; NULL: out of memory. */
 const manifest_t *manifest_read(void);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { SLOTS = 32 };
+enum { ENTRIES = 32 };
 
 typedef struct memo_t {
   const node_t *node;
@@ -12,7 +12,7 @@ typedef struct memo_t {
   numbers_t out;
 } memo_t;
 
-static _Thread_local memo_t memos[SLOTS];
+static _Thread_local memo_t memos[ENTRIES];
 
 void numbers_add(numbers_t *n, uint32_t rank, const unsigned *extents) {
   if (n->count + rank + 1 > MEMO_NUMBERS) {
@@ -24,16 +24,16 @@ void numbers_add(numbers_t *n, uint32_t rank, const unsigned *extents) {
     n->all[n->count++] = extents[d];
 }
 
-static memo_t *slot_of(const node_t *node, const numbers_t *in) {
+static memo_t *entry_of(const node_t *node, const numbers_t *in) {
   uint64_t hash = node->hash ^ (uint64_t)(uintptr_t)node->self;
   for (uint32_t i = 0; i < in->count; i++)
     hash = (hash ^ in->all[i]) * 1099511628211u;
-  return &memos[(hash >> 32) % SLOTS];
+  return &memos[(hash >> 32) % ENTRIES];
 }
 
 const numbers_t *memo_get(const node_t *node, const numbers_t *in) {
   if (!node->is_kept || in->count > MEMO_NUMBERS) return NULL;
-  const memo_t *memo = slot_of(node, in);
+  const memo_t *memo = entry_of(node, in);
   bool is_same = memo->node == node && memo->in.count == in->count &&
                  memcmp(memo->in.all, in->all, in->count * sizeof *in->all) == 0;
   return is_same ? &memo->out : NULL;
@@ -41,5 +41,5 @@ const numbers_t *memo_get(const node_t *node, const numbers_t *in) {
 
 void memo_put(const node_t *node, const numbers_t *in, const numbers_t *out) {
   if (!node->is_kept || in->count > MEMO_NUMBERS || out->count > MEMO_NUMBERS) return;
-  *slot_of(node, in) = (memo_t){node, *in, *out};
+  *entry_of(node, in) = (memo_t){node, *in, *out};
 }

@@ -8,15 +8,15 @@
 
 enum { MEMO_NUMBERS = 28 };
 
-/* Shapes as numbers: rank and extents of each array. */
+/* Shapes as numbers: the rank and the extents of each array. */
 typedef struct numbers_t {
-  uint32_t count; /* MEMO_NUMBERS + 1: there was no room */
+  uint32_t count; /* MEMO_NUMBERS + 1: the shapes do not fit */
   uint32_t all[MEMO_NUMBERS];
 } numbers_t;
 
 void numbers_add(numbers_t *numbers, uint32_t rank, const unsigned *extents);
-/* The results' shapes for those of the inputs; NULL: not known.  Lent until the thread's next
- * memo_put. */
+/* Returns the shapes of the results for those of the inputs; NULL: unknown. The result is valid
+ * until the thread's next memo_put. */
 const numbers_t *memo_get(const node_t *node, const numbers_t *in);
 void memo_put(const node_t *node, const numbers_t *in, const numbers_t *out);
 

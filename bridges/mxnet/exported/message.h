@@ -7,9 +7,10 @@
 #include <stdbool.h>
 #include <tenon/op.h>
 
-bool message_set(const char *format, ...) TENON_FORMAT(1, 2); /* false */
-bool message_of_host(void);                                   /* libtenon's own; false */
+bool message_set(const char *format, ...) TENON_FORMAT(1, 2); /* returns false */
+/* sets the message of libtenon; returns false */
+bool message_of_host(void);
 void message_clear(void);
-const char *message_get(void); /* NULL: none */
+const char *message_get(void); /* NULL: there is no message */
 
 #endif

@@ -10,14 +10,15 @@
 
 enum { KEPT_MOST = 1024 };
 
-static bool is_own(const char *key) { /* MXNet's: "__shape__" */
+/* Returns whether the key belongs to MXNet, as "__shape__" does. */
+static bool is_own(const char *key) {
   size_t size = strlen(key);
   return size > 4 && strncmp(key, "__", 2) == 0 && strcmp(key + size - 2, "__") == 0;
 }
 
 /* attributes */
 
-/* Python's word for a dtype, as MXNet's users have it, is Tenon's: float32, <class
+/* Returns Tenon's name of a dtype that is written as in Python, such as float32 or <class
  * 'numpy.float32'>. */
 static const char *dtype_word(const char *text) {
   static const char opening[] = "<class 'numpy.";
@@ -35,8 +36,8 @@ static const char *dtype_word(const char *text) {
   return name ? name : text;
 }
 
-/* A value as str() of Python gives it, in the language of schemas: tuples are lists, and cpu(0) is
- * cpu. */
+/* Sets an attribute from a string that Python's str() made, converted to the schema language: a
+ * tuple becomes a list, and cpu(0) becomes cpu. */
 static tenon_status_t set_attribute(tenon_attrs_t *attrs, const tenon_argument_t *argument,
                                     const char *text) {
   size_t size = strlen(text);
@@ -54,7 +55,7 @@ static tenon_status_t set_attribute(tenon_attrs_t *attrs, const tenon_argument_t
   list[0] = '[';
   list[size - 1] = ']';
   if (size > 2 && list[size - 2] == ',') {
-    /* (3,) */
+    /* A tuple with one item, "(3,)". */
     list[size - 2] = ']';
     list[size - 1] = 0;
   }
@@ -84,11 +85,11 @@ static bool attribute_set(node_t *node, arity_t *arity, const char *key, const c
     arity->num_outputs = value;
     return true;
   }
-  return host.tenon_attrs_parse(node->attrs, key, value) == TENON_OK ||
-         message_of_host(); /* says that there is none */
+  /* If the attribute does not exist, libtenon reports it. */
+  return host.tenon_attrs_parse(node->attrs, key, value) == TENON_OK || message_of_host();
 }
 
-/* making */
+/* creation */
 
 static void node_free(node_t *node) {
   if (!node) return;
@@ -103,7 +104,7 @@ static void node_free(node_t *node) {
   free(node);
 }
 
-/* The texts as one, NULL: no memory. */
+/* Joins keys and values in one block; NULL: out of memory. */
 static char *text_of(const char *const *keys, const char *const *values, int32_t count,
                      size_t size) {
   char *text = malloc(size + 1);
@@ -147,7 +148,7 @@ static node_t *node_new(operator_t *self, const char *const *keys, const char *c
   return NULL;
 }
 
-/* finding */
+/* lookup */
 
 static bool is_same_node(const node_t *node, const char *const *keys, const char *const *values,
                          int32_t count) {
@@ -183,7 +184,7 @@ static uint64_t hash_of(const char *const *keys, const char *const *values, int3
   return hash;
 }
 
-/* Another thread may keep an equal one at the same time: both serve. */
+/* Another thread may keep an equal node at the same time; both can be used. */
 static void keep(operator_t *self, node_t *node, node_t **bucket) {
   if (__atomic_fetch_add(&self->node_count, 1, __ATOMIC_RELAXED) >= KEPT_MOST) return;
   node->is_kept = true;

@@ -6,46 +6,45 @@
 
 #include "operator.h"
 
-typedef struct span_t { /* of MXNet's arrays: what one argument or result is */
+typedef struct span_t { /* the arrays of MXNet that one argument or result consists of */
   int32_t first;
-  int32_t count; /* 0: absent, or an empty list */
+  int32_t count; /* 0: the argument is absent, or an empty list */
   bool is_list;
   bool is_absent;
 } span_t;
 
-typedef struct setting_t { /* attributes of a call */
+typedef struct setting_t { /* the attributes of a call */
   tenon_attrs_t *attrs;    /* NULL: they do not fit */
   const tenon_value_t *values;
 } setting_t;
 
 typedef struct node_t {
-  struct node_t *next; /* of its bucket */
+  struct node_t *next; /* the next node of the bucket */
   operator_t *self;
-  bool is_kept; /* by the operator; else it goes with node_release */
+  bool is_kept; /* by the operator; otherwise node_release frees the node */
   uint64_t hash;
   tenon_attrs_t *attrs;
   const tenon_value_t *values;
   int32_t input_count;
-  int32_t output_count; /* of MXNet's arrays */
+  int32_t output_count; /* the numbers of MXNet's arrays */
   span_t *inputs;
   span_t *outputs;
-  setting_t *directs; /* of each rule that is a single call; NULL: they are recorded */
-  int32_t *
-      /* shapes of the inputs that MXNet asked about last: rank, extents; of operators with open
-       * dtypes, under a lock */
-      seen;
-  size_t size; /* of text */
-  char *text;  /* keys and values, each ended by 0 */
+  setting_t *directs; /* for each formula that is a single call; NULL: the tape is used */
+  /* The shapes of the inputs that MXNet asked about last: rank and extents of each. They are kept
+   * for operators with open dtypes, under a lock. */
+  int32_t *seen;
+  size_t size; /* the size of `text` */
+  char *text;  /* keys and values, each terminated by a zero byte */
 } node_t;
 
-/* NULL: the message says what is wrong with the attributes.  Keys of MXNet's own, "__so__", are
- * passed by. */
+/* Returns the node of an operator with these attributes. Returns NULL if the attributes are wrong;
+ * the message says why. Keys of MXNet's own, such as "__so__", are ignored. */
 node_t *node_get(operator_t *self, const char *const *keys, const char *const *values,
                  int32_t count);
 void node_release(node_t *node);
 
-/* Reads how many arrays each argument takes and each result gives; the texts NULL: not given.
- * false: the message says why not. */
+/* Determines how many arrays each argument takes and each result gives, from attributes of the call
+ * (NULL: not given). Returns false with the reason in the message. */
 typedef struct arity_t {
   const char *num_args;
   const char *operand_counts;

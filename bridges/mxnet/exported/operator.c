@@ -44,7 +44,7 @@ const char *dtype_parse(const char *name, size_t size) {
   return NULL;
 }
 
-/* what an operator states */
+/* properties of an operator */
 
 static tenon_argument_t *arguments_of(const tenon_op_t *op, uint32_t role, int32_t count) {
   tenon_argument_t *arguments = calloc((size_t)count + 1, sizeof *arguments);
@@ -55,7 +55,7 @@ static tenon_argument_t *arguments_of(const tenon_op_t *op, uint32_t role, int32
   return arguments;
 }
 
-/* "demo::gelu.fast" is demo_gelu_fast. */
+/* Makes the name in MXNet: "demo::gelu.fast" becomes demo_gelu_fast. */
 static char *operator_name(const char *full, const char *prefix) {
   const char *own = strstr(full, "::");
   size_t before = own ? (size_t)(own - full) : 0;
@@ -88,19 +88,19 @@ static const char *why_not(const operator_t *self) {
   return NULL;
 }
 
-/* Which rule stands at the key of gradients: its own text, its parts, a function of the library's,
- * or none. */
+/* Determines the gradient from the kernel for the autograd key: a gradient formula, a kernel of the
+ * library, or nothing. */
 static void gradient_set(operator_t *self, const char *text) {
-  tenon_slot_info_t slot = {.size = sizeof slot};
-  const bool is_there = host.tenon_op_slot(self->op, "autograd cpu", &slot) == TENON_OK &&
-                        !slot.is_missing && slot.rule;
-  self->has_rule = is_there && strcmp(slot.rule, "gradient") == 0;
+  tenon_slot_info_t entry = {.size = sizeof entry};
+  const bool is_there = host.tenon_op_slot(self->op, "autograd cpu", &entry) == TENON_OK &&
+                        !entry.is_missing && entry.rule;
+  self->has_formula = is_there && strcmp(entry.rule, "gradient") == 0;
   const bool has_gradient =
-      self->has_rule ? text != NULL : is_there && strcmp(slot.rule, "fallthrough") != 0;
+      self->has_formula ? text != NULL : is_there && strcmp(entry.rule, "fallthrough") != 0;
   if (!has_gradient)
     snprintf(self->why, sizeof self->why, "%s has no gradient", self->full);
-  else if (self->has_rule)
-    operator_rules(self, text);
+  else if (self->has_formula)
+    operator_formulas(self, text);
   else if (self->writes || self->traits & TENON_RANDOM)
     snprintf(self->why, sizeof self->why,
              "%s declares no gradient, and it %s: MXNet cannot run it again to compute one",

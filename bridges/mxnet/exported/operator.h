@@ -13,15 +13,16 @@ enum {
 struct operator_t;
 struct node_t;
 
-/* What MXNet takes for a function of the library's author, and gives back with each call. */
+/* MXNet takes a pointer to an entry for a function of the library's author and passes it back with
+ * each call. */
 typedef struct entry_t {
   struct operator_t *self;
 } entry_t;
 
 typedef struct operator_t {
   const tenon_op_t *op;
-  char *name;       /* in MXNet */
-  const char *full; /* "demo::gelu" */
+  char *name;       /* the name in MXNet */
+  const char *full; /* the name in Tenon, such as "demo::gelu" */
   uint32_t traits;
   int32_t input_count;
   int32_t attr_count;
@@ -29,34 +30,36 @@ typedef struct operator_t {
   tenon_argument_t *inputs;
   tenon_argument_t *attrs;
   tenon_argument_t *outputs;
-  int32_t same[OPERATOR_MOST]; /* the input that a result is, since it is written to; -1: none */
+  /* for each result the input that it is, because the call writes to it; -1: none */
+  int32_t same[OPERATOR_MOST];
   bool is_stateful;
   bool writes;
-  bool has_open; /* some dtypes follow from shapes */
-  bool
-      /* the gradient is a rule that the operator states: backward runs no forward again */
-      has_rule;
-  uint64_t without;         /* inputs whose rule is `none` */
-  char why[300];            /* "": else why backward always fails */
-  struct direct_t *directs; /* rules that are single calls */
+  bool has_open; /* some dtypes follow only from shapes */
+  /* The operator has a gradient formula, so backward does not run forward again. */
+  bool has_formula;
+  uint64_t without;         /* bit i: the gradient formula of input i is `none` */
+  char why[300];            /* why backward always fails; "": it does not */
+  struct direct_t *directs; /* gradient formulas that are single calls */
   int32_t direct_count;
   entry_t forward;
   entry_t backward;
   const entry_t *forwards[1];
-  const entry_t *backwards[1]; /* lists, as MXNet takes them */
+  const entry_t *backwards[1]; /* lists of one entry, in the form that MXNet takes */
   struct node_t *nodes[OPERATOR_BUCKETS];
-  int32_t node_count; /* that are kept */
+  int32_t node_count; /* the number of nodes that the operator keeps */
 } operator_t;
 
-/* NULL: the message says why MXNet cannot have it. */
+/* Returns NULL if MXNet cannot have the operator; the message says why. */
 operator_t *operator_new(const tenon_op_t *op, const char *prefix);
 void operator_free(operator_t *self);
-/* Reads the rules of its gradient: which inputs have none, and what cannot be had in MXNet. */
-void operator_rules(operator_t *self, const char *text);
+/* Reads the gradient formulas: finds the inputs without a gradient and the values that MXNet cannot
+ * provide. */
+void operator_formulas(operator_t *self, const char *text);
 
-/* MXNet's number of a dtype; -1: it has none, or the dtype is not known. */
+/* Returns MXNet's number of a dtype; -1: the dtype is unknown, or MXNet does not have it. */
 int dtype_to(tenon_dtype_t dtype);
-/* Of MXNet's number: no bits for -1, not known; false: it has no counterpart. */
+/* Converts MXNet's number of a dtype; -1, an unknown dtype, gives a dtype of 0 bits. Returns false
+ * if Tenon does not have the dtype. */
 bool dtype_from(int number, tenon_dtype_t *out_dtype);
 const char *dtype_parse(const char *name,
                         size_t size); /* Tenon's name for MXNet's, NULL: it is none of these */

@@ -348,12 +348,12 @@ static bool reduce_prod(naming_t *n) { return reduce(n, "prod"); }
           X(reshape) X(transpose) X(unsqueeze) X(concat) X(cast) X(clip) X(reduce_sum)             \
               X(reduce_mean) X(reduce_max) X(reduce_min) X(reduce_prod)
 /* clang-format on */
-typedef struct rule_t {
+typedef struct translation_t {
   const char *core;
   const char *mxnet;
   bool (*name)(naming_t *n);
-} rule_t;
-static const rule_t rules[] = {
+} translation_t;
+static const translation_t translations[] = {
 #define ROW(core, mxnet) {#core, #mxnet, NULL},
     SAME(ROW)
 #undef ROW
@@ -365,9 +365,9 @@ static const rule_t rules[] = {
 static bool name_core(naming_t *n, const char *core) {
   for (size_t i = 0; i < sizeof binaries / sizeof *binaries; i++)
     if (strcmp(binaries[i].core, core) == 0) return binary(n, &binaries[i]);
-  for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-    if (strcmp(rules[i].core, core) == 0)
-      return rules[i].name ? rules[i].name(n) : called(n, rules[i].mxnet);
+  for (size_t i = 0; i < sizeof translations / sizeof *translations; i++)
+    if (strcmp(translations[i].core, core) == 0)
+      return translations[i].name ? translations[i].name(n) : called(n, translations[i].mxnet);
   return false;
 }
 

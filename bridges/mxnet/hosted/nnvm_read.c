@@ -311,18 +311,18 @@ tenon_status_t reading_run(reading_t *r, const tn_json_t *root, tenon_graph_t **
   const size_t count = (size_t)m->symbol.node_count + 1;
   r->nodes = tn_json_find(root, "nodes");
   m->values = tn_arena_array(&m->arena, count, sizeof *m->values);
-  m->rules = tn_arena_array(&m->arena, count, sizeof *m->rules);
+  m->lowerings = tn_arena_array(&m->arena, count, sizeof *m->lowerings);
   const bool *needed = find_needed(r);
   tenon_graph_edge_t edge = {.size = sizeof edge};
   int32_t values = 0;
   while (r->old->graph && tenon_graph_edge(r->old->graph, values, &edge, NULL) == TENON_OK)
     values++;
   r->edges = tn_arena_array(&m->arena, (size_t)values + 1, sizeof *r->edges);
-  if (!m->values || !m->rules || !needed || !r->edges) return tn_no_memory("a graph", 0);
+  if (!m->values || !m->lowerings || !needed || !r->edges) return tn_no_memory("a graph", 0);
   for (int32_t e = 0; e < values; e++)
     r->edges[e] = -1;
   for (int32_t i = 0; i < m->symbol.node_count; i++)
-    m->rules[i] = rule_find(m->symbol.nodes[i].op);
+    m->lowerings[i] = lowering_find(m->symbol.nodes[i].op);
   TENON_TRY(tenon_builder_create(&m->builder));
   tenon_builder_check(m->builder, 1);
   if (r->old->graph) TENON_TRY(tenon_builder_name(m->builder, tenon_graph_name(r->old->graph)));

@@ -68,7 +68,7 @@ static void add_value(writer_t *w, const tn_json_t *v) {
 }
 
 static void write_subgraph_node(writer_t *w, const reading_t *r, int32_t index,
-                                const int32_t *places, bool is_first) {
+                                const int32_t *numbers, bool is_first) {
   const symbol_node_t *node = &r->model.symbol.nodes[index];
   const tn_json_t *subgraphs = tn_json_find(&r->nodes->items[index], "subgraphs");
   writer_add(w, "%s{\"op\": ", is_first ? "" : ",\n");
@@ -84,7 +84,7 @@ static void write_subgraph_node(writer_t *w, const reading_t *r, int32_t index,
   }
   writer_add(w, "}, \"inputs\": [");
   for (int32_t i = 0; i < node->input_count; i++)
-    writer_add(w, "%s[%d, %d, 0]", i ? ", " : "", (int)places[node->inputs[i].node],
+    writer_add(w, "%s[%d, %d, 0]", i ? ", " : "", (int)numbers[node->inputs[i].node],
                (int)node->inputs[i].index);
   writer_add(w, "]");
   if (subgraphs) {
@@ -98,12 +98,13 @@ static void write_subgraph_node(writer_t *w, const reading_t *r, int32_t index,
  * in the order of the graph's inputs. */
 static char *write_text(reading_t *r, const tenon_graph_t *graph) {
   const symbol_t *symbol = &r->model.symbol;
-  int32_t *places = tn_arena_array(&r->model.arena, (size_t)symbol->node_count + 1, sizeof *places);
-  int32_t place = 0;
+  int32_t *numbers =
+      tn_arena_array(&r->model.arena, (size_t)symbol->node_count + 1, sizeof *numbers);
+  int32_t number = 0;
   bool *is_done = tn_arena_array(&r->model.arena, (size_t)symbol->node_count + 1, sizeof *is_done);
   writer_t w = {0};
   writer_add(&w, "{\"nodes\": [");
-  if (!places || !is_done) {
+  if (!numbers || !is_done) {
     free(w.text);
     return NULL;
   }
@@ -113,23 +114,23 @@ static char *write_text(reading_t *r, const tenon_graph_t *graph) {
     for (int32_t n = 0; n < symbol->node_count; n++)
       if (!is_done[n] && strcmp(symbol->nodes[n].op, "null") == 0 &&
           strcmp(symbol->nodes[n].name, port.name) == 0) {
-        places[n] = place;
+        numbers[n] = number;
         is_done[n] = true;
-        write_subgraph_node(&w, r, n, places, place++ == 0);
+        write_subgraph_node(&w, r, n, numbers, number++ == 0);
       }
   }
   for (int32_t n = 0; n < symbol->node_count; n++)
     if (!is_done[n]) {
-      places[n] = place;
-      write_subgraph_node(&w, r, n, places, place++ == 0);
+      numbers[n] = number;
+      write_subgraph_node(&w, r, n, numbers, number++ == 0);
     }
   writer_add(&w, "],\n\"arg_nodes\": [");
   for (int32_t n = 0, i = 0; n < symbol->node_count; n++)
     if (strcmp(symbol->nodes[n].op, "null") == 0)
-      writer_add(&w, "%s%d", i++ ? ", " : "", (int)places[n]);
+      writer_add(&w, "%s%d", i++ ? ", " : "", (int)numbers[n]);
   writer_add(&w, "],\n\"heads\": [");
   for (int32_t i = 0; i < symbol->head_count; i++)
-    writer_add(&w, "%s[%d, %d, 0]", i ? ", " : "", (int)places[symbol->heads[i].node],
+    writer_add(&w, "%s[%d, %d, 0]", i ? ", " : "", (int)numbers[symbol->heads[i].node],
                (int)symbol->heads[i].index);
   writer_add(&w, "]}");
   if (!w.failed) return w.text;

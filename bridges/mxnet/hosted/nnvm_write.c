@@ -14,7 +14,7 @@ typedef struct writing_t {
   const tenon_edge_t *inputs;
   writer_t text;
   int32_t edge_count;
-  int32_t *places;
+  int32_t *json_nodes;
   int32_t *indices; /* the result of the JSON node that produces each value */
 } writing_t;
 
@@ -114,9 +114,9 @@ static tenon_status_t begin_node(writing_t *w, const char *op, const char *name,
  * already. */
 static tenon_status_t need(writing_t *w, tenon_edge_t value) {
   tenon_graph_edge_t edge = {.size = sizeof edge};
-  if (w->places[value] >= 0) return TENON_OK;
+  if (w->json_nodes[value] >= 0) return TENON_OK;
   TENON_TRY(tenon_graph_edge(w->out->graph, value, &edge, NULL));
-  w->places[value] = w->out->count;
+  w->json_nodes[value] = w->out->count;
   w->indices[value] = 0;
   TENON_TRY(begin_node(w, "null", edge.name, -1, value));
   writer_add(&w->text, ", \"attrs\": {");
@@ -161,7 +161,7 @@ static tenon_status_t write_node(writing_t *w, int32_t n) {
                    node.name);
   w->out->ids[n] = w->out->count;
   for (int32_t o = 0; o < node.output_count; o++) {
-    w->places[node.outputs[o]] = w->out->count;
+    w->json_nodes[node.outputs[o]] = w->out->count;
     w->indices[node.outputs[o]] = o;
   }
   TENON_TRY(begin_node(w, op.op, name, n, node.output_count ? node.outputs[0] : -1));
@@ -178,7 +178,8 @@ static tenon_status_t write_node(writing_t *w, int32_t n) {
   for (int32_t i = 0; i < info.input_count; i++)
     for (int32_t k = 0; k < node.operands[i].count && !(op.left_out >> i & 1); k++, comma = ", ") {
       const tenon_edge_t value = node.operands[i].edges[k];
-      writer_add(&w->text, "%s[%d, %d, 0]", comma, (int)w->places[value], (int)w->indices[value]);
+      writer_add(&w->text, "%s[%d, %d, 0]", comma, (int)w->json_nodes[value],
+                 (int)w->indices[value]);
     }
   if (op.subgraph)
     writer_add(&w->text, "], \"subgraphs\": [%s]}", op.subgraph);
@@ -215,7 +216,7 @@ static tenon_status_t add_heads(writing_t *w) {
   writer_add(&w->text, "%d],\n\"heads\": [", (int)row);
   for (int32_t i = 0; i < count; i++) {
     TENON_TRY(tenon_graph_output(o->graph, i, &port));
-    writer_add(&w->text, "%s[%d, %d, 0]", i ? ", " : "", (int)w->places[port.edge],
+    writer_add(&w->text, "%s[%d, %d, 0]", i ? ", " : "", (int)w->json_nodes[port.edge],
                (int)w->indices[port.edge]);
   }
   writer_add(&w->text, "]}");
@@ -250,12 +251,12 @@ static tenon_status_t write_nodes(writing_t *w) {
   o->nodes = tn_arena_array(&o->arena, most, sizeof *o->nodes);
   o->values = tn_arena_array(&o->arena, most, sizeof *o->values);
   o->ids = tn_arena_array(&o->arena, most, sizeof *o->ids);
-  w->places = tn_arena_array(&o->arena, most, sizeof *w->places);
+  w->json_nodes = tn_arena_array(&o->arena, most, sizeof *w->json_nodes);
   w->indices = tn_arena_array(&o->arena, most, sizeof *w->indices);
-  if (!o->names || !o->nodes || !o->values || !o->ids || !w->places || !w->indices)
+  if (!o->names || !o->nodes || !o->values || !o->ids || !w->json_nodes || !w->indices)
     return tn_no_memory("a graph", 0);
   for (int32_t e = 0; e < w->edge_count; e++)
-    w->places[e] = -1;
+    w->json_nodes[e] = -1;
   writer_add(&w->text, "{\"nodes\": [");
   for (int32_t n = 0; n < nodes; n++)
     TENON_TRY(write_node(w, n));

@@ -1,5 +1,5 @@
-/* Attributes of nodes: MXNet writes them as texts that Python would print.  Called by node.c,
- * rule.c and lower_*.c. */
+/* Reads the attributes of nodes, which MXNet writes as strings in Python's notation. Called by
+ * node.c, lowering.c and lower_*.c. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static void wrong(lower_t *lower, const char *name, const char *expected, const 
   lower_fail(lower, "attribute '%s': expected %s, found '%.60s'", name, expected, value);
 }
 
-/* Reads an integer; Python 2 wrote 3L.  NULL: there is none. */
+/* Reads an integer, including 3L as Python 2 wrote it. Returns NULL if there is none. */
 static const char *read_int(const char *at, int64_t *out) {
   char *end;
   errno = 0;

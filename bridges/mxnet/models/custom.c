@@ -1,5 +1,5 @@
-/* Operators of loaded libraries, by their own name: MXNet's have no namespace.  Called by node.c
- * for names that no rule has. */
+/* Operators of loaded libraries, found by their own name, because operators of MXNet have no
+ * namespace. Called by node.c for names that have no lowering. */
 #include <stdio.h>
 #include <string.h>
 
@@ -31,8 +31,8 @@ const tenon_op_t *custom_find(lower_t *lower, const char *name) {
   return lower_stopped(lower) ? NULL : found;
 }
 
-/* The node's inputs in the order of the schema's; a list takes what the arguments after it do not
- * need. */
+/* Assigns the node's inputs to the arguments of the schema in order. A list receives the inputs
+ * that the arguments after it do not need. */
 static values_t *operands_of(lower_t *lower, const tenon_op_t *op, const tenon_op_info_t *info) {
   values_t *operands = lower_take(lower, (size_t)info->input_count + 1, sizeof *operands);
   tenon_argument_t about = {.size = sizeof about};

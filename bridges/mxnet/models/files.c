@@ -9,8 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const long long SIZE_LIMIT =
-    256 << 20; /* of a symbol file: thousands of times larger than that of a large model */
+/* The limit for a symbol file, thousands of times larger than that of a large model. */
+static const long long SIZE_LIMIT = 256 << 20;
 
 tenon_status_t files_read(const char *path, tn_arena_t *arena, const char **out_data,
                           size_t *out_size) {
@@ -44,7 +44,7 @@ static char *join(tn_arena_t *arena, const char *folder, size_t folder_size, con
   return path;
 }
 
-/* NAME-*.params, where NAME is `stem`; several are listed in `found`. */
+/* Finds NAME-*.params, where NAME is `stem`. If there are several files, `found` lists them. */
 static tenon_status_t find_params(const char *folder, const char *stem, size_t stem_size,
                                   tn_arena_t *arena, char *found, size_t room, int *out_count,
                                   const char **out_name) {
@@ -82,7 +82,7 @@ tenon_status_t files_params(const char *symbol_path, const char *folder, tn_aren
   if (stem_size > strlen(suffix) && strcmp(name + stem_size - strlen(suffix), suffix) == 0)
     stem_size -= strlen(suffix);
   if (!folder) {
-    /* "/x-symbol.json" */
+    /* The path is like "/x-symbol.json". */
     folder = symbol_path;
     folder_size += folder_size == 0 && slash;
   }

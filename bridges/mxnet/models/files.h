@@ -5,11 +5,11 @@
 #include "base/arena.h"
 #include "base/status.h"
 
-/* All of a file; the arena has it. */
+/* Reads a whole file into the arena. */
 tenon_status_t files_read(const char *path, tn_arena_t *arena, const char **out_data,
                           size_t *out_size);
-/* The file with the parameters of a symbol file; out_path NULL: there is none.  INVALID where there
- * are several. */
+/* Finds the file with the parameters of a symbol file; out_path receives NULL if there is none.
+ * Returns TENON_INVALID if there are several. */
 tenon_status_t files_params(const char *symbol_path, const char *folder, tn_arena_t *arena,
                             const char **out_path);
 

@@ -1,8 +1,8 @@
-/* Lowering: what an operator of MXNet's becomes.  Most are a rule, a text such as
- *   "LRN(x) = lrn(x, size=nsize, alpha=alpha?0.0001, beta=beta?0.75, bias=knorm?2.0)" whose left
- *   side names the node's inputs and whose right side is calls of core's operators; the others are
- *   functions. Failures are sticky: after the first one, or after lower_missing, every function
- *   below does nothing and gives EDGE_NONE. */
+/* Lowerings translate MXNet's operators into core operators. Most lowerings are texts such as
+ *   "LRN(x) = lrn(x, size=nsize, alpha=alpha?0.0001, beta=beta?0.75, bias=knorm?2.0)"
+ * The left side names the node's inputs, and the right side calls core operators. Other lowerings
+ * are functions. Failures are sticky: after the first one, or after lower_missing, every function
+ * below does nothing and returns EDGE_NONE. */
 #ifndef BRIDGES_MXNET_MODELS_LOWER_H
 #define BRIDGES_MXNET_MODELS_LOWER_H
 
@@ -11,19 +11,22 @@
 #include "params.h"
 #include "symbol.h"
 
-enum { EDGE_NONE = -1 /* absent */, EDGE_MISSING = -2, /* of an operator that is not covered */ };
+enum {
+  EDGE_NONE = -1,    /* absent */
+  EDGE_MISSING = -2, /* the value of an operator that is not supported */
+};
 
-typedef struct values_t { /* of a node, or of an argument */
+typedef struct values_t { /* the values of a node or of an argument */
   tenon_edge_t *edges;
   int32_t count;
   bool is_list;
 } values_t;
 
-typedef struct missing_t { /* an operator that is not covered, for one reason */
+typedef struct missing_t { /* an operator that is not supported, with one reason */
   struct missing_t *next;
   const char *op;
   const char *reason;
-  char nodes[160]; /* the first of them, by name */
+  char nodes[160]; /* the names of the first nodes that have the operator */
   size_t count;
 } missing_t;
 
@@ -32,21 +35,22 @@ typedef struct model_t {
   tenon_builder_t *builder;
   symbol_t symbol;
   params_t params;
-  values_t *values; /* of each node */
-  int32_t *ranks;   /* of the results of each node, as far as symbol and parameters tell; -1 */
-  const struct rule_t **rules; /* of each node; NULL: none */
-  tenon_dtype_t *dtypes;       /* of variables that state none */
+  values_t *values; /* the values of each node */
+  /* the rank of the results of each node, if symbol and parameters determine it; else -1 */
+  int32_t *ranks;
+  const struct lowering_t **lowerings; /* the lowering of each node; NULL: none */
+  tenon_dtype_t *dtypes;               /* the dtypes of variables that do not state theirs */
   missing_t *missing;
   int32_t missing_count;
 } model_t;
 enum { MISSING_MAX = 100 };
 
-typedef struct lower_t { /* a node on its way */
+typedef struct lower_t { /* a node that is being lowered */
   model_t *model;
   const symbol_node_t *node;
   const tenon_edge_t *inputs;
   int32_t input_count;
-  bool *used; /* which attributes were looked at */
+  bool *used; /* which attributes of the node were read */
   values_t outputs;
   bool is_missing;
   tenon_status_t status;
@@ -54,42 +58,42 @@ typedef struct lower_t { /* a node on its way */
 
 /* clang-format off: a grammar, aligned by hand */
 /* clang-format off */
-/* A rule.  What stands before "(" are the operator's names.
+/* The language of lowerings. A text begins with the names of the operators that it serves.
  *   text      = name {"|" name} "(" [parameter {"," parameter}] ")" ["=" {names "=" call ";"} results]
  *   parameter = name {mark}         an input
- *   mark      = "?"  may be absent              | "!"  a parameter, which no input of the model is
- *             | "~"  not looked at              | "#"  of a dtype that says nothing of the others
- *             | "="  has the result's rank      | "+"  has one axis less
- *             | "%"  has three axes             | "^"  has two more than the attribute `kernel` has items
+ *   mark      = "?"  may be absent              | "!"  a parameter, never an input of the model
+ *             | "~"  never read                 | "#"  its dtype is independent of the others
+ *             | "="  has the result's rank      | "+"  has one axis less than the result
+ *             | "%"  has three axes             | "^"  has two axes more than `kernel` has items
  *             | "*" name {mark}     the remaining inputs, as a list
- *             | "-" name            an attribute without meaning here
+ *             | "-" name            an attribute that is ignored
  *   results   = value | "(" value {"," value} ")"
  *   value     = call | name | "_" (absent) | "[" value {"," value} "]" | constant
- *   call      = operator of core "(" [argument {"," argument}] ")"       all of its results
+ *   call      = core operator "(" [argument {"," argument}] ")"       all of its results
  *   argument  = value | attribute "=" source
  *   source    = literal | ":" name          the dtype of a value
  *             | name ["?" literal]          an attribute of the node, and its default
  *   constant  = (number | "@" name ["?" number]) ":" (name | dtype)   a scalar; "@": an attribute of the node
  *             | "[" integer {"," integer} "]:i64"
- * Without "=" the rule is a function. */
+ * A text without "=" belongs to a lowering that is a function. */
 /* clang-format on */
-typedef struct rule_t {
+typedef struct lowering_t {
   const char *text;
   void (*lower)(lower_t *lower);
-} rule_t;
-typedef struct rules_t { /* one family */
-  const rule_t *items;
+} lowering_t;
+typedef struct lowerings_t { /* the lowerings of one family */
+  const lowering_t *items;
   size_t count;
-} rules_t;
-#define RULES(name) const rules_t name = {rules, sizeof rules / sizeof *rules}
+} lowerings_t;
+#define LOWERINGS(name) const lowerings_t name = {lowerings, sizeof lowerings / sizeof *lowerings}
 
-/* rule.c */
-const rule_t *rule_find(const char *op); /* NULL: there is none */
-/* The mark of the index-th input, 0: it has none. */
-bool rule_has_mark(const rule_t *rule, int32_t index, char mark);
-void rule_run(const rule_t *rule, lower_t *lower);
-/* Runs a right side whose parameters a, b, c, ... are these edges; its results, of which lower_run
- * gives the first. */
+/* lowering.c */
+const lowering_t *lowering_find(const char *op); /* NULL: the operator has no lowering */
+/* Returns whether the index-th input has this mark. */
+bool lowering_has_mark(const lowering_t *lowering, int32_t index, char mark);
+void lowering_run(const lowering_t *lowering, lower_t *lower);
+/* Runs the right side of a lowering; the edges are its parameters a, b, c, and so on. lower_run_all
+ * returns all results, lower_run the first one. */
 values_t lower_run_all(lower_t *lower, const tenon_edge_t *edges, size_t count, const char *format,
                        ...) TENON_FORMAT(4, 5);
 tenon_edge_t lower_run(lower_t *lower, const tenon_edge_t *edges, size_t count, const char *format,
@@ -98,8 +102,8 @@ tenon_edge_t lower_run(lower_t *lower, const tenon_edge_t *edges, size_t count, 
   (tenon_edge_t[]){__VA_ARGS__}, sizeof((tenon_edge_t[]){__VA_ARGS__}) / sizeof(tenon_edge_t)
 
 /* rank.c */
-/* Finds model->ranks: forwards and backwards through what rules say of inputs, so that those of
- * variables are known. */
+/* Sets model->ranks. Ranks are propagated forwards and backwards through the marks of the inputs,
+ * so that the ranks of variables become known. */
 tenon_status_t rank_find(model_t *model);
 
 /* node.c */
@@ -107,26 +111,30 @@ tenon_status_t node_lower(model_t *model, int32_t index);
 void lower_fail(lower_t *lower, const char *format, ...) TENON_FORMAT(2, 3);
 void lower_missing(lower_t *lower, const char *format, ...) TENON_FORMAT(2, 3);
 bool lower_stopped(const lower_t *lower);
-void *lower_take(lower_t *lower, size_t count, size_t size);   /* of the arena; NULL: failed */
-void lower_give(lower_t *lower, tenon_edge_t edge);            /* adds an output */
-tenon_edge_t lower_input(const lower_t *lower, int32_t index); /* EDGE_NONE past the last */
+/* memory of the arena; NULL: the lowering has failed */
+void *lower_take(lower_t *lower, size_t count, size_t size);
+void lower_give(lower_t *lower, tenon_edge_t edge); /* adds an output */
+/* EDGE_NONE if there is no such input */
+tenon_edge_t lower_input(const lower_t *lower, int32_t index);
 values_t lower_call(lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs,
                     const values_t *operands, int32_t operand_count, int32_t wanted);
-tenon_edge_t lower_tensor(lower_t *lower,
-                          tenon_tensor_t *tensor); /* a constant; takes the tensor over */
+/* Adds a constant. Takes the tensor over. */
+tenon_edge_t lower_tensor(lower_t *lower, tenon_tensor_t *tensor);
 tenon_edge_t lower_ints(lower_t *lower, const int64_t *values, size_t count);
 tenon_edge_t lower_scalar(lower_t *lower, tenon_dtype_t dtype, double value);
-/* The rank, or -1. */
+/* Returns the rank, or -1 if it is unknown. */
 int32_t lower_rank_of(lower_t *lower, tenon_edge_t edge);
-int32_t lower_rank(lower_t *lower, tenon_edge_t edge); /* not covered when it is not known */
-/* The extent of an axis (from the end if < 0), -1 if it is not known. */
+/* an unknown rank makes the operator unsupported */
+int32_t lower_rank(lower_t *lower, tenon_edge_t edge);
+/* Returns the extent of an axis (counted from the end if negative), or -1 if it is unknown. */
 int64_t lower_extent(lower_t *lower, tenon_edge_t edge, int32_t axis);
-tenon_dtype_t lower_dtype(lower_t *lower, tenon_edge_t edge); /* fails when it is not known */
+tenon_dtype_t lower_dtype(lower_t *lower, tenon_edge_t edge); /* fails if the dtype is unknown */
 bool lower_is_float(lower_t *lower, tenon_edge_t edge);
-/* The axis from the front, checked; needs the rank if axis < 0. */
+/* Checks an axis and counts it from the front. A negative axis requires a known rank. */
 int64_t lower_axis(lower_t *lower, tenon_edge_t edge, int64_t axis);
 
-/* attribute.c: attributes of the node, marked as looked at; `None` is as if they were absent. */
+/* attribute.c: attributes of the node, which these functions mark as read. `None` counts as
+ * absent. */
 const char *attr_text(lower_t *lower, const char *name, const char *otherwise);
 int64_t attr_int(lower_t *lower, const char *name, int64_t otherwise);
 double attr_float(lower_t *lower, const char *name, double otherwise);
@@ -134,18 +142,19 @@ bool attr_bool(lower_t *lower, const char *name, bool otherwise);
 tenon_dtype_t attr_dtype(lower_t *lower, const char *name, tenon_dtype_t otherwise);
 bool attr_is(lower_t *lower, const char *name, const char *value, const char *otherwise);
 enum { INTS_MAX = 64 };
-/* "(1, None, 3)", "[2]", "2": how many, None is INT64_MIN; -1: absent. */
+/* Reads "(1, None, 3)", "[2]" or "2" and returns the number of items; None becomes INT64_MIN.
+ * Returns -1 if the attribute is absent. */
 int32_t attr_ints(lower_t *lower, const char *name, int64_t values[INTS_MAX]);
-/* The text of such a list in the schema's language. */
+/* Returns the text of such a list in the schema language. */
 const char *attr_list(lower_t *lower, const int64_t *values, int32_t count);
-/* Gives an attribute of the node to an argument of an operator; false: it is absent, or that
- * failed. */
+/* Passes an attribute of the node to an argument of an operator. Returns false if the attribute is
+ * absent or does not fit. */
 bool attr_give(lower_t *lower, const char *name, const tenon_op_t *op, tenon_attrs_t *attrs,
                const char *argument);
 
 /* custom.c */
-/* The operator of a loaded library that has this name in whatever namespace; NULL: none, or
- * several, which fails. */
+/* Finds the operator of a loaded library that has this name in any namespace. Returns NULL if there
+ * is none. If there are several, the lowering fails. */
 const tenon_op_t *custom_find(lower_t *lower, const char *name);
 void custom_lower(lower_t *lower, const tenon_op_t *op);
 

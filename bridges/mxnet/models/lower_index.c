@@ -1,11 +1,12 @@
-/* Operators that look elements up, order them or number them, and those that make tensors of
- * numbers.  Indices may be floats. */
+/* Lowers operators that look up, order or count elements, and operators that create tensors of
+ * numbers. Indices may be floats. */
 #include <stdio.h>
 #include <string.h>
 
 #include "lower.h"
 
-/* Indices as i64, within [0, extent of x's axis): at its ends, or (wrap) counted around it. */
+/* Converts indices to i64 within [0, extent of x's axis). Indices outside are clipped or, in the
+ * mode wrap, taken modulo the extent. */
 static tenon_edge_t bounded(lower_t *lower, tenon_edge_t x, tenon_edge_t indices, long long axis,
                             const char *mode) {
   tenon_edge_t at = lower_run(lower, EDGES(indices), "cast(a, to='i64')");
@@ -22,7 +23,7 @@ static void lower_take_op(lower_t *lower) {
   lower_give(lower, lower_run(lower, EDGES(x, at), "gather(a, b, axis=%lld)", axis));
 }
 
-/* For each row the element that an index names. */
+/* Picks from each row the element with the given index. */
 static void lower_pick(lower_t *lower) {
   bool is_take = strcmp(lower->node->op, "batch_take") == 0;
   bool keep = attr_bool(lower, "keepdims", false);
@@ -36,7 +37,8 @@ static void lower_pick(lower_t *lower) {
   lower_give(lower, keep ? y : lower_run(lower, EDGES(y), "squeeze(a, [%lld]:i64)", axis));
 }
 
-/* Indices come as one row for each axis; core's as one tuple for each element. */
+/* Converts indices from MXNet's form, one row for each axis, to the form of core's operators, one
+ * tuple for each element. */
 static tenon_edge_t tuples(lower_t *lower, tenon_edge_t indices) {
   int64_t perm[TENON_RANK_MAX];
   int32_t rank = lower_rank(lower, indices);
@@ -75,9 +77,10 @@ static void lower_boolean_mask(lower_t *lower) {
                               (long long)attr_int(lower, "axis", 0)));
 }
 
-/* order */
+/* sorting */
 
-/* x with what it is ordered along: without an axis all elements in a row. */
+/* Returns x and the axis along which it is sorted. Without an axis all elements are sorted as one
+ * row. */
 static tenon_edge_t along(lower_t *lower, int64_t otherwise, long long *out_axis) {
   const char *text = NULL;
   for (int32_t i = 0; i < lower->node->attr_count; i++)
@@ -96,7 +99,7 @@ static void lower_order(lower_t *lower) {
   bool ascends = attr_bool(lower, "is_ascend", !is_top);
   tenon_dtype_t dtype = attr_dtype(lower, "dtype", tenon_dtype(TENON_F32));
   tenon_edge_t x = along(lower, -1, &axis);
-  long long k = is_top ? attr_int(lower, "k", 1) : 0; /* 0: all of them */
+  long long k = is_top ? attr_int(lower, "k", 1) : 0; /* 0: all elements */
   tenon_edge_t count = k > 0 ? lower_run(lower, EDGES(x), "[%lld]:i64", k)
                              : lower_run(lower, EDGES(x), "gather(shape(a), [%lld]:i64)", axis);
   values_t both = lower_run_all(lower, EDGES(x, count),
@@ -125,9 +128,9 @@ static void lower_arg(lower_t *lower) {
                               axis, keep || is_flat ? "True" : "False", dtype));
 }
 
-/* sequences: axis 0 is time, or (axis=1) the second */
+/* sequences: the time axis is axis 0, or axis 1 if the attribute `axis` is 1 */
 
-/* Lengths, EDGE_NONE: all of it. */
+/* Returns the lengths of the sequences; EDGE_NONE: every sequence has full length. */
 static tenon_edge_t lengths_of(lower_t *lower) {
   bool used = attr_bool(lower, "use_sequence_length", false);
   return used ? lower_run(lower, EDGES(lower_input(lower, 1)), "cast(a, to='i64')") : EDGE_NONE;
@@ -187,9 +190,10 @@ static void lower_sequence_reverse(lower_t *lower) {
                                 "reverse_sequence(a, b, batch_axis=1, time_axis=0)"));
 }
 
-/* numbers */
+/* tensors of numbers */
 
-/* An extent of 0 is one that MXNet works out of what the result goes to; 1 is broadcast to it. */
+/* MXNet infers an extent of 0 from the operators that use the result. Here it becomes 1, which
+ * broadcasts. */
 static void lower_filled(lower_t *lower) {
   int64_t shape[INTS_MAX];
   const char *op = lower->node->op;
@@ -250,7 +254,7 @@ static void lower_eye(lower_t *lower) {
 
 /* clang-format off: a table with one lowering in each entry */
 /* clang-format off */
-static const rule_t rules[] = {
+static const lowering_t lowerings[] = {
   {"Embedding|_contrib_SparseEmbedding(x#+, w!, -input_dim, -output_dim, -dtype, -sparse_grad, -deterministic) = "
    "gather(w, cast(x, to='i64'))", NULL},
   {"take|_npi_take(x, indices)", lower_take_op},
@@ -272,4 +276,4 @@ static const rule_t rules[] = {
 };
 /* clang-format on */
 
-RULES(rules_index);
+LOWERINGS(lowerings_index);

@@ -1,4 +1,4 @@
-/* Layers with parameters, windows, and normalisations; as in inference. */
+/* Lowers layers with parameters, windows and normalisations, in their form for inference. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 enum { WINDOW_SIZE = 500 };
 
-/* MXNet's pads are the same at both ends. */
+/* Returns the pads of both ends of each axis, which MXNet states once. */
 static const char *both_ends(lower_t *lower, const int64_t *pads, int32_t count) {
   int64_t all[2 * INTS_MAX];
   for (int32_t i = 0; i < count; i++)
@@ -23,7 +23,8 @@ static void check_layout(lower_t *lower) {
     lower_missing(lower, "its attribute layout=%.20s", layout);
 }
 
-/* kernel, stride, pad and dilate as attributes of core's; `*count` axes, -1: without a kernel. */
+/* Writes kernel, stride, pad and dilate as attributes of core's operators. `*count` receives the
+ * number of axes; -1: there is no kernel. */
 static void window(lower_t *lower, char *out, int64_t kernel[INTS_MAX], int32_t *count) {
   int64_t stride[INTS_MAX], pad[INTS_MAX], dilate[INTS_MAX];
   int32_t strides = attr_ints(lower, "stride", stride);
@@ -78,7 +79,8 @@ static void lower_deconvolution(lower_t *lower) {
   bool has_target = false;
   for (int32_t i = 0; i < targets; i++)
     has_target |= target[i] != 0;
-  if (has_target) /* pads and adj are worked out of it */
+  /* `pad` and `adj` follow from `target_shape`. */
+  if (has_target)
     snprintf(more, sizeof more, ", output_shape=%s", attr_list(lower, target, targets));
   else if (adjusts > 0)
     snprintf(more, sizeof more, ", output_padding=%s", attr_list(lower, adjust, adjusts));
@@ -152,7 +154,7 @@ static void lower_pooling(lower_t *lower) {
                   convention);
 }
 
-/* Means over a grid of bins: where they are all as large, a pool. */
+/* Averages over a grid of bins. If all bins have the same size, this is average pooling. */
 static void lower_adaptive_pool(lower_t *lower) {
   int64_t size[INTS_MAX] = {1, 1};
   int64_t kernel[2];
@@ -175,7 +177,7 @@ static void lower_adaptive_pool(lower_t *lower) {
                               text, text));
 }
 
-/* sizes */
+/* resizing */
 
 static tenon_edge_t larger(lower_t *lower, tenon_edge_t x, tenon_edge_t like, long long scale) {
   return lower_run(lower, EDGES(x, like),
@@ -189,8 +191,8 @@ static void lower_upsampling(lower_t *lower) {
   if (scale < 1 || scale > 1 << 10)
     lower_fail(lower, "attribute 'scale': expected 1 to 1024, found %lld", scale);
   bool is_sum = attr_is(lower, "multi_input_mode", "sum", "concat");
-  if (attr_is(lower, "sample_type", "bilinear",
-              "")) { /* a transposed convolution with a weight for each channel */
+  /* Bilinear upsampling is a transposed convolution with one filter for each channel. */
+  if (attr_is(lower, "sample_type", "bilinear", "")) {
     long long kernel = 2 * scale - scale % 2;
     long long pad = scale / 2;
     lower_give(
@@ -307,7 +309,7 @@ static void lower_instance_norm(lower_t *lower) {
                               attr_float(lower, "eps", 1e-3)));
 }
 
-/* Scale and bias are one for each channel, or in old files one for each group. */
+/* Scale and bias have one element for each channel or, in old files, one for each group. */
 static void lower_group_norm(lower_t *lower) {
   long long groups = attr_int(lower, "num_groups", 1);
   double epsilon = attr_float(lower, "eps", 1e-5);
@@ -349,7 +351,7 @@ static void lower_l2_norm(lower_t *lower) {
 
 /* clang-format off: a table with one lowering in each entry */
 /* clang-format off */
-static const rule_t rules[] = {
+static const lowering_t lowerings[] = {
   {"Convolution|Convolution_v1(x=^, w!, b?!, -num_filter, -no_bias)", lower_convolution},
   {"Deconvolution(x=^, w!, b?!, -num_filter, -no_bias)", lower_deconvolution},
   {"FullyConnected(x, w!, b?!, -num_hidden, -no_bias)", lower_dense},
@@ -368,4 +370,4 @@ static const rule_t rules[] = {
 };
 /* clang-format on */
 
-RULES(rules_layer);
+LOWERINGS(lowerings_layer);

@@ -1,12 +1,12 @@
-/* Products of matrices, and attention as MXNet's BERT has it: queries, keys and values interleaved
- * by head. */
+/* Lowers matrix products, and attention in the form of MXNet's BERT, where queries, keys and values
+ * are interleaved by head. */
 #include <stdio.h>
 #include <string.h>
 
 #include "lower.h"
 
-/* The last axis of a with the first of b (transposed: the first of a, the last of b), whatever
- * their ranks. */
+/* Multiplies along the last axis of a and the first axis of b, for any ranks. If an operand is
+ * transposed, this is the first axis of a or the last axis of b. */
 static void lower_dot(lower_t *lower) {
   tenon_edge_t a = lower->inputs[0];
   tenon_edge_t b = lower->inputs[1];
@@ -69,7 +69,7 @@ static void lower_syrk(lower_t *lower) {
 
 /* attention: [steps, batch, heads * parts * width] */
 
-/* One of `parts` as [batch * heads, steps, width]. */
+/* Returns one of `parts` with the shape [batch * heads, steps, width]. */
 static tenon_edge_t head_part(lower_t *lower, tenon_edge_t x, long long heads, int parts,
                               int part) {
   x = lower_run(lower, EDGES(x), "reshape(a, [0, 0, %lld, %d, -1]:i64)", heads, parts);
@@ -119,7 +119,7 @@ static void lower_cross_mixed(lower_t *lower) {
 
 /* clang-format off: a table with one lowering in each entry */
 /* clang-format off */
-static const rule_t rules[] = {
+static const lowering_t lowerings[] = {
   {"dot(a, b, -forward_stype)", lower_dot},
   {"batch_dot(a, b, -forward_stype)", lower_batch_dot},
   {"_npi_matmul(a, b) = matmul(a, b)", NULL},
@@ -135,4 +135,4 @@ static const rule_t rules[] = {
 };
 /* clang-format on */
 
-RULES(rules_matrix);
+LOWERINGS(lowerings_matrix);

@@ -1,5 +1,5 @@
-/* Operators of MXNet's NumPy front end (mx.np) that differ from the others: comparisons give bools,
- * and scalars may be floats where the tensor is of integers. */
+/* Lowers operators of MXNet's NumPy interface (mx.np) that differ from the others: comparisons
+ * return bools, and scalars may be floats where the tensor has integers. */
 #include <string.h>
 
 #include "lower.h"
@@ -38,7 +38,7 @@ static void lower_scalar_op(lower_t *lower) {
                               "%s", text ? text : "identity(a)"));
 }
 
-/* Of vectors and matrices: the last axis of a with the last but one of b. */
+/* Multiplies vectors and matrices along the last axis of a and the last but one axis of b. */
 static void lower_dot(lower_t *lower) {
   int32_t rank = lower_rank(lower, lower->inputs[1]);
   int32_t other = lower_rank_of(lower, lower->inputs[0]);
@@ -49,7 +49,7 @@ static void lower_dot(lower_t *lower) {
 
 /* clang-format off: a table with one lowering in each entry */
 /* clang-format off */
-static const rule_t rules[] = {
+static const lowering_t lowerings[] = {
   {"_npi_add_scalar|_npi_subtract_scalar|_npi_rsubtract_scalar|_npi_multiply_scalar|_npi_true_divide_scalar|"
    "_npi_rtrue_divide_scalar|_npi_power_scalar|_npi_rpower_scalar|_npi_mod_scalar|_npi_rmod_scalar|_npi_maximum_scalar|"
    "_npi_minimum_scalar|_npi_equal_scalar|_npi_not_equal_scalar|_npi_greater_scalar|_npi_greater_equal_scalar|"
@@ -66,4 +66,4 @@ static const rule_t rules[] = {
 };
 /* clang-format on */
 
-RULES(rules_numpy);
+LOWERINGS(lowerings_numpy);

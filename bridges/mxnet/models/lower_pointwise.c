@@ -1,11 +1,12 @@
-/* Operators on each element, and what is the same as its input when nothing is trained.
- * Comparisons give numbers of their operands' dtype, those of MXNet's NumPy (`_npi_...`) bools. */
+/* Lowers pointwise operators, and operators that return their input unless the model is trained.
+ * Comparisons return numbers of their operands' dtype; those of MXNet's NumPy interface
+ * (`_npi_...`) return bools. */
 #include <math.h>
 #include <string.h>
 
 #include "lower.h"
 
-/* The core operator whose name goes with the node's in the table; the last row ends it. */
+/* An operator of MXNet and the core operator for it; the last row of a table ends it. */
 typedef struct pair_t {
   const char *mxnet;
   const char *core;
@@ -17,7 +18,7 @@ static const char *core_name(const lower_t *lower, const pair_t *pairs) {
   return pairs->core;
 }
 
-/* A scalar of x's dtype; one that an integer x cannot hold makes the result a float. */
+/* Makes a scalar of x's dtype. A scalar with a fraction is not supported if x has integers. */
 static tenon_edge_t scalar_of(lower_t *lower, tenon_edge_t *x) {
   double value = attr_float(lower, "scalar", 0);
   bool is_int = attr_bool(lower, "is_int", true);
@@ -89,7 +90,7 @@ static void lower_activation(lower_t *lower) {
     lower_missing(lower, "act_type=%.40s", attr_text(lower, "act_type", "None"));
 }
 
-/* A slope of several elements belongs to the channels, axis 1. */
+/* A slope of several elements has one element for each channel (axis 1). */
 static void lower_prelu(lower_t *lower) {
   tenon_edge_t x = lower->inputs[0];
   tenon_edge_t slope = lower_input(lower, 1);
@@ -125,8 +126,8 @@ static void lower_dropout(lower_t *lower) {
   lower_give(lower, lower->inputs[0]);
 }
 
-/* All halves as f32 if one of them is that (cast_narrow: the other way round); other dtypes
- * stay. */
+/* Casts 16-bit floats to f32 if one operand is f32; with cast_narrow, f32 is cast to the 16-bit
+ * dtype instead. Other dtypes stay. */
 static void lower_multicast(lower_t *lower) {
   bool is_narrow = attr_bool(lower, "cast_narrow", false);
   tenon_edge_t half = EDGE_NONE;
@@ -146,7 +147,7 @@ static void lower_multicast(lower_t *lower) {
   }
 }
 
-/* A condition with one axis says it for whole rows. */
+/* A condition with one axis selects whole rows. */
 static void lower_where(lower_t *lower) {
   tenon_edge_t condition = lower->inputs[0];
   tenon_edge_t a = lower->inputs[1];
@@ -171,7 +172,7 @@ static void lower_where(lower_t *lower) {
   X(greater_equal, Greater_Equal, greater_equal) X(lesser, Lesser, less) X(lesser_equal, Lesser_Equal, less_equal)
 #define LOGIC(X) X(and, And) X(or, Or) X(xor, Xor)
 
-static const rule_t rules[] = {
+static const lowering_t lowerings[] = {
 #define ROW(mxnet, core) {#mxnet "|_npi_" #mxnet "(x=) = " #core "(x)", NULL},
   UNARY(ROW)
 #undef ROW
@@ -243,4 +244,4 @@ static const rule_t rules[] = {
 };
 /* clang-format on */
 
-RULES(rules_pointwise);
+LOWERINGS(lowerings_pointwise);

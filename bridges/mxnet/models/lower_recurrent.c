@@ -1,6 +1,6 @@
-/* RNN: layers of recurrent cells whose parameters are one vector, in the order that cuDNN has: for
- * each layer and direction the weights of input and state, then all biases.  Core's operators take
- * one layer, and other orders of gates. */
+/* Lowers RNN: layers of recurrent cells. All parameters are one vector in the order of cuDNN: for
+ * each layer and direction the weights of input and state, then all biases. Each of core's
+ * operators runs one layer and expects the gates in another order. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +9,8 @@
 typedef struct kind_t {
   const char *mode;
   const char *op;
-  const char *order /* of core's gates among MXNet's */;
+  /* The order of core's gates among those of MXNet. */
+  const char *order;
   const char *more;
   int64_t gates;
 } kind_t;
@@ -19,7 +20,7 @@ static const kind_t kinds[] = {{"lstm", "lstm", "[0, 3, 1, 2]:i64", "", 4},
                                {"rnn_tanh", "rnn", "[0]:i64", "", 1},
                                {"rnn_relu", "rnn", "[0]:i64", ", activations=['Relu', 'Relu']", 1}};
 
-typedef struct stack_t { /* of layers */
+typedef struct stack_t { /* a stack of layers */
   const kind_t *kind;
   tenon_edge_t params;
   int64_t layers;
@@ -27,10 +28,11 @@ typedef struct stack_t { /* of layers */
   int64_t hidden;
   int64_t inputs;
   int64_t weights;
-  int64_t biases; /* where the next ones start */
+  int64_t biases; /* `weights` and `biases` are the offsets of the next ones */
 } stack_t;
 
-/* The next `rows` x `columns` of each gate, of one direction (columns 0: a bias). */
+/* Takes the next `rows` x `columns` elements of each gate for one direction. With 0 columns they
+ * are a bias. */
 static tenon_edge_t take_part(lower_t *lower, const stack_t *s, int64_t *at, int64_t columns) {
   long long begin = *at;
   long long width = columns ? columns : 1;
@@ -48,7 +50,7 @@ static tenon_edge_t join(lower_t *lower, tenon_edge_t a, tenon_edge_t b, int axi
   return a == EDGE_NONE ? b : lower_run(lower, EDGES(a, b), "concat([a, b], axis=%d)", axis);
 }
 
-/* One layer; x becomes its result, and its states are joined to `states`. */
+/* Adds one layer. The result replaces x, and the layer's states are appended to `states`. */
 static tenon_edge_t run_layer(lower_t *lower, stack_t *s, int64_t layer, tenon_edge_t x,
                               const tenon_edge_t initial[2], tenon_edge_t states[2]) {
   tenon_edge_t w = EDGE_NONE;
@@ -84,7 +86,7 @@ static tenon_edge_t run_layer(lower_t *lower, stack_t *s, int64_t layer, tenon_e
                    : EDGE_NONE;
 }
 
-/* How wide the input is, by what the rest of the vector leaves for it. */
+/* Determines the size of the input from the number of parameters that remain for it. */
 static void find_inputs(lower_t *lower, stack_t *s) {
   int64_t total = lower_extent(lower, s->params, 0);
   int64_t each = s->directions * s->kind->gates * s->hidden;
@@ -119,8 +121,9 @@ static void lower_rnn(lower_t *lower) {
   if (attr_bool(lower, "lstm_state_clip_nan", false))
     lower_missing(lower, "its attribute lstm_state_clip_nan=True");
   if (!lower_stopped(lower)) find_inputs(lower, &s);
-  for (int32_t i = 2; i < lower->input_count && i < 4;
-       i++) { /* zeros, of whatever shape, are what it starts from anyway */
+  /* Initial states of zeros are the default, so a node _zeros is not passed on, whatever its
+   * shape. */
+  for (int32_t i = 2; i < lower->input_count && i < 4; i++) {
     const symbol_node_t *from = &lower->model->symbol.nodes[lower->node->inputs[i].node];
     if (strcmp(from->op, "_zeros") != 0) initial[i - 2] = lower->inputs[i];
   }
@@ -134,9 +137,9 @@ static void lower_rnn(lower_t *lower) {
 
 /* clang-format off: a table with one lowering in each entry */
 /* clang-format off */
-static const rule_t rules[] = {
+static const lowering_t lowerings[] = {
   {"RNN(x=%, params!, state?%, cell?%, -p)", lower_rnn},
 };
 /* clang-format on */
 
-RULES(rules_recurrent);
+LOWERINGS(lowerings_recurrent);

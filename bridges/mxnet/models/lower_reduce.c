@@ -1,9 +1,10 @@
-/* Reductions, and softmax, which is one over an axis. */
+/* Lowers reductions, and softmax, which reduces over an axis. */
 #include <string.h>
 
 #include "lower.h"
 
-/* The axes of a reduction as core has them, EDGE_NONE: all; `exclude` means the others. */
+/* Returns the axes of a reduction in the form of core's operators; EDGE_NONE: all axes. `exclude`
+ * selects the other axes. */
 static tenon_edge_t axes_of(lower_t *lower, tenon_edge_t x) {
   int64_t axes[INTS_MAX], others[INTS_MAX];
   int32_t count = attr_ints(lower, "axis", axes);
@@ -22,7 +23,7 @@ static tenon_edge_t axes_of(lower_t *lower, tenon_edge_t x) {
   return lower_ints(lower, others, (size_t)other_count);
 }
 
-/* MXNet's reductions over all axes keep one of extent 1, but for NumPy's. */
+/* Reductions over all axes keep one axis of extent 1, except in MXNet's NumPy interface. */
 static void reduce(lower_t *lower, tenon_edge_t x, const char *core) {
   tenon_edge_t axes = axes_of(lower, x);
   bool keep = attr_bool(lower, "keepdims", false);
@@ -50,7 +51,7 @@ static void lower_reduction(lower_t *lower) {
     }
 }
 
-/* Reductions that leave out what is no number. */
+/* Reductions that ignore NaN. */
 static void lower_nan_reduction(lower_t *lower) {
   bool is_sum = strcmp(lower->node->op, "nansum") == 0;
   tenon_edge_t x = lower_run(lower, lower->inputs, 1, "where(is_nan(a), %d:a, a)", is_sum ? 0 : 1);
@@ -115,7 +116,8 @@ static void lower_softmax(lower_t *lower) {
              lower_run(lower, EDGES(x, inside), "where(b, softmax(where(b, a, -3e38:a)), 0:a)"));
 }
 
-/* The loss of classifiers gives the probabilities: of rows, or (multi_output) along axis 1. */
+/* The output of this loss of a classifier is the probabilities: of each row or, with multi_output,
+ * along axis 1. */
 static void lower_softmax_output(lower_t *lower) {
   bool multi = attr_bool(lower, "multi_output", false);
   bool preserve = attr_bool(lower, "preserve_shape", false);
@@ -148,7 +150,7 @@ static void lower_cumsum(lower_t *lower) {
 
 /* clang-format off: a table with one lowering in each entry */
 /* clang-format off */
-static const rule_t rules[] = {
+static const lowering_t lowerings[] = {
   {"sum|sum_axis|_np_sum|mean|_npi_mean|max|max_axis|_np_max|min|min_axis|_np_min|prod|_np_prod(x, -dtype)", lower_reduction},
   {"nansum|nanprod(x)", lower_nan_reduction},
   {"norm(x, -out_dtype)", lower_norm},
@@ -163,4 +165,4 @@ static const rule_t rules[] = {
 };
 /* clang-format on */
 
-RULES(rules_reduce);
+LOWERINGS(lowerings_reduce);

@@ -1,4 +1,4 @@
-/* Operators that view, move or make data. */
+/* Lowers operators that view, move or create data. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,15 +8,15 @@ enum { TEXT_SIZE = 1500 };
 
 /* reshape */
 
-typedef struct
-    shape_t { /* the new shape, as parts of a concat; from the right they are in reverse */
+/* The new shape, as the parts of a concat. If `from_right`, the parts are in reverse order. */
+typedef struct shape_t {
   char parts[INTS_MAX][200];
   int32_t count;
-  int32_t next; /* next: the axis of x that comes next */
+  int32_t next; /* the next axis of x */
   bool from_right;
 } shape_t;
 
-/* The extents of x's next `count` axes (-1: all that are left) as a text. */
+/* Writes the extents of the next `count` axes of x as an expression; -1: all remaining axes. */
 static void take_axes(shape_t *shape, int32_t count, char *out, size_t room) {
   int32_t begin = shape->next;
   int32_t end = begin + count;
@@ -33,7 +33,7 @@ static void take_axes(shape_t *shape, int32_t count, char *out, size_t room) {
   shape->next += count > 0 ? count : 0;
 }
 
-/* One axis as the parts a and b, one of which may be -1. */
+/* Splits one axis into the extents a and b, one of which may be -1. */
 static void split_axis(lower_t *lower, shape_t *shape, int64_t a, int64_t b) {
   char axis[80];
   take_axes(shape, 1, axis, sizeof axis);
@@ -50,8 +50,8 @@ static void split_axis(lower_t *lower, shape_t *shape, int64_t a, int64_t b) {
   }
 }
 
-/* Codes: 0 copies an axis, -1 is worked out, -2 copies the rest, -3 merges two, -4 splits one into
- * the next two numbers. */
+/* Applies MXNet's shape codes: 0 copies an axis, -1 is inferred, -2 copies the remaining axes, -3
+ * merges two axes, -4 splits an axis into the two numbers that follow. */
 static void reshape_by(lower_t *lower, const int64_t *codes, int32_t count, bool from_right) {
   shape_t shape = {.from_right = from_right};
   char text[TEXT_SIZE] = "";
@@ -105,8 +105,8 @@ static void lower_reshape(lower_t *lower) {
   int32_t count = attr_ints(lower, "shape", codes);
   bool from_right = attr_bool(lower, "reverse", false);
   bool is_plain = !from_right;
-  if (count <= 0)
-    count = attr_ints(lower, "target_shape", codes); /* of old files, where 0 is worked out */
+  /* Old files state `target_shape`, in which 0 is inferred. */
+  if (count <= 0) count = attr_ints(lower, "target_shape", codes);
   if (count <= 0) lower_fail(lower, "attribute 'shape' is missing");
   for (int32_t i = 0; i < count; i++) {
     is_plain &= codes[i] >= -1;
@@ -120,8 +120,8 @@ static void lower_reshape(lower_t *lower) {
     reshape_by(lower, order, count, from_right);
 }
 
-/* NumPy's form has codes of its own: -2 copies, -3 drops an axis of extent 1, -4 copies the rest,
- * -5 merges, -6 splits. */
+/* The codes of the NumPy interface differ: -2 copies an axis, -3 drops an axis of extent 1, -4
+ * copies the remaining axes, -5 merges two axes, -6 splits an axis. */
 static void lower_numpy_reshape(lower_t *lower) {
   static const int64_t plain[] = {0, 0, INT64_MIN, -2, -3, -4};
   int64_t codes[INTS_MAX];
@@ -209,7 +209,7 @@ static void lower_stack(lower_t *lower) {
   tenon_attrs_release(attrs);
 }
 
-/* parts */
+/* splitting */
 
 static void lower_split(lower_t *lower) {
   long long count = attr_int(lower, "num_outputs", 1);
@@ -224,7 +224,7 @@ static void lower_split(lower_t *lower) {
         lower_run(lower, lower->outputs.edges + i, 1, "squeeze(a, [%lld]:i64)", axis);
 }
 
-/* In equal sections, or at indices, of which the first is 0. */
+/* Splits into equal sections, or at indices of which the first is 0. */
 static void lower_split_at(lower_t *lower) {
   int64_t at[INTS_MAX + 1];
   long long sections = attr_int(lower, "sections", 0);
@@ -286,7 +286,7 @@ static void lower_slice_like(lower_t *lower) {
                               "n = gather(shape(b), c); slice(a, mul(n, [0]:i64), n, c)"));
 }
 
-/* Cuts axes 2 and 3 to the extents of another tensor, or to h_w. */
+/* Crops axes 2 and 3 to the extents of another tensor or of the attribute h_w. */
 static void lower_crop(lower_t *lower) {
   int64_t offset[INTS_MAX] = {0};
   int64_t size[INTS_MAX] = {0};
@@ -316,7 +316,7 @@ static void lower_reverse(lower_t *lower) {
                               "slice(a, b, c, d, b)"));
 }
 
-/* repetitions and margins */
+/* repetition and padding */
 
 static void lower_tile(lower_t *lower) {
   int64_t reps[INTS_MAX], all[2 * INTS_MAX];
@@ -372,7 +372,7 @@ static void lower_broadcast_to(lower_t *lower) {
   int64_t shape[INTS_MAX];
   int32_t count = attr_ints(lower, "shape", shape);
   for (int32_t i = 0; i < count; i++)
-    shape[i] = shape[i] > 0 ? shape[i] : 1; /* 0: as it is */
+    shape[i] = shape[i] > 0 ? shape[i] : 1; /* 0: the extent of x */
   lower_give(lower, lower_run(lower,
                               EDGES(lower->inputs[0],
                                     lower_ints(lower, shape, count > 0 ? (size_t)count : 0)),
@@ -419,7 +419,7 @@ static void lower_broadcast_like(lower_t *lower) {
 
 /* clang-format off: a table with one lowering in each entry */
 /* clang-format off */
-static const rule_t rules[] = {
+static const lowering_t lowerings[] = {
   {"Reshape|reshape(x, -keep_highest)", lower_reshape},
   {"_np_reshape|_npi_reshape|_npx_reshape(x)", lower_numpy_reshape},
   {"reshape_like(x, like)", lower_reshape_like},
@@ -454,4 +454,4 @@ static const rule_t rules[] = {
 };
 /* clang-format on */
 
-RULES(rules_shape);
+LOWERINGS(lowerings_shape);

@@ -1,6 +1,6 @@
-/* The entry: reads both files, finds what the outputs need, lowers these nodes in order. Invariant:
- * only what outputs need is built, so labels are no inputs, and what training alone has is never an
- * error. */
+/* The entry point: reads both files, finds the nodes that the outputs need, and lowers them in
+ * order. Invariant: only nodes that the outputs need are built. Labels are therefore no inputs, and
+ * operators that serve only training never cause an error. */
 #include "model.h"
 
 #include <locale.h>
@@ -12,11 +12,12 @@
 #include "files.h"
 #include "lower.h"
 
-/* what is needed */
+/* needed nodes */
 
 static bool is_null(const symbol_node_t *node) { return strcmp(node->op, "null") == 0; }
 
-/* Which nodes the outputs need, from back to front: inputs come before. */
+/* Finds the nodes that the outputs need, from back to front, because inputs come before the nodes
+ * that use them. */
 static bool *find_needed(model_t *model) {
   const symbol_t *symbol = &model->symbol;
   bool *needed = tn_arena_array(&model->arena, (size_t)symbol->node_count + 1, sizeof *needed);
@@ -24,14 +25,14 @@ static bool *find_needed(model_t *model) {
     needed[symbol->heads[i].node] = true;
   for (int32_t i = symbol->node_count - 1; needed && i >= 0; i--) {
     const symbol_node_t *node = &symbol->nodes[i];
-    const rule_t *rule = model->rules[i];
+    const lowering_t *lowering = model->lowerings[i];
     for (int32_t k = 0; needed[i] && k < node->input_count; k++)
-      if (!rule || !rule_has_mark(rule, k, '~')) needed[node->inputs[k].node] = true;
+      if (!lowering || !lowering_has_mark(lowering, k, '~')) needed[node->inputs[k].node] = true;
   }
   return needed;
 }
 
-/* Variables without a value where an operator has its parameters: one error for all of them. */
+/* Reports all variables that are parameters of an operator but have no value, in one error. */
 static tenon_status_t check_params(const model_t *model, const bool *needed,
                                    const char *params_path) {
   const symbol_t *symbol = &model->symbol;
@@ -39,10 +40,11 @@ static tenon_status_t check_params(const model_t *model, const bool *needed,
   int count = 0;
   for (int32_t i = 0; i < symbol->node_count; i++) {
     const symbol_node_t *node = &symbol->nodes[i];
-    const rule_t *rule = needed[i] ? model->rules[i] : NULL;
-    for (int32_t k = 0; rule && k < node->input_count; k++) {
+    const lowering_t *lowering = needed[i] ? model->lowerings[i] : NULL;
+    for (int32_t k = 0; lowering && k < node->input_count; k++) {
       const symbol_node_t *from = &symbol->nodes[node->inputs[k].node];
-      if (!rule_has_mark(rule, k, '!') || !is_null(from) || params_find(&model->params, from->name))
+      if (!lowering_has_mark(lowering, k, '!') || !is_null(from) ||
+          params_find(&model->params, from->name))
         continue;
       size_t used = strlen(names);
       if (++count <= 6)
@@ -61,8 +63,8 @@ static tenon_status_t check_params(const model_t *model, const bool *needed,
 
 /* inputs */
 
-/* The dtype that variables have by what they go into: that of the parameters there, as MXNet infers
- * it. */
+/* Determines the dtype of each variable from the parameters of the operator that uses it, as MXNet
+ * does. */
 static tenon_status_t find_dtypes(model_t *model) {
   const symbol_t *symbol = &model->symbol;
   if (!(model->dtypes =
@@ -72,18 +74,18 @@ static tenon_status_t find_dtypes(model_t *model) {
     model->dtypes[i] = tenon_dtype(TENON_F32);
   for (int32_t i = symbol->node_count - 1; i >= 0; i--) {
     const symbol_node_t *node = &symbol->nodes[i];
-    const rule_t *rule = model->rules[i];
-    for (int32_t k = 1; rule && k < node->input_count && k < 3; k++) {
+    const lowering_t *lowering = model->lowerings[i];
+    for (int32_t k = 1; lowering && k < node->input_count && k < 3; k++) {
       const tenon_tensor_t *param =
           params_find(&model->params, symbol->nodes[node->inputs[k].node].name);
-      if (param && rule_has_mark(rule, k, '!') && !rule_has_mark(rule, 0, '#'))
+      if (param && lowering_has_mark(lowering, k, '!') && !lowering_has_mark(lowering, 0, '#'))
         model->dtypes[node->inputs[0].node] = param->dtype;
     }
   }
   return TENON_OK;
 }
 
-/* Extents that are 0 (or in NumPy's form -1) are unknown. */
+/* An extent of 0 (or -1 in the NumPy form) is unknown. */
 static tenon_status_t make_input(model_t *model, int32_t index, tenon_edge_t *out_edge) {
   const symbol_node_t *node = &model->symbol.nodes[index];
   bool used[1] = {false};
@@ -126,8 +128,8 @@ static tenon_status_t add_variable(model_t *model, int32_t index) {
 
 /* outputs */
 
-/* As Symbol.list_outputs calls them: a variable by its name, NODE_output, and of several
- * NODE_output0 or as the operator says. */
+/* Names an output as Symbol.list_outputs does: a variable by its own name, a single result
+ * NODE_output, and one of several results NODE_output0 or as the operator names it. */
 static void name_output(const symbol_node_t *node, int32_t index, int32_t count, char *out,
                         size_t room) {
   static const struct {
@@ -146,8 +148,8 @@ static void name_output(const symbol_node_t *node, int32_t index, int32_t count,
                {"_npi_var", {"var", NULL, NULL}},
                {"sort", {"output0", NULL, NULL}},
                {"_linalg_det", {"output0", NULL, NULL}}};
-  const char *kind =
-      symbol_attr(node, "ret_typ"); /* topk has indices too then, which nobody sees */
+  /* With ret_typ=value, topk counts a second result, the indices, that is not an output. */
+  const char *kind = symbol_attr(node, "ret_typ");
   if (kind && strcmp(kind, "value") == 0) count = 2;
   if (is_null(node)) {
     snprintf(out, room, "%s", node->name);
@@ -175,7 +177,8 @@ static tenon_status_t add_outputs(model_t *model) {
                      (int)head.index, symbol->nodes[head.node].name, (int)values->count);
     name_output(&symbol->nodes[head.node], head.index, values->count, name, sizeof name);
     tenon_status_t status = tenon_builder_output(model->builder, name, values->edges[head.index]);
-    if (status == TENON_EXISTS) { /* a head may be there twice, and nodes may share a name */
+    /* A head may occur twice, and several nodes may have the same name. */
+    if (status == TENON_EXISTS) {
       snprintf(unique, sizeof unique, "%s_%d", name, (int)i);
       status = tenon_builder_output(model->builder, unique, values->edges[head.index]);
     }
@@ -184,7 +187,7 @@ static tenon_status_t add_outputs(model_t *model) {
   return TENON_OK;
 }
 
-/* the whole */
+/* the whole model */
 
 static tenon_status_t say_missing(const model_t *model) {
   tenon_status_t status = TENON_UNIMPLEMENTED;
@@ -226,11 +229,11 @@ static tenon_status_t build(model_t *model, const char *path, const char *folder
   if (params_path) TENON_TRY(params_read(params_path, &model->arena, &model->params));
   model->values =
       tn_arena_array(&model->arena, (size_t)model->symbol.node_count + 1, sizeof *model->values);
-  model->rules =
-      tn_arena_array(&model->arena, (size_t)model->symbol.node_count + 1, sizeof *model->rules);
-  if (!model->values || !model->rules) return tn_no_memory("a model", 0);
+  model->lowerings =
+      tn_arena_array(&model->arena, (size_t)model->symbol.node_count + 1, sizeof *model->lowerings);
+  if (!model->values || !model->lowerings) return tn_no_memory("a model", 0);
   for (int32_t i = 0; i < model->symbol.node_count; i++)
-    model->rules[i] = rule_find(model->symbol.nodes[i].op);
+    model->lowerings[i] = lowering_find(model->symbol.nodes[i].op);
   if (!(needed = find_needed(model))) return tn_no_memory("a model", 0);
   status = check_params(model, needed, params_path);
   if (status == TENON_OK) status = rank_find(model);
@@ -246,7 +249,8 @@ static tenon_status_t build(model_t *model, const char *path, const char *folder
 tenon_status_t mxnet_model_read(const char *path, const tenon_import_t *options,
                                 tenon_graph_t **out_graph) {
   model_t model = {0};
-  locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* numbers have points */
+  /* Numbers have decimal points. */
+  locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
   if (!plain) return tn_no_memory("a locale", 0);
   locale_t before = uselocale(plain);
   tenon_status_t status = build(&model, path, options ? options->folder : NULL, out_graph);

@@ -1,6 +1,6 @@
-/* One node of a symbol: its rule or custom operator, calls, constants, and what is known of values.
- * Called by model.c for each node in order.  Invariant: every call goes through lower_call, and
- * values of operators that are not covered reach none. */
+/* Lowers one node of a symbol by its lowering or a custom operator, and creates calls and
+ * constants. Called by model.c for each node in order. Invariant: every call goes through
+ * lower_call, and values of unsupported operators reach no call. */
 #include "base/status.h"
 #include "lower.h"
 
@@ -27,29 +27,29 @@ void lower_fail(lower_t *lower, const char *format, ...) {
 void lower_missing(lower_t *lower, const char *format, ...) {
   char reason[300];
   model_t *model = lower->model;
-  missing_t **place = &model->missing;
+  missing_t **link = &model->missing;
   va_list arguments;
   if (lower_stopped(lower)) return;
   va_start(arguments, format);
   vsnprintf(reason, sizeof reason, format, arguments);
   va_end(arguments);
   lower->is_missing = true;
-  while (*place &&
-         (strcmp((*place)->op, lower->node->op) != 0 || strcmp((*place)->reason, reason) != 0))
-    place = &(*place)->next;
-  if (!*place) {
-    *place = tn_arena_array(&model->arena, 1, sizeof **place);
+  while (*link &&
+         (strcmp((*link)->op, lower->node->op) != 0 || strcmp((*link)->reason, reason) != 0))
+    link = &(*link)->next;
+  if (!*link) {
+    *link = tn_arena_array(&model->arena, 1, sizeof **link);
     const char *text = tn_arena_text(&model->arena, reason, strlen(reason));
-    if (!*place || !text) {
-      *place = NULL;
+    if (!*link || !text) {
+      *link = NULL;
       lower->status = tn_no_memory("a message", 0);
       return;
     }
-    (*place)->op = lower->node->op;
-    (*place)->reason = text;
+    (*link)->op = lower->node->op;
+    (*link)->reason = text;
     model->missing_count++;
   }
-  missing_t *missing = *place;
+  missing_t *missing = *link;
   size_t used = strlen(missing->nodes);
   size_t room = sizeof missing->nodes - used;
   if (++missing->count <= 4)
@@ -72,7 +72,8 @@ tenon_edge_t lower_input(const lower_t *lower, int32_t index) {
 
 void lower_give(lower_t *lower, tenon_edge_t edge) {
   size_t count = (size_t)lower->outputs.count;
-  if ((count & (count - 1)) == 0) { /* room for twice as many */
+  /* The array is full, so its size is doubled. */
+  if ((count & (count - 1)) == 0) {
     tenon_edge_t *grown = lower_take(lower, 2 * count + 1, sizeof *grown);
     if (grown && count) memcpy(grown, lower->outputs.edges, count * sizeof *grown);
     lower->outputs.edges = grown;
@@ -82,7 +83,7 @@ void lower_give(lower_t *lower, tenon_edge_t edge) {
   lower->outputs.count++;
 }
 
-/* How many results a call has; -1: the operator does not say. */
+/* Returns the number of results of a call; -1: the operator does not state it. */
 static int32_t result_count(const tenon_op_t *op, const tenon_value_t *values) {
   tenon_argument_t result = {.size = sizeof result};
   int64_t total = 0;
@@ -163,7 +164,7 @@ tenon_edge_t lower_scalar(lower_t *lower, tenon_dtype_t dtype, double value) {
   return lower_stopped(lower) ? EDGE_NONE : lower_tensor(lower, made);
 }
 
-/* what is known of values */
+/* known properties of values */
 
 static bool read_port(lower_t *lower, tenon_edge_t edge, tenon_port_t *out) {
   *out = (tenon_port_t){.size = sizeof *out, .ndim = -1};
@@ -219,8 +220,8 @@ int64_t lower_axis(lower_t *lower, tenon_edge_t edge, int64_t axis) {
 
 /* nodes */
 
-/* What is about devices, engines and training; names with underscores around them are the
- * user's. */
+/* Returns whether an attribute concerns only devices, engines or training, or belongs to the user,
+ * as names between underscores do. */
 static bool is_ignored(const char *name) {
   static const char *const names[] = {
       "ctx",     "num_args", "workspace",       "cudnn_tune",   "cudnn_off", "cudnn_algo_verbose",
@@ -240,14 +241,15 @@ static void check_used(lower_t *lower) {
   }
 }
 
-/* The node's inputs; false: one is of an operator that is not covered. */
+/* Collects the node's inputs. Returns false if one of them belongs to an unsupported operator. */
 static bool gather_inputs(lower_t *lower) {
   tenon_edge_t *inputs = lower_take(lower, (size_t)lower->node->input_count + 1, sizeof *inputs);
   bool is_whole = inputs != NULL;
   for (int32_t i = 0; inputs && i < lower->node->input_count; i++) {
     const symbol_entry_t *entry = &lower->node->inputs[i];
     const values_t *from = &lower->model->values[entry->node];
-    inputs[i] = from->count < 0 ? EDGE_MISSING : EDGE_NONE; /* what is not looked at was not made */
+    /* An input with the mark "~" was not created, so it is absent. */
+    inputs[i] = from->count < 0 ? EDGE_MISSING : EDGE_NONE;
     if (from->count >= 0 && from->edges && entry->index >= from->count)
       lower_fail(lower, "input %d is output %d of '%.60s', which has only %d", (int)i,
                  (int)entry->index, lower->model->symbol.nodes[entry->node].name, (int)from->count);
@@ -270,19 +272,19 @@ static bool is_noted(const model_t *model, const char *op) {
 tenon_status_t node_lower(model_t *model, int32_t index) {
   const symbol_node_t *node = &model->symbol.nodes[index];
   lower_t lower = {.model = model, .node = node, .status = TENON_OK};
-  const rule_t *rule = model->rules[index];
+  const lowering_t *lowering = model->lowerings[index];
   const tenon_op_t *op = NULL;
   lower.used = lower_take(&lower, (size_t)node->attr_count + 1, sizeof *lower.used);
   bool is_whole = gather_inputs(&lower);
-  if (!rule && !lower_stopped(&lower)) {
+  if (!lowering && !lower_stopped(&lower)) {
     const char *name =
         strcmp(node->op, "Custom") == 0 ? attr_text(&lower, "op_type", node->op) : node->op;
     if (is_noted(model, node->op) || !(op = custom_find(&lower, name)))
       lower_missing(&lower, "operator %.80s is neither built in nor in a loaded library", name);
   }
   if (is_whole && !lower_stopped(&lower)) {
-    if (rule) {
-      rule_run(rule, &lower);
+    if (lowering) {
+      lowering_run(lowering, &lower);
       check_used(&lower);
     } else
       custom_lower(&lower, op);

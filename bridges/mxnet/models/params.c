@@ -1,6 +1,6 @@
-/* The file is read from front to back, each array into its own tensor.  Invariant: nothing is
- * allocated for more bytes than the file still has.  Format: NDArray::Save and NDArray::Load of
- * MXNet's src/ndarray/ndarray.cc; all is little-endian. */
+/* Reads the file from front to back, each array into its own tensor. Invariant: no allocation is
+ * larger than the rest of the file. The format is that of NDArray::Save and NDArray::Load in
+ * MXNet's src/ndarray/ndarray.cc; all numbers are little-endian. */
 #include "params.h"
 
 #include "base/status.h"
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 
 static const uint64_t LIST_MAGIC = 0x112;
-/* before: the number of axes */
+/* Arrays older than MAGIC_1 begin with their number of axes. */
 static const uint32_t MAGIC_1 = 0xF993fac8;
 static const uint32_t MAGIC_2 = 0xF993fac9;
 static const uint32_t MAGIC_3 = 0xF993faca;
@@ -21,7 +21,7 @@ typedef struct stream_t {
   FILE *file;
   const char *path;
   uint64_t left;
-  long long array; /* being read, for messages; -1: none */
+  long long array; /* the array that is being read, for messages; -1: none */
 } stream_t;
 
 static const struct {
@@ -83,7 +83,7 @@ static tenon_status_t take_count(stream_t *s, uint64_t each, const char *what, u
               (unsigned long long)*out, (unsigned long long)s->left);
 }
 
-/* ndim < 0: an array without a shape. */
+/* Reads a shape. A negative ndim means an array without a shape. */
 static tenon_status_t take_shape(stream_t *s, uint32_t magic, int32_t *out_ndim,
                                  int64_t shape[TENON_RANK_MAX]) {
   uint32_t narrow[TENON_RANK_MAX];
@@ -155,8 +155,8 @@ static tenon_status_t take_list(stream_t *s, tn_arena_t *arena, params_t *params
     return fail(s, TENON_INVALID, "it starts with 0x%llx; files of mx.nd.save start with 0x112",
                 (unsigned long long)magic);
   TENON_TRY(take_bytes(s, &reserved, sizeof reserved, "the header"));
-  TENON_TRY(
-      take_count(s, 8, "the number of arrays", &count)); /* no array is smaller than 8 bytes */
+  /* Every array takes at least 8 bytes. */
+  TENON_TRY(take_count(s, 8, "the number of arrays", &count));
   if (!(params->items = tn_arena_array(arena, (size_t)count + 1, sizeof *params->items)))
     return tn_no_memory("parameters", 0);
   for (uint64_t i = 0; i < count; i++) {

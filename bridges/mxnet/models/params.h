@@ -1,4 +1,4 @@
-/* Arrays with names, as mx.nd.save writes them: `NAME-0000.params` of a model. */
+/* Named arrays, as mx.nd.save writes them, such as the `NAME-0000.params` of a model. */
 #ifndef BRIDGES_MXNET_MODELS_PARAMS_H
 #define BRIDGES_MXNET_MODELS_PARAMS_H
 
@@ -9,26 +9,30 @@
 #include "base/status.h"
 
 typedef struct param_t {
-  const char
-      *name; /* "arg:fc_weight", "aux:bn_moving_mean"; in files of other programs without a kind */
-  tenon_tensor_t *tensor; /* NULL: an array without a shape */
+  /* The name, such as "arg:fc_weight" or "aux:bn_moving_mean". Files of other programs have no
+   * "arg:" or "aux:". */
+  const char *name;
+  tenon_tensor_t *tensor; /* NULL: the array has no shape */
 } param_t;
 
-typedef struct params_t { /* starts as zeros */
+typedef struct params_t { /* must be zeroed before use */
   param_t *items;
   size_t count;
 } params_t;
 
-/* Reads the file; names lie in `arena`, tensors are released by params_release, after a failure
- * too.  Sparse arrays are refused. Errors: NOT_FOUND, INVALID, UNIMPLEMENTED, MEMORY. */
+/* Reads the file. The names are in `arena`; params_release releases the tensors and must be called
+ * also after a failure. Sparse arrays are not supported.
+ *
+ * Errors: NOT_FOUND, INVALID, UNIMPLEMENTED, MEMORY. */
 tenon_status_t params_read(const char *path, tn_arena_t *arena, params_t *params);
 void params_release(params_t *params);
-/* The parameter of a node, with or without "arg:" and "aux:"; NULL: there is none. */
+/* Finds the parameter of a node, with or without "arg:" and "aux:" before its name; NULL: there is
+ * none. */
 tenon_tensor_t *params_find(const params_t *params, const char *name);
 
-/* MXNet's number of a dtype; false: it is none. */
+/* Converts MXNet's number of a dtype; false: there is no such dtype. */
 bool mxnet_dtype_from(int64_t number, tenon_dtype_t *out_dtype);
-/* "float32"; false: it is none. */
+/* Converts a name such as "float32"; false: there is no such dtype. */
 bool mxnet_dtype_parse(const char *name, tenon_dtype_t *out_dtype);
 
 #endif

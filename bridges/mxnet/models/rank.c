@@ -1,6 +1,6 @@
-/* How many axes values have, by the marks of rules.  Variables have no shape in most files, and
- * MXNet finds it from both ends: an LSTM's input has three axes, so the tokens that are embedded
- * for it have two.  Called by model.c. */
+/* Infers the number of axes of values from the marks in the lowerings. Most files do not state the
+ * shapes of variables, and MXNet infers them in both directions: the input of an LSTM has three
+ * axes, so the tokens that are embedded for it have two. Called by model.c. */
 #include <string.h>
 
 #include "base/status.h"
@@ -8,7 +8,8 @@
 
 enum {
   ROUNDS_MAX = 8
-}; /* each goes through all nodes in both directions; hardly any graph needs a third */
+  /* Each round goes through all nodes in both directions. Hardly any graph needs a third round. */
+};
 
 static bool set_rank(int32_t *rank, int32_t value) {
   if (value < 0 || value > TENON_RANK_MAX || *rank >= 0) return false;
@@ -23,7 +24,7 @@ static int32_t list_length(const char *text) {
   return count;
 }
 
-/* The rank that an attribute states, whatever the input; -1: none. */
+/* Returns the rank that an attribute states regardless of the input; -1: none. */
 static int32_t stated(const symbol_node_t *node) {
   static const char *const names[][2] = {{"Reshape", "shape"},
                                          {"_np_reshape", "newshape"},
@@ -38,25 +39,26 @@ static int32_t stated(const symbol_node_t *node) {
     const char *text = strcmp(node->op, names[i][0]) == 0 ? symbol_attr(node, names[i][1]) : NULL;
     bool is_plain = text && strpbrk(text, "0123456789") && strcmp(text, "None") != 0;
     for (const char *at = text; is_plain && (at = strchr(at, '-')); at++)
-      is_plain = at[1] == '1'; /* codes but -1 */
+      is_plain = at[1] == '1'; /* Other negative numbers are shape codes. */
     if (is_plain) return list_length(text);
   }
   return -1;
 }
 
-/* What the node says of its inputs and results; true: something new. */
+/* Infers ranks from one node. Returns true if a rank was found. */
 static bool infer_node_ranks(model_t *model, int32_t index) {
   const symbol_node_t *node = &model->symbol.nodes[index];
-  const rule_t *rule = model->rules[index];
+  const lowering_t *lowering = model->lowerings[index];
   const char *kernel = symbol_attr(node, "kernel");
-  bool is_new = rule && set_rank(&model->ranks[index], stated(node));
-  for (int32_t k = 0; rule && k < node->input_count; k++) {
+  bool is_new = lowering && set_rank(&model->ranks[index], stated(node));
+  for (int32_t k = 0; lowering && k < node->input_count; k++) {
     int32_t *own = &model->ranks[node->inputs[k].node];
     int32_t *result = &model->ranks[index];
-    if (rule_has_mark(rule, k, '%')) is_new |= set_rank(own, 3);
-    if (kernel && rule_has_mark(rule, k, '^')) is_new |= set_rank(own, 2 + list_length(kernel));
-    int32_t less = rule_has_mark(rule, k, '+') ? 1 : 0;
-    if (!less && !rule_has_mark(rule, k, '=')) continue;
+    if (lowering_has_mark(lowering, k, '%')) is_new |= set_rank(own, 3);
+    if (kernel && lowering_has_mark(lowering, k, '^'))
+      is_new |= set_rank(own, 2 + list_length(kernel));
+    int32_t less = lowering_has_mark(lowering, k, '+') ? 1 : 0;
+    if (!less && !lowering_has_mark(lowering, k, '=')) continue;
     is_new |= set_rank(own, *result - less);
     if (*own >= 0) is_new |= set_rank(result, *own + less);
   }

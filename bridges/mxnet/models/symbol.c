@@ -1,5 +1,5 @@
-/* Called by model.c.  Invariant: entries of the symbol name nodes that come before; `out_symbol`
- * lies in the arena. */
+/* Reads a symbol file; see symbol.h. Called by model.c. Invariant: an entry refers only to nodes
+ * that come before its own, and `out_symbol` is in the arena. */
 #include "symbol.h"
 
 #include "base/status.h"
@@ -30,7 +30,8 @@ static tenon_status_t expect(const tn_json_t *object, const char *name, tn_json_
   return TENON_OK;
 }
 
-/* [node, index] or [node, index, version]; `before`: how many nodes may be named. */
+/* Reads [node, index] or [node, index, version]. The node must be one of the first `before`
+ * nodes. */
 static tenon_status_t read_entry(const tn_json_t *json, int64_t before, symbol_entry_t *out) {
   int64_t numbers[3] = {0};
   if (json->kind != TN_JSON_LIST || json->count < 2 || json->count > 3)
@@ -58,8 +59,8 @@ static tenon_status_t read_entries(const tn_json_t *list, int64_t before, tn_are
   return TENON_OK;
 }
 
-/* Files before 0.9 have the operator's own under `param` and the user's under `attr`; later ones
- * all of them in one object. */
+/* Files before 0.9 have the operator's attributes under `param` and the user's under `attr`; later
+ * files have all of them in one object. */
 static tenon_status_t read_attrs(const tn_json_t *json, tn_arena_t *arena, symbol_node_t *node) {
   static const char *const names[] = {"attrs", "attr", "param"};
   symbol_attr_t *attrs = NULL;
@@ -106,7 +107,7 @@ static int compare_names(const void *a, const void *b) {
   return strcmp((*(const symbol_node_t *const *)a)->name, (*(const symbol_node_t *const *)b)->name);
 }
 
-/* Parameters are found by name: two inputs of one name are none. */
+/* Checks that no two variables have the same name, because parameters are found by name. */
 static tenon_status_t check_names(const symbol_t *symbol) {
   const symbol_node_t **sorted = malloc(((size_t)symbol->node_count + 1) * sizeof(symbol_node_t *));
   tenon_status_t status = TENON_OK;

@@ -1,4 +1,4 @@
-/* A graph of MXNet's, as `NAME-symbol.json` has it: of any version, its attributes under `attrs`,
+/* A graph of MXNet in the form of `NAME-symbol.json`, of any version: attributes are under `attrs`,
  * `attr` or `param`. */
 #ifndef BRIDGES_MXNET_MODELS_SYMBOL_H
 #define BRIDGES_MXNET_MODELS_SYMBOL_H
@@ -22,7 +22,7 @@ typedef struct symbol_node_t {
   const symbol_entry_t *inputs;
   int32_t attr_count;
   int32_t input_count;
-  uint32_t line; /* of the file */
+  uint32_t line; /* the line in the file */
 } symbol_node_t;
 
 typedef struct symbol_t {
@@ -30,13 +30,13 @@ typedef struct symbol_t {
   const symbol_entry_t *heads;
   int32_t node_count;
   int32_t head_count;
-  bool is_np_shape; /* extents 0 are that, not unknown */
+  bool is_np_shape; /* an extent of 0 means 0; otherwise it means unknown */
 } symbol_t;
 
-/* The attribute's value; NULL: there is none. */
+/* Returns the value of an attribute; NULL: the node does not have it. */
 const char *symbol_attr(const symbol_node_t *node, const char *name);
-/* Checks all of it: types, numbers of nodes (inputs come before the node that takes them), unique
- * names of `null` nodes. */
+/* Reads a symbol and checks all of it: types, the numbers of nodes (inputs come before the node
+ * that uses them), and that the names of `null` nodes are unique. */
 tenon_status_t symbol_read(const tn_json_t *root, tn_arena_t *arena, symbol_t *out_symbol);
 
 #endif

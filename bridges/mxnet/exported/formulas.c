@@ -23,14 +23,15 @@ static int32_t input_of(const operator_t *self, const char *name, size_t size) {
   return -1;
 }
 
-static const char *skip_quoted(const char *at) { /* from the first quote to behind the last one */
+/* Skips a string from its first quote to the character behind the last one. */
+static const char *skip_quoted(const char *at) {
   for (at++; *at && *at != '\''; at++)
     if (*at == '\\' && at[1]) at++;
   return *at ? at + 1 : at;
 }
 
-/* Words that stand for values: not names of operators or of their arguments, nor a result of
- * `grad.result`. */
+/* Checks the words of a formula that stand for values. Names of operators, of arguments and of the
+ * result in `grad.result` do not. */
 static void check_values(operator_t *self, const char *at, const char *end) {
   while (at < end) {
     if (*at == '\'') {
@@ -56,7 +57,7 @@ static void check_values(operator_t *self, const char *at, const char *end) {
   }
 }
 
-/* Where there is no memory for it the rule is recorded. */
+/* Keeps a formula that is a single call. If memory runs out, the tape is used instead. */
 static void direct_add(operator_t *self, const int32_t *targets, int32_t count, const char *body,
                        const char *end) {
   direct_t direct, *grown;
@@ -66,8 +67,8 @@ static void direct_add(operator_t *self, const int32_t *targets, int32_t count, 
   self->directs[self->direct_count++] = direct;
 }
 
-/* names ":" ("none" | "error" | call) */
-static void read_rule(operator_t *self, const char *at, const char *end) {
+/* Reads one formula: names ":" ("none" | "error" | call). */
+static void read_formula(operator_t *self, const char *at, const char *end) {
   const char *colon = memchr(at, ':', (size_t)(end - at));
   const char *body = skip_spaces(colon + 1);
   int32_t targets[OPERATOR_MOST];
@@ -94,12 +95,12 @@ static void read_rule(operator_t *self, const char *at, const char *end) {
   direct_add(self, targets, count, body, end);
 }
 
-void operator_rules(operator_t *self, const char *text) {
+void operator_formulas(operator_t *self, const char *text) {
   const char *start = text;
   for (const char *at = text;; at++) {
     if (*at == '\'') at = skip_quoted(at) - 1;
     if (*at && *at != ';') continue;
-    read_rule(self, start, at);
+    read_formula(self, start, at);
     if (!*at) return;
     start = at + 1;
   }

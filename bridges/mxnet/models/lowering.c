@@ -1,7 +1,8 @@
-/* Runs the texts of rules (their language: lower.h) on a node: one pass from left to right, calling
- * as it reads. Called by node.c for each node that has a rule, and by the functions of lower_*.c
- * for parts of what they build. Invariant: a text that is malformed is our bug, and still ends in
- * an error that shows it, never beyond its end. */
+/* Interprets the text of a lowering (its language is described in lower.h) on a node, in one pass
+ * from left to right that adds calls while it reads. Called by node.c for each node that has a
+ * lowering, and by the functions of lower_*.c for parts of their results. Invariant: a malformed
+ * text is a bug of Tenon; the interpreter then fails with an error that quotes the text, and never
+ * reads beyond its end. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,12 +19,12 @@ enum {
 
 #define FAMILIES(X)                                                                                \
   X(pointwise) X(shape) X(index) X(reduce) X(layer) X(matrix) X(recurrent) X(numpy)
-#define DECLARE(name) extern const rules_t rules_##name;
-#define LIST(name) &rules_##name,
+#define DECLARE(name) extern const lowerings_t lowerings_##name;
+#define LIST(name) &lowerings_##name,
 FAMILIES(DECLARE)
-static const rules_t *const families[] = {FAMILIES(LIST)};
+static const lowerings_t *const families[] = {FAMILIES(LIST)};
 
-typedef struct name_t { /* a parameter, or what a statement defined */
+typedef struct name_t { /* a parameter, or a value that a statement defines */
   const char *text;
   size_t size;
   values_t values;
@@ -49,7 +50,7 @@ static const values_t nothing = {NULL, 0, false};
 static bool stopped(const run_t *run) { return lower_stopped(run->lower); }
 
 static void malformed(run_t *run, const char *expected) {
-  lower_fail(run->lower, "our rule '%s' is wrong at column %d: expected %s", run->text,
+  lower_fail(run->lower, "our lowering '%s' is wrong at column %d: expected %s", run->text,
              (int)(run->at - run->text) + 1, expected);
 }
 
@@ -82,7 +83,7 @@ static word_t take_word(run_t *run) {
   return word;
 }
 
-/* A literal of the schema's language: 'text', number, True, [1, 2]; quotes are left out. */
+/* Reads a literal of the schema language: 'text', a number, True or [1, 2]. Quotes are removed. */
 static void take_literal(run_t *run, char *out_text, size_t room) {
   char open = peek(run);
   char close = open == '\'' ? '\'' : 0;
@@ -131,7 +132,8 @@ static values_t one(run_t *run, tenon_edge_t edge) {
 
 static values_t take_value(run_t *run);
 
-static tenon_dtype_t take_dtype(run_t *run) { /* "x" or "f32": the dtype of a value, or that one */
+/* Reads "x", which stands for the dtype of this value, or the name of a dtype such as "f32". */
+static tenon_dtype_t take_dtype(run_t *run) {
   tenon_dtype_t dtype = {0, 0, 0};
   word_t word = take_word(run);
   const values_t *values = find_name(run, &word);
@@ -157,7 +159,8 @@ static values_t take_constant(run_t *run) {
   return one(run, stopped(run) ? EDGE_NONE : lower_scalar(run->lower, take_dtype(run), number));
 }
 
-static values_t number_list(run_t *run) { /* behind "[" */
+/* Reads the items of a list of numbers; the "[" has been read. */
+static values_t number_list(run_t *run) {
   int64_t values[OPERANDS_MAX];
   size_t count = 0;
   while (!stopped(run) && !take_character(run, ']')) {
@@ -175,7 +178,8 @@ static values_t number_list(run_t *run) { /* behind "[" */
   return one(run, lower_ints(run->lower, values, count));
 }
 
-static values_t value_list(run_t *run) { /* behind "[" */
+/* Reads the items of a list of values; the "[" has been read. */
+static values_t value_list(run_t *run) {
   tenon_edge_t *edges = lower_take(run->lower, OPERANDS_MAX, sizeof *edges);
   int32_t count = 0;
   while (!stopped(run) && !take_character(run, ']')) {
@@ -191,8 +195,8 @@ static values_t value_list(run_t *run) { /* behind "[" */
   return (values_t){edges, stopped(run) ? 0 : count, true};
 }
 
-static void set_attr(run_t *run, const tenon_op_t *op, tenon_attrs_t *attrs,
-                     const char *name) { /* behind "name=" */
+/* Reads the value of an attribute; "name=" has been read. */
+static void set_attr(run_t *run, const tenon_op_t *op, tenon_attrs_t *attrs, const char *name) {
   char literal[TEXT_MAX_SIZE / 4];
   char c = peek(run);
   lower_t *lower = run->lower;
@@ -213,7 +217,8 @@ static void set_attr(run_t *run, const tenon_op_t *op, tenon_attrs_t *attrs,
   }
 }
 
-static values_t take_call(run_t *run, const char *name) { /* behind "(" */
+/* Reads the arguments of a call and adds it; the "(" has been read. */
+static values_t take_call(run_t *run, const char *name) {
   char full[WORD_MAX_SIZE + 8];
   values_t operands[OPERANDS_MAX];
   values_t result = nothing;
@@ -256,7 +261,8 @@ static values_t take_value(run_t *run) {
   if (strcmp(word.text, "_") == 0) return nothing;
   if (take_character(run, '(')) {
     values_t results = take_call(run, word.text);
-    return (values_t){results.edges, results.count > 0, false}; /* as an operand the first */
+    /* As an operand, a call stands for its first result. */
+    return (values_t){results.edges, results.count > 0, false};
   }
   const values_t *found = find_name(run, &word);
   if (!found) malformed(run, "a value");
@@ -265,7 +271,8 @@ static values_t take_value(run_t *run) {
 
 /* statements and results */
 
-/* "a, b = call(...);": false, and nothing was read, if it is none. */
+/* Reads a statement such as "a, b = call(...);". Returns false and reads nothing if there is no
+ * statement. */
 static bool take_statement(run_t *run) {
   struct {
     const char *text;
@@ -354,7 +361,7 @@ tenon_edge_t lower_run(lower_t *lower, const tenon_edge_t *edges, size_t count, 
   int size = vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
   if (size < 0 || (size_t)size >= sizeof text) {
-    lower_fail(lower, "our rule '%.60s...' is too long", text);
+    lower_fail(lower, "our lowering '%.60s...' is too long", text);
     return EDGE_NONE;
   }
   values_t results = lower_run_all(lower, edges, count, "%s", text);
@@ -363,7 +370,7 @@ tenon_edge_t lower_run(lower_t *lower, const tenon_edge_t *edges, size_t count, 
 
 /* parameters */
 
-/* The left side: gives names to the node's inputs. */
+/* Interprets the left side, which gives names to the node's inputs. */
 static void bind_parameters(run_t *run) {
   lower_t *lower = run->lower;
   int32_t next = 0;
@@ -401,11 +408,12 @@ static void bind_parameters(run_t *run) {
     lower_fail(lower, "expected at most %d inputs, found %d", (int)next, (int)lower->input_count);
 }
 
-bool rule_has_mark(const rule_t *rule, int32_t index, char mark) {
-  const char *at = strchr(rule->text, '(');
+bool lowering_has_mark(const lowering_t *lowering, int32_t index, char mark) {
+  const char *at = strchr(lowering->text, '(');
   for (int32_t i = 0; at && *at && *at != ')' && i <= index; i++) {
     at += 1 + strspn(at + 1, " ");
-    while (*at == '-') { /* An attribute is not an input. */
+    /* Ignored attributes are not inputs. */
+    while (*at == '-') {
       at += strcspn(at, ",)");
       if (*at == ',') at += 1 + strspn(at + 1, " ");
     }
@@ -416,12 +424,12 @@ bool rule_has_mark(const rule_t *rule, int32_t index, char mark) {
   return false;
 }
 
-void rule_run(const rule_t *rule, lower_t *lower) {
-  run_t run = {lower, rule->text, rule->text, {{0}}, 0};
+void lowering_run(const lowering_t *lowering, lower_t *lower) {
+  run_t run = {lower, lowering->text, lowering->text, {{0}}, 0};
   bind_parameters(&run);
   if (lower_stopped(lower)) return;
-  if (rule->lower) {
-    rule->lower(lower);
+  if (lowering->lower) {
+    lowering->lower(lower);
     return;
   }
   need(&run, '=');
@@ -440,7 +448,7 @@ static bool has_name(const char *text, const char *op) {
   }
 }
 
-const rule_t *rule_find(const char *op) {
+const lowering_t *lowering_find(const char *op) {
   for (size_t i = 0; i < sizeof families / sizeof *families; i++)
     for (size_t j = 0; j < families[i]->count; j++)
       if (has_name(families[i]->items[j].text, op)) return &families[i]->items[j];
