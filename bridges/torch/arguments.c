@@ -11,7 +11,7 @@ void frame_open(frame_t *f, const operator_t *self, bool is_counted) {
   f->argument = NULL;
   f->is_counted = is_counted;
   f->quantised = NULL;
-  f->place = NULL;
+  f->torch_device = NULL;
   f->blocks = NULL;
   f->used = 0;
   *f->why = 0;
@@ -71,7 +71,7 @@ static tenon_tensor_t *tensor_of(frame_t *f, torch_tensor_t handle, tenon_tensor
                ? (frame_fail(f, "expected a quantised tensor in CPU memory, found one on a device",
                              ""),
                   NULL)
-               : frame_placed(f, handle, &p);
+               : frame_device_tensor(f, handle, &p);
   tenon_status_t status = is_counted ? tenon_tensor_borrow(p.data, p.dtype, (int32_t)p.ndim,
                                                            p.shape, p.strides, NULL, NULL, &view)
                                      : tenon_tensor_view(view, p.data, p.dtype, (int32_t)p.ndim,
@@ -215,8 +215,8 @@ static bool value_set(frame_t *f, torch_value_t value, tenon_value_t *out) {
   case TENON_KIND_DEVICE: /* The upper half is the device type, the lower half the index. */
     out->as.device = (tenon_device_t){1, 0};
     if ((int32_t)(value >> 32) == torch_cpu) return true;
-    return frame_place(f, (int32_t)(value >> 32), (int32_t)value) &&
-           (out->as.device = f->place->device, true);
+    return frame_use_device(f, (int32_t)(value >> 32), (int32_t)value) &&
+           (out->as.device = f->torch_device->device, true);
   case TENON_KIND_STRS:
     return strings_set(f, value, out);
   case TENON_KIND_INTS:
@@ -286,5 +286,5 @@ void frame_close(frame_t *f) {
     next = block->next;
     free(block);
   }
-  if (f->place) frame_leave(f);
+  if (f->torch_device) frame_leave(f);
 }

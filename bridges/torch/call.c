@@ -84,9 +84,8 @@ static tenon_tensor_t *zeros_like(const tenon_tensor_t *t) {
   return there;
 }
 
-static bool is_within(const tenon_tensor_t *t,
-                      /* Whether `t` begins in the memory of `of`. */
-                      const tenon_tensor_t *of) {
+/* Returns whether `t` begins in the memory of `of`. */
+static bool is_within(const tenon_tensor_t *t, const tenon_tensor_t *of) {
   int64_t last = 0;
   for (int32_t d = 0; d < of->ndim; d++)
     last += (of->shape[d] - 1) * of->strides[d];
@@ -95,8 +94,8 @@ static bool is_within(const tenon_tensor_t *t,
   return tenon_count(of) && at >= begin && at <= begin + (uintptr_t)last * (of->dtype.bits / 8);
 }
 
-/* Whether a gradient is a tensor that PyTorch passed in, or a view of one. A result must have
- * memory of its own. */
+/* Returns whether a gradient is a tensor that PyTorch passed in, or a view of one. A result must
+ * have memory of its own. */
 static bool is_lent(const frame_t *f, const tenon_tensor_t *t) {
   for (uint32_t k = 0; k < f->tensor_list_count; k++)
     for (size_t i = 0; i < f->tensor_lists[k].count; i++)

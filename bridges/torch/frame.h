@@ -4,8 +4,8 @@
 #ifndef BRIDGES_TORCH_FRAME_H
 #define BRIDGES_TORCH_FRAME_H
 
+#include "device.h"
 #include "operator.h"
-#include "place.h"
 
 enum { FRAME_ROOM = 1024 };
 
@@ -47,7 +47,7 @@ typedef struct frame_t { /* The counts say how many entries of the arrays are se
   uint32_t string_count;
   struct quantised_t *quantised; /* the quantised arguments */
   /* the device that the call runs on; NULL: the CPU, and the next four members are not set */
-  const place_t *place;
+  const torch_device_t *torch_device;
   tenon_stream_t *stream;
   /* PyTorch's stream on the device, and the stream that the thread used before */
   tenon_stream_t *stream_before;
@@ -67,12 +67,13 @@ bool frame_arguments(frame_t *frame, const torch_value_t *stack);
 /* Reads a list of tensors that is not an argument of the operator itself. */
 const list_t *frame_tensors(frame_t *frame, torch_value_t value);
 /* Makes the call run on a PyTorch device: its stream and allocator are used until frame_close. */
-bool frame_place(frame_t *frame, int32_t type, int32_t index);
+bool frame_use_device(frame_t *frame, int32_t type, int32_t index);
 /* Returns a tensor over the memory of a PyTorch tensor outside the CPU. Returns NULL with the
  * reason in `why`. */
-tenon_tensor_t *frame_placed(frame_t *frame, torch_tensor_t handle, const frame_parts_t *parts);
+tenon_tensor_t *frame_device_tensor(frame_t *frame, torch_tensor_t handle,
+                                    const frame_parts_t *parts);
 /* Returns the PyTorch tensor for a dense result on a device; takes the reference over. */
-bool frame_placed_result(frame_t *frame, tenon_tensor_t *tensor, torch_value_t *out);
+bool frame_device_result(frame_t *frame, tenon_tensor_t *tensor, torch_value_t *out);
 /* Copies host tensors (those selected by `which`; NULL: all) to the device that the call runs on.
  * After a failure all tensors are released. */
 bool frame_bring(frame_t *frame, tenon_tensor_t **tensors, size_t count, const bool *which);

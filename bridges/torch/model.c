@@ -82,13 +82,13 @@ tenon_status_t model_compile(const char *path, const char *device, char *why, si
   return status;
 }
 
+/* The arguments of run.vjp, in the order of a call's values. */
 enum {
   INPUTS,
   GRADS,
   GIVEN,
   WANTED,
   MODEL,
-  /* the arguments of run.vjp, in the order of a call's values */
 };
 
 static bool fail_tenon(frame_t *f) { return frame_fail(f, tenon_error(), ""); }
@@ -140,14 +140,14 @@ static void run_model(frame_t *f, torch_value_t *stack, torch_value_t *out) {
  * NULL) receives which tensors were copied. */
 static bool copy_to_cpu(frame_t *f, const tenon_value_t *list, bool *out_away) {
   for (uint32_t i = 0; i < list->count; i++) {
-    tenon_tensor_t *home = NULL;
+    tenon_tensor_t *on_cpu = NULL;
     tenon_tensor_t **t = (tenon_tensor_t **)(uintptr_t)&list->as.tensors[i];
     const bool is_away = (*t)->device.type != 1;
     if (out_away) out_away[i] = is_away;
     if (!is_away) continue;
-    if (tenon_tensor_copy_to(*t, (tenon_device_t){1, 0}, &home) != TENON_OK) return fail_tenon(f);
+    if (tenon_tensor_copy_to(*t, (tenon_device_t){1, 0}, &on_cpu) != TENON_OK) return fail_tenon(f);
     tenon_tensor_release(*t);
-    *t = home;
+    *t = on_cpu;
   }
   return true;
 }

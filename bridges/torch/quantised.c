@@ -73,10 +73,10 @@ bool frame_quantised(frame_t *f, torch_tensor_t handle, tenon_tensor_t *tensor) 
   f->quantised = q;
   q->detail = (tenon_detail_t){
       .size = sizeof q->detail, .kind = 1, .scale = &q->scale, .zero_point = &q->zero_point};
+  /* Values of c10::QScheme. */
   enum {
     PER_TENSOR = 0,
     PER_TENSOR_SYMMETRIC = 2,
-    /* values of c10::QScheme */
   };
   const uint8_t scheme = torch.qscheme ? torch.qscheme(handle) : PER_TENSOR;
   const bool is_one =

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <tenon/torch.h>
 
+#include "device.h"
 #include "operator.h"
-#include "place.h"
 
 typedef struct report_t {
   char *text;
@@ -161,10 +161,10 @@ static void add_operator(registration_t *r, const tenon_op_t *op) {
   const kinds_t kinds = kinds_of(op, &info);
   /* A formula that reads the state of the call, which PyTorch does not keep, is evaluated by
    * Tenon's tape. */
-  const bool has_rule = info.gradient && *info.gradient && !strstr(info.gradient, "@state");
+  const bool has_formula = info.gradient && *info.gradient && !strstr(info.gradient, "@state");
   const bool has_own_autograd = r->autograd[0] && kinds.has_own_autograd;
   bool good = define_new(r, op, FORM_CALL, &schema, why, sizeof why);
-  if (good && !has_rule && !kinds.is_written && info.input_count && info.output_count)
+  if (good && !has_formula && !kinds.is_written && info.input_count && info.output_count)
     good = define_new(r, op, FORM_GRADIENT, &second, why, sizeof why);
   if (good && has_own_autograd) good = add_autograd(r, op, schema, why, sizeof why);
   const char *autograd = has_own_autograd ? "autograd" : "";
@@ -326,7 +326,7 @@ tenon_status_t tenon_torch_device(const char *type, const char *backend, const c
   *out_error = error;
   torch_lock();
   tenon_status_t status = torch_open(error, sizeof error)
-                              ? place_map(type, backend, error, sizeof error)
+                              ? torch_device_map(type, backend, error, sizeof error)
                               : TENON_UNAVAILABLE;
   torch_unlock();
   return status;

@@ -8,7 +8,7 @@ static void let_go(void *data, void *tensor) {
   tenon_tensor_release(tensor);
 }
 
-/* Whether a tensor is row-major, as fake tensors are. */
+/* Returns whether a tensor is row-major, as fake tensors are. */
 static bool is_dense(const tenon_tensor_t *t) {
   int64_t next = 1;
   for (int32_t i = t->ndim - 1; i >= 0; next *= t->shape[i--])
@@ -41,7 +41,8 @@ static bool blob_of(frame_t *f, tenon_tensor_t *tensor, torch_value_t *out) {
 /* Makes a PyTorch tensor over Tenon's memory, or over a copy; takes the reference over. */
 bool frame_result(frame_t *f, tenon_tensor_t *tensor, bool is_copy, torch_value_t *out) {
   *out = 0;
-  if (tensor->detail) { /* Only a view of a quantised argument can be quantised. */
+  /* Only a view of a quantised argument can be quantised. */
+  if (tensor->detail) {
     const bool is_quantised = tensor->detail->kind == TENON_DETAIL_QUANTISED;
     tenon_tensor_release(tensor);
     return frame_fail(f,
@@ -58,7 +59,7 @@ bool frame_result(frame_t *f, tenon_tensor_t *tensor, bool is_copy, torch_value_
     if (status != TENON_OK) return frame_fail(f, tenon_error(), "");
     tensor = copy;
   }
-  return tensor->device.type == 1 ? blob_of(f, tensor, out) : frame_placed_result(f, tensor, out);
+  return tensor->device.type == 1 ? blob_of(f, tensor, out) : frame_device_result(f, tensor, out);
 }
 
 bool frame_list(frame_t *f, tenon_tensor_t **tensors, size_t count, bool is_copy,

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether a name is a reserved word of PyTorch's schema language. */
+/* Returns whether a name is a reserved word of PyTorch's schema language. */
 static bool is_reserved_word(const char *name) {
   static const char *const words[] = {"and", "or", "not", "if",     "else",  "for",
                                       "in",  "is", "def", "return", "while", "None"};

@@ -134,8 +134,8 @@ bool torch_dtype_from(int32_t code, tenon_dtype_t *out_dtype);
  * dtype. */
 bool torch_dtype_stored(int32_t code, tenon_dtype_t *out_dtype);
 bool torch_dtype_to(tenon_dtype_t dtype, int32_t *out_code);
-/* Whether PyTorch's functions report which tensors need gradients. If they do not, every call asks
- * in Python. */
+/* Returns whether PyTorch's functions report which tensors need gradients. If they do not, every
+ * call asks in Python. */
 bool torch_sees_gradients(void);
 /* Returns the message of the last failure, if PyTorch reports it. */
 const char *torch_what(void);

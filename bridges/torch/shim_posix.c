@@ -40,8 +40,8 @@ bool torch_open(char *out_error, size_t capacity) {
   static bool is_open;
   if (is_open) return true;
   void *library = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
-  if (!library) /* PyTorch is linked into the program, or its library has another name. */
-    library = dlopen(NULL, RTLD_LAZY);
+  /* PyTorch is linked into the program, or its library has another name. */
+  if (!library) library = dlopen(NULL, RTLD_LAZY);
   size_t used = 0;
 #define FIND(result, name, parameters)                                                             \
   if (!(*(void **)&torch.name = library ? dlsym(library, #name) : NULL))                           \
@@ -95,11 +95,11 @@ bool torch_dtype_from(int32_t code, tenon_dtype_t *out_dtype) {
 }
 
 bool torch_dtype_stored(int32_t code, tenon_dtype_t *out_dtype) {
+  /* Values of c10::ScalarType. They are stored in files, so they do not change. */
   enum {
     QINT8 = 12,
     QUINT8 = 13,
     QINT32 = 14,
-    /* Values of c10::ScalarType; they are stored in files, so they do not change. */
   };
   if (code < QINT8 || code > QINT32) return false;
   *out_dtype = tenon_dtype(code == QUINT8 ? TENON_U8 : TENON_I32);

@@ -45,8 +45,7 @@ static bool integer_from(PyObject *object, int64_t *out) {
  * into. */
 static bool list_set(tenon_attrs_t *attrs, const char *op, const tenon_argument_t *of,
                      PyObject *object) {
-  /* Python lists hold numbers only,
-   * never symbolic extents. */
+  /* Python lists hold only numbers, never symbolic extents. */
   tenon_value_t value = {.kind = of->kind == TENON_KIND_DIMS ? TENON_KIND_INTS : of->kind};
   if (PyUnicode_Check(object) || !PySequence_Check(object)) return refuse_attribute(op, of, object);
   Py_ssize_t count = PySequence_Size(object);

@@ -50,16 +50,16 @@ static __attribute__((noinline, cold)) call_attrs_t *attrs_new(operator_t *self,
   return NULL;
 }
 
-static inline void attrs_end(const operator_t *self, place_t *place, call_attrs_t *attrs) {
-  if (attrs && attrs->is_kept) attrs = (call_attrs_t *)shared_swap(&place->attrs, attrs);
+static inline void attrs_end(const operator_t *self, shard_t *shard, call_attrs_t *attrs) {
+  if (attrs && attrs->is_kept) attrs = (call_attrs_t *)shared_swap(&shard->attrs, attrs);
   if (attrs) call_attrs_release(attrs, self->count);
 }
 
-/* A call takes the attributes of the previous call out of `place`, and puts the attributes that it
+/* A call takes the attributes of the previous call out of `shard`, and puts the attributes that it
  * used back. While they are taken, no other call can use them. */
-static inline call_attrs_t *attrs_of(operator_t *self, place_t *place, PyObject *const *given,
+static inline call_attrs_t *attrs_of(operator_t *self, shard_t *shard, PyObject *const *given,
                                      bool *out_default) {
-  call_attrs_t *last = (call_attrs_t *)shared_swap(&place->attrs, NULL);
+  call_attrs_t *last = (call_attrs_t *)shared_swap(&shard->attrs, NULL);
   bool any = false;
   bool same = last != NULL;
   for (uint32_t i = 0; i < self->count; i++) {
@@ -74,7 +74,7 @@ static inline call_attrs_t *attrs_of(operator_t *self, place_t *place, PyObject 
   if (made && made->is_kept)
     call_attrs_release(last, self->count);
   else
-    attrs_end(self, place, last);
+    attrs_end(self, shard, last);
   return made;
 }
 
@@ -100,7 +100,7 @@ static bool refuse_unknown(const operator_t *self, PyObject *name) {
 }
 
 /* Python keywords get an underscore: \"else_\" means the argument `else`. */
-static uint32_t keyword_place(const operator_t *self, PyObject *name) {
+static uint32_t keyword_index(const operator_t *self, PyObject *name) {
   PyObject *bytes = PyUnicode_AsUTF8String(name);
   uint32_t found = self->count;
   Py_ssize_t size = bytes ? PyBytes_Size(bytes) : 0;
@@ -146,7 +146,7 @@ static bool arrange_arguments(operator_t *self, PyObject *const *args, Py_ssize_
       if (PyUnicode_Compare(self->parameters[i].name, name) == 0) at = &given[i];
     for (int o = 0; o < OWN_COUNT && !at; o++)
       if (PyUnicode_Compare(self->own_names[o], name) == 0) at = &own[o];
-    uint32_t index = at ? self->count : keyword_place(self, name);
+    uint32_t index = at ? self->count : keyword_index(self, name);
     if (index < self->count) at = &given[index];
     if (!at && self->open < self->count) {
       if (!add_open(open, name, args[count + k])) return false;
@@ -315,8 +315,8 @@ static PyObject *object_of(const operator_t *self, frame_t *frame, uint32_t o) {
     return frame->arguments[self->inputs + o].object;
   }
   for (uint32_t i = 0; i < self->inputs; i++)
-    if (frame->inputs[i] == tensor &&
-        frame->arguments[i].object) { /* The result is an argument that was written to. */
+    /* The result is an argument that was written to. */
+    if (frame->inputs[i] == tensor && frame->arguments[i].object) {
       tenon_tensor_release(tensor);
       Py_INCREF(frame->arguments[i].object);
       return frame->arguments[i].object;
@@ -334,10 +334,8 @@ static PyObject *object_of(const operator_t *self, frame_t *frame, uint32_t o) {
   return list;
 }
 
-static void results_drop(const operator_t *self,
-                         /* Releases the results that no object has taken over and that the caller
-                          * did not give. */
-                         frame_t *frame) {
+/* Releases the results that no object has taken over and that the caller did not give. */
+static void results_drop(const operator_t *self, frame_t *frame) {
   for (uint32_t o = 0; o < self->outputs; o++)
     if (frame->outputs[o] &&
         !(o < frame->output_count && frame->arguments[self->inputs + o].object))
@@ -376,7 +374,7 @@ static tenon_status_t run_operator(const operator_t *self, const tenon_value_t *
   return tenon_op_call(self->op, values, frame->inputs, frame->outputs, 0);
 }
 
-static PyObject *call_with(operator_t *self, place_t *place, PyObject *const *given,
+static PyObject *call_with(operator_t *self, shard_t *shard, PyObject *const *given,
                            PyObject *const *own, argument_t *arguments) {
   frame_t frame;
   bool is_default;
@@ -385,7 +383,7 @@ static PyObject *call_with(operator_t *self, place_t *place, PyObject *const *gi
   frame.origin = (origin_t){FAMILY_UNKNOWN, NULL, NULL};
   frame.arguments = arguments;
   frame.input_count = frame.output_count = frame.kept_count = 0;
-  call_attrs_t *attrs = self->has_attrs ? attrs_of(self, place, given, &is_default) : NULL;
+  call_attrs_t *attrs = self->has_attrs ? attrs_of(self, shard, given, &is_default) : NULL;
   if (self->has_attrs && !attrs && !is_default) return NULL;
   if (inputs_set(self, given, &frame) && outputs_set(self, out, &frame) &&
       added_set(self, own[OWN_ADD], &frame)) {
@@ -413,13 +411,13 @@ static PyObject *call_with(operator_t *self, place_t *place, PyObject *const *gi
   }
   for (uint32_t o = 0; o < frame.output_count; o++)
     argument_release(&arguments[self->inputs + o]);
-  if (attrs) attrs_end(self, place, attrs);
+  if (attrs) attrs_end(self, shard, attrs);
   for (uint32_t i = 0; i < frame.kept_count; i++)
     Py_DECREF(frame.kept[i]);
   return result;
 }
 
-static PyObject *call_operator(operator_t *self, place_t *place, PyObject *const *args,
+static PyObject *call_operator(operator_t *self, shard_t *shard, PyObject *const *args,
                                Py_ssize_t count, PyObject *names) {
   PyObject *arranged[OPERATOR_MOST];
   PyObject *own[OWN_COUNT] = {NULL};
@@ -435,7 +433,7 @@ static PyObject *call_operator(operator_t *self, place_t *place, PyObject *const
   }
   if (self->inputs + self->outputs > FEW)
     arguments = (argument_t *)malloc((self->inputs + self->outputs) * sizeof *arguments);
-  PyObject *result = arguments ? call_with(self, place, given, own, arguments) : PyErr_NoMemory();
+  PyObject *result = arguments ? call_with(self, shard, given, own, arguments) : PyErr_NoMemory();
   Py_XDECREF(open);
   if (arguments != few) free(arguments);
   return result;
@@ -444,10 +442,10 @@ static PyObject *call_operator(operator_t *self, place_t *place, PyObject *const
 PyObject *operator_vectorcall(PyObject *object, PyObject *const *args, size_t flags,
                               PyObject *names) {
   operator_t *self = (operator_t *)object;
-  place_t *place = operator_hold(self);
-  if (!place) return operator_ended(self);
-  PyObject *result = call_operator(self, place, args, (Py_ssize_t)(flags & ~OFFSET_FLAG), names);
-  operator_leave(place);
+  shard_t *shard = operator_hold(self);
+  if (!shard) return operator_ended(self);
+  PyObject *result = call_operator(self, shard, args, (Py_ssize_t)(flags & ~OFFSET_FLAG), names);
+  operator_leave(shard);
   return result;
 }
 
@@ -484,8 +482,8 @@ PyObject *operator_call(PyObject *object, PyObject *tuple, PyObject *named) {
   return result;
 }
 
-bool operator_place(operator_t *self, PyObject *tuple, PyObject *named, PyObject **given,
-                    PyObject **own, PyObject **open) {
+bool operator_arrange(operator_t *self, PyObject *tuple, PyObject *named, PyObject **given,
+                      PyObject **own, PyObject **open) {
   PyObject *args[2 * OPERATOR_MOST + OWN_COUNT], *names;
   if (!spread_arguments(self, tuple, named, args, &names)) return false;
   bool good = arrange_arguments(self, args, PyTuple_Size(tuple), names, given, own, open);
@@ -493,11 +491,11 @@ bool operator_place(operator_t *self, PyObject *tuple, PyObject *named, PyObject
   return good;
 }
 
-call_attrs_t *operator_attrs(operator_t *self, place_t *place, PyObject *const *given,
+call_attrs_t *operator_attrs(operator_t *self, shard_t *shard, PyObject *const *given,
                              bool *out_default) {
-  return attrs_of(self, place, given, out_default);
+  return attrs_of(self, shard, given, out_default);
 }
 
-void operator_attrs_end(const operator_t *self, place_t *place, call_attrs_t *attrs) {
-  attrs_end(self, place, attrs);
+void operator_attrs_end(const operator_t *self, shard_t *shard, call_attrs_t *attrs) {
+  attrs_end(self, shard, attrs);
 }

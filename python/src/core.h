@@ -74,10 +74,8 @@ typedef struct argument_t { /* a tensor argument; it lives no longer than the ca
   int64_t strides[TENON_RANK_MAX];
 } argument_t;
 enum {
-  ARGUMENT_KEPT = 1,
-  ARGUMENT_WRITTEN = 2,
-  /* ARGUMENT_KEPT: the call may keep the tensor, so it must not be on the stack. ARGUMENT_WRITTEN:
- * the call writes to the memory. */
+  ARGUMENT_KEPT = 1,    /* the call may keep the tensor, so it must not be on the stack */
+  ARGUMENT_WRITTEN = 2, /* the call writes to the memory */
 };
 /* Sets argument->tensor from an object. A Python number becomes a tensor without axes that has the
  * dtype of `like`. Messages name `op` and `name`. */
@@ -144,7 +142,7 @@ bool sparse_add(PyObject *module);
 const char *sparse_layout(const tenon_tensor_t *tensor);
 PyObject *sparse_part(const tenon_tensor_t *part); /* a new tenon.Tensor; None for NULL */
 bool layout_from(const char *name, uint32_t *out_kind);
-/* Whether an object is a matrix of scipy.sparse, judged by its attributes. */
+/* Returns whether an object is a matrix of scipy.sparse, judged by its attributes. */
 bool scipy_is(PyObject *object);
 bool scipy_set(argument_t *argument, PyObject *object, const char *op, const char *name);
 /* Returns a sparse tensor as an object of the class of `like`, or as a tenon.Tensor if SciPy cannot

@@ -46,11 +46,11 @@ bool part_arguments(const tenon_op_t *op, const tenon_value_t *attrs,
     part_drop(given);
     return false;
   }
-  for (uint32_t place = 0; place < count; place++)
+  for (uint32_t position = 0; position < count; position++)
     for (uint32_t role = 0; role < 2; role++)
       for (int32_t i = 0; i < (role ? info.attr_count : info.input_count); i++) {
         tenon_argument_t of = {.size = sizeof of};
-        if (tenon_op_argument(op, role, i, &of) != TENON_OK || of.place != place) continue;
+        if (tenon_op_argument(op, role, i, &of) != TENON_OK || of.place != position) continue;
         if (role) of.value = attrs[i];
         if (!append_argument(given, &of, role ? attribute_object(&of) : input(call, i))) {
           part_drop(given);
@@ -136,7 +136,8 @@ tenon_status_t part_failed(const tenon_host_t *host, const void *call, const cha
   PyObject *bytes = text ? PyUnicode_AsUTF8String(text) : NULL;
   const char *message = bytes ? PyBytes_AsString(bytes) : "an exception without a message";
   tenon_status_t status;
-  if (call) /* The host adds the name of the operator. */
+  /* For a call, the host adds the name of the operator. */
+  if (call)
     status = host->fail(call, TENON_UNKNOWN, "its %s in Python raised: %s", what, message);
   else
     status = host->fail(call, TENON_UNKNOWN, "%s: its %s in Python raised: %s", op, what, message);
@@ -200,7 +201,8 @@ PyObject *registration_new(tenon_registration_t *registration) {
   return (PyObject *)self;
 }
 
-static void registration_delete(PyObject *object) { /* The registration stays in effect. */
+/* The registration stays in effect. */
+static void registration_delete(PyObject *object) {
   PyTypeObject *type = Py_TYPE(object);
   PyObject_Free(object);
   Py_DECREF(type);

@@ -57,7 +57,7 @@ static PyObject *registrations(PyObject *module, PyObject *arguments) {
   return text_object(status, text);
 }
 
-static PyObject *slot_of_op(PyObject *module, PyObject *arguments) {
+static PyObject *entry_of_op(PyObject *module, PyObject *arguments) {
   PyObject *object;
   const char *key;
   const tenon_op_t *op;
@@ -129,15 +129,15 @@ static PyMethodDef functions[] = {
     {"registrations", registrations, METH_VARARGS,
      "registrations(key)\n--\n\nReturns a line for each kernel of any operator that is registered "
      "for exactly this key."},
-    {"op_slot", slot_of_op, METH_VARARGS,
+    {"op_slot", entry_of_op, METH_VARARGS,
      "slot(op, key)\n--\n\nReturns the table entry for a key (\"cpu\", \"opencl\", \"autograd "
      "cpu\") as a dictionary: rule, kernel, library, library_path, is_missing."},
     {"op_has_kernel", has_kernel_for, METH_VARARGS,
      "has_kernel(op, key=None)\n--\n\nWhether a kernel that this processor can run is registered "
      "for exactly this key; None: for any key."},
     {"op_has_computed_kernel", has_computed_kernel_for, METH_VARARGS,
-     "has_computed_kernel(op, key)\n--\n\nWhether a call with this key would find a kernel, by any "
-     "rule of resolution."},
+     "has_computed_kernel(op, key)\n--\n\nWhether a call with this key would find a kernel, in any "
+     "step of the resolution order."},
     {"op_is_fallthrough", is_fallthrough_for, METH_VARARGS,
      "is_fallthrough(op, key)\n--\n\nWhether calls skip this key."},
     {"op_check", check_op, METH_O,

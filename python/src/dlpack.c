@@ -204,10 +204,8 @@ static int own_to_object(versioned_t *managed, void **out) {
   return (*out = tensor_new(tensor)) ? 0 : -1;
 }
 
-static int own_stream(int32_t device_type, int32_t device_id,
-                      /* Exported memory is already complete, so there is no stream to order it
-                       * with. */
-                      void **out) {
+/* Exported memory is already complete, so there is no stream to order it with. */
+static int own_stream(int32_t device_type, int32_t device_id, void **out) {
   (void)device_type;
   (void)device_id;
   *out = NULL;
@@ -231,8 +229,8 @@ static PyObject *capsule_of(PyObject *object) {
   PyObject *capsule = NULL;
   PyObject *named = Py_BuildValue("{s:(ii)}", "max_version", 1, 3);
   if (method && empty && named) capsule = PyObject_Call(method, empty, named);
-  if (!capsule && method &&
-      PyErr_ExceptionMatches(PyExc_TypeError)) { /* The producer is older than DLPack 1. */
+  /* The producer is older than DLPack 1. */
+  if (!capsule && method && PyErr_ExceptionMatches(PyExc_TypeError)) {
     PyErr_Clear();
     capsule = PyObject_CallObject(method, NULL);
   }

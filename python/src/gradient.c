@@ -30,20 +30,21 @@ typedef struct gradient_t {
   parameter_t parameters[];
 } gradient_t;
 typedef struct taped_call_t { /* one call on the tape */
-  gradient_t *rule;
+  gradient_t *gradient;
   const tenon_host_t *host;
   const tenon_value_t *attrs; /* valid only while the call runs forward */
   PyObject **objects;         /* the values of attribute parameters; NULL for other parameters */
   int64_t *extents; /* for a pointwise operator: ndim and extents of each input; else NULL */
 } taped_call_t;
 
-static void gradient_drop(gradient_t *rule) { /* The caller holds the interpreter lock. */
-  if (--rule->references > 0) return;
-  for (int32_t i = 0; i < rule->count; i++)
-    Py_XDECREF(rule->parameters[i].name);
-  Py_XDECREF(rule->function);
-  free(rule->name);
-  free(rule);
+/* The caller holds the interpreter lock. */
+static void gradient_drop(gradient_t *gradient) {
+  if (--gradient->references > 0) return;
+  for (int32_t i = 0; i < gradient->count; i++)
+    Py_XDECREF(gradient->parameters[i].name);
+  Py_XDECREF(gradient->function);
+  free(gradient->name);
+  free(gradient);
 }
 
 static void gradient_release(void *context) {
@@ -54,15 +55,15 @@ static void gradient_release(void *context) {
 }
 
 static void taped_call_release(void *context) {
-  taped_call_t *record = (taped_call_t *)context;
+  taped_call_t *taped = (taped_call_t *)context;
   if (!Py_IsInitialized()) return;
   part_lock_t lock = part_begin();
-  for (int32_t i = 0; i < record->rule->count; i++)
-    Py_XDECREF(record->objects[i]);
-  gradient_drop(record->rule);
-  free(record->objects);
-  free(record->extents);
-  free(record);
+  for (int32_t i = 0; i < taped->gradient->count; i++)
+    Py_XDECREF(taped->objects[i]);
+  gradient_drop(taped->gradient);
+  free(taped->objects);
+  free(taped->extents);
+  free(taped);
   part_end(&lock);
 }
 
@@ -82,39 +83,39 @@ static int64_t *extents_of(const tenon_call_t *call, int32_t count) {
 }
 
 static taped_call_t *taped_call_new(const tenon_call_t *call) {
-  gradient_t *rule = (gradient_t *)call->context;
-  taped_call_t *record = (taped_call_t *)calloc(1, sizeof *record);
-  PyObject **objects = (PyObject **)calloc((size_t)rule->count + 1, sizeof *objects);
-  int64_t *extents = rule->is_pointwise ? extents_of(call, rule->input_count) : NULL;
-  if (!record || !objects || (rule->is_pointwise && !extents)) {
-    free(record);
+  gradient_t *gradient = (gradient_t *)call->context;
+  taped_call_t *taped = (taped_call_t *)calloc(1, sizeof *taped);
+  PyObject **objects = (PyObject **)calloc((size_t)gradient->count + 1, sizeof *objects);
+  int64_t *extents = gradient->is_pointwise ? extents_of(call, gradient->input_count) : NULL;
+  if (!taped || !objects || (gradient->is_pointwise && !extents)) {
+    free(taped);
     free(objects);
     free(extents);
     PyErr_NoMemory();
     return NULL;
   }
-  *record = (taped_call_t){rule, call->host, call->attrs, objects, extents};
-  rule->references++;
-  for (int32_t i = 0; i < rule->count; i++) {
+  *taped = (taped_call_t){gradient, call->host, call->attrs, objects, extents};
+  gradient->references++;
+  for (int32_t i = 0; i < gradient->count; i++) {
     tenon_argument_t of = {.size = sizeof of};
-    if (rule->parameters[i].source != SOURCE_ATTR) continue;
-    (void)tenon_op_argument(rule->op, TENON_ARGUMENT_ATTR, rule->parameters[i].index, &of);
-    of.value = call->attrs[rule->parameters[i].index];
+    if (gradient->parameters[i].source != SOURCE_ATTR) continue;
+    (void)tenon_op_argument(gradient->op, TENON_ARGUMENT_ATTR, gradient->parameters[i].index, &of);
+    of.value = call->attrs[gradient->parameters[i].index];
     if (!(objects[i] = attribute_object(&of))) {
-      taped_call_release(record);
+      taped_call_release(taped);
       return NULL;
     }
   }
-  return record;
+  return taped;
 }
 
 /* Autograd is off here: the operator's own kernel runs. */
 static tenon_status_t forward_by_kernel(tenon_function_call_t *call) {
-  const taped_call_t *record = (const taped_call_t *)call->context;
-  const gradient_t *rule = record->rule;
-  tenon_status_t status = tenon_op_call(rule->op, record->attrs, call->inputs, call->outputs, 0);
-  for (int32_t i = 0; i < rule->count && status == TENON_OK; i++) {
-    const parameter_t *parameter = &rule->parameters[i];
+  const taped_call_t *taped = (const taped_call_t *)call->context;
+  const gradient_t *gradient = taped->gradient;
+  tenon_status_t status = tenon_op_call(gradient->op, taped->attrs, call->inputs, call->outputs, 0);
+  for (int32_t i = 0; i < gradient->count && status == TENON_OK; i++) {
+    const parameter_t *parameter = &gradient->parameters[i];
     if (parameter->source == SOURCE_INPUT)
       status = tenon_function_save(call, call->inputs[parameter->index]);
     if (parameter->source == SOURCE_OUTPUT)
@@ -124,13 +125,13 @@ static tenon_status_t forward_by_kernel(tenon_function_call_t *call) {
 }
 
 /* Returns the arguments of the function by parameter name. */
-static PyObject *named_of(tenon_function_call_t *call, const taped_call_t *record) {
-  const gradient_t *rule = record->rule;
+static PyObject *named_of(tenon_function_call_t *call, const taped_call_t *taped) {
+  const gradient_t *gradient = taped->gradient;
   PyObject *named = PyDict_New();
   int32_t saved = 0;
-  for (int32_t i = 0; i < rule->count && named; i++) {
-    const parameter_t *parameter = &rule->parameters[i];
-    PyObject *object = record->objects[i];
+  for (int32_t i = 0; i < gradient->count && named; i++) {
+    const parameter_t *parameter = &gradient->parameters[i];
+    PyObject *object = taped->objects[i];
     tenon_tensor_t *tensor = NULL;
     tenon_status_t status = TENON_OK;
     if (parameter->source == SOURCE_ATTR)
@@ -173,14 +174,14 @@ static tenon_status_t grad_copy(const tenon_tensor_t *grad, const int64_t *input
   return status;
 }
 
-static bool grad_set(tenon_function_call_t *call, const taped_call_t *record, int32_t i,
+static bool grad_set(tenon_function_call_t *call, const taped_call_t *taped, int32_t i,
                      PyObject *object) {
-  const gradient_t *rule = record->rule;
-  const int64_t *input = record->extents;
+  const gradient_t *gradient = taped->gradient;
+  const int64_t *input = taped->extents;
   argument_t argument = {.tensor = NULL};
   origin_t origin = {FAMILY_UNKNOWN, NULL, NULL};
   if (object == Py_None) return true;
-  if (!argument_set(&argument, object, 0, call->grads[0], rule->name, "gradient", &origin))
+  if (!argument_set(&argument, object, 0, call->grads[0], gradient->name, "gradient", &origin))
     return false;
   for (int32_t k = 0; k < i && input; k++)
     input += 1 + *input;
@@ -189,30 +190,30 @@ static bool grad_set(tenon_function_call_t *call, const taped_call_t *record, in
   return status == TENON_OK || raise_status(status);
 }
 
-static bool grads_set(tenon_function_call_t *call, const taped_call_t *record, PyObject *result) {
-  const gradient_t *rule = record->rule;
-  if (rule->input_count == 1 && !PyTuple_Check(result)) return grad_set(call, record, 0, result);
-  if (!PyTuple_Check(result) || PyTuple_Size(result) != rule->input_count) {
+static bool grads_set(tenon_function_call_t *call, const taped_call_t *taped, PyObject *result) {
+  const gradient_t *gradient = taped->gradient;
+  if (gradient->input_count == 1 && !PyTuple_Check(result)) return grad_set(call, taped, 0, result);
+  if (!PyTuple_Check(result) || PyTuple_Size(result) != gradient->input_count) {
     PyErr_Format(PyExc_TypeError,
                  "%s: its gradient function returned %R: expected a tuple of %d, with an array or "
                  "None for each input",
-                 rule->name, Py_TYPE(result), (int)rule->input_count);
+                 gradient->name, Py_TYPE(result), (int)gradient->input_count);
     return false;
   }
-  for (int32_t i = 0; i < rule->input_count; i++)
-    if (!grad_set(call, record, i, PyTuple_GetItem(result, i))) return false;
+  for (int32_t i = 0; i < gradient->input_count; i++)
+    if (!grad_set(call, taped, i, PyTuple_GetItem(result, i))) return false;
   return true;
 }
 
 static tenon_status_t backward_by_function(tenon_function_call_t *call) {
-  const taped_call_t *record = (const taped_call_t *)call->context;
+  const taped_call_t *taped = (const taped_call_t *)call->context;
   part_lock_t lock = part_begin();
-  PyObject *named = named_of(call, record);
+  PyObject *named = named_of(call, taped);
   PyObject *none = PyTuple_New(0);
-  PyObject *result = named && none ? PyObject_Call(record->rule->function, none, named) : NULL;
-  bool good = result && grads_set(call, record, result);
+  PyObject *result = named && none ? PyObject_Call(taped->gradient->function, none, named) : NULL;
+  bool good = result && grads_set(call, taped, result);
   tenon_status_t status =
-      good ? TENON_OK : part_failed(record->host, NULL, record->rule->name, "gradient");
+      good ? TENON_OK : part_failed(taped->host, NULL, taped->gradient->name, "gradient");
   Py_XDECREF(result);
   Py_XDECREF(named);
   Py_XDECREF(none);
@@ -221,35 +222,36 @@ static tenon_status_t backward_by_function(tenon_function_call_t *call) {
 }
 
 static tenon_status_t run_taped(tenon_call_t *call) {
-  const gradient_t *rule = (const gradient_t *)call->context;
+  const gradient_t *gradient = (const gradient_t *)call->context;
   tenon_tensor_t *outputs[TENON_RANK_MAX] = {NULL};
   part_lock_t lock = part_begin();
-  taped_call_t *record = taped_call_new(call);
-  tenon_status_t status = record ? TENON_OK : part_failed(call->host, call, rule->name, "gradient");
+  taped_call_t *taped = taped_call_new(call);
+  tenon_status_t status =
+      taped ? TENON_OK : part_failed(call->host, call, gradient->name, "gradient");
   part_end(&lock);
   if (status != TENON_OK) return status;
-  const tenon_function_t function = {sizeof function,      rule->name, forward_by_kernel,
-                                     backward_by_function, record,     taped_call_release};
-  status =
-      tenon_function_call(&function, call->inputs, rule->input_count, outputs, rule->output_count);
-  for (int32_t o = 0; o < rule->output_count && status == TENON_OK; o++)
+  const tenon_function_t function = {sizeof function,      gradient->name, forward_by_kernel,
+                                     backward_by_function, taped,          taped_call_release};
+  status = tenon_function_call(&function, call->inputs, gradient->input_count, outputs,
+                               gradient->output_count);
+  for (int32_t o = 0; o < gradient->output_count && status == TENON_OK; o++)
     if (call->outputs[o]) status = call->host->assign(call, (uint32_t)o, outputs[o]);
-  for (int32_t o = 0; o < rule->output_count; o++)
+  for (int32_t o = 0; o < gradient->output_count; o++)
     tenon_tensor_release(outputs[o]);
   return status;
 }
 
 /* Finds the input, result, attribute or gradient that a parameter name stands for: "grad" is the
  * gradient of the only result, "grad_NAME" of one of several results. */
-static bool find_parameter(const gradient_t *rule, const tenon_op_info_t *info, const char *name,
-                           parameter_t *out) {
+static bool find_parameter(const gradient_t *gradient, const tenon_op_info_t *info,
+                           const char *name, parameter_t *out) {
   static const source_t sources[] = {SOURCE_INPUT, SOURCE_ATTR, SOURCE_OUTPUT};
   const uint32_t roles[] = {TENON_ARGUMENT_INPUT, TENON_ARGUMENT_ATTR, TENON_ARGUMENT_OUTPUT};
   const int32_t counts[] = {info->input_count, info->attr_count, info->output_count};
   for (int r = 0; r < 3; r++)
     for (int32_t i = 0; i < counts[r]; i++) {
       tenon_argument_t of = {.size = sizeof of};
-      if (tenon_op_argument(rule->op, roles[r], i, &of) != TENON_OK) continue;
+      if (tenon_op_argument(gradient->op, roles[r], i, &of) != TENON_OK) continue;
       if (strcmp(of.name, name) == 0) {
         out->source = sources[r];
         out->index = i;
@@ -283,12 +285,12 @@ static bool is_simple(const tenon_op_t *op, const tenon_op_info_t *info) {
   return simple;
 }
 
-static bool parameters_set(gradient_t *rule, const tenon_op_info_t *info, PyObject *names) {
-  for (; rule->count < (int32_t)PyTuple_Size(names); rule->count++) {
-    PyObject *name = PyTuple_GetItem(names, rule->count);
+static bool parameters_set(gradient_t *gradient, const tenon_op_info_t *info, PyObject *names) {
+  for (; gradient->count < (int32_t)PyTuple_Size(names); gradient->count++) {
+    PyObject *name = PyTuple_GetItem(names, gradient->count);
     PyObject *bytes = PyUnicode_AsUTF8String(name);
-    parameter_t *parameter = &rule->parameters[rule->count];
-    bool good = bytes && find_parameter(rule, info, PyBytes_AsString(bytes), parameter);
+    parameter_t *parameter = &gradient->parameters[gradient->count];
+    bool good = bytes && find_parameter(gradient, info, PyBytes_AsString(bytes), parameter);
     Py_XDECREF(bytes);
     if (!good) {
       if (!PyErr_Occurred())
@@ -311,27 +313,27 @@ static PyObject *register_gradient(const char *name, PyObject *function, PyObjec
   if (status != TENON_OK) return raise_status(status);
   tenon_op_info(op, &info);
   if (!is_simple(op, &info)) return NULL;
-  gradient_t *rule = (gradient_t *)calloc(1, sizeof *rule + (size_t)PyTuple_Size(names) *
-                                                                sizeof *rule->parameters);
-  if (!rule) return PyErr_NoMemory();
-  *rule = (gradient_t){.references = 1,
-                       .op = op,
-                       .input_count = info.input_count,
-                       .output_count = info.output_count};
-  rule->is_pointwise = info.traits & TENON_POINTWISE;
-  Py_INCREF(rule->function = function);
-  if (!(rule->name = strdup(info.name))) {
-    gradient_drop(rule);
+  gradient_t *gradient = (gradient_t *)calloc(
+      1, sizeof *gradient + (size_t)PyTuple_Size(names) * sizeof *gradient->parameters);
+  if (!gradient) return PyErr_NoMemory();
+  *gradient = (gradient_t){.references = 1,
+                           .op = op,
+                           .input_count = info.input_count,
+                           .output_count = info.output_count};
+  gradient->is_pointwise = info.traits & TENON_POINTWISE;
+  Py_INCREF(gradient->function = function);
+  if (!(gradient->name = strdup(info.name))) {
+    gradient_drop(gradient);
     return PyErr_NoMemory();
   }
-  if (!parameters_set(rule, &info, names)) {
-    gradient_drop(rule);
+  if (!parameters_set(gradient, &info, names)) {
+    gradient_drop(gradient);
     return NULL;
   }
-  status = tenon_kernel_add(info.name, "autograd", run_taped, rule, gradient_release,
+  status = tenon_kernel_add(info.name, "autograd", run_taped, gradient, gradient_release,
                             override ? TENON_OVERRIDE : 0, &registration);
   if (status == TENON_OK) return registration_new(registration);
-  gradient_drop(rule);
+  gradient_drop(gradient);
   return raise_status(status);
 }
 

@@ -265,13 +265,13 @@ static PyObject *get_graph(PyObject *self, void *unused) {
 /* Returns the object for input i, given by position or by name. */
 static PyObject *given_for(const tenon_port_t *port, int32_t i, PyObject *arguments,
                            PyObject *named, Py_ssize_t *used) {
-  PyObject *by_place = i < PyTuple_Size(arguments) ? PyTuple_GetItem(arguments, i) : NULL;
+  PyObject *by_position = i < PyTuple_Size(arguments) ? PyTuple_GetItem(arguments, i) : NULL;
   PyObject *by_name = named ? PyDict_GetItemString(named, port->name) : NULL;
   if (by_name) ++*used;
-  if (by_place && by_name)
+  if (by_position && by_name)
     return PyErr_Format(PyExc_TypeError, "input '%s' was given twice, by position and by name",
                         port->name);
-  if (by_place || by_name) return by_place ? by_place : by_name;
+  if (by_position || by_name) return by_position ? by_position : by_name;
   return PyErr_Format(PyExc_TypeError, "input '%s' (position %d) was not given", port->name,
                       (int)i);
 }

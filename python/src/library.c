@@ -37,7 +37,8 @@ static bool fill_operators(library_t *self) {
 static PyObject *library_find(tenon_library_t *library) {
   PyObject *key = PyLong_FromVoidPtr(library);
   PyObject *known = key ? PyDict_GetItem(loaded, key) : NULL;
-  if (known) { /* The existing object holds a handle already. */
+  /* The existing object holds a handle already. */
+  if (known) {
     tenon_library_release(library);
     Py_DECREF(key);
     Py_INCREF(known);

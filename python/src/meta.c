@@ -96,10 +96,8 @@ static PyObject *extent_negative(PyObject *a) {
   return made;
 }
 
-static PyObject *
-extent_compare(PyObject *a, PyObject *b,
-               /* Nobody can compare unknown extents, so comparing one is an error. */
-               int operation) {
+/* Unknown extents cannot be compared, so a comparison raises an error. */
+static PyObject *extent_compare(PyObject *a, PyObject *b, int operation) {
   (void)a;
   (void)b;
   (void)operation;

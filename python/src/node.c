@@ -190,22 +190,22 @@ static PyObject *node_add(node_t *n, const char *name, const tenon_value_t *valu
   return result;
 }
 
-/* The caller has called operator_hold, which returned `place`, and calls operator_leave
+/* The caller has called operator_hold, which returned `shard`, and calls operator_leave
  * afterwards. */
-static PyObject *make_node(node_t *n, place_t *place, PyObject *tuple, PyObject *named,
+static PyObject *make_node(node_t *n, shard_t *shard, PyObject *tuple, PyObject *named,
                            const char *name) {
   PyObject *given[OPERATOR_MOST], *own[OWN_COUNT];
   PyObject *open = NULL;
   PyObject *result = NULL;
   bool is_default;
-  bool good = operator_place(n->op, tuple, named, given, own, &open);
+  bool good = operator_arrange(n->op, tuple, named, given, own, &open);
   bool has_own = good && (own[OWN_OUT] || own[OWN_ADD]);
   if (has_own)
     PyErr_Format(
         PyExc_TypeError,
         "%s: %U: a node of a graph does not accept this argument, since it creates its results",
         n->op->name, n->op->own_names[own[OWN_OUT] ? OWN_OUT : OWN_ADD]);
-  call_attrs_t *attrs = good && !has_own ? operator_attrs(n->op, place, given, &is_default) : NULL;
+  call_attrs_t *attrs = good && !has_own ? operator_attrs(n->op, shard, given, &is_default) : NULL;
   Py_XDECREF(open); /* The attributes hold a reference to it. */
   if (!good || has_own || (!attrs && !is_default)) return NULL;
   if (operands_set(n, given)) {
@@ -219,7 +219,7 @@ static PyObject *make_node(node_t *n, place_t *place, PyObject *tuple, PyObject 
   }
   for (uint32_t i = 0; i < n->op->inputs; i++)
     free(n->lists[i]);
-  operator_attrs_end(n->op, place, attrs);
+  operator_attrs_end(n->op, shard, attrs);
   return result;
 }
 
@@ -235,9 +235,9 @@ PyObject *builder_node(PyObject *module, PyObject *arguments) {
     return PyErr_Format(PyExc_TypeError, "%s: builder: expected a tenon.graph.Builder, found %R",
                         n.op->name, Py_TYPE(builder));
   if (builder != Py_None) n.builder = (builder_t *)builder;
-  place_t *place = operator_hold(n.op);
-  if (!place) return operator_ended(n.op);
-  PyObject *result = make_node(&n, place, tuple, named, name);
-  operator_leave(place);
+  shard_t *shard = operator_hold(n.op);
+  if (!shard) return operator_ended(n.op);
+  PyObject *result = make_node(&n, shard, tuple, named, name);
+  operator_leave(shard);
   return result;
 }

@@ -14,11 +14,11 @@ PyTypeObject *operator_type;
 static operator_t *live;
 static lock_t live_lock;
 
-/* The caller has called operator_hold, which returned `place`. If the library was unloaded (`place`
+/* The caller has called operator_hold, which returned `shard`. If the library was unloaded (`shard`
  * is NULL), the result is empty. */
-static tenon_op_info_t info_of(const operator_t *self, const place_t *place) {
+static tenon_op_info_t info_of(const operator_t *self, const shard_t *shard) {
   tenon_op_info_t info = {.size = sizeof info};
-  if (place) tenon_op_info(self->op, &info);
+  if (shard) tenon_op_info(self->op, &info);
   return info;
 }
 
@@ -29,10 +29,10 @@ static PyObject *text_or_none(const char *text) {
 
 #define TEXT_PROPERTY(field)                                                                       \
   static PyObject *get_##field(PyObject *self, void *unused) {                                     \
-    place_t *place = operator_hold((operator_t *)self);                                            \
-    PyObject *text = text_or_none(info_of((operator_t *)self, place).field);                       \
+    shard_t *shard = operator_hold((operator_t *)self);                                            \
+    PyObject *text = text_or_none(info_of((operator_t *)self, shard).field);                       \
     (void)unused;                                                                                  \
-    operator_leave(place);                                                                         \
+    operator_leave(shard);                                                                         \
     return text;                                                                                   \
   }
 TEXT_PROPERTY(schema)
@@ -63,8 +63,8 @@ static PyObject *get_traits(PyObject *self, void *unused) {
                 {TENON_POINTWISE, "pointwise"},
                 {TENON_RANDOM, "random"},
                 {TENON_BRIEF, "brief"}};
-  place_t *place = operator_hold((operator_t *)self);
-  const uint32_t bits = info_of((operator_t *)self, place).traits;
+  shard_t *shard = operator_hold((operator_t *)self);
+  const uint32_t bits = info_of((operator_t *)self, shard).traits;
   PyObject *list = PyList_New(0);
   (void)unused;
   for (size_t i = 0; list && i < sizeof traits / sizeof *traits; i++) {
@@ -73,16 +73,16 @@ static PyObject *get_traits(PyObject *self, void *unused) {
     if (!name || PyList_Append(list, name) != 0) Py_CLEAR(list);
     Py_XDECREF(name);
   }
-  operator_leave(place);
+  operator_leave(shard);
   return list;
 }
 
 static PyObject *get_kernels(PyObject *object, void *unused) {
   operator_t *self = (operator_t *)object;
-  place_t *place = operator_hold(self);
+  shard_t *shard = operator_hold(self);
   PyObject *list = PyList_New(0);
   (void)unused;
-  for (int32_t i = 0; list && i < info_of(self, place).kernel_count; i++) {
+  for (int32_t i = 0; list && i < info_of(self, shard).kernel_count; i++) {
     char *text = tenon_op_kernel(self->op, i);
     PyObject *kernel = text ? PyUnicode_FromString(text) : NULL;
     tenon_text_release(text);
@@ -90,7 +90,7 @@ static PyObject *get_kernels(PyObject *object, void *unused) {
     if (PyList_Append(list, kernel) != 0) Py_CLEAR(list);
     Py_DECREF(kernel);
   }
-  operator_leave(place);
+  operator_leave(shard);
   return list;
 }
 
@@ -133,31 +133,31 @@ static PyObject *describe_argument(const tenon_argument_t *of) {
 
 static PyObject *get_parameters(PyObject *object, void *unused) {
   operator_t *self = (operator_t *)object;
-  place_t *place = operator_hold(self);
+  shard_t *shard = operator_hold(self);
   PyObject *list = PyList_New(0);
   (void)unused;
-  for (uint32_t i = 0; list && place && i < self->count; i++) {
+  for (uint32_t i = 0; list && shard && i < self->count; i++) {
     PyObject *item = describe_argument(&self->parameters[i].of);
     if (!item || PyList_Append(list, item) != 0) Py_CLEAR(list);
     Py_XDECREF(item);
   }
-  operator_leave(place);
+  operator_leave(shard);
   return list;
 }
 
 static PyObject *get_results(PyObject *object, void *unused) {
   operator_t *self = (operator_t *)object;
-  place_t *place = operator_hold(self);
+  shard_t *shard = operator_hold(self);
   PyObject *list = PyList_New(0);
   (void)unused;
-  for (uint32_t i = 0; list && place && i < self->outputs; i++) {
+  for (uint32_t i = 0; list && shard && i < self->outputs; i++) {
     tenon_argument_t of = {.size = sizeof of};
     tenon_status_t status = tenon_op_argument(self->op, TENON_ARGUMENT_OUTPUT, (int32_t)i, &of);
     PyObject *item = status == TENON_OK ? describe_argument(&of) : NULL;
     if (!item || PyList_Append(list, item) != 0) Py_CLEAR(list);
     Py_XDECREF(item);
   }
-  operator_leave(place);
+  operator_leave(shard);
   return list;
 }
 
@@ -179,19 +179,19 @@ static PyObject *get_help(PyObject *self, void *unused) {
 
 static PyObject *operator_text(PyObject *object) {
   operator_t *self = (operator_t *)object;
-  place_t *place = operator_hold(self);
-  const char *schema = info_of(self, place).schema;
+  shard_t *shard = operator_hold(self);
+  const char *schema = info_of(self, shard).schema;
   PyObject *text = PyUnicode_FromFormat("<tenon operator %s>", schema ? schema : self->name);
-  operator_leave(place);
+  operator_leave(shard);
   return text;
 }
 
 static PyObject *get_handle(PyObject *object, void *unused) {
   operator_t *self = (operator_t *)object;
-  place_t *place = operator_hold(self);
+  shard_t *shard = operator_hold(self);
   (void)unused;
-  PyObject *handle = PyLong_FromVoidPtr(place ? (void *)(uintptr_t)self->op : NULL);
-  operator_leave(place);
+  PyObject *handle = PyLong_FromVoidPtr(shard ? (void *)(uintptr_t)self->op : NULL);
+  operator_leave(shard);
   return handle;
 }
 
@@ -200,8 +200,8 @@ static void operator_delete(PyObject *object) {
   PyTypeObject *type = Py_TYPE(object);
   for (uint32_t i = 0; self->parameters && i < self->count; i++)
     Py_XDECREF(self->parameters[i].name);
-  for (int i = 0; i < PLACES; i++)
-    call_attrs_release((call_attrs_t *)self->places[i].attrs, self->count);
+  for (int i = 0; i < SHARDS; i++)
+    call_attrs_release((call_attrs_t *)self->shards[i].attrs, self->count);
   free(self->parameters);
   free(self->name);
   lock_take(&live_lock);
@@ -271,8 +271,8 @@ bool operators_end(const tenon_op_t *const *ops, int32_t count) {
     for (int32_t i = 0; i < count; i++) {
       if (o->op != ops[i]) continue;
       o->is_ended = true;
-      for (int k = 0; k < PLACES; k++)
-        calls += shared_get(&o->places[k].calls);
+      for (int k = 0; k < SHARDS; k++)
+        calls += shared_get(&o->shards[k].calls);
     }
   lock_give(&live_lock);
   return !calls;

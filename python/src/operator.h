@@ -8,12 +8,11 @@
 enum { OPERATOR_MOST = 64 }; /* the largest number of arguments, and of results */
 extern PyTypeObject *operator_type;
 
+/* The arguments that every operator has. */
 enum {
-  OWN_OUT,
-  OWN_ADD,
+  OWN_OUT, /* the tensors for the results */
+  OWN_ADD, /* whether the results are added to these tensors */
   OWN_COUNT,
-  /* arguments that every operator has: `out` takes the tensors for the results, `add` says whether
- * results are added to them */
 };
 
 typedef struct parameter_t {
@@ -31,12 +30,12 @@ typedef struct call_attrs_t {
 } call_attrs_t;
 /* State that an operator keeps for a group of threads. There are several of them, so that threads
  * rarely share one. */
-typedef struct place_t {
+typedef struct shard_t {
   /* a call_attrs_t: the attributes of the last call; NULL: none, or a call is using them */
   void *attrs;
   size_t calls; /* calls that use the operator; its library is not unloaded meanwhile */
-} place_t;
-enum { PLACES = 8 };
+} shard_t;
+enum { SHARDS = 8 };
 
 typedef struct operator_t {
   PyObject_HEAD PyObject *(*call)(PyObject *, PyObject *const *, size_t, PyObject *);
@@ -59,21 +58,21 @@ typedef struct operator_t {
   bool has_lists;
   bool has_attrs;
   parameter_t *parameters; /* in the order of the schema */
-  place_t places[PLACES];
+  shard_t shards[SHARDS];
 } operator_t;
 
 /* These two functions surround each use of `op`. operator_hold returns NULL without an exception if
  * the library was unloaded. */
-static inline place_t *operator_hold(operator_t *self) {
+static inline shard_t *operator_hold(operator_t *self) {
   /* Stacks of threads lie 8 MB apart. */
-  place_t *place = &self->places[((uintptr_t)__builtin_frame_address(0) >> 23) % PLACES];
-  shared_add(&place->calls, 1);
-  if (!self->is_ended) return place;
-  shared_add(&place->calls, (size_t)-1);
+  shard_t *shard = &self->shards[((uintptr_t)__builtin_frame_address(0) >> 23) % SHARDS];
+  shared_add(&shard->calls, 1);
+  if (!self->is_ended) return shard;
+  shared_add(&shard->calls, (size_t)-1);
   return NULL;
 }
-static inline void operator_leave(place_t *place) {
-  if (place) shared_add(&place->calls, (size_t)-1);
+static inline void operator_leave(shard_t *shard) {
+  if (shard) shared_add(&shard->calls, (size_t)-1);
 }
 /* raises that the library was unloaded; returns NULL */
 PyObject *operator_ended(const operator_t *self);
@@ -92,13 +91,13 @@ PyObject *operator_infer(PyObject *object, PyObject *arguments);
 /* Finds the object for each argument of a call, borrowed; NULL means that it is not given. `given`
  * has room for OPERATOR_MOST objects, `own` for OWN_COUNT. *open must be NULL before; the caller
  * releases it, also after a failure. */
-bool operator_place(operator_t *self, PyObject *tuple, PyObject *named, PyObject **given,
-                    PyObject **own, PyObject **open);
+bool operator_arrange(operator_t *self, PyObject *tuple, PyObject *named, PyObject **given,
+                      PyObject **own, PyObject **open);
 /* Returns the attributes of a call, to be given back by operator_attrs_end. Returns NULL with
  * *out_default set if no attribute is given, and NULL with an exception after a failure. */
-call_attrs_t *operator_attrs(operator_t *self, place_t *place, PyObject *const *given,
+call_attrs_t *operator_attrs(operator_t *self, shard_t *shard, PyObject *const *given,
                              bool *out_default);
-void operator_attrs_end(const operator_t *self, place_t *place, call_attrs_t *attrs);
+void operator_attrs_end(const operator_t *self, shard_t *shard, call_attrs_t *attrs);
 void call_attrs_release(call_attrs_t *attrs, uint32_t count);
 
 #endif

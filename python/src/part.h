@@ -5,12 +5,13 @@
 
 #include "core.h"
 
-enum { /* the context of an operator that is defined in Python is a list with these items */
-       PART_KERNEL = 0,
-       PART_META = 1, /* None: no function was given */
-       /* the class of what PART_META receives for a tensor, made from a dtype and a shape */
-       PART_META_CLASS = 2,
-       PART_COUNT = 3,
+/* The context of an operator that is defined in Python is a list with these items. */
+enum {
+  PART_KERNEL = 0,
+  PART_META = 1, /* None: no function was given */
+  /* the class of the objects that PART_META receives for tensors, made from a dtype and a shape */
+  PART_META_CLASS = 2,
+  PART_COUNT = 3,
 };
 
 /* These two functions surround every use of Python objects, on any thread. */

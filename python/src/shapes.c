@@ -199,7 +199,8 @@ static PyObject *infer_result_shapes(inference_t *f, PyObject *tensors, PyObject
     }
     PyObject *given = PyDict_GetItem(attributes, self->parameters[i].name);
     tenon_value_t symbol = {.kind = TENON_KIND_DIM};
-    if (given && of->kind == TENON_KIND_DIM && PyTuple_Check(given)) { /* a symbol, (-1 - k,) */
+    /* A symbol is given as (-1 - k,). */
+    if (given && of->kind == TENON_KIND_DIM && PyTuple_Check(given)) {
       good = extent_from(f, PyTuple_GetItem(given, 0), &symbol.as.dim);
       if (good && (status = tenon_attrs_set(attrs, of->name, &symbol)) != TENON_OK)
         good = raise_status(status) != NULL;
@@ -233,8 +234,8 @@ PyObject *operator_infer(PyObject *object, PyObject *arguments) {
   if (f.symbol_count < 0 || f.symbol_count > 1 << 20)
     return raise_invalid("%s: expected 0 to 1048576 symbols, found %zd", f.self->name,
                          f.symbol_count);
-  place_t *place = operator_hold(f.self);
-  if (!place) return operator_ended(f.self);
+  shard_t *shard = operator_hold(f.self);
+  if (!shard) return operator_ended(f.self);
   /* copies, whose items cannot change */
   tensors = PySequence_Tuple(tensors);
   attributes = PyDict_Copy(attributes);
@@ -251,6 +252,6 @@ PyObject *operator_infer(PyObject *object, PyObject *arguments) {
     free(f.blocks[i]);
   Py_XDECREF(tensors);
   Py_XDECREF(attributes);
-  operator_leave(place);
+  operator_leave(shard);
   return result;
 }

@@ -265,9 +265,8 @@ static PyObject *to_numpy(PyObject *self, PyObject *unused) {
   Py_END_ALLOW_THREADS return status == TENON_OK ? numpy_of(copy) : raise_status(status);
 }
 
-static PyObject *to_array(PyObject *self, PyObject *arguments,
-                          /* Implements numpy.asarray, with the arguments that NumPy passes. */
-                          PyObject *named) {
+/* Implements numpy.asarray, with the arguments that NumPy passes. */
+static PyObject *to_array(PyObject *self, PyObject *arguments, PyObject *named) {
   static char *names[] = {"dtype", "copy", NULL};
   PyObject *dtype = Py_None;
   PyObject *copy = Py_None;

@@ -21,8 +21,8 @@ static tenon_status_t check_signals(void *state) {
   int64_t now = milliseconds();
   if (!unlocked->next) unlocked->next = now + EVERY;
   if (now < unlocked->next) return TENON_OK;
-  PyGILState_STATE lock =
-      PyGILState_Ensure(); /* A call within a kernel written in Python may hold the lock already. */
+  /* A call within a kernel written in Python may hold the lock already. */
+  PyGILState_STATE lock = PyGILState_Ensure();
   if (PyErr_CheckSignals() != 0) unlocked->is_raised = true;
   PyGILState_Release(lock);
   unlocked->next = milliseconds() + EVERY;

@@ -147,9 +147,9 @@ def _complete(op, home, by_parts, own_autograd):
     precision.register(op, name, own_overload, home)
     if not op.results or any(p["written"] or (p["kind"] == "Tensor" and p["keyword"]) for p in op.parameters):  # PyTorch supports no gradient for such operators
         return
-    rules = gradients.rules(op)
-    if rules is not None:
-        forward, backward = gradients.functions(op, rules, overload)
+    formulas = gradients.formulas(op)
+    if formulas is not None:
+        forward, backward = gradients.functions(op, formulas, overload)
     elif by_parts:
         torch.library.register_fake(f"{own}.{_joined(variant, 'vjp')}", fakes.fake_of_gradient(op), lib=home)
         home.impl(f"{own.split('::')[1]}.{_joined(variant, 'vjp')}", batching.kernel_of_gradient(lambda: overload(op.name, "vjp")), "FuncTorchBatched", with_keyset=True)

@@ -51,7 +51,7 @@ def _split(text, separator):
     return parts + [text[begin:]]
 
 
-def rules(op):
+def formulas(op):
     """Returns the parsed gradient formulas as [(names of inputs, call or "none" or "error")].
 
     Returns None if the operator declares no gradient, or one that reads the state of the call, which PyTorch does not keep.
@@ -59,8 +59,8 @@ def rules(op):
     if not op.gradient or "@state" in op.gradient:
         return None
     found = []
-    for rule in _split(op.gradient, ";"):
-        names, text = (part.strip() for part in re.split(r"(?<!:):(?!:)", rule, maxsplit=1))
+    for formula in _split(op.gradient, ";"):
+        names, text = (part.strip() for part in re.split(r"(?<!:):(?!:)", formula, maxsplit=1))
         if text not in ("none", "error"):
             text = _value(ast.parse(re.sub(r"(\w+)::(\w+)", rf"\1{_JOINT}\2", text), mode="eval").body, op.name.split("::")[0])
         found.append(([name.strip() for name in names.split(",")], text))
@@ -77,7 +77,7 @@ def _read(value, names):
     return names
 
 
-def functions(op, rules, overload):
+def functions(op, formulas, overload):
     """Returns setup_context and backward for torch.library.register_autograd."""
     names_of_inputs = [p["name"] for p in op.parameters if not p["keyword"]]
     tensors = {p["name"] for p in op.parameters if p["tensor"]}
@@ -85,10 +85,10 @@ def functions(op, rules, overload):
     lists = {p["name"] for p in [*op.parameters, *op.results] if p["kind"] == "Tensor[]"}
     defaults = bound(op, (), {})
     read = set()
-    for _, call in rules:
+    for _, call in formulas:
         _read(call, read)
     pointwise = "pointwise" in op.traits
-    wanted_names = {name for names, call in rules for name in names}
+    wanted_names = {name for names, call in formulas for name in names}
     kept = [(i, p["name"], p["name"] in read, p["name"] in lists) for i, p in enumerate(op.parameters) if p["name"] in read or p["name"] in wanted_names]
     kept_results = [(o, name, name in lists) for o, name in enumerate(results) if name in read]
     several = len(results) > 1
@@ -117,7 +117,7 @@ def functions(op, rules, overload):
         ctx.tenon = values, places, shapes, lengths, count
         ctx.save_for_backward(*saved)
 
-    steps = [(names, [names_of_inputs.index(name) for name in names], call if isinstance(call, str) else _compile(call, op, overload)) for names, call in rules]
+    steps = [(names, [names_of_inputs.index(name) for name in names], call if isinstance(call, str) else _compile(call, op, overload)) for names, call in formulas]
 
     def backward(ctx, *grads):
         values, places, shapes, lengths, count = ctx.tenon

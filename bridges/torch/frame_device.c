@@ -7,12 +7,12 @@
 
 static void delete_handle(void *handle) { (void)torch.aoti_torch_delete_tensor_object(handle); }
 
-static tenon_status_t over(const place_t *place, torch_tensor_t handle, void *data, uint64_t offset,
-                           tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
+static tenon_status_t over(const torch_device_t *torch_device, torch_tensor_t handle, void *data,
+                           uint64_t offset, tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
                            const int64_t *strides, tenon_stream_t *stream, tenon_free_fn release,
                            tenon_tensor_t **out_tensor) {
   tenon_external_t external = {.size = sizeof external,
-                               .device = place->device,
+                               .device = torch_device->device,
                                .data = data,
                                .byte_offset = offset,
                                .dtype = dtype,
@@ -25,24 +25,25 @@ static tenon_status_t over(const place_t *place, torch_tensor_t handle, void *da
   return tenon_tensor_import(&external, out_tensor);
 }
 
-/* Allocates a PyTorch tensor that Tenon writes to; frame_placed_result returns it later. */
+/* Allocates a PyTorch tensor that Tenon writes to; frame_device_result returns it later. */
 static tenon_status_t create(void *state, tenon_device_t device, tenon_dtype_t dtype, int32_t ndim,
                              const int64_t *shape, tenon_tensor_t **out_tensor,
                              const char **out_why) {
-  const place_t *place = state;
+  const torch_device_t *torch_device = state;
   int64_t strides[TENON_RANK_MAX];
   int64_t next = 1;
   int32_t code;
   torch_tensor_t handle = NULL;
   tenon_stream_t *stream = NULL;
   void *data = NULL;
-  const bool is_here = device.type == place->device.type && device.id == place->device.id;
+  const bool is_here =
+      device.type == torch_device->device.type && device.id == torch_device->device.id;
   /* Tenon's own allocator is used. */
   if (!is_here || !torch_dtype_to(dtype, &code)) return TENON_OK;
   for (int32_t i = ndim - 1; i >= 0; next *= shape[i--])
     strides[i] = next;
-  if (torch.aoti_torch_empty_strided(ndim, shape, strides, code, place->type, place->index,
-                                     &handle)) {
+  if (torch.aoti_torch_empty_strided(ndim, shape, strides, code, torch_device->type,
+                                     torch_device->index, &handle)) {
     *out_why = torch_what();
     return TENON_MEMORY;
   }
@@ -51,41 +52,44 @@ static tenon_status_t create(void *state, tenon_device_t device, tenon_dtype_t d
   if (status != TENON_OK)
     *out_why = torch_what();
   else if ((status = tenon_stream_of(device, &stream)) != TENON_OK ||
-           (status = over(place, handle, data, 0, dtype, ndim, shape, NULL, stream, delete_handle,
-                          out_tensor)))
+           (status = over(torch_device, handle, data, 0, dtype, ndim, shape, NULL, stream,
+                          delete_handle, out_tensor)))
     *out_why = tenon_error();
   if (status != TENON_OK) delete_handle(handle);
   return status;
 }
 
-bool frame_place(frame_t *f, int32_t type, int32_t index) {
+bool frame_use_device(frame_t *f, int32_t type, int32_t index) {
   char why[sizeof f->why];
-  if (f->place && f->place->type == type && f->place->index == index) return true;
-  const place_t *place = place_find(type, index, why, sizeof why);
-  if (!place) return frame_fail(f, why, "");
-  if (f->place == place) return true; /* It is the current device, given without an index. */
-  if (f->place) {
+  if (f->torch_device && f->torch_device->type == type && f->torch_device->index == index)
+    return true;
+  const torch_device_t *torch_device = torch_device_find(type, index, why, sizeof why);
+  if (!torch_device) return frame_fail(f, why, "");
+  if (f->torch_device == torch_device)
+    return true; /* It is the current device, given without an index. */
+  if (f->torch_device) {
     char here[64], there[64];
     snprintf(why, sizeof why, "%s, but earlier arguments are on %s: move all tensors to one device",
-             place_name(place->type, place->index, here, sizeof here),
-             place_name(f->place->type, f->place->index, there, sizeof there));
+             torch_device_name(torch_device->type, torch_device->index, here, sizeof here),
+             torch_device_name(f->torch_device->type, f->torch_device->index, there, sizeof there));
     return frame_fail(f, "the tensor is on ", why);
   }
-  if (!(f->stream = place_stream(place, why, sizeof why))) return frame_fail(f, why, "");
-  if (tenon_stream_use(place->device, f->stream, &f->stream_before) != TENON_OK)
+  if (!(f->stream = torch_device_stream(torch_device, why, sizeof why)))
+    return frame_fail(f, why, "");
+  if (tenon_stream_use(torch_device->device, f->stream, &f->stream_before) != TENON_OK)
     return frame_fail(f, tenon_error(), "");
-  f->allocator = (tenon_allocator_t){create, (void *)(uintptr_t)place};
+  f->allocator = (tenon_allocator_t){create, (void *)(uintptr_t)torch_device};
   f->allocator_before = tenon_allocator_use(&f->allocator);
-  f->place = place;
+  f->torch_device = torch_device;
   return true;
 }
 
 void frame_leave(frame_t *f) {
   (void)tenon_allocator_use(f->allocator_before);
-  (void)tenon_stream_use(f->place->device, f->stream_before, NULL);
+  (void)tenon_stream_use(f->torch_device->device, f->stream_before, NULL);
 }
 
-tenon_tensor_t *frame_placed(frame_t *f, torch_tensor_t handle, const frame_parts_t *p) {
+tenon_tensor_t *frame_device_tensor(frame_t *f, torch_tensor_t handle, const frame_parts_t *p) {
   int64_t first = 0;
   int32_t index = 0;
   tenon_tensor_t *made = NULL;
@@ -94,11 +98,11 @@ tenon_tensor_t *frame_placed(frame_t *f, torch_tensor_t handle, const frame_part
     frame_fail(f, "PyTorch does not report the device of the tensor: ", torch_what());
     return NULL;
   }
-  if (!frame_place(f, p->type, index)) return NULL;
+  if (!frame_use_device(f, p->type, index)) return NULL;
   /* The handle describes the whole storage. */
   const uint64_t offset = p->data ? (uint64_t)first * p->dtype.bits / 8 : 0;
-  if (over(f->place, handle, (char *)p->data - offset, offset, p->dtype, (int32_t)p->ndim, p->shape,
-           p->strides, f->stream, NULL, &made) != TENON_OK) {
+  if (over(f->torch_device, handle, (char *)p->data - offset, offset, p->dtype, (int32_t)p->ndim,
+           p->shape, p->strides, f->stream, NULL, &made) != TENON_OK) {
     frame_fail(f, tenon_error(), "");
     return NULL;
   }
@@ -107,10 +111,11 @@ tenon_tensor_t *frame_placed(frame_t *f, torch_tensor_t handle, const frame_part
 
 bool frame_bring(frame_t *f, tenon_tensor_t **tensors, size_t count, const bool *which) {
   tenon_status_t status = TENON_OK;
-  for (size_t i = 0; i < count && f->place && status == TENON_OK; i++) {
+  for (size_t i = 0; i < count && f->torch_device && status == TENON_OK; i++) {
     tenon_tensor_t *there = NULL;
     if (tensors[i]->device.type != 1 || (which && !which[i])) continue;
-    if ((status = tenon_tensor_copy_to(tensors[i], f->place->device, &there)) != TENON_OK) break;
+    if ((status = tenon_tensor_copy_to(tensors[i], f->torch_device->device, &there)) != TENON_OK)
+      break;
     tenon_tensor_release(tensors[i]);
     tensors[i] = there;
   }
@@ -158,16 +163,17 @@ static bool own(frame_t *f, tenon_tensor_t **tensor) {
          frame_fail(f, "the result was not allocated by PyTorch's allocator", "");
 }
 
-bool frame_placed_result(frame_t *f, tenon_tensor_t *t, torch_value_t *out) {
+bool frame_device_result(frame_t *f, tenon_tensor_t *t, torch_value_t *out) {
   char why[sizeof f->why];
   int32_t code = 0;
   torch_tensor_t made = NULL;
-  const place_t *place = place_of(t->device, why, sizeof why);
-  bool good = place ? frame_place(f, place->type, place->index) : frame_fail(f, why, "");
+  const torch_device_t *torch_device = torch_device_of(t->device, why, sizeof why);
+  bool good = torch_device ? frame_use_device(f, torch_device->type, torch_device->index)
+                           : frame_fail(f, why, "");
   if (good && tenon_count(t) == 0)
     good = torch_dtype_to(t->dtype, &code) &&
-           !torch.aoti_torch_empty_strided(t->ndim, t->shape, t->strides, code, place->type,
-                                           place->index, &made);
+           !torch.aoti_torch_empty_strided(t->ndim, t->shape, t->strides, code, torch_device->type,
+                                           torch_device->index, &made);
   else if (good && (good = own(f, &t)))
     good = (made = tensor_of(tenon_tensor_context(t, delete_handle), t)) != NULL;
   if (!good && !*f->why) frame_fail(f, "PyTorch does not create the result tensor: ", torch_what());

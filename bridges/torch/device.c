@@ -1,6 +1,6 @@
 /* The mapping between devices of PyTorch and devices of Tenon, and the streams of these devices;
- * see place.h. */
-#include "place.h"
+ * see device.h. */
+#include "device.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static int32_t code_of(const struct kind_t *kind) {
   return codes[kind - kinds]();
 }
 
-const char *place_name(int32_t type, int32_t index, char *out, size_t capacity) {
+const char *torch_device_name(int32_t type, int32_t index, char *out, size_t capacity) {
   const struct kind_t *kind = kinds;
   while (kind < kinds + KINDS && code_of(kind) != type)
     kind++;
@@ -46,7 +46,7 @@ const char *place_name(int32_t type, int32_t index, char *out, size_t capacity) 
   return out;
 }
 
-tenon_status_t place_map(const char *type, const char *backend, char *why, size_t capacity) {
+tenon_status_t torch_device_map(const char *type, const char *backend, char *why, size_t capacity) {
   struct kind_t *kind = kinds;
   int32_t count = 0;
   while (kind < kinds + KINDS && strcmp(kind->name, type) != 0)
@@ -75,18 +75,18 @@ tenon_status_t place_map(const char *type, const char *backend, char *why, size_
   return status;
 }
 
-static place_t *places; /* atomic; the newest first */
+static torch_device_t *devices; /* atomic; the newest first */
 
-static const place_t *find_known(int32_t type, int32_t index) {
-  const place_t *p = __atomic_load_n(&places, __ATOMIC_ACQUIRE);
+static const torch_device_t *find_known(int32_t type, int32_t index) {
+  const torch_device_t *p = __atomic_load_n(&devices, __ATOMIC_ACQUIRE);
   while (p && (p->type != type || p->index != index))
     p = p->next;
   return p;
 }
 
 /* Returns a function that reports streams, if there is one that works. */
-static place_stream_fn streams_of(const struct kind_t *kind, int32_t index) {
-  place_stream_fn function = NULL;
+static torch_device_stream_fn streams_of(const struct kind_t *kind, int32_t index) {
+  torch_device_stream_fn function = NULL;
   void *native;
   if (kind->library)
     *(void **)&function = torch_find(kind->library, kind->function);
@@ -105,30 +105,30 @@ static const char *list_kinds(char *out, size_t capacity) {
   return out;
 }
 
-static const place_t *add_place(struct kind_t *kind, int32_t type, int32_t index, char *why,
-                                size_t capacity) {
+static const torch_device_t *add_device(struct kind_t *kind, int32_t type, int32_t index, char *why,
+                                        size_t capacity) {
   char name[64];
   tenon_device_t device;
   if (tenon_device_find(kind->backend, index, &device) != TENON_OK) {
     snprintf(why, capacity, "the tensor is on %s, which Tenon cannot use: %s",
-             place_name(type, index, name, sizeof name), tenon_error());
+             torch_device_name(type, index, name, sizeof name), tenon_error());
     return NULL;
   }
-  place_t *made = calloc(1, sizeof *made);
+  torch_device_t *made = calloc(1, sizeof *made);
   if (!made) {
     snprintf(why, capacity, "out of memory");
     return NULL;
   }
-  *made = (place_t){.next = places,
-                    .type = type,
-                    .index = index,
-                    .device = device,
-                    .current = streams_of(kind, index)};
-  __atomic_store_n(&places, made, __ATOMIC_RELEASE);
+  *made = (torch_device_t){.next = devices,
+                           .type = type,
+                           .index = index,
+                           .device = device,
+                           .current = streams_of(kind, index)};
+  __atomic_store_n(&devices, made, __ATOMIC_RELEASE);
   return made;
 }
 
-const place_t *place_find(int32_t type, int32_t index, char *why, size_t capacity) {
+const torch_device_t *torch_device_find(int32_t type, int32_t index, char *why, size_t capacity) {
   char name[64], all[200];
   int32_t current = 0;
   if (index < 0 && torch.aoti_torch_get_current_device_index &&
@@ -136,7 +136,7 @@ const place_t *place_find(int32_t type, int32_t index, char *why, size_t capacit
     index = current;
   else if (index < 0)
     index = 0;
-  const place_t *found = find_known(type, index);
+  const torch_device_t *found = find_known(type, index);
   if (found) return found;
   torch_lock();
   struct kind_t *kind = kinds;
@@ -147,15 +147,15 @@ const place_t *place_find(int32_t type, int32_t index, char *why, size_t capacit
              "the tensor is on %s, which is not mapped to a Tenon device: map it with "
              "tenon.torch.device (in C tenon_torch_device) or move the tensor to the CPU; mapped "
              "so far: %s",
-             place_name(type, index, name, sizeof name), list_kinds(all, sizeof all));
+             torch_device_name(type, index, name, sizeof name), list_kinds(all, sizeof all));
   else if (!(found = find_known(type, index)))
-    found = add_place(kind, type, index, why, capacity);
+    found = add_device(kind, type, index, why, capacity);
   torch_unlock();
   return found;
 }
 
-const place_t *place_of(tenon_device_t device, char *why, size_t capacity) {
-  const place_t *p = __atomic_load_n(&places, __ATOMIC_ACQUIRE);
+const torch_device_t *torch_device_of(tenon_device_t device, char *why, size_t capacity) {
+  const torch_device_t *p = __atomic_load_n(&devices, __ATOMIC_ACQUIRE);
   while (p && (p->device.type != device.type || p->device.id != device.id))
     p = p->next;
   for (int k = 0; k < KINDS && !p; k++) {
@@ -166,7 +166,7 @@ const place_t *place_of(tenon_device_t device, char *why, size_t capacity) {
     torch_unlock();
     if (*backend && tenon_device_count(backend, &count) != TENON_OK) count = 0;
     for (int32_t i = 0; i < count && !p; i++) {
-      const place_t *one = place_find(code_of(&kinds[k]), i, why, capacity);
+      const torch_device_t *one = torch_device_find(code_of(&kinds[k]), i, why, capacity);
       if (one && one->device.type == device.type && one->device.id == device.id) p = one;
     }
   }
@@ -178,52 +178,54 @@ const place_t *place_of(tenon_device_t device, char *why, size_t capacity) {
 }
 
 /* a stream of PyTorch, which has a fixed pool of streams that never end */
-typedef struct place_stream_t {
-  struct place_stream_t *next;
+typedef struct torch_device_stream_t {
+  struct torch_device_stream_t *next;
   void *native;
   tenon_stream_t *stream;
-} place_stream_t;
+} torch_device_stream_t;
 
-static tenon_stream_t *stream_known(const place_t *place, const void *native) {
-  const place_stream_t *s = __atomic_load_n(&place->streams, __ATOMIC_ACQUIRE);
+static tenon_stream_t *stream_known(const torch_device_t *torch_device, const void *native) {
+  const torch_device_stream_t *s = __atomic_load_n(&torch_device->streams, __ATOMIC_ACQUIRE);
   while (s && s->native != native)
     s = s->next;
   return s ? s->stream : NULL;
 }
 
-static tenon_stream_t *stream_add(place_t *place, void *native, char *why, size_t capacity) {
-  place_stream_t *made = calloc(1, sizeof *made);
+static tenon_stream_t *stream_add(torch_device_t *torch_device, void *native, char *why,
+                                  size_t capacity) {
+  torch_device_stream_t *made = calloc(1, sizeof *made);
   if (!made) {
     snprintf(why, capacity, "out of memory");
     return NULL;
   }
   made->native = native;
-  if (tenon_stream_import(place->device, native, &made->stream) != TENON_OK) {
+  if (tenon_stream_import(torch_device->device, native, &made->stream) != TENON_OK) {
     snprintf(why, capacity, "Tenon cannot use PyTorch's stream: %s", tenon_error());
     free(made);
     return NULL;
   }
-  made->next = place->streams;
-  __atomic_store_n(&place->streams, made, __ATOMIC_RELEASE);
+  made->next = torch_device->streams;
+  __atomic_store_n(&torch_device->streams, made, __ATOMIC_RELEASE);
   return made->stream;
 }
 
-tenon_stream_t *place_stream(const place_t *place, char *why, size_t capacity) {
+tenon_stream_t *torch_device_stream(const torch_device_t *torch_device, char *why,
+                                    size_t capacity) {
   tenon_stream_t *stream = NULL;
   void *native = NULL;
-  if (!place->current) {
-    if (tenon_stream_of(place->device, &stream) != TENON_OK)
+  if (!torch_device->current) {
+    if (tenon_stream_of(torch_device->device, &stream) != TENON_OK)
       snprintf(why, capacity, "%s", tenon_error());
     return stream;
   }
-  if (place->current(place->index, &native)) {
+  if (torch_device->current(torch_device->index, &native)) {
     snprintf(why, capacity, "PyTorch does not report its current stream: %s", torch_what());
     return NULL;
   }
-  if ((stream = stream_known(place, native))) return stream;
+  if ((stream = stream_known(torch_device, native))) return stream;
   torch_lock();
-  if (!(stream = stream_known(place, native)))
-    stream = stream_add((place_t *)(uintptr_t)place, native, why, capacity);
+  if (!(stream = stream_known(torch_device, native)))
+    stream = stream_add((torch_device_t *)(uintptr_t)torch_device, native, why, capacity);
   torch_unlock();
   return stream;
 }
