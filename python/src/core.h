@@ -171,7 +171,7 @@ bool libraries_add(PyObject *module);
 bool dispatch_add(PyObject *module);    /* dispatch.c */
 bool definitions_add(PyObject *module); /* define.c */
 bool profiles_add(PyObject *module);    /* profile.c */
-bool recordings_add(PyObject *module);  /* recording.c */
+bool dumps_add(PyObject *module);       /* dump.c */
 /* the profile that runs of this thread are added to; NULL: none */
 tenon_profile_t *profile_current(void);
 

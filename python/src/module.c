@@ -120,8 +120,8 @@ PyMODINIT_FUNC PyInit__core(void) {
 #endif
   if (module && unlocked_start() && errors_add(module) && tensors_add(module) &&
       sparse_add(module) && operators_add(module) && libraries_add(module) && graphs_add(module) &&
-      builders_add(module) && dispatch_add(module) && profiles_add(module) &&
-      recordings_add(module) && definitions_add(module))
+      builders_add(module) && dispatch_add(module) && profiles_add(module) && dumps_add(module) &&
+      definitions_add(module))
     return module;
   Py_XDECREF(module);
   return NULL;

@@ -20,7 +20,7 @@ from . import _notebook, dispatch, graph
 from ._define import gradient, impl, meta, op
 from ._library import Library, Namespaces, load, policy
 from ._profile import explain, profile, trace
-from ._recording import Recording, nan, record, replay
+from ._dump import Recording, nan, record, replay
 from ._watch import watch
 
 __version__ = _core.version()

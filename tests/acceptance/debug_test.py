@@ -92,7 +92,7 @@ class Recordings(unittest.TestCase):
         saved, _, _ = self.record("toy.limited(x[:, ::2], most=9.5)", "python", TENON_RECORD_ALL="1")
         out, _ = python(f"r = tenon.replay({str(saved[0])!r})\nprint(r)\nprint(r.op, r.status, r.attributes, r.inputs[0].shape)\n"
                         "print(r.inputs[0].numpy().strides, r()[0].numpy()[0, 0] == r.outputs[0].numpy()[0, 0])")
-        self.assertEqual(out.splitlines(), ["<recorded call of toy::limited(f32[2, 2])>",
+        self.assertEqual(out.splitlines(), ["<saved call of toy::limited(f32[2, 2])>",
                                             "toy::limited ok {'most': '9.5'} (2, 2)", "(12, 8) True"])
 
     def test_python_switches_recording_on_and_off(self):

@@ -1,4 +1,4 @@
-"""Failure dumps (saved calls) and their replay, and the search for the first NaN; see docs/debugging.md."""
+"""Failure dumps and their replay, and the search for the first NaN; see docs/debugging.md."""
 import os
 
 from . import _core
@@ -12,9 +12,9 @@ class Recording:
     """
 
     def __init__(self, folder):
-        self._recording = _core.recording_load(folder)
+        self._dump = _core.dump_load(folder)
         self.folder = os.fspath(folder)
-        self.__dict__.update(_core.recording_members(self._recording))
+        self.__dict__.update(_core.dump_members(self._dump))
 
     def __call__(self):
         """Repeats the call on the current values of self.inputs and returns a tuple of results.
@@ -22,18 +22,18 @@ class Recording:
         Loads the operator's library if it is not loaded.
         """
         try:
-            return _core.recording_run(self._recording)
+            return _core.dump_run(self._dump)
         except _core.NotFoundError:
             if not self.library_path or not os.path.exists(self.library_path):
                 raise
         from ._library import load
         load(self.library_path)
-        return _core.recording_run(self._recording)
+        return _core.dump_run(self._dump)
 
     def __repr__(self):
         inputs = ", ".join("None" if x is None else "[...]" if isinstance(x, list) else f"{x.dtype}{list(x.shape)}" for x in self.inputs)
         words = "" if self.status == "ok" else f": {self.status}, {self.error}"
-        return f"<recorded call of {self.op}({inputs}){words}>"
+        return f"<saved call of {self.op}({inputs}){words}>"
 
 
 def replay(folder):
@@ -52,13 +52,13 @@ class record:
     """
 
     def __init__(self, folder, ops=None, all=False, most=0):
-        _core.record_set(folder, ops, all, most)
+        _core.dumps_set(folder, ops, all, most)
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        _core.record_end()
+        _core.dumps_end()
 
 
 class nan:

@@ -1,26 +1,26 @@
 /* Failure dumps (docs/debugging.md): reading saved calls and repeating them, and the process-wide
- * switches for debugging. A saved call is a capsule here; the class around it is tenon.Recording,
+ * switches for debugging. A failure dump is a capsule here; the class around it is tenon.Recording,
  * written in Python. */
 #include "core.h"
 
 #include <stdlib.h>
 
-static const char name[] = "tenon recording";
+static const char name[] = "tenon failure dump";
 
-static void drop_recording(PyObject *capsule) {
+static void drop_dump(PyObject *capsule) {
   tenon_recording_release(PyCapsule_GetPointer(capsule, name));
 }
 
-static PyObject *load_recording(PyObject *module, PyObject *argument) {
-  tenon_recording_t *recording = NULL;
+static PyObject *load_dump(PyObject *module, PyObject *argument) {
+  tenon_recording_t *dump = NULL;
   PyObject *path = NULL;
   (void)module;
   if (!PyUnicode_FSConverter(argument, &path)) return NULL;
-  tenon_status_t status = tenon_recording_load(PyBytes_AsString(path), &recording);
+  tenon_status_t status = tenon_recording_load(PyBytes_AsString(path), &dump);
   Py_DECREF(path);
   if (status != TENON_OK) return raise_status(status);
-  PyObject *capsule = PyCapsule_New(recording, name, drop_recording);
-  if (!capsule) tenon_recording_release(recording);
+  PyObject *capsule = PyCapsule_New(dump, name, drop_dump);
+  if (!capsule) tenon_recording_release(dump);
   return capsule;
 }
 
@@ -60,12 +60,12 @@ static PyObject *attributes_of(const tenon_recording_info_t *info) {
 }
 
 /* Returns everything but the call itself, by name. */
-static PyObject *members_of_recording(PyObject *module, PyObject *capsule) {
-  tenon_recording_t *recording = PyCapsule_GetPointer(capsule, name);
+static PyObject *members_of_dump(PyObject *module, PyObject *capsule) {
+  tenon_recording_t *dump = PyCapsule_GetPointer(capsule, name);
   tenon_recording_info_t info = {.size = sizeof info};
   (void)module;
-  if (!recording) return NULL;
-  tenon_recording_info(recording, &info);
+  if (!dump) return NULL;
+  tenon_recording_info(dump, &info);
   return Py_BuildValue(
       "{s:s,s:z,s:z,s:z,s:z,s:z,s:z,s:z,s:z,s:s,s:i,s:N,s:N,s:N,s:N}", "op", info.op, "node",
       info.node, "kernel", info.kernel, "device", info.device, "error", info.error, "library",
@@ -77,8 +77,8 @@ static PyObject *members_of_recording(PyObject *module, PyObject *capsule) {
 }
 
 /* Repeats the call on the current values of its inputs. */
-static PyObject *run_recording(PyObject *module, PyObject *capsule) {
-  tenon_recording_t *recording = PyCapsule_GetPointer(capsule, name);
+static PyObject *run_dump(PyObject *module, PyObject *capsule) {
+  tenon_recording_t *dump = PyCapsule_GetPointer(capsule, name);
   tenon_recording_info_t info = {.size = sizeof info};
   tenon_op_info_t about = {.size = sizeof about};
   tenon_tensor_t *outputs[64] = {NULL};
@@ -90,15 +90,15 @@ static PyObject *run_recording(PyObject *module, PyObject *capsule) {
   PyObject *result = NULL;
   unlocked_t unlocked;
   (void)module;
-  if (!recording) return NULL;
-  tenon_recording_info(recording, &info);
+  if (!dump) return NULL;
+  tenon_recording_info(dump, &info);
   tenon_status_t status = tenon_op_find(info.op, &op);
   if (status == TENON_OK) tenon_op_info(op, &about);
   if (status == TENON_OK && about.input_count != info.input_count)
     return raise_invalid("%s has %d inputs, but the saved call has %d: load the version of the "
                          "library that saved it",
                          info.op, (int)about.input_count, (int)info.input_count);
-  if (status == TENON_OK) status = tenon_recording_attrs(recording, op, &attrs);
+  if (status == TENON_OK) status = tenon_recording_attrs(dump, op, &attrs);
   if (status == TENON_OK) status = tenon_attrs_values(attrs, &values);
   if (status == TENON_OK && info.is_random) status = tenon_generator_create(info.seed, &generator);
   if (status == TENON_OK) {
@@ -122,24 +122,25 @@ static PyObject *run_recording(PyObject *module, PyObject *capsule) {
   return result;
 }
 
-static PyObject *record_set(PyObject *module, PyObject *arguments) {
-  tenon_record_t record = {.size = sizeof record};
+static PyObject *dumps_set(PyObject *module, PyObject *arguments) {
+  tenon_record_t options = {.size = sizeof options};
   PyObject *path = NULL;
   int all = 0;
   int most = 0;
   (void)module;
-  if (!PyArg_ParseTuple(arguments, "O&zpi", PyUnicode_FSConverter, &path, &record.ops, &all, &most))
+  if (!PyArg_ParseTuple(arguments, "O&zpi", PyUnicode_FSConverter, &path, &options.ops, &all,
+                        &most))
     return NULL;
-  record.folder = PyBytes_AsString(path);
-  record.flags = all ? TENON_RECORD_ALL : 0;
-  record.most = most;
-  tenon_status_t status = tenon_record_set(&record);
+  options.folder = PyBytes_AsString(path);
+  options.flags = all ? TENON_RECORD_ALL : 0;
+  options.most = most;
+  tenon_status_t status = tenon_record_set(&options);
   Py_DECREF(path);
   if (status != TENON_OK) return raise_status(status);
   Py_RETURN_NONE;
 }
 
-static PyObject *record_end(PyObject *module, PyObject *unused) {
+static PyObject *dumps_end(PyObject *module, PyObject *unused) {
   (void)module;
   (void)unused;
   (void)tenon_record_set(NULL);
@@ -164,15 +165,15 @@ static PyObject *crash_report(PyObject *module, PyObject *arguments) {
   Py_RETURN_NONE;
 }
 
-static PyMethodDef functions[] = {{"recording_load", load_recording, METH_O, NULL},
-                                  {"recording_members", members_of_recording, METH_O, NULL},
-                                  {"recording_run", run_recording, METH_O, NULL},
-                                  {"record_set", record_set, METH_VARARGS, NULL},
-                                  {"record_end", record_end, METH_NOARGS, NULL},
+static PyMethodDef functions[] = {{"dump_load", load_dump, METH_O, NULL},
+                                  {"dump_members", members_of_dump, METH_O, NULL},
+                                  {"dump_run", run_dump, METH_O, NULL},
+                                  {"dumps_set", dumps_set, METH_VARARGS, NULL},
+                                  {"dumps_end", dumps_end, METH_NOARGS, NULL},
                                   {"nan_set", nan_set, METH_VARARGS, NULL},
                                   {"crash_report", crash_report, METH_VARARGS,
                                    "crash_report(is_on=True)\n--\n\nReports crashes in operators "
                                    "on stderr: the call, its arguments and the stack."},
                                   {NULL, NULL, 0, NULL}};
 
-bool recordings_add(PyObject *module) { return PyModule_AddFunctions(module, functions) == 0; }
+bool dumps_add(PyObject *module) { return PyModule_AddFunctions(module, functions) == 0; }
