@@ -38,11 +38,11 @@ static void end(cu_stream_t *stream) {
   free(stream);
 }
 
-/* The driver's status of the stream's work; of a recorded stream, the status of the work before the
- * recording. Call this in the context. */
+/* Returns the driver's status of the stream's work. If the stream is being captured, this is the
+ * status of the work before the capture. Call this in the context. */
 static cu_result_t state_of(cu_stream_t *stream, bool wait) {
   pthread_mutex_lock(&stream->lock);
-  bool by_event = stream->recording || stream->left;
+  bool by_event = stream->capturing || stream->left;
   cu_native_event_t event = stream->before;
   pthread_mutex_unlock(&stream->lock);
   if (by_event && !event) return CUDA_SUCCESS;
@@ -84,7 +84,7 @@ void cu_streams_finish(cu_device_t *device) {
     for (cu_stream_t *stream = device->streams; stream && !found; stream = stream->next) {
       if (state_of(stream, false) != CUDA_ERROR_NOT_READY) continue;
       found = true;
-      if (stream->recording || stream->left)
+      if (stream->capturing || stream->left)
         event = stream->before;
       else if (!(error = cu.EventCreate(&own, CU_EVENT_DEFAULT)))
         error = cu.EventRecord(event = own, stream->native);
@@ -122,7 +122,7 @@ static void leave(cu_stream_t *stream) {
   if (cu_enter(stream->device, &pushed)) return;
   pthread_mutex_lock(&stream->lock);
   if (!stream->before && cu.EventCreate(&stream->before, CU_EVENT_DEFAULT)) stream->before = NULL;
-  if (stream->before && !stream->recording) cu.EventRecord(stream->before, stream->native);
+  if (stream->before && !stream->capturing) cu.EventRecord(stream->before, stream->native);
   stream->left = true;
   pthread_mutex_unlock(&stream->lock);
   cu_leave(pushed);
@@ -207,9 +207,9 @@ tenon_status_t cu_stream_check(tenon_on_t on, cu_stream_t *stream) {
 }
 
 tenon_status_t cu_stream_check_direct(tenon_on_t on, cu_stream_t *stream, const char *what) {
-  if (stream->recording)
+  if (stream->capturing)
     return tenon_fail(on, TENON_PRECONDITION,
-                      "cuda:%d: the stream is being recorded, and %s cannot be: copies, fills, "
+                      "cuda:%d: the stream is being captured, and %s cannot be: copies, fills, "
                       "launches and replays can",
                       on->ordinal, what);
   return cu_stream_check(on, stream);
@@ -230,7 +230,7 @@ static tenon_status_t ask(tenon_on_t on, cu_stream_t *stream, bool wait, tenon_f
   tenon_status_t status = failure_of(on, stream);
   if (status != TENON_OK) return status;
   if (error) return TENON_UNAVAILABLE;
-  if (waits && !stream->recording) atomic_compare_exchange_strong(&stream->waits, &waits, 0);
+  if (waits && !stream->capturing) atomic_compare_exchange_strong(&stream->waits, &waits, 0);
   return TENON_OK;
 }
 

@@ -16,7 +16,7 @@ typedef struct cu_stream_t {
   bool imported;            /* owned by other code */
   bool destroyed;           /* no longer wanted; guarded by cu_lock */
   pthread_mutex_t lock;     /* guards the three fields below */
-  _Atomic bool recording;   /* work is captured into a recording */
+  _Atomic bool capturing;   /* work is captured into a graph */
   bool left;                /* imported, and returned to its owner */
   cu_native_event_t before; /* used by both: an event after the earlier work; NULL: not made yet */
   struct cu_stream_t *next; /* next stream of the device, under cu_lock */
@@ -34,7 +34,7 @@ void cu_streams_close(cu_device_t *device);  /* frees all streams; they are fini
 
 /* Call this before enqueueing anything: fails with the failure of the stream. */
 tenon_status_t cu_stream_check(tenon_on_t on, cu_stream_t *stream);
-/* The same, for operations that cannot be recorded. */
+/* The same, for operations that cannot be captured. */
 tenon_status_t cu_stream_check_direct(tenon_on_t on, cu_stream_t *stream, const char *what);
 /* Returns 1 + an ordinal of the set `waits` whose work has failed; 0: none has failed. */
 int32_t cu_lost_among(uint64_t waits);

@@ -84,9 +84,9 @@ static tenon_status_t chain_create(tenon_on_t on, code_t *code, uint64_t bytes, 
   chain->code_bytes = bytes;
   if (code->weight_bytes) status = sim_allocate(on, code->weight_bytes, &chain->weights);
   if (!status && !(status = sim_enter(on))) {
-    tenon_memory_t place = {chain->weights, 0};
+    tenon_memory_t weights_at = {chain->weights, 0};
     if (chain->weights &&
-        !(status = sim_memory_find(on, "weights", place, code->weight_bytes, &memory, &begin)))
+        !(status = sim_memory_find(on, "weights", weights_at, code->weight_bytes, &memory, &begin)))
       memcpy(memory->work + begin, weights, code->weight_bytes);
     if (!status) status = sim_handle_create(on, SIM_CHAIN, &chain->object);
     sim_unlock();
@@ -104,7 +104,7 @@ static tenon_status_t chain_create(tenon_on_t on, code_t *code, uint64_t bytes, 
 
 /* Assigns storage to each value: an output, an input, an offset in the weights, or an offset in the
  * scratch memory for values between steps. */
-static const char *place(const tenon_graph_view_t *view, code_t *code) {
+static const char *assign_storage(const tenon_graph_view_t *view, code_t *code) {
   sim_value_t *values = values_of(code);
   const char *why;
   for (uint32_t i = 0; i < view->input_count; i++) {
@@ -139,7 +139,7 @@ tenon_status_t sim_group_compile(tenon_on_t on, const tenon_graph_view_t *view,
                                  const char *settings, void **out_group) {
   uint64_t bytes = bytes_of(view->edge_count, view->node_count);
   const char *why = NULL;
-  (void)settings; /* the settings only affect what is claimed */
+  (void)settings; /* The settings affect only what is offloaded. */
   TENON_TRY(sim_enter(on));
   TENON_TRY(sim_leave(sim_inject(on, SIM_CALL_GROUP_COMPILE)));
   code_t *code = calloc(1, bytes);
@@ -156,7 +156,7 @@ tenon_status_t sim_group_compile(tenon_on_t on, const tenon_graph_view_t *view,
       free(code);
       return status;
     }
-  if ((why = place(view, code))) {
+  if ((why = assign_storage(view, code))) {
     free(code);
     return tenon_fail(on, TENON_UNIMPLEMENTED, "sim: %s", why);
   }
@@ -185,8 +185,8 @@ tenon_status_t sim_group_save(tenon_on_t on, void *group, tenon_sink_t *sink) {
   TENON_TRY(sim_enter(on));
   tenon_status_t status = sim_handle_find(on, SIM_CHAIN, group, &chain);
   if (!status && chain->weights) {
-    tenon_memory_t place = {chain->weights, 0};
-    status = sim_memory_find(on, "weights", place, chain->code->weight_bytes, &memory, &begin);
+    tenon_memory_t weights_at = {chain->weights, 0};
+    status = sim_memory_find(on, "weights", weights_at, chain->code->weight_bytes, &memory, &begin);
   }
   char *to = status ? NULL : sink->reserve(sink, chain->code_bytes + chain->code->weight_bytes);
   if (to) memcpy(to, chain->code, chain->code_bytes);

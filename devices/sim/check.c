@@ -46,19 +46,19 @@ static void stream_text(char out[64], const sim_piece_t *piece) {
     snprintf(out, 64, "stream %d of ordinal %d", piece->stream, piece->ordinal);
 }
 
-static void race(const sim_access_t *a, const sim_piece_t *piece, const sim_place_t *place,
+static void race(const sim_access_t *a, const sim_piece_t *piece, const sim_region_t *region,
                  char text[SIM_TEXT]) {
   char one[64], two[64], where[64];
-  uint64_t begin = a->begin > place->begin ? a->begin : place->begin;
-  uint64_t end = place->begin + place->bytes;
+  uint64_t begin = a->begin > region->begin ? a->begin : region->begin;
+  uint64_t end = region->begin + region->bytes;
   if (end > a->end) end = a->end;
   stream_text(one, &a->piece);
   stream_text(two, piece);
-  if (place->memory)
-    snprintf(where, sizeof where, "of memory %p", (void *)place->memory->key);
+  if (region->memory)
+    snprintf(where, sizeof where, "of memory %p", (void *)region->memory->key);
   else
     snprintf(where, sizeof where, "of host memory");
-  const char *verb = place->is_write ? "writes" : "reads";
+  const char *verb = region->is_write ? "writes" : "reads";
   const char *earlier_verb = a->is_write ? "writing" : "reading";
   snprintf(text, SIM_TEXT,
            "sim: race: %s (ticket %" PRIu64 ", %s) %s bytes %" PRIu64 " to %" PRIu64
@@ -69,19 +69,19 @@ static void race(const sim_access_t *a, const sim_piece_t *piece, const sim_plac
   sim_find(&a->piece, piece, "%s", text);
 }
 
-static sim_accesses_t *accesses_of(const sim_place_t *place) {
-  return place->memory ? &place->memory->accesses : &sim.host_accesses;
+static sim_accesses_t *accesses_of(const sim_region_t *region) {
+  return region->memory ? &region->memory->accesses : &sim.host_accesses;
 }
 
-static bool overlap(const sim_access_t *a, const sim_place_t *place) {
-  return a->begin < place->begin + place->bytes && place->begin < a->end;
+static bool overlap(const sim_access_t *a, const sim_region_t *region) {
+  return a->begin < region->begin + region->bytes && region->begin < a->end;
 }
 
 /* Reports the races between one access and the listed accesses, and removes listed accesses that
  * the host knows to be finished. */
-static bool races_of(const sim_clock_t *clock, const sim_piece_t *piece, const sim_place_t *place,
+static bool races_of(const sim_clock_t *clock, const sim_piece_t *piece, const sim_region_t *region,
                      char text[SIM_TEXT]) {
-  sim_accesses_t *accesses = accesses_of(place);
+  sim_accesses_t *accesses = accesses_of(region);
   uint64_t last = UINT64_MAX; /* count the parts of one access as one race */
   uint32_t last_slot = 0;
   bool found = false;
@@ -92,30 +92,30 @@ static bool races_of(const sim_clock_t *clock, const sim_piece_t *piece, const s
       continue;
     }
     i++;
-    if (!overlap(a, place) || !(a->is_write || place->is_write) ||
+    if (!overlap(a, region) || !(a->is_write || region->is_write) ||
         sim_clock_at(clock, a->slot) >= a->tick)
       continue;
     if (a->tick == last && a->slot == last_slot) continue;
     last = a->tick;
     last_slot = a->slot;
     found = true;
-    race(a, piece, place, text);
+    race(a, piece, region, text);
   }
   return found;
 }
 
 /* Adds an access to the list. A listed access can be removed or shortened where an ordered write
  * covers it, or where a later read of the same stream covers a read. */
-static void list(const sim_stream_t *stream, const sim_piece_t *piece, const sim_place_t *place) {
-  sim_accesses_t *accesses = accesses_of(place);
-  uint64_t begin = place->begin;
-  uint64_t end = place->begin + place->bytes;
+static void list(const sim_stream_t *stream, const sim_piece_t *piece, const sim_region_t *region) {
+  sim_accesses_t *accesses = accesses_of(region);
+  uint64_t begin = region->begin;
+  uint64_t end = region->begin + region->bytes;
   for (uint32_t i = 0; i < accesses->count;) {
     sim_access_t *a = &accesses->items[i];
     bool own = a->slot == stream->slot && a->tick == stream->tick;
-    bool follows = place->is_write ? sim_clock_at(&stream->clock, a->slot) >= a->tick
-                                   : !a->is_write && a->slot == stream->slot;
-    if (own || !follows || !overlap(a, place)) {
+    bool follows = region->is_write ? sim_clock_at(&stream->clock, a->slot) >= a->tick
+                                    : !a->is_write && a->slot == stream->slot;
+    if (own || !follows || !overlap(a, region)) {
       i++;
     } else if (a->begin >= begin && a->end <= end) {
       *a = accesses->items[--accesses->count];
@@ -128,14 +128,14 @@ static void list(const sim_stream_t *stream, const sim_piece_t *piece, const sim
     }
   }
   accesses->items[accesses->count++] =
-      (sim_access_t){begin, end, stream->tick, stream->slot, place->is_write, *piece};
+      (sim_access_t){begin, end, stream->tick, stream->slot, region->is_write, *piece};
 }
 
 bool sim_check_reserve(sim_work_t *work) {
-  for (uint32_t i = 0; i < work->place_count; i++) {
-    sim_accesses_t *accesses = accesses_of(&work->places[i]);
-    if (accesses->count + work->place_count <= accesses->room) continue;
-    uint32_t room = accesses->room * 2 + work->place_count + 8;
+  for (uint32_t i = 0; i < work->region_count; i++) {
+    sim_accesses_t *accesses = accesses_of(&work->regions[i]);
+    if (accesses->count + work->region_count <= accesses->room) continue;
+    uint32_t room = accesses->room * 2 + work->region_count + 8;
     sim_access_t *items = realloc(accesses->items, room * sizeof *items);
     if (!items) return false;
     accesses->items = items;
@@ -146,15 +146,15 @@ bool sim_check_reserve(sim_work_t *work) {
 
 void sim_check(const sim_stream_t *stream, sim_work_t *work) {
   bool found = false;
-  for (uint32_t i = 0; i < work->place_count; i++)
-    if (work->places[i].bytes)
-      found |= races_of(&stream->clock, &work->piece, &work->places[i], work->failure_text);
+  for (uint32_t i = 0; i < work->region_count; i++)
+    if (work->regions[i].bytes)
+      found |= races_of(&stream->clock, &work->piece, &work->regions[i], work->failure_text);
   if (found && sim.settings.check == SIM_CHECK_FAIL) {
     work->failure = TENON_PRECONDITION; /* the work is not done, so it accesses nothing */
     return;
   }
-  for (uint32_t i = 0; i < work->place_count; i++)
-    if (work->places[i].bytes) list(stream, &work->piece, &work->places[i]);
+  for (uint32_t i = 0; i < work->region_count; i++)
+    if (work->regions[i].bytes) list(stream, &work->piece, &work->regions[i]);
 }
 
 static bool within(const sim_clock_t *a, const sim_clock_t *b) {
@@ -200,10 +200,10 @@ void sim_check_wait(sim_stream_t *stream, sim_mark_t *mark) {
 }
 
 bool sim_check_writes(const void *data, uint64_t bytes) {
-  sim_place_t place = {NULL, (uintptr_t)data, bytes, 0};
+  sim_region_t region = {NULL, (uintptr_t)data, bytes, 0};
   for (uint32_t i = 0; i < sim.host_accesses.count; i++) {
     const sim_access_t *a = &sim.host_accesses.items[i];
-    if (a->is_write && overlap(a, &place) && sim_clock_at(&sim.host, a->slot) < a->tick)
+    if (a->is_write && overlap(a, &region) && sim_clock_at(&sim.host, a->slot) < a->tick)
       return true;
   }
   return false;
@@ -212,7 +212,7 @@ bool sim_check_writes(const void *data, uint64_t bytes) {
 bool sim_check_host(tenon_on_t on, const char *kind, const void *data, uint64_t bytes,
                     uint32_t is_write, char text[SIM_TEXT]) {
   sim_piece_t piece = {.ordinal = on->ordinal, .stream = -1};
-  sim_place_t place = {NULL, (uintptr_t)data, bytes, is_write};
+  sim_region_t region = {NULL, (uintptr_t)data, bytes, is_write};
   snprintf(piece.kind, sizeof piece.kind, "%s", kind);
-  return races_of(&sim.host, &piece, &place, text);
+  return races_of(&sim.host, &piece, &region, text);
 }

@@ -40,12 +40,12 @@ static tenon_status_t copy_bytes(void *argument, void *const *addresses, char *m
   return TENON_OK;
 }
 
-/* Tells whether enqueued work will still write these bytes, or the stream is being recorded. In
+/* Tells whether enqueued work will still write these bytes, or the stream captures work. In
  * both cases a checksum taken now would be wrong. */
 static bool will_change(tenon_on_t on, void *stream_handle, const void *data, uint64_t bytes) {
   sim_stream_t *stream;
   sim_lock();
-  bool will = sim_stream_find(on, stream_handle, &stream) || stream->recording ||
+  bool will = sim_stream_find(on, stream_handle, &stream) || stream->captured ||
               sim_check_writes(data, bytes);
   sim_unlock();
   return will;

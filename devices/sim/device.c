@@ -55,8 +55,8 @@ static void stop(int32_t ordinal) {
   sim_stream_stop(ordinal);
   while ((object = sim_handle_any(ordinal, SIM_EVENT)))
     sim_event_free(object);
-  while ((object = sim_handle_any(ordinal, SIM_RECORDING)))
-    sim_recording_free(object);
+  while ((object = sim_handle_any(ordinal, SIM_CAPTURED)))
+    sim_captured_free(object);
   while ((object = sim_handle_any(ordinal, SIM_PROGRAM)))
     sim_program_free(object);
   while ((object = sim_handle_any(ordinal, SIM_CHAIN)))
@@ -290,7 +290,7 @@ static const tenon_device_table_t table = {.size = sizeof table,
                                            .record_end = sim_record_end,
                                            .replay = sim_replay,
                                            .recording_free = sim_recording_end,
-                                           .claim = sim_claim,
+                                           .claim = sim_offload,
                                            .group_compile = sim_group_compile,
                                            .group_run = sim_group_run,
                                            .group_save = sim_group_save,

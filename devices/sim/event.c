@@ -41,9 +41,10 @@ tenon_status_t sim_event_record(tenon_on_t on, void *handle, void *stream_handle
   TENON_TRY(sim_enter(on));
   tenon_status_t status = sim_handle_find(on, SIM_EVENT, handle, &event);
   if (!status) status = sim_stream_enter(on, stream_handle, &stream);
-  if (!status && stream->recording)
-    status = tenon_fail(on, TENON_UNIMPLEMENTED,
-                        "sim: a recording cannot hold events; record them before or after it");
+  if (!status && stream->captured)
+    status = tenon_fail(
+        on, TENON_UNIMPLEMENTED,
+        "sim: a captured graph cannot hold events: record them before or after the capture");
   if (!status) status = sim_mark_push(on, stream, &mark);
   if (status) return sim_leave(status);
   if (event->mark) sim_mark_release(event->mark);
@@ -81,9 +82,9 @@ tenon_status_t sim_stream_wait(tenon_on_t on, void *stream_handle, tenon_on_t of
   there.ordinal = of ? of->ordinal : on->ordinal;
   tenon_status_t status = sim_handle_find(&there, SIM_EVENT, handle, &event);
   if (!status) status = sim_stream_enter(on, stream_handle, &stream);
-  if (!status && stream->recording)
+  if (!status && stream->captured)
     status = tenon_fail(on, TENON_UNIMPLEMENTED,
-                        "sim: a recording cannot wait for events; wait before it");
+                        "sim: a captured graph cannot wait for events: wait before the capture");
   if (status || !event->mark) return sim_leave(status);
   sim_mark_t *mark = event->mark;
   uint32_t count = mark->clock.count > sim.host.count ? mark->clock.count : sim.host.count;

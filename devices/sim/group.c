@@ -31,8 +31,8 @@ typedef struct fiber_t {
   sim_item_t item;
   ucontext_t context;
   ucontext_t *back;
-  void *place;
-  void *back_place; /* for the thread sanitizer */
+  void *sanitizer_fiber; /* this fiber and its caller as the thread sanitizer knows them */
+  void *sanitizer_back;
   sim_kernel_fn function;
   void *const *arguments;
   bool done;
@@ -41,7 +41,7 @@ typedef struct fiber_t {
 static _Thread_local fiber_t *entered; /* makecontext cannot pass a pointer to the function */
 
 static void leave(fiber_t *fiber) {
-  __tsan_switch_to_fiber(fiber->back_place, 0);
+  __tsan_switch_to_fiber(fiber->sanitizer_back, 0);
   swapcontext(&fiber->context, fiber->back);
 }
 
@@ -59,7 +59,7 @@ static void barrier(const sim_item_t *item) {
 
 static void enter(fiber_t *fiber) {
   entered = fiber;
-  __tsan_switch_to_fiber(fiber->place, 0);
+  __tsan_switch_to_fiber(fiber->sanitizer_fiber, 0);
   swapcontext(fiber->back, &fiber->context);
 }
 
@@ -109,13 +109,13 @@ tenon_status_t sim_groups_run(sim_kernel_fn function, const uint64_t groups[3],
     fibers[i] = (fiber_t){.function = function,
                           .arguments = arguments,
                           .back = &back,
-                          .back_place = __tsan_get_current_fiber()};
+                          .sanitizer_back = __tsan_get_current_fiber()};
     fibers[i].item = (sim_item_t){{0},
                                   {groups[0], groups[1], groups[2]},
                                   {i % items[0], i / items[0] % items[1], i / items[0] / items[1]},
                                   {items[0], items[1], items[2]},
                                   barrier};
-    if (count > 1) fibers[i].place = __tsan_create_fiber(0);
+    if (count > 1) fibers[i].sanitizer_fiber = __tsan_create_fiber(0);
   }
   uint64_t group[3];
   for (group[2] = 0; group[2] < groups[2] && !status; group[2]++)
@@ -130,7 +130,7 @@ tenon_status_t sim_groups_run(sim_kernel_fn function, const uint64_t groups[3],
           status = group_run(fibers, count, stacks, group[0] & 1, message);
       }
   for (uint32_t i = 0; i < count && fibers; i++)
-    if (fibers[i].place) __tsan_destroy_fiber(fibers[i].place);
+    if (fibers[i].sanitizer_fiber) __tsan_destroy_fiber(fibers[i].sanitizer_fiber);
   if (stacks != MAP_FAILED) munmap(stacks, (size_t)count * STACK);
   free(fibers);
   return status;

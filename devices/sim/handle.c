@@ -1,7 +1,7 @@
-/* Handles of streams, events, programs, kernels, recordings and groups. A handle is a number that
- * encodes an index in one table, the generation of that table entry, and the kind of the object. A
- * call with a handle that was destroyed, or that has another kind or ordinal, fails with a message
- * that says so. */
+/* Handles of streams, events, programs, kernels, captured graphs and groups. A handle is a number
+ * that encodes an index in one table, the generation of that table entry, and the kind of the
+ * object. A call with a handle that was destroyed, or that has another kind or ordinal, fails with
+ * a message that says so. */
 #include "plugin.h"
 
 #include <inttypes.h>
@@ -12,51 +12,51 @@ static struct {
     sim_object_t *object; /* NULL: free */
     uint32_t generation;
     uint32_t next;
-  } * places;
+  } * entries;
   uint32_t count;
   uint32_t room;
   uint32_t first_free; /* index + 1; 0: none */
 } table;
 
-static const char *const kinds[] = {"handle", "stream",    "event", "program",
-                                    "kernel", "recording", "group"};
+static const char *const kinds[] = {"handle", "stream",         "event", "program",
+                                    "kernel", "captured graph", "group"};
 
-static void *handle_of(uint32_t place, uint32_t kind) {
-  return (void *)((uintptr_t)table.places[place].generation << 32 | (uintptr_t)(place + 1) << 3 |
+static void *handle_of(uint32_t index, uint32_t kind) {
+  return (void *)((uintptr_t)table.entries[index].generation << 32 | (uintptr_t)(index + 1) << 3 |
                   kind);
 }
 
 tenon_status_t sim_handle_create(tenon_on_t on, uint32_t kind, sim_object_t *object) {
-  uint32_t place = table.first_free - 1;
+  uint32_t index = table.first_free - 1;
   if (table.first_free) {
-    table.first_free = table.places[place].next;
+    table.first_free = table.entries[index].next;
   } else {
     if (table.count == table.room) {
       uint32_t room = table.room ? table.room * 2 : 64;
-      void *places = room < 1u << 28 ? realloc(table.places, room * sizeof *table.places) : NULL;
-      if (!places) return tenon_fail(on, TENON_MEMORY, "sim: no memory for a %s", kinds[kind]);
-      table.places = places;
+      void *entries = room < 1u << 28 ? realloc(table.entries, room * sizeof *table.entries) : NULL;
+      if (!entries) return tenon_fail(on, TENON_MEMORY, "sim: no memory for a %s", kinds[kind]);
+      table.entries = entries;
       table.room = room;
     }
-    place = table.count++;
-    table.places[place].generation = 0;
+    index = table.count++;
+    table.entries[index].generation = 0;
   }
-  table.places[place].object = object;
-  *object = (sim_object_t){kind, on->ordinal, handle_of(place, kind)};
+  table.entries[index].object = object;
+  *object = (sim_object_t){kind, on->ordinal, handle_of(index, kind)};
   return TENON_OK;
 }
 
 tenon_status_t sim_handle_find(tenon_on_t on, uint32_t kind, void *handle, void *out_object) {
-  uint32_t place = ((uint32_t)(uintptr_t)handle >> 3) - 1;
+  uint32_t index = ((uint32_t)(uintptr_t)handle >> 3) - 1;
   uint32_t is = (uint32_t)(uintptr_t)handle & 7;
-  if (is != kind || place >= table.count) {
+  if (is != kind || index >= table.count) {
     const bool is_known = is && is <= SIM_CHAIN;
     const char *perhaps = is_known ? ", but perhaps of kind " : "";
     const char *other = is_known ? kinds[is] : "";
     return tenon_fail(on, TENON_INVALID, "sim: %p is not a handle of kind %s%s%s", handle,
                       kinds[kind], perhaps, other);
   }
-  sim_object_t *object = table.places[place].object;
+  sim_object_t *object = table.entries[index].object;
   if (!object || object->handle != handle)
     return tenon_fail(on, TENON_INVALID, "sim: %s %p does not exist any more: it was destroyed",
                       kinds[kind], handle);
@@ -67,13 +67,13 @@ tenon_status_t sim_handle_find(tenon_on_t on, uint32_t kind, void *handle, void 
   return TENON_OK;
 }
 
-static void *end(uint32_t place) {
-  sim_object_t *object = table.places[place].object;
-  table.places[place].object = NULL;
+static void *end(uint32_t index) {
+  sim_object_t *object = table.entries[index].object;
+  table.entries[index].object = NULL;
   object->handle = NULL;
-  if (!sim.settings.reuse) table.places[place].generation++;
-  table.places[place].next = table.first_free;
-  table.first_free = place + 1;
+  if (!sim.settings.reuse) table.entries[index].generation++;
+  table.entries[index].next = table.first_free;
+  table.first_free = index + 1;
   return object;
 }
 
@@ -88,14 +88,14 @@ void sim_handle_drop(sim_object_t *object) { end(((uint32_t)(uintptr_t)object->h
 
 void *sim_handle_any(int32_t ordinal, uint32_t kind) {
   for (uint32_t i = 0; i < table.count; i++) {
-    const sim_object_t *object = table.places[i].object;
+    const sim_object_t *object = table.entries[i].object;
     if (object && object->ordinal == ordinal && object->kind == kind) return end(i);
   }
   return NULL;
 }
 
 void sim_handle_forget_all(void) {
-  free(table.places);
-  table.places = NULL;
+  free(table.entries);
+  table.entries = NULL;
   table.count = table.room = table.first_free = 0;
 }

@@ -23,7 +23,7 @@ enum {
 };
 
 /* The number of allocations with a key less than `key`. */
-static uint32_t place_of(uintptr_t key) {
+static uint32_t index_of(uintptr_t key) {
   uint32_t low = 0;
   uint32_t high = sim.memory_count;
   while (low < high) {
@@ -36,10 +36,10 @@ static uint32_t place_of(uintptr_t key) {
   return low;
 }
 
-static void forget(uint32_t place) {
-  sim_memory_t *memory = sim.memories[place];
-  memmove(sim.memories + place, sim.memories + place + 1,
-          (--sim.memory_count - place) * sizeof *sim.memories);
+static void forget(uint32_t index) {
+  sim_memory_t *memory = sim.memories[index];
+  memmove(sim.memories + index, sim.memories + index + 1,
+          (--sim.memory_count - index) * sizeof *sim.memories);
   munmap(memory->reserved, memory->gone ? GAP + memory->bytes : memory->mapped);
   free(memory->accesses.items);
   free(memory);
@@ -52,7 +52,7 @@ static void let_go(sim_memory_t *memory) {
   sim.ordinals[memory->ordinal].used -= memory->bytes;
   /* the key is a number, which is never reused */
   if (memory->key != (uintptr_t)memory->reserved + GAP) {
-    forget(place_of(memory->key));
+    forget(index_of(memory->key));
     return;
   }
   munmap(memory->reserved + GAP + memory->bytes, memory->mapped - GAP - memory->bytes);
@@ -119,52 +119,52 @@ tenon_status_t sim_allocate(tenon_on_t on, uint64_t bytes, void **out_handle) {
   memset(memory->work, 0xff, rounded < POISONED ? rounded : POISONED);
   memory->key =
       sim.settings.handles ? (uintptr_t)++sim.last_key : (uintptr_t)memory->reserved + GAP;
-  uint32_t place = place_of(memory->key);
-  memmove(sim.memories + place + 1, sim.memories + place,
-          (sim.memory_count++ - place) * sizeof *sim.memories);
-  sim.memories[place] = memory;
+  uint32_t index = index_of(memory->key);
+  memmove(sim.memories + index + 1, sim.memories + index,
+          (sim.memory_count++ - index) * sizeof *sim.memories);
+  sim.memories[index] = memory;
   sim.ordinals[on->ordinal].used += rounded;
   *out_handle = (void *)memory->key;
   return sim_leave(TENON_OK);
 }
 
-tenon_status_t sim_memory_find(tenon_on_t on, const char *what, tenon_memory_t place,
-                               uint64_t bytes, sim_memory_t **out_memory, uint64_t *out_begin) {
-  uintptr_t handle = (uintptr_t)place.handle;
-  uint32_t after = place_of(handle + 1);
+tenon_status_t sim_memory_find(tenon_on_t on, const char *what, tenon_memory_t at, uint64_t bytes,
+                               sim_memory_t **out_memory, uint64_t *out_begin) {
+  uintptr_t handle = (uintptr_t)at.handle;
+  uint32_t after = index_of(handle + 1);
   sim_memory_t *memory = after ? sim.memories[after - 1] : NULL;
   bool number = sim.settings.handles != 0;
   uint64_t shift = memory && !number ? handle - memory->key : 0;
   if (!handle || !memory || (number ? memory->key != handle : shift >= memory->bytes)) {
     bool was = number && handle && handle <= sim.last_key;
-    if (was) sim_find(NULL, NULL, "sim: %s uses memory %p after it was freed", what, place.handle);
+    if (was) sim_find(NULL, NULL, "sim: %s uses memory %p after it was freed", what, at.handle);
     return tenon_fail(on, TENON_INVALID,
                       was ? "sim: %s uses memory %p after it was freed"
                           : "sim: %s: %p is not memory of sim",
-                      what, place.handle);
+                      what, at.handle);
   }
   if (memory->ordinal != on->ordinal)
     return tenon_fail(on, TENON_INVALID,
                       "sim: %s on ordinal %d uses memory %p, which is of ordinal %d", what,
-                      on->ordinal, place.handle, memory->ordinal);
+                      on->ordinal, at.handle, memory->ordinal);
   if (memory->gone || (memory->freed && !memory->imports)) {
-    sim_find(NULL, NULL, "sim: %s uses memory %p after it was freed", what, place.handle);
+    sim_find(NULL, NULL, "sim: %s uses memory %p after it was freed", what, at.handle);
     return tenon_fail(on, TENON_INVALID, "sim: %s uses memory %p after it was freed", what,
-                      place.handle);
+                      at.handle);
   }
-  if (place.offset > memory->bytes - shift || bytes > memory->bytes - shift - place.offset)
+  if (at.offset > memory->bytes - shift || bytes > memory->bytes - shift - at.offset)
     return tenon_fail(on, TENON_INVALID,
                       "sim: %s: %" PRIu64 " bytes from offset %" PRIu64
                       " of memory %p, which has %" PRIu64 " bytes",
-                      what, bytes, place.offset + shift, (void *)memory->key, memory->bytes);
+                      what, bytes, at.offset + shift, (void *)memory->key, memory->bytes);
   *out_memory = memory;
-  *out_begin = shift + place.offset;
+  *out_begin = shift + at.offset;
   return TENON_OK;
 }
 
 void sim_memory_drop(tenon_on_t on, void *handle) {
-  uint32_t place = place_of((uintptr_t)handle);
-  sim_memory_t *memory = place < sim.memory_count ? sim.memories[place] : NULL;
+  uint32_t index = index_of((uintptr_t)handle);
+  sim_memory_t *memory = index < sim.memory_count ? sim.memories[index] : NULL;
   if (!memory || memory->key != (uintptr_t)handle || memory->freed ||
       memory->ordinal != on->ordinal) {
     sim_find(NULL, NULL, "sim: free of %p, which is not memory of ordinal %d%s", handle,
@@ -207,7 +207,7 @@ tenon_status_t sim_memory_import(tenon_on_t on, void *native, uint64_t bytes, vo
 
 void sim_memory_forget(tenon_on_t on, void *handle) {
   sim_lock();
-  uint32_t after = place_of((uintptr_t)handle + 1);
+  uint32_t after = index_of((uintptr_t)handle + 1);
   sim_memory_t *memory = after ? sim.memories[after - 1] : NULL;
   if (!memory || memory->ordinal != on->ordinal || !memory->imports ||
       (uintptr_t)handle - memory->key >= memory->bytes) {

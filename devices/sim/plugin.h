@@ -119,10 +119,10 @@ typedef struct sim_memory_t {
   sim_accesses_t accesses;
 } sim_memory_t;
 
-/* Finds the memory at `place` and checks that `bytes` from there lie in it. *out_begin receives the
+/* Finds the memory at `at` and checks that `bytes` from there lie in it. *out_begin receives the
  * offset in the memory. */
-tenon_status_t sim_memory_find(tenon_on_t on, const char *what, tenon_memory_t place,
-                               uint64_t bytes, sim_memory_t **out_memory, uint64_t *out_begin);
+tenon_status_t sim_memory_find(tenon_on_t on, const char *what, tenon_memory_t at, uint64_t bytes,
+                               sim_memory_t **out_memory, uint64_t *out_begin);
 void sim_memory_unpin(sim_memory_t *memory);
 void sim_memory_drop(tenon_on_t on, void *handle); /* what sim_free does, with the lock held */
 void sim_memory_stop(int32_t ordinal);
@@ -159,7 +159,7 @@ enum {
   SIM_EVENT,
   SIM_PROGRAM,
   SIM_KERNEL,
-  SIM_RECORDING,
+  SIM_CAPTURED,
   SIM_CHAIN,
 };
 
@@ -201,12 +201,12 @@ typedef struct sim_mark_t {
   pthread_cond_t reached;
 } sim_mark_t;
 
-typedef struct sim_place_t {
+typedef struct sim_region_t {
   sim_memory_t *memory; /* NULL: host memory */
   uint64_t begin;
   uint64_t bytes;
   uint32_t is_write;
-} sim_place_t;
+} sim_region_t;
 
 typedef struct sim_work_t {
   struct sim_work_t *next;
@@ -218,8 +218,8 @@ typedef struct sim_work_t {
   void *argument;
   void **addresses;
   uint64_t argument_bytes;
-  uint32_t place_count;
-  sim_place_t *places;
+  uint32_t region_count;
+  sim_region_t *regions;
   /* releases what the argument holds when the work is freed; may be NULL */
   void (*release)(void *argument);
   void (*retain)(void *argument); /* retains the same when the work is copied */
@@ -241,7 +241,7 @@ tenon_status_t sim_work_create(tenon_on_t on, uint64_t ticket, const char *kind,
 tenon_status_t sim_work_copy(tenon_on_t on, const sim_work_t *work, uint64_t ticket,
                              sim_work_t **out_copy);
 void sim_work_free(sim_work_t *work);
-/* Creates a piece of work and appends it to the stream or to its recording. Takes the lock
+/* Creates a piece of work and appends it to the stream or to its captured graph. Takes the lock
  * itself. */
 tenon_status_t sim_work_enqueue(tenon_on_t on, void *stream, uint64_t ticket, const char *kind,
                                 sim_work_fn function, const void *argument, uint64_t bytes,
@@ -271,7 +271,7 @@ typedef struct sim_stream_t {
   pthread_cond_t came;
   uint64_t random;
   sim_failure_t failure;
-  struct sim_recording_t *recording;
+  struct sim_captured_t *captured;
 } sim_stream_t;
 
 /* Creates a stream without a handle. */
@@ -391,15 +391,15 @@ const char *sim_value_of(const tenon_meta_t *edge, sim_value_t *out_value);
 const char *sim_step_check(const sim_step_t *step, const sim_value_t *values, uint32_t value_count);
 void sim_step_run(const sim_step_t *step, const sim_value_t *values, float *const *at);
 
-/* recording.c, program.c, chain.c: destructors that stop() calls */
+/* capture.c, program.c, chain.c: destructors that stop() calls */
 
-typedef struct sim_recording_t {
+typedef struct sim_captured_t {
   sim_object_t object;
   sim_work_t *first;
   sim_work_t **end;
-} sim_recording_t;
+} sim_captured_t;
 
-void sim_recording_free(sim_recording_t *recording);
+void sim_captured_free(sim_captured_t *captured);
 void sim_program_free(sim_object_t *program);
 void sim_event_free(sim_object_t *event);
 void sim_chain_free(sim_object_t *chain);
@@ -494,8 +494,8 @@ tenon_status_t sim_record_end(tenon_on_t on, void *stream, void **out_recording)
 tenon_status_t sim_replay(tenon_on_t on, void *stream, void *recording, uint64_t ticket);
 void sim_recording_end(tenon_on_t on, void *recording);
 tenon_status_t sim_forked(tenon_on_t on);
-tenon_status_t sim_claim(tenon_on_t on, const tenon_graph_view_t *graph, const char *settings,
-                         tenon_claims_t *out);
+tenon_status_t sim_offload(tenon_on_t on, const tenon_graph_view_t *graph, const char *settings,
+                           tenon_claims_t *out);
 tenon_status_t sim_group_compile(tenon_on_t on, const tenon_graph_view_t *group,
                                  const char *settings, void **out_group);
 tenon_status_t sim_group_run(tenon_on_t on, void *stream, const tenon_group_run_t *run);

@@ -2,7 +2,7 @@
  * these kernels.
  *
  * Invariant: a program stays loaded until it has been unloaded and its last launch, including
- * launches in recordings, is gone. */
+ * launches in captured graphs, is gone. */
 #include "plugin.h"
 
 #include <dlfcn.h>

@@ -3,7 +3,7 @@
  *   peers=0|1            copies between ordinals go directly (1)
  *   blame=0|1            failures of work name their ticket (1)
  *   reuse=0|1            handles of streams, events, ... that were destroyed are given again (0)
- *   claim=0|1            groups of graphs are claimed (0)
+ *   claim=0|1            subgraphs are offloaded (0)
  *   delay=MICROSECONDS   each piece of work waits a random time of at most this (0)
  *   seed=N               of these times (1)
  *   memory=BYTES         of each ordinal (1 GiB)
@@ -28,7 +28,7 @@ static const char *const calls[] = {
 #undef X
 };
 static const char *const checks[] = {"fail", "count", "abort"};
-static const char *const places[] = {"0", "1"};
+static const char *const ordinals[] = {"0", "1"};
 static const char *const features[] = {"f64", "f16", "atomics64"}; /* SIM_WITHOUT_... */
 
 /* Describes how the value of a setting is parsed. `words` NULL: a number up to `most`. `after`
@@ -57,7 +57,7 @@ static const struct {
     {"check", 0, offsetof(sim_settings_t, check), checks, 3, 0},
     {"fail", UINT64_MAX, offsetof(sim_settings_t, fail), calls, SIM_CALL_COUNT, COLON},
     {"fault", UINT64_MAX, offsetof(sim_settings_t, fault), NULL, 0, 0},
-    {"lose", UINT64_MAX, offsetof(sim_settings_t, lose), places, SIM_ORDINALS, COLON},
+    {"lose", UINT64_MAX, offsetof(sim_settings_t, lose), ordinals, SIM_ORDINALS, COLON},
     {"without", 0, offsetof(sim_settings_t, without), features, 3, PLUS},
 };
 enum { KEYS = sizeof keys / sizeof *keys };

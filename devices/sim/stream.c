@@ -43,7 +43,7 @@ static bool slot_take(uint32_t *out_slot) {
 static void stream_free(sim_stream_t *stream) {
   while (stream->fresh_count)
     sim_mark_release(stream->fresh[--stream->fresh_count]);
-  if (stream->recording) sim_recording_free(stream->recording);
+  if (stream->captured) sim_captured_free(stream->captured);
   sim.slots[stream->slot].taken = false;
   sim_clock_t *past = &sim.ordinals[stream->object.ordinal].past;
   if (sim_clock_reserve(past, stream->clock.count)) sim_clock_join(past, &stream->clock);
@@ -234,7 +234,7 @@ static void drain(sim_stream_t *stream) {
 
 static void drain_all(int32_t ordinal) {
   for (sim_stream_t *stream = sim.streams; stream; stream = stream->next)
-    if (stream->object.ordinal == ordinal && !stream->recording && stream->first) {
+    if (stream->object.ordinal == ordinal && !stream->captured && stream->first) {
       drain(stream);
       stream = sim.streams; /* the list may have changed during the wait */
     }
@@ -290,9 +290,9 @@ tenon_status_t sim_stream_synchronize(tenon_on_t on, void *handle, tenon_fault_t
   sim_failure_t failure;
   sim_lock();
   tenon_status_t status = sim_stream_find(on, handle, &stream);
-  if (!status && stream->recording)
+  if (!status && stream->captured)
     status = tenon_fail(on, TENON_PRECONDITION,
-                        "sim: synchronize of stream %d of ordinal %d, which is being recorded",
+                        "sim: synchronize of stream %d of ordinal %d, which captures work",
                         stream->number, on->ordinal);
   if (status) return sim_leave(status);
   if ((status = sim_mark_push(on, stream, &mark)) == TENON_OK)
@@ -317,7 +317,7 @@ tenon_status_t sim_synchronize(tenon_on_t on) {
     room += stream->object.ordinal == on->ordinal;
   marks = calloc(room + 1, sizeof *marks);
   for (sim_stream_t *stream = sim.streams; stream && marks && !status; stream = stream->next) {
-    if (stream->object.ordinal != on->ordinal || stream->recording) continue;
+    if (stream->object.ordinal != on->ordinal || stream->captured) continue;
     if (stream->ended) {
       sim_host_knows(&stream->clock);
       continue;
@@ -351,7 +351,7 @@ tenon_status_t sim_callback(tenon_on_t on, void *handle,
     status = sim_work_create(on, 0, "callback", NULL, &argument, sizeof argument, 0, NULL, &work);
   if (status) return sim_leave(status);
   work->callback = function;
-  if (!stream->recording && (status = sim_mark_create(on, stream, &work->reach)))
+  if (!stream->captured && (status = sim_mark_create(on, stream, &work->reach)))
     sim_work_free(work);
   else
     status = sim_work_submit(on, stream, work);

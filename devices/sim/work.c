@@ -14,16 +14,16 @@
 /* one piece */
 
 static sim_work_t *empty(const char *kind, uint64_t ticket, const void *argument, uint64_t bytes,
-                         uint32_t places) {
-  uint64_t listed = places * (sizeof(sim_place_t) + sizeof(void *));
+                         uint32_t regions) {
+  uint64_t listed = regions * (sizeof(sim_region_t) + sizeof(void *));
   uint64_t head = (sizeof(sim_work_t) + 15) / 16 * 16;
   sim_work_t *work = calloc(1, head + (bytes + 15) / 16 * 16 + listed);
   if (!work) return NULL;
   work->argument = (char *)work + head;
-  work->places = (sim_place_t *)(void *)((char *)work->argument + (bytes + 15) / 16 * 16);
-  work->addresses = (void **)(work->places + places);
+  work->regions = (sim_region_t *)(void *)((char *)work->argument + (bytes + 15) / 16 * 16);
+  work->addresses = (void **)(work->regions + regions);
   work->argument_bytes = bytes;
-  work->place_count = places;
+  work->region_count = regions;
   work->piece.ticket = ticket;
   snprintf(work->piece.kind, sizeof work->piece.kind, "%s", kind);
   if (bytes && argument) memcpy(work->argument, argument, bytes);
@@ -35,10 +35,10 @@ static tenon_status_t no_memory(tenon_on_t on) {
 }
 
 static void pin(sim_work_t *work, uint32_t i) {
-  sim_place_t *place = &work->places[i];
-  if (place->memory) place->memory->pins++;
+  sim_region_t *region = &work->regions[i];
+  if (region->memory) region->memory->pins++;
   work->addresses[i] =
-      place->memory ? place->memory->work + place->begin : (void *)(uintptr_t)place->begin;
+      region->memory ? region->memory->work + region->begin : (void *)(uintptr_t)region->begin;
 }
 
 tenon_status_t sim_work_create(tenon_on_t on, uint64_t ticket, const char *kind,
@@ -50,20 +50,20 @@ tenon_status_t sim_work_create(tenon_on_t on, uint64_t ticket, const char *kind,
   work->function = function;
   for (uint32_t i = 0; i < range_count; i++) {
     const sim_use_t *range = &ranges[i];
-    sim_place_t *place = &work->places[i];
-    place->bytes = range->range.bytes;
-    place->is_write = range->range.is_write;
+    sim_region_t *region = &work->regions[i];
+    region->bytes = range->range.bytes;
+    region->is_write = range->range.is_write;
     if (range->is_host) {
-      place->begin = (uintptr_t)range->range.memory.handle + range->range.memory.offset;
+      region->begin = (uintptr_t)range->range.memory.handle + range->range.memory.offset;
     } else if (range->range.memory.handle ||
                /* a range of 0 bytes, of a tensor without elements, uses nothing */
-               place->bytes) {
+               region->bytes) {
       tenon_device_context_t of = *on; /* failures are reported to `on` */
       of.ordinal = range->peer ? range->peer->ordinal : on->ordinal;
-      tenon_status_t status = sim_memory_find(&of, kind, range->range.memory, place->bytes,
-                                              &place->memory, &place->begin);
+      tenon_status_t status = sim_memory_find(&of, kind, range->range.memory, region->bytes,
+                                              &region->memory, &region->begin);
       if (status) {
-        work->place_count = i;
+        work->region_count = i;
         sim_work_free(work);
         return status;
       }
@@ -77,19 +77,19 @@ tenon_status_t sim_work_create(tenon_on_t on, uint64_t ticket, const char *kind,
 tenon_status_t sim_work_copy(tenon_on_t on, const sim_work_t *from, uint64_t ticket,
                              sim_work_t **out_copy) {
   sim_work_t *work =
-      empty(from->piece.kind, ticket, from->argument, from->argument_bytes, from->place_count);
+      empty(from->piece.kind, ticket, from->argument, from->argument_bytes, from->region_count);
   if (!work) return no_memory(on);
-  for (uint32_t i = 0; i < from->place_count; i++) {
-    const sim_memory_t *memory = from->places[i].memory;
+  for (uint32_t i = 0; i < from->region_count; i++) {
+    const sim_memory_t *memory = from->regions[i].memory;
     if (memory && memory->freed && !memory->imports) {
       void *handle = (void *)memory->key;
-      work->place_count = i;
+      work->region_count = i;
       sim_work_free(work);
       sim_find(NULL, NULL, "sim: a replay uses memory %p after it was freed", handle);
       return tenon_fail(on, TENON_INVALID, "sim: a replay uses memory %p after it was freed",
                         handle);
     }
-    work->places[i] = from->places[i];
+    work->regions[i] = from->regions[i];
     pin(work, i);
   }
   work->function = from->function;
@@ -102,8 +102,8 @@ tenon_status_t sim_work_copy(tenon_on_t on, const sim_work_t *from, uint64_t tic
 }
 
 void sim_work_free(sim_work_t *work) {
-  for (uint32_t i = 0; i < work->place_count; i++)
-    if (work->places[i].memory) sim_memory_unpin(work->places[i].memory);
+  for (uint32_t i = 0; i < work->region_count; i++)
+    if (work->regions[i].memory) sim_memory_unpin(work->regions[i].memory);
   if (work->release) work->release(work->argument);
   if (work->reach) sim_mark_release(work->reach);
   if (work->await) sim_mark_release(work->await);
@@ -115,9 +115,9 @@ tenon_status_t sim_work_submit(tenon_on_t on, sim_stream_t *stream, sim_work_t *
   tenon_status_t status = TENON_OK;
   work->piece.ordinal = on->ordinal;
   work->piece.stream = stream->number;
-  if (stream->recording) {
-    *stream->recording->end = work;
-    stream->recording->end = &work->next;
+  if (stream->captured) {
+    *stream->captured->end = work;
+    stream->captured->end = &work->next;
     return TENON_OK;
   }
   if (!sim_clock_reserve(&stream->clock, count) || !sim_check_reserve(work)) status = no_memory(on);

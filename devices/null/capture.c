@@ -1,4 +1,4 @@
-/* Recordings, which hold nothing. Work that is enqueued during a recording counts as done. */
+/* Captured graphs, which hold nothing. Work that is enqueued during a capture counts as done. */
 #include "plugin.h"
 
 tenon_status_t null_record_begin(tenon_on_t on, void *stream) {

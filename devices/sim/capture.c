@@ -1,4 +1,4 @@
-/* Recordings: pieces of work that a stream collects instead of doing them. Each replay appends
+/* Captured graphs: pieces of work that a stream collects instead of doing them. Each replay appends
  * copies of them to a stream. */
 #include "plugin.h"
 
@@ -11,25 +11,25 @@ static void works_free(sim_work_t *work) {
   }
 }
 
-void sim_recording_free(sim_recording_t *recording) {
-  works_free(recording->first);
-  free(recording);
+void sim_captured_free(sim_captured_t *captured) {
+  works_free(captured->first);
+  free(captured);
 }
 
 tenon_status_t sim_record_begin(tenon_on_t on, void *handle) {
   sim_stream_t *stream;
   TENON_TRY(sim_enter(on));
   tenon_status_t status = sim_stream_enter(on, handle, &stream);
-  if (!status && stream->recording)
+  if (!status && stream->captured)
     status =
-        tenon_fail(on, TENON_PRECONDITION, "sim: stream %d of ordinal %d is being recorded already",
+        tenon_fail(on, TENON_PRECONDITION, "sim: stream %d of ordinal %d captures work already",
                    stream->number, on->ordinal);
   if (status) return sim_leave(status);
-  sim_recording_t *recording = calloc(1, sizeof *recording);
-  if (!recording)
-    return sim_leave(tenon_fail(on, TENON_MEMORY, "sim: no host memory for a recording"));
-  recording->end = &recording->first;
-  stream->recording = recording;
+  sim_captured_t *captured = calloc(1, sizeof *captured);
+  if (!captured)
+    return sim_leave(tenon_fail(on, TENON_MEMORY, "sim: no host memory for a captured graph"));
+  captured->end = &captured->first;
+  stream->captured = captured;
   return sim_leave(TENON_OK);
 }
 
@@ -37,30 +37,29 @@ tenon_status_t sim_record_end(tenon_on_t on, void *handle, void **out_recording)
   sim_stream_t *stream;
   TENON_TRY(sim_enter(on));
   tenon_status_t status = sim_stream_find(on, handle, &stream);
-  if (!status && !stream->recording)
+  if (!status && !stream->captured)
     status =
-        tenon_fail(on, TENON_PRECONDITION, "sim: stream %d of ordinal %d is not being recorded",
+        tenon_fail(on, TENON_PRECONDITION, "sim: stream %d of ordinal %d does not capture work",
                    stream->number, on->ordinal);
-  if (!status) status = sim_handle_create(on, SIM_RECORDING, &stream->recording->object);
+  if (!status) status = sim_handle_create(on, SIM_CAPTURED, &stream->captured->object);
   if (status) return sim_leave(status);
-  *out_recording = stream->recording->object.handle;
-  stream->recording = NULL;
+  *out_recording = stream->captured->object.handle;
+  stream->captured = NULL;
   return sim_leave(TENON_OK);
 }
 
 tenon_status_t sim_replay(tenon_on_t on, void *handle, void *recording_handle, uint64_t ticket) {
   sim_stream_t *stream;
-  sim_recording_t *recording;
+  sim_captured_t *captured;
   sim_work_t *first = NULL;
   sim_work_t **end = &first;
   TENON_TRY(sim_enter(on));
-  tenon_status_t status = sim_handle_find(on, SIM_RECORDING, recording_handle, &recording);
+  tenon_status_t status = sim_handle_find(on, SIM_CAPTURED, recording_handle, &captured);
   if (!status) status = sim_stream_enter(on, handle, &stream);
-  for (const sim_work_t *work = status ? NULL : recording->first; work && !status;
+  for (const sim_work_t *work = status ? NULL : captured->first; work && !status;
        work = work->next) {
     if ((status = sim_work_copy(on, work, ticket, end))) break;
-    if ((*end)->callback && !stream->recording)
-      status = sim_mark_create(on, stream, &(*end)->reach);
+    if ((*end)->callback && !stream->captured) status = sim_mark_create(on, stream, &(*end)->reach);
     end = &(*end)->next;
   }
   while (first && !status) {
@@ -75,7 +74,7 @@ tenon_status_t sim_replay(tenon_on_t on, void *handle, void *recording_handle, u
 
 void sim_recording_end(tenon_on_t on, void *handle) {
   sim_lock();
-  sim_recording_t *recording = handle ? sim_handle_end(on, SIM_RECORDING, handle) : NULL;
-  if (recording) sim_recording_free(recording);
+  sim_captured_t *captured = handle ? sim_handle_end(on, SIM_CAPTURED, handle) : NULL;
+  if (captured) sim_captured_free(captured);
   sim_unlock();
 }

@@ -11,26 +11,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct claiming_t {
+typedef struct offload_t {
   const tenon_graph_view_t *view;
   const char **why; /* for each node, the reason why sim does not support it; NULL: it does */
   uint32_t *depth;
-  uint32_t *set;
-  uint32_t *
-      /* `set` is the union-find parent of each node; `size` is the size of the group, valid at its
-       * root */
-      size;
+  uint32_t *set;  /* the union-find parent of each node */
+  uint32_t *size; /* the size of each group, valid at its root */
   uint32_t *nodes;
   int64_t *producers; /* for each edge, the node that produces it; -1: none */
-} claiming_t;
+} offload_t;
 
-static uint32_t root(const claiming_t *c, uint32_t n) {
+static uint32_t root(const offload_t *c, uint32_t n) {
   while (c->set[n] != n)
     n = c->set[n] = c->set[c->set[n]];
   return n;
 }
 
-static void look(claiming_t *c, sim_step_t *step) {
+static void look(offload_t *c, sim_step_t *step) {
   for (uint32_t i = 0; i < c->view->edge_count; i++)
     c->producers[i] = -1;
   for (uint32_t n = 0; n < c->view->node_count; n++) {
@@ -59,7 +56,7 @@ static void look(claiming_t *c, sim_step_t *step) {
   }
 }
 
-static tenon_status_t take(claiming_t *c, uint32_t of, tenon_claims_t *out) {
+static tenon_status_t take(offload_t *c, uint32_t of, tenon_claims_t *out) {
   char reason[100];
   uint32_t count = 0;
   for (uint32_t n = 0; n < c->view->node_count; n++)
@@ -70,7 +67,7 @@ static tenon_status_t take(claiming_t *c, uint32_t of, tenon_claims_t *out) {
   return out->take(out, count, c->nodes, reason);
 }
 
-static tenon_status_t tell(claiming_t *c, uint64_t most, tenon_claims_t *out) {
+static tenon_status_t tell(offload_t *c, uint64_t most, tenon_claims_t *out) {
   uint32_t count = c->view->node_count;
   for (; most; most--) {
     uint32_t best = count;
@@ -102,8 +99,8 @@ static tenon_status_t settings_read(tenon_on_t on, const char *settings, uint64_
                     settings);
 }
 
-tenon_status_t sim_claim(tenon_on_t on, const tenon_graph_view_t *view, const char *settings,
-                         tenon_claims_t *out) {
+tenon_status_t sim_offload(tenon_on_t on, const tenon_graph_view_t *view, const char *settings,
+                           tenon_claims_t *out) {
   uint64_t most;
   uint64_t count = (uint64_t)view->node_count + 1;
   sim_step_t step;
@@ -113,14 +110,14 @@ tenon_status_t sim_claim(tenon_on_t on, const tenon_graph_view_t *view, const ch
   sim_unlock();
   if (!is_on)
     return tenon_fail(on, TENON_UNAVAILABLE,
-                      "sim claims groups where its setting claim is 1 (TENON_SIM=claim=1)");
-  claiming_t c = {view,
-                  calloc(count, sizeof *c.why),
-                  calloc(count, sizeof *c.depth),
-                  calloc(count, sizeof *c.set),
-                  calloc(count, sizeof *c.size),
-                  calloc(count, sizeof *c.nodes),
-                  calloc((uint64_t)view->edge_count + 1, sizeof *c.producers)};
+                      "sim offloads subgraphs only if its setting claim is 1 (TENON_SIM=claim=1)");
+  offload_t c = {view,
+                 calloc(count, sizeof *c.why),
+                 calloc(count, sizeof *c.depth),
+                 calloc(count, sizeof *c.set),
+                 calloc(count, sizeof *c.size),
+                 calloc(count, sizeof *c.nodes),
+                 calloc((uint64_t)view->edge_count + 1, sizeof *c.producers)};
   tenon_status_t status = TENON_OK;
   if (c.why && c.depth && c.set && c.size && c.nodes && c.producers) {
     look(&c, &step);
