@@ -43,30 +43,30 @@ static bool make_form(const bench_size_t *size, const char *text, uint32_t strea
 }
 
 /* Makes every input from the operator's example inputs, unless --input states all required ones. */
-static bool make_samples(bench_call_t *s, text_t *why) {
+static bool make_example_inputs(bench_call_t *s, text_t *why) {
   const bench_size_t *size = s->size;
   tenon_argument_t argument = {.size = sizeof argument};
-  tenon_sample_t sample = {.size = sizeof sample,
-                           .index = (uint32_t)size->sample,
-                           .extent = size->extent,
-                           .seed = 1,
-                           .name_count = (uint32_t)size->count,
-                           .names = size->names,
-                           .extents = size->extents};
+  tenon_sample_t example = {.size = sizeof example,
+                            .index = (uint32_t)size->example,
+                            .extent = size->extent,
+                            .seed = 1,
+                            .name_count = (uint32_t)size->count,
+                            .names = size->names,
+                            .extents = size->extents};
   bool needed = !s->info.input_count || !size->forms->count;
   for (int32_t i = 0; i < s->info.input_count; i++)
     if (tenon_op_argument(s->op, TENON_ARGUMENT_INPUT, i, &argument) == TENON_OK &&
         !argument.is_optional)
       needed = needed || !form_of(size, argument.name);
-  if (size->dtype && tenon_dtype_parse(size->dtype, &sample.dtype) != TENON_OK)
+  if (size->dtype && tenon_dtype_parse(size->dtype, &example.dtype) != TENON_OK)
     return fail_with_runtime_error(why);
-  return !needed || tenon_op_sample(s->op, &sample, s->values) == TENON_OK ||
+  return !needed || tenon_op_sample(s->op, &example, s->values) == TENON_OK ||
          fail_with_runtime_error(why);
 }
 
 static bool make_inputs(bench_call_t *s, text_t *why) {
   tenon_argument_t argument = {.size = sizeof argument};
-  if (!make_samples(s, why)) return false;
+  if (!make_example_inputs(s, why)) return false;
   for (int32_t i = 0; i < s->info.input_count; i++) {
     tenon_value_t *value = &s->values[i];
     if (tenon_op_argument(s->op, TENON_ARGUMENT_INPUT, i, &argument) != TENON_OK)

@@ -11,7 +11,7 @@
 enum { BENCH_NAMES = 16 };
 typedef struct bench_size_t { /* the size that is requested */
   int64_t extent;             /* value of extents that nothing else determines; 0: small ones */
-  int32_t sample;             /* index of the example call in TENON_SAMPLES */
+  int32_t example;            /* index of the example call in TENON_SAMPLES */
   int32_t count;              /* number of extents that are given by name */
   const char *names[BENCH_NAMES];
   int64_t extents[BENCH_NAMES];

@@ -68,12 +68,12 @@ static int64_t elements_with(const tenon_op_t *op, const bench_size_t *size, int
 
 /* Chooses the first example call whose size grows with its extents, else the first one. *out_power
  * is the exponent of that growth; 0: the size is constant. */
-static bool choose_sample(const tenon_op_t *op, bench_size_t *size, int64_t *out_few,
-                          double *out_power, text_t *why) {
+static bool choose_example(const tenon_op_t *op, bench_size_t *size, int64_t *out_few,
+                           double *out_power, text_t *why) {
   const int32_t count = tenon_op_sample_count(op);
   *out_power = 0;
   *out_few = 0;
-  for (size->sample = 0; size->sample < count; size->sample++) {
+  for (size->example = 0; size->example < count; size->example++) {
     text_clear(why);
     const int64_t few = elements_with(op, size, 8, why);
     const int64_t more = few ? elements_with(op, size, 16, why) : 0;
@@ -84,7 +84,7 @@ static bool choose_sample(const tenon_op_t *op, bench_size_t *size, int64_t *out
       return true;
     }
   }
-  size->sample = 0;
+  size->example = 0;
   return *out_few > 0;
 }
 
@@ -97,13 +97,13 @@ static bool sizes_of_magnitudes(const tenon_op_t *op, bench_size_t *sizes, int32
   int64_t few;
   double power;
   *out_count = 1;
-  if (!choose_sample(op, &sizes[0], &few, &power, why)) return false;
+  if (!choose_example(op, &sizes[0], &few, &power, why)) return false;
   if (power < 0.1) return true; /* the examples state all extents as numbers */
-  const int32_t sample = sizes[0].sample;
+  const int32_t example = sizes[0].example;
   *out_count = 0;
   for (int i = 0; i < 3; i++) {
     bench_size_t size = first;
-    size.sample = sample;
+    size.example = example;
     size.extent = (int64_t)llround(8 * pow(wanted[i] / (double)few, 1 / power));
     if (size.extent < 1) size.extent = 1;
     if (!*out_count || size.extent != sizes[*out_count - 1].extent) sizes[(*out_count)++] = size;
@@ -125,10 +125,10 @@ static bool describe_with(const tenon_op_t *op, const bench_size_t *size, int32_
 }
 
 /* Chooses the example call that has all extents named by --dim. */
-static bool sample_of_dims(const tenon_op_t *op, bench_size_t *sizes, int32_t count, text_t *why) {
+static bool example_of_dims(const tenon_op_t *op, bench_size_t *sizes, int32_t count, text_t *why) {
   bench_size_t size = sizes[0];
   const char *missing = NULL;
-  for (size.sample = 0; size.sample < tenon_op_sample_count(op); size.sample++) {
+  for (size.example = 0; size.example < tenon_op_sample_count(op); size.example++) {
     text_t before = {NULL, 0, 0, false};
     text_t after = {NULL, 0, 0, false};
     text_t ignored = {NULL, 0, 0, false};
@@ -144,7 +144,7 @@ static bool sample_of_dims(const tenon_op_t *op, bench_size_t *sizes, int32_t co
     text_free(&after);
     text_free(&ignored);
     for (int32_t i = 0; i < count && (has_all || !is_callable); i++)
-      sizes[i].sample = size.sample;
+      sizes[i].example = size.example;
     if (has_all || !is_callable) return true; /* the error is reported when the size is measured */
   }
   text_add(why, "--dim %s: no extent has this name in TENON_SAMPLES, TENON_SHAPES or --input",
@@ -173,6 +173,6 @@ bool bench_sizes_make(const tenon_op_t *op, const texts_t *dims, const bench_siz
     size->forms = common->forms;
     size->attrs = common->attrs;
   }
-  if (dims->count) return sample_of_dims(op, out_sizes->items, out_sizes->count, why);
+  if (dims->count) return example_of_dims(op, out_sizes->items, out_sizes->count, why);
   return common->forms->count || sizes_of_magnitudes(op, out_sizes->items, &out_sizes->count, why);
 }

@@ -138,21 +138,21 @@ static void add_alone(const first_difference_t *c, node_t *node, text_t *out) {
            whose, cause);
 }
 
-static bool save_dump(const first_difference_t *c, const node_t *node, text_t *out_recording,
+static bool save_dump(const first_difference_t *c, const node_t *node, text_t *out_dump,
                       text_t *why) {
   tenon_recording_info_t info = {.size = sizeof info,
                                  .node = node->part.name,
                                  .inputs = node->inputs,
                                  .outputs = node->expected};
   for (int number = 0; number < 1000; number++) {
-    text_clear(out_recording);
-    text_add(out_recording, "%s/%03d-", c->folder, number);
+    text_clear(out_dump);
+    text_add(out_dump, "%s/%03d-", c->folder, number);
     for (const char *at = node->info.name; *at; at++) {
       if (at[0] == ':' && at[1] == ':') at++;
-      text_bytes(out_recording, *at == ':' ? "." : at, 1);
+      text_bytes(out_dump, *at == ':' ? "." : at, 1);
     }
-    if (system_is_folder(text_get(out_recording))) continue;
-    if (tenon_recording_save(text_get(out_recording), node->part.op, node->part.attrs, &info) ==
+    if (system_is_folder(text_get(out_dump))) continue;
+    if (tenon_recording_save(text_get(out_dump), node->part.op, node->part.attrs, &info) ==
         TENON_OK)
       return true;
     text_add(why, "%s", tenon_error());
@@ -163,7 +163,7 @@ static bool save_dump(const first_difference_t *c, const node_t *node, text_t *o
   return false;
 }
 
-bool first_difference_describe(const first_difference_t *c, text_t *out, text_t *out_recording,
+bool first_difference_describe(const first_difference_t *c, text_t *out, text_t *out_dump,
                                text_t *why) {
   node_t *node = calloc(1, sizeof *node);
   if (!node) {
@@ -184,7 +184,7 @@ bool first_difference_describe(const first_difference_t *c, text_t *out, text_t 
   if (fine) {
     read_results(c, node);
     add_alone(c, node, out);
-    fine = save_dump(c, node, out_recording, why);
+    fine = save_dump(c, node, out_dump, why);
   }
   for (int32_t i = 0; i < ARGUMENTS_MOST; i++) {
     tenon_tensor_release(node->inputs[i]);

@@ -20,8 +20,8 @@ typedef struct first_difference_t {
 } first_difference_t;
 
 /* Adds the description to `out` and saves the call as FOLDER/NNN-operator, whose name is stored in
- * out_recording. Returns false on failure, with the reason in `why`. */
-bool first_difference_describe(const first_difference_t *culprit, text_t *out,
-                               text_t *out_recording, text_t *why);
+ * out_dump. Returns false on failure, with the reason in `why`. */
+bool first_difference_describe(const first_difference_t *culprit, text_t *out, text_t *out_dump,
+                               text_t *why);
 
 #endif

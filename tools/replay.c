@@ -43,7 +43,7 @@ const tenon_op_t *replay_find(const replay_t *replay, const tenon_recording_info
 }
 
 typedef struct call_t {
-  tenon_recording_t *recording;
+  tenon_recording_t *dump;
   tenon_recording_info_t info;
   const tenon_op_t *op;
   tenon_op_info_t about;
@@ -116,7 +116,7 @@ static bool prepare_call(const replay_t *replay, call_t *call, text_t *why) {
              call->info.op, (int)call->about.input_count, (int)count, call->about.schema);
     return false;
   }
-  if (tenon_recording_attrs(call->recording, call->op, &call->attrs) != TENON_OK ||
+  if (tenon_recording_attrs(call->dump, call->op, &call->attrs) != TENON_OK ||
       tenon_attrs_values(call->attrs, &call->values) != TENON_OK) {
     text_add(why, "%s", tenon_error());
     return false;
@@ -254,7 +254,7 @@ static void release_call(call_t *call) {
     tenon_tensor_release(call->outputs[i]);
   }
   tenon_attrs_release(call->attrs);
-  tenon_recording_release(call->recording);
+  tenon_recording_release(call->dump);
   text_free(&call->error);
 }
 
@@ -262,9 +262,9 @@ static bool run_once(replay_t *replay, const char *folder, bool is_last, bool *o
                      text_t *why) {
   call_t call = {.info = {.size = sizeof call.info}, .about = {.size = sizeof call.about}};
   text_t report = {NULL, 0, 0, false};
-  bool fine = tenon_recording_load(folder, &call.recording) == TENON_OK;
+  bool fine = tenon_recording_load(folder, &call.dump) == TENON_OK;
   if (!fine) text_add(why, "%s", tenon_error());
-  if (fine) tenon_recording_info(call.recording, &call.info);
+  if (fine) tenon_recording_info(call.dump, &call.info);
   if (fine && (fine = prepare_call(replay, &call, why))) {
     call.status = call_operator(replay, &call);
     if (call.status != TENON_OK) text_add(&call.error, "%s", tenon_error());

@@ -8,7 +8,7 @@
 #include "text.h"
 
 typedef struct replay_t {
-  const texts_t *libraries; /* libraries to load instead of the recorded ones; may be empty */
+  const texts_t *libraries; /* libraries to load instead of those named in the dump; may be empty */
   const char *device;       /* NULL: the device of the saved call */
   tolerance_t tolerance;
   int64_t repeat;

@@ -65,9 +65,9 @@ def _write(folder, call):
         json.dump(call, file)
 
 
-def _save_sample(folder, op, sample):
+def _save_example(folder, op, example):
     os.makedirs(folder)
-    names, inputs, left = _inputs(op["schema"]), [], dict(sample)
+    names, inputs, left = _inputs(op["schema"]), [], dict(example)
     for i, name in enumerate(names):
         given = left.pop(name, None)
         if given is None:
@@ -139,8 +139,8 @@ def _prepare(library, module, to):
         if not samples and not reference:
             continue
         if samples:
-            for i, sample in enumerate(samples()):
-                _save_sample(os.path.join(to, f"{name}.{i:03}"), op, sample)
+            for i, example in enumerate(samples()):
+                _save_example(os.path.join(to, f"{name}.{i:03}"), op, example)
         elif subprocess.run([_command.path(), "check", library, op["name"], "--save", to]).returncode:
             raise SystemExit(2)
         for folder in sorted(os.listdir(to)):

@@ -161,7 +161,7 @@ static int run_check_verb(const verb_t *verb, int argc, char **argv) {
       {"jobs", 'j', OPTION_TEXT, "N",
        "number of processes to run at once (default: all processors)", &check.jobs},
       {"no-notes", 0, OPTION_FLAG, NULL, "print findings only, no notes", &check.no_notes},
-      {"samples", 0, OPTION_TEXT, "DIR", "also try the recorded calls in DIR", &check.samples},
+      {"samples", 0, OPTION_TEXT, "DIR", "also try the saved calls in DIR", &check.samples},
       {"with", 0, OPTION_TEXT, "FILE.py",
        "the Python file that generated --samples: python -m tenon check LIB.so --with FILE.py sets "
        "both",

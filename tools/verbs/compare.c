@@ -34,7 +34,7 @@ typedef struct compare_t {
   differences_t values;
   differences_t outputs;
   text_t details;
-  text_t recording;
+  text_t dump;
 } compare_t;
 
 static void drop_runs(compare_t *c) {
@@ -80,7 +80,7 @@ static bool describe_first_difference(compare_t *c, text_t *why) {
   first_difference_t culprit = {graph,       &c->a,     &c->b,       value->node,
                                 value->name, c->record, c->tolerance};
   bool fine = system_make_folder(c->record, why) &&
-              first_difference_describe(&culprit, &c->details, &c->recording, why);
+              first_difference_describe(&culprit, &c->details, &c->dump, why);
   tenon_graph_release(graph);
   return fine;
 }
@@ -105,9 +105,8 @@ static void print_comparison(const compare_t *c) {
     text_add(&out, "first difference: node '%s' (%s), value '%s'\n  %s\n", d->value->node,
              d->value->op, d->value->name, text_get(&d->words));
     text_add(&out, "%s", text_get(&c->details));
-    if (c->recording.size)
-      text_add(&out, "  the call was saved; to repeat it: tenon replay %s\n",
-               text_get(&c->recording));
+    if (c->dump.size)
+      text_add(&out, "  the call was saved; to repeat it: tenon replay %s\n", text_get(&c->dump));
   } else if (c->outputs.first >= 0) {
     const difference_t *d = &c->outputs.items[c->outputs.first];
     text_add(&out,
@@ -139,7 +138,7 @@ static void print_json(const compare_t *c) {
   text_add(&out, ",\n  \"node\": ");
   json_add_text(&out, v->first >= 0 ? v->items[v->first].value->node : NULL);
   text_add(&out, ",\n  \"recording\": ");
-  json_add_text(&out, c->recording.size ? text_get(&c->recording) : NULL);
+  json_add_text(&out, c->dump.size ? text_get(&c->dump) : NULL);
   text_add(&out, ",\n  \"values\": ");
   differences_add_json(&out, v);
   text_add(&out, "\n}\n");
@@ -232,7 +231,7 @@ static int run_compare_verb(const verb_t *verb, int argc, char **argv) {
   }
   side_free(&c.first);
   side_free(&c.second);
-  text_t *const texts[] = {&c.folder, &c.a_folder, &c.b_folder, &c.details, &c.recording, &why};
+  text_t *const texts[] = {&c.folder, &c.a_folder, &c.b_folder, &c.details, &c.dump, &why};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
     text_free(texts[i]);
   texts_free(&c.inputs);

@@ -75,13 +75,13 @@ static bool collect_operators(const texts_t *files, bool all, rows_t *rows, text
 static bool filter_by_key(rows_t *rows, const char *key, bool missing, text_t *why) {
   int32_t kept = 0;
   for (int32_t i = 0; i < rows->count; i++) {
-    tenon_slot_info_t slot = {.size = sizeof slot};
-    if (tenon_op_slot(rows->items[i].op, key, &slot) != TENON_OK) {
+    tenon_slot_info_t entry = {.size = sizeof entry};
+    if (tenon_op_slot(rows->items[i].op, key, &entry) != TENON_OK) {
       text_add(why, "%s", tenon_error());
       return false;
     }
     bool is_own = tenon_op_has_kernel(rows->items[i].op, key) != 0;
-    if (missing ? slot.is_missing != 0 : is_own) rows->items[kept++] = rows->items[i];
+    if (missing ? entry.is_missing != 0 : is_own) rows->items[kept++] = rows->items[i];
   }
   rows->count = kept;
   return true;
@@ -93,14 +93,14 @@ static bool filter_stubs(rows_t *rows, const char *backend, text_t *why) {
   for (int32_t i = 0; i < rows->count; i++) {
     const tenon_op_t *op = rows->items[i].op;
     tenon_slot_info_t known = {.size = sizeof known};
-    tenon_stub_slot_t slot = {.size = sizeof slot};
+    tenon_stub_slot_t entry = {.size = sizeof entry};
     if (backend && tenon_op_slot(op, backend, &known) != TENON_OK) {
       text_add(why, "%s", tenon_error());
       return false;
     }
     bool fits = tenon_op_stub(op) && !backend;
-    for (int32_t k = 0; backend && !fits && tenon_op_stub_slot(op, k, &slot) == TENON_OK; k++)
-      fits = strcmp(slot.backend, backend) == 0;
+    for (int32_t k = 0; backend && !fits && tenon_op_stub_slot(op, k, &entry) == TENON_OK; k++)
+      fits = strcmp(entry.backend, backend) == 0;
     if (fits) rows->items[kept++] = rows->items[i];
   }
   rows->count = kept;
@@ -108,21 +108,21 @@ static bool filter_stubs(rows_t *rows, const char *backend, text_t *why) {
 }
 
 /* Adds the kernels of a stub, each once: "cpu, cpu avx2, npu from vendor". */
-static void add_slots(const row_t *row, const char *backend, text_t *text) {
-  tenon_stub_slot_t slot = {.size = sizeof slot};
+static void add_stubs(const row_t *row, const char *backend, text_t *text) {
+  tenon_stub_slot_t entry = {.size = sizeof entry};
   tenon_stub_slot_t other = {.size = sizeof other};
   const char *separator = "";
-  for (int32_t i = 0; tenon_op_stub_slot(row->op, i, &slot) == TENON_OK; i++) {
-    bool is_new = !backend || strcmp(slot.backend, backend) == 0;
+  for (int32_t i = 0; tenon_op_stub_slot(row->op, i, &entry) == TENON_OK; i++) {
+    bool is_new = !backend || strcmp(entry.backend, backend) == 0;
     for (int32_t k = 0; k < i && is_new && tenon_op_stub_slot(row->op, k, &other) == TENON_OK; k++)
-      is_new = strcmp(slot.backend, other.backend) != 0 ||
-               strcmp(slot.capability, other.capability) != 0 ||
-               strcmp(slot.library, other.library) != 0;
+      is_new = strcmp(entry.backend, other.backend) != 0 ||
+               strcmp(entry.capability, other.capability) != 0 ||
+               strcmp(entry.library, other.library) != 0;
     if (!is_new) continue;
-    text_add(text, "%s%s%s%s", separator, slot.backend, *slot.capability ? " " : "",
-             slot.capability);
-    if (strcmp(slot.library, row->info.library) != 0) text_add(text, " from %s", slot.library);
-    if (!slot.is_usable) text_add(text, " (not supported by this processor)");
+    text_add(text, "%s%s%s%s", separator, entry.backend, *entry.capability ? " " : "",
+             entry.capability);
+    if (strcmp(entry.library, row->info.library) != 0) text_add(text, " from %s", entry.library);
+    if (!entry.is_usable) text_add(text, " (not supported by this processor)");
     separator = ", ";
   }
 }
@@ -177,29 +177,29 @@ static void print_table(const rows_t *rows) {
 static void print_stubs(const rows_t *rows, const char *backend) {
   int32_t names = 4;
   int32_t overs = 9;
-  int32_t slots_width = 12;
-  text_t slots = {NULL, 0, 0, false};
+  int32_t stubs_width = 12;
+  text_t stubs = {NULL, 0, 0, false};
   for (int32_t i = 0; i < rows->count; i++) {
     int32_t name = column_width(strlen(rows->items[i].info.name), 36);
     int32_t over = column_width(strlen(tenon_op_stub(rows->items[i].op)), 24);
     if (name > names) names = name;
-    text_clear(&slots);
-    add_slots(&rows->items[i], backend, &slots);
-    int32_t width = column_width(slots.size, 40);
+    text_clear(&stubs);
+    add_stubs(&rows->items[i], backend, &stubs);
+    int32_t width = column_width(stubs.size, 40);
     if (over > overs) overs = over;
-    if (width > slots_width) slots_width = width;
+    if (width > stubs_width) stubs_width = width;
   }
   if (rows->count > 0)
     printf("%-*s  %-*s  %-*s  arguments\n", (int)names, "stub", (int)overs, "iteration",
-           (int)slots_width, "kernels");
+           (int)stubs_width, "kernels");
   for (int32_t i = 0; i < rows->count; i++) {
     const row_t *row = &rows->items[i];
-    text_clear(&slots);
-    add_slots(row, backend, &slots);
+    text_clear(&stubs);
+    add_stubs(row, backend, &stubs);
     printf("%-*s  %-*s  %-*s  %s\n", (int)names, row->info.name, (int)overs, tenon_op_stub(row->op),
-           (int)slots_width, slots.size ? text_get(&slots) : "none", signature(row));
+           (int)stubs_width, stubs.size ? text_get(&stubs) : "none", signature(row));
   }
-  text_free(&slots);
+  text_free(&stubs);
 }
 
 static void add_trait(text_t *json, const char *name, uint64_t bit) {
@@ -247,16 +247,16 @@ static void print_json(const rows_t *rows) {
     text_add(&json, "], \"stub\": ");
     json_add_text(&json, tenon_op_stub(rows->items[i].op));
     text_add(&json, ", \"slots\": [");
-    tenon_stub_slot_t slot = {.size = sizeof slot};
-    for (int32_t k = 0; tenon_op_stub_slot(rows->items[i].op, k, &slot) == TENON_OK; k++) {
+    tenon_stub_slot_t entry = {.size = sizeof entry};
+    for (int32_t k = 0; tenon_op_stub_slot(rows->items[i].op, k, &entry) == TENON_OK; k++) {
       text_add(&json, "%s{\"backend\": ", k ? ", " : "");
-      json_add_text(&json, slot.backend);
+      json_add_text(&json, entry.backend);
       text_add(&json, ", \"capability\": ");
-      json_add_text(&json, slot.capability);
+      json_add_text(&json, entry.capability);
       text_add(&json, ", \"kernel\": ");
-      json_add_text(&json, slot.kernel);
+      json_add_text(&json, entry.kernel);
       text_add(&json, ", \"library\": ");
-      json_add_text(&json, slot.library);
+      json_add_text(&json, entry.library);
       text_add(&json, "}");
     }
     text_add(&json, "]}");

@@ -41,29 +41,29 @@ static bool list_calls(const char *folder, texts_t *out_calls, text_t *why) {
 /* Finds the source line of the kernel, for a breakpoint, and the libraries that will be loaded. */
 static bool find_kernel_source(request_t *request, const char *call, text_t *out_place,
                                text_t *why) {
-  tenon_recording_t *recording = NULL;
+  tenon_recording_t *dump = NULL;
   tenon_recording_info_t info = {.size = sizeof info};
-  tenon_slot_info_t slot = {.size = sizeof slot};
+  tenon_slot_info_t entry = {.size = sizeof entry};
   char *source = NULL;
-  if (tenon_recording_load(call, &recording) != TENON_OK) {
+  if (tenon_recording_load(call, &dump) != TENON_OK) {
     text_add(why, "%s", tenon_error());
     return false;
   }
-  tenon_recording_info(recording, &info);
+  tenon_recording_info(dump, &info);
   bool fine = true;
   if (request->libraries.count == 0 && info.library_path)
     fine = texts_add(&request->libraries, info.library_path);
   if (fine && request->gdb && !request->sanitizer &&
       library_load_all(&request->libraries, false, why)) {
     const tenon_op_t *op = replay_find(&request->replay, &info, why);
-    if (op && tenon_op_slot(op, "cpu", &slot) == TENON_OK && slot.function &&
-        tenon_function_source(slot.function, &source) == TENON_OK)
+    if (op && tenon_op_slot(op, "cpu", &entry) == TENON_OK && entry.function &&
+        tenon_function_source(entry.function, &source) == TENON_OK)
       text_add(out_place, "%s", source);
     tenon_text_release(source);
     fine = op != NULL;
   }
   fine = fine && !why->size;
-  tenon_recording_release(recording);
+  tenon_recording_release(dump);
   return fine;
 }
 
@@ -114,7 +114,7 @@ static int run_replay_verb(const verb_t *verb, int argc, char **argv) {
   text_t why = {NULL, 0, 0, false};
   const option_t options[] = {
       {"ops", 0, OPTION_TEXTS, "LIB",
-       "load LIB instead of the library that was recorded; may be repeated", &request.libraries},
+       "load LIB instead of the library named in the dump; may be repeated", &request.libraries},
       {"device", 0, OPTION_TEXT, "NAME[:N]",
        "repeat the call on this device (default: the device of the saved call)",
        &request.replay.device},

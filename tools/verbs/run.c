@@ -181,8 +181,8 @@ static bool print_dumps(const run_t *run, bool after, text_t *why) {
     /* The device report counts what the run copied and compiled, and the memory plan exists only
      * after a run. */
     bool of_devices = strcmp(what, "devices") == 0;
-    bool of_recordings = run->record && strcmp(what, "placement") == 0;
-    if ((of_devices || of_recordings || strcmp(what, "plan") == 0) != after) continue;
+    bool of_captures = run->record && strcmp(what, "placement") == 0;
+    if ((of_devices || of_captures || strcmp(what, "plan") == 0) != after) continue;
     if ((of_devices ? tenon_devices(&text) : tenon_executable_dump(run->executable, what, &text)) !=
         TENON_OK) {
       text_add(why, "%s", tenon_error());

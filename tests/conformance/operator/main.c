@@ -29,7 +29,7 @@ static void print_usage(FILE *to) {
         "--first          stop at the first finding\n  --list           list the checks and what "
         "they test; needs no library\n  --verbose, -v    print one line for each check\n  -j N     "
         "        number of processes to run at once (default: all processors)\n  --no-notes       "
-        "print findings only, no notes\n  --samples DIR    also try the recorded calls in DIR\n  "
+        "print findings only, no notes\n  --samples DIR    also try the saved calls in DIR\n  "
         "--with FILE.py   the Python file that generated --samples: python -m tenon check LIB.so "
         "--with FILE.py sets both\n  --save DIR       save the calls that would be tried as "
         "folders, without results, and check nothing\n  --json           print the results as "
