@@ -78,10 +78,10 @@ void tn_clients_in_child(void);
 
 /* A tensor that the operator writes to: its elements were copied to `offset` in the mailbox and are
  * copied back after the call. */
-typedef struct tn_placed_t {
+typedef struct tn_copied_t {
   tenon_tensor_t *tensor;
   uint64_t offset;
-} tn_placed_t;
+} tn_copied_t;
 typedef struct tn_block_t { /* block of the shared heap, held for this exchange */
   uint64_t offset;
   uint64_t size;
@@ -102,11 +102,11 @@ typedef struct tn_exchange_t {
   tn_wire_t reply; /* copy of the reply in scratch memory, positioned after status and text */
   uint64_t staged; /* bytes in use in the entry's own space for small tensors */
   tn_block_t *blocks;
-  tn_placed_t *placed;
+  tn_copied_t *copied;
   size_t block_count;
   size_t block_capacity;
-  size_t placed_count;
-  size_t placed_capacity;
+  size_t copied_count;
+  size_t copied_capacity;
   /* An argument that the operator writes to lies in the mailbox itself, so a failed call cannot be
    * repeated. */
   bool is_in_place;

@@ -375,6 +375,6 @@ void tn_exchange_end(tn_exchange_t *x) {
   for (size_t i = 0; i < x->block_count; i++)
     tn_heap_free(&x->share->heap, x->blocks[i].offset, x->blocks[i].size);
   if (x->blocks) tn_release_memory(x->blocks);
-  if (x->placed) tn_release_memory(x->placed);
+  if (x->copied) tn_release_memory(x->copied);
   release_entry(x->child, x->entry);
 }

@@ -56,9 +56,9 @@ int64_t tn_peek_meta_items(const tn_wire_t *wire) {
 
 static void get_dims(tn_wire_t *wire, tenon_dim_t *dims, uint64_t count,
                      const tn_dim_check_t *check) {
-  const void *place = tn_get_numbers(wire, count);
-  if (!place || !count) return;
-  memcpy(dims, place, count * sizeof *dims);
+  const void *bytes = tn_get_numbers(wire, count);
+  if (!bytes || !count) return;
+  memcpy(dims, bytes, count * sizeof *dims);
   for (uint64_t i = 0; check && i < count; i++)
     if (!tenon_is_known(dims[i]) && !check->is_mine(check->context, dims[i])) {
       dims[i].value = 0;

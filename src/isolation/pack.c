@@ -18,14 +18,14 @@ static void put_shape(tn_exchange_t *x, const tenon_tensor_t *t) {
  * mailbox. */
 static tenon_status_t copy_through_mailbox(tn_exchange_t *x, const tenon_tensor_t *t,
                                            uint64_t offset, uint64_t size, bool is_back) {
-  char *place = (char *)x->share->base + offset;
+  char *shared = (char *)x->share->base + offset;
   if (tn_is_dense(t->ndim, t->shape, t->strides)) {
-    if (size) is_back ? memcpy(t->data, place, size) : memcpy(place, t->data, size);
+    if (size) is_back ? memcpy(t->data, shared, size) : memcpy(shared, t->data, size);
     return TENON_OK;
   }
   int64_t strides[TENON_RANK_MAX];
   tenon_tensor_t there;
-  TN_TRY(tenon_tensor_view(&there, place, t->dtype, t->ndim, t->shape, NULL, strides));
+  TN_TRY(tenon_tensor_view(&there, shared, t->dtype, t->ndim, t->shape, NULL, strides));
   return is_back ? tn_tensor_copy_into(&there, (tenon_tensor_t *)(uintptr_t)t)
                  : tn_tensor_copy_into(t, &there);
 }
@@ -50,9 +50,9 @@ static tenon_status_t put_dense(tn_exchange_t *x, tenon_tensor_t *t, bool conten
                      x->name, (unsigned long long)size);
     if (contents) TN_TRY(copy_through_mailbox(x, t, offset, size, false));
     if (is_written) {
-      if (!tn_grow((void **)&x->placed, &x->placed_capacity, x->placed_count, sizeof *x->placed))
-        return tn_no_memory("a call", sizeof *x->placed);
-      x->placed[x->placed_count++] = (tn_placed_t){t, offset};
+      if (!tn_grow((void **)&x->copied, &x->copied_capacity, x->copied_count, sizeof *x->copied))
+        return tn_no_memory("a call", sizeof *x->copied);
+      x->copied[x->copied_count++] = (tn_copied_t){t, offset};
     }
   }
   tn_put(&x->call, TN_WIRE_DENSE);
@@ -150,11 +150,11 @@ tenon_status_t tn_pack_values(tn_exchange_t *x, const tn_schema_t *schema,
 }
 
 tenon_status_t tn_pack_back(tn_exchange_t *x) {
-  for (size_t i = 0; i < x->placed_count; i++) {
-    tenon_tensor_t *t = x->placed[i].tensor;
+  for (size_t i = 0; i < x->copied_count; i++) {
+    tenon_tensor_t *t = x->copied[i].tensor;
     uint64_t size = 0;
     if (!tn_dtype_bytes(t->dtype, tenon_count(t), &size)) continue;
-    TN_TRY(copy_through_mailbox(x, t, x->placed[i].offset, size, true));
+    TN_TRY(copy_through_mailbox(x, t, x->copied[i].offset, size, true));
   }
   return TENON_OK;
 }

@@ -113,7 +113,7 @@ static void add_extension(builder_t *b, const char *text) {
 
 static void add_kernel(builder_t *b, uint32_t tag, const char *text, bool has_function) {
   const char *words = text ? text : "";
-  /* A kernel without a function is a resolution rule such as a fallback. The host executes it
+  /* A kernel without a function only changes the resolution, as a fallback does. The host handles it
    * itself. */
   if (!has_function) {
     append_item(b, tag, 0, text, NULL);

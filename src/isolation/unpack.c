@@ -29,9 +29,9 @@ static tenon_tensor_t *tensor_over(tn_unpack_t *u, void *data, tenon_dtype_t dty
 
 static int64_t *get_shape(tn_unpack_t *u, int32_t *out_ndim) {
   *out_ndim = (int32_t)tn_get_between(&u->wire, 0, TENON_RANK_MAX);
-  const void *place = tn_get_numbers(&u->wire, (uint64_t)*out_ndim);
+  const void *bytes = tn_get_numbers(&u->wire, (uint64_t)*out_ndim);
   int64_t *shape = scratch_array(u, (uint64_t)*out_ndim, sizeof *shape);
-  if (!u->wire.failed && *out_ndim) memcpy(shape, place, (size_t)*out_ndim * sizeof *shape);
+  if (!u->wire.failed && *out_ndim) memcpy(shape, bytes, (size_t)*out_ndim * sizeof *shape);
   return shape;
 }
 

@@ -10,20 +10,20 @@ void *tn_wire_take(tn_wire_t *wire, uint64_t size) {
     wire->failed = true;
     return NULL;
   }
-  void *place = wire->data + wire->at;
+  void *bytes = wire->data + wire->at;
   wire->at += (size + 7) / 8 * 8;
-  return place;
+  return bytes;
 }
 
 void tn_put(tn_wire_t *wire, uint64_t number) {
-  void *place = tn_wire_take(wire, sizeof number);
-  if (place) memcpy(place, &number, sizeof number);
+  void *bytes = tn_wire_take(wire, sizeof number);
+  if (bytes) memcpy(bytes, &number, sizeof number);
 }
 
 void tn_put_bytes(tn_wire_t *wire, const void *data, uint64_t size) {
   tn_put(wire, size);
-  void *place = tn_wire_take(wire, size);
-  if (place && size) memcpy(place, data, size);
+  void *bytes = tn_wire_take(wire, size);
+  if (bytes && size) memcpy(bytes, data, size);
 }
 
 void tn_put_text(tn_wire_t *wire, const char *text) {
@@ -31,15 +31,15 @@ void tn_put_text(tn_wire_t *wire, const char *text) {
 }
 
 void tn_put_numbers(tn_wire_t *wire, const void *data, uint64_t count) {
-  void *place = count <= UINT64_MAX / 16 ? tn_wire_take(wire, count * 8) : NULL;
-  if (place && count) memcpy(place, data, count * 8);
-  wire->failed |= !place;
+  void *bytes = count <= UINT64_MAX / 16 ? tn_wire_take(wire, count * 8) : NULL;
+  if (bytes && count) memcpy(bytes, data, count * 8);
+  wire->failed |= !bytes;
 }
 
 uint64_t tn_get(tn_wire_t *wire) {
   uint64_t number = 0;
-  const void *place = tn_wire_take(wire, sizeof number);
-  if (place) memcpy(&number, place, sizeof number);
+  const void *bytes = tn_wire_take(wire, sizeof number);
+  if (bytes) memcpy(&number, bytes, sizeof number);
   return number;
 }
 
@@ -52,9 +52,9 @@ int64_t tn_get_between(tn_wire_t *wire, int64_t least, int64_t most) {
 
 const void *tn_get_bytes(tn_wire_t *wire, uint64_t *out_size) {
   *out_size = tn_get(wire);
-  const void *place = tn_wire_take(wire, *out_size);
-  if (!place) *out_size = 0;
-  return place;
+  const void *bytes = tn_wire_take(wire, *out_size);
+  if (!bytes) *out_size = 0;
+  return bytes;
 }
 
 const char *tn_get_text(tn_wire_t *wire) {
@@ -67,7 +67,7 @@ const char *tn_get_text(tn_wire_t *wire) {
 }
 
 const void *tn_get_numbers(tn_wire_t *wire, uint64_t count) {
-  const void *place = count <= UINT64_MAX / 16 ? tn_wire_take(wire, count * 8) : NULL;
-  wire->failed |= !place;
-  return place;
+  const void *bytes = count <= UINT64_MAX / 16 ? tn_wire_take(wire, count * 8) : NULL;
+  wire->failed |= !bytes;
+  return bytes;
 }
