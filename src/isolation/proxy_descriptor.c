@@ -113,8 +113,8 @@ static void add_extension(builder_t *b, const char *text) {
 
 static void add_kernel(builder_t *b, uint32_t tag, const char *text, bool has_function) {
   const char *words = text ? text : "";
-  /* A kernel without a function only changes the resolution, as a fallback does. The host handles it
-   * itself. */
+  /* A kernel without a function only changes the resolution, as a fallback does. The host handles
+   * it itself. */
   if (!has_function) {
     append_item(b, tag, 0, text, NULL);
     return;

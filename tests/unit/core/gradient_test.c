@@ -1,4 +1,4 @@
-/* Gradient rules: what is read, what is refused and where, and that calls are walked in order. */
+/* Gradient formulas: which ones are parsed, where errors are reported, and the order of calls. */
 #include "base/status.h"
 #include "core/gradient.h"
 
