@@ -61,7 +61,7 @@ int dtype_to(tenon_dtype_t dtype);
 /* Converts MXNet's number of a dtype; -1, an unknown dtype, gives a dtype of 0 bits. Returns false
  * if Tenon does not have the dtype. */
 bool dtype_from(int number, tenon_dtype_t *out_dtype);
-const char *dtype_parse(const char *name,
-                        size_t size); /* Tenon's name for MXNet's, NULL: it is none of these */
+/* Returns Tenon's name for MXNet's name of a dtype; NULL: there is no such name. */
+const char *dtype_parse(const char *name, size_t size);
 
 #endif
