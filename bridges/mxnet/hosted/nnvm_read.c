@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../models/lower.h"
 #include "base/status.h"
+#include "models/custom.h"
+#include "models/lowering_table.h"
+#include "models/node.h"
 #include "nnvm.h"
 #include "nnvm_subgraph.h"
 #include "state.h"

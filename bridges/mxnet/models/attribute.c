@@ -1,12 +1,12 @@
 /* Reads the attributes of nodes, which MXNet writes as strings in Python's notation. Called by
- * node.c, lowering.c and lower_*.c. */
+ * lowering.c, lower_*.c, custom.c, node.c and model.c. */
+#include "attribute.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "lower.h"
 
 const char *attr_text(lower_t *lower, const char *name, const char *otherwise) {
   for (int32_t i = 0; i < lower->node->attr_count; i++) {

@@ -1,9 +1,12 @@
 /* Operators of loaded libraries, found by their own name, because operators of MXNet have no
- * namespace. Called by node.c for names that have no lowering. */
+ * namespace. Called by node.c for names that have no lowering, and by nnvm_read.c for operators
+ * that have kept their Tenon name. */
+#include "custom.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "lower.h"
+#include "attribute.h"
 
 const tenon_op_t *custom_find(lower_t *lower, const char *name) {
   const tenon_op_t *const *ops = NULL;

@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lower.h"
+#include "attribute.h"
+#include "lowering.h"
 
 /* Converts indices to i64 within [0, extent of x's axis). Indices outside are clipped or, in the
  * mode wrap, taken modulo the extent. */

@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lower.h"
+#include "attribute.h"
+#include "lowering.h"
 
 /* Multiplies along the last axis of a and the first axis of b, for any ranks. If an operand is
  * transposed, this is the first axis of a or the last axis of b. */

@@ -2,7 +2,8 @@
  * return bools, and scalars may be floats where the tensor has integers. */
 #include <string.h>
 
-#include "lower.h"
+#include "attribute.h"
+#include "lowering.h"
 
 static void lower_scalar_op(lower_t *lower) {
   static const char *const names[][2] = {{"rsubtract", "sub(b, a)"},

@@ -4,7 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "lower.h"
+#include "attribute.h"
+#include "lowering.h"
 
 /* An operator of MXNet and the core operator for it; the last row of a table ends it. */
 typedef struct pair_t {

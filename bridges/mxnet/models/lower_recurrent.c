@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lower.h"
+#include "attribute.h"
+#include "lowering.h"
 
 typedef struct kind_t {
   const char *mode;

@@ -1,7 +1,8 @@
 /* Lowers reductions, and softmax, which reduces over an axis. */
 #include <string.h>
 
-#include "lower.h"
+#include "attribute.h"
+#include "lowering.h"
 
 /* Returns the axes of a reduction in the form of core's operators; EDGE_NONE: all axes. `exclude`
  * selects the other axes. */

@@ -2,7 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lower.h"
+#include "attribute.h"
+#include "lowering.h"
 
 enum { TEXT_SIZE = 1500 };
 

@@ -1,14 +1,16 @@
-/* Interprets the text of a lowering (its language is described in lower.h) on a node, in one pass
- * from left to right that adds calls while it reads. Called by node.c for each node that has a
- * lowering, and by the functions of lower_*.c for parts of their results. Invariant: a malformed
- * text is a bug of Tenon; the interpreter then fails with an error that quotes the text, and never
- * reads beyond its end. */
+/* Interprets the text of a lowering (its language is described in lowering.h) on a node, in one
+ * pass from left to right that adds calls while it reads. Called by node.c for each node that has a
+ * lowering, by the functions of lower_*.c for parts of their results, and by model.c and rank.c for
+ * the marks of inputs. Invariant: a malformed text is a bug of Tenon; the interpreter then fails
+ * with an error that quotes the text, and never reads beyond its end. */
+#include "lowering.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lower.h"
+#include "attribute.h"
 
 enum {
   NAMES_MAX = 40,
@@ -16,13 +18,6 @@ enum {
   WORD_MAX_SIZE = 64,
   TEXT_MAX_SIZE = 2048,
 };
-
-#define FAMILIES(X)                                                                                \
-  X(pointwise) X(shape) X(index) X(reduce) X(layer) X(matrix) X(recurrent) X(numpy)
-#define DECLARE(name) extern const lowerings_t lowerings_##name;
-#define LIST(name) &lowerings_##name,
-FAMILIES(DECLARE)
-static const lowerings_t *const families[] = {FAMILIES(LIST)};
 
 typedef struct name_t { /* a parameter, or a value that a statement defines */
   const char *text;
@@ -434,23 +429,4 @@ void lowering_run(const lowering_t *lowering, lower_t *lower) {
   }
   need(&run, '=');
   lower->outputs = run_body(&run);
-}
-
-/* the table */
-
-static bool has_name(const char *text, const char *op) {
-  const size_t size = strlen(op);
-  for (;;) {
-    size_t own = strcspn(text, "|(");
-    if (own == size && memcmp(text, op, size) == 0) return true;
-    if (text[own] != '|') return false;
-    text += own + 1;
-  }
-}
-
-const lowering_t *lowering_find(const char *op) {
-  for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-    for (size_t j = 0; j < families[i]->count; j++)
-      if (has_name(families[i]->items[j].text, op)) return &families[i]->items[j];
-  return NULL;
 }

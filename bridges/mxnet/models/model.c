@@ -8,9 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attribute.h"
 #include "base/status.h"
 #include "files.h"
-#include "lower.h"
+#include "lowering_table.h"
+#include "node.h"
+#include "rank.h"
 
 /* needed nodes */
 

@@ -1,10 +1,12 @@
 /* Infers the number of axes of values from the marks in the lowerings. Most files do not state the
  * shapes of variables, and MXNet infers them in both directions: the input of an LSTM has three
  * axes, so the tokens that are embedded for it have two. Called by model.c. */
+#include "rank.h"
+
 #include <string.h>
 
 #include "base/status.h"
-#include "lower.h"
+#include "lowering.h"
 
 enum {
   ROUNDS_MAX = 8
