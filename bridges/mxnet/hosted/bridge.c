@@ -2,7 +2,7 @@
  * Tenon. */
 #include <string.h>
 
-#include "hosted.h"
+#include "library.h"
 #include "models/model.h"
 
 static const char *const symbols[] = {"_opVersion", "initialize", NULL};

@@ -1,12 +1,15 @@
 /* Declares the operators of a library to Tenon: my_op(Tensor input0, ...) if the number of
  * arguments is known without attributes; always the form with lists, my_op.list(Tensor[] inputs);
  * and the gradients, _backward_my_op. */
+#include "describe.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "guard.h"
 #include "infer.h"
+#include "message.h"
 #include "run.h"
 #include "writer.h"
 

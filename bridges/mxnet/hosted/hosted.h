@@ -1,5 +1,27 @@
-/* MXNet operator libraries that are loaded: what they registered, and the state that Tenon keeps
- * for the attributes of a call. */
+/* MXNet operator libraries that are loaded: what they registered.
+ *
+ * Each file calls only files that are listed before it:
+ *   guard.cc          calls functions of a library and stops exceptions
+ *   message.c         messages of a library
+ *   loaded.c          the list of libraries
+ *   random.c          generators of random numbers
+ *   state.c           attributes and objects of an operator
+ *   infer.c           dtypes and shapes of results
+ *   run.c             kernels
+ *   describe.c        declares the operators to Tenon
+ *   nnvm_op.c         operators in MXNet's terms
+ *   nnvm_write.c      graphs as JSON
+ *   nnvm_block.c      constants as named parameters
+ *   nnvm_reading.c    what the files that read JSON share
+ *   nnvm_subgraph.c   nodes of libraries' own operators, and their subgraphs
+ *   nnvm_read.c       JSON as graphs
+ *   partition.c       partitioners
+ *   pass.c            graph passes
+ *   transforms.c      declares partitioners and passes to Tenon
+ *   library.c         opens a library
+ *   bridge.c          the entry
+ * The graphs of files are read by the folder models, which calls no file here. The exception to the
+ * order is a function pointer: nnvm_subgraph.c reads subgraphs through reading->read_graph. */
 #ifndef BRIDGES_MXNET_HOSTED_H
 #define BRIDGES_MXNET_HOSTED_H
 
@@ -88,20 +110,5 @@ typedef struct hosted_t { /* a loaded library; it stays until the process ends *
   size_t item_count;
   size_t text_count;
 } hosted_t;
-
-/* Opens a library, or finds it if it is open already. After a failure `why` has the reason. */
-tenon_status_t hosted_open(const char *path, hosted_t **out, char *why, size_t capacity);
-/* Returns the MXNet library that was loaded from this path; NULL: there is none. */
-const hosted_t *hosted_of(const char *path);
-/* Finds an operator by name in this library or, if the library has no such operator, in another
- * one. Returns NULL if no library has it. */
-const hosted_op_t *hosted_find_op(const hosted_t *library, const char *name);
-/* Reads the passes and partitioners of the library. transforms_free frees them. */
-bool transforms_read(hosted_t *library, char *why, size_t capacity);
-void transforms_free(hosted_t *library);
-/* Appends the messages that the library has reported since the last call to `why`. */
-void hosted_messages(hosted_t *library, char *why, size_t capacity);
-/* Sets library->descriptor. */
-bool hosted_describe(hosted_t *library, char *why, size_t capacity);
 
 #endif

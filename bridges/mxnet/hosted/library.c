@@ -1,41 +1,24 @@
 /* Opens a library and reads its functions, its version and its registrations. Each registration is
  * read only once, because every reading makes the library append to it. The library stays open:
- * what C++ libraries leave behind keeps them mapped anyway. */
+ * what C++ libraries leave behind keeps them mapped anyway. Called by bridge.c alone, because
+ * this file calls the files for all that a library registers. */
+#include "library.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "describe.h"
 #include "guard.h"
-#include "hosted.h"
-
-/* atomic; changed only by hosted_open, which the loader calls for one library at a time */
-static hosted_t *first;
+#include "loaded.h"
+#include "message.h"
+#include "transforms.h"
 
 #define TWISTER                                                                                    \
   "_ZNSt23mersenne_twister_"                                                                       \
   "engineImLm32ELm624ELm397ELm31ELm2567483615ELm11ELm4294967295ELm7ELm2636928640ELm15"             \
   "ELm4022730752ELm18ELm1812433253EE"
-
-void hosted_messages(hosted_t *library, char *why, size_t capacity) {
-  size_t used = strlen(why);
-  if (!library->abi._msgSize) {
-    snprintf(why + used, capacity - used,
-             " (libraries of version 7 print the reason on standard output)");
-    return;
-  }
-  pthread_mutex_lock(&library->messages);
-  const int count = library->abi._msgSize();
-  for (int i = library->message_count; i < count && used < capacity; i++) {
-    const char *message = NULL;
-    library->abi._msgGet(i, &message);
-    if (message)
-      used += (size_t)snprintf(why + used, capacity - used, "%s%s",
-                               i == library->message_count ? ": " : "; ", message);
-  }
-  library->message_count = count;
-  pthread_mutex_unlock(&library->messages);
-}
 
 /* functions and version */
 
@@ -204,7 +187,7 @@ static bool read_ops(hosted_t *l, char *why, size_t capacity) {
   return true;
 }
 
-/* the list of libraries */
+/* the library */
 
 static void release(hosted_t *l) {
   for (int i = 0; i < l->op_count && l->ops; i++)
@@ -263,29 +246,8 @@ static tenon_status_t read_all(hosted_t *l, char *why, size_t capacity) {
   return TENON_OK;
 }
 
-const hosted_t *hosted_of(const char *path) {
-  const hosted_t *at = __atomic_load_n(&first, __ATOMIC_ACQUIRE);
-  while (at && (!path || strcmp(at->path, path) != 0))
-    at = at->next;
-  return at;
-}
-
-static const hosted_op_t *find_op(const hosted_t *library, const char *name) {
-  for (int i = 0; i < library->op_count; i++)
-    if (strcmp(library->ops[i].name, name) == 0) return &library->ops[i];
-  return NULL;
-}
-
-const hosted_op_t *hosted_find_op(const hosted_t *library, const char *name) {
-  const hosted_op_t *found = find_op(library, name);
-  for (const hosted_t *at = __atomic_load_n(&first, __ATOMIC_ACQUIRE); at && !found; at = at->next)
-    found = find_op(at, name);
-  return found;
-}
-
 tenon_status_t hosted_open(const char *path, hosted_t **out, char *why, size_t capacity) {
-  for (*out = first; *out && strcmp((*out)->path, path) != 0;)
-    *out = (*out)->next;
+  *out = loaded_find(path);
   if (*out) return TENON_OK;
   hosted_t *l = calloc(1, sizeof *l);
   if (!l) {
@@ -300,8 +262,7 @@ tenon_status_t hosted_open(const char *path, hosted_t **out, char *why, size_t c
     release(l);
     return status;
   }
-  l->next = first;
+  loaded_add(l);
   *out = l;
-  __atomic_store_n(&first, l, __ATOMIC_RELEASE);
   return TENON_OK;
 }

@@ -1,9 +1,11 @@
-/* Passes the constants of a graph to libraries as named parameters. */
+/* Passes the constants of a graph to libraries as named parameters. Called by partition.c and
+ * pass.c. */
+#include "nnvm_block.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
-#include "nnvm.h"
 #include "state.h"
 
 /* Returns whether libraries can take the tensor: a row-major tensor of a dtype that they

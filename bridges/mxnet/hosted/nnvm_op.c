@@ -1,13 +1,15 @@
 /* Translates core operators to MXNet's names and attributes. An operator is translated only if both
  * do the same for all inputs that the node may have; any other operator keeps its Tenon name and is
  * restored unchanged when the graph is read back. */
+#include "nnvm_op.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
-#include "nnvm.h"
+#include "loaded.h"
 
 typedef struct naming_t {
   const tenon_graph_t *graph;
@@ -441,7 +443,7 @@ tenon_status_t nnvm_op(const tenon_graph_t *graph, const tenon_graph_part_t *nod
   const bool is_core = strncmp(info.name, "core::", 6) == 0;
   if (!is_core || !name_core(&n, info.name + 6)) {
     *out = (nnvm_op_t){.op = NULL};
-    name_own(&n, &info, !is_core && hosted_of(info.library_path) != NULL);
+    name_own(&n, &info, !is_core && loaded_find(info.library_path) != NULL);
   }
   return n.failed ? tn_fail(TENON_INVALID,
                             "node '%s' (%s): its attributes are too many or too long for MXNet's "

@@ -1,17 +1,19 @@
 /* Converts JSON to a graph. A node that a library left unchanged is restored, including attributes
  * that no string can express. All other nodes are read by their MXNet names: operators of MXNet
  * libraries, and operators that models may have. Nothing in the text is trusted. */
+#include "nnvm_read.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
+#include "loaded.h"
 #include "models/custom.h"
 #include "models/lowering_table.h"
 #include "models/node.h"
-#include "nnvm.h"
+#include "nnvm_op.h"
 #include "nnvm_subgraph.h"
-#include "state.h"
 
 /* comparison with the old graph */
 
@@ -128,14 +130,6 @@ static tenon_status_t add_variable(reading_t *r, int32_t index) {
                 : add_new_input(r, node, out);
 }
 
-tenon_status_t reading_constant(reading_t *r, tenon_edge_t value) {
-  tenon_graph_edge_t edge = {.size = sizeof edge};
-  if (r->edges[value] >= 0) return TENON_OK;
-  TENON_TRY(tenon_graph_edge(r->old->graph, value, &edge, NULL));
-  return tenon_builder_constant(r->model.builder, *edge.name == '%' ? NULL : edge.name,
-                                edge.constant, &r->edges[value]);
-}
-
 /* Adds the inputs of the old graph in their order. An input that the old graph used and that the
  * new graph does not use is left out. An input that the old graph did not use stays. */
 static tenon_status_t add_old_inputs(reading_t *r, const bool *needed) {
@@ -158,20 +152,6 @@ static tenon_status_t add_old_inputs(reading_t *r, const bool *needed) {
 }
 
 /* nodes */
-
-/* Finds the value that is the index-th input of a node. */
-tenon_status_t reading_value(const reading_t *r, const symbol_node_t *node, int32_t index,
-                             tenon_edge_t *out) {
-  const symbol_entry_t *entry = &node->inputs[index];
-  const values_t *from = &r->model.values[entry->node];
-  if (entry->index < 0 || entry->index >= from->count)
-    return tn_fail(TENON_INVALID,
-                   "node '%.100s' (%.60s): input %d is result %d of '%.100s', which has only %d",
-                   node->name, node->op, (int)index, (int)entry->index,
-                   r->model.symbol.nodes[entry->node].name, (int)from->count);
-  *out = from->edges[entry->index];
-  return TENON_OK;
-}
 
 static tenon_status_t add_same(reading_t *r, int32_t index, const tenon_graph_part_t *old,
                                const nnvm_op_t *op) {
@@ -227,7 +207,7 @@ static tenon_status_t add_named(reading_t *r, int32_t index) {
 
 static tenon_status_t add_other(reading_t *r, int32_t index) {
   const symbol_node_t *node = &r->model.symbol.nodes[index];
-  const hosted_op_t *hosted = hosted_find_op(r->library, node->op);
+  const hosted_op_t *hosted = loaded_find_op(r->library, node->op);
   if (hosted) return reading_hosted(r, index, hosted);
   if (strstr(node->op, "::")) return add_named(r, index);
   TENON_TRY(node_lower(&r->model, index));
@@ -301,13 +281,13 @@ static tenon_status_t add_variables(reading_t *r, const bool *needed) {
   int32_t *order = tn_arena_array(&r->model.arena, (size_t)symbol->node_count + 1, sizeof *order);
   int32_t count = 0;
   if (!order) return tn_no_memory("a graph", 0);
-  TENON_TRY(subgraph_variables(symbol, &r->model.arena, order, &count));
+  TENON_TRY(reading_variables(symbol, &r->model.arena, order, &count));
   for (int32_t i = 0; i < count; i++)
     if (needed[order[i]]) TENON_TRY(add_variable(r, order[i]));
   return TENON_OK;
 }
 
-tenon_status_t reading_run(reading_t *r, const tn_json_t *root, tenon_graph_t **out_graph) {
+static tenon_status_t read_graph(reading_t *r, const tn_json_t *root, tenon_graph_t **out_graph) {
   model_t *m = &r->model;
   TENON_TRY(symbol_read(root, &m->arena, &m->symbol));
   const size_t count = (size_t)m->symbol.node_count + 1;
@@ -336,17 +316,12 @@ tenon_status_t reading_run(reading_t *r, const tn_json_t *root, tenon_graph_t **
   return tenon_builder_finish(m->builder, out_graph);
 }
 
-void reading_clear(reading_t *r) {
-  tenon_builder_release(r->model.builder);
-  tn_arena_clear(&r->model.arena);
-}
-
 tenon_status_t nnvm_read(const hosted_t *library, const nnvm_t *old, const char *json, size_t size,
                          const nnvm_param_t *params, tenon_graph_t **out_graph) {
-  reading_t r = {.library = library, .old = old, .params = params};
+  reading_t r = {.library = library, .old = old, .params = params, .read_graph = read_graph};
   const tn_json_t *root;
   tenon_status_t status = tn_json_read(json, size, &r.model.arena, &root);
-  if (status == TENON_OK) status = reading_run(&r, root, out_graph);
+  if (status == TENON_OK) status = read_graph(&r, root, out_graph);
   reading_clear(&r);
   return status == TENON_OK ? status : tn_prefix(status, "the returned graph: ");
 }

@@ -5,35 +5,9 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "nnvm_write.h"
 #include "state.h"
-
-/* the order of variables */
-
-tenon_status_t subgraph_variables(const symbol_t *symbol, tn_arena_t *arena, int32_t *order,
-                                  int32_t *count) {
-  const size_t most = (size_t)symbol->node_count + 1;
-  int32_t *stack = tn_arena_array(arena, most, sizeof *stack);
-  int32_t *next = tn_arena_array(arena, most, sizeof *next);
-  int32_t depth = 0;
-  bool *seen = tn_arena_array(arena, most, sizeof *seen);
-  if (!stack || !next || !seen) return tn_no_memory("a graph", 0);
-  *count = 0;
-  for (int32_t h = 0; h < symbol->head_count; h++) {
-    if (!seen[symbol->heads[h].node]) seen[stack[depth++] = symbol->heads[h].node] = true;
-    while (depth) {
-      const int32_t at = stack[depth - 1];
-      const symbol_node_t *node = &symbol->nodes[at];
-      if (next[at] == node->input_count) {
-        if (strcmp(node->op, "null") == 0) order[(*count)++] = at;
-        depth--;
-        continue;
-      }
-      const int32_t from = node->inputs[next[at]++].node;
-      if (!seen[from]) seen[stack[depth++] = from] = true;
-    }
-  }
-  return TENON_OK;
-}
+#include "writer.h"
 
 /* the JSON text that a subgraph operator receives */
 
@@ -159,10 +133,10 @@ static tenon_status_t read_subgraph(const reading_t *outer, const symbol_node_t 
                                     const tn_json_t *root, tenon_graph_t **out_graph,
                                     char **out_text) {
   nnvm_t old = {NULL};
-  reading_t r = {.library = outer->library, .old = &old};
+  reading_t r = {.library = outer->library, .old = &old, .read_graph = outer->read_graph};
   const tenon_graph_t *graph = old_subgraph(outer, node->name);
   tenon_status_t status = graph ? nnvm_write(graph, NULL, NULL, &old) : TENON_OK;
-  if (status == TENON_OK) status = reading_run(&r, root, out_graph);
+  if (status == TENON_OK) status = r.read_graph(&r, root, out_graph);
   if (status == TENON_OK && !(*out_text = write_text(&r, *out_graph))) {
     tenon_graph_release(*out_graph);
     *out_graph = NULL;
@@ -197,13 +171,12 @@ static tenon_status_t set_subgraph(const reading_t *r, int32_t index, tenon_attr
 /* nodes */
 
 /* Asks the library how many inputs and results the operator has with these attributes. */
-static tenon_status_t count_arguments(const reading_t *r, const symbol_node_t *node,
-                                      const hosted_op_t *op, int *out_in, int *out_count) {
+static tenon_status_t count_arguments(const symbol_node_t *node, const hosted_op_t *op, int *out_in,
+                                      int *out_count) {
   char why[WHY] = "";
   const size_t count = (size_t)node->attr_count + 1;
   const char **keys = calloc(2 * count, sizeof *keys);
   const char **values = keys ? keys + count : NULL;
-  (void)r;
   if (!keys) return tn_no_memory("a graph", 0);
   for (int32_t i = 0; i < node->attr_count; i++) {
     keys[i] = node->attrs[i].name;
@@ -264,7 +237,7 @@ tenon_status_t reading_hosted(reading_t *r, int32_t index, const hosted_op_t *ho
   int in = 0;
   int count = 0;
   char name[512];
-  if (!hosted->is_subgraph) TENON_TRY(count_arguments(r, node, hosted, &in, &count));
+  if (!hosted->is_subgraph) TENON_TRY(count_arguments(node, hosted, &in, &count));
   const bool is_plain = !hosted->is_subgraph && hosted->in_count == in &&
                         hosted->out_count == count && !symbol_attr(node, HOSTED_EXTRA);
   /* The list form has the plain name if it is the only form. */

@@ -1,11 +1,14 @@
 /* Converts a graph to JSON. A variable is written before the first node that reads it; nodes keep
  * the order of the graph. */
+#include "nnvm_write.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
-#include "nnvm.h"
+#include "nnvm_op.h"
+#include "writer.h"
 
 typedef struct writing_t {
   nnvm_t *out;

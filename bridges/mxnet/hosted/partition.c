@@ -8,7 +8,8 @@
 
 #include "base/status.h"
 #include "guard.h"
-#include "nnvm.h"
+#include "message.h"
+#include "nnvm_block.h"
 
 typedef struct session_t { /* stored in cut->state */
   const hosted_strategy_t *strategy;

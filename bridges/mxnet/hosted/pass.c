@@ -10,7 +10,9 @@
 
 #include "base/status.h"
 #include "guard.h"
-#include "nnvm.h"
+#include "message.h"
+#include "nnvm_block.h"
+#include "nnvm_read.h"
 #include "state.h"
 
 typedef struct passing_t {

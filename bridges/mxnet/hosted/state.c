@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "guard.h"
+#include "message.h"
 
 static const uint32_t dtypes[DTYPES] = {TENON_F32, TENON_F64, TENON_F16, TENON_U8,
                                         TENON_I32, TENON_I8,  TENON_I64};

@@ -1,4 +1,6 @@
 /* Reads the passes and partitioners of a library into tables for Tenon. */
+#include "transforms.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
