@@ -27,6 +27,7 @@
 #include <time.h>
 
 #include "blas.h"
+#include "convolution.h"
 #include "dnn.h"
 #include "stream.h"
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "error.h"
 #include "stream.h"
 
 enum {

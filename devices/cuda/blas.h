@@ -4,7 +4,7 @@
 #ifndef TENON_CUDA_BLAS_H
 #define TENON_CUDA_BLAS_H
 
-#include "device.h"
+#include "ordinal.h"
 
 typedef struct cublasContext *blas_handle_t;
 

@@ -1,5 +1,7 @@
 /* Captured graphs: a stream is captured into a CUDA graph, which each replay launches. */
-#include "stream.h"
+#include "capture.h"
+
+#include "error.h"
 
 tenon_status_t cu_record_begin(tenon_on_t on, void *handle) {
   cu_stream_t *stream = cu_stream(on, handle);

@@ -1,6 +1,5 @@
-/* Compiles sources with NVRTC: to machine code of the GPU's architecture, or, if NVRTC is older
- * than the GPU, to PTX of the newest architecture that NVRTC knows, which the driver then
- * translates. Compiling needs no GPU. */
+#include "compile.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,8 @@
-/* Translates a call of core::conv to the numbers that cuDNN needs; nothing here needs a GPU. All
- * tensors get the layout of the result, row-major or channels-last, because cuDNN is fast for these
- * only; cuDNN first copies a tensor that has another layout. A convolution over one spatial axis
- * becomes one over two, the first with extent 1. */
-#include "dnn.h"
+#include "convolution.h"
 
 #include <string.h>
+
+#include "dnn.h"
 
 enum { ALIGNED = 16 }; /* alignment in bytes that the kernels of cuDNN need */
 

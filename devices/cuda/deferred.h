@@ -4,7 +4,7 @@
 #ifndef TENON_CUDA_DEFERRED_H
 #define TENON_CUDA_DEFERRED_H
 
-#include "device.h"
+#include "ordinal.h"
 
 typedef void (*cu_end_fn)(void *thing); /* called in the context of the device */
 

@@ -1,10 +1,12 @@
 /* The device "cuda": every NVIDIA GPU that the driver shows. It uses the driver's own interface,
  * which is opened when the device is first asked for. This file finds the GPUs, starts and stops
  * ordinals, and holds the device table. */
-#include "device.h"
 #include "blas.h"
+#include "capture.h"
+#include "compile.h"
 #include "deferred.h"
 #include "dnn.h"
+#include "error.h"
 #include "event.h"
 #include "memory.h"
 #include "program.h"
@@ -20,10 +22,6 @@ enum {
   VERSION_LEAST = 11040,
 };
 
-cu_device_t *_Atomic cu_devices[CU_ORDINALS_MOST];
-_Atomic cu_result_t cu_failures[CU_ORDINALS_MOST];
-pthread_mutex_t cu_lock = PTHREAD_MUTEX_INITIALIZER;
-
 /* What the driver showed. It does not look again within a process. */
 static struct {
   pthread_mutex_t lock;
@@ -32,7 +30,9 @@ static struct {
   pid_t process;
 } found = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-bool cu_device_here(void) { return found.process == getpid(); }
+/* Tells whether this is the process that opened the driver. The driver does not work in child
+ * processes of it. */
+static bool is_opener(void) { return found.process == getpid(); }
 
 static int number_of(cu_id_t id, cu_enum_t what) {
   int number = 0;
@@ -127,7 +127,7 @@ static void stop(tenon_device_context_t *context) {
   cu_device_t *device = (cu_device_t *)context->state;
   if (!device) return;
   context->state = NULL;
-  if (!cu_device_here()) /* the driver does not work here, and its locks may be held */
+  if (!is_opener()) /* the driver does not work here, and its locks may be held */
     cu_devices[device->ordinal] = NULL;
   else if (device->context)
     close_device(device);
@@ -136,7 +136,7 @@ static void stop(tenon_device_context_t *context) {
 }
 
 static tenon_status_t forked(tenon_on_t on) {
-  if (cu_device_here()) return TENON_OK;
+  if (is_opener()) return TENON_OK;
   return tenon_fail(
       on, TENON_UNAVAILABLE,
       "cuda:%d: CUDA was opened before this process was forked, and does not work in the child; "
@@ -232,6 +232,13 @@ static tenon_status_t properties(tenon_on_t on, tenon_device_properties_t *out) 
   return TENON_OK;
 }
 
+/* Waits for all streams of the ordinal. The memory that they used can then be freed. */
+static tenon_status_t synchronize(tenon_on_t on) {
+  tenon_status_t status = cu_streams_synchronize(on);
+  cu_deferred_free_idle(cu_device(on));
+  return status;
+}
+
 /* A caller that asks for the native stream will pass it to another library, whose calls also need
  * the context. */
 static void *native(tenon_on_t on, const char *name, void *stream) {
@@ -257,7 +264,7 @@ static const tenon_device_table_t table = {
     .allocate = cu_memory_allocate,
     .free = cu_memory_free,
     .copy = cu_memory_copy,
-    .synchronize = cu_synchronize,
+    .synchronize = synchronize,
     .stream_create = cu_stream_create,
     .stream_destroy = cu_stream_destroy,
     .stream_query = cu_stream_query,

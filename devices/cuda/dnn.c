@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "convolution.h"
+#include "error.h"
 #include "stream.h"
 
 /* The table of plans grows with the number of shapes. A model has dozens, and several models may be

@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "device.h"
+#include "ordinal.h"
 
 tenon_status_t cu_error_status(cu_result_t error) {
   switch (error) {

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "error.h"
+
 typedef struct cu_event_t {
   cu_native_event_t native;
   _Atomic bool recorded;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "deferred.h"
+#include "error.h"
 
 enum {
   PARTS_MOST = 32

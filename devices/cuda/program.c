@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "deferred.h"
+#include "error.h"
 
 enum {
   PARAMETERS_MOST = 64,

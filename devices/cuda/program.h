@@ -14,8 +14,6 @@ typedef struct cu_head_t {
 
 /* Makes the header for `bytes` at `code`. */
 cu_head_t cu_head_of(tenon_on_t on, const void *code, uint64_t bytes);
-tenon_status_t cu_program_compile(tenon_on_t on, const tenon_source_t *source,
-                                  tenon_sink_t *out_code);
 tenon_status_t cu_program_load(tenon_on_t on, const void *code, uint64_t bytes, void **out_program);
 void cu_program_unload(tenon_on_t on, void *program);
 tenon_status_t cu_kernel_find(tenon_on_t on, void *program, const char *name, void **out_kernel);

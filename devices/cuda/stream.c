@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "deferred.h"
+#include "error.h"
 
 /* life */
 
@@ -242,7 +242,7 @@ tenon_status_t cu_stream_synchronize(tenon_on_t on, void *stream, tenon_fault_t 
   return ask(on, cu_stream(on, stream), true, fault);
 }
 
-tenon_status_t cu_synchronize(tenon_on_t on) {
+tenon_status_t cu_streams_synchronize(tenon_on_t on) {
   cu_device_t *device = cu_device(on);
   tenon_status_t status = TENON_OK;
   cu_streams_finish(device);
@@ -250,11 +250,9 @@ tenon_status_t cu_synchronize(tenon_on_t on) {
   pthread_mutex_lock(&cu_lock);
   for (cu_stream_t *stream = device->streams; stream && status == TENON_OK; stream = stream->next) {
     if (stream->destroyed) continue;
-    look_at_waits(stream);
-    status = failure_of(on, stream);
+    status = cu_stream_check(on, stream);
   }
   pthread_mutex_unlock(&cu_lock);
-  cu_deferred_free_idle(device);
   return status;
 }
 

@@ -4,7 +4,7 @@
 #ifndef TENON_CUDA_STREAM_H
 #define TENON_CUDA_STREAM_H
 
-#include "device.h"
+#include "ordinal.h"
 
 typedef struct cu_stream_t {
   cu_device_t *device;
@@ -30,7 +30,9 @@ static inline cu_stream_t *cu_stream(tenon_on_t on, void *stream) {
 tenon_status_t cu_stream_open(tenon_on_t on, cu_native_stream_t imported, cu_stream_t **out_stream);
 bool cu_streams_idle(cu_device_t *device);   /* call this under cu_lock */
 void cu_streams_finish(cu_device_t *device); /* waits for all streams, including destroyed ones */
-void cu_streams_close(cu_device_t *device);  /* frees all streams; they are finished */
+/* Waits for all streams. Fails with the failure of a stream that has not been destroyed. */
+tenon_status_t cu_streams_synchronize(tenon_on_t on);
+void cu_streams_close(cu_device_t *device); /* frees all streams; they are finished */
 
 /* Call this before enqueueing anything: fails with the failure of the stream. */
 tenon_status_t cu_stream_check(tenon_on_t on, cu_stream_t *stream);
@@ -46,11 +48,5 @@ tenon_status_t cu_stream_synchronize(tenon_on_t on, void *stream, tenon_fault_t 
 tenon_status_t cu_stream_callback(tenon_on_t on, void *stream,
                                   void (*function)(void *, tenon_status_t), void *argument);
 tenon_status_t cu_stream_import(tenon_on_t on, void *native, void **out_stream);
-tenon_status_t cu_synchronize(tenon_on_t on);
-
-tenon_status_t cu_record_begin(tenon_on_t on, void *stream);
-tenon_status_t cu_record_end(tenon_on_t on, void *stream, void **out_recording);
-tenon_status_t cu_replay(tenon_on_t on, void *stream, void *recording, uint64_t ticket);
-void cu_recording_free(tenon_on_t on, void *recording);
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/compile.h"
 #include "cuda/program.h"
 
 static tenon_status_t fail(const void *context, tenon_status_t code, const char *format, ...) {

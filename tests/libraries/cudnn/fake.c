@@ -2,6 +2,7 @@
  * as the manual says, and complains about what the manual does not allow.  What it proposes and
  * refuses a test says, see fake.h. */
 #include "fake.h"
+#include "cuda/convolution.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "cuda/blas.h"
+#include "cuda/compile.h"
 #include "cuda/program.h"
 #include "device/plugin.h"
 

@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <math.h>
 
+#include "cuda/convolution.h"
 #include "cuda/dnn.h"
 #include "cuda/stream.h"
 #include "epilogue.h"

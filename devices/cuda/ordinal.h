@@ -3,11 +3,10 @@
  *
  * Invariant: each driver call that needs a context is made between cu_enter and cu_leave;
  * afterwards the thread has the context that it had before. */
-#ifndef TENON_CUDA_DEVICE_H
-#define TENON_CUDA_DEVICE_H
+#ifndef TENON_CUDA_ORDINAL_H
+#define TENON_CUDA_ORDINAL_H
 
 #include "api.h"
-#include "error.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -50,10 +49,6 @@ extern cu_device_t *_Atomic cu_devices[CU_ORDINALS_MOST]; /* the ordinals that a
 extern pthread_mutex_t cu_lock;
 /* permanent failures of the ordinals' work */
 extern _Atomic cu_result_t cu_failures[CU_ORDINALS_MOST];
-
-/* Tells whether this is the process that opened the driver. The driver does not work in child
- * processes of it. */
-bool cu_device_here(void);
 
 static inline cu_device_t *cu_device(tenon_on_t on) { return (cu_device_t *)on->state; }
 
