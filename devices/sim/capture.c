@@ -1,20 +1,10 @@
-/* Captured graphs: pieces of work that a stream collects instead of doing them. Each replay appends
+/* Recordings: pieces of work that a stream collects instead of doing them. Each replay appends
  * copies of them to a stream. */
-#include "plugin.h"
+#include "capture.h"
 
 #include <stdlib.h>
 
-static void works_free(sim_work_t *work) {
-  for (sim_work_t *next; work; work = next) {
-    next = work->next;
-    sim_work_free(work);
-  }
-}
-
-void sim_captured_free(sim_captured_t *captured) {
-  works_free(captured->first);
-  free(captured);
-}
+#include "queue.h"
 
 tenon_status_t sim_record_begin(tenon_on_t on, void *handle) {
   sim_stream_t *stream;
@@ -59,7 +49,8 @@ tenon_status_t sim_replay(tenon_on_t on, void *handle, void *recording_handle, u
   for (const sim_work_t *work = status ? NULL : captured->first; work && !status;
        work = work->next) {
     if ((status = sim_work_copy(on, work, ticket, end))) break;
-    if ((*end)->callback && !stream->captured) status = sim_mark_create(on, stream, &(*end)->reach);
+    if ((*end)->callback && !stream->captured)
+      status = sim_mark_create(on, &stream->clock, &stream->last, &(*end)->reach);
     end = &(*end)->next;
   }
   while (first && !status) {
@@ -68,7 +59,7 @@ tenon_status_t sim_replay(tenon_on_t on, void *handle, void *recording_handle, u
     work->next = NULL;
     status = sim_work_submit(on, stream, work);
   }
-  works_free(first);
+  sim_works_free(first);
   return sim_leave(status);
 }
 

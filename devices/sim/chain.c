@@ -4,11 +4,14 @@
  *
  * Invariant: the race checker knows everything that a group reads and writes, because all inputs,
  * outputs and weights of a run are declared as the accesses of one piece of work. */
-#include "plugin.h"
+#include "chain.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "queue.h"
+#include "step.h"
 
 /* The header of a compiled group. The values and then the steps follow it in memory. */
 typedef struct code_t {

@@ -9,13 +9,15 @@
  *
  * Invariant: an access stays listed until every later access is either ordered after it or would
  * race with another listed access. */
-#include "plugin.h"
+#include "check.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "stream.h"
 
 static void keep(sim_findings_t *findings, const sim_piece_t *first, const sim_piece_t *second,
                  const char *text) {

@@ -2,7 +2,7 @@
  * checker, each mark and the host have one clock each.
  *
  * Invariant: a clock only grows. */
-#include "plugin.h"
+#include "clock.h"
 
 #include <stdlib.h>
 #include <string.h>

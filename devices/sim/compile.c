@@ -1,7 +1,7 @@
 /* Compiles TENON_SOURCE_C with the C compiler of the system, which is started as a process without
  * a shell. The compiled code is the bytes of a shared object. Line numbers in compiler messages are
  * those of the author's source. */
-#include "plugin.h"
+#include "compile.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +13,8 @@
 #include <sys/auxv.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "plugin.h"
 
 enum {
   OPTIONS = 64,

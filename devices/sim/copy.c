@@ -1,13 +1,16 @@
 /* Copies and fills. Host memory is read and written only when the stream reaches the copy, whether
  * the memory is pinned or not. A host that reads the destination too early therefore sees the old
  * bytes, and a copy fails if the host changed its source after the copy was enqueued. */
-#include "plugin.h"
+#include "copy.h"
 
 #include <inttypes.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "check.h"
+#include "queue.h"
 
 typedef struct bytes_t {
   uint64_t count;

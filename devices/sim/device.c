@@ -1,7 +1,19 @@
 /* sim, the reference accelerator, with two ordinals. The host cannot touch its memory, its streams
  * are threads with random delays, and its checker reports each missing wait the first time that the
  * code runs. This file holds the device table, start and stop. */
-#include "plugin.h"
+#include "capture.h"
+#include "chain.h"
+#include "check.h"
+#include "compile.h"
+#include "copy.h"
+#include "event.h"
+#include "memory.h"
+#include "offload.h"
+#include "ops.h"
+#include "program.h"
+#include "queue.h"
+#include "stream.h"
+#include "synchronize.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,21 +26,7 @@
 #define SIM_TARGET "sim 1 other"
 #endif
 
-sim_plugin_t sim = {.lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
-
-tenon_status_t sim_usable(tenon_on_t on) {
-  const sim_ordinal_t *ordinal = &sim.ordinals[on->ordinal];
-  if (!ordinal->started)
-    return tenon_fail(on, TENON_PRECONDITION, "sim: ordinal %d is not started", on->ordinal);
-  return ordinal->lost ? tenon_fail(on, TENON_ABORTED, "sim: ordinal %d is lost", on->ordinal)
-                       : TENON_OK;
-}
-
-tenon_status_t sim_enter(tenon_on_t on) {
-  sim_lock();
-  tenon_status_t status = sim_usable(on);
-  return status ? sim_leave(status) : TENON_OK;
-}
+enum { RANGES_MOST = 64 }; /* ranges of one call of the function `enqueue` of sim_table_t */
 
 /* start and stop */
 
@@ -111,7 +109,7 @@ static void sim_stop(tenon_device_context_t *context) {
 
 /* After a fork, the parent finishes the work that was enqueued before. In the child, the streams
  * with such work have failed, and everything else continues to work. */
-tenon_status_t sim_forked(tenon_on_t on) {
+static tenon_status_t sim_forked(tenon_on_t on) {
   sim_lock();
   for (sim_stream_t *stream = sim.streams; stream; stream = stream->next) {
     if (stream->object.ordinal != on->ordinal) continue;
@@ -182,10 +180,10 @@ static tenon_status_t sim_properties(tenon_on_t on, tenon_device_properties_t *o
 static tenon_status_t enqueue(tenon_on_t on, void *stream, uint64_t ticket, const char *kind,
                               sim_work_fn function, const void *argument, uint64_t bytes,
                               uint32_t range_count, const sim_range_t *ranges) {
-  sim_use_t uses[SIM_RANGES];
-  if (range_count > SIM_RANGES)
+  sim_use_t uses[RANGES_MOST];
+  if (range_count > RANGES_MOST)
     return tenon_fail(on, TENON_INVALID, "sim: %s has %u ranges; it can have %d", kind, range_count,
-                      SIM_RANGES);
+                      RANGES_MOST);
   for (uint32_t i = 0; i < range_count; i++)
     uses[i] = (sim_use_t){ranges[i], NULL, false};
   return sim_work_enqueue(on, stream, ticket, kind, function, argument, bytes, range_count, uses,

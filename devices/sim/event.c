@@ -1,7 +1,10 @@
-/* Events. An event refers to the mark (sim_mark_t, see stream.c) that it recorded last. */
-#include "plugin.h"
+/* Events. An event refers to the mark (mark.h) that it recorded last. */
+#include "event.h"
 
 #include <stdlib.h>
+
+#include "check.h"
+#include "synchronize.h"
 
 typedef struct sim_event_t {
   sim_object_t object;

@@ -1,9 +1,10 @@
 /* Runs the work groups of a kernel. If a group has several items, each item has its own stack and
  * runs up to its next barrier; the items take turns on the one thread of the stream. Barriers are
  * therefore exact, and the order of execution between them is deterministic. */
-#include "plugin.h"
+#include "group.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>

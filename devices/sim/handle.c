@@ -2,10 +2,12 @@
  * that encodes an index in one table, the generation of that table entry, and the kind of the
  * object. A call with a handle that was destroyed, or that has another kind or ordinal, fails with
  * a message that says so. */
-#include "plugin.h"
+#include "handle.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
+
+#include "plugin.h"
 
 static struct {
   struct {

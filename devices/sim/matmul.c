@@ -1,6 +1,6 @@
 /* Matrix products of f32 with the semantics of core::matmul, for the operator kernel (ops.c) and
  * for compiled groups (step.c). */
-#include "plugin.h"
+#include "matmul.h"
 
 #include <math.h>
 

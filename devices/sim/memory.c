@@ -8,12 +8,14 @@
  *
  * Invariant: the address range of an allocation stays reserved after free, so that the address is
  * not reused soon. */
-#include "plugin.h"
+#include "memory.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+
+#include "check.h"
 
 enum {
   PAGE = 4096,

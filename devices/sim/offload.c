@@ -4,12 +4,15 @@
  * Each node has a depth: the largest number of steps from an unsupported node to a supported one on
  * any path to the node. Connected supported nodes of equal depth form a group. This is safe because
  * the depth never falls along a path, and it rises when a path returns from an unsupported node. */
-#include "plugin.h"
+#include "offload.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "plugin.h"
+#include "step.h"
 
 typedef struct offload_t {
   const tenon_graph_view_t *view;

@@ -1,12 +1,15 @@
 /* The operators that sim has, few on purpose: add, mul, relu and matmul of f32.  Each enqueues one
  * piece of work that says exactly which bytes it reads and writes.  Operands are dense; what
  * broadcasts has strides of 0. */
-#include "plugin.h"
+#include "ops.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/iterator.h>
+
+#include "matmul.h"
+#include "queue.h"
 
 enum { F32 = 4 };
 

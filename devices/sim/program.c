@@ -3,7 +3,7 @@
  *
  * Invariant: a program stays loaded until it has been unloaded and its last launch, including
  * launches in captured graphs, is gone. */
-#include "plugin.h"
+#include "program.h"
 
 #include <dlfcn.h>
 #include <inttypes.h>
@@ -12,6 +12,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "group.h"
+#include "queue.h"
 
 typedef struct kernel_t {
   sim_object_t object;

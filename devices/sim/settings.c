@@ -13,11 +13,13 @@
  *   fault=N              the N-th piece of work from here on fails when it is done
  *   without=f64+f16+atomics64   what kernels of sources cannot have: properties say so (none)
  *   lose=ORDINAL:N       the ordinal is lost at its N-th piece of work from here on */
-#include "plugin.h"
+#include "settings.h"
 
 #include <inttypes.h>
 #include <stddef.h>
 #include <string.h>
+
+#include "plugin.h"
 
 const sim_settings_t sim_settings_usual = {
     .peers = 1, .blame = 1, .seed = 1, .memory = (uint64_t)1 << 30};

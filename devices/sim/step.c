@@ -2,10 +2,13 @@
  * everything that the computation relies on, so a compiled group may come from an untrusted source.
  *
  * Invariant: sim_step_run stays within the bounds of the values if the check has passed. */
-#include "plugin.h"
+#include "step.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
+
+#include "matmul.h"
 
 /* shapes */
 

@@ -1,20 +1,13 @@
-/* Streams and marks. The thread of a stream is started with the first work of the stream. A mark is
- * a point in a stream that can be waited for.
+/* Streams: their life, their slots in the vector clocks, and their failures. The queue and the
+ * thread of a stream are in queue.c.
  *
  * Invariant: a stream that was destroyed still does the work that is enqueued in it; then its
  * thread ends and is joined. */
-#include "plugin.h"
+#include "stream.h"
 
-#include <inttypes.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-enum {
-  STACK = 1 << 20,
-  SLOTS = 512,
-};
+enum { SLOTS = 512 };
 
 /* Finds a slot in the vector clocks: a new one, or one whose last stream the host knows to be
  * finished. Beyond SLOTS, one whose last stream has finished in fact is enough. */
@@ -95,26 +88,6 @@ tenon_status_t sim_stream_start(tenon_on_t on, sim_stream_t **out_stream) {
   return TENON_OK;
 }
 
-tenon_status_t sim_stream_thread(tenon_on_t on, sim_stream_t *stream) {
-  if (stream->has_thread) return TENON_OK;
-  pthread_attr_t attributes;
-  sigset_t all, before;
-  pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, STACK);
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the threads of the host */
-  int error = pthread_create(&stream->thread, &attributes, sim_stream_work, stream);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  pthread_attr_destroy(&attributes);
-  if (error)
-    return tenon_fail(
-        on, TENON_UNAVAILABLE,
-        "sim: the system cannot start a thread for stream %d of ordinal %d (error %d)",
-        stream->number, on->ordinal, error);
-  stream->has_thread = true;
-  return TENON_OK;
-}
-
 tenon_status_t sim_stream_find(tenon_on_t on, void *handle, sim_stream_t **out_stream) {
   if (handle) return sim_handle_find(on, SIM_STREAM, handle, out_stream);
   *out_stream = sim.ordinals[on->ordinal].own;
@@ -158,88 +131,6 @@ void sim_stream_stop(int32_t ordinal) {
   }
 }
 
-/* marks */
-
-void sim_mark_release(sim_mark_t *mark) {
-  if (--mark->references) return;
-  sim_clock_free(&mark->clock);
-  free(
-      /* `reached` holds no resource. Destroying it in a child after a fork could wait forever for
-       * waiters that exist only in the parent. */
-      mark);
-}
-
-tenon_status_t sim_mark_create(tenon_on_t on, sim_stream_t *stream, sim_mark_t **out_mark) {
-  sim_mark_t *mark = calloc(1, sizeof *mark);
-  uint32_t count = stream->clock.count > sim.host.count ? stream->clock.count : sim.host.count;
-  if (!mark || !sim_clock_reserve(&mark->clock, count) ||
-      !sim_clock_reserve(&stream->clock, count)) {
-    if (mark) sim_clock_free(&mark->clock);
-    free(mark);
-    return tenon_fail(on, TENON_MEMORY, "sim: no host memory for a mark of a stream");
-  }
-  sim_clock_join(&stream->clock, &sim.host);
-  sim_clock_join(&mark->clock, &stream->clock);
-  mark->references = 1;
-  mark->last = stream->last;
-  pthread_cond_init(&mark->reached, NULL);
-  *out_mark = mark;
-  return TENON_OK;
-}
-
-tenon_status_t sim_mark_push(tenon_on_t on, sim_stream_t *stream, sim_mark_t **out_mark) {
-  sim_mark_t *mark;
-  sim_work_t *work;
-  TENON_TRY(sim_mark_create(on, stream, &mark));
-  if (!stream->first) { /* the stream is there already, so no thread is needed */
-    sim_mark_reach(stream, mark);
-    *out_mark = mark;
-    return TENON_OK;
-  }
-  tenon_status_t status = sim_work_create(on, 0, "mark", NULL, NULL, 0, 0, NULL, &work);
-  if (!status) {
-    work->reach = mark;
-    mark->references++;
-    status = sim_work_submit(on, stream, work);
-  }
-  if (status)
-    sim_mark_release(mark);
-  else
-    *out_mark = mark;
-  return status;
-}
-
-void sim_host_knows(const sim_clock_t *clock) {
-  sim_clock_join(&sim.host, clock);
-} /* the clock of the host has room for all slots */
-
-void sim_mark_wait(sim_mark_t *mark, sim_failure_t *out_failure) {
-  while (!mark->done)
-    pthread_cond_wait(&mark->reached, &sim.lock);
-  sim_host_knows(&mark->clock);
-  *out_failure = mark->failure;
-  sim_mark_release(mark);
-}
-
-/* Waits without a mark when there was no memory for one. Memory that the work of a stream uses is
- * released after a wait, so a wait must not fail for lack of memory. */
-static void drain(sim_stream_t *stream) {
-  while (stream->first) {
-    sim_unlock();
-    sched_yield();
-    sim_lock();
-  }
-  sim_host_knows(&stream->clock);
-}
-
-static void drain_all(int32_t ordinal) {
-  for (sim_stream_t *stream = sim.streams; stream; stream = stream->next)
-    if (stream->object.ordinal == ordinal && !stream->captured && stream->first) {
-      drain(stream);
-      stream = sim.streams; /* the list may have changed during the wait */
-    }
-}
-
 /* Functions of the device table */
 
 tenon_status_t sim_stream_create(tenon_on_t on, void **out_stream) {
@@ -281,79 +172,5 @@ tenon_status_t sim_stream_query(tenon_on_t on, void *handle, tenon_fault_t *faul
   if (!status) status = sim_usable(on);
   if (!status && stream->first) status = TENON_UNAVAILABLE;
   if (!status) sim_host_knows(&stream->clock);
-  return sim_leave(status);
-}
-
-tenon_status_t sim_stream_synchronize(tenon_on_t on, void *handle, tenon_fault_t *fault) {
-  sim_stream_t *stream;
-  sim_mark_t *mark;
-  sim_failure_t failure;
-  sim_lock();
-  tenon_status_t status = sim_stream_find(on, handle, &stream);
-  if (!status && stream->captured)
-    status = tenon_fail(on, TENON_PRECONDITION,
-                        "sim: synchronize of stream %d of ordinal %d, which captures work",
-                        stream->number, on->ordinal);
-  if (status) return sim_leave(status);
-  if ((status = sim_mark_push(on, stream, &mark)) == TENON_OK)
-    sim_mark_wait(mark, &failure);
-  else {
-    drain(stream);
-    failure = stream->failure;
-  }
-  status = sim_failure_say(on, &failure, fault);
-  return sim_leave(status ? status : sim_usable(on));
-}
-
-tenon_status_t sim_synchronize(tenon_on_t on) {
-  sim_failure_t first = {0};
-  sim_failure_t failure;
-  sim_mark_t **marks = NULL;
-  uint32_t count = 0;
-  uint32_t room = 0;
-  tenon_status_t status = TENON_OK;
-  TENON_TRY(sim_enter(on));
-  for (sim_stream_t *stream = sim.streams; stream; stream = stream->next)
-    room += stream->object.ordinal == on->ordinal;
-  marks = calloc(room + 1, sizeof *marks);
-  for (sim_stream_t *stream = sim.streams; stream && marks && !status; stream = stream->next) {
-    if (stream->object.ordinal != on->ordinal || stream->captured) continue;
-    if (stream->ended) {
-      sim_host_knows(&stream->clock);
-      continue;
-    }
-    status = sim_mark_push(on, stream, &marks[count]);
-    count += !status;
-  }
-  sim_host_knows(&sim.ordinals[on->ordinal].past);
-  for (uint32_t i = 0; i < count; i++) {
-    sim_mark_wait(marks[i], &failure);
-    if (failure.code && (!first.code || failure.order < first.order)) first = failure;
-  }
-  if (!marks || status) { /* the failures of the streams are reported separately */
-    drain_all(on->ordinal);
-    for (const sim_stream_t *stream = sim.streams; stream; stream = stream->next)
-      if (stream->object.ordinal == on->ordinal && stream->failure.code && !first.code)
-        first = stream->failure;
-  }
-  free(marks);
-  return sim_leave(sim_failure_say(on, &first, NULL));
-}
-
-tenon_status_t sim_callback(tenon_on_t on, void *handle,
-                            void (*function)(void *argument, tenon_status_t status),
-                            void *argument) {
-  sim_stream_t *stream;
-  sim_work_t *work;
-  TENON_TRY(sim_enter(on));
-  tenon_status_t status = sim_stream_find(on, handle, &stream);
-  if (!status)
-    status = sim_work_create(on, 0, "callback", NULL, &argument, sizeof argument, 0, NULL, &work);
-  if (status) return sim_leave(status);
-  work->callback = function;
-  if (!stream->captured && (status = sim_mark_create(on, stream, &work->reach)))
-    sim_work_free(work);
-  else
-    status = sim_work_submit(on, stream, work);
   return sim_leave(status);
 }
