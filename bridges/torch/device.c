@@ -105,8 +105,8 @@ static const char *list_kinds(char *out, size_t capacity) {
   return out;
 }
 
-static const torch_device_t *add_device(struct kind_t *kind, int32_t type, int32_t index, char *why,
-                                        size_t capacity) {
+static const torch_device_t *add_torch_device(struct kind_t *kind, int32_t type, int32_t index,
+                                              char *why, size_t capacity) {
   char name[64];
   tenon_device_t device;
   if (tenon_device_find(kind->backend, index, &device) != TENON_OK) {
@@ -149,7 +149,7 @@ const torch_device_t *torch_device_find(int32_t type, int32_t index, char *why, 
              "so far: %s",
              torch_device_name(type, index, name, sizeof name), list_kinds(all, sizeof all));
   else if (!(found = find_known(type, index)))
-    found = add_device(kind, type, index, why, capacity);
+    found = add_torch_device(kind, type, index, why, capacity);
   torch_unlock();
   return found;
 }

@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/dtype.h"
-#include "storage/place.h"
+#include "storage/device_memory.h"
 
 typedef struct tn_base_t {
   tn_mutex_t lock;
@@ -78,7 +78,7 @@ static tenon_status_t create_base(tn_tensor_t *tensor, tn_alias_t **out_alias) {
     return tn_no_memory("a view", base_size(t->ndim) + sizeof *alias);
   }
   int64_t item = t->dtype.bits * t->dtype.lanes / 8;
-  (void)tn_place_span(t, &begin, &end);
+  (void)tn_tensor_span(t, &begin, &end);
   *base = (tn_base_t){.begin = begin,
                       .size = (end - begin) / item,
                       .offset = (tn_address(t) - begin) / item,
@@ -175,7 +175,7 @@ static bool overlaps(const tenon_tensor_t *t) {
 static bool lies_in(const tn_base_t *base, const tenon_tensor_t *t) {
   char *begin, *end;
   if (!tn_dtype_same(t->dtype, base->dtype)) return false;
-  return !tn_place_span(t, &begin, &end) ||
+  return !tn_tensor_span(t, &begin, &end) ||
          (begin >= base->begin &&
           end <= base->begin + base->size * (t->dtype.bits * t->dtype.lanes / 8));
 }

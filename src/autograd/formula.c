@@ -16,7 +16,7 @@
 #include "dispatch/mixed.h"
 #include "operator/attrs.h"
 #include "operator/names.h"
-#include "storage/place.h"
+#include "storage/device_memory.h"
 
 typedef struct made_t { /* temporary tensors of a formula */
   struct made_t *next;
@@ -97,7 +97,8 @@ tenon_status_t tn_filled(tenon_device_t device, tenon_dtype_t dtype, int32_t ndi
   tenon_tensor_t *there = NULL;
   tenon_tensor_t *extents = NULL;
   if (device.type == 1) return fill_on_cpu(dtype, ndim, shape, value, out_tensor);
-  if (device.type == 0) return tn_place_create(device, dtype, ndim, shape, out_tensor); /* meta */
+  if (device.type == 0)
+    return tn_device_tensor_create(device, dtype, ndim, shape, out_tensor); /* meta */
   TN_TRY(fill_on_cpu(dtype, 0, NULL, value, &here));
   tenon_status_t status = tenon_tensor_copy_to(here, device, &there);
   if (status == TENON_OK) status = tn_extents(ndim, shape, &extents);
@@ -222,8 +223,8 @@ static tenon_status_t shape_of(evaluation_t *r, const tenon_op_t *reader, const 
     TN_TRY(tenon_tensor_borrow((void *)(uintptr_t)saved, saved->dtype, saved->ndim, saved->shape,
                                NULL, NULL, NULL, out_tensor));
   else
-    TN_TRY(tn_place_create(saved->device, saved->dtype, is_dtype ? 0 : saved->ndim, saved->shape,
-                           out_tensor));
+    TN_TRY(tn_device_tensor_create(saved->device, saved->dtype, is_dtype ? 0 : saved->ndim,
+                                   saved->shape, out_tensor));
   return keep_tensor(r, *out_tensor);
 }
 

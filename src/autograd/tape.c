@@ -18,7 +18,7 @@
 #include "operator/frame.h"
 #include "operator/names.h"
 #include "operator/state.h"
-#include "storage/place.h"
+#include "storage/device_memory.h"
 
 bool tn_tape_is_on(void) { return !(tn_thread()->calls.exclude & TN_KEY(TN_BIT_AUTOGRAD)); }
 

@@ -21,7 +21,7 @@
 #include "operator/kernel.h"
 #include "operator/names.h"
 #include "operator/state.h"
-#include "storage/place.h"
+#include "storage/device_memory.h"
 
 enum { MOST = 64 }; /* most results of an operator */
 
@@ -84,7 +84,7 @@ static tenon_status_t make_apart(const tenon_op_t *op, uint64_t bits, tenon_tens
   uint64_t made = 0;
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
     if (!has_bit(bits, o)) continue;
-    status = tn_place_dense(all[o], false, &all[o]);
+    status = tn_device_tensor_create_like(all[o], false, &all[o]);
     if (status == TENON_OK) made |= (uint64_t)1 << o;
   }
   if (status != TENON_OK) release_apart(op, made, all);
@@ -134,7 +134,7 @@ static bool reads_what_it_adds_to(const tenon_call_t *call) {
   for (uint32_t o = 0; o < call->op->output_count; o++)
     for (uint32_t i = 0; i < call->op->input_count && has_bit(call->accumulate, o); i++) {
       const tenon_tensor_t *t = call->inputs[i];
-      if (t && (tn_dtype_is(t->dtype, TENON_LIST) || tn_place_overlap(t, call->outputs[o])))
+      if (t && (tn_dtype_is(t->dtype, TENON_LIST) || tn_tensors_overlap(t, call->outputs[o])))
         return true;
     }
   return false;

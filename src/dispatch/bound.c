@@ -15,7 +15,7 @@
 #include "operator/attrs.h"
 #include "operator/names.h"
 #include "operator/state.h"
-#include "storage/place.h"
+#include "storage/device_memory.h"
 
 struct tenon_bound_t {
   const tenon_op_t *op;

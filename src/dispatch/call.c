@@ -24,7 +24,7 @@
 #include "operator/generator.h"
 #include "operator/state.h"
 #include "operator/table.h"
-#include "storage/place.h"
+#include "storage/device_memory.h"
 
 /* Counts a call of code that may be unloaded.  Afterwards the caller reads the entry again:
  * unloading takes the entry out of the table, makes all threads pass a barrier, and only then
@@ -721,6 +721,6 @@ static tenon_status_t call_to_place(const tenon_op_t *op, const tenon_value_t *a
 }
 
 void tn_call_install(void) {
-  tn_place_calls = (tn_place_calls_t){tenon_op_run, call_to_place};
+  tn_device_calls = (tn_device_calls_t){tenon_op_run, call_to_place};
   tn_table_run_set(TN_RUN_MOVED, run_successor);
 }

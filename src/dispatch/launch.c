@@ -7,7 +7,7 @@
 #include "dispatch/prologue.h"
 #include "operator/kernel.h"
 #include "operator/table.h"
-#include "storage/place.h"
+#include "storage/device_memory.h"
 
 #include "base/status.h"
 #include "core/dtype.h"

@@ -15,7 +15,7 @@
 #include "core/dtype.h"
 #include "dispatch/prologue.h"
 #include "operator/names.h"
-#include "storage/place.h"
+#include "storage/device_memory.h"
 
 /* detection */
 
@@ -250,7 +250,7 @@ static tenon_status_t move_argument(const move_t *m, tenon_tensor_t *t, bool is_
   if (is_read)
     TN_TRY(tenon_tensor_copy_to(t, m->device, out));
   else
-    TN_TRY(tn_place_create(m->device, t->dtype, t->ndim, t->shape, out));
+    TN_TRY(tn_device_tensor_create(m->device, t->dtype, t->ndim, t->shape, out));
   TN_TRY(tn_frame_keep(m->frame, *out));
   count_move(m->frame->call.op, tensor_bytes(t));
   return TENON_OK;
@@ -263,7 +263,7 @@ static tenon_status_t move_back(const tenon_op_t *op, const tenon_tensor_t *move
     TN_TRY(move_back(op, tenon_item(moved, i), tenon_item(t, i)));
   if (tn_dtype_is(t->dtype, TENON_LIST)) return TENON_OK;
   count_move(op, tensor_bytes(t));
-  return tn_place_copy_into(moved, t);
+  return tn_device_tensor_copy(moved, t);
 }
 
 static tenon_status_t run_moved(tenon_call_t *call, const tn_kernel_t *kernel, const move_t *m) {

@@ -21,7 +21,7 @@
 #include "operator/library.h"
 #include "operator/state.h"
 #include "operator/table.h"
-#include "storage/place.h"
+#include "storage/device_memory.h"
 
 static tenon_status_t fail_without_kernel(tenon_call_t *call) {
   uint64_t keys = tn_frame_of(call)->keys;
@@ -162,7 +162,7 @@ static tenon_status_t dense_input(tn_frame_t *frame, tenon_tensor_t *tensor,
   *out_tensor = tensor;
   if (!(tensor->keys & TN_KEY_STRIDED)) return TENON_OK;
   if (!tn_dtype_is(tensor->dtype, TENON_LIST)) {
-    TN_TRY(tn_place_dense(tensor, true, out_tensor));
+    TN_TRY(tn_device_tensor_create_like(tensor, true, out_tensor));
     (*out_tensor)->detail = tensor->detail;
     tn_tensor_mark(*out_tensor);
     return tn_frame_keep(frame, *out_tensor);
@@ -256,7 +256,7 @@ call_dense(const tn_kernel_t *kernel, tn_frame_t *frame, uint64_t keys) {
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
     outputs[o] = given[o];
     if (!given[o] || !(given[o]->keys & TN_KEY_STRIDED)) continue;
-    status = tn_place_dense(given[o], call->accumulate >> o & 1, &outputs[o]);
+    status = tn_device_tensor_create_like(given[o], call->accumulate >> o & 1, &outputs[o]);
     if (status == TENON_OK) status = tn_frame_keep(frame, outputs[o]);
   }
   if (status == TENON_OK) {
@@ -268,7 +268,7 @@ call_dense(const tn_kernel_t *kernel, tn_frame_t *frame, uint64_t keys) {
     call->outputs = given;
   }
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
-    if (outputs[o] != given[o]) status = tn_place_copy_into(outputs[o], given[o]);
+    if (outputs[o] != given[o]) status = tn_device_tensor_copy(outputs[o], given[o]);
   tn_scratch_reset(mark);
   return status;
 }
@@ -444,7 +444,7 @@ static tenon_status_t run_view(tenon_call_t *call) {
     tenon_tensor_t *made = NULL;
     if (!call->outputs[o]) continue;
     status = tn_result_create(&inference, outputs[o], call->inputs, &made);
-    if (status == TENON_OK) status = tn_place_copy_into(made, call->outputs[o]);
+    if (status == TENON_OK) status = tn_device_tensor_copy(made, call->outputs[o]);
     tenon_tensor_release(made);
     if (status != TENON_OK) status = tn_prefix(status, "%s: ", op->name);
   }

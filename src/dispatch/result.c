@@ -13,10 +13,10 @@
 #include "operator/kernel.h"
 #include "operator/library.h"
 #include "operator/table.h"
-#include "storage/place.h"
+#include "storage/device_memory.h"
 
-tenon_status_t (*tn_result_place)(const tn_library_t *, tenon_dtype_t, int32_t, const int64_t *,
-                                  tenon_tensor_t **);
+tenon_status_t (*tn_result_create_shared)(const tn_library_t *, tenon_dtype_t, int32_t,
+                                          const int64_t *, tenon_tensor_t **);
 
 static tenon_status_t create_list(const tn_inference_t *inference, const tenon_meta_t *meta,
                                   tenon_tensor_t *const *inputs, tenon_tensor_t **out_tensor) {
@@ -89,7 +89,8 @@ static __attribute__((noinline, cold)) tenon_status_t create_placed(const tenon_
                                                                     const tenon_meta_t *meta,
                                                                     const int64_t *shape,
                                                                     tenon_tensor_t **out_tensor) {
-  tenon_status_t status = tn_result_place(op->library, meta->dtype, meta->ndim, shape, out_tensor);
+  tenon_status_t status =
+      tn_result_create_shared(op->library, meta->dtype, meta->ndim, shape, out_tensor);
   return status == TENON_OK ? status : tn_prefix(status, "%s: a result: ", op->name);
 }
 
@@ -110,11 +111,11 @@ tenon_status_t tn_result_create(const tn_inference_t *inference, const tenon_met
   /* An operator without inputs, and on a device one that serves every device, gets exactly the
    * stated strides, even with gaps between elements. */
   if (meta->strided && (inference->device ? op->is_anywhere : !op->input_count))
-    return tn_place_strided(inference->device ? *inference->device : (tenon_device_t){1, 0},
-                            meta->dtype, meta->ndim, shape,
-                            (const int64_t *)(const void *)meta->strides, out_tensor);
+    return tn_device_tensor_create_strided(
+        inference->device ? *inference->device : (tenon_device_t){1, 0}, meta->dtype, meta->ndim,
+        shape, (const int64_t *)(const void *)meta->strides, out_tensor);
   if (inference->device)
-    return tn_place_create(*inference->device, meta->dtype, meta->ndim, shape, out_tensor);
+    return tn_device_tensor_create(*inference->device, meta->dtype, meta->ndim, shape, out_tensor);
   if (__builtin_expect(op->library->places, 0)) return create_placed(op, meta, shape, out_tensor);
   tenon_status_t status = tenon_tensor_create(meta->dtype, meta->ndim, shape, out_tensor);
   if (status != TENON_OK) return tn_prefix(status, "%s: a result: ", op->name);
@@ -194,7 +195,7 @@ tenon_status_t tn_unallocated_become(tenon_tensor_t *t, tenon_tensor_t *own) {
   memmove(t->shape, own->shape, (size_t)t->ndim * sizeof *t->shape);
   memmove(t->strides, own->strides, (size_t)t->ndim * sizeof *t->strides);
   if (!(own->keys & TN_TENSOR_UNSET)) t->keys &= ~TN_TENSOR_UNSET;
-  tn_tensor_place(t, own->device);
+  tn_tensor_set_device(t, own->device);
   tn_tensor_mark(t);
   /* If `own` is a view, the result becomes a view of the same tensor. */
   return ((tn_tensor_t *)own)->alias ? tn_autograd.view(own, t) : TENON_OK;

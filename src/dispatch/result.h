@@ -11,9 +11,9 @@ tenon_status_t tn_result_create(const tn_inference_t *inference, const tenon_met
                                 tenon_tensor_t *const *inputs, tenon_tensor_t **out_tensor);
 /* Creates results for libraries that have memory of their own for them (tn_library_t.places). Set
  * when the first library is isolated. */
-extern tenon_status_t (*tn_result_place)(const tn_library_t *library, tenon_dtype_t dtype,
-                                         int32_t ndim, const int64_t *shape,
-                                         tenon_tensor_t **out_tensor);
+extern tenon_status_t (*tn_result_create_shared)(const tn_library_t *library, tenon_dtype_t dtype,
+                                                 int32_t ndim, const int64_t *shape,
+                                                 tenon_tensor_t **out_tensor);
 /* Returns the input that a result is because the operator writes to it (`Tensor(a!)`); -1: none. */
 int32_t tn_result_input(const tenon_op_t *op, uint32_t output);
 /* Infers a call, checks the outputs that the caller gave, and creates the others. `owns`: no output

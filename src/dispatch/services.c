@@ -20,7 +20,7 @@
 #include "drivers/grid.h"
 #include "drivers/iterator.h"
 #include "drivers/profile.h"
-#include "storage/place.h"
+#include "storage/device_memory.h"
 
 /* The fields with which every structure of a call begins. */
 typedef struct head_t {
@@ -57,7 +57,8 @@ static tenon_device_t temporary_device(const tenon_call_t *call) {
 static tenon_tensor_t *temporary(tenon_call_t *call, tenon_dtype_t dtype, int32_t ndim,
                                  const int64_t *shape) {
   tenon_tensor_t *tensor;
-  tenon_status_t status = tn_place_create(temporary_device(call), dtype, ndim, shape, &tensor);
+  tenon_status_t status =
+      tn_device_tensor_create(temporary_device(call), dtype, ndim, shape, &tensor);
   if (status == TENON_OK && tn_frame_keep(tn_frame_of(call), tensor) == TENON_OK) return tensor;
   (void)tn_prefix(status, "%s: ", call->op->name);
   return NULL;
@@ -163,10 +164,10 @@ static tenon_status_t resize(tenon_call_t *call, uint32_t output, int32_t ndim,
   if (t->keys & TN_TENSOR_UNSET) {
     tenon_tensor_t *memory;
     tenon_device_t device = result_device(call, output);
-    TN_TRY(tn_place_create(device, t->dtype, ndim, shape, &memory));
+    TN_TRY(tn_device_tensor_create(device, t->dtype, ndim, shape, &memory));
     tn_storage_retain(((tn_tensor_t *)memory)->storage);
     set_storage(t, ((tn_tensor_t *)memory)->storage, memory->data, memory->byte_offset);
-    tn_tensor_place(t, device);
+    tn_tensor_set_device(t, device);
     tenon_tensor_release(memory);
   } else {
     bool fits = ndim == t->ndim;
@@ -233,7 +234,7 @@ static tenon_status_t assign_one(tenon_tensor_t *t, tenon_tensor_t *tensor) {
   bool lists = tn_dtype_is(t->dtype, TENON_LIST) && tn_dtype_is(tensor->dtype, TENON_LIST) &&
                t->shape[0] == tensor->shape[0];
   if (!lists) {
-    TN_TRY(tn_place_copy_into(tensor, t));
+    TN_TRY(tn_device_tensor_copy(tensor, t));
     return copy_history(tensor, t);
   }
   for (int64_t i = 0; i < t->shape[0]; i++)

@@ -10,7 +10,7 @@
 #include "base/parallel.h"
 #include "base/status.h"
 #include "core/dtype.h"
-#include "storage/place.h"
+#include "storage/device_memory.h"
 
 typedef struct making_t {
   tenon_call_t *call;
@@ -70,9 +70,9 @@ static tenon_status_t part_inputs(making_t *m) {
       tenon_tensor_t *copy;
       /* The input is absent, empty, or already a copy. */
       if (!input || input != m->call->inputs[i] || !tenon_count(input)) continue;
-      if (!tn_place_overlap(input, m->tensors[o])) continue;
+      if (!tn_tensors_overlap(input, m->tensors[o])) continue;
       if (!op->reduces.text && is_same_memory(input, m->tensors[o])) continue;
-      TN_TRY(tn_place_dense(input, true, &copy));
+      TN_TRY(tn_device_tensor_create_like(input, true, &copy));
       TN_TRY(tn_frame_keep(tn_frame_of(m->call), copy));
       m->tensors[i] = copy;
     }

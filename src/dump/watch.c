@@ -19,7 +19,7 @@
 #include "dump/record.h"
 #include "layers/trace.h"
 #include "operator/kernel.h"
-#include "storage/place.h"
+#include "storage/device_memory.h"
 
 enum {
   NAN_REPORT = 1,

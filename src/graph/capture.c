@@ -8,7 +8,7 @@
 #include "core/dtype.h"
 #include "device/stream.h"
 #include "graph/interpreter.h"
-#include "storage/place.h"
+#include "storage/device_memory.h"
 
 /* Captured graphs that are kept: beyond these, the least recently used one is dropped. */
 enum { IDLE_MOST = 8 };
@@ -143,8 +143,8 @@ static tenon_status_t prepare_inputs(tenon_executable_t *e, tenon_tensor_t *cons
   tenon_device_t device = e->placement.devices[0];
   for (size_t i = 0; i < e->graph->input_count; i++) {
     const tenon_tensor_t *x = inputs[i];
-    TN_TRY(tn_place_create(device, x->dtype, x->ndim, x->shape, &capture->inputs[i]));
-    TN_TRY(tn_place_copy_into(x, capture->inputs[i]));
+    TN_TRY(tn_device_tensor_create(device, x->dtype, x->ndim, x->shape, &capture->inputs[i]));
+    TN_TRY(tn_device_tensor_copy(x, capture->inputs[i]));
   }
   return TENON_OK;
 }
@@ -207,7 +207,7 @@ static tenon_status_t replay_capture(tenon_executable_t *e, tn_capture_t *captur
   tn_ordinal_t *o = capture->stream->ordinal;
   TN_TRY(tn_stream_check(capture->stream));
   for (size_t i = 0; i < e->graph->input_count; i++)
-    TN_TRY(tn_place_copy_into(inputs[i], capture->inputs[i]));
+    TN_TRY(tn_device_tensor_copy(inputs[i], capture->inputs[i]));
   uint64_t ticket = tn_stream_ticket(capture->stream, name);
   tenon_status_t status =
       o->table->replay(&o->context, capture->stream->native, capture->native, ticket);

@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "operator/names.h"
-#include "storage/place.h"
+#include "storage/device_memory.h"
 
 enum {
   SIDE = 256,     /* rows and columns of the matrices that are multiplied */

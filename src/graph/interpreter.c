@@ -15,7 +15,7 @@
 #include "drivers/profile.h"
 #include "graph/offload.h"
 #include "layers/trace.h"
-#include "storage/place.h"
+#include "storage/device_memory.h"
 
 static const tenon_device_t cpu = {1, 0};
 
@@ -336,7 +336,7 @@ static tenon_status_t give_output(const tenon_executable_t *e, tenon_tensor_t *v
     return TENON_OK;
   }
   if (!outputs[i]) return tenon_tensor_copy_to(value, cpu, &outputs[i]);
-  tenon_status_t status = tn_place_copy_into(value, outputs[i]);
+  tenon_status_t status = tn_device_tensor_copy(value, outputs[i]);
   return status == TENON_OK ? status
                             : tn_prefix(status, "output '%s': ", e->graph->output_names[i]);
 }

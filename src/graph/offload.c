@@ -11,7 +11,7 @@
 #include "core/tensor.h"
 #include "device/memory.h"
 #include "dispatch/infer.h"
-#include "storage/place.h"
+#include "storage/device_memory.h"
 
 void tn_offloads_release(tenon_executable_t *e) {
   for (size_t i = 0; i < e->offload_count; i++) {
@@ -117,8 +117,8 @@ static tenon_status_t make_outputs(const tenon_executable_t *e, const tn_offload
           TENON_INTERNAL,
           "value '%s' of an offloaded subgraph: its shape is not known before it is computed",
           view->names[view->outputs[i]]);
-    TN_TRY(tn_place_create(offload->group->device, meta->dtype, meta->ndim,
-                           (const int64_t *)(const void *)meta->dims, &outputs[i]));
+    TN_TRY(tn_device_tensor_create(offload->group->device, meta->dtype, meta->ndim,
+                                   (const int64_t *)(const void *)meta->dims, &outputs[i]));
   }
   return TENON_OK;
 }
@@ -174,7 +174,7 @@ static tenon_status_t make_inputs_dense(const tn_offload_t *offload, tenon_tenso
                      "compile without offloading (claims = \"off\")",
                      view->names[view->inputs[i]], tenon_tensor_layout(given[i]));
     if (given[i]->keys & TN_KEY_STRIDED)
-      TN_TRY(tn_place_dense(given[i], true, &inputs[i]));
+      TN_TRY(tn_device_tensor_create_like(given[i], true, &inputs[i]));
     else {
       inputs[i] = given[i];
       tenon_tensor_retain(inputs[i]);

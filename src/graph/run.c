@@ -18,7 +18,7 @@
 #include "layers/trace.h"
 #include "operator/generator.h"
 #include "operator/state.h"
-#include "storage/place.h"
+#include "storage/device_memory.h"
 
 /* Inputs */
 
@@ -394,7 +394,7 @@ static tenon_status_t run_on_host(tenon_executable_t *e, tenon_tensor_t *const *
   if (status == TENON_OK) status = tenon_executable_run(e, here, out, profile);
   for (size_t o = 0; o < m; o++) {
     if (!is_on_device(outputs[o])) continue;
-    if (status == TENON_OK && (status = tn_place_copy_into(out[o], outputs[o])) != TENON_OK)
+    if (status == TENON_OK && (status = tn_device_tensor_copy(out[o], outputs[o])) != TENON_OK)
       status = tn_prefix(status, "output '%s': ", e->source->output_names[o]);
     tenon_tensor_release(out[o]);
   }

@@ -17,7 +17,7 @@
 #include "operator/kernel.h"
 #include "operator/names.h"
 #include "operator/table.h"
-#include "storage/place.h"
+#include "storage/device_memory.h"
 
 enum { GROUPS_MOST = 24 };
 /* Candidates with the same reason. */
@@ -195,7 +195,7 @@ static void explain_backend(explanation_t *e) {
     if (is_taken) continue;
     if (e->dtype < 0 && !missing_feature(e, k) && is_first_for(e, k, &firsts)) {
       char why[160];
-      snprintf(why, sizeof why, "+by the rule '%s', for %s", tn_resolution_name(entry->resolved),
+      snprintf(why, sizeof why, "+resolved by '%s', for %s", tn_resolution_name(entry->resolved),
                tn_text_get(&firsts));
       tn_text_clear(&firsts);
       decline_candidate(e, why, k->text, k->library);
@@ -274,7 +274,7 @@ static void add_groups(explanation_t *e, tn_text_t *text) {
   if (e->dtype >= 0 && e->entry->by_dtype)
     tn_text_add(text, ", %s", tn_dtype_name(tn_dtype_at(e->dtype)));
   if (e->taken)
-    tn_text_add(text, ": takes %s [%s], by the rule '%s'", e->taken->text, e->taken->library->name,
+    tn_text_add(text, ": takes %s [%s], resolved by '%s'", e->taken->text, e->taken->library->name,
                 e->taken_why);
   else if (e->taken_why)
     tn_text_add(text, ": takes %s", e->taken_why);

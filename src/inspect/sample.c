@@ -1,5 +1,5 @@
 /* Example inputs for applications and bindings: tenon_op_sample makes values of a plan of
- * trial.c. */
+ * example.c. */
 #include <string.h>
 #include <tenon/tenon.h>
 
@@ -7,10 +7,10 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "core/value.h"
-#include "inspect/trial_fill.h"
+#include "inspect/example_fill.h"
 
 int32_t tenon_op_sample_count(const tenon_op_t *op) {
-  return (int32_t)tn_trial_count(tn_op_now(op));
+  return (int32_t)tn_example_count(tn_op_now(op));
 }
 
 /* Stores the tensors of a list in *out. The caller gets a reference to each. */
@@ -24,11 +24,11 @@ static tenon_status_t take_list(tenon_tensor_t *list, tenon_value_t *out) {
   return TENON_OK;
 }
 
-static tenon_status_t make_sample(const tn_trial_t *trial, uint64_t seed, tenon_tensor_t **inputs,
-                                  tenon_value_t *out) {
-  const tenon_op_t *op = trial->op;
-  TN_TRY(tn_trial_inputs(trial, seed, inputs));
-  tenon_status_t status = tn_trial_infer(trial, inputs);
+static tenon_status_t make_sample(const tn_example_t *example, uint64_t seed,
+                                  tenon_tensor_t **inputs, tenon_value_t *out) {
+  const tenon_op_t *op = example->op;
+  TN_TRY(tn_example_inputs(example, seed, inputs));
+  tenon_status_t status = tn_example_infer(example, inputs);
   for (uint32_t i = 0; i < op->input_count; i++) {
     if (!inputs[i] || status != TENON_OK) continue;
     if (op->schema.inputs[i].kind == TENON_KIND_TENSORS)
@@ -46,25 +46,25 @@ static tenon_status_t make_sample(const tn_trial_t *trial, uint64_t seed, tenon_
 
 /* Stores the inputs and attributes of an example call, in the order of the schema. Texts and lists
  * of attributes live as long as the operator, so they are not copied. */
-static tenon_status_t sample(const tenon_op_t *op, const tenon_sample_t *from, tn_trial_t *trial,
-                             tn_arena_t *arena, tenon_value_t *out_values) {
+static tenon_status_t sample(const tenon_op_t *op, const tenon_sample_t *from,
+                             tn_example_t *example, tn_arena_t *arena, tenon_value_t *out_values) {
   tenon_dtype_t dtypes[TN_TYPE_VARIABLES] = {{0, 0, 0}};
   dtypes[0] = from->dtype;
   if (from->dtype.bits && !op->types.variable_count)
     return tn_fail(TENON_INVALID, "%s: its TYPES leave no dtype open, found %s", op->name,
                    tn_dtype_name(from->dtype));
-  tn_trial_options_t options = {.index = from->index,
-                                .dtypes = dtypes,
-                                .extent = from->extent,
-                                .name_count = from->name_count,
-                                .names = from->names,
-                                .extents = from->extents,
-                                .rank = -1};
-  TN_TRY(tn_trial_plan(op, &options, arena, trial));
+  tn_example_options_t options = {.index = from->index,
+                                  .dtypes = dtypes,
+                                  .extent = from->extent,
+                                  .name_count = from->name_count,
+                                  .names = from->names,
+                                  .extents = from->extents,
+                                  .rank = -1};
+  TN_TRY(tn_example_plan(op, &options, arena, example));
   tenon_tensor_t **inputs = tn_arena_array(arena, op->input_count + 1, sizeof *inputs);
   if (!inputs) return tn_no_memory("a sample", op->input_count * sizeof *inputs);
-  TN_TRY(make_sample(trial, from->seed, inputs, out_values));
-  memcpy(out_values + op->input_count, trial->attrs, op->schema.attr_count * sizeof *out_values);
+  TN_TRY(make_sample(example, from->seed, inputs, out_values));
+  memcpy(out_values + op->input_count, example->attrs, op->schema.attr_count * sizeof *out_values);
   return TENON_OK;
 }
 
@@ -75,9 +75,9 @@ tenon_status_t tenon_op_sample(const tenon_op_t *op, const tenon_sample_t *optio
   op = tn_op_now(op);
   memcpy(&full, options, options->size < sizeof full ? options->size : sizeof full);
   memset(out_values, 0, (op->input_count + op->schema.attr_count) * sizeof *out_values);
-  tn_trial_t *trial = tn_arena_allocate(&arena, sizeof *trial);
-  tenon_status_t status = trial ? sample(op, &full, trial, &arena, out_values)
-                                : tn_no_memory("a sample", sizeof *trial);
+  tn_example_t *example = tn_arena_allocate(&arena, sizeof *example);
+  tenon_status_t status = example ? sample(op, &full, example, &arena, out_values)
+                                  : tn_no_memory("a sample", sizeof *example);
   tn_arena_clear(&arena);
   return status;
 }

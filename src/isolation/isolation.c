@@ -108,7 +108,7 @@ tenon_status_t tn_isolation_open(const char *path, const tn_file_identity_t *ide
     if (proxy) tn_isolation_close(proxy);
     return status;
   }
-  __atomic_store_n(&tn_result_place, create_shared_result, __ATOMIC_RELEASE);
+  __atomic_store_n(&tn_result_create_shared, create_shared_result, __ATOMIC_RELEASE);
   *out_descriptor = &proxy->descriptor;
   *out_context = proxy;
   return TENON_OK;

@@ -20,7 +20,7 @@
 #include "dispatch/mixed.h"
 #include "dispatch/services.h"
 #include "operator/table.h"
-#include "storage/place.h"
+#include "storage/device_memory.h"
 
 static int32_t strict; /* nonzero: fallbacks are errors */
 
@@ -62,7 +62,7 @@ static bool is_beside(const tenon_tensor_t *a, const tenon_tensor_t *b) {
 /* Adds the memory of one tensor. Spans that overlap are merged into one. */
 static tenon_status_t add_span(move_t *m, const tenon_tensor_t *t, bool is_input, bool is_written) {
   char *begin, *end;
-  if (!is_elsewhere(t) || t->keys & TN_TENSOR_UNSET || !tn_place_span(t, &begin, &end))
+  if (!is_elsewhere(t) || t->keys & TN_TENSOR_UNSET || !tn_tensor_span(t, &begin, &end))
     return TENON_OK;
   /* The gaps between the elements are read too, since they are written back as they were. */
   bool has_gaps = t->keys & TN_KEY_STRIDED;
@@ -109,7 +109,7 @@ static tenon_status_t copy_in(move_t *m) {
     if (!(s->host = tn_allocate_aligned((size_t)size)))
       return tn_no_memory("a copy on the host", (size_t)size);
     if (!s->is_read) continue;
-    TN_TRY(tn_place_copy(tn_bytes_of(s->of, s->begin), tn_bytes_of_host(s->host), size));
+    TN_TRY(tn_bytes_copy(tn_bytes_of(s->of, s->begin), tn_bytes_of_host(s->host), size));
     m->bytes += size;
   }
   return TENON_OK;
@@ -172,7 +172,7 @@ static tenon_status_t copy_back(move_t *m) {
     uint64_t size = (uint64_t)(s->end - s->begin);
     if (!s->is_written) continue;
     tenon_status_t status =
-        tn_place_copy(tn_bytes_of_host(s->host), tn_bytes_of(s->of, s->begin), size);
+        tn_bytes_copy(tn_bytes_of_host(s->host), tn_bytes_of(s->of, s->begin), size);
     m->bytes += size;
     s->state = status == TENON_OK ? WRITTEN : UNDEFINED;
     if (status != TENON_OK) return tell_states(m, status);
@@ -247,7 +247,7 @@ static tenon_status_t settle_result(move_t *m, tenon_tensor_t *unallocated, teno
     status = tenon_tensor_copy_to(made, device, &there);
     if (status == TENON_OK) status = tn_unallocated_take(unallocated, there);
     if (status == TENON_OK)
-      tn_tensor_place(unallocated, device);
+      tn_tensor_set_device(unallocated, device);
     else
       status = tell_states(m, status);
     m->bytes += (uint64_t)tenon_count(made) * made->dtype.bits * made->dtype.lanes / 8;

@@ -12,7 +12,7 @@
 #include "core/dtype.h"
 #include "dispatch/call.h"
 #include "operator/names.h"
-#include "storage/place.h"
+#include "storage/device_memory.h"
 
 TENON_C const tenon_item_t core_required[]; /* ops/core.c includes this group */
 
@@ -41,7 +41,7 @@ static void memory_of(const tenon_tensor_t *t, char **out_begin, char **out_end)
   char *begin, *end;
   *out_begin = storage->data;
   *out_end = *out_begin + storage->size;
-  if (!tn_place_span(t, &begin, &end)) return;
+  if (!tn_tensor_span(t, &begin, &end)) return;
   if (begin < *out_begin) *out_begin = begin;
   if (end > *out_end) *out_end = end;
 }
@@ -57,11 +57,11 @@ static tenon_status_t make_room(tenon_tensor_t *t, uint64_t size) {
   const uint64_t known = (uint64_t)(end - begin);
   int64_t bytes = (int64_t)(offset + size);
   if (offset + size <= known) return TENON_OK;
-  TN_TRY(tn_place_create(t->device, tenon_dtype(TENON_U8), 1, &bytes, &memory));
+  TN_TRY(tn_device_tensor_create(t->device, tenon_dtype(TENON_U8), 1, &bytes, &memory));
   tn_storage_t *storage = ((tn_tensor_t *)memory)->storage;
   tenon_status_t status = TENON_OK;
   if (begin)
-    status = tn_place_copy(tn_bytes_of(t, begin), tn_bytes_of(memory, tn_address(memory)), known);
+    status = tn_bytes_copy(tn_bytes_of(t, begin), tn_bytes_of(memory, tn_address(memory)), known);
   if (status == TENON_OK) {
     tn_storage_retain(storage);
     tn_storage_release(own->storage);
@@ -129,7 +129,7 @@ static tenon_status_t set_memory(tenon_call_t *call, tenon_tensor_t *t,
   ((tn_tensor_t *)t)->storage = storage;
   t->data = source->data;
   t->byte_offset = source->byte_offset;
-  tn_tensor_place(t, source->device);
+  tn_tensor_set_device(t, source->device);
   tn_address_set(t, address);
   set_geometry(t, ndim, shape, strides);
   return TENON_OK;
@@ -144,7 +144,7 @@ static tenon_status_t check_bounds(tenon_call_t *call, const tenon_tensor_t *sou
                                    const tenon_tensor_t *wanted) {
   char *begin, *end, *from, *to;
   memory_of(source, &begin, &end);
-  if (is_meta(source) || !tn_place_span(wanted, &from, &to) || (from >= begin && to <= end))
+  if (is_meta(source) || !tn_tensor_span(wanted, &from, &to) || (from >= begin && to <= end))
     return TENON_OK;
   return tenon_fail(call, TENON_RANGE,
                     "these elements would lie in bytes %" PRId64 " to %" PRId64
@@ -191,7 +191,7 @@ static tenon_status_t set_none_run(tenon_call_t *call) {
   tenon_tensor_t *memory;
   int64_t none = 0;
   TN_TRY(check_header(call, t));
-  TN_TRY(tn_place_create(t->device, t->dtype, 1, &none, &memory));
+  TN_TRY(tn_device_tensor_create(t->device, t->dtype, 1, &none, &memory));
   tenon_status_t status = set_memory(call, t, memory, tn_address(memory), 1, &none, NULL);
   tenon_tensor_release(memory);
   return status;
@@ -246,7 +246,7 @@ static tenon_status_t copy_tensor_elements(tenon_call_t *call, tenon_tensor_t *x
                       tenon_tensor_layout(x->detail ? x : y));
   if (!tn_dtype_same(x->dtype, y->dtype))
     TN_TRY(cast_tensor(x, y->dtype, &other));
-  else if (tn_place_overlap(x, y) && tn_address(x) != tn_address(y))
+  else if (tn_tensors_overlap(x, y) && tn_address(x) != tn_address(y))
     TN_TRY(tenon_tensor_copy_to(x, x->device, &other));
   /* The copy is dense, so its strides are computed from its shape. */
   if (other) {
@@ -262,7 +262,7 @@ static tenon_status_t copy_tensor_elements(tenon_call_t *call, tenon_tensor_t *x
   wide.shape = y->shape;
   wide.strides = strides;
   tn_tensor_mark(&wide);
-  tenon_status_t status = tn_place_copy_into(&wide, y);
+  tenon_status_t status = tn_device_tensor_copy(&wide, y);
   tenon_tensor_release(other);
   return status;
 }
@@ -295,7 +295,7 @@ static tenon_status_t scalar_run(tenon_call_t *call) {
   one.ndim = 0;
   one.detail = NULL;
   tn_tensor_mark(&one);
-  return tn_place_copy_into(&one, call->outputs[0]);
+  return tn_device_tensor_copy(&one, call->outputs[0]);
 }
 
 /* what a device must bring */

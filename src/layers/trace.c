@@ -21,7 +21,7 @@
 #include "operator/kernel.h"
 #include "operator/names.h"
 #include "operator/table.h"
-#include "storage/place.h"
+#include "storage/device_memory.h"
 
 enum {
   WITH_STEPS = 1,

@@ -291,13 +291,13 @@ static bool check_function(tn_definition_t *b, const tenon_op_t *op, const tenon
                            const tn_kernel_t *kernel) {
   const char *kind = kernel_macro(item->tag & ~TENON_MUST);
   const char *text = item->text ? (const char *)item->text : "";
-  const uint32_t rule =
+  const uint32_t marker =
       kernel->words.flags & (TN_KERNEL_FALLTHROUGH | TN_KERNEL_FALLBACK | TN_KERNEL_NO_FALLBACK);
-  if (!item->function == (rule != 0 || is_cast(kernel))) return true;
+  if (!item->function == (marker != 0 || is_cast(kernel))) return true;
   const char *why = "has no function";
-  if (rule == TN_KERNEL_FALLTHROUGH || is_cast(kernel))
+  if (marker == TN_KERNEL_FALLTHROUGH || is_cast(kernel))
     why = "passes calls by and has no function of its own";
-  else if (rule)
+  else if (marker)
     why = "is the host's and has no function of its own";
   tn_definition_offend(b, TENON_INVALID, "%s: %s '%s' %s", op->name, kind, text, why);
   return false;

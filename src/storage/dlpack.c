@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "device/memory.h"
-#include "storage/place.h"
+#include "storage/device_memory.h"
 
 /* Flags of the versioned form. PADDED: each element of less than a byte takes a byte of its own. */
 enum {

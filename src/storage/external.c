@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "device/memory.h"
-#include "storage/place.h"
+#include "storage/device_memory.h"
 
 /* Computes the range of bytes that contains the elements, counted from the first element. Errors:
  * the strides reach too far, or elements that share bytes are not dense. */
@@ -96,7 +96,7 @@ static tenon_status_t over(const tenon_external_t *e, const tn_ordinal_t *o, tn_
     (*out_tensor)->data = memory->handle;
     (*out_tensor)->byte_offset = (uint64_t)(first - (char *)memory->handle);
   }
-  tn_tensor_place(*out_tensor, e->device);
+  tn_tensor_set_device(*out_tensor, e->device);
   return TENON_OK;
 }
 
@@ -148,7 +148,7 @@ static tenon_status_t import_address(const tenon_external_t *e, tenon_tensor_t *
   TN_TRY(tenon_tensor_borrow(data, e->dtype, e->ndim, e->shape, e->strides, e->release, e->context,
                              out_tensor));
   ((tn_tensor_t *)*out_tensor)->storage->is_read_only = e->flags & TENON_EXTERNAL_READ_ONLY;
-  if (e->device.type != 1) tn_tensor_place(*out_tensor, e->device);
+  if (e->device.type != 1) tn_tensor_set_device(*out_tensor, e->device);
   return TENON_OK;
 }
 
@@ -168,13 +168,13 @@ tenon_status_t tenon_tensor_import(const tenon_external_t *external, tenon_tenso
   if (!tn_plugin_of(e->device)) return import_address(e, out_tensor);
   TN_TRY(tn_ordinal_get(e->device, &o));
   /* This reports what is wrong with the shape. */
-  TN_TRY(tn_place_shape(e->dtype, e->ndim, e->shape, e->strides, &shape));
+  TN_TRY(tn_meta_tensor_create(e->dtype, e->ndim, e->shape, e->strides, &shape));
   bool is_empty = tenon_count(shape) == 0;
   tenon_tensor_release(shape);
   if (!is_empty) return import_there(e, o, out_tensor);
   TN_TRY(check_dtype(e, o));
   /* A tensor without elements needs nothing of the owner's memory. */
-  TN_TRY(tn_place_create(e->device, e->dtype, e->ndim, e->shape, out_tensor));
+  TN_TRY(tn_device_tensor_create(e->device, e->dtype, e->ndim, e->shape, out_tensor));
   if (e->release) e->release(e->context);
   return TENON_OK;
 }
@@ -194,7 +194,7 @@ tenon_status_t tenon_tensor_borrow_on(tenon_device_t device, void *data, tenon_d
                                .context = context};
   const tn_backend_t *backend = tn_backend_of(device);
   if (backend == &tn_backend_meta && !data)
-    return tn_place_shape(dtype, ndim, shape, strides, out_tensor);
+    return tn_meta_tensor_create(dtype, ndim, shape, strides, out_tensor);
   return tenon_tensor_import(&external, out_tensor);
 }
 

@@ -710,10 +710,10 @@ class Trace(Command):
         self.fine("build", "norm.c")
         self.write("m.onnx", one("outer", domain="nest", shape=(2,)))
         said = self.call("run", "m.onnx", "--ops", "norm.so", "-i", "ones", TENON_EXPLAIN="1").stderr
-        self.assertEqual(said, "explain nest::middle for cpu: takes composite [nest], by the rule 'composite'\n"
-                         "explain nest::inner for cpu: takes cpu [nest], by the rule 'kernel'\n")
+        self.assertEqual(said, "explain nest::middle for cpu: takes composite [nest], resolved by 'composite'\n"
+                         "explain nest::inner for cpu: takes cpu [nest], resolved by 'kernel'\n")
         shown = self.fine("show", "core::neg", "--explain", "cpu", "--dtype", "f32")
-        self.assertRegex(shown, r"^explain core::neg for cpu, f32: takes cpu loop f32 -> f32.* \[core\], by the rule 'kernel'\n")
+        self.assertRegex(shown, r"^explain core::neg for cpu, f32: takes cpu loop f32 -> f32.* \[core\], resolved by 'kernel'\n")
         self.assertRegex(shown, r"(?m)^  declined, not for f32: .*'cpu loop i32 -> i32")
         self.assertIn("'nowhere'", self.fails(1, "show", "core::neg", "--explain", "nowhere"))
         self.assertIn("f33", self.fails(1, "show", "core::neg", "--explain", "cpu", "--dtype", "f33"))

@@ -24,7 +24,7 @@ void numbers_add(numbers_t *n, uint32_t rank, const unsigned *extents) {
     n->all[n->count++] = extents[d];
 }
 
-static memo_t *entry_of(const node_t *node, const numbers_t *in) {
+static memo_t *memo_entry(const node_t *node, const numbers_t *in) {
   uint64_t hash = node->hash ^ (uint64_t)(uintptr_t)node->self;
   for (uint32_t i = 0; i < in->count; i++)
     hash = (hash ^ in->all[i]) * 1099511628211u;
@@ -33,7 +33,7 @@ static memo_t *entry_of(const node_t *node, const numbers_t *in) {
 
 const numbers_t *memo_get(const node_t *node, const numbers_t *in) {
   if (!node->is_kept || in->count > MEMO_NUMBERS) return NULL;
-  const memo_t *memo = entry_of(node, in);
+  const memo_t *memo = memo_entry(node, in);
   bool is_same = memo->node == node && memo->in.count == in->count &&
                  memcmp(memo->in.all, in->all, in->count * sizeof *in->all) == 0;
   return is_same ? &memo->out : NULL;
@@ -41,5 +41,5 @@ const numbers_t *memo_get(const node_t *node, const numbers_t *in) {
 
 void memo_put(const node_t *node, const numbers_t *in, const numbers_t *out) {
   if (!node->is_kept || in->count > MEMO_NUMBERS || out->count > MEMO_NUMBERS) return;
-  *entry_of(node, in) = (memo_t){node, *in, *out};
+  *memo_entry(node, in) = (memo_t){node, *in, *out};
 }

@@ -16,7 +16,7 @@ enum {
 
 static void check_defaults(const subject_t *subject) {
   trial_t t;
-  tn_trial_options_t o = {.rank = -1, .has_defaults = true};
+  tn_example_options_t o = {.rank = -1, .has_defaults = true};
   if (trial_make(subject, &o, options.seed, "defaults", &t) && t.is_taken) {
     ran_t stated, left_out;
     way_t plain = {.op = subject->reference, .attrs = subject->op->schema.defaults};
@@ -44,7 +44,7 @@ static void check_defaults(const subject_t *subject) {
 static void try_value(const subject_t *subject, uint32_t index, tenon_value_t value, bool must_work,
                       const char *what) {
   const tn_argument_t *attr = &subject->op->schema.attrs[index];
-  for (uint32_t sample = 0; sample < (must_work ? tn_trial_count(subject->op) : 1); sample++) {
+  for (uint32_t sample = 0; sample < (must_work ? tn_example_count(subject->op) : 1); sample++) {
     tenon_value_t attrs[TRIAL_ARGUMENTS] = {{0}};
     trial_t t;
     ran_t ran, expected;
@@ -56,7 +56,7 @@ static void try_value(const subject_t *subject, uint32_t index, tenon_value_t va
     snprintf(words, sizeof words, "%s(%s=%s), infer only", subject->name, attr->name,
              tn_text_get(&text));
     tn_text_clear(&text);
-    tn_trial_options_t o = {.index = sample, .rank = -1, .attrs = attrs};
+    tn_example_options_t o = {.index = sample, .rank = -1, .attrs = attrs};
     if (!is_label_chosen(label)) continue;
     doing(NULL, NULL, words);
     bool is_made = trial_make(subject, &o, options.seed, label, &t);

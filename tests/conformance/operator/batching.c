@@ -4,7 +4,7 @@
 
 #include "call.h"
 #include "core/dtype.h"
-#include "inspect/trial_fill.h"
+#include "inspect/example_fill.h"
 #include "run.h"
 
 static const char *lacks_batching(const subject_t *subject) {
@@ -47,7 +47,7 @@ static bool batch_make(batch_t *b) {
   const tn_batching_t *rule = &trial->op->batching;
   tenon_tensor_t *made[TRIAL_ARGUMENTS] = {NULL};
   for (int64_t k = 0; k < b->count; k++) {
-    if (tn_trial_inputs(&trial->plan, trial->seed + (uint64_t)k, made) != TENON_OK) return false;
+    if (tn_example_inputs(&trial->plan, trial->seed + (uint64_t)k, made) != TENON_OK) return false;
     for (uint32_t i = 0; i < trial->op->input_count; i++) {
       bool is_own = rule->inputs >> i & 1;
       b->each[k][i] = is_own || !trial->inputs[i] ? made[i] : trial->inputs[i];

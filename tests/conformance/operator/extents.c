@@ -7,7 +7,7 @@
 #include "base/scratch.h"
 #include "core/tensor.h"
 #include "dispatch/infer.h"
-#include "inspect/trial_fill.h"
+#include "inspect/example_fill.h"
 #include "operator/state.h"
 #include "run.h"
 
@@ -27,14 +27,14 @@ typedef struct inferred_t {
 
 /* Makes an input of the planned shape. Large inputs have no memory, because infer must not read
  * their elements. */
-static bool make_input(const tenon_op_t *op, const tn_trial_t *plan, uint32_t i,
+static bool make_input(const tenon_op_t *op, const tn_example_t *plan, uint32_t i,
                        tenon_tensor_t *room, int64_t *strides, tenon_tensor_t **out) {
-  const tn_trial_tensor_t *from = plan->inputs[i].tensors;
+  const tn_example_tensor_t *from = plan->inputs[i].tensors;
   bool is_known = op->where && op->where[i] & TN_INPUT_KNOWN;
   int64_t count = tn_shape_count(from->ndim, from->shape);
   if (count >= 0 && count <= REAL_MOST)
     return tenon_tensor_create(from->dtype, from->ndim, from->shape, out) == TENON_OK &&
-           tn_trial_fill(&from->fill, options.seed, i, *out) == TENON_OK;
+           tn_example_fill(&from->fill, options.seed, i, *out) == TENON_OK;
   *out = room;
   return count > 0 && !is_known &&
          tenon_tensor_view(room, room, from->dtype, from->ndim, from->shape, NULL, strides) ==
@@ -53,7 +53,7 @@ static void take_shapes(const tenon_op_t *op, tenon_meta_t *const *results, infe
 /* Returns false if infer refuses the call, or if no such call can be made. */
 static bool infer_with(const tenon_op_t *op, uint32_t sample, const char *name, int64_t extent,
                        inferred_t *out) {
-  static tn_trial_t plan;
+  static tn_example_t plan;
   static tenon_tensor_t rooms[TRIAL_ARGUMENTS];
   static int64_t strides[TRIAL_ARGUMENTS][TENON_RANK_MAX];
   tn_arena_t arena = {NULL};
@@ -61,9 +61,9 @@ static bool infer_with(const tenon_op_t *op, uint32_t sample, const char *name, 
   tn_inference_t inference = {.extents = NULL};
   tenon_meta_t **metas, **results;
   void *state = NULL;
-  tn_trial_options_t with = {
+  tn_example_options_t with = {
       .index = sample, .rank = -1, .name_count = 1, .names = &name, .extents = &extent};
-  bool fine = tn_trial_plan(op, &with, &arena, &plan) == TENON_OK;
+  bool fine = tn_example_plan(op, &with, &arena, &plan) == TENON_OK;
   for (uint32_t i = 0; i < op->input_count && fine; i++)
     if (plan.inputs[i].is_given) fine = make_input(op, &plan, i, &rooms[i], strides[i], &inputs[i]);
   tn_scratch_mark_t mark = tn_scratch_mark();
@@ -103,11 +103,11 @@ static void compare_extents(const tenon_op_t *op, const char *name, const inferr
 }
 
 static void run_extents(const subject_t *subject) {
-  static tn_trial_t plan;
-  for (uint32_t sample = 0; sample < tn_trial_count(subject->op); sample++) {
+  static tn_example_t plan;
+  for (uint32_t sample = 0; sample < tn_example_count(subject->op); sample++) {
     tn_arena_t arena = {NULL};
-    tn_trial_options_t plain = {.index = sample, .rank = -1};
-    bool fine = tn_trial_plan(subject->op, &plain, &arena, &plan) == TENON_OK;
+    tn_example_options_t plain = {.index = sample, .rank = -1};
+    bool fine = tn_example_plan(subject->op, &plain, &arena, &plan) == TENON_OK;
     for (uint32_t n = 0; fine && n < plan.name_count && !has_findings(); n++) {
       char text[300];
       inferred_t small[SMALL], huge;

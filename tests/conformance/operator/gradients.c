@@ -124,10 +124,10 @@ static bool make_wide(const subject_t *subject, uint32_t index, trial_t *out) {
   const tn_types_t *types = &subject->op->types;
   for (uint32_t v = 0; v < types->variable_count; v++)
     if (types->sets[v] >> TN_DTYPE_F64 & 1) dtypes[v] = tenon_dtype(TENON_F64);
-  tn_trial_options_t wide = {.index = index, .dtypes = dtypes, .rank = -1};
-  tn_trial_options_t plain = {.index = index, .rank = -1};
+  tn_example_options_t wide = {.index = index, .dtypes = dtypes, .rank = -1};
+  tn_example_options_t plain = {.index = index, .rank = -1};
   char label[16] = "f64";
-  if (tn_trial_count(subject->op) > 1) {
+  if (tn_example_count(subject->op) > 1) {
     label[0] = (char)('0' + index % 10);
     label[1] = 0;
   }
@@ -147,7 +147,7 @@ static bool make_wide(const subject_t *subject, uint32_t index, trial_t *out) {
 
 static void run_differences(const subject_t *subject) {
   int64_t compared = 0;
-  for (uint32_t i = 0, n = tn_trial_count(subject->op); i < n; i++) {
+  for (uint32_t i = 0, n = tn_example_count(subject->op); i < n; i++) {
     trial_t trial;
     if (!make_wide(subject, i, &trial)) continue;
     check_trial(&trial, "gradient.differences", &compared);
@@ -177,7 +177,7 @@ static bool shapes_of(trial_t *trial, char *out, size_t capacity) {
  * does. */
 static bool narrow_axis(trial_t *trial, uint32_t input, int32_t axis) {
   char before[4096], after[4096];
-  tn_trial_tensor_t *t = &trial->plan.inputs[input].tensors[0];
+  tn_example_tensor_t *t = &trial->plan.inputs[input].tensors[0];
   if (t->shape[axis] <= 1 || !shapes_of(trial, before, sizeof before)) return false;
   int64_t extent = t->shape[axis];
   t->shape[axis] = 1;

@@ -18,7 +18,7 @@
 #include "core/element.h"
 #include "core/tensor.h"
 #include "dispatch/infer.h"
-#include "inspect/trial_fill.h"
+#include "inspect/example_fill.h"
 #include "operator/state.h"
 #include "repeated_memory.h"
 #include "run.h"
@@ -32,7 +32,7 @@ static const double budget_s = 10; /* for a whole library */
 
 typedef struct stretch_t { /* one call in which an extent has `windows` windows */
   const tenon_op_t *op;
-  tn_trial_t plan;
+  tn_example_t plan;
   tn_arena_t arena;
   int64_t windows;
   bool is_spread; /* inputs have strides of 0 */
@@ -59,29 +59,29 @@ static void choose_dtypes(const tenon_op_t *op, tenon_dtype_t *out) {
  * are 1. */
 static bool plan_stretch(stretch_t *s, const char *name) {
   tenon_dtype_t dtypes[TN_TYPE_VARIABLES] = {{0, 0, 0}};
-  const char *names[TN_TRIAL_NAMES];
-  int64_t extents[TN_TRIAL_NAMES];
-  tn_trial_options_t made = {.dtypes = dtypes, .rank = 1, .names = names, .extents = extents};
+  const char *names[TN_EXAMPLE_NAMES];
+  int64_t extents[TN_EXAMPLE_NAMES];
+  tn_example_options_t made = {.dtypes = dtypes, .rank = 1, .names = names, .extents = extents};
   choose_dtypes(s->op, dtypes);
-  if (tn_trial_plan(s->op, &made, &s->arena, &s->plan) != TENON_OK) return false;
+  if (tn_example_plan(s->op, &made, &s->arena, &s->plan) != TENON_OK) return false;
   for (uint32_t i = 0; i < s->plan.name_count; i++) {
     if (!s->plan.names[i].is_free) continue;
     names[made.name_count] = s->plan.names[i].name;
     extents[made.name_count++] = strcmp(s->plan.names[i].name, name) == 0 ? s->windows * WINDOW : 1;
   }
-  static tn_trial_t stretched; /* the arrays of the plan would be as large */
+  static tn_example_t stretched; /* the arrays of the plan would be as large */
   made.rank = 1;
-  if (tn_trial_plan(s->op, &made, &s->arena, &stretched) != TENON_OK) return false;
+  if (tn_example_plan(s->op, &made, &s->arena, &stretched) != TENON_OK) return false;
   s->plan = stretched;
   return true;
 }
 
 /* Creates the elements of one window, filled as the plan says. */
-static tenon_tensor_t *window_of(const tn_trial_tensor_t *from, uint32_t i) {
+static tenon_tensor_t *window_of(const tn_example_tensor_t *from, uint32_t i) {
   tenon_tensor_t *window = NULL;
   int64_t shape[1] = {WINDOW};
   if (tenon_tensor_create(from->dtype, 1, shape, &window) != TENON_OK) return NULL;
-  if (tn_trial_fill(&from->fill, options.seed, i, window) == TENON_OK) return window;
+  if (tn_example_fill(&from->fill, options.seed, i, window) == TENON_OK) return window;
   tenon_tensor_release(window);
   return NULL;
 }
@@ -113,7 +113,7 @@ static bool make_stretched_tensor(stretch_t *s, tenon_dtype_t dtype, int32_t ndi
 static bool make_inputs(stretch_t *s) {
   bool any = false;
   for (uint32_t i = 0; i < s->op->input_count; i++) {
-    const tn_trial_input_t *from = &s->plan.inputs[i];
+    const tn_example_input_t *from = &s->plan.inputs[i];
     if (!from->is_given) continue;
     tenon_tensor_t *window = window_of(from->tensors, i); /* freed when the child ends */
     if (!window || !make_stretched_tensor(s, from->tensors->dtype, from->tensors->ndim,
@@ -368,11 +368,11 @@ static void check_apart(const subject_t *subject, const char *name) {
 }
 
 static void run_huge(const subject_t *subject) {
-  static tn_trial_t first;
+  static tn_example_t first;
   tn_arena_t arena = {NULL};
-  tn_trial_options_t plain = {.rank = 1};
+  tn_example_options_t plain = {.rank = 1};
   const char *name = NULL; /* one extent is enough, since each costs seconds */
-  if (tn_trial_plan(subject->op, &plain, &arena, &first) == TENON_OK)
+  if (tn_example_plan(subject->op, &plain, &arena, &first) == TENON_OK)
     for (uint32_t i = 0; i < first.name_count && !name; i++)
       if (first.names[i].is_free) name = first.names[i].name;
   if (name) check_apart(subject, name);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/cpu.h"
-#include "inspect/trial.h"
+#include "inspect/example.h"
 #include "operator/names.h"
 #include "operator/table.h"
 #include "run.h"
@@ -71,10 +71,10 @@ static void run_isa(const subject_t *subject) {
       note(NULL, id, "the kernel for %s was not tried: this processor does not support it", word);
       continue;
     }
-    for (uint32_t s = 0, n = tn_trial_count(subject->op); s < n; s++)
+    for (uint32_t s = 0, n = tn_example_count(subject->op); s < n; s++)
       for (int e = 0; e < EXTENTS && !has_findings(); e++) {
         trial_t trial;
-        tn_trial_options_t made = {.index = s, .extent = extents[e], .rank = -1};
+        tn_example_options_t made = {.index = s, .extent = extents[e], .rank = -1};
         snprintf(label, sizeof label, "%u.%s.%lld", s, word, (long long)extents[e]);
         if (!trial_make(subject, &made, options.seed, label, &trial)) continue;
         if (trial.is_taken) compare_kernels(&trial, word, id);

@@ -6,7 +6,7 @@
 
 static void try_inputs(const subject_t *subject, uint64_t has, const char *label) {
   trial_t t;
-  tn_trial_options_t o = {.rank = -1, .has = has};
+  tn_example_options_t o = {.rank = -1, .has = has};
   ran_t ran, expected;
   if (is_label_chosen(label) && trial_make(subject, &o, options.seed, label, &t)) {
     if (t.is_taken) {

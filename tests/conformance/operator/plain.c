@@ -13,7 +13,7 @@ static const char *id_of(const char *error) {
 /* If the plain call crashes, tells whether absent optional inputs are the cause: then the call with
  * all of them works. */
 static bool works_with_all(const subject_t *subject) {
-  tn_trial_options_t o = {.rank = -1};
+  tn_example_options_t o = {.rank = -1};
   trial_t t;
   ran_t ran = {.status = TENON_INVALID};
   for (uint32_t i = 0; i < subject->op->input_count; i++)

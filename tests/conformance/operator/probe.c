@@ -12,7 +12,7 @@
 #include "dispatch/infer.h"
 #include "dispatch/services.h"
 #include "guard.h"
-#include "storage/place.h"
+#include "storage/device_memory.h"
 #include "suite.h"
 
 probe_t probe;

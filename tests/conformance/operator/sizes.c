@@ -22,19 +22,19 @@ static void try_call(trial_t *t, const char *what) {
 }
 
 static void check_zero(const subject_t *subject) {
-  for (uint32_t sample = 0; sample < tn_trial_count(subject->op); sample++) {
+  for (uint32_t sample = 0; sample < tn_example_count(subject->op); sample++) {
     trial_t first;
-    tn_trial_options_t plain = {.index = sample, .rank = -1};
+    tn_example_options_t plain = {.index = sample, .rank = -1};
     if (!trial_make(subject, &plain, options.seed, "", &first)) continue;
     for (uint32_t n = 0; n < first.plan.name_count; n++) {
-      const tn_trial_name_t *name = &first.plan.names[n];
+      const tn_example_name_t *name = &first.plan.names[n];
       int64_t none = 0;
       char label[96];
       if (!name->is_free) continue;
       snprintf(label, sizeof label, "%s%.60s=0", sample ? "1." : "", name->name);
       for (char *c = label; *c; c++)
         if (*c == ' ') *c = '_';
-      tn_trial_options_t o = {
+      tn_example_options_t o = {
           .index = sample, .rank = -1, .name_count = 1, .names = &name->name, .extents = &none};
       trial_t t;
       if (trial_make(subject, &o, options.seed, label, &t) && t.is_taken && is_label_chosen(label))
@@ -47,7 +47,7 @@ static void check_zero(const subject_t *subject) {
 
 static void check_scalar(const subject_t *subject) {
   trial_t t;
-  tn_trial_options_t o = {.rank = 0};
+  tn_example_options_t o = {.rank = 0};
   if (trial_make(subject, &o, options.seed, "no_axes", &t) && t.is_taken)
     try_call(&t, "a call with tensors without axes returns what the reference returns");
   trial_free(&t);
@@ -91,7 +91,7 @@ static bool have_same_shapes(const trial_t *t, const ran_t *a, const ran_t *b) {
 /* Calls with one input that has fewer or shorter axes, and compares with a call in which that input
  * is expanded. */
 static void broadcast_input(const subject_t *subject, uint32_t index, trial_t *t, int how) {
-  tn_trial_tensor_t *plan = t->plan.inputs[index].tensors;
+  tn_example_tensor_t *plan = t->plan.inputs[index].tensors;
   int64_t full[TENON_RANK_MAX];
   int32_t ndim = plan->ndim;
   char label[96];
@@ -145,7 +145,7 @@ static void check_broadcast(const subject_t *subject) {
   for (uint32_t i = 0; i < subject->op->input_count; i++)
     for (int how = 0; how < 6; how++) {
       trial_t t;
-      tn_trial_options_t o = {.rank = subject->op->shapes.text ? -1 : 3};
+      tn_example_options_t o = {.rank = subject->op->shapes.text ? -1 : 3};
       if (subject->op->schema.inputs[i].kind != TENON_KIND_TENSOR ||
           subject->op->schema.inputs[i].is_host)
         continue;

@@ -8,7 +8,7 @@
 
 #include "call.h"
 #include "core/tensor.h"
-#include "inspect/trial_fill.h"
+#include "inspect/example_fill.h"
 #include "revocable_memory.h"
 #include "run.h"
 
@@ -79,7 +79,7 @@ static void *call_again(void *argument) {
 /* Makes arguments and expected results of one thread, before other threads start. */
 static bool prepare_caller(caller_t *c, uint64_t seed) {
   tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
-  if (tn_trial_inputs(&c->trial->plan, seed, c->inputs) != TENON_OK) return false;
+  if (tn_example_inputs(&c->trial->plan, seed, c->inputs) != TENON_OK) return false;
   for (uint32_t i = 0; i < c->op->input_count; i++)
     if (c->inputs[i] && c->op->schema.inputs[i].is_written)
       c->before[i] = tensor_dense(c->inputs[i]);

@@ -9,25 +9,25 @@
 #include "base/text.h"
 #include "core/dtype.h"
 #include "core/value.h"
-#include "inspect/trial_fill.h"
+#include "inspect/example_fill.h"
 
 enum { ELEMENTS_MOST = 1 << 18 };
 
 static bool make_inputs(trial_t *t) {
-  t->is_taken = tn_trial_inputs(&t->plan, t->seed, t->inputs) == TENON_OK;
-  if (t->is_taken) t->is_taken = tn_trial_infer(&t->plan, t->inputs) == TENON_OK;
+  t->is_taken = tn_example_inputs(&t->plan, t->seed, t->inputs) == TENON_OK;
+  if (t->is_taken) t->is_taken = tn_example_infer(&t->plan, t->inputs) == TENON_OK;
   snprintf(t->why, sizeof t->why, "%s", t->is_taken ? "" : tenon_error());
   return t->is_taken;
 }
 
-bool trial_make(const subject_t *subject, const tn_trial_options_t *options_, uint64_t seed,
+bool trial_make(const subject_t *subject, const tn_example_options_t *options_, uint64_t seed,
                 const char *label, trial_t *t) {
   memset(t, 0, sizeof *t);
   t->subject = subject;
   t->op = subject->op;
   t->seed = seed;
   snprintf(t->label, sizeof t->label, "%s", label);
-  if (tn_trial_plan(t->op, options_, &t->arena, &t->plan) != TENON_OK) {
+  if (tn_example_plan(t->op, options_, &t->arena, &t->plan) != TENON_OK) {
     snprintf(t->why, sizeof t->why, "%s", tenon_error());
     tn_arena_clear(&t->arena);
     return false;
@@ -102,14 +102,14 @@ static bool is_stated(const tenon_op_t *op, uint32_t variable, tenon_dtype_t dty
 static void print_label(char *out, size_t size, const tenon_op_t *op, uint32_t sample,
                         uint32_t variable, tenon_dtype_t dtype) {
   size_t used = 0;
-  if (tn_trial_count(op) > 1) used = (size_t)snprintf(out, size, "%u.", sample);
+  if (tn_example_count(op) > 1) used = (size_t)snprintf(out, size, "%u.", sample);
   if (variable) used += (size_t)snprintf(out + used, size - used, "%s=", op->types.names[variable]);
   snprintf(out + used, size - used, "%s", dtype.bits ? tn_dtype_name(dtype) : "all");
 }
 
 trial_t *trials_any(trials_t *all) {
   const tenon_op_t *op = all->subject->op;
-  uint32_t samples = tn_trial_count(op);
+  uint32_t samples = tn_example_count(op);
   tenon_dtype_t dtypes[TN_TYPE_VARIABLES];
   trial_free(&all->now);
   for (;;) {
@@ -118,7 +118,7 @@ trial_t *trials_any(trials_t *all) {
     tenon_dtype_t dtype = {0, 0, 0};
     char label[96];
     memset(dtypes, 0, sizeof dtypes);
-    tn_trial_options_t o = {.index = at < samples ? at : 0, .dtypes = dtypes, .rank = -1};
+    tn_example_options_t o = {.index = at < samples ? at : 0, .dtypes = dtypes, .rank = -1};
     if (at >= samples) {
       if (!all->every_dtype || !dtype_at(op, at - samples, &variable, &dtype)) return NULL;
       if (tn_dtype_is(dtype, TENON_LIST) || is_stated(op, variable, dtype)) continue;
@@ -148,7 +148,7 @@ trial_t *trials_any(trials_t *all) {
     }
     if (at >= samples && !is_first) { /* the preferred dtype was tried before */
       trial_t preferred;
-      tn_trial_options_t plain = {.rank = -1};
+      tn_example_options_t plain = {.rank = -1};
       bool same = trial_make(all->subject, &plain, options.seed, "", &preferred) &&
                   tn_dtype_same(preferred.plan.variables[variable], dtype);
       trial_free(&preferred);

@@ -3,7 +3,7 @@
 #ifndef CHECK_TRIAL_H
 #define CHECK_TRIAL_H
 
-#include "inspect/trial.h"
+#include "inspect/example.h"
 #include "suite.h"
 
 enum { TRIAL_ARGUMENTS = 64 };
@@ -11,7 +11,7 @@ enum { TRIAL_ARGUMENTS = 64 };
 typedef struct trial_t {
   const subject_t *subject;
   const tenon_op_t *op;
-  tn_trial_t plan;
+  tn_example_t plan;
   tn_arena_t arena;
   char label[96]; /* "f32", "1.f32": the part after "@" in --case */
   /* Dense; checks pass copies or views of them to the operator. */
@@ -42,7 +42,7 @@ bool is_sample_good(const trial_t *trial);
 trial_t *trials_any(trials_t *all);
 /* Makes a trial with these options and the caller's label. Returns false if no call can be planned;
  * `why` has the reason. */
-bool trial_make(const subject_t *subject, const tn_trial_options_t *options, uint64_t seed,
+bool trial_make(const subject_t *subject, const tn_example_options_t *options, uint64_t seed,
                 const char *label, trial_t *out);
 /* Makes the inputs again after the plan was changed. */
 bool trial_remake(trial_t *trial);

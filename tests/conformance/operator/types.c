@@ -123,7 +123,7 @@ static void agree_with(trial_t *narrow, uint32_t variable, tenon_dtype_t wide) {
   trial_t t;
   memcpy(dtypes, narrow->plan.variables, sizeof dtypes);
   dtypes[variable] = wide;
-  tn_trial_options_t o = {.dtypes = dtypes, .rank = -1};
+  tn_example_options_t o = {.dtypes = dtypes, .rank = -1};
   if (!trial_make(narrow->subject, &o, narrow->seed, narrow->label, &t)) return;
   for (uint32_t i = 0; i < op->input_count && t.is_taken; i++) {
     const tenon_tensor_t *from = narrow->inputs[i];

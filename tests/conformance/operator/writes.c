@@ -27,7 +27,7 @@ static void check_large(const subject_t *subject) {
   static const char *const labels[] = {"1", "17", "131"};
   for (int i = 0; i < 3; i++) {
     trial_t t;
-    tn_trial_options_t o = {.extent = extents[i], .rank = -1};
+    tn_example_options_t o = {.extent = extents[i], .rank = -1};
     if (trial_make(subject, &o, options.seed, labels[i], &t) && t.is_taken) {
       ran_t plain, ran;
       run_plainly(&t, &plain);

@@ -326,7 +326,7 @@ TEST("a call says what it takes and why each other candidate is declined, once f
   for (int i = 0; i < 3; i++)
     CHECK_STATUS(call_dtype("probe::plain", "npu", TENON_F64), TENON_OK);
   CHECK_LINES(release_capture(),
-              "explain probe::plain for npu, f64: takes npu f64 [program], by the rule 'kernel'",
+              "explain probe::plain for npu, f64: takes npu f64 [program], resolved by 'kernel'",
               "  declined, kernels of the backend come before composites: 'composite' [program]",
               newest, "  declined, not for f64: 'npu f32' [program]",
               "  declined, for another backend: 'elsewhere'",
@@ -335,7 +335,7 @@ TEST("a call says what it takes and why each other candidate is declined, once f
   CHECK_STATUS(call_dtype("probe::plain", "npu", TENON_I64), TENON_OK);
   CHECK_LINES(
       release_capture(),
-      "explain probe::plain for npu, i64: takes composite [program], by the rule 'kernel'",
+      "explain probe::plain for npu, i64: takes composite [program], resolved by 'kernel'",
       "  declined, not for i64: 'npu f64' [program], 'npu f64' [program], 'npu f32' [program]",
       "  declined, for another backend: 'elsewhere'", "  declined, kernels come first: 'fallback'");
   tenon_registration_release(composite);
@@ -383,10 +383,10 @@ TEST("instruction sets, loops and preferences are reasons too") {
   if (tn_cpu_has(tn_cpu_rank("avx2", 4))) {
     CHECK_EXPLAINED("traced::twice", "cpu", TENON_F32,
                     "explain traced::twice for cpu, f32: takes cpu loop f64 -> f64; avx2 [traced], "
-                    "by the rule 'kernel'",
+                    "resolved by 'kernel'",
                     "  declined, one for avx2 comes first: 'cpu loop f64 -> f64'");
     CHECK_EXPLAINED("traced::twice", "cpu", 0, "explain traced::twice for cpu",
-                    "  takes, by the rule 'kernel', for f16, f32, f64: 'cpu loop f64 -> f64; avx2'",
+                    "  takes, resolved by 'kernel', for f16, f32, f64: 'cpu loop f64 -> f64; avx2'",
                     "  declined, one for avx2 comes first: 'cpu loop f64 -> f64'");
   }
   CHECK_EXPLAINED("probe::view", "npu", 0, "explain probe::view for npu: takes view");
@@ -404,7 +404,7 @@ TEST("instruction sets, loops and preferences are reasons too") {
       "'composite_explicit' [program]",
       "  declined, for another backend: 'elsewhere'");
   CHECK_EXPLAINED("probe::plain", "cpu", 0,
-                  "explain probe::plain for cpu: takes composite_explicit [program], by the rule "
+                  "explain probe::plain for cpu: takes composite_explicit [program], resolved by "
                   "'composite explicit'",
                   "  declined, composite_explicit comes before composite: 'composite' [program]",
                   "  declined, for another backend: 'elsewhere'");
@@ -446,17 +446,18 @@ TEST("gradients and layers have their reasons") {
            (unsigned long long)probe_slot("probe::differentiable", "autograd npu").number);
   CHECK_EXPLAINED(
       "probe::differentiable", "autograd npu", 0,
-      "explain probe::differentiable for autograd npu: takes autograd npu [program], by the rule "
+      "explain probe::differentiable for autograd npu: takes autograd npu [program], resolved by "
       "'kernel'",
       number,
       "  declined, a kernel for just this key comes first: 'autograd' [program], 'GRADIENT text'");
-  CHECK_EXPLAINED("probe::differentiable", "autograd cpu", 0,
-                  "explain probe::differentiable for autograd cpu: takes autograd [program], by "
-                  "the rule 'autograd'",
-                  "  declined, the autograd kernel for all backends comes first: 'GRADIENT text'");
+  CHECK_EXPLAINED(
+      "probe::differentiable", "autograd cpu", 0,
+      "explain probe::differentiable for autograd cpu: takes autograd [program], resolved by "
+      "'autograd'",
+      "  declined, the autograd kernel for all backends comes first: 'GRADIENT text'");
   CHECK_EXPLAINED(
       "probe::differentiable", "view", 0,
-      "explain probe::differentiable for view: takes view [program], by the rule 'kernel'");
+      "explain probe::differentiable for view: takes view [program], resolved by 'kernel'");
   CHECK_EXPLAINED("probe::plain", "functional", 0,
                   "explain probe::plain for functional: takes fallthrough");
   char *text = NULL;
@@ -483,7 +484,7 @@ TEST("the environment switches reasons on at the start") {
   CHECK_STATUS(call_dtype("traced::look", "cpu", TENON_F64), TENON_OK);
   CHECK_STATUS(tenon_explain_set(0), TENON_OK);
   CHECK_LINES(release_capture(),
-              "explain traced::look for cpu: takes cpu [traced], by the rule 'kernel'");
+              "explain traced::look for cpu: takes cpu [traced], resolved by 'kernel'");
   tenon_shutdown();
   setenv("TENON_EXPLAIN", "everything", 1);
   capture();

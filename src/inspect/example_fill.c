@@ -1,6 +1,6 @@
 /* The elements of the tensors of example calls.  Numbers depend on seed, stream and position
  * alone. */
-#include "inspect/trial_fill.h"
+#include "inspect/example_fill.h"
 
 #include <math.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static double usual(tenon_dtype_t dtype, const draw_t *draw, uint64_t i) {
   return floor(1 + 3 * unit(draw, i));
 }
 
-static double number(const tn_trial_fill_t *fill, tenon_dtype_t dtype, const draw_t *draw,
+static double number(const tn_example_fill_t *fill, tenon_dtype_t dtype, const draw_t *draw,
                      uint64_t i) {
   switch (fill->kind) {
   case TN_FILL_NORMAL:
@@ -78,7 +78,7 @@ static void permute(tenon_tensor_t *t, const draw_t *draw) {
   }
 }
 
-static tenon_status_t fill_texts(const tn_trial_fill_t *fill, const draw_t *draw,
+static tenon_status_t fill_texts(const tn_example_fill_t *fill, const draw_t *draw,
                                  tenon_tensor_t *t) {
   int64_t count = tenon_count(t);
   for (int64_t i = 0; i < count; i++) {
@@ -90,8 +90,8 @@ static tenon_status_t fill_texts(const tn_trial_fill_t *fill, const draw_t *draw
   return TENON_OK;
 }
 
-tenon_status_t tn_trial_fill(const tn_trial_fill_t *fill, uint64_t seed, uint32_t stream,
-                             tenon_tensor_t *t) {
+tenon_status_t tn_example_fill(const tn_example_fill_t *fill, uint64_t seed, uint32_t stream,
+                               tenon_tensor_t *t) {
   draw_t draw = {seed, (uint64_t)stream << 40};
   int64_t count = tenon_count(t);
   if (tn_dtype_is(t->dtype, TENON_STRING)) return fill_texts(fill, &draw, t);
@@ -116,10 +116,10 @@ tenon_status_t tn_trial_fill(const tn_trial_fill_t *fill, uint64_t seed, uint32_
 
 /* the inputs of a call */
 
-static tenon_status_t make_tensor(const tn_trial_tensor_t *plan, uint64_t seed, uint32_t stream,
+static tenon_status_t make_tensor(const tn_example_tensor_t *plan, uint64_t seed, uint32_t stream,
                                   tenon_tensor_t **out_tensor) {
   TN_TRY(tenon_tensor_create(plan->dtype, plan->ndim, plan->shape, out_tensor));
-  tenon_status_t status = tn_trial_fill(&plan->fill, seed, stream, *out_tensor);
+  tenon_status_t status = tn_example_fill(&plan->fill, seed, stream, *out_tensor);
   if (status != TENON_OK) {
     tenon_tensor_release(*out_tensor);
     *out_tensor = NULL;
@@ -127,7 +127,7 @@ static tenon_status_t make_tensor(const tn_trial_tensor_t *plan, uint64_t seed, 
   return status;
 }
 
-static tenon_status_t make_list(const tn_trial_input_t *plan, uint64_t seed, uint32_t stream,
+static tenon_status_t make_list(const tn_example_input_t *plan, uint64_t seed, uint32_t stream,
                                 tenon_tensor_t **out) {
   enum { MOST = 64 };
   tenon_tensor_t *items[MOST] = {NULL};
@@ -142,14 +142,14 @@ static tenon_status_t make_list(const tn_trial_input_t *plan, uint64_t seed, uin
   return status;
 }
 
-tenon_status_t tn_trial_inputs(const tn_trial_t *trial, uint64_t seed,
-                               tenon_tensor_t **out_inputs) {
-  const tenon_op_t *op = trial->op;
+tenon_status_t tn_example_inputs(const tn_example_t *example, uint64_t seed,
+                                 tenon_tensor_t **out_inputs) {
+  const tenon_op_t *op = example->op;
   tenon_status_t status = TENON_OK;
   for (uint32_t i = 0; i < op->input_count; i++)
     out_inputs[i] = NULL;
   for (uint32_t i = 0; i < op->input_count && status == TENON_OK; i++) {
-    const tn_trial_input_t *plan = &trial->inputs[i];
+    const tn_example_input_t *plan = &example->inputs[i];
     if (!plan->is_given) continue;
     if (op->schema.inputs[i].kind == TENON_KIND_TENSORS)
       status = make_list(plan, seed, i << 8, &out_inputs[i]);

@@ -1,7 +1,7 @@
 /* Devices of calls and tensors: the devices of arguments, the thread's default device, and memory
  * and copies on devices, by the device's plug-in or by the operators core::allocate and
  * core::copy.  Calls and fallbacks that are not on the CPU alone call it. */
-#include "storage/place.h"
+#include "storage/device_memory.h"
 
 #include <string.h>
 #include <tenon/tenon.h>
@@ -15,7 +15,7 @@
 #include "operator/names.h"
 #include "storage/allocator.h"
 
-tn_place_calls_t tn_place_calls;
+tn_device_calls_t tn_device_calls;
 
 static bool is_on_cpu(const tenon_tensor_t *t) { return !(t->keys & TN_KEY_DEVICES); }
 
@@ -73,14 +73,14 @@ tenon_status_t tenon_device_default_set(tenon_device_t device) {
   return TENON_OK;
 }
 
-void tn_tensor_place(tenon_tensor_t *tensor, tenon_device_t device) {
+void tn_tensor_set_device(tenon_tensor_t *tensor, tenon_device_t device) {
   const tn_backend_t *backend = tn_backend_of(device);
   tensor->device = device;
   tensor->keys = (tensor->keys & ~(TN_KEY_CPU | TN_KEY_DEVICES)) |
                  TN_KEY(backend ? backend->bit : TN_BIT_OTHERS);
 }
 
-bool tn_place_span(const tenon_tensor_t *t, char **out_begin, char **out_end) {
+bool tn_tensor_span(const tenon_tensor_t *t, char **out_begin, char **out_end) {
   int64_t low = 0;
   int64_t high = 0;
   int64_t size = t->dtype.bits * t->dtype.lanes;
@@ -94,9 +94,9 @@ bool tn_place_span(const tenon_tensor_t *t, char **out_begin, char **out_end) {
   return true;
 }
 
-bool tn_place_overlap(const tenon_tensor_t *a, const tenon_tensor_t *b) {
+bool tn_tensors_overlap(const tenon_tensor_t *a, const tenon_tensor_t *b) {
   char *a_begin, *a_end, *b_begin, *b_end;
-  bool are_there = tn_place_span(a, &a_begin, &a_end) && tn_place_span(b, &b_begin, &b_end);
+  bool are_there = tn_tensor_span(a, &a_begin, &a_end) && tn_tensor_span(b, &b_begin, &b_end);
   return are_there && a->device.type == b->device.type && a->device.id == b->device.id &&
          (a->data == b->data || !tn_device_has_handles(a->device)) && a_begin < b_end &&
          b_begin < a_end;
@@ -117,12 +117,12 @@ static tenon_status_t find_builtin(const char *name, const tenon_op_t **out_op) 
   return *out_op ? TENON_OK : tn_fail(TENON_INTERNAL, "the built-in operator %s is missing", name);
 }
 
-tenon_status_t tn_place_shape(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
-                              const int64_t *strides, tenon_tensor_t **out_tensor) {
+tenon_status_t tn_meta_tensor_create(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
+                                     const int64_t *strides, tenon_tensor_t **out_tensor) {
   static char nothing[1];
   TN_TRY(tenon_tensor_borrow(nothing, dtype, ndim, shape, strides, NULL, NULL, out_tensor));
   (*out_tensor)->data = NULL;
-  tn_tensor_place(*out_tensor, tn_backend_meta.device);
+  tn_tensor_set_device(*out_tensor, tn_backend_meta.device);
   return TENON_OK;
 }
 
@@ -165,7 +165,7 @@ static tenon_status_t allocate_bytes(tenon_device_t device, uint64_t size,
   tenon_value_t attrs[2] = {{TENON_KIND_INT, 0, {.i = (int64_t)size}},
                             {TENON_KIND_DEVICE, 0, {.device = device}}};
   tn_thread_calls_t calls = tn_calls_without_layers();
-  tenon_status_t status = tn_place_calls.call(op, attrs, NULL, out_memory);
+  tenon_status_t status = tn_device_calls.call(op, attrs, NULL, out_memory);
   tn_thread()->calls = calls;
   return status;
 }
@@ -178,18 +178,18 @@ static tenon_status_t make_over(tenon_tensor_t *memory, tenon_device_t device, t
                                          ndim, shape, strides, out_tensor);
   if (status == TENON_OK) {
     (*out_tensor)->byte_offset = memory->byte_offset;
-    tn_tensor_place(*out_tensor, device);
+    tn_tensor_set_device(*out_tensor, device);
   }
   tenon_tensor_release(memory);
   return status;
 }
 
-tenon_status_t tn_place_create(tenon_device_t device, tenon_dtype_t dtype, int32_t ndim,
-                               const int64_t *shape, tenon_tensor_t **out_tensor) {
+tenon_status_t tn_device_tensor_create(tenon_device_t device, tenon_dtype_t dtype, int32_t ndim,
+                                       const int64_t *shape, tenon_tensor_t **out_tensor) {
   uint64_t size;
   int64_t count = tn_shape_count(ndim, shape);
   if (device.type == 1) return tenon_tensor_create(dtype, ndim, shape, out_tensor);
-  if (device.type == 0) return tn_place_shape(dtype, ndim, shape, NULL, out_tensor);
+  if (device.type == 0) return tn_meta_tensor_create(dtype, ndim, shape, NULL, out_tensor);
   if (count < 0 || !tn_dtype_bytes(dtype, count, &size) || size > INT64_MAX ||
       tn_dtype_is(dtype, TENON_STRING))
     return tn_fail(TENON_INVALID, "a tensor of %s cannot be made on a device",
@@ -206,9 +206,10 @@ tenon_status_t tn_place_create(tenon_device_t device, tenon_dtype_t dtype, int32
   return make_over(memory, device, dtype, ndim, shape, NULL, out_tensor);
 }
 
-tenon_status_t tn_place_strided(tenon_device_t device, tenon_dtype_t dtype, int32_t ndim,
-                                const int64_t *shape, const int64_t *strides,
-                                tenon_tensor_t **out_tensor) {
+tenon_status_t tn_device_tensor_create_strided(tenon_device_t device, tenon_dtype_t dtype,
+                                               int32_t ndim, const int64_t *shape,
+                                               const int64_t *strides,
+                                               tenon_tensor_t **out_tensor) {
   int64_t last = 0;
   int64_t far;
   bool fits = tn_shape_count(ndim, shape) >= 0;
@@ -221,9 +222,9 @@ tenon_status_t tn_place_strided(tenon_device_t device, tenon_dtype_t dtype, int3
   if (!fits || last == INT64_MAX)
     return tn_fail(TENON_INVALID, "a shape and strides that reach too far, or below 0");
   int64_t count = is_empty ? 0 : last + 1;
-  if (device.type == 0) return tn_place_shape(dtype, ndim, shape, strides, out_tensor);
+  if (device.type == 0) return tn_meta_tensor_create(dtype, ndim, shape, strides, out_tensor);
   tenon_tensor_t *memory;
-  TN_TRY(tn_place_create(device, dtype, 1, &count, &memory));
+  TN_TRY(tn_device_tensor_create(device, dtype, 1, &count, &memory));
   return make_over(memory, device, dtype, ndim, shape, strides, out_tensor);
 }
 
@@ -241,7 +242,7 @@ static bool end_of(const tn_bytes_t *bytes, tn_end_t *out_end) {
   return bytes->device.type == 1 || (out_end->ordinal = tn_ordinal_of(bytes->device));
 }
 
-tenon_status_t tn_place_copy(tn_bytes_t from, tn_bytes_t to, uint64_t size) {
+tenon_status_t tn_bytes_copy(tn_bytes_t from, tn_bytes_t to, uint64_t size) {
   const tenon_op_t *op;
   int64_t extent = (int64_t)size;
   int64_t strides[2];
@@ -256,10 +257,10 @@ tenon_status_t tn_place_copy(tn_bytes_t from, tn_bytes_t to, uint64_t size) {
   TN_TRY(tenon_tensor_view(&y, to.data, tenon_dtype(TENON_U8), 1, &extent, NULL, &strides[1]));
   x.byte_offset = from.offset;
   y.byte_offset = to.offset;
-  tn_tensor_place(&x, from.device);
-  tn_tensor_place(&y, to.device);
+  tn_tensor_set_device(&x, from.device);
+  tn_tensor_set_device(&y, to.device);
   tn_thread_calls_t calls = tn_calls_without_layers();
-  tenon_status_t status = tn_place_calls.run(op, NULL, inputs, NULL);
+  tenon_status_t status = tn_device_calls.run(op, NULL, inputs, NULL);
   tn_thread()->calls = calls;
   return status;
 }
@@ -289,7 +290,7 @@ static tenon_status_t copy_begin(const tenon_tensor_t *from, tenon_tensor_t *to)
   tn_bytes_t b = tn_bytes_of(to, tn_address(to));
   (void)tn_dtype_bytes(from->dtype, tenon_count(from), &size);
   if (!size) return TENON_OK;
-  if (!end_of(&a, &source) || !end_of(&b, &target)) return tn_place_copy(a, b, size);
+  if (!end_of(&a, &source) || !end_of(&b, &target)) return tn_bytes_copy(a, b, size);
   if (!source.ordinal && !source.memory) {
     TN_TRY(keep_host_memory(from, target.ordinal, &kept));
     source.memory = kept;
@@ -308,7 +309,7 @@ tenon_status_t tenon_tensor_create_on(tenon_device_t device, tenon_dtype_t dtype
   if (!tn_backend_of(device))
     return tn_fail(TENON_INVALID, "device (type %d, id %d) belongs to no backend", (int)device.type,
                    (int)device.id);
-  return tn_place_create(device, dtype, ndim, shape, out_tensor);
+  return tn_device_tensor_create(device, dtype, ndim, shape, out_tensor);
 }
 
 /* Copies the memory of a tensor to the host, where the caller frees it, and makes a view of the
@@ -322,12 +323,12 @@ static tenon_status_t span_to_host(const tenon_tensor_t *tensor, tenon_tensor_t 
   out_view->keys = (tensor->keys & TN_KEY_STRIDED) | TN_KEY_CPU;
   out_view->device = (tenon_device_t){1, 0};
   out_view->detail = NULL;
-  if (!tn_place_span(tensor, &begin, &end)) return TENON_OK; /* no elements */
+  if (!tn_tensor_span(tensor, &begin, &end)) return TENON_OK; /* no elements */
   size_t size = (size_t)(end - begin);
   if (!(*out_memory = tn_allocate_aligned(size))) return tn_no_memory("a copy on the host", size);
   out_view->data = *out_memory + (tn_address(tensor) - begin);
   out_view->byte_offset = 0;
-  return tn_place_copy(tn_bytes_of(tensor, begin), tn_bytes_of_host(*out_memory), size);
+  return tn_bytes_copy(tn_bytes_of(tensor, begin), tn_bytes_of_host(*out_memory), size);
 }
 
 /* Returns whether a tensor is dense and on a device whose plug-in copies it without the host
@@ -341,7 +342,7 @@ static tenon_status_t copy_bytes(const tenon_tensor_t *from, tenon_tensor_t *to)
   uint64_t size = 0;
   /* This cannot fail, since the tensor exists. */
   (void)tn_dtype_bytes(from->dtype, tenon_count(from), &size);
-  return tn_place_copy(tn_bytes_of(from, tn_address(from)), tn_bytes_of(to, tn_address(to)), size);
+  return tn_bytes_copy(tn_bytes_of(from, tn_address(from)), tn_bytes_of(to, tn_address(to)), size);
 }
 
 static tenon_status_t copy_across(const tenon_tensor_t *tensor, tenon_device_t device,
@@ -396,7 +397,7 @@ static tenon_status_t copy_on_device(const tenon_tensor_t *from, tenon_tensor_t 
   TN_TRY(find_builtin("core::contiguous", &op));
   tn_thread_calls_t calls = tn_calls_without_layers();
   tenon_status_t status =
-      *to ? tn_place_calls.run(op, NULL, &input, to) : tn_place_calls.call(op, NULL, &input, to);
+      *to ? tn_device_calls.run(op, NULL, &input, to) : tn_device_calls.call(op, NULL, &input, to);
   tn_thread()->calls = calls;
   return status;
 }
@@ -461,20 +462,20 @@ tenon_status_t tenon_tensor_copy_async(const tenon_tensor_t *from, tenon_tensor_
       !((from->keys | to->keys) & (TN_KEY_STRIDED | TN_KEY_DETAIL)) && from->dtype.code < 200;
   if (is_dense && (is_direct(from) || is_on_cpu(from)) && (is_direct(to) || is_on_cpu(to)))
     return copy_begin(from, to);
-  return tn_place_copy_into(from, to);
+  return tn_device_tensor_copy(from, to);
 }
 
 /* layouts */
 
 static bool is_meta(const tenon_tensor_t *t) { return t->keys & TN_KEY(TN_BIT_META); }
 
-tenon_status_t tn_place_dense(const tenon_tensor_t *tensor, bool with_elements,
-                              tenon_tensor_t **out_tensor) {
+tenon_status_t tn_device_tensor_create_like(const tenon_tensor_t *tensor, bool with_elements,
+                                            tenon_tensor_t **out_tensor) {
   const tenon_tensor_t *t = tensor;
-  if (is_meta(t)) return tn_place_shape(t->dtype, t->ndim, t->shape, NULL, out_tensor);
+  if (is_meta(t)) return tn_meta_tensor_create(t->dtype, t->ndim, t->shape, NULL, out_tensor);
   if (is_on_cpu(t) && with_elements) return tenon_tensor_copy(t, out_tensor);
   if (with_elements) return tenon_tensor_copy_to(t, t->device, out_tensor);
-  return tn_place_create(t->device, t->dtype, t->ndim, t->shape, out_tensor);
+  return tn_device_tensor_create(t->device, t->dtype, t->ndim, t->shape, out_tensor);
 }
 
 /* Copies elements of the host into a tensor on a device. Memory between the tensor's elements keeps
@@ -485,17 +486,17 @@ static tenon_status_t copy_scattered(const tenon_tensor_t *from, tenon_tensor_t 
   char *begin = NULL;
   char *end = NULL;
   tenon_status_t status = span_to_host(to, &view, &memory);
-  if (status == TENON_OK && tn_place_span(to, &begin, &end)) {
+  if (status == TENON_OK && tn_tensor_span(to, &begin, &end)) {
     status = tn_tensor_copy_into(from, &view);
     if (status == TENON_OK)
       status =
-          tn_place_copy(tn_bytes_of_host(memory), tn_bytes_of(to, begin), (uint64_t)(end - begin));
+          tn_bytes_copy(tn_bytes_of_host(memory), tn_bytes_of(to, begin), (uint64_t)(end - begin));
   }
   tn_release_aligned(memory);
   return status;
 }
 
-tenon_status_t tn_place_copy_into(const tenon_tensor_t *from, tenon_tensor_t *to) {
+tenon_status_t tn_device_tensor_copy(const tenon_tensor_t *from, tenon_tensor_t *to) {
   tenon_tensor_t *host;
   if (is_on_cpu(from) && is_on_cpu(to)) return tn_tensor_copy_into(from, to);
   if (tn_layout(from) || tn_layout(to)) return tn_sparse_copy_into(from, to);
@@ -508,7 +509,7 @@ tenon_status_t tn_place_copy_into(const tenon_tensor_t *from, tenon_tensor_t *to
     return copy_bytes(from, to);
   bool is_there = from->device.type == to->device.type && from->device.id == to->device.id;
   if (is_same && is_there && copies_strides(from) && copies_strides(to)) {
-    if (!tn_place_overlap(from, to)) return copy_on_device(from, &to);
+    if (!tn_tensors_overlap(from, to)) return copy_on_device(from, &to);
     tenon_tensor_t *between = NULL;
     TN_TRY(copy_on_device(from, &between));
     tenon_status_t status = copy_on_device(between, &to);
