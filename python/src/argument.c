@@ -1,9 +1,19 @@
 /* Converts Python objects to the tensors of a call, and result tensors to Python objects. Tensor
- * memory is never copied, with three exceptions: strings, numbers, and what __array__ copies. A
+ * memory is never copied, with four exceptions: strings, numbers, what __array__ copies, and parts
+ * of sparse tensors: values that are not dense and row-major, and indices that are not i64 too. A
  * tensor on the stack borrows its memory from an object that lives at least as long as the call. */
-#include "core.h"
+#include "argument.h"
 
 #include <string.h>
+
+#include "dlpack.h"
+#include "error.h"
+#include "layout.h"
+#include "numpy.h"
+#include "scipy.h"
+#include "shape.h"
+#include "tensor.h"
+#include "value.h"
 
 static bool refuse_argument(PyObject *object, const char *op, const char *name) {
   if (value_check(object))
@@ -19,7 +29,9 @@ static bool refuse_argument(PyObject *object, const char *op, const char *name) 
   return false;
 }
 
-bool argument_cast(argument_t *argument, tenon_dtype_t dtype) {
+/* Converts the argument to another dtype with core::cast. The argument then holds a reference to
+ * the copy. Not inlined, since most numbers need no cast. */
+static __attribute__((noinline)) bool argument_cast(argument_t *argument, tenon_dtype_t dtype) {
   static const tenon_op_t *_Atomic known;
   const tenon_op_t *op = known;
   tenon_attrs_t *attrs = NULL;
@@ -101,6 +113,80 @@ static bool made_array_set(argument_t *argument, PyObject *object, int flags, co
   if (origin->object == array) origin->object = object;
   Py_XDECREF(array); /* The tensor holds a reference to the array. */
   return good;
+}
+
+static bool is_dense(const tenon_tensor_t *t) {
+  int64_t stride = 1;
+  bool is_dense = true;
+  for (int32_t i = t->ndim; i-- > 0; stride *= t->shape[i])
+    is_dense = is_dense && (t->shape[i] <= 1 || t->strides[i] == stride);
+  return is_dense || tenon_count(t) == 0;
+}
+
+/* Converts a part to a dense tensor on the host, which *argument holds. */
+static bool sparse_part_set(argument_t *argument, PyObject *object, bool is_index, const char *op,
+                            const char *name) {
+  origin_t origin = {FAMILY_UNKNOWN, NULL, NULL};
+  tenon_tensor_t *dense;
+  if (!argument_set(argument, object, ARGUMENT_KEPT, NULL, op, name, &origin)) return false;
+  if (!argument->is_reference) {
+    tenon_tensor_retain(argument->tensor);
+    argument->is_reference = true;
+  }
+  uint8_t code = argument->tensor->dtype.code; /* signed or unsigned integers have code 0 or 1 */
+  if (is_index && code < 2 && tenon_dtype_id(argument->tensor->dtype) != TENON_I64 &&
+      !argument_cast(argument, tenon_dtype(TENON_I64)))
+    return false;
+  if (is_dense(argument->tensor)) return true;
+  tenon_status_t status = tenon_tensor_copy(argument->tensor, &dense);
+  if (status != TENON_OK) {
+    raise_status(status);
+    return false;
+  }
+  tenon_tensor_release(argument->tensor);
+  argument->tensor = dense;
+  return true;
+}
+
+tenon_tensor_t *sparse_from_parts(uint32_t kind, PyObject *const parts[3], int32_t ndim,
+                                  const int64_t *shape, bool checks, const char *op) {
+  static const char *const names[] = {"values", "indices", "indptr"};
+  argument_t held[3];
+  tenon_tensor_t *tensor = NULL;
+  int count = kind == TENON_DETAIL_CSR ? 3 : 2;
+  int made = 0;
+  memset(held, 0, sizeof held);
+  while (made < count && sparse_part_set(&held[made], parts[made], made > 0, op, names[made]))
+    made++;
+  if (made == count) {
+    const tenon_detail_t detail = {.size = sizeof detail,
+                                   .kind = kind,
+                                   .values = held[0].tensor,
+                                   .indices = held[1].tensor,
+                                   .indptr = held[2].tensor};
+    tenon_status_t status = tenon_tensor_create_sparse(
+        &detail, ndim, shape, checks ? 0 : TENON_SPARSE_UNCHECKED, &tensor);
+    if (status != TENON_OK) raise_status(status);
+  }
+  for (int i = 0; i < count; i++)
+    argument_release(&held[i]);
+  return tensor;
+}
+
+/* Converts a matrix of scipy.sparse in csr format. */
+static __attribute__((noinline, cold)) bool scipy_set(argument_t *argument, PyObject *object,
+                                                      const char *op, const char *name) {
+  PyObject *parts[SCIPY_COUNT] = {NULL};
+  int64_t shape[TENON_RANK_MAX];
+  int32_t ndim;
+  argument->tensor = NULL;
+  if (scipy_parts(object, op, name, parts) && shape_from(parts[SCIPY_SHAPE], shape, &ndim))
+    argument->tensor = sparse_from_parts(TENON_DETAIL_CSR, parts, ndim, shape, true, op);
+  for (int i = 0; i < SCIPY_COUNT; i++)
+    Py_XDECREF(parts[i]);
+  argument->object = object;
+  argument->is_reference = argument->tensor != NULL;
+  return argument->is_reference;
 }
 
 bool argument_set(argument_t *argument, PyObject *object, int flags, const tenon_tensor_t *like,

@@ -1,9 +1,15 @@
 /* Converts Python objects to attributes of an operator, and default values of attributes to Python
  * objects. */
-#include "core.h"
+#include "attribute.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "argument.h"
+#include "device.h"
+#include "dtype.h"
+#include "error.h"
+#include "graph.h"
 
 /* How messages call the kinds of attributes. */
 static const char *kind_text(uint32_t kind) {

@@ -1,13 +1,23 @@
 /* Calls of operators. A call converts its tensors on the stack and reuses the attributes of the
  * previous call if they were made from the same objects. It releases the interpreter lock while the
  * operator runs, unless the operator declares that it is brief. */
-#include "operator.h"
+#include "call.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "argument.h"
+#include "attribute.h"
+#include "error.h"
+#include "unlocked.h"
+
 enum { FEW = 8 }; /* A call with at most this many inputs and results keeps them on the stack. */
 #define OFFSET_FLAG ((size_t)1 << (8 * sizeof(size_t) - 1))
+
+/* Not inlined, so that it does not lengthen the path of a call. */
+__attribute__((noinline, cold)) PyObject *operator_ended(const operator_t *self) {
+  return PyErr_Format(error_class, "%s: its library was unloaded", self->name);
+}
 
 void call_attrs_release(call_attrs_t *attrs, uint32_t count) {
   if (!attrs) return;

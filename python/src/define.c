@@ -1,75 +1,18 @@
-/* Operators and kernels that are Python functions. A kernel receives copies of its tensors, since
- * it may keep them while the tensors of a call are borrowed; the copies are NumPy arrays if the
- * program has imported NumPy. The values that it returns are copied into the results. */
-#include "part.h"
+/* Operators and kernels that are Python functions. The values that a kernel returns are copied into
+ * the results. */
+#include "define.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
-PyObject *part_copy(const tenon_tensor_t *tensor) {
-  tenon_tensor_t *copy = NULL;
-  if (!tensor) Py_RETURN_NONE;
-  if (tenon_dtype_id(tensor->dtype) == TENON_LIST) {
-    PyObject *list = PyList_New(0);
-    for (int64_t i = 0; list && i < tensor->shape[0]; i++) {
-      PyObject *item = part_copy(((tenon_tensor_t **)tensor->data)[i]);
-      if (!item || PyList_Append(list, item) != 0) Py_CLEAR(list);
-      Py_XDECREF(item);
-    }
-    return list;
-  }
-  tenon_status_t status = tenon_tensor_copy(tensor, &copy);
-  return status == TENON_OK ? numpy_of(copy) : raise_status(status);
-}
-
-static bool append_argument(part_arguments_t *given, const tenon_argument_t *of, PyObject *object) {
-  bool good = object && (of->is_keyword ? PyDict_SetItemString(given->named, of->name, object)
-                                        : PyList_Append(given->positional, object)) == 0;
-  Py_XDECREF(object);
-  return good;
-}
-
-void part_drop(part_arguments_t *given) {
-  Py_CLEAR(given->positional);
-  Py_CLEAR(given->named);
-}
-
-bool part_arguments(const tenon_op_t *op, const tenon_value_t *attrs,
-                    PyObject *(*input)(const void *call, int32_t i), const void *call,
-                    part_arguments_t *given) {
-  tenon_op_info_t info = {.size = sizeof info};
-  tenon_op_info(op, &info);
-  const uint32_t count = (uint32_t)(info.input_count + info.attr_count);
-  given->positional = PyList_New(0);
-  given->named = PyDict_New();
-  if (!given->positional || !given->named) {
-    part_drop(given);
-    return false;
-  }
-  for (uint32_t position = 0; position < count; position++)
-    for (uint32_t role = 0; role < 2; role++)
-      for (int32_t i = 0; i < (role ? info.attr_count : info.input_count); i++) {
-        tenon_argument_t of = {.size = sizeof of};
-        if (tenon_op_argument(op, role, i, &of) != TENON_OK || of.place != position) continue;
-        if (role) of.value = attrs[i];
-        if (!append_argument(given, &of, role ? attribute_object(&of) : input(call, i))) {
-          part_drop(given);
-          return false;
-        }
-      }
-  return true;
-}
-
-PyObject *part_call(PyObject *function, part_arguments_t *given) {
-  PyObject *tuple = PySequence_Tuple(given->positional);
-  PyObject *result = tuple ? PyObject_Call(function, tuple, given->named) : NULL;
-  Py_XDECREF(tuple);
-  part_drop(given);
-  return result;
-}
+#include "argument.h"
+#include "callback.h"
+#include "error.h"
+#include "meta.h"
+#include "registration.h"
+#include "shape.h"
 
 static PyObject *input_of(const void *call, int32_t i) {
-  return part_copy(((const tenon_call_t *)call)->inputs[i]);
+  return callback_copy(((const tenon_call_t *)call)->inputs[i]);
 }
 
 static bool same_shape(const tenon_tensor_t *a, const tenon_tensor_t *b) {
@@ -127,94 +70,29 @@ static bool results_set(tenon_call_t *call, const tenon_op_info_t *info, bool is
   return true;
 }
 
-tenon_status_t part_failed(const tenon_host_t *host, const void *call, const char *op,
-                           const char *what) {
-  PyObject *type, *value, *trace;
-  PyErr_Fetch(&type, &value, &trace);
-  PyErr_NormalizeException(&type, &value, &trace);
-  PyObject *text = value ? PyObject_Str(value) : NULL;
-  PyObject *bytes = text ? PyUnicode_AsUTF8String(text) : NULL;
-  const char *message = bytes ? PyBytes_AsString(bytes) : "an exception without a message";
-  tenon_status_t status;
-  /* For a call, the host adds the name of the operator. */
-  if (call)
-    status = host->fail(call, TENON_UNKNOWN, "its %s in Python raised: %s", what, message);
-  else
-    status = host->fail(call, TENON_UNKNOWN, "%s: its %s in Python raised: %s", op, what, message);
-  Py_XDECREF(text);
-  Py_XDECREF(bytes);
-  PyErr_Clear();
-  PyErr_Restore(type, value, trace);
-  return status;
-}
-
-void part_end(part_lock_t *lock) {
-  if (!lock->is_pythons) PyErr_Clear();
-  PyGILState_Release(lock->state);
-}
-
-part_lock_t part_begin(void) {
-  const bool is_pythons = PyGILState_GetThisThreadState() != NULL;
-  return (part_lock_t){PyGILState_Ensure(), is_pythons};
-}
-
 static tenon_status_t run_function(tenon_call_t *call, bool is_defined) {
-  part_lock_t lock = part_begin();
+  callback_lock_t lock = callback_begin();
   PyObject *context = (PyObject *)call->context;
-  PyObject *meta = is_defined ? PySequence_GetItem(context, PART_META) : NULL;
+  PyObject *meta = is_defined ? PySequence_GetItem(context, CALLBACK_META) : NULL;
   PyObject *function =
-      is_defined ? PySequence_GetItem(context, PART_KERNEL) : new_reference(context);
+      is_defined ? PySequence_GetItem(context, CALLBACK_KERNEL) : new_reference(context);
   const bool is_open = is_defined && meta != Py_None;
   tenon_op_info_t info = {.size = sizeof info};
-  part_arguments_t given;
+  callback_arguments_t given;
   tenon_op_info(call->op, &info);
-  bool good = function && part_arguments(call->op, call->attrs, input_of, call, &given);
-  PyObject *result = good ? part_call(function, &given) : NULL;
+  bool good = function && callback_arguments(call->op, call->attrs, input_of, call, &given);
+  PyObject *result = good ? callback_call(function, &given) : NULL;
   good = result && results_set(call, &info, is_open, result);
-  tenon_status_t status = good ? TENON_OK : part_failed(call->host, call, info.name, "kernel");
+  tenon_status_t status = good ? TENON_OK : callback_failed(call->host, call, info.name, "kernel");
   Py_XDECREF(result);
   Py_XDECREF(function);
   Py_XDECREF(meta);
-  part_end(&lock);
+  callback_end(&lock);
   return status;
 }
 
 static tenon_status_t run_kernel(tenon_call_t *call) { return run_function(call, false); }
 static tenon_status_t run_defined_kernel(tenon_call_t *call) { return run_function(call, true); }
-
-void part_release(void *callable) {
-  if (!Py_IsInitialized()) return;
-  PyGILState_STATE state = PyGILState_Ensure();
-  Py_DECREF((PyObject *)callable);
-  PyGILState_Release(state);
-}
-
-typedef struct registration_t {
-  PyObject_HEAD tenon_registration_t *_Atomic registration; /* NULL after undo */
-} registration_t;
-static PyTypeObject *registration_type;
-
-PyObject *registration_new(tenon_registration_t *registration) {
-  registration_t *self = PyObject_New(registration_t, registration_type);
-  if (!self) return NULL; /* The registration stays in effect. */
-  self->registration = registration;
-  return (PyObject *)self;
-}
-
-/* The registration stays in effect. */
-static void registration_delete(PyObject *object) {
-  PyTypeObject *type = Py_TYPE(object);
-  PyObject_Free(object);
-  Py_DECREF(type);
-}
-
-static PyObject *registration_undo(PyObject *object, PyObject *unused) {
-  tenon_registration_t *registration =
-      atomic_exchange(&((registration_t *)object)->registration, NULL);
-  (void)unused;
-  Py_BEGIN_ALLOW_THREADS if (registration) tenon_registration_release(registration);
-  Py_END_ALLOW_THREADS Py_RETURN_NONE;
-}
 
 static PyObject *op_add(PyObject *module, PyObject *arguments) {
   static const uint32_t tags[] = {TENON_TAG_OP,     TENON_TAG_DOC,      TENON_TAG_TYPES,
@@ -231,8 +109,8 @@ static PyObject *op_add(PyObject *module, PyObject *arguments) {
   if (!PyArg_ParseTuple(arguments, "szzzzzLpO!", &texts[0], &texts[1], &texts[2], &texts[3],
                         &texts[4], &texts[5], &traits, &infers, &PyList_Type, &module_functions))
     return NULL;
-  if (PyList_Size(module_functions) != PART_COUNT)
-    return raise_invalid("%s: expected a list of %d functions", texts[0], PART_COUNT);
+  if (PyList_Size(module_functions) != CALLBACK_COUNT)
+    return raise_invalid("%s: expected a list of %d functions", texts[0], CALLBACK_COUNT);
   for (size_t i = 0; i < TEXTS; i++)
     if (texts[i]) items[count++] = (tenon_item_t){tags[i], 0, 0, texts[i], NULL};
   items[count++] = (tenon_item_t){TENON_TAG_TRAITS, 0, traits, NULL, NULL};
@@ -240,7 +118,7 @@ static PyObject *op_add(PyObject *module, PyObject *arguments) {
   if (infers)
     items[count++] = (tenon_item_t){TENON_TAG_INFER, 0, 0, NULL, (tenon_any_fn)meta_infer};
   items[count++] = (tenon_item_t){TENON_TAG_END, 0, 0, NULL, NULL};
-  tenon_status_t status = tenon_op_add(items, module_functions, part_release, 0, &registration);
+  tenon_status_t status = tenon_op_add(items, module_functions, callback_release, 0, &registration);
   if (status != TENON_OK) return raise_status(status);
   Py_INCREF(module_functions);
   return registration_new(registration);
@@ -253,7 +131,7 @@ static PyObject *kernel_add(PyObject *module, PyObject *arguments) {
   tenon_registration_t *registration = NULL;
   (void)module;
   if (!PyArg_ParseTuple(arguments, "ssOp", &op, &where, &callable, &override)) return NULL;
-  tenon_status_t status = tenon_kernel_add(op, where, run_kernel, callable, part_release,
+  tenon_status_t status = tenon_kernel_add(op, where, run_kernel, callable, callback_release,
                                            override ? TENON_OVERRIDE : 0, &registration);
   if (status != TENON_OK) return raise_status(status);
   Py_INCREF(callable);
@@ -263,21 +141,7 @@ static PyObject *kernel_add(PyObject *module, PyObject *arguments) {
 static PyMethodDef module_functions[] = {{"op_add", op_add, METH_VARARGS, NULL},
                                          {"kernel_add", kernel_add, METH_VARARGS, NULL},
                                          {NULL, NULL, 0, NULL}};
-static PyMethodDef methods[] = {{"undo", registration_undo, METH_NOARGS,
-                                 "undo()\n--\n\nRemoves the operator, kernel or gradient again."},
-                                {NULL, NULL, 0, NULL}};
-static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)registration_delete},
-                              {Py_tp_new, (void *)refuse_new},
-                              {Py_tp_methods, methods},
-                              {0, NULL}};
-static PyType_Spec spec = {"tenon._core.Registration", sizeof(registration_t), 0,
-                           Py_TPFLAGS_DEFAULT, slots};
 
 bool definitions_add(PyObject *module) {
-  registration_type = (PyTypeObject *)PyType_FromSpec(&spec);
-  if (!registration_type) return false;
-  Py_INCREF(registration_type);
-  return PyModule_AddObject(module, "Registration", (PyObject *)registration_type) == 0 &&
-         PyModule_AddFunctions(module, module_functions) == 0 && metas_add(module) &&
-         gradients_add(module);
+  return PyModule_AddFunctions(module, module_functions) == 0;
 }

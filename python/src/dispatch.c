@@ -1,7 +1,9 @@
 /* Queries of the dispatcher for tenon.dispatch: dispatch tables, registrations and keys. */
-#include "core.h"
+#include "dispatch.h"
 
-#include <string.h>
+#include "error.h"
+#include "library.h"
+#include "text.h"
 
 /* Finds an operator by object or name. On success the caller holds libraries_lock and must release
  * it. */
@@ -24,12 +26,6 @@ static bool op_take(PyObject *object, const tenon_op_t **out_op) {
   return bytes && status == TENON_OK;
 }
 
-static PyObject *text_object(tenon_status_t status, char *text) {
-  PyObject *made = status == TENON_OK ? PyUnicode_FromString(text) : raise_status(status);
-  tenon_text_release(text);
-  return made;
-}
-
 static PyObject *operator_text(PyObject *object,
                                tenon_status_t (*tell)(const tenon_op_t *op, char **out_text)) {
   const tenon_op_t *op;
@@ -37,7 +33,7 @@ static PyObject *operator_text(PyObject *object,
   if (!op_take(object, &op)) return NULL;
   tenon_status_t status = tell(op, &text);
   lock_give(&libraries_lock);
-  return text_object(status, text);
+  return text_take(status, text);
 }
 static PyObject *table_of_op(PyObject *module, PyObject *object) {
   (void)module;
@@ -54,7 +50,7 @@ static PyObject *registrations(PyObject *module, PyObject *arguments) {
   (void)module;
   if (!PyArg_ParseTuple(arguments, "s", &key)) return NULL;
   tenon_status_t status = tenon_registrations(key, &text);
-  return text_object(status, text);
+  return text_take(status, text);
 }
 
 static PyObject *entry_of_op(PyObject *module, PyObject *arguments) {

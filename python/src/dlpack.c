@@ -1,9 +1,13 @@
 /* DLPack in both directions. Objects of other libraries become tensors through the table of C
  * functions that their type offers (__dlpack_c_exchange_api__ of DLPack 1.3) or through __dlpack__;
  * tensors become DLPack capsules or objects of other libraries. */
-#include "core.h"
+#include "dlpack.h"
 
 #include <string.h>
+
+#include "error.h"
+#include "lock.h"
+#include "tensor.h"
 
 typedef struct version_t {
   uint32_t major;

@@ -1,9 +1,13 @@
 /* Failure dumps (docs/debugging.md): reading saved calls and repeating them, and the process-wide
  * switches for debugging. A failure dump is a capsule here; the class around it is tenon.Recording,
  * written in Python. */
-#include "core.h"
+#include "dump.h"
 
 #include <stdlib.h>
+
+#include "error.h"
+#include "tensor.h"
+#include "unlocked.h"
 
 static const char name[] = "tenon failure dump";
 

@@ -1,6 +1,6 @@
 /* Exceptions: one class for each status that callers distinguish. Each class derives from
  * tenon.Error and from the built-in exception with the same meaning. */
-#include "core.h"
+#include "error.h"
 
 #include <stdarg.h>
 #include <stdio.h>

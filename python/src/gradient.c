@@ -1,10 +1,17 @@
 /* Gradients that are Python functions. For each of them a kernel for the layer `autograd` adds a
  * call to Tenon's tape, with the function as its backward step. The function receives copies of
  * what its parameters name. */
-#include "part.h"
+#include "gradient.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "argument.h"
+#include "attribute.h"
+#include "callback.h"
+#include "error.h"
+#include "library.h"
+#include "registration.h"
 
 typedef enum source_t {
   SOURCE_GRAD,
@@ -49,22 +56,22 @@ static void gradient_drop(gradient_t *gradient) {
 
 static void gradient_release(void *context) {
   if (!Py_IsInitialized()) return;
-  part_lock_t lock = part_begin();
+  callback_lock_t lock = callback_begin();
   gradient_drop((gradient_t *)context);
-  part_end(&lock);
+  callback_end(&lock);
 }
 
 static void taped_call_release(void *context) {
   taped_call_t *taped = (taped_call_t *)context;
   if (!Py_IsInitialized()) return;
-  part_lock_t lock = part_begin();
+  callback_lock_t lock = callback_begin();
   for (int32_t i = 0; i < taped->gradient->count; i++)
     Py_XDECREF(taped->objects[i]);
   gradient_drop(taped->gradient);
   free(taped->objects);
   free(taped->extents);
   free(taped);
-  part_end(&lock);
+  callback_end(&lock);
 }
 
 static int64_t *extents_of(const tenon_call_t *call, int32_t count) {
@@ -137,9 +144,9 @@ static PyObject *named_of(tenon_function_call_t *call, const taped_call_t *taped
     if (parameter->source == SOURCE_ATTR)
       Py_INCREF(object);
     else if (parameter->source == SOURCE_GRAD)
-      object = part_copy(call->grads[parameter->index]);
+      object = callback_copy(call->grads[parameter->index]);
     else if ((status = tenon_function_saved(call, saved++, &tensor)) == TENON_OK)
-      object = part_copy(tensor);
+      object = callback_copy(tensor);
     if (status != TENON_OK) raise_status(status);
     tenon_tensor_release(tensor);
     if (!object || PyDict_SetItem(named, parameter->name, object) != 0) Py_CLEAR(named);
@@ -207,28 +214,28 @@ static bool grads_set(tenon_function_call_t *call, const taped_call_t *taped, Py
 
 static tenon_status_t backward_by_function(tenon_function_call_t *call) {
   const taped_call_t *taped = (const taped_call_t *)call->context;
-  part_lock_t lock = part_begin();
+  callback_lock_t lock = callback_begin();
   PyObject *named = named_of(call, taped);
   PyObject *none = PyTuple_New(0);
   PyObject *result = named && none ? PyObject_Call(taped->gradient->function, none, named) : NULL;
   bool good = result && grads_set(call, taped, result);
   tenon_status_t status =
-      good ? TENON_OK : part_failed(taped->host, NULL, taped->gradient->name, "gradient");
+      good ? TENON_OK : callback_failed(taped->host, NULL, taped->gradient->name, "gradient");
   Py_XDECREF(result);
   Py_XDECREF(named);
   Py_XDECREF(none);
-  part_end(&lock);
+  callback_end(&lock);
   return status;
 }
 
 static tenon_status_t run_taped(tenon_call_t *call) {
   const gradient_t *gradient = (const gradient_t *)call->context;
   tenon_tensor_t *outputs[TENON_RANK_MAX] = {NULL};
-  part_lock_t lock = part_begin();
+  callback_lock_t lock = callback_begin();
   taped_call_t *taped = taped_call_new(call);
   tenon_status_t status =
-      taped ? TENON_OK : part_failed(call->host, call, gradient->name, "gradient");
-  part_end(&lock);
+      taped ? TENON_OK : callback_failed(call->host, call, gradient->name, "gradient");
+  callback_end(&lock);
   if (status != TENON_OK) return status;
   const tenon_function_t function = {sizeof function,      gradient->name, forward_by_kernel,
                                      backward_by_function, taped,          taped_call_release};

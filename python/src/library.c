@@ -1,10 +1,16 @@
 /* tenon._core.Library, a loaded library with its operators, and the functions of the module that
  * find, load and build operators. A library has one object, which is in `loaded` until the library
  * is unloaded. */
-#include "core.h"
+#include "library.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "dtype.h"
+#include "error.h"
+#include "operator.h"
+#include "shape.h"
+#include "tensor.h"
 
 typedef struct library_t {
   PyObject_HEAD tenon_library_t *library; /* NULL after the library was unloaded */

@@ -1,9 +1,12 @@
 /* Computes the shapes of results by a Python function. Known extents are Python numbers. Unknown
  * extents are objects of type tenon.Extent, which support arithmetic and are valid only during the
  * inference that created them. */
-#include "part.h"
+#include "meta.h"
 
 #include <stdlib.h>
+
+#include "callback.h"
+#include "error.h"
 
 typedef struct session_t { /* one inference */
   _Atomic int64_t references;
@@ -204,13 +207,13 @@ static bool shapes_set(tenon_infer_t *infer, const tenon_op_info_t *info, PyObje
 }
 
 tenon_status_t meta_infer(tenon_infer_t *infer) {
-  part_lock_t lock = part_begin();
+  callback_lock_t lock = callback_begin();
   PyObject *functions = (PyObject *)infer->context;
   PyObject *result = NULL;
-  PyObject *function = PySequence_GetItem(functions, PART_META);
-  PyObject *class = PySequence_GetItem(functions, PART_META_CLASS);
+  PyObject *function = PySequence_GetItem(functions, CALLBACK_META);
+  PyObject *class = PySequence_GetItem(functions, CALLBACK_META_CLASS);
   session_t *session = (session_t *)malloc(sizeof *session);
-  part_arguments_t given;
+  callback_arguments_t given;
   tenon_op_info_t info = {.size = sizeof info};
   tenon_op_info(infer->op, &info);
   bool good = session && function && class;
@@ -228,12 +231,12 @@ tenon_status_t meta_infer(tenon_infer_t *infer) {
   }
   if (good) {
     asked_t asked = {infer, session, class};
-    if (part_arguments(infer->op, infer->attrs, input_of, &asked, &given))
-      result = part_call(function, &given);
+    if (callback_arguments(infer->op, infer->attrs, input_of, &asked, &given))
+      result = callback_call(function, &given);
     good = result && shapes_set(infer, &info, result);
   }
   tenon_status_t status =
-      good ? TENON_OK : part_failed(infer->host, infer, info.name, "shape function");
+      good ? TENON_OK : callback_failed(infer->host, infer, info.name, "shape function");
   Py_XDECREF(result);
   Py_XDECREF(function);
   Py_XDECREF(class);
@@ -242,7 +245,7 @@ tenon_status_t meta_infer(tenon_infer_t *infer) {
     current = session->before;
     session_drop(session);
   }
-  part_end(&lock);
+  callback_end(&lock);
   return status;
 }
 

@@ -1,5 +1,24 @@
 /* The extension module tenon._core: its initialisation, and functions that belong to no type. */
+#include "builder.h"
 #include "core.h"
+#include "define.h"
+#include "dispatch.h"
+#include "dump.h"
+#include "error.h"
+#include "executable.h"
+#include "gradient.h"
+#include "graph_methods.h"
+#include "library.h"
+#include "meta.h"
+#include "node.h"
+#include "operator.h"
+#include "profile.h"
+#include "registration.h"
+#include "sparse.h"
+#include "tensor_methods.h"
+#include "text.h"
+#include "unlocked.h"
+#include "value.h"
 
 static PyObject *version(PyObject *module, PyObject *unused) {
   (void)module;
@@ -8,14 +27,11 @@ static PyObject *version(PyObject *module, PyObject *unused) {
 }
 
 static PyObject *doctor(PyObject *module, PyObject *unused) {
-  char *text;
+  char *text = NULL;
   (void)module;
   (void)unused;
   tenon_status_t status = tenon_doctor(&text);
-  if (status != TENON_OK) return raise_status(status);
-  PyObject *report = PyUnicode_FromString(text);
-  tenon_text_release(text);
-  return report;
+  return text_take(status, text);
 }
 
 static PyObject *threads_set(PyObject *module, PyObject *count) {
@@ -71,14 +87,11 @@ static PyObject *fallback_to_cpu(PyObject *module, PyObject *backend) {
 }
 
 static PyObject *fallback_report(PyObject *module, PyObject *unused) {
-  char *text;
+  char *text = NULL;
   (void)module;
   (void)unused;
   tenon_status_t status = tenon_fallback_report(&text);
-  if (status != TENON_OK) return raise_status(status);
-  PyObject *report = PyUnicode_FromString(text);
-  tenon_text_release(text);
-  return report;
+  return text_take(status, text);
 }
 
 static PyMethodDef functions[] = {
@@ -111,6 +124,18 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
                                         NULL,
                                         NULL};
 
+/* Adds the types and functions of all files. The exceptions come first. */
+static bool add_all(PyObject *module) {
+  static bool (*const adders[])(PyObject * module) = {
+      errors_add,   tensors_add,     sparse_add, operators_add,     libraries_add,
+      graphs_add,   executables_add, values_add, builders_add,      nodes_add,
+      dispatch_add, profiles_add,    dumps_add,  registrations_add, definitions_add,
+      metas_add,    gradients_add};
+  for (size_t i = 0; i < sizeof adders / sizeof *adders; i++)
+    if (!adders[i](module)) return false;
+  return true;
+}
+
 PyMODINIT_FUNC PyInit__core(void) {
   if (tenon_start() != TENON_OK)
     return PyErr_Format(PyExc_ImportError, "tenon cannot start: %s", tenon_error());
@@ -118,11 +143,7 @@ PyMODINIT_FUNC PyInit__core(void) {
 #ifdef Py_GIL_DISABLED
   if (module) PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED);
 #endif
-  if (module && unlocked_start() && errors_add(module) && tensors_add(module) &&
-      sparse_add(module) && operators_add(module) && libraries_add(module) && graphs_add(module) &&
-      builders_add(module) && dispatch_add(module) && profiles_add(module) && dumps_add(module) &&
-      definitions_add(module))
-    return module;
+  if (module && unlocked_start() && add_all(module)) return module;
   Py_XDECREF(module);
   return NULL;
 }

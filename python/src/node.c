@@ -1,10 +1,14 @@
 /* Nodes of a graph that is being built: operators that are called with values (tenon/graph.py).
  * Arguments and attributes are read in the same way as those of calls. Each node is inferred when
  * it is added, so that a wrong shape or dtype raises at the line that adds the node. */
-#include "builder.h"
+#include "node.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "builder.h"
+#include "call.h"
+#include "error.h"
 
 typedef struct node_t { /* a node that is being added */
   operator_t *op;
@@ -223,7 +227,7 @@ static PyObject *make_node(node_t *n, shard_t *shard, PyObject *tuple, PyObject 
   return result;
 }
 
-PyObject *builder_node(PyObject *module, PyObject *arguments) {
+static PyObject *builder_node(PyObject *module, PyObject *arguments) {
   PyObject *op, *tuple, *named, *builder;
   const char *name;
   (void)module;
@@ -241,3 +245,11 @@ PyObject *builder_node(PyObject *module, PyObject *arguments) {
   operator_leave(shard);
   return result;
 }
+
+static PyMethodDef module_functions[] = {
+    {"builder_node", builder_node, METH_VARARGS,
+     "builder_node(operator, arguments, named, name, builder)\n--\n\nAdds a node and returns the "
+     "values of its results."},
+    {NULL, NULL, 0, NULL}};
+
+bool nodes_add(PyObject *module) { return PyModule_AddFunctions(module, module_functions) == 0; }

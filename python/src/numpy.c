@@ -1,9 +1,13 @@
 /* NumPy arrays, read and created in place through the function table and the structures that NumPy
  * keeps stable for compiled modules (the same in 1.x and 2.x). NumPy is optional: this file never
  * imports it unless the program has done so. */
-#include "core.h"
+#include "numpy.h"
 
 #include <string.h>
+
+#include "error.h"
+#include "shape.h"
+#include "tensor.h"
 
 typedef struct descr_t { /* the first members of PyArray_Descr */
   PyObject_HEAD PyTypeObject *type;
@@ -220,7 +224,7 @@ static PyObject *texts_of(const tenon_tensor_t *t) {
   PyObject *flat = NULL;
   PyObject *shape = NULL;
   PyObject *array = NULL;
-  for (int64_t i = 0, n = count_of(t); list && i < n; i++) {
+  for (int64_t i = 0, n = tenon_count(t); list && i < n; i++) {
     int64_t at = 0;
     int64_t rest = i;
     for (int32_t d = t->ndim - 1; d >= 0; d--) {

@@ -7,6 +7,11 @@
 #include <string.h>
 #include <structmember.h>
 
+#include "attribute.h"
+#include "call.h"
+#include "error.h"
+#include "infer.h"
+
 /* the type flag Py_TPFLAGS_HAVE_VECTORCALL, unchanged since Python 3.8 */
 enum { HAS_VECTORCALL = 1 << 11 };
 
@@ -291,10 +296,6 @@ void operators_settle(const tenon_op_t *const *ops, int32_t count, bool is_unloa
       break;
     }
   lock_give(&live_lock);
-}
-
-PyObject *operator_ended(const operator_t *self) {
-  return PyErr_Format(error_class, "%s: its library was unloaded", self->name);
 }
 
 PyObject *operator_new(const tenon_op_t *op) {

@@ -1,9 +1,10 @@
-/* The structure of tenon.Operator, and the functions that call one. A library is not unloaded while
- * a call of one of its operators is between operator_hold and operator_leave. */
+/* tenon.Operator: its structure, and the list of all operator objects. A library is not unloaded
+ * while a call of one of its operators is between operator_hold and operator_leave. */
 #ifndef TENON_PYTHON_OPERATOR_H
 #define TENON_PYTHON_OPERATOR_H
 
 #include "core.h"
+#include "lock.h"
 
 enum { OPERATOR_MOST = 64 }; /* the largest number of arguments, and of results */
 extern PyTypeObject *operator_type;
@@ -20,14 +21,6 @@ typedef struct parameter_t {
   tenon_argument_t of;
 } parameter_t;
 
-/* The attributes of a call, and the objects that they were made from: one for each parameter, or
- * NULL. */
-typedef struct call_attrs_t {
-  tenon_attrs_t *attrs;
-  const tenon_value_t *values;
-  bool is_kept; /* the objects are immutable, so the attributes are kept for the next call */
-  PyObject *objects[];
-} call_attrs_t;
 /* State that an operator keeps for a group of threads. There are several of them, so that threads
  * rarely share one. */
 typedef struct shard_t {
@@ -74,30 +67,12 @@ static inline shard_t *operator_hold(operator_t *self) {
 static inline void operator_leave(shard_t *shard) {
   if (shard) shared_add(&shard->calls, (size_t)-1);
 }
-/* raises that the library was unloaded; returns NULL */
-PyObject *operator_ended(const operator_t *self);
-
-PyObject *operator_vectorcall(PyObject *object, PyObject *const *args, size_t flags,
-                              PyObject *names);
-/* The slow form, for callers that have a tuple and a dictionary. */
-PyObject *operator_call(PyObject *object, PyObject *tuple, PyObject *named);
-/* infer(tensors, attributes, symbols[, wanted]), for adapters. `tensors` has one item for each
- * tensor argument: (dtype, extents), None, or a list of (dtype, extents). An extent is a number >=
- * 0, or -1 - k for symbol k; a dim attribute that is a symbol is given as (-1 - k,).
- *
- * Returns the results in the same form, with numbers or trees as extents, and a list of what is
- * known about the symbols. */
-PyObject *operator_infer(PyObject *object, PyObject *arguments);
-/* Finds the object for each argument of a call, borrowed; NULL means that it is not given. `given`
- * has room for OPERATOR_MOST objects, `own` for OWN_COUNT. *open must be NULL before; the caller
- * releases it, also after a failure. */
-bool operator_arrange(operator_t *self, PyObject *tuple, PyObject *named, PyObject **given,
-                      PyObject **own, PyObject **open);
-/* Returns the attributes of a call, to be given back by operator_attrs_end. Returns NULL with
- * *out_default set if no attribute is given, and NULL with an exception after a failure. */
-call_attrs_t *operator_attrs(operator_t *self, shard_t *shard, PyObject *const *given,
-                             bool *out_default);
-void operator_attrs_end(const operator_t *self, shard_t *shard, call_attrs_t *attrs);
-void call_attrs_release(call_attrs_t *attrs, uint32_t count);
+bool operators_add(PyObject *module);
+PyObject *operator_new(const tenon_op_t *op);
+/* Ends all operator objects of a library that is about to be unloaded: their calls fail from now
+ * on. Returns false if a call is in progress. operators_settle then says whether the library was
+ * unloaded or the operators work again. */
+bool operators_end(const tenon_op_t *const *ops, int32_t count);
+void operators_settle(const tenon_op_t *const *ops, int32_t count, bool is_unloaded);
 
 #endif

@@ -1,9 +1,11 @@
 /* tenon.profile, which measures where the time of a model run goes, node by node; and the switches
  * for tracing and explaining dispatch. A profile that was entered belongs to its thread: runs of
  * executables by this thread are added to it. */
-#include "core.h"
+#include "profile.h"
 
 #include <stdatomic.h>
+
+#include "error.h"
 
 typedef struct profile_t {
   PyObject_HEAD tenon_profile_t *profile;

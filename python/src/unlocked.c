@@ -1,7 +1,7 @@
 /* Calls without the interpreter lock. Only Python can handle signals, and only in its main thread.
  * A long call of the main thread therefore checks for signals from time to time, and is cancelled
  * if a handler raises, as the handler of Ctrl-C does. */
-#include "core.h"
+#include "unlocked.h"
 
 #include <time.h>
 

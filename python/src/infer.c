@@ -1,9 +1,13 @@
 /* Infers the shapes of results from those of arguments, without data. Adapters make fake tensors
  * from them. */
-#include "operator.h"
+#include "infer.h"
 
 #include <stdlib.h>
-#include <string.h>
+
+#include "attribute.h"
+#include "call.h"
+#include "dtype.h"
+#include "error.h"
 
 /* The memory of one inference: descriptions of the inputs with their extents, and the symbols that
  * represent the caller's symbols. */

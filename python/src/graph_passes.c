@@ -1,9 +1,12 @@
 /* Changes graphs with the passes and partitioners of loaded libraries. */
-#include "core.h"
+#include "graph_passes.h"
 
 #include <stdlib.h>
 
-/* The method _apply(name, [(key, value), ...]). */
+#include "error.h"
+#include "graph.h"
+#include "unlocked.h"
+
 PyObject *graph_apply(PyObject *self, PyObject *arguments) {
   const char *name;
   PyObject *list;
@@ -26,7 +29,6 @@ PyObject *graph_apply(PyObject *self, PyObject *arguments) {
   return graph_new(made);
 }
 
-/* Returns (name, doc, strategies or None, path) of each pass and partitioner. */
 PyObject *graph_passes(PyObject *module, PyObject *unused) {
   PyObject *list = PyList_New(0);
   tenon_pass_info_t info = {.size = sizeof info};

@@ -1,8 +1,12 @@
 /* Returns the parts of a graph as tuples and numbers, from which tenon/graph.py makes nodes and
  * values. */
-#include "core.h"
+#include "graph_nodes.h"
 
 #include <string.h>
+
+#include "attribute.h"
+#include "error.h"
+#include "graph.h"
 
 static PyObject *decode_text(const char *text) {
   return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");

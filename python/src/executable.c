@@ -1,0 +1,267 @@
+/* tenon.graph.Executable: a callable compiled from a graph. */
+#include "executable.h"
+
+#include <stdlib.h>
+
+#include "argument.h"
+#include "device.h"
+#include "error.h"
+#include "graph.h"
+#include "profile.h"
+#include "text.h"
+#include "unlocked.h"
+
+typedef struct executable_t {
+  PyObject_HEAD tenon_executable_t *executable;
+  PyObject *graph;
+} executable_t;
+
+static PyTypeObject *executable_type;
+
+static tenon_executable_t *executable_of(PyObject *object) {
+  return ((executable_t *)object)->executable;
+}
+
+enum {
+  DEVICES_MOST = 16,
+  PINS_MOST = 256,
+};
+
+/* Converts {node: device} to pins. `kept` keeps the bytes objects alive that hold the names. */
+static bool pins_from(PyObject *object, PyObject *kept, tenon_pin_t *pins, uint32_t *out_count) {
+  PyObject *items = PyDict_Items(object);
+  *out_count = 0;
+  if (!items || PyList_Append(kept, items) != 0) {
+    Py_XDECREF(items);
+    return false;
+  }
+  Py_DECREF(items);
+  for (Py_ssize_t at = 0; at < PyList_Size(items); at++) {
+    PyObject *item = PyList_GetItem(items, at);
+    PyObject *node = PyTuple_GetItem(item, 0);
+    PyObject *device = PyTuple_GetItem(item, 1);
+    PyObject *bytes = PyUnicode_Check(node) ? PyUnicode_AsUTF8String(node) : NULL;
+    bool good = bytes && *out_count < PINS_MOST && PyList_Append(kept, bytes) == 0 &&
+                device_from(device, &pins[*out_count].device);
+    if (good) pins[(*out_count)++].node = PyBytes_AsString(bytes);
+    Py_XDECREF(bytes);
+    if (!good) {
+      if (!PyErr_Occurred())
+        raise_invalid("pins: expected a dict of at most %d node names to devices", PINS_MOST);
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool devices_from(PyObject *object, tenon_device_t *devices, uint32_t *out_count) {
+  Py_ssize_t count = PyUnicode_Check(object) ? 1 : PySequence_Size(object);
+  if (count < 0) return false;
+  if (count > DEVICES_MOST) {
+    raise_invalid("device: expected at most %d devices, found %zd", DEVICES_MOST, count);
+    return false;
+  }
+  for (Py_ssize_t i = 0; i < count; i++) {
+    PyObject *item =
+        PyUnicode_Check(object) ? new_reference(object) : PySequence_GetItem(object, i);
+    bool good = item && device_from(item, &devices[i]);
+    Py_XDECREF(item);
+    if (!good) return false;
+  }
+  *out_count = (uint32_t)count;
+  return true;
+}
+
+PyObject *graph_compile(PyObject *self, PyObject *arguments, PyObject *named) {
+  static char *names[] = {"device", "pins", "claims", "plain", "record", NULL};
+  tenon_compile_t options = {.size = sizeof options};
+  tenon_device_t devices[DEVICES_MOST];
+  tenon_pin_t pins[PINS_MOST];
+  tenon_executable_t *executable = NULL;
+  PyObject *device = NULL;
+  PyObject *pin_object = NULL;
+  PyObject *kept = NULL;
+  int plain = 0;
+  int record = 0;
+  if (!PyArg_ParseTupleAndKeywords(arguments, named, "|O$O!zpp", names, &device, &PyDict_Type,
+                                   &pin_object, &options.claims, &plain, &record))
+    return NULL;
+  if (plain) options.flags |= TENON_COMPILE_PLAIN;
+  if (record) options.flags |= TENON_COMPILE_RECORD;
+  if (device && device != Py_None && !devices_from(device, devices, &options.device_count))
+    return NULL;
+  if (!(kept = PyList_New(0))) return NULL;
+  bool good = !pin_object || pins_from(pin_object, kept, pins, &options.pin_count);
+  options.devices = devices;
+  options.pins = pins;
+  if (options.device_count == 1) {
+    options.device = devices[0];
+    options.device_count = 0;
+  }
+  tenon_status_t status = TENON_OK;
+  if (good) {
+    unlocked_t unlocked;
+    unlocked_begin(&unlocked);
+    status = tenon_executable_create(graph_of(self), &options, &executable);
+    if (!unlocked_end(&unlocked)) {
+      good = false;
+      tenon_executable_release(executable);
+    }
+  }
+  Py_DECREF(kept);
+  if (!good) return NULL;
+  if (status != TENON_OK) return raise_status(status);
+  executable_t *made = PyObject_New(executable_t, executable_type);
+  if (!made) {
+    tenon_executable_release(executable);
+    return NULL;
+  }
+  made->executable = executable;
+  made->graph = self;
+  Py_INCREF(self);
+  return (PyObject *)made;
+}
+
+static void executable_delete(PyObject *object) {
+  PyTypeObject *type = Py_TYPE(object);
+  tenon_executable_release(executable_of(object));
+  Py_XDECREF(((executable_t *)object)->graph);
+  PyObject_Free(object);
+  Py_DECREF(type);
+}
+
+static PyObject *executable_dump(PyObject *self, PyObject *what) {
+  PyObject *bytes = PyUnicode_Check(what) ? PyUnicode_AsUTF8String(what) : NULL;
+  char *text = NULL;
+  if (!bytes)
+    return PyErr_Occurred() ? NULL
+                            : PyErr_Format(PyExc_TypeError, "dump: expected a str, found %R", what);
+  tenon_status_t status =
+      tenon_executable_dump(executable_of(self), PyBytes_AsString(bytes), &text);
+  Py_DECREF(bytes);
+  return text_take(status, text);
+}
+
+static PyObject *get_graph(PyObject *self, void *unused) {
+  (void)unused;
+  Py_INCREF(((executable_t *)self)->graph);
+  return ((executable_t *)self)->graph;
+}
+
+/* Returns the object for input i, given by position or by name. */
+static PyObject *given_for(const tenon_port_t *port, int32_t i, PyObject *arguments,
+                           PyObject *named, Py_ssize_t *used) {
+  PyObject *by_position = i < PyTuple_Size(arguments) ? PyTuple_GetItem(arguments, i) : NULL;
+  PyObject *by_name = named ? PyDict_GetItemString(named, port->name) : NULL;
+  if (by_name) ++*used;
+  if (by_position && by_name)
+    return PyErr_Format(PyExc_TypeError, "input '%s' was given twice, by position and by name",
+                        port->name);
+  if (by_position || by_name) return by_position ? by_position : by_name;
+  return PyErr_Format(PyExc_TypeError, "input '%s' (position %d) was not given", port->name,
+                      (int)i);
+}
+
+static PyObject *run_results(tenon_tensor_t **outputs, int32_t count, const origin_t *origin) {
+  PyObject *tuple = PyTuple_New(count);
+  for (int32_t i = 0; i < count; i++) {
+    PyObject *object = tuple ? result_of(outputs[i], origin) : NULL;
+    if (!tuple)
+      tenon_tensor_release(outputs[i]);
+    else if (!object || PyTuple_SetItem(tuple, i, object) != 0)
+      Py_CLEAR(tuple);
+  }
+  if (!tuple || count != 1) return tuple;
+  PyObject *one = PyTuple_GetItem(tuple, 0);
+  Py_INCREF(one);
+  Py_DECREF(tuple);
+  return one;
+}
+
+typedef struct run_t { /* the memory of one run */
+  argument_t *arguments;
+  tenon_tensor_t **inputs;
+  tenon_tensor_t **outputs;
+  int32_t input_count;
+  int32_t output_count;
+  int32_t set;
+} run_t;
+
+static PyObject *run_executable(PyObject *self, run_t *r, PyObject *arguments, PyObject *named) {
+  const tenon_graph_t *graph = tenon_executable_graph(executable_of(self));
+  origin_t origin = {FAMILY_UNKNOWN, NULL, NULL};
+  Py_ssize_t used = 0;
+  tenon_status_t status;
+  if (PyTuple_Size(arguments) > r->input_count)
+    return PyErr_Format(PyExc_TypeError, "the graph has %d inputs, but %zd were given",
+                        (int)r->input_count, PyTuple_Size(arguments));
+  for (; r->set < r->input_count; r->set++) {
+    tenon_port_t port = {.size = sizeof port};
+    if ((status = tenon_graph_input(graph, r->set, &port)) != TENON_OK) return raise_status(status);
+    PyObject *given = given_for(&port, r->set, arguments, named, &used);
+    argument_t *argument = &r->arguments[r->set];
+    if (!given || !argument_set(argument, given, ARGUMENT_KEPT, NULL, "graph", port.name, &origin))
+      return NULL;
+    r->inputs[r->set] = argument->tensor;
+  }
+  if (named && used != PyDict_Size(named)) {
+    PyObject *keys = PyDict_Keys(named);
+    if (keys)
+      PyErr_Format(PyExc_TypeError,
+                   "expected the names of inputs of the graph; %R contains another name", keys);
+    Py_XDECREF(keys);
+    return NULL;
+  }
+  tenon_profile_t *profile = profile_current();
+  unlocked_t unlocked;
+  unlocked_begin(&unlocked);
+  status = tenon_executable_run(executable_of(self), r->inputs, r->outputs, profile);
+  if (!unlocked_end(&unlocked) && status == TENON_OK) {
+    for (int32_t i = 0; i < r->output_count; i++)
+      tenon_tensor_release(r->outputs[i]);
+    return NULL;
+  }
+  return status == TENON_OK ? run_results(r->outputs, r->output_count, &origin)
+                            : raise_status(status);
+}
+
+static PyObject *executable_call(PyObject *self, PyObject *arguments, PyObject *named) {
+  const tenon_graph_t *graph = tenon_executable_graph(executable_of(self));
+  run_t r = {.input_count = tenon_graph_input_count(graph),
+             .output_count = tenon_graph_output_count(graph)};
+  r.arguments = (argument_t *)malloc(((size_t)r.input_count + 1) * sizeof *r.arguments);
+  r.inputs = (tenon_tensor_t **)calloc((size_t)r.input_count + 1, sizeof *r.inputs);
+  r.outputs = (tenon_tensor_t **)calloc((size_t)r.output_count + 1, sizeof *r.outputs);
+  bool good = r.arguments && r.inputs && r.outputs;
+  PyObject *result = good ? run_executable(self, &r, arguments, named) : PyErr_NoMemory();
+  for (int32_t i = 0; i < r.set; i++)
+    argument_release(&r.arguments[i]);
+  free(r.arguments);
+  free(r.inputs);
+  free(r.outputs);
+  return result;
+}
+
+static PyMethodDef executable_methods[] = {
+    {"dump", executable_dump, METH_O,
+     "dump(what)\n--\n\nReturns a description as text. what: \"graph\" (after rewriting), "
+     "\"shapes\", \"claims\", \"placement\" or \"plan\"."},
+    {NULL, NULL, 0, NULL}};
+static PyGetSetDef executable_properties[] = {
+    {"graph", get_graph, NULL, "The graph that it was compiled from.", NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+static PyType_Slot executable_slots[] = {{Py_tp_dealloc, (void *)executable_delete},
+                                         {Py_tp_call, (void *)executable_call},
+                                         {Py_tp_new, (void *)refuse_new},
+                                         {Py_tp_methods, executable_methods},
+                                         {Py_tp_getset, executable_properties},
+                                         {0, NULL}};
+static PyType_Spec executable_spec = {"tenon.graph.Executable", sizeof(executable_t), 0,
+                                      Py_TPFLAGS_DEFAULT, executable_slots};
+
+bool executables_add(PyObject *module) {
+  executable_type = (PyTypeObject *)PyType_FromSpec(&executable_spec);
+  if (!executable_type) return false;
+  Py_INCREF(executable_type);
+  return PyModule_AddObject(module, "Executable", (PyObject *)executable_type) == 0;
+}

@@ -1,0 +1,137 @@
+/* The properties and methods of tenon.graph.Graph, and the function that reads an ONNX model. */
+#include "graph_methods.h"
+
+#include <string.h>
+
+#include "error.h"
+#include "executable.h"
+#include "graph.h"
+#include "graph_nodes.h"
+#include "graph_passes.h"
+#include "port.h"
+#include "text.h"
+#include "unlocked.h"
+
+static PyObject *load_graph(PyObject *module, PyObject *path) {
+  PyObject *bytes = NULL;
+  tenon_graph_t *graph = NULL;
+  tenon_status_t status;
+  (void)module;
+  if (!PyUnicode_FSConverter(path, &bytes)) return NULL;
+  Py_BEGIN_ALLOW_THREADS status = tenon_graph_load(PyBytes_AsString(bytes), NULL, &graph);
+  Py_END_ALLOW_THREADS Py_DECREF(bytes);
+  return status == TENON_OK ? graph_new(graph) : raise_status(status);
+}
+
+static void graph_delete(PyObject *object) {
+  PyTypeObject *type = Py_TYPE(object);
+  tenon_graph_release(graph_of(object));
+  PyObject_Free(object);
+  Py_DECREF(type);
+}
+
+/* Returns (name, dtype or None, extents or None), where an extent is a number, the name of a
+ * symbol, or None. */
+static PyObject *port_of(const tenon_port_t *port) {
+  PyObject *dtype = port_dtype(port);
+  PyObject *extents = port_extents(port);
+  if (dtype && extents) return Py_BuildValue("sNN", port->name, dtype, extents);
+  Py_XDECREF(dtype);
+  Py_XDECREF(extents);
+  return NULL;
+}
+
+typedef tenon_status_t (*port_fn)(const tenon_graph_t *, int32_t, tenon_port_t *);
+
+static PyObject *ports_of(const tenon_graph_t *graph, int32_t count, port_fn get) {
+  PyObject *list = PyList_New(0);
+  for (int32_t i = 0; list && i < count; i++) {
+    tenon_port_t port = {.size = sizeof port};
+    tenon_status_t status = get(graph, i, &port);
+    PyObject *item = status == TENON_OK ? port_of(&port) : raise_status(status);
+    if (!item || PyList_Append(list, item) != 0) Py_CLEAR(list);
+    Py_XDECREF(item);
+  }
+  return list;
+}
+
+static PyObject *get_name(PyObject *self, void *unused) {
+  const char *name = tenon_graph_name(graph_of(self));
+  (void)unused;
+  return PyUnicode_DecodeUTF8(name, (Py_ssize_t)strlen(name), "replace");
+}
+static PyObject *get_inputs(PyObject *self, void *unused) {
+  (void)unused;
+  return ports_of(graph_of(self), tenon_graph_input_count(graph_of(self)), tenon_graph_input);
+}
+static PyObject *get_outputs(PyObject *self, void *unused) {
+  (void)unused;
+  return ports_of(graph_of(self), tenon_graph_output_count(graph_of(self)), tenon_graph_output);
+}
+
+static PyObject *graph_text(PyObject *self, PyObject *unused) {
+  char *text = NULL;
+  (void)unused;
+  tenon_status_t status = tenon_graph_dump(graph_of(self), &text);
+  return text_take(status, text);
+}
+
+static PyObject *graph_save(PyObject *self, PyObject *path) {
+  PyObject *bytes = NULL;
+  tenon_status_t status;
+  if (!PyUnicode_FSConverter(path, &bytes)) return NULL;
+  Py_BEGIN_ALLOW_THREADS status = tenon_graph_save(graph_of(self), PyBytes_AsString(bytes));
+  Py_END_ALLOW_THREADS Py_DECREF(bytes);
+  if (status != TENON_OK) return raise_status(status);
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef graph_methods[] = {
+    {"text", graph_text, METH_NOARGS,
+     "text()\n--\n\nReturns the graph as text: its nodes, values and constants."},
+    {"_nodes", graph_nodes, METH_NOARGS, NULL},
+    {"_values", graph_values, METH_NOARGS, NULL},
+    {"_ports", graph_ports, METH_NOARGS, NULL},
+    {"_apply", graph_apply, METH_VARARGS, NULL},
+    {"save", graph_save, METH_O,
+     "save(path)\n--\n\nWrites the graph as an ONNX file that tenon.graph.load reads back to the "
+     "same graph. Each operator becomes a node of domain NAMESPACE and type NAME, each constant an "
+     "initialiser.\n\nRaises an error if ONNX cannot express the graph; an existing file is then "
+     "left unchanged."},
+    {"compile", (PyCFunction)(void (*)(void))graph_compile, METH_VARARGS | METH_KEYWORDS,
+     "compile(device=None, *, pins=None, claims=None, plain=False, record=False)\n--\n\nCompiles "
+     "the graph and returns an Executable.\n\ndevice: \"cpu\", \"opencl:0\", ..., or a list of "
+     "devices to spread the graph over.\npins: {node: device}, fixes the device of nodes.\nclaims: "
+     "settings of subgraphs that a device runs as one, or \"off\".\nplain: True: the graph is not "
+     "rewritten.\nrecord: True: runs of equal shapes are captured and replayed, where the device "
+     "supports it."},
+    {NULL, NULL, 0, NULL}};
+static PyGetSetDef graph_properties[] = {
+    {"name", get_name, NULL,
+     "The name that the file or the builder gave the graph; \"\" if there is none.", NULL},
+    {"inputs", get_inputs, NULL,
+     "A list with (name, dtype, extents) of each input. An extent is a number, the name of a "
+     "symbol or None; unknown parts are None.",
+     NULL},
+    {"outputs", get_outputs, NULL, "A list with (name, dtype, extents) of each output.", NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+static PyType_Slot graph_slots[] = {{Py_tp_dealloc, (void *)graph_delete},
+                                    {Py_tp_new, (void *)refuse_new},
+                                    {Py_tp_methods, graph_methods},
+                                    {Py_tp_getset, graph_properties},
+                                    {0, NULL}};
+static PyType_Spec graph_spec = {"tenon.graph.Graph", sizeof(graph_t), 0, Py_TPFLAGS_DEFAULT,
+                                 graph_slots};
+
+static PyMethodDef module_functions[] = {
+    {"graph_load", load_graph, METH_O, "graph_load(path)\n--\n\nReads an ONNX model."},
+    {"graph_passes", graph_passes, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL}};
+
+bool graphs_add(PyObject *module) {
+  graph_type = (PyTypeObject *)PyType_FromSpec(&graph_spec);
+  if (!graph_type) return false;
+  Py_INCREF(graph_type);
+  return PyModule_AddObject(module, "Graph", (PyObject *)graph_type) == 0 &&
+         PyModule_AddFunctions(module, module_functions) == 0;
+}
