@@ -10,7 +10,6 @@
 #include "graph_passes.h"
 #include "port.h"
 #include "text.h"
-#include "unlocked.h"
 
 static PyObject *load_graph(PyObject *module, PyObject *path) {
   PyObject *bytes = NULL;
