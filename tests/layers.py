@@ -137,27 +137,29 @@ def double_names(files):
 
 
 class Objects:
-    """Which unit defines each symbol, and which symbols each unit uses; units are "folder/name", src/start.c is "start"."""
+    """Which unit defines each symbol, and which symbols each unit uses, for the objects of one folder of a build.
 
-    def __init__(self, folder):
-        base = os.path.join(folder, "CMakeFiles", "tenon_core.dir", "src")
-        files = [os.path.join(at, name) for at, _, names in os.walk(base) for name in names if name.endswith(".c.o")]
-        files = [file for file in files if os.path.exists(os.path.join(ROOT, "src", os.path.relpath(file, base)[:-2]))]
+    A unit is the path of its source below `sources`, a folder of the tree, without ".c"."""
+
+    def __init__(self, folder, sources):
+        files = [os.path.join(at, name) for at, _, names in os.walk(folder) for name in names if name.endswith(".c.o")]
+        source = {file: os.path.normpath(os.path.join(ROOT, sources, os.path.relpath(file, folder)[:-2].replace("__", ".."))) for file in files}
+        files = [file for file in files if os.path.exists(source[file])]  # others are left over from sources that were removed
         self.definer, self.uses, self.count, self.stale = {}, collections.defaultdict(set), len(files), None
+        self.units = sorted(os.path.relpath(file, folder)[:-4] for file in files)
         if not files:
             return
         for file in files:
-            if os.path.getmtime(file) < os.path.getmtime(os.path.join(ROOT, "src", os.path.relpath(file, base)[:-2])):
+            if os.path.getmtime(file) < os.path.getmtime(source[file]):
                 self.stale = os.path.relpath(file, folder)
         run = subprocess.run(["nm", "-A", "-P", *files], capture_output=True, text=True, check=True)
         for line in run.stdout.splitlines():
             file, rest = re.match(r"(.*?\.o): ?(.*)", line).groups()
-            unit, (symbol, kind) = os.path.relpath(file, base)[:-4], rest.split()[:2]
+            unit, (symbol, kind) = os.path.relpath(file, folder)[:-4], rest.split()[:2]
             if kind == "U":
                 self.uses[unit].add(symbol)
             elif kind in "TDBRVWC":
                 self.definer[symbol] = unit
-        self.units = sorted(os.path.relpath(file, base)[:-4] for file in files)
 
     def calls(self):
         """(unit, unit, symbols) for each pair of which the first uses symbols of the second."""
@@ -213,17 +215,21 @@ def components(units, edges):
 
 
 def call_offences(objects):
-    edges = collections.defaultdict(list)
     for unit, other, symbols in objects.calls():
-        edges[unit].append(other)
         mine, its = folder_of(unit), folder_of(other)
         if height(its) > height(mine) or (mine, its) in PARALLEL:
             yield (f"src/{unit}.c: {mine} uses {', '.join(symbols)} of src/{other}.c, which is above it: move the function down, "
                    f"or let {its} install a hook that {mine} calls")
+
+
+def component_offences(objects, sources):
+    edges = collections.defaultdict(list)
+    for unit, other, _ in objects.calls():
+        edges[unit].append(other)
     for group in components(objects.units, edges):
         if len(group) > COMPONENT_MOST:
-            yield (f"src/{group[0]}.c: {len(group)} units all reach each other ({', '.join(group)}): move functions into units below, "
-                   f"or cut a call back by a hook; at most {COMPONENT_MOST} units may depend on each other")
+            yield (f"{os.path.normpath(os.path.join(sources, group[0]))}.c: {len(group)} units all reach each other ({', '.join(group)}): move functions "
+                   f"into units below, or cut a call back by a hook; at most {COMPONENT_MOST} units may depend on each other")
 
 
 def header_of(unit, headers):
@@ -272,19 +278,34 @@ def read_sources():
     return files
 
 
+def other_object_folders(build):
+    """The folders with the objects of everything but libtenon's core and the tests, each with the folder of its sources."""
+    for folder, folders, _ in os.walk(build):
+        if os.path.basename(folder) != "CMakeFiles":
+            continue
+        sources = os.path.relpath(os.path.dirname(folder), build)
+        if sources.split(os.sep)[0] != "tests":
+            for name in sorted(folders):
+                if name.endswith(".dir") and name != "tenon_core.dir":
+                    yield os.path.join(folder, name), sources
+
+
 def check_objects(build, files):
     """Findings of the objects, and the reason why they were not asked, or None."""
     if not shutil.which("nm"):
         return [], "nm is not installed (binutils)"
     if not build or not os.path.isdir(os.path.join(build, "CMakeFiles", "tenon_core.dir")):
         return [], f"there is no build in {os.path.relpath(build, ROOT) if build else 'build'}: `make` makes one"
-    objects = Objects(build)
+    objects = Objects(os.path.join(build, "CMakeFiles", "tenon_core.dir", "src"), "src")
     units = [path for path in files if path.startswith("src/") and path.endswith(".c")]
     if objects.count < len(units) - 10:  # some are of other platforms
         return [], f"{os.path.relpath(build, ROOT)} holds {objects.count} objects of {len(units)} units: build libtenon first"
     if objects.stale:
         return [], f"{objects.stale} is older than its source: build libtenon first"
-    return [*call_offences(objects), *declaration_offences(objects, files)], None
+    found = [*call_offences(objects), *component_offences(objects, "src"), *declaration_offences(objects, files)]
+    for folder, sources in other_object_folders(build):
+        found += component_offences(Objects(folder, sources), sources)
+    return list(dict.fromkeys(found)), None  # a device is built twice: into libtenon and as a library
 
 
 def main():
