@@ -54,7 +54,8 @@ TEST("gradients of two leaves do not share memory") {
   RELEASE(y, a, b, grad);
 }
 
-TEST("only tensors that require gradients or are made of such have the key") {
+TEST(
+    "only tensors that require gradients, and results computed from them, carry the autograd key") {
   tenon_tensor_t *a = leaf("f64[2] 1 2");
   tenon_tensor_t *b = tensor_of("f64[2] 1 2");
   tenon_tensor_t *x = apply("core::add", b, b);
@@ -72,7 +73,8 @@ TEST("only tensors that require gradients or are made of such have the key") {
   RELEASE(a, b, x, y, whole);
 }
 
-TEST("a view is recorded, also one of a copy that was made dense for it") {
+TEST("gradients flow through views, also through the dense copy that reshape makes of a transposed "
+     "view") {
   tenon_tensor_t *a = leaf("f64[2, 3] 1 2 3 4 5 6");
   tenon_tensor_t *shape = tensor_of("i64[1] 6");
   tenon_tensor_t *w = tensor_of("f64[6] 1 2 3 4 5 6");
@@ -84,7 +86,8 @@ TEST("a view is recorded, also one of a copy that was made dense for it") {
   RELEASE(a, shape, w, t, flat, y);
 }
 
-TEST("a composite without a gradient has that of its parts") {
+TEST("a composite without a gradient of its own is differentiated through the operators that it "
+     "calls") {
   tenon_tensor_t *a = leaf("f64[2] 1 2");
   tenon_tensor_t *y = then(apply("autograd::twice", a, NULL), "core::reduce_sum", NULL);
   CHECK_STATUS(backward(y, 0), TENON_OK);
@@ -92,7 +95,8 @@ TEST("a composite without a gradient has that of its parts") {
   RELEASE(a, y);
 }
 
-TEST("an optional result that only the gradient needs is made for it") {
+TEST("an optional result that only the gradient needs is created if the caller does not ask for "
+     "it") {
   tenon_tensor_t *a = leaf("f64[8] 1 1 1 1 1 1 1 1");
   tenon_tensor_t *y, *sum;
   CHECK_STATUS(try_op("core::dropout", "ratio=0.5", a, NULL, &y), TENON_OK);
@@ -103,7 +107,7 @@ TEST("an optional result that only the gradient needs is made for it") {
   RELEASE(a, y, sum);
 }
 
-TEST("a broadcast input gets a gradient of its own shape") {
+TEST("the gradient of a broadcast input has the shape of that input") {
   tenon_tensor_t *a = leaf("f64[2, 1] 2 3");
   tenon_tensor_t *b = leaf("f64[3] 1 10 100");
   tenon_tensor_t *y = then(apply("core::mul", a, b), "core::reduce_sum", NULL);
@@ -113,7 +117,8 @@ TEST("a broadcast input gets a gradient of its own shape") {
   RELEASE(a, b, y);
 }
 
-TEST("gradients of chosen inputs do not accumulate, and go no further than needed") {
+TEST(
+    "gradients of chosen inputs are not accumulated, and backward goes no further than they need") {
   tenon_tensor_t *a = leaf("f64[2] 1 2");
   tenon_tensor_t *b = leaf("f64[2] 3 4");
   tenon_tensor_t *m = apply("core::mul", a, b);
@@ -127,7 +132,7 @@ TEST("gradients of chosen inputs do not accumulate, and go no further than neede
   RELEASE(a, b, m, y, grads[0], grads[1]);
 }
 
-TEST("an input that the outputs do not depend on is an error, unless it may be unused") {
+TEST("an input on which no output depends is an error, unless the caller allows unused inputs") {
   tenon_tensor_t *a = leaf("f64[] 1");
   tenon_tensor_t *b = leaf("f64[] 3");
   tenon_tensor_t *y = apply("core::mul", a, a);
@@ -142,7 +147,7 @@ TEST("an input that the outputs do not depend on is an error, unless it may be u
   RELEASE(a, b, y, grads[0]);
 }
 
-TEST("gradients have gradients where going back is recorded") {
+TEST("gradients have gradients of their own if backward itself is recorded (TENON_GRAD_CREATE)") {
   tenon_tensor_t *x = leaf("f64[] 2");
   tenon_tensor_t *y = then(apply("core::mul", x, x), "core::mul", x);
   tenon_tensor_t *first, *second, *third;
@@ -155,7 +160,7 @@ TEST("gradients have gradients where going back is recorded") {
   RELEASE(x, y, first, second, third);
 }
 
-TEST("without that flag gradients have no history") {
+TEST("without TENON_GRAD_CREATE gradients have no history") {
   tenon_tensor_t *x = leaf("f64[] 2");
   tenon_tensor_t *y = apply("core::mul", x, x);
   tenon_tensor_t *grad;
@@ -164,7 +169,7 @@ TEST("without that flag gradients have no history") {
   RELEASE(x, y, grad);
 }
 
-TEST("going back twice without keeping is an error that says so") {
+TEST("a second backward through a history that was not kept is refused, and the message says so") {
   tenon_tensor_t *x = leaf("f64[] 2");
   tenon_tensor_t *y = apply("core::exp", x, NULL);
   CHECK_STATUS(backward(y, 0), TENON_OK);
@@ -175,7 +180,7 @@ TEST("going back twice without keeping is an error that says so") {
   RELEASE(x, y);
 }
 
-TEST("outputs that gradients cannot start from are refused") {
+TEST("outputs from which backward cannot start are refused") {
   tenon_tensor_t *x = leaf("f64[2] 2 3");
   tenon_tensor_t *plain = tensor_of("f64[] 1");
   tenon_tensor_t *y = apply("core::exp", x, NULL);
@@ -190,7 +195,7 @@ TEST("outputs that gradients cannot start from are refused") {
   RELEASE(x, plain, y, wrong);
 }
 
-TEST("what cannot require a gradient says why") {
+TEST("a tensor that cannot require a gradient is refused with the reason") {
   tenon_tensor_t *ints = tensor_of("i64[2] 1 2");
   tenon_tensor_t *x = leaf("f64[] 1");
   tenon_tensor_t *y = apply("core::exp", x, NULL);
@@ -210,7 +215,7 @@ TEST("what cannot require a gradient says why") {
   RELEASE(ints, x, y);
 }
 
-TEST("a view on a caller's stack is saved as a copy") {
+TEST("autograd saves a view on a caller's stack as a copy") {
   double numbers[2] = {3, 4};
   int64_t shape[1] = {2};
   int64_t strides[1];
@@ -225,7 +230,8 @@ TEST("a view on a caller's stack is saved as a copy") {
   RELEASE(x, y);
 }
 
-TEST("a result that the caller gives takes the history, unless it cannot") {
+TEST(
+    "a result tensor given by the caller takes on the call's history, or is refused if it cannot") {
   double numbers[2];
   int64_t shape[1] = {2};
   int64_t strides[1];
@@ -250,7 +256,7 @@ TEST("a result that the caller gives takes the history, unless it cannot") {
   RELEASE(x, y, other, sum, plain);
 }
 
-TEST("with recording off nothing has history, and leaves can be written to") {
+TEST("while recording is off, results have no history and leaves can be written to") {
   tenon_tensor_t *x = leaf("f64[2] 1 2");
   tenon_tensor_t *step = tensor_of("f64[2] 10 20");
   tenon_tensor_t *out;
@@ -264,7 +270,8 @@ TEST("with recording off nothing has history, and leaves can be written to") {
   RELEASE(x, y, step, out);
 }
 
-TEST("what inference mode made cannot be used where calls are recorded") {
+TEST("a tensor created in inference mode cannot be used where calls are recorded, but a copy of it "
+     "can") {
   tenon_tensor_t *x = leaf("f64[2] 1 2");
   tenon_tensor_t *out;
   CHECK(tenon_inference_mode_set(1) == 0 && !tenon_grad_mode_get());
@@ -283,7 +290,7 @@ TEST("what inference mode made cannot be used where calls are recorded") {
 
 /* written inputs */
 
-TEST("a written tensor takes the history of what was written") {
+TEST("a tensor that is written to takes on the history of the values written to it") {
   tenon_tensor_t *x = leaf("f64[2] 1 2");
   tenon_tensor_t *y = apply("core::mul", x, x);
   tenon_tensor_t *out;
@@ -299,7 +306,7 @@ TEST("a written tensor takes the history of what was written") {
   RELEASE(x, y, out, sum);
 }
 
-TEST("a written result that its own gradient needs is saved after the writing") {
+TEST("a written result that its own gradient reads is saved after the write") {
   tenon_tensor_t *x = leaf("f64[2] 0 1");
   tenon_tensor_t *y = apply("core::mul", x, x);
   tenon_tensor_t *out;
@@ -310,7 +317,7 @@ TEST("a written result that its own gradient needs is saved after the writing") 
   RELEASE(x, y, out, sum);
 }
 
-TEST("a tensor without history that is written with some gets it") {
+TEST("a tensor without history takes on the history of values that are written to it") {
   tenon_tensor_t *x = leaf("f64[2] 1 2");
   tenon_tensor_t *y = tensor_of("f64[2] 5 5");
   tenon_tensor_t *out;
@@ -321,7 +328,8 @@ TEST("a tensor without history that is written with some gets it") {
   RELEASE(x, y, out, sum);
 }
 
-TEST("a saved tensor that was written to is an error that names operator and argument") {
+TEST("backward refuses a saved tensor that was written to, and names the operator and the "
+     "argument") {
   tenon_tensor_t *x = leaf("f64[2] 1 2");
   tenon_tensor_t *b = tensor_of("f64[2] 3 4");
   tenon_tensor_t *out;
@@ -334,7 +342,8 @@ TEST("a saved tensor that was written to is an error that names operator and arg
   RELEASE(x, b, y, out);
 }
 
-TEST("so is a saved result, and memory that call_into wrote to") {
+TEST("backward also refuses a saved result that was written to, and memory that call_into wrote "
+     "to") {
   tenon_tensor_t *x = leaf("f64[2] 1 2");
   tenon_tensor_t *e = apply("core::exp", x, NULL);
   tenon_tensor_t *y = apply("core::reduce_sum", e, NULL);
@@ -353,7 +362,7 @@ TEST("so is a saved result, and memory that call_into wrote to") {
   RELEASE(x, e, y, b, plain, z, out);
 }
 
-TEST("writing to what only gave its shape is no harm") {
+TEST("writing to a tensor of which the gradient needs only the shape is allowed") {
   tenon_tensor_t *x = leaf("f64[2] 1 2");
   tenon_tensor_t *y = apply("core::add", x, x);
   tenon_tensor_t *sum = apply("core::reduce_sum", y, NULL);
@@ -364,7 +373,8 @@ TEST("writing to what only gave its shape is no harm") {
   RELEASE(x, y, sum, out);
 }
 
-TEST("writing to a leaf, or to what gives nothing back, is refused") {
+TEST("writing to a leaf is refused, and so is writing to an input that the operator does not "
+     "return") {
   tenon_tensor_t *x = leaf("f64[2] 1 2");
   tenon_tensor_t *y = apply("core::mul", x, x);
   tenon_tensor_t *out;
@@ -378,7 +388,7 @@ TEST("writing to a leaf, or to what gives nothing back, is refused") {
 
 /* operators without a gradient */
 
-TEST("backward that comes to an operator without a gradient names it") {
+TEST("backward names an operator that has no gradient") {
   tenon_tensor_t *x = leaf("f64[2] 1 2");
   tenon_tensor_t *y = then(apply("autograd::opaque", x, NULL), "core::reduce_sum", NULL);
   CHECK_STATUS(backward(y, 0), TENON_UNIMPLEMENTED);
@@ -386,7 +396,7 @@ TEST("backward that comes to an operator without a gradient names it") {
   RELEASE(x, y);
 }
 
-TEST("it gives nothing where it is told to warn, and is not recorded where it is told to pass") {
+TEST("a missing gradient counts as zero in mode WARN, and in mode PASS the call is not recorded") {
   tenon_tensor_t *x = leaf("f64[] 3");
   CHECK_STATUS(tenon_grad_missing_set(TENON_GRAD_MISSING_WARN, 0), TENON_OK);
   tenon_tensor_t *o = apply("autograd::opaque", x, NULL);
@@ -403,7 +413,7 @@ TEST("it gives nothing where it is told to warn, and is not recorded where it is
   RELEASE(x, o, y, p);
 }
 
-TEST("a gradient of the wrong shape, or by an operator that is not there, is an error") {
+TEST("a gradient of the wrong shape, or by an operator that is not registered, is an error") {
   tenon_tensor_t *x = leaf("f64[2] 1 2");
   tenon_tensor_t *y = then(apply("autograd::wrong", x, NULL), "core::reduce_sum", NULL);
   CHECK_STATUS(backward(y, 0), TENON_INVALID);
@@ -416,7 +426,8 @@ TEST("a gradient of the wrong shape, or by an operator that is not there, is an 
   RELEASE(x, y, z);
 }
 
-TEST("what a gradient that is missing means may be said for a backend, and for an operator") {
+TEST("what a missing gradient means can be set for all backends, for one backend and for one "
+     "operator") {
   tenon_registration_t *cpu = NULL;
   tenon_registration_t *all = NULL;
   tenon_registration_t *own = NULL;
@@ -445,7 +456,7 @@ TEST("what a gradient that is missing means may be said for a backend, and for a
   RELEASE(x, o, y, p, e);
 }
 
-TEST("the gradient of an operator with a state reads the state of its call") {
+TEST("the gradient of an operator with a state reads the state that its call used") {
   tenon_tensor_t *x = leaf("f64[1] 3");
   tenon_tensor_t *y = NULL;
   tenon_tensor_t *z;
@@ -477,7 +488,8 @@ TEST("the gradient of an operator with a state reads the state of its call") {
   RELEASE(x, z);
 }
 
-TEST("a state that there is not, or for another library, is an error") {
+TEST("a gradient that reads a state its call did not have, or passes it to another library, is an "
+     "error") {
   tenon_tensor_t *x = leaf("f64[1] 3");
   tenon_tensor_t *y = apply("autograd::stateless", x, NULL);
   tenon_tensor_t *z;
@@ -520,7 +532,7 @@ static void destroyed(void *context) {
   hooks_destroyed++;
 }
 
-TEST("a hook sees the whole gradient and may change it") {
+TEST("a hook sees the whole gradient of a tensor and may change it") {
   tenon_tensor_t *x = leaf("f64[] 3");
   tenon_tensor_t *m = apply("core::mul", x, x);
   tenon_tensor_t *y = apply("core::add", m, m);
@@ -562,7 +574,7 @@ static tenon_status_t descend(void *context, tenon_tensor_t *grad, tenon_tensor_
   return tenon_tensor_grad_set(d->weight, NULL);
 }
 
-TEST("a hook on the sum sees what has been added up, and may use it up or change it") {
+TEST("a hook on the accumulated gradient sees the sum, and may consume it or change it") {
   tenon_tensor_t *x = leaf("f64[] 3");
   tenon_tensor_t *y = apply("core::mul", x, x);
   tenon_tensor_t *z = apply("core::add", y, x);
@@ -595,7 +607,7 @@ TEST("a detached tensor shares memory and has no history") {
   RELEASE(x, y, d);
 }
 
-TEST("a history of a hundred thousand calls is gone through and freed") {
+TEST("backward goes through a history of a hundred thousand calls and frees it") {
   tenon_tensor_t *x = leaf("f64[] 0.5");
   tenon_tensor_t *zero = tensor_of("f64[] 0");
   tenon_tensor_t *y = apply("core::add", x, zero);
@@ -652,7 +664,7 @@ static tenon_function_t cube(void) {
       sizeof(tenon_function_t), "cube", cube_forward, cube_backward, &contexts, drop_context};
 }
 
-TEST("a function of the program has its own backward, which can be differentiated again") {
+TEST("a function defined by the program has its own backward, which can be differentiated again") {
   tenon_tensor_t *x = leaf("f64[2] 2 3");
   tenon_tensor_t *y = NULL;
   tenon_tensor_t *plain = tensor_of("f64[2] 1 2");
@@ -675,7 +687,8 @@ TEST("a function of the program has its own backward, which can be differentiate
   RELEASE(x, y, plain);
 }
 
-TEST("a saved tensor of a function that was written to is found out") {
+TEST("backward refuses a tensor that a program's function saved and that was written to "
+     "afterwards") {
   tenon_tensor_t *x = leaf("f64[2] 2 3");
   tenon_tensor_t *m = apply("core::mul", x, x);
   tenon_tensor_t *y = NULL;
@@ -699,7 +712,7 @@ static tenon_status_t same_backward(tenon_function_call_t *call) {
   return TENON_OK;
 }
 
-TEST("a function may give its input back, or fail") {
+TEST("a program's function may return its input, and is refused if it returns too few outputs") {
   tenon_tensor_t *x = leaf("f64[] 2");
   tenon_tensor_t *y = NULL;
   tenon_function_t f = {sizeof f, "same", same_forward, same_backward, NULL, NULL};
@@ -749,7 +762,7 @@ TEST("a kernel registered for gradients records a function of its own") {
   RELEASE(x, y, z);
 }
 
-TEST("lists go through: parts of a tensor, put together again") {
+TEST("gradients flow through lists: a tensor is split, and its parts are concatenated again") {
   tenon_tensor_t *x = leaf("f64[4] 1 2 3 4");
   tenon_tensor_t *parts;
   tenon_tensor_t *w = tensor_of("f64[4] 1 10 100 1000");
@@ -774,7 +787,7 @@ TEST("lists go through: parts of a tensor, put together again") {
   RELEASE(x, parts, w, swapped, whole, y, grad, again);
 }
 
-TEST("a gradient of a result that no rule reads is an error") {
+TEST("a gradient that arrives for a result which no gradient formula reads is an error") {
   tenon_tensor_t *x = leaf("f64[2, 2] 1 2 3 5");
   tenon_tensor_t *outputs[3] = {NULL};
   CHECK_STATUS(tenon_op_call(op_of("core::layer_norm"), NULL, (tenon_tensor_t *[]){x, NULL, NULL},
@@ -788,7 +801,8 @@ TEST("a gradient of a result that no rule reads is an error") {
   RELEASE(x, outputs[0], outputs[1], outputs[2], y);
 }
 
-TEST("a library stays while a history needs it, and goes with that") {
+TEST("an unloadable library stays loaded while a history needs it, and is unloaded with that "
+     "history") {
   tenon_library_t *library = NULL;
   const tenon_op_t *op = NULL;
   CHECK_STATUS(

@@ -111,7 +111,7 @@ static tenon_tensor_t *writes(tenon_tensor_t *a,
   return sum;
 }
 
-TEST("gradients on a device are those of the CPU, and are there") {
+TEST("gradients on a device equal those of the CPU and are stored on the device") {
   npu_start();
   CHECK_STATUS(tenon_library_add(tenon_library_autograd(), NULL, NULL, NULL), TENON_OK);
   compare("f64[2] 1 2", "f64[2] 0.5 0.25", products);
@@ -124,8 +124,8 @@ TEST("gradients on a device are those of the CPU, and are there") {
   compare("f64[2, 2] 1 2 3 4", "f64[2, 2] 0.5 0.25 1 2", writes);
 }
 
-TEST("what a call kept for its gradient is found where it lies in its memory, also where memory is "
-     "handles") {
+TEST("a tensor saved for its gradient is found at its offset in memory, also where memory is a "
+     "handle") {
   for (int handles = 0; handles < 2; handles++) {
     tenon_shutdown();
     setenv("TENON_SIM", handles ? "handles=1" : "", 1);

@@ -155,12 +155,12 @@ static tenon_status_t call_function(void *context) {
   return status;
 }
 
-TEST("going back, twice and recorded, survives the failure of each allocation") {
+TEST("backward, run twice and while recording, survives the failure of each allocation") {
   CHECK_STATUS(tenon_start(), TENON_OK);
   fail_each("going back", go_back, NULL, 1);
 }
 
-TEST("so do written tensors and composites") {
+TEST("calls that write to tensors, and composites, survive the failure of each allocation") {
   tenon_library_t *library = NULL;
   CHECK_STATUS(tenon_library_add(tenon_library_autograd(), NULL, NULL, &library), TENON_OK);
   fail_each("written tensors", write_to, NULL, 1);
@@ -168,7 +168,7 @@ TEST("so do written tensors and composites") {
   tenon_library_release(library);
 }
 
-TEST("so do functions, whose context is let go of each time") {
+TEST("functions of the program survive it, too, and their context is released each time") {
   fail_each("a function", call_function, NULL, 1);
   CHECK(alive == 0);
 }

@@ -61,7 +61,7 @@ static void release_all(tenon_tensor_t **outputs) {
     tenon_tensor_release(outputs[o]);
 }
 
-TEST("gradients go through a graph, also where its operators write or have a state") {
+TEST("gradients flow through a graph, also where its operators write to inputs or have a state") {
   tenon_executable_t *e = graph_compile(powers(), TENON_COMPILE_GRADIENTS);
   for (int i = 0; i < 2; i++) {
     tenon_tensor_t *x = leaf("f64[2] 1 2");
@@ -90,7 +90,7 @@ TEST("gradients go through a graph, also where its operators write or have a sta
   tenon_executable_release(e);
 }
 
-TEST("backward names the node of a graph that has no gradient") {
+TEST("backward names the node of a graph whose operator has no gradient") {
   tenon_executable_t *e = graph_compile(powers(), TENON_COMPILE_GRADIENTS);
   tenon_tensor_t *x = leaf("f64[2] 1 2");
   tenon_tensor_t *outputs[OUTPUTS];
@@ -112,7 +112,8 @@ TEST("backward names the node of a graph that has no gradient") {
   tenon_executable_release(e);
 }
 
-TEST("other executables make no history, nor do runs without inputs that require one") {
+TEST(
+    "no history is recorded without TENON_COMPILE_GRADIENTS, nor if no input requires a gradient") {
   for (uint32_t flags = 0; flags <= TENON_COMPILE_GRADIENTS; flags += TENON_COMPILE_GRADIENTS) {
     tenon_executable_t *e = graph_compile(powers(), flags);
     tenon_tensor_t *x = flags ? tensor_of("f64[2] 1 2") : leaf("f64[2] 1 2");
@@ -127,7 +128,7 @@ TEST("other executables make no history, nor do runs without inputs that require
   }
 }
 
-TEST("a history is made on the CPU alone") {
+TEST("TENON_COMPILE_GRADIENTS is refused for a device other than the CPU") {
   tenon_device_t device;
   tenon_graph_t *graph = NULL;
   tenon_executable_t *e = NULL;

@@ -193,7 +193,7 @@ static int check_case(const case_t *c, int form) {
   return status == TENON_OK ? count : -1;
 }
 
-TEST("gradients of core operators agree with differences") {
+TEST("gradients of core operators agree with finite differences") {
   int count = 0;
   int all = 0;
   EACH_CASE(c) count += check_case(c, PLAIN) > 0;
@@ -201,11 +201,11 @@ TEST("gradients of core operators agree with differences") {
   printf("%d of %d cases have gradients\n", count, all);
 }
 
-TEST("gradients of inputs that are not row-major agree with differences") {
+TEST("gradients of inputs that are not row-major agree with finite differences") {
   EACH_CASE(c) check_case(c, STRIDED);
 }
 
-TEST("second derivatives agree with differences") {
+TEST("second derivatives agree with finite differences") {
   const char *last = "";
   int count = 0;
   EACH_CASE(c) {
@@ -236,7 +236,7 @@ static bool has_gradient(const tenon_op_t *op, const tenon_op_info_t *info) {
   return strcmp(slot.rule, "fallthrough") != 0;
 }
 
-TEST("every core operator with a gradient has a case") {
+TEST("every core operator with a gradient has a test case") {
   const tenon_op_t *const *ops;
   int32_t count;
   CHECK_STATUS(tenon_ops_list(&ops, &count), TENON_OK);
@@ -250,7 +250,7 @@ TEST("every core operator with a gradient has a case") {
   tenon_ops_release(ops);
 }
 
-TEST("gradients of softmax refuse a gradient that is not shaped as the result") {
+TEST("the gradient of softmax refuses a gradient whose shape differs from that of the result") {
   static const char *const names[] = {"core::softmax_backward", "core::log_softmax_backward"};
   static const char *const shapes[][2] = {{"f32[1,2] 1 2", "f32[2,2] 1 2 3 4"},
                                           {"f32[2,2] 1 2 3 4", "f32[2] 1 2"}};

@@ -48,7 +48,7 @@ static void run(void (*function)(void *), void *argument) {
     tn_join(&threads[i]);
 }
 
-TEST("threads that go back through histories of their own add up at a leaf that they share") {
+TEST("gradients from threads with histories of their own add up at a leaf that they share") {
   shared = leaf("f64[2] 1 2");
   run(work, NULL);
   CHECK(good == THREADS * ROUNDS);
@@ -69,7 +69,7 @@ static void go_through(void *argument) {
   __atomic_fetch_add(&good, passed, __ATOMIC_RELAXED);
 }
 
-TEST("threads go back at once through a history that all keep") {
+TEST("several threads can run backward through one history at once, if it is kept") {
   shared = leaf("f64[2] 1 2");
   tenon_tensor_t *y =
       then(then(apply("core::mul", shared, shared), "core::mul", shared), "core::reduce_sum", NULL);
@@ -84,7 +84,7 @@ static void look(void *argument) {
   records_elsewhere = tenon_grad_mode_get();
 }
 
-TEST("recording is switched for one thread only") {
+TEST("recording is switched off for one thread only") {
   tn_spawned_t thread;
   CHECK(tenon_grad_mode_set(0) == 1);
   CHECK(tn_spawn(&thread, look, NULL));
@@ -102,7 +102,8 @@ static tenon_status_t look_in_part(void *argument, int64_t begin, int64_t end) {
   return TENON_OK;
 }
 
-TEST("threads that work for a parallel-for record as the one that began it") {
+TEST(
+    "the worker threads of a parallel loop record calls as the thread that started the loop does") {
   enum { PARTS = 64 };
   int found[PARTS];
   int32_t threads = tenon_threads_get();
@@ -133,8 +134,8 @@ static tenon_status_t look_in_hook(void *context, tenon_tensor_t *grad, tenon_te
   return TENON_OK;
 }
 
-TEST("backward runs under the layers of the thread that asks for it, and hooks under its own "
-     "recording") {
+TEST("backward runs under the caller's layers, and its hooks record only if that backward is "
+     "recorded") {
   tenon_layer_t *layer = NULL;
   tenon_tensor_t *x = leaf("f64[2] 1 2");
   tenon_tensor_t *y = then(apply("core::mul", x, x), "core::reduce_sum", NULL);

@@ -73,7 +73,7 @@ static void backward_of(tenon_tensor_t *a, tenon_tensor_t *b, tenon_tensor_t *c)
 
 /* what views and bases get to know */
 
-TEST("a view knows that its base was written to") {
+TEST("the gradient through a view takes writes to its base into account") {
   tenon_tensor_t *x = leaf("f64[4] 1 2 3 4");
   tenon_tensor_t *y = apply("core::mul", x, x);
   tenon_tensor_t *v = part(y, 1, 3, 0);
@@ -84,7 +84,7 @@ TEST("a view knows that its base was written to") {
   RELEASE(x, y, v);
 }
 
-TEST("a base knows that its view was written to") {
+TEST("the gradient through a base takes writes to its views into account") {
   tenon_tensor_t *x = leaf("f64[4] 1 2 3 4");
   tenon_tensor_t *y = apply("core::mul", x, x);
   tenon_tensor_t *v = part(y, 1, 3, 0);
@@ -95,7 +95,7 @@ TEST("a base knows that its view was written to") {
   RELEASE(x, y, v);
 }
 
-TEST("views of views and views beside them know it too") {
+TEST("a write to a view of a view also reaches the base and overlapping views") {
   tenon_tensor_t *x = leaf("f64[4] 1 2 3 4");
   tenon_tensor_t *y = apply("core::mul", x, x);
   tenon_tensor_t *v = part(y, 1, 4, 0);
@@ -109,7 +109,8 @@ TEST("views of views and views beside them know it too") {
   RELEASE(x, y, v, u, s, w);
 }
 
-TEST("a base without history gets one from what is written to its view") {
+TEST("writing values with a history to a view gives that history to its base and to overlapping "
+     "views") {
   tenon_tensor_t *x = leaf("f64[4] 1 2 3 4");
   tenon_tensor_t *y = tensor_of("f64[4] 0 0 0 0");
   tenon_tensor_t *v = part(y, 1, 3, 0);
@@ -124,7 +125,7 @@ TEST("a base without history gets one from what is written to its view") {
   RELEASE(x, y, v, s, head);
 }
 
-TEST("views know of one another when their base is gone") {
+TEST("a write to a view reaches overlapping views after their base was released") {
   tenon_tensor_t *x = leaf("f64[4] 1 2 3 4");
   tenon_tensor_t *y = apply("core::mul", x, x);
   tenon_tensor_t *v = part(y, 0, 2, 0);
@@ -137,7 +138,7 @@ TEST("views know of one another when their base is gone") {
   RELEASE(x, v, s, tail);
 }
 
-TEST("what is written over with numbers has no gradient, and the rest keeps its own") {
+TEST("elements overwritten with constants have no gradient, and the other elements keep theirs") {
   tenon_tensor_t *x = leaf("f64[4] 1 2 3 4");
   tenon_tensor_t *y = apply("core::mul", x, x);
   tenon_tensor_t *v = part(y, 1, 3, 0);
@@ -152,7 +153,8 @@ TEST("what is written over with numbers has no gradient, and the rest keeps its 
   RELEASE(x, y, v, numbers);
 }
 
-TEST("a whole tensor that is written over with numbers loses its history, and so do its views") {
+TEST("a tensor that is overwritten with constants as a whole loses its history, and so do its "
+     "views") {
   tenon_tensor_t *x = leaf("f64[2] 1 2");
   tenon_tensor_t *y = apply("core::mul", x, x);
   tenon_tensor_t *v = part(y, 0, 1, 0);
@@ -162,7 +164,7 @@ TEST("a whole tensor that is written over with numbers loses its history, and so
   RELEASE(x, y, v, numbers);
 }
 
-TEST("transposed views and their copies go through") {
+TEST("gradients flow through transposed views and through their copies") {
   tenon_tensor_t *x = leaf("f64[4] 1 2 3 4");
   tenon_tensor_t *square = apply("core::mul", x, x);
   tenon_tensor_t *two = ints(2, 2, 2);
@@ -179,7 +181,8 @@ TEST("transposed views and their copies go through") {
   RELEASE(x, square, two, four, y, t, row, flat);
 }
 
-TEST("a base whose memory has gaps or another order of axes is written to through its views") {
+TEST("a base with gaps in memory, or with another order of axes, can be written to through its "
+     "views") {
   tenon_tensor_t *x = leaf("f64[2, 2] 1 2 3 4");
   tenon_tensor_t *y = apply("core::mul", x, x);
   tenon_tensor_t *t = apply("core::transpose", y, NULL);
@@ -196,7 +199,7 @@ TEST("a base whose memory has gaps or another order of axes is written to throug
   RELEASE(x, y, t, base, v, head, flat, copy);
 }
 
-TEST("gradients through writes have gradients") {
+TEST("gradients through writes can be differentiated again") {
   tenon_tensor_t *x = leaf("f64[4] 1 2 3 4");
   tenon_tensor_t *y = then(apply("core::mul", x, x), "core::mul", x);
   tenon_tensor_t *v = part(y, 1, 3, 0);
@@ -211,7 +214,7 @@ TEST("gradients through writes have gradients") {
   RELEASE(x, y, v, middle, loss, grad);
 }
 
-TEST("a kept gradient is that of the tensor as it became") {
+TEST("a retained gradient belongs to the value that the tensor has after the write") {
   tenon_tensor_t *x = leaf("f64[4] 1 2 3 4");
   tenon_tensor_t *y = apply("core::mul", x, x);
   CHECK_STATUS(tenon_tensor_retain_grad(y), TENON_OK);
@@ -223,7 +226,7 @@ TEST("a kept gradient is that of the tensor as it became") {
   RELEASE(x, y, v);
 }
 
-TEST("a result given to a call is written to: views of it get to know") {
+TEST("a result given to a call counts as written to, and its views take on the new history") {
   tenon_tensor_t *x = leaf("f64[2] 1 2");
   tenon_tensor_t *y = tensor_of("f64[2] 0 0");
   tenon_tensor_t *v = part(y, 1, 2, 0);
@@ -247,7 +250,7 @@ TEST("a result given to a call is written to: views of it get to know") {
 
 /* versions */
 
-TEST("all that look at one memory have one version, detached tensors too") {
+TEST("all tensors that share one memory have one version, detached tensors included") {
   tenon_tensor_t *x = leaf("f64[2] 1 2");
   tenon_tensor_t *y = apply("core::exp", x, NULL);
   tenon_tensor_t *v = part(y, 0, 1, 0);
@@ -267,7 +270,7 @@ TEST("all that look at one memory have one version, detached tensors too") {
   RELEASE(x, y, v, d, loss);
 }
 
-TEST("a call that fails counts no write") {
+TEST("a call that fails does not advance the version of its written tensor") {
   tenon_tensor_t *y = tensor_of("f64[2] 1 2");
   tenon_tensor_t *x = tensor_of("f64[3] 1 2 3");
   CHECK_STATUS(write_to("autograd::add_", NULL, y, x), TENON_INVALID);
@@ -279,7 +282,7 @@ TEST("a call that fails counts no write") {
   RELEASE(y, x);
 }
 
-TEST("an input that is written over by the call's own result is found out") {
+TEST("backward refuses a saved input that the call's own result overwrote") {
   tenon_tensor_t *x = leaf("f64[2] 1 2");
   tenon_tensor_t *a = tensor_of("f64[2] 3 4");
   CHECK_STATUS(tenon_op_call_into(op_of("core::mul"), NULL, (tenon_tensor_t *[]){a, x}, &a),
@@ -290,9 +293,8 @@ TEST("an input that is written over by the call's own result is found out") {
   RELEASE(x, a, loss);
 }
 
-TEST(
-    /* the sanitizer finds what is not */
-    "a tensor that is saved and written to holds nothing: all is freed") {
+TEST(/* the sanitizer finds what is not */
+     "a tensor that is saved and then written to does not keep itself alive: everything is freed") {
   tenon_tensor_t *x = leaf("f64[2] 1 2");
   tenon_tensor_t *t = apply("core::mul", x, x);
   tenon_tensor_t *u = apply("core::mul", t, x);
@@ -318,7 +320,7 @@ TEST("writing to a view of a leaf is refused, and allowed while recording is off
   RELEASE(x, v);
 }
 
-TEST("a view that was made while recording was off is not written to while it is on") {
+TEST("a view created while recording was off cannot be written to while recording is on") {
   tenon_tensor_t *x = leaf("f64[2] 1 2");
   tenon_tensor_t *y = apply("core::mul", x, x);
   tenon_tensor_t *plain = tensor_of("f64[2] 0 0");
@@ -354,7 +356,7 @@ TEST("a view that was made while recording was off is not written to while it is
   RELEASE(x, y, plain, v, p, head, u);
 }
 
-TEST("elements that are one in memory are not written to") {
+TEST("a tensor of which several elements share one address cannot be written to") {
   tenon_tensor_t *x = leaf("f64[1] 3");
   tenon_tensor_t *y = apply("core::mul", x, x);
   tenon_tensor_t *shape = ints(4, 0, 1);
@@ -458,7 +460,7 @@ static tenon_status_t run_program(void *context, tenon_tensor_t *const *inputs,
   return status;
 }
 
-TEST("programs of views and writes made at random have the gradients that differences give") {
+TEST("random programs of views and writes have the gradients that finite differences give") {
   tenon_tensor_t *x = leaf("f64[3, 4] 0.3 0.5 0.7 0.2 0.9 0.4 0.6 0.8 0.1 0.55 0.35 0.75");
   const tenon_gradient_check_t options = {sizeof options, 0, 1e-3, 1e-7};
   for (uint64_t i = 0; i < PROGRAMS; i++) {

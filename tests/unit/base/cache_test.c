@@ -40,8 +40,8 @@ static void store(const unsigned char *bytes, size_t size) {
   if (file) fclose(file);
 }
 
-TEST("an entry is found by name and key, and one of which any bit is another, or that ends "
-     "elsewhere, is none") {
+TEST("an entry is found by name and key, and is not found if a bit of it changes or it ends "
+     "elsewhere") {
   unsigned char whole[1000];
   void *found;
   size_t got;
@@ -78,7 +78,8 @@ TEST("an entry is found by name and key, and one of which any bit is another, or
   CHECK(!is_there()); /* others may have changed it */
 }
 
-TEST("processes that write and read one entry all the time see whole ones, of some writer") {
+TEST(
+    "processes that write and read one entry all the time always see a whole entry of one writer") {
   enum {
     WRITERS = 3,
     ROUNDS = 400,
@@ -114,7 +115,7 @@ TEST("processes that write and read one entry all the time see whole ones, of so
   }
 }
 
-TEST("nothing but the entries is left") {
+TEST("the cache folder holds the entries and nothing else") {
   int count = 0;
   DIR *dir = opendir(folder);
   for (struct dirent *e; dir && (e = readdir(dir));) {

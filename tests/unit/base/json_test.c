@@ -16,7 +16,7 @@ static const tn_json_t *read(const char *text, tn_arena_t *arena) {
   return root;
 }
 
-TEST("values of each kind are read, with line and column") {
+TEST("values of each kind are read, with their line and column") {
   tn_arena_t arena = {NULL};
   const tn_json_t *root = read(
       " {\"a\": [1, -2.5e+3, true, false, null],\n  \"b\" : {\"c\": \"d\"}, \"\": []}\r\n", &arena);
@@ -37,7 +37,7 @@ TEST("values of each kind are read, with line and column") {
   tn_arena_clear(&arena);
 }
 
-TEST("texts are unescaped, to UTF-8") {
+TEST("strings are unescaped into UTF-8") {
   const struct {
     const char *json;
     const char *text;
@@ -56,7 +56,7 @@ TEST("texts are unescaped, to UTF-8") {
   }
 }
 
-TEST("integers are read to the last bit, and no farther") {
+TEST("integers of 64 bits are read exactly, and no other number is taken for an integer") {
   const struct {
     const char *json;
     bool is_integer;
@@ -77,7 +77,7 @@ TEST("integers are read to the last bit, and no farther") {
   }
 }
 
-TEST("what is no JSON is refused by its place") {
+TEST("text that is not JSON is refused with the place of the error") {
   const char *const bad[][2] = {
       {"", "line 1, column 1: expected a JSON value, found the end of the file"},
       {"[1,]", "line 1, column 4: expected a JSON value"},
@@ -116,7 +116,7 @@ TEST("what is no JSON is refused by its place") {
   }
 }
 
-TEST("an empty file is one without a value") {
+TEST("an empty file is refused because it has no value") {
   tn_arena_t arena = {NULL};
   const tn_json_t *root;
   CHECK_STATUS(tn_json_read(NULL, 0, &arena, &root), TENON_INVALID);
@@ -124,7 +124,7 @@ TEST("an empty file is one without a value") {
   tn_arena_clear(&arena);
 }
 
-TEST("nesting has a bound") {
+TEST("nesting deeper than 64 levels is refused") {
   for (int depth = 64; depth <= 65; depth++) {
     char text[140] = "";
     tn_arena_t arena = {NULL};
@@ -139,7 +139,7 @@ TEST("nesting has a bound") {
   }
 }
 
-TEST("without memory nothing is lost, whichever allocation fails") {
+TEST("when any allocation fails, reading fails and nothing leaks") {
   static char text[9000];
   size_t at = (size_t)snprintf(text, sizeof text, "{\"a\": [");
   while (at < 8000)

@@ -9,7 +9,7 @@ static int values[2000];
 
 static void name_of(int i, char *out) { snprintf(out, 32, "key %d", i * 7919); }
 
-TEST("what was put is found, what was not is not") {
+TEST("a key that was put is found, and another key is not") {
   tn_map_t map = {0};
   char name[32];
   CHECK(tn_map_get(&map, "a", 1) == NULL && tn_map_remove(&map, "a", 1) == NULL);
@@ -23,7 +23,7 @@ TEST("what was put is found, what was not is not") {
   CHECK(map.count == 0 && tn_map_get(&map, "key 0", 5) == NULL);
 }
 
-TEST("keys are bytes, the empty one too, and are copied") {
+TEST("keys are bytes, may be empty, and are copied") {
   tn_map_t map = {0};
   char key[3] = {'a', 0, 'b'};
   CHECK(tn_map_put(&map, key, 3, &values[0]) && tn_map_put(&map, key, 1, &values[1]) &&
@@ -34,7 +34,8 @@ TEST("keys are bytes, the empty one too, and are copied") {
   tn_map_clear(&map);
 }
 
-TEST("putting again replaces, removing gives the value back, and a removed key may come again") {
+TEST("putting a key again replaces its value, removing it returns the value, and it can be put "
+     "again") {
   tn_map_t map = {0};
   char name[32];
   for (int round = 0; round < 50; round++)
@@ -51,7 +52,7 @@ TEST("putting again replaces, removing gives the value back, and a removed key m
   tn_map_clear(&map);
 }
 
-TEST("a walk meets each key once") {
+TEST("a walk visits each key once") {
   tn_map_t map = {0};
   char name[32];
   int seen[100] = {0};
@@ -73,7 +74,7 @@ TEST("a walk meets each key once") {
   tn_map_clear(&map);
 }
 
-TEST("without memory putting says so, and the map stays as it was") {
+TEST("when memory runs out, putting fails and the map stays unchanged") {
   tn_map_t map = {0};
   char name[32];
   for (int i = 0; i < 12; i++)

@@ -12,7 +12,7 @@
 
 /* allocation */
 
-TEST("the n-th allocation fails when asked to, once or from then on") {
+TEST("a test can make the n-th allocation fail, once or from then on") {
   for (int sticky = 0; sticky < 2; sticky++) {
     void *made[5];
     fault_memory(3, sticky);
@@ -34,7 +34,7 @@ TEST("the n-th allocation fails when asked to, once or from then on") {
   tn_release_memory(after);
 }
 
-TEST("sizes that do not fit give NULL, and empty blocks are unique") {
+TEST("sizes that overflow give NULL, and empty blocks have addresses of their own") {
   void *a = tn_allocate(0);
   void *b = tn_allocate(0);
   void *c = tn_allocate_zero(0, 8);
@@ -49,7 +49,7 @@ TEST("sizes that do not fit give NULL, and empty blocks are unique") {
   tn_release_aligned(NULL);
 }
 
-TEST("aligned blocks are aligned and as large as asked") {
+TEST("aligned blocks are aligned and as large as requested") {
   for (size_t size = 1; size < 5000; size = size * 3 + 1) {
     char *block = tn_allocate_aligned(size);
     CHECK((uintptr_t)block % TN_ALIGNMENT == 0);
@@ -58,7 +58,7 @@ TEST("aligned blocks are aligned and as large as asked") {
   }
 }
 
-TEST("a block that was put back is the next one of its size, up to seven of them") {
+TEST("a block that was put back is given out again for its size, up to seven blocks") {
   enum { MANY = 20 };
   char *blocks[MANY], *again[MANY];
   tn_thread_drop();
@@ -90,7 +90,7 @@ TEST("a block that was put back is the next one of its size, up to seven of them
   tn_block_put(none, 0);
 }
 
-TEST("blocks count as allocations while tests make these fail, kept ones too") {
+TEST("cached blocks count as allocations, too, while a test makes allocations fail") {
   tn_block_put(tn_block_get(64), 64);
   fault_memory(2, false);
   void *first = tn_block_get(64);
@@ -115,7 +115,7 @@ static void swap_blocks(
     tn_block_put(tn_block_get(100), 100);
 }
 
-TEST("blocks may be put back on another thread, and go with it") {
+TEST("blocks can be put back on another thread, and are freed when that thread ends") {
   char *blocks[2][10];
   tn_spawned_t threads[2];
   for (int t = 0; t < 2; t++) {
@@ -137,7 +137,7 @@ TEST("arithmetic on sizes reports overflow") {
   CHECK(tn_add(INT64_MAX - 1, 1, &r) && r == INT64_MAX && !tn_add(INT64_MAX, 1, &r));
 }
 
-TEST("an array grows when it is full, and stays when it cannot") {
+TEST("an array grows when it is full, and stays unchanged when it cannot grow") {
   int *items = NULL;
   size_t capacity = 0;
   for (size_t count = 0; count < 100; count++) {
@@ -156,7 +156,7 @@ TEST("an array grows when it is full, and stays when it cannot") {
 
 /* arena */
 
-TEST("an arena gives zeroed, aligned blocks that do not overlap") {
+TEST("an arena returns zeroed, aligned blocks that do not overlap") {
   tn_arena_t arena = {NULL};
   char *blocks[300];
   for (size_t i = 0; i < 300; i++) {
@@ -184,7 +184,8 @@ TEST("an arena gives zeroed, aligned blocks that do not overlap") {
 
 /* scratch */
 
-TEST("scratch is a stack: what is above a mark goes, what is below stays") {
+TEST("scratch memory is a stack: a reset frees what came after the mark and keeps what came "
+     "before") {
   tn_scratch_mark_t outer = tn_scratch_mark();
   char *a = tn_scratch(100);
   memset(a, 1, 100);
@@ -205,7 +206,7 @@ TEST("scratch is a stack: what is above a mark goes, what is below stays") {
   CHECK(tn_scratch(SIZE_MAX) == NULL);
 }
 
-TEST("steady use of scratch allocates nothing") {
+TEST("repeated use of scratch memory allocates nothing") {
   tn_scratch_mark_t mark = tn_scratch_mark();
   tn_scratch(1000);
   tn_scratch_reset(mark);
@@ -224,7 +225,7 @@ static void use_scratch(void *pointer) {
   memset(*out = tn_scratch(4096), 5, 4096);
 }
 
-TEST("each thread has its own scratch, which goes with it") {
+TEST("each thread has its own scratch memory, which is freed when the thread ends") {
   char *mine = tn_scratch(64);
   char *theirs = NULL;
   tn_spawned_t thread;
@@ -235,7 +236,7 @@ TEST("each thread has its own scratch, which goes with it") {
 
 /* texts */
 
-TEST("a text grows as it is added to, and is taken once") {
+TEST("a text grows as it is appended to, and is taken once") {
   tn_text_t text = {0};
   CHECK(strcmp(tn_text_get(&text), "") == 0);
   for (int i = 0; i < 1000; i++)
@@ -252,7 +253,7 @@ TEST("a text grows as it is added to, and is taken once") {
   tn_release_memory(taken);
 }
 
-TEST("a text that could not grow says so when it is taken") {
+TEST("a text that could not grow reports it when it is taken") {
   tn_text_t text = {0};
   tn_text_add(&text, "short");
   fault_memory(1, false);
@@ -268,7 +269,7 @@ TEST("a text that could not grow says so when it is taken") {
 
 /* messages */
 
-TEST("a message may be made of the one before, and gets a prefix") {
+TEST("a message may be composed from the previous one, and may get a prefix") {
   CHECK(tn_fail(TENON_INVALID, "first %d", 1) == TENON_INVALID);
   CHECK(tn_fail(TENON_RANGE, "second, after %s", tn_error()) == TENON_RANGE);
   CHECK(strcmp(tn_error(), "second, after first 1") == 0);
@@ -276,7 +277,7 @@ TEST("a message may be made of the one before, and gets a prefix") {
   CHECK(strcmp(tn_error(), "node 'x': second, after first 1") == 0);
 }
 
-TEST("a message without memory is cut to what fits") {
+TEST("a message is cut to what fits when memory runs out") {
   char longer[1000];
   memset(longer, 'a', sizeof longer);
   longer[sizeof longer - 1] = 0;
@@ -300,7 +301,7 @@ static void fail_there(void *pointer) {
   tn_fail(TENON_INVALID, "theirs");
 }
 
-TEST("messages belong to threads") {
+TEST("each thread has its own message") {
   int ok = 0;
   tn_spawned_t thread;
   tn_fail(TENON_INVALID, "mine");

@@ -43,7 +43,7 @@ static int32_t run_marks(int64_t count, int64_t grain) {
   return m.parts;
 }
 
-TEST("every item is worked on once, in parts that are large enough") {
+TEST("every item is processed once, in parts that are large enough") {
   printf("threads: %s\n", tn_parallel_name());
   for (int32_t threads = 1; threads <= 9; threads += 2) {
     tn_parallel_set(threads);
@@ -60,7 +60,7 @@ TEST("every item is worked on once, in parts that are large enough") {
   tn_parallel_set(0);
 }
 
-TEST("the first failure comes back with its message, and every part has ended") {
+TEST("a loop returns the first failure with its message after every part has ended") {
   for (int32_t threads = 1; threads <= 4; threads++) {
     marks_t m = {calloc(100, sizeof(int32_t)), 100, 1, 0, 0, 0, 77};
     tn_parallel_set(threads);
@@ -83,7 +83,7 @@ static tenon_status_t nest(void *argument, int64_t begin, int64_t end) {
   return TENON_OK;
 }
 
-TEST("a loop inside a loop runs on its own thread") {
+TEST("a loop inside a loop runs on the thread that starts it") {
   marks_t m = {calloc(1000, sizeof(int32_t)), 100, 1, 0, 0, 0, -1};
   int32_t mistakes = 0;
   tn_parallel_set(4);
@@ -107,7 +107,7 @@ static void loop_on(void *pointer) {
   }
 }
 
-TEST("several threads run loops at once") {
+TEST("several threads can run loops at once") {
   int32_t mistakes[3] = {0};
   tn_spawned_t threads[3];
   for (int i = 0; i < 3; i++)
@@ -117,7 +117,7 @@ TEST("several threads run loops at once") {
   CHECK(mistakes[0] + mistakes[1] + mistakes[2] == 0);
 }
 
-TEST("after shutdown loops run again") {
+TEST("loops run again after shutdown") {
   tn_parallel_set(4);
   for (int i = 0; i < 3; i++) {
     CHECK(run_marks(100, 1) == 4);
@@ -138,8 +138,8 @@ static tenon_status_t ask(void *state) {
   return ++asked->times == asked->last ? TENON_CANCELLED : TENON_OK;
 }
 
-TEST("a loop whose caller watches it is cut into more parts, each large enough, and ends when the "
-     "caller says so") {
+TEST("a loop with a cancellation callback is cut into more parts, each large enough, and can be "
+     "cancelled") {
   for (int32_t threads = 1; threads <= 3; threads += 2) {
     asked_t asked = {0, 0};
     const tenon_poll_t poll = {ask, &asked};
@@ -183,7 +183,8 @@ static tenon_status_t fail_or_wait(void *argument, int64_t begin, int64_t end) {
   return TENON_OK;
 }
 
-TEST("a watched loop of one thread ends when another's has failed") {
+TEST("a thread's part of a loop with a cancellation callback ends early when another thread's part "
+     "fails") {
   asked_t asked = {0, 0};
   const tenon_poll_t poll = {ask, &asked};
   int reached = 0;
@@ -198,7 +199,7 @@ TEST("a watched loop of one thread ends when another's has failed") {
 
 /* instruction sets */
 
-TEST("the words of contract 1 have ranks, others have none") {
+TEST("the instruction sets of contract 1 have ranks, and unknown names have none") {
   CHECK(tn_cpu_rank("", 0) == 0 && tn_cpu_has(0) && tn_cpu_rank("sse9", 4) == -1 &&
         !tn_cpu_has(-1) && !tn_cpu_has(99));
   CHECK(tn_cpu_rank("avx2", 4) < tn_cpu_rank("avx512", 6) &&
@@ -208,8 +209,8 @@ TEST("the words of contract 1 have ranks, others have none") {
   CHECK(tn_cpu_word(-1) == NULL);
 }
 
-TEST("TENON_CPU_CAPABILITY takes away what is above it, and a word that is none is ignored and "
-     "told") {
+TEST(
+    "TENON_CPU_CAPABILITY disables what is above it, and an unknown name is ignored and reported") {
   const char *value = NULL;
   unsetenv("TENON_CPU_CAPABILITY"); /* a run of all tests may be limited */
   int avx2 = tn_cpu_rank("avx2", 4);

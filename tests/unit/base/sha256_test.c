@@ -29,7 +29,7 @@ static const struct {
     {NULL, 0, 1000000, "d29751f2649b32ff572b5e0a9f541ea660a50f94ff0beedfb0b692b924cc8025"},
 };
 
-TEST("hashes are those of the standard's examples") {
+TEST("hashes equal the examples of the standard") {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     uint8_t hash[TN_SHA256_SIZE], again[TN_SHA256_SIZE];
     char text[TN_SHA256_TEXT];
@@ -47,7 +47,7 @@ TEST("hashes are those of the standard's examples") {
   }
 }
 
-TEST("what is no hash is not read as one") {
+TEST("a text that is not a hash is refused") {
   const char *good = cases[0].hash;
   char text[80];
   uint8_t hash[TN_SHA256_SIZE];

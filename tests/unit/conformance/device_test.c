@@ -13,15 +13,15 @@
 
 #include "device.h"
 
-TEST("the CPU conforms") { conform((tenon_device_t){1, 0}); }
+TEST("the CPU passes the conformance cases of backends") { conform((tenon_device_t){1, 0}); }
 
-TEST("a backend with memory and copies alone conforms, and nothing of it is left") {
+TEST("a backend that brings only memory and copies conforms, and all its memory is freed") {
   npu_start();
   conform(npu_device);
   CHECK(blocks == 0);
 }
 
-TEST("what follows from memory and copies does not fall back") {
+TEST("operators that the host builds from memory and copies do not fall back") {
   char *report = NULL;
   CHECK_STATUS(tenon_fallback_report(&report), TENON_OK);
   CHECK_TEXT(report, "core::sqrt                                        1 calls");
@@ -68,7 +68,8 @@ static tenon_status_t own_copy_from(tenon_call_t *call) {
   return TENON_OK;
 }
 
-TEST("a plug-in overrides any of them, views too, which then have memory of their own") {
+TEST(
+    "a plug-in can override each of these operators, and its views then have memory of their own") {
   static const struct {
     const char *op;
     tenon_run_fn run;
@@ -135,7 +136,7 @@ static tenon_status_t add_library(const char *name, const tenon_item_t *items) {
   return tenon_library_add(&d, NULL, NULL, NULL);
 }
 
-TEST("a library that brings half of a device is refused, with what it lacks") {
+TEST("a library that brings only half of a device's kernels is refused, with those that it lacks") {
   CHECK_STATUS(add_library("half", half_items), TENON_UNIMPLEMENTED);
   CHECK_TEXT(
       tenon_error(),
@@ -154,7 +155,7 @@ TEST("a library that brings half of a device is refused, with what it lacks") {
   CHECK_STATUS(tenon_backend_check("meta"), TENON_OK);
 }
 
-TEST("tensors that cannot change are refused") {
+TEST("operators that change a tensor in place refuse a tensor that cannot change") {
   int64_t extent = 2;
   int64_t stride;
   float values[2] = {1, 2};

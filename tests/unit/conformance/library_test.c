@@ -10,7 +10,7 @@
 
 #include "device.h"
 
-TEST("a backend of a library conforms") {
+TEST("the backend that TENON_CONFORMANCE_LIBRARY and TENON_CONFORMANCE_BACKEND name conforms") {
   const char *library = getenv("TENON_CONFORMANCE_LIBRARY");
   const char *backend = getenv("TENON_CONFORMANCE_BACKEND");
   tenon_device_t device = {0, 0};

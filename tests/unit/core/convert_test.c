@@ -50,7 +50,7 @@ static void say(const float_kind_t *kind, uint32_t bits, const char *what) {
   check_report(0, __FILE__, __LINE__, text, NULL);
 }
 
-TEST("every pattern widens to the number that it means, and narrows back to itself") {
+TEST("every bit pattern widens to the number that it stands for, and narrows back to itself") {
   static uint16_t narrow[MOST];
   static float wide[MOST];
   static double wider[MOST];
@@ -95,7 +95,7 @@ TEST("every pattern widens to the number that it means, and narrows back to itse
   }
 }
 
-TEST("what lies between two patterns goes to the nearer one, what lies in the middle to the even "
+TEST("a number between two patterns goes to the nearer one, and halfway between them to the even "
      "one") {
   for (int k = 0; k < FLOAT_KINDS; k++) {
     const float_kind_t *kind = &float_kinds[k];
@@ -147,7 +147,7 @@ TEST("what lies between two patterns goes to the nearer one, what lies in the mi
   }
 }
 
-TEST("what is too large becomes infinite, or the largest number where there is no infinity") {
+TEST("a number that is too large becomes infinite, or the largest number if there is no infinity") {
   for (int k = 0; k < FLOAT_KINDS; k++) {
     const float_kind_t *kind = &float_kinds[k];
     double largest = 0;
@@ -194,7 +194,7 @@ static uint64_t add_bytes(uint64_t sum, uint32_t value, int bytes) {
   return sum;
 }
 
-TEST("whole tables are those of NumPy") {
+TEST("conversions give the tables that NumPy gives") {
   static uint16_t narrow[MOST];
   static float wide[MOST];
   for (size_t s = 0; s < sizeof sums / sizeof *sums; s++) {

@@ -52,7 +52,7 @@ static tenon_tensor_t *random_tensor(uint32_t id, int32_t ndim, const int64_t *s
   return t;
 }
 
-TEST("a copy has the elements of its source, and touches nothing between them") {
+TEST("a copy has the elements of its source, and leaves the gaps between its own elements alone") {
   static const uint32_t ids[] = {TENON_U8, TENON_F16, TENON_F32, TENON_F64, TENON_C128};
   for (int round = 0; round < 3000; round++) {
     int64_t shape[8];
@@ -121,7 +121,7 @@ TEST("a large transpose on several threads is exact") {
   tenon_tensor_release(made);
 }
 
-TEST("a broadcast source is read again and again") {
+TEST("each element of a broadcast source is read as often as needed") {
   int64_t shape[2] = {2, 3};
   int64_t strides[2] = {0, 1};
   int32_t data[3] = {1, 2, 3};
@@ -136,7 +136,7 @@ TEST("a broadcast source is read again and again") {
   tenon_tensor_release(made);
 }
 
-TEST("texts are copied, not shared") {
+TEST("strings are copied, not shared") {
   tenon_tensor_t *from = tensor_of("string[2] one two");
   tenon_tensor_t *made = NULL;
   CHECK_STATUS(tenon_tensor_copy(from, &made), TENON_OK);
@@ -159,7 +159,7 @@ TEST("lists are copied item by item") {
   tenon_tensor_release(none);
 }
 
-TEST("what does not fit is refused, with both shapes") {
+TEST("a copy into another shape or dtype is refused with both descriptions") {
   tenon_tensor_t *a = tensor_of("i32[2] 1 2");
   tenon_tensor_t *b = tensor_of("i32[3] 1 2 3");
   tenon_tensor_t *c = tensor_of("f32[2] 1 2");
@@ -171,7 +171,7 @@ TEST("what does not fit is refused, with both shapes") {
   tenon_tensor_release(c);
 }
 
-TEST("packed elements are copied when they are dense, else refused") {
+TEST("elements smaller than a byte are copied if they are dense, and refused otherwise") {
   int64_t shape[2] = {3, 2};
   int64_t turned[2] = {1, 3};
   uint8_t data[3] = {0x21, 0x43, 0x65};

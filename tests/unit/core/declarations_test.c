@@ -55,7 +55,7 @@ static tenon_status_t loop_of(const char *schema_text, const char *text) {
   return tn_loop_parse(text, &s, &arena, &loop);
 }
 
-TEST("WHERE gives each input its words") {
+TEST("WHERE gives each input its properties") {
   CHECK_STATUS(where("x: known; y, list: deduced strided", &arena), TENON_OK);
   CHECK(words[0] == TN_INPUT_KNOWN && words[1] == (TN_INPUT_DEDUCED | TN_INPUT_STRIDED) &&
         words[2] == words[1] && words[3] == 0);
@@ -80,7 +80,7 @@ TEST("WHERE gives each input its words") {
              "column 10: expected known, deduced, strided or anywhere, found 'bad'");
 }
 
-TEST("REUSE gives each result at most one input, each input at most one result") {
+TEST("REUSE gives each result at most one input, and each input to at most one result") {
   CHECK_STATUS(reuse("out: x; indices: y", &arena), TENON_OK);
   CHECK(reused[0] == 0 && reused[1] == 1 && reused[2] == -1 && reused[3] == -1);
   CHECK_STATUS(reuse(NULL, &arena), TENON_OK);
@@ -100,7 +100,7 @@ TEST("REUSE gives each result at most one input, each input at most one result")
   CHECK_TEXT(refused(reuse("out: x y", &arena)), "column 8: expected ';' or the end, found 'y'");
 }
 
-TEST("BATCHING names inputs, results and the axes that shift") {
+TEST("BATCHING names inputs, results and the axes that shift between them") {
   CHECK_STATUS(batch("x, y -> out, indices; shift axis, axes, k", &arena), TENON_OK);
   CHECK(batching.inputs == 3 && batching.outputs == 3 && batching.shifts == (1 | 4 | 8) &&
         !batching.is_none);
@@ -124,7 +124,7 @@ TEST("BATCHING names inputs, results and the axes that shift") {
              "column 1: expected the name of an input, found 'none'");
 }
 
-TEST("USES gives full names in order") {
+TEST("USES lists full operator names in the order of the text") {
   CHECK_STATUS(uses("core::add, mul , core::add.out, div.x", &arena), TENON_OK);
   CHECK(name_count == 4 && strcmp(names[0], "core::add") == 0 && strcmp(names[1], "ns::mul") == 0);
   CHECK(strcmp(names[2], "core::add.out") == 0 && strcmp(names[3], "ns::div.x") == 0);
@@ -139,7 +139,7 @@ TEST("USES gives full names in order") {
   CHECK_TEXT(refused(uses("core add", &arena)), "column 6: expected ',' or the end, found 'add'");
 }
 
-TEST("a kernel's words are its device, instruction set, dtypes and capabilities") {
+TEST("the text of a kernel names its device, instruction set, dtypes and capabilities") {
   CHECK_STATUS(kern("cpu", &arena), TENON_OK);
   CHECK(strcmp(kernel.device, "cpu") == 0 && kernel.isa == 0 && kernel.dtypes == ~(uint64_t)0 &&
         kernel.flags == 0);
@@ -218,7 +218,7 @@ static const struct {
            {"cpu avx512 f32|f64 strided", kern},
            {"f32, f32 -> f32, bool; avx512 strided", loop_any}};
 
-TEST("each allocation may fail") {
+TEST("parsing survives the failure of each allocation") {
   it();
   loop_any("f32, f32 -> f32, bool", &arena);
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -226,7 +226,7 @@ TEST("each allocation may fail") {
       texts_check_memory(all[i].text, all[i].parse); /* batching allocates nothing */
 }
 
-TEST("any bytes are survived") {
+TEST("parsing survives arbitrary bytes") {
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     texts_check_broken(all[i].text, all[i].parse, 5000);
   char *long_text = texts_repeat("a", ", a", 100000, "");

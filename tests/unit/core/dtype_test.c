@@ -6,7 +6,7 @@
 
 #include "check.h"
 
-TEST("each type of the contract has its own index, which leads back to it") {
+TEST("each dtype of the contract has an index of its own, which leads back to the dtype") {
   uint64_t seen = 0;
   for (int i = 0; i < TN_DTYPE_COUNT; i++) {
     tenon_dtype_t dtype = tn_dtype_at(i);
@@ -29,7 +29,7 @@ TEST("no other code, width or number of lanes has an index") {
   CHECK_TEXT(tn_dtype_name(tenon_dtype(0)), "?");
 }
 
-TEST("a name is parsed whole, and there is none for lists") {
+TEST("a dtype's name must match as a whole, and lists have no dtype") {
   tenon_dtype_t dtype;
   CHECK(tn_dtype_parse("f32", 3, &dtype) && tenon_dtype_id(dtype) == (2 | 32 << 8 | 1 << 16));
   CHECK(tn_dtype_parse("bf16", 4, &dtype) && tenon_dtype_id(dtype) == (4 | 16 << 8 | 1 << 16));
@@ -42,7 +42,7 @@ TEST("a name is parsed whole, and there is none for lists") {
         !tn_dtype_parse("F32", 3, &dtype));
 }
 
-TEST("classes are the sets that the contract says") {
+TEST("classes of dtypes contain what the contract says") {
   char text[400];
   tn_dtype_set_print(tn_dtype_set("float", 5), text, sizeof text);
   CHECK(strcmp(text, "bf16|f16|f32|f64") == 0);
@@ -61,7 +61,7 @@ TEST("classes are the sets that the contract says") {
   CHECK(text[0] == 0);
 }
 
-TEST("a set that does not fit is cut behind a whole name") {
+TEST("a set of dtypes that does not fit the buffer is cut after a whole name") {
   char text[64];
   for (size_t capacity = 1; capacity < 40; capacity++) {
     memset(text, 'X', sizeof text);
@@ -74,7 +74,7 @@ TEST("a set that does not fit is cut behind a whole name") {
   CHECK(strcmp(text, "c64|c128") == 0);
 }
 
-TEST("bytes are counted for packed types, and overflow is told") {
+TEST("sizes in bytes take packed dtypes into account, and overflow is reported") {
   uint64_t size = 0;
   CHECK(tn_dtype_bytes(tenon_dtype(TENON_F32), 3, &size) && size == 12);
   CHECK(tn_dtype_bytes(tenon_dtype(TENON_I4), 3, &size) && size == 2);

@@ -53,7 +53,7 @@ static void fresh_table(void) {
   CHECK_STATUS(tn_extents_create(&table), TENON_OK);
 }
 
-TEST("a name is one symbol, no name is a fresh one") {
+TEST("equal names give the same symbol, and no name gives a fresh symbol") {
   fresh_table();
   CHECK(same(symbol("batch"), symbol("batch")) && !same(symbol("batch"), symbol("seq")));
   CHECK(!same(symbol(NULL), symbol(NULL)) && !same(symbol(""), symbol("")));
@@ -63,7 +63,7 @@ TEST("a name is one symbol, no name is a fresh one") {
   CHECK(prints(symbol(NULL), "?0") && prints(symbol("a"), "a") && prints(symbol(NULL), "?1"));
 }
 
-TEST("sums and products have one form") {
+TEST("equal sums and products have one form") {
   fresh_table();
   tenon_dim_t n = symbol("n");
   tenon_dim_t s = symbol("s");
@@ -82,7 +82,7 @@ TEST("sums and products have one form") {
   CHECK(prints(sub(mul(n, mul(n, s)), mul(known(3), b)), "n*n*s-3*b"));
 }
 
-TEST("numbers give numbers, rounded down as Python does") {
+TEST("operations on numbers give numbers, and division rounds down as in Python") {
   fresh_table();
   CHECK(same(quotient(known(-7), known(2)), known(-4)) &&
         same(quotient(known(7), known(-2)), known(-4)));
@@ -100,7 +100,7 @@ TEST("numbers give numbers, rounded down as Python does") {
         same(operate(TENON_DIM_BOUND, known(3), known(3)), known(3)));
 }
 
-TEST("quotients keep what divides, and equal ones are one") {
+TEST("quotients cancel common factors, and equal quotients have one form") {
   fresh_table();
   tenon_dim_t n = symbol("n");
   CHECK(same(quotient(add(mul(known(4), n), known(3)), known(4)), n));
@@ -120,7 +120,7 @@ TEST("quotients keep what divides, and equal ones are one") {
         prints(quotient(n, symbol("m")), "n/m"));
 }
 
-TEST("minimum, maximum and tests are decided where ranges tell") {
+TEST("minimum, maximum and comparisons are decided where the ranges of symbols allow it") {
   fresh_table();
   tenon_dim_t n = symbol("n");
   tenon_dim_t m = symbol("m");
@@ -145,7 +145,7 @@ TEST("minimum, maximum and tests are decided where ranges tell") {
   CHECK(prints(operate(TENON_DIM_MIN, add(n, known(1)), m), "min(m, n+1)"));
 }
 
-TEST("a bounded extent is new each time and prints its bound") {
+TEST("each bounded extent is a new symbol and prints its bound") {
   fresh_table();
   tenon_dim_t n = symbol("n");
   tenon_dim_t a = operate(TENON_DIM_BOUND, known(128), known(0));
@@ -163,7 +163,7 @@ TEST("a bounded extent is new each time and prints its bound") {
         same(tn_extents_resolve(table, a), known(5)));
 }
 
-TEST("equalities bind symbols, and all that is made of them follows") {
+TEST("an equality binds symbols, and expressions that contain them follow") {
   fresh_table();
   tenon_dim_t n = symbol("n");
   tenon_dim_t m = symbol("m");
@@ -184,7 +184,7 @@ TEST("equalities bind symbols, and all that is made of them follows") {
         same(tn_extents_resolve(table, known(7)), known(7)));
 }
 
-TEST("an equality of expressions is solved for a symbol, a fresh one first") {
+TEST("an equality of expressions is solved for a symbol, and for one without a name first") {
   fresh_table();
   tenon_dim_t n = symbol("n");
   tenon_dim_t any = symbol(NULL);
@@ -202,7 +202,7 @@ TEST("an equality of expressions is solved for a symbol, a fresh one first") {
   CHECK(same(operate(TENON_DIM_EQUAL, mul(m, m), known(36)), known(36)));
 }
 
-TEST("a chain of many equalities is followed, in either direction") {
+TEST("a chain of many equalities is resolved in either direction") {
   for (int direction = 0; direction < 2; direction++) {
     enum { COUNT = 20000 };
     static tenon_dim_t all[COUNT], plus[200];
@@ -256,7 +256,7 @@ TEST("a symbol broadcast with a number is 1 or that number") {
         same(operate(TENON_DIM_BROADCAST, both, p), both));
 }
 
-TEST("contradictions fail and print both sides") {
+TEST("contradictory equalities fail and print both sides") {
   fresh_table();
   tenon_dim_t n = symbol("batch");
   CHECK_TEXT(refused(TENON_DIM_EQUAL, known(3), known(4)), "extents: 3 = 4 is impossible");
@@ -360,7 +360,7 @@ static int plain(uint32_t operation, int64_t a, int64_t b, int64_t *out) {
   }
 }
 
-TEST("symbolic answers are those of plain integers, whenever the symbols become known") {
+TEST("symbolic results equal those of plain integers, whenever the symbols become known") {
   uint32_t state = 11;
   int compared = 0;
   for (int round = 0; round < 3000; round++) {
@@ -436,7 +436,7 @@ static tenon_status_t work(void) {
   return status;
 }
 
-TEST("each allocation may fail") {
+TEST("extents survive the failure of each allocation") {
   for (int sticky = 0; sticky < 2; sticky++)
     for (int64_t n = 1; n < 1000; n++) {
       fault_memory(n, sticky);
@@ -447,7 +447,7 @@ TEST("each allocation may fail") {
     }
 }
 
-TEST("releasing nothing is fine, and everything is freed") {
+TEST("releasing NULL is allowed, and everything is freed") {
   tn_extents_release(NULL);
   tn_extents_release(table);
   table = NULL;

@@ -35,7 +35,8 @@ static void topk(void) {
               "x, y: float; index: i64; values = x; indices = i64");
 }
 
-TEST("a call over gradients, inputs, results, attributes, state, literals and calls is read") {
+TEST("a call over gradients, inputs, results, attributes, state, literals and other calls is "
+     "parsed") {
   topk();
   CHECK_STATUS(
       parse(
@@ -76,7 +77,7 @@ TEST("one call may be the gradient of several inputs") {
   CHECK(gradient.formulas[0].call.argument_count == 0);
 }
 
-TEST("grad is that of the first result that may be a float") {
+TEST("`grad` means the gradient of the first result that may be a float") {
   operator_is("f(Tensor x) -> (Tensor i, Tensor v)", "x: float; i = i64; v = x");
   CHECK_STATUS(parse("x: g(grad)", &arena), TENON_OK);
   CHECK(gradient.formulas[0].call.arguments[0].index == 1);
@@ -92,13 +93,13 @@ TEST("grad is that of the first result that may be a float") {
   CHECK_STATUS(parse("x, grad: g(grad.out)", &arena), TENON_OK);
 }
 
-TEST("no text is no gradient") {
+TEST("a missing text means that there is no gradient") {
   topk();
   CHECK_STATUS(parse(NULL, &arena), TENON_OK);
   CHECK(!gradient.text && gradient.formula_count == 0);
 }
 
-TEST("inputs that may be floats are all named, and once") {
+TEST("every input that may be a float needs a gradient formula, and only one") {
   topk();
   CHECK_TEXT(refused("x: g(grad)"), "every input that may be a float needs a gradient formula (a "
                                     "call, none or error); missing for 'y'");
@@ -138,7 +139,7 @@ TEST("unknown names and wrong forms are refused with their column") {
   CHECK_TEXT(refused(""), "column 1: expected the name of an input, found the end");
 }
 
-TEST("calls are nested at most 64 deep, and have at most 128 values") {
+TEST("calls nest at most 64 deep and have at most 128 values") {
   operator_is("f(Tensor x) -> Tensor", "x: float; out = x");
   for (size_t depth = 64; depth <= 65; depth++) {
     char *open = texts_repeat("x: ", "g(", depth, "grad");
@@ -174,7 +175,7 @@ static tenon_status_t see(void *context, const char *name) {
   return --seen->left ? TENON_OK : TENON_NOT_FOUND;
 }
 
-TEST("every operator is visited in order, until one says no") {
+TEST("every operator that a formula calls is visited in order, until the callback stops the walk") {
   seen_t seen = {"", 100};
   seen_t few = {"", 2};
   topk();
@@ -187,12 +188,12 @@ TEST("every operator is visited in order, until one says no") {
 
 static const char *const some = "x: a(b(grad, [1, 2.5]), c(1, d(x), m='t', n=values)); y: none";
 
-TEST("each allocation may fail") {
+TEST("parsing survives the failure of each allocation") {
   topk();
   texts_check_memory(some, parse);
 }
 
-TEST("any bytes are survived") {
+TEST("parsing survives arbitrary bytes") {
   topk();
   texts_check_broken(some, parse, 20000);
 }

@@ -91,7 +91,7 @@ static int is_shape(const tenon_meta_t *meta, int32_t rank, ...) {
 
 /* parsing */
 
-TEST("rules are read into names, numbers, any extents and leading ones") {
+TEST("shape patterns are parsed into names, numbers, arbitrary extents and leading extents") {
   open("f(Tensor x, Tensor w, *, int m) -> (Tensor out, Tensor same)",
        "x: [..., n, 3]; w: [m, _]; out: [..., n, m]; same = x");
   CHECK(patterns.name_count == 2 && strcmp(patterns.names[0], "n") == 0 &&
@@ -110,7 +110,7 @@ TEST("rules are read into names, numbers, any extents and leading ones") {
   CHECK(patterns.outputs[0].is_given && patterns.outputs[0].extents == patterns.inputs[0].extents);
 }
 
-TEST("errors point at the extent") {
+TEST("error messages point at the extent") {
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x: [n]; out: [m]"),
              "shapes 'x: [n]; out: [m]': column 15: extent 'm' of a result is neither an extent of "
              "an input nor an int or dim attribute");
@@ -154,7 +154,7 @@ TEST("errors point at the extent") {
   free(many);
 }
 
-TEST("sharding has new names in results, and neither '=' nor '...'") {
+TEST("a sharding pattern may use new names in results, but neither '=' nor '...'") {
   tn_patterns_t sharding;
   CHECK_STATUS(tn_schema_parse("f(Tensor x, float s=1) -> Tensor", "lib", &arena, &schema),
                TENON_OK);
@@ -175,7 +175,7 @@ TEST("sharding has new names in results, and neither '=' nor '...'") {
 static const char *const matmul = "mm(Tensor a, Tensor b) -> Tensor";
 static const char *const matmul_shapes = "a: [..., n, k]; b: [..., k, m]; out: [..., n, m]";
 
-TEST("leading extents broadcast from the right, named ones agree") {
+TEST("leading extents broadcast from the right, and extents with one name must agree") {
   open(matmul, matmul_shapes);
   clear();
   shape(0, 2, 2, 3);
@@ -212,7 +212,7 @@ TEST("leading extents broadcast from the right, named ones agree") {
   CHECK_TEXT(tn_error(), "input 'a': expected shape [..., n, k], found [3]");
 }
 
-TEST("numbers and attributes are checked, and build results") {
+TEST("numbers and attributes in a pattern constrain inputs and determine results") {
   open("f(Tensor x, Tensor? w, *, int n=2, dim? d=None) -> (Tensor out, Tensor free)",
        "x: [n, 3, _]; w: [n, q]; out: [3, d, n]; free: [q]");
   tenon_value_t attrs[2] = {{.kind = TENON_KIND_INT, .as.i = 2},
@@ -249,7 +249,7 @@ TEST("numbers and attributes are checked, and build results") {
              "operator 'lib::f': attribute 'n' is an extent: expected at least 0, found -1");
 }
 
-TEST("a result may have an input's shape, and one without a rule is left alone") {
+TEST("a result may have the shape of an input, and a result without a pattern is left alone") {
   open("f(Tensor x) -> (Tensor same, Tensor other)", "same = x");
   clear();
   shape(0, 3, 2, 3, 5);
@@ -264,7 +264,7 @@ TEST("a result may have an input's shape, and one without a rule is left alone")
   CHECK_TEXT(tn_error(), "result 'same' has the shape of 'x', which is absent");
 }
 
-TEST("each item of a list has the shape") {
+TEST("the pattern of a list applies to each of its items") {
   open("f(Tensor[] xs) -> Tensor[]", "xs: [n, 2]; out: [2, n]");
   clear();
   tenon_meta_t list = {.count = 2, .items = inputs};
@@ -281,7 +281,7 @@ TEST("each item of a list has the shape") {
   CHECK_TEXT(tn_error(), "input 'xs': expected shape [n, 2] with n = 4, from 'xs', found [5, 2]");
 }
 
-TEST("symbols are equated and broadcast by the host") {
+TEST("symbolic extents are equated and broadcast") {
   tenon_dim_t n, m;
   CHECK_STATUS(tn_extents_create(&extents), TENON_OK);
   CHECK_STATUS(tn_extents_symbol(extents, "n", &n), TENON_OK);
@@ -301,7 +301,7 @@ TEST("symbols are equated and broadcast by the host") {
   extents = NULL;
 }
 
-TEST("an input of unknown rank is filled in when its names are bound") {
+TEST("the shape of an input of unknown rank is filled in once the names in its pattern are bound") {
   open("f(Tensor x, Tensor w, Tensor v) -> Tensor", "x: [n, k]; w: [k, 2]; v: [q]; out: [n, 2]");
   clear();
   shape(0, 2, 5, 7);
@@ -312,7 +312,7 @@ TEST("an input of unknown rank is filled in when its names are bound") {
         is_shape(&output_metas[0], 2, 5, 2));
 }
 
-TEST("no result has more than 64 extents") {
+TEST("a result with more than 64 extents is refused") {
   open("f(Tensor x, Tensor y) -> Tensor", "x: [...]; y: [n]; out: [..., n]");
   clear();
   shape(0, 0);
@@ -340,12 +340,12 @@ static tenon_status_t parse_sharding(const char *text, tn_arena_t *to) {
 
 static const char *const some = "x: [..., n, 3]; w: [m, _]; out: [..., n, m]; same = x";
 
-TEST("each allocation may fail") {
+TEST("parsing survives the failure of each allocation") {
   open("f(Tensor x, Tensor w, *, int m) -> (Tensor out, Tensor same)", some);
   texts_check_memory(some, parse_any);
 }
 
-TEST("any bytes are survived") {
+TEST("parsing survives arbitrary bytes") {
   open("f(Tensor x, Tensor w, *, int m) -> (Tensor out, Tensor same)", some);
   texts_check_broken(some, parse_any, 20000);
   texts_check_broken("x: [b, s, _]; out: [b, 2, _]", parse_sharding, 10000);

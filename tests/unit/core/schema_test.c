@@ -30,7 +30,8 @@ static tenon_status_t parse_any(const char *text, tn_arena_t *to) {
   return tn_schema_parse(text, "lib", to, &schema);
 }
 
-TEST("a schema without a namespace takes the library's, and the result without a name is `out`") {
+TEST("an operator without a namespace takes that of the library, and a result without a name is "
+     "`out`") {
   tn_schema_t s = parse("gelu(Tensor x, *, str['none', 'tanh'] approximate='none') -> Tensor");
   CHECK_TEXT(s.full, "lib::gelu");
   CHECK(strcmp(s.ns, "lib") == 0 && strcmp(s.name, "gelu") == 0 && strcmp(s.overload, "") == 0);
@@ -57,7 +58,7 @@ TEST("a stated namespace and an overload make the full name") {
   tn_arena_clear(&arena);
 }
 
-TEST("every kind of attribute arrives with its kind and its default") {
+TEST("every kind of attribute is parsed with its kind and its default") {
   tn_schema_t s = parse(
       "k(bool b=True, int i=-3, dim d=7, float f=1, float e=1e-5, str s='it\\'s \\\\ \\n', dtype "
       "t=bf16, scalar n=2, scalar m=2.5, scalar l=False, device where='cpu', tensor? c=None, "
@@ -94,8 +95,8 @@ TEST("every kind of attribute arrives with its kind and its default") {
   tn_arena_clear(&arena);
 }
 
-TEST("inputs may be optional, lists, on the host, and lists whose length an attribute states later "
-     "in the text") {
+TEST("an input may be optional, a list, on the host, or a list whose length a later attribute "
+     "states") {
   tn_schema_t s =
       parse("f(Tensor[n] xs, Tensor[3] three, Tensor? @host axes=None, Tensor[]? more=None, *, int "
             "axis, int n) -> (Tensor[n] ys, Tensor? mask, Tensor[], Tensor)");
@@ -118,7 +119,7 @@ TEST("inputs may be optional, lists, on the host, and lists whose length an attr
   tn_arena_clear(&arena);
 }
 
-TEST("the operators of the documentation parse") {
+TEST("the schemas of the documentation parse") {
   static const char *const texts[] = {
       "split(Tensor(a) x, Tensor? @host sizes=None, *, int axis=0, int count) -> Tensor(a)[count]",
       "topk(Tensor x, dim k, *, bool largest=True) -> (Tensor values, Tensor indices)",
@@ -133,7 +134,7 @@ TEST("the operators of the documentation parse") {
   tn_arena_clear(&arena);
 }
 
-TEST("an unknown type is refused with its column and the nearest word") {
+TEST("an unknown type is refused with its column and the nearest known word") {
   refuse_as(
       "foo(Tensr x) -> Tensor",
       "schema 'foo(Tensr x) -> Tensor': column 5: expected a type (Tensor, bool, int, dim, "
@@ -146,7 +147,7 @@ TEST("an unknown type is refused with its column and the nearest word") {
   CHECK(!strstr(tn_error(), "did you mean"));
 }
 
-TEST("what is missing or left over is told where it is") {
+TEST("a missing or superfluous part is refused with its column") {
   refuse_as("", "column 1: expected the operator's name, found the end of the text");
   refuse_as("f", "column 2: expected '(' and the arguments, found the end");
   refuse_as("f(", "column 3: expected a type");
@@ -166,7 +167,7 @@ TEST("what is missing or left over is told where it is") {
             "column 10: expected a name, found '#', which no declaration may contain");
 }
 
-TEST("names are unique in the whole operator, and no literal is one") {
+TEST("names are unique within an operator, and literals are not names") {
   refuse_as("f(Tensor x, int x) -> Tensor", "column 17: two arguments are named 'x'");
   refuse_as("f(Tensor x) -> (Tensor y, Tensor y)", "column 34: two results are named 'y'");
   refuse_as("f(Tensor x) -> Tensor x",
@@ -178,7 +179,7 @@ TEST("names are unique in the whole operator, and no literal is one") {
   refuse_as("f(float nan) -> ()", "'nan' is a literal");
 }
 
-TEST("defaults are checked against their type") {
+TEST("defaults are checked against the type") {
   refuse_as("f(int k=1.5) -> ()", "column 9: default of 'k': expected int, found 1.5");
   refuse_as("f(int k=True) -> ()", "expected int, found True");
   refuse_as("f(bool b=2) -> ()", "expected bool, found 2");
@@ -207,7 +208,7 @@ TEST("defaults are checked against their type") {
             "column 13: expected None, the only possible default of an input, found '1'");
 }
 
-TEST("numbers that overflow are refused, others are read exactly") {
+TEST("numbers that overflow are refused, and others are read exactly") {
   refuse_as("f(int k=9223372036854775808) -> ()", "column 9: the integer does not fit 64 bits");
   refuse_as("f(int k=-9223372036854775809) -> ()", "column 9: the integer does not fit 64 bits");
   refuse_as("f(float x=1e999) -> ()",
@@ -232,7 +233,7 @@ TEST("numbers that overflow are refused, others are read exactly") {
   tn_arena_clear(&arena);
 }
 
-TEST("marks pair up") {
+TEST("the marks of inputs and results must match") {
   refuse_as("f(Tensor(a) x) -> Tensor",
             "column 10: the mark says that a result is a view of 'x', but no result has this mark");
   refuse_as("f(Tensor x) -> Tensor(a)",
@@ -247,7 +248,7 @@ TEST("marks pair up") {
   refuse_as("f(Tensor(a x) -> ()", "column 12: expected ')' after the mark, found 'x'");
 }
 
-TEST("lists, hosts and keyword marks stand where they make sense") {
+TEST("lists, @host and keyword marks are refused where they make no sense") {
   refuse_as("f(bool[] b) -> ()", "column 7: the type bool has no list form");
   refuse_as("f(int[n] k, int n) -> ()", "column 7: expected a number or ']', found 'n'");
   refuse_as("f(int @host k) -> ()", "column 7: @host is only for tensors");
@@ -267,7 +268,7 @@ TEST("lists, hosts and keyword marks stand where they make sense") {
   refuse_as("f(str['a' 'b'] m) -> ()", "column 11: expected ',' or ']', found the string 'b'");
 }
 
-TEST("without a namespace the library's name must be one") {
+TEST("without a namespace the library's name must be a valid name") {
   tn_schema_t schema;
   CHECK_STATUS(tn_schema_parse("f() -> ()", "my-lib", &arena, &schema), TENON_INVALID);
   CHECK_TEXT(tn_error(),
@@ -279,19 +280,19 @@ TEST("without a namespace the library's name must be one") {
   tn_arena_clear(&arena);
 }
 
-TEST("a name is letters, digits and underscores, not a digit first") {
+TEST("a name has letters, digits and underscores, and does not begin with a digit") {
   CHECK(tn_is_name("a", 1) && tn_is_name("_9Z", 3) && tn_is_name("A_b", 3));
   CHECK(!tn_is_name("", 0) && !tn_is_name("9a", 2) && !tn_is_name("a-b", 3) &&
         !tn_is_name("a\0b", 3) && !tn_is_name("\xc3\xa9", 2));
 }
 
-TEST("columns count characters, and odd bytes are shown escaped") {
+TEST("columns count characters, and messages escape bytes that cannot be printed") {
   refuse_as("f(str m='\xc3\xa9', Tensr x) -> ()", "column 14: expected a type");
   refuse_as("f(\xff x) -> ()", "schema 'f(\\xff x) -> ()': column 3: expected a type");
   refuse_as("f(\x01\n", "\\x01\\x0a");
 }
 
-TEST("texts without an end and unknown escapes are refused") {
+TEST("strings without an end and unknown escapes are refused") {
   refuse_as("f(str m='abc) -> ()", "column 9: expected a literal");
   refuse_as("f(str m='abc) -> ()", "a string without its closing quote");
   refuse_as("f(str m='abc\\", "a string without its closing quote");
@@ -300,7 +301,7 @@ TEST("texts without an end and unknown escapes are refused") {
   refuse_as("f(str['a", "a string without its closing quote");
 }
 
-TEST("very long texts are refused in short messages") {
+TEST("a very long text is refused with a short message") {
   char *name = texts_repeat("f(Tensor ", "x", 100000, ") -> ()");
   refuse_as(name, "column 10: expected a name, found 'xxx");
   CHECK_TEXT(tn_error(), "a name of more than 255 bytes");
@@ -323,7 +324,7 @@ TEST("very long texts are refused in short messages") {
   free(number);
 }
 
-TEST("64 inputs, attributes or results are taken, the 65th is refused") {
+TEST("64 inputs, attributes or results are accepted, and the 65th is refused") {
   static const char *const forms[3][3] = {{"f(Tensor x0", ", Tensor x%d", ") -> ()"},
                                           {"f(int x0", ", int x%d", ") -> ()"},
                                           {"f() -> (Tensor x0", ", Tensor x%d", ")"}};
@@ -351,6 +352,8 @@ static const char *const everything =
     "str['u', 'v\\n'] m='u', dtype t=f32, scalar? s=None, dim[2] d=[1, 2]) -> "
     "(Tensor(a!), Tensor(b) view, Tensor[n] ys)";
 
-TEST("each allocation may fail") { texts_check_memory(everything, parse_any); }
+TEST("parsing survives the failure of each allocation") {
+  texts_check_memory(everything, parse_any);
+}
 
-TEST("any bytes are survived") { texts_check_broken(everything, parse_any, 30000); }
+TEST("parsing survives arbitrary bytes") { texts_check_broken(everything, parse_any, 30000); }

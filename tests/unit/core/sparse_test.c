@@ -8,7 +8,8 @@
 
 #include "sparse.h"
 
-TEST("a csr tensor has the shape of the whole, the dtype of its values, and lends its parts") {
+TEST("a csr tensor has the shape of the whole matrix and the dtype of its values, and lends its "
+     "parts") {
   tenon_tensor_t *x = matrix();
   CHECK(x->ndim == 2 && x->shape[0] == 3 && x->shape[1] == 3 && tensor_has(x, TENON_F32) &&
         !x->data);
@@ -31,7 +32,7 @@ TEST("a row_sparse tensor stores whole rows of the first axis") {
   tenon_tensor_release(line);
 }
 
-TEST("sparse tensors may store nothing, and be empty") {
+TEST("a sparse tensor may store nothing, and may be empty") {
   tenon_tensor_t *x[] = {sparse_of((int64_t[]){2, 3}, "f32[0]", "i64[0]", "i64[3] 0 0 0"),
                          sparse_of((int64_t[]){0, 3}, "f32[0]", "i64[0]", "i64[1] 0"),
                          sparse_of((int64_t[]){2, 0}, "f32[0]", "i64[0]", "i64[3] 0 0 0"),
@@ -46,7 +47,7 @@ TEST("sparse tensors may store nothing, and be empty") {
   }
 }
 
-TEST("parts live as long as the tensor") {
+TEST("the parts of a sparse tensor live as long as the tensor") {
   parts_t p = parts_of("f32[1] 5", "i64[1] 1", "i64[2] 0 1");
   tenon_detail_t detail = detail_of(&p);
   tenon_tensor_t *x = NULL;
@@ -71,7 +72,7 @@ static void check_refused(int32_t ndim, const int64_t *shape, parts_t p, uint32_
   parts_release(&p);
 }
 
-TEST("what is no csr tensor is refused by name") {
+TEST("an invalid csr tensor is refused, and the message names the part") {
   const int64_t shape[] = {2, 3, 4};
   const int64_t most[] = {INT64_MAX, 2};
   const int64_t many[] = {INT64_MAX, 0};
@@ -129,7 +130,7 @@ TEST("what is no csr tensor is refused by name") {
                 "unknown flags 0x4 of a sparse tensor: expected TENON_SPARSE_");
 }
 
-TEST("what is no row_sparse tensor is refused by name") {
+TEST("an invalid row_sparse tensor is refused, and the message names the part") {
   const int64_t shape[] = {4, 2};
   check_refused(2, shape, parts_of("f32[2,3] 1 2 3 4 5 6", "i64[2] 0 1", NULL), 0, 0,
                 "shape [2, 3]: expected [2, 2]");
@@ -145,7 +146,7 @@ TEST("what is no row_sparse tensor is refused by name") {
                 TENON_DETAIL_ROW_SPARSE, 0, "a row_sparse tensor has an indptr");
 }
 
-TEST("parts that are not dense, sparse themselves, or on a stack are refused") {
+TEST("parts that are not dense, that are sparse, or that lie on a caller's stack are refused") {
   int64_t shape[] = {4, 2};
   int64_t count[] = {2};
   int64_t room[1];
@@ -166,7 +167,7 @@ TEST("parts that are not dense, sparse themselves, or on a stack are refused") {
   CHECK_TEXT(tn_error(), "tenon_detail_t of");
 }
 
-TEST("elements that the caller vouches for are not looked at, extents are") {
+TEST("TENON_SPARSE_UNCHECKED skips the check of indices, but not that of extents") {
   const int64_t shape[] = {2, 3};
   tenon_tensor_t *x = NULL;
   parts_t p = parts_of("f32[2] 1 2", "i64[2] 7 7", "i64[3] 9 9 9");
@@ -180,7 +181,7 @@ TEST("elements that the caller vouches for are not looked at, extents are") {
 
 /* copies */
 
-TEST("a copy has parts of its own") {
+TEST("a copy of a sparse tensor has parts of its own") {
   tenon_tensor_t *of[] = {matrix(), rows()};
   for (int i = 0; i < 2; i++) {
     tenon_tensor_t *copy = NULL;
@@ -198,7 +199,8 @@ TEST("a copy has parts of its own") {
   }
 }
 
-TEST("a sparse tensor becomes a copy of another, and what shares its old parts keeps them") {
+TEST("copying into a sparse tensor replaces its parts, and tensors that share the old parts keep "
+     "them") {
   tenon_tensor_t *x = matrix();
   tenon_tensor_t *y = NULL;
   tenon_tensor_t *whole = NULL;
@@ -223,7 +225,7 @@ TEST("a sparse tensor becomes a copy of another, and what shares its old parts k
 
 /* what they cannot do */
 
-TEST("views, quantisation, devices, DLPack and files refuse a sparse tensor and say what to do") {
+TEST("views, quantisation, devices, DLPack and files refuse a sparse tensor and name the remedy") {
   tenon_tensor_t *x = matrix();
   tenon_tensor_t *out = NULL;
   tenon_tensor_t *scale = tensor_of("f32[] 1");

@@ -16,7 +16,7 @@ static void count_release(void *context) { released += *(int *)context; }
 
 /* making */
 
-TEST("a tensor that is made is dense, aligned and empty of texts") {
+TEST("a new tensor is dense and aligned, and the strings of a new string tensor are empty") {
   int64_t shape[3] = {2, 3, 4};
   tenon_tensor_t *t = NULL;
   tenon_tensor_t *s = NULL;
@@ -33,7 +33,7 @@ TEST("a tensor that is made is dense, aligned and empty of texts") {
   tenon_tensor_retain(NULL);
 }
 
-TEST("shapes that cannot be are refused: negative, too large, too many axes, no dtype") {
+TEST("impossible shapes are refused: negative, too large, too many axes, no dtype") {
   static const int64_t negative[2] = {2, -1};
   static const int64_t large[2] = {(int64_t)1 << 40, (int64_t)1 << 40};
   static const int64_t wide[1] = {(int64_t)1 << 61};
@@ -61,7 +61,7 @@ TEST("shapes that cannot be are refused: negative, too large, too many axes, no 
   tenon_tensor_release(t);
 }
 
-TEST("borrowed memory is given back once, by the last reference, and never when borrowing fails") {
+TEST("borrowed memory is given back once, with the last reference, and never if borrowing failed") {
   int64_t shape[1] = {2};
   int64_t none[1] = {0};
   float data[2] = {1, 2};
@@ -140,7 +140,7 @@ TEST("strides decide whether a tensor is row-major or packed") {
   CHECK_TEXT(tn_error(), "a dense view needs room for its strides");
 }
 
-TEST("a list keeps its items, and refuses what cannot be kept") {
+TEST("a list keeps its items, and refuses items that it cannot keep") {
   tenon_tensor_t *items[2] = {tensor_of("f32[1] 1"), tensor_of("i64[2] 1 2")};
   tenon_tensor_t *list = NULL;
   tenon_tensor_t view;
@@ -163,7 +163,7 @@ TEST("a list keeps its items, and refuses what cannot be kept") {
   tenon_tensor_release(other);
 }
 
-TEST("texts of a string tensor are set one by one, old ones go") {
+TEST("the strings of a string tensor are set one by one, and replaced strings are freed") {
   int64_t shape[2] = {2, 2};
   tenon_tensor_t *t = NULL;
   tenon_tensor_t *f = tensor_of("f32[1] 1");
@@ -183,7 +183,7 @@ TEST("texts of a string tensor are set one by one, old ones go") {
   tenon_tensor_release(f);
 }
 
-TEST("dtypes are read by name and have names") {
+TEST("dtypes are parsed from their names and printed by them") {
   tenon_dtype_t d;
   CHECK_STATUS(tenon_dtype_parse("bf16", &d), TENON_OK);
   CHECK(tenon_dtype_id(d) == TENON_BF16 && strcmp(tenon_dtype_name(d), "bf16") == 0);
@@ -209,7 +209,7 @@ static struct DLManagedTensorVersioned *versioned(tn_dl_tensor_t dl) {
   return m;
 }
 
-TEST("a DLPack tensor comes in without a copy, and is deleted once, with the last reference") {
+TEST("a DLPack tensor is imported without a copy, and deleted once, with the last reference") {
   float data[8] = {0, 0, 1, 2, 3, 4, 5, 6};
   int64_t shape[2] = {2, 3};
   int64_t strides[2] = {1, 2};
@@ -241,7 +241,7 @@ TEST("a DLPack tensor comes in without a copy, and is deleted once, with the las
   free(no_deleter);
 }
 
-TEST("an empty DLPack tensor may have no memory, another one may not") {
+TEST("a DLPack tensor without memory is accepted only if it is empty") {
   int64_t shape[2] = {0, 3};
   int64_t full[1] = {2};
   tenon_tensor_t *t = NULL;
@@ -261,7 +261,7 @@ TEST("an empty DLPack tensor may have no memory, another one may not") {
   free(bad);
 }
 
-TEST("DLPack tensors that cannot be are refused, and stay the caller's") {
+TEST("invalid DLPack tensors are refused and stay the caller's") {
   int8_t data[4] = {0};
   int64_t shape[1] = {4};
   int64_t negative[1] = {-4};
@@ -299,7 +299,7 @@ TEST("DLPack tensors that cannot be are refused, and stay the caller's") {
   free(newer);
 }
 
-TEST("a tensor goes out without a copy, and lives until its consumer deletes it") {
+TEST("a tensor is exported without a copy, and lives until its consumer deletes it") {
   tenon_tensor_t *t = tensor_strided("f32[2,3] 1 2 3 4 5 6");
   tenon_tensor_t *back = NULL;
   struct DLManagedTensorVersioned *out = NULL;
@@ -320,7 +320,7 @@ TEST("a tensor goes out without a copy, and lives until its consumer deletes it"
   legacy->deleter(legacy);
 }
 
-TEST("what has no memory of its own to keep cannot leave by DLPack") {
+TEST("strings, lists and views on a caller's stack cannot leave by DLPack") {
   tenon_tensor_t *s = tensor_of("string[1] a");
   tenon_tensor_t *list = tensor_of("{f32[1] 1}");
   tenon_tensor_t view;
@@ -345,7 +345,7 @@ TEST("what has no memory of its own to keep cannot leave by DLPack") {
   tenon_tensor_release(t);
 }
 
-TEST("a tensor is quantised by a detail that fits it, and refuses others") {
+TEST("a quantised tensor accepts a detail that fits it, and refuses others") {
   tenon_tensor_t *x, *one, *three;
   int64_t shape[] = {2, 3};
   int64_t strides[2];
@@ -388,7 +388,7 @@ TEST("a tensor is quantised by a detail that fits it, and refuses others") {
   tenon_tensor_release(three);
 }
 
-TEST("memory of a tensor lives as long as views of it, which share nothing else") {
+TEST("the memory of a tensor lives as long as its views, which share nothing else with it") {
   tenon_tensor_t *x = tensor_of("f32[2,2] 1 2 3 4");
   tenon_tensor_t *view = NULL;
   tenon_tensor_t *next = NULL;

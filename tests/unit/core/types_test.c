@@ -43,7 +43,7 @@ static tenon_status_t apply(const tenon_value_t *attrs, uint32_t a, uint32_t b, 
 
 static uint32_t result(int i) { return tenon_dtype_id(output_metas[i].dtype); }
 
-TEST("inputs of one rule share a dtype out of its set, and the result follows") {
+TEST("inputs declared together share a dtype out of their set, and the result takes it") {
   open("add(Tensor a, Tensor b) -> Tensor", "a, b: f16|f32; out = a");
   CHECK(types.variable_count == 1 &&
         types.sets[0] == (tn_dtype_set("f16", 3) | tn_dtype_set("f32", 3)));
@@ -62,14 +62,14 @@ TEST("inputs of one rule share a dtype out of its set, and the result follows") 
   CHECK_TEXT(tn_error(), "input 'b': expected f16|f32, found i64");
 }
 
-TEST("a required input that is absent is named") {
+TEST("a required input that is absent is refused by name") {
   open("f(Tensor a, Tensor? b, Tensor c) -> Tensor", "a, b, c: any; out = a");
   CHECK_STATUS(apply(NULL, 0, TENON_F32, 0), TENON_INVALID);
   CHECK_TEXT(tn_error(), "operator 'lib::f' needs input 'a', 'c', which is not given");
   CHECK_STATUS(apply(NULL, TENON_F32, 0, TENON_F32), TENON_OK);
 }
 
-TEST("dtypes, attributes and infer are sources too") {
+TEST("a dtype, an attribute or infer can determine the dtype of a result") {
   open("cast(Tensor x, Tensor m, *, dtype to=i32, dtype? maybe=None) -> (Tensor a, Tensor b, "
        "Tensor c, Tensor d)",
        "x: any; m = bool; a = to; b = u8; c = ?; d = maybe");
@@ -90,7 +90,7 @@ TEST("dtypes, attributes and infer are sources too") {
   CHECK(!tn_types_output(&types, &schema, schema.defaults, inputs, 3, &dtype));
 }
 
-TEST("an input may follow an attribute") {
+TEST("the dtype of an input can be that of an attribute") {
   open("f(Tensor x, *, dtype dtype=f32) -> Tensor", "x = dtype; out = x");
   CHECK(types.variable_count == 0 && types.inputs[0].kind == TN_TYPE_ATTR &&
         types.outputs[0].kind == TN_TYPE_ATTR);
@@ -104,7 +104,7 @@ static bool fill(const tenon_value_t *attrs) {
   return tn_types_fill(&types, &schema, attrs ? attrs : schema.defaults, inputs);
 }
 
-TEST("dtypes of inputs that are not known follow from the others'") {
+TEST("dtypes of inputs that are not known yet follow from those of other inputs") {
   open("f(Tensor a, Tensor b, Tensor m, Tensor n, *, dtype like=f64) -> Tensor",
        "a, b: f16|f32; m = bool; n = like; out = a");
   apply(NULL, 0, TENON_F16, 0);
@@ -141,7 +141,7 @@ TEST("dtypes of inputs that are not known follow from the others'") {
   CHECK(tenon_dtype_id(input_metas[1].dtype) == TENON_STRING);
 }
 
-TEST("an input that says `?` may have any dtype, and binds nothing") {
+TEST("an input declared as `?` may have any dtype and binds nothing") {
   open("f(Tensor x, Tensor y) -> Tensor", "x = ?; y: f16|f32; out = y");
   CHECK(types.inputs[0].kind == TN_TYPE_OPEN && types.variable_count == 1);
   CHECK_STATUS(apply(NULL, TENON_STRING, TENON_F16, 0), TENON_OK);
@@ -152,7 +152,7 @@ TEST("an input that says `?` may have any dtype, and binds nothing") {
   CHECK_TEXT(tn_error(), "input 'y': expected f16|f32, found i32");
 }
 
-TEST("rules may stand in any order, and a type variable may be named") {
+TEST("declarations may stand in any order, and a type variable may have a name") {
   open("f(Tensor a, Tensor b, Tensor? c) -> (Tensor y, Tensor z)",
        "z = y; y = b; b, a = T; T: int|f32; c: u8");
   CHECK(types.variable_count == 2 && strcmp(types.names[0], "T") == 0 &&
@@ -163,13 +163,13 @@ TEST("rules may stand in any order, and a type variable may be named") {
   CHECK_TEXT(tn_error(), "input 'b': expected i16, the dtype of 'a', found i32");
 }
 
-TEST("an absent optional input binds nothing, others of its rule do") {
+TEST("an absent optional input binds nothing, but the other inputs of its declaration do") {
   open("f(Tensor? a, Tensor b) -> Tensor", "a, b: float; out = a");
   CHECK_STATUS(apply(NULL, 0, TENON_BF16, 0), TENON_OK);
   CHECK(result(0) == TENON_BF16);
 }
 
-TEST("a list means each of its items, of inputs and of results") {
+TEST("the declaration of a list applies to each of its items, for inputs and for results") {
   tenon_meta_t items[2] = {{.dtype = {2, 32, 1}}, {.dtype = {2, 32, 1}}};
   tenon_meta_t made[2] = {{.size = 0}, {.size = 0}};
   tenon_meta_t *item_list[2] = {&items[0], &items[1]};
@@ -203,7 +203,7 @@ TEST("a list means each of its items, of inputs and of results") {
   CHECK_TEXT(tn_error(), "input 'x': expected a tensor, found a list");
 }
 
-TEST("a dtype of nobody is refused and described, a result that is not wanted is left alone") {
+TEST("an unknown dtype is refused with a description, and a result that is not wanted is skipped") {
   open("f(Tensor x) -> (Tensor y, Tensor z)", "x: any; y, z = x");
   CHECK_STATUS(apply(NULL, 2 | 32 << 8 | 4 << 16, 0, 0), TENON_INVALID);
   CHECK_TEXT(tn_error(), "input 'x': expected any, found dtype 2 of 32 bits, 4 lanes");
@@ -214,7 +214,7 @@ TEST("a dtype of nobody is refused and described, a result that is not wanted is
   CHECK(result(1) == TENON_F32);
 }
 
-TEST("operators without tensors need no rules, others do") {
+TEST("only operators without tensors may omit type declarations") {
   open("nothing(int k=1) -> ()", NULL);
   CHECK_STATUS(tn_types_apply(&types, &schema, NULL, NULL, NULL), TENON_OK);
   refuse(
@@ -222,7 +222,7 @@ TEST("operators without tensors need no rules, others do") {
       "TENON_TYPES is missing: declare the dtypes of every input and result, such as \"x: any\"");
 }
 
-TEST("every input and result is named once") {
+TEST("every input and result is declared once") {
   refuse("f(Tensor a, Tensor b) -> Tensor", "a: any", "missing for input 'b', result 'out'");
   refuse("f(Tensor a) -> Tensor", "", "missing for input 'a', result 'out'");
   refuse("f(Tensor a) -> Tensor", "a: any; out = a; a: f32",
@@ -232,7 +232,7 @@ TEST("every input and result is named once") {
   refuse("f(Tensor a) -> Tensor", "out = a", "column 7: the dtype of 'a' is not declared");
 }
 
-TEST("unknown names are refused with the nearest") {
+TEST("an unknown name is refused with the nearest known one") {
   refuse("f(Tensor input) -> Tensor", "inptu, input: any; out = input",
          "column 1: expected an input or a result, found 'inptu'; did you mean "
          "'input'?");
@@ -250,7 +250,7 @@ TEST("unknown names are refused with the nearest") {
          "column 9: 'k' is an attribute: only inputs and results have dtypes");
 }
 
-TEST("a variable that nothing binds is refused") {
+TEST("a type that no input determines is refused") {
   refuse("f(Tensor x) -> Tensor", "x: any; T: any; out = T",
          "column 9: 'T' is not an input or a result, and no input uses it as a type variable");
   refuse("f(Tensor? x) -> Tensor", "x: any; out = x",
@@ -262,7 +262,7 @@ TEST("a variable that nothing binds is refused") {
          "column 4: 'out' is a result, so its dtype must be declared with '='");
 }
 
-TEST("the form of a rule is checked") {
+TEST("the form of each declaration is checked") {
   refuse("f(Tensor x) -> Tensor", "x",
          "column 2: expected ',', ':' and a set of dtypes, or '=' and a source, found the end");
   refuse("f(Tensor x) -> Tensor", "x: any;", "column 8: expected the name of an input or a result");
@@ -273,7 +273,7 @@ TEST("the form of a rule is checked") {
   refuse("f(Tensor x) -> Tensor", "x: list; out = x", "found 'list'");
 }
 
-TEST("32 sets of dtypes are taken, the 33rd is refused") {
+TEST("32 sets of dtypes are accepted, and the 33rd is refused") {
   for (int count = 32; count <= 33; count++) {
     char head[800] = "f(";
     char rules[800] = "";
@@ -299,12 +299,12 @@ static const char *const some_schema =
 static const char *const some_types =
     "T: f16|bf16|f32; a = T; bs: number; c: any; y = bs; z = t; w = ?";
 
-TEST("each allocation may fail") {
+TEST("parsing survives the failure of each allocation") {
   open(some_schema, some_types);
   texts_check_memory(some_types, parse_any);
 }
 
-TEST("any bytes are survived") {
+TEST("parsing survives arbitrary bytes") {
   open(some_schema, some_types);
   texts_check_broken(some_types, parse_any, 20000);
   char *chain = texts_repeat("a: any", "|any", 100000, "; bs: any");

@@ -20,7 +20,7 @@ static tenon_status_t raise(const char *text, tn_arena_t *to) {
   return tn_upgrade_parse(1, text, to, &upgrade);
 }
 
-TEST("UPGRADE is a list of steps, and a set value keeps its text") {
+TEST("UPGRADE is parsed into a list of steps, and a value that a step sets stays text") {
   CHECK_STATUS(
       raise("rename alpha -> scale; set mode = 'le\\'ga;cy'; drop beta; set axes = [1, 2]", &arena),
       TENON_OK);
@@ -69,7 +69,7 @@ static const char *name_now(int64_t version, const char *name) {
   return now ? now : "(none)";
 }
 
-TEST("a name is followed from its version to the present one") {
+TEST("an attribute's name is followed from its version to the current one") {
   CHECK_TEXT(name_now(1, "least"), "floor");
   CHECK_TEXT(name_now(2, "least"), "least"); /* no name of version 2: nobody renames it */
   CHECK_TEXT(name_now(2, "low"), "floor");
@@ -88,7 +88,7 @@ static tenon_status_t note(void *context, const char *name, const char *literal)
   return strcmp(name, "stop") == 0 ? TENON_ABORTED : TENON_OK;
 }
 
-TEST("values that upgrades set arrive under the present names") {
+TEST("values that upgrades set are reported under the current names") {
   char all[200] = "";
   CHECK_STATUS(tn_upgrades_set(chain(), 1, note, all), TENON_OK);
   CHECK_TEXT(all, "high=6.0;");
@@ -113,7 +113,7 @@ static const char *checked(const char *first, int64_t from, const char *second, 
   return status == TENON_OK ? "fine" : tn_error();
 }
 
-TEST("upgrades end at attributes of the schema, with values that fit, in order of versions") {
+TEST("upgrades must end at attributes of the schema, with values that fit, in order of versions") {
   CHECK_TEXT(checked("rename alpha -> beta; set number = 3", 2,
                      "rename beta -> scale; rename number -> count", 3),
              "fine");
@@ -133,8 +133,8 @@ TEST("upgrades end at attributes of the schema, with values that fit, in order o
 static const char *const steps =
     "rename alpha -> scale; set mode = 'legacy'; drop beta; set axes = [1, 2]";
 
-TEST("each allocation may fail") { texts_check_memory(steps, raise); }
+TEST("parsing survives the failure of each allocation") { texts_check_memory(steps, raise); }
 
-TEST("any bytes are survived") { texts_check_broken(steps, raise, 5000); }
+TEST("parsing survives arbitrary bytes") { texts_check_broken(steps, raise, 5000); }
 
 TEST("everything is freed") { tn_arena_clear(&arena); }

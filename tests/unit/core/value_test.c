@@ -72,7 +72,7 @@ static tenon_value_t of_text(const char *s) {
   return (tenon_value_t){.kind = TENON_KIND_STR, .count = (uint32_t)strlen(s), .as.s = s};
 }
 
-TEST("numbers become the kind of the attribute where nothing is lost") {
+TEST("numbers are converted to the kind of the attribute if nothing is lost") {
   CHECK(convert("alpha", of_int(3)).kind == TENON_KIND_FLOAT &&
         convert("alpha", of_int(3)).as.f == 3.0);
   CHECK(convert("extent", of_int(5)).kind == TENON_KIND_DIM &&
@@ -94,14 +94,14 @@ TEST("numbers become the kind of the attribute where nothing is lost") {
   refuse("value", of_text("3"), "expected bool, int or float, found '3'");
 }
 
-TEST("None is for optional attributes only") {
+TEST("None is accepted for optional attributes only") {
   CHECK(convert("maybe", (tenon_value_t){0}).kind == TENON_KIND_NONE &&
         convert("maybe", of_int(2)).as.i == 2);
   refuse("n", (tenon_value_t){0}, "expected int, found None");
   refuse("maybe", of_float(1.5), "expected int or None, found 1.5");
 }
 
-TEST("a choice becomes its index, and a wrong one is answered with the nearest") {
+TEST("a choice becomes its index, and an unknown choice is refused with the nearest one") {
   CHECK(convert("mode", of_text("nearest")).kind == TENON_KIND_CHOICE &&
         convert("mode", of_text("nearest")).as.i == 2);
   CHECK(convert("mode", (tenon_value_t){.kind = TENON_KIND_CHOICE, .as.i = 1}).as.i == 1);
@@ -112,7 +112,7 @@ TEST("a choice becomes its index, and a wrong one is answered with the nearest")
   refuse("mode", of_text(""), "found ''");
 }
 
-TEST("texts name dtypes and devices") {
+TEST("texts are converted to dtypes and devices") {
   CHECK(tenon_dtype_id(convert("type", of_text("bf16")).as.dtype) == TENON_BF16);
   refuse("type", of_text("f23"), "expected dtype, found 'f23'; did you mean 'f32'?");
   refuse("type", (tenon_value_t){.kind = TENON_KIND_DTYPE, .as.dtype = {2, 33, 1}},
@@ -124,7 +124,7 @@ TEST("texts name dtypes and devices") {
   refuse("where", of_text("1:2:3"), "expected device");
 }
 
-TEST("one element is a list of one, and any empty list fits") {
+TEST("one element is accepted as a list of one, and an empty list of any kind is accepted") {
   tenon_value_t one = convert("axes", of_int(4));
   CHECK(one.kind == TENON_KIND_INTS && one.count == 1 && one.as.ints[0] == 4);
   CHECK(convert("scales", of_int(4)).as.floats[0] == 4.0 &&
@@ -137,7 +137,7 @@ TEST("one element is a list of one, and any empty list fits") {
   refuse("axes", of_float(1), "expected a list of ints, found 1.0");
 }
 
-TEST("lists are copied, converted by element, and checked for length") {
+TEST("lists are copied, converted element by element, and checked for their length") {
   int64_t ints[3] = {1, 2, 3};
   tenon_value_t list = {.kind = TENON_KIND_INTS, .count = 3, .as.ints = ints};
   tenon_value_t copy = convert("axes", list);
@@ -157,7 +157,7 @@ TEST("lists are copied, converted by element, and checked for length") {
          "found [1.0, nan]");
 }
 
-TEST("long lists and texts are shortened in messages") {
+TEST("long lists and strings are shortened in messages") {
   int64_t many[1000] = {0};
   refuse("pads", (tenon_value_t){.kind = TENON_KIND_INTS, .count = 1000, .as.ints = many},
          "found [0, 0, 0, 0");
@@ -168,7 +168,7 @@ TEST("long lists and texts are shortened in messages") {
   free(word);
 }
 
-TEST("tensors and graphs are borrowed, and never NULL") {
+TEST("tensors and graphs are borrowed, and NULL is refused") {
   int64_t shape[2] = {2, 3};
   int64_t strides[2] = {3, 1};
   tenon_tensor_t tensor = {.ndim = 2, .dtype = {2, 32, 1}, .shape = shape, .strides = strides};
@@ -211,7 +211,7 @@ TEST("values are read from text with and without brackets and quotes") {
         read_text("scales", "inf, 1").as.floats[1] == 1.0);
 }
 
-TEST("a text that does not fit is refused with operator, attribute and column") {
+TEST("a text that does not fit is refused with the operator, the attribute and the column") {
   refuse_text(
       "n", "1 2",
       "operator 'ns::f': attribute 'n': value '1 2': column 3: expected the end, found '2'");
@@ -229,7 +229,7 @@ TEST("a text that does not fit is refused with operator, attribute and column") 
   refuse_text("n", NULL, "its text is NULL");
 }
 
-TEST("values print as the schema language writes them, and read back the same") {
+TEST("values print in the syntax of schemas and read back unchanged") {
   static const char *const texts[][2] = {{"n", "-12"},
                                          {"flag", "True"},
                                          {"flag", "False"},
@@ -268,7 +268,7 @@ TEST("values print as the schema language writes them, and read back the same") 
   check_print(NULL, &choice, "1");
 }
 
-TEST("numbers read and print the same under a locale with a decimal comma") {
+TEST("numbers are read and printed alike under a locale with a decimal comma") {
   static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "de_DE"};
   const char *found = NULL;
   for (size_t i = 0; i < sizeof names / sizeof *names && !found; i++)
@@ -298,7 +298,7 @@ TEST("required attributes that are missing are all listed") {
   CHECK_STATUS(tn_values_check(&schema, values), TENON_OK);
 }
 
-TEST("kinds, fixed lengths and stated lengths are checked together") {
+TEST("kinds, fixed lengths and lengths stated by attributes are checked together") {
   tenon_value_t values[32], good[32];
   attr("n");
   memcpy(good, schema.defaults, schema.attr_count * sizeof *values);
@@ -318,7 +318,7 @@ TEST("kinds, fixed lengths and stated lengths are checked together") {
   CHECK_TEXT(tn_error(), "attribute 'n' is the length of 'xs': expected 0 to 1048576, found -1");
 }
 
-TEST("equality looks at every byte that counts") {
+TEST("values are equal if all their bytes are: NaN equals NaN, and 0 differs from -0") {
   tenon_value_t a = of_float(NAN);
   tenon_value_t b = of_float(NAN);
   tenon_value_t zero = of_float(0.0);
@@ -346,7 +346,7 @@ TEST("equality looks at every byte that counts") {
   CHECK(tn_value_equal(&f32, &f64));
 }
 
-TEST("a copy shares nothing with the original but tensors") {
+TEST("a copy of a value shares only tensors with the original") {
   char word[] = "ab";
   tenon_string_t strs[1] = {{word, 2}};
   int64_t ints[2] = {1, 2};
@@ -363,7 +363,7 @@ TEST("a copy shares nothing with the original but tensors") {
   CHECK(tn_value_copy(&empty, &arena, &copy) && copy.count == 0);
 }
 
-TEST("kinds have names") {
+TEST("every kind has a name") {
   CHECK(strcmp(tn_kind_name(TENON_KIND_FLOATS), "list of floats") == 0 &&
         strcmp(tn_kind_name(TENON_KIND_INT), "int") == 0);
   CHECK(strcmp(tn_kind_name(1000), "unknown kind") == 0);
@@ -375,7 +375,7 @@ static tenon_status_t parse_tried(const char *text, tn_arena_t *to) {
   return tn_value_parse(&schema, attr(tried), text, to, &value);
 }
 
-TEST("each allocation may fail while a value is read") {
+TEST("reading a value survives the failure of each allocation") {
   static const char *const texts[][2] = {{"words", "['a', 'b']"},
                                          {"words", "a, b"},
                                          {"word", "'a'"},
@@ -387,7 +387,7 @@ TEST("each allocation may fail while a value is read") {
   }
 }
 
-TEST("any text is survived as a value") {
+TEST("reading a value survives arbitrary bytes") {
   static const char *const texts[][2] = {{"words", "['a', 'b\\n']"},
                                          {"mode", "'up'"},
                                          {"axes", "[1, -2, 3]"},

@@ -71,8 +71,8 @@ static tenon_status_t call(const char *name, tenon_tensor_t *a, tenon_tensor_t *
   return tenon_op_call(op_of(name), NULL, (tenon_tensor_t *[]){a, b}, out, 0);
 }
 
-TEST("results are made by the allocator that the thread uses, in order with its stream, and known "
-     "by their context") {
+TEST("the thread's allocator creates results in order with its stream, and their context "
+     "identifies them") {
   for (int handles = 0; handles < 2; handles++) {
     pieces_t p = pieces_on(handles);
     const tenon_allocator_t mine = {give, &p};
@@ -114,8 +114,8 @@ TEST("results are made by the allocator that the thread uses, in order with its 
   }
 }
 
-TEST("what an allocator gives is refused where it does not fit, its failures are told, and where "
-     "it gives nothing the host does") {
+TEST("an allocator's tensor that does not fit is refused, and its failure is reported; if it gives "
+     "none, the host allocates") {
   static const struct {
     int way;
     uint64_t used;

@@ -29,7 +29,8 @@ static void damage(void) { /* the last byte of each entry, which is one of weigh
   if (list) closedir(list);
 }
 
-TEST("a group is compiled once: who compiles the same graph again has it from a file") {
+TEST("an offloaded subgraph is compiled once, and compiling the same graph again loads it from a "
+     "file") {
   tenon_device_t device = start();
   empty_cache();
   for (int i = 0; i < 3; i++) {
@@ -46,7 +47,7 @@ TEST("a group is compiled once: who compiles the same graph again has it from a 
   CHECK(made == 3 && loaded == 2);
 }
 
-TEST("an entry that is damaged or that the device refuses is compiled anew") {
+TEST("a cached subgraph that is damaged, or that the device refuses, is compiled again") {
   tenon_device_t device = start();
   empty_cache();
   tenon_executable_release(compiled(layers("f32[2] -30 -20"), device, NULL));
@@ -64,7 +65,7 @@ TEST("an entry that is damaged or that the device refuses is compiled anew") {
 
 /* failures */
 
-TEST("work of a group that fails is blamed on the group, with its nodes") {
+TEST("failed work of an offloaded subgraph is reported with the subgraph and its nodes") {
   tenon_device_t device = start();
   tenon_stream_t *own, *before;
   tenon_executable_t *e = compiled(layers("f32[2] -30 -20"), device, NULL);
@@ -80,7 +81,8 @@ TEST("work of a group that fails is blamed on the group, with its nodes") {
   tenon_stream_release(own);
 }
 
-TEST("a name that goes with its executable is not looked at afterwards") {
+TEST(
+    "a failure reported after its executable was released does not read names of that executable") {
   tenon_device_t device = start();
   tenon_stream_t *own, *before;
   CHECK_STATUS(tenon_stream_create(device, &own), TENON_OK);
@@ -110,7 +112,7 @@ TEST("a name that goes with its executable is not looked at afterwards") {
   tenon_stream_release(own);
 }
 
-TEST("out of memory and a launch that is refused are told, and the next run works") {
+TEST("lack of memory and a refused launch are reported, and the next run works") {
   tenon_device_t device = start();
   tenon_executable_t *e = compiled(layers("f32[2] -30 -20"), device, NULL);
   sim_set(device, "fail=launch:1");
@@ -160,7 +162,7 @@ static tenon_status_t try_all(void *context) {
   return status;
 }
 
-TEST("when the n-th allocation of the host fails nothing is lost, and the next compilation and run "
+TEST("when the n-th allocation of the host fails nothing leaks, and the next compilation and run "
      "work") {
   tenon_shutdown();
   trial_t t = {NULL, start()};
@@ -174,7 +176,7 @@ TEST("when the n-th allocation of the host fails nothing is lost, and the next c
   tenon_graph_release(t.graph);
 }
 
-TEST("when the n-th call of the device fails that is told, nothing is lost, and the next run "
+TEST("when the n-th call of the device fails it is reported, nothing leaks, and the next run "
      "works") {
   static const char *const calls[] = {"allocate", "copy", "launch", "group_compile"};
   trial_t t = {NULL, start()};
@@ -203,7 +205,7 @@ TEST("when the n-th call of the device fails that is told, nothing is lost, and 
   tenon_graph_release(t.graph);
 }
 
-TEST("memory of groups is given back, 50 times over") {
+TEST("memory of offloaded subgraphs is freed, 50 times over") {
   tenon_shutdown(); /* and with it streams that failed */
   tenon_device_t device = start();
   tn_ordinal_t *o = ordinal_of(device);
@@ -227,7 +229,7 @@ static void runs_in_child(void) {
   tenon_executable_release(of_parent);
 }
 
-TEST("a child of fork runs groups of its parent, and lets them go") {
+TEST("a child of fork can run and release the offloaded subgraphs of its parent") {
 #ifdef IS_INSTRUMENTED
   SKIP("sanitizers do not follow a process with threads into a child");
 #endif
@@ -239,7 +241,7 @@ TEST("a child of fork runs groups of its parent, and lets them go") {
   tenon_executable_release(of_parent);
 }
 
-TEST("an executable that outlives its device says so, and can be released") {
+TEST("an executable that outlives its device is refused with the reason, and can be released") {
   tenon_executable_t *e = compiled(layers("f32[2] -30 -20"), start(), NULL);
   tn_ordinal_t *o = ordinal_of(device_of("sim", 0));
   CHECK(tn_groups_count(o) == 1);
@@ -254,7 +256,7 @@ TEST("an executable that outlives its device says so, and can be released") {
   tenon_shutdown();
 }
 
-TEST("a library with a device is not unloaded while executables hold groups of it") {
+TEST("a library with a device is not unloaded while executables hold subgraphs compiled for it") {
   tenon_library_t *library;
   tenon_shutdown();
   setenv("TENON_SIM", "claim=1", 1);

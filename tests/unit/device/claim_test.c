@@ -10,7 +10,7 @@
 
 /* groups that are good */
 
-TEST("a claimed group runs as one piece of work and gives what its nodes give") {
+TEST("an offloaded subgraph runs as one piece of work and gives the results of its nodes") {
   tenon_executable_t *e = compiled(layers("f32[2] -30 -20"), start(), NULL);
   check_dump(
       e, "claims",
@@ -28,7 +28,7 @@ TEST("a claimed group runs as one piece of work and gives what its nodes give") 
   CHECK(freed == 1);
 }
 
-TEST("with handles, too, a group is given memory and offset") {
+TEST("an offloaded subgraph gets memory and offset where the device's memory is handles") {
   tenon_shutdown();
   setenv("TENON_SIM", "handles=1", 1);
   tenon_executable_t *e = compiled(layers("f32[2] -30 -20"), start(), NULL);
@@ -39,7 +39,8 @@ TEST("with handles, too, a group is given memory and offset") {
   unsetenv("TENON_SIM");
 }
 
-TEST("nodes between two parts of a graph make two groups, and nodes stand in an order that runs") {
+TEST("a node outside between two parts makes two subgraphs, and the nodes get an order that can "
+     "run") {
   tenon_device_t device = start();
   tenon_builder_t *b = graph_begin();
   tenon_edge_t x = graph_input(b, "x", TENON_F32, 0);
@@ -59,7 +60,7 @@ TEST("nodes between two parts of a graph make two groups, and nodes stand in an 
   tenon_executable_release(e);
 }
 
-TEST("nodes of a group are not fused with those before and behind it") {
+TEST("nodes of an offloaded subgraph are not fused with the nodes before and behind it") {
   tenon_device_t device = start();
   tenon_builder_t *b = graph_begin();
   tenon_axis_t axes[2] = {{1, NULL}, {2, NULL}};
@@ -85,8 +86,8 @@ TEST("nodes of a group are not fused with those before and behind it") {
   tenon_executable_release(e);
 }
 
-TEST("a group whose extents are symbols gets outputs of the shapes that its nodes infer, also "
-     "empty ones") {
+TEST("a subgraph with symbolic extents gets outputs of the shapes that its nodes infer, also empty "
+     "ones") {
   tenon_device_t device = start();
   tenon_builder_t *b = graph_begin();
   tenon_edge_t x = graph_input(b, "x", TENON_F32, 2);
@@ -106,7 +107,7 @@ TEST("a group whose extents are symbols gets outputs of the shapes that its node
   CHECK(freed == 1);
 }
 
-TEST("what comes into a group is made row-major") {
+TEST("the inputs of an offloaded subgraph are made row-major") {
   tenon_device_t device = start();
   tenon_builder_t *b = graph_begin();
   tenon_axis_t axes[2] = {{2, NULL}, {3, NULL}};
@@ -122,7 +123,8 @@ TEST("what comes into a group is made row-major") {
   tenon_executable_release(e);
 }
 
-TEST("a group comes after what other streams do to its inputs, and a missing wait is found") {
+TEST("an offloaded subgraph waits for other streams' work on its inputs, and a missing wait is "
+     "found") {
   tenon_device_t device = start();
   tenon_stream_t *own, *other, *before;
   tenon_executable_t *e = compiled(layers("f32[2] -30 -20"), device, NULL);
@@ -176,8 +178,8 @@ static tenon_executable_t *spread(const char *claims, uint32_t pin_count, const 
                                                             .pins = pins});
 }
 
-TEST("of several devices each is asked in turn for what is left, and nodes run where their group "
-     "is") {
+TEST("several devices are asked in turn about the nodes that are left, and a node runs with its "
+     "subgraph") {
   tenon_shutdown(); /* and with it the stream that failed */
   (void)start();
   tenon_executable_t *e = spread("groups=1", 0, NULL);
@@ -193,7 +195,7 @@ TEST("of several devices each is asked in turn for what is left, and nodes run w
   tenon_executable_release(e);
 }
 
-TEST("what is pinned to another device is not claimed") {
+TEST("a node that is pinned to another device is not offloaded") {
   (void)start();
   tenon_pin_t pin = {"a3", device_of("sim", 1)};
   tenon_executable_t *e = spread("", 1, &pin);
@@ -212,7 +214,7 @@ TEST("what is pinned to another device is not claimed") {
   tenon_executable_release(e);
 }
 
-TEST("runs of groups are recorded") {
+TEST("runs of offloaded subgraphs are captured") {
   tenon_compile_t options = {.device = start(), .flags = TENON_COMPILE_RECORD};
   tenon_executable_t *e = graph_compile_with(layers("f32[2] -30 -20"), options);
   for (int i = 0; i < 4; i++)
@@ -224,8 +226,7 @@ TEST("runs of groups are recorded") {
 
 /* settings */
 
-TEST(
-    "claims can be switched off, and settings go to the device, which says what it does not know") {
+TEST("offloading can be switched off, and a device that gets an unknown setting names it") {
   tenon_device_t device = start();
   tenon_executable_t *e = compiled(layers("f32[2] -30 -20"), device, "off");
   check_dump(e, "claims", "offload to sim:0: switched off\n");
@@ -254,7 +255,7 @@ TEST(
   tenon_builder_release(b);
 }
 
-TEST("a device that fails to claim claims nothing, and the report has its reason") {
+TEST("a device whose claim function fails offloads nothing, and the report gives the reason") {
   tenon_device_t device = start();
   claim_status = TENON_UNAVAILABLE;
   tenon_executable_t *e = compiled(layers("f32[2] -30 -20"), device, NULL);
@@ -268,8 +269,8 @@ TEST("a device that fails to claim claims nothing, and the report has its reason
 
 /* groups that are handed back */
 
-TEST("a group that fails to compile is handed back, and its nodes are as if nobody had claimed "
-     "them") {
+TEST("a subgraph that fails to compile is handed back, and its nodes are compiled as if never "
+     "claimed") {
   tenon_device_t device = start();
   char *without = NULL;
   char *with = NULL;
@@ -346,7 +347,8 @@ static void check_refused(tenon_device_t device, const char *why) {
   claims_of((group), sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t),                         \
             (const uint32_t[]){__VA_ARGS__})
 
-TEST("claims that cannot be groups are handed back, each with its reason, and the graph runs") {
+TEST("claims that cannot become subgraphs are handed back, each with its reason, and the graph "
+     "runs") {
   tenon_device_t device = start();
   is_own = 0;
   claims_of(0, 0, NULL);
@@ -379,8 +381,7 @@ TEST("claims that cannot be groups are handed back, each with its reason, and th
   CHECK(made == 0);
 }
 
-TEST("of two claims of one node the first is taken, and so it is of two that would wait for each "
-     "other") {
+TEST("of two claims of one node, or of two that would wait for each other, the first is accepted") {
   tenon_device_t device = start();
   for (int way = 0; way < 2; way++) {
     tenon_builder_t *b = graph_begin();

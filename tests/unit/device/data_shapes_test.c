@@ -145,7 +145,7 @@ fall_back(const char *name) { /* few of these have kernels on devices */
   return registration;
 }
 
-TEST("the CPU gives what the data say") {
+TEST("on the CPU, results whose shape depends on data are correct") {
   tenon_tensor_t *out[MOST] = {NULL};
   CHECK(run_calls((tenon_device_t){1, 0}, out));
   CHECK_TENSOR(out[10], "i64[1, 17] 1 4 6 7 12 13 14 17 19 20 21 22 26 28 35 37 38");
@@ -154,7 +154,7 @@ TEST("the CPU gives what the data say") {
   drop(out);
 }
 
-TEST("on sim, with random delays, shapes that the data tells are the CPU's, call by call and in an "
+TEST("on sim, with random delays, such results equal those of the CPU, in calls and in an "
      "executable") {
   const char *text = getenv("SIM_SEEDS");
   int seeds = text ? atoi(text) : 20;
@@ -183,7 +183,7 @@ TEST("on sim, with random delays, shapes that the data tells are the CPU's, call
   drop(expected);
 }
 
-TEST("on opencl they are, too") {
+TEST("on opencl such results equal those of the CPU") {
   int32_t count;
   tenon_tensor_t *expected[MOST] = {NULL};
   if (tenon_device_count("opencl", &count) != TENON_OK) SKIP("there is no driver of OpenCL");
@@ -242,7 +242,8 @@ static uint64_t bytes_of(const tenon_tensor_t *t) {
   return t ? (uint64_t)tenon_count(t) * t->dtype.bits / 8 : 0;
 }
 
-TEST("arguments on the host are never uploaded: a call copies what is on the device, or nothing") {
+TEST("host arguments are never uploaded: a call copies an argument that is on the device, or "
+     "nothing") {
   tenon_registration_t *registration = fall_back("sim");
   tenon_device_t device = sim_open(0, "check=fail");
   tn_grid_group_set(1);
@@ -287,7 +288,7 @@ TEST("arguments on the host are never uploaded: a call copies what is on the dev
   tn_grid_group_set(0);
 }
 
-TEST("in an executable inputs and constants that are host arguments stay there, too") {
+TEST("in an executable, inputs and constants that are host arguments stay on the host") {
   tenon_registration_t *registration = fall_back("sim");
   tenon_device_t device = sim_open(0, "check=fail");
   tn_grid_group_set(1);

@@ -58,8 +58,8 @@ static void check_races(const owner_t *w, uint64_t before, uint64_t skip, const 
 
 /* tensors */
 
-TEST("an external pointer with an external stream becomes a tensor without a copy; work on it "
-     "comes after its owner's, and the owner's after that, and no host waits") {
+TEST("an external pointer becomes a tensor without a copy; streams order our work and its owner's "
+     "both ways, and no host waits") {
   EACH_WAY(handles, skip) {
     owner_t w = owner_of(sim_anew(handles, "check=count,delay=3000"));
     tenon_external_t e = owner_numbers(&w, 16, &four, w.stream);
@@ -96,7 +96,7 @@ TEST("an external pointer with an external stream becomes a tensor without a cop
   }
 }
 
-TEST("views, strides in both directions and empty tensors of external memory") {
+TEST("external memory can have views, strides in both directions, and no elements") {
   for (int handles = 0; handles < 2; handles++) {
     owner_t w = owner_of(sim_anew(handles, "check=fail,delay=300"));
     int64_t shape[2] = {2, 2};
@@ -134,8 +134,8 @@ TEST("views, strides in both directions and empty tensors of external memory") {
   }
 }
 
-TEST("without a stream the owner is told when the host has seen that all work is done, at the "
-     "latest when the device stops") {
+TEST("without a stream the owner is told once the host has seen all work done, at the latest when "
+     "the device stops") {
   owner_t w = owner_of(sim_anew(0, "check=fail,delay=0"));
   tenon_external_t e = owner_numbers(&w, 0, &four, NULL);
   tenon_tensor_t *x = NULL;
@@ -161,7 +161,7 @@ TEST("without a stream the owner is told when the host has seen that all work is
   }
 }
 
-TEST("a tensor that outlives its device tells its owner all the same") {
+TEST("a tensor that outlives its device still tells its owner") {
   owner_t w = owner_of(sim_anew(0, "check=fail,delay=0"));
   tenon_external_t e = owner_numbers(&w, 0, &four, w.stream);
   tenon_tensor_t *x = NULL;
@@ -172,8 +172,8 @@ TEST("a tensor that outlives its device tells its owner all the same") {
   CHECK(w.told == 1);
 }
 
-TEST("work on external memory that fails is blamed on its operator, and the owner is told when "
-     "nothing runs") {
+TEST("failed work on external memory is blamed on its operator, and the owner is told once nothing "
+     "runs") {
   owner_t w = owner_of(sim_anew(0, "check=fail,delay=1000"));
   tenon_external_t e = owner_numbers(&w, 0, &four, w.stream);
   tenon_stream_t *bad;
@@ -201,7 +201,7 @@ TEST("work on external memory that fails is blamed on its operator, and the owne
   owner_end(&w);
 }
 
-TEST("what cannot be a tensor is refused with the reason, and stays its owner's") {
+TEST("external memory that cannot be a tensor is refused with the reason, and stays its owner's") {
   for (int handles = 0; handles < 2; handles++) {
     owner_t w = owner_of(sim_anew(handles, "check=fail,delay=0"));
     owner_t other = owner_of(sim_open(1, ""));
@@ -265,7 +265,7 @@ TEST("what cannot be a tensor is refused with the reason, and stays its owner's"
   }
 }
 
-TEST("nothing is written to read-only memory, by whatever call") {
+TEST("no call of any kind writes to read-only memory") {
   owner_t w = owner_of(sim_anew(0, "check=fail,delay=0"));
   tenon_external_t e = owner_numbers(&w, 0, &four, w.stream);
   tenon_tensor_t *x = NULL;
@@ -314,8 +314,8 @@ TEST("nothing is written to read-only memory, by whatever call") {
 
 /* streams that end */
 
-TEST("to let go of a stream of others waits for what is in it, and tensors that were in order with "
-     "it stay usable") {
+TEST("releasing an external stream waits for its work, and tensors that were in order with it stay "
+     "usable") {
   owner_t w = owner_of(sim_anew(0, "check=fail,delay=20000,seed=3"));
   tenon_external_t e = owner_numbers(&w, 0, &four, w.stream);
   tenon_tensor_t *x = NULL;
@@ -340,7 +340,7 @@ TEST("to let go of a stream of others waits for what is in it, and tensors that 
   CHECK(races_on(&w) == 0);
 }
 
-TEST("a stream whose handle was another's before is not taken for that one") {
+TEST("a stream that reuses the handle of a released stream is not taken for that stream") {
   for (int handles = 0; handles < 2; handles++) {
     owner_t w = owner_of(sim_anew(handles, "check=count,delay=3000,reuse=1"));
     void *first = w.native;
@@ -402,7 +402,7 @@ static void pack_of(pack_t *p, tenon_device_t device, void *data, uint64_t offse
   p->legacy = (struct DLManagedTensor){dl, p, delete_legacy};
 }
 
-TEST("memory comes in by DLPack, in both forms, without a copy, and goes back in order with the "
+TEST("memory is imported by DLPack, in both forms, without a copy, and returned in order with the "
      "consumer's stream") {
   static const tenon_device_t foreign = {12, 77};
   EACH_WAY(handles, skip) for (int legacy = 0; legacy < 2; legacy++) {
@@ -461,8 +461,8 @@ static void consume(const owner_t *w, const lent_t *lent, float value) {
                TENON_OK);
 }
 
-TEST("a tensor goes out by DLPack: the consumer's stream comes after our work, and our memory is "
-     "used anew after the consumer's") {
+TEST("a tensor is exported by DLPack: the consumer's stream waits for our work, and we reuse the "
+     "memory after the consumer's") {
   EACH_WAY(handles, skip) for (int legacy = 0; legacy < 2; legacy++) {
     owner_t w = owner_of(sim_anew(handles, "check=count,delay=3000"));
     tenon_dlpack_t options = {.size = sizeof options, .stream = w.stream};
@@ -502,7 +502,7 @@ TEST("a tensor goes out by DLPack: the consumer's stream comes after our work, a
   }
 }
 
-TEST("memory that a consumer gives back is not used anew while the consumer's stream uses it") {
+TEST("memory that a consumer returns is not reused while the consumer's stream uses it") {
   owner_t w = owner_of(sim_anew(0, "check=fail,delay=20000,seed=5"));
   tenon_dlpack_t options = {.size = sizeof options, .stream = w.stream};
   tenon_tensor_t *x = tensor_there(w.device, "f32[4] 1 2 3 4");
@@ -523,7 +523,7 @@ TEST("memory that a consumer gives back is not used anew while the consumer's st
   CHECK(stats_of(w.device).reserved == 0);
 }
 
-TEST("without a stream the host waits before a tensor goes out, unless no order is wanted; a "
+TEST("without a stream the host waits before a tensor is exported, unless no order is wanted; a "
      "consumer may outlive the device") {
   owner_t w = owner_of(sim_anew(0, "check=fail,delay=20000,seed=2"));
   tenon_dlpack_t options = {.size = sizeof options, .flags = TENON_DLPACK_UNORDERED};
@@ -549,8 +549,8 @@ TEST("without a stream the host waits before a tensor goes out, unless no order 
     give_back(&lent[i]);
 }
 
-TEST("our own tensors come back by DLPack, read-only ones so; copies say that they are; what "
-     "cannot be said is refused") {
+TEST("our own tensors are imported again by DLPack; read-only tensors and copies are marked; what "
+     "DLPack cannot express is refused") {
   tenon_device_t device = sim_anew(0, "check=fail,delay=0");
   tenon_device_t cpu = {1, 0};
   owner_t w = owner_of(device);
@@ -645,8 +645,8 @@ static void loader_functions(void) {
   *(void **)&release_context = dlsym(library, "clReleaseContext");
 }
 
-TEST("a cl_mem with a cl_command_queue of others is a tensor without a copy, after what is in the "
-     "queue, and goes back by DLPack as kDLOpenCL with its offset") {
+TEST("a cl_mem with an external cl_command_queue is a tensor without a copy, after the queue's "
+     "work, and is exported as kDLOpenCL with its offset") {
   enum {
     BYTES = 1024,
     AT = 256,

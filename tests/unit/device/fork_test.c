@@ -25,7 +25,7 @@ static void is_lost(void) {
   tenon_tensor_release(x); /* can still be done */
 }
 
-TEST("sim works in a child, with tensors of the parent") {
+TEST("sim works in a child of fork, with tensors of the parent") {
 #ifdef IS_INSTRUMENTED
   SKIP("sanitizers do not follow a process with threads into a child");
 #endif
@@ -36,7 +36,7 @@ TEST("sim works in a child, with tensors of the parent") {
   tenon_tensor_release(x);
 }
 
-TEST("opencl is lost in a child, and its plug-in's reason is given") {
+TEST("opencl is lost in a child of fork, and the plug-in's reason is given") {
   int32_t count;
 #ifdef IS_INSTRUMENTED
   SKIP("sanitizers do not follow a process with threads into a child");

@@ -34,7 +34,7 @@ static tenon_status_t cube(const char *input, const char *expected) {
   return status;
 }
 
-TEST("types that the library was compiled for need no compiler") {
+TEST("the types for which the library was compiled need no compiler") {
   setenv("TENON_CACHE", mkdtemp(folder), 1);
   CHECK_STATUS(tenon_library_load_source(SOURCE, 0, NULL), TENON_OK);
   setenv("CC", "nonesuch", 1);
@@ -42,8 +42,8 @@ TEST("types that the library was compiled for need no compiler") {
   CHECK_STATUS(cube("f64[2] 3 100000001", "f64[2] 27 1.0000000300000003e24"), TENON_OK);
 }
 
-TEST("for others it says which type, which kernel, and why there is none, and the next call works "
-     "when there is a compiler") {
+TEST("a call with another type says which type, which kernel and why it fails, and works once "
+     "there is a compiler") {
   CHECK_STATUS(cube("i32[2] 3 -4", ""), TENON_UNIMPLEMENTED);
   CHECK_TEXT(tenon_error(), "kernel 'cube' of ");
   CHECK_TEXT(tenon_error(),
@@ -59,8 +59,7 @@ TEST("for others it says which type, which kernel, and why there is none, and th
   CHECK(count_files(".so") == 3);
 }
 
-TEST("the kernel of its gradient stands in the same file, for f64 compiled with it, for f32 when "
-     "it is wanted") {
+TEST("the gradient's kernel, in the same file, is compiled ahead for f64 and on demand for f32") {
   static const char *const inputs[] = {"f32[3] 1 -2 0.5", "f64[3] 1 -2 0.5"};
   static const char *const grads[] = {"f32[3] 3 12 0.75", "f64[3] 3 12 0.75"};
   static const char *const ones[] = {"f32[3] 1 1 1", "f64[3] 1 1 1"};
@@ -80,7 +79,8 @@ TEST("the kernel of its gradient stands in the same file, for f64 compiled with 
   }
 }
 
-TEST("devices compile it for each type, and give the CPU's results at every size of group") {
+TEST(
+    "devices compile the kernel for each type, and give the CPU's results at every size of group") {
   static const char *const names[] = {"sim", "opencl", "cuda"};
   static const char *const inputs[] = {"f32[5] 1 -2 0.5 3 7", "f64[3] 1 -2 100000001",
                                        "i16[3] 3 -4 40", "i32[4] 3 -4 1000 0", "i64[2] 2000000 -1"};
@@ -133,7 +133,8 @@ static void *race(void *result) {
   *(tenon_status_t *)result = cube("i16[2] 5 -6", "i16[2] 125 -216");
   return NULL;
 }
-TEST("threads that want a type first get one and the same; a child of fork may compile, too") {
+TEST("threads that need a type first at once share one kernel, and a child of fork may compile, "
+     "too") {
   enum { THREADS = 8 };
   pthread_t threads[THREADS];
   tenon_status_t results[THREADS];
@@ -171,7 +172,7 @@ static tenon_status_t attempt(void *context) {
   tenon_tensor_release(y);
   return status;
 }
-TEST("each allocation of it may fail") {
+TEST("compiling on demand survives the failure of each allocation") {
   fail_each("a type that is compiled when it is wanted", attempt, NULL, 97);
   char command[100];
   snprintf(command, sizeof command, "rm -r %s", folder);

@@ -16,7 +16,7 @@ static tenon_tensor_t *bytes_there(tenon_device_t device, int64_t size) {
   return t;
 }
 
-TEST("memory that is let go is the next tensor's, without asking the device") {
+TEST("memory that was released serves the next tensor, without asking the device") {
   tenon_device_t device = sim_open(0, "check=fail");
   tenon_tensor_t *a = bytes_there(device, 1000);
   tenon_memory_stats_t first = stats_of(device);
@@ -48,7 +48,8 @@ static bool are_apart(tenon_tensor_t *const *all, int count) {
   return true;
 }
 
-TEST("pieces of all sizes, let go in any order, never overlap, are aligned, and join again") {
+TEST("pieces of all sizes, released in any order, never overlap, are aligned, and are merged "
+     "again") {
   enum {
     MOST = 64,
     STEPS = 4000,
@@ -86,7 +87,7 @@ TEST("pieces of all sizes, let go in any order, never overlap, are aligned, and 
         stats.segments == 0); /* all joined: each segment was free as a whole */
 }
 
-TEST("what another stream still uses is not given out, until that is done") {
+TEST("memory that another stream still uses is not given out until that work is complete") {
   tenon_device_t device = sim_open(0, "check=fail,delay=20000");
   tenon_stream_t *other;
   CHECK_STATUS(tenon_stream_create(device, &other), TENON_OK);
@@ -112,8 +113,8 @@ TEST("what another stream still uses is not given out, until that is done") {
   sim_set(device, "delay=0");
 }
 
-TEST("a limit, and a device that is full, are errors with a report; what is cached is given back "
-     "first, and the next call works") {
+TEST("a reached limit and a full device are reported, after cached memory was given back, and the "
+     "next call works") {
   tenon_device_t device = sim_open(1, "check=fail");
   tenon_tensor_t *held = bytes_there(device, 3 << 20);
   tenon_tensor_t *more = NULL;
@@ -147,8 +148,8 @@ TEST("a limit, and a device that is full, are errors with a report; what is cach
   tenon_tensor_release(x);
 }
 
-TEST("every n-th allocation of the device, of host memory, every n-th copy and piece of work fails "
-     "cleanly, and the next run works") {
+TEST("every n-th allocation of device and host, copy and launch fails cleanly, and the next run "
+     "works") {
   static const char *const calls[] = {"copy",         "launch", "stream_create",
                                       "event_create", "piece",  "host memory"};
   enum {
@@ -214,7 +215,7 @@ TEST("every n-th allocation of the device, of host memory, every n-th copy and p
   }
 }
 
-TEST("nothing is left behind, and what outlives the device can be released") {
+TEST("nothing is left behind, and tensors that outlive the device can be released") {
   tenon_device_t device = device_of("sim", 0);
   tenon_tensor_t *held = bytes_there(device, 100);
   tenon_tensor_t *view = tensor_there(device, "f32[2] 1 2");

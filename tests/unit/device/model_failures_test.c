@@ -352,14 +352,14 @@ static void run_all(const char *name) {
   tenon_graph_release(graph);
 }
 
-TEST("on sim every n-th call and piece of work fails cleanly over a model's run, and the next run "
-     "gives the same bits") {
+TEST("on sim a model's run survives the failure of every n-th call and piece of work, and the next "
+     "run gives the same bits") {
   tn_grid_group_set(1); /* sim is slow at switching from item to item */
   run_all("sim");
   tn_grid_group_set(0);
 }
 
-TEST("on opencl so do fifty points of each kind") {
+TEST("on opencl a model's run survives failures at fifty points of each kind") {
   int32_t count;
   if (tenon_device_count("opencl", &count) != TENON_OK) SKIP("there is no driver of OpenCL");
   run_all("opencl");

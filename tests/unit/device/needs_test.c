@@ -87,14 +87,15 @@ static void start(const char *settings) {
   CHECK_STATUS(tenon_library_load(TEST_LIBRARIES "/libsource.so", 0, NULL), TENON_OK);
 }
 
-TEST("what a device has of them it runs") {
+TEST("a device runs source kernels whose requirements it meets") {
   for (int i = 0; i < NEEDS; i++) {
     start("");
     check_need(&needs[i], "sim", true);
   }
 }
 
-TEST("what it has not it declines with that reason, and the CPU takes its place") {
+TEST("a device declines a kernel whose requirement it does not meet, with that reason, and the CPU "
+     "runs it") {
   for (int i = 0; i < NEEDS; i++) {
     char settings[60];
     snprintf(settings, sizeof settings, "without=%s", needs[i].without);
@@ -112,7 +113,7 @@ TEST("what it has not it declines with that reason, and the CPU takes its place"
   }
 }
 
-TEST("kernels that need nothing of it run on a device that has nothing of it") {
+TEST("kernels without requirements run on a device without optional capabilities") {
   start("without=f64+f16+atomics64");
   tenon_tensor_t *x = tensor_there(device_of("sim", 0), "bf16[3] 1 -2 4");
   tenon_tensor_t *out = NULL;
@@ -123,7 +124,7 @@ TEST("kernels that need nothing of it run on a device that has nothing of it") {
   unsetenv("TENON_SIM");
 }
 
-TEST("on opencl so it is with what the driver says") {
+TEST("on opencl the capabilities that the driver reports decide which kernels run") {
   int32_t count;
   start("");
   if (tenon_device_count("opencl", &count) != TENON_OK) SKIP("there is no driver of OpenCL");
@@ -146,7 +147,7 @@ TEST("on opencl so it is with what the driver says") {
   }
 }
 
-TEST("words that are of source kernels only are refused elsewhere, and an unknown setting is "
+TEST("requirements of source kernels are refused for other kernels, and an unknown setting is "
      "named") {
   tenon_registration_t *registration = NULL;
   CHECK_STATUS(tenon_kernel_add("core::add", "cpu doubles", tenon_fallback_cpu, NULL, NULL, 0,

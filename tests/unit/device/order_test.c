@@ -132,8 +132,8 @@ static uint64_t races(sim_finding_t *finding) {
   return sim->races(&ordinal_of(devices[0])->context, finding, finding ? 64 : 0);
 }
 
-TEST("with random delays programs over five streams and two ordinals give the CPU's bits, and no "
-     "access is unordered") {
+TEST("with random delays, programs over five streams and two ordinals give the CPU's bits, without "
+     "a race") {
   open_all("check=count,delay=60");
   for (int64_t seed = 1; seed <= number_of("SIM_SEEDS", 50); seed++) {
     char settings[64];
@@ -152,14 +152,14 @@ TEST("with random delays programs over five streams and two ordinals give the CP
   check_report(count == 0, __FILE__, __LINE__, "no race", count ? finding[0].text : NULL);
 }
 
-TEST("no wait that is enqueued is one that others imply") {
+TEST("no enqueued wait is implied by other waits") {
   sim_finding_t finding[64];
   uint64_t count = sim->implied_waits(&ordinal_of(devices[0])->context, finding, 64);
   check_report(count == 0, __FILE__, __LINE__, "no implied wait", count ? finding[0].text : NULL);
   CHECK(tn_waits.enqueued > 100 && tn_waits.implied > 10);
 }
 
-TEST("each wait that is taken out is found missing, at the first run") {
+TEST("each wait that is left out is found missing in the first run") {
   uint64_t taken = 0;
 #ifdef HAS_TSAN
   SKIP("without a wait there is a race, which the thread sanitizer reports too");

@@ -76,7 +76,7 @@ static tenon_executable_t *pinned(tenon_device_t left, tenon_device_t right) {
       branches(), (tenon_compile_t){.flags = TENON_COMPILE_PLAIN, .pins = pins, .pin_count = 2});
 }
 
-TEST("two branches on two ordinals give the CPU's bits under random delays, without a race") {
+TEST("two branches on two ordinals give the CPU's bits with random delays, without a race") {
   tenon_device_t left = sim_open(0, "delay=300");
   tenon_device_t right = sim_open(1, "delay=300");
   tenon_executable_t *host = graph_compile(branches(), TENON_COMPILE_PLAIN);
@@ -111,8 +111,8 @@ TEST("two branches on two ordinals give the CPU's bits under random delays, with
   tenon_executable_release(host);
 }
 
-TEST("a value crosses once however many nodes want it there, and an input goes up once to each "
-     "device") {
+TEST("a value is copied to a device once for all nodes there, and an input is uploaded to each "
+     "device once") {
   tenon_device_t left = sim_open(0, "peers=1");
   tenon_device_t right = sim_open(1, "peers=1");
   tenon_executable_t *there = pinned(left, right);
@@ -135,7 +135,7 @@ TEST("a value crosses once however many nodes want it there, and an input goes u
   tenon_executable_release(there);
 }
 
-TEST("pins that name nothing, or a node that became part of another, are refused by name") {
+TEST("a pin is refused by name if it matches nothing, or if its node became part of another") {
   tenon_device_t device = sim_open(0, "delay=0");
   tenon_graph_t *graph = NULL;
   tenon_executable_t *e = NULL;
@@ -186,7 +186,7 @@ static char *placed(const tenon_device_t *devices, uint32_t count, const tenon_p
   return text;
 }
 
-TEST("estimates from measured rates leave a slow device out, but for what is pinned there") {
+TEST("the cost model leaves a slow device out, except for nodes that are pinned to it") {
   tenon_device_t slow = sim_open(0, "delay=30000");
   tenon_device_t cpu = {1, 0};
   tn_cost_model_clear();
@@ -202,7 +202,7 @@ TEST("estimates from measured rates leave a slow device out, but for what is pin
   tn_cost_model_clear();
 }
 
-TEST("two devices that are as fast share branches, and one device alone is not measured") {
+TEST("one device alone is not measured") {
   tenon_device_t devices[] = {sim_open(0, "delay=3000"), sim_open(1, "delay=3000")};
   char *text = placed(devices, 1, NULL);
   CHECK_TEXT(text, "placement: one device\nsim:0: 12 nodes, cpu: 0 nodes");

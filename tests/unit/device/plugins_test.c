@@ -14,7 +14,7 @@ static tenon_status_t add(tenon_tensor_t *x, tenon_tensor_t **out) {
   return tenon_op_call(op_of("core::add"), NULL, (tenon_tensor_t *[]){x, x}, out, 0);
 }
 
-TEST("two plug-ins with four ordinals work side by side, and one that finds nothing is told with "
+TEST("two plug-ins with two ordinals each work side by side, and one that finds no device gives "
      "its reason") {
   char *text = NULL;
   int32_t count = 0;
@@ -65,8 +65,8 @@ static tenon_status_t no_stream(tenon_on_t on, void **out) {
   return TENON_OK;
 }
 
-TEST("a table that lacks what every plug-in has, or half a group, is refused with all that is "
-     "missing") {
+TEST("a device table without a required function, or with half of a group, is refused with all "
+     "that is missing") {
   static const tenon_device_table_t table = {.size = sizeof table,
                                              .abi = TENON_DEVICE_ABI,
                                              .name = "lame",
@@ -93,7 +93,7 @@ TEST("a table that lacks what every plug-in has, or half a group, is refused wit
 
 /* libraries */
 
-TEST("a library with a device is not unloaded while there are tensors on it") {
+TEST("a library with a device is not unloaded while there are tensors on the device") {
   tenon_library_t *library;
   tenon_shutdown();
   CHECK_STATUS(
@@ -180,10 +180,11 @@ static void come_and_go(const char *name, const char *file, bool computes) {
 TEST("null is loaded, used and unloaded 1,000 times without growth after the first ten") {
   come_and_go("null", TEST_LIBRARIES "/../../devices/null.so", false);
 }
-TEST("sim, which has kernels for operators of others, too") {
+TEST("sim, whose kernels serve operators of other libraries, comes and goes 1,000 times without "
+     "growth") {
   come_and_go("sim", TEST_LIBRARIES "/../../devices/sim.so", true);
 }
-TEST("the example device, which has no kernels, too") {
+TEST("the example device, which has no kernels, comes and goes 1,000 times without growth") {
   tenon_registration_t *registration = fall_back("vx");
   come_and_go("vx", TEST_LIBRARIES "/../vx.so", true);
   tenon_registration_release(registration);

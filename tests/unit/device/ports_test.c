@@ -20,7 +20,7 @@ static tenon_tensor_t *on(tenon_device_t device, const char *text) {
   return device.type == 1 ? tensor_of(text) : tensor_there(device, text);
 }
 
-TEST("an executable of the CPU or of a device takes inputs from both ordinals and the host, and "
+TEST("an executable of the CPU or a device takes inputs from both ordinals and the host, and "
      "writes to either") {
   for (int handles = 0; handles < 2; handles++) {
     tenon_shutdown();
@@ -52,7 +52,7 @@ TEST("an executable of the CPU or of a device takes inputs from both ordinals an
   unsetenv("TENON_SIM");
 }
 
-TEST("a run that fails leaves given outputs as they were, and makes none") {
+TEST("a run that fails leaves given outputs unchanged, and creates none") {
   tenon_device_t device = sim_open(0, "check=fail");
   tenon_executable_t *e = sum_on((tenon_device_t){1, 0});
   tenon_tensor_t *in[2] = {tensor_there(device, "f32[3] 1 2 3"), tensor_of("f32[2] 1 2")};

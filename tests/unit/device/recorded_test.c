@@ -75,8 +75,8 @@ static void check_placement(tenon_executable_t *e, const char *part) {
   tenon_text_release(text);
 }
 
-TEST("runs of three shapes are replayed with the bits of runs by nodes, with and without addresses "
-     "and delays") {
+TEST("replays at three shapes give the bits of node-by-node runs, with and without addresses and "
+     "delays") {
   static const char *const settings[] = {"delay=0", "delay=100"};
   for (int i = 0; i < 2; i++) {
     tenon_device_t device = sim_open(0, settings[i]);
@@ -92,8 +92,8 @@ TEST("runs of three shapes are replayed with the bits of runs by nodes, with and
   }
 }
 
-TEST("a replay is one piece of work beside its copies, and memory that it uses is not given back "
-     "or reused") {
+TEST("a replay is one piece of work besides its copies, and its memory is neither freed nor "
+     "reused") {
   tenon_device_t device = sim_open(0, "delay=0");
   tenon_executable_t *recorded = compile_on(graph(), device, true);
   tenon_executable_t *plain = compile_on(graph(), device, false);
@@ -126,7 +126,7 @@ TEST("a replay is one piece of work beside its copies, and memory that it uses i
   CHECK(stats_of(device).live == 0 && stats_of(device).segments == 0);
 }
 
-TEST("memory that a recording let go while it was made is not given back to the device either") {
+TEST("memory released while a graph is captured is not given back to the device either") {
   enum { ROWS = 200000 }; /* so large that each value has a segment of its own */
   tenon_device_t device = sim_open(0, "delay=0");
   tenon_executable_t *both[2];
@@ -148,7 +148,7 @@ TEST("memory that a recording let go while it was made is not given back to the 
     tenon_executable_release(both[i]);
 }
 
-TEST("what cannot be recorded runs as ever, and the report says why") {
+TEST("a graph that cannot be captured runs as usual, and the report says why") {
   tenon_device_t device = sim_open(0, "delay=0");
   const struct {
     const char *op;
@@ -177,7 +177,7 @@ TEST("what cannot be recorded runs as ever, and the report says why") {
   tenon_registration_release(fallback);
 }
 
-TEST("a replay that fails is blamed on the recorded graph, and the next run is recorded anew") {
+TEST("a failed replay is blamed on the captured graph, and the next run captures it again") {
   tenon_device_t device = sim_open(0, "delay=0");
   tenon_executable_t *recorded = compile_on(graph(), device, true);
   tenon_executable_t *plain = compile_on(graph(), device, false);
@@ -196,7 +196,7 @@ TEST("a replay that fails is blamed on the recorded graph, and the next run is r
   tenon_executable_release(plain);
 }
 
-TEST("each call that fails while a run is recorded leaves a run by nodes") {
+TEST("if any call fails during the capture, the nodes run one by one") {
   tenon_device_t device = sim_open(0, "delay=0");
   tenon_executable_t *plain = compile_on(graph(), device, false);
   static const char *const calls[] = {"launch", "copy", "allocate", "stream_create"};
@@ -243,7 +243,7 @@ static void several(void *argument) {
     check_run(shared->recorded, shared->plain, seed, 3);
 }
 
-TEST("threads that run at once have recordings of their own") {
+TEST("threads that run at once have captured graphs of their own") {
   tenon_device_t device = sim_open(0, "delay=50");
   shared_t shared = {compile_on(graph(), device, true), compile_on(graph(), device, false)};
   tn_spawned_t threads[3];

@@ -475,15 +475,15 @@ TEST("on opencl every operator gives the CPU's results in groups of 64") {
   SLOW;
   CHECK_ALL("opencl", "64", "");
 }
-TEST("on opencl in groups of 1") {
+TEST("on opencl every operator gives the CPU's results in groups of 1") {
   FEW;
   CHECK_ALL("opencl", "1", "");
 }
-TEST("on opencl in groups of 3") {
+TEST("on opencl every operator gives the CPU's results in groups of 3") {
   FEW;
   CHECK_ALL("opencl", "3", "");
 }
-TEST("on opencl in groups of 256") {
+TEST("on opencl every operator gives the CPU's results in groups of 256") {
   FEW;
   CHECK_ALL("opencl", "256", "");
 }
@@ -491,19 +491,19 @@ TEST("on sim every operator gives the CPU's results in groups of 64") {
   SLOW;
   CHECK_ALL("sim", "64", "");
 }
-TEST("on sim in groups of 1") {
+TEST("on sim every operator gives the CPU's results in groups of 1") {
   FEW;
   CHECK_ALL("sim", "1", "");
 }
-TEST("on sim in groups of 3") {
+TEST("on sim every operator gives the CPU's results in groups of 3") {
   FEW;
   CHECK_ALL("sim", "3", "");
 }
-TEST("on sim in groups of 256") {
+TEST("on sim every operator gives the CPU's results in groups of 256") {
   FEW;
   CHECK_ALL("sim", "256", "");
 }
-TEST("on sim with handles in place of addresses") {
+TEST("on sim every operator gives the CPU's results with handles in place of addresses") {
   SLOW;
   CHECK_ALL("sim", "3", "handles=1");
 }
@@ -511,15 +511,15 @@ TEST("on cuda every operator gives the CPU's results in groups of 64") {
   SLOW;
   CHECK_ALL("cuda", "64", "");
 }
-TEST("on cuda in groups of 1") {
+TEST("on cuda every operator gives the CPU's results in groups of 1") {
   FEW;
   CHECK_ALL("cuda", "1", "");
 }
-TEST("on cuda in groups of 3") {
+TEST("on cuda every operator gives the CPU's results in groups of 3") {
   FEW;
   CHECK_ALL("cuda", "3", "");
 }
-TEST("on cuda in groups of 256") {
+TEST("on cuda every operator gives the CPU's results in groups of 256") {
   FEW;
   CHECK_ALL("cuda", "256", "");
 }

@@ -134,7 +134,7 @@ static float by_floats(const tenon_tensor_t *t, int64_t i) {
   return k < 28 ? three + x[k] : x[k];
 }
 
-TEST("the CPU computes what C says") {
+TEST("source kernels on the CPU give the results of the same computation in plain C") {
   case_t c[CASES];
   tenon_tensor_t *out[2];
   setenv("TENON_CACHE", mkdtemp(folder), 1);
@@ -163,8 +163,8 @@ TEST("the CPU computes what C says") {
   drop_cases(c);
 }
 
-TEST("pointwise with attributes, a reduction with memory of the group, a scatter with atomics: the "
-     "same at groups of 1, 3, 64, 256") {
+TEST("pointwise kernels, reductions in group memory and scatters with atomics agree in groups of "
+     "1, 3, 64 and 256") {
   static const uint32_t groups[] = {1, 3, 64, 256};
   case_t c[CASES];
   make_cases(c);
@@ -275,8 +275,8 @@ static void check_pointwise(tenon_device_t device, const pointwise_t *c) {
   tenon_attrs_release(turn);
 }
 
-TEST("a pointwise function is a loop of the CPU and a kernel of devices, with attributes, over "
-     "operands that are broadcast or views, as they are") {
+TEST("a pointwise function is a loop on the CPU and a kernel on devices, and reads broadcast "
+     "operands and views in place") {
   static const uint32_t groups[] = {1, 3, 64};
   if (!*getenv("TENON_CACHE")) return;
   char *text = NULL;
@@ -296,7 +296,7 @@ TEST("a pointwise function is a loop of the CPU and a kernel of devices, with at
   }
 }
 
-TEST("nodes of a graph have their own attributes of a pointwise function, on the CPU and on "
+TEST("each node of a graph has its own attributes of a pointwise function, on the CPU and on "
      "devices") {
   if (!*getenv("TENON_CACHE")) return;
   for (size_t d = 0; d <= sizeof names / sizeof *names; d++) {
@@ -318,8 +318,7 @@ TEST("nodes of a graph have their own attributes of a pointwise function, on the
   }
 }
 
-TEST("constants of a launch: a device compiles the text for each set of them, and keeps them "
-     "apart") {
+TEST("a device compiles the text for each set of launch constants, and keeps the results apart") {
   tenon_tensor_t *inputs[2] = {tensor_of("f32[3] 1 2 3"), NULL};
   tenon_tensor_t *out[2];
   for (size_t d = 0; d < sizeof names / sizeof *names; d++) {
@@ -342,14 +341,14 @@ TEST("constants of a launch: a device compiles the text for each set of them, an
   tenon_tensor_release(inputs[0]);
 }
 
-TEST("cuda was among these devices") {
+TEST("cuda was among the devices of the tests above") {
   if (!is_there("cuda")) SKIP("there is no GPU of NVIDIA's");
 }
 
 /* row_sums of f32 has a kernel of sim's own too, which declines; that the source kernel then serves
  * is seen above, too. */
-TEST("what a device's own kernel declines goes to the source kernel, and where there is none is an "
-     "error") {
+TEST("a call that the device's own kernel declines goes to the source kernel, and without one it "
+     "is an error") {
   int64_t shape[2] = {2, 3};
   tenon_tensor_t *x = made(TENON_F32, 2, shape);
   tenon_tensor_t *inputs[2] = {x, NULL};
@@ -383,7 +382,7 @@ static const limit_t limits[] = {
     {atan, -50, 50, 5},  {asinh, -50, 50, 4}, {acosh, 1, 50, 4},     {atanh, -0.99, 0.99, 5},
     {erf, -3, 3, 16},    {expm1, -20, 80, 3}, {log1p, -0.9, 100, 2}, {power, 0, 1000, 16}};
 
-TEST("functions of the language are within the limits of docs/source.md, on every device") {
+TEST("functions of the source language stay within the limits of docs/source.md, on every device") {
   enum {
     POINTS = 20001,
     FUNCTIONS = sizeof limits / sizeof *limits,
@@ -498,8 +497,8 @@ static void in_process(const char *device, int *out_compiled, int *out_read) {
   *out_read = numbers[1];
 }
 
-TEST("compiled code is found again by another process; damaged, cut or foreign entries are made "
-     "anew") {
+TEST("another process finds compiled code again, and damaged, truncated or foreign entries are "
+     "made anew") {
   int compiled, read;
   char path[600];
 #ifdef HAS_TSAN
@@ -536,7 +535,7 @@ TEST("compiled code is found again by another process; damaged, cut or foreign e
   }
 }
 
-TEST("processes that race for an entry all work, and leave one") {
+TEST("processes that race for a cache entry all work, and leave one entry") {
   enum { RACERS = 6 };
   pid_t children[RACERS];
 #ifdef HAS_TSAN

@@ -11,7 +11,7 @@ static tenon_status_t add(tenon_tensor_t *a, tenon_tensor_t *b, tenon_tensor_t *
   return tenon_op_call(op_of("core::add"), NULL, (tenon_tensor_t *[]){a, b}, out, 0);
 }
 
-TEST("calls use the thread's stream, and what they give can be read on another") {
+TEST("calls use the thread's stream, and their results can be read on another stream") {
   tenon_device_t device = sim_open(0, "check=fail,delay=300");
   tenon_stream_t *s, *before, *now;
   CHECK_STATUS(tenon_stream_create(device, &s), TENON_OK);
@@ -40,8 +40,7 @@ TEST("calls use the thread's stream, and what they give can be read on another")
   tenon_stream_release(now);
 }
 
-TEST("work that fails later is blamed on its operator, stays, and goes on to who waits; other "
-     "streams work") {
+TEST("a late failure is blamed on its operator, stays, and reaches waiting streams but no others") {
   tenon_device_t device = sim_open(0, "check=fail,delay=0");
   tenon_stream_t *bad, *follower, *good;
   tenon_tensor_t *x = tensor_there(device, "f32[2] 1 2");
@@ -89,7 +88,7 @@ TEST("work that fails later is blamed on its operator, stays, and goes on to who
   tenon_stream_release(fresh);
 }
 
-TEST("a stream that waits for one that fails blames the operator there, not its own of that "
+TEST("a stream that waits for a failing one blames the operator there, not its own of the same "
      "number") {
   tenon_device_t device = sim_open(0, "check=fail,delay=2000");
   tenon_stream_t *first, *second;
@@ -121,7 +120,7 @@ TEST("a stream that waits for one that fails blames the operator there, not its 
   sim_set(device, "delay=0");
 }
 
-TEST("one ordinal that is lost leaves the other working") {
+TEST("one lost ordinal leaves the other one working") {
   tenon_device_t first = sim_open(0, "check=fail");
   tenon_device_t second = sim_open(1, "check=fail");
   tenon_tensor_t *x = tensor_there(second, "f32[2] 1 2");
@@ -138,7 +137,7 @@ TEST("one ordinal that is lost leaves the other working") {
   tenon_tensor_release(out);
 }
 
-TEST("views begin inside memory, on devices with addresses and on those with handles") {
+TEST("views begin inside memory, on devices with addresses and on devices with handles") {
   static const char *const settings[] = {"", "handles=1"};
   for (int h = 0; h < 2; h++) {
     tenon_shutdown();

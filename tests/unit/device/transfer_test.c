@@ -88,8 +88,8 @@ static tenon_tensor_t *add(tenon_tensor_t *a, tenon_tensor_t *b) {
 
 /* host and device */
 
-TEST("copies in and out do not wait; until the stream has passed them the host's memory is in use, "
-     "and that is found") {
+TEST("copies in and out do not wait, and touching the host's memory before the stream passed them "
+     "is found") {
   tenon_device_t device = sim_open(0, "check=count,delay=20000,seed=4");
   tenon_tensor_t *in = pinned(device, 64);
   tenon_tensor_t *x = room(device, 64);
@@ -146,7 +146,7 @@ static void tell(void *context) {
   memset(context, 0xEE, 256);
 }
 
-TEST("host memory that tensors own, or have a release function for, is kept until the stream has "
+TEST("host memory that tensors own, or that has a release function, is kept until the stream has "
      "passed the copy") {
   static float theirs[64];
   tenon_device_t device = sim_open(0, "check=fail,delay=30000,seed=4");
@@ -195,8 +195,8 @@ TEST("host memory that tensors own, or have a release function for, is kept unti
   CHECK(stats_of(device).live == 0 && tn_memory_live(ordinal_of(device)) == 0);
 }
 
-TEST("copies of two streams to and from pinned memory are ordered as work on devices is, and each "
-     "such wait is needed") {
+TEST("copies of two streams to and from pinned memory are ordered like work on devices, and each "
+     "wait is needed") {
   for (uint64_t skip = 0; skip <= LEFT_OUT; skip++) {
     tenon_device_t device = sim_open(0, "check=count,delay=2000");
     tenon_stream_t *s, *t;
@@ -235,8 +235,7 @@ TEST("copies of two streams to and from pinned memory are ordered as work on dev
   }
 }
 
-TEST("what is copied in and waited for may change at once, few bytes and many, dense and strided, "
-     "without a host that waits for few") {
+TEST("a source may change right after it was copied in, and the host waits for large copies only") {
   tenon_device_t device = sim_open(0, "check=fail,delay=3000");
   static const int64_t counts[] = {1, 100, 1 << 16, 1 << 17};
   uint64_t before = races(device);
@@ -282,8 +281,8 @@ TEST("what is copied in and waited for may change at once, few bytes and many, d
   no_race(device, before);
 }
 
-TEST("pinned memory is the host's, aligned, cached, given back by trim, and refused where it "
-     "cannot be") {
+TEST("pinned memory belongs to the host, is aligned and cached, is given back by trim, and is "
+     "refused where it cannot be had") {
   tenon_device_t device = sim_open(0, "check=fail,delay=0");
   tenon_tensor_t *t;
   int64_t negative = -1;
@@ -342,7 +341,8 @@ TEST("pinned memory is the host's, aligned, cached, given back by trim, and refu
   tenon_tensor_release(b);
 }
 
-TEST("a copy that fails later is its stream's failure, and what it used is given up") {
+TEST(
+    "a copy that fails later is a failure of its stream, and the memory that it used is released") {
   tenon_device_t device = sim_open(0, "check=fail,delay=2000");
   tenon_stream_t *bad;
   tenon_tensor_t *x = room(device, 64);
@@ -399,7 +399,7 @@ static void check_across(tenon_device_t from, tenon_device_t to, int64_t count, 
   tenon_tensor_release(host);
 }
 
-TEST("between ordinals without a direct way copies go by way of the host in parts, ordered by "
+TEST("copies between ordinals without a direct path go through the host in parts, ordered by "
      "events, and no host waits") {
   enum { MIB = 1 << 18 }; /* numbers */
   static const int64_t counts[] = {1, MIB, 4 * MIB + 3, 19 * MIB};
@@ -431,7 +431,7 @@ TEST("between ordinals without a direct way copies go by way of the host in part
   tenon_tensor_release(one);
 }
 
-TEST("each wait that orders the parts is needed") {
+TEST("each wait that orders these parts is needed") {
   tenon_device_t first = sim_open(0, "check=count,delay=200,peers=0");
   tenon_device_t second = sim_open(1, "");
   tenon_tensor_t *a = room(first, 5 << 20);
@@ -460,7 +460,7 @@ TEST("each wait that orders the parts is needed") {
   tenon_tensor_release(b);
 }
 
-TEST("between two plug-ins the parts take turns in two pieces of memory that are cached, and right "
+TEST("between two plug-ins the parts alternate between two cached pieces of memory, and are right "
      "with random delays") {
   enum { MIB = 1 << 18 };
   int32_t count;
@@ -543,8 +543,7 @@ TEST("every n-th copy, allocation of pinned memory and of the host fails cleanly
   }
 }
 
-TEST("a device that stops while copies are under way waits for them, and other plug-ins forget its "
-     "streams") {
+TEST("a device that stops waits for copies under way, and other plug-ins forget its streams") {
   tenon_device_t device = sim_open(0, "check=fail,delay=20000,seed=3");
   tenon_device_t null = device_of("null", 0);
   static float theirs[64];
@@ -570,7 +569,7 @@ TEST("a device that stops while copies are under way waits for them, and other p
   tenon_tensor_release(q);
 }
 
-TEST("a plug-in that is unloaded is forgotten by memory of others that its streams used") {
+TEST("memory of other plug-ins forgets the streams of a plug-in that is unloaded") {
   tenon_library_t *library;
   tenon_shutdown();
   CHECK_STATUS(

@@ -217,8 +217,8 @@ static void begin(bool compiles) {
                TENON_OK);
 }
 
-TEST("views of memory that is handles go through every operator, with the CPU's bits where the CPU "
-     "computes") {
+TEST("on memory that is handles, every operator takes views, and gives the CPU's bits if the CPU "
+     "computes it") {
   begin(false);
 #ifdef IS_INSTRUMENTED
   check_cases(sim_open(0, "check=fail"), 40, 0);
@@ -227,7 +227,7 @@ TEST("views of memory that is handles go through every operator, with the CPU's 
 #endif
 }
 
-TEST("and through kernels that the device compiles") {
+TEST("on memory that is handles, kernels that the device compiles take views, too") {
 #ifdef IS_INSTRUMENTED
   SKIP("test_device_source_ops runs these there");
 #endif

@@ -39,7 +39,7 @@ static bool same_pattern(const tenon_tensor_t *t, int64_t i, uint64_t expected) 
   return isnan(tensor_float(t, i));
 }
 
-TEST("a loop takes every float and gives every float, rounded once") {
+TEST("a loop converts from every float dtype to every float dtype, rounding once") {
   start();
   const tenon_op_t *op = op_of("contract::same");
   for (int from = 0; from < CAST_KINDS; from++)
@@ -188,7 +188,7 @@ TEST("loops over random broadcasts and strides give what a naive evaluator gives
   tenon_threads_set(0);
 }
 
-TEST("loops that convert, with two results of any layout, give what a naive evaluator gives") {
+TEST("converting loops with two results of any layout give what a naive evaluator gives") {
   start();
   const tenon_op_t *op = op_of("contract::both");
   for (int round = 0; round < 600; round++) {
@@ -219,7 +219,7 @@ TEST("loops that convert, with two results of any layout, give what a naive eval
   tenon_threads_set(0);
 }
 
-TEST("a loop that says \"strided\" is correct too, whatever strides it is given") {
+TEST("a loop that is declared \"strided\" is correct for any strides") {
   start();
   const tenon_op_t *op = op_of("contract::product");
   for (int round = 0; round < 300; round++) {
@@ -245,7 +245,8 @@ TEST("a loop that says \"strided\" is correct too, whatever strides it is given"
   }
 }
 
-TEST("rows of random strides with shared rows give what a naive evaluator gives") {
+TEST("row kernels over random strides, with rows that are shared, give what a naive evaluator "
+     "gives") {
   start();
   const tenon_op_t *op = op_of("contract::scale");
   for (int round = 0; round < 400; round++) {
@@ -313,7 +314,7 @@ static void check_shared(tenon_tensor_t *a, tenon_tensor_t *b, tenon_tensor_t *o
   tenon_tensor_release(out);
 }
 
-TEST("a result may be written over an input, wherever in it the other inputs lie") {
+TEST("a result may be written over an input, wherever in that memory the other inputs lie") {
   start();
   int32_t *data = malloc((LARGE + 100) * sizeof *data);
   static const int64_t sizes[] = {10, 3000, LARGE};
@@ -350,7 +351,7 @@ TEST("a result may be written over an input, wherever in it the other inputs lie
   free(data);
 }
 
-TEST("a result may overlap inputs of its own shape, of which each is dense") {
+TEST("a result may overlap inputs of its own shape if each of them is dense") {
   start();
   const tenon_op_t *op = op_of("contract::four");
   int32_t data[400], before[400];
@@ -426,7 +427,7 @@ TEST("a loop is told the position of its elements") {
   tenon_tensor_release(x);
 }
 
-TEST("rows with a wrong number of rows are refused by name") {
+TEST("an input with a wrong number of rows is refused by name") {
   start();
   tenon_tensor_t *in[2] = {tensor_of("f32[2,2] 1 2 3 4"), tensor_of("f32[3,2] 1 2 3 4 5 6")};
   tenon_tensor_t *out[1] = {NULL};

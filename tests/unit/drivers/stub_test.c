@@ -175,8 +175,8 @@ static void check_pointwise(bool on_npu) {
   }
 }
 
-TEST("a stub gets what NumPy would go over: broadcast, any strides, merged axes; nothing to do is "
-     "no call") {
+TEST("a stub gets what NumPy would iterate over: broadcast operands, any strides, merged axes, and "
+     "no empty call") {
   start();
   tenon_registration_t *there = fill_slot("core::mul", "npu i32 strided", multiply, 0);
   tenon_registration_t *here =
@@ -216,8 +216,7 @@ static void check_reductions(bool on_npu) {
   }
 }
 
-TEST("a stub of a reduction gets axes of results and axes that vanish, merged as NumPy merges "
-     "them") {
+TEST("the stub of a reduction gets kept and reduced axes, merged as NumPy merges them") {
   start();
   tenon_registration_t *there = fill_slot("core::reduce_sum", "npu i32 strided", total, 0);
   tenon_registration_t *here =
@@ -228,8 +227,8 @@ TEST("a stub of a reduction gets axes of results and axes that vanish, merged as
   tenon_registration_release(there);
 }
 
-TEST("a reduction of no elements gives what the stub begins with; without results it is not "
-     "called") {
+TEST("a reduction of no elements gives the stub's initial value, and without results the stub is "
+     "not called") {
   start();
   tenon_registration_t *r = fill_slot("core::reduce_sum", "npu i32", total, 0);
   const view_case_t empty = {0, 3, {2, 0, 3}, {3, 3, 1}};
@@ -263,7 +262,7 @@ static tenon_status_t multiply_dense(const tenon_iterator_t *it) {
   return multiply(it);
 }
 
-TEST("a stub that does not say strided gets dense operands, broadcast all the same") {
+TEST("a stub that is not declared strided gets dense operands, which are broadcast all the same") {
   start();
   tenon_registration_t *r = fill_slot("core::mul", "npu i32", multiply_dense, 0);
   const view_case_t a = {0, 2, {3, 4}, {1, 3}};
@@ -323,7 +322,7 @@ static void check_overlap(bool on_npu) {
   }
 }
 
-TEST("an input that a result would overwrite is copied first, unless it lies just there") {
+TEST("an input that a result would overwrite is copied first, unless both have the same address") {
   start();
   tenon_registration_t *there = fill_slot("core::mul", "npu i32 strided", multiply, 0);
   tenon_registration_t *here =
@@ -334,7 +333,7 @@ TEST("an input that a result would overwrite is copied first, unless it lies jus
   tenon_registration_release(there);
 }
 
-TEST("operands with the same gaps keep them") {
+TEST("operands with the same gaps are used in place") {
   start();
   tenon_registration_t *r =
       fill_under("default", "core::mul", "cpu i32 strided", multiply, TENON_OVERRIDE);
@@ -357,7 +356,8 @@ TEST("operands with the same gaps keep them") {
   tenon_registration_release(r);
 }
 
-TEST("numbers in host memory come to the device of the call; results elsewhere are refused") {
+TEST("numbers in host memory are copied to the device of the call, and results elsewhere are "
+     "refused") {
   start();
   tenon_registration_t *r = fill_slot("core::mul", "npu i32 strided", multiply, 0);
   const view_case_t a = {0, 1, {3}, {1}};
@@ -409,8 +409,7 @@ static int answer(const char *name, bool on_npu) {
   return found;
 }
 
-TEST("of the slots of the CPU the best instruction set that the processor has is called, of one "
-     "set the newest") {
+TEST("of the CPU's stubs, the newest one for the best available instruction set is called") {
   start();
   static const char *const limits[] = {"default", "avx2", "avx512"};
   bool has[3] = {true, tn_cpu_has(tn_cpu_rank("avx2", 4)), tn_cpu_has(tn_cpu_rank("avx512", 6))};
@@ -445,8 +444,8 @@ static tenon_status_t whole_kernel(tenon_call_t *call) {
   return TENON_OK;
 }
 
-TEST("a filled stub is a kernel of its backend: newest first, overridden on purpose, undone, and "
-     "before the fallback") {
+TEST("a filled stub is a kernel of its backend: the newest wins, TENON_OVERRIDE replaces it, it "
+     "can be undone, and it precedes the fallback") {
   start();
   const tenon_op_t *op = op_of("core::sub");
   tenon_slot_info_t info = {.size = sizeof info};
@@ -475,7 +474,7 @@ TEST("a filled stub is a kernel of its backend: newest first, overridden on purp
   CHECK(answer("core::sub", true) == 0 && !tenon_op_has_kernel(op, "npu"));
 }
 
-TEST("a stub may be filled before its operator is there") {
+TEST("a stub may be filled before its operator is defined") {
   start();
   static const tenon_item_t items[] = {
       TENON_OP("later::scaled(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"),
@@ -567,7 +566,7 @@ static tenon_status_t total_split(const tenon_iterator_t *it) {
   return it->host->split(it, 64, total_part, NULL);
 }
 
-TEST("parts of a reduction are as large as what is read") {
+TEST("the size of a reduction's parts depends on the elements that are read") {
   start();
   tenon_registration_t *r = fill_under("default", "core::reduce_sum", "cpu f32", total_split, 0);
   tenon_tensor_t *inputs[2] = {
@@ -641,8 +640,8 @@ static tenon_status_t largest_infer(tenon_infer_t *infer) {
     }                                                                                              \
   }
 
-TEST("an operator of anybody's may be a reduction: an axis by attribute, a second input that is "
-     "broadcast, two results") {
+TEST("any library may define a reduction: an axis by attribute, a broadcast second input, two "
+     "results") {
   start();
   static const tenon_item_t items[] =
       LARGEST("x over axis", TENON_STUB("cpu f32 strided", largest));
@@ -669,7 +668,7 @@ TEST("an operator of anybody's may be a reduction: an axis by attribute, a secon
   tenon_registration_release(defined);
 }
 
-TEST("axes that broadcasting made are what core::sum_to's stub gets") {
+TEST("the stub of core::sum_to gets the axes that broadcasting had added") {
   start();
   tenon_registration_t *r = fill_slot("core::sum_to", "npu i32 strided", total, 0);
   const view_case_t x = {0, 3, {2, 3, 2}, {6, 2, 1}};
@@ -696,7 +695,7 @@ static tenon_status_t find(const tenon_iterator_t *it) {
   return TENON_OK;
 }
 
-TEST("a stub stands beside the whole kernel that the CPU has") {
+TEST("the stub of a backend works beside the CPU's whole kernel") {
   start();
   tenon_registration_t *r = fill_slot("core::arg_max", "npu i32 strided", find, 0);
   tenon_tensor_t *host = tensor_of("i32[3, 2] 1 -10 -10 5 6 7");
@@ -717,7 +716,7 @@ TEST("a stub stands beside the whole kernel that the CPU has") {
 
 /* lists and errors */
 
-TEST("filled slots are listed, and the table names a stub") {
+TEST("filled stubs are listed, and the dispatch table names them") {
   start();
   const tenon_op_t *op = op_of("core::mul");
   tenon_registration_t *r = fill_slot("core::mul", "npu f32|i32 strided", multiply, 0);
@@ -759,7 +758,7 @@ static void check_refused(const char *op, const char *where, tenon_stub_fn stub,
   tenon_registration_release(r);
 }
 
-TEST("what cannot be a stub is refused, with what could") {
+TEST("an invalid stub is refused, and the message says what would be valid") {
   start();
   check_refused(
       "core::matmul", "npu f32", number_1, 0, TENON_INVALID,
@@ -792,7 +791,7 @@ static tenon_status_t no_loop(const tenon_loop_t *loop) {
   return tenon_fail(loop, TENON_INTERNAL, "never called");
 }
 
-TEST("an operator without a stub is answered with those that have one, however long its name is") {
+TEST("the message for an operator without a stub lists those with one, however long its name is") {
 #define LONG "stub_test::a_name_of_more_letters_than_those_that_are_compared_with_others"
   static const tenon_item_t items[] = {
       TENON_OP(LONG "(Tensor[] x) -> Tensor", TENON_TYPES("x: f32; out = x"),
@@ -803,7 +802,7 @@ TEST("an operator without a stub is answered with those that have one, however l
   CHECK_TEXT(tenon_error(), "one of those that have: core::");
 }
 
-TEST("texts about reductions are checked") {
+TEST("declarations of reductions are checked") {
   static const tenon_item_t unknown[] = LARGEST("y over axis", TENON_STUB("cpu f32", largest));
   static const tenon_item_t word[] = LARGEST("x by axis", TENON_STUB("cpu f32", largest));
   static const tenon_item_t none[] = LARGEST("x over weight", TENON_STUB("cpu f32", largest));
@@ -823,7 +822,7 @@ TEST("texts about reductions are checked") {
   check_undefined(loop, "loops are of pointwise operators, and this one is a reduction");
 }
 
-TEST("axes that run is given are checked, and so is the result") {
+TEST("tenon_op_run checks the axes and the result of a reduction") {
   start();
   tenon_registration_t *r = fill_slot("core::reduce_sum", "npu i32 strided", total, 0);
   const view_case_t x = {0, 2, {2, 3}, {3, 1}};
@@ -842,7 +841,7 @@ TEST("axes that run is given are checked, and so is the result") {
   tenon_registration_release(r);
 }
 
-TEST("elements of less than a byte have no strides in bytes") {
+TEST("elements smaller than a byte are refused, because they have no strides in bytes") {
   start();
   static const tenon_item_t items[] = {
       TENON_OP("own::small(Tensor x) -> Tensor", TENON_TYPES("x: any; out = x"),
@@ -878,7 +877,7 @@ static tenon_status_t call_overlapping(void *context) {
   return status;
 }
 
-TEST("without memory the parent of a stub says so") {
+TEST("a stub with overlapping arguments survives the failure of each allocation") {
   start();
   tenon_registration_t *r =
       fill_under("default", "core::mul", "cpu i32 strided", multiply, TENON_OVERRIDE);
@@ -890,7 +889,7 @@ TEST("without memory the parent of a stub says so") {
 
 /* with the rest */
 
-TEST("graphs run on filled stubs, on the CPU and on a backend") {
+TEST("graphs run with filled stubs, on the CPU and on a backend") {
   start();
   tenon_registration_t *there = fill_slot("core::mul", "npu i32 strided", multiply, 0);
   tenon_registration_t *here =
@@ -920,7 +919,7 @@ static tenon_status_t product(const tenon_iterator_t *it) {
   return TENON_OK;
 }
 
-TEST("an operator keeps its gradient on a backend whose slot is filled") {
+TEST("an operator keeps its gradient on a backend that fills its stub") {
   start();
   tenon_registration_t *r = fill_slot("core::mul", "npu f64 strided", product, 0);
   tenon_tensor_t *host = tensor_of("f64[3] 2 3 4");

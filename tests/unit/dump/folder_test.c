@@ -64,7 +64,7 @@ static tenon_tensor_t *again(tenon_tensor_t *x, tenon_recording_t **out_recordin
   return info.inputs[0];
 }
 
-TEST("each dtype comes back with its bits") {
+TEST("a tensor of each dtype is read back with the same bits") {
   const uint32_t dtypes[] = {TENON_BOOL,   TENON_I8,     TENON_U16, TENON_I64,
                              TENON_F16,    TENON_BF16,   TENON_F64, TENON_C128,
                              TENON_F8E5M2, TENON_F8E8M0, TENON_I4,  TENON_F6E2M3};
@@ -85,7 +85,7 @@ TEST("each dtype comes back with its bits") {
   }
 }
 
-TEST("texts come back, and tensors without axes or elements") {
+TEST("string tensors, and tensors without axes or elements, are read back") {
   const char *const texts[] = {"string[2] one 'two words'", "f32[] 7", "f32[0,3]", "string[0]"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     tenon_tensor_t *x = tensor_of(texts[i]);
@@ -121,8 +121,7 @@ static void check_strides(const int64_t *shape, const int64_t *strides, int64_t 
   tenon_recording_release(recording);
 }
 
-TEST("strides come back: transposed, backwards, repeated, with gaps, and addresses that are not "
-     "aligned") {
+TEST("strides are read back: transposed, backwards, repeated, with gaps, and unaligned addresses") {
   check_strides((int64_t[]){3, 4}, (int64_t[]){4, 1}, 0);
   check_strides((int64_t[]){3, 4}, (int64_t[]){4, 1}, 3);
   check_strides((int64_t[]){3, 4}, (int64_t[]){1, 3}, 1);
@@ -132,7 +131,7 @@ TEST("strides come back: transposed, backwards, repeated, with gaps, and address
   check_strides((int64_t[]){1 << 16, 1 << 17}, (int64_t[]){0, 0}, 7); /* of one number */
 }
 
-TEST("quantised and sparse tensors come back with their parts, and lists with their items") {
+TEST("quantised and sparse tensors are read back with their parts, and lists with their items") {
   tenon_recording_t *recording;
   tenon_tensor_t *x = tensor_of("i8[2,2] 1 2 3 4");
   tenon_tensor_t *scale = tensor_of("f32[2] 0.5 0.25");
@@ -170,8 +169,8 @@ TEST("quantised and sparse tensors come back with their parts, and lists with th
   tenon_tensor_release(x);
 }
 
-TEST(
-    "all that a call is comes back: attributes of every kind, status, words, numbers, who is who") {
+TEST("all of a call is read back: attributes of every kind, status, texts, numbers, and which "
+     "inputs are one tensor") {
   const tenon_op_t *op = all();
   const char *const texts[][2] = {
       {"i", "-9223372036854775808"}, {"f", "0.1"},           {"b", "True"},
@@ -245,7 +244,7 @@ TEST(
   tenon_tensor_release(out);
 }
 
-TEST("without memory nothing is left behind, whichever allocation fails") {
+TEST("when any allocation fails, nothing is left behind") {
   const tenon_op_t *op = all();
   tenon_tensor_t *x = matrix();
   tenon_tensor_t *list = tensor_of("{f32[1] 1; i64[2] 1 2}");
@@ -288,7 +287,7 @@ TEST("without memory nothing is left behind, whichever allocation fails") {
   tenon_tensor_release(list);
 }
 
-TEST("what is no recording is refused, with the place in its file") {
+TEST("an invalid failure dump is refused with the place in its file") {
   const char *const bad[][2] = {
       {"{", "line 1, column 2: expected a member name in double quotes"},
       {"[]", "line 1, column 1: expected an object"},

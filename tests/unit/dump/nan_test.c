@@ -18,7 +18,7 @@ static tn_nonfinite_t look(uint32_t dtype, uint64_t bits) {
   return tn_nonfinite_count(&t);
 }
 
-TEST("each pattern of bits of the small dtypes is what it is") {
+TEST("every bit pattern of the small float dtypes is counted as NaN or infinite if it is") {
   const uint32_t dtypes[] = {TENON_F16,        TENON_BF16,   TENON_F8E5M2,     TENON_F8E4M3FN,
                              TENON_F8E4M3,     TENON_F8E3M4, TENON_F8E4M3FNUZ, TENON_F8E4M3B11FNUZ,
                              TENON_F8E5M2FNUZ, TENON_F8E8M0};
@@ -35,7 +35,7 @@ TEST("each pattern of bits of the small dtypes is what it is") {
   }
 }
 
-TEST("f32, f64 and complex ones") {
+TEST("NaN and infinities are found in f32, f64 and complex elements") {
   const double numbers[] = {0,        -0.0,      1e-310,      1,           -1e300,
                             INFINITY, -INFINITY, (double)NAN, -(double)NAN};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
@@ -56,7 +56,8 @@ TEST("f32, f64 and complex ones") {
   }
 }
 
-TEST("the first is told by its place in row-major order, whatever the strides") {
+TEST(
+    "the first NaN or infinity is given by its position in row-major order, whatever the strides") {
   float numbers[12] = {0, 1, NAN, 3, 4, INFINITY, 6, 7, NAN, 9, 10, 11};
   tenon_tensor_t t;
   int64_t shape[2] = {4, 3};
@@ -79,7 +80,7 @@ TEST("the first is told by its place in row-major order, whatever the strides") 
   CHECK(found.nans == 2 && found.first_nan == 3 && found.first_infinity == 6);
 }
 
-TEST("tensors without numbers of this sort have none") {
+TEST("dtypes without NaN and infinities, and empty tensors, contain none") {
   tenon_tensor_t *const all[] = {tensor_of("i64[2] -1 -1"), tensor_of("bool[2] 1 1"),
                                  tensor_of("string[1] nan"), tensor_of("f32[0]"),
                                  tensor_of("u8[3] 255 255 255")};

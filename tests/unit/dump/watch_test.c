@@ -102,7 +102,7 @@ static void end(const char *const *names) {
 
 /* recordings */
 
-TEST("calls that fail are saved, those that work are not") {
+TEST("calls that fail are saved, and calls that succeed are not") {
   tenon_recording_info_t info;
   begin(0, NULL, 0);
   CHECK_STATUS(call("watch::root", "f32[2] 4 9"), TENON_OK);
@@ -120,7 +120,8 @@ TEST("calls that fail are saved, those that work are not") {
   end((const char *const[]){"000-watch.root", "001-watch.root", NULL});
 }
 
-TEST("what is asked for is saved with its results; inner calls end first") {
+TEST("calls that were asked for are saved with their results, and an inner call before the outer "
+     "one") {
   tenon_recording_info_t info;
   begin(0, "none, watch::ou*", 0);
   CHECK_STATUS(call("watch::outer", "f32[2] 4 9"), TENON_OK);
@@ -135,7 +136,7 @@ TEST("what is asked for is saved with its results; inner calls end first") {
   end((const char *const[]){"000-watch.root", "001-watch.outer", NULL});
 }
 
-TEST("an input that is written to is saved as it was, and as it is") {
+TEST("an input that is written to is saved as it was before and after the call") {
   tenon_recording_info_t info;
   begin(TENON_RECORD_ALL, NULL, 0);
   CHECK_STATUS(call("watch::add_one", "f32[2] 1 9"), TENON_OK);
@@ -152,7 +153,7 @@ TEST("an input that is written to is saved as it was, and as it is") {
   end((const char *const[]){"000-watch.add_one", "001-watch.add_one", NULL});
 }
 
-TEST("so many are saved as were asked for; a folder that is there is passed by") {
+TEST("only as many calls are saved as were asked for, and an existing folder is skipped") {
   char path[4200];
   begin(TENON_RECORD_ALL, NULL, 2);
   snprintf(path, sizeof path, "%s/000-watch.root", folder);
@@ -163,8 +164,8 @@ TEST("so many are saved as were asked for; a folder that is there is passed by")
   end((const char *const[]){"000-watch.root", "001-watch.root", "002-watch.root", NULL});
 }
 
-TEST(
-    "a node of a planned graph is a call, whose input is saved though its result takes its place") {
+TEST("a node of a planned graph is saved with its input, though its result reuses the input's "
+     "memory") {
   tenon_builder_t *builder = NULL;
   tenon_graph_t *graph = NULL;
   tenon_executable_t *executable = NULL;
@@ -200,7 +201,7 @@ TEST(
   tenon_builder_release(builder);
 }
 
-TEST("what cannot be written is said and the call is what it was") {
+TEST("a dump that cannot be written does not change the call's outcome") {
   tenon_record_t nowhere = {.size = sizeof nowhere, .folder = "/proc/no such folder"};
   tenon_record_t nothing = {.size = sizeof nothing};
   CHECK_STATUS(tenon_record_set(&nowhere), TENON_DENIED);
@@ -217,7 +218,7 @@ TEST("what cannot be written is said and the call is what it was") {
 
 /* NaN */
 
-TEST("the first NaN stops, with its place and what the inputs had") {
+TEST("in mode stop, the first NaN ends the call, with its position and the state of the inputs") {
   CHECK_STATUS(tenon_nan_set("stop"), TENON_OK);
   CHECK_STATUS(call("watch::root", "f32[2] 4 9"), TENON_OK);
   CHECK_STATUS(call("watch::root", "f32[2,2] 4 9 1 -1"), TENON_ABORTED);
@@ -236,8 +237,8 @@ TEST("the first NaN stops, with its place and what the inputs had") {
   CHECK_STATUS(call("watch::root", "f32[2] 4 -9"), TENON_OK);
 }
 
-TEST("reported is where one begins, also a NaN that is made of infinities, and not where it goes "
-     "on") {
+TEST("in mode report, a NaN is reported where it begins, also from infinities, and not where it "
+     "continues") {
   CHECK_STATUS(tenon_nan_set("report"), TENON_OK);
   capture();
   CHECK_STATUS(call("watch::root", "f32[2] 1 -1"), TENON_OK);
@@ -251,7 +252,7 @@ TEST("reported is where one begins, also a NaN that is made of infinities, and n
   CHECK_STATUS(tenon_nan_set(NULL), TENON_OK);
 }
 
-TEST("words that mean nothing are refused, and what was set stays") {
+TEST("an unknown mode is refused, and the mode that was set stays") {
   CHECK_STATUS(tenon_nan_set("stop,nan"), TENON_OK);
   CHECK_STATUS(tenon_nan_set("halt"), TENON_INVALID);
   CHECK_TEXT(tn_error(), "'halt': expected 'stop' or 'report', optionally followed by ',nan'");
@@ -259,7 +260,7 @@ TEST("words that mean nothing are refused, and what was set stays") {
   CHECK_STATUS(tenon_nan_set(""), TENON_OK);
 }
 
-TEST("when it is off no call goes its way") {
+TEST("while watching is off, no call takes the way through the watch") {
   CHECK(!tn_watch_is_on() && !(tn_key_of_process() >> TN_BIT_TRACE & 1));
   CHECK_STATUS(tenon_nan_set("report"), TENON_OK);
   CHECK(tn_watch_is_on());
@@ -273,7 +274,7 @@ TEST("when it is off no call goes its way") {
   CHECK(calls == 1);
 }
 
-TEST("all of it can be stopped and begun again") {
+TEST("the watch can be started again, and shutdown ends it") {
   CHECK_STATUS(tenon_nan_set("stop"), TENON_OK);
   tenon_shutdown();
   CHECK(!tn_watch_is_on());

@@ -72,21 +72,22 @@ static int is_told(void (*way)(void *(*)(void *)), void *(*loses)(void *)) {
   return WEXITSTATUS(status);
 }
 
-TEST("what Tenon's own code loses is told, wherever it runs") {
+TEST("leaks of Tenon's own code are reported, wherever that code runs") {
   CHECK(is_told(lose_here, lose_ours) == 1);
   CHECK(is_told(lose_in_call, lose_ours) == 1);
   CHECK(is_told(lose_on_own_thread, lose_ours) == 1);
   CHECK(is_told(lose_on_their_thread, lose_ours) == 1);
 }
 
-TEST("what other libraries lose for it is told, and what a driver loses is not") {
+TEST(
+    "leaks of other libraries on behalf of Tenon are reported, and leaks inside a driver are not") {
   CHECK(is_told(lose_here, lose_theirs) == 1);
   CHECK(is_told(lose_on_own_thread, lose_theirs) == 1);
   CHECK(is_told(lose_in_call, lose_theirs) == 0);
   CHECK(is_told(lose_on_their_thread, lose_theirs) == 0);
 }
 #else
-TEST("what Tenon's own code loses is told, wherever it runs") {
+TEST("leaks of Tenon's own code are reported, wherever that code runs") {
   SKIP("this is not built with the address sanitizer");
 }
 #endif

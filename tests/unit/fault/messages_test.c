@@ -45,7 +45,7 @@ static tenon_status_t read_text(const char *text, message_t *bytes, tenon_graph_
   return tenon_graph_read(bytes->data, bytes->size, &options, out_graph);
 }
 
-TEST("what is wrong with a file is said with node and operator, or with the part of the file") {
+TEST("an error in a file is reported with node and operator, or with the part of the file") {
   static const struct {
     const char *what;
     const char *model;
@@ -166,7 +166,8 @@ TEST("what is wrong with a file is said with node and operator, or with the part
   }
 }
 
-TEST("what types and shapes forbid is said with node and operator, when it is compiled or run") {
+TEST("a wrong dtype or shape is reported with node and operator, when the model is compiled or "
+     "run") {
   static const struct {
     const char *what;
     const char *model;
@@ -254,7 +255,7 @@ static void run_once(tenon_executable_t *executable, const char *const *texts,
     tenon_tensor_release(inputs[k]);
 }
 
-TEST("after a run that failed, whatever failed, the executable works again") {
+TEST("after any run that failed, the executable works again") {
   static const struct {
     const char *model;
     const char *bad[2];

@@ -61,7 +61,7 @@ static attempt_t try(const char *name, const char *what, uint64_t number, const 
   return a;
 }
 
-TEST("the models themselves run, whole and without any rewriting") {
+TEST("the undamaged models run, whole and without graph rewriting") {
   attempt_start();
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     size_t size = read_model(names[i]);
@@ -73,7 +73,7 @@ TEST("the models themselves run, whole and without any rewriting") {
   }
 }
 
-TEST("a damaged model is run or refused with a message, and nothing is left behind") {
+TEST("a damaged model is run or refused with a message, and nothing leaks") {
   const char *more = getenv("FAULT_COUNT");
   uint64_t count = more ? strtoull(more, NULL, 10) : COUNT;
   uint64_t operators = attempt_operators();
@@ -114,7 +114,7 @@ static bool without_memory(size_t size, int64_t n, bool sticky, uint32_t flags) 
   return made < n;
 }
 
-TEST("without memory, at whatever place, a model fails as that and loses nothing") {
+TEST("when any allocation fails, the model fails with TENON_MEMORY and nothing leaks") {
   uint64_t operators = attempt_operators();
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     size_t size = read_model(names[i]);

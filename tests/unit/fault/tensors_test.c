@@ -82,7 +82,7 @@ TEST("a damaged tensor file is loaded or refused with a message") {
   remove(SAVED);
 }
 
-TEST("a tensor file that promises what it has not is refused before memory is taken") {
+TEST("a tensor file that promises more data than it has is refused before memory is allocated") {
   static const struct {
     const char *bytes;
     size_t size;

@@ -398,28 +398,28 @@ static void begin(void) {
   if (CHECK(file && fputs(source, file) >= 0)) fclose(file);
 }
 
-TEST("the runtime starts, works and ends, or says why not") {
+TEST("the runtime starts, works and ends, or reports why it cannot") {
   begin();
   try_all("runtime", use_runtime, 50);
 }
 
-TEST("a library is loaded, called and unloaded, or not at all") {
+TEST("a library is loaded, called and unloaded, or is not loaded at all") {
   begin();
   CHECK_STATUS(tenon_start(), TENON_OK);
   try_all("library", use_library, 1);
 }
 
-TEST("a library is built from source and loaded, or not at all") {
+TEST("a library is built from source and loaded, or is not loaded at all") {
   begin();
   try_all("source", use_source, 10);
 }
 
-TEST("a library is loaded into a process of its own, called and unloaded, or not at all") {
+TEST("a library is loaded into a worker process, called and unloaded, or is not loaded at all") {
   begin();
   try_all("isolated", use_isolated, 10);
 }
 
-TEST("a model is imported, compiled and run, or says why not") {
+TEST("a model is imported, compiled and run, or the failure is reported") {
   begin();
   if (!model_path())
     SKIP("build/zoo/minilm_twin.onnx is not there (bench/models/make_zoo.py makes it)");
@@ -439,7 +439,7 @@ static void fill_memory_of_sim(void) {
   }
 }
 
-TEST("on a device, too") {
+TEST("a model is imported, compiled and run on a device, or the failure is reported") {
   begin();
   if (!model_path())
     SKIP("build/zoo/minilm_twin.onnx is not there (bench/models/make_zoo.py makes it)");
@@ -490,7 +490,7 @@ static int in_child_process(uint64_t seed, uint32_t share, const uint64_t *expec
 }
 #endif
 
-TEST("where other libraries get no memory Tenon's own code goes on, or says why not") {
+TEST("when other libraries get no memory, Tenon's own code goes on or reports the failure") {
 #ifdef IS_INSTRUMENTED
   SKIP("sanitizers have allocators of their own");
 #else

@@ -25,7 +25,7 @@ static tenon_status_t add(tenon_builder_t *b, const char *name, const char *attr
   return status;
 }
 
-TEST("nodes that do not suit their operator are refused by name, and the builder goes on") {
+TEST("a node that does not fit its operator is refused by name, and the builder stays usable") {
   start();
   tenon_builder_t *b = graph_begin();
   tenon_edge_t x = graph_input(b, "x", TENON_F32, 1);
@@ -61,7 +61,7 @@ TEST("nodes that do not suit their operator are refused by name, and the builder
   tenon_executable_release(e);
 }
 
-TEST("inputs and constants that cannot be are refused") {
+TEST("impossible inputs and constants are refused") {
   start();
   tenon_builder_t *b = graph_begin();
   tenon_edge_t e = -1;
@@ -89,7 +89,7 @@ TEST("inputs and constants that cannot be are refused") {
 }
 
 TEST("shapes and types that contradict each other are found when the graph is finished, and the "
-     "builder stays") {
+     "builder stays usable") {
   start();
   tenon_builder_t *b = graph_begin();
   tenon_graph_t *graph = NULL;
@@ -114,7 +114,7 @@ TEST("shapes and types that contradict each other are found when the graph is fi
   tenon_builder_release(b);
 }
 
-TEST("a builder that checks refuses a node at once, and says what is known of values") {
+TEST("a builder that checks refuses a node at once, and reports what is known of values") {
   start();
   tenon_builder_t *b = graph_begin();
   tenon_graph_t *graph = NULL;
@@ -161,7 +161,7 @@ TEST("a builder that checks refuses a node at once, and says what is known of va
   tenon_graph_release(graph);
 }
 
-TEST("dtypes of results are known before shapes are") {
+TEST("the dtypes of results are known before their shapes") {
   start();
   tenon_builder_t *b = graph_begin();
   tenon_edge_t x;
@@ -180,7 +180,7 @@ TEST("dtypes of results are known before shapes are") {
   tenon_builder_release(b);
 }
 
-TEST("a text that a bridge sets is this thread's last failure") {
+TEST("a message that a bridge sets is this thread's last message") {
   char text[] = "node 'x': 100% wrong";
   CHECK_STATUS(tenon_error_set(TENON_UNIMPLEMENTED, text), TENON_UNIMPLEMENTED);
   text[0] = 'N';
@@ -214,14 +214,15 @@ static tenon_status_t try_refused(void *context) {
   return status;
 }
 
-TEST("without memory a refused node leaves the builder as it was, or says so") {
+TEST("when memory runs out, a refused node leaves the builder unchanged, or the builder reports "
+     "it") {
   start();
   tenon_tensor_t *c = tensor_of("i32[3] 1 2 3");
   fail_each("a node that is refused", try_refused, c, 1);
   tenon_tensor_release(c);
 }
 
-TEST("ports say what the builder was told and what inference found") {
+TEST("ports show what the builder was told and what inference found") {
   start();
   tenon_builder_t *b = graph_begin();
   tenon_graph_t *graph = NULL;
@@ -251,7 +252,7 @@ TEST("ports say what the builder was told and what inference found") {
   tenon_graph_release(graph);
 }
 
-TEST("a graph is text, with names, shapes and attributes") {
+TEST("a graph is printed as text, with names, shapes and attributes") {
   start();
   tenon_builder_t *b = graph_begin();
   tenon_graph_t *graph = NULL;
@@ -286,7 +287,7 @@ TEST("a graph is text, with names, shapes and attributes") {
   tenon_executable_release(NULL);
 }
 
-TEST("pure nodes that nobody uses are not run, others are, and pure nodes on constants are "
+TEST("unused pure nodes do not run, other unused nodes do, and pure nodes on constants are "
      "computed once") {
   start();
   tenon_builder_t *b = graph_begin();
@@ -310,7 +311,7 @@ TEST("pure nodes that nobody uses are not run, others are, and pure nodes on con
   tenon_executable_release(e);
 }
 
-TEST("a failure while folding names the node") {
+TEST("a failure during constant folding names the node") {
   start();
   tenon_builder_t *b = graph_begin();
   tenon_graph_t *graph = NULL;

@@ -199,18 +199,19 @@ static void check_library(const char *library) {
   }
 }
 
-TEST("operators of a loaded library do as nodes what they do in calls") {
+TEST("operators of a loaded library give the same results as nodes and in calls") {
   CHECK_STATUS(tenon_library_load(TEST_LIBRARIES "/libcontract.so", 0, NULL), TENON_OK);
   check_library("contract");
 }
 
-TEST("operators called from the kernels of another loaded library do the same as nodes") {
+TEST("operators called from kernels of another loaded library give the same results as nodes") {
   CHECK_STATUS(tenon_library_load(TEST_LIBRARIES "/libpartner.so", 0, NULL), TENON_OK);
   check_library("partner");
   tenon_shutdown();
 }
 
-TEST("on a device to which everything falls back they do the same") {
+TEST("on a device where everything falls back, operators give the same results as nodes and in "
+     "calls") {
   CHECK_STATUS(tenon_library_load(TEST_LIBRARIES "/libcontract.so", 0, NULL), TENON_OK);
   CHECK_STATUS(tenon_library_load(TEST_LIBRARIES "/libpartner.so", 0, NULL), TENON_OK);
   npu_start();
@@ -222,7 +223,8 @@ TEST("on a device to which everything falls back they do the same") {
   CHECK(blocks == 0);
 }
 
-TEST("operators of a library that runs in processes of its own do the same as nodes") {
+TEST("operators of a library that runs in worker processes give the same results as nodes and in "
+     "calls") {
   const tenon_isolation_t isolation = {.size = sizeof isolation, .allow = TENON_ALLOW_EXTEND};
   CHECK_STATUS(tenon_library_load_isolated(TEST_LIBRARIES "/libcontract.so", 0, &isolation, NULL),
                TENON_OK);
@@ -230,7 +232,7 @@ TEST("operators of a library that runs in processes of its own do the same as no
   tenon_shutdown();
 }
 
-TEST("the same sources linked into the program do the same as nodes") {
+TEST("operators of the same sources, linked into the program, give the same results") {
   CHECK_STATUS(tenon_library_add(tenon_library_contract(), NULL, NULL, NULL), TENON_OK);
   CHECK_STATUS(tenon_library_add(tenon_library_partner(), NULL, NULL, NULL), TENON_OK);
   check_library("contract");

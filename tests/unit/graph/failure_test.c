@@ -277,7 +277,7 @@ end:
   return status;
 }
 
-TEST("a graph with all that a graph may have fails cleanly, too") {
+TEST("a graph with everything that a graph may have fails cleanly, too") {
   whole_t w = {.weight = tensor_of("f32[2,3] 1 2 3 4 5 6")};
   for (int i = 0; i < OPS; i++) {
     char name[64];

@@ -47,28 +47,28 @@ static double check_plan(tn_lifetime_t *blocks, size_t count) {
   return bound ? (double)size / (double)bound : 1;
 }
 
-TEST("no blocks need no memory") {
+TEST("a plan without blocks needs no memory") {
   uint64_t size = 1;
   uint64_t bound = 1;
   CHECK_STATUS(tn_memory_plan(NULL, 0, &size, &bound), TENON_OK);
   CHECK(size == 0 && bound == 0);
 }
 
-TEST("blocks that follow each other share memory, blocks that meet do not") {
+TEST("blocks that live one after the other share memory, and blocks that live at once do not") {
   tn_lifetime_t blocks[] = {
       {100, 0, 0, 1}, {100, 0, 2, 3}, {64, 0, 1, 2}, {1, 0, 0, INT32_MAX}, {0, 0, 1, 1}};
   CHECK(check_plan(blocks, 5) == 1);
   CHECK(blocks[0].offset == blocks[1].offset);
 }
 
-TEST("a chain takes as much as two neighbours") {
+TEST("a chain of blocks needs as much memory as two neighbours") {
   tn_lifetime_t blocks[100];
   for (int i = 0; i < 100; i++)
     blocks[i] = (tn_lifetime_t){4096, 0, i, i + 1};
   CHECK(check_plan(blocks, 100) == 1);
 }
 
-TEST("random lifetimes never overlap and stay near the lower bound") {
+TEST("random lifetimes never overlap in memory, and the plan stays near the lower bound") {
   double sum = 0;
   double worst = 0;
   enum { ROUNDS = 300 };
@@ -104,7 +104,7 @@ TEST("equal blocks are planned the same way each time") {
     CHECK(a[i].offset == b[i].offset);
 }
 
-TEST("without memory the plan says so") {
+TEST("when memory runs out, planning reports it") {
   for (int64_t n = 1; n <= 2; n++) {
     tn_lifetime_t block = {64, 0, 0, 0};
     uint64_t size, bound;

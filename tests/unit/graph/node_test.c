@@ -32,7 +32,7 @@ static int64_t census(int what) {
   return count;
 }
 
-TEST("each node has a state of its own, from compiling to release") {
+TEST("each node has a state of its own, from compilation to release") {
   start();
   int64_t created = census(CREATED);
   int64_t destroyed = census(DESTROYED);
@@ -50,7 +50,7 @@ TEST("each node has a state of its own, from compiling to release") {
   CHECK(census(DESTROYED) - destroyed == 2);
 }
 
-TEST("a state that cannot be made fails compiling, with the node's name") {
+TEST("a state that cannot be created fails the compilation, and the message names the node") {
   start();
   int64_t created = census(CREATED);
   int64_t destroyed = census(DESTROYED);
@@ -82,7 +82,8 @@ TEST("infer finds the state while a graph is compiled and while it runs") {
   tenon_executable_release(e);
 }
 
-TEST("a constant weight is prepared once, another one not, and what was prepared is released") {
+TEST("a constant weight is prepared once, another weight is not, and what was prepared is "
+     "released") {
   start();
   int64_t prepared = census(PREPARED);
   int64_t released = census(RELEASED);
@@ -113,7 +114,7 @@ TEST("a constant weight is prepared once, another one not, and what was prepared
   tenon_tensor_release(out[1]);
 }
 
-TEST("random nodes draw other numbers in each run, and the same ones from the same seed") {
+TEST("random nodes draw different numbers in each run, and the same numbers from the same seed") {
   start();
   tenon_builder_t *b = graph_begin();
   tenon_edge_t x = graph_input(b, "x", TENON_F32, 1);
@@ -222,7 +223,7 @@ TEST("a kernel evaluates a graph that is an attribute, in a call and in a graph"
   tenon_executable_release(e);
 }
 
-TEST("a kernel that evaluates a graph with other ports is refused") {
+TEST("a graph attribute is refused if its inputs are not those that the kernel passes") {
   start();
   const tenon_op_t *op = op_of("contract::apply");
   tenon_builder_t *b = graph_begin();
@@ -246,7 +247,7 @@ TEST("a kernel that evaluates a graph with other ports is refused") {
   tenon_tensor_release(in);
 }
 
-TEST("a failure inside a graph inside a graph names the way to it") {
+TEST("a failure inside nested graphs names the path to the node") {
   start();
   const tenon_op_t *op = op_of("contract::apply");
   tenon_graph_t *inner = body("contract::refuse", "above=5.0");
@@ -280,7 +281,8 @@ static void check_span(const tenon_profile_t *p, int32_t i, int32_t depth, const
   CHECK(s.end >= s.begin && s.begin > 0);
 }
 
-TEST("a profile has the nodes, and inside them what kernels opened, also after a failure") {
+TEST("a profile contains the nodes, and inside them the sections that kernels opened, also after a "
+     "failure") {
   start();
   tenon_builder_t *b = graph_begin();
   tenon_edge_t x = graph_input(b, "x", TENON_F32, 1);

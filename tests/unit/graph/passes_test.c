@@ -129,7 +129,7 @@ static void check_run(tenon_graph_t *graph, const char *const *inputs,
 
 /* passes */
 
-TEST("a pass puts other nodes in place of some, and what it copies stays as it is") {
+TEST("a pass replaces some nodes by others, and the nodes that it copies stay as they are") {
   tenon_graph_t *graph = applied(chain(), "surgery::replace", "from=core::log to=core::neg");
   check_ops(graph, "core::add core::exp core::neg");
   check_run(graph, TEXTS("f32[1] 0", "f32[1] 0"), TEXTS("f32[1] -1"));
@@ -139,7 +139,7 @@ TEST("a pass adds a parameter") {
   check_run(applied(chain(), "surgery::scale", "by=0.5"), TWO, TEXTS("f32[2] 2 3"));
 }
 
-TEST("a pass may give back the graph that it got") {
+TEST("a pass may return the graph that it was given") {
   tenon_graph_t *graph = chain();
   tenon_graph_t *same;
   CHECK_STATUS(apply(graph, "surgery::keep", "", &same), TENON_OK);
@@ -148,7 +148,7 @@ TEST("a pass may give back the graph that it got") {
   tenon_graph_release(graph);
 }
 
-TEST("what a pass refuses is an error with its name, and changes nothing") {
+TEST("the error of a pass is reported with the pass's name, and changes nothing") {
   refused(chain(), "surgery::replace", "from=core::log", TENON_INVALID,
           "surgery::replace: expected the options from and to");
   refused(chain(), "surgery::replace", "from=core::log to=core::nothing", TENON_NOT_FOUND,
@@ -157,7 +157,7 @@ TEST("what a pass refuses is an error with its name, and changes nothing") {
           "surgery::nothing: its run function returned TENON_OK, but no graph");
 }
 
-TEST("names that nobody has, and options without sense, are errors that list what there is") {
+TEST("unknown names and options without sense are errors, and the message lists the known names") {
   refused(chain(), "surgery::none", "", TENON_NOT_FOUND, "surgery::replace, surgery::scale");
   refused(chain(), "surgery::keep", "a=1 a=2", TENON_INVALID, "option 'a' is given twice");
 }
@@ -180,7 +180,7 @@ TEST("passes and partitioners are listed with their library and strategies") {
 
 /* partitioners */
 
-TEST("what is supported becomes one node, with its symbols and results as before") {
+TEST("supported nodes become one node, with the same symbols and results as before") {
   tenon_graph_t *graph = applied(chain(), "surgery::by_number", "ids=-2,-1,-1");
   check_ops(graph, "core::add [core::exp core::log]");
   tenon_port_t port = {.size = sizeof port};
@@ -189,7 +189,7 @@ TEST("what is supported becomes one node, with its symbols and results as before
   check_run(graph, TWO, SUM);
 }
 
-TEST("one graph takes inputs of any extent through its subgraphs") {
+TEST("one graph with subgraphs takes inputs of any extent") {
   tenon_executable_t *e = NULL;
   tenon_graph_t *graph = applied(chain(), "surgery::by_number", "ids=-1,-1,-1");
   check_ops(graph, "[core::add core::exp core::log]");
@@ -201,7 +201,7 @@ TEST("one graph takes inputs of any extent through its subgraphs") {
   tenon_graph_release(graph);
 }
 
-TEST("numbers keep subgraphs apart, and -1 goes with any") {
+TEST("different numbers keep subgraphs apart, and nodes with -1 join any subgraph") {
   tenon_graph_t *graph = applied(chain(), "surgery::by_number", "ids=0,0,1");
   check_ops(graph, "[core::add core::exp] [core::log]");
   check_run(graph, TWO, SUM);
@@ -210,13 +210,13 @@ TEST("numbers keep subgraphs apart, and -1 goes with any") {
   check_run(graph, TWO, SUM);
 }
 
-TEST("a subgraph that a path leaves and comes back to is cut in two") {
+TEST("a subgraph that a path leaves and enters again is cut in two") {
   tenon_graph_t *graph = applied(diamond(), "surgery::by_number", "ids=-1,-2,-1,-1");
   check_ops(graph, "[core::exp] core::neg [core::add core::abs]");
   check_run(graph, TEXTS("f32[2] 0 1"), TEXTS("f32[2] 0 0", "f32[2] 0 0"));
 }
 
-TEST("what several readers need comes out of a subgraph once, and all its results do") {
+TEST("a value with several readers is one output of its subgraph, and all results are outputs") {
   tenon_graph_t *graph = applied(diamond(), "surgery::by_number", "ids=-1,-1,-1,-1");
   tenon_graph_t *inner;
   check_ops(graph, "[core::exp core::neg core::add core::abs]");
@@ -228,7 +228,8 @@ TEST("what several readers need comes out of a subgraph once, and all its result
   check_run(graph, TEXTS("f32[2] 0 1"), TEXTS("f32[2] 0 0", "f32[2] 0 0"));
 }
 
-TEST("a selector starts, grows over inputs and readers, and filters") {
+TEST("a selector chooses where subgraphs start, extends them over inputs and readers, and filters "
+     "them") {
   tenon_graph_t *graph = applied(chain(), "surgery::by_name", "ops=core::exp,core::log");
   check_ops(graph, "core::add [core::exp core::log]");
   check_run(graph, TWO, SUM);
@@ -241,7 +242,7 @@ TEST("a selector starts, grows over inputs and readers, and filters") {
   check_run(graph, TEXTS("f32[2] 0 1"), TEXTS("f32[2] 0 0", "f32[2] 0 0"));
 }
 
-TEST("a review sees a subgraph's parameters, sets attributes, and rejects") {
+TEST("a review sees the parameters of a subgraph, sets attributes, and can reject it") {
   tenon_builder_t *b = graph_begin();
   tenon_edge_t in[2] = {graph_input(b, "x", TENON_F32, 1), graph_constant(b, "w", "f32[1] 3")};
   tenon_edge_t sum;
@@ -263,7 +264,7 @@ TEST("a review sees a subgraph's parameters, sets attributes, and rejects") {
       "surgery::by_number: strategy only: subgraph 0: surgery::fused has no attribute 'unknown'");
 }
 
-TEST("strategies run one after the other, each on what the one before made") {
+TEST("strategies run one after the other, each on the result of the one before") {
   tenon_graph_t *graph = applied(chain(), "surgery::both", "");
   check_ops(graph, "[core::add] [core::exp] core::log");
   check_run(graph, TWO, SUM);
@@ -276,7 +277,8 @@ TEST("subgraphs may have subgraphs") {
   check_run(graph, TWO, SUM);
 }
 
-TEST("a shape that a node reads goes along as a constant, a parameter is an input") {
+TEST("a shape that a node reads moves into the subgraph as a constant, and a parameter becomes an "
+     "input") {
   start();
   tenon_builder_t *b = graph_begin();
   tenon_edge_t in[2] = {graph_input(b, "x", TENON_F32, 1),
@@ -313,7 +315,7 @@ TEST("a graph with subgraphs is written and read back") {
 
 /* what libraries do wrong */
 
-TEST("what a strategy says wrong is one error, and nothing is changed") {
+TEST("a wrong answer of a strategy is an error, and nothing is changed") {
   refused(chain(), "surgery::by_number", "ids=-3,-1,-1", TENON_INVALID,
           "node 'sum' has subgraph number -3");
   refused(chain(), "surgery::by_number", "ids=-1,-1,-1 fail=ids", TENON_ABORTED,
@@ -393,7 +395,7 @@ static tenon_status_t pass(void *context) {
   return status;
 }
 
-TEST("each allocation may fail while a graph is changed") {
+TEST("changing a graph survives the failure of each allocation") {
   tenon_graph_t *graph = chain();
   fail_each("a pass", pass, graph, 1);
   fail_each("a partitioner", cut, graph, 1);

@@ -88,7 +88,7 @@ TEST("inputs of a wrong dtype, rank or extent, missing ones, and axes that disag
   tenon_executable_release(e);
 }
 
-TEST("shapes that only fail at run are refused then, with the node's name") {
+TEST("shapes that turn out to be wrong only in a run are refused then, with the node's name") {
   start();
   tenon_builder_t *b = graph_begin();
   tenon_edge_t x = graph_input(b, "x", TENON_F32, 1);
@@ -103,8 +103,8 @@ TEST("shapes that only fail at run are refused then, with the node's name") {
 
 /* inputs that are written to */
 
-TEST("a written input becomes an extra result, and other readers see the original, before and "
-     "after") {
+TEST("an input that a node writes to becomes an extra result, and other readers see the original "
+     "value") {
   start();
   for (int plain = 0; plain < 2; plain++) {
     tenon_builder_t *b = graph_begin();
@@ -132,7 +132,7 @@ TEST("a written input becomes an extra result, and other readers see the origina
   }
 }
 
-TEST("an input of the run and a constant that a node writes to stay what they are") {
+TEST("inputs of the run, and constants, keep their values if a node writes to them") {
   start();
   tenon_builder_t *b = graph_begin();
   tenon_edge_t x = graph_input(b, "x", TENON_F32, 1);
@@ -158,7 +158,7 @@ TEST("an input of the run and a constant that a node writes to stay what they ar
   tenon_executable_release(e);
 }
 
-TEST("an optional input that is written to may be absent: then its extra result is no value") {
+TEST("an optional input that a node writes to may be absent, and its extra result is then absent") {
   start();
   for (int used = 0; used < 2; used++) {
     tenon_builder_t *b = graph_begin();
@@ -184,7 +184,7 @@ TEST("an optional input that is written to may be absent: then its extra result 
   tenon_tensor_release(out[0]);
 }
 
-TEST("a written input that is not row-major is copied to be so") {
+TEST("an input that a node writes to is made row-major first") {
   start();
   tenon_builder_t *b = graph_begin();
   tenon_edge_t x = graph_input(b, "x", TENON_F32, 2);
@@ -197,7 +197,7 @@ TEST("a written input that is not row-major is copied to be so") {
   tenon_executable_release(e);
 }
 
-TEST("written strings are copies, and known values that are written to stay known") {
+TEST("strings that a node writes to are copies, and known values that it writes to stay known") {
   start();
   tenon_builder_t *b = graph_begin();
   tenon_edge_t s = graph_input(b, "s", TENON_STRING, 1);
@@ -225,7 +225,7 @@ TEST("written strings are copies, and known values that are written to stay know
 
 /* what only running tells */
 
-TEST("nodes go on behind a shape that depends on data, also when nothing is there") {
+TEST("nodes can follow a shape that depends on data, also if the result is empty") {
   start();
   tenon_builder_t *b = graph_begin();
   tenon_edge_t x = graph_input(b, "x", TENON_F32, 1);
@@ -253,7 +253,7 @@ TEST("nodes go on behind a shape that depends on data, also when nothing is ther
   tenon_executable_release(e);
 }
 
-TEST("nodes go on behind a rank that only running tells") {
+TEST("nodes can follow a result whose rank only the run tells") {
   start();
   tenon_builder_t *b = graph_begin();
   tenon_edge_t x = graph_input(b, "x", TENON_F32, 3);
@@ -270,7 +270,8 @@ TEST("nodes go on behind a rank that only running tells") {
   tenon_executable_release(e);
 }
 
-TEST("a run that says more than infer, or nothing, is refused with the node's name") {
+TEST("a run that reports a larger shape than infer allows, or none, is refused with the node's "
+     "name") {
   start();
   static const char *const names[] = {"contract::liar", "contract::silent"};
   for (int i = 0; i < 2; i++) {
@@ -289,7 +290,7 @@ TEST("a run that says more than infer, or nothing, is refused with the node's na
   }
 }
 
-TEST("values that infer reads are watched: another shape tensor, another plan") {
+TEST("values that infer reads are watched: a new value gives a new plan") {
   start();
   tenon_builder_t *b = graph_begin();
   tenon_edge_t v = graph_input(b, "v", TENON_F32, 0);
@@ -343,7 +344,7 @@ TEST("the dtype of a graph's input that states none follows from the other input
   }
 }
 
-TEST("the shape of a weight is deduced from the input's when the graph is compiled") {
+TEST("the shape of a weight is inferred from that of the input when the graph is compiled") {
   start();
   static const char *const names[] = {"contract::project", "contract::project_by_function"};
   for (int i = 0; i < 2; i++) {
@@ -369,7 +370,7 @@ TEST("the shape of a weight is deduced from the input's when the graph is compil
 
 /* layouts and memory */
 
-TEST("views reach strided kernels as they are, and dense ones through a copy that is made once") {
+TEST("strided kernels get views as they are, and dense kernels get a copy that is made once") {
   start();
   tenon_builder_t *b = graph_begin();
   tenon_edge_t x = graph_input(b, "x", TENON_F32, 2);
@@ -481,7 +482,7 @@ TEST("tensors of rank 64 run through a graph") {
   tenon_executable_release(e);
 }
 
-TEST("a quantised input is refused by name, also by a plan that was made for a plain one") {
+TEST("a quantised input is refused by name, also by a plan that was made for a plain input") {
   start();
   tenon_builder_t *b = graph_begin();
   tenon_edge_t x = graph_input(b, "x", TENON_U8, 2);

@@ -48,7 +48,7 @@ static void check_padding(const padding_t *p, uint32_t flags) {
   tenon_executable_release(e);
 }
 
-TEST("zero padding before a convolution becomes its own, and other padding stays") {
+TEST("zero padding before a convolution becomes the convolution's own, and other padding stays") {
   for (size_t i = 0; i < sizeof paddings / sizeof *paddings; i++)
     for (uint32_t flags = 0; flags <= TENON_COMPILE_PLAIN; flags += TENON_COMPILE_PLAIN)
       check_padding(&paddings[i], flags);

@@ -92,14 +92,14 @@ TEST("a graph runs with sparse inputs, values between its nodes, and outputs") {
   tenon_executable_release(e);
 }
 
-TEST("a graph that makes a history does so too") {
+TEST("a graph with sparse tensors runs in the same way if it records a history") {
   start();
   tenon_executable_t *e = chain(TENON_COMPILE_GRADIENTS);
   check_chain(e);
   tenon_executable_release(e);
 }
 
-TEST("outputs that are given become copies, of their own layout only") {
+TEST("outputs that are given receive copies, and outputs of another layout are refused") {
   start();
   tenon_executable_t *e = chain(0);
   tenon_tensor_t *a = matrix();
@@ -124,7 +124,7 @@ TEST("outputs that are given become copies, of their own layout only") {
   tenon_executable_release(e);
 }
 
-TEST("inputs of another layout than the graph says are refused") {
+TEST("inputs of another layout than the graph declares are refused") {
   start();
   tenon_executable_t *e = chain(0);
   tenon_tensor_t *a = matrix();
@@ -144,7 +144,7 @@ TEST("inputs of another layout than the graph says are refused") {
   tenon_executable_release(e);
 }
 
-TEST("a node without a kernel for sparse tensors is found when the graph is made") {
+TEST("a node without a kernel for sparse tensors is found when the graph is built") {
   start();
   tenon_builder_t *b = graph_begin();
   tenon_graph_t *graph = NULL;
@@ -165,7 +165,7 @@ TEST("a node without a kernel for sparse tensors is found when the graph is made
   tenon_builder_release(b);
 }
 
-TEST("a kernel that makes no sparse result ends the run, and the next run works") {
+TEST("a kernel that creates no sparse result ends the run, and the next run works") {
   start();
   tenon_builder_t *b = graph_begin();
   tenon_edge_t x = graph_input(b, "x", TENON_F32, 2);
@@ -185,7 +185,7 @@ TEST("a kernel that makes no sparse result ends the run, and the next run works"
   tenon_executable_release(e);
 }
 
-TEST("sparse constants are inputs of nodes, and what follows from them is folded") {
+TEST("sparse constants can be inputs of nodes, and nodes that depend only on them are folded") {
   start();
   tenon_builder_t *b = graph_begin();
   tenon_tensor_t *weights = matrix();
@@ -220,7 +220,7 @@ TEST("sparse constants are inputs of nodes, and what follows from them is folded
   tenon_executable_release(e);
 }
 
-TEST("layouts are in dumps and ports, and no ONNX file has them") {
+TEST("dumps and ports show layouts, and export to ONNX is refused") {
   start();
   tenon_builder_t *b = graph_begin();
   tenon_graph_t *graph = NULL;
@@ -286,7 +286,7 @@ static tenon_status_t try_runs(void *context) {
   return status;
 }
 
-TEST("runs without memory fail, and later ones work") {
+TEST("runs fail when memory runs out, and later runs work") {
   start();
   tenon_executable_t *e = chain(0);
   fail_each("runs", try_runs, e, 1);

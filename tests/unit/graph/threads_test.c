@@ -58,7 +58,7 @@ static tenon_executable_t *compile(void) {
   return graph_compile(b, 0);
 }
 
-TEST("two threads that run one executable 10,000 times get what one thread gets") {
+TEST("two threads that run one executable 10,000 times get the results of one thread") {
   CHECK_STATUS(tenon_library_add(tenon_library_contract(), NULL, NULL, NULL), TENON_OK);
   runner_t runners[2] = {{.e = compile(), .first = 0}, {.e = NULL, .first = 1}};
   tn_spawned_t threads[2];

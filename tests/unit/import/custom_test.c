@@ -103,7 +103,8 @@ static bool run(const char *path, float outputs[2][6]) {
   return status == TENON_OK;
 }
 
-TEST("without its library, an operator of a custom domain is named with what to load") {
+TEST("an operator of a custom domain without its library is refused, and the message says what to "
+     "load") {
   tenon_graph_t *graph = NULL;
   CHECK_STATUS(tenon_graph_load(FOLDER "scale.onnx", NULL, &graph), TENON_UNIMPLEMENTED);
   CHECK_TEXT(tenon_error(), "no operator com_acme::Scale is loaded; load its library first "
@@ -111,19 +112,18 @@ TEST("without its library, an operator of a custom domain is named with what to 
   CHECK_STATUS(tenon_library_add(tenon_library_com_acme(), NULL, NULL, NULL), TENON_OK);
 }
 
-TEST("attributes of each kind arrive as the schema has them") {
+TEST("attributes of each kind are imported as the schema declares them") {
   float y[2][6];
   if (run(FOLDER "scale.onnx", y))
     CHECK(y[0][0] == -2 * 2 + 1 + 2 + 5 + 1000 && y[0][5] == 3 * 2 + 1 + 2 + 5 + 1000);
 }
 
-TEST("a list takes the inputs that are left, and the node's outputs say how many results there "
-     "are") {
+TEST("a list takes the remaining inputs, and the node's outputs determine the number of results") {
   float y[2][6];
   if (run(FOLDER "lists.onnx", y)) CHECK(y[0][0] == -4 && y[1][0] == -3 && y[1][5] == 7);
 }
 
-TEST("a graph attribute can be evaluated; one that uses values from outside is refused") {
+TEST("a graph attribute can be evaluated, and one that uses values from outside is refused") {
   float y[2][6];
   tenon_graph_t *graph = NULL;
   if (run(FOLDER "body.onnx", y)) CHECK(y[0][0] == -8 && y[0][5] == 12);
@@ -131,7 +131,7 @@ TEST("a graph attribute can be evaluated; one that uses values from outside is r
   CHECK_TEXT(tenon_error(), "'x' from outside");
 }
 
-TEST("a node of an older version of its operator is read by the upgrades in between") {
+TEST("a node of an older version of its operator is imported through the upgrades in between") {
   static const char *const versions[] = {
       "1", "2", "3", "9"}; /* 9: the domain has moved on, the operator has not */
   for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
@@ -146,7 +146,7 @@ TEST("a node of an older version of its operator is read by the upgrades in betw
   CHECK_TEXT(tenon_error(), "attribute 'alpha' does not exist in Line(Tensor x");
 }
 
-TEST("what does not fit the schema is said with the schema") {
+TEST("a node that does not fit the schema is refused, and the message quotes the schema") {
   static const struct {
     const char *name;
     const char *parts[2];

@@ -131,7 +131,7 @@ static tenon_graph_t *set_graph(tenon_attrs_t *attrs) {
   return graph;
 }
 
-TEST("attributes of every kind are read as they were written") {
+TEST("attributes of every kind are read back as they were written") {
   start();
   static const double exacts[] = {0.1, 1e-300};
   static const double floats[] = {0.5, -0.0, 1e10};
@@ -177,7 +177,7 @@ TEST("attributes of every kind are read as they were written") {
   tenon_tensor_release(table);
 }
 
-TEST("a default that is None for this node cannot be written, and the node is named") {
+TEST("an attribute set to None in place of its default cannot be written, and the node is named") {
   start();
   tenon_attrs_t *attrs = attrs_of(op_of("filed::set"), "");
   set_value(attrs, "less", (tenon_value_t){TENON_KIND_NONE, 0, {0}});
@@ -221,14 +221,15 @@ static tenon_graph_t *lists_graph(void) {
   return graph;
 }
 
-TEST("lists, what is absent, overloads and open numbers of results are read as they were written") {
+TEST("lists, absent inputs, overloads and variable numbers of results are read back as they were "
+     "written") {
   start();
   tenon_graph_t *graph = lists_graph();
   if (graph) check_again(graph);
   tenon_graph_release(graph);
 }
 
-TEST("a value that is given twice, and an input that is given on, keep all their names") {
+TEST("a value that is two outputs, and an input that is an output, keep all their names") {
   start();
   tenon_graph_t *graph = NULL;
   tenon_builder_t *b = graph_begin();
@@ -303,7 +304,7 @@ static tenon_tensor_t *numbers(uint32_t dtype, int64_t count) {
   return tensor;
 }
 
-TEST("large weights lie in the file as they are used, and are shared with it") {
+TEST("large weights are aligned in the file, and a loaded graph uses them in place") {
   start();
   tenon_tensor_t *weights[] = {numbers(TENON_F32, 1025), numbers(TENON_U8, 3),
                                numbers(TENON_F64, 4001), numbers(TENON_U8, 5000)};
@@ -323,7 +324,7 @@ TEST("large weights lie in the file as they are used, and are shared with it") {
     tenon_tensor_release(weights[i]);
 }
 
-TEST("a file that is cut off or has a bit flipped anywhere is read or refused") {
+TEST("a file that is truncated, or has any bit flipped, is read or refused") {
   start();
   tn_file_t file;
   tenon_attrs_t *attrs = attrs_of(op_of("filed::set"), "");
@@ -373,7 +374,7 @@ static tenon_status_t try_save(void *graph) {
   return status;
 }
 
-TEST("without memory nothing is written, whichever allocation fails") {
+TEST("when any allocation fails, nothing is written") {
   start();
   tenon_tensor_t *table = numbers(TENON_F64, 3000);
   tenon_tensor_t *turned = NULL;
@@ -397,7 +398,7 @@ TEST("without memory nothing is written, whichever allocation fails") {
   tenon_attrs_release(attrs);
 }
 
-TEST("a disk that takes no more leaves the file that was there, and nothing else") {
+TEST("a full disk leaves the previous file as it was, and nothing else") {
   start();
   tenon_tensor_t *table = numbers(TENON_F64, 3000);
   tenon_graph_t *small = lists_graph();

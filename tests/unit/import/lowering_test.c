@@ -58,7 +58,7 @@ static void check_lowering(const tn_lowering_t *lowering) {
   if (!CHECK(depth == 0)) fprintf(stderr, "  in %s\n", lowering->text);
 }
 
-TEST("lowerings name operators and attributes that core has") {
+TEST("lowerings use only operators and attributes that core has") {
   CHECK_STATUS(tenon_start(), TENON_OK);
   for (size_t i = 0; tn_lowerings_at(i); i++)
     for (size_t j = 0; j < tn_lowerings_at(i)->count; j++)

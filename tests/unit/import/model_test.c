@@ -77,8 +77,8 @@ TEST("an input keeps its symbolic extents, and weights broadcast over them") {
   run_case("symbolic");
 }
 
-TEST("an initialiser that is an input too is a constant, and may be an output; sparse ones are "
-     "made dense") {
+TEST("an initialiser that is also an input is a constant, may be an output, and is made dense if "
+     "it is sparse") {
   tenon_graph_t *graph = NULL;
   CHECK_STATUS(tenon_graph_load(FOLDER "case/initialisers/model.onnx", NULL, &graph), TENON_OK);
   CHECK(tenon_graph_input_count(graph) == 1 && tenon_graph_output_count(graph) == 2);
@@ -86,13 +86,13 @@ TEST("an initialiser that is an input too is a constant, and may be an output; s
   run_case("initialisers");
 }
 
-TEST("functions of the model are inlined with their attributes, defaults and absent inputs") {
+TEST("functions of the model are inlined, with their attributes, defaults and absent inputs") {
   run_case("functions");
 }
 
 TEST("weights in another file are found beside the model") { run_case("external"); }
 
-TEST("branches, loops and scans use values and constants of the graphs around them") {
+TEST("branches, loops and scans use values and constants of the enclosing graphs") {
   if (!has_control()) SKIP("this build has no control flow");
   run_case("captured_true");
   run_case("captured_false");
@@ -101,13 +101,15 @@ TEST("branches, loops and scans use values and constants of the graphs around th
   run_case("scan");
 }
 
-TEST("sequences whose items are known become single tensors, in branches and bodies too") {
+TEST("sequences whose items are known become single tensors, also in branches and bodies") {
   run_case("sequences");
 }
 
-TEST("group_norm of operator set 18 has scale and bias by group") { run_case("group_norm"); }
+TEST("group_norm of operator set 18 has one scale and one bias for each group") {
+  run_case("group_norm");
+}
 
-TEST("limits beyond what a type can hold are its own") {
+TEST("limits beyond the range of a dtype become the limits of that dtype") {
   run_case("clip_i8");
   run_case("clip_i64");
   run_case("clip_u8");
@@ -115,7 +117,7 @@ TEST("limits beyond what a type can hold are its own") {
 
 TEST("constants are read from each attribute that may hold one") { run_case("constants"); }
 
-TEST("a model in memory runs as from a file, but has no folder for external weights") {
+TEST("a model in memory is read like a file, but has no folder for external weights") {
   static char data[65536];
   FILE *file = fopen(FOLDER "case/symbolic/model.onnx", "rb");
   size_t size = file ? fread(data, 1, sizeof data, file) : 0;
@@ -135,7 +137,7 @@ TEST("a model in memory runs as from a file, but has no folder for external weig
   CHECK_STATUS(tenon_graph_load(FOLDER "case/nothing/model.onnx", NULL, &graph), TENON_NOT_FOUND);
 }
 
-TEST("what is wrong with a model is said with its place") {
+TEST("an error in a model is reported with its place") {
   static const struct {
     const char *name;
     const char *parts[3];
@@ -204,7 +206,7 @@ static void read_copy(const char *data, size_t size, size_t flipped) {
   free(copy);
 }
 
-TEST("without memory a model is refused, whichever allocation fails, and nothing is lost") {
+TEST("when any allocation fails, a model is refused and nothing leaks") {
   static const char *const names[] = {"functions", "loop", "initialisers", "external"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     char path[500];
@@ -225,7 +227,7 @@ TEST("without memory a model is refused, whichever allocation fails, and nothing
   }
 }
 
-TEST("a model that is cut off or has a bit flipped anywhere is read or refused") {
+TEST("a model that is truncated, or has any bit flipped, is read or refused") {
   static const char *const names[] = {"case/functions", "case/loop", "case/scan",
                                       "case/initialisers", "case/external"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

@@ -49,7 +49,7 @@ static const struct {
     {"uint2", TENON_U2, "\xe4\x01"},
 };
 
-TEST("each element type is read alike from raw bytes and from its field") {
+TEST("each element type is read alike from raw bytes and from its own field") {
   for (size_t i = 0; i < sizeof six / sizeof *six; i++)
     for (int raw = 0; raw < 2; raw++) {
       char name[60];
@@ -139,7 +139,7 @@ TEST("arrays of NumPy are read in each format, byte order and order of axes") {
   tenon_tensor_release(tensor);
 }
 
-TEST("strings of NumPy become UTF-8") {
+TEST("strings of NumPy are converted to UTF-8") {
   tenon_tensor_t *tensor = load("npy/text.npy");
   CHECK(tensor && tensor->ndim == 2 && is_string(tensor, 0, "a") &&
         is_string(tensor, 1, "gr\xc3\xbcn") && is_string(tensor, 2, "") &&
@@ -185,7 +185,7 @@ TEST("a saved tensor is the file that NumPy writes, byte for byte") {
   }
 }
 
-TEST("types that NumPy lacks are saved as the integers that their bits are") {
+TEST("dtypes that NumPy lacks are saved as integers of the same bits") {
   int64_t two = 2;
   int64_t three = 3;
   uint16_t halves[] = {0x3f80, 0xc020};
@@ -240,7 +240,7 @@ TEST("a PGM picture is rows of grey values, whatever blanks and comments its hea
   }
 }
 
-TEST("a PGM picture that is cut off, of another kind, or whose header lies is refused with a "
+TEST("a PGM picture that is truncated, of another kind, or has a wrong header is refused with the "
      "reason") {
   static const struct {
     const char *bytes;
@@ -310,7 +310,8 @@ TEST("headers that are wrong or promise too much are refused with a reason") {
   CHECK_STATUS(load_bytes("\x93NUMPY\1\0\xff\xff{", 11), TENON_INVALID);
 }
 
-TEST("a tensor file that is cut off anywhere is loaded or refused, never read beyond its end") {
+TEST("a tensor file that is truncated anywhere is loaded or refused, and never read beyond its "
+     "end") {
   static const char *const names[] = {"npy/text.npy",          "npy/f8_fortran.npy",
                                       "tensor/float_typed.pb", "tensor/complex64_raw.pb",
                                       "tensor/string.pb",      "tensor/unpacked.pb"};

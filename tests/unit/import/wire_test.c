@@ -12,7 +12,7 @@ static tn_wire_t open_bytes(const void *data, size_t size) {
 }
 #define OPEN(text) open_bytes(text, sizeof(text) - 1)
 
-TEST("the specification's examples are read: 150, a string, fixed words") {
+TEST("the examples of the specification are read: 150, a string, fixed-size numbers") {
   tn_field_t field;
   tn_wire_t wire = OPEN("\x08\x96\x01\x12\x07testing\x1d\x01\x02\x03\x04\x21\x01\0\0\0\0\0\0\x80");
   CHECK(tn_wire_next(&wire, &field) && field.number == 1 && field.kind == TN_WIRE_VARINT &&
@@ -38,7 +38,7 @@ TEST("a varint of ten bytes is -1, and one that does not fit 64 bits is refused"
   CHECK_TEXT(tn_error(), "64 bits");
 }
 
-TEST("a field that is cut off anywhere is a failure that says where") {
+TEST("a field that is truncated anywhere is an error that says where") {
   static const char bytes[] =
       "\x08\x96\x01\x12\x07testing\x1d\x01\x02\x03\x04\x21\x01\0\0\0\0\0\0\x80";
   static const size_t ends[] = {0, 3, 12, 17, 26}; /* where a field ends */

@@ -21,7 +21,7 @@ static void check_same(tenon_status_t status, char **text, const char *expected,
 
 /* keys */
 
-TEST("each key has a name and a position, the higher the earlier it is asked") {
+TEST("each key has a name and a position, and keys of higher positions are asked first") {
   static const char *const ascending[] = {"cpu",  "meta",     "strided",        "layout",
                                           "view", "autograd", "above autograd", "functional",
                                           "mode", "trace"};
@@ -54,7 +54,7 @@ TEST("a device has the key of its backend") {
   CHECK(!tenon_key_for_device((tenon_device_t){99, 0}));
 }
 
-TEST("aliases stand for other keys") {
+TEST("an alias stands for several keys") {
   static const struct {
     const char *key;
     int in_composite;
@@ -79,7 +79,7 @@ TEST("aliases stand for other keys") {
         !tenon_key_is_alias("nowhere"));
 }
 
-TEST("the sets of a thread are those that it included and excluded") {
+TEST("the key sets of a thread are the keys that it included and excluded") {
   char *included = NULL;
   char *excluded = NULL;
   probe_start();
@@ -105,8 +105,7 @@ TEST("a tensor has the key of its backend") {
 
 /* kernels */
 
-TEST("a kernel of a key's own, one that the table computed, and a key that is passed by are three "
-     "things") {
+TEST("a key's own kernel, a kernel computed for it, and a fallthrough are told apart") {
   probe_start();
   const tenon_op_t *op = op_of("probe::plain");
   const tenon_op_t *view = op_of("probe::view");
@@ -137,7 +136,7 @@ TEST("a kernel of a key's own, one that the table computed, and a key that is pa
 static tenon_status_t written_here(tenon_call_t *call) { return probe_kernel(call); }
 enum { WRITTEN_AT = __LINE__ - 1 };
 
-TEST("a entry says whose kernel stands there, by which rule, and by which function") {
+TEST("an entry names its kernel, the kernel's library, the rule that chose it, and its function") {
   probe_start();
   tenon_registration_t *r = NULL;
   CHECK_STATUS(tenon_kernel_add("probe::plain", "npu", written_here, &id[1], NULL, 0, &r),
@@ -171,7 +170,7 @@ TEST("a function without debug information has no source, and the message says w
   CHECK(text == NULL);
 }
 
-TEST("the table lists several kernels of one key, with the dtypes that each is first for") {
+TEST("the table lists several kernels of one key, each with the dtypes for which it comes first") {
   probe_start();
   char *text = NULL;
   char line[300];
@@ -192,7 +191,7 @@ TEST("the table lists several kernels of one key, with the dtypes that each is f
   tenon_registration_release(both);
 }
 
-TEST("all that is registered can be listed, of an operator and for a key") {
+TEST("all registrations can be listed, for an operator and for a key") {
   probe_start();
   char *text = NULL;
   char line[200];
@@ -233,7 +232,7 @@ TEST("all that is registered can be listed, of an operator and for a key") {
 
 /* the check */
 
-TEST("the tables of all operators are what their registrations say") {
+TEST("the dispatch tables of all operators are those that their registrations give") {
   probe_start();
   const tenon_op_t *const *ops = NULL;
   int32_t count = 0;
@@ -249,7 +248,7 @@ TEST("the tables of all operators are what their registrations say") {
   CHECK_STATUS(tenon_op_check(op_of("probe::plain")), TENON_OK);
 }
 
-TEST("a table that was tampered with is found out, and is right afterwards") {
+TEST("a dispatch table that was tampered with is found and repaired") {
   probe_start();
   tenon_registration_t *npu = probe_add("probe::plain", "npu", &id[1], 0);
   tenon_registration_t *cpu = probe_add("probe::plain", "cpu", &id[2], 0);
@@ -283,8 +282,7 @@ TEST("a table that was tampered with is found out, and is right afterwards") {
   tenon_registration_release(cpu);
 }
 
-TEST(
-    "kernels out of order, an index without a entry and calls that are not counted are found out") {
+TEST("kernels out of order, an index without an entry, and calls that are not counted are found") {
   probe_start();
   tenon_registration_t *npu = probe_add("probe::plain", "npu", &id[1], 0);
   tenon_registration_t *cpu = probe_add("probe::plain", "cpu", &id[2], 0);

@@ -30,7 +30,7 @@ static void refuse(const char *text, const char *message) {
   tn_arena_clear(&arena);
 }
 
-TEST("each call of SAMPLES has its inputs, attributes and names of extents") {
+TEST("each call of SAMPLES is parsed with its inputs, attributes and names of extents") {
   tn_samples_t s;
   CHECK_STATUS(parse("x: i64[n, 3] integers(-n, axis), xs: ([n], f32[]), axis = 2, how = 'b'; x: "
                      "[2] ['a', 'b\\n'], y = None",
@@ -53,7 +53,7 @@ TEST("each call of SAMPLES has its inputs, attributes and names of extents") {
   tn_arena_clear(&arena);
 }
 
-TEST("what is wrong in SAMPLES is said with its column and what was expected") {
+TEST("an error in SAMPLES is reported with its column and with what was expected") {
   refuse("z: [2]", "column 1: expected an input or an attribute, found 'z'");
   refuse("x: [2], axi = 1", "did you mean 'axis'?");
   refuse("x: [2], x: [3]", "column 9: 'x' is stated twice in one call");
@@ -97,8 +97,8 @@ static const tenon_op_t *sampled(const char *name) {
   return op_of(name);
 }
 
-TEST("a sample has the extents, dtypes and elements that SAMPLES state, and what is free is the "
-     "caller's") {
+TEST("example inputs have the extents, dtypes and elements that SAMPLES states, and the caller "
+     "chooses the rest") {
   const tenon_op_t *op = sampled("sampled::rows");
   const char *names[] = {"n"};
   int64_t extents[] = {100};
@@ -130,7 +130,7 @@ TEST("a sample has the extents, dtypes and elements that SAMPLES state, and what
   tenon_op_sample_release(op, v);
 }
 
-TEST("the same seed makes the same elements, another one others") {
+TEST("the same seed gives the same elements, and another seed gives others") {
   const tenon_op_t *op = sampled("sampled::plain");
   tenon_value_t a[4], b[4];
   float first[3];
@@ -143,8 +143,8 @@ TEST("the same seed makes the same elements, another one others") {
   CHECK(first[0] == first[1] && first[0] != first[2]);
 }
 
-TEST("without SAMPLES names of SHAPES are shared, optional inputs are absent, and what has no "
-     "default gets one") {
+TEST("without SAMPLES, inputs share extents by their names in SHAPES, optional inputs are absent, "
+     "and attributes get values") {
   const tenon_op_t *op = sampled("sampled::plain");
   tenon_value_t v[4];
   tenon_sample_t options = {.size = sizeof options};
@@ -160,7 +160,7 @@ TEST("without SAMPLES names of SHAPES are shared, optional inputs are absent, an
   CHECK(v[0].kind == TENON_KIND_INT && v[0].as.i == 9); /* it names an extent */
 }
 
-TEST("a sample that cannot be made says why, and leaves nothing behind") {
+TEST("example inputs that cannot be made are refused with the reason, and nothing is left behind") {
   tenon_value_t v[4];
   tenon_sample_t options = {.size = sizeof options, .dtype = tenon_dtype(TENON_I8)};
   CHECK_STATUS(tenon_op_sample(sampled("sampled::plain"), &options, v), TENON_INVALID);
@@ -177,7 +177,7 @@ TEST("a sample that cannot be made says why, and leaves nothing behind") {
   CHECK_TEXT(tn_error(), "add TENON_SAMPLES");
 }
 
-TEST("pointwise operators of the core set have samples in each of their dtypes") {
+TEST("pointwise core operators have example inputs in each of their dtypes") {
   const tenon_op_t *op = op_of("core::add");
   static const uint32_t dtypes[] = {TENON_F16, TENON_F32, TENON_F64, TENON_I8, TENON_U8, TENON_I64};
   for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {

@@ -39,8 +39,7 @@ static tenon_status_t load_and_call(void *context) {
   return status;
 }
 
-TEST("an allocation that fails is an error that says so, and leaves no process and no memory "
-     "behind") {
+TEST("a failed allocation is reported as one, and leaves no process and no memory behind") {
   tenon_tensor_t *input = tensor_of("f32[3] 1 2 3");
   CHECK_STATUS(tenon_start(), TENON_OK);
   const int before = open_descriptors();

@@ -58,19 +58,21 @@ static void load(const char *path) {
   CHECK_STATUS(tenon_library_load_isolated(path, 0, &isolation, NULL), TENON_OK);
 }
 
-TEST("a result's description is believed only as far as it can be true") {
+TEST("what a worker process says about a result is believed only if it can be true") {
   load(MISBEHAVING("lies"));
   lie("lies::act", TENON_F32);
 }
 
-TEST("nor what infer says, nor what is asked") { lie("lies::open", TENON_F32); }
+TEST("what it infers, and what it asks for, is believed only if it can be true") {
+  lie("lies::open", TENON_F32);
+}
 
-TEST("nor lists, nor strings") {
+TEST("what it says about lists and strings is believed only if it can be true") {
   lie("lies::several", TENON_F32);
   lie("lies::texts", TENON_STRING);
 }
 
-TEST("another library is well, and nothing is left behind") {
+TEST("another library works after that, and nothing is left behind") {
   tenon_tensor_t *out = NULL;
   load(MISBEHAVING("halves_well"));
   CHECK_STATUS(call_op("halves_well::twice", NULL, (const char *const[]){"f32[2] 1 2"}, &out),

@@ -42,7 +42,8 @@ static void kill_child(void) {
     usleep(1000);
 }
 
-TEST("a library runs in a process of a process, and both are gone when it is unloaded") {
+TEST(
+    "a library runs in a child process of a child process, and both are gone when it is unloaded") {
   const int before = open_descriptors();
   tenon_library_t *library = load(CONTRACT, (tenon_isolation_t){0});
   CHECK(processes_below(1, NULL) == 1);
@@ -53,7 +54,7 @@ TEST("a library runs in a process of a process, and both are gone when it is unl
   CHECK(shared_mappings() == 0);
 }
 
-TEST("inputs that are written to are written to, wherever they lie") {
+TEST("inputs that a kernel writes to are changed, whether they lie in shared memory or not") {
   tenon_library_t *library = load(CONTRACT, (tenon_isolation_t){0});
   const tenon_op_t *op = op_of("contract::axpy_");
   const int64_t shape[1] = {3};
@@ -75,7 +76,7 @@ TEST("inputs that are written to are written to, wherever they lie") {
   unload(library);
 }
 
-TEST("tensors in shared memory are read and written where they are, and results are made there") {
+TEST("tensors in shared memory are read and written in place, and results are created there") {
   tenon_library_t *library = load(CONTRACT, (tenon_isolation_t){0});
   const tenon_op_t *op = op_of("contract::softmax");
   tenon_tensor_t *in = NULL;
@@ -96,7 +97,7 @@ TEST("tensors in shared memory are read and written where they are, and results 
   CHECK(shared_mappings() == 0);
 }
 
-TEST("a result whose shape only run knows is the child's own memory, not a copy") {
+TEST("a result whose shape is known only after run is returned") {
   tenon_library_t *library = load(CONTRACT, (tenon_isolation_t){0});
   tenon_tensor_t *out = NULL;
   CHECK_STATUS(
@@ -107,7 +108,7 @@ TEST("a result whose shape only run knows is the child's own memory, not a copy"
   unload(library);
 }
 
-TEST("a state counts on from call to call, and begins anew where its process does") {
+TEST("a state lasts from call to call, and begins anew if its process is started again") {
   static const char *const input[] = {"f32[1] 0"};
   tenon_library_t *library = load(CONTRACT, (tenon_isolation_t){0});
   check_call("contract::counter", "start=5", input, "f32[1] 5");
@@ -120,7 +121,7 @@ TEST("a state counts on from call to call, and begins anew where its process doe
   unload(library);
 }
 
-TEST("random operators draw the numbers that they draw in the program itself") {
+TEST("random operators draw the same numbers as in the program itself") {
   static const char *const input[] = {"f32[8] 1 2 3 4 5 6 7 8"};
   tenon_tensor_t *here[2] = {NULL};
   tenon_tensor_t *there[2] = {NULL};
@@ -144,7 +145,7 @@ TEST("random operators draw the numbers that they draw in the program itself") {
   unload(library);
 }
 
-TEST("the process may end between calls: the next call does not notice") {
+TEST("a worker process may end between calls, and the next call works") {
   tenon_library_t *library = load(CONTRACT, (tenon_isolation_t){0});
   for (int i = 0; i < 5; i++) {
     check_call("contract::median", NULL, (const char *const[]){"f32[3] 5 1 4"}, "f32[] 4");
@@ -153,7 +154,7 @@ TEST("the process may end between calls: the next call does not notice") {
   unload(library);
 }
 
-TEST("a call also works after its supervisor was killed") {
+TEST("a call works after the library's supervisor was killed") {
   tenon_library_t *library = load(CONTRACT, (tenon_isolation_t){0});
   for (int i = 0; i < 3; i++) {
     int supervisor = 0;
@@ -165,7 +166,7 @@ TEST("a call also works after its supervisor was killed") {
   unload(library);
 }
 
-TEST("a file that was changed since it was loaded is not opened again") {
+TEST("a file that was replaced after it was loaded is not opened again") {
   const char *const path = TEST_LIBRARIES "/misbehave/changed.so";
   const char *const input[] = {"f32[1] 1"};
   char command[3 * 4096];
@@ -189,7 +190,7 @@ TEST("a file that was changed since it was loaded is not opened again") {
   unlink(path);
 }
 
-TEST("a child of fork has processes of its own, and its parent's go on") {
+TEST("a child of fork has processes of its own, and its parent's processes go on") {
   tenon_library_t *library = load(CONTRACT, (tenon_isolation_t){0});
   check_call("contract::counter", NULL, (const char *const[]){"f32[1] 0"}, "f32[1] 0");
   const int child = fork();
@@ -210,7 +211,7 @@ TEST("a child of fork has processes of its own, and its parent's go on") {
   unload(library);
 }
 
-TEST("a child of fork that lets a shared tensor go leaves it to its parent as it was") {
+TEST("a child of fork that releases a shared tensor leaves the parent's tensor as it was") {
   tenon_library_t *library = load(CONTRACT, (tenon_isolation_t){0});
   tenon_tensor_t *large = NULL;
   const int64_t shape[1] = {300 << 18}; /* more than is kept for later */
@@ -254,7 +255,7 @@ static void *call_often(void *pointer) {
   return NULL;
 }
 
-TEST("more threads than a process has slots call at once, and each gets its own answer") {
+TEST("more threads than a process has call slots call at once, and each gets its own answer") {
   tenon_library_t *library = load(CONTRACT, (tenon_isolation_t){.call_count = 2, .child_count = 2});
   caller_t callers[8] = {0};
   for (int i = 0; i < 8; i++) {
@@ -286,7 +287,8 @@ static void *nap(void *pointer) {
   return NULL;
 }
 
-TEST("a call that another one's crash ended is made again, unless nobody knows how far it came") {
+TEST(
+    "a call that another call's crash ended is repeated, unless it may have written to its input") {
   tenon_library_t *library = load(MISBEHAVING("crashes"), (tenon_isolation_t){0});
   const int64_t shape[1] = {2};
   tenon_tensor_t *crashed = NULL;
@@ -335,7 +337,7 @@ static tenon_status_t has_enough(void *state) {
   return ++*(int *)state > 3 ? TENON_CANCELLED : TENON_OK;
 }
 
-TEST("a program may end a call that takes too long for it, by its poll") {
+TEST("a program can end a call that takes too long by its cancellation callback") {
   tenon_library_t *library =
       load(MISBEHAVING("loops"), (tenon_isolation_t){.deadline_ms = TENON_ISOLATION_NONE});
   tenon_tensor_t *out = NULL;
@@ -350,7 +352,7 @@ TEST("a program may end a call that takes too long for it, by its poll") {
   unload(library);
 }
 
-TEST("files may be read where that is allowed, and in folders that are allowed") {
+TEST("files can be read where reading is allowed, and in allowed folders") {
   static const char *const elsewhere[] = {"/nowhere", "/root"};
   static const char *const there[] = {"/etc"};
   tenon_isolation_t isolation = {.allow = TENON_ALLOW_READ};
@@ -373,7 +375,7 @@ TEST("files may be read where that is allowed, and in folders that are allowed")
   unload(library);
 }
 
-TEST("sockets, and files to write, are there where that is allowed") {
+TEST("sockets, and files to write, can be opened where that is allowed") {
   static const char *const ours[] = {TEST_LIBRARIES "/misbehave"};
   static const char *const elsewhere[] = {"/nowhere"};
   static const char *const input[] = {"f32[1] -1"};
@@ -401,7 +403,8 @@ TEST("sockets, and files to write, are there where that is allowed") {
   unload(library);
 }
 
-TEST("loading it again gives the same library, with other settings an error") {
+TEST("loading an isolated library again gives the same library, and with other settings it is an "
+     "error") {
   tenon_isolation_t isolation = {.size = sizeof isolation, .allow = TENON_ALLOW_EXTEND};
   tenon_library_t *library = load(CONTRACT, isolation);
   tenon_library_t *again = NULL;
@@ -422,7 +425,7 @@ TEST("loading it again gives the same library, with other settings an error") {
   CHECK_STATUS(tenon_library_unload(library), TENON_OK);
 }
 
-TEST("settings that are wrong, and libraries that cannot be isolated, are refused") {
+TEST("wrong settings, and libraries that cannot be isolated, are refused") {
   static const char *const relative[] = {"here"};
   tenon_library_t *library = NULL;
   tenon_isolation_t isolation = {.size = sizeof isolation, .allow = 1u << 30};
@@ -449,7 +452,7 @@ TEST("settings that are wrong, and libraries that cannot be isolated, are refuse
   CHECK_STATUS(tenon_library_unload(library), TENON_OK);
 }
 
-TEST("kernels for operators of others are there only where that is allowed") {
+TEST("kernels for other libraries' operators are accepted only where that is allowed") {
   static const char *const f64[] = {"f64[2] 1 2", "f64[2] 3 4"};
   static const char *const f32[] = {"f32[2] 1 2", "f32[2] 3 4"};
   tenon_library_t *library = NULL;

@@ -64,8 +64,7 @@ static void check_same(tenon_tensor_t *found, tenon_tensor_t *expected) {
   tenon_tensor_release(expected);
 }
 
-TEST("operators of the list 'lower' run in the dtype that the thread chose, and so does what comes "
-     "out") {
+TEST("operators of the list 'lower' run in the dtype that the thread chose, and return it") {
   start();
   tenon_tensor_t *a = tensor_of("f32[2, 3] 1.001 2.002 3.003 -4.004 5.005 6.006");
   tenon_tensor_t *b = tensor_of("f32[3, 2] 0.1 0.2 0.3 0.4 0.5 0.6");
@@ -92,8 +91,8 @@ TEST("operators of the list 'lower' run in the dtype that the thread chose, and 
   RELEASE(plain, a, b);
 }
 
-TEST("operators of the list 'f32' run in it; of others, inputs that must agree get the widest of "
-     "theirs") {
+TEST("operators of the list 'f32' run in f32; in others, inputs that must agree get the widest "
+     "dtype among them") {
   start();
   CHECK_STATUS(tenon_autocast_set("cpu", tenon_dtype(TENON_BF16)), TENON_OK);
   tenon_tensor_t *h = tensor_of("f16[2] 0.5 1");
@@ -136,7 +135,7 @@ TEST("operators of the list 'f32' run in it; of others, inputs that must agree g
   RELEASE(h, b, f, d, i);
 }
 
-TEST("items of lists agree too") {
+TEST("the items of a list are made to agree, too") {
   start();
   CHECK_STATUS(tenon_autocast_set("cpu", tenon_dtype(TENON_F16)), TENON_OK);
   tenon_tensor_t *list = tensor_of("{f16[1] 1; f32[1] 2; bf16[1] 3}");
@@ -147,7 +146,7 @@ TEST("items of lists agree too") {
   RELEASE(list, out);
 }
 
-TEST("results that are given have the say; another backend is another matter") {
+TEST("results that are given determine the dtype, and other backends are not affected") {
   start();
   tenon_tensor_t *a = tensor_of("f32[1, 2] 1.001 2.002");
   tenon_tensor_t *b = tensor_of("f32[2, 1] 0.1 0.2");
@@ -165,8 +164,8 @@ TEST("results that are given have the say; another backend is another matter") {
   RELEASE(a, b);
 }
 
-TEST("what an operator calls itself runs in the precision that it was called in; a list may name a "
-     "composite") {
+TEST("an operator called by a kernel runs in the precision of the outer call, and a list may name "
+     "a composite") {
   start();
   tenon_tensor_t *a = tensor_of("f32[1, 2] 1 2");
   tenon_tensor_t *b = tensor_of("f32[2, 1] 3 4");
@@ -188,7 +187,7 @@ TEST("what an operator calls itself runs in the precision that it was called in;
   RELEASE(a, b, out);
 }
 
-TEST("gradients go through the casts to what was cast") {
+TEST("gradients flow through the casts to the tensors that were cast") {
   start();
   tenon_tensor_t *a = leaf("f32[1, 2] 1.001 2.002");
   tenon_tensor_t *b = leaf("f32[2, 1] 0.1 0.2");
@@ -217,7 +216,7 @@ static tenon_status_t ask(void *argument, int64_t begin, int64_t end) {
 
 static void ask_alone(void *argument) { (void)ask(argument, 0, 1); }
 
-TEST("it is the thread's, and goes to threads that work for it") {
+TEST("autocast is set for a thread, and for worker threads that run parts of its loops") {
   enum { PARTS = 64 };
   uint32_t found[PARTS] = {0};
   tn_spawned_t thread;
@@ -238,7 +237,7 @@ static void check_refused(const char *where, tenon_run_fn run, const char *messa
   CHECK_TEXT(tenon_error(), message);
 }
 
-TEST("what makes no sense is refused") {
+TEST("settings that make no sense are refused") {
   start();
   static const char expected[] = "expected 'autocast lower', or autocast and one of f16, bf16, f32";
   check_refused("autocast f64", NULL, expected);

@@ -76,7 +76,7 @@ static void refuse_call(const char *op, const char *in, const char *part) {
   tenon_tensor_release(x);
 }
 
-TEST("a library lets one operator fall back, without a fallback of the whole backend") {
+TEST("a library can let one operator fall back, without a fallback of the whole backend") {
   npu_start();
   tenon_registration_release(npu_falls);
   CHECK_STATUS(tenon_library_add(tenon_library(), NULL, NULL, &library), TENON_OK);
@@ -92,7 +92,7 @@ TEST("a library lets one operator fall back, without a fallback of the whole bac
   tenon_text_release(report);
 }
 
-TEST("strides are kept, as by the fallback of the backend") {
+TEST("that fallback keeps strides, as the fallback of a backend does") {
   tenon_tensor_t *x = on_npu("f32[2,3] -1 -2 -3 -4 -5 -6");
   tenon_tensor_t *t = NULL;
   tenon_tensor_t *out[1] = {NULL};
@@ -109,8 +109,8 @@ TEST("strides are kept, as by the fallback of the backend") {
   tenon_tensor_release(host);
 }
 
-TEST("what a library denies does not fall back: operator, backend, library and what to do are "
-     "named") {
+TEST("an operator whose fallback a library denies is refused with operator, backend, library and "
+     "remedy") {
   CHECK_STATUS(tenon_fallback_add("npu", tenon_fallback_cpu, NULL, NULL, 0, &npu_falls), TENON_OK);
   check_call("core::sqrt", NULL, "f32[2] 1 4", "f32[2] 1 2");
   CHECK_RULE("core::sin", "npu", "denied");
@@ -123,14 +123,14 @@ TEST("what a library denies does not fall back: operator, backend, library and w
   CHECK_RULE("core::sin", "cpu", "kernel");
 }
 
-TEST("dtypes that the backend's own kernel does not serve are denied too") {
+TEST("dtypes that the backend's own kernel does not serve are denied, too") {
   check_call("core::neg", NULL, "f32[2] 1 4", "f32[2] 0.5 2");
   refuse_call("core::neg", "f64[2] 1 4",
               "core::neg: no kernel for npu and dtype f64, and library vendor says");
 }
 
-TEST("a program denies and allows: a kernel and a fallback of the operator go before the denial, "
-     "composites do too") {
+TEST("a program can deny and allow fallbacks: a kernel, a fallback or a composite of the operator "
+     "precedes the denial") {
   probe_start();
   tenon_registration_release(npu_falls);
   tenon_registration_t *fallback = probe_fallback("npu", &id[1], TENON_PREFERRED);
@@ -159,7 +159,7 @@ TEST("a program denies and allows: a kernel and a fallback of the operator go be
   CHECK_RULE("probe::plain", "npu", "missing");
 }
 
-TEST("words that make no sense are refused, with the reason") {
+TEST("words that make no sense are refused with the reason") {
   static const struct {
     const char *where;
     const char *part;

@@ -64,7 +64,7 @@ static void call_source(const char *attrs_text) {
   tenon_attrs_release(attrs);
 }
 
-TEST("where the key of an operator without tensors is from has a line of its own") {
+TEST("a line of the trace says where the key of an operator without tensors comes from") {
   start();
   tenon_device_t npu;
   tenon_device_t cpu = {1, 0};
@@ -88,7 +88,7 @@ TEST("where the key of an operator without tensors is from has a line of its own
   tenon_registration_release(pass);
 }
 
-TEST("what runs below a layout is a step of its own") {
+TEST("the call below the layer of layouts is a step of its own in the trace") {
   double wide[4] = {1, 2, 3, 4};
   double results[2];
   int64_t two = 2;
@@ -140,7 +140,7 @@ static int count_of(const char *text, const char *part) {
   return count;
 }
 
-TEST("a trace in a file is a list of slices that is complete after each of them") {
+TEST("a trace file is a list of slices that is complete after each slice") {
   double out = 0;
   double in = 3;
   start();
@@ -176,7 +176,8 @@ TEST("a trace in a file is a list of slices that is complete after each of them"
   remove(path);
 }
 
-TEST("names that are no UTF-8 or have quotes and line breaks are strings of JSON in the file") {
+TEST("names that are not UTF-8, or have quotes and line breaks, are valid strings of JSON in the "
+     "file") {
   double out = 0;
   double in = 3;
   start();
@@ -246,7 +247,7 @@ TEST(
   remove(path);
 }
 
-TEST("a file that cannot be made is an error, and what was traced before goes on") {
+TEST("a trace file that cannot be created is an error, and the trace that was on continues") {
   capture();
   start();
   CHECK_STATUS(tenon_trace_set("dispatch"), TENON_OK);
@@ -261,7 +262,8 @@ TEST("a file that cannot be made is an error, and what was traced before goes on
               "  key {cpu} from *");
 }
 
-TEST("a file that cannot grow ends the trace, says so once, and is complete as far as it goes") {
+TEST("a trace file that cannot grow ends the trace, is reported once, and is complete up to that "
+     "point") {
   int often = 3;
   struct rlimit before, small;
   start();
@@ -309,7 +311,8 @@ static tenon_status_t call_dtype(const char *name, const char *backend, uint32_t
   return status;
 }
 
-TEST("a call says what it takes and why each other candidate is declined, once for each reason") {
+TEST(
+    "an explanation names the kernel that a call takes, and why each other candidate is declined") {
   start();
   tenon_registration_t *npu = probe_add("probe::plain", "npu f32", &id[1], 0);
   tenon_registration_t *doubles = probe_add("probe::plain", "npu f64", &id[2], 0);
@@ -378,7 +381,7 @@ static void check_explained(const char *op, const char *key, uint32_t dtype,
 #define CHECK_EXPLAINED(op, key, dtype, ...)                                                       \
   check_explained((op), (key), (dtype), (const char *const[]){__VA_ARGS__, NULL}, __LINE__)
 
-TEST("instruction sets, loops and preferences are reasons too") {
+TEST("explanations give instruction sets, loops and preferences as reasons") {
   start();
   if (tn_cpu_has(tn_cpu_rank("avx2", 4))) {
     CHECK_EXPLAINED("traced::twice", "cpu", TENON_F32,
@@ -429,7 +432,7 @@ TEST("instruction sets, loops and preferences are reasons too") {
   tenon_registration_release(preferred);
 }
 
-TEST("gradients and layers have their reasons") {
+TEST("explanations give reasons for gradients and layers") {
   start();
   CHECK_EXPLAINED("probe::differentiable", "autograd cpu", 0,
                   "explain probe::differentiable for autograd cpu: takes gradient");
@@ -476,7 +479,7 @@ TEST("gradients and layers have their reasons") {
   tenon_registration_release(view);
 }
 
-TEST("the environment switches reasons on at the start") {
+TEST("TENON_EXPLAIN switches explanations on at the start") {
   tenon_shutdown();
   setenv("TENON_EXPLAIN", "1", 1);
   capture();

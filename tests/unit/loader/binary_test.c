@@ -52,7 +52,7 @@ static void check_offence(bytes_t bytes, const char *expected) {
   tn_text_clear(&offences);
 }
 
-TEST("a valid library has no offence") {
+TEST("a valid library has no problem") {
   bytes_t good = read_planted("good");
   tn_binary_t binary;
   tn_text_t offences = offences_of(good, &binary);
@@ -67,7 +67,7 @@ TEST("a valid library has no offence") {
   free(good.data);
 }
 
-TEST("initialisers of a library are named") {
+TEST("the initialisers of a library are listed") {
   tn_binary_t binary;
   bytes_t bytes = read_planted("constructor");
   tn_text_t offences = offences_of(bytes, &binary);
@@ -109,7 +109,7 @@ TEST("exports and needed libraries are listed") {
   free(bytes.data);
 }
 
-TEST("what is no library is named") {
+TEST("a file that is not a library is reported as what it is") {
   static const struct {
     const char *bytes;
     size_t size;
@@ -138,7 +138,7 @@ TEST("what is no library is named") {
 }
 
 /* One field of a valid library's header is changed; offsets are those of the ELF specification. */
-TEST("a library of another kind or machine is named") {
+TEST("a library of another kind or for another machine is reported as what it is") {
   static const struct {
     size_t offset;
     unsigned char value;
@@ -168,7 +168,7 @@ TEST("a library of another kind or machine is named") {
   free(good.data);
 }
 
-TEST("a file that was cut at any byte is refused") {
+TEST("a file truncated at any byte is refused") {
   bytes_t good = read_planted("good");
   for (size_t size = 0; size < good.size; size += size < 4096 ? 1 : 7) {
     tn_binary_t binary;
@@ -181,7 +181,7 @@ TEST("a file that was cut at any byte is refused") {
   free(good.data);
 }
 
-TEST("a missing entry is explained") {
+TEST("a missing entry function is explained") {
   static const char *const cases[][2] = {
       {"no_entry", "it does not export the function tenon_library: write TENON_LIBRARY"},
       {"static_entry", "build it without -DTENON_STATIC"},

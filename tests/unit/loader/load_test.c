@@ -93,7 +93,7 @@ static void write_text(const char *path, const char *text) {
 
 /* what is no library */
 
-TEST("a path that is no regular file is refused") {
+TEST("a path that is not a regular file is refused") {
   static const fault_t faults[] = {
       {"/nowhere/libx.so", 0, TENON_NOT_FOUND, 1, {"cannot load /nowhere/libx.so: No such file"}},
       {PLANTED("good") "/libx.so", 0, TENON_NOT_FOUND, 1, {"/libx.so: Not a directory"}},
@@ -112,7 +112,7 @@ TEST("a path that is no regular file is refused") {
   CHECK_TEXT(tenon_error(), "the path is NULL");
 }
 
-TEST("a file that may not be read is refused") {
+TEST("a file that cannot be read is refused") {
   static const char *const texts[4] = {"scratch.so: Permission denied"};
   uid_t self = geteuid();
   uid_t nobody = 65534;
@@ -124,7 +124,7 @@ TEST("a file that may not be read is refused") {
   remove(SCRATCH ".so");
 }
 
-TEST("a file that is no library is refused") {
+TEST("a file that is not a library is refused") {
   static const char *const empty[4] = {"scratch.so: not a shared library: it is empty"};
   static const char *const script[4] = {"not a shared library: it starts with '#!/bin/sh'",
                                         "tenon build"};
@@ -135,7 +135,7 @@ TEST("a file that is no library is refused") {
   remove(SCRATCH ".so");
 }
 
-TEST("a library that was cut is refused and never opened") {
+TEST("a truncated library is refused and never opened") {
   static const char *const texts[4] = {"cannot load "};
   size_t all = write_scratch(SCRATCH ".so", 0);
   for (size_t size = 1; size < all; size += 97) {
@@ -160,7 +160,7 @@ TEST("a library for another machine is refused") {
 
 /* planted faults */
 
-TEST("faults that reading finds are refused") {
+TEST("faults that reading the file finds are refused") {
   static const fault_t faults[] = {
       {PLANTED("no_entry"), 0, TENON_INVALID, 1, {"does not export the function tenon_library"}},
       {PLANTED("static_entry"), 0, TENON_INVALID, 1, {"-DTENON_STATIC"}},
@@ -174,7 +174,7 @@ TEST("faults that reading finds are refused") {
   check_faults(faults, sizeof faults / sizeof *faults);
 }
 
-TEST("faults that opening finds are refused") {
+TEST("faults that opening the library finds are refused") {
   static const fault_t faults[] = {
       {PLANTED("needs_gone"),
        0,
@@ -194,7 +194,7 @@ TEST("faults that opening finds are refused") {
   check_faults(faults, sizeof faults / sizeof *faults);
 }
 
-TEST("faults of a descriptor are refused") {
+TEST("faults in the descriptor are refused") {
   static const fault_t faults[] = {
       {PLANTED("newer_major"), 0, TENON_INVALID, 1, {"contract 2.0", "update libtenon"}},
       {PLANTED("needs_feature"), 0, TENON_INVALID, 1, {"requires features 0x8"}},
@@ -210,7 +210,7 @@ TEST("faults of a descriptor are refused") {
   check_faults(faults, sizeof faults / sizeof *faults);
 }
 
-TEST("faults of items are refused") {
+TEST("faults in the items are refused") {
   static const fault_t faults[] = {
       {PLANTED("null_kernel"),
        0,
@@ -248,7 +248,7 @@ TEST("faults of items are refused") {
 
 /* policy */
 
-TEST("strict loading refuses what the default reports") {
+TEST("strict loading refuses what loading by default only reports") {
   static const fault_t faults[] = {
       {SCRATCH "/constructor.so",
        TENON_LOAD_STRICT,
@@ -346,7 +346,7 @@ TEST("a library loads once and its operators work") {
   remove(SCRATCH ".so");
 }
 
-TEST("an operator that another library has is refused") {
+TEST("an operator that another library has defined is refused") {
   static const char *const texts[4] = {
       "operator good::doubles is there already, from library good at ", "libgood.so"};
   CHECK_STATUS(tenon_library_load(PLANTED("good"), 0, NULL), TENON_OK);
@@ -362,14 +362,14 @@ TEST("a library newer than the host loads") {
   tenon_library_release(library);
 }
 
-TEST("libraries with the same symbol each use their own") {
+TEST("libraries that define the same symbol each use their own") {
   CHECK_STATUS(tenon_library_load(PLANTED("twin_one"), 0, NULL), TENON_OK);
   CHECK_STATUS(tenon_library_load(PLANTED("twin_two"), 0, NULL), TENON_OK);
   CHECK(first_result("twin_one::value", 0) == 1);
   CHECK(first_result("twin_two::value", 0) == 2);
 }
 
-TEST("an unloadable library goes with its last handle") {
+TEST("an unloadable library is unloaded with its last handle") {
   tenon_library_t *library, *again;
   const tenon_op_t *op;
   int32_t before = count_ops();
@@ -385,7 +385,7 @@ TEST("an unloadable library goes with its last handle") {
   }
 }
 
-TEST("a library that somebody wants to stay stays") {
+TEST("a library that was also loaded without TENON_LOAD_UNLOADABLE stays") {
   tenon_library_t *library;
   const tenon_op_t *op;
   CHECK_STATUS(tenon_library_load(PLANTED("constructor"), TENON_LOAD_UNLOADABLE, &library),
@@ -395,13 +395,13 @@ TEST("a library that somebody wants to stay stays") {
   CHECK_STATUS(tenon_op_find("constructor::op", &op), TENON_OK);
 }
 
-TEST("a library that the system keeps cannot be unloadable") {
+TEST("a library that the system keeps cannot be loaded as unloadable") {
   static const char *const texts[4] = {"TENON_LOAD_UNLOADABLE", "NODELETE"};
   check_refused(PLANTED("pinned"), TENON_LOAD_UNLOADABLE, TENON_DENIED, 1, texts);
   CHECK_STATUS(tenon_library_load(PLANTED("pinned"), 0, NULL), TENON_OK);
 }
 
-TEST("a library in use stays until it is free") {
+TEST("a library in use stays until nothing uses it") {
   tenon_library_t *library;
   const tenon_op_t *op;
   tenon_bound_t *bound;
@@ -418,7 +418,7 @@ TEST("a library in use stays until it is free") {
 
 /* names */
 
-TEST("a name is looked for in the library path") {
+TEST("a name is searched in TENON_LIBRARY_PATH") {
   static const char *const unset[4] = {
       "cannot load good: a name without '/' is looked for in TENON_LIBRARY_PATH, which is not set"};
   static const char *const absent[4] = {
@@ -439,7 +439,7 @@ TEST("a name is looked for in the library path") {
   CHECK(unsetenv("TENON_LIBRARY_PATH") == 0);
 }
 
-TEST("a name is not looked for in the current folder") {
+TEST("a name is not searched in the current folder") {
   static const char *const unset[4] = {
       "is not set", "; the file of that name in the current folder is ./libopens.so"};
   static const char *const elsewhere[4] = {
@@ -458,7 +458,7 @@ TEST("a name is not looked for in the current folder") {
 
 /* the report */
 
-TEST("the report says what a file is without running it") {
+TEST("the report describes a file without running it") {
   static const struct {
     const char *path;
     const char *texts[4];
@@ -495,7 +495,7 @@ TEST("the report says what a file is without running it") {
 
 /* faults of the machine, threads */
 
-TEST("without memory loading fails and leaves nothing") {
+TEST("when memory runs out, loading fails and leaves nothing behind") {
   int32_t before = count_ops();
   tenon_status_t status = TENON_MEMORY;
   for (int64_t n = 1; status != TENON_OK && n < 10000; n++) {
@@ -539,7 +539,7 @@ static void load_and_release(void *argument) {
   }
 }
 
-TEST("threads may load and release at once") {
+TEST("several threads may load and release libraries at once") {
   tn_spawned_t threads[4];
   int failures[4] = {0};
   int32_t before = count_ops();
@@ -555,7 +555,7 @@ TEST("threads may load and release at once") {
 static int destroyed;
 static void destroy(void *context) { destroyed += *(int *)context; }
 
-TEST("a library that is linked in has a context that is destroyed") {
+TEST("a library that is linked in can have a context, which is destroyed") {
   static const tenon_item_t items[] = {{TENON_TAG_END, 0, 0, 0, 0}};
   tenon_descriptor_t descriptor = {sizeof descriptor, TENON_ABI, TENON_LAYOUT, 0,
                                    "linked",          "2.1",     items};

@@ -10,7 +10,7 @@
 
 /* rules */
 
-TEST("a policy that is wrong changes nothing, and its message has all of it") {
+TEST("an invalid policy changes nothing, and its message lists all errors") {
   const char *folders[] = {"ops", "/ops", NULL};
   const char *hashes[] = {"12ab", NULL};
   const tenon_policy_t wrong = {sizeof wrong, 64, 3, 2, folders, hashes};
@@ -29,7 +29,7 @@ TEST("a policy that is wrong changes nothing, and its message has all of it") {
   end();
 }
 
-TEST("only files in allowed folders are loaded, links resolved") {
+TEST("only files in allowed folders are loaded, after links are resolved") {
   char link_in[300], link_out[300], ops[300];
   begin();
   snprintf(ops, sizeof ops, "%s/ops", folder);
@@ -80,8 +80,8 @@ static bool is_mapped(const char *name) {
   return found;
 }
 
-TEST("a file that others could change after its hash was found is opened from a copy that they "
-     "cannot") {
+TEST("a file that others could change after its hash was computed is opened from a copy that they "
+     "cannot change") {
   tenon_library_t *library = NULL;
   tenon_library_t *again = NULL;
   begin();
@@ -119,7 +119,7 @@ TEST("a file that others could change after its hash was found is opened from a 
   end();
 }
 
-TEST("two files that others could change are two libraries") {
+TEST("two libraries opened from such copies are different libraries") {
   tenon_library_t *one = NULL;
   tenon_library_t *two = NULL;
   const tenon_op_t *op;
@@ -149,7 +149,7 @@ static void use_rules(const char *lines, mode_t mode) {
   setenv("TENON_POLICY", rules_file(lines, mode), 1);
 }
 
-TEST("a file that TENON_POLICY names states the rules") {
+TEST("the file that TENON_POLICY names sets the policy") {
   char lines[1000];
   begin();
   snprintf(lines, sizeof lines, "# ours\n\n  folder %s/ops \n\tprivate\r\ninert\n", folder);
@@ -170,7 +170,7 @@ TEST("a file that TENON_POLICY names states the rules") {
   end();
 }
 
-TEST("rules that cannot be read refuse every file") {
+TEST("a policy that cannot be read refuses every file") {
   begin();
   use_rules("folder ops\nprivat\nsha256 12\nprivate now\n", 0644);
   CHECK_STATUS(load(file, 0), TENON_INVALID);
@@ -189,7 +189,7 @@ TEST("rules that cannot be read refuse every file") {
   end();
 }
 
-TEST("the machine's file states the rules where nothing else does") {
+TEST("the policy file of the machine applies if nothing else sets a policy") {
   static char path[300];
   const char *usual = tn_policy_file;
   begin();
@@ -206,7 +206,7 @@ TEST("the machine's file states the rules where nothing else does") {
   end();
 }
 
-TEST("the reports say the rules, and whether a file would pass") {
+TEST("reports show the policy, and whether a file would pass") {
   char *report = NULL;
   uint32_t loadable = 2;
   begin();
@@ -225,7 +225,7 @@ TEST("the reports say the rules, and whether a file would pass") {
   end();
 }
 
-TEST("bridges and plug-ins of devices obey the rules") {
+TEST("bridges and plug-ins of devices obey the policy") {
   char *report = NULL;
   char path[400];
   tenon_library_t *library = NULL;
@@ -246,7 +246,7 @@ TEST("bridges and plug-ins of devices obey the rules") {
   end();
 }
 
-TEST("what is compiled from source obeys the rules, as a file of the cache") {
+TEST("a library compiled from source obeys the policy, as a file of the cache") {
   char cache[300], source[300];
   tenon_library_t *library = NULL;
   begin();
@@ -275,7 +275,7 @@ TEST("what is compiled from source obeys the rules, as a file of the cache") {
 
 /* without memory */
 
-TEST("without memory no file passes that breaks a rule") {
+TEST("when memory runs out, no file passes that the policy forbids") {
   begin();
   CHECK(chmod(file, 0666) == 0);
   const char *hash = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";

@@ -197,7 +197,7 @@ static float run(tenon_executable_t *executable) {
   return result;
 }
 
-TEST("handles, bound calls and executables go on with the new kernels") {
+TEST("after a reload handles, bound calls and executables use the new kernels") {
   tenon_library_t *library = begin(0);
   const tenon_op_t *more = op_of("changing::more");
   tenon_bound_t *bound = NULL;
@@ -229,7 +229,7 @@ TEST("handles, bound calls and executables go on with the new kernels") {
   tenon_shutdown();
 }
 
-TEST("a library of a runtime that was shut down is not reloaded") {
+TEST("a library of a runtime that was shut down cannot be reloaded") {
   tenon_library_t *library = begin(0);
   tenon_shutdown();
   build("-DBY=2", NULL);
@@ -239,7 +239,7 @@ TEST("a library of a runtime that was shut down is not reloaded") {
   tenon_shutdown();
 }
 
-TEST("another file can take the place, and is the library's from then on") {
+TEST("a library can be reloaded from another file, which is its file from then on") {
   tenon_library_t *library = begin(0);
   build_source("changing.c", "elsewhere.so", "-DBY=3", NULL);
   CHECK_STATUS(tenon_library_reload(library, in_folder("elsewhere.so")), TENON_OK);
@@ -249,7 +249,7 @@ TEST("another file can take the place, and is the library's from then on") {
   tenon_shutdown();
 }
 
-TEST("each bound call and executable has a state of its own after it, too") {
+TEST("after a reload each bound call and executable still has a state of its own") {
   tenon_library_t *library = begin(0);
   const tenon_op_t *counted = op_of("changing::counted");
   tenon_bound_t *one = NULL;
@@ -320,7 +320,7 @@ static tenon_executable_t *executable_of_if(void) {
   return executable;
 }
 
-TEST("graphs within graphs are prepared anew, too") {
+TEST("after a reload nested graphs are prepared anew, too") {
   tenon_library_t *library = begin(0);
   tenon_executable_t *executable = executable_of_if();
   tenon_tensor_t *inputs[] = {tensor_of("bool[] 1"), tensor_of("f32[] 0")};
@@ -342,7 +342,8 @@ TEST("graphs within graphs are prepared anew, too") {
   tenon_shutdown();
 }
 
-TEST("results are inferred anew by old handles, and such as do not fit any more are refused") {
+TEST("after a reload old handles infer results anew, and given results that no longer fit are "
+     "refused") {
   tenon_library_t *library = begin(0);
   const tenon_op_t *repeat = op_of("changing::repeat");
   tenon_tensor_t *x = tensor_of("f32[] 0");
@@ -371,7 +372,7 @@ static void check_refused(tenon_library_t *library, const char *words) {
   CHECK(call(op_of("changing::more")) == 1 && call(op_of("changing::extra")) == 1);
 }
 
-TEST("another schema is refused while somebody holds the operator, and the message says who") {
+TEST("a changed schema is refused while something holds the operator, and the message says what") {
   tenon_library_t *library = begin(0);
   const tenon_op_t *extra = op_of("changing::extra");
   tenon_graph_t *graph = graph_of("changing::extra");
@@ -410,8 +411,8 @@ TEST("another schema is refused while somebody holds the operator, and the messa
   tenon_shutdown();
 }
 
-TEST("kernels for others' operators, and others' kernels for its own, are those of the new one; "
-     "who uses it is named") {
+TEST("kernels for others' operators, and others' kernels for its own, are those of the new "
+     "library; its users are named") {
   tenon_library_t *library = begin(0);
   tenon_library_t *other = NULL;
   build_source("beside.c", "beside.so", "-DUSER", NULL);
@@ -441,7 +442,7 @@ TEST("kernels for others' operators, and others' kernels for its own, are those 
   tenon_shutdown();
 }
 
-TEST("a file that cannot be loaded leaves all of it as it was") {
+TEST("a file that cannot be loaded changes nothing") {
   tenon_library_t *library = begin(0);
   const tenon_op_t *more = op_of("changing::more");
   build("-DBY=5", "-DCLOSED");
@@ -464,7 +465,7 @@ TEST("a file that cannot be loaded leaves all of it as it was") {
   tenon_shutdown();
 }
 
-TEST("a file that was written over where it is, is refused") {
+TEST("a library file that was overwritten in place is refused") {
   tenon_library_t *library = begin(0);
   struct stat before;
   CHECK(stat(in_folder("changing.so"), &before) == 0);
@@ -477,7 +478,7 @@ TEST("a file that was written over where it is, is refused") {
   tenon_shutdown();
 }
 
-TEST("an unloadable library goes with all that it ever was") {
+TEST("an unloadable library is unloaded with all its earlier versions") {
   tenon_library_t *library = begin(TENON_LOAD_UNLOADABLE);
   const tenon_op_t *op;
   tenon_executable_t *executable = executable_of("changing::more");
@@ -524,7 +525,7 @@ static void *work(void *argument) {
   return NULL;
 }
 
-TEST("threads that call, run and prepare while it happens see the old one or the new one") {
+TEST("threads that call, run and prepare during a reload see the old library or the new one") {
   enum {
     THREADS = 3,
     ROUNDS = 12,
@@ -561,7 +562,7 @@ static tenon_status_t attempt(void *context) { /* the other file of the two */
   const bool is_first = strstr(tenon_library_path(library), "changing.so") != NULL;
   return tenon_library_reload(library, in_folder(is_first ? "elsewhere.so" : "changing.so"));
 }
-TEST("each allocation of it may fail, and then all is as it was") {
+TEST("each allocation of a reload may fail, and then nothing changes") {
   tenon_library_t *library = begin(0);
   const tenon_op_t *more = op_of("changing::more");
   build_source("changing.c", "elsewhere.so", "-DBY=8", NULL);

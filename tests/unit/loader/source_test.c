@@ -85,8 +85,8 @@ static float result_of(const char *file, const char *op, const char *option, uin
   return value;
 }
 
-TEST(
-    "one call builds and loads a source, and again gives the same library, with nothing compiled") {
+TEST("one call builds and loads a source, and a second call gives the same library without "
+     "compiling") {
   CHECK(mkdtemp(folder) != NULL);
   snprintf(cache, sizeof cache, "%s/cache", folder);
   snprintf(temporary, sizeof temporary, "%s/tmp", folder);
@@ -111,8 +111,8 @@ TEST(
   CHECK(count_files(temporary, "") == 0);
 }
 
-TEST("it is compiled anew for another header, source, option, compiler, environment; and not for "
-     "the same") {
+TEST("a changed header, source, option, compiler or environment is compiled anew, and an unchanged "
+     "one is not") {
   said_t said = {0};
   put_library("more.c", "more");
   CHECK(result_of("more.c", "more::more", NULL, 0, &said) == 3 && said.commands == 2 &&
@@ -171,7 +171,7 @@ static void cut(const char *path) { CHECK(truncate(path, 1000) == 0); }
 static void give(const char *path) { CHECK(chmod(path, 0777) == 0); }
 static void take(const char *path) { CHECK(unlink(path) == 0); }
 
-TEST("what is damaged in the cache, lacks there, or may be changed by others is made anew") {
+TEST("a cache entry that is damaged, missing, or could be changed by others is made anew") {
   static void (*const changes[])(const char *path) = {flip, cut, give, take};
   for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
     for (int entry = 0; entry < 2; entry++) {
@@ -198,7 +198,7 @@ static void stamp(const char *path) {
     stamps += (uint64_t)info.st_ino + (uint64_t)info.st_mtim.tv_sec;
 }
 
-TEST("a library that is in the cache already is not written again: another process may be about to "
+TEST("a library that is in the cache is not written again, since another process may be about to "
      "open it") {
   const int files = count_files(cache, ".so");
   CHECK(files > 0);
@@ -222,7 +222,7 @@ TEST("a library that is in the cache already is not written again: another proce
   each_file(".so", renew);
 }
 
-TEST("the library of a source that has changed goes, unless it was made within the last minute") {
+TEST("the old library of a changed source is removed, unless it was made within the last minute") {
   int files = count_files(cache, ".so");
   put("by.h", "#define BY 20\n");
   CHECK(result_of("more.c", "more::more", NULL, 0, NULL) == 21 &&
@@ -233,7 +233,7 @@ TEST("the library of a source that has changed goes, unless it was made within t
         count_files(cache, ".so") == files);
 }
 
-TEST("a library is not kept if what it was made from changed meanwhile") {
+TEST("a library is not kept if a file it was made from changed meanwhile") {
   char script[1000];
   snprintf(script, sizeof script, "#!/bin/sh\ngcc \"$@\" && echo '#define BY 40' > '%s'\n",
            in_folder("by.h"));
@@ -247,7 +247,7 @@ TEST("a library is not kept if what it was made from changed meanwhile") {
   put("by.h", "#define BY 5\n");
 }
 
-TEST("warnings are said again with what was made before") {
+TEST("a library from the cache repeats the warnings of its compilation") {
   said_t said = {0};
   put_library("warned.c", "warned");
   FILE *file = fopen(in_folder("warned.c"), "a");
@@ -262,7 +262,7 @@ TEST("warnings are said again with what was made before") {
   CHECK_TEXT(said.words, "nobody");
 }
 
-TEST("without a cache it is built each time, and nothing is left") {
+TEST("without a cache the source is built each time, and nothing is left behind") {
   said_t said = {0};
   setenv("TENON_CACHE", "off", 1);
   CHECK(result_of("more.c", "more::more", NULL, 0, NULL) == 6);
@@ -274,7 +274,7 @@ TEST("without a cache it is built each time, and nothing is left") {
   setenv("TENON_CACHE", cache, 1);
 }
 
-TEST("several sources and an object make one library") {
+TEST("several sources, or a source and an object, make one library") {
   put("part.c", "float part(void);\nfloat part(void) { return 3; }\n");
   put("by.h", "float part(void);\n#define BY part()\n");
   char command[500];
@@ -294,7 +294,7 @@ TEST("several sources and an object make one library") {
   }
 }
 
-TEST("what is built and cannot be loaded is said of the source") {
+TEST("a library that is built but cannot be loaded is reported with its source") {
   tenon_library_t *library = (tenon_library_t *)(uintptr_t)1;
   put("refused.c", "#include <tenon/op.h>\nTENON_LIBRARY(refused, \"1\", TENON_OP(\"f(Tensor x\", "
                    "TENON_DOC(\"f\")))\n");
@@ -304,7 +304,8 @@ TEST("what is built and cannot be loaded is said of the source") {
   CHECK(library == NULL);
 }
 
-TEST("what cannot be built is one message with the compiler's words, and leaves nothing") {
+TEST("a source that cannot be built gives one message with the compiler's output, and leaves "
+     "nothing") {
   tenon_library_t *library = (tenon_library_t *)(uintptr_t)1;
   int files = count_files(cache, "");
   put("wrong.c", "int a;\nint b = missing;\n");
@@ -340,8 +341,8 @@ TEST("what cannot be built is one message with the compiler's words, and leaves 
   CHECK(count_files(temporary, "") == 0 && count_files(cache, "") == files);
 }
 
-TEST("a library that is no library of operators is built, refused, and what stands at the output "
-     "stays") {
+TEST("a library without operators is refused after the build, and a failed build leaves the file "
+     "at the output") {
   const char *source = in_folder("part.c");
   const tenon_build_t build = {.size = sizeof build, .source_count = 1, .sources = &source};
   CHECK_STATUS(tenon_library_load_source(source, 0, NULL), TENON_INVALID);
@@ -357,7 +358,7 @@ TEST("a library that is no library of operators is built, refused, and what stan
   CHECK_STATUS(tenon_library_build(&build, ""), TENON_INVALID);
 }
 
-TEST("processes that build one source at once all get it") {
+TEST("processes that build one source at once all get the library") {
   enum { PROCESSES = 6 };
   pid_t ids[PROCESSES];
   put("by.h", "#define BY 11\n");
@@ -388,7 +389,7 @@ static tenon_status_t attempt(void *context) {
   CHECK(count_files(temporary, "") == 0);
   return status;
 }
-TEST("each allocation of it may fail, from the cache and without one") {
+TEST("building survives the failure of each allocation, with and without a cache") {
   fail_each("a library from the cache", attempt, NULL, 1);
   setenv("TENON_CACHE", "off", 1);
   fail_each("a library from source", attempt, NULL, 7);

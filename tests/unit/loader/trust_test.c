@@ -66,14 +66,14 @@ static void as_nobody(void (*run)(void)) {
   CHECK(waitpid(child, &state, 0) == child && WIFEXITED(state) && WEXITSTATUS(state) == 0);
 }
 
-TEST("what others could change is refused by the rule private") { check_modes(); }
+TEST("the rule `private` refuses a file that others could change") { check_modes(); }
 
-TEST("an unprivileged user has the same rule") {
+TEST("the rule `private` is the same for an unprivileged user") {
   if (geteuid() != 0) SKIP("this user is unprivileged already: the test above is this one");
   as_nobody(check_modes);
 }
 
-TEST("files of root are fine for another user, those of a third user are not") {
+TEST("another user may use files of root, but not those of a third user") {
   if (geteuid() != 0) SKIP("only root can make files of other users");
   begin();
   copy(file, beside("ops/third.so"), 0644);
@@ -89,7 +89,7 @@ TEST("files of root are fine for another user, those of a third user are not") {
   end();
 }
 
-TEST("a part of a path that is exchanged while it is looked at is found") {
+TEST("a file that is exchanged while it is checked is found out") {
   tn_file_t data;
   tn_file_identity_t identity, changed;
   begin();
@@ -135,8 +135,8 @@ static void make(const char *format, ...) {
   CHECK(system(command) == 0);
 }
 
-TEST("libraries that it needs are as private as it is, and never looked for below the current "
-     "folder") {
+TEST("libraries that it needs must be as private as it is, and are never searched below the "
+     "current folder") {
   char ops[300];
   begin();
   snprintf(ops, sizeof ops, "%s/ops", folder);
@@ -196,7 +196,7 @@ static void run_secure(void) {
   _exit(98);
 }
 
-TEST("in a set-uid program no variable of the environment counts") {
+TEST("in a set-uid program no environment variable counts") {
   struct statvfs mount;
   char output[4000] = "";
   char planted[300];

@@ -42,7 +42,8 @@ static tenon_generator_t *generator_of(tenon_device_t device) {
 
 static const tenon_device_t cpu = {1, 0};
 
-TEST("every device has a generator, all begin alike, and drawing from one moves no other") {
+TEST("every device has a generator, all begin alike, and drawing from one does not advance "
+     "another") {
   npu_start();
   tenon_device_t second = {npu_device.type, npu_device.id + 1};
   tenon_generator_t *here = generator_of(cpu);
@@ -85,7 +86,7 @@ TEST("every device has a generator, all begin alike, and drawing from one moves 
         tenon_generator_offset_get(here) == 0); /* as at the start */
 }
 
-TEST("random operators that fall back give the numbers that the CPU gives, and take as many") {
+TEST("random operators that fall back draw the numbers that the CPU draws, and as many") {
   static const char *const names[] = {"core::normal_", "core::uniform_", "core::bernoulli",
                                       "core::dropout"};
   npu_start();
@@ -129,8 +130,8 @@ TEST("random operators that fall back give the numbers that the CPU gives, and t
   tenon_shutdown();
 }
 
-TEST("a thread draws from the generator that it uses, else from its seed's, else from the "
-     "device's") {
+TEST("a thread draws from the generator that it selected, else from that of its seed, else from "
+     "the device's") {
   CHECK_STATUS(tenon_start(), TENON_OK);
   tenon_generator_t *own = NULL;
   tenon_generator_t *device = generator_of(cpu);
@@ -160,7 +161,7 @@ TEST("a thread draws from the generator that it uses, else from its seed's, else
   tenon_shutdown();
 }
 
-TEST("the system gives other seeds each time") {
+TEST("the system gives a different seed each time") {
   tenon_generator_t *g = NULL;
   uint64_t a = 0;
   uint64_t b = 0;
@@ -174,7 +175,7 @@ TEST("the system gives other seeds each time") {
   tenon_generator_release(g);
 }
 
-TEST("a state that was saved goes on where it was, and the bytes are the same on every machine") {
+TEST("a saved state continues where it was, and its bytes are the same on every machine") {
   /* "tenonrng", version 1, 40 bytes, seed and offset little-endian; FNV-1a of those, computed in
    * Python */
   static const uint8_t known[40] = {'t',  'e',  'n',  'o',  'n',  'r', 'n',  'g',  1,    0,
@@ -204,8 +205,8 @@ TEST("a state that was saved goes on where it was, and the bytes are the same on
   tenon_generator_release(g);
 }
 
-TEST("a state that is cut off, changed, newer or none is refused, and the generator stays as it "
-     "is") {
+TEST("a state that is truncated, changed, newer or absent is refused, and the generator is "
+     "unchanged") {
   uint8_t state[64] = {0};
   uint8_t bad[64];
   tenon_generator_t *g = NULL;
@@ -278,7 +279,7 @@ static int by_number(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-TEST("threads that share a generator get all of its numbers, each once") {
+TEST("threads that share a generator get all its numbers, each number once") {
   static drawer_t drawers[THREADS];
   static int64_t found[THREADS * CALLS], expected[THREADS * CALLS];
   tn_spawned_t threads[THREADS];
@@ -320,7 +321,7 @@ static void take_often(void *pointer) {
   }
 }
 
-TEST("no taking is lost when threads take at once") {
+TEST("no numbers are lost when several threads take numbers at once") {
   tn_spawned_t threads[THREADS];
   int ready = 0;
   drawer_t drawer = {NULL, &ready, {0}};
@@ -341,11 +342,11 @@ static tenon_status_t create_and_draw(void *context) {
   return status;
 }
 
-TEST("without memory there is no generator") {
+TEST("when memory runs out, no generator is created") {
   fail_each("making a generator", create_and_draw, NULL, 1);
 }
 
-TEST("programs take numbers of their own, and no call gets those") {
+TEST("a program can take numbers for itself, and no call gets those") {
   tenon_generator_t *g = NULL;
   CHECK_STATUS(tenon_generator_create(8, &g), TENON_OK);
   CHECK(tenon_generator_take(g, 10) == 0 && tenon_generator_take(g, 5) == 10 &&

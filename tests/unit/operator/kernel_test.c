@@ -52,7 +52,7 @@ static void check_level(const char *limit, float level) {
   tenon_executable_release(e);
 }
 
-TEST("the best kernel that the machine has runs, and the environment limits it") {
+TEST("the best kernel for the machine runs, and TENON_CPU_CAPABILITY limits the choice") {
 #if defined(__x86_64__)
   unsetenv("TENON_CPU_CAPABILITY"); /* a run of all tests may be limited */
   int avx2 = tn_cpu_has(tn_cpu_rank("avx2", 4));
@@ -69,7 +69,7 @@ TEST("the best kernel that the machine has runs, and the environment limits it")
 #endif
 }
 
-TEST("the kernel that is in use is marked in the description") {
+TEST("the description marks the kernel in use") {
   tenon_shutdown();
   setenv("TENON_CPU_CAPABILITY", "default", 1);
   start();
@@ -105,7 +105,7 @@ TEST("a loop kernel may be written in assembly") {
 #endif
 }
 
-TEST("a kernel may wrap a library of which there is only the file") {
+TEST("a kernel may wrap a library that exists only as a binary file") {
   start();
   tenon_tensor_t *out[1] = {NULL};
   CHECK_STATUS(call_op("contract::checksum", NULL, TEXTS("u8[9] 49 50 51 52 53 54 55 56 57"), out),
@@ -118,7 +118,7 @@ TEST("a kernel may wrap a library of which there is only the file") {
   tenon_tensor_release(out[0]);
 }
 
-TEST("another library adds a kernel to an operator, and takes it away again") {
+TEST("another library adds a kernel to an operator, and removes it again") {
   start();
   tenon_tensor_t *out[1] = {NULL};
   tenon_library_t *partner = NULL;
@@ -143,7 +143,7 @@ TEST("another library adds a kernel to an operator, and takes it away again") {
   CHECK_STATUS(call_op("contract::halve", NULL, TEXTS("f64[1] 3"), out), TENON_UNIMPLEMENTED);
 }
 
-TEST("an executable keeps the library whose kernel it runs") {
+TEST("an executable keeps the library loaded whose kernel it runs") {
   start();
   tenon_library_t *partner = NULL;
   CHECK_STATUS(tenon_library_load(TEST_LIBRARIES "/libpartner.so", TENON_LOAD_UNLOADABLE, &partner),
@@ -182,7 +182,7 @@ static void call_on(void *pointer) {
   tenon_tensor_release(out);
 }
 
-TEST("kernels are added and taken away while other threads call the operator") {
+TEST("kernels are added and removed while other threads call the operator") {
   start();
   caller_t caller = {op_of("contract::halve"), 0, 0};
   tn_spawned_t thread;
@@ -200,7 +200,7 @@ TEST("kernels are added and taken away while other threads call the operator") {
 
 /* layouts */
 
-TEST("a dense kernel gets dense inputs, a strided one gets them as they are") {
+TEST("a dense kernel gets dense inputs, and a strided kernel gets inputs as they are") {
   start();
   tenon_tensor_t *x = tensor_strided("f32[2,3] 1 2 3 4 5 6");
   tenon_tensor_t *out = NULL;
@@ -220,7 +220,7 @@ TEST("a dense kernel gets dense inputs, a strided one gets them as they are") {
   tenon_tensor_release(x);
 }
 
-TEST("results that are not row-major are written through a dense one, or straight by a strided "
+TEST("results that are not row-major are written through a dense copy, or directly by a strided "
      "kernel") {
   start();
   static const char *const names[] = {"contract::copy", "contract::dense_copy", "contract::halve"};
@@ -252,7 +252,7 @@ TEST("strided items of a list are made dense for a dense kernel") {
   tenon_tensor_release(out);
 }
 
-TEST("a pointwise result keeps a layout that all its inputs have") {
+TEST("a pointwise result keeps a layout that all its inputs share") {
   start();
   tenon_tensor_t *x = tensor_strided("f32[2,3] 2 4 6 8 10 12");
   tenon_tensor_t *out = NULL;
@@ -294,7 +294,8 @@ static void release(quantised_t *q) {
   tenon_tensor_release(q->zero);
 }
 
-TEST("a quantised tensor is refused by name, unless the kernel says that it looks") {
+TEST("a quantised tensor is refused by name, unless the kernel declares that it handles such "
+     "tensors") {
   start();
   quantised_t q = quantised(tensor_of("u8[2,2] 3 4 5 6"));
   tenon_tensor_t *out[1] = {NULL};
@@ -311,7 +312,7 @@ TEST("a quantised tensor is refused by name, unless the kernel says that it look
   release(&q);
 }
 
-TEST("a quantised tensor stays quantised when it is made dense, and as a view") {
+TEST("a dense copy and a view of a quantised tensor are quantised, too") {
   start();
   int64_t shape[2] = {2, 2};
   int64_t strides[2] = {1, 2};
@@ -339,7 +340,8 @@ TEST("a quantised tensor stays quantised when it is made dense, and as a view") 
 
 /* threads */
 
-TEST("parts of a kernel run on several threads, and a failing part's message arrives") {
+TEST("parts of a kernel run on several threads, and the message of a failing part reaches the "
+     "caller") {
   start();
   tenon_tensor_t *out[1] = {NULL};
   for (int threads = 1; threads <= 4; threads += 3) {

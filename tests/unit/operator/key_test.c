@@ -30,8 +30,8 @@ static tenon_status_t call_pair(const char *first, const char *second, double *o
 
 /* names */
 
-TEST("backends are listed in the order in which they were named; devices have the name's number "
-     "and an ordinal") {
+TEST("backends are listed in the order in which they were named, and a device has its backend's "
+     "number and an ordinal") {
   tenon_device_t a, b, again;
   probe_start();
   CHECK(strcmp(tenon_backend_name(0), "cpu") == 0 && strcmp(tenon_backend_name(1), "meta") == 0);
@@ -52,7 +52,7 @@ TEST("backends are listed in the order in which they were named; devices have th
   CHECK_STATUS(tenon_device_find("meta", 1, &a), TENON_RANGE);
 }
 
-TEST("words of keys and places are no names of backends") {
+TEST("words that name keys or positions cannot name a backend") {
   static const char *const bad[] = {"",
                                     "strided",
                                     "layout",
@@ -75,7 +75,7 @@ TEST("words of keys and places are no names of backends") {
     CHECK_STATUS(tenon_device_find(bad[i], 0, &device), TENON_INVALID);
 }
 
-TEST("a tensor can be on devices of backends only") {
+TEST("a tensor must be on a device of a known backend") {
   static const tenon_device_t bad[] = {{12, 99 << 8}, {12, -1}, {12, 0},
                                        {12, 256},     {2, 0},   {-1, 0}};
   double value = 0;
@@ -120,7 +120,7 @@ TEST("keys of tensors and of the thread can be read") {
 
 /* devices of arguments */
 
-TEST("arguments on two devices are refused, with both named; meta goes along") {
+TEST("arguments on two devices are refused with both named, but a meta tensor may be among them") {
   double out;
   probe_start();
   tenon_registration_t *a = probe_add("probe::pair", "npu", &id[1], 0);
@@ -147,7 +147,7 @@ TEST("arguments on two devices are refused, with both named; meta goes along") {
   tenon_registration_release(m);
 }
 
-TEST("meta is a backend of its own: kernels, composites and a fallback serve it") {
+TEST("meta is a backend of its own, and kernels, composites and a fallback serve it") {
   probe_start();
   CHECK_ANSWER("probe::plain", "meta", PROBE_NOTHING); /* infer says all that there is to know */
   tenon_registration_t *fallback = probe_fallback("meta", &id[1], 0);
@@ -164,8 +164,8 @@ TEST("meta is a backend of its own: kernels, composites and a fallback serve it"
 
 /* what a thread includes and excludes */
 
-TEST(
-    "a thread includes and excludes keys; exclusion beats inclusion; other threads do not notice") {
+TEST("a thread includes and excludes keys, exclusion beats inclusion, and other threads are not "
+     "affected") {
   probe_start();
   tenon_registration_t *cpu = probe_add("probe::plain", "cpu", &id[1], 0);
   tenon_registration_t *npu = probe_add("probe::plain", "npu", &id[2], 0);
@@ -193,7 +193,7 @@ TEST(
   tenon_registration_release(gradient);
 }
 
-TEST("keys that follow from tensors, from the process or from layers cannot be switched by hand") {
+TEST("keys that follow from tensors, the process or layers cannot be switched by hand") {
   static const char *const fixed[] = {"strided", "layout",         "mode",
                                       "trace",   "above autograd", "below view"};
   for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
@@ -211,7 +211,7 @@ static tenon_status_t pass_on(tenon_call_t *call) {
   return tenon_call_next(call);
 }
 
-TEST("keys that are passed by, one below the other, lead to the first one that is not") {
+TEST("a call passes several fallthroughs in a row to the first key with a kernel") {
   double passed = 0;
   probe_start();
   tenon_registration_t *cpu = probe_add("probe::plain", "cpu", &id[1], 0);
@@ -346,7 +346,7 @@ TEST("a dense kernel gets dense tensors of its own device, on every backend") {
   undo_all(memory, 4);
 }
 
-TEST("a dense kernel gets dense tensors also when a layer, a mode, a fallback or a fallthrough "
+TEST("a dense kernel also gets dense tensors if a layer, a mode, a fallback or a fallthrough "
      "passed the call on") {
   probe_start();
   name_many();
@@ -381,7 +381,7 @@ TEST("a dense kernel gets dense tensors also when a layer, a mode, a fallback or
   undo_all(memory, 4);
 }
 
-TEST("a view is where its tensor is") {
+TEST("a view is on the device of its tensor") {
   double in[4] = {1, 2, 3, 4};
   static const int64_t four = 4;
   probe_start();
@@ -418,7 +418,7 @@ swap_input(tenon_call_t *call) { /* a layer that puts a transposed tensor in */
   return status;
 }
 
-TEST("a dense kernel gets a dense tensor also where a layer put another one in") {
+TEST("a dense kernel also gets a dense tensor where a layer replaced the argument") {
   double in[6] = {0};
   double out[6] = {0};
   double other[6] = {1, 4, 2, 5, 3, 6};
@@ -485,8 +485,8 @@ static void check_not_dense(uint32_t kind, const char *word, const char *message
   CHECK(quantised_seen == 0);
 }
 
-TEST("a quantised or a sparse tensor reaches no kernel that did not say so: on no backend, by no "
-     "way") {
+TEST("a quantised or sparse tensor reaches no kernel that does not declare it, on any backend, by "
+     "any path") {
   check_not_dense(TENON_DETAIL_QUANTISED, "quantised",
                   "input x is quantised, and no kernel says \"quantised\"");
   check_not_dense(TENON_DETAIL_CSR, "sparse",
@@ -527,8 +527,8 @@ static int64_t many_with_bits(void) {
   return count;
 }
 
-TEST("sixty-four backend names and more in one process all have kernels, gradients and fallbacks "
-     "of their own") {
+TEST("sixty-four and more backends in one process all have kernels, gradients and fallbacks of "
+     "their own") {
   tenon_registration_t *r[64];
   char name[64];
   probe_start();
@@ -566,7 +566,7 @@ TEST("sixty-four backend names and more in one process all have kernels, gradien
                 "probe::plain: no kernel for many_63 and dtype f64");
 }
 
-TEST("backends that share a bit are told apart in one call, too") {
+TEST("backends that share a bit are told apart also within one call") {
   double out;
   probe_start();
   name_many();
@@ -593,7 +593,7 @@ TEST("backends that share a bit are told apart in one call, too") {
   undo_all((tenon_registration_t *[]){a, b, c}, 3);
 }
 
-TEST("lists of tensors on a backend that shares a bit go there") {
+TEST("a list of tensors on a backend that shares a bit goes to that backend") {
   double in[2] = {0, 0};
   probe_start();
   name_many();
@@ -618,7 +618,7 @@ TEST("lists of tensors on a backend that shares a bit go there") {
   tenon_registration_release(r);
 }
 
-TEST("names run out in the end, with a message") {
+TEST("the number of backend names is limited, and exceeding it gives a message") {
   tenon_device_t device;
   char name[32];
   tenon_status_t status = TENON_OK;

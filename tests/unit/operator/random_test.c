@@ -45,7 +45,7 @@ static int mistakes_of(const tenon_tensor_t *mask, const tenon_tensor_t *out, ui
   return mistakes;
 }
 
-TEST("a seed repeats the numbers, and each call takes those after the last one's") {
+TEST("a seed repeats the numbers, and each call continues after the numbers of the previous one") {
   start();
   const tenon_op_t *op = op_of("contract::dropout");
   tenon_tensor_t *x = ones(1000);
@@ -86,7 +86,7 @@ TEST("the numbers are the same whatever the number of threads") {
   tenon_tensor_release(x);
 }
 
-TEST("an element gets its number by its position, whatever the layout") {
+TEST("the position of an element determines its number, whatever the layout") {
   start();
   tenon_tensor_t *x = tensor_strided("f32[3,4,2] 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1");
   tenon_tensor_t *out[2] = {NULL};
@@ -119,8 +119,8 @@ TEST("an element gets its number by its position, whatever the layout") {
   tenon_tensor_release(x);
 }
 
-TEST("a kernel that draws several numbers for an element says so, and the next call begins behind "
-     "them") {
+TEST("a kernel that draws several numbers for an element declares it, and the next call continues "
+     "after them") {
   start();
   const tenon_op_t *op = op_of("contract::noise");
   tenon_tensor_t *x = ones(500);
@@ -146,7 +146,7 @@ TEST("a kernel that draws several numbers for an element says so, and the next c
   tenon_tensor_release(out);
 }
 
-TEST("two random parts of a composite draw different numbers") {
+TEST("two random operators in a composite draw different numbers") {
   start();
   tenon_tensor_t *x = ones(1000);
   tenon_tensor_t *out[2] = {NULL};

@@ -44,7 +44,7 @@ static double count_once(const char *attrs_text) { /* a call of counter on 0 */
   return value;
 }
 
-TEST("calls with equal attributes share a state, others have their own") {
+TEST("calls with equal attributes share a state, and other calls have their own") {
   start();
   int64_t before = census(CREATED);
   CHECK(count_once(NULL) == 0 && count_once("start=0") == 1 && count_once(NULL) == 2);
@@ -59,7 +59,7 @@ TEST("calls with equal attributes share a state, others have their own") {
   tenon_tensor_release(out);
 }
 
-TEST("a bound call has a state of its own, which goes with it") {
+TEST("a bound call has a state of its own, which is destroyed with it") {
   start();
   const tenon_op_t *op = op_of("contract::counter");
   int64_t created = census(CREATED);
@@ -87,7 +87,7 @@ TEST("a bound call has a state of its own, which goes with it") {
   tenon_tensor_release(made);
 }
 
-TEST("a state that cannot be made fails the call, and the bound call") {
+TEST("a state that cannot be created fails the call and the bound call") {
   start();
   const tenon_op_t *op = op_of("contract::counter");
   tenon_attrs_t *attrs = attrs_of(op, "start=-3");
@@ -99,7 +99,7 @@ TEST("a state that cannot be made fails the call, and the bound call") {
   tenon_attrs_release(attrs);
 }
 
-TEST("infer may look at the state") {
+TEST("infer can read the state") {
   start();
   tenon_tensor_t *out[1] = {NULL};
   CHECK_STATUS(call_op("contract::padded", "to=4", TEXTS("f32[2] 1 2"), out), TENON_OK);
@@ -127,7 +127,7 @@ static void count_many(void *pointer) {
   tenon_tensor_release(out);
 }
 
-TEST("threads share a state: no count is lost") {
+TEST("threads share a state, and no count is lost") {
   tenon_shutdown();
   start();
   tenon_bound_t *bound = NULL;
@@ -145,7 +145,7 @@ TEST("threads share a state: no count is lost") {
   tenon_bound_release(bound);
 }
 
-TEST("workspace is as large as infer asked, in every way of calling") {
+TEST("workspace is as large as infer requested, in every way of calling") {
   start();
   const tenon_op_t *op = op_of("contract::median");
   tenon_tensor_t *x = tensor_of("f32[5] 9 1 8 2 7");
@@ -169,7 +169,7 @@ TEST("workspace is as large as infer asked, in every way of calling") {
   tenon_tensor_release(out);
 }
 
-TEST("a state made of a tensor keeps it") {
+TEST("a state keeps the tensor that it was made of") {
   start();
   const tenon_op_t *op = op_of("contract::attributes");
   tenon_attrs_t *attrs = attrs_of(op, "");

@@ -288,8 +288,8 @@ static int64_t check_combinations(const char *name, bool is_view, bool has_gradi
   return combinations;
 }
 
-TEST("every combination of registrations for two backends gives the slots and the calls that the "
-     "rules say") {
+TEST("every combination of registrations for two backends gives the entries and the calls of the "
+     "resolution order") {
   int64_t expected = 1;
   for (int d = 0; d < DIMENSIONS; d++)
     expected *= dimensions[d].choices;
@@ -357,12 +357,13 @@ static void check_samples(uint64_t seed, int samples, const char *const *backend
   }
 }
 
-TEST("5,000 seeded sequences of registering and undoing for six backends agree with the rules") {
+TEST("5,000 seeded sequences of registering and undoing for six backends follow the resolution "
+     "order") {
   static const char *const backends[] = {"cpu", "meta", "npu", "gpu", "tpu", "dsp"};
   check_samples(20260101, 5000, backends, 6);
 }
 
-TEST("the same where three of the backends share a bit with others") {
+TEST("such sequences follow it, too, where three of the backends share a bit with others") {
   static const char *const backends[] = {"cpu", "meta", "npu", "late_0", "late_1", "late_2"};
   tenon_device_t device;
   char name[32];

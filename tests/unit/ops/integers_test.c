@@ -5,7 +5,7 @@
 
 #include "operators.h"
 
-TEST("sums of col2im wrap around") {
+TEST("integer sums of col2im wrap around") {
   tenon_tensor_t *columns = tensor_of("i8[1,2,2] 1 100 100 1");
   tenon_tensor_t *image = tensor_of("i64[1] 3");
   tenon_tensor_t *block = tensor_of("i64[1] 2");

@@ -27,7 +27,7 @@ static void check_made(const char *name, const char *attrs,
 
 /* numbers */
 
-TEST("numbers are those of PyTorch's Philox 4x32-10") {
+TEST("random numbers are those of PyTorch's Philox 4x32-10") {
   /* at::Philox4_32(seed, 0, position / 4) of PyTorch 2.13 */
   static const struct {
     uint64_t seed;
@@ -79,7 +79,7 @@ TEST("numbers are those of PyTorch's Philox 4x32-10") {
   }
 }
 
-TEST("each operator makes of them what NumPy computes") {
+TEST("each random operator makes of these numbers what NumPy computes") {
   check_made("core::randn", "shape=[8]",
              "f32[8] -0.9701898 0.19401896 -1.2356207 1.9239267 -0.07318151 0.13913749 -1.106665 "
              "0.32668296");
@@ -110,8 +110,8 @@ TEST("each operator makes of them what NumPy computes") {
   tenon_tensor_release(shape);
 }
 
-TEST("in place: the same numbers in the same places, also through strides, and nothing between is "
-     "touched") {
+TEST("operators in place put the same numbers at the same positions, also through strides, and "
+     "touch no gaps") {
   const char *const flat =
       "f32[2, 3] -0.9701898 0.19401896 -1.2356207 1.9239267 -0.07318151 0.13913749";
   for (int strided = 0; strided < 2; strided++) {
@@ -149,7 +149,7 @@ TEST("in place: the same numbers in the same places, also through strides, and n
   tenon_tensor_release(x);
 }
 
-TEST("the number of threads, and how a tensor is cut into calls, change nothing") {
+TEST("neither the number of threads nor the division of a tensor into calls changes the numbers") {
   static const char *const names[] = {"core::randn", "core::randint"};
   static const char *const attrs[] = {"shape=[100003]", "high=1000000007; shape=[100003]"};
   for (int k = 0; k < 2; k++) {
@@ -215,8 +215,8 @@ static void drop(const char *attrs_text, const char *x_text, const char *out_tex
   tenon_tensor_release(out[1]);
 }
 
-TEST("dropout: mask times x / (1 - ratio); of none, of all, without training; and the gradient is "
-     "the same") {
+TEST("dropout is mask times x / (1 - ratio), also for ratios 0 and 1 and without training, and so "
+     "is its gradient") {
   const char *const x = "f32[8] 1 2 3 4 5 6 7 inf";
   const char *const ones = "f32[8] 1 1 1 1 1 1 1 1";
   drop("ratio=0.5", x, "f32[8] 2 0 0 0 10 0 14 0", "bool[8] 1 0 0 0 1 0 1 0",
@@ -257,7 +257,7 @@ static void check_even(const int64_t *counts, int bins, int64_t total) {
     fprintf(stderr, "  chi-square %g of %g degrees\n", chi, k);
 }
 
-TEST("a million numbers have the mean, variance and spread that they should, with a fixed seed") {
+TEST("a million numbers of a fixed seed have the expected mean, variance and spread") {
   enum { BINS = 100 };
   double mean, variance;
   int64_t counts[BINS] = {0};
@@ -327,7 +327,7 @@ static void refused(const char *name, const char *attrs_text, const char *part) 
   tenon_attrs_release(attrs);
 }
 
-TEST("bounds, dtypes and shapes that make no sense are refused with what was found") {
+TEST("bounds, dtypes and shapes that make no sense are refused with the value found") {
   refused("core::randint", "low=5; high=5; shape=[2]", "core::randint: low is 5 and high is 5");
   refused("core::randint", "high=300; shape=[2]; dtype=u8",
           "integers from 0 to below 300 do not fit the dtype, whose range is 0 to 255");

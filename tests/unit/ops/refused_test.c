@@ -89,7 +89,7 @@ static const wrong_t wrongs[] = {
     {"matmul_integer", NULL, {"u8[1,1] 1", "u8[1,1] 1", "u8[2,1,1] 1 2"}, "broadcasts to [1, 1]"},
 };
 
-TEST("what has another shape than is wanted is refused, before anything is read") {
+TEST("an input of the wrong shape is refused before anything is read") {
   for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs; i++) {
     const wrong_t *w = &wrongs[i];
     char name[64];
@@ -111,7 +111,7 @@ TEST("what has another shape than is wanted is refused, before anything is read"
   }
 }
 
-TEST("range refuses an empty tensor where a number is wanted") {
+TEST("core::range refuses an empty tensor where a number is needed") {
   tenon_tensor_t *none = tensor_of("f32[0]");
   tenon_tensor_t *one = tensor_of("f32[] 1");
   tenon_tensor_t *out = NULL;

@@ -58,7 +58,8 @@ static float scaled(const tenon_op_t *op, float value) { /* NAN: refused */
   return result;
 }
 
-TEST("an operator of a program is one like any other: found, listed, inferred, differentiated") {
+TEST("an operator defined by a program is found, listed, inferred and differentiated like any "
+     "other") {
   scale_t scale = {.by = 3};
   tenon_registration_t *r = define(&scale);
   const tenon_op_t *op = op_of("demo::scale");
@@ -82,7 +83,8 @@ TEST("an operator of a program is one like any other: found, listed, inferred, d
   CHECK(scale.destroyed == 1);
 }
 
-TEST("undone, the name is free, the handle still serves, and destroy comes at shutdown, once") {
+TEST("after undoing, the name is free and the handle still works; the context is destroyed once, "
+     "at shutdown") {
   scale_t first = {.by = 2};
   scale_t second = {.by = 5};
   const tenon_op_t *gone = NULL;
@@ -101,14 +103,15 @@ TEST("undone, the name is free, the handle still serves, and destroy comes at sh
   CHECK(first.destroyed == 1 && second.destroyed == 1);
 }
 
-TEST("what is never undone goes at shutdown") {
+TEST("a definition that is never undone is destroyed at shutdown") {
   scale_t scale = {.by = 2};
   (void)define(&scale);
   tenon_shutdown();
   CHECK(scale.destroyed == 1);
 }
 
-TEST("a bound call that outlives shutdown keeps the context, undone or not") {
+TEST("a bound call that outlives shutdown keeps the context, whether the definition was undone or "
+     "not") {
   for (int undo = 0; undo < 2; undo++) {
     scale_t scale = {.by = 2};
     tenon_bound_t *bound = NULL;
@@ -126,7 +129,8 @@ TEST("a bound call that outlives shutdown keeps the context, undone or not") {
   }
 }
 
-TEST("what is wrong is said, nothing is added, and the context stays the program's") {
+TEST("an invalid definition is refused with all errors, adds nothing, and leaves the context to "
+     "the program") {
   scale_t scale = {.by = 2};
   tenon_registration_t *r = NULL;
   const tenon_op_t *op = NULL;
@@ -179,7 +183,8 @@ static void check_dangling(const char *part) {
   tenon_text_release(text);
 }
 
-TEST("kernels that others added leave with the operator, wait, and come to the next of its name") {
+TEST("kernels that others added leave with the operator, wait, and join the next operator of that "
+     "name") {
   scale_t scale = {.by = 2};
   tenon_registration_t *mine = NULL;
   tenon_registration_t *items = NULL;
@@ -215,7 +220,8 @@ TEST("kernels that others added leave with the operator, wait, and come to the n
   CHECK(scale.destroyed == 2);
 }
 
-TEST("operators and kernels for others in one list are undone together") {
+TEST(
+    "operators, and kernels for other operators, that were added in one list are undone together") {
   tenon_registration_t *r = NULL;
   const tenon_op_t *gone = NULL;
   scale_t scale = {.by = 7};
@@ -249,7 +255,7 @@ static tenon_status_t define_undo(void *context) {
   return status;
 }
 
-TEST("when any allocation fails, nothing stays and the next time works") {
+TEST("when any allocation fails nothing stays defined, and the next attempt works") {
   scale_t scale = {.by = 2};
   fail_each("defining an operator and undoing it", define_undo, &scale, 7);
 }
@@ -270,7 +276,7 @@ static void call_always(void *pointer) {
   }
 }
 
-TEST("defining and undoing while others call: each call gets an old or a new kernel") {
+TEST("while a definition comes and goes, each call of another thread gets an old or a new kernel") {
   scale_t scale = {.by = 2};
   int is_over = 0;
   tenon_registration_t *r = define(&scale);

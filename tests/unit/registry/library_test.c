@@ -81,7 +81,7 @@ TENON_LIBRARY(hosted, "2.0",
 
 static void destroy_data(void *context) { data_of(context)->destroyed++; }
 
-TEST("functions of a library that a program adds find its context, which is destroyed once, at the "
+TEST("functions of a library added by a program find its context, which is destroyed once, at the "
      "end") {
   host_data_t data = {.value = 2.5f};
   tenon_library_t *library = NULL;
@@ -110,7 +110,7 @@ TEST("functions of a library that a program adds find its context, which is dest
   CHECK(data.closed == 1 && data.destroyed == 1 && data.created == 0);
 }
 
-TEST("a handle that is held over shutdown keeps its library until it is released") {
+TEST("a handle that is held past shutdown keeps its library until it is released") {
   host_data_t data = {.value = 1};
   tenon_library_t *library = NULL;
   CHECK_STATUS(tenon_library_add(tenon_library_hosted(), &data, destroy_data, &library), TENON_OK);
@@ -125,7 +125,7 @@ TEST("a handle that is held over shutdown keeps its library until it is released
   tenon_shutdown();
 }
 
-TEST("a library whose open refuses is not there, and its context stays the program's") {
+TEST("a library whose open function fails is not added, and its context stays the program's") {
   host_data_t data = {.refuses = true};
   tenon_library_t *library = NULL;
   const tenon_op_t *op = NULL;
@@ -150,7 +150,7 @@ TEST("a library needs no context") {
 
 /* what is stated */
 
-TEST("version, upgrades, traits and texts of an operator are there to be read") {
+TEST("version, upgrades, traits and declarations of an operator can be read") {
   CHECK_STATUS(tenon_library_add(tenon_library_contract(), NULL, NULL, NULL), TENON_OK);
   const tenon_op_t *op = op_of("contract::clamp");
   tenon_op_info_t info = op_info(op);
@@ -170,7 +170,7 @@ TEST("version, upgrades, traits and texts of an operator are there to be read") 
   CHECK_TEXT(op_info(op_of("contract::same")).doc, "The same number in another float");
 }
 
-TEST("a reader of an earlier version gets as much as it knows") {
+TEST("a caller built for an earlier version gets only the fields that it knows") {
   tenon_op_info_t info;
   memset(&info, 0x5a, sizeof info);
   info.size = (uint32_t)offsetof(tenon_op_info_t, doc);
@@ -179,7 +179,7 @@ TEST("a reader of an earlier version gets as much as it knows") {
   CHECK((uintptr_t)info.doc == 0x5a5a5a5a5a5a5a5au);
 }
 
-TEST("the arguments of an operator are there to be read") {
+TEST("the arguments of an operator can be read") {
   tenon_argument_t a = {.size = sizeof a};
   CHECK_STATUS(tenon_op_argument(op_of("contract::attributes"), TENON_ARGUMENT_ATTR, 0, &a),
                TENON_OK);
@@ -220,8 +220,8 @@ static bool is_there(const char *name) {
   return tenon_op_find(name, &op) == TENON_OK;
 }
 
-TEST("an unloadable library goes with the last handle, bound call, graph or executable that uses "
-     "it") {
+TEST("an unloadable library is unloaded with the last handle, bound call, graph or executable that "
+     "uses it") {
   tenon_library_t *library = NULL;
   tenon_bound_t *bound = NULL;
   tenon_graph_t *graph = NULL;

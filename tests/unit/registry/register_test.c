@@ -18,8 +18,7 @@ __attribute__((constructor)) static void number(void) {
 
 /* override and undo */
 
-TEST("the newest kernel wins, and undoing gives back what was there before, in any order of "
-     "undoing") {
+TEST("the newest kernel wins, and undoing restores the one before, in any order of undoing") {
   static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
                                    {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
   static const char *const wheres[] = {"npu", "cpu", "composite", "composite_explicit"};
@@ -45,7 +44,8 @@ TEST("the newest kernel wins, and undoing gives back what was there before, in a
     }
 }
 
-TEST("numbers of registrations only grow, and a slot names the one that stands in it") {
+TEST("numbers of registrations only grow, and an entry has the number of the registration in "
+     "force") {
   probe_start();
   tenon_registration_t *a = probe_add("probe::plain", "npu", &id[1], 0);
   tenon_slot_info_t first = probe_slot("probe::plain", "npu");
@@ -60,7 +60,7 @@ TEST("numbers of registrations only grow, and a slot names the one that stands i
         probe_slot("probe::plain", "npu").is_missing);
 }
 
-TEST("undoing twice changes nothing the second time") {
+TEST("undoing a registration a second time changes nothing") {
   probe_start();
   tenon_registration_t *a = probe_add("probe::plain", "npu", &id[1], 0);
   tenon_registration_release(a);
@@ -81,8 +81,8 @@ TEST("undoing twice changes nothing the second time") {
                 "probe::plain: no kernel for npu and dtype f64; it has: ");
 }
 
-TEST("taking a place needs TENON_OVERRIDE, which needs something there; the message names the "
-     "library") {
+TEST("replacing a kernel needs TENON_OVERRIDE, which needs a kernel to replace; the message names "
+     "the library") {
   probe_start();
   static const char *const wheres[] = {"npu",          "npu fallthrough",     "npu f32",
                                        "composite",    "composite_explicit",  "autograd",
@@ -103,7 +103,7 @@ TEST("taking a place needs TENON_OVERRIDE, which needs something there; the mess
   probe_refused("core::neg", "cpu", 64, TENON_INVALID, "unknown flags");
 }
 
-TEST("a fallthrough takes the place of a kernel, and a kernel that of a fallthrough") {
+TEST("a fallthrough replaces a kernel, and a kernel replaces a fallthrough") {
   probe_start();
   tenon_registration_t *cpu = probe_add("probe::plain", "cpu", &id[9], 0);
   tenon_registration_t *a = probe_add("probe::plain", "npu", &id[1], 0);
@@ -119,7 +119,7 @@ TEST("a fallthrough takes the place of a kernel, and a kernel that of a fallthro
   tenon_registration_release(cpu);
 }
 
-TEST("what makes no sense is refused and leaves the table as it was") {
+TEST("a registration that makes no sense is refused and leaves the table as it was") {
   probe_start();
   static const struct {
     const char *where;
@@ -180,7 +180,8 @@ TEST("a backend or a layer has one fallback at a time") {
   }
 }
 
-TEST("the gradients of one backend have a fallback of their own, before that of all") {
+TEST("the gradients of one backend can have a fallback of their own, which precedes that of all "
+     "backends") {
   probe_start();
   tenon_registration_t *all = probe_fallback("autograd", &id[4], 0);
   tenon_registration_t *none = NULL;
@@ -198,7 +199,7 @@ TEST("the gradients of one backend have a fallback of their own, before that of 
   CHECK_RULE("probe::plain", "autograd npu", "fallthrough");
 }
 
-TEST("an operator's kernels for layers stand before the layer's fallback, the newest first") {
+TEST("an operator's kernels for a layer precede the layer's fallback, the newest first") {
   static const char *const keys[] = {"view", "autocast", "functional"};
   probe_start();
   tenon_registration_t *cpu = probe_add("probe::plain", "cpu", &id[9], 0);
@@ -233,7 +234,7 @@ TEST("an operator's kernels for layers stand before the layer's fallback, the ne
   tenon_registration_release(cpu);
 }
 
-TEST("tools can ask whether a key has a kernel of its own, and for the whole table") {
+TEST("tools can ask whether a key has a kernel of its own, and can print the whole table") {
   char *text = NULL;
   probe_start();
   const tenon_op_t *op = op_of("probe::plain");
@@ -292,7 +293,7 @@ static double call_f(const char *name,
   return status == TENON_OK ? out[0] : -(double)status * 1000;
 }
 
-TEST("a kernel for a dtype stands before one for all; neither takes the other's place") {
+TEST("a kernel for one dtype precedes a kernel for all dtypes, and neither replaces the other") {
   probe_start();
   tenon_registration_t *all = probe_add("probe::plain", "cpu", &id[1], 0);
   tenon_registration_t *f64 = probe_add("probe::plain", "cpu f64", &id[2], 0);
@@ -312,7 +313,7 @@ TEST("a kernel for a dtype stands before one for all; neither takes the other's 
   probe_refused("probe::plain", "cpu f64", TENON_OVERRIDE, TENON_NOT_FOUND, "overrides nothing");
 }
 
-TEST("a composite serves the dtypes that a backend's own kernels do not") {
+TEST("a composite serves the dtypes that a backend's own kernels do not serve") {
   probe_start();
   tenon_registration_t *f32 = probe_add("probe::plain", "cpu f32", &id[1], 0);
   tenon_registration_t *composite = probe_add("probe::plain", "composite", &id[2], 0);
@@ -326,7 +327,7 @@ TEST("a composite serves the dtypes that a backend's own kernels do not") {
   tenon_registration_release(composite);
 }
 
-TEST("a dtype-restricted kernel of one backend says nothing about others") {
+TEST("a kernel of one backend that is restricted to a dtype does not affect other backends") {
   probe_start();
   tenon_registration_t *npu = probe_add("probe::plain", "npu f32", &id[1], 0);
   tenon_registration_t *gpu = probe_add("probe::plain", "gpu f64", &id[2], 0);
@@ -340,7 +341,7 @@ TEST("a dtype-restricted kernel of one backend says nothing about others") {
   tenon_registration_release(cpu);
 }
 
-TEST("dtypes that a backend's own kernels do not serve are its fallback's") {
+TEST("dtypes that a backend's own kernels do not serve go to the backend's fallback") {
   static const char *const backends[] = {"npu", "late_1"};
   tenon_device_t device;
   char name[32];
@@ -372,7 +373,7 @@ TEST("dtypes that a backend's own kernels do not serve are its fallback's") {
   }
 }
 
-TEST("a kernel for an instruction set that the machine lacks counts for nothing") {
+TEST("a kernel for an instruction set that the machine lacks is ignored") {
 #if defined(__x86_64__)
   tenon_shutdown();
   setenv("TENON_CPU_CAPABILITY", "default", 1);
@@ -414,7 +415,7 @@ static const tenon_item_t looped_items[] = {
 static const tenon_descriptor_t looped = {
     sizeof(tenon_descriptor_t), TENON_ABI, TENON_LAYOUT, 0, "looped", "1.0.0", looped_items};
 
-TEST("a program's kernel takes the place of a loop for the dtypes of that loop") {
+TEST("a program's kernel replaces a loop for the dtypes of that loop") {
   probe_start();
   CHECK_STATUS(tenon_library_add(&looped, NULL, NULL, NULL), TENON_OK);
   CHECK(call_f("looped::five", TENON_F64) == 5);
@@ -449,7 +450,7 @@ static void check_dangling(const char *part) { /* NULL: nothing waits */
   tenon_text_release(text);
 }
 
-TEST("kernels that come before their operator are listed, and work when it is there") {
+TEST("kernels added before their operator are listed, and work once the operator is defined") {
   const tenon_op_t *op = NULL;
   probe_start();
   check_dangling(NULL);
@@ -472,8 +473,8 @@ TEST("kernels that come before their operator are listed, and work when it is th
   tenon_shutdown();
 }
 
-TEST("kernels that waited and do not fit stay listed with the reason, and the operator is there "
-     "all the same") {
+TEST("waiting kernels that do not fit stay listed with the reason, and the operator is defined all "
+     "the same") {
   probe_start();
   tenon_registration_t *exists = probe_add("late::late", "gpu", &id[1], 0);
   check_dangling("late::late: kernels of library program wait");
@@ -493,7 +494,7 @@ TEST("kernels that waited and do not fit stay listed with the reason, and the op
   tenon_shutdown();
 }
 
-TEST("two that wait for the same place: the first gets it, the second is listed") {
+TEST("of two kernels that wait for the same key, the first is used and the second stays listed") {
   probe_start();
   tenon_registration_t *a = probe_add("late::late", "npu", &id[1], 0);
   tenon_registration_t *b = probe_add("late::late", "npu", &id[2], 0);
@@ -509,8 +510,8 @@ TEST("two that wait for the same place: the first gets it, the second is listed"
   tenon_shutdown();
 }
 
-TEST("when the library that defines an operator goes and comes again, what did not fit is tried "
-     "anew") {
+TEST("when the library that defines an operator is unloaded and loaded again, kernels that did not "
+     "fit are tried anew") {
   const tenon_op_t *op = NULL;
   tenon_library_t *library = NULL;
   probe_start();
@@ -536,7 +537,8 @@ TEST("when the library that defines an operator goes and comes again, what did n
   tenon_shutdown();
 }
 
-TEST("a library whose operator has a kernel of somebody else goes when that is undone") {
+TEST("a library whose operator has another program's kernel is unloaded when that kernel is "
+     "undone") {
   const tenon_op_t *op = NULL;
   tenon_library_t *library = NULL;
   probe_start();
@@ -553,8 +555,8 @@ TEST("a library whose operator has a kernel of somebody else goes when that is u
 
 static tenon_status_t pass_on(tenon_call_t *call) { return tenon_call_next(call); }
 
-TEST("kernels of a library that may go are counted however they are reached, and it goes when "
-     "nobody is in them") {
+TEST("calls into an unloadable library are counted however they reach it, and it is unloaded when "
+     "none is left") {
   static const int64_t shape[2] = {2, 2};
   static const int64_t strides[2] = {1, 2};
   double in[4] = {2, 4, 6, 8};
@@ -592,7 +594,7 @@ TEST("kernels of a library that may go are counted however they are reached, and
 static int destroyed;
 static void destroy(void *context) { destroyed += context == id; }
 
-TEST("contexts are destroyed once, at shutdown, undone or not") {
+TEST("contexts are destroyed once, at shutdown, whether their registration was undone or not") {
   tenon_registration_t *r[6] = {NULL};
   probe_start();
   destroyed = 0;
@@ -618,7 +620,7 @@ TEST("contexts are destroyed once, at shutdown, undone or not") {
   CHECK(destroyed == 6);
 }
 
-TEST("a kernel that is refused keeps its context") {
+TEST("the context of a refused kernel is not destroyed") {
   tenon_registration_t *r = NULL;
   tenon_registration_t *first;
   probe_start();
@@ -666,7 +668,7 @@ static tenon_status_t add_and_undo(void *context) {
   return status;
 }
 
-TEST("without memory a kernel is not added, and what was there before stays") {
+TEST("when memory runs out, a kernel is not added, and the kernels before it stay") {
   static const char *const wheres[] = {"npu", "npu f64", "composite"};
   for (int i = 0; i < 3; i++) {
     probe_start();
@@ -721,8 +723,8 @@ static double *serial(int *next) {
   return &serials[(*next)++];
 }
 
-TEST("kernels are added, overridden and undone while other threads call: each result is of one "
-     "that was registered") {
+TEST("kernels are added, overridden and undone while other threads call, and each result comes "
+     "from a registered kernel") {
   static const char *const backends[] = {"npu", "cpu", "npu", "cpu"};
   tn_spawned_t threads[4];
   crowd_t crowds[4];
@@ -754,7 +756,7 @@ TEST("kernels are added, overridden and undone while other threads call: each re
   tenon_shutdown();
 }
 
-TEST("the same where calls find nothing at times, and messages say so") {
+TEST("calls that find no kernel in between fail, and the message says so") {
   tn_spawned_t threads[3];
   crowd_t crowds[3];
   int next = 1;
@@ -803,7 +805,7 @@ make_and_undo(void *pointer) { /* two threads register for different backends of
   }
 }
 
-TEST("several threads register at once") {
+TEST("several threads can register kernels at once") {
   tn_spawned_t threads[3];
   maker_t makers[3] = {{1, 0}, {2, 0}, {3, 0}};
   probe_start();

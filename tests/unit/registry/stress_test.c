@@ -417,8 +417,8 @@ static void swap_all(void *pointer) {
 enum { CALLERS_MOST = 64 };
 static caller_t callers[CALLERS_MOST];
 
-TEST("kernels and libraries come and go without pause while others call: each answer is of one "
-     "that stood there") {
+TEST("kernels and libraries come and go without pause while others call, and each answer is of one "
+     "then registered") {
   int count = (int)number_of("STRESS_CALLERS", tn_processor_count());
   until = tn_now() + number_of("STRESS_SECONDS", 3) * 1000000000;
   changer_t changer = {.random = 88172645463325252u};

@@ -24,7 +24,7 @@ static tenon_library_t *load_partner(void) {
   return library;
 }
 
-TEST("unloading is refused while something needs the library, and says what") {
+TEST("unloading is refused while something needs the library, and the message says what") {
   CHECK_STATUS(tenon_library_add(tenon_library_contract(), NULL, NULL, NULL), TENON_OK);
   tenon_library_t *first = load_partner();
   tenon_library_t *second = load_partner();
@@ -116,11 +116,11 @@ static void come_and_go(int rounds, int rest_between) {
   tenon_shutdown();
 }
 
-TEST("kernels come and go while other threads call: each call has all of a kernel or none") {
+TEST("while kernels come and go, each call of another thread has all of a kernel or none of it") {
   come_and_go(ROUNDS, 0);
 }
 
-TEST("the trace and its reasons read no text of a library that is gone") {
+TEST("the trace and its explanations read no text of a library that was unloaded") {
   int real = dup(2);
   int nowhere = open("/dev/null", O_WRONLY);
   CHECK(real >= 0 && nowhere >= 0 && dup2(nowhere, 2) == 2);

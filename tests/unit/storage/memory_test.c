@@ -45,7 +45,7 @@ static void check_npu(const tenon_tensor_t *tensor, const char *expected) {
   tenon_tensor_release(host);
 }
 
-TEST("memory of a backend comes from its kernel of core::allocate and goes back to it") {
+TEST("memory of a backend comes from its kernel of core::allocate and is given back to it") {
   start();
   tenon_tensor_t *x = on_npu("f32[2,3] 1 2 3 4 5 6");
   tenon_tensor_t *empty = on_npu("f32[0,3]");
@@ -64,7 +64,7 @@ TEST("memory of a backend comes from its kernel of core::allocate and goes back 
   CHECK(blocks == 0);
 }
 
-TEST("a native kernel runs where it is, another operator falls back and is counted") {
+TEST("a native kernel runs on its device, and another operator falls back and is counted") {
   tenon_tensor_t *x = on_npu("f32[3] 1 -2 3");
   tenon_tensor_t *y = on_npu("f32[3] 0 0 0");
   tenon_tensor_t *in[2] = {x, y};
@@ -86,7 +86,7 @@ TEST("a native kernel runs where it is, another operator falls back and is count
   tenon_tensor_release(y);
 }
 
-TEST("the same memory is copied once, and strides and overlap stay") {
+TEST("the fallback copies the same memory once, and keeps strides and overlap") {
   tenon_tensor_t *base = on_npu("f32[6] 1 2 3 4 5 6");
   tenon_tensor_t *y = on_npu("f32[2,3] 0 0 0 0 0 0");
   tenon_tensor_t a = *base;
@@ -110,7 +110,7 @@ TEST("the same memory is copied once, and strides and overlap stay") {
   tenon_tensor_release(y);
 }
 
-TEST("what lies between the elements of a result stays as it is") {
+TEST("the gaps between the elements of a result keep their content") {
   tenon_tensor_t *x = on_npu("f32[3] -1 -2 -3");
   tenon_tensor_t *base = on_npu("f32[6] 10 20 30 40 50 60");
   tenon_tensor_t every_second = *base;
@@ -127,7 +127,7 @@ TEST("what lies between the elements of a result stays as it is") {
   tenon_tensor_release(base);
 }
 
-TEST("a scalar on the host rides along, and strict mode makes the fallback an error") {
+TEST("a scalar on the host may be an argument, and strict mode makes the fallback an error") {
   tenon_tensor_t *x = on_npu("f32[3] 1 2 3");
   tenon_tensor_t *y = on_npu("f32[3] 0 0 0");
   tenon_tensor_t *two = tensor_of("f32[] 2");
@@ -146,7 +146,7 @@ TEST("a scalar on the host rides along, and strict mode makes the fallback an er
   tenon_tensor_release(two);
 }
 
-TEST("a copy that fails leaves the device as it was, or says what is undefined") {
+TEST("a failed copy leaves the device as it was, or the message says which results are undefined") {
   tenon_tensor_t *x = on_npu("f32[3] 1 2 3");
   tenon_tensor_t *y = on_npu("f32[3] 7 8 9");
   tenon_tensor_t *in[1] = {x};
@@ -165,7 +165,7 @@ TEST("a copy that fails leaves the device as it was, or says what is undefined")
   tenon_tensor_release(y);
 }
 
-TEST("a device without a required operator is told which") {
+TEST("a device without a required operator is refused, and the message names the operator") {
   tenon_device_t bare;
   tenon_registration_t *fallback;
   tenon_tensor_t *host = tensor_of("f32[1] 1");

@@ -20,7 +20,7 @@ static void resize(tenon_tensor_t *x, int64_t extent) {
   tenon_attrs_release(attrs);
 }
 
-TEST("a tensor over lent memory keeps its elements when it grows, in any strides") {
+TEST("a tensor over borrowed memory keeps its elements when it grows, with any strides") {
   static const int64_t strides[] = {1, -1, 0, 2};
   static const int64_t firsts[] = {0, 3, 0, 0};
   static const int64_t extents[] = {4, 4, 4, 2};
