@@ -95,7 +95,7 @@ class Gradients(unittest.TestCase):
         print(f"{len(done)} operators have second derivatives", file=sys.stderr)
 
     def test_batch_norm_is_trained_as_by_pytorch(self):
-        """With the mean and the variance of the batch, through which gradients go too."""
+        """In training mode, batch_norm uses the mean and the variance of the batch, and gradients flow through both."""
         for shape in ((4, 3, 5, 2), (5, 3), (2, 3, 4)):
             x, scale, bias = away(shape), away((3,)), away((3,))
             axes, weights = ints(0, *range(2, x.ndim)), np.sin(1 + np.arange(x.size)).reshape(shape)
@@ -117,13 +117,13 @@ class Gradients(unittest.TestCase):
         self.assertEqual(without, set(WITHOUT))
         print(f"{len(has)} operators with a gradient, {len(nothing)} whose gradient is zero, {len(WITHOUT)} without", file=sys.stderr)
 
-    def test_every_operator_with_a_gradient_is_here_or_left_out(self):
+    def test_every_operator_with_a_gradient_has_a_case_or_is_left_out(self):
         has = {name for name in classes()[0] if not name.endswith(("_backward", "_second"))}
         here = {case[0] for case in CASES}
         self.assertEqual(has - here, set(LEFT_OUT))
         print(f"{len(here)} operators, {len(CASES)} cases", file=sys.stderr)
 
-    def test_every_operator_has_three_shapes_among_them_an_empty_one_and_one_that_is_broadcast(self):
+    def test_every_operator_has_three_shapes_with_an_empty_and_a_broadcast_one(self):
         ops = operators()
         shapes, empty, broadcast = {}, set(), set()
         for case in CASES:
@@ -136,7 +136,7 @@ class Gradients(unittest.TestCase):
         self.assertEqual(set(shapes) - empty, set(NEVER_EMPTY))
         self.assertEqual((several | BROADCASTS) - broadcast, set())
 
-    def test_operators_made_of_parts_have_shapes_without_data(self):
+    def test_composite_operators_infer_shapes_without_data(self):
         results = {"attention": 1, "causal_conv": 2, "gru": 2, "linear_attention": 2, "lstm": 3, "rnn": 2, "rotary_embedding": 1}
         for name, _, attrs, arrays, _ in CASES:
             if name not in results:

@@ -26,7 +26,7 @@ def tenon(*words, code=0):
 
 
 def bench(*words):
-    """The results, as JSON has them."""
+    """Runs `tenon bench` and returns its results, as they stand in its JSON."""
     tenon("bench", *words, "-s", "0.01", "--json", path("out.json"))
     with open(path("out.json"), encoding="utf-8") as file:
         return json.load(file)["results"]
@@ -71,7 +71,7 @@ class Bench(unittest.TestCase):
         for elements, wanted in zip(found, (1 << 10, 1 << 17, 1 << 22)):
             self.assertTrue(wanted / 1.3 < elements < wanted * 1.3, found)
 
-    def test_arguments_as_they_are_given(self):
+    def test_arguments_may_be_given_in_every_form(self):
         (one,) = bench("./toy.so", "scale", "-i", "x=f32[rows, 6]", "-d", "rows=7", "-a", "by=5")
         self.assertEqual((one["arguments"], one["bytes"]), ("x f32[7, 6], out f32[7, 6]", 2 * 7 * 6 * 4))
         (one,) = bench("./toy.so", "scale", "-d", "rows=10", "-d", "columns=10", "--dtype", "f16")
@@ -81,11 +81,11 @@ class Bench(unittest.TestCase):
         (one,) = bench("--builtin", "add", "-i", "a=f32[1000]", "-i", "b=f32[1]")
         self.assertEqual(one["bytes"], 4 * 2001)
 
-    def test_devices(self):
+    def test_every_named_device_is_measured(self):
         found = [r["device"] for r in bench("./toy.so", "scale", "-d", "rows=4", "-d", "columns=4", "--device", "cpu,sim")]
         self.assertEqual(found, ["cpu", "sim"])
 
-    def test_a_baseline_says_ratio_and_spread(self):
+    def test_a_baseline_adds_ratio_and_spread(self):
         words = ("./toy.so", "scale", "-d", "rows=64", "-d", "columns=64")
         bench(*words)
         for factor, verdict in ((1e6, "faster"), (1e-6, "slower")):
@@ -100,7 +100,7 @@ class Bench(unittest.TestCase):
             self.assertIn(f"times its speed, {verdict}", said)
         self.assertIn("has no result for any of these operators, sizes and devices", tenon("bench", "./toy.so", "scale", "-d", "rows=3", "-d", "columns=3", "-s", "0.01", "--baseline", "faster.json", code=1))
 
-    def test_beside_another_operator_and_another_library(self):
+    def test_an_operator_is_measured_beside_another_operator_and_another_library(self):
         words = ("bench", "./toy.so", "scale", "-d", "rows=64", "-d", "columns=64", "-s", "0.01", "--against")
         self.assertIn("the other operator took", tenon(*words, "core::abs"))
         self.assertIn("expected an operator with 1 inputs, as toy::scale has, found one with 2", tenon(*words, "core::add", code=1))
@@ -131,13 +131,13 @@ class Bench(unittest.TestCase):
         self.assertIn("of 123.4 GB/s", tenon("bench", "./toy.so", "scale", "-s", "0.01"))
         os.remove(file)
 
-    def test_a_whole_library_but_for_what_cannot_be_called(self):
+    def test_a_whole_library_is_measured_except_what_cannot_be_called(self):
         run = subprocess.run([TENON, "bench", "./toy.so", "-s", "0.01"], cwd=WORK.name, env=ENV, capture_output=True, text=True)
         self.assertEqual(run.returncode, 1)
         self.assertIn("toy::scale", run.stdout)
         self.assertRegex(run.stderr, "not measured: toy::never: .*never right")
 
-    def test_what_is_wrong_is_said(self):
+    def test_errors_are_reported(self):
         for words, expected in (
             (("./toy.so", "scale", "-d", "width=3"), "--dim width: no extent has this name"),
             (("./toy.so", "scale", "-d", "rows=3x"), "--dim rows=3x: expected NAME=N"),

@@ -1,5 +1,6 @@
-"""`tenon check` on libraries with a planted defect each (tests/libraries/defects), which it must find and name, and on their right
-twins, where it must say nothing.  What a defect is found as stands in its source: "Found as: ID".  Arguments: names of libraries."""
+"""`tenon check` on libraries with one planted defect each (tests/libraries/defects), which it must find and name, and on corrected twins of these
+libraries, about which it must report nothing. A comment in the source of a defect gives the check that must find it: "Found as: ID". Arguments:
+names of libraries."""
 import concurrent.futures
 import ctypes.util
 import glob
@@ -21,7 +22,7 @@ HAS_LINES = ctypes.util.find_library("dw") is not None
 
 
 def planted():
-    """{name of a library: the check that must name its defect}, of those that were built."""
+    """Returns {name of a library: the check that must name its defect} for the libraries that were built."""
     found = {}
     for source in sorted(glob.glob(os.path.join(SOURCES, "*.c")) + glob.glob(os.path.join(SOURCES, "*.cc"))):
         name = os.path.splitext(os.path.basename(source))[0]
@@ -34,7 +35,7 @@ def planted():
 
 
 def run(command):
-    """Exit status, and the findings of its report."""
+    """Returns the exit status and the findings of the report."""
     run = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT, env=ENVIRONMENT)
     try:
         return run.returncode, [r for r in json.loads(run.stdout)["results"] if r["kind"] == "finding"]
@@ -43,7 +44,7 @@ def run(command):
 
 
 def wrong_of(name, kind, expected):
-    """Empty, or what is wrong with what was found."""
+    """Returns an empty text, or what is wrong with the findings."""
     limit = ["--limit", "3" if name == "hangs" and kind == "broken" else "60"]  # the machine may be busy
     status, found = run([TENON, "check", os.path.join(LIBRARIES, kind, name + ".so"), "--json", *limit])
     said = "; ".join(f"{f['id']}: {f['found']}" for f in found)[:600]

@@ -1,5 +1,5 @@
-"""`tenon check`: the built-in operators, those of the examples and a library of MXNet's pass; what it says, in every form, of one that
-does not; recorded calls, and samples and references in Python.  The planted defects are in check_defects_test.py."""
+"""`tenon check`: the built-in operators, those of the examples and those of an MXNet library pass. Also tested: every form of its report about an
+operator that fails, saved calls, and example inputs and references in Python. The planted defects are in check_defects_test.py."""
 import glob
 import json
 import os
@@ -77,7 +77,7 @@ def build(folder, name, sources):
 
 
 def examples(folder):
-    """Libraries of the examples, by name; that of the training program is the part of it up to what it needs libtenon for."""
+    """Libraries of the examples, by name. Of the training program, only the part before the code that needs libtenon is a library."""
     libraries = {name: build(folder, name, [os.path.join(ROOT, "examples", s) for s in sources]) for name, sources in EXAMPLES.items()}
     with open(os.path.join(ROOT, "examples", "04_training", "training.c"), encoding="utf-8") as program:
         library = program.read().split("static void must(")[0].replace("#define TENON_STATIC", "").replace("tenon/tenon.h", "tenon/op.h")
@@ -97,7 +97,7 @@ def passing(folder):
 
 
 def bridged(folder):
-    """A library of MXNet's interface, plain.c of tests/adapters/mxnet, which needs nothing of MXNet's to be built."""
+    """A library for MXNet's interface, plain.c of tests/adapters/mxnet, which can be built without MXNet."""
     library = os.path.join(folder, "libplain.so")
     if not os.path.isfile(os.path.join(BUILD, "bridges", "libtenon_mxnet.so")):
         return skip("a bridged library of MXNet's interface", "the bridge is not built")

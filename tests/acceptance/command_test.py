@@ -1,9 +1,6 @@
 #!/usr/bin/env python3
-"""The `tenon` command from outside: what it prints, stores and exits with.
-
-Drives build/tenon on libraries that it builds itself and on small models that are written here.  Reference values are
-NumPy's.  Options: --build DIR (build); the others go to unittest.
-"""
+"""The `tenon` command from outside: its output, the files that it writes, and its exit status. Drives build/tenon on libraries that it builds
+itself and on small models that are written here. Reference values are NumPy's. Options: --build DIR (build); the others go to unittest."""
 import hashlib
 import json
 import os
@@ -96,7 +93,7 @@ TENON_LIBRARY(nest, "1.0.0",
 
 
 def model(nodes, inputs, outputs, initializers=(), **domains):
-    """A model file's bytes; inputs and outputs: name, dtype, shape."""
+    """Returns the bytes of a model file. Inputs and outputs are (name, dtype, shape)."""
     graph = helper.make_graph(
         nodes, "test", [helper.make_tensor_value_info(*i) for i in inputs],
         [helper.make_tensor_value_info(*o) for o in outputs],
@@ -106,7 +103,7 @@ def model(nodes, inputs, outputs, initializers=(), **domains):
 
 
 def one(op_type, count=1, dtype=TensorProto.FLOAT, shape=(2, 3), result=None, domain="", **attributes):
-    """A model of one node on inputs x0, x1, ... with the result y."""
+    """Returns a model of one node with the inputs x0, x1, ... and the result y."""
     names = [f"x{i}" for i in range(count)]
     node = helper.make_node(op_type, names, ["y"], domain=domain, **attributes)
     return model([node], [(n, dtype, shape) for n in names], [("y", result or dtype, None)],
@@ -139,7 +136,7 @@ class Command(unittest.TestCase):
         return result.stdout
 
     def fails(self, code, *arguments, **environment):
-        """What is said on stderr; every failure begins with `tenon: `."""
+        """Runs a command that must fail and returns its stderr; every failure begins with `tenon: `."""
         result = self.call(*arguments, **environment)
         self.assertEqual(result.returncode, code, result.stdout + result.stderr)
         self.assertRegex(result.stderr, "(?m)^tenon: ")
@@ -202,7 +199,7 @@ class Export(Command):
         self.fine("build", "toy.c")
 
     def exported(self, path):
-        """Names in MXNet, or what it says when it is opened; by ctypes, as MXNet does it."""
+        """The names that MXNet finds in an exported library, or the message when it is opened; by ctypes, as MXNet opens it."""
         program = """import ctypes, sys
 library, text = ctypes.CDLL(sys.argv[1]), ctypes.c_char_p()
 if not library.initialize(int(sys.argv[2])):
@@ -216,7 +213,7 @@ for i in range(library._opRegSize()):
         return lambda version=10901, **environment: subprocess.run([sys.executable, "-c", program, path, str(version)], capture_output=True, text=True,
                                                                    env={**os.environ, **environment})
 
-    def test_what_is_made_has_the_names_that_mxnet_looks_up(self):
+    def test_an_exported_library_has_the_names_that_mxnet_looks_up(self):
         self.assertEqual(self.fine("export", "--mxnet", "toy.so"), "exported toy_mxnet.so: 1 operator\n")
         lines = subprocess.run(["nm", "-D", "--defined-only", self.folder / "toy_mxnet.so"], capture_output=True, text=True, check=True)
         self.assertEqual(sorted(line.split()[-1] for line in lines.stdout.splitlines()), sorted(self.NAMES))
@@ -226,7 +223,7 @@ for i in range(library._opRegSize()):
         self.fine("export", "--mxnet", "toy.so", "--prefix", "my_", "-o", "mine.so", "toy::twice", "core::relu")
         self.assertEqual(self.exported(self.folder / "mine.so")().stdout, "my_twice\nmy_relu\n")
 
-    def test_what_cannot_be_exported_is_said_and_nothing_is_left(self):
+    def test_an_impossible_export_is_reported_and_leaves_no_file(self):
         self.assertIn("no operator 'toy::thrice'", self.fails(1, "export", "--mxnet", "toy.so", "toy::thrice"))
         self.assertIn("core::if: it has a graph as an attribute", self.fails(1, "export", "--mxnet", "toy.so", "core::if"))
         self.assertIn("gone.so", self.fails(1, "export", "--mxnet", "gone.so"))
@@ -234,10 +231,10 @@ for i in range(library._opRegSize()):
         self.assertIn("cannot write", self.fails(1, "export", "--mxnet", "toy.so", "-o", "nowhere/toy.so"))
         self.assertFalse([name for name in os.listdir(self.folder) if "mxnet" in name or name.endswith(".part")])
 
-    def test_too_many_names_have_no_room(self):
+    def test_too_many_names_are_refused(self):
         self.assertIn("no space for", self.fails(1, "export", "--mxnet", "toy.so", *["toy::twice"] * 8000))
 
-    def test_a_library_that_is_gone_is_looked_for_beside_what_was_made(self):
+    def test_a_missing_library_is_searched_beside_the_exported_library(self):
         self.fine("export", "--mxnet", "toy.so")
         there = self.folder / "there"
         there.mkdir()
@@ -249,7 +246,7 @@ for i in range(library._opRegSize()):
         self.assertEqual(call().stdout, "toy_twice\n")
         self.assertIn("MXNet 1.8 is not supported: expected 1.9", call(10800).stderr)
 
-    def test_libtenon_is_looked_for_in_its_place_then_beside_then_by_the_system(self):
+    def test_libtenon_is_searched_at_its_path_then_beside_then_by_the_system(self):
         self.fine("export", "--mxnet", "toy.so")
         made = self.folder / "toy_mxnet.so"
         bytes_ = made.read_bytes()
@@ -260,7 +257,7 @@ for i in range(library._opRegSize()):
         os.symlink(where.decode() + "/libtenon.so.1", self.folder / "libtenon.so.1")
         self.assertEqual(self.exported(made)().stdout, "toy_twice\n")
 
-    def test_the_model_itself_exports_nothing_and_says_so(self):
+    def test_the_template_of_exported_libraries_exports_nothing_and_says_so(self):
         self.assertIn("this library exports no operators: use a copy made by", self.exported(build / "exports" / "mxnet.so")().stderr)
 
 
@@ -342,7 +339,7 @@ class Build(Command):
         self.assertIn("missing", text)
         self.assertIn("toy.so does not link", text)
 
-    def test_a_library_that_cannot_be_loaded_is_a_failure_with_the_loaders_words(self):
+    def test_a_library_that_cannot_be_loaded_is_a_failure_with_the_loaders_message(self):
         self.write("none.c", "int nothing;\n")
         self.assertIn("tenon_library", self.fails(1, "build", "none.c"))
         self.assertIn("built", self.fine("build", "--no-check", "none.c"))
@@ -351,12 +348,12 @@ class Build(Command):
         self.assertIn("cannot be loaded", text)
         self.assertIn("f33", text)
 
-    def test_all_sources_that_are_not_there_or_not_known_are_named(self):
+    def test_all_sources_that_are_missing_or_of_an_unknown_kind_are_named(self):
         text = self.fails(1, "build", "gone.c", "page.html")
         self.assertIn("gone.c", text)
         self.assertIn("page.html", text)
 
-    def test_the_compiler_is_the_environments(self):
+    def test_the_environment_chooses_the_compiler(self):
         self.write("toy.c", TWICE)
         self.assertIn("nonesuch", self.fails(1, "build", "toy.c", CC="nonesuch"))
         self.assertTrue(self.fine("build", "-v", "toy.c", CC="gcc -m64").startswith("gcc -m64 "))
@@ -376,7 +373,7 @@ class Build(Command):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn(f" -I{self.folder.resolve()}/lib/../include ", result.stdout)
 
-    def test_what_was_built_before_is_taken_from_the_cache_and_says_its_warnings_again(self):
+    def test_an_unchanged_build_comes_from_the_cache_with_its_warnings(self):
         self.write("toy.c", TWICE + "static int nobody;\n")
         cache = {"TENON_CACHE": str(self.folder / "cache")}
         runs = [self.call("build", *arguments, "toy.c", **cache) for arguments in ([], ["-v"], ["-v", "--fresh"])]
@@ -401,7 +398,7 @@ class Operators(Command):
         text = self.fine("ops")
         self.assertRegex(text, r"(?m)^core::add +[1-9]\d* +\(Tensor a, Tensor b")
 
-    def test_a_librarys_operators_are_listed_with_the_first_line_of_their_text(self):
+    def test_a_librarys_operators_are_listed_with_the_first_line_of_their_documentation(self):
         self.write("toy.c", TWICE)
         self.fine("build", "toy.c")
         rows = self.fine("ops", "toy.so").splitlines()
@@ -409,7 +406,7 @@ class Operators(Command):
         self.assertRegex(rows[1], r"^toy::twice +1 +\(Tensor x\) -> Tensor.* The number and its floor\.$")
         self.assertIn("core::add", self.fine("ops", "--all", "toy.so"))
 
-    def test_json_says_everything_that_is_stated(self):
+    def test_json_has_everything_that_a_library_declares(self):
         self.write("toy.c", TWICE)
         self.fine("build", "toy.c")
         (row,) = json.loads(self.fine("ops", "--json", "./toy.so"))
@@ -423,7 +420,7 @@ class Operators(Command):
         self.assertEqual(names, sorted(names))
         self.assertIn("core::matmul", names)
 
-    def test_stubs_are_listed_with_signatures_and_filled_slots(self):
+    def test_stubs_are_listed_with_signatures_and_the_kernels_that_fill_them(self):
         self.write("fill.c", "#include <tenon/iterator.h>\nstatic tenon_status_t f(const tenon_iterator_t *it) { return tenon_fail(it, TENON_INTERNAL, \"f\"); }\n"
                              "TENON_LIBRARY(fill, \"1\", TENON_EXTEND(\"core::sub\", TENON_STUB(\"npu f32\", f)), "
                              "TENON_EXTEND(\"core::reduce_max\", TENON_STUB(\"npu\", f), TENON_STUB(\"cpu avx2 f32\", f)))\n")
@@ -494,7 +491,7 @@ class Operators(Command):
         self.assertIn("TENON_LIBRARY_PATH, which is not set", self.fails(1, "ops", "toy", TENON_LIBRARY_PATH=""))  # `toy` is no file here
         self.assertIn("toy::twice", self.fine("ops", "toy", TENON_LIBRARY_PATH=str(self.folder)))
 
-    def test_rules_for_loading_are_those_of_a_file_and_doctor_says_whether_a_library_keeps_them(self):
+    def test_a_policy_file_applies_and_doctor_says_whether_a_library_obeys_it(self):
         self.write("toy.c", TWICE)
         self.fine("build", "toy.c")
         library = self.folder / "toy.so"
@@ -583,7 +580,7 @@ class Run(Command):
                 if "INT" in dtype:
                     self.assertRegex(words, rf"min 0  max {7 if dtype == 'INT4' else 9}  ")
 
-    def test_symbolic_extents_are_one_or_as_told(self):
+    def test_symbolic_extents_are_one_unless_given(self):
         self.write("m.onnx", one("Relu", shape=("batch", 3)))
         self.assertIn("y  f32 [1, 3]", self.fine("run", "m.onnx", "-i", "ones"))
         self.assertIn("y  f32 [5, 3]", self.fine("run", "m.onnx", "-i", "ones", "--dim", "batch=5"))
@@ -597,7 +594,7 @@ class Run(Command):
         self.assertIn("--input random:0", text)
         self.assertNotIn("x0", self.fails(1, "run", "m.onnx", "-i", "x0=ones"))
 
-    def test_an_input_that_the_model_lacks_is_a_failure(self):
+    def test_an_input_that_the_model_does_not_have_is_a_failure(self):
         self.write("m.onnx", one("Relu"))
         self.assertIn("x0  f32 [2, 3]", self.fails(1, "run", "m.onnx", "-i", "image=ones"))
         self.assertIn("input 'x0'", self.fails(1, "run", "m.onnx", "-i", "x0=@gone.npy"))
@@ -673,7 +670,7 @@ class Run(Command):
 
 class Trace(Command):
     def slices(self, path):
-        """Slices of each track, as Perfetto nests them: name, category, depth; with those that have no end."""
+        """Slices of each track, nested as Perfetto nests them (name, category, depth), and the slices that have no end."""
         events, tracks, found = json.loads(path.read_text()), {}, []
         for event in events:
             self.assertLessEqual({"ph", "pid", "tid", "ts"}, set(event))
@@ -696,7 +693,7 @@ class Trace(Command):
         self.assertEqual(open_ones, [])
         self.assertEqual(found, [("nest::middle", "call", 0), ("nest::inner", "call", 1)])
 
-    def test_a_trace_file_is_valid_when_the_process_dies_and_shows_what_it_was_in(self):
+    def test_a_trace_file_is_valid_when_the_process_dies_and_shows_what_was_running(self):
         path = self.folder / "t.json"
         self.write("norm.c", NESTED.replace("return TENON_OK; /* inner */", "abort();"))
         self.fine("build", "norm.c")
@@ -705,7 +702,7 @@ class Trace(Command):
         self.assertLess(result.returncode, 0)
         self.assertEqual(self.slices(path)[1], ["nest::middle", "nest::inner"])
 
-    def test_explain_says_why_and_show_says_the_same(self):
+    def test_explain_and_show_give_the_same_reasons(self):
         self.write("norm.c", NESTED)
         self.fine("build", "norm.c")
         self.write("m.onnx", one("outer", domain="nest", shape=(2,)))
@@ -842,7 +839,7 @@ class Verify(Command):
             self.assertIn("FAIL  c  no result after 2 s\n", result.stdout)
             self.assertEqual(self.last(result.stdout), "2 passed, 2 failed, 0 skipped")
 
-    def test_a_library_that_cannot_be_loaded_ends_everything(self):
+    def test_a_library_that_cannot_be_loaded_ends_the_verification(self):
         self.case("a", one("Neg"), [self.X], [-self.X])
         for options in ([], ["--isolate"], ["-j3"]):
             self.assertIn("gone.so", self.fails(1, "verify", "a", "--ops", "gone.so", *options))
@@ -852,7 +849,7 @@ class Verify(Command):
         self.assertIn("empty", self.fails(1, "verify", "empty"))
         self.assertIn("gone", self.fails(1, "verify", "gone"))
 
-    def test_inputs_that_lack_are_a_failure_and_no_skip(self):
+    def test_missing_inputs_are_a_failure_and_not_a_skip(self):
         self.case("a", one("Add", 2), [self.X], [self.X])
         result = self.call("verify", "a")
         self.assertEqual(result.returncode, 1)

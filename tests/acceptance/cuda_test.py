@@ -1,6 +1,6 @@
-"""CUDA.  Everywhere with nvcc: every source kernel of the tree, as a device would be given it, compiles to PTX, and hand-written
-kernels compile.  Everywhere with NVRTC: each kernel alone compiles by the device's own slot.  On a machine with a GPU: the
-device suite, the source kernels and operators against the CPU's, whole models, and figures.  What does not run says why."""
+"""CUDA. On every machine with nvcc, every source kernel of the tree, in the form that a device receives, compiles to PTX, and hand-written kernels
+compile. On every machine with NVRTC, the device's own compile function compiles each kernel alone. On a machine with a GPU: the device suite,
+the source kernels and operators against those of the CPU, whole models, and figures. What cannot run is skipped with the reason."""
 import ast
 import glob
 import os
@@ -45,7 +45,7 @@ def call(command, **options):
 
 
 def snippets(folder):
-    """The source kernels of the documentation, as files."""
+    """Writes the source kernels of the documentation to files."""
     for page in sorted(glob.glob(os.path.join(ROOT, "docs", "*.md"))):
         with open(page, encoding="utf-8") as file:
             blocks = re.findall(r"^```c\n(.*?)^```", file.read(), re.S | re.M)
@@ -68,14 +68,14 @@ def sources(folder):
 
 
 def suite_kernels():
-    """The text in CUDA C++ that the device suite compiles."""
+    """Returns the CUDA C++ source that the device suite compiles."""
     with open(os.path.join(ROOT, "tests/conformance/device/sources.c"), encoding="utf-8") as file:
         literals = re.search(r"static const char cuda\[\] =\n(.*?);\n", file.read(), re.S)[1]
     return "".join(ast.literal_eval(literal) for literal in re.findall(r'"(?:[^"\\]|\\.)*"', literals))
 
 
 def kernels_of(path, folder):
-    """What its TENON_CODE lists, after the preprocessor: kernels for each set of constants."""
+    """Returns the kernels that TENON_CODE lists after preprocessing, for each set of constants."""
     probe = os.path.join(folder, "probe.h")
     with open(probe, "w", encoding="utf-8") as file:
         file.write(PROBE)
@@ -92,7 +92,7 @@ def kernels_of(path, folder):
 
 
 def text_of(path, kernel, constants, kernels, out):
-    """Writes what a device is given: for one kernel, or for all (kernel "")."""
+    """Writes the source that a device receives, for one kernel or for all of them (kernel "")."""
     done = subprocess.run([os.path.join(BUILD, "tests", "source_text"), CUDA, path, kernel, constants, *kernels], capture_output=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     with open(out, "wb") as file:
@@ -154,7 +154,7 @@ def check_nvcc(folder):
 
 
 def check_example(folder, device):
-    """Of sizes that the kernel by hand takes, and that it leaves to the source kernel."""
+    """Checks sizes that the hand-written kernel takes, and sizes that it leaves to the source kernel."""
     library = os.path.join(folder, "softcap.so")
     example = os.path.join(ROOT, "examples", "09_cuda")
     done = call([TENON, "build", os.path.join(example, "softcap.c"), os.path.join(example, "softcap.cu"), "-o", library])
@@ -203,7 +203,7 @@ def check_nvrtc(folder):
 
 
 def check_absent():
-    """Without a driver `tenon devices` says so, and the other devices are there."""
+    """Without a driver `tenon devices` says so, and lists the other devices."""
     done = call([TENON, "devices"])
     if "cuda:0" in done.stdout:
         return True

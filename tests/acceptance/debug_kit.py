@@ -1,7 +1,5 @@
-"""What the tests of debugging share: a library with all sorts of faults, how it is built, and how programs are run.
-
-Options of each test: --build DIR (build); the others go to unittest.
-"""
+"""Shared code of the debugging tests: a library with many kinds of faults, its build, and functions that run programs. Options of each test:
+--build DIR (build); the others go to unittest."""
 import json
 import os
 import pathlib
@@ -126,7 +124,7 @@ TENON_LIBRARY(toy, "1.0.0",
 
 
 def run(*command, env=None, code=0, timeout=240):
-    """Runs a command; its stdout and stderr.  `code` None: any."""
+    """Runs a command and returns its stdout and stderr. With `code` None any exit status is accepted."""
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=timeout, cwd=HERE,
                           env={**os.environ, "TENON_CACHE": str(HERE / "cache"), **(env or {})})
     if code is not None and done.returncode != code:
@@ -139,13 +137,13 @@ def tenon(*words, **named):
 
 
 def python(program, **named):
-    """A program in Python that has `toy`, the library, and `x`, ones."""
+    """Runs a Python program that has `toy`, the library, and `x`, an array of ones."""
     text = "import numpy as np, tenon\ntoy = tenon.load('./toy.so')\nx = np.ones((2, 3), np.float32)\n" + program
     return run(sys.executable, "-c", text, env={"PYTHONPATH": str(build / "python"), **named.pop("env", {})}, **named)
 
 
 def library(name, source, *flags, compiler="gcc"):
-    """A shared object of a text in C, with these flags and nothing else."""
+    """Builds a shared object from C source, with these flags only."""
     language = "c++" if "++" in compiler else "c"
     path = HERE / f"{name}.{'cc' if language == 'c++' else 'c'}"
     path.write_text(source)
@@ -158,7 +156,7 @@ def recordings(folder):
 
 
 def model(name, *nodes):
-    """x [n, 16] -> y, with a matrix w."""
+    """Writes a model x [n, 16] -> y with a matrix w."""
     port = lambda name: helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 16])
     w = numpy_helper.from_array(np.random.RandomState(0).randn(16, 16).astype(np.float32), "w")
     graph = helper.make_graph(list(nodes), name, [port("x")], [port("y")], [w])
@@ -189,7 +187,7 @@ def has_python():
 
 
 def main():
-    """The tests of the calling program, and their total."""
+    """Runs the tests of the calling program and prints their total."""
     program = unittest.main(argv=[sys.argv[0], *words], exit=False)
     done = program.result
     bad = len({getattr(test, "test_case", test) for test, _ in done.failures + done.errors})  # of one test several parts may fail

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Recorded calls and their replay, the first NaN, crash reports."""
+"""Failure dumps and their replay, the first NaN, and crash reports."""
 import hashlib
 import json
 import os
@@ -64,7 +64,7 @@ class Recordings(unittest.TestCase):
         self.assertEqual(np.load(saved[1] / second["inputs"][0]["file"])[0, 0], 2)
         self.assertIn("0 with a different outcome", tenon("replay", HERE / "written")[0])
 
-    def test_calls_of_one_state_are_repeated_on_one_state(self):
+    def test_saved_calls_that_share_a_state_are_replayed_on_one_state(self):
         saved, _, _ = self.record("toy.counter(x)\ntoy.counter(x)\ntoy.counter(x)", "state", TENON_RECORD_ALL="1")
         calls = [json.loads((path / "call.json").read_text()) for path in saved]
         self.assertEqual(len({call["state"] for call in calls}), 1)
@@ -72,7 +72,7 @@ class Recordings(unittest.TestCase):
         self.assertIn("3 calls, 0 with a different outcome", tenon("replay", HERE / "state")[0])
         tenon("replay", saved[2], code=1)  # alone it is the first
 
-    def test_random_numbers_are_drawn_from_where_they_began(self):
+    def test_a_replay_draws_the_random_numbers_of_the_saved_call(self):
         saved, out, _ = self.record("tenon.seed(7)\ny = [tenon.ops.core.randn(shape=[5]) for _ in range(2)]", "random",
                                     TENON_RECORD_ALL="1")
         calls = [json.loads((path / "call.json").read_text()) for path in saved]
@@ -101,7 +101,7 @@ class Recordings(unittest.TestCase):
         python(f"toy.twice(x)\nwith tenon.record({str(folder)!r}, ops='toy::twice'): toy.twice(x)\ntoy.twice(x)")
         self.assertEqual([path.name for path in recordings(folder)], ["000-toy.twice"])
 
-    def test_so_many_calls_are_saved_and_no_more(self):
+    def test_no_more_calls_are_saved_than_asked_for(self):
         saved, _, err = self.record("for _ in range(9): toy.twice(x)", "most", TENON_RECORD_ALL="1", TENON_RECORD_MOST="4")
         self.assertEqual(len(saved), 4)
         self.assertEqual(err.count("4 calls are saved in"), 1)
@@ -127,7 +127,7 @@ class Nan(unittest.TestCase):
         self.model = model("logs", node("MatMul", "x w", "h", "mm"), node("logarithm", "h", "r", "the log", "toy"), node("Relu", "r", "y", "relu"))
         self.options = "run", self.model, "--ops", "toy.so", "--input", "random:1"
 
-    def test_the_first_node_that_makes_one_is_named_with_its_place(self):
+    def test_the_first_node_that_makes_a_nan_is_named_with_its_position(self):
         x = tenon(*self.options, "--values", "nan-values")[0]
         rows = [line.split("\t") for line in (HERE / "nan-values/values.txt").read_text().splitlines()]
         h = np.load(HERE / "nan-values" / next(row[1] for row in rows if row[3] == "h"))
@@ -137,18 +137,18 @@ class Nan(unittest.TestCase):
             self.assertIn(f"node 'the log' (toy::logarithm): toy::logarithm: result out[{place[0]}, {place[1]}] is NaN", err)
             self.assertIn("its inputs have none: it begins here", err)
 
-    def test_reported_is_only_where_it_begins(self):
+    def test_a_nan_is_reported_only_where_it_begins(self):
         out, err = tenon(*self.options, "--nan", "report")
         self.assertEqual(len(re.findall("^tenon: ", err, re.M)), 1)
         self.assertIn("nan", out)
 
-    def test_an_infinity_is_one_too_unless_it_is_said_not_to_be(self):
+    def test_an_infinity_counts_too_unless_only_nan_is_asked_for(self):
         path = model("zeros", node("Sub", "x x", "z", "zero"), node("logarithm", "z", "y", "the log", "toy"))
         _, err = tenon("run", path, "--ops", "toy.so", "--input", "ones", "--nan", "stop", code=1)
         self.assertIn("is infinite (the first of 16 among 16 numbers)", err)
         tenon("run", path, "--ops", "toy.so", "--input", "ones", "--nan", "stop,nan")
 
-    def test_one_that_was_there_already_is_told_apart(self):
+    def test_a_nan_that_an_input_already_had_is_told_apart(self):
         np.save(HERE / "bad.npy", np.array([[np.nan] + [1] * 15], np.float32))
         _, err = tenon("run", model("one", node("twice", "x", "y", "twice", "toy")), "--ops", "toy.so", "--input", "x=@bad.npy", "--nan",
                        "stop", code=1)
@@ -176,7 +176,7 @@ class Crashes(unittest.TestCase):
         self.assertIn(f"library toy 1.0.0 {(HERE / 'toy.so').resolve()}", err)
         self.assertRegex(err, rf"#0  crash at {re.escape(str(HERE / 'toy.c'))}:{line_of('/* in crash */')} in ")
 
-    def test_each_way_to_crash_has_its_words(self):
+    def test_each_kind_of_crash_has_its_own_description(self):
         cases = [("toy.divide(x)", signal.SIGFPE, "SIGFPE in toy::divide: an integer division by 0"),
                  ("toy.give_up(x)", signal.SIGABRT, "SIGABRT in toy::give_up: abort() was called"),
                  ("toy.overflow(x)", signal.SIGSEGV, "SIGSEGV in toy::overflow: the stack is full"),
@@ -191,31 +191,31 @@ class Crashes(unittest.TestCase):
         self.assertIn("SIGSEGV in toy::overflow: the stack is full",
                       self.crash("import threading\nt = threading.Thread(target=toy.overflow, args=(x,))\nt.start()\nt.join()"))
 
-    def test_calls_around_it_are_named(self):
+    def test_calls_around_the_crashing_call_are_named(self):
         err = self.crash("toy.crash_around(x)")
         self.assertIn("SIGSEGV in toy::crash: ", err)
         self.assertIn("called by toy::crash_around", err)
         self.assertNotIn("called by toy::crash\n", err)
 
-    def test_old_calls_on_the_stack_are_not_taken_for_it(self):
+    def test_old_calls_on_the_stack_are_not_taken_for_the_crashing_call(self):
         err = self.crash("for _ in range(50): toy.around(x), toy.twice(x), toy.logarithm(x)\ntoy.crash(x)")
         self.assertIn("SIGSEGV in toy::crash: ", err)
         self.assertNotIn("called by", err)
 
-    def test_in_a_model_it_is_the_node_that_runs(self):
+    def test_a_crash_in_a_model_names_the_running_node(self):
         path = model("crashing", node("MatMul", "x w", "h", "mm"), node("twice", "h", "t", "before", "toy"),
                      node("crash", "t", "c", "the crash", "toy"), node("twice", "c", "y", "after", "toy"))
         _, err = tenon("run", path, "--ops", "toy.so", "--input", "ones", code=-signal.SIGSEGV)  # the command has it on
         self.assertIn("tenon: SIGSEGV in toy::crash: there is no memory at 0x18\n  input x: f32[1, 16]", err)
 
-    def test_the_handler_that_was_there_runs_afterwards(self):
+    def test_the_previous_signal_handler_runs_afterwards(self):
         err = self.crash("toy.crash(x)", prepare="pass", PYTHONFAULTHANDLER="1")
         self.assertLess(err.index("SIGSEGV in toy::crash"), err.index("Fatal Python error: Segmentation fault"))
 
-    def test_a_crash_that_is_none_of_an_operators_is_left_alone(self):
+    def test_a_crash_outside_operators_is_left_alone(self):
         self.assertNotIn("tenon:", self.crash("toy.twice(x)\nimport ctypes\nctypes.string_at(8)"))
 
-    def test_the_call_is_recorded_and_crashes_again(self):
+    def test_the_crashing_call_is_saved_and_crashes_again_in_a_replay(self):
         folder = HERE / "crashed"
         shutil.rmtree(folder, ignore_errors=True)
         err = self.crash("toy.crash(x * 3, at=32)", TENON_RECORD=str(folder))
@@ -227,7 +227,7 @@ class Crashes(unittest.TestCase):
         _, err = tenon("replay", saved, code=-signal.SIGSEGV)
         self.assertIn("there is no memory at 0x20", err)
 
-    def test_it_is_off_unless_it_is_asked_for(self):
+    def test_crash_reports_are_off_unless_asked_for(self):
         _, err = python("toy.crash(x)", code=-signal.SIGSEGV)
         self.assertNotIn("toy::crash", err)
         _, err = python("tenon.crash_report()\ntoy.crash(x)", code=-signal.SIGSEGV)

@@ -115,13 +115,13 @@ class Comparisons(unittest.TestCase):
         self.assertIn("a different outcome than was saved", tenon("replay", saved, "--ops", "toy.so", code=1)[0])
         self.assertIn("the same results", tenon("replay", saved, "--ops", "other.so")[0])
 
-    def test_ways_that_agree_agree(self):
+    def test_two_ways_to_run_a_model_with_equal_values_agree(self):
         for words in (["--against", "threads=1"], ["--optimize", "plain", "--against", "optimize=full", "--each"],
                       ["--against", "capability=default"], ["--device", "sim", "--against", "cpu"]):
             with self.subTest(words):
                 self.assertIn("4 of 4 values compared, 0 differ; of the outputs 1 compared, 0 differ", self.compare(*words, code=0))
 
-    def test_it_is_json_and_a_picture_too(self):
+    def test_a_comparison_can_be_json_and_a_picture(self):
         result = json.loads(self.compare("--against", "ops=other.so", "--json", "--svg", "picture.svg"))
         self.assertEqual((result["node"], result["first"], result["compared"], result["outputs_differ"]), ("the twice", "t", 4, 1))
         self.assertEqual([value["differs"] for value in result["values"]], [False, True, True, True])
@@ -134,7 +134,7 @@ class Comparisons(unittest.TestCase):
         self.assertEqual(re.findall(r"[#.]+  (\w+)  ", out), ["h", "t", "z", "y"])
         self.assertRegex(out, r"(?m)^> .*  t  the twice")
 
-    def test_onnx_runtime_is_one_of_the_ways(self):
+    def test_a_model_can_be_compared_with_onnx_runtime(self):
         try:
             import onnxruntime  # noqa: F401
         except ImportError:
@@ -145,7 +145,7 @@ class Comparisons(unittest.TestCase):
         _, err = tenon("compare", self.model, "--ops", "toy.so", "--against", "onnxruntime", "--python", sys.executable, code=1)
         self.assertIn("ONNX Runtime", err)
 
-    def test_what_is_no_way_is_refused(self):
+    def test_an_unknown_way_to_run_a_model_is_refused(self):
         _, err = tenon("compare", self.model, "--against", "speed=1", code=1)
         self.assertIn("expected onnxruntime, a device name, or a comma-separated list of device=", err)
 

@@ -1,10 +1,8 @@
-"""Whole models on devices that compile source kernels, against the CPU: nothing falls back, nothing is copied to the host but
-the outputs, and few kernels are compiled; with two operators withheld those two fall back, with the copies that they need.
-MiniLM on sim, which claims groups of it.  Spread over both ordinals of sim, with random delays, a model gives the bits of one ordinal without.
-
-Usage: device_models_test.py [BACKEND | sim-claims | sim-spread]... (opencl sim-claims sim-spread).  TENON_ZOO: the folder of the models (build/zoo, see models_test.py);
-SIM_SEEDS: of delays (2; `make sim-seeds` 1,000), SIM_FROM: the first.
-"""
+"""Whole models on devices that compile source kernels, against the CPU: nothing falls back, only the outputs are copied to the host, and few
+kernels are compiled. With two operators withheld, those two fall back, with the copies that they need. MiniLM on sim, which offloads subgraphs
+of it. A model that is spread over both ordinals of sim, with random delays, gives the bits of one ordinal without delays. Usage:
+device_models_test.py [BACKEND | sim-claims | sim-spread]... (opencl sim-claims sim-spread). TENON_ZOO: the folder of the models (build/zoo, see
+models_test.py); SIM_SEEDS: the number of seeds for delays (2; `make sim-seeds` uses 1,000), SIM_FROM: the first seed."""
 import os
 import re
 import subprocess
@@ -101,7 +99,7 @@ def check_withheld(backend):
 
 
 def check_spread():
-    """The later half of the layers on the other ordinal; a race would end the run."""
+    """Puts the later half of the layers on the other ordinal; a race would end the run."""
     with tempfile.TemporaryDirectory() as alone, tempfile.TemporaryDirectory() as here:
         run("minilm_16", alone, "--device", "sim")
         run("minilm_16", here)
@@ -123,14 +121,14 @@ def check_spread():
 
 
 def claims(text):
-    """The counts of the report: offloaded subgraphs, rejected ones, and those that were compiled or read from files."""
+    """Returns the counts of the report: offloaded subgraphs, rejected ones, and those that were compiled or read from files."""
     found = re.search(r"offload to sim:0: (\d+) subgraphs? with (\d+) of", text)
     made = re.search(r"offloaded subgraphs: (\d+) compiled, (\d+) from files", text)
     return int(found[1]), text.count("rejected: "), int(made[1]), int(made[2])
 
 
 def check_claims():
-    """All groups, then again, from files; one group; one of which the first does not compile; delays between all."""
+    """Offloads all subgraphs, then again from files; one subgraph; one of which the first does not compile; with delays between all."""
     with tempfile.TemporaryDirectory() as here, tempfile.TemporaryDirectory() as cache:
         run("minilm_16", here)
         expected = outputs(here)

@@ -1,6 +1,6 @@
-"""The device suite on the correct example device, which must have no finding, and on each faulty one, where the first finding
-must say what is wrong; and the commands of the guide.  Without arguments a share: five runs of the correct one, one of each
-fault.  `--all`: 200 runs and 20 of each, with a busy loop on each processor."""
+"""The device suite on the correct example device, which must have no finding, and on each faulty variant, where the first finding must say what is
+wrong; and the commands of the guide. Without arguments a share runs: five runs of the correct device, one of each fault. `--all`: 200 runs and
+20 of each fault, with a busy loop on each processor."""
 import json
 import os
 import re
@@ -122,7 +122,7 @@ def check(fault, *options):
 
 
 def caught(fault, seed):
-    """Empty, or what is wrong."""
+    """Returns an empty text, or what is wrong."""
     cases, words = FAULTS[fault]
     chosen = [part for name in cases.split() for part in ("--case", name)]
     found = check(fault, *chosen, "--first", "--limit", "5", "--seed", str(seed))
@@ -132,7 +132,7 @@ def caught(fault, seed):
 
 
 def guide(file):
-    """The commands of a page, run as they are written, in a folder that has `build` and `examples` as the root has them."""
+    """Runs the commands of a page as they are written, in a folder that has `build` and `examples` as the root of the tree has them."""
     with open(os.path.join(ROOT, file), encoding="utf-8") as source:
         blocks = re.findall(r"^```sh\n(.*?)^```", source.read(), re.S | re.M)
     assert blocks, file
@@ -145,7 +145,7 @@ def guide(file):
 
 
 def known():
-    """The names in the sources of the faults: each is tested, and no other."""
+    """The names of the faults in the sources: each of them is tested, and no other name."""
     text = "".join(open(os.path.join(ROOT, "tests/conformance/device/faults", file), encoding="utf-8").read() for file in ("copies.c", "orders.c", "claims.c", "others.c"))
     return set(re.findall(r'\{"(\w+)", \w+\}', text))
 

@@ -1,14 +1,10 @@
 #!/usr/bin/env python3
-"""The same registrations made in PyTorch and in Tenon: what stands in the computed tables of both, and by which rule.
-
-Every combination of kernels for two backends, composites, and gradients (none, a kernel, a fallthrough), then seeded
-sequences of registering, overriding and undoing.  Each is one case: its slots are compared by the name of the rule and by
-which registration stands there, without a backend's fallback, with one, and with one of the gradient layer.  Where the two
-differ, the difference must be a row of docs/decisions/0007-dispatch-differences.md, at just the slots that the row says; a
-row that no case shows is wrong too.
-
-Needs torch; the build is TENON_BUILD, else `build`.
-"""
+"""The same registrations made in PyTorch and in Tenon: both must compute the same dispatch tables, by the same resolution rules. Every combination
+of kernels for two backends, composites, and gradients (none, a kernel, a fallthrough), then seeded sequences of registering, overriding and
+undoing. Each is one case: its table entries are compared by the name of the rule and by the registration in the entry, without a backend's
+fallback, with one, and with one of the gradient layer. Where the two differ, the difference must be a row of
+docs/decisions/0007-dispatch-differences.md, at exactly the entries that the row states; a row that no case shows is an error, too. Needs torch;
+the build is TENON_BUILD, else `build`."""
 import collections
 import ctypes as c
 import itertools
@@ -89,7 +85,7 @@ class Tenon:
             raise RuntimeError(self.library.tenon_error().decode())
 
     def tell_number(self, name):
-        """Registrations are counted over the process: the next ones follow on this one."""
+        """Tells Tenon's side the number of the next registration; registrations are counted over the process."""
         handle = self.add(name, "cpu", "kernel", -1, 0)
         self.number = self.slot(name, "cpu")[2]
         self.remove(handle)
@@ -133,7 +129,7 @@ LINE = re.compile(r"^(\w+): (fallthrough )?registered at (.*):\d+ \[(.*)\]$")
 
 
 def library_named(source, namespace="compared", kind="FRAGMENT"):
-    """A library whose registrations appear under this name as the file that they are from."""
+    """A library whose registrations show this name as the file that they come from."""
     scope = {"Library": torch.library.Library}
     exec(compile(f"made = Library({namespace!r}, {kind!r})", source, "exec"), scope)
     return scope["made"]
@@ -176,7 +172,7 @@ class Torch:
 # ---- differences ----------------------------------------------------------------------------------------------------
 
 def listed():
-    """{(keys, rule in PyTorch, rule in Tenon)} of the page's table."""
+    """Returns {(keys, rule in PyTorch, rule in Tenon)} of the page's table."""
     rows = set()
     for line in PAGE.read_text().splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
@@ -186,7 +182,7 @@ def listed():
 
 
 def expected_difference(key, live):
-    """What the page says of a slot, given what is registered: {(place, what)}; None: nothing, the two agree."""
+    """Returns the row of the page that applies to an entry, or None if the two must agree; `live` has the registrations, {(place, what)}."""
     has = {place for place, what in live}
     if key == "meta":
         serves = has & {"meta", "composite", "composite_explicit"}
@@ -229,7 +225,7 @@ def combinations():
 
 
 def sequences(count, seed):
-    """Registrations and undoings in any order; a number undoes the registration of that position."""
+    """Registrations and undoings in any order; a number undoes the registration at that position."""
     draw = random.Random(seed)
     for _ in range(count):
         steps, alive, added = [], [], 0
@@ -246,7 +242,7 @@ def sequences(count, seed):
 
 
 class Case:
-    """One operator in both, and what is registered for it."""
+    """One operator in both systems, and its registrations."""
 
     def __init__(self, name, torch_side, tenon):
         self.name, self.torch, self.tenon, self.all, self.live = name, torch_side, tenon, [], {}
@@ -266,7 +262,7 @@ class Case:
         return comparison.compare(f"{self.name} {label}", self.live, self.torch.table(self.name), self.tenon.table(self.name))
 
     def compare_gradients(self, comparison):
-        """With a fallback for gradients on both sides; PyTorch lets only that of PrivateUse1 be replaced, and npu is that."""
+        """With a fallback for gradients on both sides. PyTorch lets only that of PrivateUse1 be replaced, which stands for npu."""
         key = "autograd npu"
         theirs, ours = self.torch.table(self.name)[key], self.tenon.table(self.name)[key]
         expected = expected_difference(key, set(self.live.values()))

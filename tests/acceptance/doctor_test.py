@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What keeps libraries from being loaded: sanitizers, and what `tenon doctor` says of files that compilers made."""
+"""Faults that keep libraries from being loaded: sanitizers, and the problems that `tenon doctor` reports about files that compilers made."""
 import re
 import shutil
 import sys
@@ -45,10 +45,10 @@ TENON_LIBRARY(toy, "1.0.0",
         self.assertIn("AddressSanitizer: heap-buffer-overflow", err)
         self.assertRegex(err, rf"in past .*sanitized_{compiler}\.c:6")
 
-    def test_a_library_of_gcc_says_what_to_preload_and_works_so(self):
+    def test_a_library_sanitized_by_gcc_says_what_to_preload_and_then_works(self):
         self.check("gcc")
 
-    def test_a_library_of_clang_says_what_to_preload_and_works_so(self):
+    def test_a_library_sanitized_by_clang_says_what_to_preload_and_then_works(self):
         self.check("clang")
 
 
@@ -64,13 +64,13 @@ class Doctor(unittest.TestCase):
         return out
 
     def stub(self, name, versions, source):
-        """A library of that name with symbols of these versions, to link with, which is not there when the other is loaded."""
+        """A library of that name with symbols of these versions, to link with. It is removed before the other library is loaded."""
         (HERE / "stub.c").write_text(source)
         (HERE / "stub.map").write_text(versions)
         run("gcc", "-shared", "-fPIC", "-nostdlib", "stub.c", f"-Wl,-soname,{name}", "-Wl,--version-script=stub.map", "-o", name)
         return HERE / name
 
-    def test_a_dependency_that_is_nowhere(self):
+    def test_a_dependency_that_is_not_found_is_reported(self):
         self.stub("libvanished2.so.3", "{ global: *; };", "int vanished(void) { return 1; }")
         path = library("needs", self.OP % ("int vanished(void);", "(void)vanished()"), HERE / "libvanished2.so.3", "-Wl,-rpath,/nowhere/lib")
         (HERE / "libvanished2.so.3").unlink()
@@ -80,7 +80,7 @@ class Doctor(unittest.TestCase):
         self.assertIn("on Debian the package may be libvanished2-3", out)
         self.assertNotIn("which neither it", out)  # it would define the symbol
 
-    def test_symbols_that_nothing_defines_are_named_for_people(self):
+    def test_undefined_symbols_are_named_in_readable_form(self):
         path = library("undefined", self.OP % ("namespace linear { float solve(const float *x, int n); }\nextern \"C\" void cudaFree(void *);\n"
                                                "extern \"C\" void other(void);", "linear::solve(nullptr, 1); cudaFree(nullptr); other()"), compiler="g++")
         out = self.doctor(path)
@@ -88,20 +88,20 @@ class Doctor(unittest.TestCase):
         self.assertIn("other, which neither it nor the libraries that it needs define; link the library that defines it", out)
         self.assertIn("it uses cudaFree, which neither it nor the libraries that it needs define; CUDA's runtime", out)
 
-    def test_a_glibc_that_is_too_new(self):
+    def test_a_need_for_a_newer_glibc_is_reported(self):
         stub = self.stub("libc.so.6", "GLIBC_2.99 { global: *; };", "int of_tomorrow(void) { return 1; }")
         path = library("tomorrow", self.OP % ("int of_tomorrow(void);", "(void)of_tomorrow()"), "-nostdlib", stub)
         stub.unlink()
         out = self.doctor(path)
         self.assertRegex(out, r"it was built with glibc 2.99 or newer \(libc.so.6 asks for GLIBC_2.99\), this system has 2\.\d+: build it here")
 
-    def test_a_cplusplus_library_that_is_too_new(self):
+    def test_a_need_for_a_newer_cplusplus_library_is_reported(self):
         stub = self.stub("libstdc++.so.6", "GLIBCXX_3.4.99 { global: *; };", "int of_tomorrow(void) { return 1; }")
         path = library("modern", self.OP % ("int of_tomorrow(void);", "(void)of_tomorrow()"), stub)
         stub.unlink()
         self.assertRegex(self.doctor(path), r"it was built with the C\+\+ library of a newer gcc \(it asks for GLIBCXX_3.4.99\), \S+ is older")
 
-    def test_the_wrong_linker_for_cplusplus(self):
+    def test_cplusplus_linked_by_gcc_instead_of_gplusplus_is_reported(self):
         (HERE / "linker.cc").write_text('#include <stdexcept>\n' + self.OP % ("", 'throw std::runtime_error("no")'))
         run("g++", "-c", "-fPIC", f"-I{ROOT / 'include'}", "linker.cc", "-o", "linker.o")
         run("gcc", "-shared", "linker.o", "-o", "linker.so", "-nodefaultlibs", "-lc")
@@ -109,18 +109,18 @@ class Doctor(unittest.TestCase):
         if "problems: none" not in out:
             self.assertIn("the C++ library: link it by g++, not gcc", out)
 
-    def test_the_other_abi_of_cplusplus(self):
+    def test_a_mix_of_the_two_cplusplus_abis_is_reported(self):
         other = library("old_abi", "#include <string>\nint measure(const std::string &text) { return (int)text.size(); }\n",
                         "-D_GLIBCXX_USE_CXX11_ABI=0", compiler="g++")
         path = library("new_abi", self.OP % ("#include <string>\nint measure(const std::string &text);", 'measure("a")'), other, compiler="g++")
         out = tenon("doctor", path, env={"LD_LIBRARY_PATH": str(HERE)}, code=1)[0]
         self.assertRegex(out, r"it uses measure\(std::__cxx11::basic_string.*uses the other C\+\+ ABI, build both with the same")
 
-    def test_the_run_time_of_a_compiler_that_is_not_linked(self):
+    def test_a_compiler_runtime_that_is_not_linked_is_reported(self):
         path = library("covered", self.OP % ("void __gcov_init(void *p);", "__gcov_init(0)"))
         self.assertIn("it uses __gcov_init, which neither it nor the libraries that it needs define; it was built with --coverage", self.doctor(path))
 
-    def test_another_machine(self):
+    def test_a_library_for_another_machine_is_reported(self):
         if not shutil.which("clang"):
             self.skipTest("clang is not installed")
         (HERE / "arm.c").write_text("void *tenon_library(void) { return 0; }\n")
@@ -136,13 +136,13 @@ class Doctor(unittest.TestCase):
         self.assertIn("built for aarch64, this process is x86-64", out)
         self.assertNotIn("which neither it", out)
 
-    def test_another_libc(self):
+    def test_a_library_for_another_libc_is_reported(self):
         stub = self.stub("libc.musl-x86_64.so.1", "{ global: *; };", "int of_musl(void) { return 1; }")
         path = library("musl", self.OP % ("int of_musl(void);", "(void)of_musl()"), stub)
         stub.unlink()
         self.assertIn("it needs libc.musl-x86_64.so.1: it was built for musl", self.doctor(path))
 
-    def test_a_stack_of_code_and_code_that_is_changed_are_noted(self):
+    def test_an_executable_stack_and_text_relocations_are_noted(self):
         path = library("stack", self.OP % ("", "call->phase++"), "-Wl,-z,execstack")
         self.assertIn("it asks for an executable stack", self.doctor(path, loads=True))
         (HERE / "text.s").write_text(".globl here\n.text\nhere: .quad here\n.section .note.GNU-stack,\"\",@progbits\n")

@@ -1,9 +1,7 @@
 #!/usr/bin/env python3
-"""What the `tenon` command says of broken models and of inputs that do not fit: exit status, and a message that names the
-node and its operator, or the part of the file, and what was expected and found.
-
-Models are written here with the onnx package.  The build is TENON_BUILD, else `build`.
-"""
+"""The errors of the `tenon` command for broken models and for inputs that do not fit: the exit status, and a message that names the node and its
+operator, or the part of the file, and what was expected and found. Models are written here with the onnx package. The build is TENON_BUILD,
+else `build`."""
 import os
 import pathlib
 import shutil
@@ -44,7 +42,7 @@ def outside(location, dims=(2,), **entries):
 
 
 def raw(dims, size, dtype=T.FLOAT):
-    """A tensor of `size` zero bytes, whatever its extents say."""
+    """A tensor of `size` zero bytes, whatever its extents are."""
     return T(name="w", data_type=dtype, dims=dims, raw_data=bytes(size))
 
 

@@ -100,7 +100,7 @@ several("reverse_sequence", reversed_sequences, [([away((4, 3)), ints(4, 1, 2)],
 
 
 def places(shape, strides, offset):
-    """Where elements of this shape lie, row-major."""
+    """Row-major positions of the elements of this shape."""
     grid = torch.tensor(offset)
     for extent, stride in zip(shape, strides):
         grid = grid[..., None] + torch.arange(extent) * stride

@@ -1,7 +1,5 @@
-"""Gradients of operators that pick, put, repeat, pad and multiply along axes, beside PyTorch's.
-
-Left out: equals for max and min of two of a scatter, several updates of one place without a reduction (PyTorch: undefined),
-and second derivatives of det where the matrix is singular."""
+"""Gradients of operators that select, write, repeat, pad and multiply along axes, beside PyTorch's. Left out: ties in scatter's max and min,
+several updates of one element without a reduction (undefined in PyTorch), and second derivatives of det where the matrix is singular."""
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -96,7 +94,7 @@ several("range", lambda a, b, d: a + d * torch.arange(int(np.ceil((float(b) - fl
 
 
 def padded(axis, before, after, mode):
-    """With the values' own gradient, which torch.nn.functional.pad does not have."""
+    """Padding that has a gradient for the padding value, which torch.nn.functional.pad does not have."""
     def function(x, pads, value=None):
         n = x.shape[axis]
         period = 2 * (n - 1) if mode == "reflect" else n

@@ -1,5 +1,5 @@
-"""Cases for autograd_test.py: normalisations.  Kinks left out: what is constant where it is normalised, or 0 where its
-norm is taken."""
+"""Cases for autograd_test.py: normalisations. Kinks are left out: inputs that are constant where they are normalised, or 0 where their norm is
+taken."""
 import torch.nn.functional as F
 
 from gradients import away, several

@@ -1,5 +1,5 @@
-"""Cases for autograd_test.py: transforms, and interpolation.  Kinks left out: places that lie on an element, equal
-largest elements under a box."""
+"""Cases for autograd_test.py: transforms, and interpolation. Kinks are left out: positions that coincide with an element, and equal largest
+elements under a box."""
 import itertools
 import math
 
@@ -19,7 +19,7 @@ def parts_of(z):
 
 
 def transformed(function, x, axis, n=None):
-    """A transform by PyTorch as a matrix, since PyTorch's has no second derivatives of all, and none of empty ones."""
+    """A transform by PyTorch, computed as a matrix, since PyTorch lacks second derivatives of some transforms and refuses empty ones."""
     extent, parts = x.shape[axis], x.shape[-1]
     basis = torch.eye(extent * parts, dtype=torch.float64).reshape(-1, extent, parts)
     image = parts_of(function(complex_of(basis), n, 1))
@@ -76,7 +76,7 @@ def resizes():
 
 
 def grids():
-    """PyTorch clips the elements of a cubic sample to the border, ONNX the place: alike for places inside only."""
+    """PyTorch clips the elements of a cubic sample to the border, ONNX clips the position: both agree only for positions inside."""
     modes = {"linear": "bilinear", "nearest": "nearest", "cubic": "bicubic"}
     for x, places in (((1, 2, 3, 4), (1, 2, 3, 2)), ((2, 1, 5, 3), (2, 4, 1, 2)), ((2, 3, 2, 3, 4), (2, 1, 2, 2, 3)), ((0, 2, 3, 4), (0, 2, 3, 2))):
         for mode in modes if len(x) == 4 else ("linear", "nearest"):
@@ -91,14 +91,14 @@ def grids():
 
 
 def affine_grid(theta, size, align):
-    """PyTorch's refuses to be empty.  With one place along an axis and corners aligned it takes the middle, ONNX the first."""
+    """PyTorch's own refuses to be empty. With one position along an axis and aligned corners it takes the middle, ONNX the first."""
     if len(theta) or theta.shape[1:] != (len(size) - 2, len(size) - 1):
         return F.affine_grid(theta, size, align)
     return theta.new_zeros(0, *size[2:], len(size) - 2) + theta.sum()
 
 
 def deform_patches(kernel, strides, pads, dilations, offset_group):
-    """[N, C, taps, out...]: x around the moved taps, each corner of which is 0 outside of x."""
+    """[N, C, taps, out...]: x around the moved taps; a corner outside of x is 0."""
     def function(x, offset, mask=None):
         rank, count, spatial = len(kernel), math.prod(kernel), offset.shape[2:]
         images, channels = x.shape[:2]
@@ -146,7 +146,7 @@ def deformed():
 
 
 def roi_align(mode, rows, columns, samples, scale, half_pixel):
-    """ONNX's, whose maximum is of the weighted pixels around the samples, one by one."""
+    """ONNX's form, whose maximum is over the weighted pixels around the samples, one by one."""
     def function(x, rois, batch):
         height, width, results = *x.shape[2:], []
         if len(rois) != len(batch):

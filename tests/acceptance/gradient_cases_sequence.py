@@ -1,7 +1,5 @@
-"""Gradients of einsum, attention and layers with a state, beside PyTorch's.
-
-Left out: peepholes, clip and other activations than the usual ones, which PyTorch's layers do not have: those are checked by
-differences in tests/unit/autograd/sequence_cases.h."""
+"""Gradients of einsum, attention and layers with a state, beside PyTorch's. Left out: peepholes, clip and unusual activations, which PyTorch's
+layers do not have; tests/unit/autograd/sequence_cases.h checks those by finite differences."""
 import math
 
 import numpy as np
@@ -42,7 +40,7 @@ several("rotary_embedding", rotated(False, 4, 2), [([away((2, 5, 12)), away((7, 
 
 
 def scaled(**options):
-    """PyTorch's own, by the way that has second derivatives."""
+    """PyTorch's own attention, by the implementation that has second derivatives."""
     def function(q, k, v, mask=None):
         with sdpa_kernel(SDPBackend.MATH):
             return F.scaled_dot_product_attention(q, k, v, mask, **options)

@@ -1,6 +1,4 @@
-"""Cases for autograd_test.py: operators over the spatial axes of [N, C, spatial...].
-
-Kinks left out: the greatest of equals."""
+"""Cases for autograd_test.py: operators over the spatial axes of [N, C, spatial...]. Kinks are left out: ties for the maximum."""
 import itertools
 import math
 
@@ -14,7 +12,7 @@ CONV_TRANSPOSE = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transp
 
 
 def padded(x, pads, value=0.0):
-    """x with ONNX's pads: all at the beginning, then all at the end; negative ones cut."""
+    """x with ONNX's pads: all beginnings, then all ends; negative pads cut."""
     rank = len(pads) // 2
     return F.pad(x, [p for i in reversed(range(rank)) for p in (pads[i], pads[i + rank])], value=value)
 
@@ -73,7 +71,7 @@ def convolutions():
 
 
 def windows(x, kernel, strides, pads, dilations, outside, ceil=False):
-    """The taps of each window, [taps, N, C, out...], with `outside` for what lies outside of x."""
+    """The taps of each window, [taps, N, C, out...], with `outside` for taps outside of x."""
     rank, more, outs = len(kernel), [], []
     for i in range(rank):
         room = x.shape[2 + i] + pads[i] + pads[i + rank] - dilations[i] * (kernel[i] - 1) - 1

@@ -30,7 +30,7 @@ def operators():
 
 
 def arguments(schema):
-    """Names of inputs, and of results."""
+    """Returns the names of inputs, and those of results."""
     before, after = schema.rsplit("->", 1)
     before = before[before.index("(") + 1:before.rindex(")")]
     inputs = [part.split("=")[0].split()[-1] for part in before.split(",") if part.strip().startswith("Tensor")]
@@ -40,7 +40,7 @@ def arguments(schema):
 
 
 def float_names(op):
-    """Arguments that may be floats, by the words of TENON_TYPES."""
+    """Returns the arguments that may be floats, according to TENON_TYPES."""
     sources = {}
     for rule in op["types"].split(";"):
         names, is_set, said = rule.partition(":")
@@ -59,7 +59,7 @@ def float_names(op):
 
 
 def classes():
-    """Names with a gradient, with one that is zero or nothing, without; those without floats on both sides are in none."""
+    """Returns the operators with a gradient, with one that is zero or nothing, and without; operators without floats on both sides are in none."""
     has, nothing, without = set(), set(), set()
     for name, op in operators().items():
         inputs, outputs = arguments(op["schema"])

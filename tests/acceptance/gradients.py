@@ -1,8 +1,6 @@
-"""What tests of gradients against PyTorch's have in common: Tenon through ctypes, and the words that cases are written in.
-
-A case is an operator, a function that does the same by PyTorch, attributes, inputs as arrays (or None, or a list of arrays),
-and which of them a gradient is wanted of.  A function gives a tensor, or as many results as the operator has, None for those
-that are not looked at."""
+"""Shared code of the tests that compare gradients with PyTorch's: Tenon through ctypes, and the vocabulary of the cases. A case is an operator, a
+function that does the same by PyTorch, attributes, inputs as arrays (or None, or a list of arrays), and the inputs of which a gradient is
+wanted. A function returns a tensor, or as many results as the operator has, with None for results that are ignored."""
 import ctypes as c
 import os
 
@@ -49,7 +47,7 @@ def check(status):
 
 
 def given(array):
-    """A tensor over a NumPy array, with its strides; the array must stay."""
+    """A tensor over a NumPy array, with its strides; the array must outlive the tensor."""
     dtype = Dtype(CODES[array.dtype.kind], array.dtype.itemsize * 8, 1)
     shape = (c.c_int64 * array.ndim)(*array.shape)
     strides = (c.c_int64 * array.ndim)(*[s // array.itemsize for s in array.strides])
@@ -100,7 +98,7 @@ class Op:
         check(lib.tenon_attrs_values(self.attrs, c.byref(self.values)))
 
     def __call__(self, inputs, wanted=1):
-        """The results that bit i of wanted asks for."""
+        """Returns the results that `wanted` asks for by its bits."""
         outputs = (TENSOR * 8)()
         padded = (TENSOR * 16)(*[x if x is not None else TENSOR() for x in inputs])
         check(lib.tenon_op_call(self.handle, self.values, padded, outputs, wanted))
@@ -110,7 +108,7 @@ class Op:
 
 
 def items_of(tensor):
-    """The tensors of a list, or the one."""
+    """Returns the tensors of a list, or the one tensor."""
     t = tensor.contents
     return [tensor] if t.dtype.code != 201 else [c.cast(c.c_void_p(p), TENSOR) for p in (c.c_void_p * t.shape[0]).from_address(t.data)]
 
@@ -120,7 +118,7 @@ def array_of(*tensors):
 
 
 def starts_of(arrays):
-    """What second derivatives are weighted with."""
+    """Weights for the second derivatives."""
     return [np.cos(np.arange(a.size, dtype=a.dtype)).reshape(a.shape) for a in arrays]
 
 
@@ -185,7 +183,7 @@ def torch_gradients(function, arrays, wanted, weights, second):
 
 
 def weights_of(function, arrays):
-    """A fixed number for each element of the results; their weighted sum is what is differentiated."""
+    """A fixed weight for each element of the results; the weighted sum of the results is differentiated."""
     weights = []
     for out in results_of(function, [torch_of(a) for a in arrays]):
         weights.append(None if out is None else np.sin(1 + np.arange(out.numel(), dtype=np.float64)).reshape(tuple(out.shape)))
@@ -198,7 +196,7 @@ rng = np.random.default_rng(5)
 
 
 def away(shape, low=-2, high=2, from_=(0.0,), gap=0.02):
-    """Uniform numbers that stay away from the kinks, and differ: equal ones are a kink of a maximum."""
+    """Uniform numbers that stay away from the kinks and are all different, since equal ones are a kink of a maximum."""
     x = rng.uniform(low, high, shape)
     for k in from_:
         x = np.where(np.abs(x - k) < gap, x + 2 * gap, x)
@@ -230,7 +228,7 @@ def several(name, function, cases, **attrs):
 
 
 def mapped(value, function):
-    """An argument with each array in it changed."""
+    """Returns an argument with `function` applied to each array in it."""
     return None if value is None else [function(v) for v in value] if isinstance(value, list) else function(value)
 
 
@@ -242,7 +240,7 @@ def transposed(a):
 
 
 def stepped(a):
-    """Every second element of something larger, the last axis backwards."""
+    """Every second element of a larger array, with the last axis backwards."""
     if a.ndim == 0:
         return a
     wide = np.zeros([2 * n for n in a.shape], a.dtype)[tuple(slice(None, None, 2) for _ in a.shape)][..., ::-1]
@@ -251,7 +249,7 @@ def stepped(a):
 
 
 def emptied(case):
-    """The case with all axes of one extent made empty, but for those of lists of integers, for each extent where PyTorch does that too."""
+    """The case with all axes of one extent made empty (lists of integers are kept), for each extent where PyTorch allows that, too."""
     name, function, attrs, arrays, wanted = case
     extents = sorted({n for i in wanted for a in (arrays[i] if isinstance(arrays[i], list) else [arrays[i]]) for n in a.shape} - {0, 1})
     for extent in extents:

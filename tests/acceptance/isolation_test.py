@@ -17,7 +17,7 @@ MARK = "TENON_TEST_MARK"
 
 
 def marked(mark):
-    """Processes that have the mark in their environment: all that descend from a program, whoever their parents are now."""
+    """Processes that have the mark in their environment: all descendants of a program, whoever their parents are now."""
     found = []
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -38,7 +38,7 @@ class Isolation(unittest.TestCase):
         self.assertEqual(marked(f"rounds-{os.getpid()}"), [])
         self.assertEqual([name for name in os.listdir(FOLDER) if name.startswith("written-") and name != "written--1"], [])  # -1: test_isolation_library's
 
-    def test_when_the_program_is_killed_in_the_middle_of_a_call_its_processes_are_gone(self):
+    def test_its_processes_are_gone_after_the_program_is_killed_during_a_call(self):
         for number in range(min(ROUNDS, 20)):
             mark = f"killed-{os.getpid()}-{number}"
             program = subprocess.Popen([PROGRAM, "1", FOLDER, "hang"], stdout=subprocess.PIPE, text=True, env={**os.environ, MARK: mark})

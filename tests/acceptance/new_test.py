@@ -1,6 +1,6 @@
-"""`tenon new` as a new user tries it: Tenon is installed into an empty prefix, and of each kind every command that the README of the
-new folder has is run there.  Results are compared with NumPy's, computed here.  A command that needs what is not installed, or a verb
-that this build lacks, is skipped with the reason."""
+"""`tenon new` as a new user tries it: Tenon is installed into an empty prefix, a project of each kind is created, and every command in its README
+is run there. Results are compared with NumPy's, computed here. A command that needs a program that is not installed, or a verb that this build
+lacks, is skipped with the reason."""
 import json
 import os
 import re
@@ -67,7 +67,7 @@ class User:
         return (result.returncode == 0, sentence, result.stdout) if sentence else (result.returncode, result.stdout)
 
     def lacks(self, command):
-        """Why a command cannot be tried; None: it can."""
+        """Returns why a command cannot be tried, or None if it can."""
         words = command.split()
         if words[0] == "gdb" and not shutil.which("gdb"):
             return "gdb is not installed"

@@ -1,8 +1,5 @@
-"""ONNX's backend test suite, at ONNX's own tolerances, through `tenon verify`.
-
-A case counts as failed when it gives a wrong result or crashes.  What is not supported is skipped by name.  The floor keeps
-coverage from shrinking unnoticed.
-"""
+"""ONNX's backend test suite, at ONNX's own tolerances, through `tenon verify`. A case counts as failed if it gives a wrong result or crashes.
+Unsupported cases are skipped by name. The floor keeps coverage from shrinking unnoticed."""
 import os
 import re
 import subprocess

@@ -1,9 +1,7 @@
 #!/usr/bin/env python3
-"""The main job, against values of sentence-transformers: tests/data/minilm_reference.json.
-
-Runs build/tenon on the models that examples/02_search/make_model.py writes, and the program itself.  What is not there
-yet is made, except for the program.  Options: --build DIR (build); the others go to unittest.
-"""
+"""MiniLM of examples/02_search against values of sentence-transformers: tests/data/minilm_reference.json. Runs build/tenon on the models that
+examples/02_search/make_model.py writes, and the program itself. Missing files are made, except for the program. Options: --build DIR (build);
+the others go to unittest."""
 import json
 import pathlib
 import subprocess
@@ -29,7 +27,7 @@ def call(*command):
 
 
 def need(path, sources, *command):
-    """The file, made by a command where it is missing or older than its sources."""
+    """Returns the file, which a command makes if it is missing or older than its sources."""
     if not path.exists() or path.stat().st_mtime < max(source.stat().st_mtime for source in sources):
         path.parent.mkdir(parents=True, exist_ok=True)
         result = call(*command)
@@ -50,7 +48,7 @@ def model(name, *options):
 
 
 def run(path, texts, *outputs):
-    """Runs a model on texts by the command, gives the named outputs."""
+    """Runs a model on texts by the command and returns the named outputs."""
     with tempfile.TemporaryDirectory() as folder:
         np.save(f"{folder}/text.npy", np.array(texts, np.str_))
         result = call(build / "tenon", "run", path, "--ops", library(), "-i", f"text=@{folder}/text.npy", "-o", folder)

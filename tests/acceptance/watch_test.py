@@ -1,4 +1,4 @@
-"""`tenon watch`: sources are saved, as an author does it, and what it builds, runs and says is looked at."""
+"""`tenon watch`: the tests save sources as an author does, and look at what it builds, runs and prints."""
 import os
 import re
 import select
@@ -59,7 +59,7 @@ class Watch(unittest.TestCase):
         self.said = b""
 
     def until(self, pattern):
-        """What it says up to that."""
+        """Returns the output up to this text."""
         end = time.monotonic() + 120
         while not re.search(pattern, self.said.decode()):
             ready, _, _ = select.select([self.process.stdout], [], [], max(0, end - time.monotonic()))
@@ -69,7 +69,7 @@ class Watch(unittest.TestCase):
         said, self.said = self.said.decode(), b""
         return said
 
-    def test_what_is_saved_is_built_put_in_place_and_run(self):
+    def test_a_saved_source_is_built_put_in_place_and_run(self):
         self.begin("--run", "model.onnx", "-i", "x=0", "--", "echo", "and", "this")
         said = self.until(r"watching toy\.c, headers/by\.h")
         self.assertRegex(said, r"built toy\.so[^$]*out +f32 \[2\] +min 1 +max 1[^$]*and this\n")
@@ -92,7 +92,7 @@ class Watch(unittest.TestCase):
         self.header("9", ", *, int a=1")
         self.assertNotIn("unrelated", self.until("watching"))
 
-    def test_it_ends_after_some_times_with_the_last_result(self):
+    def test_times_limits_the_builds_and_the_exit_status_is_that_of_the_last(self):
         self.begin("--times", "1")
         self.until("built")
         self.assertEqual(self.process.wait(60), 0)
@@ -102,7 +102,7 @@ class Watch(unittest.TestCase):
         self.until("does not compile")
         self.assertEqual(self.process.wait(60), 1)
 
-    def test_a_command_that_fails_is_said(self):
+    def test_a_failing_command_is_reported(self):
         self.begin("--times", "1", "--", "false")
         self.assertIn("'false' ended with exit status 1", self.until("exit status 1"))
         self.assertEqual(self.process.wait(60), 0)

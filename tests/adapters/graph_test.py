@@ -1,4 +1,4 @@
-"""Graphs in Python: built, looked at, saved and read again.  Run with a Python that has NumPy and onnx (.venv)."""
+"""Graphs in Python: how they are built, inspected, saved and read again. Run with a Python that has NumPy and onnx (.venv)."""
 import ast
 import gc
 import glob
@@ -25,13 +25,13 @@ core, nodes = tenon.ops.core, tenon.graph.ops.core
 
 
 def condition_graph(op):
-    """A body of an if: one input, and what the operator gives for it."""
+    """The body of an `if`: it has one input, and returns what the operator gives for that input."""
     b = tenon.graph.Builder()
     return b.finish({"y": op(b.input("x", "f32", [None]))})
 
 
 class Building(unittest.TestCase):
-    def test_what_is_built_computes(self):
+    def test_a_built_graph_computes_the_values(self):
         x, w, c = np.arange(-4, 4, dtype=np.float32).reshape(2, 4), np.arange(12, dtype=np.float32).reshape(4, 3), np.float32([1, 2, 3])
         b = tenon.graph.Builder()
         v = b.input("x", "f32", ["n", 4])
@@ -47,7 +47,7 @@ class Building(unittest.TestCase):
             np.testing.assert_array_equal(found, (at @ w + c).astype(np.float32))
             np.testing.assert_array_equal(same, at)
 
-    def test_values_say_what_is_known(self):
+    def test_values_give_what_is_known_of_name_dtype_and_shape(self):
         b = tenon.graph.Builder()
         x, unknown = b.input("x", "f16", ["n", 4, None]), b.input("u")
         self.assertEqual((x.name, x.dtype, x.shape[:2], x.builder), ("x", "f16", ["n", 4], b))
@@ -57,7 +57,7 @@ class Building(unittest.TestCase):
         self.assertEqual(nodes.concat([x, x], axis=1).shape[:2], ["n", 8])
         self.assertEqual(nodes.shape(x).dtype, "i64")
 
-    def test_attributes_are_those_of_calls(self):
+    def test_nodes_take_the_attributes_of_calls(self):
         ops, x = library(), np.ones(3, np.float32)
         node = tenon.graph.ops.pytest.weigh
         for given in ({}, {"b": True, "i": -3, "f": 0.25}, {"s": "äb", "c": "two"}, {"ints": [1, 2], "floats": (0.5, 1)}, {"strs": ["abc", "d"], "may": None}, {"d": np.int8}):
@@ -74,7 +74,7 @@ class Building(unittest.TestCase):
                 texts.append((type(caught.exception), str(caught.exception)))
             self.assertEqual(*texts)
 
-    def test_lists_optionals_several_results_and_names_of_pythons(self):
+    def test_lists_optionals_several_results_and_names_that_are_pythons_own(self):
         library()
         sum_all = tenon.graph.ops.pytest.sum_all
         b = tenon.graph.Builder()
@@ -102,7 +102,7 @@ class Building(unittest.TestCase):
         for one, right in zip(found, (np.float16([3.5, 4.5]), [7, 6], [4, 5])):
             np.testing.assert_array_equal(one, right)
 
-    def test_what_is_written_to_is_a_result(self):
+    def test_an_input_that_a_node_writes_to_is_a_result(self):
         library()
         b = tenon.graph.Builder()
         y, x = b.input("y", "f32", [2]), b.input("x", "f32", [2])
@@ -124,7 +124,7 @@ class Building(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "argument then: expected a graph, found 3"):
             nodes.if_(x, [x], then=3, else_=3, count=1)
 
-    def test_constants_are_copied_unless_said(self):
+    def test_constants_are_copied_unless_told_otherwise(self):
         for copies, expected in (True, [1, 1]), (False, [2, 2]):
             b, data = tenon.graph.Builder(), np.ones(2, np.float32)
             graph = b.finish(nodes.mul(b.input("x", "f32", [2]), b.constant(data, copy=copies)))
@@ -155,7 +155,7 @@ class Building(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "builder: expected a tenon.graph.Builder, found <class 'int'>"):
             nodes.empty(shape=[2, 3], builder=3)
 
-    def test_misuse(self):
+    def test_misuse_is_an_error(self):
         b, other = tenon.graph.Builder(), tenon.graph.Builder()
         x, foreign = b.input("x", "f32", ["n", 4]), other.input("x", "f32", [4])
         for call, error, words in (
@@ -189,7 +189,7 @@ class Building(unittest.TestCase):
                 call()
         self.assertEqual(repr(x), "<tenon graph value of a builder that has finished>")
 
-    def test_a_node_that_cannot_be_is_an_error_of_its_line_and_is_not_there(self):
+    def test_an_invalid_node_is_an_error_at_its_line_and_is_not_added(self):
         b = tenon.graph.Builder()
         x, w = b.input("x", "f32", [2, 4]), b.constant(np.zeros((3, 4), np.float32))
         with self.assertRaisesRegex(tenon.InvalidError, r"node 'product' \(core::matmul\)"):
@@ -226,7 +226,7 @@ class Building(unittest.TestCase):
         with self.assertRaisesRegex(tenon.Error, "demo::gelu: its library was unloaded"):
             gelu(b.input("x", "f32", [5]))
 
-    def test_nothing_grows(self):
+    def test_memory_does_not_grow(self):
         x, ones = np.ones((2, 4), np.float32), np.ones(4, np.float32)
 
         def build():
@@ -260,7 +260,7 @@ class Building(unittest.TestCase):
 
 
 def boxes_of(root):
-    """(texts, title, x, y, width, height) of what a picture shows."""
+    """Returns (texts, title, x, y, width, height) of each box in a picture."""
     for group in root.iter("{http://www.w3.org/2000/svg}g"):
         box = group.find("{*}rect")
         if box is not None:
@@ -268,7 +268,7 @@ def boxes_of(root):
 
 
 def edges_of(root):
-    """(where it begins, where it ends) of each line."""
+    """Returns (start, end) of each line in a picture."""
     for path in root.iter("{http://www.w3.org/2000/svg}path"):
         points = re.findall(r"(-?[0-9.]+),(-?[0-9.]+)", path.get("d"))
         if path.find("{*}title") is not None:
@@ -285,7 +285,7 @@ class Looking(unittest.TestCase):
         values, indices = nodes.top_k(nodes.neg(a), b.constant(np.array([2])))
         return b.finish({"y": nodes.concat([a, x, values], axis=1), "i\"'": indices, "weighed": tenon.graph.ops.pytest.weigh(nodes.reshape(a, b.constant(np.array([-1]))), s="<b>")})
 
-    def test_what_repr_says(self):
+    def test_repr_describes_a_graph(self):
         named = tenon.graph.Builder("a <name>")
         named = named.finish(named.input("x", "f32", []))
         named.save(os.path.join(FOLDER, "named.onnx"))
@@ -305,7 +305,7 @@ class Looking(unittest.TestCase):
         self.assertEqual((len(concat.inputs[0]), concat.attributes), (3, {"axis": 1}))
         self.assertEqual((graph.values["x<&"], graph.values["w"], graph.values[product.outputs[0]]), ("f32[n, 4]", "f32[4, 4]", "f32[n, 4]"))
 
-    def test_a_picture_has_all_and_nothing_lies_on_another(self):
+    def test_a_picture_shows_everything_without_overlaps(self):
         graph = self.some()
         path = os.path.join(FOLDER, "some.svg")
         self.assertIsNone(graph.svg(path))
@@ -344,7 +344,7 @@ class Looking(unittest.TestCase):
                 self.assertGreater(len(boxes), 5)
                 self.assert_apart(boxes, root)
 
-    def test_large_graphs_are_cut(self):
+    def test_pictures_of_large_graphs_are_cut(self):
         b = tenon.graph.Builder()
         x = b.input("x", "f32", [2])
         for _ in range(400):
@@ -384,14 +384,14 @@ def value(path):
 
 
 def bits(results):
-    """Of arrays what makes them the same bit for bit; of large ones a digest."""
+    """Returns what two arrays have in common if and only if they are equal bit for bit; a digest for large arrays."""
     arrays = [np.asarray(result) for result in (results if isinstance(results, tuple) else (results,))]
     data = [a.tolist() if a.dtype == object else a.tobytes() for a in arrays]
     return [(a.dtype, a.shape, hashlib.sha256(d).hexdigest() if len(d) > 200 else d) for a, d in zip(arrays, data)]
 
 
 def random_inputs(graph):
-    """Arrays for its inputs, 2 where an extent is a symbol."""
+    """Returns arrays for the inputs of a graph; symbolic extents are 2."""
     random = np.random.default_rng(7)
     for name, dtype, extents in graph.inputs:
         shape = [extent if isinstance(extent, int) else 2 for extent in extents]
@@ -408,7 +408,7 @@ class Saving(unittest.TestCase):
     path = os.path.join(FOLDER, "saved.onnx")
 
     def again(self, graph, checks=True):
-        """The graph, saved and read."""
+        """Saves the graph and reads it again."""
         graph.save(self.path)
         if checks and all(extents is not None for _, _, extents in graph.outputs):  # which the checker wants and the format does not
             onnx.checker.check_model(self.path)
@@ -479,7 +479,7 @@ class Saving(unittest.TestCase):
                 files = sorted(glob.glob(os.path.join(cases, case, "test_data_set_0/input_*.pb")))
                 self.assert_same(graph, *map(value, files))
 
-    def test_what_is_in_the_file(self):
+    def test_the_saved_file_has_the_expected_content(self):
         library()
         b = tenon.graph.Builder()
         x = b.input("x", "f32", ["n", 3, None])
@@ -516,7 +516,7 @@ class Saving(unittest.TestCase):
         graph = b.finish({to: nodes.cast(nodes.cast(b.input("to_" + to, "f32", [4]), to=to), to="f32") for to in ("bf16", "f8e5m2", "i4", "u2", "f4e2m1")})
         self.assert_same(graph, *[np.float32([0, 1, 1, 0])] * 5)
 
-    def test_lists_and_what_is_absent(self):
+    def test_lists_and_absent_inputs(self):
         library()
         sum_all = tenon.graph.ops.pytest.sum_all
         b = tenon.graph.Builder()
@@ -530,7 +530,7 @@ class Saving(unittest.TestCase):
         found = [np.frombuffer(data, np.float32).tolist() for _, _, data in self.assert_same(b.finish(outputs), *np.float32([1, 2, 3]), np.float32([1, 5, 9]))]
         self.assertEqual(found, [[3], [9], [2], [1, 3, 3], [7], [1]])
 
-    def test_what_is_written_to(self):
+    def test_inputs_that_a_node_writes_to(self):
         library()
         b = tenon.graph.Builder()
         y, x = b.input("y", "f32", [2]), b.input("x", "f32", [2])
@@ -538,7 +538,7 @@ class Saving(unittest.TestCase):
         found = self.assert_same(graph, np.float32([1, 2]), np.float32([10, 20]), np.float32([0, 0]))
         self.assertEqual(np.frombuffer(found[1][2], np.float32).tolist(), [10, 20])
 
-    def test_names_that_meet(self):
+    def test_names_that_collide(self):
         b = tenon.graph.Builder()
         x = b.input("%1", "f32", [2])
         negative = nodes.neg(x)  # %1 too
@@ -555,7 +555,7 @@ class Saving(unittest.TestCase):
         self.again(graph, checks=False)
         self.assertEqual([(dtype, extents) for _, dtype, extents in tenon.graph.load(self.path).inputs], [(None, None), ("f32", None)])
 
-    def test_what_a_file_cannot_say(self):
+    def test_what_a_file_cannot_express_is_refused(self):
         target = os.path.join(FOLDER, "target.onnx")
         with open(target, "w", encoding="utf-8") as file:
             file.write("before")
@@ -596,7 +596,7 @@ class Saving(unittest.TestCase):
 
 
 def given_of(graph):
-    """The attributes in a graph's text."""
+    """Returns the attributes in the text of a graph."""
     return [line.split("(", 1)[1].split("#")[0] for line in graph.text().splitlines() if "::" in line]
 
 

@@ -1,6 +1,6 @@
-"""The guides of docs/guides as a reader follows them: each in a fresh folder, block by block.  Blocks are files (a line with the name
-in code and a colon stands before them), shell commands ($) with what they print, and one Python session (>>>); what is shown must be
-what comes, `...` standing for what differs from run to run.  Run with .venv-zoo's Python."""
+"""The guides of docs/guides as a reader follows them: each in a fresh folder, block by block. Blocks are files (the line before has the file's
+name in code and a colon), shell commands ($) with their output, and one Python session (>>>). The output must equal the output shown; `...`
+stands for text that differs from run to run. Run with .venv-zoo's Python."""
 import doctest
 import glob
 import os
@@ -54,7 +54,7 @@ def check(where, command, expected, found):
 
 
 def run_commands(where, content):
-    """What follows `$ command` is what it prints; where nothing follows it must succeed."""
+    """The lines after `$ command` are its expected output; without such lines the command only has to succeed."""
     for part in re.split(r"^\$ ", content, flags=re.M)[1:]:
         command, _, expected = part.partition("\n")
         run = subprocess.run(["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
@@ -65,7 +65,7 @@ def run_commands(where, content):
 
 
 def follow(name):
-    """In the current folder; this process is the guide's Python session."""
+    """Follows a guide in the current folder; this process is the guide's Python session."""
     session, parser, counts = {"__name__": "__main__"}, doctest.DocTestParser(), {"files": 0, "commands": 0, "examples": 0}
     sys.path.insert(0, os.getcwd())
     for line, language, file, content in blocks_of(text_of(name)):
@@ -89,7 +89,7 @@ def follow(name):
 
 
 def start(name):
-    """A process that follows a guide in a folder of its own, where python3 is this Python."""
+    """Starts a process that follows a guide in a folder of its own, where python3 is this Python."""
     folder = tempfile.mkdtemp(prefix="tenon-guide-")
     binaries, work = os.path.join(folder, "bin"), os.path.join(folder, "work")
     os.mkdir(binaries), os.mkdir(work)
@@ -107,7 +107,7 @@ def start(name):
 
 
 class Guides(unittest.TestCase):
-    """Both sources of a guide run there, with the same check: what they print is the same."""
+    """Both sources of a guide run there, with the same check: they print the same."""
 
     @classmethod
     def setUpClass(cls):
@@ -145,7 +145,7 @@ class Guides(unittest.TestCase):
             self.skipTest("MXNet 1.9 is not there: make test-mxnet makes .venv-mxnet-1.9")
         self.follow("from-mxnet")
 
-    def test_they_are_all_the_guides(self):
+    def test_every_guide_has_a_test(self):
         self.assertEqual(sorted(NAMES), sorted(os.path.basename(path)[:-3] for path in glob.glob(os.path.join(GUIDES, "*.md"))))
 
     def test_the_same_file_is_the_same_in_each(self):

@@ -1,8 +1,6 @@
-"""Calls of every kind, a few times each, for a leak checker to look at when the process ends: leaks.py [torch].  Run it by
-
-  PYTHONMALLOC=malloc valgrind --leak-check=full --errors-for-leak-kinds=definite --suppressions=tests/adapters/leaks.supp ...
-
-as leaks_test.py does."""
+"""Calls of every kind, a few times each, so that a leak checker can look at the process when it ends: leaks.py [torch]. Run it by
+PYTHONMALLOC=malloc valgrind --leak-check=full --errors-for-leak-kinds=definite --suppressions=tests/adapters/leaks.supp ... as leaks_test.py
+does."""
 import os
 import sys
 import tempfile

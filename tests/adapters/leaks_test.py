@@ -1,5 +1,5 @@
-"""Nothing is lost by calls from Python: tests/adapters/leaks.py under valgrind, where what others lose is listed in leaks.supp.
-leaks_test.py [torch]: with PyTorch too, which takes minutes."""
+"""Calls from Python leak nothing: runs tests/adapters/leaks.py under valgrind; leaks.supp lists the leaks of other libraries. leaks_test.py
+[torch]: with PyTorch, too, which takes minutes."""
 import collections
 import os
 import shutil
@@ -17,7 +17,7 @@ def frames(error):
 
 
 def run(rounds, *arguments):
-    """valgrind's errors, None: leaks.py failed."""
+    """Returns valgrind's errors, or None if leaks.py failed."""
     with tempfile.TemporaryDirectory(prefix="tenon-leaks-") as folder:
         report = os.path.join(folder, "report.xml")
         command = ["valgrind", "--leak-check=full", "--show-leak-kinds=definite", "--keep-debuginfo=yes", "--num-callers=200", f"--suppressions={HERE}/leaks.supp", "--xml=yes", f"--xml-file={report}",
@@ -34,7 +34,7 @@ def is_leak(error):
 
 
 def lost(errors):
-    """{stack: blocks} of what passes through us."""
+    """Returns {stack: blocks} of the leaks whose stack contains our code."""
     found = collections.Counter()
     for error in filter(is_leak, errors):
         stack = tuple(frames(error))
@@ -48,7 +48,7 @@ def show(what, stack):
 
 
 def with_numpy():
-    """How many things are wrong; nothing may be lost at all."""
+    """Returns the number of problems; no leak at all is allowed."""
     errors = run(10)
     if errors is None:
         return 1
@@ -59,7 +59,7 @@ def with_numpy():
 
 
 def with_torch():
-    """In a process of PyTorch's valgrind takes what its and our globals lead to for lost, so more calls must not lose more."""
+    """In a process of PyTorch, valgrind reports memory of its globals and ours as leaked, so only more leaks after more calls count."""
     few, many = run(5, "torch"), run(25, "torch")
     if few is None or many is None:
         return 1

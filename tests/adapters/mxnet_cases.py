@@ -14,8 +14,8 @@ def _sparse(rows, columns, kept):
 
 
 def case(op, *inputs, heads=None, wants=None, calls=1, layouts=None, seed=None, where=("nd",), **attributes):
-    """heads: gradients of the results, None: of no use; wants: what is asked for each input ("write", "add", "null"); layouts: of each
-    input; where: "nd" (a call), "sym" (a symbol, bound and run)."""
+    """heads: gradients of the results, None if they are of no use; wants: the request for each input ("write", "add", "null"); layouts: the layout
+    of each input; where: "nd" (a call) or "sym" (a symbol that is bound and run)."""
     return {"op": op, "inputs": list(inputs), "heads": heads, "wants": wants or ["write"] * len(inputs), "calls": calls, "layouts": layouts or ["default"] * len(inputs),
             "seed": seed, "where": where, "attributes": {k: str(v) for k, v in attributes.items()}}
 

@@ -1,6 +1,6 @@
-"""The example libraries of MXNet's own source tree, compiled unmodified for each version, beside real MXNet.  MXNET_SOURCE names a
-checkout: of git, with the tags 1.7.0, 1.8.0 and 1.9.1, or the files of one version.  Without it a share of the tests runs, on
-libraries of our own with the same operators (mxnet/examples), against the headers that MXNet's wheels carry."""
+"""The example libraries of MXNet's own source tree, compiled unmodified for each version, beside real MXNet. MXNET_SOURCE names a checkout: a git
+repository with the tags 1.7.0, 1.8.0 and 1.9.1, or the files of one version. Without it a share of the tests runs, on our own libraries with
+the same operators (mxnet/examples), against the headers that MXNet's wheels carry."""
 import os
 import re
 import shutil
@@ -32,7 +32,7 @@ of_mxnet_source = unittest.skipUnless(SOURCE, "MXNET_SOURCE names no checkout of
 
 
 def build_ours(version, file):
-    """The library of our own in place of an example, with the header and the source file of MXNet's wheel."""
+    """Builds our own library in place of an example, with the header and the source file of MXNet's wheel."""
     wheel = mxnet_oracle.package(TAGS[version][:3])
     if not wheel:
         raise unittest.SkipTest(f"MXNet {TAGS[version][:3]} is not there: make test-mxnet makes .venv-mxnet-{TAGS[version][:3]}")
@@ -44,7 +44,7 @@ def build_ours(version, file):
 
 
 def sources(version):
-    """The folder with that version's files, or None."""
+    """Returns the folder with the files of that version, or None."""
     folder = os.path.join(FOLDER, TAGS[version])
     if os.path.isdir(folder):
         return folder
@@ -59,7 +59,7 @@ def sources(version):
 
 
 def build(version, file):
-    """The library of an example; the test is skipped where there are no sources of that version."""
+    """Builds the library of an example; the test is skipped if the sources of that version are missing."""
     if not SOURCE:
         return build_ours(version, file)
     folder = sources(version)

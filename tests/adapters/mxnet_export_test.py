@@ -47,7 +47,7 @@ class Dtype(ctypes.Structure):
 
 
 def own_gradients(name, attrs, arrays, heads):
-    """Of one call, by libtenon's tenon_gradients."""
+    """Returns the gradients of one call, by libtenon's tenon_gradients."""
     c, host = ctypes, ctypes.CDLL(os.path.join(BUILD, "libtenon.so.1"))
     host.tenon_error.restype = c.c_char_p
 
@@ -86,7 +86,7 @@ class MXNet(unittest.TestCase):
             np.testing.assert_allclose(found, one, rtol=tolerance, atol=tolerance)
 
     def refusals(self, calls, **given):
-        """What MXNetError says of each, by name."""
+        """Returns the message of MXNetError for each call, by name."""
         program = "def attempt(name, call):\n    try:\n        call()\n        nd.waitall()\n        found[name] = 'nothing was raised'\n" \
                   "    except mx.MXNetError as error:\n        found[name] = str(error)\n"
         program += "".join(f"attempt({name!r}, lambda: {call})\n" for name, call in calls.items())
@@ -248,7 +248,7 @@ class Attributes(MXNet):
                 np.testing.assert_array_equal(found[name], value)
 
     def test_many_sets_of_attributes(self):
-        """More than are kept, each of them right, also when they come again."""
+        """There are more sets than are cached. Each is right, also when it comes again."""
         found = self.run_there("found['y'] = np.stack([nd.kit_times(nd.ones(1), by=i / 7).asnumpy() for i in list(range(1500)) + list(range(1500))])")
         np.testing.assert_array_equal(found["y"][:, 0], np.tile((np.arange(1500) / 7).astype(F32), 2))
 
@@ -287,7 +287,7 @@ class Errors(MXNet):
         self.assertIn("kit::fails: the kernel of fails says no", said["kernel"])
         self.assertIn("kit::halves: array 0 is sparse, but the operator expects a dense array: call x.tostype('default')", said["sparse"])
 
-    def test_a_message_is_of_its_own_failure_alone(self):
+    def test_a_message_belongs_to_one_failure_only(self):
         said = self.refusals({"first": "nd.kit_times(nd.ones(3))", "second": "nd.kit_fails(nd.ones(3)).asnumpy()"})
         self.assertNotIn("needs a value", said["second"])
         self.assertNotIn("[1]", said["second"])
@@ -407,8 +407,8 @@ for name, call, count in CASES:
     give(name, hs, [array.grad for array in arrays])
 """)
 
-    def test_beside_tenon_s_own(self):
-        """The same operators, arrays and heads by Tenon's own record, in this process."""
+    def test_gradients_equal_tenon_s_own(self):
+        """The same operators, arrays and heads as gradients by Tenon's own autograd, in this process."""
         calls = {"blend": ("kit::blend", {"weight": "0.3"}, [A, B]), "halves": ("kit::halves", {}, [A]), "row_mean": ("kit::row_mean", {"keep": "True"}, [A]), "energy": ("kit::energy", {}, [A])}
         for name, (op, attrs, arrays) in calls.items():
             results = [np.asarray(r) for r in listed(getattr(kit, name)(*arrays, **{key: eval(value) for key, value in attrs.items()}))]
@@ -427,7 +427,7 @@ for i, array in enumerate(arrays):
                 with self.subTest(f"{name}, {i}"):
                     np.testing.assert_allclose(found[f"g{i}"], own, rtol=1e-6, atol=1e-7)
 
-    def test_blocks_with_operators_that_have_none_are_hybridised(self):
+    def test_blocks_with_operators_without_a_gradient_can_be_hybridised(self):
         found = self.run_there("""
 class Block(mx.gluon.HybridBlock):
     def hybrid_forward(self, F, x):
@@ -444,7 +444,7 @@ found['x'], found['low'] = x.grad, low
         self.close(found["x"], np.full((4, 3), 3, F32))
         self.close(found["low"], A[:2])
 
-    def test_of_dtypes(self):
+    def test_gradients_of_other_dtypes(self):
         found = self.run_there("""
 x = nd.array(given['x'], dtype='float16')
 x.attach_grad()
@@ -455,7 +455,7 @@ found['x'] = x.grad
 """, x=A)
         np.testing.assert_array_equal(found["x"], np.full((4, 3), 1.5, np.float16))
 
-    def test_what_has_none_says_so(self):
+    def test_a_missing_gradient_is_reported(self):
         program = """
 def there_and_back(call, *arrays):
     for array in arrays:
@@ -475,8 +475,8 @@ def there_and_back(call, *arrays):
 
 
 class State(MXNet):
-    def test_lives_as_long_as_mxnet_keeps_the_node_s(self):
-        """One for each call of mx.nd, one for a bound symbol, one for a block with static_alloc."""
+    def test_a_state_lives_as_long_as_mxnet_keeps_that_of_the_node(self):
+        """Each call of mx.nd has a state, and so have a bound symbol and a block with static_alloc."""
         found = self.run_there("""
 x = nd.zeros(1)
 found['calls'] = np.array([nd.kit_counted(x, start=5).asscalar() for _ in range(3)])
@@ -554,7 +554,7 @@ def made():
 
 class Gluon(MXNet):
     def expected(self, x, w, steps, rate):
-        """The net and its training by hand."""
+        """The net and its training, computed by hand."""
         gain, bias, running = 1.0, np.zeros(2), 0.0
         w = w.astype(np.float64)
         for _ in range(steps):
@@ -609,7 +609,7 @@ found['y'] = net(nd.array(given['x'])).asnumpy()
 
 class Threads(MXNet):
     def test_calls_from_several_threads_are_right(self):
-        """Engine workers and threads of the program, with new attributes each time, gradients and failures among them."""
+        """Threads of MXNet's engine and of the program make calls with new attributes each time, among them gradients and failures."""
         found = self.run_there("""
 import threading
 wrong = []
@@ -645,7 +645,7 @@ found['wrong'] = np.array([str(w) for w in wrong])
         self.close(found["y"], 0.5 * A + 0.5 * B)
 
     def test_memory_does_not_grow(self):
-        """With few calls waiting in MXNet's engine: what many of them hold stays with the process."""
+        """Few calls wait in MXNet's engine here: the memory that many waiting calls hold stays with the process."""
         found = self.run_there("""
 def resident():
     return int(open('/proc/self/statm').read().split()[1]) * 4096

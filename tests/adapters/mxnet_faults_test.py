@@ -1,4 +1,4 @@
-"""MXNet libraries that are wrong: each fault is one error that says what it is, nothing stays half done, and the next call works."""
+"""Faulty MXNet libraries: each fault is one error with a message that describes it, nothing stays half done, and the next call works."""
 import os
 import shutil
 import subprocess
@@ -81,7 +81,7 @@ class Faults(unittest.TestCase):
         run = subprocess.run([sys.executable, "-c", program], env={**os.environ, "TENON_MXNET_VERSION": "two"}, capture_output=True, text=True)
         self.assertIn("TENON_MXNET_VERSION='two': expected a number", run.stderr)
 
-    def test_a_library_of_mxnets_inside_says_so(self):
+    def test_a_library_that_needs_mxnets_internals_is_explained(self):
         inside = os.path.join(FOLDER, "libmxnet.so")
         subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "/dev/null", "-o", inside, "-Wl,-soname,libmxnet.so"], check=True)
         path = os.path.join(FOLDER, "libinside.so")
@@ -96,7 +96,7 @@ class Faults(unittest.TestCase):
         self.assertIn("version 8 of MXNet's library interface: expected 7 (MXNet 1.7), 10 (1.8) or 11 (1.9, 2.0)", told.stderr)
         self.assertRegex(told.stdout, "bridge: +mxnet")
 
-    def test_operators_that_are_wrong(self):
+    def test_faulty_operators_are_reported(self):
         ops = tenon.load(build("faulty", throws=True))
         for name, (attributes, words) in CALLS.items():
             with self.subTest(fault=name):
@@ -107,7 +107,7 @@ class Faults(unittest.TestCase):
                 np.testing.assert_array_equal(ops.good(x, factor=3), 3 * x)
                 checked["faults"] += 1
 
-    def test_what_was_said_once_is_not_said_again(self):
+    def test_a_message_is_not_repeated_within_an_error(self):
         ops = tenon.load(build("faulty_again", throws=True))
         for text in ("this shape I do not like", "today I do not run"):
             with self.assertRaises(tenon.Error) as caught:

@@ -1,4 +1,4 @@
-"""MXNet's operator libraries, loaded as they are: beside real MXNet 1.7, 1.8 and 1.9 (interface 7, 10 and 11), in C, NumPy, PyTorch and graphs."""
+"""MXNet's operator libraries, loaded unmodified: beside real MXNet 1.7, 1.8 and 1.9 (interface 7, 10 and 11), in C, NumPy, PyTorch and graphs."""
 import ctypes
 import os
 import shutil
@@ -72,7 +72,7 @@ def plain(version):
 
 
 def header(version):
-    """The library against the header that MXNet's wheel carries; None: there is none, or not all of it (1.8 lacks a source)."""
+    """Builds the library against the header that MXNet's wheel carries. None: the header is missing, or incomplete (1.8 lacks a source)."""
     made, python = os.path.join(FOLDER, f"libheader_{version}.so"), mxnet_oracle.python(VERSIONS[version])
     if version == 10 or not python:
         return None
@@ -100,7 +100,7 @@ def dense(tensor):
 
 
 class Beside(unittest.TestCase):
-    """Every case, in each version of MXNet that is here."""
+    """Runs every case in each version of MXNet that is installed."""
 
     def beside(self, version, library, cases):
         if not mxnet_oracle.python(VERSIONS[version]):
@@ -148,7 +148,7 @@ class Beside(unittest.TestCase):
                 self.gradients(ops, c, is_list, wanted)
 
     def gradients(self, ops, c, is_list, wanted):
-        """By PyTorch's autograd, which calls the library's own."""
+        """By PyTorch's autograd, which calls the library's own gradients."""
         leaves = [torch.from_numpy(a.copy()).requires_grad_(w != "null") for a, w in zip(c["inputs"], c["wants"])]
         op = getattr(getattr(torch.ops, ops.name), c["op"])
         times = 2 if "add" in c["wants"] else 1
@@ -164,7 +164,7 @@ class Beside(unittest.TestCase):
 
 
 class Uses(unittest.TestCase):
-    """What needs no MXNet."""
+    """Tests that need no MXNet."""
 
     def test_a_program_in_c(self):
         program = os.path.join(FOLDER, "host")

@@ -1,4 +1,4 @@
-"""Runs in real MXNet: writes models and what it gives for them, NAME-symbol.json, NAME-0000.params and NAME.npz, into a folder."""
+"""Runs in real MXNet: writes models, and the values that MXNet computes for them, into a folder: NAME-symbol.json, NAME-0000.params and NAME.npz."""
 import json
 import os
 import subprocess
@@ -31,7 +31,7 @@ def values_of(given, seed):
 
 
 def case(name, symbol, aux=None, save=True, **inputs):
-    """Arguments that are not given are parameters, of random values."""
+    """Arguments that are not given become parameters with random values."""
     arrays = {key: values_of(value, 7 + i) for i, (key, value) in enumerate(inputs.items())}
     shapes, _, aux_shapes = symbol.infer_shape(**{key: value.shape for key, value in arrays.items()})
     types, _, _ = symbol.infer_type(**{key: value.dtype for key, value in arrays.items()})
@@ -260,12 +260,12 @@ def recurrent():
 
 
 def double():
-    """Without a dtype in the file: that of the parameters."""
+    """A model without a dtype in the file, which follows the dtype of the parameters."""
     case("double", S.Activation(S.Convolution(x, kernel=(3, 3), num_filter=4), act_type="relu"), x=numbers((1, 3, 6, 6), 5, dtype=np.float64))
 
 
 def export(name, net, *inputs):
-    """A hybrid block with random weights, its running statistics too."""
+    """Exports a hybrid block with random weights and random running statistics."""
     net.initialize(mx.init.Xavier(magnitude=2))
     net.hybridize()
     arrays = [nd.array(value) for value in inputs]
@@ -346,7 +346,7 @@ def nets():
 
 
 def checkpoint():
-    """The Module API: trained for a step, with a label."""
+    """The Module API: trained for one step, with a label."""
     net = S.FullyConnected(S.Variable("data"), num_hidden=8, name="fc1")
     net = S.SoftmaxOutput(S.FullyConnected(S.Activation(S.BatchNorm(net, name="bn"), act_type="relu"), num_hidden=3, name="fc2"), name="softmax")
     module = mx.mod.Module(net)
@@ -359,7 +359,7 @@ def checkpoint():
 
 
 def numpy():
-    """The NumPy front end: from here on for the whole process."""
+    """The NumPy front end, which from here on is on for the whole process."""
     mx.npx.set_np()
     a, b, square = numbers((2, 3), 1, 0.2, 2), numbers((2, 3), 2, 0.2, 2), numbers((3, 3), 3)
 
@@ -392,7 +392,7 @@ def numpy():
 
 
 def plain():
-    """What MXNet does only without oneDNN, in another process."""
+    """Models that MXNet runs only without oneDNN, which is another process."""
     case("deconv_target", S.Deconvolution(x, kernel=(3, 4), stride=(2, 2), target_shape=(9, 11), num_filter=2), x=(1, 3, 5, 5))
     case("half", S.Group([h + x2, h * 3, S.relu(h), S.broadcast_greater(h, x2), S.sum(h, axis=1), S.Cast(h, dtype="float32")]),
          h=GRID.astype(np.float16), x2=GRID.astype(np.float16))

@@ -1,4 +1,4 @@
-"""MXNet's model files as graphs, against what real MXNet gives for them, in a process of its own (mxnet_models_oracle.py)."""
+"""MXNet's model files as graphs, against the values that real MXNet computes for them in a process of its own (mxnet_models_oracle.py)."""
 import atexit
 import ctypes
 import json
@@ -32,7 +32,7 @@ class Import(ctypes.Structure):
 
 
 def load(path, folder=None):
-    """The graph of a model file, by way of a file of Tenon's own."""
+    """Returns the graph of a model file, by way of a file in Tenon's own form."""
     graph, copy = ctypes.c_void_p(), os.path.join(FOLDER, "copy.onnx")
     options = Import(ctypes.sizeof(Import), 0, folder.encode() if folder else None)
     if core.tenon_graph_load(path.encode(), ctypes.byref(options), ctypes.byref(graph)):
@@ -45,7 +45,7 @@ def load(path, folder=None):
 
 
 class AgainstMXNet(unittest.TestCase):
-    """Every rule and whole nets."""
+    """Every lowering, and whole nets."""
     parts = 0
 
     @classmethod
@@ -106,7 +106,7 @@ def symbol(nodes=DENSE, heads=None, **more):
 
 
 class Files(unittest.TestCase):
-    """Files of our own writing: forms that MXNet does not write any more, what is wrong with files, custom operators."""
+    """Files that the tests write: forms that MXNet does not write any more, faulty files, custom operators."""
 
     def setUp(self):
         self.folder = tempfile.mkdtemp(dir=FOLDER)
@@ -202,7 +202,7 @@ class Files(unittest.TestCase):
 
         self.refuses("operators of two libraries have this name, mxfiles", "load only one of the libraries")
 
-    def test_operators_that_are_not_covered_are_all_listed(self):
+    def test_all_unsupported_operators_are_listed(self):
         nodes = [node("null", "x"), node("khatri_rao", "k1", (0, 0)), node("_foreach", "f", (1, 0)), node("khatri_rao", "k2", (2, 1)),
                  node("softmax", "s", (0, 0), attrs={"use_length": "True", "axis": "0"}), node("LeakyReLU", "l", (0, 0), attrs={"act_type": "new"}),
                  node("abs", "a", (0, 0), attrs={"odd": "1"}), node("add_n", "n", (3, 0), (4, 0), (5, 0), (6, 0))]
@@ -211,12 +211,12 @@ class Files(unittest.TestCase):
                      "_foreach: operator _foreach is neither built in nor in a loaded library (1 node: f)", "softmax: its attribute use_length=True but for the last axis (1 node: s)",
                      "LeakyReLU: act_type=new (1 node: l)", "abs: its attribute odd=1 (1 node: a)")
 
-    def test_training_alone_needs_neither_labels_nor_what_they_go_through(self):
+    def test_labels_and_the_nodes_that_only_they_go_through_are_not_needed(self):
         nodes = [node("null", "data"), node("null", "label"), node("unheard_of", "u", (1, 0)), node("SoftmaxOutput", "s", (0, 0), (2, 0))]
         self.write(symbol(nodes))
         self.assertEqual([port[0] for port in load(self.path).inputs], ["data"])
 
-    def test_symbol_files_that_are_wrong(self):
+    def test_wrong_symbol_files_are_refused(self):
         good = json.dumps(symbol())
         with_node = lambda *items: symbol(list(items))  # noqa: E731
         null = node("null", "x")
@@ -276,7 +276,7 @@ class Files(unittest.TestCase):
         os.remove(self.path)
         self.refuses(self.path, "No such file")
 
-    def test_parameter_files_that_are_wrong(self):
+    def test_wrong_parameter_files_are_refused(self):
         good = params({"arg:w": W, "arg:b": B})
         for size in range(len(good)):  # each section in turn ends too early
             self.write(symbol(), good[:size])
@@ -308,7 +308,7 @@ class Files(unittest.TestCase):
             load(self.path).compile()(X)
 
     def test_damaged_files_are_refused_or_read_and_never_worse(self):
-        """Bytes changed, left out and doubled, of files of MXNet's own where they are; scripts/fuzz.sh has the long form."""
+        """Bytes are changed, left out and doubled, in files of MXNet's own where these exist; scripts/fuzz.sh has the long form."""
         random = np.random.RandomState(5)
         text, data = json.dumps(symbol()).encode(), params({"arg:w": W, "arg:b": B})
         rounds = int(os.environ.get("FUZZ_ROUNDS", "400"))

@@ -1,4 +1,4 @@
-"""Real MXNet, in a process of its own: programs run by the Python of its virtual environment, arrays pass as .npz files."""
+"""Real MXNet in a process of its own: the Python of its virtual environment runs programs, and arrays pass as .npz files."""
 import os
 import subprocess
 import tempfile
@@ -17,13 +17,13 @@ np.savez(sys.argv[2], **{key: value.asnumpy() if isinstance(value, mx.nd.NDArray
 
 
 def python(version="1.9"):
-    """The Python that has that MXNet: TENON_MXNET_1_9 says which, else .venv-mxnet-1.9 of the tree; None: neither is there."""
+    """Returns the Python that has that MXNet: TENON_MXNET_1_9 names it, otherwise .venv-mxnet-1.9 of the tree; None if both are missing."""
     path = os.environ.get("TENON_MXNET_" + version.replace(".", "_")) or os.path.join(ROOT, f".venv-mxnet-{version}", "bin", "python")
     return path if os.access(path, os.X_OK) else None
 
 
 def package(version="1.9"):
-    """The folder of its package, which has the headers; None: it is not there."""
+    """Returns the folder of the MXNet package, which has the headers, or None if it is missing."""
     if not python(version):
         return None
     find = "import importlib.util; print(importlib.util.find_spec('mxnet').submodule_search_locations[0])"
@@ -31,7 +31,7 @@ def package(version="1.9"):
 
 
 def run(program, version="1.9", environment=None, **given):
-    """What the program put into `found`, by name; `given` has the arrays.  Its words, with what it wrote to stderr, are under "words"."""
+    """Returns what the program put into `found`, by name; `given` has the arrays. The text that the program wrote to stderr is under "words"."""
     with tempfile.TemporaryDirectory(prefix="tenon-mxnet-") as folder:
         there, back = os.path.join(folder, "given.npz"), os.path.join(folder, "found.npz")
         np.savez(there, **given)

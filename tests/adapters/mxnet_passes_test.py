@@ -1,4 +1,4 @@
-"""Passes and partitioners of MXNet's libraries on graphs: beside real MXNet 1.7, 1.8 and 1.9, and what is wrong with some."""
+"""Passes and partitioners of MXNet's libraries on graphs, beside real MXNet 1.7, 1.8 and 1.9, and the errors for faulty ones."""
 import json
 import os
 import shutil
@@ -28,7 +28,7 @@ core = tenon.graph.ops.core
 
 
 def plain(name, *options, version=11, throws=False):
-    """In C, against the symbols alone."""
+    """Builds a library in C, which needs only the symbols of the interface."""
     made, objects = os.path.join(FOLDER, f"lib{name}.so"), os.path.join(FOLDER, f"{name}.o")
     if not os.path.exists(made):
         flags = ["-std=gnu11", "-w", "-O1", "-fPIC", "-fexceptions", f"-DVERSION={version}", '-DOPERATORS="rewrite_ops.h"', '-DTRANSFORMS="rewrite.h"', *(["-DTHROWS"] if throws else []), *options]
@@ -38,7 +38,7 @@ def plain(name, *options, version=11, throws=False):
 
 
 def header():
-    """Against the header that MXNet 1.9's wheel carries; None: that MXNet is not here."""
+    """Builds a library with the header that MXNet 1.9's wheel carries; None if that MXNet is not installed."""
     made, wheel = os.path.join(FOLDER, "libgraphs.so"), mxnet_oracle.package()
     if wheel and not os.path.exists(made):
         subprocess.run(["c++", "-std=c++11", "-w", "-O1", "-fPIC", "-shared", os.path.join(SOURCES, "graphs.cc"), os.path.join(wheel, "src", "lib_api.cc"), "-I" + os.path.join(wheel, "include"),
@@ -78,7 +78,7 @@ def value_of(graph, name):
 
 
 def build(graph, known=True):
-    """The graph in Tenon; known: with extents, else with symbols."""
+    """Builds the graph in Tenon; known: with known extents, else with symbols."""
     b = tenon.graph.Builder()
     values = {n: b.constant(value_of(graph, n), n) if n.startswith("w") else b.input(n, "f32", list(SHAPE) if known else ["n", "m"]) for n in variables(graph)}
     for name, op, inputs, *attributes in GRAPHS[graph][0]:
@@ -114,7 +114,7 @@ for case, c in plan.items():
 
 
 def case(graph, *apply, runs=1, dedup=True):
-    """dedup: MXNet's nodes of subgraphs have each input and result once, as Tenon's have."""
+    """dedup: MXNet's subgraph nodes have each input and result once, as Tenon's have."""
     return {"dedup": dedup, "graph": graph, "apply": [list(step) if len(step) == 2 else [step[0], {}] for step in apply], "runs": runs}
 
 
@@ -163,7 +163,7 @@ HEADER = {  # of 1.9, by its own header
 
 
 def structure(graph):
-    """Names of its nodes, and of those in its subgraphs, as PROGRAM lists them."""
+    """Returns the names of its nodes, and of those in its subgraphs, in the form in which PROGRAM lists them."""
     nodes, groups = [], []
     for node in graph.nodes:
         if node.op.split("::")[1] not in SUBGRAPHS:
@@ -221,7 +221,7 @@ class Beside(unittest.TestCase):
 
 
 class Graphs(unittest.TestCase):
-    """What is Tenon's own about it."""
+    """Behaviour that only Tenon has."""
 
     @classmethod
     def setUpClass(cls):
@@ -283,7 +283,7 @@ class Graphs(unittest.TestCase):
         self.assertEqual([(n.op, n.name, n.attributes) for n in again.nodes], [(n.op, n.name, n.attributes) for n in graph.nodes])
         np.testing.assert_array_equal(np.asarray(again.compile()(x)), expected)
 
-    def test_names_of_mxnets_for_layers_of_a_network(self):
+    def test_mxnets_operator_names_for_layers_of_a_network(self):
         b, f32 = tenon.graph.Builder(), lambda *shape: random.random(shape).astype(np.float32)
         x = b.input("x", "f32", [2, 3, 8, 8])
         y = core.conv(x, b.constant(f32(4, 3, 3, 3), "w"), b.constant(f32(4), "b"), pads=[1, 1, 1, 1], strides=[2, 2], name="conv")
@@ -299,7 +299,7 @@ class Graphs(unittest.TestCase):
                 graph.apply("own::t_replace", **{"from": op, "to": "no_such_operator"})
         np.testing.assert_array_equal(np.asarray(graph.apply("own::t_give").compile()(x)), expected)
 
-    def test_they_are_listed_with_their_library(self):
+    def test_passes_and_partitioners_are_listed_with_their_library(self):
         command = os.path.join(BUILD, "tenon")
         listed = subprocess.run([command, "ops", self.library.path if hasattr(self.library, "path") else plain("own")], capture_output=True, text=True).stdout
         self.assertRegex(listed, "own::t_by_ops +partitioner")
@@ -354,7 +354,7 @@ LOADS = {  # options of the compiler, what the error says
 
 
 class Wrong(unittest.TestCase):
-    """Each is one error that says what is wrong; the graph stays, and the next call works."""
+    """Each fault is one error with a message; the graph is unchanged, and the next call works."""
 
     @classmethod
     def setUpClass(cls):
@@ -371,22 +371,22 @@ class Wrong(unittest.TestCase):
         self.assertEqual(structure(graph.apply("own::t_by_ops", ops="exp=-1,log=-1")), [["sum"], [["e", "l"]]])
         checked["faults"] += 1
 
-    def test_graphs_that_are_none(self):
+    def test_texts_that_are_not_graphs_are_refused(self):
         for name, (text, words) in TEXTS.items():
             with self.subTest(name):
                 self.refused("t_give", words, text=text)
 
-    def test_passes_that_fail(self):
+    def test_failing_passes_are_reported(self):
         for name, (options, words) in PASSES.items():
             with self.subTest(name):
                 self.refused("t_give", words, **options)
 
-    def test_partitioners_that_fail(self):
+    def test_failing_partitioners_are_reported(self):
         for name, (partitioner, options, words) in CUTS.items():
             with self.subTest(name):
                 self.refused(partitioner, words, **options)
 
-    def test_exceptions(self):
+    def test_exceptions_of_a_library_are_errors(self):
         tenon.load(plain("throwing", throws=True))
         self.refused("t_throw", ["it throws an exception: thrown by the library"], "throwing")
         library = header()
@@ -398,12 +398,12 @@ class Wrong(unittest.TestCase):
         self.refused("h_ops", ["reviewSubgraph failed: it throws an exception"], "graphs", ops="exp", bad="review")
         self.refused("h_select", ["Filter failed: it throws an exception"], "graphs", ops="exp", bad="filter")
 
-    def test_a_text_of_version_7_that_has_no_end(self):
+    def test_a_text_of_version_7_without_an_end_is_refused(self):
         tenon.load(plain("seven", version=7))
         self.refused("t_give", ["ends before the last closing brace"], "seven", text='{"nodes": [{"op": "nu\\"ll')
         self.refused("t_give", ["it failed (libraries of version 7 print the reason on standard output)"], "seven", bad="say")
 
-    def test_libraries_that_are_incomplete_are_refused_whole(self):
+    def test_incomplete_libraries_are_refused_as_a_whole(self):
         for name, (options, words) in LOADS.items():
             with self.subTest(name):
                 before = [p.name for p in tenon.graph.passes()]
@@ -414,12 +414,12 @@ class Wrong(unittest.TestCase):
                 self.assertEqual([p.name for p in tenon.graph.passes()], before)
                 checked["faults"] += 1
 
-    def test_subgraphs_that_the_library_cannot_run(self):
+    def test_subgraphs_that_the_library_cannot_run_are_reported(self):
         graph = build("shared").apply("own::t_by_ops", ops="elemwise_mul=-1")
         with self.assertRaisesRegex(tenon.Error, "createOpState failed: an operator that t_chain does not know"):
             graph.compile()(*[value_of("shared", n) for n in "ab"])
 
-    def test_nodes_of_subgraph_operators_that_no_partitioner_made(self):
+    def test_nodes_of_subgraph_operators_without_a_partitioner_are_refused(self):
         with self.assertRaisesRegex(tenon.Error, "subgraph_sym_json is missing"):
             b = tenon.graph.Builder()
             b.finish(tenon.graph.ops.own.t_chain([b.input("x", "f32", [2])], _subgraph=build("line"), _count=1))

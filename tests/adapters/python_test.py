@@ -1,5 +1,5 @@
-"""The Python package: operators on NumPy's arrays, on tensors of PyTorch's and of anything with __dlpack__; without copies, with
-exceptions of the right class.  Run with a Python that has NumPy (.venv), and with one that has PyTorch too (.venv-zoo)."""
+"""The Python package: operators on NumPy arrays, on PyTorch tensors and on anything with __dlpack__; without copies, and with exceptions of the
+right class. Run with a Python that has NumPy (.venv), and with one that has PyTorch too (.venv-zoo)."""
 import array
 import ast
 import gc
@@ -73,8 +73,8 @@ def library():
 
 
 def leaks(calls, times):
-    """By how many bytes the process has grown in each of ten parts of so many rounds, if it grew in most of them by more than three
-    bytes a round; else nothing: memory that is taken once, and kept, makes one part or two of them grow."""
+    """Returns by how many bytes the process has grown in each of ten parts of so many rounds, if it grew in most parts by more than three bytes a
+    round; otherwise nothing. Memory that is allocated once and kept makes only one or two parts grow."""
     sizes, least = [], max(3 * times // 10, 16 << 10)
     for _ in range(11):
         for _ in range(times // 10):
@@ -87,13 +87,13 @@ def leaks(calls, times):
 
 
 class Arrays(unittest.TestCase):
-    def test_results_are_numpys(self):
+    def test_results_equal_those_of_numpy(self):
         x = np.linspace(-3, 3, 35, dtype=np.float32).reshape(5, 7)
         y = core.exp(x)
         self.assertIs(type(y), np.ndarray)
         np.testing.assert_allclose(y, np.exp(x), rtol=1e-6)
 
-    def test_every_dtype_there_and_back(self):
+    def test_every_dtype_survives_the_way_there_and_back(self):
         for name in "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 float32 float64 complex64 complex128 longlong ulonglong".split():
             x = np.arange(6).reshape(2, 3).astype(name)
             y = core.transpose(x)
@@ -127,7 +127,7 @@ class Arrays(unittest.TestCase):
         gc.collect()
         self.assertEqual(view.sum(), 100000 * 99999 / 2)
 
-    def test_results_that_are_given(self):
+    def test_results_can_be_given(self):
         x, out = np.arange(6, dtype=np.float32), np.zeros(6, np.float32)
         self.assertIs(core.neg(x, out=out), out)
         np.testing.assert_array_equal(out, -x)
@@ -139,7 +139,7 @@ class Arrays(unittest.TestCase):
         with self.assertRaisesRegex(tenon.InvalidError, "read-only"):
             core.neg(x, out=out)
 
-    def test_results_that_are_added(self):
+    def test_results_can_be_added_to_a_given_array(self):
         x, out = np.arange(6, dtype=np.float32), np.full(6, 10, np.float32)
         self.assertIs(core.mul(x, x, out=out, add=True), out)
         np.testing.assert_array_equal(out, 10 + x * x)
@@ -156,7 +156,7 @@ class Arrays(unittest.TestCase):
         with self.assertRaisesRegex(tenon.InvalidError, "core::add has no dtype bool"):
             core.less(x, x, out=np.zeros(6, bool), add=True)
 
-    def test_arrays_that_no_tensor_can_be(self):
+    def test_arrays_that_cannot_be_tensors_are_refused(self):
         for bad, words in ((np.array(["2020-01-01"], "M8[D]"), "has no counterpart in Tenon"), (np.arange(3, dtype=">f4"), "byte order"),
                            (np.zeros(3, np.dtype([("a", "i1"), ("b", "f4")]))["b"], "not aligned|not multiples")):
             with self.assertRaisesRegex(tenon.InvalidError, words):
@@ -169,18 +169,18 @@ class Arrays(unittest.TestCase):
         with self.assertRaisesRegex(tenon.InvalidError, "expected i64"):
             core.add(np.arange(3), 2.5)
 
-    def test_scalars_of_numpys_keep_their_dtype(self):
+    def test_numpy_scalars_keep_their_dtype(self):
         self.assertEqual(core.neg(np.float64(2)).dtype, np.float64)
         self.assertEqual(core.neg(np.int16(2)).dtype, np.int16)
         with self.assertRaisesRegex(TypeError, "out: expected a tensor"):
             core.neg(np.ones((), np.float32), out=np.float32(0))
 
-    def test_numbers_of_a_class_of_their_own(self):
+    def test_numbers_may_have_a_class_of_their_own(self):
         class Mine(int):
             pass
         np.testing.assert_array_equal(core.add(np.arange(3), Mine(2)), [2, 3, 4])
 
-    def test_texts(self):
+    def test_string_tensors(self):
         a, b = np.array([["ä", "bb"], ["", "d"]]), np.array(["x", "y"], object)
         joined = core.string_concat(a, b)
         self.assertEqual((type(joined), joined.dtype, joined.tolist()), (np.ndarray, np.dtype(object), [["äx", "bby"], ["x", "dy"]]))
@@ -216,13 +216,13 @@ class Calls(unittest.TestCase):
             for _ in range(2):  # the second time from what the first left
                 self.assertEqual(float(self.ops.weigh(self.x, **given)), expected, given)
 
-    def test_attributes_that_change_are_seen(self):
+    def test_changed_attributes_take_effect(self):
         numbers = [1]
         self.assertEqual(float(self.ops.weigh(self.x, ints=numbers)), 32e8 + 1e4)
         numbers.append(2)
         self.assertEqual(float(self.ops.weigh(self.x, ints=numbers)), 32e8 + 3e4)
 
-    def test_wrong_attributes(self):
+    def test_wrong_attributes_are_errors(self):
         for given, words in (({"i": 1.5}, "argument i: expected an int, found 1.5"), ({"f": "a"}, "argument f: expected a number"), ({"s": 3}, "argument s: expected a str"),
                              ({"ints": "12"}, "argument ints: expected a list of int"), ({"ints": [1.5]}, "argument ints: expected a list of int"),
                              ({"strs": [1]}, "argument strs"), ({"b": "yes"}, "argument b: expected a bool"), ({"i": None}, "argument i")):
@@ -240,7 +240,7 @@ class Calls(unittest.TestCase):
             with self.assertRaisesRegex(TypeError, words):
                 call()
 
-    def test_names_that_python_keeps_for_itself(self):
+    def test_names_that_are_keywords_of_python(self):
         self.assertEqual(core.if_.name, "core::if")
         with self.assertRaisesRegex(TypeError, "is missing argument|expected a graph"):
             core.if_(np.ones((), bool), else_=None, then=None)
@@ -248,7 +248,7 @@ class Calls(unittest.TestCase):
             core.if_(np.ones((), bool), alse_=None)
         np.testing.assert_array_equal(core.and_(np.array([True, True]), np.array([True, False])), [True, False])
 
-    def test_an_argument_of_the_name_out(self):
+    def test_an_argument_named_out(self):
         result = np.empty(3, np.float32)
         self.assertIs(self.ops.negated(out=self.x, out_=result), result)
         np.testing.assert_array_equal(result, -self.x)
@@ -274,17 +274,17 @@ class Calls(unittest.TestCase):
         parts = core.split(np.arange(6, dtype=np.float32), count=3)
         self.assertEqual([p.tolist() for p in parts], [[0, 1], [2, 3], [4, 5]])
 
-    def test_a_size_that_only_run_knows(self):
+    def test_a_result_whose_size_only_run_knows(self):
         np.testing.assert_array_equal(self.ops.positive(np.array([-1, 2, -3, 4], np.float32)), [2, 4])
 
-    def test_what_a_kernel_says_is_raised_and_the_next_call_works(self):
+    def test_a_kernels_error_is_raised_and_the_next_call_works(self):
         for _ in range(3):
             with self.assertRaisesRegex(tenon.Error, "the kernel of fails says no") as caught:
                 self.ops.fails(self.x)
             self.assertIsInstance(caught.exception, RuntimeError)
             np.testing.assert_array_equal(core.neg(self.x), -self.x)
 
-    def test_the_lock_is_given_up(self):
+    def test_the_interpreter_lock_is_released_during_a_call(self):
         x = np.zeros(2, np.float32)
 
         def write():
@@ -299,7 +299,7 @@ class Calls(unittest.TestCase):
         self.assertEqual(found, 1)
 
     def interrupted(self, call):
-        """Ctrl-C comes while it runs; the steps it had made."""
+        """Sends Ctrl-C while the call runs and returns the steps that it had made."""
         self.ops.steps(self.x)
         before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job begins without it
         self.addCleanup(signal.signal, signal.SIGINT, before)
@@ -347,7 +347,7 @@ class Calls(unittest.TestCase):
             thread.join()
         self.assertEqual(results, [True] * 800)
 
-    def test_nothing_grows_over_many_calls(self):
+    def test_memory_does_not_grow_over_many_calls(self):
         x, out, objects, texts = np.ones((4, 4), np.float32), np.empty((4, 4), np.float32), [1, 2], np.array(["a", "bc"])
         calls = [lambda: core.add(x, x, out=out), lambda: core.add(x, x), lambda: self.ops.weigh(x, ints=objects, f=0.1), lambda: core.transpose(x),
                  lambda: self.ops.sum_all([x, x]), lambda: self.raises(x)]
@@ -574,7 +574,7 @@ class Names(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "is not a source file"):
             tenon.load("some.so", options=["-O1"])
 
-    def test_rules_for_loading(self):
+    def test_policies_for_loading(self):
         good, other = os.path.join(FOLDER, "rules", "good.so"), os.path.join(FOLDER, "rules", "other.so")
         os.makedirs(os.path.dirname(good))
         for path, name in ((good, "ruled"), (other, "ruled_too")):
@@ -604,7 +604,7 @@ class Names(unittest.TestCase):
         tenon.policy()
         tenon.load(good, unloadable=True).unload()
 
-    def test_a_name_is_not_looked_for_in_the_current_folder(self):
+    def test_a_name_is_not_searched_in_the_current_folder(self):
         before = os.getcwd()
         os.chdir(FOLDER)
         self.addCleanup(os.chdir, before)
@@ -613,7 +613,7 @@ class Names(unittest.TestCase):
         with self.assertRaisesRegex(tenon.NotFoundError, "the file of that name in the current folder is ./planted.so"):
             tenon.load("planted.so")
 
-    def test_libraries_that_cannot_be_loaded(self):
+    def test_libraries_that_cannot_be_loaded_are_errors(self):
         with self.assertRaisesRegex(tenon.NotFoundError, "nowhere.so"):
             tenon.load("nowhere.so")
         with self.assertRaises(tenon.Error):
@@ -645,7 +645,7 @@ class Names(unittest.TestCase):
         if sys.version_info >= (3, 12):
             self.assertIsNone(interpreters.run_string(interpreters.create(), code % pythons))
 
-    def test_types_that_only_the_package_makes(self):
+    def test_types_that_only_the_package_creates(self):
         for made in tenon.Tensor, tenon.Operator, type(library()._core):
             with self.assertRaisesRegex(TypeError, "cannot be created by calling it"):
                 made()
@@ -679,7 +679,7 @@ class Shapes(unittest.TestCase):
                 with self.assertRaises((TypeError, tenon.Error)):
                     core.reshape._infer([("f32", [2, 6]), ("i64", [2], values)], {}, 0)
 
-    def test_what_cannot_be(self):
+    def test_impossible_arguments_are_errors(self):
         for tensors, attributes, symbols in (([("f32", [2, 3]), ("f32", [4, 5]), None], {}, 0), ([("f32", [2, 3])], {}, 0), ([("f99", [2, 3]), None, None], {}, 0),
                                              ([("f32", [-1, 3]), ("f32", [3, 3]), None], {}, 0), ([3, None, None], {}, 0)):
             with self.assertRaises(tenon.Error):
@@ -692,7 +692,7 @@ class Definitions(unittest.TestCase):
 
         @tenon.op("mine::scale(Tensor x, int times=1, *, float by=2.0, str['up', 'down'] way='up') -> Tensor", types="x: f32|f64; out = x", shapes="out = x", gradient="x: mine::scale(grad, times, by=by, way=way)")
         def scale(x, times, *, by, way):
-            """x times by, so often."""
+            """Multiplies x, as often as asked for."""
             kept.append(x)
             return x * x.dtype.type((by if way == "up" else 1 / by) ** times)
         x = np.arange(4, dtype=np.float32).reshape(2, 2)
@@ -706,7 +706,7 @@ class Definitions(unittest.TestCase):
         with self.assertRaises(AttributeError):
             tenon.ops.mine.scale
 
-    def test_results_lists_and_what_is_absent(self):
+    def test_several_results_lists_and_absent_inputs(self):
         @tenon.op("mine::both(Tensor[] xs, Tensor? more=None) -> (Tensor sum, Tensor count)", types="xs: f32; more = xs; sum = xs; count = i64", shapes="sum: []; count: []")
         def both(xs, more):
             return np.float32(sum(float(x.sum()) for x in xs) + (0 if more is None else float(more.sum()))), np.array(len(xs))
@@ -715,10 +715,10 @@ class Definitions(unittest.TestCase):
         self.assertEqual((float(total), int(count)), (9, 2))
         self.assertEqual(float(both([x], x)[0]), 6)
 
-    def test_help_is_the_operators(self):
+    def test_help_describes_the_operator(self):
         @tenon.op("mine::shown(Tensor x) -> Tensor", types="x: f32; out = x", shapes="out = x")
         def shown(x):
-            """x as it is."""
+            """Returns x unchanged."""
             return x
         text = pydoc.render_doc(shown, renderer=pydoc.plaintext)
         self.assertIn("x as it is.", text)
@@ -789,7 +789,7 @@ class Definitions(unittest.TestCase):
         del seen[:]
         self.assertEqual(leaks([lambda: (windows(x), seen.clear())], 10000), [])
 
-    def test_a_size_that_only_the_kernel_knows(self):
+    def test_a_result_whose_size_only_the_kernel_knows(self):
         @tenon.op("mine::positive(Tensor x) -> Tensor", types="x: f32; out = x")
         def positive(x):
             return x[x > 0] if x[0] != 7 else np.ones(9, np.float32)
@@ -804,7 +804,7 @@ class Definitions(unittest.TestCase):
         with self.assertRaisesRegex(tenon.InvalidError, "tenon.meta"):
             tenon.at_most(3)
 
-    def test_gradients_that_cannot_be(self):
+    def test_impossible_gradients_are_refused(self):
         @tenon.op("mine::cube(Tensor x, *, float by=1.0) -> Tensor y", types="x: f64; y = x", shapes="y = x")
         def cube(x, *, by):
             return by * x ** 3
@@ -820,7 +820,7 @@ class Definitions(unittest.TestCase):
         first.registration.undo()
         tenon.gradient(cube)(lambda grad: grad)
 
-    def test_what_it_raises_is_raised(self):
+    def test_exceptions_of_the_function_are_raised(self):
         class Own(Exception):
             pass
 
@@ -846,7 +846,7 @@ class Definitions(unittest.TestCase):
         with self.assertRaises(ValueError):
             tenon.op("mine::wrong(Tensor x) -> Tensor", types="x: f32; out = x", traits=("odd",))(lambda x: x)
 
-    def test_threads_and_nothing_lost(self):
+    def test_threads_call_it_and_nothing_leaks(self):
         @tenon.op("mine::plus(Tensor x) -> Tensor", types="x: f32; out = x", shapes="out = x")
         def plus(x):
             return x + 1
@@ -864,7 +864,7 @@ class Definitions(unittest.TestCase):
 
 
 class Dispatch(unittest.TestCase):
-    def test_traces_and_reasons(self):
+    def test_traces_and_explanations(self):
         path = os.path.join(FOLDER, "calls.json")
         with tenon.trace("dispatch,args", file=path):
             core.add(np.ones(2, np.float32), np.ones(2, np.float32))
@@ -880,7 +880,7 @@ class Dispatch(unittest.TestCase):
         with self.assertRaises(tenon.Error):
             tenon.trace("nothing such")
 
-    def test_tables_and_slots(self):
+    def test_dispatch_tables_and_their_entries(self):
         table = tenon.dispatch.table("core::matmul")
         self.assertIn("cpu", table)
         self.assertEqual(table, tenon.dispatch.table(core.matmul))
@@ -896,7 +896,7 @@ class Dispatch(unittest.TestCase):
         self.assertLess(keys.index("cpu"), keys.index("autograd"))
         self.assertIn("Whether a call", tenon.dispatch.has_computed_kernel.__doc__)
 
-    def test_wrong_questions(self):
+    def test_wrong_questions_are_errors(self):
         for question in (lambda: tenon.dispatch.table(3), lambda: tenon.dispatch.slot(None, "cpu"), lambda: tenon.dispatch.slot(core.add), lambda: tenon.dispatch.keys(1)):
             with self.assertRaises(TypeError):
                 question()
@@ -969,7 +969,7 @@ class Graphs(unittest.TestCase):
         self.assertEqual(run.graph.inputs[0][0], "x")
         self.assertIn("gelu", run.dump("graph"))
 
-    def test_results_outlive_all(self):
+    def test_results_outlive_the_executable(self):
         x = self.x.copy()
         out, same = tenon.graph.load(self.path).compile()(x, self.y)
         del x
@@ -977,7 +977,7 @@ class Graphs(unittest.TestCase):
         np.testing.assert_allclose(out, self.expected, rtol=1e-5, atol=1e-5)
         np.testing.assert_array_equal(same, self.x)
 
-    def test_wrong_calls(self):
+    def test_wrong_calls_are_errors(self):
         run = tenon.graph.load(self.path).compile()
         for call, error, words in ((lambda: run(self.x), TypeError, "input 'y' \\(position 1\\) was not given"), (lambda: run(self.x, self.y, self.x), TypeError, "2 inputs, but 3 were given"),
                                    (lambda: run(self.x, self.y, x=self.x), TypeError, "'x' was given twice"), (lambda: run(self.x, self.y, z=1), TypeError, "expected the names of inputs of the graph"),
@@ -1001,14 +1001,14 @@ class Graphs(unittest.TestCase):
         self.assertIn("sim", graph.compile(device=["sim", "cpu"]).dump("placement"))
         self.assertIn("demo::gelu", tenon.fallback_report())
 
-    def test_nothing_grows(self):
+    def test_memory_does_not_grow(self):
         run = tenon.graph.load(self.path).compile()
         self.assertEqual(leaks([lambda: run(self.x, self.y)], 100000), [])
         self.assertEqual(leaks([lambda: tenon.graph.load(self.path).compile()(self.x, self.y)], 2000), [])
 
 
 class Tensors(unittest.TestCase):
-    def test_what_it_says(self):
+    def test_a_tensor_describes_itself(self):
         t = tenon.tensor([[1, 2, 3], [4, 5, 6]], dtype="f32")
         self.assertEqual((t.shape, t.strides, t.dtype, t.device, t.ndim, t.size, len(t)), ((2, 3), (3, 1), "f32", "cpu", 2, 6, 2))
         self.assertEqual(repr(t), "tenon.Tensor(f32[2, 3], cpu)\n[[1. 2. 3.]\n [4. 5. 6.]]")
@@ -1061,7 +1061,7 @@ class Tensors(unittest.TestCase):
         self.assertEqual(leaks([lambda: echo(t)], 100000), [])
 
     def test_the_tables_functions(self):
-        """The allocator too, which tvm-ffi does not call here: it makes tensors, and says why it does not."""
+        """Also the allocator, which tvm-ffi does not call here: it creates tensors, and reports why it cannot."""
         import ctypes as c
         class Tensor(c.Structure):
             _fields_ = [("data", c.c_void_p), ("device", c.c_int32 * 2), ("ndim", c.c_int32), ("code", c.c_uint8), ("bits", c.c_uint8), ("lanes", c.c_uint16),
@@ -1137,7 +1137,7 @@ class Liar:
 
 
 class Guide(unittest.TestCase):
-    def test_its_commands(self):
+    def test_the_commands_of_the_guide_work(self):
         with open(os.path.join(ROOT, "docs/python.md"), encoding="utf-8") as file:
             blocks = re.findall(r"^```sh\n(.*?)^```", file.read(), re.S | re.M)
         with tempfile.TemporaryDirectory() as folder:
@@ -1152,7 +1152,7 @@ class Guide(unittest.TestCase):
 
 @unittest.skipUnless(torch, "this Python has no PyTorch")
 class Torch(unittest.TestCase):
-    def test_results_are_torchs(self):
+    def test_results_are_torch_tensors(self):
         x = torch.randn(5, 7)
         y = core.exp(x)
         self.assertIs(type(y), torch.Tensor)
@@ -1188,7 +1188,7 @@ class Torch(unittest.TestCase):
     def test_dtypes_as_attributes(self):
         self.assertEqual(float(library().weigh(torch.ones(1), d=torch.float64)), 64e8)
 
-    def test_nothing_grows(self):
+    def test_memory_does_not_grow(self):
         x, out = torch.ones(4), torch.empty(4)
         shape = np.array([2, 2])
         self.assertEqual(leaks([lambda: core.add(x, x, out=out), lambda: core.add(x, x), lambda: core.reshape(x, shape)], 350000), [])

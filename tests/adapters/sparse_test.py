@@ -55,7 +55,7 @@ def rows_of(dense):
 
 
 class Making(unittest.TestCase):
-    def test_a_csr_matrix_is_over_the_arrays_that_made_it(self):
+    def test_a_csr_matrix_shares_the_arrays_that_it_was_made_of(self):
         values, columns, ends = csr_parts(DENSE)
         x = tenon.csr(values, columns, ends, (4, 3))
         self.assertEqual((x.layout, x.shape, x.dtype, x.ndim, x.size, x.device), ("csr", (4, 3), "f32", 2, 12, "cpu"))
@@ -82,7 +82,7 @@ class Making(unittest.TestCase):
         self.assertEqual((x.values.tolist(), x.indices.dtype, x.indptr.dtype), ([0, 2, 4], "i64", "i64"))
         np.testing.assert_array_equal(x.to_dense().numpy(), [[0, 2], [4, 0]])
 
-    def test_what_is_no_sparse_tensor_is_refused(self):
+    def test_invalid_sparse_tensors_are_refused(self):
         good = csr_parts(DENSE)
         for bad, why in (((good[0], good[1] + 1, good[2]), "index 1 of a csr tensor is 3: expected 0 to 2"),
                          ((good[0], good[1], good[2][:-1]), "the indptr of a csr tensor have shape"),
@@ -98,12 +98,12 @@ class Making(unittest.TestCase):
             tenon.row_sparse(DENSE, np.arange(4), (4, 5))
         self.assertEqual(tenon.csr(good[0], good[1][::-1].copy(), good[2], (4, 3), check=False).layout, "csr")
 
-    def test_dense_tensors_say_so(self):
+    def test_dense_tensors_have_the_layout_dense(self):
         x = tenon.tensor([1.0, 2.0])
         self.assertEqual((x.layout, x.values, x.indices, x.indptr), ("dense", None, None, None))
         self.assertIs(x.to_dense(), x)
 
-    def test_what_a_sparse_tensor_cannot_become(self):
+    def test_what_a_sparse_tensor_cannot_become_is_refused(self):
         x = csr(DENSE)
         for call in (x.numpy, x.tolist, x.item, lambda: np.asarray(x), lambda: x.to("sim"), x.__dlpack__, lambda: np.from_dlpack(x)):
             with self.assertRaisesRegex((tenon.UnimplementedError, BufferError), "csr"):
@@ -145,7 +145,7 @@ class Calls(unittest.TestCase):
         with self.assertRaisesRegex(tenon.UnimplementedError, r'core::neg: input x is sparse \(csr\), and no kernel says "sparse": make it dense first'):
             core.neg(csr(DENSE))
 
-    def test_nothing_grows(self):
+    def test_memory_does_not_grow(self):
         ops, a = library(), csr(DENSE)
         sizes = []
         for _ in range(6):
@@ -184,7 +184,7 @@ class Graphs(unittest.TestCase):
         dense = random_matrix(5, 3, 8)
         np.testing.assert_allclose(graph.compile()(dense), weight @ dense, rtol=1e-5, atol=1e-6)
 
-    def test_what_is_refused(self):
+    def test_misuse_is_refused(self):
         library()
         b = tenon.graph.Builder()
         for layout, shape in (("coo", [2, 2]), ("csr", [2]), ("csr", None), ("row_sparse", [])):
@@ -202,7 +202,7 @@ class Graphs(unittest.TestCase):
 
 @needs_scipy
 class SciPy(unittest.TestCase):
-    def test_its_matrices_are_arguments_and_results(self):
+    def test_scipy_matrices_are_arguments_and_results(self):
         ops, dense = library(), random_matrix(13, 8, 9)
         for kind in scipy_sparse.csr_matrix, scipy_sparse.csr_array:
             a, x = kind(dense), random_matrix(8, 3, 10)
@@ -226,7 +226,7 @@ class SciPy(unittest.TestCase):
         with self.assertRaises(TypeError):
             library().csr_transpose(csr(DENSE), out=scipy_sparse.csr_matrix((3, 4), dtype=np.float32))
 
-    def test_its_answers_are_ours(self):
+    def test_results_equal_those_of_scipy(self):
         for seed in range(20):
             dense = random_matrix(1 + seed, 2 + seed % 5, seed)
             x, theirs = core.to_sparse(dense), scipy_sparse.csr_matrix(dense)

@@ -1,5 +1,5 @@
-"""The Python package from several threads at once: what they share stays right, and what cannot be shared is an error.  With the
-interpreter lock threads take turns often here; a free-threaded Python has them run at the same time (PYTHON_GIL=0).  Each test lasts
+"""The Python package used by several threads at once: shared objects stay correct, and objects that cannot be shared raise an error. With the
+interpreter lock the threads take turns often here; a free-threaded Python runs them at the same time (PYTHON_GIL=0). Each test lasts
 TENON_THREADS_SECONDS, 1 unless it is set."""
 import os
 import random
@@ -38,8 +38,8 @@ def built(source):
 
 
 def together(*jobs, each=3, enough=lambda: True):
-    """Calls each job with a generator of random numbers, over and over, in so many threads, and goes on until enough() where a busy
-    machine did little; raises what one of them raised, and gives how often each job was called."""
+    """Calls each job with a random number generator, over and over, in so many threads, and goes on until enough() if a busy machine did little.
+    Raises the exception of a thread, and returns how often each job was called."""
     failures, counts, end = [], [0] * len(jobs), time.monotonic() + SECONDS
     start = threading.Barrier(len(jobs) * each)
 
@@ -232,7 +232,7 @@ class Threads(unittest.TestCase):
             self.assertEqual([span[1] for span in p.spans if span[2] == 0], ["core::add"])
         self.assertTrue(all(together(build, run, profiled, each=2)))
 
-    def test_one_builder_for_all_is_right_or_an_error(self):
+    def test_a_builder_shared_by_threads_is_right_or_an_error(self):
         b = tenon.graph.Builder()
         x = b.input("x", "f32", ["n", 4])
         values = [x]
@@ -278,7 +278,7 @@ class Threads(unittest.TestCase):
             self.assertEqual(np.asarray(core.add(a, b))[0], 2)
         self.assertTrue(all(together(made, mixed)))
 
-    def test_lists_that_others_change(self):
+    def test_lists_that_other_threads_change(self):
         items, results = [Array(tenon.tensor([1.0], "f32"))], [np.empty(1, np.float32)]
 
         def call(chance):
@@ -294,7 +294,7 @@ class Threads(unittest.TestCase):
         self.assertTrue(all(together(call, change)))
 
     @unittest.skipUnless(sysconfig.get_config_var("Py_GIL_DISABLED"), "this Python has the interpreter lock")
-    def test_the_import_leaves_the_lock_off(self):
+    def test_importing_the_package_leaves_the_interpreter_lock_off(self):
         code = "import sys, tenon; assert not sys._is_gil_enabled()"
         environment = {**{k: v for k, v in os.environ.items() if k != "PYTHON_GIL"}, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, env=environment)

@@ -1,4 +1,4 @@
-"""sim as a backend of PyTorch's: `torch.device("sim:0")`, by torch_device.cc."""
+"""sim as a backend of PyTorch: `torch.device("sim:0")`, by torch_device.cc."""
 import os
 import subprocess
 import types
@@ -11,7 +11,7 @@ SIM = os.path.join(BUILD, "devices", "sim.so")
 
 
 def build():
-    """The library, kept in the build folder for each release of PyTorch."""
+    """Builds the library, which stays in the build folder for each release of PyTorch."""
     source, root = os.path.join(ROOT, "tests", "adapters", "torch_device.cc"), os.path.dirname(torch.__file__)
     path = os.path.join(BUILD, f"torch_device-{torch.__version__}.so")
     headers = [os.path.join(ROOT, *parts) for parts in (("include", "tenon", "device.h"), ("include", "tenon", "op.h"), ("devices", "sim", "sim.h"))]
@@ -25,7 +25,7 @@ def build():
 
 
 def start(tenon, with_streams):
-    """Gives what tests ask of it: open, races, set, counts."""
+    """Returns the functions that tests use: open, races, set, counts."""
     module = types.ModuleType("torch.sim")
     module.is_available = module.is_initialized = lambda: True
     module.device_count, module.current_device = lambda: 2, lambda: 0

@@ -1,4 +1,4 @@
-"""Operators of Tenon's in a program without Python: TorchScript files and AOTInductor packages that call them, run by torch_deploy.cc."""
+"""Tenon's operators in a program without Python: TorchScript files and AOTInductor packages that call them, run by torch_deploy.cc."""
 import atexit
 import ctypes
 import os
@@ -40,7 +40,7 @@ def save_model():
 
 
 class Net(torch.nn.Module):
-    """Operators with lists, with what may be absent, with texts, that write, and that give a list back; and a model."""
+    """A model, and operators with lists, with absent inputs, with texts, that write to inputs, and that return a list."""
 
     def __init__(self):
         super().__init__()
@@ -56,7 +56,7 @@ class Net(torch.nn.Module):
 
 
 def expected(x, more, w):
-    """The same by PyTorch's own operators."""
+    """The same net by PyTorch's own operators."""
     y = torch.nn.functional.gelu(x) * 2
     a, b = y.chunk(2, 1)
     total, y = x.sum() + y.sum() + 100 * more + 2 + 0.25, torch.tanh(y)
@@ -64,7 +64,7 @@ def expected(x, more, w):
 
 
 def start_compiling():
-    """The program, kept in the build folder for each release of PyTorch, and the process that makes it, or None."""
+    """Returns the program, which stays in the build folder for each release of PyTorch, and the process that compiles it, or None."""
     source, root = os.path.join(ROOT, "tests", "adapters", "torch_deploy.cc"), os.path.dirname(torch.__file__)
     program = os.path.join(BUILD, f"torch_deploy-{torch.__version__}")
     newest = max(os.path.getmtime(path) for path in (source, os.path.join(ROOT, "include", "tenon", "torch.h")))

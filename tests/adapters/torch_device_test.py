@@ -1,5 +1,5 @@
-"""Operators of Tenon's on tensors of another device than the CPU: PyTorch's PrivateUse1, with sim below it (torch_device.cc), whose checker
-finds work that is out of order.  TENON_WITHOUT_STREAMS=1: the backend tells no streams, as before PyTorch 2.13."""
+"""Tenon's operators on tensors of another device than the CPU: PyTorch's PrivateUse1, with sim below it (torch_device.cc), whose checker finds
+work that is out of order. With TENON_WITHOUT_STREAMS=1 the backend reports no streams, as before PyTorch 2.13."""
 import gc
 import os
 import subprocess
@@ -68,7 +68,7 @@ def said(call):
 
 
 def alive(expected=None):
-    """Blocks of PyTorch's allocator that tensors have; autograd's threads may let go of some a little later."""
+    """Blocks of PyTorch's allocator that tensors hold; autograd's threads may release some a little later."""
     gc.collect()
     end = time.monotonic() + 10
     while expected is not None and sim.counts()[1] != expected and time.monotonic() < end:
@@ -118,11 +118,11 @@ class Device(unittest.TestCase):
 
 
 class Errors(Device):
-    def test_a_device_that_is_none_of_tenons_is_named_with_those_that_are(self):
+    def test_a_device_unknown_to_tenon_is_refused_and_the_known_ones_are_listed(self):
         self.assertEqual(before["unmapped"], "core::add: a: the tensor is on privateuseone:0, which is not mapped to a Tenon device: map it with "
                          "tenon.torch.device (in C tenon_torch_device) or move the tensor to the CPU; mapped so far: cuda to cuda")
 
-    def test_what_cannot_be_said_of_a_type_of_device_is_an_error(self):
+    def test_an_impossible_mapping_of_a_device_type_is_an_error(self):
         self.assertEqual(before["type"], "device type 'npu': expected cuda, xpu or privateuseone")
         self.assertRegex(before["backend"], "device type privateuseone cannot be mapped to Tenon's backend nosuch: .*nosuch")
         self.assertEqual(said(lambda: tenon.torch.device("cuda", "sim")), "device type cuda is already mapped to Tenon's backend cuda and cannot be mapped to sim")
@@ -137,7 +137,7 @@ class Errors(Device):
     def test_what_a_device_cannot_do_is_an_error_until_it_may_fall_back(self):
         self.assertIn("core::nonzero: no kernel for sim", before["missing"])
 
-    def test_after_an_error_all_is_as_before(self):
+    def test_errors_leave_no_memory_behind(self):
         live = alive()
         for _ in range(3):
             self.assertIn("matmul", said(lambda: core.matmul(self.x, self.y)))
@@ -214,7 +214,7 @@ class Values(Device):
         self.assertEqual((shape.device.type, shape.tolist()), ("cpu", [3, 4]))
         self.check(torch.ops.kinds.total([self.x, self.y], there(torch.ones(1)), choice="two", extra=0.25), numbers(3, 4).sum() + (numbers(3, 4) ** 2).sum() + 102.25)
 
-    def test_what_is_written_to_is_the_tensor_itself(self):
+    def test_an_operator_that_writes_changes_the_tensor_itself(self):
         torch.ops.kinds.scale_(self.x, by=2.0)
         torch.ops.kinds.scale_(self.y[1], by=3.0)
         expected = numbers(3, 4) ** 2
@@ -242,7 +242,7 @@ class Values(Device):
 
 
 class Memory(Device):
-    def test_results_are_of_pytorchs_allocator(self):
+    def test_results_come_from_pytorchs_allocator(self):
         gc.collect()
         allocations, live, _ = sim.counts()
         y = core.add(self.x, self.x)
@@ -258,14 +258,14 @@ class Memory(Device):
         del y, z, found, t
         self.assertEqual(sim.counts()[1], live)
 
-    def test_a_result_is_there_as_long_as_pytorch_has_it(self):
+    def test_a_result_lives_as_long_as_pytorch_holds_it(self):
         kept = [core.mul(self.x, self.x) for _ in range(8)]
         for _ in range(32):
             core.add(self.x, self.y)
         for y in kept:
             self.check(y, numbers(3, 4) ** 2)
 
-    def test_nothing_is_lost_over_thousands_of_calls(self):
+    def test_nothing_leaks_over_thousands_of_calls(self):
         sim.set("delay=0")
         w, grad, matrix, q, k = self.x.clone().requires_grad_(), torch.ones_like(self.x), there(numbers(4, 4)), there(numbers(1, 1, 3, 4)).requires_grad_(), there(numbers(1, 1, 3, 4))
         kernels = (lambda: core.add(self.x, self.y), lambda: core.matmul(self.x, self.y.t()), lambda: core.split(self.x, count=2, axis=1), lambda: said(lambda: core.add(self.x, numbers(3, 4))),
@@ -353,7 +353,7 @@ class Tracing(Device):
         program = torch.export.export(_Net(), (self.x,))
         self.check(program.module()(self.x), 4 * torch.relu(numbers(3, 4)))
 
-    def test_vmap_and_autocast_work_there(self):
+    def test_vmap_and_autocast_work_on_the_device(self):
         self.check(torch.vmap(lambda t: core.add(core.relu(t), 1.0 * t))(self.x), torch.relu(numbers(3, 4)) + numbers(3, 4))
         with torch.autocast("sim", dtype=torch.bfloat16):
             y = core.matmul(self.x, self.y.t())

@@ -8,7 +8,7 @@ class _Info(ctypes.Structure):
 
 
 def grown(call, times):
-    """The fewest bytes that so many calls left behind, of three tries."""
+    """The fewest bytes that so many calls left allocated, of three tries."""
     mallinfo, found = ctypes.CDLL(None).mallinfo2, []
     mallinfo.restype = _Info
     for count in times // 10, times, times, times:

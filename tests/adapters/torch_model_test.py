@@ -1,4 +1,4 @@
-"""Models that Tenon compiles as one operator of PyTorch's, tenon::run: values, gradients, tracing, errors, beside the same net in PyTorch."""
+"""Models that Tenon compiles into one operator of PyTorch, tenon::run: values, gradients, tracing and errors, beside the same net in PyTorch."""
 import atexit
 import logging
 import os
@@ -114,7 +114,7 @@ class Models(unittest.TestCase):
                 args = [x, y.detach()], [grads[i] for i in given], given, wanted
                 self.assertEqual(set(torch.library.opcheck(torch.ops.tenon.run.vjp, args, {"model": self.plain}).values()), {"SUCCESS"})
 
-    def test_gradients_are_memory_of_their_own(self):
+    def test_gradients_have_memory_of_their_own(self):
         x, y, g = torch.randn(3, 4), torch.randn(3), torch.randn(3, 4)
         for at in 1, 2:
             for grad in g, g[1:].expand(3, 2, 4)[:, 0], g.t().contiguous().t():
@@ -147,7 +147,7 @@ class Models(unittest.TestCase):
         self.assertIn("torch.ops.tenon.run.vjp", graph.code)
         torch.testing.assert_close(graph(self.x), expected, rtol=1e-4, atol=1e-5)
 
-    def test_what_has_no_gradient_is_named_and_the_next_call_works(self):
+    def test_a_missing_gradient_is_named_and_the_next_call_works(self):
         model, y = tenon.torch.load(self.custom), torch.randn(3)
         x = torch.randn(2, 4, requires_grad=True)
         for _ in range(2):
@@ -184,7 +184,7 @@ class Models(unittest.TestCase):
         [t.start() for t in threads], [t.join() for t in threads]
         self.assertEqual(failures, [])
 
-    def test_nothing_is_lost_over_many_calls(self):
+    def test_nothing_leaks_over_many_calls(self):
         x, y, grad, small = torch.randn(2, 4, requires_grad=True), torch.randn(3), torch.ones(2, 4), tenon.torch.load(self.custom)
         def forward():
             small(x.detach(), y)

@@ -1,5 +1,5 @@
-"""Arguments for calls of the built-in operators that the cases of the gradients have none for: such as their schemas and types allow,
-by trying; and those of gradients' operators, as the gradients' own calls have them."""
+"""Arguments for calls of those built-in operators that have no gradient case: found by trying values that their schemas and types allow. For the
+operators that compute gradients, the arguments of calls by gradients are used."""
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -38,7 +38,7 @@ def tensor(shape, dtype):
 
 
 def sample(name):
-    """(positional, named) of a call that works; None: no such was found."""
+    """Returns (positional, named) arguments of a call that works, or None if none was found."""
     if name in GIVEN:
         return GIVEN[name]
     op, call = tenon._core.find("core::" + name), tenon.torch.overload("core::" + name)
@@ -62,7 +62,7 @@ def sample(name):
 
 
 class Recorder(TorchDispatchMode):
-    """The arguments of the first call of each built-in operator."""
+    """Keeps the arguments of the first call of each built-in operator."""
 
     def __init__(self):
         super().__init__()

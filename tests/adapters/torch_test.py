@@ -1,4 +1,4 @@
-"""Operators of Tenon's as operators of PyTorch's: torch.library.opcheck, values and gradients beside PyTorch's own, tracing, errors."""
+"""Tenon's operators as operators of PyTorch: torch.library.opcheck, values and gradients beside PyTorch's own, tracing, errors."""
 import copy
 import ctypes
 import logging
@@ -35,7 +35,7 @@ checks = {"passed": 0}
 
 
 def attributes(attrs):
-    """Of the cases, for PyTorch: dtypes are its own, and texts have no quotes."""
+    """The attributes of a case for PyTorch: dtypes are PyTorch's own, and strings have no quotes."""
     def value(name, v):
         if name in ("to", "dtype"):
             return tenon.torch.dtypes.DTYPES[v]
@@ -75,7 +75,7 @@ class Builtins(unittest.TestCase):
     def setUpClass(cls):
         cls.left_out = tenon.torch.register("core")
 
-    def test_all_but_those_with_graphs_are_there(self):
+    def test_all_operators_without_graph_attributes_are_registered(self):
         self.assertEqual(sorted(self.left_out), ["core::if", "core::loop", "core::scan"])
         for name in tenon._core.names():
             if name not in self.left_out:
@@ -98,7 +98,8 @@ class Builtins(unittest.TestCase):
         self.assertGreater(len(seen), 130)
 
     def test_opcheck_is_clean_for_the_others(self):
-        """Those without cases: gradients' operators as gradients call them, others with whatever they take."""
+        """Operators without cases: those that compute gradients with the arguments that gradients pass, others with any arguments that they
+        accept."""
         cased, left = {name for name, *_ in CASES}, set()
         with torch_samples.Recorder() as recorder:
             for name, function, attrs, arrays, wanted in CASES:
@@ -194,7 +195,7 @@ int main(int argc, char **argv) { /* the library; numbers come and go as bytes *
         self.check(torch.ops.core.nonzero, (torch.randn(5),))
 
     def test_operators_of_the_examples(self):
-        """Those that have tensors and a kernel for the CPU; softcap is built with its .cu alone."""
+        """Operators that have tensors and a kernel for the CPU; softcap can be built only with its .cu file."""
         examples = os.path.join(ROOT, "examples")
         for options, *sources in (["-lutf8proc"], "02_search/text_ops.c", "02_search/wordpiece.c"), ([], "10_line_reader/ctc.c", "10_line_reader/decode.c"):
             tenon.torch.register(tenon.load(*(os.path.join(examples, s) for s in sources), options=options))
@@ -210,9 +211,9 @@ int main(int argc, char **argv) { /* the library; numbers come and go as bytes *
         loss, alpha = torch.ops.reader.ctc_loss(log_probs.detach(), targets, frames, lengths)
         self.check(torch.ops.reader.ctc_loss_backward, (torch.ones(2, dtype=torch.float64), log_probs.detach(), targets, frames, lengths, loss, alpha))
 
-    def test_every_kind_of_operator_every_way(self):
-        """One that mutates, one with lists and optionals, one whose result's size its data tell, one with state, one with random
-        numbers, by each way that PyTorch has to run a function."""
+    def test_every_kind_of_operator_runs_in_every_way_of_pytorch(self):
+        """An operator that mutates, one with lists and optionals, one whose result's size depends on data, one with state, and one with random
+        numbers, in each way that PyTorch has to run a function."""
         def mutates(x):
             y = x.clone()
             self.kinds.scale_(y, by=2.0)
@@ -306,7 +307,7 @@ int main(int argc, char **argv) { /* the library; numbers come and go as bytes *
         x = torch.ones(1)
         self.assertEqual([self.kinds.count(x).item() for _ in range(3)], [1, 2, 3])
 
-    def test_nothing_is_lost_over_many_calls(self):
+    def test_nothing_leaks_over_many_calls(self):
         x, xs, w = torch.ones(4), [torch.ones(2), torch.ones(3)], torch.ones(4, requires_grad=True)
         def failing():
             try:
@@ -320,7 +321,7 @@ int main(int argc, char **argv) { /* the library; numbers come and go as bytes *
             times = 300 if call is failing else 3000  # PyTorch takes 10 ms to throw
             self.assertLess(grown(call, times), 2 * times, calls.index(call))  # bytes: less than a block of two for each call
 
-    def test_results_live_as_long_as_they_are_wanted(self):
+    def test_results_live_as_long_as_they_are_held(self):
         kept = [core.add(torch.full((1000,), float(i)), torch.ones(1000)) for i in range(200)]
         self.assertEqual([t[999].item() for t in kept], [i + 1.0 for i in range(200)])
 
@@ -386,7 +387,7 @@ int main(int argc, char **argv) { /* the library; numbers come and go as bytes *
         self.assertIn("torch.ops.demo.gelu.default", graph.code)
         self.assertTrue(torch.equal(graph(torch.zeros(7)), torch.ones(7)))
 
-    def test_gradients_by_parts_for_one_input_of_several(self):
+    def test_gradients_through_the_parts_of_a_composite_for_one_input(self):
         q, k = torch.randn(3, 1, 2, 3, 4), torch.randn(1, 2, 3, 4)
         def grad(t):
             return torch.func.grad(lambda t: core.attention(t, k, k)[0].square().sum())(t)
@@ -396,7 +397,7 @@ int main(int argc, char **argv) { /* the library; numbers come and go as bytes *
         w = q.requires_grad_()
         torch.testing.assert_close(torch.autograd.grad(core.attention(w[0], k, k)[0].square().sum(), w)[0][0], expected[0])
 
-    def test_vmap_is_one_call_after_the_other(self):
+    def test_vmap_equals_a_call_for_each_item(self):
         for name, _, attrs, arrays, wanted in CASES:
             if wanted != [0] or isinstance(arrays[0], list) or 0 in arrays[0].shape:
                 continue
@@ -408,7 +409,7 @@ int main(int argc, char **argv) { /* the library; numbers come and go as bytes *
                 for f, *e in zip(found, *parts):
                     torch.testing.assert_close(f, torch.stack(e), rtol=1e-12, atol=1e-12)
 
-    def test_vmap_by_a_declared_rule(self):
+    def test_vmap_by_declared_batching_is_one_call(self):
         calls = []
 
         @tenon.op("ruled::scaled(Tensor x, Tensor w, Tensor? more=None, *, int axis=0, int[] axes=[0]) -> (Tensor out, Tensor rank)", types="x: f64; w, more, out = x; rank = i64", shapes="out = x; rank: []",
@@ -454,7 +455,7 @@ int main(int argc, char **argv) { /* the library; numbers come and go as bytes *
         self.assertEqual(w.grad.dtype, torch.float32)
         torch.testing.assert_close(product.float(), (x @ w).detach(), rtol=2e-2, atol=2e-2)
 
-    def test_random_numbers_are_those_of_pytorchs_seed(self):
+    def test_random_numbers_follow_pytorchs_seed(self):
         p = torch.full((1000,), 0.3)
         drawn = []
         for _ in range(2):
@@ -500,8 +501,9 @@ int main(int argc, char **argv) { /* the library; numbers come and go as bytes *
         [t.start() for t in threads], [t.join() for t in threads]
         self.assertEqual(failures, [])
 
-    def test_one_pool_of_threads(self):
-        """No more threads run than PyTorch was told to use, whichever is imported first: its loops, ours, and oneDNN's are theirs."""
+    def test_tenon_and_pytorch_share_one_thread_pool(self):
+        """No more threads run than PyTorch was told to use, whichever package is imported first: PyTorch's loops, Tenon's and oneDNN's use the
+        same threads."""
         code = """
 import os, sys
 sys.path[:0] = sys.argv[1:]
@@ -570,7 +572,7 @@ for count in 2, 1, 2:
         with self.assertRaisesRegex((RuntimeError, tenon.Error), "x"):
             model(torch.randn(2, 5), y)
 
-    def test_an_operator_in_python_is_pytorchs_too(self):
+    def test_an_operator_in_python_is_an_operator_of_pytorch_too(self):
         @tenon.op("inpython::twice(Tensor x, *, float by=2.0) -> Tensor", types="x: f32|f64; out = x", shapes="out = x", gradient="x: inpython::twice(grad, by=by)")
         def twice(x, *, by):
             if by == 13:
@@ -585,7 +587,7 @@ for count in 2, 1, 2:
             torch.ops.inpython.twice(x, by=13.0)
         self.assertTrue(torch.equal(torch.ops.inpython.twice(x), 2 * x))
 
-    def test_models_are_exported_to_onnx_with_its_nodes(self):
+    def test_models_are_exported_to_onnx_with_tenons_nodes(self):
         tenon.torch.register(tenon.load(os.path.join(ROOT, "tests/adapters/libraries/python.c")))
 
         class Model(torch.nn.Module):

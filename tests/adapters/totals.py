@@ -1,10 +1,10 @@
-"""How the test programs here end: why what was skipped was, and the line that scripts/test.sh adds up."""
+"""The end of each test program here: the reasons for skipped tests, and the line that scripts/test.sh adds up."""
 import sys
 import unittest
 
 
 def main(parts=lambda: 0):
-    """Runs the tests of the program; parts() is how many parts of tests count as passed ones too."""
+    """Runs the tests of the program; parts() returns how many parts of tests count as passed tests, too."""
     result = unittest.main(exit=False).result
     wrong = len({getattr(test, "test_case", test) for test, _ in result.failures + result.errors})  # of a test several parts may fail
     for test, reason in result.skipped:

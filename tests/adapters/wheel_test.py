@@ -1,5 +1,6 @@
-"""The wheel: built by pip in an environment of its own, installed into a clean one for each Python from 3.9 on that is here (on PATH, or
-pyenv's), where the tests of the package run; and used where there is no compiler.  Of free-threaded Pythons each builds its own."""
+"""The wheel: pip builds it in an environment of its own, and it is installed into a clean environment for each Python from 3.9 on that is found
+(on PATH, or pyenv's), where the tests of the package run. It is also used where there is no compiler. Each free-threaded Python builds its own
+wheel."""
 import glob
 import os
 import re
@@ -31,7 +32,7 @@ def run(*command, **options):
 
 
 def pythons():
-    """{version: program} of those that are found."""
+    """Returns {version: program} of the Pythons that are found."""
     found, folders = {}, os.environ["PATH"].split(os.pathsep) + glob.glob(os.path.join(os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv")), "versions/*/bin"))
     for version in VERSIONS:
         for program in filter(os.path.exists, (os.path.join(folder, f"python{version}") for folder in folders)):
@@ -42,7 +43,7 @@ def pythons():
 
 
 def build(python, folder):
-    """The wheel that a Python makes."""
+    """Returns the wheel that a Python builds."""
     run(python, "-m", "pip", "wheel", "--disable-pip-version-check", "--no-deps", "-q", ROOT, "-w", folder, cwd=os.path.dirname(folder))
     (wheel,) = glob.glob(os.path.join(folder, "*.whl"))
     print(f"{os.path.basename(wheel)}: {os.path.getsize(wheel) / 1e6:.1f} MB")
@@ -50,7 +51,7 @@ def build(python, folder):
 
 
 def tests(python, folder, *command):
-    """The line with the totals."""
+    """Returns the line with the totals."""
     said = run(python, *command, cwd=folder, env={**os.environ, "TENON_INSTALLED": "1", "TENON_BUILD": BUILD})
     return said.strip().splitlines()[-1]
 
@@ -62,7 +63,7 @@ def install(python, wheel, folder):
 
 
 def in_python(version, program, wheel, library, folder):
-    """Whether it works there."""
+    """Returns whether the wheel works in that Python."""
     try:
         tag = "cp39-abi3"
         if version.endswith("t"):
