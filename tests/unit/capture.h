@@ -1,4 +1,4 @@
-/* What is printed on stderr, line by line.  Include after check.h. */
+/* Captures the output on stderr and returns it line by line. Include after check.h. */
 #ifndef TENON_TESTS_CAPTURE_H
 #define TENON_TESTS_CAPTURE_H
 
@@ -17,7 +17,8 @@ static inline void capture(void) {
   CHECK(captured && dup2(fileno(captured), 2) == 2);
 }
 
-static inline const char *release_capture(void) { /* what was printed; valid until the next time */
+/* Returns the captured output, which is valid until the next capture. */
+static inline const char *release_capture(void) {
   static char *text;
   fflush(stderr);
   dup2(real_stderr, 2);
@@ -31,7 +32,7 @@ static inline const char *release_capture(void) { /* what was printed; valid unt
   return text;
 }
 
-/* Lines of a text one by one: an expected line that ends with '*' may go on. */
+/* Compares the lines of a text one by one; an expected line that ends with '*' is a prefix. */
 static inline void check_lines(const char *text, const char *const *lines, const char *file,
                                int line) {
   for (; *lines; lines++) {

@@ -20,7 +20,8 @@ typedef struct check_test_t {
 
 static check_test_t *check_first;
 static check_test_t **check_last = &check_first;
-static _Atomic int check_failures; /* Threads that a test starts may check too. */
+/* Threads that a test starts may check, too. */
+static _Atomic int check_failures;
 static _Thread_local __attribute__((unused)) int check_found;
 static const char *check_skipped;
 

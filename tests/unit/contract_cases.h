@@ -1,6 +1,7 @@
-/* Operators of tests/libraries/contract with inputs and results, as text: one table for calls, for
- * graphs, for the library loaded, linked in, and called from another one's kernels.  Each case has
- * inputs of several shapes.  Results by hand or by NumPy.  Include after operators.h. */
+/* Cases for the operators of tests/libraries/contract, with inputs and results as text. One table
+ * serves calls and graphs, and the library loaded, linked in, and called from another library's
+ * kernels. Each case has inputs of several shapes. Results are computed by hand or by NumPy.
+ * Include after operators.h. */
 #ifndef TENON_TESTS_CONTRACT_CASES_H
 #define TENON_TESTS_CONTRACT_CASES_H
 
@@ -11,16 +12,16 @@ enum {
 };
 /* flags */
 enum {
-  CASE_OPEN = 1, /* run states the shapes of results */
+  CASE_OPEN = 1, /* run determines the shapes of the results */
 };
 
 typedef struct contract_case_t {
   const char *op;
-  const char *attrs; /* op without its library */
+  const char *attrs; /* `op` is the name without its library. */
   uint32_t flags;
   struct {
     const char *inputs[CASE_INPUTS];
-    const char *outputs[CASE_OUTPUTS]; /* outputs NULL: not wanted */
+    const char *outputs[CASE_OUTPUTS]; /* outputs NULL: the result is not wanted */
   } variants[CASE_VARIANTS];
 } contract_case_t;
 
@@ -137,14 +138,14 @@ static const contract_case_t contract_cases[] = {
     {{"string[] 'one two  three '"}, {"string[3] one two three"}},
     {{"string[] ''"}, {"string[0]"}},
     {{"string[] x"}, {"string[1] x"}}}},
-#if defined(__x86_64__) && defined(__ELF__) /* assembly */
+#if defined(__x86_64__) && defined(__ELF__) /* an operator written in assembly */
   {"negate", NULL, 0, {
     {{"f32[2,2] 1 -2 0 inf"}, {"f32[2,2] -1 2 -0 -inf"}},
     {{"f32[3,1] 1 2 3"}, {"f32[3,1] -1 -2 -3"}},
     {{"f32[0,1]"}, {"f32[0,1]"}}}},
   {"negate", NULL, 0, {{{"bf16[3] 1 2 3"}, {"bf16[3] -1 -2 -3"}}}},
 #endif
-  {"checksum", NULL, 0, { /* CRC-32's check value is that of "123456789" */
+  {"checksum", NULL, 0, { /* the check value of CRC-32 is that of "123456789" */
     {{"u8[9] 49 50 51 52 53 54 55 56 57"}, {"u32[] 0xcbf43926"}},
     {{"u8[0]"}, {"u32[] 0"}}}},
   {"attributes", NULL, 0, {{{NULL}, {"f32[5] 10 0 0 -1 -1"}}}},
@@ -164,7 +165,7 @@ static inline const tenon_op_t *case_op(const contract_case_t *c, const char *li
   return op_of(name);
 }
 
-/* Results of one variant against the table. */
+/* Checks the results of one variant against the table. */
 static inline void check_results(const contract_case_t *c, int variant, const char *how,
                                  tenon_tensor_t *const *outputs, int32_t count) {
   for (int32_t o = 0; o < count && o < CASE_OUTPUTS; o++) {

@@ -1,6 +1,6 @@
-/* What the narrow floats mean, straight from their definitions (IEEE 754 for f16, its upper half
- * for bf16, the OCP and FNUZ papers for 8 bits): the reference that tests compare conversions with.
- * Slow and plain on purpose. */
+/* The meaning of the narrow floats, straight from their definitions (IEEE 754 for f16, its upper
+ * half for bf16, the OCP and FNUZ papers for 8 bits). Tests compare conversions with this
+ * reference, which is slow and plain on purpose. */
 #ifndef TENON_TESTS_FLOATS_H
 #define TENON_TESTS_FLOATS_H
 
@@ -12,7 +12,7 @@ enum float_style {
   FLOAT_FN,
   FLOAT_FNUZ,
   FLOAT_SCALE,
-}; /* what the largest patterns mean */
+}; /* how the largest patterns are interpreted */
 
 typedef struct float_kind_t {
   uint32_t id;
@@ -59,7 +59,8 @@ static inline double float_decode(const float_kind_t *kind, uint32_t bits) {
   return negative ? -value : value;
 }
 
-/* The pattern of a number that the kind has exactly; -1: it has not.  NaN: some NaN. */
+/* Returns the pattern of a number that the dtype represents exactly, or -1 if it cannot. NaN gives
+ * some NaN. */
 static inline int32_t float_encode(const float_kind_t *kind, double value) {
   uint32_t count = 1u << (kind->exponent_bits + kind->mantissa_bits + (kind->style != FLOAT_SCALE));
   for (uint32_t bits = 0; bits < count; bits++) {

@@ -1,5 +1,5 @@
-/* What tests of isolated libraries look at: processes, descriptors and mappings that belong to
- * them, by Linux's /proc. */
+/* Processes, descriptors and mappings of isolated libraries, which the tests look up in Linux's
+ * /proc. */
 #ifndef TENON_TESTS_ISOLATION_H
 #define TENON_TESTS_ISOLATION_H
 
@@ -24,8 +24,8 @@ static inline int parent_of(int process) {
   return parent;
 }
 
-/* The number of processes `depth` levels below this one (1: supervisors, 2: worker processes);
- * *out_last is the id of one of them. */
+/* Returns the number of processes `depth` levels below this one (1: supervisors, 2: worker
+ * processes); *out_last is the id of one of them. */
 static inline int processes_below(int depth, int *out_last) {
   DIR *folder = opendir("/proc");
   int count = 0;
@@ -44,14 +44,14 @@ static inline int processes_below(int depth, int *out_last) {
 
 static inline int open_descriptors(void) {
   DIR *folder = opendir("/proc/self/fd");
-  int count = -3; /* ".", "..", and this one */
+  int count = -3; /* ".", ".." and the folder's own descriptor */
   while (folder && readdir(folder))
     count++;
   if (folder) closedir(folder);
   return count;
 }
 
-/* Does it lie in memory that is shared with a worker process? */
+/* Does the address lie in memory that is shared with a worker process? */
 static inline int is_shared(const void *address) {
   char line[512];
   unsigned long begin, end;

@@ -1,11 +1,11 @@
-/* A backend for tests: memory that only its own functions may touch, the two required operators,
- * and the fallback to the CPU for everything else.  Include after operators.h. */
+/* A backend for tests: memory that only its own functions may access, the two required operators,
+ * and the fallback to the CPU for everything else. Include after operators.h. */
 #ifndef TENON_TESTS_NPU_H
 #define TENON_TESTS_NPU_H
 
 #include <stdlib.h>
 
-/* Addresses of npu memory are no canonical ones: who dereferences one that was not unmasked
+/* Addresses of npu memory are not canonical: code that dereferences one without unmasking it
  * crashes. */
 static const uintptr_t disguise = (uintptr_t)1 << 60;
 static inline void *hide(void *pointer) { return (void *)((uintptr_t)pointer ^ disguise); }
@@ -40,7 +40,7 @@ static inline tenon_status_t npu_copy(tenon_call_t *call) {
 static tenon_device_t npu_device;
 static tenon_registration_t *npu_allocates, *npu_copies, *npu_falls;
 
-/* Registers it; what is not undone goes at shutdown. */
+/* Registers the backend; registrations that are not undone end at shutdown. */
 static inline void npu_start(void) {
   CHECK_STATUS(tenon_device_find("npu", 0, &npu_device), TENON_OK);
   CHECK_STATUS(

@@ -15,7 +15,8 @@ static inline tenon_op_info_t op_info(const tenon_op_t *op) {
   return info;
 }
 
-/* Attributes from "name=value; name=value".  NULL: defaults.  Released by tenon_attrs_release. */
+/* Makes attributes from "name=value; name=value", or the defaults if NULL. Release them with
+ * tenon_attrs_release. */
 static inline tenon_attrs_t *attrs_of(const tenon_op_t *op, const char *text) {
   tenon_attrs_t *attrs = NULL;
   if (!text) return NULL;
@@ -40,7 +41,7 @@ static inline const tenon_value_t *attr_values(tenon_attrs_t *attrs) {
   return values;
 }
 
-/* One call with tensors as text; outputs are the caller's. */
+/* Makes one call with tensors as text; the caller owns the outputs. */
 static inline tenon_status_t call_op(const char *name, const char *attrs_text,
                                      const char *const *texts, tenon_tensor_t **outputs) {
   const tenon_op_t *op = op_of(name);
@@ -57,7 +58,7 @@ static inline tenon_status_t call_op(const char *name, const char *attrs_text,
   return status;
 }
 
-/* An input of a graph that any shape of that rank fits (-1: any rank). */
+/* Adds an input that accepts any shape of that rank (-1: any rank). */
 static inline tenon_edge_t graph_input(tenon_builder_t *b, const char *name, uint32_t dtype,
                                        int32_t ndim) {
   tenon_axis_t axes[TENON_RANK_MAX];
@@ -76,8 +77,8 @@ static inline tenon_edge_t graph_constant(tenon_builder_t *b, const char *name, 
   return edge;
 }
 
-/* A node of operators without lists: inputs[i] -1: absent; gives its first `output_count`
- * results. */
+/* Adds a node of an operator without lists and returns its first `output_count` results; inputs[i]
+ * == -1: absent. */
 static inline void graph_node(tenon_builder_t *b, const char *node, const char *name,
                               const char *attrs_text, const tenon_edge_t *inputs,
                               tenon_edge_t *outputs, int32_t output_count) {
@@ -94,7 +95,7 @@ static inline void graph_node(tenon_builder_t *b, const char *node, const char *
   tenon_attrs_release(attrs);
 }
 
-/* The same with one input and one result. */
+/* Adds a node with one input and one result. */
 static inline tenon_edge_t graph_step(tenon_builder_t *b, const char *name, const char *attrs_text,
                                       tenon_edge_t input) {
   tenon_edge_t inputs[16] = {input, -1, -1, -1, -1, -1, -1, -1};
@@ -107,7 +108,7 @@ static inline void graph_output(tenon_builder_t *b, const char *name, tenon_edge
   CHECK_STATUS(tenon_builder_output(b, name, edge), TENON_OK);
 }
 
-/* Finishes, compiles, and releases the builder and the graph. */
+/* Finishes and compiles the graph, and releases the builder and the graph. */
 static inline tenon_executable_t *graph_compile_with(tenon_builder_t *b, tenon_compile_t options) {
   tenon_graph_t *graph = NULL;
   tenon_executable_t *e = NULL;
@@ -131,7 +132,7 @@ static inline tenon_builder_t *graph_begin(void) {
   return b;
 }
 
-/* Runs with tensors as text. */
+/* Runs an executable with tensors as text. */
 static inline tenon_status_t graph_run(tenon_executable_t *e, const char *const *texts,
                                        tenon_tensor_t **outputs) {
   tenon_tensor_t *inputs[16];
@@ -144,7 +145,7 @@ static inline tenon_status_t graph_run(tenon_executable_t *e, const char *const 
   return status;
 }
 
-/* Runs, and compares every output with a text. */
+/* Runs an executable and compares every output with a text. */
 static inline void check_graph(tenon_executable_t *e, const char *const *inputs,
                                const char *const *expected, const char *file, int line) {
   tenon_tensor_t *outputs[16] = {NULL};
@@ -156,7 +157,7 @@ static inline void check_graph(tenon_executable_t *e, const char *const *inputs,
     tenon_tensor_release(outputs[o]);
   }
 }
-/* A run that is refused: its message has the text, and what it would have made stays NULL. */
+/* Checks that a run is refused: its message contains the text, and its outputs stay NULL. */
 static inline void check_run_refused(tenon_executable_t *e, const char *const *inputs,
                                      tenon_status_t status, const char *part) {
   tenon_tensor_t *outputs[8] = {NULL};

@@ -1,6 +1,6 @@
-/* Operators whose kernels tell who ran: a kernel writes its own number, which is what its context
- * points to, as f64 into the result.  Tensors of one element on any backend, registrations by one
- * line.  Include after operators.h. */
+/* Operators whose kernels tell which of them ran: a kernel writes its own number, to which its
+ * context points, as f64 into the result. Also tensors of one element on any backend, and
+ * registrations in one line. Include after operators.h. */
 #ifndef TENON_TESTS_PROBES_H
 #define TENON_TESTS_PROBES_H
 
@@ -9,7 +9,8 @@
 enum {
   PROBE_VIEWED = -7,
   PROBE_NOTHING = -1,
-}; /* what a view of the input reads; what nobody wrote to */
+  /* The answer if the result is a view of the input, and the answer if no kernel wrote. */
+};
 
 static inline tenon_status_t probe_kernel(tenon_call_t *call) {
   *(double *)call->outputs[0]->data = *(const double *)call->context;
@@ -32,8 +33,8 @@ static inline tenon_status_t probe_view_infer(tenon_infer_t *infer) {
 }
 
 /* clang-format off */
-/* An operator needs a kernel, so each of these has one for a backend that no other operator names;
- * the view needs none. */
+/* An operator needs a kernel, so each of these has one for a backend that no other operator names.
+ * The view operator needs none. */
 static const tenon_item_t probe_items[] = {
   TENON_OP("plain(Tensor x) -> Tensor",
     TENON_TYPES("x: any; out = x"), TENON_TRAITS(TENON_POINTWISE),
@@ -75,7 +76,7 @@ static inline tenon_registration_t *probe_fallback(const char *key, double *numb
   return r;
 }
 
-/* Must fail with that status and that text. */
+/* The registration must fail with that status and that text. */
 static inline void probe_refused(const char *op, const char *where, uint32_t flags,
                                  tenon_status_t status, const char *part) {
   static double unused = -2;
@@ -98,7 +99,7 @@ static inline tenon_status_t probe_copy(tenon_call_t *call) {
   return TENON_OK;
 }
 
-/* What a device must have; its memory is the CPU's. */
+/* The operators that a device must have; the memory is that of the CPU. */
 static inline void probe_memory(const char *backend, tenon_registration_t *out[2]) {
   CHECK_STATUS(tenon_kernel_add("core::allocate", backend, probe_allocate, NULL, NULL, 0, &out[0]),
                TENON_OK);
@@ -108,7 +109,7 @@ static inline void probe_memory(const char *backend, tenon_registration_t *out[2
 
 /* calls */
 
-/* One element on a backend, over memory that the caller keeps. */
+/* Makes a tensor of one element on a backend, over memory of the caller. */
 static inline tenon_tensor_t *probe_tensor(const char *backend, double *value) {
   tenon_device_t device = {0, 0};
   tenon_tensor_t *t = NULL;
@@ -120,7 +121,8 @@ static inline tenon_tensor_t *probe_tensor(const char *backend, double *value) {
   return t;
 }
 
-/* Who answered a call with an input and a result on this backend; not OK: *out_status says so. */
+/* Returns the number of the kernel that answered a call with an input and a result on this backend;
+ * *out_status is the status of the call. */
 static inline double probe_call(const tenon_op_t *op, const char *backend,
                                 tenon_status_t *out_status) {
   double in = PROBE_VIEWED;
@@ -146,7 +148,7 @@ static inline void probe_check(const char *name, const char *backend, double exp
 #define CHECK_ANSWER(name, backend, expected)                                                      \
   probe_check((name), (backend), (expected), __FILE__, __LINE__)
 
-/* A call that is refused. */
+/* Checks that a call is refused. */
 static inline void probe_check_refused(const char *name, const char *backend, tenon_status_t status,
                                        const char *part, const char *file, int line) {
   tenon_status_t found;

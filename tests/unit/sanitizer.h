@@ -1,4 +1,4 @@
-/* Which sanitizer the tests are built with: gcc tells by macros, clang by features. */
+/* Tells with which sanitizer the tests are built: gcc defines macros, clang has features. */
 #ifndef TENON_TESTS_SANITIZER_H
 #define TENON_TESTS_SANITIZER_H
 

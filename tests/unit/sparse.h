@@ -1,6 +1,6 @@
-/* Sparse tensors in tests, from parts as text: sparse_of(CSR, (int64_t[]){2, 3}, "f32[2] 5 6",
- * "i64[2] 0 2", "i64[3] 0 1 2"), and compared with such.  indptr NULL: row_sparse of as many axes
- * as the values have.  Include after tensors.h. */
+/* Sparse tensors in tests: made from parts as text, as in sparse_of(CSR, (int64_t[]){2, 3}, "f32[2]
+ * 5 6", "i64[2] 0 2", "i64[3] 0 1 2"), and compared with such parts. With indptr NULL the tensor is
+ * row_sparse and has as many axes as the values. Include after tensors.h. */
 #ifndef TENON_TESTS_SPARSE_H
 #define TENON_TESTS_SPARSE_H
 

@@ -1,6 +1,6 @@
-/* Tensors of tests as text: "f32[2, 3] 1 2 3 4 5 6", "i64[] 7", "string[2] one two", "{f32[1] 1;
- * f32[2] 1 2}" for a list, "f64[2, 3] ~5" for numbers between -1 and 1 with the seed 5. Made from
- * text, printed as text, compared with text.  Include after check.h. */
+/* Tensors in tests as text: made from text, printed as text and compared with text. Examples:
+ * "f32[2, 3] 1 2 3 4 5 6", "i64[] 7", "string[2] one two", "{f32[1] 1; f32[2] 1 2}" for a list,
+ * "f64[2, 3] ~5" for numbers between -1 and 1 with the seed 5. Include after check.h. */
 #ifndef TENON_TESTS_TENSORS_H
 #define TENON_TESTS_TENSORS_H
 
@@ -17,7 +17,8 @@ static inline bool tensor_has(const tenon_tensor_t *t, uint32_t id) {
   return tenon_dtype_id(t->dtype) == id;
 }
 
-static inline char *tensor_at(const tenon_tensor_t *t, int64_t index) { /* row-major, any strides */
+/* The element at a row-major index, for any strides. */
+static inline char *tensor_at(const tenon_tensor_t *t, int64_t index) {
   int64_t at = 0;
   for (int32_t d = t->ndim - 1; d >= 0; d--) {
     at += index % t->shape[d] * t->strides[d];
@@ -52,7 +53,8 @@ static inline double tensor_float(const tenon_tensor_t *t, int64_t index) {
 static inline int64_t tensor_int(const tenon_tensor_t *t, int64_t index) {
   int64_t value = 0;
   bool is_signed = t->dtype.code == 0;
-  memcpy(&value, tensor_at(t, index), t->dtype.bits / 8); /* little end first */
+  /* The least significant byte comes first. */
+  memcpy(&value, tensor_at(t, index), t->dtype.bits / 8);
   int unused = 64 - t->dtype.bits;
   return is_signed ? (int64_t)((uint64_t)value << unused) >> unused : value;
 }
@@ -230,7 +232,8 @@ static inline int check_tensor(const tenon_tensor_t *found, const char *expected
 
 /* other forms */
 
-/* The same elements, laid out with the axes in reverse order: a tensor that is not row-major. */
+/* Returns the same elements with the axes in reverse order in memory: a tensor that is not
+ * row-major. */
 static inline tenon_tensor_t *tensor_strided(const char *text) {
   tenon_tensor_t *dense = tensor_of(text);
   tenon_tensor_t *out = NULL;
@@ -250,7 +253,7 @@ static inline tenon_tensor_t *tensor_strided(const char *text) {
   return out;
 }
 
-/* An empty tensor of the same dtype and shape, full of what nobody expects. */
+/* Returns a tensor of the same dtype and shape, filled with a value that no test expects. */
 static inline tenon_tensor_t *tensor_like(const tenon_tensor_t *t) {
   tenon_tensor_t *out = NULL;
   if (!t) return NULL;

@@ -1,5 +1,5 @@
-/* Going back through recorded calls: leaves, sums, views, composites, lists, modes, hooks, and what
- * is refused. */
+/* Backward through recorded calls: leaves, accumulated gradients, views, composites, lists, grad
+ * modes and hooks, and the calls that must be refused. */
 #define TENON_STATIC
 #include <math.h>
 
@@ -252,7 +252,8 @@ TEST(
   CHECK_TEXT(tenon_error(), "result out is a leaf that requires a gradient");
   tenon_tensor_t *plain = tensor_of("f64[2] 0 0");
   CHECK_STATUS(tenon_op_call_into(op_of("core::exp"), NULL, &plain, &y), TENON_OK);
-  CHECK(!tenon_tensor_requires_grad(y)); /* what it was made of is gone */
+  /* A plain result has replaced the history of y. */
+  CHECK(!tenon_tensor_requires_grad(y));
   RELEASE(x, y, other, sum, plain);
 }
 
@@ -280,7 +281,7 @@ TEST("a tensor created in inference mode cannot be used where calls are recorded
   CHECK_STATUS(try_op("core::mul", NULL, x, made, &out), TENON_PRECONDITION);
   CHECK_TEXT(tenon_error(), "core::mul: input b was created in inference mode");
   CHECK_STATUS(tenon_tensor_require_grad(made, 1), TENON_PRECONDITION);
-  /* without gradients it is a tensor as any */
+  /* Where nothing is recorded it is an ordinary tensor. */
   tenon_tensor_t *sum = apply("core::add", made, made);
   tenon_tensor_t *copy = NULL;
   CHECK_STATUS(tenon_tensor_copy(made, &copy), TENON_OK);
@@ -297,10 +298,11 @@ TEST("a tensor that is written to takes on the history of the values written to 
   CHECK_STATUS(try_op("autograd::scale_", "by=3", y, NULL, &out), TENON_OK);
   CHECK(out == y && tenon_tensor_version(y) == 1);
   tenon_tensor_release(out);
-  CHECK_STATUS(try_op("autograd::square_", NULL, y, NULL, &out), TENON_OK); /* needs y as it was */
+  /* The gradient of this call needs y as it was. */
+  CHECK_STATUS(try_op("autograd::square_", NULL, y, NULL, &out), TENON_OK);
   tenon_tensor_release(out);
   CHECK_STATUS(try_op("autograd::add_", NULL, y, x, &out), TENON_OK);
-  tenon_tensor_t *sum = apply("core::reduce_sum", y, NULL); /* of (3 x^2)^2 + x */
+  tenon_tensor_t *sum = apply("core::reduce_sum", y, NULL); /* (3 x^2)^2 + x */
   CHECK_STATUS(backward(sum, 0), TENON_OK);
   CHECK_TENSOR(tenon_tensor_grad(x), "f64[2] 37 289");
   RELEASE(x, y, out, sum);
@@ -382,7 +384,7 @@ TEST("writing to a leaf is refused, and so is writing to an input that the opera
   CHECK_TEXT(tenon_error(), "autograd::add_: input y is a leaf that requires a gradient");
   CHECK_STATUS(tenon_op_call(op_of("autograd::touch_"), NULL, &y, &out, 0), TENON_UNIMPLEMENTED);
   CHECK_TEXT(tenon_error(), "is written to but is not a result");
-  CHECK_TENSOR(y, "f64[2] 1 4"); /* nothing ran */
+  CHECK_TENSOR(y, "f64[2] 1 4"); /* The kernel did not run. */
   RELEASE(x, y);
 }
 
@@ -436,7 +438,7 @@ TEST("what a missing gradient means can be set for all backends, for one backend
                TENON_OK);
   tenon_tensor_t *o = apply("autograd::opaque", x, NULL);
   tenon_tensor_t *y = apply("core::mul", o, x);
-  CHECK_STATUS(backward(y, 0), TENON_OK); /* it gives nothing */
+  CHECK_STATUS(backward(y, 0), TENON_OK); /* The gradient of o is missing and counts as zero. */
   CHECK_TENSOR(tenon_tensor_grad(x), "f64[] 3");
   CHECK_STATUS(tenon_fallback_add("autograd cpu", tenon_grad_missing_pass, NULL, NULL, 0, &cpu),
                TENON_OK);
@@ -466,11 +468,13 @@ TEST("the gradient of an operator with a state reads the state that its call use
   tenon_bound_t *b = NULL;
   int alive = times_alive;
   CHECK_STATUS(try_op("autograd::times", "by=4", x, NULL, &z),
-               TENON_OK); /* the operator's own state */
+               /* This call uses the operator's own state. */
+               TENON_OK);
   CHECK_STATUS(backward(z, 0), TENON_OK);
   CHECK_TENSOR(tenon_tensor_grad(x), "f64[1] 1004");
   CHECK_STATUS(tenon_bound_create(op, attr_values(attrs), &a),
-               TENON_OK); /* of bound calls, each its own */
+               /* Each bound call has a state of its own. */
+               TENON_OK);
   CHECK_STATUS(tenon_bound_create(op, attr_values(attrs), &b), TENON_OK);
   tenon_tensor_t *ignored = NULL;
   CHECK_STATUS(tenon_bound_call(b, &x, &ignored, 0), TENON_OK);
@@ -478,7 +482,9 @@ TEST("the gradient of an operator with a state reads the state that its call use
   tenon_bound_release(a);
   tenon_bound_release(b);
   CHECK(times_alive ==
-        alive + 2); /* b's lives as long as a history needs it, beside that of by=4 */
+        /* The state of b lives as long as the history of y needs it, and so does the state of
+         * by=4. */
+        alive + 2);
   CHECK_STATUS(tenon_tensor_grad_set(x, NULL), TENON_OK);
   CHECK_STATUS(backward(y, 0), TENON_OK);
   CHECK_TENSOR(tenon_tensor_grad(x), "f64[1] 2005");
@@ -504,7 +510,7 @@ TEST("a gradient that reads a state its call did not have, or passes it to anoth
   RELEASE(x, y, z);
 }
 
-/* hooks and kept gradients */
+/* hooks and retained gradients */
 
 static int hook_calls, hooks_destroyed;
 
@@ -565,7 +571,7 @@ typedef struct descent_t {
   double seen;
 } descent_t;
 
-/* weight -= sum / 10, and the sum is let go of. */
+/* Subtracts a tenth of the sum from the weight, and releases the sum. */
 static tenon_status_t descend(void *context, tenon_tensor_t *grad, tenon_tensor_t **out_grad) {
   descent_t *d = context;
   (void)out_grad;
@@ -682,7 +688,7 @@ TEST("a function defined by the program has its own backward, which can be diffe
   RELEASE(y, sum, first, sum2, second);
   CHECK(contexts == 0);
   f = cube();
-  CHECK_STATUS(tenon_function_call(&f, &plain, 1, &y, 1), TENON_OK); /* nothing is recorded */
+  CHECK_STATUS(tenon_function_call(&f, &plain, 1, &y, 1), TENON_OK); /* Nothing is recorded. */
   CHECK(contexts == 0 && !tenon_tensor_requires_grad(y));
   RELEASE(x, y, plain);
 }
@@ -758,7 +764,7 @@ TEST("a kernel registered for gradients records a function of its own") {
   CHECK_TENSOR(tenon_tensor_grad(x), "f64[2] -1 -1");
   tenon_registration_release(kernel);
   tenon_tensor_t *z = then(apply("autograd::opaque", x, NULL), "core::reduce_sum", NULL);
-  CHECK_STATUS(backward(z, 0), TENON_UNIMPLEMENTED); /* it has none again */
+  CHECK_STATUS(backward(z, 0), TENON_UNIMPLEMENTED); /* This call has no history again. */
   RELEASE(x, y, z);
 }
 
@@ -775,7 +781,7 @@ TEST("gradients flow through lists: a tensor is split, and its parts are concate
   tenon_tensor_t *y = then(apply("core::mul", whole, w), "core::reduce_sum", NULL);
   CHECK_STATUS(backward(y, 0), TENON_OK);
   CHECK_TENSOR(tenon_tensor_grad(x), "f64[4] 100 1000 1 10");
-  /* the other part has no gradient */
+  /* No gradient arrives for the other part. */
   tenon_tensor_t *first = tenon_item(parts, 0);
   tenon_tensor_t *grad = tensor_of("f64[2] 5 6");
   tenon_tensor_grad_set(x, NULL);

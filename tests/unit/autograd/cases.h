@@ -263,7 +263,7 @@ static const case_t cases[] = {
 };
 /* clang-format on */
 
-/* With a gradient text that says none, or error, for every input: nothing to check. */
+/* True if the gradient text says none or error for every input, so there is nothing to check. */
 static const char *const without[] = {
     "core::as_strided",   "core::bernoulli", "core::bit_cast",      "core::ceil",
     "core::empty_like",   "core::eye_like",  "core::floor",         "core::hardmax",

@@ -1,5 +1,5 @@
-/* The gradient of every core operator on a device where all falls back: equal to the CPU's, and
- * there. */
+/* The gradient of every core operator on a device where everything falls back: it equals the CPU's
+ * gradient and is stored on the device. */
 #define TENON_STATIC
 #include "check.h"
 #include "operator/op.h"
@@ -26,8 +26,8 @@ static tenon_tensor_t *to(tenon_tensor_t *t, tenon_device_t device) {
 
 static bool is_f64(const tenon_tensor_t *t) { return tenon_dtype_id(t->dtype) == TENON_F64; }
 
-/* Inputs as leaves, on the device but for those that are of the host; items of lists stay in their
- * list. */
+/* Makes the inputs leaves, on the device unless the operator takes them on the host; items of lists
+ * stay in their list. */
 static void make_inputs(const trial_t *t, tenon_device_t device, tenon_tensor_t **inputs,
                         tenon_tensor_t **leaves, int *leaf_count) {
   *leaf_count = 0;
@@ -58,7 +58,7 @@ static void make_inputs(const trial_t *t, tenon_device_t device, tenon_tensor_t 
   }
 }
 
-/* Gradients of the leaves from weights of all results that are f64. */
+/* Computes the gradients of the leaves from weights for all f64 results. */
 static tenon_status_t run(const trial_t *t, tenon_device_t device, tenon_tensor_t **grads,
                           int *count) {
   enum { MOST = 16 };
@@ -115,7 +115,8 @@ static void check_case(const case_t *c) {
   int there_count = 0;
   tenon_status_t first = run(&t, (tenon_device_t){1, 0}, here, &here_count);
   tenon_status_t second = run(&t, npu_device, there, &there_count);
-  if (strcmp(c->op, "core::to_sparse") == 0) { /* a sparse result, of the host alone */
+  /* Its result is sparse, and sparse tensors exist on the host only. */
+  if (strcmp(c->op, "core::to_sparse") == 0) {
     CHECK(second == TENON_UNIMPLEMENTED);
     CHECK_TEXT(tenon_error(), "a result is sparse");
     second = TENON_OK;

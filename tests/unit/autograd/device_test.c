@@ -1,5 +1,5 @@
-/* Recording and going back on a device: gradients, and what is filled in for them, are where their
- * tensors are.  Values are those of the same calls on the CPU. */
+/* Recording and backward on a device: gradients, and values that stand in for missing ones, are
+ * stored where their tensors are. Values must equal those of the same calls on the CPU. */
 #define TENON_STATIC
 #include <math.h>
 
@@ -27,8 +27,8 @@ static tenon_tensor_t *on_cpu(tenon_tensor_t *t) {
 
 typedef tenon_tensor_t *(*program_fn)(tenon_tensor_t *a, tenon_tensor_t *b);
 
-/* The same program here and there: gradients of both leaves are equal, and are where the leaves
- * are. */
+/* Runs the same program on both devices: the gradients of both leaves are equal and are stored
+ * where the leaves are. */
 static void compare(const char *a_text, const char *b_text, program_fn program) {
   tenon_tensor_t *here[2] = {tensor_of(a_text), tensor_of(b_text)};
   tenon_tensor_t *there[2] = {on_npu(here[0]), on_npu(here[1])};
@@ -40,7 +40,8 @@ static void compare(const char *a_text, const char *b_text, program_fn program) 
   tenon_tensor_t *z = program(there[0], there[1]);
   CHECK_STATUS(backward(y, TENON_GRAD_KEEP), TENON_OK);
   CHECK_STATUS(backward(z, TENON_GRAD_KEEP), TENON_OK);
-  CHECK_STATUS(backward(y, 0), TENON_OK); /* twice: what is there is added to */
+  /* The second pass adds to the gradients of the first. */
+  CHECK_STATUS(backward(y, 0), TENON_OK);
   CHECK_STATUS(backward(z, 0), TENON_OK);
   for (int i = 0; i < 2; i++) {
     tenon_tensor_t *expected = tenon_tensor_grad(here[i]);
@@ -79,7 +80,8 @@ static tenon_tensor_t *casts(tenon_tensor_t *a, tenon_tensor_t *b) { /* reads a 
   RELEASE(c, d);
   return y;
 }
-static tenon_tensor_t *numbers(tenon_tensor_t *a, tenon_tensor_t *b) { /* a literal in a rule */
+/* a literal in a gradient formula */
+static tenon_tensor_t *numbers(tenon_tensor_t *a, tenon_tensor_t *b) {
   tenon_tensor_t *c = apply("core::sqrt", a, NULL);
   tenon_tensor_t *d = apply("core::pow", b, c);
   tenon_tensor_t *y = apply("core::reduce_sum", d, NULL);
@@ -87,7 +89,8 @@ static tenon_tensor_t *numbers(tenon_tensor_t *a, tenon_tensor_t *b) { /* a lite
   return y;
 }
 static tenon_tensor_t *parts(tenon_tensor_t *a,
-                             tenon_tensor_t *b) { /* no gradient comes for one part: zeros */
+                             /* No gradient arrives for one part: it counts as zeros. */
+                             tenon_tensor_t *b) {
   tenon_tensor_t *list, *first, *y;
   CHECK_STATUS(try_op("core::split", "count=2", a, NULL, &list), TENON_OK);
   first = tenon_item(list, 0);
@@ -98,7 +101,8 @@ static tenon_tensor_t *parts(tenon_tensor_t *a,
 }
 
 static tenon_tensor_t *writes(tenon_tensor_t *a,
-                              tenon_tensor_t *b) { /* to a base that has a view, and to the view */
+                              /* Writes to a base that has a view, and to the view. */
+                              tenon_tensor_t *b) {
   tenon_tensor_t *y = apply("core::mul", a, b);
   tenon_tensor_t *t = apply("core::transpose", y, NULL);
   tenon_tensor_t *out;
@@ -115,7 +119,8 @@ TEST("gradients on a device equal those of the CPU and are stored on the device"
   npu_start();
   CHECK_STATUS(tenon_library_add(tenon_library_autograd(), NULL, NULL, NULL), TENON_OK);
   compare("f64[2] 1 2", "f64[2] 0.5 0.25", products);
-  compare("f64[2, 1] 1 2", "f64[3] 0.5 0.25 1", products); /* broadcast: summed over */
+  /* The gradient is summed over the broadcast axis. */
+  compare("f64[2, 1] 1 2", "f64[3] 0.5 0.25 1", products);
   compare("f64[2, 2] 1 2 3 4", "f64[2, 2] 0.5 0.25 1 2", means);
   compare("f64[2, 2] 1 2 3 4", "f64[2, 2] 0.5 0.25 1 2", views);
   compare("f64[2] 1 2", "f64[2] 0.5 0.25", casts);
@@ -133,7 +138,8 @@ TEST("a tensor saved for its gradient is found at its offset in memory, also whe
     tenon_tensor_t *a = tensor_there(device, "f32[3] 1 2 3");
     tenon_tensor_t *b = tensor_there(device, "f32[3] 4 5 6");
     CHECK(!handles ||
-          (b->data == a->data && b->byte_offset != a->byte_offset)); /* of one allocation */
+          /* Both tensors lie in one allocation. */
+          (b->data == a->data && b->byte_offset != a->byte_offset));
     CHECK_STATUS(tenon_tensor_require_grad(a, 1), TENON_OK);
     CHECK_STATUS(tenon_tensor_require_grad(b, 1), TENON_OK);
     tenon_tensor_t *y = then(apply("core::mul", a, b), "core::reduce_sum", NULL);

@@ -1,4 +1,4 @@
-/* The n-th allocation fails, for every n: in recorded calls, backward, functions, second
+/* Lets the n-th allocation fail, for every n: in recorded calls, backward, functions and second
  * derivatives. */
 #define TENON_STATIC
 #include <math.h>
@@ -12,7 +12,7 @@
 #include "operators_library.h"
 #include "tape.h"
 
-/* A call whose failure is passed on; `in` is let go of. */
+/* Makes a call and passes its failure on; releases `in`. */
 static tenon_status_t step(const char *name, tenon_tensor_t *in, tenon_tensor_t *second,
                            tenon_tensor_t **out) {
   const tenon_op_t *op;
@@ -40,8 +40,8 @@ static tenon_status_t make(tenon_tensor_t **out) {
   return status;
 }
 
-/* sum(dropout(transpose(exp(x) * x))^2), back to x and its product; then the same again,
- * recorded. */
+/* Computes the gradients of sum(dropout(transpose(exp(x) * x))^2) for x and for its product, then
+ * does the same while recording. */
 static tenon_status_t go_back(void *context) {
   (void)context;
   tenon_tensor_t *x = NULL;
@@ -81,7 +81,8 @@ static tenon_status_t write_to(void *context) {
   return status;
 }
 
-/* sum(y^2) of y = x * x, whose transposed view and a part of that are written to. */
+/* Computes sum(y^2) of y = x * x after writing to a transposed view of y and to a part of that
+ * view. */
 static tenon_status_t write_to_views(void *context) {
   (void)context;
   tenon_tensor_t *x = NULL;

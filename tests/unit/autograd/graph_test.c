@@ -1,4 +1,4 @@
-/* Runs of executables that make a history: gradients through graphs. */
+/* Gradients through graphs: runs of executables that record a history. */
 #define TENON_STATIC
 #include "check.h"
 #include "tensors.h"
@@ -20,8 +20,8 @@ static tenon_edge_t two(tenon_builder_t *b, const char *node, const char *name, 
   return result;
 }
 
-/* x^2 + x^4 by an operator that writes, 3 x^2 by one with a state, x itself, a constant, x by one
- * that has no gradient. */
+/* The outputs: x^2 + x^4 by an operator that writes to its input, 3 x^2 by one with a state, x
+ * itself, a constant, and x by an operator without a gradient. */
 static tenon_builder_t *powers(void) {
   tenon_builder_t *b = graph_begin();
   tenon_edge_t x = graph_input(b, "x", TENON_F64, 1);
@@ -78,9 +78,9 @@ TEST("gradients flow through a graph, also where its operators write to inputs o
     CHECK_TENSOR(grad, "f64[2] 9 41"); /* 2 x + 4 x^3, 1, 2 x */
     tenon_tensor_release(grad);
     CHECK_STATUS(tenon_gradients(&outputs[THRICE], &ones, 1, &x, 1, 0, &grad), TENON_OK);
-    CHECK_TENSOR(grad,
-                 i ? "f64[2] 4006 8012"
-                   : "f64[2] 2006 4012"); /* 6 x, and 2000 x for each time that it was called */
+    CHECK_TENSOR(grad, i ? "f64[2] 4006 8012"
+                         /* 6 x, and 2000 x for each call of the operator */
+                         : "f64[2] 2006 4012");
     tenon_tensor_release(grad);
     tenon_tensor_release(ones);
     CHECK_TENSOR(x, "f64[2] 1 2");
@@ -106,7 +106,8 @@ TEST("backward names the node of a graph whose operator has no gradient") {
   CHECK_STATUS(backward(out, 0), TENON_INVALID);
   out = then(out, "core::reduce_sum", NULL);
   CHECK_STATUS(backward(out, 0),
-               TENON_UNIMPLEMENTED); /* outside of graphs there is no node to name */
+               /* Outside of graphs there is no node to name. */
+               TENON_UNIMPLEMENTED);
   CHECK(strncmp(tenon_error(), "autograd::opaque has no gradient", 32) == 0);
   RELEASE(out, y);
   tenon_executable_release(e);

@@ -1,6 +1,8 @@
-/* Cases of operators that pick, put, repeat and multiply, a part of the list in cases.h.  Kinks:
- * equals for max and min, several updates of one place without a reduction, and cofactors of
- * singular matrices for their own derivative. */
+/* Cases of operators that select, write, repeat and multiply along axes, a part of the list in
+ * cases.h.
+ *
+ * Avoided kinks: ties for max and min, several updates of one element without a reduction, and
+ * cofactors of singular matrices for their own derivative. */
 /* clang-format off */
   {"core::clip_backward", NULL, {P1, "=" X1, "=f64[] -0.5", "=f64[] 1.1"}},
   {"core::clip_backward", "@7",

@@ -1,5 +1,5 @@
-/* Cases of normalisations, a part of the list in cases.h.  Kinks: what is constant where it is
- * normalised. */
+/* Cases of normalisations, a part of the list in cases.h. Avoided kinks: inputs that are constant
+ * where they are normalised. */
 /* clang-format off */
 #define CHANNELS4 "f64[4] ~2", "f64[4] ~3"
   {"core::batch_norm", NULL,

@@ -1,5 +1,5 @@
-/* Operators of the tests of gradients: written inputs, no gradient, a composite without one of its
- * own. TENON_STATIC must be defined before anything is included. */
+/* Operators for the tests of gradients: written inputs, no gradient, a composite without a gradient
+ * of its own. TENON_STATIC must be defined before the first include. */
 #ifndef TENON_TESTS_AUTOGRAD_LIBRARY_H
 #define TENON_TESTS_AUTOGRAD_LIBRARY_H
 
@@ -8,7 +8,7 @@
 
 static double *doubles(tenon_tensor_t *t) { return t->data; }
 
-/* Element i, counted row-major, whatever the strides. */
+/* Element i in row-major order, for any strides. */
 static double *place(const tenon_tensor_t *t, int64_t i) {
   int64_t at = 0;
   for (int32_t d = t->ndim - 1; d >= 0; d--) {
@@ -78,7 +78,7 @@ static tenon_status_t copy_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
-/* An operator with a state, which its gradient reads: how often it was called. */
+/* An operator whose state counts its calls, and whose gradient reads that state. */
 typedef struct times_t {
   double by;
   int forward;
@@ -107,8 +107,8 @@ static tenon_status_t times_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
-/* dy times what forward was multiplied by, plus how often that was called: whose state it is
- * shows. */
+/* dy times the factor of the forward call, plus the state's count of calls: the sum shows which
+ * state the gradient read. */
 static tenon_status_t times_backward_run(tenon_call_t *call) {
   times_t *state = call->state;
   state->backward++;

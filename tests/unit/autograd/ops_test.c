@@ -1,5 +1,5 @@
-/* Every core operator that states a gradient, against finite differences: first derivatives, second
- * ones, and inputs that are not row-major.  An operator without a case is a failure. */
+/* Every core operator with a gradient, against finite differences: first derivatives, second
+ * derivatives, and inputs that are not row-major. An operator without a case is a failure. */
 #include "check.h"
 #include "tensors.h"
 
@@ -15,11 +15,13 @@ typedef struct call_t {
   const tenon_value_t *attrs;
   uint64_t results;
   int32_t input_count;
-  int32_t leaf_count;             /* leaves: the items of lists one by one */
-  int32_t list_size[CASE_INPUTS]; /* -1: no list */
+  /* The leaves, with the items of lists counted one by one. */
+  int32_t leaf_count;
+  int32_t list_size[CASE_INPUTS]; /* -1: not a list */
 } call_t;
 
-/* All f64 ones of the results as one: itself, or end to end.  Takes them over. */
+/* Joins all f64 results into one tensor: the only one, or all concatenated. Takes ownership of the
+ * results. */
 static tenon_status_t join(tenon_tensor_t **results, int32_t count, tenon_tensor_t **out) {
   enum { MOST = 16 };
   tenon_tensor_t *flat[MOST] = {NULL};
@@ -71,9 +73,10 @@ static tenon_status_t run(void *context, tenon_tensor_t *const *leaves, tenon_te
       at += c->list_size[i];
     }
   }
-  tenon_random_seed(3); /* the same mask each time */
+  tenon_random_seed(3); /* The mask is the same each time. */
   if (status == TENON_OK) status = tenon_op_call(c->op, c->attrs, inputs, results, c->results);
-  if (status == TENON_OK && results[0] && results[0]->detail) { /* sparse */
+  /* A sparse result has its elements in the parts. */
+  if (status == TENON_OK && results[0] && results[0]->detail) {
     tenon_tensor_t *sparse = results[0];
     results[0] = NULL;
     status = tenon_op_call(op_of("core::to_dense"), NULL, &sparse, results, 0);
@@ -89,8 +92,8 @@ static tenon_status_t run(void *context, tenon_tensor_t *const *leaves, tenon_te
   return status == TENON_OK ? join(results, RESULTS, outputs) : status;
 }
 
-/* The gradients of a weighted sum of squares of the result, as a function of the inputs: what a
- * second derivative is of. */
+/* Computes the gradients of a weighted sum of squares of the result, as a function of the inputs;
+ * the second derivatives are those of this function. */
 static tenon_status_t run_gradient(void *context, tenon_tensor_t *const *inputs,
                                    tenon_tensor_t **outputs) {
   const call_t *c = context;
@@ -114,7 +117,8 @@ static tenon_status_t run_gradient(void *context, tenon_tensor_t *const *inputs,
     status = tenon_gradients(&square, &weights, 1, wanted, count,
                              TENON_GRAD_UNUSED | (recorded ? TENON_GRAD_CREATE : 0), grads);
   for (int32_t i = 0; i < count && status == TENON_OK; i++) {
-    outputs[i] = grads[i]; /* where there is none, what adds nothing */
+    /* A missing gradient becomes a number of i64, which `join` leaves out. */
+    outputs[i] = grads[i];
     if (!outputs[i]) status = tenon_tensor_create(tenon_dtype(TENON_I64), 0, NULL, &outputs[i]);
   }
   tenon_tensor_release(result[0]);
@@ -142,7 +146,7 @@ enum {
   SECOND,
 };
 
-/* How many inputs had a gradient; -1: it failed. */
+/* Returns how many inputs had a gradient, or -1 if the call failed. */
 static int check_case(const case_t *c, int form) {
   const tenon_op_t *op = op_of(c->op);
   if (!op) return -1;
@@ -209,7 +213,8 @@ TEST("second derivatives agree with finite differences") {
   const char *last = "";
   int count = 0;
   EACH_CASE(c) {
-    if (strcmp(c->op, last) == 0) continue; /* one case each */
+    /* One case for each operator is enough. */
+    if (strcmp(c->op, last) == 0) continue;
     last = c->op;
     if (check_case(c, SECOND) > 0)
       count++;
@@ -226,7 +231,8 @@ static bool is_among(const char *name, const char *const *list, size_t count) {
   return false;
 }
 
-/* By a text, by a kernel, or by its parts; gradients are gradients' own business. */
+/* True if the operator has a gradient: by a text, by a kernel, or through the operators that it
+ * calls. Operators that compute gradients are excluded. */
 static bool has_gradient(const tenon_op_t *op, const tenon_op_info_t *info) {
   tenon_slot_info_t slot = {.size = sizeof slot};
   size_t size = strlen(info->name);

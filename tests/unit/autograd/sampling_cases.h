@@ -1,5 +1,5 @@
-/* Cases of transforms and of interpolation, a part of the list in cases.h.  Kinks: places that lie
- * on an element, equal largest elements under a box. */
+/* Cases of transforms and of interpolation, a part of the list in cases.h. Avoided kinks: positions
+ * that coincide with an element, and equal largest elements under a box. */
 /* clang-format off */
   {"core::dft", NULL, {"f64[2, 4, 2] ~1", NULL, NULL}},
   {"core::dft", NULL, {"f64[3, 2, 1] ~1", NULL, "i64[] 0"}},

@@ -1,5 +1,5 @@
-/* Cases of einsum, attention and layers with a state, a part of the list in cases.h.  Kinks: clip's
- * bounds, and those of the activations. */
+/* Cases of einsum, attention and layers with a state, a part of the list in cases.h. Avoided kinks:
+ * the bounds of clip, and the kinks of the activations. */
 /* clang-format off */
   {"core::einsum", "equation='ij,jk->ik'", {"{f64[2, 3] ~1; f64[3, 2] ~2}"}},
   {"core::einsum", "equation='ij->i'", {"{f64[2, 3] ~1}"}},

@@ -1,5 +1,5 @@
-/* Cases of convolutions and pools, a part of the list in cases.h.  Kinks: the greatest of
- * equals. */
+/* Cases of convolutions and pools, a part of the list in cases.h. Avoided kinks: ties for the
+ * maximum. */
 /* clang-format off */
   {"core::conv", NULL, {"f64[2, 2, 4] ~1", "f64[3, 2, 2] ~2", "f64[3] ~3", NULL}},
   {"core::conv", "strides=[2, 1]; pads=[1, 0, 1, 1]; dilations=[1, 2]; group=2",

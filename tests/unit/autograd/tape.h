@@ -1,4 +1,4 @@
-/* Short words for tests of gradients.  Include after operators.h. */
+/* Short functions for the tests of gradients. Include after operators.h. */
 #ifndef TENON_TESTS_AUTOGRAD_TAPE_H
 #define TENON_TESTS_AUTOGRAD_TAPE_H
 
@@ -27,7 +27,7 @@ static inline tenon_tensor_t *apply(const char *name, tenon_tensor_t *a, tenon_t
   return out;
 }
 
-/* The same, and lets go of the first input. */
+/* Calls an operator like `apply`, and releases the first input. */
 static inline tenon_tensor_t *then(tenon_tensor_t *a, const char *name, tenon_tensor_t *b) {
   tenon_tensor_t *out = apply(name, a, b);
   tenon_tensor_release(a);

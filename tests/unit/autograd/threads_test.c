@@ -1,5 +1,5 @@
-/* Several threads record and go back at once: through histories of their own, which share leaves,
- * and through one that all keep. */
+/* Several threads record and run backward at once: through histories of their own that share
+ * leaves, and through one history that all threads keep. */
 #include "base/parallel.h"
 #include "base/thread.h"
 #include "check.h"
@@ -93,7 +93,7 @@ TEST("recording is switched off for one thread only") {
   tenon_grad_mode_set(1);
 }
 
-/* what a thread has switched on, where others work for it */
+/* the modes of a thread in threads that work for it */
 
 static tenon_status_t look_in_part(void *argument, int64_t begin, int64_t end) {
   int *found = argument;
@@ -108,7 +108,8 @@ TEST(
   int found[PARTS];
   int32_t threads = tenon_threads_get();
   tenon_threads_set(4);
-  for (int mode = 0; mode < 3; mode++) { /* as at the start, off, inference */
+  /* The modes are: as at the start, recording off, inference. */
+  for (int mode = 0; mode < 3; mode++) {
     if (mode == 1) tenon_grad_mode_set(0);
     if (mode == 2) tenon_inference_mode_set(1);
     memset(found, 0, sizeof found);

@@ -1,6 +1,6 @@
-/* Writing to tensors that share memory: bases, views, views of views.  Gradients are those of
- * PyTorch for the same programs (torch 2.13, f64), and of differences for programs made at
- * random. */
+/* Writing to tensors that share memory: bases, views, and views of views. Expected gradients are
+ * those of PyTorch for the same programs (torch 2.13, f64), and finite differences for random
+ * programs. */
 #define TENON_STATIC
 #include <math.h>
 
@@ -49,7 +49,7 @@ static void scale(tenon_tensor_t *to, const char *by) {
   CHECK_STATUS(write_to("autograd::scale_", by, to, NULL), TENON_OK);
 }
 
-/* The sum of x * w, of as many of 1, 10, 100, 1000 as x has elements. */
+/* The sum of x * w, where w has the first of 1, 10, 100, 1000 for each element of x. */
 static tenon_tensor_t *weighted(tenon_tensor_t *x) {
   tenon_tensor_t *w = tensor_of("f64[4] 1 10 100 1000");
   tenon_tensor_t *head = part(w, 0, tenon_count(x), 0);
@@ -62,7 +62,7 @@ static tenon_tensor_t *sum_of_squares(tenon_tensor_t *x) {
   return apply("core::reduce_sum_square", x, NULL);
 }
 
-/* Backward of the sum of scalars, which it lets go of. */
+/* Runs backward from the sum of these scalars, and releases them. */
 static void backward_of(tenon_tensor_t *a, tenon_tensor_t *b, tenon_tensor_t *c) {
   tenon_tensor_t *all[3] = {a, b, c};
   tenon_tensor_t *ones[3] = {NULL};
@@ -71,7 +71,7 @@ static void backward_of(tenon_tensor_t *a, tenon_tensor_t *b, tenon_tensor_t *c)
   RELEASE(a, b, c);
 }
 
-/* what views and bases get to know */
+/* how views and bases learn of writes */
 
 TEST("the gradient through a view takes writes to its base into account") {
   tenon_tensor_t *x = leaf("f64[4] 1 2 3 4");
@@ -148,7 +148,8 @@ TEST("elements overwritten with constants have no gradient, and the other elemen
   backward_of(weighted(y), NULL, NULL);
   CHECK_TENSOR(tenon_tensor_grad(x), "f64[4] 2 0 0 8000");
   CHECK_STATUS(write_to("autograd::put_", NULL, y, numbers),
-               TENON_INVALID); /* of another shape: nothing happened */
+               /* The shape differs: nothing happened. */
+               TENON_INVALID);
   CHECK(tenon_tensor_requires_grad(y));
   RELEASE(x, y, v, numbers);
 }
@@ -176,7 +177,8 @@ TEST("gradients flow through transposed views and through their copies") {
   tenon_tensor_t *flat = apply("core::reshape", t, four);
   backward_of(weighted(flat), NULL, NULL);
   CHECK_TENSOR(tenon_tensor_grad(x), "f64[4] 6 400 180 8000");
-  scale(flat, "by=2"); /* a copy, not a view: nobody else gets to know */
+  /* flat is a copy and not a view, so no other tensor changes. */
+  scale(flat, "by=2");
   CHECK_TENSOR(t, "f64[2, 2] 3 27 4 16");
   RELEASE(x, square, two, four, y, t, row, flat);
 }
@@ -187,7 +189,8 @@ TEST("a base with gaps in memory, or with another order of axes, can be written 
   tenon_tensor_t *y = apply("core::mul", x, x);
   tenon_tensor_t *t = apply("core::transpose", y, NULL);
   tenon_tensor_t *base;
-  CHECK_STATUS(tenon_tensor_detach(t, &base), TENON_OK); /* a base of its own, [[1, 9], [4, 16]] */
+  /* The detached tensor is a base of its own, [[1, 9], [4, 16]]. */
+  CHECK_STATUS(tenon_tensor_detach(t, &base), TENON_OK);
   tenon_tensor_t *v = part(base, 0, 1, 0);
   tenon_tensor_t *head = part(x, 0, 1, 0);
   tenon_tensor_t *flat = ints(4, 0, 1);
@@ -244,7 +247,8 @@ TEST("a result given to a call counts as written to, and its views take on the n
   CHECK(!tenon_tensor_requires_grad(v) && tenon_tensor_requires_grad(y));
   tenon_tensor_t *again = weighted(y);
   CHECK_STATUS(tenon_tensor_grad_set(x, NULL), TENON_OK);
-  CHECK_STATUS(backward(again, 0), TENON_PRECONDITION); /* y's first call was gone through before */
+  /* Backward has gone through y's first call before. */
+  CHECK_STATUS(backward(again, 0), TENON_PRECONDITION);
   RELEASE(x, y, v, plain, loss, one, again);
 }
 
@@ -260,7 +264,8 @@ TEST("all tensors that share one memory have one version, detached tensors inclu
   scale(v, "by=2");
   CHECK(tenon_tensor_version(y) == 1 && tenon_tensor_version(v) == 1 &&
         tenon_tensor_version(d) == 1);
-  scale(d, "by=2"); /* not recorded, but found out */
+  /* The write is not recorded, but the version shows it. */
+  scale(d, "by=2");
   tenon_tensor_t *loss = weighted(y);
   CHECK_STATUS(backward(loss, 0), TENON_PRECONDITION);
   CHECK_TEXT(tenon_error(),
@@ -278,7 +283,7 @@ TEST("a call that fails does not advance the version of its written tensor") {
   CHECK(tenon_tensor_version(y) == 0);
   CHECK_STATUS(tenon_op_run(op_of("autograd::add_"), NULL, (tenon_tensor_t *[]){y, y}, &y),
                TENON_OK);
-  CHECK(tenon_tensor_version(y) == 1); /* run counts too */
+  CHECK(tenon_tensor_version(y) == 1); /* tenon_op_run counts, too. */
   RELEASE(y, x);
 }
 
@@ -293,13 +298,14 @@ TEST("backward refuses a saved input that the call's own result overwrote") {
   RELEASE(x, a, loss);
 }
 
-TEST(/* the sanitizer finds what is not */
+TEST(/* The leak sanitizer finds it if it does. */
      "a tensor that is saved and then written to does not keep itself alive: everything is freed") {
   tenon_tensor_t *x = leaf("f64[2] 1 2");
   tenon_tensor_t *t = apply("core::mul", x, x);
   tenon_tensor_t *u = apply("core::mul", t, x);
   CHECK_STATUS(write_to("autograd::add_", NULL, t, u),
-               TENON_OK); /* t leads to u's call, which saved t */
+               /* t leads to the call that made u, and that call saved t. */
+               TENON_OK);
   RELEASE(x, t, u);
 }
 
@@ -331,16 +337,20 @@ TEST("a view created while recording was off cannot be written to while recordin
   tenon_grad_mode_set(1);
   tenon_tensor_t *head = part(x, 0, 1, 0);
   CHECK_STATUS(write_to("autograd::scale_", "by=2", v, NULL),
-               TENON_PRECONDITION); /* what it is of has a history */
+               /* The base of v has a history. */
+               TENON_PRECONDITION);
   CHECK_TEXT(tenon_error(),
              "autograd::scale_: input y is a view that was created while recording was "
              "off and would be written to while recording is on");
   CHECK_STATUS(write_to("autograd::add_", NULL, p, head),
-               TENON_PRECONDITION); /* what is written has one */
+               /* The written values have a history. */
+               TENON_PRECONDITION);
   CHECK_TEXT(tenon_error(), "a view that was created while recording was off");
-  CHECK_STATUS(write_to("autograd::scale_", "by=2", p, NULL), TENON_OK); /* nothing has one */
+  /* Neither of them has a history. */
+  CHECK_STATUS(write_to("autograd::scale_", "by=2", p, NULL), TENON_OK);
   CHECK_STATUS(try_op("core::exp", NULL, v, NULL, &out),
-               TENON_OK); /* to be read it is a constant */
+               /* Where the view is only read, it is a constant. */
+               TENON_OK);
   CHECK(!tenon_tensor_requires_grad(out));
   tenon_tensor_release(out);
   scale(y, "by=2");
@@ -365,13 +375,14 @@ TEST("a tensor of which several elements share one address cannot be written to"
   CHECK_TEXT(tenon_error(),
              "autograd::scale_: input y would be written to, but several of its elements "
              "share one address");
-  scale(y, "by=2"); /* what it is of may be */
+  /* The tensor that was expanded may be written to. */
+  scale(y, "by=2");
   backward_of(apply("core::reduce_sum", e, NULL), NULL, NULL);
   CHECK_TENSOR(tenon_tensor_grad(x), "f64[1] 48");
   RELEASE(x, y, shape, e);
 }
 
-/* programs made at random */
+/* random programs */
 
 enum {
   MOST = 8,
@@ -407,7 +418,7 @@ static tenon_status_t random_write(program_t *p, tenon_tensor_t *t, tenon_tensor
   default:
     break;
   }
-  /* [1, 1] over the shape of t */
+  /* A tensor [1, 1] expanded to the shape of t. */
   tenon_tensor_t *scalar = apply("core::reduce_mean", x, NULL);
   tenon_tensor_t *shape = NULL;
   tenon_tensor_t *e = NULL;
@@ -421,7 +432,8 @@ static tenon_status_t random_write(program_t *p, tenon_tensor_t *t, tenon_tensor
   return status;
 }
 
-/* Views of x * x are made, written to and let go of; what is left is the result. */
+/* Views of x * x are made, written to and released at random; the remaining tensor is the
+ * result. */
 static tenon_status_t run_program(void *context, tenon_tensor_t *const *inputs,
                                   tenon_tensor_t **outputs) {
   program_t p = *(program_t *)context;

@@ -1,5 +1,5 @@
-/* The cache of made files: an entry that was changed anywhere, cut or made longer is none, and
- * processes that race for one always see a whole one. */
+/* The cache of compiled files: an entry that was changed, truncated or extended is not found, and
+ * processes that race for an entry always see a whole one. */
 #include <dirent.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -22,7 +22,7 @@ static bool is_there(void) {
   void *found = NULL;
   size_t size = 0;
   if (!tn_cache_read("entry", key, sizeof key, &found, &size)) return false;
-  CHECK(size == BYTES && memcmp(found, data, BYTES) == 0); /* what is read is what was written */
+  CHECK(size == BYTES && memcmp(found, data, BYTES) == 0); /* The bytes read are those written. */
   tn_release_memory(found);
   return true;
 }
@@ -72,10 +72,11 @@ TEST("an entry is found by name and key, and is not found if a bit of it changes
     store(whole, size + more);
     if (is_there()) CHECK_NEVER("an entry with more behind it");
   }
-  tn_cache_write("entry", key, sizeof key, data, BYTES); /* it is made anew in its place */
+  /* The entry is written again in its place. */
+  tn_cache_write("entry", key, sizeof key, data, BYTES);
   CHECK(is_there());
   CHECK(chmod(path, 0620) == 0);
-  CHECK(!is_there()); /* others may have changed it */
+  CHECK(!is_there()); /* Other users may have changed it. */
 }
 
 TEST(
@@ -127,7 +128,7 @@ TEST("the cache folder holds the entries and nothing else") {
   }
   if (dir) closedir(dir);
 #ifdef HAS_TSAN
-  int entries = 1; /* the processes that race are skipped */
+  int entries = 1; /* The test of racing processes is skipped. */
 #else
   int entries = 2;
 #endif

@@ -1,5 +1,5 @@
-/* JSON: what RFC 8259 allows is read, with its places; what it does not is refused, with the
- * place. */
+/* JSON: text that RFC 8259 allows is read, with the place of each value; other text is refused with
+ * its place. */
 #include "base/json.h"
 #include "base/status.h"
 

@@ -79,7 +79,7 @@ TEST("when memory runs out, putting fails and the map stays unchanged") {
   char name[32];
   for (int i = 0; i < 12; i++)
     name_of(i, name), CHECK(tn_map_put(&map, name, strlen(name), &values[i]));
-  for (int64_t n = 1; n <= 2; n++) { /* of the growing table, of the key */
+  for (int64_t n = 1; n <= 2; n++) { /* the allocation of the larger table, then that of the key */
     fault_memory(n, false);
     CHECK(!tn_map_put(&map, "new", 3, &values[50]));
     fault_end();

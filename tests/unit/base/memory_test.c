@@ -1,5 +1,5 @@
 /* Memory: allocation that can be made to fail, checked sizes, growing arrays, arenas, scratch
- * stacks, growing texts. */
+ * stacks and growing texts. */
 #include "base/memory.h"
 
 #include "base/arena.h"
@@ -62,7 +62,8 @@ TEST("a block that was put back is given out again for its size, up to seven blo
   enum { MANY = 20 };
   char *blocks[MANY], *again[MANY];
   tn_thread_drop();
-  (void)tn_error(); /* makes the thread's block, which keeps them */
+  /* This call makes the thread's own structure, which keeps the blocks. */
+  (void)tn_error();
   for (size_t size = 1; size <= 1024; size += 341) {
     int found = 0;
     for (int i = 0; i < MANY; i++) {
@@ -104,7 +105,8 @@ TEST("cached blocks count as allocations, too, while a test makes allocations fa
 }
 
 static void swap_blocks(
-    void *pointer) { /* puts blocks of another thread back, and leaves some of its own to it */
+    /* Puts back blocks of another thread, and leaves blocks of its own to that thread. */
+    void *pointer) {
   char **blocks = pointer;
   for (int i = 0; i < 10; i++) {
     tn_block_put(blocks[i], 200);
@@ -201,7 +203,7 @@ TEST("scratch memory is a stack: a reset frees what came after the mark and keep
   for (int i = 0; i < 100; i++)
     CHECK(a[i] == 1);
   char *d = tn_scratch(64);
-  CHECK(d >= a + 100 && d < a + 300); /* right behind it again */
+  CHECK(d >= a + 100 && d < a + 300); /* The block follows the first one again. */
   tn_scratch_reset(outer);
   CHECK(tn_scratch(SIZE_MAX) == NULL);
 }
@@ -215,7 +217,7 @@ TEST("repeated use of scratch memory allocates nothing") {
     CHECK(tn_scratch(100000) && tn_scratch(100000));
     tn_scratch_reset(mark);
   }
-  CHECK(tn_scratch(1 << 20) == NULL); /* that would need a block */
+  CHECK(tn_scratch(1 << 20) == NULL); /* This would need a new block. */
   fault_end();
   tn_scratch_reset(mark);
 }

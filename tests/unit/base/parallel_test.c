@@ -1,4 +1,4 @@
-/* The parallel-for, on whichever threads it was built for, and the limits of instruction sets. */
+/* The parallel loop, on the threads for which it was built, and the limits on instruction sets. */
 #include "base/parallel.h"
 
 #include <stdlib.h>
@@ -55,7 +55,7 @@ TEST("every item is processed once, in parts that are large enough") {
     CHECK(run_marks(10, 100) == 1);
     CHECK(run_marks(5, 0) == (threads < 5 ? threads : 5));
   }
-  tn_parallel_set(200); /* more than there ever are */
+  tn_parallel_set(200); /* There are never so many threads. */
   CHECK(run_marks(100000, 1) == 200);
   tn_parallel_set(0);
 }
@@ -130,7 +130,7 @@ TEST("loops run again after shutdown") {
 
 typedef struct asked_t {
   int32_t times;
-  int32_t last; /* the one that ends it */
+  int32_t last; /* the number of the call that cancels the loop */
 } asked_t;
 
 static tenon_status_t ask(void *state) {
@@ -146,7 +146,8 @@ TEST("a loop with a cancellation callback is cut into more parts, each large eno
     tn_parallel_set(threads);
     CHECK(tenon_poll_set(&poll) == NULL);
     CHECK(run_marks(10000, 1) >= 64 &&
-          asked.times >= 63); /* the caller's share alone is cut into 64 */
+          /* The caller's share alone is cut into 64 parts. */
+          asked.times >= 63);
     CHECK(run_marks(1000, 100) <= 10 && run_marks(10, 100) == 1);
     asked.times = 0;
     asked.last = 3;
@@ -154,7 +155,8 @@ TEST("a loop with a cancellation callback is cut into more parts, each large eno
     CHECK_STATUS(tn_parallel(10000, 1, mark, &m), TENON_CANCELLED);
     CHECK(strcmp(tn_error(), "cancelled by the caller's callback") == 0 && asked.times == 3 &&
           m.wrong == 0);
-    CHECK(m.marks[0] == 1 && m.marks[10000 / threads - 1] == 0); /* begun, and not ended */
+    /* The loop began, and did not end. */
+    CHECK(m.marks[0] == 1 && m.marks[10000 / threads - 1] == 0);
     free(m.marks);
     m = (marks_t){calloc(100, sizeof(int32_t)), 100, 1, 0, 0, 0, 7};
     CHECK_STATUS(tn_parallel(100, 1, mark, &m), TENON_RANGE);
@@ -164,8 +166,8 @@ TEST("a loop with a cancellation callback is cut into more parts, each large eno
   tn_parallel_set(0);
 }
 
-/* The linker sends tn_error here: a part that failed asks for its message right after the loop was
- * told. */
+/* The linker redirects tn_error to this function: a part that failed asks for its message right
+ * after the loop learned of the failure. */
 static _Atomic int asked_for_message;
 const char *__real_tn_error(void);
 const char *__wrap_tn_error(void);
@@ -179,7 +181,7 @@ static tenon_status_t fail_or_wait(void *argument, int64_t begin, int64_t end) {
   const struct timespec time = {0, 1000000};
   while (!asked_for_message)
     nanosleep(&time, NULL);
-  if (end == 10000) *(int *)argument = 1; /* the last of 64 pieces */
+  if (end == 10000) *(int *)argument = 1; /* the last of 64 parts */
   return TENON_OK;
 }
 
@@ -212,7 +214,8 @@ TEST("the instruction sets of contract 1 have ranks, and unknown names have none
 TEST(
     "TENON_CPU_CAPABILITY disables what is above it, and an unknown name is ignored and reported") {
   const char *value = NULL;
-  unsetenv("TENON_CPU_CAPABILITY"); /* a run of all tests may be limited */
+  /* The environment of the whole test run may limit the instruction sets. */
+  unsetenv("TENON_CPU_CAPABILITY");
   int avx2 = tn_cpu_rank("avx2", 4);
   int avx512 = tn_cpu_rank("avx512", 6);
   int has2 = tn_cpu_has(avx2);
@@ -230,7 +233,8 @@ TEST(
   CHECK(tn_cpu_limit_valid(&value));
 #if defined(__x86_64__)
   CHECK(has2 == !!__builtin_cpu_supports("avx2") ||
-        !__builtin_cpu_supports("fma")); /* the compiler's own probe */
+        /* The compiler's own probe gives the expected value. */
+        !__builtin_cpu_supports("fma"));
   CHECK(!has512 || __builtin_cpu_supports("avx512f"));
 #endif
 }

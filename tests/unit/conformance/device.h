@@ -1,14 +1,14 @@
-/* What a device must be able to do, by meaning and not by presence: conform(device) checks the
- * required operators of any backend, whose library is loaded, through the public calls alone.  Used
- * by tests of this tree and of backends elsewhere. Include after check.h, tensors.h and
+/* Checks that a backend works: conform(device) calls the required operators of any backend whose
+ * library is loaded, through the public functions only, and compares what they do. Used by tests of
+ * this tree and by those of backends elsewhere. Include after check.h, tensors.h and
  * operators.h. */
 #ifndef TENON_TESTS_CONFORMANCE_DEVICE_H
 #define TENON_TESTS_CONFORMANCE_DEVICE_H
 
 static const tenon_device_t conform_cpu = {1, 0};
 
-/* One call; inputs and outputs are the caller's.  A status that is not the expected one, or an
- * error that lacks `part`, fails. */
+/* Makes one call; the caller owns inputs and outputs. The check fails if the status is not the
+ * expected one, or if the message does not contain `part`. */
 static inline void conform_call(const char *name, const char *attrs_text,
                                 tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
                                 tenon_status_t expected, const char *part) {
@@ -36,7 +36,7 @@ static inline tenon_tensor_t *conform_on(tenon_device_t device, const char *text
   return made;
 }
 
-/* Where it is, and what it holds. */
+/* Checks on which device a tensor is, and its elements. */
 static inline void conform_holds(const tenon_tensor_t *t, tenon_device_t device,
                                  const char *expected) {
   tenon_tensor_t *host = NULL;
@@ -52,7 +52,7 @@ static inline void conform_strides(const tenon_tensor_t *t, const int64_t *expec
     CHECK(t->strides[i] == expected[i]);
 }
 
-/* "device=2:0" for attributes of type device. */
+/* Formats attributes such as "device=2:0" with this device. */
 static inline const char *conform_text(const char *format, tenon_device_t device) {
   static char text[256];
   char name[40];
@@ -96,7 +96,8 @@ static inline void conform_empty(tenon_device_t device) {
       "channels_last needs batch, channel and at least one spatial axis, but the shape has 2 axes");
 }
 
-/* Memory reaches to the last element, gaps included, and is written to and read back by strides. */
+/* The memory of a strided tensor reaches to its last element, gaps included, and is written and
+ * read through the strides. */
 static inline void conform_empty_strided(tenon_device_t device) {
   tenon_tensor_t *t =
       conform_made("core::empty_strided",
@@ -116,7 +117,7 @@ static inline void conform_empty_strided(tenon_device_t device) {
   tenon_tensor_release(t);
 }
 
-/* In host memory, whatever the device, and good for copies both ways. */
+/* Pinned memory is host memory, whatever the device, and can be copied in both directions. */
 static inline void conform_pinned(tenon_device_t device) {
   tenon_tensor_t *pinned =
       conform_made("core::empty_pinned", conform_text("shape=[2, 2]; device='%s'", device), NULL);
@@ -139,7 +140,7 @@ static inline void conform_pinned(tenon_device_t device) {
 
 /* views */
 
-/* They share memory with x: what is written through them is seen there. */
+/* Views share memory with x: a write through a view is visible in x. */
 static inline void conform_views(tenon_device_t device) {
   tenon_tensor_t *x = conform_on(device, "f32[2,6] 1 2 3 4 5 6 7 8 9 10 11 12");
   tenon_tensor_t *t, *columns;
@@ -191,7 +192,7 @@ static inline void conform_views(tenon_device_t device) {
   tenon_tensor_release(x);
 }
 
-/* resize, set */
+/* core::resize_ and core::set_ */
 
 static inline void conform_resize(tenon_device_t device) {
   tenon_tensor_t *x = conform_on(device, "f32[6] 1 2 3 4 5 6");
@@ -200,7 +201,8 @@ static inline void conform_resize(tenon_device_t device) {
   conform_call("core::resize_", "shape=[2]", &x, NULL, TENON_OK, NULL);
   conform_holds(x, device, "f32[2] 1 2");
   conform_call("core::resize_", "shape=[3, 1, 2]", &x, NULL, TENON_OK,
-               NULL); /* within what it had, and of a higher rank */
+               /* The new shape fits the old memory and has a higher rank. */
+               NULL);
   conform_holds(x, device, "f32[3,1,2] 1 2 3 4 5 6");
   CHECK(x->data == memory);
   conform_call("core::resize_", "shape=[3, 3]", &x, NULL, TENON_OK, NULL);
@@ -217,7 +219,7 @@ static inline void conform_resize(tenon_device_t device) {
                "x cannot have shape");
   conform_holds(x, device, "f32[0,5]");
   tenon_tensor_t *end = conform_made("core::as_strided", "shape=[2]; strides=[1]; offset=4",
-                                     y); /* not from the start */
+                                     y); /* The view does not begin at the start of the memory. */
   conform_call("core::resize_", "shape=[4]", &end, NULL, TENON_OK, NULL);
   head = conform_made("core::as_strided", "shape=[2]; strides=[1]", end);
   conform_holds(head, device, "f32[2] 5 6");
@@ -234,7 +236,7 @@ static inline void conform_set(tenon_device_t device) {
   tenon_tensor_t *other = conform_on(device, "i32[1] 1");
   tenon_tensor_t *bad[2] = {x, other};
   conform_call("core::set_.tensor", NULL, in, NULL, TENON_OK,
-               NULL); /* across devices: it is another view now */
+               NULL); /* x was on the host; from here on it is a view of `source`. */
   conform_holds(x, device, "f32[2,3] 1 2 3 4 5 6");
   CHECK(x->data == source->data);
   conform_call("core::set_.strided", "offset=1; shape=[2, 2]; strides=[1, 3]", in, NULL, TENON_OK,
@@ -250,7 +252,8 @@ static inline void conform_set(tenon_device_t device) {
                TENON_INVALID, "too far away");
   conform_call("core::set_.tensor", NULL, bad, NULL, TENON_INVALID,
                "x is f32, source is i32: expected the same dtype");
-  conform_holds(x, device, "f32[2,2] 2 5 3 6"); /* what fails changes nothing */
+  /* A failed call changes nothing. */
+  conform_holds(x, device, "f32[2,2] 2 5 3 6");
   conform_call("core::set_.none", NULL, &x, NULL, TENON_OK, NULL);
   conform_holds(x, device, "f32[0]");
   conform_holds(source, device, "f32[2,3] 1 2 3 4 5 6");
@@ -261,12 +264,13 @@ static inline void conform_set(tenon_device_t device) {
 
 /* copies */
 
-/* These numbers in a dtype, as the host's cast makes them. */
+/* Makes a tensor of these numbers in a dtype, as the host's cast does. */
 static inline tenon_tensor_t *conform_numbers(uint32_t dtype, const char *text) {
   char to[64];
   tenon_tensor_t *numbers = tensor_of(text);
   tenon_tensor_t *made;
-  if (dtype == TENON_C64 || dtype == TENON_C128) { /* which casts do not make */
+  /* Casts do not make complex numbers. */
+  if (dtype == TENON_C64 || dtype == TENON_C128) {
     CHECK_STATUS(tenon_tensor_create(tenon_dtype(dtype), numbers->ndim, numbers->shape, &made),
                  TENON_OK);
     for (int64_t i = 0; i < 2 * tenon_count(made); i++)
@@ -290,14 +294,14 @@ static const uint32_t conform_dtypes[] = {
 enum { CONFORM_DTYPES = sizeof conform_dtypes / sizeof *conform_dtypes };
 
 static inline int conform_equal(const tenon_tensor_t *a,
-                                const tenon_tensor_t *b) { /* dense, on the host */
+                                const tenon_tensor_t *b) { /* Both are dense and on the host. */
   size_t bytes = ((size_t)tenon_count(a) * a->dtype.bits * a->dtype.lanes + 7) / 8;
   return a && b && a->ndim == b->ndim && tenon_dtype_id(a->dtype) == tenon_dtype_id(b->dtype) &&
          tenon_count(a) == tenon_count(b) && memcmp(a->data, b->data, bytes) == 0;
 }
 
-/* From one device to the other by every dtype, and by strides on both sides for dtypes of whole
- * bytes. */
+/* Copies from one device to the other in every dtype, and with strides on both sides in dtypes of
+ * whole bytes. */
 static inline void conform_copy_pair(tenon_device_t from, tenon_device_t to) {
   for (int d = 0; d < CONFORM_DTYPES; d++) {
     tenon_tensor_t *x = conform_numbers(conform_dtypes[d], "f32[2,2] 1 0 2 1");
@@ -313,7 +317,8 @@ static inline void conform_copy_pair(tenon_device_t from, tenon_device_t to) {
     if (!CHECK(conform_equal(back, x))) fprintf(stderr, "  dtype %s\n", tenon_dtype_name(x->dtype));
     tenon_tensor_release(back);
     back = NULL;
-    if (x->dtype.bits >= 8) { /* columns into rows, over what was there */
+    /* Copies columns into rows, over the old elements. */
+    if (x->dtype.bits >= 8) {
       tenon_tensor_t *at = conform_made("core::transpose", NULL, a);
       tenon_tensor_t *bt = conform_made("core::transpose", NULL, b);
       tenon_tensor_t *columns[2] = {at, b};
@@ -321,7 +326,7 @@ static inline void conform_copy_pair(tenon_device_t from, tenon_device_t to) {
       conform_call("core::copy_from", NULL, columns, NULL, TENON_OK,
                    NULL); /* b is the transpose of a */
       conform_call("core::copy_from", NULL, rows, NULL, TENON_OK,
-                   NULL); /* and again: the transpose of b is a */
+                   NULL); /* the transpose of b is a again */
       CHECK_STATUS(tenon_tensor_copy_to(bt, conform_cpu, &back), TENON_OK);
       CHECK(conform_equal(back, x));
       tenon_tensor_release(at);
@@ -341,8 +346,8 @@ static inline void conform_copy(tenon_device_t device) {
   conform_copy_pair(device, conform_cpu);
   conform_copy_pair(device, device);
   conform_copy_pair(device, second);
-  /* dtypes that differ, a shape that is broadcast, memory that overlaps, and what lies between the
-   * elements */
+  /* Dtypes that differ, a shape that is broadcast, memory that overlaps, and the gaps between
+   * elements. */
   tenon_tensor_t *x = conform_on(device, "f32[2,1] 1.7 -2.7");
   tenon_tensor_t *y = conform_on(device, "i32[2,3] 0 0 0 0 0 0");
   tenon_tensor_t *in[2] = {x, y};
@@ -398,7 +403,8 @@ static inline void conform_scalar(tenon_device_t device) {
   tenon_tensor_release(many);
 }
 
-/* An operator that the backend may lack falls back, where its library or program lets it. */
+/* An operator that the backend may lack falls back if the backend's library or the program allows
+ * it. */
 static inline void conform_fallback(tenon_device_t device) {
   tenon_tensor_t *x = conform_on(device, "f64[2,2] 1 4 9 16");
   tenon_tensor_t *out = conform_made("core::sqrt", NULL, x);

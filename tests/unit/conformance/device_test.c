@@ -1,6 +1,6 @@
-/* The conformance part of devices, for the CPU and for a backend of the tests whose memory is
- * disguised; and what a plug-in may override and must bring.  Backends of libraries:
- * library_test.c. */
+/* The conformance cases of devices, for the CPU and for a test backend whose addresses are
+ * disguised; and the operators that a plug-in may override or must bring. library_test.c tests
+ * backends of libraries. */
 #include <stdlib.h>
 
 #include "check.h"
@@ -25,7 +25,8 @@ TEST("operators that the host builds from memory and copies do not fall back") {
   char *report = NULL;
   CHECK_STATUS(tenon_fallback_report(&report), TENON_OK);
   CHECK_TEXT(report, "core::sqrt                                        1 calls");
-  CHECK(strchr(report, '\n') == report + strlen(report) - 1); /* one line */
+  /* The report has one line. */
+  CHECK(strchr(report, '\n') == report + strlen(report) - 1);
   tenon_text_release(report);
 }
 
@@ -44,7 +45,8 @@ static tenon_status_t own_pinned(tenon_call_t *call) {
   own++;
   return call->host->adopt(call, 0, 1, &size, memory, free, memory);
 }
-static tenon_status_t own_transpose(tenon_call_t *call) { /* [2, 3] to [3, 2], materialised */
+/* Transposes [2, 3] to [3, 2] into new memory. */
+static tenon_status_t own_transpose(tenon_call_t *call) {
   const float *x = show(call->inputs[0]);
   float *y = show(call->outputs[0]);
   CHECK(x != y && call->outputs[0]->strides[0] == 2 && call->outputs[0]->strides[1] == 1);
@@ -62,7 +64,8 @@ static tenon_status_t own_scalar(tenon_call_t *call) {
 }
 static tenon_status_t own_copy_from(tenon_call_t *call) {
   CHECK(call->inputs[0]->device.type == 1 &&
-        call->inputs[1]->device.type == 12); /* in two places, as it is meant */
+        /* The arguments are on two devices, as this operator allows. */
+        call->inputs[1]->device.type == 12);
   *(float *)show(call->inputs[1]) = 43;
   own++;
   return TENON_OK;
@@ -117,7 +120,7 @@ TEST(
   tenon_tensor_release(one);
 }
 
-/* what must be brought */
+/* the operators that a plug-in must bring */
 
 /* clang-format off */
 static const tenon_item_t half_items[] = {
@@ -146,7 +149,8 @@ TEST("a library that brings only half of a device's kernels is refused, with tho
   CHECK_STATUS(add_library("whole", whole_items), TENON_OK);
   CHECK_STATUS(tenon_backend_check("whole"), TENON_OK);
   CHECK_STATUS(add_library("neither", neither_items),
-               TENON_OK); /* kernels alone: memory may come later */
+               /* The library has kernels only: its memory may come later. */
+               TENON_OK);
   CHECK_STATUS(tenon_backend_check("neither"), TENON_UNIMPLEMENTED);
   CHECK_TEXT(tenon_error(), "backend neither lacks core::allocate (memory), core::copy (copies of "
                             "bytes): a device brings");

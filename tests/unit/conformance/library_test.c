@@ -1,5 +1,5 @@
-/* The conformance part of devices for the backend of a library: TENON_CONFORMANCE_LIBRARY and
- * TENON_CONFORMANCE_BACKEND name them. */
+/* The conformance cases of devices for the backend of a library: TENON_CONFORMANCE_LIBRARY names
+ * the library and TENON_CONFORMANCE_BACKEND the backend. */
 #include <stdlib.h>
 
 #include "check.h"

@@ -1,5 +1,5 @@
-/* Conversions between the narrow floats and f32 and f64: every pattern both ways, every boundary
- * between two patterns, and sums over whole tables that NumPy and ml_dtypes made. */
+/* Conversions between the narrow floats and f32 and f64: every bit pattern both ways, every
+ * boundary between two patterns, and checksums of whole tables from NumPy and ml_dtypes. */
 #include "core/convert.h"
 
 #include <stdint.h>
@@ -107,7 +107,7 @@ TEST("a number between two patterns goes to the nearer one, and halfway between 
       double high = float_decode(kind, a + 1);
       double middle = low / 2 + high / 2;
       if (isnan(high) || isinf(high)) break;
-      uint32_t even = !has_sign || a & 1 ? a + 1 : a; /* f8e8m0: halves go up */
+      uint32_t even = !has_sign || a & 1 ? a + 1 : a; /* f8e8m0 rounds halves up. */
       for (int negative = 0; negative <= has_sign; negative++) {
         double s = negative ? -1 : 1;
         uint32_t bit = negative ? sign : 0;
@@ -129,7 +129,8 @@ TEST("a number between two patterns goes to the nearer one, and halfway between 
         }
         float f = (float)(s * middle);
         float up = (float)(s * high);
-        if ((double)f != s * middle) continue; /* bf16's smallest have no middle in f32 */
+        /* The smallest numbers of bf16 have no middle in f32. */
+        if ((double)f != s * middle) continue;
         if (narrow_f32(kind, f) != to_even) {
           say(kind, a, "f32 in the middle");
           mistakes++;
@@ -167,10 +168,10 @@ TEST("a number that is too large becomes infinite, or the largest number if ther
   }
 }
 
-/* Sums (FNV-1a) over tables that NumPy 2 with ml_dtypes 0.6 made: of all patterns as f32, and of
- * the f32 with the bits 65537 n, n from 0 to 65535, as the kind (clipped to what the kind has;
- * f8e8m0 by magnitude, from 2^-126 on, below which ml_dtypes does not round to nearest).  NaN is
- * one pattern. */
+/* Checksums (FNV-1a) of tables made by NumPy 2 with ml_dtypes 0.6. `widened`: all patterns as f32.
+ * `narrowed`: the f32 numbers with the bits 65537 n, for n from 0 to 65535, as the narrow dtype.
+ * Numbers are clipped to the range of the dtype. For f8e8m0 they are magnitudes from 2^-126 on,
+ * since ml_dtypes does not round smaller ones to nearest. All NaN count as one pattern. */
 static const struct {
   uint32_t id;
   uint64_t widened;

@@ -1,5 +1,5 @@
-/* Copies between strided tensors against a copy element by element: random shapes, orders of axes,
- * gaps, directions, sizes. */
+/* Copies between strided tensors, compared with a copy element by element: random shapes, orders of
+ * axes, gaps, directions and sizes. */
 #include <stdlib.h>
 
 #include "base/parallel.h"
@@ -15,7 +15,7 @@ static int64_t pick(int64_t count) {
   return (int64_t)((seed >> 33) % (uint64_t)count);
 }
 
-/* A tensor with axes in random order, gaps and directions; every byte of its memory is set to
+/* Makes a tensor with axes in random order, gaps and directions; every byte of its memory is
  * `fill`. */
 static tenon_tensor_t *random_tensor(uint32_t id, int32_t ndim, const int64_t *shape, int fill,
                                      char **out_data, size_t *out_size) {
@@ -141,7 +141,7 @@ TEST("strings are copied, not shared") {
   tenon_tensor_t *made = NULL;
   CHECK_STATUS(tenon_tensor_copy(from, &made), TENON_OK);
   CHECK_STATUS(tenon_tensor_set_string(from, 0, "changed", 7), TENON_OK);
-  CHECK_STATUS(tn_tensor_copy_into(made, made), TENON_OK); /* onto itself: nothing happens */
+  CHECK_STATUS(tn_tensor_copy_into(made, made), TENON_OK); /* A copy onto itself does nothing. */
   tenon_tensor_release(from);
   CHECK_TENSOR(made, "string[2] one two");
   tenon_tensor_release(made);

@@ -1,4 +1,5 @@
-/* The short texts of an operator: what is read, and what is refused with its column. */
+/* The short declarations of an operator: texts that are accepted, and texts that are refused with
+ * the column of the error. */
 #include "base/status.h"
 #include "core/declarations.h"
 
@@ -223,7 +224,7 @@ TEST("parsing survives the failure of each allocation") {
   loop_any("f32, f32 -> f32, bool", &arena);
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (all[i].parse != batch)
-      texts_check_memory(all[i].text, all[i].parse); /* batching allocates nothing */
+      texts_check_memory(all[i].text, all[i].parse); /* Parsing BATCHING allocates nothing. */
 }
 
 TEST("parsing survives arbitrary bytes") {

@@ -1,5 +1,5 @@
-/* Element types: indices, names, classes, sizes.  Codes are DLPack's (dlpack.h 1.1), sizes follow
- * from the bits. */
+/* Dtypes: indices, names, classes and sizes. The codes are DLPack's (dlpack.h 1.1); sizes follow
+ * from the numbers of bits. */
 #include "core/dtype.h"
 
 #include <string.h>

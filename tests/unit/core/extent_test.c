@@ -1,5 +1,5 @@
-/* Symbolic extents: the normal form, what equalities say, contradictions, and agreement with plain
- * integers: random expressions are built on symbols, the symbols are bound afterwards, and the
+/* Symbolic extents: the normal form, equalities, contradictions, and agreement with plain integers.
+ * For the last, random expressions are built on symbols, the symbols are bound afterwards, and the
  * result is compared with C's arithmetic. */
 #include "base/status.h"
 #include "core/extent.h"
@@ -322,7 +322,7 @@ static int64_t floor_of(int64_t a, int64_t b) {
   return a / b - ((a % b != 0) && ((a < 0) != (b < 0)));
 }
 
-/* What C says; 0 when the operation is not defined for these. */
+/* The result in C's arithmetic; 0 if the operation is not defined for these operands. */
 static int plain(uint32_t operation, int64_t a, int64_t b, int64_t *out) {
   switch (operation) {
   case TENON_DIM_ADD:
@@ -394,7 +394,8 @@ TEST("symbolic results equal those of plain integers, whenever the symbols becom
         number = (int64_t)(texts_random(&state) % 9) - 2;
         right = known(number);
       }
-      if (texts_random(&state) % 8 == 0) { /* a symbol becomes known in between */
+      /* A symbol becomes known in between. */
+      if (texts_random(&state) % 8 == 0) {
         uint32_t which = texts_random(&state) % SYMBOLS;
         bound[which] = 1;
         operate(TENON_DIM_EQUAL, dims[which], known(numbers[which]));

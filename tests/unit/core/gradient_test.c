@@ -1,4 +1,5 @@
-/* Gradient formulas: which ones are parsed, where errors are reported, and the order of calls. */
+/* Gradient formulas: texts that are accepted, texts that are refused with the place of the error,
+ * and the order in which calls are visited. */
 #include "base/status.h"
 #include "core/gradient.h"
 

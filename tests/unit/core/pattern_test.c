@@ -1,5 +1,6 @@
-/* Shape patterns: what is read, what is refused and where, and which shapes result, with numbers
- * and with symbols. Expected shapes are worked out by hand from NumPy's broadcasting rule. */
+/* Shape patterns: texts that are accepted, texts that are refused with the place of the error, and
+ * the shapes that follow, with numbers and with symbols. Expected shapes are worked out by hand
+ * from NumPy's broadcasting rule. */
 #include "base/status.h"
 #include "core/pattern.h"
 
@@ -28,13 +29,13 @@ static const char *refused(const char *schema_text, const char *shapes) {
   return tn_error();
 }
 
-/* a host with symbols, and metas with room */
+/* a host that knows symbols, and descriptions of tensors to fill in */
 
 enum { ROOM = 4 };
 static tenon_meta_t input_metas[ROOM], output_metas[ROOM];
 static tenon_dim_t input_dims[ROOM][TENON_RANK_MAX], output_dims[ROOM][TENON_RANK_MAX];
 static tenon_meta_t *inputs[ROOM], *outputs[ROOM];
-static int asked; /* of the host */
+static int asked; /* how often the host was asked */
 
 static tenon_dim_t host_dim(tenon_infer_t *infer, uint32_t operation, tenon_dim_t a,
                             tenon_dim_t b) {
@@ -58,7 +59,7 @@ static void clear(void) {
   asked = 0;
 }
 
-/* Input i gets this shape; -1 as rank: unknown. */
+/* Gives input i this shape; rank -1: unknown. */
 static void shape(int i, int32_t rank, ...) {
   va_list list;
   va_start(list, rank);

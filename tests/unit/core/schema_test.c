@@ -1,5 +1,5 @@
-/* The schema language: what is read, what is refused, and where the message points.  Expected
- * values are read off docs/contract.md by hand. */
+/* The schema language: texts that are accepted, texts that are refused, and the column in the
+ * message. Expected values follow docs/contract.md, by hand. */
 #include "base/status.h"
 #include "core/schema.h"
 

@@ -1,5 +1,5 @@
-/* Sparse tensors by themselves: what is refused when they are made, whose their parts are, copies,
- * and what they cannot do. */
+/* Sparse tensors: parts that are refused, the ownership of parts, copies, and operations that
+ * sparse tensors do not support. */
 #include "base/status.h"
 #include "core/sparse.h"
 
@@ -59,7 +59,7 @@ TEST("the parts of a sparse tensor live as long as the tensor") {
   tenon_tensor_release(x);
 }
 
-/* what is refused */
+/* parts that are refused */
 
 static void check_refused(int32_t ndim, const int64_t *shape, parts_t p, uint32_t kind,
                           uint32_t flags, const char *why) {
@@ -223,7 +223,7 @@ TEST("copying into a sparse tensor replaces its parts, and tensors that share th
   tenon_tensor_release(r);
 }
 
-/* what they cannot do */
+/* unsupported operations */
 
 TEST("views, quantisation, devices, DLPack and files refuse a sparse tensor and name the remedy") {
   tenon_tensor_t *x = matrix();

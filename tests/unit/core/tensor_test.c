@@ -1,4 +1,5 @@
-/* Tensors: making, borrowing, views, lists, strings, references, and DLPack both ways. */
+/* Tensors: creation, borrowed memory, views, lists, strings, references, and DLPack in both
+ * directions. */
 #include "base/status.h"
 #include "core/tensor.h"
 
@@ -14,7 +15,7 @@
 static int released;
 static void count_release(void *context) { released += *(int *)context; }
 
-/* making */
+/* creation */
 
 TEST("a new tensor is dense and aligned, and the strings of a new string tensor are empty") {
   int64_t shape[3] = {2, 3, 4};
@@ -53,10 +54,10 @@ TEST("impossible shapes are refused: negative, too large, too many axes, no dtyp
   CHECK_TEXT(tn_error(), "dtype (code 2, bits 32, lanes 4) is not one of contract 1");
   CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_LIST), 1, wide, &t), TENON_INVALID);
   CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_F32), 3, huge, &t),
-               TENON_INVALID); /* though nothing is in it */
+               TENON_INVALID); /* It is refused although it has no elements. */
   CHECK(t == NULL);
   CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_F32), 3, empty, &t),
-               TENON_OK); /* no elements at all */
+               TENON_OK); /* It has no elements at all. */
   CHECK(tenon_count(t) == 0);
   tenon_tensor_release(t);
 }
@@ -257,7 +258,7 @@ TEST("a DLPack tensor without memory is accepted only if it is empty") {
   struct DLManagedTensorVersioned *bad =
       versioned((tn_dl_tensor_t){NULL, {1, 0}, 1, tenon_dtype(TENON_I8), full, NULL, 0});
   CHECK_STATUS(tenon_tensor_from_dlpack(bad, &t), TENON_INVALID);
-  CHECK(deleted == 1); /* it stays the caller's */
+  CHECK(deleted == 1); /* It stays the caller's. */
   free(bad);
 }
 
@@ -312,7 +313,8 @@ TEST("a tensor is exported without a copy, and lives until its consumer deletes 
         out->dl_tensor.strides[1] == 2);
   void *data = t->data;
   tenon_tensor_release(t);
-  CHECK_STATUS(tenon_tensor_from_dlpack(out, &back), TENON_OK); /* there and back */
+  /* The tensor goes out and comes back. */
+  CHECK_STATUS(tenon_tensor_from_dlpack(out, &back), TENON_OK);
   CHECK(back->data == data);
   CHECK_TENSOR(back, "f32[2,3] 1 2 3 4 5 6");
   tenon_tensor_release(back);
@@ -395,7 +397,8 @@ TEST("the memory of a tensor lives as long as its views, which share nothing els
   int64_t shape[1] = {2};
   CHECK_STATUS(tn_tensor_view_of(x, x->dtype, 8, 1, shape, NULL, &view), TENON_OK);
   tenon_tensor_release(x);
-  next = tensor_of("f32[2,2] 5 6 7 8"); /* may be where x was, but not where its elements are */
+  /* The new tensor may lie where x was, but not where the elements of x are. */
+  next = tensor_of("f32[2,2] 5 6 7 8");
   CHECK_TENSOR(view, "f32[2] 3 4");
   CHECK_TENSOR(next, "f32[2,2] 5 6 7 8");
   tenon_tensor_retain(view);

@@ -1,6 +1,6 @@
-/* What the tests of the contract's languages share: broken variants of good texts, in blocks of
- * exactly their size so that the address sanitizer sees every step outside, and the failure of each
- * allocation in turn.  The sequence is fixed. */
+/* Shared code of the tests of the contract's languages: damaged variants of valid texts, and the
+ * failure of each allocation in turn. Each text lies in a block of exactly its size, so that the
+ * address sanitizer sees every access outside. The sequence of variants is fixed. */
 #ifndef TENON_TESTS_TEXTS_H
 #define TENON_TESTS_TEXTS_H
 
@@ -21,8 +21,8 @@ static inline uint32_t texts_random(uint32_t *state) {
   return (*state = *state * 1664525u + 1013904223u) >> 8;
 }
 
-/* A copy of the text with a few bytes replaced, removed, doubled or swapped for a piece of the
- * language. */
+/* Returns a copy of the text in which a few bytes are replaced, removed, doubled, or swapped for a
+ * piece of the language. */
 static inline char *texts_break(const char *text, uint32_t *state) {
   static const char *const pieces[] = {"(",      ")",
                                        "[",      "]",
@@ -77,7 +77,7 @@ static inline char *texts_break(const char *text, uint32_t *state) {
   return exact;
 }
 
-/* Broken variants either parse or fail as invalid, with a message. */
+/* Checks that damaged variants either parse or fail as invalid with a message. */
 static inline void texts_check_broken(const char *text, texts_parse_fn parse, int count) {
   uint32_t state = 7;
   for (int i = 0; i < count; i++) {
@@ -92,7 +92,8 @@ static inline void texts_check_broken(const char *text, texts_parse_fn parse, in
   }
 }
 
-/* Each allocation fails in turn, alone and with all that follow: always a clean "no memory". */
+/* Lets each allocation fail in turn, alone and together with all later ones: the result must always
+ * be a clean TENON_MEMORY. */
 static inline void texts_check_memory(const char *text, texts_parse_fn parse) {
   for (int sticky = 0; sticky < 2; sticky++)
     for (int64_t n = 1;; n++) {
@@ -110,7 +111,7 @@ static inline void texts_check_memory(const char *text, texts_parse_fn parse) {
     }
 }
 
-/* `count` copies of a piece between a head and a tail. */
+/* Returns `count` copies of a piece between a head and a tail. */
 static inline char *texts_repeat(const char *head, const char *piece, size_t count,
                                  const char *tail) {
   size_t size = strlen(piece);

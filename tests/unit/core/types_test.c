@@ -1,5 +1,5 @@
-/* Type rules: what is read, what is refused and where, and what calls are given.  Expected dtypes
- * are read off the rules by hand. */
+/* Type declarations: texts that are accepted, texts that are refused with the place of the error,
+ * and the dtypes that calls get. Expected dtypes follow from the declarations, by hand. */
 #include "base/status.h"
 #include "core/types.h"
 
@@ -29,7 +29,7 @@ enum { ROOM = 4 };
 static tenon_meta_t input_metas[ROOM], output_metas[ROOM];
 static tenon_meta_t *inputs[ROOM], *outputs[ROOM];
 
-/* Dtypes by id, 0: absent; results are cleared. */
+/* Sets the dtypes of the inputs by id (0: absent) and clears the results. */
 static tenon_status_t apply(const tenon_value_t *attrs, uint32_t a, uint32_t b, uint32_t c) {
   const uint32_t ids[ROOM] = {a, b, c, 0};
   for (int i = 0; i < ROOM; i++) {
@@ -122,11 +122,11 @@ TEST("dtypes of inputs that are not known yet follow from those of other inputs"
   open("f(Tensor x, Tensor? y, *, dtype? to=None) -> Tensor", "x = ?; y = to; out = x");
   apply(NULL, TENON_F32, 0, 0);
   inputs[1] = &input_metas[1];
-  CHECK(!fill(NULL)); /* the attribute is not given */
+  CHECK(!fill(NULL)); /* The attribute is not given. */
   inputs[1] = NULL;
   CHECK(fill(NULL));
   input_metas[0].dtype.bits = 0;
-  CHECK(!fill(NULL)); /* may be any */
+  CHECK(!fill(NULL)); /* Any dtype fits, so none is filled in. */
   open("f(Tensor[] xs, Tensor y) -> Tensor", "xs, y: any; out = y");
   tenon_meta_t items[3] = {
       {.size = 1}, {.size = 1, .dtype = tenon_dtype(TENON_STRING)}, {.size = 1}};

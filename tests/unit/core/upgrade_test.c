@@ -1,5 +1,5 @@
-/* UPGRADE texts: what is read, what is refused, and the chain of versions that a node's attributes
- * go through. */
+/* UPGRADE texts: those that are accepted, those that are refused, and the chain of versions that
+ * the attributes of a node pass through. */
 #include "base/status.h"
 #include "core/upgrade.h"
 
@@ -51,8 +51,8 @@ TEST("UPGRADE is parsed into a list of steps, and a value that a step sets stays
              "versions are counted from 1");
 }
 
-/* Version 1 had least and mode, version 2 low and mode, version 3 low, high and form; now it is 4:
- * floor, high, form. */
+/* Version 1 had least and mode, version 2 low and mode, version 3 low, high and form. The current
+ * version is 4: floor, high, form. */
 static tn_upgrade_t chain_items[3];
 static const tn_upgrades_t *chain(void) {
   static const tn_upgrades_t all = {3, chain_items};
@@ -71,13 +71,14 @@ static const char *name_now(int64_t version, const char *name) {
 
 TEST("an attribute's name is followed from its version to the current one") {
   CHECK_TEXT(name_now(1, "least"), "floor");
-  CHECK_TEXT(name_now(2, "least"), "least"); /* no name of version 2: nobody renames it */
+  /* Version 2 has no such name, so no upgrade renames it. */
+  CHECK_TEXT(name_now(2, "least"), "least");
   CHECK_TEXT(name_now(2, "low"), "floor");
   CHECK_TEXT(name_now(3, "low"), "floor");
   CHECK_TEXT(name_now(4, "low"), "low");
   CHECK_TEXT(name_now(1, "mode"), "form");
   CHECK_TEXT(name_now(3, "tint"), "(none)");
-  CHECK_TEXT(name_now(1, "high"), "(none)"); /* an upgrade sets it */
+  CHECK_TEXT(name_now(1, "high"), "(none)"); /* An upgrade sets it. */
   CHECK_TEXT(name_now(3, "high"), "high");
   CHECK_TEXT(name_now(9, "floor"), "floor");
 }
@@ -92,7 +93,7 @@ TEST("values that upgrades set are reported under the current names") {
   char all[200] = "";
   CHECK_STATUS(tn_upgrades_set(chain(), 1, note, all), TENON_OK);
   CHECK_TEXT(all, "high=6.0;");
-  CHECK(strlen(all) == strlen("high=6.0;")); /* tint is dropped again */
+  CHECK(strlen(all) == strlen("high=6.0;")); /* A later upgrade drops tint. */
   all[0] = 0;
   CHECK_STATUS(tn_upgrades_set(chain(), 3, note, all), TENON_OK);
   CHECK(all[0] == 0);

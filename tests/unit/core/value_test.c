@@ -1,5 +1,5 @@
-/* Attribute values: conversion, texts, comparison, printing.  Expected forms are those of
- * docs/contract.md; numbers are the compiler's. */
+/* Attribute values: conversion, parsing, comparison and printing. The expected forms are those of
+ * docs/contract.md; numbers are formatted by the C compiler's library. */
 #include "base/status.h"
 #include "core/value.h"
 

@@ -1,5 +1,6 @@
-/* A device for tests of claims: sim with another table in front, which can claim what it should
- * not, and counts.  Graphs, and what becomes of their claims.  Include after operators.h. */
+/* A device for the tests of offloading: sim behind another device table, which can make invalid
+ * claims and which counts calls. Also graphs, and checks of what becomes of the claims. Include
+ * after operators.h. */
 #ifndef TENON_TESTS_CLAIMER_H
 #define TENON_TESTS_CLAIMER_H
 
@@ -12,12 +13,13 @@
 
 TENON_C const tenon_descriptor_t *tenon_library_sim(void);
 
-/* a device that can be told what to do */
+/* a device that follows instructions */
 
 static tenon_device_table_t table, original;
 static struct {
   uint32_t nodes[8];
-  uint32_t count; /* of a group; count 0 and is_wrong: an empty group */
+  /* The nodes of a claim; a count of 0 while is_wrong is set makes an empty claim. */
+  uint32_t count;
 } wrong[2];
 static int is_wrong, wrong_count, is_own, refuses_load, made, loaded, freed, runs;
 static tenon_status_t claim_status;
@@ -31,7 +33,8 @@ static tenon_status_t claim(tenon_on_t on, const tenon_graph_view_t *view, const
   return TENON_OK;
 }
 
-/* Of its own: a group gives twice its only input, of any shape, and nothing below 0. */
+/* With is_own, a subgraph returns its only input doubled, of any shape, and 0 for negative
+ * elements. */
 static tenon_status_t twice_run(void *argument, void *const *addresses, char *message) {
   const float *x = addresses[0];
   float *y = addresses[1];
@@ -110,7 +113,8 @@ static inline tenon_device_t start(void) {
     setenv("TENON_CACHE", mkdtemp(folder), 1);
   }
   tenon_device_t device = {0, 0};
-  if (tenon_device_find("null", 0, &device) != TENON_OK) return device; /* the runtime is there */
+  /* This call makes sure that the runtime runs. */
+  if (tenon_device_find("null", 0, &device) != TENON_OK) return device;
   if (tenon_library_add(&library, NULL, NULL, NULL) == TENON_OK) {
     tenon_registration_t *all;
     CHECK_STATUS(tenon_fallback_add("sim", tenon_fallback_cpu, NULL, NULL, 0, &all), TENON_OK);
@@ -138,7 +142,7 @@ static inline tenon_edge_t two(tenon_builder_t *b, const char *node, const char 
   return out;
 }
 
-/* y = relu(x w + b), z = y y; x is [2, 3]. */
+/* y = relu(x w + b), z = y y, where x is [2, 3]. */
 static inline tenon_builder_t *layers(const char *bias) {
   tenon_builder_t *b = graph_begin();
   tenon_axis_t axes[2] = {{2, NULL}, {3, NULL}};
@@ -167,7 +171,7 @@ static inline void check_dump(tenon_executable_t *e, const char *what, const cha
   tenon_text_release(text);
 }
 
-/* Group `group` of the wrong claims, which are as many as up to there. */
+/* Sets claim `group` of the invalid claims, and their number to `group` + 1. */
 static inline void claims_of(int group, uint32_t count, const uint32_t *nodes) {
   wrong_count = group + 1;
   wrong[group].count = count;
@@ -175,7 +179,8 @@ static inline void claims_of(int group, uint32_t count, const uint32_t *nodes) {
     wrong[group].nodes[i] = nodes[i];
 }
 
-static inline void end(void) { /* the last test */
+/* The last test calls this. */
+static inline void end(void) {
   tenon_shutdown();
   empty_cache();
   CHECK(rmdir(folder) == 0);

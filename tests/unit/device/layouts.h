@@ -1,4 +1,4 @@
-/* Tensors of one text that lie in memory in different ways: views of larger ones.  Include after
+/* Tensors from text with different layouts in memory: views of larger tensors. Include after
  * operators.h. */
 #ifndef TENON_TESTS_LAYOUTS_H
 #define TENON_TESTS_LAYOUTS_H
@@ -30,14 +30,14 @@ static inline tenon_tensor_t *layout_call(const char *name, const char *attrs_te
 }
 
 static inline void layout_list(char *out, int32_t ndim, int step,
-                               int base) { /* "i64[3] base base+step ..." */
+                               int base) { /* Formats "i64[3] base base+step ...". */
   int used = sprintf(out, "i64[%d]", ndim);
   for (int32_t i = 0; i < ndim; i++)
     used += sprintf(out + used, " %d", base + step * i);
 }
 
-/* The view that makes a tensor of what lies in that layout.  INSIDE: there is one element before
- * and behind, on all axes. */
+/* Makes the view that gives a tensor this layout. INSIDE leaves one element before and one behind
+ * the tensor on every axis. */
 static inline tenon_tensor_t *layout_view(tenon_tensor_t *x, int layout) {
   char a[200], b[200], c[200], d[200];
   if (layout == TURNED) return layout_call("core::transpose", NULL, x, NULL);
@@ -49,7 +49,7 @@ static inline tenon_tensor_t *layout_view(tenon_tensor_t *x, int layout) {
   return layout_call("core::slice", NULL, x, more);
 }
 
-/* On the device in that layout, with the same elements. */
+/* Copies a tensor to the device in that layout, with the same elements. */
 static inline tenon_tensor_t *layout_place(tenon_tensor_t *x, tenon_device_t device, int layout) {
   tenon_tensor_t *there = NULL;
   tenon_tensor_t *out, *lying;

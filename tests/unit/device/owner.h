@@ -1,5 +1,5 @@
-/* A framework beside us, on sim: memory and streams of its own, made and used through the device's
- * table.  Include after there.h. */
+/* Another framework on sim beside Tenon: it has memory and streams of its own, which it makes and
+ * uses through the device table. Include after there.h. */
 #ifndef TENON_TESTS_OWNER_H
 #define TENON_TESTS_OWNER_H
 
@@ -9,7 +9,7 @@ typedef struct owner_t {
   tenon_device_t device;
   tn_ordinal_t *o;
   void *memory;
-  void *native; /* a handle and a stream of the table */
+  void *native; /* a memory handle and a stream of the table */
   tenon_stream_t *stream;
   int told;
 } owner_t;
@@ -31,14 +31,15 @@ static inline owner_t owner_of(tenon_device_t device) {
 }
 
 static inline void
-owner_end(owner_t *w) { /* all is waited for in fact, also where a test left waits out */
+/* Waits for all work on the device, even if a test left waits out. */
+owner_end(owner_t *w) {
   (void)w->o->table->synchronize(&w->o->context);
   tenon_stream_release(w->stream);
   w->o->table->stream_destroy(&w->o->context, w->native);
   w->o->table->free(&w->o->context, w->memory);
 }
 
-/* The framework's own work: numbers from a place in its memory on become `value`. */
+/* Work of the framework itself: sets numbers in its memory, from a position on, to `value`. */
 static inline void owner_fill(const owner_t *w, void *native, uint64_t offset, uint64_t count,
                               float value) {
   tenon_memory_t to = {w->memory, offset};
@@ -47,7 +48,7 @@ static inline void owner_fill(const owner_t *w, void *native, uint64_t offset, u
       TENON_OK);
 }
 
-/* `count` numbers from a place in its memory on. */
+/* Reads `count` numbers of its memory, from a position on. */
 static inline tenon_external_t owner_numbers(owner_t *w, uint64_t offset, const int64_t *count,
                                              tenon_stream_t *stream) {
   return (tenon_external_t){.size = sizeof(tenon_external_t),

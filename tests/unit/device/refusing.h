@@ -1,6 +1,6 @@
-/* A table before a device's own, of which one call of a kind is refused as device.h says: with a
- * reason, and nothing changed.  Memory is refused twice, since the host flushes its cache and asks
- * again.  Include after there.h. */
+/* A table in front of a device's own table. It refuses one call of a kind as device.h describes:
+ * with a reason, and without any change. Memory is refused twice, since the host flushes its cache
+ * and asks again. Include after there.h. */
 #ifndef TENON_TESTS_REFUSING_H
 #define TENON_TESTS_REFUSING_H
 
@@ -39,7 +39,7 @@ static inline tenon_status_t refusing_event(tenon_on_t on, void **out_event) {
   return refusing.own->event_create(on, out_event);
 }
 
-/* Stands before the table of a device that works until refusing_end, which comes before its
+/* Puts the table in front of a working device until refusing_end, which must be called before
  * shutdown. */
 static inline void refusing_begin(tenon_device_t device) {
   tn_ordinal_t *o = ordinal_of(device);
@@ -56,7 +56,8 @@ static inline void refusing_begin(tenon_device_t device) {
 }
 static inline void refusing_end(tenon_device_t device) { ordinal_of(device)->table = refusing.own; }
 
-/* The n-th call of that kind from now on; 0: none, all are counted.  Memory is refused twice. */
+/* Refuses the n-th call of that kind from now on; 0: refuses none and only counts. Memory is
+ * refused twice. */
 static inline void refuse(fault_kind_t kind, uint64_t n) {
   fault_plan_t plan = {.kinds = n ? 1u << kind : FAULT_ALL,
                        .at = (int64_t)n,

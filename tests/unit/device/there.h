@@ -1,5 +1,5 @@
-/* Devices in tests of the host's side: sim with its table of findings, tensors there and back.
- * Include after operators.h. */
+/* Devices in tests of the host's side: sim with the table of its findings, and copies of tensors to
+ * the device and back. Include after operators.h. */
 #ifndef TENON_TESTS_THERE_H
 #define TENON_TESTS_THERE_H
 
@@ -25,7 +25,7 @@ static inline tn_ordinal_t *ordinal_of(tenon_device_t device) {
   return ordinal;
 }
 
-/* Ordinal `n` of sim, with these settings for both from here on. */
+/* Opens ordinal `n` of sim, with these settings for both ordinals from now on. */
 static inline tenon_device_t sim_open(int32_t n, const char *settings) {
   tenon_device_t device = device_of("sim", n);
   tn_ordinal_t *ordinal = ordinal_of(device);
@@ -65,7 +65,7 @@ static inline tenon_memory_stats_t stats_of(tenon_device_t device) {
   return stats;
 }
 
-/* xorshift64*: the same programs for the same seed on every machine. */
+/* xorshift64*: a seed gives the same programs on every machine. */
 static inline uint64_t draw(uint64_t *state) {
   *state ^= *state >> 12;
   *state ^= *state << 25;
@@ -73,7 +73,7 @@ static inline uint64_t draw(uint64_t *state) {
   return *state * 0x2545F4914F6CDD1Du >> 33;
 }
 
-/* Runs in a child; true if no check fails there. */
+/* Runs the checks in a child process; returns true if none fails there. */
 static inline bool in_child(void (*function)(void)) {
   int status = -1;
   fflush(NULL);

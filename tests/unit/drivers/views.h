@@ -17,7 +17,7 @@ typedef struct pointwise_case_t {
 } pointwise_case_t;
 typedef struct reduction_case_t {
   view_case_t x;
-  int32_t axis_count; /* 0: all */
+  int32_t axis_count; /* 0: all axes */
   int64_t axes[6];
   int32_t keeps;
   int32_t ndim;

@@ -21,7 +21,7 @@ enum {
   ATTEMPT_PORTS = 64,
   ATTEMPT_EVALUATIONS = 300,
 };
-#define ATTEMPT_BYTES ((int64_t)64 << 20) /* that one step may allocate in all */
+#define ATTEMPT_BYTES ((int64_t)64 << 20) /* How many bytes one step may allocate in all. */
 
 /* bounds */
 
@@ -51,9 +51,9 @@ static inline void attempt_limit(bool on) {
   attempt_evaluations = 0;
 }
 
-/* what must stay */
+/* invariants */
 
-/* A number that changes when an operator comes or goes. */
+/* Returns a number that changes when an operator is registered or removed. */
 static inline uint64_t attempt_operators(void) {
   const tenon_op_t *const *ops = NULL;
   int32_t count = 0;
@@ -81,8 +81,8 @@ static inline void attempt_fill(tenon_tensor_t *t) {
   for (uint64_t i = 0, step = t->dtype.bits / 8; step && (i + 1) * step <= size; i++) {
     unsigned char *at = (unsigned char *)t->data + i * step;
     if (t->dtype.code == 6) continue;
-    if (!is_float)
-      at[0] = (unsigned char)((i + 2) % 4); /* 2, 3, 0, 1: small indices, counts that are not 0 */
+    if (!is_float) /* 2, 3, 0, 1: small indices, and counts other than 0. */
+      at[0] = (unsigned char)((i + 2) % 4);
     else {
       at[step - 1] = (unsigned char)(0x3d + i % 4);
       at[0] = (unsigned char)i;
@@ -90,7 +90,7 @@ static inline void attempt_fill(tenon_tensor_t *t) {
   }
 }
 
-/* Inputs as the ports ask for; symbols have that extent. */
+/* Makes inputs as the ports declare them; symbols get that extent. */
 static inline bool attempt_inputs(const tenon_graph_t *graph, int64_t extent,
                                   tenon_tensor_t **out_inputs) {
   int32_t count = tenon_graph_input_count(graph);
@@ -104,7 +104,7 @@ static inline bool attempt_inputs(const tenon_graph_t *graph, int64_t extent,
     for (int32_t d = 0; d < port.ndim; d++) {
       shape[d] = port.axes[d].extent < 0 ? extent : port.axes[d].extent;
       if (!tn_mul(elements, shape[d], &elements) || elements > 1 << 12)
-        return false; /* of no interest here */
+        return false; /* This type is of no interest here. */
     }
     tenon_dtype_t dtype = port.dtype.bits ? port.dtype : tenon_dtype(TENON_F32);
     if (tenon_tensor_create(dtype, port.ndim < 0 ? 1 : port.ndim, port.ndim < 0 ? &extent : shape,
@@ -117,11 +117,12 @@ static inline bool attempt_inputs(const tenon_graph_t *graph, int64_t extent,
 
 /* the attempt */
 
-typedef struct attempt_t { /* how far it got, and what should not be: NULL, or a sentence */
+/* How far the attempt got, and the broken invariant: NULL, or a sentence. */
+typedef struct attempt_t {
   bool was_read;
   bool was_compiled;
   bool did_run;
-  bool is_fickle; /* is_fickle: the same run ended in another way later */
+  bool is_fickle; /* is_fickle: the same run later ended differently */
   tenon_status_t status;
   const char *wrong;
 } attempt_t;
@@ -164,7 +165,7 @@ static inline attempt_t attempt_model(const void *data, size_t size, const char 
   tenon_graph_t *graph = NULL;
   tenon_executable_t *executable = NULL;
   fault_pause();
-  void *copy = malloc(size + (size == 0)); /* so that a sanitizer sees its end */
+  void *copy = malloc(size + (size == 0)); /* A sanitizer then sees where the data ends. */
   fault_resume();
   char *text = NULL;
   tenon_status_t status;

@@ -33,13 +33,14 @@ enum {
 };
 
 typedef struct
-    damage_field_t { /* [begin, end): tag, length and content; [content, end): what it holds */
+    /* [begin, end): tag, length and content; [content, end): the content. */
+    damage_field_t {
   size_t begin;
   size_t content;
   size_t end;
   uint32_t number;
   uint32_t kind;
-  int32_t parent; /* field around it, -1 */
+  int32_t parent; /* the enclosing field, or -1 */
 } damage_field_t;
 
 typedef struct damage_fields_t {
@@ -57,7 +58,8 @@ static inline bool damage_varint(const damage_t *d, size_t *at, size_t end, uint
   return false;
 }
 
-/* The fields of [begin, end), and those of the messages in them; false: it is no message. */
+/* Collects the fields of [begin, end), and those of the messages in them. Returns false if it is
+ * not a message. */
 static inline bool damage_read(const damage_t *d, size_t begin, size_t end, int32_t parent,
                                int depth, damage_fields_t *out) {
   int32_t first = out->count;
@@ -111,7 +113,7 @@ static inline bool damage_replace(damage_t *d, size_t begin, size_t end, const v
   return true;
 }
 
-/* Replaces bytes inside `parent` and puts the lengths of all that is around them right. */
+/* Replaces bytes inside `parent`, and corrects the lengths of all enclosing fields. */
 static inline bool damage_edit(damage_t *d, const damage_fields_t *fields, int32_t parent,
                                size_t begin, size_t end, const void *bytes, size_t size) {
   int64_t change = (int64_t)size - (int64_t)(end - begin);
@@ -167,13 +169,14 @@ static inline void damage_number(damage_t *d, const damage_fields_t *fields,
                     damage_put_varint(value, bytes));
 }
 
-/* One change that leaves the file a message, most of the time. */
+/* Makes one change that, most of the time, leaves the file a valid message. */
 static inline void damage_message(damage_t *d, damage_fields_t *fields) {
   fields->count = 0;
   if (!damage_read(d, 0, d->size, -1, 0, fields) || !fields->count) return;
   const damage_field_t *f = &fields->items[damage_random(d, (uint64_t)fields->count)];
   const damage_field_t *other = NULL;
-  for (int i = 0; i < 200 && !other; i++) { /* of the same kind, elsewhere */
+  /* Another field of the same kind, elsewhere in the file. */
+  for (int i = 0; i < 200 && !other; i++) {
     const damage_field_t *g = &fields->items[damage_random(d, (uint64_t)fields->count)];
     if (g != f && g->number == f->number && g->kind == f->kind) other = g;
   }
@@ -195,7 +198,8 @@ static inline void damage_message(damage_t *d, damage_fields_t *fields) {
   }
   case 2:
   case 3:
-  case 4: /* take the content of another field of that number */
+  /* Takes the content of another field with that number. */
+  case 4:
     if (f->kind == 0 && damage_random(d, 3)) {
       damage_number(d, fields, f);
     } else if (other) {
@@ -214,7 +218,8 @@ static inline void damage_message(damage_t *d, damage_fields_t *fields) {
       }
     }
     break;
-  case 5: /* cut content short, its length told right */
+  /* Truncates the content, and corrects its length. */
+  case 5:
     if (f->kind == 2 && size) {
       unsigned char length[10];
       size_t at = f->begin;
@@ -229,13 +234,15 @@ static inline void damage_message(damage_t *d, damage_fields_t *fields) {
       damage_number(d, fields, f);
     }
     break;
-  case 6: /* elements: one byte of the content */
+  /* Changes one byte of the content. */
+  case 6:
     if (size) d->data[f->content + damage_random(d, size)] = (unsigned char)damage_random(d, 256);
     break;
   default:
     if (f->kind == 0) {
       damage_number(d, fields, f);
-    } else if (f->kind == 2 && size >= 8) { /* an eighth byte group: extents in raw data */
+    } else if (f->kind == 2 && size >= 8) {
+      /* Changes an eighth byte: an extent in raw data. */
       static const int64_t extents[] = {
           0, -1, 1, 2, 1000, (int64_t)1 << 31, (int64_t)1 << 60, INT64_MAX, INT64_MIN};
       int64_t value = extents[damage_random(d, sizeof extents / sizeof *extents)];
@@ -250,8 +257,8 @@ static inline void damage_bits(damage_t *d) {
   if (d->size) d->data[bit / 8] = (unsigned char)(d->data[bit / 8] ^ 1 << bit % 8);
 }
 
-/* The number-th damage to the file in d->data: every fifth a cut, every fifth a few bits, else one
- * to three changes. */
+/* Applies damage number `number` to the file in d->data: every fifth one truncates, every fifth one
+ * flips a few bits, and the others make one to three changes. */
 static inline void damage_file(damage_t *d, uint64_t number, damage_fields_t *fields) {
   d->state = number * 0x2545f4914f6cdd1du + 1;
   uint64_t times = 1 + damage_random(d, 3);

@@ -1,5 +1,5 @@
-/* A library of passes and partitioners, against tenon/graph.h alone.  Their options say what they
- * do, and what they do wrong. */
+/* A library of passes and partitioners, which uses tenon/graph.h only. Options choose what they do
+ * and which errors they make. */
 #ifndef TENON_TESTS_PASSES_LIBRARY_H
 #define TENON_TESTS_PASSES_LIBRARY_H
 
@@ -22,7 +22,8 @@ static inline const char *option_in(const tenon_option_t *options, int32_t count
 typedef struct remaking_t {
   tenon_pass_call_t *call;
   tenon_builder_t *builder;
-  tenon_edge_t *edges; /* of the old graph's values: where they are now */
+  /* For each value of the old graph, its edge in the new one. */
+  tenon_edge_t *edges;
 } remaking_t;
 
 static inline tenon_status_t remake(tenon_pass_call_t *call, tenon_status_t (*body)(remaking_t *),
@@ -114,7 +115,7 @@ static const tenon_pass_t surgery_keep = PASS("keep", surgery_same, "Does nothin
 
 /* partitioners */
 
-static inline tenon_status_t read_ids(tenon_cut_t *cut, int32_t *ids) { /* "-2,-1,0" */
+static inline tenon_status_t read_ids(tenon_cut_t *cut, int32_t *ids) { /* Parses "-2,-1,0". */
   const char *at = OPTION(cut, "ids");
   if (FAILS(cut, "ids")) return tenon_fail(cut, TENON_ABORTED, "as asked");
   for (int32_t n = 0; at && *at && n < cut->graphs->node_count(cut->graph); n++) {
@@ -125,7 +126,7 @@ static inline tenon_status_t read_ids(tenon_cut_t *cut, int32_t *ids) { /* "-2,-
   return TENON_OK;
 }
 
-/* "NOTE ID PARAMETER=FIRST ..." */
+/* Parses "NOTE ID PARAMETER=FIRST ...". */
 static inline tenon_status_t review(tenon_cut_t *cut, tenon_review_t *r) {
   const tenon_graphs_t *g = cut->graphs;
   const char *reject = OPTION(cut, "reject");
@@ -148,7 +149,7 @@ static inline tenon_status_t review(tenon_cut_t *cut, tenon_review_t *r) {
 }
 
 static inline tenon_status_t
-remember(tenon_cut_t *cut) { /* the state is the list of names, with commas around it */
+remember(tenon_cut_t *cut) { /* The state is the list of names, with commas around it. */
   const char *ops = OPTION(cut, "ops");
   if (FAILS(cut, "begin")) return tenon_fail(cut, TENON_ABORTED, "as asked");
   char *text = malloc(strlen(ops) + 3);
@@ -188,7 +189,8 @@ static inline tenon_status_t keep_few(tenon_cut_t *cut, int32_t *nodes, int32_t 
 }
 
 static inline tenon_status_t take_first(tenon_cut_t *cut,
-                                        int32_t *ids) { /* the first node that is no subgraph yet */
+                                        /* Selects the first node that is not a subgraph yet. */
+                                        int32_t *ids) {
   for (int32_t n = 0; n < cut->graphs->node_count(cut->graph); n++) {
     tenon_graph_part_t node = {.size = sizeof node};
     TENON_TRY(cut->graphs->node(cut->graph, n, &node));

@@ -42,8 +42,8 @@ static void kill_child(void) {
     usleep(1000);
 }
 
-TEST(
-    "a library runs in a child process of a child process, and both are gone when it is unloaded") {
+TEST("a library runs in a worker process below a supervisor, and both are gone when it is "
+     "unloaded") {
   const int before = open_descriptors();
   tenon_library_t *library = load(CONTRACT, (tenon_isolation_t){0});
   CHECK(processes_below(1, NULL) == 1);

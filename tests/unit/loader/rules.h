@@ -1,5 +1,5 @@
-/* What the tests of rules for loading share: a folder of /tmp with a copy of the planted library
- * `good`, and checks of loading. */
+/* Shared code of the tests of policies for loading: a folder below /tmp with a copy of the planted
+ * library `good`, and checks of loading. */
 #ifndef TESTS_RULES_H
 #define TESTS_RULES_H
 
@@ -30,15 +30,15 @@ static inline void copy(const char *from, const char *to, mode_t mode) {
   tn_file_unmap(&data);
 }
 
-/* The planted library, mapped once: nobody may not reach a build that lies in a folder of root's
- * own. */
+/* The planted library, mapped once: an unprivileged user may not have access to a build in one of
+ * root's folders. */
 static inline const tn_file_t *good_library(void) {
   static tn_file_t good;
   if (!good.data) CHECK_STATUS(tn_file_map(TEST_LIBRARIES "/libgood.so", &good), TENON_OK);
   return &good;
 }
 
-/* A folder FOLDER/ops with good.so, both as they should be. */
+/* Makes a folder FOLDER/ops with good.so, both with the permissions that the policy wants. */
 static inline void begin(void) {
   CHECK_STATUS(tn_folder_make(folder, sizeof folder - 20), TENON_OK);
   CHECK(chmod(folder, 0755) == 0);
@@ -100,7 +100,7 @@ static inline const char *hash_of(const char *path) {
   return digits;
 }
 
-/* A file with rules. */
+/* Writes a policy file. */
 static inline const char *rules_file(const char *lines, mode_t mode) {
   static char path[300];
   snprintf(path, sizeof path, "%s/policy", folder);

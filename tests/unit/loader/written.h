@@ -1,4 +1,4 @@
-/* Files that a test writes into a folder of its own, which it makes with mkdtemp. */
+/* Files that a test writes into a folder of its own, made by mkdtemp. */
 #ifndef TENON_TESTS_LOADER_WRITTEN_H
 #define TENON_TESTS_LOADER_WRITTEN_H
 
@@ -6,7 +6,8 @@
 
 static char folder[] = "/tmp/tenon-test-XXXXXX";
 
-/* Its path in the folder: good until the fourth one after it. */
+/* Returns the path of a file in the folder. The text stays valid until the fourth call after this
+ * one. */
 static inline const char *in_folder(const char *name) {
   static char paths[4][200];
   static int next;
