@@ -1,5 +1,5 @@
-/* Tensors on devices by somebody else's allocator: what it is asked for, what it gives, and what is
- * refused. */
+/* Tensors on devices from an allocator of the program: when it is called, the tensors that it
+ * returns, and those that are refused. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@
 
 #include "owner.h"
 
-typedef struct pieces_t { /* of an owner's memory, given out one behind the other */
+typedef struct pieces_t { /* Pieces of an owner's memory, given out one behind the other. */
   owner_t owner;
   uint64_t used;
   uint64_t step;
@@ -86,12 +86,14 @@ TEST("the thread's allocator creates results in order with its stream, and their
     uint64_t before = stats_of(p.owner.device).device_allocations;
     CHECK(tenon_allocator_use(&mine) == NULL);
     CHECK_STATUS(call("core::add", x, x, &y), TENON_OK);
-    CHECK_STATUS(call("core::abs", y, NULL, &z), TENON_OK); /* from source, or by falling back */
+    /* The kernel is compiled from source, or the call falls back. */
+    CHECK_STATUS(call("core::abs", y, NULL, &z), TENON_OK);
     CHECK_STATUS(call("core::nonzero", z, NULL, &found),
-                 TENON_OK); /* of a size that running tells */
+                 /* The size of the result is known only after the run. */
+                 TENON_OK);
     CHECK(p.asked == 3 && stats_of(p.owner.device).device_allocations == before);
     CHECK_STATUS(call("core::add", empty, empty, &nothing), TENON_OK);
-    CHECK(p.asked == 3); /* without elements */
+    CHECK(p.asked == 3); /* A result without elements needs no memory. */
     CHECK(tenon_allocator_use(NULL) == &mine);
     CHECK(tenon_tensor_context(y, let_go) == &p && tenon_tensor_context(found, let_go) == &p);
     CHECK(!tenon_tensor_context(x, let_go) && !tenon_tensor_context(y, free));
@@ -102,7 +104,8 @@ TEST("the thread's allocator creates results in order with its stream, and their
     tenon_tensor_release(z);
     tenon_tensor_release(found);
     CHECK(p.let_go == 3);
-    CHECK_STATUS(call("core::add", x, x, &y), TENON_OK); /* the host's own again */
+    /* The host's own allocator is in use again. */
+    CHECK_STATUS(call("core::add", x, x, &y), TENON_OK);
     CHECK(p.asked == 3 && !tenon_tensor_context(y, let_go));
     tenon_tensor_release(y);
     tenon_tensor_release(x);

@@ -1,4 +1,5 @@
-/* Claims in files, and when something fails or ends: whom it is blamed on, and what is left. */
+/* Offloaded subgraphs in cache files, and what happens if something fails or ends: the message, and
+ * what is left. */
 #include "check.h"
 #include "sanitizer.h"
 #include "tensors.h"
@@ -11,9 +12,9 @@
 #include "device/group.h"
 #include "device/plugin.h"
 
-/* files */
+/* cache files */
 
-static void damage(void) { /* the last byte of each entry, which is one of weights */
+static void damage(void) { /* Damages the last byte of each entry, which belongs to a weight. */
   DIR *list = opendir(folder);
   char path[600];
   for (struct dirent *entry; list && (entry = readdir(list));) {
@@ -53,7 +54,7 @@ TEST("a cached subgraph that is damaged, or that the device refuses, is compiled
   tenon_executable_release(compiled(layers("f32[2] -30 -20"), device, NULL));
   damage();
   tenon_executable_t *e = compiled(layers("f32[2] -30 -20"), device, NULL);
-  CHECK(made == 2 && loaded == 0); /* the host has seen it */
+  CHECK(made == 2 && loaded == 0); /* The host has found the damage. */
   CHECK_GRAPH(e, given, wanted);
   tenon_executable_release(e);
   refuses_load = 1;
@@ -71,11 +72,11 @@ TEST("failed work of an offloaded subgraph is reported with the subgraph and its
   tenon_executable_t *e = compiled(layers("f32[2] -30 -20"), device, NULL);
   CHECK_STATUS(tenon_stream_create(device, &own), TENON_OK);
   CHECK_STATUS(tenon_stream_use(device, own, &before), TENON_OK);
-  sim_set(device, "fault=2"); /* behind the copy of x */
+  sim_set(device, "fault=2"); /* The copy of x succeeds, and the work after it fails. */
   check_run_refused(e, given, TENON_INTERNAL,
                     "subgraph 1 (core::matmul 'product', core::add 'sum', core::relu 'positive', "
                     "core::mul 'square') failed on sim:0 (work ");
-  tenon_executable_release(e); /* and its name */
+  tenon_executable_release(e); /* The release frees the name of the subgraph, too. */
   CHECK_STATUS(tenon_stream_synchronize(own), TENON_INTERNAL);
   CHECK_STATUS(tenon_stream_use(device, NULL, NULL), TENON_OK);
   tenon_stream_release(own);
@@ -98,7 +99,8 @@ TEST(
   tenon_tensor_t *there = tensor_there(device, "f32[2] 1 2");
   tenon_tensor_t *outputs[1] = {NULL};
   sim_set(device,
-          "fault=1,delay=100000,fail=launch:2"); /* the first fails while the second is refused */
+          /* The first subgraph fails while the second one is refused. */
+          "fault=1,delay=100000,fail=launch:2");
   CHECK_STATUS(tenon_executable_run(e, &there, outputs, NULL), TENON_UNAVAILABLE);
   CHECK_TEXT(tenon_error(),
              "subgraph 2 (core::add 'next', core::relu 'last'): sim: this call of launch fails");
@@ -120,7 +122,7 @@ TEST("lack of memory and a refused launch are reported, and the next run works")
   CHECK_GRAPH(e, given, wanted);
   tenon_executable_release(e);
   empty_cache();
-  sim_set(device, "fail=allocate:1"); /* of weights */
+  sim_set(device, "fail=allocate:1"); /* This is the allocation of weights. */
   e = compiled(layers("f32[2] -30 -20"), device, NULL);
   check_dump(e, "claims", "rejected: ");
   CHECK_GRAPH(e, given, wanted);
@@ -132,8 +134,8 @@ typedef struct trial_t {
   tenon_device_t device;
 } trial_t;
 
-/* Compiles, and runs on a stream of its own, since one that failed stays so; what comes out must be
- * right, claimed or not. */
+/* Compiles, and runs on a stream of its own, since a failed stream stays failed. The results must
+ * be right, whether nodes were offloaded or not. */
 static tenon_status_t try_all(void *context) {
   const trial_t *t = context;
   tenon_compile_t options = {.size = sizeof options, .device = t->device};
@@ -197,16 +199,19 @@ TEST("when the n-th call of the device fails it is reported, nothing leaks, and 
       sim_set(t.device, settings);
       CHECK_STATUS(try_all(&t), TENON_OK);
     }
-    CHECK((failed > 0) ==
-          (i == 1 ||
-           i == 2)); /* memory is asked for again, and a group that is not compiled handed back */
+    CHECK(
+        (failed > 0) ==
+        (i == 1 ||
+         /* The other calls fail without an error: a failed allocation is repeated, and a subgraph that
+ * does not compile is handed back. */
+         i == 2));
   }
   CHECK(stats_of(t.device).live == 0 && tn_groups_count(ordinal_of(t.device)) == 0);
   tenon_graph_release(t.graph);
 }
 
 TEST("memory of offloaded subgraphs is freed, 50 times over") {
-  tenon_shutdown(); /* and with it streams that failed */
+  tenon_shutdown(); /* The shutdown also ends the failed streams. */
   tenon_device_t device = start();
   tn_ordinal_t *o = ordinal_of(device);
   uint64_t before = 0;

@@ -1,4 +1,5 @@
-/* Claims: groups of a graph's nodes that a device runs as one, and those that are handed back. */
+/* Offloading: subgraphs of a graph that a device runs as one piece of work, and claims that are
+ * handed back. */
 #include "check.h"
 #include "tensors.h"
 
@@ -8,7 +9,7 @@
 
 #include "device/stream.h"
 
-/* groups that are good */
+/* valid claims */
 
 TEST("an offloaded subgraph runs as one piece of work and gives the results of its nodes") {
   tenon_executable_t *e = compiled(layers("f32[2] -30 -20"), start(), NULL);
@@ -23,7 +24,8 @@ TEST("an offloaded subgraph runs as one piece of work and gives the results of i
     CHECK(runs == i && made == 1);
   }
   CHECK(stats_of(device_of("sim", 0)).live ==
-        0); /* its weights are the group's, not copied beside it */
+        /* The subgraph owns its weights; there is no other copy of them. */
+        0);
   tenon_executable_release(e);
   CHECK(freed == 1);
 }
@@ -55,7 +57,7 @@ TEST("a node outside between two parts makes two subgraphs, and the nodes get an
   tenon_executable_t *e = compiled(b, device, "");
   check_dump(e, "claims", "2 subgraphs with 4 of 6 nodes");
   check_dump(e, "claims", "declined by the device: 1 of core::exp: sim has no such operator\n");
-  CHECK_GRAPH(e, TEXTS("f32[] 1"), TEXTS("f32[] 64")); /* log exp 4 + 12, times 4 */
+  CHECK_GRAPH(e, TEXTS("f32[] 1"), TEXTS("f32[] 64")); /* (log(exp(4)) + 12) * 4 */
   CHECK(runs == 2);
   tenon_executable_release(e);
 }
@@ -158,7 +160,8 @@ TEST("an offloaded subgraph waits for other streams' work on its inputs, and a m
 
 /* several devices */
 
-static tenon_builder_t *two_chains(void) { /* of three nodes and of two, and one between */
+/* Two chains, of three nodes and of two, with one node between them. */
+static tenon_builder_t *two_chains(void) {
   tenon_builder_t *b = graph_begin();
   tenon_edge_t x = graph_input(b, "x", TENON_F32, 0);
   tenon_edge_t c = graph_constant(b, "c", "f32[] 3");
@@ -180,7 +183,7 @@ static tenon_executable_t *spread(const char *claims, uint32_t pin_count, const 
 
 TEST("several devices are asked in turn about the nodes that are left, and a node runs with its "
      "subgraph") {
-  tenon_shutdown(); /* and with it the stream that failed */
+  tenon_shutdown(); /* The shutdown also ends the stream that failed. */
   (void)start();
   tenon_executable_t *e = spread("groups=1", 0, NULL);
   check_dump(e, "claims",
@@ -220,7 +223,7 @@ TEST("runs of offloaded subgraphs are captured") {
   for (int i = 0; i < 4; i++)
     CHECK_GRAPH(e, given, wanted);
   check_dump(e, "placement", "captured graphs: 1, replayed 4 times");
-  CHECK(runs == 2); /* once before it is recorded, once into the recording */
+  CHECK(runs == 2); /* once before the capture, and once into the capture */
   tenon_executable_release(e);
 }
 
@@ -247,7 +250,7 @@ TEST("offloading can be switched off, and a device that gets an unknown setting 
   CHECK_TEXT(
       tenon_error(),
       "offload to device sim: sim: the setting 'layers=2' is unknown; the one setting is groups=N");
-  options.size = offsetof(tenon_compile_t, claims); /* a caller that knows nothing of it */
+  options.size = offsetof(tenon_compile_t, claims); /* A caller that does not know this field. */
   CHECK_STATUS(tenon_executable_create(graph, &options, &e), TENON_OK);
   check_dump(e, "claims", "1 subgraph with 4 of 4 nodes");
   tenon_executable_release(e);
@@ -267,7 +270,7 @@ TEST("a device whose claim function fails offloads nothing, and the report gives
   tenon_executable_release(e);
 }
 
-/* groups that are handed back */
+/* claims that are handed back */
 
 TEST("a subgraph that fails to compile is handed back, and its nodes are compiled as if never "
      "claimed") {
@@ -276,7 +279,8 @@ TEST("a subgraph that fails to compile is handed back, and its nodes are compile
   char *with = NULL;
   tenon_executable_t *e = compiled(layers("f32[2] -30 -20"), device, "off");
   CHECK_STATUS(tenon_executable_dump(e, "graph", &without), TENON_OK);
-  CHECK_TEXT(without, "activation='relu'"); /* fused: as nobody had claimed them */
+  /* The nodes are fused, as if nobody had claimed them. */
+  CHECK_TEXT(without, "activation='relu'");
   tenon_executable_release(e);
   empty_cache();
   sim_set(device, "fail=group_compile:1");
@@ -295,7 +299,7 @@ TEST("a subgraph that fails to compile is handed back, and its nodes are compile
   tenon_text_release(without);
 }
 
-/* A graph of all kinds of nodes, the numbers of which are places in their order. */
+/* A graph with all kinds of nodes; the constants are the positions of the nodes in graph order. */
 enum {
   ADD,
   OUTSIDE,

@@ -1,6 +1,6 @@
-/* Shapes that only the data tells, on devices that are still computing that data, and arguments
- * that are on the host: each call alone and as an executable, against the CPU's bits.  SIM_SEEDS
- * makes it longer. */
+/* Shapes that depend on data which the device is still computing, and arguments that are on the
+ * host. Each call runs alone and in an executable, and gives the CPU's bits. SIM_SEEDS makes the
+ * test longer. */
 #include "check.h"
 #include "core/tensor.h"
 #include "device/plugin.h"
@@ -27,11 +27,12 @@ static const char *const inputs[INPUTS] = {
     "@f32[] 0.5",
     "@f32[] 0"};
 
-/* Values are numbered: the inputs, then the results of one step after the other. */
+/* Values are numbered: first the inputs, then the results of each step in turn. */
 static const struct {
   const char *op;
   int in[ARGUMENTS];
-  int results; /* in: ended by -1 */
+  /* The number of results; -1 ends the list of inputs. */
+  int results;
 } steps[] = {
     {"core::mul", {0, 1, -1}, 1},                           /* 9 */
     {"core::nonzero", {9, -1}, 1},                          /* 10 */
@@ -54,7 +55,7 @@ static void drop(tenon_tensor_t **values) {
   }
 }
 
-/* Call by call; results are on the host in the end, copied when all is enqueued. */
+/* Makes the calls one by one; results are copied to the host after everything was enqueued. */
 static bool run_calls(tenon_device_t device, tenon_tensor_t **out) {
   tenon_tensor_t *values[MOST] = {NULL};
   bool good = true;
@@ -130,7 +131,7 @@ static void check_device(tenon_device_t device, tenon_tensor_t *const *expected,
   drop(found);
   tenon_executable_t *e = executable_on(device);
   for (int i = 0; i < 3 && e;
-       i++) { /* planned, recorded, replayed: whatever it does, all are the same */
+       i++) { /* The runs are planned, captured and replayed, and all give the same results. */
     if (run_graph(e, found)) compare(found, expected, what);
     drop(found);
   }
@@ -138,7 +139,7 @@ static void check_device(tenon_device_t device, tenon_tensor_t *const *expected,
 }
 
 static tenon_registration_t *
-fall_back(const char *name) { /* few of these have kernels on devices */
+fall_back(const char *name) { /* Few of these operators have kernels on devices. */
   tenon_registration_t *registration = NULL;
   CHECK_STATUS(tenon_fallback_add(name, tenon_fallback_cpu, NULL, NULL, 0, &registration),
                TENON_OK);
@@ -149,7 +150,8 @@ TEST("on the CPU, results whose shape depends on data are correct") {
   tenon_tensor_t *out[MOST] = {NULL};
   CHECK(run_calls((tenon_device_t){1, 0}, out));
   CHECK_TENSOR(out[10], "i64[1, 17] 1 4 6 7 12 13 14 17 19 20 21 22 26 28 35 37 38");
-  CHECK_TENSOR(out[19], "i64[3, 3] 0 0 3 0 0 0 0 0 5"); /* as in ONNX's case of it */
+  /* The expected value is that of ONNX's test case of this operator. */
+  CHECK_TENSOR(out[19], "i64[3, 3] 0 0 3 0 0 0 0 0 5");
   CHECK(out[12] && out[12]->shape[0] == 18 && out[17]->shape[0] == 10);
   drop(out);
 }
@@ -215,7 +217,8 @@ static copied_t copied(tenon_device_t device) {
 static const struct {
   const char *op;
   const char *attrs;
-  const char *in[ARGUMENTS]; /* "@...": on the host */
+  /* Texts that begin with "@" are on the host. */
+  const char *in[ARGUMENTS];
 } hosted[] = {
     {"core::reshape", NULL, {"f32[4, 6] ~1", "@i64[2] 3 8"}},
     {"core::expand", NULL, {"f32[1, 6] ~1", "@i64[2] 3 6"}},
@@ -272,7 +275,9 @@ TEST("host arguments are never uploaded: a call copies an argument that is on th
       made += bytes_of(out[o]);
     uint64_t up = after.in_bytes - before.in_bytes;
     uint64_t down = after.out_bytes - before.out_bytes;
-    bool fell = down > 0; /* then all of its arguments there came, and its results went there */
+    /* In that case all arguments on the device were copied to the host, and the results were copied
+     * back. */
+    bool fell = down > 0;
     char text[200];
     snprintf(text, sizeof text, "%llu bytes up and %llu down, of %llu arguments and %llu results",
              (unsigned long long)up, (unsigned long long)down, (unsigned long long)there,

@@ -1,6 +1,6 @@
-/* Memory and streams of frameworks: they become tensors without a copy, in order with their owner's
- * work without the host waiting, and go back so; DLPack, both forms, both ways; streams that end,
- * and whose handles are given again. */
+/* External memory and streams of other frameworks. They become tensors without a copy, in order
+ * with the owner's work, without a wait of the host, and are returned in the same way. Also DLPack,
+ * in both forms and both directions, and streams that end and whose handles are used again. */
 #include <dlfcn.h>
 
 #include "base/memory.h"
@@ -37,13 +37,14 @@ static tenon_device_t sim_anew(int handles, const char *settings) {
 }
 
 #ifdef HAS_TSAN
-enum { WAYS = 1 }; /* without a wait there is a race, which the thread sanitizer reports too */
+/* Without a wait there is a race, which the thread sanitizer reports too. */
+enum { WAYS = 1 };
 #else
 enum { WAYS = 2 };
 #endif
 
-/* Both kinds of sim, each as it should be and with the n-th wait left out: then, and only then,
- * there is a race. */
+/* Runs with both kinds of sim, first unchanged and then with the n-th wait left out: then, and only
+ * then, there must be a race. */
 #define EACH_WAY(handles, skip)                                                                    \
   for (int handles = 0; handles < 2; handles++)                                                    \
     for (uint64_t skip = 0; skip < WAYS; skip++)
@@ -74,19 +75,20 @@ TEST("an external pointer becomes a tensor without a copy; streams order our wor
     CHECK(x->data == (handles ? w.memory : (char *)w.memory + 16) &&
           x->byte_offset == (handles ? 16 : 0));
     tn_waits_skip(skip);
-    CHECK_STATUS(add(x, x, &y), TENON_OK); /* on the thread's stream */
+    CHECK_STATUS(add(x, x, &y), TENON_OK); /* This runs on the thread's stream. */
     tn_waits_skip(0);
     CHECK(copies_of(&w) == copies && tn_waits.host == host && tn_waits.enqueued == enqueued + 1);
     check_races(&w, before, skip, "read");
     if (!skip) check_there(y, "f32[4] 6 6 6 6");
     CHECK_STATUS(tenon_device_synchronize(w.device), TENON_OK);
     before = races_on(&w);
-    add_into(y, x); /* writes to the owner's memory */
+    add_into(y, x); /* This writes to the owner's memory. */
     tn_waits_skip(skip);
     CHECK(w.told == 0);
     tenon_tensor_release(x);
     tn_waits_skip(0);
-    CHECK(w.told == 1 && tn_waits.host == host); /* at once: its stream follows */
+    /* The owner is told at once, since its stream waits for ours. */
+    CHECK(w.told == 1 && tn_waits.host == host);
     owner_fill(&w, w.native, 0, 64, 4);
     check_races(&w, before, skip, "given back");
     tenon_tensor_release(y);
@@ -120,13 +122,13 @@ TEST("external memory can have views, strides in both directions, and no element
     tenon_attrs_release(attrs);
     tenon_tensor_release(x);
     tenon_tensor_release(y);
-    CHECK(w.told == 0); /* the view has it */
+    CHECK(w.told == 0); /* The view still holds the memory. */
     tenon_tensor_release(part);
     CHECK(w.told == 1);
     e.shape = none;
     e.data = NULL;
     CHECK_STATUS(tenon_tensor_import(&e, &x), TENON_OK);
-    CHECK(x->shape[0] == 0 && w.told == 2); /* nothing is used */
+    CHECK(x->shape[0] == 0 && w.told == 2); /* An empty tensor uses no memory. */
     tenon_tensor_release(x);
     tenon_tensor_release(other);
     owner_end(&w);
@@ -141,7 +143,8 @@ TEST("without a stream the owner is told once the host has seen all work done, a
   tenon_tensor_t *x = NULL;
   tenon_tensor_t *y = NULL;
   owner_fill(&w, w.native, 0, 4, 1);
-  CHECK_STATUS(tenon_stream_synchronize(w.stream), TENON_OK); /* of what the owner enqueued, too */
+  /* This also waits for the work that the owner enqueued. */
+  CHECK_STATUS(tenon_stream_synchronize(w.stream), TENON_OK);
   sim_set(w.device, "delay=30000,seed=7");
   for (int i = 0; i < 2; i++) {
     CHECK_STATUS(tenon_tensor_import(&e, &x), TENON_OK);
@@ -190,12 +193,14 @@ TEST("failed work on external memory is blamed on its operator, and the owner is
   CHECK(tenon_tensor_copy_to(y, (tenon_device_t){1, 0}, &host) != TENON_OK);
   CHECK_TEXT(tenon_error(), "core::mul failed on sim:0");
   CHECK(tenon_tensor_copy_to(x, (tenon_device_t){1, 0}, &host) !=
-        TENON_OK); /* the stream stays failed */
+        TENON_OK); /* The stream stays failed. */
   CHECK_STATUS(tenon_stream_use(w.device, NULL, NULL), TENON_OK);
   tenon_tensor_release(x);
   CHECK(w.told == 1);
-  CHECK_TEXT(tenon_error(), "core::mul failed on sim:0");     /* letting go says nothing */
-  CHECK_STATUS(tenon_stream_synchronize(w.stream), TENON_OK); /* the owner's works on */
+  /* Releasing the tensor does not replace the message. */
+  CHECK_TEXT(tenon_error(), "core::mul failed on sim:0");
+  /* The owner's stream still works. */
+  CHECK_STATUS(tenon_stream_synchronize(w.stream), TENON_OK);
   tenon_tensor_release(y);
   tenon_stream_release(bad);
   owner_end(&w);
@@ -244,14 +249,15 @@ TEST("external memory that cannot be a tensor is refused with the reason, and st
       CHECK(tenon_tensor_import(&bad[i], &x) != TENON_OK && !x);
       CHECK_TEXT(tenon_error(), texts[i]);
     }
-    static const uint32_t stores[] = {TENON_I32, 0}; /* a device that is poorer than sim */
+    static const uint32_t stores[] = {TENON_I32, 0}; /* a device with fewer dtypes than sim */
     tenon_tensor_t *x = NULL;
     int64_t n = 1;
     w.o->properties.stores = stores;
     CHECK_STATUS(tenon_tensor_import(&good, &x), TENON_UNIMPLEMENTED);
     CHECK_TEXT(tenon_error(), "device sim:0 does not store f32");
     w.o->properties.stores = NULL;
-    for (bool failed = true; failed && n < 50; n++) { /* every allocation fails cleanly */
+    /* Every failed allocation must be a clean error. */
+    for (bool failed = true; failed && n < 50; n++) {
       fault_memory(n, false);
       failed = tenon_tensor_import(&good, &x) != TENON_OK;
       fault_end();
@@ -286,7 +292,7 @@ TEST("no call of any kind writes to read-only memory") {
   CHECK_STATUS(tenon_tensor_copy_async(host, x), TENON_INVALID);
   CHECK_TEXT(tenon_error(), "read-only");
   check_there(x, "f32[4] 2 2 2 2");
-  float numbers[4] = {1, 2, 3, 4}; /* and in host memory */
+  float numbers[4] = {1, 2, 3, 4}; /* The host's memory can be read-only, too. */
   tenon_external_t of_host = {.size = sizeof of_host,
                               .flags = TENON_EXTERNAL_READ_ONLY,
                               .device = {1, 0},
@@ -327,12 +333,13 @@ TEST("releasing an external stream waits for its work, and tensors that were in 
   tenon_stream_release(w.stream);
   CHECK_STATUS(w.o->table->stream_query(&w.o->context, w.native, NULL), TENON_OK);
   w.o->table->stream_destroy(&w.o->context, w.native);
-  CHECK(add(x, x, &y) == TENON_PRECONDITION); /* the thread still uses it */
+  /* The thread still uses the stream. */
+  CHECK(add(x, x, &y) == TENON_PRECONDITION);
   CHECK_TEXT(tenon_error(), "was returned to its owner");
   CHECK_STATUS(tenon_stream_use(w.device, NULL, NULL), TENON_OK);
   CHECK_STATUS(add(x, x, &y), TENON_OK);
   uint64_t host = tn_waits.host;
-  tenon_tensor_release(x); /* no stream can follow: the host waits */
+  tenon_tensor_release(x); /* No stream can wait for it, so the host waits. */
   CHECK(w.told == 1 && tn_waits.host == host + 1);
   check_there(y, "f32[4] 10 10 10 10");
   tenon_tensor_release(y);
@@ -353,7 +360,8 @@ TEST("a stream that reuses the handle of a released stream is not taken for that
     CHECK_STATUS(tenon_tensor_import(&e, &x), TENON_OK);
     CHECK_STATUS(add(x, x, &y), TENON_OK);
     CHECK_STATUS(tenon_stream_wait(w.stream, tn_stream_current(w.o)),
-                 TENON_OK); /* each knows the other */
+                 /* From here on each stream knows the other. */
+                 TENON_OK);
     tenon_stream_release(w.stream);
     w.o->table->stream_destroy(&w.o->context, w.native);
     w.native = owner_native(&w);
@@ -361,16 +369,19 @@ TEST("a stream that reuses the handle of a released stream is not taken for that
       w.native = owner_native(&w);
     CHECK(w.native == first);
     CHECK_STATUS(tenon_stream_import(w.device, w.native, &w.stream), TENON_OK);
-    CHECK(w.stream == before); /* its record serves again: it must not know what it knew */
+    /* The stream structure is used again, and must not keep what it knew. */
+    CHECK(w.stream == before);
     uint64_t races = races_on(&w);
     uint64_t host = tn_waits.host;
-    for (int i = 0; i < 2; i++) { /* what it writes is waited for, and it waits */
+    /* The new stream waits for our work, and our work waits for its writes. */
+    for (int i = 0; i < 2; i++) {
       CHECK_STATUS(tenon_stream_use(w.device, w.stream, NULL), TENON_OK);
       add_into(mine, y);
       CHECK_STATUS(tenon_stream_use(w.device, NULL, NULL), TENON_OK);
       add_into(y, mine);
     }
-    tenon_tensor_release(x); /* of the stream that ended: it is another's now, and follows */
+    /* The tensor was of the ended stream, whose structure belongs to another stream now. */
+    tenon_tensor_release(x);
     CHECK(w.told == 1 && tn_waits.host == host);
     no_race(&w, races);
     check_there(mine, "f32[4] 16 32 48 64");
@@ -382,7 +393,7 @@ TEST("a stream that reuses the handle of a released stream is not taken for that
 
 /* DLPack */
 
-typedef struct pack_t { /* of a producer that is not us */
+typedef struct pack_t { /* A DLPack tensor from another producer. */
   struct DLManagedTensorVersioned versioned;
   struct DLManagedTensor legacy;
   int64_t shape[1];
@@ -433,7 +444,7 @@ TEST("memory is imported by DLPack, in both forms, without a copy, and returned 
   }
 }
 
-/* What the consumer has: how it came, and how it is given back. */
+/* A tensor as its consumer sees it: how it came, and how it is returned. */
 typedef struct lent_t {
   tn_dl_tensor_t dl;
   struct DLManagedTensorVersioned *versioned;
@@ -454,7 +465,7 @@ static void give_back(lent_t *lent) {
   if (lent->legacy) lent->legacy->deleter(lent->legacy);
 }
 
-/* The consumer's own work on what it got. */
+/* The consumer's own work on the tensor. */
 static void consume(const owner_t *w, const lent_t *lent, float value) {
   tenon_memory_t to = {lent->dl.data, lent->dl.byte_offset};
   CHECK_STATUS(w->o->table->fill(&w->o->context, w->native, 0, to, 16, &value, sizeof value),
@@ -487,12 +498,13 @@ TEST("a tensor is exported by DLPack: the consumer's stream waits for our work, 
     CHECK_STATUS(tenon_device_synchronize(w.device), TENON_OK);
     before = races_on(&w);
     if (!skip) check_there(y, "f32[4] 7 7 7 7");
-    consume(&w, &lent, 8); /* still in its stream when it gives it back */
+    /* This work is still in the consumer's stream when it returns the tensor. */
+    consume(&w, &lent, 8);
     tenon_tensor_release(y);
     tn_waits_skip(skip);
     give_back(&lent);
     for (int i = 0; i < 2 && !z; i++)
-      CHECK_STATUS(add(x, x, &z), TENON_OK); /* where y was, or elsewhere */
+      CHECK_STATUS(add(x, x, &z), TENON_OK); /* The result may lie where y was, or elsewhere. */
     tn_waits_skip(0);
     if (!skip) no_race(&w, before);
     tenon_tensor_release(x);
@@ -517,9 +529,10 @@ TEST("memory that a consumer returns is not reused while the consumer's stream u
   CHECK_STATUS(tenon_tensor_create_on(w.device, tenon_dtype(TENON_F32), 1, &four, &y), TENON_OK);
   CHECK(y->data != data);
   tenon_tensor_release(y);
-  owner_end(&w); /* waits */
+  owner_end(&w); /* This waits for the owner's work. */
   CHECK_STATUS(tenon_memory_trim(w.device),
-               TENON_OK); /* it is seen to be done, and joins what is free */
+               /* The work is seen to be complete, and the memory joins the free memory. */
+               TENON_OK);
   CHECK(stats_of(w.device).reserved == 0);
 }
 
@@ -569,7 +582,8 @@ TEST("our own tensors are imported again by DLPack; read-only tensors and copies
   CHECK_TEXT(tenon_error(), "a read-only tensor cannot leave by the legacy form");
   CHECK_STATUS(tenon_tensor_to_dlpack_legacy_on(x, &copy, &legacy), TENON_OK);
   CHECK_STATUS(tenon_tensor_from_dlpack_legacy(legacy, &back),
-               TENON_OK); /* it is known to be ours */
+               /* The tensor is recognised as our own. */
+               TENON_OK);
   CHECK(back->data != x->data);
   check_there(back, "f32[4] 3 3 3 3");
   tenon_tensor_release(back);
@@ -608,8 +622,8 @@ TEST("our own tensors are imported again by DLPack; read-only tensors and copies
 
 /* OpenCL */
 
-/* The loader's functions, as a framework calls them: of the plug-in's own context, so that its
- * objects fit. */
+/* The loader's functions, as a framework calls them. They use the plug-in's own context, so that
+ * its objects fit. */
 static void *(*create_buffer)(void *, uint64_t, size_t, void *, int32_t *);
 static int32_t (*release_buffer)(void *);
 static void *(*create_queue)(void *, void *, uint64_t, int32_t *);
@@ -673,7 +687,7 @@ TEST("a cl_mem with an external cl_command_queue is a tensor without a copy, aft
   CHECK(error == 0);
   for (int i = 0; i < BYTES / 4; i++)
     numbers[i] = (float)i;
-  CHECK_STATUS(add(warm, warm, &y), TENON_OK); /* compiled */
+  CHECK_STATUS(add(warm, warm, &y), TENON_OK); /* The kernel is compiled now. */
   check_there(y, "f32[4] 2 4 6 8");
   tenon_tensor_release(y);
   CHECK_STATUS(tenon_stream_import(device, queue, &stream), TENON_OK);
@@ -685,7 +699,8 @@ TEST("a cl_mem with an external cl_command_queue is a tensor without a copy, aft
                         .ndim = 1,
                         .shape = &four,
                         .stream = stream};
-  for (int skip = 1; skip >= 0; skip--) { /* a gate holds the owner's write until it is opened */
+  /* A gate holds the owner's write back until it is opened. */
+  for (int skip = 1; skip >= 0; skip--) {
     CHECK(write_buffer(queue, memory, 1, 0, BYTES, old, 0, NULL, NULL) == 0);
     void *gate = create_gate(context, &error);
     void *held = NULL;
@@ -704,7 +719,8 @@ TEST("a cl_mem with an external cl_command_queue is a tensor without a copy, aft
     for (int d = TENON_COPY_IN; d <= TENON_COPY_PEER; d++)
       copies -= o->copies[d].count;
     CHECK(copies == 0 && tn_waits.host == host);
-    if (skip) check_there(y, "f32[4] 0 0 0 0"); /* it did not wait: the gate is closed yet */
+    /* The copy did not wait: the gate is still closed. */
+    if (skip) check_there(y, "f32[4] 0 0 0 0");
     CHECK(open_gate(gate, 0) == 0 && release_event(gate) == 0 && release_event(held) == 0);
     if (!skip) check_there(y, "f32[4] 128 130 132 134");
     tenon_tensor_release(y);
@@ -712,7 +728,7 @@ TEST("a cl_mem with an external cl_command_queue is a tensor without a copy, aft
     CHECK_STATUS(tenon_stream_synchronize(stream), TENON_OK);
   }
   CHECK_STATUS(tenon_tensor_import(&e, &x), TENON_OK);
-  for (int legacy = 0; legacy < 2; legacy++) { /* our write, then the queue's read */
+  for (int legacy = 0; legacy < 2; legacy++) { /* Our write comes first, then the queue's read. */
     tenon_dlpack_t options = {.size = sizeof options, .stream = stream};
     tenon_tensor_t *back = NULL;
     lent_t lent;

@@ -1,5 +1,5 @@
-/* Children of fork: a device whose plug-in goes on there works, and one that cannot says why, in
- * its plug-in's words. */
+/* Children of fork: a device works there if its plug-in continues after a fork; otherwise the
+ * plug-in gives the reason. */
 #include "check.h"
 #include "sanitizer.h"
 #include "tensors.h"
@@ -22,7 +22,7 @@ static void is_lost(void) {
   CHECK(tenon_op_call(op_of("core::add"), NULL, (tenon_tensor_t *[]){x, x}, &out, 0) != TENON_OK);
   CHECK_TEXT(tenon_error(),
              "device opencl: opencl:0: OpenCL was opened before this process was forked");
-  tenon_tensor_release(x); /* can still be done */
+  tenon_tensor_release(x); /* A release is still possible. */
 }
 
 TEST("sim works in a child of fork, with tensors of the parent") {

@@ -1,6 +1,5 @@
-/* One source text for several types: those that its library was compiled for, and others, which are
- * compiled when they are first wanted, on the CPU as on devices.  The library itself is built from
- * its source here. */
+/* One source text for several types: those for which the library was compiled, and others, which
+ * are compiled on demand on the CPU and on devices. The test builds the library from its source. */
 #include <dirent.h>
 #include <pthread.h>
 #include <sys/wait.h>
@@ -51,9 +50,10 @@ TEST("a call with another type says which type, which kernel and why it fails, a
              "the C compiler 'nonesuch' (from CC) cannot be run");
   unsetenv("CC");
   CHECK_STATUS(cube("i32[2] 3 -4", "i32[2] 27 -64"), TENON_OK);
-  CHECK(count_files(".so") == 2); /* the library, and this */
+  CHECK(count_files(".so") == 2); /* the library and the kernel compiled on demand */
   setenv("CC", "nonesuch", 1);
-  CHECK_STATUS(cube("i32[1] 5", "i32[1] 125"), TENON_OK); /* from what is loaded */
+  /* The kernel is loaded already. */
+  CHECK_STATUS(cube("i32[1] 5", "i32[1] 125"), TENON_OK);
   unsetenv("CC");
   CHECK_STATUS(cube("i64[2] 2000000 -1", "i64[2] 8000000000000000000 -1"), TENON_OK);
   CHECK(count_files(".so") == 3);
@@ -101,7 +101,7 @@ TEST(
         tenon_tensor_release(x);
         tenon_tensor_release(y);
       }
-      for (int wide = 0; wide < 2; wide++) { /* 0.1 of f64 is not that of f32 */
+      for (int wide = 0; wide < 2; wide++) { /* 0.1 of f64 differs from 0.1 of f32. */
         tenon_tensor_t *two[2] = {tensor_there(device, wide ? "f64[2, 1] 0 1" : "f32[2, 1] 0 1"),
                                   tensor_there(device, wide ? "f64[2] 1 3" : "f32[2] 1 3")};
         tenon_tensor_t *y = NULL;

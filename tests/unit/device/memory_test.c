@@ -1,5 +1,5 @@
-/* The caching allocator: pieces are used again, split, joined and given back; what other streams
- * use waits; a device that has no memory is a clear error, after which all goes on. */
+/* The caching allocator: blocks are reused, split, merged and given back; memory that other streams
+ * use is kept; a device without free memory gives a clear error, and later calls work. */
 #include "base/memory.h"
 #include "check.h"
 #include "core/tensor.h"
@@ -34,7 +34,7 @@ TEST("memory that was released serves the next tensor, without asking the device
         last.reserved == first.reserved);
 }
 
-/* No two that are there overlap, wherever handles and offsets are. */
+/* Checks that no two live blocks overlap, with handles and offsets, too. */
 static bool are_apart(tenon_tensor_t *const *all, int count) {
   for (int i = 0; i < count; i++)
     for (int k = 0; k < i; k++) {
@@ -84,7 +84,7 @@ TEST("pieces of all sizes, released in any order, never overlap, are aligned, an
   CHECK_STATUS(tenon_memory_trim(device), TENON_OK);
   stats = stats_of(device);
   CHECK(stats.reserved == 0 &&
-        stats.segments == 0); /* all joined: each segment was free as a whole */
+        stats.segments == 0); /* All blocks were merged: each segment was free as a whole. */
 }
 
 TEST("memory that another stream still uses is not given out until that work is complete") {
@@ -99,11 +99,12 @@ TEST("memory that another stream still uses is not given out until that work is 
   CHECK_STATUS(tenon_op_call(op_of("core::add"), NULL, (tenon_tensor_t *[]){x, x}, &out, 0),
                TENON_OK);
   CHECK_STATUS(tenon_stream_use(device, NULL, NULL), TENON_OK);
-  tenon_tensor_release(x); /* the other stream reads it, 10 ms from now perhaps */
+  tenon_tensor_release(x); /* The other stream still reads it, perhaps 10 ms from now. */
   tenon_tensor_t *y = tensor_there(device, "f32[4] 9 9 9 9");
   CHECK(y->data != data);
   check_there(out, "f32[4] 2 4 6 8");
-  CHECK_STATUS(tenon_memory_trim(device), TENON_OK); /* it is done, and that is seen */
+  /* The work is complete, and trim notices that. */
+  CHECK_STATUS(tenon_memory_trim(device), TENON_OK);
   tenon_tensor_t *z = bytes_there(device, 16);
   CHECK(z->data == data);
   tenon_tensor_release(y);
@@ -128,7 +129,8 @@ TEST("a reached limit and a full device are reported, after cached memory was gi
   CHECK_TEXT(tenon_error(), "the limit of 6291456 bytes is reached");
   CHECK(stats_of(device).failures == 1 && stats_of(device).live == 1);
   tenon_tensor_t *cached =
-      bytes_there(device, 2 << 20); /* is let go, and in the way of a larger one */
+      /* It stays cached after its release, and leaves no room for a larger block. */
+      bytes_there(device, 2 << 20);
   tenon_tensor_release(cached);
   size = 3 << 20;
   CHECK_STATUS(tenon_tensor_create_on(device, tenon_dtype(TENON_U8), 1, &size, &more), TENON_OK);
@@ -160,7 +162,8 @@ TEST("every n-th allocation of device and host, copy and launch fails cleanly, a
   for (int c = 0; c < KINDS; c++) {
     bool failed = true;
     int failures = 0;
-    tenon_shutdown(); /* idle streams would serve again, with their events */
+    /* Idle streams would be reused together with their events. */
+    tenon_shutdown();
     tenon_device_t device = sim_open(0, "check=fail");
     for (int n = 1; failed && n < 200; n++) {
       char setting[64];

@@ -21,7 +21,8 @@ enum {
 enum {
   WORK = FAULT_KINDS,
   KINDS,
-}; /* besides requests: work that fails later */
+  /* Besides requests, work can fail later. */
+};
 
 typedef struct model_t {
   tenon_graph_t *graph;
@@ -96,7 +97,7 @@ static tenon_graph_t *small_model(void) {
   return graph;
 }
 
-/* Tokens 1, 2, ... of integers, and ones for what is a mask by its name; axes that are open are
+/* Integers are the tokens 1, 2, ...; an input whose name says mask is all ones; open axes are
  * 16. */
 static tenon_tensor_t *input_of(const tenon_graph_t *graph, int32_t i) {
   int64_t shape[TENON_RANK_MAX];
@@ -149,7 +150,7 @@ static void drop(tenon_tensor_t **tensors) {
   }
 }
 
-/* one point */
+/* one failing call */
 
 static const char *name_of(int kind) { return kind == WORK ? "work" : fault_name(kind); }
 
@@ -160,7 +161,8 @@ static void arm(tenon_device_t device, bool is_sim, int kind, uint64_t n) {
   if (kind != WORK) refuse(kind, n);
   if (!n) fault_end();
   if (kind == WORK || (kind == FAULT_LAUNCH && is_sim))
-    sim_set(device, setting); /* its own operators too */
+    /* The setting also applies to sim's own operators. */
+    sim_set(device, setting);
 }
 
 typedef struct trial_t {
@@ -172,8 +174,8 @@ typedef struct trial_t {
   tenon_tensor_t *back;
 } trial_t;
 
-/* Two streams, an executable, a run on one of them, and copies of what the other wrote there and
- * back. */
+/* Uses two streams, runs an executable on one of them, and copies what the other stream wrote to
+ * the device and back. */
 static tenon_status_t attempt(const model_t *m, tenon_device_t device, trial_t *t) {
   TENON_TRY(tenon_stream_create(device, &t->streams[0]));
   TENON_TRY(tenon_stream_create(device, &t->streams[1]));
@@ -210,7 +212,7 @@ static void check_error(int kind, tenon_status_t status, const char *what) {
   if (kind == FAULT_PIECE || kind == FAULT_ALLOCATE) CHECK(status == TENON_MEMORY);
 }
 
-/* False: the call was not reached, and all went well. */
+/* Returns false if the call was not reached and everything succeeded. */
 static bool try_point(const model_t *m, tenon_device_t device, bool is_sim, int kind, uint64_t n) {
   trial_t t = {.executable = NULL};
   char what[100];
@@ -226,7 +228,7 @@ static bool try_point(const model_t *m, tenon_device_t device, bool is_sim, int 
   for (int32_t o = 0; o < m->output_count; o++)
     CHECK((t.outputs[o] != NULL) == has_run);
   if (has_run) check_report(are_bits(t.outputs, m), __FILE__, __LINE__, what, "other bits");
-  if (failed && t.executable) { /* it works as before, on a stream that does */
+  if (failed && t.executable) { /* The executable works again on a stream that did not fail. */
     tenon_stream_t *fresh = NULL;
     CHECK_STATUS(tenon_stream_create(device, &fresh), TENON_OK);
     CHECK_STATUS(tenon_stream_use(device, fresh, NULL), TENON_OK);
@@ -238,13 +240,13 @@ static bool try_point(const model_t *m, tenon_device_t device, bool is_sim, int 
     tenon_stream_release(fresh);
   }
   end(device, &t);
-  if (failed && !has_run) { /* and so does all of it */
+  if (failed && !has_run) { /* Everything else works again, too. */
     CHECK_STATUS(attempt(m, device, &t), TENON_OK);
     check_report(are_bits(t.outputs, m), __FILE__, __LINE__, what,
                  "other bits in the next attempt");
     end(device, &t);
   }
-  (void)tenon_device_synchronize(device); /* fails if a stream did */
+  (void)tenon_device_synchronize(device); /* This fails if a stream failed. */
   CHECK_STATUS(tenon_memory_trim(device), TENON_OK);
   tenon_memory_stats_t after = stats_of(device);
   char lost[200];
@@ -257,9 +259,9 @@ static bool try_point(const model_t *m, tenon_device_t device, bool is_sim, int 
   return failed;
 }
 
-/* all of them */
+/* all failing calls */
 
-/* How many calls of that kind one attempt makes. */
+/* Returns how many calls of that kind one attempt makes. */
 static uint64_t count_of(const model_t *m, tenon_device_t device, int kind) {
   trial_t t = {.executable = NULL};
   CHECK_STATUS(tenon_memory_trim(device), TENON_OK);
@@ -273,7 +275,7 @@ static uint64_t count_of(const model_t *m, tenon_device_t device, int kind) {
   return count;
 }
 
-/* Takes streams until one is new: those that nobody holds would serve again. */
+/* Takes streams until one is new, since released streams would be reused. */
 static int hold_idle(tenon_device_t device, tenon_stream_t **out_held, int most) {
   int count = 0;
   refuse(FAULT_STREAM, 0);

@@ -1,5 +1,5 @@
-/* Source kernels that need doubles, halves or atomics on 64 bits: a device that has them runs them,
- * one that has not declines with that reason, and the call falls back to the CPU. */
+/* Source kernels that need doubles, halves or 64-bit atomics: a device with the capability runs
+ * them, and a device without it declines with that reason, so the call falls back to the CPU. */
 #include "check.h"
 #include "tensors.h"
 
@@ -13,7 +13,8 @@ typedef struct need_t {
   const char *expected;
   const char *without;
   const char *word;
-  uint32_t dtype; /* that chooses among its kernels; 0: none does */
+  /* The dtype that selects among the kernels; 0: no dtype does. */
+  uint32_t dtype;
 } need_t;
 
 static const need_t needs[] = {
@@ -48,7 +49,8 @@ static tenon_status_t call(const need_t *need, tenon_device_t device, tenon_tens
   return status;
 }
 
-/* On the device itself; or, if it declines, why, then on the CPU. */
+/* Calls the kernel on the device itself; if the device declines, checks the reason and the fallback
+ * to the CPU. */
 static void check_need(const need_t *need, const char *backend, bool has) {
   tenon_device_t device = device_of(backend, 0);
   tenon_tensor_t *out = NULL;
@@ -58,7 +60,7 @@ static void check_need(const need_t *need, const char *backend, bool has) {
   snprintf(reason, sizeof reason, "%s, which %s:0 has not", need->word, backend);
   tenon_dtype_t dtype = need->dtype ? tenon_dtype(need->dtype) : (tenon_dtype_t){0, 0, 0};
   if (!has) {
-    CHECK_STATUS(call(need, device, &out), TENON_UNIMPLEMENTED); /* there is no fallback */
+    CHECK_STATUS(call(need, device, &out), TENON_UNIMPLEMENTED); /* There is no fallback yet. */
     CHECK_TEXT(tenon_error(), reason);
     CHECK(!out);
   }
@@ -107,7 +109,7 @@ TEST("a device declines a kernel whose requirement it does not meet, with that r
     const char *word = strcmp(needs[i].word, "wide_atomics") || needs[i].dtype != TENON_F64
                            ? needs[i].word
                            : "doubles";
-    need_t need = needs[i]; /* the first that is missing is named */
+    need_t need = needs[i]; /* The message names the first missing requirement. */
     need.word = word;
     check_need(&need, "sim", false);
   }

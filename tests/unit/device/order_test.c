@@ -1,6 +1,6 @@
-/* What waits for what across streams and ordinals: random programs on sim, whose checker knows each
- * access, give the CPU's results with random delays; each wait that is taken out is found missing
- * at the first run; none is one that others imply. SIM_SEEDS makes it longer (`make sim-seeds`). */
+/* Order across streams and ordinals. Random programs run on sim, whose checker knows each access,
+ * and give the CPU's results with random delays; each wait that is left out is found missing in the
+ * first run; no wait is implied by others. SIM_SEEDS makes the test longer (`make sim-seeds`). */
 #include "check.h"
 #include "sanitizer.h"
 #include "tensors.h"
@@ -28,7 +28,9 @@ typedef struct program_t { /* streams 0 to 2 of ordinal 0, 3 and 4 of ordinal 1 
     int stream;
     int a;
     int b;
-    int out; /* kind 0: add, 1: mul, into `out`; 2: a new tensor in its place; 3: across */
+    /* kind 0: add, 1: mul, into `out`; 2: a new tensor at that index; 3: a copy to the other
+     * ordinal */
+    int out;
   } steps[STEPS];
 } program_t;
 
@@ -62,8 +64,8 @@ static void fill(tenon_tensor_t *t, int which) {
     ((float *)t->data)[i] = 0.5f + (float)((which * 7 + i * 3) % 11) / 16;
 }
 
-/* Runs it on the devices (or, NULL, on the CPU); results are on the host.  False: some call
- * failed. */
+/* Runs the program on the devices (or, with NULL, on the CPU); results are on the host. Returns
+ * false if a call failed. */
 static bool run(const program_t *p, bool there, tenon_tensor_t **out) {
   const tenon_op_t *ops[2] = {op_of("core::add"), op_of("core::mul")};
   tenon_tensor_t *t[TENSORS];
@@ -83,7 +85,7 @@ static bool run(const program_t *p, bool there, tenon_tensor_t **out) {
     int b = p->steps[i].b;
     int o = p->steps[i].out;
     int to = kind == 3 ? (a + TENSORS / 2) % TENSORS
-                       : o; /* across: to the same place on the other ordinal */
+                       : o; /* A copy goes to the matching tensor of the other ordinal. */
     int s = kind == 3
                 ? (ordinal_of_tensor(to) ? 3 + p->steps[i].stream % 2 : p->steps[i].stream % 3)
                 : p->steps[i].stream;

@@ -1,5 +1,6 @@
-/* Graphs over several devices: pins, estimates, copies where values cross and only once, and order
- * between ordinals under random delays (SIM_SEEDS makes that longer: `make sim-seeds`). */
+/* Graphs over several devices: pins, the cost model, copies made only where values cross and only
+ * once, and order between ordinals with random delays (SIM_SEEDS makes that part longer: `make
+ * sim-seeds`). */
 #include "check.h"
 #include "tensors.h"
 
@@ -23,7 +24,7 @@ static tenon_edge_t one(tenon_builder_t *b, const char *node, const char *name, 
   return result;
 }
 
-/* Two branches that meet twice; each of these operators gives the same bits wherever it runs. */
+/* Two branches that meet twice; each of these operators gives the same bits on every device. */
 static tenon_builder_t *branches(void) {
   tenon_builder_t *b = graph_begin();
   tenon_edge_t x = graph_input(b, "x", TENON_F32, 1);
@@ -127,8 +128,10 @@ TEST("a value is copied to a device once for all nodes there, and an input is up
   check_count(copies(left, TENON_COPY_OUT) - out[0], 1); /* y */
   check_count(copies(right, TENON_COPY_OUT) - out[1], 1);
   check_count(copies(left, TENON_COPY_PEER) - peer[0],
-              2); /* right_3 and right_on; both are wanted by one node */
-  check_count(copies(right, TENON_COPY_PEER) - peer[1], 1); /* left_meet, wanted by two */
+              /* right_3 and right_on, which one node needs */
+              2);
+  /* left_meet, which two nodes need */
+  check_count(copies(right, TENON_COPY_PEER) - peer[1], 1);
   for (int i = 0; i < 2; i++)
     tenon_tensor_release(found[i]);
   tenon_tensor_release(x);
@@ -158,7 +161,7 @@ TEST("a pin is refused by name if it matches nothing, or if its node became part
       "rewritten");
   pin.node = "";
   CHECK_STATUS(tenon_executable_create(graph, &options, &e), TENON_INVALID);
-  tenon_pin_t to_cpu = {"nothing*", {1, 0}}; /* where all of it is anyway */
+  tenon_pin_t to_cpu = {"nothing*", {1, 0}}; /* All nodes are on the CPU anyway. */
   tenon_compile_t on_cpu = {.size = sizeof on_cpu, .pins = &to_cpu, .pin_count = 1};
   CHECK_STATUS(tenon_executable_create(graph, &on_cpu, &e), TENON_NOT_FOUND);
   CHECK_TEXT(tenon_error(), "pin 'nothing*': no node and no operator");
@@ -172,7 +175,7 @@ TEST("a pin is refused by name if it matches nothing, or if its node became part
   tenon_graph_release(graph);
 }
 
-/* A report of where each node of the branches went. */
+/* Returns the report that says where each node of the branches was placed. */
 static char *placed(const tenon_device_t *devices, uint32_t count, const tenon_pin_t *pin) {
   char *text = NULL;
   tenon_executable_t *e =

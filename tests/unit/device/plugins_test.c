@@ -1,5 +1,5 @@
-/* Plug-ins: several in one process, one that does not work beside others, tables that are refused,
- * libraries that come and go. */
+/* Plug-ins: several in one process, one that does not work beside others, device tables that are
+ * refused, and libraries that are loaded and unloaded. */
 #include <malloc.h>
 
 #include "check.h"
@@ -18,7 +18,8 @@ TEST("two plug-ins with two ordinals each work side by side, and one that finds 
      "its reason") {
   char *text = NULL;
   int32_t count = 0;
-  setenv("OCL_ICD_VENDORS", "/nonexistent", 1); /* a loader, if there is one, finds no driver */
+  /* An OpenCL loader, if one is installed, finds no driver. */
+  setenv("OCL_ICD_VENDORS", "/nonexistent", 1);
   sim_open(0, "check=fail");
   CHECK_STATUS(tenon_device_count("sim", &count), TENON_OK);
   CHECK(count == 2);
@@ -27,7 +28,8 @@ TEST("two plug-ins with two ordinals each work side by side, and one that finds 
   CHECK_STATUS(tenon_device_count("opencl", &count), TENON_UNAVAILABLE);
   CHECK_TEXT(tenon_error(), "device opencl: ");
   CHECK_STATUS(tenon_device_count("opencl", &count),
-               TENON_UNAVAILABLE); /* again, and not looked for again */
+               /* The second call fails as well, without another search. */
+               TENON_UNAVAILABLE);
   CHECK_TEXT(tenon_error(), "install");
   for (int i = 0; i < 2; i++) {
     tenon_tensor_t *x = tensor_there(device_of("sim", i), "f32[2] 1 2");
@@ -53,7 +55,7 @@ TEST("two plug-ins with two ordinals each work side by side, and one that finds 
   unsetenv("OCL_ICD_VENDORS");
 }
 
-/* tables */
+/* device tables */
 
 static tenon_status_t no_status(tenon_device_context_t *context) {
   (void)context;
@@ -107,8 +109,8 @@ TEST("a library with a device is not unloaded while there are tensors on the dev
   CHECK_STATUS(tenon_library_unload(library), TENON_OK);
 }
 
-/* Threads keep no free blocks, which would count as allocated: the program begins anew with that
- * setting of glibc's. */
+/* Makes glibc's threads keep no free blocks, which would count as allocated: starts the program
+ * again with that setting. */
 #ifndef IS_INSTRUMENTED
 static __attribute__((constructor)) void begin_anew(int argc, char **argv) {
   (void)argc;
@@ -118,12 +120,13 @@ static __attribute__((constructor)) void begin_anew(int argc, char **argv) {
 }
 #endif
 
-static uint64_t heap(void) { /* bytes that are allocated */
+static uint64_t heap(void) { /* The number of allocated bytes. */
   struct mallinfo2 info = mallinfo2();
   return info.uordblks + info.hblkhd;
 }
 
-/* Memory, copies both ways, an operator that is launched or falls back, a stream. */
+/* Uses memory, copies in both directions, an operator that is launched or falls back, and a
+ * stream. */
 static void use(const char *name, bool computes) {
   tenon_device_t device = device_of(name, 0);
   tenon_stream_t *stream = NULL;
@@ -139,7 +142,7 @@ static void use(const char *name, bool computes) {
   tenon_stream_release(stream);
 }
 
-/* What vx has no kernels for runs on the CPU. */
+/* Operators without a kernel of vx run on the CPU. */
 static tenon_registration_t *fall_back(const char *name) {
   tenon_registration_t *registration = NULL;
   CHECK_STATUS(tenon_fallback_add(name, tenon_fallback_cpu, NULL, NULL, 0, &registration),
@@ -156,7 +159,7 @@ static void come_and_go(const char *name, const char *file, bool computes) {
   uint64_t first = 0;
   char text[200];
 #ifdef IS_INSTRUMENTED
-  times = 50; /* the sanitizer has its own heap, and looks for leaks at the end */
+  times = 50; /* The sanitizer has its own heap, and looks for leaks at the end. */
 #endif
   setenv("TENON_CACHE", "off", 1);
   for (int i = 0; i < times; i++) {
@@ -173,7 +176,8 @@ static void come_and_go(const char *name, const char *file, bool computes) {
   if (getenv("TENON_SHOW")) printf("%s\n", text);
 #ifndef IS_INSTRUMENTED
   check_report(grown < times - FIRST - 1, __FILE__, __LINE__, "no growth",
-               text); /* not a byte for each time */
+               /* Less than one byte for each time. */
+               text);
 #endif
 }
 

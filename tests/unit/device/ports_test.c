@@ -1,4 +1,4 @@
-/* Inputs and outputs of executables lie on any device, whichever one the executable is for. */
+/* Inputs and outputs of executables may be on any device, whatever the device of the executable. */
 #include "check.h"
 #include "tensors.h"
 
@@ -62,7 +62,7 @@ TEST("a run that fails leaves given outputs unchanged, and creates none") {
   check_there(out[0], "f32[3] 7 8 9");
   tenon_tensor_release(in[1]);
   in[1] = tensor_of("f32[3] 1 2 3");
-  /* of another shape */
+  /* an output of another shape */
   tenon_tensor_release(out[0]);
   out[0] = tensor_there(device, "f32[2] 7 8");
   CHECK(tenon_executable_run(e, in, out, NULL) != TENON_OK);

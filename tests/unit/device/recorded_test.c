@@ -1,6 +1,6 @@
-/* Runs that are recorded and replayed: the same bits, nothing done by the host but copies and the
- * replay, what cannot be recorded runs as ever with the reason, failures, and recordings of several
- * shapes and threads. */
+/* Captured runs and their replay: the bits stay the same, and the host only makes copies and
+ * replays. Also graphs that cannot be captured, with the reason, failures, and captured graphs for
+ * several shapes and threads. */
 #include "base/thread.h"
 #include "check.h"
 #include "tensors.h"
@@ -52,7 +52,7 @@ static bool is_same(const tenon_tensor_t *a, const tenon_tensor_t *b) {
          memcmp(a->data, b->data, (size_t)tenon_count(a) * sizeof(float)) == 0;
 }
 
-/* Runs both and compares bits. */
+/* Runs both executables and compares the bits. */
 static void check_run(tenon_executable_t *recorded, tenon_executable_t *plain, uint64_t seed,
                       int64_t rows) {
   tenon_tensor_t *x = numbers(seed, rows);
@@ -108,12 +108,13 @@ TEST("a replay is one piece of work besides its copies, and its memory is neithe
   CHECK_STATUS(tenon_executable_run(recorded, &x, found, NULL), TENON_OK);
   for (tenon_stream_t *s = ordinal_of(device)->streams; s; s = s->next)
     after += s->ticket;
-  CHECK(after - before == 4); /* x, the replay, y, z */
+  CHECK(after - before == 4); /* x, the replay, y and z */
   for (int i = 0; i < 2; i++)
     tenon_tensor_release(found[i]);
   tenon_tensor_release(x);
   CHECK_STATUS(tenon_memory_trim(device), TENON_OK);
-  CHECK(stats_of(device).segments == segments - 1); /* those of runs by nodes */
+  /* The segments of node-by-node runs were released. */
+  CHECK(stats_of(device).segments == segments - 1);
   tenon_tensor_t *more[16];
   for (int i = 0; i < 16; i++)
     more[i] = tensor_there(device, "f32[3, 3] 9 9 9 9 9 9 9 9 9");
@@ -127,7 +128,7 @@ TEST("a replay is one piece of work besides its copies, and its memory is neithe
 }
 
 TEST("memory released while a graph is captured is not given back to the device either") {
-  enum { ROWS = 200000 }; /* so large that each value has a segment of its own */
+  enum { ROWS = 200000 }; /* large enough that each value has a segment of its own */
   tenon_device_t device = sim_open(0, "delay=0");
   tenon_executable_t *both[2];
   for (int i = 0; i < 2; i++) {
@@ -135,7 +136,8 @@ TEST("memory released while a graph is captured is not given back to the device 
     tenon_edge_t x = graph_input(b, "x", TENON_F32, 2);
     tenon_edge_t twice = node(b, "core::add", x, x);
     tenon_edge_t square =
-        node(b, "core::mul", x, x); /* and its relu: nobody holds one of them at the end */
+        /* Neither this value nor its relu is held at the end. */
+        node(b, "core::mul", x, x);
     graph_output(b, "y", node(b, "core::add", node(b, "core::relu", square, -1), x));
     graph_output(b, "z", twice);
     both[i] = compile_on(b, device, i == 0);

@@ -1,6 +1,6 @@
 /* Operators with source kernels: each gives on a device what the CPU's own kernels give, from
- * tensors of any layout, at every size of a group, and nothing falls back.  A device and a size of
- * group is a process of its own (TENON_GROUP). */
+ * tensors of any layout, at every group size, without a fallback. Each pair of device and group
+ * size runs in a process of its own (TENON_GROUP). */
 #include "check.h"
 #include "sanitizer.h"
 
@@ -17,7 +17,7 @@
 typedef struct case_t {
   const char *op;
   const char *attrs;
-  const char *inputs[5]; /* "@" before a text: host memory on every device */
+  const char *inputs[5]; /* A text that begins with "@" is in host memory on every device. */
   double tolerance;      /* 0: 2e-6 for floats; relative to 1 + |value| */
 } case_t;
 
@@ -314,7 +314,7 @@ static const case_t cases[] = {
     {"core::global_lp_pool", NULL, {"f32[2, 3, 7, 8] ~1"}, 1e-5},
 };
 
-/* a case */
+/* one case */
 
 static int close_to(const case_t *k, const tenon_tensor_t *found, const tenon_tensor_t *expected,
                     const char *how) {
@@ -353,7 +353,7 @@ static void run_case(const case_t *k, tenon_device_t device) {
     for (int32_t o = 0; o < info.output_count; o++)
       if (expected[o]) close_to(k, outputs[o], expected[o], layouts[layout]);
     if (expected[0] && info.output_count == 1 &&
-        expected[0]->ndim) { /* and into a result that lies so */
+        expected[0]->ndim) { /* Also writes into a result with that layout. */
       into = layout_place(expected[0], device, layout);
       CHECK_STATUS(tenon_op_call_into(op, attr_values(attrs), inputs, &into), TENON_OK);
       close_to(k, into, expected[0], "into a given result");
@@ -373,7 +373,7 @@ static void run_case(const case_t *k, tenon_device_t device) {
 
 /* processes */
 
-/* What a source kernel declines falls back: here an exponent of another dtype. */
+/* A call that the source kernel declines falls back: here the exponent has another dtype. */
 static void run_declined(const char *backend, tenon_device_t device) {
   static const case_t k = {"core::pow", NULL, {"f32[3] 2 3 -2", "i64[3] 2 -1 3"}, 1e-5};
   char *report = NULL;
@@ -397,7 +397,7 @@ static long copied_out(void) {
   return sum;
 }
 
-/* A dense copy of a tensor with strides is made where it is. */
+/* The dense copy of a strided tensor is made on its device. */
 static void run_dense(tenon_device_t device) {
   tenon_tensor_t *x = tensor_of("f32[3, 4, 5] ~1");
   tenon_tensor_t *turned = layout_place(x, device, TURNED);
@@ -416,7 +416,7 @@ static void run_dense(tenon_device_t device) {
 
 enum { ABSENT = 77 };
 
-/* All cases on a device, in a process of its own: 0 if all are right. */
+/* Runs all cases on a device in a process of its own; returns 0 if all are right. */
 static int run_all(const char *backend) {
   tenon_device_t device;
   int32_t count = 0;

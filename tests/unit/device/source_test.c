@@ -1,6 +1,6 @@
-/* Source kernels: one text gives the CPU's results on every device at every group size; what a
- * device cannot compile is said with the author's file and line; compiled code is kept in files
- * that may be damaged, and that processes share. */
+/* Source kernels: one text gives the CPU's results on every device at every group size; errors of
+ * the device's compiler give the author's file and line; compiled code is cached in files, which
+ * may be damaged and which processes share. */
 #include <dirent.h>
 #include <math.h>
 #include <sys/stat.h>
@@ -36,7 +36,7 @@ static tenon_tensor_t *made(uint32_t dtype, int32_t ndim, const int64_t *shape) 
   return t;
 }
 
-/* One call with its inputs on a device (type 1: the CPU); results on the host. */
+/* Makes one call with its inputs on a device (type 1: the CPU); the results are on the host. */
 static tenon_status_t call_on(tenon_device_t device, const char *name, const char *attrs_text,
                               tenon_tensor_t *const *inputs, tenon_tensor_t **outputs) {
   const tenon_op_t *op = op_of(name);
@@ -63,7 +63,8 @@ typedef struct case_t {
   const char *attrs;
   tenon_tensor_t *inputs[2];
   double
-      /* relative, of floats: 0 where each result is one rounding after another in a fixed order */
+      /* The relative tolerance of floats; 0 if each result is one rounding after another in a fixed
+       * order. */
       tolerance;
 } case_t;
 
@@ -121,7 +122,7 @@ static void compare(const tenon_tensor_t *found, const tenon_tensor_t *expected,
   check_report(worst <= tolerance, __FILE__, __LINE__, "a device gives the CPU's results", text);
 }
 
-/* Element i of source::vectors, without vectors. */
+/* Computes element i of source::vectors without vectors. */
 static float by_floats(const tenon_tensor_t *t, int64_t i) {
   const float *x = (const float *)t->data + i / 29 * 29;
   const int64_t k = i % 29;
@@ -200,8 +201,8 @@ TEST("pointwise kernels, reductions in group memory and scatters with atomics ag
   if (!is_there("opencl")) SKIP("there is no driver of OpenCL: sim alone was compared");
 }
 
-/* Calls of pointwise functions; values by NumPy.  Bit i of `turned`: inputs[i] is transposed first,
- * which gives a view. */
+/* Calls of pointwise functions, with values by NumPy. If bit i of `turned` is set, inputs[i] is
+ * transposed first, which gives a view. */
 typedef struct pointwise_t {
   const char *op;
   const char *attrs;
@@ -232,13 +233,13 @@ static const pointwise_t pointwise[] = {
      "by=-2",
      {"f32[3] 1 2 3", "f32[3] 5 5 0.5"},
      0,
-     "f32[3] -7 -4 8"}, /* more: its default */
+     "f32[3] -7 -4 8"}, /* `more` has its default. */
     {"source::digits",
      NULL,
      {"i32[2, 1] 1 2", "i32[] 3", "i32[3] 4 5 6", "i32[3, 2] 1 2 3 4 5 6", "i32[2, 3] 7 8 9 1 2 3"},
      8,
      "i32[2, 3] 13417 13538 13659 23421 23542 23663"},
-    {"source::all_eight", /* 2^53 + 1 is no float64 */
+    {"source::all_eight", /* 2^53 + 1 has no exact f64 */
      "times=9007199254740993; negative=False; by=0.25", FIVE, 8,
      "i64[2, 3] 9007199254812425 9007199254824525 9007199254836625 9007199254753426 "
      "9007199254765526 9007199254777626"},
@@ -323,7 +324,7 @@ TEST("a device compiles the text for each set of launch constants, and keeps the
   tenon_tensor_t *out[2];
   for (size_t d = 0; d < sizeof names / sizeof *names; d++) {
     if (!is_there(names[d])) continue;
-    for (int round = 0; round < 2; round++) { /* the second time from what is loaded */
+    for (int round = 0; round < 2; round++) { /* The second round uses the loaded kernel. */
       CHECK_STATUS(call_on(device_of(names[d], 0), "source::by_constant", "by=2", inputs, out),
                    TENON_OK);
       CHECK(out[0] && ((float *)out[0]->data)[0] == 4 && ((float *)out[0]->data)[2] == 8);
@@ -345,8 +346,8 @@ TEST("cuda was among the devices of the tests above") {
   if (!is_there("cuda")) SKIP("there is no GPU of NVIDIA's");
 }
 
-/* row_sums of f32 has a kernel of sim's own too, which declines; that the source kernel then serves
- * is seen above, too. */
+/* sim also has a kernel of its own for row_sums of f32, which declines; the tests above show that
+ * the source kernel then serves the call. */
 TEST("a call that the device's own kernel declines goes to the source kernel, and without one it "
      "is an error") {
   int64_t shape[2] = {2, 3};
@@ -366,7 +367,7 @@ TEST("a call that the device's own kernel declines goes to the source kernel, an
   tenon_tensor_release(x);
 }
 
-/* The limits of docs/source.md, in units of the last place of the right result. */
+/* The limits of docs/source.md, in units in the last place of the exact result. */
 typedef struct limit_t {
   double (*right)(double);
   double low;
@@ -433,7 +434,7 @@ TEST("a text that a device cannot compile is an error with the author's file and
   tenon_tensor_release(out[0]);
   for (size_t d = 0; d < sizeof names / sizeof *names; d++) {
     if (!is_there(names[d])) continue;
-    for (int i = 0; i < 2; i++) { /* a failure is not kept */
+    for (int i = 0; i < 2; i++) { /* A failure is not cached. */
       CHECK(call_on(device_of(names[d], 0), "source::spoil", NULL, inputs, out) != TENON_OK);
       CHECK_TEXT(tenon_error(), strcmp(names[d], "cuda") == 0
                                     ? "broken.c(8)"
@@ -446,7 +447,8 @@ TEST("a text that a device cannot compile is an error with the author's file and
 
 /* the cache */
 
-static int entries(char *out_path) { /* of the folder; the path of one */
+/* Returns the number of entries in the cache folder, and the path of one of them. */
+static int entries(char *out_path) {
   char path[600];
   int count = 0;
   snprintf(path, sizeof path, "%s", folder);
@@ -465,7 +467,7 @@ static void empty_cache(void) {
     CHECK(unlink(path) == 0);
 }
 
-/* A process of its own: what it compiled and what it read from files. */
+/* Runs in a process of its own, and reports what it compiled and what it read from files. */
 static void in_process(const char *device, int *out_compiled, int *out_read) {
   int pipe_of[2];
   int numbers[3] = {-1, -1, 0};
@@ -507,14 +509,16 @@ TEST("another process finds compiled code again, and damaged, truncated or forei
   tenon_shutdown();
   for (size_t d = 0; d < sizeof names / sizeof *names; d++) {
     empty_cache();
-    if (strcmp(names[d], "sim") != 0) continue; /* drivers are not for children of fork */
+    /* Drivers of GPUs do not work in children of fork. */
+    if (strcmp(names[d], "sim") != 0) continue;
     in_process(names[d], &compiled, &read);
     CHECK(compiled == 1 && read == 0 && entries(path) == 1);
     in_process(names[d], &compiled, &read);
     CHECK(compiled == 0 && read == 1);
     struct stat info;
     CHECK(stat(path, &info) == 0);
-    for (off_t at = 0; at < info.st_size; at += info.st_size / 7) { /* a flipped bit anywhere */
+    /* Flips bits throughout the file. */
+    for (off_t at = 0; at < info.st_size; at += info.st_size / 7) {
       FILE *file = fopen(path, "r+b");
       fseek(file, (long)at, SEEK_SET);
       int byte = fgetc(file);
@@ -529,7 +533,7 @@ TEST("another process finds compiled code again, and damaged, truncated or forei
       in_process(names[d], &compiled, &read);
       CHECK(compiled == 1 && read == 0 && entries(NULL) == 1);
     }
-    CHECK(chmod(path, 0666) == 0); /* others may have changed it */
+    CHECK(chmod(path, 0666) == 0); /* Other users may have changed the entry. */
     in_process(names[d], &compiled, &read);
     CHECK(compiled == 1);
   }

@@ -1,5 +1,5 @@
-/* Streams: which one calls use, failures that stay and name the operator, devices that are lost,
- * streams of others. */
+/* Streams: the stream that calls use, failures that persist and name the operator, lost devices,
+ * and external streams. */
 #include "check.h"
 #include "tensors.h"
 
@@ -34,7 +34,7 @@ TEST("calls use the thread's stream, and their results can be read on another st
   tenon_tensor_release(z);
   tenon_stream_release(s);
   CHECK_STATUS(tenon_stream_create(device, &now), TENON_OK);
-  CHECK(now == s); /* idle ones serve again */
+  CHECK(now == s); /* Idle streams are reused. */
   CHECK_STATUS(tenon_stream_use(sim_open(1, ""), now, NULL), TENON_INVALID);
   CHECK_TEXT(tenon_error(), "the stream belongs to device sim:0, not to sim:1");
   tenon_stream_release(now);
@@ -55,7 +55,7 @@ TEST("a late failure is blamed on its operator, stays, and reaches waiting strea
   snprintf(blamed, sizeof blamed,
            "core::mul failed on sim:0 (work %d of its stream): ", (int)before + 2);
   sim_set(device, "fault=2");
-  CHECK_STATUS(add(x, x, &y), TENON_OK); /* right */
+  CHECK_STATUS(add(x, x, &y), TENON_OK); /* This call succeeds. */
   z = NULL;
   CHECK_STATUS(tenon_op_call(op_of("core::mul"), NULL, (tenon_tensor_t *[]){y, y}, &z, 0),
                TENON_OK);
@@ -67,7 +67,7 @@ TEST("a late failure is blamed on its operator, stays, and reaches waiting strea
   CHECK(add(x, x, &more) != TENON_OK);
   CHECK_TEXT(tenon_error(), "core::mul failed on sim:0");
   CHECK_STATUS(tenon_stream_use(device, follower, NULL), TENON_OK);
-  CHECK(add(z, x, &more) != TENON_OK); /* it would wait for what failed */
+  CHECK(add(z, x, &more) != TENON_OK); /* The call would wait for the failed stream. */
   CHECK_TEXT(tenon_error(), "core::mul failed on sim:0");
   CHECK_STATUS(tenon_stream_use(device, good, NULL), TENON_OK);
   CHECK_STATUS(add(x, x, &more), TENON_OK);
@@ -84,7 +84,7 @@ TEST("a late failure is blamed on its operator, stays, and reaches waiting strea
   tenon_stream_release(good);
   tenon_stream_t *fresh;
   CHECK_STATUS(tenon_stream_create(device, &fresh), TENON_OK);
-  CHECK(fresh != bad); /* what failed does not serve again */
+  CHECK(fresh != bad); /* A failed stream is not reused. */
   tenon_stream_release(fresh);
 }
 
@@ -99,7 +99,8 @@ TEST("a stream that waits for a failing one blames the operator there, not its o
   CHECK_STATUS(tenon_stream_create(device, &first), TENON_OK);
   CHECK_STATUS(tenon_stream_create(device, &second), TENON_OK);
   CHECK_STATUS(tenon_stream_use(device, second, NULL), TENON_OK);
-  while (second->ticket < first->ticket + 8) { /* its ring has all numbers that may be blamed */
+  /* The ring of the second stream holds every number that a failure could name. */
+  while (second->ticket < first->ticket + 8) {
     CHECK_STATUS(add(x, x, &y), TENON_OK);
     tenon_tensor_release(y);
   }
@@ -108,7 +109,7 @@ TEST("a stream that waits for a failing one blames the operator there, not its o
   sim_set(device, "fault=1");
   CHECK_STATUS(tenon_op_call(op_of("core::mul"), NULL, (tenon_tensor_t *[]){x, x}, z, 0), TENON_OK);
   CHECK_STATUS(tenon_stream_use(device, second, NULL), TENON_OK);
-  CHECK_STATUS(add(z[0], x, &w), TENON_OK); /* not known yet */
+  CHECK_STATUS(add(z[0], x, &w), TENON_OK); /* The failure is not known yet. */
   CHECK(tenon_stream_synchronize(second) != TENON_OK);
   CHECK_TEXT(tenon_error(), "core::mul failed on sim:0");
   CHECK_STATUS(tenon_stream_use(device, NULL, NULL), TENON_OK);

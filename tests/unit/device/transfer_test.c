@@ -1,6 +1,5 @@
-/* Copies that do not wait: host memory that is in use until a stream has passed them, and is kept
- * so long; pinned memory; copies between devices by way of the host, in two pieces that take
- * turns. */
+/* Asynchronous copies: host memory is in use, and is kept, until a stream has passed them; pinned
+ * memory; and copies between devices through the host, in two staging buffers that alternate. */
 #include "base/memory.h"
 #include "check.h"
 #include "core/tensor.h"
@@ -15,7 +14,7 @@
 
 static const tenon_device_t cpu = {1, 0};
 
-#ifdef HAS_TSAN /* which finds what happens without a wait, too, and is slow */
+#ifdef HAS_TSAN /* The thread sanitizer also reports work without a wait, and is slow. */
 enum {
   LEFT_OUT = 0,
   STEP = 9,
@@ -48,7 +47,7 @@ static void no_race(tenon_device_t device, uint64_t before) {
                count > before ? found[count - 1].text : NULL);
 }
 
-/* Does sim know the host to be free to touch that memory? */
+/* Does sim consider the host free to access that memory? */
 static bool is_free(tenon_device_t device, const tenon_tensor_t *t, uint32_t is_write) {
   return sim->host_access(&ordinal_of(device)->context, t->data, (uint64_t)t->shape[0] * 4,
                           is_write) == TENON_OK;
@@ -107,7 +106,7 @@ TEST("copies in and out do not wait, and touching the host's memory before the s
   CHECK_STATUS(tenon_tensor_copy_async(y, out), TENON_OK);
   CHECK(tenon_stream_query(stream) == TENON_UNAVAILABLE && tn_waits.host == host);
   no_race(device, before);
-  CHECK(is_free(device, in, 0)); /* it is only read there */
+  CHECK(is_free(device, in, 0)); /* The copy only reads it. */
   CHECK(!is_free(device, in, 1) && !is_free(device, out, 0) && races(device) == before + 2);
   CHECK_STATUS(tenon_stream_synchronize(stream), TENON_OK);
   before = races(device);
@@ -174,7 +173,7 @@ TEST("host memory that tensors own, or that has a release function, is kept unti
   tenon_tensor_release(borrowed);
   tenon_tensor_release(locked);
   CHECK(told == 0);
-  for (int i = 0; i < 8; i++) { /* the memory of none of them is given out */
+  for (int i = 0; i < 8; i++) { /* None of their memory is given out again. */
     next = pinned(device, 64);
     CHECK(next->data != data);
     memset(next->data, 0x77, 256);
@@ -184,7 +183,7 @@ TEST("host memory that tensors own, or that has a release function, is kept unti
     tenon_tensor_release(next);
   }
   CHECK_STATUS(tenon_device_synchronize(device), TENON_OK);
-  CHECK(told == 1); /* seen to be done */
+  CHECK(told == 1); /* The copy is seen to be complete. */
   tenon_tensor_t *all[3] = {x, y, z};
   for (int i = 0; i < 3; i++) {
     tenon_tensor_t *back = tensor_back(all[i]);
@@ -213,11 +212,11 @@ TEST("copies of two streams to and from pinned memory are ordered like work on d
     CHECK_STATUS(tenon_stream_use(device, s, NULL), TENON_OK);
     CHECK_STATUS(tenon_tensor_copy_async(x, p), TENON_OK);
     CHECK_STATUS(tenon_stream_use(device, t, NULL), TENON_OK);
-    CHECK_STATUS(tenon_tensor_copy_async(p, y), TENON_OK); /* 1: after s has written it */
+    CHECK_STATUS(tenon_tensor_copy_async(p, y), TENON_OK); /* wait 1: for the write of s */
     CHECK_STATUS(tenon_stream_use(device, s, NULL), TENON_OK);
-    CHECK_STATUS(tenon_tensor_copy_async(x, p), TENON_OK); /* 2: after t has read it */
+    CHECK_STATUS(tenon_tensor_copy_async(x, p), TENON_OK); /* wait 2: for the read of t */
     CHECK_STATUS(tenon_stream_use(device, t, NULL), TENON_OK);
-    CHECK_STATUS(tenon_tensor_copy_async(p, y), TENON_OK); /* 3 */
+    CHECK_STATUS(tenon_tensor_copy_async(p, y), TENON_OK); /* wait 3 */
     tn_waits_skip(0);
     CHECK_STATUS(tenon_stream_use(device, NULL, NULL), TENON_OK);
     CHECK(tn_waits.host == host && tn_waits.enqueued == enqueued + 3);
@@ -295,7 +294,7 @@ TEST("pinned memory belongs to the host, is aligned and cached, is given back by
     t = pinned(device, 1000);
     CHECK(t->device.type == 1 && (uintptr_t)t->data % 64 == 0 && stats_of(device).pinned > 0);
     write_numbers(t, i);
-    tenon_tensor_t *sum = add(t, t); /* a tensor of the host as any other */
+    tenon_tensor_t *sum = add(t, t); /* It is a host tensor like any other. */
     CHECK(((float *)sum->data)[3] == 2 * number(3, i));
     tenon_tensor_release(sum);
     tenon_tensor_release(t);
@@ -309,7 +308,7 @@ TEST("pinned memory belongs to the host, is aligned and cached, is given back by
                TENON_OK);
   tenon_tensor_t *mixed[3] = {there, here, NULL};
   CHECK_STATUS(tenon_op_call(op_of("core::matmul"), NULL, mixed, &product, 0),
-               TENON_INVALID); /* it is not the device's */
+               TENON_INVALID); /* It is not on the device. */
   CHECK_STATUS(tenon_op_run(op_of("core::matmul"), NULL, mixed, &there), TENON_INVALID);
   CHECK_TEXT(tenon_error(), "core::matmul: arguments in host memory: b, beside a on sim:0");
   tenon_tensor_release(there);
@@ -330,7 +329,8 @@ TEST("pinned memory belongs to the host, is aligned and cached, is given back by
   tenon_tensor_release(t);
   CHECK_STATUS(tenon_memory_trim(device), TENON_OK);
   sim_set(device, "fail=host_allocate:1");
-  t = pinned(device, 8); /* tried again, after what is cached was given back */
+  /* The second attempt succeeds, after cached memory was given back. */
+  t = pinned(device, 8);
   CHECK(t != NULL);
   tenon_tensor_release(t);
   tenon_tensor_t *a = tensor_of("f32[3] 1 2 3");
@@ -368,7 +368,7 @@ TEST(
   CHECK(told == 1);
   tenon_tensor_release(x);
   tenon_stream_release(bad);
-  tenon_shutdown(); /* what failed stays so */
+  tenon_shutdown(); /* A failed stream stays failed. */
 }
 
 /* between devices */
@@ -418,13 +418,14 @@ TEST("copies between ordinals without a direct path go through the host in parts
   CHECK(tn_waits.host == host);
   CHECK_STATUS(tenon_device_synchronize(second), TENON_OK);
   CHECK(stats_of(first).pinned_allocations <=
-        asked + 6); /* at most the pieces that were in use at once */
+        /* At most the buffers that were in use at once were allocated. */
+        asked + 6);
   asked = stats_of(first).pinned_allocations;
   for (int i = 0; i < 3; i++) {
     CHECK_STATUS(tenon_tensor_copy_async(a, b), TENON_OK);
     CHECK_STATUS(tenon_device_synchronize(second), TENON_OK);
   }
-  CHECK(stats_of(first).pinned_allocations == asked); /* none anew */
+  CHECK(stats_of(first).pinned_allocations == asked); /* No new memory was allocated. */
   CHECK(races(first) == 0);
   tenon_tensor_release(a);
   tenon_tensor_release(b);
@@ -443,8 +444,8 @@ TEST("each wait that orders these parts is needed") {
   CHECK_STATUS(tenon_tensor_copy_async(a, b), TENON_OK);
   count = tn_waits.enqueued - before;
   CHECK(count ==
-        /* each part's way in after its way out; from the third on its way out after that of two
-       * before */
+        /* Each part's copy in waits for its copy out. From the third part on, the copy out waits
+         * for the copy in of the part two before. */
         5 + 3);
   for (uint64_t n = 1; n <= count && LEFT_OUT; n++) {
     CHECK_STATUS(tenon_device_synchronize(first), TENON_OK);
@@ -481,7 +482,7 @@ TEST("between two plug-ins the parts alternate between two cached pieces of memo
       check_across(opencl, device, 1, "opencl to sim");
     }
   }
-  /* it does nothing, but all is called */
+  /* null computes nothing, but every function is called. */
   tenon_tensor_t *a = room(device, 16 * MIB);
   tenon_tensor_t *b = room(null, 16 * MIB);
   uint64_t asked = stats_of(device).pinned_allocations;
@@ -526,7 +527,7 @@ TEST("every n-th copy, allocation of pinned memory and of the host fails cleanly
       if (status == TENON_OK) status = tenon_tensor_copy_async(b, p);
       fault_end();
       sim_set(first, "fail=copy:0,fail=host_allocate:0,fail=event_create:0");
-      bool is_retried = c == 1; /* pinned memory is asked for again */
+      bool is_retried = c == 1; /* Pinned memory is requested a second time. */
       failed = status != TENON_OK || (is_retried && n < 5);
       if (status != TENON_OK) CHECK(*tenon_error() != 0);
       CHECK_STATUS(tenon_tensor_copy_async(a, b), TENON_OK);
@@ -558,7 +559,8 @@ TEST("a device that stops waits for copies under way, and other plug-ins forget 
       TENON_OK);
   CHECK_STATUS(tenon_tensor_copy_async(mine, x), TENON_OK);
   CHECK_STATUS(tenon_tensor_copy_async(x, p),
-               TENON_OK); /* memory of null's, in a stream of sim's */
+               /* A stream of sim uses memory of null. */
+               TENON_OK);
   CHECK_STATUS(tenon_tensor_copy_async(x, q), TENON_OK);
   tenon_tensor_release(mine);
   tenon_tensor_release(x);
@@ -583,7 +585,8 @@ TEST("memory of other plug-ins forgets the streams of a plug-in that is unloaded
   CHECK_STATUS(tenon_tensor_copy_async(x, p), TENON_OK);
   tenon_tensor_release(x);
   CHECK_STATUS(tenon_library_unload(library), TENON_OK);
-  CHECK_STATUS(tenon_tensor_copy_async(p, y), TENON_OK); /* after what is no more */
+  /* This follows work of a stream that no longer exists. */
+  CHECK_STATUS(tenon_tensor_copy_async(p, y), TENON_OK);
   CHECK(((tn_memory_t *)((tn_tensor_t *)p)->storage->context)->uses->next == NULL);
   tenon_tensor_release(p);
   tenon_tensor_release(y);

@@ -1,6 +1,6 @@
-/* Every operator that ONNX has a case of, on a device whose memory is handles, with its inputs as
- * views inside larger memory: turned, backwards, with elements before and behind.  The CPU is given
- * the same views.  A share of the cases is run; VIEWS_STEP=1: all. */
+/* Every operator that has a case in ONNX's suite, on a device whose memory is handles. Its inputs
+ * are views inside larger memory: transposed, backwards, and with elements before and behind. The
+ * CPU gets the same views. A share of the cases runs; with VIEWS_STEP=1 all run. */
 #include <glob.h>
 #include <sys/stat.h>
 
@@ -20,9 +20,10 @@ enum {
   PORTS = 16,
   OPS_MOST = 512,
 };
-#define ROUNDING (128 * 0x1p-23) /* of f32, between two right results: as tenon check has it */
+/* The difference of f32 that `tenon check` allows between two right results. */
+#define ROUNDING (128 * 0x1p-23)
 
-static const tenon_op_t *seen[OPS_MOST]; /* operators of cases that ran */
+static const tenon_op_t *seen[OPS_MOST]; /* the operators of the cases that ran */
 static int seen_count, case_count;
 
 static void see(const tenon_graph_t *graph) {
@@ -53,12 +54,12 @@ static bool multiplies_results(const tenon_graph_t *graph) {
   return false;
 }
 
-/* Elements of whole bytes that views can be made of; lists and texts stay as they are. */
+/* Views are made of tensors whose elements are whole bytes; lists and strings stay as they are. */
 static bool can_lie(const tenon_tensor_t *t) {
   return t && !tensor_has(t, TENON_LIST) && !tensor_has(t, TENON_STRING) && t->dtype.bits % 8 == 0;
 }
 
-/* tolerance: of f32; 0: the same bits. */
+/* tolerance: for f32; 0: the bits must be equal */
 static bool is_same(const tenon_tensor_t *a, const tenon_tensor_t *b, double tolerance) {
   if (a && tensor_is_float(a) && a->dtype.bits < 32) tolerance *= 100;
   if (!a || !b || tensor_has(a, TENON_STRING) || tensor_has(a, TENON_LIST) || tolerance > 0)
@@ -124,10 +125,12 @@ static void check_case(const char *folder, tenon_device_t device, double toleran
   tenon_tensor_t *dense[PORTS] = {NULL};
   tenon_tensor_t *expected[PORTS] = {NULL};
   tenon_tensor_t *found[PORTS] = {NULL};
-  tenon_tensor_t *reference[PORTS] = {NULL}; /* ONNX's own results, where bits are not promised */
+  /* ONNX's own results, used where equal bits are not promised. */
+  tenon_tensor_t *reference[PORTS] = {NULL};
   bool can = true;
   snprintf(path, sizeof path, "%s/model.onnx", folder);
-  if (tenon_graph_load(path, NULL, &graph) != TENON_OK) return; /* tests of import say why */
+  /* The tests of import report why. */
+  if (tenon_graph_load(path, NULL, &graph) != TENON_OK) return;
   int32_t count = tenon_graph_input_count(graph);
   int32_t outputs = tenon_graph_output_count(graph);
   can = count <= PORTS && outputs <= PORTS && !is_random(graph);
@@ -142,7 +145,7 @@ static void check_case(const char *folder, tenon_device_t device, double toleran
     CHECK_STATUS(tenon_tensor_load(path, &reference[o]), TENON_OK);
   }
   can = can && run_on(graph, (tenon_device_t){1, 0}, inputs, DENSE, dense) ==
-                   TENON_OK; /* some the CPU refuses, too */
+                   TENON_OK; /* The CPU refuses some cases, too. */
   for (int layout = TURNED; layout < LAYOUTS && can; layout++) {
     char what[300];
     snprintf(what, sizeof what, "%s %s", name, layouts[layout]);
@@ -192,7 +195,7 @@ static void check_cases(tenon_device_t device, int step, double tolerance) {
   printf("%d operators in %d cases, in %d layouts\n", seen_count, case_count, LAYOUTS - 1);
 }
 
-static tenon_device_table_t table; /* of sim, without its compiler */
+static tenon_device_table_t table; /* the table of sim without its compile function */
 static const tenon_item_t items[] = {TENON_DEVICE(&table), {TENON_TAG_END, 0, 0, NULL, NULL}};
 static const tenon_descriptor_t library = {sizeof library, TENON_ABI, TENON_LAYOUT, 0,
                                            "plain_sim",    "1.0.0",   items};
@@ -212,7 +215,8 @@ static void begin(bool compiles) {
     CHECK_STATUS(tenon_library_add(&library, NULL, NULL, NULL), TENON_OK);
   }
   uint32_t flags =
-      compiles ? 0 : TENON_PREFERRED; /* before composites: all that computes is the CPU */
+      /* Before composites, so that everything is computed on the CPU. */
+      compiles ? 0 : TENON_PREFERRED;
   CHECK_STATUS(tenon_fallback_add("sim", tenon_fallback_cpu, NULL, NULL, flags, &registration),
                TENON_OK);
 }

@@ -1,6 +1,6 @@
-/* The drivers of loops and rows: conversions between all floats, random broadcasts and strides
- * against a naive evaluator, inputs that share memory with results, and equal results whatever the
- * number of threads. */
+/* The drivers of loops and row kernels: conversions between all float dtypes, random broadcasts and
+ * strides against a naive evaluator, inputs that share memory with results, and equal results for
+ * any number of threads. */
 #include "check.h"
 #include "core/dtype.h"
 #include "core/tensor.h"
@@ -21,7 +21,7 @@ static void start(void) {
 /* conversions */
 
 static tenon_tensor_t *patterns(uint32_t id, const uint64_t *bits,
-                                int64_t repeat) { /* each one `repeat` times */
+                                int64_t repeat) { /* Each number is repeated `repeat` times. */
   int64_t shape[1] = {CAST_COUNT * repeat};
   tenon_tensor_t *t = NULL;
   CHECK_STATUS(tenon_tensor_create(tenon_dtype(id), 1, shape, &t), TENON_OK);
@@ -74,8 +74,8 @@ static int64_t pick(int64_t count) { /* 0 to count - 1 */
   return (int64_t)((seed >> 33) % (uint64_t)count);
 }
 
-/* A tensor of that shape with axes in random order, with gaps, some walked backwards, of small
- * random integers. */
+/* Makes a tensor of that shape with small random integers; its axes are in random order, with gaps,
+ * some of them backwards. */
 static tenon_tensor_t *random_tensor(uint32_t id, int32_t ndim, const int64_t *shape, bool dense) {
   int64_t strides[TENON_RANK_MAX];
   int64_t room = 1;
@@ -118,7 +118,8 @@ static tenon_tensor_t *random_tensor(uint32_t id, int32_t ndim, const int64_t *s
   return t;
 }
 
-/* Extents of an operand that broadcasts to the result's: fewer axes, some of them 1. */
+/* Chooses the shape of an operand that broadcasts to the result: it has fewer axes, and some
+ * extents are 1. */
 static int32_t part_of(int32_t ndim, const int64_t *shape, bool full, int64_t *out) {
   int32_t rank = full || pick(3) ? ndim : (int32_t)pick(ndim + 1);
   for (int32_t i = 0; i < rank; i++)
@@ -127,7 +128,7 @@ static int32_t part_of(int32_t ndim, const int64_t *shape, bool full, int64_t *o
 }
 
 static int64_t element_of(const tenon_tensor_t *result, const tenon_tensor_t *part,
-                          int64_t index) { /* row-major, of part */
+                          int64_t index) { /* a row-major index into `part` */
   int64_t at = 0;
   int64_t stride = 1;
   for (int32_t d = result->ndim - 1, e = part->ndim - 1; e >= 0; d--, e--) {
@@ -292,7 +293,8 @@ static tenon_tensor_t *view_of(int32_t *data, int32_t ndim, const int64_t *shape
   return t;
 }
 
-/* a - 3 b + 5 c - 7 d into `out`, all in one buffer, against the same with inputs copied before. */
+/* Computes a - 3 b + 5 c - 7 d into `out`, with all tensors in one buffer, and compares it with the
+ * same on inputs that were copied before. */
 static void check_shared(tenon_tensor_t *a, tenon_tensor_t *b, tenon_tensor_t *out,
                          const char *what) {
   const tenon_op_t *op = op_of("contract::four");

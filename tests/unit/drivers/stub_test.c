@@ -1,5 +1,5 @@
-/* Stubs: what the parent kernel makes of the arguments, on a backend of a program and on the CPU;
- * which function fills which slot; ranges and threads; what is listed and what is refused. */
+/* Stubs: how the parent kernel prepares the arguments, on a program's backend and on the CPU; which
+ * function serves which stub; ranges and threads; lists and errors. */
 #include <stdlib.h>
 #include <tenon/iterator.h>
 
@@ -15,8 +15,9 @@
 
 enum { MEMORY = 4096 };
 static const tenon_device_t cpu_device = {1, 0};
-static tenon_tensor_t *memory, *npu_memory; /* that the views of views.h are of */
-static tenon_iterator_t last;               /* what the last stub got, with its axes */
+static tenon_tensor_t *memory, *npu_memory; /* the memory of the views in views.h */
+/* What the last stub received, with its axes. */
+static tenon_iterator_t last;
 enum { MOST = 8 };
 static tenon_tensor_t last_operands[MOST];
 static int64_t last_shape[16], calls;
@@ -35,7 +36,7 @@ static void remember(const tenon_iterator_t *it) {
   memcpy(last_shape, it->shape, (size_t)(it->ndim + it->reduced) * sizeof *last_shape);
 }
 
-/* Along runs of the last axis, as a stub would. */
+/* Iterates over runs of the last axis, as a stub would. */
 static tenon_status_t multiply(const tenon_iterator_t *it) {
   int32_t axis = it->ndim - 1;
   remember(it);
@@ -84,7 +85,7 @@ static tenon_registration_t *fill_slot(const char *op, const char *where, tenon_
   return r;
 }
 
-/* Fills a slot of the CPU as on a processor that has no more than that. */
+/* Fills a stub of the CPU as on a processor with no more than that instruction set. */
 static tenon_registration_t *fill_under(const char *limit, const char *op, const char *where,
                                         tenon_stub_fn stub, uint32_t flags) {
   setenv("TENON_CPU_CAPABILITY", limit, 1);
@@ -128,7 +129,7 @@ static void check_axes(int case_index, int32_t ndim, int32_t reduced, const int6
           (long long)last_shape[0], (long long)shape[0]);
 }
 
-/* A tensor on the device of `like`, of the same shape, with axes in reverse order, walked
+/* Makes a tensor on the device of `like`, with the same shape, whose axes are in reverse order and
  * backwards. */
 static tenon_tensor_t *backwards_like(const tenon_tensor_t *like, bool on_npu,
                                       tenon_tensor_t **out_room) {
@@ -151,7 +152,7 @@ static tenon_tensor_t *backwards_like(const tenon_tensor_t *like, bool on_npu,
   return t;
 }
 
-/* what the parent does */
+/* what the parent kernel does */
 
 static void check_pointwise(bool on_npu) {
   const tenon_op_t *op = op_of("core::mul");
@@ -311,7 +312,8 @@ static void check_overlap(bool on_npu) {
     inputs[0] = inputs[1] = x;
     CHECK_STATUS(tenon_op_call_into(op_of("core::mul"), NULL, inputs, &y), TENON_OK);
     CHECK((last_operands[0].data == x->data) ==
-          (cases[i].from == cases[i].to)); /* what lies just there is not copied */
+          /* An input at the same address is not copied. */
+          (cases[i].from == cases[i].to));
     tenon_tensor_release(host);
     host = host_of(room);
     CHECK_TENSOR(host, cases[i].expected);
@@ -378,7 +380,7 @@ TEST("numbers in host memory are copied to the device of the call, and results e
   tenon_registration_release(r);
 }
 
-/* which function */
+/* which function is called */
 
 #define NUMBERED(n)                                                                                \
   static tenon_status_t number_##n(const tenon_iterator_t *it) {                                   \
@@ -419,7 +421,8 @@ TEST("of the CPU's stubs, the newest one for the best available instruction set 
     setenv("TENON_CPU_CAPABILITY", limits[i], 1);
     tenon_registration_t *base = fill_slot("core::add", "cpu f32", number_1, TENON_OVERRIDE);
     CHECK(answer("core::add", false) ==
-          (i == 0 ? 1 : 10)); /* a loop of the core has a better set */
+          /* A loop of core has a better instruction set. */
+          (i == 0 ? 1 : 10));
     tenon_registration_t *avx2 = fill_slot("core::add", "cpu avx2 f32", number_2, TENON_OVERRIDE);
     CHECK(answer("core::add", false) == (i == 0 ? 1 : i == 1 ? 2 : 10));
     tenon_registration_t *avx512 =
@@ -451,7 +454,8 @@ TEST("a filled stub is a kernel of its backend: the newest wins, TENON_OVERRIDE 
   tenon_slot_info_t info = {.size = sizeof info};
   tenon_registration_t *again = NULL;
   tenon_registration_t *kernel = NULL;
-  CHECK(answer("core::sub", true) == 0 && !tenon_op_has_kernel(op, "npu")); /* by falling back */
+  /* The call falls back. */
+  CHECK(answer("core::sub", true) == 0 && !tenon_op_has_kernel(op, "npu"));
   tenon_registration_t *r = fill_slot("core::sub", "npu f32 strided", number_1, 0);
   CHECK(answer("core::sub", true) == 1 && tenon_op_has_kernel(op, "npu"));
   CHECK_STATUS(tenon_op_slot(op, "npu", &info), TENON_OK);
@@ -495,7 +499,8 @@ TEST("a stub may be filled before its operator is defined") {
 /* ranges and threads */
 
 static int64_t parts, parts_size,
-    parts_stop; /* a part that begins there or later fails; -1: none */
+    /* A part that begins at or after this element fails; -1: none fails. */
+    parts_stop;
 
 static tenon_status_t square_part(const tenon_iterator_t *it) {
   __atomic_fetch_add(&parts, 1, __ATOMIC_RELAXED);
@@ -514,7 +519,8 @@ static tenon_status_t square_part(const tenon_iterator_t *it) {
 static char texts[] = "this test";
 static tenon_status_t square_split(const tenon_iterator_t *it) {
   memset(it->tensors[1]->data, 0,
-         (size_t)it->end * sizeof(float)); /* each part adds, so one that comes twice shows */
+         /* Each part adds to its elements, so an element in two parts shows. */
+         (size_t)it->end * sizeof(float));
   return it->host->split(it, 100, square_part, texts);
 }
 
@@ -587,7 +593,7 @@ TEST("the size of a reduction's parts depends on the elements that are read") {
   parts = 0;
   out = NULL;
   CHECK_STATUS(tenon_op_call(op_of("core::reduce_sum"), NULL, inputs, &out, 0), TENON_OK);
-  CHECK(parts == 4); /* one for each thread, of two results */
+  CHECK(parts == 4); /* one part for each thread */
   tenon_threads_set(0);
   tenon_tensor_release(inputs[0]);
   tenon_tensor_release(inputs[1]);
@@ -595,9 +601,9 @@ TEST("the size of a reduction's parts depends on the elements that are read") {
   tenon_registration_release(r);
 }
 
-/* reductions of others */
+/* reductions of other libraries */
 
-/* The largest along an axis, weighted, and where it is. */
+/* The largest element along an axis, weighted, and its index. */
 static tenon_status_t largest(const tenon_iterator_t *it) {
   CHECK(tenon_dtype_id(it->dtype) == TENON_F32 && it->count == 4);
   for (int64_t i = it->begin; i < it->end; i++) {
@@ -684,7 +690,7 @@ TEST("the stub of core::sum_to gets the axes that broadcasting had added") {
   tenon_registration_release(r);
 }
 
-/* Where -10 is; nowhere: -1. */
+/* Returns the index of -10, or -1. */
 static tenon_status_t find(const tenon_iterator_t *it) {
   for (int64_t i = it->begin; i < it->end; i++) {
     int64_t at = -1;
@@ -887,7 +893,7 @@ TEST("a stub with overlapping arguments survives the failure of each allocation"
   tenon_registration_release(r);
 }
 
-/* with the rest */
+/* stubs in graphs and gradients */
 
 TEST("graphs run with filled stubs, on the CPU and on a backend") {
   start();
@@ -936,7 +942,7 @@ TEST("an operator keeps its gradient on a backend that fills its stub") {
   CHECK_STATUS(tenon_backward(&out, &y, 1, 0), TENON_OK);
   tenon_tensor_release(host);
   host = host_of(tenon_tensor_grad(x));
-  CHECK_TENSOR(host, "f64[3] 4 9 16"); /* y, by y that comes from above */
+  CHECK_TENSOR(host, "f64[3] 4 9 16"); /* y times the incoming gradient, y */
   tenon_tensor_release(host);
   tenon_tensor_release(x);
   tenon_tensor_release(y);

@@ -1,5 +1,5 @@
-/* Calls in folders: what is written is what is read, whatever the tensors and attributes are, and
- * what is no recording is refused by its place. */
+/* Calls saved in folders: reading gives back what was written, whatever the tensors and attributes
+ * are, and an invalid dump is refused with the place of the error. */
 #include <stdlib.h>
 #include <tenon/tenon.h>
 #include <unistd.h>
@@ -48,7 +48,7 @@ __attribute__((destructor)) static void clean(void) {
   if (*folder) tn_folder_remove(folder);
 }
 
-/* The first input as it comes back; the caller releases both. */
+/* Returns the first input as it is read back; the caller releases both objects. */
 static tenon_tensor_t *again(tenon_tensor_t *x, tenon_recording_t **out_recording) {
   tenon_tensor_t *inputs[] = {x, NULL, NULL};
   tenon_recording_info_t call = {.size = sizeof call, .inputs = inputs};
@@ -128,7 +128,8 @@ TEST("strides are read back: transposed, backwards, repeated, with gaps, and una
   check_strides((int64_t[]){3, 4}, (int64_t[]){-4, -1}, 20);
   check_strides((int64_t[]){3, 4}, (int64_t[]){0, 2}, 5);
   check_strides((int64_t[]){3, 4}, (int64_t[]){12, -3}, 30);
-  check_strides((int64_t[]){1 << 16, 1 << 17}, (int64_t[]){0, 0}, 7); /* of one number */
+  /* The memory is that of one number. */
+  check_strides((int64_t[]){1 << 16, 1 << 17}, (int64_t[]){0, 0}, 7);
 }
 
 TEST("quantised and sparse tensors are read back with their parts, and lists with their items") {

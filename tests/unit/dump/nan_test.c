@@ -1,5 +1,5 @@
-/* Numbers that are none: for every bit pattern of the small dtypes as the tests' own decoder has
- * it, in any layout. */
+/* NaN and infinities: for every bit pattern of the small dtypes according to the tests' own
+ * decoder, and in any layout. */
 #include "dump/nan.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* What watches calls: which are saved, what is said of NaN, and that calls are as before when it is
- * off. */
+/* Watching calls: which calls are saved, which NaN are reported, and that calls are unchanged while
+ * it is off. */
 #include "base/status.h"
 #include "dump/watch.h"
 #include "layers/trace.h"
@@ -97,17 +97,18 @@ static void end(const char *const *names) {
     tn_folder_remove(path);
   }
   tn_folder_remove(folder);
-  CHECK(!tn_file_is_folder(folder)); /* nothing else was there */
+  CHECK(!tn_file_is_folder(folder)); /* The folder contained nothing else. */
 }
 
-/* recordings */
+/* failure dumps */
 
 TEST("calls that fail are saved, and calls that succeed are not") {
   tenon_recording_info_t info;
   begin(0, NULL, 0);
   CHECK_STATUS(call("watch::root", "f32[2] 4 9"), TENON_OK);
   CHECK_STATUS(call("watch::root", "f32[2] 400 9"), TENON_RANGE);
-  CHECK_TEXT(tn_error(), "more than a hundred"); /* it is still the call's */
+  /* The message is still that of the call. */
+  CHECK_TEXT(tn_error(), "more than a hundred");
   CHECK_STATUS(call("watch::root", "f64[1] 4"), TENON_INVALID);
   tenon_recording_t *first = load("000-watch.root", &info);
   CHECK(info.status == TENON_RANGE && info.input_count == 1 && !info.outputs);
@@ -208,7 +209,8 @@ TEST("a dump that cannot be written does not change the call's outcome") {
   CHECK_STATUS(tenon_record_set(&nothing), TENON_INVALID);
   begin(TENON_RECORD_ALL, NULL, 0);
   tn_folder_remove(folder);
-  CHECK_STATUS(tn_file_replace(folder, "x", 1, 0600), TENON_OK); /* a file in its place */
+  /* A file now stands where the folder was. */
+  CHECK_STATUS(tn_file_replace(folder, "x", 1, 0600), TENON_OK);
   CHECK_STATUS(call("watch::root", "f32[1] 4"), TENON_OK);
   CHECK_STATUS(call("watch::root", "f32[1] 400"), TENON_RANGE);
   CHECK_TEXT(tn_error(), "more than a hundred");
@@ -229,10 +231,13 @@ TEST("in mode stop, the first NaN ends the call, with its position and the state
       tn_error(),
       "result out[1] is NaN (the first of 2 among 3 numbers); before the call: input x[1] is NaN");
   CHECK_STATUS(call("watch::root", "f32[1] inf"),
-               TENON_RANGE); /* the call's own failure comes first */
-  CHECK_STATUS(call("watch::add_one", "f32[2] -inf 1"), TENON_OK); /* it had it: no beginning */
+               /* The failure of the call itself comes first. */
+               TENON_RANGE);
+  /* The input had it before, so it does not begin here. */
+  CHECK_STATUS(call("watch::add_one", "f32[2] -inf 1"), TENON_OK);
   CHECK_STATUS(call("watch::outer", "f32[1] -1"), TENON_ABORTED);
-  CHECK_TEXT(tn_error(), "watch::root: result out[0] is NaN"); /* the inner one: there it begins */
+  /* It begins in the inner call. */
+  CHECK_TEXT(tn_error(), "watch::root: result out[0] is NaN");
   CHECK_STATUS(tenon_nan_set(NULL), TENON_OK);
   CHECK_STATUS(call("watch::root", "f32[2] 4 -9"), TENON_OK);
 }
@@ -266,7 +271,7 @@ TEST("while watching is off, no call takes the way through the watch") {
   CHECK(tn_watch_is_on());
   CHECK_STATUS(tenon_trace_set("dispatch"), TENON_OK);
   CHECK_STATUS(tenon_nan_set(NULL), TENON_OK);
-  CHECK(tn_watch_is_on()); /* the trace's */
+  CHECK(tn_watch_is_on()); /* because of the trace */
   CHECK_STATUS(tenon_trace_set(NULL), TENON_OK);
   CHECK(!tn_watch_is_on());
   calls = 0;

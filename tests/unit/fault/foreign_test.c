@@ -1,6 +1,6 @@
-/* The leak checker tells of what Tenon's own code loses, in calls of an OpenCL driver and on its
- * threads too, and not of what the driver loses there (tests/fault/foreign.h).  Each is lost on
- * purpose, in a process of its own. */
+/* The leak checker must report memory that Tenon's own code leaks, also in calls and on threads of
+ * an OpenCL driver, and must not report leaks of the driver there (tests/fault/foreign.h). Each
+ * test leaks on purpose, in a process of its own. */
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,13 +14,15 @@
 #include <stdlib.h>
 
 void *__real_malloc(
-    size_t size); /* as a library asks for it that the linker does not send through faults.c */
+    /* Allocates as a library whose calls the linker does not redirect to faults.c. */
+    size_t size);
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
                           void *(*start)(void *), void *argument);
 
 static void lose(void *memory) { ((volatile char *)memory)[0] = 1; }
 
-static void *overwrite_stack(void *pointer) { /* where the address of what was lost may still be */
+/* Overwrites the stack, where the address of the leaked block may still be. */
+static void *overwrite_stack(void *pointer) {
   volatile char room[4096];
   for (size_t i = 0; i < sizeof room; i++)
     room[i] = 0;
@@ -55,7 +57,7 @@ static void lose_on_their_thread(void *(*loses)(void *)) {
 
 static void lose_here(void *(*loses)(void *)) { loses(NULL); }
 
-/* 1: the checker told of it, 0: it did not. */
+/* Returns 1 if the checker reported the leak, and 0 if not. */
 static int is_told(void (*way)(void *(*)(void *)), void *(*loses)(void *)) {
   int status = -1;
   fflush(NULL);

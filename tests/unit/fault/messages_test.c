@@ -1,6 +1,6 @@
-/* What is wrong with a model, or with a run of it, is said with its place: node and operator, or
- * the part of the file. After a run that failed the executable works again, and the operators are
- * those that were there before. */
+/* Errors in a model, or in a run of it, are reported with their place: node and operator, or the
+ * part of the file. After a failed run the executable works again, and the registered operators are
+ * unchanged. */
 #define TENON_STATIC
 #include <tenon/op.h>
 
@@ -11,7 +11,7 @@
 
 #define FOLDER TEST_DATA "/models"
 
-/* Fails on its way if an element is negative, after it wrote some. */
+/* Fails on a negative element, after it has written the elements before. */
 static tenon_status_t roots_run(tenon_call_t *call) {
   const float *x = call->inputs[0]->data;
   float *y = call->outputs[0]->data;
@@ -233,12 +233,12 @@ TEST("a wrong dtype or shape is reported with node and operator, when the model 
     }
 }
 
-/* One run; `parts` NULL: it must give `expected`. */
+/* Makes one run; with `parts` NULL it must give `expected`. */
 static void run_once(tenon_executable_t *executable, const char *const *texts,
                      const char *const *parts, const char *expected) {
   tenon_tensor_t *inputs[2] = {tensor_of(texts[0]), tensor_of(texts[1])};
   tenon_tensor_t *output = NULL;
-  attempt_limit(true); /* less than what the largest ones here ask for */
+  attempt_limit(true); /* The limit is less than the largest models here request. */
   tenon_status_t status = tenon_executable_run(executable, inputs, &output, NULL);
   attempt_limit(false);
   char found[400] = "";
@@ -263,7 +263,8 @@ TEST("after any run that failed, the executable works again") {
     const char *good[2];
     const char *expected;
   } cases[] = {
-      {"in x 1 n; node Roots@fault x > y; out y", /* an operator of a library fails while it runs */
+      /* An operator of a library fails during the run. */
+      {"in x 1 n; node Roots@fault x > y; out y",
        {"f32[2] 4 -1"},
        {"node 'y' (fault::Roots)", "element 1 is negative"},
        {"f32[2] 4 1"},
@@ -274,17 +275,20 @@ TEST("after any run that failed, the executable works again") {
        {"node 'b' (fault::Roots)", "element 1 is negative"},
        {"f32[2] -4 -1"},
        "-4 -1"},
-      {"in x 1 n; in i 7 m; node Gather x i > y; out y", /* a built-in one */
+      /* A built-in operator fails. */
+      {"in x 1 n; in i 7 m; node Gather x i > y; out y",
        {"f32[2] 1 2", "i64[1] 2"},
        {"node 'y' (core::gather)", "2"},
        {"f32[2] 1 2", "i64[1] 1"},
        "f32[1] 2"},
-      {"in x 1 n; in s 7 m; node Reshape x s > y; out y", /* a shape that does not fit what comes */
+      /* The shape does not fit the input. */
+      {"in x 1 n; in s 7 m; node Reshape x s > y; out y",
        {"f32[2] 1 2", "i64[1] 3"},
        {"node 'y' (core::", "2", "3"},
        {"f32[2] 1 2", "i64[2] 2 1"},
        "f32[2, 1] 1 2"},
-      {"in x 1 n; in s 7 m; node Reshape x s > y; out y", /* a negative one */
+      /* The shape is negative. */
+      {"in x 1 n; in s 7 m; node Reshape x s > y; out y",
        {"f32[2] 1 2", "i64[2] -5 2"},
        {"node 'y' (core::", "-5"},
        {"f32[2] 1 2", "i64[2] 2 1"},
@@ -299,12 +303,14 @@ TEST("after any run that failed, the executable works again") {
        {"node 'y' (core::", "out of memory"},
        {"i64[1] 2"},
        "f32[2] 0 0"},
-      {"in a 1 n; in b 1 m; node Add a b > y; out y", /* shapes that fit only sometimes */
+      /* The shapes fit only for some inputs. */
+      {"in a 1 n; in b 1 m; node Add a b > y; out y",
        {"f32[2] 1 2", "f32[3] 1 2 3"},
        {"node 'y' (core::add)", "2", "3"},
        {"f32[2] 1 2", "f32[2] 1 2"},
        "2 4"},
-      {"in a 1 n; in b 1 n; node Add a b > y; out y", /* inputs: one symbol, two extents */
+      /* Inputs: one symbol has two extents. */
+      {"in a 1 n; in b 1 n; node Add a b > y; out y",
        {"f32[2] 1 2", "f32[1] 1"},
        {"input 'b': axis 0 (n) has extent 1, but the axis of the same name of input 'a' has 2"},
        {"f32[2] 1 2", "f32[2] 1 2"},

@@ -16,7 +16,7 @@ enum {
   COUNT = 2000,
   FILE_MAX = 1 << 16,
   SECONDS = 60,
-  /* that one model may take: far more than any does */
+  /* How many bytes one model may allocate: far more than any needs. */
 };
 
 static const char *const names[] = {"convolution", "transformer", "control", "external", "text"};
@@ -97,11 +97,13 @@ TEST("a damaged model is run or refused with a message, and nothing leaks") {
       printf("%s: of %llu %llu read, %llu compiled, %llu run\n", names[i],
              (unsigned long long)count, (unsigned long long)was_read,
              (unsigned long long)was_compiled, (unsigned long long)did_run);
-    CHECK(did_run > count / 20 && was_read < count); /* the damage is neither deadly nor harmless */
+    /* The damage is neither always fatal nor always harmless. */
+    CHECK(did_run > count / 20 && was_read < count);
   }
 }
 
-/* One attempt with the n-th allocation failing; true: it was not reached. */
+/* Makes one attempt with the n-th allocation failing; returns true if that allocation was not
+ * reached. */
 static bool without_memory(size_t size, int64_t n, bool sticky, uint32_t flags) {
   snprintf(trying, sizeof trying, "allocation %lld", (long long)n);
   fault_memory(n, sticky);

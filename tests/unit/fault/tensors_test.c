@@ -1,5 +1,5 @@
-/* Damaged tensor files, .npy and .pb: loaded or refused with a message, never read beyond their
- * end, never trusted with sizes that they do not have. */
+/* Damaged tensor files, .npy and .pb: they are loaded or refused with a message, are never read
+ * beyond their end, and their sizes are checked before use. */
 #include "attempt.h"
 #include "check.h"
 #include "damage.h"
@@ -38,7 +38,7 @@ static tenon_status_t load(const void *data, size_t size, tenon_tensor_t **out_t
   return status;
 }
 
-/* A header that is still text: a character changed for one that matters there. */
+/* Changes a character of a textual header to one that has a meaning there. */
 static void damage_header(damage_t *d) {
   static const char letters[] = "0123456789()[]{}',:<>|=fiUScbV TrueFals-";
   size_t end = d->size < 128 ? d->size : 128;
@@ -69,7 +69,8 @@ TEST("a damaged tensor file is loaded or refused with a message") {
       if (!fine)
         fprintf(stderr, "  %s, damage %llu: %s\n", names[i], (unsigned long long)n, tenon_error());
       if (tensor) {
-        tenon_tensor_t *copy = NULL; /* reads all that it says it has */
+        /* The copy reads everything that the tensor claims to have. */
+        tenon_tensor_t *copy = NULL;
         CHECK_STATUS(tenon_tensor_copy(tensor, &copy), TENON_OK);
         tenon_tensor_release(copy);
         loaded++;
@@ -97,7 +98,8 @@ TEST("a tensor file that promises more data than it has is refused before memory
       {"\x08\x80\x80\x80\x80\x80\x20\x10\x01\x4a\x04\0\0\0\0", 15,
        "found 4"}, /* [2^40] of f32, 4 bytes raw */
       {"\x08\x80\x80\x80\x80\x80\x20\x10\x01\x22\x04\0\0\0\0", 15,
-       "the message has only"}, /* the same in its field */
+       /* The same elements, in the typed field. */
+       "the message has only"},
       {"\x08\x80\x80\x80\x80\x80\x20\x10\x08\x32\x01x", 12,
        "the message has only"}, /* [2^40] strings */
       {"\x08\x02\x10\x01\x70\x01\x6a\x12\x0a\x08location\x12\x06../a.b", 26,

@@ -41,7 +41,7 @@ enum {
     if ((status = (call)) != TENON_OK) goto end;                                                   \
   } while (0)
 
-/* Adds the bits of what came out to *out_bits; frees all it made, also when it fails. */
+/* Adds the bits of the results to *out_bits; frees all that it made, also if it fails. */
 typedef tenon_status_t (*verbs_fn)(uint64_t *out_bits);
 
 static char folder[64];
@@ -90,7 +90,7 @@ typedef struct trial_t {
   const char *name;
   verbs_fn verbs;
   uint64_t expected;
-  int64_t failed; /* attempts so far that ended in an error */
+  int64_t failed; /* attempts so far that ended with an error */
 } trial_t;
 
 static void complain(const trial_t *t, const fault_plan_t *plan, const char *what) {
@@ -104,10 +104,10 @@ static void complain(const trial_t *t, const fault_plan_t *plan, const char *wha
   check_report(0, __FILE__, __LINE__, text, tenon_error());
 }
 
-/* One failing attempt, and one that works; how many requests the first made. */
+/* Makes one failing attempt and one that succeeds; returns how many requests the first one made. */
 static int64_t attempt(trial_t *t, const fault_plan_t *plan) {
   uint64_t bits = 0;
-  /* scratch memory is asked for anew, and no old message is taken for a new one */
+  /* Scratch memory must be allocated again, and an old message must not be taken for a new one. */
   tn_thread_drop();
   fault_begin(plan);
   tenon_status_t status = t->verbs(&bits);
@@ -126,7 +126,8 @@ static int64_t attempt(trial_t *t, const fault_plan_t *plan) {
   return asked;
 }
 
-/* The same, and that nothing of it stays: what stays grows when it is tried again. */
+/* Does the same, and checks that nothing stays allocated: what stays grows with each further
+ * attempt. */
 static int64_t attempt_held(trial_t *t, const fault_plan_t *plan) {
   enum { AGAIN = 5 };
   held_t before = held();
@@ -154,7 +155,7 @@ static int64_t setting(const char *name, int64_t usual) {
   return text && *text ? strtoll(text, NULL, 10) : usual;
 }
 
-/* `usual`: every so many requests are tried where FAULT_EVERY says nothing. */
+/* `usual`: the distance between failing requests if FAULT_EVERY is not set. */
 static void try_all(const char *name, verbs_fn verbs, int64_t usual) {
   trial_t t = {name, verbs, 0, 0};
   int64_t every = setting("FAULT_EVERY", usual);
@@ -162,7 +163,8 @@ static void try_all(const char *name, verbs_fn verbs, int64_t usual) {
   int64_t random = setting("FAULT_RANDOM", 40);
   int64_t requests = 0;
   for (int warm = 0; warm < 3;
-       warm++) { /* the first run of a process may have kernels that are tuned while it goes on */
+       /* The kernels of the first run of a process may be tuned during it. */
+       warm++) {
     uint64_t bits = 0;
     if (!CHECK_STATUS(verbs(&bits), TENON_OK)) return;
     CHECK(warm < 2 || bits == t.expected);
@@ -174,7 +176,7 @@ static void try_all(const char *name, verbs_fn verbs, int64_t usual) {
       fault_plan_t plan = {.kinds = FAULT_ALL, .at = n, .times = sticky ? INT64_MAX : 1};
       asked = attempt_held(&t, &plan);
       if (asked > requests) requests = asked;
-      if (asked < n) break; /* it was not reached */
+      if (asked < n) break; /* The request was not reached. */
     }
   for (int64_t i = 0; i < random && check_failures < 20; i++) {
     fault_plan_t plan = {
@@ -207,7 +209,7 @@ end:
   return status;
 }
 
-/* Loads a file, calls what is in it, reads what it is, unloads it. */
+/* Loads a library, calls its operators, reads its description and unloads it. */
 static tenon_status_t use_library(uint64_t *bits) {
   tenon_library_t *library = NULL;
   tenon_library_t *other = NULL;
@@ -232,7 +234,7 @@ end:
   return status;
 }
 
-/* Starts the runtime, uses it, ends it. */
+/* Starts the runtime, uses it and ends it. */
 static tenon_status_t use_runtime(uint64_t *bits) {
   const tenon_op_t *op;
   tenon_status_t status;
@@ -241,7 +243,8 @@ static tenon_status_t use_runtime(uint64_t *bits) {
   tenon_threads_set(THREADS);
   TRY(call_of(op, LARGE, bits));
 end:
-  CHECK(status == TENON_OK || *tenon_error()); /* which goes with the rest */
+  /* The shutdown frees the message. */
+  CHECK(status == TENON_OK || *tenon_error());
   tenon_shutdown();
   return status;
 }
@@ -259,7 +262,7 @@ static const char *model_path(void) {
   return access(path, R_OK) == 0 ? path : NULL;
 }
 
-/* Tokens 1, 2, ..., and a mask of ones. */
+/* Makes the tokens 1, 2, ... and a mask of ones. */
 static tenon_status_t input_of(const tenon_graph_t *graph, int32_t i, tenon_tensor_t **out_input) {
   int64_t shape[TENON_RANK_MAX];
   tenon_port_t port = {.size = sizeof port};
@@ -272,7 +275,7 @@ static tenon_status_t input_of(const tenon_graph_t *graph, int32_t i, tenon_tens
   return TENON_OK;
 }
 
-/* Imports, compiles and runs a model twice, and saves and loads what it gives. */
+/* Imports, compiles and runs a model twice, and saves and loads its results. */
 static tenon_status_t run_model(const tenon_compile_t *options, uint64_t *bits) {
   tenon_graph_t *graph = NULL;
   tenon_executable_t *e = NULL;
@@ -326,7 +329,7 @@ static tenon_status_t use_model(uint64_t *bits) {
 
 static tenon_device_t device;
 
-/* The same on a device, on a stream of its own, since one that failed stays so. */
+/* Does the same on a device, on a stream of its own, since a failed stream stays failed. */
 static tenon_status_t use_device(uint64_t *bits) {
   tenon_compile_t options = {.size = sizeof options, .device = device};
   tenon_stream_t *stream = NULL;
@@ -368,7 +371,7 @@ end:
   return status;
 }
 
-/* in a process of its own */
+/* isolated libraries */
 
 static tenon_status_t use_isolated(uint64_t *bits) {
   const tenon_isolation_t isolation = {.size = sizeof isolation, .shared = 64 << 20};
@@ -392,7 +395,8 @@ static void begin(void) {
   char path[100];
   CHECK(mkdtemp(folder) != NULL);
   CHECK(setenv("TENON_CACHE", folder, 1) ==
-        0); /* what is compiled stays there from the first time on */
+        /* Compiled code stays cached from the first time on. */
+        0);
   snprintf(path, sizeof path, "%s/halves.c", folder);
   FILE *file = fopen(path, "w");
   if (CHECK(file && fputs(source, file) >= 0)) fclose(file);
@@ -426,8 +430,8 @@ TEST("a model is imported, compiled and run, or the failure is reported") {
   try_all("model", use_model, 50);
 }
 
-/* sim remembers memory that was given back last, so that who uses it is found; that must not look
- * like a loss. */
+/* sim remembers memory that was released last, so that it finds later uses; that must not look like
+ * a leak. */
 static void fill_memory_of_sim(void) {
   enum { REMEMBERED = 1100 };
   int64_t count = 1;
@@ -450,7 +454,7 @@ TEST("a model is imported, compiled and run on a device, or the failure is repor
   refusing_end(device);
 }
 
-/* what others ask for */
+/* requests of other libraries */
 
 #ifndef IS_INSTRUMENTED
 enum {
@@ -463,7 +467,7 @@ enum {
   ENDS,
 };
 
-/* Whose code it was: the frame that the signal came to. */
+/* Determines whose code failed: that of the frame in which the signal arrived. */
 static void crashed(int signal) {
   extern char __executable_start[], etext[];
   void *frames[3];
@@ -477,7 +481,7 @@ static int in_child_process(uint64_t seed, uint32_t share, const uint64_t *expec
   uint64_t bits = 0;
   uint64_t next = 0;
   void *frames[1];
-  (void)backtrace(frames, 1); /* loads what it needs */
+  (void)backtrace(frames, 1); /* This loads the libraries that backtrace needs. */
   (void)signal(SIGSEGV, crashed);
   (void)signal(SIGABRT, crashed);
   allocator_fail(seed, share);
@@ -503,7 +507,8 @@ TEST("when other libraries get no memory, Tenon's own code goes on or reports th
   begin();
   if (!model_path())
     SKIP("build/zoo/minilm_twin.onnx is not there (bench/models/make_zoo.py makes it)");
-  tenon_shutdown(); /* the first run of a process has other kernels than the next: see try_all */
+  /* The first run of a process has other kernels than the next one: see try_all. */
+  tenon_shutdown();
   CHECK_STATUS(use_model(&expected[0]), TENON_OK);
   CHECK_STATUS(use_model(&expected[1]), TENON_OK);
   tenon_shutdown();
