@@ -199,12 +199,11 @@ TEST("when the n-th call of the device fails it is reported, nothing leaks, and 
       sim_set(t.device, settings);
       CHECK_STATUS(try_all(&t), TENON_OK);
     }
-    CHECK(
-        (failed > 0) ==
-        (i == 1 ||
-         /* The other calls fail without an error: a failed allocation is repeated, and a subgraph that
- * does not compile is handed back. */
-         i == 2));
+    CHECK((failed > 0) ==
+          (i == 1 ||
+           /* The others succeed: a failed allocation is repeated, and a subgraph that does not
+            * compile is handed back. */
+           i == 2));
   }
   CHECK(stats_of(t.device).live == 0 && tn_groups_count(ordinal_of(t.device)) == 0);
   tenon_graph_release(t.graph);

@@ -1,4 +1,5 @@
-/* The builder: what it refuses and that it goes on afterwards, ports, names, and graphs as text. */
+/* The builder: nodes that it refuses and that it stays usable afterwards, ports, names, and graphs
+ * as text. */
 #include "check.h"
 #include "tensors.h"
 
@@ -79,7 +80,7 @@ TEST("impossible inputs and constants are refused") {
   CHECK_STATUS(tenon_tensor_view(&view, &value, tenon_dtype(TENON_F32), 0, NULL, NULL, NULL),
                TENON_OK);
   CHECK_STATUS(tenon_builder_constant(b, "c", &view, &e),
-               TENON_INVALID); /* it may not outlive the call */
+               TENON_INVALID); /* The tensor may not outlive the call. */
   CHECK_TEXT(tenon_error(),
              "constant 'c': expected a tensor created by Tenon, found a tensor of another owner");
   CHECK_STATUS(tenon_builder_constant(b, "x", one, &e), TENON_EXISTS);
@@ -134,7 +135,7 @@ TEST("a builder that checks refuses a node at once, and reports what is known of
   CHECK_TEXT(tenon_error(), "node 'sum' (contract::both): ");
   CHECK_STATUS(tenon_builder_node(b, "half", op_of("contract::halve"), NULL, operands, &half, 1),
                TENON_OK);
-  CHECK(half == 2); /* the other left nothing behind */
+  CHECK(half == 2); /* The refused node left nothing behind. */
   CHECK_STATUS(tenon_builder_value(b, half, &port), TENON_OK);
   CHECK(tenon_dtype_id(port.dtype) == TENON_F32 && port.ndim == 1 && port.axes[0].extent == -1);
   CHECK_TEXT(port.axes[0].name, "n");
@@ -242,7 +243,7 @@ TEST("ports show what the builder was told and what inference found") {
   CHECK(port.axes[0].extent == -1 && strcmp(port.axes[0].name, "batch") == 0 &&
         port.axes[1].extent == 4);
   CHECK_STATUS(tenon_graph_input(graph, 0, &port), TENON_OK);
-  CHECK(port.ndim == 2 && port.axes[0].extent == 3 && port.axes[1].extent == 4); /* deduced */
+  CHECK(port.ndim == 2 && port.axes[0].extent == 3 && port.axes[1].extent == 4); /* inferred */
   CHECK_STATUS(tenon_graph_output(graph, 0, &port), TENON_OK);
   CHECK(strcmp(port.name, "y") == 0 && port.edge == y && port.ndim == 2 &&
         port.axes[1].extent == 3 && strcmp(port.axes[0].name, "batch") == 0);
@@ -293,7 +294,8 @@ TEST("unused pure nodes do not run, other unused nodes do, and pure nodes on con
   tenon_builder_t *b = graph_begin();
   tenon_edge_t x = graph_input(b, "x", TENON_F32, 1);
   tenon_edge_t unused, state;
-  unused = graph_step(b, "contract::refuse", "above=0.0", x); /* pure: its failure is not noticed */
+  /* The node is pure and unused, so its failure is not noticed. */
+  unused = graph_step(b, "contract::refuse", "above=0.0", x);
   (void)unused;
   graph_node(b, NULL, "contract::turns", NULL, NULL, &state, 1);
   tenon_edge_t c = graph_step(b, "contract::halve", NULL, graph_constant(b, "c", "f32[2] 2 4"));

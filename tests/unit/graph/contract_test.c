@@ -1,5 +1,5 @@
 /* Every part of the contract in graphs: each operator of tests/libraries/contract as a node, run
- * with several shapes in turn, by two threads at once, as it was imported and rewritten, and on
+ * with several shapes in turn, by two threads at once, as imported and as rewritten, and on
  * constants. */
 #include "base/thread.h"
 #include "check.h"
@@ -14,12 +14,14 @@ TENON_C const tenon_descriptor_t *tenon_library_contract(void);
 TENON_C const tenon_descriptor_t *tenon_library_partner(void);
 
 enum { PORTS = 16 };
-#define ON_NPU 0x80000000u /* in place of compile flags */
+#define ON_NPU 0x80000000u /* stands in place of compile flags */
 
-typedef struct flat_t { /* tensors of a variant, items of lists one by one */
+/* The tensors of a variant, with the items of lists one by one. */
+typedef struct flat_t {
   tenon_tensor_t *tensors[PORTS];
   int32_t count;
-  tenon_operand_t operands[CASE_INPUTS]; /* their places in `edges` */
+  /* Their operands point into `edges`. */
+  tenon_operand_t operands[CASE_INPUTS];
   tenon_edge_t edges[PORTS];
 } flat_t;
 
@@ -47,14 +49,16 @@ static void release_all(tenon_tensor_t **tensors, int32_t count) {
   }
 }
 
-static int32_t list_count(const char *text) { /* results that a text stands for */
+/* Returns the number of results that a text describes. */
+static int32_t list_count(const char *text) {
   int32_t count = 1;
   for (const char *at = text; *at; at++)
     count += *at == ';';
   return count;
 }
 
-/* The graph of a case, with inputs of any extents, or with the variant's tensors as constants. */
+/* Builds the graph of a case, with inputs of any extents, or with the variant's tensors as
+ * constants. */
 static tenon_executable_t *compile_case(const contract_case_t *c, const char *library, flat_t *flat,
                                         bool constant, uint32_t flags) {
   const tenon_op_t *op = case_op(c, library);
@@ -82,7 +86,7 @@ static tenon_executable_t *compile_case(const contract_case_t *c, const char *li
   return graph_compile_on(b, npu_device);
 }
 
-/* Outputs of a run as the results that the table has. */
+/* Groups the outputs of a run into the results of the table. */
 static void check_outputs(const contract_case_t *c, int variant, const char *how,
                           tenon_tensor_t **outputs, int32_t count) {
   tenon_tensor_t *results[CASE_OUTPUTS] = {NULL};

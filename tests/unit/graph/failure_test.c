@@ -1,5 +1,5 @@
-/* The n-th allocation fails, for every n: while graphs are built, compiled and run, with one node
- * each of the contract, and with all that a graph may have at once. */
+/* Lets the n-th allocation fail, for every n, while graphs are built, compiled and run: graphs with
+ * one node of the contract each, and a graph that has everything at once. */
 #include "check.h"
 #include "tensors.h"
 
@@ -95,7 +95,8 @@ static tenon_status_t try_node(void *context) {
     release_all(made, PORTS);
     if (status == TENON_OK) continue;
     int64_t failures = fault_count(
-        FAULT_MEMORY); /* the executable works on the next call, if memory is there again */
+        /* The executable works on the next call if memory is available again. */
+        FAULT_MEMORY);
     tenon_status_t again = tenon_executable_run(
         e, t->is_constant ? NULL : (tenon_tensor_t *const *)t->inputs[v], made, NULL);
     CHECK(again == TENON_OK || again == TENON_MEMORY);

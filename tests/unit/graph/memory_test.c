@@ -1,5 +1,5 @@
-/* The memory plan: offsets for blocks with lifetimes never overlap, are aligned, and take little
- * more than must be. */
+/* The memory plan: the offsets of blocks with lifetimes never overlap and are aligned, and the plan
+ * takes little more memory than the minimum. */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -17,7 +17,7 @@ static int meets(const tn_lifetime_t *a, const tn_lifetime_t *b) {
   return a->first <= b->last && b->first <= a->last;
 }
 
-/* Checks a plan; gives its size over the lower bound. */
+/* Checks a plan, and returns its size divided by the lower bound. */
 static double check_plan(tn_lifetime_t *blocks, size_t count) {
   uint64_t sizes[256];
   uint64_t size = 0;
@@ -36,7 +36,8 @@ static double check_plan(tn_lifetime_t *blocks, size_t count) {
       CHECK(!meets(a, b) || a->offset + a->size <= b->offset || b->offset + b->size <= a->offset);
     }
   }
-  for (size_t i = 0; i < count; i++) { /* what is alive at the beginning of some block */
+  /* Sums the blocks that are alive when some block begins. */
+  for (size_t i = 0; i < count; i++) {
     uint64_t alive = 0;
     for (size_t j = 0; j < count; j++)
       if (blocks[j].first <= blocks[i].first && blocks[i].first <= blocks[j].last)
@@ -78,7 +79,8 @@ TEST("random lifetimes never overlap in memory, and the plan stays near the lowe
     for (size_t i = 0; i < count; i++) {
       int32_t first = (int32_t)pick(100);
       uint64_t length =
-          pick(10) ? pick(8) : pick(100); /* most are short, as the values of a network */
+          /* Most lifetimes are short, like those of values in a network. */
+          pick(10) ? pick(8) : pick(100);
       uint64_t size = 1 + pick(64);
       blocks[i] = (tn_lifetime_t){size << pick(12), 0, first, first + (int32_t)length};
       if (pick(40) == 0) blocks[i].last = INT32_MAX;

@@ -1,5 +1,5 @@
-/* What nodes of a graph keep and use between and within runs: states, prepared weights, random
- * numbers, subgraphs, spans. */
+/* What nodes of a graph keep and use within a run and between runs: states, prepared weights,
+ * random numbers, subgraphs and profile spans. */
 #include "base/thread.h"
 #include "check.h"
 #include "tensors.h"
@@ -131,7 +131,8 @@ TEST("random nodes draw different numbers in each run, and the same numbers from
   CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_F32), 1, &n, &in), TENON_OK);
   for (int64_t i = 0; i < n; i++)
     ((float *)in->data)[i] = 1;
-  for (int run = 0; run < 3; run++) { /* 0 and 1 after the seed, 2 after the seed again */
+  /* Runs 0 and 1 follow the seed, and run 2 follows the same seed again. */
+  for (int run = 0; run < 3; run++) {
     if (run != 1) tenon_random_seed(77);
     CHECK_STATUS(tenon_executable_run(e, &in, out[run], NULL), TENON_OK);
   }
@@ -316,7 +317,7 @@ TEST("a profile contains the nodes, and inside them the sections that kernels op
     tenon_tensor_release(out[1]);
     out[0] = out[1] = NULL;
     CHECK_STATUS(tenon_executable_run(e, bad, out, p),
-                 TENON_RANGE); /* a span is left open by the kernel that fails */
+                 TENON_RANGE); /* The failing kernel leaves a span open. */
     check_span(p, base + 7, 0, "first", "contract::deep");
     check_span(p, base + 10, 1, "part", "");
   }

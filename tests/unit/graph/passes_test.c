@@ -1,5 +1,5 @@
-/* Passes and partitioners that a library brings: what they make of graphs, and what becomes of what
- * they do wrong. */
+/* Passes and partitioners of a library: how they change graphs, and how their errors are
+ * handled. */
 #define TENON_STATIC /* the library below is linked in */
 #include <stdlib.h>
 #include <unistd.h>
@@ -91,8 +91,8 @@ static void refused(tenon_graph_t *graph, const char *name, const char *words,
   tenon_graph_release(graph);
 }
 
-/* The operators of its nodes, in order, of subgraphs in brackets: "core::add [core::exp
- * core::log]". */
+/* Returns the operators of the nodes in order, with those of subgraphs in brackets: "core::add
+ * [core::exp core::log]". */
 static void list_ops(const tenon_graph_t *graph, char *out, size_t capacity) {
   for (int32_t n = 0; n < tenon_graph_node_count(graph); n++) {
     tenon_graph_part_t node = {.size = sizeof node};
@@ -235,7 +235,8 @@ TEST("a selector chooses where subgraphs start, extends them over inputs and rea
   check_run(graph, TWO, SUM);
   graph = applied(chain(), "surgery::by_name", "ops=core::exp,core::log,core::add most=2");
   check_ops(graph,
-            "[core::add core::exp] [core::log]"); /* what is filtered out may start its own */
+            /* A node that is filtered out may start a subgraph of its own. */
+            "[core::add core::exp] [core::log]");
   check_run(graph, TWO, SUM);
   graph = applied(diamond(), "surgery::by_name", "ops=core::exp,core::add");
   check_ops(graph, "[core::exp] core::neg [core::add] core::abs");
@@ -313,7 +314,7 @@ TEST("a graph with subgraphs is written and read back") {
   check_run(back, TWO, SUM);
 }
 
-/* what libraries do wrong */
+/* errors of libraries */
 
 TEST("a wrong answer of a strategy is an error, and nothing is changed") {
   refused(chain(), "surgery::by_number", "ids=-3,-1,-1", TENON_INVALID,
@@ -376,7 +377,7 @@ TEST("a library whose passes or partitioners are incomplete is refused as a whol
                  TENON_KERNEL("cpu", surgery_fused)));
 }
 
-/* without memory */
+/* failing allocations */
 
 static tenon_status_t cut(void *context) {
   tenon_graph_t *made = NULL;

@@ -1,6 +1,5 @@
-/* Runs of graphs: what they refuse and that they work again afterwards, inputs that are written to,
- * shapes and values that only running tells, layouts, states, prepared weights, subgraphs,
- * profiles. */
+/* Runs of graphs: errors and that later runs work, inputs that nodes write to, shapes and values
+ * known only in a run, layouts, states, prepared weights, subgraphs and profiles. */
 #include "base/thread.h"
 #include "check.h"
 #include "core/tensor.h"
@@ -17,14 +16,14 @@ static void start(void) {
 }
 
 static tenon_edge_t two(tenon_builder_t *b, const char *name, tenon_edge_t a,
-                        tenon_edge_t c) { /* one result of two */
+                        tenon_edge_t c) { /* Adds a node with two inputs and one result. */
   tenon_edge_t inputs[16] = {a, c, -1, -1};
   tenon_edge_t result;
   graph_node(b, NULL, name, NULL, inputs, &result, 1);
   return result;
 }
 
-/* refusals */
+/* errors */
 
 TEST("an operator that fails in a run is named with its node, and the next run works") {
   start();
@@ -47,7 +46,7 @@ TEST("an operator that fails in a run is named with its node, and the next run w
   tenon_tensor_t *in = tensor_of("f32[1] 100");
   tenon_tensor_t *given[2] = {tensor_of("f32[1] 5"), NULL};
   CHECK_STATUS(tenon_executable_run(e, &in, given, NULL), TENON_RANGE);
-  CHECK(given[0] != NULL && given[1] == NULL); /* the caller's own stays */
+  CHECK(given[0] != NULL && given[1] == NULL); /* The caller's own output stays. */
   tenon_tensor_release(in);
   tenon_tensor_release(given[0]);
   tenon_executable_release(e);
@@ -101,7 +100,7 @@ TEST("shapes that turn out to be wrong only in a run are refused then, with the 
   tenon_executable_release(e);
 }
 
-/* inputs that are written to */
+/* inputs that nodes write to */
 
 TEST("an input that a node writes to becomes an extra result, and other readers see the original "
      "value") {
@@ -111,7 +110,7 @@ TEST("an input that a node writes to becomes an extra result, and other readers 
     tenon_edge_t x = graph_input(b, "x", TENON_F32, 1);
     tenon_edge_t y = graph_input(b, "y", TENON_F32, 1);
     tenon_edge_t h, before, after, once, twice;
-    h = graph_step(b, "contract::halve", NULL, y); /* a value of the graph itself */
+    h = graph_step(b, "contract::halve", NULL, y); /* h is a value inside the graph. */
     before = graph_step(b, "contract::plus_one", NULL, h);
     graph_node(b, NULL, "contract::axpy_", "alpha=10.0", (tenon_edge_t[]){x, h}, &once, 1);
     after = graph_step(b, "contract::plus_one", NULL, h);
@@ -223,7 +222,7 @@ TEST("strings that a node writes to are copies, and known values that it writes 
   tenon_executable_release(e);
 }
 
-/* what only running tells */
+/* shapes and values known only in a run */
 
 TEST("nodes can follow a shape that depends on data, also if the result is empty") {
   start();
@@ -335,7 +334,8 @@ TEST("the dtype of a graph's input that states none follows from the other input
     if (known) {
       check_run_refused(e, TEXTS("f16[2] 1 2", "f32[2] 10 20"), TENON_INVALID,
                         "input 'y': expected dtype f16, found f32");
-    } else { /* nothing is known: each run may have another dtype, as long as its inputs agree */
+    } else {
+      /* Nothing is known: each run may have another dtype, as long as its inputs agree. */
       CHECK_GRAPH(e, TEXTS("f32[2] 1 2", "f32[2] 10 20"), TEXTS("f32[2] 11 22"));
       check_run_refused(e, TEXTS("f32[2] 1 2", "f16[2] 10 20"), TENON_INVALID,
                         "input 'b': expected f32, the dtype of 'a', found f16");

@@ -1,21 +1,22 @@
-/* Nodes that do nothing go, and zero padding moves into the convolution behind it: results stay,
- * and padding that is none of this stays too.  Expected numbers by hand: a kernel of ones sums what
- * it covers. */
+/* Nodes without effect are removed, and zero padding moves into the convolution that follows:
+ * results stay the same, and other padding stays. Expected numbers are worked out by hand: a kernel
+ * of ones sums the elements under it. */
 #include "check.h"
 #include "tensors.h"
 
 #include "operators.h"
 
 #define IMAGE "f32[1,1,2,2] 1 2 3 4"
-#define SUMS "f32[1,1,2,2] 10 10 10 10" /* of 3 x 3 over an image of 2 x 2 with a border of zeros */
+/* sums of 3 x 3 over a 2 x 2 image with a border of zeros */
+#define SUMS "f32[1,1,2,2] 10 10 10 10"
 
 typedef struct padding_t {
   const char *pads;
   const char *mode;
   const char *fill;
-  const char *conv; /* fill NULL: none */
+  const char *conv; /* fill NULL: no fill value */
   const char *expected;
-  bool goes; /* the padding node */
+  bool goes; /* whether the padding node is removed */
 } padding_t;
 
 static const padding_t paddings[] = {

@@ -1,5 +1,5 @@
-/* Graphs with sparse inputs, results and constants: what runs, what is refused when, and what a
- * dump says. */
+/* Graphs with sparse inputs, results and constants: those that run, errors and when they occur, and
+ * the text of a dump. */
 #include "base/status.h"
 #include "check.h"
 #include "core/sparse.h"
@@ -24,8 +24,8 @@ static tenon_edge_t sparse_input(tenon_builder_t *b, const char *name, uint32_t 
   return edge;
 }
 
-/* at = a', d = a' x, p = rows of a' that store something: a csr input, values between nodes,
- * outputs. */
+/* The transpose at = a', the product d = a' x, and p, the rows of a' that store elements: a csr
+ * input, values between nodes, and outputs. */
 static tenon_executable_t *chain(uint32_t flags) {
   tenon_builder_t *b = graph_begin();
   tenon_edge_t a = sparse_input(b, "a", TENON_DETAIL_CSR);
@@ -50,7 +50,9 @@ static void check_chain(tenon_executable_t *e) {
   tenon_tensor_t *before[4] = {NULL};
   tenon_tensor_t *other = sparse_of((int64_t[]){3, 4}, "f32[1] 9", "i64[1] 3", "i64[4] 0 0 1 1");
   for (int i = 0; i < 3;
-       i++) { /* the first run plans, the second fits, the third has other extents and counts */
+       /* The first run makes a plan, the second one fits it, and the third one has other extents
+        * and counts. */
+       i++) {
     tenon_tensor_t *of = i < 2 ? a : other;
     CHECK_STATUS(tenon_executable_run(e, (tenon_tensor_t *[]){of, x}, out, NULL), TENON_OK);
     if (i == 0) {
@@ -74,7 +76,7 @@ static void check_chain(tenon_executable_t *e) {
     }
   }
   CHECK_SPARSE(before[1], matrix_shape, "f32[3] 5 7 6", "i64[3] 0 2 0",
-               "i64[4] 0 1 2 3"); /* later runs leave it alone */
+               "i64[4] 0 1 2 3"); /* Later runs do not change it. */
   for (int k = 0; k < 4; k++)
     tenon_tensor_release(before[k]);
   tenon_tensor_release(a);

@@ -1,5 +1,5 @@
-/* One executable, several threads: each gets bit for bit what one thread alone gets, 10,000
- * times. */
+/* One executable and several threads: each thread gets bit for bit what a single thread gets,
+ * 10,000 times. */
 #include "base/thread.h"
 #include "check.h"
 #include "tensors.h"

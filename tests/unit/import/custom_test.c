@@ -133,7 +133,8 @@ TEST("a graph attribute can be evaluated, and one that uses values from outside 
 
 TEST("a node of an older version of its operator is imported through the upgrades in between") {
   static const char *const versions[] = {
-      "1", "2", "3", "9"}; /* 9: the domain has moved on, the operator has not */
+      /* 9: a later version of the domain, in which the operator is unchanged. */
+      "1", "2", "3", "9"};
   for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
     char path[500];
     float y[2][6];

@@ -1,5 +1,5 @@
-/* Graphs as ONNX files: what is read back is what was written, and what cannot be written leaves no
- * file. */
+/* Graphs as ONNX files: reading gives back what was written, and a graph that cannot be written
+ * leaves no file. */
 #define TENON_STATIC
 #include <errno.h>
 #include <signal.h>
@@ -74,9 +74,10 @@ static void check_values(const tn_node_t *a, const tn_node_t *b) {
   }
 }
 
-/* The same nodes over the same values: numbers of values may differ. */
+/* Compares the nodes of two graphs over the same values; the numbers of the values may differ. */
 static void check_same(const tenon_graph_t *a, const tenon_graph_t *b) {
-  int32_t *there = calloc(a->edge_count + 1, sizeof *there); /* 1 + where a's value is in b */
+  /* 1 + the index in b of a's value, or 0. */
+  int32_t *there = calloc(a->edge_count + 1, sizeof *there);
   bool good = CHECK(there && a->node_count == b->node_count && a->output_count == b->output_count);
   for (size_t n = 0; good && n < a->node_count; n++) {
     const tn_node_t *x = &a->nodes[n];
@@ -115,7 +116,7 @@ static void set_value(tenon_attrs_t *attrs, const char *name, tenon_value_t valu
   CHECK_STATUS(tenon_attrs_set(attrs, name, &value), TENON_OK);
 }
 
-/* A node filed::set over an input, with these attributes. */
+/* Builds a node filed::set over an input, with these attributes. */
 static tenon_graph_t *set_graph(tenon_attrs_t *attrs) {
   tenon_graph_t *graph = NULL;
   tenon_builder_t *b = graph_begin();
@@ -188,8 +189,8 @@ TEST("an attribute set to None in place of its default cannot be written, and th
   tenon_attrs_release(attrs);
 }
 
-/* A graph whose nodes have lists, absent arguments, overloads, and results whose number nothing
- * states. */
+/* Builds a graph whose nodes have lists, absent arguments, overloads, and a number of results that
+ * nothing declares. */
 static tenon_graph_t *lists_graph(void) {
   tenon_graph_t *graph = NULL;
   tenon_builder_t *b = graph_begin();
@@ -248,11 +249,12 @@ TEST("a value that is two outputs, and an input that is an output, keep all thei
   CHECK_STATUS(tenon_graph_load(path, NULL, &read), TENON_OK);
   static const char *const names[] = {"first", "second", "x", "another"};
   CHECK(read && read->output_count == 4 &&
-        read->node_count == 3); /* join, and an identity for each name more */
+        read->node_count == 3); /* join, and an identity node for each further name */
   for (int i = 0; read && i < 4; i++)
     CHECK_TEXT(read->output_names[i], names[i]);
   if (read) CHECK(read->outputs[2] == read->inputs[0]);
-  for (int i = 1; read && i < 4; i += 2) { /* what the identity is of */
+  /* The input of each identity node. */
+  for (int i = 1; read && i < 4; i += 2) {
     const tn_node_t *more = &read->nodes[read->edges[read->outputs[i]].producer];
     CHECK(strcmp(more->op->name, "core::identity") == 0 &&
           more->operands[0].edges[0] == (i == 1 ? read->outputs[0] : read->inputs[1]));
@@ -339,7 +341,7 @@ TEST("a file that is truncated, or has any bit flipped, is read or refused") {
       tenon_graph_t *graph = NULL;
       size_t size = i < file.size ? i : file.size;
       unsigned char *exact =
-          malloc(size ? size : 1); /* so that a sanitizer sees what is read behind it */
+          malloc(size ? size : 1); /* A sanitizer then sees reads behind the end. */
       if (exact && size) memcpy(exact, file.data, size);
       if (exact && i >= file.size)
         exact[(i - file.size) / 8] ^= (unsigned char)(1 << (i - file.size) % 8);
@@ -349,7 +351,8 @@ TEST("a file that is truncated, or has any bit flipped, is read or refused") {
       tenon_graph_release(graph);
       free(exact);
     }
-    CHECK(read > 0); /* a letter of a name, say */
+    /* Some damage has no effect, such as another letter in a name. */
+    CHECK(read > 0);
     tn_file_unmap(&file);
     tenon_graph_release(graphs[g]);
   }
@@ -370,7 +373,7 @@ static int files_of(const char *name) {
 
 static tenon_status_t try_save(void *graph) {
   tenon_status_t status = tenon_graph_save(graph, path);
-  CHECK(files_of(folder) == 1); /* what was there before, or the new one */
+  CHECK(files_of(folder) == 1); /* the file from before, or the new one */
   return status;
 }
 
@@ -409,7 +412,7 @@ TEST("a full disk leaves the previous file as it was, and nothing else") {
   CHECK(getrlimit(RLIMIT_FSIZE, &before) == 0);
   limit = before;
   limit.rlim_cur = 5000;
-  signal(SIGXFSZ, SIG_IGN); /* the system then says EFBIG */
+  signal(SIGXFSZ, SIG_IGN); /* The system then reports EFBIG. */
   CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
   CHECK_STATUS(tenon_graph_save(large, path), TENON_DENIED);
   CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);

@@ -1,5 +1,5 @@
-/* The texts of lowerings: every operator and attribute that they name exists in core. That their
- * meaning is right is shown by the models of tests/acceptance. */
+/* The texts of lowerings: every operator and attribute that they name exists in core. The models of
+ * tests/acceptance show that their meaning is right. */
 #include <ctype.h>
 #include <stdbool.h>
 #include <tenon/tenon.h>
@@ -17,8 +17,8 @@ static size_t word_size(const char *at) {
   return size;
 }
 
-/* Walks the right side: a word before "(" is an operator, one before "=" in its parentheses an
- * attribute of it. */
+/* Walks the right side: a word before "(" is an operator, and a word before "=" inside its
+ * parentheses is an attribute of that operator. */
 static void check_lowering(const tn_lowering_t *lowering) {
   const tenon_op_t *ops[DEPTH] = {NULL};
   const char *at = strstr(lowering->text, ") = ");
@@ -31,7 +31,7 @@ static void check_lowering(const tn_lowering_t *lowering) {
       char name[80];
       snprintf(name, sizeof name, "core::%.*s", (int)size, at);
       bool awaited = strcmp(name, "core::regex_full_match") ==
-                     0; /* depends on a library of regular expressions */
+                     0; /* This one depends on a library for regular expressions. */
       if (!CHECK(tenon_op_find(name, &op) == TENON_OK || awaited))
         fprintf(stderr, "  %s, in %s\n", name, lowering->text);
       CHECK(depth + 1 < DEPTH);

@@ -1,5 +1,5 @@
-/* Models from files.  Those in import/case have inputs and the outputs that onnx.reference (or
- * NumPy) computes, those in import/bad are wrong in one way each: tests/data/import/make.py. */
+/* Models from files. Those in import/case have inputs and the outputs that onnx.reference (or
+ * NumPy) computes; those in import/bad have one error each: tests/data/import/make.py. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <tenon/tenon.h>
@@ -193,7 +193,7 @@ TEST("an error in a model is reported with its place") {
   }
 }
 
-/* Reads a damaged copy, whose end a sanitizer sees. */
+/* Reads a damaged copy in a block of its own, whose end a sanitizer sees. */
 static void read_copy(const char *data, size_t size, size_t flipped) {
   char *copy = malloc(size + 1);
   tenon_graph_t *graph = NULL;

@@ -1,4 +1,4 @@
-/* Tensors from files and to files.  The files are written by the onnx package and NumPy:
+/* Tensors read from files and written to files. The onnx package and NumPy wrote the files:
  * tests/data/import/make.py. */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -160,7 +160,7 @@ static long read_file(const char *path, char *out_data, size_t capacity) {
   return file ? (long)size : -1;
 }
 
-/* Is what tenon_tensor_save writes the file that NumPy wrote? */
+/* Does tenon_tensor_save write the file that NumPy wrote? */
 static void same_file(tenon_tensor_t *tensor, const char *name) {
   static char expected[4096], found[4096];
   char path[500];
@@ -203,7 +203,7 @@ TEST("dtypes that NumPy lacks are saved as integers of the same bits") {
   tenon_tensor_release(tensor);
 }
 
-/* Writes the bytes to a file and loads that. */
+/* Writes the bytes to a file and loads the file. */
 static tenon_status_t load_from(const char *data, size_t size, tenon_tensor_t **out_tensor) {
   char name[] = "tensor_test_bytes.bin";
   FILE *file = fopen(name, "wb");
@@ -221,8 +221,8 @@ static tenon_status_t load_bytes(const char *data, size_t size) {
   return status;
 }
 
-/* The first is what Pillow writes; comments and blanks may be anywhere before the one blank that
- * ends the header. */
+/* The first text is what Pillow writes; comments and blanks may stand anywhere before the one blank
+ * that ends the header. */
 TEST("a PGM picture is rows of grey values, whatever blanks and comments its header has") {
   static const char *const heads[] = {"P5\n3 2\n255\n", "P5 #a\r\n# 9 9\n 3\t#\n\n02 255 ",
                                       "P5#\n3\n2\n255\n"};
@@ -321,7 +321,7 @@ TEST("a tensor file that is truncated anywhere is loaded or refused, and never r
     snprintf(path, sizeof path, FOLDER "%s", names[i]);
     long size = read_file(path, data, sizeof data);
     for (long cut = 0; cut < size; cut++) {
-      char *part = malloc((size_t)cut + 1); /* so that a sanitizer sees its end */
+      char *part = malloc((size_t)cut + 1); /* A sanitizer then sees its end. */
       if (part && cut) memcpy(part, data, (size_t)cut);
       if (part) (void)load_bytes(part, (size_t)cut);
       free(part);

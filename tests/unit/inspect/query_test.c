@@ -1,5 +1,5 @@
-/* Questions about keys, tables and registrations, and the check that a table is what its
- * registrations say. */
+/* Queries about keys, dispatch tables and registrations, and the check that a table matches its
+ * registrations. */
 #include "check.h"
 #include "tensors.h"
 
@@ -157,7 +157,7 @@ TEST("an entry names its kernel, the kernel's library, the rule that chose it, a
 TEST("a function without debug information has no source, and the message says what to do") {
   char *text = NULL;
   if (tenon_function_source((tenon_any_fn)written_here, &text) ==
-      TENON_OK) { /* a build with debug information */
+      TENON_OK) { /* This build has debug information. */
     char expected[60];
     snprintf(expected, sizeof expected, "inspect/query_test.c:%d", (int)WRITTEN_AT);
     CHECK_TEXT(text, expected);
@@ -176,7 +176,8 @@ TEST("the table lists several kernels of one key, each with the dtypes for which
   char line[300];
   tenon_registration_t *doubles = probe_add("probe::plain", "npu f64", &id[1], 0);
   tenon_registration_t *both = probe_add("probe::plain", "npu f32|f16", &id[2], 0);
-  uint64_t first = probe_slot("probe::plain", "npu").number; /* of f16 */
+  /* The number of the kernel for f16. */
+  uint64_t first = probe_slot("probe::plain", "npu").number;
   CHECK_STATUS(tenon_op_table(op_of("probe::plain"), &text), TENON_OK);
   snprintf(line, sizeof line,
            "npu                  kernel: npu f32|f16 [program, number %llu] for f16, f32, ",
@@ -205,7 +206,7 @@ TEST("all registrations can be listed, for an operator and for a key") {
   snprintf(line, sizeof line,
            "  kernel: npu [program, number %llu]\n  kernel: npu [program, number %llu]\n", number,
            number - 1);
-  CHECK_TEXT(text, line); /* the one that was overridden is there too */
+  CHECK_TEXT(text, line); /* The overridden kernel is listed, too. */
   CHECK_TEXT(text, "  kernel: elsewhere [probe, number ");
   tenon_text_release(text);
   CHECK_STATUS(tenon_op_dump(op_of("probe::differentiable"), &text), TENON_OK);
@@ -257,7 +258,8 @@ TEST("a dispatch table that was tampered with is found and repaired") {
   const tn_table_entry_t **entry = &op->entries[op->index[bit] - 1];
   const tn_table_entry_t *kept = *entry;
   *entry = tn_row_get(TN_BIT_FUNCTIONAL);
-  CHECK_ANSWER("probe::plain", "npu", 2); /* passed by */
+  /* The entry of npu is a fallthrough now. */
+  CHECK_ANSWER("probe::plain", "npu", 2);
   CHECK_STATUS(tenon_op_check(op), TENON_INTERNAL);
   CHECK_TEXT(
       tenon_error(),

@@ -1,6 +1,6 @@
-/* Calls to try: what SAMPLES state is what is made, what they refuse and where the message points;
- * and what is made of schema, TYPES and SHAPES alone.  Expected values are read off
- * docs/contract.md by hand. */
+/* Example inputs: those that SAMPLES declares, errors in SAMPLES and where the message points, and
+ * those derived from schema, TYPES and SHAPES alone. Expected values follow docs/contract.md, by
+ * hand. */
 #define TENON_STATIC
 #include <tenon/check.h>
 #include <tenon/tenon.h>
@@ -123,7 +123,7 @@ TEST("example inputs have the extents, dtypes and elements that SAMPLES states, 
     CHECK(at >= 0 && at < 6);
     seen |= (int64_t)1 << at;
   }
-  CHECK(seen == 63); /* 100 draws of six */
+  CHECK(seen == 63); /* 100 draws out of six elements */
   for (int i = 0; i < 30; i++)
     CHECK(((float *)table->data)[i] > 2 && ((float *)table->data)[i] < 3);
   CHECK(v[2].kind == TENON_KIND_INT && v[2].as.i == 3);
@@ -157,7 +157,8 @@ TEST("without SAMPLES, inputs share extents by their names in SHAPES, optional i
   op = sampled("sampled::half");
   options.extent = 9;
   CHECK_STATUS(tenon_op_sample(op, &options, v), TENON_OK);
-  CHECK(v[0].kind == TENON_KIND_INT && v[0].as.i == 9); /* it names an extent */
+  /* The attribute names an extent. */
+  CHECK(v[0].kind == TENON_KIND_INT && v[0].as.i == 9);
 }
 
 TEST("example inputs that cannot be made are refused with the reason, and nothing is left behind") {
@@ -169,7 +170,7 @@ TEST("example inputs that cannot be made are refused with the reason, and nothin
   options.index = 1;
   CHECK_STATUS(tenon_op_sample(sampled("sampled::plain"), &options, v), TENON_RANGE);
   CHECK_STATUS(tenon_op_sample(sampled("sampled::rows"), &options, v),
-               TENON_INVALID); /* its text is wrong, on purpose */
+               TENON_INVALID); /* Its SAMPLES text is wrong on purpose. */
   CHECK_TEXT(tn_error(), "its SAMPLES: ");
   CHECK(v[0].kind == TENON_KIND_NONE && v[1].kind == TENON_KIND_NONE);
   options.index = 0;

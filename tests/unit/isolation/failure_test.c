@@ -1,5 +1,5 @@
-/* Each allocation that loading a library isolated, and calling it, makes in the program fails in
- * turn. */
+/* Lets each allocation fail in turn that the program makes while it loads and calls an isolated
+ * library. */
 #include "check.h"
 #include "tensors.h"
 
@@ -32,7 +32,7 @@ static tenon_status_t load_and_call(void *context) {
   }
   tenon_status_t unloaded = library ? tenon_library_unload(library) : TENON_OK;
   if (unloaded != TENON_OK) {
-    /* without memory it goes at shutdown */
+    /* If memory runs out here, shutdown unloads it. */
     tenon_library_release(library);
     tenon_shutdown();
   }

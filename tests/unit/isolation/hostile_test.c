@@ -1,6 +1,6 @@
-/* A library that means harm: it answers the program in place of the code that serves it, with
- * replies and questions at random. Whatever it says, a call ends with an error or with a result of
- * the stated dtype, and the next library is well. */
+/* A malicious library: it answers the program in place of the code that serves it, with random
+ * replies and requests. Whatever it sends, a call ends with an error or with a result of the stated
+ * dtype, and another library still works. */
 #include "check.h"
 #include "tensors.h"
 
@@ -15,7 +15,7 @@ static int rounds_of(void) {
 static void check_item(const tenon_tensor_t *t, uint32_t dtype) {
   CHECK(tenon_dtype_id(t->dtype) == dtype && t->ndim >= 0 && t->ndim <= TENON_RANK_MAX &&
         tenon_count(t) >= 0);
-  double sum = 0; /* every element is memory of this process */
+  double sum = 0; /* Every element must be memory of this process. */
   for (int64_t i = 0; dtype == TENON_F32 && i < tenon_count(t); i++)
     sum += ((const float *)t->data)[i];
   for (int64_t i = 0; dtype == TENON_STRING && i < tenon_count(t); i++) {
@@ -49,7 +49,7 @@ static void lie(const char *name, uint32_t dtype) {
       check_item(out, dtype);
     tenon_tensor_release(out);
   }
-  CHECK(answered < rounds_of()); /* lies were found */
+  CHECK(answered < rounds_of()); /* Some lies were detected. */
 }
 
 static void load(const char *path) {

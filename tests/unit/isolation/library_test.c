@@ -1,5 +1,5 @@
-/* Isolated libraries as a program sees them: calls, states, shared tensors, settings, what happens
- * when a process ends. */
+/* Isolated libraries as a program sees them: calls, states, shared tensors, settings, and processes
+ * that end. */
 #include "check.h"
 #include "tensors.h"
 
@@ -25,7 +25,7 @@ static void unload(tenon_library_t *library) {
   CHECK(processes_below(1, NULL) == 0);
 }
 
-/* One call whose result is compared. */
+/* Makes one call and compares its result. */
 static void check_call(const char *name, const char *attrs, const char *const *inputs,
                        const char *expected) {
   tenon_tensor_t *out = NULL;
@@ -91,7 +91,8 @@ TEST("tensors in shared memory are read and written in place, and results are cr
   check_tensor(out, "f32[1,2] 0.5 0.5", 1e-6, __FILE__, __LINE__);
   tenon_tensor_release(in);
   unload(library);
-  check_tensor(out, "f32[1,2] 0.5 0.5", 1e-6, __FILE__, __LINE__); /* it outlives the library */
+  /* The result outlives the library. */
+  check_tensor(out, "f32[1,2] 0.5 0.5", 1e-6, __FILE__, __LINE__);
   CHECK(shared_mappings() == 1);
   tenon_tensor_release(out);
   CHECK(shared_mappings() == 0);
@@ -178,7 +179,8 @@ TEST("a file that was replaced after it was loaded is not opened again") {
   snprintf(command, sizeof command, "cp %s %s.new && mv %s.new %s", MISBEHAVING("halves_well"),
            path, path, path);
   CHECK(system(command) == 0);
-  check_call("halves_well::twice", NULL, input, "f32[1] 2"); /* what is loaded goes on */
+  /* The library that is loaded continues to work. */
+  check_call("halves_well::twice", NULL, input, "f32[1] 2");
   kill_child();
   CHECK_STATUS(call_op("halves_well::twice", NULL, input, &out), TENON_PRECONDITION);
   CHECK_TEXT(tenon_error(),
@@ -214,7 +216,7 @@ TEST("a child of fork has processes of its own, and its parent's processes go on
 TEST("a child of fork that releases a shared tensor leaves the parent's tensor as it was") {
   tenon_library_t *library = load(CONTRACT, (tenon_isolation_t){0});
   tenon_tensor_t *large = NULL;
-  const int64_t shape[1] = {300 << 18}; /* more than is kept for later */
+  const int64_t shape[1] = {300 << 18}; /* more than is kept for reuse */
   CHECK_STATUS(tenon_library_tensor_create(library, tenon_dtype(TENON_F32), 1, shape, &large),
                TENON_OK);
   ((float *)large->data)[shape[0] / 2] = 7;
@@ -273,7 +275,7 @@ typedef struct napper_t {
   pthread_t thread;
   const char *name;
   tenon_tensor_t *in[2];
-  tenon_tensor_t *out; /* in[1]: the gate that it waits at */
+  tenon_tensor_t *out; /* in[1]: the gate at which the call waits */
   tenon_status_t status;
   char said[600];
 } napper_t;
@@ -321,7 +323,7 @@ TEST(
     pthread_join(nappers[i].thread, NULL);
   CHECK_STATUS(nappers[0].status, TENON_OK);
   if (nappers[0].out) check_tensor(nappers[0].out, "f32[2] 2 4", 0, __FILE__, __LINE__);
-  CHECK_STATUS(nappers[1].status, TENON_OK); /* it wrote to a copy */
+  CHECK_STATUS(nappers[1].status, TENON_OK); /* It wrote to a copy, so it could be repeated. */
   check_tensor(nappers[1].in[0], "f32[2] 2 3", 0, __FILE__, __LINE__);
   CHECK_STATUS(nappers[2].status, TENON_ABORTED);
   CHECK_TEXT(nappers[2].said, "ended while several calls were in it: it crashed: SIGSEGV");
@@ -358,7 +360,7 @@ TEST("files can be read where reading is allowed, and in allowed folders") {
   tenon_isolation_t isolation = {.allow = TENON_ALLOW_READ};
   tenon_library_t *library = load(MISBEHAVING("reads_file"), isolation);
   check_call("reads_file::act", NULL, (const char *const[]){"f32[1] 0"},
-             "f32[1] 114"); /* "r" of root */
+             "f32[1] 114"); /* the letter "r" of "root" */
   unload(library);
   isolation.readable = there;
   isolation.readable_count = 1;
@@ -380,7 +382,7 @@ TEST("sockets, and files to write, can be opened where that is allowed") {
   static const char *const elsewhere[] = {"/nowhere"};
   static const char *const input[] = {"f32[1] -1"};
   static const char made[] =
-      TEST_LIBRARIES "/misbehave/written--1"; /* isolation_rounds has others */
+      TEST_LIBRARIES "/misbehave/written--1"; /* isolation_rounds writes files with other names. */
   tenon_tensor_t *out = NULL;
   tenon_library_t *library =
       load(MISBEHAVING("connects"), (tenon_isolation_t){.allow = TENON_ALLOW_NETWORK});

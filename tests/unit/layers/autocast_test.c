@@ -1,5 +1,5 @@
-/* Autocast: which operators run in which precision, what is left alone, and who says so.  What is
- * expected is the same calculation with casts written out. */
+/* Autocast: the precision of each operator, operators that are left alone, and the settings. The
+ * expected results come from the same calculation with explicit casts. */
 #include "base/parallel.h"
 #include "base/thread.h"
 #include "check.h"
@@ -124,12 +124,13 @@ TEST("operators of the list 'f32' run in f32; in others, inputs that must agree 
   tenon_tensor_release(out);
   out = apply("core::add", i, i);
   CHECK_TENSOR(out, "i64[2] 2 4");
-  /* bf16 is none of its dtypes */
+  /* bf16 is not among its dtypes. */
   tenon_tensor_release(out);
   out = apply("precise::half_only", f, h);
   CHECK_TENSOR(out, "f32[2] 0.1 0.2");
   tenon_tensor_release(out);
-  CHECK_STATUS(try_op("core::add", NULL, f, d, &out), TENON_INVALID); /* f64 is nobody's to cast */
+  /* Autocast does not cast f64. */
+  CHECK_STATUS(try_op("core::add", NULL, f, d, &out), TENON_INVALID);
   CHECK_STATUS(tenon_autocast_set("cpu", off), TENON_OK);
   CHECK_STATUS(try_op("core::add", NULL, h, f, &out), TENON_INVALID);
   RELEASE(h, b, f, d, i);

@@ -1,6 +1,6 @@
-/* Fallbacks of single operators and what must not fall back, as words of kernels: by a library and
- * by a program, before and after other registrations, by dtype, beside composites; and random
- * operators, whose numbers are the same. */
+/* Fallbacks of single operators, and operators that must not fall back, declared by words of
+ * kernels: by a library and by a program, before and after other registrations, by dtype, and
+ * beside composites. Also random operators, whose numbers stay the same. */
 #include <stdlib.h>
 
 #include "check.h"
@@ -100,7 +100,7 @@ TEST("that fallback keeps strides, as the fallback of a backend does") {
   CHECK_STATUS(tenon_op_call(op_of("core::transpose"), NULL, &x, &t, 0), TENON_OK);
   copies = 0;
   CHECK_STATUS(tenon_op_call(op_of("core::abs"), NULL, &t, out, 0), TENON_OK);
-  CHECK(copies == 2); /* in and back: no dense copy was made */
+  CHECK(copies == 2); /* one copy to the host and one back: no dense copy was made */
   CHECK_STATUS(tenon_tensor_copy_to(out[0], (tenon_device_t){1, 0}, &host), TENON_OK);
   CHECK_TENSOR(host, "f32[3,2] 1 4 2 5 3 6");
   tenon_tensor_release(x);
@@ -142,8 +142,10 @@ TEST("a program can deny and allow fallbacks: a kernel, a fallback or a composit
   CHECK_REFUSED("probe::plain", "npu", TENON_UNIMPLEMENTED,
                 "library program says that it must not fall back");
   composite = probe_add("probe::plain", "composite", &id[2], 0);
-  CHECK_ANSWER("probe::plain", "npu", 2); /* though the backend prefers its fallback */
-  own = probe_add("probe::plain", "npu f64", &id[3], 0); /* beside the denial: no override */
+  /* The composite serves the call although the backend prefers its fallback. */
+  CHECK_ANSWER("probe::plain", "npu", 2);
+  /* A kernel may stand beside the denial without TENON_OVERRIDE. */
+  own = probe_add("probe::plain", "npu f64", &id[3], 0);
   CHECK_ANSWER("probe::plain", "npu", 3);
   tenon_registration_release(own);
   own = NULL;
@@ -195,7 +197,7 @@ TEST("random operators draw the same numbers through a fallback") {
     ((float *)places[0]->data)[i] = (float)i;
   CHECK_STATUS(tenon_tensor_copy_to(places[0], npu_device, &places[1]), TENON_OK);
   for (int n = 0; n < 2; n++)
-    for (int calls = 1; calls < 4; calls++) { /* the stream goes on alike */
+    for (int calls = 1; calls < 4; calls++) { /* The stream of numbers continues in the same way. */
       tenon_tensor_t *made[2][2] = {{NULL}};
       tenon_tensor_t *back = NULL;
       for (int p = 0; p < 2; p++) {

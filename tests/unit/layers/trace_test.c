@@ -1,5 +1,5 @@
-/* What the trace says of keys without tensors and of layouts, its file, and why candidates are
- * declined. */
+/* The trace: its lines about keys without tensors and about layouts, its file, and the reasons why
+ * candidates are declined. */
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -52,7 +52,7 @@ static void start(void) {
   probe_start();
 }
 
-/* lines */
+/* lines of the trace */
 
 static void call_source(const char *attrs_text) {
   const tenon_op_t *op = op_of("traced::source");
@@ -112,10 +112,11 @@ TEST("the call below the layer of layouts is a step of its own in the trace") {
   tenon_registration_release(cpu);
 }
 
-/* the file */
+/* the trace file */
 
 static char path[200];
-static char *contents(void) { /* of the file; freed by the caller */
+/* Returns the content of the file; the caller frees it. */
+static char *contents(void) {
   FILE *file = fopen(path, "r");
   char *text = calloc(1, 1 << 20);
   if (CHECK(file && text)) CHECK(fread(text, 1, (1 << 20) - 1, file) > 0);
@@ -128,7 +129,8 @@ static void trace_to_file(const char *before) {
   snprintf(words, sizeof words, "%sfile=%s", before, path);
   CHECK_STATUS(tenon_trace_set(words), TENON_OK);
 }
-static void check_closed(const char *text, int line) { /* a list that is complete */
+/* Checks that the list is complete. */
+static void check_closed(const char *text, int line) {
   size_t size = strlen(text);
   check_report(text[0] == '[' && size > 3 && strcmp(text + size - 3, "\n]\n") == 0, __FILE__, line,
                "a JSON list", text);
@@ -153,7 +155,7 @@ TEST("a trace file is a list of slices that is complete after each slice") {
   capture();
   CHECK_STATUS(tenon_op_run(op_of("traced::twice"), NULL, &x, &y), TENON_OK);
   call_source(NULL);
-  text = contents(); /* it is still open */
+  text = contents(); /* The file is still open. */
   check_closed(text, __LINE__);
   CHECK(count_of(text, "{\"ph\": \"B\"") == 2 && count_of(text, "{\"ph\": \"E\"") == 2 &&
         count_of(text, ",\n{") == 3);
@@ -165,7 +167,7 @@ TEST("a trace file is a list of slices that is complete after each slice") {
   CHECK_STATUS(tenon_op_run(op_of("probe::plain"), NULL, &x, &y), TENON_UNIMPLEMENTED);
   CHECK_STATUS(tenon_trace_set(NULL), TENON_OK);
   CHECK_STATUS(tenon_op_run(op_of("traced::twice"), NULL, &x, &y), TENON_OK);
-  CHECK_LINES(release_capture(), NULL); /* and nothing on stderr */
+  CHECK_LINES(release_capture(), NULL); /* stderr has no line. */
   text = contents();
   check_closed(text, __LINE__);
   CHECK(count_of(text, "{\"ph\": \"B\"") == 3 &&
@@ -320,7 +322,8 @@ TEST(
   tenon_registration_t *composite = probe_add("probe::plain", "composite", &id[4], 0);
   tenon_registration_t *fallback = probe_fallback("npu", &id[5], 0);
   unsigned long long number =
-      probe_slot("probe::plain", "npu").number; /* of the composite, for other dtypes */
+      /* the composite, which serves the other dtypes */
+      probe_slot("probe::plain", "npu").number;
   char newest[120];
   snprintf(newest, sizeof newest, "  declined, number %llu is newer: 'npu f64' [program]",
            number - 1);

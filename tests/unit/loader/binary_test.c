@@ -1,6 +1,6 @@
-/* The reader of library files names what a file is and survives any bytes.  Files are in memory, in
- * blocks of exactly their size, so that the address sanitizer sees every step outside.  The valid
- * one is the planted library `good`. */
+/* The reader of library files: it names the kind of a file, and survives arbitrary bytes. Files are
+ * held in memory, in blocks of exactly their size, so that the address sanitizer sees every access
+ * outside. The valid file is the planted library `good`. */
 #include "loader/binary.h"
 
 #include <stdio.h>
@@ -36,7 +36,7 @@ static bytes_t copy_of(bytes_t from, size_t size) {
   return copy;
 }
 
-/* Reads the bytes; the offences, to be freed by tn_text_clear. */
+/* Reads the bytes and returns the problems, which the caller frees with tn_text_clear. */
 static tn_text_t offences_of(bytes_t bytes, tn_binary_t *binary) {
   tn_file_t file = {bytes.size ? bytes.data : NULL, bytes.size};
   tn_text_t offences = {0};
@@ -137,7 +137,8 @@ TEST("a file that is not a library is reported as what it is") {
   }
 }
 
-/* One field of a valid library's header is changed; offsets are those of the ELF specification. */
+/* Changes one field in the header of a valid library; the offsets are those of the ELF
+ * specification. */
 TEST("a library of another kind or for another machine is reported as what it is") {
   static const struct {
     size_t offset;
@@ -202,8 +203,8 @@ static uint64_t next_random(uint64_t *state) { /* xorshift64* (Vigna 2016) */
   return *state * 0x2545F4914F6CDD1DULL;
 }
 
-/* Bits flip where the reader looks: the header, the segments, the dynamic section and its tables,
- * the section headers. */
+/* Flips bits where the reader looks: the header, the segments, the dynamic section and its tables,
+ * and the section headers. */
 TEST("mutated files are read without a crash") {
   enum { ROUNDS = 2000 };
   bytes_t good = read_planted("constructor");

@@ -1,6 +1,5 @@
-/* Loading whole files: the planted libraries of tests/fault/libraries, each with one fault, and
- * files made here.  Every refusal is one message with all offences, and leaves nothing
- * registered. */
+/* Loading of whole files: the planted libraries of tests/fault/libraries, each with one fault, and
+ * files made here. Every refusal is one message with all problems, and nothing stays registered. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,8 +33,8 @@ static int count_text(const char *text, const char *part) {
   return count;
 }
 
-/* Loads what cannot be loaded: the message has `problems` offences and holds the texts; nothing is
- * registered. */
+/* Checks that a file is refused: the message has `problems` problems and contains the texts, and
+ * nothing is registered. */
 static void check_refused(const char *path, uint32_t flags, tenon_status_t status, int problems,
                           const char *const texts[4]) {
   char head[64];
@@ -71,7 +70,7 @@ static void check_faults(const fault_t *faults, size_t count) {
                   faults[i].texts);
 }
 
-/* Writes a file of the planted library `good`: its first `size` bytes (0: all). */
+/* Writes a file with the first `size` bytes (0: all) of the planted library `good`. */
 static size_t write_scratch(const char *path, size_t size) {
   tn_file_t file;
   CHECK_STATUS(tn_file_map(PLANTED("good"), &file), TENON_OK);
@@ -91,7 +90,7 @@ static void write_text(const char *path, const char *text) {
   fclose(out);
 }
 
-/* what is no library */
+/* files that are not libraries */
 
 TEST("a path that is not a regular file is refused") {
   static const fault_t faults[] = {
@@ -118,7 +117,7 @@ TEST("a file that cannot be read is refused") {
   uid_t nobody = 65534;
   write_scratch(SCRATCH ".so", 0);
   CHECK(chmod(SCRATCH ".so", 0) == 0);
-  CHECK(self != 0 || seteuid(nobody) == 0); /* root may read everything */
+  CHECK(self != 0 || seteuid(nobody) == 0); /* root may read every file. */
   check_refused(SCRATCH ".so", 0, TENON_DENIED, 1, texts);
   CHECK(self != 0 || seteuid(self) == 0);
   remove(SCRATCH ".so");
@@ -300,9 +299,10 @@ TEST("strict loading refuses what loading by default only reports") {
   CHECK(rmdir(SCRATCH) == 0);
 }
 
-/* what loads */
+/* libraries that load */
 
-static float first_result(const char *name, float x) { /* of a pointwise operator */
+/* Calls a pointwise operator. */
+static float first_result(const char *name, float x) {
   const tenon_op_t *op;
   int64_t shape[1] = {1};
   float result = NAN;
@@ -342,7 +342,8 @@ TEST("a library loads once and its operators work") {
   tenon_library_release(linked);
   tenon_library_release(again);
   tenon_library_release(first);
-  CHECK(first_result("good::doubles", 4) == 8); /* it stays */
+  /* The library stays loaded. */
+  CHECK(first_result("good::doubles", 4) == 8);
   remove(SCRATCH ".so");
 }
 
@@ -493,7 +494,7 @@ TEST("the report describes a file without running it") {
   CHECK(!strcmp(tenon_error(), "cannot inspect /nowhere/libx.so: No such file or directory"));
 }
 
-/* faults of the machine, threads */
+/* failing allocations, threads */
 
 TEST("when memory runs out, loading fails and leaves nothing behind") {
   int32_t before = count_ops();
@@ -509,7 +510,8 @@ TEST("when memory runs out, loading fails and leaves nothing behind") {
   }
   CHECK(status == TENON_OK);
   status = TENON_MEMORY;
-  for (int64_t n = 1; status == TENON_MEMORY && n < 10000; n++) { /* so does a message */
+  /* Composing a message may fail as well. */
+  for (int64_t n = 1; status == TENON_MEMORY && n < 10000; n++) {
     fault_memory(n, false);
     status = tenon_library_load(PLANTED("many"), 0, NULL);
     fault_end();

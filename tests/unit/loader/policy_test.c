@@ -1,5 +1,5 @@
-/* The rules for loading: each alone and together, and where they come from.  Owners and modes are
- * in trust_test.c. */
+/* The policy for loading: each rule alone, rules together, and where the policy comes from.
+ * trust_test.c tests owners and permissions. */
 #include "rules.h"
 
 #include "base/memory.h"
@@ -8,7 +8,7 @@
 #include "faults.h"
 #include "loader/policy.h"
 
-/* rules */
+/* the rules of a policy */
 
 TEST("an invalid policy changes nothing, and its message lists all errors") {
   const char *folders[] = {"ops", "/ops", NULL};
@@ -39,13 +39,13 @@ TEST("only files in allowed folders are loaded, after links are resolved") {
   CHECK(symlink("ops/good.so", link_in) == 0 && symlink("../away.so", link_out) == 0);
   set(0, ops, NULL);
   LOADS(file, 0);
-  LOADS(link_in, 0); /* it leads there */
+  LOADS(link_in, 0); /* The link leads into the folder. */
   REFUSED(link_out, 0, "away.so: rule folders (tenon_policy_set): it is not in ");
   REFUSED(beside("away.so"), 0, "put it there, or name its folder in the rule");
   CHECK(symlink("ops", beside("other")) == 0);
-  set(0, beside("other"), NULL); /* a folder may be a link */
+  set(0, beside("other"), NULL); /* The allowed folder may be a link. */
   LOADS(file, 0);
-  set(0, beside("op"), NULL); /* part of a name is no folder */
+  set(0, beside("op"), NULL); /* A prefix of a name is not a folder. */
   REFUSED(file, 0, "rule folders");
   set(0, "/", NULL);
   LOADS(file, 0);
@@ -69,7 +69,7 @@ TEST("only files with an accepted hash are loaded") {
   end();
 }
 
-/* Whether a file under this name is mapped. */
+/* Returns whether a file with this name is mapped. */
 static bool is_mapped(const char *name) {
   char line[1000];
   bool found = false;
@@ -107,12 +107,13 @@ TEST("a file that others could change after its hash was computed is opened from
   result.data = y;
   CHECK_STATUS(tenon_op_call(op, NULL, inputs, outputs, 0), TENON_OK);
   CHECK(y[0] == 2 && y[1] == 4);
-  REFUSED(file, 0, "rule sha256"); /* as it is now */
+  REFUSED(file, 0, "rule sha256"); /* The file has changed and is refused now. */
   CHECK_STATUS(tenon_library_load(file, 0, &again), TENON_DENIED);
   tenon_library_release(library);
   CHECK(!is_mapped("memfd:library"));
   copy(TEST_LIBRARIES "/libgood.so", file,
-       0644); /* nobody else may write: the file itself is opened */
+       /* Other users cannot write to it, so the file itself is opened. */
+       0644);
   CHECK_STATUS(tenon_library_load(file, TENON_LOAD_UNLOADABLE, &library), TENON_OK);
   CHECK(is_mapped(file) && !is_mapped("memfd:library"));
   tenon_library_release(library);
@@ -142,7 +143,7 @@ TEST("two libraries opened from such copies are different libraries") {
   end();
 }
 
-/* where rules come from */
+/* where a policy comes from */
 
 static void use_rules(const char *lines, mode_t mode) {
   tn_policy_forget();
@@ -161,11 +162,13 @@ TEST("the file that TENON_POLICY names sets the policy") {
   copy(TEST_LIBRARIES "/libconstructor.so", beside("ops/c.so"), 0644);
   REFUSED(beside("ops/c.so"), 0, "rule inert (TENON_POLICY=/");
   snprintf(lines, sizeof lines, "%s  good.so\nsha256 %064d", hash_of(file),
-           0); /* as sha256sum writes, no last line's end */
+           /* The format of sha256sum, without an end of the last line. */
+           0);
   use_rules(lines, 0644);
   LOADS(file, 0);
   REFUSED(beside("ops/c.so"), 0, "not among the 2 that are accepted");
-  set(0, NULL, NULL); /* the program's own word comes before */
+  /* The policy that the program sets comes first. */
+  set(0, NULL, NULL);
   LOADS(beside("ops/c.so"), 0);
   end();
 }
@@ -179,7 +182,8 @@ TEST("a policy that cannot be read refuses every file") {
                          "expected private, inert, ");
   CHECK_TEXT(tn_error(), "line 3: hash '12': expected SHA-256, 64 hexadecimal digits; line 4: "
                          "'private now': expected");
-  use_rules("private\n", 0666); /* who writes it makes the rules */
+  /* Everybody could write this file, and so set the policy. */
+  use_rules("private\n", 0666);
   CHECK_STATUS(load(file, 0), TENON_INVALID);
   CHECK_TEXT(tn_error(), "policy is writable by everybody (mode 0666)");
   tn_policy_forget();
@@ -284,7 +288,8 @@ TEST("when memory runs out, no file passes that the policy forbids") {
       sizeof policy, TENON_POLICY_PRIVATE | TENON_POLICY_INERT, 1, 1, &ops, &hash};
   tenon_status_t status = TENON_MEMORY;
   for (int64_t n = 1; status != TENON_OK && n < 1000;
-       n++) { /* the rules are set whole, or not at all */
+       /* The policy is set as a whole or not at all. */
+       n++) {
     fault_memory(n, false);
     status = tenon_policy_set(&policy);
     fault_end();
@@ -303,7 +308,7 @@ TEST("when memory runs out, no file passes that the policy forbids") {
   }
   CHECK_STATUS(status, TENON_DENIED);
   use_rules("private\nfolder /nowhere\n", 0644);
-  tenon_shutdown(); /* what the program set is forgotten */
+  tenon_shutdown(); /* Shutdown forgets the policy of the program. */
   CHECK_STATUS(tenon_start(), TENON_OK);
   for (int64_t n = 1, done = 0; !done && n < 1000; n++) {
     tn_policy_forget();

@@ -1,5 +1,5 @@
-/* Reloading: a library that was built anew takes the place of the one that is loaded, under graphs,
- * executables, bound calls and running threads, or is refused with all of it left as it was. */
+/* Reloading: a rebuilt library replaces the loaded one under graphs, executables, bound calls and
+ * running threads, or is refused, and then nothing changes. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -12,8 +12,7 @@
 #include "tensors.h"
 #include "written.h"
 
-/* BY is what changes: of a loop, of a state, of a shape.  OTHER changes a schema, GONE an operator
- * away. */
+/* BY changes a loop, a state and a shape, OTHER changes a schema, and GONE removes an operator. */
 static const char source[] =
     "#include <stdlib.h>\n#include <tenon/op.h>\n#include <tenon/iterator.h>\n"
     "#ifndef NAME\n#define NAME changing\n#endif\n#define NAMED(name, ...) TENON_LIBRARY(name, "
@@ -58,8 +57,8 @@ static const char source[] =
     "#endif\n"
     "  TENON_EXTEND(\"beside::base\", TENON_LOOP(\"f64 -> f64\", other_f64)))\n";
 
-/* Another library: an operator that `changing` adds a kernel to, one that uses changing::extra, a
- * kernel for changing::more. */
+/* Another library: it has an operator to which `changing` adds a kernel, an operator that uses
+ * changing::extra, and a kernel for changing::more. */
 static const char beside[] =
     "#include <tenon/op.h>\n"
     "static tenon_status_t same(const tenon_loop_t *loop) {\n"
@@ -118,7 +117,8 @@ static const tenon_op_t *op_of(const char *name) {
   return op;
 }
 
-static float call(const tenon_op_t *op) { /* with 0 */
+/* Calls the operator with 0. */
+static float call(const tenon_op_t *op) {
   float zero = 0;
   float result = -1;
   tenon_tensor_t x;
@@ -131,7 +131,8 @@ static float call(const tenon_op_t *op) { /* with 0 */
   return result;
 }
 
-static float run_op(const tenon_op_t *op) { /* with a result that is given */
+/* Runs the operator with a given result. */
+static float run_op(const tenon_op_t *op) {
   float zero = 0;
   float result = -1;
   tenon_tensor_t x, y;
@@ -157,7 +158,7 @@ static float call_bound(tenon_bound_t *bound) {
   return result;
 }
 
-/* y = op(op(x)), of one number. */
+/* The graph y = op(op(x)) for one number. */
 static tenon_graph_t *graph_of(const char *name) {
   tenon_builder_t *builder = NULL;
   tenon_graph_t *graph = NULL;
@@ -204,7 +205,8 @@ TEST("after a reload handles, bound calls and executables use the new kernels") 
   tenon_executable_t *executable = executable_of("changing::more");
   CHECK_STATUS(tenon_bound_create(more, NULL, &bound), TENON_OK);
   CHECK(call(more) == 1 && run_op(more) == 1 && call_bound(bound) == 1 && run(executable) == 2);
-  CHECK_STATUS(tenon_library_reload(library, NULL), TENON_OK); /* unchanged */
+  /* The library is unchanged. */
+  CHECK_STATUS(tenon_library_reload(library, NULL), TENON_OK);
   CHECK(op_of("changing::more") == more);
   const char *const steps[] = {"-DBY=5", "-DBY=7", "-DBY=1", "-DBY=9"};
   for (int i = 0; i < 4; i++) {
@@ -272,7 +274,7 @@ TEST("after a reload each bound call and executable still has a state of its own
   tenon_shutdown();
 }
 
-/* y = if (true) more(x) else x, of one number. */
+/* The graph y = if (true) more(x) else x for one number. */
 static tenon_executable_t *executable_of_if(void) {
   tenon_graph_t *bodies[2];
   tenon_graph_t *graph = NULL;
@@ -391,7 +393,7 @@ TEST("a changed schema is refused while something holds the operator, and the me
   build("-DBY=5", "-DGONE");
   check_refused(library, "changing::extra is not in it any more, and is held by 2 graphs");
   tenon_executable_release(executable);
-  build("-DBY=5", "-DOTHER"); /* nobody holds it now */
+  build("-DBY=5", "-DOTHER"); /* Nothing holds the operator now. */
   CHECK_STATUS(tenon_library_reload(library, NULL), TENON_OK);
   tenon_tensor_t *x = tensor_of("f32[] 0");
   tenon_tensor_t *y = NULL;
@@ -470,7 +472,8 @@ TEST("a library file that was overwritten in place is refused") {
   struct stat before;
   CHECK(stat(in_folder("changing.so"), &before) == 0);
   const struct timespec times[2] = {{1, 0}, {1, 0}};
-  CHECK(utimensat(AT_FDCWD, in_folder("changing.so"), times, 0) == 0); /* as if */
+  /* The file now looks unchanged. */
+  CHECK(utimensat(AT_FDCWD, in_folder("changing.so"), times, 0) == 0);
   CHECK_STATUS(tenon_library_reload(library, NULL), TENON_PRECONDITION);
   CHECK_TEXT(tenon_error(), "overwritten in place");
   CHECK(call(op_of("changing::more")) == 1);
@@ -482,7 +485,8 @@ TEST("an unloadable library is unloaded with all its earlier versions") {
   tenon_library_t *library = begin(TENON_LOAD_UNLOADABLE);
   const tenon_op_t *op;
   tenon_executable_t *executable = executable_of("changing::more");
-  for (int i = 0; i < 20; i++) { /* more than there are gates */
+  /* The number of reloads exceeds the number of gates. */
+  for (int i = 0; i < 20; i++) {
     build(i % 2 ? "-DBY=2" : "-DBY=3", NULL);
     CHECK_STATUS(tenon_library_reload(library, NULL), TENON_OK);
     CHECK(run(executable) == (i % 2 ? 4 : 6));
@@ -502,7 +506,7 @@ TEST("an unloadable library is unloaded with all its earlier versions") {
   tenon_shutdown();
 }
 
-/* under running threads */
+/* reloading while threads call */
 
 typedef struct worker_t {
   const tenon_op_t *op;
@@ -510,7 +514,8 @@ typedef struct worker_t {
   tenon_executable_t *executable;
   int64_t calls;
 } worker_t;
-static int over, round_now; /* atomic: the value that calls which begin now give at least */
+/* Atomic. round_now is the least value that a call which begins now may return. */
+static int over, round_now;
 
 static void *work(void *argument) {
   worker_t *w = argument;
@@ -557,7 +562,8 @@ TEST("threads that call, run and prepare during a reload see the old library or 
   tenon_shutdown();
 }
 
-static tenon_status_t attempt(void *context) { /* the other file of the two */
+/* Reloads from the other one of the two files. */
+static tenon_status_t attempt(void *context) {
   tenon_library_t *library = context;
   const bool is_first = strstr(tenon_library_path(library), "changing.so") != NULL;
   return tenon_library_reload(library, in_folder(is_first ? "elsewhere.so" : "changing.so"));

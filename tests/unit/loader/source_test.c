@@ -1,5 +1,5 @@
-/* Libraries from source: built and loaded in one call, and taken from the cache until something
- * that they were made from is another. */
+/* Libraries from source: one call builds and loads them, and takes them from the cache until
+ * something that they were made from changes. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 static char cache[100], temporary[100];
 
-/* A library `name` whose operator adds BY of by.h. */
+/* Writes a library `name` whose operator adds BY of by.h. */
 static void put_library(const char *file, const char *name) {
   char text[2000];
   snprintf(text, sizeof text,
@@ -55,8 +55,8 @@ static void say(void *context, uint32_t what, const char *text) {
   if (what == TENON_BUILD_WORDS) snprintf(said->words, sizeof said->words, "%s", text);
 }
 
-/* What the operator of a library makes of 1, in a library that goes again; -1: it cannot be
- * built. */
+/* Builds and loads a library, returns the result of its operator for 1, and unloads it; -1: it
+ * cannot be built. */
 static float result_of(const char *file, const char *op, const char *option, uint32_t flags,
                        said_t *said) {
   const char *source = in_folder(file);
@@ -191,7 +191,8 @@ static void age(const char *path) {
 }
 
 static void renew(const char *path) { CHECK(utimensat(AT_FDCWD, path, NULL, 0) == 0); }
-static uint64_t stamps; /* which files the libraries in the cache are, and of when */
+/* A sum of the inodes and times of the library files in the cache. */
+static uint64_t stamps;
 static void stamp(const char *path) {
   struct stat info;
   if (CHECK(stat(path, &info) == 0))
@@ -207,7 +208,7 @@ TEST("a library that is in the cache is not written again, since another process
   each_file(".so", stamp);
   const uint64_t before = stamps;
   for (int is_entry = 0; is_entry < 2;
-       is_entry++) { /* the entry is not there; it is of another text */
+       is_entry++) { /* First without the entry, then with the entry of another text. */
     said_t said = {0};
     if (is_entry)
       put("by.h", "#define BY 5 /* the same */\n");
@@ -241,7 +242,8 @@ TEST("a library is not kept if a file it was made from changed meanwhile") {
   CHECK(chmod(in_folder("late"), 0700) == 0);
   put("by.h", "#define BY 30\n");
   setenv("CC", in_folder("late"), 1);
-  CHECK(result_of("more.c", "more::more", NULL, 0, NULL) == 31); /* of the text as it was then */
+  /* It was compiled from the earlier text. */
+  CHECK(result_of("more.c", "more::more", NULL, 0, NULL) == 31);
   CHECK(result_of("more.c", "more::more", NULL, 0, NULL) == 41);
   unsetenv("CC");
   put("by.h", "#define BY 5\n");
@@ -268,7 +270,8 @@ TEST("without a cache the source is built each time, and nothing is left behind"
   CHECK(result_of("more.c", "more::more", NULL, 0, NULL) == 6);
   CHECK(result_of("more.c", "more::more", NULL, 0, &said) == 6 && said.commands == 2);
   CHECK(count_files(temporary, "") == 0);
-  setenv("TENON_CACHE", "/proc/nothing", 1); /* where nothing can be written */
+  /* Nothing can be written there. */
+  setenv("TENON_CACHE", "/proc/nothing", 1);
   CHECK(result_of("more.c", "more::more", NULL, 0, NULL) == 6);
   CHECK(count_files(temporary, "") == 0);
   setenv("TENON_CACHE", cache, 1);

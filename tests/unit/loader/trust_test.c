@@ -1,4 +1,4 @@
-/* The rule `private`: owners and modes of files, folders and needed libraries, as root and as
+/* The rule `private`: owners and permissions of files, folders and needed libraries, as root and as
  * another user; and set-uid programs. */
 #include <stdarg.h>
 #include <sys/statvfs.h>
@@ -10,7 +10,7 @@
 
 enum { NOBODY = 65534 };
 
-/* owners and modes, as this user and as nobody */
+/* owners and permissions, as this user and as nobody */
 
 static void check_modes(void) {
   char ops[300];
@@ -25,9 +25,10 @@ static void check_modes(void) {
   REFUSED(file, 0, "is writable by others (mode 0646)");
   CHECK(chmod(file, 0644) == 0 && chmod(ops, 0777) == 0);
   REFUSED(file, 0, "/ops is writable by everybody (mode 0777): run chmod go-w on it");
-  CHECK(chmod(ops, 01777) == 0); /* others may write there, but not take the file away */
+  /* Other users may write to the folder, but cannot remove the file. */
+  CHECK(chmod(ops, 01777) == 0);
   LOADS(file, 0);
-  CHECK(chmod(ops, 0755) == 0 && chmod(folder, 0775) == 0); /* two above the file */
+  CHECK(chmod(ops, 0755) == 0 && chmod(folder, 0775) == 0); /* two levels above the file */
   REFUSED(file, 0, "is writable by its group (mode 0775)");
   CHECK(chmod(file, 0666) == 0);
   REFUSED(file, 0, ": 2 problems:\n  - rule private");
@@ -40,7 +41,8 @@ static void check_modes(void) {
 }
 
 static void
-check_owners(void) { /* as nobody: libraries of root are fine, those of a third user are not */
+/* For the user nobody, libraries of root are allowed, and those of a third user are not. */
+check_owners(void) {
   set(TENON_POLICY_PRIVATE, NULL, NULL);
   LOADS(file, 0);
   REFUSED(beside("ops/third.so"), 0,
@@ -51,7 +53,7 @@ check_owners(void) { /* as nobody: libraries of root are fine, those of a third 
   REFUSED(beside("ops/hidden.so"), 0, "hidden.so: Permission denied");
 }
 
-/* Runs it in a child that is nobody; the child's checks count as this test's. */
+/* Runs the checks in a child process as the user nobody; they count as this test's checks. */
 static void as_nobody(void (*run)(void)) {
   fflush(NULL);
   (void)good_library();
@@ -98,7 +100,8 @@ TEST("a file that is exchanged while it is checked is found out") {
   changed = identity;
   copy(TEST_LIBRARIES "/libgood.so", beside("new.so"), 0644);
   CHECK(rename(beside("new.so"), file) == 0);
-  CHECK(!tn_file_is_same(file, &identity)); /* the same bytes, another file */
+  /* The file has the same bytes, and is another file. */
+  CHECK(!tn_file_is_same(file, &identity));
   tn_file_unmap(&data);
   CHECK_STATUS(tn_file_map_real(file, &data, &identity), TENON_OK);
   CHECK(identity.number != changed.number || identity.changed != changed.changed);
@@ -110,7 +113,7 @@ TEST("a file that is exchanged while it is checked is found out") {
   CHECK(symlink("ops", text) == 0);
   strcat(text, "/good.so");
   CHECK_STATUS(tn_file_map_real(text, &data, &identity),
-               TENON_ABORTED); /* no real path: a link is in it */
+               TENON_ABORTED); /* The path has a link in it, so it is not the real path. */
   CHECK_TEXT(tn_error(), "changed while it was checked: try again");
   tn_text_t lines = {0};
   CHECK(remove(file) == 0);
@@ -118,13 +121,13 @@ TEST("a file that is exchanged while it is checked is found out") {
   CHECK(!tn_file_is_same(file, &identity));
   tn_file_changeable(file, &lines);
   CHECK_TEXT(tn_text_get(&lines),
-             /* nothing is said to be in order that is not there */
+             /* files that do not exist are not reported as in order */
              "ops/good.so: No such file or directory");
   tn_text_clear(&lines);
   end();
 }
 
-/* libraries that it needs */
+/* needed libraries */
 
 static void make(const char *format, ...) {
   char command[3000];
@@ -172,7 +175,8 @@ TEST("libraries that it needs must be as private as it is, and are never searche
 
 /* set-uid programs */
 
-static void plant(const char *name, const char *words) { /* an executable script */
+/* Writes an executable script. */
+static void plant(const char *name, const char *words) {
   FILE *out = fopen(beside(name), "w");
   CHECK(out && fputs(words, out) >= 0 && fclose(out) == 0 && chmod(beside(name), 0755) == 0);
 }
@@ -243,7 +247,8 @@ TEST("in a set-uid program no environment variable counts") {
   CHECK_TEXT(output, "policy           none\n");
   CHECK_TEXT(output, "source: 1 operators\n");
   CHECK(strstr(output, "bridge.so") == NULL);
-  CHECK(!tn_file_exists(beside("ran"))); /* none of the planted programs was run */
+  /* None of the planted programs ran. */
+  CHECK(!tn_file_exists(beside("ran")));
   CHECK(strstr(output, "cache: ") == NULL);
   end();
 }

@@ -1,5 +1,5 @@
 /* Generators: one for each device and those of programs, their state as bytes, several threads, and
- * the same numbers on a device whose random operators fall back to the CPU. */
+ * equal numbers on a device whose random operators fall back to the CPU. */
 #include "base/thread.h"
 #include "check.h"
 #include "tensors.h"
@@ -9,7 +9,8 @@
 #include "operators.h"
 
 static tenon_tensor_t *draw_on(tenon_device_t device,
-                               int64_t count) { /* randint of that many, as i64 */
+                               /* Draws `count` numbers by core::randint, as i64. */
+                               int64_t count) {
   const tenon_op_t *op = op_of("core::randint");
   tenon_attrs_t *attrs = attrs_of(op, "low=0; high=1000000007");
   tenon_dim_t extent = tenon_extent(count);
@@ -23,7 +24,8 @@ static tenon_tensor_t *draw_on(tenon_device_t device,
   return out;
 }
 
-static bool same(const tenon_tensor_t *a, const tenon_tensor_t *b) { /* wherever they are */
+/* Compares two tensors, on any devices. */
+static bool same(const tenon_tensor_t *a, const tenon_tensor_t *b) {
   tenon_tensor_t *x = NULL;
   tenon_tensor_t *y = NULL;
   CHECK_STATUS(tenon_tensor_copy_to(a, (tenon_device_t){1, 0}, &x), TENON_OK);
@@ -67,7 +69,8 @@ TEST("every device has a generator, all begin alike, and drawing from one does n
   tenon_tensor_t *f = draw_on(cpu, 5);
   tenon_tensor_t *g = draw_on(npu_device, 5);
   CHECK(same(f, g) && !same(a, f));
-  CHECK_STATUS(tenon_device_default_set(npu_device), TENON_OK); /* without a device: the thread's */
+  /* Without a device attribute, the thread's default device is used. */
+  CHECK_STATUS(tenon_device_default_set(npu_device), TENON_OK);
   tenon_tensor_t *h = NULL;
   tenon_attrs_t *attrs = attrs_of(op_of("core::randn"), "shape=[4]");
   uint64_t before = tenon_generator_offset_get(there);
@@ -83,7 +86,8 @@ TEST("every device has a generator, all begin alike, and drawing from one does n
   CHECK_TEXT(tenon_error(), "device (type 2, id 0) belongs to no backend");
   tenon_shutdown();
   CHECK(tenon_generator_seed_get(here) == 0 &&
-        tenon_generator_offset_get(here) == 0); /* as at the start */
+        /* The generator is as at the start. */
+        tenon_generator_offset_get(here) == 0);
 }
 
 TEST("random operators that fall back draw the numbers that the CPU draws, and as many") {
@@ -97,7 +101,7 @@ TEST("random operators that fall back draw the numbers that the CPU draws, and a
       tenon_tensor_t *a[2] = {NULL};
       tenon_tensor_t *b[2] = {NULL};
       CHECK_STATUS(tenon_tensor_copy_to(x, npu_device, &y), TENON_OK);
-      if (strided) { /* both transposed */
+      if (strided) { /* Both tensors are transposed. */
         int64_t swapped[2] = {3, 2};
         int64_t strides[2] = {1, 3};
         tenon_tensor_t *t = NULL;
@@ -150,7 +154,8 @@ TEST("a thread draws from the generator that it selected, else from that of its 
   tenon_tensor_t *c = draw_on(cpu, 3);
   CHECK(!same(a, c) && tenon_generator_offset_get(device) == 8);
   CHECK(tenon_generator_use(own) == NULL);
-  tenon_generator_release(own); /* of this thread it is not used any more */
+  /* This thread no longer uses it. */
+  tenon_generator_release(own);
   tenon_tensor_t *d = draw_on(cpu, 3);
   CHECK(tenon_generator_offset_get(device) == 16);
   tenon_tensor_release(a);
@@ -176,8 +181,8 @@ TEST("the system gives a different seed each time") {
 }
 
 TEST("a saved state continues where it was, and its bytes are the same on every machine") {
-  /* "tenonrng", version 1, 40 bytes, seed and offset little-endian; FNV-1a of those, computed in
-   * Python */
+  /* The state: "tenonrng", version 1, 40 bytes, seed and offset in little-endian order; then the
+   * FNV-1a checksum of these bytes, computed in Python. */
   static const uint8_t known[40] = {'t',  'e',  'n',  'o',  'n',  'r', 'n',  'g',  1,    0,
                                     0,    0,    40,   0,    0,    0,   0xf0, 0xde, 0xbc, 0x9a,
                                     0x78, 0x56, 0x34, 0x12, 0x0b, 0,   0,    0,    0,    0,
@@ -295,7 +300,8 @@ TEST("threads that share a generator get all its numbers, each number once") {
   for (int t = 0; t < THREADS; t++)
     memcpy(found + t * CALLS, drawers[t].first, sizeof drawers[t].first);
   for (uint64_t c = 0; c < THREADS * CALLS;
-       c++) { /* the upper half of two numbers times the range, by doubles and back */
+       /* The upper half of two numbers times the range, converted to double and back. */
+       c++) {
     uint64_t at = c * 2 * (EACH + 1);
     uint64_t high = tenon_random(31, at);
     uint64_t low = tenon_random(31, at + 1);

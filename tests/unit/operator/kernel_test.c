@@ -1,5 +1,5 @@
-/* Which kernel runs and what it sees: instruction sets, assembly, a closed library, layouts,
- * quantised tensors, kernels of other libraries, one call at a time. */
+/* Which kernel runs, and which arguments it gets: instruction sets, assembly, a closed library,
+ * layouts, quantised tensors, kernels of other libraries, and serial kernels. */
 #include "base/cpu.h"
 #include "base/parallel.h"
 #include "base/thread.h"
@@ -20,7 +20,8 @@ static void start(void) {
 
 /* instruction sets */
 
-/* Starts anew with that limit (NULL: none); gives what level and each_level say. */
+/* Starts the runtime again with that limit (NULL: none), and returns the levels that `level` and
+ * `each_level` report. */
 static void check_level(const char *limit, float level) {
   char expected[64];
   tenon_shutdown();
@@ -54,7 +55,8 @@ static void check_level(const char *limit, float level) {
 
 TEST("the best kernel for the machine runs, and TENON_CPU_CAPABILITY limits the choice") {
 #if defined(__x86_64__)
-  unsetenv("TENON_CPU_CAPABILITY"); /* a run of all tests may be limited */
+  /* The environment of the whole test run may limit the instruction sets. */
+  unsetenv("TENON_CPU_CAPABILITY");
   int avx2 = tn_cpu_has(tn_cpu_rank("avx2", 4));
   int avx512 = tn_cpu_has(tn_cpu_rank("avx512", 6));
   check_level(NULL, avx512 ? 2 : avx2 ? 1 : 0);
@@ -87,7 +89,7 @@ TEST("the description marks the kernel in use") {
   tenon_shutdown();
 }
 
-/* kernels from elsewhere */
+/* kernels from other places */
 
 TEST("a loop kernel may be written in assembly") {
 #if defined(__x86_64__) && defined(__ELF__)
@@ -273,7 +275,8 @@ typedef struct quantised_t {
 } quantised_t;
 
 static quantised_t
-quantised(tenon_tensor_t *x) { /* scale 0.5 and 2 by the last axis, zero points 1 and 0 */
+/* Scales 0.5 and 2 along the last axis, zero points 1 and 0. */
+quantised(tenon_tensor_t *x) {
   quantised_t q = {x,
                    tensor_of("f32[2] 0.5 2"),
                    tensor_of("f32[2] 1 0"),

@@ -1,6 +1,6 @@
-/* Keys of calls: names of backends, many more than there are bits; tensors on several devices;
- * meta; what a thread includes and excludes; keys that are passed by; tensors that are not dense,
- * on every backend. */
+/* Keys of calls: names of backends, more of them than there are bits; tensors on several devices;
+ * meta; keys that a thread includes and excludes; fallthroughs; tensors that are not dense, on
+ * every backend. */
 #include "base/thread.h"
 #include "check.h"
 #include "operator/key.h"
@@ -9,13 +9,13 @@
 #include "operators.h"
 #include "probes.h"
 
-static double id[128]; /* what the kernel of that number writes */
+static double id[128]; /* the number that each kernel writes */
 __attribute__((constructor)) static void number(void) {
   for (int i = 0; i < 128; i++)
     id[i] = i;
 }
 
-/* A call of `pair` with an argument on each of two backends, and the result on the first. */
+/* Calls `pair` with an argument on each of two backends, and with the result on the first. */
 static tenon_status_t call_pair(const char *first, const char *second, double *out) {
   double in[2] = {0, 0};
   *out = PROBE_NOTHING;
@@ -138,7 +138,7 @@ TEST("arguments on two devices are refused with both named, but a meta tensor ma
   CHECK(out == 4);
   CHECK_STATUS(call_pair("cpu", "cpu", &out), TENON_OK);
   CHECK(out == 3);
-  tenon_key_include("autograd", 1); /* and past layers that do nothing */
+  tenon_key_include("autograd", 1); /* Layers that do nothing do not matter. */
   CHECK_STATUS(call_pair("npu", "gpu", &out), TENON_INVALID);
   tenon_key_include("autograd", 0);
   tenon_registration_release(a);
@@ -149,7 +149,8 @@ TEST("arguments on two devices are refused with both named, but a meta tensor ma
 
 TEST("meta is a backend of its own, and kernels, composites and a fallback serve it") {
   probe_start();
-  CHECK_ANSWER("probe::plain", "meta", PROBE_NOTHING); /* infer says all that there is to know */
+  /* infer alone answers a call on meta. */
+  CHECK_ANSWER("probe::plain", "meta", PROBE_NOTHING);
   tenon_registration_t *fallback = probe_fallback("meta", &id[1], 0);
   CHECK_ANSWER("probe::plain", "meta", 1);
   tenon_registration_t *composite = probe_add("probe::plain", "composite", &id[2], 0);
@@ -162,7 +163,7 @@ TEST("meta is a backend of its own, and kernels, composites and a fallback serve
   tenon_registration_release(fallback);
 }
 
-/* what a thread includes and excludes */
+/* keys that a thread includes and excludes */
 
 TEST("a thread includes and excludes keys, exclusion beats inclusion, and other threads are not "
      "affected") {
@@ -204,7 +205,7 @@ TEST("keys that follow from tensors, the process or layers cannot be switched by
   CHECK_TEXT(tenon_error(), "no key is called 'no_such_key'");
 }
 
-/* passing by */
+/* fallthroughs */
 
 static tenon_status_t pass_on(tenon_call_t *call) {
   ++*(double *)call->context;
@@ -224,7 +225,9 @@ TEST("a call passes several fallthroughs in a row to the first key with a kernel
   for (int i = 0; i < 4; i++)
     CHECK_STATUS(tenon_key_include(on[i], 1), TENON_OK);
   CHECK_ANSWER("probe::plain", "npu",
-               1); /* functional passes on, autocast, autograd, view and npu are passed by */
+               /* functional passes the call on; autocast, autograd, view and npu are
+                * fallthroughs. */
+               1);
   CHECK_ANSWER("probe::plain", "cpu", 2);
   CHECK(passed == 2);
   tenon_registration_release(own);
@@ -243,7 +246,8 @@ TEST("a call passes several fallthroughs in a row to the first key with a kernel
 
 static int quantised_seen, strided_seen, device_changed;
 
-static tenon_status_t look(tenon_call_t *call) { /* a kernel for dense and plain tensors */
+/* A kernel for dense and plain tensors. */
+static tenon_status_t look(tenon_call_t *call) {
   const tenon_tensor_t *x = call->inputs[0];
   const tenon_tensor_t *y = call->outputs[0];
   quantised_seen += x->detail != NULL || y->detail != NULL;
@@ -256,8 +260,8 @@ static tenon_status_t look(tenon_call_t *call) { /* a kernel for dense and plain
   return TENON_OK;
 }
 
-/* Calls with a transposed input and result; what a dense kernel copies must arrive in the right
- * places. */
+/* Calls with a transposed input and result; what a dense kernel copies must arrive at the right
+ * positions. */
 static void check_strided(const char *name, const char *backend, int32_t type) {
   static const int64_t shape[2] = {2, 3};
   static const int64_t strides[2] = {1, 2};
@@ -284,7 +288,7 @@ static void check_strided(const char *name, const char *backend, int32_t type) {
   tenon_tensor_release(y);
 }
 
-/* Calls with a tensor that is not dense: quantised, or sparse. */
+/* Calls with a tensor that is not plain: quantised, or sparse. */
 static uint32_t layout_kind;
 static tenon_status_t call_not_dense(const char *name, const char *backend) {
   double in = 1;
@@ -303,7 +307,8 @@ static tenon_status_t call_not_dense(const char *name, const char *backend) {
   return status;
 }
 
-static void name_many(void) { /* the bits run out */
+/* After this, all bits are in use. */
+static void name_many(void) {
   tenon_device_t device;
   char name[32];
   for (int i = 0; i < 64; i++) {
@@ -353,7 +358,8 @@ TEST("a dense kernel also gets dense tensors if a layer, a mode, a fallback or a
   tenon_registration_t *memory[4], *r[8];
   double passed = 0;
   add_memory(memory);
-  for (int i = 1; i < 3; i++) { /* of the CPU, over memory that is the CPU's */
+  /* A kernel of the CPU serves backends whose memory is the CPU's. */
+  for (int i = 1; i < 3; i++) {
     char where[64];
     int32_t own = 12;
     snprintf(where, sizeof where, "%s fallthrough", places[i]);
@@ -409,7 +415,8 @@ TEST("a view is on the device of its tensor") {
 }
 
 static tenon_status_t
-swap_input(tenon_call_t *call) { /* a layer that puts a transposed tensor in */
+/* A layer that replaces the input by a transposed tensor. */
+swap_input(tenon_call_t *call) {
   tenon_tensor_t *const *before = call->inputs;
   tenon_tensor_t *instead = call->context;
   call->inputs = &instead;
@@ -507,7 +514,8 @@ static void check_many(int count, bool with_gradients) {
   }
 }
 
-static int64_t lookups(void) { /* slow ones, counted where fallbacks are */
+/* The number of slow lookups, which are counted with the fallbacks. */
+static int64_t lookups(void) {
   static const char name[] = "(backends that share a key)";
   char *text = NULL;
   CHECK_STATUS(tenon_fallback_report(&text), TENON_OK);

@@ -1,5 +1,5 @@
-/* Random operators: the stream of numbers is Philox, a seed repeats it, and neither threads nor
- * layouts nor the way of calling change which element gets which number. */
+/* Random operators: the stream of numbers is that of Philox, a seed repeats the stream, and neither
+ * threads nor layouts nor the way of calling change the number that an element gets. */
 #include "base/thread.h"
 #include "check.h"
 #include "tensors.h"
@@ -19,7 +19,7 @@ TEST("the numbers are those of Philox 4x32-10") {
   static const uint32_t zero[4] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
   for (uint64_t i = 0; i < 4; i++)
     CHECK(tenon_random(0, i) == zero[i]);
-  /* and of a Python program that gives its other vectors too */
+  /* further values, by a Python program that also gives the other vectors */
   CHECK(tenon_random(0x123456789abcdefu, 0x0u) == 0xb850222e);
   CHECK(tenon_random(0x1u, 0x10000000000u) == 0x9341af16);
   CHECK(tenon_random(0xffffffffffffffffu, 0xffffffffffffffffu) == 0x3915061c);
@@ -34,7 +34,7 @@ static tenon_tensor_t *ones(int64_t count) {
   return t;
 }
 
-/* What dropout with the ratio 1/2 must keep of a stream from `offset` on. */
+/* The elements that dropout with the ratio 1/2 must keep, for a stream from `offset` on. */
 static int mistakes_of(const tenon_tensor_t *mask, const tenon_tensor_t *out, uint64_t seed,
                        uint64_t offset) {
   int mistakes = 0;
@@ -57,7 +57,7 @@ TEST("a seed repeats the numbers, and each call continues after the numbers of t
     CHECK_STATUS(tenon_op_call(op, NULL, &x, second, 0), TENON_OK);
     CHECK(mistakes_of(first[1], first[0], 42, 0) == 0);
     CHECK(mistakes_of(second[1], second[0], 42, 1000) == 0);
-    CHECK_STATUS(tenon_op_run(op, NULL, &x, first), TENON_OK); /* and a run */
+    CHECK_STATUS(tenon_op_run(op, NULL, &x, first), TENON_OK); /* tenon_op_run, too */
     CHECK(mistakes_of(first[1], first[0], 42, 2000) == 0);
     CHECK_STATUS(tenon_op_call_into(op, NULL, &x, first), TENON_OK);
     CHECK(mistakes_of(first[1], first[0], 42, 3000) == 0);

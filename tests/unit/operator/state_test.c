@@ -1,5 +1,5 @@
-/* What operators keep: states by attribute values, bound calls, workspace, and that all of it is
- * given back. */
+/* What operators keep: states by attribute values, bound calls and workspace; and that all of it is
+ * freed. */
 #include "base/memory.h"
 #include "base/thread.h"
 #include "check.h"
@@ -31,7 +31,8 @@ static int64_t census(int what) {
   return count;
 }
 
-static double count_once(const char *attrs_text) { /* a call of counter on 0 */
+/* Calls `counter` on 0. */
+static double count_once(const char *attrs_text) {
   const tenon_op_t *op = op_of("contract::counter");
   tenon_attrs_t *attrs = attrs_of(op, attrs_text);
   tenon_tensor_t *x = tensor_of("f32[1] 0");
@@ -133,7 +134,9 @@ TEST("threads share a state, and no count is lost") {
   tenon_bound_t *bound = NULL;
   CHECK_STATUS(tenon_bound_create(op_of("contract::counter"), NULL, &bound), TENON_OK);
   for (int i = 0; i < 2;
-       i++) { /* the operator's own state, made by whoever comes first; a bound one */
+       /* first the operator's own state, which the first caller creates, then that of a bound
+        * call */
+       i++) {
     counter_t counters[3] = {{i ? bound : NULL, 0}, {i ? bound : NULL, 0}, {i ? bound : NULL, 0}};
     tn_spawned_t threads[3];
     for (int k = 0; k < 3; k++)

@@ -1,7 +1,7 @@
-/* The table of an operator against a model that knows nothing of tables: a list of what was
- * registered, in order, and the rules of precedence as they are written down
- * (docs/decisions/0006-dispatcher.md).  Every combination of registrations for two backends, then
- * seeded sequences of registering and undoing for six. */
+/* The dispatch table of an operator against a model without tables: a list of the registrations in
+ * their order, and the resolution order as written in docs/decisions/0006-dispatcher.md. Every
+ * combination of registrations for two backends, then seeded sequences of registering and undoing
+ * for six. */
 #include "check.h"
 #include "operator/op.h"
 #include "tensors.h"
@@ -20,18 +20,20 @@ typedef enum kind_t {
   GRADIENT_FALLBACK,
 } kind_t;
 
-typedef struct entry_t { /* one registration that is in force */
+/* One registration that is in force. */
+typedef struct entry_t {
   kind_t kind;
-  const char *backend; /* NULL: of all */
+  const char *backend; /* NULL: for all backends */
   bool is_fallthrough;
   bool is_preferred;
-  double id;       /* what its function writes */
-  uint64_t number; /* 0: fallbacks have none */
+  double id;       /* the number that its function writes */
+  uint64_t number; /* 0: fallbacks have no number */
   const char *text;
   tenon_registration_t *handle;
 } entry_t;
 
-typedef struct world_t { /* in the order of registration */
+/* The registrations, in their order. */
+typedef struct world_t {
   entry_t entries[64];
   int count;
   bool is_view;
@@ -40,8 +42,8 @@ typedef struct world_t { /* in the order of registration */
 
 typedef struct answer_t {
   const char *rule;
-  const entry_t *from; /* NULL: no registration stands there */
-  bool has_kernel;     /* the slot names a kernel */
+  const entry_t *from; /* NULL: no registration */
+  bool has_kernel;     /* the entry names a kernel */
 } answer_t;
 
 static bool same_backend(const char *a, const char *b) {
@@ -69,7 +71,7 @@ static answer_t for_backend(const world_t *w, const char *backend) {
   if (fallback) return (answer_t){"fallback", fallback, false};
   if (w->is_view) return (answer_t){"view", NULL, false};
   return (answer_t){strcmp(backend, "meta") ? "missing" : "infer", NULL,
-                    false}; /* these operators know shapes */
+                    false}; /* These operators have infer. */
 }
 
 static answer_t for_gradients(const world_t *w, const char *backend) {
@@ -121,7 +123,8 @@ static void check_slot(const world_t *w, const tenon_op_t *op, const char *key, 
   check_report(0, __FILE__, __LINE__, "a slot", text);
 }
 
-typedef struct bench_t { /* an input and a result on each backend, made once */
+/* An input and a result on each backend, made once. */
+typedef struct bench_t {
   const char *backend;
   double in;
   double out;
@@ -129,8 +132,8 @@ typedef struct bench_t { /* an input and a result on each backend, made once */
   tenon_tensor_t *y;
 } bench_t;
 
-/* What a call writes: down from one key to the next, as long as nobody answers.  On meta there is
- * no data to view. */
+/* What a call writes: goes from one key to the next until one answers. On meta there is no data to
+ * view. */
 static double walk(const world_t *w, const char *backend, bool with_gradients,
                    tenon_status_t *out_status) {
   *out_status = TENON_OK;
@@ -139,7 +142,7 @@ static double walk(const world_t *w, const char *backend, bool with_gradients,
     answer_t a =
         step == 0 ? for_gradients(w, backend) : for_backend(w, step == 1 ? backend : "cpu");
     if (strcmp(a.rule, "fallthrough") == 0 || strcmp(a.rule, "gradient") == 0)
-      continue; /* nothing is to be recorded */
+      continue; /* No history is needed here. */
     if (strcmp(a.rule, "view") == 0) return strcmp(backend, "meta") ? PROBE_VIEWED : PROBE_NOTHING;
     if (strcmp(a.rule, "infer") == 0) return PROBE_NOTHING;
     if (strcmp(a.rule, "missing") == 0) break;
@@ -195,11 +198,12 @@ static void close_benches(bench_t *benches, int count) {
   }
 }
 
-/* changing */
+/* changing registrations */
 
 enum { IDS = 1 << 17 };
 static double
-    ids[IDS]; /* contexts of kernels; a place is used again long after its registration is gone */
+    /* Contexts of kernels; an element is used again only long after its registration was undone. */
+    ids[IDS];
 static int next_id;
 
 static void where_of(const entry_t *e, char *out, size_t size) {
@@ -220,7 +224,7 @@ static void add_entry(world_t *w, const tenon_op_t *op, entry_t e) {
     uint64_t before = op->kernels ? op->kernels->number : 0;
     where_of(&e, where, sizeof where);
     e.handle = probe_add(name, where, id, newest(w, e.kind, e.backend) ? TENON_OVERRIDE : 0);
-    /* the newest is the first of the list */
+    /* The newest registration is the first of the list. */
     e.number = op->kernels->number;
     e.text = op->kernels->text;
     CHECK(e.number > before && strcmp(e.text, where) == 0);
@@ -240,14 +244,15 @@ enum { DIMENSIONS = 9 };
 static const struct {
   kind_t kind;
   const char *backend;
-  int choices; /* none, a function, and then: a fallthrough, or preferred */
+  /* none, a function, and then a fallthrough or a preferred fallback */
+  int choices;
 } dimensions[DIMENSIONS] = {
     {DIRECT, "npu", 3},   {DIRECT, "cpu", 3},   {COMPOSITE, NULL, 2},
     {EXPLICIT, NULL, 2},  {AUTOGRAD, NULL, 3},  {AUTOGRAD, "npu", 3},
     {AUTOGRAD, "cpu", 3}, {FALLBACK, "npu", 3}, {GRADIENT_FALLBACK, NULL, 2}};
 
-/* Changes one registration at a time, so that each combination comes from another one, and not from
- * nothing. */
+/* Changes one registration at a time, so that each combination follows another one, and not an
+ * empty table. */
 static int choose(world_t *w, const tenon_op_t *op, int dimension, int choice) {
   for (int i = 0; i < w->count; i++)
     if (w->entries[i].kind == dimensions[dimension].kind &&
@@ -272,7 +277,8 @@ static int64_t check_combinations(const char *name, bool is_view, bool has_gradi
   open_benches(benches, backends, 2);
   for (int d = 0; d < DIMENSIONS; d++)
     step[d] = 1;
-  for (int d = 0; d < DIMENSIONS;) { /* counting to and fro: one digit changes at a time */
+  /* Counts back and forth, so that only one digit changes at a time. */
+  for (int d = 0; d < DIMENSIONS;) {
     check_world(&w, op, benches, 2);
     combinations++;
     for (d = 0; d < DIMENSIONS; d++) {
@@ -295,7 +301,8 @@ TEST("every combination of registrations for two backends gives the entries and 
     expected *= dimensions[d].choices;
   probe_start();
   CHECK(check_combinations("probe::plain", false, false) == expected);
-  tenon_shutdown(); /* records of what was undone are kept until then */
+  /* Undone registrations are kept until shutdown. */
+  tenon_shutdown();
   probe_start();
   CHECK(check_combinations("probe::differentiable", false, true) == expected);
   tenon_shutdown();
@@ -307,7 +314,7 @@ TEST("every combination of registrations for two backends gives the entries and 
          (long long)slots_checked, (long long)calls_checked);
 }
 
-/* samples */
+/* random sequences */
 
 static uint64_t state;
 static int below(int limit) { /* splitmix64 */
@@ -319,7 +326,7 @@ static int below(int limit) { /* splitmix64 */
 
 static void change(world_t *w, const tenon_op_t *op, const char *const *backends, int count) {
   if (w->count && (w->count > 24 || below(9) < 4)) {
-    drop_entry(w, below(w->count)); /* in any order, not only the newest */
+    drop_entry(w, below(w->count)); /* In any order, not only the newest one. */
     return;
   }
   entry_t e = {.kind = (kind_t)below(6)};
@@ -327,7 +334,7 @@ static void change(world_t *w, const tenon_op_t *op, const char *const *backends
     e.backend = backends[below(count)];
   if (e.kind == FALLBACK || e.kind == GRADIENT_FALLBACK) {
     if (newest(w, e.kind, e.backend) || same_backend(e.backend, "cpu"))
-      return; /* one at a time; none for the CPU */
+      return; /* Each backend has one fallback, and the CPU has none. */
     e.is_preferred = e.kind == FALLBACK && below(2);
   } else if (e.kind == DIRECT || e.kind == AUTOGRAD) {
     e.is_fallthrough = below(4) == 0;

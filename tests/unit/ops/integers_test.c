@@ -1,4 +1,5 @@
-/* Integers that do not fit into their dtype: what C leaves open has one answer on every machine. */
+/* Integers that overflow their dtype: where C leaves the result undefined, the operators give one
+ * result on every machine. */
 #include "check.h"
 #include "core/tensor.h"
 #include "tensors.h"

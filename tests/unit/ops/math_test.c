@@ -6,15 +6,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Distance in units of the last place of f32 at the reference; 0 if it is the nearest f32, or NaN
- * as expected. */
+/* Returns the distance from the reference in units in the last place of f32; 0 if it is the nearest
+ * f32, or NaN as expected. */
 static double ulps(float found, double expected) {
   float nearest = (float)expected;
   int exponent;
   if (isnan(expected) || isnan(found)) return isnan(expected) && isnan(found) ? 0 : INFINITY;
   if (found == nearest) return !signbit(found) == !signbit(expected) ? 0 : INFINITY;
   if (isinf(found) ||
-      isinf(nearest)) /* one step from the largest number to infinity counts as one */
+      isinf(nearest)) /* The step from the largest number to infinity counts as one. */
     return fabs(fabs(isinf(found) ? expected : (double)found) - 0x1.fffffep127) <= 0x1p104
                ? 1
                : INFINITY;
@@ -60,7 +60,8 @@ static int check_one(const struct check_t *c, uint64_t step) {
   double worst = 0;
   char where[64] = "";
   for (uint64_t n = 0; n < 0x100000000 + step; n += step) {
-    uint32_t bits = n < 0x100000000 ? (uint32_t)n : 0x7f800000u; /* the last one: infinity */
+    /* The last one is infinity. */
+    uint32_t bits = n < 0x100000000 ? (uint32_t)n : 0x7f800000u;
     float x = tn_float32(bits);
     double d;
     if (!isnan(x) && ((double)x < c->low || (double)x > c->high)) continue;
@@ -72,7 +73,7 @@ static int check_one(const struct check_t *c, uint64_t step) {
   return report(c->name, worst, c->bound, where);
 }
 
-/* Bases and exponents of every size and sign, and all pairs of special ones. */
+/* Tests bases and exponents of every size and sign, and all pairs of special numbers. */
 static int check_power(uint64_t step) {
   static const float special[] = {0,       0.5f,           1,         2,        3,  1.5f,
                                   0x1p24f, 0x1.fffffep23f, 0x1p-149f, INFINITY, NAN};
@@ -91,7 +92,7 @@ static int check_power(uint64_t step) {
     } else {
       state = state * 6364136223846793005u + 1442695040888963407u; /* Knuth's MMIX */
       x = tn_float32((uint32_t)(state >> 32) & (i & 1 ? 0xffffffffu : 0x7fffffffu));
-      /* so that the result is near 2^k for |k| < 160; every eighth exponent is an integer */
+      /* The result is then near 2^k for |k| < 160; every eighth exponent is an integer. */
       y = (float)(((double)(state & 0xffff) / 32768 - 1) * 160 / log2(fabs((double)x)));
       if ((i & 7) == 0) y = tn_rintf(y);
     }

@@ -1,5 +1,5 @@
-/* Random operators: the numbers of Philox in the places that they belong to, whatever dtype, layout
- * and number of threads; what they refuse; and that they are distributed as they say. */
+/* Random operators: the numbers of Philox at their positions, for any dtype, layout and number of
+ * threads; errors; and the distributions. */
 #include <math.h>
 
 #include "check.h"
@@ -8,7 +8,7 @@
 #include "operators.h"
 
 static tenon_tensor_t *make(const char *name, const char *attrs_text,
-                            tenon_tensor_t *x) { /* with a seed given before */
+                            tenon_tensor_t *x) { /* Calls an operator after the seed was set. */
   const tenon_op_t *op = op_of(name);
   tenon_attrs_t *attrs = attrs_of(op, attrs_text);
   tenon_tensor_t *out = NULL;
@@ -18,7 +18,8 @@ static tenon_tensor_t *make(const char *name, const char *attrs_text,
 }
 
 static void check_made(const char *name, const char *attrs,
-                       const char *expected) { /* of seed 42, from the beginning */
+                       /* Compares with the numbers of seed 42, from the beginning. */
+                       const char *expected) {
   tenon_random_seed(42);
   tenon_tensor_t *out = make(name, attrs, NULL);
   CHECK_TENSOR(out, expected);
@@ -62,7 +63,8 @@ TEST("random numbers are those of PyTorch's Philox 4x32-10") {
     for (int i = 0; i < known[k].count; i++)
       CHECK(tenon_random(known[k].seed, known[k].position + (uint64_t)i) == known[k].numbers[i]);
     for (int skip = 0; skip < 4 && known[k].count == 8;
-         skip++) { /* what operators draw, from inside a block too */
+         /* The numbers that operators draw, also from inside a block. */
+         skip++) {
       tenon_generator_t *generator = NULL;
       tenon_generator_t *before;
       CHECK_STATUS(tenon_generator_create(known[k].seed, &generator), TENON_OK);
@@ -246,7 +248,7 @@ static void moments(const tenon_tensor_t *t, double *out_mean, double *out_varia
 }
 
 /* Chi-square over equally likely bins: with k degrees of freedom its mean is k and its variance 2k;
- * six deviations. */
+ * six standard deviations are allowed. */
 static void check_even(const int64_t *counts, int bins, int64_t total) {
   double chi = 0;
   double expected = (double)total / bins;
@@ -264,20 +266,21 @@ TEST("a million numbers of a fixed seed have the expected mean, variance and spr
   tenon_random_seed(2024);
   tenon_tensor_t *t = make("core::randn", "shape=[1024, 1024]", NULL);
   moments(t, &mean,
-          /* deviations of the two: 1 / sqrt(n), sqrt(2 / n); of the share within 1: 0.00045 */
+          /* Standard deviations: 1 / sqrt(n) for the mean, sqrt(2 / n) for the variance, and
+           * 0.00045 for the share within 1. */
           &variance);
   CHECK(fabs(mean) < 5 / sqrt(MANY) && fabs(variance - 1) < 5 * sqrt(2.0 / MANY));
   int64_t within = 0;
   for (int64_t i = 0; i < MANY; i++)
     within += fabs(tensor_float(t, i)) < 1;
   CHECK(fabs((double)within / MANY - 0.6826894921) < 5 * 0.00045);
-  for (int64_t i = 0; i < MANY; i++) { /* the normal distribution's own share below it is even */
+  /* The normal distribution's share below a number is uniform. */
+  for (int64_t i = 0; i < MANY; i++) {
     int bin = (int)(BINS * 0.5 * erfc(-tensor_float(t, i) / sqrt(2)));
     counts[bin < BINS ? bin : BINS - 1]++;
   }
   check_even(counts, BINS, MANY);
-  double together =
-      0; /* neighbours have nothing to do with each other, those of one Box-Muller pair neither */
+  double together = 0; /* Neighbours are independent, also those of one Box-Muller pair. */
   for (int64_t i = 0; i + 1 < MANY; i++)
     together += tensor_float(t, i) * tensor_float(t, i + 1);
   CHECK(fabs(together / MANY) < 5 / sqrt(MANY));
@@ -313,7 +316,7 @@ TEST("a million numbers of a fixed seed have the expected mean, variance and spr
   tenon_tensor_release(t);
 }
 
-/* what is refused */
+/* errors */
 
 static void refused(const char *name, const char *attrs_text, const char *part) {
   const tenon_op_t *op = op_of(name);

@@ -1,5 +1,5 @@
-/* What operators refuse before anything is read: shapes that calls at random found
- * (tests/fuzz/call_fuzz.c), gradients of another shape than the result above all. */
+/* Arguments that operators refuse before anything is read: shapes that random calls found
+ * (tests/fuzz/call_fuzz.c), above all gradients of another shape than the result. */
 #include "check.h"
 #include "core/tensor.h"
 #include "tensors.h"
@@ -10,7 +10,7 @@ typedef struct wrong_t {
   const char *op;
   const char *attrs;
   const char *inputs[7];
-  const char *part; /* of the message */
+  const char *part; /* part of the message */
 } wrong_t;
 
 static const char of_result[] = "which is not the shape of the forward result";

@@ -1,5 +1,6 @@
-/* Operators that a running program defines: the same checks as a library's, a context, a handle
- * that undoes it, and a destroy that comes once, when no call can come to the operator any more. */
+/* Operators that a running program defines: they are checked like those of a library, they have a
+ * context and a handle that undoes them, and their destroy function runs once, when no call can
+ * reach the operator any more. */
 #include "base/thread.h"
 #include "check.h"
 #include "tensors.h"
@@ -7,7 +8,8 @@
 #include "failing.h"
 #include "operators.h"
 
-typedef struct scale_t { /* what a program keeps for its operator */
+/* The data that a program keeps for its operator. */
+typedef struct scale_t {
   double by;
   int destroyed;
   int inferred;
@@ -19,7 +21,7 @@ static tenon_status_t scale_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
   __atomic_fetch_add(&((scale_t *)infer->context)->inferred, 1,
-                     __ATOMIC_RELAXED); /* threads call at once */
+                     __ATOMIC_RELAXED); /* Several threads may call at once. */
   out->ndim = x->ndim;
   for (int32_t d = 0; d < x->ndim; d++)
     out->dims[d] = x->dims[d];
@@ -45,7 +47,8 @@ static tenon_registration_t *define(scale_t *scale) {
   return r;
 }
 
-static float scaled(const tenon_op_t *op, float value) { /* NAN: refused */
+/* Returns NAN if the call is refused. */
+static float scaled(const tenon_op_t *op, float value) {
   int64_t one = 1;
   tenon_tensor_t *x = NULL;
   tenon_tensor_t *out = NULL;
@@ -95,7 +98,8 @@ TEST("after undoing, the name is free and the handle still works; the context is
   CHECK(scaled(op, 2) == 4 && first.destroyed == 0);
   tenon_registration_t *again = define(&second);
   CHECK(scaled(op_of("demo::scale"), 2) == 10 && scaled(op, 2) == 4);
-  tenon_registration_release(r); /* the second time it does nothing */
+  /* The second release does nothing. */
+  tenon_registration_release(r);
   CHECK(scaled(op_of("demo::scale"), 2) == 10);
   tenon_registration_release(again);
   CHECK(first.destroyed == 0 && second.destroyed == 0);
@@ -166,7 +170,7 @@ TEST("an invalid definition is refused with all errors, adds nothing, and leaves
   CHECK(scale.destroyed == 1);
 }
 
-/* others' kernels */
+/* kernels that others add */
 
 static tenon_status_t minus_run(tenon_call_t *call) {
   *(float *)call->outputs[0]->data = -*(const float *)call->inputs[0]->data;
@@ -192,7 +196,8 @@ TEST("kernels that others added leave with the operator, wait, and join the next
   const tenon_op_t *before = op_of("demo::scale");
   CHECK_STATUS(tenon_kernel_add("demo::scale", "cpu", minus_run, NULL, NULL, TENON_OVERRIDE, &mine),
                TENON_OK);
-  { /* items and texts need not stay */
+  /* Items and texts need not outlive the call. */
+  {
     char name[] = "demo::scale";
     char where[] = "npu";
     CHECK_STATUS(tenon_op_add((const tenon_item_t[]){{TENON_TAG_EXTEND, 0, 0, name, NULL},
@@ -208,7 +213,7 @@ TEST("kernels that others added leave with the operator, wait, and join the next
   tenon_registration_release(r);
   check_dangling("demo::scale: kernels of library program wait");
   CHECK(scaled(before, 2) ==
-        4); /* its own kernel is there again: nothing of others can be unloaded under it */
+        4); /* Its own kernel is in force again, so no library of others is needed. */
   r = define(&scale);
   check_dangling(NULL);
   CHECK(scaled(op_of("demo::scale"), 2) == -2 && tenon_op_has_kernel(op_of("demo::scale"), "npu"));
@@ -271,7 +276,8 @@ static void call_always(void *pointer) {
   caller_t *c = pointer;
   while (!__atomic_load_n(c->is_over, __ATOMIC_RELAXED) || !c->calls) {
     float value = scaled(c->op, 2);
-    c->wrong += value != 4 && value != -2; /* its own kernel, or the other one's */
+    /* The result is that of its own kernel or of the other one. */
+    c->wrong += value != 4 && value != -2;
     c->calls++;
   }
 }

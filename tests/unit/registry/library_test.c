@@ -1,5 +1,5 @@
 /* Libraries as a whole: hooks, contexts of programs, versions and upgrades, handles, and unloading
- * while something holds on. */
+ * while something uses the library. */
 #define TENON_STATIC /* the library below is linked in */
 #include "check.h"
 #include "tensors.h"
@@ -105,7 +105,7 @@ TEST("functions of a library added by a program find its context, which is destr
   CHECK_TEXT(tenon_error(), "operator hosted::value is there already, from library hosted");
   CHECK(data.destroyed == 0 && data.closed == 0);
   tenon_library_release(library);
-  CHECK(data.destroyed == 0); /* a library that was not said to go stays until shutdown */
+  CHECK(data.destroyed == 0); /* A library that is not unloadable stays until shutdown. */
   tenon_shutdown();
   CHECK(data.closed == 1 && data.destroyed == 1 && data.created == 0);
 }
@@ -143,12 +143,12 @@ TEST("a library needs no context") {
   CHECK_STATUS(tenon_library_add(tenon_library_contract(), NULL, NULL, NULL), TENON_OK);
   tenon_tensor_t *out[1] = {NULL};
   CHECK_STATUS(call_op("contract::census", NULL, TEXTS(NULL), out),
-               TENON_OK); /* fails if open was not called */
+               TENON_OK); /* The call fails if `open` was not called. */
   tenon_tensor_release(out[0]);
   tenon_shutdown();
 }
 
-/* what is stated */
+/* declarations that can be read */
 
 TEST("version, upgrades, traits and declarations of an operator can be read") {
   CHECK_STATUS(tenon_library_add(tenon_library_contract(), NULL, NULL, NULL), TENON_OK);

@@ -1,6 +1,6 @@
-/* Registering, overriding and undoing kernels and fallbacks: what was there before is there again,
- * in whatever order; kernels that wait for their operator; dtypes; and all of that while other
- * threads call. */
+/* Registering, overriding and undoing kernels and fallbacks: undoing restores the earlier
+ * registration, in any order; kernels that wait for their operator; dtypes; and all of that while
+ * other threads call. */
 #include "base/thread.h"
 #include "check.h"
 #include "operator/key.h"
@@ -10,7 +10,7 @@
 #include "operators.h"
 #include "probes.h"
 
-static double id[64]; /* what the kernel of that number writes */
+static double id[64]; /* the number that each kernel writes */
 __attribute__((constructor)) static void number(void) {
   for (int i = 0; i < 64; i++)
     id[i] = i;
@@ -259,13 +259,14 @@ TEST("tools can ask whether a key has a kernel of its own, and can print the who
   CHECK_TEXT(text, line);
   snprintf(line, sizeof line, "%-20s kernel: autograd npu [program, number ", "autograd npu");
   CHECK_TEXT(text, line);
-  CHECK(!strstr(text, "autocast")); /* what is passed by is not worth a line */
+  CHECK(!strstr(text, "autocast")); /* Fallthroughs have no line. */
   tenon_text_release(text);
   tenon_slot_info_t info = {.size = sizeof info};
   CHECK_STATUS(tenon_op_slot(op, "no_such_backend", &info), TENON_NOT_FOUND);
   CHECK_TEXT(tenon_error(), "no key is called 'no_such_backend'");
   CHECK_STATUS(tenon_op_slot(op, "autograd no_such_backend", &info), TENON_NOT_FOUND);
-  info = (tenon_slot_info_t){.size = 8, .rule = "untouched"}; /* an older caller's is shorter */
+  /* The structure of an older caller is shorter. */
+  info = (tenon_slot_info_t){.size = 8, .rule = "untouched"};
   CHECK_STATUS(tenon_op_slot(op, "npu", &info), TENON_OK);
   CHECK(info.size == 8 && strcmp(info.rule, "untouched") == 0);
   tenon_registration_release(npu);
@@ -277,7 +278,7 @@ TEST("tools can ask whether a key has a kernel of its own, and can print the who
 /* loops and dtypes */
 
 static double call_f(const char *name,
-                     uint32_t dtype) { /* by a kernel that writes its number whatever the dtype */
+                     uint32_t dtype) { /* Calls a kernel that writes its number for any dtype. */
   double in[2] = {2, 2};
   double out[2] = {PROBE_NOTHING, PROBE_NOTHING};
   int64_t one = 1;
@@ -346,7 +347,7 @@ TEST("dtypes that a backend's own kernels do not serve go to the backend's fallb
   tenon_device_t device;
   char name[32];
   probe_start();
-  for (int i = 0; i < 45; i++) { /* so that the second one shares its bit with others */
+  for (int i = 0; i < 45; i++) { /* After that, the second backend shares its bit with others. */
     snprintf(name, sizeof name, "filler_%d", i);
     CHECK_STATUS(tenon_device_find(name, 0, &device), TENON_OK);
   }
@@ -440,7 +441,8 @@ static const tenon_item_t late_items[] = {
 static const tenon_descriptor_t late = {
     sizeof(tenon_descriptor_t), TENON_ABI, TENON_LAYOUT, 0, "late", "1.0.0", late_items};
 
-static void check_dangling(const char *part) { /* NULL: nothing waits */
+/* With part NULL, no kernel may wait. */
+static void check_dangling(const char *part) {
   char *text = NULL;
   CHECK_STATUS(tenon_dangling(&text), TENON_OK);
   if (part)
@@ -459,7 +461,7 @@ TEST("kernels added before their operator are listed, and work once the operator
   tenon_registration_t *gone = probe_add("late::late", "cpu", &id[3], 0);
   check_dangling("late::late: kernels of library program wait: no library defines it\n");
   CHECK_STATUS(tenon_op_find("late::late", &op), TENON_NOT_FOUND);
-  tenon_registration_release(gone); /* before it came to anything */
+  tenon_registration_release(gone); /* before its operator was defined */
   CHECK_STATUS(tenon_library_add(&late, NULL, NULL, NULL), TENON_OK);
   check_dangling(NULL);
   CHECK_ANSWER("late::late", "npu", 1);
@@ -562,7 +564,8 @@ TEST("calls into an unloadable library are counted however they reach it, and it
   double in[4] = {2, 4, 6, 8};
   probe_start();
   CHECK_STATUS(tenon_library_load(TEST_LIBRARIES "/libcontract.so", 0, NULL), TENON_OK);
-  for (int way = 0; way < 3; way++) { /* past the layer of layouts, a mode, and both */
+  /* The ways go past the layer of layouts, past a mode, and past both. */
+  for (int way = 0; way < 3; way++) {
     tenon_library_t *partner = NULL;
     tenon_tensor_t *x = NULL;
     tenon_tensor_t *y = NULL;
@@ -613,7 +616,7 @@ TEST("contexts are destroyed once, at shutdown, whether their registration was u
   CHECK(destroyed == 0);
   tenon_shutdown();
   CHECK(destroyed == 6);
-  probe_start(); /* nothing of it is there any more */
+  probe_start(); /* No registration remains. */
   check_dangling(NULL);
   CHECK_REFUSED("probe::plain", "gpu", TENON_UNIMPLEMENTED, "no kernel for gpu");
   tenon_shutdown();
@@ -635,7 +638,8 @@ TEST("the context of a refused kernel is not destroyed") {
 
 /* without memory */
 
-/* What was there before must be there after a failure, and what is said to be there must be. */
+/* After a failure, the registrations from before must be in force, and registrations reported as
+ * made must be in force, too. */
 static tenon_status_t add_and_undo(void *context) {
   const char *where = context;
   tenon_registration_t *r = NULL;
@@ -663,7 +667,7 @@ static tenon_status_t add_and_undo(void *context) {
   if (status == TENON_OK) {
     tenon_registration_release(r);
     CHECK(tenon_op_run(op_of("probe::plain"), NULL, inputs, outputs) == TENON_OK);
-    CHECK(out == 1 || out == 7); /* without memory an undone kernel may stay */
+    CHECK(out == 1 || out == 7); /* If memory runs out, an undone kernel may stay. */
   }
   return status;
 }
@@ -686,7 +690,8 @@ enum {
   FIRST = 1000,
 };
 static double serials[ROUNDS * 4 + FIRST];
-static int registered[ROUNDS * 4 + FIRST]; /* 1: at some time; set before it can be called */
+/* 1: the kernel was registered at some time; set before it can be called. */
+static int registered[ROUNDS * 4 + FIRST];
 
 typedef struct crowd_t {
   const tenon_op_t *op;
@@ -732,7 +737,8 @@ TEST("kernels are added, overridden and undone while other threads call, and eac
   probe_start();
   const tenon_op_t *op = op_of("probe::plain");
   tenon_registration_t *base =
-      probe_add("probe::plain", "composite", serial(&next), 0); /* always an answer */
+      /* The composite always answers. */
+      probe_add("probe::plain", "composite", serial(&next), 0);
   for (int i = 0; i < 4; i++) {
     crowds[i] = (crowd_t){op, backends[i], 0, 0, 0, 0};
     CHECK(tn_spawn(&threads[i], call_on, &crowds[i]));
@@ -773,7 +779,7 @@ TEST("calls that find no kernel in between fail, and the message says so") {
     tenon_registration_release(a);
     tenon_registration_release(b);
     tenon_registration_release(c);
-    char *text = NULL; /* tools look meanwhile, too */
+    char *text = NULL; /* Tools look at the tables meanwhile, too. */
     CHECK_STATUS(tenon_op_table(op_of("probe::plain"), &text), TENON_OK);
     tenon_text_release(text);
     tenon_text_release(tenon_op_kernel(op_of("probe::plain"), 0));
@@ -793,7 +799,8 @@ typedef struct maker_t {
 } maker_t;
 
 static void
-make_and_undo(void *pointer) { /* two threads register for different backends of one operator */
+/* Two threads register for different backends of one operator. */
+make_and_undo(void *pointer) {
   maker_t *m = pointer;
   char name[16];
   snprintf(name, sizeof name, "maker_%d", m->number);

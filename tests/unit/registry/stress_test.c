@@ -24,7 +24,9 @@
 #ifdef TEST_MUTANT
 enum {
   IS_MUTANT = 1
-}; /* without what protects libraries that go: nearly all calls are into those */
+  /* The tests without protection of libraries that are unloaded: nearly all calls go into such
+ * libraries. */
+};
 #else
 enum { IS_MUTANT = 0 };
 #endif
@@ -34,7 +36,7 @@ static int64_t number_of(const char *name, int64_t standard) {
   return text ? strtoll(text, NULL, 10) : standard;
 }
 
-/* libraries that are gone */
+/* unloaded libraries */
 
 static int64_t poisoned;
 
@@ -55,8 +57,8 @@ static int find_range(struct dl_phdr_info *info, size_t size, void *pointer) {
   return 1;
 }
 
-/* In place of the system's: where the library was, there is nothing for long, and nobody gets that
- * place. */
+/* Replaces the system's function: the addresses of an unloaded library stay unmapped for long, and
+ * nothing else gets them. */
 int dlclose(void *handle) {
   enum { KEPT = 4096 };
   static range_t kept[KEPT];
@@ -85,7 +87,7 @@ static void tell(int number) {
   _exit(9);
 }
 
-/* what the answers must be */
+/* permitted answers */
 
 enum {
   CPU,
@@ -102,15 +104,16 @@ enum {
   RING = 1 << 14,
 };
 
-/* Changes are numbered.  Before one is made, what is right after it is written down; a call that
- * began after change `ended` and came back before `begun` + 1 may answer as after any of them, and
- * in no other way. */
+/* Changes are numbered. Before a change is made, the right answer after it is stored. A call that
+ * began after change `ended` and returned before `begun` + 1 may give the answer after any change
+ * from `ended` to `begun`, and no other. */
 typedef struct truth_t {
   int64_t begun;
   int64_t ended;
   int32_t answers[RING][CALLS];
 } truth_t;
-static truth_t truths[2]; /* of what the program registers; of the libraries */
+/* The first for registrations of the program, the second for the libraries. */
+static truth_t truths[2];
 
 static void will_be(truth_t *truth, const int32_t *answers) {
   int32_t *place = truth->answers[(truth->begun + 1) % RING];
@@ -123,7 +126,7 @@ static void is_now(truth_t *truth) {
   __atomic_store_n(&truth->ended, truth->begun, __ATOMIC_RELEASE);
 }
 
-/* -1: so many changes ago that nobody knows. */
+/* -1: the change is so long ago that its answer is not stored any more. */
 static int is_right(truth_t *truth, int call, int64_t first, double answer) {
   int64_t last = __atomic_load_n(&truth->begun, __ATOMIC_SEQ_CST);
   int found = 0;
@@ -134,7 +137,7 @@ static int is_right(truth_t *truth, int call, int64_t first, double answer) {
 
 /* operators */
 
-static int64_t until;    /* the end, by tn_now */
+static int64_t until;    /* the end, in the time of tn_now */
 static int stop, broken; /* broken: a dense kernel got a strided tensor */
 
 static tenon_status_t answer(tenon_call_t *call) {
@@ -166,7 +169,7 @@ static const tenon_item_t stressed_items[] = {
 static const tenon_descriptor_t stressed = {
     sizeof(tenon_descriptor_t), TENON_ABI, TENON_LAYOUT, 0, "stressed", "1.0.0", stressed_items};
 
-/* who calls */
+/* threads that call */
 
 enum {
   COLD_SIZE = 64 << 20,
@@ -195,7 +198,8 @@ static void call_all(void *pointer) {
   static int64_t columns[2] = {1, 2};
   caller_t *c = pointer;
   double in[4] = {0};
-  char *cold = calloc(COLD_SIZE, 1); /* stores there take long, and later ones wait for them */
+  /* Stores to this memory take long, and later stores wait for them. */
+  char *cold = calloc(COLD_SIZE, 1);
   const tenon_op_t *changed = op_of("stressed::changed");
   const tenon_op_t *swapped = op_of("stressed::swapped");
   tenon_tensor_t x[3], y[3];
@@ -244,7 +248,7 @@ static void call_all(void *pointer) {
   free(cold);
 }
 
-/* who changes */
+/* threads that change registrations */
 
 enum {
   CHANGES = 20000,
@@ -264,7 +268,8 @@ enum {
   PLACES,
 };
 
-typedef struct live_t { /* a registration that is not undone */
+/* A registration that was not undone. */
+typedef struct live_t {
   tenon_registration_t *registration;
   int place;
   int serial;
@@ -281,7 +286,7 @@ typedef struct changer_t {
 } changer_t;
 static double serials[CHANGES + 1];
 
-/* The rules, of the kernels that there are in the order in which they came. */
+/* The resolution order over the registered kernels, in the order of registration. */
 static int32_t newest(const changer_t *c, int place, int other) {
   for (int i = c->count - 1; i >= 0; i--)
     if (c->live[i].place == place || c->live[i].place == other) return c->live[i].serial;
@@ -374,7 +379,8 @@ static tenon_library_t *load(int number) {
   return library;
 }
 
-/* Two libraries at most, the newer one answers; at times none, or the newer one goes first. */
+/* Loads at most two libraries, of which the newer one answers; at times none is loaded, or the
+ * newer one is unloaded first. */
 static void swap_all(void *pointer) {
   swapper_t *s = pointer;
   tenon_library_t *loaded[2] = {NULL};
@@ -392,7 +398,7 @@ static void swap_all(void *pointer) {
     }
     while (count == 2 || (count && round % 16 >= 8) ||
            (count && __atomic_load_n(&stop, __ATOMIC_RELAXED))) {
-      int gone = count == 2 && round % 8 == 7; /* the newer one */
+      int gone = count == 2 && round % 8 == 7; /* The newer one is unloaded first. */
       int32_t before = numbers[count - 1];
       int32_t after = count == 1 ? MISSING : numbers[!gone];
       answers[SWAPPED] = after;
@@ -412,7 +418,7 @@ static void swap_all(void *pointer) {
   }
 }
 
-/* all of it */
+/* the whole test */
 
 enum { CALLERS_MOST = 64 };
 static caller_t callers[CALLERS_MOST];
@@ -433,7 +439,8 @@ TEST("kernels and libraries come and go without pause while others call, and eac
   signal(SIGBUS, tell);
   signal(SIGILL, tell);
   signal(SIGABRT, tell);
-  while (tn_now() < until && !broken) { /* rounds, since what is undone stays until shutdown */
+  /* The test has rounds, since undone registrations stay until shutdown. */
+  while (tn_now() < until && !broken) {
     tn_spawned_t threads[CALLERS_MOST], changes, swaps;
     int32_t none[CALLS];
     tenon_device_t device;

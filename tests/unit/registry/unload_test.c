@@ -1,5 +1,5 @@
-/* Unloading while other threads call: kernels of a library come and go under callers that hold no
- * handle of it, and unloading is refused while anything needs the library, by name. */
+/* Unloading while other threads call: kernels of a library come and go under callers without a
+ * handle, and unloading is refused while anything needs the library, which the message names. */
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -48,10 +48,11 @@ TEST("unloading is refused while something needs the library, and the message sa
   tenon_shutdown();
 }
 
-static int over, wrong, rest; /* rest: microseconds between calls */
+/* rest: the microseconds between calls. */
+static int over, wrong, rest;
 static int64_t halved, refused;
 
-/* f64 is halved by a kernel of partner only; without it the call is refused. */
+/* Only a kernel of `partner` halves f64; without it the call is refused. */
 static void call_halve(void *argument) {
   const tenon_op_t *op = argument;
   int64_t extent = ELEMENTS;
@@ -99,14 +100,14 @@ static void come_and_go(int rounds, int rest_between) {
     tenon_library_t *library = load_partner();
     int64_t before = __atomic_load_n(&halved, __ATOMIC_RELAXED);
     while (__atomic_load_n(&halved, __ATOMIC_RELAXED) == before)
-      continue; /* somebody used it */
+      continue; /* Something used the library. */
     tenon_status_t status;
     while ((status = tenon_library_unload(library)) == TENON_UNAVAILABLE)
       busy++;
     CHECK_STATUS(status, TENON_OK);
     before = __atomic_load_n(&refused, __ATOMIC_RELAXED);
     while (__atomic_load_n(&refused, __ATOMIC_RELAXED) == before)
-      continue; /* and it is gone for all */
+      continue; /* Now it is unloaded for all threads. */
   }
   __atomic_store_n(&over, 1, __ATOMIC_RELAXED);
   for (int32_t i = 0; i < count; i++)

@@ -1,5 +1,5 @@
-/* A backend of a program: memory that only its own functions may touch (addresses are disguised, so
- * that anybody else's access faults), required operators, native kernels, and falling back to the
+/* A backend of a program: memory that only its own functions may access (addresses are disguised,
+ * so that any other access faults), the required operators, native kernels, and the fallback to the
  * CPU. */
 #include <stdlib.h>
 
@@ -75,7 +75,8 @@ TEST("a native kernel runs on its device, and another operator falls back and is
   copies = 0;
   CHECK_STATUS(tenon_op_run(op_of("core::abs"), NULL, in, out), TENON_OK);
   check_npu(y, "f32[3] 1 2 3");
-  CHECK(natives == 1 && copies == 3); /* x in, y back, and check_npu's */
+  /* x to the host, y back, and the copy that check_npu makes */
+  CHECK(natives == 1 && copies == 3);
   char *report = NULL;
   CHECK_STATUS(tenon_fallback_report(&report), TENON_OK);
   CHECK_TEXT(report, "core::abs ");

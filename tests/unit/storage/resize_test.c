@@ -1,5 +1,5 @@
-/* core::resize_ of memory that was lent: what strides reach is kept, and nothing beyond it is read
- * (the sanitizers' build says so). */
+/* core::resize_ of borrowed memory: the elements that the strides reach are kept, and nothing
+ * beyond them is read (the sanitizers' build checks that). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,7 +34,8 @@ TEST("a tensor over borrowed memory keeps its elements when it grows, with any s
                  TENON_OK);
     resize(x, 9);
     CHECK(x->shape[0] == 9 && x->strides[0] == 1 && ((float *)x->data)[0] == numbers[firsts[k]]);
-    memset(x->data, 0, 9 * sizeof *memory); /* all of it is its own */
+    /* All of that memory is its own. */
+    memset(x->data, 0, 9 * sizeof *memory);
     tenon_tensor_release(x);
   }
 }
