@@ -1,5 +1,5 @@
-/* Stands in the place of malloc and its like for a whole process: the names below are found before
- * libc's. */
+/* Replaces malloc and related functions for a whole process: the names below are found before those
+ * of libc. */
 #include "allocator.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ int64_t allocator_failures(void) { return failures; }
 int64_t allocator_asked(void) { return asked; }
 int64_t allocator_held(void) { return held; }
 
-/* By code of the program itself: faults.c sees to that. */
+/* Requests of the program's own code; faults.c makes those fail. */
 static bool fails(const void *caller) {
   if (!share || ((const char *)caller >= __executable_start && (const char *)caller < etext))
     return false;

@@ -1,4 +1,5 @@
-/* The requests that the linker sends here, and the plan they are held against. */
+/* The functions to which the linker redirects requests, and the plan that decides which of them
+ * fail. */
 #include "faults.h"
 
 #include <dirent.h>
@@ -21,7 +22,9 @@
 #include "foreign.h"
 
 static fault_plan_t
-    plan; /* under the lock: threads of devices may still ask while the next one is made */
+    /* Guarded by the lock: threads of devices may still make requests while the next plan is
+     * made. */
+    plan;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool armed, limited;
 static atomic_llong asked[FAULT_KINDS], turn, failures, left;
@@ -77,7 +80,8 @@ bool fault_ask(fault_kind_t kind) {
   int64_t times = now.times ? now.times : 1;
   bool fails = now.at ? n >= now.at && n - now.at < times : by_chance(&now, (uint64_t)n);
   if (fails && atomic_fetch_add(&failures, 1) == 0 &&
-      getenv("FAULT_SAY")) { /* the first of each plan */
+      /* Prints the first failing request of each plan. */
+      getenv("FAULT_SAY")) {
     void *callers[32];
     paused++;
     fprintf(stderr, "request %lld fails (%s):\n", (long long)n, fault_name(kind));
@@ -112,7 +116,7 @@ static bool is_refused(size_t size) {
 
 /* requests */
 
-/* Parameters and arguments in brackets. */
+/* Parameters, and arguments in parentheses. */
 #define WRAP(type, name, parameters, arguments, fails, code, none)                                 \
   type __real_##name parameters;                                                                   \
   type __wrap_##name parameters;                                                                   \
@@ -152,7 +156,8 @@ int __wrap_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...) {
   va_list arguments;
   va_start(arguments, flags);
-  unsigned mode = va_arg(arguments, unsigned); /* where there is none it is not read */
+  /* If the mode is not passed, it is not used. */
+  unsigned mode = va_arg(arguments, unsigned);
   va_end(arguments);
   if (FAILS(FILE)) {
     errno = EMFILE;
@@ -182,7 +187,8 @@ void *__real_dlopen(const char *path, int flags);
 void *__wrap_dlopen(const char *path, int flags);
 void *__wrap_dlopen(const char *path, int flags) {
   return __real_dlopen(FAILS(LIBRARY) ? "/a/test/refuses/it" : path,
-                       flags); /* so that dlerror says something */
+                       /* This makes dlerror return a message. */
+                       flags);
 }
 
 typedef void *(*fault_thread_fn)(void *);

@@ -1,5 +1,5 @@
-/* Whose memory it is, see foreign.h; and the functions of OpenCL with that around them, which the
- * linker has the driver's table filled with (--wrap=ocl_api_open). */
+/* Decides whose memory an allocation is, see foreign.h; and wraps the functions of OpenCL
+ * accordingly. The linker fills the driver's table with these wrappers (--wrap=ocl_api_open). */
 #include "foreign.h"
 
 #ifdef FOREIGN_IS_PASSED_OVER
@@ -9,13 +9,14 @@
 
 #include "opencl/api.h"
 
-/* Of the sanitizers' allocator_interface.h, which gcc does not bring. */
+/* Declared in the sanitizers' allocator_interface.h, which gcc does not install. */
 int __sanitizer_install_malloc_and_free_hooks(void (*after_malloc)(const volatile void *, size_t),
                                               void (*before_free)(const volatile void *));
 
-static _Thread_local int depth;       /* of foreign_begin */
-static _Thread_local bool is_own;     /* this thread was begun by Tenon's own code */
-static _Thread_local bool is_foreign; /* by other code; neither: not known yet */
+static _Thread_local int depth;   /* the nesting depth of foreign_begin */
+static _Thread_local bool is_own; /* Tenon's own code started this thread */
+/* Other code started this thread. If neither is set, it is not known yet. */
+static _Thread_local bool is_foreign;
 
 void foreign_begin(void) {
   if (depth++ == 0) __lsan_disable();
@@ -40,17 +41,18 @@ void foreign_return(int left) {
 /* threads */
 
 void foreign_is_own_thread(void) {
-  if (is_foreign) foreign_end(); /* libc allocated something before its first line ran */
+  /* libc allocated something before the thread's first line ran. */
+  if (is_foreign) foreign_end();
   is_own = true;
   is_foreign = false;
 }
 
-/* After each allocation of the process. */
+/* Called after each allocation of the process. */
 static void see_allocation(const volatile void *memory, size_t size) {
   (void)size;
   if (is_own || is_foreign) return;
   is_foreign = true;
-  foreign_begin(); /* for good */
+  foreign_begin(); /* until the thread ends */
   __lsan_ignore_object((const void *)memory);
 }
 
@@ -68,7 +70,7 @@ void foreign_watch_threads(void) {
 
 /* OpenCL */
 
-/* (A, B) to A a1, B a2; and to a1, a2. */
+/* Turns (A, B) into A a1, B a2, and into a1, a2. */
 #define TYPED_1(a) a a1
 #define TYPED_2(a, b) TYPED_1(a), b a2
 #define TYPED_3(a, b, c) TYPED_2(a, b), c a3
@@ -96,7 +98,7 @@ void foreign_watch_threads(void) {
 #define TYPED(...) (JOIN(TYPED_, NUMBER(__VA_ARGS__))(__VA_ARGS__))
 #define NAMED(...) (JOIN(NAMED_, NUMBER(__VA_ARGS__)))
 
-static ocl_api_t driver; /* its own functions */
+static ocl_api_t driver; /* the driver's own functions */
 
 #define PASS_OVER_(result, name, parameters)                                                       \
   static result OCL_CALL pass_over_##name TYPED parameters {                                       \

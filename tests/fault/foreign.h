@@ -1,11 +1,12 @@
-/* Leaks of drivers.  An OpenCL driver and the compiler in it (PoCL, LLVM) leave memory behind
- * whenever they compile a kernel that is in no cache yet.  The leak checker would tell of it, and
- * lists of what it should pass over do not hold: whose code a stack shows depends on how far it can
- * be unwound, and on libraries that are unmapped by the time of the report.  So memory is judged by
- * who asks for it.  What is allocated inside a call of the driver, or on a thread that the driver
- * began, is passed over; what Tenon's own code asks for, which comes through faults.c, never is, be
- * it in a callback of the driver. With the address sanitizer only; without, all of this is
- * nothing. */
+/* Leaks of drivers. An OpenCL driver and its compiler (PoCL, LLVM) leak memory whenever they
+ * compile a kernel that is not cached yet. The leak checker would report it, and suppression lists
+ * do not work reliably: the library that a stack shows depends on how far the stack can be unwound,
+ * and on libraries that are unmapped before the report.
+ *
+ * So memory is judged by the code that requests it. What is allocated inside a call of the driver,
+ * or on a thread that the driver started, is ignored. Requests of Tenon's own code, which come
+ * through faults.c, are never ignored, not even in a callback of the driver. This works with the
+ * address sanitizer only; without it, these functions do nothing. */
 #ifndef TENON_TESTS_FOREIGN_H
 #define TENON_TESTS_FOREIGN_H
 
@@ -18,15 +19,16 @@
 #endif
 
 #ifdef FOREIGN_IS_PASSED_OVER
-/* What the calling thread allocates between these is passed over.  They nest. */
+/* Allocations of the calling thread between these two calls are ignored. Calls nest. */
 void foreign_begin(void);
 void foreign_end(void);
-/* A request of Tenon's own in between: foreign_return takes what foreign_leave gave. */
+/* Marks a request of Tenon's own code in between: foreign_return takes the value that foreign_leave
+ * returned. */
 int foreign_leave(void);
 void foreign_return(int depth);
-/* From now on threads that were not begun by Tenon's own code are the driver's. */
+/* From now on, threads that Tenon's own code did not start belong to the driver. */
 void foreign_watch_threads(void);
-/* The calling thread was begun by Tenon's own code. */
+/* Tenon's own code started the calling thread. */
 void foreign_is_own_thread(void);
 #else
 static inline void foreign_begin(void) {}

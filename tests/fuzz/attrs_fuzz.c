@@ -1,5 +1,5 @@
-/* Attribute values as texts: the first two bytes choose an operator, the rest are lines
- * "name=value", as attrs_parse takes them, or a version to upgrade from.  Any text becomes a value
+/* Attribute values as text: the first two bytes choose an operator; the rest are lines
+ * "name=value", which attrs_parse parses, or a version to upgrade from. Any text becomes a value
  * that reads back, or is refused with a message. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static void check(tenon_status_t status, const char *text) {
   if (status != TENON_OK && !*tenon_error()) wrong("a failure without a message", text);
 }
 
-/* What a value has is read, to its end. */
+/* Reads all that a value contains, to its end. */
 static void look(const tenon_op_t *op, const tenon_value_t *values) {
   tenon_argument_t argument = {.size = sizeof argument};
   unsigned sum = 0;
@@ -45,7 +45,7 @@ static void look(const tenon_op_t *op, const tenon_value_t *values) {
       if (v->kind == TENON_KIND_STRS) sum += (unsigned)strlen(v->as.strs[k].data);
     }
   }
-  if (sum == UINT32_MAX) fputc(0, stderr); /* so that all of it is read */
+  if (sum == UINT32_MAX) fputc(0, stderr); /* This keeps the compiler from removing the reads. */
 }
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
@@ -65,7 +65,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
     const unsigned char *end = memchr(data + at, '\n', size - at);
     size_t length = end ? (size_t)(end - data) - at : size - at;
     fault_pause();
-    char *text = malloc(length + 1); /* of its own, so that a sanitizer sees its end */
+    char *text = malloc(length + 1); /* A block of its own lets a sanitizer see its end. */
     fault_resume();
     if (!text) break;
     memcpy(text, data + at, length);

@@ -1,6 +1,6 @@
-/* Calls of built-in operators: one that the operator's samples allow, or one of tensors and
- * attributes at random, with changes. The bytes choose all of it.  A call that keeps to the
- * contract gives results of the shapes and dtypes that infer said; one that does not is refused
+/* Calls of built-in operators: a call with the operator's example inputs, or one with random
+ * tensors and attributes, with changes. The bytes determine everything. A call that follows the
+ * contract gives results of the shapes and dtypes that infer reported; any other call is refused
  * with a message. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,8 @@ static unsigned take(bytes_t *b, unsigned below) {
   return below ? byte % below : byte;
 }
 
-static int64_t take_number(bytes_t *b) { /* small, or at the ends of what there is */
+/* A small number, or one near the limits of the type. */
+static int64_t take_number(bytes_t *b) {
   static const int64_t ends[] = {0,         -1,        1,         2,         -2,        3,
                                  INT64_MAX, INT64_MIN, INT32_MAX, INT32_MIN, 1LL << 32, 1LL << 40,
                                  64,        1LL << 62, 65536,     -65536};
@@ -46,7 +47,7 @@ typedef struct trial_t {
   const tenon_op_t *op;
   tenon_op_info_t info;
   tenon_value_t sample[VALUES];
-  tenon_value_t values[VALUES]; /* as they were made, and as they are called */
+  tenon_value_t values[VALUES]; /* as they were made, and as they are passed */
   tenon_tensor_t *owned[VALUES];
   tenon_tensor_t *items[VALUES][ITEMS];
   int32_t owned_count;
@@ -138,8 +139,8 @@ static tenon_tensor_t *make(trial_t *t) {
   return make_of(t, dtype, ndim, shape);
 }
 
-/* The same memory seen otherwise: backwards, across, as one element again and again, or every other
- * one. */
+/* Views the same memory in another way: backwards, transposed, one element repeated, or every
+ * second element. */
 static tenon_tensor_t *view_of(trial_t *t, tenon_tensor_t *x) {
   int64_t shape[TENON_RANK_MAX], strides[TENON_RANK_MAX];
   tenon_tensor_t *view = NULL;
@@ -342,7 +343,7 @@ static tenon_meta_t *const *metas_of(const trial_t *t, metas_t *m) {
 
 static void compare(const trial_t *t, const tenon_meta_t *said, const tenon_tensor_t *found) {
   if (tenon_dtype_id(found->dtype) == TENON_LIST)
-    return; /* its items are compared by the tests of lists */
+    return; /* The tests of lists compare its items. */
   if (said->dtype.bits && tenon_dtype_id(said->dtype) != tenon_dtype_id(found->dtype))
     wrong(t, "a result of another dtype than infer says");
   if (said->ndim >= 0 && said->ndim != found->ndim)
@@ -393,9 +394,11 @@ static void call(trial_t *t) {
   tenon_attrs_release(attrs);
 }
 
-static bool is_left_out(
-    const char
-        *name) { /* they are what others are made of, and trust who calls them: docs/devices.md */
+static bool
+is_left_out(const char
+                /* Operators outside core:: are parts of those in core::, and trust their callers:
+         * docs/devices.md. */
+                *name) {
   return strncmp(name, "core::", 6) != 0;
 }
 

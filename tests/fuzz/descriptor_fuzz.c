@@ -1,7 +1,7 @@
-/* Descriptors of libraries.  A file has the library's name and version in its first line; each line
- * that follows is an item: its tag, an optional number behind '#', and behind ':' its text; '-'
- * before the ':' leaves its function out.  Any such descriptor is registered as a whole and shown,
- * or refused with a message that leaves nothing behind. */
+/* Descriptors of libraries. The first line of a file has the library's name and version. Each
+ * further line is an item: its tag, an optional number after '#', and its text after ':'; '-'
+ * before the ':' omits its function. Any such descriptor is registered as a whole and shown, or
+ * refused with a message and without leaving anything behind. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,8 +62,8 @@ static tenon_any_fn function_of(uint32_t tag) {
   }
 }
 
-/* False: the line is of a tag whose text is no text but a table, which a library cannot damage by
- * what it says. */
+/* Returns false if the tag's text is a table and not a text; what a library writes cannot damage a
+ * table. */
 static bool read_item(char *line, tenon_item_t *item) {
   char *text = strchr(line, ':');
   char *at = line;
@@ -137,7 +137,8 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
   if ((status == TENON_OK) != (library != NULL)) wrong("a status that does not fit the result");
   if (library) look(library);
   tenon_library_release(library);
-  if (library) tenon_shutdown(); /* what was linked in stays until then */
+  /* A linked-in library stays until shutdown. */
+  if (library) tenon_shutdown();
   if (count_ops() != before) wrong("operators came or went");
   free(lines);
   return 0;

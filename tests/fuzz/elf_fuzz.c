@@ -1,4 +1,4 @@
-/* Library files: any bytes are described, or said to be wrong, without running them and without
+/* Library files: any bytes are described, or reported as wrong, without running them and without
  * reading beyond them. */
 #include <stdlib.h>
 #include <string.h>

@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
   abort();
 }
 
-/* Most changes leave the file a message, which libFuzzer's own seldom do. */
+/* Most of these changes leave the file a valid message, which libFuzzer's own changes seldom do. */
 size_t LLVMFuzzerCustomMutator(unsigned char *data, size_t size, size_t capacity, unsigned seed) {
   static damage_fields_t fields;
   damage_t d = {seed, data, size, capacity};

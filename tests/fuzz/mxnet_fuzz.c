@@ -1,5 +1,5 @@
-/* MXNet's model files: any bytes are read to a graph that compiles, or refused with a message.
- * What stands before the first 0 is the symbol file, the rest the parameters. */
+/* MXNet's model files: any bytes give a graph that compiles, or are refused with a message. The
+ * bytes before the first 0 are the symbol file, and the rest are the parameters. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

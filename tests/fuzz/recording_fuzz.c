@@ -1,5 +1,5 @@
-/* Recorded calls: any call.json, beside a few tensors' files, gives a call that can be looked at,
- * or a message with its place. */
+/* Failure dumps: any call.json, beside a few tensor files, gives a call that can be inspected, or a
+ * message with the place of the error. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

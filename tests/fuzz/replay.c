@@ -1,5 +1,5 @@
-/* Runs a fuzz target on files that it was given before: those of its corpus, or those that are
- * named.  A finding ends the program; FUZZ_SAY=1 names each file before it is run. */
+/* Runs a fuzz target on existing files: those of its corpus, or those on the command line. A
+ * finding ends the program. With FUZZ_SAY=1 each file is named before it is run. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
 size_t LLVMFuzzerMutate(unsigned char *data, size_t size, size_t capacity);
 
 size_t LLVMFuzzerMutate(unsigned char *data, size_t size,
-                        size_t capacity) { /* nothing is mutated here */
+                        size_t capacity) { /* Nothing is mutated here. */
   (void)data;
   (void)capacity;
   return size;

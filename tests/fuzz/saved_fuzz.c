@@ -1,6 +1,6 @@
-/* What Tenon saves and reads back: entries of the cache of made files, and groups of sim that are
- * in them.  The first byte chooses: the rest is an entry's file, or a group's bytes.  Any bytes are
- * taken or refused, and an entry that was changed is not taken. */
+/* Files that Tenon saves and reads back: cache entries, and subgraphs of sim inside them. The first
+ * byte chooses: the rest is the file of an entry, or the bytes of a subgraph. Any bytes are
+ * accepted or refused, and a changed entry is not accepted. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,7 @@ static void read_entry(const unsigned char *data, size_t size) {
 
 static void load_group(tn_ordinal_t *o, const unsigned char *data, size_t size) {
   void *group = NULL;
-  void *copy = malloc(size + 1); /* so that a sanitizer sees its end */
+  void *copy = malloc(size + 1); /* A sanitizer then sees its end. */
   if (!copy) return;
   memcpy(copy, data, size);
   tenon_status_t status = o->table->group_load(&o->context, copy, size, &group);

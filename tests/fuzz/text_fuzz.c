@@ -1,7 +1,7 @@
-/* The contract's languages.  A file has a schema in its first line; the lines that follow are other
- * texts of the operator, each after a letter: t types, p shapes, s sharding, g gradient, w where, r
- * reuse, b batching, u uses, k kernel, l loop, U upgrade, S samples.  Any text is parsed or refused
- * with a message. */
+/* The contract's languages. The first line of a file is a schema; the lines after it are other
+ * declarations of the operator, each after a letter: t types, p shapes, s sharding, g gradient, w
+ * where, r reuse, b batching, u uses, k kernel, l loop, U upgrade, S samples. Any text is parsed or
+ * refused with a message. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static void check(tenon_status_t status, const char *text) {
   abort();
 }
 
-typedef struct all_t { /* what the texts of one operator become */
+typedef struct all_t { /* The parsed declarations of one operator. */
   tn_schema_t schema;
   tn_types_t types;
   bool has_types;
@@ -95,7 +95,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
   for (size_t at = 0, line = 0; at <= size; line++) {
     const unsigned char *end = memchr(data + at, '\n', size - at);
     size_t length = end ? (size_t)(end - data) - at : size - at;
-    char *text = malloc(length + 1); /* of its own, so that a sanitizer sees its end */
+    char *text = malloc(length + 1); /* A block of its own lets a sanitizer see its end. */
     if (!text) break;
     memcpy(text, data + at, length);
     text[length] = 0;

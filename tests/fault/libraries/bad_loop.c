@@ -1,4 +1,4 @@
-/* Fault: the loop states two inputs, the operator has one. */
+/* Fault: the loop declares two inputs, but the operator has one. */
 #include "planted.h"
 
 /* clang-format off */

@@ -1,4 +1,4 @@
-/* Fault: its name is no name of the contract. */
+/* Fault: the library's name is not a valid name of the contract. */
 #include "planted.h"
 
 /* clang-format off */

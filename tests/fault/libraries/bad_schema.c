@@ -1,4 +1,4 @@
-/* Fault: the schema has a comma too many, in column 14. */
+/* Fault: the schema has a superfluous comma in column 14. */
 #include "planted.h"
 
 /* clang-format off */

@@ -1,4 +1,4 @@
-/* Fault: the text of a kernel has a word that is none. */
+/* Fault: the text of a kernel has an unknown word. */
 #include "planted.h"
 
 /* clang-format off */

@@ -1,4 +1,4 @@
-/* Fault: an item of an operator before the first operator. */
+/* Fault: an item that belongs to an operator stands before the first operator. */
 #include "planted.h"
 
 /* clang-format off */

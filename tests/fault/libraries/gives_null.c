@@ -1,4 +1,4 @@
-/* Fault: its entry gives no descriptor. */
+/* Fault: its entry function returns no descriptor. */
 #include "planted.h"
 
 TENON_EXPORT const tenon_descriptor_t *tenon_library(void);

@@ -1,4 +1,4 @@
-/* Stands for a library that is there when others are linked, and gone (under its own name) when
+/* Stands for a library that exists when others are linked, and is missing (under its own name) when
  * they are loaded. */
 #if defined(__GNUC__)
 __attribute__((visibility("default")))

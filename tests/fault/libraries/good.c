@@ -1,4 +1,4 @@
-/* No fault: what the others are compared with.  doubles(x) is 2 x. */
+/* No fault: the other libraries are compared with this one. doubles(x) is 2 x. */
 #include "planted.h"
 
 static tenon_status_t doubles(const tenon_loop_t *loop) {

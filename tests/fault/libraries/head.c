@@ -1,4 +1,4 @@
-/* Three faults: another layout, a feature that is not there, and no name. */
+/* Three faults: another layout, an unknown feature, and no name. */
 #include "planted.h"
 
 /* clang-format off */

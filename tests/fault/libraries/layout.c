@@ -1,4 +1,4 @@
-/* Fault: its tensors are 72 bytes. */
+/* Fault: it was built with tensors of 72 bytes. */
 #include "planted.h"
 
 /* clang-format off */

@@ -1,4 +1,4 @@
-/* Fault: an item that the host must know and does not. */
+/* Fault: it has an item that the host must know, with an unknown tag. */
 #include "planted.h"
 
 /* clang-format off */

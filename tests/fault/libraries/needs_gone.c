@@ -1,4 +1,5 @@
-/* Fault: linked against a library that is nowhere when it is loaded, and against gone_too. */
+/* Fault: it is linked against `gone` and `gone_too`, libraries that are missing when it is
+ * loaded. */
 #include "planted.h"
 
 extern int gone(void);

@@ -1,5 +1,5 @@
-/* No fault: made with a header newer than this host, minor version 7, with more fields and an item
- * nobody knows. */
+/* No fault: built with a header newer than this host, minor version 7, with more fields and an
+ * unknown item. */
 #include "planted.h"
 
 typedef struct newer_t {

@@ -1,4 +1,4 @@
-/* Fault: it exports no entry. */
+/* Fault: it exports no entry function. */
 #include "planted.h"
 
 TENON_EXPORT int something_else(void);

@@ -1,4 +1,4 @@
-/* Fault: the gradient names an operator of the library that is not there. */
+/* Fault: the gradient names an operator of the library that does not exist. */
 #include "planted.h"
 
 /* clang-format off */

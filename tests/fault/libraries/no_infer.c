@@ -1,4 +1,4 @@
-/* Fault: nothing says the shape of the result. */
+/* Fault: nothing determines the shape of the result. */
 #include "planted.h"
 
 /* clang-format off */

@@ -1,4 +1,4 @@
-/* Fault: it uses an operator that is not there. */
+/* Fault: it uses an operator that does not exist. */
 #include "planted.h"
 
 /* clang-format off */

@@ -1,4 +1,4 @@
-/* No fault: opening makes a state, which closing frees. */
+/* No fault: its open function makes a state, which its close function frees. */
 #include "planted.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* Fault under TENON_LOAD_UNLOADABLE: linked with -z nodelete, the system never unloads it. */
+/* Fault under TENON_LOAD_UNLOADABLE: it is linked with -z nodelete, so the system never unloads
+ * it. */
 #include "planted.h"
 
 TENON_LIBRARY(pinned, "1.0.0",

@@ -1,6 +1,6 @@
-/* What planted libraries share: kernels that do nothing, and the pieces of a well-formed operator.
- * Each library beside this file has exactly the fault that its first line names; tests/unit/loader
- * says what the loader must answer. */
+/* Shared code of the planted libraries: kernels that do nothing, and the parts of a well-formed
+ * operator. Each library beside this file has exactly the fault in its first line;
+ * tests/unit/loader says how the loader must respond. */
 #ifndef PLANTED_H
 #define PLANTED_H
 

@@ -1,4 +1,4 @@
-/* Fault: opening refuses, with a text of its own. */
+/* Fault: its open function fails with a message of its own. */
 #include "planted.h"
 
 static tenon_status_t open_library(tenon_node_t *node) {

@@ -1,4 +1,5 @@
-/* Fault under TENON_LOAD_STRICT: opening calls a function to choose another one (GNU_IFUNC). */
+/* Fault under TENON_LOAD_STRICT: opening the library calls a function that selects another one
+ * (GNU_IFUNC). */
 #include "planted.h"
 
 static int plain(void) { return 1; }

@@ -1,4 +1,4 @@
-/* Fault: an operator that the library `good` has. */
+/* Fault: it defines an operator that the library `good` defines, too. */
 #include "planted.h"
 
 /* clang-format off */

@@ -1,4 +1,4 @@
-/* Fault: the same operator twice. */
+/* Fault: it defines the same operator twice. */
 #include "planted.h"
 
 /* clang-format off */

@@ -1,4 +1,4 @@
-/* Fault: it calls a function that nobody defines. */
+/* Fault: it calls a function that no library defines. */
 #include "planted.h"
 
 extern int nobody_defines_this(void);
