@@ -1,7 +1,7 @@
-/* A program that runs libraries: host LIB...  Calls the operator `value` of each with the tensor
- * [1, 2, 3] of f64, and prints one line, "LIB: NAME 1.0.0 (1.0): 2 4 6" or "LIB: MESSAGE"; what a
- * library states besides, it is asked for too.  Compiled with the headers of its own version, and
- * linked with the libtenon that is tried. */
+/* A program that runs libraries: host LIB... It calls the operator `value` of each with the tensor
+ * [1, 2, 3] of f64, and prints one line, "LIB: NAME 1.0.0 (1.0): 2 4 6" or "LIB: MESSAGE". It also
+ * queries what else the library declares. It is compiled with the headers of its own version, and
+ * linked with the libtenon under test. */
 #include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -39,7 +39,7 @@ static int call(const tenon_op_t *op) {
   return 0;
 }
 
-/* The same on a device: there, and back. */
+/* The same call on a device, with copies to the device and back. */
 static tenon_status_t call_on(const char *device, const tenon_op_t *op) {
   tenon_tensor_t in = input();
   tenon_tensor_t *there = NULL;
@@ -59,7 +59,7 @@ static tenon_status_t call_on(const char *device, const tenon_op_t *op) {
   return TENON_OK;
 }
 
-/* The same in a graph, to which a pass is applied. */
+/* The same call in a graph, to which a pass is applied. */
 static tenon_status_t call_in_graph(const char *pass, const tenon_op_t *op) {
   tenon_builder_t *builder = NULL;
   tenon_graph_t *graph = NULL;
@@ -89,7 +89,7 @@ static tenon_status_t call_in_graph(const char *pass, const tenon_op_t *op) {
   return TENON_OK;
 }
 
-/* What the first operator of the library `wide` does on its device, and after its pass and its
+/* The results of the first operator of the library `wide` on its device, and after its pass and its
  * partitioner. */
 static int call_wide(const tenon_op_t *op) {
   tenon_status_t status = call_on("box", op);
@@ -113,7 +113,8 @@ static int run(const char *path) {
     info.size = sizeof info;
     tenon_op_info(tenon_library_op(library, i), &info);
     const char *name = strstr(info.name, "::") + 2;
-    if (strcmp(name, "whole") == 0) continue; /* of wide: it is of graphs */
+    /* `whole` of the library `wide` is for graphs only. */
+    if (strcmp(name, "whole") == 0) continue;
     printf(" %s", name);
     failed |= call(tenon_library_op(library, i));
     if (strcmp(tenon_library_name(library), "wide") == 0)

@@ -1,4 +1,4 @@
-/* Uses what is new in 1.1 where the host has it: it asks first, and does without elsewhere. */
+/* Uses a novelty of 1.1 if the host has it: it asks first, and works without it on other hosts. */
 #include <tenon/op.h>
 
 static tenon_status_t value(tenon_call_t *call) {

@@ -1,4 +1,5 @@
-/* Cannot do without what is new in 1.1: it looks when it is opened, and says so. */
+/* Cannot work without a novelty of 1.1: its open function checks for it and reports that it is
+ * missing. */
 #include <tenon/op.h>
 
 static tenon_status_t look(tenon_node_t *node) {

@@ -1,5 +1,5 @@
-/* Has an item of 1.2, of a tag that earlier hosts do not know: they skip it, and refuse it where
- * MUST says that they may not. */
+/* Has an item of 1.2 with a tag that earlier hosts do not know: they skip it, or refuse it if it is
+ * marked MUST. */
 #include <tenon/op.h>
 #ifndef MUST
 #define MUST 0

@@ -1,5 +1,6 @@
-/* What any library of contract 1.0 may use: every phase, most services, each kind of kernel.  It
- * knows nothing newer, and runs in every host of major version 1, built with every header of it. */
+/* Everything that a library of contract 1.0 may use: every phase, most services, and each kind of
+ * kernel. It uses nothing newer. It runs in every host of major version 1, built with any header of
+ * that version. */
 #include <stdlib.h>
 #include <tenon/op.h>
 
@@ -69,7 +70,7 @@ static tenon_status_t twice(tenon_call_t *call) {
   return TENON_OK;
 }
 
-/* a shape that only run knows */
+/* a shape that is known only after run */
 
 static tenon_status_t large_infer(tenon_infer_t *infer) {
   infer->outputs[0]->ndim = 1;
@@ -91,7 +92,7 @@ static tenon_status_t large(tenon_call_t *call) {
   return TENON_OK;
 }
 
-/* an operator of others, temporaries and views */
+/* an operator of another library, temporaries and views */
 
 static tenon_status_t back(tenon_call_t *call) {
   tenon_tensor_t *x = call->inputs[0];

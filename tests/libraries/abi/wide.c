@@ -1,5 +1,5 @@
 /* What a library may bring besides operators, by the other headers of 1.0: a device, a pass, a
- * partitioner, a kernel from source. */
+ * partitioner, and a kernel from source. */
 #ifndef TENON_ON_DEVICE
 #include <tenon/source.h>
 #endif
@@ -23,7 +23,7 @@ static tenon_status_t triple_run(tenon_call_t *call) {
   return tenon_each(call, &code, 0, n, arguments, 3);
 }
 
-/* a device in host memory, with the functions that every one has */
+/* a device in host memory, with the functions that every device has */
 
 static tenon_status_t enumerate(tenon_device_context_t *context, int32_t *out_count) {
   (void)context;
@@ -84,13 +84,14 @@ static const tenon_device_table_t box = {.size = sizeof box,
                                          .copy = copy,
                                          .synchronize = synchronize};
 
-static tenon_status_t on_box(tenon_call_t *call) { /* ten times, to be told from the CPU's */
+/* It multiplies by ten, so that its result differs from the CPU's. */
+static tenon_status_t on_box(tenon_call_t *call) {
   for (int64_t i = 0; i < tenon_count(call->inputs[0]); i++)
     ((double *)call->outputs[0]->data)[i] = ((const double *)call->inputs[0]->data)[i] * 10;
   return TENON_OK;
 }
 
-/* a pass that copies, and a partitioner that takes nothing */
+/* a pass that copies the graph, and a partitioner that takes no node */
 
 static tenon_status_t rebuild(tenon_pass_call_t *call, tenon_builder_t *builder,
                               tenon_graph_t **out_graph) {

@@ -1,5 +1,5 @@
-/* Operators of the library `contract` that are made of others: temporaries, invoke, views, assign,
- * optional parts. */
+/* Operators of the library `contract` that call other operators: temporaries, invoke, views,
+ * assign, optional parts. */
 #include "contract.h"
 
 static tenon_tensor_t *scalar(tenon_call_t *call, float value) {
@@ -24,7 +24,7 @@ enum {
   ADD,
   SQRT,
   DIV,
-}; /* as TENON_USES below has them */
+}; /* in the order of TENON_USES below */
 
 static tenon_status_t layer_norm_run(tenon_call_t *call) {
   int64_t one = 1;
@@ -45,7 +45,7 @@ static tenon_status_t layer_norm_run(tenon_call_t *call) {
   return call->host->assign(call, 0, out);
 }
 
-/* Its result is a slot that a part writes straight into. */
+/* Its result is an unallocated output, which the called operator writes directly. */
 static tenon_status_t plus_one_run(tenon_call_t *call) {
   tenon_tensor_t *inputs[2];
   inputs[0] = call->inputs[0];
@@ -55,7 +55,8 @@ static tenon_status_t plus_one_run(tenon_call_t *call) {
   return call->host->invoke(call, call->uses[0], NULL, inputs, outputs);
 }
 
-static tenon_status_t swapped_run(tenon_call_t *call) { /* a view of its input, assigned */
+/* A view of its input, which is assigned to the result. */
+static tenon_status_t swapped_run(tenon_call_t *call) {
   const tenon_tensor_t *x = call->inputs[0];
   int64_t shape[2], strides[2];
   tenon_tensor_t *view;
@@ -70,7 +71,8 @@ static tenon_status_t swapped_run(tenon_call_t *call) { /* a view of its input, 
 }
 
 static tenon_status_t
-total_run(tenon_call_t *call) { /* a view operator on its input, then a sum; the result is a slot */
+/* A view operator on its input, then a sum; the result is an unallocated output. */
+total_run(tenon_call_t *call) {
   int64_t one = 1;
   tenon_tensor_t *shape = call->host->temporary(call, tenon_dtype(TENON_I64), 1, &one);
   tenon_tensor_t *flat, *out, *inputs[2];
@@ -84,7 +86,8 @@ total_run(tenon_call_t *call) { /* a view operator on its input, then a sum; the
   return call->host->assign(call, 0, out);
 }
 
-static tenon_status_t wrong_run(tenon_call_t *call) { /* assigns what its contract rules out */
+/* Assigns a tensor that the contract rules out. */
+static tenon_status_t wrong_run(tenon_call_t *call) {
   int64_t one = 1;
   tenon_tensor_t *t = call->host->temporary(call, tenon_dtype(TENON_I64), 1, &one);
   if (!t) return TENON_MEMORY;
@@ -93,7 +96,8 @@ static tenon_status_t wrong_run(tenon_call_t *call) { /* assigns what its contra
 }
 
 static tenon_status_t
-deep_run(tenon_call_t *call) { /* what a part says arrives here, and goes on */
+/* A message of the called operator arrives here and is passed on. */
+deep_run(tenon_call_t *call) {
   tenon_value_t above = {TENON_KIND_FLOAT, 0, {0}};
   tenon_tensor_t *out = NULL;
   above.as.f = 1.5;
@@ -101,14 +105,16 @@ deep_run(tenon_call_t *call) { /* what a part says arrives here, and goes on */
   call->host->zone(call, "within");
   call->host->zone(call, NULL);
   call->host->zone(call, NULL);
-  call->host->zone(call, "part"); /* stays open if the part fails */
+  /* The zone stays open if the called operator fails. */
+  call->host->zone(call, "part");
   TENON_TRY(call->host->invoke(call, call->uses[0], &above, call->inputs, &out));
   call->host->zone(call, NULL);
   return call->host->assign(call, 0, out);
 }
 
 static tenon_status_t
-pick_run(tenon_call_t *call) { /* some results of a part are given, others it makes */
+/* Some results of the called operator are given, and it creates the others. */
+pick_run(tenon_call_t *call) {
   tenon_tensor_t *outputs[2];
   tenon_value_t k = {TENON_KIND_INT, 0, {1}};
   outputs[0] = call->outputs[0];
@@ -118,7 +124,8 @@ pick_run(tenon_call_t *call) { /* some results of a part are given, others it ma
   return call->outputs[1] ? call->host->assign(call, 1, outputs[1]) : TENON_OK;
 }
 
-static tenon_status_t apply_run(tenon_call_t *call) { /* a graph on x, as often as stated */
+/* Evaluates a graph on x, as often as the attribute says. */
+static tenon_status_t apply_run(tenon_call_t *call) {
   tenon_tensor_t *x = call->inputs[0];
   for (int64_t i = 0; i < call->attrs[1].as.i; i++) {
     tenon_tensor_t *inputs[1], *outputs[1];

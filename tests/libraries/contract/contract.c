@@ -1,6 +1,6 @@
-/* The library `contract`: one operator for each part of tenon/op.h.  Built twice from the same
- * files, as a library that is loaded and, with TENON_STATIC, linked into tests.  This file has the
- * list and what belongs to the library as a whole. */
+/* The library `contract`: one operator for each part of tenon/op.h. It is built twice from the same
+ * files, as a library that is loaded and, with TENON_STATIC, linked into tests. This file has the
+ * list of operators and what belongs to the library as a whole. */
 #include "contract.h"
 
 static int64_t census[CENSUS_COUNT];

@@ -1,6 +1,6 @@
-/* What the files of the library `contract` share: their lists of operators, and the census that
- * tests read.  Each operator shows one part of tenon/op.h; the library is written as an outsider's
- * and knows nothing else of Tenon. */
+/* Declarations shared by the files of the library `contract`: their lists of operators, and the
+ * counts that tests read. Each operator shows one part of tenon/op.h. The library is written like
+ * one of an outside author, who knows only that header. */
 #ifndef TENON_TESTS_CONTRACT_H
 #define TENON_TESTS_CONTRACT_H
 
@@ -18,7 +18,7 @@ TENON_C const tenon_item_t contract_layouts[];
 TENON_C const tenon_item_t contract_sparse[];
 TENON_C const tenon_item_t contract_texts[];
 
-/* what contract::census counts */
+/* the counts of contract::census */
 enum {
   CENSUS_OPENED,
   CENSUS_CREATED,
@@ -29,7 +29,7 @@ enum {
 };
 void contract_count(int what);
 
-/* A dtype that is one of these ids. */
+/* Is the dtype one of these ids? */
 static inline int contract_is(const tenon_tensor_t *tensor, uint32_t id) {
   return tenon_dtype_id(tensor->dtype) == id;
 }

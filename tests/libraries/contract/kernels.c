@@ -1,8 +1,8 @@
-/* Operators of the library `contract` whose kernels come from elsewhere or suit one machine:
+/* Operators of the library `contract` whose kernels come from elsewhere or fit one machine:
  * instruction sets, assembly, a closed library, threads. */
 #include "contract.h"
 
-/* instruction sets: each form says which one it is */
+/* instruction sets: each kernel returns its own number */
 
 #define LEVEL(name, level, attribute)                                                              \
   attribute static tenon_status_t level_##name(tenon_call_t *call) {                               \
@@ -37,7 +37,7 @@ tenon_status_t contract_negate(const tenon_loop_t *loop);
 #define ASSEMBLY(...)
 #endif
 
-/* a closed library: zlib, of which we have the file and know one function */
+/* a closed library: zlib, of which only the file and one function are known */
 
 unsigned long crc32(unsigned long crc, const unsigned char *data, unsigned int size);
 

@@ -1,4 +1,4 @@
-/* Operators of the library `contract` that tell how tensors reach them: strides, quantisation,
+/* Operators of the library `contract` that report how tensors reach them: strides, quantisation,
  * scalars. */
 #include "contract.h"
 
@@ -16,7 +16,8 @@ static tenon_status_t strides_run(tenon_call_t *call) {
 }
 
 static float element(const tenon_tensor_t *x,
-                     int64_t index) { /* row-major, any strides; u8 or f32 */
+                     /* A row-major index, any strides, u8 or f32. */
+                     int64_t index) {
   int64_t at = 0;
   for (int32_t d = x->ndim - 1; d >= 0; d--) {
     at += index % x->shape[d] * x->strides[d];

@@ -1,5 +1,5 @@
-/* Operators of the library `contract` as loops: dense runs of elements, everything around them is
- * the host's. */
+/* Operators of the library `contract` as loops: a loop gets dense runs of elements, and the host
+ * does everything else. */
 #include "contract.h"
 
 static tenon_status_t copy_f32(const tenon_loop_t *loop) {
@@ -15,7 +15,8 @@ static tenon_status_t copy_f64(const tenon_loop_t *loop) {
 }
 
 static tenon_status_t
-sum_f32(const tenon_loop_t *loop) { /* of all inputs but the last operand, the result */
+/* The sum of all inputs; the last operand is the result. */
+sum_f32(const tenon_loop_t *loop) {
   int n = tenon_dtype_id(loop->attrs[0].as.dtype) == TENON_F32 ? 7 : 4;
   float *out = (float *)loop->data[n];
   for (int64_t i = 0; i < loop->count; i++) {
@@ -28,7 +29,8 @@ sum_f32(const tenon_loop_t *loop) { /* of all inputs but the last operand, the r
 }
 
 static tenon_status_t
-four_i32(const tenon_loop_t *loop) { /* not symmetric: a mistaken operand shows */
+/* The operator is not symmetric, so that swapped operands show. */
+four_i32(const tenon_loop_t *loop) {
   const int32_t *a = (const int32_t *)loop->data[0];
   const int32_t *b = (const int32_t *)loop->data[1];
   const int32_t *c = (const int32_t *)loop->data[2];
@@ -97,7 +99,8 @@ static tenon_status_t refuse_f32(const tenon_loop_t *loop) { /* fails while it r
 }
 
 static tenon_status_t
-stride_f32(const tenon_loop_t *loop) { /* honours strides: 0 is a shared element */
+/* Uses the strides: a stride of 0 is a shared element. */
+stride_f32(const tenon_loop_t *loop) {
   const char *a = (const char *)loop->data[0];
   const char *b = (const char *)loop->data[1];
   char *out = (char *)loop->data[2];

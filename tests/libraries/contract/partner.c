@@ -1,9 +1,10 @@
-/* The library `partner`, which lives on another one: operators with the schemas of `contract` whose
- * kernels only call those ("relays"), and a kernel more for one of them. */
+/* The library `partner`, which depends on another library: operators with the schemas of
+ * `contract`, whose kernels only call those of `contract`, and one more kernel for an operator of
+ * `contract`. */
 #include <tenon/op.h>
 
-/* Outputs are handed on: those with memory are written to, slots are filled by the part; what is
- * not wanted becomes a temporary. */
+/* Outputs are passed on: the called operator writes to outputs with memory and creates unallocated
+ * outputs; an unwanted output becomes a temporary. */
 static tenon_status_t hand_on(tenon_call_t *call, int count) {
   tenon_tensor_t *outputs[2];
   for (int o = 0; o < count; o++)

@@ -1,5 +1,5 @@
-/* Operators of the library `contract` that draw random numbers: by a loop, by a kernel in parallel,
- * through parts. */
+/* Operators of the library `contract` that draw random numbers: in a loop, in a parallel kernel,
+ * and through called operators. */
 #include "contract.h"
 
 static tenon_status_t dropout_f32(const tenon_loop_t *loop) {
@@ -17,7 +17,8 @@ static tenon_status_t dropout_f32(const tenon_loop_t *loop) {
   return TENON_OK;
 }
 
-static tenon_status_t noise_infer(tenon_infer_t *infer) { /* two numbers for each element */
+/* It draws two numbers for each element. */
+static tenon_status_t noise_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
   tenon_dim_t count = tenon_extent(2);

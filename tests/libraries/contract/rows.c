@@ -1,5 +1,5 @@
-/* Operators of the library `contract` as rows: whole rows of the last axis, with rows that are
- * shared and results of one element for each row. */
+/* Operators of the library `contract` as row kernels: they get whole rows of the last axis, rows
+ * that are shared, and results with one element for each row. */
 #include <math.h>
 
 #include "contract.h"

@@ -1,5 +1,5 @@
-/* Operators of the library `contract` about shapes: a stated number of results, deduced weights,
- * values that infer wants, and shapes that only run knows, with a bound and without. */
+/* Operators of the library `contract` about shapes: a declared number of results, inferred weights,
+ * values that infer needs, and shapes known only after run, with a bound and without. */
 #include <string.h>
 
 #include "contract.h"
@@ -47,7 +47,7 @@ static tenon_status_t split_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
-/* The inverse: a list as an input. */
+/* The inverse of split: a list as an input. */
 static tenon_status_t stack_infer(tenon_infer_t *infer) {
   const tenon_meta_t *xs = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
@@ -76,7 +76,7 @@ static tenon_status_t stack_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
-/* deduced weights */
+/* inferred weights */
 
 static tenon_status_t project_run(tenon_call_t *call) {
   const tenon_tensor_t *x = call->inputs[0];
@@ -97,7 +97,7 @@ static tenon_status_t project_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
-/* The same contract by a function: the weight [units, x's last extent] is deduced. */
+/* The same rule as a function: the weight [units, x's last extent] is inferred. */
 static tenon_status_t project_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *weight = infer->inputs[1];
@@ -119,14 +119,15 @@ static tenon_status_t project_infer(tenon_infer_t *infer) {
   return TENON_OK;
 }
 
-/* values that infer wants */
+/* values that infer needs */
 
 static tenon_status_t fill_infer(tenon_infer_t *infer) {
   const tenon_meta_t *shape = infer->inputs[1];
   tenon_meta_t *out = infer->outputs[0];
   if (shape->ndim != 1)
     return tenon_fail(infer, TENON_INVALID, "shape has rank %d: expected 1", (int)shape->ndim);
-  if (!shape->values) { /* while compiling: only how many there are, if that */
+  /* During compilation at most the number of extents is known. */
+  if (!shape->values) {
     if (!tenon_is_known(shape->dims[0])) return TENON_OK;
     out->ndim = (int32_t)shape->dims[0].value;
     for (int32_t d = 0; d < out->ndim; d++)
@@ -147,7 +148,7 @@ static tenon_status_t fill_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
-/* shapes that run knows */
+/* shapes known only after run */
 
 static int64_t count_above(const tenon_tensor_t *x, float above) {
   int64_t found = 0;
@@ -193,7 +194,7 @@ static tenon_status_t collect_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
-/* Axes of extent 1 go: the rank is known to run only. */
+/* Removes axes of extent 1, so the rank is known only after run. */
 static tenon_status_t strip_infer(tenon_infer_t *infer) {
   infer->outputs[0]->ndim = -1;
   return TENON_OK;
@@ -210,7 +211,7 @@ static tenon_status_t strip_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
-/* Claims fewer elements in infer than it has in run: the host must not let that pass. */
+/* infer declares fewer elements than run returns; the host must refuse that. */
 static tenon_status_t liar_infer(tenon_infer_t *infer) {
   infer->outputs[0]->ndim = 1;
   infer->outputs[0]->dims[0] = tenon_dim(infer, TENON_DIM_BOUND, tenon_extent(1), tenon_extent(0));
@@ -222,7 +223,8 @@ static tenon_status_t liar_run(tenon_call_t *call) {
   return call->host->resize(call, 0, (int32_t)call->attrs[0].as.i, shape);
 }
 
-static tenon_status_t silent_run(tenon_call_t *call) { /* never says what the shape is */
+/* It never reports the shape. */
+static tenon_status_t silent_run(tenon_call_t *call) {
   (void)call;
   return TENON_OK;
 }
@@ -258,7 +260,8 @@ static tenon_status_t top_run(tenon_call_t *call) {
     for (int64_t i = 0; i < k; i++) {
       int64_t best = -1;
       for (int64_t j = 0; j < width;
-           j++) { /* the largest after the one found last, the first of equals */
+           /* Finds the largest element after the one found last; of equal elements, the first. */
+           j++) {
         int after = i == 0 || row[j] < values[r * k + i - 1];
         if (after && (best < 0 || row[j] > row[best])) best = j;
       }

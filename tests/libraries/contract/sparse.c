@@ -1,4 +1,5 @@
-/* Operators of the library `contract` on sparse tensors: read, made, assigned, forgotten. */
+/* Operators of the library `contract` on sparse tensors: they read, create, assign or forget
+ * them. */
 #include "contract.h"
 #include <string.h>
 
@@ -91,7 +92,7 @@ static tenon_status_t threshold_infer(tenon_infer_t *infer) {
   return TENON_OK;
 }
 
-/* Two rounds: into room for all, then as much as there is. */
+/* Works in two rounds: first with room for all elements, then with exactly as much as is needed. */
 static tenon_status_t threshold_run(tenon_call_t *call) {
   const tenon_tensor_t *x = call->inputs[0];
   const float least = (float)call->attrs[0].as.f;
@@ -143,7 +144,8 @@ static tenon_status_t pack_run(tenon_call_t *call) {
 }
 
 static tenon_status_t
-there_and_back_run(tenon_call_t *call) { /* of parts that make sparse temporaries */
+/* Calls operators that create sparse temporaries. */
+there_and_back_run(tenon_call_t *call) {
   tenon_tensor_t *once = NULL;
   tenon_tensor_t *twice = NULL;
   TENON_TRY(call->host->invoke(call, call->uses[0], NULL, call->inputs, &once));
@@ -151,7 +153,7 @@ there_and_back_run(tenon_call_t *call) { /* of parts that make sparse temporarie
   return call->host->assign(call, 0, twice);
 }
 
-/* what goes wrong */
+/* errors */
 
 enum {
   NOTHING,
@@ -160,10 +162,10 @@ enum {
   COUNT,
   DENSE,
   LIKE,
-}; /* choices of `what` */
+}; /* the choices of `what` */
 
 static tenon_status_t wrong_infer(tenon_infer_t *infer) {
-  if (infer->attrs[0].as.i == LIKE) return TENON_OK; /* dense */
+  if (infer->attrs[0].as.i == LIKE) return TENON_OK; /* The result is dense. */
   infer->outputs[0]->layout = TENON_DETAIL_CSR;
   return TENON_OK;
 }
@@ -193,7 +195,7 @@ static tenon_status_t rank_infer(tenon_infer_t *infer) {
   return TENON_OK;
 }
 
-/* what is stored */
+/* stored elements */
 
 static int64_t stored(const tenon_tensor_t *x) {
   return x->detail ? x->detail->indices->shape[0] : -1;
@@ -229,7 +231,8 @@ static tenon_status_t rows_grad_infer(tenon_infer_t *infer) {
   return TENON_OK;
 }
 
-static tenon_status_t rows_grad_run(tenon_call_t *call) { /* ids ascend, each once */
+/* The ids are in ascending order, and each occurs once. */
+static tenon_status_t rows_grad_run(tenon_call_t *call) {
   const tenon_tensor_t *grad = call->inputs[0];
   const tenon_tensor_t *ids = call->inputs[1];
   const tenon_tensor_t *table = call->inputs[2];

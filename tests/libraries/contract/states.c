@@ -1,5 +1,5 @@
-/* Operators of the library `contract` that keep something: state by attributes, a state that only
- * one call at a time may see, prepared weights, workspace. */
+/* Operators of the library `contract` that keep data: a state by attributes, a state that only one
+ * call at a time may use, prepared weights, workspace. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +35,8 @@ static tenon_status_t counter_run(tenon_call_t *call) {
 }
 
 static tenon_status_t
-padded_infer(tenon_infer_t *infer) { /* looks at the state: one element more than that says */
+/* Reads the state: the result has one element more than the state says. */
+padded_infer(tenon_infer_t *infer) {
   tenon_meta_t *out = infer->outputs[0];
   if (!infer->state) return tenon_fail(infer, TENON_INTERNAL, "infer without the state");
   out->ndim = 1;
@@ -63,7 +64,8 @@ static tenon_status_t turns_create(tenon_node_t *node) {
 }
 
 static tenon_status_t
-turns_run(tenon_call_t *call) { /* plain numbers: "serial" says nobody else is here */
+/* Uses plain numbers, since "serial" guarantees that no other call runs. */
+turns_run(tenon_call_t *call) {
   turns_t *turns = (turns_t *)call->state;
   if (turns->inside) return tenon_fail(call, TENON_INTERNAL, "two calls at once");
   turns->inside = 1;
@@ -76,7 +78,8 @@ turns_run(tenon_call_t *call) { /* plain numbers: "serial" says nobody else is h
 
 /* prepared weights */
 
-typedef struct packed_t { /* the weight, column by column */
+/* The weight in column order. */
+typedef struct packed_t {
   int64_t rows;
   int64_t columns;
   float data[];
@@ -106,7 +109,8 @@ static void matvec_release(void *plan) {
 }
 
 static tenon_status_t
-matvec_run(tenon_call_t *call) { /* the result's last element tells which way it went */
+/* The last element of the result tells which way was taken. */
+matvec_run(tenon_call_t *call) {
   const packed_t *p = (const packed_t *)call->plan;
   const float *x = (const float *)call->inputs[1]->data;
   const float *w = (const float *)call->inputs[0]->data;
@@ -139,7 +143,8 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-static tenon_status_t median_run(tenon_call_t *call) { /* the lower one of two in the middle */
+/* Of two elements in the middle, it returns the lower one. */
+static tenon_status_t median_run(tenon_call_t *call) {
   int64_t n = tenon_count(call->inputs[0]);
   if (n == 0) return tenon_fail(call, TENON_INVALID, "the median of nothing");
   if (!call->workspace || (uintptr_t)call->workspace % 64)

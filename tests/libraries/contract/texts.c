@@ -18,7 +18,8 @@ static tenon_status_t upper_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
-static tenon_status_t words_infer(tenon_infer_t *infer) { /* how many, only run knows */
+/* The number of words is known only after run. */
+static tenon_status_t words_infer(tenon_infer_t *infer) {
   infer->outputs[0]->ndim = 1;
   infer->outputs[0]->dims[0] =
       tenon_dim(infer, TENON_DIM_BOUND, tenon_extent(LONGEST), tenon_extent(0));
@@ -50,7 +51,8 @@ static tenon_status_t words_run(tenon_call_t *call) {
 }
 
 static tenon_status_t
-pick_f32(tenon_call_t *call) { /* CHOICE, STR, INTS and optional attributes, as kernels see them */
+/* CHOICE, STR, INTS and optional attributes, as a kernel sees them. */
+pick_f32(tenon_call_t *call) {
   static const int64_t digits[] = {1, 10, 100};
   const tenon_value_t *a = call->attrs;
   float *out = (float *)call->outputs[0]->data;

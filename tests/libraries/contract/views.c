@@ -24,14 +24,16 @@ static tenon_status_t add_run(tenon_call_t *call) { /* y += x, and y is the resu
   return TENON_OK;
 }
 
-static tenon_status_t bump_run(tenon_call_t *call) { /* each element one more */
+/* Adds one to each element. */
+static tenon_status_t bump_run(tenon_call_t *call) {
   int64_t *y = (int64_t *)call->inputs[0]->data;
   for (int64_t i = 0, n = tenon_count(call->inputs[0]); i < n; i++)
     y[i]++;
   return TENON_OK;
 }
 
-static tenon_status_t touch_run(tenon_call_t *call) { /* out = -x; y, if there, becomes x */
+/* out = -x; if y is present, it becomes x. */
+static tenon_status_t touch_run(tenon_call_t *call) {
   const float *x = (const float *)call->inputs[0]->data;
   for (int64_t i = 0, n = tenon_count(call->inputs[0]); i < n; i++) {
     ((float *)call->outputs[0]->data)[i] = -x[i];
@@ -40,7 +42,8 @@ static tenon_status_t touch_run(tenon_call_t *call) { /* out = -x; y, if there, 
   return TENON_OK;
 }
 
-static tenon_status_t mark_run(tenon_call_t *call) { /* writes to the text that is given */
+/* Writes to the given string. */
+static tenon_status_t mark_run(tenon_call_t *call) {
   tenon_tensor_t *text = call->inputs[0];
   for (int64_t i = 0, n = tenon_count(text); i < n; i++)
     TENON_TRY(call->host->set_string(call, text, i, "seen", 4));
@@ -63,7 +66,8 @@ static tenon_status_t transpose_infer(tenon_infer_t *infer) { /* any strides */
 }
 
 static tenon_status_t
-tail_infer(tenon_infer_t *infer) { /* all rows but the first ones: an offset */
+/* All rows but the first ones: a view with an offset. */
+tail_infer(tenon_infer_t *infer) {
   const tenon_meta_t *x = infer->inputs[0];
   tenon_meta_t *out = infer->outputs[0];
   tenon_dim_t first = tenon_extent(infer->attrs[0].as.i);

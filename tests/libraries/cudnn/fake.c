@@ -1,6 +1,6 @@
-/* cuDNN, as far as devices/cuda uses it, on the processor: it computes f32 and f64 from descriptors
- * as the manual says, and complains about what the manual does not allow.  What it proposes and
- * refuses a test says, see fake.h. */
+/* An implementation of the part of cuDNN that devices/cuda uses, on the CPU. It computes f32 and
+ * f64 from descriptors as the manual says, and records a complaint about anything that the manual
+ * does not allow. Tests decide what it proposes and refuses, see fake.h. */
 #include "fake.h"
 #include "cuda/convolution.h"
 
@@ -154,7 +154,7 @@ cu_result_t cudnnSetActivationDescriptorSwishBeta(dnn_activation_t a, double bet
   return 0;
 }
 
-/* choosing */
+/* choice of algorithms */
 
 static bool is_packed(dnn_tensor_t t, bool is_last) {
   int expected = 1;
@@ -180,7 +180,7 @@ static cu_result_t check(dnn_tensor_t x, dnn_filter_t w, dnn_convolution_t c, dn
     RULE(is_packed(x, true) && is_packed(y, true));
     RULE(x->type != DNN_DATA_DOUBLE);
   }
-  RULE(x->type != DNN_DATA_FLOAT || c->math == DNN_FMA_MATH); /* ours: no TF32 */
+  RULE(x->type != DNN_DATA_FLOAT || c->math == DNN_FMA_MATH); /* our own rule: no TF32 */
   return 0;
 }
 
@@ -233,7 +233,8 @@ static void place_of(dnn_tensor_t t, int64_t number, int *out) {
     number /= t->dims[i];
   }
 }
-static int64_t offset_of(dnn_tensor_t t, const int *place) { /* an extent of 1 is repeated */
+/* An extent of 1 is repeated. */
+static int64_t offset_of(dnn_tensor_t t, const int *place) {
   int64_t at = 0;
   for (int i = 0; i < t->rank; i++)
     at += t->dims[i] == 1 ? 0 : (int64_t)place[i] * t->strides[i];

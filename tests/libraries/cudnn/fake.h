@@ -1,4 +1,4 @@
-/* What a test tells the cuDNN of fake.c, and what it learns. */
+/* What a test sets in the fake cuDNN of fake.c, and what it reads from it. */
 #ifndef TENON_TESTS_FAKE_CUDNN_H
 #define TENON_TESTS_FAKE_CUDNN_H
 
@@ -12,7 +12,8 @@ enum {
 
 typedef struct fake_cudnn_t {
   int proposed[DNN_CONVOLUTION_FWD_ALGO_COUNT];
-  int proposed_count; /* algorithms, the best first; their math is the default one */
+  /* Proposed algorithms, the best one first; their math is the default one. */
+  int proposed_count;
   cu_enum_t proposed_status[DNN_CONVOLUTION_FWD_ALGO_COUNT];
   size_t workspaces[DNN_CONVOLUTION_FWD_ALGO_COUNT];
   cu_result_t run_status[DNN_CONVOLUTION_FWD_ALGO_COUNT];
@@ -26,8 +27,8 @@ typedef struct fake_cudnn_t {
   int fused;
   int adds;
   int activations;
-  int last_algorithm; /* calls since they were set to 0 */
-  int live;           /* handles and descriptors that are there */
+  int last_algorithm; /* calls since the counters were set to 0 */
+  int live;           /* live handles and descriptors */
   void *last_stream;
   const char *complaint; /* the first rule of the manual that was broken */
 } fake_cudnn_t;

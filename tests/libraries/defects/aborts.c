@@ -1,4 +1,4 @@
-/* twice: 2 x.  Defect: asserts that no number is below 0.
+/* twice: 2 x. Defect: it asserts that no number is below 0.
  * Found as: crash.abort */
 #undef NDEBUG
 #include <assert.h>

@@ -1,6 +1,7 @@
-/* doubled: 2 x, by way of a temporary; one call at a time says that it has the table.  Defect: a
- * call that gets no temporary does not give the table back, and the next one goes without. Found
- * as: failure.next */
+/* doubled: 2 x, by way of a temporary; a call marks the table as taken, which one call at a time
+ * can have. Defect: a call that gets no temporary does not release the table, and the next call
+ * does without.
+ * Found as: failure.next */
 #include "defect.h"
 
 static int has_table;

@@ -1,4 +1,4 @@
-/* unpack: x, in memory of the library's own.  Defect: adopts the memory of x itself.
+/* unpack: x, in memory of the library's own. Defect: it adopts the memory of x itself.
  * Found as: alias.undeclared */
 #include <stdlib.h>
 #include <string.h>

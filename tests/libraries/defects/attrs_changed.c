@@ -1,5 +1,6 @@
-/* taps: a filter over a signal, its taps taken from the last.  Defect: turns the attribute around
- * where it lies. Found as: attrs.changed */
+/* taps: a filter over a signal, with its taps in reverse order. Defect: it reverses the attribute
+ * in place.
+ * Found as: attrs.changed */
 #include "defect.h"
 
 static tenon_status_t taps_run(tenon_call_t *call) {

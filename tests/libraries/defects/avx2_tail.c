@@ -1,5 +1,6 @@
-/* powers: x to the fourth, by three instruction sets.  Defect: the form for AVX2 takes the last
- * elements, which are no whole vector, to the third. Found as: isa.avx2 */
+/* powers: x to the fourth, with kernels for three instruction sets. Defect: the AVX2 kernel
+ * computes x to the third for the last elements, which do not fill a vector.
+ * Found as: isa.avx2 */
 #include "defect.h"
 
 #define FORM(name, attribute, width, last)                                                         \

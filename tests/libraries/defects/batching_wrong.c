@@ -1,5 +1,6 @@
-/* centred: rows less their mean.  Defect: the rule for batches says that extra axes may lead, but
- * the kernel takes the mean over all axes but the first. Found as: batching.loop */
+/* centred: rows minus their mean. Defect: BATCHING allows extra leading axes, but the kernel takes
+ * the mean over all axes but the first.
+ * Found as: batching.loop */
 #include "defect.h"
 
 static tenon_status_t centred_run(tenon_call_t *call) {

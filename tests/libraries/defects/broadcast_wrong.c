@@ -1,6 +1,6 @@
-/* scaled: rows of a and rows of b multiplied, leading axes broadcast.  Defect: goes through the
- * smaller one over and over, which is right only where its leading axes are the last ones. Found
- * as: broadcast.values */
+/* scaled: rows of a times rows of b, with leading axes broadcast. Defect: it repeats the smaller
+ * tensor as a whole, which is right only if its leading axes are the last ones.
+ * Found as: broadcast.values */
 #include "defect.h"
 
 /* The row of `t` that belongs to row r of the result. */

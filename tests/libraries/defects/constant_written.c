@@ -1,4 +1,4 @@
-/* weighted: x times the weight's square.  Defect: prepare squares a constant weight where it lies.
+/* weighted: x times the square of the weight. Defect: prepare squares a constant weight in place.
  * Found as: alias.inplace */
 #include <stdlib.h>
 

@@ -1,5 +1,6 @@
-/* leaky: x, or its part below 0 times a slope that is 0.1 where none is given.  Defect: it is 0.01
- * then. Found as: attrs.defaults */
+/* leaky: x, or x times a slope where x is below 0; the default slope is 0.1. Defect: without the
+ * attribute the slope is 0.01.
+ * Found as: attrs.defaults */
 #include "defect.h"
 
 static float slope_of(const tenon_value_t *value, double usual) {

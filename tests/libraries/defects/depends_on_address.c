@@ -1,4 +1,4 @@
-/* hashed: a hash of each number.  Defect: begins with the address of x.
+/* hashed: a hash of each number. Defect: the hash begins with the address of x.
  * Found as: determinism.repeat */
 #include "defect.h"
 

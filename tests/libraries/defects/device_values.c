@@ -1,4 +1,4 @@
-/* moved: x, copied by a kernel for sim.  Defect: without the last element.
+/* moved: x, copied by a kernel for sim. Defect: the last element is not copied.
  * Found as: device.values */
 #define STREAM call->stream
 #define LESS PLANTED(4, 0)

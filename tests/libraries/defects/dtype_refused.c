@@ -1,4 +1,4 @@
-/* flipped: -x.  Defect: TYPES allows i64, which the kernel does not know.
+/* flipped: -x. Defect: TYPES allows i64, which the kernel does not support.
  * Found as: types.each */
 #include "defect.h"
 

@@ -1,4 +1,4 @@
-/* half: x / 2.  Defect: of f64 it is x / 4.
+/* half: x / 2. Defect: for f64 it is x / 4.
  * Found as: types.agree */
 #include "defect.h"
 

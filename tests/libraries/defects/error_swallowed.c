@@ -1,4 +1,4 @@
-/* both: x plus y, by core::add.  Defect: forgets what the call of core::add gave.
+/* both: x plus y, by core::add. Defect: it ignores the status of the call of core::add.
  * Found as: failure.swallowed */
 #include "defect.h"
 

@@ -1,4 +1,4 @@
-/* twice: 2 x.  Defect: ends the process where a number is below 0.
+/* twice: 2 x. Defect: it ends the process if a number is below 0.
  * Found as: crash.exit */
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* twice: 2 x.  Defect: leaves the flushing of small numbers to zero behind.
+/* twice: 2 x. Defect: it leaves flushing of denormals to zero switched on.
  * Found as: environment.floats */
 #include "defect.h"
 

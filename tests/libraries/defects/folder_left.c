@@ -1,4 +1,4 @@
-/* twice: 2 x.  Defect: goes to another folder.
+/* twice: 2 x. Defect: it changes the current folder.
  * Found as: environment.folder */
 #include <unistd.h>
 

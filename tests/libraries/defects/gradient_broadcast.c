@@ -1,9 +1,10 @@
-/* plus: a + b of two axes, extents of 1 broadcast.  Defect: the gradient keeps the last of what was
- * broadcast, not the sum. Found as: gradient.broadcast */
+/* plus: a + b with two axes, where extents of 1 are broadcast. Defect: the gradient keeps the last
+ * broadcast element instead of the sum.
+ * Found as: gradient.broadcast */
 #include "defect.h"
 
-/* Element of t, of one extent or 1 along each axis of `whole`, over which element i of `whole`
- * lies. */
+/* Returns the element of t that is broadcast to element i of `whole`; each extent of t is 1 or that
+ * of `whole`. */
 static int64_t under(const tenon_tensor_t *t, const tenon_tensor_t *whole, int64_t i) {
   int64_t rows = t->shape[0];
   int64_t columns = t->shape[1];
@@ -33,7 +34,8 @@ static tenon_status_t plus_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
-static tenon_status_t fold_run(tenon_call_t *call) { /* sums what lies over each element */
+/* Sums the gradients of the elements to which each element is broadcast. */
+static tenon_status_t fold_run(tenon_call_t *call) {
   const tenon_tensor_t *grad = call->inputs[0];
   const tenon_tensor_t *out = call->outputs[0];
   double *sums = (double *)out->data;

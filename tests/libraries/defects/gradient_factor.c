@@ -1,4 +1,4 @@
-/* cube: x * x * x.  Defect: its gradient is 1.01 times what it should be.
+/* cube: x * x * x. Defect: its gradient is 1.01 times the right one.
  * Found as: gradient.differences */
 #include "defect.h"
 

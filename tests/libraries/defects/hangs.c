@@ -1,4 +1,4 @@
-/* twice: 2 x.  Defect: halves a number below 0 until it is 1.
+/* twice: 2 x. Defect: it halves a number below 0 until it is 1, which never happens.
  * Found as: crash.hang */
 #include "defect.h"
 

@@ -1,5 +1,6 @@
-/* doubled: each row twice, one behind the other.  Defect: infer computes the extent in 32 bits
- * where it is known. Found as: shapes.huge */
+/* doubled: each row twice, one copy behind the other. Defect: infer computes a known extent in 32
+ * bits.
+ * Found as: shapes.huge */
 #include "defect.h"
 
 static tenon_status_t doubled_infer(tenon_infer_t *infer) {

@@ -1,4 +1,5 @@
-/* outer: each element times each.  Defect: infer keeps a pointer to the extents, which run reads.
+/* outer: each element times each element. Defect: infer keeps a pointer to the extents, which run
+ * reads.
  * Found as: pointer.infer */
 #include "defect.h"
 

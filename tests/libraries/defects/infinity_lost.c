@@ -1,4 +1,4 @@
-/* sigmoid.  Defect: exp(x) / (1 + exp(x)), no number where x is infinite.
+/* sigmoid. Defect: it computes exp(x) / (1 + exp(x)), which is NaN if x is infinite.
  * Found as: values.inf */
 #include <math.h>
 

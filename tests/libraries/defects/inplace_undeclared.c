@@ -1,4 +1,4 @@
-/* running: sums along the whole tensor.  Defect: makes them in x, then copies them.
+/* running: cumulative sums along the whole tensor. Defect: it computes them in x, then copies them.
  * Found as: alias.inplace */
 #include "defect.h"
 

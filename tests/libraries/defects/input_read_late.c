@@ -1,5 +1,6 @@
-/* sums: along x; a thread of its own logs how many elements are not 0.  Defect: the call does not
- * wait for that. Found as: threads.after */
+/* sums: cumulative sums of x; a thread of the library logs how many elements are not 0. Defect: the
+ * call does not wait for the thread.
+ * Found as: threads.after */
 #include <pthread.h>
 #include <time.h>
 

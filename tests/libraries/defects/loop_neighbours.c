@@ -1,5 +1,6 @@
-/* smooth: x.  Defect: a pointwise loop takes the mean with the neighbour, where there is one in the
- * run. Found as: pointwise.elements */
+/* smooth: x. Defect: a pointwise loop takes the mean of each element and its neighbour in the same
+ * run.
+ * Found as: pointwise.elements */
 #include "defect.h"
 
 static tenon_status_t smooth(const tenon_loop_t *loop) {

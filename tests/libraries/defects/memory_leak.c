@@ -1,4 +1,5 @@
-/* backwards: x from the last element to the first.  Defect: a buffer for each call is never freed.
+/* backwards: x from the last element to the first. Defect: each call allocates a buffer that is
+ * never freed.
  * Found as: memory.leak */
 #include <stdlib.h>
 

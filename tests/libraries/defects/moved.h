@@ -1,5 +1,5 @@
-/* moved: x, copied; on sim (devices/sim) by a piece of work for STREAM that is LESS bytes short.
- * If it comes LATE, a thread of the library's own enqueues it after the kernel has returned. */
+/* moved: x, copied; on sim (devices/sim) by a piece of work for STREAM that copies LESS bytes too
+ * few. With LATE, a thread of the library enqueues it after the kernel has returned. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* bump: adds 1 to y.  Defect: to a copy of y, which is forgotten.
+/* bump: adds 1 to y. Defect: it adds to a copy of y, which is dropped.
  * Found as: alias.declared */
 #include "defect.h"
 

@@ -1,4 +1,5 @@
-/* larger: the larger of two numbers, NaN where one is.  Defect: a comparison drops a NaN of a.
+/* larger: the larger of two numbers, or NaN if one of them is NaN. Defect: a comparison drops a NaN
+ * of a.
  * Found as: values.nan */
 #include <math.h>
 

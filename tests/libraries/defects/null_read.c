@@ -1,4 +1,4 @@
-/* twice: 2 x.  Defect: looks a number below 0 up in a table that is not there.
+/* twice: 2 x. Defect: it looks up a number below 0 in a table that does not exist.
  * Found as: crash.signal */
 #include "defect.h"
 

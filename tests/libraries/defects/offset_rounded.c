@@ -1,4 +1,4 @@
-/* twice: 2 x.  Defect: takes it that every tensor begins at a multiple of 64 bytes.
+/* twice: 2 x. Defect: it assumes that every tensor begins at a multiple of 64 bytes.
  * Found as: strides.offset */
 #include "defect.h"
 

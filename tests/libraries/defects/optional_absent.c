@@ -1,4 +1,5 @@
-/* affine: x times scale, plus shift where there is one.  Defect: adds the shift that is not there.
+/* affine: x times scale, plus shift if it is present. Defect: it adds the shift even if it is
+ * absent.
  * Found as: optional.absent */
 #include "defect.h"
 

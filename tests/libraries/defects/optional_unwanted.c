@@ -1,5 +1,6 @@
-/* peak: the largest element, and its place if that is wanted.  Defect: writes the place in any
- * case. Found as: optional.output */
+/* peak: the largest element, and its index if that is wanted. Defect: it writes the index in any
+ * case.
+ * Found as: optional.output */
 #include "defect.h"
 
 static tenon_status_t peak_run(tenon_call_t *call) {

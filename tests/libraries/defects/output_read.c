@@ -1,4 +1,4 @@
-/* total: the sum of x.  Defect: adds to what is in the output already.
+/* total: the sum of x. Defect: it adds to the previous content of the output.
  * Found as: read.output */
 #include "defect.h"
 

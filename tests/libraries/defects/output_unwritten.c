@@ -1,4 +1,5 @@
-/* swapped: neighbours in pairs, the odd one at the end as it is.  Defect: leaves the odd one out.
+/* swapped: swaps neighbours in pairs, and copies the last element if their number is odd. Defect:
+ * it does not write that last element.
  * Found as: write.unwritten */
 #include "defect.h"
 

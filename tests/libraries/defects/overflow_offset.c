@@ -1,4 +1,4 @@
-/* inverted: the bits of x turned over.  Defect: places in memory are counted in 32 bits.
+/* inverted: the bits of x inverted. Defect: it computes offsets in memory in 32 bits.
  * Found as: size.huge */
 #include "defect.h"
 

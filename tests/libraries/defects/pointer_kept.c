@@ -1,6 +1,7 @@
-/* scaled: x times the largest amount of the scale.  Defect: remembers where the scale lay, and if
- * the next one lies there too its largest amount; to see whether it changed it reads what it
- * remembers. Found as: pointer.kept */
+/* scaled: x times the largest magnitude of the scale. Defect: it remembers the address of the scale
+ * and that magnitude, and uses it again for a scale at the same address; to see whether the scale
+ * changed, it reads the remembered address.
+ * Found as: pointer.kept */
 #include <math.h>
 
 #include "defect.h"

@@ -1,4 +1,4 @@
-/* noise: random bits of the call's generator.  Defect: of a generator of its own.
+/* noise: random bits of the call's generator. Defect: it uses a generator of its own.
  * Found as: determinism.seed */
 #include "defect.h"
 

@@ -1,5 +1,6 @@
-/* sums: of neighbours, the last one with 0.  Defect: reads the element behind the last one, and
- * takes it times 0. Found as: read.beyond */
+/* sums: of neighbours, and of the last element with 0. Defect: it reads the element behind the last
+ * one and multiplies it by 0.
+ * Found as: read.beyond */
 #include "defect.h"
 
 static tenon_status_t sums_run(tenon_call_t *call) {

@@ -1,4 +1,4 @@
-/* gelu, by the error function.  Defect: by a curve like it, 0.02 away from it.
+/* gelu, by the error function. Defect: it uses a similar curve, which differs by 0.02.
  * Found as: reference.values */
 #include <math.h>
 

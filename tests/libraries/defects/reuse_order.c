@@ -1,5 +1,6 @@
-/* mirrored: x + the element as far from the end.  Defect: REUSE is stated, but x is read after it
- * was written over. Found as: alias.reuse */
+/* mirrored: x plus the element at the same distance from the end. Defect: REUSE is declared, but x
+ * is read after it was overwritten.
+ * Found as: alias.reuse */
 #include "defect.h"
 
 static tenon_status_t mirrored_run(tenon_call_t *call) {

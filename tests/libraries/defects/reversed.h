@@ -1,5 +1,5 @@
-/* reversed: a row backwards, made in a workspace.  How much of it infer asks for, and where the
- * kernel begins in it, are of the file that includes this. */
+/* reversed: a row backwards, computed in a workspace. The file that includes this header decides
+ * how much workspace infer requests, and where the kernel begins in it. */
 #include "defect.h"
 
 static tenon_status_t reversed_infer(tenon_infer_t *infer) {

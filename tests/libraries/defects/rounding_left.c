@@ -1,4 +1,4 @@
-/* twice: 2 x.  Defect: leaves rounding upwards behind.
+/* twice: 2 x. Defect: it leaves the rounding mode set to upwards.
  * Found as: environment.floats */
 #include <fenv.h>
 

@@ -1,4 +1,5 @@
-/* gained: rows times a gain.  Defect: goes to the next row of the gain where all rows share one.
+/* gained: rows times a gain. Defect: it advances to the next row of the gain where all rows share
+ * one row.
  * Found as: broadcast.rows */
 #include "defect.h"
 

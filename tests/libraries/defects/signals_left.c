@@ -1,4 +1,4 @@
-/* twice: 2 x.  Defect: takes a signal for itself.
+/* twice: 2 x. Defect: it changes how the process handles a signal.
  * Found as: environment.signals */
 #include <signal.h>
 

@@ -1,5 +1,6 @@
-/* share: each row over the sum of its amounts.  Defect: counts axes before the last one without a
- * sign, from 0 - 1. Found as: size.scalar */
+/* share: each row divided by the sum of its magnitudes. Defect: it counts the axes before the last
+ * one in an unsigned number, which is 0 - 1 for a scalar.
+ * Found as: size.scalar */
 #include <math.h>
 
 #include "defect.h"

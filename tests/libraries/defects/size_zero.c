@@ -1,4 +1,5 @@
-/* means: of each row.  Defect: divides by the number of elements to find the number of rows.
+/* means: the mean of each row. Defect: it divides by the number of elements to find the number of
+ * rows.
  * Found as: size.zero */
 #include "defect.h"
 

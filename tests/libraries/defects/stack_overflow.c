@@ -1,5 +1,6 @@
-/* summed: sums along x, each from the one before.  Defect: by a recursion as deep as x is long, 64
- * KiB a step. Found as: crash.stack */
+/* summed: cumulative sums of x, each from the one before. Defect: a recursion as deep as x is long
+ * uses 64 KiB of stack for each step.
+ * Found as: crash.stack */
 #include "defect.h"
 
 #ifdef DEFECT

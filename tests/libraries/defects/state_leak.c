@@ -1,4 +1,4 @@
-/* table: x looked up in a table that create makes.  Defect: destroy forgets the table itself.
+/* table: x looked up in a table that create makes. Defect: destroy does not free the table.
  * Found as: state.balance */
 #include <stdlib.h>
 

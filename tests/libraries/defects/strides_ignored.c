@@ -1,4 +1,4 @@
-/* negative: -x.  Defect: the kernel says "strided" and goes through the input as if it were dense.
+/* negative: -x. Defect: the kernel is declared "strided" and reads the input as if it were dense.
  * Found as: read.strides */
 #include "defect.h"
 

@@ -1,4 +1,4 @@
-/* negative: -x.  Defect: takes a stride below 0 for its amount.
+/* negative: -x. Defect: it uses the magnitude of a negative stride.
  * Found as: strides.negative */
 #include <stdlib.h>
 

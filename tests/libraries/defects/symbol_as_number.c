@@ -1,5 +1,6 @@
-/* flat: all elements on one axis.  Defect: infer multiplies the numbers of extents, also where they
- * are symbols. Found as: shapes.symbolic */
+/* flat: all elements on one axis. Defect: infer multiplies the values of the extents as numbers,
+ * even if they are symbols.
+ * Found as: shapes.symbolic */
 #include "defect.h"
 
 static tenon_status_t flat_infer(tenon_infer_t *infer) {

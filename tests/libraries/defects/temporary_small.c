@@ -1,5 +1,6 @@
-/* reversed: a row backwards, by way of a temporary.  Defect: asks for one byte for each element of
- * four. Found as: workspace.temporary */
+/* reversed: a row backwards, by way of a temporary. Defect: it requests one byte for each element
+ * of four bytes.
+ * Found as: workspace.temporary */
 #include "defect.h"
 
 static tenon_status_t reversed_run(tenon_call_t *call) {

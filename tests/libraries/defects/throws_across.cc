@@ -1,5 +1,6 @@
-/* roots: square roots of amounts.  Defect: throws where a number is below 0, with nothing around
- * the kernel that catches it. Found as: crash.throws */
+/* roots: square roots of magnitudes. Defect: it throws if a number is below 0, and the kernel does
+ * not catch the exception.
+ * Found as: crash.throws */
 #include <cmath>
 #include <stdexcept>
 

@@ -1,5 +1,6 @@
-/* twice: 2 x.  Defect: loads four elements of x at once by an instruction that wants 16-byte
- * alignment. Found as: strides.unaligned */
+/* twice: 2 x. Defect: it loads four elements of x at once by an instruction that requires 16-byte
+ * alignment.
+ * Found as: strides.unaligned */
 #include "defect.h"
 
 #if defined(__x86_64__)

@@ -1,4 +1,5 @@
-/* twice: 2 x.  Defect: stores four results at once by an instruction that wants 16-byte alignment.
+/* twice: 2 x. Defect: it stores four results at once by an instruction that requires 16-byte
+ * alignment.
  * Found as: strides.unaligned */
 #include "defect.h"
 

@@ -1,5 +1,5 @@
-/* full: a tensor of the shape that is given.  Defect: infer looks at the shape's data before it is
- * known. Found as: shapes.unknown */
+/* full: a tensor of the given shape. Defect: infer reads the shape's data before they are known.
+ * Found as: shapes.unknown */
 #include "defect.h"
 
 static tenon_status_t full_infer(tenon_infer_t *infer) {

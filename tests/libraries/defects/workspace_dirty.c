@@ -1,5 +1,6 @@
-/* counts: how often each of 16 numbers is in x, counted in a workspace.  Defect: takes it that it
- * is full of zeros. Found as: workspace.contents */
+/* counts: how often each of 16 numbers occurs in x, counted in a workspace. Defect: it assumes that
+ * the workspace contains zeros.
+ * Found as: workspace.contents */
 #include "defect.h"
 
 static tenon_status_t counts_infer(tenon_infer_t *infer) {

@@ -1,4 +1,5 @@
-/* shifted: element i is x[i + 1], the last one 0.  Defect: begins one element before the output.
+/* shifted: element i is x[i + 1], and the last one is 0. Defect: it begins one element before the
+ * output.
  * Found as: write.outside */
 #include "defect.h"
 

@@ -1,4 +1,4 @@
-/* twice: 2 x.  Defect: writes one element past the end.
+/* twice: 2 x. Defect: it writes one element past the end.
  * Found as: write.outside */
 #include "defect.h"
 

@@ -1,4 +1,4 @@
-/* Ends the process as if all were well. */
+/* Ends the process with a successful exit status. */
 #include <stdlib.h>
 
 #include "misbehave.h"

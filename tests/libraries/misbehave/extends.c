@@ -1,4 +1,4 @@
-/* Takes a built-in operator over, for f64: it gives 42. */
+/* Replaces a built-in operator for f64: the result is 42. */
 #include <tenon/op.h>
 
 static tenon_status_t answer(tenon_call_t *call) {

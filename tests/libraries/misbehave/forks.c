@@ -1,4 +1,4 @@
-/* Multiplies without end. */
+/* Forks without end. */
 #include <unistd.h>
 
 #include "misbehave.h"

@@ -1,4 +1,4 @@
-/* Behaves. */
+/* Behaves correctly. */
 #include "misbehave.h"
 
 MISBEHAVE(halves_well, twice)

@@ -1,4 +1,5 @@
-/* Takes all memory that it can get, writes to it, and then to what it did not get. */
+/* Allocates all memory that it can get, writes to it, and then writes to the block that it could
+ * not get. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* Answers in the place of the code that serves it: replies and questions at random, some nearly
- * right, from its kernel and from its infer.  Where the mailbox lies it reckons from where its
- * input lies.  Numbers are those of src/isolation/message.h. */
+/* Answers in place of the code that serves it: random replies and requests, some of them nearly
+ * right, from its kernel and from its infer. It computes the address of the mailbox from that of
+ * its input. The numbers are those of src/isolation/message.h. */
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -23,7 +23,8 @@ static uint64_t next(void) {
   return state >> 8;
 }
 
-static uint64_t number(void) { /* small, large, negative, an offset, or any */
+/* A small, large or negative number, an offset, or any number. */
+static uint64_t number(void) {
   const uint64_t most[] = {4, 70, 0, 0, 0, 1u << 20};
   switch (next() % 6) {
   case 0:

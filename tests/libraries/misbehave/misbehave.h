@@ -1,4 +1,4 @@
-/* What the libraries of this folder share: an operator that is right, and one that misbehaves. */
+/* Shared code of the libraries in this folder: an operator that works, and one that misbehaves. */
 #ifndef MISBEHAVE_H
 #define MISBEHAVE_H
 
@@ -13,8 +13,8 @@ static tenon_status_t twice(tenon_call_t *call) {
   return TENON_OK;
 }
 
-/* Counts itself in at the gate, an input that both processes see, and waits until the test opens
- * it: at most a minute. */
+/* Counts itself in at the gate, an input that both processes can access, and waits until the test
+ * opens the gate, at most for a minute. */
 static void wait_at(const tenon_tensor_t *gate) {
   enum { OPEN = 100 };
   int *count = (int *)gate->data;
@@ -25,12 +25,13 @@ static void wait_at(const tenon_tensor_t *gate) {
   }
 }
 
-static tenon_status_t naps(tenon_call_t *call) { /* the same, once the gate is open */
+static tenon_status_t naps(tenon_call_t *call) { /* Doubles once the gate is open. */
   wait_at(call->inputs[1]);
   return twice(call);
 }
 
-static tenon_status_t naps_in_place(tenon_call_t *call) { /* writes first: once, then waits */
+/* Writes to its input once, then waits. */
+static tenon_status_t naps_in_place(tenon_call_t *call) {
   float *x = (float *)call->inputs[0]->data;
   for (int64_t i = 0, n = tenon_count(call->inputs[0]); i < n; i++)
     x[i] += 1;

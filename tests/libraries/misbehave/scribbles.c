@@ -1,6 +1,6 @@
-/* Writes over its mailbox: all ones, zeros, numbers at random, states that nobody set, huge sizes;
- * and in one of two calls goes on doing so from a thread of its own.  Where the mailbox lies it
- * reckons from where its input lies. */
+/* Overwrites its mailbox with ones, zeros, random numbers, states that were never set, and huge
+ * sizes; in one of two calls a thread of its own goes on doing so. It computes the address of the
+ * mailbox from that of its input. */
 #include <pthread.h>
 
 #include "misbehave.h"

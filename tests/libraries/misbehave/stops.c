@@ -1,4 +1,4 @@
-/* Stops itself, so that it is neither alive nor dead. */
+/* Stops itself, so that the process neither runs nor ends. */
 #include <signal.h>
 
 #include "misbehave.h"

@@ -1,4 +1,5 @@
-/* Makes a file, in the folder that the build names: other builds on this machine have others. */
+/* Creates a file in the folder that the build names; other builds on this machine use other
+ * folders. */
 #include <stdio.h>
 
 #include "misbehave.h"

@@ -1,4 +1,4 @@
-/* Three drivers, in no order, with devices that can be used and others that cannot. */
+/* Three drivers in no particular order, with devices that can be used and devices that cannot. */
 #include <string.h>
 
 #include "api.h"

@@ -1,4 +1,4 @@
-/* Every function that the plug-in looks for; those that loader.c does not have fail with
+/* Every function that the plug-in looks up; those that loader.c does not implement fail with
  * CL_INVALID_OPERATION. */
 #include "api.h"
 

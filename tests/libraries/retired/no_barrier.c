@@ -1,4 +1,5 @@
-/* Unloading without the barrier on callers: counts that are still on their way are not seen. */
+/* Mutant: unloading omits the memory barrier for callers, so it can miss calls that are just being
+ * counted. */
 #include "base/thread.h"
 
 int tn_thread_barrier(void) { return 1; }

@@ -1,5 +1,5 @@
-/* A library that is loaded and unloaded while others call it: its kernel writes the number of the
- * file that it was built into, and knows when it runs although its library is gone. */
+/* A library that is loaded and unloaded while other threads call it. Its kernel writes the number
+ * of the file that it was built into, and notices if it runs although its library was unloaded. */
 #include <stdlib.h>
 #include <tenon/op.h>
 
@@ -7,7 +7,8 @@ static volatile int is_gone;
 
 static tenon_status_t open_library(tenon_node_t *node) {
   (void)node;
-  is_gone = 0; /* whoever holds the file open finds it as it was left */
+  /* If the system kept the library loaded, it still has the old value. */
+  is_gone = 0;
   return TENON_OK;
 }
 
@@ -17,8 +18,10 @@ static void close_library(void *state) {
 }
 
 static tenon_status_t number(tenon_call_t *call) {
-  int steps = 200 + (int)(*(const double *)call->inputs[0]
-                               ->data); /* so long that what goes meanwhile is noticed */
+  int steps = 200 + (int)(*(const double *)
+                               call->inputs[0]
+                                   /* The run is long enough that an unload during it is noticed. */
+                                   ->data);
   double *y = call->outputs[0]->data;
   for (int i = 0; i < 4; i++)
     y[i] = TEST_NUMBER;

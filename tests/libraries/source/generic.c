@@ -1,6 +1,6 @@
-/* One text for several types: cubes, and their gradient in the same file.  The library has them for
- * float and double, since the file includes itself for these; for other types they are compiled
- * when they are first wanted. */
+/* One text for several types: cubes, and their gradient in the same file. The library has kernels
+ * for float and double, since the file includes itself for these types; kernels for other types are
+ * compiled on demand. */
 #ifndef TENON_ON_DEVICE
 #include <tenon/source.h>
 #endif

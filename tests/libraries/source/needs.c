@@ -1,5 +1,5 @@
-/* Kernels that say what a device must have for them: doubles, arithmetic with halves, atomics on 64
- * bits. */
+/* Kernels that declare what a device must support: doubles, arithmetic with halves, 64-bit
+ * atomics. */
 #ifndef TENON_ON_DEVICE
 #include <tenon/source.h>
 #endif
@@ -13,7 +13,7 @@ TENON_SOURCE_3(cube, IN, double, x, OUT, double, y, VALUE, int64_t, n) {
 TENON_SOURCE_3(twice, IN, half, x, OUT, half, y, VALUE, int64_t, n) {
   TENON_EACH(i, n) y[i] = x[i] + x[i];
 }
-#else /* compilers of CPUs need not have them either */
+#else /* Compilers for CPUs may lack them, too. */
 TENON_SOURCE_3(twice, IN, uint16_t, x, OUT, uint16_t, y, VALUE, int64_t, n) {
   TENON_EACH(i, n) store_f16(y, i, load_f16(x, i) * 2);
 }
@@ -46,7 +46,8 @@ static tenon_status_t each(tenon_call_t *call, uint32_t kernel) {
 static tenon_status_t cube_run(tenon_call_t *call) { return each(call, CUBE); }
 static tenon_status_t twice_run(tenon_call_t *call) { return each(call, TWICE); }
 
-static tenon_status_t totals(tenon_call_t *call, uint32_t zero) { /* of every third element */
+/* Sums every third element. */
+static tenon_status_t totals(tenon_call_t *call, uint32_t zero) {
   int64_t n = tenon_count(call->inputs[0]);
   int64_t three = 3;
   const tenon_kernel_argument_t first[] = {tenon_out(call->outputs[0]), TENON_VALUE(three)};

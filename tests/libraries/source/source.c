@@ -1,6 +1,6 @@
 /* One source with three kernels, for the CPU and for every device that compiles: a pointwise one
- * with attributes, a reduction of rows with memory of the group, a scatter with atomic additions.
- * And one that a device cannot compile. */
+ * with attributes, a reduction of rows with group memory, and a scatter with atomic additions. A
+ * fourth kernel cannot be compiled by a device. */
 #ifndef TENON_ON_DEVICE
 #include <tenon/source.h>
 #endif
@@ -10,7 +10,7 @@ TENON_SOURCE_5(blend, TENON_IN, float, x, TENON_OUT, float, y, TENON_BY_VALUE, i
   TENON_EACH(i, n) y[i] = x[i] * scale + (float)((i + shift) % 7);
 }
 
-/* A group for each row; its items go over the row together. */
+/* One group for each row; its items process the row together. */
 TENON_SOURCE_4(row_sums, TENON_IN, float, x, TENON_OUT, float, sums, TENON_BY_VALUE, int64_t, width,
                TENON_SHARED, float, part) {
   uint32_t me = get_local_id(0);
@@ -49,8 +49,8 @@ TENON_SOURCE_3(copy_bf16, TENON_IN, uint16_t, x, TENON_OUT, uint16_t, y, TENON_B
   TENON_EACH(i, n) store_bf16(y, i, load_bf16(x, i) * 1.5f);
 }
 
-/* Pieces of 29 elements, so that vectors lie at any place: 4, 8 and 16 of them by vectors, these
- * through the group's memory. */
+/* Pieces of 29 elements, so that vectors lie at any position: vectors of 4, 8 and 16 elements;
+ * those of 16 go through the group's memory. */
 TENON_SOURCE_4(by_vectors, TENON_IN, float, x, TENON_OUT, float, y, TENON_BY_VALUE, int64_t, pieces,
                TENON_SHARED, float, room) {
   TENON_LOCAL float *own = room + 16 * get_local_id(0);
@@ -71,8 +71,8 @@ TENON_SOURCE_4(by_vectors, TENON_IN, float, x, TENON_OUT, float, y, TENON_BY_VAL
   }
 }
 
-/* Devices compile it once for each value of BY; the CPU's form, compiled with the library, has
- * none, and says so by its sign. */
+/* Devices compile it once for each value of BY. The CPU's kernel, which is compiled with the
+ * library, has no constant, and shows that by the sign of its result. */
 TENON_SOURCE_4(by_constant, TENON_IN, float, x, TENON_OUT, float, y, TENON_BY_VALUE, int64_t, n,
                TENON_BY_VALUE, int32_t, by) {
 #ifdef BY
@@ -267,7 +267,7 @@ static tenon_status_t bf16_run(tenon_call_t *call) {
   return tenon_each(call, &code, COPY_BF16, n, arguments, 3);
 }
 
-/* A device's own kernel, which takes nothing: the source kernel serves. */
+/* A device's own kernel, which declines every call: the source kernel serves instead. */
 static tenon_status_t declining_run(tenon_call_t *call) {
   return tenon_fail(call, TENON_UNIMPLEMENTED, "this kernel takes nothing");
 }
