@@ -1,5 +1,5 @@
-/* Compiles files by the slot `compile` of the device "cuda", which needs NVRTC and no GPU:
- * cuda_compile ARCH FILE...  Prints a line for each, or what the compiler says. */
+/* Compiles files with the function `compile` of the device "cuda", which needs NVRTC and no GPU:
+ * cuda_compile ARCH FILE... It prints a line for each file, or the compiler's messages. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

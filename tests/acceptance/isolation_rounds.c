@@ -1,8 +1,9 @@
-/* Rounds of misbehaviour: isolation_rounds ROUNDS FOLDER [hang].  Each library of FOLDER misbehaves
- * that often, isolated, while threads of this program call other operators: right ones of the same
- * processes, an isolated library that is well, and built-in ones.  All their answers are compared.
- * At the end no process, descriptor or mapping is left.  With `hang` it says "hanging" while a call
- * hangs in a child, and waits to be killed.  isolation_test.py runs it. */
+/* Rounds of misbehaviour: isolation_rounds ROUNDS FOLDER [hang]. Each library of FOLDER misbehaves
+ * that often, isolated, while threads of this program call other operators: correct ones of the
+ * same processes, those of another isolated library, and built-in ones. All their results are
+ * compared. At the end no process, descriptor or mapping may remain. With `hang` the program prints
+ * "hanging" while a call hangs in a worker process, and waits to be killed. isolation_test.py runs
+ * it. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@ typedef struct kind_t {
   const char *name;
   const char *says; /* says: a part of the message; NULL: the call may succeed */
   tenon_status_t status;
-  int is_slow; /* ends by its deadline, and has fewer rounds */
+  int is_slow; /* ends at its deadline, and has fewer rounds */
 } kind_t;
 
 static const kind_t kinds[] = {
@@ -44,7 +45,7 @@ enum {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum {
   SANITIZED = 1
-}; /* memory has no bound that a limit could be set to, and another allocator */
+}; /* A build with sanitizers cannot run under a memory limit, and has another allocator. */
 #else
 enum { SANITIZED = 0 };
 #endif
@@ -65,7 +66,7 @@ static const tenon_op_t *find(const char *library, const char *name) {
   return op;
 }
 
-/* One call with a tensor of two numbers; gives its status, and what it makes of them. */
+/* Makes one call with a tensor of two numbers; returns its status, and the results. */
 static tenon_status_t call(const tenon_op_t *op, float a, float b, float *out) {
   if (!op) return TENON_NOT_FOUND;
   float x[2] = {a, b};
@@ -80,8 +81,8 @@ static tenon_status_t call(const tenon_op_t *op, float a, float b, float *out) {
   return tenon_op_call_into(op, NULL, inputs, &output);
 }
 
-/* Twice a number, by an operator that is right: it may fail only where it shares a process that
- * somebody else ended. */
+/* Doubles a number by a correct operator. The call may fail only if it shares a process that
+ * another call ended. */
 static void check_twice(const tenon_op_t *op, const char *name, float a, int may_fail) {
   float y[2];
   const tenon_status_t status = call(op, a, 3, y);
@@ -129,18 +130,20 @@ static void misbehave(const kind_t *kind, int rounds) {
   for (int i = 0; i < rounds && act && twice; i++) {
     const tenon_status_t status = call(act, (float)i, 0, y);
     const char *says =
-        SANITIZED ? "isolated process" : kind->says; /* its runtime has words and ends of its own */
+        /* The sanitizer's runtime has its own messages and ways to end. */
+        SANITIZED ? "isolated process" : kind->says;
     const int is_right = (SANITIZED ? status != TENON_OK : status == kind->status) &&
                          strstr(tenon_error(), says ? says : "");
     if (kind->says && !is_right) fail(kind->name, status ? tenon_error() : "the call succeeds");
     for (int tries = 0; !kind->says && tries < 20 && call(twice, 1, 2, y) != TENON_OK;
-         tries++) /* what it left comes up */
+         tries++) /* Damage that the call left behind shows here. */
       if (!strstr(tenon_error(), "isolated process")) fail(kind->name, tenon_error());
     tenon_status_t next;
     do
       next = call(twice, 21, 2, y);
     while (kind->is_slow &&
-           next == TENON_DEADLINE); /* on a busy machine a right call may be past it, too */
+           /* On a busy machine a correct call may miss its deadline, too. */
+           next == TENON_DEADLINE);
     if (next != TENON_OK && (kind->says || !strstr(tenon_error(), "isolated process")))
       fail(kind->name, tenon_error());
     else if (kind->says && (y[0] != 42 || y[1] != 4))

@@ -1,5 +1,5 @@
-/* What a set-uid program sees of the environment; run by tests/unit/loader/trust_test.c.  Its
- * argument is a source. */
+/* Shows which part of the environment a set-uid program uses; tests/unit/loader/trust_test.c runs
+ * it. Its argument is a source file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/auxv.h>

@@ -1,5 +1,5 @@
-/* Prints what a device would be given to compile: source_text LANGUAGE FILE KERNEL|"" CONSTANTS|""
- * NAME...: for the kernel of that name, or for all; the names are those of the file's
+/* Prints the source that a device would compile: source_text LANGUAGE FILE KERNEL|"" CONSTANTS|""
+ * NAME... prints it for the named kernel, or for all; the names are those in the file's
  * TENON_CODE. */
 #include <stdio.h>
 #include <stdlib.h>

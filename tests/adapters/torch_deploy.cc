@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-static bool has_python() { /* is any of it in this process? */
+static bool has_python() { /* is any part of Python in this process? */
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);)
     if (line.find("libpython") != std::string::npos ||
@@ -27,7 +27,7 @@ static bool has_python() { /* is any of it in this process? */
   return false;
 }
 
-/* as bits: nothing is rounded */
+/* prints the bits, so that nothing is rounded */
 static void print(const std::string &path, const std::vector<at::Tensor> &results) {
   for (const at::Tensor &result : results) {
     at::Tensor t = result.contiguous();
@@ -41,7 +41,7 @@ static void print(const std::string &path, const std::vector<at::Tensor> &result
 
 typedef std::function<std::vector<at::Tensor>()> model_t;
 
-static model_t load(const std::string &path) { /* with its inputs */
+static model_t load(const std::string &path) { /* loads a model with its inputs */
   static float numbers[13];
   for (int i = 0; i < 13; i++)
     numbers[i] = static_cast<float>(i) / 8 - 0.5f;
@@ -60,7 +60,7 @@ static model_t load(const std::string &path) { /* with its inputs */
   };
 }
 
-/* bytes that 2000 calls leave behind, by the third time that is tried */
+/* the bytes that 2000 calls leave allocated, at the third attempt */
 static size_t grown(const model_t &model) {
   size_t before = 0;
   for (int round = 0; round < 3; round++) {

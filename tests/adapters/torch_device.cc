@@ -44,14 +44,15 @@ void *natives[ordinals][streams]; // with streams; without, all is in the ordina
 bool has_streams;
 std::mutex lock;
 std::map<std::tuple<int, int, size_t>, std::vector<void *>> cache; // by ordinal, stream and size
-// wanted: bytes of those that were asked for last
+// wanted: the bytes of the blocks that were requested last
 int64_t allocations, live, wanted;
 thread_local int device, current[ordinals];
 
 void check(tenon_status_t status) { TORCH_CHECK(status == TENON_OK, "sim: ", reason); }
 void *stream_of(int ordinal) { return natives[ordinal][current[ordinal]]; }
 
-void open(const std::string &path, bool with_streams) { // after Tenon has opened it
+// Call this after Tenon has opened the device.
+void open(const std::string &path, bool with_streams) {
   void *library = dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
   auto *entry =
       library ? (const tenon_descriptor_t *(*)())dlsym(library, "tenon_library") : nullptr;
@@ -110,7 +111,7 @@ struct Memory final : c10::Allocator {
 } memory;
 REGISTER_ALLOCATOR(kind, &memory);
 
-// Of whole storages, waited for.
+// Copies whole storages, and waits for the copy.
 void move(const at::Tensor &of, void *cpu, bool is_in) {
   const auto &storage = of.storage();
   if (!storage.nbytes()) return;
@@ -260,7 +261,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   bool isBuilt() const override { return true; }
   bool isAvailable() const override { return table; }
   bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
-  // of what nothing is in yet
+  // for storages without contents
   void resizePrivateUse1Bytes(const c10::Storage &storage, size_t bytes) const override {
     TORCH_CHECK(!storage.nbytes(), "a storage that is not empty");
     Here here(storage.device());
@@ -269,7 +270,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   }
 } hooks;
 
-// what tests ask
+// functions for tests
 
 int64_t races() {
   auto *sim = (const sim_table_t *)table->native(&contexts[0], "sim", nullptr);

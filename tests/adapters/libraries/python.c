@@ -1,6 +1,6 @@
-/* Operators that the tests of the Python package call: one that fails, one that writes to its
- * argument, lists, optionals, texts, every kind of attribute, a result whose size only run knows,
- * long ones. */
+/* Operators for the tests of the Python package: one that fails, one that writes to its argument,
+ * lists, optionals, strings, every kind of attribute, a result whose size is known only after run,
+ * and slow ones. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdbool.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static tenon_status_t sum_all(tenon_call_t *call) {
   return TENON_OK;
 }
 
-/* A number that each attribute has a part in. */
+/* A number to which each attribute contributes. */
 static tenon_status_t weigh(tenon_call_t *call) {
   const tenon_value_t *a = call->attrs;
   double sum = (a[0].as.i ? 1 : 0) + 10 * (double)a[1].as.i + a[2].as.f + 1000 * (double)a[4].as.i +
@@ -62,8 +62,8 @@ static tenon_status_t positive(tenon_call_t *call) {
   return call->host->resize(call, 0, 1, &n);
 }
 
-/* Says in x[1] that it runs, and waits until another thread of Python has written 100 to x[0].  1:
- * it has; 0: the time ran out. */
+/* Reports in x[1] that it runs, and waits until another Python thread has written 100 to x[0].
+ * Returns 1 if that happened, and 0 if the time ran out. */
 static tenon_status_t waits(tenon_call_t *call) {
   volatile float *x = (float *)call->inputs[0]->data;
   x[1] = 1;
@@ -87,15 +87,16 @@ static tenon_status_t steps_part(tenon_call_t *call, void *unused, int64_t begin
   return TENON_OK;
 }
 static tenon_status_t
-steps(tenon_call_t *call) { /* of a millisecond; gives how many have been made by then */
-  const bool goes_on = call->attrs[1].as.i; /* whatever its loop says */
+/* Each step takes a millisecond; the result is the number of steps made. */
+steps(tenon_call_t *call) {
+  const bool goes_on = call->attrs[1].as.i; /* It succeeds even if its loop does not. */
   if (call->attrs[0].as.i == 0) __atomic_store_n(&steps_done, 0, __ATOMIC_RELAXED);
   tenon_status_t status = call->host->parallel(call, call->attrs[0].as.i, 1, steps_part, NULL);
   *(float *)call->outputs[0]->data = (float)__atomic_load_n(&steps_done, __ATOMIC_RELAXED);
   return goes_on ? TENON_OK : status;
 }
 
-static tenon_status_t negated(tenon_call_t *call) { /* its argument is called out */
+static tenon_status_t negated(tenon_call_t *call) { /* Its argument is named `out`. */
   for (int64_t i = 0, n = tenon_count(call->inputs[0]); i < n; i++)
     ((float *)call->outputs[0]->data)[i] = -((const float *)call->inputs[0]->data)[i];
   return TENON_OK;

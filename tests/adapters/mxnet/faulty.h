@@ -1,5 +1,5 @@
-/* Operators that are wrong, each in one way; of plain.c compiled with -DOPERATORS='"faulty.h"'.
- * FAULT: one that cannot even be registered. */
+/* Faulty operators, each with one fault; compiled into plain.c with -DOPERATORS='"faulty.h"'. FAULT
+ * selects an operator that cannot even be registered. */
 #ifdef THROWS
 int throw_text(void), throw_number(void); /* thrower.cc */
 #endif
@@ -86,7 +86,7 @@ static int run_say(call_t *c) {
   (void)c;
   return fail("today I do not run");
 }
-static int csr_wrong(call_t *c) { /* a column that is none */
+static int csr_wrong(call_t *c) { /* a column out of range */
   void *data;
   int64_t *indices, *indptr;
   c->sparse(c->sparse_handle, 0, 1, (int)c->in.shapes[0][0] + 1, &data, &indices, &indptr);
@@ -100,7 +100,7 @@ static int csr_wrong(call_t *c) { /* a column that is none */
 static int csr_none(call_t *c) {
   (void)c;
   return 1;
-} /* it never makes its result */
+} /* It never creates its result. */
 static int csr_of_dense(call_t *c) {
   void *data;
   int64_t *indices, *indptr;

@@ -166,7 +166,8 @@ static void link(Node *from, Node *to) {
   to->inputs.push_back({from, 0});
 }
 
-static MXReturnValue add_bias(Graph *graph, const Options &options) { // output + a new parameter
+// adds a new parameter to the output
+static MXReturnValue add_bias(Graph *graph, const Options &options) {
   Node *bias = parameter(graph, "bias", std::stof(get(options, "value", "0.25")));
   Node *sum = graph->addNode("biased", "broadcast_add");
   link(graph->outputs.at(0).node, sum);
@@ -177,7 +178,7 @@ static MXReturnValue add_bias(Graph *graph, const Options &options) { // output 
 REGISTER_PASS(h_add_bias).setBody(add_bias);
 
 static MXReturnValue add_extra(Graph *graph,
-                               // an input of subgraphs that the graph within does not know
+                               // an input of a subgraph that its inner graph does not have
                                const Options &) {
   for (size_t i = 0, n = graph->size(); i < n; i++) {
     Node *node = graph->getNode(i);
@@ -189,7 +190,8 @@ static MXReturnValue add_extra(Graph *graph,
 }
 REGISTER_PASS(h_add_extra).setBody(add_extra);
 
-static MXReturnValue bypass(Graph *graph, const Options &options) { // nodes of an operator go
+// removes the nodes of an operator
+static MXReturnValue bypass(Graph *graph, const Options &options) {
   for (size_t i = 0; i < graph->size(); i++) {
     Node *node = graph->getNode(i), *from = node->inputs.empty() ? nullptr : node->inputs[0].node;
     if (node->op != get(options, "op")) continue;
@@ -213,7 +215,7 @@ static MXReturnValue set_attr(Graph *graph, const Options &options) { // op=soft
 }
 REGISTER_PASS(h_set).setBody(set_attr);
 
-// what a node makes becomes an output too
+// turns a node's result into an output of the graph, too
 static MXReturnValue add_head(Graph *graph, const Options &options) {
   for (size_t i = 0; i < graph->size(); i++)
     if (graph->getNode(i)->name == get(options, "node"))
@@ -223,7 +225,7 @@ static MXReturnValue add_head(Graph *graph, const Options &options) {
 REGISTER_PASS(h_head).setBody(add_head);
 
 static MXReturnValue thrower(Graph *, const Options &options) {
-  (void)std::stoi(get(options, "number", "none")); // throws what is no number
+  (void)std::stoi(get(options, "number", "none")); // throws if the text is not a number
   return MX_SUCCESS;
 }
 REGISTER_PASS(h_throw).setBody(thrower);

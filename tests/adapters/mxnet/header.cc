@@ -73,7 +73,7 @@ REGISTER_OP(h_noise)
     .setInferType(float32)
     .setInferShape(same);
 
-// memory: a state that keeps what forward saw
+// memory: a state that keeps the input of the forward call
 class Memory : public CustomStatefulOp {
 public:
   explicit Memory(const Attrs &attrs)
@@ -118,7 +118,7 @@ REGISTER_OP(h_memory)
     .setInferShape(same)
     .setCreateOpState(memory, "cpu");
 
-// what throws
+// operators that throw
 static MXReturnValue thrower(const Attrs &attrs, Tensors *, Tensors *, const OpResource &) {
   if (attrs.count("what")) throw 7;
   throw std::runtime_error("thrown from forward");
@@ -129,7 +129,7 @@ REGISTER_OP(h_throws)
     .setInferType(float32)
     .setInferShape(same);
 static MXReturnValue number(const Attrs &attrs, int *in, int *out) {
-  if (attrs.count("n")) (void)std::stoi(attrs.at("n")); // throws what is no number
+  if (attrs.count("n")) (void)std::stoi(attrs.at("n")); // throws if the text is not a number
   return one_one(attrs, in, out);
 }
 REGISTER_OP(h_number)

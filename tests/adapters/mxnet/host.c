@@ -1,6 +1,6 @@
-/* A program that uses libraries of MXNet through Tenon: calls, gradients, states, threads, many
- * loads.  host.c's arguments: libraries of plain.c.  It prints what was wrong and ends with 1, else
- * "ok". */
+/* A program that uses MXNet libraries through Tenon: calls, gradients, states, threads, and many
+ * loads. Its arguments are libraries built from plain.c. It prints what is wrong and exits with 1,
+ * or prints "ok". */
 #include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -49,7 +49,8 @@ static void gradient(const tenon_library_t *library) {
   check(c, (float[]){50, 122}, 2);
   tenon_tensor_t *ones = matrix(2, 1, 1);
   ((float *)ones->data)[1] = 1;
-  for (int pass = 1; pass <= 2; pass++) { /* the second is added */
+  /* The second pass adds to the gradients of the first. */
+  for (int pass = 1; pass <= 2; pass++) {
     CHECK(tenon_backward(&c, &ones, 1, TENON_GRAD_KEEP) == TENON_OK);
     const float p = (float)pass;
     check(tenon_tensor_grad(a), (float[]){7 * p, 8 * p, 9 * p, 7 * p, 8 * p, 9 * p}, 6);
@@ -74,7 +75,7 @@ static void states(const tenon_library_t *library) {
   tenon_attrs_release(attrs);
   tenon_tensor_t *x = matrix(1, 2, 10);
   for (int call = 1; call <= 3; call++)
-    for (int i = 0; i < 2; i++) { /* each has an object of its own */
+    for (int i = 0; i < 2; i++) { /* Each call has an object of its own. */
       tenon_tensor_t *y = NULL;
       CHECK(tenon_bound_call(bound[i], &x, &y, 0) == TENON_OK);
       check(y, (float[]){20 + (float)call, 22 + (float)call}, 2);
@@ -95,7 +96,8 @@ static void *calls(void *argument) {
     check(made, (float[]){50, 122}, 2);
     tenon_tensor_release(made);
     made = NULL;
-    CHECK(tenon_op_call(ops[1], NULL, &a, &made, 0) == TENON_OK); /* one object for all threads */
+    /* One object serves all threads. */
+    CHECK(tenon_op_call(ops[1], NULL, &a, &made, 0) == TENON_OK);
     tenon_tensor_release(made);
     tenon_tensor_release(a);
     tenon_tensor_release(b);
@@ -113,12 +115,12 @@ static void threads(const tenon_library_t *library) {
   tenon_tensor_t *a = matrix(2, 3, 0);
   tenon_tensor_t *made = NULL;
   CHECK(tenon_op_call(ops[1], NULL, &a, &made, 0) == TENON_OK);
-  CHECK(*(float *)made->data == 1201); /* 4 times 300 calls, and this one */
+  CHECK(*(float *)made->data == 1201); /* 4 threads with 300 calls each, and this call */
   tenon_tensor_release(made);
   tenon_tensor_release(a);
 }
 
-/* Beside standard nodes, with rows that only a run knows. */
+/* The operators run beside standard nodes, with a number of rows that is known only in a run. */
 static void graph(const tenon_library_t *library) {
   const tenon_op_t *relu;
   const tenon_op_t *op = find(library, "t_gemm");
@@ -157,7 +159,7 @@ static void graph(const tenon_library_t *library) {
 
 static size_t memory(void) { return mallinfo2().uordblks; }
 
-/* The file is read once, and what Tenon made of it goes each time. */
+/* The file is read once, and each round frees what Tenon made of it. */
 static void many(const char *path) {
   size_t before = 0;
   for (int i = 0; i <= 1000; i++) {
@@ -174,7 +176,7 @@ static void many(const char *path) {
     tenon_library_release(library);
     const tenon_op_t *op;
     CHECK(tenon_op_find("plain_11::t_gemm", &op) == TENON_NOT_FOUND);
-    if (i == 800) before = memory(); /* tables of names have found their size */
+    if (i == 800) before = memory(); /* By now the tables of names no longer grow. */
   }
   if (memory() > before && !getenv("TENON_TEST_SANITIZED")) {
     fprintf(stderr, "200 loads and releases left %zu bytes\n", memory() - before);

@@ -1,7 +1,7 @@
 /* Operators of every kind, for the tests of libraries that are exported to MXNet: pointwise with
  * broadcasting, a reduction, one with a state, two that write to arguments, several results,
- * attributes of every kind, lists and optional tensors, random numbers, and some that MXNet cannot
- * have. */
+ * attributes of every kind, lists and optional tensors, random numbers, and operators that MXNet
+ * cannot express. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,7 +109,8 @@ static tenon_status_t row_mean_backward(tenon_call_t *call) { /* grad, x -> out 
   return TENON_OK;
 }
 
-static tenon_status_t energy(tenon_call_t *call) { /* of parts: the sum of squares, without axes */
+/* A composite: the sum of squares, without axes. */
+static tenon_status_t energy(tenon_call_t *call) {
   tenon_tensor_t *square[1] = {NULL};
   tenon_tensor_t *sum[1] = {NULL};
   tenon_tensor_t *twice[] = {call->inputs[0], call->inputs[0]};
@@ -121,7 +122,8 @@ static tenon_status_t energy(tenon_call_t *call) { /* of parts: the sum of squar
   return call->host->assign(call, 0, sum[0]);
 }
 
-static tenon_status_t total(tenon_call_t *call) { /* of parts: the items added up, and the bias */
+/* A composite: the sum of the items and the bias. */
+static tenon_status_t total(tenon_call_t *call) {
   tenon_tensor_t *sum = NULL;
   for (int64_t k = 0; k <= call->inputs[0]->shape[0]; k++) {
     tenon_tensor_t *next =
@@ -214,7 +216,8 @@ static tenon_status_t centre_backward(tenon_call_t *call) { /* grad, x, gain -> 
 /* attributes */
 
 static tenon_status_t
-weigh(tenon_call_t *call) { /* a number for each attribute, one after another */
+/* Each attribute gives one number of the result. */
+weigh(tenon_call_t *call) {
   const tenon_value_t *a = call->attrs;
   double *y = (double *)call->outputs[0]->data;
   double sums[4] = {0, 0, 0, 0};
@@ -257,7 +260,7 @@ static tenon_status_t drop_f32(const tenon_loop_t *loop) {
   return TENON_OK;
 }
 
-/* what MXNet cannot have, or only by halves */
+/* operators that MXNet cannot express, or only in part */
 
 static tenon_status_t positive_infer(tenon_infer_t *infer) {
   infer->outputs[0]->ndim = 1;
@@ -275,7 +278,7 @@ static tenon_status_t fails(tenon_call_t *call) {
   return tenon_fail(call, TENON_PRECONDITION, "the kernel of fails says no");
 }
 
-static tenon_status_t bits(tenon_call_t *call) { /* the dtype is stated by infer */
+static tenon_status_t bits(tenon_call_t *call) { /* infer determines the dtype */
   memcpy(call->outputs[0]->data, call->inputs[0]->data, (size_t)tenon_count(call->inputs[0]) * 4);
   return TENON_OK;
 }

@@ -1,5 +1,5 @@
-/* A library for MXNet in plain C, of interface VERSION 7, 10 or 11: the operators of the tests,
- * against the symbols alone. */
+/* A library for MXNet in plain C, with interface VERSION 7, 10 or 11: the operators of the tests,
+ * built without MXNet's header. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #endif
 #define EXPORT __attribute__((visibility("default")))
 
-/* what an operator is here */
+/* representation of an operator */
 
 typedef struct attrs_t {
   const char *const *keys;
@@ -47,7 +47,7 @@ typedef int (*shapes_fn)(attrs_t, unsigned **, int *, int, unsigned **, int *, i
 typedef int (*run_fn)(call_t *);
 typedef int (*mutates_fn)(attrs_t, int **, int *);
 typedef struct object_t {
-  long padding; /* byte 9 says that a factory made it */
+  long padding; /* byte 9 marks an object that a factory made */
   char suppress;
   char made;
   double factor;
@@ -214,7 +214,7 @@ static int sumdiff_back(call_t *c) { /* ds, dd, a, b, s, d */
   return 1;
 }
 
-/* bytes: the elements' bytes turned round, of any dtype; or `dtype` zeros */
+/* bytes: reverses the bytes of each element, for any dtype; or returns `dtype` zeros */
 
 static int bytes_dtypes(attrs_t a, int *in, int n, int *out, int m) {
   (void)n;
@@ -270,7 +270,7 @@ static int join_back(call_t *c) { /* d, xs..., y */
   return 1;
 }
 
-/* running: y = x - mean, and the second input becomes the mean of it and x */
+/* running: y = x - mean, and the second input becomes the mean of itself and x */
 
 static int running_writes(attrs_t a, int **which, int *count) {
   (void)a;
@@ -311,7 +311,7 @@ static int counter_create(attrs_t a, object_t **out) {
   return 1;
 }
 
-/* sort: memory for the call, asked for twice */
+/* sort: requests memory for the call twice */
 
 static int ascending(const void *a, const void *b) {
   const double x = *(const double *)a;
@@ -398,7 +398,7 @@ static int rows_square(call_t *c) {
   return 1;
 }
 
-#ifdef OPERATORS /* others, in a file of their own */
+#ifdef OPERATORS /* more operators, in a file of their own */
 #include OPERATORS
 #else
 static const op_t ops[] = {
@@ -561,7 +561,7 @@ EXPORT int _opCallFStatefulCompute(int is_forward, void *state, COMPUTE) {
 #ifdef TRANSFORMS
 #include TRANSFORMS
 #else
-/* Neither partitioners nor passes. */
+/* The library has neither partitioners nor passes. */
 EXPORT int _partRegSize(void) { return 0; }
 EXPORT int _passRegSize(void) { return 0; }
 #define NOTHING(name)                                                                              \

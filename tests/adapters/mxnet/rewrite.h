@@ -1,6 +1,6 @@
-/* Passes and partitioners in plain C, of plain.c compiled with -DTRANSFORMS='"rewrite.h"'.  Options
- * say what they do, and what they do wrong (bad=...).  Graphs are handled as the texts that they
- * come as. */
+/* Passes and partitioners in plain C, compiled into plain.c with -DTRANSFORMS='"rewrite.h"'.
+ * Options decide what they do, and which errors they make (bad=...). Graphs are handled as the
+ * texts in which they arrive. */
 
 static const char *option(attrs_t o, const char *key) { return get(o, key, NULL); }
 static int is_bad(attrs_t o, const char *what) {
@@ -36,7 +36,8 @@ typedef struct pass_t {
 } pass_t;
 typedef char *(*pass_fn)(pass_t *);
 
-/* `text`, or the graph as it is; with alloc=NAME a new parameter of it, [2] of 0.5. */
+/* Returns `text`, or the unchanged graph; with alloc=NAME the graph gets a new parameter, [2] of
+ * 0.5. */
 static char *pass_give(pass_t *p) {
   const char *text = option(p->options, "text");
   const char *alloc = option(p->options, "alloc");
@@ -67,7 +68,7 @@ static char *pass_give(pass_t *p) {
   return strdup(text ? text : p->json);
 }
 
-/* The operator `from` becomes `to`, everywhere. */
+/* Replaces the operator `from` by `to` everywhere. */
 static char *pass_replace(pass_t *p) {
   char from[64], to[64];
   snprintf(from, sizeof from, "\"%s\"", option(p->options, "from"));
@@ -86,7 +87,7 @@ static char *pass_replace(pass_t *p) {
   return made;
 }
 
-/* Parameters of float32 are doubled, in place. */
+/* Doubles the float32 parameters in place. */
 static char *pass_double(pass_t *p) {
   for (int i = 0; i < p->args.count; i++) {
     int64_t n = p->args.dtypes[i] == 0;
@@ -142,14 +143,17 @@ EXPORT int _passCallGraphPass(pass_fn f, const char *json, char **out, ATTRS, co
     free(made);
     return 1;
   }
-#if VERSION == 7 /* that header writes no end; what was there stays behind the last brace */
+/* The header of version 7 writes no terminating 0, so earlier text remains behind the last
+ * brace. */
+#if VERSION == 7
   const size_t size = strlen(made);
   char *open = malloc(size + 64);
   memset(open, '}', size + 64);
   memcpy(open, made, size);
   free(made);
   made = open;
-  if (option(p.options, "closed")) made[size] = 0; /* real MXNet 1.7 reads on to the next 0 */
+  /* Real MXNet 1.7 reads on to the next 0. */
+  if (option(p.options, "closed")) made[size] = 0;
 #endif
   *out = made;
   return 1;
@@ -168,7 +172,7 @@ static void read_nodes(const char *json, nodes_t *out) {
     sscanf(at += 7, "%31[^\"]", out->ops[out->count++]);
 }
 
-/* Of "exp=0,log=-1": the number of an operator; -2: it is not there. */
+/* Returns the number of an operator in a text like "exp=0,log=-1", or -2 if it is missing. */
 static int id_of(attrs_t o, const char *key, const char *op) {
   char word[40];
   snprintf(word, sizeof word, ",%s=", op);
@@ -238,8 +242,8 @@ static void add(review_t *r, const char *key, const char *value) {
   r->values[r->count++] = strdup(value);
 }
 
-/* Rejects the subgraph `reject`; passes on `step`; a parameter of the subgraph's, w..., makes
- * `bias` the sum of it. */
+/* Rejects the subgraph `reject`, passes `step` on, and sets `bias` to the sum of the subgraph's
+ * parameter w... */
 static int review(review_t *r) {
   const char *reject = option(r->options, "reject");
   const char *step = option(r->options, "step");

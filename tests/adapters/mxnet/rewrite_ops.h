@@ -1,10 +1,11 @@
-/* Operators beside rewrite.h, of plain.c compiled with -DOPERATORS='"rewrite_ops.h"': one of
- * subgraphs, and an ordinary one. */
+/* Operators beside rewrite.h, compiled into plain.c with -DOPERATORS='"rewrite_ops.h"': an operator
+ * of subgraphs, and an ordinary one. */
 
-/* t_chain runs a subgraph in which each node reads the one before: exp, log, negative, sin.
- * Attributes: bias, added to the result; step, added once more with each call. */
+/* t_chain runs a subgraph in which each node reads the result of the previous one: exp, log,
+ * negative, sin. Attributes: bias, which is added to the result; step, which each further call adds
+ * once more. */
 typedef struct chain_t {
-  object_t object; /* first */
+  object_t object; /* must be the first member */
   char ops[16][16];
   int count;
   int calls;
