@@ -23,9 +23,9 @@ LEFT_OUT = {"dropout": "its mask is drawn; tests/unit/autograd/ops_test.c has di
             **dict.fromkeys(("to_dense", "to_sparse"), "PyTorch's sparse tensors are not Tenon's; tests/unit/dispatch/sparse_test.c has their gradients")}
 # Operators that are not pointwise and broadcast.
 BROADCASTS = {"attention", "einsum", "gemm", "matmul"}
-# Windows over an axis without elements are refused here where PyTorch makes something of padding, or nothing: only their own cases.
-# Of groups without elements PyTorch gives NaN for the scale, here it is the sum of nothing.
-# Heads, gates, pairs and filters of no elements are refused.
+# Windows over an axis without elements are refused here, while PyTorch returns padding or nothing, so only the listed cases run.
+# For groups without elements PyTorch's gradient of the scale is NaN; here it is an empty sum.
+# Heads, gates, pairs and filters without elements are refused.
 NOT_EMPTIED = {"attention", "average_pool", "causal_conv", "conv", "conv_transpose", "deform_conv", "deform_patches", "group_norm", "gru", "instance_norm", "linear_attention", "lp_pool", "lstm", "max_pool", "rnn", "rotary_embedding"}
 SCALARS = {"range"}
 # PyTorch has none of these either.

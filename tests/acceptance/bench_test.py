@@ -116,8 +116,8 @@ class Bench(unittest.TestCase):
         root = ElementTree.parse(path("roof.svg")).getroot()
         circles = [e for e in root.iter() if e.tag.endswith("circle")]
         self.assertEqual(len(circles), 2)
-        self.assertLess(float(circles[0].get("cx")) - float(circles[1].get("cx")), 1)  # of one intensity
-        self.assertNotIn("roof\n", tenon("bench", "./toy.so", "scale", "-s", "0.01"))  # operations are not made up
+        self.assertLess(float(circles[0].get("cx")) - float(circles[1].get("cx")), 1)  # both have the same arithmetic intensity
+        self.assertNotIn("roof\n", tenon("bench", "./toy.so", "scale", "-s", "0.01"))  # without a count of operations there is no roof
 
     def test_peaks_are_measured_once(self):
         tenon("bench", "./toy.so", "scale", "-d", "rows=8", "-d", "columns=8", "-s", "0.01")

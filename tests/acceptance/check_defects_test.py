@@ -17,7 +17,7 @@ SOURCES = os.path.join(ROOT, "tests", "libraries", "defects")
 LIBRARIES = os.path.join(BUILD, "tests", "libraries", "defects")
 TENON = os.path.join(BUILD, "tenon")
 ENVIRONMENT = {**os.environ, "TERM": "dumb"}
-LINES = {"crash.signal", "crash.abort", "crash.throws", "crash.stack", "read.beyond", "pointer.kept", "memory.leak"}  # name one
+LINES = {"crash.signal", "crash.abort", "crash.throws", "crash.stack", "read.beyond", "pointer.kept", "memory.leak"}  # findings of these checks name a source line
 HAS_LINES = ctypes.util.find_library("dw") is not None
 
 

@@ -18,7 +18,7 @@ EXAMPLES = {  # example: its sources
     "reader": ["10_line_reader/ctc.c", "10_line_reader/decode.c"],
 }
 
-# its gradient is stated to be that of the logits that log_softmax made its input of, as PyTorch's is
+# its declared gradient is that of the logits, from which log_softmax computed the input, as in PyTorch
 KNOWN = {"reader": ["--except", "reader::ctc_loss:gradient.differences"]}
 
 WRONG = r"""

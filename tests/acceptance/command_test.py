@@ -71,7 +71,7 @@ TENON_LIBRARY(bad, "1.0.0",
   TENON_OP("hang(Tensor x) -> Tensor", BODY, TENON_KERNEL("cpu", hang)))
 """
 
-# Operators that call each other; of a model the first one is called by its plan, the others through dispatch.
+# Operators that call each other: a model's plan calls the first one, and dispatch calls the others.
 NESTED = r"""
 #include <stdlib.h>
 #include <tenon/op.h>
@@ -251,7 +251,7 @@ for i in range(library._opRegSize()):
         made = self.folder / "toy_mxnet.so"
         bytes_ = made.read_bytes()
         where = re.search(rb"tenon=([^\n]*)/libtenon.so.1\n", bytes_)[1]
-        made.write_bytes(bytes_.replace(b"tenon=" + where, b"tenon=" + b"/x" + where[2:]))  # as if it had gone
+        made.write_bytes(bytes_.replace(b"tenon=" + where, b"tenon=" + b"/x" + where[2:]))  # the path now names a missing file
         self.assertRegex(self.exported(made)().stderr, "cannot load libtenon: .*LD_LIBRARY_PATH, or export the library again")
         self.assertEqual(self.exported(made)(LD_LIBRARY_PATH=where.decode()).stdout, "toy_twice\n")
         os.symlink(where.decode() + "/libtenon.so.1", self.folder / "libtenon.so.1")
@@ -488,7 +488,7 @@ class Operators(Command):
         self.fine("build", "toy.c")
         self.assertIn("toy::twice", self.fine("ops", "toy.so"))
         self.assertIn("toy::twice", self.fine("show", "toy::twice", "--ops", "toy.so"))
-        self.assertIn("TENON_LIBRARY_PATH, which is not set", self.fails(1, "ops", "toy", TENON_LIBRARY_PATH=""))  # `toy` is no file here
+        self.assertIn("TENON_LIBRARY_PATH, which is not set", self.fails(1, "ops", "toy", TENON_LIBRARY_PATH=""))  # there is no file `toy` here
         self.assertIn("toy::twice", self.fine("ops", "toy", TENON_LIBRARY_PATH=str(self.folder)))
 
     def test_a_policy_file_applies_and_doctor_says_whether_a_library_obeys_it(self):
@@ -568,7 +568,7 @@ class Run(Command):
         results = [self.outputs("m.onnx", "-i", f"random:{seed}")[1]["y"] for seed in (3, 3, 4)]
         np.testing.assert_array_equal(results[0], results[1])
         self.assertGreater(np.abs(results[0] - results[2]).min(initial=1, where=results[0] != results[2]), 0)
-        self.assertAlmostEqual(float(results[0].std()), 2**0.5, delta=0.03)  # of the difference of two normal numbers
+        self.assertAlmostEqual(float(results[0].std()), 2**0.5, delta=0.03)  # the deviation of the difference of two normal numbers
         self.assertAlmostEqual(float(results[0].mean()), 0, delta=0.05)
 
     def test_random_inputs_exist_for_every_dtype_and_integers_are_small(self):

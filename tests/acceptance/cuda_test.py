@@ -25,7 +25,7 @@ PROBE = """#include <tenon/source.h>
 #define TENON_CODE(code, ...) TENON_KERNELS_ARE [__VA_ARGS__]
 """
 BROKEN = "tests/libraries/source/broken.c"
-UNUSED = "-diag-suppress=177,550"  # words of the prelude, and variables that a macro's other uses want
+UNUSED = "-diag-suppress=177,550"  # functions of the prelude, and variables that only other uses of a macro need
 counts = {"passed": 0, "failed": 0, "skipped": 0}
 
 
@@ -50,7 +50,7 @@ def snippets(folder):
         with open(page, encoding="utf-8") as file:
             blocks = re.findall(r"^```c\n(.*?)^```", file.read(), re.S | re.M)
         for i, block in enumerate(b for b in blocks if "TENON_CODE(" in b):
-            own = re.search(r'^#include "(\w+\.c)"', block, re.M)  # one that includes itself
+            own = re.search(r'^#include "(\w+\.c)"', block, re.M)  # a source that includes itself
             path = os.path.join(folder, own[1] if own else f"{os.path.basename(page)[:-3]}_{i}.c")
             with open(path, "w", encoding="utf-8") as file:
                 file.write(block)
@@ -82,7 +82,7 @@ def kernels_of(path, folder):
     done = call(["cc", "-E", "-P", "-DTENON_STATIC", "-Iinclude", "-Iops", "-include", probe, path], cwd=ROOT)
     assert done.returncode == 0, done.stderr
     listed = re.search(r"TENON_KERNELS_ARE\s*\[(.*?)\]", done.stdout, re.S)[1]
-    found, whenever = {}, []  # whenever: without a function of the CPU, so with all constants
+    found, whenever = {}, []  # whenever: kernels without a function of the CPU, so with all constants
     for name, function, constants in re.findall(r'\{\s*("[^,}]*")(?:\s*,\s*(\w+)\s*(?:,\s*"([^"]*)")?)?\s*\}', listed):
         if function:
             found.setdefault(constants, []).append("".join(re.findall(r"\w+", name)))

@@ -190,7 +190,7 @@ def main():
     """Runs the tests of the calling program and prints their total."""
     program = unittest.main(argv=[sys.argv[0], *words], exit=False)
     done = program.result
-    bad = len({getattr(test, "test_case", test) for test, _ in done.failures + done.errors})  # of one test several parts may fail
+    bad = len({getattr(test, "test_case", test) for test, _ in done.failures + done.errors})  # several parts of one test may fail
     skipped = len(done.skipped)
     for test, reason in done.skipped:
         print(f"skip: {test}: {reason}")

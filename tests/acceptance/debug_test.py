@@ -53,7 +53,7 @@ class Recordings(unittest.TestCase):
         self.assertIn("expected 2, found 2.5", out)
         self.assertIn("a different outcome than was saved", out)
         saved, _, _ = self.record("toy.around(x)", "all", TENON_RECORD_ALL="1")
-        self.assertEqual([path.name for path in saved], ["000-toy.twice", "001-toy.around"])  # the inner one ends first
+        self.assertEqual([path.name for path in saved], ["000-toy.twice", "001-toy.around"])  # the inner call ends first
         self.assertIn("2 calls, 0 with a different outcome", tenon("replay", HERE / "all")[0])
 
     def test_inputs_that_a_call_writes_to_are_saved_as_they_were(self):
@@ -70,7 +70,7 @@ class Recordings(unittest.TestCase):
         self.assertEqual(len({call["state"] for call in calls}), 1)
         self.assertEqual([np.load(path / "output_0.npy")[0, 0] for path in saved], [1, 2, 3])
         self.assertIn("3 calls, 0 with a different outcome", tenon("replay", HERE / "state")[0])
-        tenon("replay", saved[2], code=1)  # alone it is the first
+        tenon("replay", saved[2], code=1)  # alone it is the first call of the state
 
     def test_a_replay_draws_the_random_numbers_of_the_saved_call(self):
         saved, out, _ = self.record("tenon.seed(7)\ny = [tenon.ops.core.randn(shape=[5]) for _ in range(2)]", "random",
@@ -205,7 +205,7 @@ class Crashes(unittest.TestCase):
     def test_a_crash_in_a_model_names_the_running_node(self):
         path = model("crashing", node("MatMul", "x w", "h", "mm"), node("twice", "h", "t", "before", "toy"),
                      node("crash", "t", "c", "the crash", "toy"), node("twice", "c", "y", "after", "toy"))
-        _, err = tenon("run", path, "--ops", "toy.so", "--input", "ones", code=-signal.SIGSEGV)  # the command has it on
+        _, err = tenon("run", path, "--ops", "toy.so", "--input", "ones", code=-signal.SIGSEGV)  # the command switches crash reports on
         self.assertIn("tenon: SIGSEGV in toy::crash: there is no memory at 0x18\n  input x: f32[1, 16]", err)
 
     def test_the_previous_signal_handler_runs_afterwards(self):

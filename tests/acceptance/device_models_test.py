@@ -16,8 +16,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BUILD = os.environ.get("TENON_BUILD", os.path.join(ROOT, "build"))
 ZOO = os.environ.get("TENON_ZOO", os.path.join(BUILD, "zoo"))
 TENON = os.path.join(BUILD, "tenon")
-RTOL, SHARE = 1e-3, 1e-5  # of an element, and of the largest
-KERNELS = 60  # and their compilation is to take less than 60 seconds of one idle processor: printed
+RTOL, SHARE = 1e-3, 1e-5  # relative to an element, and to the largest one
+KERNELS = 60  # their compilation should take less than 60 seconds on one idle processor; the time is printed
 MODELS = {"minilm_16": ["input_ids=ramp", "attention_mask=ones"], "mobilenetv2": ["random:0"], "resnet50": ["random:0"]}
 WITHHELD = """#include <tenon/op.h>
 TENON_LIBRARY(withheld, "1.0.0", TENON_EXTEND("core::softmax", TENON_RULE("%s fallback")),
@@ -132,12 +132,12 @@ def check_claims():
     with tempfile.TemporaryDirectory() as here, tempfile.TemporaryDirectory() as cache:
         run("minilm_16", here)
         expected = outputs(here)
-        steps = [("claim=1", "on", (13, 0, 8, 5)),  # five of the six of attention's scores are the first one again
+        steps = [("claim=1", "on", (13, 0, 8, 5)),  # five of the six subgraphs of attention scores equal the first one
                  ("claim=1,handles=1,delay=200", "on", (13, 0, 0, 13)),
                  ("claim=1", "groups=1", (1, 0, 1, 0)),
                  ("claim=1,fail=group_compile:1", "groups=2", (1, 1, 1, 0)),
                  ("claim=1,delay=100", "on --record", (13, 0, 0, 13)),
-                 ("claim=1,delay=100", "on --pin */encoder/layer.3/*=sim:1", (14, 0, 4, 10))]  # the layer's neighbours are others
+                 ("claim=1,delay=100", "on --pin */encoder/layer.3/*=sim:1", (14, 0, 4, 10))]  # the neighbours of this layer differ
         for settings, claim, wanted in steps:
             with tempfile.TemporaryDirectory() as there:
                 text = run("minilm_16", there, "--device", "sim", "--claim", *claim.split(), "--dump", "claims", "--dump", "devices",

@@ -13,7 +13,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
 CHECK, FAULTY = os.path.join(BUILD, "tests", "check_device"), os.path.join(BUILD, "tests", "faulty_device.so")
 
-# fault: the cases to run (a share of the suite, for time), and what the first finding must say
+# fault: the cases to run (a share of the suite, to save time), and the text of the first finding
 FAULTS = {
     "copy_in_late": ("copies.in_late", "read too late"),
     "copy_out_not_waited": ("copies.", "does it wait for the copy"),

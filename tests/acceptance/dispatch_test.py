@@ -25,7 +25,7 @@ except ImportError:
     print("skip: torch is not installed, there is nothing to compare with\n0 passed, 0 failed, 1 skipped")
     sys.exit(0)
 
-# Keys by name.  Registrations may be made for all of them; slots are compared for those that are no aliases.
+# Keys by name. Registrations are made for all of them; entries are compared for those that are not aliases.
 KEYS = {"CPU": "cpu", "PrivateUse1": "npu", "Meta": "meta", "AutogradCPU": "autograd cpu", "AutogradPrivateUse1": "autograd npu",
         "AutogradMeta": "autograd meta"}
 ALIASES = {"Autograd": "autograd", "CompositeImplicitAutograd": "composite", "CompositeExplicitAutograd": "composite_explicit"}
@@ -52,7 +52,7 @@ class SlotInfo(c.Structure):
 
 
 RUN = c.CFUNCTYPE(c.c_int32, c.c_void_p)
-kernel = RUN(lambda call: 0)  # never called: tables are looked at
+kernel = RUN(lambda call: 0)  # never called: only the tables are compared
 TAG_OP, TAG_TYPES, TAG_TRAITS, TAG_KERNEL, POINTWISE = 1, 3, 6, 18, 2
 
 
@@ -65,7 +65,7 @@ class Tenon:
         self.library.tenon_registration_release.argtypes = [c.c_void_p]
         self.library.tenon_op_slot.argtypes = [c.c_void_p, c.c_char_p, c.c_void_p]
         items = []
-        for name in names:  # an operator needs a kernel: for a backend that is not compared
+        for name in names:  # an operator needs a kernel, so this one is for a backend that is not compared
             items += [Item(TAG_OP, 0, 0, f"{name}(Tensor x) -> Tensor".encode(), None), Item(TAG_TYPES, 0, 0, b"x: any; out = x", None),
                       Item(TAG_TRAITS, 0, POINTWISE, None, None), Item(TAG_KERNEL, 0, 0, b"elsewhere", c.cast(kernel, c.c_void_p))]
         items = (Item * (len(items) + 1))(*items, Item())
@@ -77,7 +77,7 @@ class Tenon:
             op = c.c_void_p()
             self.check(self.library.tenon_op_find(f"compared::{name}".encode(), c.byref(op)))
             self.ops[name] = op
-        self.check(self.library.tenon_device_find(b"npu", 0, c.byref(c.c_int64())))  # names it
+        self.check(self.library.tenon_device_find(b"npu", 0, c.byref(c.c_int64())))  # this names the backend
         self.tell_number(names[0])
 
     def check(self, status):

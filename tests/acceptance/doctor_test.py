@@ -59,7 +59,7 @@ class Doctor(unittest.TestCase):
     def doctor(self, path, loads=False):
         out, _ = tenon("doctor", path, code=0 if loads else 1)
         if not loads:
-            _, err = tenon("ops", path, code=1)  # it does not
+            _, err = tenon("ops", path, code=1)  # the library does not load
             self.assertIn("cannot load", err)
         return out
 
@@ -78,7 +78,7 @@ class Doctor(unittest.TestCase):
         self.assertIn("it needs libvanished2.so.3, which was not found", out)
         self.assertIn("searched: its own run path /nowhere/lib, the system's folders", out)
         self.assertIn("on Debian the package may be libvanished2-3", out)
-        self.assertNotIn("which neither it", out)  # it would define the symbol
+        self.assertNotIn("which neither it", out)  # the missing dependency would define the symbol
 
     def test_undefined_symbols_are_named_in_readable_form(self):
         path = library("undefined", self.OP % ("namespace linear { float solve(const float *x, int n); }\nextern \"C\" void cudaFree(void *);\n"
@@ -105,7 +105,7 @@ class Doctor(unittest.TestCase):
         (HERE / "linker.cc").write_text('#include <stdexcept>\n' + self.OP % ("", 'throw std::runtime_error("no")'))
         run("g++", "-c", "-fPIC", f"-I{ROOT / 'include'}", "linker.cc", "-o", "linker.o")
         run("gcc", "-shared", "linker.o", "-o", "linker.so", "-nodefaultlibs", "-lc")
-        out, _ = tenon("doctor", "linker.so", code=None)  # where this process has it already, it loads
+        out, _ = tenon("doctor", "linker.so", code=None)  # it loads if this process already has the C++ library
         if "problems: none" not in out:
             self.assertIn("the C++ library: link it by g++, not gcc", out)
 

@@ -52,7 +52,7 @@ def graph(nodes, inputs, outputs, weights=()):
 
 USES_W = [node("Add", "x w")]
 
-# What is wrong: the model, and what the message must have.
+# Faults: the model, and the text that the message must contain.
 FILES = {
     "unknown operator": (model([node("Frobnicate")]), ["node 'n0' (Frobnicate", "the operator is unknown"]),
     "two unknown operators, one of them twice": (
@@ -118,7 +118,7 @@ FILES = {
         ["node 'inner' (Grind"]),
 }
 
-# Models that can be read: options of `tenon run`, and what the message must have.
+# Readable models: options of `tenon run`, and the text that the message must contain.
 SIZE_N = [value("x", ("n",))]
 RUNS = {
     "two dtypes": (model([node("Add", "x b")], [value("x"), value("b", (2,), T.INT64)]), ["-i", "ones"],

@@ -70,7 +70,7 @@ several("top_k", lambda x, k: x.topk(int(k[0]))[0], [([away((3, 5), -2, 2), ints
 several("cum_sum", lambda x, a: x.cumsum(int(a)), [([away((3, 5), -2, 2), np.array(1)], [0]), ([away((4,), -2, 2), np.array(-1)], [0]), ([away((0, 3), -2, 2), np.array(0)], [0])])
 several("global_average_pool", lambda x: x.mean(tuple(range(2, x.dim())), True), [([away((2, 3, 4, 5), -2, 2)], [0]), ([away((1, 2, 3), -2, 2)], [0]), ([away((0, 2, 3), -2, 2)], [0])])
 
-# ---- PyTorch says these in other words
+# ---- operators that have another form in PyTorch
 
 several("cast", lambda x: x.float(), [([away((2, 3))], [0]), ([away((4,))], [0]), ([away(())], [0])], to="f32")
 several("cast", lambda x: x.double(), [([away((2, 3))], [0]), ([away((0, 4))], [0])], to="f64")

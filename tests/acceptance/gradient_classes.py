@@ -6,7 +6,7 @@ import subprocess
 from gradients import BUILD
 
 FLOATS = {"f16", "bf16", "f32", "f64", "c64", "c128", "float", "complex", "number", "any"}
-# Floats go in, floats come out, and there is no gradient.
+# Operators with floats as inputs and results that have no gradient.
 WITHOUT = {
     "as_strided": "its strides may repeat elements or leave some out; says error",
     "local_scalar": "leaves the device and its history; says error",
@@ -51,7 +51,7 @@ def float_names(op):
 
     def is_float(name):
         words = sources.get(name)
-        if words is None:  # an attribute that is a dtype, a dtype, or stated by infer
+        if words is None:  # the dtype is given by an attribute, fixed, or determined by infer
             return name in FLOATS or name == "?" or name.endswith("dtype") or name == "to"
         return any(is_float(word) if word != name else True for word in words)
 

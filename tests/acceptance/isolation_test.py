@@ -48,7 +48,7 @@ class Isolation(unittest.TestCase):
             program.send_signal(signal.SIGKILL)
             program.wait()
             program.stdout.close()
-            end = time.monotonic() + 20  # milliseconds, where the machine is not busy
+            end = time.monotonic() + 20  # this takes milliseconds unless the machine is busy
             while marked(mark) and time.monotonic() < end:
                 time.sleep(0.01)
             self.assertEqual(marked(mark), [])

@@ -27,7 +27,7 @@ def inputs_of(session):
         elif "mask" in port.name:
             values[port.name] = np.ones(shape, np.int64)
         else:
-            values[port.name] = random.integers(0, 100, shape).astype(np.int64)  # the least vocabulary of the zoo
+            values[port.name] = random.integers(0, 100, shape).astype(np.int64)  # within the smallest vocabulary of the zoo
     return values
 
 

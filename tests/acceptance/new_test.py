@@ -28,7 +28,7 @@ def light(levels):
     return np.where(v <= 0.04045, v / 12.92, ((v + 0.055) / 1.055) ** 2.4)
 
 
-KINDS = {  # inputs of the model, and what it gives
+KINDS = {  # inputs of the model, and its expected outputs
     "pointwise": (dict(x=f4(6, 4)), lambda x: 2 * np.tanh(-x / 2)),
     "reduction": (dict(x=f4(6, 33)), lambda x: np.sqrt((x.astype("f8") ** 2).mean(1))),
     "stateful": (dict(x=f4(6, 33)), lambda x: np.abs([hann(row) for row in x.astype("f8")])),

@@ -14,7 +14,7 @@ FLOOR = 1830  # cases that pass; raise it when more do
 # Random by definition: the suite stores one draw of its own generator, so only type and shape can be compared.
 RANDOM = ["*bernoulli*", "test_training_dropout", "test_training_dropout_default*", "test_training_dropout_mask"]
 
-# Not judged, with the reason.
+# Cases that are not judged, with the reason.
 LEFT_OUT = {
     "test_dft_inverse": "the stored result has the rounding noise of a single-precision transform, 1.9e-7, where zero is right",
     "test_dft_inverse_opset19": "the same",

@@ -15,7 +15,7 @@ import xml.etree.ElementTree
 
 import numpy as np
 
-from python_test import BUILD, FOLDER, ROOT, built, leaks, library, onnx  # which finds the package
+from python_test import BUILD, FOLDER, ROOT, built, leaks, library, onnx  # importing it makes the package available
 
 import tenon
 import totals
@@ -182,7 +182,7 @@ class Building(unittest.TestCase):
                 (lambda: tenon.graph.Builder(3), TypeError, "expected str|must be str"), (lambda: tenon.graph.Builder(size=3), TypeError, "size")):
             with self.assertRaisesRegex(error, words):
                 call()
-        graph = b.finish({"y": nodes.neg(x)})  # none of them left anything behind
+        graph = b.finish({"y": nodes.neg(x)})  # none of the refused nodes left anything behind
         self.assertEqual(graph.text().count("core::"), 1)
         for call in lambda: nodes.neg(x), lambda: b.input("z"), lambda: b.constant(1.0), lambda: b.finish(x), lambda: x.shape:
             with self.assertRaisesRegex(tenon.InvalidError, "the builder has already finished its graph"):
@@ -315,7 +315,7 @@ class Looking(unittest.TestCase):
         root = xml.etree.ElementTree.fromstring(text)
         boxes, edges = list(boxes_of(root)), list(edges_of(root))
         heads = [lines[0] for lines, *_ in boxes]
-        self.assertEqual(sorted(heads), sorted(["x<&", "matmul", "neg", "top_k", "concat", "reshape", "pytest::weigh", "y", "i\"'", "weighed"]))  # transpose is of constants
+        self.assertEqual(sorted(heads), sorted(["x<&", "matmul", "neg", "top_k", "concat", "reshape", "pytest::weigh", "y", "i\"'", "weighed"]))  # the transpose of a constant is folded
         self.assertIn((["matmul", "f32[n, 4]", "with f32[4, 4] strided"]), [lines for lines, *_ in boxes])
         title = next(title for lines, title, *_ in boxes if lines[0] == "pytest::weigh")
         self.assertTrue("s='<b>'" in title and "pytest::weigh" in title)
@@ -410,7 +410,7 @@ class Saving(unittest.TestCase):
     def again(self, graph, checks=True):
         """Saves the graph and reads it again."""
         graph.save(self.path)
-        if checks and all(extents is not None for _, _, extents in graph.outputs):  # which the checker wants and the format does not
+        if checks and all(extents is not None for _, _, extents in graph.outputs):  # the checker requires shapes, the format does not
             onnx.checker.check_model(self.path)
         read = tenon.graph.load(self.path)
         self.assertEqual((read.inputs, read.outputs), (graph.inputs, graph.outputs))
@@ -427,7 +427,7 @@ class Saving(unittest.TestCase):
             try:
                 graph = tenon.graph.load(case + "/model.onnx")
             except tenon.Error:
-                continue  # not supported: onnx_test.py counts these
+                continue  # unsupported: onnx_test.py counts these cases
             with self.subTest(os.path.basename(case)):
                 read = self.again(graph)
                 try:
@@ -437,7 +437,7 @@ class Saving(unittest.TestCase):
                     expected = bits(run(*inputs))
                     if expected != bits(run(*inputs)):
                         continue  # random numbers
-                except (tenon.Error, ValueError):  # NumPy has not its dtypes: `tenon verify` reads them
+                except (tenon.Error, ValueError):  # NumPy lacks its dtypes; `tenon verify` reads them
                     others.append(os.path.join(FOLDER, "cases", os.path.basename(case)))
                     shutil.copytree(case, others[-1])
                     graph.save(os.path.join(others[-1], "model.onnx"))
@@ -460,7 +460,7 @@ class Saving(unittest.TestCase):
                 graph = tenon.graph.load(path)
                 inputs = list(random_inputs(graph))
                 runs = [each.compile(plain=True) for each in (graph, self.again(graph))]
-                once, again = [[bits(run(*inputs)) for _ in range(3)] for run in runs]  # of one executable too some first runs have other last bits
+                once, again = [[bits(run(*inputs)) for _ in range(3)] for run in runs]  # the first runs of one executable may differ in the last bits, too
                 self.assertTrue(any(found in once for found in again), (once, again))
 
     def test_the_model_of_an_example(self):

@@ -94,13 +94,13 @@ def start(name):
     binaries, work = os.path.join(folder, "bin"), os.path.join(folder, "work")
     os.mkdir(binaries), os.mkdir(work)
     pythons = {"python3": sys.executable, "mxnet-python": mxnet_oracle.python()}
-    for called, python in pythons.items():  # no links: a virtual environment is found by its program's folder
+    for called, python in pythons.items():  # no links: Python finds a virtual environment by the folder of its program
         with open(os.path.join(binaries, called), "w", encoding="utf-8") as file:
             file.write(f'#!/bin/sh\nexec "{python}" "$@"\n')
         os.chmod(os.path.join(binaries, called), 0o755)
     environment = {**os.environ, "PYTHONPATH": os.path.join(BUILD, "python"), "PATH": os.pathsep.join([binaries, BUILD, os.environ["PATH"]]), "TENON_CACHE": os.path.join(folder, "cache"),
                    "TORCHINDUCTOR_CACHE_DIR": os.path.join(folder, "inductor"), "TORCHINDUCTOR_COMPILE_THREADS": "1", "PYTHONUNBUFFERED": "1",
-                   "CXXFLAGS": "-O0 -g0",  # of setup.py: half the time
+                   "CXXFLAGS": "-O0 -g0",  # for setup.py: halves the time
                    "MXNET": mxnet_oracle.package() or ""}
     log = open(os.path.join(folder, "log"), "w+", encoding="utf-8")
     return folder, log, subprocess.Popen([sys.executable, os.path.abspath(__file__), "--follow", name], cwd=work, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
@@ -129,7 +129,7 @@ class Guides(unittest.TestCase):
         said = log.read()
         self.assertEqual(status, 0, said)
         for count in re.findall(r"(\d+) \w+", said.splitlines()[-1]):
-            self.assertGreater(int(count), 0, said)  # a guide without one of them was not read as it is meant
+            self.assertGreater(int(count), 0, said)  # a guide without one of these blocks was misread
 
     def test_first_operator_from_python(self):
         self.follow("first-operator-from-python")

@@ -52,7 +52,7 @@ def with_numpy():
     errors = run(10)
     if errors is None:
         return 1
-    bad = [error for error in errors if is_leak(error) or frames(error)[0][1].startswith(OURS)]  # and reads and writes of ours
+    bad = [error for error in errors if is_leak(error) or frames(error)[0][1].startswith(OURS)]  # invalid reads and writes of our code count, too
     for error in bad:
         show(error.findtext("what") or error.find("xwhat").findtext("text"), frames(error))
     return len(bad)

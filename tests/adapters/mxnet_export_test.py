@@ -323,7 +323,7 @@ found['y'], found['z'], found['s'] = nd.kit_times(x, by=2), nd.other_times(x, by
         self.close(found["s"], np.zeros_like(A))
 
 
-GRADIENTS = {  # what is called, arrays, heads for each result, gradients by hand
+GRADIENTS = {  # the call, arrays, heads for each result, gradients computed by hand
     "blend": ("F.kit_blend(a, b, weight=0.25)", [A, B], lambda h: [0.25 * h[0], (0.75 * h[0]).sum(0)]),
     "blend of one shape": ("F.kit_blend(a, b, weight=0.25)", [A, A], lambda h: [0.25 * h[0], 0.75 * h[0]]),
     "times": ("F.kit_times(a, by=1.5)", [A], lambda h: [1.5 * h[0]]),
@@ -525,7 +525,7 @@ found['grad'], found['mask'] = x.grad, mask
     def test_the_numbers_are_tenon_s_of_the_seed_that_mxnet_s_twister_gives(self):
         found = self.run_there("mx.random.seed(11, mx.cpu(0))\nfound['y'] = nd.kit_drop(nd.ones(64))[0]")
         twister = np.random.MT19937()
-        twister._legacy_seeding(11 * 127)  # the first of MXNet's states, seeded on a device by mx.random.seed
+        twister._legacy_seeding(11 * 127)  # the first state of MXNet, which mx.random.seed seeds on a device
         first, second = twister.random_raw(2)
         ctypes.CDLL(os.path.join(BUILD, "libtenon.so.1")).tenon_random_seed(ctypes.c_uint64(int(first) << 32 | int(second)))
         np.testing.assert_array_equal(found["y"], np.asarray(kit.drop(np.ones(64, F32))[0]))

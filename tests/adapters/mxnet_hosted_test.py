@@ -132,7 +132,7 @@ class Beside(unittest.TestCase):
             b = tenon.graph.Builder()
             values = [b.input(f"x{i}", NAMES[a.dtype.name], list(a.shape)) for i, a in enumerate(inputs)]
             if is_list:
-                return  # the builder of Python wants to know how many results there are
+                return  # the builder in Python needs the number of results
             value = getattr(getattr(tenon.graph.ops, ops.name), c["op"])(*values, **c["attributes"])
             run = b.finish({f"y{o}": v for o, v in enumerate(value if isinstance(value, tuple) else (value,))}).compile()
             for _ in range(c["calls"]):
@@ -192,7 +192,7 @@ class Uses(unittest.TestCase):
             torch.testing.assert_close(found, expected)
             torch.testing.assert_close(torch.autograd.grad(found, (x, y)), torch.autograd.grad(expected, (x, y)))
         x = torch.randn(3, requires_grad=True)
-        made = torch.ops.plain_11.t_counter(x, attributes=["factor=2"])  # its gradient is of the object that its call used
+        made = torch.ops.plain_11.t_counter(x, attributes=["factor=2"])  # its gradient uses the object of its call
         self.assertEqual(made.requires_grad, True)
         torch.autograd.grad(made.sum(), x)
         exported = torch.export.export(_Product(gemm), (a.detach(), b.detach()))

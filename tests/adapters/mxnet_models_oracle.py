@@ -5,7 +5,7 @@ import subprocess
 import sys
 import warnings
 
-os.environ["MXNET_SUBGRAPH_BACKEND"] = "NONE"  # operators as they are
+os.environ["MXNET_SUBGRAPH_BACKEND"] = "NONE"  # operators are not replaced
 import numpy as np  # noqa: E402
 
 warnings.simplefilter("ignore")

@@ -304,7 +304,7 @@ class Files(unittest.TestCase):
                 self.write(symbol(), data)
                 self.refuses(expected)
         self.write(symbol(), params({"arg:w": W[:, :2].copy(), "arg:b": B}))
-        with self.assertRaises(tenon.Error):  # found when it runs: the input's width is not known before
+        with self.assertRaises(tenon.Error):  # found in the run, since the input's width is not known before
             load(self.path).compile()(X)
 
     def test_damaged_files_are_refused_or_read_and_never_worse(self):

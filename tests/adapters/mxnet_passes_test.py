@@ -118,7 +118,7 @@ def case(graph, *apply, runs=1, dedup=True):
     return {"dedup": dedup, "graph": graph, "apply": [list(step) if len(step) == 2 else [step[0], {}] for step in apply], "runs": runs}
 
 
-PLAIN = {  # of every version
+PLAIN = {  # for every version
     "nothing fits": case("chain", ("t_by_ops", {"ops": "tan=-1"})),
     "any": case("chain", ("t_by_ops", {"ops": "exp=-1,log=-1"})),
     "without a review": case("chain", ("t_plain", {"ops": "exp=-1,log=-1"})),
@@ -139,11 +139,11 @@ PLAIN = {  # of every version
     "a pass that replaces by its own": case("line", ("t_replace", {"from": "sin", "to": "t_twice", "closed": "1"})),
     "a pass before a partitioner": case("chain", ("t_replace", {"from": "log", "to": "sin", "closed": "1"}), ("t_by_ops", {"ops": "exp=-1,sin=-1"})),
 }
-OLDER = {name: c for name, c in PLAIN.items() if name != "two strategies"}  # on which MXNet 1.7 and 1.8 fail themselves
-HEADER = {  # of 1.9, by its own header
+OLDER = {name: c for name, c in PLAIN.items() if name != "two strategies"}  # MXNet 1.7 and 1.8 fail on this case themselves
+HEADER = {  # for 1.9, built with its own header
     "several inputs": case("shared", ("h_ops", {"ops": "elemwise_add elemwise_mul exp"})),
     "nested outputs": case("outputs", ("h_ops", {"ops": "exp sin"})),
-    "a path that leaves and comes back": case("diamond", ("h_ops", {"ops": "exp elemwise_add sin"}), dedup=False),  # MXNet mixes up its values else
+    "a path that leaves and comes back": case("diamond", ("h_ops", {"ops": "exp elemwise_add sin"}), dedup=False),  # otherwise MXNet mixes up the values
     "scalars": case("scalar", ("h_ops", {"ops": "_mul_scalar _plus_scalar exp"})),
     "scalars of some nodes": case("scalar", ("h_ops", {"ops": "_plus_scalar exp"})),
     "parameters by their tensors": case("parameter", ("h_ops", {"ops": "exp elemwise_add", "needs": str(float(value_of("parameter", "w")[0, 0]))})),
@@ -295,7 +295,7 @@ class Graphs(unittest.TestCase):
         x = f32(2, 3, 8, 8)
         expected = np.asarray(graph.compile()(x))
         for op in ("Convolution", "BatchNorm", "relu", "Pooling", "Flatten", "FullyConnected", "Reshape", "Cast", "Concat", "LeakyReLU", "sum", "transpose", "softmax"):
-            with self.assertRaisesRegex(tenon.Error, "no_such_operator"):  # it was there, by that name
+            with self.assertRaisesRegex(tenon.Error, "no_such_operator"):  # the operator was found by that name and replaced
                 graph.apply("own::t_replace", **{"from": op, "to": "no_such_operator"})
         np.testing.assert_array_equal(np.asarray(graph.apply("own::t_give").compile()(x)), expected)
 
@@ -306,7 +306,7 @@ class Graphs(unittest.TestCase):
         self.assertRegex(listed, "own::t_give +pass +A graph pass of MXNet 1.9")
 
 
-# ---- what is wrong ----------------------------------------------------------------------------------------------------
+# ---- errors -----------------------------------------------------------------------------------------------------------
 
 
 def graph_text(nodes, heads=((0, 0, 0),), **more):
@@ -314,7 +314,7 @@ def graph_text(nodes, heads=((0, 0, 0),), **more):
 
 
 A = ("null", "a", [], {})
-TEXTS = {  # what a pass gives: what the error says
+TEXTS = {  # what a pass returns: what the error says
     "no JSON": ("nodes: none", ["line 1, column 1", "expected a JSON value"]), "nothing": ("", ["expected a JSON value, found the end of the file"]),
     "cut off": ('{"nodes": [{"op": "null"', ["line 1", "expected ',' or '}'"]), "more behind it": (graph_text([A]) + "}", ["expected the end"]),
     "no object": ("[1, 2]", ["expected an object, found a list"]), "no nodes": ('{"heads": []}', ["'nodes'"]), "no heads": (graph_text([A], ()), ["the graph has no outputs"]),

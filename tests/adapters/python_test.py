@@ -23,7 +23,7 @@ import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
-if not os.environ.get("TENON_INSTALLED"):  # else the package of this Python is tested
+if not os.environ.get("TENON_INSTALLED"):  # otherwise the package installed in this Python is tested
     sys.path.insert(0, os.path.join(BUILD, "python"))
 
 import numpy as np  # noqa: E402
@@ -213,7 +213,7 @@ class Calls(unittest.TestCase):
                                 ({"c": "two"}, 32e8 + 1000), ({"ints": [1, 2]}, 32e8 + 3e4), ({"ints": (4,)}, 32e8 + 4e4), ({"floats": [0.5, 1]}, 32e8 + 1.5e5),
                                 ({"strs": ["abc", "d"]}, 32e8 + 4e6), ({"may": 5}, 32e8 + 5e7), ({"may": None}, 32e8), ({"d": "f64"}, 64e8), ({"d": np.int8}, 8e8),
                                 ({"d": np.dtype("float16")}, 16e8), ({"i": np.int64(7)}, 32e8 + 70)):
-            for _ in range(2):  # the second time from what the first left
+            for _ in range(2):  # the second round uses what the first one cached
                 self.assertEqual(float(self.ops.weigh(self.x, **given)), expected, given)
 
     def test_changed_attributes_take_effect(self):
@@ -293,7 +293,7 @@ class Calls(unittest.TestCase):
             x[0] = 100
         thread = threading.Thread(target=write, daemon=True)
         thread.start()
-        found = float(self.ops.waits(x, milliseconds=60000))  # at most: it ends when the other thread has written
+        found = float(self.ops.waits(x, milliseconds=60000))  # the limit: the call ends when the other thread has written
         x[1] = 1
         thread.join()
         self.assertEqual(found, 1)
@@ -308,7 +308,7 @@ class Calls(unittest.TestCase):
             timer.start()
             with self.assertRaises(KeyboardInterrupt):
                 call()
-                time.sleep(10)  # of a signal that comes late
+                time.sleep(10)  # a late signal interrupts this
             timer.join()
         return int(self.ops.steps(self.x, count=1))
 
@@ -319,7 +319,7 @@ class Calls(unittest.TestCase):
                 self.assertLess(self.interrupted(lambda: self.ops.steps(self.x, count=30000, goes_on=True)), 30000)
         handler, seen = signal.getsignal(signal.SIGINT), []
         try:
-            signal.signal(signal.SIGINT, lambda *_: seen.append(1))  # one that lets it go on
+            signal.signal(signal.SIGINT, lambda *_: seen.append(1))  # this handler lets the call continue
             threading.Timer(0.15, os.kill, (os.getpid(), signal.SIGINT)).start()
             self.ops.steps(self.x)
             self.assertEqual((int(self.ops.steps(self.x, count=1000)), seen), (1000, [1]))
@@ -436,7 +436,7 @@ class Names(unittest.TestCase):
         watched = tenon.watch(ops, interval=0.01)
         self.assertIsNone(next(watched))
         self.assertEqual((float(more(one)[0]), float(compiled(one)[0])), (2, 2))
-        write(text, "#define BY 5\n")  # the header alone
+        write(text, "#define BY 5\n")  # only the header changes
         self.assertIsNone(next(watched))
         self.assertEqual([float(f(one)[0]) for f in (more, other, ops.more, tenon.ops.again.more, compiled)], [6] * 5)
         write(text, "#define BY nothing\n")
@@ -486,7 +486,7 @@ class Names(unittest.TestCase):
             tenon.ops.gone.seven
         self.assertEqual(repr(seven), "<tenon operator gone::seven>")
 
-        class Unloads:  # while the operator that it is given to looks at it
+        class Unloads:  # unloads the library while the operator reads this argument
             def __init__(self, library):
                 self.library = library
 
@@ -495,7 +495,7 @@ class Names(unittest.TestCase):
 
             def __dlpack__(self, **_):
                 self.library.unload()
-        for _ in range(20):  # what is loaded next tends to lie where the last one lay
+        for _ in range(20):  # a library that is loaded next tends to get the address of the last one
             once = tenon.load(path, unloadable=True)
             past, at = once.seven, once.seven.handle
             once.unload()
@@ -599,7 +599,7 @@ class Names(unittest.TestCase):
             tenon.policy(hashes=["abc"])
         with self.assertRaises(TypeError):
             tenon.policy(folders="/opt/ops")
-        with self.assertRaises(tenon.DeniedError):  # what was set before
+        with self.assertRaises(tenon.DeniedError):  # the policy set before still applies
             tenon.load(good)
         tenon.policy()
         tenon.load(good, unloadable=True).unload()
@@ -640,7 +640,7 @@ class Names(unittest.TestCase):
         interpreters = importlib.import_module("_interpreters" if new else "_xxsubinterpreters")
         code = f"import sys; sys.path.insert(0, {PACKAGE!r})\ntry:\n import tenon\nexcept ImportError as e:\n assert %r in str(e), e\nelse: raise AssertionError"
         shared = interpreters.create("legacy") if new else interpreters.create(isolated=False)
-        pythons = "does not support loading in subinterpreters"  # itself refuses: of a lock of its own, and without one all
+        pythons = "does not support loading in subinterpreters"  # Python itself refuses interpreters with a lock of their own, and all of them if there is no lock
         self.assertIsNone(interpreters.run_string(shared, code % (pythons if sysconfig.get_config_var("Py_GIL_DISABLED") else "main interpreter only")))
         if sys.version_info >= (3, 12):
             self.assertIsNone(interpreters.run_string(interpreters.create(), code % pythons))
@@ -660,7 +660,7 @@ class Shapes(unittest.TestCase):
     def test_symbols(self):
         results, facts = core.matmul._infer([("f32", [-1, -2]), ("f32", [-3, 5]), None], {}, 3)
         self.assertEqual(results, [("f32", [("symbol", 0), 5])])
-        self.assertEqual(len(facts), 1)  # the two inner extents are one
+        self.assertEqual(len(facts), 1)  # the two inner extents are equal
         self.assertEqual({facts[0][0], facts[0][1][1]}, {1, 2})
         results, _ = core.concat._infer([[("f32", [-1]), ("f32", [-2])]], {"axis": 0}, 2)
         (operation, _, a, b), = results[0][1]
@@ -672,7 +672,7 @@ class Shapes(unittest.TestCase):
         shape = lambda *values: ("i64", [len(values)], list(values))
         self.assertEqual(core.reshape._infer([("f32", [2, 6]), shape(3, 4)], {}, 0), ([("f32", [3, 4])], []))
         self.assertEqual(core.reshape._infer([("f32", [2, 6]), shape((-1,), 4)], {}, 1)[0], [("f32", [("symbol", 0), 4])])
-        self.assertEqual(core.reshape._infer([("f32", [2, 6]), ("i64", [-1])], {}, 1)[0], [("f32", None)])  # how many axes only run knows
+        self.assertEqual(core.reshape._infer([("f32", [2, 6]), ("i64", [-1])], {}, 1)[0], [("f32", None)])  # only run knows the number of axes
         self.assertEqual(core.max_pool._infer([("f32", [1, 2, 4, 4])], {"kernel": [2, 2]}, 0, 1)[0], [("f32", [1, 2, 3, 3]), None])
         for values in ((), 3, [None], [(-9,)]):
             if values != ():
@@ -701,7 +701,7 @@ class Definitions(unittest.TestCase):
         np.testing.assert_array_equal(scale(x.astype("f8"), way="down"), x / 2)
         self.assertEqual((scale.doc, scale.name), ("x times by, so often.", "mine::scale"))
         x[:] = -1
-        np.testing.assert_array_equal(kept[0], [[0, 1], [2, 3]])  # a copy, which may be kept
+        np.testing.assert_array_equal(kept[0], [[0, 1], [2, 3]])  # it is a copy, which may be kept
         scale.registration.undo()
         with self.assertRaises(AttributeError):
             tenon.ops.mine.scale
@@ -941,7 +941,7 @@ class Graphs(unittest.TestCase):
         with open(path, encoding="utf-8") as file:
             self.assertIn("demo::gelu", json.dumps(json.load(file)))
         before = len(p.spans)
-        model(self.x, self.y)  # outside of it
+        model(self.x, self.y)  # outside the profile
         self.assertEqual(len(p.spans), before)
         with self.assertRaises(tenon.Error):
             p.__exit__(None, None, None)
@@ -1052,7 +1052,7 @@ class Tensors(unittest.TestCase):
     def test_the_table_of_c_functions(self):
         t, echo = tenon.tensor([[1.5, 2.5]]), tvm_ffi.get_global_func("testing.echo")
         for made in t, tenon.empty((0, 3), "i32"), core.transpose(tenon.tensor([[1, 2, 3], [4, 5, 6]])):
-            back = echo(made)  # by the table there, and back
+            back = echo(made)  # exported by the table, and imported again
             self.assertIsInstance(back, tenon.Tensor)
             self.assertEqual((back.data_ptr, back.shape, back.strides, back.dtype), (made.data_ptr, made.shape, made.strides, made.dtype))
         self.assertEqual(core.neg(echo(t)).tolist(), [[-1.5, -2.5]])
@@ -1104,7 +1104,7 @@ class Tensors(unittest.TestCase):
         with self.assertRaisesRegex(tenon.InvalidError, "read-only"):
             core.neg(np.ones(3, np.float32), out=t)
         with self.assertRaises(BufferError):
-            t.__dlpack__()  # the legacy form cannot say it
+            t.__dlpack__()  # the legacy form cannot express read-only
 
     def test_anything_with_dlpack_is_an_argument(self):
         t = tenon.tensor([1.0, 2.0], dtype="f32")

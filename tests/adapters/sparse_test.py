@@ -7,7 +7,7 @@ import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
-if not os.environ.get("TENON_INSTALLED"):  # else the package of this Python is tested
+if not os.environ.get("TENON_INSTALLED"):  # otherwise the package installed in this Python is tested
     sys.path.insert(0, os.path.join(BUILD, "python"))
 
 import numpy as np  # noqa: E402

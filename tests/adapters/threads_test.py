@@ -13,7 +13,7 @@ import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
-if not os.environ.get("TENON_INSTALLED"):  # else the package of this Python is tested
+if not os.environ.get("TENON_INSTALLED"):  # otherwise the package installed in this Python is tested
     sys.path.insert(0, os.path.join(BUILD, "python"))
 
 import numpy as np  # noqa: E402
@@ -165,7 +165,7 @@ class Threads(unittest.TestCase):
                 self.assertRegex(str(error), "cannot unload library gone")
         unloaded = []
         together(call, find, unload, each=2, enough=lambda: unloaded)
-        tenon.load(path, unloadable=True).unload()  # nothing holds it now
+        tenon.load(path, unloadable=True).unload()  # nothing uses it now
         self.assertGreater(len(unloaded), 0)
 
     def test_operators_of_python(self):
@@ -285,7 +285,7 @@ class Threads(unittest.TestCase):
             try:
                 self.assertGreater(len(core.concat(items, axis=0).tolist()), 0)
                 core.add(np.ones(1, np.float32), np.ones(1, np.float32), out=results)
-            except (TypeError, tenon.InvalidError):  # it was empty
+            except (TypeError, tenon.InvalidError):  # another thread emptied the list
                 pass
 
         def change(chance):

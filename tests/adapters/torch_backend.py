@@ -34,7 +34,7 @@ def start(tenon, with_streams):
     torch.utils.rename_privateuse1_backend("sim")
     torch._register_device_module("sim", module)
     torch.ops.load_library(build())
-    tenon.load(SIM)  # as a file: the table that the backend finds there is that which Tenon uses
+    tenon.load(SIM)  # from this file, so that the backend finds the table that Tenon uses
     for ordinal in range(2):
         tenon.tensor(0.0, "f32", device=f"sim:{ordinal}")
     torch.ops.sim_backend.open(SIM, with_streams)

@@ -15,7 +15,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
 FOLDER = tempfile.mkdtemp(prefix="tenon-deploy-")
 atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
-tempfile.tempdir = os.environ["TMPDIR"] = FOLDER  # of PyTorch's files too
+tempfile.tempdir = os.environ["TMPDIR"] = FOLDER  # for PyTorch's files, too
 os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(FOLDER, "inductor")
 sys.path[:0] = [os.path.join(BUILD, "python")]
 import onnx
@@ -79,7 +79,7 @@ def start_compiling():
 class WithoutPython(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        warnings.simplefilter("ignore")  # unittest has set it anew
+        warnings.simplefilter("ignore")  # unittest has reset the filter
         begin = time.time()
         cls.program, compiler = start_compiling()
         cls.libraries = [os.path.join(FOLDER, "gelu.so"), os.path.join(FOLDER, "kinds.so")]
@@ -136,7 +136,7 @@ class WithoutPython(unittest.TestCase):
             reports.append(ctypes.string_at(report).decode())
             bridge.tenon_torch_release(report)
         self.assertEqual(reports[0], reports[1])
-        self.assertRegex(reports[0], r"kinds::total\t\ttotal\(Tensor\[\] xs")  # none was left out
+        self.assertRegex(reports[0], r"kinds::total\t\ttotal\(Tensor\[\] xs")  # no operator is listed as omitted
         self.assertEqual(bridge.tenon_torch_load(self.libraries[1].encode(), ctypes.byref(error)), 0)
 
 

@@ -97,7 +97,7 @@ before = {"unmapped": said(lambda: core.add(there(numbers(3)), 1.0 * there(numbe
           "backend": said(lambda: tenon.torch.device("sim", "nosuch"))}
 tenon.torch.device("sim", "sim")
 before["missing"] = said(lambda: core.nonzero(there(numbers(3))))
-before["scale"] = there(numbers(5)).requires_grad_()  # what runs before falling back is allowed has kernels there
+before["scale"] = there(numbers(5)).requires_grad_()  # its operators have kernels on the device, since no fallback is allowed yet
 before["scaled"] = torch.ops.there.scale(before["scale"], by=3.0)
 before["scaled"].sum().backward()
 tenon.fallback_to_cpu("sim")
@@ -105,7 +105,7 @@ tenon.fallback_to_cpu("sim")
 
 class Device(unittest.TestCase):
     def setUp(self):
-        warnings.simplefilter("ignore")  # unittest has set it anew
+        warnings.simplefilter("ignore")  # unittest has reset the filter
         self.races = sim.races()
         self.x, self.y = there(numbers(3, 4)), there(numbers(3, 4) ** 2)
 
@@ -132,7 +132,7 @@ class Errors(Device):
         self.assertEqual(said(lambda: core.add(self.x, there(numbers(3, 4), 1))), "core::add: b: the tensor is on privateuseone:1, but earlier arguments are on privateuseone:0: move all tensors to one device")
         self.assertIn("core::add: arguments in host memory: b, beside a on sim:0", said(lambda: core.add(self.x, numbers(3, 4))))
         self.assertIn("core::add: arguments in host memory: a, beside b on sim:0", said(lambda: core.add(numbers(3, 4), self.x)))
-        self.check(core.add(self.x, torch.tensor(2.0)), numbers(3, 4) + 2)  # a number comes along
+        self.check(core.add(self.x, torch.tensor(2.0)), numbers(3, 4) + 2)  # a number on the CPU may be an argument
 
     def test_what_a_device_cannot_do_is_an_error_until_it_may_fall_back(self):
         self.assertIn("core::nonzero: no kernel for sim", before["missing"])
@@ -145,7 +145,7 @@ class Errors(Device):
             self.assertIn("the tensor is on privateuseone:1", said(lambda: core.concat([self.x, there(numbers(3, 4), 1)], axis=0)))
         self.assertEqual(alive(live), live)
         allocations = sim.counts()[0]
-        a = tenon.tensor([1.0, 2.0], "f32", device="sim:0")  # and Tenon's own calls use its own allocator
+        a = tenon.tensor([1.0, 2.0], "f32", device="sim:0")  # Tenon's own calls use Tenon's allocator
         b = tenon.ops.core.add(a, a)
         self.assertEqual((b.device, sim.counts()[0]), ("sim:0", allocations))
 
@@ -250,7 +250,7 @@ class Memory(Device):
         z = torch.ops.kinds.positive(self.x.view(-1))  # at most 12 elements
         self.assertEqual(sim.counts()[1], live + 2)
         self.check(z, numbers(12)[numbers(12) > 0])
-        found = core.unique(self.x)  # as many as the data tells
+        found = core.unique(self.x)  # the number of elements depends on the data
         self.assertEqual(sim.counts()[1], live + 2 + len(found))
         self.check(found[0], torch.unique(numbers(3, 4)))
         for t in (y, z, *found):
@@ -279,7 +279,7 @@ class Memory(Device):
                 sim.synchronize()
             waited()
             live = alive()
-            self.assertLess(grown(waited, 20), 300_000 if call in fallbacks else 2000)  # bytes, of 1,000 calls; sim keeps so many of what it saw of copies
+            self.assertLess(grown(waited, 20), 300_000 if call in fallbacks else 2000)  # bytes in 1,000 calls; sim remembers so many bytes about copies
             self.assertEqual(alive(live), live)
         sim.set("delay=100")
 
@@ -297,7 +297,7 @@ class Streams(Device):
         self.assertEqual(sim.races(), self.races)
         with a:
             y = core.add(self.x, self.y)
-        y.cpu()  # in the first stream, which waits for nobody
+        y.cpu()  # on the first stream, which waits for no other
         self.assertEqual(sim.races(), self.races + 1)
         self.races += 1
         sim.synchronize()

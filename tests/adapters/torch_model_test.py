@@ -72,7 +72,7 @@ class Models(unittest.TestCase):
         ports, constants = [("x", FLOAT, ["n", 4]), ("y", FLOAT, [3])], {"w": np.arange(12, dtype=np.float32).reshape(4, 3) / 10, "half": np.float32(0.5)}
         outputs = [(name, FLOAT, shape) for name, shape in (("out", ["n", 3]), ("same", ["n", 4]), ("more", ["n", 4]))]
         cls.plain = save("plain", nodes, ports, outputs, constants)
-        counted = [("count", "x", "c", "kinds"), ("Mul", "p c", "counted")]  # kinds::count has no gradient, and gives something else each time
+        counted = [("count", "x", "c", "kinds"), ("Mul", "p c", "counted")]  # kinds::count has no gradient, and returns a new value each time
         cls.custom = save("custom", nodes + counted, ports, outputs + [("counted", FLOAT, ["n", 3])], constants)
 
     def loss(self, results):
@@ -85,7 +85,7 @@ class Models(unittest.TestCase):
             found, expected = self.model(x), self.net(x)
             for f, e in zip(found, expected):
                 torch.testing.assert_close(f, e, rtol=1e-5, atol=1e-5)
-            for which in (0, 1), (0,), (1,):  # outputs that a gradient comes to
+            for which in (0, 1), (0,), (1,):  # outputs for which a gradient arrives
                 f, e = (torch.autograd.grad(sum((r[i] * weights[i]).sum() for i in which), x, retain_graph=True)[0] for r in (found, expected))
                 torch.testing.assert_close(f, e, rtol=1e-4, atol=1e-5)
                 self.assertGreater(e.abs().max(), 1e-3)
@@ -108,7 +108,7 @@ class Models(unittest.TestCase):
             self.assertEqual(set(torch.library.opcheck(torch.ops.tenon.run.default, ([x],), {"model": self.path}).values()), {"SUCCESS"})
         x, y = torch.randn(3, 4), torch.randn(3)
         self.assertEqual(set(torch.library.opcheck(torch.ops.tenon.run.default, ([x, y.requires_grad_()],), {"model": self.plain}).values()), {"SUCCESS"})
-        grads = [torch.randn(3, 3), torch.randn(3, 4), torch.randn(3, 4)]  # of `same` and `more` it is x's gradient itself
+        grads = [torch.randn(3, 3), torch.randn(3, 4), torch.randn(3, 4)]  # for `same` and `more` it is the gradient of x itself
         for given in [0], [1], [2], [0, 1, 2], []:
             for wanted in [0, 1], [1]:
                 args = [x, y.detach()], [grads[i] for i in given], given, wanted
@@ -154,7 +154,7 @@ class Models(unittest.TestCase):
             results = model(x, y)
             with self.assertRaisesRegex(RuntimeError, "tenon::run.*node 'count_of_c': kinds::count has no gradient"):
                 results[3].sum().backward()
-            results[0].sum().backward()  # does not lead there
+            results[0].sum().backward()  # results[0] does not depend on it
         torch.testing.assert_close(x.grad, 2 * torch.autograd.grad((torch.nn.functional.gelu(x) @ (torch.arange(12.0).reshape(4, 3) / 10)).sum(), x)[0])
         with self.assertRaisesRegex(tenon.UnimplementedError, "cannot be differentiated again"):
             torch.autograd.grad(model(x, y)[0].sum(), x, create_graph=True)[0].sum().backward()

@@ -56,7 +56,7 @@ def sample(name):
             try:
                 call(*positional, **named)
                 return positional, named
-            except Exception:  # not these
+            except Exception:  # these arguments do not work
                 continue
     return None
 

@@ -29,7 +29,7 @@ from torch_kinds import GELU, KINDS, grown
 warnings.simplefilter("ignore")
 logging.disable(logging.CRITICAL)
 core = torch.ops.core
-ONCE = {"attention", "causal_conv", "gru", "linear_attention", "lstm", "rnn", "rotary_embedding",  # their gradients are those of their parts
+ONCE = {"attention", "causal_conv", "gru", "linear_attention", "lstm", "rnn", "rotary_embedding",  # their gradients are those of the operators that they call
         "deform_conv", "deform_patches", "grid_sample"}  # docs/autograd.md
 checks = {"passed": 0}
 
@@ -80,7 +80,7 @@ class Builtins(unittest.TestCase):
         for name in tenon._core.names():
             if name not in self.left_out:
                 self.assertTrue(callable(tenon.torch.overload(name)))
-        self.assertEqual(tenon.torch.register("core"), self.left_out)  # again it does nothing
+        self.assertEqual(tenon.torch.register("core"), self.left_out)  # a second registration does nothing
 
     def test_opcheck_is_clean(self):
         seen = set()
@@ -142,7 +142,7 @@ class Builtins(unittest.TestCase):
                 if case[0] not in ONCE:
                     self.agree(*case, second=True)
                     continue
-                with self.assertRaisesRegex(Exception, "has no gradient|cannot be differentiated again"):  # and not 0
+                with self.assertRaisesRegex(Exception, "has no gradient|cannot be differentiated again"):  # not a gradient of 0
                     self.agree(*case, second=True)
 
 
@@ -269,7 +269,7 @@ int main(int argc, char **argv) { /* the library; numbers come and go as bytes *
         self.assertEqual(self.kinds.total(xs).item(), 6.5)
         self.assertEqual(self.kinds.total(xs, torch.tensor([2.0]), choice="two", extra=0.25).item(), 208.25)
         x = torch.ones(3)
-        self.assertIsNone(self.kinds.scale_(x, by=3.0))  # PyTorch lets operators that write give nothing back
+        self.assertIsNone(self.kinds.scale_(x, by=3.0))  # in PyTorch, operators that write return nothing
         self.assertEqual(x.tolist(), [3, 3, 3])
         self.assertEqual(core.and_(torch.tensor([True, False]), torch.tensor([True, True])).tolist(), [True, False])
         self.assertEqual([t.tolist() for t in core.split(torch.arange(4.0), count=2)], [[0, 1], [2, 3]])
@@ -318,7 +318,7 @@ int main(int argc, char **argv) { /* the library; numbers come and go as bytes *
         calls = [lambda: self.kinds.real(one), lambda: self.kinds.real(rows), lambda: core.add(x, x), lambda: self.kinds.total(xs, x, choice="two", extra=0.5), lambda: self.kinds.scale_(x, by=1.0), lambda: core.split(x, count=2),
                  lambda: core.reshape(x, torch.tensor([2, 2])), failing, lambda: core.cast(x, to=torch.float64), lambda: core.mul(w, x).sum().backward()]
         for call in calls:
-            times = 300 if call is failing else 3000  # PyTorch takes 10 ms to throw
+            times = 300 if call is failing else 3000  # PyTorch takes 10 ms to raise an exception
             self.assertLess(grown(call, times), 2 * times, calls.index(call))  # bytes: less than a block of two for each call
 
     def test_results_live_as_long_as_they_are_held(self):
@@ -366,7 +366,7 @@ int main(int argc, char **argv) { /* the library; numbers come and go as bytes *
         x, w = torch.randn(5, 3, 4), torch.randn(4, 2)
         reference = torch.nn.functional.gelu
         torch.testing.assert_close(torch.vmap(core.add, in_dims=(0, None))(x, torch.ones(4)), x + 1)
-        torch.testing.assert_close(torch.vmap(core.add, in_dims=(0, 0))(x, x[:, 0]), x + x[:, 0].unsqueeze(1))  # of different ranks
+        torch.testing.assert_close(torch.vmap(core.add, in_dims=(0, 0))(x, x[:, 0]), x + x[:, 0].unsqueeze(1))  # tensors of different ranks
         torch.testing.assert_close(torch.vmap(core.matmul, in_dims=(2, None), out_dims=1)(x, torch.ones(3, 2)), torch.vmap(torch.matmul, in_dims=(2, None), out_dims=1)(x, torch.ones(3, 2)))
         halves = torch.vmap(lambda t: core.split(t, count=2, axis=0))(torch.arange(12.0).reshape(3, 4))
         self.assertEqual([h.tolist() for h in halves], [[[0, 1], [4, 5], [8, 9]], [[2, 3], [6, 7], [10, 11]]])
@@ -428,7 +428,7 @@ int main(int argc, char **argv) { /* the library; numbers come and go as bytes *
                     expected = torch.stack([f(*one(i)) for i in range(3)])
                     del calls[:]
                     torch.testing.assert_close(torch.vmap(f, in_dims=in_dims)(*args), expected, rtol=1e-12, atol=1e-12)
-                    self.assertEqual(len(calls), 1)  # one call, of the whole batch
+                    self.assertEqual(len(calls), 1)  # one call for the whole batch
 
     def test_vmap_of_a_pointwise_operator_with_several_results(self):
         calls = []
@@ -512,7 +512,7 @@ import torch, tenon.torch
 tenon.torch.register("core")
 w = torch.randn(500, 500, requires_grad=True)
 
-def ran():  # threads, and for how long they have been running
+def ran():  # the threads, and how long each has been running
     return {t: open("/proc/self/task/" + t + "/schedstat").read().split()[0] for t in os.listdir("/proc/self/task")}
 
 def work():
@@ -662,7 +662,7 @@ for count in 2, 1, 2:
             return grad * b, grad * a
         tenon.torch.register("mine3")
         f = torch.ops.mine3.product
-        for shapes in ((2, 3), (2, 3)), ((2, 3), (3,)), ((2, 1), (4, 1, 3)), ((), (2,)):  # what was broadcast is summed
+        for shapes in ((2, 3), (2, 3)), ((2, 3), (3,)), ((2, 1), (4, 1, 3)), ((), (2,)):  # the gradient of a broadcast input is a sum
             self.assertTrue(torch.autograd.gradcheck(f, tuple(torch.randn(s, dtype=torch.float64, requires_grad=True) for s in shapes)))
         a, b = torch.randn(2, 3, dtype=torch.float64)
         self.assertTrue(torch.equal(torch.func.jacrev(f)(a, b), torch.diag(b)))
@@ -704,7 +704,7 @@ TENON_LIBRARY(shortly, "1.0.0",
         done = subprocess.run([sys.executable, "-c", code, os.path.join(BUILD, "libtenon_torch.so")], capture_output=True, text=True, check=True)
         self.assertEqual(done.stdout, "14 PyTorch is not loaded in this process: import torch, or link the program to libtorch, first\n")
         source, old = os.path.join(FOLDER, "old.c"), os.path.join(FOLDER, "libtorch_cpu.so")
-        with open(source, "w", encoding="utf-8") as file:  # as far as the bridge can see: PyTorch 2.9
+        with open(source, "w", encoding="utf-8") as file:  # the bridge takes this for PyTorch 2.9
             file.write("unsigned long aoti_torch_abi_version(void) { return 2ul << 56 | 9ul << 48; }\nint aoti_torch_get_dim(void *t, long *d) { return 1; }\n")
         subprocess.run(["cc", "-shared", "-fPIC", "-Wl,-soname,libtorch_cpu.so", source, "-o", old], check=True)
         done = subprocess.run([sys.executable, "-c", "import ctypes, sys; ctypes.CDLL(sys.argv[2]); " + code, os.path.join(BUILD, "libtenon_torch.so"), old], capture_output=True, text=True, check=True)

@@ -6,7 +6,7 @@ import unittest
 def main(parts=lambda: 0):
     """Runs the tests of the program; parts() returns how many parts of tests count as passed tests, too."""
     result = unittest.main(exit=False).result
-    wrong = len({getattr(test, "test_case", test) for test, _ in result.failures + result.errors})  # of a test several parts may fail
+    wrong = len({getattr(test, "test_case", test) for test, _ in result.failures + result.errors})  # several parts of one test may fail
     for test, reason in result.skipped:
         print(f"skipped: {test}: {reason}")
     print(f"{max(0, result.testsRun - wrong - len(result.skipped)) + parts()} passed, {wrong} failed, {len(result.skipped)} skipped")

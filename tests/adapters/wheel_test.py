@@ -36,7 +36,7 @@ def pythons():
     found, folders = {}, os.environ["PATH"].split(os.pathsep) + glob.glob(os.path.join(os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv")), "versions/*/bin"))
     for version in VERSIONS:
         for program in filter(os.path.exists, (os.path.join(folder, f"python{version}") for folder in folders)):
-            said = subprocess.run([program, "-c", WHICH], capture_output=True, text=True)  # pyenv's of PATH run one version only
+            said = subprocess.run([program, "-c", WHICH], capture_output=True, text=True)  # pyenv's programs on PATH run one version only
             if version not in found and said.stdout.strip() == version:
                 found[version] = program
     return found
