@@ -1,8 +1,8 @@
-/* The conformance suite of devices: whether a table does what tenon/device.h says.  A vendor runs
+/* The conformance suite of devices: it checks a device table against tenon/device.h. A vendor runs
  * `check_device LIB.so`, or links these files and calls conformance_device_run(). Each case runs in
- * a child process, which opens the device for itself: a crash and a hang are findings like others.
- * The process that calls must not have called the table before, and have no threads that hold locks
- * at that time. */
+ * a child process, which opens the device for itself, so a crash or a hang is a finding like any
+ * other. The calling process must not have called the table before, and none of its threads may
+ * hold a lock at that time. */
 #ifndef TENON_CONFORMANCE_H
 #define TENON_CONFORMANCE_H
 

@@ -166,10 +166,10 @@ static usage_t usage(void) {
                    (int64_t)(m.uordblks + m.hblkhd), pages() * sysconf(_SC_PAGESIZE)};
 }
 
-/* After ten rounds to warm up, windows of many rounds: what grows in each of them leaks.  What is
- * done later by the device (threads that end, memory that is reused) makes the numbers go up and
- * down, so that a window counts only from 1500 bytes on; pools that fill up to a limit do so within
- * thousands of rounds, which only a device that grows all the time is given. */
+/* After ten rounds of warming up, the test measures windows of many rounds: a number that grows in
+ * each of them is a leak. Work that the device does later (ending threads, reusing memory) makes
+ * the numbers go up and down, so a window counts only from 1500 bytes on. Pools that fill up to a
+ * limit do so within thousands of rounds; only a device that keeps growing gets that many. */
 static void expect_no_growth(void (*body)(void), const char *what) {
   enum { MOST = 24 };
   struct timespec from, to;

@@ -1,7 +1,7 @@
-/* Runs of a model on a device of which one call fails, each in turn: allocations, copies, launches,
- * streams, events, and work that fails later.  The error is clear, nothing is lost, and the next
- * run gives the same bits.  FAILURES_MODEL names a model's file, which takes the place of the small
- * one here: `make device-failures`. */
+/* Runs of a model on a device where one call fails, each call in turn: allocations, copies,
+ * launches, streams, events, and work that fails later. The error is clear, nothing leaks, and the
+ * next run gives the same bits. FAILURES_MODEL names a model's file that replaces the small model
+ * of this test: `make device-failures`. */
 #include "check.h"
 #include "core/tensor.h"
 #include "sanitizer.h"

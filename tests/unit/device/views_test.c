@@ -41,10 +41,10 @@ static bool is_random(const tenon_graph_t *graph) {
   return false;
 }
 
-/* Does a product of matrices get tensors that another node made?  Which kernel multiplies, and so
- * in which order it adds, depends on strides; a device's intermediate tensors may have others than
- * the CPU's, which keep those of the inputs.  The same bits are promised only of a call on the same
- * strides. */
+/* Does a matrix product get tensors that another node made? The choice of its kernel, and so the
+ * order of its additions, depends on strides. A device's intermediate tensors may have other
+ * strides than the CPU's, which keep those of the inputs. Equal bits are promised only for a call
+ * with equal strides. */
 static bool multiplies_results(const tenon_graph_t *graph) {
   static const char *const products[] = {"core::matmul", "core::gemm", "core::conv",
                                          "core::conv_transpose", "core::einsum"};

@@ -1,7 +1,7 @@
-/* Tries a model that may be damaged: reads it, compiles it, runs it on made-up inputs, with bounds
- * on memory and on evaluations of bodies.  Used by the fault tests and by the fuzzers.  Invariant,
- * which the caller is told of when it does not hold: a failure has a message, is not one of Tenon's
- * own (INTERNAL), and leaves the operators and the executable as they were. */
+/* Tries a model that may be damaged: reads it, compiles it and runs it on made-up inputs, with
+ * limits on memory and on evaluations of bodies. The fault tests and the fuzzers use it. Invariant,
+ * whose violation is reported to the caller: a failure has a message, is not an internal error of
+ * Tenon (INTERNAL), and leaves the operators and the executable unchanged. */
 #ifndef TENON_TESTS_ATTEMPT_H
 #define TENON_TESTS_ATTEMPT_H
 

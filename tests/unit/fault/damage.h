@@ -1,6 +1,6 @@
-/* Damage to files, made by numbers so that a test can make it again: cuts, flipped bits, and
- * changes that keep a file a well-formed protobuf message (fields dropped, doubled, swapped,
- * numbers and names replaced, lengths put right). Used by the fault tests and by the fuzzers.
+/* Damage to files, selected by numbers, so that a test can repeat it: cuts, flipped bits, and
+ * changes after which the file is still a well-formed protobuf message (fields dropped, doubled or
+ * swapped, numbers and names replaced, lengths corrected). The fault tests and the fuzzers use it.
  * Invariant: the result never exceeds the capacity that the caller states. */
 #ifndef TENON_TESTS_DAMAGE_H
 #define TENON_TESTS_DAMAGE_H

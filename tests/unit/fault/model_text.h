@@ -1,9 +1,14 @@
-/* ONNX models from a short text, for tests of what is wrong with them.  Statements end with ';':
- *   opset N | in NAME TYPE DIMS | weight NAME TYPE DIMS BYTES | file NAME DIMS LOCATION | out NAME
- *   node OP[@DOMAIN] INPUT... > OUTPUT... [ATTRIBUTE=i:1 | f:1.5 | s:text | l:1,2]... TYPE is
- *   ONNX's number (1: float, 6: int32, 7: int64, 9: bool), DIMS "2,3", "n,3", "-" for a scalar; "_"
- *   is an absent input. Invariant: what is written is a well-formed message; whether the model
- *   makes sense is the test's affair. */
+/* Builds ONNX models from a short text, for tests of faulty models. Statements end with ';':
+ *   opset N
+ *   in NAME TYPE DIMS
+ *   weight NAME TYPE DIMS BYTES
+ *   file NAME DIMS LOCATION
+ *   out NAME
+ *   node OP[@DOMAIN] INPUT... > OUTPUT... [ATTRIBUTE=i:1 | f:1.5 | s:text | l:1,2]...
+ *
+ * TYPE is ONNX's number (1: float, 6: int32, 7: int64, 9: bool). DIMS is "2,3", "n,3", or "-" for a
+ * scalar. "_" is an absent input. Invariant: the result is a well-formed message; whether the model
+ * makes sense is up to the test. */
 #ifndef TENON_TESTS_MODEL_TEXT_H
 #define TENON_TESTS_MODEL_TEXT_H
 

@@ -1,7 +1,7 @@
-/* Damaged models: five real ones (tests/data/make_models.py), each damaged in many ways, are read,
- * compiled and run, or refused.  A sanitizer sees what is read beyond an end or lost.
- * FAULT_KEEP=FILE keeps each damaged model there before it is tried, so that after a crash the file
- * has the culprit; FAULT_COUNT=N makes N of each model. */
+/* Damaged models: five real models (tests/data/make_models.py), each damaged in many ways, are
+ * read, compiled and run, or refused. A sanitizer detects reads beyond an end, and leaks.
+ * FAULT_KEEP=FILE stores each damaged model in that file before it is tried, so that after a crash
+ * the file has the model that caused it; FAULT_COUNT=N makes N variants of each model. */
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>

@@ -1,9 +1,9 @@
-/* What a host does with Tenon, with each request to the system failing in turn: an allocation, a
- * file, a map, a thread, a program, a stream.  The n-th fails, or the n-th and all after it, or a
- * random share; always an error with a text comes out, or the right result, nothing is lost, and
- * the next attempt gives the bits of the first.
+/* What a host does with Tenon, while requests to the system fail: an allocation, a file, a map, a
+ * thread, a program, a stream. The n-th request fails, or the n-th and all after it, or a random
+ * share. The outcome must always be an error with a message, or the right result; nothing leaks,
+ * and the next attempt gives the bits of the first.
  *
- * FAULT_EVERY=N tries each N-th request only (1; 50 where a whole run takes minutes), from
+ * FAULT_EVERY=N tries only each N-th request (1; 50 where a whole run takes minutes), from
  * FAULT_FROM on (by date); FAULT_RANDOM=N tries N random plans; FAULT_MODEL names the model's file,
  * build/zoo/minilm_twin.onnx of bench/models/make_zoo.py. */
 #include "base/status.h"

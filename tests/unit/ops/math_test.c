@@ -1,7 +1,7 @@
-/* The f32 functions of ops/simd/math.h stay within the bounds that they state, against libm's
- * functions of double. Runs over every 509th float, or with an argument over every so many (1: all
- * of them, minutes).  Exit status 0 if all hold.  Invariant: the reference is libm's; its double
- * results are exact to far less than an ulp of f32. */
+/* Checks that the f32 functions of ops/simd/math.h stay within the error bounds that they state,
+ * against libm's functions of double. It tests every 509th float, or, with an argument N, every
+ * N-th (1: all of them, which takes minutes). The exit status is 0 if all bounds hold. Invariant:
+ * the reference is libm's, whose double results are exact to far less than an ulp of f32. */
 #include "../../../ops/simd/math.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // tenon.hpp as a program uses it: lambdas as operators, kernels and fallbacks, errors as exceptions
-// in both directions, and
-// handles that give back what they hold.  A framework of its own, since check.h is C.
+// in both directions, and handles that release what they hold. The file has a test framework of its
+// own, since check.h is C.
 #include <atomic>
 #include <cmath>
 #include <cstdio>
@@ -25,7 +25,7 @@ static void test(const char *sentence, const std::function<void()> &run) {
   if (failures) std::fprintf(stderr, "FAILED: %s\n", sentence);
 }
 
-// Must throw tenon::error with that status and that text.
+// The call must throw tenon::error with that status and that text.
 static void refused(tenon_status_t status, const char *part, const std::function<void()> &run) {
   try {
     run();
@@ -49,7 +49,7 @@ static bool holds(const tenon::tensor &t, const std::vector<double> &expected) {
   return true;
 }
 
-// Counts the copies of a lambda that are there.
+// Counts the live copies of a lambda.
 struct token {
   explicit token(std::atomic<int> &count) : count_(&count) { count++; }
   token(const token &other) : count_(other.count_) { (*count_)++; }
@@ -258,7 +258,7 @@ static void handles() {
         c.next();
         c.out<float>(0)[0] += 1;
       });
-      CHECK(holds(tenon::call("core::abs", x), {7, 7})); // nothing asks for gradients
+      CHECK(holds(tenon::call("core::abs", x), {7, 7})); // nothing requires a gradient
       x.require_grad();
       CHECK(holds(tenon::call("core::abs", x), {8, 7}));
       x.require_grad(false);
@@ -325,7 +325,7 @@ static void handles() {
                         .add();
            CHECK(lambdas == 3);
          }
-         CHECK(lambdas == 3); // a call may be on its way to it
+         CHECK(lambdas == 3); // a call may still be on its way to one of them
        });
   tenon_shutdown();
   test("after shutdown nothing of the program is held", [] { CHECK(lambdas == 0); });

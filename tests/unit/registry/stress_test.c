@@ -1,10 +1,12 @@
 /* Kernels are registered, overridden, undone, loaded and unloaded without pause while other threads
- * call them.  Each answer must be that of a kernel that stood in the table at some moment of the
- * call, by a model of the rules; libraries that went are poisoned, so that a call which is still in
- * one crashes.  STRESS_SECONDS and STRESS_CALLERS make it longer (`make stress`).  `make stress`
- * also runs this program with a part of the protection taken out, and says whether it was missed:
- * that depends on the processor and the scheduler.  interleaving_test.c makes the orders that the
- * protection is against. */
+ * call them. Each answer must be that of a kernel that was in the table at some moment of the call,
+ * according to a model of the resolution order. The memory of unloaded libraries is poisoned, so
+ * that a call which is still inside one crashes. STRESS_SECONDS and STRESS_CALLERS make the test
+ * longer (`make stress`).
+ *
+ * `make stress` also runs this program with a part of the protection removed, and reports whether
+ * the test noticed: that depends on the processor and the scheduler. interleaving_test.c forces the
+ * orders of events against which the protection works. */
 #include <dlfcn.h>
 #include <link.h>
 #include <malloc.h>
