@@ -309,7 +309,7 @@ TEST(/* The leak sanitizer finds it if it does. */
   RELEASE(x, t, u);
 }
 
-/* what is refused */
+/* refused writes */
 
 TEST("writing to a view of a leaf is refused, and allowed while recording is off") {
   tenon_tensor_t *x = leaf("f64[2] 1 2");

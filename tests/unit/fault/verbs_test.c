@@ -58,7 +58,7 @@ static void add_tensor(uint64_t *bits, const tenon_tensor_t *t) {
   add_bits(bits, t->data, (size_t)tenon_count(t) * t->dtype.bits / 8);
 }
 
-/* what is counted */
+/* counters */
 
 typedef struct held_t {
   int64_t bytes;

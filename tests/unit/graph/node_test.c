@@ -105,7 +105,7 @@ TEST("a constant weight is prepared once, another weight is not, and what was pr
                 TEXTS("f32[2] 321 654", "f32[1] 987", "bool[] 1", "bool[] 0"));
   CHECK(census(PREPARED) - prepared == 2);
   tenon_executable_release(e);
-  CHECK(census(RELEASED) - released == 1); /* the other had no plan */
+  CHECK(census(RELEASED) - released == 1); /* Only the constant weight had a plan. */
   tenon_tensor_t *out[2] = {NULL};
   CHECK_STATUS(call_op("contract::matvec", NULL, TEXTS("f32[1,1] 2", "f32[1] 3"), out), TENON_OK);
   CHECK_TENSOR(out[0], "f32[1] 6");

@@ -394,7 +394,7 @@ TEST("strided kernels get views as they are, and dense kernels get a copy that i
   int copies = 0;
   for (const char *at = text; (at = strstr(at, "(dense copy)")); at++)
     copies++;
-  CHECK(copies == 2); /* of t and of its tail */
+  CHECK(copies == 2); /* one copy of t and one of its tail */
   tenon_text_release(text);
   static const char *const strided[] = {"i64[2] 2 1",         "i64[2] 2 1",
                                         "f32[6] 1 4 2 5 3 6", "f32[2,2] 2 5 3 6",

@@ -277,7 +277,7 @@ TEST("a library compiled from source obeys the policy, as a file of the cache") 
   end();
 }
 
-/* without memory */
+/* failing allocations */
 
 TEST("when memory runs out, no file passes that the policy forbids") {
   begin();

@@ -636,7 +636,7 @@ TEST("the context of a refused kernel is not destroyed") {
   (void)first;
 }
 
-/* without memory */
+/* failing allocations */
 
 /* After a failure, the registrations from before must be in force, and registrations reported as
  * made must be in force, too. */
