@@ -1,5 +1,5 @@
-/* What the device "cuda" declares of the driver, of NVRTC, of cuBLAS and of cuDNN is what their
- * headers say, where these are: compared when this file is compiled. */
+/* Compares what the device "cuda" declares of the driver, NVRTC, cuBLAS and cuDNN with their
+ * headers, where these are installed; the comparison happens when this file is compiled. */
 #include "devices/host.h"
 
 #ifdef HAS_CUDA_H

@@ -1,5 +1,5 @@
-/* What devices/cuda asks of cuDNN for a convolution, by a cuDNN that computes on the processor:
- * results, what is copied first, what is declined. */
+/* The requests of devices/cuda to cuDNN for a convolution, with a cuDNN that computes on the CPU:
+ * results, tensors that are copied first, and calls that are declined. */
 #include "devices/cudnn.h"
 
 TEST("what cuDNN is asked gives the convolution, wherever tensors lie") {
@@ -20,12 +20,13 @@ TEST("what cuDNN is asked gives the convolution, wherever tensors lie") {
 TEST("tensors that lie as the result does are not copied") {
   cu_dnn_close(&device);
   propose(0, 1);
-  check_case(&cases[0], plain); /* one tap: a filter lies both ways */
+  check_case(&cases[0], plain); /* With one tap, both layouts of a filter are the same. */
   CHECK(fake->transforms == 0);
   check_case(&cases[3], plain);
-  CHECK(fake->transforms == 1); /* its filters */
+  CHECK(fake->transforms == 1); /* The filters were transformed. */
   check_case(&cases[4], plain);
-  CHECK(fake->transforms == 1); /* one channel: a filter lies both ways */
+  /* With one channel, both layouts of a filter are the same. */
+  CHECK(fake->transforms == 1);
   check_case(&cases[3], (const int[]){FIRST, FIRST, FIRST, FIRST, FIRST});
   CHECK(fake->transforms == 1);
 }
@@ -42,7 +43,7 @@ TEST("the plug-in declines convolutions that cuDNN does not support") {
   case_t c = good;
   set(&e, &c, plain);
   CHECK(cu_convolution_of(&e.call, &found));
-/* A convolution that the plugin must decline: `c` as it is, or `good` with one change. */
+/* Checks that the plug-in declines a convolution: `c` as it is, or `good` with one change. */
 #define DECLINED_CASE(layout)                                                                      \
   do {                                                                                             \
     set(&e, &c, layout);                                                                           \
@@ -56,8 +57,8 @@ TEST("the plug-in declines convolutions that cuDNN does not support") {
     DECLINED_CASE(layout);                                                                         \
   } while (0)
 #define LIE(...) ((const int[TENSORS]){__VA_ARGS__})
-  DECLINED((c.pads[2] = 1), plain);              /* more behind than before */
-  DECLINED((c.pads[0] = 1), plain);              /* less */
+  DECLINED((c.pads[2] = 1), plain);              /* larger padding behind than before */
+  DECLINED((c.pads[0] = 1), plain);              /* smaller padding behind than before */
   DECLINED((c.pads[0] = c.pads[2] = -1), plain); /* negative */
   c = good;
   c.auto_pad = 1;
@@ -98,18 +99,18 @@ TEST("the plug-in declines convolutions that cuDNN does not support") {
   e.t[X].strides[0] = (int64_t)1 << 31;
   e.t[X].shape[0] = 2;
   e.t[OUT].shape[0] = e.t[RESIDUAL].shape[0] = 2;
-  CHECK(!cu_convolution_of(&e.call, &found)); /* so far apart */
+  CHECK(!cu_convolution_of(&e.call, &found)); /* elements too far apart */
   e.t[X].strides[0] = e.t[X].strides[1] = (int64_t)3 << 29;
-  CHECK(!cu_convolution_of(&e.call, &found)); /* all together */
+  CHECK(!cu_convolution_of(&e.call, &found)); /* all elements share one address */
   set(&e, &c, plain);
   e.t[X].strides[2] = 0;
-  CHECK(!cu_convolution_of(&e.call, &found)); /* lines that are all one */
+  CHECK(!cu_convolution_of(&e.call, &found)); /* lines that share one address */
   set(&e, &c, plain);
   e.t[X].ndim = e.t[W].ndim = e.t[OUT].ndim = 6;
   CHECK(!cu_convolution_of(&e.call, &found)); /* four axes */
   set(&e, &c, plain);
   e.t[X].shape[1] = e.t[W].shape[1] = 0;
-  CHECK(!cu_convolution_of(&e.call, &found)); /* nothing to add up */
+  CHECK(!cu_convolution_of(&e.call, &found)); /* no elements to sum */
 }
 
 TEST("halves are asked for with their types, bf16 from sm_80 on") {
@@ -139,11 +140,11 @@ TEST("no results are no work") {
   CHECK(fake->forwards == 0);
 }
 
-/* the real library, which sets descriptors without a GPU */
+/* the real library, which can set descriptors without a GPU */
 
 typedef cu_result_t (*extents_fn)(dnn_convolution_t, dnn_tensor_t, dnn_filter_t, int, int *);
 
-/* cuDNN's own count of results; an error: of a descriptor. */
+/* Returns cuDNN's own count of results, or the error of a descriptor. */
 static cu_result_t real_extents(const dnn_api_t *real, extents_fn count, const cu_shape_t *s,
                                 int *out) {
   dnn_tensor_t tensors[CU_TENSORS] = {0};

@@ -1,13 +1,13 @@
-/* How devices/cuda keeps what cuDNN is given, and what it does when cuDNN refuses or fails.  The
- * cuDNN here computes on the processor; on a GPU with the real one see
- * tests/acceptance/cuda_test.py. */
+/* How devices/cuda caches what it gives to cuDNN, and what it does when cuDNN refuses or fails. The
+ * cuDNN here computes on the CPU; tests/acceptance/cuda_test.py tests the real one on a GPU. */
 #include "devices/cudnn.h"
 
 #include <pthread.h>
 #include <sys/wait.h>
 
 static int in_child(const char *settings,
-                    cu_result_t create_status) { /* which has not opened it yet */
+                    /* The child has not opened cuDNN yet. */
+                    cu_result_t create_status) {
   static example_t e;
   int state = 0;
   fflush(NULL);
@@ -50,7 +50,7 @@ TEST("after the first call of a shape nothing is chosen, made or set") {
   CHECK(fake->heuristics == 0 && fake->creates == 0 && fake->sets == 0);
   CHECK(fake->last_stream == stream.native);
   check_case(&cases[1], (const int[]){APART, FIRST, FIRST, LAST, LAST});
-  CHECK(fake->heuristics == 1); /* lies elsewhere: another plan */
+  CHECK(fake->heuristics == 1); /* Another layout needs another plan. */
 }
 
 TEST("bias and residual are added by the same call where the algorithm can, else in steps") {
@@ -85,7 +85,7 @@ TEST("an algorithm that is refused is passed over, and the next is remembered") 
   CHECK(fake->forwards == 3 && fake->last_algorithm == 0);
   cu_dnn_close(&device);
   propose(2, 0);
-  fake->workspaces[2] = (size_t)1 << 33; /* more than is worth it */
+  fake->workspaces[2] = (size_t)1 << 33; /* more workspace than the speed is worth */
   check_case(&cases[0], plain);
   CHECK(fake->forwards == 1 && fake->last_algorithm == 0);
 }
@@ -130,7 +130,8 @@ TEST("other failures of cuDNN are told, and what to do; the next call tries agai
   CHECK_TEXT(host_message(), "TENON_CUDA=cudnn=off does without it");
   fake->run_status[0] = 0;
   check_case(&cases[0], plain);
-  fake->run_status[0] = FAKE_NOT_SUPPORTED; /* one that has run does not become another */
+  /* A plan that has run keeps its algorithm. */
+  fake->run_status[0] = FAKE_NOT_SUPPORTED;
   CHECK_STATUS(run(&e), TENON_UNKNOWN);
   arena_most = 0;
   fake->run_status[0] = 0;
@@ -146,10 +147,11 @@ enum {
 static example_t examples[THREADS];
 static _Alignas(256) char results[THREADS][ROOM * 8];
 
-static void *run_often(
-    void *
-        /* the cuDNN here has no locks: the thread sanitizer sees calls that do not take turns */
-        argument) {
+static void *
+run_often(void *
+              /* The cuDNN here has no locks, so the thread sanitizer reports calls that are not
+         * serialised. */
+              argument) {
   example_t *e = (example_t *)argument;
   for (int i = 0; i < ROUNDS; i++)
     CHECK(run(e) == TENON_OK);
@@ -184,7 +186,8 @@ TEST("plans of thousands of shapes are forgotten, and closing leaves nothing") {
     if (CHECK_STATUS(run(&e), TENON_OK) == 0) break;
   }
   CHECK(fake->heuristics == 5000);
-  CHECK(fake->live > 4 * 900 && fake->live < 4 * 910); /* of 904: x, out, filter, convolution */
+  /* 904 plans of four descriptors each: x, out, filter and convolution. */
+  CHECK(fake->live > 4 * 900 && fake->live < 4 * 910);
   cu_dnn_close(&device);
   CHECK(fake->live == 0);
 }
@@ -200,7 +203,8 @@ TEST("a lost GPU is told as such") {
   CHECK_STATUS(run(&e), TENON_ABORTED);
   CHECK_TEXT(host_message(), "work of cuda:0, in one of its streams, failed with");
   cu_failures[0] = 0;
-  set(&e, &cases[1], plain); /* of a shape that has not run yet: no other algorithm is tried */
+  /* This shape has not run yet, and no other algorithm is tried. */
+  set(&e, &cases[1], plain);
   CHECK_STATUS(run(&e), TENON_ABORTED);
   CHECK(fake->forwards == 3);
   cu_failures[0] = 0;

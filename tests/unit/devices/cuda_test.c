@@ -1,5 +1,5 @@
-/* devices/cuda, as far as it goes without a GPU: what is said without a driver, code that is
- * compiled and code that is refused, what is asked of cuBLAS.  On a GPU the suite runs, see
+/* devices/cuda as far as it works without a GPU: the messages without a driver, code that compiles
+ * and code that is refused, and the requests to cuBLAS. On a GPU the device suite runs, see
  * tests/acceptance/cuda_test.py. */
 #include "devices/host.h"
 
@@ -138,7 +138,8 @@ TEST("code that is damaged, cut or foreign does not come to the driver") {
 
 enum { ROOM = 4000 };
 
-typedef struct example_t { /* a call of core::matmul */
+/* A call of core::matmul. */
+typedef struct example_t {
   tenon_tensor_t a;
   tenon_tensor_t b;
   tenon_tensor_t c;
@@ -178,7 +179,7 @@ static tenon_call_t call_of(example_t *e) {
       .size = sizeof(tenon_call_t), .attrs = e->attrs, .inputs = e->inputs, .outputs = e->outputs};
 }
 
-/* What cuBLAS's manual says that it does: C = op(A) op(B), of matrices by columns. */
+/* Computes what cuBLAS's manual specifies: C = op(A) op(B), with matrices by columns. */
 static void blas_does(const cu_product_t *p) {
   for (long long i = 0; i < p->count; i++) {
     const float *a = (const float *)p->a + i * p->a_next;
@@ -186,7 +187,8 @@ static void blas_does(const cu_product_t *p) {
     float *c = (float *)p->c + i * p->c_next;
     for (int column = 0; column < p->n; column++)
       for (int row = 0; row < p->m; row++) {
-        float sum = p->bias ? ((const float *)p->bias)[row] : 0; /* which c holds before */
+        /* c holds the bias before the call. */
+        float sum = p->bias ? ((const float *)p->bias)[row] : 0;
         for (int k = 0; k < p->k; k++)
           sum +=
               (p->op_a == BLAS_CUBLAS_OP_N ? a[row + k * p->a_lead] : a[k + row * p->a_lead]) *
@@ -197,7 +199,7 @@ static void blas_does(const cu_product_t *p) {
 }
 
 static int64_t place(const tenon_tensor_t *t, const int64_t *index,
-                     int32_t of) { /* of the result's leading axes */
+                     int32_t of) { /* an index among the result's leading axes */
   int64_t at = 0;
   for (int32_t i = 0; i < t->ndim - 2; i++)
     if (t->shape[i] != 1) at += index[i + of - t->ndim] * t->strides[i];
@@ -308,35 +310,36 @@ TEST("the plug-in declines products that cuBLAS does not support") {
   e.a = tensor(&e, 0, 2, SHAPE(5, 7), SHAPE(14, 2));
   e.b = tensor(&e, 1, 2, SHAPE(7, 3), SHAPE(3, 1));
   e.c = tensor(&e, 2, 2, SHAPE(5, 3), SHAPE(3, 1));
-  DECLINED(); /* no stride of a is 1 */
+  DECLINED(); /* no axis of a has stride 1 */
   e.a = tensor(&e, 0, 2, SHAPE(5, 7), SHAPE(0, 1));
-  DECLINED(); /* rows that are all one */
+  DECLINED(); /* rows that share one address */
   e.a = tensor(&e, 0, 2, SHAPE(5, 7), SHAPE(-7, 1));
   DECLINED();
   e.a = tensor(&e, 0, 2, SHAPE(5, 0), SHAPE(1, 1));
   e.b = tensor(&e, 1, 2, SHAPE(0, 3), SHAPE(3, 1));
-  DECLINED(); /* nothing to add up: the result is zeros */
+  DECLINED(); /* nothing to sum: the result is zeros */
   e.a = tensor(&e, 0, 2, SHAPE(5, 7), SHAPE(7, 1));
   e.b = tensor(&e, 1, 2, SHAPE(7, 3), SHAPE(3, 1));
   e.c = tensor(&e, 2, 2, SHAPE(5, 3), SHAPE(1, 5));
-  DECLINED(); /* by columns */
+  DECLINED(); /* matrices by columns */
   e.c = tensor(&e, 2, 2, SHAPE(5, 3), SHAPE(3, 1));
   e.attrs[2].as.i = 1;
   DECLINED(); /* an activation */
   e.attrs[2].as.i = 0;
   e.has_bias = true;
   e.bias = tensor(&e, 3, 2, SHAPE(5, 3), SHAPE(3, 1));
-  DECLINED(); /* a bias that is no row */
+  DECLINED(); /* a bias that is not a row */
   e.bias = tensor(&e, 3, 1, SHAPE(3), SHAPE(2));
-  DECLINED(); /* one whose numbers are apart */
+  DECLINED(); /* a bias with gaps */
   e.bias = tensor(&e, 3, 1, SHAPE(1), SHAPE(1));
-  DECLINED(); /* one for all columns */
+  DECLINED(); /* one number for all columns */
   e.has_bias = false;
   e.c.dtype = tenon_dtype(TENON_I32);
   DECLINED();
   e.c.dtype = tenon_dtype(TENON_F32);
   e.a = tensor(&e, 0, 4, SHAPE(2, 3, 5, 7),
-               SHAPE(35, 70, 7, 1)); /* leading axes in another order than the result's */
+               /* the leading axes have another order than those of the result */
+               SHAPE(35, 70, 7, 1));
   e.c = tensor(&e, 2, 4, SHAPE(2, 3, 5, 3), SHAPE(45, 15, 3, 1));
   DECLINED();
   e.a = tensor(&e, 0, 1, SHAPE(7), SHAPE(1));

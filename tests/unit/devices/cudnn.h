@@ -1,6 +1,5 @@
-/* A call of core::conv, which devices/cuda runs with a cuDNN that computes on the processor
- * (tests/libraries/cudnn), on a device without a driver; and what core::conv is documented to
- * give. */
+/* A call of core::conv that devices/cuda runs with a cuDNN on the CPU (tests/libraries/cudnn), on a
+ * device without a driver; and the results that the documentation of core::conv specifies. */
 #ifndef TENON_TESTS_DEVICES_CUDNN_H
 #define TENON_TESTS_DEVICES_CUDNN_H
 
@@ -31,7 +30,7 @@ enum {
   ODD,
   BACK,
   LAYOUTS,
-}; /* APART: with gaps; ODD: at an address that is not aligned; BACK: backwards */
+}; /* APART: with gaps; ODD: at an unaligned address; BACK: backwards */
 
 typedef struct case_t {
   const char *what;
@@ -40,7 +39,7 @@ typedef struct case_t {
   int64_t w[5];
   int64_t strides[3];
   int64_t dilations[3];
-  int64_t pads[6]; /* 0: as the default; pads: what automatic ones come to */
+  int64_t pads[6]; /* 0: the default; pads: the values that automatic padding gives */
   int64_t auto_pad;
   int64_t group;
   int64_t activation;
@@ -51,7 +50,8 @@ typedef struct case_t {
   uint32_t dtype; /* 0: f32 */
 } case_t;
 
-typedef struct example_t { /* a call of core::conv */
+/* A call of core::conv. */
+typedef struct example_t {
   tenon_tensor_t t[TENSORS];
   tenon_tensor_t *inputs[4];
   tenon_tensor_t *outputs[1];
@@ -231,7 +231,7 @@ static inline double activated(const case_t *c, double v) {
   return v;
 }
 
-/* Element `place` of the result, by the documentation of core::conv. */
+/* Computes element `place` of the result by the documentation of core::conv. */
 static inline double expected(const example_t *e, const case_t *c, const int64_t *place) {
   const int64_t *sx = e->steps[X];
   const int64_t *sw = e->steps[W];
@@ -397,6 +397,6 @@ static const case_t cases[] = {
      .activation = FINISH_sigmoid}};
 enum { CASES = sizeof cases / sizeof *cases };
 
-static const int plain[TENSORS] = {LAST, FIRST, FIRST, LAST, LAST}; /* w is to be turned */
+static const int plain[TENSORS] = {LAST, FIRST, FIRST, LAST, LAST}; /* w must be transposed */
 
 #endif

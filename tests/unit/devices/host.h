@@ -1,5 +1,6 @@
-/* The least host of a device: it keeps the text of the last failure, opens a table's ordinals, and
- * copies bytes in and out. Include it before check.h, whose checks show that text. */
+/* The smallest host of a device: it keeps the message of the last failure, opens the ordinals of a
+ * table, and copies bytes in and out. Include it before check.h, whose checks print that
+ * message. */
 #ifndef TENON_TESTS_DEVICES_HOST_H
 #define TENON_TESTS_DEVICES_HOST_H
 
@@ -53,7 +54,7 @@ static inline tenon_device_context_t host_context(int32_t ordinal, void *plugin,
                                   .settings = settings};
 }
 
-/* Starts all ordinals; each must be given to host_close(). */
+/* Starts all ordinals; each must be passed to host_close(). */
 static inline tenon_status_t host_open(const tenon_descriptor_t *library, const char *settings,
                                        host_t *out) {
   tenon_device_context_t context = host_context(-1, NULL, settings);
@@ -89,7 +90,8 @@ static inline tenon_memory_t host_at(const void *handle, uint64_t offset) {
 }
 
 static inline int64_t
-host_threads(void) { /* of this process; one that was joined may still be counted for a moment */
+/* The threads of this process; a joined thread may still be counted for a moment. */
+host_threads(void) {
   char line[256];
   long long threads = -1;
   FILE *file = fopen("/proc/self/status", "r");

@@ -1,4 +1,5 @@
-/* The device null: what it makes up is distinct, and what it was asked is counted. */
+/* The device null: the handles that it invents are distinct, and it counts the calls that it
+ * gets. */
 #include "devices/host.h"
 
 #include <null/null.h>

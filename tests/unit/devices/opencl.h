@@ -1,5 +1,5 @@
-/* What the tests of devices/opencl share: its table and two ordinals on the driver that is here
- * (PoCL where packages.sh test was run), kernels, and gates, which hold a stream until they are
+/* Shared code of the tests of devices/opencl: its table and two ordinals on the installed driver
+ * (PoCL if packages.sh test was run), kernels, and gates, which hold a stream until they are
  * opened. */
 #ifndef TENON_TESTS_DEVICES_OPENCL_H
 #define TENON_TESTS_DEVICES_OPENCL_H
@@ -12,17 +12,17 @@
 
 const tenon_descriptor_t *tenon_library_opencl(void);
 
-/* PoCL 3.1 takes locks of two events in both orders when a user's event fails; on one thread in
- * these tests. */
+/* PoCL 3.1 takes the locks of two events in both orders when a user event fails; these tests do
+ * that on one thread. */
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void) { return "deadlock:libpocl.so\n"; }
 
 static const tenon_device_table_t *cl; /* the table */
 static tenon_device_context_t all, one, two;
 static int32_t ordinals;
-static const char *missing; /* why there is nothing to test on */
+static const char *missing; /* why there is no device to test on */
 
-/* PoCL then shows two devices, each with threads of its own. */
+/* With this setting PoCL shows two devices, each with threads of its own. */
 __attribute__((constructor)) static void two_devices(void) {
   setenv("POCL_DEVICES", "pthread pthread", 0);
 }
@@ -45,7 +45,7 @@ static inline bool ready(void) {
 #define READY()                                                                                    \
   if (!ready()) SKIP(missing)
 
-/* A sink that keeps what it is given, to be freed. */
+/* A sink that keeps what it receives; the caller frees it. */
 typedef struct host_sink_t {
   tenon_sink_t sink;
   void *data;
@@ -148,7 +148,8 @@ static inline tenon_status_t build(tenon_on_t on, const char *text, const char *
 }
 
 static inline void *
-kernel_of(const char *name) { /* of `sources`, on the first ordinal, built once */
+/* Returns a kernel of `sources` on the first ordinal, which is built once. */
+kernel_of(const char *name) {
   static void *program, *kernel;
   if (!program) {
     host_sink_t code;
@@ -176,7 +177,7 @@ static inline tenon_status_t launch(void *stream, void *kernel, uint64_t groups,
   return cl->launch(&one, stream, &l);
 }
 
-/* y = y * 2 + add, after a while. */
+/* Computes y = y * 2 + add, slowly. */
 static inline void launch_slow(void *stream, void *y, int32_t rounds, int32_t add,
                                uint64_t ticket) {
   tenon_kernel_argument_t arguments[] = {memory_argument(y, 0), bytes_argument(&rounds, 4),
@@ -184,8 +185,8 @@ static inline void launch_slow(void *stream, void *y, int32_t rounds, int32_t ad
   CHECK_STATUS(launch(stream, kernel_of("slow"), 1, 1, 3, arguments, ticket), TENON_OK);
 }
 
-/* The driver's own functions, for work that the table does not know: a gate holds a stream until it
- * is opened or failed. */
+/* The driver's own functions, for work outside the table: a gate holds a stream until it is opened
+ * or fails. */
 typedef struct gate_t {
   void *event;
   void *barrier;
@@ -230,13 +231,14 @@ static inline gate_t gate_close(tenon_on_t on, void *stream) {
   return gate;
 }
 
-static inline void gate_open(gate_t gate, int32_t status) { /* 0: the work goes on; < 0: it fails */
+/* 0: the work continues; < 0: it fails */
+static inline void gate_open(gate_t gate, int32_t status) {
   CHECK(set_user_event(gate.event, status) == 0);
   CHECK(release_event(gate.event) == 0 && release_event(gate.barrier) == 0);
 }
 
-/* By asking.  Without an end: how long a driver takes to compile and run depends on what else the
- * machine does. */
+/* Waits by queries. There is no time limit, since the time that a driver needs to compile and run
+ * depends on the load of the machine. */
 static inline tenon_status_t waited(tenon_on_t on, void *stream, tenon_fault_t *fault) {
   tenon_status_t status;
   while ((status = cl->stream_query(on, stream, fault)) == TENON_UNAVAILABLE)

@@ -1,10 +1,10 @@
-/* devices/opencl/api.h, written from the specification, says what Khronos' headers say. */
+/* devices/opencl/api.h, which was written from the specification, agrees with Khronos' headers. */
 #include "opencl/api.h"
 
 #include "host.h"
 
 #if __has_include(<CL/cl.h>)
-enum { /* ours; the headers define macros of the same names */
+enum { /* our own values; the headers define macros with the same names */
 #define OURS(name, value) OURS_##name = name,
        OCL_CONSTANTS(OURS)
 #undef OURS

@@ -1,4 +1,4 @@
-/* devices/opencl: compiling, loading and launching. */
+/* devices/opencl: compiling, loading and launching kernels. */
 #include "opencl.h"
 
 #include <pthread.h>
@@ -53,10 +53,11 @@ TEST("a pointwise kernel agrees with C at every group size") {
     int wrong = 0;
     for (int i = 0; i < N; i++) {
       float product = a * x[2 + i];
-      wrong += y[3 + i] != product + b; /* equal: no contraction */
+      /* The results are equal, so there is no contraction. */
+      wrong += y[3 + i] != product + b;
     }
     CHECK(wrong == 0);
-    /* constants that change are seen */
+    /* constants that change take effect */
     a += 1;
     b *= 2;
   }
@@ -74,7 +75,7 @@ TEST("a reduction of rows with local memory agrees with C at every group size") 
   float y[ROWS];
   int32_t columns = COLUMNS;
   for (int i = 0; i < ROWS * COLUMNS; i++)
-    x[i] = (float)(tenon_random(5, (uint64_t)i) % 1000); /* sums are exact */
+    x[i] = (float)(tenon_random(5, (uint64_t)i) % 1000); /* sums of these numbers are exact */
   void *xs = allocated(sizeof x);
   void *ys = allocated(sizeof y);
   copy_in(x, xs, 0, sizeof x);
@@ -183,7 +184,8 @@ TEST("memory whose handle another had before is the new one to a kernel") {
   int seen_count = 0;
   copy_in(zeros, whole, 0, sizeof zeros);
   for (int32_t i = 0; i < 60;
-       i++) { /* parts of it: a driver looks up where they begin when the argument is set */
+       /* Parts of the memory: a driver looks up their beginning when the argument is set. */
+       i++) {
     size_t region[2] = {(size_t)(i % 4) * 1024, 1024};
     void *part = create_part(whole, 1, 0x1220, region, &error);
     void *memory = NULL;
@@ -195,13 +197,14 @@ TEST("memory whose handle another had before is the new one to a kernel") {
       same += seen[k] == memory;
     seen[seen_count++] = memory;
     nanosleep(&(struct timespec){0, 1000000},
-              NULL); /* the driver has let go of it, so that it ends here */
+              /* Gives the driver time to release it, so that its memory ends here. */
+              NULL);
     cl->memory_forget(&one, memory);
     release_buffer(part);
   }
   copy_out(whole, 0, y, sizeof y);
   for (int i = 0; i < 4; i++)
-    wrong += y[i * 256] != 32767; /* 15 times doubled and one added */
+    wrong += y[i * 256] != 32767; /* doubled 15 times, with one added each time */
   CHECK(wrong == 0);
   release_buffer(whole);
   if (!same) SKIP("the driver gave no handle twice");
@@ -236,11 +239,11 @@ TEST("three axes of groups") {
   cl->free(&one, ys);
 }
 
-enum { LAUNCHES = 4000 }; /* of each thread */
+enum { LAUNCHES = 4000 }; /* for each thread */
 typedef struct shared_t {
   void *kernel;
   void *y;
-  void *stream; /* stream NULL: one of the thread's own */
+  void *stream; /* NULL: the thread makes a stream of its own */
   int number;
   int wrong;
   pthread_barrier_t *begin;
@@ -254,7 +257,8 @@ static void *launches(void *argument) {
   float b = (float)(s->number * LAUNCHES);
   pthread_barrier_wait(s->begin);
   for (int i = 0; i < LAUNCHES;
-       i++) { /* y[k] = k: a launch that mixes two threads' arguments shows */
+       /* y[k] = k: a launch that mixes the arguments of two threads shows. */
+       i++) {
     tenon_kernel_argument_t arguments[] = {
         memory_argument(s->y, 0), memory_argument(s->y, (uint64_t)(s->number * LAUNCHES + i) * 4),
         bytes_argument(&a, 4), bytes_argument(&b, 4), bytes_argument(&n, 4)};
@@ -314,7 +318,7 @@ TEST("compiled code that is damaged, cut or of another device is refused") {
   }
   CHECK_STATUS(cl->program_load(&one, code.data, code.bytes - 1, &program), TENON_INVALID);
   unsigned char *bytes = (unsigned char *)code.data;
-  for (int i = 0; i < 400; i++) { /* of the head each, of the rest spread */
+  for (int i = 0; i < 400; i++) { /* the first 256 bits, then bits spread over the rest */
     uint64_t bit =
         i < 256 ? (uint64_t)i : ((uint64_t)tenon_random(1, (uint64_t)i) << 3) % (code.bytes * 8);
     bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);

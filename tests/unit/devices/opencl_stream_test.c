@@ -80,7 +80,7 @@ TEST("a stream follows the event of another ordinal") {
     CHECK_STATUS(cl->copy(&two, b, &in), TENON_OK);
     CHECK_STATUS(cl->copy(&two, b, &out), TENON_OK);
     CHECK_STATUS(cl->event_record(&two, last, b), TENON_OK);
-    cl->event_destroy(&one, event); /* who waits for it waits on */
+    cl->event_destroy(&one, event); /* Streams that wait for it still wait. */
     nanosleep(&(struct timespec){0, 2000000}, NULL);
     CHECK(result == 0);
     CHECK_STATUS(cl->stream_query(&two, b, NULL), TENON_UNAVAILABLE);
@@ -106,7 +106,7 @@ TEST("an event is what was recorded last, and who waited before still waits for 
   void *c = stream_made(&one);
   void *event = event_made(&one);
   void *y = allocated(4);
-  CHECK_STATUS(cl->event_query(&one, event), TENON_OK); /* never recorded */
+  CHECK_STATUS(cl->event_query(&one, event), TENON_OK); /* The event was never recorded. */
   CHECK_STATUS(cl->stream_wait(&one, b, &one, event), TENON_OK);
   gate_t gate = gate_close(&one, a);
   launch_slow(a, y, 10, 1, 1);
@@ -182,7 +182,8 @@ TEST("a stream that is destroyed while busy does its work") {
   cl->stream_destroy(&one, stream);
   CHECK(result == 0);
   gate_open(gate, 0);
-  CHECK_STATUS(cl->synchronize(&one), TENON_OK); /* all streams: this one too */
+  /* This waits for all streams, including this one. */
+  CHECK_STATUS(cl->synchronize(&one), TENON_OK);
   CHECK(result == 42);
   CHECK_STATUS(cl->event_query(&one, event), TENON_OK);
   cl->event_destroy(&one, event);
@@ -205,7 +206,8 @@ TEST("events have times, in order") {
       CHECK_STATUS(cl->event_time(&one, events[i], &times[i]), TENON_PRECONDITION);
     if (i == 2)
       CHECK_STATUS(cl->stream_synchronize(&one, stream, NULL),
-                   TENON_OK); /* recorded when idle: the time is now */
+                   /* The event was recorded on an idle stream: its time is now. */
+                   TENON_OK);
     if (i == 2) nanosleep(&(struct timespec){0, 30000000}, NULL);
     CHECK_STATUS(cl->event_record(&one, events[i], stream), TENON_OK);
     if (i == 1) {
@@ -217,7 +219,7 @@ TEST("events have times, in order") {
   for (int i = 0; i < 3; i++)
     CHECK_STATUS(cl->event_time(&one, events[i], &times[i]), TENON_OK);
   CHECK(times[1] - times[0] > 5000000);  /* 30 million rounds */
-  CHECK(times[2] - times[1] > 35000000); /* and the sleep */
+  CHECK(times[2] - times[1] > 35000000); /* 30 million rounds and the sleep */
   for (int i = 0; i < 3; i++)
     cl->event_destroy(&one, events[i]);
   cl->stream_destroy(&one, stream);
@@ -239,7 +241,8 @@ TEST("callbacks come when the stream comes to them, once") {
   gate_open(gate, 0);
   wait_for_count(&t[1].count, 1);
   CHECK_STATUS(cl->stream_synchronize(&one, stream, NULL), TENON_OK);
-  CHECK_STATUS(cl->callback(&one, stream, told, &t[2]), TENON_OK); /* of a stream that is idle */
+  /* The stream is idle. */
+  CHECK_STATUS(cl->callback(&one, stream, told, &t[2]), TENON_OK);
   wait_for_count(&t[2].count, 1);
   for (int i = 0; i < 3; i++)
     CHECK(t[i].count == 1 && t[i].status == TENON_OK);
@@ -254,8 +257,8 @@ typedef struct order_t {
 } order_t;
 static void in_order(void *argument, tenon_status_t status) {
   order_t *o = (order_t *)argument;
-  if (o->number % 50 == 0)
-    nanosleep(&(struct timespec){0, 3000000}, NULL); /* the next must not begin */
+  if (o->number % 50 == 0) /* The next work must not begin yet. */
+    nanosleep(&(struct timespec){0, 3000000}, NULL);
   *o->wrong += (*o->next)++ != o->number || status != TENON_OK;
 }
 
@@ -272,7 +275,8 @@ TEST("callbacks of a stream come in order") {
     CHECK_STATUS(cl->callback(&one, stream, in_order, &orders[i]), TENON_OK);
     if (i % 50 == 0)
       CHECK_STATUS(waited(&one, stream, NULL),
-                   TENON_OK); /* the next has nothing before it in the driver */
+                   /* The next work has no other before it in the driver. */
+                   TENON_OK);
   }
   wait_for_count(&next, COUNT);
   CHECK(next == COUNT && wrong == 0);
@@ -312,7 +316,7 @@ TEST("a failure stays with its stream, names its call, and reaches who waits") {
   told_t t = {0};
   copy_in(&one_value, y, 0, 4);
   CHECK_STATUS(cl->stream_synchronize(&one, NULL, NULL), TENON_OK);
-  launch_slow(a, y, 10, 0, 40); /* done: y = 2 */
+  launch_slow(a, y, 10, 0, 40); /* This work is complete: y = 2. */
   CHECK_STATUS(cl->stream_synchronize(&one, a, NULL), TENON_OK);
   gate_t gate = gate_close(&one, a);
   launch_slow(a, y, 10, 1, 41);
@@ -327,12 +331,12 @@ TEST("a failure stays with its stream, names its call, and reaches who waits") {
   CHECK_TEXT(host_message(), "call 41 of this stream");
   fault.ticket = 0;
   CHECK_STATUS(waited(&one, b, &fault), TENON_ABORTED);
-  CHECK(fault.ticket == 41); /* not 50 */
+  CHECK(fault.ticket == 41); /* The failure is that of ticket 41, not 50. */
   CHECK_STATUS(cl->event_query(&one, event), TENON_ABORTED);
   CHECK_STATUS(cl->event_synchronize(&one, event), TENON_ABORTED);
   CHECK(t.count == 1 && t.status == TENON_ABORTED);
   CHECK_STATUS(cl->synchronize(&one), TENON_ABORTED);
-  /* For good. */
+  /* The stream stays failed. */
   tenon_kernel_argument_t arguments[] = {memory_argument(y, 0), bytes_argument(&one_value, 4),
                                          bytes_argument(&one_value, 4)};
   CHECK_STATUS(launch(a, kernel_of("slow"), 1, 1, 3, arguments, 43), TENON_ABORTED);
@@ -340,13 +344,13 @@ TEST("a failure stays with its stream, names its call, and reaches who waits") {
                TENON_ABORTED);
   CHECK_STATUS(cl->stream_query(&one, a, &fault), TENON_ABORTED);
   CHECK_STATUS(cl->event_record(&one, event, a), TENON_ABORTED);
-  /* Who waits now fails too; others go on. */
+  /* Work that waits for it now fails, too, and other work continues. */
   CHECK_STATUS(cl->stream_wait(&one, c, &one, event), TENON_OK);
   fault.ticket = 0;
   CHECK_STATUS(cl->stream_query(&one, c, &fault), TENON_ABORTED);
   CHECK(fault.ticket == 41);
   copy_out(y, 0, &result, 4);
-  CHECK(result == 2); /* nothing of it was done */
+  CHECK(result == 2); /* Nothing of it was done. */
   cl->event_destroy(&one, event);
   cl->stream_destroy(&one, a);
   cl->stream_destroy(&one, b);

@@ -1,4 +1,4 @@
-/* devices/opencl: what is found, memory, objects of others, processes. */
+/* devices/opencl: the devices that it finds, memory, external objects, and processes. */
 #include "opencl.h"
 
 #include "sanitizer.h"
@@ -8,9 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* what is found */
+/* devices that are found */
 
-/* In a child that has not opened the driver: gives what `run` gives. */
+/* Runs a function in a child process that has not opened the driver, and returns its result. */
 static int in_child(int (*run)(void)) {
   int status = 0;
   fflush(NULL);
@@ -31,7 +31,7 @@ static int no_driver(void) {
   cl = host_table(tenon_library_opencl());
   all = host_context(-1, NULL, "");
   int failures = 0;
-  for (int i = 0; i < 2; i++) { /* asking again is no mistake */
+  for (int i = 0; i < 2; i++) { /* A second query is allowed. */
     failures += !CHECK_STATUS(cl->enumerate(&all, &count), TENON_UNAVAILABLE);
     failures += !CHECK_TEXT(
         host_message(),
@@ -42,7 +42,7 @@ static int no_driver(void) {
   return failures;
 }
 
-static int no_loader(void) { /* nothing can be opened */
+static int no_loader(void) { /* No loader can be opened. */
   struct rlimit few = {0, 0};
   int32_t count = 0;
   setrlimit(RLIMIT_NOFILE, &few);
@@ -54,7 +54,8 @@ static int no_loader(void) { /* nothing can be opened */
   return failures;
 }
 
-static int several_drivers(void) { /* tests/libraries/opencl, which has the name of the real one */
+/* tests/libraries/opencl has the name of the real loader. */
+static int several_drivers(void) {
   static const char *const names[] = {"a gpu of alpha of Alpha", "a gpu of Beta",
                                       "an accelerator of Beta", "a processor of Alpha"};
   static const char *const declined[] = {
@@ -73,7 +74,8 @@ static int several_drivers(void) { /* tests/libraries/opencl, which has the name
   failures += !CHECK(count == 4);
   for (int32_t i = 0; i < 4; i++) {
     one = host_context(i, all.plugin, "");
-    failures += !CHECK_STATUS(cl->start(&one), TENON_MEMORY); /* the driver's failure */
+    /* The driver fails to allocate. */
+    failures += !CHECK_STATUS(cl->start(&one), TENON_MEMORY);
     failures += !CHECK_TEXT(host_message(), names[i]);
     failures += !CHECK(one.state == NULL);
   }
@@ -188,11 +190,11 @@ TEST("copies of odd sizes at odd offsets move these bytes alone") {
     memset(expected, 0xEE, ROOM);
     copy_in(expected, a, 0, ROOM);
     memcpy(expected + cases[i].to, x + cases[i].from, cases[i].bytes);
-    copy_in(x + cases[i].from, a, cases[i].to, cases[i].bytes); /* in */
+    copy_in(x + cases[i].from, a, cases[i].to, cases[i].bytes); /* copies in */
     copy_out(a, 0, y, ROOM);
     CHECK(memcmp(y, expected, ROOM) == 0);
     memset(expected, 0xEE, ROOM);
-    /* within */
+    /* copies within device memory */
     copy_in(x, a, 0, ROOM);
     copy_in(expected, b, 0, ROOM);
     CHECK_STATUS(copy(NULL, TENON_COPY_WITHIN, (tenon_memory_t){a, cases[i].from},
@@ -204,7 +206,7 @@ TEST("copies of odd sizes at odd offsets move these bytes alone") {
     memset(y, 0xEE, ROOM);
     memset(expected, 0xEE, ROOM);
     memcpy(expected + cases[i].to, x + cases[i].from, cases[i].bytes);
-    copy_out(a, cases[i].from, y + cases[i].to, cases[i].bytes); /* out */
+    copy_out(a, cases[i].from, y + cases[i].to, cases[i].bytes); /* copies out */
     CHECK(memcmp(y, expected, ROOM) == 0);
   }
   cl->free(&one, a);
@@ -279,7 +281,7 @@ TEST("a copy beyond the end is refused, by the driver's name for it") {
       "opencl:0: cannot copy 100 bytes in, from offset 0 to offset 1: CL_INVALID_VALUE (-30)");
   CHECK_STATUS(copy(NULL, TENON_COPY_PEER, (tenon_memory_t){a, 0}, (tenon_memory_t){a, 1}, 1, 1),
                TENON_UNIMPLEMENTED);
-  copy_in(bytes, a, 0, 100); /* and nothing is broken */
+  copy_in(bytes, a, 0, 100); /* The device still works. */
   CHECK_STATUS(cl->synchronize(&one), TENON_OK);
   cl->free(&one, a);
 }
@@ -296,7 +298,8 @@ TEST("copies reach beyond 4 GiB") {
   uint64_t result = 0;
   void *a = allocated(bytes);
   copy_in(&low, a, 1, 8);
-  copy_in(&value, a, (UINT64_C(1) << 32) + 1, 8); /* not at offset 1 */
+  /* The low 32 bits of the offset are not enough. */
+  copy_in(&value, a, (UINT64_C(1) << 32) + 1, 8);
   copy_out(a, 1, &result, 8);
   CHECK(result == 0);
   copy_out(a, (UINT64_C(1) << 32) + 1, &result, 8);
@@ -339,13 +342,14 @@ TEST("pinned memory is had while streams are busy, without waiting") {
   CHECK_STATUS(cl->host_allocate(&one, 1000, &data), TENON_OK);
   memset(data, 1, 1000);
   cl->host_free(&one, data);
-  CHECK_STATUS(cl->stream_query(&one, stream, NULL), TENON_OK); /* the gate is not its own work */
+  /* The gate is not the device's own work. */
+  CHECK_STATUS(cl->stream_query(&one, stream, NULL), TENON_OK);
   gate_open(gate, 0);
   gate_open(first, 0);
   cl->stream_destroy(&one, stream);
 }
 
-/* others' objects */
+/* external objects */
 
 TEST("another's memory and queue are used, and stay theirs") {
   READY();
@@ -367,7 +371,7 @@ TEST("another's memory and queue are used, and stay theirs") {
   CHECK_TEXT(host_message(), "out of order");
   CHECK_STATUS(cl->stream_import(&one, queue, &stream), TENON_OK);
   CHECK(cl->native(&one, "cl_command_queue", stream) == queue);
-  /* the import keeps them */
+  /* the import keeps the objects alive */
   release_buffer(buffer);
   release_queue(queue);
   int32_t value = 3;
@@ -395,7 +399,8 @@ TEST("another's memory and queue are used, and stay theirs") {
   cl->stream_forget(&one, stream);
   release_queue(disordered);
   cl->event_destroy(&one, event);
-  if (ordinals > 1) { /* of another context */
+  /* An object of another context is refused. */
+  if (ordinals > 1) {
     buffer = create_buffer(cl->native(&two, "cl_context", NULL), 1, 4096, NULL, &error);
     CHECK_STATUS(cl->memory_import(&one, buffer, 4096, &memory), TENON_INVALID);
     CHECK_TEXT(host_message(), "of another context");
@@ -407,12 +412,13 @@ TEST("another's memory and queue are used, and stay theirs") {
 
 /* processes, and the end */
 
-static int in_fork(void) { /* while a stream of the parent is busy */
+/* A stream of the parent is busy meanwhile. */
+static int in_fork(void) {
   int failures = !CHECK_STATUS(cl->forked(&one), TENON_UNAVAILABLE);
   failures += !CHECK_TEXT(host_message(), "drivers do not work in the child");
   tenon_device_context_t other = host_context(0, all.plugin, "");
   failures += !CHECK_STATUS(cl->start(&other), TENON_UNAVAILABLE);
-  cl->stop(&one); /* does not wait for threads that are not there */
+  cl->stop(&one); /* This does not wait for threads that do not exist in the child. */
   return failures;
 }
 
@@ -472,7 +478,7 @@ TEST("an ordinal is started and stopped 200 times without growth after the first
     CHECK_STATUS(cl->event_record(&other, event, stream), TENON_OK);
     CHECK_STATUS(cl->stream_wait(&other, NULL, &other, event), TENON_OK);
     CHECK_STATUS(cl->copy(&other, NULL, &out), TENON_OK);
-    if (i % 2) CHECK_STATUS(cl->synchronize(&other), TENON_OK); /* else stop waits */
+    if (i % 2) CHECK_STATUS(cl->synchronize(&other), TENON_OK); /* Otherwise stop waits. */
     cl->event_destroy(&other, event);
     cl->stream_destroy(&other, stream);
     cl->host_free(&other, pinned);
@@ -487,8 +493,9 @@ TEST("an ordinal is started and stopped 200 times without growth after the first
   long grown = resident_kib() - before;
   long kept = (long)mallinfo2().uordblks - (long)used;
   if (getenv("TENON_SHOW")) printf("grown by %ld KiB, %ld bytes in use\n", grown, kept);
-  CHECK(kept < 190 * 256); /* the driver's own: PoCL 3.1 keeps about 17 bytes of each context */
-#ifndef IS_INSTRUMENTED    /* what was freed stays with the sanitizer */
+  /* This is the driver's own memory: PoCL 3.1 keeps about 17 bytes of each context. */
+  CHECK(kept < 190 * 256);
+#ifndef IS_INSTRUMENTED /* a sanitizer keeps freed memory */
   CHECK(grown < 4096);
 #endif
   two = host_context(1, all.plugin, "");
@@ -508,7 +515,8 @@ TEST("stop waits for callbacks, as for work") {
   launch_slow(stream, y, 1000, 1, 1);
   CHECK_STATUS(cl->callback(&one, stream, told_late, &t), TENON_OK);
   CHECK_STATUS(waited(&one, stream, NULL),
-               TENON_OK); /* the work is done, the function perhaps not */
+               /* The work is complete, but its callback may still run. */
+               TENON_OK);
   cl->stream_destroy(&one, stream);
   cl->free(&one, y);
   if (ordinals > 1) cl->stop(&two);

@@ -1,5 +1,5 @@
-/* What the tests of the device sim share: it is open in `host`, and short forms of its
- * functions. */
+/* Shared code of the tests of the device sim: sim is open in `host`, and its functions have short
+ * forms. */
 #ifndef TENON_TESTS_DEVICES_SIM_H
 #define TENON_TESTS_DEVICES_SIM_H
 
@@ -77,7 +77,8 @@ static inline void follow(int32_t ordinal, void *stream, int32_t of, void *event
   CHECK_STATUS(table->stream_wait(&host.on[ordinal], stream, &host.on[of], event), TENON_OK);
 }
 
-static inline int files(void) { /* that this process has open */
+/* The number of files that this process has open. */
+static inline int files(void) {
   DIR *folder = opendir("/proc/self/fd");
   int count = 0;
   while (folder && readdir(folder))

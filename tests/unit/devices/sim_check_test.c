@@ -1,11 +1,11 @@
-/* The checker of the device sim: it names each missing wait at the first run, and nothing that is
- * ordered. */
+/* The checker of the device sim: it reports each missing wait in the first run, and reports no work
+ * that is ordered. */
 #include "devices/sim.h"
 
 #include <unistd.h>
 
-/* One race, of these tickets; its second piece's stream fails with its ticket and the finding's
- * text. */
+/* Expects one race between these tickets; the stream of the second piece fails with its ticket and
+ * the text of the finding. */
 static void raced(uint64_t first, uint64_t second, int32_t ordinal, void *stream,
                   const char *part) {
   sim_finding_t found[2] = {0};
@@ -32,7 +32,7 @@ TEST("two streams: the second must wait, and a wait is enough") {
     void *memory = allocate(0, 100);
     CHECK_STATUS(use(0, a, 17, memory, 0, 64, 1), TENON_OK);
     record(0, event, a);
-    usleep(3000); /* it is done, and yet nothing says that it had to be */
+    usleep(3000); /* It is complete, but no wait guarantees that. */
     if (way == WAIT) follow(0, b, 0, event);
     CHECK_STATUS(use(0, b, 18, memory, 63, 1, 0), TENON_OK);
     if (way == WAIT)
@@ -166,7 +166,8 @@ TEST("host memory: reading it before the copy was waited for is a race, and so i
   CHECK_STATUS(tests->host_access(&host.on[0], bytes, 32, 0), TENON_OK);
   CHECK(bytes[31] == 'x' && tests->races(&host.on[0], NULL, 0) == 1);
   CHECK_STATUS(copy_in(0, a, 8, memory, 0, bytes, 32), TENON_OK);
-  CHECK_STATUS(tests->host_access(&host.on[0], bytes, 32, 0), TENON_OK); /* both read */
+  /* Both only read. */
+  CHECK_STATUS(tests->host_access(&host.on[0], bytes, 32, 0), TENON_OK);
   CHECK_STATUS(tests->host_access(&host.on[0], bytes, 1, 1), TENON_PRECONDITION);
   CHECK_STATUS(copy_out(0, b, 9, bytes, other, 0, 32), TENON_OK);
   CHECK(tests->races(&host.on[0], NULL, 0) == 3);
@@ -193,7 +194,7 @@ TEST("pinned memory that is given back while a copy may use it is a finding, and
   CHECK_TEXT(found.text, "host_free");
   CHECK_TEXT(found.text, "the host must wait for ticket 4");
   CHECK_STATUS(synchronize(0, NULL), TENON_OK);
-  free(data); /* which sim does not use any more */
+  free(data); /* sim no longer uses it. */
   host_close(&host);
 }
 
@@ -222,7 +223,7 @@ TEST("a stream that takes the place of a destroyed one is not taken for it, unle
     CHECK_STATUS(use(0, a, 1, memory, 0, 8, 1), TENON_OK);
     if (way == WAIT) CHECK_STATUS(synchronize(0, a), TENON_OK);
     table->stream_destroy(&host.on[0], a);
-    usleep(5000); /* its thread ends */
+    usleep(5000); /* The thread ends meanwhile. */
     void *b = stream_create(0);
     CHECK_STATUS(use(0, b, 2, memory, 0, 8, 1), TENON_OK);
     if (way == WAIT)
@@ -235,7 +236,8 @@ TEST("a stream that takes the place of a destroyed one is not taken for it, unle
 
 TEST("an ordered write hides what it overwrites, and no more") {
   for (uint64_t at = 0; at <= 16;
-       at += 8) { /* it overwrites the first, the middle or the last part */
+       /* It overwrites the first, the middle or the last part. */
+       at += 8) {
     for (uint64_t begin = 0; begin <= 16; begin += 8) {
       if (!open_sim("")) return;
       void *a = stream_create(0);
@@ -335,7 +337,7 @@ TEST("a wait that changes nothing is listed with who waits and for what") {
   CHECK_STATUS(use(0, a, 4, memory, 8, 8, 1), TENON_OK);
   record(0, first, a);
   CHECK_STATUS(synchronize(0, a), TENON_OK);
-  follow(0, b, 0, first); /* the host waited already */
+  follow(0, b, 0, first); /* The host has waited already. */
   CHECK(tests->implied_waits(&host.on[0], NULL, 0) == 4);
   host_close(&host);
 }

@@ -1,6 +1,6 @@
 /* The device sim when something fails: streams stay failed and name the ticket, failures spread to
- * who waits, a lost ordinal leaves the other, each kind of call fails when told to, and nothing is
- * left behind. */
+ * waiting streams, a lost ordinal does not affect the other, each kind of call fails on request,
+ * and nothing is left behind. */
 #include "devices/sim.h"
 
 #include <dlfcn.h>
@@ -25,7 +25,8 @@ static tenon_status_t counts(void *argument, void *const *addresses, char *messa
 }
 
 static tenon_status_t hold(void *argument, void *const *addresses,
-                           char *message) { /* says 1, waits for 2 */
+                           /* Stores 1, and waits for 2. */
+                           char *message) {
   _Atomic int *state = *(_Atomic int **)argument;
   (void)addresses;
   (void)message;
@@ -51,7 +52,8 @@ TEST("a stream that failed stays so, names the ticket, leaves what follows undon
   CHECK_STATUS(enqueue(0, a, 41, counts, &done), TENON_OK);
   CHECK_STATUS(enqueue(0, a, 42, breaks, NULL), TENON_OK);
   tenon_status_t after =
-      enqueue(0, a, 43, counts, &done); /* refused, if it failed already, or left undone */
+      /* The work is refused if the stream failed already, or is not done. */
+      enqueue(0, a, 43, counts, &done);
   CHECK(after == TENON_OK || after == TENON_RANGE);
   for (int i = 0; i < 3; i++) {
     fault.ticket = 0;
@@ -186,13 +188,14 @@ TEST("a lost ordinal fails in all it does, and the other works: by a setting, an
     CHECK(done == 3);
     CHECK(tests->races(&host.on[0], NULL, 0) == 0);
     host_close(&host);
-    if (!open_sim("")) return; /* opened anew, it is there again */
+    /* After it is opened again, the ordinal works. */
+    if (!open_sim("")) return;
     CHECK_STATUS(table->allocate(&host.on[0], 10, &memory), TENON_OK);
     host_close(&host);
   }
 }
 
-/* One call of each kind that can be made to fail. */
+/* Makes one call of each kind that can be made to fail. */
 static tenon_status_t call(const char *name, void *memory) {
   static _Atomic int done;
   void *out = NULL;
@@ -251,7 +254,7 @@ TEST("the n-th piece of work fails when it is done, with its ticket") {
     snprintf(setting, sizeof setting, "fault=%d,delay=200", (int)n);
     if (!open_sim(setting)) return;
     void *streams[2] = {stream_create(0), stream_create(0)};
-    /* Work that follows in a stream is refused if the stream failed already. */
+    /* Later work in a stream is refused if the stream failed already. */
     for (uint64_t i = 1; i <= 4; i++)
       CHECK_STATUS(enqueue(0, streams[i & 1], i, counts, &done),
                    i == n + 2 ? check_found : TENON_OK);
@@ -270,7 +273,7 @@ typedef struct worker_t {
   uint64_t number;
 } worker_t;
 
-/* On one stream of its own and one that all share. */
+/* On a stream of its own, and on one that all threads share. */
 static void *work(void *argument) {
   worker_t *worker = argument;
   void *stream = stream_create(0);
@@ -309,7 +312,8 @@ TEST("several threads use it at once, also one stream") {
   host_close(&host);
 }
 
-static int mappings(void) { /* 0: not to be told, as a sanitizer has its own */
+/* 0: unknown, since a sanitizer has mappings of its own. */
+static int mappings(void) {
 #ifdef IS_INSTRUMENTED
   return 0;
 #endif
@@ -321,7 +325,7 @@ static int mappings(void) { /* 0: not to be told, as a sanitizer has its own */
   return count;
 }
 
-static long resident(void) { /* pages; the same */
+static long resident(void) { /* pages; 0 as above */
 #ifdef IS_INSTRUMENTED
   return 0;
 #endif
@@ -360,7 +364,7 @@ TEST("started, used and stopped 1,000 times it leaves no thread, file, mapping o
     if (i & 2) CHECK_STATUS(table->record_end(&host.on[0], NULL, &recording), TENON_OK);
     if (i & 4) table->free(&host.on[0], memory);
     host_close(&host);
-    CHECK(!memcmp(out, "aaaaaaaa", 8)); /* stop waits */
+    CHECK(!memcmp(out, "aaaaaaaa", 8)); /* stop waits for the copy */
     CHECK(host_threads_are(threads));
     if (i == 20) {
       maps = mappings();
@@ -403,7 +407,8 @@ TEST("as shared objects sim and null export one function, and are loaded, used a
     }
   }
   CHECK(mappings() <= maps + 3 && files() == open_files && resident() <= pages + 64);
-  pid_t child = fork(); /* sim watched for forks: not any more */
+  /* sim watched for forks before, and no longer does. */
+  pid_t child = fork();
   if (!child) _exit(0);
   int state = -1;
   CHECK(waitpid(child, &state, 0) == child && state == 0);

@@ -1,4 +1,4 @@
-/* Memory of the device sim, which no host can touch, and copies. */
+/* Memory of the device sim, which the host cannot access, and copies. */
 #include "devices/sim.h"
 
 #include <setjmp.h>
@@ -14,7 +14,7 @@ static void touch(int number) {
   siglongjmp(touched, 1);
 }
 
-/* Does reading this address stop the process? */
+/* Does reading this address end the process? */
 static bool faults(const volatile char *at) {
   struct sigaction action = {.sa_handler = touch};
   struct sigaction segv, bus;
@@ -29,7 +29,7 @@ static bool faults(const volatile char *at) {
 
 typedef struct probe_t {
   const volatile char *at;
-  _Atomic int *state; /* 0; 1: the work runs; 2: it may end */
+  _Atomic int *state; /* 1: the work runs; 2: it may end */
 } probe_t;
 
 static tenon_status_t hold(void *argument, void *const *addresses, char *message) {
@@ -50,12 +50,12 @@ TEST(
   char value = 0;
   CHECK_STATUS(copy_out(0, NULL, 1, &value, memory, 5000, 1), TENON_OK);
   CHECK_STATUS(synchronize(0, NULL), TENON_OK);
-  CHECK(value == (char)0xff); /* what nobody wrote is no zero */
+  CHECK(value == (char)0xff); /* Memory that was never written is not zero. */
   probe_t probe = {memory, &state};
   sim_range_t range = {host_at(memory, 0), 1, 1, 0};
   CHECK(faults(memory) && faults(memory + 9999));
   for (int pages = -200; pages < 200; pages += 7)
-    CHECK(faults(memory + 4096 * pages)); /* nor around it */
+    CHECK(faults(memory + 4096 * pages)); /* The pages around it fault, too. */
   CHECK_STATUS(tests->enqueue(&host.on[0], NULL, 1, "hold", hold, &probe, sizeof probe, 1, &range),
                TENON_OK);
   while (state != 1)
@@ -71,7 +71,7 @@ TEST(
   host_close(&host);
 }
 
-/* Does a child process that runs this end as it should? */
+/* Does a child process that runs this function end as it should? */
 static bool survives(void (*run)(void)) {
   int state = -1;
   fflush(NULL);
@@ -84,7 +84,7 @@ static bool survives(void (*run)(void)) {
   return waitpid(child, &state, 0) == child && WIFEXITED(state) && WEXITSTATUS(state) == 0;
 }
 
-static int64_t overrun; /* bytes from where its range starts */
+static int64_t overrun; /* in bytes from the start of its range */
 static tenon_status_t overruns(void *argument, void *const *addresses, char *message) {
   (void)argument;
   (void)message;
@@ -191,7 +191,8 @@ TEST("host memory is read when the stream comes to a copy: one that the host cha
     CHECK_STATUS(copy_in(0, NULL, 2, memory, 0, in, N), TENON_OK);
     CHECK_STATUS(copy_out(0, NULL, 3, out, memory, 0, N), TENON_OK);
     CHECK_STATUS(copy_in(0, NULL, 4, memory, 0, out, N),
-                 TENON_OK); /* which the copy before it changes, in order */
+                 /* The copy before it writes its source, in order. */
+                 TENON_OK);
     while (state != 1)
       usleep(100);
     if (changed >= 0) in[changed] = 1;
@@ -253,7 +254,7 @@ TEST("a handle that was destroyed is known as such, unless a setting has handles
     void *young = event_create(0);
     CHECK((old == young) == reuse);
     CHECK_STATUS(table->event_query(&host.on[0], old), reuse ? TENON_OK : TENON_INVALID);
-    table->event_destroy(&host.on[0], old); /* no matter */
+    table->event_destroy(&host.on[0], old); /* Destroying it again is not an error. */
     CHECK_STATUS(table->event_query(&host.on[0], young), reuse ? TENON_INVALID : TENON_OK);
     CHECK_STATUS(table->event_query(&host.on[1], young), TENON_INVALID);
     host_close(&host);

@@ -1,6 +1,6 @@
-/* The checker of the device sim against programs drawn at random: what must be ordered is told by
- * sets of pieces, without clocks, and the checker must say the same of the program, and of it
- * without any one of its waits. */
+/* The checker of the device sim against random programs. The required order is computed with sets
+ * of pieces, without clocks, and the checker must agree about the program, and about each variant
+ * that omits one of its waits. */
 #include "devices/sim.h"
 
 enum {
@@ -35,11 +35,11 @@ typedef struct program_t {
   int count;
 } program_t;
 
-/* What must be so, told with sets of pieces and no clocks: the first piece that races, with whom,
- * and the waits that change nothing. */
+/* The truth about a program, computed with sets of pieces and without clocks: the first piece that
+ * races, the pieces with which it races, and the waits that change nothing. */
 typedef struct truth_t {
   int piece;      /* -1: no race */
-  uint64_t races; /* with it */
+  uint64_t races; /* the pieces with which it races */
   uint64_t implied;
 } truth_t;
 
@@ -61,11 +61,12 @@ static int conflict(const step_t *a, const step_t *b) {
   return 0;
 }
 
-typedef struct order_t { /* sets of pieces */
+/* Sets of pieces. */
+typedef struct order_t {
   uint64_t known[STREAMS];
   uint64_t at[PIECES];
   uint64_t all[STREAMS];
-  uint64_t sync; /* at: known right after that piece */
+  uint64_t sync; /* at: the pieces known to be complete right after that piece */
   const step_t *pieces[PIECES];
   int count;
   int fresh[STREAMS][STEPS];
@@ -123,7 +124,7 @@ static truth_t truth_of(const program_t *program, int left_out) {
   return o.truth;
 }
 
-/* A program in which all is ordered, by waits in no particular order. */
+/* Makes a program in which everything is ordered, by waits in random order. */
 static void program_draw(program_t *program, uint64_t seed) {
   order_t o = {.truth = {.piece = -1}};
   drawn = seed * 7919 + 1;
@@ -138,7 +139,7 @@ static void program_draw(program_t *program, uint64_t seed) {
       piece.accesses[i] = (access_t){draw(2) + 2 * (elsewhere ? !ordinal : ordinal), begin,
                                      begin + 8 + draw(16), draw(2)};
     }
-    if (piece.is_peer) { /* to, from */
+    if (piece.is_peer) { /* first the target, then the source */
       piece.accesses[0].is_write = 1;
       piece.accesses[1].is_write = 0;
       piece.accesses[1].end =
@@ -178,7 +179,7 @@ static tenon_status_t piece_run(const step_t *step, void *const *memories, void 
                         (uint32_t)step->count, ranges);
 }
 
-/* Runs it up to its first race, and compares what sim says with the truth. */
+/* Runs the program up to its first race, and compares the findings of sim with the truth. */
 static void program_run(const program_t *program, int left_out) {
   truth_t truth = truth_of(program, left_out);
   void *streams[STREAMS], *events[PIECES], *memories[4];

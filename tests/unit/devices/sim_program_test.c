@@ -1,5 +1,5 @@
-/* Programs and operators of the device sim: kernels in C at any size of groups, barriers, local
- * memory, messages of the compiler; add, mul, relu and matmul. */
+/* Programs and operators of the device sim: kernels in C with groups of any size, barriers, local
+ * memory, messages of the compiler; and add, mul, relu and matmul. */
 #include "devices/sim.h"
 
 #include <tenon/iterator.h>
@@ -55,7 +55,7 @@ static const char *const source = ITEM
     "  int64_t i = (int64_t)(at->group[0] * at->items[0] + at->item[0]);\n"
     "  if (i < n) y[i] = x[i] * *(float *)a[3];\n"
     "}\n"
-    /* a row of n per group, by halves through local memory */
+    /* sums a row of n in each group, by halving in local memory */
     "void total(const item_t *at, void *const *a) {\n"
     "  const float *x = a[0]; float *y = a[1], *part = a[3]; int64_t n = *(int64_t *)a[2];\n"
     "  uint32_t me = at->item[0], all = at->items[0];\n"
@@ -74,11 +74,12 @@ static const char *const source = ITEM
     "  at->barrier(at);\n"
     "  ((int *)a[0])[me] = one[me] + two[at->items[0] - 1 - at->item[0]];\n"
     "}\n"
-    "void count(const item_t *at, void *const *a) {\n" /* the items of a group as they come */
+    /* counts the items of a group in their order */
+    "void count(const item_t *at, void *const *a) {\n"
     "  ((int *)a[0])[at->group[0] * at->items[0] + at->item[0]] = ++*(int *)a[1];\n"
     "}\n"
     "void uneven(const item_t *at, void *const *a) { (void)a; if (at->item[0]) at->barrier(at); }\n"
-    /* where each item of a launch of three axes is */
+    /* stores the position of each item in a launch with three axes */
     "void place(const item_t *at, void *const *a) {\n"
     "  uint64_t x = at->group[0] * at->items[0] + at->item[0], y = at->group[1] * at->items[1] + "
     "at->item[1];\n"
@@ -147,7 +148,7 @@ TEST("a kernel gives the same at groups of 1, 3, 64 and 256 items, pointwise and
       CHECK_STATUS(table->fill(&host.on[0], NULL, 2, host_at(y, 0), 64 + N * 4, "\0", 1), TENON_OK);
       CHECK_STATUS(launch(NULL, 2, scale, (N + items - 1) / items, items, 4, first), TENON_OK);
       CHECK_STATUS(launch(NULL, 3, total, ROWS, items, 4, second), TENON_OK);
-      /* they were copied */
+      /* the arguments were copied */
       memset(first, 0xff, sizeof first);
       memset(second, 0xff, sizeof second);
       CHECK_STATUS(copy_out(0, NULL, 4, out, y, 64, N * 4), TENON_OK);
@@ -282,7 +283,7 @@ TEST("compiling leaves no file behind, and programs that were unloaded none open
     table->program_unload(&host.on[0], load(source, "-DFIRST=0"));
   CHECK_STATUS(compile("wrong", "", &code), TENON_INVALID);
   CHECK(files() == before);
-  CHECK(!rmdir(folder)); /* it is empty */
+  CHECK(!rmdir(folder)); /* The folder is empty. */
   CHECK_STATUS(compile("int a;", "", &code), TENON_UNAVAILABLE);
   CHECK_TEXT(host_text, folder);
   unsetenv("TMPDIR");
@@ -353,7 +354,7 @@ typedef struct array_t {
   int64_t strides[4];
 } array_t;
 
-/* A dense tensor of the ordinal 0, at byte 64 of an allocation, with these elements if there are
+/* Makes a dense tensor on ordinal 0, at byte 64 of an allocation, with these elements if there are
  * any. */
 static void array_create(array_t *out, int addresses, int32_t ndim, const int64_t *shape,
                          const float *elements) {

@@ -1,10 +1,9 @@
-/* The device sim: streams, events, recordings, handles, what others own, settings. */
+/* The device sim: streams, events, captured graphs, handles, external objects, settings. */
 #include "devices/sim.h"
 
 #include <unistd.h>
 
-/* A chain of copies over streams with events, a value in each byte that shows what came before
- * what. */
+/* Makes a chain of copies over streams with events; each byte shows the order of the copies. */
 static uint32_t chain(const char *settings) {
   uint32_t hash = 2166136261u;
   unsigned char out[64] = {0};
@@ -82,7 +81,7 @@ TEST("events are three-valued, have times, and may be recorded anew while a stre
   CHECK_STATUS(table->event_record(on, first, a), TENON_OK);
   CHECK_STATUS(table->fill(on, b, 3, host_at(memory, 0), 8, "c", 1), TENON_OK);
   CHECK_STATUS(table->event_record(on, second, b), TENON_OK);
-  table->event_destroy(on, second); /* nobody waits */
+  table->event_destroy(on, second); /* No stream waits for it. */
   second = event_create(0);
   CHECK_STATUS(table->event_record(on, second, b), TENON_OK);
   CHECK_STATUS(table->event_synchronize(on, first), TENON_OK);
@@ -222,7 +221,8 @@ TEST("one invalid setting refuses the whole text, including its valid settings")
   CHECK_STATUS(tests->set(&host.on[0], "handles=1"), TENON_PRECONDITION);
   uint64_t left = 0;
   CHECK_STATUS(tests->set(&host.on[0], "check=abort,check=fail,memory=65536"), TENON_OK);
-  CHECK_STATUS(tests->set(&host.on[0], "delay=0"), TENON_OK); /* of the others nothing changes */
+  /* The other settings do not change. */
+  CHECK_STATUS(tests->set(&host.on[0], "delay=0"), TENON_OK);
   CHECK_STATUS(table->memory_free(&host.on[0], &left), TENON_OK);
   CHECK(left == 65536);
   host_close(&host);

@@ -1,5 +1,5 @@
-/* Matrix products that are added as they are made: values beside plain loops, and that no second
- * call adds them. */
+/* Matrix products that are added to the output as they are computed: the values equal those of
+ * plain loops, and no second call adds them. */
 #include "check.h"
 #include "tensors.h"
 
@@ -31,7 +31,8 @@ static void check_matmul(uint32_t dtype, int transpose, bool has_bias, bool is_s
   tenon_tensor_t *all[4] = {a, b, y, bias};
   for (int t = 0; t < 4; t++)
     for (int64_t i = 0; i < tenon_count(all[t]); i++) {
-      int32_t value = (int32_t)((i * 7 + t * 3) % 11) - 5; /* sums of products are exact */
+      /* Sums of products of these numbers are exact. */
+      int32_t value = (int32_t)((i * 7 + t * 3) % 11) - 5;
       if (dtype == TENON_F32)
         ((float *)all[t]->data)[i] = (float)value;
       else if (dtype == TENON_F64)
@@ -54,7 +55,8 @@ static void check_matmul(uint32_t dtype, int transpose, bool has_bias, bool is_s
            transpose ? "True" : "False", activation);
   tenon_attrs_t *attrs = attrs_of(op_of("core::matmul"), attrs_text);
   for (int round = 0; round < 3;
-       round++) { /* a primitive of oneDNN's is made when extents come again */
+       /* oneDNN creates a primitive when extents occur a second time. */
+       round++) {
     tenon_tensor_t *out = is_strided ? turned(y) : copied(y, cpu);
     CHECK_STATUS(tenon_trace_set("dispatch"), TENON_OK);
     capture();
@@ -78,8 +80,8 @@ TEST("a matrix product is added as it is made, without a call of core::add") {
     check_matmul(TENON_F64, i & 1, i >> 1 & 1, i >> 2 & 1, "none", true);
     check_matmul(TENON_I32, i & 1, i >> 1 & 1, i >> 2 & 1, "none", true);
   }
-  check_matmul(TENON_F32, 0, true, false, "relu", false);  /* which is not of the sum */
-  check_matmul(TENON_BF16, 0, true, false, "none", false); /* made in f32 */
+  check_matmul(TENON_F32, 0, true, false, "relu", false);  /* relu does not apply to the sum. */
+  check_matmul(TENON_BF16, 0, true, false, "none", false); /* The product is computed in f32. */
 }
 
 TEST("gemm with a factor other than 1 declines, batches and products without terms do not") {

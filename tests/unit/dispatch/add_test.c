@@ -1,5 +1,5 @@
-/* Calls whose results are added to what outputs hold: by kernels that accumulate, by core::add for
- * all others; what is refused; layers, gradients, devices. */
+/* Calls whose results are added to the content of outputs: by kernels that accumulate, and by
+ * core::add for all others. Also refused calls, layers, gradients and devices. */
 #include "check.h"
 #include "tensors.h"
 
@@ -25,7 +25,7 @@ static tenon_tensor_t *of_dtype(int dtype, const char *rest) {
   return tensor_of(text);
 }
 
-/* y += a * b and, without the bit, y = a * b. */
+/* Computes y += a * b, and y = a * b without the bit. */
 static void check_product(int dtype, tenon_device_t device, bool is_turned) {
   tenon_tensor_t *a = of_dtype(dtype, "[2, 3] 1 2 3 4 5 6");
   tenon_tensor_t *b = of_dtype(dtype, "[2, 3] 2 3 4 5 6 7");
@@ -79,11 +79,13 @@ TEST("an output that is an input, or lies over one, is read as it was") {
 
 /* several results */
 
-static uint64_t seen; /* outputs that a run got */
-static uint64_t bits; /* and its call->accumulate */
+/* The outputs that a run got, as bits. */
+static uint64_t seen;
+static uint64_t bits; /* its call->accumulate */
 static int runs, fails;
 
-static tenon_status_t parts_run(tenon_call_t *call) { /* x, 10 x, 100 x */
+/* Returns x, 10 x and 100 x. */
+static tenon_status_t parts_run(tenon_call_t *call) {
   const float *x = call->inputs[0]->data;
   seen = 0;
   bits = call->accumulate;
@@ -147,7 +149,7 @@ TEST("a call that fails has added nothing") {
   tenon_registration_release(r);
 }
 
-/* what is refused */
+/* refused calls */
 
 static void check_refused(const char *name, const char *attrs_text, const char *x_text,
                           const char *y_text, uint64_t add, tenon_status_t code, const char *part) {
@@ -239,7 +241,8 @@ TEST("accumulates is a word of kernels of backends") {
 
 static bool declines;
 
-static tenon_status_t twice_run(tenon_call_t *call) { /* dense; 2 x */
+/* A dense kernel that returns 2 x. */
+static tenon_status_t twice_run(tenon_call_t *call) {
   const float *x = show(call->inputs[0]);
   float *y = show(call->outputs[0]);
   bits = call->accumulate;
@@ -444,13 +447,14 @@ TEST("gradients flow through the added result and through the previous contents"
   CHECK_STATUS(tenon_op_call_add(op_of("core::mul"), NULL, (tenon_tensor_t *[]){y, y}, &y, 1),
                TENON_OK);
   tenon_tensor_t *late = apply("core::reduce_sum", y, NULL);
-  CHECK_STATUS(backward(late, 0), TENON_PRECONDITION); /* mul needs y as it was */
+  /* The gradient of mul needs y as it was. */
+  CHECK_STATUS(backward(late, 0), TENON_PRECONDITION);
   CHECK_TEXT(tenon_error(), "core::mul");
   RELEASE(x, w, y, total, late);
   tenon_registration_release(r);
 }
 
-/* without memory */
+/* failing allocations */
 
 static tenon_status_t try_parts(void *context) {
   tenon_tensor_t *x = context;

@@ -1,12 +1,12 @@
-/* What tests of calls that add share: matrices by columns, copies, comparison with numbers.
- * Include after tensors.h. */
+/* Shared code of the tests of calls that add: matrices by columns, copies, and comparison with
+ * numbers. Include after tensors.h. */
 #ifndef TENON_TESTS_DISPATCH_ADDING_H
 #define TENON_TESTS_DISPATCH_ADDING_H
 
 #include <math.h>
 
 static inline tenon_tensor_t *
-turned(const tenon_tensor_t *t) { /* a matrix with the same elements, columns first */
+turned(const tenon_tensor_t *t) { /* returns a matrix with the same elements in column order */
   int64_t strides[2] = {1, t->shape[0]};
   tenon_tensor_t *out = NULL;
   char *memory = calloc((size_t)tenon_count(t), t->dtype.bits / 8);

@@ -1,6 +1,6 @@
-/* Every kind of argument through each fallback and each entry: on a device it comes to what the
- * same call on the CPU comes to, or to the stated error; and each copy of each such call fails
- * once, which changes nothing on the device, or says of each argument that is written to what
+/* Every kind of argument through each fallback and each function that calls: on a device the result
+ * is that of the same call on the CPU, or the stated error. Each copy of each such call also fails
+ * once, which changes nothing on the device, or the message says of each written argument what
  * became of it. */
 #include <stdlib.h>
 
@@ -19,7 +19,7 @@ enum {
   INPUTS = 3,
   OUTPUTS = 2,
 };
-/* forms of an input, else it is dense, of its own, on the device */
+/* forms of an input; otherwise it is a dense tensor of its own on the device */
 enum {
   ON_HOST = 1,
   STRIDED,
@@ -30,17 +30,19 @@ enum {
 };
 /* flags */
 enum {
-  OPEN = 1, /* run tells the shapes of results */
-  DRY = 2,  /* no tensor of the device: the thread's default device decides, or nothing is there */
+  OPEN = 1, /* the shapes of results are known after run */
+  /* No tensor of the device is among the arguments: the thread's default device decides, or the
+   * call runs on the host. */
+  DRY = 2,
 };
 typedef struct kind_t {
   const char *name;
   const char *op;
-  const char *attrs; /* op without its library */
+  const char *attrs; /* `op` is the name without its library */
   const char *inputs[INPUTS];
   int forms[INPUTS];
   int flags;
-  const char *refused; /* the error on a device; NULL: what the CPU says */
+  const char *refused; /* the error on a device; NULL: the message of the CPU */
 } kind_t;
 
 /* clang-format off */
@@ -87,7 +89,7 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static void free_memory(void *context) { free(context); }
 
-/* The same tensor over memory of its own, of a device if that is given. */
+/* Returns the same tensor over memory of its own, on the given device if there is one. */
 static tenon_tensor_t *placed(const tenon_tensor_t *t, const tenon_device_t *device) {
   tenon_tensor_t *out = NULL;
   tenon_tensor_t *items[16];
@@ -100,7 +102,8 @@ static tenon_tensor_t *placed(const tenon_tensor_t *t, const tenon_device_t *dev
       tenon_tensor_release(items[i]);
     return out;
   }
-  size_t size = (size_t)tenon_count(t) * t->dtype.bits / 8; /* what is strided here has no gaps */
+  /* Strided tensors here have no gaps. */
+  size_t size = (size_t)tenon_count(t) * t->dtype.bits / 8;
   char *memory = malloc(size + 1);
   memcpy(memory, t->data, size);
   if (device)
@@ -114,7 +117,7 @@ static tenon_tensor_t *placed(const tenon_tensor_t *t, const tenon_device_t *dev
   return out;
 }
 
-/* What is on the device, as text; lists too. */
+/* Returns a tensor on the device as text; lists, too. */
 static void print(const tenon_tensor_t *t, char *text, size_t size) {
   size_t used = 0;
   text[0] = 0;
@@ -182,7 +185,8 @@ static void release_arguments(arguments_t *a) {
   tenon_tensor_release(a->base);
 }
 
-typedef struct texts_t { /* of arguments after a call */
+/* The arguments after a call, as text. */
+typedef struct texts_t {
   char inputs[INPUTS][600];
   char outputs[OUTPUTS][600];
 } texts_t;
@@ -232,7 +236,7 @@ static tenon_status_t call(const tenon_op_t *op, const tenon_value_t *attrs, int
   return status;
 }
 
-/* ways */
+/* ways to call */
 
 enum {
   BY_BACKEND,
@@ -251,7 +255,8 @@ typedef struct trial_t {
   int entry;
   const tenon_op_t *op;
   const tenon_value_t *attrs;
-  tenon_tensor_t *like[OUTPUTS]; /* results on the CPU, for those that are given */
+  /* The results on the CPU, in the form of the given ones. */
+  tenon_tensor_t *like[OUTPUTS];
 } trial_t;
 
 static int64_t trials, failures_made;
@@ -264,7 +269,7 @@ static void wrong(const trial_t *t, const char *what, const char *found) {
 }
 
 static bool is_written_input(const tenon_op_t *op, int32_t o,
-                             int32_t *out_input) { /* a result that is an input */
+                             int32_t *out_input) { /* a result that is one of the inputs */
   *out_input = strcmp(op_info(op).name, "contract::add_") == 0 && o == 0 ? 0 : -1;
   return *out_input >= 0;
 }
@@ -283,7 +288,7 @@ static void make_outputs(const trial_t *t, arguments_t *a, bool on_device) {
   }
 }
 
-/* Does the message of a failed copy back put this argument under that word? */
+/* Does the message of a failed copy back list this argument after that word? */
 static bool is_told(const char *word, const char *name) {
   const char *list = strstr(tenon_error(), word);
   const char *end;
@@ -308,7 +313,7 @@ static void check_told(const trial_t *t, const char *name, const char *before, c
     wrong(t, "what is said to be unwritten is as it was", after);
 }
 
-/* One copy of the call fails. */
+/* Lets one copy of the call fail. */
 static void check_failure(const trial_t *t, int64_t at, const texts_t *right) {
   arguments_t a;
   texts_t before, after;
@@ -393,14 +398,15 @@ static void check_trial(const trial_t *t, tenon_status_t on_cpu, const texts_t *
   release_arguments(&a);
 }
 
-/* The way must be set up already. */
+/* The way to call must be set up already. */
 static void check_kind(const kind_t *k, int way) {
   char name[64];
   arguments_t a;
   texts_t right;
   const tenon_op_t *op = NULL;
   snprintf(name, sizeof name, "%s::%s", way == BY_PARTS ? "partner" : "contract", k->op);
-  if (tenon_op_find(name, &op) != TENON_OK) return; /* the partner has not all of them */
+  /* The library `partner` does not have all of them. */
+  if (tenon_op_find(name, &op) != TENON_OK) return;
   tenon_attrs_t *attrs = attrs_of(op, k->attrs);
   trial_t t = {k, way, CALL, op, attr_values(attrs), {NULL}};
   tenon_registration_t *r = NULL;
@@ -430,7 +436,8 @@ TEST("each kind of argument through each fallback and each entry comes to what t
   CHECK_STATUS(tenon_library_add(tenon_library_contract(), NULL, NULL, NULL), TENON_OK);
   CHECK_STATUS(tenon_library_add(tenon_library_partner(), NULL, NULL, NULL), TENON_OK);
   for (int way = 0; way < WAYS; way++) {
-    if (way == BY_OPERATOR) tenon_registration_release(npu_falls); /* it alone falls back */
+    /* From here on only the operator's own fallback remains. */
+    if (way == BY_OPERATOR) tenon_registration_release(npu_falls);
     for (int k = 0; k < KINDS; k++)
       check_kind(&kinds[k], way);
     if (way == BY_OPERATOR)
@@ -455,7 +462,8 @@ TEST(
   CHECK_TEXT(tenon_error(), "a tensor of string cannot be made on a device");
   CHECK_STATUS(tenon_tensor_copy_to(x, npu_device, &made), TENON_OK);
   CHECK_STATUS(tenon_tensor_to_dlpack(scalar, &managed),
-               TENON_OK); /* a host scalar that came by DLPack rides along */
+               /* A scalar on the host, imported by DLPack, may be an argument. */
+               TENON_OK);
   CHECK_STATUS(tenon_tensor_from_dlpack(managed, &wrapped), TENON_OK);
   CHECK_STATUS(
       tenon_op_call(op_of("contract::product"), NULL, (tenon_tensor_t *[]){made, wrapped}, &out, 0),
@@ -463,7 +471,8 @@ TEST(
   if (out) CHECK_STATUS(tenon_tensor_copy_to(out, (tenon_device_t){1, 0}, &back), TENON_OK);
   CHECK_TENSOR(back, "f32[2] 3 6");
   CHECK_STATUS(tenon_tensor_to_dlpack(x, &managed),
-               TENON_OK); /* one with axes is of the host as any other */
+               /* A host tensor with axes is treated like any other host tensor. */
+               TENON_OK);
   tenon_tensor_t *with_axes = NULL;
   tenon_tensor_t *none = NULL;
   CHECK_STATUS(tenon_tensor_from_dlpack(managed, &with_axes), TENON_OK);

@@ -1,5 +1,5 @@
-/* Bound calls: their own state and attributes, three entries, and a device for operators that no
- * tensor leads to one. */
+/* Bound calls: their own state and attributes, three functions that call, and a device for
+ * operators without tensor arguments. */
 #include "check.h"
 #include "tensors.h"
 
@@ -22,14 +22,15 @@ static void ticks_destroy(void *state) {
   destroyed++;
 }
 
-static tenon_status_t ticks_run(tenon_call_t *call) { /* start, start + 1, ... */
+/* Returns start, start + 1, ... */
+static tenon_status_t ticks_run(tenon_call_t *call) {
   *(int64_t *)call->outputs[0]->data =
       __atomic_fetch_add((int64_t *)call->state, 1, __ATOMIC_RELAXED);
   return TENON_OK;
 }
 
 static tenon_registration_t *
-define(void) { /* a source with state, and no attribute that says where it runs */
+define(void) { /* a source operator with a state, and without a device attribute */
   tenon_registration_t *r = NULL;
   const tenon_item_t items[] = {TENON_OP("demo::ticks(*, int start=0) -> Tensor",
                                          TENON_TYPES("out = i64"), TENON_SHAPES("out: [1]"),
@@ -50,7 +51,8 @@ static tenon_bound_t *bind_on(tenon_device_t device, const char *name, const cha
   return bound;
 }
 
-static int64_t tick(tenon_bound_t *bound, tenon_device_t device) { /* -1: it is not there */
+/* Returns -1 if the call fails. */
+static int64_t tick(tenon_bound_t *bound, tenon_device_t device) {
   tenon_tensor_t *out = NULL;
   tenon_tensor_t *here = NULL;
   CHECK_STATUS(tenon_bound_call(bound, NULL, &out, 0), TENON_OK);
@@ -121,7 +123,8 @@ TEST("the device attribute of an operator is the binding's, and random numbers c
   tenon_tensor_release(c);
   tenon_bound_release(there);
   tenon_bound_release(here);
-  there = bind_on(npu_device, "core::allocate", "size=16"); /* whose default says the CPU */
+  /* The default of its device attribute is the CPU. */
+  there = bind_on(npu_device, "core::allocate", "size=16");
   a = NULL;
   CHECK_STATUS(tenon_bound_call(there, NULL, &a, 0), TENON_OK);
   CHECK(a && a->device.type == npu_device.type);

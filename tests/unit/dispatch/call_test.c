@@ -1,5 +1,5 @@
-/* The entries of tenon.h for calls: what is made, what is given, what is refused and how that
- * reads, inputs that are written to, and calls that do not allocate. */
+/* The functions of tenon.h that call operators: results that are created, results that are given,
+ * refused calls and their messages, inputs that are written to, and calls that do not allocate. */
 #include "base/memory.h"
 #include "base/thread.h"
 #include "check.h"
@@ -17,7 +17,7 @@ static void start(void) {
     CHECK_STATUS(tenon_library_add(tenon_library_contract(), NULL, NULL, NULL), TENON_OK);
 }
 
-/* A call that is refused: its message has the text, and outputs stay NULL. */
+/* Checks that a call is refused: its message contains the text, and outputs stay NULL. */
 static void check_refused(const char *name, const char *attrs, const char *const *inputs,
                           tenon_status_t status, const char *part) {
   tenon_tensor_t *outputs[4] = {NULL};
@@ -28,7 +28,7 @@ static void check_refused(const char *name, const char *attrs, const char *const
     CHECK(outputs[i] == NULL);
 }
 
-/* what is refused */
+/* refused calls */
 
 TEST("a call names the input that is missing, of a wrong dtype, or of a wrong shape") {
   start();
@@ -79,7 +79,8 @@ TEST("attributes are refused by the operator's own validate") {
   CHECK_STATUS(tenon_attrs_float(attrs, "low", 2), TENON_OK);
   CHECK_STATUS(tenon_attrs_values(attrs, &values), TENON_INVALID);
   CHECK_TEXT(tenon_error(), "contract::clamp: low 2 is above high 1");
-  CHECK_STATUS(tenon_attrs_int(attrs, "high", 3), TENON_OK); /* an int is taken for a float */
+  /* An int is accepted for a float. */
+  CHECK_STATUS(tenon_attrs_int(attrs, "high", 3), TENON_OK);
   CHECK_STATUS(tenon_attrs_values(attrs, &values), TENON_OK);
   tenon_attrs_release(attrs);
 }
@@ -120,16 +121,17 @@ TEST("an unknown operator is answered with the nearest name") {
   CHECK_TEXT(tenon_error(), "libraries loaded: core, contract");
   CHECK(op == NULL);
   CHECK_STATUS(tenon_op_find("MatMul", &op),
-               TENON_NOT_FOUND); /* without its library, regardless of case */
+               TENON_NOT_FOUND); /* The name lacks its library, and case is ignored. */
   CHECK_TEXT(tenon_error(), "did you mean 'core::matmul'?");
-  CHECK_STATUS(tenon_op_find("contract::spilt", &op), TENON_NOT_FOUND); /* neighbours exchanged */
+  /* Two neighbouring letters are exchanged. */
+  CHECK_STATUS(tenon_op_find("contract::spilt", &op), TENON_NOT_FOUND);
   CHECK_TEXT(tenon_error(), "did you mean 'contract::split'?");
   char name[101] = "";
   CHECK_STATUS(tenon_op_find(memset(name, 'm', sizeof name - 1), &op), TENON_NOT_FOUND);
   CHECK(strstr(tenon_error(), "did you mean") == NULL);
 }
 
-/* what is given */
+/* given results */
 
 TEST("results that are given must have the dtype and the shape that infer says") {
   start();
@@ -168,14 +170,14 @@ TEST("a call makes the results that are NULL, unless wanted leaves optional ones
   CHECK(outputs[1] == NULL);
   memset(outputs[0]->data, 0, 8);
   CHECK_STATUS(tenon_op_call(op, NULL, inputs, outputs, 0),
-               TENON_OK); /* the first is given, the second is made */
+               TENON_OK); /* The first result is given, and the second one is created. */
   CHECK_TENSOR(outputs[0], "f32[2] 4 5");
   CHECK_TENSOR(outputs[1], "f32[2] -2 -1");
   tenon_tensor_release(outputs[0]);
   outputs[0] = NULL;
   memset(outputs[1]->data, 0, 8);
   CHECK_STATUS(tenon_op_call(op, NULL, inputs, outputs, 2),
-               TENON_OK); /* what is not optional is always made */
+               TENON_OK); /* A result that is not optional is always created. */
   CHECK_TENSOR(outputs[0], "f32[2] 4 5");
   CHECK_TENSOR(outputs[1], "f32[2] -2 -1");
   for (int i = 0; i < 2; i++) {
@@ -193,7 +195,8 @@ TEST("a bounded result may be given with room for its bound, and has its true sh
   CHECK_STATUS(tenon_op_call_into(op, NULL, &x, &out), TENON_OK);
   CHECK_TENSOR(out, "i64[2] 1 3");
   CHECK(out->data == data);
-  CHECK_STATUS(tenon_op_call_into(op, NULL, &x, &out), TENON_INVALID); /* now it is too small */
+  /* The given result is too small now. */
+  CHECK_STATUS(tenon_op_call_into(op, NULL, &x, &out), TENON_INVALID);
   CHECK_TEXT(tenon_error(), "result out: expected shape [4], found [2]");
   tenon_tensor_release(x);
   tenon_tensor_release(out);
@@ -226,7 +229,7 @@ TEST("views on the caller's stack are inputs and results like others") {
   CHECK_STATUS(tenon_op_run(op_of("contract::transpose"), NULL, inputs, outputs), TENON_OK);
   CHECK_TENSOR(&b, "f32[3,2] 1 4 2 5 3 6");
   CHECK_STATUS(tenon_op_call(op_of("contract::transpose"), NULL, inputs, made, 0), TENON_OK);
-  memset(x, 0, sizeof x); /* the result has memory of its own: x may go */
+  memset(x, 0, sizeof x); /* The result has memory of its own, so x may change. */
   CHECK_TENSOR(made[0], "f32[3,2] 1 4 2 5 3 6");
   tenon_tensor_release(made[0]);
   made[0] = NULL;
@@ -376,7 +379,8 @@ TEST("the result of a view is the input's memory, and keeps it alive") {
   tenon_tensor_release(x);
   tenon_tensor_release(tail);
   CHECK_TENSOR(back, "f32[2,2] 3 5 4 6");
-  tenon_tensor_t *flat = NULL; /* wants its input dense: a copy comes between */
+  /* The operator needs a dense input, so a copy is made. */
+  tenon_tensor_t *flat = NULL;
   CHECK_STATUS(tenon_op_call(op_of("contract::flat"), NULL, &back, &flat, 0), TENON_OK);
   CHECK_TENSOR(flat, "f32[4] 3 5 4 6");
   tenon_tensor_release(back);
@@ -426,7 +430,7 @@ static int64_t allocations_of_runs(const char *name, const char *const *texts, t
     inputs[i] = tensor_of(texts[i]);
   CHECK_STATUS(tenon_op_call_into(op, NULL, inputs, outputs), TENON_OK);
   CHECK_STATUS(tenon_op_run(op, NULL, inputs, outputs), TENON_OK);
-  fault_memory(INT64_MAX, false); /* counts from here */
+  fault_memory(INT64_MAX, false); /* From here on allocations are counted. */
   for (int i = 0; i < runs; i++)
     CHECK(tenon_op_run(op, NULL, inputs, outputs) == TENON_OK);
   int64_t count = fault_count(FAULT_MEMORY);
@@ -473,7 +477,7 @@ static void call_and_hand_over(void *pointer) {
   tenon_tensor_t *x = tensor_of("i32[3] 1 2 3");
   tenon_tensor_t *inputs[] = {x, x, x, x};
   tenon_tensor_t *own = NULL;
-  /* of the thread that made it */
+  /* another thread created this tensor */
   tenon_tensor_release(*out);
   *out = NULL;
   for (int i = 0; i < 200; i++) {

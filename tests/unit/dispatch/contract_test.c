@@ -1,5 +1,5 @@
 /* Every part of the contract in calls: the operators of tests/libraries/contract, loaded, linked
- * in, and called from the kernels of another library, by each of the entries of tenon.h. */
+ * in, and called from the kernels of another library, with each function of tenon.h that calls. */
 #include "check.h"
 #include "tensors.h"
 

@@ -1,6 +1,5 @@
-/* What dispatch refuses, each with its exact words: a kernel that is not there, arguments on two
- * devices, an override of nothing, kernels that wait or do not fit, and recursion without an
- * end. */
+/* Errors of dispatch with their exact messages: a missing kernel, arguments on two devices, an
+ * override of nothing, kernels that wait or do not fit, and endless recursion. */
 #include <pthread.h>
 
 #include "check.h"

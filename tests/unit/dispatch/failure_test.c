@@ -1,5 +1,5 @@
-/* The n-th allocation fails, for every n: while the runtime starts, while libraries are loaded and
- * added, in calls of all the operators of the contract. */
+/* Lets the n-th allocation fail, for every n: while the runtime starts, while libraries are loaded
+ * and added, and in calls of all operators of the contract. */
 #include "check.h"
 #include "tensors.h"
 
@@ -29,7 +29,7 @@ static tenon_status_t try_start(void *context) {
 TEST("the runtime starts whole or not at all") {
   tenon_shutdown();
   fail_each("start", try_start, NULL,
-            41); /* it makes thousands of allocations, all in the same few places */
+            41); /* It makes thousands of allocations, all at the same few places. */
 }
 
 static tenon_status_t try_load(void *context) {
@@ -67,7 +67,8 @@ static tenon_status_t try_add(void *context) {
   if (status != TENON_OK) CHECK_TEXT(tenon_error(), "memory");
   tenon_shutdown();
   CHECK(destroyed - before ==
-        (status == TENON_OK)); /* the context goes with the library, or stays the program's */
+        /* The context is destroyed with the library, or stays the program's. */
+        (status == TENON_OK));
   return status;
 }
 
@@ -193,7 +194,7 @@ TEST("random operators, states, strided inputs, shared memory and messages fail 
     fail_each(singles[i].name, try_single, &singles[i], 1);
   }
   const tenon_op_t *flat = op_of("contract::flat");
-  for (int64_t n = 1; n < 60; n++) { /* what is refused anyway */
+  for (int64_t n = 1; n < 60; n++) { /* calls that are refused in any case */
     tenon_tensor_t *out[1] = {NULL};
     fault_memory(n, false);
     tenon_status_t status = tenon_op_call(flat, NULL, &list, out, 0);

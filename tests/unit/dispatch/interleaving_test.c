@@ -1,18 +1,20 @@
 /* A call and an unload meet in every order that a processor may give them.
  *
  * A call of unloadable code counts itself in a per-thread counter with a plain store, and then
- * reads its slot again (call.c, tn_slot_enter).  The unload takes the slot away, passes a barrier
- * on all threads, and then reads the counters (registry.c, tn_registry_unload).  On a processor the
- * counter's store may stay in the store buffer while the slot is read; only the barrier forces it
- * out.  Such an order comes by itself once in millions of calls, or never: stress_test.c waits for
- * it.  Here it is made.  The linker sends the call's second look at the slot, the barrier and the
- * reads of counters to this file, which passes a baton between the two threads, so that exactly one
- * of them runs, and holds the counter's store back.  One plan says at which moment of the unload
- * the call is counted, at which one the count becomes visible, and at which one the slot is read;
- * all plans are tried.  The kernel always runs last, which is the worst for the unload.
+ * reads its table entry again (tn_entry_hold in dispatch/call.c). The unload removes the entry,
+ * passes a barrier on all threads, and then reads the counters (tn_registry_unload). On a processor
+ * the counter's store may stay in the store buffer while the entry is read; only the barrier forces
+ * it out. Such an order occurs by itself once in millions of calls, or never: stress_test.c waits
+ * for it.
  *
- * With a part of the protection taken out, one of the plans must end in code of a library that is
- * gone. */
+ * This test forces it. The linker redirects the call's second read of the entry, the barrier and
+ * the reads of counters to this file. The file passes a baton between the two threads, so that
+ * exactly one of them runs, and holds the counter's store back. A plan says at which moment of the
+ * unload the call is counted, at which one the count becomes visible, and at which one the entry is
+ * read; all plans are tried. The kernel always runs last, which is the worst case for the unload.
+ *
+ * If a part of the protection is removed, one of the plans must end in code of an unloaded
+ * library. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -35,7 +37,7 @@ enum {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t passed = PTHREAD_COND_INITIALIZER;
-static int runs; /* who has the baton */
+static int runs; /* the thread that has the baton */
 
 static void wait_for_baton(int me) {
   pthread_mutex_lock(&lock);
@@ -79,8 +81,8 @@ typedef struct plan_t {
 static mutant_t mutant;
 static plan_t plan;
 static int moment, moments, barriers;
-static bool is_called, is_counted, is_visible; /* is_called: there is a call to hold */
-static bool is_over;                           /* the unload */
+static bool is_called, is_counted, is_visible; /* is_called: a call can be held */
+static bool is_over;                           /* the unload is over */
 static uint32_t *counter;
 
 static void make_visible(void) {
@@ -88,7 +90,7 @@ static void make_visible(void) {
   is_visible |= is_counted;
 }
 
-/* The unloader comes to its next moment, and the call goes on as far as the plan says. */
+/* The unloader reaches its next moment, and the call proceeds as far as the plan says. */
 static void come_to_moment(void) {
   moment++;
   if (!is_called) return;
@@ -121,7 +123,7 @@ uint64_t __wrap_tn_thread_gate(int gate) {
   return __real_tn_thread_gate(gate);
 }
 
-/* The call has counted itself just now.  That is taken back, and happens again when the plan says
+/* The call has just counted itself. The count is undone here, and is made again when the plan says
  * so. */
 const tn_table_entry_t *__wrap_tn_entry_again(tenon_call_t *call) {
   const tn_table_entry_t *held = tn_frame_of(call)->entry;
@@ -131,7 +133,7 @@ const tn_table_entry_t *__wrap_tn_entry_again(tenon_call_t *call) {
   __atomic_fetch_sub(counter, 1, __ATOMIC_SEQ_CST);
   pass_baton(CALLER, UNLOADER);
   again = mutant == NO_SECOND_LOOK ? held : __real_tn_entry_again(call);
-  if (!is_over) pass_baton(CALLER, UNLOADER); /* to its end */
+  if (!is_over) pass_baton(CALLER, UNLOADER); /* The call runs to its end. */
   return again;
 }
 
@@ -187,8 +189,8 @@ static tenon_status_t unload(tenon_library_t *library) {
   return status;
 }
 
-/* Two libraries have a kernel, and the newer one's is called while that library is unloaded.  Was
- * it unloaded? */
+/* Two libraries have a kernel, and the newer one's kernel is called while that library is unloaded.
+ * Returns whether the library was unloaded. */
 static bool try_plan(const plan_t *wanted, tenon_library_t **newer) {
   tn_spawned_t thread;
   double out[4] = {-1, -1, -1, -1};
@@ -198,11 +200,11 @@ static bool try_plan(const plan_t *wanted, tenon_library_t **newer) {
   is_counted = is_visible = is_over = false;
   runs = UNLOADER;
   if (!CHECK(tn_spawn(&thread, call_swapped, out))) return false;
-  pass_baton(UNLOADER, CALLER); /* until it would look at the slot again */
+  pass_baton(UNLOADER, CALLER); /* The call has run up to its second read of the entry. */
   tenon_status_t status = unload(*newer);
   is_counted = is_over = true;
   make_visible();
-  pass_baton(UNLOADER, CALLER); /* the kernel runs */
+  pass_baton(UNLOADER, CALLER); /* The kernel runs. */
   is_called = false;
   tn_join(&thread);
   if (status != TENON_OK) CHECK_STATUS(status, TENON_UNAVAILABLE);
@@ -232,7 +234,8 @@ static int try_all_plans(void) {
   tenon_library_t *older = load(0);
   tenon_library_t *newer = load(1);
   void *kept = dlopen(TEST_LIBRARIES "/libretired_1.so",
-                      RTLD_NOW); /* its code stays, and says when it runs too late */
+                      /* Its code stays mapped, and reports if it runs too late. */
+                      RTLD_NOW);
   CHECK(kept != NULL);
   CHECK_STATUS(unload(newer), TENON_OK);
   moments = moment + 1;
@@ -251,7 +254,7 @@ static int try_all_plans(void) {
   return check_failures != 0;
 }
 
-/* The status of a process that tries all plans until one of them fails. */
+/* Returns the exit status of a process that tries all plans until one of them fails. */
 static int run_mutant(mutant_t wanted) {
   int status = -1;
   fflush(NULL);

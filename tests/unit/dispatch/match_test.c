@@ -1,6 +1,6 @@
-/* Calls that are matched by types and shapes alone against the same calls through metas and
- * inference: results, layouts, refusals and messages are the same for random tensors, attributes
- * and given results. */
+/* Calls that are matched by types and shapes alone, compared with the same calls through metas and
+ * inference: results, layouts, errors and messages are equal for random tensors, attributes and
+ * given results. */
 #define TENON_STATIC
 #include "check.h"
 #include "core/match.h"
@@ -13,7 +13,8 @@
 /* operators */
 
 static tenon_status_t
-fill(tenon_call_t *call) { /* every result, by its number and how many inputs there are */
+/* Fills every result with a number made of its index and the number of inputs. */
+fill(tenon_call_t *call) {
   int given = 0;
   for (uint32_t i = 0; i < call->op->input_count; i++)
     given += call->inputs[i] != NULL;
@@ -61,7 +62,7 @@ TENON_LIBRARY(match, "1.0.0",
 static const struct {
   const char *name;
   int inputs, outputs;
-  int32_t ranks[3]; /* of most tensors that are tried */
+  int32_t ranks[3]; /* the ranks of most tensors that are tried */
 } tried[] = {{"match::same", 2, 1, {2, 2}},     {"match::multiply", 3, 1, {3, 2, 1}},
              {"match::maybe", 2, 2, {2, 2}},    {"match::stated", 1, 1, {3}},
              {"match::like", 2, 2, {2, 1}},     {"match::square", 2, 1, {2, 2}},
@@ -112,12 +113,13 @@ typedef struct trial_t {
   const tenon_op_t *op;
   const tenon_value_t *attrs;
   tenon_tensor_t *inputs[3];
-  tenon_tensor_t *outputs[2][2]; /* of the matched call, of the other one */
+  tenon_tensor_t *outputs[2][2]; /* first those of the matched call, then those of the other */
   int statuses[2];
   char messages[2][600];
 } trial_t;
 
-/* The call as it is, then as of an operator that is not plain.  `wanted` -1: into given results. */
+/* Makes the call as it is, then as one of an operator that is not plain. `wanted` -1: into given
+ * results. */
 static void call_both(trial_t *t, int wanted) {
   tenon_op_t *op = (tenon_op_t *)(uintptr_t)t->op;
   for (int way = 0; way < 2; way++) {
@@ -154,7 +156,7 @@ static bool matches(const trial_t *t, bool may_create) {
                   t->inputs, t->outputs[0], may_create, &match);
 }
 
-/* Results that fit, mostly. */
+/* Makes results that fit in most cases. */
 static void make_given(trial_t *t, int outputs, int kind) {
   tenon_tensor_t *made[2] = {t->outputs[0][0], t->outputs[0][1]};
   tenon_tensor_release(t->outputs[1][0]);
@@ -197,7 +199,7 @@ TEST("a call that is matched and one that is inferred give the same results and 
     for (int round = 0; round < 20000 && good; round++) {
       for (int i = 0; i < 3; i++)
         t.inputs[i] = i < tried[k].inputs && pick(12) ? random_tensor(tried[k].ranks[i]) : NULL;
-      if (pick(2) && t.inputs[0]) /* else few agree */
+      if (pick(2) && t.inputs[0]) /* Otherwise few of them agree. */
         for (int i = 1; i < 3; i++)
           if (t.inputs[i])
             t.inputs[i]->dtype = t.inputs[i]->dtype.bits >= t.inputs[0]->dtype.bits
@@ -230,7 +232,8 @@ TEST("a call that is matched and one that is inferred give the same results and 
     bool is_in_doubt =
         strcmp(tried[k].name, "match::maybe") == 0 || strcmp(tried[k].name, "match::blend") == 0;
     if (!CHECK(missed == 0 ||
-               is_in_doubt)) /* only where an input that is absent would have bound something */
+               /* This may happen only if an absent input would have bound something. */
+               is_in_doubt))
       fprintf(stderr, "  %s: of %d that ran %d were not matched\n", tried[k].name, ran, missed);
   }
   for (int i = 0; i < ATTRS; i++)
@@ -242,8 +245,8 @@ TEST("operators of which there is more to know than types and shapes are not mat
         op_of("match::blend")->shapes.matcher->traits == TENON_POINTWISE);
   CHECK(op_of("match::made")->shapes.matcher == NULL &&
         op_of("match::placed")->shapes.matcher == NULL);
-  CHECK(op_of("core::concat")->shapes.matcher == NULL);  /* a list */
-  CHECK(op_of("core::reshape")->shapes.matcher == NULL); /* a view */
+  CHECK(op_of("core::concat")->shapes.matcher == NULL);  /* It has a list. */
+  CHECK(op_of("core::reshape")->shapes.matcher == NULL); /* It returns a view. */
 }
 
 TEST("extents that no tensor has are not matched, whatever the tensors of the call say") {
@@ -253,7 +256,7 @@ TEST("extents that no tensor has are not matched, whatever the tensors of the ca
   trial_t t = {.op = op_of("match::same"), .inputs = {a, b}};
   t.outputs[0][0] = t.outputs[1][0] = out;
   CHECK(matches(&t, false));
-  a->shape[0] = b->shape[0] = out->shape[0] = -1; /* a view that its caller spoilt */
+  a->shape[0] = b->shape[0] = out->shape[0] = -1; /* a view that its caller damaged */
   CHECK(!matches(&t, false));
   call_both(&t, -1);
   CHECK(t.statuses[0] == TENON_INVALID && strcmp(t.messages[0], t.messages[1]) == 0);

@@ -1,6 +1,6 @@
-/* Arguments that are not all in one place: host tensors beside those of a device, two devices,
- * @host arguments; errors, moves, what is copied and how it is counted.  Memory of the device is
- * disguised, so a kernel that is given the wrong one faults. */
+/* Arguments on several devices: host tensors beside those of a device, two devices, @host
+ * arguments; errors, moves, and the copies with their counts. Memory of the device is disguised, so
+ * a kernel that gets the wrong memory faults. */
 #include <stdlib.h>
 
 #include "check.h"
@@ -14,7 +14,7 @@
 static int32_t given[3]; /* device types of the last call's inputs */
 static int64_t calls;
 
-/* y = x + a, and x += 1 where the schema says so; shapes alike. */
+/* Computes y = x + a, and x += 1 if the schema says so; the shapes are equal. */
 static tenon_status_t npu_add(tenon_call_t *call) {
   const tenon_tensor_t *x = call->inputs[0];
   const tenon_tensor_t *a = call->inputs[1];
@@ -43,7 +43,7 @@ static tenon_status_t raise(tenon_call_t *call) {
 }
 
 static tenon_status_t
-more(tenon_call_t *call) { /* x + by + what it makes itself: ones, on the host */
+more(tenon_call_t *call) { /* returns x + by + a tensor of ones that it creates on the host */
   const tenon_tensor_t *x = call->inputs[0];
   tenon_tensor_t *ones = call->host->temporary(call, x->dtype, x->ndim, x->shape);
   tenon_tensor_t *sum[1] = {NULL};
@@ -88,7 +88,7 @@ static void check_npu(const tenon_tensor_t *t, const char *expected) {
   tenon_tensor_release(host);
 }
 
-static void check_moves(const char *expected) { /* NULL: none at all */
+static void check_moves(const char *expected) { /* NULL: no moves */
   char *report = NULL;
   CHECK_STATUS(tenon_move_report(&report), TENON_OK);
   if (expected)
@@ -98,7 +98,7 @@ static void check_moves(const char *expected) { /* NULL: none at all */
   tenon_text_release(report);
 }
 
-/* Gives the result, NULL after a failure. */
+/* Returns the result, or NULL after a failure. */
 static tenon_tensor_t *add(const char *op, tenon_tensor_t *x, tenon_tensor_t *y,
                            tenon_status_t expected) {
   tenon_tensor_t *in[2] = {x, y};

@@ -1,6 +1,6 @@
-/* Processes: a child of fork calls, registers, loops, runs executables and unloads, whatever other
- * threads of its parent did at that moment; and where the system refuses membarrier all works but
- * unloading, which says so. */
+/* Processes: a child of fork calls, registers, runs loops and executables, and unloads, whatever
+ * other threads of its parent did at that moment. If the system refuses membarrier, everything
+ * works except unloading, which reports the reason. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -34,7 +34,7 @@ static tenon_status_t load_partner(uint32_t flags) {
   return tenon_library_load(TEST_LIBRARIES "/libpartner.so", flags, &partner);
 }
 
-/* A sum over so many elements that it is shared among threads. */
+/* A sum over so many elements that several threads share it. */
 static void check_loop(void) {
   int64_t extent = 1 << 20;
   tenon_tensor_t *x = NULL;
@@ -88,13 +88,13 @@ static void begin(void) {
   graph_node(b, NULL, "core::matmul", NULL, inputs, &product, 1);
   graph_output(b, "product", product);
   executable = graph_compile(b, 0);
-  /* threads have been started, states made */
+  /* threads were started, and states created */
   check_loop();
   check_graph_runs();
   check_registering();
 }
 
-/* Runs in a child, which must end within half a minute, without a failed check. */
+/* Runs a function in a child, which must end within half a minute and without a failed check. */
 static void in_child(void (*function)(void)) {
   fflush(NULL);
   pid_t child = fork();
@@ -139,7 +139,8 @@ static void work(void) {
   check_loop();
   check_graph_runs();
   check_registering();
-  CHECK_STATUS(tenon_library_unload(partner), TENON_OK); /* no call is in it here */
+  /* No call is inside it in this process. */
+  CHECK_STATUS(tenon_library_unload(partner), TENON_OK);
   CHECK_STATUS(load_partner(TENON_LOAD_UNLOADABLE), TENON_OK);
   CHECK_STATUS(tenon_library_unload(partner), TENON_OK);
 }
@@ -227,7 +228,7 @@ static void without_barrier(void) {
   CHECK_TEXT(tenon_error(), "cannot unload library partner: this system cannot tell whether a call "
                             "is in it (membarrier)");
   CHECK_STATUS(tenon_op_call(op_of("contract::halve"), NULL, &x, &out, 0),
-               TENON_OK); /* it is as it was */
+               TENON_OK); /* Nothing has changed. */
   CHECK_TENSOR(out, "f64[2] 1 2");
   check_registering();
   char *text = NULL;

@@ -1,7 +1,7 @@
-/* Calls write to nothing that is shared, and run takes no lock, no memory and no system call.  All
- * that is allocated before the calls comes from one region; it and the program's data, in which
- * libtenon's is, become read-only while two threads call; each such test runs in a process of its
- * own, which a write, or a system call, ends. */
+/* Calls write to no shared memory, and tenon_op_run takes no lock, allocates nothing and makes no
+ * system call. All that is allocated before the calls comes from one region. This region and the
+ * program's data, including libtenon's, become read-only while two threads call. Each such test
+ * runs in a process of its own, which a write or a system call ends. */
 #include <dlfcn.h>
 #include <link.h>
 #include <linux/filter.h>
@@ -30,12 +30,12 @@ TEST("calls write to nothing that is shared") {
 }
 #else
 
-/* the region, and what is counted */
+/* the region, and the counters */
 
 enum { REGION_SIZE = 64 << 20 };
 static char *region;
 static size_t region_used;
-static int fills_region; /* allocations come from it */
+static int fills_region; /* new allocations come from the region */
 static _Thread_local int64_t allocations, locks;
 
 void *__libc_malloc(size_t size);
@@ -69,7 +69,8 @@ void *realloc(void *pointer, size_t size) {
   }
   if (is_in_region(pointer)) memcpy(&before, (char *)pointer - 8, sizeof before);
   void *block = malloc(
-      size); /* what the system's allocator gave before the region was made is not grown here */
+      /* A block that the system's allocator gave before the region existed is not grown here. */
+      size);
   if (pointer && block) memcpy(block, pointer, before < size ? before : size);
   return block;
 }
@@ -91,7 +92,7 @@ COUNTED(pthread_rwlock_rdlock, pthread_rwlock_t)
 COUNTED(pthread_rwlock_wrlock, pthread_rwlock_t)
 
 static int close_program(struct dl_phdr_info *info, size_t size,
-                         void *context) { /* the first one is the program */
+                         void *context) { /* The first object is the program. */
   (void)size;
   (void)context;
   for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -110,7 +111,7 @@ static int close_program(struct dl_phdr_info *info, size_t size,
 static double id[4] = {0, 1, 2, 3};
 static int64_t shared_count;
 
-static tenon_status_t counting(tenon_call_t *call) { /* what must not be */
+static tenon_status_t counting(tenon_call_t *call) { /* counts forbidden requests */
   shared_count++;
   return probe_kernel(call);
 }
@@ -137,7 +138,7 @@ typedef struct way_t {
   const char *op;
   const char *inputs[3];
   const char *output;
-  const char *backend; /* backend: of all its tensors, NULL: the CPU */
+  const char *backend; /* backend: of all tensors of the call; NULL: the CPU */
   int entry;
 } way_t;
 static const way_t ways[] = {
@@ -158,7 +159,8 @@ static const way_t ways[] = {
     {"core::add", {"f32[2,2] 1 2 3 4", "f32[2,2] 1 1 1 1"}, "f32[2,2] 2 3 4 5", NULL, STRIDED}};
 enum { WAYS = sizeof ways / sizeof *ways };
 
-typedef struct prepared_t { /* shared by the threads */
+/* The threads share this. */
+typedef struct prepared_t {
   const tenon_op_t *op;
   tenon_bound_t *bound;
   tenon_tensor_t *inputs[3];
@@ -203,11 +205,11 @@ static void prepare(void) {
     }
     if (ways[w].entry == BOUND) CHECK_STATUS(tenon_bound_create(p->op, NULL, &p->bound), TENON_OK);
   }
-  prepared[WAYS] = prepared[1]; /* with a kernel that does what it must not */
+  prepared[WAYS] = prepared[1]; /* with a kernel that does something forbidden */
   fills_region = 0;
 }
 
-/* A thread's own results. */
+/* The results of one thread. */
 static void make_outputs(tenon_tensor_t **outputs) {
   for (int w = 0; w <= WAYS; w++) {
     outputs[w] = tensor_like(prepared[w].expected);
@@ -243,7 +245,7 @@ static bool are_right(tenon_tensor_t **outputs) {
 
 /* processes */
 
-/* What a process of its own comes to: its exit status, or 100 and the signal. */
+/* Runs a process and returns its exit status, or 100 plus the signal. */
 static int in_process(int (*function)(int), int argument) {
   fflush(NULL);
   pid_t child = fork();
@@ -257,7 +259,7 @@ enum {
   CALLERS = 2,
   CALLS_OF_EACH = 500000,
 };
-typedef struct stage_t { /* stays writable */
+typedef struct stage_t { /* This stays writable. */
   int ready;
   int may_go;
   int done;
@@ -271,7 +273,8 @@ static void *call_often(void *pointer) {
   make_outputs(outputs);
   int wrong = 0;
   for (int i = 0; i < 20 * WAYS; i++)
-    wrong |= call_once(i % WAYS, outputs) != TENON_OK; /* symbols are bound, blocks made */
+    /* The first calls bind symbols and create blocks. */
+    wrong |= call_once(i % WAYS, outputs) != TENON_OK;
   if (wrong) fprintf(stderr, "%s\n", tenon_error());
   sched_yield();
   __atomic_fetch_add(&stage->ready, 1, __ATOMIC_ACQ_REL);
@@ -284,7 +287,7 @@ static void *call_often(void *pointer) {
   __atomic_fetch_or(&stage->wrong, wrong || !are_right(outputs), __ATOMIC_ACQ_REL);
   __atomic_fetch_add(&stage->done, 1, __ATOMIC_ACQ_REL);
   while (pause())
-    continue; /* a thread that ends writes to what it shared */
+    continue; /* A thread that ends writes to shared memory. */
   return NULL;
 }
 
@@ -310,7 +313,7 @@ TEST("a million calls of two threads do not write to operators, kernels, shared 
   tenon_registration_t *r = NULL;
   prepare();
   CHECK(in_process(call_read_only, WAYS) == 0);
-  fills_region = 1; /* and it would be noticed */
+  fills_region = 1; /* The test would notice forbidden writes. */
   CHECK_STATUS(tenon_kernel_add("probe::plain", "cpu", counting, &id[1], NULL, TENON_OVERRIDE, &r),
                TENON_OK);
   fills_region = 0;
@@ -326,7 +329,7 @@ static bool is_run(int way) {
 }
 
 static int
-run_without_system(int last) { /* a system call other than exit ends the process by SIGSYS */
+run_without_system(int last) { /* A system call other than exit ends the process by SIGSYS. */
   static struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
                                       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 0, 1),
                                       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
@@ -356,7 +359,8 @@ TEST("run takes no lock, no memory and no system call") {
   } bad[] = {{taking_memory, 6}, {asking_system, 100 + SIGSYS}};
   tenon_registration_t *r = NULL;
   CHECK(in_process(run_without_system, WAYS) == 0);
-  for (int i = 0; i < 2; i++) { /* and they would be noticed */
+  /* The test would notice forbidden requests. */
+  for (int i = 0; i < 2; i++) {
     CHECK_STATUS(
         tenon_kernel_add("probe::plain", "cpu", bad[i].run, &id[1], NULL, TENON_OVERRIDE, &r),
         TENON_OK);

@@ -1,5 +1,5 @@
-/* Shapes with symbols, by tenon_shapes_infer: with numbers in the symbols' places they are the
- * shapes that calls give. */
+/* Symbolic shapes by tenon_shapes_infer: with numbers in place of the symbols, they are the shapes
+ * that calls give. */
 #include "check.h"
 #include "core/tensor.h"
 #include "tensors.h"
@@ -9,13 +9,14 @@
 #include "failing.h"
 
 enum { SYMBOLS = 32 };
-typedef struct tried_t { /* a table, and what number stands for each symbol */
+/* A table of symbols, and the number for each symbol. */
+typedef struct tried_t {
   tenon_shapes_t *shapes;
   tenon_dim_t symbols[SYMBOLS];
   int64_t numbers[SYMBOLS];
   int count;
-  int found;     /* found: extents that only run knows */
-  int64_t limit; /* of the last of these */
+  int found;     /* found: extents known only after run */
+  int64_t limit; /* the limit of the last of these */
 } tried_t;
 
 static int64_t number_of(tried_t *t, tenon_dim_t dim) {
@@ -28,7 +29,8 @@ static int64_t number_of(tried_t *t, tenon_dim_t dim) {
     t->found++;
     return t->limit = number_of(t, part.a);
   }
-  if (part.kind == TENON_PART_SYMBOL) { /* known to be another */
+  /* The symbol is known to equal another one. */
+  if (part.kind == TENON_PART_SYMBOL) {
     CHECK(part.a.value != dim.value);
     return part.a.value == dim.value ? -1 : number_of(t, part.a);
   }
@@ -58,7 +60,7 @@ static int64_t number_of(tried_t *t, tenon_dim_t dim) {
   }
 }
 
-/* Every extent of the tensor is a symbol of its own. */
+/* Makes every extent of the tensor a symbol of its own. */
 static void meta_of(tried_t *t, tenon_tensor_t *tensor, tenon_meta_t *meta, tenon_dim_t *dims) {
   *meta = (tenon_meta_t){.size = sizeof *meta,
                          .dtype = tensor->dtype,
@@ -154,7 +156,8 @@ TEST("a list of symbolic tensors: their extents are added") {
   CHECK(number_of(&t, results[0]->dims[0]) == 6);
   CHECK(number_of(&t, results[0]->dims[1]) == 3);
   CHECK_STATUS(tenon_shapes_part(t.shapes, dims[1][1], &part),
-               TENON_OK); /* the other axis: stated to be the same */
+               /* The other axis is declared to be equal. */
+               TENON_OK);
   CHECK(part.kind == TENON_PART_SYMBOL);
   CHECK(part.a.value == dims[0][1].value);
   for (int i = 0; i < 2; i++)

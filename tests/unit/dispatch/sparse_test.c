@@ -1,4 +1,4 @@
-/* Sparse tensors in calls: kernels that look at them, results of that layout, who is refused,
+/* Sparse tensors in calls: kernels that support them, sparse results, calls that are refused, and
  * gradients. */
 #include "base/status.h"
 #include "check.h"
@@ -18,7 +18,7 @@ static void start(void) {
     CHECK_STATUS(tenon_library_add(tenon_library_contract(), NULL, NULL, NULL), TENON_OK);
 }
 
-/* A call of an operator with these inputs, which are given over. */
+/* Calls an operator with these inputs, and releases them. */
 static tenon_status_t call2(const char *name, const char *attrs_text, tenon_tensor_t *a,
                             tenon_tensor_t *b, tenon_tensor_t **out) {
   const tenon_op_t *op = op_of(name);
@@ -64,7 +64,7 @@ TEST("a sparse result is made by run, as large as it says") {
       call2("contract::csr_threshold", "least=2", tensor_of("f32[2,3] 1 -2 3 0 1 4"), NULL, &out),
       TENON_OK);
   CHECK_SPARSE(out, ((int64_t[]){2, 3}), "f32[3] -2 3 4", "i64[3] 1 2 2",
-               "i64[3] 0 2 3"); /* the second room counts */
+               "i64[3] 0 2 3"); /* The second request for memory counts. */
   tenon_tensor_release(out);
   CHECK_STATUS(
       call2("contract::csr_threshold", "least=9", tensor_of("f32[2,3] 1 -2 3 0 1 4"), NULL, &out),
@@ -122,7 +122,7 @@ TEST("layers see calls with sparse arguments and results") {
   tenon_layer_release(layer);
 }
 
-/* results that are given */
+/* given results */
 
 TEST("a sparse tensor that is given as a result gets new parts, and others keep the old ones") {
   start();
@@ -165,7 +165,8 @@ TEST("results of another layout, shape or dtype, and an input itself, are refuse
   CHECK_STATUS(tenon_op_call_into(op, NULL, &x, &x), TENON_INVALID);
   CHECK_TEXT(tn_error(),
              "result out is input a, and a sparse result is made anew: give another tensor");
-  CHECK_STATUS(tenon_op_run(op, NULL, &x, &dense), TENON_INVALID); /* the kernel's word for it */
+  /* The kernel itself refuses. */
+  CHECK_STATUS(tenon_op_run(op, NULL, &x, &dense), TENON_INVALID);
   CHECK_SPARSE(x, matrix_shape, "f32[3] 5 6 7", "i64[3] 0 2 1", "i64[4] 0 2 2 3");
   s = matrix();
   CHECK_STATUS(tenon_op_call_into(op_of("contract::stored"), NULL, &x, &s), TENON_INVALID);
@@ -184,7 +185,7 @@ TEST("results of another layout, shape or dtype, and an input itself, are refuse
   tenon_tensor_release(s);
 }
 
-/* what goes wrong */
+/* errors */
 
 TEST("a kernel that does not make its sparse result, or makes another, is an error") {
   start();
@@ -221,7 +222,7 @@ TEST("a kernel that does not make its sparse result, or makes another, is an err
   tenon_attrs_t *attrs = attrs_of(op, "what='nothing'");
   CHECK_STATUS(tenon_op_run(op, attr_values(attrs), &x, &given), TENON_INTERNAL);
   CHECK_SPARSE(given, matrix_shape, "f32[3] 5 6 7", "i64[3] 0 2 1",
-               "i64[4] 0 2 2 3"); /* as it was, and of use */
+               "i64[4] 0 2 2 3"); /* The tensor is unchanged and can still be used. */
   CHECK_STATUS(call2("contract::stored", NULL, given, NULL, &out), TENON_OK);
   tenon_attrs_release(attrs);
   tenon_tensor_release(x);
@@ -275,7 +276,7 @@ TEST("an operator that reads only shapes accepts sparse tensors") {
   tenon_tensor_release(out);
 }
 
-/* between sparse and dense */
+/* conversions between sparse and dense */
 
 static void check_both_ways(const char *dense, const char *layout) {
   tenon_tensor_t *sparse, *back;
@@ -330,7 +331,7 @@ TEST("gradients go through operators with sparse inputs whose rules say how") {
   CHECK_STATUS(tenon_tensor_require_grad(x, 1), TENON_OK);
   CHECK_STATUS(tenon_op_call(op_of("contract::csr_dot"), NULL, (tenon_tensor_t *[]){a, x}, &out, 0),
                TENON_OK);
-  tenon_tensor_release(a); /* the history has it */
+  tenon_tensor_release(a); /* The history holds it. */
   CHECK_STATUS(tenon_backward(&out, &ones, 1, 0), TENON_OK);
   CHECK_TENSOR(tenon_tensor_grad(x), "f32[3,1] 5 700 6");
   tenon_tensor_release(x);
@@ -373,10 +374,12 @@ TEST("a rule may give a sparse gradient, and a sum of such is dense") {
     CHECK_STATUS(tenon_op_call(op, NULL, (tenon_tensor_t *[]){table, ids}, &y[i], 0), TENON_OK);
   CHECK_STATUS(tenon_backward(y, g, 1, TENON_GRAD_KEEP), TENON_OK);
   CHECK_SPARSE(tenon_tensor_grad(table), rows_shape, "f32[2,2] 1 2 3 4", "i64[2] 1 3", NULL);
-  CHECK_STATUS(tenon_backward(y, g, 1, TENON_GRAD_KEEP), TENON_OK); /* adds to what is there */
+  /* The second backward adds to the gradient. */
+  CHECK_STATUS(tenon_backward(y, g, 1, TENON_GRAD_KEEP), TENON_OK);
   CHECK_TENSOR(tenon_tensor_grad(table), "f32[4,2] 0 0 2 4 0 0 6 8");
   CHECK_STATUS(tenon_tensor_grad_set(table, NULL), TENON_OK);
-  CHECK_STATUS(tenon_backward(y, g, 2, 0), TENON_OK); /* adds on the way */
+  /* Gradients of both outputs are added on the way. */
+  CHECK_STATUS(tenon_backward(y, g, 2, 0), TENON_OK);
   CHECK_TENSOR(tenon_tensor_grad(table), "f32[4,2] 0 0 11 22 0 0 33 44");
   for (int i = 0; i < 2; i++) {
     tenon_tensor_release(y[i]);
@@ -386,7 +389,7 @@ TEST("a rule may give a sparse gradient, and a sum of such is dense") {
   tenon_tensor_release(ids);
 }
 
-/* without memory */
+/* failing allocations */
 
 static tenon_status_t try_calls(void *context) {
   tenon_tensor_t *x = context;
@@ -405,7 +408,7 @@ static tenon_status_t try_calls(void *context) {
     CHECK(memcmp(dense->data, (const float[]){5, 0, 0, 0, 0, 7, 6, 0, 0}, 36) == 0);
   if (again)
     CHECK(again->detail && again->detail->values &&
-          !(again->keys & TN_TENSOR_UNSET)); /* whatever failed */
+          !(again->keys & TN_TENSOR_UNSET)); /* for any failing allocation */
   tenon_tensor_release(made);
   tenon_tensor_release(again);
   tenon_tensor_release(dense);

@@ -1,5 +1,5 @@
-/* Results as layers see them: slots, which are made when the call has come past all layers, of what
- * they made of it. */
+/* Results as layers see them: unallocated outputs, which are created once the call has passed all
+ * layers, from what the layers made of it. */
 #include "check.h"
 #include "tensors.h"
 
@@ -7,7 +7,8 @@
 
 #include "autograd/tape.h"
 
-static tenon_tensor_t *seen[4]; /* results of the last call, as a layer saw them before */
+/* The results of the last call, as a layer saw them before the call. */
+static tenon_tensor_t *seen[4];
 static int count;
 
 static tenon_status_t look(tenon_call_t *c) {
@@ -29,7 +30,7 @@ static void drop(tenon_layer_t *layer) {
   tenon_layer_release(layer);
 }
 
-/* Passes another input on: what context holds. */
+/* Passes another input on: the tensor in the context. */
 static tenon_status_t swap(tenon_call_t *c) {
   tenon_tensor_t *const *before = c->inputs;
   tenon_tensor_t *inputs[8] = {c->context};
@@ -77,8 +78,7 @@ TEST("a slot has no memory yet; results that are not wanted are absent, those th
   CHECK(seen[0] == given[0]);
   CHECK_TENSOR(given[0], "f32[2] 3 2");
   RELEASE(given[0], out[0], out[1]);
-  given[0] =
-      tensor_of("f32[3] 0 0 0"); /* that it does not fit is found where the call has come to */
+  given[0] = tensor_of("f32[3] 0 0 0"); /* The call finds at its end that it does not fit. */
   CHECK_STATUS(tenon_op_call_into(op_of("core::top_k"), NULL, inputs, given), TENON_INVALID);
   CHECK_TEXT(tenon_error(), "core::top_k: result values: expected shape [2], found [3]");
   drop(layer);
@@ -87,7 +87,8 @@ TEST("a slot has no memory yet; results that are not wanted are absent, those th
 
 static tenon_status_t answer(tenon_call_t *c) {
   int64_t shape[1] = {2};
-  (void)c->host->resize(c, 0, 1, shape); /* of no dtype: refused */
+  /* The result has no dtype yet, so this is refused. */
+  (void)c->host->resize(c, 0, 1, shape);
   return c->host->assign(c, 0, c->context);
 }
 

@@ -1,5 +1,5 @@
-/* Layers of users and modes: their order, what they see, change, answer and refuse, in this thread
- * and in threads that work for it; and the trace, line by line. */
+/* Layers and modes of users: their order, and what they see, change, answer and refuse, in the
+ * calling thread and in its worker threads; and the trace, line by line. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -38,7 +38,7 @@ static tenon_status_t fails(tenon_call_t *call) {
 }
 
 static tenon_status_t parts_of_it(void *argument, int64_t begin,
-                                  int64_t end); /* of the tests of threads */
+                                  int64_t end); /* for the tests of threads */
 
 /* clang-format off */
 static const tenon_item_t layered_items[] = {
@@ -75,7 +75,7 @@ static double call(const char *name, double value) {
   return out;
 }
 
-/* layers that write down that they were there */
+/* layers that log their calls */
 
 static char seen[4096];
 static void note(const char *name) {
@@ -97,7 +97,8 @@ static tenon_status_t around(tenon_call_t *c) {
   char end[64];
   note(c->context);
   tenon_status_t status = tenon_call_next(c);
-  snprintf(end, sizeof end, "/%s", (const char *)c->context); /* which is its own again */
+  /* The context is that of this layer again. */
+  snprintf(end, sizeof end, "/%s", (const char *)c->context);
   note(end);
   return status;
 }
@@ -120,7 +121,7 @@ static void drop_all(tenon_layer_t *const *layers, int count) {
     drop(layers[i]);
 }
 
-/* The k-th order of n things. */
+/* Returns the k-th order of n things. */
 static void permute(int k, int n, int *out) {
   int left[8];
   int count = n;
@@ -173,7 +174,8 @@ TEST("layers of one anchor stand in the order of their names, in whatever order 
 TEST("layers stand where their anchors say, in whatever order they were made") {
   static const char *const anchors[] = {"above functional", "above autocast", "above autograd",
                                         "below autograd", "below view"};
-  static const char *const names[] = {"z", "y", "x", "w", "v"}; /* against the order of names */
+  /* The order is the reverse of the alphabetical one. */
+  static const char *const names[] = {"z", "y", "x", "w", "v"};
   start();
   for (int made = 0; made < 120; made++) {
     tenon_layer_t *layers[5] = {NULL};
@@ -245,7 +247,8 @@ static tenon_status_t refuses(tenon_call_t *c) {
 }
 
 static tenon_status_t
-twice(tenon_call_t *c) { /* f(f(x)), by calling on a second time with what came out */
+/* f(f(x)): passes the call on a second time with the result of the first. */
+twice(tenon_call_t *c) {
   tenon_tensor_t *const *before = c->inputs;
   TENON_TRY(tenon_call_next(c));
   c->inputs = c->outputs;
@@ -264,7 +267,8 @@ static tenon_status_t other_factor(tenon_call_t *c) {
 }
 
 static tenon_status_t
-other_output(tenon_call_t *c) { /* the result goes elsewhere; what comes out is its negative */
+/* Redirects the result to another tensor; the caller gets its negative. */
+other_output(tenon_call_t *c) {
   tenon_tensor_t *const *before = c->outputs;
   tenon_tensor_t *mine = probe_tensor("cpu", c->context);
   c->outputs = &mine;
@@ -296,7 +300,8 @@ TEST("a layer answers, refuses, calls on twice, changes inputs, attributes and r
   layer = layer_of("a", "above autograd", twice, NULL);
   CHECK(call("layered::times", 2) == 18);
   CHECK_SEEN("below below");
-  tenon_layer_t *inner = layer_of("b", "above autograd", twice, NULL); /* of one chain */
+  /* It belongs to the same chain. */
+  tenon_layer_t *inner = layer_of("b", "above autograd", twice, NULL);
   CHECK(call("layered::times", 2) == 162);
   CHECK_SEEN("below below below below");
   drop(inner);
@@ -333,7 +338,8 @@ TEST("a failure below a layer comes to it, and it may make good") {
 }
 
 static tenon_status_t
-makes_another(tenon_call_t *c) { /* one that stands before it, in the middle of a call */
+/* Creates a layer that precedes it, in the middle of a call. */
+makes_another(tenon_call_t *c) {
   tenon_layer_t **made = c->context;
   note("b");
   if (!*made) CHECK_STATUS(tenon_layer_create("a", "above autograd", noting, "a", made), TENON_OK);
@@ -361,7 +367,8 @@ TEST("a layer that is made or goes while a call is in another one of its anchor 
 static int64_t entered;
 
 static tenon_status_t
-recurses(tenon_call_t *c) { /* calls the operator anew instead of passing on */
+/* Calls the operator again instead of passing the call on. */
+recurses(tenon_call_t *c) {
   entered++;
   return tenon_op_run(c->op, c->attrs, c->inputs, c->outputs);
 }
@@ -441,7 +448,8 @@ TEST("layers with bad names, places or functions are refused; sixty-four fit") {
 /* modes */
 
 static tenon_status_t
-calls_itself(tenon_call_t *c) { /* what it calls is seen by lower modes only */
+/* Only lower modes see the calls that it makes. */
+calls_itself(tenon_call_t *c) {
   note(c->context);
   note("(");
   CHECK(call("layered::times", 1) == 3);
@@ -460,7 +468,8 @@ TEST("modes see each call, the last one pushed first; calls that they make are s
   CHECK_STATUS(tenon_mode_push(calls_itself, "three"), TENON_OK);
   CHECK(call("layered::times", 2) == 6);
   CHECK_SEEN("three ( two one layer /two ) two one layer /two");
-  CHECK(call("layered::times", 2) == 6); /* the stack is whole again */
+  /* The stack of modes is complete again. */
+  CHECK(call("layered::times", 2) == 6);
   CHECK_SEEN("three ( two one layer /two ) two one layer /two");
   tenon_mode_pop();
   CHECK(call("layered::times", 2) == 6);
@@ -471,7 +480,7 @@ TEST("modes see each call, the last one pushed first; calls that they make are s
   tenon_mode_pop();
   CHECK(call("layered::times", 2) == 6);
   CHECK_SEEN("layer");
-  tenon_mode_pop(); /* of nothing */
+  tenon_mode_pop(); /* There is no mode. */
   drop(layer);
   CHECK_STATUS(tenon_mode_push(NULL, NULL), TENON_INVALID);
 }
@@ -504,7 +513,8 @@ TEST("the only mode does not see what it calls itself; a mode answers, refuses, 
   CHECK_SEEN("");
 }
 
-static tenon_status_t pushes(tenon_call_t *c) { /* a mode for the time of what it calls itself */
+/* Pushes a mode while it makes its own calls. */
+static tenon_status_t pushes(tenon_call_t *c) {
   note("p");
   CHECK_STATUS(tenon_mode_push(noting, "inner"), TENON_OK);
   CHECK(call("layered::times", 1) == 3);
@@ -529,7 +539,8 @@ static tenon_status_t counting(tenon_call_t *c) {
   return tenon_call_next(c);
 }
 
-static void without(void *pointer) { /* another thread has none of this one's layers and modes */
+/* Another thread has none of this thread's layers and modes. */
+static void without(void *pointer) {
   (void)pointer;
   for (int i = 0; i < 100; i++)
     CHECK(call("layered::times", i) == 3 * i);
@@ -571,7 +582,8 @@ TEST("layers and modes are of the thread that switched them on, and of threads t
 }
 
 static tenon_status_t
-in_parts(tenon_call_t *c) { /* a mode whose own calls come from several threads */
+/* A mode whose own calls come from several threads. */
+in_parts(tenon_call_t *c) {
   CHECK_STATUS(tn_parallel(16, 1, parts_of_it, c->context), TENON_OK);
   return tenon_call_next(c);
 }
@@ -590,7 +602,8 @@ TEST("what a mode calls from several threads is seen by lower modes only") {
   tenon_threads_set(0);
 }
 
-static void call_much(void *pointer) { /* each with a layer of its own, while others come and go */
+/* Each thread has a layer of its own, while other layers come and go. */
+static void call_much(void *pointer) {
   int64_t mine = 0;
   tenon_layer_t *layer = layer_of(pointer, "above autograd", counting, &mine);
   for (int i = 0; i < 2000; i++)

@@ -1,4 +1,4 @@
-/* Calls by one array of values: what is given, left out, refused. */
+/* Calls with one array of values: values that are given, omitted or refused. */
 #include "check.h"
 #include "tensors.h"
 
@@ -32,7 +32,7 @@ TEST("tensors come first, then attributes; what is left out is absent, or the de
   out = call("core::reduce_sum", all, 4);
   CHECK_TENSOR(out, "f32[2] 4 6");
   tenon_tensor_release(out);
-  all[2].kind = TENON_KIND_NONE; /* keepdims is true */
+  all[2].kind = TENON_KIND_NONE; /* keepdims keeps its default, true. */
   out = call("core::reduce_sum", all, 4);
   CHECK_TENSOR(out, "f32[1, 2] 4 6");
   tenon_tensor_release(out);
