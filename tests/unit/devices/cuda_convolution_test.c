@@ -2,7 +2,7 @@
  * results, tensors that are copied first, and calls that are declined. */
 #include "devices/cudnn.h"
 
-TEST("what cuDNN is asked gives the convolution, wherever tensors lie") {
+TEST("the requests to cuDNN give the convolution, whatever the layouts of the tensors") {
   static const int layouts[][TENSORS] = {
       {LAST, FIRST, FIRST, LAST, LAST},   {FIRST, FIRST, FIRST, FIRST, FIRST},
       {FIRST, FIRST, FIRST, FIRST, LAST}, {LAST, LAST, FIRST, LAST, FIRST},
@@ -17,7 +17,7 @@ TEST("what cuDNN is asked gives the convolution, wherever tensors lie") {
       }
 }
 
-TEST("tensors that lie as the result does are not copied") {
+TEST("tensors that have the layout of the result are not copied") {
   cu_dnn_close(&device);
   propose(0, 1);
   check_case(&cases[0], plain); /* With one tap, both layouts of a filter are the same. */
@@ -113,7 +113,7 @@ TEST("the plug-in declines convolutions that cuDNN does not support") {
   CHECK(!cu_convolution_of(&e.call, &found)); /* no elements to sum */
 }
 
-TEST("halves are asked for with their types, bf16 from sm_80 on") {
+TEST("convolutions of halves are requested with their types, those of bf16 from sm_80 on") {
   static example_t e;
   cu_convolution_t found;
   case_t c = {
@@ -130,7 +130,7 @@ TEST("halves are asked for with their types, bf16 from sm_80 on") {
   device.arch = 80;
 }
 
-TEST("no results are no work") {
+TEST("a convolution without results requests nothing") {
   static example_t e;
   case_t c = cases[0];
   c.x[0] = 0;
@@ -182,7 +182,7 @@ static cu_result_t real_extents(const dnn_api_t *real, extents_fn count, const c
   return error;
 }
 
-TEST("where cuDNN is, it takes these descriptors and counts the same results") {
+TEST("where cuDNN is installed, it accepts these descriptors and counts the same results") {
   static const char *const names[] = {"libcudnn.so.9", "libcudnn.so.8", NULL};
   static const int layouts[][TENSORS] = {{LAST, FIRST, FIRST, LAST, LAST},
                                          {APART, APART, FIRST, APART, FIRST}};

@@ -38,7 +38,7 @@ TEST("without cuDNN, or switched off, convolutions are declined with the reason"
   CHECK(in_child(NULL, FAKE_NOT_SUPPORTED + 5) == 0);
 }
 
-TEST("after the first call of a shape nothing is chosen, made or set") {
+TEST("after the first call of a shape nothing more is chosen, created or set") {
   cu_dnn_close(&device);
   propose(1, 0);
   for (size_t i = 0; i < CASES; i++)
@@ -53,7 +53,7 @@ TEST("after the first call of a shape nothing is chosen, made or set") {
   CHECK(fake->heuristics == 1); /* Another layout needs another plan. */
 }
 
-TEST("bias and residual are added by the same call where the algorithm can, else in steps") {
+TEST("one call adds bias and residual if the algorithm supports that, otherwise several steps do") {
   cu_dnn_close(&device);
   propose(1, 0);
   check_case(&cases[3], plain);
@@ -71,7 +71,7 @@ TEST("bias and residual are added by the same call where the algorithm can, else
   CHECK(fake->fused == 1 && fake->forwards == 2 && fake->adds == 4 && fake->last_algorithm == 1);
 }
 
-TEST("an algorithm that is refused is passed over, and the next is remembered") {
+TEST("an algorithm that cuDNN refuses is skipped, and the next one is remembered") {
   cu_dnn_close(&device);
   propose(2, 0);
   fake->proposed_status[0] = FAKE_NOT_SUPPORTED;
@@ -90,7 +90,7 @@ TEST("an algorithm that is refused is passed over, and the next is remembered") 
   CHECK(fake->forwards == 1 && fake->last_algorithm == 0);
 }
 
-TEST("transforms in place of sums are passed over") {
+TEST("algorithms that use transforms instead of sums are skipped") {
   for (int transform = 4; transform < 8; transform++) {
     cu_dnn_close(&device);
     propose(transform, 2);
@@ -99,7 +99,7 @@ TEST("transforms in place of sums are passed over") {
   }
 }
 
-TEST("a shape that no algorithm takes is declined, and not tried again") {
+TEST("a shape that no algorithm supports is declined, and is not tried again") {
   static example_t e;
   cu_dnn_close(&device);
   propose(2, 0);
@@ -117,7 +117,7 @@ TEST("a shape that no algorithm takes is declined, and not tried again") {
   CHECK(fake->forwards == 0 && fake->heuristics == 1);
 }
 
-TEST("other failures of cuDNN are told, and what to do; the next call tries again") {
+TEST("other failures of cuDNN are reported with a remedy, and the next call tries again") {
   static example_t e;
   set(&e, &cases[0], plain);
   cu_dnn_close(&device);
@@ -158,7 +158,7 @@ run_often(void *
   return NULL;
 }
 
-TEST("threads take turns") {
+TEST("threads take turns in cuDNN") {
   pthread_t threads[THREADS];
   cu_dnn_close(&device);
   propose(1, 0);
@@ -175,7 +175,7 @@ TEST("threads take turns") {
   CHECK(fake->heuristics == THREADS && !fake->complaint);
 }
 
-TEST("plans of thousands of shapes are forgotten, and closing leaves nothing") {
+TEST("plans of thousands of shapes are discarded, and closing leaves nothing behind") {
   static example_t e;
   cu_dnn_close(&device);
   CHECK(fake->live == 0);
@@ -192,7 +192,7 @@ TEST("plans of thousands of shapes are forgotten, and closing leaves nothing") {
   CHECK(fake->live == 0);
 }
 
-TEST("a lost GPU is told as such") {
+TEST("a lost GPU is reported as lost") {
   static example_t e;
   cu_dnn_close(&device);
   propose(0, 1);

@@ -13,14 +13,14 @@
 
 TENON_C const tenon_descriptor_t *tenon_library_cuda(void);
 
-TEST("the table is whole") {
+TEST("the device table is complete") {
   tn_text_t offences = {0};
   CHECK(tn_device_table_check(host_table(tenon_library_cuda()), &offences));
   CHECK(offences.size == 0);
   tn_text_clear(&offences);
 }
 
-TEST("without a driver the plug-in says what to install, each time it is asked") {
+TEST("without a driver the plug-in says what to install, on every attempt") {
   tenon_device_context_t context = host_context(-1, NULL, "");
   int32_t count = 0;
   if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)) SKIP("there is a driver here");
@@ -35,7 +35,7 @@ TEST("without a driver the plug-in says what to install, each time it is asked")
   CHECK(host_table(tenon_library_cuda())->native(&context, "CUcontext", NULL) == NULL);
 }
 
-TEST("settings are found by their whole names") {
+TEST("settings are recognised by their whole names") {
   tenon_device_context_t context = host_context(-1, NULL, "cublas=/a/b.so,nvrtc=/c.so");
   char room[100];
   const char *value = cu_setting(&context, "nvrtc", room, sizeof room);
@@ -77,14 +77,15 @@ static tenon_status_t compile(int arch, const char *settings, const char *text, 
 
 static const char *settings(void) { return getenv("TENON_CUDA") ? getenv("TENON_CUDA") : ""; }
 
-TEST("where NVRTC is set to be and is not, the error has the path and the setting") {
+TEST("if NVRTC is missing at the path of the setting, the error has the path and the setting") {
   code_t code;
   CHECK_STATUS(compile(80, "nvrtc=/nowhere/libnvrtc.so", "", "", &code), TENON_UNAVAILABLE);
   CHECK_TEXT(host_message(), "TENON_CUDA says nvrtc=/nowhere/libnvrtc.so");
   CHECK_TEXT(host_message(), "compiled by NVRTC");
 }
 
-TEST("NVRTC compiles to machine code, for a newer GPU to PTX, and its errors have file and line") {
+TEST("NVRTC compiles to machine code, or to PTX for a newer GPU, and its errors have file and "
+     "line") {
   static const char good[] =
       "extern \"C\" __global__ void f(float *y) { y[threadIdx.x] = BY * exp(y[0]); }";
   code_t code;
@@ -108,7 +109,7 @@ TEST("NVRTC compiles to machine code, for a newer GPU to PTX, and its errors hav
   CHECK(!code.data);
 }
 
-TEST("code that is damaged, cut or foreign does not come to the driver") {
+TEST("damaged, truncated or foreign code does not reach the driver") {
   cu_device_t device = {.arch = 80, .target = "cuda|sm_80|0"};
   cu_device_t other = {.arch = 90, .target = "cuda|sm_90|0"};
   tenon_device_context_t on = host_context(0, NULL, "");
@@ -251,8 +252,8 @@ static void check_product(example_t *e, int64_t count, const char *what) {
 
 #define SHAPE(...) ((const int64_t[]){__VA_ARGS__})
 
-TEST(
-    "what is asked of cuBLAS is the product: plain, turned, padded, of views, stacked, broadcast") {
+TEST("the requests to cuBLAS give the product: plain, transposed, padded, of views, stacked, "
+     "broadcast") {
   static example_t e;
   e.a = tensor(&e, 0, 2, SHAPE(5, 7), SHAPE(7, 1));
   e.b = tensor(&e, 1, 2, SHAPE(7, 3), SHAPE(3, 1));

@@ -6,7 +6,7 @@
 
 extern const tenon_descriptor_t *tenon_library_null(void);
 
-TEST("handles are distinct, aligned, and no addresses") {
+TEST("handles are distinct and aligned, and are not addresses") {
   host_t host;
   tenon_device_properties_t properties = {.size = sizeof properties};
   void *handles[64];
@@ -84,7 +84,7 @@ static void *reserve(tenon_sink_t *sink, uint64_t bytes) {
 }
 static void tell(void *argument, tenon_status_t status) { *(int *)argument = status == TENON_OK; }
 
-TEST("sources compile to themselves, callbacks are called at once, host memory is real") {
+TEST("sources compile to themselves, callbacks run at once, and host memory is real") {
   host_t host;
   tenon_sink_t sink = {.size = sizeof sink, .reserve = reserve};
   tenon_source_t source = {

@@ -17,7 +17,7 @@ static const uint32_t ours_all = CL_DEVICE_TYPE_ALL;
 #include <CL/cl.h>
 #include <CL/cl_ext.h>
 
-TEST("constants, errors and functions are those of the headers") {
+TEST("constants, errors and functions match the headers") {
   int wrong = 0;
 #define SAME(name, value) wrong += !CHECK((int64_t)OURS_##name == (int64_t)(name));
   OCL_CONSTANTS(SAME)
@@ -32,7 +32,7 @@ TEST("constants, errors and functions are those of the headers") {
   CHECK(ours_all == (uint32_t)CL_DEVICE_TYPE_ALL && wrong == 0);
 }
 #else
-TEST("constants, errors and functions are those of the headers") {
+TEST("constants, errors and functions match the headers") {
   SKIP("Khronos' headers are not installed (opencl-c-headers)");
 }
 #endif

@@ -5,7 +5,7 @@
 
 /* code */
 
-TEST("an error in the source is told with the author's file and line") {
+TEST("an error in the source is reported with the author's file and line") {
   READY();
   void *program = NULL;
   host_sink_t code;
@@ -171,7 +171,7 @@ TEST("a launch that does not match its kernel is refused with the reason") {
   cl->free(&one, y);
 }
 
-TEST("memory whose handle another had before is the new one to a kernel") {
+TEST("memory that reuses the handle of freed memory is the new memory for a kernel") {
   READY();
   if (!create_user_event) driver_functions();
   int32_t error = 0;
@@ -210,7 +210,7 @@ TEST("memory whose handle another had before is the new one to a kernel") {
   if (!same) SKIP("the driver gave no handle twice");
 }
 
-TEST("three axes of groups") {
+TEST("groups may have three axes") {
   READY();
   static const char text[] =
       "__kernel void axes(__global char *yb, long yo) {\n"
@@ -303,7 +303,7 @@ TEST("four threads launch one kernel, on streams of their own and on one") {
   }
 }
 
-TEST("compiled code that is damaged, cut or of another device is refused") {
+TEST("compiled code that is damaged, truncated or for another device is refused") {
   READY();
   void *program = NULL;
   host_sink_t code;
@@ -332,7 +332,7 @@ TEST("compiled code that is damaged, cut or of another device is refused") {
   free(code.data);
 }
 
-TEST("a program may be unloaded while its work waits") {
+TEST("a program may be unloaded while its work is queued") {
   READY();
   void *program = NULL;
   void *kernel = NULL;

@@ -3,7 +3,7 @@
 
 /* streams */
 
-TEST("work of one stream is done in order, long or short") {
+TEST("the work of one stream is done in order, whether it is long or short") {
   READY();
   void *stream = stream_made(&one);
   void *y = allocated(4);
@@ -27,7 +27,7 @@ TEST("work of one stream is done in order, long or short") {
   cl->stream_destroy(&one, stream);
 }
 
-TEST("a stream follows the event of another") {
+TEST("a stream waits for an event of another stream") {
   READY();
   for (int round = 0; round < 20; round++) {
     void *a = stream_made(&one);
@@ -58,7 +58,7 @@ TEST("a stream follows the event of another") {
   }
 }
 
-TEST("a stream follows the event of another ordinal") {
+TEST("a stream waits for an event of another ordinal") {
   READY();
   if (ordinals < 2) SKIP("there is one ordinal");
   for (int round = 0; round < 20; round++) {
@@ -99,7 +99,7 @@ TEST("a stream follows the event of another ordinal") {
   }
 }
 
-TEST("an event is what was recorded last, and who waited before still waits for what it was") {
+TEST("an event marks its last recording, and earlier waits still wait for the earlier recording") {
   READY();
   void *a = stream_made(&one);
   void *b = stream_made(&one);
@@ -124,7 +124,7 @@ TEST("an event is what was recorded last, and who waited before still waits for 
   cl->free(&one, y);
 }
 
-TEST("thousands of events at once") {
+TEST("thousands of events may exist at once") {
   READY();
   enum { COUNT = 5000 };
   void *a = stream_made(&one);
@@ -163,7 +163,7 @@ TEST("thousands of events at once") {
   cl->free(&one, y);
 }
 
-TEST("a stream that is destroyed while busy does its work") {
+TEST("a busy stream that is destroyed completes its work") {
   READY();
   void *stream = stream_made(&one);
   void *event = event_made(&one);
@@ -226,7 +226,7 @@ TEST("events have times, in order") {
   cl->free(&one, y);
 }
 
-TEST("callbacks come when the stream comes to them, once") {
+TEST("callbacks run once, when the stream reaches them") {
   READY();
   void *stream = stream_made(&one);
   void *y = allocated(4);
@@ -284,7 +284,7 @@ TEST("callbacks of a stream come in order") {
   cl->free(&one, y);
 }
 
-TEST("streams that are busy do not hold others up") {
+TEST("busy streams do not delay other streams") {
   READY();
   void *a = stream_made(&one);
   void *b = stream_made(&one);
@@ -303,7 +303,7 @@ TEST("streams that are busy do not hold others up") {
 
 /* failures */
 
-TEST("a failure stays with its stream, names its call, and reaches who waits") {
+TEST("a failure stays with its stream, names its call, and reaches waiting streams") {
   READY();
   void *a = stream_made(&one);
   void *b = stream_made(&one);
@@ -359,7 +359,7 @@ TEST("a failure stays with its stream, names its call, and reaches who waits") {
   cl->free(&one, y);
 }
 
-TEST("a callback behind a failure is called though nobody asks") {
+TEST("a callback behind a failure runs even if no call waits for it") {
   READY();
   tenon_status_t (*const *enqueue_failure)(tenon_on_t, void *, uint64_t) =
       cl->native(&one, "enqueue_failure", NULL);

@@ -84,7 +84,7 @@ static int several_drivers(void) {
   return failures;
 }
 
-TEST("devices come in a fixed order, and those that cannot be used with the reason") {
+TEST("devices are listed in a fixed order, and unusable ones with the reason") {
   CHECK(in_child(several_drivers) == 0);
 }
 
@@ -96,7 +96,7 @@ TEST("without a driver, the message says what to install") {
   CHECK(in_child(no_driver) == 0);
 }
 
-TEST("devices are found, twice the same ones") {
+TEST("the search for devices gives the same devices twice") {
   READY();
   CHECK(ordinals >= 1);
   int32_t again = 0;
@@ -109,7 +109,7 @@ TEST("devices are found, twice the same ones") {
   CHECK(cl->native(&one, "cl_banana", NULL) == NULL);
 }
 
-TEST("properties are those of hardware") {
+TEST("the device's properties are plausible for hardware") {
   READY();
   tenon_device_properties_t p = {.size = sizeof p};
   CHECK_STATUS(cl->properties(&one, &p), TENON_OK);
@@ -130,7 +130,7 @@ TEST("properties are those of hardware") {
 
 /* memory */
 
-TEST("memory of all sizes is had, and too much is a clear failure") {
+TEST("memory of all sizes can be allocated, and too large a request fails with a clear message") {
   READY();
   static const uint64_t sizes[] = {1, 3, 64, 4097, 1 << 20, 100000007};
   void *handles[6];
@@ -148,7 +148,7 @@ TEST("memory of all sizes is had, and too much is a clear failure") {
   CHECK(handle == NULL);
 }
 
-TEST("memory that work uses may be freed") {
+TEST("memory may be freed while work uses it") {
   READY();
   void *stream = stream_made(&one);
   void *y = allocated(64);
@@ -171,7 +171,7 @@ TEST("memory that work uses may be freed") {
   cl->stream_destroy(&one, stream);
 }
 
-TEST("copies of odd sizes at odd offsets move these bytes alone") {
+TEST("copies of odd sizes at odd offsets change only these bytes") {
   READY();
   enum { ROOM = 70000 };
   static const struct {
@@ -216,7 +216,7 @@ TEST("copies of odd sizes at odd offsets move these bytes alone") {
   free(expected);
 }
 
-TEST("ranges that overlap are copied as by memmove, more than fits between too") {
+TEST("overlapping ranges are copied as by memmove, also more bytes than lie between them") {
   READY();
   enum { ROOM = 40000001 };
   static const struct {
@@ -244,7 +244,7 @@ TEST("ranges that overlap are copied as by memmove, more than fits between too")
   free(y);
 }
 
-TEST("fills of every pattern, at offsets and sizes that are no multiples of it too") {
+TEST("fills work with every pattern, also at offsets and sizes that are not multiples of it") {
   READY();
   enum { ROOM = 1000 };
   static const uint32_t patterns[] = {1, 2, 4, 8};
@@ -269,7 +269,7 @@ TEST("fills of every pattern, at offsets and sizes that are no multiples of it t
   cl->free(&one, a);
 }
 
-TEST("a copy beyond the end is refused, by the driver's name for it") {
+TEST("a copy beyond the end is refused with the driver's name for the error") {
   READY();
   char bytes[100] = {0};
   void *a = allocated(100);
@@ -312,7 +312,7 @@ TEST("copies reach beyond 4 GiB") {
   cl->free(&one, a);
 }
 
-TEST("pinned memory is aligned, and good for copies both ways") {
+TEST("pinned memory is aligned, and can be copied in both directions") {
   READY();
   static const uint64_t sizes[] = {1, 1000, 5000000};
   for (int i = 0; i < 3; i++) {
@@ -333,7 +333,7 @@ TEST("pinned memory is aligned, and good for copies both ways") {
   }
 }
 
-TEST("pinned memory is had while streams are busy, without waiting") {
+TEST("pinned memory can be allocated while streams are busy, without waiting") {
   READY();
   void *stream = stream_made(&one);
   void *data = NULL;
@@ -351,7 +351,7 @@ TEST("pinned memory is had while streams are busy, without waiting") {
 
 /* external objects */
 
-TEST("another's memory and queue are used, and stay theirs") {
+TEST("external memory and queues are used, and stay their owner's") {
   READY();
   if (!create_user_event) driver_functions();
   int32_t error = 0;
@@ -422,7 +422,7 @@ static int in_fork(void) {
   return failures;
 }
 
-TEST("a child of the process is told that the device is lost there") {
+TEST("a child of fork is told that the device is lost there") {
   READY();
   void *y = allocated(4);
   gate_t gate = gate_close(&one, NULL);
@@ -434,7 +434,7 @@ TEST("a child of the process is told that the device is lost there") {
   cl->free(&one, y);
 }
 
-TEST("settings that do not exist are refused, and so are ordinals") {
+TEST("unknown settings are refused, and so are unknown ordinals") {
   READY();
   tenon_device_context_t other = host_context(0, all.plugin, "");
   other.settings = "speed=11";

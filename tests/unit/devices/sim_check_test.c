@@ -23,7 +23,7 @@ enum {
   WAIT,
 };
 
-TEST("two streams: the second must wait, and a wait is enough") {
+TEST("with two streams, the second one must wait, and one wait is enough") {
   for (int way = NO_WAIT; way <= WAIT; way++) {
     if (!open_sim("")) return;
     void *a = stream_create(0);
@@ -43,7 +43,7 @@ TEST("two streams: the second must wait, and a wait is enough") {
   }
 }
 
-TEST("bytes that do not overlap, and two reads, are no race; a write after a read is one") {
+TEST("disjoint bytes and two reads are no race, but a write after a read is one") {
   if (!open_sim("")) return;
   void *a = stream_create(0);
   void *b = stream_create(0);
@@ -57,7 +57,7 @@ TEST("bytes that do not overlap, and two reads, are no race; a write after a rea
   host_close(&host);
 }
 
-TEST("an event that was recorded too early orders too little") {
+TEST("an event that is recorded too early does not order the later work") {
   if (!open_sim("")) return;
   void *a = stream_create(0);
   void *event = event_create(0);
@@ -73,7 +73,8 @@ TEST("an event that was recorded too early orders too little") {
   host_close(&host);
 }
 
-TEST("three streams: waiting for one that waited is enough, and each of the two waits is needed") {
+TEST("with three streams, waiting for one that waited is enough, and each of the two waits is "
+     "needed") {
   for (int left_out = 0; left_out < 3; left_out++) {
     if (!open_sim("")) return;
     void *a = stream_create(0);
@@ -97,8 +98,8 @@ TEST("three streams: waiting for one that waited is enough, and each of the two 
   }
 }
 
-TEST("two ordinals: a copy from a peer must wait for what wrote there, and be waited for before it "
-     "is written again") {
+TEST("a copy from a peer must wait for the writer there, and must be waited for before the next "
+     "write") {
   for (int left_out = 0; left_out < 3; left_out++) {
     if (!open_sim("")) return;
     void *a = stream_create(0);
@@ -127,7 +128,7 @@ TEST("two ordinals: a copy from a peer must wait for what wrote there, and be wa
   }
 }
 
-TEST("a host that waited orders what it enqueues then; so do a query that says done, and a "
+TEST("a host that waited orders the work that it enqueues then; so do a completed query and a "
      "callback") {
   if (!open_sim("")) return;
   void *a = stream_create(0);
@@ -150,8 +151,7 @@ TEST("a host that waited orders what it enqueues then; so do a query that says d
   host_close(&host);
 }
 
-TEST("host memory: reading it before the copy was waited for is a race, and so is copying it "
-     "elsewhere") {
+TEST("reading host memory before the wait for its copy is a race, and so is copying it elsewhere") {
   if (!open_sim("delay=1000")) return;
   char bytes[32] = {0};
   void *a = stream_create(0);
@@ -176,7 +176,7 @@ TEST("host memory: reading it before the copy was waited for is a race, and so i
   host_close(&host);
 }
 
-TEST("pinned memory that is given back while a copy may use it is a finding, and is kept") {
+TEST("giving back pinned memory that a copy may still use is a finding, and the memory is kept") {
   void *data = NULL;
   void *other = NULL;
   if (!open_sim("delay=500")) return;
@@ -214,8 +214,8 @@ TEST("a replay is checked like the work that it replays") {
   host_close(&host);
 }
 
-TEST("a stream that takes the place of a destroyed one is not taken for it, unless the host knows "
-     "that one to be done") {
+TEST("a stream that reuses the handle of a destroyed one is not taken for it, unless the host "
+     "knows its work to be done") {
   for (int way = NO_WAIT; way <= WAIT; way++) {
     if (!open_sim("")) return;
     void *a = stream_create(0);
@@ -234,7 +234,7 @@ TEST("a stream that takes the place of a destroyed one is not taken for it, unle
   }
 }
 
-TEST("an ordered write hides what it overwrites, and no more") {
+TEST("an ordered write hides earlier accesses only for the bytes that it overwrites") {
   for (uint64_t at = 0; at <= 16;
        /* It overwrites the first, the middle or the last part. */
        at += 8) {
@@ -256,7 +256,7 @@ TEST("an ordered write hides what it overwrites, and no more") {
 
 static void tell(void *argument, tenon_status_t status) { *(_Atomic int *)argument = 1 + status; }
 
-TEST("a callback tells the host that what came before it is done, and no more") {
+TEST("a callback proves to the host only that earlier work is done") {
   for (int way = NO_WAIT; way <= WAIT; way++) {
     _Atomic int told = 0;
     if (!open_sim("")) return;
@@ -277,7 +277,7 @@ TEST("a callback tells the host that what came before it is done, and no more") 
   }
 }
 
-TEST("a race that is only counted leaves both pieces for others to race with") {
+TEST("a race that is only counted leaves both pieces, so that other pieces can race with them") {
   if (!open_sim("check=count")) return;
   void *a = stream_create(0);
   void *b = stream_create(0);
@@ -309,7 +309,7 @@ TEST("check=count counts races and does the work") {
   host_close(&host);
 }
 
-TEST("a wait that changes nothing is listed with who waits and for what") {
+TEST("a redundant wait is listed with the stream that waits and its target") {
   if (!open_sim("")) return;
   void *a = stream_create(0);
   void *b = stream_create(0);

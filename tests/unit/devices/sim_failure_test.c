@@ -41,8 +41,8 @@ static tenon_status_t enqueue(int32_t ordinal, void *stream, uint64_t ticket, si
                         0, NULL);
 }
 
-TEST("a stream that failed stays so, names the ticket, leaves what follows undone, and others go "
-     "on") {
+TEST("a failed stream stays failed, names the ticket and skips later work, and other streams "
+     "continue") {
   if (!open_sim("delay=500,seed=3")) return;
   _Atomic int done = 0;
   void *a = stream_create(0);
@@ -83,8 +83,8 @@ static void tell(void *argument, tenon_status_t status) {
   told->count++;
 }
 
-TEST("a failure spreads to streams that wait, over ordinals, with the ticket of its cause; "
-     "callbacks are told") {
+TEST("a failure spreads to waiting streams of every ordinal, with the ticket of its cause, and "
+     "callbacks get it") {
   if (!open_sim("delay=800,seed=5")) return;
   _Atomic int done = 0;
   told_t told = {0};
@@ -126,14 +126,14 @@ static tenon_status_t unavailable(void *argument, void *const *addresses, char *
   return TENON_UNAVAILABLE;
 }
 
-TEST("work that fails as unavailable is not taken for work that is not done yet") {
+TEST("work that fails as unavailable is not mistaken for unfinished work") {
   if (!open_sim("")) return;
   CHECK_STATUS(enqueue(0, NULL, 1, unavailable, NULL), TENON_OK);
   CHECK_STATUS(synchronize(0, NULL), TENON_ABORTED);
   host_close(&host);
 }
 
-TEST("the first of two failures is the ordinal's; with blame=0 no ticket is named") {
+TEST("the first of two failures is that of the ordinal, and with blame=0 no ticket is named") {
   tenon_device_properties_t properties = {.size = sizeof properties};
   tenon_fault_t fault = {.size = sizeof fault, .ticket = 99};
   if (!open_sim("blame=0")) return;
@@ -151,7 +151,7 @@ TEST("the first of two failures is the ordinal's; with blame=0 no ticket is name
   host_close(&host);
 }
 
-TEST("a lost ordinal fails in all it does, and the other works: by a setting, and at once") {
+TEST("every call on a lost ordinal fails, by a setting or at once, and the other ordinal works") {
   for (int way = 0; way < 2; way++) {
     _Atomic int done = 0;
     void *memory = NULL;
@@ -218,7 +218,7 @@ static tenon_status_t call(const char *name, void *memory) {
   return status ? status : waited;
 }
 
-TEST("the n-th call of each kind fails once, with a fitting code, and changes nothing") {
+TEST("the n-th call of each kind fails once, with a suitable code, and changes nothing") {
   static const struct {
     const char *name;
     tenon_status_t code;
@@ -295,7 +295,7 @@ static void *work(void *argument) {
   return NULL;
 }
 
-TEST("several threads use it at once, also one stream") {
+TEST("several threads can use sim at once, and also share one stream") {
   enum { THREADS = 6 };
   pthread_t threads[THREADS];
   worker_t workers[THREADS];
@@ -337,8 +337,8 @@ static long resident(void) { /* pages; 0 as above */
   return pages;
 }
 
-TEST("started, used and stopped 1,000 times it leaves no thread, file, mapping or memory, also "
-     "when not all was given back") {
+TEST("1,000 starts, uses and stops leave no thread, file, mapping or memory, also if not all was "
+     "given back") {
   int maps = 0;
   int open_files = 0;
   long pages = 0;
@@ -414,8 +414,8 @@ TEST("as shared objects sim and null export one function, and are loaded, used a
   CHECK(waitpid(child, &state, 0) == child && state == 0);
 }
 
-TEST("in the child after a fork idle streams work on, what was pending is lost there, and memory "
-     "is the child's own") {
+TEST("in a child of fork, idle streams work, pending work is lost, and memory belongs to the "
+     "child") {
 #ifdef HAS_TSAN
   SKIP("the thread sanitizer starts no threads after a fork");
 #endif

@@ -42,8 +42,7 @@ static tenon_status_t hold(void *argument, void *const *addresses, char *message
   return *(char *)addresses[0] == 7 ? TENON_OK : TENON_INTERNAL;
 }
 
-TEST(
-    "memory that the device hands out can never be touched by the host, also while a kernel runs") {
+TEST("the host can never access memory that the device hands out, also while a kernel runs") {
   if (!open_sim("")) return;
   _Atomic int state = 0;
   char *memory = allocate(0, 10000);
@@ -117,7 +116,7 @@ TEST("a kernel that leaves its allocation ends the process, and so does a race w
   CHECK(!survives(race_run));
 }
 
-TEST("bytes come back as they went in: in both kinds of handles, at offsets, overlapping, from a "
+TEST("bytes survive copies in and out: with both kinds of handles, at offsets, overlapping, from a "
      "peer") {
   for (int handles = 0; handles < 2; handles++) {
     tenon_device_properties_t properties = {.size = sizeof properties};
@@ -149,7 +148,7 @@ TEST("bytes come back as they went in: in both kinds of handles, at offsets, ove
   }
 }
 
-TEST("copies within one memory that overlap are as by memmove, to both sides") {
+TEST("overlapping copies within one memory work as memmove, in both directions") {
   enum { N = 200000 };
   static unsigned char in[N], out[N], expected[N];
   if (!open_sim("")) return;
@@ -173,8 +172,8 @@ TEST("copies within one memory that overlap are as by memmove, to both sides") {
   host_close(&host);
 }
 
-TEST("host memory is read when the stream comes to a copy: one that the host changed meanwhile "
-     "fails") {
+TEST("host memory is read when the stream reaches a copy, and the copy fails if the host changed "
+     "it meanwhile") {
   enum { N = 37 };
   for (int changed = -1; changed < N; changed += 4) {
     char in[N] = {0};
@@ -224,7 +223,7 @@ TEST("a captured copy reads the current host memory at each replay") {
   host_close(&host);
 }
 
-TEST("without peers a copy between ordinals is refused, and a wrong copy or fill is too") {
+TEST("without peers a copy between ordinals is refused, and so is a wrong copy or fill") {
   char byte = 0;
   if (!open_sim("peers=0")) return;
   void *a = allocate(0, 64);
@@ -246,7 +245,7 @@ TEST("without peers a copy between ordinals is refused, and a wrong copy or fill
   host_close(&host);
 }
 
-TEST("a handle that was destroyed is known as such, unless a setting has handles given again") {
+TEST("a destroyed handle is recognised, unless a setting makes handles be reused") {
   for (int reuse = 0; reuse < 2; reuse++) {
     if (!open_sim(reuse ? "reuse=1" : "")) return;
     void *old = event_create(0);
@@ -286,7 +285,7 @@ TEST("an argument that is not memory, belongs to another ordinal, or is too shor
   }
 }
 
-TEST("work that uses freed memory is done first") {
+TEST("work that uses freed memory is completed first") {
   if (!open_sim("delay=3000,seed=4")) return;
   char in[100];
   char out[100] = {0};

@@ -227,8 +227,8 @@ static void program_run(const program_t *program, int left_out) {
   host_close(&host);
 }
 
-TEST("200 random programs are ordered; without any one of their waits they are so or not, as sets "
-     "of pieces tell") {
+TEST("of 200 random programs, and of each without one of its waits, the checker reports the true "
+     "order") {
   static program_t program;
   int racing = 0;
   int implied = 0;

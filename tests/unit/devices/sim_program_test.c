@@ -114,7 +114,7 @@ static tenon_status_t launch(void *stream, uint64_t ticket, void *kernel, uint64
   return table->launch(&host.on[0], stream, &l);
 }
 
-TEST("a kernel gives the same at groups of 1, 3, 64 and 256 items, pointwise and with barriers, in "
+TEST("a kernel gives equal results in groups of 1, 3, 64 and 256, with and without barriers, in "
      "both kinds of handles") {
   static const uint32_t sizes[] = {1, 3, 64, 256};
   enum {
@@ -169,8 +169,8 @@ TEST("a kernel gives the same at groups of 1, 3, 64 and 256 items, pointwise and
   }
 }
 
-TEST("each item of a launch of three axes runs once, also after its program was unloaded, and in a "
-     "recording") {
+TEST("each item of a launch with three axes runs once, also after its program was unloaded, and in "
+     "a captured graph") {
   enum {
     X = 6,
     Y = 4,
@@ -214,8 +214,7 @@ TEST("each item of a launch of three axes runs once, also after its program was 
   host_close(&host);
 }
 
-TEST(
-    "a barrier that not all items reach fails the launch, and a launch that cannot be is refused") {
+TEST("a barrier that not all items reach fails the launch, and an impossible launch is refused") {
   if (!open_sim("")) return;
   void *program = load(source, "-DFIRST=0");
   void *uneven = find(program, "uneven");
@@ -241,7 +240,7 @@ TEST(
   host_close(&host);
 }
 
-TEST("pieces of local memory lie apart") {
+TEST("pieces of local memory do not overlap") {
   enum { N = 20 };
   int out[N];
   if (!open_sim("")) return;
@@ -257,8 +256,7 @@ TEST("pieces of local memory lie apart") {
   host_close(&host);
 }
 
-TEST("local memory is -1 at first in each group; items of even groups come first to last, of odd "
-     "ones last to first") {
+TEST("local memory is -1 at first in each group, and the items of odd groups run last to first") {
   int out[8];
   if (!open_sim("")) return;
   void *program = load(source, "-DFIRST=0");
@@ -273,7 +271,7 @@ TEST("local memory is -1 at first in each group; items of even groups come first
   host_close(&host);
 }
 
-TEST("compiling leaves no file behind, and programs that were unloaded none open") {
+TEST("compiling leaves no file behind, and unloaded programs leave none open") {
   char folder[] = "/tmp/tenon-test-XXXXXX";
   text_t code;
   if (!open_sim("") || !CHECK(mkdtemp(folder) != NULL)) return;
@@ -310,8 +308,8 @@ TEST("a launch that reads what another stream writes is a race") {
   host_close(&host);
 }
 
-TEST("an error in a source is told with the author's file and line, and code that is none is "
-     "refused") {
+TEST("an error in a source is reported with the author's file and line, and code that is invalid "
+     "is refused") {
   text_t code;
   void *program = NULL;
   char junk[100] = "\177ELF";
@@ -412,7 +410,8 @@ static tenon_status_t pointwise(const char *operator, tenon_call_t * call, uint3
   return ((tenon_stub_fn)function_of(operator))(&it);
 }
 
-TEST("add, mul and relu are right where operands broadcast, by ranges, in both kinds of handles") {
+TEST("add, mul and relu are right with broadcast operands, in parts, and with both kinds of "
+     "handles") {
   static const float a_data[] = {1, -2, 3, -4, 5, -6};
   static const float b_data[] = {10, 20, 30};
   static const float sums[] = {11, 18, 33, 6, 25, 24};
@@ -446,7 +445,7 @@ TEST("add, mul and relu are right where operands broadcast, by ranges, in both k
   }
 }
 
-TEST("matmul is right with batches that broadcast, transposes, a bias and activations") {
+TEST("matmul is right with broadcast batches, transposes, a bias and activations") {
   /* a[2,2,3] = 0..11, b[3,2] as its transpose [2,3] = 1..6, bias[2] = -27, 1; NumPy: maximum(a @
    * b.T + bias, 0) */
   static const float a_data[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};

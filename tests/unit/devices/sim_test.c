@@ -33,7 +33,7 @@ static uint32_t chain(const char *settings) {
   return hash;
 }
 
-TEST("whatever the delays, ordered work gives the same bytes") {
+TEST("ordered work gives the same bytes with any delays") {
   uint32_t expected = chain("");
   for (int seed = 0; seed < 20; seed++) {
     char settings[64];
@@ -42,7 +42,8 @@ TEST("whatever the delays, ordered work gives the same bytes") {
   }
 }
 
-TEST("each piece of work waits: 20 times at most 10 ms, drawn from the seed, are 50 ms at least") {
+TEST("each piece of work is delayed: 20 delays of at most 10 ms, drawn from the seed, take at "
+     "least 50 ms") {
   if (!open_sim("delay=10000,seed=1")) return;
   void *begin = event_create(0);
   void *end = event_create(0);
@@ -60,7 +61,7 @@ TEST("each piece of work waits: 20 times at most 10 ms, drawn from the seed, are
   host_close(&host);
 }
 
-TEST("events are three-valued, have times, and may be recorded anew while a stream waits") {
+TEST("events have three states and times, and may be recorded again while a stream waits") {
   if (!open_sim("delay=2000,seed=9")) return;
   tenon_on_t on = &host.on[0];
   void *a = stream_create(0);
@@ -99,7 +100,8 @@ TEST("events are three-valued, have times, and may be recorded anew while a stre
   host_close(&host);
 }
 
-TEST("a stream that is destroyed does its work, and thousands of streams and events live at once") {
+TEST("a destroyed stream completes its work, and thousands of streams and events may exist at "
+     "once") {
   enum { MANY = 2000 };
   static void *streams[MANY], *events[MANY];
   static char out[MANY];
@@ -178,7 +180,7 @@ TEST("a captured graph does nothing during capture, and all of its work at each 
   host_close(&host);
 }
 
-TEST("memory and streams of others are used until they are given back") {
+TEST("external memory and streams are used until they are given back") {
   for (int handles = 0; handles < 2; handles++) {
     if (!open_sim(handles ? "handles=1" : "")) return;
     tenon_on_t on = &host.on[0];

@@ -74,7 +74,7 @@ static void check_matmul(uint32_t dtype, int transpose, bool has_bias, bool is_s
   RELEASE(a, b, y, bias);
 }
 
-TEST("a matrix product is added as it is made, without a call of core::add") {
+TEST("a matrix product is added while it is computed, without a call of core::add") {
   for (int i = 0; i < 8; i++) {
     check_matmul(TENON_F32, i & 1, i >> 1 & 1, i >> 2 & 1, "none", true);
     check_matmul(TENON_F64, i & 1, i >> 1 & 1, i >> 2 & 1, "none", true);
@@ -84,7 +84,8 @@ TEST("a matrix product is added as it is made, without a call of core::add") {
   check_matmul(TENON_BF16, 0, true, false, "none", false); /* The product is computed in f32. */
 }
 
-TEST("gemm with a factor other than 1 declines, batches and products without terms do not") {
+TEST("gemm with a factor other than 1 declines to add, but batches and products without terms do "
+     "not") {
   tenon_tensor_t *a = tensor_of("f32[2, 2] 1 2 3 4");
   tenon_tensor_t *b = tensor_of("f32[2, 2] 1 0 0 1");
   tenon_tensor_t *y = tensor_of("f32[2, 2] 1 1 1 1");

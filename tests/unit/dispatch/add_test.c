@@ -44,8 +44,8 @@ static void check_product(int dtype, tenon_device_t device, bool is_turned) {
   RELEASE(a, b, y, out, in[0], in[1]);
 }
 
-TEST("a product is added, of every dtype that add has, dense and strided, here and by fallbacks of "
-     "devices") {
+TEST("a product is added in every dtype that add supports, dense and strided, on the CPU and by "
+     "fallbacks") {
   npu_start();
   tenon_device_t sim_device = sim_open(0, "");
   tenon_registration_t *r = NULL;
@@ -60,7 +60,7 @@ TEST("a product is added, of every dtype that add has, dense and strided, here a
   tenon_shutdown();
 }
 
-TEST("an output that is an input, or lies over one, is read as it was") {
+TEST("an output that is an input, or overlaps one, is read as it was before the call") {
   tenon_tensor_t *y = tensor_of("i32[4] 1 2 3 4");
   tenon_tensor_t *same[2] = {y, y};
   tenon_tensor_t *low = NULL;
@@ -110,7 +110,8 @@ static tenon_registration_t *define_parts(void) {
   return r;
 }
 
-TEST("each result is written, added or not wanted: one that is not optional is made and dropped") {
+TEST("each result is overwritten, added or unwanted, and an unwanted one that is not optional is "
+     "created and dropped") {
   tenon_registration_t *r = define_parts();
   tenon_tensor_t *x = tensor_of("f32[2] 1 2");
   tenon_tensor_t *a = tensor_of("f32[2] 5 5");
@@ -132,7 +133,7 @@ TEST("each result is written, added or not wanted: one that is not optional is m
   tenon_registration_release(r);
 }
 
-TEST("a call that fails has added nothing") {
+TEST("a call that fails adds nothing") {
   tenon_registration_t *r = define_parts();
   tenon_tensor_t *x = tensor_of("f32[2] 1 2");
   tenon_tensor_t *a = tensor_of("f32[2] 5 5");
@@ -226,7 +227,7 @@ static tenon_status_t say_nothing(tenon_call_t *call) {
   return TENON_OK;
 }
 
-TEST("accumulates is a word of kernels of backends") {
+TEST("`accumulates` is accepted for kernels of backends only") {
   tenon_registration_t *r = NULL;
   static const char *const wrong[] = {"composite accumulates", "autograd accumulates",
                                       "autocast accumulates"};
@@ -273,8 +274,7 @@ static void add_twice(tenon_tensor_t *x, tenon_tensor_t *y, const char *expected
   CHECK(tenon_tensor_version(y) == version + 1);
 }
 
-TEST("a kernel that says accumulates gets the bits, another one does not, and both count one "
-     "version") {
+TEST("only a kernel that declares `accumulates` gets the bits, and every call counts one version") {
   tenon_registration_t *r = define_twice("cpu");
   tenon_tensor_t *x = tensor_of("f32[2] 1 2");
   tenon_tensor_t *y = tensor_of("f32[2] 5 5");
@@ -297,7 +297,8 @@ TEST("a kernel that says accumulates gets the bits, another one does not, and bo
   tenon_registration_release(r);
 }
 
-TEST("it may decline, is kept from overlap, and gets what strided outputs hold") {
+TEST("such a kernel may decline, never gets overlapping tensors, and sees the content of strided "
+     "outputs") {
   tenon_registration_t *r = define_twice("cpu accumulates");
   tenon_tensor_t *x = tensor_of("f32[2, 3] 1 2 3 4 5 6");
   tenon_tensor_t *y = tensor_of("f32[2, 3] 1 1 1 1 1 1");
@@ -320,7 +321,8 @@ TEST("it may decline, is kept from overlap, and gets what strided outputs hold")
   tenon_registration_release(r);
 }
 
-TEST("on a device: its kernel accumulates, or declines, or is mixed with tensors of the host") {
+TEST("on a device the kernel accumulates, or declines, or gets tensors of the host among the "
+     "arguments") {
   npu_start();
   tenon_registration_t *r = define_twice("npu accumulates");
   tenon_tensor_t *x = tensor_of("f32[2] 1 2");
@@ -345,7 +347,7 @@ TEST("on a device: its kernel accumulates, or declines, or is mixed with tensors
   tenon_shutdown();
 }
 
-TEST("on meta there is nothing to add, and a backend that shares its key is found") {
+TEST("on meta nothing is added, and a backend that shares its key is told apart") {
   tenon_device_t meta;
   tenon_device_t late = {0, 0};
   char name[16] = "";
@@ -379,8 +381,8 @@ static tenon_status_t falls(tenon_call_t *call) {
   return tenon_fallback_cpu(call);
 }
 
-TEST("a kernel that goes on to the CPU with the bits finds what is there, or a kernel that does "
-     "not accumulate") {
+TEST("a kernel that passes the bits on to the CPU gets the sum, whether the CPU's kernel "
+     "accumulates or not") {
   npu_start();
   for (int i = 0; i < 2; i++) {
     tenon_registration_t *r = define_twice(i ? "cpu accumulates" : "cpu");
@@ -410,7 +412,7 @@ static tenon_status_t note(tenon_call_t *call) {
   return tenon_call_next(call);
 }
 
-TEST("layers and modes see the call, and then the sum") {
+TEST("layers and modes see the call, and then the addition") {
   tenon_registration_t *r = define_twice("cpu accumulates");
   tenon_tensor_t *x = tensor_of("f32[2] 1 2");
   tenon_tensor_t *y = tensor_of("f32[2] 5 5");
@@ -482,7 +484,7 @@ static tenon_status_t try_twice(void *context) {
   return status;
 }
 
-TEST("without memory nothing is added, and nothing leaks") {
+TEST("when any allocation fails, nothing is added and nothing leaks") {
   tenon_registration_t *parts = define_parts();
   tenon_registration_t *twice = define_twice("cpu accumulates");
   tenon_tensor_t *x = tensor_of("f32[2] 1 2");

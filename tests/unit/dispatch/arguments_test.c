@@ -430,8 +430,8 @@ static void check_kind(const kind_t *k, int way) {
   tenon_attrs_release(attrs);
 }
 
-TEST("each kind of argument through each fallback and each entry comes to what the CPU makes of "
-     "it, or to the stated error") {
+TEST("each kind of argument gives the CPU's result, or the stated error, through each fallback and "
+     "each way to call") {
   npu_start();
   CHECK_STATUS(tenon_library_add(tenon_library_contract(), NULL, NULL, NULL), TENON_OK);
   CHECK_STATUS(tenon_library_add(tenon_library_partner(), NULL, NULL, NULL), TENON_OK);
@@ -448,8 +448,7 @@ TEST("each kind of argument through each fallback and each entry comes to what t
          (long long)failures_made);
 }
 
-TEST(
-    "strings cannot be on a device, and tensors of a device not leave it by DLPack but by a copy") {
+TEST("strings cannot be on a device, and tensors of a device leave it by DLPack only as a copy") {
   tenon_tensor_t *text = tensor_of("string[1] a");
   tenon_tensor_t *made = NULL;
   tenon_tensor_t *x = tensor_of("f32[2] 1 2");

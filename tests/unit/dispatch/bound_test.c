@@ -66,8 +66,8 @@ static int64_t tick(tenon_bound_t *bound, tenon_device_t device) {
 
 static const tenon_device_t cpu = {1, 0};
 
-TEST("a source runs where it is bound, whatever the thread's default device, with a state of its "
-     "own") {
+TEST("a source operator runs where it is bound, whatever the thread's default device, with a state "
+     "of its own") {
   npu_start();
   tenon_registration_t *r = define();
   tenon_device_t second = {npu_device.type, npu_device.id + 1};
@@ -98,7 +98,7 @@ TEST("a source runs where it is bound, whatever the thread's default device, wit
   tenon_shutdown();
 }
 
-TEST("the device attribute of an operator is the binding's, and random numbers come from that "
+TEST("a bound call sets the operator's device attribute, and random numbers come from that "
      "device's generator") {
   npu_start();
   tenon_generator_t *generator = NULL;
@@ -133,7 +133,7 @@ TEST("the device attribute of an operator is the binding's, and random numbers c
   tenon_shutdown();
 }
 
-TEST("tensors of another device, a device that nobody named, results that do not fit: refused") {
+TEST("tensors of another device, an unknown device, and results that do not fit are refused") {
   npu_start();
   tenon_bound_t *neg = bind_on(npu_device, "core::neg", NULL);
   tenon_bound_t *none = NULL;

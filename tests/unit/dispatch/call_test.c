@@ -30,7 +30,7 @@ static void check_refused(const char *name, const char *attrs, const char *const
 
 /* refused calls */
 
-TEST("a call names the input that is missing, of a wrong dtype, or of a wrong shape") {
+TEST("a call names the input that is missing, or has a wrong dtype or a wrong shape") {
   start();
   check_refused("contract::project", "units=2", TEXTS("f32[2,2] 1 2 3 4", NULL), TENON_INVALID,
                 "weight");
@@ -54,7 +54,7 @@ TEST("a call names the input that is missing, of a wrong dtype, or of a wrong sh
   check_refused("contract::clamp", NULL, TEXTS("u8[1] 1"), TENON_INVALID, "expected f32");
 }
 
-TEST("a call without attributes that the operator needs lists them") {
+TEST("a call without attributes lists those that the operator needs") {
   start();
   check_refused("contract::split", NULL, TEXTS("f32[2] 1 2"), TENON_INVALID, "'n'");
   tenon_attrs_t *attrs = NULL;
@@ -71,7 +71,7 @@ TEST("a call without attributes that the operator needs lists them") {
   tenon_attrs_release(attrs);
 }
 
-TEST("attributes are refused by the operator's own validate") {
+TEST("the operator's own validate function can refuse attributes") {
   start();
   tenon_attrs_t *attrs = NULL;
   const tenon_value_t *values = NULL;
@@ -85,7 +85,7 @@ TEST("attributes are refused by the operator's own validate") {
   tenon_attrs_release(attrs);
 }
 
-TEST("an operator that fails while it runs is named with its message") {
+TEST("an operator that fails while it runs is named together with its message") {
   start();
   check_refused("contract::refuse", "above=2.0", TEXTS("f32[4] 1 2 3 4"), TENON_RANGE,
                 "contract::refuse: element 2 is 3: expected at most 2");
@@ -97,7 +97,7 @@ TEST("an operator that fails while it runs is named with its message") {
                 "start -1 is negative");
 }
 
-TEST("run cannot have more elements than infer said, nor another rank, nor say nothing") {
+TEST("run cannot return more elements than infer declared, another rank, or no shape") {
   start();
   check_refused("contract::liar", NULL, TEXTS("f32[1] 1"), TENON_RANGE,
                 "result out is [2], infer said at most [1]");
@@ -107,13 +107,13 @@ TEST("run cannot have more elements than infer said, nor another rank, nor say n
                 "did not state the shape");
 }
 
-TEST("a composite cannot assign another dtype than its contract has") {
+TEST("a composite cannot assign another dtype than its contract declares") {
   start();
   check_refused("contract::wrong", NULL, TEXTS("f32[1] 1"), TENON_INVALID,
                 "expected dtype f32, found i64");
 }
 
-TEST("an unknown operator is answered with the nearest name") {
+TEST("the message for an unknown operator suggests the nearest name") {
   start();
   const tenon_op_t *op = NULL;
   CHECK_STATUS(tenon_op_find("contract::splat", &op), TENON_NOT_FOUND);
@@ -133,7 +133,7 @@ TEST("an unknown operator is answered with the nearest name") {
 
 /* given results */
 
-TEST("results that are given must have the dtype and the shape that infer says") {
+TEST("given results must have the dtype and the shape that infer declares") {
   start();
   const tenon_op_t *op = op_of("contract::both");
   tenon_tensor_t *inputs[] = {tensor_of("f32[2] 1 2"), tensor_of("f32[2] 3 5")};
@@ -160,7 +160,7 @@ TEST("results that are given must have the dtype and the shape that infer says")
   tenon_tensor_release(outputs[0]);
 }
 
-TEST("a call makes the results that are NULL, unless wanted leaves optional ones out") {
+TEST("a call creates the results that are NULL, except optional ones that are not wanted") {
   start();
   const tenon_op_t *op = op_of("contract::both");
   tenon_tensor_t *inputs[] = {tensor_of("f32[2] 1 2"), tensor_of("f32[] 3")};
@@ -186,7 +186,7 @@ TEST("a call makes the results that are NULL, unless wanted leaves optional ones
   }
 }
 
-TEST("a bounded result may be given with room for its bound, and has its true shape afterwards") {
+TEST("a bounded result may be given with room for its bound, and has its actual shape afterwards") {
   start();
   const tenon_op_t *op = op_of("contract::nonzero");
   tenon_tensor_t *x = tensor_of("f32[4] 0 1 0 2");
@@ -212,7 +212,7 @@ TEST("a bounded result may be given with room for its bound, and has its true sh
   tenon_tensor_release(x);
 }
 
-TEST("views on the caller's stack are inputs and results like others") {
+TEST("views on a caller's stack can be inputs and results") {
   start();
   float x[6] = {1, 2, 3, 4, 5, 6};
   float y[6];
@@ -241,7 +241,7 @@ TEST("views on the caller's stack are inputs and results like others") {
   tenon_tensor_release(made[0]);
 }
 
-TEST("a scalar needs neither shape nor strides") {
+TEST("a scalar view needs neither shape nor strides") {
   start();
   float x = 3;
   float y = 0;
@@ -298,7 +298,7 @@ TEST("tensors of rank 64 go through loops, kernels and views") {
 
 /* inputs that are written to */
 
-TEST("an input that the schema marks is written in place") {
+TEST("an input that the schema marks is modified in place") {
   start();
   tenon_attrs_t *attrs = attrs_of(op_of("contract::axpy_"), "alpha=2.0");
   tenon_tensor_t *inputs[] = {tensor_of("f32[2] 1 2"), tensor_of("f32[2] 10 20")};
@@ -335,7 +335,7 @@ TEST("a written input that is also the result is that same tensor") {
     tenon_tensor_release(inputs[i]);
 }
 
-TEST("a written input on the caller's stack gives a result of its own") {
+TEST("a written input on a caller's stack gives a result of its own") {
   start();
   float y[2] = {10, 20};
   int64_t shape[1] = {2};
@@ -387,7 +387,7 @@ TEST("the result of a view is the input's memory, and keeps it alive") {
   tenon_tensor_release(flat);
 }
 
-TEST("a view of strings shares their texts") {
+TEST("a view of strings shares the strings") {
   start();
   tenon_tensor_t *x = tensor_of("string[2,2] a b c d");
   tenon_tensor_t *out = NULL;
@@ -453,7 +453,7 @@ TEST("runs of kernels, loops and rows do not allocate") {
         0);
 }
 
-TEST("results that were released are the memory of the next ones, in each thread") {
+TEST("memory of released results serves the next results, in each thread") {
   start();
   const tenon_op_t *op = op_of("contract::four");
   tenon_tensor_t *x = tensor_of("i32[2,1,3] 1 2 3 4 5 6");
@@ -488,7 +488,7 @@ static void call_and_hand_over(void *pointer) {
   tenon_tensor_release(x);
 }
 
-TEST("results may be released by another thread than the one that made them") {
+TEST("a thread may release results that another thread created") {
   start();
   enum { THREADS = 4 };
   tenon_tensor_t *out[THREADS] = {NULL};

@@ -74,18 +74,18 @@ static void check_library(const char *library) {
   }
 }
 
-TEST("operators of a loaded library do what they say by every entry") {
+TEST("operators of a loaded library give the documented results in every way of calling") {
   CHECK_STATUS(tenon_library_load(TEST_LIBRARIES "/libcontract.so", 0, NULL), TENON_OK);
   check_library("contract");
 }
 
-TEST("operators called from the kernels of another loaded library give the same") {
+TEST("operators called from the kernels of another loaded library give the same results") {
   CHECK_STATUS(tenon_library_load(TEST_LIBRARIES "/libpartner.so", 0, NULL), TENON_OK);
   check_library("partner");
   tenon_shutdown();
 }
 
-TEST("a library that runs in processes of its own gives the same") {
+TEST("a library that runs in worker processes gives the same results") {
   const tenon_isolation_t isolation = {
       .size = sizeof isolation, .allow = TENON_ALLOW_EXTEND, .child_count = 2};
   CHECK_STATUS(tenon_library_load_isolated(TEST_LIBRARIES "/libcontract.so", 0, &isolation, NULL),
@@ -94,7 +94,7 @@ TEST("a library that runs in processes of its own gives the same") {
   tenon_shutdown();
 }
 
-TEST("the same sources linked into the program give the same") {
+TEST("the same sources, linked into the program, give the same results") {
   CHECK_STATUS(tenon_library_add(tenon_library_contract(), NULL, NULL, NULL), TENON_OK);
   CHECK_STATUS(tenon_library_add(tenon_library_partner(), NULL, NULL, NULL), TENON_OK);
   check_library("contract");

@@ -29,8 +29,8 @@ static tenon_status_t call_with(const char *name, const char *backend, const cha
   return status;
 }
 
-TEST("a missing kernel: the operator, the key, the dtype, what there is, the keys that have "
-     "kernels, and the whole table") {
+TEST("a missing kernel is reported with operator, key, dtype, existing kernels, their keys, and "
+     "the whole table") {
   probe_start();
   unsigned long long first = probe_slot("probe::plain", "elsewhere").number;
   char expected[700];
@@ -62,7 +62,7 @@ TEST("a missing kernel: the operator, the key, the dtype, what there is, the key
   tenon_registration_release(pass);
 }
 
-TEST("arguments on two devices: which is where, and what to do") {
+TEST("arguments on two devices are reported with the device of each, and with the remedy") {
   probe_start();
   tenon_registration_t *npu = probe_add("probe::pair", "npu", &id[1], 0);
   tenon_registration_t *gpu = probe_add("probe::pair", "gpu", &id[2], 0);
@@ -72,7 +72,7 @@ TEST("arguments on two devices: which is where, and what to do") {
   tenon_registration_release(gpu);
 }
 
-TEST("an override of nothing, and a kernel in the place of another without the word") {
+TEST("an override of nothing is refused, and so is a second kernel without TENON_OVERRIDE") {
   static double unused;
   tenon_registration_t *r = NULL;
   tenon_registration_t *first;
@@ -117,7 +117,7 @@ static const tenon_descriptor_t early = {
 static const tenon_descriptor_t wrong = {
     sizeof(tenon_descriptor_t), TENON_ABI, TENON_LAYOUT, 0, "wrong", "1.0.0", wrong_items};
 
-TEST("a kernel that waits for its operator, one that does not fit it when it comes, and one that "
+TEST("messages for a kernel that waits for its operator, that does not fit when it comes, or that "
      "does not fit at once") {
   char *text = NULL;
   probe_start();
@@ -181,8 +181,8 @@ static void recur(int how) {
   tenon_tensor_release(y);
 }
 
-TEST("a kernel that calls its own operator is stopped before the stack is full, by each entry, and "
-     "calls work afterwards") {
+TEST("a kernel that calls its own operator is stopped before the stack is full, and later calls "
+     "work") {
   probe_start();
   tenon_registration_t *r = NULL;
   CHECK_STATUS(tenon_kernel_add("probe::plain", "cpu", calls_itself, NULL, NULL, 0, &r), TENON_OK);
@@ -200,7 +200,7 @@ static void *recur_here(void *argument) {
   return NULL;
 }
 
-TEST("the bound is that of each thread's own stack, and of any other stack there is none") {
+TEST("the limit is that of each thread's own stack, and any other stack has none") {
   probe_start();
   tenon_registration_t *r = NULL;
   CHECK_STATUS(tenon_kernel_add("probe::plain", "cpu", calls_itself, NULL, NULL, 0, &r), TENON_OK);

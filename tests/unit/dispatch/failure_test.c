@@ -26,7 +26,7 @@ static tenon_status_t try_start(void *context) {
   return status;
 }
 
-TEST("the runtime starts whole or not at all") {
+TEST("the runtime starts as a whole or not at all") {
   tenon_shutdown();
   fail_each("start", try_start, NULL,
             41); /* It makes thousands of allocations, all at the same few places. */
@@ -48,7 +48,7 @@ static tenon_status_t try_load(void *context) {
   return status;
 }
 
-TEST("libraries are loaded whole or not at all") {
+TEST("libraries are loaded as a whole or not at all") {
   CHECK_STATUS(tenon_start(), TENON_OK);
   fail_each("load", try_load, NULL, 1);
 }
@@ -72,7 +72,7 @@ static tenon_status_t try_add(void *context) {
   return status;
 }
 
-TEST("a library of the program is added whole or not at all") {
+TEST("a library of the program is added as a whole or not at all") {
   fail_each("add", try_add, &destroyed, 53);
 }
 
@@ -172,7 +172,7 @@ static tenon_status_t try_single(void *context) {
   return status;
 }
 
-TEST("random operators, states, strided inputs, shared memory and messages fail cleanly too") {
+TEST("random operators, states, strided inputs, shared memory and messages fail cleanly, too") {
   tenon_tensor_t *x = tensor_of("f32[3] 1 2 3");
   tenon_tensor_t *strided = tensor_strided("f32[2,2] 1 2 3 4");
   tenon_tensor_t *text = tensor_of("string[2] a b");

@@ -269,16 +269,19 @@ static int run_mutant(mutant_t wanted) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST("a library is not unloaded under a call, in whatever order the two come") {
+TEST("a library is not unloaded under a call, in any order of the two") {
   CHECK(run_mutant(NONE) == 0);
 }
 
-TEST("without the barrier it is") { CHECK(run_mutant(NO_BARRIER) == 9); }
+TEST("without the barrier, the library can be unloaded under a call") {
+  CHECK(run_mutant(NO_BARRIER) == 9);
+}
 
-TEST("with a barrier only before the kernels are taken out it is") {
+TEST("with a barrier only before the kernels are removed, the library can be unloaded under a "
+     "call") {
   CHECK(run_mutant(BARRIER_TOO_EARLY) == 9);
 }
 
-TEST("where a call that was counted does not look at its slot again it is") {
+TEST("if a counted call does not read its entry again, the library can be unloaded under it") {
   CHECK(run_mutant(NO_SECOND_LOOK) == 9);
 }

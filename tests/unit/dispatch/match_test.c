@@ -177,8 +177,7 @@ static void make_given(trial_t *t, int outputs, int kind) {
   }
 }
 
-TEST("a call that is matched and one that is inferred give the same results and refuse with the "
-     "same words") {
+TEST("a matched call and an inferred call give the same results and the same errors") {
   CHECK_STATUS(tenon_library_add(tenon_library_match(), NULL, NULL, NULL), TENON_OK);
   tenon_attrs_t *attrs[ATTRS];
   const tenon_value_t *values[ATTRS];
@@ -240,7 +239,7 @@ TEST("a call that is matched and one that is inferred give the same results and 
     tenon_attrs_release(attrs[i]);
 }
 
-TEST("operators of which there is more to know than types and shapes are not matched") {
+TEST("operators that need more than types and shapes are not matched") {
   CHECK(op_of("match::same")->shapes.matcher->traits == 0 &&
         op_of("match::blend")->shapes.matcher->traits == TENON_POINTWISE);
   CHECK(op_of("match::made")->shapes.matcher == NULL &&
@@ -249,7 +248,7 @@ TEST("operators of which there is more to know than types and shapes are not mat
   CHECK(op_of("core::reshape")->shapes.matcher == NULL); /* It returns a view. */
 }
 
-TEST("extents that no tensor has are not matched, whatever the tensors of the call say") {
+TEST("extents that no tensor has are not matched, whatever tensors the call has") {
   tenon_tensor_t *a = tensor_of("i32[2,2] 1 2 3 4");
   tenon_tensor_t *b = tensor_of("i32[2,2] 1 2 3 4");
   tenon_tensor_t *out = tensor_of("i32[2,2] 0 0 0 0");

@@ -109,8 +109,8 @@ static tenon_tensor_t *add(const char *op, tenon_tensor_t *x, tenon_tensor_t *y,
   return out[0];
 }
 
-TEST("a tensor of the host with axes is refused beside a device's, by kernels and by the fallback, "
-     "and nothing is copied") {
+TEST("a host tensor with axes is refused beside a device's tensor, by kernels and by the fallback, "
+     "without a copy") {
   npu_start();
   CHECK_STATUS(tenon_library_add(tenon_library(), NULL, NULL, &library), TENON_OK);
   CHECK(!add("core::add", on_npu("f32[2] 1 2"), tensor_of("f32[2] 3 4"), TENON_INVALID));
@@ -123,8 +123,8 @@ TEST("a tensor of the host with axes is refused beside a device's, by kernels an
   check_moves(NULL);
 }
 
-TEST("a scalar of the host comes along: copied for a kernel, as it is to one that says scalars and "
-     "in a fallback") {
+TEST("a host scalar is copied for a kernel, and passed as it is to a fallback and to a kernel that "
+     "declares scalars") {
   tenon_tensor_t *y = add("core::add", on_npu("f32[2] 1 2"), tensor_of("f32[] 3"), TENON_OK);
   check_npu(y, "f32[2] 4 5");
   CHECK(given[0] == 12 && given[1] == 12);
@@ -146,8 +146,8 @@ TEST("a scalar of the host comes along: copied for a kernel, as it is to one tha
   tenon_registration_release(takes);
 }
 
-TEST("moving is switched by thread, operator and call, the narrower wins, and each copy is "
-     "counted") {
+TEST("moving can be switched by thread, operator and call, the narrowest setting wins, and each "
+     "copy is counted") {
   CHECK_STATUS(tenon_mixed_set(TENON_MIXED_MOVE), TENON_OK);
   tenon_tensor_t *y = add("core::add", on_npu("f32[2] 1 2"), tensor_of("f32[2] 3 4"), TENON_OK);
   check_npu(y, "f32[2] 4 6");
@@ -180,8 +180,8 @@ TEST("moving is switched by thread, operator and call, the narrower wins, and ea
   CHECK(blocks == 0);
 }
 
-TEST("results and written arguments of the host are copied back, strided ones too, and items of "
-     "lists move") {
+TEST("results and written arguments on the host are copied back, strided ones, too, and items of "
+     "lists are moved") {
   tenon_tensor_t *x = on_npu("f32[2] 1 2");
   tenon_tensor_t *a = on_npu("f32[2] 3 4");
   tenon_tensor_t *base = tensor_of("f32[4] 0 9 0 9");
@@ -221,7 +221,7 @@ TEST("results and written arguments of the host are copied back, strided ones to
   CHECK(blocks == 0);
 }
 
-TEST("two ordinals of a backend are two devices, whatever the policy") {
+TEST("two ordinals of a backend are two devices, under every policy") {
   CHECK_STATUS(tenon_mixed_set(TENON_MIXED_MOVE), TENON_OK);
   CHECK(!add("core::add", on_npu("f32[2] 1 2"), at("f32[2] 3 4", 1), TENON_INVALID));
   CHECK_TEXT(tenon_error(), "core::add: arguments on several devices: a on npu:0, b on npu:1");
@@ -234,7 +234,7 @@ TEST("two ordinals of a backend are two devices, whatever the policy") {
   CHECK_STATUS(tenon_mixed_set(0), TENON_OK);
 }
 
-TEST("what is @host does not count, and is refused on a device") {
+TEST("an @host argument does not determine the device, and is refused on a device") {
   tenon_tensor_t *x = on_npu("f32[2,3] 1 2 3 4 5 6");
   tenon_tensor_t *shape = tensor_of("i64[2] 3 2");
   tenon_tensor_t *out[1] = {NULL};
@@ -252,7 +252,7 @@ TEST("what is @host does not count, and is refused on a device") {
   tenon_tensor_release(in[1]);
 }
 
-TEST("shapes and counts of a device's tensors are the host's, and nothing falls back for them") {
+TEST("shapes and counts of a device's tensors are computed on the host, without a fallback") {
   tenon_tensor_t *x = on_npu("f32[2,3] 1 2 3 4 5 6");
   tenon_tensor_t *in[2] = {x, x};
   tenon_tensor_t *out[1] = {NULL};
@@ -277,8 +277,8 @@ TEST("shapes and counts of a device's tensors are the host's, and nothing falls 
   tenon_tensor_release(x);
 }
 
-TEST("what a composite makes on the host goes to its parts; its own arguments are mixed only where "
-     "that may be") {
+TEST("a composite may pass its own host tensors on, but may get mixed arguments only where that is "
+     "allowed") {
   tenon_tensor_t *x = on_npu("f32[2] 1 2");
   tenon_tensor_t *y = on_npu("f32[2] 3 4");
   tenon_tensor_t *host = tensor_of("f32[2] 3 4");

@@ -166,7 +166,7 @@ TEST("a child of fork calls, registers, loops, runs executables and unloads") {
 #define NO_THREADS                                                                                 \
   "a child of fork hangs in the address sanitizer's allocator if a thread of its parent was in it"
 
-TEST("so it does while a thread of its parent is in the library") {
+TEST("a child of fork does so, too, while a thread of its parent is in the library") {
   tn_spawned_t thread;
   if (!MANY_THREADS) SKIP(NO_THREADS);
   CHECK_STATUS(load_partner(TENON_LOAD_UNLOADABLE), TENON_OK);
@@ -192,8 +192,8 @@ static void register_often(void *pointer) {
   }
 }
 
-TEST("a child of fork finds whole tables, and can change them, while other threads of its parent "
-     "do") {
+TEST("a child of fork finds complete tables, and can change them, while other threads of its "
+     "parent change theirs") {
   tn_spawned_t threads[2];
   if (!MANY_THREADS) SKIP(NO_THREADS);
   over = 0;
@@ -248,8 +248,8 @@ static void load_without_barrier(void) {
   CHECK_STATUS(tenon_library_unload(partner), TENON_PRECONDITION);
 }
 
-TEST("where membarrier is refused unloading is, and loading with that in mind; calls and "
-     "registrations are not") {
+TEST("without membarrier, unloading and loading as unloadable are refused, and calls and "
+     "registrations work") {
 #ifdef HAS_TSAN
   begin();
 #endif

@@ -25,7 +25,7 @@
 #include "probes.h"
 
 #ifdef IS_INSTRUMENTED
-TEST("calls write to nothing that is shared") {
+TEST("calls write to no shared memory") {
   SKIP("sanitizers have an allocator and locks of their own");
 }
 #else
@@ -352,7 +352,7 @@ run_without_system(int last) { /* A system call other than exit ends the process
   return 4;
 }
 
-TEST("run takes no lock, no memory and no system call") {
+TEST("tenon_op_run takes no lock, allocates nothing and makes no system call") {
   static const struct {
     tenon_run_fn run;
     int status;

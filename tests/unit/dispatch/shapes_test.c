@@ -134,7 +134,7 @@ TEST("with numbers in place of the symbols, inferred shapes equal those of calls
   try("core::layer_norm", NULL, (const char *[]){"f32[2,3] 1 2 3 4 5 6", "f32[3] 1 1 1", NULL}, 0);
 }
 
-TEST("a list of symbolic tensors: their extents are added") {
+TEST("the extents of a list of symbolic tensors are added") {
   const tenon_op_t *op = op_of("core::concat");
   tenon_attrs_t *attrs = attrs_of(op, "axis=0");
   tried_t t = {0};
@@ -166,7 +166,7 @@ TEST("a list of symbolic tensors: their extents are added") {
   tenon_attrs_release(attrs);
 }
 
-TEST("every form of an extent is taken apart") {
+TEST("every form of an extent can be taken apart") {
   const tenon_op_t *op = op_of("core::conv");
   tenon_attrs_t *attrs = attrs_of(op, "strides=[2, 3]; pads=[1, 1, 1, 1]");
   tried_t t = {0};
@@ -241,7 +241,7 @@ TEST("impossible shapes are refused, and the shape table stays usable") {
   tenon_shapes_release(shapes);
 }
 
-TEST("dtypes are inferred without shapes, those that are not known are filled in, and shapes "
+TEST("dtypes are inferred without shapes, unknown dtypes are filled in, and shapes are inferred "
      "without dtypes") {
   const tenon_dtype_t none = {0, 0, 0};
   const tenon_dtype_t f64 = tenon_dtype(TENON_F64);
@@ -274,7 +274,7 @@ TEST("dtypes are inferred without shapes, those that are not known are filled in
   tenon_shapes_release(shapes);
 }
 
-TEST("and of lists, by items") {
+TEST("dtypes and shapes of lists are inferred item by item") {
   tenon_meta_t items[2] = {{.size = sizeof *items}, {.size = sizeof *items}};
   tenon_meta_t *slots[] = {&items[0], &items[1]};
   tenon_meta_t list = {
@@ -308,7 +308,7 @@ static tenon_status_t attempt(void *op) {
   return status;
 }
 
-TEST("without memory") {
+TEST("inference survives the failure of each allocation") {
   fail_each("a symbolic shape", attempt, (void *)(uintptr_t)op_of("core::nonzero"), 1);
 }
 

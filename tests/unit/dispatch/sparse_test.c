@@ -34,7 +34,7 @@ static tenon_status_t call2(const char *name, const char *attrs_text, tenon_tens
 
 /* calls */
 
-TEST("a kernel that says sparse reads the parts of an input") {
+TEST("a kernel that declares `sparse` reads the parts of an input") {
   start();
   tenon_tensor_t *out;
   CHECK_STATUS(call2("contract::csr_dot", NULL, matrix(), tensor_of("f32[3,2] 1 2 3 4 5 6"), &out),
@@ -49,7 +49,7 @@ TEST("a kernel that says sparse reads the parts of an input") {
   tenon_tensor_release(out);
 }
 
-TEST("a sparse result is made by run, as large as it says") {
+TEST("run creates a sparse result, as large as it declares") {
   start();
   tenon_tensor_t *out, *again;
   CHECK_STATUS(call2("contract::csr_transpose", NULL, matrix(), NULL, &out), TENON_OK);
@@ -73,7 +73,7 @@ TEST("a sparse result is made by run, as large as it says") {
   tenon_tensor_release(out);
 }
 
-TEST("the shape of a sparse result may be known to run only") {
+TEST("the shape of a sparse result may be known only after run") {
   start();
   tenon_tensor_t *out;
   CHECK_STATUS(call2("contract::csr_pack", NULL, matrix(), NULL, &out), TENON_OK);
@@ -81,7 +81,7 @@ TEST("the shape of a sparse result may be known to run only") {
   tenon_tensor_release(out);
 }
 
-TEST("a composite assigns what its parts made sparse") {
+TEST("a composite assigns the sparse results of the operators that it calls") {
   start();
   tenon_tensor_t *out;
   CHECK_STATUS(call2("contract::csr_there_and_back", NULL, matrix(), NULL, &out), TENON_OK);
@@ -124,7 +124,8 @@ TEST("layers see calls with sparse arguments and results") {
 
 /* given results */
 
-TEST("a sparse tensor that is given as a result gets new parts, and others keep the old ones") {
+TEST("a sparse tensor that is given as a result gets new parts, and other tensors keep the old "
+     "ones") {
   start();
   tenon_tensor_t *x = matrix();
   tenon_tensor_t *out = sparse_of(matrix_shape, "f32[1] 1", "i64[1] 0", "i64[4] 0 0 0 1");
@@ -144,7 +145,7 @@ TEST("a sparse tensor that is given as a result gets new parts, and others keep 
   tenon_tensor_release(old);
 }
 
-TEST("results of another layout, shape or dtype, and an input itself, are refused") {
+TEST("given results of another layout, shape or dtype are refused, and so is an input itself") {
   start();
   tenon_tensor_t *x = matrix();
   tenon_tensor_t *dense = tensor_of(MATRIX);
@@ -187,7 +188,7 @@ TEST("results of another layout, shape or dtype, and an input itself, are refuse
 
 /* errors */
 
-TEST("a kernel that does not make its sparse result, or makes another, is an error") {
+TEST("a kernel that does not create its sparse result, or creates another one, is an error") {
   start();
   const struct {
     const char *attrs;
@@ -322,7 +323,7 @@ TEST("to_sparse stores the nonzero elements, and to_dense restores them") {
 
 /* gradients */
 
-TEST("gradients go through operators with sparse inputs whose rules say how") {
+TEST("gradients flow through operators with sparse inputs if their formulas allow it") {
   start();
   tenon_tensor_t *x = tensor_of("f32[3,1] 1 2 3");
   tenon_tensor_t *a = matrix();
@@ -339,7 +340,7 @@ TEST("gradients go through operators with sparse inputs whose rules say how") {
   tenon_tensor_release(ones);
 }
 
-TEST("gradients go through sparse results, and are dense themselves") {
+TEST("gradients flow through sparse results, and are dense") {
   start();
   tenon_tensor_t *x = tensor_of("f32[2,2] 0 2 3 0");
   tenon_tensor_t *s = NULL;
@@ -362,7 +363,7 @@ TEST("gradients go through sparse results, and are dense themselves") {
   tenon_tensor_release(g);
 }
 
-TEST("a rule may give a sparse gradient, and a sum of such is dense") {
+TEST("a gradient formula may give a sparse gradient, and the sum of sparse gradients is dense") {
   start();
   tenon_tensor_t *table = tensor_of("f32[4,2] 1 2 3 4 5 6 7 8");
   tenon_tensor_t *ids = tensor_of("i64[2] 1 3");
@@ -426,7 +427,7 @@ static tenon_status_t try_create(void *context) {
   return status;
 }
 
-TEST("sparse tensors are made whole or not at all when memory is short") {
+TEST("sparse tensors are created as a whole or not at all if memory runs out") {
   start();
   tenon_tensor_t *x = matrix();
   parts_t p = parts_of("f32[3] 5 6 7", "i64[3] 0 2 1", "i64[4] 0 2 2 3");

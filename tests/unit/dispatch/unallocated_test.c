@@ -40,7 +40,7 @@ static tenon_status_t swap(tenon_call_t *c) {
   return status;
 }
 
-TEST("results are made of what a layer passes on: their dtype, shape and layout follow") {
+TEST("results follow what a layer passes on in dtype, shape and layout") {
   static const char *const anchors[] = {"below view", "below autograd", "above autograd",
                                         "above autocast", "above functional"};
   tenon_tensor_t *x = tensor_of("f32[2] 1 -2");
@@ -62,8 +62,8 @@ TEST("results are made of what a layer passes on: their dtype, shape and layout 
   RELEASE(x, y, out);
 }
 
-TEST("a slot has no memory yet; results that are not wanted are absent, those that are given are "
-     "there") {
+TEST("a layer sees unallocated outputs without memory, unwanted results as absent, and given "
+     "results as they are") {
   tenon_tensor_t *x = tensor_of("f32[3] 3 1 2");
   tenon_tensor_t *k = tensor_of("i64[1] 2");
   tenon_tensor_t *inputs[2] = {x, k};
@@ -123,7 +123,7 @@ static tenon_status_t twice(tenon_call_t *c) {
   return status;
 }
 
-TEST("a layer that calls on twice runs into the results of the first time") {
+TEST("a layer can pass a call on twice, the second time with the results of the first") {
   tenon_tensor_t *x = tensor_of("f32[2] 1 2");
   tenon_tensor_t *out;
   tenon_layer_t *layer = switch_on("below autograd", twice, NULL);
@@ -133,8 +133,8 @@ TEST("a layer that calls on twice runs into the results of the first time") {
   RELEASE(x, out);
 }
 
-TEST("views of what a layer passes on are views, also of what is not row-major and of borrowed "
-     "memory") {
+TEST("views of what a layer passes on are views, also of tensors that are not row-major and of "
+     "borrowed memory") {
   float data[4] = {1, 2, 3, 4};
   int64_t shape[2] = {2, 2};
   tenon_tensor_t *x = tensor_of("f32[1] 9");
@@ -161,7 +161,7 @@ TEST("views of what a layer passes on are views, also of what is not row-major a
 }
 
 TEST(
-    "what only running tells, what is random, what has lists and what writes goes through layers") {
+    "operators with run-time shapes, random numbers, lists or written inputs work through layers") {
   tenon_tensor_t *x = tensor_of("f32[4] 0 1 0 2");
   tenon_tensor_t *shape = tensor_of("i64[1] 3");
   tenon_tensor_t *out, *plain;
@@ -183,7 +183,7 @@ TEST(
   RELEASE(x, shape, plain, out);
 }
 
-TEST("gradients go through a layer that changes what is called") {
+TEST("gradients flow through a layer that changes the call") {
   tenon_tensor_t *x = leaf("f32[2] 1 -2");
   tenon_tensor_t *y = leaf("f64[3] 4 -5 6");
   tenon_tensor_t *out;

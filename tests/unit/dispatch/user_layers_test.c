@@ -137,8 +137,8 @@ static void permute(int k, int n, int *out) {
 
 /* order */
 
-TEST("layers of one anchor stand in the order of their names, in whatever order they were made and "
-     "switched on") {
+TEST("layers with one anchor run in the order of their names, in whatever order they were created "
+     "and enabled") {
   static const char *const names[] = {"apple", "bread", "cheese"};
   static const char *const anchors[] = {"below view", "below autograd", "above autograd",
                                         "above autocast", "above functional"};
@@ -171,7 +171,7 @@ TEST("layers of one anchor stand in the order of their names, in whatever order 
   CHECK_SEEN("");
 }
 
-TEST("layers stand where their anchors say, in whatever order they were made") {
+TEST("layers run where their anchors say, in whatever order they were created") {
   static const char *const anchors[] = {"above functional", "above autocast", "above autograd",
                                         "below autograd", "below view"};
   /* The order is the reverse of the alphabetical one. */
@@ -189,7 +189,8 @@ TEST("layers stand where their anchors say, in whatever order they were made") {
   }
 }
 
-TEST("layers stand around the host's own: what those answer does not come to the ones below") {
+TEST("layers run around the host's own: a call that the host's layer answers does not reach the "
+     "layers below") {
   start();
   probe_start();
   tenon_layer_t *layers[] = {layer_of("a", "above autograd", noting, "above"),
@@ -214,7 +215,7 @@ TEST("layers stand around the host's own: what those answer does not come to the
   drop_all(layers, 3);
 }
 
-TEST("a layer sees the calls that kernels make, and a composite's parts") {
+TEST("a layer sees the calls that kernels make, also those of a composite") {
   start();
   tenon_layer_t *layer = layer_of("a", "above autograd", around, "a");
   CHECK(call("layered::nested", 2) == 7);
@@ -279,7 +280,8 @@ other_output(tenon_call_t *c) {
   return status;
 }
 
-TEST("a layer answers, refuses, calls on twice, changes inputs, attributes and results") {
+TEST(
+    "a layer can answer, refuse, pass a call on twice, and change inputs, attributes and results") {
   start();
   int64_t five = 5;
   int64_t seven = 7;
@@ -323,7 +325,7 @@ TEST("a layer answers, refuses, calls on twice, changes inputs, attributes and r
   seen[0] = 0;
 }
 
-TEST("a failure below a layer comes to it, and it may make good") {
+TEST("a layer gets a failure from below, and can recover from it") {
   start();
   double out = PROBE_NOTHING;
   tenon_layer_t *layer = layer_of("a", "above autograd", around, "a");
@@ -346,8 +348,8 @@ makes_another(tenon_call_t *c) {
   return tenon_call_next(c);
 }
 
-TEST("a layer that is made or goes while a call is in another one of its anchor is no reason to "
-     "call that twice or never") {
+TEST("creating or releasing a layer while a call is in another layer of its anchor makes no layer "
+     "run twice or never") {
   start();
   tenon_layer_t *made = NULL;
   tenon_layer_t *b = layer_of("b", "above autograd", makes_another, &made);
@@ -387,7 +389,7 @@ static tenon_status_t pushes_itself(tenon_call_t *c) {
   return status;
 }
 
-TEST("a layer, a mode or a composite that calls itself without end is stopped, and the next call "
+TEST("a layer, a mode or a composite that calls itself endlessly is stopped, and the next call "
      "works") {
   start();
   probe_start();
@@ -414,7 +416,7 @@ TEST("a layer, a mode or a composite that calls itself without end is stopped, a
   CHECK(call("layered::nested", 2) == 7);
 }
 
-TEST("layers with bad names, places or functions are refused; sixty-four fit") {
+TEST("layers with bad names, anchors or functions are refused, and sixty-four layers are allowed") {
   tenon_layer_t *layers[64] = {NULL};
   tenon_layer_t *more = NULL;
   char name[16];
@@ -457,8 +459,8 @@ calls_itself(tenon_call_t *c) {
   return tenon_call_next(c);
 }
 
-TEST("modes see each call, the last one pushed first; calls that they make are seen by those below "
-     "only") {
+TEST("modes see each call, the last one pushed first, and calls by a mode are seen only by the "
+     "modes below") {
   start();
   tenon_layer_t *layer = layer_of("l", "above functional", noting, "layer");
   CHECK_STATUS(tenon_mode_push(noting, "one"), TENON_OK);
@@ -485,8 +487,8 @@ TEST("modes see each call, the last one pushed first; calls that they make are s
   CHECK_STATUS(tenon_mode_push(NULL, NULL), TENON_INVALID);
 }
 
-TEST("the only mode does not see what it calls itself; a mode answers, refuses, and the next call "
-     "is as before") {
+TEST("the only mode does not see its own calls; a mode answers or refuses, and the next call is "
+     "not affected") {
   start();
   double out = PROBE_NOTHING;
   CHECK_STATUS(tenon_mode_push(calls_itself, "alone"), TENON_OK);
@@ -522,7 +524,7 @@ static tenon_status_t pushes(tenon_call_t *c) {
   return tenon_call_next(c);
 }
 
-TEST("a mode may push another one for calls of its own") {
+TEST("a mode may push another mode for calls of its own") {
   start();
   CHECK_STATUS(tenon_mode_push(noting, "one"), TENON_OK);
   CHECK_STATUS(tenon_mode_push(pushes, NULL), TENON_OK);
@@ -554,7 +556,7 @@ static tenon_status_t parts_of_it(void *argument, int64_t begin, int64_t end) {
   return TENON_OK;
 }
 
-TEST("layers and modes are of the thread that switched them on, and of threads that work for it") {
+TEST("layers and modes apply to the thread that enabled them, and to worker threads of its loops") {
   int64_t by_layer = 0;
   int64_t by_mode = 0;
   int64_t by_lower = 0;
@@ -588,7 +590,7 @@ in_parts(tenon_call_t *c) {
   return tenon_call_next(c);
 }
 
-TEST("what a mode calls from several threads is seen by lower modes only") {
+TEST("calls that a mode makes on several threads are seen by lower modes only") {
   int64_t by_lower = 0;
   int64_t parts = 0;
   start();
@@ -612,7 +614,7 @@ static void call_much(void *pointer) {
   drop(layer);
 }
 
-TEST("layers are made and go while other threads call") {
+TEST("layers are created and released while other threads call") {
   static const char *const names_of[] = {"m", "d", "x"};
   tn_spawned_t threads[3];
   start();
@@ -644,7 +646,7 @@ TEST("nothing is printed while the trace is off") {
   CHECK(strcmp(release_capture(), "") == 0);
 }
 
-TEST("the trace shows calls, nested, with their keys, the kernel, its library and the rule") {
+TEST("the trace shows nested calls with their keys, the kernel, its library and the resolution") {
   start();
   capture();
   CHECK_STATUS(tenon_trace_set("dispatch"), TENON_OK);
@@ -654,7 +656,7 @@ TEST("the trace shows calls, nested, with their keys, the kernel, its library an
               "  call layered::times {cpu} -> cpu [layered, kernel]");
 }
 
-TEST("the trace shows each step down: modes, layers by name, what is next") {
+TEST("the trace shows each step on the way down: modes, layers by name, and the next key") {
   start();
   tenon_layer_t *layer = layer_of("counter", "above autograd", counting, &(int64_t){0});
   CHECK_STATUS(tenon_mode_push(counting, &(int64_t){0}), TENON_OK);
@@ -690,7 +692,7 @@ TEST("the trace shows fallbacks, fallthroughs and backends") {
   tenon_registration_release(cpu);
 }
 
-TEST("a layer that an operator passes by is not in its calls") {
+TEST("a layer that an operator skips is not in the trace of its calls") {
   start();
   probe_start();
   tenon_registration_t *cpu = probe_add("probe::plain", "cpu f64", &id[2], 0);
@@ -726,7 +728,7 @@ TEST("the trace shows arguments and failures") {
               "call probe::plain {cpu} -> missing (f64[1])", "probe::plain failed: unimplemented*");
 }
 
-TEST("the trace shows times, after what was called") {
+TEST("the trace shows times, after the nested calls") {
   start();
   capture();
   CHECK_STATUS(tenon_trace_set("time"), TENON_OK);
@@ -737,7 +739,7 @@ TEST("the trace shows times, after what was called") {
               "layered::nested took *");
 }
 
-TEST("the environment switches the trace on at the start, and what it does not know is said") {
+TEST("the environment switches the trace on at the start, and an unknown word is reported") {
   tenon_shutdown();
   setenv("TENON_TRACE", "dispatch", 1);
   capture();
@@ -757,7 +759,7 @@ TEST("the environment switches the trace on at the start, and what it does not k
   unsetenv("TENON_TRACE");
 }
 
-TEST("words that the trace does not know are refused, and change nothing") {
+TEST("unknown words for the trace are refused, and change nothing") {
   start();
   capture();
   CHECK_STATUS(tenon_trace_set("dispatch,argument"), TENON_INVALID);
@@ -774,7 +776,7 @@ static void call_until(void *pointer) {
     CHECK(call("layered::nested", 2) == 7);
 }
 
-TEST("switched on while threads call, the trace shows whole lines of their next calls") {
+TEST("if it is switched on while threads call, the trace shows whole lines of their next calls") {
   tn_spawned_t threads[2];
   int stop = 0;
   int64_t lines = 0;

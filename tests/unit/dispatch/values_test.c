@@ -23,7 +23,8 @@ static tenon_tensor_t *call(const char *name, const tenon_value_t *values, uint3
   return outputs[0];
 }
 
-TEST("tensors come first, then attributes; what is left out is absent, or the default") {
+TEST("values are tensors first, then attributes, and omitted ones are absent or have their "
+     "default") {
   tenon_tensor_t *x = tensor_of("f32[2, 2] 1 2 3 4");
   tenon_tensor_t *axes = tensor_of("i64[1] 0");
   tenon_tensor_t *out;
@@ -50,7 +51,7 @@ TEST("tensors come first, then attributes; what is left out is absent, or the de
   tenon_tensor_release(out);
 }
 
-TEST("a list is an array of tensors; results that are given are written to") {
+TEST("a list is an array of tensors, and given results are written to") {
   tenon_tensor_t *a = tensor_of("f32[1] 1");
   tenon_tensor_t *b = tensor_of("f32[2] 2 3");
   tenon_tensor_t *items[] = {a, b};
@@ -73,7 +74,7 @@ static void check_refused(const char *name, const tenon_value_t *values, uint32_
   CHECK(!outputs[0]);
 }
 
-TEST("too many values, values of another kind and what must be there are refused") {
+TEST("too many values, values of another kind, and missing required values are refused") {
   tenon_tensor_t *x = tensor_of("f32[1] 1");
   tenon_tensor_t *items[] = {x};
   tenon_value_t values[] = {TENSOR(x), TENSOR(x), INT(3)};
@@ -93,8 +94,7 @@ TEST("too many values, values of another kind and what must be there are refused
   tenon_tensor_release(x);
 }
 
-TEST("what an operator's own validate refuses, and extents that are symbols, never get to a "
-     "kernel") {
+TEST("arguments that validate refuses, and symbolic extents, never reach a kernel") {
   tenon_tensor_t *x = tensor_of("f32[1] 1");
   const int64_t symbol = INT64_MIN;
   const tenon_value_t ratio[] = {
