@@ -1,5 +1,4 @@
-/* Gradient formulas: texts that are accepted, texts that are refused with the place of the error,
- * and the order in which calls are visited. */
+/* Gradient formulas: which ones are parsed, where errors are reported, and the order of calls. */
 #include "base/status.h"
 #include "core/gradient.h"
 

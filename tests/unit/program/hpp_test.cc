@@ -102,7 +102,7 @@ static void operators() {
         tenon::call("demo::pick", a, b, which, tenon::attr("flip", true), tenon::attr("shift", 0)),
         {10, 1, 10, 2}));
   });
-  test("kernels, infer and parts on several threads", [] {
+  test("lambdas can be kernels, infer functions and parts on several threads", [] {
     auto r = tenon::op("demo::sums(Tensor x, *, int keep=1) -> (Tensor sums, Tensor? first)")
                  .types("x: f32; sums, first = f32")
                  .infer([](tenon::infer_call &i) {
@@ -230,7 +230,7 @@ static void errors() {
 }
 
 static void handles() {
-  test("a registration undoes itself; keep leaves it; undo is now", [] {
+  test("a registration is undone when it goes out of scope or by undo, but not after keep", [] {
     const tenon_op_t *op = nullptr;
     {
       tenon::registration r = scale();
@@ -243,7 +243,7 @@ static void handles() {
     scale(2).keep();
     CHECK(holds(tenon::call("demo::scale", 1.0f), {4}));
   });
-  test("kernels for operators of others: override, fallthrough, fallback of a backend", [] {
+  test("kernels for other libraries' operators override, fall through or are fallbacks", [] {
     auto x = tenon::tensor::of<float>({2}, {1, -2});
     {
       auto r = tenon::on("core::abs")
@@ -328,7 +328,7 @@ static void handles() {
          CHECK(lambdas == 3); // a call may still be on its way to one of them
        });
   tenon_shutdown();
-  test("after shutdown nothing of the program is held", [] { CHECK(lambdas == 0); });
+  test("after shutdown no lambda of the program is held", [] { CHECK(lambdas == 0); });
 }
 
 int main() {
