@@ -75,20 +75,20 @@ static uint32_t items_of(const tenon_tensor_t *t) {
 
 static void plan_formulas(plan_t *p) {
   const tn_gradient_t *g = &p->op->gradient;
-  uint64_t with_rule = 0;
+  uint64_t with_formula = 0;
   for (uint32_t r = 0; r < g->formula_count; r++) {
-    const tn_gradient_formula_t *rule = &g->formulas[r];
+    const tn_gradient_formula_t *formula = &g->formulas[r];
     uint64_t inputs = 0;
-    for (uint32_t i = 0; i < rule->input_count; i++)
-      inputs |= (uint64_t)1 << rule->inputs[i];
-    if (rule->kind == TN_FORMULA_NONE || !(inputs & p->needed)) continue;
-    with_rule |= inputs;
-    p->inputs_saved |= rule->inputs_used;
-    p->outputs_saved |= rule->outputs_used;
-    p->inputs_shaped |= rule->inputs_shaped;
-    p->outputs_shaped |= rule->outputs_shaped;
+    for (uint32_t i = 0; i < formula->input_count; i++)
+      inputs |= (uint64_t)1 << formula->inputs[i];
+    if (formula->kind == TN_FORMULA_NONE || !(inputs & p->needed)) continue;
+    with_formula |= inputs;
+    p->inputs_saved |= formula->inputs_used;
+    p->outputs_saved |= formula->outputs_used;
+    p->inputs_shaped |= formula->inputs_shaped;
+    p->outputs_shaped |= formula->outputs_shaped;
   }
-  p->needed &= with_rule;
+  p->needed &= with_formula;
   p->inputs_shaped &= ~p->inputs_saved;
   p->outputs_shaped &= ~p->outputs_saved;
 }

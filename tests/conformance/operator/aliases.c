@@ -8,11 +8,11 @@
 
 /* Provides results that lie in the memory of the inputs that TENON_REUSE names. */
 static void check_reuse(const subject_t *subject) {
-  trials_t all = trials(subject, !options.quick);
-  for (trial_t *t; (t = trials_next(&all));) {
+  examples_t all = examples(subject, !options.quick);
+  for (example_t *t; (t = examples_next(&all));) {
     const tenon_op_t *op = t->op;
-    tenon_tensor_t *inputs[TRIAL_ARGUMENTS] = {NULL};
-    tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
+    tenon_tensor_t *inputs[EXAMPLE_ARGUMENTS] = {NULL};
+    tenon_tensor_t *outputs[EXAMPLE_ARGUMENTS] = {NULL};
     bool any = false;
     ran_t plain, ran;
     memset(&ran, 0, sizeof ran);
@@ -39,7 +39,7 @@ static void check_reuse(const subject_t *subject) {
       }
     }
     char text[1400];
-    trial_describe(t, NULL, text, sizeof text);
+    example_describe(t, NULL, text, sizeof text);
     doing(t, NULL, text);
     tenon_random_seed(t->seed + 7);
     if (any && (ran.status = tenon_op_run(op, t->attrs, inputs, outputs)) == TENON_OK) {
@@ -74,8 +74,8 @@ static void check_declared(const subject_t *subject) {
   const tenon_op_t *op = subject->op;
   uint64_t written = 0;
   uint64_t tried = 0;
-  trials_t all = trials(subject, false);
-  for (trial_t *t; (t = trials_next(&all));) {
+  examples_t all = examples(subject, false);
+  for (example_t *t; (t = examples_next(&all));) {
     ran_t ran;
     run_plainly(t, &ran);
     for (uint32_t i = 0; i < op->input_count && ran.status == TENON_OK; i++) {
@@ -86,7 +86,7 @@ static void check_declared(const subject_t *subject) {
     }
     ran_free(&ran);
     if (!op->is_view) continue;
-    tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
+    tenon_tensor_t *outputs[EXAMPLE_ARGUMENTS] = {NULL};
     if (tenon_op_call(op, t->attrs, t->inputs, outputs, 0) != TENON_OK) continue;
     for (uint32_t o = 0; o < op->output_count; o++) {
       const tenon_tensor_t *r = outputs[o];

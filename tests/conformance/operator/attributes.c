@@ -15,9 +15,9 @@ enum {
 };
 
 static void check_defaults(const subject_t *subject) {
-  trial_t t;
+  example_t t;
   tn_example_options_t o = {.rank = -1, .has_defaults = true};
-  if (trial_make(subject, &o, options.seed, "defaults", &t) && t.is_taken) {
+  if (example_make(subject, &o, options.seed, "defaults", &t) && t.is_taken) {
     ran_t stated, left_out;
     way_t plain = {.op = subject->reference, .attrs = subject->op->schema.defaults};
     run_way(&t, &plain, &stated);
@@ -37,7 +37,7 @@ static void check_defaults(const subject_t *subject) {
     ran_free(&stated);
     ran_free(&left_out);
   }
-  trial_free(&t);
+  example_free(&t);
 }
 
 /* Tries one value of an attribute: the call is either refused or computed. */
@@ -45,8 +45,8 @@ static void try_value(const subject_t *subject, uint32_t index, tenon_value_t va
                       const char *what) {
   const tn_argument_t *attr = &subject->op->schema.attrs[index];
   for (uint32_t sample = 0; sample < (must_work ? tn_example_count(subject->op) : 1); sample++) {
-    tenon_value_t attrs[TRIAL_ARGUMENTS] = {{0}};
-    trial_t t;
+    tenon_value_t attrs[EXAMPLE_ARGUMENTS] = {{0}};
+    example_t t;
     ran_t ran, expected;
     char label[96], words[1500];
     tn_text_t text = {0};
@@ -59,9 +59,9 @@ static void try_value(const subject_t *subject, uint32_t index, tenon_value_t va
     tn_example_options_t o = {.index = sample, .rank = -1, .attrs = attrs};
     if (!is_label_chosen(label)) continue;
     doing(NULL, NULL, words);
-    bool is_made = trial_make(subject, &o, options.seed, label, &t);
+    bool is_made = example_make(subject, &o, options.seed, label, &t);
     if (!is_made || !t.is_taken) {
-      trial_free(&t);
+      example_free(&t);
       continue;
     }
     int64_t most = 0;
@@ -84,7 +84,7 @@ static void try_value(const subject_t *subject, uint32_t index, tenon_value_t va
       }
       ran_free(&ran);
     }
-    trial_free(&t);
+    example_free(&t);
   }
 }
 

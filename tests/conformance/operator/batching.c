@@ -17,12 +17,12 @@ static const char *lacks_batching(const subject_t *subject) {
 }
 
 typedef struct batch_t { /* `count` calls that differ in the inputs that the rule names */
-  trial_t *trial;
+  example_t *example;
   int64_t axes[2];
   int32_t axis_count;
   int64_t count;
-  tenon_tensor_t *each[8][TRIAL_ARGUMENTS];
-  tenon_tensor_t *together[TRIAL_ARGUMENTS];
+  tenon_tensor_t *each[8][EXAMPLE_ARGUMENTS];
+  tenon_tensor_t *together[EXAMPLE_ARGUMENTS];
 } batch_t;
 
 /* Creates a tensor with the extra axes in front. */
@@ -43,21 +43,22 @@ static void batch_free(batch_t *b) {
 }
 
 static bool batch_make(batch_t *b) {
-  trial_t *trial = b->trial;
-  const tn_batching_t *rule = &trial->op->batching;
-  tenon_tensor_t *made[TRIAL_ARGUMENTS] = {NULL};
+  example_t *example = b->example;
+  const tn_batching_t *rule = &example->op->batching;
+  tenon_tensor_t *made[EXAMPLE_ARGUMENTS] = {NULL};
   for (int64_t k = 0; k < b->count; k++) {
-    if (tn_example_inputs(&trial->plan, trial->seed + (uint64_t)k, made) != TENON_OK) return false;
-    for (uint32_t i = 0; i < trial->op->input_count; i++) {
+    if (tn_example_inputs(&example->plan, example->seed + (uint64_t)k, made) != TENON_OK)
+      return false;
+    for (uint32_t i = 0; i < example->op->input_count; i++) {
       bool is_own = rule->inputs >> i & 1;
-      b->each[k][i] = is_own || !trial->inputs[i] ? made[i] : trial->inputs[i];
+      b->each[k][i] = is_own || !example->inputs[i] ? made[i] : example->inputs[i];
       if (b->each[k][i] != made[i]) {
         tenon_tensor_release(made[i]);
-        tenon_tensor_retain(trial->inputs[i]);
+        tenon_tensor_retain(example->inputs[i]);
       }
     }
   }
-  for (uint32_t i = 0; i < trial->op->input_count; i++) {
+  for (uint32_t i = 0; i < example->op->input_count; i++) {
     tenon_tensor_t *one = b->each[0][i];
     uint64_t bytes;
     if (!one) continue;
@@ -78,18 +79,18 @@ static bool batch_make(batch_t *b) {
 /* Attributes of the combined call: axis numbers that count from the first axis are shifted by the
  * extra axes. */
 static const tenon_value_t *shift_attrs(batch_t *b) {
-  trial_t *trial = b->trial;
-  uint32_t count = trial->op->schema.attr_count;
-  tenon_value_t *attrs = tn_arena_array(&trial->arena, count + 1, sizeof *attrs);
+  example_t *example = b->example;
+  uint32_t count = example->op->schema.attr_count;
+  tenon_value_t *attrs = tn_arena_array(&example->arena, count + 1, sizeof *attrs);
   if (!attrs) return NULL;
-  memcpy(attrs, trial->attrs, count * sizeof *attrs);
+  memcpy(attrs, example->attrs, count * sizeof *attrs);
   for (uint32_t a = 0; a < count; a++) {
     tenon_value_t *v = &attrs[a];
-    if (!(trial->op->batching.shifts >> a & 1)) continue;
+    if (!(example->op->batching.shifts >> a & 1)) continue;
     if ((v->kind == TENON_KIND_INT || v->kind == TENON_KIND_DIM) && v->as.i >= 0)
       v->as.i += b->axis_count;
     if (v->kind != TENON_KIND_INTS && v->kind != TENON_KIND_DIMS) continue;
-    int64_t *axes = tn_arena_array(&trial->arena, v->count + 1, sizeof *axes);
+    int64_t *axes = tn_arena_array(&example->arena, v->count + 1, sizeof *axes);
     if (!axes) return NULL;
     for (uint32_t i = 0; i < v->count; i++)
       axes[i] = v->as.ints[i] + (v->as.ints[i] >= 0 ? b->axis_count : 0);
@@ -120,7 +121,7 @@ static bool has_extra_axes(const batch_t *b, const tenon_tensor_t *whole) {
 
 static void compare_parts(const batch_t *b, tenon_tensor_t *const *wholes, int64_t k,
                           tenon_tensor_t *const *ones) {
-  const tenon_op_t *op = b->trial->op;
+  const tenon_op_t *op = b->example->op;
   for (uint32_t o = 0; o < op->output_count; o++) {
     const char *name = op->schema.outputs[o].name;
     const char *differs = NULL;
@@ -131,7 +132,7 @@ static void compare_parts(const batch_t *b, tenon_tensor_t *const *wholes, int64
     if (whole && !has_extra_axes(b, whole)) differs = "the extra axes are not in front";
     if (part && one) differs = tensor_differs(name, one, part, 4);
     if (differs)
-      finding(b->trial, "batching.loop",
+      finding(b->example, "batching.loop",
               "a call with extra leading axes returns what separate calls return",
               "correct TENON_BATCHING, or the kernel for more axes",
               "with %d extra axes, part %lld of %s: %s", b->axis_count, (long long)k, name,
@@ -143,21 +144,21 @@ static void compare_parts(const batch_t *b, tenon_tensor_t *const *wholes, int64
   }
 }
 
-static void check_batch(trial_t *trial, int32_t axis_count) {
-  batch_t b = {.trial = trial, .axes = {axis_count == 1 ? 3 : 2, 3}, .axis_count = axis_count};
-  tenon_tensor_t *wholes[TRIAL_ARGUMENTS] = {NULL};
+static void check_batch(example_t *example, int32_t axis_count) {
+  batch_t b = {.example = example, .axes = {axis_count == 1 ? 3 : 2, 3}, .axis_count = axis_count};
+  tenon_tensor_t *wholes[EXAMPLE_ARGUMENTS] = {NULL};
   b.count = axis_count == 1 ? 3 : 6;
   const tenon_value_t *attrs = shift_attrs(&b);
-  call_doing(trial, "batching.loop", "with extra leading axes");
+  call_doing(example, "batching.loop", "with extra leading axes");
   if (attrs && batch_make(&b)) {
-    if (tenon_op_call(trial->op, attrs, b.together, wholes, 0) != TENON_OK)
-      finding(trial, "batching.loop",
+    if (tenon_op_call(example->op, attrs, b.together, wholes, 0) != TENON_OK)
+      finding(example, "batching.loop",
               "inputs that TENON_BATCHING names may have extra leading axes",
               "correct TENON_BATCHING", "with %d extra axes the call fails: %s", axis_count,
               tenon_error());
     for (int64_t k = 0; k < b.count && !has_findings(); k++) {
-      tenon_tensor_t *ones[TRIAL_ARGUMENTS] = {NULL};
-      if (tenon_op_call(trial->op, trial->attrs, b.each[k], ones, 0) == TENON_OK)
+      tenon_tensor_t *ones[EXAMPLE_ARGUMENTS] = {NULL};
+      if (tenon_op_call(example->op, example->attrs, b.each[k], ones, 0) == TENON_OK)
         compare_parts(&b, wholes, k, ones);
       call_drop(ones);
     }
@@ -167,8 +168,8 @@ static void check_batch(trial_t *trial, int32_t axis_count) {
 }
 
 static void run_batching(const subject_t *subject) {
-  trials_t all = trials(subject, false);
-  for (trial_t *t; (t = trials_next(&all));) {
+  examples_t all = examples(subject, false);
+  for (example_t *t; (t = examples_next(&all));) {
     check_batch(t, 1);
     if (!has_findings()) check_batch(t, 2);
   }

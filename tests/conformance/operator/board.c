@@ -16,8 +16,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "example.h"
 #include "guard.h"
-#include "trial.h"
 
 board_t *board;
 static board_t *boards;
@@ -40,7 +40,7 @@ void board_begin(board_t *b) {
   b->report[0] = b->label[0] = b->doing[0] = b->crash_id[0] = 0;
 }
 
-static const trial_t *now; /* the trial that is running */
+static const example_t *now; /* the example that is running */
 
 static void add_field(board_t *b, const char *text) {
   for (; *text && b->used + 2 < sizeof b->report; text++)
@@ -64,7 +64,7 @@ static void add_record(const char *kind, const char *id, const char *label, cons
   b->report[b->used] = 0;
 }
 
-/* Reports one finding of an id for each trial: later ones are usually consequences of it. */
+/* Reports one finding of an id for each example: later ones are usually consequences of it. */
 static bool is_said(const char *id, const char *label) {
   char key[200];
   snprintf(key, sizeof key, "%c%s%c%s%c", FIELD_BREAK, id ? id : "", FIELD_BREAK, label,
@@ -82,46 +82,46 @@ static bool is_said_often(const char *id) {
   return count >= 2;
 }
 
-static void report_record(const char *kind, const trial_t *trial, const char *id,
+static void report_record(const char *kind, const example_t *example, const char *id,
                           const char *expected, const char *advice, const char *found,
                           va_list arguments) {
   char text[1200];
-  const trial_t *t = trial ? trial : now;
+  const example_t *t = example ? example : now;
   vsnprintf(text, sizeof text, found, arguments);
   if (!board || is_said(id, t ? t->label : "") || (board->findings++ && is_said_often(id))) return;
   add_record(kind, id, t ? t->label : "", expected, text, advice);
 }
 
-void finding(const trial_t *trial, const char *id, const char *expected, const char *advice,
+void finding(const example_t *example, const char *id, const char *expected, const char *advice,
              const char *found, ...) {
   va_list arguments;
   va_start(arguments, found);
-  report_record("finding", trial, id, expected, advice, found, arguments);
+  report_record("finding", example, id, expected, advice, found, arguments);
   va_end(arguments);
 }
 
-void finding_by_the_way(const trial_t *trial, const char *id, const char *expected,
+void finding_by_the_way(const example_t *example, const char *id, const char *expected,
                         const char *advice, const char *found, ...) {
   va_list arguments;
   va_start(arguments, found);
-  report_record("seen", trial, id, expected, advice, found, arguments);
+  report_record("seen", example, id, expected, advice, found, arguments);
   va_end(arguments);
 }
 
-void note(const trial_t *trial, const char *id, const char *text, ...) {
+void note(const example_t *example, const char *id, const char *text, ...) {
   char words[1200];
   va_list arguments;
   va_start(arguments, text);
   vsnprintf(words, sizeof words, text, arguments);
   va_end(arguments);
-  if (!board || is_said(id, trial ? trial->label : "")) return;
-  add_record("note", id, trial ? trial->label : "", "", words, "");
+  if (!board || is_said(id, example ? example->label : "")) return;
+  add_record("note", id, example ? example->label : "", "", words, "");
 }
 
-void doing(const trial_t *trial, const char *crash_id, const char *how) {
-  now = trial;
+void doing(const example_t *example, const char *crash_id, const char *how) {
+  now = example;
   if (!board) return;
-  snprintf(board->label, sizeof board->label, "%s", trial ? trial->label : "");
+  snprintf(board->label, sizeof board->label, "%s", example ? example->label : "");
   snprintf(board->doing, sizeof board->doing, "%s", how);
   snprintf(board->crash_id, sizeof board->crash_id, "%s", crash_id ? crash_id : "");
 }

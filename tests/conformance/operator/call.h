@@ -3,12 +3,12 @@
 #ifndef CHECK_CALL_H
 #define CHECK_CALL_H
 
-#include "trial.h"
+#include "example.h"
 
 /* Like doing(), with the call as text followed by how it is made: "demo::gelu(x: f32[4, 5]) by four
  * threads at once". */
-void call_doing(const trial_t *trial, const char *crash_id, const char *how);
-/* Releases all TRIAL_ARGUMENTS tensors of a list. */
+void call_doing(const example_t *example, const char *crash_id, const char *how);
+/* Releases all EXAMPLE_ARGUMENTS tensors of a list. */
 void call_drop(tenon_tensor_t **tensors);
 
 #endif

@@ -144,7 +144,7 @@ const char *tensor_differs(const char *name, const tenon_tensor_t *a, const teno
   return elements_differ(name, a, b, tolerance);
 }
 
-const char *ran_differs(const trial_t *t, const ran_t *expected, const ran_t *found,
+const char *ran_differs(const example_t *t, const ran_t *expected, const ran_t *found,
                         double tolerance) {
   const tn_schema_t *schema = &t->op->schema;
   for (uint32_t o = 0; o < schema->output_count; o++) {

@@ -25,13 +25,13 @@ static const char *lacks_seed(const subject_t *subject) {
 }
 
 /* Compares the results of two calls bit by bit; NULL if they agree. */
-static const char *compare_outputs(const trial_t *trial, tenon_tensor_t *const *a,
+static const char *compare_outputs(const example_t *example, tenon_tensor_t *const *a,
                                    tenon_tensor_t *const *b) {
   const char *differs = NULL;
-  for (uint32_t o = 0; o < trial->op->output_count && !differs; o++) {
+  for (uint32_t o = 0; o < example->op->output_count && !differs; o++) {
     tenon_tensor_t *x = a[o] ? tensor_dense(a[o]) : NULL;
     tenon_tensor_t *y = b[o] ? tensor_dense(b[o]) : NULL;
-    differs = tensor_differs(trial->op->schema.outputs[o].name, x, y, 0);
+    differs = tensor_differs(example->op->schema.outputs[o].name, x, y, 0);
     tenon_tensor_release(x);
     tenon_tensor_release(y);
   }
@@ -39,9 +39,9 @@ static const char *compare_outputs(const trial_t *trial, tenon_tensor_t *const *
 }
 
 /* Copies the inputs to different addresses each time, always at the start of a page. */
-static void copy_inputs(const trial_t *trial, int time, tenon_tensor_t **out_inputs) {
-  for (uint32_t i = 0; i < trial->op->input_count; i++) {
-    const tenon_tensor_t *t = trial->inputs[i];
+static void copy_inputs(const example_t *example, int time, tenon_tensor_t **out_inputs) {
+  for (uint32_t i = 0; i < example->op->input_count; i++) {
+    const tenon_tensor_t *t = example->inputs[i];
     uint64_t bytes;
     out_inputs[i] = NULL;
     if (!t) continue;
@@ -52,7 +52,7 @@ static void copy_inputs(const trial_t *trial, int time, tenon_tensor_t **out_inp
                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED) { /* lists and strings */
       if (tenon_tensor_copy(t, &out_inputs[i]) != TENON_OK)
-        tenon_tensor_retain(out_inputs[i] = trial->inputs[i]);
+        tenon_tensor_retain(out_inputs[i] = example->inputs[i]);
       continue;
     }
     memcpy(data, t->data, bytes); /* freed when the child ends */
@@ -60,23 +60,23 @@ static void copy_inputs(const trial_t *trial, int time, tenon_tensor_t **out_inp
   }
 }
 
-static void check_repetition(trial_t *trial, const char *id, bool moves, const char *what,
+static void check_repetition(example_t *example, const char *id, bool moves, const char *what,
                              const char *advice) {
-  tenon_tensor_t *first[TRIAL_ARGUMENTS] = {NULL};
-  tenon_tensor_t *again[TRIAL_ARGUMENTS] = {NULL};
-  tenon_tensor_t *inputs[TRIAL_ARGUMENTS] = {NULL};
+  tenon_tensor_t *first[EXAMPLE_ARGUMENTS] = {NULL};
+  tenon_tensor_t *again[EXAMPLE_ARGUMENTS] = {NULL};
+  tenon_tensor_t *inputs[EXAMPLE_ARGUMENTS] = {NULL};
   struct timespec a_while = {0, 1300000}; /* so that clocks advance */
-  call_doing(trial, id, "several times");
+  call_doing(example, id, "several times");
   for (int time = 0; time < TIMES && !has_findings(); time++) {
-    copy_inputs(trial, moves ? time : 0, inputs);
-    tenon_random_seed(trial->seed + 7);
-    if (tenon_op_call(trial->op, trial->attrs, inputs, time ? again : first, 0) != TENON_OK) {
+    copy_inputs(example, moves ? time : 0, inputs);
+    tenon_random_seed(example->seed + 7);
+    if (tenon_op_call(example->op, example->attrs, inputs, time ? again : first, 0) != TENON_OK) {
       call_drop(inputs);
       break;
     }
-    const char *differs = time ? compare_outputs(trial, first, again) : NULL;
+    const char *differs = time ? compare_outputs(example, first, again) : NULL;
     if (differs)
-      finding(trial, id, what, advice, "call %d with equal arguments: %s", time + 1, differs);
+      finding(example, id, what, advice, "call %d with equal arguments: %s", time + 1, differs);
     call_drop(inputs);
     call_drop(again);
     nanosleep(&a_while, NULL);
@@ -86,8 +86,8 @@ static void check_repetition(trial_t *trial, const char *id, bool moves, const c
 }
 
 static void run_repeat(const subject_t *subject) {
-  trials_t all = trials(subject, true);
-  for (trial_t *t; !has_findings() && (t = trials_next(&all));)
+  examples_t all = examples(subject, true);
+  for (example_t *t; !has_findings() && (t = examples_next(&all));)
     check_repetition(
         t, "determinism.repeat", true,
         "a pure operator returns bitwise equal results for equal inputs",
@@ -96,8 +96,8 @@ static void run_repeat(const subject_t *subject) {
 }
 
 static void run_seed(const subject_t *subject) {
-  trials_t all = trials(subject, false);
-  for (trial_t *t; !has_findings() && (t = trials_next(&all));)
+  examples_t all = examples(subject, false);
+  for (example_t *t; !has_findings() && (t = examples_next(&all));)
     check_repetition(t, "determinism.seed", false, "equal seeds give equal numbers",
                      "draw numbers from call->random: tenon_random(seed, offset + i)");
 }

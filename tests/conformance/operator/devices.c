@@ -74,11 +74,11 @@ static uint64_t count_races(const target_t *p) {
 }
 
 /* Reports work that was enqueued on another stream. Returns whether there was any. */
-static bool report_stray_work(const target_t *p, const trial_t *trial, uint64_t races_before,
+static bool report_stray_work(const target_t *p, const example_t *example, uint64_t races_before,
                               const char *error) {
   bool is_race = strstr(error, "race") != NULL;
   if (!is_race && count_races(p) == races_before) return false;
-  finding(trial, "device.stream", "a kernel enqueues its work on the stream of the call",
+  finding(example, "device.stream", "a kernel enqueues its work on the stream of the call",
           "enqueue on call->stream", "on %s, on a stream that is not the first: %s", p->name,
           is_race ? error : "work is not ordered after the work that produces its inputs");
   return true;
@@ -91,7 +91,7 @@ static tenon_tensor_t *bring_back(const tenon_tensor_t *t) {
 
 /* Compares one result. If it differs from the CPU's, it is read a second time a little later, to
  * detect work that was still running. */
-static bool compare_result(const target_t *p, const trial_t *trial, const char *name,
+static bool compare_result(const target_t *p, const example_t *example, const char *name,
                            const tenon_tensor_t *expected, const tenon_tensor_t *found,
                            uint64_t races_before) {
   struct timespec a_while = {0, 80000000};
@@ -99,8 +99,8 @@ static bool compare_result(const target_t *p, const trial_t *trial, const char *
   tenon_tensor_t *host = bring_back(found);
   if (!host) {
     snprintf(text, sizeof text, "%s", tenon_error());
-    if (report_stray_work(p, trial, races_before, text)) return false;
-    finding(trial, "device.values", "a kernel returns the same results on a device as on the CPU",
+    if (report_stray_work(p, example, races_before, text)) return false;
+    finding(example, "device.values", "a kernel returns the same results on a device as on the CPU",
             "run this call on the device alone to debug it", "on %s: %s", p->name, text);
     return false;
   }
@@ -112,12 +112,13 @@ static bool compare_result(const target_t *p, const trial_t *trial, const char *
     tenon_stream_synchronize(p->stream);
     tenon_tensor_t *later = bring_back(found);
     if (later && tensor_differs(name, host, later, 0))
-      finding(trial, "device.running", "all work of a call is enqueued when the kernel returns",
+      finding(example, "device.running", "all work of a call is enqueued when the kernel returns",
               "enqueue everything on call->stream before run returns",
               "on %s, after waiting for the stream: %s; 80 ms later the result had changed",
               p->name, text);
-    else if (!report_stray_work(p, trial, races_before, ""))
-      finding(trial, "device.values", "a kernel returns the same results on a device as on the CPU",
+    else if (!report_stray_work(p, example, races_before, ""))
+      finding(example, "device.values",
+              "a kernel returns the same results on a device as on the CPU",
               "run this call on the device alone to debug it", "on %s: %s", p->name, text);
     tenon_tensor_release(later);
   }
@@ -125,11 +126,11 @@ static bool compare_result(const target_t *p, const trial_t *trial, const char *
   return fine;
 }
 
-static bool move_inputs(const target_t *p, const trial_t *trial, tenon_tensor_t **out_inputs) {
-  for (uint32_t i = 0; i < trial->op->input_count; i++) {
-    tenon_tensor_t *t = trial->inputs[i];
+static bool move_inputs(const target_t *p, const example_t *example, tenon_tensor_t **out_inputs) {
+  for (uint32_t i = 0; i < example->op->input_count; i++) {
+    tenon_tensor_t *t = example->inputs[i];
     if (!t) continue;
-    if (trial->op->schema.inputs[i].is_host)
+    if (example->op->schema.inputs[i].is_host)
       tenon_tensor_retain(out_inputs[i] = t);
     else if (tn_dtype_is(t->dtype, TENON_STRING) ||
              tenon_tensor_copy_to(t, p->device, &out_inputs[i]) != TENON_OK)
@@ -138,28 +139,29 @@ static bool move_inputs(const target_t *p, const trial_t *trial, tenon_tensor_t 
   return true;
 }
 
-static void check_on_device(const target_t *p, trial_t *trial) {
-  tenon_tensor_t *inputs[TRIAL_ARGUMENTS] = {NULL};
-  tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
+static void check_on_device(const target_t *p, example_t *example) {
+  tenon_tensor_t *inputs[EXAMPLE_ARGUMENTS] = {NULL};
+  tenon_tensor_t *outputs[EXAMPLE_ARGUMENTS] = {NULL};
   ran_t expected;
-  run_plainly(trial, &expected);
-  call_doing(trial, "device.values", p->name);
-  if (expected.status == TENON_OK && move_inputs(p, trial, inputs)) {
+  run_plainly(example, &expected);
+  call_doing(example, "device.values", p->name);
+  if (expected.status == TENON_OK && move_inputs(p, example, inputs)) {
     uint64_t before = count_races(p);
-    tenon_status_t status = tenon_op_call(trial->op, trial->attrs, inputs, outputs, 0);
+    tenon_status_t status = tenon_op_call(example->op, example->attrs, inputs, outputs, 0);
     if (status == TENON_OK) status = tenon_stream_synchronize(p->stream);
     if (status == TENON_OK)
-      for (uint32_t o = 0; o < trial->op->output_count; o++) {
+      for (uint32_t o = 0; o < example->op->output_count; o++) {
         if (expected.outputs[o] && outputs[o] &&
-            !compare_result(p, trial, trial->op->schema.outputs[o].name, expected.outputs[o],
+            !compare_result(p, example, example->op->schema.outputs[o].name, expected.outputs[o],
                             outputs[o], before))
           break;
       }
-    else if (!report_stray_work(p, trial, before, tenon_error()) && status != TENON_UNIMPLEMENTED)
-      finding(trial, "device.values", "a kernel returns the same results on a device as on the CPU",
+    else if (!report_stray_work(p, example, before, tenon_error()) && status != TENON_UNIMPLEMENTED)
+      finding(example, "device.values",
+              "a kernel returns the same results on a device as on the CPU",
               "run this call on the device alone to debug it", "on %s the call fails: %s", p->name,
               tenon_error());
-    if (!has_findings()) report_stray_work(p, trial, before, "");
+    if (!has_findings()) report_stray_work(p, example, before, "");
   }
   call_drop(inputs);
   call_drop(outputs);
@@ -172,8 +174,8 @@ static void run_devices(const subject_t *subject) {
   for (int i = 0; i < count && !has_findings(); i++) {
     target_t target;
     if (!open_target(&target, names[i])) continue;
-    trials_t all = trials(subject, true);
-    for (trial_t *t; !has_findings() && (t = trials_next(&all));)
+    examples_t all = examples(subject, true);
+    for (example_t *t; !has_findings() && (t = examples_next(&all));)
       check_on_device(&target, t);
     if (target.stream) {
       tenon_stream_use(target.device, target.before, NULL);

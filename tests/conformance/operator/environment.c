@@ -88,7 +88,7 @@ static const open_file_t *find_file(const environment_t *e, const open_file_t *f
   return NULL;
 }
 
-static void compare_files(const trial_t *trial, const environment_t *before,
+static void compare_files(const example_t *example, const environment_t *before,
                           const environment_t *after) {
   static const char id[] = "environment.files";
   static const char expected[] = "a call leaves open files unchanged";
@@ -97,43 +97,44 @@ static void compare_files(const trial_t *trial, const environment_t *before,
     const open_file_t *then = &before->files[i];
     const open_file_t *now = find_file(after, then);
     if (!now)
-      finding(trial, id, expected, advice,
+      finding(example, id, expected, advice,
               "file descriptor %d, which was open before the call, is closed", then->descriptor);
     else if (now->device != then->device || now->node != then->node)
-      finding(trial, id, expected, advice, "file descriptor %d refers to a different file",
+      finding(example, id, expected, advice, "file descriptor %d refers to a different file",
               then->descriptor);
   }
   for (int i = 0; i < after->file_count; i++)
     if (!find_file(before, &after->files[i]))
-      finding(trial, id, expected, advice,
+      finding(example, id, expected, advice,
               "file descriptor %d was opened by the call and is still open",
               after->files[i].descriptor);
 }
 
-static void compare_environments(const trial_t *trial, const environment_t *before,
+static void compare_environments(const example_t *example, const environment_t *before,
                                  const environment_t *after) {
   if (before->rounding != after->rounding || before->control != after->control)
-    finding(trial, "environment.floats", "a call leaves the floating-point environment unchanged",
+    finding(example, "environment.floats", "a call leaves the floating-point environment unchanged",
             "restore what fegetenv returned at the start, also on early returns",
             "the rounding mode was %d and is %d; the control word was 0x%x and is 0x%x",
             before->rounding, after->rounding, before->control, after->control);
   if (strcmp(before->locale, after->locale) != 0)
-    finding(trial, "environment.locale", "a call leaves the locale of the process unchanged",
+    finding(example, "environment.locale", "a call leaves the locale of the process unchanged",
             "use newlocale and the functions whose names end in _l", "the locale was %s and is %s",
             before->locale, after->locale);
   if (strcmp(before->folder, after->folder) != 0 || before->mask != after->mask)
-    finding(trial, "environment.folder", "a call leaves the current folder and the umask unchanged",
+    finding(example, "environment.folder",
+            "a call leaves the current folder and the umask unchanged",
             "use openat, or absolute paths",
             "the folder was %s and is %s; the umask was %03o and is %03o", before->folder,
             after->folder, before->mask, after->mask);
   for (int s = 1; s < SIGNALS; s++)
     if (before->handlers[s] != after->handlers[s] ||
         sigismember(&before->blocked, s) != sigismember(&after->blocked, s))
-      finding(trial, "environment.signals",
+      finding(example, "environment.signals",
               "a call leaves signal handlers and masks to the program",
               "handle errors where they occur",
               "%s is handled, ignored or blocked differently after the call", strsignal(s));
-  compare_files(trial, before, after);
+  compare_files(example, before, after);
 }
 
 /* Lets the host allocate what it needs once; this is not the operator's doing. */
@@ -152,9 +153,9 @@ static void warm_up(void) {
 }
 
 static void run_environment(const subject_t *subject) {
-  trials_t all = trials(subject, false);
+  examples_t all = examples(subject, false);
   warm_up();
-  for (trial_t *t; !has_findings() && (t = trials_next(&all));) {
+  for (example_t *t; !has_findings() && (t = examples_next(&all));) {
     environment_t before, after;
     ran_t ran;
     read_environment(&before);

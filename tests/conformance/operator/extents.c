@@ -54,10 +54,10 @@ static void take_shapes(const tenon_op_t *op, tenon_meta_t *const *results, infe
 static bool infer_with(const tenon_op_t *op, uint32_t sample, const char *name, int64_t extent,
                        inferred_t *out) {
   static tn_example_t plan;
-  static tenon_tensor_t rooms[TRIAL_ARGUMENTS];
-  static int64_t strides[TRIAL_ARGUMENTS][TENON_RANK_MAX];
+  static tenon_tensor_t rooms[EXAMPLE_ARGUMENTS];
+  static int64_t strides[EXAMPLE_ARGUMENTS][TENON_RANK_MAX];
   tn_arena_t arena = {NULL};
-  tenon_tensor_t *inputs[TRIAL_ARGUMENTS] = {NULL};
+  tenon_tensor_t *inputs[EXAMPLE_ARGUMENTS] = {NULL};
   tn_inference_t inference = {.extents = NULL};
   tenon_meta_t **metas, **results;
   void *state = NULL;

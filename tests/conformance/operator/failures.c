@@ -18,72 +18,72 @@ static const char *lacks_services(const subject_t *subject) {
   return NULL;
 }
 
-static int64_t count_services(trial_t *trial, ran_t *ran) {
+static int64_t count_services(example_t *example, ran_t *ran) {
   probe.services = probe.fail_service = 0;
-  run_plainly(trial, ran);
+  run_plainly(example, ran);
   return probe.services;
 }
 
 /* Calls once with the n-th service failing, then once normally. */
-static void fail_one(trial_t *trial, const ran_t *expected, int64_t n) {
+static void fail_one(example_t *example, const ran_t *expected, int64_t n) {
   ran_t ran, next;
   char service[sizeof probe.failed_service];
   probe.services = probe.failed_services = 0;
   probe.fail_service = n;
-  run_way(trial, &(way_t){.crash_id = "failure.swallowed"}, &ran);
+  run_way(example, &(way_t){.crash_id = "failure.swallowed"}, &ran);
   probe.fail_service = 0;
   snprintf(service, sizeof service, "%s", probe.failed_services ? probe.failed_service : "none");
   const char *differs = ran.status == TENON_OK && probe.failed_services
-                            ? ran_differs(trial, expected, &ran, 1)
+                            ? ran_differs(example, expected, &ran, 1)
                             : NULL;
   if (differs)
     finding(
-        trial, "failure.swallowed",
+        example, "failure.swallowed",
         "a kernel returns an error if a host service fails, or works without that service",
         "use TENON_TRY around services that return a status, and compare returned memory with NULL",
         "host->%s failed (service call %lld), the kernel returned TENON_OK, and %s", service,
         (long long)n, differs);
   ran_free(&ran);
   if (differs || !probe.failed_services) return;
-  run_way(trial, &(way_t){.crash_id = "failure.next"}, &next);
-  differs = next.status == TENON_OK ? ran_differs(trial, expected, &next, 1) : next.error;
+  run_way(example, &(way_t){.crash_id = "failure.next"}, &next);
+  differs = next.status == TENON_OK ? ran_differs(example, expected, &next, 1) : next.error;
   if (differs)
-    finding(trial, "failure.next", "the call after a failed call works normally",
+    finding(example, "failure.next", "the call after a failed call works normally",
             "undo what the kernel had begun when it returns early", "after host->%s had failed: %s",
             service, differs);
   ran_free(&next);
 }
 
 /* Makes a call with an input that is refused, then a valid call. */
-static void refuse_one(trial_t *trial, const ran_t *expected) {
-  const tenon_op_t *op = trial->op;
-  tenon_tensor_t *inputs[TRIAL_ARGUMENTS];
-  tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
+static void refuse_one(example_t *example, const ran_t *expected) {
+  const tenon_op_t *op = example->op;
+  tenon_tensor_t *inputs[EXAMPLE_ARGUMENTS];
+  tenon_tensor_t *outputs[EXAMPLE_ARGUMENTS] = {NULL};
   tenon_tensor_t *other = NULL;
-  memcpy(inputs, trial->inputs, sizeof inputs);
+  memcpy(inputs, example->inputs, sizeof inputs);
   if (!op->input_count || !inputs[0] || op->schema.inputs[0].kind == TENON_KIND_TENSORS) return;
   int64_t shape[7] = {1, 2, 1, 3, 1, 2, 1};
   if (tenon_tensor_create(tenon_dtype(TENON_F8E8M0), 7, shape, &other) != TENON_OK) return;
   inputs[0] = other;
-  call_doing(trial, "failure.next", "with an input that is refused, then again");
-  tenon_status_t status = tenon_op_call(op, trial->attrs, inputs, outputs, 0);
+  call_doing(example, "failure.next", "with an input that is refused, then again");
+  tenon_status_t status = tenon_op_call(op, example->attrs, inputs, outputs, 0);
   for (uint32_t o = 0; o < op->output_count; o++)
     tenon_tensor_release(outputs[o]);
   tenon_tensor_release(other);
   if (status == TENON_OK) return;
   ran_t next;
-  run_way(trial, &(way_t){.crash_id = "failure.next"}, &next);
+  run_way(example, &(way_t){.crash_id = "failure.next"}, &next);
   const char *differs =
-      next.status == TENON_OK ? ran_differs(trial, expected, &next, 1) : next.error;
+      next.status == TENON_OK ? ran_differs(example, expected, &next, 1) : next.error;
   if (differs)
-    finding(trial, "failure.next", "the call after a failed call works normally",
+    finding(example, "failure.next", "the call after a failed call works normally",
             "undo what infer or create had begun", "after a call that was refused: %s", differs);
   ran_free(&next);
 }
 
 static void run_failures(const subject_t *subject) {
-  trials_t all = trials(subject, false);
-  for (trial_t *t; !has_findings() && (t = trials_next(&all));) {
+  examples_t all = examples(subject, false);
+  for (example_t *t; !has_findings() && (t = examples_next(&all));) {
     ran_t expected;
     int64_t services = count_services(t, &expected);
     for (int64_t n = 1;

@@ -21,25 +21,26 @@ static const char *lacks_gradient(const subject_t *subject) {
 /* Computes the gradients of all floating-point inputs. Returns false if backward fails; this is
  * reported as a finding unless id is NULL. */
 static bool run_backward(slopes_t *s, const char *id, tenon_tensor_t **out_gradients) {
-  trial_t *trial = s->trial;
-  tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
-  tenon_tensor_t *inputs[TRIAL_ARGUMENTS], *leaves[TRIAL_ARGUMENTS];
-  tenon_tensor_t *made[TRIAL_ARGUMENTS] = {NULL};
-  tenon_tensor_t *weights[TRIAL_ARGUMENTS] = {NULL};
-  tenon_tensor_t *got[TRIAL_ARGUMENTS] = {NULL};
-  uint32_t which[TRIAL_ARGUMENTS];
+  example_t *example = s->example;
+  tenon_tensor_t *outputs[EXAMPLE_ARGUMENTS] = {NULL};
+  tenon_tensor_t *inputs[EXAMPLE_ARGUMENTS], *leaves[EXAMPLE_ARGUMENTS];
+  tenon_tensor_t *made[EXAMPLE_ARGUMENTS] = {NULL};
+  tenon_tensor_t *weights[EXAMPLE_ARGUMENTS] = {NULL};
+  tenon_tensor_t *got[EXAMPLE_ARGUMENTS] = {NULL};
+  uint32_t which[EXAMPLE_ARGUMENTS];
   int32_t leaf_count = 0;
   int32_t made_count = 0;
-  memcpy(inputs, trial->inputs, sizeof inputs);
-  for (uint32_t i = 0; i < trial->op->input_count; i++)
-    if (slopes_is_float(inputs[i]) && tenon_tensor_copy(trial->inputs[i], &inputs[i]) == TENON_OK) {
+  memcpy(inputs, example->inputs, sizeof inputs);
+  for (uint32_t i = 0; i < example->op->input_count; i++)
+    if (slopes_is_float(inputs[i]) &&
+        tenon_tensor_copy(example->inputs[i], &inputs[i]) == TENON_OK) {
       tenon_tensor_require_grad(inputs[i], 1);
       which[leaf_count] = i;
       leaves[leaf_count++] = inputs[i];
     }
-  if (trial->op->traits & TENON_RANDOM) tenon_random_seed(trial->seed);
-  tenon_status_t status = tenon_op_call(trial->op, trial->attrs, inputs, outputs, 0);
-  for (uint32_t o = 0; o < trial->op->output_count && status == TENON_OK; o++)
+  if (example->op->traits & TENON_RANDOM) tenon_random_seed(example->seed);
+  tenon_status_t status = tenon_op_call(example->op, example->attrs, inputs, outputs, 0);
+  for (uint32_t o = 0; o < example->op->output_count && status == TENON_OK; o++)
     if (s->weights[o] && tenon_tensor_requires_grad(outputs[o])) {
       made[made_count] = outputs[o];
       weights[made_count++] = s->weights[o];
@@ -50,23 +51,23 @@ static bool run_backward(slopes_t *s, const char *id, tenon_tensor_t **out_gradi
   /* The gradient formulas use the first result only. */
   if (status == TENON_UNIMPLEMENTED && made_count > 1) {
     status = tenon_gradients(made, weights, 1, leaves, leaf_count, TENON_GRAD_UNUSED, got);
-    for (uint32_t o = 0; o < trial->op->output_count; o++)
+    for (uint32_t o = 0; o < example->op->output_count; o++)
       if (s->weights[o] != weights[0]) {
         tenon_tensor_release(s->weights[o]);
         s->weights[o] = NULL;
       }
   }
   if (status == TENON_UNIMPLEMENTED)
-    note(trial, "gradient.differences", "not compared: %s", tenon_error());
+    note(example, "gradient.differences", "not compared: %s", tenon_error());
   else if (status != TENON_OK && id)
-    finding(trial, id, "the backward pass computes the gradients that TENON_GRADIENT declares",
+    finding(example, id, "the backward pass computes the gradients that TENON_GRADIENT declares",
             "call the operators that TENON_GRADIENT names with these shapes",
             "the backward pass fails: %s", tenon_error());
   for (int32_t k = 0; k < leaf_count; k++) {
     out_gradients[which[k]] = got[k];
     tenon_tensor_release(leaves[k]);
   }
-  for (uint32_t o = 0; o < trial->op->output_count; o++)
+  for (uint32_t o = 0; o < example->op->output_count; o++)
     tenon_tensor_release(outputs[o]);
   return status == TENON_OK;
 }
@@ -75,9 +76,9 @@ static bool run_backward(slopes_t *s, const char *id, tenon_tensor_t **out_gradi
  * difference. */
 static bool compare_gradient(const slopes_t *s, const char *id, uint32_t input,
                              const tenon_tensor_t *gradient, int64_t *compared) {
-  trial_t *trial = s->trial;
+  example_t *example = s->example;
   tenon_tensor_t *dense = NULL;
-  const char *name = trial->op->schema.inputs[input].name;
+  const char *name = example->op->schema.inputs[input].name;
   double relative = s->is_wide ? 1e-6 : 3e-3;
   double floor = s->is_wide ? 1e-9 : 1e-5;
   int64_t n = tenon_count(gradient);
@@ -91,7 +92,7 @@ static bool compare_gradient(const slopes_t *s, const char *id, uint32_t input,
     double allowed = relative * fmax(fabs(slope.value), fabs(stated)) + floor + 4 * slope.noise;
     if (fabs(stated - slope.value) <= allowed) continue;
     if (id)
-      finding(trial, id, "the gradient agrees with finite differences of the results",
+      finding(example, id, "the gradient agrees with finite differences of the results",
               "check the formula of this input in TENON_GRADIENT, and the operators that it calls",
               "element %lld of the gradient of %s is %.7g, finite differences give %.7g (the ratio "
               "is %.4g)",
@@ -102,24 +103,24 @@ static bool compare_gradient(const slopes_t *s, const char *id, uint32_t input,
   return fine;
 }
 
-/* Checks all inputs of a trial. Returns false if a gradient is wrong; this is reported unless id is
- * NULL. */
-static bool check_trial(trial_t *trial, const char *id, int64_t *compared) {
+/* Checks all inputs of an example. Returns false if a gradient is wrong; this is reported unless id
+ * is NULL. */
+static bool check_example(example_t *example, const char *id, int64_t *compared) {
   slopes_t slopes;
-  tenon_tensor_t *gradients[TRIAL_ARGUMENTS] = {NULL};
-  if (id) call_doing(trial, id, "and its gradient");
-  if (!slopes_open(trial, &slopes)) return true;
+  tenon_tensor_t *gradients[EXAMPLE_ARGUMENTS] = {NULL};
+  if (id) call_doing(example, id, "and its gradient");
+  if (!slopes_open(example, &slopes)) return true;
   bool fine = run_backward(&slopes, id, gradients);
-  for (uint32_t i = 0; i < trial->op->input_count && fine; i++)
+  for (uint32_t i = 0; i < example->op->input_count && fine; i++)
     if (gradients[i]) fine = compare_gradient(&slopes, id, i, gradients[i], compared);
-  for (uint32_t i = 0; i < trial->op->input_count; i++)
+  for (uint32_t i = 0; i < example->op->input_count; i++)
     tenon_tensor_release(gradients[i]);
   slopes_close(&slopes);
   return fine;
 }
 
 /* Makes example call `index`, in f64 if the types allow it. */
-static bool make_wide(const subject_t *subject, uint32_t index, trial_t *out) {
+static bool make_wide(const subject_t *subject, uint32_t index, example_t *out) {
   tenon_dtype_t dtypes[TN_TYPE_VARIABLES] = {{0, 0, 0}};
   const tn_types_t *types = &subject->op->types;
   for (uint32_t v = 0; v < types->variable_count; v++)
@@ -131,27 +132,27 @@ static bool make_wide(const subject_t *subject, uint32_t index, trial_t *out) {
     label[0] = (char)('0' + index % 10);
     label[1] = 0;
   }
-  if (trial_make(subject, &wide, options.seed, label, out)) {
-    tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
+  if (example_make(subject, &wide, options.seed, label, out)) {
+    tenon_tensor_t *outputs[EXAMPLE_ARGUMENTS] = {NULL};
     bool runs =
         out->is_taken && tenon_op_call(out->op, out->attrs, out->inputs, outputs, 0) == TENON_OK;
     for (uint32_t o = 0; o < out->op->output_count; o++)
       tenon_tensor_release(outputs[o]);
     if (runs) return true;
-    trial_free(out);
+    example_free(out);
   }
-  if (!trial_make(subject, &plain, options.seed, label, out)) return false;
-  if (!out->is_taken) trial_free(out);
+  if (!example_make(subject, &plain, options.seed, label, out)) return false;
+  if (!out->is_taken) example_free(out);
   return out->op != NULL;
 }
 
 static void run_differences(const subject_t *subject) {
   int64_t compared = 0;
   for (uint32_t i = 0, n = tn_example_count(subject->op); i < n; i++) {
-    trial_t trial;
-    if (!make_wide(subject, i, &trial)) continue;
-    check_trial(&trial, "gradient.differences", &compared);
-    trial_free(&trial);
+    example_t example;
+    if (!make_wide(subject, i, &example)) continue;
+    check_example(&example, "gradient.differences", &compared);
+    example_free(&example);
   }
   if (!compared && !has_findings())
     note(NULL, "gradient.differences",
@@ -160,31 +161,32 @@ static void run_differences(const subject_t *subject) {
 }
 
 /* Prints the shapes of the results. */
-static bool shapes_of(trial_t *trial, char *out, size_t capacity) {
-  tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
+static bool shapes_of(example_t *example, char *out, size_t capacity) {
+  tenon_tensor_t *outputs[EXAMPLE_ARGUMENTS] = {NULL};
   size_t used = 0;
-  tenon_status_t status = tenon_op_call(trial->op, trial->attrs, trial->inputs, outputs, 0);
-  for (uint32_t o = 0; o < trial->op->output_count && status == TENON_OK; o++)
+  tenon_status_t status = tenon_op_call(example->op, example->attrs, example->inputs, outputs, 0);
+  for (uint32_t o = 0; o < example->op->output_count && status == TENON_OK; o++)
     if (outputs[o] && used + 400 < capacity)
       used +=
           strlen(tn_shape_print(outputs[o]->ndim, outputs[o]->shape, out + used, capacity - used));
-  for (uint32_t o = 0; o < trial->op->output_count; o++)
+  for (uint32_t o = 0; o < example->op->output_count; o++)
     tenon_tensor_release(outputs[o]);
   return status == TENON_OK;
 }
 
 /* Sets an axis of an input to extent 1 if the operator then broadcasts it; returns whether it
  * does. */
-static bool narrow_axis(trial_t *trial, uint32_t input, int32_t axis) {
+static bool narrow_axis(example_t *example, uint32_t input, int32_t axis) {
   char before[4096], after[4096];
-  tn_example_tensor_t *t = &trial->plan.inputs[input].tensors[0];
-  if (t->shape[axis] <= 1 || !shapes_of(trial, before, sizeof before)) return false;
+  tn_example_tensor_t *t = &example->plan.inputs[input].tensors[0];
+  if (t->shape[axis] <= 1 || !shapes_of(example, before, sizeof before)) return false;
   int64_t extent = t->shape[axis];
   t->shape[axis] = 1;
-  if (trial_remake(trial) && shapes_of(trial, after, sizeof after) && strcmp(before, after) == 0)
+  if (example_remake(example) && shapes_of(example, after, sizeof after) &&
+      strcmp(before, after) == 0)
     return true;
   t->shape[axis] = extent;
-  trial_remake(trial);
+  example_remake(example);
   return false;
 }
 
@@ -193,14 +195,14 @@ static void run_broadcast(const subject_t *subject) {
   for (uint32_t i = 0; i < subject->op->input_count; i++) {
     const tn_argument_t *input = &subject->op->schema.inputs[i];
     for (int32_t axis = 0; axis < TENON_RANK_MAX; axis++) {
-      trial_t trial;
-      if (input->kind == TENON_KIND_TENSORS || !make_wide(subject, 0, &trial)) break;
-      bool has_axis = slopes_is_float(trial.inputs[i]) && axis < trial.inputs[i]->ndim;
+      example_t example;
+      if (input->kind == TENON_KIND_TENSORS || !make_wide(subject, 0, &example)) break;
+      bool has_axis = slopes_is_float(example.inputs[i]) && axis < example.inputs[i]->ndim;
       /* A wrong gradient without broadcasting is reported by gradient.differences. */
-      bool is_right = has_axis && check_trial(&trial, NULL, &compared);
-      if (is_right && narrow_axis(&trial, i, axis))
-        check_trial(&trial, "gradient.broadcast", &compared);
-      trial_free(&trial);
+      bool is_right = has_axis && check_example(&example, NULL, &compared);
+      if (is_right && narrow_axis(&example, i, axis))
+        check_example(&example, "gradient.broadcast", &compared);
+      example_free(&example);
       if (!has_axis || has_findings()) break;
     }
   }

@@ -22,10 +22,10 @@ static const char *lacks_node(const subject_t *subject) {
 }
 
 typedef struct node_t { /* a graph of one node */
-  trial_t *trial;
+  example_t *example;
   tenon_builder_t *builder;
   tenon_executable_t *executable;
-  tenon_tensor_t *given[TRIAL_ARGUMENTS]; /* inputs of the graph, in order */
+  tenon_tensor_t *given[EXAMPLE_ARGUMENTS]; /* inputs of the graph, in order */
   int32_t given_count;
 } node_t;
 
@@ -45,9 +45,9 @@ static tenon_tensor_t *copy_read_only(const tenon_tensor_t *t) {
 }
 
 static tenon_status_t add_operand(node_t *n, uint32_t i, bool is_constant, tenon_edge_t *out_edge) {
-  tenon_tensor_t *t = n->trial->inputs[i];
+  tenon_tensor_t *t = n->example->inputs[i];
   tenon_tensor_t *frozen = is_constant ? copy_read_only(t) : NULL;
-  const char *name = n->trial->op->schema.inputs[i].name;
+  const char *name = n->example->op->schema.inputs[i].name;
   tenon_axis_t axes[TENON_RANK_MAX];
   tenon_status_t status;
   if (frozen) {
@@ -63,16 +63,16 @@ static tenon_status_t add_operand(node_t *n, uint32_t i, bool is_constant, tenon
 
 /* Bit i of `constant`: input i is a constant. */
 static tenon_status_t build_graph(node_t *n, uint64_t constant, tenon_graph_t **out_graph) {
-  const tenon_op_t *op = n->trial->op;
-  tenon_operand_t operands[TRIAL_ARGUMENTS];
-  tenon_edge_t edges[TRIAL_ARGUMENTS], results[TRIAL_ARGUMENTS];
+  const tenon_op_t *op = n->example->op;
+  tenon_operand_t operands[EXAMPLE_ARGUMENTS];
+  tenon_edge_t edges[EXAMPLE_ARGUMENTS], results[EXAMPLE_ARGUMENTS];
   tenon_status_t status = tenon_builder_create(&n->builder);
   for (uint32_t i = 0; i < op->input_count && status == TENON_OK; i++) {
-    operands[i] = (tenon_operand_t){n->trial->inputs[i] != NULL, &edges[i]};
-    if (n->trial->inputs[i]) status = add_operand(n, i, constant >> i & 1, &edges[i]);
+    operands[i] = (tenon_operand_t){n->example->inputs[i] != NULL, &edges[i]};
+    if (n->example->inputs[i]) status = add_operand(n, i, constant >> i & 1, &edges[i]);
   }
   if (status == TENON_OK)
-    status = tenon_builder_node(n->builder, "node", op, n->trial->attrs, operands, results,
+    status = tenon_builder_node(n->builder, "node", op, n->example->attrs, operands, results,
                                 (int32_t)op->output_count);
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
     status = tenon_builder_output(n->builder, op->schema.outputs[o].name, results[o]);
@@ -80,20 +80,21 @@ static tenon_status_t build_graph(node_t *n, uint64_t constant, tenon_graph_t **
   return status;
 }
 
-static void check_node(trial_t *trial, const ran_t *expected, uint64_t constant, const char *how) {
-  node_t n = {.trial = trial};
+static void check_node(example_t *example, const ran_t *expected, uint64_t constant,
+                       const char *how) {
+  node_t n = {.example = example};
   tenon_graph_t *graph = NULL;
   ran_t ran = {.status = TENON_OK};
-  call_doing(trial, constant ? "alias.inplace" : "graph.values", how);
+  call_doing(example, constant ? "alias.inplace" : "graph.values", how);
   tenon_compile_t compile = {.size = sizeof compile};
   ran.status = build_graph(&n, constant, &graph);
   if (ran.status == TENON_OK) ran.status = tenon_executable_create(graph, &compile, &n.executable);
   if (ran.status == TENON_OK)
     ran.status = tenon_executable_run(n.executable, n.given, ran.outputs, NULL);
   const char *differs =
-      ran.status == TENON_OK ? ran_differs(trial, expected, &ran, 4) : tenon_error();
+      ran.status == TENON_OK ? ran_differs(example, expected, &ran, 4) : tenon_error();
   if (differs && ran.status != TENON_UNIMPLEMENTED)
-    finding(trial, "graph.values", "a node of a graph returns what a call returns",
+    finding(example, "graph.values", "a node of a graph returns what a call returns",
             "check prepare, and what infer declares for it", "%s: %s", how, differs);
   ran_free(&ran);
   tenon_executable_release(n.executable);
@@ -110,8 +111,8 @@ static uint64_t known_inputs(const tenon_op_t *op) {
 }
 
 static void run_graphs(const subject_t *subject) {
-  trials_t all = trials(subject, false);
-  for (trial_t *t; !has_findings() && (t = trials_next(&all));) {
+  examples_t all = examples(subject, false);
+  for (example_t *t; !has_findings() && (t = examples_next(&all));) {
     ran_t expected;
     run_plainly(t, &expected);
     if (expected.status == TENON_OK) {

@@ -36,10 +36,10 @@ typedef struct stretch_t { /* one call in which an extent has `windows` windows 
   tn_arena_t arena;
   int64_t windows;
   bool is_spread; /* inputs have strides of 0 */
-  tenon_tensor_t *inputs[TRIAL_ARGUMENTS];
-  tenon_tensor_t *outputs[TRIAL_ARGUMENTS];
-  repeated_memory_t in[TRIAL_ARGUMENTS];
-  repeated_memory_t out[TRIAL_ARGUMENTS];
+  tenon_tensor_t *inputs[EXAMPLE_ARGUMENTS];
+  tenon_tensor_t *outputs[EXAMPLE_ARGUMENTS];
+  repeated_memory_t in[EXAMPLE_ARGUMENTS];
+  repeated_memory_t out[EXAMPLE_ARGUMENTS];
   double seconds;
   tenon_status_t status;
 } stretch_t;
@@ -150,7 +150,7 @@ static bool make_outputs(stretch_t *s) {
 }
 
 static void stretch_free(stretch_t *s) {
-  for (uint32_t i = 0; i < TRIAL_ARGUMENTS; i++) {
+  for (uint32_t i = 0; i < EXAMPLE_ARGUMENTS; i++) {
     tenon_tensor_release(s->inputs[i]);
     tenon_tensor_release(s->outputs[i]);
     if (s->in[i].base) repeated_memory_close(&s->in[i]);

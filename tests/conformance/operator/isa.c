@@ -39,18 +39,18 @@ static bool limit_isa(const tenon_op_t *op, const char *word) {
   return !setenv("TENON_CPU_CAPABILITY", word, 1) && rebuild_table(op);
 }
 
-static void compare_kernels(trial_t *trial, const char *word, const char *id) {
+static void compare_kernels(example_t *example, const char *word, const char *id) {
   ran_t plain, special;
-  if (!limit_isa(trial->op, "default")) return;
-  run_plainly(trial, &plain);
+  if (!limit_isa(example->op, "default")) return;
+  run_plainly(example, &plain);
   bool has_baseline = plain.status == TENON_OK;
-  bool is_limited = limit_isa(trial->op, word);
-  run_way(trial, &(way_t){.place = AT_TAIL, .crash_id = id}, &special);
+  bool is_limited = limit_isa(example->op, word);
+  run_way(example, &(way_t){.place = AT_TAIL, .crash_id = id}, &special);
   if (is_limited && has_baseline) {
     const char *differs =
-        special.status == TENON_OK ? ran_differs(trial, &plain, &special, 4) : special.error;
+        special.status == TENON_OK ? ran_differs(example, &plain, &special, 4) : special.error;
     if (differs)
-      finding(trial, id,
+      finding(example, id,
               "kernels for every instruction set return what the baseline kernel returns",
               "compare both kernels on this call (TENON_CPU_CAPABILITY=default, and the name of "
               "the instruction set)",
@@ -73,12 +73,12 @@ static void run_isa(const subject_t *subject) {
     }
     for (uint32_t s = 0, n = tn_example_count(subject->op); s < n; s++)
       for (int e = 0; e < EXTENTS && !has_findings(); e++) {
-        trial_t trial;
+        example_t example;
         tn_example_options_t made = {.index = s, .extent = extents[e], .rank = -1};
         snprintf(label, sizeof label, "%u.%s.%lld", s, word, (long long)extents[e]);
-        if (!trial_make(subject, &made, options.seed, label, &trial)) continue;
-        if (trial.is_taken) compare_kernels(&trial, word, id);
-        trial_free(&trial);
+        if (!example_make(subject, &made, options.seed, label, &example)) continue;
+        if (example.is_taken) compare_kernels(&example, word, id);
+        example_free(&example);
       }
   }
   unsetenv("TENON_CPU_CAPABILITY");

@@ -23,14 +23,14 @@ bool slopes_is_float(const tenon_tensor_t *t) {
 
 /* Results are copied, because views would change with their input. Equal calls draw equal random
  * numbers. */
-static tenon_status_t call_operator(const trial_t *trial, tenon_tensor_t *const *inputs,
+static tenon_status_t call_operator(const example_t *example, tenon_tensor_t *const *inputs,
                                     tenon_tensor_t **outputs) {
-  tenon_tensor_t *made[TRIAL_ARGUMENTS] = {NULL};
-  memset(outputs, 0, TRIAL_ARGUMENTS * sizeof *outputs);
-  if (trial->op->traits & TENON_RANDOM) tenon_random_seed(trial->seed);
-  TN_TRY(tenon_op_call(trial->op, trial->attrs, inputs, made, 0));
+  tenon_tensor_t *made[EXAMPLE_ARGUMENTS] = {NULL};
+  memset(outputs, 0, EXAMPLE_ARGUMENTS * sizeof *outputs);
+  if (example->op->traits & TENON_RANDOM) tenon_random_seed(example->seed);
+  TN_TRY(tenon_op_call(example->op, example->attrs, inputs, made, 0));
   tenon_status_t status = TENON_OK;
-  for (uint32_t o = 0; o < trial->op->output_count && status == TENON_OK; o++)
+  for (uint32_t o = 0; o < example->op->output_count && status == TENON_OK; o++)
     if (slopes_is_float(made[o])) status = tenon_tensor_copy(made[o], &outputs[o]);
   call_drop(made);
   return status;
@@ -41,12 +41,12 @@ static double element_value(const tenon_tensor_t *t, int64_t index) {
   return tn_element_get(t->dtype, t->data, index, NULL);
 }
 
-bool slopes_open(trial_t *trial, slopes_t *s) {
-  tenon_tensor_t *outputs[TRIAL_ARGUMENTS];
+bool slopes_open(example_t *example, slopes_t *s) {
+  tenon_tensor_t *outputs[EXAMPLE_ARGUMENTS];
   bool any = false;
-  *s = (slopes_t){.trial = trial, .is_wide = true};
-  bool fine = call_operator(trial, trial->inputs, outputs) == TENON_OK;
-  for (uint32_t o = 0; fine && o < trial->op->output_count; o++) {
+  *s = (slopes_t){.example = example, .is_wide = true};
+  bool fine = call_operator(example, example->inputs, outputs) == TENON_OK;
+  for (uint32_t o = 0; fine && o < example->op->output_count; o++) {
     tenon_tensor_t *out = outputs[o];
     if (!slopes_is_float(out)) continue;
     s->is_wide &= out->dtype.bits == 64;
@@ -60,8 +60,8 @@ bool slopes_open(trial_t *trial, slopes_t *s) {
                      isfinite(element_value(out, i)) ? weight : 0, 0);
     }
   }
-  for (uint32_t i = 0; i < trial->op->input_count; i++)
-    if (slopes_is_float(trial->inputs[i])) s->is_wide &= trial->inputs[i]->dtype.bits == 64;
+  for (uint32_t i = 0; i < example->op->input_count; i++)
+    if (slopes_is_float(example->inputs[i])) s->is_wide &= example->inputs[i]->dtype.bits == 64;
   call_drop(outputs);
   if (fine && any) return true;
   slopes_close(s);
@@ -73,20 +73,20 @@ void slopes_close(slopes_t *s) { call_drop(s->weights); }
 /* Calls the operator at the four points. Returns false if a call was refused or a result has
  * another shape. */
 static bool call_points(const slopes_t *s, uint32_t input, int64_t index, double step,
-                        tenon_tensor_t *(*results)[TRIAL_ARGUMENTS], double *out_step) {
-  const trial_t *trial = s->trial;
-  tenon_tensor_t *inputs[TRIAL_ARGUMENTS], *moved;
+                        tenon_tensor_t *(*results)[EXAMPLE_ARGUMENTS], double *out_step) {
+  const example_t *example = s->example;
+  tenon_tensor_t *inputs[EXAMPLE_ARGUMENTS], *moved;
   memset(results, 0, POINTS * sizeof *results);
-  if (tenon_tensor_copy(trial->inputs[input], &moved) != TENON_OK) return false;
-  memcpy(inputs, trial->inputs, sizeof inputs);
+  if (tenon_tensor_copy(example->inputs[input], &moved) != TENON_OK) return false;
+  memcpy(inputs, example->inputs, sizeof inputs);
   inputs[input] = moved;
   double at = element_value(moved, index);
   bool fine = true;
   for (int p = 0; p < POINTS && fine; p++) {
     tn_element_put(moved->dtype, moved->data, index, at + places[p] * step, 0);
     if (places[p] == 1) *out_step = element_value(moved, index) - at; /* the step after rounding */
-    fine = call_operator(trial, inputs, results[p]) == TENON_OK;
-    for (uint32_t o = 0; o < trial->op->output_count && fine; o++)
+    fine = call_operator(example, inputs, results[p]) == TENON_OK;
+    for (uint32_t o = 0; o < example->op->output_count && fine; o++)
       fine = !s->weights[o] ||
              (results[p][o] && tenon_count(results[p][o]) == tenon_count(s->weights[o]));
   }
@@ -96,12 +96,12 @@ static bool call_points(const slopes_t *s, uint32_t input, int64_t index, double
 
 static bool measure_slope(const slopes_t *s, uint32_t input, int64_t index, double step,
                           slope_t *out) {
-  tenon_tensor_t *results[POINTS][TRIAL_ARGUMENTS];
+  tenon_tensor_t *results[POINTS][EXAMPLE_ARGUMENTS];
   double epsilon = s->is_wide ? 0x1p-52 : 0x1p-23;
   double sum = 0;
   double touched = 0;
   bool fine = call_points(s, input, index, step, results, &step) && step != 0;
-  for (uint32_t o = 0; fine && o < s->trial->op->output_count; o++)
+  for (uint32_t o = 0; fine && o < s->example->op->output_count; o++)
     for (int64_t i = 0, n = s->weights[o] ? tenon_count(s->weights[o]) : 0; i < n; i++) {
       double change = 0;
       double most = 0;

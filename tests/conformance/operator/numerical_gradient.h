@@ -3,18 +3,19 @@
 #ifndef CHECK_NUMERICAL_GRADIENT_H
 #define CHECK_NUMERICAL_GRADIENT_H
 
-#include "trial.h"
+#include "example.h"
 
 /* The derivative of the sum of weight * result over all floating-point results of one call. */
 typedef struct slopes_t {
-  trial_t *trial;
-  tenon_tensor_t *weights[TRIAL_ARGUMENTS]; /* shaped like the results; NULL: not floating-point */
-  bool is_wide;                             /* everything is computed in f64 */
+  example_t *example;
+  tenon_tensor_t
+      *weights[EXAMPLE_ARGUMENTS]; /* shaped like the results; NULL: not floating-point */
+  bool is_wide;                    /* everything is computed in f64 */
 } slopes_t;
 
-/* Calls the trial and creates weights. Returns false if the call fails or no result is
+/* Calls the example and creates weights. Returns false if the call fails or no result is
  * floating-point. */
-bool slopes_open(trial_t *trial, slopes_t *out_slopes);
+bool slopes_open(example_t *example, slopes_t *out_slopes);
 void slopes_close(slopes_t *slopes);
 
 typedef struct slope_t {

@@ -5,10 +5,10 @@
 #include "run.h"
 
 static void try_inputs(const subject_t *subject, uint64_t has, const char *label) {
-  trial_t t;
+  example_t t;
   tn_example_options_t o = {.rank = -1, .has = has};
   ran_t ran, expected;
-  if (is_label_chosen(label) && trial_make(subject, &o, options.seed, label, &t)) {
+  if (is_label_chosen(label) && example_make(subject, &o, options.seed, label, &t)) {
     if (t.is_taken) {
       run_way(&t, &(way_t){.provides_outputs = true, .place = AT_TAIL, .poison = 0x55}, &ran);
       if (ran.status != TENON_OK && !has)
@@ -26,7 +26,7 @@ static void try_inputs(const subject_t *subject, uint64_t has, const char *label
       }
       ran_free(&ran);
     }
-    trial_free(&t);
+    example_free(&t);
   }
 }
 
@@ -44,8 +44,8 @@ static void check_absent(const subject_t *subject) {
 
 static void check_outputs(const subject_t *subject) {
   const tenon_op_t *op = subject->op;
-  trials_t all = trials(subject, false);
-  for (trial_t *t; (t = trials_next(&all));) {
+  examples_t all = examples(subject, false);
+  for (example_t *t; (t = examples_next(&all));) {
     ran_t plain, ran;
     uint64_t every = (op->output_count < 64 ? (uint64_t)1 << op->output_count : 0) - 1;
     uint64_t needed = 0;

@@ -14,21 +14,21 @@ static const char *id_of(const char *error) {
  * all of them works. */
 static bool works_with_all(const subject_t *subject) {
   tn_example_options_t o = {.rank = -1};
-  trial_t t;
+  example_t t;
   ran_t ran = {.status = TENON_INVALID};
   for (uint32_t i = 0; i < subject->op->input_count; i++)
     if (subject->op->schema.inputs[i].is_optional) o.has |= (uint64_t)1 << i;
-  if (!o.has || !trial_make(subject, &o, options.seed, "all_given", &t)) return false;
+  if (!o.has || !example_make(subject, &o, options.seed, "all_given", &t)) return false;
   if (t.is_taken) run_plainly(&t, &ran);
   ran_free(&ran);
-  trial_free(&t);
+  example_free(&t);
   return ran.status == TENON_OK;
 }
 
 static void check_plain(const subject_t *subject) {
   bool needs_optional = works_with_all(subject);
-  trials_t all = trials(subject, false);
-  for (trial_t *t; (t = trials_any(&all));) {
+  examples_t all = examples(subject, false);
+  for (example_t *t; (t = examples_any(&all));) {
     if (!is_sample_good(t)) continue;
     ran_t ran;
     run_way(t, &(way_t){.crash_id = needs_optional ? "optional.absent" : NULL}, &ran);

@@ -11,23 +11,24 @@
 #include "operator/state.h"
 
 /* Makes two calls, the second after the arguments of the first have become inaccessible. */
-static void check_run(trial_t *trial) {
-  tenon_tensor_t *expected[TRIAL_ARGUMENTS] = {NULL};
-  tenon_tensor_t *inputs[TRIAL_ARGUMENTS], *outputs[TRIAL_ARGUMENTS];
+static void check_run(example_t *example) {
+  tenon_tensor_t *expected[EXAMPLE_ARGUMENTS] = {NULL};
+  tenon_tensor_t *inputs[EXAMPLE_ARGUMENTS], *outputs[EXAMPLE_ARGUMENTS];
   pages_t first = {NULL, 0, 0};
   pages_t second = {NULL, 0, 0};
-  call_doing(trial, "", "once");
-  if (tenon_op_call(trial->op, trial->attrs, trial->inputs, expected, 0) == TENON_OK &&
-      pages_place(trial, &first, expected, inputs, outputs)) {
-    tenon_status_t status = tenon_op_call_into(trial->op, trial->attrs, inputs, outputs);
+  call_doing(example, "", "once");
+  if (tenon_op_call(example->op, example->attrs, example->inputs, expected, 0) == TENON_OK &&
+      pages_place(example, &first, expected, inputs, outputs)) {
+    tenon_status_t status = tenon_op_call_into(example->op, example->attrs, inputs, outputs);
     pages_lock(&first);
-    call_doing(trial, "pointer.kept", "after the memory of the previous call became inaccessible");
-    if (status == TENON_OK && pages_place(trial, &second, expected, inputs, outputs))
-      tenon_op_call_into(trial->op, trial->attrs, inputs, outputs);
+    call_doing(example, "pointer.kept",
+               "after the memory of the previous call became inaccessible");
+    if (status == TENON_OK && pages_place(example, &second, expected, inputs, outputs))
+      tenon_op_call_into(example->op, example->attrs, inputs, outputs);
     pages_close(&first);
     if (second.base) pages_close(&second);
   }
-  for (uint32_t o = 0; o < TRIAL_ARGUMENTS; o++)
+  for (uint32_t o = 0; o < EXAMPLE_ARGUMENTS; o++)
     tenon_tensor_release(expected[o]);
 }
 
@@ -39,8 +40,8 @@ static const char *lacks_run(const subject_t *subject) {
 }
 
 static void run_kept(const subject_t *subject) {
-  trials_t all = trials(subject, false);
-  for (trial_t *t; (t = trials_next(&all));)
+  examples_t all = examples(subject, false);
+  for (example_t *t; (t = examples_next(&all));)
     check_run(t);
 }
 
@@ -60,21 +61,21 @@ static tenon_meta_t *place_meta(pages_t *p, const tenon_meta_t *meta, bool is_re
 }
 
 /* Runs infer, makes its arguments inaccessible, then runs the kernel alone and a whole call. */
-static void check_infer(trial_t *trial) {
-  const tenon_op_t *op = trial->op;
-  tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
+static void check_infer(example_t *example) {
+  const tenon_op_t *op = example->op;
+  tenon_tensor_t *outputs[EXAMPLE_ARGUMENTS] = {NULL};
   tenon_meta_t **inputs, **results;
-  tenon_meta_t *in[TRIAL_ARGUMENTS] = {NULL};
-  tenon_meta_t *out[TRIAL_ARGUMENTS] = {NULL};
+  tenon_meta_t *in[EXAMPLE_ARGUMENTS] = {NULL};
+  tenon_meta_t *out[EXAMPLE_ARGUMENTS] = {NULL};
   pages_t pages;
   tn_inference_t inference = {.extents = NULL};
   void *state = NULL;
-  call_doing(trial, "", "once");
-  if (tenon_op_call(op, trial->attrs, trial->inputs, outputs, 0) != TENON_OK) return;
+  call_doing(example, "", "once");
+  if (tenon_op_call(op, example->attrs, example->inputs, outputs, 0) != TENON_OK) return;
   tn_scratch_mark_t mark = tn_scratch_mark();
-  bool fine = (!op->create || tn_state_get(op, trial->attrs, &state) == TENON_OK) &&
-              tn_metas_of_inputs(op, trial->inputs, &inputs) == TENON_OK &&
-              tn_metas_of_results(op, trial->attrs, 0, &results) == TENON_OK &&
+  bool fine = (!op->create || tn_state_get(op, example->attrs, &state) == TENON_OK) &&
+              tn_metas_of_inputs(op, example->inputs, &inputs) == TENON_OK &&
+              tn_metas_of_results(op, example->attrs, 0, &results) == TENON_OK &&
               pages_open(&pages, 1 << 20);
   if (fine) {
     for (uint32_t i = 0; i < op->input_count; i++)
@@ -83,12 +84,12 @@ static void check_infer(trial_t *trial) {
       out[o] = place_meta(&pages, results[o], true);
     tenon_meta_t **in_list = pages_copy(&pages, in, sizeof in);
     tenon_meta_t **out_list = pages_copy(&pages, out, sizeof out);
-    if (in_list && out_list) tn_infer(&inference, op, trial->attrs, state, in_list, out_list);
+    if (in_list && out_list) tn_infer(&inference, op, example->attrs, state, in_list, out_list);
     pages_lock(&pages);
-    call_doing(trial, "pointer.infer", "after the arguments of infer became inaccessible");
-    tenon_op_run(op, trial->attrs, trial->inputs, outputs);
-    tenon_tensor_t *again[TRIAL_ARGUMENTS] = {NULL};
-    tenon_op_call(op, trial->attrs, trial->inputs, again, 0);
+    call_doing(example, "pointer.infer", "after the arguments of infer became inaccessible");
+    tenon_op_run(op, example->attrs, example->inputs, outputs);
+    tenon_tensor_t *again[EXAMPLE_ARGUMENTS] = {NULL};
+    tenon_op_call(op, example->attrs, example->inputs, again, 0);
     for (uint32_t o = 0; o < op->output_count; o++)
       tenon_tensor_release(again[o]);
     pages_close(&pages);
@@ -111,8 +112,8 @@ static const char *lacks_infer(const subject_t *subject) {
 }
 
 static void run_infer(const subject_t *subject) {
-  trials_t all = trials(subject, false);
-  for (trial_t *t; (t = trials_next(&all));)
+  examples_t all = examples(subject, false);
+  for (example_t *t; (t = examples_next(&all));)
     check_infer(t);
 }
 

@@ -11,9 +11,9 @@
 
 #include "run.h"
 
-/* Opens a recorded call as a trial; the recording owns its contents. */
+/* Opens a recorded call as an example; the recording owns its contents. */
 static bool open_call(const subject_t *subject, const char *folder, const char *label,
-                      tenon_recording_t *recording, tenon_attrs_t **attrs, trial_t *t) {
+                      tenon_recording_t *recording, tenon_attrs_t **attrs, example_t *t) {
   tenon_recording_info_t info = {.size = sizeof info};
   memset(t, 0, sizeof *t);
   tenon_recording_info(recording, &info);
@@ -40,7 +40,7 @@ static bool open_call(const subject_t *subject, const char *folder, const char *
 }
 
 /* Compares with the expected results that the folder contains. */
-static void compare_with_recording(const trial_t *t, const tenon_recording_info_t *info,
+static void compare_with_recording(const example_t *t, const tenon_recording_info_t *info,
                                    const ran_t *ran, const char *what) {
   for (int32_t o = 0; o < info->output_count && o < (int32_t)t->op->output_count; o++) {
     if (!info->outputs[o]) continue;
@@ -54,7 +54,7 @@ static void compare_with_recording(const trial_t *t, const tenon_recording_info_
   }
 }
 
-static void try_call(trial_t *t, const tenon_recording_info_t *info) {
+static void try_call(example_t *t, const tenon_recording_info_t *info) {
   static const way_t ways[] = {
       {.place = AT_HEAP},
       {.provides_outputs = true, .place = AT_TAIL, .poison = 0x55, .crash_id = "strides.unaligned"},
@@ -83,7 +83,7 @@ static void try_folder(const subject_t *subject, const char *folder, const char 
   tenon_recording_t *recording = NULL;
   tenon_recording_info_t info = {.size = sizeof info};
   tenon_attrs_t *attrs = NULL;
-  trial_t t;
+  example_t t;
   if (!is_label_chosen(label)) return;
   if (tenon_recording_load(folder, &recording) != TENON_OK) {
     finding(NULL, "recorded.reads", "a folder with call.json is a recorded call",
@@ -93,7 +93,7 @@ static void try_folder(const subject_t *subject, const char *folder, const char 
   tenon_recording_info(recording, &info);
   if (strcmp(info.op, subject->name) == 0) {
     if (open_call(subject, folder, label, recording, &attrs, &t)) try_call(&t, &info);
-    trial_free(&t);
+    example_free(&t);
   }
   tenon_attrs_release(attrs);
   tenon_recording_release(recording);
@@ -125,17 +125,17 @@ static void check_recorded(const subject_t *subject) {
 }
 
 bool samples_save(const subject_t *subject, const char *to) {
-  trials_t all = trials(subject, true);
+  examples_t all = examples(subject, true);
   int number = 0;
   mkdir(to, 0777); /* on failure, saving reports the reason */
-  for (trial_t *t; (t = trials_next(&all));) {
+  for (example_t *t; (t = examples_next(&all));) {
     char folder[5000];
     snprintf(folder, sizeof folder, "%s/%s.%03d", to, subject->name, number++);
     tenon_recording_info_t info = {
         .size = sizeof info, .input_count = (int32_t)t->op->input_count, .inputs = t->inputs};
     if (tenon_recording_save(folder, t->op, t->attrs, &info) == TENON_OK) continue;
     fprintf(stderr, "check_operator: %s\n", tenon_error());
-    trial_free(&all.now);
+    example_free(&all.now);
     return false;
   }
   return true;

@@ -49,22 +49,22 @@ static bool is_plain(const tenon_tensor_t *t) {
          (!tn_dtype_is(t->dtype, TENON_LIST) && !tn_dtype_is(t->dtype, TENON_STRING) && !t->detail);
 }
 
-bool pages_place(const trial_t *trial, pages_t *p, tenon_tensor_t *const *outputs,
+bool pages_place(const example_t *example, pages_t *p, tenon_tensor_t *const *outputs,
                  tenon_tensor_t **out_inputs, tenon_tensor_t **out_outputs) {
   uint64_t size = 0;
   uint64_t bytes;
   for (uint32_t k = 0; k < 2; k++) {
-    tenon_tensor_t *const *list = k ? outputs : trial->inputs;
-    for (uint32_t i = 0; i < (k ? trial->op->output_count : trial->op->input_count); i++) {
+    tenon_tensor_t *const *list = k ? outputs : example->inputs;
+    for (uint32_t i = 0; i < (k ? example->op->output_count : example->op->input_count); i++) {
       if (!is_plain(list[i])) return false;
       if (list[i] && tn_dtype_bytes(list[i]->dtype, tenon_count(list[i]), &bytes))
         size += bytes + 4 * TENON_RANK_MAX * 8;
     }
   }
   if (!pages_open(p, size + 64 * PAGE)) return false;
-  for (uint32_t i = 0; i < trial->op->input_count; i++)
-    out_inputs[i] = trial->inputs[i] ? place_tensor(p, trial->inputs[i]) : NULL;
-  for (uint32_t o = 0; o < trial->op->output_count; o++)
+  for (uint32_t i = 0; i < example->op->input_count; i++)
+    out_inputs[i] = example->inputs[i] ? place_tensor(p, example->inputs[i]) : NULL;
+  for (uint32_t o = 0; o < example->op->output_count; o++)
     out_outputs[o] = outputs[o] ? place_tensor(p, outputs[o]) : NULL;
   return true;
 }

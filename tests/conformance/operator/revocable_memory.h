@@ -3,7 +3,7 @@
 #ifndef CHECK_REVOCABLE_MEMORY_H
 #define CHECK_REVOCABLE_MEMORY_H
 
-#include "trial.h"
+#include "example.h"
 
 typedef struct pages_t {
   char *base;
@@ -20,7 +20,7 @@ void pages_close(pages_t *pages);
 /* Opens pages with views of all inputs, and with results shaped like `outputs`; elements, extents
  * and the tensor structures lie in the pages. Returns false if the operator has arguments that
  * cannot lie there, such as lists. */
-bool pages_place(const trial_t *trial, pages_t *pages, tenon_tensor_t *const *outputs,
+bool pages_place(const example_t *example, pages_t *pages, tenon_tensor_t *const *outputs,
                  tenon_tensor_t **out_inputs, tenon_tensor_t **out_outputs);
 
 #endif

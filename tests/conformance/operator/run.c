@@ -147,7 +147,7 @@ static void release_layout(passed_tensor_t *l) {
   memset(l, 0, sizeof *l);
 }
 
-static void check_guard(const trial_t *t, const guard_t *g, const char *what) {
+static void check_guard(const example_t *t, const guard_t *g, const char *what) {
   int64_t far = g ? guard_damage(g) : 0;
   const long long offset = far > 0 ? far - 1 : -far;
   const char *where = far > 0 ? "past the end of" : "before";
@@ -167,7 +167,7 @@ static void check_guard(const trial_t *t, const guard_t *g, const char *what) {
                        where);
 }
 
-static void check_input(const trial_t *t, const char *name, bool is_written,
+static void check_input(const example_t *t, const char *name, bool is_written,
                         const passed_tensor_t *l) {
   for (int64_t i = 0; i < l->item_count; i++)
     check_input(t, name, is_written, &l->items[i]);
@@ -191,7 +191,7 @@ static void check_input(const trial_t *t, const char *name, bool is_written,
 
 /* Makes the results that the caller can provide: their extents and dtypes are known in advance, and
  * they are not lists, strings or views. */
-static void lay_outputs(const trial_t *t, const tenon_op_t *op, const tenon_value_t *attrs,
+static void lay_outputs(const example_t *t, const tenon_op_t *op, const tenon_value_t *attrs,
                         const way_t *way, tenon_tensor_t *const *inputs, passed_tensor_t *laid,
                         tenon_tensor_t **outputs) {
   tn_inference_t inference = {.extents = NULL};
@@ -235,7 +235,7 @@ tenon_tensor_t *tensor_dense(const tenon_tensor_t *t) {
   return out;
 }
 
-static void check_sharing(const trial_t *t, const tenon_op_t *op, const passed_tensor_t *inputs,
+static void check_sharing(const example_t *t, const tenon_op_t *op, const passed_tensor_t *inputs,
                           tenon_tensor_t *const *outputs) {
   bool is_composite = false;
   for (const tn_kernel_t *k = op->kernels; k; k = k->next)
@@ -255,7 +255,7 @@ static void check_sharing(const trial_t *t, const tenon_op_t *op, const passed_t
     }
 }
 
-static void check_attrs(const trial_t *t, const tenon_op_t *op, const tenon_value_t *before,
+static void check_attrs(const example_t *t, const tenon_op_t *op, const tenon_value_t *before,
                         const tenon_value_t *after) {
   for (uint32_t i = 0; i < op->schema.attr_count; i++)
     if (!tn_value_equal(&before[i], &after[i]))
@@ -264,10 +264,10 @@ static void check_attrs(const trial_t *t, const tenon_op_t *op, const tenon_valu
                          "attribute %s was modified by the call", op->schema.attrs[i].name);
 }
 
-void run_way(trial_t *t, const way_t *way, ran_t *ran) {
+void run_way(example_t *t, const way_t *way, ran_t *ran) {
   const tenon_op_t *op = way->op ? way->op : t->op;
-  static passed_tensor_t in[TRIAL_ARGUMENTS], out[TRIAL_ARGUMENTS];
-  tenon_tensor_t *inputs[TRIAL_ARGUMENTS] = {NULL};
+  static passed_tensor_t in[EXAMPLE_ARGUMENTS], out[EXAMPLE_ARGUMENTS];
+  tenon_tensor_t *inputs[EXAMPLE_ARGUMENTS] = {NULL};
   const tenon_value_t *attrs = way->attrs ? way->attrs : t->attrs;
   if (way->no_attrs) attrs = NULL;
   tn_arena_t arena = {NULL};
@@ -302,7 +302,7 @@ void run_way(trial_t *t, const way_t *way, ran_t *ran) {
     if (ran->outputs[o]) ran->outputs_given |= (uint64_t)1 << o;
   if (good) {
     char text[1400];
-    trial_describe(t, inputs, text, sizeof text);
+    example_describe(t, inputs, text, sizeof text);
     doing(t, way->crash_id, text);
     probe.guards = !way->is_unguarded;
     probe.at_end = way->place == AT_TAIL;
@@ -338,10 +338,10 @@ void run_way(trial_t *t, const way_t *way, ran_t *ran) {
   tn_arena_clear(&arena);
 }
 
-void run_plainly(trial_t *t, ran_t *ran) { run_way(t, &(way_t){0}, ran); }
+void run_plainly(example_t *t, ran_t *ran) { run_way(t, &(way_t){0}, ran); }
 
 void ran_free(ran_t *ran) {
-  for (int i = 0; i < TRIAL_ARGUMENTS; i++) {
+  for (int i = 0; i < EXAMPLE_ARGUMENTS; i++) {
     tenon_tensor_release(ran->outputs[i]);
     tenon_tensor_release(ran->written[i]);
     ran->outputs[i] = ran->written[i] = NULL;
@@ -349,16 +349,16 @@ void ran_free(ran_t *ran) {
 }
 
 bool plain_works(const subject_t *subject) {
-  trials_t all = trials(subject, false);
-  trial_t *t = trials_next(&all);
+  examples_t all = examples(subject, false);
+  example_t *t = examples_next(&all);
   ran_t ran = {.status = TENON_INVALID};
   if (t) run_plainly(t, &ran);
   ran_free(&ran);
-  trial_free(&all.now);
+  example_free(&all.now);
   return ran.status == TENON_OK;
 }
 
-bool run_and_compare(trial_t *t, const way_t *way, const ran_t *expected, const char *id,
+bool run_and_compare(example_t *t, const way_t *way, const ran_t *expected, const char *id,
                      const char *what, const char *advice) {
   ran_t ran;
   run_way(t, way, &ran);

@@ -1,9 +1,9 @@
-/* Runs one call of a trial in a special way: with a given memory layout of its arguments, and given
- * initial contents of its results. */
+/* Runs one call of an example in a special way: with a given memory layout of its arguments, and
+ * given initial contents of its results. */
 #ifndef CHECK_RUN_H
 #define CHECK_RUN_H
 
-#include "trial.h"
+#include "example.h"
 
 enum { /* Memory layout of an input. */
        LAYOUT_DENSE,
@@ -30,10 +30,10 @@ typedef struct way_t {
   bool provides_outputs;
   bool outputs_have_layout;   /* provided results have the layout of the inputs */
   bool uses_op_run;           /* calls tenon_op_run, without inference */
-  const tenon_value_t *attrs; /* replaces the trial's attributes */
+  const tenon_value_t *attrs; /* replaces the example's attributes */
   bool no_attrs;              /* passes no attributes, so that defaults apply */
   uint64_t wanted;            /* bit o: result o is wanted; 0: all */
-  const tenon_op_t *op;       /* replaces the trial's operator; NULL: its own */
+  const tenon_op_t *op;       /* replaces the example's operator; NULL: its own */
   /* Id of a crash that does not touch guarded memory; NULL: the check's own id. */
   const char *crash_id;
   uint8_t inside;    /* byte that workspaces and temporaries are filled with */
@@ -43,25 +43,25 @@ typedef struct way_t {
 typedef struct ran_t { /* the outcome of a call */
   tenon_status_t status;
   char error[512];
-  tenon_tensor_t *outputs[TRIAL_ARGUMENTS]; /* dense copies; NULL: no result */
-  tenon_tensor_t *written[TRIAL_ARGUMENTS]; /* inputs that the call writes to, after the call */
+  tenon_tensor_t *outputs[EXAMPLE_ARGUMENTS]; /* dense copies; NULL: no result */
+  tenon_tensor_t *written[EXAMPLE_ARGUMENTS]; /* inputs that the call writes to, after the call */
   uint64_t outputs_given;
 } ran_t;
 
 /* Runs the call. What no kernel may do in any case (writes outside its memory, modified inputs or
  * attributes) is reported as a finding at once. */
-void run_way(trial_t *trial, const way_t *way, ran_t *out_ran);
+void run_way(example_t *example, const way_t *way, ran_t *out_ran);
 /* Whether the plain call of the first example succeeds. */
 bool plain_works(const subject_t *subject);
 void ran_free(ran_t *ran);
 /* Runs the plain call: dense tensors on the heap. */
-void run_plainly(trial_t *trial, ran_t *out_ran);
+void run_plainly(example_t *example, ran_t *out_ran);
 /* Runs the call and compares it with `expected`. A difference is reported as a finding of `id` with
  * the advice. Returns true if they agree. */
-bool run_and_compare(trial_t *trial, const way_t *way, const ran_t *expected, const char *id,
+bool run_and_compare(example_t *example, const way_t *way, const ran_t *expected, const char *id,
                      const char *what, const char *advice);
 /* Compares results. Returns NULL if they agree, else a text that is valid until the next call. */
-const char *ran_differs(const trial_t *trial, const ran_t *expected, const ran_t *found,
+const char *ran_differs(const example_t *example, const ran_t *expected, const ran_t *found,
                         double tolerance);
 /* Compares two dense tensors. `tolerance` is a factor on the usual tolerance of the dtype; 0:
  * exactly. */

@@ -58,7 +58,7 @@ static int64_t value_of(const symbols_t *s, tenon_dim_t dim, int depth) {
 }
 
 /* Makes metas of the inputs, with symbols if `s` is not NULL, without values if `hides`. */
-static bool make_metas(const trial_t *t, symbols_t *s, bool hides, tenon_meta_t ***out) {
+static bool make_metas(const example_t *t, symbols_t *s, bool hides, tenon_meta_t ***out) {
   const tenon_op_t *op = t->op;
   if (tn_metas_of_inputs(op, t->inputs, out) != TENON_OK) return false;
   for (uint32_t i = 0; i < op->input_count; i++) {
@@ -82,13 +82,13 @@ static bool make_metas(const trial_t *t, symbols_t *s, bool hides, tenon_meta_t 
   return true;
 }
 
-static bool is_fully_stated(const trial_t *t) { /* no shape depends on values */
+static bool is_fully_stated(const example_t *t) { /* no shape depends on values */
   for (uint32_t i = 0; i < t->op->input_count; i++)
     if (t->op->where && t->op->where[i] & TN_INPUT_KNOWN && t->inputs[i]) return false;
   return true;
 }
 
-static void compare_shapes(const trial_t *t, const symbols_t *s,
+static void compare_shapes(const example_t *t, const symbols_t *s,
                            const tenon_meta_t *const *symbolic, const ran_t *ran) {
   for (uint32_t o = 0; o < t->op->output_count; o++) {
     const tenon_meta_t *m = symbolic[o];
@@ -117,8 +117,8 @@ static void compare_shapes(const trial_t *t, const symbols_t *s,
 }
 
 static void check_symbolic(const subject_t *subject) {
-  trials_t all = trials(subject, true);
-  for (trial_t *t; (t = trials_next(&all));) {
+  examples_t all = examples(subject, true);
+  for (example_t *t; (t = examples_next(&all));) {
     symbols_t s = {.count = 0};
     tenon_meta_t **metas;
     const tenon_meta_t *const *results;
@@ -126,7 +126,7 @@ static void check_symbolic(const subject_t *subject) {
     ran_t ran;
     if (tenon_shapes_create(&s.shapes) != TENON_OK) continue;
     run_plainly(t, &ran);
-    trial_describe(t, NULL, text, sizeof text);
+    example_describe(t, NULL, text, sizeof text);
     doing(t, "shapes.symbolic", text);
     tn_scratch_mark_t mark = tn_scratch_mark();
     bool made = make_metas(t, &s, false, &metas) && ran.status == TENON_OK;
@@ -147,8 +147,8 @@ static void check_symbolic(const subject_t *subject) {
 /* If values are missing, infer may refuse the call or leave extents to run, but it must not read
  * them. */
 static void check_unknown(const subject_t *subject) {
-  trials_t all = trials(subject, false);
-  for (trial_t *t; (t = trials_next(&all));) {
+  examples_t all = examples(subject, false);
+  for (example_t *t; (t = examples_next(&all));) {
     tenon_shapes_t *shapes;
     tenon_meta_t **metas;
     const tenon_meta_t *const *results;

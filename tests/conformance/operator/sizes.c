@@ -7,7 +7,7 @@
 
 /* Compares with the reference if there is one; else the call only has to return. The call may fail,
  * because only run knows whether the elements of its inputs fit together. */
-static void try_call(trial_t *t, const char *what) {
+static void try_call(example_t *t, const char *what) {
   ran_t ran, expected;
   run_way(t, &(way_t){.provides_outputs = true, .place = AT_TAIL, .poison = 0x55}, &ran);
   if (t->subject->reference) {
@@ -23,9 +23,9 @@ static void try_call(trial_t *t, const char *what) {
 
 static void check_zero(const subject_t *subject) {
   for (uint32_t sample = 0; sample < tn_example_count(subject->op); sample++) {
-    trial_t first;
+    example_t first;
     tn_example_options_t plain = {.index = sample, .rank = -1};
-    if (!trial_make(subject, &plain, options.seed, "", &first)) continue;
+    if (!example_make(subject, &plain, options.seed, "", &first)) continue;
     for (uint32_t n = 0; n < first.plan.name_count; n++) {
       const tn_example_name_t *name = &first.plan.names[n];
       int64_t none = 0;
@@ -36,21 +36,22 @@ static void check_zero(const subject_t *subject) {
         if (*c == ' ') *c = '_';
       tn_example_options_t o = {
           .index = sample, .rank = -1, .name_count = 1, .names = &name->name, .extents = &none};
-      trial_t t;
-      if (trial_make(subject, &o, options.seed, label, &t) && t.is_taken && is_label_chosen(label))
+      example_t t;
+      if (example_make(subject, &o, options.seed, label, &t) && t.is_taken &&
+          is_label_chosen(label))
         try_call(&t, "a call without elements returns what the reference returns");
-      trial_free(&t);
+      example_free(&t);
     }
-    trial_free(&first);
+    example_free(&first);
   }
 }
 
 static void check_scalar(const subject_t *subject) {
-  trial_t t;
+  example_t t;
   tn_example_options_t o = {.rank = 0};
-  if (trial_make(subject, &o, options.seed, "no_axes", &t) && t.is_taken)
+  if (example_make(subject, &o, options.seed, "no_axes", &t) && t.is_taken)
     try_call(&t, "a call with tensors without axes returns what the reference returns");
-  trial_free(&t);
+  example_free(&t);
 }
 
 /* Expands `from` to `shape`, which has at least as many axes, by repeating elements. */
@@ -77,7 +78,7 @@ static tenon_tensor_t *expand_tensor(const tenon_tensor_t *from, int32_t ndim,
 }
 
 /* If the shapes differ, the input was not broadcast: the result has shrunk with it. */
-static bool have_same_shapes(const trial_t *t, const ran_t *a, const ran_t *b) {
+static bool have_same_shapes(const example_t *t, const ran_t *a, const ran_t *b) {
   for (uint32_t o = 0; o < t->op->output_count; o++) {
     const tenon_tensor_t *x = a->outputs[o];
     const tenon_tensor_t *y = b->outputs[o];
@@ -90,7 +91,7 @@ static bool have_same_shapes(const trial_t *t, const ran_t *a, const ran_t *b) {
 
 /* Calls with one input that has fewer or shorter axes, and compares with a call in which that input
  * is expanded. */
-static void broadcast_input(const subject_t *subject, uint32_t index, trial_t *t, int how) {
+static void broadcast_input(const subject_t *subject, uint32_t index, example_t *t, int how) {
   tn_example_tensor_t *plan = t->plan.inputs[index].tensors;
   int64_t full[TENON_RANK_MAX];
   int32_t ndim = plan->ndim;
@@ -115,7 +116,7 @@ static void broadcast_input(const subject_t *subject, uint32_t index, trial_t *t
     return;
   snprintf(label, sizeof label, "%s.%d", subject->op->schema.inputs[index].name, how);
   snprintf(t->label, sizeof t->label, "%s", label);
-  if (!is_label_chosen(label) || !trial_remake(t)) return;
+  if (!is_label_chosen(label) || !example_remake(t)) return;
   ran_t narrow, wide;
   bool has_row = false;
   for (const tn_kernel_t *k = subject->op->kernels; k; k = k->next)
@@ -144,14 +145,14 @@ static void broadcast_input(const subject_t *subject, uint32_t index, trial_t *t
 static void check_broadcast(const subject_t *subject) {
   for (uint32_t i = 0; i < subject->op->input_count; i++)
     for (int how = 0; how < 6; how++) {
-      trial_t t;
+      example_t t;
       tn_example_options_t o = {.rank = subject->op->shapes.text ? -1 : 3};
       if (subject->op->schema.inputs[i].kind != TENON_KIND_TENSOR ||
           subject->op->schema.inputs[i].is_host)
         continue;
-      if (trial_make(subject, &o, options.seed, "", &t) && t.is_taken && t.inputs[i])
+      if (example_make(subject, &o, options.seed, "", &t) && t.is_taken && t.inputs[i])
         broadcast_input(subject, i, &t, how);
-      trial_free(&t);
+      example_free(&t);
     }
 }
 

@@ -14,9 +14,9 @@ enum {
 };
 
 /* Calls once; inputs that are written to are copied first. */
-static bool call_once(trial_t *t) {
-  tenon_tensor_t *inputs[TRIAL_ARGUMENTS] = {NULL};
-  tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
+static bool call_once(example_t *t) {
+  tenon_tensor_t *inputs[EXAMPLE_ARGUMENTS] = {NULL};
+  tenon_tensor_t *outputs[EXAMPLE_ARGUMENTS] = {NULL};
   for (uint32_t i = 0; i < t->op->input_count; i++)
     inputs[i] = t->inputs[i] && t->op->schema.inputs[i].is_written ? tensor_dense(t->inputs[i])
                                                                    : t->inputs[i];
@@ -29,7 +29,7 @@ static bool call_once(trial_t *t) {
 }
 
 /* Creates and destroys a state, so that memory which these functions keep is detected, too. */
-static bool call_bound(trial_t *t) {
+static bool call_bound(example_t *t) {
   tenon_bound_t *bound = NULL;
   if (!t->op->create) return true;
   if (tenon_bound_create(t->op, t->attrs, &bound) != TENON_OK) return false;
@@ -44,7 +44,7 @@ static void name_place(void *address, tn_text_t *text) {
 }
 
 /* Checks that destroy frees what create allocates. */
-static void check_memory(trial_t *t) {
+static void check_memory(example_t *t) {
   int64_t bytes = 0;
   void *address;
   tn_text_t place = {0};
@@ -64,10 +64,10 @@ static void check_memory(trial_t *t) {
 }
 
 static void check_balance(const subject_t *subject) {
-  trials_t all = trials(subject, false);
-  for (trial_t *t; (t = trials_next(&all));) {
+  examples_t all = examples(subject, false);
+  for (example_t *t; (t = examples_next(&all));) {
     tenon_bound_t *bound = NULL;
-    tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
+    tenon_tensor_t *outputs[EXAMPLE_ARGUMENTS] = {NULL};
     doing(t, NULL, "a bound call is created, called and released");
     for (int i = 0; i < 3; i++) {
       probe.creates = probe.destroys = 0;
@@ -88,10 +88,10 @@ static void check_balance(const subject_t *subject) {
 }
 
 static void check_leaks(const subject_t *subject) {
-  trials_t all = trials(subject, false);
-  for (trial_t *t; (t = trials_next(&all));) {
+  examples_t all = examples(subject, false);
+  for (example_t *t; (t = examples_next(&all));) {
     char text[1400];
-    trial_describe(t, NULL, text, sizeof text);
+    example_describe(t, NULL, text, sizeof text);
     doing(t, NULL, text);
     for (int i = 0; i < WARM; i++)
       if (!call_once(t) || !call_bound(t)) break;
@@ -117,8 +117,8 @@ static void check_leaks(const subject_t *subject) {
 /* Reports requests that a kernel makes to the system. They are not failures, but the host could
  * serve them better. */
 static void note_requests(const subject_t *subject) {
-  trials_t all = trials(subject, false);
-  trial_t *t = trials_next(&all);
+  examples_t all = examples(subject, false);
+  example_t *t = examples_next(&all);
   if (!t) return;
   doing(t, NULL, "a call, twice");
   bool fine = call_once(t);
@@ -139,7 +139,7 @@ static void note_requests(const subject_t *subject) {
          places[i].what, (long long)places[i].bytes, tn_text_get(&place));
     tn_text_clear(&place);
   }
-  trial_free(&all.now);
+  example_free(&all.now);
 }
 
 static const char *lacks_state(const subject_t *s) {

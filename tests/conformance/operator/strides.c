@@ -2,7 +2,7 @@
 #include "run.h"
 
 /* Whether the call changes the extents of a written input, which then depends on its layout. */
-static bool changes_headers(const trial_t *t, const ran_t *plain) {
+static bool changes_headers(const example_t *t, const ran_t *plain) {
   for (uint32_t i = 0; i < t->op->input_count; i++)
     if (plain->written[i] && tenon_count(plain->written[i]) != tenon_count(t->inputs[i]))
       return true;
@@ -16,8 +16,8 @@ static void check_layout(const subject_t *subject, uint8_t how, const char *what
   for (uint32_t i = 0; i < subject->op->input_count; i++)
     if (!subject->op->schema.inputs[i].is_written) read |= (uint64_t)1 << i;
   if (!read) return;
-  trials_t all = trials(subject, !options.quick);
-  for (trial_t *t; (t = trials_next(&all));) {
+  examples_t all = examples(subject, !options.quick);
+  for (example_t *t; (t = examples_next(&all));) {
     ran_t plain;
     run_plainly(t, &plain);
     bool fine = plain.status == TENON_OK && !changes_headers(t, &plain);

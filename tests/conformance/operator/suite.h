@@ -1,7 +1,7 @@
 /* The conformance suite of operators: the definition of a check, its input, and the functions that
  * report findings.
  *
- * A check is a function that runs on one operator in a child process. It makes calls (trial.h),
+ * A check is a function that runs on one operator in a child process. It makes calls (example.h),
  * runs them in a special way (run.h), compares the results, and reports defects by finding(). A
  * crash during a check is a finding, too. */
 #ifndef CHECK_SUITE_H
@@ -52,20 +52,21 @@ typedef struct check_t {
 /* Each group ends with id NULL; the list ends with NULL. */
 extern const check_t *const check_groups[];
 
-struct trial_t;
-/* Reports a finding. `id` NULL: the check's own id. `trial` NULL: no particular call. `expected`
+struct example_t;
+/* Reports a finding. `id` NULL: the check's own id. `example` NULL: no particular call. `expected`
  * and `found` are printed after these words; `advice` says what to do. Only the first finding of an
- * id counts for one operator and trial. */
-void finding(const struct trial_t *trial, const char *id, const char *expected, const char *advice,
-             const char *found, ...) TENON_FORMAT(5, 6);
+ * id counts for one operator and example. */
+void finding(const struct example_t *example, const char *id, const char *expected,
+             const char *advice, const char *found, ...) TENON_FORMAT(5, 6);
 /* Reports a defect that can be observed in any call: under `id` if the plain or the guarded calls
  * show it, else under the id of the running check. */
-void finding_by_the_way(const struct trial_t *trial, const char *id, const char *expected,
+void finding_by_the_way(const struct example_t *example, const char *id, const char *expected,
                         const char *advice, const char *found, ...) TENON_FORMAT(5, 6);
 /* Reports a remark that is not a failure. */
-void note(const struct trial_t *trial, const char *id, const char *text, ...) TENON_FORMAT(3, 4);
+void note(const struct example_t *example, const char *id, const char *text, ...)
+    TENON_FORMAT(3, 4);
 /* States what is done next, for crash reports. `crash_id` NULL: the check's own id. */
-void doing(const struct trial_t *trial, const char *crash_id, const char *how);
+void doing(const struct example_t *example, const char *crash_id, const char *how);
 /* Whether this check has reported a finding. */
 bool has_findings(void);
 

@@ -24,11 +24,11 @@ static double now_ms(void) {
 }
 
 typedef struct caller_t {
-  const trial_t *trial;
+  const example_t *example;
   const tenon_op_t *op;
-  tenon_tensor_t *inputs[TRIAL_ARGUMENTS];
-  tenon_tensor_t *expected[TRIAL_ARGUMENTS];
-  tenon_tensor_t *before[TRIAL_ARGUMENTS]; /* initial contents of inputs that are written to */
+  tenon_tensor_t *inputs[EXAMPLE_ARGUMENTS];
+  tenon_tensor_t *expected[EXAMPLE_ARGUMENTS];
+  tenon_tensor_t *before[EXAMPLE_ARGUMENTS]; /* initial contents of inputs that are written to */
   pthread_barrier_t *begin;
   double end_ms;
   bool *stop;
@@ -63,9 +63,9 @@ static void *call_again(void *argument) {
   caller_t *c = argument;
   pthread_barrier_wait(c->begin);
   for (int round = 0; round < ROUNDS && !__atomic_load_n(c->stop, __ATOMIC_RELAXED); round++) {
-    tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
+    tenon_tensor_t *outputs[EXAMPLE_ARGUMENTS] = {NULL};
     restore_inputs(c);
-    if (tenon_op_call(c->op, c->trial->attrs, c->inputs, outputs, 0) != TENON_OK)
+    if (tenon_op_call(c->op, c->example->attrs, c->inputs, outputs, 0) != TENON_OK)
       snprintf(c->text, sizeof c->text, "call %d failed: %s", round, tenon_error());
     bool fine = !c->text[0] && has_expected_results(c, outputs, round);
     call_drop(outputs);
@@ -78,19 +78,19 @@ static void *call_again(void *argument) {
 
 /* Makes arguments and expected results of one thread, before other threads start. */
 static bool prepare_caller(caller_t *c, uint64_t seed) {
-  tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
-  if (tn_example_inputs(&c->trial->plan, seed, c->inputs) != TENON_OK) return false;
+  tenon_tensor_t *outputs[EXAMPLE_ARGUMENTS] = {NULL};
+  if (tn_example_inputs(&c->example->plan, seed, c->inputs) != TENON_OK) return false;
   for (uint32_t i = 0; i < c->op->input_count; i++)
     if (c->inputs[i] && c->op->schema.inputs[i].is_written)
       c->before[i] = tensor_dense(c->inputs[i]);
-  bool fine = tenon_op_call(c->op, c->trial->attrs, c->inputs, outputs, 0) == TENON_OK;
+  bool fine = tenon_op_call(c->op, c->example->attrs, c->inputs, outputs, 0) == TENON_OK;
   for (uint32_t o = 0; o < c->op->output_count && fine; o++)
     if (outputs[o]) c->expected[o] = tensor_dense(outputs[o]);
   call_drop(outputs);
   return fine;
 }
 
-static void check_together(trial_t *trial) {
+static void check_together(example_t *example) {
   caller_t callers[THREADS];
   pthread_barrier_t begin;
   bool stop = false;
@@ -98,14 +98,14 @@ static void check_together(trial_t *trial) {
   int started = 0;
   memset(callers, 0, sizeof callers);
   pthread_barrier_init(&begin, NULL, THREADS);
-  call_doing(trial, "threads.reentrant", "by four threads at once");
+  call_doing(example, "threads.reentrant", "by four threads at once");
   for (int k = 0; k < THREADS && fine; k++) {
-    callers[k] = (caller_t){.trial = trial,
-                            .op = trial->op,
+    callers[k] = (caller_t){.example = example,
+                            .op = example->op,
                             .begin = &begin,
                             .stop = &stop,
                             .end_ms = now_ms() + (options.quick ? 40 : 120)};
-    fine = prepare_caller(&callers[k], trial->seed + (uint64_t)k * 1000);
+    fine = prepare_caller(&callers[k], example->seed + (uint64_t)k * 1000);
   }
   for (; fine && started < THREADS; started++)
     if (pthread_create(&callers[started].thread, NULL, call_again, &callers[started])) break;
@@ -113,7 +113,7 @@ static void check_together(trial_t *trial) {
     pthread_join(callers[k].thread, NULL);
   for (int k = 0; k < THREADS; k++) {
     if (callers[k].text[0])
-      finding(trial, "threads.reentrant", "concurrent calls return what each returns alone",
+      finding(example, "threads.reentrant", "concurrent calls return what each returns alone",
               "keep nothing in static memory, or declare the kernel \"serial\"",
               "thread %d of %d, %s", k, THREADS, callers[k].text);
     call_drop(callers[k].inputs);
@@ -131,8 +131,8 @@ static const char *lacks_concurrency(const subject_t *subject) {
 }
 
 static void run_together(const subject_t *subject) {
-  trials_t all = trials(subject, false);
-  for (trial_t *t; !has_findings() && (t = trials_next(&all));)
+  examples_t all = examples(subject, false);
+  for (example_t *t; !has_findings() && (t = examples_next(&all));)
     check_together(t);
 }
 
@@ -152,20 +152,21 @@ static void wait_ms(int ms) {
 }
 
 /* Compares results at return with results a little later, if the call has left threads behind. */
-static void check_after(trial_t *trial, int before) {
-  tenon_tensor_t *outputs[TRIAL_ARGUMENTS] = {NULL};
-  tenon_tensor_t *at_return[TRIAL_ARGUMENTS] = {NULL};
-  call_doing(trial, "threads.after", "and a second look a little after its return");
-  if (tenon_op_call(trial->op, trial->attrs, trial->inputs, outputs, 0) == TENON_OK) {
-    for (uint32_t o = 0; o < trial->op->output_count; o++)
+static void check_after(example_t *example, int before) {
+  tenon_tensor_t *outputs[EXAMPLE_ARGUMENTS] = {NULL};
+  tenon_tensor_t *at_return[EXAMPLE_ARGUMENTS] = {NULL};
+  call_doing(example, "threads.after", "and a second look a little after its return");
+  if (tenon_op_call(example->op, example->attrs, example->inputs, outputs, 0) == TENON_OK) {
+    for (uint32_t o = 0; o < example->op->output_count; o++)
       if (outputs[o]) at_return[o] = tensor_dense(outputs[o]);
     if (thread_count() > before) wait_ms(80);
-    for (uint32_t o = 0; o < trial->op->output_count && !has_findings(); o++) {
+    for (uint32_t o = 0; o < example->op->output_count && !has_findings(); o++) {
       tenon_tensor_t *later = at_return[o] ? tensor_dense(outputs[o]) : NULL;
       const char *differs =
-          later ? tensor_differs(trial->op->schema.outputs[o].name, later, at_return[o], 0) : NULL;
+          later ? tensor_differs(example->op->schema.outputs[o].name, later, at_return[o], 0)
+                : NULL;
       if (differs)
-        finding(trial, "threads.after",
+        finding(example, "threads.after",
                 "nothing accesses the tensors of a call after it has returned",
                 "wait for the library's own threads before run returns, or use host->parallel",
                 "80 ms later the result had changed: %s", differs);
@@ -177,14 +178,14 @@ static void check_after(trial_t *trial, int before) {
 }
 
 /* The same with arguments that become inaccessible at return. */
-static void check_reading(trial_t *trial, int before) {
-  tenon_tensor_t *expected[TRIAL_ARGUMENTS] = {NULL};
-  tenon_tensor_t *inputs[TRIAL_ARGUMENTS], *outputs[TRIAL_ARGUMENTS];
+static void check_reading(example_t *example, int before) {
+  tenon_tensor_t *expected[EXAMPLE_ARGUMENTS] = {NULL};
+  tenon_tensor_t *inputs[EXAMPLE_ARGUMENTS], *outputs[EXAMPLE_ARGUMENTS];
   pages_t pages;
-  if (tenon_op_call(trial->op, trial->attrs, trial->inputs, expected, 0) == TENON_OK &&
-      pages_place(trial, &pages, expected, inputs, outputs)) {
-    call_doing(trial, "threads.after", "whose arguments become inaccessible at its return");
-    tenon_op_call_into(trial->op, trial->attrs, inputs, outputs);
+  if (tenon_op_call(example->op, example->attrs, example->inputs, expected, 0) == TENON_OK &&
+      pages_place(example, &pages, expected, inputs, outputs)) {
+    call_doing(example, "threads.after", "whose arguments become inaccessible at its return");
+    tenon_op_call_into(example->op, example->attrs, inputs, outputs);
     pages_lock(&pages);
     if (thread_count() > before) wait_ms(80);
     pages_close(&pages);
@@ -200,8 +201,8 @@ static bool writes_inputs(const subject_t *subject) {
 }
 
 static void run_after(const subject_t *subject) {
-  trials_t all = trials(subject, false);
-  for (trial_t *t; !has_findings() && (t = trials_next(&all));) {
+  examples_t all = examples(subject, false);
+  for (example_t *t; !has_findings() && (t = examples_next(&all));) {
     int before = thread_count();
     check_after(t, before);
     if (!writes_inputs(subject) && !has_findings()) check_reading(t, before);

@@ -8,15 +8,15 @@
 #include "run.h"
 
 static void check_each(const subject_t *subject) {
-  trials_t all = trials(subject, true);
+  examples_t all = examples(subject, true);
   bool any = !is_label_chosen(""); /* a dtype that --case names is reported here */
-  for (trial_t *t; (t = trials_any(&all));) {
+  for (example_t *t; (t = examples_any(&all));) {
     ran_t ran;
     if (t->is_taken) run_plainly(t, &ran);
     any |= t->is_taken && ran.status == TENON_OK;
     if (!any) { /* even the preferred dtype fails, which another check reports */
       if (t->is_taken) ran_free(&ran);
-      trial_free(&all.now);
+      example_free(&all.now);
       return;
     }
     if (!t->is_taken || ran.status != TENON_OK)
@@ -81,7 +81,7 @@ static double step_of(tenon_dtype_t d) {
 }
 
 /* Reports elements that differ by more than rounding to the narrow dtype explains. */
-static void compare_result(const trial_t *t, const char *name, const tenon_tensor_t *narrow,
+static void compare_result(const example_t *t, const char *name, const tenon_tensor_t *narrow,
                            const tenon_tensor_t *wide, tenon_dtype_t input) {
   double step = fmax(step_of(narrow->dtype), is_float(input) ? step_of(input) : 0);
   double largest = 0;
@@ -117,14 +117,14 @@ static void compare_result(const trial_t *t, const char *name, const tenon_tenso
   }
 }
 
-static void agree_with(trial_t *narrow, uint32_t variable, tenon_dtype_t wide) {
+static void agree_with(example_t *narrow, uint32_t variable, tenon_dtype_t wide) {
   const tenon_op_t *op = narrow->op;
   tenon_dtype_t dtypes[TN_TYPE_VARIABLES];
-  trial_t t;
+  example_t t;
   memcpy(dtypes, narrow->plan.variables, sizeof dtypes);
   dtypes[variable] = wide;
   tn_example_options_t o = {.dtypes = dtypes, .rank = -1};
-  if (!trial_make(narrow->subject, &o, narrow->seed, narrow->label, &t)) return;
+  if (!example_make(narrow->subject, &o, narrow->seed, narrow->label, &t)) return;
   for (uint32_t i = 0; i < op->input_count && t.is_taken; i++) {
     const tenon_tensor_t *from = narrow->inputs[i];
     if (!from || !t.inputs[i] || from->dtype.code == 5 || from->dtype.code >= 200) continue;
@@ -149,12 +149,12 @@ static void agree_with(trial_t *narrow, uint32_t variable, tenon_dtype_t wide) {
                      narrow->plan.variables[variable]);
   ran_free(&a);
   ran_free(&b);
-  trial_free(&t);
+  example_free(&t);
 }
 
 static void check_agreement(const subject_t *subject) {
-  trials_t all = trials(subject, true);
-  for (trial_t *t; (t = trials_next(&all));)
+  examples_t all = examples(subject, true);
+  for (example_t *t; (t = examples_next(&all));)
     for (uint32_t v = 0; v < t->op->types.variable_count; v++) {
       tenon_dtype_t wide;
       if (t->plan.sample && t->plan.sample != &t->op->samples.calls[0]) continue;

@@ -7,7 +7,7 @@
 #include "core/element.h"
 #include "run.h"
 
-static void against_reference(trial_t *t, const way_t *way, const char *what) {
+static void against_reference(example_t *t, const way_t *way, const char *what) {
   ran_t ran, expected;
   way_t reference = *way;
   reference.op = t->subject->reference;
@@ -32,14 +32,14 @@ static void against_reference(trial_t *t, const way_t *way, const char *what) {
 }
 
 static void check_reference(const subject_t *subject) {
-  trials_t all = trials(subject, true);
-  for (trial_t *t; (t = trials_next(&all));)
+  examples_t all = examples(subject, true);
+  for (example_t *t; (t = examples_next(&all));)
     against_reference(t, &(way_t){0}, "results equal those of the reference");
 }
 
 static void check_special(const subject_t *subject, double number, double other, const char *what) {
-  trials_t all = trials(subject, true);
-  for (trial_t *t; (t = trials_next(&all));) {
+  examples_t all = examples(subject, true);
+  for (example_t *t; (t = examples_next(&all));) {
     bool any = false;
     for (uint32_t i = 0; i < t->op->input_count; i++) {
       tenon_tensor_t *x = t->inputs[i];
@@ -63,8 +63,8 @@ static void inf_values(const subject_t *s) {
 
 /* Permuted elements must give permuted results. */
 static void check_elements(const subject_t *subject) {
-  trials_t all = trials(subject, !options.quick);
-  for (trial_t *t; (t = trials_next(&all));) {
+  examples_t all = examples(subject, !options.quick);
+  for (example_t *t; (t = examples_next(&all));) {
     ran_t before, after;
     int64_t count = -1;
     int64_t shift = 3;

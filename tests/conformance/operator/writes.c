@@ -5,8 +5,8 @@
 #include "run.h"
 
 static void check_outside(const subject_t *subject) {
-  trials_t all = trials(subject, !options.quick);
-  for (trial_t *t; (t = trials_next(&all));) {
+  examples_t all = examples(subject, !options.quick);
+  for (example_t *t; (t = examples_next(&all));) {
     ran_t ran;
     run_way(t, &(way_t){.provides_outputs = true, .place = AT_HEAD, .poison = 0x55}, &ran);
     ran_free(&ran);
@@ -26,9 +26,9 @@ static void check_large(const subject_t *subject) {
   static const int64_t extents[] = {1, 17, 131};
   static const char *const labels[] = {"1", "17", "131"};
   for (int i = 0; i < 3; i++) {
-    trial_t t;
+    example_t t;
     tn_example_options_t o = {.extent = extents[i], .rank = -1};
-    if (trial_make(subject, &o, options.seed, labels[i], &t) && t.is_taken) {
+    if (example_make(subject, &o, options.seed, labels[i], &t) && t.is_taken) {
       ran_t plain, ran;
       run_plainly(&t, &plain);
       for (int place = AT_HEAD; place <= AT_TAIL && plain.status == TENON_OK; place++) {
@@ -46,7 +46,7 @@ static void check_large(const subject_t *subject) {
       }
       ran_free(&plain);
     }
-    trial_free(&t);
+    example_free(&t);
   }
 }
 
@@ -80,7 +80,7 @@ static bytes_t compare_bytes(const tenon_tensor_t *a, const tenon_tensor_t *b, u
   return found;
 }
 
-static void compare_poisons(const trial_t *t, const ran_t *a, const ran_t *b) {
+static void compare_poisons(const example_t *t, const ran_t *a, const ran_t *b) {
   for (uint32_t o = 0; o < t->op->output_count; o++) {
     const tenon_tensor_t *p = a->outputs[o];
     const tenon_tensor_t *q = b->outputs[o];
@@ -115,8 +115,8 @@ static void compare_poisons(const trial_t *t, const ran_t *a, const ran_t *b) {
 }
 
 static void check_unwritten(const subject_t *subject) {
-  trials_t all = trials(subject, !options.quick);
-  for (trial_t *t; (t = trials_next(&all));) {
+  examples_t all = examples(subject, !options.quick);
+  for (example_t *t; (t = examples_next(&all));) {
     ran_t again, a, b, c;
     run_way(t, &(way_t){.provides_outputs = true, .poison = 0x55}, &a);
     run_way(t, &(way_t){.provides_outputs = true, .poison = 0x55}, &again);

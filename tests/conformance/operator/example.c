@@ -1,7 +1,7 @@
-/* Iterates over the calls to try; see trial.h. First come the example calls in their preferred
+/* Iterates over the calls to try; see example.h. First come the example calls in their preferred
  * dtypes, then the first example in each other dtype of each type variable, one variable at a
  * time. */
-#include "trial.h"
+#include "example.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,15 +13,15 @@
 
 enum { ELEMENTS_MOST = 1 << 18 };
 
-static bool make_inputs(trial_t *t) {
+static bool make_inputs(example_t *t) {
   t->is_taken = tn_example_inputs(&t->plan, t->seed, t->inputs) == TENON_OK;
   if (t->is_taken) t->is_taken = tn_example_infer(&t->plan, t->inputs) == TENON_OK;
   snprintf(t->why, sizeof t->why, "%s", t->is_taken ? "" : tenon_error());
   return t->is_taken;
 }
 
-bool trial_make(const subject_t *subject, const tn_example_options_t *options_, uint64_t seed,
-                const char *label, trial_t *t) {
+bool example_make(const subject_t *subject, const tn_example_options_t *options_, uint64_t seed,
+                  const char *label, example_t *t) {
   memset(t, 0, sizeof *t);
   t->subject = subject;
   t->op = subject->op;
@@ -47,28 +47,28 @@ bool trial_make(const subject_t *subject, const tn_example_options_t *options_, 
   return true;
 }
 
-static void drop_inputs(trial_t *t) {
-  for (uint32_t i = 0; i < t->op->input_count && i < TRIAL_ARGUMENTS; i++) {
+static void drop_inputs(example_t *t) {
+  for (uint32_t i = 0; i < t->op->input_count && i < EXAMPLE_ARGUMENTS; i++) {
     tenon_tensor_release(t->inputs[i]);
     t->inputs[i] = NULL;
   }
 }
 
-bool trial_remake(trial_t *t) {
+bool example_remake(example_t *t) {
   drop_inputs(t);
   t->attrs = t->plan.attrs;
   return make_inputs(t);
 }
 
-void trial_free(trial_t *t) {
+void example_free(example_t *t) {
   if (!t->op) return;
   drop_inputs(t);
   tn_arena_clear(&t->arena);
   t->op = NULL;
 }
 
-trials_t trials(const subject_t *subject, bool every_dtype) {
-  trials_t all = {.subject = subject, .every_dtype = every_dtype};
+examples_t examples(const subject_t *subject, bool every_dtype) {
+  examples_t all = {.subject = subject, .every_dtype = every_dtype};
   return all;
 }
 
@@ -107,11 +107,11 @@ static void print_label(char *out, size_t size, const tenon_op_t *op, uint32_t s
   snprintf(out + used, size - used, "%s", dtype.bits ? tn_dtype_name(dtype) : "all");
 }
 
-trial_t *trials_any(trials_t *all) {
+example_t *examples_any(examples_t *all) {
   const tenon_op_t *op = all->subject->op;
   uint32_t samples = tn_example_count(op);
   tenon_dtype_t dtypes[TN_TYPE_VARIABLES];
-  trial_free(&all->now);
+  example_free(&all->now);
   for (;;) {
     uint32_t at = all->at++;
     uint32_t variable = 0;
@@ -124,13 +124,13 @@ trial_t *trials_any(trials_t *all) {
       if (tn_dtype_is(dtype, TENON_LIST) || is_stated(op, variable, dtype)) continue;
       dtypes[variable] = dtype;
     }
-    bool is_made = trial_make(all->subject, &o, options.seed, "", &all->now);
-    trial_t *t = &all->now;
+    bool is_made = example_make(all->subject, &o, options.seed, "", &all->now);
+    example_t *t = &all->now;
     if (at < samples && is_made && op->types.variable_count) dtype = t->plan.variables[0];
     print_label(label, sizeof label, op, o.index, at < samples ? 0 : variable, dtype);
     snprintf(t->label, sizeof t->label, "%s", label);
     if (!is_label_chosen(label)) {
-      if (is_made) trial_free(t);
+      if (is_made) example_free(t);
       t->op = NULL;
       continue;
     }
@@ -143,17 +143,17 @@ trial_t *trials_any(trials_t *all) {
     for (uint32_t v = 0; at >= samples && v < op->types.variable_count; v++)
       is_other |= v == variable && tn_dtype_same(t->plan.variables[v], dtype);
     if (at >= samples && !is_other) { /* the example states another dtype */
-      trial_free(t);
+      example_free(t);
       continue;
     }
     if (at >= samples && !is_first) { /* the preferred dtype was tried before */
-      trial_t preferred;
+      example_t preferred;
       tn_example_options_t plain = {.rank = -1};
-      bool same = trial_make(all->subject, &plain, options.seed, "", &preferred) &&
+      bool same = example_make(all->subject, &plain, options.seed, "", &preferred) &&
                   tn_dtype_same(preferred.plan.variables[variable], dtype);
-      trial_free(&preferred);
+      example_free(&preferred);
       if (same) {
-        trial_free(t);
+        example_free(t);
         continue;
       }
     }
@@ -161,9 +161,9 @@ trial_t *trials_any(trials_t *all) {
   }
 }
 
-trial_t *trials_next(trials_t *all) {
-  trial_t *t;
-  while ((t = trials_any(all)) && !t->is_taken)
+example_t *examples_next(examples_t *all) {
+  example_t *t;
+  while ((t = examples_any(all)) && !t->is_taken)
     continue;
   return t;
 }
@@ -184,7 +184,8 @@ static void describe_tensor(tn_text_t *text, const tenon_tensor_t *t) {
     tn_text_add(text, " with strides %s", tn_shape_print(t->ndim, t->strides, shape, sizeof shape));
 }
 
-void trial_describe(const trial_t *t, tenon_tensor_t *const *inputs, char *out, size_t capacity) {
+void example_describe(const example_t *t, tenon_tensor_t *const *inputs, char *out,
+                      size_t capacity) {
   const tn_schema_t *schema = &t->op->schema;
   tn_text_t text = {0};
   bool any = false;
@@ -207,7 +208,7 @@ void trial_describe(const trial_t *t, tenon_tensor_t *const *inputs, char *out, 
   tn_text_clear(&text);
 }
 
-bool is_sample_good(const trial_t *t) {
+bool is_sample_good(const example_t *t) {
   if (t->is_taken) return true;
   if (t->op->samples.count)
     finding(t, "samples.valid", "infer accepts the calls that TENON_SAMPLES declares",
