@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The same registrations made in PyTorch and in Tenon: both must compute the same dispatch tables, by the same resolution rules. Every combination
+"""The same registrations made in PyTorch and in Tenon: both must compute the same dispatch tables, by the same resolution order. Every combination
 of kernels for two backends, composites, and gradients (none, a kernel, a fallthrough), then seeded sequences of registering, overriding and
-undoing. Each is one case: its table entries are compared by the name of the rule and by the registration in the entry, without a backend's
+undoing. Each is one case: its table entries are compared by the name of the resolution and by the registration in the entry, without a backend's
 fallback, with one, and with one of the gradient layer. Where the two differ, the difference must be a row of
 docs/decisions/0007-dispatch-differences.md, at exactly the entries that the row states; a row that no case shows is an error, too. Needs torch;
 the build is TENON_BUILD, else `build`."""
