@@ -153,30 +153,13 @@ static int32_t corners_around(const grid_t *g, int64_t place, int64_t *offset, d
   return count;
 }
 
-#define SAMPLE(name, T)                                                                            \
-  static tenon_status_t name##_sample(tenon_call_t *call, void *argument, int64_t begin,           \
-                                      int64_t end) {                                               \
-    const grid_t *g = (const grid_t *)argument;                                                    \
-    int64_t offset[PLACES_MAX];                                                                    \
-    double weight[PLACES_MAX];                                                                     \
-    (void)call;                                                                                    \
-    for (int64_t place = begin; place < end; place++) {                                            \
-      int32_t count = corners_around(g, place, offset, weight);                                    \
-      int64_t batch = place / g->places;                                                           \
-      int64_t first = batch * g->channels;                                                         \
-      const T *x = (const T *)g->x + first * g->pixels;                                            \
-      T *y = (T *)g->y + first * g->places + place % g->places;                                    \
-      for (int64_t c = 0; c < g->channels; c++, x += g->pixels, y += g->places) {                  \
-        T sum = 0;                                                                                 \
-        for (int32_t k = 0; k < count; k++)                                                        \
-          sum += (T)weight[k] * x[offset[k]];                                                      \
-        *y = sum;                                                                                  \
-      }                                                                                            \
-    }                                                                                              \
-    return TENON_OK;                                                                               \
-  }
-SAMPLE(f32, float)
-SAMPLE(f64, double)
+#define T float
+#define NAME(x) f32_##x
+#include "grid_sample_kernel.h"
+
+#define T double
+#define NAME(x) f64_##x
+#include "grid_sample_kernel.h"
 
 static void grid_set(grid_t *g, const tenon_value_t *attrs, const tenon_tensor_t *x,
                      const tenon_tensor_t *grid, int64_t places) {
@@ -251,81 +234,13 @@ typedef struct back_t {
   int64_t blocks; /* blocks of channels */
 } back_t;
 
-#define BACK(name, T)                                                                              \
-  /* dx: a part is (image, block of channels) */                                                   \
-  static tenon_status_t name##_sample_dx(tenon_call_t *call, void *argument, int64_t begin,        \
-                                         int64_t end) {                                            \
-    const back_t *b = (const back_t *)argument;                                                    \
-    const grid_t *g = &b->grid;                                                                    \
-    int64_t offset[PLACES_MAX];                                                                    \
-    int64_t each = (g->channels - 1) / b->blocks + 1;                                              \
-    double weight[PLACES_MAX];                                                                     \
-    (void)call;                                                                                    \
-    for (int64_t part = begin; part < end; part++) {                                               \
-      int64_t batch = part / b->blocks;                                                            \
-      int64_t first = part % b->blocks * each;                                                     \
-      int64_t last = first + each < g->channels ? first + each : g->channels;                      \
-      T *dx = (T *)b->dx->data + batch * g->channels * g->pixels;                                  \
-      const T *dy = (const T *)b->dy->data + batch * g->channels * g->places;                      \
-      for (int64_t i = first * g->pixels; i < last * g->pixels; i++)                               \
-        dx[i] = 0;                                                                                 \
-      for (int64_t place = 0; place < g->places; place++) {                                        \
-        int32_t count = corners_around(g, batch * g->places + place, offset, weight);              \
-        for (int64_t c = first; c < last; c++)                                                     \
-          for (int32_t k = 0; k < count; k++)                                                      \
-            dx[c * g->pixels + offset[k]] += (T)weight[k] * dy[c * g->places + place];             \
-      }                                                                                            \
-    }                                                                                              \
-    return TENON_OK;                                                                               \
-  }                                                                                                \
-  static tenon_status_t name##_sample_dgrid(tenon_call_t *call, void *argument, int64_t begin,     \
-                                            int64_t end) {                                         \
-    const back_t *b = (const back_t *)argument;                                                    \
-    const grid_t *g = &b->grid;                                                                    \
-    (void)call;                                                                                    \
-    for (int64_t place = begin; place < end; place++) {                                            \
-      int64_t index[AXES_MAX][TAPS_MAX];                                                           \
-      int64_t batch = place / g->places * g->channels;                                             \
-      int64_t all = 1;                                                                             \
-      double weight[AXES_MAX][TAPS_MAX], slope[AXES_MAX][TAPS_MAX];                                \
-      double sum[AXES_MAX] = {0};                                                                  \
-      int32_t taps = 1;                                                                            \
-      for (int32_t axis = 0; axis < g->axes; axis++, all *= taps)                                  \
-        taps = taps_of(                                                                            \
-            g, axis,                                                                               \
-            number_get(g->grid->dtype, g->grid->data, place * g->axes + g->axes - 1 - axis),       \
-            index[axis], weight[axis], slope[axis]);                                               \
-      const T *x = (const T *)b->x->data + batch * g->pixels;                                      \
-      const T *dy = (const T *)b->dy->data + batch * g->places + place % g->places;                \
-      for (int64_t k = 0; k < all; k++) {                                                          \
-        int64_t rest = k;                                                                          \
-        int64_t offset = 0;                                                                        \
-        int64_t outside = 0;                                                                       \
-        int32_t at[AXES_MAX];                                                                      \
-        double value = 0;                                                                          \
-        for (int32_t axis = 0; axis < g->axes; axis++) {                                           \
-          at[axis] = (int32_t)(rest % taps);                                                       \
-          rest /= taps;                                                                            \
-          outside |= index[axis][at[axis]] < 0;                                                    \
-          offset += index[axis][at[axis]] * g->stride[axis];                                       \
-        }                                                                                          \
-        for (int64_t c = 0; c < g->channels && !outside; c++)                                      \
-          value += (double)x[c * g->pixels + offset] * (double)dy[c * g->places];                  \
-        for (int32_t by = 0; by < g->axes; by++) {                                                 \
-          double factor = value;                                                                   \
-          for (int32_t axis = 0; axis < g->axes; axis++)                                           \
-            factor *= (axis == by ? slope : weight)[axis][at[axis]];                               \
-          sum[by] += factor;                                                                       \
-        }                                                                                          \
-      }                                                                                            \
-      for (int32_t axis = 0; axis < g->axes; axis++)                                               \
-        number_set(b->dgrid->dtype, b->dgrid->data, place * g->axes + g->axes - 1 - axis,          \
-                   sum[axis]);                                                                     \
-    }                                                                                              \
-    return TENON_OK;                                                                               \
-  }
-BACK(f32, float)
-BACK(f64, double)
+#define T float
+#define NAME(x) f32_##x
+#include "grid_sample_backward_kernel.h"
+
+#define T double
+#define NAME(x) f64_##x
+#include "grid_sample_backward_kernel.h"
 
 static tenon_status_t sample_backward_run(tenon_call_t *call) {
   enum { BLOCKS = 16 };
