@@ -47,57 +47,13 @@ typedef struct linear_t {
   double scale;
 } linear_t;
 
-#define HEAD(T)                                                                                    \
-  static void head_##T(const linear_t *l, int64_t b, int64_t h, T *correction) {                   \
-    int64_t keys = l->keys;                                                                        \
-    int64_t values = l->values;                                                                    \
-    int64_t shared = l->q_heads / l->kv_heads;                                                     \
-    T *state = (T *)l->state->data + (b * l->kv_heads + h) * keys * values;                        \
-    const T *past =                                                                                \
-        l->in[PAST] ? (const T *)l->in[PAST]->data + (b * l->kv_heads + h) * keys * values : 0;    \
-    for (int64_t e = 0; e < keys * values; e++)                                                    \
-      state[e] = past ? past[e] : 0;                                                               \
-    for (int64_t t = 0; t < l->length; t++) {                                                      \
-      int64_t row = b * l->length + t;                                                             \
-      const T *k = (const T *)l->in[K]->data + (row * l->kv_heads + h) * keys;                     \
-      const T *v = (const T *)l->in[V]->data + (row * l->kv_heads + h) * values;                   \
-      if (l->gated) {                                                                              \
-        int64_t width = l->in[DECAY]->shape[2];                                                    \
-        int64_t each = width / l->kv_heads;                                                        \
-        const T *decay = (const T *)l->in[DECAY]->data + row * width + h * each;                   \
-        for (int64_t d = 0; d < keys; d++) {                                                       \
-          T keep = EXP(decay[each == 1 ? 0 : d]);                                                  \
-          for (int64_t m = 0; m < values; m++)                                                     \
-            state[d * values + m] *= keep;                                                         \
-        }                                                                                          \
-      }                                                                                            \
-      for (int64_t m = 0; m < values; m++)                                                         \
-        correction[m] = v[m];                                                                      \
-      if (l->delta) {                                                                              \
-        int64_t width = l->in[BETA]->shape[2];                                                     \
-        T beta = ((const T *)l->in[BETA]->data)[row * width + (width == 1 ? 0 : h)];               \
-        for (int64_t d = 0; d < keys; d++)                                                         \
-          for (int64_t m = 0; m < values; m++)                                                     \
-            correction[m] -= k[d] * state[d * values + m];                                         \
-        for (int64_t m = 0; m < values; m++)                                                       \
-          correction[m] *= beta;                                                                   \
-      }                                                                                            \
-      for (int64_t d = 0; d < keys; d++)                                                           \
-        for (int64_t m = 0; m < values; m++)                                                       \
-          state[d * values + m] += k[d] * correction[m];                                           \
-      for (int64_t g = h * shared; g < (h + 1) * shared; g++) {                                    \
-        const T *q = (const T *)l->in[Q]->data + (row * l->q_heads + g) * keys;                    \
-        T *out = (T *)l->out->data + (row * l->q_heads + g) * values;                              \
-        for (int64_t m = 0; m < values; m++)                                                       \
-          out[m] = 0;                                                                              \
-        for (int64_t d = 0; d < keys; d++)                                                         \
-          for (int64_t m = 0; m < values; m++)                                                     \
-            out[m] += (T)l->scale * q[d] * state[d * values + m];                                  \
-      }                                                                                            \
-    }                                                                                              \
-  }
-HEAD(float)
-HEAD(double)
+#define T float
+#define NAME(x) x##_float
+#include "linear_attention_kernel.h"
+
+#define T double
+#define NAME(x) x##_double
+#include "linear_attention_kernel.h"
 
 typedef struct linear_task_t {
   const linear_t *linear;
@@ -331,39 +287,13 @@ typedef struct causal_t {
   int silu;
 } causal_t;
 
-#define CHANNEL(T)                                                                                 \
-  static void channel_##T(const causal_t *c, int64_t row, int64_t channel) {                       \
-    int64_t length = c->in[0]->shape[2];                                                           \
-    int64_t taps = c->in[1]->shape[2];                                                             \
-    int64_t before = taps - 1;                                                                     \
-    const T *x = (const T *)c->in[0]->data + row * length;                                         \
-    const T *w = (const T *)c->in[1]->data + channel * taps;                                       \
-    const T *past = c->in[3] ? (const T *)c->in[3]->data + row * before : 0;                       \
-    const T bias = c->in[2] ? ((const T *)c->in[2]->data)[channel] : 0;                            \
-    T *out = (T *)c->out->data + row * length;                                                     \
-    T *state = (T *)c->state->data + row * before;                                                 \
-    for (int64_t t = 0; t < length; t++)                                                           \
-      out[t] = bias;                                                                               \
-    for (int64_t tap = 0; tap < taps; tap++) {                                                     \
-      int64_t missing = before - tap < length                                                      \
-                            ? before - tap /* positions whose window reaches into the past */      \
-                            : length;                                                              \
-      for (int64_t t = 0; past && t < missing; t++)                                                \
-        out[t] += w[tap] * past[t + tap];                                                          \
-      for (int64_t t = missing; t < length; t++)                                                   \
-        out[t] += w[tap] * x[t + tap - before];                                                    \
-    }                                                                                              \
-    for (int64_t i = 0; i < before; i++) {                                                         \
-      int64_t at = length + i; /* position in past and x, concatenated */                          \
-      T earlier = past && at < before ? past[at] : 0;                                              \
-      state[i] = at >= before ? x[at - before] : earlier;                                          \
-    }                                                                                              \
-    if (c->silu)                                                                                   \
-      for (int64_t t = 0; t < length; t++)                                                         \
-        out[t] = out[t] * SIGMOID(out[t]);                                                         \
-  }
-CHANNEL(float)
-CHANNEL(double)
+#define T float
+#define NAME(x) x##_float
+#include "causal_conv_kernel.h"
+
+#define T double
+#define NAME(x) x##_double
+#include "causal_conv_kernel.h"
 
 static tenon_status_t channels_run(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const causal_t *c = (const causal_t *)argument;
