@@ -36,51 +36,13 @@ static int64_t plane_of(const tenon_tensor_t *t, int64_t number) {
 
 /* average_pool */
 
-#define AVERAGES(T)                                                                                \
-  static tenon_status_t average_##T(tenon_call_t *call, void *argument, int64_t begin,             \
-                                    int64_t end) {                                                 \
-    const spread_t *s = (const spread_t *)argument;                                                \
-    const window_t *w = &s->window;                                                                \
-    int32_t last = w->rank - 1;                                                                    \
-    (void)call;                                                                                    \
-    for (int64_t number = begin; number < end; number++) {                                         \
-      const T *dy = (const T *)s->dy->data + plane_of(s->dy, number);                              \
-      T *dx = (T *)s->dx->data + number * s->plane;                                                \
-      memset(dx, 0, (size_t)s->plane * sizeof(T));                                                 \
-      for (int64_t pixel = 0; pixel < s->pixels; pixel++) {                                        \
-        int64_t o[SPATIAL_MAX], first[SPATIAL_MAX], some[SPATIAL_MAX];                             \
-        int64_t rows = 1;                                                                          \
-        int64_t count = 1;                                                                         \
-        T value = dy[place_set(w, s->dy, pixel, o)];                                               \
-        for (int32_t i = 0; i < w->rank; i++) {                                                    \
-          int64_t start = o[i] * w->stride[i] - w->before[i];                                      \
-          int64_t tap = pool_first_tap(w, i, start, 0);                                            \
-          some[i] = pool_first_tap(w, i, start, w->in[i]) - tap;                                   \
-          first[i] = start + tap * w->dilation[i];                                                 \
-          count *= pool_count(w, s->include_pad, i, o[i]);                                         \
-          if (i < last) rows *= some[i];                                                           \
-        }                                                                                          \
-        if (some[last] <= 0) continue;                                                             \
-        value /= (T)count;                                                                         \
-        for (int64_t row = 0; row < rows; row++) {                                                 \
-          int64_t rest = row;                                                                      \
-          int64_t offset = 0;                                                                      \
-          int64_t pace = w->in[last];                                                              \
-          int64_t step = w->dilation[last];                                                        \
-          for (int32_t i = last - 1; i >= 0; i--) {                                                \
-            offset += (first[i] + rest % some[i] * w->dilation[i]) * pace;                         \
-            rest /= some[i];                                                                       \
-            pace *= w->in[i];                                                                      \
-          }                                                                                        \
-          for (int64_t t = 0; t < some[last]; t++)                                                 \
-            dx[offset + first[last] + t * step] += value;                                          \
-        }                                                                                          \
-      }                                                                                            \
-    }                                                                                              \
-    return TENON_OK;                                                                               \
-  }
-AVERAGES(float)
-AVERAGES(double)
+#define T float
+#define NAME(x) x##_float
+#include "pool_average_backward_kernel.h"
+
+#define T double
+#define NAME(x) x##_double
+#include "pool_average_backward_kernel.h"
 
 static tenon_status_t run_planes(tenon_call_t *call, spread_t *s, tenon_part_fn part) {
   int64_t count = s->dx->shape[0] * s->dx->shape[1];
@@ -168,42 +130,13 @@ static tenon_status_t index_to_position(tenon_call_t *call, const spread_t *s, i
   return TENON_OK;
 }
 
-/* put writes dy to its positions in dx, the large tensor; gather reads the other way round. */
-#define PLACES(T)                                                                                  \
-  static tenon_status_t put_##T(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {  \
-    const spread_t *s = (const spread_t *)argument;                                                \
-    for (int64_t number = begin; number < end; number++) {                                         \
-      const T *dy = (const T *)s->dy->data + plane_of(s->dy, number);                              \
-      const int64_t *indices = (const int64_t *)s->indices->data + plane_of(s->indices, number);   \
-      T *dx = (T *)s->dx->data + number * s->plane;                                                \
-      memset(dx, 0, (size_t)s->plane * sizeof(T));                                                 \
-      for (int64_t pixel = 0; pixel < s->pixels; pixel++) {                                        \
-        int64_t o[SPATIAL_MAX], place;                                                             \
-        TENON_TRY(index_to_position(                                                               \
-            call, s, number, indices[place_set(&s->window, s->indices, pixel, o)], &place));       \
-        if (place >= 0) dx[place] += dy[place_set(&s->window, s->dy, pixel, o)];                   \
-      }                                                                                            \
-    }                                                                                              \
-    return TENON_OK;                                                                               \
-  }                                                                                                \
-  static tenon_status_t gather_##T(tenon_call_t *call, void *argument, int64_t begin,              \
-                                   int64_t end) {                                                  \
-    /* `dy` is the large dense tensor, `dx` a dense tensor with the shape of the indices. */       \
-    const spread_t *s = (const spread_t *)argument;                                                \
-    for (int64_t number = begin; number < end; number++) {                                         \
-      const T *x = (const T *)s->dy->data + number * s->plane;                                     \
-      const int64_t *indices = (const int64_t *)s->indices->data + plane_of(s->indices, number);   \
-      for (int64_t pixel = 0; pixel < s->pixels; pixel++) {                                        \
-        int64_t o[SPATIAL_MAX], place;                                                             \
-        TENON_TRY(index_to_position(                                                               \
-            call, s, number, indices[place_set(&s->window, s->indices, pixel, o)], &place));       \
-        ((T *)s->dx->data)[number * s->pixels + pixel] = place < 0 ? 0 : x[place];                 \
-      }                                                                                            \
-    }                                                                                              \
-    return TENON_OK;                                                                               \
-  }
-PLACES(float)
-PLACES(double)
+#define T float
+#define NAME(x) x##_float
+#include "pool_max_backward_kernel.h"
+
+#define T double
+#define NAME(x) x##_double
+#include "pool_max_backward_kernel.h"
 
 static tenon_status_t max_run(tenon_call_t *call, int gathers) {
   tenon_tensor_t *out = call->outputs[0];
