@@ -37,104 +37,113 @@ typedef struct pool_t {
 
 /* what is computed from a window */
 
-#define MAX(T, suffix, least)                                                                      \
-  static void max_tap_##suffix(sums_t *sums, const void *from, int64_t stride, int64_t lo,         \
-                               int64_t hi, int64_t at, int64_t at_step, double p) {                \
-    const T *x = (const T *)from;                                                                  \
-    T *best = (T *)(void *)sums->value;                                                            \
-    (void)p;                                                                                       \
-    if (!at_step && stride == 1)                                                                   \
-      for (int64_t l = lo; l < hi; l++)                                                            \
-        best[l] = x[l] > best[l] || x[l] != x[l] ? x[l] : best[l];                                 \
-    else                                                                                           \
-      for (int64_t l = lo; l < hi; l++) {                                                          \
-        T value = x[l * stride];                                                                   \
-        int better = value > best[l] || value != value || (at_step && sums->index[l] < 0);         \
-        sums->index[l] = better ? at + l * at_step : sums->index[l];                               \
-        best[l] = better ? value : best[l];                                                        \
-      }                                                                                            \
-  }                                                                                                \
-  static void max_done_##suffix(sums_t *sums, void *out, int64_t stride, int64_t lanes,            \
-                                const double *counts, double p) {                                  \
-    T *best = (T *)(void *)sums->value;                                                            \
-    T *to = (T *)out;                                                                              \
-    (void)counts;                                                                                  \
-    (void)p;                                                                                       \
-    for (int64_t l = 0; l < lanes; l++)                                                            \
-      if (to)                                                                                      \
-        to[l * stride] = best[l];                                                                  \
-      else {                                                                                       \
-        best[l] = (least);                                                                         \
-        sums->index[l] = -1;                                                                       \
-      }                                                                                            \
-  }
-MAX(float, F32, -INFINITY)
-MAX(double, F64, -(double)INFINITY)
-MAX(int8_t, I8, INT8_MIN)
-MAX(int16_t, I16, INT16_MIN)
-MAX(int32_t, I32, INT32_MIN)
-MAX(int64_t, I64, INT64_MIN)
-MAX(uint8_t, U8, 0)
-MAX(uint16_t, U16, 0)
-MAX(uint32_t, U32, 0)
-MAX(uint64_t, U64, 0)
+#define T float
+#define LEAST (-INFINITY)
+#define NAME(x) x##_F32
+#include "pool_max_kernel.h"
 
-#define SUM(T, name, suffix, term, result)                                                         \
-  static void name##_tap_##suffix(sums_t *sums, const void *from, int64_t stride, int64_t lo,      \
-                                  int64_t hi, int64_t at, int64_t at_step, double power) {         \
-    const T *x = (const T *)from;                                                                  \
-    T *sum = (T *)(void *)sums->value;                                                             \
-    T p = (T)power;                                                                                \
-    (void)at;                                                                                      \
-    (void)at_step;                                                                                 \
-    (void)p;                                                                                       \
-    if (stride == 1)                                                                               \
-      for (int64_t l = lo; l < hi; l++)                                                            \
-        sum[l] += term(x[l]);                                                                      \
-    else                                                                                           \
-      for (int64_t l = lo; l < hi; l++)                                                            \
-        sum[l] += term(x[l * stride]);                                                             \
-  }                                                                                                \
-  static void name##_done_##suffix(sums_t *sums, void *out, int64_t stride, int64_t lanes,         \
-                                   const double *counts, double power) {                           \
-    T *sum = (T *)(void *)sums->value;                                                             \
-    T *to = (T *)out;                                                                              \
-    T p = (T)power;                                                                                \
-    (void)counts;                                                                                  \
-    (void)p;                                                                                       \
-    for (int64_t l = 0; l < lanes; l++)                                                            \
-      if (to)                                                                                      \
-        to[l * stride] = (result);                                                                 \
-      else                                                                                         \
-        sum[l] = 0;                                                                                \
-  }
-#define TERM_SAME(x) (x)
+#define T double
+#define LEAST (-(double)INFINITY)
+#define NAME(x) x##_F64
+#include "pool_max_kernel.h"
+
+#define T int8_t
+#define LEAST INT8_MIN
+#define NAME(x) x##_I8
+#include "pool_max_kernel.h"
+
+#define T int16_t
+#define LEAST INT16_MIN
+#define NAME(x) x##_I16
+#include "pool_max_kernel.h"
+
+#define T int32_t
+#define LEAST INT32_MIN
+#define NAME(x) x##_I32
+#include "pool_max_kernel.h"
+
+#define T int64_t
+#define LEAST INT64_MIN
+#define NAME(x) x##_I64
+#include "pool_max_kernel.h"
+
+#define T uint8_t
+#define LEAST 0
+#define NAME(x) x##_U8
+#include "pool_max_kernel.h"
+
+#define T uint16_t
+#define LEAST 0
+#define NAME(x) x##_U16
+#include "pool_max_kernel.h"
+
+#define T uint32_t
+#define LEAST 0
+#define NAME(x) x##_U32
+#include "pool_max_kernel.h"
+
+#define T uint64_t
+#define LEAST 0
+#define NAME(x) x##_U64
+#include "pool_max_kernel.h"
+
 static inline float power_f32(float x, float p) {
   if (p == 2) return x * x;
   return p == 1 ? fabsf(x) : powf(fabsf(x), p);
 }
+
 static inline double power_f64(double x, double p) {
   if (p == 2) return x * x;
   return p == 1 ? fabs(x) : pow(fabs(x), p);
 }
-#define TERM_F32(x) power_f32(x, p)
-#define TERM_F64(x) power_f64(x, p)
-SUM(float, average, F32, TERM_SAME, sum[l] / (float)counts[l])
-SUM(double, average, F64, TERM_SAME, sum[l] / counts[l])
-SUM(float, lp, F32, TERM_F32, p == 2 ? sqrtf(sum[l]) : powf(sum[l], 1 / p))
-SUM(double, lp, F64, TERM_F64, p == 2 ? sqrt(sum[l]) : pow(sum[l], 1 / p))
 
-enum { POOL_MAX, POOL_AVERAGE, POOL_LP };
+#define T float
+#define TERM(x, p) (x)
+#define RESULT(sum, count, p) ((sum) / (T)(count))
+#define NAME(x) average_##x##_F32
+#include "pool_sum_kernel.h"
+
+#define T double
+#define TERM(x, p) (x)
+#define RESULT(sum, count, p) ((sum) / (T)(count))
+#define NAME(x) average_##x##_F64
+#include "pool_sum_kernel.h"
+
+#define T float
+#define TERM(x, p) power_f32(x, p)
+#define RESULT(sum, count, p) ((p) == 2 ? sqrtf(sum) : powf(sum, 1 / (p)))
+#define NAME(x) lp_##x##_F32
+#include "pool_sum_kernel.h"
+
+#define T double
+#define TERM(x, p) power_f64(x, p)
+#define RESULT(sum, count, p) ((p) == 2 ? sqrt(sum) : pow(sum, 1 / (p)))
+#define NAME(x) lp_##x##_F64
+#include "pool_sum_kernel.h"
+
+enum {
+  POOL_MAX,
+  POOL_AVERAGE,
+  POOL_LP,
+};
+
 static const struct {
   uint32_t dtype;
   int kind;
   tap_fn tap;
   done_fn done;
 } pools[] = {
-#define MAX_ROW(id) {TENON_##id, POOL_MAX, max_tap_##id, max_done_##id},
-    MAX_ROW(F32) MAX_ROW(F64) MAX_ROW(I8) MAX_ROW(I16) MAX_ROW(I32) MAX_ROW(I64) MAX_ROW(U8)
-        MAX_ROW(U16) MAX_ROW(U32)
-            MAX_ROW(U64){TENON_F32, POOL_AVERAGE, average_tap_F32, average_done_F32},
+    {TENON_F32, POOL_MAX, max_tap_F32, max_done_F32},
+    {TENON_F64, POOL_MAX, max_tap_F64, max_done_F64},
+    {TENON_I8, POOL_MAX, max_tap_I8, max_done_I8},
+    {TENON_I16, POOL_MAX, max_tap_I16, max_done_I16},
+    {TENON_I32, POOL_MAX, max_tap_I32, max_done_I32},
+    {TENON_I64, POOL_MAX, max_tap_I64, max_done_I64},
+    {TENON_U8, POOL_MAX, max_tap_U8, max_done_U8},
+    {TENON_U16, POOL_MAX, max_tap_U16, max_done_U16},
+    {TENON_U32, POOL_MAX, max_tap_U32, max_done_U32},
+    {TENON_U64, POOL_MAX, max_tap_U64, max_done_U64},
+    {TENON_F32, POOL_AVERAGE, average_tap_F32, average_done_F32},
     {TENON_F64, POOL_AVERAGE, average_tap_F64, average_done_F64},
     {TENON_F32, POOL_LP, lp_tap_F32, lp_done_F32},
     {TENON_F64, POOL_LP, lp_tap_F64, lp_done_F64},
