@@ -19,63 +19,84 @@ typedef struct running_t {
 
 /* In gradient formulas: reverses the axis. */
 #define FLIP(value) "core::slice(" value ", -1, -4611686018427387904, axis, -1)"
-#define ADD(a, b) ((a) + (b))
-#define MUL(a, b) ((a) * (b))
-#define SAME(x) (x)
-/* W is the type of the running value. */
-#define RUNNING(function, type, W, OP, identity, get, set)                                         \
-  static tenon_status_t function(tenon_call_t *call, void *argument, int64_t begin, int64_t end) { \
-    const running_t *p = (const running_t *)argument;                                              \
-    for (int64_t unit = begin; unit < end; unit++) {                                               \
-      int64_t block = unit % p->blocks * COLUMNS;                                                  \
-      int64_t width = p->inner - block < COLUMNS ? p->inner - block : COLUMNS;                     \
-      int64_t at = unit / p->blocks * p->n * p->inner + block;                                     \
-      int64_t step = p->reverse ? -p->inner : p->inner;                                            \
-      W sum[COLUMNS];                                                                              \
-      if (p->reverse) at += (p->n - 1) * p->inner;                                                 \
-      for (int64_t i = 0; i < width; i++)                                                          \
-        sum[i] = identity;                                                                         \
-      for (int64_t r = 0; r < p->n; r++, at += step) {                                             \
-        const type *x = (const type *)call->inputs[0]->data + at;                                  \
-        type *y = (type *)call->outputs[0]->data + at;                                             \
-        for (int64_t i = 0; i < width; i++) {                                                      \
-          W next = OP(sum[i], (W)get(x[i]));                                                       \
-          y[i] = (type)set(p->exclusive ? sum[i] : next);                                          \
-          sum[i] = next;                                                                           \
-        }                                                                                          \
-      }                                                                                            \
-    }                                                                                              \
-    return TENON_OK;                                                                               \
-  }
-/* clang-format off */
-#define F16_OF(x) f16_of_float((float)(x))
-#define BF16_OF(x) bf16_of_float((float)(x))
-/* X(id, name, type, W, get, set); integers wrap around */
-#define KINDS(X)                                                                                   \
-  X(F32, f32, float, double, SAME, SAME)                                                           \
-  X(F64, f64, double, double, SAME, SAME)                                                          \
-  X(F16, f16, uint16_t, double, float_of_f16, F16_OF)                                              \
-  X(BF16, bf16, uint16_t, double, float_of_bf16, BF16_OF)                                          \
-  X(I8, i8, int8_t, uint64_t, SAME, SAME)                                                          \
-  X(I16, i16, int16_t, uint64_t, SAME, SAME)                                                       \
-  X(I32, i32, int32_t, uint64_t, SAME, SAME)                                                       \
-  X(I64, i64, int64_t, uint64_t, SAME, SAME)                                                       \
-  X(U8, u8, uint8_t, uint64_t, SAME, SAME)                                                         \
-  X(U16, u16, uint16_t, uint64_t, SAME, SAME)                                                      \
-  X(U32, u32, uint32_t, uint64_t, SAME, SAME)                                                      \
-  X(U64, u64, uint64_t, uint64_t, SAME, SAME)
-#define DEFINE(id, name, type, W, get, set)                                                        \
-  RUNNING(name##_sum, type, W, ADD, 0, get, set)                                                   \
-  RUNNING(name##_prod, type, W, MUL, 1, get, set)
-KINDS(DEFINE)
-/* clang-format on */
+
+#define T float
+#define W double
+#define NAME(x) f32_##x
+#include "cumulative_kernel.h"
+
+#define T double
+#define W double
+#define NAME(x) f64_##x
+#include "cumulative_kernel.h"
+
+#define T uint16_t
+#define W double
+#define NAME(x) f16_##x
+#define GET(x) float_of_f16(x)
+#define SET(x) f16_of_float((float)(x))
+#include "cumulative_kernel.h"
+
+#define T uint16_t
+#define W double
+#define NAME(x) bf16_##x
+#define GET(x) float_of_bf16(x)
+#define SET(x) bf16_of_float((float)(x))
+#include "cumulative_kernel.h"
+
+/* integers, which wrap around */
+
+#define T int8_t
+#define W uint64_t
+#define NAME(x) i8_##x
+#include "cumulative_kernel.h"
+
+#define T int16_t
+#define W uint64_t
+#define NAME(x) i16_##x
+#include "cumulative_kernel.h"
+
+#define T int32_t
+#define W uint64_t
+#define NAME(x) i32_##x
+#include "cumulative_kernel.h"
+
+#define T int64_t
+#define W uint64_t
+#define NAME(x) i64_##x
+#include "cumulative_kernel.h"
+
+#define T uint8_t
+#define W uint64_t
+#define NAME(x) u8_##x
+#include "cumulative_kernel.h"
+
+#define T uint16_t
+#define W uint64_t
+#define NAME(x) u16_##x
+#include "cumulative_kernel.h"
+
+#define T uint32_t
+#define W uint64_t
+#define NAME(x) u32_##x
+#include "cumulative_kernel.h"
+
+#define T uint64_t
+#define W uint64_t
+#define NAME(x) u64_##x
+#include "cumulative_kernel.h"
+
 static const struct {
   uint32_t dtype;
-  tenon_part_fn sum, prod;
+  tenon_part_fn sum;
+  tenon_part_fn prod;
 } kinds[] = {
-#define ROW(id, name, type, W, get, set) {TENON_##id, name##_sum, name##_prod},
-    KINDS(ROW)
-#undef ROW
+    {TENON_F32, f32_sum, f32_prod}, {TENON_F64, f64_sum, f64_prod},
+    {TENON_F16, f16_sum, f16_prod}, {TENON_BF16, bf16_sum, bf16_prod},
+    {TENON_I8, i8_sum, i8_prod},    {TENON_I16, i16_sum, i16_prod},
+    {TENON_I32, i32_sum, i32_prod}, {TENON_I64, i64_sum, i64_prod},
+    {TENON_U8, u8_sum, u8_prod},    {TENON_U16, u16_sum, u16_prod},
+    {TENON_U32, u32_sum, u32_prod}, {TENON_U64, u64_sum, u64_prod},
 };
 
 static tenon_status_t run_cumulative(tenon_call_t *call, int product) {
