@@ -28,34 +28,13 @@ typedef struct pass_t {
   int64_t blocks;
 } pass_t;
 
-#define PASS(T)                                                                                    \
-  static tenon_status_t pass_##T(tenon_call_t *call, void *argument, int64_t begin, int64_t end) { \
-    const pass_t *p = (const pass_t *)argument;                                                    \
-    int64_t n = p->taps->count;                                                                    \
-    (void)call;                                                                                    \
-    for (int64_t unit = begin; unit < end; unit++) {                                               \
-      int64_t block = unit % p->blocks * BLOCK;                                                    \
-      int64_t outer = unit / p->blocks;                                                            \
-      int64_t width = p->inner - block < BLOCK ? p->inner - block : BLOCK;                         \
-      const T *dy = (const T *)p->dy + outer * p->out * p->inner + block;                          \
-      T *dx = (T *)p->dx + outer * p->in * p->inner + block;                                       \
-      for (int64_t i = 0; i < p->in; i++)                                                          \
-        memset(dx + i * p->inner, 0, (size_t)width * sizeof(T));                                   \
-      for (int64_t o = 0; o < p->out; o++, dy += p->inner) {                                       \
-        const int64_t *index = p->taps->index + o * n;                                             \
-        const double *weight = p->taps->weight + o * n;                                            \
-        for (int64_t k = 0; k < n && !isnan(weight[0]); k++) {                                     \
-          T *restrict to = dx + index[k] * p->inner;                                               \
-          T w = (T)weight[k];                                                                      \
-          for (int64_t i = 0; i < width; i++)                                                      \
-            to[i] += w * dy[i];                                                                    \
-        }                                                                                          \
-      }                                                                                            \
-    }                                                                                              \
-    return TENON_OK;                                                                               \
-  }
-PASS(float)
-PASS(double)
+#define T float
+#define NAME(x) x##_float
+#include "resize_backward_kernel.h"
+
+#define T double
+#define NAME(x) x##_double
+#include "resize_backward_kernel.h"
 
 /* The table for nearest, in the form of a table of weights. */
 static tenon_status_t nearest_taps(tenon_call_t *call, const axis_t *a, taps_t *taps) {
