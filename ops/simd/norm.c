@@ -34,45 +34,17 @@ typedef struct norm_t {
   int centred;
 } norm_t;
 
-#define NORM(name, T)                                                                              \
-  FOLD_RUN(name##_sum, T, double, f, MAP_SELF, 0, OP_ADD)                                          \
-  FOLD_RUN(name##_square, T, double, f, MAP_SQUARE, 0, OP_ADD)                                     \
-  static double name##_fold(void (*run)(word_t *, const void *, int64_t), const T *x, int64_t n) { \
-    word_t sum = {.f = 0};                                                                         \
-    for (int64_t i = 0; i < n; i += CHUNK)                                                         \
-      run(&sum, x + i, n - i < CHUNK ? n - i : CHUNK);                                             \
-    return sum.f;                                                                                  \
-  }                                                                                                \
-  static void name##_row(const norm_t *p, T *y, const T *x, int64_t row) {                         \
-    int64_t first = row % p->period * p->runs;                                                     \
-    const T *scale = p->scale ? (const T *)p->scale + first : NULL;                                \
-    const T *bias = p->bias ? (const T *)p->bias + first : NULL;                                   \
-    T mean = p->centred ? (T)(name##_fold(name##_sum_run, x, p->n) / (double)p->n) : 0;            \
-    for (int64_t i = 0; i < p->n; i++)                                                             \
-      y[i] = x[i] - mean;                                                                          \
-    T by = (T)(1.0 / sqrt(name##_fold(name##_square_run, y, p->n) / (double)p->n + p->epsilon));   \
-    if (p->mean) ((T *)p->mean)[row] = mean;                                                       \
-    if (p->deviation) ((T *)p->deviation)[row] = by;                                               \
-    if (!scale && !bias) {                                                                         \
-      for (int64_t i = 0; i < p->n; i++)                                                           \
-        y[i] *= by;                                                                                \
-    } else if (p->inner == 1 && scale && bias) {                                                   \
-      for (int64_t i = 0; i < p->n; i++)                                                           \
-        y[i] = y[i] * by * scale[i] + bias[i];                                                     \
-    } else if (p->inner == 1 && scale) {                                                           \
-      for (int64_t i = 0; i < p->n; i++)                                                           \
-        y[i] = y[i] * by * scale[i];                                                               \
-    } else {                                                                                       \
-      for (int64_t r = 0; r < p->runs; r++, y += p->inner) {                                       \
-        T a = scale ? by * scale[r] : by;                                                          \
-        T b = bias ? bias[r] : 0;                                                                  \
-        for (int64_t i = 0; i < p->inner; i++)                                                     \
-          y[i] = y[i] * a + b;                                                                     \
-      }                                                                                            \
-    }                                                                                              \
-  }
-NORM(f32, float)
-NORM(f64, double)
+FOLD_RUN(f32_sum, float, double, f, MAP_SELF, 0, OP_ADD)
+FOLD_RUN(f32_square, float, double, f, MAP_SQUARE, 0, OP_ADD)
+#define T float
+#define NAME(x) f32_##x
+#include "../norm_kernel.h"
+
+FOLD_RUN(f64_sum, double, double, f, MAP_SELF, 0, OP_ADD)
+FOLD_RUN(f64_square, double, double, f, MAP_SQUARE, 0, OP_ADD)
+#define T double
+#define NAME(x) f64_##x
+#include "../norm_kernel.h"
 
 static tenon_status_t norm_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const norm_t *p = (const norm_t *)argument;
