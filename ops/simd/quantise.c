@@ -41,23 +41,25 @@ enum {
 #define PACKED(x, i, bits)                                                                         \
   ((uint32_t)((x)[(i) * (bits) >> 3] >> ((i) * (bits)&7)) & ((1u << (bits)) - 1))
 
-/* Unpacks whole numbers of so many bits, whole bytes at a time if the run begins at a byte. */
-#define UNPACK(name, bits, is_signed)                                                              \
-  static void unpack_##name(const uint8_t *x, int64_t first, int64_t n, float *restrict to) {      \
-    enum { EACH = 8 / bits, HALF = 1 << (bits - 1) };                                              \
-    int64_t i = 0;                                                                                 \
-    for (const uint8_t *from = x + first / EACH; first % EACH == 0 && i + EACH <= n;               \
-         i += EACH, from++)                                                                        \
-      for (int k = 0; k < EACH; k++) {                                                             \
-        int32_t code = *from >> (k * bits) & (2 * HALF - 1);                                       \
-        to[i + k] = (float)(is_signed ? (code ^ HALF) - HALF : code);                              \
-      }                                                                                            \
-    for (; i < n; i++) {                                                                           \
-      int32_t code = (int32_t)PACKED(x, first + i, bits);                                          \
-      to[i] = (float)(is_signed ? (code ^ HALF) - HALF : code);                                    \
-    }                                                                                              \
-  }
-SMALL(UNPACK)
+#define BITS 2
+#define IS_SIGNED 1
+#define NAME(x) x##_I2
+#include "../unpack_kernel.h"
+
+#define BITS 2
+#define IS_SIGNED 0
+#define NAME(x) x##_U2
+#include "../unpack_kernel.h"
+
+#define BITS 4
+#define IS_SIGNED 1
+#define NAME(x) x##_I4
+#include "../unpack_kernel.h"
+
+#define BITS 4
+#define IS_SIGNED 0
+#define NAME(x) x##_U4
+#include "../unpack_kernel.h"
 
 static void decode_numbers(tenon_dtype_t dtype, const void *data, int64_t first, int64_t n,
                            float *restrict to) {
