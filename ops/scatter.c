@@ -20,73 +20,87 @@ enum {
 
 typedef void (*combine_fn)(void *to, const void *from, int64_t n);
 
-#define SAME(x) (x)
-#define COMBINE(name, type, real, get, set)                                                        \
-  static void name##_add(void *to, const void *from, int64_t n) {                                  \
-    type *y = (type *)to;                                                                          \
-    const type *x = (const type *)from;                                                            \
-    for (int64_t i = 0; i < n; i++)                                                                \
-      y[i] = set((real)(get(y[i]) + get(x[i])));                                                   \
-  }                                                                                                \
-  static void name##_mul(void *to, const void *from, int64_t n) {                                  \
-    type *y = (type *)to;                                                                          \
-    const type *x = (const type *)from;                                                            \
-    for (int64_t i = 0; i < n; i++)                                                                \
-      y[i] = set((real)(get(y[i]) * get(x[i])));                                                   \
-  }                                                                                                \
-  static void name##_max(void *to, const void *from, int64_t n) { /* NaN wins */                   \
-    type *y = (type *)to;                                                                          \
-    const type *x = (const type *)from;                                                            \
-    for (int64_t i = 0; i < n; i++)                                                                \
-      y[i] = get(y[i]) >= get(x[i]) || get(y[i]) != get(y[i]) ? y[i] : x[i];                       \
-  }                                                                                                \
-  static void name##_min(void *to, const void *from, int64_t n) {                                  \
-    type *y = (type *)to;                                                                          \
-    const type *x = (const type *)from;                                                            \
-    for (int64_t i = 0; i < n; i++)                                                                \
-      y[i] = get(y[i]) <= get(x[i]) || get(y[i]) != get(y[i]) ? y[i] : x[i];                       \
-  }
+#define LOAD(x) (x)
+#define STORE(x) (x)
+#define IS_NAN(x) ((x) != (x))
+#define T float
+#define WIDE float
+#define NAME(x) f32_##x
+#include "scatter_kernel.h"
+
+#define T double
+#define WIDE double
+#define NAME(x) f64_##x
+#include "scatter_kernel.h"
+#undef LOAD
+#undef STORE
+
+#define LOAD(x) float_of_f16(x)
+#define STORE(x) f16_of_float(x)
+#define T uint16_t
+#define WIDE float
+#define NAME(x) f16_##x
+#include "scatter_kernel.h"
+#undef LOAD
+#undef STORE
+
+#define LOAD(x) float_of_bf16(x)
+#define STORE(x) bf16_of_float(x)
+#define T uint16_t
+#define WIDE float
+#define NAME(x) bf16_##x
+#include "scatter_kernel.h"
+#undef LOAD
+#undef STORE
+#undef IS_NAN
+
 /* Signed integers wrap: they are added and multiplied as unsigned numbers, 16-bit ones as
  * 32-bit. */
-#define WRAP_COMBINE(name, type, wide)                                                             \
-  static void name##_add(void *to, const void *from, int64_t n) {                                  \
-    type *y = (type *)to;                                                                          \
-    const type *x = (const type *)from;                                                            \
-    for (int64_t i = 0; i < n; i++)                                                                \
-      y[i] = (type)((wide)y[i] + (wide)x[i]);                                                      \
-  }                                                                                                \
-  static void name##_mul(void *to, const void *from, int64_t n) {                                  \
-    type *y = (type *)to;                                                                          \
-    const type *x = (const type *)from;                                                            \
-    for (int64_t i = 0; i < n; i++)                                                                \
-      y[i] = (type)((wide)y[i] * (wide)x[i]);                                                      \
-  }                                                                                                \
-  static void name##_max(void *to, const void *from, int64_t n) {                                  \
-    type *y = (type *)to;                                                                          \
-    const type *x = (const type *)from;                                                            \
-    for (int64_t i = 0; i < n; i++)                                                                \
-      y[i] = y[i] >= x[i] ? y[i] : x[i];                                                           \
-  }                                                                                                \
-  static void name##_min(void *to, const void *from, int64_t n) {                                  \
-    type *y = (type *)to;                                                                          \
-    const type *x = (const type *)from;                                                            \
-    for (int64_t i = 0; i < n; i++)                                                                \
-      y[i] = y[i] <= x[i] ? y[i] : x[i];                                                           \
-  }
-/* clang-format off */
-COMBINE(f32, float, float, SAME, SAME)
-COMBINE(f64, double, double, SAME, SAME)
-COMBINE(f16, uint16_t, float, float_of_f16, f16_of_float)
-COMBINE(bf16, uint16_t, float, float_of_bf16, bf16_of_float)
-WRAP_COMBINE(i8, int8_t, uint32_t)
-WRAP_COMBINE(i16, int16_t, uint32_t)
-WRAP_COMBINE(i32, int32_t, uint32_t)
-WRAP_COMBINE(i64, int64_t, uint64_t)
-WRAP_COMBINE(u8, uint8_t, uint32_t)
-WRAP_COMBINE(u16, uint16_t, uint32_t)
-WRAP_COMBINE(u32, uint32_t, uint32_t)
-WRAP_COMBINE(u64, uint64_t, uint64_t)
-/* clang-format on */
+#define LOAD(x) (x)
+#define STORE(x) ((T)(x))
+#define IS_NAN(x) 0
+#define T int8_t
+#define WIDE uint32_t
+#define NAME(x) i8_##x
+#include "scatter_kernel.h"
+
+#define T int16_t
+#define WIDE uint32_t
+#define NAME(x) i16_##x
+#include "scatter_kernel.h"
+
+#define T int32_t
+#define WIDE uint32_t
+#define NAME(x) i32_##x
+#include "scatter_kernel.h"
+
+#define T int64_t
+#define WIDE uint64_t
+#define NAME(x) i64_##x
+#include "scatter_kernel.h"
+
+#define T uint8_t
+#define WIDE uint32_t
+#define NAME(x) u8_##x
+#include "scatter_kernel.h"
+
+#define T uint16_t
+#define WIDE uint32_t
+#define NAME(x) u16_##x
+#include "scatter_kernel.h"
+
+#define T uint32_t
+#define WIDE uint32_t
+#define NAME(x) u32_##x
+#include "scatter_kernel.h"
+
+#define T uint64_t
+#define WIDE uint64_t
+#define NAME(x) u64_##x
+#include "scatter_kernel.h"
+#undef LOAD
+#undef STORE
+#undef IS_NAN
 
 static const struct {
   uint32_t dtype;
