@@ -29,89 +29,38 @@ typedef struct plan_t {
   int64_t blocks;
 } plan_t;
 
-/* Transposes N by N elements in registers of 16 bytes: log2 N times, rows i and i + N/2 are
- * interleaved. */
-#define SQUARE(type, size, N, LOW, HIGH)                                                           \
-  typedef type vector_##size __attribute__((vector_size(16)));                                     \
-  static inline void square_##size(type *y, int64_t to_stride, const type *x,                      \
-                                   int64_t from_stride) {                                          \
-    vector_##size a[N], b[N];                                                                      \
-    for (int i = 0; i < N; i++)                                                                    \
-      memcpy(&a[i], x + i * from_stride, 16);                                                      \
-    for (int stage = 1; stage < N; stage *= 2) {                                                   \
-      for (int i = 0; i < N / 2; i++) {                                                            \
-        b[2 * i] = __builtin_shufflevector(a[i], a[i + N / 2], LOW);                               \
-        b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + N / 2], HIGH);                          \
-      }                                                                                            \
-      memcpy(a, b, sizeof a);                                                                      \
-    }                                                                                              \
-    for (int i = 0; i < N; i++)                                                                    \
-      memcpy(y + i * to_stride, &a[i], 16);                                                        \
-  }
-#define LIST(...) __VA_ARGS__
-SQUARE(uint8_t, 1, 16, LIST(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
-       LIST(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31))
-SQUARE(uint16_t, 2, 8, LIST(0, 8, 1, 9, 2, 10, 3, 11), LIST(4, 12, 5, 13, 6, 14, 7, 15))
-SQUARE(uint32_t, 4, 4, LIST(0, 4, 1, 5), LIST(2, 6, 3, 7))
-SQUARE(uint64_t, 8, 2, LIST(0, 2), LIST(1, 3))
-static inline void square_16(wide_t *y, int64_t to_stride, const wide_t *x, int64_t from_stride) {
-  (void)to_stride;
-  (void)from_stride;
-  *y = *x;
-}
+#define T uint8_t
+#define SIZE 1
+#define NAME(x) x##_1
+#define LOW 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#include "copy_kernel.h"
 
-#define MOVES(type, size)                                                                          \
-  static void run_##size(char *to, const char *from, int64_t n, int64_t to_stride,                 \
-                         int64_t from_stride) {                                                    \
-    const type *x = (const type *)(const void *)from;                                              \
-    type *y = (type *)(void *)to;                                                                  \
-    if (to_stride == 1 && from_stride == 1) {                                                      \
-      if (n * size > LINE)                                                                         \
-        memcpy(to, from, (size_t)(n * size));                                                      \
-      else                                                                                         \
-        for (int64_t i = 0; i < n; i++)                                                            \
-          y[i] = x[i];                                                                             \
-    } else if (to_stride == 1 && from_stride == 0) {                                               \
-      type v = *x;                                                                                 \
-      for (int64_t i = 0; i < n; i++)                                                              \
-        y[i] = v;                                                                                  \
-    } else if (to_stride == 1) {                                                                   \
-      for (int64_t i = 0; i < n; i++)                                                              \
-        y[i] = x[i * from_stride];                                                                 \
-    } else {                                                                                       \
-      for (int64_t i = 0; i < n; i++)                                                              \
-        y[i * to_stride] = x[i * from_stride];                                                     \
-    }                                                                                              \
-  }                                                                                                \
-  static void tile_##size(char *to, const char *from, int64_t n, int64_t m, int64_t to_stride,     \
-                          int64_t from_stride) {                                                   \
-    enum {                                                                                         \
-      N = 16 / size,                                                                               \
-      STEP = LINE / size,                                                                          \
-    };                                                                                             \
-    const type *x = (const type *)(const void *)from;                                              \
-    type *y = (type *)(void *)to;                                                                  \
-    for (int64_t j = 0; j < m; j += STEP) { /* whole cache lines of the source */                  \
-      int64_t end = j + STEP < m ? j + STEP : m;                                                   \
-      int64_t i = 0;                                                                               \
-      for (; i + N <= n; i += N) {                                                                 \
-        int64_t k = j;                                                                             \
-        for (; k + N <= end; k += N)                                                               \
-          square_##size(y + k * to_stride + i, to_stride, x + k + i * from_stride, from_stride);   \
-        for (; k < end; k++)                                                                       \
-          for (int64_t l = i; l < i + N; l++)                                                      \
-            y[k * to_stride + l] = x[k + l * from_stride];                                         \
-      }                                                                                            \
-      for (int64_t k = j; k < end; k++)                                                            \
-        for (int64_t l = i; l < n; l++)                                                            \
-          y[k * to_stride + l] = x[k + l * from_stride];                                           \
-    }                                                                                              \
-  }
-MOVES(uint8_t, 1)
-MOVES(uint16_t, 2)
-MOVES(uint32_t, 4)
-MOVES(uint64_t, 8)
-MOVES(wide_t, 16)
+#define T uint16_t
+#define SIZE 2
+#define NAME(x) x##_2
+#define LOW 0, 8, 1, 9, 2, 10, 3, 11
+#define HIGH 4, 12, 5, 13, 6, 14, 7, 15
+#include "copy_kernel.h"
+
+#define T uint32_t
+#define SIZE 4
+#define NAME(x) x##_4
+#define LOW 0, 4, 1, 5
+#define HIGH 2, 6, 3, 7
+#include "copy_kernel.h"
+
+#define T uint64_t
+#define SIZE 8
+#define NAME(x) x##_8
+#define LOW 0, 2
+#define HIGH 1, 3
+#include "copy_kernel.h"
+
+#define T wide_t
+#define SIZE 16
+#define NAME(x) x##_16
+#include "copy_kernel.h"
 
 /* Packed elements may straddle bytes, so they are copied bit by bit. */
 static void bits_move(tenon_tensor_t *to, int64_t index, const tenon_tensor_t *from, int64_t at) {
