@@ -156,31 +156,21 @@ static void job_finish(const void *context, int64_t index, int64_t i, int64_t i_
 
 enum { LANES = 64 }; /* channels that a thread processes at once */
 
-#define DEPTHWISE(T, suffix)                                                                       \
-  static void depthwise_##suffix(const job_t *job, const int64_t *start, const T *x,               \
-                                 const T *filters, int64_t filters_tap, T *out, int64_t lanes) {   \
-    T sum[LANES] = {0};                                                                            \
-    int64_t tap[SPATIAL_MAX];                                                                      \
-    for (int64_t t = 0; t < job->taps; t++) {                                                      \
-      tap_set(&job->convolution->window, t, tap);                                                  \
-      int64_t offset = tap_offset(job, start, tap);                                                \
-      if (offset == PADDING) continue;                                                             \
-      const T *from = x + offset;                                                                  \
-      const T *filter = filters + t * filters_tap;                                                 \
-      if (job->x_channel == 1)                                                                     \
-        for (int64_t c = 0; c < lanes; c++)                                                        \
-          sum[c] += from[c] * filter[c];                                                           \
-      else                                                                                         \
-        for (int64_t c = 0; c < lanes; c++)                                                        \
-          sum[c] += from[c * job->x_channel] * filter[c];                                          \
-    }                                                                                              \
-    for (int64_t c = 0; c < lanes; c++)                                                            \
-      out[c * job->out_channel] = sum[c];                                                          \
-  }
-DEPTHWISE(float, f32)
-DEPTHWISE(double, f64)
-DEPTHWISE(uint32_t, u32)
-DEPTHWISE(uint64_t, u64)
+#define T float
+#define NAME(x) x##_f32
+#include "depthwise_kernel.h"
+
+#define T double
+#define NAME(x) x##_f64
+#include "depthwise_kernel.h"
+
+#define T uint32_t
+#define NAME(x) x##_u32
+#include "depthwise_kernel.h"
+
+#define T uint64_t
+#define NAME(x) x##_u64
+#include "depthwise_kernel.h"
 
 /* A part is (image, block of channels, row of output pixels along the last axis). */
 static tenon_status_t depthwise_run(tenon_call_t *call, void *argument, int64_t begin,
