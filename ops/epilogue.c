@@ -24,58 +24,31 @@ static inline double clamp_f64(double x, double low, double high) {
     }                                                                                              \
     break;
 
-#define ACTIVATE(suffix)                                                                           \
-  static void activate_##suffix(int64_t activation, T alpha, T beta, T *row, int64_t count) {      \
-    switch (activation) { FINISH_ACTIVATIONS(ACTIVATION_CASE) }                                    \
-  }
+#define WHOLE(x) (x)
+#define T float
+#define SIGNED float
+#define NAME(x) x##_f32
+#include "epilogue_kernel.h"
+
+#define T double
+#define SIGNED double
+#define NAME(x) x##_f64
+#include "epilogue_kernel.h"
+#undef WHOLE
+#undef ACTIVATION_CASE
 
 /* Integers are added as unsigned numbers, which wrap; a fractional scale is applied in double. */
-#define FINISH(suffix, signed_t, whole, activate)                                                  \
-  static void finish_##suffix(const finish_t *f, int64_t i, int64_t j, int64_t count) {            \
-    const T *bias = (const T *)f->bias.data;                                                       \
-    const T *more = (const T *)f->residual.data;                                                   \
-    T row[SPAN];                                                                                   \
-    T *c = (T *)f->c + i * f->row + j * f->column;                                                 \
-    for (int64_t e = 0; e < count; e++)                                                            \
-      row[e] = c[e * f->column];                                                                   \
-    if (f->scale != 1)                                                                             \
-      for (int64_t e = 0; e < count; e++)                                                          \
-        row[e] = (T)whole(f->scale * (double)(signed_t)row[e]);                                    \
-    if (bias) {                                                                                    \
-      bias += i * f->bias.row + j * f->bias.column;                                                \
-      if (f->bias_scale == 1)                                                                      \
-        for (int64_t e = 0; e < count; e++)                                                        \
-          row[e] += bias[e * f->bias.column];                                                      \
-      else                                                                                         \
-        for (int64_t e = 0; e < count; e++)                                                        \
-          row[e] += (T)whole(f->bias_scale * (double)(signed_t)bias[e * f->bias.column]);          \
-    }                                                                                              \
-    if (more) {                                                                                    \
-      more += i * f->residual.row + j * f->residual.column;                                        \
-      for (int64_t e = 0; e < count; e++)                                                          \
-        row[e] += more[e * f->residual.column];                                                    \
-    }                                                                                              \
-    activate;                                                                                      \
-    for (int64_t e = 0; e < count; e++)                                                            \
-      c[e * f->column] = row[e];                                                                   \
-  }
-
-/* clang-format off */
-#define T float
-ACTIVATE(f32)
-FINISH(f32, float, , activate_f32(f->activation, (T)f->alpha, (T)f->beta, row, count))
-#undef T
-#define T double
-ACTIVATE(f64)
-FINISH(f64, double, , activate_f64(f->activation, f->alpha, f->beta, row, count))
-#undef T
+#define WHOLE(x) tn_int64(x)
 #define T uint32_t
-FINISH(i32, int32_t, tn_int64, (void)0)
-#undef T
+#define SIGNED int32_t
+#define NAME(x) x##_i32
+#include "epilogue_kernel.h"
+
 #define T uint64_t
-FINISH(i64, int64_t, tn_int64, (void)0)
-/* clang-format on */
-#undef T
+#define SIGNED int64_t
+#define NAME(x) x##_i64
+#include "epilogue_kernel.h"
+#undef WHOLE
 
 void core_finish(const finish_t *f, int64_t i, int64_t i_end, int64_t j, int64_t j_end) {
   int is_float = f->dtype.code == (TENON_F32 & 0xff);
