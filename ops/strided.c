@@ -100,22 +100,44 @@ static void visit_rows(const places_t *p, int32_t axis, char *to, const char **f
     visit_rows(p, axis + 1, to + i * p->strides[axis] * size, from, size, visit);
 }
 
-#define ADD(name, type, real, get, set)                                                            \
-  static void add_##name(char *to, const char *from, int64_t n, int64_t stride) {                  \
-    type *y = (type *)(void *)to;                                                                  \
-    const type *x = (const type *)(const void *)from;                                              \
-    for (int64_t i = 0; i < n; i++)                                                                \
-      y[i * stride] = set((real)(get(y[i * stride]) + get(x[i])));                                 \
-  }
-#define ADD_COMPLEX(name, type)                                                                    \
-  static void add_##name(char *to, const char *from, int64_t n, int64_t stride) {                  \
-    type *y = (type *)(void *)to;                                                                  \
-    const type *x = (const type *)(const void *)from;                                              \
-    for (int64_t i = 0; i < n; i++) {                                                              \
-      y[2 * i * stride] += x[2 * i];                                                               \
-      y[2 * i * stride + 1] += x[2 * i + 1];                                                       \
-    }                                                                                              \
-  }
+#define LOAD(x) (x)
+#define STORE(x) (x)
+#define T float
+#define NAME(x) x##_f32
+#include "strided_kernel.h"
+
+#define T double
+#define NAME(x) x##_f64
+#include "strided_kernel.h"
+#undef LOAD
+#undef STORE
+
+#define LOAD(x) float_of_f16(x)
+#define STORE(x) f16_of_float(x)
+#define T uint16_t
+#define NAME(x) x##_f16
+#include "strided_kernel.h"
+#undef LOAD
+#undef STORE
+
+#define LOAD(x) float_of_bf16(x)
+#define STORE(x) bf16_of_float(x)
+#define T uint16_t
+#define NAME(x) x##_bf16
+#include "strided_kernel.h"
+#undef LOAD
+#undef STORE
+
+#define IS_COMPLEX
+#define T float
+#define NAME(x) x##_c64
+#include "strided_kernel.h"
+
+#define T double
+#define NAME(x) x##_c128
+#include "strided_kernel.h"
+#undef IS_COMPLEX
+
 #define ZERO(size)                                                                                 \
   static void zero_##size(char *to, const char *from, int64_t n, int64_t stride) {                 \
     (void)from;                                                                                    \
@@ -123,13 +145,6 @@ static void visit_rows(const places_t *p, int32_t axis, char *to, const char **f
       memset(to + i * stride * size, 0, size);                                                     \
   }
 /* clang-format off */
-#define SAME(x) (x)
-ADD(f32, float, float, SAME, SAME)
-ADD(f64, double, double, SAME, SAME)
-ADD(f16, uint16_t, float, float_of_f16, f16_of_float)
-ADD(bf16, uint16_t, float, float_of_bf16, bf16_of_float)
-ADD_COMPLEX(c64, float)
-ADD_COMPLEX(c128, double)
 ZERO(1)
 ZERO(2)
 ZERO(4)
