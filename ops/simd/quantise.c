@@ -101,6 +101,16 @@ static void decode_numbers(tenon_dtype_t dtype, const void *data, int64_t first,
   }
 }
 
+/* Encodes n numbers. A number beyond the range becomes the largest one if `saturate` is set,
+ * otherwise infinity, or NaN in formats that have no infinity. */
+TN_INLINE void encode_float8(const format_t *f, const float *restrict from, int64_t n, int saturate,
+                             uint8_t *bytes) {
+  uint32_t endless = f->infinity != NO_CODE ? f->infinity : f->nan;
+  uint32_t beyond = saturate ? f->largest : endless;
+  for (int64_t i = 0; i < n; i++)
+    bytes[i] = (uint8_t)format_encode(f, from[i], beyond);
+}
+
 /* Rounds and clamps to the range. Elements of fewer than 8 bits take one byte each. */
 static void encode_numbers(tenon_dtype_t dtype, void *data, int64_t first, int64_t n,
                            const float *restrict from, int saturate) {
@@ -123,14 +133,9 @@ static void encode_numbers(tenon_dtype_t dtype, void *data, int64_t first, int64
     CASE(U2, uint8_t, 0, 3, 3)
 #undef CASE
 #define CASE(id)                                                                                   \
-  case TENON_##id: {                                                                               \
-    const format_t *f = &format_##id;                                                              \
-    uint32_t endless = f->infinity != NO_CODE ? f->infinity : f->nan;                              \
-    uint32_t beyond = saturate ? f->largest : endless;                                             \
-    for (int64_t i = 0; i < n; i++)                                                                \
-      bytes[i] = (uint8_t)format_encode(&format_##id, from[i], beyond);                            \
-    return;                                                                                        \
-  }
+  case TENON_##id:                                                                                 \
+    encode_float8(&format_##id, from, n, saturate, bytes);                                         \
+    return;
     FLOAT8(CASE)
 #undef CASE
   default:
