@@ -1,8 +1,8 @@
 /* The gradient of resize along one axis, for one dtype. resize_backward.c includes this once per
  * dtype with T (the element) and NAME(x) defined. */
 
-/* A part is (outer index, block of the inner elements). A weight that is NaN marks a result that
- * depends on no element of x. */
+/* A part is (outer index, block of the inner elements). A result whose first weight is NaN depends
+ * on no element of x. */
 static tenon_status_t NAME(pass)(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const pass_t *p = (const pass_t *)argument;
   int64_t n = p->taps->count;
