@@ -39,22 +39,6 @@ typedef struct fold_t {
 } fold_t;
 
 /* T is the type of the numbers, W that of partial results, member the one in word_t. */
-#define FOLD(name, T, W, member, MAP, IDENTITY, OP)                                                \
-  FOLD_RUN(name, T, W, member, MAP, IDENTITY, OP)                                                  \
-  FOLD_ROWS(name, T, W, member, MAP, IDENTITY, OP)                                                 \
-  FOLD_WORDS(name, T, W, member, MAP, IDENTITY, OP)
-#define FOLD_WORDS(name, T, W, member, MAP, IDENTITY, OP)                                          \
-  static void name##_start(word_t *acc, int64_t n) {                                               \
-    for (int64_t i = 0; i < n; i++)                                                                \
-      acc[i].member = (W)(IDENTITY);                                                               \
-  }                                                                                                \
-  static void name##_merge(word_t *acc, const word_t *more, int64_t n) {                           \
-    for (int64_t i = 0; i < n; i++) {                                                              \
-      W a = acc[i].member;                                                                         \
-      W b = more[i].member;                                                                        \
-      acc[i].member = (W)(OP(a, b));                                                               \
-    }                                                                                              \
-  }
 #define FOLD_RUN(name, T, W, member, MAP, IDENTITY, OP)                                            \
   static void name##_run(word_t *acc, const void *data, int64_t n) {                               \
     const T *restrict x = (const T *)data;                                                         \
@@ -79,38 +63,8 @@ typedef struct fold_t {
         s[l] = (T)(OP(s[l], s[l + w]));                                                            \
     acc->member = (W)(OP(acc->member, (W)s[0]));                                                   \
   }
-#define FOLD_ROWS(name, T, W, member, MAP, IDENTITY, OP)                                           \
-  static void name##_rows(word_t *acc, const void *data, int64_t rows, int64_t stride,             \
-                          int64_t width) {                                                         \
-    const T *restrict x = (const T *)data;                                                         \
-    T s[FOLD_ROW];                                                                                 \
-    /* Several short adjacent rows are combined at once. */                                        \
-    int64_t by = stride == width && width <= 32 && width > 0 ? 64 / width : 1;                     \
-    int64_t wide = by * width;                                                                     \
-    int64_t r = 0;                                                                                 \
-    for (int64_t i = 0; i < wide; i++)                                                             \
-      s[i] = (T)(IDENTITY);                                                                        \
-    for (int64_t step = by; r < rows; r += step) {                                                 \
-      if (r + step > rows) {                                                                       \
-        step = 1;                                                                                  \
-        wide = width;                                                                              \
-      }                                                                                            \
-      const T *restrict row = x + r * stride;                                                      \
-      for (int64_t i = 0; i < wide; i++) {                                                         \
-        T b = MAP(row[i]);                                                                         \
-        s[i] = (T)(OP(s[i], b));                                                                   \
-      }                                                                                            \
-    }                                                                                              \
-    for (int64_t k = 0; k < by; k++) {                                                             \
-      for (int64_t i = 0; i < width; i++) {                                                        \
-        W b = (W)s[k * width + i];                                                                 \
-        acc[i].member = (W)(OP(acc[i].member, b));                                                 \
-      }                                                                                            \
-    }                                                                                              \
-  }
-#define FOLD_OF(name)                                                                              \
-  { name##_run, name##_rows, name##_start, name##_merge }
 
+/* What ../fold_kernel.h, which defines the functions of a fold, takes as MAP and as OP. */
 #define MAP_SELF(x) (x)
 #define MAP_SQUARE(x) ((x) * (x))
 #define MAP_ABS_I64(x) (int64_t)((x) < 0 ? 0 - (uint64_t)(x) : (uint64_t)(x))
@@ -124,28 +78,5 @@ typedef struct fold_t {
 #define OP_MIN(a, b) ((((b) < (a)) | ((b) != (b))) ? (b) : (a))
 #define OP_MAX_INT(a, b) ((b) > (a) ? (b) : (a))
 #define OP_MIN_INT(a, b) ((b) < (a) ? (b) : (a))
-
-#define FOLDS_OF(name)                                                                             \
-  static const fold_t name##_folds[FOLDS] = {FOLD_OF(name##_sum),    FOLD_OF(name##_abs),          \
-                                             FOLD_OF(name##_square), FOLD_OF(name##_prod),         \
-                                             FOLD_OF(name##_max),    FOLD_OF(name##_min)};
-
-#define FOLD_FLOATS(name, T, ABS)                                                                  \
-  FOLD(name##_sum, T, double, f, MAP_SELF, 0, OP_ADD)                                              \
-  FOLD(name##_abs, T, double, f, ABS, 0, OP_ADD)                                                   \
-  FOLD(name##_square, T, double, f, MAP_SQUARE, 0, OP_ADD)                                         \
-  FOLD(name##_prod, T, double, f, MAP_SELF, 1, OP_MUL)                                             \
-  FOLD(name##_max, T, double, f, MAP_SELF, -HUGE_VAL, OP_MAX)                                      \
-  FOLD(name##_min, T, double, f, MAP_SELF, HUGE_VAL, OP_MIN)                                       \
-  FOLDS_OF(name)
-
-#define FOLD_INTS(name, T, member, ABS, SQUARE, LEAST, MOST)                                       \
-  FOLD(name##_sum, T, T, member, MAP_SELF, 0, OP_ADD_I64)                                          \
-  FOLD(name##_abs, T, T, member, ABS, 0, OP_ADD_I64)                                               \
-  FOLD(name##_square, T, T, member, SQUARE, 0, OP_ADD_I64)                                         \
-  FOLD(name##_prod, T, T, member, MAP_SELF, 1, OP_MUL_I64)                                         \
-  FOLD(name##_max, T, T, member, MAP_SELF, LEAST, OP_MAX_INT)                                      \
-  FOLD(name##_min, T, T, member, MAP_SELF, MOST, OP_MIN_INT)                                       \
-  FOLDS_OF(name)
 
 #endif

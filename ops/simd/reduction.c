@@ -11,12 +11,61 @@
 #include "wide.h"
 #include <tenon/check.h>
 
-/* clang-format off */
-FOLD_FLOATS(f32, float, fabsf)
-FOLD_FLOATS(f64, double, fabs)
-FOLD_INTS(i64, int64_t, i, MAP_ABS_I64, MAP_SQUARE_I64, INT64_MIN, INT64_MAX)
-FOLD_INTS(u64, uint64_t, u, MAP_SELF, MAP_SQUARE, 0, UINT64_MAX)
-/* clang-format on */
+#define T float
+#define NAME(x) f32_##x
+#define W double
+#define MEMBER f
+#define ABSOLUTE fabsf
+#define SQUARE MAP_SQUARE
+#define ADD OP_ADD
+#define MULTIPLY OP_MUL
+#define LARGER OP_MAX
+#define SMALLER OP_MIN
+#define LOWEST -HUGE_VAL
+#define HIGHEST HUGE_VAL
+#include "../folds_kernel.h"
+
+#define T double
+#define NAME(x) f64_##x
+#define W double
+#define MEMBER f
+#define ABSOLUTE fabs
+#define SQUARE MAP_SQUARE
+#define ADD OP_ADD
+#define MULTIPLY OP_MUL
+#define LARGER OP_MAX
+#define SMALLER OP_MIN
+#define LOWEST -HUGE_VAL
+#define HIGHEST HUGE_VAL
+#include "../folds_kernel.h"
+
+#define T int64_t
+#define NAME(x) i64_##x
+#define W int64_t
+#define MEMBER i
+#define ABSOLUTE MAP_ABS_I64
+#define SQUARE MAP_SQUARE_I64
+#define ADD OP_ADD_I64
+#define MULTIPLY OP_MUL_I64
+#define LARGER OP_MAX_INT
+#define SMALLER OP_MIN_INT
+#define LOWEST INT64_MIN
+#define HIGHEST INT64_MAX
+#include "../folds_kernel.h"
+
+#define T uint64_t
+#define NAME(x) u64_##x
+#define W uint64_t
+#define MEMBER u
+#define ABSOLUTE MAP_SELF
+#define SQUARE MAP_SQUARE
+#define ADD OP_ADD_I64
+#define MULTIPLY OP_MUL_I64
+#define LARGER OP_MAX_INT
+#define SMALLER OP_MIN_INT
+#define LOWEST 0
+#define HIGHEST UINT64_MAX
+#include "../folds_kernel.h"
 
 enum {
   CHUNK = 4096 /* numbers folded at a time */,
@@ -91,25 +140,14 @@ typedef struct number_kind_t {
    {.member = most}},
 /* clang-format on */
 
-/* to[i] = exp(from[i] - shift[i * step]) for f32 or f64; `to` and `from` may be equal */
-#define EXPONENTIALS(name, T, EXP)                                                                 \
-  static void name##_exponentials(void *to, const void *from, int64_t n, const void *shift,        \
-                                  int64_t step) {                                                  \
-    const T *x = (const T *)from;                                                                  \
-    const T *m = (const T *)shift;                                                                 \
-    const T same = *m;                                                                             \
-    T *y = (T *)to;                                                                                \
-    if (step)                                                                                      \
-      for (int64_t i = 0; i < n; i++)                                                              \
-        y[i] = EXP(x[i] - m[i]);                                                                   \
-    else                                                                                           \
-      for (int64_t i = 0; i < n; i++)                                                              \
-        y[i] = EXP(x[i] - same);                                                                   \
-  }
-/* clang-format off */
-EXPONENTIALS(f32, float, tn_expf)
-EXPONENTIALS(f64, double, exp)
-/* clang-format on */
+#define T float
+#define NAME(x) f32_##x
+#include "../exponentials_kernel.h"
+
+#define T double
+#define NAME(x) f64_##x
+#include "../exponentials_kernel.h"
+
 #define WIDEN_(id, name, type, class, wide, member, get, set, least, most)                         \
   static void name##_load(void *to, const void *from, int64_t n) {                                 \
     widen_run(tenon_dtype(TENON_##id), (float *)to, from, n);                                      \
