@@ -32,22 +32,52 @@ typedef struct pair_t {
 
 /* where */
 
-#define DEFINE_WHERE(dtype, T, U, ...)                                                             \
-  static tenon_status_t where_##dtype(const tenon_loop_t *loop) {                                  \
-    const int64_t count = loop->count;                                                             \
-    const uint8_t *restrict condition = (const uint8_t *)loop->data[0];                            \
-    const T *restrict a = (const T *)loop->data[1];                                                \
-    const T *restrict b = (const T *)loop->data[2];                                                \
-    T *restrict out = (T *)loop->data[3];                                                          \
-    for (int64_t i = 0; i < count; i++) {                                                          \
-      const T yes = a[i];                                                                          \
-      const T no = b[i];                                                                           \
-      out[i] = condition[i] ? yes : no;                                                            \
-    }                                                                                              \
-    return TENON_OK;                                                                               \
-  }
-NUMBERS(DEFINE_WHERE, 0)
-OTHERS(DEFINE_WHERE, 0)
+#define BODY "../where_kernel.h"
+#include "each_float.h"
+#include "each_integer.h"
+#undef BODY
+
+/* the dtypes in OTHERS */
+#define T uint8_t
+#define NAME(x) x##_bool
+#include "../where_kernel.h"
+#define T uint8_t
+#define NAME(x) x##_f8e3m4
+#include "../where_kernel.h"
+#define T uint8_t
+#define NAME(x) x##_f8e4m3
+#include "../where_kernel.h"
+#define T uint8_t
+#define NAME(x) x##_f8e4m3b11fnuz
+#include "../where_kernel.h"
+#define T uint8_t
+#define NAME(x) x##_f8e4m3fn
+#include "../where_kernel.h"
+#define T uint8_t
+#define NAME(x) x##_f8e4m3fnuz
+#include "../where_kernel.h"
+#define T uint8_t
+#define NAME(x) x##_f8e5m2
+#include "../where_kernel.h"
+#define T uint8_t
+#define NAME(x) x##_f8e5m2fnuz
+#include "../where_kernel.h"
+#define T uint8_t
+#define NAME(x) x##_f8e8m0
+#include "../where_kernel.h"
+#define T uint16_t
+#define NAME(x) x##_f16
+#include "../where_kernel.h"
+#define T uint16_t
+#define NAME(x) x##_bf16
+#include "../where_kernel.h"
+#define T uint64_t
+#define NAME(x) x##_c64
+#include "../where_kernel.h"
+#define T pair_t
+#define NAME(x) x##_c128
+#include "../where_kernel.h"
+
 #define ITEM_WHERE(dtype, T, U, ...) LOOP("bool, " #dtype ", " #dtype " -> " #dtype, where_##dtype)
 
 #ifdef TENON_SIMD
@@ -83,99 +113,43 @@ static tenon_status_t where_string(tenon_call_t *call) {
 #define ITEM_WHERE_STRING KERNEL("string", where_string)
 #endif
 
-#define DEFINE_WHERE_BACKWARD(dtype, T, U, ...)                                                    \
-  static tenon_status_t where_backward_##dtype(const tenon_loop_t *loop) {                         \
-    const int64_t count = loop->count;                                                             \
-    const T *restrict dy = (const T *)loop->data[0];                                               \
-    const uint8_t *restrict condition = (const uint8_t *)loop->data[1];                            \
-    T *restrict da = (T *)loop->data[2];                                                           \
-    T *restrict db = (T *)loop->data[3];                                                           \
-    for (int64_t i = 0; i < count; i++) {                                                          \
-      const T g = dy[i];                                                                           \
-      const uint8_t yes = condition[i];                                                            \
-      if (da) da[i] = yes ? g : 0;                                                                 \
-      if (db) db[i] = yes ? 0 : g;                                                                 \
-    }                                                                                              \
-    return TENON_OK;                                                                               \
-  }
-FLOATS(DEFINE_WHERE_BACKWARD, 0)
+#define BODY "../where_backward_kernel.h"
+#include "each_float.h"
+#undef BODY
+
 #define ITEM_WHERE_BACKWARD(dtype, T, U, ...)                                                      \
   LOOP(#dtype ", bool -> " #dtype ", " #dtype, where_backward_##dtype)
 
 /* clip */
 
-#define LESS(x, y) ((x) < (y) ? (x) : (y))
-#define MORE(x, y) ((x) > (y) ? (x) : (y))
-#define DEFINE_CLIP(dtype, T, U, MORE, LESS)                                                       \
-  static tenon_status_t clip_##dtype(const tenon_loop_t *loop) {                                   \
-    const int64_t count = loop->count;                                                             \
-    const T *restrict xs = (const T *)loop->data[0];                                               \
-    const T *restrict min = (const T *)loop->data[1];                                              \
-    const T *restrict max = (const T *)loop->data[2];                                              \
-    T *restrict out = (T *)loop->data[3];                                                          \
-    for (int64_t i = 0; i < count; i++) {                                                          \
-      T x = xs[i];                                                                                 \
-      if (min) x = MORE(x, min[i]);                                                                \
-      if (max) x = LESS(x, max[i]);                                                                \
-      out[i] = x;                                                                                  \
-    }                                                                                              \
-    return TENON_OK;                                                                               \
-  }
-FLOATS(DEFINE_CLIP, GREATEST, LEAST)
-INTS(DEFINE_CLIP, MORE, LESS)
+#define LARGER GREATEST
+#define SMALLER LEAST
+#define BODY "../clip_kernel.h"
+#include "each_float.h"
+#undef LARGER
+#undef SMALLER
+
+#define LARGER(x, y) ((x) > (y) ? (x) : (y))
+#define SMALLER(x, y) ((x) < (y) ? (x) : (y))
+#include "each_integer.h"
+#undef LARGER
+#undef SMALLER
+#undef BODY
+
 #define ITEM_CLIP(dtype, T, U, ...) LOOP(#dtype ", " #dtype ", " #dtype " -> " #dtype, clip_##dtype)
 
-/* dy goes to the operand that clip selected: x if it is within the limits or equal to one. */
-#define DEFINE_CLIP_BACKWARD(dtype, T, U, ...)                                                     \
-  static tenon_status_t clip_backward_##dtype(const tenon_loop_t *loop) {                          \
-    const int64_t count = loop->count;                                                             \
-    const T *restrict dy = (const T *)loop->data[0];                                               \
-    const T *restrict xs = (const T *)loop->data[1];                                               \
-    const T *restrict min = (const T *)loop->data[2];                                              \
-    const T *restrict max = (const T *)loop->data[3];                                              \
-    T *restrict dx = (T *)loop->data[4];                                                           \
-    T *restrict dmin = (T *)loop->data[5];                                                         \
-    T *restrict dmax = (T *)loop->data[6];                                                         \
-    for (int64_t i = 0; i < count; i++) {                                                          \
-      const T g = dy[i];                                                                           \
-      const T x = xs[i];                                                                           \
-      const T low = min ? min[i] : x;                                                              \
-      const T high = max ? max[i] : GREATEST(x, low);                                              \
-      const int is_high = GREATEST(x, low) > high;                                                 \
-      const int is_low = x < low;                                                                  \
-      if (dx) dx[i] = (is_low | is_high) ? 0 : g;                                                  \
-      if (dmin) dmin[i] = (is_low & !is_high) ? g : 0;                                             \
-      if (dmax) dmax[i] = is_high ? g : 0;                                                         \
-    }                                                                                              \
-    return TENON_OK;                                                                               \
-  }
-FLOATS(DEFINE_CLIP_BACKWARD, 0)
+#define BODY "../clip_backward_kernel.h"
+#include "each_float.h"
+#undef BODY
+
 #define ITEM_CLIP_BACKWARD(dtype, T, U, ...)                                                       \
   LOOP(#dtype ", " #dtype ", " #dtype ", " #dtype " -> " #dtype ", " #dtype ", " #dtype,           \
        clip_backward_##dtype)
 
-/* Of the gradients of dx, dmin and dmax, takes the one of the operand that clip selected. */
-#define DEFINE_CLIP_SECOND(dtype, T, U, ...)                                                       \
-  static tenon_status_t clip_second_##dtype(const tenon_loop_t *loop) {                            \
-    const int64_t count = loop->count;                                                             \
-    const T *restrict xs = (const T *)loop->data[0];                                               \
-    const T *restrict min = (const T *)loop->data[1];                                              \
-    const T *restrict max = (const T *)loop->data[2];                                              \
-    const T *restrict dx = (const T *)loop->data[3];                                               \
-    const T *restrict dmin = (const T *)loop->data[4];                                             \
-    const T *restrict dmax = (const T *)loop->data[5];                                             \
-    T *restrict out = (T *)loop->data[6];                                                          \
-    for (int64_t i = 0; i < count; i++) {                                                          \
-      const T x = xs[i];                                                                           \
-      const T low = min ? min[i] : x;                                                              \
-      const T high = max ? max[i] : GREATEST(x, low);                                              \
-      const T *from = x < low ? dmin : dx;                                                         \
-      const T *of = GREATEST(x, low) > high ? dmax : from;                                         \
-      out[i] = of ? of[i] : 0;                                                                     \
-    }                                                                                              \
-    return TENON_OK;                                                                               \
-  }
-FLOATS(DEFINE_CLIP_SECOND, 0)
+#define BODY "../clip_second_kernel.h"
+#include "each_float.h"
+#undef BODY
+
 #define ITEM_CLIP_SECOND(dtype, T, U, ...)                                                         \
   LOOP(#dtype ", " #dtype ", " #dtype ", " #dtype ", " #dtype ", " #dtype " -> " #dtype,           \
        clip_second_##dtype)
