@@ -42,84 +42,21 @@ typedef struct attention_t {
 
 /* rows of scores */
 
-/* LANES sums side by side, which compilers vectorise. */
-#define SOFTMAX(T, suffix)                                                                         \
-  static void softmax_##suffix(T *row, int64_t count) {                                            \
-    T most[LANES], sum[LANES];                                                                     \
-    int64_t whole = count / LANES * LANES;                                                         \
-    int lanes = whole ? LANES : 1;                                                                 \
-    for (int l = 0; l < lanes; l++) {                                                              \
-      most[l] = -(T)INFINITY;                                                                      \
-      sum[l] = 0;                                                                                  \
-    }                                                                                              \
-    for (int64_t j = 0; j < whole; j += LANES)                                                     \
-      for (int l = 0; l < LANES; l++)                                                              \
-        most[l] = GREATEST(row[j + l], most[l]);                                                   \
-    for (int64_t j = whole; j < count; j++)                                                        \
-      most[0] = GREATEST(row[j], most[0]);                                                         \
-    for (int half = lanes / 2; half; half /= 2)                                                    \
-      for (int l = 0; l < half; l++)                                                               \
-        most[l] = GREATEST(most[l + half], most[l]);                                               \
-    for (int64_t j = 0; j < count; j++)                                                            \
-      row[j] = EXP(row[j] - most[0]);                                                              \
-    for (int64_t j = 0; j < whole; j += LANES)                                                     \
-      for (int l = 0; l < LANES; l++)                                                              \
-        sum[l] += row[j + l];                                                                      \
-    for (int64_t j = whole; j < count; j++)                                                        \
-      sum[0] += row[j];                                                                            \
-    for (int half = lanes / 2; half; half /= 2)                                                    \
-      for (int l = 0; l < half; l++)                                                               \
-        sum[l] += sum[l + half];                                                                   \
-    for (int64_t j = 0; j < count; j++)                                                            \
-      row[j] /= sum[0];                                                                            \
-  }
-SOFTMAX(float, f32)
-SOFTMAX(double, f64)
+#define T float
+#define NAME(x) x##_f32
+#include "../attention_softmax_kernel.h"
 
-#define ROW(T, suffix)                                                                             \
-  static void keep_##suffix(const attention_t *at, int64_t mode, const T *row, int64_t b,          \
-                            int64_t h, int64_t i) {                                                \
-    if (!at->qk.data || at->mode != mode) return;                                                  \
-    T *to =                                                                                        \
-        (T *)at->qk.data + b * at->qk.strides[0] + h * at->qk.strides[1] + i * at->qk.strides[2];  \
-    memcpy(to, row, (size_t)at->qk.shape[3] * sizeof(T));                                          \
-  }                                                                                                \
-  static void row_##suffix(const attention_t *at, T *row, int64_t b, int64_t h, int64_t i) {       \
-    int64_t count = at->k.shape[2];                                                                \
-    int64_t live = count;                                                                          \
-    const T scale = (T)at->scale;                                                                  \
-    const T cap = (T)at->softcap;                                                                  \
-    const T *mask = (const T *)at->mask.data;                                                      \
-    for (int64_t j = 0; j < count; j++)                                                            \
-      row[j] *= scale;                                                                             \
-    keep_##suffix(at, ATTENTION_QK_RAW, row, b, h, i);                                             \
-    if (cap > 0)                                                                                   \
-      for (int64_t j = 0; j < count; j++)                                                          \
-        row[j] = cap * TANH(row[j] / cap);                                                         \
-    keep_##suffix(at, ATTENTION_QK_CAPPED, row, b, h, i);                                          \
-    if (at->causal && at->past + i + 1 < live) live = at->past + i + 1;                            \
-    if (at->nonpad && at->nonpad[b] < live) live = at->nonpad[b] < 0 ? 0 : at->nonpad[b];          \
-    if (mask) {                                                                                    \
-      int64_t step = at->mask.strides[3];                                                          \
-      mask += b * at->mask.strides[0] + h * at->mask.strides[1] + i * at->mask.strides[2];         \
-      if (at->mask_width < live) live = at->mask_width;                                            \
-      if (at->mask_is_bool)                                                                        \
-        for (int64_t j = 0; j < live; j++)                                                         \
-          row[j] = mask[j * step] != 0 ? row[j] : -(T)INFINITY;                                    \
-      else                                                                                         \
-        for (int64_t j = 0; j < live; j++)                                                         \
-          row[j] += mask[j * step];                                                                \
-    }                                                                                              \
-    for (int64_t j = live; j < count; j++)                                                         \
-      row[j] = -(T)INFINITY;                                                                       \
-    keep_##suffix(at, ATTENTION_QK_MASKED, row, b, h, i);                                          \
-    softmax_##suffix(row, live);                                                                   \
-    for (int64_t j = live; j < count; j++)                                                         \
-      row[j] = live ? 0 : (T)NAN;                                                                  \
-    keep_##suffix(at, ATTENTION_QK_SOFTMAX, row, b, h, i);                                         \
-  }
-ROW(float, f32)
-ROW(double, f64)
+#define T double
+#define NAME(x) x##_f64
+#include "../attention_softmax_kernel.h"
+
+#define T float
+#define NAME(x) x##_f32
+#include "../attention_row_kernel.h"
+
+#define T double
+#define NAME(x) x##_f64
+#include "../attention_row_kernel.h"
 
 /* tasks */
 
