@@ -62,40 +62,59 @@ struct kind_t {
 
 /* plain dtypes */
 
-#define DEFINE_LOAD(dtype, T, form, type, expression)                                              \
-  static tenon_status_t load_##dtype(const job_t *job, int64_t begin, int64_t count,               \
-                                     block_t *block) {                                             \
-    const T *xs = (const T *)job->x + begin;                                                       \
-    for (int64_t i = 0; i < count; i++) {                                                          \
-      const T x = xs[i];                                                                           \
-      block->form[i] = (type)(expression);                                                         \
-    }                                                                                              \
-    return TENON_OK;                                                                               \
-  }
-#define DEFINE_STORE(dtype, T, form, expression)                                                   \
-  static tenon_status_t store_##dtype(const job_t *job, int64_t begin, int64_t count,              \
-                                      const block_t *block) {                                      \
-    T *out = (T *)job->out + begin;                                                                \
-    for (int64_t i = 0; i < count; i++)                                                            \
-      out[i] = (T)(expression(block->form[i]));                                                    \
-    return TENON_OK;                                                                               \
-  }
-#define DEFINE_INTEGER(dtype, T, U, ...)                                                           \
-  DEFINE_LOAD(dtype, T, whole, int64_t, x) DEFINE_STORE(dtype, T, whole, )
-INTS(DEFINE_INTEGER, 0)
-DEFINE_LOAD(bool, uint8_t, whole, int64_t, x != 0)
-DEFINE_LOAD(f32, float, single, float, x)
-DEFINE_LOAD(f64, double, real, double, x)
-DEFINE_LOAD(f16, uint16_t, single, float, format_decode(&format_F16, x))
-DEFINE_LOAD(bf16, uint16_t, single, float, bf16_decode(x))
-DEFINE_LOAD(f8e8m0, uint8_t, single, float, e8m0_decode(x))
+#define BODY "../conversion_integer_kernel.h"
+#include "each_integer.h"
+#undef BODY
+
+/* A bool is loaded as 0 or 1, and is stored as u8. */
+static tenon_status_t load_bool(const job_t *job, int64_t begin, int64_t count, block_t *block) {
+  const uint8_t *xs = (const uint8_t *)job->x + begin;
+  for (int64_t i = 0; i < count; i++)
+    block->whole[i] = xs[i] != 0;
+  return TENON_OK;
+}
+
 #define F16_ENCODE(x) format_encode(&format_F16, x, format_F16.infinity)
-#define E8M0_ENCODE(x) e8m0_encode(x, job->saturate, job->rounding)
-DEFINE_STORE(f32, float, single, )
-DEFINE_STORE(f64, double, real, )
-DEFINE_STORE(f16, uint16_t, single, F16_ENCODE)
-DEFINE_STORE(bf16, uint16_t, single, bf16_encode)
-DEFINE_STORE(f8e8m0, uint8_t, single, E8M0_ENCODE)
+
+#define T float
+#define NAME(x) x##_f32
+#define FORM single
+#define WIDE float
+#define DECODE(x) (x)
+#define ENCODE(x) (x)
+#include "../conversion_kernel.h"
+
+#define T double
+#define NAME(x) x##_f64
+#define FORM real
+#define WIDE double
+#define DECODE(x) (x)
+#define ENCODE(x) (x)
+#include "../conversion_kernel.h"
+
+#define T uint16_t
+#define NAME(x) x##_f16
+#define FORM single
+#define WIDE float
+#define DECODE(x) format_decode(&format_F16, x)
+#define ENCODE(x) F16_ENCODE(x)
+#include "../conversion_kernel.h"
+
+#define T uint16_t
+#define NAME(x) x##_bf16
+#define FORM single
+#define WIDE float
+#define DECODE(x) bf16_decode(x)
+#define ENCODE(x) bf16_encode(x)
+#include "../conversion_kernel.h"
+
+#define T uint8_t
+#define NAME(x) x##_f8e8m0
+#define FORM single
+#define WIDE float
+#define DECODE(x) e8m0_decode(x)
+#define ENCODE(x) e8m0_encode(x, job->saturate, job->rounding)
+#include "../conversion_kernel.h"
 
 /* packed dtypes, low bits first; floats of 8 bits and fewer */
 
