@@ -96,71 +96,33 @@ typedef struct pass_t {
   double extrapolation;
 } pass_t;
 
-#define PASS(name, T)                                                                              \
-  /* Results along one axis: rows of `inner` at once or, if inner is 1, one by one. */             \
-  static tenon_status_t name##_pass(tenon_call_t *call, void *argument, int64_t begin,             \
-                                    int64_t end) {                                                 \
-    const pass_t *p = (const pass_t *)argument;                                                    \
-    int64_t n = p->taps->count;                                                                    \
-    (void)call;                                                                                    \
-    for (int64_t unit = begin; unit < end; unit++) {                                               \
-      int64_t block = unit % p->blocks * BLOCK;                                                    \
-      int64_t outer = unit / p->blocks;                                                            \
-      int64_t width = p->inner - block < BLOCK ? p->inner - block : BLOCK;                         \
-      const T *x = (const T *)p->x + outer * p->in * p->inner + block;                             \
-      T *y = (T *)p->y + outer * p->out * p->inner + block;                                        \
-      for (int64_t o = 0; o < p->out; o++, y += p->inner) {                                        \
-        const int64_t *index = p->taps->index + o * n;                                             \
-        const double *weight = p->taps->weight + o * n;                                            \
-        if (isnan(weight[0])) {                                                                    \
-          for (int64_t i = 0; i < width; i++)                                                      \
-            y[i] = (T)p->extrapolation;                                                            \
-        } else if (p->inner == 1) {                                                                \
-          T sum = 0;                                                                               \
-          for (int64_t k = 0; k < n; k++)                                                          \
-            sum += (T)weight[k] * x[index[k]];                                                     \
-          *y = sum;                                                                                \
-        } else {                                                                                   \
-          for (int64_t k = 0; k < n; k += 2) { /* the count is even */                             \
-            const T *restrict a = x + index[k] * p->inner;                                         \
-            const T *restrict b = x + index[k + 1] * p->inner;                                     \
-            T v = (T)weight[k];                                                                    \
-            T w = (T)weight[k + 1];                                                                \
-            T *restrict to = y;                                                                    \
-            if (k == 0)                                                                            \
-              for (int64_t i = 0; i < width; i++)                                                  \
-                to[i] = v * a[i] + w * b[i];                                                       \
-            else                                                                                   \
-              for (int64_t i = 0; i < width; i++)                                                  \
-                to[i] += v * a[i] + w * b[i];                                                      \
-          }                                                                                        \
-        }                                                                                          \
-      }                                                                                            \
-    }                                                                                              \
-    return TENON_OK;                                                                               \
-  }                                                                                                \
-  /* Converts other dtypes; integers are rounded, ties to even, and clamped to their range. */     \
-  static void name##_load(const tenon_tensor_t *t, T *y, int64_t n) {                              \
-    for (int64_t i = 0; i < n; i++)                                                                \
-      y[i] = (T)number_get(t->dtype, t->data, i);                                                  \
-  }                                                                                                \
-  static void name##_store(tenon_tensor_t *t, const T *x, int64_t n) {                             \
-    int real = t->dtype.code == (uint8_t)TENON_F32 || t->dtype.code == (uint8_t)TENON_BF16;        \
-    int is_signed = t->dtype.code == (uint8_t)TENON_I8;                                            \
-    double most = ldexp(1.0, t->dtype.bits - is_signed) - 1;                                       \
-    double least = is_signed ? -most - 1 : 0;                                                      \
-    for (int64_t i = 0; i < n; i++) {                                                              \
-      double v = (double)x[i];                                                                     \
-      if (!real) {                                                                                 \
-        v = v != v ? 0 : nearbyint(v);                                                             \
-        v = v < least ? least : v;                                                                 \
-        v = v > most ? most : v;                                                                   \
-      }                                                                                            \
-      number_set(t->dtype, t->data, i, v);                                                         \
-    }                                                                                              \
+#define T float
+#define NAME(x) f32_##x
+#include "../resize_kernel.h"
+
+#define T double
+#define NAME(x) f64_##x
+#include "../resize_kernel.h"
+
+/* Excludes the axes that keep all their elements, and counts the axes that remain. */
+static int64_t drop_unchanged(axis_t *axes, int32_t count) {
+  int64_t left = 0;
+  for (int32_t i = 0; i < count; i++) {
+    axis_t *a = &axes[i];
+    if (a->resized && a->in == a->out && fabs(a->scale - 1) < 1e-9 && a->start == 0 && a->end == 1)
+      a->resized = 0;
+    left += a->resized;
   }
-PASS(f32, float)
-PASS(f64, double)
+  return left;
+}
+
+/* The axis left to resize that has the smallest scale; -1 if there is none. */
+static int32_t most_shrunk(const axis_t *axes, int32_t count) {
+  int32_t next = -1;
+  for (int32_t i = 0; i < count; i++)
+    if (axes[i].resized && (next < 0 || axes[i].scale < axes[next].scale)) next = i;
+  return next;
+}
 
 static tenon_status_t resize_run(tenon_call_t *call) {
   const tenon_tensor_t *x = call->inputs[X];
@@ -170,7 +132,6 @@ static tenon_status_t resize_run(tenon_call_t *call) {
       call->inputs[SIZES]};
   axis_t axes[TENON_RANK_MAX];
   int64_t shape[TENON_RANK_MAX];
-  int64_t left = 0;
   int64_t count = tenon_count(x);
   int is_double =
       tenon_dtype_id(x->dtype) == TENON_F64 || (x->dtype.code <= 1 && x->dtype.bits >= 32);
@@ -181,12 +142,7 @@ static tenon_status_t resize_run(tenon_call_t *call) {
   TENON_TRY(core_resize_axes(&r, axes));
   if (tenon_count(out) == 0) return TENON_OK;
   if (call->attrs[RESIZE_MODE].as.i == NEAREST) return resize_nearest(call, axes);
-  for (int32_t i = 0; i < x->ndim; i++) {
-    axis_t *a = &axes[i];
-    if (a->resized && a->in == a->out && fabs(a->scale - 1) < 1e-9 && a->start == 0 && a->end == 1)
-      a->resized = 0;
-    left += a->resized;
-  }
+  int64_t left = drop_unchanged(axes, x->ndim);
   const void *from = x->data;
   if (!native) {
     void *wide = call->host->allocate(call, (uint64_t)count * size);
@@ -199,9 +155,7 @@ static tenon_status_t resize_run(tenon_call_t *call) {
   }
   if (left == 0 && native) memcpy(out->data, from, (size_t)count * size);
   for (; left > 0; left--) {
-    int32_t next = -1;
-    for (int32_t i = 0; i < x->ndim; i++)
-      if (axes[i].resized && (next < 0 || axes[i].scale < axes[next].scale)) next = i;
+    int32_t next = most_shrunk(axes, x->ndim);
     axis_t *a = &axes[next];
     taps_t taps;
     TENON_TRY(core_resize_taps(call, a, &taps));
