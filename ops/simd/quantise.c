@@ -351,8 +351,27 @@ static tenon_status_t dequantise_run(tenon_call_t *call) {
 
 /* dynamic_quantize_linear */
 
-FOLD_RUN(least, float, double, f, MAP_SELF, HUGE_VAL, OP_MIN)
-FOLD_RUN(most, float, double, f, MAP_SELF, -HUGE_VAL, OP_MAX)
+#define T float
+#define W double
+#define MEMBER f
+
+#define FOLD_RUN_ONLY
+#define FOLD_NAME(x) least_##x
+#define MAP MAP_SELF
+#define IDENTITY HUGE_VAL
+#define OP OP_MIN
+#include "../fold_kernel.h"
+
+#define FOLD_RUN_ONLY
+#define FOLD_NAME(x) most_##x
+#define MAP MAP_SELF
+#define IDENTITY -HUGE_VAL
+#define OP OP_MAX
+#include "../fold_kernel.h"
+
+#undef T
+#undef W
+#undef MEMBER
 
 static tenon_status_t range_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const tenon_tensor_t *x = call->inputs[0];
