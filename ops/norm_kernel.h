@@ -1,6 +1,22 @@
 /* The normalisation of a row for one dtype. simd/norm.c includes this once per dtype with T (the
- * element) and NAME(x) defined, after FOLD_RUN defined the functions NAME(sum_run), which adds
- * numbers, and NAME(square_run), which adds their squares. */
+ * element) and NAME(x) defined. */
+
+#define W double
+#define MEMBER f
+
+#define FOLD_RUN_ONLY
+#define FOLD_NAME(x) NAME(sum_##x)
+#define MAP MAP_SELF
+#define IDENTITY 0
+#define OP OP_ADD
+#include "fold_kernel.h"
+
+#define FOLD_RUN_ONLY
+#define FOLD_NAME(x) NAME(square_##x)
+#define MAP MAP_SQUARE
+#define IDENTITY 0
+#define OP OP_ADD
+#include "fold_kernel.h"
 
 /* Calls `run` for chunks of CHUNK numbers, and adds the results as double. */
 static double NAME(fold)(void (*run)(word_t *, const void *, int64_t), const T *x, int64_t n) {
@@ -41,3 +57,5 @@ static void NAME(row)(const norm_t *p, T *y, const T *x, int64_t row) {
 }
 #undef T
 #undef NAME
+#undef W
+#undef MEMBER

@@ -38,32 +38,6 @@ typedef struct fold_t {
   void (*merge)(word_t *acc, const word_t *more, int64_t n);
 } fold_t;
 
-/* T is the type of the numbers, W that of partial results, member the one in word_t. */
-#define FOLD_RUN(name, T, W, member, MAP, IDENTITY, OP)                                            \
-  static void name##_run(word_t *acc, const void *data, int64_t n) {                               \
-    const T *restrict x = (const T *)data;                                                         \
-    T s[LANES];                                                                                    \
-    int64_t i = 0;                                                                                 \
-    int used = n < LANES ? 1 : LANES;                                                              \
-    for (int l = 0; l < used; l++)                                                                 \
-      s[l] = (T)(IDENTITY);                                                                        \
-    for (; i + LANES <= n; i += LANES) {                                                           \
-      for (int l = 0; l < LANES; l++) {                                                            \
-        T b = MAP(x[i + l]);                                                                       \
-        s[l] = (T)(OP(s[l], b));                                                                   \
-      }                                                                                            \
-    }                                                                                              \
-    for (int l = 0; i + l < n; l++) {                                                              \
-      T b = MAP(x[i + l]);                                                                         \
-      T *to = &s[used > 1 ? l : 0];                                                                \
-      *to = (T)(OP(*to, b));                                                                       \
-    }                                                                                              \
-    for (int w = used / 2; w; w /= 2)                                                              \
-      for (int l = 0; l < w; l++)                                                                  \
-        s[l] = (T)(OP(s[l], s[l + w]));                                                            \
-    acc->member = (W)(OP(acc->member, (W)s[0]));                                                   \
-  }
-
 /* What ../fold_kernel.h, which defines the functions of a fold, takes as MAP and as OP. */
 #define MAP_SELF(x) (x)
 #define MAP_SQUARE(x) ((x) * (x))

@@ -34,14 +34,10 @@ typedef struct norm_t {
   int centred;
 } norm_t;
 
-FOLD_RUN(f32_sum, float, double, f, MAP_SELF, 0, OP_ADD)
-FOLD_RUN(f32_square, float, double, f, MAP_SQUARE, 0, OP_ADD)
 #define T float
 #define NAME(x) f32_##x
 #include "../norm_kernel.h"
 
-FOLD_RUN(f64_sum, double, double, f, MAP_SELF, 0, OP_ADD)
-FOLD_RUN(f64_square, double, double, f, MAP_SQUARE, 0, OP_ADD)
 #define T double
 #define NAME(x) f64_##x
 #include "../norm_kernel.h"
