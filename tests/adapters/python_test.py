@@ -699,7 +699,7 @@ class Definitions(unittest.TestCase):
         np.testing.assert_array_equal(scale(x), 2 * x)
         np.testing.assert_array_equal(tenon.ops.mine.scale(x.T, 2, by=3.0), 9 * x.T)
         np.testing.assert_array_equal(scale(x.astype("f8"), way="down"), x / 2)
-        self.assertEqual((scale.doc, scale.name), ("x times by, so often.", "mine::scale"))
+        self.assertEqual((scale.doc, scale.name), ("Multiplies x, as often as asked for.", "mine::scale"))
         x[:] = -1
         np.testing.assert_array_equal(kept[0], [[0, 1], [2, 3]])  # it is a copy, which may be kept
         scale.registration.undo()
@@ -721,7 +721,7 @@ class Definitions(unittest.TestCase):
             """Returns x unchanged."""
             return x
         text = pydoc.render_doc(shown, renderer=pydoc.plaintext)
-        self.assertIn("x as it is.", text)
+        self.assertIn("Returns x unchanged.", text)
         self.assertIn("Schema: mine::shown(Tensor x) -> Tensor", text)
         self.assertNotIn("registration", text)
 
