@@ -12,11 +12,6 @@
 
 const tenon_descriptor_t *tenon_library_opencl(void);
 
-/* PoCL 3.1 takes the locks of two events in both orders when a user event fails; these tests do
- * that on one thread. */
-__attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
-const char *__tsan_default_suppressions(void) { return "deadlock:libpocl.so\n"; }
-
 static const tenon_device_table_t *cl; /* the table */
 static tenon_device_context_t all, one, two;
 static int32_t ordinals;
