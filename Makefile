@@ -18,6 +18,9 @@ packages: ## install missing system packages (Debian; uses sudo unless run by ro
 .venv-zoo/base.stamp: scripts/venv.sh scripts/requirements-zoo.txt | packages
 	@scripts/venv.sh .venv-zoo scripts/requirements-zoo.txt && touch $@
 
+.venv-classic/base.stamp: scripts/venv.sh scripts/requirements-classic.txt | packages
+	@scripts/venv.sh .venv-classic scripts/requirements-classic.txt && touch $@
+
 .venv-mxnet-%/base.stamp: scripts/venv.sh scripts/requirements-mxnet-%.txt | packages
 	@scripts/venv.sh .venv-mxnet-$* scripts/requirements-mxnet-$*.txt --no-deps && touch $@
 
@@ -36,7 +39,7 @@ test: ## run all suites; the totals say what did not run and why (TEST_SHARE=all
 	@$(MAKE) --no-print-directory -j 3 BUILD=$(BUILD) setup
 	@scripts/test.sh $(BUILD)
 
-setup: build packages-test .venv-zoo/base.stamp $(MXNETS) ## install everything that the tests need
+setup: build packages-test .venv-zoo/base.stamp .venv-classic/base.stamp $(MXNETS) ## install everything that the tests need
 
 packages-test: packages
 	@scripts/packages.sh test
@@ -63,7 +66,10 @@ device-failures: build zoo ## let each allocation, copy and launch of MiniLM on 
 	@cmake --build $(BUILD) --target test_device_model_failures --parallel $$(nproc) >$(BUILD)/failures.log && TENON_SHOW=1 FAILURES_MODEL=$(or $(FAILURES_MODEL),$(BUILD)/zoo/minilm_16.onnx) $(BUILD)/tests/test_device_model_failures
 
 isolation: build ## run a hundred rounds of each kind of misbehaviour in isolation (ROUNDS=N)
-	@cmake --build $(BUILD) --target isolation_rounds --parallel $$(nproc) >$(BUILD)/isolation.log && TENON_BUILD=$(BUILD) $(PYTHON) tests/acceptance/isolation_test.py $(or $(ROUNDS),100)
+	@cmake --build $(BUILD) --target isolation_rounds isolation_forgeries --parallel $$(nproc) >$(BUILD)/isolation.log && TENON_BUILD=$(BUILD) $(PYTHON) tests/acceptance/isolation_test.py $(or $(ROUNDS),100)
+
+isolation-fuzz: build ## let a library forge a million replies of each kind, plainly and under the address sanitizer (REPLIES=N; an hour)
+	@scripts/isolation_fuzz.sh $(BUILD) $(or $(REPLIES),1000000)
 
 device-faults: build ## run the device suite with all processors busy: 200 times on the correct example, 20 times on each faulty one
 	@TENON_BUILD=$(BUILD) $(PYTHON) tests/acceptance/devices_test.py --all
@@ -79,6 +85,9 @@ fuzz: .venv/base.stamp ## fuzz the readers of untrusted input and calls, MINUTES
 
 coverage: .venv-zoo/base.stamp ## measure the line coverage of src/ by the tests (half an hour)
 	@scripts/packages.sh test && scripts/coverage.sh
+
+exported-models: build .venv-zoo/base.stamp ## export all neural networks of tests/models_gen by PyTorch, and compare them with ONNX Runtime (minutes)
+	@TENON_TRUST=whole TENON_BUILD=$(BUILD) $(PYTHON) tests/acceptance/trust/exported_models_test.py
 
 bench: build .venv-zoo/base.stamp ## measure the cost of calls, loading, and models against ONNX Runtime and OpenVINO
 	@$(PYTHON) bench/run.py $(BENCH)
@@ -104,4 +113,4 @@ format: ## lay the sources out with clang-format
 clean: ## remove the build folders and keep the virtual environments
 	rm -rf $(BUILD) build-*
 
-.PHONY: help packages build run test setup packages-test test-mxnet mxnet-examples sanitize stress sim-seeds device-failures device-faults leaks failures fuzz coverage bench zoo install support abi-update abi-snapshot format clean
+.PHONY: help packages build run test setup packages-test test-mxnet mxnet-examples sanitize stress sim-seeds device-failures isolation-fuzz device-faults leaks failures fuzz coverage exported-models bench zoo install support abi-update abi-snapshot format clean

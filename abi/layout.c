@@ -1200,6 +1200,7 @@ FUNCTION_IS(tenon_random_seed, void (uint64_t));
 FUNCTION_IS(tenon_record_set, tenon_status_t (const tenon_record_t *));
 FUNCTION_IS(tenon_recording_attrs, tenon_status_t (const tenon_recording_t *, const tenon_op_t *, tenon_attrs_t **));
 FUNCTION_IS(tenon_recording_info, void (const tenon_recording_t *, tenon_recording_info_t *));
+FUNCTION_IS(tenon_recording_library, tenon_status_t (const tenon_recording_t *, const char **));
 FUNCTION_IS(tenon_recording_load, tenon_status_t (const char *, tenon_recording_t **));
 FUNCTION_IS(tenon_recording_release, void (tenon_recording_t *));
 FUNCTION_IS(tenon_recording_save, tenon_status_t (const char *, const tenon_op_t *, const tenon_value_t *, const tenon_recording_info_t *));

@@ -25,6 +25,8 @@ function(tenon_add_library name)
       target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fno-gnu-unique>)
     endif()
   endif()
+  # The dialect of `tenon build`: C11 with the names of POSIX and the system (M_PI, strdup, clock_gettime).
+  set_target_properties(${name} PROPERTIES C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS ON)
   target_compile_options(${name} PRIVATE -O3 $<$<COMPILE_LANGUAGE:C>:-Werror=incompatible-pointer-types>)
   target_link_libraries(${name} PRIVATE tenon::op ${arg_LIBRARIES})
 endfunction()

@@ -66,6 +66,9 @@
   X(core_determinant)                                                                              \
   X(core_spectral)                                                                                 \
   X(core_control)                                                                                  \
+  X(core_trees)                                                                                    \
+  X(core_classes)                                                                                  \
+  X(core_categories)                                                                               \
   X(core_autocast)                                                                                 \
   X(core_strided)                                                                                  \
   X(core_sparse)

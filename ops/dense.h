@@ -10,6 +10,10 @@
 #define DENSE_USES "core::cast" /* uses[0] */
 
 int core_is_dense(const tenon_tensor_t *x); /* row-major */
+/* Whether a tensor attribute can be read as an array: row-major, in memory of the host. */
+static inline int core_is_array(const tenon_tensor_t *t) {
+  return t->device.type == 1 && !t->detail && core_is_dense(t);
+}
 static inline int core_is(const tenon_tensor_t *x, uint32_t dtype) {
   return tenon_dtype_id(x->dtype) == dtype;
 }

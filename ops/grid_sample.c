@@ -88,7 +88,9 @@ static int32_t taps_of(const grid_t *g, int32_t axis, double normal, int64_t *in
   if (g->mode == NEAREST) v = nearbyint(v);
   double pace = g->align_corners ? (n - 1) / 2 : n / 2; /* derivative of v with respect to normal */
   if (v < edge || v > n - 1 - edge) {
-    if (g->padding == BORDER) {
+    /* A cubic keeps its point, and index_inside clamps each of its elements: PyTorch and ONNX
+     * Runtime agree on this, against ONNX's reference, which clamps the point. */
+    if (g->padding == BORDER && g->mode != CUBIC) {
       v = fmin(fmax(v, 0), n - 1);
       pace = 0;
     }

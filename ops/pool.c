@@ -6,12 +6,18 @@
 #include "axes.h"
 #include "dense.h"
 #include <math.h>
+#include <string.h>
 
-enum { LANES = 64 };
+enum {
+  LANES = 64,
+  FOLD = 256,    /* taps summed in the dtype itself; a sum of more loses digits of an f32 */
+  ROW_LEAST = 16 /* elements of a row of a window that are worth a loop of their own */
+};
 
 typedef struct sums_t { /* per lane: a sum of any dtype, and the index of the greatest element */
   _Alignas(64) char value[LANES * 8];
   int64_t index[LANES];
+  double total[LANES]; /* sums of all taps but the last FOLD ones, of windows with more taps */
 } sums_t;
 
 /* Accumulates lanes [lo, hi) of the elements under one tap. `at` and `at_step` give their indices;
@@ -22,6 +28,11 @@ typedef void (*tap_fn)(sums_t *sums, const void *x, int64_t stride, int64_t lo, 
 typedef void (*done_fn)(sums_t *sums, void *out, int64_t stride, int64_t lanes,
                         const double *counts, double p);
 
+/* Moves the sums to the totals; `is_last` then sets the sums to the totals. */
+typedef void (*fold_fn)(sums_t *sums, int64_t lanes, int is_last);
+/* The sum of n neighbours. */
+typedef double (*row_fn)(const void *x, int64_t n);
+
 typedef struct pool_t {
   window_t window;
   tenon_tensor_t *x;
@@ -29,6 +40,8 @@ typedef struct pool_t {
   tenon_tensor_t *indices;
   tap_fn tap;
   done_fn done;
+  fold_fn fold; /* NULL: the result needs no sums */
+  row_fn row;   /* NULL: rows of windows are not summed by themselves */
   double p;
   int include_pad;
   int column_major;
@@ -121,6 +134,14 @@ static inline double power_f64(double x, double p) {
 #define NAME(x) lp_##x##_F64
 #include "pool_sum_kernel.h"
 
+#define T float
+#define NAME(x) average_##x##_F32
+#include "pool_row_kernel.h"
+
+#define T double
+#define NAME(x) average_##x##_F64
+#include "pool_row_kernel.h"
+
 enum {
   POOL_MAX,
   POOL_AVERAGE,
@@ -132,21 +153,23 @@ static const struct {
   int kind;
   tap_fn tap;
   done_fn done;
+  fold_fn fold;
+  row_fn row;
 } pools[] = {
-    {TENON_F32, POOL_MAX, max_tap_F32, max_done_F32},
-    {TENON_F64, POOL_MAX, max_tap_F64, max_done_F64},
-    {TENON_I8, POOL_MAX, max_tap_I8, max_done_I8},
-    {TENON_I16, POOL_MAX, max_tap_I16, max_done_I16},
-    {TENON_I32, POOL_MAX, max_tap_I32, max_done_I32},
-    {TENON_I64, POOL_MAX, max_tap_I64, max_done_I64},
-    {TENON_U8, POOL_MAX, max_tap_U8, max_done_U8},
-    {TENON_U16, POOL_MAX, max_tap_U16, max_done_U16},
-    {TENON_U32, POOL_MAX, max_tap_U32, max_done_U32},
-    {TENON_U64, POOL_MAX, max_tap_U64, max_done_U64},
-    {TENON_F32, POOL_AVERAGE, average_tap_F32, average_done_F32},
-    {TENON_F64, POOL_AVERAGE, average_tap_F64, average_done_F64},
-    {TENON_F32, POOL_LP, lp_tap_F32, lp_done_F32},
-    {TENON_F64, POOL_LP, lp_tap_F64, lp_done_F64},
+    {TENON_F32, POOL_MAX, max_tap_F32, max_done_F32, NULL, NULL},
+    {TENON_F64, POOL_MAX, max_tap_F64, max_done_F64, NULL, NULL},
+    {TENON_I8, POOL_MAX, max_tap_I8, max_done_I8, NULL, NULL},
+    {TENON_I16, POOL_MAX, max_tap_I16, max_done_I16, NULL, NULL},
+    {TENON_I32, POOL_MAX, max_tap_I32, max_done_I32, NULL, NULL},
+    {TENON_I64, POOL_MAX, max_tap_I64, max_done_I64, NULL, NULL},
+    {TENON_U8, POOL_MAX, max_tap_U8, max_done_U8, NULL, NULL},
+    {TENON_U16, POOL_MAX, max_tap_U16, max_done_U16, NULL, NULL},
+    {TENON_U32, POOL_MAX, max_tap_U32, max_done_U32, NULL, NULL},
+    {TENON_U64, POOL_MAX, max_tap_U64, max_done_U64, NULL, NULL},
+    {TENON_F32, POOL_AVERAGE, average_tap_F32, average_done_F32, average_fold_F32, average_row_F32},
+    {TENON_F64, POOL_AVERAGE, average_tap_F64, average_done_F64, average_fold_F64, average_row_F64},
+    {TENON_F32, POOL_LP, lp_tap_F32, lp_done_F32, lp_fold_F32, NULL},
+    {TENON_F64, POOL_LP, lp_tap_F64, lp_done_F64, lp_fold_F64, NULL},
 };
 
 /* the sweep */
@@ -194,24 +217,22 @@ static void window_lanes_run(const pool_t *pool, int64_t image, int64_t channel,
   const window_t *w = &pool->window;
   const tenon_tensor_t *x = pool->x;
   const tenon_tensor_t *out = pool->out;
-  int32_t rank = w->rank;
-  int32_t last = rank - 1;
-  int32_t fixed = pool->by_channel ? rank : last;
+  int32_t last = w->rank - 1;
+  int32_t fixed = pool->by_channel ? w->rank : last;
   int64_t size = x->dtype.bits / 8;
   int64_t taps = 1;
-  int64_t space = window_size(w->in, rank);
+  int64_t space = window_size(w->in, w->rank);
   int64_t x_lane = pool->by_channel ? x->strides[1] : w->stride[last] * x->strides[2 + last];
-  int64_t out_axis = pool->by_channel ? 1 : 1 + rank;
+  int64_t out_axis = pool->by_channel ? 1 : 1 + w->rank;
   int64_t out_at = image * out->strides[0] + channel * out->strides[1];
-  int64_t at_lane = 0;
   int64_t at_weights[SPATIAL_MAX], first[SPATIAL_MAX], some[SPATIAL_MAX];
   double counts[LANES];
   sums_t sums;
   set_index_strides(pool, at_weights);
-  at_lane = pool->by_channel ? space : w->stride[last] * at_weights[last];
+  int64_t at_lane = pool->by_channel ? space : w->stride[last] * at_weights[last];
   count_elements(pool, o, lanes, counts);
   /* Only taps that are inside x for some lane: a window may be far larger than x. */
-  for (int32_t i = 0; i < rank; i++) {
+  for (int32_t i = 0; i < w->rank; i++) {
     int64_t begin = o[i] * w->stride[i] - w->before[i];
     int64_t reach = i < fixed ? 0 : (lanes - 1) * w->stride[i];
     first[i] = pool_first_tap(w, i, begin + reach, 0);
@@ -220,7 +241,9 @@ static void window_lanes_run(const pool_t *pool, int64_t image, int64_t channel,
     out_at += o[i] * out->strides[2 + i];
   }
   pool->done(&sums, 0, 0, lanes, counts, pool->p);
+  if (taps > FOLD) memset(sums.total, 0, sizeof sums.total);
   for (int64_t t = 0; t < taps; t++) {
+    if (t && t % FOLD == 0 && pool->fold) pool->fold(&sums, lanes, 0);
     int64_t offset = image * x->strides[0] + channel * x->strides[1];
     int64_t lo = 0;
     int64_t hi = lanes;
@@ -244,9 +267,74 @@ static void window_lanes_run(const pool_t *pool, int64_t image, int64_t channel,
     const char *from = (const char *)x->data + offset * size; /* lane 0, which may be padding */
     pool->tap(&sums, from, x_lane, lo, hi, at, pool->indices ? at_lane : 0, pool->p);
   }
+  if (taps > FOLD && pool->fold) pool->fold(&sums, lanes, 1);
   pool->done(&sums, (char *)out->data + out_at * size, out->strides[out_axis], lanes, counts,
              pool->p);
   if (pool->indices) write_indices(pool, image, channel, o, lanes, &sums);
+}
+
+/* The sum of the elements under the window at output position o[] of a channel, by whole rows. */
+static double window_rows_sum(const pool_t *pool, int64_t image, int64_t channel,
+                              const int64_t *o) {
+  const window_t *w = &pool->window;
+  const tenon_tensor_t *x = pool->x;
+  int32_t last = w->rank - 1;
+  int64_t size = x->dtype.bits / 8;
+  int64_t rows = 1;
+  int64_t origin[SPATIAL_MAX], some[SPATIAL_MAX];
+  double total = 0;
+  for (int32_t i = 0; i <= last; i++) {
+    int64_t begin = o[i] * w->stride[i] - w->before[i];
+    int64_t first = pool_first_tap(w, i, begin, 0);
+    some[i] = pool_first_tap(w, i, begin, w->in[i]) - first;
+    origin[i] = begin + first * w->dilation[i];
+    if (some[i] <= 0) return 0;
+    if (i < last) rows *= some[i];
+  }
+  for (int64_t row = 0; row < rows; row++) {
+    int64_t rest = row;
+    int64_t offset = image * x->strides[0] + channel * x->strides[1] + origin[last];
+    for (int32_t i = last - 1; i >= 0; i--) {
+      offset += (origin[i] + rest % some[i] * w->dilation[i]) * x->strides[2 + i];
+      rest /= some[i];
+    }
+    total += pool->row((const char *)x->data + offset * size, some[last]);
+  }
+  return total;
+}
+
+/* window_lanes_run for averages of windows whose rows are long and dense. */
+static void average_lanes_run(const pool_t *pool, int64_t image, int64_t channel, const int64_t *o,
+                              int64_t lanes) {
+  const tenon_tensor_t *out = pool->out;
+  int32_t rank = pool->window.rank;
+  int64_t axis = pool->by_channel ? 1 : 1 + rank;
+  int64_t to = image * out->strides[0] + channel * out->strides[1];
+  int64_t own[SPATIAL_MAX];
+  double counts[LANES];
+  count_elements(pool, o, lanes, counts);
+  for (int32_t i = 0; i < rank; i++) {
+    own[i] = o[i];
+    to += o[i] * out->strides[2 + i];
+  }
+  for (int64_t l = 0; l < lanes; l++, to += out->strides[axis]) {
+    if (!pool->by_channel) own[rank - 1] = o[rank - 1] + l;
+    double mean =
+        window_rows_sum(pool, image, pool->by_channel ? channel + l : channel, own) / counts[l];
+    if (tenon_dtype_id(out->dtype) == TENON_F64)
+      ((double *)out->data)[to] = mean;
+    else
+      ((float *)out->data)[to] = (float)mean;
+  }
+}
+
+/* Lanes of either kind. */
+static void lanes_run(const pool_t *pool, int64_t image, int64_t channel, int64_t *o,
+                      int64_t lanes) {
+  if (pool->row)
+    average_lanes_run(pool, image, channel, o, lanes);
+  else
+    window_lanes_run(pool, image, channel, o, lanes);
 }
 
 /* A part is (image, position or row of positions, block of channels or channel). */
@@ -272,13 +360,12 @@ static tenon_status_t window_rows_run(tenon_call_t *call, void *argument, int64_
       rest /= w->out[i];
     }
     if (pool->by_channel) {
-      window_lanes_run(pool, image, channel, o,
-                       channels - channel < LANES ? channels - channel : LANES);
+      lanes_run(pool, image, channel, o, channels - channel < LANES ? channels - channel : LANES);
       continue;
     }
     for (int64_t at = 0; at < row; at += LANES) {
       o[w->rank - 1] = at;
-      window_lanes_run(pool, image, channel, o, row - at < LANES ? row - at : LANES);
+      lanes_run(pool, image, channel, o, row - at < LANES ? row - at : LANES);
     }
   }
   return TENON_OK;
@@ -296,7 +383,14 @@ static tenon_status_t run_windows(tenon_call_t *call, pool_t *pool, int kind) {
     if (pools[i].dtype == tenon_dtype_id(dtype) && pools[i].kind == kind) {
       pool->tap = pools[i].tap;
       pool->done = pools[i].done;
+      pool->fold = pools[i].fold;
+      pool->row = pools[i].row;
     }
+  int32_t last = pool->window.rank - 1;
+  int64_t reach = pool->window.in[last] < pool->window.kernel[last] ? pool->window.in[last]
+                                                                    : pool->window.kernel[last];
+  if (pool->x->strides[2 + last] != 1 || pool->window.dilation[last] != 1 || reach < ROW_LEAST)
+    pool->row = NULL;
   int64_t row = pool->window.out[pool->window.rank - 1];
   pool->by_channel = pool->x->strides[1] == 1 || row < 8;
   int64_t step = pool->by_channel ? LANES : 1;

@@ -32,6 +32,14 @@ static void NAME(done)(sums_t *sums, void *out, int64_t stride, int64_t lanes, c
       sum[l] = 0;
 }
 
+static void NAME(fold)(sums_t *sums, int64_t lanes, int is_last) {
+  T *sum = (T *)(void *)sums->value;
+  for (int64_t l = 0; l < lanes; l++) {
+    sums->total[l] += (double)sum[l];
+    sum[l] = is_last ? (T)sums->total[l] : 0;
+  }
+}
+
 #undef T
 #undef TERM
 #undef RESULT

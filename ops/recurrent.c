@@ -336,7 +336,8 @@ tenon_status_t core_recurrent_run(tenon_call_t *call, int kind, recurrent_produc
   const tenon_value_t *attrs = call->attrs;
   tenon_tensor_t *in[PEEPHOLES + 1] = {0};
   tenon_tensor_t *out[3] = {0};
-  layer_t layer = {.special = attrs[SPECIAL].as.i != 0, .batch_first = attrs[LAYOUT].as.i != 0};
+  const int is_special = kind != RECURRENT_RNN && attrs[SPECIAL].as.i != 0; /* rnn has none */
+  layer_t layer = {.special = is_special, .batch_first = attrs[LAYOUT].as.i != 0};
   layer.dtype = core_gemm_dtype(call->inputs[X]->dtype);
   TENON_TRY(make_dense(call, kind, product != NULL, layer.dtype, in, out));
   const tenon_tensor_t *x = in[X];

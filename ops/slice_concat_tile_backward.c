@@ -70,6 +70,12 @@ static tenon_status_t concat_backward_infer(tenon_infer_t *infer) {
     out->strided = 1;
     out->ndim = dy->ndim;
     for (int32_t d = 0; d < dy->ndim; d++) {
+      if (d != axis && dim_differ(x->dims[d], dy->dims[d]))
+        return tenon_fail(infer, TENON_INVALID,
+                          "part %u has the shape %s, which does not fit dy of shape %s along axis "
+                          "%d",
+                          i, dims_text(x->dims, x->ndim).text, dims_text(dy->dims, dy->ndim).text,
+                          d);
       out->dims[d] = x->dims[d];
       out->strides[d] = tenon_stride(infer, dy, d);
     }

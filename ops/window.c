@@ -43,7 +43,9 @@ tenon_status_t core_window_infer(tenon_infer_t *infer, const window_args_t *args
         dim_add(infer, dim_mul(infer, dim_sub(infer, kernel[i], one), dilation), one);
     tenon_dim_t padded = dim_add(infer, in[i], tenon_extent(before + after));
     tenon_dim_t room = dim_sub(infer, padded, span);
-    if (tenon_is_known(room) && room.value < 0)
+    /* With ceil_mode, one window may begin inside the input and end anywhere after it. */
+    int64_t least = args->ceil ? 1 - stride.value : 0;
+    if (tenon_is_known(room) && room.value < least)
       return tenon_fail(infer, TENON_INVALID,
                         "on spatial axis %d the window spans %" PRId64
                         " elements, but the padded input has only %" PRId64 " (%" PRId64

@@ -16,6 +16,7 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 COUNTED = ("src", "ops", "devices", "tools", "bridges", "python/src")
 ALSO = ("tests", "bench", "examples")  # comma statements and long lines only
+HEADERS = ("include",)  # long lines only: macros and fold expressions of C++ need commas
 KINDS = ("comma", "return", "conditionals", "columns", "length", "name")
 COLUMNS = 100
 LINES = 60
@@ -330,7 +331,8 @@ def check(paths):
         if len({path for path, _ in places}) > FILES and name != "main":
             for path, line in sorted(places):
                 found.append((path, line, "name", f"{name} is defined in {len(places)} files: name its object (find_backend)"))
-    return [f for f in found if f[0].startswith(COUNTED) or f[2] in ("comma", "return", "columns")]
+    kinds = {path: ("columns",) if path.startswith(HEADERS) else ("comma", "return", "columns") for path, *_ in found}
+    return [f for f in found if f[0].startswith(COUNTED) or f[2] in kinds[f[0]]]
 
 
 def folder_of(path):
@@ -356,7 +358,7 @@ def print_counts(counts):
 def main():
     arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
     paths = [os.path.relpath(os.path.abspath(a), ROOT) for a in arguments if os.path.isfile(a)]
-    paths = paths or list(sources(arguments or COUNTED + ALSO))
+    paths = paths or list(sources(arguments or COUNTED + ALSO + HEADERS))
     found = sorted(check(paths))
     counts = counts_of(found)
     if "--counts" in sys.argv:

@@ -21,7 +21,7 @@ export TENON_CACHE=${TENON_CACHE:-$PWD/$build/cache} # not the cache in the home
 # The suites in the order in which they start: the longest first.
 suites=(
   sanitize fuzz wheel torch mxnet unit devices models onnx guides python layers format style docs header dispatch
-  autograd install command errors examples search offload cuda abi new isolation debug failures check
+  autograd trust install command errors examples search offload cuda abi new isolation debug failures check
 )
 declare -A about=(
   [sanitize]="a share of the tests under sanitizers"
@@ -42,6 +42,7 @@ declare -A about=(
   [header]="every public header by itself: standards, compilers; the number of declarations in op.h"
   [dispatch]="tables against PyTorch's"
   [autograd]="gradients against PyTorch's"
+  [trust]="hostile libraries, files, dumps and models; memory that arguments share; long graphs; hardening of built files"
   [install]="make install, CMake package, pkg-config"
   [command]="the tenon command"
   [errors]="messages for broken models"
@@ -149,7 +150,7 @@ run_python() { # with NumPy alone, and with PyTorch as well
   else
     echo "skip: .venv-zoo is missing (make test makes it)"
   fi
-  total_of_parts "$log" $parts
+  total_of_parts "$log" "$parts"
 }
 run_torch() { # torch_deploy_test.py runs its programs without Python
   lacks_python_package && return
@@ -180,7 +181,7 @@ run_new() { run_parts new "$python" tests/acceptance/{new,bench,watch}_test.py; 
 run_command() { "$python" tests/acceptance/command_test.py; }
 run_errors() { "$python" tests/acceptance/errors_test.py; }
 run_isolation() {
-  build_targets isolation-build.log isolation_rounds || return 1
+  build_targets isolation-build.log isolation_rounds isolation_forgeries || return 1
   "$python" tests/acceptance/isolation_test.py
 }
 run_examples() { "$python" tests/acceptance/examples_test.py; }
@@ -192,6 +193,21 @@ run_onnx() { "$python" tests/acceptance/onnx_test.py; }
 run_models() { "$python" tests/acceptance/models_test.py; }
 run_offload() { make_zoo minilm_16 mobilenetv2 resnet50 && "$python" tests/acceptance/device_models_test.py; }
 run_cuda() { "$python" tests/acceptance/cuda_test.py; }
+run_trust() { # those of PyTorch need its environment
+  local log=$logs/trust-parts.log part parts=(requirements elf dialect loading reason misbehave overlap escape blocks models_differ classic classic_models memory determinism scale python exported_models texts friction)
+  lacks_python_package && return
+  build_targets trust-build.log tenon_command isolate check_operator check_device tenon_python vx || return 1
+  for part in "${parts[@]}"; do
+    "$python" "tests/acceptance/trust/${part}_test.py" || true
+  done 2>&1 | tee "$log"
+  if [ -x "$zoo_python" ]; then
+    parts+=(torch_writes)
+    $zoo_python tests/acceptance/trust/torch_writes_test.py 2>&1 | tee -a "$log"
+  else
+    echo "skip: .venv-zoo is missing (make test makes it)"
+  fi
+  total_of_parts "$log" ${#parts[@]}
+}
 run_debug() { run_parts debug "$python" tests/acceptance/{debug,debug_tools,doctor}_test.py; }
 run_sanitize() {
   local part presets=()
@@ -235,7 +251,7 @@ for suite in "${suites[@]}"; do
   fi
 done
 
-failed=0 passed=0 wrong=0 skipped=0 summary=()
+failed=0 passed=0 wrong=0 skipped=0 summary=() wrong_suites=()
 take() { # SUITE STATUS: shows a suite that has ended, and adds it up
   local suite=$1 status=$2 line p f s seconds processor
   [ -n "$only" ] || { echo "== $suite: ${about[$suite]}"; cat "$logs/$suite.log"; }
@@ -244,7 +260,7 @@ take() { # SUITE STATUS: shows a suite that has ended, and adds it up
   read -r p f s < <(sed -E 's/^([0-9]+) passed, ([0-9]+) failed(, ([0-9]+) skipped)?.*/\1 \2 \4/' <<<"$line")
   [ "$f" -eq 0 ] && [ "$status" -ne 0 ] && f=1
   passed=$((passed + p)) wrong=$((wrong + f)) skipped=$((skipped + ${s:-0}))
-  [ "$f" -eq 0 ] || failed=1
+  [ "$f" -eq 0 ] || { failed=1; wrong_suites+=("$suite"); }
   read -r seconds processor <"$logs/$suite.time"
   summary+=("$(printf '%-10s %6d passed %5d failed %5d skipped %6d s %6d s of a processor' \
     "$suite" "$p" "$f" "${s:-0}" "$seconds" "$processor")")
@@ -283,12 +299,18 @@ else
 fi
 
 echo
-printf '%s\n' "${summary[@]}"
-echo "total: $passed passed, $wrong failed, $skipped skipped"
 for suite in "${suites[@]}"; do # what did not run, and why
   {
     grep -iE '^ *skip[a-z]*: ' "$logs/$suite.log" | sed -E 's/^ *skip[a-z]*: *//' | sort | uniq -c
     sed -nE '/^skipped:$/,/passed/ { /^ +[0-9]+  /p }' "$logs/$suite.log"
   } | sed "s/^/skipped in $suite: /" | cut -c1-170
 done
+printf '%s\n' "${summary[@]}"
+# What failed comes last, because some readers of this output see only its end.
+for suite in "${wrong_suites[@]}"; do
+  echo "failed in $suite ($logs/$suite.log):"
+  { grep -E '^(FAIL|ERROR)|^[A-Za-z.]*(Error|Exception): |: (error|expected)' "$logs/$suite.log" || tail -8 "$logs/$suite.log"; } |
+    head -12 | cut -c1-300
+done
+echo "total: $passed passed, $wrong failed, $skipped skipped"
 exit $failed

@@ -1,13 +1,16 @@
 /* The process: start, shutdown, version, and the report of `tenon doctor`. This file is above every
  * folder and the only one that knows all of them. Invariant: start is idempotent, and shutdown
  * frees everything that the runtime allocated. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
 
 #include "autograd/tape.h"
 #include "base/cpu.h"
+#include "base/environment_check.h"
 #include "base/memory.h"
+#include "base/memory_limit.h"
 #include "base/parallel.h"
 #include "base/runtime.h"
 #include "base/status.h"
@@ -129,6 +132,8 @@ static tenon_status_t start_runtime(void) {
   static int handles_fork;
   tn_text_t offences = {0};
   tn_library_t *core;
+  TN_TRY(tn_environment_check());
+  TN_TRY(tn_memory_limit_start());
   install_hooks();
   tenon_status_t status =
       tn_registry_add(tenon_library_core(), "", NULL, NULL, TN_OVERRIDE_MAY, &offences, &core);
@@ -176,9 +181,28 @@ static __attribute__((constructor(101))) void install_first(void) {
   tn_isolation_load = tenon_library_load;
 }
 
+static void report_memory(tn_text_t *text) {
+  const uint64_t limit = tn_aligned_limit();
+  if (limit == UINT64_MAX)
+    tn_text_add(text, "memory           no limit for tensors (TENON_MEMORY_LIMIT sets one)\n");
+  else
+    tn_text_add(text,
+                "memory           at most %" PRIu64 " MiB for tensors (TENON_MEMORY_LIMIT changes "
+                "it)\n",
+                limit >> 20);
+}
+
+static void report_environment(tn_text_t *text) {
+  tn_text_t problems = {0};
+  tn_environment_problems(&problems);
+  const char *line = tn_text_get(&problems);
+  for (const char *end; (end = strchr(line, '\n')); line = end + 1)
+    tn_text_add(text, "problem          %.*s\n", (int)(end - line), line);
+  tn_text_clear(&problems);
+}
+
 tenon_status_t tenon_doctor(char **out_text) {
   tn_text_t text = {0};
-  const char *limit;
   tn_text_add(&text, "tenon            %s, contract %u.%u\n", tenon_version(), TENON_ABI >> 16,
               TENON_ABI & 0xffff);
   tn_text_add(&text, "compiler         " TENON_COMPILER_TEXT "\n");
@@ -191,13 +215,10 @@ tenon_status_t tenon_doctor(char **out_text) {
   for (int i = 0; tn_cpu_word(i); i++)
     if (tn_cpu_has(i)) tn_text_add(&text, " %s", i ? tn_cpu_word(i) : "default");
   tn_text_add(&text, "\n");
-  if (!tn_cpu_limit_valid(&limit))
-    tn_text_add(&text,
-                "problem          TENON_CPU_CAPABILITY='%s' does not name an instruction set and "
-                "is ignored\n",
-                limit);
   tenon_status_t status = tenon_start();
+  report_environment(&text); /* the start finds some of the problems */
   if (status != TENON_OK) tn_text_add(&text, "problem          %s\n", tn_error());
+  report_memory(&text);
   const tenon_op_t *const *ops;
   int32_t count;
   if (status == TENON_OK && tn_registry_list(&ops, &count) == TENON_OK) {

@@ -25,12 +25,8 @@ static bool open_device(const char *text, size_t size, tenon_device_t *out_devic
   text_bytes(&name, text, colon ? (size_t)(colon - text) : size);
   if (fine && !is_backend(text_get(&name)) &&
       tenon_device_count(text_get(&name), &count) == TENON_NOT_FOUND) {
-    text_add(
-        why,
-        "%.*s: no loaded library provides this device: load its library by --ops LIB; available:",
-        (int)shown, text);
-    for (int32_t i = 0; tenon_backend_name(i); i++)
-      text_add(why, "%s %s", i ? "," : "", tenon_backend_name(i));
+    text_add(why, "%.*s: %s; a library may bring more devices: load it by --ops LIB", (int)shown,
+             text, tenon_error());
     fine = false;
   }
   if (fine && tenon_device_find(text_get(&name), (int32_t)ordinal, out_device) != TENON_OK) {

@@ -145,18 +145,6 @@ void differences_add_json(text_t *out, const differences_t *differences) {
   text_add(out, "%s]", differences->count ? "\n  " : "");
 }
 
-static void add_escaped(text_t *out, const char *text) {
-  for (; *text; text++)
-    if (*text == '<')
-      text_add(out, "&lt;");
-    else if (*text == '&')
-      text_add(out, "&amp;");
-    else if (*text == '"')
-      text_add(out, "&quot;");
-    else
-      text_bytes(out, (unsigned char)*text < ' ' ? " " : text, 1);
-}
-
 static const char *bar_colour(const difference_t *d, bool is_first) {
   if (is_first) return "#d1242f";
   if (d->differs) return "#f0883e";
@@ -180,7 +168,7 @@ void differences_add_svg(text_t *out, const differences_t *differences, const ch
            "font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%%\" height=\"100%%\" "
            "fill=\"white\"/>\n<text x=\"%d\" y=\"20\" font-size=\"14\">",
            LEFT + width + 20, TOP + HEIGHT + BOTTOM, LEFT);
-  add_escaped(out, title);
+  text_add_xml(out, title);
   text_add(out, "</text>\n");
   for (int power = LEAST; power <= MOST; power += 3) {
     double y = TOP + HEIGHT * (1 - (double)(power - LEAST) / (MOST - LEAST));
@@ -201,11 +189,11 @@ void differences_add_svg(text_t *out, const differences_t *differences, const ch
     text_add(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"><title>",
              LEFT + i * step, TOP + HEIGHT - height, step - 1, height,
              bar_colour(d, i == differences->first));
-    add_escaped(out, d->value->node);
+    text_add_xml(out, d->value->node);
     text_add(out, " (");
-    add_escaped(out, d->value->op);
+    text_add_xml(out, d->value->op);
     text_add(out, ") ");
-    add_escaped(out, d->value->name);
+    text_add_xml(out, d->value->name);
     text_add(out, ": ");
     add_number(out, d);
     text_add(out, "</title></rect>\n");

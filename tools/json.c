@@ -12,15 +12,19 @@ void json_add_text(text_t *out, const char *text) {
     return;
   }
   text_add(out, "\"");
-  for (const char *at = text; *at; at++) {
+  for (const char *at = text; *at;) {
+    size_t size = text_character(at);
     if (*at == '"' || *at == '\\')
       text_add(out, "\\%c", *at);
     else if (*at == '\n')
       text_add(out, "\\n");
     else if ((unsigned char)*at < 0x20)
       text_add(out, "\\u%04x", (unsigned)*at);
+    else if (size)
+      text_bytes(out, at, size);
     else
-      text_bytes(out, at, 1);
+      text_add(out, "\\ufffd");
+    at += size ? size : 1;
   }
   text_add(out, "\"");
 }

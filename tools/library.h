@@ -6,6 +6,11 @@
 
 #include "text.h"
 
+/* Lets a supervisor watch the rest of the command: it reports a library that ends the process, or
+ * that does not finish loading (supervise.h). Called once, before the first library is loaded. */
+void library_supervise(void);
+/* Loads a library as tenon_library_load does, and tells the supervisor about it. */
+tenon_status_t library_load(const char *path, uint32_t flags, tenon_library_t **out_library);
 /* Loads each library for the rest of the process, if isolated each in a process of its own. Errors
  * are added to `why`. */
 bool library_load_all(const texts_t *paths, bool is_isolated, text_t *why);

@@ -9,6 +9,7 @@
 #include "installation.h"
 #include "options.h"
 #include "print_error.h"
+#include "supervise.h"
 #include "verbs/verb.h"
 
 static const verb_t *const verbs[] = {&verb_new,     &verb_build,   &verb_ops,    &verb_show,
@@ -95,8 +96,9 @@ int main(int argc, char **argv) {
   const char *crash = getenv("TENON_CRASH");
   if (!crash || strcmp(crash, "0") != 0) (void)tenon_crash_report(1);
   int code = run_command_line(argc, argv);
-  tenon_shutdown(); /* so that a leak checker reports only real leaks */
   if ((fflush(stdout) != 0 || ferror(stdout)) && code == EXIT_FINE)
-    return print_failure("cannot write to standard output");
+    code = print_failure("cannot write to standard output");
+  (void)supervise_finished(code); /* from here on only functions run that end the process */
+  tenon_shutdown();               /* so that a leak checker reports only real leaks */
   return code;
 }

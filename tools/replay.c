@@ -27,12 +27,19 @@ bool replay_is_call(const char *folder) {
   return is_there;
 }
 
-const tenon_op_t *replay_find(const replay_t *replay, const tenon_recording_info_t *info,
-                              text_t *why) {
+bool replay_library(const tenon_recording_t *dump, const char **out_path, text_t *why) {
+  if (tenon_recording_library(dump, out_path) == TENON_OK) return true;
+  text_add(why, "%s (add --ops LIB with the library to use)", tenon_error());
+  return false;
+}
+
+const tenon_op_t *replay_find(const replay_t *replay, const tenon_recording_t *dump,
+                              const tenon_recording_info_t *info, text_t *why) {
   const tenon_op_t *op = NULL;
-  bool has_library = info->library_path && *info->library_path && replay->libraries->count == 0;
+  const char *path = NULL;
   if (tenon_op_find(info->op, &op) == TENON_OK) return op;
-  if (has_library && tenon_library_load(info->library_path, 0, NULL) != TENON_OK) {
+  if (replay->libraries->count == 0 && !replay_library(dump, &path, why)) return NULL;
+  if (path && library_load(path, 0, NULL) != TENON_OK) {
     text_add(why, "%s (to use another build of the library, add --ops LIB)", tenon_error());
     return NULL;
   }
@@ -108,7 +115,7 @@ static bool open_device(call_t *call, const char *name, text_t *why) {
 
 static bool prepare_call(const replay_t *replay, call_t *call, text_t *why) {
   int32_t count = call->info.input_count;
-  if (!(call->op = replay_find(replay, &call->info, why))) return false;
+  if (!(call->op = replay_find(replay, call->dump, &call->info, why))) return false;
   if (!open_device(call, replay->device ? replay->device : call->info.device, why)) return false;
   tenon_op_info(call->op, &call->about);
   if (count != call->about.input_count || count > ARGUMENTS_MOST) {
@@ -193,7 +200,7 @@ static void add_call_line(text_t *out, const call_t *call) {
   if (call->info.node) text_add(out, ", node '%s'", call->info.node);
   text_add(out, "\n");
   for (int32_t i = 0; i < call->info.attr_count; i++)
-    text_add(out, "  %-9s%s = %s\n", "attribute", call->info.attr_names[i],
+    text_add(out, "  %-9s %s = %s\n", "attribute", call->info.attr_names[i],
              call->info.attr_texts[i] ? call->info.attr_texts[i] : "...");
   for (int32_t i = 0; i < call->info.input_count; i++)
     add_argument(out, TENON_ARGUMENT_INPUT, i, call, call->info.inputs[i]);

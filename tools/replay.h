@@ -18,10 +18,13 @@ typedef struct replay_t {
 
 /* Whether the folder contains a saved call (call.json). */
 bool replay_is_call(const char *folder);
+/* Finds the library that a dump names; NULL in *out_path: none. False, with the reason in `why`, if
+ * the file is not the one that the dump was made with. */
+bool replay_library(const tenon_recording_t *dump, const char **out_path, text_t *why);
 /* Finds the operator of a saved call. Its library is loaded if necessary, unless --ops names
  * others. */
-const tenon_op_t *replay_find(const replay_t *replay, const tenon_recording_info_t *info,
-                              text_t *why);
+const tenon_op_t *replay_find(const replay_t *replay, const tenon_recording_t *dump,
+                              const tenon_recording_info_t *info, text_t *why);
 /* Repeats the call. Returns false if the outcome differs, which is printed, or if the call could
  * not be repeated, with the reason in `why`. */
 bool replay_run(replay_t *replay, const char *folder, text_t *why);

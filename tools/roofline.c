@@ -108,16 +108,6 @@ void roofline_picture(const machine_t *machine, const roofline_point_t *points, 
            exp2(f.right));
 }
 
-static void add_escaped(text_t *out, const char *text) {
-  for (; *text; text++)
-    if (*text == '<')
-      text_add(out, "&lt;");
-    else if (*text == '&')
-      text_add(out, "&amp;");
-    else
-      text_bytes(out, text, 1);
-}
-
 void roofline_svg(const machine_t *machine, const roofline_point_t *points, int32_t count,
                   const char *title, text_t *out) {
   enum {
@@ -140,7 +130,7 @@ void roofline_svg(const machine_t *machine, const roofline_point_t *points, int3
            "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n<text x=\"%d\" y=\"22\" "
            "font-size=\"14\">",
            WIDTH, HEIGHT, LEFT);
-  add_escaped(out, title);
+  text_add_xml(out, title);
   text_add(out, "</text>\n");
   for (int i = (int)ceil(f.left); i <= f.right; i++)
     text_add(out,
@@ -167,7 +157,7 @@ void roofline_svg(const machine_t *machine, const roofline_point_t *points, int3
     text_add(out,
              "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" fill=\"#06c\"/><text x=\"%.1f\" y=\"%.1f\">",
              x, y, x + 7, y + 4);
-    add_escaped(out, points[i].label);
+    text_add_xml(out, points[i].label);
     text_add(out, "</text>\n");
   }
   text_add(out,

@@ -150,10 +150,11 @@ bool system_make_folder(const char *path, text_t *why) {
     if (path[i] != '/' && path[i] != 0) continue;
     text_clear(&part);
     text_bytes(&part, path, i);
-    if (mkdir(text_get(&part), 0777) != 0 && !system_is_folder(text_get(&part))) {
-      text_add(why, "cannot create the folder %s: %s", text_get(&part), strerror(errno));
-      fine = false;
-    }
+    if (mkdir(text_get(&part), 0777) == 0) continue;
+    const int reason = errno; /* looking at the folder changes errno */
+    if (system_is_folder(text_get(&part))) continue;
+    text_add(why, "cannot create the folder %s: %s", text_get(&part), strerror(reason));
+    fine = false;
   }
   text_free(&part);
   return fine;

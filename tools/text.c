@@ -168,3 +168,32 @@ const char *text_nearest(const char *name, const char *const *names, int32_t cou
   }
   return nearest;
 }
+
+size_t text_character(const char *text) {
+  const unsigned char *c = (const unsigned char *)text;
+  if (*c < 0x80) return 1;
+  if (*c < 0xc2 || *c >= 0xf5) return 0;
+  size_t size = (size_t)(2 + (*c >= 0xe0) + (*c >= 0xf0));
+  for (size_t i = 1; i < size; i++)
+    if ((c[i] & 0xc0) != 0x80) return 0;
+  if ((*c == 0xe0 && c[1] < 0xa0) || (*c == 0xed && c[1] > 0x9f)) return 0;
+  bool is_beyond = (*c == 0xf0 && c[1] < 0x90) || (*c == 0xf4 && c[1] > 0x8f);
+  return is_beyond ? 0 : size;
+}
+
+void text_add_xml(text_t *out, const char *text) {
+  while (*text) {
+    size_t size = text_character(text);
+    if (*text == '<')
+      text_add(out, "&lt;");
+    else if (*text == '&')
+      text_add(out, "&amp;");
+    else if (*text == '"')
+      text_add(out, "&quot;");
+    else if (size)
+      text_bytes(out, (unsigned char)*text < ' ' ? " " : text, size);
+    else
+      text_add(out, "\xef\xbf\xbd");
+    text += size ? size : 1;
+  }
+}

@@ -41,4 +41,10 @@ bool text_matches(const char *text, const char *pattern);
 /* The nearest of `count` names, or NULL if none is near enough to be a misspelling. */
 const char *text_nearest(const char *name, const char *const *names, int32_t count);
 
+/* Bytes of the UTF-8 character at `text`; 0 if it is not valid UTF-8 (RFC 3629). */
+size_t text_character(const char *text);
+/* Adds `text` as text of an XML element. Control characters become blanks, and bytes that are not
+ * valid UTF-8 become U+FFFD. */
+void text_add_xml(text_t *out, const char *text);
+
 #endif

@@ -21,9 +21,8 @@ static inline void null_count(_Atomic uint64_t *what, uint64_t by) {
   atomic_fetch_add_explicit(what, by, memory_order_relaxed);
 }
 static inline null_ordinal_t *null_of(tenon_on_t on) { return on->state; }
-static inline void *null_handle(tenon_on_t on,
-                                /* Returns a distinct, aligned handle that is not an address. */
-                                uint64_t bytes) {
+/* Returns a distinct, aligned handle that is not an address. */
+static inline void *null_handle(tenon_on_t on, uint64_t bytes) {
   return (void *)atomic_fetch_add_explicit(
       &null_of(on)->next, (bytes + NULL_ALIGNMENT - 1) & ~(uint64_t)(NULL_ALIGNMENT - 1),
       memory_order_relaxed);

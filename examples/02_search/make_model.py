@@ -191,7 +191,7 @@ def main():
     model = make_model(options.weights or find_weights(), kind)
     onnx.checker.check_model(model)
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = options.output.with_name(options.output.name + ".part")
+    unfinished = options.output.with_name(f"{options.output.name}.{os.getpid()}.part")
     onnx.save(model, unfinished)
     os.replace(unfinished, options.output)
     print(f"{options.output}: {len(model.graph.node)} nodes, {options.output.stat().st_size / 1e6:.1f} MB")

@@ -425,7 +425,7 @@ typedef struct tenon_call_t {
   tenon_tensor_t *const *inputs;  /* NULL: an optional argument was omitted. */
   tenon_tensor_t *const *outputs; /* NULL: an optional result is not wanted. */
   void *plan;
-  void *stream;                  /* The device's native stream or queue; NULL on the CPU. */
+  void *stream;                  /* From the device's stream_create or stream_import; or NULL. */
   void *workspace;               /* As many bytes as infer requested. */
   const tenon_op_t *const *uses; /* The operators named by TENON_USES, in order. */
   const tenon_random_t *random;
@@ -436,7 +436,10 @@ typedef struct tenon_call_t {
   const struct tenon_device_context_t *device;
 } tenon_call_t;
 
-/* Argument of a loop or row function: operands that are dense and do not overlap. */
+/* Argument of a loop or row function: operands that are dense.  No output overlaps an input or
+ * another output, as in all kernels: the host copies inputs that a call would overwrite.
+ * Exceptions are inputs that TENON_REUSE names, and those of calls by tenon_op_run, which checks
+ * nothing. */
 typedef struct tenon_loop_t {
   uint32_t size;
   uint32_t phase;

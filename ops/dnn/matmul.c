@@ -22,9 +22,6 @@ enum {
   DENSE_C = 4,
   UNFUSED = 8,
 }; /* variants of a job: what the kernel does itself */
-/* A primitive is created only when extents are seen a second time, not for every length that a text
- * can have. */
-enum { SEEN = 16 };
 
 typedef struct plan_t {
   dnn_weights_t weights;
@@ -226,13 +223,12 @@ static tenon_status_t multiply_by_onednn(tenon_call_t *call, want_t *want) {
   for (int i = 0; i < 4; i++)
     known = known && (i != 1 || !plan ? dnn_key_tensor(&key, t[i]) : 1);
   dnn_job_t *job = known ? dnn_find(cache, &key) : 0;
-  if (job && job->variant != SEEN)
+  if (job)
     return job->primitive ? run_matmul_job(call, want, job) : multiply_without_onednn(call, want);
   if (!known && !plan) return multiply_without_onednn(call, want);
-  int first = !job && !plan;
-  job = first ? dnn_job_create(&key) : make_matmul_job(&key, want);
+  /* Even for extents that are seen once: another kernel would give other bits the first time. */
+  job = make_matmul_job(&key, want);
   if (!job) return tenon_fail(call, TENON_MEMORY, "out of memory for a oneDNN primitive");
-  if (first) job->variant = SEEN;
   int kept = known && (job->primitive || !plan) && dnn_publish(cache, job);
   tenon_status_t status =
       job->primitive ? run_matmul_job(call, want, job) : multiply_without_onednn(call, want);

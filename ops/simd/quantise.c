@@ -158,10 +158,9 @@ typedef struct rows_t {
   int64_t block; /* the tensor is [outer, n, inner]; block: indices of n that share scales */
   int64_t width;
   int64_t rows;
-  int64_t per_outer; /* numbers of a row; rows in all; rows per outer index */
-  int single;
-  /* 0: one scale for the tensor; each: every element of a row has its own */
-  int each;
+  int64_t per_outer;       /* numbers of a row; rows in all; rows per outer index */
+  int single;              /* one scale for the tensor: all rows share it, however many there are */
+  int each;                /* every element of a row has its own scale */
   tenon_dtype_t precision; /* dtype of quotients */
   void *codes;             /* where results are written: out, or bytes to be packed */
   int saturate;
@@ -413,10 +412,10 @@ static tenon_status_t dynamic_run(tenon_call_t *call) {
               .zero = &zero,
               .n = count,
               .inner = 1,
-              .block = count,
               .width = BLOCK,
               .rows = blocks,
               .per_outer = blocks,
+              .single = 1,
               .precision = tenon_dtype(TENON_F32)};
   r.codes = r.out->data;
   return each_row(call, &r, quantise_part);

@@ -52,9 +52,20 @@ static __attribute__((noinline)) bool argument_cast(argument_t *argument, tenon_
   return status == TENON_OK;
 }
 
+/* Whether an integer keeps its value in the dtype. */
+static bool fits_integer(long long number, tenon_dtype_t dtype) {
+  const bool is_unsigned = dtype.code == 1;
+  if (tenon_dtype_id(dtype) == TENON_BOOL) return number == 0 || number == 1;
+  if (dtype.code > 1) return true;
+  if (dtype.bits >= 64) return !is_unsigned || number >= 0;
+  const long long half = 1LL << (dtype.bits - 1);
+  return is_unsigned ? number >= 0 && number < 2 * half : number >= -half && number < half;
+}
+
 /* Converts a Python number to a tensor without axes. The tensor takes the dtype of `like`; a float
  * beside an integer tensor becomes f32 instead. */
-static bool number_set(argument_t *argument, PyObject *object, const tenon_tensor_t *like) {
+static bool number_set(argument_t *argument, PyObject *object, const tenon_tensor_t *like,
+                       const char *op, const char *name) {
   bool is_float = PyFloat_Check(object);
   tenon_dtype_t dtype = tenon_dtype(PyBool_Check(object) ? TENON_BOOL : TENON_I64);
   if (is_float) dtype = tenon_dtype(TENON_F64);
@@ -62,7 +73,18 @@ static bool number_set(argument_t *argument, PyObject *object, const tenon_tenso
   if (like && !(is_float && like->dtype.code < 2)) wanted = like->dtype;
   double number = is_float ? PyFloat_AsDouble(object) : 0;
   long long integer = is_float ? 0 : PyLong_AsLongLong(object);
-  if (PyErr_Occurred()) return false;
+  if (PyErr_Occurred()) {
+    PyErr_Clear();
+    PyErr_Format(PyExc_OverflowError, "%s: argument %s: %R does not fit 64 bits", op, name, object);
+    return false;
+  }
+  if (!is_float && !fits_integer(integer, wanted)) {
+    PyErr_Format(PyExc_OverflowError,
+                 "%s: argument %s: %R does not fit %s, the dtype of the first "
+                 "tensor",
+                 op, name, object, tenon_dtype_name(wanted));
+    return false;
+  }
   tenon_status_t status = tenon_tensor_create(dtype, 0, NULL, &argument->tensor);
   if (status != TENON_OK) {
     raise_status(status);
@@ -202,11 +224,17 @@ bool argument_set(argument_t *argument, PyObject *object, int flags, const tenon
   if (type == numpy_type) return array_set(argument, object, flags, op, name, origin);
   if ((table = exchange_of(type))) {
     note_origin(origin, FAMILY_EXCHANGE, object, table);
+    if (!exchange_check(&object, flags & ARGUMENT_WRITTEN, op, name)) return false;
+    if (object != argument->object) {
+      bool is_set = dlpack_import(object, &argument->tensor);
+      Py_DECREF(object);
+      return is_set && (argument->is_reference = true);
+    }
     return exchange_view(table, object, op, name, argument) &&
            (!(flags & ARGUMENT_KEPT) || argument->is_reference || own_memory(argument, object));
   }
   if (PyFloat_CheckExact(object) || PyLong_CheckExact(object))
-    return number_set(argument, object, like);
+    return number_set(argument, object, like, op, name);
   if (numpy_is_array(object)) return array_set(argument, object, flags, op, name, origin);
   if (!PyObject_HasAttrString(object, "__dlpack__")) {
     if (scipy_is(object)) {
@@ -219,7 +247,8 @@ bool argument_set(argument_t *argument, PyObject *object, int flags, const tenon
     /* A subclass of a number. numpy.float64, which is one too, was handled above
      * as an array. */
     bool is_number = PyFloat_Check(object) || PyLong_Check(object);
-    return is_number ? number_set(argument, object, like) : refuse_argument(object, op, name);
+    return is_number ? number_set(argument, object, like, op, name)
+                     : refuse_argument(object, op, name);
   }
   note_origin(origin, FAMILY_DLPACK, object, NULL);
   return dlpack_import(object, &argument->tensor) && (argument->is_reference = true);

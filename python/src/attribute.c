@@ -32,6 +32,11 @@ static const char *kind_text(uint32_t kind) {
 }
 
 static bool refuse_attribute(const char *op, const tenon_argument_t *of, PyObject *object) {
+  if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_OverflowError)) {
+    PyErr_Clear();
+    PyErr_Format(PyExc_OverflowError, "%s: argument %s: %R does not fit 64 bits", op, of->name,
+                 object);
+  }
   if (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_TypeError))
     PyErr_Format(PyExc_TypeError, "%s: argument %s: expected %s, found %R", op, of->name,
                  kind_text(of->kind), object);

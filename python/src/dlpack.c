@@ -148,6 +148,62 @@ static bool refuse_view(const char *op, const char *name) {
   return false;
 }
 
+/* Returns 1, 0, or -1 with an exception set. */
+static int is_true(PyObject *value) {
+  int is = value ? PyObject_IsTrue(value) : -1;
+  Py_XDECREF(value);
+  return is;
+}
+
+/* Returns whether PyTorch records gradients now; -1 with an exception set after a failure. */
+static int records_gradients(void) {
+  PyObject *torch = PyImport_ImportModule("torch");
+  PyObject *enabled = torch ? PyObject_CallMethod(torch, "is_grad_enabled", NULL) : NULL;
+  Py_XDECREF(torch);
+  return is_true(enabled);
+}
+
+/* Returns the tensor without a lazy negation or conjugation, or NULL with an exception set. */
+static PyObject *resolve_bits(PyObject *object) {
+  PyObject *half = PyObject_CallMethod(object, "resolve_conj", NULL);
+  PyObject *whole = half ? PyObject_CallMethod(half, "resolve_neg", NULL) : NULL;
+  PyObject *detached = whole ? PyObject_CallMethod(whole, "detach", NULL) : NULL;
+  Py_XDECREF(half);
+  Py_XDECREF(whole);
+  return detached;
+}
+
+bool exchange_check(PyObject **object, bool is_written, const char *op, const char *name) {
+  PyObject *wants = PyObject_GetAttrString(*object, "requires_grad");
+  if (!wants) { /* It is not PyTorch's. */
+    PyErr_Clear();
+    return true;
+  }
+  int requires_grad = is_true(wants);
+  int records = requires_grad > 0 ? records_gradients() : requires_grad;
+  if (records < 0) return false;
+  if (records) {
+    PyErr_Format(PyExc_RuntimeError,
+                 "%s: argument %s requires a gradient, which a call of tenon.ops does not record: "
+                 "call the operator through torch.ops (tenon.torch.register), pass %s.detach(), or "
+                 "call it under torch.no_grad()",
+                 op, name, name);
+    return false;
+  }
+  int is_lazy = is_true(PyObject_CallMethod(*object, "is_neg", NULL));
+  if (is_lazy == 0) is_lazy = is_true(PyObject_CallMethod(*object, "is_conj", NULL));
+  if (is_lazy < 0) PyErr_Clear(); /* It has the attribute, but is not PyTorch's. */
+  if (is_lazy <= 0) return true;
+  if (is_written) {
+    PyErr_Format(PyExc_BufferError,
+                 "%s: argument %s is written to, but PyTorch stores it negated or conjugated: pass "
+                 "%s.resolve_neg().resolve_conj()",
+                 op, name, name);
+    return false;
+  }
+  return (*object = resolve_bits(*object)) != NULL;
+}
+
 bool exchange_view(const exchange_t *table, PyObject *object, const char *op, const char *name,
                    argument_t *argument) {
   dl_tensor_t dl;
@@ -244,7 +300,20 @@ static PyObject *capsule_of(PyObject *object) {
   return capsule;
 }
 
+/* PyTorch refuses to export conjugated memory, but not negated memory, whose elements have the
+ * wrong sign. */
+static bool refuse_negated(PyObject *object) {
+  if (!PyObject_HasAttrString(object, "is_neg")) return false;
+  int is_negated = is_true(PyObject_CallMethod(object, "is_neg", NULL));
+  if (is_negated < 0) PyErr_Clear(); /* It has the method, but is not PyTorch's. */
+  if (is_negated > 0)
+    PyErr_SetString(PyExc_BufferError, "PyTorch stores this tensor negated, so its memory cannot "
+                                       "be shared: pass x.resolve_neg()");
+  return is_negated > 0;
+}
+
 bool dlpack_import(PyObject *object, tenon_tensor_t **out_tensor) {
+  if (refuse_negated(object)) return false;
   PyObject *capsule = capsule_of(object);
   tenon_status_t status;
   if (!capsule) return false;

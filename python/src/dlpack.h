@@ -5,6 +5,10 @@
 #include "argument.h"
 
 const struct exchange_t *exchange_of(PyTypeObject *type); /* NULL: the type has none */
+/* Asks a tensor of PyTorch for what its table of functions does not tell.  The tensor may require a
+ * gradient, which is refused outside of torch.no_grad(). It may be stored negated or conjugated:
+ * *object becomes a new reference to a tensor without this bit, unless the call writes to it. */
+bool exchange_check(PyObject **object, bool is_written, const char *op, const char *name);
 bool exchange_view(const struct exchange_t *table, PyObject *object, const char *op,
                    const char *name, argument_t *argument);
 PyObject *exchange_result(const struct exchange_t *table,

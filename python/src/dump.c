@@ -28,6 +28,18 @@ static PyObject *load_dump(PyObject *module, PyObject *argument) {
   return capsule;
 }
 
+/* The path of the library that the dump names, or None. */
+static PyObject *library_of_dump(PyObject *module, PyObject *capsule) {
+  tenon_recording_t *dump = PyCapsule_GetPointer(capsule, name);
+  const char *path = NULL;
+  (void)module;
+  if (!dump) return NULL;
+  tenon_status_t status = tenon_recording_library(dump, &path);
+  if (status != TENON_OK) return raise_status(status);
+  if (!path) Py_RETURN_NONE;
+  return PyUnicode_DecodeFSDefault(path);
+}
+
 static PyObject *argument_of(tenon_tensor_t *tensor) {
   if (!tensor) Py_RETURN_NONE;
   if (tenon_dtype_id(tensor->dtype) != TENON_LIST) {
@@ -170,6 +182,7 @@ static PyObject *crash_report(PyObject *module, PyObject *arguments) {
 }
 
 static PyMethodDef functions[] = {{"dump_load", load_dump, METH_O, NULL},
+                                  {"dump_library", library_of_dump, METH_O, NULL},
                                   {"dump_members", members_of_dump, METH_O, NULL},
                                   {"dump_run", run_dump, METH_O, NULL},
                                   {"dumps_set", dumps_set, METH_VARARGS, NULL},

@@ -178,6 +178,45 @@ static PyObject *run_results(tenon_tensor_t **outputs, int32_t count, const orig
   return one;
 }
 
+static PyObject *input_names(const tenon_graph_t *graph, int32_t count) {
+  PyObject *names = PyList_New(0);
+  for (int32_t i = 0; names && i < count; i++) {
+    tenon_port_t port = {.size = sizeof port};
+    tenon_status_t status = tenon_graph_input(graph, i, &port);
+    PyObject *name = status == TENON_OK ? PyUnicode_FromString(port.name) : raise_status(status);
+    if (!name || PyList_Append(names, name) != 0) Py_CLEAR(names);
+    Py_XDECREF(name);
+  }
+  return names;
+}
+
+/* Raises an error if a keyword is not the name of an input. Called when a run has failed, so that
+ * a misspelt name is not reported as a missing input. */
+static void check_names(const tenon_graph_t *graph, int32_t count, PyObject *named) {
+  PyObject *type, *value, *trace;
+  PyObject *key = NULL;
+  Py_ssize_t at = 0;
+  PyErr_Fetch(&type, &value, &trace);
+  PyObject *names = input_names(graph, count);
+  PyObject *comma = PyUnicode_FromString(", ");
+  PyObject *list = names && comma ? PyUnicode_Join(comma, names) : NULL;
+  bool is_known = true;
+  while (list && is_known && PyDict_Next(named, &at, &key, NULL))
+    is_known = PySequence_Contains(names, key) != 0;
+  if (list && !is_known)
+    PyErr_Format(PyExc_TypeError, "there is no input %R; the graph has: %U", key, list);
+  if (PyErr_Occurred()) {
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+  } else {
+    PyErr_Restore(type, value, trace);
+  }
+  Py_XDECREF(names);
+  Py_XDECREF(comma);
+  Py_XDECREF(list);
+}
+
 typedef struct run_t { /* the memory of one run */
   argument_t *arguments;
   tenon_tensor_t **inputs;
@@ -200,16 +239,13 @@ static PyObject *run_executable(PyObject *self, run_t *r, PyObject *arguments, P
     if ((status = tenon_graph_input(graph, r->set, &port)) != TENON_OK) return raise_status(status);
     PyObject *given = given_for(&port, r->set, arguments, named, &used);
     argument_t *argument = &r->arguments[r->set];
+    if (!given && named) check_names(graph, r->input_count, named);
     if (!given || !argument_set(argument, given, ARGUMENT_KEPT, NULL, "graph", port.name, &origin))
       return NULL;
     r->inputs[r->set] = argument->tensor;
   }
   if (named && used != PyDict_Size(named)) {
-    PyObject *keys = PyDict_Keys(named);
-    if (keys)
-      PyErr_Format(PyExc_TypeError,
-                   "expected the names of inputs of the graph; %R contains another name", keys);
-    Py_XDECREF(keys);
+    check_names(graph, r->input_count, named);
     return NULL;
   }
   tenon_profile_t *profile = profile_current();

@@ -19,15 +19,17 @@ class Recording:
     def __call__(self):
         """Repeats the call on the current values of self.inputs and returns a tuple of results.
 
-        Loads the operator's library if it is not loaded.
+        Loads the operator's library if it is not loaded, and if it is the file that the dump was made with: its path is
+        absolute and outside of the dump, and it has the hash that the dump states.  Load another build with tenon.load first.
         """
         try:
             return _core.dump_run(self._dump)
         except _core.NotFoundError:
-            if not self.library_path or not os.path.exists(self.library_path):
+            path = _core.dump_library(self._dump)
+            if path is None:
                 raise
         from ._library import load
-        load(self.library_path)
+        load(path)
         return _core.dump_run(self._dump)
 
     def __repr__(self):

@@ -1,9 +1,11 @@
 """Loading of operator libraries, and the namespaces that give access to their operators."""
+import atexit
+import functools
+import itertools
 import keyword
 import os
 import shutil
 import tempfile
-import weakref
 
 from . import _core
 
@@ -15,12 +17,59 @@ def spelled(name):
     return name[:-1] if name.endswith("_") and keyword.iskeyword(name[:-1]) else name
 
 
+_loaded = {}  # name of a library: the files and the settings of load
+
+
+def _load_again(files, settings):
+    return load(*files, **settings)
+
+
+def _find_operator(name, loaded):
+    """Restores a pickled operator: loads its library unless a loaded library has the operator."""
+    if loaded and name not in _core.names():
+        _load_again(*loaded)
+    return _core.find(name)
+
+
+def _reduce_operator(self):
+    files, settings = _loaded.get(self.library, (None, {}))
+    return _find_operator, (self.name, (files, settings) if files else None)
+
+
+_core.Operator.__copy__ = _core.Operator.__deepcopy__ = lambda self, memo=None: self  # a type defined in C
+_core.Operator.__reduce__ = _reduce_operator
+
+
 class Library:
     """A loaded library.  Its operators are attributes; `dir(library)` lists them and `for op in library` iterates over them."""
 
-    def __init__(self, core, sources=(), options=()):
+    def __init__(self, core, sources=(), options=(), settings=None):
         self._core, self._sources, self._options = core, sources, options
-        self._folder, self._built = None, 0  # the files that reload built
+        self._settings = settings or {}  # the arguments of load besides the files
+        self._note()
+
+    def _note(self):
+        """Notes how the library was loaded, for pickles of the library and of its operators."""
+        try:
+            name, path = self._core.name, self._core.path
+        except _core.Error:
+            return  # another thread has unloaded it meanwhile
+        if self._sources:
+            _loaded[name] = self._sources, {**self._settings, "options": self._options}
+        else:
+            _loaded[name] = (os.path.abspath(path),) if path else None, self._settings
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        files, settings = _loaded[self.name]
+        if files is None:
+            raise TypeError(f"cannot pickle library {self._name()}: it is part of the program and has no file")
+        return _load_again, (files, settings)
 
     def __getattr__(self, name):
         operators = self._core.operators
@@ -64,12 +113,7 @@ class Library:
         raised; the library then stays as it was.
         """
         if self._sources and path is None:
-            if self._folder is None:
-                self._folder = tempfile.mkdtemp(prefix="tenon-")
-                weakref.finalize(self, shutil.rmtree, self._folder, True)
-            self._built += 1
-            path = os.path.join(self._folder, f"{self._core.name}-{self._built}.so")
-            _core.build(self._sources, self._options, 0, os.fsencode(path))
+            path = _build_file(self._core.name, self._sources, self._options)
         self._core.reload(None if path is None else os.fsencode(path))
 
     def empty(self, shape, dtype="f32"):
@@ -89,6 +133,16 @@ class Library:
 
 ALLOWANCES = {"read": 1, "write": 2, "network": 4, "processes": 8, "extend": 16}  # TENON_ALLOW_...
 NONE = 0xFFFFFFFF  # TENON_ISOLATION_NONE
+
+
+def _isolation_of(settings):
+    """Converts `isolated=`, True or a dict, to the fields of tenon_isolation_t."""
+    settings = {} if settings is True else dict(settings)
+    known = _isolation.__code__.co_varnames[:_isolation.__code__.co_argcount]
+    unknown = [name for name in settings if name not in known]
+    if unknown:
+        raise TypeError(f"isolated: there is no setting {unknown[0]!r}; there are {', '.join(known)}")
+    return _isolation(**settings)
 
 
 def _isolation(allow=(), deadline=10.0, spin=50e-6, processes=0, calls=0, threads=0, memory=0, shared=0, readable=(), writable=()):
@@ -128,16 +182,41 @@ def load(path, *more, options=(), fresh=False, strict=False, unloadable=False, i
     returns the same library.
     """
     flags = (STRICT if strict else 0) | (UNLOADABLE if unloadable else 0)
-    if isolated is not False and os.fsdecode(path).endswith(SOURCES):
-        raise TypeError("isolated: expected a shared library, found source files: build them first with `tenon build`")
-    if isolated is not False and not (more or options or fresh):
-        return Library(_core.load_isolated(os.fspath(path), flags, **_isolation(**({} if isolated is True else isolated))))
+    settings = {"strict": strict, "unloadable": unloadable, "isolated": isolated}
+    limits = None if isolated is False else _isolation_of(isolated)
     if os.fsdecode(path).endswith(SOURCES):
-        sources, words = tuple(os.fsencode(os.path.abspath(os.fsdecode(name))) for name in (path, *more)), tuple(map(os.fsencode, options))
-        return Library(_core.load_build(tuple(map(os.fsencode, (path, *more))), words, int(fresh), flags), sources, words)
+        given, words = tuple(map(os.fsencode, (path, *more))), tuple(map(os.fsencode, options))
+        sources = tuple(os.fsencode(os.path.abspath(os.fsdecode(name))) for name in (path, *more))
+        made = _core.load_build(given, words, int(fresh), flags) if limits is None else _load_built_apart(given, words, int(fresh), flags, limits)
+        return Library(made, sources, words, settings)
     if more or options or fresh:
         raise TypeError(f"{path!r} is not a source file ({' '.join(SOURCES)}): further files, options= and fresh= are for source files only")
-    return Library(_core.load(os.fspath(path), flags))
+    path = os.fspath(path)
+    return Library(_core.load(path, flags) if limits is None else _core.load_isolated(path, flags, **limits), settings=settings)
+
+
+_numbers = itertools.count(1)
+
+
+@functools.lru_cache(None)
+def _build_folder():
+    """The folder of the files that this process builds; the end of the process removes it."""
+    folder = tempfile.mkdtemp(prefix="tenon-")
+    atexit.register(shutil.rmtree, folder, True)
+    return folder
+
+
+def _build_file(name, sources, options, fresh=0):
+    """Builds a library to a new file, which exists until the process ends, and returns its path."""
+    path = os.path.join(_build_folder(), f"{name}-{next(_numbers)}.so")
+    _core.build(sources, options, fresh, os.fsencode(path))
+    return path
+
+
+def _load_built_apart(sources, options, fresh, flags, limits):
+    """Builds a library and loads it into worker processes, which open its file again when they are started again."""
+    name = os.path.splitext(os.path.basename(os.fsdecode(sources[0])))[0]
+    return _core.load_isolated(_build_file(name, sources, options, fresh), flags, **limits)
 
 
 PRIVATE, INERT = 1, 2  # TENON_POLICY_...

@@ -12,6 +12,7 @@ tenon.graph.ops holds the same operators as tenon.ops, but they take values of a
 Operators of custom domains are looked up in the loaded libraries, so call tenon.load("./ops.so") first.
 """
 import os
+import tempfile
 from typing import NamedTuple
 
 from . import _core, _picture, _signature
@@ -21,12 +22,20 @@ from ._library import Namespaces
 __all__ = ["Builder", "Executable", "Graph", "Node", "Operator", "Pass", "Value", "load", "ops", "passes"]
 
 
-def load(path):
-    """Reads an ONNX model file and returns it as a Graph.
+def load(model):
+    """Reads an ONNX model and returns it as a Graph.
 
-    The weights are not copied: the file must not change while the graph or an executable of it exists.
+    model: the path of a file, or the contents of one as bytes.
+
+    The weights of a file are not copied: the file must not change while the graph or an executable of it exists.  Contents
+    are copied to a temporary file, and cannot refer to other files with weights.
     """
-    return _core.graph_load(os.fspath(path))
+    if not isinstance(model, (bytes, bytearray, memoryview)):
+        return _core.graph_load(os.fspath(model))
+    with tempfile.NamedTemporaryFile(prefix="tenon-", suffix=".onnx") as file:  # its memory lives as long as the graph
+        file.write(model)
+        file.flush()
+        return _core.graph_load(file.name)
 
 
 class Node(NamedTuple):
@@ -101,6 +110,22 @@ def _apply(graph, name, /, **options):
 Graph.apply = _apply
 Graph.nodes, Graph.values = property(_nodes), property(_values)
 Graph.svg, Graph._repr_svg_, Graph.__repr__ = _svg, _picture.svg, _picture.line
+
+
+def _port_text(port):
+    name, dtype, extents = port
+    shape = "" if extents is None else f"[{', '.join('?' if extent is None else str(extent) for extent in extents)}]"
+    return f"{name}: {dtype or '?'}{shape}"
+
+
+def _executable_text(executable):
+    inputs, outputs = (", ".join(map(_port_text, ports)) for ports in (executable.graph.inputs, executable.graph.outputs))
+    return f"<tenon.graph.Executable ({inputs}) -> ({outputs})>"
+
+
+Executable.__repr__ = _executable_text
+for _type in Graph, Executable:  # both are immutable, so a copy is the object itself
+    _type.__copy__ = _type.__deepcopy__ = lambda self, memo=None: self
 
 
 class Operator:

@@ -351,9 +351,9 @@ static tenon_status_t run_call(evaluation_t *r, const tn_gradient_value_t *call,
                      r->node->op->name, op->name, op->schema.inputs[i].name);
   int32_t before;
   TN_TRY(tn_mixed_begin_parts(NULL, &before));
-  tenon_status_t status =
-      state ? tn_call_request(&(tn_request_t){op, attrs, state, inputs, out, wanted, true, NULL})
-            : tn_call(op, attrs, inputs, out, wanted, NULL);
+  tenon_status_t status = state ? tn_call_request(&(tn_request_t){op, attrs, state, inputs, out,
+                                                                  wanted, true, NULL, false})
+                                : tn_call(op, attrs, inputs, out, wanted, NULL);
   tn_mixed_end_parts(before);
   return status;
 }

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -23,7 +24,7 @@ struct tn_event_file_t {
 static const char tail[] = "\n]\n";
 
 static tenon_status_t fail_trace_file(const tn_event_file_t *file, int reason) {
-  return tn_fail(TENON_DENIED, "trace file %s: %s", file->path, strerror(reason));
+  return tn_fail(tn_file_status(reason), "trace file %s: %s", file->path, strerror(reason));
 }
 
 static tenon_status_t write_at(const tn_event_file_t *file, const char *data, size_t size,

@@ -12,6 +12,9 @@ typedef struct tn_file_t {
   size_t size;
 } tn_file_t;
 
+/* The status for a request about a file that the system refused with this errno: NOT_FOUND, EXISTS,
+ * MEMORY, or DENIED. */
+tenon_status_t tn_file_status(int reason);
 /* Maps a regular file read-only. For anything else (missing, folder, FIFO, unreadable) the error
  * says what was found. */
 tenon_status_t tn_file_map(const char *path, tn_file_t *out_file);
@@ -34,7 +37,8 @@ tenon_status_t tn_file_is_private(const char *path, bool *out_private);
  * file cannot be examined. */
 bool tn_file_stamp(const char *path, uint64_t *out_size, int64_t *out_changed);
 /* Writes a file, or replaces an existing file atomically: a process that has the old file open or
- * mapped keeps the old contents. `mode` applies to the new file, reduced by the process's umask. */
+ * mapped keeps the old contents. A device or a FIFO is written to instead. `mode` applies to the
+ * new file, reduced by the process's umask. */
 tenon_status_t tn_file_replace(const char *path, const void *data, size_t size, uint32_t mode);
 /* Like tn_file_replace, but fails with EXISTS if the file exists. */
 tenon_status_t tn_file_create(const char *path, const void *data, size_t size, uint32_t mode);

@@ -23,18 +23,31 @@ static const char *kind_of_file(mode_t mode) {
   return "not a regular file";
 }
 
+tenon_status_t tn_file_status(int reason) {
+  switch (reason) {
+  case ENOENT:
+  case ENOTDIR:
+    return TENON_NOT_FOUND;
+  case EEXIST:
+    return TENON_EXISTS;
+  case ENOMEM:
+    return TENON_MEMORY;
+  default:
+    return TENON_DENIED;
+  }
+}
+
 tenon_status_t tn_file_map(const char *path, tn_file_t *out_file) {
   struct stat info;
   *out_file = (tn_file_t){NULL, 0};
   int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
     int reason = errno;
-    return tn_fail(reason == ENOENT || reason == ENOTDIR ? TENON_NOT_FOUND : TENON_DENIED, "%s: %s",
-                   path, strerror(reason));
+    return tn_fail(tn_file_status(reason), "%s: %s", path, strerror(reason));
   }
   tenon_status_t status = TENON_OK;
   if (fstat(descriptor, &info) != 0) {
-    status = tn_fail(TENON_DENIED, "%s: %s", path, strerror(errno));
+    status = tn_fail(tn_file_status(errno), "%s: %s", path, strerror(errno));
   } else if (!S_ISREG(info.st_mode)) {
     status = tn_fail(TENON_INVALID, "%s: expected a regular file, found %s", path,
                      kind_of_file(info.st_mode));
@@ -76,9 +89,7 @@ tenon_status_t tn_file_real_path(const char *path, char *out_path, size_t capaci
   char *real = realpath(path, NULL);
   if (!real) {
     int reason = errno;
-    tenon_status_t status = reason == ENOENT || reason == ENOTDIR ? TENON_NOT_FOUND : TENON_DENIED;
-    return reason == ENOMEM ? tn_no_memory("a path", capacity)
-                            : tn_fail(status, "%s: %s", path, strerror(reason));
+    return tn_fail(tn_file_status(reason), "%s: %s", path, strerror(reason));
   }
   size_t size = strlen(real) + 1;
   if (size <= capacity) memcpy(out_path, real, size);
@@ -98,7 +109,8 @@ bool tn_file_of_address(const void *address, char *out_path, size_t capacity) {
 
 tenon_status_t tn_file_is_private(const char *path, bool *out_private) {
   struct stat info;
-  if (stat(path, &info) != 0) return tn_fail(TENON_NOT_FOUND, "%s: %s", path, strerror(errno));
+  if (stat(path, &info) != 0)
+    return tn_fail(tn_file_status(errno), "%s: %s", path, strerror(errno));
   *out_private =
       (info.st_uid == geteuid() || info.st_uid == 0) && !(info.st_mode & (S_IWGRP | S_IWOTH));
   return TENON_OK;
@@ -154,20 +166,41 @@ static int give_name(const char *from, const char *to, bool is_new) {
   return rename(from, to) == 0 ? 0 : errno;
 }
 
+static tenon_status_t fail_write(const char *path, int reason) {
+  return tn_fail(tn_file_status(reason), "%s: cannot write the file: %s", path, strerror(reason));
+}
+
+/* Writes the bytes to an open file and closes it. Returns 0 or the errno of the first failure. */
+static int finish_file(int file, const void *data, size_t size) {
+  int problem = write_bytes(file, data, size) ? 0 : errno;
+  if (close(file) != 0 && !problem) problem = errno;
+  return problem;
+}
+
+/* A device or a FIFO, such as /dev/null, stays what it is and takes the bytes. A rename would put a
+ * regular file in its place. */
+static bool is_special(const char *path) {
+  struct stat info;
+  return stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
+static tenon_status_t write_special(const char *path, const void *data, size_t size) {
+  int file = open(path, O_WRONLY | O_CLOEXEC);
+  int problem = file < 0 ? errno : finish_file(file, data, size);
+  return problem ? fail_write(path, problem) : TENON_OK;
+}
+
 static tenon_status_t write_file(const char *path, const void *data, size_t size, uint32_t mode,
                                  bool is_new) {
   char beside[4200];
+  if (!is_new && is_special(path)) return write_special(path, data, size);
   int file = open_beside(path, mode, beside, sizeof beside);
-  int problem = 0;
-  if (file < 0)
-    return tn_fail(TENON_DENIED, "%s: cannot write the file: %s", path, strerror(errno));
-  if (!write_bytes(file, data, size)) problem = errno;
-  if (close(file) != 0 && !problem) problem = errno;
+  if (file < 0) return fail_write(path, errno);
+  int problem = finish_file(file, data, size);
   if (!problem) problem = give_name(beside, path, is_new);
   if (!problem) return TENON_OK;
   (void)unlink(beside);
-  return tn_fail(is_new && problem == EEXIST ? TENON_EXISTS : TENON_DENIED,
-                 "%s: cannot write the file: %s", path, strerror(problem));
+  return fail_write(path, problem);
 }
 
 tenon_status_t tn_file_replace(const char *path, const void *data, size_t size, uint32_t mode) {
@@ -202,12 +235,13 @@ tenon_status_t tn_folder_create(const char *path, bool is_new) {
     memcpy(part, path, i);
     part[i] = 0;
     if (mkdir(part, 0777) != 0 && errno != EEXIST)
-      return tn_fail(TENON_DENIED, "%s: cannot create the folder: %s", part, strerror(errno));
+      return tn_fail(tn_file_status(errno), "%s: cannot create the folder: %s", part,
+                     strerror(errno));
   }
   if (mkdir(path, 0777) == 0) return TENON_OK;
   if (errno == EEXIST && is_new) return tn_fail(TENON_EXISTS, "%s already exists", path);
   if (errno == EEXIST && tn_file_is_folder(path)) return TENON_OK;
-  return tn_fail(TENON_DENIED, "%s: cannot create the folder: %s", path, strerror(errno));
+  return tn_fail(tn_file_status(errno), "%s: cannot create the folder: %s", path, strerror(errno));
 }
 
 void tn_folder_remove(const char *path) {

@@ -20,22 +20,61 @@ void *tn_reallocate(void *pointer, size_t size) { return realloc(pointer, size ?
 
 void tn_release_memory(void *pointer) { free(pointer); }
 
+/* aligned blocks, which are counted */
+
+/* Stored directly in front of an aligned block. */
+typedef struct block_origin_t {
+  void *block; /* what malloc returned */
+  size_t size; /* as counted */
+} block_origin_t;
+
+/* Bytes that a thread counts by itself at most, so that calls of several threads do not write to
+ * one cache line. */
+enum { UNCOUNTED_MOST = 1 << 20 };
+static int64_t used; /* by all threads, without what they count by themselves */
+static uint64_t limit = UINT64_MAX;
+
+static void count_bytes(int64_t bytes) {
+  tn_thread_t *thread = tn_thread_block;
+  if (thread && !thread->is_shared) {
+    thread->uncounted += bytes;
+    if (thread->uncounted < UNCOUNTED_MOST && thread->uncounted > -UNCOUNTED_MOST) return;
+    bytes = thread->uncounted;
+    thread->uncounted = 0;
+  }
+  __atomic_add_fetch(&used, bytes, __ATOMIC_RELAXED);
+}
+
+uint64_t tn_aligned_bytes(void) {
+  const tn_thread_t *thread = tn_thread_block;
+  const int64_t own = thread && !thread->is_shared ? thread->uncounted : 0;
+  const int64_t bytes = __atomic_load_n(&used, __ATOMIC_RELAXED) + own;
+  return bytes > 0 ? (uint64_t)bytes : 0;
+}
+uint64_t tn_aligned_limit(void) { return __atomic_load_n(&limit, __ATOMIC_RELAXED); }
+void tn_aligned_limit_set(uint64_t bytes) { __atomic_store_n(&limit, bytes, __ATOMIC_RELAXED); }
+
 void *tn_allocate_aligned(size_t size) {
   if (size > SIZE_MAX / 2) return NULL;
-  /* Room in front for the block's own address; aligned_alloc is not portable. */
-  char *block = malloc(size + 2 * TN_ALIGNMENT);
+  /* Room in front for the origin; aligned_alloc is not portable. */
+  const size_t room = size + 2 * TN_ALIGNMENT;
+  if (tn_aligned_bytes() + room > tn_aligned_limit()) return NULL;
+  char *block = malloc(room);
   if (!block) return NULL;
+  count_bytes((int64_t)room);
   char *aligned = block + TN_ALIGNMENT - (uintptr_t)block % TN_ALIGNMENT;
-  if ((size_t)(aligned - block) < sizeof(void *)) aligned += TN_ALIGNMENT;
-  memcpy(aligned - sizeof(void *), &block, sizeof block);
+  if ((size_t)(aligned - block) < sizeof(block_origin_t)) aligned += TN_ALIGNMENT;
+  const block_origin_t origin = {block, room};
+  memcpy(aligned - sizeof origin, &origin, sizeof origin);
   return aligned;
 }
 
 void tn_release_aligned(void *pointer) {
   if (!pointer) return;
-  void *block;
-  memcpy(&block, (char *)pointer - sizeof(void *), sizeof block);
-  free(block);
+  block_origin_t origin;
+  memcpy(&origin, (char *)pointer - sizeof origin, sizeof origin);
+  count_bytes(-(int64_t)origin.size);
+  free(origin.block);
 }
 
 /* per-thread caches of blocks */
@@ -129,6 +168,8 @@ void tn_kept_clear(tn_thread_t *thread) {
       thread->many[kind].count--;
       tn_release_aligned(block);
     }
+  __atomic_add_fetch(&used, thread->uncounted, __ATOMIC_RELAXED);
+  thread->uncounted = 0;
 }
 
 char *tn_copy_text(const char *text, size_t size) {

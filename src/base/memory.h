@@ -17,6 +17,12 @@ void tn_release_memory(void *pointer);             /* NULL is allowed */
 /* aligned to TN_ALIGNMENT; free by tn_release_aligned */
 void *tn_allocate_aligned(size_t size);
 void tn_release_aligned(void *pointer);
+/* How many bytes all aligned blocks have together. They hold tensors, workspaces and the temporary
+ * memory of calls, which is what grows in a run. tn_allocate_aligned returns NULL instead of
+ * exceeding the limit, which is UINT64_MAX at first; other threads may exceed it by a MiB each. */
+uint64_t tn_aligned_bytes(void);
+uint64_t tn_aligned_limit(void);
+void tn_aligned_limit_set(uint64_t bytes);
 /* Short-lived blocks of calls, aligned to TN_ALIGNMENT. Each thread caches a few blocks of each
  * small size, so that repeated calls do not reach the allocator. `size` must be the same in both
  * functions. */

@@ -7,21 +7,28 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "base/environment.h"
+#include "base/environment_check.h"
 #include "base/parallel_run.h"
 #include "base/poll.h"
 #include "base/status.h"
 #include "base/thread.h"
 
+/* What TENON_THREADS asks for; 0: nothing. */
+static int32_t asked_threads(void) { return (int32_t)tn_environment_number("TENON_THREADS", 1024); }
+
 static int32_t default_threads(void) {
   static int32_t count; /* benign race: every thread computes the same value */
   int32_t known = __atomic_load_n(&count, __ATOMIC_RELAXED);
   if (known) return known;
-  const char *text = tn_environment("TENON_THREADS");
-  long asked = text ? strtol(text, NULL, 10) : 0;
-  known = asked > 0 && asked <= 1024 ? (int32_t)asked : tn_processor_count();
+  known = asked_threads();
+  if (!known) known = tn_processor_count();
   __atomic_store_n(&count, known, __ATOMIC_RELAXED);
   return known;
+}
+
+void tn_parallel_begin_thread(void) {
+  int32_t asked = asked_threads();
+  if (asked) tn_parallel_apply(asked);
 }
 
 int32_t tn_parallel_threads(void) {

@@ -16,6 +16,9 @@ tenon_status_t tn_parallel(int64_t count, int64_t grain, tn_part_fn part, void *
  * TENON_THREADS, else the number of processors. */
 void tn_parallel_set(int32_t count);
 int32_t tn_parallel_threads(void);
+/* Called once on each thread, before its first loop: TENON_THREADS holds for loops of other
+ * libraries, too, so that oneDNN does not divide its work by another number. */
+void tn_parallel_begin_thread(void);
 void tn_parallel_shutdown(void);
 /* Called around a fork. Worker threads do not exist in the child: before the fork their pool is
  * released, or the child forgets it. The next loop starts new threads. */

@@ -8,7 +8,32 @@
 #include "base/memory.h"
 #include "base/thread.h"
 
+/* Raises the stack limit, so that the next call notes that the message is older (tn_error_age). A
+ * block that several threads share has no such limit. */
+static void mark_message(tn_thread_t *thread) {
+  thread->error_count++;
+  thread->error_frame = (uintptr_t)__builtin_frame_address(0);
+  if (!thread->is_shared) thread->stack_limit = UINTPTR_MAX;
+}
+
+void tn_error_age(tn_thread_t *thread, uintptr_t frame) {
+  if (thread->stack_limit != UINTPTR_MAX) return;
+  thread->stack_limit = thread->stack_limit_found;
+  thread->aged_count = thread->error_count;
+  thread->aged_frame = frame;
+}
+
+/* A message that is not newer than the last call that aged it is stale, unless both lie deeper in
+ * the stack than `frame`: then that call ran within the call of `frame`, after the failure. */
+bool tn_error_is_within(uintptr_t frame) {
+  const tn_thread_t *thread = tn_thread();
+  if (!thread->error_count) return false;
+  if (thread->is_shared || thread->error_count != thread->aged_count) return true;
+  return thread->error_frame < frame && thread->aged_frame < frame;
+}
+
 static void store_message(tn_thread_t *thread, const char *format, va_list arguments) {
+  mark_message(thread);
   va_list again;
   va_copy(again, arguments);
   int need = vsnprintf(NULL, 0, format, again);
@@ -59,13 +84,22 @@ const char *tn_error(void) {
 
 tenon_status_t tn_no_memory(const char *what, size_t size) {
   if (!size) return tn_fail(TENON_MEMORY, "out of memory: %s", what);
-  return tn_fail(TENON_MEMORY, "out of memory: %s needs %zu bytes", what, size);
+  const uint64_t limit = tn_aligned_limit();
+  const uint64_t used = tn_aligned_bytes();
+  if (used < limit && size < limit - used)
+    return tn_fail(TENON_MEMORY, "out of memory: %s needs %zu bytes", what, size);
+  return tn_fail(TENON_MEMORY,
+                 "out of memory: %s needs %zu bytes, but tensors have %llu bytes already, and the "
+                 "limit is %llu: if that is expected, raise TENON_MEMORY_LIMIT",
+                 what, size, (unsigned long long)used, (unsigned long long)limit);
 }
+
+bool tn_status_exists(tenon_status_t code) { return code >= TENON_OK && code <= TENON_UNAVAILABLE; }
 
 const char *tn_status_name(tenon_status_t code) {
   static const char *const names[] = {
       "ok",        "cancelled",    "unknown",       "invalid",   "deadline",
       "not found", "exists",       "denied",        "no memory", "precondition",
       "aborted",   "out of range", "unimplemented", "internal",  "unavailable"};
-  return code >= 0 && code < (int)(sizeof names / sizeof *names) ? names[code] : "unknown status";
+  return tn_status_exists(code) ? names[code] : "unknown status";
 }

@@ -77,6 +77,9 @@ typedef struct tn_thread_t {
   /* policy for calls that have no gradient; 0: the process's policy */
   int32_t no_gradient;
   int32_t frees; /* this thread is freeing tape nodes */
+  /* this thread measures devices for a placement; its fallbacks are not counted as the program's */
+  int32_t is_measuring;
+  int64_t uncounted; /* bytes of aligned blocks that only this thread has counted; see memory.c */
   /* name of the graph node that this thread runs, for messages of autograd; NULL: none */
   const char *graph_node;
   struct tn_node_t *dead_nodes; /* tape nodes that this thread still has to free */
@@ -90,6 +93,11 @@ typedef struct tn_thread_t {
   /* message of the last failure; NULL: the message is in short_error */
   char *error;
   char short_error[256];
+  uint64_t error_count;        /* number of messages that were stored */
+  uint64_t aged_count;         /* error_count when the first call after a failure began */
+  uintptr_t error_frame;       /* where in the stack the message was stored */
+  uintptr_t aged_frame;        /* the frame of that first call */
+  uintptr_t stack_limit_found; /* `stack_limit`, which is raised after a failure (base/status.h) */
   uint64_t most_kept; /* largest number of cached blocks of one size; 0: this thread caches none */
   tn_kept_t kept[TN_KEPT_KINDS];
   tn_many_t many[TN_KEPT_KINDS];
@@ -100,6 +108,10 @@ extern _Thread_local tn_thread_t *tn_thread_block __attribute__((tls_model("init
 tn_thread_t *tn_thread_make(void);
 static inline tn_thread_t *tn_thread(void) {
   return tn_thread_block ? tn_thread_block : tn_thread_make();
+}
+/* Number of messages of failures that this thread has stored (base/status.h). */
+static inline uint64_t tn_error_count(void) {
+  return tn_thread_block ? tn_thread_block->error_count : 0;
 }
 void tn_kept_clear(tn_thread_t *thread); /* frees the cached blocks */
 /* Installs hooks: from now on `begin` runs on each thread when its block is created, and `end` runs

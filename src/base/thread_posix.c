@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/parallel.h"
 #include "base/thread.h"
 
 _Static_assert(sizeof(pthread_mutex_t) <= sizeof(tn_mutex_t),
@@ -75,6 +76,7 @@ static void find_stack(tn_thread_t *block) {
     block->stack_limit = (uintptr_t)low + reserve;
     if (here > CALLS_MOST && block->stack_limit < here - CALLS_MOST)
       block->stack_limit = here - CALLS_MOST;
+    block->stack_limit_found = block->stack_limit;
   }
   pthread_attr_destroy(&attributes);
 #else
@@ -92,6 +94,7 @@ tn_thread_t *tn_thread_make(void) {
     return tn_thread_block = &shared_block;
   block->most_kept = TN_KEPT_MOST;
   find_stack(block);
+  tn_parallel_begin_thread();
   void *(*begin)(void) = __atomic_load_n(&begin_hook, __ATOMIC_ACQUIRE);
   if (begin) block->begun = begin();
   pthread_mutex_lock(&blocks_lock);

@@ -40,7 +40,8 @@ tenon_status_t tn_file_map_real(const char *path, tn_file_t *out_file,
   char real[4096];
   struct stat info;
   *out_file = (tn_file_t){NULL, 0};
-  if (lstat(path, &info) != 0) return tn_fail(TENON_NOT_FOUND, "%s: %s", path, strerror(errno));
+  if (lstat(path, &info) != 0)
+    return tn_fail(tn_file_status(errno), "%s: %s", path, strerror(errno));
   *out_identity = identity_of(&info);
   TN_TRY(tn_file_map(path, out_file));
   if (tn_file_real_path(path, real, sizeof real) == TENON_OK && strcmp(real, path) == 0 &&

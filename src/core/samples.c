@@ -197,10 +197,78 @@ static tenon_status_t parse_input(parser_t *p, const tn_argument_t *argument,
   return is_list ? tn_lexer_expect(lexer, ')', "',' or ')'") : TENON_OK;
 }
 
+/* Stores a number as an element; false if attributes of this dtype cannot be stated. */
+static bool set_element(const tenon_tensor_t *tensor, int64_t i, double number) {
+  switch (tenon_dtype_id(tensor->dtype)) {
+  case TENON_I64:
+    ((int64_t *)tensor->data)[i] = (int64_t)number;
+    return true;
+  case TENON_I32:
+    ((int32_t *)tensor->data)[i] = (int32_t)number;
+    return true;
+  case TENON_F32:
+    ((float *)tensor->data)[i] = (float)number;
+    return true;
+  case TENON_F64:
+    ((double *)tensor->data)[i] = number;
+    return true;
+  default:
+    return false;
+  }
+}
+
+/* Makes the tensor of an attribute in the arena. It is not owned, so nothing retains it. */
+static tenon_status_t make_attr_tensor(parser_t *p, const tn_sample_tensor_t *from, const char *at,
+                                       tenon_tensor_t **out) {
+  enum { ELEMENTS_MAX = 1 << 12 };
+  tenon_tensor_t *made = allocate_items(p, 1, sizeof *made);
+  int64_t *shape = allocate_items(p, (size_t)from->ndim, sizeof *shape);
+  int64_t *strides = allocate_items(p, (size_t)from->ndim, sizeof *strides);
+  int64_t count = 1;
+  bool is_known = from->dtype.bits >= 8 && from->fill.kind == TN_FILL_LIST;
+  if (!made || !shape || !strides) return tn_no_memory("samples", sizeof *made);
+  for (int32_t i = from->ndim - 1; i >= 0; i--) {
+    is_known = is_known && from->extents[i].name < 0 && from->extents[i].number <= ELEMENTS_MAX;
+    shape[i] = is_known ? (int64_t)from->extents[i].number : 0;
+    strides[i] = count;
+    count *= shape[i];
+    is_known = is_known && count <= ELEMENTS_MAX;
+  }
+  bool is_text = tenon_dtype_id(from->dtype) == TENON_STRING;
+  if (!is_known || from->fill.count != (uint32_t)count || is_text != (from->fill.texts != NULL))
+    return tn_lexer_fail_at(&p->lexer, at,
+                            "the tensor of an attribute needs a dtype, extents as numbers, and a "
+                            "list of all its elements");
+  *made = (tenon_tensor_t){.device = {1, 0},
+                           .ndim = from->ndim,
+                           .dtype = from->dtype,
+                           .shape = shape,
+                           .strides = strides};
+  *out = made;
+  if (is_text) {
+    made->data = (void *)(uintptr_t)from->fill.texts;
+    return TENON_OK;
+  }
+  if (!(made->data = allocate_items(p, (size_t)count, from->dtype.bits / 8u)))
+    return tn_no_memory("samples", (size_t)count);
+  for (int64_t i = 0; i < count; i++)
+    if (from->fill.numbers[i].name >= 0 || !set_element(made, i, from->fill.numbers[i].number))
+      return tn_lexer_fail_at(&p->lexer, at,
+                              "the tensor of an attribute must have numbers of i32, i64, f32 or "
+                              "f64, or strings");
+  return TENON_OK;
+}
+
 static tenon_status_t parse_attr(parser_t *p, const tn_argument_t *attr, tenon_value_t *out) {
   tenon_value_t literal;
   TN_TRY(tn_lexer_expect(&p->lexer, '=', "'=' and a value"));
   const char *at = p->lexer.start;
+  if (attr->kind == TENON_KIND_TENSOR && !tn_lexer_is(&p->lexer, "None")) {
+    tn_sample_tensor_t tensor;
+    *out = (tenon_value_t){.kind = TENON_KIND_TENSOR, .count = 1};
+    TN_TRY(parse_tensor(p, &tensor));
+    return make_attr_tensor(p, &tensor, at, &out->as.tensor);
+  }
   TN_TRY(tn_lexer_literal(&p->lexer, p->arena, &literal));
   char why[512];
   tenon_status_t status = tn_value_fit(attr, &literal, p->arena, out);

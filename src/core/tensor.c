@@ -150,7 +150,7 @@ tenon_status_t tn_storage_create(void *data, uint64_t size, tenon_free_fn releas
     data = (char *)storage + TN_ALIGNMENT;
     release = release_own;
   }
-  *storage = (tn_storage_t){1, data, size, 0, release, context, .version = 0};
+  *storage = (tn_storage_t){1, data, size, 0, release, context, .is_own = is_own};
   storage->is_inference = tn_thread()->calls.is_inference;
   *out_storage = storage;
   return TENON_OK;
@@ -172,9 +172,8 @@ void tn_storage_release(tn_storage_t *storage) {
   tenon_string_t *strings = storage->data;
   for (int64_t i = 0; i < storage->string_count; i++)
     tn_release_memory((void *)(uintptr_t)strings[i].data);
-  bool is_own = storage->release == release_own;
-  if (storage->release && !is_own) storage->release(storage->context);
-  tn_block_put(storage, size_of_block(storage->size, is_own));
+  if (storage->release && !storage->is_own) storage->release(storage->context);
+  tn_block_put(storage, size_of_block(storage->size, storage->is_own));
 }
 
 void tn_storage_drop(void *storage) { tn_storage_release(storage); }

@@ -31,6 +31,7 @@ typedef struct tn_storage_t {
   bool is_file;      /* mapped from a file, never written to */
   bool is_read_only; /* declared by the owner */
   bool is_inference; /* created in inference mode: never takes part in autograd */
+  bool is_own;       /* allocated with this header, so that no other storage has a byte of it */
   uint64_t version;  /* atomic: number of calls that wrote to the memory */
 } tn_storage_t;
 

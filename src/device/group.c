@@ -8,6 +8,7 @@
 #include "base/cache.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "core/dtype.h"
 #include "device/program.h"
 
@@ -99,7 +100,9 @@ static tenon_status_t compile_group(tn_ordinal_t *o, const tenon_graph_view_t *v
                                     void **out_native) {
   tn_sink_t sink = tn_sink();
   *out_native = NULL;
-  TN_TRY(o->table->group_compile(&o->context, view, settings, out_native));
+  const uint64_t errors = tn_error_count();
+  tenon_status_t status = o->table->group_compile(&o->context, view, settings, out_native);
+  TN_TRY(tn_ordinal_complete(o, errors, "group_compile", status));
   if (!*out_native) return tn_fail(TENON_INTERNAL, "its plug-in returned no compiled group");
   __atomic_add_fetch(&tn_group_counts.compiled, 1, __ATOMIC_RELAXED);
   if (o->table->group_save(&o->context, *out_native, &sink.sink) == TENON_OK && sink.data)

@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "device/stream.h"
 
 tn_waits_t tn_waits;
@@ -38,12 +39,16 @@ static void learn_all(tn_clock_t *clock, const tn_clock_t *from, const tenon_str
 /* Records the event of `of`, so that it stands for its work up to at least `ticket`. */
 static tenon_status_t record_event(tenon_stream_t *of, uint64_t ticket) {
   const tn_ordinal_t *o = of->ordinal;
+  uint64_t errors = tn_error_count();
   if (!of->event)
-    TN_TRY(o->table->event_create(&o->context, &of->event));
+    TN_TRY(tn_ordinal_complete(o, errors, "event_create",
+                               o->table->event_create(&o->context, &of->event)));
   else if (known_ticket(&of->at_event, of) >= ticket)
     return TENON_OK;
   uint64_t up_to = tn_stream_quiet(of);
+  errors = tn_error_count();
   tenon_status_t status = o->table->event_record(&o->context, of->event, of->native);
+  status = tn_ordinal_complete(o, errors, "event_record", status);
   of->at_event.count = 0;
   if (status != TENON_OK) return status;
   learn_ticket(&of->at_event, of, up_to);
@@ -68,7 +73,10 @@ void tn_waits_skip(uint64_t n) {
 static tenon_status_t enqueue_wait(tenon_stream_t *s, tenon_stream_t *of) {
   const tn_ordinal_t *mine = s->ordinal;
   if (skipped_wait && --skipped_wait == 0) return TENON_OK;
-  return mine->table->stream_wait(&mine->context, s->native, &of->ordinal->context, of->event);
+  const uint64_t errors = tn_error_count();
+  tenon_status_t status =
+      mine->table->stream_wait(&mine->context, s->native, &of->ordinal->context, of->event);
+  return tn_ordinal_complete(mine, errors, "stream_wait", status);
 }
 
 bool tn_needs_add(tn_needs_t *needs, tenon_stream_t *of, uint64_t ticket) {

@@ -7,7 +7,9 @@
 
 #include "base/environment.h"
 #include "base/memory.h"
+#include "base/reason.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "core/tensor.h"
 #include "device/group.h"
 #include "device/instance.h"
@@ -290,6 +292,14 @@ void tn_plugins_in_child(void) {
   }
 }
 
+tenon_status_t tn_ordinal_complete(const tn_ordinal_t *o, uint64_t errors, const char *function,
+                                   tenon_status_t status) {
+  char name[80];
+  if (status == TENON_OK) return status;
+  snprintf(name, sizeof name, "device %s:%d", o->plugin->name, (int)o->context.ordinal);
+  return tn_reason_complete(status, errors, name, function);
+}
+
 /* Keeps the error of this thread as the reason why the plug-in or ordinal does not work. */
 static tenon_status_t fail_for_good(tenon_status_t status, int32_t *state, char **reason) {
   *reason = tn_copy_text(tn_error(), strlen(tn_error()));
@@ -304,7 +314,9 @@ static tenon_status_t fail_again(const tn_plugin_t *p, const char *reason) {
 
 static tenon_status_t enumerate_ordinals(tn_plugin_t *p) {
   int32_t count = 0;
+  const uint64_t errors = tn_error_count();
   tenon_status_t status = p->table->enumerate(&p->context, &count);
+  status = tn_reason_complete(status, errors, "", "enumerate");
   if (status == TENON_OK && (count < 1 || count > 256))
     status =
         tn_fail(TENON_INTERNAL, "its plug-in reports %d ordinals: expected 1 to 256", (int)count);
@@ -343,7 +355,9 @@ tenon_status_t tn_plugin_open(tn_plugin_t *p) {
 static tenon_status_t check_properties(tn_ordinal_t *o) {
   tenon_device_properties_t *q = &o->properties;
   *q = (tenon_device_properties_t){.size = sizeof *q};
-  TN_TRY(o->table->properties(&o->context, q));
+  const uint64_t errors = tn_error_count();
+  tenon_status_t status = o->table->properties(&o->context, q);
+  TN_TRY(tn_reason_complete(status, errors, "", "properties"));
   if (!q->name) q->name = o->plugin->name;
   if (!q->driver) q->driver = "";
   if (!q->target) q->target = "";
@@ -357,7 +371,9 @@ static tenon_status_t check_properties(tn_ordinal_t *o) {
 }
 
 static tenon_status_t start_ordinal(tn_ordinal_t *o) {
+  const uint64_t errors = tn_error_count();
   tenon_status_t status = o->table->start(&o->context);
+  status = tn_reason_complete(status, errors, "", "start");
   if (status != TENON_OK) {
     fail_for_good(status, &o->state, &o->reason);
     return tn_prefix(status, "device %s:%d: ", o->plugin->name, (int)o->context.ordinal);

@@ -80,6 +80,10 @@ tn_plugin_t *tn_plugin_of(tenon_device_t device);    /* NULL: none */
 tn_plugin_t *tn_plugin_next(const tn_plugin_t *of);
 tenon_status_t tn_plugin_open(tn_plugin_t *plugin); /* calls enumerate once */
 /* Returns the ordinal, started. Errors: NOT_FOUND if there is no plug-in or no such ordinal. */
+/* Completes a failure of `function` of the ordinal's table ("allocate"), which may have no reason
+ * or a status that does not exist. `errors` is tn_error_count() before the function was called. */
+tenon_status_t tn_ordinal_complete(const tn_ordinal_t *ordinal, uint64_t errors,
+                                   const char *function, tenon_status_t status);
 tenon_status_t tn_ordinal_get(tenon_device_t device, tn_ordinal_t **out_ordinal);
 /* The same for an ordinal that is known to have been started, because memory of it exists. Returns:
  * NULL if it belongs to no plug-in. */

@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "base/thread.h"
 
 enum {
   STEPS = 8,            /* bins for each power of two */
@@ -175,9 +176,13 @@ tenon_status_t tn_pool_take(tn_pool_t *pool, tenon_stream_t *stream, uint64_t si
  * directly if the plug-in provides such memory. */
 static tenon_status_t allocate_segment(const tn_pool_t *pool, uint64_t size, void **out_handle) {
   const tn_ordinal_t *o = pool->ordinal;
-  if (!pool->is_pinned) return o->table->allocate(&o->context, size, out_handle);
+  const uint64_t errors = tn_error_count();
+  if (!pool->is_pinned)
+    return tn_ordinal_complete(o, errors, "allocate",
+                               o->table->allocate(&o->context, size, out_handle));
   if (TN_SLOT(o->table, host_allocate))
-    return o->table->host_allocate(&o->context, size, out_handle);
+    return tn_ordinal_complete(o, errors, "host_allocate",
+                               o->table->host_allocate(&o->context, size, out_handle));
   *out_handle = size < SIZE_MAX / 2 ? tn_allocate_aligned((size_t)size) : NULL;
   return *out_handle ? TENON_OK : tn_no_memory("copies of a device", (size_t)size);
 }

@@ -10,6 +10,7 @@
 #include "base/cache.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "base/thread.h"
 
 typedef struct tn_program_t {
   struct tn_program_t *next;
@@ -117,11 +118,16 @@ static tenon_status_t compile_kernel(tn_ordinal_t *o, uint32_t language, const t
                            .file = code->file,
                            .options = ""};
   tn_sink_t sink = tn_sink();
+  uint64_t errors = tn_error_count();
   tenon_status_t status = o->table->compile(&o->context, &source, &sink.sink);
+  status = tn_ordinal_complete(o, errors, "compile", status);
   if (status == TENON_OK && !sink.data)
     status = tn_fail(TENON_INTERNAL, "its plug-in returned no compiled code for %s", code->file);
+  errors = tn_error_count();
   if (status == TENON_OK)
-    status = o->table->program_load(&o->context, sink.data, sink.size, out_native);
+    status =
+        tn_ordinal_complete(o, errors, "program_load",
+                            o->table->program_load(&o->context, sink.data, sink.size, out_native));
   if (status == TENON_OK) {
     __atomic_add_fetch(&tn_program_counts.compiled, 1, __ATOMIC_RELAXED);
     tn_cache_write(name, key->data, key->size, sink.data, sink.size);
@@ -189,7 +195,9 @@ static tenon_status_t create_kernel(tn_ordinal_t *o, const tenon_code_t *code, u
   TN_TRY(load_kernel(o, code, number, constants, &native));
   snprintf(name, sizeof name, "%s%s", language_of(o) == TENON_SOURCE_CUDA ? TN_CUDA_PREFIX : "",
            code->kernels[number].name);
+  const uint64_t errors = tn_error_count();
   tenon_status_t status = o->table->kernel_find(&o->context, native, name, &kernel);
+  status = tn_ordinal_complete(o, errors, "kernel_find", status);
   if (status != TENON_OK) {
     o->table->program_unload(&o->context, native);
     return status;

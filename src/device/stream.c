@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "device/memory.h"
 
 tn_mutex_t tn_streams_order = TN_MUTEX_INIT;
@@ -83,6 +84,12 @@ static tenon_stream_t *find_idle(tn_ordinal_t *o) {
   return NULL;
 }
 
+static tenon_status_t create_native(const tn_ordinal_t *o, void **out_native) {
+  const uint64_t errors = tn_error_count();
+  tenon_status_t status = o->table->stream_create(&o->context, out_native);
+  return tn_ordinal_complete(o, errors, "stream_create", status);
+}
+
 /* Replaces the native stream of a stream that failed and that nobody holds, after its work has
  * ended. Otherwise each failure that a host survives would cost it a stream. */
 static tenon_status_t renew_stream(tn_ordinal_t *o, tenon_stream_t **out_stream) {
@@ -98,7 +105,7 @@ static tenon_status_t renew_stream(tn_ordinal_t *o, tenon_stream_t **out_stream)
   end_native(s);
   tn_mutex_unlock(&tn_streams_order);
   s->references--;
-  TN_TRY(o->table->stream_create(&o->context, &s->native));
+  TN_TRY(create_native(o, &s->native));
   __atomic_store_n(&s->done, s->ticket, __ATOMIC_RELEASE);
   __atomic_store_n(&s->failed, TENON_OK, __ATOMIC_RELEASE);
   *out_stream = s;
@@ -121,8 +128,7 @@ tenon_status_t tenon_stream_create(tenon_device_t device, tenon_stream_t **out_s
   tn_mutex_lock(&o->lock);
   tenon_stream_t *s = o->has_streams ? find_idle(o) : o->first;
   if (!s) status = renew_stream(o, &s);
-  if (!s && status == TENON_OK &&
-      (status = o->table->stream_create(&o->context, &native)) == TENON_OK &&
+  if (!s && status == TENON_OK && (status = create_native(o, &native)) == TENON_OK &&
       (status = add_stream(o, native, false, &s)) != TENON_OK)
     o->table->stream_destroy(&o->context, native);
   if (status == TENON_OK) {
@@ -142,10 +148,11 @@ tenon_status_t tenon_stream_import(tenon_device_t device, void *native,
   TN_TRY(tn_ordinal_get(device, &o));
   if (!TN_SLOT(o->table, stream_import))
     return tn_fail(TENON_UNIMPLEMENTED, "device %s cannot import streams", o->plugin->name);
-  TN_TRY(o->table->stream_import(&o->context, native, &own));
+  const uint64_t errors = tn_error_count();
+  tenon_status_t status = o->table->stream_import(&o->context, native, &own);
+  TN_TRY(tn_ordinal_complete(o, errors, "stream_import", status));
   tn_mutex_lock(&o->lock);
-  tenon_status_t status =
-      (*out_stream = reuse_returned(o)) ? TENON_OK : add_stream(o, own, true, out_stream);
+  status = (*out_stream = reuse_returned(o)) ? TENON_OK : add_stream(o, own, true, out_stream);
   if (status == TENON_OK) {
     (*out_stream)->native = own;
     begin_several(o);
@@ -318,7 +325,9 @@ tenon_status_t tn_stream_capture(tenon_stream_t *s) {
   __atomic_store_n(&s->is_capturing, 1, __ATOMIC_SEQ_CST);
   while (__atomic_load_n(&s->asked, __ATOMIC_SEQ_CST))
     tn_thread_yield();
+  const uint64_t errors = tn_error_count();
   tenon_status_t status = o->table->record_begin(&o->context, s->native);
+  status = tn_ordinal_complete(o, errors, "record_begin", status);
   if (status != TENON_OK) __atomic_store_n(&s->is_capturing, 0, __ATOMIC_SEQ_CST);
   return status;
 }
@@ -326,7 +335,9 @@ tenon_status_t tn_stream_capture(tenon_stream_t *s) {
 tenon_status_t tn_stream_capture_end(tenon_stream_t *s, void **out_captured) {
   const tn_ordinal_t *o = s->ordinal;
   *out_captured = NULL;
+  const uint64_t errors = tn_error_count();
   tenon_status_t status = o->table->record_end(&o->context, s->native, out_captured);
+  status = tn_ordinal_complete(o, errors, "record_end", status);
   if (status != TENON_OK) *out_captured = NULL;
   __atomic_store_n(&s->is_capturing, 0, __ATOMIC_SEQ_CST);
   return status;
@@ -345,7 +356,9 @@ tenon_status_t tn_stream_finish(tenon_stream_t *s) {
   TN_TRY(tn_stream_check(s));
   if (!o->has_streams || is_seen) return TENON_OK;
   if (!begin_query(s)) return tn_stream_cannot_capture("the host waits for the device");
+  const uint64_t errors = tn_error_count();
   tenon_status_t status = o->table->stream_synchronize(&o->context, s->native, &fault);
+  status = tn_ordinal_complete(o, errors, "stream_synchronize", status);
   end_query(s);
   if (status != TENON_OK) {
     mark_over(s, &seen);
@@ -385,7 +398,10 @@ tenon_status_t tn_stream_poll(tenon_stream_t *s) {
   bool may = begin_query(s);
   tenon_status_t status = tn_stream_check(s);
   if (status == TENON_OK && o->has_streams) {
+    const uint64_t errors = tn_error_count();
     status = may ? o->table->stream_query(&o->context, s->native, &fault) : TENON_UNAVAILABLE;
+    if (status != TENON_UNAVAILABLE)
+      status = tn_ordinal_complete(o, errors, "stream_query", status);
     if (status == TENON_OK)
       mark_done(s, &seen);
     else if (status != TENON_UNAVAILABLE)

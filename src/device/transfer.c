@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "base/thread.h"
 
 enum {
   STAGE = 4 << 20,  /* bytes of one part that goes through the host */
@@ -38,7 +39,9 @@ static tenon_status_t enqueue_copy(tenon_stream_t *stream, uint32_t direction, c
     tn_stream_ended(stream);
     return status;
   }
+  const uint64_t errors = tn_error_count();
   status = o->table->copy(&o->context, stream->native, &copy);
+  status = tn_ordinal_complete(o, errors, "copy", status);
   tn_stream_ended(stream);
   return status == TENON_OK ? status : tn_stream_refused(stream, status, name);
 }

@@ -16,6 +16,7 @@
 #include "dispatch/call.h"
 #include "dispatch/keys.h"
 #include "dispatch/mixed.h"
+#include "dispatch/overlap.h"
 #include "dispatch/prologue.h"
 #include "dispatch/result.h"
 #include "operator/kernel.h"
@@ -59,8 +60,8 @@ static tenon_status_t check_result(const tenon_op_t *op, const tenon_op_t *add, 
   return TENON_OK;
 }
 
-static tenon_status_t check_added(const tenon_op_t *op, tenon_tensor_t *const *outputs,
-                                  uint64_t bits) {
+static tenon_status_t check_added(const tenon_op_t *op, tenon_tensor_t *const *inputs,
+                                  tenon_tensor_t *const *outputs, uint64_t bits) {
   const tenon_op_t *add = tn_registry_find("core::add");
   if (!add) return tn_fail(TENON_NOT_FOUND, "core::add: the runtime has shut down");
   if (op->output_count < MOST && bits >> op->output_count)
@@ -68,7 +69,7 @@ static tenon_status_t check_added(const tenon_op_t *op, tenon_tensor_t *const *o
                    (unsigned long long)bits, op->output_count);
   for (uint32_t o = 0; o < op->output_count; o++)
     if (has_bit(bits, o)) TN_TRY(check_result(op, add, o, outputs[o]));
-  return TENON_OK;
+  return tn_overlap_check_outputs(op, inputs, outputs, bits);
 }
 
 /* separate results */
@@ -193,6 +194,17 @@ static bool asks_kernel(const tenon_op_t *op, tenon_tensor_t *const *inputs,
   return !(keys & ~calls->exclude & TN_KEY_LAYERS);
 }
 
+/* Returns whether results that overwrite their outputs overwrite inputs too, or two results are
+ * added to the same memory. */
+static bool needs_parting(const tenon_op_t *op, tenon_tensor_t *const *inputs,
+                          tenon_tensor_t *const *outputs, uint64_t bits) {
+  tenon_tensor_t *overwritten[MOST] = {NULL};
+  for (uint32_t o = 0; o < op->output_count; o++)
+    if (!has_bit(bits, o)) overwritten[o] = outputs[o];
+  return !tn_overlap_is_harmless(op, inputs, overwritten) ||
+         tn_overlap_check_outputs(op, inputs, outputs, 0) != TENON_OK;
+}
+
 /* Makes the call as tenon_op_call does, but without layers. */
 static tenon_status_t call_kernel(tn_request_t r, uint64_t given, uint64_t bits) {
   const tenon_op_t *op = r.op;
@@ -231,14 +243,14 @@ tenon_status_t tn_call_add(const tn_request_t *request, uint64_t bits) {
   }
   const tenon_op_t *op = r.op;
   tenon_tensor_t *const *outputs = request->outputs;
-  if (bits) TN_TRY(check_added(op, outputs, bits));
+  if (bits) TN_TRY(check_added(op, r.inputs, outputs, bits));
   for (uint32_t o = 0; o < op->output_count; o++) {
     all[o] = outputs[o];
     if (all[o]) given |= (uint64_t)1 << o;
   }
   r.outputs = all;
   tenon_status_t status = TENON_OK;
-  if (bits && asks_kernel(op, r.inputs, outputs)) {
+  if (bits && asks_kernel(op, r.inputs, outputs) && !needs_parting(op, r.inputs, outputs, bits)) {
     status = call_kernel(r, given, bits);
   } else if ((status = make_apart(op, bits, all)) == TENON_OK) {
     r.wanted = given | (uint64_t)1 << 63;

@@ -211,8 +211,13 @@ typedef enum way_t {
 static tenon_status_t go_bound(const tenon_bound_t *b, way_t way, tenon_tensor_t *const *inputs,
                                tenon_tensor_t **outputs, uint64_t wanted) {
   if (way == RUN) return tn_run_with(b->op, b->attrs, b->state, inputs, outputs);
-  tn_request_t request = {
-      b->op, b->attrs, b->state, inputs, outputs, way == CALL ? wanted : 0, way == CALL, NULL};
+  tn_request_t request = {.op = b->op,
+                          .attrs = b->attrs,
+                          .state = b->state,
+                          .inputs = inputs,
+                          .outputs = outputs,
+                          .wanted = way == CALL ? wanted : 0,
+                          .may_create = way == CALL};
   return way == CALL_ADD ? tn_call_add(&request, wanted) : tn_call_request(&request);
 }
 

@@ -17,6 +17,7 @@
 #include "dispatch/call.h"
 #include "dispatch/keys.h"
 #include "dispatch/launch.h"
+#include "dispatch/overlap.h"
 #include "dispatch/prologue.h"
 #include "dispatch/result.h"
 #include "dispatch/services.h"
@@ -86,12 +87,16 @@ tenon_status_t tn_entry_run(tenon_call_t *call) {
   return __builtin_expect(frame->entry->gate, 0) ? run_gated(call) : tn_layer_below(call);
 }
 
-/* Returns whether a frame below the limit of the thread's stack is too deep. A frame that is not on
+/* Returns whether a frame below the limit of the thread's stack is too deep. The first call after
+ * a failure comes here as well (tn_error_age). A frame that is not on
  * the thread's own stack at all (but on a coroutine's stack, or the heap) is not. */
-static __attribute__((noinline, cold)) bool is_too_deep(const tn_thread_t *thread,
+static __attribute__((noinline, cold)) bool is_too_deep(const tenon_op_t *op, tn_thread_t *thread,
                                                         tn_frame_t *frame) {
   frame->temporaries = NULL;
-  return (uintptr_t)frame >= thread->stack_low;
+  frame->owned = 0;
+  frame->call.op = op;
+  tn_error_age(thread, (uintptr_t)frame);
+  return (uintptr_t)frame < thread->stack_limit && (uintptr_t)frame >= thread->stack_low;
 }
 
 static tenon_status_t __attribute__((noinline, cold)) fail_too_deep(const tenon_op_t *op) {
@@ -154,8 +159,8 @@ static inline __attribute__((always_inline)) tenon_status_t
 dispatch_call(const tenon_op_t *op, tn_frame_t *frame, const tenon_value_t *attrs,
               tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs, void *state,
               const tenon_random_t *random, bool infers) {
-  const tn_thread_t *thread = tn_thread();
-  if (__builtin_expect((uintptr_t)frame < thread->stack_limit, 0) && is_too_deep(thread, frame))
+  tn_thread_t *thread = tn_thread();
+  if (__builtin_expect((uintptr_t)frame < thread->stack_limit, 0) && is_too_deep(op, thread, frame))
     return fail_too_deep(op);
   uint64_t keys = tn_keys_of_call(op, inputs, outputs, thread->calls.include | tn_key_of_process());
   if (__builtin_expect(!op->input_count, 0))
@@ -169,15 +174,14 @@ tenon_status_t tn_dispatch(const tenon_op_t *op, tn_frame_t *frame, const tenon_
                            tenon_tensor_t *const *inputs, tenon_tensor_t *const *outputs,
                            const tenon_random_t *random) {
   tenon_status_t status = dispatch_call(op, frame, attrs, inputs, outputs, NULL, random, false);
-  tn_frame_close(frame);
-  return status;
+  return tn_frame_close(frame, status);
 }
 
 tenon_status_t tn_dispatch_adding(const tn_request_t *request, uint64_t add) {
   const tenon_op_t *op = request->op;
   tn_frame_t frame;
-  const tn_thread_t *thread = tn_thread();
-  if ((uintptr_t)&frame < thread->stack_limit && is_too_deep(thread, &frame))
+  tn_thread_t *thread = tn_thread();
+  if ((uintptr_t)&frame < thread->stack_limit && is_too_deep(op, thread, &frame))
     return fail_too_deep(op);
   uint64_t keys = tn_keys_of_call(op, request->inputs, request->outputs,
                                   thread->calls.include | tn_key_of_process());
@@ -189,8 +193,7 @@ tenon_status_t tn_dispatch_adding(const tn_request_t *request, uint64_t add) {
   frame.infers = true;
   frame.call.accumulate = add;
   tenon_status_t status = tn_entry_run(&frame.call);
-  tn_frame_close(&frame);
-  return status;
+  return tn_frame_close(&frame, status);
 }
 
 tenon_status_t tn_redispatch(tenon_call_t *call, uint64_t keys) {
@@ -262,8 +265,7 @@ static tenon_status_t run_random(const tenon_op_t *op, const tenon_value_t *attr
   int64_t stated = op->draws >= 0 || !op->infer ? op->draws : inference.infer.draws.value;
   tenon_random_t random = take_numbers(op, stated, attrs ? attrs : op->defaults, inputs, outputs);
   tenon_status_t status = dispatch_call(op, &frame, attrs, inputs, outputs, state, &random, false);
-  tn_frame_close(&frame);
-  return status;
+  return tn_frame_close(&frame, status);
 }
 
 /* Runs any call. `keys`: as for dispatch_keys, or 0 if they are still to be computed. */
@@ -276,8 +278,7 @@ run_any(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const 
       keys && !(op->traits & TN_WRITES) && op->input_count
           ? dispatch_keys(op, &frame, attrs, inputs, outputs, state, NULL, false, keys)
           : dispatch_call(op, &frame, attrs, inputs, outputs, state, NULL, false);
-  tn_frame_close(&frame);
-  return status;
+  return tn_frame_close(&frame, status);
 }
 
 /* Runs a call that is not on the CPU alone: launches the kernel directly if the call is on one
@@ -297,8 +298,7 @@ run_elsewhere(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *
   frame.inputs = inputs;
   frame.outputs = outputs;
   tenon_status_t status = tn_launch_directly(&frame.call);
-  tn_frame_close(&frame);
-  return status;
+  return tn_frame_close(&frame, status);
 }
 
 /* Dispatches a call of plain tensors on the CPU, for which only the kernel runs and nothing is kept
@@ -317,8 +317,7 @@ run_call(const tenon_op_t *op, const tenon_value_t *attrs, tenon_tensor_t *const
     return run_elsewhere(op, attrs, inputs, outputs, state, keys, entry->mask);
   open_frame(&frame, op, attrs, inputs, outputs, state, TN_KEY_CPU, entry);
   tenon_status_t status = entry->run(&frame.call);
-  tn_frame_close(&frame);
-  return status;
+  return tn_frame_close(&frame, status);
 }
 
 tenon_status_t tenon_op_run(const tenon_op_t *op, const tenon_value_t *attrs,
@@ -453,6 +452,20 @@ static tenon_status_t call_on_dense(const tn_request_t *request) {
   return status;
 }
 
+/* Makes the call with copies of the inputs that it would overwrite before it has read them. */
+static __attribute__((noinline, cold)) tenon_status_t call_apart(const tn_request_t *request,
+                                                                 uint64_t copies) {
+  tn_request_t r = *request;
+  tenon_tensor_t **inputs;
+  TN_TRY(tn_overlap_part(r.op, r.inputs, copies, &inputs));
+  r.inputs = inputs;
+  r.is_apart = true;
+  tenon_status_t status = call_inferred(&r);
+  for (uint32_t i = 0; i < r.op->input_count; i++)
+    tenon_tensor_release(inputs[i]);
+  return status;
+}
+
 /* Sets outputs that are inputs written in place, and creates unallocated outputs. */
 static tenon_status_t begin_outputs(const tn_request_t *r, progress_t *p) {
   const tenon_op_t *op = r->op;
@@ -489,7 +502,7 @@ static tenon_status_t run_request(const tn_request_t *r, progress_t *p,
   if (status != TENON_OK) return status;
   status = dispatch_call(op, &frame, r->attrs, r->inputs, r->outputs, r->state, random,
                          p->is_unallocated);
-  tn_frame_close(&frame);
+  status = tn_frame_close(&frame, status);
   p->has_run = true;
   return status;
 }
@@ -529,6 +542,11 @@ static tenon_status_t call_inferred(tn_request_t *r) {
   progress_t p = {.is_unallocated = gets_unallocated(op, keys),
                   .owns = tn_view_has_kernel(op, keys, r->inputs)};
   TN_TRY(find_given(r, &p));
+  if ((p.given || op->traits & TN_WRITES) && !r->is_apart) {
+    uint64_t copies;
+    TN_TRY(tn_overlap_find(op, r->inputs, r->outputs, &copies));
+    if (copies) return call_apart(r, copies);
+  }
   if (op->is_view && !p.is_unallocated && tn_inputs_need_dense(op, r->inputs))
     return call_on_dense(r);
   tenon_status_t status = begin_outputs(r, &p);
@@ -570,7 +588,11 @@ static inline __attribute__((always_inline)) bool call_plain(const tn_request_t 
   for (uint32_t o = 0; o < op->output_count; o++) {
     bool is_left_out = r.wanted && !(r.wanted >> o & 1) && op->schema.outputs[o].is_optional;
     if (!r.outputs[o] && !is_left_out) to_make |= (uint64_t)1 << o;
-    if (r.outputs[o] && !tn_tensor_written(r.outputs[o])) {
+    if (!r.outputs[o]) continue;
+    if (tn_output_touches(op, r.inputs, r.outputs, o) &&
+        !tn_overlap_is_harmless(op, r.inputs, r.outputs))
+      return false;
+    if (!tn_tensor_written(r.outputs[o])) {
       *out_status = fail_read_only(op, o);
       return true;
     }
@@ -589,7 +611,7 @@ static inline __attribute__((always_inline)) bool call_plain(const tn_request_t 
   if (status == TENON_OK && fits) {
     tn_frame_t frame;
     status = dispatch_call(op, &frame, r.attrs, r.inputs, r.outputs, r.state, r.random, false);
-    tn_frame_close(&frame);
+    status = tn_frame_close(&frame, status);
   }
   if (status != TENON_OK || !fits) release_outputs(op, r.outputs, made);
   *out_status = status;
@@ -672,8 +694,8 @@ tenon_status_t tn_call(const tenon_op_t *op, const tenon_value_t *attrs,
   tn_thread_t *thread = tn_thread();
   if (thread->nesting >= TN_NESTING_MOST) return tn_nested_too_deep(op);
   thread->nesting++;
-  tenon_status_t status =
-      tn_call_request(&(tn_request_t){op, attrs, NULL, inputs, outputs, wanted, true, random});
+  tenon_status_t status = tn_call_request(
+      &(tn_request_t){op, attrs, NULL, inputs, outputs, wanted, true, random, false});
   thread->nesting--;
   return status;
 }
@@ -686,7 +708,7 @@ tenon_status_t tn_run_with(const tenon_op_t *op, const tenon_value_t *attrs, voi
 tenon_status_t tenon_op_call(const tenon_op_t *op, const tenon_value_t *attrs,
                              tenon_tensor_t *const *inputs, tenon_tensor_t **outputs,
                              uint64_t wanted) {
-  return enter((tn_request_t){op, attrs, NULL, inputs, outputs, wanted, true, NULL});
+  return enter((tn_request_t){op, attrs, NULL, inputs, outputs, wanted, true, NULL, false});
 }
 
 static __attribute__((noinline)) tenon_status_t call_into_inferred(const tenon_op_t *op,
@@ -694,7 +716,7 @@ static __attribute__((noinline)) tenon_status_t call_into_inferred(const tenon_o
                                                                    tenon_tensor_t *const *inputs,
                                                                    tenon_tensor_t *const *outputs) {
   tenon_tensor_t **results = (tenon_tensor_t **)(uintptr_t)outputs;
-  return call_given(&(tn_request_t){op, attrs, NULL, inputs, results, 0, false, NULL});
+  return call_given(&(tn_request_t){op, attrs, NULL, inputs, results, 0, false, NULL, false});
 }
 
 tenon_status_t tenon_op_call_into(const tenon_op_t *op, const tenon_value_t *attrs,
@@ -704,12 +726,16 @@ tenon_status_t tenon_op_call_into(const tenon_op_t *op, const tenon_value_t *att
   if (kind == TN_PLAIN && !__atomic_load_n(&op->successor, __ATOMIC_ACQUIRE) && !included() &&
       tn_match(op->shapes.matcher, &op->types, attrs ? attrs : op->defaults, inputs, outputs, false,
                &match)) {
-    for (uint32_t o = 0; o < op->output_count; o++)
-      if (outputs[o] && !tn_tensor_written(outputs[o])) return fail_read_only(op, o);
+    for (uint32_t o = 0; o < op->output_count; o++) {
+      if (!outputs[o]) continue;
+      if (tn_output_touches(op, inputs, outputs, o) && !tn_overlap_is_harmless(op, inputs, outputs))
+        return call_into_inferred(op, attrs, inputs, outputs);
+      if (!tn_tensor_written(outputs[o])) return fail_read_only(op, o);
+    }
     if (op->traits & TENON_RANDOM) return run_random(op, attrs, inputs, outputs, NULL);
     tn_frame_t frame;
     tenon_status_t status = dispatch_call(op, &frame, attrs, inputs, outputs, NULL, NULL, false);
-    tn_frame_close(&frame);
+    status = tn_frame_close(&frame, status);
     return status;
   }
   return call_into_inferred(op, attrs, inputs, outputs);

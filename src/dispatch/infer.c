@@ -8,8 +8,10 @@
 #include <tenon/tenon.h>
 
 #include "base/memory.h"
+#include "base/reason.h"
 #include "base/scratch.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "core/sparse.h"
 #include "dispatch/mixed.h"
 #include "dispatch/services.h"
@@ -203,6 +205,16 @@ static tenon_dim_t bounded(tn_inference_t *f, int64_t upper) {
   return tenon_extent(INT64_MIN + f->bound_count++);
 }
 
+/* A new extent, at most `a` (-1: no limit) and at least `b`. */
+static tenon_dim_t limit_extent(tn_inference_t *f, tenon_dim_t a, tenon_dim_t b) {
+  const bool is_known = tenon_is_known(a);
+  if (is_known && a.value < -1)
+    return impossible(f, TENON_DIM_BOUND, a.value, b.value, "the limit is negative");
+  if (is_known && a.value >= 0 && tenon_is_known(b) && b.value > a.value)
+    return impossible(f, TENON_DIM_BOUND, a.value, b.value, "no value is possible");
+  return bounded(f, tn_extent_bound(f, a));
+}
+
 /* Computes with extents of which some are found only by a run: returns an extent with an upper
  * bound of the result, if there is one. */
 static tenon_dim_t estimate(tn_inference_t *f, uint32_t operation, tenon_dim_t a, tenon_dim_t b) {
@@ -277,7 +289,7 @@ tenon_dim_t tn_dim(tenon_infer_t *infer, uint32_t operation, tenon_dim_t da, ten
     if (status != TENON_OK) f->status = tn_prefix(status, "%s: ", infer->op->name);
     return out;
   }
-  if (operation == TENON_DIM_BOUND) return bounded(f, a);
+  if (operation == TENON_DIM_BOUND) return limit_extent(f, da, db);
   if (!tenon_is_known(da) || !tenon_is_known(db)) return estimate(f, operation, da, db);
   switch (operation) {
   case TENON_DIM_ADD:
@@ -391,12 +403,40 @@ static __attribute__((noinline, cold)) tenon_status_t check_sparse(const tenon_o
                  op->name, name);
 }
 
-static tenon_status_t check_items(const tenon_op_t *op, uint32_t o, const tenon_meta_t *list) {
-  for (uint32_t k = 0; k < list->count; k++)
+/* Checks what infer says about the memory and the elements of a result or of an item of one. */
+static tenon_status_t check_elements(const tn_inference_t *f, const tenon_op_t *op, uint32_t o,
+                                     const tenon_meta_t *out) {
+  const char *name = op->schema.outputs[o].name;
+  if (out->ndim == -1) return TENON_OK;
+  if (out->ndim < -1 || out->ndim > TENON_RANK_MAX)
+    return tn_fail(TENON_INTERNAL, "%s: infer gave result %s %d dimensions", op->name, name,
+                   (int)out->ndim);
+  for (int32_t d = 0; d < out->ndim; d++)
+    if (out->dims[d].value < 0 && tenon_is_known(out->dims[d]))
+      return tn_fail(TENON_INVALID, "%s: extent %d of result %s would be %" PRId64, op->name,
+                     (int)d, name, out->dims[d].value);
+  const tenon_meta_t *of =
+      out->alias && out->alias <= op->input_count ? f->infer.inputs[out->alias - 1] : NULL;
+  if (out->alias && (!of || of->items))
+    return tn_fail(TENON_INTERNAL, "%s: infer made result %s a view of input %u%s", op->name, name,
+                   out->alias - 1, of ? ", a list: expected a tensor" : "");
+  if (out->value_count > TENON_RANK_MAX || (out->value_count > 1 && out->ndim == 0))
+    return tn_fail(TENON_INTERNAL,
+                   "%s: infer gave result %s of %d dimensions %u known elements: expected 1 for a "
+                   "scalar, and at most %d",
+                   op->name, name, (int)out->ndim, out->value_count, TENON_RANK_MAX);
+  return TENON_OK;
+}
+
+static tenon_status_t check_items(const tn_inference_t *f, const tenon_op_t *op, uint32_t o,
+                                  const tenon_meta_t *list) {
+  for (uint32_t k = 0; k < list->count; k++) {
     if (list->items[k]->layout)
       return tn_fail(TENON_UNIMPLEMENTED,
                      "%s: infer made an item of result %s sparse, which lists have not", op->name,
                      op->schema.outputs[o].name);
+    TN_TRY(check_elements(f, op, o, list->items[k]));
+  }
   return TENON_OK;
 }
 
@@ -407,19 +447,7 @@ static tenon_status_t check_result(const tn_inference_t *f, const tenon_op_t *op
     return tn_fail(TENON_INTERNAL, "%s: infer did not say how many tensors result %s has", op->name,
                    name);
   if (__builtin_expect(out->layout != 0, 0)) TN_TRY(check_sparse(op, o, out));
-  if (out->items) return check_items(op, o, out);
-  if (out->ndim == -1) return TENON_OK;
-  if (out->ndim < -1 || out->ndim > TENON_RANK_MAX)
-    return tn_fail(TENON_INTERNAL, "%s: infer gave result %s %d dimensions", op->name, name,
-                   (int)out->ndim);
-  for (int32_t d = 0; d < out->ndim; d++)
-    if (out->dims[d].value < 0 && tenon_is_known(out->dims[d]))
-      return tn_fail(TENON_INVALID, "%s: extent %d of result %s would be %" PRId64, op->name,
-                     (int)d, name, out->dims[d].value);
-  if (out->alias > op->input_count || (out->alias && !f->infer.inputs[out->alias - 1]))
-    return tn_fail(TENON_INTERNAL, "%s: infer made result %s a view of input %u", op->name, name,
-                   out->alias - 1);
-  return TENON_OK;
+  return out->items ? check_items(f, op, o, out) : check_elements(f, op, o, out);
 }
 
 tenon_status_t tn_infer(tn_inference_t *f, const tenon_op_t *op, const tenon_value_t *attrs,
@@ -441,8 +469,10 @@ tenon_status_t tn_infer(tn_inference_t *f, const tenon_op_t *op, const tenon_val
   else if (op->shapes.text)
     TN_TRY(tn_patterns_apply(&op->shapes, &op->schema, &f->infer));
   if (f->status == TENON_OK && op->infer) {
+    const uint64_t errors = tn_error_count();
     tenon_status_t status = op->infer(&f->infer);
-    if (status != TENON_OK) return f->status != TENON_OK ? f->status : status;
+    if (status != TENON_OK && f->status != TENON_OK) return f->status;
+    if (status != TENON_OK) return tn_reason_complete(status, errors, op->name, "infer");
   }
   if (f->status != TENON_OK) return f->status;
   if (op->draws >= 0) f->infer.draws = tenon_extent(op->draws);

@@ -14,6 +14,7 @@
 #include "dispatch/keys.h"
 #include "dispatch/launch.h"
 #include "dispatch/mixed.h"
+#include "dispatch/overlap.h"
 #include "dispatch/result.h"
 #include "dispatch/services.h"
 #include "dispatch/watch.h"
@@ -62,6 +63,28 @@ static tenon_status_t run_meta(tenon_call_t *call) {
 
 static tenon_status_t run_fallthrough(tenon_call_t *call) { return tenon_call_next(call); }
 
+/* Passes the call on with copies of inputs that overlap what it writes to. The entry points have
+ * made them already, except for tenon_op_run. */
+static tenon_status_t write_apart(tenon_call_t *call) {
+  const tenon_op_t *op = call->op;
+  tenon_tensor_t *const *given = call->inputs;
+  tenon_tensor_t **inputs;
+  uint64_t copies;
+  TN_TRY(tn_overlap_find(op, given, call->outputs, &copies));
+  if (!copies) return tenon_call_next(call);
+  tn_scratch_mark_t mark = tn_scratch_mark();
+  tenon_status_t status = tn_overlap_part(op, given, copies, &inputs);
+  if (status == TENON_OK) {
+    call->inputs = inputs;
+    status = tenon_call_next(call);
+    call->inputs = given;
+    for (uint32_t i = 0; i < op->input_count; i++)
+      tenon_tensor_release(inputs[i]);
+  }
+  tn_scratch_reset(mark);
+  return status;
+}
+
 /* Refuses to write to read-only tensors. After success, counts the writes, so that autograd
  * recognises the values that it saved of that memory as out of date. */
 static tenon_status_t run_versions(tenon_call_t *call) {
@@ -75,7 +98,7 @@ static tenon_status_t run_versions(tenon_call_t *call) {
       return tn_fail(TENON_INVALID, "%s: argument %s is written to, and its tensor is read-only",
                      op->name, op->schema.inputs[i].name);
   }
-  TN_TRY(tenon_call_next(call));
+  TN_TRY(write_apart(call));
   for (uint32_t i = 0; i < op->input_count; i++) {
     tenon_tensor_t *t = call->inputs[i];
     if (!t || !op->schema.inputs[i].is_written) continue;
@@ -182,6 +205,15 @@ static tenon_status_t dense_input(tn_frame_t *frame, tenon_tensor_t *tensor,
   return TENON_OK;
 }
 
+/* Copies the elements of a written input from its dense copy back to its own memory. */
+static tenon_status_t copy_written(const tenon_tensor_t *dense, tenon_tensor_t *tensor) {
+  if (dense == tensor) return TENON_OK;
+  if (!tn_dtype_is(tensor->dtype, TENON_LIST)) return tn_device_tensor_copy(dense, tensor);
+  for (int64_t i = 0; i < tensor->shape[0]; i++)
+    TN_TRY(copy_written(tenon_item(dense, i), tenon_item(tensor, i)));
+  return TENON_OK;
+}
+
 static bool is_of_device(const tn_kernel_t *kernel) {
   return kernel->words.at == TN_AT_BACKEND && kernel->backend != &tn_backend_cpu &&
          kernel->backend != &tn_backend_meta && !(kernel->words.flags & TN_KERNEL_FALLBACK);
@@ -246,16 +278,13 @@ call_dense(const tn_kernel_t *kernel, tn_frame_t *frame, uint64_t keys) {
   tenon_status_t status = TENON_OK;
   for (uint32_t i = 0; i < op->input_count && status == TENON_OK; i++) {
     inputs[i] = call->inputs[i];
-    if (inputs[i] && !op->schema.inputs[i].is_written)
-      status = dense_input(frame, call->inputs[i], &inputs[i]);
-    else if (inputs[i] && inputs[i]->keys & TN_KEY_STRIDED)
-      status = tn_fail(TENON_INVALID,
-                       "%s: input %s is written to and must be dense and row-major for this kernel",
-                       op->name, op->schema.inputs[i].name);
+    if (inputs[i]) status = dense_input(frame, call->inputs[i], &inputs[i]);
   }
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
+    int32_t same = tn_result_input(op, o);
     outputs[o] = given[o];
-    if (!given[o] || !(given[o]->keys & TN_KEY_STRIDED)) continue;
+    if (same >= 0 && call->inputs[same] && given[o]) outputs[o] = inputs[same];
+    if (outputs[o] != given[o] || !given[o] || !(given[o]->keys & TN_KEY_STRIDED)) continue;
     status = tn_device_tensor_create_like(given[o], call->accumulate >> o & 1, &outputs[o]);
     if (status == TENON_OK) status = tn_frame_keep(frame, outputs[o]);
   }
@@ -267,8 +296,14 @@ call_dense(const tn_kernel_t *kernel, tn_frame_t *frame, uint64_t keys) {
     call->inputs = before;
     call->outputs = given;
   }
-  for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++)
-    if (outputs[o] != given[o]) status = tn_device_tensor_copy(outputs[o], given[o]);
+  for (uint32_t i = 0; i < op->input_count && status == TENON_OK; i++)
+    if (inputs[i] && op->schema.inputs[i].is_written)
+      status = copy_written(inputs[i], call->inputs[i]);
+  for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
+    int32_t same = tn_result_input(op, o);
+    bool is_input = same >= 0 && call->inputs[same];
+    if (outputs[o] != given[o] && !is_input) status = tn_device_tensor_copy(outputs[o], given[o]);
+  }
   tn_scratch_reset(mark);
   return status;
 }

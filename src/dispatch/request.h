@@ -13,6 +13,7 @@ typedef struct tn_request_t {
   uint64_t wanted;              /* bit i: optional output i is wanted; 0: all are */
   bool may_create;              /* true: outputs that are NULL are created; false: all are given */
   const tenon_random_t *random; /* NULL: the call takes its own random numbers */
+  bool is_apart;                /* what is written to shares no memory with other arguments */
 } tn_request_t;
 
 #endif

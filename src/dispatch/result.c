@@ -2,13 +2,16 @@
  * The entry points of a call use it before dispatch, or when the call has passed the layers. */
 #include "dispatch/result.h"
 
+#include <inttypes.h>
 #include <string.h>
 #include <tenon/tenon.h>
 
+#include "base/memory.h"
 #include "base/scratch.h"
 #include "base/status.h"
 #include "core/dtype.h"
 #include "core/sparse.h"
+#include "dispatch/overlap.h"
 #include "dispatch/prologue.h"
 #include "operator/kernel.h"
 #include "operator/library.h"
@@ -34,19 +37,124 @@ static tenon_status_t create_list(const tn_inference_t *inference, const tenon_m
   return status;
 }
 
-static tenon_status_t create_view(const tenon_meta_t *meta, const int64_t *shape,
-                                  tenon_tensor_t *of, tenon_tensor_t **out_tensor) {
+static bool names_meta(const tenon_meta_t *meta, const tenon_meta_t *wanted) {
+  bool found = meta == wanted;
+  for (uint32_t i = 0; meta && meta->items && i < meta->count && !found; i++)
+    found = meta->items[i] == wanted;
+  return found;
+}
+
+/* The name of the result that a meta describes, for messages. */
+static const char *name_of_result(const tn_inference_t *inference, const tenon_meta_t *meta) {
+  const tenon_op_t *op = inference->infer.op;
+  for (uint32_t o = 0; o < op->output_count; o++)
+    if (names_meta(inference->infer.outputs[o], meta)) return op->schema.outputs[o].name;
+  return "?";
+}
+
+/* The elements that strides address, in bits from the first element. */
+typedef struct reach_t {
+  int64_t low;
+  int64_t high; /* the end of the last element; `low` if there are no elements */
+  bool fits;    /* false: the numbers exceed 64 bits */
+} reach_t;
+
+static reach_t reach_of(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
+                        const int64_t *strides) {
+  const int64_t bits = (int64_t)dtype.bits * dtype.lanes;
+  reach_t r = {0, 0, true};
+  int64_t low = 0;
+  int64_t high = 0;
+  for (int32_t i = 0; i < ndim; i++) {
+    int64_t far;
+    if (shape[i] == 0) return (reach_t){0, 0, true};
+    r.fits &= tn_mul(shape[i] - 1, strides[i], &far);
+    if (!r.fits) return r;
+    r.fits = far < 0 ? tn_add(low, far, &low) : tn_add(high, far, &high);
+  }
+  r.fits =
+      r.fits && tn_mul(low, bits, &r.low) && tn_add(high, 1, &high) && tn_mul(high, bits, &r.high);
+  return r;
+}
+
+static __attribute__((noinline, cold)) tenon_status_t refuse_view(const tn_inference_t *inference,
+                                                                  const tenon_meta_t *meta,
+                                                                  const int64_t *shape,
+                                                                  reach_t view, reach_t own) {
+  const tenon_op_t *op = inference->infer.op;
+  const char *result = name_of_result(inference, meta);
+  const char *input = op->schema.inputs[meta->alias - 1].name;
+  char text[160];
+  tn_shape_print(meta->ndim, shape, text, sizeof text);
+  if (!view.fits)
+    return tn_fail(TENON_INTERNAL,
+                   "%s: infer made result %s of shape %s a view of input %s from element %" PRId64
+                   " on that reaches further than 64 bits can count: expected a view of bytes 0 "
+                   "to %" PRId64,
+                   op->name, result, text, input, meta->offset.value, own.high / 8);
+  return tn_fail(
+      TENON_INTERNAL,
+      "%s: infer made result %s of shape %s a view of bytes %" PRId64 " to %" PRId64
+      " of input %s, which has bytes %" PRId64 " to %" PRId64 ": expected a view within it",
+      op->name, result, text, view.low / 8, view.high / 8, input, own.low / 8, own.high / 8);
+}
+
+/* Elements that are or hold addresses may only be seen as what they are. */
+static bool has_addresses(tenon_dtype_t dtype) {
+  return tn_dtype_is(dtype, TENON_STRING) || tn_dtype_is(dtype, TENON_LIST);
+}
+
+tenon_status_t tn_view_place(const tn_inference_t *inference, const tenon_meta_t *meta,
+                             const int64_t *shape, const int64_t *strides, const tenon_tensor_t *of,
+                             int64_t *out_bytes) {
+  const int64_t bits = (int64_t)meta->dtype.bits * meta->dtype.lanes;
+  reach_t view = reach_of(meta->dtype, meta->ndim, shape, strides);
+  reach_t own = reach_of(of->dtype, of->ndim, of->shape, of->strides);
+  int64_t offset;
+  if (__builtin_expect(!tn_dtype_same(meta->dtype, of->dtype), 0) &&
+      (has_addresses(meta->dtype) || has_addresses(of->dtype)))
+    return tn_fail(
+        TENON_INTERNAL, "%s: infer made result %s of %s a view of input %s of %s",
+        inference->infer.op->name, name_of_result(inference, meta), tn_dtype_name(meta->dtype),
+        inference->infer.op->schema.inputs[meta->alias - 1].name, tn_dtype_name(of->dtype));
+  *out_bytes = 0;
+  if (view.fits && view.low == view.high) return TENON_OK;
+  view.fits = view.fits && own.fits && tn_mul(meta->offset.value, bits, &offset) &&
+              tn_add(view.low, offset, &view.low) && tn_add(view.high, offset, &view.high);
+  own.high = (own.high + 7) / 8 * 8; /* the last byte is the input's own, also if it is not full */
+  if (!view.fits || view.low < own.low || view.high > own.high)
+    return refuse_view(inference, meta, shape, view, own);
+  if (offset % 8)
+    return tn_fail(TENON_UNIMPLEMENTED, "a view of %s that begins inside a byte",
+                   tn_dtype_name(meta->dtype));
+  *out_bytes = offset / 8;
+  return TENON_OK;
+}
+
+tenon_status_t tn_strides_room(const tn_inference_t *inference, const tenon_meta_t *meta,
+                               const int64_t *shape, int64_t *out_count) {
+  const int64_t *strides = (const int64_t *)(const void *)meta->strides;
+  const tenon_dtype_t byte = {.bits = 8, .lanes = 1}; /* counts elements instead of bits */
+  const reach_t reach = reach_of(byte, meta->ndim, shape, strides);
+  *out_count = reach.high / 8;
+  if (reach.fits && reach.low >= 0) return TENON_OK;
+  return tn_fail(TENON_INTERNAL,
+                 "%s: infer gave result %s strides that reach below its first element or further "
+                 "than 64 bits can count",
+                 inference->infer.op->name, name_of_result(inference, meta));
+}
+
+static tenon_status_t create_view(const tn_inference_t *inference, const tenon_meta_t *meta,
+                                  const int64_t *shape, tenon_tensor_t *of,
+                                  tenon_tensor_t **out_tensor) {
   int64_t dense[TENON_RANK_MAX];
   const int64_t *strides = dense;
   if (meta->strided)
     strides = (const int64_t *)(const void *)meta->strides;
   else
     tn_strides_dense(meta->ndim, shape, dense);
-  int64_t offset = meta->offset.value * (meta->dtype.bits * meta->dtype.lanes);
-  if (offset % 8)
-    return tn_fail(TENON_UNIMPLEMENTED, "a view of %s that begins inside a byte",
-                   tn_dtype_name(meta->dtype));
-  offset /= 8;
+  int64_t offset;
+  TN_TRY(tn_view_place(inference, meta, shape, strides, of, &offset));
   if (tn_tensor_is_owned(of)) {
     TN_TRY(tn_tensor_view_of(of, meta->dtype, offset, meta->ndim, shape, strides, out_tensor));
     tenon_status_t status = tn_autograd.view ? tn_autograd.view(of, *out_tensor) : TENON_OK;
@@ -107,7 +215,7 @@ tenon_status_t tn_result_create(const tn_inference_t *inference, const tenon_met
   const tenon_op_t *op = inference->infer.op;
   if (meta->alias && tn_layout(inputs[meta->alias - 1]))
     return tn_op_check_details(op, NULL, inputs, NULL);
-  if (meta->alias) return create_view(meta, shape, inputs[meta->alias - 1], out_tensor);
+  if (meta->alias) return create_view(inference, meta, shape, inputs[meta->alias - 1], out_tensor);
   /* An operator without inputs, and on a device one that serves every device, gets exactly the
    * stated strides, even with gaps between elements. */
   if (meta->strided && (inference->device ? op->is_anywhere : !op->input_count))
@@ -117,7 +225,12 @@ tenon_status_t tn_result_create(const tn_inference_t *inference, const tenon_met
   if (inference->device)
     return tn_device_tensor_create(*inference->device, meta->dtype, meta->ndim, shape, out_tensor);
   if (__builtin_expect(op->library->places, 0)) return create_placed(op, meta, shape, out_tensor);
-  tenon_status_t status = tenon_tensor_create(meta->dtype, meta->ndim, shape, out_tensor);
+  /* Strides from the library may leave gaps, and the memory must reach their last element. */
+  tenon_status_t status = __builtin_expect(meta->strided && op->infer, 0)
+                              ? tn_device_tensor_create_strided(
+                                    (tenon_device_t){1, 0}, meta->dtype, meta->ndim, shape,
+                                    (const int64_t *)(const void *)meta->strides, out_tensor)
+                              : tenon_tensor_create(meta->dtype, meta->ndim, shape, out_tensor);
   if (status != TENON_OK) return tn_prefix(status, "%s: a result: ", op->name);
   if (meta->strided) {
     memcpy((*out_tensor)->strides, meta->strides, (size_t)meta->ndim * sizeof *shape);
@@ -213,14 +326,6 @@ static tenon_status_t allocate_result(const tn_inference_t *inference, const ten
   tenon_status_t status = tn_unallocated_become(result, made);
   tenon_tensor_release(made);
   return status;
-}
-
-int32_t tn_result_input(const tenon_op_t *op, uint32_t o) {
-  const tn_argument_t *result = &op->schema.outputs[o];
-  for (uint32_t i = 0; result->is_written && i < op->input_count; i++)
-    if (op->schema.inputs[i].is_written && op->schema.inputs[i].mark == result->mark)
-      return (int32_t)i;
-  return -1;
 }
 
 bool tn_view_has_kernel(const tenon_op_t *op, uint64_t keys, tenon_tensor_t *const *inputs) {

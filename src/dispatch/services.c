@@ -78,8 +78,8 @@ static void *allocate(tenon_call_t *call, uint64_t size) {
   void *block = size < SIZE_MAX / 4 ? tn_allocate_aligned((size_t)size) : NULL;
   if (block && tn_frame_keep_block(tn_frame_of(call), block) == TENON_OK) return block;
   tn_release_aligned(block);
-  (void)fail(call, TENON_MEMORY, "out of memory: %llu bytes of temporary memory",
-             (unsigned long long)size);
+  (void)tn_no_memory("temporary memory", (size_t)size);
+  (void)tn_prefix(TENON_MEMORY, "%s: ", call->op->name);
   return NULL;
 }
 

@@ -5,11 +5,12 @@
 #include <string.h>
 #include <tenon/source.h>
 
-#include "base/environment.h"
+#include "base/environment_check.h"
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "base/scratch.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "device/instance.h"
 #include "device/program.h"
 #include "device/stream.h"
@@ -113,9 +114,8 @@ void tn_grid_group_set(uint32_t items) {
 static uint32_t group_wanted(void) {
   int32_t size = __atomic_load_n(&wanted, __ATOMIC_RELAXED);
   if (size < 0) {
-    const char *text = tn_environment("TENON_GROUP");
-    size = text ? atoi(text) : 0;
-    __atomic_store_n(&wanted, size < 0 ? 0 : size, __ATOMIC_RELAXED);
+    size = (int32_t)tn_environment_number("TENON_GROUP", 1 << 20);
+    __atomic_store_n(&wanted, size, __ATOMIC_RELAXED);
   }
   return (uint32_t)size;
 }
@@ -158,7 +158,9 @@ static tenon_status_t launch_on_device(tenon_call_t *call, const tenon_grid_t *g
     arguments[i].size *= arguments[i].access ? 1 : items;
     arguments[i].access = 0;
   }
-  return o->table->launch(&o->context, call->stream, &launch);
+  const uint64_t errors = tn_error_count();
+  tenon_status_t status = o->table->launch(&o->context, call->stream, &launch);
+  return tn_ordinal_complete(o, errors, "launch", status);
 }
 
 tenon_status_t tn_grid_launch(tenon_call_t *call, const tenon_grid_t *grid) {

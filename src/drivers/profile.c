@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/file.h"
 #include "base/map.h"
 #include "base/memory.h"
 #include "base/status.h"
@@ -139,7 +140,7 @@ static void add_span(tn_text_t *json, const tenon_span_t *span, int64_t start) {
 
 tenon_status_t tenon_profile_write(const tenon_profile_t *profile, const char *path) {
   FILE *file = fopen(path, "w");
-  if (!file) return tn_fail(TENON_DENIED, "%s: %s", path, strerror(errno));
+  if (!file) return tn_fail(tn_file_status(errno), "%s: %s", path, strerror(errno));
   int64_t start = profile->count ? profile->spans[0].begin : 0;
   if (profile->level_count && profile->levels[0].time < start) start = profile->levels[0].time;
   bool lost = false;
@@ -156,8 +157,9 @@ tenon_status_t tenon_profile_write(const tenon_profile_t *profile, const char *p
     tn_text_clear(&json);
   }
   fputs("]}\n", file);
-  int failed = ferror(file);
-  if (fclose(file) != 0 || failed || lost)
-    return tn_fail(TENON_DENIED, "%s: could not be written in full", path);
-  return TENON_OK;
+  int problem = ferror(file) ? errno : 0;
+  if (fclose(file) != 0 && !problem) problem = errno;
+  if (lost) return tn_no_memory("a trace", count);
+  if (!problem) return TENON_OK;
+  return tn_fail(tn_file_status(problem), "%s: cannot write the file: %s", path, strerror(problem));
 }

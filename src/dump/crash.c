@@ -2,6 +2,7 @@
  * only. */
 #include "dump/crash.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/dtype.h"
+#include "dump/location.h"
 #include "dump/watch.h"
 #include "operator/library.h"
 
@@ -40,6 +42,54 @@ static void add_number(int64_t number, unsigned base) {
   if (number < 0 && base == 10) digits[--i] = '-';
   add_word(base == 16 ? "0x" : "");
   add_word(&digits[i]);
+}
+
+/* Adds six significant digits of a finite, positive number. printf may not be called here. */
+static void add_digits(double number) {
+  char digits[8];
+  int exponent = 0;
+  int used = 6;
+  for (; number >= 10; number /= 10)
+    exponent++;
+  for (; number < 1; number *= 10)
+    exponent--;
+  int64_t left = (int64_t)(number * 1e5 + 0.5);
+  if (left == 1000000) {
+    left = 100000;
+    exponent++;
+  }
+  bool is_plain = exponent >= -4 && exponent < 6;
+  int point = is_plain ? exponent + 1 : 1; /* the position of the decimal point */
+  digits[used] = 0;
+  for (int i = used; i--; left /= 10)
+    digits[i] = (char)('0' + left % 10);
+  while (used > point && used > 1 && digits[used - 1] == '0')
+    digits[--used] = 0;
+  if (point <= 0) add_word("0.");
+  for (int i = point; i < 0; i++)
+    add_word("0");
+  for (int i = 0; i < used; i++) {
+    if (i && i == point) add_word(".");
+    add_word((char[]){digits[i], 0});
+  }
+  if (is_plain) return;
+  add_word("e");
+  add_number(exponent, 10);
+}
+
+static void add_float(double number) {
+  if (number != number) {
+    add_word("nan");
+    return;
+  }
+  if (number < 0) add_word("-");
+  if (number < 0) number = -number;
+  if (number > DBL_MAX)
+    add_word("inf");
+  else if (number == 0)
+    add_word("0");
+  else
+    add_digits(number);
 }
 
 static void add_peeked_text(const char *address) {
@@ -88,6 +138,16 @@ static void add_reason(const tn_crash_t *crash) {
     add_number((int64_t)crash->address, 16);
   } else if (crash->signal == SIGABRT)
     add_word(": abort() was called: a failed assertion, an uncaught exception, or a damaged heap");
+}
+
+static void add_event(const tn_crash_t *crash) {
+  if (crash->signal) {
+    add_word(signal_name(crash->signal));
+    return;
+  }
+  add_word("exit(");
+  add_number(crash->exit_status, 10);
+  add_word(") was called");
 }
 
 static void add_tensor_summary(const tenon_tensor_t *address) {
@@ -141,6 +201,51 @@ static void add_tensors(const char *role, const tn_argument_t *arguments,
   }
 }
 
+static void add_attribute_items(const tenon_value_t *value) {
+  enum { SHOWN = 16 };
+  bool is_float = value->kind == TENON_KIND_FLOATS;
+  add_word("[");
+  for (uint32_t k = 0; k < value->count && k < SHOWN; k++) {
+    int64_t number = 0;
+    double real = 0;
+    if (k) add_word(", ");
+    if (is_float && tn_peek(&value->as.floats[k], &real, sizeof real))
+      add_float(real);
+    else if (!is_float && tn_peek(&value->as.ints[k], &number, sizeof number))
+      add_number(number, 10);
+  }
+  add_word(value->count > SHOWN ? ", ...]" : "]");
+}
+
+static void add_attribute_value(const tenon_value_t *value) {
+  switch (value->kind) {
+  case TENON_KIND_INT:
+  case TENON_KIND_BOOL:
+  case TENON_KIND_DIM:
+  case TENON_KIND_CHOICE:
+    add_number(value->as.i, 10);
+    return;
+  case TENON_KIND_FLOAT:
+    add_float(value->as.f);
+    return;
+  case TENON_KIND_STR:
+    add_word("'");
+    add_peeked_text(value->as.s);
+    add_word("'");
+    return;
+  case TENON_KIND_DTYPE:
+    add_word(tn_dtype_name(value->as.dtype));
+    return;
+  case TENON_KIND_INTS:
+  case TENON_KIND_DIMS:
+  case TENON_KIND_FLOATS:
+    add_attribute_items(value);
+    return;
+  default:
+    add_word(value->kind == TENON_KIND_NONE ? "None" : "...");
+  }
+}
+
 static void add_attrs(const tenon_op_t *op, const tenon_value_t *attrs) {
   tn_argument_t argument;
   tenon_value_t value;
@@ -151,25 +256,7 @@ static void add_attrs(const tenon_op_t *op, const tenon_value_t *attrs) {
     add_word("  attribute ");
     add_peeked_text(argument.name);
     add_word(": ");
-    if (value.kind == TENON_KIND_INT || value.kind == TENON_KIND_BOOL ||
-        value.kind == TENON_KIND_DIM || value.kind == TENON_KIND_CHOICE)
-      add_number(value.as.i, 10);
-    else if (value.kind == TENON_KIND_STR) {
-      add_word("'");
-      add_peeked_text(value.as.s);
-      add_word("'");
-    } else if (value.kind == TENON_KIND_DTYPE)
-      add_word(tn_dtype_name(value.as.dtype));
-    else if (value.kind == TENON_KIND_INTS || value.kind == TENON_KIND_DIMS) {
-      add_word("[");
-      for (uint32_t k = 0; k < value.count && k < 16; k++) {
-        int64_t number = 0;
-        if (k) add_word(", ");
-        if (tn_peek(&value.as.ints[k], &number, sizeof number)) add_number(number, 10);
-      }
-      add_word(value.count > 16 ? ", ...]" : "]");
-    } else
-      add_word(value.kind == TENON_KIND_NONE ? "None" : "...");
+    add_attribute_value(&value);
     add_word("\n");
   }
 }
@@ -203,7 +290,7 @@ bool tn_crash_write_call(const tn_crash_t *crash) {
   words.size = 0;
   if (!crash->stack.call_count || !read_call(crash->stack.calls[0], &seen, &op)) return false;
   add_word("\ntenon: ");
-  add_word(signal_name(crash->signal));
+  add_event(crash);
   add_word(" in ");
   add_peeked_text(op.name);
   if (*phase_of(seen.phase)) {
@@ -232,6 +319,41 @@ bool tn_crash_write_call(const tn_crash_t *crash) {
     add_peeked_text(tn_thread_block->graph_node);
     add_word("\n");
   }
+  tn_crash_write(words.data, words.size);
+  return true;
+}
+
+bool tn_crash_write_location(const tn_crash_t *crash, bool only_libraries) {
+  static tn_location_t location;
+  bool is_found = tn_location_find(crash->program_counter, &location);
+  words.size = 0;
+  if (only_libraries && !location.is_library) return false;
+  add_word("\ntenon: ");
+  add_event(crash);
+  add_reason(crash);
+  add_word("\n  crashed in ");
+  if (location.function[0]) {
+    add_word(location.function);
+    add_word(" in ");
+  }
+  if (is_found) {
+    add_word(location.path);
+    add_word("+");
+    add_number((int64_t)location.offset, 16);
+    add_word("\n  `addr2line -fe ");
+    add_word(location.path);
+    add_word(" ");
+    add_number((int64_t)location.offset, 16);
+    add_word("` names the line");
+  } else {
+    add_number((int64_t)crash->program_counter, 16);
+  }
+  add_word(only_libraries
+               ? "\n  No operator was running. One that ran before may have destroyed memory: look "
+                 "for a write past the end of a result or of an array, which `tenon check` finds.\n"
+               : "\n  The call and the stack cannot be shown, because their memory is destroyed: "
+                 "look for a write past the end of a result or of an array, which `tenon check` "
+                 "finds.\n");
   tn_crash_write(words.data, words.size);
   return true;
 }

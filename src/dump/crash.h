@@ -5,7 +5,8 @@
 #include "dump/stack.h"
 
 typedef struct tn_crash_t {
-  int signal;
+  int signal;      /* 0: exit() was called */
+  int exit_status; /* the argument of exit() */
   int code;
   uintptr_t address;
   uintptr_t program_counter;
@@ -17,6 +18,9 @@ typedef struct tn_crash_t {
 /* Writes what happened, in which call, and its arguments, without allocating or locking. Returns:
  * false if the thread was not in a call. */
 bool tn_crash_write_call(const tn_crash_t *crash);
+/* Writes what happened, and the function and file of the crash. For a process whose heap and stack
+ * are destroyed. Returns: false, if `only_libraries` and the file is not an operator library. */
+bool tn_crash_write_location(const tn_crash_t *crash, bool only_libraries);
 /* Write what needs a working process, in a copy of the one that crashed: the names of the functions
  * on the stack, and a dump of the call. Returns: false if nothing was written. */
 bool tn_crash_write_frames(const tn_crash_t *crash);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <execinfo.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +30,7 @@
 
 enum {
   STACK = 64 << 10,
+  GUARD = 64 << 10, /* around it, so that no overrun reaches it */
   COPY_STACK = 1 << 20,
   SECONDS = 10,
 };
@@ -57,13 +59,14 @@ static void *add_signal_stack(void) {
   stack_t own = {0};
   stack_t fresh = {0};
   if (sigaltstack(NULL, &own) != 0 || !(own.ss_flags & SS_DISABLE)) return NULL;
-  void *memory =
-      mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  char *memory =
+      mmap(NULL, STACK + 2 * GUARD, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
   if (memory == MAP_FAILED) return NULL;
-  fresh.ss_sp = memory;
+  fresh.ss_sp = memory + GUARD;
   fresh.ss_size = STACK;
-  if (sigaltstack(&fresh, NULL) == 0) return memory;
-  (void)munmap(memory, STACK);
+  if (mprotect(fresh.ss_sp, STACK, PROT_READ | PROT_WRITE) == 0 && sigaltstack(&fresh, NULL) == 0)
+    return fresh.ss_sp;
+  (void)munmap(memory, STACK + 2 * GUARD);
   return NULL;
 }
 
@@ -72,7 +75,7 @@ static void remove_signal_stack(void *memory) {
   stack_t none = {.ss_flags = SS_DISABLE};
   if (sigaltstack(NULL, &own) == 0 && own.ss_sp == memory && sigaltstack(&none, NULL) != 0)
     return; /* in use: it stays */
-  (void)munmap(memory, STACK);
+  (void)munmap((char *)memory - GUARD, STACK + 2 * GUARD);
 }
 
 static void read_registers(const ucontext_t *context) {
@@ -144,9 +147,31 @@ static bool run_in_copy(bool (*work)(const tn_crash_t *crash)) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-static void write_report(void) {
+/* A report reads memory that the crash may have destroyed: the heap that the loader and the
+ * unwinder use, for example. A fault within a step ends this step only. */
+static sigjmp_buf escape;
+static volatile sig_atomic_t can_escape;
+
+static bool run_guarded(void (*step)(void)) {
+  if (sigsetjmp(escape, 0) != 0) {
+    can_escape = 0;
+    return false;
+  }
+  can_escape = 1;
+  step();
+  can_escape = 0;
+  return true;
+}
+
+static volatile bool has_call; /* the report names the call */
+
+static void write_call(void) {
+  tn_stack_search(&crash.stack);
+  has_call = tn_crash_write_call(&crash);
+}
+
+static void write_details(void) {
   static const char title[] = "  stack\n";
-  if (!tn_crash_write_call(&crash)) return;
   tn_crash_write(title, sizeof title - 1);
   if (!run_in_copy(tn_crash_write_frames))
     backtrace_symbols_fd(crash.stack.frames, crash.stack.frame_count, STDERR_FILENO);
@@ -155,6 +180,38 @@ static void write_report(void) {
           ? "  not saved\n"
           : "  to save such calls for `tenon replay`, set TENON_RECORD=FOLDER in the environment\n";
   if (!tn_record_is_on() || !run_in_copy(tn_crash_save_call)) tn_crash_write(words, strlen(words));
+}
+
+static void write_report(void) {
+  has_call = false;
+  bool is_whole = run_guarded(read_frames);
+  if (!is_whole) {
+    crash.stack.frames[0] = (void *)crash.program_counter;
+    crash.stack.functions[0] = NULL;
+    crash.stack.frame_count = 1;
+  }
+  is_whole &= run_guarded(write_call);
+  if (!has_call || !run_guarded(write_details)) (void)tn_crash_write_location(&crash, is_whole);
+}
+
+/* Reports that a function of an operator calls exit(), which ends the program without an error. */
+static void handle_exit(int status, void *context) {
+  int64_t none = 0;
+  (void)context;
+  if (!is_on || !__atomic_compare_exchange_n(&reporting, &none, tn_thread_id(), 0, __ATOMIC_ACQ_REL,
+                                             __ATOMIC_ACQUIRE))
+    return;
+  memset(&crash, 0, sizeof crash);
+  crash.exit_status = status;
+  crash.stack.is_exact = true;
+  crash.stack.registers[0] = (uintptr_t)__builtin_frame_address(0);
+  crash.stack.register_count = 1;
+  crash.stack.frame_count = backtrace(crash.stack.frames, TN_STACK_FRAMES);
+  for (int i = 0; i < crash.stack.frame_count; i++)
+    crash.stack.functions[i] = _Unwind_FindEnclosingFunction((char *)crash.stack.frames[i] - 1);
+  tn_stack_search(&crash.stack);
+  (void)tn_crash_write_call(&crash);
+  __atomic_store_n(&reporting, 0, __ATOMIC_RELEASE);
 }
 
 static void call_previous_handler(int number, siginfo_t *info, void *context) {
@@ -187,10 +244,10 @@ static void handle_signal(int number, siginfo_t *info, void *context) {
     crash.thread = me;
     crash.stack_low = tn_thread_block ? tn_thread_block->stack_low : 0;
     read_registers(context);
-    read_frames();
-    tn_stack_search(&crash.stack);
     write_report();
     __atomic_store_n(&reporting, 0, __ATOMIC_RELEASE);
+  } else if (none == me && can_escape) {
+    siglongjmp(escape, 1);
   } else if (none != me) {
     /* Another thread's report is written first. */
     for (int i = 0; i < 2 * SECONDS * 100 && __atomic_load_n(&reporting, __ATOMIC_ACQUIRE); i++)
@@ -212,6 +269,7 @@ tenon_status_t tenon_crash_report(int32_t wanted) {
     void *memory = copy_stack ? copy_stack
                               : mmap(NULL, COPY_STACK, PROT_READ | PROT_WRITE,
                                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (!copy_stack) (void)on_exit(handle_exit, NULL);
     copy_stack = memory == MAP_FAILED ? NULL : memory; /* never freed */
     tn_thread_hooks_set(add_signal_stack, remove_signal_stack);
     for (int i = 0; i < SIGNALS; i++)

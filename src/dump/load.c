@@ -7,9 +7,11 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/sha256.h"
 #include "base/status.h"
 #include "core/dtype.h"
 #include "dump/record.h"
+#include "loader/locate.h"
 
 static tenon_status_t read_text(const tn_json_t *root, const char *name, const char **out) {
   const tn_json_t *found = tn_json_find(root, name);
@@ -186,6 +188,59 @@ void tenon_recording_info(const tenon_recording_t *recording, tenon_recording_in
   uint32_t theirs = info->size;
   memcpy(info, &recording->info, size);
   info->size = theirs;
+}
+
+/* Whether a path without links leads into the folder of the dump. */
+static bool is_in_dump(const tenon_recording_t *r, const char *path) {
+  char folder[TN_PATH_SIZE];
+  if (tn_file_real_path(r->folder, folder, sizeof folder) != TENON_OK) return true;
+  size_t size = strlen(folder);
+  return strncmp(path, folder, size) == 0 && path[size] == '/';
+}
+
+static tenon_status_t check_hash(const tenon_recording_t *r, const char *path) {
+  uint8_t expected[TN_SHA256_SIZE], found[TN_SHA256_SIZE];
+  char digits[TN_SHA256_TEXT];
+  const char *stated = r->info.library_hash;
+  tn_file_t file;
+  if (!stated || !tn_sha256_parse(stated, strlen(stated), expected))
+    return tn_fail(TENON_DENIED,
+                   "it states no SHA-256 of its library (library_hash), so %s may be another file",
+                   path);
+  TN_TRY(tn_file_map(path, &file));
+  tn_sha256(file.data, file.size, found);
+  tn_file_unmap(&file);
+  tn_sha256_text(found, digits);
+  if (memcmp(expected, found, sizeof found) == 0) return TENON_OK;
+  return tn_fail(TENON_DENIED, "the library %s is another build: expected SHA-256 %.64s, found %s",
+                 path, stated, digits);
+}
+
+static tenon_status_t find_library(const tenon_recording_t *r, const char **out_path) {
+  char real[TN_PATH_SIZE];
+  const char *given = r->info.library_path;
+  if (*given != '/')
+    return tn_fail(
+        TENON_DENIED,
+        "its library_path '%.200s' is relative: expected an absolute path, because a dump "
+        "does not choose a file of the current folder",
+        given);
+  TN_TRY(tn_file_real_path(given, real, sizeof real));
+  if (is_in_dump(r, given) || is_in_dump(r, real))
+    return tn_fail(TENON_DENIED,
+                   "its library_path '%.200s' lies in the dump itself: a dump does not bring the "
+                   "code that it runs",
+                   given);
+  TN_TRY(check_hash(r, real));
+  *out_path = tn_arena_text((tn_arena_t *)(uintptr_t)&r->arena, real, strlen(real));
+  return *out_path ? TENON_OK : tn_no_memory("a path", strlen(real));
+}
+
+tenon_status_t tenon_recording_library(const tenon_recording_t *recording, const char **out_path) {
+  *out_path = NULL;
+  if (!recording->info.library_path || !*recording->info.library_path) return TENON_OK;
+  tenon_status_t status = find_library(recording, out_path);
+  return status == TENON_OK ? status : tn_prefix(status, "%s/call.json: ", recording->folder);
 }
 
 static tenon_status_t set_device(tenon_attrs_t *attrs, const char *name, const tn_json_t *device) {

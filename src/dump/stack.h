@@ -22,6 +22,7 @@ typedef struct tn_stack_t {
   int frame_count;
   const void *calls[TN_STACK_CALLS]; /* output: arguments of the functions, innermost first */
   int call_count;
+  bool is_exact; /* input: only calls whose function is on the stack count */
 } tn_stack_t;
 
 /* Reads memory of this process. Returns: false if it is not accessible. */

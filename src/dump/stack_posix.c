@@ -154,7 +154,7 @@ static void drop_finished_calls(tn_stack_t *stack) {
     stack->calls[kept++] = stack->calls[i];
     at = frame + 1;
   }
-  if (!kept && first) stack->calls[kept++] = first;
+  if (!kept && first && !stack->is_exact) stack->calls[kept++] = first;
   stack->call_count = kept;
 }
 

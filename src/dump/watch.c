@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/environment.h"
+#include "base/environment_check.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/status.h"
@@ -372,24 +373,19 @@ tenon_status_t tenon_nan_set(const char *what) {
   return TENON_OK;
 }
 
-static bool is_set_in_environment(const char *name) {
-  const char *value = tn_environment(name);
-  return value && *value && strcmp(value, "0") != 0;
-}
-
 void tn_record_start(void) {
   const char *where = tn_environment("TENON_RECORD");
   const char *what = tn_environment("TENON_NAN");
-  const char *count = tn_environment("TENON_RECORD_MOST");
+  const char *all = tn_environment("TENON_RECORD_ALL");
   tenon_record_t record = {.size = sizeof record,
                            .folder = where,
                            .ops = tn_environment("TENON_RECORD_OP"),
-                           .most = count ? atoi(count) : 0};
-  if (is_set_in_environment("TENON_RECORD_ALL")) record.flags = TENON_RECORD_ALL;
+                           .most = (int32_t)tn_environment_number("TENON_RECORD_MOST", INT32_MAX)};
+  if (all && strcmp(all, "1") == 0) record.flags = TENON_RECORD_ALL;
   if (where && *where && tenon_record_set(&record) != TENON_OK)
-    fprintf(stderr, "TENON_RECORD is ignored: %s\n", tn_error());
+    tn_environment_ignored("TENON_RECORD", tn_error());
   if (what && *what && tenon_nan_set(what) != TENON_OK)
-    fprintf(stderr, "TENON_NAN is ignored: %s\n", tn_error());
+    tn_environment_ignored("TENON_NAN", tn_error());
 }
 
 void tn_record_clear(void) {

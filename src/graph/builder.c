@@ -13,7 +13,8 @@
 
 struct tenon_builder_t {
   tenon_graph_t *graph;
-  tn_map_t names;  /* names of edges that the caller chose */
+  tn_map_t names; /* names of edges that the caller chose */
+  tn_map_t output_names;
   bool is_checked; /* infer each node when it is added */
   tn_arena_t lent; /* holds what tenon_builder_value returned last */
 };
@@ -35,6 +36,7 @@ void tenon_builder_release(tenon_builder_t *builder) {
   if (!builder) return;
   tenon_graph_release(builder->graph);
   tn_map_clear(&builder->names);
+  tn_map_clear(&builder->output_names);
   tn_arena_clear(&builder->lent);
   tn_release_memory(builder);
 }
@@ -276,15 +278,15 @@ tenon_status_t tenon_builder_output(tenon_builder_t *builder, const char *name, 
   if (edge < 0 || (size_t)edge >= graph->edge_count)
     return tn_fail(TENON_INVALID, "output '%s' is not a value of this graph", name ? name : "");
   const char *kept = name && *name ? name : graph->edges[edge].name;
-  for (size_t i = 0; i < graph->output_count; i++)
-    if (strcmp(graph->output_names[i], kept) == 0)
-      return tn_fail(TENON_EXISTS, "the graph has two outputs named '%s': names must be unique",
-                     kept);
+  if (tn_map_get(&builder->output_names, kept, strlen(kept)))
+    return tn_fail(TENON_EXISTS, "the graph has two outputs named '%s': names must be unique",
+                   kept);
   if (!tn_grow((void **)&graph->outputs, &graph->output_capacity, graph->output_count,
                sizeof *graph->outputs) ||
       !tn_grow((void **)&graph->output_names, &graph->name_capacity, graph->output_count,
                sizeof *graph->output_names) ||
-      !(kept = tn_arena_text(&graph->arena, kept, strlen(kept))))
+      !(kept = tn_arena_text(&graph->arena, kept, strlen(kept))) ||
+      !tn_map_put(&builder->output_names, kept, strlen(kept), builder))
     return tn_no_memory("a graph", 0);
   graph->outputs[graph->output_count] = edge;
   graph->output_names[graph->output_count++] = kept;
@@ -316,6 +318,7 @@ tenon_status_t tenon_builder_finish(tenon_builder_t *builder, tenon_graph_t **ou
   *out_graph = builder->graph;
   builder->graph = fresh;
   tn_map_clear(&builder->names);
+  tn_map_clear(&builder->output_names);
   return TENON_OK;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "core/dtype.h"
 #include "device/stream.h"
 #include "graph/interpreter.h"
@@ -209,8 +210,10 @@ static tenon_status_t replay_capture(tenon_executable_t *e, tn_capture_t *captur
   for (size_t i = 0; i < e->graph->input_count; i++)
     TN_TRY(tn_device_tensor_copy(inputs[i], capture->inputs[i]));
   uint64_t ticket = tn_stream_ticket(capture->stream, name);
+  const uint64_t errors = tn_error_count();
   tenon_status_t status =
       o->table->replay(&o->context, capture->stream->native, capture->native, ticket);
+  status = tn_ordinal_complete(o, errors, "replay", status);
   tn_stream_ended(capture->stream);
   return status == TENON_OK ? status : tn_stream_refused(capture->stream, status, name);
 }

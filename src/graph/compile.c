@@ -4,9 +4,12 @@
  * states, captured graphs, libraries in use). */
 #include <string.h>
 
+#include "base/map.h"
 #include "base/memory.h"
+#include "base/reason.h"
 #include "base/scratch.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "core/sparse.h"
 #include "dispatch/services.h"
 #include "graph/capture.h"
@@ -65,7 +68,8 @@ static tenon_status_t prepare_kernel(tenon_executable_t *e, tn_step_t *step) {
     if (edge->constant) info.constant |= (uint64_t)1 << i;
     known &= edge->ndim >= 0 && edge->dtype.bits;
   }
-  if (known) status = kernel->prepare(&info);
+  const uint64_t errors = tn_error_count();
+  if (known) status = tn_reason_complete(kernel->prepare(&info), errors, op->name, "prepare");
   for (uint32_t i = 0; i < op->input_count && status == TENON_OK; i++)
     if (info.consumed >> i & info.constant >> i & 1) tn_tensor_forget(metas[i].value);
   step->plan = info.plan;
@@ -123,6 +127,56 @@ static tenon_status_t make_steps(tenon_executable_t *e) {
   return status;
 }
 
+/* What is created once for the inputs and outputs */
+
+static tenon_status_t list_outputs(tenon_executable_t *e) {
+  const tenon_graph_t *g = e->graph;
+  e->first_output = tn_allocate((g->edge_count + g->output_count + 1) * sizeof *e->first_output);
+  if (!e->first_output) return tn_no_memory("an executable", g->edge_count);
+  e->next_output = e->first_output + g->edge_count;
+  for (size_t i = 0; i < g->edge_count; i++)
+    e->first_output[i] = -1;
+  for (size_t i = g->output_count; i-- > 0;) {
+    e->next_output[i] = e->first_output[g->outputs[i]];
+    e->first_output[g->outputs[i]] = (int32_t)i;
+  }
+  return TENON_OK;
+}
+
+/* Notes the axis of an input, if an earlier axis has the same symbolic name. `names` maps names to
+ * their first axes: 1 + input * TENON_RANK_MAX + axis. */
+static tenon_status_t note_axis(tenon_executable_t *e, tn_map_t *names, int32_t input,
+                                int32_t axis) {
+  const tenon_axis_t *stated = &e->source->input_axes[input][axis];
+  if (stated->extent >= 0 || !stated->name || !*stated->name) return TENON_OK;
+  size_t size = strlen(stated->name);
+  uintptr_t first = (uintptr_t)tn_map_get(names, stated->name, size);
+  if (!first) {
+    first = 1 + (uintptr_t)input * TENON_RANK_MAX + (uintptr_t)axis;
+    return tn_map_put(names, stated->name, size, (void *)first)
+               ? TENON_OK
+               : tn_no_memory("an executable", size);
+  }
+  if (!tn_grow((void **)&e->same_axes, &e->same_axes_capacity, e->same_axes_count,
+               sizeof *e->same_axes))
+    return tn_no_memory("an executable", e->same_axes_count * sizeof *e->same_axes);
+  e->same_axes[e->same_axes_count++] =
+      (tn_same_axes_t){input, axis, (int32_t)((first - 1) / TENON_RANK_MAX),
+                       (int32_t)((first - 1) % TENON_RANK_MAX)};
+  return TENON_OK;
+}
+
+static tenon_status_t list_same_axes(tenon_executable_t *e) {
+  const tenon_graph_t *g = e->source;
+  tn_map_t names = {0};
+  tenon_status_t status = TENON_OK;
+  for (size_t i = 0; i < g->input_count; i++)
+    for (int32_t d = 0; d < g->edges[g->inputs[i]].ndim && status == TENON_OK; d++)
+      status = note_axis(e, &names, (int32_t)i, d);
+  tn_map_clear(&names);
+  return status;
+}
+
 /* Sparse tensors exist in host memory only, so nodes that make or read them must run on the
  * host. */
 static tenon_status_t check_sparse_nodes(const tenon_executable_t *e) {
@@ -169,7 +223,8 @@ static tenon_status_t compile_graph(tenon_executable_t *e, const tenon_graph_t *
     e->is_planned = !e->has_gradients && tn_placement_is_of_host(&e->placement, e->graph);
   }
   TN_TRY(make_steps(e));
-  if (e->is_planned) return TENON_OK;
+  TN_TRY(list_same_axes(e));
+  if (e->is_planned) return list_outputs(e);
   TN_TRY(tn_interpreter_prepare(e));
   e->captures.executable = e;
   if (options->flags & TENON_COMPILE_RECORD) tn_captures_begin(&e->captures, e);

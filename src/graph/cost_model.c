@@ -134,10 +134,12 @@ static tenon_status_t measure_once(tenon_device_t from, tenon_device_t to, measu
   measurement_t fresh = {.from = from, .to = to};
   if (!found) {
     tn_thread_calls_t calls = tn_calls_without_layers();
+    tn_thread()->is_measuring = 1;
     if (is_same_device(from, to))
       status = measure_device(from, &fresh.device);
     else
       status = measure_copies(from, to, &fresh.copies);
+    tn_thread()->is_measuring = 0;
     tn_thread()->calls = calls;
     if (status == TENON_OK && tn_grow((void **)&measurements, &measurement_capacity,
                                       measurement_count, sizeof *measurements))

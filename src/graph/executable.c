@@ -106,6 +106,8 @@ void tenon_executable_release(tenon_executable_t *executable) {
   tn_release_memory((void *)executable->libraries);
   tn_release_memory(executable->steps);
   tn_release_memory(executable->last_use);
+  tn_release_memory(executable->first_output);
+  tn_release_memory(executable->same_axes);
   tn_placement_clear(&executable->placement);
   tenon_executable_release(executable->renewed);
   tn_arena_clear(&executable->memory);

@@ -26,6 +26,14 @@ typedef struct tn_step_t {
   tn_mutex_t lock;
 } tn_step_t;
 
+/* Two axes of inputs whose extents must be equal, because they have the same symbolic name. */
+typedef struct tn_same_axes_t {
+  int32_t input;
+  int32_t axis;
+  int32_t first_input; /* the first axis of this name */
+  int32_t first_axis;
+} tn_same_axes_t;
+
 /* Captured graphs of an executable, see capture.c. */
 typedef struct tn_captures_t {
   const struct tenon_executable_t *executable;
@@ -54,6 +62,13 @@ struct tenon_executable_t {
   tn_step_t *steps;            /* graph->node_count of them */
   /* For each edge the last step that reads it; INT32_MAX: a graph output; -1: never read. */
   int32_t *last_use;
+  /* The graph outputs of an edge form a list: the first one of each edge, then for each output the
+   * next one of its edge; -1: none. Only for planned executables. */
+  int32_t *first_output;
+  int32_t *next_output;
+  tn_same_axes_t *same_axes; /* in the order of the inputs */
+  size_t same_axes_count;
+  size_t same_axes_capacity;
   tn_mutex_t lock; /* guards `idle` and `libraries` */
   /* Libraries in use, each once: those that registered kernels for operators of other libraries. */
   const tn_library_t **libraries;
@@ -84,14 +99,23 @@ enum {
   TN_ALLOCATION_OWN,    /* allocated by the kernel while it runs, or a storage of its own */
 };
 
+enum {
+  TN_WATCHED_TYPE = 1,
+  TN_WATCHED_VALUES,
+};
+
 typedef struct tn_allocation_t {
   uint8_t where;
   bool is_pending; /* its shape is known only after its node has run */
+  uint8_t watched; /* by the stage that is being planned: TN_WATCHED_TYPE, ..._VALUES or 0 */
   int32_t root;    /* the edge that owns the memory; the edge itself unless this is a view */
   int64_t delta;   /* bytes from the beginning of that memory */
   /* The edge whose detail (quantisation) the value has: the source of a view or a copy, else the
    * edge itself. */
   int32_t source;
+  /* The allocation of the dense copy that the stage which is being planned made; 0: none, because
+   * the first allocation is never a copy. */
+  int32_t dense;
   uint32_t layout;     /* layout of a sparse result, which the kernel allocates; 0: dense */
   int32_t stage;       /* the stage that planned it; -1: none yet */
   tn_tensor_t *tensor; /* the tensor header; it points to data while a stage runs */

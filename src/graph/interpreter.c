@@ -213,7 +213,7 @@ static tenon_status_t run_node(interpreter_t *run, int32_t index) {
       run->executable->has_gradients || tn_watch_is_on() ? step->node->name : NULL;
   if (status == TENON_OK)
     status = tn_call_request(&(tn_request_t){op, step->node->attrs, step->state, inputs, outputs,
-                                             step->wanted, true, NULL});
+                                             step->wanted, true, NULL, false});
   tn_thread()->graph_node = before;
   if (status == TENON_OK) keep_results(run, step->node, device_index, inputs, outputs);
   for (uint32_t i = 0; i < op->input_count; i++)

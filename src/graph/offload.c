@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/scratch.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "core/tensor.h"
 #include "device/memory.h"
 #include "dispatch/infer.h"
@@ -158,7 +159,9 @@ static tenon_status_t enqueue_subgraph(const tn_offload_t *offload, tn_ordinal_t
                            .group = offload->group->native,
                            .inputs = inputs,
                            .outputs = outputs};
+  const uint64_t errors = tn_error_count();
   status = o->table->group_run(&o->context, stream->native, &run);
+  status = tn_ordinal_complete(o, errors, "group_run", status);
   tn_stream_ended(stream);
   return status == TENON_OK ? status : tn_stream_refused(stream, status, NULL);
 }

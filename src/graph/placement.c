@@ -13,6 +13,7 @@
 #include "core/dtype.h"
 #include "graph/cost_model.h"
 #include "graph/offload.h"
+#include "inspect/devices.h"
 #include "operator/table.h"
 
 enum { UNKNOWN_EXTENT = 32 };  /* the extent that a symbol is estimated as */
@@ -107,6 +108,7 @@ static tenon_status_t add_device(tn_placement_t *p, tenon_device_t device) {
                    "device (type %d, id %d) does not belong to a backend with compute kernels: "
                    "load its library, or correct the device",
                    (int)device.type, (int)device.id);
+  TN_TRY(tn_device_check(tn_backend_of(device)));
   p->devices[p->device_count++] = device;
   return TENON_OK;
 }

@@ -7,13 +7,16 @@
 
 #include "base/memory.h"
 #include "base/poll.h"
+#include "base/reason.h"
 #include "base/scratch.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "core/dtype.h"
 #include "core/sparse.h"
 #include "drivers/profile.h"
 #include "graph/capture.h"
 #include "graph/executable.h"
+#include "graph/given_outputs.h"
 #include "graph/interpreter.h"
 #include "layers/trace.h"
 #include "operator/generator.h"
@@ -52,23 +55,18 @@ static tenon_status_t check_input(const tenon_executable_t *e, size_t i, const t
 /* Axes with the same symbolic name must have the same extent. */
 static tenon_status_t check_symbols(const tenon_executable_t *e, tenon_tensor_t *const *inputs) {
   const tenon_graph_t *g = e->source;
-  for (size_t i = 0; i < g->input_count; i++)
-    for (int32_t d = 0; d < g->edges[g->inputs[i]].ndim; d++) {
-      const char *name = g->input_axes[i][d].name;
-      if (g->input_axes[i][d].extent >= 0 || !name || !*name) continue;
-      for (size_t j = 0; j <= i; j++)
-        for (int32_t k = 0; k < g->edges[g->inputs[j]].ndim && (j < i || k < d); k++) {
-          const tenon_axis_t *other = &g->input_axes[j][k];
-          if (other->extent >= 0 || !other->name || strcmp(other->name, name) != 0) continue;
-          if (inputs[j]->shape[k] != inputs[i]->shape[d])
-            return tn_fail(TENON_INVALID,
-                           "input '%s': axis %d (%s) has extent %lld, but the axis of the same "
-                           "name of input '%s' has %lld",
-                           g->edges[g->inputs[i]].name, (int)d, name,
-                           (long long)inputs[i]->shape[d], g->edges[g->inputs[j]].name,
-                           (long long)inputs[j]->shape[k]);
-        }
-    }
+  for (size_t i = 0; i < e->same_axes_count; i++) {
+    const tn_same_axes_t *same = &e->same_axes[i];
+    int64_t found = inputs[same->input]->shape[same->axis];
+    int64_t expected = inputs[same->first_input]->shape[same->first_axis];
+    if (found != expected)
+      return tn_fail(TENON_INVALID,
+                     "input '%s': axis %d (%s) has extent %lld, but the axis of the same name of "
+                     "input '%s' has %lld",
+                     g->edges[g->inputs[same->input]].name, (int)same->axis,
+                     g->input_axes[same->input][same->axis].name, (long long)found,
+                     g->edges[g->inputs[same->first_input]].name, (long long)expected);
+  }
   return TENON_OK;
 }
 
@@ -141,10 +139,9 @@ static tenon_status_t bind_own(tn_allocation_t *allocation) {
 
 static tenon_status_t bind_output(tn_run_t *run, int32_t edge, tenon_tensor_t **outputs,
                                   uint64_t given) {
-  const tenon_graph_t *g = run->executable->graph;
+  const tenon_executable_t *e = run->executable;
   tn_tensor_t *t = run->allocations[edge].tensor;
-  for (size_t i = 0; i < g->output_count; i++) {
-    if (g->outputs[i] != edge) continue;
+  for (int32_t i = e->first_output[edge]; i >= 0; i = e->next_output[i]) {
     bool fits = (given >> (i < 63 ? i : 63) & 1) && outputs[i]->ndim == t->view.ndim &&
                 !(outputs[i]->keys & (TN_KEY_STRIDED | TN_TENSOR_UNSET)) &&
                 tn_dtype_same(outputs[i]->dtype, t->view.dtype) &&
@@ -217,7 +214,7 @@ static tenon_status_t check_sparse_results(const tn_action_t *action) {
   return TENON_OK;
 }
 
-/* If a layer, a trace or a dump watches calls, the node runs as a call that they can see. */
+/* If failure dumps or the search for NaN watch calls, the node runs as a call that they can see. */
 static __attribute__((noinline, cold)) tenon_status_t run_watched(tn_action_t *action,
                                                                   const char *node) {
   const char *before = tn_thread()->graph_node;
@@ -231,6 +228,7 @@ static tenon_status_t run_action(tn_run_t *run, tn_action_t *action, tenon_profi
   tn_step_t *step = &run->executable->steps[action->step];
   tenon_status_t status;
   tenon_random_t random;
+  const uint64_t errors = tn_error_count();
   int32_t depth = profile ? tn_profile_depth(profile) : 0;
   if (profile)
     tn_profile_open(profile, step->node->name, action->kernel ? step->node->op->name : "copy");
@@ -248,7 +246,9 @@ static tenon_status_t run_action(tn_run_t *run, tn_action_t *action, tenon_profi
     else
       status = action->kernel->run(&action->frame.call);
     if (serial) tn_mutex_unlock(&step->lock);
-    tn_frame_close(&action->frame);
+    if (action->frame.temporaries) tn_frame_clean(&action->frame);
+    if (__builtin_expect(status != TENON_OK, 0))
+      status = tn_reason_complete(status, errors, step->node->op->name, "kernel");
     if (action->makes_sparse && status == TENON_OK) status = check_sparse_results(action);
   }
   if (profile) tn_profile_close_to(profile, depth);
@@ -451,13 +451,67 @@ static tenon_status_t run_executable(tenon_executable_t *executable, tenon_tenso
   return status;
 }
 
+/* Outputs that share memory */
+
+/* Runs with copies of the inputs that given outputs would overwrite before the last node has read
+ * them. */
+static tenon_status_t run_with_copies(tenon_executable_t *e, tenon_tensor_t *const *inputs,
+                                      const bool *is_overwritten, tenon_tensor_t **outputs,
+                                      tenon_profile_t *profile) {
+  size_t count = e->source->input_count;
+  tenon_tensor_t **apart = tn_allocate_zero(2 * count + 1, sizeof *apart);
+  if (!apart) return tn_no_memory("a run", count);
+  tenon_tensor_t **copies = apart + count;
+  tenon_status_t status = TENON_OK;
+  for (size_t i = 0; i < count && status == TENON_OK; i++) {
+    if (is_overwritten[i]) status = tn_device_tensor_create_like(inputs[i], true, &copies[i]);
+    if (copies[i]) {
+      copies[i]->detail = inputs[i]->detail;
+      tn_tensor_mark(copies[i]);
+    }
+    apart[i] = copies[i] ? copies[i] : inputs[i];
+  }
+  if (status == TENON_OK) status = run_executable(e, apart, outputs, profile);
+  for (size_t i = 0; i < count; i++)
+    tenon_tensor_release(copies[i]);
+  tn_release_memory(apart);
+  return status;
+}
+
+static tenon_status_t run_apart(tenon_executable_t *e, tenon_tensor_t *const *inputs,
+                                tenon_tensor_t **outputs, tenon_profile_t *profile) {
+  bool any = false;
+  tn_scratch_mark_t mark = tn_scratch_mark();
+  bool *is_overwritten = tn_scratch(e->source->input_count + 1);
+  tenon_status_t status = is_overwritten ? TENON_OK : tn_no_memory("a run", 0);
+  if (status == TENON_OK)
+    status = tn_given_outputs_check(e->source, inputs, outputs, is_overwritten, &any);
+  if (status == TENON_OK)
+    status = any ? run_with_copies(e, inputs, is_overwritten, outputs, profile)
+                 : run_executable(e, inputs, outputs, profile);
+  tn_scratch_reset(mark);
+  return status;
+}
+
+static bool has_given(const tenon_executable_t *e, tenon_tensor_t *const *outputs) {
+  for (size_t o = 0; o < e->source->output_count; o++)
+    if (outputs[o]) return true;
+  return false;
+}
+
+static tenon_status_t run_current(tenon_executable_t *e, tenon_tensor_t *const *inputs,
+                                  tenon_tensor_t **outputs, tenon_profile_t *profile) {
+  return has_given(e, outputs) ? run_apart(e, inputs, outputs, profile)
+                               : run_executable(e, inputs, outputs, profile);
+}
+
 tenon_status_t tenon_executable_run(tenon_executable_t *executable, tenon_tensor_t *const *inputs,
                                     tenon_tensor_t **outputs, tenon_profile_t *profile) {
   if (__builtin_expect(!tn_executable_is_old(executable), 1))
-    return run_executable(executable, inputs, outputs, profile);
+    return run_current(executable, inputs, outputs, profile);
   tenon_executable_t *now;
   TN_TRY(tn_executable_current(executable, &now));
-  tenon_status_t status = run_executable(now, inputs, outputs, profile);
+  tenon_status_t status = run_current(now, inputs, outputs, profile);
   tenon_executable_release(now);
   return status;
 }

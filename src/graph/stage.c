@@ -11,6 +11,7 @@
 #include "core/sparse.h"
 #include "dispatch/call.h"
 #include "dispatch/infer.h"
+#include "dispatch/result.h"
 #include "dispatch/services.h"
 #include "graph/executable.h"
 #include "operator/kernel.h"
@@ -21,8 +22,6 @@ typedef struct planner_t {
   tn_run_t *run;
   tn_stage_t *stage;
   int32_t index; /* of the stage among run->stages */
-  /* for each edge: the allocation of its dense copy; 0: none (a copy never has number 0) */
-  int32_t *dense;
   int32_t edge_count;
 } planner_t;
 
@@ -104,17 +103,14 @@ static tenon_status_t add_action(planner_t *p, int32_t step, tn_action_t **out_a
   return TENON_OK;
 }
 
-/* Extends the lifetime of a value, and of the values that it is a view of, to the action that is
+/* Extends the lifetime of a value, and of the value that it is a view of, to the action that is
  * added next or was just added. */
 static void extend_lifetime(planner_t *p, int32_t edge) {
-  tn_allocation_t *allocation = allocation_of(p, edge);
   int32_t now = (int32_t)p->stage->action_count;
-  for (;;) {
-    if (allocation->stage == p->index && allocation->last < now) allocation->last = now;
-    if (allocation->root == edge) break;
-    edge = allocation->root;
-    allocation = allocation_of(p, edge);
-  }
+  tn_allocation_t *both[] = {allocation_of(p, edge),
+                             allocation_of(p, allocation_of(p, edge)->root)};
+  for (int i = 0; i < 2; i++)
+    if (both[i]->stage == p->index && both[i]->last < now) both[i]->last = now;
 }
 
 /* What the plan depends on */
@@ -127,9 +123,7 @@ static tenon_status_t watch_value(planner_t *p, int32_t edge, bool with_values) 
   if (allocation->where == TN_ALLOCATION_CONSTANT ||
       (allocation->stage == p->index && allocation->where != TN_ALLOCATION_INPUT))
     return TENON_OK;
-  for (size_t i = 0; i < s->watch_count; i++)
-    if (s->watches[i].edge == edge && (!with_values || s->watches[i].values || s->watches[i].size))
-      return TENON_OK;
+  if (allocation->watched >= (with_values ? TN_WATCHED_VALUES : TN_WATCHED_TYPE)) return TENON_OK;
   if (!tn_grow((void **)&s->watches, &s->watch_capacity, s->watch_count, sizeof *s->watches))
     return tn_no_memory("a plan", sizeof *s->watches);
   const tenon_tensor_t *t = &allocation->tensor->view;
@@ -152,6 +146,7 @@ static tenon_status_t watch_value(planner_t *p, int32_t edge, bool with_values) 
     if (small && bytes) memcpy(w.values, t->data, (size_t)bytes);
   }
   s->watches[s->watch_count++] = w;
+  allocation->watched = w.values || w.size ? TN_WATCHED_VALUES : TN_WATCHED_TYPE;
   return TENON_OK;
 }
 
@@ -186,10 +181,7 @@ static bool is_blocked(const planner_t *p, const tn_node_t *node) {
       int32_t edge = node->operands[i].edges[k];
       const tn_allocation_t *allocation = allocation_of(p, edge);
       if (allocation->stage != p->index) continue;
-      for (int32_t e = edge;; e = allocation_of(p, e)->root) {
-        if (allocation_of(p, e)->is_pending) return true;
-        if (allocation_of(p, e)->root == e) break;
-      }
+      if (allocation->is_pending || allocation_of(p, allocation->root)->is_pending) return true;
       if (node->op->where && node->op->where[i] & TN_INPUT_KNOWN &&
           !is_readable(allocation, p->index))
         return true;
@@ -347,21 +339,36 @@ static tenon_status_t allocate_sparse(planner_t *p, const tenon_meta_t *meta, in
 }
 
 /* Plans the result of a view operator, which is in the memory of an input or of its dense copy. */
-static tenon_status_t allocate_view(planner_t *p, const tn_node_t *node, const tenon_meta_t *meta,
+static tenon_status_t allocate_view(planner_t *p, const tn_node_t *node,
+                                    const tn_inference_t *inference, const tenon_meta_t *meta,
                                     const int64_t *shape, const int64_t *strides, int32_t edge) {
   const tenon_operand_t *operand = &node->operands[meta->alias - 1];
+  const int32_t copy = allocation_of(p, operand->edges[0])->dense;
+  const int32_t from = sees_dense(node->op, meta->alias - 1) && copy ? copy : operand->edges[0];
+  int64_t dense[TENON_RANK_MAX];
+  int64_t delta;
+  tn_strides_dense(meta->ndim, shape, dense);
+  TN_TRY(tn_view_place(inference, meta, shape, strides ? strides : dense,
+                       &allocation_of(p, from)->tensor->view, &delta));
   TN_TRY(begin_allocation(p, edge, TN_ALLOCATION_VIEW));
   tn_allocation_t *allocation = allocation_of(p, edge);
-  int32_t copy = p->dense[operand->edges[0]];
-  allocation->root = sees_dense(node->op, meta->alias - 1) && copy ? copy : operand->edges[0];
-  int64_t bits = meta->offset.value * (meta->dtype.bits * meta->dtype.lanes);
-  if (bits % 8)
-    return tn_fail(TENON_UNIMPLEMENTED,
-                   "a view of %s values that begins inside a byte is not supported",
-                   tn_dtype_name(meta->dtype));
-  allocation->delta = bits / 8;
+  allocation->root = allocation_of(p, from)->root;
+  allocation->delta = allocation_of(p, from)->delta + delta;
   TN_TRY(set_header(allocation, meta->dtype, meta->ndim, shape, strides, 0));
-  inherit_detail(p, edge, allocation->root);
+  inherit_detail(p, edge, from);
+  return TENON_OK;
+}
+
+/* Strides that leave gaps need more memory than the elements alone. */
+static tenon_status_t enlarge_for_strides(const tn_inference_t *inference, const tenon_meta_t *meta,
+                                          const int64_t *shape, uint64_t *size) {
+  int64_t count;
+  uint64_t room;
+  TN_TRY(tn_strides_room(inference, meta, shape, &count));
+  if (!tn_dtype_bytes(meta->dtype, count, &room) || room > (uint64_t)1 << 48)
+    return tn_fail(TENON_INVALID, "the strides of a result are too large: its size exceeds 2^48 "
+                                  "bytes");
+  if (room > *size) *size = room;
   return TENON_OK;
 }
 
@@ -392,10 +399,12 @@ static tenon_status_t allocate_result(planner_t *p, const tn_node_t *node,
     return tn_fail(TENON_INVALID, "a result of shape %s is too large: its size exceeds 2^48 bytes",
                    tn_shape_print(meta->ndim, shape, text, sizeof text));
   }
-  const int64_t *strides = meta->strided && (may_stride || meta->alias)
+  const bool is_view = meta->alias && node->op->is_view;
+  const int64_t *strides = meta->strided && (may_stride || is_view)
                                ? (const int64_t *)(const void *)meta->strides
                                : NULL;
-  if (meta->alias && node->op->is_view) return allocate_view(p, node, meta, shape, strides, edge);
+  if (is_view) return allocate_view(p, node, inference, meta, shape, strides, edge);
+  if (strides) TN_TRY(enlarge_for_strides(inference, meta, shape, &size));
   bool strings = tn_dtype_is(meta->dtype, TENON_STRING);
   uint8_t where =
       is_output(p, edge) && !strides && !pending ? TN_ALLOCATION_OUTPUT : TN_ALLOCATION_ARENA;
@@ -431,8 +440,8 @@ static tenon_status_t add_copy(planner_t *p, int32_t step, int32_t from, int32_t
 static tenon_status_t dense_copy(planner_t *p, int32_t step, int32_t edge,
                                  int32_t *out_allocation) {
   tn_run_t *run = p->run;
-  if (p->dense[edge]) {
-    *out_allocation = p->dense[edge];
+  if (allocation_of(p, edge)->dense) {
+    *out_allocation = allocation_of(p, edge)->dense;
     return TENON_OK;
   }
   if (run->allocation_count >= INT32_MAX ||
@@ -454,7 +463,7 @@ static tenon_status_t dense_copy(planner_t *p, int32_t step, int32_t edge,
     return tn_fail(TENON_INVALID, "a dense copy is too large: its size exceeds the address range");
   inherit_detail(p, extra, edge);
   TN_TRY(add_copy(p, step, edge, extra));
-  p->dense[edge] = extra;
+  allocation_of(p, edge)->dense = extra;
   *out_allocation = extra;
   return TENON_OK;
 }
@@ -610,8 +619,8 @@ static void use_operands(planner_t *p, const tn_node_t *node, bool wants_dense) 
       extend_lifetime(p, node->operands[i].edges[k]);
   for (uint32_t i = 0; i < op->input_count; i++)
     for (int32_t k = 0; wants_dense && k < node->operands[i].count; k++)
-      if (p->dense[node->operands[i].edges[k]])
-        extend_lifetime(p, p->dense[node->operands[i].edges[k]]);
+      if (allocation_of(p, node->operands[i].edges[k])->dense)
+        extend_lifetime(p, allocation_of(p, node->operands[i].edges[k])->dense);
   int32_t now = (int32_t)p->stage->action_count;
   for (int32_t o = 0; o < node->output_count; o++) {
     tn_allocation_t *allocation = allocation_of(p, node->outputs[o]);
@@ -706,11 +715,8 @@ static tenon_status_t allocate_arena(planner_t *p) {
     bool beyond =
         s->edges[i] < p->edge_count && p->run->executable->last_use[s->edges[i]] >= s->end;
     int32_t last = beyond ? INT32_MAX : view->last;
-    for (int32_t e = s->edges[i];; e = allocation_of(p, e)->root) {
-      tn_allocation_t *allocation = allocation_of(p, e);
-      if (allocation->stage == p->index && allocation->last < last) allocation->last = last;
-      if (allocation->root == e) break;
-    }
+    tn_allocation_t *root = allocation_of(p, view->root);
+    if (root->stage == p->index && root->last < last) root->last = last;
   }
   for (size_t i = 0; i < s->planned_count && status == TENON_OK; i++) {
     tn_allocation_t *allocation = allocation_of(p, s->edges[i]);
@@ -739,18 +745,26 @@ static tenon_status_t allocate_arena(planner_t *p) {
   return TENON_OK;
 }
 
+/* Clears what is marked in allocations while a stage is planned. */
+static void forget_marks(planner_t *p) {
+  const tn_stage_t *s = p->stage;
+  for (size_t i = 0; i < s->watch_count; i++)
+    allocation_of(p, s->watches[i].edge)->watched = 0;
+  for (size_t i = 0; i < s->planned_count; i++)
+    if (s->edges[i] >= p->edge_count)
+      allocation_of(p, allocation_of(p, s->edges[i])->source)->dense = 0;
+}
+
 tenon_status_t tn_stage_plan(tn_run_t *run, int32_t begin) {
   if (!tn_grow((void **)&run->stages, &run->stage_capacity, run->stage_count, sizeof *run->stages))
     return tn_no_memory("a plan", sizeof *run->stages);
   tn_stage_t *stage = &run->stages[run->stage_count++];
   *stage = (tn_stage_t){.begin = begin, .end = begin};
-  planner_t p = {run, stage, (int32_t)run->stage_count - 1, NULL,
+  planner_t p = {run, stage, (int32_t)run->stage_count - 1,
                  (int32_t)run->executable->graph->edge_count};
   int32_t count = (int32_t)run->executable->graph->node_count;
   tenon_status_t status = TENON_OK;
   tn_scratch_mark_t mark = tn_scratch_mark();
-  if (!(p.dense = tn_allocate_zero((size_t)p.edge_count + 1, sizeof *p.dense)))
-    status = tn_no_memory("a plan", 0);
   for (int32_t s = begin; s < count && status == TENON_OK; s++) {
     const tn_node_t *node = run->executable->steps[s].node;
     if (is_blocked(&p, node)) break;
@@ -762,7 +776,7 @@ tenon_status_t tn_stage_plan(tn_run_t *run, int32_t begin) {
     stage->end = s + 1;
   }
   if (status == TENON_OK) status = allocate_arena(&p);
-  tn_release_memory(p.dense);
+  forget_marks(&p);
   tn_scratch_reset(mark);
   if (status != TENON_OK) tn_stages_drop(run, run->stage_count - 1);
   return status;

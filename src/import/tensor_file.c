@@ -4,6 +4,7 @@
 #include <string.h>
 #include <tenon/tenon.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "core/tensor.h"
@@ -55,16 +56,24 @@ tenon_status_t tenon_tensor_load(const char *path, tenon_tensor_t **out_tensor) 
   return status == TENON_OK ? TENON_OK : tn_prefix(status, "%.300s: ", path);
 }
 
+static tenon_status_t fail_write(int reason) {
+  return tn_fail(tn_file_status(reason), "cannot write the file: %s", strerror(reason));
+}
+
+static tenon_status_t write_npy(const tenon_tensor_t *dense, const char *path) {
+  FILE *file = fopen(path, "wb");
+  if (!file) return fail_write(errno);
+  tenon_status_t status = tn_npy_write(dense, file);
+  int problem = ferror(file) ? errno : 0;
+  if (fclose(file) != 0 && !problem) problem = errno;
+  return problem && status == TENON_OK ? fail_write(problem) : status;
+}
+
 tenon_status_t tenon_tensor_save(const tenon_tensor_t *tensor, const char *path) {
   tenon_tensor_t *dense = NULL;
   TN_TRY(tenon_start());
   TN_TRY(tenon_tensor_copy(tensor, &dense));
-  FILE *file = fopen(path, "wb");
-  tenon_status_t status = file ? tn_npy_write(dense, file) : TENON_DENIED;
-  bool failed = !file || ferror(file) != 0;
-  failed = (file && fclose(file) != 0) || failed;
-  if (failed && (status == TENON_OK || !file))
-    status = tn_fail(TENON_DENIED, "the file cannot be written: %s", strerror(errno));
+  tenon_status_t status = write_npy(dense, path);
   tenon_tensor_release(dense);
   return status == TENON_OK ? TENON_OK : tn_prefix(status, "%.300s: ", path);
 }

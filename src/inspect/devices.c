@@ -1,12 +1,19 @@
-/* The text that `tenon devices` prints, and the number of devices of a backend. */
+/* The text that `tenon devices` prints, the number of devices of a backend, and the message for a
+ * device that does not exist. */
+#include "inspect/devices.h"
+
 #include <inttypes.h>
+#include <string.h>
 #include <tenon/tenon.h>
 
 #include "base/status.h"
 #include "core/dtype.h"
+#include "core/nearest.h"
 #include "device/group.h"
 #include "device/memory.h"
 #include "device/program.h"
+#include "operator/kernel.h"
+#include "operator/names.h"
 
 static void add_dtypes(tn_text_t *text, const char *what, const uint32_t *ids) {
   if (!ids) return;
@@ -83,11 +90,49 @@ tenon_status_t tenon_devices(char **out_text) {
   return *out_text ? TENON_OK : TENON_MEMORY;
 }
 
+static bool has_kernels(const tn_backend_t *backend) {
+  size_t position = 0;
+  bool found = false;
+  tn_registry_lock();
+  for (tenon_op_t *op; !found && (op = tn_registry_next(&position));)
+    for (const tn_kernel_t *k = op->kernels; k && !found; k = k->next)
+      found = k->backend == backend;
+  tn_registry_unlock();
+  return found;
+}
+
+static bool is_device(const tn_backend_t *backend) {
+  return backend == &tn_backend_cpu || backend == &tn_backend_meta ||
+         __atomic_load_n(&backend->has_plugin, __ATOMIC_ACQUIRE) ||
+         __atomic_load_n(&backend->row, __ATOMIC_ACQUIRE) || has_kernels(backend);
+}
+
+tenon_status_t tn_device_check(const tn_backend_t *backend) {
+  tn_text_t names = {0};
+  tn_nearest_t nearest;
+  if (is_device(backend)) return TENON_OK;
+  TN_TRY(tn_device_builtin(NULL)); /* names those that are built in */
+  tn_nearest_begin(&nearest, backend->name, strlen(backend->name));
+  const tn_backend_t *other;
+  for (int32_t i = 0; (other = tn_backend_at(i)); i++) {
+    if (!is_device(other)) continue;
+    tn_text_add(&names, "%s%s", names.size ? ", " : "", other->name);
+    tn_nearest_offer(&nearest, other->name);
+  }
+  tenon_status_t status = tn_fail(TENON_NOT_FOUND, "there is no device '%s'; there are: %s%s",
+                                  backend->name, tn_text_get(&names), tn_nearest_say(&nearest));
+  tn_text_clear(&names);
+  return status;
+}
+
 tenon_status_t tenon_device_count(const char *backend, int32_t *out_count) {
   tenon_device_t device;
   TN_TRY(tenon_device_find(backend, 0, &device));
   tn_plugin_t *p = tn_plugin_of(device);
-  if (!p) return tn_fail(TENON_NOT_FOUND, "backend %s has no plug-in", backend);
+  if (!p) {
+    TN_TRY(tn_device_check(tn_backend_of(device)));
+    return tn_fail(TENON_NOT_FOUND, "backend %s has no plug-in", backend);
+  }
   *out_count = p->count;
   return TENON_OK;
 }

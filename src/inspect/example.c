@@ -228,6 +228,18 @@ static tenon_status_t resolve_fill(plan_t *p, const tn_fill_t *fill, tn_example_
   return TENON_OK;
 }
 
+/* The extent that the caller asks for, if TENON_SHAPES names this axis of an input (counted from
+ * the end); else -1. It takes the place of a number in TENON_SAMPLES. */
+static int64_t asked_extent(const plan_t *p, uint32_t i, int32_t from_end) {
+  const tn_pattern_t *pattern = &p->op->shapes.inputs[i];
+  const tn_example_options_t *o = p->options;
+  if (!p->op->shapes.text || !pattern->is_given || from_end > pattern->count) return -1;
+  const tn_pattern_extent_t *extent = &pattern->extents[pattern->count - from_end];
+  for (uint32_t k = 0; k < o->name_count && extent->kind == TN_EXTENT_NAME; k++)
+    if (strcmp(o->names[k], p->op->shapes.names[extent->number]) == 0) return o->extents[k];
+  return -1;
+}
+
 static tenon_status_t plan_stated(plan_t *p, uint32_t i, const tn_sample_input_t *stated) {
   tn_example_input_t *input = &p->example->inputs[i];
   TN_TRY(new_tensors(p, stated->count, input));
@@ -236,8 +248,10 @@ static tenon_status_t plan_stated(plan_t *p, uint32_t i, const tn_sample_input_t
     tn_example_tensor_t *to = &input->tensors[k];
     to->dtype = from->dtype.bits ? from->dtype : example_dtype(p, i);
     to->ndim = from->ndim;
-    for (int32_t d = 0; d < from->ndim; d++)
-      to->shape[d] = (int64_t)amount(p, &from->extents[d]);
+    for (int32_t d = 0; d < from->ndim; d++) {
+      int64_t asked = from->extents[d].name < 0 ? asked_extent(p, i, from->ndim - d) : -1;
+      to->shape[d] = asked >= 0 ? asked : (int64_t)amount(p, &from->extents[d]);
+    }
     TN_TRY(resolve_fill(p, &from->fill, &to->fill));
   }
   return TENON_OK;

@@ -2,10 +2,13 @@
  * table.  Calls reach it through the hook of operator/kernel.h. */
 #include "inspect/missing.h"
 
+#include <string.h>
+
 #include "base/cpu.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "core/dtype.h"
+#include "inspect/devices.h"
 #include "inspect/query.h"
 #include "operator/kernel.h"
 #include "operator/names.h"
@@ -39,6 +42,11 @@ static tenon_status_t report_missing(const tenon_op_t *op, const char *key,
   tn_text_t has = {0};
   tn_text_t keys = {0};
   tn_text_t table = {0};
+  /* Memory is the first thing that a device is asked for, so a misspelt name is noticed here. */
+  const tn_backend_t *backend = key ? tn_backend_find(key) : NULL;
+  if (backend && strcmp(op->name, "core::allocate") == 0 &&
+      tn_device_check(backend) == TENON_NOT_FOUND)
+    return tn_fail(TENON_UNIMPLEMENTED, "%s", tn_error());
   tn_registry_lock();
   print_kernels(op, &has);
   print_keys(op, &keys);

@@ -86,12 +86,13 @@ static uint32_t all_entries(const tn_client_t *client) {
  * channel entry 0. */
 static tenon_status_t refusal_of_child(const tn_client_t *client, uint32_t index) {
   unsigned char copy[4096];
-  uint64_t size = tn_channel(client->share->base, index)->entries[0].size;
+  uint64_t *shared_size = &tn_channel(client->share->base, index)->entries[0].size;
+  uint64_t size = __atomic_load_n(shared_size, __ATOMIC_RELAXED);
   if (size > sizeof copy) size = sizeof copy;
-  memcpy(copy, tn_channel_area(client->share->base, index, 0), size);
+  tn_shared_copy(copy, tn_channel_area(client->share->base, index, 0), size);
   tn_wire_t wire = tn_wire(copy, size);
   const int64_t status = tn_get_between(&wire, TENON_OK, TENON_UNAVAILABLE);
-  const char *text = tn_get_text(&wire);
+  const char *text = tn_get_message(&wire);
   const bool has_status = status && !wire.failed;
   if (!text) text = "its isolated process gave no reason";
   return tn_fail(has_status ? (tenon_status_t)status : TENON_UNAVAILABLE, "%s", text);
@@ -100,14 +101,15 @@ static tenon_status_t refusal_of_child(const tn_client_t *client, uint32_t index
 /* Reads what the library declares. The first description is kept, and a restarted worker process
  * must give the same one, because handles to operators stay valid. */
 static tenon_status_t read_description(tn_client_t *client, uint32_t index) {
-  const uint64_t size = tn_channel(client->share->base, index)->description_size;
+  uint64_t *shared_size = &tn_channel(client->share->base, index)->description_size;
+  const uint64_t size = __atomic_load_n(shared_size, __ATOMIC_RELAXED);
   if (size > TN_DESCRIPTION_SIZE)
     return tn_fail(TENON_INTERNAL,
                    "the description from its isolated process is larger than the channel allows");
   unsigned char *copy = tn_allocate((size_t)size + 1);
   if (!copy) return tn_no_memory("the description of an isolated library", (size_t)size);
   const unsigned char *description = tn_channel_description(client->share->base, index);
-  memcpy(copy, description, size);
+  tn_shared_copy(copy, description, size);
   const uint64_t at = (uint64_t)(description - (const unsigned char *)client->share->base);
   tn_shared_discard(client->share->descriptor, at, (size + 4095) / 4096 * 4096);
   if (!client->description) {
@@ -124,14 +126,32 @@ static tenon_status_t read_description(tn_client_t *client, uint32_t index) {
                         client->wanted.path);
 }
 
+static tenon_status_t check_file(const tn_client_t *client) {
+  if (tn_file_is_same(client->wanted.path, &client->file)) return TENON_OK;
+  return tn_fail(TENON_PRECONDITION,
+                 "%s was changed since it was loaded: unload it and load it again",
+                 client->wanted.path);
+}
+
+/* Takes the right to open files from a worker process that reports to have loaded the library, and
+ * compares the file again: the process opened it by its name, which another file may have had
+ * meanwhile. */
+static tenon_status_t finish_loading(tn_client_t *client, const tn_exchange_t *x) {
+  tn_mutex_lock(&client->lock);
+  const bool is_ordered =
+      client->epoch != x->epoch ||
+      tn_supervisor_order(&client->supervisor, TN_SUPERVISOR_LOADED, x->index, x->number);
+  tn_mutex_unlock(&client->lock);
+  if (!is_ordered)
+    return tn_fail(TENON_UNAVAILABLE, "its supervisor, the program isolate, has ended");
+  return check_file(client);
+}
+
 /* Starts a worker process and waits until it has loaded the library. The caller holds `starting`,
  * and no channel entry is in use. */
 static tenon_status_t start_child(tn_client_t *client, uint32_t index) {
   tn_child_t *child = &client->children[index];
-  if (!tn_file_is_same(client->wanted.path, &client->file))
-    return tn_fail(TENON_PRECONDITION,
-                   "%s was changed since it was loaded: unload it and load it again",
-                   client->wanted.path);
+  TN_TRY(check_file(client));
   tn_mutex_lock(&client->lock);
   tenon_status_t status = ensure_supervisor(client);
   const uint32_t epoch = client->epoch;
@@ -154,14 +174,19 @@ static tenon_status_t start_child(tn_client_t *client, uint32_t index) {
   x.name = client->wanted.path;
   const int64_t least = (int64_t)START_LEAST * 1000000000;
   x.until = tn_now() + (client->deadline > least ? client->deadline : least);
-  switch (tn_exchange_wait(&x, &channel->start, TN_ENTRY_CALL, &(tn_spin_t){0, 0, 0}, "loading")) {
+  const uint32_t state =
+      tn_exchange_wait(&x, &channel->start, TN_ENTRY_CALL, &(tn_spin_t){0, 0, 0}, "loading");
+  switch (state) {
   case TN_ENTRY_REPLY:
-    status = read_description(client, index);
+    status = finish_loading(client, &x);
+    if (status == TENON_OK) status = read_description(client, index);
     break;
   case TN_ENTRY_ASK:
     status = refusal_of_child(client, index);
     break;
-  default:
+  default: /* DEAD, or a state that only a hostile process writes */
+    if (state != TN_ENTRY_DEAD)
+      tn_child_kill(&x, TENON_INTERNAL, "corrupted the messages in its shared memory");
     return tn_exchange_died(&x);
   }
   if (status == TENON_OK)

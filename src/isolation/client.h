@@ -85,6 +85,7 @@ typedef struct tn_copied_t {
 typedef struct tn_block_t { /* block of the shared heap, held for this exchange */
   uint64_t offset;
   uint64_t size;
+  bool is_named; /* a result of the reply lies in it */
 } tn_block_t;
 
 typedef struct tn_exchange_t {
@@ -130,9 +131,12 @@ bool tn_exchange_begin_on(tn_client_t *client, uint32_t index, uint32_t number, 
 uint64_t tn_exchange_allocate(tn_exchange_t *x, uint64_t size);
 /* The same, always from the shared heap after the channels. */
 uint64_t tn_exchange_allocate_block(tn_exchange_t *x, uint64_t size);
+/* Notes that a result of the reply is the block at `offset`. Returns: false if the exchange has no
+ * such block of at least `size` bytes, or another result is this block. */
+bool tn_exchange_name(tn_exchange_t *x, uint64_t offset, uint64_t size);
 /* Makes the caller the owner of the block at `offset`, which is then not freed at the end of the
- * exchange. Returns: false if the exchange has no such block of at least `size` bytes. */
-bool tn_exchange_keep(tn_exchange_t *x, uint64_t offset, uint64_t size, uint64_t *out_size);
+ * exchange. Returns: false if the exchange has no such block. */
+bool tn_exchange_keep(tn_exchange_t *x, uint64_t offset, uint64_t *out_size);
 void tn_exchange_end(tn_exchange_t *x);
 
 #endif

@@ -12,8 +12,9 @@ void tn_crash_watch(tn_crash_t *crash);
 /* In the worker process: states which channel entry this thread serves (-1: none), and gives the
  * thread a signal stack, so that a stack overflow can be reported. */
 void tn_crash_thread(int entry);
-/* Returns: how many bytes of data and stack this process has, as its RLIMIT_DATA counts them. */
-uint64_t tn_memory_used(void);
+/* Returns: how many bytes of data and stack this process has, as its RLIMIT_DATA counts them,
+ * and in `*out_addresses` the bytes of all its mappings. Both are 0 if /proc cannot be read. */
+uint64_t tn_memory_used(uint64_t *out_addresses);
 
 /* In the host: adds a phrase such as "crashed: SIGSEGV at address 0x0" or "opened '/etc/passwd',
  * which isolation does not allow: ..." to `text`. `status` is the one from waitpid.

@@ -2,11 +2,13 @@
  * write. The handlers run on a signal stack and use async-signal-safe functions only. */
 #include "isolation/crash.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <ucontext.h>
@@ -14,34 +16,38 @@
 
 #include "base/memory.h"
 #include "base/thread.h"
-#include "isolation/lockdown.h"
+#include "isolation/filter.h"
 
 static tn_crash_t *report;
-/* /proc/self/statm, opened before the sandbox forbids opening files. */
-static int memory_file = -1;
 static _Thread_local int entry_index = -1;
 static _Thread_local uintptr_t stack_low;
 
-uint64_t tn_memory_used(void) {
-  char text[256];
-  unsigned long pages = 0;
-  if (memory_file < 0) memory_file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-  ssize_t size = memory_file < 0 ? -1 : pread(memory_file, text, sizeof text - 1, 0);
-  if (size <= 0) return 0;
-  text[size] = 0;
-  const char *at = text;
-  for (int field = 0; field < 5 && at; field++)
-    at = strchr(at, ' ') ? strchr(at, ' ') + 1 : NULL;
-  while (at && *at >= '0' && *at <= '9')
-    pages = pages * 10 + (unsigned long)(*at++ - '0');
-  return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+uint64_t tn_memory_used(uint64_t *out_addresses) {
+  unsigned long addresses = 0;
+  unsigned long data = 0;
+  const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+  FILE *file = fopen("/proc/self/statm", "re");
+  if (file && fscanf(file, "%lu %*u %*u %*u %*u %lu", &addresses, &data) != 2) addresses = data = 0;
+  if (file) fclose(file);
+  *out_addresses = addresses * page;
+  return data * page;
 }
+
+/* Returns: the most memory that the process has used so far. No file can be opened any more, and no
+ * descriptor is kept, because the library could replace it. */
+static uint64_t most_memory(void) {
+  struct rusage usage;
+  return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0;
+}
+
+enum { ARGUMENTS = 4 }; /* of a system call, that the handler reads */
 
 #if defined(__x86_64__)
 static void read_arguments(const ucontext_t *u, uint64_t *out) {
   out[0] = (uint64_t)u->uc_mcontext.gregs[REG_RDI];
   out[1] = (uint64_t)u->uc_mcontext.gregs[REG_RSI];
   out[2] = (uint64_t)u->uc_mcontext.gregs[REG_RDX];
+  out[3] = (uint64_t)u->uc_mcontext.gregs[REG_R10];
 }
 static void set_result(ucontext_t *u, int64_t value) { u->uc_mcontext.gregs[REG_RAX] = value; }
 static uintptr_t stack_pointer(const ucontext_t *u) {
@@ -49,7 +55,7 @@ static uintptr_t stack_pointer(const ucontext_t *u) {
 }
 #elif defined(__aarch64__)
 static void read_arguments(const ucontext_t *u, uint64_t *out) {
-  memcpy(out, u->uc_mcontext.regs, 3 * sizeof *out);
+  memcpy(out, u->uc_mcontext.regs, ARGUMENTS * sizeof *out);
 }
 static void set_result(ucontext_t *u, int64_t value) { u->uc_mcontext.regs[0] = (uint64_t)value; }
 static uintptr_t stack_pointer(const ucontext_t *u) { return u->uc_mcontext.sp; }
@@ -112,15 +118,66 @@ static void end_process(int signal_number) {
   raise(signal_number);
 }
 
+/* Takes the report for this thread, before it writes to it. Several threads may crash at once: the
+ * first one writes the report and ends the process, for which the others wait here. */
+static void claim_report(int signal_number) {
+  static int is_claimed;
+  static _Thread_local bool is_mine;
+  if (is_mine) end_process(signal_number); /* the thread crashed again, in its handler */
+  if (__atomic_exchange_n(&is_claimed, 1, __ATOMIC_ACQ_REL))
+    for (;;)
+      pause();
+  is_mine = true;
+  report->entry = (uint32_t)(entry_index + 1);
+  report->signal = signal_number;
+}
+
+static int64_t call_again(long number, uint64_t first, uint64_t second, uint64_t third) {
+  const long result = syscall(number, first, second, third);
+  return result == -1 ? -errno : result;
+}
+
+/* Makes a call that the filter cannot judge in a form that it allows. Whatever the library changes
+ * meanwhile, the filter judges that form as well.
+ *
+ * Returns: false if the call has no such form. */
+static bool rephrase(int number, const uint64_t *arguments, ucontext_t *u) {
+  switch (number) {
+  case SYS_newfstatat: {
+    const char *path = (const char *)arguments[1];
+    const bool is_empty = path && !*path;
+    set_result(u, is_empty ? call_again(SYS_fstat, arguments[0], arguments[2], 0) : -EACCES);
+    return true;
+  }
+  case SYS_sched_getaffinity:
+  case SYS_sched_setaffinity:
+  case SYS_sched_getparam:
+  case SYS_sched_getscheduler: {
+    const bool is_own = (pid_t)arguments[0] == (pid_t)syscall(SYS_gettid);
+    set_result(u, is_own ? call_again(number, 0, arguments[1], arguments[2]) : -EPERM);
+    return true;
+  }
+  default:
+    return false;
+  }
+}
+
 static void on_denied(int number, ucontext_t *u) {
-  report->number = number;
-  read_arguments(u, report->arguments);
-  const char *path = path_of(number, report->arguments);
-  if (path && is_open(number) && !opens_for_writing(number, report->arguments) &&
-      is_runtime_file(path)) {
-    set_result(u, -13 /* EACCES */);
+  uint64_t arguments[ARGUMENTS] = {0};
+  const int before = errno;
+  read_arguments(u, arguments);
+  if (rephrase(number, arguments, u)) {
+    errno = before;
     return;
   }
+  const char *path = path_of(number, arguments);
+  if (path && is_open(number) && !opens_for_writing(number, arguments) && is_runtime_file(path)) {
+    set_result(u, -EACCES);
+    return;
+  }
+  claim_report(SIGSYS);
+  report->number = number;
+  memcpy(report->arguments, arguments, sizeof report->arguments);
   report->kind = number == SYS_exit_group ? TN_CRASH_EXIT : TN_CRASH_DENIED;
   for (size_t i = 0; path && path[i] && i < sizeof report->path - 1; i++)
     report->path[i] = path[i];
@@ -129,15 +186,14 @@ static void on_denied(int number, ucontext_t *u) {
 
 static void on_signal(int number, siginfo_t *info, void *context) {
   const uintptr_t address = (uintptr_t)info->si_addr;
-  report->entry = (uint32_t)(entry_index + 1);
-  report->signal = number;
   if (number == SIGSYS && info->si_code == 1 /* SYS_SECCOMP */) {
     on_denied(info->si_syscall, context);
     return;
   }
+  claim_report(number);
   const bool has_address = info->si_code > 0 && (number == SIGSEGV || number == SIGBUS);
   report->address = has_address ? address : UINT64_MAX;
-  report->used = tn_memory_used();
+  report->used = most_memory();
   const uintptr_t stack = stack_pointer(context);
   report->number = has_address && number == SIGSEGV && stack_low &&
                    stack < stack_low + (64 << 10) && address + (1 << 20) > stack &&
@@ -151,7 +207,6 @@ void tn_crash_watch(tn_crash_t *crash) {
   struct sigaction action = {.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
   action.sa_sigaction = on_signal;
   report = crash;
-  tn_memory_used();
   for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
     sigaction(signals[i], &action, NULL);
 }

@@ -147,9 +147,16 @@ static void record_end(tn_exchange_t *x) {
     end->status = TENON_UNAVAILABLE;
     return;
   }
+  if (control->ends[x->index].problem == TN_END_UNRESTRICTED) {
+    snprintf(end->text, sizeof end->text,
+             "used files, which isolation does not allow, after it had replaced the filter that "
+             "refuses this: do not use this library");
+    end->status = TENON_DENIED;
+    return;
+  }
   tn_crash_t crash;
   tn_text_t text = {0};
-  memcpy(&crash, &tn_channel(x->share->base, x->index)->crash, sizeof crash);
+  tn_shared_copy(&crash, &tn_channel(x->share->base, x->index)->crash, sizeof crash);
   end->status = tn_crash_describe(&crash, control->ends[x->index].status, control->memory, &text);
   snprintf(end->text, sizeof end->text, "%s", tn_text_get(&text));
   tn_text_clear(&text);
@@ -268,7 +275,7 @@ static tenon_status_t take_message(tn_exchange_t *x, const tn_doorbell_t *doorbe
   void *copy = size <= most ? tn_scratch((size_t)size + 64) : NULL;
   if (size > most) return TENON_INTERNAL;
   if (!copy) return tn_no_memory("a message", (size_t)size);
-  memcpy(copy, x->area, (size_t)size);
+  tn_shared_copy(copy, x->area, (size_t)size);
   *out = tn_wire(copy, size);
   return TENON_OK;
 }
@@ -334,7 +341,7 @@ tenon_status_t tn_exchange_call(tn_exchange_t *x, tn_answer_fn answer, void *con
       (status = take_message(x, doorbell, TN_MESSAGE_SIZE, &x->reply)) != TENON_OK)
     return status == TENON_MEMORY ? status : kill_malformed_child(x);
   const int64_t code = tn_get_between(&x->reply, TENON_OK, TENON_UNAVAILABLE);
-  const char *text = tn_get_text(&x->reply);
+  const char *text = tn_get_message(&x->reply);
   if (x->reply.failed) return kill_malformed_child(x);
   if (code == TENON_OK) return TENON_OK;
   return tn_fail((tenon_status_t)code, "%.2000s",
@@ -357,13 +364,24 @@ uint64_t tn_exchange_allocate_block(tn_exchange_t *x, uint64_t size) {
   if (!tn_grow((void **)&x->blocks, &x->block_capacity, x->block_count, sizeof *x->blocks))
     return 0;
   const uint64_t offset = tn_heap_allocate(&x->share->heap, size);
-  if (offset) x->blocks[x->block_count++] = (tn_block_t){offset, size};
+  if (offset) x->blocks[x->block_count++] = (tn_block_t){offset, size, false};
   return offset;
 }
 
-bool tn_exchange_keep(tn_exchange_t *x, uint64_t offset, uint64_t size, uint64_t *out_size) {
+bool tn_exchange_name(tn_exchange_t *x, uint64_t offset, uint64_t size) {
   for (size_t i = 0; i < x->block_count; i++) {
-    if (x->blocks[i].offset != offset || x->blocks[i].size < size) continue;
+    tn_block_t *block = &x->blocks[i];
+    if (block->offset != offset) continue;
+    const bool is_free = !block->is_named && size <= block->size;
+    block->is_named = true;
+    return is_free;
+  }
+  return false;
+}
+
+bool tn_exchange_keep(tn_exchange_t *x, uint64_t offset, uint64_t *out_size) {
+  for (size_t i = 0; i < x->block_count; i++) {
+    if (x->blocks[i].offset != offset) continue;
     *out_size = x->blocks[i].size;
     x->blocks[i] = x->blocks[--x->block_count];
     return true;

@@ -16,6 +16,8 @@
 #include <tenon/tenon.h>
 #include <unistd.h>
 
+#include "base/environment_check.h"
+#include "isolation/gate.h"
 #include "isolation/supervisor.h"
 #include "isolation/worker.h"
 
@@ -26,6 +28,7 @@ typedef struct supervisor_t {
   int host;    /* descriptor of the host's process; -1: the kernel has no pidfd_open */
   pid_t children[TN_CHANNELS];
   uint32_t numbers[TN_CHANNELS];
+  tn_gate_t gates[TN_CHANNELS];
 } supervisor_t;
 
 static void close_from(int first) {
@@ -64,14 +67,15 @@ static void reap_children(supervisor_t *s) {
       continue;
     kill(-s->children[i], SIGKILL);
     waitpid(s->children[i], &status, 0);
-    report_end(s, i, status, 0);
+    tn_gate_close(&s->gates[i]);
+    report_end(s, i, status, s->gates[i].is_ended ? TN_END_UNRESTRICTED : 0);
   }
   while (waitpid(-1, NULL, WNOHANG) > 0) {
     /* an orphan that a worker process left */
   }
 }
 
-static void become_child(supervisor_t *s, uint32_t child, pid_t supervisor) {
+static void become_child(supervisor_t *s, uint32_t child, pid_t supervisor, int gate) {
   static tn_control_t control; /* a copy, because the worker process must not reach the original */
   sigset_t none;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -80,58 +84,101 @@ static void become_child(supervisor_t *s, uint32_t child, pid_t supervisor) {
   prctl(PR_SET_NAME, "tenon-isolated");
   memcpy(&control, s->control, sizeof control);
   tn_shared_unmap(s->control, sizeof *s->control);
-  close_from(TN_FD_ORDERS);
+  /* The gate's channel is the only descriptor that the worker process inherits, and closed before
+   * the library is loaded. */
+  if (gate >= 0) gate = dup2(gate, TN_FD_ORDERS);
+  close_from(gate < 0 ? TN_FD_ORDERS : TN_FD_ORDERS + 1);
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, NULL);
-  tn_worker_run(s->mailbox, child, &control);
+  tn_worker_run(s->mailbox, child, &control, gate);
   _exit(1);
 }
 
 static void fork_child(supervisor_t *s, uint32_t child, uint32_t number) {
   s->numbers[child] = number;
   const pid_t supervisor = getpid();
+  const int gate = tn_gate_create(&s->gates[child]);
   const pid_t made = fork();
-  if (made == 0) become_child(s, child, supervisor);
-  if (made < 0)
-    report_end(s, child, -1, errno);
-  else
+  if (made == 0) become_child(s, child, supervisor, gate);
+  const int problem = errno;
+  if (gate >= 0) close(gate);
+  if (made < 0) {
+    tn_gate_close(&s->gates[child]);
+    report_end(s, child, -1, problem);
+  } else {
     s->children[child] = made;
+  }
 }
 
-/* Executes one order. Returns: false if the host has ended. */
-static bool execute_order(supervisor_t *s) {
-  tn_supervisor_order_t order;
-  ssize_t size = recv(TN_FD_ORDERS, &order, sizeof order, 0);
-  if (size < 0 && (errno == EINTR || errno == EAGAIN)) return true;
-  if (size != sizeof order) return false;
-  if (order.child >= s->control->child_count) return true;
+static void kill_child(const supervisor_t *s, uint32_t child) {
+  kill(-s->children[child], SIGKILL);
+  kill(s->children[child], SIGKILL);
+}
+
+static void execute_order(supervisor_t *s, tn_supervisor_order_t order) {
+  if (order.child >= s->control->child_count) return;
   if (order.verb == TN_SUPERVISOR_START && !s->children[order.child])
     fork_child(s, order.child, order.number);
-  if (order.verb == TN_SUPERVISOR_KILL && s->children[order.child] &&
-      s->numbers[order.child] == order.number) {
-    kill(-s->children[order.child], SIGKILL);
-    kill(s->children[order.child], SIGKILL);
+  const bool is_running = s->children[order.child] && s->numbers[order.child] == order.number;
+  if (order.verb == TN_SUPERVISOR_KILL && is_running) kill_child(s, order.child);
+  if (order.verb == TN_SUPERVISOR_LOADED && is_running) s->gates[order.child].is_loaded = true;
+}
+
+/* Executes all orders that have arrived. Returns: false if the host has ended. */
+static bool execute_orders(supervisor_t *s) {
+  for (;;) {
+    tn_supervisor_order_t order;
+    const ssize_t size = recv(TN_FD_ORDERS, &order, sizeof order, MSG_DONTWAIT);
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return true;
+    if (size != sizeof order) return false;
+    execute_order(s, order);
   }
-  return true;
+}
+
+static void serve_gates(supervisor_t *s, const struct pollfd *polled) {
+  for (uint32_t i = 0; i < s->control->child_count; i++) {
+    if (!polled[i].revents || polled[i].fd != tn_gate_descriptor(&s->gates[i])) continue;
+    if (!tn_gate_serve(&s->gates[i], s->children[i], s->control)) kill_child(s, i);
+  }
 }
 
 static void serve_orders(supervisor_t *s) {
-  struct pollfd polled[3] = {
+  enum {
+    SIGNALS = 1,
+    HOST,
+    GATES,
+  };
+  struct pollfd polled[GATES + TN_CHANNELS] = {
       {TN_FD_ORDERS, POLLIN, 0}, {s->signals, POLLIN, 0}, {s->host, POLLIN, 0}};
   struct signalfd_siginfo info;
+  const uint32_t count = s->control->child_count;
   for (;;) {
-    if (poll(polled, s->host < 0 ? 2 : 3, -1) < 0 && errno != EINTR) return;
-    if (s->host >= 0 && polled[2].revents) return;
-    if (polled[1].revents && read(s->signals, &info, sizeof info) > 0) reap_children(s);
-    if (polled[0].revents && !execute_order(s)) return;
+    /* poll ignores an entry whose descriptor is negative */
+    for (uint32_t i = 0; i < count; i++)
+      polled[GATES + i] =
+          (struct pollfd){s->gates[i].is_ended ? -1 : tn_gate_descriptor(&s->gates[i]), POLLIN, 0};
+    if (poll(polled, GATES + count, -1) < 0) {
+      if (errno != EINTR) return;
+      continue;
+    }
+    if (polled[HOST].revents) return;
+    /* The order that says that a library is loaded was sent before any call of this library, so it
+     * is taken before what a call does at the gate. */
+    if (!execute_orders(s)) return;
+    serve_gates(s, polled + GATES);
+    if (polled[SIGNALS].revents && read(s->signals, &info, sizeof info) > 0) reap_children(s);
   }
 }
 
 int tenon_isolate_main(void) {
   supervisor_t s = {.host = -1};
+  for (uint32_t i = 0; i < TN_CHANNELS; i++)
+    s.gates[i] = (tn_gate_t){-1, -1, false, false};
   void *control, *mailbox;
   sigset_t child;
   close_from(TN_FD_OTHERS);
+  tn_environment_silence();
   prctl(PR_SET_NAME, "tenon-isolate");
   if (tn_shared_map(TN_FD_CONTROL, sizeof *s.control, &control) != TENON_OK) {
     fprintf(stderr,
@@ -154,8 +201,7 @@ int tenon_isolate_main(void) {
   serve_orders(&s);
   for (uint32_t i = 0; i < s.control->child_count; i++) {
     if (!s.children[i]) continue;
-    kill(-s.children[i], SIGKILL);
-    kill(s.children[i], SIGKILL);
+    kill_child(&s, i);
     waitpid(s.children[i], NULL, 0);
   }
   return 0;

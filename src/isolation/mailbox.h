@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <tenon/op.h>
 
 /* The maximum number of worker processes, and of calls in flight in each of them. */
@@ -110,10 +111,20 @@ typedef struct tn_control_t {
     uint32_t dead; /* number of the last worker process that ended here; a futex */
     /* The same number, written after all waiters of the channel were woken; a futex. */
     uint32_t told;
-    int32_t status;  /* as from waitpid; -1: the process could not be started */
-    int32_t problem; /* errno in this case */
+    int32_t status; /* as from waitpid; -1: the process could not be started */
+    /* errno in this case; TN_END_UNRESTRICTED: the supervisor ended it, because its last system
+     * call filter was not in force */
+    int32_t problem;
   } ends[TN_CHANNELS];
 } tn_control_t;
+enum { TN_END_UNRESTRICTED = -1 };
+
+/* The most threads of a worker process. Each entry's thread has a team of threads, and the library
+ * may have some of its own. */
+static inline uint32_t tn_thread_most(const tn_control_t *control) {
+  enum { OF_LIBRARY = 256 };
+  return OF_LIBRARY + control->entry_count * (control->thread_count + 1);
+}
 
 /* How long to spin before sleeping. After spinning in vain, the time is halved, because the other
  * side may need this processor. Every 16th time in vain, the full time is tried again. */
@@ -135,7 +146,15 @@ uint32_t tn_doorbell_wait(uint32_t *word, uint32_t value, uint32_t *sleeps, tn_s
 bool tn_doorbell_ring(uint32_t *word, uint32_t from, uint32_t to, uint32_t *sleeps);
 void tn_doorbell_wake(uint32_t *word);
 
-/* Anonymous shared memory (memfd). Programs that this process starts do not inherit the
+/* Copies what the other side wrote, once. The other side may write to it at any time; the fence
+ * keeps the compiler from reading the shared bytes again in place of the copy. */
+static inline void tn_shared_copy(void *to, const void *shared, size_t size) {
+  memcpy(to, shared, size);
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+/* Anonymous shared memory (memfd). It can grow but not shrink, so that nobody who has it can take
+ * pages away below the other side. Programs that this process starts do not inherit the
  * descriptor. */
 tenon_status_t tn_shared_create(uint64_t size, int *out_descriptor);
 tenon_status_t tn_shared_map(int descriptor, uint64_t size, void **out_memory);

@@ -104,9 +104,10 @@ static tenon_status_t shared_memory_failed(const char *what, uint64_t size) {
 }
 
 tenon_status_t tn_shared_create(uint64_t size, int *out_descriptor) {
-  int descriptor = memfd_create("tenon", MFD_CLOEXEC);
+  int descriptor = memfd_create("tenon", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (descriptor < 0) return shared_memory_failed("making", size);
-  if (!tn_shared_grow(descriptor, size)) {
+  if (!tn_shared_grow(descriptor, size) ||
+      fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) != 0) {
     tenon_status_t status = shared_memory_failed("making", size);
     close(descriptor);
     return status;

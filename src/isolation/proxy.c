@@ -1,6 +1,5 @@
 /* The functions of an isolated library in the host. Each of them is an exchange with a worker
- * process. The replies are checked in proxy_results.c and proxy_infer.c before the host acts on
- * them. */
+ * process. The replies are checked in reply.c before the host acts on them. */
 #include "isolation/proxy.h"
 
 #include <string.h>
@@ -12,6 +11,7 @@
 #include "core/dtype.h"
 #include "core/tensor.h"
 #include "isolation/pack.h"
+#include "isolation/reply.h"
 
 typedef struct state_t { /* a state of an operator, created in each worker process that needs it */
   tn_proxy_t *proxy;
@@ -37,10 +37,8 @@ static tenon_status_t need_state(tn_exchange_t *x, state_t *state, uint64_t *out
     status = tn_pack_values(x, &state->op->schema, state->attrs);
     tn_scratch_mark_t mark = tn_scratch_mark();
     if (status == TENON_OK) status = tn_exchange_call(x, NULL, NULL);
-    if (status == TENON_OK) {
-      state->made[x->index].id = tn_get(&x->reply);
-      state->made[x->index].child = x->number;
-    }
+    if (status == TENON_OK) status = tn_reply_state(x, &state->made[x->index].id);
+    if (status == TENON_OK) state->made[x->index].child = x->number;
     tn_scratch_reset(mark);
     x->call = tn_wire(x->area, TN_MESSAGE_SIZE);
   }

@@ -38,9 +38,8 @@ enum { TN_TRIES = 4 };
  * operator (`@state`) is sent together with the attributes. */
 tenon_status_t tn_proxy_arguments(tn_exchange_t *x, uint64_t verb, const tenon_op_t *op,
                                   uint32_t number, const tenon_value_t *attrs, void *state);
-/* Reads and checks the reply of run. */
+/* Reads the reply of run and places the results. */
 tenon_status_t tn_proxy_results(tn_exchange_t *x, tenon_call_t *call);
-tenon_status_t tn_proxy_malformed(const tn_exchange_t *x, const char *what);
 
 /* Fills the descriptor from the client's description. An error lists everything in it that
  * isolation does not support. */

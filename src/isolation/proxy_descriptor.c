@@ -139,10 +139,26 @@ static void add_kernel(builder_t *b, uint32_t tag, const char *text, bool has_fu
     add_problem(b, "it adds to %.200s something other than a KERNEL for the CPU", b->name);
 }
 
-/* Removes TENON_BRIEF: a call of an isolated operator can wait until its deadline. */
+/* Keeps the known traits but TENON_BRIEF, because a call of an isolated operator can wait until its
+ * deadline, and the count of random numbers in the upper half. */
 static void add_traits(builder_t *b, uint32_t tag, int64_t number) {
+  const uint64_t kept = UINT64_C(0xffffffff00000000) | TENON_PURE | TENON_POINTWISE | TENON_RANDOM;
   b->has_shapes |= (number & TENON_POINTWISE) != 0;
-  append_item(b, tag, number & ~(int64_t)TENON_BRIEF, NULL, NULL);
+  append_item(b, tag, (int64_t)((uint64_t)number & kept), NULL, NULL);
+}
+
+/* Passes on an item whose text is a text. Nothing is known about an item of a newer contract, so
+ * neither its text nor its function can be used. The registry refuses it if the library needs
+ * it. */
+static void add_text(builder_t *b, uint32_t tag, int64_t number, const char *text) {
+  static const uint32_t texts[] = {TENON_TAG_DOC,      TENON_TAG_TYPES,    TENON_TAG_WHERE,
+                                   TENON_TAG_GRADIENT, TENON_TAG_BATCHING, TENON_TAG_SHARDING,
+                                   TENON_TAG_REUSE,    TENON_TAG_VERSION,  TENON_TAG_UPGRADE,
+                                   TENON_TAG_ABOUT,    TENON_TAG_REDUCES,  TENON_TAG_SAMPLES};
+  bool is_text = false;
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    is_text |= (tag & ~TENON_MUST) == texts[i];
+  if (is_text || tag & TENON_MUST) append_item(b, tag, number, is_text ? text : NULL, NULL);
 }
 
 static void add_item(builder_t *b, uint32_t tag, int64_t number, const char *text,
@@ -196,12 +212,11 @@ static void add_item(builder_t *b, uint32_t tag, int64_t number, const char *tex
   case TENON_TAG_OPEN: /* called in the worker process */
   case TENON_TAG_CLOSE:
     break;
-  /* Texts and numbers are passed on. An unknown tag may be a function, which cannot be used. */
+  case TENON_TAG_GROUP: /* the worker process sends the items of a group one by one */
+    add_problem(b, "its description has a group, which is an address and not a text");
+    break;
   default:
-    if (!has_function)
-      append_item(b, tag, number, text, NULL);
-    else if (tag & TENON_MUST)
-      append_item(b, tag, number, NULL, NULL);
+    add_text(b, tag, number, text);
   }
 }
 
@@ -247,7 +262,7 @@ tenon_status_t tn_proxy_describe(tn_proxy_t *proxy) {
   end_operator(&b);
   append_item(&b, TENON_TAG_END, 0, NULL, NULL);
   tenon_status_t status = TENON_OK;
-  if (b.wire.failed)
+  if (b.wire.failed || b.wire.at != b.wire.size)
     status = tn_fail(TENON_INTERNAL, "the description from its isolated process is malformed");
   else
     status = finish_descriptor(&b);

@@ -1,14 +1,17 @@
 /* The INFER function of an isolated operator in the host, and the answers to the questions that the
  * worker process asks meanwhile. Every extent that the worker process names must belong to this
- * inference. What was known about an input does not change, whatever the worker process says. */
+ * inference. reply.c reads what it finally says. */
 #include <tenon/tenon.h>
 
 #include "base/status.h"
 #include "dispatch/infer.h"
 #include "isolation/pack.h"
 #include "isolation/proxy.h"
+#include "isolation/reply.h"
 
-enum { LIST_MOST = 1 << 16 };
+/* Items of all lists that the worker process asks for. The reply describes each of them by more
+ * than 64 bytes, so that more of them would not fit. */
+enum { ITEMS_MOST = TN_MESSAGE_SIZE / 64 };
 
 static bool is_mine(const void *context, tenon_dim_t dim) {
   const tn_inference_t *f = context;
@@ -19,6 +22,7 @@ static bool is_mine(const void *context, tenon_dim_t dim) {
 typedef struct asked_t {
   tenon_infer_t *infer;
   uint64_t listed; /* bit o: the list of result o was made */
+  uint64_t items;  /* of these lists */
 } asked_t;
 
 static tenon_status_t answer_infer(void *context, tn_exchange_t *x, uint64_t number, tn_wire_t *ask,
@@ -29,9 +33,11 @@ static tenon_status_t answer_infer(void *context, tn_exchange_t *x, uint64_t num
   const uint64_t a = tn_get(ask);
   const uint64_t b = number == TN_ASK_DIM ? tn_get(ask) : 0;
   (void)x;
-  const bool is_list = number == TN_ASK_LIST && first < infer->op->output_count && a <= LIST_MOST;
+  const bool is_list =
+      number == TN_ASK_LIST && first < infer->op->output_count && a <= ITEMS_MOST - asked->items;
   if (is_list && !(asked->listed >> first & 1)) {
     asked->listed |= (uint64_t)1 << first;
+    asked->items += a;
     TN_TRY(infer->host->list(infer, (uint32_t)first, (uint32_t)a));
     const tenon_meta_t *list = infer->outputs[first];
     tn_put(out, list && list->count ? tenon_dtype_id(list->items[0]->dtype) : 0);
@@ -52,24 +58,6 @@ static tenon_status_t answer_infer(void *context, tn_exchange_t *x, uint64_t num
   return TENON_OK;
 }
 
-/* Takes over the extents of a deduced input that were unknown. Known extents stay, whatever the
- * worker process says. */
-static tenon_status_t take_deduced(tn_exchange_t *x, tenon_meta_t *meta,
-                                   const tn_dim_check_t *check) {
-  tenon_meta_t said;
-  TN_TRY(tn_meta_room(&said));
-  if (!tn_get_meta(&x->reply, &said, false, check))
-    return meta || x->reply.failed ? tn_proxy_malformed(x, "no description of a deduced input")
-                                   : TENON_OK;
-  if (!meta) return tn_proxy_malformed(x, "a description of an input that is absent");
-  const bool is_new = meta->ndim < 0;
-  if (said.ndim < 0 || (!is_new && said.ndim != meta->ndim)) return TENON_OK;
-  for (int32_t d = 0; d < said.ndim; d++)
-    if (is_new || !tenon_is_known(meta->dims[d])) meta->dims[d] = said.dims[d];
-  meta->ndim = said.ndim;
-  return TENON_OK;
-}
-
 static tenon_status_t infer_once(tn_exchange_t *x, tenon_infer_t *infer, uint32_t number) {
   const tenon_op_t *op = infer->op;
   const tn_dim_check_t check = {is_mine, infer};
@@ -82,20 +70,9 @@ static tenon_status_t infer_once(tn_exchange_t *x, tenon_infer_t *infer, uint32_
   }
   for (uint32_t o = 0; o < op->output_count; o++)
     tn_put_meta(&x->call, infer->outputs[o], true);
-  asked_t asked = {infer, 0};
+  asked_t asked = {infer, 0, 0};
   TN_TRY(tn_exchange_call(x, answer_infer, &asked));
-  infer->draws.value = (int64_t)tn_get(&x->reply);
-  for (uint32_t i = 0; i < op->input_count; i++)
-    if (op->where && op->where[i] & TN_INPUT_DEDUCED)
-      TN_TRY(take_deduced(x, infer->inputs[i], &check));
-  for (uint32_t o = 0; o < op->output_count; o++) {
-    const bool is_there = tn_get_meta(&x->reply, infer->outputs[o], true, &check);
-    if (x->reply.failed || is_there != (infer->outputs[o] != NULL))
-      return tn_proxy_malformed(x, "a malformed description of its results");
-  }
-  if (!tenon_is_known(infer->draws) || infer->draws.value < -1)
-    return tn_proxy_malformed(x, "an invalid count of random numbers");
-  return TENON_OK;
+  return tn_reply_metas(x, infer, &check);
 }
 
 tenon_status_t tn_proxy_infer(tenon_infer_t *infer) {

@@ -8,8 +8,10 @@
 #include <tenon/tenon.h>
 
 #include "base/memory.h"
+#include "base/reason.h"
 #include "base/scratch.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "core/dtype.h"
 #include "core/tensor.h"
 #include "core/value.h"
@@ -273,8 +275,8 @@ static tenon_status_t serve_run(tn_channel_entry_t *entry, tn_unpack_t *u, tn_wi
   const uint32_t count = a.op->output_count;
   for (uint32_t o = 0; o < count; o++)
     given[o] = outputs[o];
-  tenon_status_t status = tn_call_request(
-      &(tn_request_t){a.op, a.attrs, state_of_arguments(&a), inputs, outputs, wanted, true, NULL});
+  tenon_status_t status = tn_call_request(&(tn_request_t){
+      a.op, a.attrs, state_of_arguments(&a), inputs, outputs, wanted, true, NULL, false});
   for (uint32_t o = 0; o < count && status == TENON_OK; o++)
     results[o].made = given[o] == outputs[o] ? NULL : outputs[o];
   for (uint32_t o = 0; o < count && status == TENON_OK; o++)
@@ -321,7 +323,9 @@ static tenon_status_t serve_infer(tn_channel_entry_t *entry, tn_unpack_t *u, tn_
                                    {-1}},
                          .entry = entry,
                          .number = a.number};
-  tenon_status_t status = a.op->infer(&child.infer);
+  const uint64_t errors = tn_error_count();
+  tenon_status_t status =
+      tn_reason_complete(a.op->infer(&child.infer), errors, a.op->name, "infer");
   if (child.status != TENON_OK) status = child.status;
   if (status != TENON_OK) return status;
   tn_put(reply, TENON_OK);

@@ -10,6 +10,8 @@
 enum {
   TN_SUPERVISOR_START = 1,
   TN_SUPERVISOR_KILL = 2,
+  /* The library of the worker process is loaded, so the process may no longer open files. */
+  TN_SUPERVISOR_LOADED = 3,
 };
 typedef struct tn_supervisor_order_t {
   uint32_t verb;

@@ -14,6 +14,7 @@
 
 #include "base/environment.h"
 #include "base/file.h"
+#include "base/memory.h"
 #include "base/status.h"
 
 enum {
@@ -63,9 +64,11 @@ static int spawn_with(const char *path, const int *descriptors, pid_t *out_proce
   posix_spawnattr_setpgroup(&attributes, 0); /* keeps a terminal's signals from the supervisor */
   posix_spawnattr_setflags(&attributes,
                            POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+  char **environment = tn_environment_of_strangers();
+  if (!environment) problem = ENOMEM;
   if (!problem)
-    problem = posix_spawn(out_process, path, &actions, &attributes, arguments,
-                          tn_environment_of_children());
+    problem = posix_spawn(out_process, path, &actions, &attributes, arguments, environment);
+  tn_release_memory(environment);
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   return problem;

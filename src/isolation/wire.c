@@ -66,6 +66,16 @@ const char *tn_get_text(tn_wire_t *wire) {
   return NULL;
 }
 
+const char *tn_get_message(tn_wire_t *wire) {
+  const uint64_t begin = wire->at;
+  const char *text = tn_get_text(wire);
+  if (!text) return NULL;
+  char *c = (char *)wire->data + begin + sizeof(uint64_t);
+  for (; *c; c++)
+    if (((unsigned char)*c < ' ' && *c != '\n' && *c != '\t') || *c == 127) *c = '?';
+  return text;
+}
+
 const void *tn_get_numbers(tn_wire_t *wire, uint64_t count) {
   const void *bytes = count <= UINT64_MAX / 16 ? tn_wire_take(wire, count * 8) : NULL;
   wire->failed |= !bytes;

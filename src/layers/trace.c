@@ -11,6 +11,7 @@
 #include <tenon/tenon.h>
 
 #include "base/environment.h"
+#include "base/environment_check.h"
 #include "base/event_file.h"
 #include "base/map.h"
 #include "base/status.h"
@@ -376,6 +377,12 @@ tenon_status_t tenon_explain_set(int32_t how) {
   return TENON_OK;
 }
 
+static void ignore_explain(const char *how) {
+  char reason[128];
+  snprintf(reason, sizeof reason, "'%.60s': expected 1 or all", how);
+  tn_environment_ignored("TENON_EXPLAIN", reason);
+}
+
 void tn_trace_start(void) {
   const char *what = tn_environment("TENON_TRACE");
   const char *how = tn_environment("TENON_EXPLAIN");
@@ -386,11 +393,11 @@ void tn_trace_start(void) {
   bool goes_on = file != NULL;
   tn_mutex_unlock(&lock);
   if (what && !goes_on && tenon_trace_set(what) != TENON_OK)
-    fprintf(stderr, "TENON_TRACE is ignored: %s\n", tn_error());
+    tn_environment_ignored("TENON_TRACE", tn_error());
   if (is_once || is_all)
     (void)tenon_explain_set(is_all ? TENON_EXPLAIN_ALL : TENON_EXPLAIN_ONCE);
   else if (how && *how && strcmp(how, "0") != 0)
-    fprintf(stderr, "TENON_EXPLAIN is ignored: '%s': expected 1 or all\n", how);
+    ignore_explain(how);
 }
 
 void tn_trace_clear(void) {

@@ -41,6 +41,8 @@ typedef struct tn_binary_t {
   const char *no_entry;
   const char *tenon;          /* libtenon's name if the file links to it, otherwise NULL */
   tn_names_t needed;          /* libraries that the system opens with the file */
+  tn_names_t auxiliary;       /* libraries that it opens with the file if it finds them */
+  tn_names_t audits;          /* files that change how the system opens libraries */
   tn_names_t exports;         /* exported symbols other than the entry */
   tn_names_t pins;            /* reasons why the system never unloads the file */
   const char *run_path;       /* folders in which it wants needed libraries to be searched, or "" */

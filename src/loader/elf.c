@@ -8,7 +8,7 @@
 #include "loader/elf_file.h"
 
 /* Initialisers that gcc, clang and their run-time libraries add to a file. They touch only their
- * own tables. */
+ * own tables. A name alone is not believed: see is_of_compiler. */
 static const char *const compiler_initialisers[] = {"frame_dummy", "__do_init",
                                                     "__cpu_indicator_init", "init_have_lse_atomics",
                                                     "__init_cpu_features"};
@@ -28,18 +28,36 @@ static const char *tag_text(const elf_t *elf, int tag) {
   return found ? found : "";
 }
 
+/* Returns: the list to which an entry of the dynamic section adds a name, or NULL. */
+static tn_names_t *names_of_tag(tn_binary_t *out, int64_t tag) {
+  switch (tag) {
+  case TAG_NEEDED:
+  case RAW_FILTER:
+    return &out->needed;
+  case RAW_AUXILIARY:
+    return &out->auxiliary;
+  case RAW_AUDIT:
+  case RAW_DEPENDENT_AUDIT:
+  case RAW_CONFIG:
+    return &out->audits;
+  default:
+    return NULL;
+  }
+}
+
 static void read_needed(elf_t *elf) {
   dynamic_t entry;
   tn_binary_t *out = elf->out;
   for (uint64_t i = 0; tn_elf_item(elf, elf->dynamic, i, &entry, sizeof entry) && entry.tag; i++) {
-    if (entry.tag != TAG_NEEDED) continue;
+    tn_names_t *names = names_of_tag(out, entry.tag);
+    if (!names) continue;
     const char *name = tn_elf_text(elf, elf->strings, entry.value);
     if (!name) {
       tn_binary_offence(elf->offences,
                         "damaged: the name of a needed library is not in its string table");
       continue;
     }
-    tn_elf_remember(&out->needed, name);
+    tn_elf_remember(names, name);
     const char *slash = strrchr(name, '/');
     if (strncmp(slash ? slash + 1 : name, "libtenon.", 9) == 0) out->tenon = name;
   }
@@ -129,13 +147,78 @@ static uint64_t read_relocations(const elf_t *elf, part_t part, initialisers_t *
   return resolvers;
 }
 
+/* Whether the symbol is one of the compiler's own start files. A file lists its local symbols after
+ * the name of their source, and the compiler builds its start files without sizes of functions, so
+ * a function that somebody merely called frame_dummy is told apart. */
+static bool is_of_compiler(const char *source, const char *name, const symbol_t *symbol) {
+  static const char *const sources[] = {"crtstuff.c",  "crtbegin.c", "cpuinfo.c", "lse-init.c",
+                                        "cpu_model.c", "x86.c",      "aarch64.c", ""};
+  bool has_size = strcmp(name, "frame_dummy") == 0 && symbol->size != 0;
+  return is_listed(source, sources, sizeof sources / sizeof *sources) && !has_size &&
+         is_listed(name, compiler_initialisers,
+                   sizeof compiler_initialisers / sizeof *compiler_initialisers);
+}
+
 /* Returns: the name of the function at an address, or NULL. */
-static const char *function_at(const elf_t *elf, uint64_t address) {
+static const char *function_at(const elf_t *elf, uint64_t address, bool *out_is_of_compiler) {
   symbol_t symbol;
-  for (uint64_t i = 0; tn_elf_item(elf, elf->names, i, &symbol, sizeof symbol); i++)
-    if ((symbol.info & 15) == IS_FUNCTION && symbol.section && symbol.value == address)
-      return tn_elf_text(elf, elf->name_strings, symbol.name);
+  const char *source = NULL;
+  for (uint64_t i = 0; tn_elf_item(elf, elf->names, i, &symbol, sizeof symbol); i++) {
+    const char *name = tn_elf_text(elf, elf->name_strings, symbol.name);
+    if ((symbol.info & 15) == IS_SOURCE) source = name;
+    if ((symbol.info & 15) != IS_FUNCTION || !symbol.section || symbol.value != address) continue;
+    *out_is_of_compiler = source && name && is_of_compiler(source, name, &symbol);
+    return name;
+  }
+  *out_is_of_compiler = false;
   return NULL;
+}
+
+/* Whether the bytes at an address are those of a pattern; -1 stands for any byte. */
+static bool has_code(const elf_t *elf, uint64_t address, const int16_t *pattern, size_t size) {
+  part_t part;
+  if (!tn_elf_mapped(elf, address, size, &part)) return false;
+  for (size_t i = 0; i < size; i++)
+    if (pattern[i] >= 0 && elf->file->data[part.offset + i] != pattern[i]) return false;
+  return true;
+}
+
+#define HAS_CODE(elf, address, pattern)                                                            \
+  has_code(elf, address, pattern, sizeof pattern / sizeof *pattern)
+
+/* Returns: the address after an instruction that marks the target of an indirect jump. */
+static uint64_t skip_mark(const elf_t *elf, uint64_t address) {
+  static const int16_t mark[] = {0xf3, 0x0f, 0x1e, 0xfa}; /* endbr64 */
+  return HAS_CODE(elf, address, mark) ? address + 4 : address;
+}
+
+/* Whether an initialiser of a stripped file is the compiler's frame_dummy: a jump to the function
+ * that registers transactional clones. Other machines than x86-64 are not looked at. */
+static bool is_frame_dummy(const elf_t *elf, uint64_t address) {
+  static const int16_t jump[] = {0xe9, -1, -1, -1, -1};
+  static const int16_t clones[] = {0x48, 0x8d, 0x3d, -1,   -1,   -1,   -1,   0x48, 0x8d, 0x35,
+                                   -1,   -1,   -1,   -1,   0x48, 0x29, 0xfe, 0x48, 0x89, 0xf0,
+                                   0x48, 0xc1, 0xee, 0x3f, 0x48, 0xc1, 0xf8, 0x03, 0x48, 0x01,
+                                   0xc6, 0x48, 0xd1, 0xfe, 0x74, 0x14, 0x48, 0x8b, 0x05};
+  part_t part;
+  int32_t distance;
+  if (elf->header.machine != MACHINE_X86_64) return true;
+  address = skip_mark(elf, address);
+  if (!HAS_CODE(elf, address, jump) || !tn_elf_mapped(elf, address + 1, 4, &part)) return false;
+  memcpy(&distance, elf->file->data + part.offset, sizeof distance);
+  return HAS_CODE(elf, address + 5 + (uint64_t)(int64_t)distance, clones);
+}
+
+/* Whether .init holds what the C library's start files put there: a call of __gmon_start__ if there
+ * is one (glibc), or nothing (musl). Other machines than x86-64 are believed by the size. */
+static bool is_plain_init(const elf_t *elf, uint64_t address) {
+  static const int16_t glibc[] = {0x48, 0x83, 0xec, 0x08, 0x48, 0x8b, 0x05, -1,
+                                  -1,   -1,   -1,   0x48, 0x85, 0xc0, 0x74, 0x02,
+                                  0xff, 0xd0, 0x48, 0x83, 0xc4, 0x08, 0xc3};
+  static const int16_t musl[] = {0x50, 0x58, 0xc3};
+  if (elf->header.machine != MACHINE_X86_64) return true;
+  address = skip_mark(elf, address);
+  return HAS_CODE(elf, address, glibc) || HAS_CODE(elf, address, musl);
 }
 
 /* gcc and clang add one entry of their own (frame_dummy of crtbegin) if they put code into
@@ -145,16 +228,19 @@ static void read_array(elf_t *elf, const initialisers_t *initialisers) {
   uint64_t unnamed = initialisers->count - initialisers->known;
   uint64_t own = 0;
   for (uint64_t i = 0; i < initialisers->known; i++) {
-    const char *name = function_at(elf, initialisers->addresses[i]);
+    bool is_own;
+    const char *name = function_at(elf, initialisers->addresses[i], &is_own);
     if (!name)
       unnamed++;
-    else if (is_listed(name, compiler_initialisers,
-                       sizeof compiler_initialisers / sizeof *compiler_initialisers))
+    else if (is_own)
       own++;
     else
       add_initialiser(elf, name, 1, reason);
   }
-  if (unnamed && !own && elf->names.size == 0 && elf->tags[TAG_INIT]) unnamed--;
+  bool is_stripped = elf->names.size == 0 && elf->tags[TAG_INIT];
+  if (unnamed && !own && is_stripped && initialisers->known &&
+      is_frame_dummy(elf, initialisers->addresses[0]))
+    unnamed--;
   if (unnamed) add_initialiser(elf, NULL, unnamed, reason);
 }
 
@@ -175,9 +261,10 @@ static void read_initialisers(elf_t *elf) {
   for (uint64_t i = 1; tn_elf_item(elf, elf->symbols, i, &symbol, sizeof symbol); i++)
     resolvers += symbol.section && (symbol.info & 15) == IS_RESOLVED;
   uint64_t code = elf->tags[TAG_INIT];
-  if (code &&
-      (code != elf->init_code || !elf->machine || elf->init_code_size > elf->machine->init_size))
-    add_initialiser(elf, function_at(elf, code), 1,
+  bool ignored;
+  if (code && (code != elf->init_code || !elf->machine ||
+               elf->init_code_size > elf->machine->init_size || !is_plain_init(elf, code)))
+    add_initialiser(elf, function_at(elf, code, &ignored), 1,
                     elf->init_code ? "DT_INIT" : "DT_INIT (no section headers show whose it is)");
   read_array(elf, &initialisers);
   if (resolvers) add_initialiser(elf, NULL, resolvers, "GNU_IFUNC");

@@ -67,6 +67,7 @@ typedef struct dynamic_t {
   uint64_t value;
 } dynamic_t;
 
+enum { MACHINE_X86_64 = 62 };
 enum {
   TYPE_OBJECT = 1,
   TYPE_PROGRAM = 2,
@@ -83,6 +84,7 @@ enum {
   BIND_WEAK = 2,
   BIND_UNIQUE = 10,
   IS_FUNCTION = 2,
+  IS_SOURCE = 4, /* names the source of the local symbols after it */
   IS_RESOLVED = 10,
   SECTION_ABSOLUTE = 0xfff1,
 };
@@ -110,6 +112,13 @@ enum {
   TAG_FLAGS = 41,
   TAGS = 42,
 };
+/* Tags that name more libraries. The system's loader opens a filter like a needed library, and an
+ * auxiliary library if it is found; it opens those of audits in a program's name. */
+#define RAW_CONFIG 0x6ffffefa
+#define RAW_DEPENDENT_AUDIT 0x6ffffefb
+#define RAW_AUDIT 0x6ffffefc
+#define RAW_AUXILIARY 0x7ffffffd
+#define RAW_FILTER 0x7fffffff
 #define RAW_GNU_HASH 0x6ffffef5
 #define RAW_FLAGS 0x6ffffffb
 #define FLAG_NEVER_UNLOAD 0x8u

@@ -49,6 +49,24 @@ static void report_needed(tn_text_t *text, const tn_binary_t *binary, const char
     tn_text_add(text, " (%s)\n", location);
   }
   if (binary->needed.count == 0) add_named_line(text, "needs:", "no other library");
+  for (uint64_t i = 0; i < binary->auxiliary.count && i < TN_LISTED; i++) {
+    const char *name = binary->auxiliary.names[i];
+    const bool is_there = tn_needed_find(binary, path, name, found, sizeof found) == TN_FOUND;
+    begin_line(text, i ? "" : "needs if there:");
+    if (!i) tn_text_add(text, " ");
+    tn_binary_quote(text, name);
+    tn_text_add(text, " (%s)\n", is_there ? found : "not found");
+  }
+  for (uint64_t i = 0; i < binary->audits.count && i < TN_LISTED; i++) {
+    begin_line(text, "audits:");
+    tn_binary_quote(text, binary->audits.names[i]);
+    tn_text_add(text, " (the rule private refuses it)\n");
+  }
+  if (*binary->run_path) {
+    begin_line(text, "run path:");
+    tn_binary_quote(text, binary->run_path);
+    tn_text_add(text, "\n");
+  }
   tn_needed_missing(binary, path, offences);
 }
 

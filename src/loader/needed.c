@@ -28,14 +28,18 @@ static tn_found_t try_folder(const char *folder, size_t size, const char *path, 
   return tn_file_exists(out) ? TN_FOUND : TN_MISSING;
 }
 
-static tn_found_t try_folders(const char *folders, const char *path, const char *name, char *out,
-                              size_t capacity) {
+/* Tries each folder of a list. As for the system's loader, an empty part is the current folder, and
+ * `separators` are those of the list: a run path has colons only. */
+static tn_found_t try_folders(const char *folders, const char *separators, const char *path,
+                              const char *name, char *out, size_t capacity) {
   tn_found_t found = TN_MISSING;
-  while (folders && *folders && found != TN_FOUND) {
-    size_t size = strcspn(folders, ":;");
-    tn_found_t here = size ? try_folder(folders, size, path, name, out, capacity) : TN_MISSING;
+  if (!folders || !*folders) return TN_MISSING;
+  for (const char *at = folders; at && found != TN_FOUND;) {
+    size_t size = strcspn(at, separators);
+    tn_found_t here = size ? try_folder(at, size, path, name, out, capacity)
+                           : try_folder(".", 1, path, name, out, capacity);
     if (here != TN_MISSING) found = here;
-    folders += size + (folders[size] != 0);
+    at = at[size] ? at + size + 1 : NULL;
   }
   return found;
 }
@@ -85,19 +89,29 @@ static tn_found_t try_cache(const char *name, char *out, size_t capacity) {
 tn_found_t tn_needed_find(const tn_binary_t *binary, const char *path, const char *name,
                           char *out_path, size_t capacity) {
   if (strchr(name, '/')) { /* a path is not searched for */
-    if (strchr(name, '$') || strlen(name) >= capacity) return TN_UNSURE;
+    const char *slash = strrchr(name, '/');
+    if (strchr(name, '$'))
+      return try_folder(name, (size_t)(slash - name), path, slash + 1, out_path, capacity);
+    if (strlen(name) >= capacity) return TN_UNSURE;
     strcpy(out_path, name);
     return tn_file_exists(name) ? TN_FOUND : TN_MISSING;
   }
   const char *environment = tn_environment("LD_LIBRARY_PATH");
-  const char *places[] = {environment, binary->run_path, "/lib64:/usr/lib64:/lib:/usr/lib"};
+  struct {
+    const char *folders;
+    const char *separators;
+  } places[] = {
+      {environment, ":;"}, {binary->run_path, ":"}, {"/lib64:/usr/lib64:/lib:/usr/lib", ":"}};
   if (binary->is_run_path_first) {
-    places[0] = binary->run_path;
-    places[1] = environment;
+    places[0].folders = binary->run_path;
+    places[0].separators = ":";
+    places[1].folders = environment;
+    places[1].separators = ":;";
   }
   tn_found_t result = TN_MISSING;
   for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-    tn_found_t found = try_folders(places[i], path, name, out_path, capacity);
+    tn_found_t found =
+        try_folders(places[i].folders, places[i].separators, path, name, out_path, capacity);
     if (found == TN_FOUND) return found;
     if (found == TN_UNSURE) result = found;
   }

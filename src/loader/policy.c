@@ -238,29 +238,39 @@ static void check_changeable(const char *path, const char *before, const char *f
 
 static void check_search_folder(const char *place, size_t size, const char *from,
                                 tn_text_t *offences) {
+  static const char *const starts[] = {"/", "$ORIGIN", "${ORIGIN}"};
   tn_text_t words = {0};
-  if (*place == '/' || *place == '$') return;
   char *name = tn_copy_text(place, size);
-  if (name) tn_binary_quote(&words, name);
-  tn_binary_offence(offences,
-                    "rule private (%s): it looks for libraries in '%s', below the current folder: "
-                    "link it with a run path that begins with / or $ORIGIN",
-                    from, tn_text_get(&words));
+  size_t start = 0;
+  for (size_t i = 0; name && i < sizeof starts / sizeof *starts; i++)
+    if (!strncmp(name, starts[i], strlen(starts[i]))) start = strlen(starts[i]);
+  const bool is_unclear = name && start && strchr(name + start, '$');
+  if (!start || is_unclear) {
+    if (name) tn_binary_quote(&words, name);
+    tn_binary_offence(offences,
+                      "rule private (%s): it looks for libraries in '%s', %s: link it with a run "
+                      "path that begins with / or $ORIGIN",
+                      from, tn_text_get(&words),
+                      is_unclear ? "which only the system's loader can resolve"
+                                 : "below the current folder");
+  }
   tn_release_memory(name);
   tn_text_clear(&words);
 }
 
-/* Checks the libraries that the system opens with the file, as far as their location is certain. */
-static void check_needed(const char *path, const tn_binary_t *binary, const char *from,
-                         tn_text_t *offences) {
+/* Checks a list of libraries that the system opens with the file, as far as their location is
+ * certain. */
+static void check_libraries(const char *path, const tn_binary_t *binary, const tn_names_t *names,
+                            const char *from, tn_text_t *offences) {
   char found[TN_PATH_SIZE], real[TN_PATH_SIZE], before[256];
-  for (const char *at = *binary->run_path ? binary->run_path : NULL; at;) {
-    size_t size = strcspn(at, ":");
-    check_search_folder(at, size, from, offences);
-    at = at[size] ? at + size + 1 : NULL;
-  }
-  for (uint64_t i = 0; i < binary->needed.count && i < TN_LISTED; i++) {
-    const char *name = binary->needed.names[i];
+  if (names->count > TN_LISTED)
+    tn_binary_offence(
+        offences,
+        "rule private (%s): it needs %llu libraries, of which %d can be checked: link "
+        "it with fewer",
+        from, (unsigned long long)names->count, (int)TN_LISTED);
+  for (uint64_t i = 0; i < names->count && i < TN_LISTED; i++) {
+    const char *name = names->names[i];
     if (strchr(name, '/')) check_search_folder(name, strlen(name), from, offences);
     if (tn_needed_find(binary, path, name, found, sizeof found) != TN_FOUND ||
         tn_file_real_path(found, real, sizeof real) != TENON_OK)
@@ -268,6 +278,26 @@ static void check_needed(const char *path, const tn_binary_t *binary, const char
     snprintf(before, sizeof before, "it needs %.200s: ", strrchr(real, '/') + 1);
     check_changeable(real, before, from, offences);
   }
+}
+
+static void check_needed(const char *path, const tn_binary_t *binary, const char *from,
+                         tn_text_t *offences) {
+  tn_text_t words = {0};
+  for (const char *at = *binary->run_path ? binary->run_path : NULL; at;) {
+    size_t size = strcspn(at, ":");
+    check_search_folder(at, size, from, offences);
+    at = at[size] ? at + size + 1 : NULL;
+  }
+  check_libraries(path, binary, &binary->needed, from, offences);
+  check_libraries(path, binary, &binary->auxiliary, from, offences);
+  if (!binary->audits.count) return;
+  tn_binary_names(&words, &binary->audits);
+  tn_binary_offence(offences,
+                    "rule private (%s): it names %s by DT_AUDIT, DT_DEPAUDIT or DT_CONFIG, which "
+                    "change how libraries are opened: link it without --audit, --depaudit and "
+                    "--config",
+                    from, tn_text_get(&words));
+  tn_text_clear(&words);
 }
 
 static void check_private(const char *path, const tn_binary_t *binary, const char *from,

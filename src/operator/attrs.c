@@ -7,7 +7,9 @@
 #include <tenon/tenon.h>
 
 #include "base/memory.h"
+#include "base/reason.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "core/value.h"
 #include "operator/frame.h"
 #include "operator/state.h"
@@ -199,7 +201,8 @@ tenon_status_t tn_attrs_check(const tenon_op_t *op, const tenon_value_t *values)
                        .attrs = values,
                        .context = op->context,
                        .device = {1, 0}};
-  return op->validate(&node);
+  const uint64_t errors = tn_error_count();
+  return tn_reason_complete(op->validate(&node), errors, op->name, "validate");
 }
 
 tenon_status_t tenon_attrs_values(tenon_attrs_t *attrs, const tenon_value_t **out_values) {

@@ -6,6 +6,7 @@
 #include <tenon/tenon.h>
 
 #include "base/memory.h"
+#include "base/reason.h"
 #include "base/status.h"
 
 const tenon_host_t *tn_host_services;
@@ -17,6 +18,7 @@ static tn_temporary_t *add_temporary(tn_frame_t *frame, tenon_tensor_t *tensor, 
   tn_temporary_t *temporary = tn_allocate(sizeof *temporary);
   if (!temporary) return NULL;
   *temporary = (tn_temporary_t){frame->temporaries, tensor, block};
+  frame->owned = TN_FRAME_OWNS;
   return frame->temporaries = temporary;
 }
 
@@ -39,6 +41,14 @@ void tn_frame_clean(tn_frame_t *frame) {
     tn_release_memory(t);
   }
   frame->temporaries = NULL;
+  frame->owned = 0;
+}
+
+tenon_status_t tn_frame_fail(tn_frame_t *frame, tenon_status_t status) {
+  if (frame->temporaries) tn_frame_clean(frame);
+  if (status == TENON_OK) return status;
+  return tn_reason_state(status, tn_error_is_within((uintptr_t)frame), frame->call.op->name,
+                         "kernel");
 }
 
 tenon_status_t tn_nested_too_deep(const tenon_op_t *op) {

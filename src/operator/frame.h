@@ -22,7 +22,8 @@ typedef struct tn_frame_t {
   /* Not 0: when the call has passed the layers, its outputs are inferred and checked, and
    * unallocated ones are created. A call that accumulates then finds out whether its kernel
    * does. */
-  uint64_t infers;
+  uint32_t infers;
+  uint32_t owned;                /* 0: `temporaries` is NULL; else TN_FRAME_OWNS */
   const tn_table_entry_t *entry; /* the entry that runs now */
   /* The highest key is that of the entry; lower ones serve to pass the call on. */
   uint64_t keys;
@@ -41,10 +42,17 @@ static inline tn_frame_t *tn_frame_of(tenon_call_t *call) { return (tn_frame_t *
 static inline const tn_frame_t *tn_frame_of_const(const tenon_call_t *call) {
   return (const tn_frame_t *)call;
 }
+#define TN_FRAME_OWNS 0x7e4a51e1u
 /* Frees what the frame's kernel left. The frame may then be used for another call. */
 void tn_frame_clean(tn_frame_t *frame);
-static inline void tn_frame_close(tn_frame_t *frame) {
-  if (frame->temporaries) tn_frame_clean(frame);
+/* Closes the frame of a call that has failed or left something; see reason.h. */
+tenon_status_t __attribute__((cold)) tn_frame_fail(tn_frame_t *frame, tenon_status_t status);
+/* Closes the frame of a call that returned `status`. Returns the status of the call, which has a
+ * reason. One comparison finds both failures and temporaries, so that successful calls pay nothing
+ * for the former: usually both sides are 0. TN_FRAME_OWNS is no status. */
+static inline tenon_status_t tn_frame_close(tn_frame_t *frame, tenon_status_t status) {
+  if (__builtin_expect(frame->owned != (uint32_t)status, 0)) return tn_frame_fail(frame, status);
+  return status;
 }
 /* Makes the frame own a reference to the tensor, which it releases even if it fails. */
 tenon_status_t tn_frame_keep(tn_frame_t *frame, tenon_tensor_t *tensor);

@@ -6,6 +6,7 @@
 #include <tenon/tenon.h>
 
 #include "base/memory.h"
+#include "base/reason.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/value.h"
@@ -52,7 +53,8 @@ tenon_status_t tn_state_create(const tenon_op_t *op, const tenon_value_t *attrs,
                        .attrs = attrs,
                        .context = op->context,
                        .device = {1, 0}};
-  TN_TRY(op->create(&node));
+  const uint64_t errors = tn_error_count();
+  TN_TRY(tn_reason_complete(op->create(&node), errors, op->name, "create"));
   *out_state = node.state;
   return TENON_OK;
 }

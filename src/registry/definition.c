@@ -11,7 +11,9 @@
 #include <tenon/tenon.h>
 
 #include "base/memory.h"
+#include "base/reason.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "core/match.h"
 #include "dispatch/infer.h"
 #include "dispatch/services.h"
@@ -542,7 +544,8 @@ static void set_traits(const tn_definition_t *b, tenon_op_t *op) {
   for (uint32_t i = 0; i < op->input_count; i++)
     if (op->schema.inputs[i].is_written) op->traits |= TN_WRITES;
   const tn_matcher_t *matcher = op->shapes.matcher;
-  bool is_plain = matcher && !b->library->places &&
+  /* Calls that write to inputs compare them with the other arguments before anything else. */
+  bool is_plain = matcher && !b->library->places && !(op->traits & TN_WRITES) &&
                   (op->traits & (TENON_POINTWISE | TENON_RANDOM)) == matcher->traits && !op->infer;
   if (is_plain) op->traits |= TN_PLAIN;
   if (op->create) op->traits |= TN_STATEFUL;
@@ -716,7 +719,8 @@ bool tn_definition_open(tn_definition_t *b) {
                        .host = &tn_host,
                        .context = b->library->context,
                        .device = {1, 0}};
-  tenon_status_t status = b->open(&node);
+  const uint64_t errors = tn_error_count();
+  tenon_status_t status = tn_reason_complete(b->open(&node), errors, "", "TENON_OPEN function");
   if (status != TENON_OK) {
     char text[1024];
     snprintf(text, sizeof text, "%s", tn_error());

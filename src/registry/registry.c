@@ -424,9 +424,11 @@ tenon_status_t tn_registry_unload(tn_library_t *library) {
     index++;
   name_users(library, &users);
   if (!library->gate)
-    status = tn_fail(TENON_PRECONDITION,
-                     "cannot unload library %s: it was not loaded with TENON_LOAD_UNLOADABLE",
-                     library->name);
+    status =
+        tn_fail(TENON_PRECONDITION,
+                "cannot unload library %s: it was not loaded with TENON_LOAD_UNLOADABLE (Python: "
+                "tenon.load(..., unloadable=True))",
+                library->name);
   else if (index == tn_registry_count())
     status = tn_fail(TENON_PRECONDITION, "cannot unload library %s: the runtime was shut down",
                      library->name);

@@ -12,12 +12,12 @@ static size_t distance(const char *a, const char *b) {
   return tn_edits(a, strlen(a), b, strlen(b));
 }
 
-void tn_registry_suggest(const char *name, tn_text_t *text) {
+/* The registry's mutex must be held. */
+static void suggest_nearest(const char *name, tn_text_t *text) {
   size_t position = 0;
   size_t best = strlen(name) / 3 + 1;
   const tenon_op_t *op;
   const tenon_op_t *nearest = NULL;
-  tn_registry_lock();
   while ((op = tn_registry_next(&position))) {
     size_t far = distance(name, op->name);
     const char *bare = strstr(name, "::") ? NULL : strstr(op->name, "::");
@@ -28,6 +28,17 @@ void tn_registry_suggest(const char *name, tn_text_t *text) {
     }
   }
   if (nearest) tn_text_add(text, "; did you mean '%s'?", nearest->name);
+}
+
+void tn_registry_suggest_name(const char *name, tn_text_t *text) {
+  tn_registry_lock();
+  suggest_nearest(name, text);
+  tn_registry_unlock();
+}
+
+void tn_registry_suggest(const char *name, tn_text_t *text) {
+  tn_registry_lock();
+  suggest_nearest(name, text);
   tn_text_add(text, " (libraries loaded:");
   tn_library_t **at;
   for (size_t i = 0; (at = tn_registry_at(i)); i++)

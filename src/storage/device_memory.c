@@ -213,12 +213,11 @@ tenon_status_t tn_device_tensor_create_strided(tenon_device_t device, tenon_dtyp
   int64_t last = 0;
   int64_t far;
   bool fits = tn_shape_count(ndim, shape) >= 0;
-  bool is_empty = false;
-  for (int32_t i = 0; i < ndim && fits; i++) {
-    is_empty |= shape[i] == 0;
-    fits = strides[i] >= 0 && tn_mul(shape[i] ? shape[i] - 1 : 0, strides[i], &far) &&
-           tn_add(last, far, &last);
-  }
+  bool is_empty = tn_shape_count(ndim, shape) == 0;
+  /* the stride of an extent of 1 reaches nowhere */
+  for (int32_t i = 0; i < ndim && fits && !is_empty; i++)
+    fits = shape[i] == 1 ||
+           (strides[i] >= 0 && tn_mul(shape[i] - 1, strides[i], &far) && tn_add(last, far, &last));
   if (!fits || last == INT64_MAX)
     return tn_fail(TENON_INVALID, "a shape and strides that reach too far, or below 0");
   int64_t count = is_empty ? 0 : last + 1;

@@ -6,7 +6,9 @@
 #include <tenon/tenon.h>
 
 #include "base/memory.h"
+#include "base/reason.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "core/dtype.h"
 #include "device/memory.h"
 #include "storage/device_memory.h"
@@ -122,11 +124,14 @@ static tenon_status_t import_there(const tenon_external_t *e, tn_ordinal_t *o,
   int64_t before = o->is_handles ? (int64_t)e->byte_offset + low : 0;
   char *native = o->is_handles ? e->data : (char *)e->data + e->byte_offset + low;
   uint64_t size = (uint64_t)(before + high - low);
-  if (!is_imported)
-    handle = native;
-  else if (o->table->memory_import(&o->context, native, size, &handle) != TENON_OK)
-    return tn_prefix(TENON_INVALID, "memory of others on device %s:%d: ", o->plugin->name,
-                     (int)o->context.ordinal);
+  handle = native;
+  if (is_imported) {
+    const uint64_t errors = tn_error_count();
+    tenon_status_t imported = o->table->memory_import(&o->context, native, size, &handle);
+    if (tn_reason_complete(imported, errors, "", "memory_import") != TENON_OK)
+      return tn_prefix(TENON_INVALID, "memory of others on device %s:%d: ", o->plugin->name,
+                       (int)o->context.ordinal);
+  }
   tn_owner_t owner = {e->release, e->context, is_imported, e->stream != NULL};
   tenon_status_t status = tn_memory_borrow(o, stream, handle, size, &owner, &memory);
   if (status == TENON_OK) {

@@ -27,7 +27,7 @@ typedef struct language_t {
 static const language_t languages[TN_LANGUAGES] = {
     [TN_LANGUAGE_C] = {"C", ".c", "CC", {"cc", "gcc", "clang"},
         {"-g1", /* line numbers, for `tenon show` */
-         "-fPIC", "-fvisibility=hidden", "-std=c11", "-Wall",
+         "-fPIC", "-fvisibility=hidden", "-std=gnu11", "-Wall",
          "-Werror=incompatible-pointer-types", "-Werror=implicit-function-declaration"},
         "install gcc or clang, or set CC"},
     [TN_LANGUAGE_CXX] = {"C++", ".cc .cpp .cxx", "CXX", {"c++", "g++", "clang++"},

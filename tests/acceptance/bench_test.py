@@ -43,6 +43,8 @@ static tenon_status_t rows(tenon_call_t *call) { (void)call; return TENON_OK; }
 TENON_LIBRARY(toy, "1.0.0",
   TENON_OP("scale(Tensor x, *, float by=2.0) -> Tensor", TENON_TYPES("x: f16|f32; out = x"), TENON_TRAITS(TENON_PURE | TENON_POINTWISE),
     TENON_SAMPLES("x: [3, 4]; x: [rows, columns], by = 3.0"), TENON_LOOP("f32 -> f32", loop)),
+  TENON_OP("rotate(Tensor x, Tensor positions) -> Tensor", TENON_TYPES("x: f32; positions: i64; out = x"),
+    TENON_SHAPES("x: [..., seq, dim]; positions: [seq]; out = x"), TENON_SAMPLES("x: [2, 3, 4], positions: [3]"), TENON_KERNEL("cpu", rows)),
   TENON_OP("never(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_INFER(never), TENON_KERNEL("cpu", rows)))
 """
 
@@ -53,6 +55,11 @@ class Bench(unittest.TestCase):
         with open(path("toy.c"), "w", encoding="utf-8") as file:
             file.write(LIBRARY)
         tenon("build", "toy.c", "-o", "toy.so")
+
+    def test_names_of_shapes_are_sizes_also_if_the_samples_state_numbers(self):
+        found = bench("./toy.so", "rotate", "-d", "seq=16,100", "-d", "dim=8")
+        self.assertEqual([one["arguments"] for one in found], [f"x f32[2, {n}, 8], positions i64[{n}], out f32[2, {n}, 8]" for n in (16, 100)])
+        self.assertIn("no extent has this name", tenon("bench", "./toy.so", "rotate", "-d", "sec=16", code=1))
 
     def test_bytes_and_operations_are_counted(self):
         (one,) = bench("./toy.so", "scale", "-d", "rows=10", "-d", "columns=25", "--flops", "3 * x + rows - 2 * (x[1] - 20)")

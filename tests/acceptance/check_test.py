@@ -104,8 +104,14 @@ def bridged(folder):
     source = os.path.join(ROOT, "tests", "adapters", "mxnet", "plain.c")
     run = subprocess.run(["cc", "-O1", "-fPIC", "-shared", "-DVERSION=11", source, "-o", library], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
+    # The interface of MXNet has no calls as examples, and the schema alone says neither that two shapes fit, nor that an
+    # attribute is required, nor that an input is sparse.
+    uncalled = ["t_csr_dense", "t_csr_scale", "t_gemm", "t_join", "t_rows_square"]
     code, out, error = check(library, "--no-notes")
-    tell("the operators of a bridged library of MXNet's interface pass", code == 0 and "passed" in out, out + error)
+    found = sorted(line.split()[1:] for line in out.splitlines() if line.startswith("FAIL"))
+    tell("of a bridged library of MXNet's interface, operators that no call reaches are named", code == 1 and found == sorted([f"plain::{op}", "samples.missing"] for op in uncalled), out + error)
+    code, out, error = check(library, "--no-notes", *(f"--except=plain::{op}:samples.missing" for op in uncalled))
+    tell("the other operators of a bridged library of MXNet's interface pass", code == 0 and "passed" in out, out + error)
 
 
 def reports(library, folder):

@@ -64,10 +64,10 @@ FILES = {
     "surplus input": (model([node("Neg", "x x")]), ["node 'n0' (Neg", "at most 1 inputs, found 2"]),
     "surplus output": (model([node("Neg", "x", "y z")]), ["node 'n0' (Neg", "at most 1 outputs, found 2"]),
     "cycle": (model([node("Add", "x b", "a"), h.make_node("Neg", ["a"], ["b"], name="n1")], outputs=("b",)),
-              ["node 'n0' (Add", "'b' is not defined before this node", "'n1' (Neg) defines it later", "without cycles"]),
-    "value used before its definition": (
-        model([node("Neg", "late"), h.make_node("Abs", ["x"], ["late"], name="n1")]),
-        ["node 'n0' (Neg", "'late'", "'n1' (Abs) defines it later: nodes must be in topological order"]),
+              ["the nodes 'n0' (Add), 'n1' (Neg) form a cycle"]),
+    "cycle behind a value that is used before its definition": (
+        model([node("Neg", "late"), h.make_node("Add", ["x", "late"], ["a"], name="n1"), h.make_node("Abs", ["a"], ["late"], name="n2")]),
+        ["the nodes 'n2' (Abs), 'n1' (Add) form a cycle"]),
     "value that nothing defines": (model([node("Add", "x nothing")]), ["node 'n0' (Add", "'nothing' is not defined"]),
     "name defined twice": (model([node("Neg"), h.make_node("Abs", ["x"], ["y"], name="n1")]),
                            ["node 'n1' (Abs", "value 'y' is defined twice"]),

@@ -68,6 +68,16 @@ check "tenon::torch says that PyTorch is not there" "$work/build/torch" "$work/b
 if command -v pkg-config >/dev/null; then
   pc() { PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name tenon.pc)") pkg-config "$@" tenon; }
   check "pkg-config knows the version" test "$(pc --modversion)" = 1.0.0
+  compile() { eval "cc '$1/program.c' -o '$1/program_pc' $(PKG_CONFIG_PATH=$1/lib/pkgconfig pkg-config --cflags --libs tenon) '-Wl,-rpath,$1/lib'"; }
+  [ -d "$prefix/lib" ] || ln -s "$(dirname "$(dirname "$(find "$prefix" -name tenon.pc)")")" "$prefix/lib"
+  cp "$work/program.c" "$prefix"
+  check "a program is compiled with the flags of pkg-config" compile "$prefix"
+  check "and runs" "$prefix/program_pc" "$work/gelu.so"
+  mv "$prefix" "$work/moved to a folder with blanks"
+  moved="$work/moved to a folder with blanks"
+  check "a tree that was moved to a path with blanks compiles a program" compile "$moved"
+  check "which runs" "$moved/program_pc" "$work/gelu.so"
+  mv "$moved" "$prefix"
 else
   skipped=$((skipped + 1)); echo "skip  pkg-config is not installed (apt-get install pkg-config)"
 fi

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Isolated libraries that misbehave, a share of the rounds: isolation_test.py [ROUNDS]; and that nothing is left of them when
-the program itself is killed.  `make isolation` runs a hundred rounds of each kind."""
+the program itself is killed.  `make isolation` runs a hundred rounds of each kind.  A library that forges its replies: single
+forgeries, and a share of random ones (TENON_REPLIES of each kind; `make isolation-fuzz REPLIES=N`)."""
 import os
 import signal
 import subprocess
@@ -14,6 +15,9 @@ PROGRAM = os.path.join(BUILD, "tests", "isolation_rounds")
 FOLDER = os.path.join(BUILD, "tests", "libraries", "misbehave")
 ROUNDS = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 10
 MARK = "TENON_TEST_MARK"
+FORGERIES = os.path.join(BUILD, "tests", "isolation_forgeries")
+REPLIES = int(os.environ.get("TENON_REPLIES", "20000"))
+CHUNK = 50000  # replies of one program, whose seed is the number of the chunk
 
 
 def marked(mark):
@@ -52,6 +56,37 @@ class Isolation(unittest.TestCase):
             while marked(mark) and time.monotonic() < end:
                 time.sleep(0.01)
             self.assertEqual(marked(mark), [])
+
+
+def forgeries(*arguments):
+    """Runs the program that calls a forging library; a crash of it is a negative exit status."""
+    return subprocess.run([FORGERIES, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=3000)
+
+
+class Forgeries(unittest.TestCase):
+    def names(self, word):
+        return [line.split()[1] for line in forgeries("list").stdout.splitlines() if line.startswith(word)]
+
+    def test_each_forgery_is_refused_with_its_reason_and_changes_nothing(self):
+        names = self.names("case")
+        self.assertGreater(len(names), 20)
+        for name in names:
+            with self.subTest(name):
+                run = forgeries(FOLDER, "case", name)
+                self.assertEqual((run.returncode, run.stdout), (0, "0 failures\n"))
+
+    def test_random_replies_end_in_an_error_or_in_a_result_that_can_be_true(self):
+        for name in self.names("kind"):
+            accepted = 0
+            for seed, begin in enumerate(range(0, REPLIES, CHUNK)):
+                with self.subTest(name, seed=seed):
+                    run = forgeries(FOLDER, name, min(CHUNK, REPLIES - begin), seed)
+                    line = next((line for line in run.stdout.splitlines() if " replies, " in line), "no total")
+                    print(line, f"(seed {seed})", flush=True)
+                    self.assertEqual(run.returncode, 0, f"{name}, seed {seed}: {run.stdout[-2000:]}")
+                    accepted += int(line.split(" replies, ")[1].split()[0])
+            if name in ("run", "open", "infer", "view", "list", "string", "known"):  # of the others, nearly nothing can be true
+                self.assertGreater(accepted, 0, name)  # the forgeries come close to real replies
 
 
 if __name__ == "__main__":

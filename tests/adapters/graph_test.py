@@ -574,8 +574,8 @@ class Saving(unittest.TestCase):
             with self.assertRaisesRegex(error, words):
                 graph.save(target)
         files = sorted(os.listdir(FOLDER))
-        for path in os.path.join(FOLDER, "no", "folder.onnx"), FOLDER, "":
-            with self.assertRaises(tenon.DeniedError):
+        for path, error in (os.path.join(FOLDER, "no", "folder.onnx"), tenon.NotFoundError), (FOLDER, tenon.DeniedError), ("", tenon.NotFoundError):
+            with self.assertRaises(error):
                 tenon.graph.load(self.path).save(path)
         with self.assertRaises(TypeError):
             constant.save(3)

@@ -170,7 +170,7 @@ class Models(unittest.TestCase):
             self.assertEqual(model(torch.zeros(1, 4), y)[0].tolist(), [y.tolist()])
         with self.assertRaises(tenon.NotFoundError):
             tenon.torch.load(os.path.join(FOLDER, "nowhere.onnx"))
-        with self.assertRaisesRegex(tenon.UnimplementedError, "abacus"):
+        with self.assertRaisesRegex(tenon.NotFoundError, "there is no device 'abacus'"):
             tenon.torch.load(self.custom, device="abacus")
 
     def test_threads(self):

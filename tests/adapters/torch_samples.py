@@ -11,7 +11,7 @@ ATTRIBUTES = {"int": 1, "dim": 1, "bool": True, "float": 1.0, "int[]": [1], "dim
 UNSERVED = {"to_sparse": "PyTorch's sparse tensors are not Tenon's", "string_concat": "PyTorch has no texts", "string_normalizer": "PyTorch has no texts", "string_split": "PyTorch has no texts",
             "allocate": "its result is uninitialised memory", "empty": "its result is uninitialised memory", "empty_like": "its result is uninitialised memory", "empty_pinned": "its result is uninitialised memory", "empty_strided": "its result is uninitialised memory",
             "copy_from_and_resize": "it gives a tensor other memory", "resize_": "it gives a tensor other memory", "set_.none": "it gives a tensor other memory", "set_.strided": "it gives a tensor other memory",
-            "set_.tensor": "it gives a tensor other memory"}
+            "set_.tensor": "it gives a tensor other memory", "tree_ensemble": "its trees are attributes, whose contents a fake tensor lacks"}
 
 _one, _zero = torch.tensor(0.5), torch.tensor(1, dtype=torch.uint8)
 _u8 = torch.arange(12, dtype=torch.uint8)
@@ -19,7 +19,11 @@ GIVEN = {
     "conv_weight_backward": ([torch.randn(1, 2, 3, 3), torch.randn(1, 3, 4, 4), torch.tensor([2, 2])], {}),
     "dequantize_linear": ([_u8.reshape(3, 4), _one, _zero], {}),
     "dropout_backward": ([torch.randn(3, 4), torch.randn(3, 4) > 0], {}),
+    "label_encode": ([torch.tensor([1, 2, 7])], {"keys": torch.tensor([1, 2]), "values": torch.tensor([0.5, 1.5]), "otherwise": torch.tensor(-1.0)}),
+    "ngram_counts": ([torch.tensor([[1, 2, 1, 2]])], {"pool": torch.tensor([1, 2, 1, 2]), "ngram_counts": [0, 2], "ngram_indexes": [0, 1, 2], "min_gram_length": 1,
+                                                       "max_gram_length": 2, "max_skip_count": 0, "mode": "TF"}),
     "non_max_suppression": ([torch.rand(1, 6, 4), torch.rand(1, 2, 6), torch.tensor([3]), torch.tensor([0.5]), torch.tensor([0.1])], {}),
+    "pairwise_classes": ([torch.randn(4, 3)], {"classes": 3}),
     "qlinear_conv": ([_u8.reshape(1, 1, 3, 4), _one, _zero, _u8[:4].reshape(1, 1, 2, 2), _one, _zero, _one, _zero], {}),
     "qlinear_matmul": ([_u8.reshape(3, 4), _one, _zero, _u8.reshape(4, 3), _one, _zero, _one, _zero], {}),
     "roi_align_second": ([torch.randn(1, 2, 6, 6), torch.randn(1, 2, 6, 6), torch.tensor([[0.0, 0.0, 4.0, 4.0]]), torch.tensor([0])], {"output_height": 2, "output_width": 2}),

@@ -455,6 +455,20 @@ int main(int argc, char **argv) { /* the library; numbers come and go as bytes *
         self.assertEqual(w.grad.dtype, torch.float32)
         torch.testing.assert_close(product.float(), (x @ w).detach(), rtol=2e-2, atol=2e-2)
 
+    def test_autocast_casts_inputs_that_must_agree_to_the_widest_dtype(self):
+        x, y = torch.randn(3, 4), torch.randn(3, 4, requires_grad=True)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            for left, right, dtype in ((x.bfloat16(), y, torch.float32), (x.bfloat16(), y.half(), torch.float32), (x.bfloat16(), y.bfloat16(), torch.bfloat16)):
+                total = core.add(left, right)
+                self.assertEqual(total.dtype, dtype)
+                torch.testing.assert_close(total, left.to(dtype) + right.to(dtype))
+            self.assertEqual(core.concat([x.bfloat16(), y], axis=0).dtype, torch.float32)
+            self.assertTrue(torch.equal(core.gather(x, torch.tensor([2, 0])), x[[2, 0]]))  # an index keeps its dtype
+            core.add(x.bfloat16(), y).sum().backward()
+        self.assertTrue(torch.equal(y.grad, torch.ones(3, 4)))
+        with self.assertRaisesRegex(RuntimeError, "expected bf16"):
+            core.add(x.bfloat16(), y.detach())
+
     def test_random_numbers_follow_pytorchs_seed(self):
         p = torch.full((1000,), 0.3)
         drawn = []

@@ -277,7 +277,7 @@ static bool bench_operators(bench_t *bench, text_t *why) {
   bool fine = library_load_all(&bench->libraries, false, why);
   if (fine && bench->library) {
     library_path(bench->library, &path);
-    fine = tenon_library_load(text_get(&path), 0, &library) == TENON_OK;
+    fine = library_load(text_get(&path), 0, &library) == TENON_OK;
     if (!fine) text_add(why, "%s", tenon_error());
   }
   if (fine && bench->against && strstr(bench->against, "::")) {
@@ -348,6 +348,7 @@ static int run_bench_verb(const verb_t *verb, int argc, char **argv) {
   int code = options_parse(&line, argc, argv);
   if (code == OPTIONS_PARSED) {
     take_operands(&bench, &line.operands);
+    library_supervise();
     if (!bench_operators(&bench, &why))
       code = print_failure("%s", text_get(&why));
     else

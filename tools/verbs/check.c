@@ -141,14 +141,17 @@ static int run_check_verb(const verb_t *verb, int argc, char **argv) {
       {"device", 0, OPTION_TEXT, "LIB", "check the devices of this library", &check.device},
       {"builtin", 0, OPTION_FLAG, NULL, "check the built-in operators", &check.builtin},
       {"case", 0, OPTION_TEXTS, "PREFIX",
-       "run only the checks whose id begins with PREFIX (strides.); may be repeated", &check.cases},
+       "run only the checks whose id begins with PREFIX (strides.), of operators or of devices; "
+       "may "
+       "be repeated",
+       &check.cases},
       {"except", 0, OPTION_TEXTS, "[OP:]ID",
        "ignore known findings of this id, on all operators or on OP; may be repeated",
        &check.excepts},
       {"seed", 0, OPTION_TEXT, "N", "seed of generated sizes and values (default: 1)", &check.seed},
       {"limit", 0, OPTION_TEXT, "S",
-       "seconds after which a check counts as hanging (default: 10; for devices 60 without "
-       "progress)",
+       "seconds after which a check, or loading the library, counts as hanging (default: 10; for "
+       "devices 60 without progress)",
        &check.limit},
       {"quick", 0, OPTION_FLAG, NULL, "run fewer calls with smaller sizes", &check.quick},
       {"first", 0, OPTION_FLAG, NULL, "stop at the first finding", &check.first},
@@ -193,5 +196,6 @@ const verb_t verb_check = {
     "Checks the operators of a library against their declarations with about fifty checks, each in "
     "its own process; or runs the conformance suite on each device of a library. A finding shows "
     "the call, what was expected, what was found, and the command that repeats the check.\nExit "
-    "status: 0: no findings; 1: findings; 2: the library cannot be checked.",
+    "status: 0: no findings; 1: findings; 2: the library cannot be checked, or --case selects "
+    "nothing.",
     run_check_verb};

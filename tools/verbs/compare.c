@@ -72,6 +72,7 @@ static bool describe_first_difference(compare_t *c, text_t *why) {
   tenon_graph_t *graph = NULL;
   if (c->values.first < 0) return true;
   const value_t *value = c->values.items[c->values.first].value;
+  library_supervise();
   if (!library_load_all(&c->first.libraries, false, why)) return false;
   if (tenon_graph_load(c->request.model, NULL, &graph) != TENON_OK) {
     text_add(why, "%s", tenon_error());

@@ -9,6 +9,7 @@
 static int print_devices(const texts_t *libraries) {
   char *text = NULL;
   text_t why = {NULL, 0, 0, false};
+  library_supervise();
   bool fine = library_load_all(libraries, false, &why);
   if (!fine) print_runtime_error(text_get(&why));
   text_free(&why);

@@ -12,7 +12,7 @@
  * operators that it fails to register. */
 static int try_load(const char *path) {
   tenon_library_t *library;
-  if (tenon_library_load(path, 0, &library) != TENON_OK) return print_runtime_error(NULL);
+  if (library_load(path, 0, &library) != TENON_OK) return print_runtime_error(NULL);
   printf("loads:         yes, as %s %s, with %d operators\n", tenon_library_name(library),
          tenon_library_version(library), (int)tenon_library_op_count(library));
   tenon_library_release(library);
@@ -47,6 +47,7 @@ static int run_doctor_verb(const verb_t *verb, int argc, char **argv) {
   command_line_t line = {verb, options, 0, -1, "LIB", {NULL, 0, 0}, NULL};
   int code = options_parse(&line, argc, argv);
   if (code == OPTIONS_PARSED) {
+    if (loads) library_supervise();
     code = line.operands.count == 0 ? print_report(NULL, false) : EXIT_FINE;
     for (int32_t i = 0; i < line.operands.count; i++)
       if (print_report(line.operands.items[i], loads) != EXIT_FINE) code = EXIT_FAILED;

@@ -123,10 +123,10 @@ static int export_library(const char *form, const asked_t *asked) {
   text_t part = {NULL, 0, 0, false};
   text_t why = {NULL, 0, 0, false};
   tenon_library_t *library;
+  library_supervise();
   library_path(asked->library, &path);
-  int code = tenon_library_load(text_get(&path), 0, &library) == TENON_OK
-                 ? EXIT_FINE
-                 : print_runtime_error(NULL);
+  int code = library_load(text_get(&path), 0, &library) == TENON_OK ? EXIT_FINE
+                                                                    : print_runtime_error(NULL);
   if (code == EXIT_FINE) code = make_export(form, asked, tenon_library_path(library), &bytes);
   text_add(&part, "%s%s.part", strchr(asked->output, '/') ? "" : "./", asked->output);
   if (code == EXIT_FINE && !file_write(text_get(&part), &bytes, &why))

@@ -25,6 +25,7 @@ static int run_model_verb(const verb_t *verb, int argc, char **argv) {
   if (code == OPTIONS_PARSED) {
     model.ops = line.operands;
     line.operands = (texts_t){NULL, 0, 0};
+    library_supervise();
     bool fine = library_load_all(&libraries, false, &why) && model_write(&model, &why);
     code = EXIT_FINE;
     if (fine)

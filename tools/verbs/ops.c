@@ -48,7 +48,7 @@ static bool collect_operators(const texts_t *files, bool all, rows_t *rows, text
     tenon_library_t *library = NULL;
     text_t path = {NULL, 0, 0, false};
     library_path(files->items[i], &path);
-    fine = tenon_library_load(text_get(&path), 0, &library) == TENON_OK;
+    fine = library_load(text_get(&path), 0, &library) == TENON_OK;
     if (!fine) text_add(why, "%s", tenon_error());
     for (int32_t k = 0; fine && !all && k < tenon_library_op_count(library); k++)
       if (!(fine = add_row(rows, tenon_library_op(library, k)))) text_add(why, "out of memory");
@@ -292,6 +292,7 @@ static int run_ops_verb(const verb_t *verb, int argc, char **argv) {
   command_line_t line = {verb, options, 0, -1, "LIB", {NULL, 0, 0}, NULL};
   int code = options_parse(&line, argc, argv);
   if (code == OPTIONS_PARSED) {
+    if (line.operands.count) library_supervise();
     bool fine = collect_operators(&line.operands, all || has || lacks || stubs, &rows, &why);
     if (fine && stubs)
       fine = filter_stubs(&rows, has, &why);

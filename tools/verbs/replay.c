@@ -51,11 +51,12 @@ static bool find_kernel_source(request_t *request, const char *call, text_t *out
   }
   tenon_recording_info(dump, &info);
   bool fine = true;
-  if (request->libraries.count == 0 && info.library_path)
-    fine = texts_add(&request->libraries, info.library_path);
+  const char *path = NULL;
+  if (request->libraries.count == 0) fine = replay_library(dump, &path, why);
+  if (path) fine = texts_add(&request->libraries, path);
   if (fine && request->gdb && !request->sanitizer &&
       library_load_all(&request->libraries, false, why)) {
-    const tenon_op_t *op = replay_find(&request->replay, &info, why);
+    const tenon_op_t *op = replay_find(&request->replay, dump, &info, why);
     if (op && tenon_op_slot(op, "cpu", &entry) == TENON_OK && entry.function &&
         tenon_function_source(entry.function, &source) == TENON_OK)
       text_add(out_place, "%s", source);
@@ -92,8 +93,9 @@ static int replay_calls(request_t *request, const texts_t *folders, int argc, ch
   bool fine = true;
   for (int32_t i = 0; i < folders->count && fine; i++)
     fine = list_calls(folders->items[i], &calls, why);
-  fine = fine && rerun_under_tool(request, &calls, argc, argv, why) &&
-         library_load_all(&request->libraries, false, why);
+  fine = fine && rerun_under_tool(request, &calls, argc, argv, why);
+  if (fine) library_supervise();
+  fine = fine && library_load_all(&request->libraries, false, why);
   if (request->threads > 0)
     tenon_threads_set((int32_t)(request->threads < 4096 ? request->threads : 4096));
   for (int32_t i = 0; i < calls.count && fine; i++) {
@@ -114,7 +116,8 @@ static int run_replay_verb(const verb_t *verb, int argc, char **argv) {
   text_t why = {NULL, 0, 0, false};
   const option_t options[] = {
       {"ops", 0, OPTION_TEXTS, "LIB",
-       "load LIB instead of the library named in the dump; may be repeated", &request.libraries},
+       "load LIB instead of the library named in the dump, whatever its hash; may be repeated",
+       &request.libraries},
       {"device", 0, OPTION_TEXT, "NAME[:N]",
        "repeat the call on this device (default: the device of the saved call)",
        &request.replay.device},

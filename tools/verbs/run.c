@@ -117,7 +117,7 @@ static bool run_profiled(run_t *run, text_t *why) {
   if (!fine) text_add(why, "%s", tenon_error());
   fine = fine && run_once(run, profile, &ms, why);
   if (fine && tenon_profile_write(profile, run->profile) != TENON_OK) {
-    text_add(why, "%s: %s", run->profile, tenon_error());
+    text_add(why, "%s", tenon_error()); /* which names the file */
     fine = false;
   }
   if (fine &&
@@ -151,7 +151,7 @@ static bool save_output(const run_t *run, const char *name, const tenon_tensor_t
     }
     text_add(&path, "%s.npy", *name ? "" : "output");
     fine = tenon_tensor_save(tensor, text_get(&path)) == TENON_OK;
-    if (!fine) text_add(why, "%s: %s", text_get(&path), tenon_error());
+    if (!fine) text_add(why, "%s", tenon_error()); /* which names the file */
   }
   text_free(&path);
   return fine;
@@ -341,6 +341,7 @@ static int run_run_verb(const verb_t *verb, int argc, char **argv) {
     run.model = run.operands.items[0];
     bool fine = rerun_with_sanitizer(&run, argc, argv, &why) &&
                 (!run.nan || tenon_nan_set(run.nan) == TENON_OK);
+    if (fine) library_supervise();
     if (!fine && !why.size) text_add(&why, "--nan: %s", tenon_error());
     code = fine && run_model(&run, &why) ? EXIT_FINE : print_failure("%s", text_get(&why));
   }

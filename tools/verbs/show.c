@@ -173,6 +173,7 @@ static int run_show_verb(const verb_t *verb, int argc, char **argv) {
   int code = options_parse(&line, argc, argv);
   if (code == OPTIONS_PARSED) {
     code = EXIT_FINE;
+    if (libraries.count) library_supervise();
     if (!library_load_all(&libraries, isolates_ops, &why))
       code = print_failure("%s", text_get(&why));
     for (int32_t i = 0; code == EXIT_FINE && i < line.operands.count; i++) {

@@ -225,6 +225,19 @@ static bool watch_files(watch_t *watch, int *out_code, text_t *why) {
   return fine;
 }
 
+/* Refuses a source that does not exist, for whose changes `tenon watch` would wait for ever. */
+static bool check_sources(const texts_t *sources, text_t *why) {
+  for (int32_t i = 0; i < sources->count; i++) {
+    if (system_is_file(sources->items[i])) continue;
+    if (system_is_folder(sources->items[i]))
+      text_add(why, "'%s': expected a source file, found a folder", sources->items[i]);
+    else
+      text_add(why, "'%s': there is no such file", sources->items[i]);
+    return false;
+  }
+  return true;
+}
+
 static int run_watch_verb(const verb_t *verb, int argc, char **argv) {
   watch_t watch = {.model = NULL};
   text_t room = {NULL, 0, 0, false};
@@ -244,7 +257,9 @@ static int run_watch_verb(const verb_t *verb, int argc, char **argv) {
   command_line_t line = {verb, options, 1, -1, "SOURCE", {NULL, 0, 0}, &watch.command};
   int code = options_parse(&line, argc, argv);
   watch.build.sources = line.operands;
-  if (code == OPTIONS_PARSED) {
+  if (code == OPTIONS_PARSED && !check_sources(&line.operands, &why)) {
+    code = print_usage_error("watch", "%s", text_get(&why));
+  } else if (code == OPTIONS_PARSED) {
     build_name_output(&watch.build, &room);
     if (!watch_files(&watch, &code, &why)) code = print_failure("%s", text_get(&why));
   }

@@ -50,7 +50,8 @@ TENON_API tenon_status_t tenon_device_default_set(tenon_device_t device);
  * "meta", ...; NULL if `index` is out of range. */
 TENON_API const char *tenon_backend_name(int32_t index);
 
-/* Checks that a backend provides what every device must: kernels of core::allocate and core::copy.
+/* Checks that a backend without a plug-in provides what every device must: kernels of
+ * core::allocate and core::copy.  A backend with a plug-in always passes.
  *
  * Errors: the message lists what is missing. */
 TENON_API tenon_status_t tenon_backend_check(const char *backend);
@@ -133,14 +134,14 @@ TENON_API tenon_status_t tenon_memory_limit_set(tenon_device_t device, uint64_t 
 
 /* ---- tensors on devices ---------------------------------------------------------------------- */
 
-/* Creates a dense tensor in the memory of a device, with undefined contents, by the backend's
- * kernel of core::allocate. */
+/* Creates a dense tensor in the memory of a device, with undefined contents, by the plug-in's
+ * `allocate`, or by the backend's kernel of core::allocate. */
 TENON_API tenon_status_t tenon_tensor_create_on(tenon_device_t device, tenon_dtype_t dtype,
                                                 int32_t ndim, const int64_t *shape,
                                                 tenon_tensor_t **out_tensor);
 
-/* Creates a dense copy on a device, or on the CPU, of a tensor on any device, by the backends'
- * kernels of core::copy. */
+/* Creates a dense copy on a device, or on the CPU, of a tensor on any device, by the plug-ins'
+ * `copy`, or by the backends' kernels of core::copy. */
 TENON_API tenon_status_t tenon_tensor_copy_to(const tenon_tensor_t *tensor, tenon_device_t device,
                                               tenon_tensor_t **out_tensor);
 

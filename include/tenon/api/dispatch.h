@@ -10,10 +10,10 @@
 extern "C" {
 #endif
 
-/* Dispatch keys lead a call to a kernel: the backends of its tensors, and the layers above them, in
- * descending precedence.  Keys have names: "cpu", "meta" or the name of any backend; the layers
- * "layout", "view", "autograd", "autocast", "functional"; and positions for layers of the program
- * below and above some of them. */
+/* Dispatch keys lead a call to a kernel.  A key stands for a backend or for a layer, and layers
+ * take precedence over backends.  Keys have names: "cpu", "meta" or the name of any backend; the
+ * layers "layout", "view", "autograd", "autocast", "functional"; and positions for layers of the
+ * program below and above some of them. */
 
 /* ---- passing calls on ------------------------------------------------------------------------ */
 
@@ -30,7 +30,10 @@ TENON_API const char *tenon_call_name(const tenon_call_t *call);
 /* ---- layers and modes ------------------------------------------------------------------------ */
 
 /* A layer of the program.  It receives the calls of all operators in threads that enabled it, and
- * answers them or passes them on. */
+ * answers them or passes them on.  It does not receive the nodes of executables that run on the CPU
+ * alone.
+ *
+ * Threads: the function of a layer may be called by several threads at once. */
 typedef struct tenon_layer_t tenon_layer_t;
 
 /* Creates a layer.  At most 64 layers exist at a time.

@@ -26,7 +26,8 @@ typedef struct tenon_compile_t {
   uint32_t size;
   uint32_t flags; /* TENON_COMPILE_... */
   /* The device.  Type 0 or 1: the CPU.  On another device, constants are copied there, each node is
-   * a call through dispatch, and inputs and outputs are copied as needed. */
+   * a call through dispatch, and inputs and outputs are copied as needed: an input that is on the
+   * device already is used there. */
   tenon_device_t device;
   /* More devices, the preferred first; they follow `device` if it is set.  The compiler places
    * nodes on them with its cost model, and copies each value once where it crosses
@@ -77,7 +78,8 @@ TENON_API const tenon_graph_t *tenon_executable_graph(const tenon_executable_t *
 /* Runs an executable.
  *
  * Arguments: `inputs`: one tensor for each input, in order.  `outputs`: outputs[i] NULL: the run
- * creates it; otherwise the run writes to it, and its shape must fit.  `profile`: may be NULL.
+ * creates it in host memory; otherwise the run writes to it, and its shape must fit.  To keep a
+ * result on a device, pass a tensor of that device.  `profile`: may be NULL.
  * Errors: outputs that the run created are released; the executable works as before.
  * Ownership: the caller releases created outputs. */
 TENON_API tenon_status_t tenon_executable_run(tenon_executable_t *executable,

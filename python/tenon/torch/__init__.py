@@ -16,7 +16,7 @@ import torch
 
 from .. import _core
 from .._library import Library
-from . import batching, fakes, gradients, models, onnx, precision
+from . import batching, fakes, gradients, models, onnx, precision, writes
 
 _names = {}  # namespace: {name: (PyTorch's name for it, why it was left out or "")}
 _libraries = []  # torch.library.Library objects: their registrations end when they are deleted
@@ -145,6 +145,9 @@ def _complete(op, home, by_parts, own_autograd):
     if not any(p["kind"] in ("Tensor", "Tensor[]") and p["keyword"] for p in op.parameters):
         torch.library.register_vmap(name, batching.rule(op, own_overload), lib=home)
     precision.register(op, name, own_overload, home)
+    if any(p["tensor"] and p["written"] for p in op.parameters):
+        writes.register(op, name, own_overload, home)
+        return
     if not op.results or any(p["written"] or (p["kind"] == "Tensor" and p["keyword"]) for p in op.parameters):  # PyTorch supports no gradient for such operators
         return
     formulas = gradients.formulas(op)

@@ -9,27 +9,61 @@
 #include "core/dtype.h"
 #include "core/value.h"
 
-static void count_uses(tn_rewrite_t *r, const tn_node_t *node, int32_t by) {
+static tenon_status_t add_use(tn_rewrite_t *r, tenon_edge_t edge, tn_reader_t reader) {
+  if (r->reader_count >= INT32_MAX ||
+      !tn_grow((void **)&r->readers, &r->reader_capacity, r->reader_count, sizeof *r->readers))
+    return tn_no_memory("a rewrite", r->reader_count * sizeof *r->readers);
+  reader.next = r->first_reader[edge];
+  r->readers[r->reader_count] = reader;
+  r->first_reader[edge] = (int32_t)r->reader_count++;
+  r->uses[edge]++;
+  r->user[edge] = reader.node;
+  return TENON_OK;
+}
+
+static tenon_status_t add_uses(tn_rewrite_t *r, const tn_node_t *node) {
+  int32_t index = (int32_t)(node - r->graph->nodes);
   for (uint32_t i = 0; i < node->op->input_count; i++)
-    for (int32_t k = 0; k < node->operands[i].count; k++) {
-      tenon_edge_t edge = node->operands[i].edges[k];
-      r->uses[edge] += by;
-      if (by > 0) r->user[edge] = (int32_t)(node - r->graph->nodes);
-    }
+    for (int32_t k = 0; k < node->operands[i].count; k++)
+      TN_TRY(add_use(r, node->operands[i].edges[k], (tn_reader_t){index, i, k, -1}));
+  return TENON_OK;
+}
+
+/* The node stays in the lists of readers until a walk through them finds that it reads another
+ * edge. */
+static void drop_uses(tn_rewrite_t *r, const tn_node_t *node) {
+  for (uint32_t i = 0; i < node->op->input_count; i++)
+    for (int32_t k = 0; k < node->operands[i].count; k++)
+      r->uses[node->operands[i].edges[k]]--;
+}
+
+static void add_output(tn_rewrite_t *r, int32_t output) {
+  tenon_edge_t edge = r->graph->outputs[output];
+  r->next_output[output] = r->first_output[edge];
+  r->first_output[edge] = output;
+  r->uses[edge]++;
 }
 
 tenon_status_t tn_rewrite_begin(tn_rewrite_t *r, tenon_graph_t *graph) {
-  *r = (tn_rewrite_t){graph, NULL, NULL, 0};
-  if (!(r->user = tn_allocate((graph->edge_count + 1) * sizeof *r->user)))
-    return tn_no_memory("a rewrite", graph->edge_count);
-  tenon_status_t status = tn_graph_uses(graph, &r->uses);
-  for (size_t i = 0; i < graph->edge_count; i++)
+  size_t count = graph->edge_count;
+  *r = (tn_rewrite_t){.graph = graph,
+                      .uses = tn_allocate_zero(count + 1, sizeof *r->uses),
+                      .user = tn_allocate((count + 1) * sizeof *r->user),
+                      .first_reader = tn_allocate((count + 1) * sizeof *r->first_reader),
+                      .first_output = tn_allocate((count + 1) * sizeof *r->first_output),
+                      .next_output =
+                          tn_allocate((graph->output_count + 1) * sizeof *r->next_output)};
+  bool is_fine = r->uses && r->user && r->first_reader && r->first_output && r->next_output;
+  tenon_status_t status = is_fine ? TENON_OK : tn_no_memory("a rewrite", count);
+  for (size_t i = 0; is_fine && i < count; i++) {
     r->user[i] = -1;
+    r->first_reader[i] = -1;
+    r->first_output[i] = -1;
+  }
   for (size_t n = 0; status == TENON_OK && n < graph->node_count; n++)
-    if (graph->nodes[n].op) {
-      count_uses(r, &graph->nodes[n], 1);
-      count_uses(r, &graph->nodes[n], -1);
-    }
+    if (graph->nodes[n].op) status = add_uses(r, &graph->nodes[n]);
+  for (size_t i = 0; status == TENON_OK && i < graph->output_count; i++)
+    add_output(r, (int32_t)i);
   if (status != TENON_OK) tn_rewrite_end(r);
   return status;
 }
@@ -37,8 +71,11 @@ tenon_status_t tn_rewrite_begin(tn_rewrite_t *r, tenon_graph_t *graph) {
 void tn_rewrite_end(tn_rewrite_t *r) {
   tn_release_memory(r->uses);
   tn_release_memory(r->user);
-  r->uses = NULL;
-  r->user = NULL;
+  tn_release_memory(r->first_reader);
+  tn_release_memory(r->first_output);
+  tn_release_memory(r->next_output);
+  tn_release_memory(r->readers);
+  *r = (tn_rewrite_t){.graph = r->graph};
 }
 
 bool tn_node_is(const tn_node_t *node, const char *op) {
@@ -52,9 +89,8 @@ tn_node_t *tn_maker(const tn_rewrite_t *r, tenon_edge_t edge, const char *op) {
 }
 
 tn_node_t *tn_only_user(const tn_rewrite_t *r, tenon_edge_t edge) {
-  if (edge < 0 || r->uses[edge] != 1 || r->user[edge] < 0) return NULL;
-  for (size_t i = 0; i < r->graph->output_count; i++)
-    if (r->graph->outputs[i] == edge) return NULL;
+  if (edge < 0 || r->uses[edge] != 1 || r->user[edge] < 0 || r->first_output[edge] >= 0)
+    return NULL;
   tn_node_t *node = &r->graph->nodes[r->user[edge]];
   return node->op && !node->group ? node : NULL;
 }
@@ -115,38 +151,51 @@ tenon_status_t tn_node_become(tn_rewrite_t *r, tn_node_t *node, const tenon_op_t
     edges[i] = operands[i];
     own[i] = (tenon_operand_t){operands[i] >= 0, &edges[i]};
   }
-  count_uses(r, node, -1);
+  drop_uses(r, node);
   node->op = op;
   node->attrs = values;
   node->operands = own;
-  count_uses(r, node, 1);
   r->changes++;
-  return TENON_OK;
+  return add_uses(r, node);
+}
+
+/* The place where the reader's operand names its edge; NULL: the node has other operands now. */
+static tenon_edge_t *edge_of(const tn_rewrite_t *r, const tn_reader_t *reader) {
+  const tn_node_t *node = &r->graph->nodes[reader->node];
+  if (!node->op || reader->operand >= node->op->input_count) return NULL;
+  const tenon_operand_t *operand = &node->operands[reader->operand];
+  return reader->item < operand->count ? (tenon_edge_t *)(uintptr_t)&operand->edges[reader->item]
+                                       : NULL;
 }
 
 void tn_redirect(tn_rewrite_t *r, tenon_edge_t from, tenon_edge_t to) {
-  for (size_t n = 0; n < r->graph->node_count; n++) {
-    const tn_node_t *node = &r->graph->nodes[n];
-    for (uint32_t i = 0; node->op && i < node->op->input_count; i++)
-      for (int32_t k = 0; k < node->operands[i].count; k++)
-        if (node->operands[i].edges[k] == from) {
-          ((tenon_edge_t *)(uintptr_t)node->operands[i].edges)[k] = to;
-          r->uses[from]--;
-          r->uses[to]++;
-          r->user[to] = (int32_t)n;
-        }
+  int32_t last = -1;
+  for (int32_t i = r->first_reader[from], next; i >= 0; i = next) {
+    tn_reader_t *reader = &r->readers[i];
+    tenon_edge_t *edge = edge_of(r, reader);
+    next = reader->next;
+    if (!edge || *edge != from) continue;
+    *edge = to;
+    reader->next = r->first_reader[to];
+    r->first_reader[to] = i;
+    if (reader->node > last) last = reader->node;
+    r->uses[from]--;
+    r->uses[to]++;
   }
-  for (size_t i = 0; i < r->graph->output_count; i++)
-    if (r->graph->outputs[i] == from) {
-      r->graph->outputs[i] = to;
-      r->uses[from]--;
-      r->uses[to]++;
-    }
+  r->first_reader[from] = -1;
+  if (last >= 0) r->user[to] = last;
+  for (int32_t i = r->first_output[from], next; i >= 0; i = next) {
+    next = r->next_output[i];
+    r->graph->outputs[i] = to;
+    r->uses[from]--;
+    add_output(r, i);
+  }
+  r->first_output[from] = -1;
   r->changes++;
 }
 
 void tn_node_remove(tn_rewrite_t *r, tn_node_t *node) {
-  count_uses(r, node, -1);
+  drop_uses(r, node);
   node->op = NULL;
   r->changes++;
 }

@@ -5,10 +5,24 @@
 
 #include "graph/graph.h"
 
+/* An operand that reads an edge, or has read it before it was changed. */
+typedef struct tn_reader_t {
+  int32_t node;
+  uint32_t operand;
+  int32_t item;
+  int32_t next; /* the next reader of the edge; -1: none */
+} tn_reader_t;
+
 typedef struct tn_rewrite_t {
   tenon_graph_t *graph;
-  int32_t *uses; /* of each edge: how often it is used */
-  int32_t *user; /* of each edge: the last node that reads it; -1: none */
+  int32_t *uses;         /* of each edge: how often it is used */
+  int32_t *user;         /* of each edge: the last node that reads it; -1: none */
+  int32_t *first_reader; /* of each edge: its first reader; -1: none */
+  int32_t *first_output; /* of each edge: the first graph output that it is; -1: none */
+  int32_t *next_output;  /* of each graph output: the next one of the same edge; -1: none */
+  tn_reader_t *readers;
+  size_t reader_count;
+  size_t reader_capacity;
   int32_t changes;
 } tn_rewrite_t;
 

@@ -20,10 +20,7 @@ static const tenon_op_t *find_custom_op(tn_lower_t *lower) {
     if (!tn_is_name("x", 1) || !tn_is_name((char[]){'x', name[i]}, 2)) name[i] = '_';
   /* Not tenon_op_find, which composes suggestions at length when nothing is found. */
   const tenon_op_t *op = tn_registry_find(name);
-  if (!op)
-    tn_lower_missing(
-        lower, "no operator %s is loaded; load its library first (tenon_library_load, --ops LIB)",
-        name);
+  if (!op) tn_lower_unloaded(lower, name);
   return op;
 }
 

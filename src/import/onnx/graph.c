@@ -1,13 +1,29 @@
-/* Imports graphs: declares their constants and inputs, imports their nodes in order, and finds
- * their outputs. Called by import.c for the model's graph, by node.c for bodies of functions, and
- * by lowerings for the graphs in attributes of their nodes. Nodes are imported through
- * import->import_node, so that nothing in this file depends on lowerings. */
+/* Imports graphs: declares their constants and inputs, imports their nodes in topological order,
+ * and finds their outputs. Called by import.c for the model's graph, by node.c for bodies of
+ * functions, and by lowerings for the graphs in attributes of their nodes. Nodes are imported
+ * through import->import_node, so that nothing in this file depends on lowerings. */
 #include <string.h>
 
 #include "base/status.h"
 #include "import/onnx/import.h"
+#include "import/onnx/order.h"
 
 /* Declarations */
+
+/* An extent of -1 is how some exporters write an unknown one; others below 0 are an error. */
+static tenon_status_t check_extents(const tn_onnx_value_t *value) {
+  if (!value->type || !value->type->tensor || !value->type->tensor->shape) return TENON_OK;
+  for (size_t i = 0; i < value->type->tensor->shape->dims.count; i++) {
+    const int64_t extent = value->type->tensor->shape->dims.items[i].value;
+    if (extent < -1)
+      return tn_fail(
+          TENON_INVALID,
+          "input '%.200s' has the extent %lld in dimension %zu: expected 0 or more, or a "
+          "name for an unknown extent",
+          value->name, (long long)extent, i);
+  }
+  return TENON_OK;
+}
 
 /* Declares an input. Inputs of control-flow bodies get no extents, because these may differ between
  * evaluations. */
@@ -19,6 +35,7 @@ static tenon_status_t declare_input(tn_import_t *import, tn_scope_t *scope,
     /* An initialiser with the same name: its value cannot be overridden. */
     return TENON_OK;
   if (!*value->name) return tn_fail(TENON_INVALID, "an input has no name: every input needs one");
+  TN_TRY(check_extents(value));
   tn_ref_t *edge = tn_ref_new(import, scope->site, value->name);
   if (!edge) return TENON_MEMORY;
   TN_TRY(tn_type_read(import, value, edge));
@@ -78,32 +95,6 @@ tenon_status_t tn_graph_declare(tn_import_t *import, tn_scope_t *scope,
 
 /* Nodes */
 
-static bool defines_value(const tn_onnx_node_t *node, const char *name) {
-  for (size_t i = 0; i < node->outputs.count; i++)
-    if (strcmp(node->outputs.items[i], name) == 0) return true;
-  return false;
-}
-
-/* Adds an explanation to the error if a node uses a value that a later node defines. */
-static tenon_status_t explain_order(tenon_status_t status, const tn_scope_t *scope,
-                                    const tn_onnx_node_t *nodes, size_t index, size_t count) {
-  for (size_t k = 0; k < nodes[index].inputs.count; k++) {
-    const char *name = nodes[index].inputs.items[k];
-    const tn_scope_t *seen = scope;
-    while (seen && !tn_map_get(&seen->edges, name, strlen(name)))
-      seen = seen->outer;
-    if (!*name || seen) continue;
-    for (size_t j = index; j < count; j++)
-      if (defines_value(&nodes[j], name))
-        return tn_fail(
-            TENON_INVALID,
-            "%s; node '%.200s' (%.100s) defines it later: nodes must be in topological order, "
-            "without cycles",
-            tn_error(), nodes[j].name, nodes[j].type);
-  }
-  return status;
-}
-
 tenon_status_t tn_import_nodes(tn_import_t *import, tn_scope_t *scope, const tn_onnx_node_t *nodes,
                                size_t count) {
   if (scope->depth > TN_IMPORT_DEPTH)
@@ -111,14 +102,16 @@ tenon_status_t tn_import_nodes(tn_import_t *import, tn_scope_t *scope, const tn_
                    "graphs and functions are nested more than %d deep, or functions call each "
                    "other recursively",
                    TN_IMPORT_DEPTH);
+  const size_t *order;
+  TN_TRY(tn_nodes_order(import, scope, nodes, count, &order));
   for (size_t i = 0; i < count; i++) {
+    const size_t node = order ? order[i] : i;
     if (++import->nodes > TN_IMPORT_NODES)
       return tn_fail(
           TENON_INVALID,
           "the model has more than %d nodes, counting those of its functions at each use",
           TN_IMPORT_NODES);
-    tenon_status_t status = import->import_node(import, scope, &nodes[i]);
-    if (status != TENON_OK) return explain_order(status, scope, nodes, i, count);
+    TN_TRY(import->import_node(import, scope, &nodes[node]));
   }
   return TENON_OK;
 }

@@ -1,6 +1,7 @@
 /* The importer's own structures: graphs that are being built, names in scope, and values.
  * Each of the importer's files calls only files that are listed before it:
  *   scope.c           values, and names in scope
+ *   order.c           the order of nodes
  *   graph.c           graphs: the model's own, and those in attributes of nodes
  *   lower.c           what lowerings build with
  *   attribute.c       attributes of a node
@@ -45,6 +46,7 @@ typedef struct tn_ref_t {
   int32_t item_count;
   /* The result of an unsupported operator: the nodes that follow are read, but not built. */
   bool is_missing;
+  bool is_map;                         /* a tensor of scores that stands for a list of maps */
   bool is_absent;                      /* an input of a function that the calling node leaves out */
   tenon_tensor_t *constant;            /* NULL: not a constant, or not read yet */
   const tn_onnx_tensor_t *initialiser; /* NULL: not an initialiser */
@@ -80,7 +82,8 @@ typedef struct tn_missing_t {
   const char *type;
   const char *domain;
   const char *node;
-  const char *reason;
+  const char *reason; /* the name of the operator if it is unloaded */
+  bool is_unloaded;   /* the operator of a library that is not loaded */
   int64_t version;
   size_t count; /* number of nodes */
 } tn_missing_t;
@@ -152,7 +155,8 @@ void tn_site_clear(tn_site_t *site);
  * each input, used where the file does not state one; NULL: none. */
 tenon_status_t tn_graph_declare(tn_import_t *import, tn_scope_t *scope,
                                 const tn_onnx_graph_t *graph, const tenon_dtype_t *dtypes);
-/* Imports nodes in order and defines their results in the scope. */
+/* Imports nodes and defines their results in the scope. Nodes that are not in topological order are
+ * sorted. */
 tenon_status_t tn_import_nodes(tn_import_t *import, tn_scope_t *scope, const tn_onnx_node_t *nodes,
                                size_t count);
 /* Finds the value of an output of the graph, which must be a tensor. */

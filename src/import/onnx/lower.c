@@ -30,14 +30,11 @@ bool tn_lower_has_failed(tn_lower_t *lower, tenon_status_t status) {
   return lower->status != TENON_OK;
 }
 
-void tn_lower_missing(tn_lower_t *lower, const char *format, ...) {
-  char reason[400];
+/* Each reason is kept once for all nodes of one operator, since a file may have any number of them.
+ */
+static void add_missing(tn_lower_t *lower, const char *reason, bool is_unloaded) {
   tn_import_t *import = lower->import;
   tn_missing_t **place = &import->missing;
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(reason, sizeof reason, format, arguments);
-  va_end(arguments);
   lower->is_missing = true;
   for (; *place; place = &(*place)->next)
     if (strcmp((*place)->type, lower->node->type) == 0 &&
@@ -52,10 +49,26 @@ void tn_lower_missing(tn_lower_t *lower, const char *format, ...) {
     (void)tn_lower_has_failed(lower, tn_no_memory("a message", sizeof *missing));
     return;
   }
-  *missing = (tn_missing_t){
-      NULL, lower->node->type, lower->node->domain, lower->name, text, lower->version, 1};
+  *missing = (tn_missing_t){.type = lower->node->type,
+                            .domain = lower->node->domain,
+                            .node = lower->name,
+                            .reason = text,
+                            .is_unloaded = is_unloaded,
+                            .version = lower->version,
+                            .count = 1};
   *place = missing;
 }
+
+void tn_lower_missing(tn_lower_t *lower, const char *format, ...) {
+  char reason[400];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(reason, sizeof reason, format, arguments);
+  va_end(arguments);
+  add_missing(lower, reason, false);
+}
+
+void tn_lower_unloaded(tn_lower_t *lower, const char *op) { add_missing(lower, op, true); }
 
 /* Calls */
 

@@ -91,6 +91,8 @@ void tn_lower_fail(tn_lower_t *lower, const char *format, ...) TENON_FORMAT(2, 3
 /* Records that the operator of this node is not supported, and why. Its outputs are marked as
  * missing. */
 void tn_lower_missing(tn_lower_t *lower, const char *format, ...) TENON_FORMAT(2, 3);
+/* The same for an operator "ns::name" of a library, which is not loaded. */
+void tn_lower_unloaded(tn_lower_t *lower, const char *op);
 /* The operator of a call; NULL: this build does not have it, which was recorded. */
 const tenon_op_t *tn_lower_op(tn_lower_t *lower, const char *name);
 /* Adds a call to the graph. Returns *out_count values in the arena; they are marked as missing if

@@ -12,6 +12,17 @@
   "clip=clip, layout=layout"
 #define POOL "kernel=kernel_shape, " WINDOW ", ceil_mode=ceil_mode"
 
+/* PyTorch's TorchScript exporter writes real signals as [batch, length], without the last axis that
+ * ONNX specifies, and other runtimes accept them. */
+static void lower_stft(tn_lower_t *lower) {
+  tn_ref_t *signal = lower->inputs[0];
+  const char *onesided = tn_lower_int(lower, "onesided", 1) ? "True" : "False";
+  if (signal->ndim == 2) signal = tn_lower_run(lower, TN_REFS(signal), "unsqueeze(a, [-1]:i64)");
+  lower->outputs[0] =
+      tn_lower_run(lower, TN_REFS(signal, lower->inputs[1], lower->inputs[2], lower->inputs[3]),
+                   "stft(a, b, c, d, onesided=%s)", onesided);
+}
+
 /* clang-format off */
 static const tn_lowering_t lowerings[] = {
   {"MatMul(a, b) = matmul(a, b)", 1, NULL},
@@ -69,8 +80,7 @@ static const tn_lowering_t lowerings[] = {
   {"Det(x) = det(x)", 11, NULL},
   {"DFT(x, length?) = dft(x, length, @axis?1:i64, inverse=inverse, onesided=onesided)", 17, NULL},
   {"DFT(x, length?, axis?) = dft(x, length, axis, inverse=inverse, onesided=onesided)", 20, NULL},
-  {"STFT(signal, step, window?, length?) = "
-   "stft(signal, step, window, length, onesided=onesided?True)", 17, NULL},
+  {"STFT(signal, step, window?, length?)", 17, lower_stft},
 };
 /* clang-format on */
 

@@ -10,10 +10,11 @@
 
 enum { KEY_SIZE = 400 };
 
+/* clang-format off */
 #define FAMILIES(X)                                                                                \
-  X(pointwise)                                                                                     \
-  X(shape)                                                                                         \
-  X(reduce) X(heavy) X(preview) X(text) X(random) X(control) X(sequence) X(loss) X(ml) X(training)
+  X(pointwise) X(shape) X(reduce) X(heavy) X(preview) X(text) X(random)                            \
+  X(control) X(sequence) X(loss) X(ml) X(svm) X(trees) X(training)
+/* clang-format on */
 #define DECLARE(name) extern const tn_lowerings_t tn_lowerings_##name;
 #define LIST(name) &tn_lowerings_##name,
 FAMILIES(DECLARE)

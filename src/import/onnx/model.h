@@ -126,6 +126,11 @@ typedef struct tn_onnx_node_t { /* NodeProto */
   const char *overload;
   TN_LIST(tn_onnx_attribute_t) attributes;
 } tn_onnx_node_t;
+/* The name for messages. A node without a name is named by its first output, or by its type. */
+static inline const char *tn_onnx_node_name(const tn_onnx_node_t *node) {
+  if (*node->name) return node->name;
+  return node->outputs.count ? node->outputs.items[0] : node->type;
+}
 
 typedef struct tn_onnx_graph_t { /* GraphProto */
   uint64_t present;

@@ -205,12 +205,10 @@ static tenon_status_t lower_node(tn_lower_t *lower) {
   return define_outputs(lower);
 }
 
-/* The prefix of the scope followed by the node's name; a node without a name is named by its first
- * output or its type. */
+/* The prefix of the scope followed by the node's name. */
 static const char *node_name(tn_import_t *import, const tn_scope_t *scope,
                              const tn_onnx_node_t *node) {
-  const char *name = node->name;
-  if (!*name) name = node->outputs.count ? node->outputs.items[0] : node->type;
+  const char *name = tn_onnx_node_name(node);
   if (!*scope->prefix) return name;
   size_t size = strlen(scope->prefix);
   size_t more = strlen(name);

@@ -8,11 +8,13 @@
 #include <string.h>
 #include <tenon/tenon.h>
 
+#include "base/environment.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "core/dtype.h"
+#include "loader/locate.h"
 
 /* Fields of TensorProto. */
 enum {
@@ -131,6 +133,44 @@ static bool parse_number(const char *text, uint64_t *out_number) {
   return true;
 }
 
+/* Whether a path is a folder or lies below it. */
+static bool is_within(const char *path, const char *folder, size_t size) {
+  if (size == 1 && *folder == '/') return true;
+  return strncmp(path, folder, size) == 0 && (path[size] == '/' || !path[size]);
+}
+
+/* Whether a file is one that the cache of Hugging Face links to: the folder of the model is
+ * CACHE/snapshots/REVISION or below, and the file lies in CACHE/blobs. */
+static bool is_blob_of_cache(const char *path, const char *folder) {
+  static const char snapshots[] = "/snapshots/";
+  for (const char *at = strstr(folder, snapshots); at; at = strstr(at + 1, snapshots)) {
+    size_t size = (size_t)(at - folder);
+    const char *rest = path + size;
+    if (strncmp(path, folder, size) == 0 && strncmp(rest, "/blobs/", 7) == 0 &&
+        !strchr(rest + 7, '/'))
+      return true;
+  }
+  return false;
+}
+
+/* Resolves the links of a path, and checks that the file lies where a model may read. */
+static tenon_status_t resolve_external(const tn_weights_t *weights, const char *location,
+                                       const char *path, char *out_real) {
+  char folder[TN_PATH_SIZE];
+  const char *any = tn_environment("TENON_EXTERNAL_LINKS");
+  TN_TRY(tn_file_real_path(path, out_real, TN_PATH_SIZE));
+  TN_TRY(tn_file_real_path(*weights->folder ? weights->folder : "/", folder, sizeof folder));
+  if (any && strcmp(any, "any") == 0) return TENON_OK;
+  if (is_within(out_real, folder, strlen(folder)) || is_blob_of_cache(out_real, folder))
+    return TENON_OK;
+  return tn_fail(
+      TENON_DENIED,
+      "external data in '%s': a symbolic link leads to %s, but only files in the model's "
+      "folder or below are read, and those of a cache of Hugging Face: copy the file "
+      "there, or set TENON_EXTERNAL_LINKS=any if you trust the model",
+      location, out_real);
+}
+
 static tenon_status_t external_file(tn_weights_t *weights, const char *location,
                                     tn_storage_t **out_storage) {
   tn_text_t path = {0};
@@ -139,7 +179,9 @@ static tenon_status_t external_file(tn_weights_t *weights, const char *location,
   tn_text_add(&path, "%s/%s", weights->folder, location);
   char *text = tn_text_take(&path);
   if (!text) return TENON_MEMORY;
-  tenon_status_t status = tn_weights_map(text, out_storage);
+  char real[TN_PATH_SIZE];
+  tenon_status_t status = resolve_external(weights, location, text, real);
+  if (status == TENON_OK) status = tn_weights_map(real, out_storage);
   tn_release_memory(text);
   if (status != TENON_OK) return status;
   if (tn_map_put(&weights->external, location, strlen(location), *out_storage)) return TENON_OK;

@@ -11,7 +11,7 @@
 typedef struct conformance_options_t {
   uint32_t size;
   int32_t ordinal; /* the ordinal to check; -1: all */
-  /* Names, or prefixes of names that end with '.'; ends with NULL. NULL: all cases. */
+  /* Prefixes of names ("copies."); ends with NULL. NULL: all cases. */
   const char *const *cases;
   const char *settings; /* passed to the device; NULL: none */
   /* Path of the file that contains the table, for cases that load it; NULL: they are skipped. */

@@ -23,11 +23,8 @@ static const case_t open_case = {
 
 static int is_chosen(const char *name, const char *const *cases) {
   if (!cases) return 1;
-  for (; *cases; cases++) {
-    size_t length = strlen(*cases);
-    int opening = length && (*cases)[length - 1] == '.';
-    if (opening ? strncmp(name, *cases, length) == 0 : strcmp(name, *cases) == 0) return 1;
-  }
+  for (; *cases; cases++)
+    if (strncmp(name, *cases, strlen(*cases)) == 0) return 1;
   return 0;
 }
 

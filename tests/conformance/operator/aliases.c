@@ -1,10 +1,18 @@
 /* Checks shared memory: what the schema's marks and TENON_REUSE declare against what the operator
  * does. */
+#include <inttypes.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "core/dtype.h"
 #include "operator/op.h"
 #include "run.h"
+
+/* Whether result `o` may lie exactly where input `i` does. */
+static bool may_reuse(const tenon_op_t *op, uint32_t o, uint32_t i) {
+  if (op->reuse) return op->reuse[o] == (int32_t)i;
+  return op->traits & TENON_POINTWISE && !op->reuse_text;
+}
 
 /* Provides results that lie in the memory of the inputs that TENON_REUSE names. */
 static void check_reuse(const subject_t *subject) {
@@ -26,10 +34,8 @@ static void check_reuse(const subject_t *subject) {
         outputs[o] = NULL;
       for (uint32_t i = 0; i < op->input_count && outputs[o] && !any; i++) {
         const tenon_tensor_t *in = inputs[i];
-        bool may = op->reuse ? op->reuse[o] == (int32_t)i
-                             : op->traits & TENON_POINTWISE && !op->reuse_text;
-        if (!in || !may || !tn_dtype_same(in->dtype, r->dtype) || in->ndim != r->ndim ||
-            in->dtype.code >= 200 ||
+        if (!in || !may_reuse(op, o, i) || !tn_dtype_same(in->dtype, r->dtype) ||
+            in->ndim != r->ndim || in->dtype.code >= 200 ||
             memcmp(in->shape, r->shape, (size_t)r->ndim * sizeof(int64_t)) != 0)
           continue;
         tenon_tensor_release(outputs[o]);
@@ -110,6 +116,94 @@ static void check_declared(const subject_t *subject) {
               op->schema.inputs[i].name);
 }
 
+/* A dense tensor of the result's type that begins `offset` bytes after the start of `memory`. */
+static tenon_tensor_t *result_at(const tenon_tensor_t *memory, const tenon_tensor_t *result,
+                                 int64_t offset) {
+  tenon_tensor_t *made = NULL;
+  tenon_status_t status = tenon_tensor_borrow((char *)memory->data + offset, result->dtype,
+                                              result->ndim, result->shape, NULL, NULL, NULL, &made);
+  return status == TENON_OK ? made : NULL;
+}
+
+/* Calls with result `o` in the memory of input `i`, `offset` bytes after the start of the input.
+ * The host copies the input, or refuses the call. */
+static void call_overlapping(example_t *t, const ran_t *plain, uint32_t i, uint32_t o,
+                             int64_t offset) {
+  const tenon_op_t *op = t->op;
+  const tenon_tensor_t *in = t->inputs[i];
+  tenon_tensor_t *inputs[EXAMPLE_ARGUMENTS] = {NULL};
+  tenon_tensor_t *outputs[EXAMPLE_ARGUMENTS] = {NULL};
+  uint64_t size = 0;
+  uint64_t result_size = 0;
+  (void)tn_dtype_bytes(in->dtype, tenon_count(in), &size);
+  (void)tn_dtype_bytes(plain->outputs[o]->dtype, tenon_count(plain->outputs[o]), &result_size);
+  int64_t room = (int64_t)(size + result_size) + offset;
+  tenon_tensor_t *memory = NULL;
+  if (tenon_tensor_create(tenon_dtype(TENON_U8), 1, &room, &memory) != TENON_OK) return;
+  for (uint32_t k = 0; k < op->input_count; k++)
+    inputs[k] = t->inputs[k] ? tensor_dense(t->inputs[k]) : NULL;
+  memcpy(memory->data, inputs[i]->data, (size_t)size);
+  tenon_tensor_t *own = inputs[i];
+  inputs[i] = result_at(memory, own, 0);
+  outputs[o] = result_at(memory, plain->outputs[o], offset);
+  char text[1400];
+  ran_t ran;
+  memset(&ran, 0, sizeof ran);
+  example_describe(t, NULL, text, sizeof text);
+  doing(t, NULL, text);
+  tenon_random_seed(t->seed + 7);
+  if (inputs[i] && outputs[o]) ran.status = tenon_op_call_into(op, t->attrs, inputs, outputs);
+  const char *differs = NULL;
+  if (inputs[i] && outputs[o] && ran.status == TENON_OK) {
+    ran.outputs[o] = tensor_dense(outputs[o]);
+    differs = tensor_differs(op->schema.outputs[o].name, plain->outputs[o], ran.outputs[o], 1);
+  }
+  if (differs)
+    finding(t, NULL,
+            "a result that shares memory with an input has the values of a call on copies, or the "
+            "call is refused",
+            "read only the inputs that the call gives, and write only to its results",
+            "with result %s %" PRId64 " bytes after the start of input %s: %s",
+            op->schema.outputs[o].name, offset, op->schema.inputs[i].name, differs);
+  ran_free(&ran);
+  tenon_tensor_release(outputs[o]);
+  tenon_tensor_release(own);
+  for (uint32_t k = 0; k < op->input_count; k++)
+    tenon_tensor_release(inputs[k]);
+  tenon_tensor_release(memory);
+}
+
+static bool may_overlap(const tenon_tensor_t *t) {
+  return t && !t->detail && t->dtype.code < 200 && t->dtype.bits >= 8 && tenon_count(t) > 0;
+}
+
+/* The same place, a little further, and the second half. */
+static void check_overlap(const subject_t *subject) {
+  examples_t all = examples(subject, !options.quick);
+  for (example_t *t; (t = examples_next(&all));) {
+    ran_t plain;
+    run_plainly(t, &plain);
+    for (uint32_t o = 0; o < t->op->output_count && plain.status == TENON_OK; o++)
+      for (uint32_t i = 0; i < t->op->input_count; i++) {
+        if (!may_overlap(t->inputs[i]) || !may_overlap(plain.outputs[o])) continue;
+        /* Aligned places only: strides.unaligned checks others. */
+        const int64_t size = tenon_count(plain.outputs[o]) * plain.outputs[o]->dtype.bits / 8;
+        const int64_t offsets[] = {0, TN_ALIGNMENT, size / 2 / TN_ALIGNMENT * TN_ALIGNMENT};
+        for (int k = 0; k < 3; k++) {
+          if (!offsets[k] && (k || may_reuse(t->op, o, i))) continue; /* alias.reuse checks this */
+          call_overlapping(t, &plain, i, o, offsets[k]);
+        }
+      }
+    ran_free(&plain);
+  }
+}
+
+static const char *lacks_one_result(const subject_t *s) {
+  return subject_is_pure(s) && s->op->output_count == 1 && !s->op->is_view && subject_runs_code(s)
+             ? NULL
+             : "not a pure operator with one result";
+}
+
 static const char *lacks_reuse(const subject_t *s) {
   return subject_is_pure(s) && (s->op->reuse_text || s->op->traits & TENON_POINTWISE) &&
                  subject_runs_code(s)
@@ -126,6 +220,10 @@ const check_t checks_aliases[] = {{"alias.reuse",
                                    "Results in the memory of inputs that TENON_REUSE names (any "
                                    "input of a pointwise operator) have the same values.",
                                    NULL, lacks_reuse, check_reuse},
+                                  {"alias.overlap",
+                                   "A result that shares memory with an input has the values of a "
+                                   "call on copies, or the call is refused.",
+                                   NULL, lacks_one_result, check_overlap},
                                   {"alias.declared",
                                    "Inputs marked with `!` are written, and results with a mark "
                                    "lie in the memory of their input.",

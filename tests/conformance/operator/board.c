@@ -31,6 +31,12 @@ bool boards_make(int32_t count) {
 
 board_t *board_of(int32_t slot) { return &boards[slot]; }
 
+bool boards_have_call(int32_t count) {
+  for (int32_t i = 0; i < count; i++)
+    if (boards[i].has_call) return true;
+  return false;
+}
+
 void board_begin(board_t *b) {
   b->used = 0;
   b->findings = 0;
@@ -121,6 +127,7 @@ void note(const example_t *example, const char *id, const char *text, ...) {
 void doing(const example_t *example, const char *crash_id, const char *how) {
   now = example;
   if (!board) return;
+  board->has_call |= example && is_label_chosen(example->label);
   snprintf(board->label, sizeof board->label, "%s", example ? example->label : "");
   snprintf(board->doing, sizeof board->doing, "%s", how);
   snprintf(board->crash_id, sizeof board->crash_id, "%s", crash_id ? crash_id : "");
@@ -130,18 +137,26 @@ bool has_findings(void) { return board && board->findings > 0; }
 
 static void describe_guard(board_t *b, const void *address, bool is_write) {
   static const char *const writes[] = {"write.outside", "write.outside", "workspace.over",
-                                       "workspace.temporary"};
+                                       "workspace.temporary", "write.outside"};
   int64_t distance;
   const guard_t *g = guard_at(address, &distance);
   if (!g) return;
   b->has_guard = true;
-  const char *id = g->kind <= GUARD_OUTPUT && !is_write ? "read.beyond" : writes[g->kind];
+  const bool is_argument = g->kind <= GUARD_OUTPUT || g->kind == GUARD_ATTRIBUTES;
+  const char *id = is_argument && !is_write ? "read.beyond" : writes[g->kind];
   if (g->kind == GUARD_WORKSPACE && distance < 0) id = "workspace.under";
   snprintf(b->guard_id, sizeof b->guard_id, "%s", id);
   const char *verb = is_write ? "wrote" : "read";
   const char *where = distance < 0 ? "before the start" : "past the end";
   snprintf(b->guard_text, sizeof b->guard_text, "%s memory %lld bytes %s of %s (%zu bytes)", verb,
            llabs(distance), where, g->name, g->length);
+  const size_t size = sizeof(tenon_value_t);
+  b->is_of_attributes = g->kind == GUARD_ATTRIBUTES;
+  if (b->is_of_attributes && distance >= 0)
+    snprintf(b->guard_text, sizeof b->guard_text,
+             "%s attrs[%zu], but the operator has %zu attributes: attrs[i] is the i-th argument "
+             "that is not a tensor",
+             verb, (g->length + (size_t)distance) / size, g->length / size);
 }
 
 static void handle_signal(int number, siginfo_t *info, void *context) {

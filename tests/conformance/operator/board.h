@@ -21,12 +21,14 @@ typedef struct board_t { /* the record of one child */
   char report[1 << 16];
   size_t used;
   int32_t findings;
+  bool has_call;  /* an item made a call that --case selects; kept from item to item */
   int32_t signal; /* signal that ended the child; 0: none */
   bool hangs;
   bool is_stack;
   bool is_exception;
   bool has_guard;
   char guard_text[200];
+  bool is_of_attributes; /* the guard is that of attrs */
   char guard_id[40];
   void *address;
   int32_t frame_count;
@@ -36,7 +38,8 @@ typedef struct board_t { /* the record of one child */
 extern board_t *board;           /* the board of this child */
 bool boards_make(int32_t count); /* called in the parent */
 board_t *board_of(int32_t slot);
-void board_begin(board_t *b); /* prepares the board for one item */
+bool boards_have_call(int32_t count); /* whether one of them has */
+void board_begin(board_t *b);         /* prepares the board for one item */
 /* Called in a child. Installs handlers that record a crash, or the expiry of the time limit, before
  * the child ends. */
 void board_watch(void);

@@ -20,6 +20,15 @@ static bool make_inputs(example_t *t) {
   return t->is_taken;
 }
 
+static void place_attributes(example_t *t) {
+  const uint32_t count = t->op->schema.attr_count;
+  tenon_value_t *attrs;
+  guard_free(t->attr_guard);
+  t->attr_guard = guard_attributes(count, &attrs);
+  if (attrs && count) memcpy(attrs, t->plan.attrs, count * sizeof *attrs);
+  t->attrs = attrs ? attrs : t->plan.attrs;
+}
+
 bool example_make(const subject_t *subject, const tn_example_options_t *options_, uint64_t seed,
                   const char *label, example_t *t) {
   memset(t, 0, sizeof *t);
@@ -32,7 +41,7 @@ bool example_make(const subject_t *subject, const tn_example_options_t *options_
     tn_arena_clear(&t->arena);
     return false;
   }
-  t->attrs = t->plan.attrs;
+  place_attributes(t);
   int64_t count = 0;
   for (uint32_t i = 0; i < t->op->input_count; i++)
     for (uint32_t k = 0; k < t->plan.inputs[i].count; k++) {
@@ -56,13 +65,15 @@ static void drop_inputs(example_t *t) {
 
 bool example_remake(example_t *t) {
   drop_inputs(t);
-  t->attrs = t->plan.attrs;
+  place_attributes(t);
   return make_inputs(t);
 }
 
 void example_free(example_t *t) {
   if (!t->op) return;
   drop_inputs(t);
+  guard_free(t->attr_guard);
+  t->attr_guard = NULL;
   tn_arena_clear(&t->arena);
   t->op = NULL;
 }

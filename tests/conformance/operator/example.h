@@ -3,6 +3,7 @@
 #ifndef CHECK_EXAMPLE_H
 #define CHECK_EXAMPLE_H
 
+#include "guard.h"
 #include "inspect/example.h"
 #include "suite.h"
 
@@ -16,7 +17,8 @@ typedef struct example_t {
   char label[96]; /* "f32", "1.f32": the part after "@" in --case */
   /* Dense; checks pass copies or views of them to the operator. */
   tenon_tensor_t *inputs[EXAMPLE_ARGUMENTS];
-  const tenon_value_t *attrs;
+  const tenon_value_t *attrs; /* end at an inaccessible page */
+  guard_t *attr_guard;
   bool is_taken; /* infer accepts the inputs; else `why` has the reason */
   char why[512];
   uint64_t seed;

@@ -10,8 +10,16 @@
 
 enum { ELEMENTS = 48 /* elements of an input that are compared */ };
 
+static bool has_formula(const tn_gradient_t *gradient) {
+  for (uint32_t i = 0; i < gradient->formula_count; i++)
+    if (gradient->formulas[i].kind == TN_FORMULA_CALL) return true;
+  return false;
+}
+
 static const char *lacks_gradient(const subject_t *subject) {
   if (!subject->op->gradient.text) return "it declares no TENON_GRADIENT";
+  if (!has_formula(&subject->op->gradient))
+    return "its TENON_GRADIENT is none or error for every input";
   if (!(subject->op->traits & TENON_PURE)) return "the operator is not pure";
   for (uint32_t i = 0; i < subject->op->input_count; i++)
     if (subject->op->schema.inputs[i].is_written) return "it writes to an input";

@@ -43,6 +43,13 @@ guard_t *guard_make(uint8_t kind, const char *name, size_t length, size_t alignm
   return g;
 }
 
+guard_t *guard_attributes(size_t count, tenon_value_t **out_attrs) {
+  const size_t size = count * sizeof **out_attrs;
+  guard_t *g = guard_make(GUARD_ATTRIBUTES, "attrs", size, _Alignof(tenon_value_t), true);
+  *out_attrs = g ? (tenon_value_t *)(void *)g->data : NULL;
+  return g;
+}
+
 int64_t guard_damage(const guard_t *g) {
   const char *begin = g->base + PAGE;
   const char *end = begin + g->pages;

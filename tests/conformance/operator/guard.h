@@ -6,12 +6,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <tenon/op.h>
 
 enum {
   GUARD_INPUT,
   GUARD_OUTPUT,
   GUARD_WORKSPACE,
   GUARD_TEMPORARY,
+  GUARD_ATTRIBUTES,
 };
 
 typedef struct guard_t {
@@ -28,6 +30,9 @@ typedef struct guard_t {
 /* Allocates `length` bytes. With at_end they end at an inaccessible page, as far as `alignment`
  * allows; else they begin after one. */
 guard_t *guard_make(uint8_t kind, const char *name, size_t length, size_t alignment, bool at_end);
+/* Memory for the attributes of a call, which ends at an inaccessible page: a kernel that counts
+ * tensors, too, in the index of an attribute reads past the end. */
+guard_t *guard_attributes(size_t count, tenon_value_t **out_attrs);
 /* Distance of a modified byte outside the memory: negative before its start, positive after its
  * end, 0 if no byte was modified. */
 int64_t guard_damage(const guard_t *guard);

@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <getopt.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +11,10 @@
 #include "probe.h"
 #include "recorded.h"
 #include "report.h"
+#include "supervise.h"
 #include "system.h"
 
+#include "core/nearest.h"
 #include "registry/registry.h"
 
 options_t options = {.seed = 1, .limit = 10};
@@ -47,6 +48,50 @@ static int list_checks(void) {
     }
   printf("%d checks\n", count);
   return 0;
+}
+
+/* Calls `see` with the id of each check, and with each other id that it reports, until one call
+ * returns true. Returns whether one did. */
+static bool find_id(bool (*see)(const char *id, void *context), void *context) {
+  char id[64];
+  for (const check_t *const *group = check_groups; *group; group++)
+    for (const check_t *c = *group; c->id; c++) {
+      if (see(c->id, context)) return true;
+      for (const char *at = c->also; at && *at; at += strspn(at, " ")) {
+        size_t size = strcspn(at, " ");
+        snprintf(id, sizeof id, "%.*s", (int)size, at);
+        if (see(id, context)) return true;
+        at += size;
+      }
+    }
+  return false;
+}
+
+static bool begins_so(const char *id, void *context) {
+  const char *words = context;
+  return strncmp(id, words, strlen(words)) == 0;
+}
+
+static bool offer_id(const char *id, void *context) {
+  tn_nearest_offer(context, id);
+  return false;
+}
+
+/* Whether each --case selects checks; else reports the first one that does not. */
+static bool are_cases_known(void) {
+  for (int32_t i = 0; i < options.case_count; i++) {
+    char words[64];
+    tn_nearest_t nearest;
+    snprintf(words, sizeof words, "%.*s", (int)strcspn(options.cases[i], "@"), options.cases[i]);
+    if (find_id(begins_so, words)) continue;
+    tn_nearest_begin(&nearest, words, strlen(words));
+    (void)find_id(offer_id, &nearest);
+    (void)report_refusal("--case %s: no check has an id that begins so%s; `tenon check --list` "
+                         "lists the checks",
+                         options.cases[i], tn_nearest_say(&nearest));
+    return false;
+  }
+  return true;
 }
 
 static int read_options(int count, char **arguments) {
@@ -220,18 +265,12 @@ static bool collect_library(const tn_library_t *library) {
 static bool collect_subjects(void) {
   tenon_library_t *library = NULL;
   if (options.library) {
-    if (tenon_library_load(options.library, 0, &library) != TENON_OK) {
-      fprintf(stderr, "check_operator: %s\n", tenon_error());
-      return false;
-    }
+    if (tenon_library_load(options.library, 0, &library) != TENON_OK) return false;
     return collect_library((const tn_library_t *)library);
   }
   const tenon_op_t *const *ops;
   int32_t count;
-  if (tenon_ops_list(&ops, &count) != TENON_OK) {
-    fprintf(stderr, "check_operator: %s\n", tenon_error());
-    return false;
-  }
+  if (tenon_ops_list(&ops, &count) != TENON_OK) return false;
   for (int32_t i = 0; i < count; i++)
     add_subject(ops[i]);
   tenon_ops_release(ops);
@@ -256,18 +295,18 @@ static void find_bridges(void) {
   text_free(&path);
 }
 
-static void handle_crash(int number) { /* only async-signal-safe calls */
-  static const char words[] = "check_operator: the library crashed while it was loaded; `tenon "
-                              "doctor LIB.so` inspects it without running its code\n";
-  (void)!write(STDERR_FILENO, words, sizeof words - 1);
-  (void)number;
-  _exit(2);
+/* Called in the supervisor. The report on stdout is complete if the checks are done. */
+static void report_end_of_child(const char *message, bool is_done) {
+  if (is_done)
+    fprintf(stderr, "check_operator: %s\n", message);
+  else
+    (void)report_refusal("%s", message);
 }
 
-static void watch_loading(void (*handler)(int)) {
-  static const int numbers[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-    signal(numbers[i], handler);
+static void supervise(void) {
+  static supervise_t settings = {.failed = 2, .report = report_end_of_child};
+  settings.limit_ms = options.limit * 1e3;
+  supervise_begin(&settings);
 }
 
 static int save_samples(void) {
@@ -276,44 +315,54 @@ static int save_samples(void) {
   return 0;
 }
 
+/* Starts the runtime and loads the library. Returns 0 or the exit status. */
+static int load_subjects(void) {
+  if (!options.library) tn_registry_around = probe_descriptor;
+  if (tenon_start() != TENON_OK) return report_refusal("%s", tenon_error());
+  tn_registry_around = probe_descriptor;
+  supervise_loading(options.library ? options.library : "the built-in operators");
+  if (!collect_subjects()) return report_refusal("%s", tenon_error());
+  supervise_loaded();
+  tn_registry_around = NULL;
+  for (int32_t i = 0; i < options.op_count; i++)
+    if (!(ops_found >> i & 1))
+      return report_refusal("operator %s does not exist in %s", options.ops[i],
+                            options.library ? options.library : "the built-in operators");
+  if (!subject_count)
+    return report_refusal("%s has no operators with kernels for the CPU", options.library);
+  return 0;
+}
+
+static int check_subjects(void) {
+  int code = load_subjects();
+  if (code) return code;
+  if (options.save) return save_samples();
+  if (options.samples && access(options.samples, R_OK | X_OK) != 0)
+    return report_refusal("--samples %s: %s", options.samples, strerror(errno));
+  report_begin();
+  if (!run_all(subjects, subject_count, report_outcome))
+    return report_refusal("the checks could not be run to their end");
+  if (!report_has_outcome()) return report_refusal("the selection is empty: no check was run");
+  if (!is_label_chosen("") && !boards_have_call(options.jobs))
+    return report_refusal("--case ...@LABEL: no call has one of these labels; `tenon check -v` "
+                          "without a label prints the calls that have findings, with their labels");
+  return report_end();
+}
+
 int main(int count, char **arguments) {
   int code = read_options(count, arguments);
   if (code) return code;
   if (options.list) return list_checks();
+  if (!are_cases_known()) return 2;
   /* Several processes run at once, so waiting OpenMP threads must not spin. */
   if (!getenv("OMP_WAIT_POLICY")) {
     setenv("OMP_WAIT_POLICY", "passive", 1);
     execv("/proc/self/exe", arguments);
   }
+  supervise();
   find_bridges();
   tenon_threads_set(2);
-  if (!options.library) tn_registry_around = probe_descriptor;
-  if (tenon_start() != TENON_OK) {
-    fprintf(stderr, "check_operator: %s\n", tenon_error());
-    return 2;
-  }
-  tn_registry_around = probe_descriptor;
-  watch_loading(handle_crash);
-  if (!collect_subjects()) return 2;
-  watch_loading(SIG_DFL);
-  tn_registry_around = NULL;
-  for (int32_t i = 0; i < options.op_count; i++)
-    if (!(ops_found >> i & 1)) {
-      fprintf(stderr, "check_operator: operator %s does not exist in %s\n", options.ops[i],
-              options.library ? options.library : "the built-in operators");
-      return 2;
-    }
-  if (!subject_count) {
-    fprintf(stderr, "check_operator: %s has no operators with kernels for the CPU\n",
-            options.library);
-    return 2;
-  }
-  if (options.save) return save_samples();
-  if (options.samples && access(options.samples, R_OK | X_OK) != 0) {
-    fprintf(stderr, "check_operator: --samples %s: %s\n", options.samples, strerror(errno));
-    return 2;
-  }
-  report_begin();
-  if (!run_all(subjects, subject_count, report_outcome)) return 2;
-  return report_end();
+  code = check_subjects();
+  fflush(stdout);
+  return supervise_finished(code);
 }

@@ -1,4 +1,5 @@
 /* Checks the plain call of each example. */
+#include <stdio.h>
 #include <string.h>
 
 #include "run.h"
@@ -25,13 +26,30 @@ static bool works_with_all(const subject_t *subject) {
   return ran.status == TENON_OK;
 }
 
+/* An operator of which no call succeeds is not checked at all, and so has not passed. Saved calls
+ * (--samples) take the place of these, and --case ID@LABEL may leave all of them out. */
+static void require_success(const char *why) {
+  if (has_findings() || options.samples || !is_label_chosen("")) return;
+  doing(NULL, NULL, "");
+  finding(NULL, "samples.missing", "one call succeeds, so that the operator can be checked",
+          "declare calls that the operator accepts by TENON_SAMPLES, or mend the operator",
+          "no call succeeds, so nothing was checked: %s", why);
+}
+
 static void check_plain(const subject_t *subject) {
   bool needs_optional = works_with_all(subject);
+  bool has_success = false;
+  char why[600] = "no call could be made";
   examples_t all = examples(subject, false);
   for (example_t *t; (t = examples_any(&all));) {
-    if (!is_sample_good(t)) continue;
+    if (!is_sample_good(t)) {
+      snprintf(why, sizeof why, "%s", t->why);
+      continue;
+    }
     ran_t ran;
     run_way(t, &(way_t){.crash_id = needs_optional ? "optional.absent" : NULL}, &ran);
+    has_success |= ran.status == TENON_OK;
+    if (ran.status != TENON_OK) snprintf(why, sizeof why, "%.599s", ran.error);
     if (ran.status != TENON_OK && (subject->op->samples.count || id_of(ran.error)))
       finding(
           t, id_of(ran.error), "a call with arguments that infer accepts succeeds",
@@ -44,11 +62,13 @@ static void check_plain(const subject_t *subject) {
           ran.error);
     ran_free(&ran);
   }
+  if (!has_success) require_success(why);
 }
 
 const check_t checks_plain[] = {
     {"call.plain", "A call of each example succeeds and returns.",
-     "samples.valid shapes.bound crash.signal crash.abort crash.exit crash.hang crash.stack "
+     "samples.valid samples.missing failure.status failure.silent shapes.bound crash.signal "
+     "crash.abort crash.exit crash.hang crash.stack "
      "crash.throws alias.inplace alias.undeclared attrs.changed workspace.over workspace.under "
      "workspace.temporary optional.absent",
      NULL, check_plain},

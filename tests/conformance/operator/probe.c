@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "base/scratch.h"
+#include "base/status.h"
+#include "base/thread.h"
 #include "core/dtype.h"
 #include "dispatch/infer.h"
 #include "dispatch/services.h"
@@ -243,11 +245,30 @@ static int64_t workspace_size(const tenon_call_t *call) {
   return size;
 }
 
+/* Reports a failure without a reason, and a status that does not exist. A service that was made to
+ * fail on purpose gives no reason either. */
+static tenon_status_t check_failure(tenon_status_t status, uint64_t errors_before,
+                                    const char *function) {
+  if (status == TENON_OK || probe.failed_services) return status;
+  if (!tn_status_exists(status))
+    finding_by_the_way(NULL, "failure.status",
+                       "a function returns one of the values of "
+                       "tenon_status_t",
+                       "return the status that tenon_fail returns",
+                       "%s returned status %d, which does not exist", function, (int)status);
+  else if (tn_error_count() == errors_before)
+    finding_by_the_way(NULL, "failure.silent", "a function that fails gives a reason",
+                       "return tenon_fail(context, status, \"...\") instead of the status alone",
+                       "%s failed (%s) and gave no reason", function, tn_status_name(status));
+  return status;
+}
+
 static tenon_status_t call_kernel(tenon_run_fn own, tenon_call_t *call) {
+  const uint64_t errors = tn_error_count();
   probe_inside++;
   tenon_status_t status = probe.around_run ? probe.around_run(own, call) : own(call);
   probe_inside--;
-  return status;
+  return check_failure(status, errors, "the kernel");
 }
 
 tenon_status_t probe_run_around(tenon_run_fn own, tenon_call_t *call) {
@@ -275,35 +296,39 @@ tenon_status_t probe_run_around(tenon_run_fn own, tenon_call_t *call) {
 
 tenon_status_t probe_loop_around(tenon_loop_fn own, const tenon_loop_t *loop) {
   COUNT(loops);
+  const uint64_t errors = tn_error_count();
   probe_inside++;
   tenon_status_t status = own(loop);
   probe_inside--;
-  return status;
+  return check_failure(status, errors, "the kernel");
 }
 
 tenon_status_t probe_stub_around(tenon_stub_fn own, const tenon_iterator_t *iterator) {
   COUNT(loops);
+  const uint64_t errors = tn_error_count();
   probe_inside++;
   tenon_status_t status = own(iterator);
   probe_inside--;
-  return status;
+  return check_failure(status, errors, "the kernel");
 }
 
 tenon_status_t probe_infer_around(tenon_infer_fn own, tenon_infer_t *infer) {
   COUNT(infers);
+  const uint64_t errors = tn_error_count();
   probe_inside++;
   tenon_status_t status = own(infer);
   probe_inside--;
-  return status;
+  return check_failure(status, errors, "infer");
 }
 
 tenon_status_t probe_node_around(tenon_node_fn own, tenon_node_t *node) {
   if (node->phase == TENON_PHASE_CREATE) COUNT(creates);
   if (node->phase == TENON_PHASE_PREPARE) COUNT(prepares);
+  const uint64_t errors = tn_error_count();
   probe_inside++;
   tenon_status_t status = own(node);
   probe_inside--;
-  return status;
+  return check_failure(status, errors, "create or prepare");
 }
 
 void probe_destroy_around(tenon_free_fn own, void *state) {

@@ -1,21 +1,20 @@
 /* Prints outcomes; see report.h. */
 #include "report.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/text.h"
 
-static int passed, failed, skipped, noted;
-static tn_text_t notes, xml;
+static int passed, failed, skipped, noted, findings;
+static tn_text_t notes, xml, json; /* JSON is printed at the end, so that it is complete */
 static bool has_colour;
 
-static void print_json(const char *name, const char *text, const char *before) {
-  tn_text_t out = {0};
-  tn_text_json(&out, text);
-  printf("%s\"%s\": %s", before, name, tn_text_get(&out));
-  tn_text_clear(&out);
+static void add_json(const char *name, const char *text, const char *before) {
+  tn_text_add(&json, "%s\"%s\": ", before, name);
+  tn_text_json(&json, text);
 }
 
 /* Adds the command that repeats the check. */
@@ -89,18 +88,18 @@ static void print_item(const outcome_t *o, const said_t *s) {
   tn_text_t command = {0};
   add_command(&command, o, s);
   if (options.json) {
-    printf("%s\n  {", any ? "," : "");
+    tn_text_add(&json, "%s\n  {", any ? "," : "");
     any = true;
-    print_json("kind", s->is_note ? "note" : "finding", "");
-    print_json("operator", o->subject->name, ", ");
-    print_json("id", s->id, ", ");
-    print_json("case", s->label, ", ");
-    print_json("called", s->called, ", ");
-    print_json("expected", s->expected, ", ");
-    print_json("found", s->found, ", ");
-    print_json("advice", s->advice, ", ");
-    print_json("repeat", tn_text_get(&command), ", ");
-    printf("}");
+    add_json("kind", s->is_note ? "note" : "finding", "");
+    add_json("operator", o->subject->name, ", ");
+    add_json("id", s->id, ", ");
+    add_json("case", s->label, ", ");
+    add_json("called", s->called, ", ");
+    add_json("expected", s->expected, ", ");
+    add_json("found", s->found, ", ");
+    add_json("advice", s->advice, ", ");
+    add_json("repeat", tn_text_get(&command), ", ");
+    tn_text_add(&json, "}");
   } else if (s->is_note) {
     if (!options.no_notes)
       tn_text_add(&notes, "note %s %s: %s\n", o->subject->name, s->id, s->found);
@@ -108,13 +107,35 @@ static void print_item(const outcome_t *o, const said_t *s) {
     print_finding(o, s, tn_text_get(&command));
   }
   noted += s->is_note;
+  findings += !s->is_note;
   fflush(stdout);
   tn_text_clear(&command);
 }
 
-void report_begin(void) {
-  has_colour = isatty(STDOUT_FILENO) && !options.json;
-  if (options.json) printf("{\"results\": [");
+void report_begin(void) { has_colour = isatty(STDOUT_FILENO) && !options.json; }
+
+bool report_has_outcome(void) { return passed + failed + skipped > 0; }
+
+static void print_json(const char *error) {
+  printf("{\"results\": [%s\n], ", tn_text_get(&json));
+  if (error) {
+    tn_text_clear(&json);
+    add_json("error", error, "");
+    printf("%s, ", tn_text_get(&json));
+  }
+  printf("\"passed\": %d, \"failed\": %d, \"skipped\": %d}\n", passed, failed, skipped);
+  tn_text_clear(&json);
+}
+
+int report_refusal(const char *format, ...) {
+  char words[4096];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(words, sizeof words, format, arguments);
+  va_end(arguments);
+  fprintf(stderr, "check_operator: %s\n", words);
+  if (options.json) print_json(words);
+  return 2;
 }
 
 void report_outcome(const outcome_t *o) {
@@ -133,9 +154,10 @@ void report_outcome(const outcome_t *o) {
 
 int report_end(void) {
   if (options.json)
-    printf("\n], \"passed\": %d, \"failed\": %d, \"skipped\": %d}\n", passed, failed, skipped);
+    print_json(NULL);
   else {
     printf("%s", tn_text_get(&notes));
+    if (findings > failed) printf("%d findings in %d checks\n", findings, failed);
     printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
   }
   int code = failed > 0;

@@ -9,7 +9,8 @@
 #include "base/scratch.h"
 #include "core/dtype.h"
 #include "core/value.h"
-#include "dispatch/result.h"
+#include "dispatch/infer.h"
+#include "dispatch/overlap.h"
 #include "guard.h"
 #include "operator/state.h"
 #include "probe.h"
@@ -288,7 +289,8 @@ void run_way(example_t *t, const way_t *way, ran_t *ran) {
     }
   }
   tenon_value_t *before = tn_arena_array(&arena, op->schema.attr_count + 1, sizeof *before);
-  tenon_value_t *now = tn_arena_array(&arena, op->schema.attr_count + 1, sizeof *now);
+  tenon_value_t *now;
+  guard_t *attr_guard = guard_attributes(op->schema.attr_count, &now);
   for (uint32_t i = 0; attrs && i < op->schema.attr_count && good; i++)
     good = before && now && tn_value_copy(&attrs[i], &arena, &before[i]) &&
            tn_value_copy(&attrs[i], &arena, &now[i]);
@@ -335,6 +337,7 @@ void run_way(example_t *t, const way_t *way, ran_t *ran) {
     release_layout(&in[i]);
   for (uint32_t o = 0; o < op->output_count; o++)
     release_layout(&out[o]);
+  guard_free(attr_guard);
   tn_arena_clear(&arena);
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/source.h"
 #include "base/text.h"
+#include "operator/op.h"
 #include "process.h"
 #include "ranks.h"
 #include "system.h"
@@ -158,8 +159,9 @@ static said_t describe_crash(run_t *run, const item_t *item, const board_t *b, c
     tn_text_add(text, "the process %s", words);
   }
   add_frames(run, b, text);
-  bool is_guarded =
-      b->has_guard && !b->is_stack && (is_plain || strcmp(item->check->id, "write.outside") == 0);
+  bool is_plainly_guarded =
+      is_plain || b->is_of_attributes || strcmp(item->check->id, "write.outside") == 0;
+  bool is_guarded = b->has_guard && !b->is_stack && is_plainly_guarded;
   const char *found_id = is_plain ? kind : item->check->id;
   if (b->crash_id[0]) found_id = b->crash_id;
   if (is_guarded) found_id = b->guard_id;
@@ -167,6 +169,7 @@ static said_t describe_crash(run_t *run, const item_t *item, const board_t *b, c
   if (b->has_guard)
     advice = "compare the bounds of the loop with the number of elements, and the pointer steps "
              "with the strides";
+  if (b->is_of_attributes) advice = "do not count tensors in the index of an attribute";
   bool is_slow = (b->hangs || strstr(words, "no result after")) &&
                  strcmp(item->check->id, "attrs.limits") == 0;
   return (said_t){is_slow, false, id, b->label, b->doing, "the call returns a status", "", advice};
@@ -280,6 +283,15 @@ static bool run_items(run_t *run) {
   return fine;
 }
 
+/* A graph cannot be written into TENON_SAMPLES, so such operators can be called only as saved. */
+static const char *lacks_calls(const subject_t *subject) {
+  const tn_schema_t *schema = &subject->op->schema;
+  for (uint32_t i = 0; i < schema->attr_count && !options.samples; i++)
+    if (schema->attrs[i].kind == TENON_KIND_GRAPH)
+      return "an attribute is a graph: save calls by TENON_RECORD and give them by --samples";
+  return NULL;
+}
+
 static void choose_items(run_t *run, const subject_t *subjects, int32_t count, int rank) {
   run->count = run->done = 0;
   run->rank = rank;
@@ -289,7 +301,8 @@ static void choose_items(run_t *run, const subject_t *subjects, int32_t count, i
         char blocked[80];
         if (rank_of(c->id) != rank || (rank && !is_check_chosen(c))) continue;
         snprintf(blocked, sizeof blocked, "skipped because of the finding %s", run->blocks[s]);
-        const char *why = c->lacks ? c->lacks(&subjects[s]) : NULL;
+        const char *why = lacks_calls(&subjects[s]);
+        if (!why && c->lacks) why = c->lacks(&subjects[s]);
         if (run->blocks[s][0]) why = blocked;
         if (!why)
           run->items[run->count++] = (item_t){&subjects[s], c, s};

@@ -39,9 +39,10 @@ static tenon_status_t fold_run(tenon_call_t *call) {
   const tenon_tensor_t *grad = call->inputs[0];
   const tenon_tensor_t *out = call->outputs[0];
   double *sums = (double *)out->data;
+  int64_t n = tenon_count(out) ? tenon_count(grad) : 0;
   for (int64_t i = 0; i < tenon_count(out); i++)
     sums[i] = 0;
-  for (int64_t i = 0, n = tenon_count(grad); i < n; i++) {
+  for (int64_t i = 0; i < n; i++) {
     double *sum = &sums[under(out, grad, i)];
     *sum = ((double *)grad->data)[i] + PLANTED(0, *sum);
   }

@@ -23,10 +23,13 @@ static uint64_t next(void) {
   return state >> 8;
 }
 
-/* A small, large or negative number, an offset, or any number. */
+/* A small, large or negative number, an offset, a dtype, or any number. */
 static uint64_t number(void) {
+  static const uint32_t dtypes[] = {TENON_F32, TENON_I64, TENON_U8, TENON_STRING, TENON_LIST};
   const uint64_t most[] = {4, 70, 0, 0, 0, 1u << 20};
-  switch (next() % 6) {
+  switch (next() % 7) {
+  case 6:
+    return dtypes[next() % 5];
   case 0:
     return next() % most[0];
   case 1:

@@ -2,7 +2,10 @@
  * stacks and growing texts. */
 #include "base/memory.h"
 
+#include <stdlib.h>
+
 #include "base/arena.h"
+#include "base/memory_limit.h"
 #include "base/scratch.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -154,6 +157,64 @@ TEST("an array grows when it is full, and stays unchanged when it cannot grow") 
   size_t huge = SIZE_MAX / 4;
   CHECK(!tn_grow((void **)&items, &huge, huge, sizeof *items));
   tn_release_memory(items);
+}
+
+/* the limit */
+
+TEST("aligned blocks are counted, and beyond the limit there are none until others are freed") {
+  const uint64_t before = tn_aligned_bytes();
+  const uint64_t limit = tn_aligned_limit();
+  char *first = tn_allocate_aligned(1 << 20);
+  CHECK(first && tn_aligned_bytes() >= before + (1 << 20));
+  tn_aligned_limit_set(before + (3 << 20));
+  CHECK(!tn_allocate_aligned(2 << 20));
+  CHECK_STATUS(tn_no_memory("a tensor", 2 << 20), TENON_MEMORY);
+  CHECK(strstr(tn_error(), "TENON_MEMORY_LIMIT"));
+  tn_release_aligned(first);
+  CHECK(tn_aligned_bytes() == before);
+  char *second = tn_allocate_aligned(2 << 20);
+  CHECK(second);
+  tn_release_aligned(second);
+  tn_aligned_limit_set(limit);
+  CHECK_STATUS(tn_no_memory("a tensor", 2 << 20), TENON_MEMORY);
+  CHECK(!strstr(tn_error(), "TENON_MEMORY_LIMIT"));
+}
+
+static const struct {
+  const char *text;
+  uint64_t bytes; /* 0: refused */
+} sizes[] = {{"1", 1},
+             {"512K", 512 << 10},
+             {"64M", 64 << 20},
+             {"3G", (uint64_t)3 << 30},
+             {"2T", (uint64_t)2 << 40},
+             {"0", UINT64_MAX},
+             {"0G", UINT64_MAX},
+             {"18446744073709551615", UINT64_MAX},
+             {"18446744073709551616", 0},
+             {"16777216T", 0},
+             {"abc", 0},
+             {"-1", 0},
+             {" 1", 0},
+             {"1.5G", 0},
+             {"64MB", 0},
+             {"64m", 0}};
+
+TEST("TENON_MEMORY_LIMIT is a number of bytes with a unit; other texts are refused") {
+  const uint64_t limit = tn_aligned_limit();
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    setenv("TENON_MEMORY_LIMIT", sizes[i].text, 1);
+    const tenon_status_t status = tn_memory_limit_start();
+    if (sizes[i].bytes)
+      CHECK(status == TENON_OK && tn_aligned_limit() == sizes[i].bytes);
+    else
+      CHECK(status == TENON_INVALID && strstr(tn_error(), sizes[i].text) &&
+            strstr(tn_error(), "0 for no limit"));
+  }
+  unsetenv("TENON_MEMORY_LIMIT");
+  CHECK_STATUS(tn_memory_limit_start(), TENON_OK);
+  CHECK(tn_aligned_limit() < tn_memory_of_machine() && tn_aligned_limit() > (64 << 20));
+  tn_aligned_limit_set(limit);
 }
 
 /* arena */

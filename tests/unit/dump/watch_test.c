@@ -205,7 +205,7 @@ TEST("a node of a planned graph is saved with its input, though its result reuse
 TEST("a dump that cannot be written does not change the call's outcome") {
   tenon_record_t nowhere = {.size = sizeof nowhere, .folder = "/proc/no such folder"};
   tenon_record_t nothing = {.size = sizeof nothing};
-  CHECK_STATUS(tenon_record_set(&nowhere), TENON_DENIED);
+  CHECK_STATUS(tenon_record_set(&nowhere), TENON_NOT_FOUND);
   CHECK_STATUS(tenon_record_set(&nothing), TENON_INVALID);
   begin(TENON_RECORD_ALL, NULL, 0);
   tn_folder_remove(folder);

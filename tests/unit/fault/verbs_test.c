@@ -75,7 +75,18 @@ static int64_t entries(const char *path) {
   return count;
 }
 
+static tenon_device_t device;
+
+/* What a device still works with is no leak. It is released when the work is done, which takes
+ * longer on a busy machine. The status is that of work which an attempt has made fail. */
+static void settle(void) {
+  if (!device.type) return;
+  (void)tenon_device_synchronize(device);
+  CHECK_STATUS(tenon_memory_trim(device), TENON_OK);
+}
+
 static held_t held(void) {
+  settle();
 #ifdef IS_INSTRUMENTED
   int64_t bytes = (int64_t)__sanitizer_get_current_allocated_bytes();
 #else
@@ -326,8 +337,6 @@ static tenon_status_t use_model(uint64_t *bits) {
   tenon_status_t status = use_library(bits);
   return status == TENON_OK ? run_model(NULL, bits) : status;
 }
-
-static tenon_device_t device;
 
 /* Does the same on a device, on a stream of its own, since a failed stream stays failed. */
 static tenon_status_t use_device(uint64_t *bits) {

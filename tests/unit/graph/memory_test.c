@@ -19,7 +19,7 @@ static int meets(const tn_lifetime_t *a, const tn_lifetime_t *b) {
 
 /* Checks a plan, and returns its size divided by the lower bound. */
 static double check_plan(tn_lifetime_t *blocks, size_t count) {
-  uint64_t sizes[256];
+  static uint64_t sizes[2048];
   uint64_t size = 0;
   uint64_t bound = 0;
   uint64_t most = 0;
@@ -93,6 +93,33 @@ TEST("random lifetimes never overlap in memory, and the plan stays near the lowe
   CHECK(sum / ROUNDS < 1.02 && worst < 1.3);
 }
 
+TEST("so many blocks alive at once that pairs are not compared stay near the lower bound") {
+  enum { COUNT = 2000 };
+  static tn_lifetime_t blocks[COUNT];
+  for (int round = 0; round < 4; round++) {
+    for (int i = 0; i < COUNT; i++) {
+      int32_t first = (int32_t)pick(1000);
+      uint64_t size = pick(20) ? 1 + pick(64) : 0;
+      blocks[i] = (tn_lifetime_t){size << pick(12), 0, first, first + (int32_t)pick(800)};
+      if (pick(40) == 0) blocks[i].last = INT32_MAX;
+    }
+    double over = check_plan(blocks, COUNT);
+    printf("memory plan of %d blocks over its lower bound: %.4f\n", COUNT, over);
+    CHECK(over < 1.2);
+  }
+}
+
+TEST("a chain and a fan of many blocks need no more than the lower bound") {
+  enum { COUNT = 2000 };
+  static tn_lifetime_t blocks[COUNT];
+  for (int i = 0; i < COUNT; i++)
+    blocks[i] = (tn_lifetime_t){4096, 0, i, i + 1};
+  CHECK(check_plan(blocks, COUNT) == 1);
+  for (int i = 0; i < COUNT; i++)
+    blocks[i] = (tn_lifetime_t){i < COUNT / 2 ? 64 : 128, 0, i, COUNT};
+  CHECK(check_plan(blocks, COUNT) == 1);
+}
+
 TEST("equal blocks are planned the same way each time") {
   tn_lifetime_t a[50], b[50];
   for (int i = 0; i < 50; i++)
@@ -107,11 +134,24 @@ TEST("equal blocks are planned the same way each time") {
 }
 
 TEST("when memory runs out, planning reports it") {
-  for (int64_t n = 1; n <= 2; n++) {
-    tn_lifetime_t block = {64, 0, 0, 0};
-    uint64_t size, bound;
+  enum {
+    COUNT = 1000,
+    OF_GAPS = 9,
+    OF_SWEEP = 5,
+  };
+  static tn_lifetime_t blocks[COUNT];
+  uint64_t size, bound;
+  for (int64_t n = 1; n <= OF_GAPS; n++) {
+    blocks[0] = (tn_lifetime_t){64, 0, 0, 0};
     fault_memory(n, false);
-    CHECK_STATUS(tn_memory_plan(&block, 1, &size, &bound), TENON_MEMORY);
+    CHECK_STATUS(tn_memory_plan(blocks, 1, &size, &bound), TENON_MEMORY);
+    fault_end();
+  }
+  for (int64_t n = 1; n <= OF_SWEEP; n++) {
+    for (int i = 0; i < COUNT; i++)
+      blocks[i] = (tn_lifetime_t){64, 0, i, COUNT};
+    fault_memory(n, false);
+    CHECK_STATUS(tn_memory_plan(blocks, COUNT, &size, &bound), TENON_MEMORY);
     fault_end();
   }
 }

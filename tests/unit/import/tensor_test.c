@@ -160,6 +160,16 @@ static long read_file(const char *path, char *out_data, size_t capacity) {
   return file ? (long)size : -1;
 }
 
+TEST("a tensor is not saved where there is no folder, and the error says why") {
+  tenon_tensor_t *tensor = NULL;
+  CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_F32), 0, NULL, &tensor), TENON_OK);
+  CHECK_STATUS(tenon_tensor_save(tensor, FOLDER "none/a.npy"), TENON_NOT_FOUND);
+  CHECK_TEXT(tenon_error(), "cannot write the file: No such file or directory");
+  CHECK_STATUS(tenon_tensor_save(tensor, FOLDER), TENON_DENIED);
+  CHECK_TEXT(tenon_error(), "cannot write the file: Is a directory");
+  tenon_tensor_release(tensor);
+}
+
 /* Does tenon_tensor_save write the file that NumPy wrote? */
 static void same_file(tenon_tensor_t *tensor, const char *name) {
   static char expected[4096], found[4096];

@@ -54,6 +54,50 @@ TEST("a device has the key of its backend") {
   CHECK(!tenon_key_for_device((tenon_device_t){99, 0}));
 }
 
+static tenon_status_t refuse_call(tenon_call_t *call) {
+  return tenon_fail(call, TENON_UNAVAILABLE, "refused");
+}
+
+TEST("a device of which nothing is registered is refused by name, with those that there are") {
+  tenon_device_t device;
+  int32_t count;
+  tenon_tensor_t *tensor = NULL;
+  tenon_registration_t *kernel;
+  const int64_t shape[] = {2};
+  CHECK_STATUS(tenon_device_find("simm", 1, &device), TENON_OK);
+  CHECK_STATUS(tenon_device_count("simm", &count), TENON_NOT_FOUND);
+  CHECK_TEXT(tenon_error(), "there is no device 'simm'; there are: cpu, meta, ");
+  CHECK_TEXT(tenon_error(), "; did you mean 'sim'?");
+  CHECK_STATUS(tenon_tensor_create_on(device, (tenon_dtype_t){2, 32, 1}, 1, shape, &tensor),
+               TENON_UNIMPLEMENTED);
+  CHECK_TEXT(tenon_error(), "there is no device 'simm'; there are: cpu, meta, ");
+  CHECK_STATUS(tenon_kernel_add("core::allocate", "simm", refuse_call, NULL, NULL, 0, &kernel),
+               TENON_OK);
+  CHECK_STATUS(tenon_device_count("simm", &count), TENON_NOT_FOUND);
+  CHECK_TEXT(tenon_error(), "backend simm has no plug-in");
+  CHECK_STATUS(tenon_tensor_create_on(device, (tenon_dtype_t){2, 32, 1}, 1, shape, &tensor),
+               TENON_UNAVAILABLE);
+  tenon_registration_release(kernel);
+  CHECK_STATUS(tenon_device_count("simm", &count), TENON_NOT_FOUND);
+  CHECK_TEXT(tenon_error(), "there is no device 'simm'");
+}
+
+TEST("a graph is not compiled for a device that does not exist") {
+  tenon_device_t device;
+  tenon_graph_t *graph = NULL;
+  tenon_builder_t *b = graph_begin();
+  tenon_edge_t x = graph_input(b, "x", TENON_F32, 1);
+  CHECK_STATUS(tenon_builder_output(b, "y", graph_step(b, "core::neg", NULL, x)), TENON_OK);
+  CHECK_STATUS(tenon_builder_finish(b, &graph), TENON_OK);
+  tenon_builder_release(b);
+  tenon_executable_t *executable = NULL;
+  CHECK_STATUS(tenon_device_find("simm", 0, &device), TENON_OK);
+  tenon_compile_t options = {.size = sizeof options, .device = device};
+  CHECK_STATUS(tenon_executable_create(graph, &options, &executable), TENON_NOT_FOUND);
+  CHECK_TEXT(tenon_error(), "there is no device 'simm'; there are: cpu, meta, ");
+  tenon_graph_release(graph);
+}
+
 TEST("an alias stands for several keys") {
   static const struct {
     const char *key;

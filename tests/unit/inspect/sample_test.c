@@ -53,6 +53,35 @@ TEST("each call of SAMPLES is parsed with its inputs, attributes and names of ex
   tn_arena_clear(&arena);
 }
 
+static tenon_status_t parse_tensor_attr(const char *text, tn_samples_t *out) {
+  tn_schema_t schema;
+  const char *of = "f(Tensor x, *, tensor table) -> Tensor";
+  CHECK_STATUS(tn_schema_parse(of, "lib", &arena, &schema), TENON_OK);
+  return tn_samples_parse(text, &schema, &arena, out);
+}
+
+TEST("the tensor of an attribute has the dtype, extents and elements that SAMPLES states") {
+  static const char *const wrong[] = {
+      "table = [2] [1, 2]",        "table = i64[n] [1, 2]",    "table = i64[3] [1, 2]",
+      "table = i64[2] zeros",      "table = u4[2] [1, 2]",     "table = f16[2] [1, 2]",
+      "table = i64[2] ['a', 'b']", "table = string[2] [1, 2]", "table = i64[1000000, 1000000] [1]"};
+  tn_samples_t s;
+  CHECK_STATUS(parse_tensor_attr("table = f32[2, 1] [1.5, nan]; table = string[1] ['ab']", &s),
+               TENON_OK);
+  const tenon_tensor_t *numbers = s.calls[0].attrs[0].as.tensor;
+  CHECK(s.calls[0].has_attr[0] && numbers->ndim == 2 && numbers->shape[0] == 2);
+  CHECK(tenon_dtype_id(numbers->dtype) == TENON_F32 && numbers->strides[0] == 1);
+  CHECK(((const float *)numbers->data)[0] == 1.5f &&
+        ((const float *)numbers->data)[1] != ((const float *)numbers->data)[1]);
+  const tenon_tensor_t *texts = s.calls[1].attrs[0].as.tensor;
+  CHECK(((const tenon_string_t *)texts->data)[0].size == 2);
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    CHECK_STATUS(parse_tensor_attr(wrong[i], &s), TENON_INVALID);
+    CHECK_TEXT(tn_error(), "column 9: the tensor of an attribute");
+  }
+  tn_arena_clear(&arena);
+}
+
 TEST("an error in SAMPLES is reported with its column and with what was expected") {
   refuse("z: [2]", "column 1: expected an input or an attribute, found 'z'");
   refuse("x: [2], axi = 1", "did you mean 'axis'?");

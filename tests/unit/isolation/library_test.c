@@ -192,6 +192,52 @@ TEST("a file that was replaced after it was loaded is not opened again") {
   unlink(path);
 }
 
+typedef struct replacement_t {
+  const char *from;
+  const char *to;
+  int after_us;
+} replacement_t;
+
+static void *replace_file(void *argument) {
+  const replacement_t *r = argument;
+  usleep((unsigned)r->after_us);
+  CHECK(rename(r->from, r->to) == 0);
+  return NULL;
+}
+
+/* The file is replaced once, at various times while its process starts. */
+TEST("a file that is replaced while its process starts again does not run in its place") {
+  const char *const path = TEST_LIBRARIES "/misbehave/replaced.so";
+  const char *const other = TEST_LIBRARIES "/misbehave/replaced.so.new";
+  const char *const input[] = {"f32[1] 1"};
+  char command[6 * 4096];
+  int refused = 0;
+  for (int i = 0; i < 60; i++) {
+    pthread_t thread;
+    replacement_t r = {other, path, 60 * i};
+    tenon_tensor_t *out = NULL;
+    snprintf(command, sizeof command, "cp %s %s && sed s/FACTOR=2/FACTOR=3/ %s >%s && chmod 700 %s",
+             MISBEHAVING("patched"), path, path, other, other);
+    CHECK(system(command) == 0);
+    tenon_library_t *library = load(path, (tenon_isolation_t){0});
+    check_call("patched::act", NULL, input, "f32[1] 2");
+    kill_child();
+    CHECK(pthread_create(&thread, NULL, replace_file, &r) == 0);
+    if (!i) pthread_join(thread, NULL); /* the file is another one before the process starts */
+    const tenon_status_t status = call_op("patched::act", NULL, input, &out);
+    if (status == TENON_OK)
+      check_tensor(out, "f32[1] 2", 0, __FILE__, __LINE__);
+    else
+      CHECK_TEXT(tenon_error(), "changed"); /* since it was loaded, or while it was checked */
+    refused += status != TENON_OK;
+    tenon_tensor_release(out);
+    if (i) pthread_join(thread, NULL);
+    unload(library);
+  }
+  CHECK(refused > 0);
+  unlink(path);
+}
+
 TEST("a child of fork has processes of its own, and its parent's processes go on") {
   tenon_library_t *library = load(CONTRACT, (tenon_isolation_t){0});
   check_call("contract::counter", NULL, (const char *const[]){"f32[1] 0"}, "f32[1] 0");
@@ -332,6 +378,18 @@ TEST(
     tenon_tensor_release(nappers[i].out);
   }
   tenon_tensor_release(gate);
+  unload(library);
+}
+
+TEST("the report of a crash is its own, whatever other threads of the process do meanwhile") {
+  enum { ROUNDS = 20 };
+  tenon_library_t *library = load(MISBEHAVING("crashes_beside"), (tenon_isolation_t){0});
+  for (int i = 0; i < ROUNDS; i++) {
+    tenon_tensor_t *out = NULL;
+    CHECK_STATUS(call_op("crashes_beside::act", NULL, (const char *const[]){"f32[1] 1"}, &out),
+                 TENON_ABORTED);
+    CHECK_TEXT(tenon_error(), "its isolated process crashed: SIGSEGV at address 0x0");
+  }
   unload(library);
 }
 

@@ -227,3 +227,25 @@ TEST("nothing is left behind") {
   tenon_shutdown();
   CHECK(blocks == 0);
 }
+
+TEST("calls that measure a device for a placement are not counted as fallbacks of the program") {
+  npu_start();
+  const tenon_device_t both[] = {npu_device, {1, 0}};
+  char *before = NULL;
+  char *after = NULL;
+  CHECK_STATUS(tenon_fallback_report(&before), TENON_OK);
+  tenon_builder_t *builder = graph_begin();
+  tenon_edge_t inputs[16] = {graph_input(builder, "x", TENON_F32, 1), -1, -1, -1};
+  tenon_edge_t result;
+  graph_node(builder, "root", "core::sqrt", NULL, inputs, &result, 1);
+  graph_output(builder, "y", result);
+  copies = 0;
+  tenon_executable_t *executable =
+      graph_compile_with(builder, (tenon_compile_t){.devices = both, .device_count = 2});
+  CHECK(executable && copies > 0); /* the device was measured */
+  CHECK_STATUS(tenon_fallback_report(&after), TENON_OK);
+  CHECK(before && after && strcmp(before, after) == 0);
+  tenon_executable_release(executable);
+  tenon_text_release(before);
+  tenon_text_release(after);
+}

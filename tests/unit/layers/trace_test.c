@@ -253,7 +253,7 @@ TEST("a trace file that cannot be created is an error, and the trace that was on
   capture();
   start();
   CHECK_STATUS(tenon_trace_set("dispatch"), TENON_OK);
-  CHECK_STATUS(tenon_trace_set("dispatch,file=/no/such/folder/x.json"), TENON_DENIED);
+  CHECK_STATUS(tenon_trace_set("dispatch,file=/no/such/folder/x.json"), TENON_NOT_FOUND);
   CHECK_TEXT(tenon_error(), "trace file /no/such/folder/x.json: No such file or directory");
   CHECK_STATUS(tenon_trace_set("file=/dev/null"), TENON_INVALID);
   CHECK_TEXT(tenon_error(), "trace file /dev/null: expected a regular file");

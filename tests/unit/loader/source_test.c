@@ -357,7 +357,7 @@ TEST("a library without operators is refused after the build, and a failed build
   char text[10] = "";
   if (file) CHECK(fgets(text, sizeof text, file) && strcmp(text, "mine") == 0), fclose(file);
   source = in_folder("part.c");
-  CHECK_STATUS(tenon_library_build(&build, in_folder("no/where.so")), TENON_DENIED);
+  CHECK_STATUS(tenon_library_build(&build, in_folder("no/where.so")), TENON_NOT_FOUND);
   CHECK_STATUS(tenon_library_build(&build, ""), TENON_INVALID);
 }
 
