@@ -39,7 +39,7 @@ static bool compile_pattern(compiler_t *c, const tn_pattern_t *pattern, bool is_
   if (is_input) c->slot_count += count; /* slots for this input's own extents, which it may need */
   out->slots = slots;
   out->first = (uint8_t)first;
-  out->count = pattern->is_given ? pattern->count : -1;
+  out->count = pattern->is_given && !(is_input && pattern->same_as >= 0) ? pattern->count : -1;
   out->same_as = pattern->same_as;
   out->has_leading = pattern->has_leading;
   for (uint32_t k = 0; k < count; k++) {

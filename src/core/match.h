@@ -16,7 +16,7 @@ enum { TN_MATCH_SLOTS = 128 };
 typedef struct tn_match_pattern_t {
   /* for each extent after "...": its index in tn_match_t.slots */
   const uint8_t *slots;
-  int32_t count;   /* number of `slots`; -1: an input without a pattern */
+  int32_t count;   /* number of `slots`; -1: an input without a pattern, or with `same_as` */
   int32_t same_as; /* see tn_pattern_t */
   /* if `binds`: slot of the first extent; the slots of the others follow */
   uint8_t first;
@@ -115,12 +115,24 @@ static inline bool tn_match_slots(const tn_match_pattern_t *pattern, const int64
   return true;
 }
 
-static inline bool tn_match_input(const tn_match_pattern_t *pattern, const tenon_tensor_t *t,
-                                  tn_match_t *m) {
+/* Whether both shapes are equal and no extent is negative. */
+static inline bool tn_match_same(const int64_t *a, const int64_t *b, int64_t count) {
+  for (int64_t i = 0; i < count; i++)
+    if (a[i] != b[i] || a[i] < 0) return false;
+  return true;
+}
+
+static inline bool tn_match_like(const tenon_tensor_t *like, const tenon_tensor_t *t) {
+  return like && like->ndim == t->ndim && tn_match_same(like->shape, t->shape, t->ndim);
+}
+
+static inline bool tn_match_input(const tn_match_pattern_t *pattern, tenon_tensor_t *const *inputs,
+                                  const tenon_tensor_t *t, tn_match_t *m) {
   const int64_t *shape = t->shape;
   int64_t leading = (int64_t)t->ndim - pattern->count;
   if (__builtin_expect(leading != 0, 0)) { /* also the case of an input without a pattern */
-    if (pattern->count < 0) return true;
+    if (pattern->count < 0)
+      return pattern->same_as < 0 || tn_match_like(inputs[pattern->same_as], t);
     if (leading < 0 || !pattern->has_leading || !tn_match_broadcast(m, shape, leading))
       return false;
     shape += leading;
@@ -133,19 +145,9 @@ static inline bool tn_match_input(const tn_match_pattern_t *pattern, const tenon
   return !pattern->compares || tn_match_slots(pattern, shape, m);
 }
 
-/* Whether both shapes are equal and no extent is negative. */
-static inline bool tn_match_same(const int64_t *a, const int64_t *b, int64_t count) {
-  for (int64_t i = 0; i < count; i++)
-    if (a[i] != b[i] || a[i] < 0) return false;
-  return true;
-}
-
 static inline bool tn_match_output(const tn_match_pattern_t *pattern, tenon_tensor_t *const *inputs,
                                    const tenon_tensor_t *t, const tn_match_t *m) {
-  if (__builtin_expect(pattern->same_as >= 0, 0)) {
-    const tenon_tensor_t *like = inputs[pattern->same_as];
-    return like->ndim == t->ndim && tn_match_same(like->shape, t->shape, t->ndim);
-  }
+  if (__builtin_expect(pattern->same_as >= 0, 0)) return tn_match_like(inputs[pattern->same_as], t);
   int64_t leading = pattern->has_leading ? m->leading_count : 0;
   return t->ndim == leading + pattern->count &&
          (!leading || tn_match_same(m->shape + TENON_RANK_MAX - leading, t->shape, leading)) &&
@@ -166,7 +168,7 @@ tn_match(const tn_matcher_t *matcher, const tn_types_t *types, const tenon_value
     const tn_match_pattern_t *pattern = &matcher->inputs[i];
     const tenon_tensor_t *t = inputs[i];
     if (__builtin_expect(t != NULL, 1)) {
-      if (!tn_match_type(types, i, attrs, t->dtype, m) || !tn_match_input(pattern, t, m))
+      if (!tn_match_type(types, i, attrs, t->dtype, m) || !tn_match_input(pattern, inputs, t, m))
         return false;
     } else if (!pattern->is_optional || pattern->binds || types->inputs[i].binds) {
       /* an absent input cannot bind a name or a type variable: the slow path decides */

@@ -142,24 +142,29 @@ static tenon_status_t parse_extents(parser_t *p, bool is_input, tn_pattern_t *ou
   return tn_lexer_expect(lexer, ']', "',' or ']'");
 }
 
-static tenon_status_t parse_same(parser_t *p, uint32_t result) {
+static tenon_status_t parse_same(parser_t *p, uint32_t argument) {
   tn_lexer_t *lexer = &p->lexer;
   const char *at = lexer->start;
   uint32_t input;
   tn_lexer_next(lexer);
   if (p->is_sharding)
     return tn_lexer_fail_at(lexer, at, "expected ':' and extents: sharding does not allow '='");
-  if (result < p->schema->input_count)
-    return tn_lexer_fail_at(
-        lexer, at, "'%s' is an input; only a result can take the shape of an input with '='",
-        p->schema->inputs[result].name);
+  const char *name = argument_at(p->schema, argument)->name;
+  bool is_list = argument_at(p->schema, argument)->kind == TENON_KIND_TENSORS;
+  if (argument < p->schema->input_count && is_list)
+    return tn_lexer_fail_at(lexer, at, "input '%s' is a list, and '=' is for one tensor", name);
   at = lexer->start;
   TN_TRY(take_argument(p, p->schema->input_count, "an input", &input));
   const tn_argument_t *of = &p->schema->inputs[input];
   if (of->kind == TENON_KIND_TENSORS || of->is_optional)
-    return tn_lexer_fail_at(lexer, at, "input '%s' %s, so no result can take its shape", of->name,
+    return tn_lexer_fail_at(lexer, at, "input '%s' %s, so no argument can take its shape", of->name,
                             of->is_optional ? "is optional" : "is a list");
-  p->patterns[result] = (tn_pattern_t){.is_given = true, .same_as = (int32_t)input};
+  if (input >= argument)
+    return tn_lexer_fail_at(lexer, at,
+                            "input '%s' does not come before '%s': the input after '=' must be an "
+                            "earlier one",
+                            of->name, name);
+  p->patterns[argument] = (tn_pattern_t){.is_given = true, .same_as = (int32_t)input};
   return TENON_OK;
 }
 
@@ -304,6 +309,15 @@ static void print_pattern(const match_t *m, const tn_pattern_t *pattern, tn_text
   tn_text_add(text, "]");
 }
 
+static void print_shape(const tenon_meta_t *meta, tn_text_t *text) {
+  tn_text_add(text, "[");
+  for (int32_t i = 0; i < meta->ndim; i++) {
+    if (i) tn_text_add(text, ", ");
+    print_dim(meta->dims[i], text);
+  }
+  tn_text_add(text, "]");
+}
+
 /* The argument that bound a name, for messages. */
 static const char *binder_of(const match_t *m, int64_t name) {
   if (m->patterns->name_attrs[name] >= 0)
@@ -322,18 +336,20 @@ static tenon_status_t fail_mismatch(const match_t *m, uint32_t input, const teno
                                     const tn_pattern_extent_t *extent) {
   tn_text_t expected = {0};
   tn_text_t found = {0};
-  print_pattern(m, &m->patterns->inputs[input], &expected);
+  int32_t same_as = m->patterns->inputs[input].same_as;
+  if (same_as < 0) {
+    print_pattern(m, &m->patterns->inputs[input], &expected);
+  } else {
+    print_shape(m->infer->inputs[same_as], &expected);
+    tn_text_add(&expected, ", as '%s' has", m->schema->inputs[same_as].name);
+  }
   if (extent && extent->kind == TN_EXTENT_NAME) {
     tn_text_add(&expected, " with %s = ", m->patterns->names[extent->number]);
     print_dim(m->names[extent->number], &expected);
     tn_text_add(&expected, ", from '%s'", binder_of(m, extent->number));
   }
-  tn_text_add(&found, "[");
-  for (int32_t i = 0; i < meta->ndim; i++) {
-    if (i) tn_text_add(&found, ", ");
-    print_dim(meta->dims[i], &found);
-  }
-  tn_fail(TENON_INVALID, "operator '%s': input '%s': expected shape %s, found %s]", m->schema->full,
+  print_shape(meta, &found);
+  tn_fail(TENON_INVALID, "operator '%s': input '%s': expected shape %s, found %s", m->schema->full,
           m->schema->inputs[input].name, tn_text_get(&expected), tn_text_get(&found));
   tn_text_clear(&expected);
   tn_text_clear(&found);
@@ -344,12 +360,36 @@ static bool differ(tenon_dim_t a, tenon_dim_t b) {
   return a.value != b.value && tenon_is_known(a) && tenon_is_known(b);
 }
 
+static void copy_shape(const tenon_meta_t *from, tenon_meta_t *to) {
+  for (int32_t i = 0; i < from->ndim; i++)
+    to->dims[i] = from->dims[i];
+  to->ndim = from->ndim;
+}
+
+/* Checks an input that must have the shape of an earlier one, or deduces the earlier one. */
+static tenon_status_t match_same(match_t *m, uint32_t input, const tenon_meta_t *meta) {
+  tenon_meta_t *of = m->infer->inputs[m->patterns->inputs[input].same_as];
+  if (!of) return TENON_OK; /* the call is refused elsewhere: that input is not optional */
+  if (of->ndim < 0) {
+    copy_shape(meta, of);
+    return TENON_OK;
+  }
+  if (of->ndim != meta->ndim) return fail_mismatch(m, input, meta, NULL);
+  for (int32_t i = 0; i < meta->ndim; i++) {
+    if (of->dims[i].value == meta->dims[i].value) continue;
+    if (differ(of->dims[i], meta->dims[i])) return fail_mismatch(m, input, meta, NULL);
+    (void)tenon_dim(m->infer, TENON_DIM_EQUAL, of->dims[i], meta->dims[i]);
+  }
+  return TENON_OK;
+}
+
 /* Matches one shape with the pattern of an input: binds names and leading extents, or checks
  * them. */
 static tenon_status_t match_input(match_t *m, uint32_t input, const tenon_meta_t *meta) {
   const tn_pattern_t *pattern = &m->patterns->inputs[input];
   int32_t leading = meta->ndim - pattern->count;
   if (meta->ndim < 0) return TENON_OK; /* the shape is deduced later */
+  if (pattern->same_as >= 0) return match_same(m, input, meta);
   if (pattern->has_leading ? leading < 0 : leading != 0) return fail_mismatch(m, input, meta, NULL);
   for (int32_t i = 0; i < leading; i++) {
     tenon_dim_t *to = &m->leading[i];
@@ -419,9 +459,7 @@ static tenon_status_t fill_output(const match_t *m, uint32_t output, tenon_meta_
       return tn_fail(TENON_INVALID,
                      "operator '%s': result '%s' has the shape of '%s', which is absent",
                      m->schema->full, name, m->schema->inputs[pattern->same_as].name);
-    for (int32_t i = 0; i < of->ndim; i++)
-      out->dims[i] = of->dims[i];
-    out->ndim = of->ndim;
+    copy_shape(of, out);
     return TENON_OK;
   }
   if (pattern->has_leading && m->leading_count + pattern->count > TENON_RANK_MAX)
@@ -477,10 +515,16 @@ tenon_status_t tn_patterns_apply(const tn_patterns_t *patterns, const tn_schema_
   for (uint32_t i = 0; is_deduced && i < schema->input_count; i++) {
     const tn_pattern_extent_t *ignored;
     tenon_meta_t *meta = infer->inputs[i];
+    const tn_pattern_t *pattern = &patterns->inputs[i];
+    if (!meta || !pattern->is_given || schema->inputs[i].kind != TENON_KIND_TENSOR ||
+        meta->ndim >= 0)
+      continue;
     /* if a name is not bound, the infer function deduces the shape */
-    if (meta && patterns->inputs[i].is_given && schema->inputs[i].kind == TENON_KIND_TENSOR &&
-        meta->ndim < 0 && !patterns->inputs[i].has_leading)
-      (void)build_shape(&m, &patterns->inputs[i], meta, &ignored);
+    const tenon_meta_t *of = pattern->same_as >= 0 ? infer->inputs[pattern->same_as] : NULL;
+    if (of)
+      copy_shape(of, meta);
+    else if (pattern->same_as < 0 && !pattern->has_leading)
+      (void)build_shape(&m, pattern, meta, &ignored);
   }
   for (uint32_t i = 0; i < schema->output_count; i++) {
     tenon_meta_t *out = infer->outputs[i];

@@ -19,7 +19,7 @@ typedef struct tn_pattern_extent_t {
 typedef struct tn_pattern_t {
   bool is_given;    /* the argument has a declaration */
   bool has_leading; /* starts with "..." */
-  int32_t same_as;  /* results: the input whose shape the result takes, or -1 */
+  int32_t same_as;  /* the earlier input whose shape this argument has, or -1 */
   int32_t count;    /* extents after "..." */
   const tn_pattern_extent_t *extents;
 } tn_pattern_t;

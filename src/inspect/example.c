@@ -296,6 +296,13 @@ static void shape_by_pattern(plan_t *p, const tn_pattern_t *pattern, tn_example_
   }
 }
 
+/* The shape of an earlier input, which an input must have. */
+static void shape_by_input(const tn_example_input_t *of, tn_example_tensor_t *out) {
+  if (!of->is_given || !of->count) return;
+  out->ndim = of->tensors->ndim;
+  memcpy(out->shape, of->tensors->shape, (size_t)out->ndim * sizeof *out->shape);
+}
+
 static uint32_t list_count(const plan_t *p, const tn_argument_t *argument) {
   int64_t count = argument->count_attr >= 0 ? attr_extent(&p->example->attrs[argument->count_attr])
                                             : argument->count;
@@ -310,7 +317,9 @@ static tenon_status_t plan_unstated(plan_t *p, uint32_t i) {
   for (uint32_t k = 0; k < input->count; k++) {
     tn_example_tensor_t *tensor = &input->tensors[k];
     tensor->dtype = example_dtype(p, i);
-    if (pattern->is_given && p->op->shapes.text)
+    if (pattern->is_given && p->op->shapes.text && pattern->same_as >= 0)
+      shape_by_input(&p->example->inputs[pattern->same_as], tensor);
+    else if (pattern->is_given && p->op->shapes.text)
       shape_by_pattern(p, pattern, tensor);
     else if (argument->is_host) {
       /* Most host inputs are an axis or a number: one element. */

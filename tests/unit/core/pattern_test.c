@@ -138,11 +138,16 @@ TEST("error messages point at the extent") {
   CHECK_TEXT(refused("f(Tensor x, float a=1) -> Tensor", "x: [n]; out: [a]"),
              "column 15: attribute 'a' is not an int or a dim, so it cannot be an extent");
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", "x = x"),
-             "column 3: 'x' is an input; only a result can take the shape of an input with '='");
+             "column 5: input 'x' does not come before 'x': the input after '=' must be an earlier "
+             "one");
+  CHECK_TEXT(refused("f(Tensor x, Tensor y) -> Tensor", "x = y"),
+             "column 5: input 'y' does not come before 'x'");
+  CHECK_TEXT(refused("f(Tensor x, Tensor[] ys) -> Tensor", "ys = x"),
+             "column 4: input 'ys' is a list, and '=' is for one tensor");
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", "out = out"),
              "column 7: expected an input, found 'out'");
   CHECK_TEXT(refused("f(Tensor? x) -> Tensor", "out = x"),
-             "column 7: input 'x' is optional, so no result can take its shape");
+             "column 7: input 'x' is optional, so no argument can take its shape");
   CHECK_TEXT(refused("f(Tensor[] x) -> Tensor", "out = x"), "input 'x' is a list");
   CHECK_TEXT(refused("f(Tensor x) -> Tensor", ""),
              "column 1: expected an input or a result, found the end");
@@ -265,6 +270,48 @@ TEST("a result may have the shape of an input, and a result without a pattern is
   CHECK_TEXT(tn_error(), "result 'same' has the shape of 'x', which is absent");
 }
 
+TEST("an input may have to have the shape of an earlier input, of any rank") {
+  open("f(Tensor x, Tensor? y, Tensor z) -> Tensor", "y = x; z = x; out = x");
+  CHECK(patterns.inputs[0].same_as == -1 && !patterns.inputs[0].is_given);
+  CHECK(patterns.inputs[1].same_as == 0 && patterns.inputs[2].same_as == 0);
+  clear();
+  shape(0, 3, 2, 3, 5);
+  shape(1, 3, 2, 3, 5);
+  shape(2, 3, 2, 3, 5);
+  CHECK_STATUS(apply(NULL), TENON_OK);
+  CHECK(is_shape(&output_metas[0], 3, 2, 3, 5));
+  inputs[1] = NULL;
+  CHECK_STATUS(apply(NULL), TENON_OK);
+  shape(2, 3, 1, 3, 5);
+  CHECK_STATUS(apply(NULL), TENON_INVALID);
+  CHECK_TEXT(tn_error(), "operator 'lib::f': input 'z': expected shape [2, 3, 5], as 'x' has, "
+                         "found [1, 3, 5]");
+  shape(2, 2, 3, 5);
+  CHECK_STATUS(apply(NULL), TENON_INVALID);
+  CHECK_TEXT(tn_error(), "expected shape [2, 3, 5], as 'x' has, found [3, 5]");
+  clear();
+  shape(0, 0);
+  shape(2, 0);
+  CHECK_STATUS(apply(NULL), TENON_OK);
+  CHECK(output_metas[0].ndim == 0);
+}
+
+TEST("a shape that is equal to that of another input is deduced, whichever of the two is known") {
+  open("f(Tensor x, Tensor y) -> Tensor", "y = x; out = x");
+  clear();
+  shape(0, 2, 4, 7);
+  shape(1, 0);
+  input_metas[1].ndim = -1;
+  CHECK_STATUS(apply(NULL), TENON_OK);
+  CHECK(is_shape(&input_metas[1], 2, 4, 7) && is_shape(&output_metas[0], 2, 4, 7));
+  clear();
+  shape(0, 0);
+  input_metas[0].ndim = -1;
+  shape(1, 2, 4, 7);
+  CHECK_STATUS(apply(NULL), TENON_OK);
+  CHECK(is_shape(&input_metas[0], 2, 4, 7) && is_shape(&output_metas[0], 2, 4, 7));
+}
+
 TEST("the pattern of a list applies to each of its items") {
   open("f(Tensor[] xs) -> Tensor[]", "xs: [n, 2]; out: [2, n]");
   clear();
@@ -284,6 +331,17 @@ TEST("the pattern of a list applies to each of its items") {
 
 TEST("symbolic extents are equated and broadcast") {
   tenon_dim_t n, m;
+  CHECK_STATUS(tn_extents_create(&extents), TENON_OK);
+  CHECK_STATUS(tn_extents_symbol(extents, "n", &n), TENON_OK);
+  CHECK_STATUS(tn_extents_symbol(extents, "m", &m), TENON_OK);
+  open("f(Tensor x, Tensor y) -> Tensor", "y = x; out = x");
+  clear();
+  shape(0, 1, 8);
+  shape(1, 1, 9);
+  input_dims[0][0] = n;
+  CHECK_STATUS(apply(NULL), TENON_OK);
+  CHECK(tn_extents_resolve(extents, output_dims[0][0]).value == 9);
+  tn_extents_release(extents);
   CHECK_STATUS(tn_extents_create(&extents), TENON_OK);
   CHECK_STATUS(tn_extents_symbol(extents, "n", &n), TENON_OK);
   CHECK_STATUS(tn_extents_symbol(extents, "m", &m), TENON_OK);

@@ -46,6 +46,9 @@ TENON_LIBRARY(match, "1.0.0",
   TENON_OP("like(Tensor x, Tensor y) -> (Tensor, Tensor)",
     TENON_TYPES("x: i32|f32; y = ?; out0 = x; out1 = f16"),
     TENON_SHAPES("y: [..., 2]; out0 = x; out1 = y"), RUN),
+  TENON_OP("alike(Tensor x, Tensor? y, Tensor z) -> Tensor",
+    TENON_TYPES("x: i32|f32; y = x; z = ?; out = x"),
+    TENON_SHAPES("y = x; z = x; out = x"), RUN),
   TENON_OP("square(Tensor x, Tensor y) -> Tensor", TENON_TYPES("x: i32|f32; y = x; out = x"),
     TENON_SHAPES("y: [n, n]; x: [3, n]; out: [n]"), RUN),
   TENON_OP("blend(Tensor? a, Tensor b, Tensor? c=None) -> (Tensor, Tensor?)",
@@ -66,7 +69,8 @@ static const struct {
 } tried[] = {{"match::same", 2, 1, {2, 2}},     {"match::multiply", 3, 1, {3, 2, 1}},
              {"match::maybe", 2, 2, {2, 2}},    {"match::stated", 1, 1, {3}},
              {"match::like", 2, 2, {2, 1}},     {"match::square", 2, 1, {2, 2}},
-             {"match::blend", 3, 2, {3, 3, 1}}, {"match::refuse", 1, 2, {1}}};
+             {"match::alike", 3, 1, {2, 2, 2}}, {"match::blend", 3, 2, {3, 3, 1}},
+             {"match::refuse", 1, 2, {1}}};
 enum {
   TRIED = sizeof tried / sizeof *tried,
   ATTRS = 12,
