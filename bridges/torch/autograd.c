@@ -1,6 +1,6 @@
 /* PyTorch's autograd for operators with a gradient. Registered in Python alone, autograd would
  * enter Python in every call. Here a call that needs no gradient continues below autograd at once;
- * only other calls go to the overload `autograd`, whose kernel is written in Python. */
+ * only other calls go to the operator _NAME_autograd, whose kernel is written in Python. */
 #include <stdio.h>
 #include <string.h>
 
@@ -35,7 +35,7 @@ void operator_choose(const operator_t *self, torch_value_t *stack, uint64_t argu
   (void)arguments;
   (void)results;
   if (any_wants_gradient(self, stack)) {
-    bad = torch.torch_call_dispatcher(self->own, self->autograd, stack, torch_build_version);
+    bad = torch.torch_call_dispatcher(self->autograd, self->overload, stack, torch_build_version);
   } else {
     const bool before = torch.is_excluded(operator_autograd_key);
     torch.exclude(operator_autograd_key, true);

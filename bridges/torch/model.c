@@ -1,6 +1,6 @@
-/* Models that Tenon compiles, as one PyTorch operator: tenon::run, and its gradient tenon::run.vjp,
- * which repeats the run with Tenon's tape on and goes back. A compiled model stays in the list
- * until the process ends. */
+/* Models that Tenon compiles, as one PyTorch operator: tenon::run, and its gradient
+ * tenon::_run_vjp, which repeats the run with Tenon's tape on and goes back. A compiled model stays
+ * in the list until the process ends. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,7 +82,7 @@ tenon_status_t model_compile(const char *path, const char *device, char *why, si
   return status;
 }
 
-/* The arguments of run.vjp, in the order of a call's values. */
+/* The arguments of _run_vjp, in the order of a call's values. */
 enum {
   INPUTS,
   GRADS,
@@ -246,7 +246,8 @@ const operator_t *model_operator(bool is_gradient) {
                                  .attr_count = 2,
                                  .arguments = of_run};
   static const operator_t vjp = {.run = run_model_gradient,
-                                 .name = "tenon::run.vjp",
+                                 .name =
+                                     "tenon::run", /* messages name the operator that users call */
                                  .argument_count = 6,
                                  .input_count = 2,
                                  .attr_count = 4,
@@ -256,7 +257,8 @@ const operator_t *model_operator(bool is_gradient) {
 }
 
 const char *model_schema(bool is_gradient) {
-  return is_gradient ? "run.vjp(Tensor[] inputs, Tensor[] grads, int[] given, int[] wanted, *, str "
-                       "model, str device='cpu') -> Tensor[]"
-                     : "run(Tensor[] inputs, *, str model, str device='cpu') -> Tensor[]";
+  return is_gradient
+             ? "_run_vjp(Tensor[] inputs, Tensor[] grads, int[] given, int[] wanted, *, str "
+               "model, str device='cpu') -> Tensor[]"
+             : "run(Tensor[] inputs, *, str model, str device='cpu') -> Tensor[]";
 }

@@ -1,4 +1,4 @@
-/* A Tenon operator as PyTorch sees it: its schema, its kernel function and its overloads for
+/* A Tenon operator as PyTorch sees it: its schema, its kernel function and its operators for
  * gradients. */
 #ifndef BRIDGES_TORCH_OPERATOR_H
 #define BRIDGES_TORCH_OPERATOR_H
@@ -26,8 +26,10 @@ typedef struct operator_t {
   const char *own;
   /* `own` is the name without its overload, `overload` the overload's name, "" if there is none */
   const char *overload;
-  char autograd[200]; /* the overload that calls go to if they need a gradient */
-  bool is_autograd;   /* this is the kernel that checks whether a call needs a gradient */
+  /* ns::_NAME_autograd, to whose equal overload calls go if they need a gradient. It is an operator
+   * of its own, so that errors of PyTorch do not offer it to callers. */
+  const char *autograd;
+  bool is_autograd; /* this is the kernel that checks whether a call needs a gradient */
   /* this is the gradient, computed by Tenon's tape, of an operator without a gradient formula */
   bool is_gradient;
   /* Some results are optional: an argument `wanted` follows those of the schema; bit i requests
@@ -48,10 +50,10 @@ typedef enum form_t {
 } form_t;
 operator_t *operator_new(const tenon_op_t *op, form_t form, char *why, size_t capacity);
 void operator_free(operator_t *self);
-/* Returns the schema in PyTorch's language (is_autograd: that of the overload `autograd`); the
+/* Returns the schema in PyTorch's language (is_autograd: that of the operator for autograd); the
  * caller frees it. Returns NULL if memory runs out. */
 char *operator_schema(const operator_t *self, bool is_autograd);
-/* The kernel for PyTorch's autograd: calls the operator itself, or its overload `autograd` if a
+/* The kernel for PyTorch's autograd: calls the operator itself, or its operator for autograd if a
  * gradient is needed. */
 void operator_choose(const operator_t *self, torch_value_t *stack, uint64_t arguments,
                      uint64_t results);

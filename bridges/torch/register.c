@@ -108,17 +108,17 @@ static bool define_new(registration_t *r, const tenon_op_t *op, form_t form, cha
   return good;
 }
 
-/* Registers a kernel for autograd, and the overload that it calls. Operators with lists of tensors
+/* Registers a kernel for autograd, and the operator that it calls. Operators with lists of tensors
  * are handled in Python. */
 static bool add_autograd(registration_t *r, const tenon_op_t *op, const char *schema, char *why,
                          size_t capacity) {
   operator_t *self = operator_new(op, FORM_AUTOGRAD, why, capacity);
-  char *overload = self ? operator_schema(self, true) : NULL;
-  bool good = overload &&
-              (!define_schema(r->definitions, self, overload) ||
-               rejected_schema(overload, why, capacity)) &&
-              implement_schema(r->autograd, BACKENDS_ALL, self, schema, why, capacity);
-  free(overload);
+  char *called = self ? operator_schema(self, true) : NULL;
+  bool good =
+      called &&
+      (!define_schema(r->definitions, self, called) || rejected_schema(called, why, capacity)) &&
+      implement_schema(r->autograd, BACKENDS_ALL, self, schema, why, capacity);
+  free(called);
   if (!good) operator_free(self);
   return good;
 }

@@ -16,7 +16,11 @@ static bool is_reserved_word(const char *name) {
   return false;
 }
 
-/* Sets the name (stored at `own`), the overload, and the name of the overload for autograd. */
+/* The room for the name of an operator for autograd, beyond that of the operator itself. */
+enum { AUTOGRAD_ROOM = sizeof "__autograd" };
+
+/* Sets the name (stored at `own`), the overload, and the name of the operator for autograd (stored
+ * behind `own`). */
 static void set_names(operator_t *self, char *own, const char *name, size_t name_size) {
   memcpy(own, name, name_size - 1);
   char *dot = strchr(own, '.');
@@ -26,8 +30,11 @@ static void set_names(operator_t *self, char *own, const char *name, size_t name
     *dot = 0;
   else if (is_reserved_word(strstr(own, "::") + 2))
     own[name_size - 2] = '_';
-  snprintf(self->autograd, sizeof self->autograd, "%s%sautograd", self->overload,
-           *self->overload ? "_" : "");
+  const char *short_name = strstr(name, "::") + 2;
+  char *autograd = own + name_size;
+  snprintf(autograd, name_size + AUTOGRAD_ROOM, "%.*s_%.*s_autograd", (int)(short_name - name),
+           name, (int)strcspn(short_name, "."), short_name);
+  self->autograd = autograd;
 }
 
 /* Reads all arguments and results. Returns NULL, or the reason why PyTorch cannot have the
@@ -76,7 +83,8 @@ operator_t *operator_new(const tenon_op_t *op, form_t form, char *why, size_t ca
   /* with room for an underscore behind a reserved word */
   const size_t name_size = strlen(info.name) + 2;
   operator_t *self =
-      calloc(1, sizeof *self + (inputs + attrs + outputs) * sizeof(tenon_argument_t) + name_size);
+      calloc(1, sizeof *self + (inputs + attrs + outputs) * sizeof(tenon_argument_t) +
+                    2 * name_size + AUTOGRAD_ROOM);
   if (!self) {
     snprintf(why, capacity, "out of memory");
     return NULL;
@@ -267,10 +275,12 @@ char *operator_schema(const operator_t *self, bool is_autograd) {
   text_t text = {NULL, 0, 0, false};
   const char *name = strstr(self->name, "::") + 2;
   bool is_keyword = false;
-  append_text(&text, "%s%s", name, underscore_if_word(name));
   if (self->is_gradient || is_autograd) {
-    append_text(&text, "%s", strchr(name, '.') ? "_" : ".");
-    append_text(&text, "%s", is_autograd ? "autograd" : "vjp");
+    size_t size = strcspn(name, ".");
+    append_text(&text, "_%.*s_%s%s", (int)size, name, is_autograd ? "autograd" : "vjp",
+                name + size);
+  } else {
+    append_text(&text, "%s%s", name, underscore_if_word(name));
   }
   append_text(&text, "(");
   for (uint32_t i = 0; i < self->argument_count; i++) {

@@ -562,6 +562,13 @@ for count in 2, 1, 2:
         with self.assertRaises((RuntimeError, NotImplementedError)):
             self.gelu(torch.ones(3).to_sparse())
 
+    def test_errors_of_pytorch_list_no_inner_operators(self):
+        for op in torch.ops.core.gelu, torch.ops.core.attention, torch.ops.core.matmul:
+            self.assertEqual(op.overloads(), ["default"])
+            with self.assertRaises(RuntimeError) as refused:
+                op("text")
+            self.assertNotRegex(str(refused.exception), "vjp|autograd")
+
     def test_a_model_is_one_operator(self):
         import onnx
         helper, w = onnx.helper, np.arange(12, dtype=np.float32).reshape(4, 3) / 10

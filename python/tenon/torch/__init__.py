@@ -115,7 +115,7 @@ def onnx_functions(library):
 
 
 def overload(name, form=None):
-    """Returns the PyTorch operator of "ns::name", or its gradient overload (form="vjp" or "autograd").
+    """Returns the PyTorch operator of "ns::name", or the inner operator for its gradient (form="vjp" or "autograd").
 
     Registers the library if it is not registered yet.
     """
@@ -123,18 +123,20 @@ def overload(name, form=None):
     register(namespace)
     if name not in _names[namespace]:
         raise _core.NotFoundError(f"{name} is not one of the operators of {namespace} that are registered with PyTorch")
-    own, _, variant = _names[namespace][name][0].split("::")[1].partition(".")
-    return getattr(getattr(getattr(torch.ops, namespace), own), _joined(variant, form) or "default")
+    own, _, variant = (_inner(name, form) if form else _names[namespace][name][0]).split("::")[1].partition(".")
+    return getattr(getattr(getattr(torch.ops, namespace), own), variant or "default")
 
 
-def _joined(variant, form):
-    return f"{variant}_{form}" if variant and form else form or variant
+def _inner(name, form):
+    """The name of the inner operator of an operator of Tenon's.  It is no overload, since PyTorch's errors list all overloads."""
+    namespace, _, rest = name.partition("::")
+    own, dot, variant = rest.partition(".")
+    return f"{namespace}::_{own}_{form}{dot}{variant}"
 
 
 def _complete(op, home, by_parts, own_autograd):
     """Registers what PyTorch needs besides the kernel: the fake kernel, vmap, autocast and the gradient."""
     name = _names[op.name.split("::")[0]][op.name][0]
-    own, _, variant = name.partition(".")
     found = []  # the overload, looked up by the first call
 
     def own_overload():
@@ -154,8 +156,8 @@ def _complete(op, home, by_parts, own_autograd):
     if formulas is not None:
         forward, backward = gradients.functions(op, formulas, overload)
     elif by_parts:
-        torch.library.register_fake(f"{own}.{_joined(variant, 'vjp')}", fakes.fake_of_gradient(op), lib=home)
-        home.impl(f"{own.split('::')[1]}.{_joined(variant, 'vjp')}", batching.kernel_of_gradient(lambda: overload(op.name, "vjp")), "FuncTorchBatched", with_keyset=True)
+        torch.library.register_fake(_inner(op.name, "vjp"), fakes.fake_of_gradient(op), lib=home)
+        home.impl(_inner(op.name, "vjp").split("::")[1], batching.kernel_of_gradient(lambda: overload(op.name, "vjp")), "FuncTorchBatched", with_keyset=True)
         forward, backward = gradients.functions_by_parts(op, lambda: overload(op.name, "vjp"))
     else:
         return
@@ -163,5 +165,5 @@ def _complete(op, home, by_parts, own_autograd):
         torch.library.register_autograd(name, backward, setup_context=forward, lib=home)  # register_autograd handles lists of tensors
         return
     if own_autograd:
-        name = f"{own}.{_joined(variant, 'autograd')}"
+        name = _inner(op.name, "autograd")
     home.impl(name.split("::")[1], gradients.kernel(op.name, own_overload, forward, backward), "Autograd")

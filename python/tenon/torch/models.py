@@ -57,12 +57,12 @@ def _backward(ctx, *grads):
     wanted, given = [i for i in range(len(inputs)) if ctx.needs_input_grad[i]], [i for i, g in enumerate(grads) if g is not None]
     if not wanted or not given:
         return tuple(None for _ in inputs)
-    made = dict(zip(wanted, torch.ops.tenon.run.vjp(list(inputs), [grads[i].contiguous() for i in given], given, wanted, **ctx.named)))
+    made = dict(zip(wanted, torch.ops.tenon._run_vjp(list(inputs), [grads[i].contiguous() for i in given], given, wanted, **ctx.named)))
     return tuple(made.get(i) for i in range(len(inputs)))
 
 
 def _gradient(*tensors, count, given, wanted, **named):
-    return tuple(torch.ops.tenon.run.vjp(list(tensors[:count]), list(tensors[count:]), given, wanted, **named))
+    return tuple(torch.ops.tenon._run_vjp(list(tensors[:count]), list(tensors[count:]), given, wanted, **named))
 
 
 def _second(ctx, *grads):
@@ -83,12 +83,12 @@ def register(bridge):
         raise _core.Error(f"tenon::run could not be registered with PyTorch: {error.value.decode()}")
     home = torch.library.Library("tenon", "FRAGMENT")
     torch.library.register_fake("tenon::run", _fake, lib=home)
-    torch.library.register_fake("tenon::run.vjp", _fake_gradient, lib=home)
+    torch.library.register_fake("tenon::_run_vjp", _fake_gradient, lib=home)
     torch.library.register_vmap("tenon::run", _vmap, lib=home)
     run = gradients.kernel("tenon::run", lambda: _forward, _setup, _backward)
-    vjp = gradients.kernel("tenon::run.vjp", lambda: _gradient, lambda ctx, inputs, output, named: None, _second)
+    vjp = gradients.kernel("tenon::_run_vjp", lambda: _gradient, lambda ctx, inputs, output, named: None, _second)
     home.impl("run", lambda inputs, **named: list(run(*inputs, **named)), "Autograd")
-    home.impl("run.vjp", lambda inputs, grads, given, wanted, **named: list(vjp(*inputs, *grads, count=len(inputs), given=given, wanted=wanted, **named)), "Autograd")
+    home.impl("_run_vjp", lambda inputs, grads, given, wanted, **named: list(vjp(*inputs, *grads, count=len(inputs), given=given, wanted=wanted, **named)), "Autograd")
     _home.append(home)
 
 
