@@ -20,7 +20,7 @@ class Gdb(unittest.TestCase):
     def gdb(self, *commands, program):
         script = ["set confirm off", "set pagination off", "set debuginfod enabled off", f"source {ROOT / 'tools/gdb/tenon-gdb.py'}"]
         words = [word for command in script + list(commands) for word in ("-ex", command)]
-        out, _ = run("gdb", "-q", "-nx", "-batch", *words, "--args", *program, code=None)
+        out, self.said = run("gdb", "-q", "-nx", "-batch", *words, "--args", *program, code=None)
         return out
 
     def test_a_breakpoint_from_before_the_library_is_loaded_and_a_step_into_a_called_operator_and_back(self):
@@ -42,6 +42,8 @@ class Gdb(unittest.TestCase):
         self.assertIn(f"$1 = f32[1, 16] {{{shown}, ...}}", out)
         self.assertIn("$2 = f32\n$3 = operator toy::around\n$4 = [3, 4]\n", out)
         self.assertIn(f"toy::around (run)\n  input x = f32[1, 16] {{{shown}, ...}}\n  attribute axes = [3, 4]\n  attribute how = 'b'\n", out)
+        if "gdb cannot call functions of this process" in self.said:
+            self.skipTest("this gdb cannot call functions of a process on this processor: tenon step and tenon ops were not tested")
         stepped = out.index("twice (call=")
         self.assertIn("toy::twice (run)\n  input x = f32[1, 16]", out[stepped:])
         self.assertIn("toy::around (run)", out[stepped:])

@@ -31,6 +31,14 @@ def unpack(layout, address):
     return struct.unpack(layout, read(address, struct.calcsize(layout)))
 
 
+def call_function(expression):
+    """Calls a function of the process.  gdb 13 cannot do this on processors with AMX, since it does not know their registers."""
+    try:
+        return gdb.parse_and_eval(expression)
+    except gdb.error as error:
+        raise gdb.GdbError(f"gdb cannot call functions of this process ({error}): use a newer gdb, or `break FUNCTION` and `continue`") from None
+
+
 def text(address, most=400):
     out = b""
     while address and len(out) < most:
@@ -322,12 +330,12 @@ class TenonStep(gdb.Command):
     @staticmethod
     def kernel(op):
         """Returns the function of the CPU kernel, found by tenon_op_slot."""
-        room = int(gdb.parse_and_eval("((void *(*)(unsigned long))malloc)(64)"))
+        room = int(call_function("((void *(*)(unsigned long))malloc)(64)"))
         gdb.selected_inferior().write_memory(room, struct.pack("<I", 56) + bytes(60))
         gdb.selected_inferior().write_memory(room + 60, b"cpu\0")
-        failed = int(gdb.parse_and_eval(f"((int (*)(void *, void *, void *))tenon_op_slot)((void *){op}, (void *){room + 60}, (void *){room})"))
+        failed = int(call_function(f"((int (*)(void *, void *, void *))tenon_op_slot)((void *){op}, (void *){room + 60}, (void *){room})"))
         function, = unpack("<Q", room + 48)
-        gdb.parse_and_eval(f"((void (*)(void *))free)((void *){room})")
+        call_function(f"((void (*)(void *))free)((void *){room})")
         return 0 if failed else function
 
 
@@ -339,14 +347,14 @@ class TenonOps(gdb.Command):
 
     def invoke(self, argument, from_tty):
         layout, wanted = Layout(), re.compile(argument.strip() or ".")
-        room = int(gdb.parse_and_eval("((void *(*)(unsigned long))malloc)(16)"))
-        gdb.parse_and_eval(f"((int (*)(void *, void *))tenon_ops_list)((void *){room}, (void *){room + 8})")
+        room = int(call_function("((void *(*)(unsigned long))malloc)(16)"))
+        call_function(f"((int (*)(void *, void *))tenon_ops_list)((void *){room}, (void *){room + 8})")
         ops, count = unpack("<Qi", room)
         for op in unpack(f"<{count}Q", ops):
             if wanted.search(op_name(op, layout)):
                 print(f"{op_name(op, layout)}  {text(unpack('<Q', op + layout.schema)[0], 2000)}")
-        gdb.parse_and_eval(f"((void (*)(void *))tenon_ops_release)((void *){ops})")
-        gdb.parse_and_eval(f"((void (*)(void *))free)((void *){room})")
+        call_function(f"((void (*)(void *))tenon_ops_release)((void *){ops})")
+        call_function(f"((void (*)(void *))free)((void *){room})")
 
 
 class TenonTensor(gdb.Command):
