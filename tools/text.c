@@ -70,8 +70,15 @@ bool texts_add(texts_t *list, const char *text) {
   return true;
 }
 
+/* Names that begin with numbers stand in the order of the numbers: 999-x comes before 1000-x. */
 static int compare_items(const void *a, const void *b) {
-  return strcmp(*(char *const *)a, *(char *const *)b);
+  const char *left = *(char *const *)a;
+  const char *right = *(char *const *)b;
+  size_t left_digits = strspn(left, "0123456789");
+  size_t right_digits = strspn(right, "0123456789");
+  if (left_digits && right_digits && left_digits != right_digits)
+    return left_digits < right_digits ? -1 : 1;
+  return strcmp(left, right);
 }
 
 void texts_sort(texts_t *list) {

@@ -72,6 +72,12 @@ class Recordings(unittest.TestCase):
         self.assertIn("3 calls, 0 with a different outcome", tenon("replay", HERE / "state")[0])
         tenon("replay", saved[2], code=1)  # alone it is the first call of the state
 
+    def test_calls_are_replayed_in_the_order_of_their_numbers(self):
+        saved, _, _ = self.record("toy.counter(x)\ntoy.counter(x)", "order", TENON_RECORD_ALL="1")
+        for path, number in zip(saved, (999, 1000)):
+            path.rename(path.with_name(f"{number}-toy.counter"))
+        self.assertIn("2 calls, 0 with a different outcome", tenon("replay", HERE / "order")[0])
+
     def test_a_replay_draws_the_random_numbers_of_the_saved_call(self):
         saved, out, _ = self.record("tenon.seed(7)\ny = [tenon.ops.core.randn(shape=[5]) for _ in range(2)]", "random",
                                     TENON_RECORD_ALL="1")
