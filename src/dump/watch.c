@@ -20,6 +20,7 @@
 #include "dump/record.h"
 #include "layers/trace.h"
 #include "operator/kernel.h"
+#include "operator/table.h"
 #include "storage/device_memory.h"
 
 enum {
@@ -86,11 +87,24 @@ static bool choose_folder(const tenon_op_t *op, bool is_failure, char *out, size
   return fits;
 }
 
+/* Returns the entry of the operator's table for the backend of a call; NULL: the operator has none,
+ * so a fallback serves the call. */
+static const tn_table_entry_t *backend_entry(const tenon_call_t *call) {
+  const tn_backend_t *backend = tn_backend_of(tn_call_device(call));
+  if (!backend) return NULL;
+  return backend->bit == TN_BIT_OTHERS ? tn_table_others(call->op, backend)
+                                       : tn_table_own(call->op, backend->bit);
+}
+
+/* Returns the text of the kernel that the table has for a call; NULL: none. A kernel that declined
+ * the call is returned as well. */
 static const char *kernel_of(const tenon_call_t *call) {
-  const tn_frame_t *frame = tn_frame_of_const(call);
-  const tn_kernel_t *kernel = frame->kernel;
-  if (!kernel && frame->entry && tn_call_device(call).type == 1)
-    kernel = tn_op_kernel(call->op, call->inputs, call->outputs);
+  const tn_kernel_t *kernel = tn_frame_of_const(call)->kernel;
+  if (!kernel && tn_frame_of_const(call)->entry) {
+    const tn_table_entry_t *entry = backend_entry(call);
+    if (entry && (entry->only || entry->by_dtype))
+      kernel = tn_entry_kernel(entry, call->op, call->inputs, call->outputs);
+  }
   return kernel ? kernel->text : NULL;
 }
 

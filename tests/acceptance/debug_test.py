@@ -78,6 +78,15 @@ class Recordings(unittest.TestCase):
             path.rename(path.with_name(f"{number}-toy.counter"))
         self.assertIn("2 calls, 0 with a different outcome", tenon("replay", HERE / "order")[0])
 
+    def test_a_saved_call_names_the_kernel_of_its_device(self):
+        path = model("kernel", node("MatMul", "x w", "h", "mm"), node("Erf", "h", "e", "next"), node("twice", "e", "y", "last", "toy"))
+        for device, kernels in ("cpu", ["cpu", "cpu", "cpu"]), ("sim", ["sim", "source", None]):
+            shutil.rmtree(HERE / "kernel", ignore_errors=True)
+            tenon("run", path, "--ops", "toy.so", "--input", "random:0", "--device", device, "--claim", "off", "--optimize", "plain",
+                  env={"TENON_RECORD": str(HERE / "kernel"), "TENON_RECORD_OP": "core::matmul,core::erf,toy::*"})
+            found = [json.loads((folder / "call.json").read_text()).get("kernel") for folder in recordings(HERE / "kernel")]
+            self.assertEqual([kernel and kernel.split()[0] for kernel in found], kernels)
+
     def test_a_replay_draws_the_random_numbers_of_the_saved_call(self):
         saved, out, _ = self.record("tenon.seed(7)\ny = [tenon.ops.core.randn(shape=[5]) for _ in range(2)]", "random",
                                     TENON_RECORD_ALL="1")
