@@ -439,17 +439,22 @@ static tenon_status_t find_given(tn_request_t *r, progress_t *p) {
 
 static tenon_status_t call_inferred(tn_request_t *r);
 
+/* Makes the call with inputs of its own, which are released. */
+static tenon_status_t call_with_copies(tn_request_t *r, tenon_tensor_t **copies) {
+  r->inputs = copies;
+  tenon_status_t status = call_inferred(r);
+  for (uint32_t i = 0; i < r->op->input_count; i++)
+    tenon_tensor_release(copies[i]);
+  return status;
+}
+
 /* Calls a view operator with dense copies of its inputs. */
 static tenon_status_t call_on_dense(const tn_request_t *request) {
   tn_request_t r = *request;
   tenon_tensor_t **dense;
   TN_TRY(tn_inputs_dense(r.op, r.inputs, &dense));
-  r.inputs = dense;
   r.random = NULL;
-  tenon_status_t status = call_inferred(&r);
-  for (uint32_t i = 0; i < r.op->input_count; i++)
-    tenon_tensor_release(dense[i]);
-  return status;
+  return call_with_copies(&r, dense);
 }
 
 /* Makes the call with copies of the inputs that it would overwrite before it has read them. */
@@ -458,12 +463,8 @@ static __attribute__((noinline, cold)) tenon_status_t call_apart(const tn_reques
   tn_request_t r = *request;
   tenon_tensor_t **inputs;
   TN_TRY(tn_overlap_part(r.op, r.inputs, copies, &inputs));
-  r.inputs = inputs;
   r.is_apart = true;
-  tenon_status_t status = call_inferred(&r);
-  for (uint32_t i = 0; i < r.op->input_count; i++)
-    tenon_tensor_release(inputs[i]);
-  return status;
+  return call_with_copies(&r, inputs);
 }
 
 /* Sets outputs that are inputs written in place, and creates unallocated outputs. */
