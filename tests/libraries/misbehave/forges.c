@@ -137,8 +137,8 @@ static uint64_t forge_run(uint64_t op) {
   put(0);
   put(0);
   if (is_dense) {
-    put_dense(near_dtype(op == STRINGS ? TENON_STRING : TENON_F32), one_in(4) ? next() % 5 : 3,
-              offsets[0]);
+    uint64_t count = one_in(4) ? next() % 5 : 3;
+    put_dense(near_dtype(op == STRINGS ? TENON_STRING : TENON_F32), count, offsets[0]);
   } else if (op == SEVERAL) {
     put(LIST);
     put(3);
@@ -263,8 +263,10 @@ static uint64_t forge_form_of_run(void) {
   if (form == LIST_OF_STRINGS || form == SAME_BLOCK) {
     put(LIST);
     put(3);
-    for (int i = 0; i < 3; i++)
-      put_dense(form == SAME_BLOCK ? TENON_F32 : TENON_STRING, 3, i ? other : offset);
+    const uint64_t dtype = form == SAME_BLOCK ? TENON_F32 : TENON_STRING;
+    put_dense(dtype, 3, offset);
+    put_dense(dtype, 3, other);
+    put_dense(dtype, 3, other);
   }
   /* What the host copies to the result: it gave the second place in the entry for it. */
   for (int i = 0; i < 3 && form == VIEW_ELSEWHERE; i++)
