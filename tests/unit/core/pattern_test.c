@@ -289,6 +289,9 @@ TEST("an input may have to have the shape of an earlier input, of any rank") {
   shape(2, 2, 3, 5);
   CHECK_STATUS(apply(NULL), TENON_INVALID);
   CHECK_TEXT(tn_error(), "expected shape [2, 3, 5], as 'x' has, found [3, 5]");
+  shape(2, 2, 2, 3);
+  CHECK_STATUS(apply(NULL), TENON_INVALID);
+  CHECK_TEXT(tn_error(), "expected shape [2, 3, 5], as 'x' has, found [2, 3]");
   clear();
   shape(0, 0);
   shape(2, 0);
