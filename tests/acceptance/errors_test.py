@@ -14,7 +14,7 @@ import numpy as np
 from onnx import ModelProto, TensorProto as T, helper as h, numpy_helper
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("TENON_BUILD", ROOT / "build"))
+BUILD = pathlib.Path(os.environ.get("TENON_BUILD", ROOT / "build")).resolve()
 
 
 def value(name, shape=(2,), dtype=T.FLOAT):
