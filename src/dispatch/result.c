@@ -20,6 +20,10 @@
 
 tenon_status_t (*tn_result_create_shared)(const tn_library_t *, tenon_dtype_t, int32_t,
                                           const int64_t *, tenon_tensor_t **);
+uint64_t (*tn_result_view_limit)(const tn_library_t *);
+
+/* Bytes of elements of a view that repeats elements; those of a tensor may not exceed it either. */
+#define VIEW_BYTES ((uint64_t)1 << 62)
 
 static tenon_status_t create_list(const tn_inference_t *inference, const tenon_meta_t *meta,
                                   tenon_tensor_t *const *inputs, tenon_tensor_t **out_tensor) {
@@ -99,6 +103,36 @@ static __attribute__((noinline, cold)) tenon_status_t refuse_view(const tn_infer
       op->name, result, text, view.low / 8, view.high / 8, input, own.low / 8, own.high / 8);
 }
 
+/* A view may repeat elements of its input, with strides of 0. Whoever copies the view copies each
+ * of them, so their bytes must be countable, and no more than the library's limit. The view lies in
+ * `bits` of the input's memory. */
+static tenon_status_t check_repeated(const tn_inference_t *inference, const tenon_meta_t *meta,
+                                     const int64_t *shape, int64_t bits) {
+  const tenon_op_t *op = inference->infer.op;
+  const int64_t count = tn_shape_count(meta->ndim, shape);
+  uint64_t size = 0;
+  uint64_t limit = VIEW_BYTES;
+  const bool is_countable = count >= 0 && tn_dtype_bytes(meta->dtype, count, &size);
+  const bool is_repeated = !is_countable || size > ((uint64_t)bits + 7) / 8;
+  if (__builtin_expect(!is_repeated, 1)) return TENON_OK;
+  if (op->library->places) limit = tn_result_view_limit(op->library);
+  if (is_countable && size <= limit) return TENON_OK;
+  char text[160];
+  tn_shape_print(meta->ndim, shape, text, sizeof text);
+  const char *result = name_of_result(inference, meta);
+  const char *input = op->schema.inputs[meta->alias - 1].name;
+  if (!op->library->places) /* the shape is the caller's, as that of an expansion */
+    return tn_fail(TENON_INVALID,
+                   "%s: result %s of shape %s repeats elements of input %s: expected at most "
+                   "%" PRIu64 " bytes of elements",
+                   op->name, result, text, input, limit);
+  return tn_fail(TENON_INTERNAL,
+                 "%s: infer made result %s of shape %s a view that repeats elements of input %s: "
+                 "expected at most %" PRIu64
+                 " bytes of elements, the memory of its isolated process",
+                 op->name, result, text, input, limit);
+}
+
 /* Elements that are or hold addresses may only be seen as what they are. */
 static bool has_addresses(tenon_dtype_t dtype) {
   return tn_dtype_is(dtype, TENON_STRING) || tn_dtype_is(dtype, TENON_LIST);
@@ -118,7 +152,8 @@ tenon_status_t tn_view_place(const tn_inference_t *inference, const tenon_meta_t
         inference->infer.op->name, name_of_result(inference, meta), tn_dtype_name(meta->dtype),
         inference->infer.op->schema.inputs[meta->alias - 1].name, tn_dtype_name(of->dtype));
   *out_bytes = 0;
-  if (view.fits && view.low == view.high) return TENON_OK;
+  const int64_t place = view.fits ? view.high - view.low : 0;
+  if (view.fits && !place) return check_repeated(inference, meta, shape, 0);
   view.fits = view.fits && own.fits && tn_mul(meta->offset.value, bits, &offset) &&
               tn_add(view.low, offset, &view.low) && tn_add(view.high, offset, &view.high);
   own.high = (own.high + 7) / 8 * 8; /* the last byte is the input's own, also if it is not full */
@@ -128,7 +163,7 @@ tenon_status_t tn_view_place(const tn_inference_t *inference, const tenon_meta_t
     return tn_fail(TENON_UNIMPLEMENTED, "a view of %s that begins inside a byte",
                    tn_dtype_name(meta->dtype));
   *out_bytes = offset / 8;
-  return TENON_OK;
+  return check_repeated(inference, meta, shape, place);
 }
 
 tenon_status_t tn_strides_room(const tn_inference_t *inference, const tenon_meta_t *meta,

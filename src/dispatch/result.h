@@ -24,6 +24,9 @@ tenon_status_t tn_strides_room(const tn_inference_t *inference, const tenon_meta
 extern tenon_status_t (*tn_result_create_shared)(const tn_library_t *library, tenon_dtype_t dtype,
                                                  int32_t ndim, const int64_t *shape,
                                                  tenon_tensor_t **out_tensor);
+/* Returns how many bytes of elements a view may have that repeats elements of its input, for such
+ * libraries. Set together with the function above. */
+extern uint64_t (*tn_result_view_limit)(const tn_library_t *library);
 /* Infers a call, checks the outputs that the caller gave, and creates the others. `owns`: no output
  * is a view. *out_made gets the bits of the outputs that were created, also after an error. */
 tenon_status_t tn_results_make(tn_inference_t *inference, const tn_request_t *request, bool owns,

@@ -89,6 +89,10 @@ static tenon_status_t create_shared_result(const tn_library_t *library, tenon_dt
   return tn_isolation_tensor(library->context, dtype, ndim, shape, out_tensor);
 }
 
+static uint64_t view_limit(const tn_library_t *library) {
+  return ((const tn_proxy_t *)library->context)->client->wanted.memory;
+}
+
 tenon_status_t tn_isolation_open(const char *path, const tn_file_identity_t *identity,
                                  uint32_t flags, const tenon_isolation_t *isolation,
                                  const tenon_descriptor_t **out_descriptor, void **out_context) {
@@ -108,6 +112,7 @@ tenon_status_t tn_isolation_open(const char *path, const tn_file_identity_t *ide
     if (proxy) tn_isolation_close(proxy);
     return status;
   }
+  __atomic_store_n(&tn_result_view_limit, view_limit, __ATOMIC_RELEASE);
   __atomic_store_n(&tn_result_create_shared, create_shared_result, __ATOMIC_RELEASE);
   *out_descriptor = &proxy->descriptor;
   *out_context = proxy;

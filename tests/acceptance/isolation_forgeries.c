@@ -282,6 +282,9 @@ static const case_t cases[] = {
     {"view_long", "view", 3, EXTENT + 1, 0, "a view of bytes 0 to 16"},
     {"view_longest", "view", 3, (int64_t)1 << 60, 0, "expected a view"},
     {"view_long_planned", "view", 3, EXTENT + 1, 1, "a view of bytes 0 to 16"},
+    {"view_repeated", "view", 13, (int64_t)1 << 32, 0, "a view that repeats elements of input x"},
+    {"view_repeated_planned", "view", 13, (int64_t)1 << 32, 1, "expected at most 67108864 bytes"},
+    {"view_uncountable", "view", 13, INT64_MAX, 0, "the memory of its isolated process"},
     {"dtype_of_strings", "infer", 4, 0, 0, "gave result out dtype string: expected f32"},
     {"strings_of_addresses", "open", 5, 8, 0, "dtype differs"},
     {"strings_that_leak", "texts", 5, SECRET, 0, "dtype differs"},
@@ -348,8 +351,11 @@ static void list_names(void) {
 
 int main(int argc, char **argv) {
   char path[4096];
-  const tenon_isolation_t isolation = {
-      .size = sizeof isolation, .deadline_ms = 2000, .call_count = 1, .shared = 64 << 20};
+  const tenon_isolation_t isolation = {.size = sizeof isolation,
+                                       .deadline_ms = 2000,
+                                       .call_count = 1,
+                                       .memory = 64 << 20,
+                                       .shared = 64 << 20};
   if (argc == 2 && !strcmp(argv[1], "list")) {
     list_names();
     return 0;

@@ -25,6 +25,7 @@ enum {
   SAME_BLOCK,       /* two items in one block */
   LONGER,           /* a reply that goes on after its end */
   ESCAPES,          /* the text of an error with control characters */
+  VIEW_REPEATED,    /* an alias of input 0 that repeats one element `word` times */
 };
 
 static unsigned char *area; /* of the entry that is served */
@@ -225,6 +226,11 @@ static uint64_t forge_form_of_infer(void) {
   case VIEW_LONG:
     put_meta(TENON_F32, 1, 1, 0, 0, 0);
     put(word);
+    break;
+  case VIEW_REPEATED:
+    put_meta(TENON_F32, 1, 1, 0, 0, 3);
+    put(word);
+    put(0);
     break;
   case DTYPE_OF_STRINGS:
     put_meta(TENON_STRING, 1, 0, 0, 0, 0);

@@ -11,10 +11,12 @@ static tenon_status_t strided_infer(tenon_infer_t *infer) {
   tenon_meta_t *out = infer->outputs[0];
   out->alias = (uint32_t)infer->attrs[3].as.i;
   out->strided = 1;
-  out->ndim = 1;
+  out->ndim = (int32_t)infer->attrs[4].as.i;
   out->offset = tenon_extent(infer->attrs[0].as.i);
-  out->dims[0] = tenon_extent(infer->attrs[1].as.i);
-  out->strides[0] = tenon_extent(infer->attrs[2].as.i);
+  for (int32_t d = 0; d < out->ndim; d++) {
+    out->dims[d] = tenon_extent(infer->attrs[1].as.i);
+    out->strides[d] = tenon_extent(infer->attrs[2].as.i);
+  }
   return TENON_OK;
 }
 
@@ -52,16 +54,17 @@ static tenon_status_t number_run(tenon_call_t *call) {
 
 /* clang-format off */
 static const tenon_item_t items[] = {
-  TENON_OP("part(Tensor(a) x, *, int offset=0, int extent=1, int stride=1, int alias=1) "
-           "-> Tensor(a)",
+  TENON_OP("part(Tensor(a) x, *, int offset=0, int extent=1, int stride=1, int alias=1, "
+           "int ndim=1) -> Tensor(a)",
     TENON_TYPES("x: any; out = x"), TENON_TRAITS(TENON_PURE), TENON_WHERE("x: strided"),
     TENON_INFER(strided_infer)),
-  TENON_OP("text(Tensor(a) x, *, int offset=0, int extent=1, int stride=1, int alias=1) "
-           "-> Tensor(a)",
+  TENON_OP("text(Tensor(a) x, *, int offset=0, int extent=1, int stride=1, int alias=1, "
+           "int ndim=1) -> Tensor(a)",
     TENON_TYPES("x: any; out = string"), TENON_TRAITS(TENON_PURE), TENON_INFER(strided_infer)),
   TENON_OP("parts(Tensor(a) x, *, int step=2, int alias=1) -> Tensor(a)[2]",
     TENON_TYPES("x: any; out = x"), TENON_TRAITS(TENON_PURE), TENON_INFER(items_infer)),
-  TENON_OP("fill(Tensor x, *, int offset=0, int extent=1, int stride=1, int alias=0) -> Tensor",
+  TENON_OP("fill(Tensor x, *, int offset=0, int extent=1, int stride=1, int alias=0, "
+           "int ndim=1) -> Tensor",
     TENON_TYPES("x: f32; out = x"), TENON_INFER(strided_infer),
     TENON_KERNEL("cpu strided", fill_run)),
   TENON_OP("number(Tensor x, *, int count=1) -> Tensor",
@@ -182,4 +185,18 @@ TEST("known elements fit their result") {
   check_both("bounds::number", "count=1", "f32[1] 0", TENON_OK, "i64[] 7");
   check_both("bounds::number", "count=64", "f32[1] 0", TENON_INTERNAL,
              "64 known elements: expected 1 for a scalar");
+}
+
+TEST("a view repeats elements of its input as often as 62 bits can count their bytes") {
+  static const char *const attrs[] = {"extent=9223372036854775807; stride=0",
+                                      "extent=4294967296; stride=0; ndim=2",
+                                      "extent=2147483648; stride=0; ndim=4"};
+  start();
+  for (size_t i = 0; i < sizeof attrs / sizeof *attrs; i++)
+    check_one("bounds::part", attrs[i], "f32[3] 1 2 3", TENON_INVALID,
+              "repeats elements of input x: expected at most", 0);
+  check_one("bounds::part", "extent=2147483648; stride=0; ndim=2", "f32[3] 1 2 3", TENON_INVALID,
+            "bounds::part: result out of shape [2147483648, 2147483648] repeats "
+            "elements of input x: expected at most 4611686018427387904 bytes of elements",
+            0);
 }
