@@ -4,6 +4,7 @@ wrong; and the commands of the guide. Without arguments a share runs: five runs 
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
+TENON = os.path.join(BUILD, "tenon")
 CHECK, FAULTY = os.path.join(BUILD, "tests", "check_device"), os.path.join(BUILD, "tests", "faulty_device.so")
 
 # fault: the cases to run (a share of the suite, to save time), and the text of the first finding
@@ -131,6 +133,21 @@ def caught(fault, seed):
     return "" if re.search(words, found[0]["text"]) else f"the first finding is {found[0]['case']}: {found[0]['text']}"
 
 
+def repeated():
+    """Runs the command that a finding says repeats it. Returns an empty text, or what is wrong."""
+    found = check("wrong_alignment", "--limit", "9", "--seed", "7", "--no-contents", "--case", "memory.")
+    if not found:
+        return "the device with the fault wrong_alignment has no finding"
+    words = shlex.split(found[0]["repeat"])
+    missing = {"--quick", "--no-contents", "--limit", "9", "--seed", "7"} - set(words)
+    if words[:2] != ["tenon", "check"] or missing:
+        return f"{found[0]['repeat']} lacks {missing}"
+    environment = {**os.environ, "FAULT": "wrong_alignment"}
+    run = subprocess.run([TENON, *words[1:], "--json"], capture_output=True, text=True, env=environment, timeout=600)
+    again = [r["case"] for r in json.loads(run.stdout)["results"] if r["outcome"] == "failed"]
+    return "" if again == [found[0]["case"]] else f"{found[0]['repeat']} found {again}"
+
+
 def guide(file):
     """Runs the commands of a page as they are written, in a folder that has `build` and `examples` as the root of the tree has them."""
     with open(os.path.join(ROOT, file), encoding="utf-8") as source:
@@ -185,6 +202,10 @@ def main():
             if device == "opencl":
                 print("skipped: failures of work on opencl: PoCL 3.1 crashes now and then when work is enqueued while an event fails")
                 skipped += 1
+        wrong = repeated()
+        if wrong:
+            print(f"FAIL the command that repeats a finding: {wrong}")
+        passed, failed = passed + (not wrong), failed + bool(wrong)
         for page in "docs/devices.md", "examples/08_device/README.md":
             wrong = guide(page)
             if wrong:

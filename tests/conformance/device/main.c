@@ -10,7 +10,6 @@
 #include <string.h>
 
 typedef struct report_t {
-  const char *program;
   const char *library;
   const char *settings;
   const char *skipped[2000];
@@ -40,18 +39,33 @@ static void json_text(const char *text) {
   putchar('"');
 }
 
-static void repeat(char *at, size_t room, const report_t *of, const conformance_result_t *r) {
-  int n = snprintf(at, room, "%s %s --case %s --seed %llu", of->program, of->library, r->name,
-                   of->seed);
-  if (r->ordinal >= 0) n += snprintf(at + n, room - (size_t)n, " --ordinal %d", r->ordinal);
-  if (of->settings) snprintf(at + n, room - (size_t)n, " --settings '%s'", of->settings);
+/* Adds words to a command of `room` bytes. A command that does not fit is cut. */
+__attribute__((format(printf, 3, 4))) static void add_words(char *command, size_t room,
+                                                            const char *format, ...) {
+  const size_t length = strlen(command);
+  va_list list;
+  va_start(list, format);
+  vsnprintf(command + length, room - length, format, list);
+  va_end(list);
+}
+
+/* Writes the command that checks this case again, with the options that were given. */
+static void repeat(char *command, size_t room, const report_t *of, const conformance_result_t *r) {
+  *command = 0;
+  add_words(command, room, "tenon check --device %s --case %s --seed %llu", of->library, r->name,
+            of->seed);
+  if (r->ordinal >= 0) add_words(command, room, " --ordinal %d", r->ordinal);
+  if (of->settings) add_words(command, room, " --settings '%s'", of->settings);
+  if (options.limit) add_words(command, room, " --limit %u", options.limit);
+  if (options.quick) add_words(command, room, " --quick");
+  if (options.no_contents) add_words(command, room, " --no-contents");
 }
 
 static void result(void *context, const conformance_result_t *r) {
   static const char *const words[] = {"passed", "failed", "skipped"};
   static const char *const marks[] = {"ok  ", "FAIL", "skip"};
   (void)context;
-  char command[2000];
+  char command[6000];
   repeat(command, sizeof command, &report, r);
   if (r->outcome == CONFORMANCE_PASSED) report.passed++;
   if (r->outcome == CONFORMANCE_FAILED) report.failed++;
@@ -182,7 +196,6 @@ static int read_options(int count, char **arguments) {
     usage(stderr);
     return 2;
   }
-  report.program = arguments[0];
   report.library = options.library = arguments[optind];
   report.settings = options.settings;
   report.seed = options.seed;
