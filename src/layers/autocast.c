@@ -158,18 +158,20 @@ static tenon_status_t run_casting(tenon_call_t *call, tenon_dtype_t to) {
   return status;
 }
 
-/* For operators in neither list: inputs that must have one dtype get the widest of their dtypes. */
+/* For operators in neither list: inputs that must have one dtype get the widest of their dtypes.
+ * Calls on backends without autocast are left as they are, here and below. */
 static tenon_status_t run_autocast(tenon_call_t *call) {
+  if (!thread_dtype(tn_frame_of(call)->keys).bits) return tenon_call_next(call);
   return run_casting(call, (tenon_dtype_t){0, 0, 0});
 }
 
 static tenon_status_t run_listed(tenon_call_t *call) {
   const tn_frame_t *frame = tn_frame_of(call);
   const tn_kernel_words_t *words = &frame->entry->only->words;
-  if (!(words->flags & TN_KERNEL_LOWER))
-    return run_casting(call, tn_dtype_at(__builtin_ctzll(words->dtypes)));
-  tenon_dtype_t to = thread_dtype(frame->keys);
-  return to.bits ? run_casting(call, to) : tenon_call_next(call);
+  const tenon_dtype_t lower = thread_dtype(frame->keys);
+  if (!lower.bits) return tenon_call_next(call);
+  if (words->flags & TN_KERNEL_LOWER) return run_casting(call, lower);
+  return run_casting(call, tn_dtype_at(__builtin_ctzll(words->dtypes)));
 }
 
 /* switching */

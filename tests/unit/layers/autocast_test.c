@@ -161,8 +161,16 @@ TEST("results that are given determine the dtype, and other backends are not aff
   CHECK_STATUS(tenon_autocast_set("cpu", off), TENON_OK);
   CHECK_STATUS(tenon_autocast_set("elsewhere", tenon_dtype(TENON_BF16)), TENON_OK);
   check_same(apply("core::matmul", a, b), plain);
+  tenon_tensor_t *half = tensor_of("f16[2] 1 2");
+  tenon_tensor_t *result = NULL;
+  CHECK_STATUS(try_op("core::softmax", NULL, half, NULL, &result), TENON_OK);
+  CHECK(result && tenon_dtype_id(result->dtype) == TENON_F16); /* on the CPU it would be f32 */
+  tenon_tensor_release(result);
+  result = NULL;
+  CHECK_STATUS(try_op("core::add", NULL, half, a, &result),
+               TENON_INVALID); /* none makes them agree */
   CHECK_STATUS(tenon_autocast_set("elsewhere", off), TENON_OK);
-  RELEASE(a, b);
+  RELEASE(a, b, half);
 }
 
 TEST("an operator called by a kernel runs in the precision of the outer call, and a list may name "
