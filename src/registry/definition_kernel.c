@@ -254,13 +254,13 @@ static bool read_words(tn_definition_t *b, const tenon_op_t *op, const tenon_ite
     make_composite(kernel);
     snprintf(out_text, capacity, "composite");
     break;
-  default:
+  default: /* the driver of rows reads dense memory, whatever the words say */
     kernel->kind = tag == TENON_TAG_LOOP ? TN_KIND_LOOP : TN_KIND_ROW;
     kernel->run = tag == TENON_TAG_LOOP ? tn_loop_run : tn_row_run;
     kernel->loop.function = (tenon_loop_fn)item->function;
     good = tn_definition_check(b, tn_loop_parse(words, &op->schema, arena, &kernel->loop.words));
     kernel->words.isa = kernel->loop.words.isa;
-    if (good && kernel->loop.words.flags & TN_KERNEL_STRIDED)
+    if (good && tag == TENON_TAG_LOOP && kernel->loop.words.flags & TN_KERNEL_STRIDED)
       kernel->words.flags |= TN_KERNEL_STRIDED;
     snprintf(out_text, capacity, "cpu %s %s", tag == TENON_TAG_LOOP ? "loop" : "row", words);
   }

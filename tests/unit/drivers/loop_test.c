@@ -246,6 +246,43 @@ TEST("a loop that is declared \"strided\" is correct for any strides") {
   }
 }
 
+static tenon_status_t negate_rows(const tenon_loop_t *loop) {
+  for (int64_t r = 0; r < loop->rows; r++) {
+    const float *x =
+        (const float *)(const void *)((const char *)loop->data[0] + r * loop->stride[0]);
+    float *out = (float *)(void *)((char *)loop->data[1] + r * loop->stride[1]);
+    for (int64_t i = 0; i < loop->count; i++)
+      out[i] = -x[i];
+  }
+  return TENON_OK;
+}
+
+/* clang-format off */
+static const tenon_item_t strided_items[] = {
+  TENON_OP("negate(Tensor x) -> Tensor",
+    TENON_TYPES("x: f32; out = x"), TENON_SHAPES("x: [..., k]; out: [..., k]"),
+    TENON_ROW("f32 -> f32; strided", negate_rows)),
+  {TENON_TAG_END, 0, 0, 0, 0}};
+/* clang-format on */
+static const tenon_descriptor_t strided_library = {
+    sizeof(tenon_descriptor_t), TENON_ABI, TENON_LAYOUT, 0, "rowstride", "1.0.0", strided_items};
+
+TEST("a row kernel that is declared \"strided\" gets dense rows all the same") {
+  start();
+  CHECK_STATUS(tenon_library_add(&strided_library, NULL, NULL, NULL), TENON_OK);
+  tenon_tensor_t *x = tensor_of("f32[2, 3] 1 2 3 4 5 6");
+  int64_t shape[2] = {3, 2};
+  int64_t strides[2] = {1, 3};
+  tenon_tensor_t turned;
+  CHECK_STATUS(tenon_tensor_view(&turned, x->data, x->dtype, 2, shape, strides, NULL), TENON_OK);
+  tenon_tensor_t *in = &turned;
+  tenon_tensor_t *out = NULL;
+  CHECK_STATUS(tenon_op_call(op_of("rowstride::negate"), NULL, &in, &out, 0), TENON_OK);
+  check_tensor(out, "f32[3, 2] -1 -4 -2 -5 -3 -6", 0, __FILE__, __LINE__);
+  tenon_tensor_release(out);
+  tenon_tensor_release(x);
+}
+
 TEST("row kernels over random strides, with rows that are shared, give what a naive evaluator "
      "gives") {
   start();
