@@ -85,7 +85,7 @@ static void print_argument(const tenon_argument_t *argument) {
     add_value(&words, argument);
   }
   if (words.size > 2) /* without the first comma */
-    printf("  %-10s %-9s %-18s%s\n", roles[argument->role], kind, argument->name, words.data + 2);
+    printf("  %-10s %-9s %-17s %s\n", roles[argument->role], kind, argument->name, words.data + 2);
   else
     printf("  %-10s %-9s %s\n", roles[argument->role], kind, argument->name);
   text_free(&words);

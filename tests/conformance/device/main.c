@@ -107,7 +107,8 @@ static void usage(FILE *to) {
       "ordinal\n  --settings TEXT  settings that are passed to the device: "
       "\"key=value,key=value\"\n  --seed N         seed of data and of random programs (default: "
       "1)\n  --limit SECONDS  time without progress after which a case counts as hanging (default: "
-      "60)\n  --quick          smaller data and fewer rounds\n  --first          stop at the first "
+      "60)\n  --quick          smaller data and fewer rounds\n  --no-contents    do not compare "
+      "the contents of memory\n  --first          stop at the first "
       "finding\n  --json           print the results as JSON\n  --verbose        print one line "
       "for each case\n  --list           list the cases and what they check; needs no "
       "library\nExit status: 0: no findings; 1: findings; 2: the library cannot be checked.\n",
