@@ -101,7 +101,8 @@ typedef struct tenon_device_context_t {
 } tenon_device_context_t;
 
 /* The properties of an ordinal.  The host sets `size`: do not write beyond it.  Zero means "none"
- * or "unknown".
+ * or "unknown".  The strings are not NULL, and not empty except for the target of a device that
+ * compiles no source code.
  *
  * Ownership: strings and lists must remain valid until `stop`. */
 typedef struct tenon_device_properties_t {

@@ -23,8 +23,10 @@ extern "C" {
  * treat inputs and given outputs in the same way. */
 
 /* Calls an operator with outputs that are known to fit, because an earlier tenon_op_call_into
- * accepted them.  Performs no checks, takes no locks and allocates nothing.  Outputs that share
- * memory with other arguments give undefined values; written inputs are kept apart as above. */
+ * accepted them.  Performs no checks.  Takes no locks and allocates nothing, except for what the
+ * kernel needs: a state, a workspace, dense copies, the lock of a "serial" kernel.  Outputs that
+ * share memory with other arguments give undefined values; written inputs are kept apart as
+ * above. */
 TENON_API tenon_status_t tenon_op_run(const tenon_op_t *op, const tenon_value_t *attrs,
                                       tenon_tensor_t *const *inputs,
                                       tenon_tensor_t *const *outputs);

@@ -168,8 +168,8 @@ TENON_API tenon_status_t tenon_tensor_create_pinned(tenon_device_t device, tenon
  * of `from` if `to` is a host tensor.  A copy between two host tensors is done at once.  Copies in
  * different streams from and to one pinned tensor are ordered like work on devices; copies from and
  * to other host memory are not.  The function may wait if either tensor is not dense, or if a
- * device has no plug-in.  Between two plug-ins that copy through the host, it waits for every part
- * of 4 MiB except the last.
+ * device has no plug-in.  Between two plug-ins, copies go through the host in parts of 4 MiB, and
+ * the function waits until each part has been read from the source.
  *
  * Errors: different dtypes or shapes; `to` is read-only; out of memory.  Later failures are those
  * of the stream.

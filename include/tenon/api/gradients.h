@@ -50,8 +50,9 @@ TENON_API tenon_status_t tenon_tensor_detach(tenon_tensor_t *tensor, tenon_tenso
 
 /* Returns how often calls wrote to the tensor's memory.
  *
- * Writes count by operators that declare them, and to the outputs given to tenon_op_call_into.
- * Writes by tenon_op_run to given outputs, and by the program itself, do not count. */
+ * Writes count by operators that declare them, and to the outputs given to tenon_op_call,
+ * tenon_op_call_into and tenon_op_call_add.  Writes by tenon_op_run and tenon_executable_run to
+ * given outputs, and by the program itself, do not count. */
 TENON_API uint64_t tenon_tensor_version(const tenon_tensor_t *tensor);
 
 /* ---- hooks ----------------------------------------------------------------------------------- */

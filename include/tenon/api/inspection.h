@@ -18,7 +18,7 @@ typedef struct tenon_slot_info_t {
   uint32_t size;
   uint32_t is_missing;
   /* How the entry was resolved: "kernel", "composite explicit", "composite", "autograd",
-   * "gradient", "fallback", "fallthrough", "view", "infer", "layer", "missing". */
+   * "gradient", "fallback", "fallthrough", "view", "infer", "layer", "missing", "denied". */
   const char *rule;
   const char *kernel;       /* The first of several kernels by dtype; NULL: none. */
   const char *library;      /* NULL: no kernel. */

@@ -89,8 +89,10 @@ typedef struct tenon_isolation_t {
   /* Simultaneous calls in each worker process, at most 8; default 8.  Further calls wait. */
   uint32_t call_count;
   uint32_t thread_count; /* Threads of a parallel loop in a worker; default: as in this process. */
-  /* With TENON_ALLOW_READ or TENON_ALLOW_WRITE: absolute paths of folders.  The library can open
-   * files only inside these folders and their subfolders.  No folders: anywhere. */
+  /* Absolute paths of folders.  If either list has folders, the library can read only in the
+   * folders of both lists, its own folder, those of the system's libraries, and a few files about
+   * the machine, also while it is loaded; with TENON_ALLOW_WRITE it can write only in `writable`.
+   * Subfolders are included.  Neither list has folders: anywhere. */
   uint32_t readable_count;
   uint32_t writable_count;
   const char *const *readable;
