@@ -21,7 +21,7 @@ import report
 ZOO = os.path.join(report.BUILD, "zoo")
 NAMES = ("minilm_16", "minilm_128", "bert_base_128", "resnet50", "mobilenetv2", "vit_small", "convnext_tiny", "lstm", "mlp_small", "chain_small", "chain_big")
 PEERS = ("onnxruntime", "openvino")
-# The pause between blocks is longer than idle threads spin in any of the three (OpenMP's threads in Tenon: a few ms).
+# The pause between blocks is longer than idle threads spin in any of the three (OpenMP's threads in oneDNN: a few ms).
 PAUSE, BLOCK, LEAST_RUNS = 0.03, 0.12, 3
 RTOL, ATOL = 1e-3, 1e-5  # ATOL is a share of the largest output
 

@@ -24,7 +24,7 @@ WITHOUT = os.path.join(report.SCRATCH, "without_trace")
 def build_without():
     report.progress("trace: building libtenon without the tracing code")
     cache = open(os.path.join(report.BUILD, "CMakeCache.txt")).read()
-    kept = [f"-D{name}={value}" for name, value in re.findall(r"^(CMAKE_BUILD_TYPE|CMAKE_C_COMPILER|CMAKE_C_COMPILER_LAUNCHER|TENON_OPENMP|TENON_ONEDNN"
+    kept = [f"-D{name}={value}" for name, value in re.findall(r"^(CMAKE_BUILD_TYPE|CMAKE_C_COMPILER|CMAKE_C_COMPILER_LAUNCHER|TENON_ONEDNN"
                                                               r"|OneDNN_LIBRARY|OneDNN_INCLUDE_DIR):\w+=(.*)$", cache, re.M)]
     run = dict(check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["cmake", "-S", report.ROOT, "-B", WITHOUT, "-DTENON_TESTS=OFF", "-DCMAKE_C_FLAGS=-DTN_WITHOUT_TRACE", *kept], **run)

@@ -3,7 +3,7 @@
 #   sanitize.sh quick [asan] [tsan]   the C tests and every fourth ONNX case under the address and undefined-behaviour
 #                                     sanitizers; under the thread sanitizer the C tests that may start threads
 #   sanitize.sh all [asan] [tsan]     all C tests and ONNX cases under each
-# OMP_NUM_THREADS=1 is for libraries that use OpenMP; loops of these builds use threads of Tenon's own.
+# OMP_NUM_THREADS=1 is for libraries that use OpenMP, as oneDNN does.
 set -uo pipefail
 share=$1 passed=0 failed=0 skipped=0
 shift

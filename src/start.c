@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "base/memory_limit.h"
 #include "base/parallel.h"
+#include "base/processors.h"
 #include "base/runtime.h"
 #include "base/status.h"
 #include "base/thread.h"
@@ -91,7 +92,6 @@ static tn_mutex_t *(*const mutexes[])(void) = {tn_states_mutex,   tn_registratio
 enum { MUTEXES = sizeof mutexes / sizeof *mutexes };
 
 static void before_fork(void) {
-  tn_parallel_before_fork();
   for (int i = 0; i < MUTEXES; i++)
     tn_mutex_lock(mutexes[i]());
   tn_threads_hold();
@@ -181,6 +181,17 @@ static __attribute__((constructor(101))) void install_first(void) {
   tn_isolation_load = tenon_library_load;
 }
 
+static void report_threads(tn_text_t *text) {
+  const tn_processors_t found = tn_processors();
+  tn_text_add(text, "threads          %d (TENON_THREADS changes it); the machine has %d processors",
+              (int)tn_parallel_threads(), (int)found.online);
+  if (found.mask && found.mask != found.online)
+    tn_text_add(text, ", the affinity mask allows %d", (int)found.mask);
+  if (found.quota > 0)
+    tn_text_add(text, ", the quota of the control group allows the time of %.2f", found.quota);
+  tn_text_add(text, "\n");
+}
+
 static void report_memory(tn_text_t *text) {
   const uint64_t limit = tn_aligned_limit();
   if (limit == UINT64_MAX)
@@ -206,8 +217,7 @@ tenon_status_t tenon_doctor(char **out_text) {
   tn_text_add(&text, "tenon            %s, contract %u.%u\n", tenon_version(), TENON_ABI >> 16,
               TENON_ABI & 0xffff);
   tn_text_add(&text, "compiler         " TENON_COMPILER_TEXT "\n");
-  tn_text_add(&text, "threads          %d (%s; TENON_THREADS changes it)\n",
-              (int)tn_parallel_threads(), tn_parallel_name());
+  report_threads(&text);
   tn_text_add(&text, "unloading        %s\n",
               tn_thread_barrier() ? "yes (membarrier)"
                                   : "no: the system call membarrier is missing or refused");

@@ -28,7 +28,7 @@ COMPONENT_MOST = 10  # units that may all reach each other
 ONE_HEADER = {"operator", "storage", "drivers", "dispatch", "registry", "inspect", "layers"}
 READ_BY_TOOLS = {"tenon_debug_layout"}  # gdb reads it by name: no header declares it
 # Units that share the header of another unit: platform variants of one interface.
-VARIANT = re.compile(r"_(posix|openmp|x86|other)$")
+VARIANT = re.compile(r"_(posix|x86|other)$")
 POSIX = re.compile(r'#\s*include\s*<(unistd|pthread|dlfcn|fcntl|sched|dirent|regex|sys/[a-z]+)\.h>')
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)+'", re.S)

@@ -19,6 +19,7 @@ static const struct {
   const char *words[2]; /* the words that are allowed; none: a number from 1 */
   long most;            /* 0: a number of seconds, which the command reads */
 } rules[] = {{"TENON_THREADS", {NULL, NULL}, 1024},
+             {"TENON_DETERMINISTIC", {"0", "1"}, 0},
              {"TENON_RECORD_MOST", {NULL, NULL}, INT32_MAX},
              {"TENON_GROUP", {NULL, NULL}, 1 << 20},
              {"TENON_LOAD_LIMIT", {NULL, NULL}, 0},

@@ -1,34 +1,46 @@
-/* The part of parallel-for that is common to both implementations: the number of threads, how the
- * range is divided, and how the failure of a part is reported. Invariant: the division depends only
- * on count, grain, threads and whether a cancellation callback is set, so results do not depend on
- * timing. */
+/* The division of a loop into parts, the number of threads, and how the failure of a part is
+ * reported. The pool (parallel_pool.c) decides which thread runs which part.
+ * Invariant: results do not depend on timing, because the division does not. */
 #include "base/parallel.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/environment_check.h"
-#include "base/parallel_run.h"
+#include "base/parallel_pool.h"
 #include "base/poll.h"
+#include "base/processors.h"
 #include "base/status.h"
 #include "base/thread.h"
 
-/* What TENON_THREADS asks for; 0: nothing. */
-static int32_t asked_threads(void) { return (int32_t)tn_environment_number("TENON_THREADS", 1024); }
+enum { ERROR_SIZE = 1024 };
+enum {
+  PARTS_OF_THREAD = 4, /* more than one, so that no thread waits long for another one's part */
+  PARTS_OF_ANY = 32,   /* with TENON_DETERMINISTIC=1 */
+  PARTS_MOST = 32767,  /* the pool counts parts in 15 bits */
+  PIECES_OF_PART = 16, /* with a cancellation callback, which is asked between two pieces */
+};
+
+static tn_mutex_t failures = TN_MUTEX_INIT;
 
 static int32_t default_threads(void) {
   static int32_t count; /* benign race: every thread computes the same value */
   int32_t known = __atomic_load_n(&count, __ATOMIC_RELAXED);
   if (known) return known;
-  known = asked_threads();
-  if (!known) known = tn_processor_count();
+  known = (int32_t)tn_environment_number("TENON_THREADS", 1024);
+  if (!known) known = tn_processors().count;
   __atomic_store_n(&count, known, __ATOMIC_RELAXED);
   return known;
 }
 
-void tn_parallel_begin_thread(void) {
-  int32_t asked = asked_threads();
-  if (asked) tn_parallel_apply(asked);
+static bool is_deterministic(void) {
+  static int32_t answer; /* 0: not read yet; benign race as above */
+  int32_t known = __atomic_load_n(&answer, __ATOMIC_RELAXED);
+  if (!known) {
+    known = 1 + (tn_environment_number("TENON_DETERMINISTIC", 1) == 1);
+    __atomic_store_n(&answer, known, __ATOMIC_RELAXED);
+  }
+  return known == 2;
 }
 
 int32_t tn_parallel_threads(void) {
@@ -37,61 +49,99 @@ int32_t tn_parallel_threads(void) {
   return thread->threads ? thread->threads : default_threads();
 }
 
-void tn_parallel_set(int32_t count) {
-  tn_thread()->threads = count > 0 ? count : 0;
-  tn_parallel_apply(count > 0 ? count : default_threads());
+void tn_parallel_set(int32_t count) { tn_thread()->threads = count > 0 ? count : 0; }
+
+static bool has_failed(const tn_job_t *job) {
+  return __atomic_load_n(&job->failed, __ATOMIC_RELAXED) < job->parts;
 }
 
 /* Runs [begin, end) in pieces of at least `least` items. Stops early when a piece fails, when the
- * caller's cancellation callback ends the call, or when another thread's part has failed. */
+ * caller's cancellation callback ends the call, or when another part has failed. */
 static tenon_status_t run_pieces(tn_job_t *job, int64_t begin, int64_t end) {
-  enum { MOST = 64 };
-  int64_t each = (end - begin) / MOST;
+  int64_t each = (end - begin + PIECES_OF_PART - 1) / PIECES_OF_PART;
   int64_t stop;
   if (each < job->least) each = job->least;
   for (; end - begin >= 2 * each; begin = stop) {
+    if (has_failed(job)) return TENON_OK;
     stop = begin + each;
     TN_TRY(job->part(job->argument, begin, stop));
     TN_TRY(tn_poll());
-    if (__atomic_load_n(&job->status, __ATOMIC_RELAXED) != TENON_OK) return TENON_OK;
   }
-  return job->part(job->argument, begin, end);
+  if (has_failed(job)) return TENON_OK;
+  TN_TRY(job->part(job->argument, begin, end));
+  return tn_poll();
 }
 
-void tn_parallel_part(tn_job_t *job, int32_t index) {
-  int64_t each = job->count / job->parts;
-  int64_t more = job->count % job->parts;
-  int64_t begin = index * each + (index < more ? index : more);
-  int64_t end = begin + each + (index < more);
-  tn_thread_t *thread = tn_thread();
-  tn_thread_calls_t before = thread->calls;
-  thread->inside++;
-  thread->calls = job->calls;
-  tenon_status_t status =
-      job->is_watched ? run_pieces(job, begin, end) : job->part(job->argument, begin, end);
-  thread->inside--;
-  thread->calls = before;
-  int32_t none = TENON_OK;
-  if (status != TENON_OK && __atomic_compare_exchange_n(&job->status, &none, status, 0,
-                                                        __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+/* Keeps the failure of the part with the lowest number, so that the same message is reported
+ * whichever part fails first. */
+static void report_failure(tn_job_t *job, int32_t number, tenon_status_t status) {
+  tn_mutex_lock(&failures);
+  if (number < __atomic_load_n(&job->failed, __ATOMIC_RELAXED)) {
     size_t i = 0;
-    for (const char *text = tn_error(); text[i] && i + 1 < sizeof job->error; i++)
+    for (const char *text = tn_error(); text[i] && i + 1 < ERROR_SIZE; i++)
       job->error[i] = text[i];
     job->error[i] = 0;
+    job->status = status;
+    __atomic_store_n(&job->failed, number, __ATOMIC_RELAXED);
   }
+  tn_mutex_unlock(&failures);
+}
+
+static void run_job_part(tn_job_t *job, int32_t number) {
+  const int64_t each = job->count / job->parts;
+  const int64_t more = job->count % job->parts;
+  const int64_t begin = number * each + (number < more ? number : more);
+  const int64_t end = begin + each + (number < more);
+  const tenon_status_t status =
+      job->is_watched ? run_pieces(job, begin, end) : job->part(job->argument, begin, end);
+  if (status != TENON_OK) report_failure(job, number, status);
+}
+
+void tn_job_part(tn_job_t *job, int32_t number) {
+  tn_thread_t *thread = tn_thread();
+  const tn_thread_calls_t before = thread->calls;
+  thread->inside++;
+  thread->calls = job->calls;
+  run_job_part(job, number);
+  thread->inside--;
+  thread->calls = before;
+}
+
+static int64_t parts_of(int64_t count, int64_t grain, int32_t threads) {
+  int64_t most = count / grain;
+  int64_t wanted = (int64_t)threads * PARTS_OF_THREAD;
+  if (is_deterministic())
+    wanted = PARTS_OF_ANY;
+  else if (threads <= 1)
+    wanted = 1;
+  if (wanted > PARTS_MOST) wanted = PARTS_MOST;
+  if (most > wanted) most = wanted;
+  return most < 1 ? 1 : most;
 }
 
 tenon_status_t tn_parallel(int64_t count, int64_t grain, tn_part_fn part, void *argument) {
   if (count <= 0) return TENON_OK;
-  int64_t parts = count / (grain > 0 ? grain : 1);
-  int32_t threads = parts > 1 ? tn_parallel_threads() : 1;
-  if (parts < threads) threads = (int32_t)parts;
-  bool is_watched = tn_thread()->poll != NULL;
-  if (threads <= 1 && !is_watched) return part(argument, 0, count);
-  tn_job_t job = {
-      part,     argument, count, grain > 0 ? grain : 1, threads, is_watched, tn_thread()->calls,
-      TENON_OK, ""};
-  if (threads <= 1) return run_pieces(&job, 0, count);
-  tn_parallel_run(&job);
-  return job.status == TENON_OK ? TENON_OK : tn_fail(job.status, "%s", job.error);
+  if (grain < 1) grain = 1;
+  tn_thread_t *thread = tn_thread();
+  int32_t threads = count / grain > 1 ? tn_parallel_threads() : 1;
+  const int32_t parts = (int32_t)parts_of(count, grain, threads);
+  const bool is_watched = thread->poll != NULL;
+  if (threads > parts) threads = parts;
+  if (parts == 1 && !is_watched) return part(argument, 0, count);
+  char error[ERROR_SIZE];
+  tn_job_t job = {part,       argument,      count, grain,    parts, threads,
+                  is_watched, thread->calls, parts, TENON_OK, error};
+  if (threads > 1)
+    tn_pool_run(&job);
+  else
+    for (int32_t i = 0; i < parts; i++)
+      run_job_part(&job, i);
+  return job.failed == parts ? TENON_OK : tn_fail(job.status, "%s", error);
+}
+
+void tn_parallel_shutdown(void) { tn_pool_shutdown(); }
+
+void tn_parallel_in_child(void) {
+  failures = (tn_mutex_t)TN_MUTEX_INIT; /* a thread that the child lacks may have held it */
+  tn_pool_in_child();
 }

@@ -1,6 +1,6 @@
-/* Parallel-for. A build compiles one of two implementations: parallel_openmp.c, which shares
- * OpenMP's threads with oneDNN, or parallel_posix.c, whose own threads the thread sanitizer
- * understands. A loop inside another loop runs on its caller's thread alone. */
+/* Parallel-for on a pool of threads that all loops of the process share. A loop waits only for
+ * parts that another thread has begun, never for a thread to wake: its caller runs whatever no
+ * other thread has begun. A loop inside another loop runs on its caller's thread alone. */
 #ifndef TN_BASE_PARALLEL_H
 #define TN_BASE_PARALLEL_H
 
@@ -10,20 +10,18 @@
 typedef tenon_status_t (*tn_part_fn)(void *argument, int64_t begin, int64_t end);
 
 /* Divides [0, count) into parts of at least `grain` items and runs them in parallel. Returns the
- * first failure; its message is set in the calling thread. */
+ * failure of the first part that failed, in the order of the items; its message is set in the
+ * calling thread. The division depends on count, grain, the number of threads and whether a
+ * cancellation callback is set, never on timing. With TENON_DETERMINISTIC=1 it does not depend on
+ * the number of threads either. */
 tenon_status_t tn_parallel(int64_t count, int64_t grain, tn_part_fn part, void *argument);
 /* The number of threads that loops of the calling thread use. `count` 0 restores the default:
- * TENON_THREADS, else the number of processors. */
+ * TENON_THREADS, else the number of processors that the process may use (base/processors.h). */
 void tn_parallel_set(int32_t count);
 int32_t tn_parallel_threads(void);
-/* Called once on each thread, before its first loop: TENON_THREADS holds for loops of other
- * libraries, too, so that oneDNN does not divide its work by another number. */
-void tn_parallel_begin_thread(void);
 void tn_parallel_shutdown(void);
-/* Called around a fork. Worker threads do not exist in the child: before the fork their pool is
- * released, or the child forgets it. The next loop starts new threads. */
-void tn_parallel_before_fork(void);
+/* Called in the child after a fork, which has none of the pool's threads. The next loop starts new
+ * ones. */
 void tn_parallel_in_child(void);
-const char *tn_parallel_name(void); /* "openmp" or "posix" */
 
 #endif

@@ -159,8 +159,11 @@ int tn_spawn(tn_spawned_t *thread, void (*function)(void *), void *argument);
 void tn_join(tn_spawned_t *thread);
 void tn_thread_yield(void); /* lets other threads run */
 int64_t tn_thread_id(void); /* the system's number for this thread */
-/* The number of processors that this process may use. */
-int32_t tn_processor_count(void);
+/* Sleeps until another thread wakes `word`, unless it no longer has this value. May return early.
+ */
+void tn_word_sleep(uint32_t *word, uint32_t value);
+/* Wakes at most `count` threads that sleep on `word`, whose value must have changed before. */
+void tn_word_wake(uint32_t *word, int32_t count);
 /* Random bytes from the system, at most 256. Returns false if the system provides none. */
 int tn_entropy(void *out_bytes, size_t size);
 /* Nanoseconds of a monotonic clock. */

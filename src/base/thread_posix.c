@@ -1,14 +1,17 @@
-/* Threads over POSIX: locks, the lifetime of the thread block, processors, the clock. Only this
- * file and the files for parallel loops and the barrier use pthreads directly. */
+/* Threads over POSIX: locks, the lifetime of the thread block, sleeping, the clock. Only this file
+ * and the file for the barrier use pthreads directly. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#if defined(__linux__)
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#endif
 
 #include "base/memory.h"
-#include "base/parallel.h"
 #include "base/thread.h"
 
 _Static_assert(sizeof(pthread_mutex_t) <= sizeof(tn_mutex_t),
@@ -94,7 +97,6 @@ tn_thread_t *tn_thread_make(void) {
     return tn_thread_block = &shared_block;
   block->most_kept = TN_KEPT_MOST;
   find_stack(block);
-  tn_parallel_begin_thread();
   void *(*begin)(void) = __atomic_load_n(&begin_hook, __ATOMIC_ACQUIRE);
   if (begin) block->begun = begin();
   pthread_mutex_lock(&blocks_lock);
@@ -183,14 +185,33 @@ int64_t tn_thread_id(void) {
 #endif
 }
 
-int32_t tn_processor_count(void) {
 #if defined(__linux__)
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set) > 0 ? CPU_COUNT(&set) : 1;
-#endif
-  long count = sysconf(_SC_NPROCESSORS_ONLN);
-  return count > 0 ? (int32_t)count : 1;
+void tn_word_sleep(uint32_t *word, uint32_t value) {
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
 }
+
+void tn_word_wake(uint32_t *word, int32_t count) {
+  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
+}
+#else
+static pthread_mutex_t word_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t word_changed = PTHREAD_COND_INITIALIZER;
+
+void tn_word_sleep(uint32_t *word, uint32_t value) {
+  pthread_mutex_lock(&word_lock);
+  if (__atomic_load_n(word, __ATOMIC_SEQ_CST) == value)
+    pthread_cond_wait(&word_changed, &word_lock);
+  pthread_mutex_unlock(&word_lock);
+}
+
+void tn_word_wake(uint32_t *word, int32_t count) {
+  (void)word;
+  (void)count;
+  pthread_mutex_lock(&word_lock);
+  pthread_cond_broadcast(&word_changed);
+  pthread_mutex_unlock(&word_lock);
+}
+#endif
 
 int64_t tn_now(void) {
   struct timespec t;

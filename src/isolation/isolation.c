@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "base/parallel.h"
+#include "base/processors.h"
 #include "base/status.h"
 #include "core/dtype.h"
 #include "core/tensor.h"
@@ -72,7 +73,7 @@ static tenon_status_t read_settings(const tenon_isolation_t *given, tn_control_t
   const uint32_t spin = s.spin_us ? s.spin_us : SPIN_US;
   *out_deadline = deadline == TENON_ISOLATION_NONE ? 0 : (int64_t)deadline * MILLISECOND;
   control->spin =
-      spin == TENON_ISOLATION_NONE || tn_processor_count() < 2 ? 0 : (int64_t)spin * MICROSECOND;
+      spin == TENON_ISOLATION_NONE || tn_processors().count < 2 ? 0 : (int64_t)spin * MICROSECOND;
   control->allow = s.allow;
   if (s.readable_count || s.writable_count) control->has_folders = 1;
   control->child_count = s.child_count ? s.child_count : 1;

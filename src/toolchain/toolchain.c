@@ -10,6 +10,7 @@
 #include "base/environment.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/processors.h"
 #include "base/status.h"
 #include "base/thread.h"
 
@@ -412,7 +413,7 @@ static tenon_status_t finish_compile(const tn_toolchain_t *t, const char *folder
 static tenon_status_t compile_all(const tn_toolchain_t *t, const char *folder, tn_text_t *words,
                                   tn_words_t *inputs) {
   const uint32_t count = source_count(t);
-  const uint32_t at_once = (uint32_t)tn_processor_count();
+  const uint32_t at_once = (uint32_t)tn_processors().count;
   uint32_t begun = 0;
   uint32_t ended = 0;
   tenon_status_t status = TENON_OK;

@@ -1,5 +1,9 @@
 #!/usr/bin/env python3
-"""Faults that keep libraries from being loaded: sanitizers, and the problems that `tenon doctor` reports about files that compilers made."""
+"""Faults that keep libraries from being loaded: sanitizers, and the problems that `tenon doctor` reports about files that compilers made. And the
+number of threads that it reports."""
+import math
+import os
+import pathlib
 import re
 import shutil
 import sys
@@ -154,6 +158,71 @@ class Doctor(unittest.TestCase):
         out = self.doctor(HERE / "toy.so", loads=True)
         self.assertIn("problems: none", out)
         self.assertNotIn("note:", out)
+
+
+class Threads(unittest.TestCase):
+    LINE = re.compile(r"^threads +(\d+) \(TENON_THREADS changes it\); the machine has (\d+) processors"
+                      r"(?:, the affinity mask allows (\d+))?(?:, the quota of the control group allows the time of (\d+\.\d\d))?$", re.M)
+
+    def threads(self, *before, **env):
+        """What the line of `tenon doctor` says: threads, processors, mask, quota. The last two are None where they set no limit."""
+        out, _ = run(*before, build / "tenon", "doctor", env={"TENON_THREADS": "", **env})
+        found = self.LINE.findall(out)
+        self.assertEqual(len(found), 1, out)
+        count, online, mask, quota = found[0]
+        self.assertEqual(int(online), os.sysconf("SC_NPROCESSORS_ONLN"))
+        return int(count), int(online), int(mask) if mask else None, float(quota) if quota else None
+
+    def test_the_number_of_threads_is_the_least_of_what_the_machine_the_mask_and_the_quota_allow(self):
+        count, online, mask, quota = self.threads()
+        allowed = len(os.sched_getaffinity(0))
+        self.assertEqual(mask, None if allowed == online else allowed)
+        self.assertEqual(count, max(1, min(online, allowed, math.ceil(quota or online))))
+
+    def test_TENON_THREADS_changes_it(self):
+        self.assertEqual(self.threads(TENON_THREADS="3")[0], 3)
+
+    def test_an_affinity_mask_of_one_processor_gives_one_thread(self):
+        if not shutil.which("taskset"):
+            self.skipTest("taskset is not installed")
+        count, online, mask, _ = self.threads("taskset", "-c", min(os.sched_getaffinity(0)))
+        self.assertEqual((count, mask), (1, None if online == 1 else 1))
+
+    def hierarchies(self):
+        """Folders of the control groups of this process that may limit processor time, with the file of the quota and its content."""
+        groups = [line.split(":", 2) for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines()]
+        for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
+            words = line.split()
+            kind, _, options = words[words.index("-") + 1 :]
+            for _, controllers, group in groups:
+                is_v1 = kind == "cgroup" and "cpu" in options.split(",") and "cpu" in controllers.split(",")
+                if is_v1 or kind == "cgroup2" and not controllers:
+                    below = group[len(words[3]) :] if words[3] != "/" and group.startswith(words[3]) else group
+                    yield (pathlib.Path(words[4] + below), *(("cpu.cfs_quota_us", "100000") if is_v1 else ("cpu.max", "100000 100000")))
+
+    def test_a_quota_of_one_processor_gives_one_thread(self):
+        reasons = []
+        for folder, file, text in self.hierarchies():
+            group = folder / f"tenon_test_{os.getpid()}"
+            try:
+                group.mkdir()
+            except OSError as error:
+                reasons.append(str(error))
+                continue
+            self.addCleanup(group.rmdir)
+            if not (group / file).exists():  # opening it would try to create it
+                reasons.append(f"{group} has no {file}")
+                continue
+            try:
+                (group / file).write_text(text)
+            except OSError as error:
+                reasons.append(str(error))
+                continue
+            count, _, _, quota = self.threads("sh", "-c", 'echo $$ >"$0/cgroup.procs" && exec "$@"', group)
+            self.assertEqual(count, 1)
+            self.assertTrue(quota and quota <= 1, quota)
+            return
+        self.skipTest("no control group can limit the processor time here: " + ("; ".join(reasons) or "none is mounted"))
 
 
 if __name__ == "__main__":

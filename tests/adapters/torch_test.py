@@ -515,9 +515,8 @@ int main(int argc, char **argv) { /* the library; numbers come and go as bytes *
         [t.start() for t in threads], [t.join() for t in threads]
         self.assertEqual(failures, [])
 
-    def test_tenon_and_pytorch_share_one_thread_pool(self):
-        """No more threads run than PyTorch was told to use, whichever package is imported first: PyTorch's loops, Tenon's and oneDNN's use the
-        same threads."""
+    def test_tenon_uses_as_many_threads_as_pytorch_was_told_to_use(self):
+        """So does oneDNN, whichever package is imported first: the calling thread belongs to both, and each has one thread less of its own."""
         code = """
 import os, sys
 sys.path[:0] = sys.argv[1:]
@@ -542,7 +541,8 @@ for count in 2, 1, 2:
     work()
     after = ran()
     busy = [t for t in after if after[t] != before.get(t)]
-    assert len(busy) == count == tenon._core.threads_get(), (count, before, after)
+    assert tenon._core.threads_get() == count, (count, tenon._core.threads_get())
+    assert count <= len(busy) <= 2 * count - 1, (count, before, after)
 """
         for first in "import torch", "import tenon; tenon.ops.core.softmax(tenon.tensor([[0.0] * 1000] * 1000))":
             subprocess.run([sys.executable, "-c", code.replace("FIRST", first), os.path.dirname(os.path.dirname(tenon.__file__))], check=True,

@@ -55,7 +55,9 @@ TENON_API tenon_status_t tenon_doctor(char **out_text);
 
 /* Sets the number of threads for calls and runs started by this thread.
  *
- * Arguments: 0: the default, which is TENON_THREADS or else the number of processors. */
+ * Arguments: 0: the default, which is TENON_THREADS or else the number of processors that the
+ * process may use: those of the machine, of its affinity mask, or of its control group's quota,
+ * whichever are fewest. */
 TENON_API void tenon_threads_set(int32_t count);
 TENON_API int32_t tenon_threads_get(void);
 

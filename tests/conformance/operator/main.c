@@ -354,7 +354,7 @@ int main(int count, char **arguments) {
   if (code) return code;
   if (options.list) return list_checks();
   if (!are_cases_known()) return 2;
-  /* Several processes run at once, so waiting OpenMP threads must not spin. */
+  /* Several processes run at once, so waiting threads of oneDNN's OpenMP must not spin. */
   if (!getenv("OMP_WAIT_POLICY")) {
     setenv("OMP_WAIT_POLICY", "passive", 1);
     execv("/proc/self/exe", arguments);

@@ -1,4 +1,5 @@
-/* The parallel loop, on the threads for which it was built, and the limits on instruction sets. */
+/* The parallel loop: how it is divided, its failures and its cancellation callback; and the limits
+ * on instruction sets. The threads that run the parts are tested in pool_test.c. */
 #include "base/parallel.h"
 
 #include <stdlib.h>
@@ -9,6 +10,9 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "check.h"
+
+/* The division is tested without TENON_DETERMINISTIC, which pool_test.c sets. */
+static __attribute__((constructor)) void unset(void) { unsetenv("TENON_DETERMINISTIC"); }
 
 typedef struct marks_t {
   int32_t *marks;
@@ -43,20 +47,36 @@ static int32_t run_marks(int64_t count, int64_t grain) {
   return m.parts;
 }
 
+/* The number of parts that a loop has on so many threads, if it has items enough. */
+static int32_t parts_on(int32_t threads) { return threads == 1 ? 1 : 4 * threads; }
+
 TEST("every item is processed once, in parts that are large enough") {
-  printf("threads: %s\n", tn_parallel_name());
   for (int32_t threads = 1; threads <= 9; threads += 2) {
     tn_parallel_set(threads);
     CHECK(tn_parallel_threads() == threads);
     CHECK(run_marks(0, 1) == 0);
     CHECK(run_marks(1, 1) == 1);
-    CHECK(run_marks(1000, 1) == threads);
-    CHECK(run_marks(1001, 300) == (threads < 3 ? threads : 3));
+    CHECK(run_marks(1000, 1) == parts_on(threads));
+    CHECK(run_marks(1001, 300) == (threads == 1 ? 1 : 3));
     CHECK(run_marks(10, 100) == 1);
-    CHECK(run_marks(5, 0) == (threads < 5 ? threads : 5));
+    CHECK(run_marks(5, 0) == (threads == 1 ? 1 : 5));
   }
   tn_parallel_set(200); /* There are never so many threads. */
-  CHECK(run_marks(100000, 1) == 200);
+  CHECK(run_marks(100000, 1) == 800);
+  tn_parallel_set(0);
+}
+
+TEST("a loop on any number of threads is complete, even on more than there can be") {
+  for (int32_t threads = 1000; threads <= 1000000; threads *= 10) {
+    tn_parallel_set(threads);
+    run_marks(1000000, 1);
+  }
+  tn_parallel_set(INT32_MAX);
+  run_marks(1000000, 1);
+  for (int64_t count = 1 << 14; count <= 1 << 18; count *= 2)
+    for (int64_t more = -1; more <= 1; more++)
+      run_marks(count + more, 1);
+  tn_parallel_shutdown();
   tn_parallel_set(0);
 }
 
@@ -66,8 +86,44 @@ TEST("a loop returns the first failure with its message after every part has end
     tn_parallel_set(threads);
     tn_fail(TENON_OK, "before");
     CHECK_STATUS(tn_parallel(100, 1, mark, &m), TENON_RANGE);
-    CHECK(strcmp(tn_error(), "item 77") == 0 && m.parts == threads);
+    CHECK(strcmp(tn_error(), "item 77") == 0 && m.parts == parts_on(threads));
     free(m.marks);
+  }
+  tn_parallel_set(0);
+}
+
+static tenon_status_t fail_but_first(void *unused, int64_t begin, int64_t end) {
+  (void)unused;
+  (void)end;
+  return begin == 0 ? TENON_OK : tn_fail(TENON_RANGE, "part %lld", (long long)begin);
+}
+
+TEST("of several failures the one of the part with the lowest number is returned") {
+  for (int32_t threads = 2; threads <= 10; threads += 2) {
+    const int32_t parts = parts_on(threads);
+    char text[32];
+    /* The second part fails. It begins where the first one ends, and the first parts are the larger
+     * ones. */
+    snprintf(text, sizeof text, "part %d", 1200 / parts + (1200 % parts != 0));
+    tn_parallel_set(threads);
+    CHECK_STATUS(tn_parallel(1200, 1, fail_but_first, NULL), TENON_RANGE);
+    CHECK(strcmp(tn_error(), text) == 0);
+  }
+  tn_parallel_set(0);
+}
+
+static tenon_status_t note_thread(void *argument, int64_t begin, int64_t end) {
+  (void)end;
+  if (begin == 0) *(int64_t *)argument = tn_thread_id();
+  return TENON_OK;
+}
+
+TEST("the caller runs the first part") {
+  tn_parallel_set(4);
+  for (int i = 0; i < 200; i++) {
+    int64_t found = 0;
+    CHECK_STATUS(tn_parallel(100, 1, note_thread, &found), TENON_OK);
+    CHECK(found == tn_thread_id());
   }
   tn_parallel_set(0);
 }
@@ -120,7 +176,7 @@ TEST("several threads can run loops at once") {
 TEST("loops run again after shutdown") {
   tn_parallel_set(4);
   for (int i = 0; i < 3; i++) {
-    CHECK(run_marks(100, 1) == 4);
+    CHECK(run_marks(100, 1) == 16);
     tn_parallel_shutdown();
   }
   tn_parallel_shutdown();
@@ -143,11 +199,13 @@ TEST("a loop with a cancellation callback is cut into more parts, each large eno
   for (int32_t threads = 1; threads <= 3; threads += 2) {
     asked_t asked = {0, 0};
     const tenon_poll_t poll = {ask, &asked};
+    const int32_t parts = parts_on(threads);
     tn_parallel_set(threads);
     CHECK(tenon_poll_set(&poll) == NULL);
-    CHECK(run_marks(10000, 1) >= 64 &&
-          /* The caller's share alone is cut into 64 parts. */
-          asked.times >= 63);
+    const int32_t pieces = run_marks(10000, 1);
+    CHECK(pieces > 8 * parts && pieces <= 16 * parts);
+    /* The caller's own part is cut, and the callback is asked after each piece. */
+    CHECK(asked.times > 8 && asked.times <= pieces);
     CHECK(run_marks(1000, 100) <= 10 && run_marks(10, 100) == 1);
     asked.times = 0;
     asked.last = 3;
@@ -155,46 +213,82 @@ TEST("a loop with a cancellation callback is cut into more parts, each large eno
     CHECK_STATUS(tn_parallel(10000, 1, mark, &m), TENON_CANCELLED);
     CHECK(strcmp(tn_error(), "cancelled by the caller's callback") == 0 && asked.times == 3 &&
           m.wrong == 0);
-    /* The loop began, and did not end. */
-    CHECK(m.marks[0] == 1 && m.marks[10000 / threads - 1] == 0);
+    /* The caller's part began, and did not end. */
+    CHECK(m.marks[0] == 1 && m.marks[10000 / parts - 1] == 0);
     free(m.marks);
     m = (marks_t){calloc(100, sizeof(int32_t)), 100, 1, 0, 0, 0, 7};
     CHECK_STATUS(tn_parallel(100, 1, mark, &m), TENON_RANGE);
     free(m.marks);
-    CHECK(tenon_poll_set(NULL) == &poll && run_marks(1000, 1) == threads);
+    CHECK(tenon_poll_set(NULL) == &poll && run_marks(1000, 1) == parts);
   }
   tn_parallel_set(0);
 }
 
-/* The linker redirects tn_error to this function: a part that failed asks for its message right
- * after the loop learned of the failure. */
-static _Atomic int asked_for_message;
-const char *__real_tn_error(void);
-const char *__wrap_tn_error(void);
-const char *__wrap_tn_error(void) {
-  asked_for_message++;
-  return __real_tn_error();
+TEST("with a cancellation callback a part of any size is cut into at most 16 pieces") {
+  asked_t asked = {0, 0};
+  const tenon_poll_t poll = {ask, &asked};
+  tn_parallel_set(1);
+  tenon_poll_set(&poll);
+  for (int64_t count = 1; count <= 1000; count++) {
+    const int32_t pieces = run_marks(count, 1);
+    CHECK(pieces <= 16 && (count < 16 || pieces >= 8));
+  }
+  tenon_poll_set(NULL);
+  tn_parallel_set(0);
+}
+
+/* The linker redirects tn_mutex_unlock to this function: the loop has noted the failure of a part
+ * when it unlocks the mutex that guards failures. */
+static _Thread_local int is_failing;
+static _Atomic int is_noted;
+void __real_tn_mutex_unlock(tn_mutex_t *mutex);
+void __wrap_tn_mutex_unlock(tn_mutex_t *mutex);
+void __wrap_tn_mutex_unlock(tn_mutex_t *mutex) {
+  __real_tn_mutex_unlock(mutex);
+  if (is_failing) is_noted = 1;
+}
+
+typedef struct pieces_t {
+  _Atomic int begun; /* pieces that another thread than the caller began */
+  _Atomic int by_caller;
+} pieces_t;
+
+static void wait_for(const _Atomic int *flag) {
+  const struct timespec time = {0, 1000000};
+  while (!*flag)
+    nanosleep(&time, NULL);
 }
 
 static tenon_status_t fail_or_wait(void *argument, int64_t begin, int64_t end) {
-  if (begin == 0) return tn_fail(TENON_RANGE, "the first");
-  const struct timespec time = {0, 1000000};
-  while (!asked_for_message)
-    nanosleep(&time, NULL);
-  if (end == 10000) *(int *)argument = 1; /* the last of 64 parts */
+  pieces_t *pieces = argument;
+  (void)end;
+  if (begin == 0) {
+    wait_for(&pieces->begun);
+    const tenon_status_t status = tn_fail(TENON_RANGE, "the first");
+    is_failing = 1;
+    return status;
+  }
+  if (is_failing) {
+    pieces->by_caller++;
+    return TENON_OK;
+  }
+  pieces->begun++;
+  wait_for(&is_noted);
   return TENON_OK;
 }
 
-TEST("a thread's part of a loop with a cancellation callback ends early when another thread's part "
-     "fails") {
+TEST("when a part of a loop with a cancellation callback fails, the parts of other threads end "
+     "early and the remaining ones do not begin") {
   asked_t asked = {0, 0};
   const tenon_poll_t poll = {ask, &asked};
-  int reached = 0;
+  pieces_t pieces = {0};
   tn_parallel_set(2);
   tenon_poll_set(&poll);
-  asked_for_message = 0;
-  CHECK_STATUS(tn_parallel(10000, 1, fail_or_wait, &reached), TENON_RANGE);
-  CHECK(!reached);
+  is_noted = 0;
+  CHECK_STATUS(tn_parallel(10000, 1, fail_or_wait, &pieces), TENON_RANGE);
+  is_failing = 0;
+  CHECK(strcmp(tn_error(), "the first") == 0);
+  CHECK(pieces.begun == 1 && pieces.by_caller == 0 && asked.times == 0);
   tenon_poll_set(NULL);
   tn_parallel_set(0);
 }

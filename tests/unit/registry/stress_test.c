@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/processors.h"
 #include "base/thread.h"
 #include "check.h"
 #include "core/tensor.h"
@@ -427,7 +428,7 @@ static caller_t callers[CALLERS_MOST];
 
 TEST("kernels and libraries come and go without pause while others call, and each answer is of one "
      "then registered") {
-  int count = (int)number_of("STRESS_CALLERS", tn_processor_count());
+  int count = (int)number_of("STRESS_CALLERS", tn_processors().count);
   until = tn_now() + number_of("STRESS_SECONDS", 3) * 1000000000;
   changer_t changer = {.random = 88172645463325252u};
   swapper_t swapper = {0};

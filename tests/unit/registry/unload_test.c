@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "base/processors.h"
 #include "base/thread.h"
 #include "check.h"
 #include "core/tensor.h"
@@ -91,7 +92,7 @@ static void come_and_go(int rounds, int rest_between) {
   rest = rest_between;
   CHECK_STATUS(tenon_library_add(tenon_library_contract(), NULL, NULL, NULL), TENON_OK);
   const tenon_op_t *op = op_of("contract::halve");
-  int32_t count = tn_processor_count() < 8 ? tn_processor_count() : 8;
+  int32_t count = tn_processors().count < 8 ? tn_processors().count : 8;
   tn_spawned_t threads[8];
   for (int32_t i = 0; i < count; i++)
     CHECK(tn_spawn(&threads[i], call_halve, (void *)(uintptr_t)op));

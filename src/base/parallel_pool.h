@@ -1,0 +1,30 @@
+/* The pool of threads behind parallel.c. A loop is a job: its parts are numbered from 0, and each
+ * is run once, by the thread that claims it. */
+#ifndef TN_BASE_PARALLEL_POOL_H
+#define TN_BASE_PARALLEL_POOL_H
+
+#include "base/parallel.h"
+#include "base/thread.h"
+
+typedef struct tn_job_t {
+  tn_part_fn part;
+  void *argument;
+  int64_t count;
+  int64_t least; /* smallest number of items in a piece */
+  int32_t parts;
+  int32_t threads; /* most threads that run parts, with the caller; at least 2 */
+  int32_t is_watched;
+  tn_thread_calls_t calls; /* call state of the thread that started the loop */
+  int32_t failed;          /* number of the first part that failed; `parts`: none; atomic */
+  int32_t status;          /* of that part */
+  char *error;             /* its message */
+} tn_job_t;
+
+/* parallel.c: runs one part. */
+void tn_job_part(tn_job_t *job, int32_t number);
+/* Runs all parts. Returns when they are done. */
+void tn_pool_run(tn_job_t *job);
+void tn_pool_shutdown(void);
+void tn_pool_in_child(void);
+
+#endif
