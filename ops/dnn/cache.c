@@ -8,6 +8,7 @@
 
 /* From the OpenMP library that oneDNN uses; its header belongs to the compiler. */
 int omp_get_max_threads(void);
+void omp_set_num_threads(int count);
 
 dnn_cache_t dnn_eager;
 
@@ -21,11 +22,40 @@ dnnl_engine_t dnn_engine(void) {
   return none;
 }
 
+int dnn_alone_begin(void) {
+  const int before = omp_get_max_threads();
+  if (before != 1) omp_set_num_threads(1);
+  return before;
+}
+
+void dnn_alone_end(int before) {
+  if (before != 1) omp_set_num_threads(before);
+}
+
+void dnn_signals_block(sigset_t *out_before) {
+  static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
+  sigset_t set;
+  sigfillset(&set);
+  for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+    sigdelset(&set, faults[i]);
+  pthread_sigmask(SIG_BLOCK, &set, out_before);
+}
+
+void dnn_signals_restore(const sigset_t *before) { pthread_sigmask(SIG_SETMASK, before, 0); }
+
+/* Is the implementation oneDNN's gemm ("gemm:jit:f32", "conv:any+gemm:jit")? brgemm is another. */
+static int is_gemm(const_dnnl_primitive_desc_t desc) {
+  const char *name = 0;
+  if (dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, (void *)&name) != dnnl_success)
+    return 1;
+  const char *at = strstr(name, "gemm:");
+  return at && (at == name || at[-1] != 'r');
+}
+
 /* keys */
 
 void dnn_key_open(dnn_key_t *key, int64_t kind) {
   key->count = 0;
-  dnn_key_add(key, omp_get_max_threads());
   dnn_key_add(key, kind);
 }
 
@@ -77,7 +107,6 @@ dnn_job_t *dnn_find(dnn_cache_t *cache, const dnn_key_t *key) {
 dnn_job_t *dnn_job_create(const dnn_key_t *key) {
   dnn_job_t *job = (dnn_job_t *)calloc(1, sizeof *job);
   if (!job) return 0;
-  atomic_flag_clear(&job->busy);
   job->key_count = key->count;
   memcpy(job->key, key->at, (size_t)key->count * sizeof *key->at);
   return job;
@@ -88,31 +117,61 @@ void dnn_job_arg(dnn_job_t *job, int arg, const_dnnl_memory_desc_t md) {
   if (dnnl_memory_desc_clone(&job->md[job->arg_count], md) == dnnl_success) job->arg_count++;
 }
 
-/* Creates a memory object for each argument, without memory yet. */
-static int objects_create(const dnn_job_t *job, dnnl_stream_t *stream, dnnl_exec_arg_t *args) {
-  dnnl_engine_t engine = dnn_engine();
-  int good = dnnl_stream_create(stream, engine, dnnl_stream_default_flags) == dnnl_success;
-  for (int32_t i = 0; i < job->arg_count; i++) {
-    args[i].arg = job->arg[i];
-    good = good && dnnl_memory_create(&args[i].memory, job->md[i], engine, DNNL_MEMORY_NONE) ==
-                       dnnl_success;
-  }
-  return good;
+static void objects_destroy(dnn_objects_t *objects, int32_t count) {
+  if (!objects) return;
+  for (int32_t i = 0; i < count; i++)
+    if (objects->args[i].memory) dnnl_memory_destroy(objects->args[i].memory);
+  if (objects->stream) dnnl_stream_destroy(objects->stream);
+  free(objects);
 }
 
-static void objects_destroy(dnnl_stream_t stream, dnnl_exec_arg_t *args, int32_t count) {
-  for (int32_t i = 0; i < count; i++)
-    if (args[i].memory) dnnl_memory_destroy(args[i].memory);
-  if (stream) dnnl_stream_destroy(stream);
+/* Creates a memory object for each argument, without memory yet. */
+static dnn_objects_t *objects_create(const dnn_job_t *job) {
+  dnnl_engine_t engine = dnn_engine();
+  dnn_objects_t *objects = (dnn_objects_t *)calloc(1, sizeof *objects);
+  if (!objects) return 0;
+  int good =
+      dnnl_stream_create(&objects->stream, engine, dnnl_stream_default_flags) == dnnl_success;
+  for (int32_t i = 0; i < job->arg_count; i++) {
+    objects->args[i].arg = job->arg[i];
+    good = good && dnnl_memory_create(&objects->args[i].memory, job->md[i], engine,
+                                      DNNL_MEMORY_NONE) == dnnl_success;
+  }
+  if (good) return objects;
+  objects_destroy(objects, job->arg_count);
+  return 0;
+}
+
+static dnn_objects_t *objects_take(dnn_job_t *job) {
+  for (int i = 0; i < DNN_IDLE; i++) {
+    if (!atomic_load_explicit(&job->idle[i], memory_order_relaxed)) continue;
+    dnn_objects_t *objects = atomic_exchange_explicit(&job->idle[i], 0, memory_order_acquire);
+    if (objects) return objects;
+  }
+  return objects_create(job);
+}
+
+static void objects_put(dnn_job_t *job, dnn_objects_t *objects) {
+  for (int i = 0; i < DNN_IDLE; i++) {
+    dnn_objects_t *none = 0;
+    if (atomic_compare_exchange_strong_explicit(&job->idle[i], &none, objects, memory_order_release,
+                                                memory_order_relaxed))
+      return;
+  }
+  objects_destroy(objects, job->arg_count);
 }
 
 int dnn_job_finish(dnn_job_t *job, dnnl_primitive_desc_t desc) {
   const_dnnl_memory_desc_t scratch = dnn_query(desc, dnnl_query_scratchpad_md);
   job->scratch = scratch ? dnnl_memory_desc_get_size(scratch) : 0;
+  job->moves_stack = is_gemm(desc);
   if (job->scratch) dnn_job_arg(job, DNNL_ARG_SCRATCHPAD, scratch);
   int good = dnnl_primitive_create(&job->primitive, desc) == dnnl_success;
   dnnl_primitive_desc_destroy(desc);
-  return good && objects_create(job, &job->stream, job->args);
+  if (!good) return 0;
+  dnn_objects_t *objects = objects_create(job);
+  if (objects) objects_put(job, objects);
+  return objects != 0;
 }
 
 int dnn_publish(dnn_cache_t *cache, dnn_job_t *job) {
@@ -130,7 +189,11 @@ int dnn_publish(dnn_cache_t *cache, dnn_job_t *job) {
 
 void dnn_job_destroy(dnn_job_t *job) {
   if (!job) return;
-  objects_destroy(job->stream, job->args, job->arg_count);
+  for (int i = 0; i < DNN_IDLE; i++)
+    objects_destroy(atomic_load_explicit(&job->idle[i], memory_order_acquire), job->arg_count);
+  for (int32_t i = 0; i < job->kind_count; i++)
+    dnn_job_destroy(job->kinds[i]);
+  free(job->slices);
   if (job->primitive) dnnl_primitive_destroy(job->primitive);
   for (int32_t i = 0; i < job->arg_count; i++)
     dnnl_memory_desc_destroy(job->md[i]);
@@ -150,39 +213,132 @@ void dnn_cache_clear(dnn_cache_t *cache) {
   }
 }
 
+/* slices */
+
+int32_t dnn_slices_for(double work) {
+  if (work >= 400) return 8;
+  if (work >= 100) return 4;
+  return work >= 15 ? 2 : 1;
+}
+
+dnn_slice_t *dnn_slice_add(dnn_job_t *job, dnn_job_t *kind) {
+  if (!job->slices) job->slices = (dnn_slice_t *)calloc(DNN_SLICES, sizeof *job->slices);
+  if (!job->slices || job->slice_count == DNN_SLICES) return 0;
+  dnn_slice_t *slice = &job->slices[job->slice_count++];
+  slice->job = kind;
+  if (kind->scratch > job->scratch) job->scratch = kind->scratch;
+  job->grain = 1;
+  return slice;
+}
+
+int dnn_kind_add(dnn_job_t *job, dnn_job_t *kind) {
+  if (job->kind_count == DNN_KINDS) return 0;
+  job->kinds[job->kind_count++] = kind;
+  return 1;
+}
+
+/* The rows that `out_count` results from `out` on read. Returns 0 if they read padding alone. */
+static int rows_read(const window_t *window, const dnn_rows_t *whole, dnn_rows_t *rows) {
+  const int64_t first = rows->out * window->stride[0] - whole->before;
+  const int64_t end = first + (rows->out_count - 1) * window->stride[0] +
+                      (window->kernel[0] - 1) * window->dilation[0] + 1;
+  rows->before = first < 0 ? -first : 0;
+  rows->after = end > whole->in_count ? end - whole->in_count : 0;
+  rows->in = first + rows->before;
+  rows->in_count = end - rows->after - rows->in;
+  return rows->in_count > 0;
+}
+
+/* How many parts each image has when `images` of them are cut into about `wanted` slices. */
+static int64_t parts_of_image(const window_t *window, const dnn_rows_t *whole, int64_t wanted,
+                              int64_t least) {
+  int64_t parts = (wanted + whole->images - 1) / whole->images;
+  int64_t results = whole->out_count;
+  for (int32_t i = 1; i < window->rank; i++)
+    results *= window->out[i];
+  while (parts > 2 && (results / parts < least || parts > whole->out_count))
+    parts /= 2;
+  return parts > whole->out_count ? whole->out_count : parts;
+}
+
+int32_t dnn_rows_cut(const window_t *window, const dnn_rows_t *whole, double work, int64_t least,
+                     dnn_rows_t *out_rows) {
+  const int64_t wanted = dnn_slices_for(work);
+  const int64_t parts = parts_of_image(window, whole, wanted, least);
+  const int64_t groups = whole->images < wanted ? whole->images : wanted;
+  int32_t count = 0;
+  if (wanted == 1 || groups * parts > DNN_SLICES) return 1;
+  for (int64_t g = 0; g < groups; g++)
+    for (int64_t i = 0; i < parts; i++) {
+      dnn_rows_t rows = *whole;
+      rows.image = g * whole->images / groups;
+      rows.images = (g + 1) * whole->images / groups - rows.image;
+      rows.out = i * whole->out_count / parts;
+      rows.out_count = (i + 1) * whole->out_count / parts - rows.out;
+      if (parts > 1 && !rows_read(window, whole, &rows)) return 1;
+      out_rows[count++] = rows;
+    }
+  return count;
+}
+
 /* running */
 
-tenon_status_t dnn_run(tenon_call_t *call, dnn_job_t *job, void *const *data) {
-  dnnl_exec_arg_t own[DNN_ARGS + 1] = {{0, 0}};
-  dnnl_exec_arg_t *args = job->args;
-  dnnl_stream_t stream = job->stream;
-  void *scratch = 0;
-  int good = 1;
-  int shared = !atomic_flag_test_and_set_explicit(&job->busy, memory_order_acquire);
-  if (job->scratch) {
-    scratch = call->host->allocate(call, job->scratch);
-    if (!scratch) good = 0;
+static dnnl_status_t execute(dnn_job_t *job, void *const *data, const int64_t *offset,
+                             void *scratch) {
+  dnn_objects_t *objects = objects_take(job);
+  if (!objects) return dnnl_out_of_memory;
+  dnnl_status_t status = dnnl_success;
+  for (int32_t i = 0; status == dnnl_success && i < job->arg_count; i++) {
+    void *memory = scratch;
+    if (job->arg[i] != DNNL_ARG_SCRATCHPAD) memory = (char *)data[i] + (offset ? offset[i] : 0);
+    status = dnnl_memory_set_data_handle(objects->args[i].memory, memory);
   }
-  if (!shared) { /* another call of the same plan is running, so this one creates its own objects */
-    args = own;
-    stream = 0;
-    good = objects_create(job, &stream, own) && good;
+  if (status == dnnl_success) {
+    const int before = dnn_alone_begin();
+    sigset_t signals;
+    if (job->moves_stack) dnn_signals_block(&signals);
+    status = dnnl_primitive_execute(job->primitive, objects->stream, job->arg_count, objects->args);
+    if (status == dnnl_success) status = dnnl_stream_wait(objects->stream);
+    if (job->moves_stack) dnn_signals_restore(&signals);
+    dnn_alone_end(before);
   }
-  for (int32_t i = 0; good && i < job->arg_count; i++)
-    good = dnnl_memory_set_data_handle(args[i].memory,
-                                       job->arg[i] == DNNL_ARG_SCRATCHPAD ? scratch : data[i]) ==
-           dnnl_success;
-  dnnl_status_t status = dnnl_out_of_memory;
-  if (good) status = dnnl_primitive_execute(job->primitive, stream, job->arg_count, args);
-  if (status == dnnl_success) status = dnnl_stream_wait(stream);
-  if (shared)
-    atomic_flag_clear_explicit(&job->busy, memory_order_release);
-  else
-    objects_destroy(stream, own, job->arg_count);
+  objects_put(job, objects);
+  return status;
+}
+
+static tenon_status_t executed(tenon_call_t *call, dnnl_status_t status) {
   if (status == dnnl_success) return TENON_OK;
-  if (job->scratch && !scratch) return TENON_MEMORY; /* the error is already set */
   return tenon_fail(call, status == dnnl_out_of_memory ? TENON_MEMORY : TENON_INTERNAL,
                     "oneDNN could not run a primitive that it created: status %d", (int)status);
+}
+
+typedef struct run_t {
+  dnn_job_t *job;
+  void *const *data;
+  char *scratch; /* for all slices, one after another */
+  uint64_t each;
+} run_t;
+
+static tenon_status_t run_slices(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+  const run_t *r = (const run_t *)argument;
+  for (int64_t i = begin; i < end; i++) {
+    const dnn_slice_t *slice = &r->job->slices[i];
+    char *scratch = r->scratch ? r->scratch + (uint64_t)i * r->each : 0;
+    TENON_TRY(executed(call, execute(slice->job, r->data, slice->offset, scratch)));
+  }
+  return TENON_OK;
+}
+
+tenon_status_t dnn_run(tenon_call_t *call, dnn_job_t *job, void *const *data) {
+  const uint64_t each = (job->scratch + 63) / 64 * 64;
+  const uint64_t count = job->slice_count > 0 ? (uint64_t)job->slice_count : 1;
+  run_t r = {job, data, 0, each};
+  if (each) {
+    r.scratch = (char *)call->host->allocate(call, each * count);
+    if (!r.scratch) return TENON_MEMORY; /* the error is already set */
+  }
+  if (!job->slice_count) return executed(call, execute(job, data, 0, r.scratch));
+  return call->host->parallel(call, job->slice_count, job->grain, run_slices, &r);
 }
 
 dnn_job_t *dnn_reorder_create(const dnn_key_t *key, const_dnnl_memory_desc_t from,
@@ -220,7 +376,9 @@ int dnn_reorder(const_dnnl_memory_desc_t from_md, const void *from, const_dnnl_m
              dnnl_memory_create(&args[1].memory, to_md, engine, to) == dnnl_success &&
              dnnl_primitive_execute(primitive, stream, 2, args) == dnnl_success &&
              dnnl_stream_wait(stream) == dnnl_success;
-  objects_destroy(stream, args, 2);
+  for (int i = 0; i < 2; i++)
+    if (args[i].memory) dnnl_memory_destroy(args[i].memory);
+  if (stream) dnnl_stream_destroy(stream);
   if (primitive) dnnl_primitive_destroy(primitive);
   if (desc) dnnl_primitive_desc_destroy(desc);
   return good;
@@ -251,6 +409,14 @@ dnnl_memory_desc_t dnn_any(int32_t rank, const int64_t *dims) {
       dnnl_success)
     return 0;
   return md;
+}
+
+void dnn_strides_settle(int32_t rank, const int64_t *dims, int64_t *strides) {
+  int64_t span = 1; /* of the axes to the right */
+  for (int32_t i = rank - 1; i >= 0; i--) {
+    if (dims[i] == 1) strides[i] = span;
+    if (dims[i] * strides[i] > span) span = dims[i] * strides[i];
+  }
 }
 
 int dnn_attributes(dnnl_primitive_attr_t *out, const_dnnl_memory_desc_t added, int64_t activation,

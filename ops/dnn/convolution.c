@@ -97,59 +97,217 @@ static dnnl_primitive_desc_t describe_convolution(const want_t *want, const_dnnl
   return status == dnnl_success ? desc : 0;
 }
 
-static dnn_job_t *make_convolution_job(const dnn_key_t *key, const want_t *want) {
-  const plan_t *plan = want->plan;
+/* Microseconds that the convolution takes on one thread, about: for its operations, or for reading
+ * x and writing the result. */
+static double work_of(const want_t *want) {
+  const double flops = 100e3; /* in a microsecond */
+  const double elements = 2.5e3;
+  double computing = 2.0 * (double)want->channels / (double)want->group / flops;
+  double reading = 1.0;
+  double writing = 1.0;
+  for (int32_t i = 0; i < want->window.rank + 2; i++) {
+    computing *= (double)want->out[i];
+    writing *= (double)want->out[i];
+    reading *= (double)want->x[i];
+  }
+  for (int32_t i = 0; i < want->window.rank; i++)
+    computing *= (double)want->window.kernel[i];
+  const double moving = (reading + writing) / elements;
+  return computing > moving ? computing : moving;
+}
+
+/* A slice reads all weights, so it computes the more results the larger they are: oneDNN's
+ * registers hold about 14 of a channel, and reading weights that exceed the cache of one processor
+ * takes long. */
+static int64_t least_results(const want_t *want) {
+  enum { LEAST = 14, MOST = 56, BYTES = 16 << 10 };
+  double bytes =
+      sizeof(float) * (double)want->channels * (double)want->filters / (double)want->group;
+  for (int32_t i = 0; i < want->window.rank; i++)
+    bytes *= (double)want->window.kernel[i];
+  const int64_t least = (int64_t)(bytes / BYTES);
+  if (least < LEAST) return LEAST;
+  return least < MOST ? least : MOST;
+}
+
+/* Joins the spatial axes of a convolution that looks at single pixels, so that it can be cut
+ * between any two pixels. */
+static void join_pixels(want_t *want) {
+  window_t *window = &want->window;
+  for (int32_t i = 0; i < window->rank; i++)
+    if (window->kernel[i] != 1 || window->stride[i] != 1 || window->before[i] || window->after[i])
+      return;
+  for (int32_t i = 1; i < window->rank; i++) {
+    want->x[2] *= want->x[2 + i];
+    want->out[2] *= want->out[2 + i];
+    window->out[0] *= window->out[i];
+    want->x[2 + i] = 1;
+    want->out[2 + i] = 1;
+    window->out[i] = 1;
+  }
+}
+
+/* Cuts the convolution into rows of images. Returns how many slices there are; 1: all in one. */
+static int32_t cut_convolution(const want_t *want, dnn_rows_t *out_rows) {
+  const dnn_rows_t whole = {
+      0, want->x[0], 0, want->x[2], 0, want->out[2], want->window.before[0], want->window.after[0]};
+  if (want->window.rank < 1 || want->transposed) return 1;
+  return dnn_rows_cut(&want->window, &whole, work_of(want), least_results(want), out_rows);
+}
+
+static want_t slice_of(const want_t *want, const dnn_rows_t *rows) {
+  want_t slice = *want;
+  slice.x[0] = rows->images;
+  slice.out[0] = rows->images;
+  slice.x[2] = rows->in_count;
+  slice.out[2] = rows->out_count;
+  slice.window.before[0] = rows->before;
+  slice.window.after[0] = rows->after;
+  return slice;
+}
+
+/* The layout of weights that oneDNN prefers; NULL: it has no good implementation. The caller
+ * destroys it. */
+static dnnl_memory_desc_t preferred_weights(const want_t *want, int32_t count,
+                                            const dnn_rows_t *rows) {
+  const want_t slice = count > 1 ? slice_of(want, &rows[count / 2]) : *want;
+  const int32_t rank = want->window.rank + 2;
+  dnnl_memory_desc_t preferred = 0;
+  dnnl_memory_desc_t x = last_md(rank, slice.x);
+  dnnl_memory_desc_t out = last_md(rank, slice.out);
+  dnnl_memory_desc_t any = weights_md(want, 1);
+  dnnl_primitive_desc_t desc =
+      x && out && any ? describe_convolution(&slice, x, any, 0, out, 0) : 0;
+  if (desc && !dnn_is_reference(desc) &&
+      dnnl_memory_desc_clone(&preferred, dnn_query(desc, dnnl_query_weights_md)) != dnnl_success)
+    preferred = 0;
+  if (desc) dnnl_primitive_desc_destroy(desc);
+  dnnl_memory_desc_t mds[3] = {x, out, any};
+  for (int i = 0; i < 3; i++)
+    if (mds[i]) dnnl_memory_desc_destroy(mds[i]);
+  return preferred;
+}
+
+/* Makes the primitive of the convolution, or of a slice of it, with weights in this layout. */
+static int make_primitive(dnn_job_t *job, const want_t *want, const_dnnl_memory_desc_t weights) {
   int32_t rank = want->window.rank + 2;
-  dnn_job_t *job = dnn_job_create(key);
   dnnl_primitive_attr_t attributes = 0;
   dnnl_primitive_desc_t desc = 0;
+  int64_t one = 1;
   dnnl_memory_desc_t x = last_md(rank, want->x);
   dnnl_memory_desc_t out = last_md(rank, want->out);
-  dnnl_memory_desc_t any = weights_md(want, 1);
-  int64_t one = 1;
   dnnl_memory_desc_t bias = want->bias ? dnn_strided(1, &want->filters, &one) : 0;
-  int good = job && x && out && any && (bias || !want->bias) &&
-             dnn_attributes(&attributes, want->residual ? out : 0, want->activation, want->alpha,
-                            want->beta);
-  if (good) desc = describe_convolution(want, x, any, bias, out, attributes);
-  if (desc && !plan && dnn_is_reference(desc)) {
+  if (x && out && (bias || !want->bias) &&
+      dnn_attributes(&attributes, want->residual ? out : 0, want->activation, want->alpha,
+                     want->beta))
+    desc = describe_convolution(want, x, weights, bias, out, attributes);
+  int good = desc != 0;
+  if (good && dnn_is_reference(desc) && !want->plan) {
     dnnl_primitive_desc_destroy(desc);
-    desc = 0;
+    good = 0;
   }
-  if (desc && plan &&
-      !dnnl_memory_desc_equal(dnn_query(desc, dnnl_query_weights_md), plan->packed_md)) {
-    /* These extents prefer another packing: repack for them or, if memory is short, use the plan's
-     * packing. */
-    job->weights = dnn_pack(plan->packed_md, plan->packed, dnn_query(desc, dnnl_query_weights_md));
-    if (!job->weights) {
-      dnnl_primitive_desc_destroy(desc);
-      desc = describe_convolution(want, x, plan->packed_md, bias, out, attributes);
-    }
-  }
-  if (desc) {
+  if (good) {
     dnn_job_arg(job, DNNL_ARG_SRC, x);
-    dnn_job_arg(job, DNNL_ARG_WEIGHTS, dnn_query(desc, dnnl_query_weights_md));
+    dnn_job_arg(job, DNNL_ARG_WEIGHTS, weights);
     dnn_job_arg(job, DNNL_ARG_DST, out);
     if (bias) dnn_job_arg(job, DNNL_ARG_BIAS, bias);
     if (want->residual) dnn_job_arg(job, DNN_ADDED, out);
     good = dnn_job_finish(job, desc);
-    if (good && !plan) {
-      dnnl_memory_desc_t given = weights_md(want, 0);
-      int right = given && dnnl_memory_desc_equal(given, job->md[1]);
-      if (!right) job->pack = dnn_reorder_create(key, given, job->md[1]);
-      good = right || job->pack;
-      if (given) dnnl_memory_desc_destroy(given);
-    }
-    if (!good) {
-      dnn_job_destroy(job);
-      job = 0;
-    }
   }
   if (attributes) dnnl_primitive_attr_destroy(attributes);
-  dnnl_memory_desc_t mds[4] = {x, out, any, bias};
-  for (int i = 0; i < 4; i++)
+  dnnl_memory_desc_t mds[3] = {x, out, bias};
+  for (int i = 0; i < 3; i++)
     if (mds[i]) dnnl_memory_desc_destroy(mds[i]);
-  return job;
+  return good;
+}
+
+static int64_t bytes_of_row(int32_t rank, const int64_t *shape) {
+  int64_t bytes = shape[1] * (int64_t)sizeof(float);
+  for (int32_t i = 3; i < rank; i++)
+    bytes *= shape[i];
+  return bytes;
+}
+
+/* Makes the slices. Returns 0 if oneDNN does not suit one of them, or memory is short. */
+static int make_slices(dnn_job_t *job, const want_t *want, const_dnnl_memory_desc_t weights,
+                       int32_t count, const dnn_rows_t *rows) {
+  const dnn_key_t none = {0};
+  const int64_t x_row = bytes_of_row(want->window.rank + 2, want->x);
+  const int64_t out_row = bytes_of_row(want->window.rank + 2, want->out);
+  for (int32_t i = 0; i < count; i++) {
+    dnn_job_t *kind = 0;
+    for (int32_t k = 0; k < i && !kind; k++)
+      if (dnn_rows_same(&rows[k], &rows[i])) kind = job->slices[k].job;
+    if (!kind) {
+      const want_t slice = slice_of(want, &rows[i]);
+      kind = dnn_job_create(&none);
+      if (!kind) return 0;
+      if (!make_primitive(kind, &slice, weights) || !dnn_kind_add(job, kind)) {
+        dnn_job_destroy(kind);
+        return 0;
+      }
+    }
+    dnn_slice_t *slice = dnn_slice_add(job, kind);
+    if (!slice) return 0;
+    slice->offset[0] = (rows[i].image * want->x[2] + rows[i].in) * x_row;
+    slice->offset[2] = (rows[i].image * want->out[2] + rows[i].out) * out_row;
+    if (want->residual) slice->offset[want->bias ? 4 : 3] = slice->offset[2];
+  }
+  return 1;
+}
+
+/* Forgets the slices of a job. */
+static dnn_job_t *begin_again(dnn_job_t *job, const dnn_key_t *key) {
+  dnn_job_t *fresh = dnn_job_create(key);
+  if (fresh) {
+    fresh->weights = job->weights;
+    job->weights = 0;
+  }
+  dnn_job_destroy(job);
+  return fresh;
+}
+
+/* Without a plan, a job converts the weights in each call unless they have its layout already.
+ * Returns 0 if memory is short. */
+static int make_pack(dnn_job_t *job, const dnn_key_t *key, const want_t *want,
+                     const_dnnl_memory_desc_t weights) {
+  dnnl_memory_desc_t given = weights_md(want, 0);
+  int right = given && dnnl_memory_desc_equal(given, weights);
+  if (given && !right) job->pack = dnn_reorder_create(key, given, weights);
+  if (given) dnnl_memory_desc_destroy(given);
+  return right || job->pack;
+}
+
+/* A job that runs nothing: oneDNN has no good implementation. NULL: memory is short. */
+static dnn_job_t *make_convolution_job(const dnn_key_t *key, const want_t *given) {
+  const plan_t *plan = given->plan;
+  want_t joined = *given;
+  const want_t *want = &joined;
+  dnn_rows_t rows[DNN_SLICES];
+  if (!given->transposed) join_pixels(&joined);
+  int32_t count = cut_convolution(want, rows);
+  dnn_job_t *job = dnn_job_create(key);
+  dnnl_memory_desc_t preferred = preferred_weights(want, count, rows);
+  const_dnnl_memory_desc_t weights = preferred;
+  if (job && plan && (!preferred || !dnnl_memory_desc_equal(preferred, plan->packed_md))) {
+    /* These extents prefer another packing: repack for them or, if memory is short, use the plan's
+     * packing. */
+    if (preferred) job->weights = dnn_pack(plan->packed_md, plan->packed, preferred);
+    if (!job->weights) weights = plan->packed_md;
+  }
+  int good = job != 0;
+  if (good && weights) {
+    if (count > 1 && !make_slices(job, want, weights, count, rows)) {
+      job = begin_again(job, key);
+      count = 1;
+    }
+    if (job && count == 1) good = make_primitive(job, want, weights) || !plan;
+    if (job && good && !plan && dnn_job_runs(job)) good = make_pack(job, key, want, weights);
+  }
+  if (preferred) dnnl_memory_desc_destroy(preferred);
+  if (good) return job;
+  dnn_job_destroy(job);
+  return 0;
 }
 
 /* running */
@@ -169,7 +327,7 @@ static tenon_status_t run_convolution_job(tenon_call_t *call, dnn_cache_t *cache
   void *weights = plan ? plan->packed : want->w->data;
   if (job->weights) weights = job->weights;
   if (job->pack) {
-    void *packed = call->host->allocate(call, dnnl_memory_desc_get_size(job->md[1]));
+    void *packed = call->host->allocate(call, dnnl_memory_desc_get_size(job->pack->md[1]));
     void *both[2] = {weights, packed};
     if (!packed) return TENON_MEMORY;
     TENON_TRY(dnn_run(call, job->pack, both));
@@ -252,13 +410,15 @@ static tenon_status_t convolve_by_onednn(tenon_call_t *call, want_t *want) {
     dnn_key_add(&key, want->w->strides[i]);
   dnn_job_t *job = dnn_find(cache, &key);
   if (job)
-    return job->primitive ? run_convolution_job(call, cache, want, job)
-                          : convolve_without_onednn(call, want);
+    return dnn_job_runs(job) ? run_convolution_job(call, cache, want, job)
+                             : convolve_without_onednn(call, want);
+  const int before = dnn_alone_begin();
   job = make_convolution_job(&key, want);
+  dnn_alone_end(before);
   if (!job) return tenon_fail(call, TENON_MEMORY, "out of memory for a oneDNN primitive");
-  int kept = (job->primitive || !plan) && dnn_publish(cache, job);
-  tenon_status_t status = job->primitive ? run_convolution_job(call, cache, want, job)
-                                         : convolve_without_onednn(call, want);
+  int kept = (dnn_job_runs(job) || !plan) && dnn_publish(cache, job);
+  tenon_status_t status = dnn_job_runs(job) ? run_convolution_job(call, cache, want, job)
+                                            : convolve_without_onednn(call, want);
   if (!kept) dnn_job_destroy(job);
   return status;
 }
@@ -305,22 +465,17 @@ static void plan_release(void *pointer) {
 
 /* Packs want->w in the layout that oneDNN prefers; plan->packed stays NULL if oneDNN has no good
  * implementation. */
-static void pack_weights(plan_t *plan, const want_t *want, int32_t rank) {
-  dnnl_memory_desc_t x_md = last_md(rank + 2, want->x);
-  dnnl_memory_desc_t out_md = last_md(rank + 2, want->out);
-  dnnl_memory_desc_t any = weights_md(want, 1);
+static void pack_weights(plan_t *plan, want_t *want) {
+  dnn_rows_t rows[DNN_SLICES];
+  if (!want->transposed) join_pixels(want);
+  const int32_t count = cut_convolution(want, rows);
+  if (!is_usual(&want->window, want->transposed)) return;
+  const int before = dnn_alone_begin();
   dnnl_memory_desc_t given = weights_md(want, 0);
-  dnnl_primitive_desc_t desc = 0;
-  if (x_md && out_md && any && given && is_usual(&want->window, want->transposed))
-    desc = describe_convolution(want, x_md, any, 0, out_md, 0);
-  if (desc && !dnn_is_reference(desc) &&
-      dnnl_memory_desc_clone(&plan->packed_md, dnn_query(desc, dnnl_query_weights_md)) ==
-          dnnl_success)
-    plan->packed = dnn_pack(given, want->w->data, plan->packed_md);
-  if (desc) dnnl_primitive_desc_destroy(desc);
-  dnnl_memory_desc_t mds[4] = {x_md, out_md, any, given};
-  for (int i = 0; i < 4; i++)
-    if (mds[i]) dnnl_memory_desc_destroy(mds[i]);
+  plan->packed_md = preferred_weights(want, count, rows);
+  if (given && plan->packed_md) plan->packed = dnn_pack(given, want->w->data, plan->packed_md);
+  if (given) dnnl_memory_desc_destroy(given);
+  dnn_alone_end(before);
 }
 
 /* Packs constant weights for the known extents, or for usual ones. Makes no plan if oneDNN has no
@@ -364,7 +519,7 @@ static tenon_status_t prepare_convolution(tenon_node_t *node, int transposed) {
     core_window_out(&args, rank, want.x + 2, w->shape + 2, want.out + 2);
   }
   core_window_set(&want.window, &args, rank, want.x + 2, w->shape + 2, want.out + 2);
-  pack_weights(plan, &want, rank);
+  pack_weights(plan, &want);
   if (!plan->packed) { /* without a plan, the call packs for itself */
     plan_release(plan);
     return TENON_OK;

@@ -1,12 +1,17 @@
 /* oneDNN behind the operators: primitives are created once for each combination of extents and
  * found again by a key. Used only by the kernels in this folder; built only with TENON_ONEDNN.
+ * A primitive runs on one thread. Work that is large enough is cut into slices, each with a
+ * primitive of its own, which run as parts of the host's parallel loop. The cut depends on the
+ * extents alone, so that results do not depend on the number of threads.
  * Invariant: finding a primitive takes no lock, and entries are never changed or freed while calls
  * can see them. */
 #ifndef TENON_OPS_DNN_H
 #define TENON_OPS_DNN_H
 
 #include "../epilogue.h"
+#include "../window.h"
 #include <oneapi/dnnl/dnnl.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <tenon/op.h>
 
@@ -15,12 +20,26 @@ enum {
   DNN_KEY = 160,
   DNN_RANK = 7 /* most axes of a tensor whose extents fit into a key */,
   DNN_ENTRIES = 1024,
+  DNN_SLICES = 32, /* most slices of one job */
+  DNN_KINDS = 8,   /* most slices of different extents */
+  DNN_IDLE = 8,    /* most sets of oneDNN's objects that a job keeps */
 };
 
 typedef struct dnn_job_t dnn_job_t;
+typedef struct dnn_slice_t {
+  dnn_job_t *job;           /* one of the whole job's kinds */
+  int64_t offset[DNN_ARGS]; /* bytes from the begin of each argument of the whole */
+} dnn_slice_t;
+
+/* oneDNN's objects for one execution. */
+typedef struct dnn_objects_t {
+  dnnl_stream_t stream;
+  dnnl_exec_arg_t args[DNN_ARGS + 1];
+} dnn_objects_t;
+
 struct dnn_job_t {
   dnn_job_t *next;
-  dnnl_primitive_t primitive; /* NULL: oneDNN has no implementation that beats the plain kernel */
+  dnnl_primitive_t primitive;
   int32_t arg_count;
   int32_t arg[DNN_ARGS];
   dnnl_memory_desc_t md[DNN_ARGS];
@@ -30,12 +49,22 @@ struct dnn_job_t {
       /* Without a plan: converts weights to the layout of this primitive, in each call. */
       *pack;
   uint32_t variant; /* used by the kernel itself */
+  int moves_stack;  /* the primitive must not be interrupted by a signal: see dnn_signals_block */
+  /* The slices of the work. 0 of them: the primitive does all of it. */
+  int32_t slice_count;
+  int32_t kind_count;
+  int64_t grain; /* slices in one part of a parallel loop, at least */
+  dnn_slice_t *slices;
+  dnn_job_t *kinds[DNN_KINDS];
   int32_t key_count;
   int64_t key[DNN_KEY];
-  atomic_flag busy; /* held by the one call that uses the objects below */
-  dnnl_stream_t stream;
-  dnnl_exec_arg_t args[DNN_ARGS + 1];
+  _Atomic(dnn_objects_t *) idle[DNN_IDLE];
 };
+
+/* 0: oneDNN has no implementation that beats the plain kernel. */
+static inline int dnn_job_runs(const dnn_job_t *job) {
+  return job->primitive || job->slice_count > 0;
+}
 
 typedef struct dnn_cache_t { /* all zero: empty */
   _Atomic(dnn_job_t *) recent, head[64];
@@ -52,10 +81,21 @@ extern dnn_cache_t dnn_eager;
 
 dnnl_engine_t dnn_engine(void); /* NULL: out of memory, or oneDNN does not support this processor */
 
+/* oneDNN works on the calling thread alone between these two, and primitives that are created are
+ * made for one thread. What others use OpenMP for on this thread is not affected later. */
+int dnn_alone_begin(void);
+void dnn_alone_end(int before);
+
+/* Blocks the signals that are sent to this thread, until dnn_signals_restore. oneDNN's gemm puts
+ * the stack pointer on memory from malloc, and the frame of a signal handler would overwrite what
+ * lies below it (oneDNN's issue 4845). Signals that report a fault of this thread are not
+ * blocked. */
+void dnn_signals_block(sigset_t *out_before);
+void dnn_signals_restore(const sigset_t *before);
+
 /* keys */
 
-/* Starts a key with the number of threads, for which primitives are made, and a number that tells
- * the kernels apart. */
+/* Starts a key with a number that tells the kernels apart. */
 void dnn_key_open(dnn_key_t *key, int64_t kind);
 static inline void dnn_key_add(dnn_key_t *key, int64_t number) { key->at[key->count++] = number; }
 void dnn_key_number(dnn_key_t *key, double number);
@@ -76,10 +116,43 @@ int dnn_publish(dnn_cache_t *cache, dnn_job_t *job);
 void dnn_job_destroy(dnn_job_t *job);
 void dnn_cache_clear(dnn_cache_t *cache);
 
+/* slices */
+
+/* Into how many slices work is cut that takes one thread so many microseconds if it computes 100
+ * operations in a nanosecond; 1: it is not cut. An even number, for two threads. */
+int32_t dnn_slices_for(double work);
+/* Adds a slice whose job is one of the kinds of `job`. Returns NULL if memory is short. */
+dnn_slice_t *dnn_slice_add(dnn_job_t *job, dnn_job_t *kind);
+/* Adds a job to the kinds of `job`, which owns it from now on. Returns 0 if there are too many; the
+ * caller still owns it then. */
+int dnn_kind_add(dnn_job_t *job, dnn_job_t *kind);
+
+/* Rows of one or several images, for slices of operators with a window: the first spatial axis. */
+typedef struct dnn_rows_t {
+  int64_t image; /* the first one */
+  int64_t images;
+  int64_t in; /* first row that is read */
+  int64_t in_count;
+  int64_t out;
+  int64_t out_count;
+  int64_t before; /* padding of the rows that are read */
+  int64_t after;
+} dnn_rows_t;
+/* Cuts images of out_count rows into slices of at least `least` results of one channel, where there
+ * are so many. Returns how many slices there are, at most DNN_SLICES; 1: the work is not cut.
+ * `whole` has all images and rows, and the window's padding. */
+int32_t dnn_rows_cut(const window_t *window, const dnn_rows_t *whole, double work, int64_t least,
+                     dnn_rows_t *out_rows);
+/* Do two slices have the same primitive? */
+static inline int dnn_rows_same(const dnn_rows_t *a, const dnn_rows_t *b) {
+  return a->images == b->images && a->in_count == b->in_count && a->out_count == b->out_count &&
+         a->before == b->before && a->after == b->after;
+}
+
 /* running */
 
-/* Runs the primitive. data[i] belongs to the i-th argument added; scratch memory comes from the
- * call. */
+/* Runs the primitive, or all slices. data[i] belongs to the i-th argument added; scratch memory
+ * comes from the call. */
 tenon_status_t dnn_run(tenon_call_t *call, dnn_job_t *job, void *const *data);
 
 /* A primitive that converts one layout to another, with the arguments DNNL_ARG_FROM and
@@ -97,26 +170,35 @@ void dnn_free(void *memory);
 
 /* constant matrices */
 
-typedef struct dnn_weights_t { /* b [k, n] of c = a b, in a layout chosen by oneDNN */
+/* b [k, n] of c = a b, cut into slices of columns, each in a layout chosen by oneDNN. */
+typedef struct dnn_weights_t {
   dnn_cache_t cache;
   int64_t k;
   int64_t n;
-  dnnl_memory_desc_t md;
-  void *data; /* NULL: nothing is packed */
+  int64_t each;             /* columns of a slice */
+  dnnl_memory_desc_t md[2]; /* of a slice, and of the last one if it has fewer columns (or NULL) */
+  uint64_t bytes;           /* from one slice to the next */
+  void *data;               /* NULL: nothing is packed */
 } dnn_weights_t;
+
+/* c = a b + bias with b packed; c has the strides row and column. */
+typedef struct dnn_product_t {
+  const_dnnl_memory_desc_t a;
+  int64_t m;
+  int64_t row;
+  int64_t column;
+  int with_bias;
+  const_dnnl_primitive_attr_t attributes;
+} dnn_product_t;
 
 /* Packs a matrix with these strides for products of about `m` rows. Returns 0 if memory is short or
  * oneDNN has no good implementation. */
 int dnn_weights_pack(dnn_weights_t *weights, int64_t m, int64_t k, int64_t n, const void *data,
                      int64_t row, int64_t column);
 void dnn_weights_clear(dnn_weights_t *weights);
-/* Describes c = a b + bias with attributes, and gives the job b in the layout that the primitive
- * needs. Returns NULL on failure. */
-dnnl_primitive_desc_t dnn_weights_describe(const dnn_weights_t *weights, dnn_job_t *job,
-                                           const_dnnl_memory_desc_t a,
-                                           const_dnnl_memory_desc_t bias,
-                                           const_dnnl_memory_desc_t c,
-                                           const_dnnl_primitive_attr_t attributes);
+/* Makes the slices of a job with the arguments SRC, WEIGHTS, DST and perhaps BIAS. Returns 0 on
+ * failure. */
+int dnn_weights_slices(dnn_job_t *job, const dnn_weights_t *weights, const dnn_product_t *product);
 /* Computes out [m, n] = x [m, k] b, both dense. */
 tenon_status_t dnn_weights_multiply(tenon_call_t *call, dnn_weights_t *weights, void *x, int64_t m,
                                     void *out);
@@ -137,6 +219,9 @@ tenon_status_t dnn_from_last(tenon_call_t *call, dnn_cache_t *cache, void *from,
 dnnl_memory_desc_t dnn_strided(int32_t rank, const int64_t *dims,
                                const int64_t *strides); /* f32; NULL: failed */
 dnnl_memory_desc_t dnn_any(int32_t rank, const int64_t *dims);
+/* Gives an axis of extent 1 the stride that it would have in a dense tensor, because oneDNN
+ * recognises layouts by strides. */
+void dnn_strides_settle(int32_t rank, const int64_t *dims, int64_t *strides);
 
 /* Creates attributes with scratch memory provided by the caller, an added tensor (or NULL) and an
  * activation. Returns 0 on failure. */

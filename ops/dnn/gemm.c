@@ -1,9 +1,10 @@
 /* Single f32 products by oneDNN's gemm, for attention, recurrent operators and others that consist
- * of products. Called by ../gemm.c from parts of a parallel loop; oneDNN then stays on the calling
+ * of products. Called by ../gemm.c from parts of a parallel loop; oneDNN stays on the calling
  * thread.
  * Invariant: declines products that are too small to be worth the call, and strides that oneDNN
  * cannot express. */
 #include "../gemm.h"
+#include "dnn.h"
 #include <oneapi/dnnl/dnnl.h>
 
 int dnn_sgemm(const product_t *product);
@@ -36,7 +37,13 @@ int dnn_sgemm(const product_t *p) {
   char a = storage_of(p->a.element, p->a.vector, p->k, p->m, &lda);
   char b = storage_of(p->b.vector, p->b.element, p->n, p->k, &ldb);
   if (!a || !b) return 0;
-  return dnnl_sgemm(a, b, p->m, p->n, p->k, 1.0f, (const float *)p->a.data, lda,
-                    (const float *)p->b.data, ldb, p->accumulate ? 1.0f : 0.0f, (float *)p->c,
-                    ldc) == dnnl_success;
+  sigset_t signals;
+  const int before = dnn_alone_begin();
+  dnn_signals_block(&signals);
+  const dnnl_status_t status =
+      dnnl_sgemm(a, b, p->m, p->n, p->k, 1.0f, (const float *)p->a.data, lda,
+                 (const float *)p->b.data, ldb, p->accumulate ? 1.0f : 0.0f, (float *)p->c, ldc);
+  dnn_signals_restore(&signals);
+  dnn_alone_end(before);
+  return status == dnnl_success;
 }

@@ -23,9 +23,51 @@ int dnn_is_last(const tenon_tensor_t *x) {
   return 1;
 }
 
+/* A reorder of x, or of `count` of its items along the axis, from or to the strides `last`. */
+static dnn_job_t *make_part(const dnn_key_t *key, const tenon_tensor_t *x, const int64_t *last,
+                            int32_t axis, int64_t count, int back) {
+  int64_t dims[DNN_RANK];
+  memcpy(dims, x->shape, (size_t)x->ndim * sizeof *dims);
+  dims[axis] = count;
+  dnnl_memory_desc_t given = dnn_strided(x->ndim, dims, x->strides);
+  dnnl_memory_desc_t wanted = dnn_strided(x->ndim, dims, last);
+  dnn_job_t *job =
+      back ? dnn_reorder_create(key, wanted, given) : dnn_reorder_create(key, given, wanted);
+  if (given) dnnl_memory_desc_destroy(given);
+  if (wanted) dnnl_memory_desc_destroy(wanted);
+  return job;
+}
+
+/* Cuts the longer one of the axes of images and of rows. */
+static dnn_job_t *make_reorder_job(const dnn_key_t *key, const tenon_tensor_t *x, int back) {
+  const double elements = 1e3; /* in a microsecond, on one thread */
+  const dnn_key_t none = {0};
+  const int64_t slices = dnn_slices_for((double)tenon_count(x) / elements);
+  const int32_t axis = x->shape[0] >= x->shape[2] ? 0 : 2;
+  const int64_t extent = x->shape[axis];
+  const int64_t each = (extent + slices - 1) / slices;
+  int64_t last[DNN_RANK];
+  dnn_last_strides(x->ndim, x->shape, last);
+  if (each == extent) return make_part(key, x, last, 0, x->shape[0], back);
+  dnn_job_t *job = dnn_job_create(key);
+  for (int64_t first = 0; job && first < extent; first += each) {
+    const int64_t count = extent - first < each ? extent - first : each;
+    dnn_job_t *kind = job->kind_count ? job->kinds[0] : 0;
+    if (!kind || count != each) kind = make_part(&none, x, last, axis, count, back);
+    if (kind && (!job->kind_count || kind != job->kinds[0])) dnn_kind_add(job, kind);
+    dnn_slice_t *slice = kind ? dnn_slice_add(job, kind) : 0;
+    if (!slice) {
+      dnn_job_destroy(job);
+      return 0;
+    }
+    slice->offset[back] = first * x->strides[axis] * (int64_t)sizeof(float);
+    slice->offset[!back] = first * last[axis] * (int64_t)sizeof(float);
+  }
+  return job;
+}
+
 static tenon_status_t reorder_tensor(tenon_call_t *call, dnn_cache_t *cache,
                                      const tenon_tensor_t *x, void *from, void *to, int back) {
-  int64_t last[DNN_RANK];
   dnn_key_t key;
   dnn_key_open(&key, KIND_REORDER + back);
   if (!dnn_key_tensor(&key, x))
@@ -33,15 +75,9 @@ static tenon_status_t reorder_tensor(tenon_call_t *call, dnn_cache_t *cache,
   dnn_job_t *job = dnn_find(cache, &key);
   int kept = job != 0;
   if (!job) {
-    dnn_last_strides(x->ndim, x->shape, last);
-    dnnl_memory_desc_t given = dnn_strided(x->ndim, x->shape, x->strides);
-    dnnl_memory_desc_t wanted = dnn_strided(x->ndim, x->shape, last);
-    if (back)
-      job = dnn_reorder_create(&key, wanted, given);
-    else
-      job = dnn_reorder_create(&key, given, wanted);
-    if (given) dnnl_memory_desc_destroy(given);
-    if (wanted) dnnl_memory_desc_destroy(wanted);
+    const int before = dnn_alone_begin();
+    job = make_reorder_job(&key, x, back);
+    dnn_alone_end(before);
     if (!job)
       return tenon_fail(call, TENON_MEMORY,
                         "oneDNN could not create a reorder: unsupported, or out of memory");

@@ -43,16 +43,6 @@ typedef struct want_t {
 
 /* making a primitive */
 
-/* Gives an axis of extent 1 the stride that it would have in a dense tensor, because oneDNN
- * recognises layouts by strides. */
-static void strides_settle(int32_t rank, const int64_t *dims, int64_t *strides) {
-  int64_t span = 1; /* of the axes to the right */
-  for (int32_t i = rank - 1; i >= 0; i--) {
-    if (dims[i] == 1) strides[i] = span;
-    if (dims[i] * strides[i] > span) span = dims[i] * strides[i];
-  }
-}
-
 /* Describes a matrix of the product with `rank` axes: 2, or 4 with two batch axes. */
 static dnnl_memory_desc_t matrix_md(const matmul_t *p, const matrix_t *x, int64_t rows,
                                     int64_t columns, int32_t rank) {
@@ -63,7 +53,7 @@ static dnnl_memory_desc_t matrix_md(const matmul_t *p, const matrix_t *x, int64_
     dims[to] = x->batch[i] ? p->batch[i] : 1;
     strides[to] = x->batch[i];
   }
-  strides_settle(rank, dims + 4 - rank, strides + 4 - rank);
+  dnn_strides_settle(rank, dims + 4 - rank, strides + 4 - rank);
   return dnn_strided(rank, dims + 4 - rank, strides + 4 - rank);
 }
 
@@ -86,49 +76,156 @@ static int adding_attributes(dnnl_primitive_attr_t *out) {
   return good;
 }
 
-/* Tries one variant. Returns 1 if the job now has its primitive. */
-static int try_matmul_job(dnn_job_t *job, const want_t *want, const matmul_t *p, uint32_t variant) {
-  int fused = !(variant & UNFUSED);
-  int with_bias = fused && p->bias.data;
+static int make_attributes(dnnl_primitive_attr_t *out, const want_t *want, int fused) {
+  const int64_t activation = fused ? want->finish.activation : FINISH_none;
+  if (want->adds) return adding_attributes(out);
+  return dnn_attributes(out, 0, activation, want->finish.alpha, want->finish.beta);
+}
+
+/* Makes the primitive of the product, or of a slice of it. */
+static int make_primitive(dnn_job_t *job, const want_t *want, const matmul_t *p, int fused) {
+  const int with_bias = fused && p->bias.data;
   int32_t rank = p->rank ? 4 : 2;
   int64_t bias_dims[4] = {1, 1, 1, p->n};
   int64_t bias_strides[4] = {p->n, p->n, p->n, 1};
   dnnl_primitive_desc_t desc = 0;
   dnnl_primitive_attr_t attributes = 0;
   dnnl_memory_desc_t a = matrix_md(p, &p->a, p->m, p->k, rank);
+  dnnl_memory_desc_t b = matrix_md(p, &p->b, p->k, p->n, rank);
   dnnl_memory_desc_t c = matrix_md(p, &p->c, p->m, p->n, rank);
-  dnnl_memory_desc_t b = want->plan ? 0 : matrix_md(p, &p->b, p->k, p->n, rank);
   dnnl_memory_desc_t bias =
       with_bias ? dnn_strided(rank, bias_dims + 4 - rank, bias_strides + 4 - rank) : 0;
-  int64_t activation = fused ? want->finish.activation : FINISH_none;
-  int good = a && c && (b || want->plan) && (bias || !with_bias);
-  if (good && want->adds)
-    good = adding_attributes(&attributes);
-  else if (good)
-    good = dnn_attributes(&attributes, 0, activation, want->finish.alpha, want->finish.beta);
-  if (good && want->plan) {
-    desc = dnn_weights_describe(&want->plan->weights, job, a, bias, c, attributes);
-  } else if (good) {
-    good = dnnl_matmul_primitive_desc_create(&desc, dnn_engine(), a, b, bias, c, attributes) ==
-           dnnl_success;
-    if (good && dnn_is_reference(desc)) {
-      dnnl_primitive_desc_destroy(desc);
-      desc = 0;
-    }
+  int good = a && b && c && (bias || !with_bias) && make_attributes(&attributes, want, fused) &&
+             dnnl_matmul_primitive_desc_create(&desc, dnn_engine(), a, b, bias, c, attributes) ==
+                 dnnl_success;
+  if (good && dnn_is_reference(desc)) {
+    dnnl_primitive_desc_destroy(desc);
+    good = 0;
   }
-  if (good && desc) {
-    job->variant = variant;
+  if (good) {
     dnn_job_arg(job, DNNL_ARG_SRC, a);
-    dnn_job_arg(job, DNNL_ARG_WEIGHTS, dnn_query(desc, dnnl_query_weights_md));
+    dnn_job_arg(job, DNNL_ARG_WEIGHTS, b);
     dnn_job_arg(job, DNNL_ARG_DST, c);
     if (bias) dnn_job_arg(job, DNNL_ARG_BIAS, bias);
     good = dnn_job_finish(job, desc);
   }
   if (attributes) dnnl_primitive_attr_destroy(attributes);
-  dnnl_memory_desc_t mds[4] = {a, b, bias, c};
+  dnnl_memory_desc_t mds[4] = {a, b, c, bias};
   for (int i = 0; i < 4; i++)
     if (mds[i]) dnnl_memory_desc_destroy(mds[i]);
-  return good && job->primitive;
+  return good;
+}
+
+/* How a product is cut: along a batch axis, or by the rows or columns of c. */
+enum { BY_ROWS = 2, BY_COLUMNS };
+typedef struct cut_t {
+  int axis; /* 0 and 1: a batch axis */
+  int64_t extent;
+  int64_t unit;  /* items that stay together: those of a vector register */
+  int64_t count; /* slices; 1: the product is not cut */
+} cut_t;
+
+static cut_t cut_of(const matmul_t *p) {
+  enum { VECTOR = 16 };
+  const double flops = 100e3; /* in a microsecond, on one thread */
+  double work = 2.0 * (double)p->m * (double)p->n * (double)p->k / flops;
+  cut_t cut = {BY_ROWS, p->m, VECTOR, 1};
+  if (p->m < p->n && p->m < 4 * VECTOR) cut = (cut_t){BY_COLUMNS, p->n, VECTOR, 1};
+  for (int32_t i = 0; i < p->rank; i++)
+    work *= (double)p->batch[i];
+  const int64_t wanted = dnn_slices_for(work);
+  for (int32_t i = 0; i < p->rank; i++)
+    if (p->batch[i] >= wanted || p->batch[i] >= 4) cut = (cut_t){i, p->batch[i], 1, 1};
+  const int64_t units = (cut.extent + cut.unit - 1) / cut.unit;
+  cut.count = wanted;
+  while (cut.count > units)
+    cut.count /= 2;
+  return cut;
+}
+
+/* The first item of a slice. */
+static int64_t cut_begin(const cut_t *cut, int64_t slice) {
+  const int64_t units = (cut->extent + cut->unit - 1) / cut->unit;
+  const int64_t begin = slice * units / cut->count * cut->unit;
+  return begin < cut->extent ? begin : cut->extent;
+}
+
+/* Makes the product of a slice, and its distances in elements from that of p: a, b, c, bias. */
+static void slice_of(const matmul_t *p, const cut_t *cut, int64_t slice, matmul_t *out,
+                     int64_t *out_offset) {
+  const int64_t first = cut_begin(cut, slice);
+  const int64_t count = cut_begin(cut, slice + 1) - first;
+  const matrix_t *matrices[3] = {&p->a, &p->b, &p->c};
+  *out = *p;
+  for (int i = 0; i < 3; i++) {
+    int64_t stride = cut->axis < BY_ROWS ? matrices[i]->batch[cut->axis] : 0;
+    if (cut->axis == BY_ROWS && i != 1) stride = matrices[i]->row;
+    if (cut->axis == BY_COLUMNS && i != 0) stride = matrices[i]->column;
+    out_offset[i] = first * stride;
+  }
+  out_offset[3] = cut->axis == BY_COLUMNS ? first : 0;
+  if (cut->axis == BY_ROWS)
+    out->m = count;
+  else if (cut->axis == BY_COLUMNS)
+    out->n = count;
+  else
+    out->batch[cut->axis] = count;
+}
+
+/* Finds the job of an earlier slice of the same extent. */
+static dnn_job_t *find_kind(const dnn_job_t *job, const cut_t *cut, int64_t slice) {
+  const int64_t count = cut_begin(cut, slice + 1) - cut_begin(cut, slice);
+  for (int64_t i = 0; i < slice; i++)
+    if (cut_begin(cut, i + 1) - cut_begin(cut, i) == count) return job->slices[i].job;
+  return 0;
+}
+
+/* Makes the slices of a product whose b is not packed. Returns 0 if oneDNN does not suit. */
+static int make_slices(dnn_job_t *job, const want_t *want, const matmul_t *p, int fused) {
+  const dnn_key_t none = {0};
+  const cut_t cut = cut_of(p);
+  if (cut.count == 1) return make_primitive(job, want, p, fused);
+  for (int64_t i = 0; i < cut.count; i++) {
+    dnn_job_t *kind = find_kind(job, &cut, i);
+    matmul_t part;
+    int64_t offset[4];
+    slice_of(p, &cut, i, &part, offset);
+    if (!kind) {
+      kind = dnn_job_create(&none);
+      if (!kind) return 0;
+      if (!make_primitive(kind, want, &part, fused) || !dnn_kind_add(job, kind)) {
+        dnn_job_destroy(kind);
+        return 0;
+      }
+    }
+    dnn_slice_t *slice = dnn_slice_add(job, kind);
+    if (!slice) return 0;
+    for (int k = 0; k < 4; k++)
+      slice->offset[k] = offset[k] * (int64_t)sizeof(float);
+  }
+  return 1;
+}
+
+/* Makes the slices of a product with packed weights. */
+static int make_packed_slices(dnn_job_t *job, const want_t *want, const matmul_t *p, int fused) {
+  dnnl_primitive_attr_t attributes = 0;
+  dnnl_memory_desc_t a = matrix_md(p, &p->a, p->m, p->k, 2);
+  int good = a && make_attributes(&attributes, want, fused);
+  if (good) {
+    const dnn_product_t product = {a,         p->m, p->c.row, p->c.column, fused && p->bias.data,
+                                   attributes};
+    good = dnn_weights_slices(job, &want->plan->weights, &product);
+  }
+  if (attributes) dnnl_primitive_attr_destroy(attributes);
+  if (a) dnnl_memory_desc_destroy(a);
+  return good;
+}
+
+/* Tries one variant. Returns 1 if the job now has what it runs. */
+static int try_matmul_job(dnn_job_t *job, const want_t *want, const matmul_t *p, uint32_t variant) {
+  const int fused = !(variant & UNFUSED);
+  job->variant = variant;
+  return want->plan ? make_packed_slices(job, want, p, fused) : make_slices(job, want, p, fused);
 }
 
 static dnn_job_t *make_matmul_job(const dnn_key_t *key, const want_t *want) {
@@ -224,14 +321,17 @@ static tenon_status_t multiply_by_onednn(tenon_call_t *call, want_t *want) {
     known = known && (i != 1 || !plan ? dnn_key_tensor(&key, t[i]) : 1);
   dnn_job_t *job = known ? dnn_find(cache, &key) : 0;
   if (job)
-    return job->primitive ? run_matmul_job(call, want, job) : multiply_without_onednn(call, want);
+    return dnn_job_runs(job) ? run_matmul_job(call, want, job)
+                             : multiply_without_onednn(call, want);
   if (!known && !plan) return multiply_without_onednn(call, want);
   /* Even for extents that are seen once: another kernel would give other bits the first time. */
+  const int before = dnn_alone_begin();
   job = make_matmul_job(&key, want);
+  dnn_alone_end(before);
   if (!job) return tenon_fail(call, TENON_MEMORY, "out of memory for a oneDNN primitive");
-  int kept = known && (job->primitive || !plan) && dnn_publish(cache, job);
+  int kept = known && (dnn_job_runs(job) || !plan) && dnn_publish(cache, job);
   tenon_status_t status =
-      job->primitive ? run_matmul_job(call, want, job) : multiply_without_onednn(call, want);
+      dnn_job_runs(job) ? run_matmul_job(call, want, job) : multiply_without_onednn(call, want);
   if (!kept) dnn_job_destroy(job);
   return status;
 }

@@ -2,91 +2,236 @@
  * Invariant: packed data is never changed; a job whose extents need another layout owns a copy in
  * that layout. */
 #include "dnn.h"
+#include <stdlib.h>
 #include <string.h>
+
+static int32_t slice_count(const dnn_weights_t *weights) {
+  return (int32_t)((weights->n + weights->each - 1) / weights->each);
+}
+
+/* Is there a last slice with fewer columns than the others? */
+static int has_rest(const dnn_weights_t *weights) { return weights->n % weights->each != 0; }
+
+static int64_t columns_of(const dnn_weights_t *weights, int is_rest) {
+  return is_rest ? weights->n % weights->each : weights->each;
+}
+
+/* Chooses the columns of a slice: at least 96, with which oneDNN is as fast as with all of them,
+ * and an even number of slices if possible. */
+static int64_t columns_for(int64_t m, int64_t k, int64_t n) {
+  enum { BLOCK = 32, LEAST = 3 };
+  const double flops = 100e3; /* in a microsecond, on one thread */
+  const double bytes = 25e3;
+  const double computing = 2.0 * (double)m * (double)k * (double)n / flops;
+  const double reading = 4.0 * (double)k * (double)n / bytes;
+  const int64_t wanted = dnn_slices_for(computing > reading ? computing : reading);
+  const int64_t blocks = (n + BLOCK - 1) / BLOCK;
+  int64_t each = (blocks + wanted - 1) / wanted;
+  if (each < LEAST) each = LEAST;
+  if (wanted == 1 || each >= blocks) return n;
+  if ((blocks + each - 1) / each % 2 && (blocks + each) / (each + 1) % 2 == 0) each++;
+  return each * BLOCK;
+}
+
+/* Describes the product of one slice. `b` is the layout of its weights; NULL: oneDNN chooses. */
+static dnnl_primitive_desc_t describe_product(const dnn_weights_t *weights,
+                                              const dnn_product_t *product, int64_t n,
+                                              const_dnnl_memory_desc_t b) {
+  int64_t b_dims[2] = {weights->k, n};
+  int64_t c_dims[2] = {product->m, n};
+  int64_t c_strides[2] = {product->row, product->column};
+  int64_t bias_dims[2] = {1, n};
+  int64_t bias_strides[2] = {n, 1};
+  dnnl_primitive_desc_t desc = 0;
+  dnn_strides_settle(2, c_dims, c_strides);
+  dnnl_memory_desc_t any = dnn_any(2, b_dims);
+  dnnl_memory_desc_t c = dnn_strided(2, c_dims, c_strides);
+  dnnl_memory_desc_t bias = product->with_bias ? dnn_strided(2, bias_dims, bias_strides) : 0;
+  if (any && c && (bias || !product->with_bias) &&
+      dnnl_matmul_primitive_desc_create(&desc, dnn_engine(), product->a, b ? b : any, bias, c,
+                                        product->attributes) != dnnl_success)
+    desc = 0;
+  if (any) dnnl_memory_desc_destroy(any);
+  if (c) dnnl_memory_desc_destroy(c);
+  if (bias) dnnl_memory_desc_destroy(bias);
+  return desc;
+}
+
+/* Lets oneDNN choose the layout of the slices, for products of about `m` rows. */
+static int choose_layouts(dnn_weights_t *weights, int64_t m) {
+  int64_t dims[2] = {m, weights->k};
+  int64_t strides[2] = {weights->k, 1};
+  dnn_product_t product = {.a = dnn_strided(2, dims, strides), .m = m, .row = weights->n};
+  product.column = 1;
+  int good = product.a != 0;
+  for (int rest = 0; good && rest <= has_rest(weights); rest++) {
+    dnnl_primitive_desc_t desc = describe_product(weights, &product, columns_of(weights, rest), 0);
+    good = desc && !dnn_is_reference(desc) &&
+           dnnl_memory_desc_clone(&weights->md[rest], dnn_query(desc, dnnl_query_weights_md)) ==
+               dnnl_success;
+    if (desc) dnnl_primitive_desc_destroy(desc);
+  }
+  if (product.a) dnnl_memory_desc_destroy((dnnl_memory_desc_t)product.a);
+  return good;
+}
+
+static uint64_t bytes_of(const_dnnl_memory_desc_t md) {
+  return ((uint64_t)dnnl_memory_desc_get_size(md) + 63) / 64 * 64;
+}
+
+static void *allocate_slices(const dnn_weights_t *weights, uint64_t bytes) {
+  const uint64_t count = (uint64_t)slice_count(weights);
+  return bytes && count <= (SIZE_MAX >> 1) / bytes ? aligned_alloc(64, count * bytes) : 0;
+}
+
+/* Copies the columns of a matrix with these strides into the slices. */
+static int fill_slices(const dnn_weights_t *weights, const void *data, int64_t row,
+                       int64_t column) {
+  int good = 1;
+  for (int32_t i = 0; good && i < slice_count(weights); i++) {
+    const int rest = has_rest(weights) && i == slice_count(weights) - 1;
+    int64_t dims[2] = {weights->k, columns_of(weights, rest)};
+    int64_t strides[2] = {row, column};
+    dnnl_memory_desc_t given = dnn_strided(2, dims, strides);
+    const float *from = (const float *)data + i * weights->each * column;
+    char *to = (char *)weights->data + (uint64_t)i * weights->bytes;
+    good = given && dnn_reorder(given, from, weights->md[rest], to);
+    if (given) dnnl_memory_desc_destroy(given);
+  }
+  return good;
+}
 
 int dnn_weights_pack(dnn_weights_t *weights, int64_t m, int64_t k, int64_t n, const void *data,
                      int64_t row, int64_t column) {
-  int64_t a_dims[2] = {m, k};
-  int64_t a_strides[2] = {k, 1};
-  int64_t b_dims[2] = {k, n};
-  int64_t b_strides[2] = {row, column};
-  int64_t c_dims[2] = {m, n};
-  int64_t c_strides[2] = {n, 1};
-  dnnl_memory_desc_t mds[4] = {dnn_strided(2, a_dims, a_strides), dnn_strided(2, c_dims, c_strides),
-                               dnn_any(2, b_dims), dnn_strided(2, b_dims, b_strides)};
-  dnnl_primitive_desc_t desc = 0;
   weights->k = k;
   weights->n = n;
-  int good =
-      mds[0] && mds[1] && mds[2] && mds[3] &&
-      dnnl_matmul_primitive_desc_create(&desc, dnn_engine(), mds[0], mds[2], 0, mds[1], 0) ==
-          dnnl_success &&
-      !dnn_is_reference(desc) &&
-      dnnl_memory_desc_clone(&weights->md, dnn_query(desc, dnnl_query_weights_md)) == dnnl_success;
-  if (good) weights->data = dnn_pack(mds[3], data, weights->md);
-  for (int i = 0; i < 4; i++)
-    if (mds[i]) dnnl_memory_desc_destroy(mds[i]);
-  if (desc) dnnl_primitive_desc_destroy(desc);
-  return weights->data != 0;
+  weights->each = columns_for(m, k, n);
+  const int before = dnn_alone_begin();
+  int good = choose_layouts(weights, m);
+  if (good) {
+    weights->bytes = bytes_of(weights->md[0]);
+    weights->data = allocate_slices(weights, weights->bytes);
+    good = weights->data && fill_slices(weights, data, row, column);
+  }
+  dnn_alone_end(before);
+  if (!good) dnn_weights_clear(weights);
+  return good;
 }
 
 void dnn_weights_clear(dnn_weights_t *weights) {
   dnn_cache_clear(&weights->cache);
-  if (weights->md) dnnl_memory_desc_destroy(weights->md);
+  for (int rest = 0; rest < 2; rest++) {
+    if (weights->md[rest]) dnnl_memory_desc_destroy(weights->md[rest]);
+    weights->md[rest] = 0;
+  }
   dnn_free(weights->data);
-  weights->md = 0;
   weights->data = 0;
 }
 
-dnnl_primitive_desc_t dnn_weights_describe(const dnn_weights_t *weights, dnn_job_t *job,
-                                           const_dnnl_memory_desc_t a,
-                                           const_dnnl_memory_desc_t bias,
-                                           const_dnnl_memory_desc_t c,
-                                           const_dnnl_primitive_attr_t attributes) {
-  int64_t dims[2] = {weights->k, weights->n};
-  dnnl_primitive_desc_t desc = 0;
-  dnnl_memory_desc_t any = dnn_any(2, dims);
-  if (!any) return 0;
-  if (dnnl_matmul_primitive_desc_create(&desc, dnn_engine(), a, any, bias, c, attributes) !=
-      dnnl_success)
-    desc = 0;
-  dnnl_memory_desc_destroy(any);
-  if (desc && dnnl_memory_desc_equal(dnn_query(desc, dnnl_query_weights_md), weights->md))
-    return desc;
-  if (desc)
-    job->weights = dnn_pack(weights->md, weights->data, dnn_query(desc, dnnl_query_weights_md));
-  if (job->weights) return desc;
-  if (desc)
-    dnnl_primitive_desc_destroy(desc); /* out of memory for a copy: use the present layout */
-  dnnl_status_t status =
-      dnnl_matmul_primitive_desc_create(&desc, dnn_engine(), a, weights->md, bias, c, attributes);
-  return status == dnnl_success ? desc : 0;
+/* Gives the job a copy of the weights in the layouts that oneDNN prefers for this product. Returns
+ * 0 if memory is short. */
+static int repack(dnn_job_t *job, const dnn_weights_t *weights,
+                  const dnnl_primitive_desc_t *preferred, uint64_t bytes) {
+  int good = (job->weights = allocate_slices(weights, bytes)) != 0;
+  for (int32_t i = 0; good && i < slice_count(weights); i++) {
+    const int rest = has_rest(weights) && i == slice_count(weights) - 1;
+    good = dnn_reorder(weights->md[rest], (char *)weights->data + (uint64_t)i * weights->bytes,
+                       dnn_query(preferred[rest], dnnl_query_weights_md),
+                       (char *)job->weights + (uint64_t)i * bytes);
+  }
+  if (good) return 1;
+  dnn_free(job->weights);
+  job->weights = 0;
+  return 0;
+}
+
+/* Describes the products of both kinds of slices, in the layouts that oneDNN prefers if memory for
+ * a copy suffices, else in the present ones. Returns the bytes from one slice's weights to the
+ * next; 0: failed. */
+static uint64_t describe_slices(dnn_job_t *job, const dnn_weights_t *weights,
+                                const dnn_product_t *product, dnnl_primitive_desc_t *out_desc) {
+  int is_described = 1;
+  int is_present = 1;
+  uint64_t bytes = 0;
+  for (int rest = 0; rest <= has_rest(weights); rest++) {
+    out_desc[rest] = describe_product(weights, product, columns_of(weights, rest), 0);
+    is_described = is_described && out_desc[rest];
+    if (!out_desc[rest]) continue;
+    const_dnnl_memory_desc_t wanted = dnn_query(out_desc[rest], dnnl_query_weights_md);
+    is_present = is_present && dnnl_memory_desc_equal(wanted, weights->md[rest]);
+    if (bytes_of(wanted) > bytes) bytes = bytes_of(wanted);
+  }
+  if (is_described && is_present) return weights->bytes;
+  if (is_described && repack(job, weights, out_desc, bytes)) return bytes;
+  for (int rest = 0; rest <= has_rest(weights); rest++) {
+    if (out_desc[rest]) dnnl_primitive_desc_destroy(out_desc[rest]);
+    out_desc[rest] =
+        describe_product(weights, product, columns_of(weights, rest), weights->md[rest]);
+    if (!out_desc[rest]) return 0;
+  }
+  return weights->bytes;
+}
+
+/* Makes the job of the slices with this number of columns. Takes ownership of desc. */
+static dnn_job_t *make_kind(dnn_job_t *job, const dnn_product_t *product,
+                            dnnl_primitive_desc_t desc) {
+  const dnn_key_t none = {0};
+  dnn_job_t *kind = dnn_job_create(&none);
+  if (!kind) {
+    dnnl_primitive_desc_destroy(desc);
+    return 0;
+  }
+  dnn_job_arg(kind, DNNL_ARG_SRC, product->a);
+  dnn_job_arg(kind, DNNL_ARG_WEIGHTS, dnn_query(desc, dnnl_query_weights_md));
+  dnn_job_arg(kind, DNNL_ARG_DST, dnn_query(desc, dnnl_query_dst_md));
+  if (product->with_bias)
+    dnn_job_arg(kind, DNNL_ARG_BIAS, dnnl_primitive_desc_query_md(desc, dnnl_query_weights_md, 1));
+  if (dnn_job_finish(kind, desc) && dnn_kind_add(job, kind)) return kind;
+  dnn_job_destroy(kind);
+  return 0;
+}
+
+int dnn_weights_slices(dnn_job_t *job, const dnn_weights_t *weights, const dnn_product_t *product) {
+  const int32_t count = slice_count(weights);
+  dnnl_primitive_desc_t desc[2] = {0, 0};
+  dnn_job_t *kinds[2] = {0, 0};
+  const uint64_t bytes = describe_slices(job, weights, product, desc);
+  int good = bytes != 0;
+  for (int rest = 0; rest < 2; rest++) {
+    if (good && desc[rest])
+      good = (kinds[rest] = make_kind(job, product, desc[rest])) != 0;
+    else if (desc[rest])
+      dnnl_primitive_desc_destroy(desc[rest]);
+  }
+  for (int32_t i = 0; good && i < count; i++) {
+    const int rest = has_rest(weights) && i == count - 1;
+    dnn_slice_t *slice = dnn_slice_add(job, kinds[rest]);
+    good = slice != 0;
+    if (!good) break;
+    const int64_t first = i * weights->each * (int64_t)sizeof(float);
+    slice->offset[1] = (int64_t)((uint64_t)i * bytes);
+    slice->offset[2] = first * product->column;
+    slice->offset[3] = first;
+  }
+  return good;
 }
 
 static dnn_job_t *make_weights_job(const dnn_key_t *key, const dnn_weights_t *weights, int64_t m) {
-  int64_t a_dims[2] = {m, weights->k};
-  int64_t a_strides[2] = {weights->k, 1};
-  int64_t c_dims[2] = {m, weights->n};
-  int64_t c_strides[2] = {weights->n, 1};
-  dnn_job_t *job = dnn_job_create(key);
-  dnnl_memory_desc_t a = dnn_strided(2, a_dims, a_strides);
-  dnnl_memory_desc_t c = dnn_strided(2, c_dims, c_strides);
+  int64_t dims[2] = {m, weights->k};
+  int64_t strides[2] = {weights->k, 1};
   dnnl_primitive_attr_t attributes = 0;
-  dnnl_primitive_desc_t desc = 0;
-  if (job && a && c && dnn_attributes(&attributes, 0, FINISH_none, 0, 0))
-    desc = dnn_weights_describe(weights, job, a, 0, c, attributes);
-  if (desc) {
-    dnn_job_arg(job, DNNL_ARG_SRC, a);
-    dnn_job_arg(job, DNNL_ARG_WEIGHTS, dnn_query(desc, dnnl_query_weights_md));
-    dnn_job_arg(job, DNNL_ARG_DST, c);
-  }
-  if (!desc || !dnn_job_finish(job, desc)) {
+  dnn_job_t *job = dnn_job_create(key);
+  const int before = dnn_alone_begin();
+  dnnl_memory_desc_t a = dnn_strided(2, dims, strides);
+  int good = job && a && dnn_attributes(&attributes, 0, FINISH_none, 0, 0);
+  const dnn_product_t product = {a, m, weights->n, 1, 0, attributes};
+  if (!good || !dnn_weights_slices(job, weights, &product)) {
     dnn_job_destroy(job);
     job = 0;
   }
   if (attributes) dnnl_primitive_attr_destroy(attributes);
   if (a) dnnl_memory_desc_destroy(a);
-  if (c) dnnl_memory_desc_destroy(c);
+  dnn_alone_end(before);
   return job;
 }
 
