@@ -216,6 +216,8 @@ void dnn_cache_clear(dnn_cache_t *cache) {
 /* slices */
 
 int32_t dnn_slices_for(double work) {
+  if (work >= 16000) return 32;
+  if (work >= 4000) return 16;
   if (work >= 400) return 8;
   if (work >= 100) return 4;
   return work >= 15 ? 2 : 1;

@@ -20,7 +20,7 @@ enum {
   DNN_KEY = 160,
   DNN_RANK = 7 /* most axes of a tensor whose extents fit into a key */,
   DNN_ENTRIES = 1024,
-  DNN_SLICES = 32, /* most slices of one job */
+  DNN_SLICES = 64, /* most slices of one job */
   DNN_KINDS = 8,   /* most slices of different extents */
   DNN_IDLE = 8,    /* most sets of oneDNN's objects that a job keeps */
 };
@@ -119,7 +119,7 @@ void dnn_cache_clear(dnn_cache_t *cache);
 /* slices */
 
 /* Into how many slices work is cut that takes one thread so many microseconds if it computes 100
- * operations in a nanosecond; 1: it is not cut. An even number, for two threads. */
+ * operations in a nanosecond; 1: it is not cut. A power of two, at most half of DNN_SLICES. */
 int32_t dnn_slices_for(double work);
 /* Adds a slice whose job is one of the kinds of `job`. Returns NULL if memory is short. */
 dnn_slice_t *dnn_slice_add(dnn_job_t *job, dnn_job_t *kind);
