@@ -193,7 +193,7 @@ run_onnx() { "$python" tests/acceptance/onnx_test.py; }
 run_models() { "$python" tests/acceptance/models_test.py; }
 run_offload() { make_zoo minilm_16 mobilenetv2 resnet50 && "$python" tests/acceptance/device_models_test.py; }
 run_cuda() { "$python" tests/acceptance/cuda_test.py; }
-run_trust() { # those of PyTorch need its environment
+run_trust() { # those beside PyTorch need its environment
   local log=$logs/trust-parts.log part parts=(requirements elf dialect loading reason misbehave overlap escape blocks models_differ classic classic_models memory determinism threads scale python exported_models texts friction)
   lacks_python_package && return
   build_targets trust-build.log tenon_command isolate check_operator check_device tenon_python vx || return 1
@@ -201,8 +201,8 @@ run_trust() { # those of PyTorch need its environment
     "$python" "tests/acceptance/trust/${part}_test.py" || true
   done 2>&1 | tee "$log"
   if [ -x "$zoo_python" ]; then
-    parts+=(torch_writes)
-    $zoo_python tests/acceptance/trust/torch_writes_test.py 2>&1 | tee -a "$log"
+    parts+=(torch_writes slices)
+    for part in torch_writes slices; do $zoo_python "tests/acceptance/trust/${part}_test.py" 2>&1 | tee -a "$log"; done
   else
     echo "skip: .venv-zoo is missing (make test makes it)"
   fi
