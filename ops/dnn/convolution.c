@@ -221,19 +221,12 @@ static int make_primitive(dnn_job_t *job, const want_t *want, const_dnnl_memory_
   return good;
 }
 
-static int64_t bytes_of_row(int32_t rank, const int64_t *shape) {
-  int64_t bytes = shape[1] * (int64_t)sizeof(float);
-  for (int32_t i = 3; i < rank; i++)
-    bytes *= shape[i];
-  return bytes;
-}
-
 /* Makes the slices. Returns 0 if oneDNN does not suit one of them, or memory is short. */
 static int make_slices(dnn_job_t *job, const want_t *want, const_dnnl_memory_desc_t weights,
                        int32_t count, const dnn_rows_t *rows) {
   const dnn_key_t none = {0};
-  const int64_t x_row = bytes_of_row(want->window.rank + 2, want->x);
-  const int64_t out_row = bytes_of_row(want->window.rank + 2, want->out);
+  const int64_t x_row = dnn_row_bytes(want->window.rank + 2, want->x);
+  const int64_t out_row = dnn_row_bytes(want->window.rank + 2, want->out);
   for (int32_t i = 0; i < count; i++) {
     dnn_job_t *kind = 0;
     for (int32_t k = 0; k < i && !kind; k++)

@@ -206,6 +206,8 @@ tenon_status_t dnn_weights_multiply(tenon_call_t *call, dnn_weights_t *weights, 
 /* channels-last memory for [N, C, spatial...] */
 
 void dnn_last_strides(int32_t rank, const int64_t *shape, int64_t *strides);
+/* The bytes of one row (index of the first spatial axis) in channels-last memory. */
+int64_t dnn_row_bytes(int32_t rank, const int64_t *shape);
 int dnn_is_last(const tenon_tensor_t *x);
 /* The elements of x in channels-last layout: x's own memory or a temporary. Returns NULL on
  * failure; the error is already set. */

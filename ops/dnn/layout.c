@@ -14,6 +14,13 @@ void dnn_last_strides(int32_t rank, const int64_t *shape, int64_t *strides) {
   strides[0] = stride;
 }
 
+int64_t dnn_row_bytes(int32_t rank, const int64_t *shape) {
+  int64_t bytes = shape[1] * (int64_t)sizeof(float);
+  for (int32_t i = 3; i < rank; i++)
+    bytes *= shape[i];
+  return bytes;
+}
+
 int dnn_is_last(const tenon_tensor_t *x) {
   int64_t strides[DNN_RANK];
   if (x->ndim < 3 || x->ndim > DNN_RANK) return 0;

@@ -67,13 +67,6 @@ static int make_primitive(dnn_job_t *job, const tenon_tensor_t *x, const tenon_t
   return good;
 }
 
-static int64_t bytes_of_row(const tenon_tensor_t *t) {
-  int64_t bytes = t->shape[1] * (int64_t)sizeof(float);
-  for (int32_t i = 3; i < t->ndim; i++)
-    bytes *= t->shape[i];
-  return bytes;
-}
-
 static int make_slices(dnn_job_t *job, const tenon_tensor_t *x, const tenon_tensor_t *out,
                        const window_t *window, dnnl_alg_kind_t algorithm, int32_t count,
                        const dnn_rows_t *rows) {
@@ -92,8 +85,10 @@ static int make_slices(dnn_job_t *job, const tenon_tensor_t *x, const tenon_tens
     }
     dnn_slice_t *slice = dnn_slice_add(job, kind);
     if (!slice) return 0;
-    slice->offset[0] = (rows[i].image * x->shape[2] + rows[i].in) * bytes_of_row(x);
-    slice->offset[1] = (rows[i].image * out->shape[2] + rows[i].out) * bytes_of_row(out);
+    slice->offset[0] =
+        (rows[i].image * x->shape[2] + rows[i].in) * dnn_row_bytes(x->ndim, x->shape);
+    slice->offset[1] =
+        (rows[i].image * out->shape[2] + rows[i].out) * dnn_row_bytes(out->ndim, out->shape);
   }
   return 1;
 }
