@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "threads.h"
+
 /* Returns a generator for one call, seeded by a random number from PyTorch so that
  * torch.manual_seed has its effect. Returns NULL after a failure; `why` has the reason. */
 static tenon_generator_t *generator_of(frame_t *f) {
@@ -184,19 +186,12 @@ static void backward_by_tape(frame_t *f, torch_value_t *stack, torch_value_t *ou
   if (!*f->why) (void)frame_gradients(f, leaves, made, (size_t)leaf_count, NULL, out);
 }
 
-/* torch.set_num_threads also holds for Tenon's loops, which run on the same threads. */
-static void follow_threads(void) {
-  uint32_t count;
-  if (!torch.torch_get_num_threads || torch.torch_get_num_threads(&count)) return;
-  if ((int32_t)count != tenon_threads_get()) tenon_threads_set((int32_t)count);
-}
-
 void operator_call(const operator_t *self, torch_value_t *stack, uint64_t arguments,
                    uint64_t results) {
   frame_t f;
   torch_value_t out[OPERATOR_MOST];
   (void)arguments; /* The number of arguments is that of the registered schema. */
-  follow_threads();
+  const tenon_thread_pool_t *pool = threads_enter();
   frame_open(&f, self, self->keeps || self->is_gradient);
   if (self->run)
     self->run(&f, stack, out);
@@ -205,6 +200,7 @@ void operator_call(const operator_t *self, torch_value_t *stack, uint64_t argume
   else
     forward_to_operator(&f, stack, out);
   frame_close(&f);
+  threads_leave(pool);
   /* This call throws. */
   if (*f.why) torch.aoti_torch_check(false, self->name, __FILE__, __LINE__, f.why);
   memcpy(stack, out, results * sizeof *out);

@@ -73,6 +73,8 @@ typedef void (*torch_kernel_fn)(torch_value_t *stack, uint64_t arguments, uint64
 #define TORCH_OPTIONAL(X)                                                                          \
   X(const char *, torch_exception_get_what_without_backtrace, (void))                              \
   X(int32_t, torch_get_num_threads, (uint32_t *))                                                  \
+  X(int32_t, torch_parallel_for,                                                                   \
+    (int64_t, int64_t, int64_t, void (*)(int64_t, int64_t, void *), void *))                       \
   X(int32_t, aoti_torch_get_current_device_index, (int32_t *))                                     \
   X(int32_t, aoti_torch_get_current_stream, (int32_t, torch_stream_t *))                           \
   X(int32_t, aoti_torch_delete_stream, (torch_stream_t))                                           \

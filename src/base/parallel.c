@@ -21,13 +21,16 @@ enum {
   PIECES_OF_PART = 16, /* with a cancellation callback, which is asked between two pieces */
 };
 
+enum { THREADS_MOST = 1024 };
+
 static tn_mutex_t failures = TN_MUTEX_INIT;
+static const tenon_thread_pool_t *process_pool; /* atomic */
 
 static int32_t default_threads(void) {
   static int32_t count; /* benign race: every thread computes the same value */
   int32_t known = __atomic_load_n(&count, __ATOMIC_RELAXED);
   if (known) return known;
-  known = (int32_t)tn_environment_number("TENON_THREADS", 1024);
+  known = (int32_t)tn_environment_number("TENON_THREADS", THREADS_MOST);
   if (!known) known = tn_processors().count;
   __atomic_store_n(&count, known, __ATOMIC_RELAXED);
   return known;
@@ -43,13 +46,45 @@ static bool is_deterministic(void) {
   return known == 2;
 }
 
+static const tenon_thread_pool_t *pool_of(const tn_thread_t *thread) {
+  return thread->pool ? thread->pool : __atomic_load_n(&process_pool, __ATOMIC_ACQUIRE);
+}
+
+/* A pool of the program limits the number, because it has no further threads. */
+static int32_t threads_of(const tn_thread_t *thread, const tenon_thread_pool_t *pool) {
+  if (!pool) return thread->threads ? thread->threads : default_threads();
+  int32_t count = pool->count(pool->state);
+  if (count > THREADS_MOST) count = THREADS_MOST;
+  if (thread->threads && thread->threads < count) count = thread->threads;
+  return count > 1 ? count : 1;
+}
+
 int32_t tn_parallel_threads(void) {
   const tn_thread_t *thread = tn_thread();
-  if (thread->inside) return 1;
-  return thread->threads ? thread->threads : default_threads();
+  return thread->inside ? 1 : threads_of(thread, pool_of(thread));
 }
 
 void tn_parallel_set(int32_t count) { tn_thread()->threads = count > 0 ? count : 0; }
+
+tenon_status_t tn_parallel_pool_set(const tenon_thread_pool_t *pool, int32_t is_process) {
+  if (pool && pool->size < sizeof *pool)
+    return tn_fail(TENON_INVALID, "a pool of threads: size: expected at least %zu, found %u",
+                   sizeof *pool, (unsigned)pool->size);
+  if (pool && (!pool->count || !pool->lend))
+    return tn_fail(TENON_INVALID,
+                   "a pool of threads: expected the functions count and lend, "
+                   "found no function %s",
+                   pool->count ? "lend" : "count");
+  if (is_process)
+    __atomic_store_n(&process_pool, pool, __ATOMIC_RELEASE);
+  else
+    tn_thread()->pool = pool;
+  return TENON_OK;
+}
+
+const tenon_thread_pool_t *tn_parallel_pool(int32_t is_process) {
+  return is_process ? __atomic_load_n(&process_pool, __ATOMIC_ACQUIRE) : tn_thread()->pool;
+}
 
 static bool has_failed(const tn_job_t *job) {
   return __atomic_load_n(&job->failed, __ATOMIC_RELAXED) < job->parts;
@@ -119,18 +154,33 @@ static int64_t parts_of(int64_t count, int64_t grain, int32_t threads) {
   return most < 1 ? 1 : most;
 }
 
+int32_t tn_parallel_parts(int64_t count, int64_t grain) {
+  return (int32_t)parts_of(count, grain, tn_parallel_threads());
+}
+
 tenon_status_t tn_parallel(int64_t count, int64_t grain, tn_part_fn part, void *argument) {
   if (count <= 0) return TENON_OK;
   if (grain < 1) grain = 1;
   tn_thread_t *thread = tn_thread();
-  int32_t threads = count / grain > 1 ? tn_parallel_threads() : 1;
+  const tenon_thread_pool_t *pool = pool_of(thread);
+  int32_t threads = count / grain > 1 && !thread->inside ? threads_of(thread, pool) : 1;
   const int32_t parts = (int32_t)parts_of(count, grain, threads);
   const bool is_watched = thread->poll != NULL;
   if (threads > parts) threads = parts;
   if (parts == 1 && !is_watched) return part(argument, 0, count);
   char error[ERROR_SIZE];
-  tn_job_t job = {part,       argument,      count, grain,    parts, threads,
-                  is_watched, thread->calls, parts, TENON_OK, error};
+  tn_job_t job = {.part = part,
+                  .argument = argument,
+                  .count = count,
+                  .least = grain,
+                  .parts = parts,
+                  .threads = threads,
+                  .is_watched = is_watched,
+                  .pool = pool,
+                  .calls = thread->calls,
+                  .failed = parts,
+                  .status = TENON_OK,
+                  .error = error};
   if (threads > 1)
     tn_pool_run(&job);
   else
@@ -143,5 +193,7 @@ void tn_parallel_shutdown(void) { tn_pool_shutdown(); }
 
 void tn_parallel_in_child(void) {
   failures = (tn_mutex_t)TN_MUTEX_INIT; /* a thread that the child lacks may have held it */
+  process_pool = NULL;                  /* its threads do not exist in the child either */
+  tn_thread()->pool = NULL;
   tn_pool_in_child();
 }

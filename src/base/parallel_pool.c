@@ -10,6 +10,8 @@
  * - The job of a slot is read after a claim only. It lives until all claimed parts are done.
  * - A late thread cannot claim a part of the next job with what it read of the last one, because
  *   the number of the job is part of the word.
+ * A pool of the program (tenon_thread_pool_t) may lend its threads instead of this one. They are
+ * given the address of the slot, which is valid at any time, and so may come late.
  * Threads look for work for a few microseconds and then sleep. One that looks longer uses up its
  * time slice, and is then interrupted in the middle of a part, for which the caller waits. */
 #include "base/parallel_pool.h"
@@ -44,6 +46,7 @@ typedef struct slot_t {
   uint32_t unfinished; /* parts that are not done; the caller sleeps on it */
   uint32_t is_caller_asleep;
   uint32_t is_taken;
+  const void *caller; /* identifies the calling thread; atomic */
 } slot_t;
 
 static slot_t slots[SLOTS];
@@ -143,6 +146,7 @@ static void run_worker(void *unused) {
   }
 }
 
+/* Wakes threads that sleep, if there are any. */
 static void post(uint32_t wanted) {
   if (!__atomic_load_n(&sleepers, __ATOMIC_SEQ_CST)) return;
   __atomic_fetch_add(&posts, 1, __ATOMIC_SEQ_CST);
@@ -165,6 +169,41 @@ static void start_workers(uint32_t wanted) {
 }
 
 /* loops */
+
+/* An address that no other thread has. */
+static const void *own_identity(void) { return &tn_thread_block; }
+
+/* Runs parts for the caller until none is left. The caller always has the first part, because it
+ * alone asks the cancellation callback. */
+static void run_as_caller(slot_t *slot) {
+  tn_job_t *job = slot->job;
+  int32_t part = job->has_begun ? claim_first(slot) : 0;
+  job->has_begun = 1;
+  for (; part >= 0; part = claim_first(slot)) {
+    tn_job_part(job, part);
+    job->done++;
+  }
+}
+
+/* The function that a pool of the program calls, on any thread and at any time. The loop may have
+ * ended, and the slot may have another one. */
+static void help_from_outside(void *argument) {
+  slot_t *slot = argument;
+  if (__atomic_load_n(&slot->caller, __ATOMIC_RELAXED) == own_identity()) {
+    run_as_caller(slot);
+    return;
+  }
+  const uint32_t done = help(slot);
+  if (done) report_done(slot, done);
+}
+
+/* Asks other threads to help with the job that has been published in the slot. */
+static void ask_for_help(slot_t *slot, const tn_job_t *job, uint32_t helpers) {
+  if (job->pool)
+    job->pool->lend(job->pool->state, (int32_t)helpers, help_from_outside, slot);
+  else
+    post(helpers);
+}
 
 static slot_t *take_slot(void) {
   for (int i = 0; i < SLOTS; i++)
@@ -202,22 +241,19 @@ void tn_pool_run(tn_job_t *job) {
       tn_job_part(job, i);
     return;
   }
-  start_workers((uint32_t)helpers);
+  if (!job->pool) start_workers((uint32_t)helpers);
   slot->job = job;
+  __atomic_store_n(&slot->caller, own_identity(), __ATOMIC_RELAXED);
   __atomic_store_n(&slot->unfinished, (uint32_t)job->parts, __ATOMIC_RELAXED);
   const uint64_t before = __atomic_load_n(&slot->word, __ATOMIC_RELAXED);
   const uint64_t number = (before & ~(ONE_JOB - 1)) + ONE_JOB;
   const uint64_t word = number | helpers * ONE_JOINS | ONE_FIRST | (uint64_t)job->parts * ONE_END;
   __atomic_store_n(&slot->word, word, __ATOMIC_SEQ_CST);
-  post((uint32_t)helpers);
-  uint32_t done = 0;
-  /* The caller always has a part, because it alone asks the cancellation callback. */
-  for (int32_t part = 0; part >= 0; part = claim_first(slot)) {
-    tn_job_part(job, part);
-    done++;
-  }
-  report_done(slot, done);
+  ask_for_help(slot, job, (uint32_t)helpers);
+  run_as_caller(slot);
+  report_done(slot, job->done);
   if (!is_finished(slot)) wait_for_others(slot);
+  __atomic_store_n(&slot->caller, NULL, __ATOMIC_RELAXED);
   __atomic_store_n(&slot->is_taken, 0, __ATOMIC_RELEASE);
 }
 

@@ -14,10 +14,13 @@ typedef struct tn_job_t {
   int32_t parts;
   int32_t threads; /* most threads that run parts, with the caller; at least 2 */
   int32_t is_watched;
-  tn_thread_calls_t calls; /* call state of the thread that started the loop */
-  int32_t failed;          /* number of the first part that failed; `parts`: none; atomic */
-  int32_t status;          /* of that part */
-  char *error;             /* its message */
+  const tenon_thread_pool_t *pool; /* its threads help; NULL: the threads of this pool */
+  int32_t has_begun;               /* the caller has run the first part */
+  uint32_t done;                   /* parts that the caller has run */
+  tn_thread_calls_t calls;         /* call state of the thread that started the loop */
+  int32_t failed;                  /* number of the first part that failed; `parts`: none; atomic */
+  int32_t status;                  /* of that part */
+  char *error;                     /* its message */
 } tn_job_t;
 
 /* parallel.c: runs one part. */

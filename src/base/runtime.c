@@ -45,4 +45,12 @@ const char *tenon_status_name(tenon_status_t status) { return tn_status_name(sta
 void tenon_threads_set(int32_t count) { tn_parallel_set(count); }
 int32_t tenon_threads_get(void) { return tn_parallel_threads(); }
 
+tenon_status_t tenon_thread_pool_set(const tenon_thread_pool_t *pool, int32_t is_process) {
+  return tn_parallel_pool_set(pool, is_process);
+}
+
+const tenon_thread_pool_t *tenon_thread_pool_get(int32_t is_process) {
+  return tn_parallel_pool(is_process);
+}
+
 void tenon_text_release(char *text) { tn_release_memory(text); }

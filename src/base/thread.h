@@ -69,6 +69,8 @@ typedef struct tn_thread_t {
   struct tn_thread_t *next; /* the list of all threads' blocks */
   /* threads for a parallel-for of this thread; 0: the process's default */
   int32_t threads;
+  /* pool that helps with this thread's loops; NULL: the process's */
+  const struct tenon_thread_pool_t *pool;
   const struct tenon_poll_t *poll; /* cancellation callback (base/poll.h), or NULL */
   /* nesting depth of parallel-for; inner loops run on this thread alone */
   int32_t inside;

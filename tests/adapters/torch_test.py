@@ -515,8 +515,8 @@ int main(int argc, char **argv) { /* the library; numbers come and go as bytes *
         [t.start() for t in threads], [t.join() for t in threads]
         self.assertEqual(failures, [])
 
-    def test_tenon_uses_as_many_threads_as_pytorch_was_told_to_use(self):
-        """So does oneDNN, whichever package is imported first: the calling thread belongs to both, and each has one thread less of its own."""
+    def test_calls_from_pytorch_run_on_its_threads_and_in_a_child_on_tenons_own(self):
+        """So does oneDNN's work in these calls, whichever package is imported first."""
         code = """
 import os, sys
 sys.path[:0] = sys.argv[1:]
@@ -531,7 +531,7 @@ def ran():  # the threads, and how long each has been running
 def work():
     for _ in range(5):
         x = torch.relu(torch.randn(500, 500) @ w)
-        y = torch.ops.core.softmax(torch.ops.core.matmul(x, w) + tenon.ops.core.add(x.detach(), w.detach()), axis=1)
+        y = torch.ops.core.softmax(torch.ops.core.matmul(x, w) + x, axis=1)
         y.sum().backward()
 
 for count in 2, 1, 2:
@@ -541,12 +541,18 @@ for count in 2, 1, 2:
     work()
     after = ran()
     busy = [t for t in after if after[t] != before.get(t)]
-    assert tenon._core.threads_get() == count, (count, tenon._core.threads_get())
-    assert count <= len(busy) <= 2 * count - 1, (count, before, after)
+    assert len(busy) == count, (count, before, after)
+    assert tenon._core.threads_get() == 3  # of Tenon's other calls
+
+process = os.fork()  # the child lacks PyTorch's threads
+if not process:
+    y, tasks = torch.ops.core.softmax(w.detach(), axis=1), len(os.listdir("/proc/self/task"))
+    os._exit(0 if tasks == 2 and abs(y.numpy().sum() - 500) < 0.01 else 1)
+assert os.waitpid(process, 0) == (process, 0)
 """
         for first in "import torch", "import tenon; tenon.ops.core.softmax(tenon.tensor([[0.0] * 1000] * 1000))":
             subprocess.run([sys.executable, "-c", code.replace("FIRST", first), os.path.dirname(os.path.dirname(tenon.__file__))], check=True,
-                           env={**os.environ, "TENON_THREADS": "2", "OMP_NUM_THREADS": "2"})
+                           timeout=300, env={**os.environ, "TENON_THREADS": "3", "OMP_NUM_THREADS": "2"})
 
     def test_errors_name_operator_and_argument_and_the_next_call_works(self):
         x = torch.ones(3)

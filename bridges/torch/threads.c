@@ -1,0 +1,54 @@
+/* PyTorch's threads help with the parallel loops of calls that come from PyTorch, so that these
+ * calls and PyTorch's own take turns on the same threads. Releases without torch_parallel_for, and
+ * the child of a fork, where OpenMP's threads do not exist, use Tenon's own threads, as many as
+ * PyTorch would use. */
+#include "threads.h"
+
+#include <pthread.h>
+
+#include "shim.h"
+
+typedef struct help_t {
+  void (*help)(void *argument);
+  void *argument;
+} help_t;
+
+static int32_t count_threads(void *state) {
+  uint32_t count;
+  (void)state;
+  return torch.torch_get_num_threads(&count) ? 1 : (int32_t)count;
+}
+
+static void help_each(int64_t begin, int64_t end, void *context) {
+  const help_t *call = context;
+  for (int64_t i = begin; i < end; i++)
+    call->help(call->argument);
+}
+
+/* PyTorch gives the calling thread one of the calls, and returns when all of them have. */
+static void lend(void *state, int32_t helpers, void (*help)(void *argument), void *argument) {
+  help_t call = {help, argument};
+  (void)state;
+  (void)torch.torch_parallel_for(0, (int64_t)helpers + 1, 1, help_each, &call);
+}
+
+static const tenon_thread_pool_t pool = {sizeof pool, count_threads, lend, NULL};
+static bool is_forked;
+
+static void note_fork(void) { is_forked = true; }
+
+static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, note_fork); }
+
+const tenon_thread_pool_t *threads_enter(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  const tenon_thread_pool_t *before = tenon_thread_pool_get(0);
+  if (!torch.torch_get_num_threads) return before;
+  pthread_once(&once, watch_forks);
+  if (torch.torch_parallel_for && !is_forked)
+    (void)tenon_thread_pool_set(&pool, 0);
+  else if (count_threads(NULL) != tenon_threads_get())
+    tenon_threads_set(count_threads(NULL));
+  return before;
+}
+
+void threads_leave(const tenon_thread_pool_t *before) { (void)tenon_thread_pool_set(before, 0); }
