@@ -79,13 +79,10 @@ static tenon_status_t run_groups(tenon_call_t *call, void *argument, int64_t beg
 
 static tenon_status_t launch_on_cpu(tenon_call_t *call, const tenon_grid_t *g) {
   work_t w = {.grid = g};
-  int64_t threads = tn_parallel_threads();
-  int64_t parts = g->items / EACH_LEAST + 1;
   int64_t count;
-  if (parts > 4 * threads) parts = 4 * threads;
   for (int d = 0; d < 3; d++)
     w.groups[d] = g->items ? 1 : g->groups[d];
-  if (g->items) w.groups[0] = (uint64_t)parts;
+  if (g->items) w.groups[0] = (uint64_t)tn_parallel_parts(g->items, EACH_LEAST);
   for (uint32_t i = 0; i < g->argument_count; i++) {
     const tenon_kernel_argument_t *a = &g->arguments[i];
     if (a->kind == TENON_ARG_MEMORY)

@@ -80,6 +80,30 @@ void let_go(void) {
 }
 """
 
+# A source kernel of which each group sums a share of x. Its result depends on the number of groups.
+SHARES = """
+#ifndef TENON_ON_DEVICE
+#include <string.h>
+#include <tenon/source.h>
+#endif
+TENON_SOURCE_3(add_shares, TENON_IN, float, x, TENON_OUT, float, sums, TENON_BY_VALUE, int64_t, n) {
+  float sum = 0;
+  TENON_EACH(i, n) { sum += x[i]; }
+  sums[get_global_id(0)] = sum;
+}
+#ifndef TENON_ON_DEVICE
+TENON_CODE(code, {"add_shares", add_shares})
+static tenon_status_t shares_run(tenon_call_t *call) {
+  int64_t n = tenon_count(call->inputs[0]);
+  const tenon_kernel_argument_t arguments[] = {tenon_in(call->inputs[0]), tenon_out(call->outputs[0]), TENON_VALUE(n)};
+  memset(call->outputs[0]->data, 0, (size_t)tenon_count(call->outputs[0]) * sizeof(float));
+  return tenon_each(call, &code, 0, n, arguments, 3);
+}
+TENON_LIBRARY(shares, "1.0.0",
+  TENON_OP("sums(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("x: [n]; out: [256]"), TENON_SOURCE("f32", shares_run)))
+#endif
+"""
+
 # ---- models; oneDNN's work is large enough to be cut into slices -----------------------------------------------------
 
 
@@ -284,6 +308,13 @@ def repeat(folder, count):
     return {"differing": [run for run in range(1, int(count)) if graphs.run() != first], "digests": [hashlib.sha256(data).hexdigest() for data in first]}
 
 
+def sum_shares(folder):
+    import tenon
+    shares = tenon.load(Path(folder, "shares.c"))
+    x = np.random.default_rng(0).random(200_000, np.float32)
+    return hashlib.sha256(np.asarray(shares.sums(x)).tobytes()).hexdigest()
+
+
 def run_in_child(graphs, first, generations):
     """Forks; the child, and its child, run the graphs. Returns the exit status of the child, 0 if all is well there."""
     process = os.fork()
@@ -325,7 +356,7 @@ def run_among_signals(folder, count):
     return same
 
 
-PARTS = {part.__name__: part for part in (run_beside_stopped_threads, run_among_signals, count_threads, count_threads_of_callers, repeat, fork)}
+PARTS = {part.__name__: part for part in (run_beside_stopped_threads, run_among_signals, count_threads, count_threads_of_callers, repeat, sum_shares, fork)}
 
 # ---- the tests -------------------------------------------------------------------------------------------------------
 
@@ -347,6 +378,7 @@ class Threads(unittest.TestCase):
         write_models(cls.folder)
         source = Path(place.name, "stopper.c")
         source.write_text(STOPPER)
+        Path(place.name, "shares.c").write_text(SHARES)
         subprocess.run(["cc", "-std=c11", "-O1", "-fPIC", "-shared", source, "-o", cls.stopper], check=True)
 
     def run_part(self, part, *arguments, threads=2, python=sys.executable, **environment):
@@ -421,6 +453,12 @@ class Threads(unittest.TestCase):
         found = [self.run_part(repeat, 30, threads=threads, TENON_DETERMINISTIC="1") for threads in (1, 2, 3, 7)]
         self.assertEqual(found, [found[0]] * 4)
         self.assertEqual(found[0]["differing"], [])
+
+    def test_TENON_DETERMINISTIC_gives_source_kernels_the_same_groups_for_any_number_of_threads(self):
+        without = [self.run_part(sum_shares, threads=threads) for threads in (1, 2, 3)]
+        self.assertEqual(len(set(without)), 3, "the sums tell how many groups there were")
+        found = [self.run_part(sum_shares, threads=threads, TENON_DETERMINISTIC="1") for threads in (1, 2, 3, 7)]
+        self.assertEqual(found, [found[0]] * 4)
 
     def test_a_child_runs_graphs_after_a_fork(self):
         self.assertEqual(self.run_part(fork), {"children": [0] * 3, "same": True})
