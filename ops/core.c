@@ -1,7 +1,8 @@
 /* The library `core`: every built-in operator, linked into libtenon as any author would link a
  * library statically. Each family is a group of items in its own file.
- * Invariant: nothing here sees more than tenon/op.h. One group, core_required, belongs to the host
- * because its kernels change tensor headers and storage (src/layers/required.c). */
+ * Invariant: nothing here sees more than the public headers for authors (op.h, iterator.h,
+ * source.h, check.h, device.h). One group, core_required, belongs to the host because its kernels
+ * change tensor headers and storage (src/layers/required.c). */
 #include <tenon/op.h>
 
 /* clang-format off */

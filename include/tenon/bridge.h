@@ -6,8 +6,9 @@
  * recognises it, so that the file loads like one of Tenon's own.
  *
  * A bridge declares one item before its first operator: TENON_BRIDGE(&table).  The host finds
- * bridges in the folder `bridges` next to libtenon and in lib/tenon/bridges; a program can also
- * load a bridge as any library.  A bridge stays loaded until shutdown, and may link libtenon. */
+ * bridges in the folder `bridges` next to libtenon, in lib/tenon/bridges, and in the folders that
+ * TENON_BRIDGE_PATH names; a program can also load a bridge as any library.  A bridge stays loaded
+ * until shutdown, and may link libtenon. */
 #ifndef TENON_BRIDGE_H
 #define TENON_BRIDGE_H
 

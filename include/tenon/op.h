@@ -436,10 +436,10 @@ typedef struct tenon_call_t {
   const struct tenon_device_context_t *device;
 } tenon_call_t;
 
-/* Argument of a loop or row function: operands that are dense.  No output overlaps an input or
- * another output, as in all kernels: the host copies inputs that a call would overwrite.
- * Exceptions are inputs that TENON_REUSE names, and those of calls by tenon_op_run, which checks
- * nothing. */
+/* Argument of a loop or row function: operands that are dense.  In a loop, no output overlaps an
+ * input, because the driver passes a copy of such an input.  In a row function, an input that
+ * TENON_REUSE names may be the memory of the output.  tenon_op_run does not check its outputs: a
+ * row function may then see any overlap, and two outputs may overlap. */
 typedef struct tenon_loop_t {
   uint32_t size;
   uint32_t phase;

@@ -114,8 +114,9 @@ static inline void atomic_add_f32(TENON_GLOBAL float *p, float v) {
   } while (!__atomic_compare_exchange_n(bits, &old, now, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
 }
 
-/* Optional features.  The kernels of a file are compiled together: put kernels that need a feature
- * inside #ifdef, and name it in TENON_SOURCE: "doubles", "wide_atomics", "halves". */
+/* Optional features.  Each kernel is compiled with the whole text of its file: put kernels that
+ * need a feature inside #ifdef, and name it in TENON_SOURCE: "doubles", "wide_atomics",
+ * "halves". */
 #define TENON_HAS_DOUBLES 1
 #define TENON_HAS_WIDE_ATOMICS 1
 

@@ -2,8 +2,8 @@
  * expression. A table row names an operator, an expression of its operands, a line of documentation
  * and a gradient. Gradients are written for operands with the shape of the result; the tape sums
  * them over broadcast axes.
- * Invariant: an element is read completely before it is written, so that a result may share the
- * memory of an operand. */
+ * Invariant: the operands of a loop do not overlap (src/drivers/loop.c), so the pointers are
+ * `restrict`. */
 #ifndef TENON_OPS_POINTWISE_H
 #define TENON_OPS_POINTWISE_H
 

@@ -193,8 +193,9 @@ static int run_check_verb(const verb_t *verb, int argc, char **argv) {
 const verb_t verb_check = {
     "check", "LIB.so [OP]... | --builtin [OP]... | --device LIB",
     "check operators against their declarations, or a device against its contract",
-    "Checks the operators of a library against their declarations with about fifty checks, each in "
-    "its own process; or runs the conformance suite on each device of a library. A finding shows "
+    "Checks the operators of a library against their declarations with about fifty checks, which "
+    "run in child processes; or runs the conformance suite on each device of a library. A finding "
+    "shows "
     "the call, what was expected, what was found, and the command that repeats the check.\nExit "
     "status: 0: no findings; 1: findings; 2: the library cannot be checked, or --case selects "
     "nothing.",

@@ -63,7 +63,10 @@ enum {
 
 /* Compiles a graph: verifies it, infers shapes, folds constants and chooses kernels.
  *
- * Threads: several threads may run an executable at the same time. */
+ * Arguments: `options`: NULL: defaults.
+ * Threads: several threads may run an executable at the same time.  Runs that overlap do not share
+ * memory: the executable keeps one set of buffers for each until it is released.  A state
+ * (TENON_STATE) belongs to the node, and all runs share it. */
 TENON_API tenon_status_t tenon_executable_create(const tenon_graph_t *graph,
                                                  const tenon_compile_t *options,
                                                  tenon_executable_t **out_executable);

@@ -1,7 +1,7 @@
 /* @NAME@.c: y = limit * tanh(x / limit), which bends numbers softly into [-limit, limit].
  *
  * Of a pointwise operator you write the inner loop, and how it is differentiated.  The host broadcasts, converts f16 and bf16,
- * walks strides, splits over threads, and fuses chains of such operators. */
+ * walks strides, and splits the work over threads. */
 #include <math.h>
 #include <tenon/check.h>
 

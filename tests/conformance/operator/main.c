@@ -21,8 +21,8 @@ options_t options = {.seed = 1, .limit = 10};
 
 static void print_usage(FILE *to) {
   fputs("usage: check_operator LIB.so [OP...] [option]...\n       check_operator --builtin [OP...] "
-        "[option]...\n\nChecks the operators of a library against their declarations, each check "
-        "in its own process.\n\n  --case ID        run only this check, or those whose id begins "
+        "[option]...\n\nChecks the operators of a library against their declarations, in "
+        "child processes.\n\n  --case ID        run only this check, or those whose id begins "
         "with ID (\"strides.\"); with @LABEL only that call; may be repeated\n  --except [OP:]ID "
         "ignore known findings of this id, on all operators or on OP; may be repeated\n  --seed N  "
         "       seed of generated values (default: 1)\n  --limit SECONDS  time after which a check "
