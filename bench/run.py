@@ -14,7 +14,7 @@ import time
 import readme
 import report
 
-NAMES = ("calls", "autograd", "trace", "load", "isolated", "build", "scaffold", "check", "memory", "devices", "opencl", "transfers", "gemm", "python", "pytorch", "models", "contention", "trees")
+NAMES = ("calls", "autograd", "trace", "load", "isolated", "build", "scaffold", "check", "memory", "devices", "opencl", "transfers", "gemm", "python", "pytorch", "models", "parallel", "contention", "trees")
 NAMED = ("mxnet", "mxnet_export")  # run only when named: they need MXNet's virtual environment
 ZOO = ("python", "pytorch")  # these need PyTorch, so the Python of .venv-zoo runs them
 
