@@ -101,9 +101,11 @@ static const char *path_of(int number, const uint64_t *arguments) {
   }
 }
 
-static bool opens_for_writing(int number, const uint64_t *arguments) {
+/* Does opening a file need TENON_ALLOW_WRITE, or, with O_RDWR for example, READ as well? */
+static bool opens_for_writing(int number, const uint64_t *arguments, bool *out_reads) {
   const uint64_t flags = number == SYS_openat ? arguments[2] : arguments[1];
-  return (flags & (O_WRONLY | O_RDWR | O_CREAT | O_TRUNC)) != 0;
+  *out_reads = (flags & O_ACCMODE) != O_WRONLY;
+  return (flags & (O_ACCMODE | O_CREAT | O_TRUNC)) != 0;
 }
 
 static bool is_open(int number) {
@@ -171,7 +173,9 @@ static void on_denied(int number, ucontext_t *u) {
     return;
   }
   const char *path = path_of(number, arguments);
-  if (path && is_open(number) && !opens_for_writing(number, arguments) && is_runtime_file(path)) {
+  bool reads;
+  if (path && is_open(number) && !opens_for_writing(number, arguments, &reads) &&
+      is_runtime_file(path)) {
     set_result(u, -EACCES);
     return;
   }
@@ -232,15 +236,20 @@ static tenon_status_t describe_denied(const tn_crash_t *crash, tn_text_t *text) 
   const char *does = NULL;
   const char *allow = NULL;
   const char *name = tn_system_call_text(crash->number, &does, &allow);
-  const bool opens = is_open(crash->number);
-  const bool is_writing = opens && opens_for_writing(crash->number, crash->arguments);
+  bool reads = true;
+  if (is_open(crash->number)) {
+    allow = "TENON_ALLOW_READ";
+    if (opens_for_writing(crash->number, crash->arguments, &reads)) {
+      does = reads ? "opened for reading and writing" : "opened for writing";
+      allow = reads ? "TENON_ALLOW_READ and TENON_ALLOW_WRITE" : "TENON_ALLOW_WRITE";
+    }
+  }
   if (!name)
     tn_text_add(text, "made system call %d", crash->number);
   else
-    tn_text_add(text, "%s", is_writing ? "opened for writing" : does);
+    tn_text_add(text, "%s", does);
   if (crash->path[0]) add_quoted(crash->path, text);
   if (name) tn_text_add(text, " (%s)", name);
-  if (opens) allow = is_writing ? "TENON_ALLOW_WRITE" : "TENON_ALLOW_READ";
   tn_text_add(text, ", which isolation does not allow");
   if (allow) tn_text_add(text, ": load the library with %s if it may", allow);
   return TENON_DENIED;

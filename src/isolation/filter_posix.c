@@ -260,8 +260,9 @@ static void on_descriptor_above(filter_t *f, int number, uint32_t last, uint32_t
 
 /* Descriptors 0 to 2 belong to the program as well: /dev/null, and its output. The process may
  * write to the output, and neither read it, move in it, change its flags, nor copy its
- * descriptor, because a copy would evade these rules. */
-static void restrict_descriptors(filter_t *f, bool may_write) {
+ * descriptor, because a copy would evade these rules. Without `may_copy` no descriptor can be
+ * copied: a thread of the library could else move one away from those that are being closed. */
+static void restrict_descriptors(filter_t *f, bool may_write, bool may_copy) {
   static const int reads[] = {SYS_read, SYS_readv};
   static const int positions[] = {SYS_lseek, SYS_pread64, SYS_pwrite64};
   static const int changes[] = {SYS_ftruncate, SYS_fallocate, SYS_fchmod, SYS_flock};
@@ -281,13 +282,14 @@ static void restrict_descriptors(filter_t *f, bool may_write) {
   }
   for (size_t i = 0; i < LENGTH(positions); i++)
     on_descriptor_above(f, positions[i], STDERR_FILENO, REFUSE(ESPIPE));
-  for (size_t i = 0; i < LENGTH(copies); i++)
+  for (size_t i = 0; i < LENGTH(copies) && may_copy; i++)
     on_descriptor_above(f, copies[i], STDERR_FILENO, REFUSE(EPERM));
+  ON_EACH(f, copies, REFUSE(EPERM));
   for (size_t i = 0; i < LENGTH(changes) && may_write; i++)
     on_descriptor_above(f, changes[i], STDERR_FILENO, REFUSE(EPERM));
 }
 
-static void restrict_fcntl(filter_t *f, bool may_write) {
+static void restrict_fcntl(filter_t *f, bool may_write, bool may_copy) {
   static const uint32_t harmless[] = {F_GETFD, F_SETFD, F_GETFL};
   static const uint32_t copies[] = {F_DUPFD, F_DUPFD_CLOEXEC, F_SETFL};
   static const uint32_t locks[] = {F_GETLK,     F_SETLK,     F_SETLKW,
@@ -300,6 +302,7 @@ static void restrict_fcntl(filter_t *f, bool may_write) {
   for (size_t i = 0; i < LENGTH(signals); i++)
     return_if(f, BPF_JEQ, signals[i], SECCOMP_RET_TRAP);
   for (size_t i = 0; i < LENGTH(copies); i++) {
+    if (copies[i] != F_SETFL && !may_copy) return_if(f, BPF_JEQ, copies[i], REFUSE(EPERM));
     const unsigned short copy = open_rules(f, (int)copies[i]);
     load_word(f, LOW(0));
     return_unless(f, BPF_JGT, STDERR_FILENO, REFUSE(EPERM));
@@ -423,17 +426,38 @@ static void restrict_threads(filter_t *f) {
   close_rules(f, rules, SECCOMP_RET_TRAP);
 }
 
-static const uint32_t open_writes = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC;
+/* What happens when a file is opened in a way that needs READ, WRITE, or both: O_RDWR, and O_RDONLY
+ * with flags that create or truncate the file, give a descriptor that can be read. */
+typedef struct open_actions_t {
+  uint32_t read;
+  uint32_t write;
+  uint32_t both;
+} open_actions_t;
+
+/* Argument `i` of the call has the flags of opening a file. */
+static void on_opening(filter_t *f, int number, int i, open_actions_t actions) {
+  const unsigned short rules = open_rules(f, number);
+  load_word(f, LOW(i));
+  return_unless(f, BPF_JSET, O_ACCMODE | O_CREAT | O_TRUNC, actions.read);
+  add_instruction(f, BPF_ALU | BPF_AND | BPF_K, 0, 0, O_ACCMODE);
+  return_if(f, BPF_JEQ, O_WRONLY, actions.write);
+  close_rules(f, rules, actions.both);
+}
+
+static void on_each_opening(filter_t *f, open_actions_t actions) {
+  on_opening(f, SYS_openat, 2, actions);
+#if defined(__x86_64__)
+  on_opening(f, SYS_open, 1, actions);
+#endif
+}
 
 static void restrict_files(filter_t *f, uint32_t allow, bool is_loading) {
   const bool reads = is_loading || allow & TENON_ALLOW_READ;
   const bool may_write = allow & TENON_ALLOW_WRITE;
-  const uint32_t read_action = reads ? SECCOMP_RET_ALLOW : SECCOMP_RET_TRAP;
-  const uint32_t write_action = may_write ? SECCOMP_RET_ALLOW : SECCOMP_RET_TRAP;
-  on_bits(f, SYS_openat, 2, open_writes, write_action, read_action);
-#if defined(__x86_64__)
-  on_bits(f, SYS_open, 1, open_writes, write_action, read_action);
-#endif
+  on_each_opening(
+      f, (open_actions_t){.read = reads ? SECCOMP_RET_ALLOW : SECCOMP_RET_TRAP,
+                          .write = may_write ? SECCOMP_RET_ALLOW : SECCOMP_RET_TRAP,
+                          .both = reads && may_write ? SECCOMP_RET_ALLOW : SECCOMP_RET_TRAP});
   if (reads || may_write) ON_EACH(f, reading, SECCOMP_RET_ALLOW);
   /* The C library asks with an empty path about a descriptor. The filter cannot read the path, so
    * the handler of SIGSYS does, and makes the call fstat (crash_posix.c). */
@@ -497,12 +521,13 @@ static void begin_filter(filter_t *f) {
 
 static void build_filter(filter_t *f, const tn_control_t *control, bool is_loading) {
   const bool may_write = control->allow & TENON_ALLOW_WRITE;
+  const bool may_copy = is_loading || control->allow & TENON_ALLOW_READ;
   begin_filter(f);
   restrict_rest(f);
   ON_EACH(f, always, SECCOMP_RET_ALLOW);
   restrict_memory(f);
-  restrict_descriptors(f, may_write);
-  restrict_fcntl(f, may_write);
+  restrict_descriptors(f, may_write, may_copy);
+  restrict_fcntl(f, may_write, may_copy);
   restrict_clocks(f);
   if (control->allow & TENON_ALLOW_PROCESSES) {
     ON_EACH(f, processes, SECCOMP_RET_ALLOW);
@@ -549,11 +574,10 @@ static void build_gate(filter_t *f, uint32_t allow) {
   begin_filter(f);
   if (!(allow & TENON_ALLOW_PROCESSES)) on_call(f, SYS_clone, SECCOMP_RET_USER_NOTIF);
   if (!(allow & TENON_ALLOW_READ)) {
-    const uint32_t write_action = may_write ? SECCOMP_RET_ALLOW : SECCOMP_RET_USER_NOTIF;
-    on_bits(f, SYS_openat, 2, open_writes, write_action, SECCOMP_RET_USER_NOTIF);
-#if defined(__x86_64__)
-    on_bits(f, SYS_open, 1, open_writes, write_action, SECCOMP_RET_USER_NOTIF);
-#endif
+    on_each_opening(
+        f, (open_actions_t){.read = SECCOMP_RET_USER_NOTIF,
+                            .write = may_write ? SECCOMP_RET_ALLOW : SECCOMP_RET_USER_NOTIF,
+                            .both = SECCOMP_RET_USER_NOTIF});
     if (!may_write) ON_EACH(f, reading, SECCOMP_RET_USER_NOTIF);
   }
   return_action(f, SECCOMP_RET_ALLOW);

@@ -6,9 +6,11 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <malloc.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <tenon/tenon.h>
@@ -74,7 +76,16 @@ static bool drop_capabilities(uint32_t allow) {
   return syscall(SYS_capset, &head, sets) == 0;
 }
 
+/* Makes the table of descriptors as large as it can become. A call that has to enlarge it waits
+ * long in the kernel, past the filter, and could give a descriptor after the others have been
+ * closed. */
+static void enlarge_table(void) {
+  const int last = dup2(STDIN_FILENO, OPEN_MOST - 1);
+  if (last >= 0) close(last);
+}
+
 bool tn_lockdown_begin(const tn_control_t *control, int gate) {
+  enlarge_table();
   const bool is_restricted = limit_resources(control) &&
                              prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
                              tn_landlock_restrict(control) && drop_capabilities(control->allow);
@@ -83,21 +94,38 @@ bool tn_lockdown_begin(const tn_control_t *control, int gate) {
   return false;
 }
 
+/* A local socket may hold descriptors that were sent to it. */
+static bool is_local_socket(int descriptor) {
+  int domain = AF_UNIX;
+  socklen_t size = sizeof domain;
+  return getsockopt(descriptor, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 || domain == AF_UNIX;
+}
+
 /* May this descriptor stay open, by what the library is allowed to do at any time? */
 static bool may_stay_open(int descriptor, uint32_t allow) {
   struct stat about;
   if (allow & TENON_ALLOW_READ) return true;
   if (fstat(descriptor, &about) != 0) return false;
-  if (S_ISSOCK(about.st_mode)) return allow & TENON_ALLOW_NETWORK;
+  if (S_ISSOCK(about.st_mode)) return allow & TENON_ALLOW_NETWORK && !is_local_socket(descriptor);
   const int flags = fcntl(descriptor, F_GETFL);
   return allow & TENON_ALLOW_WRITE && flags >= 0 && (flags & O_ACCMODE) == O_WRONLY;
 }
 
-tn_lockdown_t tn_lockdown_finish(const tn_control_t *control) {
-  if (!tn_filter_install(control, false)) return TN_LOCKDOWN_REFUSED;
-  if (!tn_filter_is_final()) return TN_LOCKDOWN_EVADED;
+/* Returns: whether there were descriptors to close. */
+static bool close_descriptors(uint32_t allow) {
+  bool some = false;
   /* No descriptor can have a higher number. */
   for (int i = STDERR_FILENO + 1; i < OPEN_MOST; i++)
-    if (!may_stay_open(i, control->allow)) close(i);
+    if (!may_stay_open(i, allow)) some |= close(i) == 0;
+  return some;
+}
+
+tn_lockdown_t tn_lockdown_finish(const tn_control_t *control) {
+  enum { ROUNDS_MOST = 8 };
+  if (!tn_filter_install(control, false)) return TN_LOCKDOWN_REFUSED;
+  if (!tn_filter_is_final()) return TN_LOCKDOWN_EVADED;
+  /* A thread of the library that had passed the filter before may get one more descriptor. */
+  for (int i = 0; close_descriptors(control->allow) && i < ROUNDS_MOST; i++)
+    sched_yield();
   return TN_LOCKDOWN_DONE;
 }

@@ -1,7 +1,8 @@
-/* The program that a hostile library tries to harm: escape_host LIBRARY USER ATTEMPT PHASE loads
- * the library isolated, as user number USER (-1: as it is), calls it once, and prints what came of
- * it in one line: the status of the call, the library's own answer, what has changed in this
- * program, and the message. escape_test.py runs it once for each attempt. */
+/* The program that a hostile library tries to harm: escape_host LIBRARY USER ATTEMPT PHASE ALLOW
+ * loads the library isolated, as user number USER (-1: as it is) and with the rights ALLOW (a sum
+ * of TENON_ALLOW_...), calls it once, and prints what came of it in one line: the status of the
+ * call, the library's own answer, what has changed in this program, and the message.
+ * escape_test.py runs it once for each attempt. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <grp.h>
@@ -70,9 +71,12 @@ static void set_variables(const char *attempt, const char *phase, const char *se
   setenv("SECRET_KEY", "xyzzy", 1);
 }
 
-static tenon_status_t call_library(const char *path, float *out) {
-  const tenon_isolation_t isolation = {
-      .size = sizeof isolation, .memory = 256 << 20, .deadline_ms = 20000, .thread_count = 2};
+static tenon_status_t call_library(const char *path, uint32_t allow, float *out) {
+  const tenon_isolation_t isolation = {.size = sizeof isolation,
+                                       .memory = 256 << 20,
+                                       .deadline_ms = 20000,
+                                       .thread_count = 2,
+                                       .allow = allow};
   const tenon_op_t *op = NULL;
   float number = 0;
   int64_t shape[1] = {1};
@@ -89,8 +93,8 @@ static tenon_status_t call_library(const char *path, float *out) {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 5) {
-    fprintf(stderr, "usage: escape_host LIBRARY USER ATTEMPT PHASE\n");
+  if (argc != 6) {
+    fprintf(stderr, "usage: escape_host LIBRARY USER ATTEMPT PHASE ALLOW\n");
     return 2;
   }
   const int user = atoi(argv[2]);
@@ -104,7 +108,7 @@ int main(int argc, char **argv) {
   const char begun[] = "begun\n";
   if (write(1, begun, sizeof begun - 1) < 0) return 4;
   const state_t before = state_now();
-  const tenon_status_t status = call_library(argv[1], &answer);
+  const tenon_status_t status = call_library(argv[1], (uint32_t)atoi(argv[5]), &answer);
   char message[2048];
   snprintf(message, sizeof message, "%s", status == TENON_OK ? "" : tenon_error());
   const char *changed = change(&before);

@@ -1,9 +1,9 @@
 /* A hostile library: each attempt tries to reach something outside of its own process, or to take
  * more than its limits allow. The variable TENON_ESCAPE names the attempt and TENON_ESCAPE_PHASE
- * when it is made: "load" means by a constructor, "call" by the kernel. Some attempts have a first
- * step, which the constructor takes in both cases. escape_host.c loads the library and
- * escape_test.py states the expected outcomes. An attempt returns a positive number if it achieved
- * something. */
+ * when it is made: "load" means by a constructor, "call" by the kernel. TENON_ESCAPE_FILE names a
+ * file that the library may read and write if isolation lets it. Some attempts have a first step,
+ * which the constructor takes in both cases. escape_host.c loads the library and escape_test.py
+ * states the expected outcomes. An attempt returns a positive number if it achieved something. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -28,6 +28,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <tenon/op.h>
@@ -247,12 +248,137 @@ static long try_read_file(void) { return opened(open("/etc/passwd", O_RDONLY)); 
 static long try_read_creat(void) {
   return syscall(SYS_openat, AT_FDCWD, "/etc/passwd", O_RDWR) >= 0;
 }
+/* Makes refused calls fail instead of ending the process, so that more can be tried. */
+static void fail_call(int number, siginfo_t *info, void *context) {
+  ucontext_t *u = context;
+#if defined(__x86_64__)
+  u->uc_mcontext.gregs[REG_RAX] = -EPERM;
+#else
+  u->uc_mcontext.regs[0] = (uint64_t)-EPERM;
+#endif
+}
+static void survive_refusals(void) {
+  struct sigaction action = {.sa_flags = SA_SIGINFO | SA_NODEFER};
+  action.sa_sigaction = fail_call;
+  sigaction(SIGSYS, &action, NULL);
+}
+/* Opens the file with every combination of an access mode and flags, and tries to read. */
+static long try_every_flag(void) {
+  static const int flags[] = {O_CREAT, O_TRUNC,     O_EXCL,   O_APPEND,  O_NONBLOCK,
+                              O_PATH,  O_DIRECTORY, O_DIRECT, O_NOFOLLOW};
+  enum { FLAGS = sizeof flags / sizeof *flags };
+  const char *path = getenv("TENON_ESCAPE_FILE");
+  long reads = 0;
+  survive_refusals();
+  for (int mode = 0; mode <= O_ACCMODE; mode++)
+    for (int set = 0; set < 1 << FLAGS; set++) {
+      int wanted = mode | O_CLOEXEC;
+      for (int i = 0; i < FLAGS; i++)
+        if (set >> i & 1) wanted |= flags[i];
+      const int file = (int)syscall(SYS_openat, AT_FDCWD, path, wanted, 0666);
+      if (file < 0) continue;
+      reads += pread(file, room, 1, 0) >= 0;
+      void *mapped = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, file, 0);
+      reads += mapped != MAP_FAILED && munmap(mapped, 4096) == 0;
+      close(file);
+    }
+  return reads;
+}
+static int open_to_write(int flags) {
+  return (int)syscall(SYS_openat, AT_FDCWD, getenv("TENON_ESCAPE_FILE"), O_WRONLY | flags);
+}
+/* Opens the file of a descriptor once more, which may be read. */
+static long open_again(int file, int flags) {
+  char path[100];
+  survive_refusals();
+  snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+  return file >= 0 && opened((int)syscall(SYS_openat, AT_FDCWD, path, flags));
+}
+static long try_open_again(void) { return open_again(open_to_write(0), O_RDONLY); }
+static long try_open_again_to_write(void) { return open_again(open_to_write(0), O_RDWR); }
+static long try_open_path_again(void) { return open_again(open_to_write(O_PATH), O_RDONLY); }
+static long try_mode_by_fcntl(void) {
+  const int file = open_to_write(0);
+  return file >= 0 && fcntl(file, F_SETFL, O_RDWR) == 0 && opened(file);
+}
+static long try_sendfile(void) {
+  const int file = open_to_write(0);
+  return reached(syscall(SYS_sendfile, 1, file, NULL, 1));
+}
+static long try_open_old(void) {
+#if defined(__x86_64__)
+  return opened((int)syscall(SYS_open, getenv("TENON_ESCAPE_FILE"), O_RDWR));
+#else
+  return 0;
+#endif
+}
+static long try_open_with_create(void) {
+  return opened((int)syscall(SYS_openat, AT_FDCWD, "/etc/passwd", O_RDONLY | O_CREAT, 0));
+}
 static long try_openat2(void) {
   uint64_t how[3] = {0};
   return reached(syscall(437, AT_FDCWD, "/etc/passwd", how, sizeof how));
 }
 static long keep_file(void) { return kept = open("/etc/passwd", O_RDONLY); }
 static long keep_folder(void) { return kept_folder = open("/etc", O_RDONLY | O_DIRECTORY); }
+static long keep_writable(void) { return kept = open(getenv("TENON_ESCAPE_FILE"), O_RDWR); }
+static long keep_path(void) { return kept = open("/etc/passwd", O_PATH); }
+static long try_kept_path(void) { return open_again(kept, O_RDONLY); }
+/* Sends a descriptor to the library's own socket. */
+static long keep_sent(void) {
+  int ends[2];
+  char control[CMSG_SPACE(sizeof(int))] = {0};
+  struct iovec part = {room, 1};
+  struct msghdr message = {
+      .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+  const int file = open("/etc/passwd", O_RDONLY);
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) return 0;
+  struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+  *head = (struct cmsghdr){CMSG_LEN(sizeof file), SOL_SOCKET, SCM_RIGHTS};
+  memcpy(CMSG_DATA(head), &file, sizeof file);
+  kept = ends[1];
+  return sendmsg(ends[0], &message, 0) == 1;
+}
+static long try_kept_sent(void) {
+  int file = -1;
+  char control[CMSG_SPACE(sizeof(int))] = {0};
+  struct iovec part = {room, 1};
+  struct msghdr message = {
+      .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+  if (kept < 0 || recvmsg(kept, &message, 0) != 1 || !CMSG_FIRSTHDR(&message)) return 0;
+  memcpy(&file, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof file);
+  return opened(file);
+}
+/* Threads that copy descriptors of a file to other numbers while loading ends. */
+enum { MOVERS = 8 };
+static int must_stop;
+static void *move_descriptor(void *argument) {
+  int *at = argument;
+  for (int i = 0; !__atomic_load_n(&must_stop, __ATOMIC_ACQUIRE); i++) {
+    const int next = fcntl(*at, F_DUPFD, i % 2 ? 100 : 3);
+    if (next < 0) break;
+    close(*at);
+    *at = next;
+  }
+  return argument;
+}
+static pthread_t movers[MOVERS];
+static int moved[MOVERS];
+static long keep_moving(void) {
+  for (int i = 0; i < MOVERS; i++) {
+    moved[i] = open("/etc/passwd", O_RDONLY);
+    pthread_create(&movers[i], NULL, move_descriptor, &moved[i]);
+  }
+  return 0;
+}
+static long try_kept_moving(void) {
+  __atomic_store_n(&must_stop, 1, __ATOMIC_RELEASE);
+  for (int i = 0; i < MOVERS; i++)
+    pthread_join(movers[i], NULL);
+  for (int i = 0; i < MOVERS; i++)
+    if (pread(moved[i], room, 1, 0) == 1) return 1;
+  return 0;
+}
 static long keep_many(void) {
   for (int i = 0; i < 200; i++)
     kept = open("/etc/passwd", O_RDONLY);
@@ -676,6 +802,14 @@ static const attempt_t attempts[] = {
     ATTEMPT(own_environ),
     ATTEMPT(read_file),
     ATTEMPT(read_creat),
+    ATTEMPT(open_with_create),
+    ATTEMPT(open_old),
+    ATTEMPT(every_flag),
+    ATTEMPT(open_again),
+    ATTEMPT(open_again_to_write),
+    ATTEMPT(open_path_again),
+    ATTEMPT(mode_by_fcntl),
+    ATTEMPT(sendfile),
     ATTEMPT(openat2),
     {"kept_folder", try_kept_folder, keep_folder},
     {"kept_metadata", try_kept_metadata, keep_folder},
@@ -776,9 +910,14 @@ static const attempt_t attempts[] = {
     {"kept_environment", try_kept_file, keep_environment},
     {"kept_of_many", try_kept_file, keep_many},
     {"kept_named_memory", try_kept_file, keep_named_memory},
+    {"kept_writable", try_kept_file, keep_writable},
+    {"kept_path", try_kept_path, keep_path},
+    {"kept_moving", try_kept_moving, keep_moving},
     {"kept_socket", try_kept_socket, keep_socket},
+    {"kept_sent", try_kept_sent, keep_sent},
     {"faked_filter", try_read_file, fake_success},
     {"faked_filter_and_check", try_read_file, fake_everything},
+    {"faked_filter_and_check_to_write", try_read_creat, fake_everything},
     {"faked_filter_metadata", try_access, fake_everything},
 };
 

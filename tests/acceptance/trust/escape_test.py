@@ -25,6 +25,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "adapters"))
 import totals  # noqa: E402
 
 OK = 0
+ALLOW_WRITE, ALLOW_NETWORK = 2, 4
 
 LOAD, CALL = "load", "call"
 # What is possible, stated in docs/isolation.md: the phases, and whether Landlock must be off for it.
@@ -32,12 +33,19 @@ Possible = collections.namedtuple("Possible", "phases without_landlock")
 WHILE_LOADING = Possible((LOAD,), False)
 WHILE_LOADING_WITHOUT_LANDLOCK = Possible((LOAD,), True)
 POSSIBLE = {
-    **dict.fromkeys(["read_file", "metadata", "statx", "access", "link_target"], WHILE_LOADING),
+    **dict.fromkeys(["read_file", "every_flag", "metadata", "statx", "access", "link_target"], WHILE_LOADING),
     **dict.fromkeys(["proc_memory", "proc_environment", "proc_maps", "proc_status", "proc_command", "proc_descriptor", "proc_root",
                      "proc_by_self", "proc_by_working_folder", "proc_thread", "proc_supervisor", "named_memory", "device",
                      "zero_device"], WHILE_LOADING_WITHOUT_LANDLOCK),
     "read_only_memory": Possible((LOAD, CALL), False),
 }
+# The attempts to read files.  WRITE and NETWORK must not help them.
+READERS = [
+    "read_file", "read_creat", "open_with_create", "open_old", "every_flag", "open_again", "open_again_to_write", "open_path_again",
+    "mode_by_fcntl", "sendfile", "openat2", "handle", "copy_range", "splice", "proc_memory", "kept_memory", "kept_folder", "kept_file",
+    "kept_environment", "kept_of_many", "kept_named_memory", "kept_writable", "kept_path", "kept_moving", "faked_filter",
+    "faked_filter_and_check", "faked_filter_and_check_to_write", "ignored_signal", "own_handler", "blocked_signal", "thread_of_loading",
+]
 REFUSALS = re.compile(r"isolated process|isolation does not allow|do not use this library|its threads cannot be started")
 
 
@@ -78,16 +86,25 @@ class Escape(unittest.TestCase):
         shutil.rmtree(cls.folder)
         os.unlink(SHARED)
 
-    def attempt(self, name, phase, user, landlock):
-        """Makes one attempt.  Returns: what was achieved, or None."""
-        output = os.path.join(self.folder, f"{name}-{phase}-{user}-{landlock}")
+    def run_host(self, name, phase, user, landlock, allow):
+        """Runs the program that makes one attempt.  Returns: the finished program, and its standard output."""
+        output = os.path.join(self.folder, f"{name}-{phase}-{user}-{landlock}-{allow}")
+        target = output + "-file"
+        with open(target, "w", encoding="utf-8") as file:
+            file.write("every user may read and write this file")
+        os.chmod(target, 0o666)
         with open(output, "w+", encoding="utf-8") as file:
-            environment = {**os.environ, "TENON_ISOLATION_LANDLOCK": "on" if landlock else "off"}
-            run = subprocess.run([self.host, self.library, str(user), name, phase], stdout=file, stderr=subprocess.PIPE, text=True,
+            environment = {**os.environ, "TENON_ISOLATION_LANDLOCK": "on" if landlock else "off", "TENON_ESCAPE_FILE": target}
+            run = subprocess.run([self.host, self.library, str(user), name, phase, str(allow)], stdout=file, stderr=subprocess.PIPE, text=True,
                                  env=environment, timeout=120, start_new_session=True)
             file.seek(0)
             printed = file.read()
         os.unlink(output)
+        return run, printed
+
+    def attempt(self, name, phase, user, landlock, allow=0):
+        """Makes one attempt.  Returns: what was achieved, or None."""
+        run, printed = self.run_host(name, phase, user, landlock, allow)
         found = re.search(r"^RESULT (\d+) (\S+) (\S+) (.*)$", run.stderr, re.M)
         if run.returncode != 0 or not found:
             return f"the program ended with {run.returncode}: {run.stderr[-300:]}"
@@ -117,6 +134,27 @@ class Escape(unittest.TestCase):
             if found and not may:
                 wrong.append(f"{name} ({phase}): {found}")
         self.assertEqual(wrong, [], "\n".join(["not refused:"] + wrong))
+
+    def check_readers(self, names, allow):
+        """No attempt of a kernel to read a file succeeds with these rights, as any user, with Landlock or without it."""
+        users = [-1, NOBODY] if os.getuid() == 0 else [-1]
+        cases = [(name, CALL, user, landlock, allow) for name in names for user in users
+                 for landlock in ((True, False) if landlock_version() else (False,))]
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            found = list(pool.map(lambda case: self.attempt(*case), cases))
+        wrong = [f"{case}: {what}" for case, what in zip(cases, found) if what]
+        self.assertEqual(wrong, [], "\n".join(["not refused:"] + wrong))
+
+    def test_files_cannot_be_read_with_write_alone(self):
+        self.check_readers(READERS, ALLOW_WRITE)
+
+    def test_the_error_says_that_opening_for_reading_and_writing_needs_both(self):
+        run, _ = self.run_host("read_creat", CALL, -1, False, ALLOW_WRITE)
+        self.assertIn("opened for reading and writing '/etc/passwd' (openat), which isolation does not allow: load the library with "
+                      "TENON_ALLOW_READ and TENON_ALLOW_WRITE if it may", run.stderr)
+
+    def test_files_cannot_be_read_with_network_alone(self):
+        self.check_readers(["kept_sent", "kept_file", "kept_writable"], ALLOW_NETWORK)
 
     def test_there_are_enough_attempts(self):
         self.assertGreaterEqual(len(ATTEMPTS), 60)
