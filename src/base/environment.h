@@ -10,8 +10,9 @@ const char *tn_environment(const char *name);
  * the process runs with elevated rights. */
 char **tn_environment_of_children(void);
 /* The environment for a program that runs code of strangers: what the dynamic linker, the C
- * library, the language runtimes and Tenon read, and the variables that TENON_ISOLATION_KEEP
- * names. The caller releases the array, and not its strings. NULL: out of memory. */
+ * library, the language runtimes and Tenon read, and the variables that TENON_ISOLATION_KEEP names.
+ * Those of dumps, traces and crash reports are left out, which this process makes. The caller
+ * releases the array, and not its strings. NULL: out of memory. */
 char **tn_environment_of_strangers(void);
 
 #endif

@@ -42,6 +42,9 @@ char **tn_environment_of_strangers(void) {
       "LD_LIBRARY_PATH LD_PRELOAD LD_BIND_NOW GLIBC_TUNABLES MALLOC_* LANG LANGUAGE LC_* TZ PATH "
       "HOME TMPDIR XDG_CACHE_HOME TENON_* OMP_* GOMP_* KMP_* MKL_* OPENBLAS_* DNNL_* ONEDNN_* "
       "ASAN_OPTIONS TSAN_OPTIONS UBSAN_OPTIONS LSAN_OPTIONS";
+  /* The program records, traces and explains the calls itself, and reports crashes. */
+  static const char of_program[] =
+      "TENON_RECORD TENON_RECORD_* TENON_NAN TENON_TRACE TENON_EXPLAIN TENON_CRASH";
   char **all = tn_environment_of_children();
   const char *more = tn_environment("TENON_ISOLATION_KEEP");
   size_t count = 0;
@@ -51,6 +54,7 @@ char **tn_environment_of_strangers(void) {
   char **out = tn_allocate((count + 1) * sizeof *out);
   for (size_t i = 0; out && i < count; i++) {
     const size_t size = strcspn(all[i], "=");
+    if (is_in_list(of_program, all[i], size)) continue;
     if (is_in_list(plain, all[i], size) || is_in_list(more, all[i], size)) out[kept++] = all[i];
   }
   if (out) out[kept] = NULL;

@@ -116,6 +116,22 @@ class Recordings(unittest.TestCase):
         python(f"toy.twice(x)\nwith tenon.record({str(folder)!r}, ops='toy::twice'): toy.twice(x)\ntoy.twice(x)")
         self.assertEqual([path.name for path in recordings(folder)], ["000-toy.twice"])
 
+    def test_calls_of_an_isolated_library_are_saved_and_traced_by_the_program_alone(self):
+        program = ("import numpy as np, tenon\ntoy = tenon.load('./toy.so', isolated=True)\nx = np.ones((2, 3), np.float32)\n"
+                   "print(toy.twice(x)[0, 0])\ntoy.logarithm(-x)\n"
+                   "try: toy.limited(x * 6)\nexcept tenon.RangeError: print('limited')\n")
+        folder = HERE / "isolated"
+        shutil.rmtree(folder, ignore_errors=True)
+        variables = {"TENON_RECORD": str(folder), "TENON_RECORD_ALL": "1", "TENON_RECORD_OP": "toy::*", "TENON_RECORD_MOST": "5",
+                     "TENON_NAN": "report", "TENON_TRACE": "dispatch", "TENON_EXPLAIN": "all", "TENON_CRASH": "1"}
+        out, err = run(sys.executable, "-c", program, env={"PYTHONPATH": str(build / "python"), **variables})
+        self.assertEqual(out.splitlines(), ["2.0", "limited"])
+        self.assertEqual([path.name for path in recordings(folder)], ["000-toy.twice", "001-toy.logarithm", "002-toy.limited"])
+        self.assertEqual(err.count("call toy::twice"), 1, err)
+        self.assertEqual(err.count("explain toy::twice"), 1, err)
+        self.assertEqual(err.count("NaN"), 1, err)
+        self.assertIn("0 with a different outcome", tenon("replay", folder)[0])
+
     def test_no_more_calls_are_saved_than_asked_for(self):
         saved, _, err = self.record("for _ in range(9): toy.twice(x)", "most", TENON_RECORD_ALL="1", TENON_RECORD_MOST="4")
         self.assertEqual(len(saved), 4)
