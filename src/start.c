@@ -175,10 +175,18 @@ void tenon_shutdown(void) {
   tn_thread_drop();
 }
 
+/* Loads a library in the worker process that isolates it. The program has checked its rules, which
+ * this process may not be able to read. */
+static tenon_status_t load_isolated(const char *path, uint32_t flags,
+                                    tenon_library_t **out_library) {
+  TN_TRY(tenon_policy_set(NULL));
+  return tenon_library_load(path, flags, out_library);
+}
+
 /* Before any function of tenon.h can be called: the lowest folders call these. */
 static __attribute__((constructor(101))) void install_first(void) {
   tn_runtime_begin = start_runtime;
-  tn_isolation_load = tenon_library_load;
+  tn_isolation_load = load_isolated;
 }
 
 static void report_threads(tn_text_t *text) {

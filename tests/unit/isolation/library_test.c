@@ -435,6 +435,24 @@ TEST("files can be read where reading is allowed, and in allowed folders") {
   unload(library);
 }
 
+TEST("the program alone checks the rules for loading: a file of rules that it does not use, or "
+     "that the worker process may not read, is ignored") {
+  const char *folders[] = {TEST_LIBRARIES};
+  const tenon_policy_t policy = {.size = sizeof policy, .folder_count = 1, .folders = folders};
+  setenv("TENON_POLICY", "/nowhere/rules", 1);
+  CHECK_STATUS(tenon_policy_set(&policy), TENON_OK);
+  tenon_library_t *library = load(CONTRACT, (tenon_isolation_t){0});
+  if (library) unload(library);
+  folders[0] = "/nowhere";
+  CHECK_STATUS(tenon_policy_set(&policy), TENON_OK);
+  const tenon_isolation_t isolation = {.size = sizeof isolation, .allow = TENON_ALLOW_EXTEND};
+  CHECK_STATUS(tenon_library_load_isolated(CONTRACT, TENON_LOAD_UNLOADABLE, &isolation, &library),
+               TENON_DENIED);
+  CHECK_TEXT(tenon_error(), "rule folders (tenon_policy_set)");
+  unsetenv("TENON_POLICY");
+  CHECK_STATUS(tenon_policy_set(NULL), TENON_OK);
+}
+
 TEST("sockets, and files to write, can be opened where that is allowed") {
   static const char *const ours[] = {TEST_LIBRARIES "/misbehave"};
   static const char *const elsewhere[] = {"/nowhere"};
