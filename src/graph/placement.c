@@ -1,5 +1,6 @@
-/* Chooses a device for each node. With one device beside the host all nodes go to the device, and
- * each call that it has no kernel for falls back to the CPU. With several devices the estimates of
+/* Chooses a device for each node. Without a device all nodes go to the host, except for those that
+ * are pinned. With one device beside the host all nodes go to the device, and each call that it has
+ * no kernel for falls back to the CPU. With several devices the estimates of
  * several strategies are compared: all nodes on one device where it has kernels, and each node on
  * the device that would finish it first (list scheduling by earliest finish, in the graph's
  * order). */
@@ -20,6 +21,7 @@ enum { UNKNOWN_EXTENT = 32 };  /* the extent that a symbol is estimated as */
 enum { EARLIEST_FINISH = -1 }; /* a strategy, besides the indices of devices */
 /* Why a node was given to its device. */
 enum {
+  NO_DEVICE,
   ONLY_DEVICE,
   PINNED,
   OFFLOADED,
@@ -29,7 +31,8 @@ enum {
   PREFERRED,
   EARLIEST,
 };
-static const char *const reason_texts[] = {"the only device",
+static const char *const reason_texts[] = {"no device was asked for",
+                                           "the only device",
                                            "pinned",
                                            "offloaded",
                                            "needs host values",
@@ -403,16 +406,19 @@ static void choose_best(placer_t *p) {
   placement->crossings = p->crossings;
 }
 
-/* With one device no estimate is needed. */
+/* With one device, or none, no estimate is needed. */
 static void choose_only(placer_t *p) {
-  p->placement->by = "one device";
+  const bool has_device = p->placement->candidate_count > 0;
+  p->placement->by = has_device ? "one device" : "the CPU, except for pins";
   for (size_t n = 0; n < p->graph->node_count; n++) {
     tn_choice_t *choice = &p->placement->nodes[n];
     if (choice->pin >= 0 || p->graph->nodes[n].group) continue;
     bool of_host = is_of_host(p, &p->graph->nodes[n]);
-    choice->device_index = (uint8_t)(of_host ? p->placement->host : 0);
+    choice->device_index = (uint8_t)(of_host || !has_device ? p->placement->host : 0);
     if (of_host)
       choice->why = OF_HOST;
+    else if (!has_device)
+      choice->why = NO_DEVICE;
     else
       choice->why = has_kernel(p, &p->graph->nodes[n], 0) ? ONLY_DEVICE : NO_KERNEL;
   }

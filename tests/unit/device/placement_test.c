@@ -205,6 +205,17 @@ TEST("the cost model leaves a slow device out, except for nodes that are pinned 
   tn_cost_model_clear();
 }
 
+TEST("without a device, or on the CPU, only the nodes that are pinned to a device run there") {
+  tenon_device_t there = sim_open(0, "delay=0");
+  tenon_device_t cpu = {1, 0};
+  char *text = placed(NULL, 0, &(tenon_pin_t){"core::neg", there});
+  CHECK_TEXT(text, "sim:0: 1 nodes, cpu: 11 nodes");
+  tenon_text_release(text);
+  text = placed(&cpu, 1, &(tenon_pin_t){"core::neg", there});
+  CHECK_TEXT(text, "cpu: 11 nodes, sim:0: 1 nodes");
+  tenon_text_release(text);
+}
+
 TEST("one device alone is not measured") {
   tenon_device_t devices[] = {sim_open(0, "delay=3000"), sim_open(1, "delay=3000")};
   char *text = placed(devices, 1, NULL);
