@@ -394,6 +394,12 @@ static summary_t summarise(const tenon_op_t *op, const tn_backend_t *backend) {
   return s;
 }
 
+static bool some_kernel_says(const tenon_op_t *op, uint32_t flag) {
+  for (const tn_kernel_t *k = op->kernels; k; k = k->next)
+    if (k->words.flags & flag) return true;
+  return false;
+}
+
 /* Makes the entry of a backend (NULL: of backends without kernels). *out_entry NULL: a device uses
  * the entry of backends without kernels; for the CPU, and for backends without kernels, their row
  * serves. */
@@ -402,7 +408,9 @@ static tenon_status_t make_backend_entry(tenon_op_t *op, const tn_backend_t *bac
   summary_t s = summarise(op, backend);
   *out_entry = NULL;
   bool is_device = backend && backend != &tn_backend_cpu;
-  if (!s.direct && is_device && !s.denial) return TENON_OK;
+  /* A kernel of the CPU that serves every device is no fallback, so no rule denies it. */
+  bool is_anywhere = some_kernel_says(op, TN_KERNEL_ANYWHERE);
+  if (!s.direct && is_device && (!s.denial || is_anywhere)) return TENON_OK;
   if (s.direct && s.direct->words.flags & TN_KERNEL_FALLTHROUGH)
     return make_entry(op,
                       &(tn_table_entry_t){.run = runs[TN_RUN_FALLTHROUGH],
@@ -493,12 +501,6 @@ void tn_table_forget(tenon_op_t *op, const tn_library_t *library, bool is_quiet)
 }
 
 /* building */
-
-static bool some_kernel_says(const tenon_op_t *op, uint32_t flag) {
-  for (const tn_kernel_t *k = op->kernels; k; k = k->next)
-    if (k->words.flags & flag) return true;
-  return false;
-}
 
 static bool all_strided(const tenon_op_t *op) {
   for (const tn_kernel_t *k = op->kernels; k; k = k->next)

@@ -37,6 +37,8 @@ TENON_LIBRARY(vendor, "1.0.0",
   TENON_EXTEND("core::neg", TENON_KERNEL("npu f32", halve), TENON_RULE("npu no_fallback")),
   TENON_EXTEND("core::sin", TENON_RULE("npu no_fallback")),
   TENON_EXTEND("core::cos", TENON_RULE("npu no_fallback")),
+  TENON_EXTEND("core::shape", TENON_RULE("npu no_fallback")),
+  TENON_EXTEND("core::transpose", TENON_RULE("npu no_fallback")),
   TENON_EXTEND("late::late", TENON_RULE("npu no_fallback")))
 /* clang-format on */
 
@@ -121,6 +123,29 @@ TEST("an operator whose fallback a library denies is refused with operator, back
       "core::sin: no kernel for npu and dtype f32, and library vendor says that it must not fall "
       "back ('npu no_fallback'): add a kernel for npu, or move the arguments to the CPU");
   CHECK_RULE("core::sin", "cpu", "kernel");
+}
+
+TEST("what serves every device without a fallback is not denied: kernels with 'anywhere', and "
+     "views") {
+  tenon_tensor_t *x = on_npu("f32[2,3] 1 2 3 4 5 6");
+  tenon_tensor_t *made[1] = {NULL};
+  tenon_tensor_t *given = on_npu("f32[3,2] 0 0 0 0 0 0");
+  tenon_tensor_t *host = NULL;
+  CHECK_RULE("core::shape", "npu", "kernel");
+  CHECK_RULE("core::transpose", "npu", "view");
+  CHECK_STATUS(tenon_op_call(op_of("core::shape"), NULL, &x, made, 0), TENON_OK);
+  CHECK_TENSOR(made[0], "i64[2] 2 3");
+  tenon_tensor_release(made[0]);
+  made[0] = NULL;
+  CHECK_STATUS(tenon_op_call(op_of("core::transpose"), NULL, &x, made, 0), TENON_OK);
+  CHECK(made[0] && made[0]->data == x->data);
+  CHECK_STATUS(tenon_op_call_into(op_of("core::transpose"), NULL, &x, &given), TENON_OK);
+  CHECK_STATUS(tenon_tensor_copy_to(given, (tenon_device_t){1, 0}, &host), TENON_OK);
+  CHECK_TENSOR(host, "f32[3,2] 1 4 2 5 3 6");
+  tenon_tensor_release(x);
+  tenon_tensor_release(made[0]);
+  tenon_tensor_release(given);
+  tenon_tensor_release(host);
 }
 
 TEST("dtypes that the backend's own kernel does not serve are denied, too") {
