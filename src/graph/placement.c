@@ -187,8 +187,10 @@ static void mark_results(placer_t *p, const tn_node_t *node, bool on_host) {
   }
 }
 
-static bool has_kernel(const placer_t *p, const tn_node_t *node, int32_t device_index) {
+/* Can the device run the node without a fallback? A view needs no kernel on any device. */
+static bool can_run(const placer_t *p, const tn_node_t *node, int32_t device_index) {
   const tenon_op_t *op = node->op;
+  if (op->is_view) return true;
   const tn_backend_t *backend = tn_backend_of(p->placement->devices[device_index]);
   const tn_table_entry_t *entry = backend->bit == TN_BIT_OTHERS
                                       ? tn_table_others(op, backend)
@@ -327,7 +329,7 @@ static void choose_device(placer_t *p, size_t n, int32_t strategy, tn_choice_t *
     return;
   }
   for (int32_t h = 0; h < placement->candidate_count; h++)
-    if (has_kernel(p, node, h)) able[count++] = h;
+    if (can_run(p, node, h)) able[count++] = h;
   int32_t best = count ? able[0] : 0;
   if (!count)
     choice->why = NO_KERNEL;
@@ -420,7 +422,7 @@ static void choose_only(placer_t *p) {
     else if (!has_device)
       choice->why = NO_DEVICE;
     else
-      choice->why = has_kernel(p, &p->graph->nodes[n], 0) ? ONLY_DEVICE : NO_KERNEL;
+      choice->why = can_run(p, &p->graph->nodes[n], 0) ? ONLY_DEVICE : NO_KERNEL;
   }
 }
 

@@ -216,6 +216,31 @@ TEST("without a device, or on the CPU, only the nodes that are pinned to a devic
   tenon_text_release(text);
 }
 
+TEST("a view needs no kernel, so it neither falls back nor is bound to the CPU") {
+  tenon_device_t devices[] = {sim_open(0, "delay=0"), {1, 0}};
+  tenon_registration_t *fallback = NULL;
+  CHECK_STATUS(tenon_fallback_add("sim", tenon_fallback_cpu, NULL, NULL, 0, &fallback), TENON_OK);
+  for (uint32_t count = 1; count <= 2; count++) {
+    char *text = NULL;
+    tenon_builder_t *b = graph_begin();
+    tenon_edge_t x = graph_input(b, "x", TENON_F32, 2);
+    tenon_edge_t turned = one(b, "turned", "core::transpose", one(b, "first", "core::relu", x));
+    graph_output(b, "y", one(b, "last", "core::neg", turned));
+    tenon_executable_t *e =
+        graph_compile_with(b, (tenon_compile_t){.flags = TENON_COMPILE_PLAIN,
+                                                .devices = devices,
+                                                .device_count = count,
+                                                .pins = &(tenon_pin_t){"first", devices[0]},
+                                                .pin_count = 1});
+    CHECK_STATUS(tenon_executable_dump(e, "placement", &text), TENON_OK);
+    if (count == 1) CHECK_TEXT(text, "turned  core::transpose  sim:0        the only device");
+    CHECK(!strstr(text, "falls back") && !strstr(text, "only this device has a kernel"));
+    tenon_text_release(text);
+    tenon_executable_release(e);
+  }
+  tenon_registration_release(fallback);
+}
+
 TEST("one device alone is not measured") {
   tenon_device_t devices[] = {sim_open(0, "delay=3000"), sim_open(1, "delay=3000")};
   char *text = placed(devices, 1, NULL);
