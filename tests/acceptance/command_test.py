@@ -160,6 +160,11 @@ class Usage(Command):
     def test_version_is_three_numbers(self):
         self.assertRegex(self.fine("--version"), r"^tenon \d+\.\d+\.\d+\n$")
 
+    def test_help_says_how_many_threads_there_are_by_default(self):
+        for verb in ("run", "bench", "replay"):
+            text = " ".join(self.fine(verb, "--help").split())
+            self.assertIn("number of threads (default: TENON_THREADS, else the processors that the process may use)", text, verb)
+
     def test_an_unknown_verb_is_wrong_usage_and_the_nearest_is_named(self):
         self.assertIn("did you mean 'build'?", self.fails(2, "biuld"))
         self.assertIn("expected one of", self.fails(2, "xyzzy"))

@@ -326,7 +326,8 @@ static int run_bench_verb(const verb_t *verb, int argc, char **argv) {
       {"device", 0, OPTION_TEXT, "NAME[,NAME]...", "devices to measure on (default: cpu)",
        &bench.device},
       {"threads", 't', OPTION_INT, "N",
-       "number of threads (default: TENON_THREADS, else all processors)", &bench.threads},
+       "number of threads (default: TENON_THREADS, else the processors that the process may use)",
+       &bench.threads},
       {"flops", 0, OPTION_TEXT, "EXPR",
        "arithmetic operations of one call as a formula over the extent names, such as '2 * m * n * "
        "k'; x stands for the number of elements of argument x, x[1] for an extent",
