@@ -273,6 +273,8 @@ class Files(unittest.TestCase):
         with open(self.path, "wb") as file:
             file.write(good.replace('"fc"', '"f\u00e9"').encode("latin-1"))
         self.refuses(self.path, "a string that is not valid UTF-8")
+        os.truncate(self.path, (32 << 20) + 1)
+        self.refuses(self.path, "the file has 33554433 bytes, but symbol files of more than 32 MiB are not supported")
         os.remove(self.path)
         self.refuses(self.path, "No such file")
 

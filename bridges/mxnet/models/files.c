@@ -9,8 +9,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* The limit for a symbol file, thousands of times larger than that of a large model. */
-static const long long SIZE_LIMIT = 256 << 20;
+/* The limit for a symbol file, in MiB: about a hundred times the size of a large model's. The tree
+ * that is read from a file may need 25 times its size. */
+enum { MIB_MOST = 32 };
 
 tenon_status_t files_read(const char *path, tn_arena_t *arena, const char **out_data,
                           size_t *out_size) {
@@ -21,11 +22,11 @@ tenon_status_t files_read(const char *path, tn_arena_t *arena, const char **out_
   if (!file) return tn_fail(TENON_NOT_FOUND, "%s: %s", path, strerror(errno));
   if (fstat(fileno(file), &about) != 0 || !S_ISREG(about.st_mode))
     status = tn_fail(TENON_INVALID, "%s: expected a file, found a folder or a device", path);
-  else if (about.st_size > SIZE_LIMIT)
+  else if (about.st_size > (off_t)MIB_MOST << 20)
     status = tn_fail(
         TENON_INVALID,
-        "%s: the file has %lld bytes, but symbol files of more than 32 MiB are not supported", path,
-        (long long)about.st_size);
+        "%s: the file has %lld bytes, but symbol files of more than %d MiB are not supported", path,
+        (long long)about.st_size, MIB_MOST);
   else if (!(data = tn_arena_array(arena, (size_t)about.st_size + 1, 1)))
     status = tn_no_memory(path, 0);
   else
