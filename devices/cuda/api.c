@@ -62,8 +62,14 @@ static void *open_first(const char *pattern, const char *name) {
   return library;
 }
 
+/* The CUDA generation of a file name: 12 for "libcublas.so.12". */
+static int generation_of(const char *name) {
+  const char *number = strstr(name, ".so.");
+  return number ? atoi(number + strlen(".so.")) : 0;
+}
+
 void *cu_library_open(const tenon_device_context_t *context, const char *key,
-                      const char *const *names, char *out_tried, size_t size) {
+                      const char *const *names, int driver, char *out_tried, size_t size) {
   char own[600];
   char under_home[600] = "";
   char under_environment[600] = "";
@@ -78,6 +84,15 @@ void *cu_library_open(const tenon_device_context_t *context, const char *key,
       snprintf(out_tried, size, "TENON_CUDA says %s=%s: %s", key, own, dlerror());
     return library;
   }
+  while (driver && names[0] && generation_of(names[0]) > driver / 1000)
+    names++;
+  if (!names[0]) {
+    snprintf(out_tried, size,
+             "none of its versions fits this driver (CUDA %d.%d); install a newer driver, or set "
+             "TENON_CUDA=%s=PATH",
+             driver / 1000, driver % 1000 / 10, key);
+    return NULL;
+  }
   if (home) snprintf(under_home, sizeof under_home, "%.500s/lib64", home);
   if (environment)
     snprintf(under_environment, sizeof under_environment,
@@ -88,12 +103,11 @@ void *cu_library_open(const tenon_device_context_t *context, const char *key,
       if (*patterns[k]) library = open_first(patterns[k], names[i]);
   }
   if (!library) {
-    const char *older = names[0] && names[1] ? " (or older)" : "";
-    const char *none = names[0] ? "" : "none that fits";
+    const char *older = names[1] ? " (or older)" : "";
     snprintf(out_tried, size,
-             "%s%s%s is not where the loader looks, nor in lib64 of CUDA_HOME or /usr/local/cuda, "
+             "%s%s is not where the loader looks, nor in lib64 of CUDA_HOME or /usr/local/cuda, "
              "nor in the packages of VIRTUAL_ENV; install it, or set TENON_CUDA=%s=PATH",
-             names[0], older, none, key);
+             names[0], older, key);
   }
   return library;
 }
@@ -120,13 +134,7 @@ static tenon_status_t nvrtc_find(const tenon_device_context_t *context, int driv
   static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", NULL};
   char tried[1000];
   rtc_api_t found;
-  /* The driver does not load code from a compiler of a later CUDA generation than its own. */
-  int first = 0;
-  if (driver && driver < 12000)
-    first = 2;
-  else if (driver && driver < 13000)
-    first = 1;
-  void *library = cu_library_open(context, "nvrtc", names + first, tried, sizeof tried);
+  void *library = cu_library_open(context, "nvrtc", names, driver, tried, sizeof tried);
   if (!library)
     return tenon_fail(
         context, TENON_UNAVAILABLE,

@@ -171,12 +171,14 @@ tenon_status_t cu_api_open(const tenon_device_context_t *context);
 /* Opens the compiler once. `driver` is the version from cuDriverGetVersion: a compiler of a later
  * generation is not accepted (0: any). UNAVAILABLE: as above. */
 tenon_status_t cu_nvrtc_open(const tenon_device_context_t *context, int driver);
-/* Opens an NVIDIA library by the first of `names` (terminated by NULL) that is found. The setting
- * `key` gives its path ("off": do not open it); otherwise the search covers the loader's paths,
- * CUDA_HOME, /usr/local/cuda, and the Python packages of VIRTUAL_ENV. Returns NULL if nothing is
- * found; `out_tried` then says where the search looked. */
+/* Opens an NVIDIA library by the first of `names` (the newest first, terminated by NULL) that is
+ * found. The setting `key` gives its path ("off": do not open it); otherwise the search covers the
+ * loader's paths, CUDA_HOME, /usr/local/cuda, and the Python packages of VIRTUAL_ENV. `driver` is
+ * the version from cuDriverGetVersion, which does not run code of a later CUDA generation: names
+ * with a later one are passed over. 0: the names have no CUDA generation, or any will do. Returns
+ * NULL if nothing is found; `out_tried` then says where the search looked. */
 void *cu_library_open(const tenon_device_context_t *context, const char *key,
-                      const char *const *names, char *out_tried, size_t size);
+                      const char *const *names, int driver, char *out_tried, size_t size);
 /* Returns the value of one setting of "nvrtc=PATH,cublas=PATH,cudnn=PATH"; NULL: it is not set. */
 const char *cu_setting(const tenon_device_context_t *context, const char *key, char *room,
                        size_t size);

@@ -29,8 +29,8 @@ static bool open_library(tenon_on_t on) {
   char tried[1000];
   pthread_mutex_lock(&lock);
   if (!state) {
-    void *library = cu_library_open(on, "cublas", names + (cu_device(on)->version < 13000), tried,
-                                    sizeof tried);
+    void *library =
+        cu_library_open(on, "cublas", names, cu_device(on)->version, tried, sizeof tried);
     state = library ? 1 : -1;
 #define BLAS_FIND_(name, symbol, parameters)                                                       \
   if (library && !(*(void **)&blas.name = dlsym(library, #symbol))) state = -1;

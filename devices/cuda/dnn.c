@@ -70,7 +70,7 @@ static bool open_library(tenon_on_t on, char *out_why, size_t size) {
   static char why[1000];
   pthread_mutex_lock(&lock);
   if (!state) {
-    void *library = cu_library_open(on, "cudnn", names, why, sizeof why);
+    void *library = cu_library_open(on, "cudnn", names, 0, why, sizeof why);
     state = library ? 1 : -1;
 #define DNN_FIND_(result, name, parameters)                                                        \
   if (library && !(*(void **)&dnn.name = dlsym(library, "cudnn" #name))) {                         \

@@ -191,7 +191,7 @@ TEST("where cuDNN is installed, it accepts these descriptors and counts the same
   char tried[1000];
   dnn_api_t real;
   extents_fn count;
-  void *library = cu_library_open(&context, "cudnn", names, tried, sizeof tried);
+  void *library = cu_library_open(&context, "cudnn", names, 0, tried, sizeof tried);
   if (!library) SKIP("there is no libcudnn (TENON_CUDA=cudnn=PATH names one)");
 #define FIND_(result, name, parameters)                                                            \
   CHECK((*(void **)&real.name = dlsym(library, "cudnn" #name)) != NULL);

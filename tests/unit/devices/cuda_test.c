@@ -4,6 +4,7 @@
 #include "devices/host.h"
 
 #include <dlfcn.h>
+#include <sys/stat.h>
 
 #include "base/text.h"
 #include "cuda/blas.h"
@@ -44,6 +45,30 @@ TEST("settings are recognised by their whole names") {
   CHECK(value && strcmp(value, "/a/b.so") == 0);
   CHECK(!cu_setting(&context, "nvrt", room, sizeof room));
   CHECK(!cu_setting(&context, "blas", room, sizeof room));
+}
+
+TEST("no library of a later CUDA generation than the driver's is opened") {
+  static const char *const names[] = {"libtenon_fake.so.13", "libtenon_fake.so.12", NULL};
+  tenon_device_context_t context = host_context(-1, NULL, "");
+  char home[] = "/tmp/tenon-cuda-XXXXXX";
+  char folder[100], newest[200], older[200], tried[1000];
+  Dl_info own;
+  CHECK(mkdtemp(home) && dladdr(dlsym(RTLD_DEFAULT, "cosf"), &own)); /* any library */
+  snprintf(folder, sizeof folder, "%s/lib64", home);
+  snprintf(newest, sizeof newest, "%s/%s", folder, names[0]);
+  snprintf(older, sizeof older, "%s/%s", folder, names[1]);
+  CHECK(mkdir(folder, 0700) == 0 && symlink(own.dli_fname, newest) == 0);
+  setenv("CUDA_HOME", home, 1);
+  CHECK(cu_library_open(&context, "fake", names, 13000, tried, sizeof tried) != NULL);
+  CHECK(cu_library_open(&context, "fake", names, 0, tried, sizeof tried) != NULL);
+  CHECK(cu_library_open(&context, "fake", names, 12090, tried, sizeof tried) == NULL);
+  CHECK_TEXT(tried, "libtenon_fake.so.12 is not where the loader looks");
+  CHECK(symlink(own.dli_fname, older) == 0);
+  CHECK(cu_library_open(&context, "fake", names, 12090, tried, sizeof tried) != NULL);
+  CHECK(cu_library_open(&context, "fake", names, 11080, tried, sizeof tried) == NULL);
+  CHECK_TEXT(tried, "none of its versions fits this driver (CUDA 11.8)");
+  unsetenv("CUDA_HOME");
+  CHECK(unlink(newest) == 0 && unlink(older) == 0 && rmdir(folder) == 0 && rmdir(home) == 0);
 }
 
 /* code */
