@@ -2,6 +2,7 @@
 reaches the program.  texts_test.py and python_test.py have the messages and objects that are not here."""
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -37,6 +38,7 @@ static tenon_status_t miscounted(tenon_call_t *call) { /* counts the tensor x in
 static tenon_status_t only_f32(tenon_call_t *call) { /* TYPES promise more */
   return tenon_dtype_id(call->inputs[0]->dtype) == TENON_F32 ? copy(call) : tenon_fail(call, TENON_INVALID, "not f32");
 }
+static tenon_status_t crash_in_loop(const tenon_loop_t *loop) { *(volatile int *)loop->attrs[1].as.i = 1; return TENON_OK; }
 static tenon_status_t crash(tenon_call_t *call) { *(volatile int *)call->attrs[5].as.i = 1; return TENON_OK; }
 static tenon_status_t limit(tenon_infer_t *infer) {
   infer->outputs[0]->ndim = 1;
@@ -54,7 +56,19 @@ TENON_LIBRARY(friction, "1.0.0",
   TENON_OP("typed(Tensor x) -> Tensor", TENON_TYPES("x: f32|f64|i32; out = x"), SAME, TENON_KERNEL("cpu", only_f32)),
   ONE("crash(Tensor x, float eps=1e-6, float big=-2500000.0, float half=0.5, float[] all=[0.25, 3.0], int at=8) -> Tensor", SAME,
       TENON_KERNEL("cpu", crash)),
+  ONE("crash_in_loop(Tensor x, float eps=1e-6, int at=8) -> Tensor", TENON_TRAITS(TENON_PURE | TENON_POINTWISE), TENON_LOOP("f32 -> f32", crash_in_loop)),
   ONE("first(Tensor x, *, int k) -> Tensor", TENON_INFER(limit), TENON_KERNEL("cpu", take)))
+"""
+
+ALIKE = r"""
+#include <string.h>
+#include <tenon/op.h>
+static tenon_status_t second(tenon_call_t *call) {
+  memcpy(call->outputs[0]->data, call->inputs[1]->data, (size_t)tenon_count(call->inputs[1]) * sizeof(float));
+  return TENON_OK;
+}
+TENON_LIBRARY(alike, "1.0.0", TENON_OP("second(Tensor x, Tensor y) -> Tensor", TENON_TYPES("x: f32; y = x; out = x"), TENON_SHAPES("y = x; out = x"),
+  TENON_TRAITS(TENON_PURE), TENON_KERNEL("cpu", second)))
 """
 
 
@@ -96,6 +110,37 @@ class Reports(Friction):
         shown = dict(line.strip().removeprefix("attribute ").split(": ", 1) for line in said.splitlines() if line.startswith("  attribute "))
         values = {name: json.loads(text) for name, text in shown.items()}
         self.assertEqual(values, {"eps": 1e-6, "big": -2.5e6, "half": 0.5, "all": [0.25, 3.0], "at": 8})
+
+    def test_a_crash_report_of_a_loop_shows_the_values_of_attributes(self):
+        said = self.say("run", self.model("crash_in_loop"), "--ops", self.file, "-i", "ones", status=None)
+        self.assertIn("SIGSEGV in friction::crash_in_loop", said)
+        self.assertEqual([line.strip() for line in said.splitlines() if line.startswith("  attribute ")], ["attribute eps: 1e-6", "attribute at: 8"])
+
+    def test_the_crash_report_of_weights_that_were_cut_short_speaks_of_a_mapped_file(self):
+        weights = T(name="w", data_type=T.FLOAT, dims=[1 << 16, 2], data_location=T.EXTERNAL)
+        weights.external_data.add(key="location", value="w.bin")
+        (self.folder / "w.bin").write_bytes(bytes(8 << 16))
+        path = self.folder / "gather.onnx"
+        graph = h.make_graph([h.make_node("Gather", ["w", "x"], ["y"])], "g", [h.make_tensor_value_info("x", T.INT64, [1])],
+                             [h.make_tensor_value_info("y", T.FLOAT, None)], [weights])
+        path.write_bytes(h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=8).SerializeToString())
+        program = f"""
+import os, numpy as np, tenon
+run = tenon.graph.load({str(path)!r}).compile()
+os.truncate({str(self.folder / "w.bin")!r}, 0)
+run(np.array([60000]))
+"""
+        environment = {**os.environ, "PYTHONPATH": str(BUILD / "python"), "TENON_CRASH": "1"}
+        run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=600)
+        self.assertEqual(run.returncode, -signal.SIGBUS, run.stderr)
+        self.assertRegex(run.stderr, "SIGBUS in core::gather: .*memory beyond the end of a mapped file")
+
+    def test_calls_that_measure_a_device_for_a_placement_are_not_reported_as_fallbacks(self):
+        example, device = ROOT / "examples/08_device", self.folder / "vx.so"
+        self.say("build", *sorted(example.glob("*.c")), "-I", example, "-o", device)
+        said = self.say("run", self.model("Neg", domain=""), "--ops", device, "--device", "vx,cpu", "-i", "ones", "--dump", "placement")
+        self.assertIn("vx:0: 0 nodes", said)
+        self.assertNotIn("fell back", said)
 
     def test_json_about_a_path_that_is_not_utf8_is_json(self):
         path = os.fsencode(self.folder) + b"/\xe9.onnx"
@@ -142,6 +187,21 @@ class Checks(Friction):
         findings, failed = said.count("FAIL"), int(said.split(" passed, ")[1].split()[0])
         self.assertGreater(findings, failed)
         self.assertIn(f"\n{findings} findings in {failed} check", said)
+
+
+class Shapes(unittest.TestCase):
+    """SHAPES state what would otherwise need a function for INFER."""
+
+    def test_an_input_can_be_declared_to_have_the_shape_of_another_of_any_rank(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder, "alike.c")
+            source.write_text(ALIKE, encoding="utf-8")
+            second = tenon.load(source).second
+        for shape in (), (3,), (2, 1, 3):
+            np.testing.assert_array_equal(second(np.zeros(shape, "f4"), np.ones(shape, "f4")), np.ones(shape, "f4"))
+        for shape in (3,), (1, 3), (2, 1), (1, 2, 3):
+            with self.assertRaisesRegex(tenon.InvalidError, "input 'y': expected shape .2, 3., as 'x' has"):
+                second(np.ones((2, 3), "f4"), np.ones(shape, "f4"))
 
 
 class Numbers(Friction):

@@ -188,10 +188,10 @@ class Dumps(Case):
         self.check_refused("library_hash")
 
     def test_a_relative_path_is_refused(self):
-        self.write("dumped.so", self.digest())
-        self.check_refused("relative")
-        self.write("./dumped.so", self.digest())
-        self.check_refused("relative")
+        for path in ("./dumped.so", "dumped.so"):
+            with self.subTest(path=path):
+                self.write(path, self.digest())
+                self.check_refused("relative")
 
     def test_a_library_in_the_dump_is_refused_also_through_links(self):
         inside = self.dump / "x.so"
@@ -201,6 +201,44 @@ class Dumps(Case):
         for path in (inside, self.folder / "link.so", self.folder / "way/x.so"):
             self.write(path, self.digest())
             self.check_refused("in the dump itself")
+
+
+class Restarts(Case):
+    """The process of an isolated library that crashed is started again with the same file."""
+    SOURCE = """#include <stdlib.h>
+#include <tenon/op.h>
+static tenon_status_t value(tenon_call_t *call) { *(float *)call->outputs[0]->data = VALUE; return TENON_OK; }
+static tenon_status_t die(tenon_call_t *call) { (void)call; abort(); }
+#define ONE(schema, run) TENON_OP(schema, TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_KERNEL("cpu", run))
+TENON_LIBRARY(restarts, "1", ONE("value(Tensor x) -> Tensor", value), ONE("die(Tensor x) -> Tensor", die))
+"""
+    PROGRAM = """
+import ctypes, random, threading, time
+library, x = tenon.load("one/library.so", isolated=True), np.ones(1, "f4")
+def exchange():  # the folders, so that both files and their times stay as they are
+    assert ctypes.CDLL(None).renameat2(-100, b"one", -100, b"two", 2) == 0
+def exchange_soon(delay):
+    time.sleep(delay)
+    exchange()
+found = {float(library.value(x)[0])}
+for number in range(200):
+    try: library.die(x)
+    except tenon.Error: pass
+    thread = threading.Thread(target=exchange_soon, args=(random.random() * 0.002,))
+    thread.start()
+    try: found.add(float(library.value(x)[0]))
+    except tenon.Error: pass
+    thread.join()
+    exchange()
+print(found)
+"""
+
+    def test_a_file_that_takes_the_place_of_the_library_during_the_start_is_refused(self):
+        for name, value in (("one", 1), ("two", 2)):
+            (self.folder / name).mkdir()
+            shutil.move(self.cc(name, self.SOURCE, f"-DVALUE={value}"), self.folder / name / "library.so")
+        said = self.python(self.PROGRAM)
+        self.assertEqual((said.returncode, said.stdout), (0, "{1.0}\n"), said.stderr)
 
 
 def save_model(folder, location, name="model.onnx"):

@@ -44,6 +44,11 @@ class Overlap(unittest.TestCase):
     def test_every_kind_of_kernel_gives_the_values_of_a_call_on_copies(self):
         self.walk(self.kinds, "kinds", 10)
 
+    def test_the_check_of_a_library_calls_its_operators_with_overlapping_arguments(self):
+        run = subprocess.run([os.path.join(BUILD, "tenon"), "check", self.kinds, "--case", "alias.overlap"], capture_output=True, text=True, timeout=600)
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        self.assertGreaterEqual(int(run.stdout.split(" passed")[0].split()[-1]), 5)
+
     def test_outputs_of_a_graph_may_be_its_inputs(self):
         run = subprocess.run([self.program + "_graph"], capture_output=True, text=True)
         self.assertEqual((run.returncode, run.stdout), (0, ""))
@@ -77,6 +82,12 @@ class Overlap(unittest.TestCase):
         a = numpy.ones(6, "f4")
         tenon.ops.kinds.axpy_(a[1:], a[:-1])
         self.assertEqual(a.tolist(), [1, 3, 3, 3, 3, 3])
+
+    def test_an_input_that_is_written_may_have_gaps(self):
+        tenon.load(self.kinds)
+        both = numpy.ones((4, 2), "f4")
+        tenon.ops.kinds.axpy_(both[:, 0], numpy.arange(4, dtype="f4"))
+        self.assertEqual(both.T.tolist(), [[1, 3, 5, 7], [1, 1, 1, 1]])
 
     def test_elements_that_share_an_address_are_refused(self):
         one = numpy.lib.stride_tricks.as_strided(numpy.zeros(3, "f4"), (3, 3), (0, 4))

@@ -121,8 +121,12 @@ class Operators(unittest.TestCase):
 
 class Graphs(unittest.TestCase):
     def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = Path(folder.name, "model.onnx")
         self.bytes = model().SerializeToString()
-        self.graph = tenon.graph.load(self.bytes)
+        path.write_bytes(self.bytes)
+        self.graph = tenon.graph.load(path)
         self.executable = self.graph.compile()
         self.x = np.ones((3, 2), "f4")
 

@@ -81,15 +81,17 @@ class Reasons(unittest.TestCase):
 
     def test_a_kernel_without_a_reason_does_not_have_that_of_another_operator(self):
         for isolated in False, True:
-            name, library = self.load(KERNEL="return TENON_INTERNAL", isolated=isolated)
-            for earlier in True, False, True:
-                self.assertEqual(self.error_of(library.f, earlier), f"{name}::f: its kernel failed (internal) and gave no reason")
+            with self.subTest(isolated=isolated):
+                name, library = self.load(KERNEL="return TENON_INTERNAL", isolated=isolated)
+                for earlier in True, False, True:
+                    self.assertEqual(self.error_of(library.f, earlier), f"{name}::f: its kernel failed (internal) and gave no reason")
 
     def test_a_status_that_does_not_exist_is_named(self):
         for isolated in False, True:
             for status in 77, -5, 1 << 30:
-                name, library = self.load(KERNEL=f"return (tenon_status_t){status}", isolated=isolated)
-                self.assertEqual(self.error_of(library.f), f"{name}::f: its kernel returned status {status}, which does not exist")
+                with self.subTest(isolated=isolated, status=status):
+                    name, library = self.load(KERNEL=f"return (tenon_status_t){status}", isolated=isolated)
+                    self.assertEqual(self.error_of(library.f), f"{name}::f: its kernel returned status {status}, which does not exist")
 
     def test_a_reason_with_a_status_that_does_not_exist_is_kept(self):
         name, library = self.load(KERNEL='tenon_fail(call, TENON_INVALID, "really"); return (tenon_status_t)77')

@@ -53,6 +53,9 @@ class Texts(unittest.TestCase):
         self.assertIn("there is no device 'simm'; there are: cpu, ", said := self.fails("run", model, "--device", "simm:1", "-i", "ones"))
         self.assertIn("; did you mean 'sim'?; a library may bring more devices: load it by --ops LIB", said)
         self.assertIn("there is no device 'opncl'", self.fails("run", model, "--device", "cpu", "--pin", "y=opncl", "-i", "ones"))
+
+    def test_a_device_that_does_not_exist_is_refused_in_Python_too(self):
+        model = self.model("neg", h.make_node("Neg", ["x"], ["y"]))
         for _ in range(2):  # asking for a name must not make it exist
             for call in (lambda: tenon.tensor([1.0]).to("zy"), lambda: tenon.graph.load(model).compile(device="zy"), lambda: tenon.empty((2,), device="zy:1")):
                 with self.assertRaisesRegex(tenon.Error, "there is no device 'zy'; there are: cpu, .*sim") as caught:

@@ -167,6 +167,11 @@ class Writes(unittest.TestCase):
         self.ops.scale_(view, 2.0)
         self.assertGreater(x._version, before)
 
+    def test_an_input_that_overlaps_what_is_written_is_read_as_it_was(self):
+        x = torch.ones(4, 3)
+        self.ops.axpy_(x[1:], x[:-1], 1.0)
+        self.assertEqual(x.tolist(), [[1] * 3] + [[2] * 3] * 3)
+
     def test_a_leaf_and_its_views_are_refused_unless_recording_is_off(self):
         x = torch.ones(4, 3, requires_grad=True)
         for at in x, x[1:]:
