@@ -13,7 +13,9 @@
  * A pool of the program (tenon_thread_pool_t) may lend its threads instead of this one. They are
  * given the address of the slot, which is valid at any time, and so may come late.
  * Threads look for work for a few microseconds and then sleep. One that looks longer uses up its
- * time slice, and is then interrupted in the middle of a part, for which the caller waits. */
+ * time slice, and is then interrupted in the middle of a part, for which the caller waits.
+ * The system may wake a thread on the caller's processor, above all if a process keeps the others
+ * busy. There it would only take turns with the caller, so it moves to another processor. */
 #include "base/parallel_pool.h"
 
 #include <stdbool.h>
@@ -27,6 +29,7 @@ enum {
   WORKER_SPIN = 5000,  /* nanoseconds that a thread looks for work before it sleeps */
   CALLER_SPIN = 20000, /* nanoseconds that a caller watches the last parts before it sleeps */
   PAUSES = 16,         /* between two looks at the clock */
+  MOVE_REST = 1000000, /* nanoseconds between two moves of a thread to another processor */
 };
 
 /* The word of a slot: number of the job (24 bits), threads that may join (10), first part that is
@@ -47,6 +50,7 @@ typedef struct slot_t {
   uint32_t is_caller_asleep;
   uint32_t is_taken;
   const void *caller; /* identifies the calling thread; atomic */
+  int32_t processor;  /* that ran the caller when the loop began; -1: unknown; atomic */
 } slot_t;
 
 static slot_t slots[SLOTS];
@@ -108,11 +112,29 @@ static uint32_t help(slot_t *slot) {
   return done;
 }
 
-static bool find_work(void) {
+/* What a thread of the pool knows of itself. */
+typedef struct worker_t {
+  tn_processor_set_t processors;
+  int64_t moved_at;
+} worker_t;
+
+/* Moves to another processor if this one runs the caller. Rests between two moves, because with
+ * several callers each processor may run one. */
+static void leave_to_caller(worker_t *worker, const slot_t *slot) {
+  const int32_t processor = __atomic_load_n(&slot->processor, __ATOMIC_RELAXED);
+  if (processor < 0 || processor != tn_thread_processor()) return;
+  const int64_t now = tn_now();
+  if (now - worker->moved_at < MOVE_REST) return;
+  worker->moved_at = now;
+  tn_thread_leave(&worker->processors, processor);
+}
+
+static bool find_work(worker_t *worker) {
   bool found = false;
   for (int i = 0; i < SLOTS; i++) {
     const uint64_t word = __atomic_load_n(&slots[i].word, __ATOMIC_SEQ_CST);
     if (!has_parts(word) || !MAY_JOIN(word)) continue;
+    leave_to_caller(worker, &slots[i]);
     const uint32_t done = help(&slots[i]);
     if (done) report_done(&slots[i], done);
     found |= done > 0;
@@ -122,26 +144,27 @@ static bool find_work(void) {
 
 static bool is_stopping(void) { return __atomic_load_n(&stopping, __ATOMIC_SEQ_CST); }
 
-static void sleep_until_post(void) {
+static void sleep_until_post(worker_t *worker) {
   __atomic_fetch_add(&sleepers, 1, __ATOMIC_SEQ_CST);
   const uint32_t seen = __atomic_load_n(&posts, __ATOMIC_SEQ_CST);
   /* A job that was published before this thread counted as a sleeper came without a post. */
-  if (!find_work() && !is_stopping()) tn_word_sleep(&posts, seen);
+  if (!find_work(worker) && !is_stopping()) tn_word_sleep(&posts, seen);
   __atomic_fetch_sub(&sleepers, 1, __ATOMIC_SEQ_CST);
 }
 
 static void run_worker(void *unused) {
   (void)unused;
+  worker_t worker = {.moved_at = INT64_MIN / 2};
   int64_t until = tn_now() + WORKER_SPIN;
   while (!is_stopping()) {
-    if (find_work()) {
+    if (find_work(&worker)) {
       until = tn_now() + WORKER_SPIN;
       continue;
     }
     for (int i = 0; i < PAUSES; i++)
       pause_thread();
     if (tn_now() < until) continue;
-    sleep_until_post();
+    sleep_until_post(&worker);
     until = tn_now() + WORKER_SPIN;
   }
 }
@@ -244,6 +267,7 @@ void tn_pool_run(tn_job_t *job) {
   if (!job->pool) start_workers((uint32_t)helpers);
   slot->job = job;
   __atomic_store_n(&slot->caller, own_identity(), __ATOMIC_RELAXED);
+  __atomic_store_n(&slot->processor, tn_thread_processor(), __ATOMIC_RELAXED);
   __atomic_store_n(&slot->unfinished, (uint32_t)job->parts, __ATOMIC_RELAXED);
   const uint64_t before = __atomic_load_n(&slot->word, __ATOMIC_RELAXED);
   const uint64_t number = (before & ~(ONE_JOB - 1)) + ONE_JOB;

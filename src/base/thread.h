@@ -159,7 +159,17 @@ typedef struct tn_spawned_t {
 /* Starts a thread. Returns false if the system refuses. */
 int tn_spawn(tn_spawned_t *thread, void (*function)(void *), void *argument);
 void tn_join(tn_spawned_t *thread);
-void tn_thread_yield(void); /* lets other threads run */
+void tn_thread_yield(void);        /* lets other threads run */
+int32_t tn_thread_processor(void); /* the processor that runs this thread; -1: unknown */
+/* The processors that a thread may use; zero before the first use. */
+typedef struct tn_processor_set_t {
+  uint64_t allowed[16];
+  uint64_t last[16]; /* the mask that tn_thread_leave has set last */
+} tn_processor_set_t;
+/* Moves the calling thread from `processor` to another one that it may use, and keeps it off
+ * `processor` until it leaves another one. Returns false if it may use no other processor, or if
+ * the system refuses. */
+int tn_thread_leave(tn_processor_set_t *set, int32_t processor);
 int64_t tn_thread_id(void); /* the system's number for this thread */
 /* Sleeps until another thread wakes `word`, unless it no longer has this value. May return early.
  */

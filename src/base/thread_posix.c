@@ -177,6 +177,34 @@ void tn_join(tn_spawned_t *thread) { pthread_join(*(pthread_t *)(void *)thread, 
 
 void tn_thread_yield(void) { sched_yield(); }
 
+#if defined(__linux__)
+_Static_assert(sizeof(cpu_set_t) == sizeof((tn_processor_set_t *)NULL)->last,
+               "the words of a tn_processor_set_t are those of a cpu_set_t");
+
+int32_t tn_thread_processor(void) { return sched_getcpu(); }
+
+int tn_thread_leave(tn_processor_set_t *set, int32_t processor) {
+  cpu_set_t mask;
+  if (processor < 0 || processor >= CPU_SETSIZE) return 0;
+  if (sched_getaffinity(0, sizeof mask, &mask) != 0) return 0;
+  /* A mask that is not the last one was set by the program or its user, whose choice counts. */
+  if (memcmp(&mask, set->last, sizeof mask) != 0) memcpy(set->allowed, &mask, sizeof mask);
+  memcpy(&mask, set->allowed, sizeof mask);
+  CPU_CLR((size_t)processor, &mask);
+  if (CPU_COUNT(&mask) == 0 || sched_setaffinity(0, sizeof mask, &mask) != 0) return 0;
+  memcpy(set->last, &mask, sizeof mask);
+  return 1;
+}
+#else
+int32_t tn_thread_processor(void) { return -1; }
+
+int tn_thread_leave(tn_processor_set_t *set, int32_t processor) {
+  (void)set;
+  (void)processor;
+  return 0;
+}
+#endif
+
 int64_t tn_thread_id(void) {
 #if defined(__linux__)
   return gettid();

@@ -361,3 +361,74 @@ TEST("nothing is left behind") {
   end_tree();
   tn_thread_drop();
 }
+
+/* moving a thread */
+
+typedef struct mover_t {
+  cpu_set_t allowed;
+  int is_skipped;
+} mover_t;
+
+static int first_of(const cpu_set_t *mask) {
+  for (int i = 0; i < CPU_SETSIZE; i++)
+    if (CPU_ISSET((size_t)i, mask)) return i;
+  return -1;
+}
+
+static cpu_set_t own_mask(void) {
+  cpu_set_t mask;
+  CHECK(sched_getaffinity(0, sizeof mask, &mask) == 0);
+  return mask;
+}
+
+static void move(void *argument) {
+  mover_t *mover = argument;
+  tn_processor_set_t set = {0};
+  mover->allowed = own_mask();
+  mover->is_skipped = CPU_COUNT(&mover->allowed) < 2;
+  for (int i = 0; i < 100 && !mover->is_skipped; i++) {
+    const int32_t before = tn_thread_processor();
+    CHECK(CPU_ISSET((size_t)before, &mover->allowed));
+    CHECK(tn_thread_leave(&set, before));
+    const cpu_set_t mask = own_mask();
+    CHECK(tn_thread_processor() != before && !CPU_ISSET((size_t)before, &mask));
+    CHECK(CPU_COUNT(&mask) == CPU_COUNT(&mover->allowed) - 1); /* It may return to all others. */
+  }
+  CHECK(!tn_thread_leave(&set, -1) && !tn_thread_leave(&set, CPU_SETSIZE));
+}
+
+TEST("a thread leaves its processor for another one that it may use") {
+  mover_t mover = {.is_skipped = 0};
+  const cpu_set_t before = own_mask();
+  tn_spawned_t thread;
+  CHECK(tn_spawn(&thread, move, &mover));
+  tn_join(&thread);
+  const cpu_set_t after = own_mask();
+  CHECK(CPU_EQUAL(&before, &after)); /* Other threads stay where they are. */
+  if (mover.is_skipped) SKIP("this process may use one processor only");
+}
+
+static void obey(void *unused) {
+  const cpu_set_t all = own_mask();
+  const int processor = first_of(&all);
+  tn_processor_set_t set = {0};
+  cpu_set_t one;
+  (void)unused;
+  CPU_ZERO(&one);
+  CPU_SET((size_t)processor, &one);
+  CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
+  CHECK(!tn_thread_leave(&set, processor)); /* There is no other. */
+  CHECK(sched_setaffinity(0, sizeof all, &all) == 0);
+  CHECK(tn_thread_leave(&set, processor) == (CPU_COUNT(&all) > 1));
+  /* The program pins the thread after it has moved: that counts from now on. */
+  CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
+  CHECK(!tn_thread_leave(&set, processor));
+  const cpu_set_t found = own_mask();
+  CHECK(CPU_EQUAL(&found, &one));
+}
+
+TEST("a thread that the program has pinned stays where it is") {
+  tn_spawned_t thread;
+  CHECK(tn_spawn(&thread, obey, NULL));
+  tn_join(&thread);
+}
