@@ -420,10 +420,10 @@ static long try_mount(void) { return reached(syscall(SYS_mount, "a", "/no", "tmp
 static long try_inotify(void) { return reached(syscall(SYS_inotify_init1, 0)); }
 static long try_fanotify(void) { return reached(syscall(SYS_fanotify_init, 0, 0)); }
 static long try_named_memory(void) {
-  const int file = open("/dev/shm/tenon-escape", O_RDONLY);
+  const int file = open(NAMED_MEMORY, O_RDONLY);
   return file >= 0 && read(file, room, 4) > 0;
 }
-static long keep_named_memory(void) { return kept = open("/dev/shm/tenon-escape", O_RDONLY); }
+static long keep_named_memory(void) { return kept = open(NAMED_MEMORY, O_RDONLY); }
 static long try_device(void) { return open("/dev/kmsg", O_RDONLY) >= 0; }
 static long try_message_queue(void) { return reached(syscall(SYS_mq_open, "/a", O_RDONLY, 0, 0)); }
 static long try_copy_range(void) {

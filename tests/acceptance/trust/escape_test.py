@@ -20,7 +20,7 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(FOLDER)))
 BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
 NOBODY = 65534
-SHARED = "/dev/shm/tenon-escape"
+SHARED = f"/dev/shm/tenon-escape-{os.getpid()}"  # two runs of this test do not disturb each other
 sys.path.insert(0, os.path.join(ROOT, "tests", "adapters"))
 import totals  # noqa: E402
 
@@ -73,7 +73,7 @@ class Escape(unittest.TestCase):
         cls.host = os.path.join(cls.folder, "escape_host")
         include = "-I" + os.path.join(ROOT, "include")
         for command in (
-            ["cc", "-O1", "-w", "-shared", "-fPIC", include, os.path.join(FOLDER, "escape_library.c"), "-o", cls.library, "-lpthread"],
+            ["cc", "-O1", "-w", "-shared", "-fPIC", include, f'-DNAMED_MEMORY="{SHARED}"', os.path.join(FOLDER, "escape_library.c"), "-o", cls.library, "-lpthread"],
             ["cc", "-O1", "-w", include, os.path.join(FOLDER, "escape_host.c"), "-o", cls.host, "-L" + BUILD, "-ltenon", "-Wl,-rpath," + BUILD],
         ):
             subprocess.run(command, check=True)
