@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "threads.h"
+
 #define VERSION(major, minor) ((uint64_t)(major) << 56 | (uint64_t)(minor) << 48)
 enum { DTYPES = 32 };
 
@@ -75,6 +77,7 @@ bool torch_open(char *out_error, size_t capacity) {
   TORCH_DTYPES(DTYPE)
   torch_cpu = torch.aoti_torch_device_type_cpu();
   torch_build_version = version < VERSION(2, 13) ? VERSION(2, 11) : VERSION(2, 13);
+  threads_watch_forks();
   return is_open = true;
 }
 

@@ -1,7 +1,6 @@
 /* PyTorch's threads help with the parallel loops of calls that come from PyTorch, so that these
  * calls and PyTorch's own take turns on the same threads. Releases without torch_parallel_for, and
- * the child of a fork, where OpenMP's threads do not exist, use Tenon's own threads, as many as
- * PyTorch would use. */
+ * the child of a fork, where OpenMP's threads do not exist, use Tenon's own threads. */
 #include "threads.h"
 
 #include <pthread.h>
@@ -37,17 +36,12 @@ static bool is_forked;
 
 static void note_fork(void) { is_forked = true; }
 
-static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, note_fork); }
+void threads_watch_forks(void) { (void)pthread_atfork(NULL, NULL, note_fork); }
 
 const tenon_thread_pool_t *threads_enter(void) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
   const tenon_thread_pool_t *before = tenon_thread_pool_get(0);
-  if (!torch.torch_get_num_threads) return before;
-  pthread_once(&once, watch_forks);
-  if (torch.torch_parallel_for && !is_forked)
+  if (torch.torch_get_num_threads && torch.torch_parallel_for && !is_forked)
     (void)tenon_thread_pool_set(&pool, 0);
-  else if (count_threads(NULL) != tenon_threads_get())
-    tenon_threads_set(count_threads(NULL));
   return before;
 }
 

@@ -46,6 +46,8 @@ void tenon_threads_set(int32_t count) { tn_parallel_set(count); }
 int32_t tenon_threads_get(void) { return tn_parallel_threads(); }
 
 tenon_status_t tenon_thread_pool_set(const tenon_thread_pool_t *pool, int32_t is_process) {
+  /* The runtime notices forks once it has started. */
+  if (pool) TN_TRY(tenon_start());
   return tn_parallel_pool_set(pool, is_process);
 }
 
