@@ -1,7 +1,8 @@
 /* Lowering: what an ONNX operator becomes. Most lowerings are a text such as "Gemm(a, b, c?) =
  * gemm(a, b, c, alpha=alpha?1.0, trans_a=transA?0)", whose left side names the node's inputs and
  * whose right side is one call or several; the others are functions. Failures are sticky: after the
- * first failure, or if is_missing is set, every function below does nothing and returns NULL. */
+ * first failure, or if is_missing is set, the functions that build values do nothing and return
+ * NULL, and those that read a property return a harmless value. */
 #ifndef TN_ONNX_LOWER_H
 #define TN_ONNX_LOWER_H
 
