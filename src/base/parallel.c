@@ -4,6 +4,7 @@
 #include "base/parallel.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "base/environment_check.h"
@@ -67,9 +68,9 @@ int32_t tn_parallel_threads(void) {
 void tn_parallel_set(int32_t count) { tn_thread()->threads = count > 0 ? count : 0; }
 
 tenon_status_t tn_parallel_pool_set(const tenon_thread_pool_t *pool, int32_t is_process) {
-  if (pool && pool->size < sizeof *pool)
+  if (pool && !TENON_HAS(pool, state))
     return tn_fail(TENON_INVALID, "a pool of threads: size: expected at least %zu, found %u",
-                   sizeof *pool, (unsigned)pool->size);
+                   offsetof(tenon_thread_pool_t, state) + sizeof pool->state, (unsigned)pool->size);
   if (pool && (!pool->count || !pool->lend))
     return tn_fail(TENON_INVALID,
                    "a pool of threads: expected the functions count and lend, "
