@@ -279,7 +279,11 @@ class Memory(Device):
                 sim.synchronize()
             waited()
             live = alive()
-            self.assertLess(grown(waited, 20), 300_000 if call in fallbacks else 2000)  # bytes in 1,000 calls; sim remembers so many bytes about copies
+            most = 300_000 if call in fallbacks else 2000  # bytes in 1,000 calls; sim remembers so many bytes about copies
+            found = [grown(waited, 20)]
+            while found[-1] >= most and len(found) < 5:  # PyTorch's thread for gradients may free something only after the measurement
+                found.append(grown(waited, 20))
+            self.assertLess(found[-1], most, found)
             self.assertEqual(alive(live), live)
         sim.set("delay=100")
 
