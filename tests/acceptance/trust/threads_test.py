@@ -271,7 +271,7 @@ def count_threads(folder, *runtimes):
     own = (set(out[0]["seen"]) | tasks()) - others
     del kept
     return {"others": len(others), "started": len(own - {main}), "at_once": max(len(own.intersection(ids)) for ids in out[0]["at_once"]),
-            "share_of_others": sum(out[0]["often"].get(str(task), 0) for task in others) / SAMPLES}
+            "all_at_once": max(map(len, out[0]["at_once"])), "share_of_others": sum(out[0]["often"].get(str(task), 0) for task in others) / SAMPLES}
 
 
 def count_threads_of_callers(folder, count):
@@ -419,6 +419,7 @@ class Threads(unittest.TestCase):
         self.assertGreaterEqual(found["others"], 1, "the other runtime has threads that are asleep")
         self.assertEqual(found["started"], 1)
         self.assertLessEqual(found["at_once"], 2)
+        self.assertLessEqual(found["all_at_once"], 2, "the threads of all runtimes together")
         self.assertLess(found["share_of_others"], 0.25, "threads of the other runtime work for Tenon")
 
     def test_the_same_beside_ONNX_Runtime_and_OpenVINO(self):
