@@ -25,7 +25,7 @@ def figures():
     over = {count: times["run"]["p10"] - times["direct"]["p10"] for count, times in nanoseconds.items()}
     versions = models["versions"]
     dates = sorted({part["date"] for part in (calls, libraries, build, memory, models)})
-    yield (f"Measured on {machine['cpu']} with {machine['cores']} cores, {' to '.join(sorted({dates[0], dates[-1]}))}. `make bench` repeats the measurements, writes them to "
+    yield (f"Processor: {machine['cpu']}, {machine['cores']} cores. Dates: {' to '.join(sorted({dates[0], dates[-1]}))}. `make bench` repeats the measurements, writes them to "
            "`bench/results/*.json` and updates this section.")
     yield ""
     yield "| measurement | result |"

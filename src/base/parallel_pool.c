@@ -120,7 +120,7 @@ typedef struct worker_t {
 
 /* Moves to another processor if this one runs the caller. Rests between two moves, because with
  * several callers each processor may run one. */
-static void leave_to_caller(worker_t *worker, const slot_t *slot) {
+static void leave_processor_of_caller(worker_t *worker, const slot_t *slot) {
   const int32_t processor = __atomic_load_n(&slot->processor, __ATOMIC_RELAXED);
   if (processor < 0 || processor != tn_thread_processor()) return;
   const int64_t now = tn_now();
@@ -134,7 +134,7 @@ static bool find_work(worker_t *worker) {
   for (int i = 0; i < SLOTS; i++) {
     const uint64_t word = __atomic_load_n(&slots[i].word, __ATOMIC_SEQ_CST);
     if (!has_parts(word) || !MAY_JOIN(word)) continue;
-    leave_to_caller(worker, &slots[i]);
+    leave_processor_of_caller(worker, &slots[i]);
     const uint32_t done = help(&slots[i]);
     if (done) report_done(&slots[i], done);
     found |= done > 0;

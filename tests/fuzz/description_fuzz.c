@@ -12,14 +12,10 @@
 #include "isolation/isolation.h"
 #include "isolation/proxy.h"
 #include "isolation/wire.h"
+#include "registered.h"
 
 enum { SIZE_MOST = 1 << 14, ROOM = 1 << 18 };
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
-
-static void wrong(const char *what) {
-  fprintf(stderr, "wrong: %s; last message: %s\n", what, tenon_error());
-  abort();
-}
 
 static void write_item(tn_wire_t *wire, char *line) {
   char *text = strchr(line, ':');
@@ -69,24 +65,6 @@ static unsigned char *make_description(const unsigned char *data, size_t size, u
   if (!description) abort();
   memcpy(description, from, wire.at);
   return description;
-}
-
-static int32_t count_ops(void) {
-  const tenon_op_t *const *ops;
-  int32_t count = 0;
-  if (tenon_ops_list(&ops, &count) != TENON_OK) wrong("operators cannot be listed");
-  tenon_ops_release(ops);
-  return count;
-}
-
-static void look(const tenon_library_t *library) {
-  for (int32_t i = 0; i < tenon_library_op_count(library); i++) {
-    char *text = NULL;
-    const tenon_op_t *op = tenon_library_op(library, i);
-    if (tenon_op_dump(op, &text) != TENON_OK) wrong("an operator that cannot be shown");
-    tenon_text_release(text);
-    if (tenon_op_check(op) != TENON_OK) wrong("an operator whose table is wrong");
-  }
 }
 
 static void check(tenon_status_t status, const char *what) {

@@ -8,14 +8,10 @@
 #include <tenon/tenon.h>
 
 #include "faults.h"
+#include "registered.h"
 
 enum { ITEMS = 200 };
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
-
-static void wrong(const char *what) {
-  fprintf(stderr, "wrong: %s; last message: %s\n", what, tenon_error());
-  abort();
-}
 
 static tenon_status_t infer(tenon_infer_t *call) {
   (void)call;
@@ -76,32 +72,6 @@ static bool read_item(char *line, tenon_item_t *item) {
   if (*at != '-') item->function = function_of(item->tag);
   if (text) item->text = text + 1;
   return true;
-}
-
-static int32_t count_ops(void) {
-  const tenon_op_t *const *ops;
-  int32_t count = 0;
-  if (tenon_ops_list(&ops, &count) != TENON_OK) wrong("operators cannot be listed");
-  tenon_ops_release(ops);
-  return count;
-}
-
-static void look(const tenon_library_t *library) {
-  for (int32_t i = 0; i < tenon_library_op_count(library); i++) {
-    const tenon_op_t *op = tenon_library_op(library, i);
-    tenon_op_info_t info = {.size = sizeof info};
-    tenon_argument_t argument = {.size = sizeof argument};
-    char *text = NULL;
-    tenon_op_info(op, &info);
-    for (uint32_t role = 0; role < 3; role++)
-      for (int32_t k = 0; tenon_op_argument(op, role, k, &argument) == TENON_OK; k++)
-        if (!argument.name) wrong("an argument without a name");
-    if (tenon_op_dump(op, &text) != TENON_OK) wrong("an operator that cannot be shown");
-    tenon_text_release(text);
-    for (int32_t k = 0; (text = tenon_op_kernel(op, k)); k++)
-      tenon_text_release(text);
-    if (tenon_op_check(op) != TENON_OK) wrong("an operator whose table is wrong");
-  }
 }
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {

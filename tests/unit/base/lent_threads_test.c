@@ -14,16 +14,12 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "check.h"
+#include "loops.h"
 #include "sanitizer.h"
 
 enum { ITEMS_MOST = 2000, QUEUE = 4096, LENDERS = 4 };
 
 typedef void (*help_fn)(void *argument);
-
-static void rest(void) {
-  const struct timespec time = {0, 200000};
-  nanosleep(&time, NULL);
-}
 
 /* loops that check themselves */
 
@@ -311,19 +307,6 @@ static tenon_status_t nest(void *argument, int64_t begin, int64_t end) {
     free(items);
   }
   return TENON_OK;
-}
-
-typedef struct asked_t {
-  int64_t caller;
-  int times;
-  int last;
-  int by_others;
-} asked_t;
-
-static tenon_status_t ask(void *state) {
-  asked_t *asked = state;
-  if (tn_thread_id() != asked->caller) asked->by_others++;
-  return ++asked->times == asked->last ? TENON_CANCELLED : TENON_OK;
 }
 
 TEST("failures, nested loops and cancellation are the same on lent threads") {

@@ -19,6 +19,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "check.h"
+#include "loops.h"
 #include "sanitizer.h"
 
 extern char **environ;
@@ -30,11 +31,6 @@ enum { RESTARTS = SA_RESTART };
 #endif
 
 enum { TASKS_MOST = 512, ITEMS_MOST = 5000, AT_ONCE = 24 };
-
-static void rest(void) {
-  const struct timespec time = {0, 200000};
-  nanosleep(&time, NULL);
-}
 
 static void wait_until(const _Atomic int *count, int least) {
   while (*count < least)
@@ -406,19 +402,6 @@ TEST("a loop inside a loop runs on its caller's thread, and its failure is the o
     CHECK(strcmp(tn_error(), "item 21: part 0") == 0 && nested.mistakes == 0);
   }
   tn_parallel_set(0);
-}
-
-typedef struct asked_t {
-  int64_t caller;
-  int times;
-  int last;
-  int by_others;
-} asked_t;
-
-static tenon_status_t ask(void *state) {
-  asked_t *asked = state;
-  if (tn_thread_id() != asked->caller) asked->by_others++;
-  return ++asked->times == asked->last ? TENON_CANCELLED : TENON_OK;
 }
 
 TEST("loops that are cancelled at any time leave the pool as it was") {
