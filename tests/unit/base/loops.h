@@ -1,5 +1,5 @@
-/* What the tests of parallel loops share: a short sleep, and a cancellation callback that counts who
- * asks it. */
+/* What the tests of parallel loops share: a short sleep, and a cancellation callback that counts
+ * who asks it. */
 #ifndef TN_TEST_BASE_LOOPS_H
 #define TN_TEST_BASE_LOOPS_H
 
