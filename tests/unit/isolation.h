@@ -12,16 +12,28 @@
 
 #define MISBEHAVING(name) TEST_LIBRARIES "/misbehave/" name ".so"
 
-static inline int parent_of(int process) {
+/* Returns the parent of a process; 0: it is gone. *out_state is R, S, Z, ... */
+static inline int parent_and_state_of(int process, char *out_state) {
   char path[64], text[512], *end;
   int parent = 0;
   snprintf(path, sizeof path, "/proc/%d/stat", process);
   FILE *file = fopen(path, "r");
   if (!file) return 0;
   if (fgets(text, sizeof text, file) && (end = strrchr(text, ')')))
-    sscanf(end + 1, " %*c %d", &parent);
+    sscanf(end + 1, " %c %d", out_state, &parent);
   fclose(file);
   return parent;
+}
+
+static inline int parent_of(int process) {
+  char state;
+  return parent_and_state_of(process, &state);
+}
+
+/* Is the process there, and does it not wait for anything? */
+static inline int is_running(int process) {
+  char state = 0;
+  return parent_and_state_of(process, &state) && state == 'R';
 }
 
 /* Returns the number of processes `depth` levels below this one (1: supervisors, 2: worker

@@ -34,11 +34,18 @@ static void check_call(const char *name, const char *attrs, const char *const *i
   tenon_tensor_release(out);
 }
 
+/* Kills the worker process, and returns when the supervisor has told the program so. The supervisor
+ * tells it after the process is gone and before it sleeps again; a call in between would be told
+ * that its process was killed. */
 static void kill_child(void) {
   int child = 0;
+  int supervisor = 0;
   CHECK(processes_below(2, &child) == 1);
+  CHECK(processes_below(1, &supervisor) == 1);
   if (child) kill(child, SIGKILL);
   while (processes_below(2, NULL))
+    usleep(1000);
+  while (is_running(supervisor))
     usleep(1000);
 }
 
