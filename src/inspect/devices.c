@@ -57,6 +57,41 @@ static void add_ordinal(tn_text_t *text, tn_ordinal_t *o) {
   }
 }
 
+/* Returns the free bytes of an ordinal's memory. */
+static uint64_t free_memory(tn_ordinal_t *o) {
+  uint64_t bytes = 0;
+  tenon_memory_stats_t stats = {.size = sizeof stats};
+  bool is_reported = TN_SLOT(o->table, memory_free) &&
+                     o->table->memory_free(&o->context, &bytes) == TENON_OK;
+  if (is_reported) return bytes;
+  if (tenon_memory_stats(o->context.device, &stats) != TENON_OK) return 0;
+  return o->properties.memory > stats.reserved ? o->properties.memory - stats.reserved : 0;
+}
+
+tenon_status_t tenon_device_info(tenon_device_t device, tenon_device_info_t *info) {
+  tn_ordinal_t *o;
+  TN_TRY(tenon_start());
+  TN_TRY(tn_ordinal_get(device, &o));
+  if (!TENON_HAS(info, has_events))
+    return tn_fail(TENON_INVALID, "tenon_device_info_t of %u bytes: expected at least %zu",
+                   info->size, sizeof *info);
+  const tenon_device_properties_t *q = &o->properties;
+  const uint32_t size = info->size;
+  *info = (tenon_device_info_t){.size = size,
+                                .features = q->features,
+                                .backend = o->plugin->name,
+                                .name = q->name,
+                                .driver = q->driver,
+                                .target = q->target,
+                                .memory = q->memory,
+                                .memory_free = free_memory(o),
+                                .ordinal = o->context.ordinal,
+                                .units = q->units,
+                                .has_streams = o->has_streams,
+                                .has_events = o->has_events};
+  return TENON_OK;
+}
+
 tenon_status_t tenon_devices(char **out_text) {
   tn_text_t text = {0};
   TN_TRY(tenon_start());

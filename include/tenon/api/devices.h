@@ -35,6 +35,27 @@ TENON_API tenon_status_t tenon_device_count(const char *backend, int32_t *out_co
  * Ownership: the caller frees *out_text. */
 TENON_API tenon_status_t tenon_devices(char **out_text);
 
+/* What is known about a device.  Zero and "" mean "unknown".
+ * Ownership: the strings are valid as long as the plug-in. */
+typedef struct tenon_device_info_t {
+  uint32_t size;       /* Set by the caller. */
+  uint32_t features;   /* TENON_DEVICE_... of tenon/device.h: addresses, times, ... */
+  const char *backend; /* "npu" */
+  const char *name;    /* The hardware: "NVIDIA H200". */
+  const char *driver;  /* The driver with its version. */
+  const char *target;  /* What compiled code depends on. */
+  uint64_t memory;     /* Total bytes. */
+  /* Bytes that are free, as the plug-in reports them, or as follows from what the host holds. */
+  uint64_t memory_free;
+  int32_t ordinal;
+  uint32_t units;       /* Number of processors. */
+  uint32_t has_streams; /* 1: work is asynchronous. */
+  uint32_t has_events;
+} tenon_device_info_t;
+
+/* Describes a device of a plug-in, and opens it if it was not used before. */
+TENON_API tenon_status_t tenon_device_info(tenon_device_t device, tenon_device_info_t *info);
+
 /* Waits for all streams of a device.
  *
  * Errors: the first failure in any stream, with the operator's name. */

@@ -67,6 +67,27 @@ static tenon_status_t no_stream(tenon_on_t on, void **out) {
   return TENON_OK;
 }
 
+TEST("a program is told what is known about a device, and how much of its memory is free") {
+  tenon_device_info_t info = {.size = sizeof info};
+  tenon_device_info_t small = {.size = 8};
+  tenon_device_t sim = device_of("sim", 1);
+  CHECK_STATUS(tenon_device_info(sim, &info), TENON_OK);
+  CHECK_TEXT(info.backend, "sim");
+  CHECK_TEXT(info.name, "simulated accelerator");
+  CHECK(info.ordinal == 1 && info.memory > 0 && info.has_streams && info.has_events);
+  const uint64_t before = info.memory_free;
+  const int64_t n = 1 << 20;
+  tenon_tensor_t *t = NULL;
+  CHECK_STATUS(tenon_memory_trim(sim), TENON_OK);
+  CHECK_STATUS(tenon_tensor_create_on(sim, tenon_dtype(TENON_F32), 1, &n, &t), TENON_OK);
+  CHECK_STATUS(tenon_device_info(sim, &info), TENON_OK);
+  CHECK(info.memory_free + 4 * (uint64_t)n <= before);
+  tenon_tensor_release(t);
+  CHECK_STATUS(tenon_device_info(sim, &small), TENON_INVALID);
+  CHECK_TEXT(tenon_error(), "tenon_device_info_t of 8 bytes: expected at least");
+  CHECK_STATUS(tenon_device_info((tenon_device_t){1, 0}, &info), TENON_NOT_FOUND);
+}
+
 TEST("a device table without a required function, or with half of a group, is refused with all "
      "that is missing") {
   static const tenon_device_table_t table = {.size = sizeof table,
