@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "base/thread.h"
-#include "device/stream.h"
+#include "device/event.h"
 
 tn_waits_t tn_waits;
 static uint64_t skipped_wait; /* under the lock */
@@ -36,24 +36,29 @@ static void learn_all(tn_clock_t *clock, const tn_clock_t *from, const tenon_str
     if (from->at[i].stream != self) learn_ticket(clock, from->at[i].stream, from->at[i].ticket);
 }
 
+tenon_status_t tn_stream_record(tenon_stream_t *s, void *event, tn_clock_t *at) {
+  const tn_ordinal_t *o = s->ordinal;
+  uint64_t up_to = tn_stream_quiet(s);
+  const uint64_t errors = tn_error_count();
+  tenon_status_t status = o->table->event_record(&o->context, event, s->native);
+  status = tn_ordinal_complete(o, errors, "event_record", status);
+  at->count = 0;
+  if (status != TENON_OK) return status;
+  learn_ticket(at, s, up_to);
+  learn_all(at, &s->known, s);
+  return TENON_OK;
+}
+
 /* Records the event of `of`, so that it stands for its work up to at least `ticket`. */
 static tenon_status_t record_event(tenon_stream_t *of, uint64_t ticket) {
   const tn_ordinal_t *o = of->ordinal;
-  uint64_t errors = tn_error_count();
+  const uint64_t errors = tn_error_count();
   if (!of->event)
     TN_TRY(tn_ordinal_complete(o, errors, "event_create",
                                o->table->event_create(&o->context, &of->event)));
   else if (known_ticket(&of->at_event, of) >= ticket)
     return TENON_OK;
-  uint64_t up_to = tn_stream_quiet(of);
-  errors = tn_error_count();
-  tenon_status_t status = o->table->event_record(&o->context, of->event, of->native);
-  status = tn_ordinal_complete(o, errors, "event_record", status);
-  of->at_event.count = 0;
-  if (status != TENON_OK) return status;
-  learn_ticket(&of->at_event, of, up_to);
-  learn_all(&of->at_event, &of->known, of);
-  return TENON_OK;
+  return tn_stream_record(of, of->event, &of->at_event);
 }
 
 tenon_status_t tn_stream_point(tenon_stream_t *s) {
@@ -70,13 +75,23 @@ void tn_waits_skip(uint64_t n) {
   tn_mutex_unlock(&tn_streams_order);
 }
 
-static tenon_status_t enqueue_wait(tenon_stream_t *s, tenon_stream_t *of) {
+/* Enqueues a wait for an event of `of`, and learns what it implies. */
+static tenon_status_t enqueue_wait(tenon_stream_t *s, const tenon_stream_t *of, void *event,
+                                   const tn_clock_t *at) {
   const tn_ordinal_t *mine = s->ordinal;
-  if (skipped_wait && --skipped_wait == 0) return TENON_OK;
+  tenon_status_t status = TENON_OK;
   const uint64_t errors = tn_error_count();
-  tenon_status_t status =
-      mine->table->stream_wait(&mine->context, s->native, &of->ordinal->context, of->event);
-  return tn_ordinal_complete(mine, errors, "stream_wait", status);
+  if (!skipped_wait || --skipped_wait)
+    status = mine->table->stream_wait(&mine->context, s->native, &of->ordinal->context, event);
+  TN_TRY(tn_ordinal_complete(mine, errors, "stream_wait", status));
+  learn_all(&s->known, at, s);
+  count_one(&tn_waits.enqueued);
+  return TENON_OK;
+}
+
+/* Is all later work of `s` known to follow the work of `of` up to `ticket`? */
+static bool is_ahead(const tenon_stream_t *s, const tenon_stream_t *of, uint64_t ticket) {
+  return known_ticket(&s->known, of) >= ticket || tn_stream_is_done(of, ticket);
 }
 
 bool tn_needs_add(tn_needs_t *needs, tenon_stream_t *of, uint64_t ticket) {
@@ -122,8 +137,7 @@ static tenon_status_t enqueue_waits(tenon_stream_t *s, tn_needs_t *needs, tenon_
   /* First: waits that are known to be satisfied, and waits that only the host can perform. */
   for (size_t i = 0; i < needs->count;) {
     const tenon_stream_t *of = needs->at[i].stream;
-    bool is_known = known_ticket(&s->known, of) >= needs->at[i].ticket ||
-                    tn_stream_is_done(of, needs->at[i].ticket);
+    bool is_known = is_ahead(s, of, needs->at[i].ticket);
     bool is_host = !s->ordinal->has_events || s->ordinal->plugin != of->ordinal->plugin;
     if (is_known)
       count_one(&tn_waits.implied);
@@ -149,11 +163,8 @@ static tenon_status_t enqueue_waits(tenon_stream_t *s, tn_needs_t *needs, tenon_
   for (size_t i = 0; i < needs->count && status == TENON_OK; i++) {
     tenon_stream_t *of = (tenon_stream_t *)(uintptr_t)needs->at[i].stream;
     *out_of = of;
-    if ((status = record_event(of, needs->at[i].ticket)) != TENON_OK ||
-        (status = enqueue_wait(s, of)) != TENON_OK)
-      break;
-    learn_all(&s->known, &of->at_event, s);
-    count_one(&tn_waits.enqueued);
+    status = record_event(of, needs->at[i].ticket);
+    if (status == TENON_OK) status = enqueue_wait(s, of, of->event, &of->at_event);
   }
   *needs = host;
   return status;
@@ -183,6 +194,19 @@ tenon_status_t tn_stream_follow(tenon_stream_t *s, tn_needs_t *needs) {
     status = tn_stream_finish((tenon_stream_t *)(uintptr_t)needs->at[i].stream);
   }
   return status;
+}
+
+tenon_status_t tn_stream_follow_event(tenon_stream_t *s, const tenon_event_t *event,
+                                      bool *out_is_left) {
+  const tenon_stream_t *of = event->stream;
+  *out_is_left = false;
+  if (s == of || is_ahead(s, of, event->ticket)) {
+    count_one(&tn_waits.implied);
+    return TENON_OK;
+  }
+  if (tn_stream_is_capturing(s)) return tn_stream_cannot_capture("work waits for another stream");
+  *out_is_left = !event->native || s->ordinal->plugin != of->ordinal->plugin;
+  return *out_is_left ? TENON_OK : enqueue_wait(s, of, event->native, &event->at);
 }
 
 tenon_status_t tenon_stream_wait(tenon_stream_t *stream, tenon_stream_t *of) {

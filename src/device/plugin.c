@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/tensor.h"
+#include "device/event.h"
 #include "device/group.h"
 #include "device/instance.h"
 #include "device/memory.h"
@@ -200,6 +201,7 @@ static void close_plugin(tn_plugin_t *p) {
     }
   }
   for (tn_ordinal_t *o = p->ordinals; o < p->ordinals + p->count; o++) {
+    tn_events_release(o);
     if (o->state == TN_ORDINAL_WORKS) {
       tn_streams_release(o);
       o->table->stop(&o->context);

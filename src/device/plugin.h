@@ -37,6 +37,7 @@ typedef struct tn_ordinal_t {
   tn_pool_t *pinned;             /* memory.c: device memory, and host memory for copies */
   struct tn_program_t *programs; /* program.c */
   struct tn_group_t *groups;     /* group.c */
+  struct tenon_event_t *events;  /* event.c */
   tn_copies_t copies[5];         /* by direction */
   tn_mutex_t lock;               /* protects the list of streams and their failures */
 } tn_ordinal_t;

@@ -297,10 +297,14 @@ static seen_t observe(const tenon_stream_t *s) {
   return seen;
 }
 
+void tn_streams_set_done(const struct tn_known_t *at, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    set_done((tenon_stream_t *)(uintptr_t)at[i].stream, at[i].ticket);
+}
+
 static void mark_done(tenon_stream_t *s, const seen_t *seen) {
   set_done(s, seen->up_to);
-  for (size_t i = 0; i < seen->before.count; i++)
-    set_done((tenon_stream_t *)(uintptr_t)seen->before.at[i].stream, seen->before.at[i].ticket);
+  tn_streams_set_done(seen->before.at, seen->before.count);
 }
 
 /* After a failure: work that was not done is discarded for good. */

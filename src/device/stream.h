@@ -8,6 +8,8 @@
 
 #include "device/plugin.h"
 
+typedef struct tenon_event_t tenon_event_t; /* event.h */
+
 typedef struct tn_clock_t { /* for each stream, the last ticket known to be before */
   struct tn_known_t {
     const tenon_stream_t *stream;
@@ -123,9 +125,17 @@ bool tn_needs_add(tn_needs_t *needs, tenon_stream_t *of, uint64_t ticket);
 /* Lets the work that `stream` enqueues from now on wait for all of them. Implied waits are left
  * out. */
 tenon_status_t tn_stream_follow(tenon_stream_t *stream, tn_needs_t *needs);
+/* The same for one event that was recorded, under tn_streams_order. *out_is_left: only the host can
+ * wait, and the caller must let it. */
+tenon_status_t tn_stream_follow_event(tenon_stream_t *stream, const tenon_event_t *event,
+                                      bool *out_is_left);
 /* Fixes a point: streams that wait for the present work wait for no more than that, even if more
  * work is enqueued meanwhile. */
 tenon_status_t tn_stream_point(tenon_stream_t *stream);
+/* Records an event of the device, under tn_streams_order, and writes to `at` what it stands for. */
+tenon_status_t tn_stream_record(tenon_stream_t *stream, void *event, tn_clock_t *at);
+/* The host has seen that this work is done. */
+void tn_streams_set_done(const struct tn_known_t *at, size_t count);
 /* Is the work done, as far as the host has seen? */
 bool tn_stream_is_done(const tenon_stream_t *stream, uint64_t ticket);
 /* A library is unloaded: removes the names of its operators from all rings. */

@@ -123,6 +123,73 @@ TENON_API tenon_status_t tenon_stream_query(tenon_stream_t *stream);
  * any devices. */
 TENON_API tenon_status_t tenon_stream_wait(tenon_stream_t *stream, tenon_stream_t *of);
 
+/* ---- events ---------------------------------------------------------------------------------- */
+
+/* A position in the work of a stream.  An event stands for the work that was in the stream when the
+ * event was recorded, and not for work that is enqueued later.  On a device with streams but
+ * without events (tenon/device.h), a wait or a query may include later work.
+ *
+ * Threads: several threads may record one event, query it and wait for it at the same time; a wait
+ * is for one of the recordings.  No other function may run when the event is released.
+ * Errors: of all functions that take an event: TENON_PRECONDITION if its device has stopped, or is
+ * lost after a fork.  Then the event can only be released. */
+typedef struct tenon_event_t tenon_event_t;
+
+/* Flags of tenon_event_create. */
+enum {
+  TENON_EVENT_TIMED = 1 /* tenon_event_elapsed can measure its time. */
+};
+
+/* Creates an event for streams of a device.
+ *
+ * Errors: unknown flags; TENON_UNIMPLEMENTED if events of the device have no times and `flags` has
+ * TENON_EVENT_TIMED. */
+TENON_API tenon_status_t tenon_event_create(tenon_device_t device, uint32_t flags,
+                                            tenon_event_t **out_event);
+
+/* Releases an event; NULL is accepted.  Streams that wait for the event continue to wait. */
+TENON_API void tenon_event_release(tenon_event_t *event);
+
+/* Makes the event stand for the work that is in `stream` now, also for work of an imported stream's
+ * owner.
+ *
+ * The event may be recorded again, in the same stream or another one.  Streams that wait for it
+ * already still wait for the previous position.
+ *
+ * Errors: a stream of another device; the failure of the stream; a stream that is being captured.
+ * The event keeps its previous position then.
+ * Ownership: the event holds a reference to the stream until it is recorded elsewhere or released,
+ * except to an imported stream, which may be released meanwhile. */
+TENON_API tenon_status_t tenon_event_record(tenon_event_t *event, tenon_stream_t *stream);
+
+/* Tests whether the work that the event stands for is done.
+ *
+ * Returns: TENON_OK if it is, or if the event was never recorded; TENON_UNAVAILABLE if it is not
+ * done yet; otherwise the failure of this work, with the operator's name. */
+TENON_API tenon_status_t tenon_event_query(tenon_event_t *event);
+
+/* Waits for the work that the event stands for; not at all if the event was never recorded.
+ *
+ * Errors: the failure of this work, with the operator's name. */
+TENON_API tenon_status_t tenon_event_synchronize(tenon_event_t *event);
+
+/* Makes all later work of `stream`, which may belong to any device, follow the work that the event
+ * stands for now.  An event that was never recorded has none.
+ *
+ * The host waits if the event's device has no events, or if `stream` belongs to another plug-in.
+ *
+ * Errors: the failure of either stream as far as it is known; a stream that is being captured,
+ * unless nothing has to be waited for. */
+TENON_API tenon_status_t tenon_stream_wait_event(tenon_stream_t *stream, tenon_event_t *event);
+
+/* Measures the time from one event to another, which is negative if `end` happened first.  On a
+ * device without streams, whose work is always done, it is the host's time between the recordings.
+ *
+ * Errors: events of different devices; an event without TENON_EVENT_TIMED; an event that was never
+ * recorded; the failure of its work; TENON_UNAVAILABLE if an event is not done yet. */
+TENON_API tenon_status_t tenon_event_elapsed(tenon_event_t *begin, tenon_event_t *end,
+                                             int64_t *out_nanoseconds);
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 /* Statistics of the memory of a device.  The host caches memory: a new tensor reuses the memory of

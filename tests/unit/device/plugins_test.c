@@ -75,10 +75,11 @@ TEST("a program is told what is known about a device, and how much of its memory
   CHECK_TEXT(info.backend, "sim");
   CHECK_TEXT(info.name, "simulated accelerator");
   CHECK(info.ordinal == 1 && info.memory > 0 && info.has_streams && info.has_events);
+  CHECK_STATUS(tenon_memory_trim(sim), TENON_OK);
+  CHECK_STATUS(tenon_device_info(sim, &info), TENON_OK);
   const uint64_t before = info.memory_free;
   const int64_t n = 1 << 20;
   tenon_tensor_t *t = NULL;
-  CHECK_STATUS(tenon_memory_trim(sim), TENON_OK);
   CHECK_STATUS(tenon_tensor_create_on(sim, tenon_dtype(TENON_F32), 1, &n, &t), TENON_OK);
   CHECK_STATUS(tenon_device_info(sim, &info), TENON_OK);
   CHECK(info.memory_free + 4 * (uint64_t)n <= before);
