@@ -232,6 +232,13 @@ TEST("an event that is recorded again stands for the new position only") {
 
 /* waits of streams, as sim's checker sees them */
 
+/* A wait that is left out is a race, which the thread sanitizer would report, too. */
+#ifdef HAS_TSAN
+enum { SKIPS = 1 };
+#else
+enum { SKIPS = 2 };
+#endif
+
 /* Work that writes to the memory of `w`, of which the host knows no more than the ticket. */
 static void write_on(const owner_t *w, tenon_stream_t *s) {
   uint64_t ticket = tn_stream_ticket(s, "test::write");
@@ -244,7 +251,7 @@ static void write_on(const owner_t *w, tenon_stream_t *s) {
 
 TEST("work after a wait for an event follows the work before the event, and a wait that is left "
      "out is found") {
-  for (uint64_t skips = 0; skips < 2; skips++) {
+  for (uint64_t skips = 0; skips < SKIPS; skips++) {
     owner_t w = owner_of(sim_open(0, "check=count,delay=200"));
     tenon_stream_t *a = stream_on(w.device);
     tenon_stream_t *b = stream_on(w.device);
@@ -279,8 +286,9 @@ TEST("a stream that waits for an event keeps waiting for the old position when t
   CHECK(races_on(&w) == races);
   tenon_stream_t *d = stream_on(w.device);
   CHECK_STATUS(tenon_stream_wait_event(d, e), TENON_OK);
-  write_on(&w, d); /* The event stands for work of c, which does not write. */
-  CHECK(races_on(&w) > races);
+  /* The event stands for work of c, which does not write. */
+  if (SKIPS > 1) write_on(&w, d);
+  CHECK((races_on(&w) > races) == (SKIPS > 1));
   tenon_event_release(e);
   owner_end(&w);
   tenon_stream_release(a);
@@ -290,7 +298,7 @@ TEST("a stream that waits for an event keeps waiting for the old position when t
 }
 
 TEST("an event in an imported stream stands for work that its owner enqueued, too") {
-  for (uint64_t skips = 0; skips < 2; skips++) {
+  for (uint64_t skips = 0; skips < SKIPS; skips++) {
     owner_t w = owner_of(sim_open(0, "check=count,delay=3000"));
     tenon_stream_t *s = stream_on(w.device);
     uint64_t races = races_on(&w);
