@@ -1263,6 +1263,7 @@ FUNCTION_IS(tenon_tensor_is_leaf, int32_t (const tenon_tensor_t *));
 FUNCTION_IS(tenon_tensor_layout, const char *(const tenon_tensor_t *));
 FUNCTION_IS(tenon_tensor_list, tenon_status_t (tenon_tensor_t *const *, int32_t, tenon_tensor_t **));
 FUNCTION_IS(tenon_tensor_load, tenon_status_t (const char *, tenon_tensor_t **));
+FUNCTION_IS(tenon_tensor_part, tenon_status_t (tenon_tensor_t *, tenon_dtype_t, uint64_t, int32_t, const int64_t *, const int64_t *, tenon_tensor_t **));
 FUNCTION_IS(tenon_tensor_release, void (tenon_tensor_t *));
 FUNCTION_IS(tenon_tensor_require_grad, tenon_status_t (tenon_tensor_t *, int32_t));
 FUNCTION_IS(tenon_tensor_requires_grad, int32_t (const tenon_tensor_t *));

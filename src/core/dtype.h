@@ -54,6 +54,11 @@ static inline bool tn_dtype_same(tenon_dtype_t a, tenon_dtype_t b) {
   return tenon_dtype_id(a) == tenon_dtype_id(b);
 }
 static inline bool tn_dtype_is(tenon_dtype_t a, uint32_t id) { return tenon_dtype_id(a) == id; }
+/* The alignment of one number in bytes; a complex element has two numbers. */
+static inline uint64_t tn_dtype_alignment(tenon_dtype_t dtype) {
+  uint64_t bits = dtype.code == 5 ? dtype.bits / 2u : dtype.bits;
+  return bits < 16 ? 1 : bits / 8;
+}
 /* Size of `count` elements in bytes; sub-byte types are packed. Returns false on overflow or for a
  * negative count. */
 bool tn_dtype_bytes(tenon_dtype_t dtype, int64_t count, uint64_t *out_size);

@@ -264,17 +264,15 @@ tenon_status_t tn_tensor_view_of(tenon_tensor_t *of, tenon_dtype_t dtype, int64_
     tn_storage_retain(storage);
   else
     TN_TRY(tn_storage_create(of->data, 0, NULL, NULL, &storage));
-  tenon_status_t status =
-      tn_tensor_over(storage, of->data, dtype, ndim, shape, strides, out_tensor);
-  tn_storage_release(storage);
-  if (status != TENON_OK) return status;
+  TN_TRY(create_over_storage(storage, of->data, dtype, ndim, shape, strides, out_tensor));
+  uint64_t layout = (*out_tensor)->keys & TN_KEY_STRIDED;
+  if (of->detail) layout |= TN_KEY_DETAIL;
   (*out_tensor)->detail = of->detail;
   (*out_tensor)->device = of->device;
   (*out_tensor)->byte_offset = of->byte_offset;
   if (of->data) tn_address_set(*out_tensor, tn_address(of) + offset_bytes);
   /* the bits below TN_KEY_STRIDED are backends */
-  (*out_tensor)->keys = TN_TENSOR_OWNED | (of->keys & (TN_KEY_STRIDED - 1));
-  tn_tensor_mark(*out_tensor);
+  (*out_tensor)->keys = TN_TENSOR_OWNED | layout | (of->keys & (TN_KEY_STRIDED - 1));
   return TENON_OK;
 }
 
@@ -359,30 +357,103 @@ static bool range_of_strides(tenon_dtype_t dtype, int32_t ndim, const int64_t *s
   return true;
 }
 
+/* Computes which bytes the elements have, counted from the first element. */
+static tenon_status_t find_bytes(tenon_dtype_t dtype, int32_t ndim, const int64_t *shape,
+                                 const int64_t *strides, int64_t *out_count, int64_t *out_low,
+                                 uint64_t *out_size) {
+  *out_low = 0;
+  TN_TRY(size_of_shape(dtype, ndim, shape, out_count, out_size));
+  if (strides && *out_count > 0 &&
+      !range_of_strides(dtype, ndim, shape, strides, out_low, out_size))
+    return tn_fail(TENON_INVALID,
+                   "shape and strides address more memory than 62 bits can describe");
+  return TENON_OK;
+}
+
 tenon_status_t tenon_tensor_borrow(void *data, tenon_dtype_t dtype, int32_t ndim,
                                    const int64_t *shape, const int64_t *strides,
                                    tenon_free_fn release, void *context,
                                    tenon_tensor_t **out_tensor) {
   int64_t count;
-  int64_t low = 0;
+  int64_t low;
   uint64_t size;
   tn_storage_t *storage;
   if (tn_dtype_is(dtype, TENON_LIST))
     return tn_fail(TENON_INVALID,
                    "tenon_tensor_borrow cannot create a list of tensors: use tenon_tensor_list");
-  TN_TRY(size_of_shape(dtype, ndim, shape, &count, &size));
+  TN_TRY(find_bytes(dtype, ndim, shape, strides, &count, &low, &size));
   if (!data && count > 0)
     return tn_fail(TENON_INVALID, "a tensor of %lld elements needs data: found NULL",
                    (long long)count);
-  if (strides && count > 0 && !range_of_strides(dtype, ndim, shape, strides, &low, &size))
-    return tn_fail(TENON_INVALID,
-                   "shape and strides address more memory than 62 bits can describe");
   TN_TRY(tn_storage_create(data ? (char *)data + low : NULL, size, release, context, &storage));
   tenon_status_t status =
       tn_tensor_over(storage, data ? data : storage->data, dtype, ndim, shape, strides, out_tensor);
   if (status != TENON_OK && release) storage->release = NULL; /* the caller keeps its memory */
   tn_storage_release(storage);
   return status;
+}
+
+/* Computes which bytes the memory of a tensor has, counted from its first element: those of its
+ * storage, or where this is not known, those of its elements. */
+static tenon_status_t find_memory(const tenon_tensor_t *of, int64_t *out_begin, int64_t *out_end) {
+  const tn_storage_t *storage = tn_tensor_is_owned(of) ? ((const tn_tensor_t *)of)->storage : NULL;
+  int64_t count;
+  uint64_t size;
+  if (storage && storage->size && of->data) {
+    *out_begin = (intptr_t)storage->data - (intptr_t)tn_address(of);
+    size = storage->size;
+  } else
+    TN_TRY(find_bytes(of->dtype, of->ndim, of->shape, of->strides, &count, out_begin, &size));
+  *out_end = *out_begin + (int64_t)size;
+  return TENON_OK;
+}
+
+/* Checks that a part of `size` bytes has its place in the memory of `of`. */
+static tenon_status_t check_part(const tenon_tensor_t *of, tenon_dtype_t dtype,
+                                 uint64_t byte_offset, int64_t low, uint64_t size) {
+  int64_t begin, end;
+  TN_TRY(find_memory(of, &begin, &end));
+  const int64_t most = INT64_MAX / 2; /* no sum below overflows */
+  int64_t first = low + (byte_offset < (uint64_t)most ? (int64_t)byte_offset : most);
+  if (first < begin || first + (int64_t)size > end)
+    return tn_fail(
+        TENON_INVALID,
+        "a part at byte %llu of a tensor needs bytes %lld to %lld, counted from its first "
+        "element: its memory has bytes %lld to %lld",
+        (unsigned long long)byte_offset, (long long)first, (long long)(first + (int64_t)size),
+        (long long)begin, (long long)end);
+  bool has_handle = of->device.type != 1 && tn_device_has_handles(of->device);
+  uint64_t at = of->byte_offset + byte_offset + (has_handle ? 0 : (uintptr_t)of->data);
+  uint64_t alignment = tn_dtype_alignment(dtype);
+  if (at % alignment)
+    return tn_fail(TENON_INVALID,
+                   "a part of a tensor as %s begins at %s %llu: expected a multiple of %llu",
+                   tn_dtype_name(dtype), has_handle ? "offset" : "address", (unsigned long long)at,
+                   (unsigned long long)alignment);
+  return TENON_OK;
+}
+
+tenon_status_t tenon_tensor_part(tenon_tensor_t *of, tenon_dtype_t dtype, uint64_t byte_offset,
+                                 int32_t ndim, const int64_t *shape, const int64_t *strides,
+                                 tenon_tensor_t **out_tensor) {
+  int64_t count, low;
+  uint64_t size;
+  *out_tensor = NULL;
+  if (of->detail || of->dtype.code >= 200 || dtype.code >= 200)
+    return tn_fail(TENON_INVALID,
+                   "a part as %s of a %s tensor of %s: expected a dense tensor of numbers, and a "
+                   "part of numbers",
+                   tn_dtype_name(dtype), tenon_tensor_layout(of), tn_dtype_name(of->dtype));
+  TN_TRY(find_bytes(dtype, ndim, shape, strides, &count, &low, &size));
+  if (dtype.bits % 8 && strides && !tn_is_dense(ndim, shape, strides))
+    return tn_fail(TENON_INVALID,
+                   "a part as %s, whose elements share bytes, has strides: expected a dense part",
+                   tn_dtype_name(dtype));
+  if (count)
+    TN_TRY(check_part(of, dtype, byte_offset, low, size));
+  else
+    byte_offset = 0; /* nothing is there, so nothing can be outside */
+  return tn_tensor_view_of(of, dtype, (int64_t)byte_offset, ndim, shape, strides, out_tensor);
 }
 
 /* Fast version of sizes and tn_is_dense for common tensors, whose products of extents

@@ -50,15 +50,8 @@ static tenon_status_t check_dtype(const tenon_external_t *e, const tn_ordinal_t 
                  (int)o->context.ordinal, tn_dtype_name(e->dtype));
 }
 
-/* The alignment of one number; a complex element has two numbers. */
-static uint64_t alignment_of(tenon_dtype_t dtype) {
-  bool is_complex = dtype.code == 5;
-  if (dtype.bits < 16) return 1;
-  return (uint64_t)dtype.bits / 8 / (is_complex ? 2 : 1);
-}
-
 static tenon_status_t check_place(const tenon_external_t *e, const tn_ordinal_t *o, int64_t low) {
-  uint64_t alignment = alignment_of(e->dtype);
+  uint64_t alignment = tn_dtype_alignment(e->dtype);
   uint64_t at = e->byte_offset + (o->is_handles ? 0 : (uintptr_t)e->data);
   if (!e->data)
     return tn_fail(TENON_INVALID,
