@@ -75,6 +75,14 @@ tenon_status_t torch_device_map(const char *type, const char *backend, char *why
   return status;
 }
 
+static const tenon_torch_backend_t *own_backend; /* of PrivateUse1 */
+
+tenon_status_t torch_device_own(const tenon_torch_backend_t *own, char *why, size_t capacity) {
+  tenon_status_t status = torch_device_map("privateuseone", own->backend, why, capacity);
+  if (status == TENON_OK) own_backend = own;
+  return status;
+}
+
 static torch_device_t *devices; /* atomic; the newest first */
 
 static const torch_device_t *find_known(int32_t type, int32_t index) {
@@ -119,11 +127,12 @@ static const torch_device_t *add_torch_device(struct kind_t *kind, int32_t type,
     snprintf(why, capacity, "out of memory");
     return NULL;
   }
-  *made = (torch_device_t){.next = devices,
-                           .type = type,
-                           .index = index,
-                           .device = device,
-                           .current = streams_of(kind, index)};
+  *made = (torch_device_t){.next = devices, .type = type, .index = index, .device = device};
+  const bool is_private = kind == &kinds[KINDS - 1];
+  if (is_private && own_backend)
+    made->own = own_backend;
+  else
+    made->current = streams_of(kind, index);
   __atomic_store_n(&devices, made, __ATOMIC_RELEASE);
   return made;
 }
@@ -213,6 +222,12 @@ tenon_stream_t *torch_device_stream(const torch_device_t *torch_device, char *wh
                                     size_t capacity) {
   tenon_stream_t *stream = NULL;
   void *native = NULL;
+  if (torch_device->own) {
+    const char *reason = "";
+    stream = torch_device->own->stream(torch_device->index, &reason);
+    if (!stream) snprintf(why, capacity, "%s", reason);
+    return stream;
+  }
   if (!torch_device->current) {
     if (tenon_stream_of(torch_device->device, &stream) != TENON_OK)
       snprintf(why, capacity, "%s", tenon_error());

@@ -4,6 +4,8 @@
 #ifndef BRIDGES_TORCH_DEVICE_H
 #define BRIDGES_TORCH_DEVICE_H
 
+#include <tenon/torch.h>
+
 #include "shim.h"
 
 /* Returns PyTorch's current stream; a result other than 0 is a failure. */
@@ -14,6 +16,7 @@ typedef struct torch_device_t { /* one device */
   int32_t type;
   int32_t index; /* as PyTorch numbers them */
   tenon_device_t device;
+  const tenon_torch_backend_t *own; /* NULL: its memory and streams are not Tenon's */
   /* NULL: PyTorch reports no stream, and work is ordered with the Tenon stream that the thread
    * uses */
   torch_device_stream_fn current;
@@ -23,6 +26,8 @@ typedef struct torch_device_t { /* one device */
 /* Maps a device type ("cuda", ...) to a Tenon backend from now on. After a failure `why` has the
  * reason. */
 tenon_status_t torch_device_map(const char *type, const char *backend, char *why, size_t capacity);
+/* Maps PrivateUse1 to a backend whose memory and streams are Tenon's. */
+tenon_status_t torch_device_own(const tenon_torch_backend_t *own, char *why, size_t capacity);
 /* Finds a PyTorch device (index -1: the current one). Returns NULL with the reason in `why` if it
  * is not mapped or does not work. */
 const torch_device_t *torch_device_find(int32_t type, int32_t index, char *why, size_t capacity);

@@ -39,7 +39,7 @@ static tenon_status_t create(void *state, tenon_device_t device, tenon_dtype_t d
   const bool is_here =
       device.type == torch_device->device.type && device.id == torch_device->device.id;
   /* Tenon's own allocator is used. */
-  if (!is_here || !torch_dtype_to(dtype, &code)) return TENON_OK;
+  if (!is_here || torch_device->own || !torch_dtype_to(dtype, &code)) return TENON_OK;
   for (int32_t i = ndim - 1; i >= 0; next *= shape[i--])
     strides[i] = next;
   if (torch.aoti_torch_empty_strided(ndim, shape, strides, code, torch_device->type,
@@ -99,6 +99,12 @@ tenon_tensor_t *frame_device_tensor(frame_t *f, torch_tensor_t handle, const fra
     return NULL;
   }
   if (!frame_use_device(f, p->type, index)) return NULL;
+  if (f->torch_device->own) {
+    const char *why = "";
+    made = f->torch_device->own->view(handle, &why);
+    if (!made) frame_fail(f, why, "");
+    return made;
+  }
   /* The handle describes the whole storage. */
   const uint64_t offset = p->data ? (uint64_t)first * p->dtype.bits / 8 : 0;
   if (over(f->torch_device, handle, (char *)p->data - offset, offset, p->dtype, (int32_t)p->ndim,
@@ -163,6 +169,15 @@ static bool own(frame_t *f, tenon_tensor_t **tensor) {
          frame_fail(f, "the result was not allocated by PyTorch's allocator", "");
 }
 
+/* Returns a result of a device whose memory is Tenon's. */
+static bool own_result(frame_t *f, const torch_device_t *torch_device, tenon_tensor_t *t,
+                       torch_value_t *out) {
+  const char *why = "";
+  void *made = torch_device->own->wrap(t, &why);
+  *out = (torch_value_t)(uintptr_t)made;
+  return made || frame_fail(f, why, "");
+}
+
 bool frame_device_result(frame_t *f, tenon_tensor_t *t, torch_value_t *out) {
   char why[sizeof f->why];
   int32_t code = 0;
@@ -170,6 +185,7 @@ bool frame_device_result(frame_t *f, tenon_tensor_t *t, torch_value_t *out) {
   const torch_device_t *torch_device = torch_device_of(t->device, why, sizeof why);
   bool good = torch_device ? frame_use_device(f, torch_device->type, torch_device->index)
                            : frame_fail(f, why, "");
+  if (good && torch_device->own) return own_result(f, torch_device, t, out);
   if (good && tenon_count(t) == 0)
     good = torch_dtype_to(t->dtype, &code) &&
            !torch.aoti_torch_empty_strided(t->ndim, t->shape, t->strides, code, torch_device->type,

@@ -332,6 +332,18 @@ tenon_status_t tenon_torch_device(const char *type, const char *backend, const c
   return status;
 }
 
+tenon_status_t tenon_torch_backend(const tenon_torch_backend_t *backend, const char **out_error) {
+  *out_error = error;
+  if (!TENON_HAS(backend, stream))
+    return fail_registration(TENON_INVALID, "tenon_torch_backend_t is too small");
+  torch_lock();
+  tenon_status_t status = torch_open(error, sizeof error)
+                              ? torch_device_own(backend, error, sizeof error)
+                              : TENON_UNAVAILABLE;
+  torch_unlock();
+  return status;
+}
+
 tenon_status_t tenon_torch_load(const char *path, const char **out_error) {
   tenon_library_t *library = NULL;
   *out_error = error;
