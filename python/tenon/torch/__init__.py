@@ -16,7 +16,7 @@ import torch
 
 from .. import _core
 from .._library import Library
-from . import batching, fakes, gradients, models, onnx, precision, writes
+from . import batching, device, fakes, gradients, models, onnx, precision, writes
 
 _names = {}  # namespace: {name: (PyTorch's name for it, why it was left out or "")}
 _libraries = []  # torch.library.Library objects: their registrations end when they are deleted
@@ -34,6 +34,7 @@ def _bridge():
         library.tenon_torch_register.argtypes = [ctypes.c_char_p, ctypes.c_uint32, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_char_p)]
         library.tenon_torch_release.argtypes = [ctypes.c_void_p]
         library.tenon_torch_device.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p)]
+        library.tenon_torch_backend.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_char_p)]
         library.tenon_torch_model.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p)]
         _bridge.library = library
     return _bridge.library
@@ -69,7 +70,7 @@ def register(library="core"):
     return {name: why for name, (_, why) in _names[namespace].items() if why}
 
 
-def device(type, backend):
+def _declare_device(type, backend):
     """Declares that a PyTorch device type is the same hardware as a Tenon backend.
 
         tenon.torch.device("npu", "npu")        # "cuda" is mapped to Tenon's "cuda" from the start
@@ -84,6 +85,13 @@ def device(type, backend):
     if type == torch._C._get_privateuse1_backend_name():
         type = "privateuseone"
     if _bridge().tenon_torch_device(type.encode(), backend.encode(), ctypes.byref(error)):
+        raise _core.Error(error.value.decode())
+
+
+def _own_device(table):
+    """Tells the calls of operators that PrivateUse1 is Tenon's own device (tenon.torch.device)."""
+    error = ctypes.c_char_p()
+    if _bridge().tenon_torch_backend(table, ctypes.byref(error)):
         raise _core.Error(error.value.decode())
 
 

@@ -1,0 +1,337 @@
+// The devices of the backend, its streams, events and random number generators, and the interfaces
+// by which PyTorch reaches them.
+#include "backend.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/CachingHostAllocator.h>
+#include <ATen/core/GeneratorForPrivateuseone.h>
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <tenon/device.h>
+
+#include <array>
+#include <atomic>
+#include <mutex>
+
+namespace tenon_torch {
+
+void check_status(tenon_status_t status) {
+  if (C10_LIKELY(status == TENON_OK)) return;
+  const std::string message = tenon_error();
+  if (status == TENON_MEMORY) TORCH_CHECK_WITH(OutOfMemoryError, false, message);
+  if (status == TENON_UNIMPLEMENTED) TORCH_CHECK_NOT_IMPLEMENTED(false, message);
+  if (status == TENON_RANGE) TORCH_CHECK_INDEX(false, message);
+  TORCH_CHECK(false, message);
+}
+
+// ---- devices -----------------------------------------------------------------------------------
+
+namespace {
+
+struct Device {
+  std::once_flag opened;
+  tenon_device_t device = {};
+  bool has_addresses = false;
+  tenon_stream_t *first = nullptr; // the default stream
+  std::mutex pool_lock;
+  std::vector<tenon_stream_t *> pool; // streams live as long as the process, as in PyTorch
+  size_t next = 0;
+  std::once_flag seeded;
+  at::Generator generator;
+};
+
+std::string name;
+std::atomic<int> count{0};
+std::array<Device, devices_most> devices;
+thread_local c10::DeviceIndex current = 0;
+
+c10::DeviceIndex index_of(c10::DeviceIndex index) { return index < 0 ? current : index; }
+
+Device &device_at(c10::DeviceIndex index) {
+  TORCH_CHECK(is_open(), "no Tenon device is enabled: call tenon.torch.device.enable");
+  index = index_of(index);
+  TORCH_CHECK(index < device_count(), "device ", backend_name(), ":", (int)index,
+              " does not exist: this machine has ", (int)device_count(),
+              " device(s) of this backend, with the indices 0 to ", (int)device_count() - 1);
+  Device &d = devices[index];
+  std::call_once(d.opened, [&] {
+    tenon_stream_t *before = nullptr;
+    check_status(tenon_device_find(name.c_str(), index, &d.device));
+    tenon_device_info_t info = {.size = sizeof info};
+    check_status(tenon_device_info(d.device, &info));
+    d.has_addresses = info.features & TENON_DEVICE_ADDRESSES;
+    check_status(tenon_stream_use(d.device, nullptr, &before));
+    check_status(tenon_stream_of(d.device, &d.first));
+    check_status(tenon_stream_use(d.device, before, nullptr));
+  });
+  return d;
+}
+
+} // namespace
+
+int64_t open_backend(const std::string &wanted) {
+  int32_t found = 0;
+  TORCH_CHECK(!is_open() || wanted == name,
+              "PyTorch has one PrivateUse1 device in a process: it is ",
+              "already Tenon's backend '", name, "', so '", wanted, "' needs a process of its own");
+  check_status(tenon_device_count(wanted.c_str(), &found));
+  TORCH_CHECK(found > 0, "backend ", wanted, " has no device on this machine");
+  name = wanted;
+  count = std::min<int>(found, devices_most);
+  return count;
+}
+
+bool is_open() { return count > 0; }
+const std::string &backend_name() { return name; }
+c10::DeviceIndex device_count() noexcept { return (c10::DeviceIndex)count.load(); }
+c10::DeviceIndex current_device() noexcept { return current; }
+void set_device(c10::DeviceIndex index) {
+  if (index < 0) return;
+  (void)device_at(index);
+  current = index;
+}
+c10::DeviceIndex exchange_device(c10::DeviceIndex index) noexcept {
+  const c10::DeviceIndex before = current;
+  if (index >= 0) current = index;
+  return before;
+}
+tenon_device_t tenon_device_of(c10::DeviceIndex index) { return device_at(index).device; }
+bool has_addresses(c10::DeviceIndex index) { return device_at(index).has_addresses; }
+c10::DeviceIndex index_of_tenon(tenon_device_t device) {
+  const tenon_device_t first = device_at(0).device;
+  TORCH_CHECK(device.type == first.type && device.id >= first.id &&
+                  device.id < first.id + device_count(),
+              "the result is on a Tenon device of another backend than ", backend_name());
+  return (c10::DeviceIndex)(device.id - first.id);
+}
+
+// ---- streams -----------------------------------------------------------------------------------
+
+// The id of a stream is the address of the Tenon stream; 0 is the device's default stream.
+namespace {
+
+c10::Stream torch_stream(c10::DeviceIndex index, const Device &d, tenon_stream_t *stream) {
+  const c10::StreamId id = stream == d.first ? 0 : (c10::StreamId)(uintptr_t)stream;
+  return c10::Stream(c10::Stream::UNSAFE, c10::Device(device_type, index), id);
+}
+
+constexpr size_t pool_most = 32;
+
+} // namespace
+
+tenon_stream_t *current_stream(c10::DeviceIndex index) {
+  tenon_stream_t *stream = nullptr;
+  check_status(tenon_stream_of(tenon_device_of(index), &stream));
+  return stream;
+}
+
+tenon_stream_t *tenon_stream_of_torch(const c10::Stream &stream) {
+  if (!stream.id()) return device_at(stream.device_index()).first;
+  return (tenon_stream_t *)(uintptr_t)stream.id();
+}
+
+c10::Stream stream_of_pool(c10::DeviceIndex index) {
+  index = index_of(index);
+  Device &d = device_at(index);
+  std::lock_guard<std::mutex> guard(d.pool_lock);
+  if (d.pool.size() < pool_most) {
+    tenon_stream_t *made = nullptr;
+    check_status(tenon_stream_create(d.device, &made));
+    d.pool.push_back(made);
+    return torch_stream(index, d, made);
+  }
+  return torch_stream(index, d, d.pool[d.next++ % pool_most]);
+}
+
+// ---- random numbers ----------------------------------------------------------------------------
+
+// A generator of the device draws its numbers on a generator of the CPU, which it contains. With
+// equal seeds, an operator that runs on the CPU gives the same numbers as for CPU tensors; an
+// operator that runs on the device is seeded from it.
+namespace {
+
+struct Generator final : c10::GeneratorImpl {
+  at::Generator inner;
+  Generator(c10::DeviceIndex index, at::Generator cpu)
+      : GeneratorImpl(c10::Device(device_type, index),
+                      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
+        inner(std::move(cpu)) {}
+  void set_current_seed(uint64_t seed) override { inner.set_current_seed(seed); }
+  void set_offset(uint64_t offset) override { inner.set_offset(offset); }
+  uint64_t get_offset() const override { return inner.get_offset(); }
+  uint64_t current_seed() const override { return inner.current_seed(); }
+  uint64_t seed() override { return inner.seed(); }
+  void set_state(const c10::TensorImpl &state) override {
+    inner.unsafeGetGeneratorImpl()->set_state(state);
+  }
+  c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
+    return inner.unsafeGetGeneratorImpl()->get_state();
+  }
+  Generator *clone_impl() const override { return new Generator(device().index(), inner.clone()); }
+};
+
+at::Generator make_generator(c10::DeviceIndex index) {
+  return at::make_generator<Generator>(index_of(index), at::detail::createCPUGenerator());
+}
+
+} // namespace
+
+const at::Generator &default_generator(c10::DeviceIndex index) {
+  Device &d = device_at(index);
+  std::call_once(d.seeded, [&] {
+    d.generator = make_generator(index_of(index));
+    (void)d.generator.seed();
+  });
+  return d.generator;
+}
+
+at::Generator cpu_generator_of(const std::optional<at::Generator> &generator) {
+  if (!generator || !generator->defined())
+    return static_cast<Generator *>(default_generator(-1).unsafeGetGeneratorImpl())->inner;
+  TORCH_CHECK(generator->device().type() == device_type, "expected a generator of device ",
+              backend_name(), ", found one of ", generator->device());
+  return static_cast<Generator *>(generator->unsafeGetGeneratorImpl())->inner;
+}
+
+// ---- guard -------------------------------------------------------------------------------------
+
+namespace {
+
+struct Guard final : c10::impl::DeviceGuardImplInterface {
+  c10::DeviceType type() const override { return device_type; }
+  c10::Device getDevice() const override { return {device_type, current}; }
+  void setDevice(c10::Device device) const override { set_device(device.index()); }
+  void uncheckedSetDevice(c10::Device device) const noexcept override {
+    (void)exchange_device(device.index());
+  }
+  c10::Device exchangeDevice(c10::Device device) const override {
+    const c10::Device before = getDevice();
+    set_device(device.index());
+    return before;
+  }
+  c10::DeviceIndex deviceCount() const noexcept override { return device_count(); }
+  c10::DeviceCapability getDeviceCapability(c10::Device) const override;
+
+  c10::Stream getStream(c10::Device device) const override {
+    const c10::DeviceIndex index = index_of(device.index());
+    return torch_stream(index, device_at(index), current_stream(index));
+  }
+  c10::Stream getDefaultStream(c10::Device device) const override {
+    const c10::DeviceIndex index = index_of(device.index());
+    return torch_stream(index, device_at(index), device_at(index).first);
+  }
+  c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override {
+    return stream_of_pool(device.index());
+  }
+  c10::Stream getNewStream(c10::Device device, int) const override {
+    return stream_of_pool(device.index());
+  }
+  c10::Stream exchangeStream(c10::Stream stream) const override {
+    const c10::Stream before = getStream(stream.device());
+    check_status(tenon_stream_use(tenon_device_of(stream.device_index()),
+                                  tenon_stream_of_torch(stream), nullptr));
+    return before;
+  }
+  void *getStreamNativeHandle(const c10::Stream stream) const override {
+    return tenon_stream_of_torch(stream);
+  }
+  bool queryStream(const c10::Stream &stream) const override {
+    const tenon_status_t status = tenon_stream_query(tenon_stream_of_torch(stream));
+    if (status != TENON_UNAVAILABLE) check_status(status);
+    return status == TENON_OK;
+  }
+  void synchronizeStream(const c10::Stream &stream) const override {
+    check_status(tenon_stream_synchronize(tenon_stream_of_torch(stream)));
+  }
+  void synchronizeDevice(const c10::DeviceIndex index) const override {
+    check_status(tenon_device_synchronize(tenon_device_of(index)));
+  }
+
+  void record(void **event, const c10::Stream &stream, const c10::DeviceIndex index,
+              const c10::EventFlag flag) const override {
+    TORCH_CHECK(index < 0 || index == stream.device_index(), "the event belongs to device ",
+                (int)index, " and cannot be recorded in a stream of device ",
+                (int)stream.device_index());
+    if (!*event) {
+      tenon_event_t *made = nullptr;
+      const bool is_timed = flag == c10::EventFlag::BACKEND_DEFAULT;
+      const uint32_t flags = is_timed ? (uint32_t)TENON_EVENT_TIMED : 0u;
+      check_status(tenon_event_create(tenon_device_of(stream.device_index()), flags, &made));
+      *event = made;
+    }
+    check_status(tenon_event_record((tenon_event_t *)*event, tenon_stream_of_torch(stream)));
+  }
+  void block(void *event, const c10::Stream &stream) const override {
+    if (event)
+      check_status(tenon_stream_wait_event(tenon_stream_of_torch(stream), (tenon_event_t *)event));
+  }
+  bool queryEvent(void *event) const override {
+    const tenon_status_t status = event ? tenon_event_query((tenon_event_t *)event) : TENON_OK;
+    if (status != TENON_UNAVAILABLE) check_status(status);
+    return status == TENON_OK;
+  }
+  void synchronizeEvent(void *event) const override {
+    if (event) check_status(tenon_event_synchronize((tenon_event_t *)event));
+  }
+  void destroyEvent(void *event, const c10::DeviceIndex) const noexcept override {
+    tenon_event_release((tenon_event_t *)event);
+  }
+  double elapsedTime(void *begin, void *end, const c10::DeviceIndex) const override {
+    int64_t nanoseconds = 0;
+    TORCH_CHECK(begin && end, "both events must be recorded before the time between them is known");
+    check_status(tenon_event_elapsed((tenon_event_t *)begin, (tenon_event_t *)end, &nanoseconds));
+    return (double)nanoseconds / 1e6;
+  }
+};
+
+c10::DeviceCapability Guard::getDeviceCapability(c10::Device) const {
+  // Every dtype works: the device's own kernels serve some, and the CPU serves the others.
+  return {};
+}
+
+C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard);
+
+// ---- hooks -------------------------------------------------------------------------------------
+
+struct Hooks final : at::PrivateUse1HooksInterface {
+  bool isBuilt() const override { return true; }
+  bool isAvailable() const override { return is_open(); }
+  bool hasPrimaryContext(c10::DeviceIndex) const override { return is_open(); }
+  void init() const override {}
+  c10::DeviceIndex deviceCount() const override { return device_count(); }
+  c10::DeviceIndex getCurrentDevice() const override { return current; }
+  void setCurrentDevice(c10::DeviceIndex index) const override { set_device(index); }
+  c10::DeviceIndex exchangeDevice(c10::DeviceIndex index) const override {
+    const c10::DeviceIndex before = current;
+    set_device(index);
+    return before;
+  }
+  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const override {
+    return exchangeDevice(index);
+  }
+  const at::Generator &getDefaultGenerator(c10::DeviceIndex index) const override {
+    return default_generator(index);
+  }
+  at::Generator getNewGenerator(c10::DeviceIndex index) const override {
+    (void)device_at(index);
+    return make_generator(index);
+  }
+  at::Device getDeviceFromPtr(void *) const override { return {device_type, current}; }
+  bool isPinnedPtr(const void *data) const override { return is_pinned(data); }
+  at::Allocator *getPinnedMemoryAllocator() const override {
+    return at::getHostAllocator(device_type);
+  }
+  void resizePrivateUse1Bytes(const c10::Storage &storage, size_t bytes) const override {
+    resize_storage(storage, bytes);
+  }
+};
+
+} // namespace
+
+void register_hooks() {
+  static Hooks hooks;
+  at::RegisterPrivateUse1HooksInterface(&hooks);
+}
+
+} // namespace tenon_torch

@@ -1,0 +1,400 @@
+// Memory: PyTorch's allocators over Tenon's, and tensors of one as tensors of the other.
+#include "backend.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/CachingHostAllocator.h>
+#include <sys/mman.h>
+
+#include <map>
+#include <mutex>
+
+namespace tenon_torch {
+
+// ---- dtypes ------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr struct {
+  at::ScalarType torch;
+  uint32_t tenon;
+} dtypes[] = {
+    {at::kFloat, TENON_F32},
+    {at::kLong, TENON_I64},
+    {at::kBool, TENON_BOOL},
+    {at::kInt, TENON_I32},
+    {at::kHalf, TENON_F16},
+    {at::kBFloat16, TENON_BF16},
+    {at::kDouble, TENON_F64},
+    {at::kByte, TENON_U8},
+    {at::kChar, TENON_I8},
+    {at::kShort, TENON_I16},
+    {at::kUInt16, TENON_U16},
+    {at::kUInt32, TENON_U32},
+    {at::kUInt64, TENON_U64},
+    {at::kComplexFloat, TENON_C64},
+    {at::kComplexDouble, TENON_C128},
+    {at::kFloat8_e5m2, TENON_F8E5M2},
+    {at::kFloat8_e4m3fn, TENON_F8E4M3FN},
+    {at::kFloat8_e5m2fnuz, TENON_F8E5M2FNUZ},
+    {at::kFloat8_e4m3fnuz, TENON_F8E4M3FNUZ},
+    {at::kFloat8_e8m0fnu, TENON_F8E8M0},
+};
+
+} // namespace
+
+bool dtype_to_tenon(at::ScalarType type, tenon_dtype_t *out_dtype) {
+  for (const auto &dtype : dtypes)
+    if (dtype.torch == type) {
+      *out_dtype = tenon_dtype(dtype.tenon);
+      return true;
+    }
+  return false;
+}
+
+bool dtype_from_tenon(tenon_dtype_t dtype, at::ScalarType *out_type) {
+  for (const auto &d : dtypes)
+    if (d.tenon == tenon_dtype_id(dtype)) {
+      *out_type = d.torch;
+      return true;
+    }
+  return false;
+}
+
+// ---- device memory -----------------------------------------------------------------------------
+
+namespace {
+
+// The context of a storage.  A device whose memory has no addresses gives its storages addresses
+// that nothing may read: they tell storages and their parts apart, as PyTorch needs it.
+struct Block {
+  tenon_tensor_t *memory; // u8, all of the storage
+  void *reserved;         // such addresses; NULL: the memory has addresses
+  size_t bytes;
+  c10::DeviceIndex index; // -1: pinned host memory
+};
+
+struct Statistics {
+  std::mutex lock;
+  c10::CachingDeviceAllocator::DeviceStats stats;
+};
+Statistics statistics[devices_most];
+
+constexpr size_t aggregate = (size_t)c10::CachingAllocator::StatType::AGGREGATE;
+
+void count_block(const Block &block, bool is_new) {
+  Statistics &s = statistics[block.index];
+  std::lock_guard<std::mutex> guard(s.lock);
+  for (auto *stat : {&s.stats.allocation, &s.stats.active}) {
+    if (is_new)
+      (*stat)[aggregate].increase(1);
+    else
+      (*stat)[aggregate].decrease(1);
+  }
+  for (auto *stat : {&s.stats.allocated_bytes, &s.stats.active_bytes, &s.stats.requested_bytes}) {
+    if (is_new)
+      (*stat)[aggregate].increase(block.bytes);
+    else
+      (*stat)[aggregate].decrease(block.bytes);
+  }
+}
+
+// The blocks of all devices by address.  PyTorch hands memory on under another owner, for example
+// through DLPack: such a storage is found by its address, so that Tenon orders the work on it.
+std::mutex blocks_lock;
+std::multimap<uintptr_t, const Block *> blocks;
+
+void add_block(const void *data, const Block *block) {
+  std::lock_guard<std::mutex> guard(blocks_lock);
+  blocks.emplace((uintptr_t)data, block);
+}
+
+void remove_block(const Block *block) {
+  const void *data = block->reserved ? block->reserved : block->memory->data;
+  std::lock_guard<std::mutex> guard(blocks_lock);
+  auto [at, end] = blocks.equal_range((uintptr_t)data);
+  while (at != end && at->second != block)
+    at++;
+  if (at != end) blocks.erase(at);
+}
+
+// Returns the block that contains an address, and the offset of the address in it; NULL: none.
+const Block *block_at(const void *address, size_t *out_offset) {
+  std::lock_guard<std::mutex> guard(blocks_lock);
+  auto after = blocks.upper_bound((uintptr_t)address);
+  if (after == blocks.begin()) return nullptr;
+  const auto &[begin, block] = *std::prev(after);
+  *out_offset = (uintptr_t)address - begin;
+  return *out_offset < block->bytes ? block : nullptr;
+}
+
+void free_block(void *context) {
+  auto *block = (Block *)context;
+  remove_block(block);
+  tenon_tensor_release(block->memory);
+  if (block->reserved) (void)munmap(block->reserved, block->bytes);
+  count_block(*block, false);
+  delete block;
+}
+
+// Returns the pointer of a storage over this memory, which it takes over.
+c10::DataPtr pointer_over(TensorRef memory, size_t bytes, c10::DeviceIndex index) {
+  auto block = std::make_unique<Block>(Block{nullptr, nullptr, bytes, index});
+  void *data = memory.get()->data;
+  if (!has_addresses(index)) {
+    data = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    TORCH_CHECK_WITH(OutOfMemoryError, data != MAP_FAILED, "no ", bytes,
+                     " bytes of addresses are left in the process for a tensor on ",
+                     backend_name());
+    block->reserved = data;
+  }
+  block->memory = memory.take();
+  count_block(*block, true);
+  add_block(data, block.get());
+  return {data, block.release(), free_block, c10::Device(device_type, index)};
+}
+
+c10::DataPtr allocate_on(c10::DeviceIndex index, size_t bytes) {
+  if (!bytes) return {nullptr, c10::Device(device_type, index)};
+  TensorRef memory;
+  const auto extent = (int64_t)bytes;
+  const tenon_status_t status = tenon_tensor_create_on(
+      tenon_device_of(index), tenon_dtype(TENON_U8), 1, &extent, memory.receive());
+  if (status == TENON_MEMORY) statistics[index].stats.num_ooms++;
+  check_status(status);
+  return pointer_over(std::move(memory), bytes, index);
+}
+
+const Block *block_of(const c10::DataPtr &pointer);
+
+struct DeviceMemory final : c10::DeviceAllocator {
+  c10::DataPtr allocate(size_t bytes) override { return allocate_on(current_device(), bytes); }
+  c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
+  void copy_data(void *, const void *, size_t) const override {
+    TORCH_CHECK(false, "memory of a device is copied by tensor.copy_, not by its address");
+  }
+  bool initialized() override { return is_open(); }
+  void emptyCache(c10::MempoolId_t) override {
+    for (c10::DeviceIndex i = 0; i < device_count(); i++)
+      check_status(tenon_memory_trim(tenon_device_of(i)));
+  }
+  // Tenon knows which streams use which memory.
+  void recordStream(const c10::DataPtr &, c10::Stream) override {}
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex index) override;
+  void resetAccumulatedStats(c10::DeviceIndex index) override;
+  void resetPeakStats(c10::DeviceIndex index) override;
+  std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex index) override {
+    tenon_device_info_t info = {.size = sizeof info};
+    check_status(tenon_device_info(tenon_device_of(index), &info));
+    return {info.memory_free, info.memory};
+  }
+};
+
+DeviceMemory device_memory;
+REGISTER_ALLOCATOR(device_type, &device_memory);
+
+tenon_memory_stats_t tenon_stats(c10::DeviceIndex index) {
+  tenon_memory_stats_t stats = {.size = sizeof stats};
+  check_status(tenon_memory_stats(tenon_device_of(index), &stats));
+  return stats;
+}
+
+c10::CachingDeviceAllocator::DeviceStats DeviceMemory::getDeviceStats(c10::DeviceIndex index) {
+  const tenon_memory_stats_t tenon = tenon_stats(index);
+  std::lock_guard<std::mutex> guard(statistics[index].lock);
+  auto stats = statistics[index].stats;
+  stats.reserved_bytes[aggregate].current = (int64_t)tenon.reserved;
+  stats.reserved_bytes[aggregate].peak = (int64_t)tenon.reserved_peak;
+  stats.segment[aggregate].current = tenon.segments;
+  stats.num_alloc_retries = (int64_t)tenon.flushes;
+  stats.num_device_alloc = (int64_t)tenon.device_allocations;
+  return stats;
+}
+
+void DeviceMemory::resetAccumulatedStats(c10::DeviceIndex index) {
+  Statistics &s = statistics[index];
+  std::lock_guard<std::mutex> guard(s.lock);
+  for (auto *stat : {&s.stats.allocation, &s.stats.active, &s.stats.allocated_bytes,
+                     &s.stats.active_bytes, &s.stats.requested_bytes})
+    (*stat)[aggregate].reset_accumulated();
+  s.stats.num_ooms = 0;
+}
+
+void DeviceMemory::resetPeakStats(c10::DeviceIndex index) {
+  Statistics &s = statistics[index];
+  std::lock_guard<std::mutex> guard(s.lock);
+  for (auto *stat : {&s.stats.allocation, &s.stats.active, &s.stats.allocated_bytes,
+                     &s.stats.active_bytes, &s.stats.requested_bytes})
+    (*stat)[aggregate].reset_peak();
+}
+
+// ---- pinned host memory ------------------------------------------------------------------------
+
+std::mutex pinned_lock;
+std::map<uintptr_t, size_t> pinned; // address: bytes
+at::HostStats pinned_stats;
+
+void free_pinned(void *context) {
+  auto *block = (Block *)context;
+  {
+    std::lock_guard<std::mutex> guard(pinned_lock);
+    pinned.erase((uintptr_t)block->memory->data);
+  }
+  tenon_tensor_release(block->memory);
+  delete block;
+}
+
+struct PinnedMemory final : at::HostAllocator {
+  c10::DataPtr allocate(size_t bytes) override {
+    if (!bytes) return {nullptr, c10::Device(c10::DeviceType::CPU)};
+    TensorRef memory;
+    const auto extent = (int64_t)bytes;
+    check_status(tenon_tensor_create_pinned(tenon_device_of(-1), tenon_dtype(TENON_U8), 1, &extent,
+                                            memory.receive()));
+    auto *block = new Block{memory.take(), nullptr, bytes, -1};
+    void *data = block->memory->data;
+    std::lock_guard<std::mutex> guard(pinned_lock);
+    pinned[(uintptr_t)data] = bytes;
+    return {data, block, free_pinned, c10::Device(c10::DeviceType::CPU)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
+  void copy_data(void *to, const void *from, size_t bytes) const override {
+    default_copy_data(to, from, bytes);
+  }
+  // Tenon knows which copies use which memory.
+  bool record_event(void *, void *, c10::Stream) override { return true; }
+  void empty_cache() override { device_memory.emptyCache({0, 0}); }
+  at::HostStats get_stats() override { return pinned_stats; }
+  void reset_accumulated_stats() override {}
+  void reset_peak_stats() override {}
+};
+
+PinnedMemory pinned_memory;
+at::HostAllocatorRegistry<device_type> pinned_registry(&pinned_memory);
+
+// Returns the context of a storage that this file allocated; NULL: it is somebody else's.
+const Block *block_of(const c10::DataPtr &pointer) {
+  const bool is_own = pointer.get_deleter() == free_block || pointer.get_deleter() == free_pinned;
+  return is_own ? (const Block *)pointer.get_context() : nullptr;
+}
+
+} // namespace
+
+c10::DeviceAllocator &device_allocator() { return device_memory; }
+
+bool is_pinned(const void *data) {
+  std::lock_guard<std::mutex> guard(pinned_lock);
+  auto after = pinned.upper_bound((uintptr_t)data);
+  if (after == pinned.begin()) return false;
+  const auto &[begin, bytes] = *std::prev(after);
+  return (uintptr_t)data < begin + bytes;
+}
+
+void resize_storage(const c10::Storage &storage, size_t bytes) {
+  if (bytes == storage.nbytes()) return;
+  const c10::DeviceIndex index = storage.device().index();
+  c10::DataPtr pointer = allocate_on(index, bytes);
+  const size_t kept = std::min(bytes, storage.nbytes());
+  const Block *from = block_of(storage.data_ptr());
+  if (kept && from) {
+    const auto extent = (int64_t)kept;
+    TensorRef old_part, new_part;
+    check_status(tenon_tensor_part(from->memory, tenon_dtype(TENON_U8), 0, 1, &extent, nullptr,
+                                   old_part.receive()));
+    check_status(tenon_tensor_part(block_of(pointer)->memory, tenon_dtype(TENON_U8), 0, 1, &extent,
+                                   nullptr, new_part.receive()));
+    check_status(tenon_tensor_copy_async(old_part.get(), new_part.get()));
+  }
+  storage.set_data_ptr_noswap(std::move(pointer));
+  storage.set_nbytes(bytes);
+}
+
+// ---- tensors -----------------------------------------------------------------------------------
+
+namespace {
+
+// The same for memory of the device under another owner, which may begin inside of a block.
+const Block *block_of_storage(const c10::DataPtr &pointer, size_t *out_offset) {
+  const Block *own = block_of(pointer);
+  if (own || pointer.device().is_cpu()) return own;
+  return block_at(pointer.get(), out_offset);
+}
+
+// Returns a view with a dtype of Tenon's.
+TensorRef view_as(const at::Tensor &t, tenon_dtype_t dtype) {
+  TensorRef view;
+  const auto ndim = (int32_t)t.dim();
+  const int64_t *shape = t.sizes().data();
+  const int64_t *strides = t.strides().data();
+  const bool is_on_cpu = t.device().is_cpu();
+  size_t offset = 0;
+  TORCH_CHECK(is_on_cpu || t.device().type() == device_type, "expected a tensor on ",
+              backend_name(), " or on the CPU, found one on ", t.device());
+  if (!t.numel() && is_on_cpu)
+    check_status(tenon_tensor_create(dtype, ndim, shape, view.receive()));
+  else if (!t.numel())
+    check_status(tenon_tensor_create_on(tenon_device_of(t.device().index()), dtype, ndim, shape,
+                                        view.receive()));
+  else if (const Block *block = block_of_storage(t.storage().data_ptr(), &offset))
+    check_status(tenon_tensor_part(block->memory, dtype,
+                                   offset + (uint64_t)t.storage_offset() * t.itemsize(), ndim,
+                                   shape, strides, view.receive()));
+  else if (is_on_cpu)
+    check_status(tenon_tensor_borrow((void *)t.const_data_ptr(), dtype, ndim, shape, strides,
+                                     nullptr, nullptr, view.receive()));
+  else
+    check_status(tenon_tensor_borrow_on(tenon_device_of(t.device().index()),
+                                        (void *)t.const_data_ptr(), dtype, ndim, shape, strides,
+                                        nullptr, nullptr, view.receive()));
+  return view;
+}
+
+} // namespace
+
+TensorRef view_of(const at::Tensor &t) {
+  tenon_dtype_t dtype;
+  return dtype_to_tenon(t.scalar_type(), &dtype) ? view_as(t, dtype) : TensorRef();
+}
+
+TensorRef bits_of(const at::Tensor &t) {
+  tenon_dtype_t dtype;
+  if (dtype_to_tenon(t.scalar_type(), &dtype)) return view_as(t, dtype);
+  switch (t.itemsize()) {
+  case 1:
+    return view_as(t, tenon_dtype(TENON_U8));
+  case 2:
+    return view_as(t, tenon_dtype(TENON_U16));
+  case 4:
+    return view_as(t, tenon_dtype(TENON_U32));
+  case 8:
+    return view_as(t, tenon_dtype(TENON_U64));
+  default:
+    return view_as(t, tenon_dtype(TENON_C128));
+  }
+}
+
+at::Tensor tensor_over(TensorRef tensor) {
+  const tenon_tensor_t *t = tensor.get();
+  at::ScalarType type;
+  TORCH_CHECK(dtype_from_tenon(t->dtype, &type), "PyTorch has no dtype for Tenon's ",
+              tenon_dtype_name(t->dtype));
+  const at::IntArrayRef sizes(t->shape, (size_t)t->ndim);
+  const at::IntArrayRef strides(t->strides, (size_t)t->ndim);
+  const c10::DeviceIndex index = index_of_tenon(t->device);
+  const size_t bytes =
+      tenon_count(t) ? at::detail::computeStorageNbytes(sizes, strides, c10::elementSize(type)) : 0;
+  c10::DataPtr pointer(nullptr, c10::Device(device_type, index));
+  c10::DimVector own_sizes(sizes.begin(), sizes.end());
+  c10::DimVector own_strides(strides.begin(), strides.end());
+  if (bytes) pointer = pointer_over(std::move(tensor), bytes, index);
+  c10::Storage storage(c10::Storage::use_byte_size_t(), bytes, std::move(pointer), &device_memory,
+                       true);
+  const c10::DispatchKeySet keys(c10::DispatchKey::PrivateUse1);
+  const caffe2::TypeMeta meta = c10::scalarTypeToTypeMeta(type);
+  using Impl = c10::TensorImpl;
+  Impl *impl = new Impl(std::move(storage), keys, meta);
+  at::Tensor made(c10::intrusive_ptr<Impl>::unsafe_steal_from_new(impl));
+  made.unsafeGetTensorImpl()->set_sizes_and_strides(own_sizes, own_strides);
+  return made;
+}
+
+} // namespace tenon_torch

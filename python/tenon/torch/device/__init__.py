@@ -1,0 +1,165 @@
+"""Makes a Tenon device a device of PyTorch.
+
+    import tenon, tenon.torch.device as td
+    tenon.load("./npu.so")                  # the plug-in, written against tenon/device.h; built-in ones need no load
+    td.enable("npu")
+    x = torch.randn(3, 4, device="npu")     # x.npu(), torch.npu.*, torch.accelerator.*, torch.autocast("npu"), ...
+
+Operators of PyTorch run on the device where Tenon has them for it (docs/torch_operators.md) and on the CPU otherwise;
+`fallbacks` lists those, and `strict` makes them an error.  A process has one device of this kind, because PyTorch has
+one PrivateUse1.
+"""
+import contextlib
+import sys
+import threading
+import types
+
+import torch
+
+from ... import _core, fallback_report, tensor
+from ... import torch as _tenon_torch
+from . import build, module, operators
+
+_lock = threading.Lock()
+_enabled = None  # (backend, name)
+_cleared = {}  # of Tenon's fallbacks: those that fallbacks(clear=True) has returned
+
+
+def enable(backend, name=None, operators=None):
+    """Makes the devices of a Tenon backend the devices of PyTorch's type `name`.
+
+    backend: the name of Tenon's backend: "sim", "opencl", "cuda", or that of a loaded plug-in.
+    name: the name in PyTorch.  By default that of the backend, or "tenon_" and that if PyTorch has a device of its own
+        of this name: "cuda" becomes torch.device("tenon_cuda"), and "opencl" becomes torch.device("tenon_opencl").
+    operators: further operators of PyTorch that operators of Tenon compute, as in docs/torch_operators.md:
+        {"aten::gelu.out": "mylib::gelu(self, approximate=approximate)"}.
+
+    The first call for a release of PyTorch compiles the C++ part, which takes a minute and needs a C++ compiler; it is
+    kept in Tenon's cache.  A second call for the same backend and name does nothing.
+    Returns the module torch.NAME.
+    Raises RuntimeError if the process has another such device, if the backend has no device, or without a compiler.
+    """
+    global _enabled
+    name = name or (f"tenon_{backend}" if _is_taken(backend) else backend)
+    with _lock:
+        if _enabled == (backend, name):
+            return getattr(torch, name)
+        if _enabled:
+            raise RuntimeError(f"PyTorch has one PrivateUse1 device in a process: it is already Tenon's backend {_enabled[0]!r} as "
+                               f"{_enabled[1]!r}, so {backend!r} as {name!r} needs a process of its own")
+        _check_name(name)
+        _open_backend(backend)  # reports an unknown backend before anything is compiled
+        torch.ops.load_library(build.library())
+        functions = torch.ops.tenon_device
+        functions.open(backend)
+        _tenon_torch._own_device(functions.bridge())
+        torch.utils.rename_privateuse1_backend(name)
+        made = module.make(name, functions)
+        torch._register_device_module(name, made)
+        torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+        _add_operators(functions, operators)
+        _enabled = (backend, name)
+        return made
+
+
+def _open_backend(backend):
+    try:
+        tensor(0.0, "f32", device=f"{backend}:0")
+    except _core.Error as error:
+        raise RuntimeError(f"Tenon's backend {backend!r} cannot be a device of PyTorch: {error}") from None
+
+
+def _check_name(name):
+    if not name.isidentifier():
+        raise ValueError(f"the name of a device of PyTorch is an identifier, such as 'npu', found {name!r}")
+    current = torch._C._get_privateuse1_backend_name()
+    if current not in ("privateuseone", name):
+        raise RuntimeError(f"PyTorch's PrivateUse1 is already called {current!r} by another package, and cannot be {name!r}: a process has one such device")
+    if _is_taken(name):
+        raise ValueError(f"{name!r} is a device of PyTorch's own: choose another name, enable(BACKEND, name='my_{name}')")
+
+
+def _is_taken(name):
+    """Is this the name of a device of PyTorch's own?"""
+    try:
+        return torch.device(name).type == name and name != torch._C._get_privateuse1_backend_name()
+    except RuntimeError:
+        return False
+
+
+def _add_operators(functions, more):
+    for aten, plan in operators.plans(more).items():
+        functions.add_plans(aten, plan)
+
+
+def _functions():
+    if not _enabled:
+        raise RuntimeError("no Tenon device is enabled: call tenon.torch.device.enable(BACKEND) first")
+    return torch.ops.tenon_device
+
+
+def fallbacks(clear=False):
+    """Returns how often each operator ran on the CPU because the device has no kernel for it: {"aten::add.out": 3}.
+
+    Operators of Tenon are listed, too, if their fallback was registered (tenon.fallback_to_cpu): {"demo::gelu": 1}.
+
+    clear: starts to count anew.
+    """
+    functions = _functions()
+    counts = dict(zip(functions.fallback_names(), functions.fallback_counts()))
+    for line in fallback_report().splitlines():
+        name, count, *_ = line.split()
+        counts[name] = int(count) - _cleared.get(name, 0)
+    counts = {name: count for name, count in sorted(counts.items()) if count}
+    if clear:
+        functions.clear_fallbacks()
+        for name, count in counts.items():
+            _cleared[name] = _cleared.get(name, 0) + count
+    return counts
+
+
+@contextlib.contextmanager
+def strict(immediately=False):
+    """Lets nothing run on the CPU unseen: a context that raises an error that lists all operators that did.
+
+        with td.strict():
+            step()          # runs to its end, so that the list is complete
+
+    immediately: raises at the first such operator, before it runs.
+    """
+    functions = _functions()
+    if immediately:
+        before = functions.set_strict(True)
+        try:
+            yield
+        finally:
+            functions.set_strict(before)
+        return
+    old = fallbacks()
+    yield
+    missing = {name: count - old.get(name, 0) for name, count in fallbacks().items() if count > old.get(name, 0)}
+    if missing:
+        lines = "".join(f"\n  {name}  {count} times" for name, count in missing.items())
+        raise NotImplementedError(f"device {_enabled[1]} has no kernel for {len(missing)} operators, which ran on the CPU:{lines}\n"
+                                  "Add kernels for the operators of Tenon that compute them (docs/torch_operators.md).")
+
+
+def deny_fallback(*names, deny=True):
+    """Forbids operators of PyTorch ("aten::abs", or one overload: "aten::abs.out") to run on the CPU in place of the device."""
+    for name in names:
+        _functions().deny_fallback(name if "::" in name else f"aten::{name}", deny)
+
+
+def table():
+    """Returns the operators of PyTorch that operators of Tenon compute: {"aten::relu": ["core::relu(self)"]}."""
+    return operators.table()
+
+
+class _Callable(types.ModuleType):
+    """tenon.torch.device(TYPE, BACKEND) declares that a device of PyTorch, made by another package, is a Tenon device."""
+
+    def __call__(self, type, backend):
+        return _tenon_torch._declare_device(type, backend)
+
+
+sys.modules[__name__].__class__ = _Callable
