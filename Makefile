@@ -50,6 +50,9 @@ test-%: build
 test-mxnet: build .venv-zoo/base.stamp $(MXNETS) ## test MXNet's libraries and models in Tenon, and ours in real MXNet 1.7, 1.8 and 1.9
 	@scripts/packages.sh test && scripts/test.sh $(BUILD) mxnet
 
+torch-device: build .venv-zoo/base.stamp ## test a device in PyTorch whole: all OpInfo samples, 50 seeds of delays, 10,000 iterations (an hour)
+	@scripts/packages.sh test && OPINFO_SHARE= TENON_TORCH_SEEDS=50 TENON_TORCH_ITERATIONS=10000 scripts/test.sh $(BUILD) torch-device
+
 mxnet-examples: build .venv-zoo/base.stamp $(MXNETS) ## test the example libraries of MXNet's source tree, unmodified, beside real MXNet (MXNET_SOURCE=DIR)
 	@MXNET_SOURCE="$(MXNET_SOURCE)" TENON_BUILD=$(BUILD) .venv-zoo/bin/python tests/adapters/mxnet_examples_test.py
 
@@ -98,8 +101,9 @@ zoo: .venv-zoo/base.stamp ## make the model zoo in build/zoo
 install: build ## install into PREFIX (/usr/local)
 	@cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
 
-support: build ## write docs/support.md, what each built-in operator supports, from the registry
+support: build .venv-zoo/base.stamp ## write docs/support.md, what each built-in operator supports, and docs/torch_operators.md
 	@$(PYTHON) scripts/support.py $(BUILD)
+	@PYTHONPATH=$(BUILD)/python .venv-zoo/bin/python scripts/torch_operators.py
 
 abi-update: build ## update abi/ after an addition to the headers; refuses a change that breaks the contract
 	@$(PYTHON) abi/update.py update $(BUILD)
@@ -113,4 +117,4 @@ format: ## lay the sources out with clang-format
 clean: ## remove the build folders and keep the virtual environments
 	rm -rf $(BUILD) build-*
 
-.PHONY: help packages build run test setup packages-test test-mxnet mxnet-examples sanitize stress sim-seeds device-failures isolation-fuzz device-faults leaks failures fuzz coverage exported-models bench zoo install support abi-update abi-snapshot format clean
+.PHONY: help packages build run test setup packages-test test-mxnet torch-device mxnet-examples sanitize stress sim-seeds device-failures isolation-fuzz device-faults leaks failures fuzz coverage exported-models bench zoo install support abi-update abi-snapshot format clean

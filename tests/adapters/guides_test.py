@@ -18,7 +18,7 @@ import totals
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
 GUIDES = os.path.join(ROOT, "docs", "guides")
-NAMES = "first-operator-from-python", "from-torch-library", "from-cpp-extension", "from-mxnet"
+NAMES = "first-operator-from-python", "from-torch-library", "from-cpp-extension", "from-mxnet", "device-in-pytorch"
 CHECKER = doctest.OutputChecker()
 
 
@@ -101,7 +101,9 @@ def start(name):
     environment = {**os.environ, "PYTHONPATH": os.path.join(BUILD, "python"), "PATH": os.pathsep.join([binaries, BUILD, os.environ["PATH"]]), "TENON_CACHE": os.path.join(folder, "cache"),
                    "TORCHINDUCTOR_CACHE_DIR": os.path.join(folder, "inductor"), "TORCHINDUCTOR_COMPILE_THREADS": "1", "PYTHONUNBUFFERED": "1",
                    "CXXFLAGS": "-O0 -g0",  # for setup.py: halves the time
-                   "MXNET": mxnet_oracle.package() or ""}
+                   "MXNET": mxnet_oracle.package() or "", "TENON": ROOT}
+    if name == "device-in-pytorch":  # its C++ part takes a minute to compile, and is tested by itself
+        environment["TENON_CACHE"] = os.environ.get("TENON_CACHE", os.path.join(BUILD, "cache"))
     log = open(os.path.join(folder, "log"), "w+", encoding="utf-8")
     return folder, log, subprocess.Popen([sys.executable, os.path.abspath(__file__), "--follow", name], cwd=work, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
 

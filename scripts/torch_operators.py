@@ -1,0 +1,51 @@
+"""Writes docs/torch_operators.md, the operators of PyTorch that operators of Tenon compute on a device, from the tables.
+
+    scripts/torch_operators.py             writes the page (with .venv-zoo's Python, and PYTHONPATH=build/python)
+    scripts/torch_operators.py --check     fails if the page is not what the tables say
+"""
+import os
+import sys
+
+PAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs", "torch_operators.md")
+
+HEAD = """# Operators of PyTorch on a Tenon device
+
+After reading this page you can tell which operators of Tenon compute an operator of PyTorch on a
+[Tenon device in PyTorch](torch_device.md), and so which kernels a device needs. `make support` writes this page; do not
+edit it by hand. Names are the arguments of PyTorch's operator. `raw(x)` is an argument without promotion to the common
+dtype. If there are several rows for an operator, the first that the device has kernels for computes it.
+
+An operator that is defined by others, such as `aten::linear` by `aten::addmm`, is not listed: PyTorch calls the others.
+
+| operator of PyTorch | computed by |
+|---|---|
+"""
+
+
+def page():
+    from tenon.torch.device import operators
+    rows = {aten: list(texts) for aten, texts in operators.table().items()}
+    for aten, names in operators.COMPOSITES.items():
+        rows.setdefault(aten, []).append(f"several calls of {', '.join(names)}")
+    lines = []
+    for aten, texts in sorted(rows.items()):
+        cells = [t if t.startswith("several") else f"`{t}`" for t in texts]
+        lines.append(f"| `{aten}` | {'<br>'.join(cells)} |\n")
+    return HEAD + "".join(lines)
+
+
+def main():
+    text = page()
+    if "--check" not in sys.argv:
+        with open(PAGE, "w", encoding="utf-8") as file:
+            file.write(text)
+        return 0
+    with open(PAGE, encoding="utf-8") as file:
+        if file.read() == text:
+            return 0
+    print("docs/torch_operators.md is not what the tables say: run `make support`")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

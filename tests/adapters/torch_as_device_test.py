@@ -1,0 +1,356 @@
+"""A Tenon device as a device of PyTorch (tenon.torch.device): training on `sim`, strict mode, operators of libraries, and errors.
+
+Each program below has a process of its own, because a process has one such device.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
+HERE = os.path.join(ROOT, "tests", "adapters")
+FOLDER = tempfile.mkdtemp(prefix="tenon-torch-as-device-")
+SEEDS = int(os.environ.get("TENON_TORCH_SEEDS", "2"))
+STEPS = 100
+sys.path.insert(0, HERE)
+import totals
+
+HEAD = """
+import os, sys, torch
+import torch.nn.functional as F
+import tenon, tenon.torch
+import tenon.torch.device as td
+def said(call):
+    try:
+        call()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "nothing was raised"
+def expect(text, call):
+    found = said(call)
+    assert text in found, f"expected {text!r}, found {found!r}"
+"""
+
+
+def run(body, status=0, **environment):
+    """Runs a program; it fails if its exit status is not `status`.  Returns what it wrote."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([os.path.join(BUILD, "python"), HERE]), "OMP_NUM_THREADS": "1", **environment}
+    program = HEAD + textwrap.dedent(body)
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, env=env, cwd=FOLDER, check=False)
+    if done.returncode != status:
+        raise AssertionError(f"exit status {done.returncode}:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
+    return done.stdout + done.stderr
+
+
+def built(name, text):
+    path = os.path.join(FOLDER, name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+TRAIN = """
+    from torch_nets import ResNet, Transformer
+    from torch.utils.data import DataLoader, TensorDataset
+    td.enable("sim")
+    STEPS = int(os.environ["STEPS"])
+    def train(net, kind, device, amp, pause=None):
+        torch.manual_seed(1)
+        data = TensorDataset(*kind.batch(64))
+        loader = DataLoader(data, batch_size=16, pin_memory=device != "cpu")
+        optimizer = torch.optim.SGD(net.parameters(), 0.05, momentum=0.9) if kind is ResNet else torch.optim.AdamW(net.parameters(), 1e-3)
+        scaler = torch.amp.GradScaler(device, enabled=amp, init_scale=2.0 ** 8)
+        losses = []
+        while len(losses) < STEPS:
+            for x, y in loader:
+                x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+                optimizer.zero_grad()
+                with torch.autocast(device, dtype=torch.bfloat16, enabled=amp):
+                    loss = F.cross_entropy(net(x).float().flatten(0, -2), y.flatten())
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+                losses.append(loss.detach())
+                if len(losses) == STEPS // 2 and pause:
+                    pause(net, optimizer)
+                if len(losses) == STEPS:
+                    break
+        return torch.stack(losses).cpu()
+    import copy
+    for kind in (Transformer, ResNet):
+        for amp in (False, True):
+            torch.manual_seed(0)
+            net = kind()
+            there = copy.deepcopy(net).to("sim")
+            expected = train(net, kind, "cpu", amp)
+            found = train(there, kind, "sim", amp)
+            worst = (found - expected).abs().max().item()
+            print(kind.__name__, "amp" if amp else "f32", f"{expected[0]:.6f} -> {expected[-1]:.6f}, largest difference {worst:.2g}")
+            assert expected[-1] < expected[0] and worst < 1e-5, worst
+    torch.sim.synchronize()
+"""
+
+
+class Training(unittest.TestCase):
+    def test_losses_follow_those_of_the_cpu_whatever_the_delays_of_the_device(self):
+        for seed in range(1, SEEDS + 1):
+            with self.subTest(seed=seed):
+                print(run(TRAIN, TENON_SIM=f"delay=50,seed={seed}", STEPS=str(STEPS)), end="")
+
+    def test_a_checkpoint_is_continued_by_another_process(self):
+        path = os.path.join(FOLDER, "net.pt")
+        body = """
+            from torch_nets import Transformer
+            td.enable("sim")
+            torch.manual_seed(0)
+            net = Transformer().to("sim")
+            optimizer = torch.optim.AdamW(net.parameters(), 1e-3)
+            words, targets = Transformer.batch(8)
+            path, is_second, device = sys.argv[1:] if len(sys.argv) > 1 else (os.environ["NET"], os.environ["SECOND"] == "1", "sim")
+            if is_second:
+                state = torch.load(path, map_location="sim")
+                assert all(v.device.type == "sim" for v in state["net"].values())
+                net.load_state_dict(state["net"]); optimizer.load_state_dict(state["optimizer"])
+            for _ in range(5):
+                optimizer.zero_grad()
+                loss = F.cross_entropy(net(words.to("sim")).flatten(0, -2), targets.to("sim").flatten())
+                loss.backward()
+                optimizer.step()
+                print(f"{loss.item():.6f}")
+                if not is_second and _ == 1:
+                    torch.save({"net": net.state_dict(), "optimizer": optimizer.state_dict()}, path)
+        """
+        whole = run(body, NET=path, SECOND="0").split()
+        rest = run(body, NET=path, SECOND="1").split()
+        self.assertEqual(whole[2:], rest[:3])
+
+    def test_memory_on_the_device_is_flat(self):
+        run("""
+            from torch_nets import Transformer
+            td.enable("sim")
+            net = Transformer().to("sim")
+            optimizer = torch.optim.SGD(net.parameters(), 0.01)
+            words, targets = (t.to("sim") for t in Transformer.batch(2))
+            def step():
+                optimizer.zero_grad()
+                F.cross_entropy(net(words).flatten(0, -2), targets.flatten()).backward()
+                optimizer.step()
+            for _ in range(20):
+                step()
+            torch.sim.synchronize()
+            before = torch.sim.memory_allocated(), torch.sim.memory_reserved()
+            for _ in range(int(os.environ["ITERATIONS"])):
+                step()
+            torch.sim.synchronize()
+            after = torch.sim.memory_allocated(), torch.sim.memory_reserved()
+            assert before == after, (before, after)
+        """, ITERATIONS=os.environ.get("TENON_TORCH_ITERATIONS", "300"))
+
+
+class Strict(unittest.TestCase):
+    STEP = """
+        from torch_nets import ResNet, Transformer
+        tenon.load(os.environ["PLUGIN"]) if os.environ.get("PLUGIN") else None
+        name = td.enable(os.environ["BACKEND"]).__name__.split(".")[1]
+        def step(kind):
+            torch.manual_seed(0)
+            net = kind().to(name)
+            optimizer = torch.optim.SGD(net.parameters(), 0.1)
+            x, y = kind.batch(4)
+            loss = F.cross_entropy(net(x.to(name)).flatten(0, -2), y.to(name).flatten())
+            loss.backward()
+            optimizer.step()
+            with torch.no_grad():
+                return net.eval()(x.to(name)).cpu()
+    """
+
+    def test_a_device_without_kernels_is_told_all_operators_that_it_lacks(self):
+        library = os.path.join(BUILD, "tests", "vx.so")
+        output = run(self.STEP + """
+        def all_of(kind):
+            with td.strict():
+                step(kind)
+        for kind, words in ((Transformer, ("aten::addmm.out", "aten::native_layer_norm ", "aten::nll_loss_forward.output")),
+                            (ResNet, ("aten::convolution_overrideable ", "aten::native_batch_norm ", "aten::convolution_backward_overrideable "))):
+            text = said(lambda: all_of(kind))
+            assert text.startswith("NotImplementedError: device vx has no kernel for"), text
+            for word in words:
+                assert word in text, (word, text)
+        def first():
+            with td.strict(immediately=True):
+                torch.ones(2, device="vx").exp()
+        expect("aten::exp.out has no kernel on device vx, and strict mode does not let it run on the CPU", first)
+        assert torch.ones(2, device="vx").exp().cpu()[0] > 2.7, "strict mode ended"
+        """, PLUGIN=library, BACKEND="vx")
+        self.assertEqual(output, "")
+
+    def test_a_device_that_compiles_source_trains_both_networks_without_the_cpu(self):
+        for backend in ("sim", "opencl"):
+            with self.subTest(backend=backend):
+                run(self.STEP + """
+        with td.strict():
+            found = [step(Transformer), step(ResNet)]
+        assert not td.fallbacks(), td.fallbacks()
+        name = "cpu"
+        for a, b in zip(found, [step(Transformer), step(ResNet)]):
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+                """, BACKEND=backend)
+
+
+class Operators(unittest.TestCase):
+    LIBRARY = """#include <tenon/op.h>
+static tenon_status_t twice(tenon_call_t *call) {
+  const float *x = call->inputs[0]->data;
+  float *y = call->outputs[0]->data;
+  for (int64_t i = 0; i < tenon_count(call->inputs[0]); i++) y[i] = 2 * x[i];
+  return TENON_OK;
+}
+TENON_LIBRARY(forms, "1.0.0",
+  TENON_OP("plain(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_KERNEL("cpu", twice)),
+  TENON_OP("both(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_GRADIENT("x: both(grad)"),
+    TENON_KERNEL("cpu", twice)))
+"""
+
+    def test_an_operator_of_a_library_runs_on_the_device_in_each_form(self):
+        run("""
+            library = tenon.load(os.environ["LIBRARY"])
+            tenon.torch.register(library)
+            td.enable("sim")
+            x = torch.arange(3.0, device="sim", requires_grad=True)
+            expect("forms::plain", lambda: torch.ops.forms.plain(x.detach()))
+            tenon.fallback_to_cpu("sim")
+            td.fallbacks(clear=True)
+            assert torch.ops.forms.plain(x.detach()).cpu().tolist() == [0, 2, 4]
+            assert td.fallbacks() == {"forms::plain": 1}, td.fallbacks()
+            y = torch.ops.forms.both(x)
+            assert y.device == torch.device("sim:0")
+            y.sum().backward()
+            assert x.grad.cpu().tolist() == [2, 2, 2]
+            expect("RuntimeError", lambda: torch.ops.forms.plain(x).sum().backward())
+            table = torch._C._dispatch_dump_table("forms::both")
+            assert "PrivateUse1: registered at" in table or "sim: registered at" in table, table
+            meta = torch.ops.forms.both(torch.empty(5, device="meta"))
+            assert meta.shape == (5,) and meta.is_meta
+            compiled = torch.compile(lambda t: torch.ops.forms.both(t) + 1, backend="aot_eager")
+            assert compiled(x.detach()).cpu().tolist() == [1, 3, 5]
+        """, LIBRARY=built("forms.c", self.LIBRARY))
+
+    def test_a_row_of_a_vendor_replaces_that_of_the_table(self):
+        run("""
+            tenon.load(os.environ["LIBRARY"])
+            tenon.fallback_to_cpu("sim")
+            td.enable("sim", operators={"aten::hardshrink.out": "forms::plain(self)"})
+            assert F.hardshrink(torch.ones(2, device="sim")).cpu().tolist() == [2, 2]
+            assert td.table()["aten::hardshrink.out"] == ["forms::plain(self)"]
+        """, LIBRARY=built("forms.c", self.LIBRARY))
+
+    def test_a_row_that_is_not_valid_says_what_is_wrong(self):
+        for row, why in (({"aten::relu": "core::relu(x)"}, "has no argument x; it has self"),
+                         ({"aten::relu": "core::relu(self, self)"}, "core::relu has 1 arguments: x"),
+                         ({"aten::relu": "core::softmax(self, axe=1)"}, "core::softmax has no argument axe; it has x, axis"),
+                         ({"aten::relu": "relu("}, "is not valid")):
+            with self.subTest(row=row):
+                run(f"expect({why!r}, lambda: td.enable('sim', operators={row!r}))")
+
+
+    def test_the_page_of_operators_is_that_of_the_tables(self):
+        env = {**os.environ, "PYTHONPATH": os.path.join(BUILD, "python")}
+        done = subprocess.run([sys.executable, os.path.join(ROOT, "scripts", "torch_operators.py"), "--check"], capture_output=True, text=True, env=env, check=False)
+        self.assertEqual(done.stdout + done.stderr, "")
+
+
+class Errors(unittest.TestCase):
+    def test_a_process_has_one_such_device(self):
+        run("""
+            assert td.enable("sim") is td.enable("sim")
+            expect("PyTorch has one PrivateUse1 device in a process: it is already Tenon's backend 'sim' as 'sim'", lambda: td.enable("null"))
+        """)
+
+    def test_names_that_pytorch_has_are_refused_or_changed(self):
+        run("""
+            expect("'cuda' is a device of PyTorch's own: choose another name", lambda: td.enable("sim", name="cuda"))
+            expect("is an identifier", lambda: td.enable("sim", name="my device"))
+            td.enable("sim", name="npu")
+            assert torch.empty(1, device="npu").device.type == "npu" and torch.npu.device_count() == 2
+        """)
+
+    def test_a_backend_that_does_not_exist_is_named(self):
+        run('expect("nonesuch", lambda: td.enable("nonesuch"))')
+
+    def test_a_missing_compiler_says_what_to_install(self):
+        run("""expect("needs a C++ compiler once", lambda: td.enable("sim"))
+expect("apt install g++", lambda: td.enable("sim"))""", CXX="/nonexistent/c++", TENON_CACHE=os.path.join(FOLDER, "empty"))
+
+    def test_running_out_of_memory_is_an_error_with_a_report_and_the_next_call_works(self):
+        run("""
+            td.enable("sim")
+            torch.sim.set_per_process_memory_fraction(0.01)
+            try:
+                torch.empty(1 << 30, device="sim")
+            except torch.OutOfMemoryError as error:
+                assert "sim:0" in str(error), error
+            else:
+                raise AssertionError("nothing was raised")
+            assert torch.ones(3, device="sim").sum().item() == 3
+        """)
+
+    def test_a_device_index_that_does_not_exist_is_an_error(self):
+        run("""
+            td.enable("sim")
+            expect("sim:7 does not exist: this machine has 2 device(s)", lambda: torch.empty(1, device="sim:7"))
+            expect("sim:7 does not exist", lambda: torch.sim.set_device(7))
+            assert torch.empty(1, device="sim").device.index == 0
+        """)
+
+    def test_a_layout_that_the_device_lacks_is_an_error(self):
+        run("""
+            td.enable("sim")
+            expect("NotImplementedError", lambda: torch.eye(2).to_sparse().to("sim"))
+            assert torch.ones(2, device="sim").sum().item() == 2
+        """)
+
+    def test_the_child_of_a_fork_is_told_that_the_device_is_lost(self):
+        run("""
+            td.enable("opencl")
+            x = torch.ones(2, device="tenon_opencl")
+            torch.tenon_opencl.synchronize()
+            if (pid := os.fork()) == 0:
+                text = said(lambda: (x + 1).cpu())
+                os._exit(0 if "fork" in text else (print(text, flush=True), 1)[1])
+            assert os.waitpid(pid, 0)[1] == 0
+            assert (x + 1).cpu().tolist() == [2, 2]
+        """)
+
+    def test_failed_work_names_the_operator_and_the_other_device_works(self):
+        run("""
+            td.enable("sim")
+            x = torch.ones(4, device="sim")
+            (x + x).cpu()
+            tenon.load  # the simulated device is lost at its next piece of work
+            y = torch.ones(4, device="sim:1")
+            for _ in range(3):
+                expect("sim:0", lambda: [(x + x).cpu() for _ in range(20)])
+            assert (y + y).cpu().tolist() == [2.0] * 4
+        """, TENON_SIM="lose=0:12")
+
+
+class Vendors(unittest.TestCase):
+    def test_a_package_enables_its_device_by_the_entry_point_of_pytorch(self):
+        package = os.path.join(FOLDER, "site")
+        os.makedirs(os.path.join(package, "npu_torch-1.0.dist-info"), exist_ok=True)
+        with open(os.path.join(package, "npu_torch.py"), "w", encoding="utf-8") as file:
+            file.write("def load():\n    import tenon.torch.device as td\n    td.enable('sim', name='npu')\n")
+        for name, text in (("METADATA", "Metadata-Version: 2.1\nName: npu_torch\nVersion: 1.0\n"), ("entry_points.txt", "[torch.backends]\nnpu = npu_torch:load\n")):
+            with open(os.path.join(package, "npu_torch-1.0.dist-info", name), "w", encoding="utf-8") as file:
+                file.write(text)
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join([os.path.join(BUILD, "python"), package])}
+        program = "import torch; x = torch.ones(3, device='npu'); print(x.sum().item(), torch.npu.device_count())"
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env, check=False)
+        self.assertEqual(done.stdout.split(), ["3.0", "2"], done.stderr)
+
+
+if __name__ == "__main__":
+    totals.main()
