@@ -30,7 +30,7 @@ it by hand. For operators of your own, `tenon show NAME --ops LIB` prints the sa
 |---|---|
 | dtypes | The declaration of types ([TENON_TYPES](contract.md)). `number`, `float`, `any` and so on are sets of dtypes. |
 | CPU | The kinds of kernels for the CPU: `loop` and `row` kernels are driven by the host; `kernel` is a function of the whole call; `composite` calls other operators; `view` needs no kernel, because the host describes the result as a view of its input. Instruction sets with kernels of their own follow in parentheses; without parentheses one kernel serves every processor. |
-| other devices | `source`: kernels for these dtypes are compiled for OpenCL, CUDA and every device that compiles source. `parts`: a composite runs on any device that has its parts. `any`: one kernel serves every device. `-`: the call falls back to the CPU, which is counted ([fallback](dispatch.md)). |
+| other devices | `source`: kernels for these dtypes are compiled for OpenCL, CUDA and every device that compiles source. `parts`: a composite runs on any device that has its parts. `any`: one kernel serves every device. `-`: the call falls back to the CPU if that fallback is registered, which is counted ([fallback](dispatch.md)); otherwise it is an error. |
 | gradient | The operator that computes the gradient; `parts`: it follows from the parts of a composite; `none`: the result does not depend differentiably on any input; `error`: asking for it is an error; `-`: none is declared. |
 | batching | `one call`: the operator is pointwise or declares a rule. `repeated`: `torch.vmap` calls it once for each element of the batch. |
 | PyTorch | `yes`: `torch.ops` has it. `no`: it takes or returns texts, which PyTorch's tensors cannot hold. |
