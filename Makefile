@@ -50,8 +50,8 @@ test-%: build
 test-mxnet: build .venv-zoo/base.stamp $(MXNETS) ## test MXNet's libraries and models in Tenon, and ours in real MXNet 1.7, 1.8 and 1.9
 	@scripts/packages.sh test && scripts/test.sh $(BUILD) mxnet
 
-torch-device: build .venv-zoo/base.stamp ## test a device in PyTorch whole: all OpInfo samples, 50 seeds of delays, 10,000 iterations (an hour)
-	@scripts/packages.sh test && OPINFO_SHARE= TENON_TORCH_SEEDS=50 TENON_TORCH_ITERATIONS=10000 scripts/test.sh $(BUILD) torch-device
+torch-device: build .venv-zoo/base.stamp ## test a device in PyTorch whole: all OpInfo samples, 50 seeds of delays, 10,000 iterations (hours)
+	@scripts/packages.sh test && OPINFO_SHARE= TENON_TORCH_SEEDS=50 TENON_TORCH_STEPS=100 TENON_TORCH_ITERATIONS=10000 scripts/test.sh $(BUILD) torch-device
 
 mxnet-examples: build .venv-zoo/base.stamp $(MXNETS) ## test the example libraries of MXNet's source tree, unmodified, beside real MXNet (MXNET_SOURCE=DIR)
 	@MXNET_SOURCE="$(MXNET_SOURCE)" TENON_BUILD=$(BUILD) .venv-zoo/bin/python tests/adapters/mxnet_examples_test.py
