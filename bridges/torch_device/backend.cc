@@ -43,7 +43,7 @@ struct Device {
 
 std::string name;
 std::atomic<int> count{0};
-std::array<Device, devices_most> devices;
+Device *const devices = new Device[devices_most]; // never destroyed: tensors outlive static objects
 thread_local c10::DeviceIndex current = 0;
 
 c10::DeviceIndex index_of(c10::DeviceIndex index) { return index < 0 ? current : index; }

@@ -68,7 +68,7 @@ namespace {
 // that nothing may read: they tell storages and their parts apart, as PyTorch needs it.
 struct Block {
   tenon_tensor_t *memory; // u8, all of the storage
-  void *reserved;         // such addresses; NULL: the memory has addresses
+  void *data;             // its address, as PyTorch sees it
   size_t bytes;
   c10::DeviceIndex index; // -1: pinned host memory
 };
@@ -77,7 +77,8 @@ struct Statistics {
   std::mutex lock;
   c10::CachingDeviceAllocator::DeviceStats stats;
 };
-Statistics statistics[devices_most];
+// This and the maps below are never destroyed: tensors may be released after static objects are.
+Statistics *const statistics = new Statistics[devices_most];
 
 constexpr size_t aggregate = (size_t)c10::CachingAllocator::StatType::AGGREGATE;
 
@@ -101,17 +102,59 @@ void count_block(const Block &block, bool is_new) {
 // The blocks of all devices by address.  PyTorch hands memory on under another owner, for example
 // through DLPack: such a storage is found by its address, so that Tenon orders the work on it.
 std::mutex blocks_lock;
-std::multimap<uintptr_t, const Block *> blocks;
+auto &blocks = *new std::multimap<uintptr_t, const Block *>;
 
-void add_block(const void *data, const Block *block) {
+// Addresses that nothing may read, for blocks of devices whose memory has none.
+char *reserved_begin, *reserved_end, *reserved_next;
+
+void reserve_addresses() {
+  for (size_t bytes = (size_t)1 << 44; !reserved_begin && bytes >= (size_t)1 << 32; bytes /= 4) {
+    void *made =
+        mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (made == MAP_FAILED) continue;
+    reserved_begin = (char *)made;
+    reserved_next = reserved_begin;
+    reserved_end = reserved_begin + bytes;
+  }
+}
+
+// Returns the next reserved addresses that no block has; NULL: there are none. Call it with the
+// lock.
+char *free_addresses(size_t bytes) {
+  constexpr size_t alignment = 64;
+  const size_t wanted = (bytes + alignment - 1) / alignment * alignment;
+  if (!reserved_begin) reserve_addresses();
+  char *at = reserved_next;
+  for (int wraps = 0; wraps < 2;) {
+    if (wanted > (size_t)(reserved_end - at)) {
+      at = reserved_begin;
+      wraps++;
+      continue;
+    }
+    const auto after = blocks.lower_bound((uintptr_t)at + wanted);
+    const Block *last = after == blocks.begin() ? nullptr : std::prev(after)->second;
+    const bool is_free = !last || (char *)last->data + last->bytes <= at;
+    if (is_free) {
+      reserved_next = at + wanted;
+      return at;
+    }
+    at = (char *)last->data + (last->bytes + alignment - 1) / alignment * alignment;
+  }
+  return nullptr;
+}
+
+// Gives the block its address, and adds it to those that are found by address.
+void add_block(Block *block, void *address) {
   std::lock_guard<std::mutex> guard(blocks_lock);
-  blocks.emplace((uintptr_t)data, block);
+  block->data = address ? address : free_addresses(block->bytes);
+  TORCH_CHECK_WITH(OutOfMemoryError, block->data, "no ", block->bytes,
+                   " bytes of addresses are left in the process for a tensor on ", backend_name());
+  blocks.emplace((uintptr_t)block->data, block);
 }
 
 void remove_block(const Block *block) {
-  const void *data = block->reserved ? block->reserved : block->memory->data;
   std::lock_guard<std::mutex> guard(blocks_lock);
-  auto [at, end] = blocks.equal_range((uintptr_t)data);
+  auto [at, end] = blocks.equal_range((uintptr_t)block->data);
   while (at != end && at->second != block)
     at++;
   if (at != end) blocks.erase(at);
@@ -131,25 +174,17 @@ void free_block(void *context) {
   auto *block = (Block *)context;
   remove_block(block);
   tenon_tensor_release(block->memory);
-  if (block->reserved) (void)munmap(block->reserved, block->bytes);
   count_block(*block, false);
   delete block;
 }
 
 // Returns the pointer of a storage over this memory, which it takes over.
 c10::DataPtr pointer_over(TensorRef memory, size_t bytes, c10::DeviceIndex index) {
-  auto block = std::make_unique<Block>(Block{nullptr, nullptr, bytes, index});
-  void *data = memory.get()->data;
-  if (!has_addresses(index)) {
-    data = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    TORCH_CHECK_WITH(OutOfMemoryError, data != MAP_FAILED, "no ", bytes,
-                     " bytes of addresses are left in the process for a tensor on ",
-                     backend_name());
-    block->reserved = data;
-  }
-  block->memory = memory.take();
+  auto block = std::make_unique<Block>(Block{memory.get(), nullptr, bytes, index});
+  add_block(block.get(), has_addresses(index) ? memory.get()->data : nullptr);
+  (void)memory.take();
   count_block(*block, true);
-  add_block(data, block.get());
+  void *data = block->data;
   return {data, block.release(), free_block, c10::Device(device_type, index)};
 }
 
@@ -159,7 +194,10 @@ c10::DataPtr allocate_on(c10::DeviceIndex index, size_t bytes) {
   const auto extent = (int64_t)bytes;
   const tenon_status_t status = tenon_tensor_create_on(
       tenon_device_of(index), tenon_dtype(TENON_U8), 1, &extent, memory.receive());
-  if (status == TENON_MEMORY) statistics[index].stats.num_ooms++;
+  if (status == TENON_MEMORY) {
+    std::lock_guard<std::mutex> guard(statistics[index].lock);
+    statistics[index].stats.num_ooms++;
+  }
   check_status(status);
   return pointer_over(std::move(memory), bytes, index);
 }
@@ -230,7 +268,7 @@ void DeviceMemory::resetPeakStats(c10::DeviceIndex index) {
 // ---- pinned host memory ------------------------------------------------------------------------
 
 std::mutex pinned_lock;
-std::map<uintptr_t, size_t> pinned; // address: bytes
+auto &pinned = *new std::map<uintptr_t, size_t>; // address: bytes
 at::HostStats pinned_stats;
 
 void free_pinned(void *context) {
