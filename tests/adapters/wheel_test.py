@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -84,13 +85,24 @@ def in_python(version, program, wheel, library, folder):
     return True
 
 
+def holds_the_device_of_pytorch(wheel):
+    """Returns whether the wheel has the sources of the device in PyTorch, and the headers that they are compiled against."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    sources = {f"tenon/share/torch_device/{os.path.basename(f)}" for f in glob.glob(os.path.join(ROOT, "bridges", "torch_device", "*.*"))}
+    expected = sources | {"tenon/include/tenon/tenon.h", "tenon/include/tenon/torch.h", "tenon/torch/device/__init__.py", "tenon/torch/device/build.py"}
+    if missing := expected - names:
+        print(f"FAIL: the wheel lacks {', '.join(sorted(missing))}")
+    return not missing
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
         wheel = build(sys.executable, os.path.join(folder, "wheel"))
         library = os.path.join(folder, "gelu.so")
         run(os.path.join(BUILD, "tenon"), "build", os.path.join(ROOT, "examples/01_gelu/gelu.c"), "-o", library)
         here = pythons()
-        good = list(pool.map(lambda item: in_python(*item, wheel, library, folder), here.items()))
+        good = [holds_the_device_of_pytorch(wheel), *pool.map(lambda item: in_python(*item, wheel, library, folder), here.items())]
     for version in VERSIONS:
         if version not in here:
             print(f"skipped: the wheel in Python {version}: there is no python{version} here")
