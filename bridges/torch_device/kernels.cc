@@ -134,6 +134,7 @@ Plan parse_plan(const std::string &text, size_t argument_count) {
       size_t index = 0;
       std::string value;
       words >> index >> value;
+      if (!words || index >= argument_count) refuse_plan(text, "WHEN names no argument");
       plan.conditions.emplace_back(index, value);
     } else if (word == "CALL") {
       plan.calls.push_back(parse_call(words, text));
@@ -143,10 +144,11 @@ Plan parse_plan(const std::string &text, size_t argument_count) {
   }
   if (plan.calls.empty()) refuse_plan(text, "it has no CALL");
   std::vector<bool> is_seen(argument_count);
-  for (const Call &call : plan.calls)
-    for (const Operand &o : call.operands) {
+  for (size_t i = 0; i < plan.calls.size(); i++)
+    for (const Operand &o : plan.calls[i].operands) {
       const bool is_argument = std::string("AaDOPM").find(o.kind) != std::string::npos;
       if (is_argument && o.index >= argument_count) refuse_plan(text, "there is no such argument");
+      if (o.kind == 'C' && o.index >= i) refuse_plan(text, "a call uses the result of a later one");
       if (o.kind == 'A' && !is_seen[o.index]) plan.promoted.push_back(o.index);
       if (o.kind == 'A') is_seen[o.index] = true;
     }
@@ -412,6 +414,7 @@ tenon_status_t run_call(Frame &f, const Call &call, tenon_tensor_t *out) {
 // The kernel of one operator of PyTorch: computes it by the first plan that serves the call.
 struct Kernel final : c10::OperatorKernel {
   std::vector<Plan> plans;
+  size_t return_count = 0;
   std::vector<size_t> written; // the arguments that the operator writes to: `out`, or `self`
 
   void operator()(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) {
@@ -460,8 +463,7 @@ bool Kernel::run(const Plan &plan, c10::ArrayRef<c10::IValue> arguments,
   }
   auto &results = f.results.back();
   std::vector<c10::IValue> returned;
-  for (size_t i = 0; i < results.size() && !direct; i++) {
-    if (!written.empty() && i >= written.size()) break;
+  for (size_t i = 0; i < return_count && !direct; i++) {
     at::Tensor made = tensor_over(std::move(results[i]));
     if (!written.empty()) {
       const at::Tensor out = arguments[written[i]].toTensor();
@@ -511,14 +513,20 @@ void add_plans(const std::string &aten, const std::string &text) {
   const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), overload.c_str());
   const auto &schema = op.schema();
   auto kernel = std::make_unique<Kernel>();
+  kernel->return_count = schema.returns().size();
   for (size_t i = 0; i < schema.arguments().size(); i++) {
     const auto *alias = schema.arguments()[i].alias_info();
     if (alias && alias->isWrite()) kernel->written.push_back(i);
   }
+  TORCH_CHECK(kernel->written.empty() || kernel->written.size() == kernel->return_count, aten,
+              " writes to arguments that it does not return, which a plan cannot do");
   std::istringstream plans(text);
   std::string plan;
   const auto add = [&] {
-    if (!plan.empty()) kernel->plans.push_back(parse_plan(plan, schema.arguments().size()));
+    if (plan.empty()) return;
+    kernel->plans.push_back(parse_plan(plan, schema.arguments().size()));
+    if (kernel->plans.back().calls.back().output_count < kernel->return_count)
+      refuse_plan(plan, "its last call has fewer results than " + aten);
     plan.clear();
   };
   for (std::string line; std::getline(plans, line);) {
