@@ -14,9 +14,9 @@ import time
 import readme
 import report
 
-NAMES = ("calls", "autograd", "trace", "load", "isolated", "build", "scaffold", "check", "memory", "devices", "opencl", "transfers", "gemm", "python", "pytorch", "models", "parallel", "contention", "trees")
+NAMES = ("calls", "autograd", "trace", "load", "isolated", "build", "scaffold", "check", "memory", "devices", "opencl", "transfers", "gemm", "python", "pytorch", "torch_device", "models", "parallel", "contention", "trees")
 NAMED = ("mxnet", "mxnet_export")  # run only when named: they need MXNet's virtual environment
-ZOO = ("python", "pytorch")  # these need PyTorch, so the Python of .venv-zoo runs them
+ZOO = ("python", "pytorch", "torch_device")  # these need PyTorch, so the Python of .venv-zoo runs them
 
 
 def python_of(name):
