@@ -61,8 +61,8 @@ static void add_ordinal(tn_text_t *text, tn_ordinal_t *o) {
 static uint64_t free_memory(tn_ordinal_t *o) {
   uint64_t bytes = 0;
   tenon_memory_stats_t stats = {.size = sizeof stats};
-  bool is_reported = TN_SLOT(o->table, memory_free) &&
-                     o->table->memory_free(&o->context, &bytes) == TENON_OK;
+  bool is_reported =
+      TN_SLOT(o->table, memory_free) && o->table->memory_free(&o->context, &bytes) == TENON_OK;
   if (is_reported) return bytes;
   if (tenon_memory_stats(o->context.device, &stats) != TENON_OK) return 0;
   return o->properties.memory > stats.reserved ? o->properties.memory - stats.reserved : 0;
