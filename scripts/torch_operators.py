@@ -13,9 +13,10 @@ HEAD = """# Operators of PyTorch on a Tenon device
 After reading this page you can tell which operators of Tenon compute an operator of PyTorch on a
 [Tenon device in PyTorch](torch_device.md), and so which kernels a device needs. `make support` writes this page; do not
 edit it by hand. Names are the arguments of PyTorch's operator. `raw(x)` is an argument without promotion to the common
-dtype. If there are several rows for an operator, the first that the device has kernels for computes it.
+dtype. A cell with several lines lists alternatives: the first one whose condition holds (such as alpha = 1) and that the
+device serves is used. The names in a nested call are needed, too: `aten::addmm` needs `core::matmul` and `core::add`.
 
-An operator that is defined by others, such as `aten::linear` by `aten::addmm`, is not listed: PyTorch calls the others.
+Operators that PyTorch itself decomposes (`aten::linear` calls `aten::addmm`) are not listed.
 
 | operator of PyTorch | computed by |
 |---|---|

@@ -41,7 +41,7 @@ struct Device {
   at::Generator generator;
 };
 
-std::string name;
+std::string &name = *new std::string;
 std::atomic<int> count{0};
 Device *const devices = new Device[devices_most]; // never destroyed: tensors outlive static objects
 thread_local c10::DeviceIndex current = 0;
@@ -49,11 +49,7 @@ thread_local c10::DeviceIndex current = 0;
 c10::DeviceIndex index_of(c10::DeviceIndex index) { return index < 0 ? current : index; }
 
 Device &device_at(c10::DeviceIndex index) {
-  TORCH_CHECK(is_open(), "no Tenon device is enabled: call tenon.torch.device.enable");
-  index = index_of(index);
-  TORCH_CHECK(index < device_count(), "device ", backend_name(), ":", (int)index,
-              " does not exist: this machine has ", (int)device_count(),
-              " device(s) of this backend, with the indices 0 to ", (int)device_count() - 1);
+  index = check_index(index);
   Device &d = devices[index];
   std::call_once(d.opened, [&] {
     tenon_stream_t *before = nullptr;
@@ -86,10 +82,23 @@ bool is_open() { return count > 0; }
 const std::string &backend_name() { return name; }
 c10::DeviceIndex device_count() noexcept { return (c10::DeviceIndex)count.load(); }
 c10::DeviceIndex current_device() noexcept { return current; }
+c10::DeviceIndex check_index(int64_t index) {
+  TORCH_CHECK(is_open(), "no Tenon device is enabled: call tenon.torch.device.enable");
+  if (index == -1) return current;
+  TORCH_CHECK(index >= 0 && index < device_count(), "device ", backend_name(), ":", index,
+              " does not exist: this machine has ", (int)device_count(),
+              " device(s) of this backend, with the indices 0 to ", (int)device_count() - 1);
+  return (c10::DeviceIndex)index;
+}
+// Starts the device. A failure is left to the first call that uses it: PyTorch's threads for
+// gradients set every device, also those that nobody uses, and an exception there ends the process.
 void set_device(c10::DeviceIndex index) {
   if (index < 0) return;
-  (void)device_at(index);
-  current = index;
+  current = check_index(index);
+  try {
+    (void)device_at(index);
+  } catch (const c10::Error &) {
+  }
 }
 c10::DeviceIndex exchange_device(c10::DeviceIndex index) noexcept {
   const c10::DeviceIndex before = current;
@@ -178,7 +187,7 @@ at::Generator make_generator(c10::DeviceIndex index) {
 } // namespace
 
 const at::Generator &default_generator(c10::DeviceIndex index) {
-  Device &d = device_at(index);
+  Device &d = devices[check_index(index)];
   std::call_once(d.seeded, [&] {
     d.generator = make_generator(index_of(index));
     (void)d.generator.seed();
@@ -314,8 +323,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
     return default_generator(index);
   }
   at::Generator getNewGenerator(c10::DeviceIndex index) const override {
-    (void)device_at(index);
-    return make_generator(index);
+    return make_generator(check_index(index));
   }
   at::Device getDeviceFromPtr(void *) const override { return {device_type, current}; }
   bool isPinnedPtr(const void *data) const override { return is_pinned(data); }

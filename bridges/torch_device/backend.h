@@ -79,6 +79,8 @@ c10::DeviceIndex exchange_device(c10::DeviceIndex index) noexcept;
 tenon_device_t tenon_device_of(c10::DeviceIndex index);
 // Returns the index of a Tenon device of this backend.
 c10::DeviceIndex index_of_tenon(tenon_device_t device);
+// Returns an index that exists; -1 stands for the current device.
+c10::DeviceIndex check_index(int64_t index);
 // Has memory of the device flat addresses?
 bool has_addresses(c10::DeviceIndex index);
 
@@ -96,6 +98,8 @@ TensorRef bits_of(const at::Tensor &tensor);
 // Grows or shrinks a storage and keeps its contents.
 void resize_storage(const c10::Storage &storage, size_t bytes);
 bool is_pinned(const void *data);
+// Is this the owner of pinned memory, which Tenon then keeps until a copy is done?
+bool owns_pinned(const at::Tensor &tensor);
 bool dtype_to_tenon(at::ScalarType type, tenon_dtype_t *out_dtype);
 bool dtype_from_tenon(tenon_dtype_t dtype, at::ScalarType *out_type);
 

@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Operators.h>
 #include <ATen/native/CPUFallback.h>
+#include <ATen/native/Resize.h>
 #include <torch/library.h>
 
 namespace tenon_torch {
@@ -20,6 +21,12 @@ using OptionalTensor = std::optional<Tensor>;
 
 bool is_given(const OptionalTensor &t) { return t && t->defined(); }
 bool is_f32(const Tensor &t) { return t.scalar_type() == at::kFloat; }
+
+// Writes a result to a tensor of the caller, which gets its shape.
+void write(const Tensor &out, const Tensor &made) {
+  (void)at::native::resize_output(out, made.sizes());
+  out.copy_(made);
+}
 
 // ---- filling -----------------------------------------------------------------------------------
 
@@ -121,8 +128,8 @@ std::tuple<Tensor &, Tensor &> max_pool2d(const Tensor &input, at::IntArrayRef k
   if (made.empty())
     return ON_CPU2(max_pool2d_with_indices, out, input, kernel, stride, padding, dilation, is_ceil,
                    out, indices);
-  out.copy_(made[0]);
-  indices.copy_(made[1] - plane_starts(input));
+  write(out, made[0]);
+  write(indices, made[1] - plane_starts(input));
   return {out, indices};
 }
 
@@ -138,7 +145,7 @@ Tensor &max_pool2d_backward(const Tensor &grad, const Tensor &input, at::IntArra
   const Tensor flat = at::zeros({input.numel()}, input.options());
   const Tensor places = (indices + plane_starts(input)).reshape(-1);
   const Tensor sums = flat.scatter_add(0, places, grad.reshape(-1));
-  grad_input.copy_(sums.view(input.sizes()));
+  write(grad_input, sums.view(input.sizes()));
   return grad_input;
 }
 
@@ -263,12 +270,18 @@ bool serves_loss(const Tensor &input, const OptionalTensor &weight) {
                      "core::reduce_sum"});
 }
 
-// Returns the classes as a column, with 0 in place of those to ignore, and 1 or 0 for each row.
-std::pair<Tensor, Tensor> classes_of(const Tensor &target, int64_t ignored, const Tensor &input) {
+// The classes of the rows of a loss.
+struct Classes {
+  Tensor is_ignored;
+  Tensor column; // with 0 in place of those to ignore
+  Tensor count;  // of the other rows
+};
+
+Classes classes_of(const Tensor &target, int64_t ignored, const Tensor &input) {
   const Tensor is_ignored = target.eq(ignored);
   const Tensor zero = at::zeros({}, target.options());
-  const Tensor rows = is_ignored.logical_not().to(input.scalar_type());
-  return {at::where(is_ignored, zero, target).unsqueeze(1), rows};
+  const Tensor count = is_ignored.logical_not().to(input.scalar_type()).sum();
+  return {is_ignored, at::where(is_ignored, zero, target).unsqueeze(1), count};
 }
 
 std::tuple<Tensor &, Tensor &> nll_loss(const Tensor &input, const Tensor &target,
@@ -276,19 +289,17 @@ std::tuple<Tensor &, Tensor &> nll_loss(const Tensor &input, const Tensor &targe
                                         int64_t ignored, Tensor &out, Tensor &total) {
   if (!serves_loss(input, weight))
     return ON_CPU2(nll_loss_forward, output, input, target, weight, reduction, ignored, out, total);
-  const auto [classes, rows] = classes_of(target, ignored, input);
-  const Tensor losses = input.gather(1, classes).squeeze(1).neg() * rows;
-  const Tensor count = rows.sum();
+  const Classes classes = classes_of(target, ignored, input);
+  const Tensor zero = at::zeros({}, input.options());
+  const Tensor picked = input.gather(1, classes.column).squeeze(1).neg();
+  const Tensor losses = at::where(classes.is_ignored, zero, picked);
   if (reduction == at::Reduction::None)
-    out.copy_(losses);
+    write(out, losses);
   else if (reduction == at::Reduction::Sum)
-    out.copy_(losses.sum());
+    write(out, losses.sum());
   else
-    out.copy_(losses.sum() / count);
-  if (reduction == at::Reduction::None)
-    total.zero_();
-  else
-    total.copy_(count);
+    write(out, losses.sum() / classes.count);
+  write(total, reduction == at::Reduction::None ? zero : classes.count);
   return {out, total};
 }
 
@@ -298,10 +309,11 @@ Tensor &nll_loss_backward(const Tensor &grad, const Tensor &input, const Tensor 
   if (!serves_loss(input, weight) || !device_has({"core::scatter_elements"}))
     return ON_CPU2(nll_loss_backward, grad_input, grad, input, target, weight, reduction, ignored,
                    total, grad_input);
-  const auto [classes, rows] = classes_of(target, ignored, input);
-  Tensor each = grad * rows.neg();
-  if (reduction == at::Reduction::Mean) each = each / total;
-  grad_input.copy_(at::zeros_like(input).scatter(1, classes, each.unsqueeze(1)));
+  const Classes classes = classes_of(target, ignored, input);
+  const Tensor zero = at::zeros({}, input.options());
+  const Tensor scaled = reduction == at::Reduction::Mean ? grad.neg() / total : grad.neg();
+  const Tensor each = at::where(classes.is_ignored, zero, scaled);
+  write(grad_input, at::zeros_like(input).scatter(1, classes.column, each.unsqueeze(1)));
   return grad_input;
 }
 

@@ -24,9 +24,8 @@ void copy_bits(const at::Tensor &from, const at::Tensor &to, bool is_asynchronou
   check_status(tenon_tensor_copy_async(source.get(), destination.get()));
   const bool is_from_host = !is_on_device(from);
   const bool is_to_host = !is_on_device(to);
-  const void *host = is_from_host ? from.const_data_ptr() : to.const_data_ptr();
   if (!is_from_host && !is_to_host) return;
-  if (is_asynchronous && is_pinned(host)) return;
+  if (is_asynchronous && owns_pinned(is_from_host ? from : to)) return;
   check_status(
       tenon_stream_synchronize(current_stream((is_from_host ? to : from).device().index())));
 }
@@ -79,15 +78,15 @@ bool cast_on_device(const at::Tensor &from, const at::Tensor &to) {
 }
 
 at::Tensor copy_from(const at::Tensor &source, const at::Tensor &to, bool is_asynchronous) {
+  const at::Tensor from = source.sizes() == to.sizes() ? source : source.expand_as(to);
   if (!to.numel()) return to;
   at::assert_no_internal_overlap(to);
-  const at::Tensor from = source.sizes() == to.sizes() ? source : source.expand_as(to);
   const bool is_same_bits = from.is_conj() == to.is_conj() && from.is_neg() == to.is_neg();
   const bool has_rank = from.dim() <= TENON_RANK_MAX;
   const bool is_plain = is_same_bits && has_rank;
   if (is_plain && from.scalar_type() == to.scalar_type())
     copy_bits(from, to, is_asynchronous);
-  else if (is_plain && !is_on_device(from))
+  else if (is_plain && !is_on_device(from) && !to.is_conj() && !to.is_neg())
     copy_bits(from.to(to.scalar_type()), to, false);
   else if (is_plain && !is_on_device(to))
     to.copy_(at::empty_like(to, to.options().dtype(from.scalar_type())).copy_(from));

@@ -8,9 +8,8 @@
 namespace tenon_torch {
 
 void register_hooks();
-// The operators that ran on the CPU since clear_fallbacks, sorted by name, and how often.
-std::vector<std::string> fallback_names();
-std::vector<int64_t> fallback_counts();
+// The operators that ran on the CPU since clear_fallbacks, sorted by name: "aten::add.out 3".
+std::vector<std::string> fallback_counts();
 void clear_fallbacks();
 // Forbids or allows the fallback of an operator ("aten::abs", or with its overload).
 void deny_fallback(const std::string &name, bool is_denied);

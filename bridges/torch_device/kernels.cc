@@ -1,7 +1,7 @@
 // Operators of PyTorch, computed by operators of Tenon on the device.
 //
 // A plan says how: "CALL op operand...", one line for each call of a Tenon operator, with one
-// operand for each argument of its schema, in the schema's order.  tenon/torch/device_operators.py
+// operand for each argument of its schema, in the schema's order.  tenon/torch/device/operators.py
 // writes plans.  Operands:
 //   A3     argument 3 of PyTorch's operator; as a tensor it takes part in type promotion
 //   a3     the same without promotion
@@ -24,6 +24,7 @@
 #include <ATen/native/TypeProperties.h>
 #include <torch/library.h>
 
+#include <charconv>
 #include <cstring>
 #include <deque>
 #include <sstream>
@@ -60,6 +61,13 @@ struct Plan {
   TORCH_CHECK(false, "a plan for device ", backend_name(), " is not valid: ", why, ": ", plan);
 }
 
+// Parses a number with a point, whatever the locale is.
+double parse_real(const std::string &text) {
+  double number = 0;
+  (void)std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
 Operand parse_operand(const std::string &word, const std::string &plan) {
   Operand o;
   o.kind = word[0];
@@ -78,7 +86,7 @@ Operand parse_operand(const std::string &word, const std::string &plan) {
     o.number = std::stoll(rest);
     break;
   case 'F':
-    o.real = std::stod(rest);
+    o.real = parse_real(rest);
     break;
   case 'S':
     o.text = rest;
@@ -185,7 +193,7 @@ bool has_value(const c10::IValue &value, const std::string &wanted) {
   if (value.isBool()) return wanted == (value.toBool() ? "true" : "false");
   if (value.isInt()) return std::to_string(value.toInt()) == wanted;
   if (value.isDouble())
-    return wanted.find_first_of("0123456789") == 0 && value.toDouble() == std::stod(wanted);
+    return wanted.find_first_of("0123456789") == 0 && value.toDouble() == parse_real(wanted);
   if (value.isString()) return value.toStringRef() == wanted;
   if (value.isIntList()) {
     std::string text;
@@ -230,6 +238,15 @@ tenon_tensor_t *input_tensor(Frame &f, const at::Tensor &t, bool is_promoted) {
   return f.hold(converts ? t.to(f.common) : t);
 }
 
+// Returns a number as a tensor. A number that the dtype cannot hold becomes infinite, as in
+// PyTorch's own kernels.
+at::Tensor number_tensor(const at::Scalar &number, at::ScalarType type) {
+  at::ScalarType widest = at::kDouble;
+  if (number.isComplex()) widest = at::kComplexDouble;
+  if (number.isIntegral(true)) widest = at::kLong;
+  return at::scalar_tensor(number, at::dtype(widest)).to(type);
+}
+
 // Sets the value of a tensor argument of Tenon's operator.
 void set_input(Frame &f, const Operand &o, const tenon_argument_t &to, tenon_value_t *out) {
   const c10::IValue &value = f.arguments[o.index];
@@ -248,7 +265,7 @@ void set_input(Frame &f, const Operand &o, const tenon_argument_t &to, tenon_val
     out->as.tensors = list.data();
   } else if (value.isScalar()) {
     const auto type = to.is_host ? at::ScalarType::Long : f.common;
-    out->as.tensor = f.hold(at::scalar_tensor(value.toScalar(), at::dtype(type)));
+    out->as.tensor = f.hold(number_tensor(value.toScalar(), type));
   } else if (value.isIntList()) {
     out->as.tensor = f.hold(at::tensor(value.toIntVector(), at::dtype(at::kLong)));
   } else {

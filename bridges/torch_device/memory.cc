@@ -80,6 +80,8 @@ struct Statistics {
 // This and the maps below are never destroyed: tensors may be released after static objects are.
 Statistics *const statistics = new Statistics[devices_most];
 
+Statistics &statistics_of(c10::DeviceIndex index) { return statistics[check_index(index)]; }
+
 constexpr size_t aggregate = (size_t)c10::CachingAllocator::StatType::AGGREGATE;
 
 void count_block(const Block &block, bool is_new) {
@@ -227,7 +229,7 @@ struct DeviceMemory final : c10::DeviceAllocator {
   }
 };
 
-DeviceMemory device_memory;
+DeviceMemory &device_memory = *new DeviceMemory;
 REGISTER_ALLOCATOR(device_type, &device_memory);
 
 tenon_memory_stats_t tenon_stats(c10::DeviceIndex index) {
@@ -238,8 +240,9 @@ tenon_memory_stats_t tenon_stats(c10::DeviceIndex index) {
 
 c10::CachingDeviceAllocator::DeviceStats DeviceMemory::getDeviceStats(c10::DeviceIndex index) {
   const tenon_memory_stats_t tenon = tenon_stats(index);
-  std::lock_guard<std::mutex> guard(statistics[index].lock);
-  auto stats = statistics[index].stats;
+  Statistics &s = statistics_of(index);
+  std::lock_guard<std::mutex> guard(s.lock);
+  auto stats = s.stats;
   stats.reserved_bytes[aggregate].current = (int64_t)tenon.reserved;
   stats.reserved_bytes[aggregate].peak = (int64_t)tenon.reserved_peak;
   stats.segment[aggregate].current = tenon.segments;
@@ -249,7 +252,7 @@ c10::CachingDeviceAllocator::DeviceStats DeviceMemory::getDeviceStats(c10::Devic
 }
 
 void DeviceMemory::resetAccumulatedStats(c10::DeviceIndex index) {
-  Statistics &s = statistics[index];
+  Statistics &s = statistics_of(index);
   std::lock_guard<std::mutex> guard(s.lock);
   for (auto *stat : {&s.stats.allocation, &s.stats.active, &s.stats.allocated_bytes,
                      &s.stats.active_bytes, &s.stats.requested_bytes})
@@ -258,7 +261,7 @@ void DeviceMemory::resetAccumulatedStats(c10::DeviceIndex index) {
 }
 
 void DeviceMemory::resetPeakStats(c10::DeviceIndex index) {
-  Statistics &s = statistics[index];
+  Statistics &s = statistics_of(index);
   std::lock_guard<std::mutex> guard(s.lock);
   for (auto *stat : {&s.stats.allocation, &s.stats.active, &s.stats.allocated_bytes,
                      &s.stats.active_bytes, &s.stats.requested_bytes})
@@ -306,7 +309,7 @@ struct PinnedMemory final : at::HostAllocator {
   void reset_peak_stats() override {}
 };
 
-PinnedMemory pinned_memory;
+PinnedMemory &pinned_memory = *new PinnedMemory;
 at::HostAllocatorRegistry<device_type> pinned_registry(&pinned_memory);
 
 // Returns the context of a storage that this file allocated; NULL: it is somebody else's.
@@ -327,16 +330,34 @@ bool is_pinned(const void *data) {
   return (uintptr_t)data < begin + bytes;
 }
 
+namespace {
+
+// The same for memory of the device under another owner, which may begin inside of a block.
+const Block *block_of_storage(const c10::DataPtr &pointer, size_t *out_offset) {
+  const Block *own = block_of(pointer);
+  if (own || pointer.device().is_cpu()) return own;
+  return block_at(pointer.get(), out_offset);
+}
+
+} // namespace
+
+bool owns_pinned(const at::Tensor &t) {
+  return t.storage().data_ptr().get_deleter() == free_pinned;
+}
+
 void resize_storage(const c10::Storage &storage, size_t bytes) {
   if (bytes == storage.nbytes()) return;
+  TORCH_CHECK(storage.resizable(), "the storage of a tensor on ", backend_name(),
+              " belongs to another owner and cannot be resized");
+  size_t offset = 0;
   const c10::DeviceIndex index = storage.device().index();
   c10::DataPtr pointer = allocate_on(index, bytes);
   const size_t kept = std::min(bytes, storage.nbytes());
-  const Block *from = block_of(storage.data_ptr());
+  const Block *from = block_of_storage(storage.data_ptr(), &offset);
   if (kept && from) {
     const auto extent = (int64_t)kept;
     TensorRef old_part, new_part;
-    check_status(tenon_tensor_part(from->memory, tenon_dtype(TENON_U8), 0, 1, &extent, nullptr,
+    check_status(tenon_tensor_part(from->memory, tenon_dtype(TENON_U8), offset, 1, &extent, nullptr,
                                    old_part.receive()));
     check_status(tenon_tensor_part(block_of(pointer)->memory, tenon_dtype(TENON_U8), 0, 1, &extent,
                                    nullptr, new_part.receive()));
@@ -349,13 +370,6 @@ void resize_storage(const c10::Storage &storage, size_t bytes) {
 // ---- tensors -----------------------------------------------------------------------------------
 
 namespace {
-
-// The same for memory of the device under another owner, which may begin inside of a block.
-const Block *block_of_storage(const c10::DataPtr &pointer, size_t *out_offset) {
-  const Block *own = block_of(pointer);
-  if (own || pointer.device().is_cpu()) return own;
-  return block_at(pointer.get(), out_offset);
-}
 
 // Returns a view with a dtype of Tenon's.
 TensorRef view_as(const at::Tensor &t, tenon_dtype_t dtype) {

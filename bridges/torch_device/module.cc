@@ -1,6 +1,7 @@
 // The functions that the Python package calls, as operators of the namespace tenon_device.
 #include "backend.h"
 
+#include <ATen/ATen.h>
 #include <tenon/torch.h>
 #include <torch/library.h>
 
@@ -11,19 +12,19 @@ namespace {
 
 std::vector<std::string> properties(int64_t index) {
   tenon_device_info_t info = {.size = sizeof info};
-  check_status(tenon_device_info(tenon_device_of((c10::DeviceIndex)index), &info));
+  check_status(tenon_device_info(tenon_device_of(check_index(index)), &info));
   return {info.backend, info.name, info.driver, info.target};
 }
 
 std::vector<int64_t> numbers(int64_t index) {
   tenon_device_info_t info = {.size = sizeof info};
-  check_status(tenon_device_info(tenon_device_of((c10::DeviceIndex)index), &info));
+  check_status(tenon_device_info(tenon_device_of(check_index(index)), &info));
   return {(int64_t)info.memory, (int64_t)info.memory_free, info.units,
           info.features,        info.has_streams,          info.has_events};
 }
 
 void limit_memory(int64_t index, int64_t bytes) {
-  check_status(tenon_memory_limit_set(tenon_device_of((c10::DeviceIndex)index), (uint64_t)bytes));
+  check_status(tenon_memory_limit_set(tenon_device_of(check_index(index)), (uint64_t)bytes));
 }
 
 // ---- operators of Tenon libraries (torch.ops) --------------------------------------------------
@@ -70,7 +71,23 @@ int64_t bridge() {
   return (int64_t)(uintptr_t)&table;
 }
 
-at::Generator generator(int64_t index) { return default_generator((c10::DeviceIndex)index); }
+// Lets PyTorch's threads for gradients finish what they have. At the end of a process such a thread
+// may still release Python objects of the last backward; Python ends threads that ask for its lock
+// then, which in C++ ends the process with an error. This graph has no Python objects, and a thread
+// takes it up after everything else.
+void finish_gradients() {
+  const at::AutoGradMode with_gradients(true);
+  for (c10::DeviceIndex i = 0; i < device_count(); i++) {
+    try {
+      const auto options = at::TensorOptions().device(c10::Device(device_type, i));
+      const at::Tensor x = at::ones({1}, options).set_requires_grad(true);
+      (x * x).sum().backward();
+    } catch (const c10::Error &) { // a device that does not work has no such objects
+    }
+  }
+}
+
+at::Generator generator(int64_t index) { return default_generator(check_index(index)); }
 
 } // namespace
 
@@ -83,8 +100,8 @@ TORCH_LIBRARY(tenon_device, m) {
   m.def("limit_memory(int index, int bytes) -> ()", limit_memory);
   m.def("generator(int index) -> Generator?", generator);
   m.def("bridge() -> int", bridge);
-  m.def("fallback_names() -> str[]", fallback_names);
-  m.def("fallback_counts() -> int[]", fallback_counts);
+  m.def("fallback_counts() -> str[]", fallback_counts);
+  m.def("finish_gradients() -> ()", finish_gradients);
   m.def("clear_fallbacks() -> ()", clear_fallbacks);
   m.def("deny_fallback(str name, bool is_denied) -> ()", deny_fallback);
   m.def("set_strict(bool is_strict) -> bool", set_strict);

@@ -165,12 +165,13 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 
 namespace {
 
-struct Fallbacks {
+struct Fallbacks { // never destroyed: other threads may run at the end of the process
   std::mutex lock;
   std::map<std::string, int64_t> counts;
   std::set<std::string> denied; // "aten::abs", or "aten::abs.out"
   int strict = 0;               // 1: each fallback is an error
-} fallbacks;
+};
+Fallbacks &fallbacks = *new Fallbacks;
 
 void count_fallback(const c10::OperatorHandle &op) {
   const std::string &name = op.schema().name();
@@ -203,9 +204,13 @@ std::optional<at::Device> device_of_call(c10::ArrayRef<c10::IValue> arguments) {
 
 // Moves numbers (CPU tensors without dimensions) to the device, so that PyTorch's fallback returns
 // results there: it takes the device of the first tensor.
-void move_numbers(const at::Device &device, size_t count, torch::jit::Stack *stack) {
-  for (size_t i = stack->size() - count; i < stack->size(); i++) {
-    c10::IValue &value = (*stack)[i];
+void move_numbers(const at::Device &device, const c10::FunctionSchema &schema,
+                  torch::jit::Stack *stack) {
+  const size_t begin = stack->size() - schema.arguments().size();
+  for (size_t i = 0; i < schema.arguments().size(); i++) {
+    c10::IValue &value = (*stack)[begin + i];
+    const auto *alias = schema.arguments()[i].alias_info();
+    if (alias && alias->isWrite()) continue; // the caller's own tensor
     if (!value.isTensor() || !value.toTensor().defined()) continue;
     const at::Tensor &t = value.toTensor();
     if (t.device().is_cpu() && !t.dim()) value = t.to(device);
@@ -234,7 +239,7 @@ void run_on_cpu(const c10::OperatorHandle &op, torch::jit::Stack *stack) {
   const auto arguments = c10::ArrayRef<c10::IValue>(*stack).slice(stack->size() - count);
   const std::optional<at::Device> device = device_of_call(arguments);
   const c10::OptionalDeviceGuard guard(device); // of the generator
-  if (device) move_numbers(*device, count, stack);
+  if (device) move_numbers(*device, op.schema(), stack);
   exchange_generators(op, stack);
   at::native::cpu_fallback(op, stack, true);
 }
@@ -243,20 +248,12 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_cpu>());
 }
 
-std::vector<std::string> fallback_names() {
+std::vector<std::string> fallback_counts() {
   std::lock_guard<std::mutex> guard(fallbacks.lock);
-  std::vector<std::string> names;
+  std::vector<std::string> lines;
   for (const auto &[name, count] : fallbacks.counts)
-    names.push_back(name);
-  return names;
-}
-
-std::vector<int64_t> fallback_counts() {
-  std::lock_guard<std::mutex> guard(fallbacks.lock);
-  std::vector<int64_t> counts;
-  for (const auto &[name, count] : fallbacks.counts)
-    counts.push_back(count);
-  return counts;
+    lines.push_back(name + " " + std::to_string(count));
+  return lines;
 }
 
 void clear_fallbacks() {

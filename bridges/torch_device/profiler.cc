@@ -20,7 +20,9 @@ struct Stubs final : torch::profiler::impl::ProfilerStubs {
               int64_t *cpu_ns) const override {
     const c10::DeviceIndex index = current_device();
     tenon_event_t *made = nullptr;
-    check_status(tenon_event_create(tenon_device_of(index), TENON_EVENT_TIMED, &made));
+    // On a device without times the profile has none.
+    if (tenon_event_create(tenon_device_of(index), TENON_EVENT_TIMED, &made) != TENON_OK)
+      check_status(tenon_event_create(tenon_device_of(index), 0, &made));
     *event = ProfilerVoidEventStub(made, release_event);
     check_status(tenon_event_record(made, current_stream(index)));
     if (device) *device = index;

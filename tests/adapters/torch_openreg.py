@@ -1,7 +1,7 @@
 """What the tests torch_openreg*_test.py share: sim as the device of PyTorch, and programs in processes of their own.
 
 These tests cover the public behaviours that PyTorch's reference backend, OpenReg, checks in its own tests
-(docs/torch_device.md has the table).  The checker of sim is on: work that is out of order fails, and so does the test.
+(docs/torch_openreg.md has the table).  The checker of sim is on: work that is out of order fails, and so does the test.
 """
 import os
 import subprocess

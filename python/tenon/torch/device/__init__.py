@@ -9,7 +9,11 @@ Operators of PyTorch run on the device where Tenon has them for it (docs/torch_o
 `fallbacks` lists those, and `strict` makes them an error.  A process has one device of this kind, because PyTorch has
 one PrivateUse1.
 """
+import atexit
 import contextlib
+import glob
+import os
+import re
 import sys
 import threading
 import types
@@ -43,12 +47,14 @@ def enable(backend, name=None, operators=None):
     name = name or (f"tenon_{backend}" if _is_taken(backend) else backend)
     with _lock:
         if _enabled == (backend, name):
+            _add_operators(torch.ops.tenon_device, operators)
             return getattr(torch, name)
         if _enabled:
             raise RuntimeError(f"PyTorch has one PrivateUse1 device in a process: it is already Tenon's backend {_enabled[0]!r} as "
                                f"{_enabled[1]!r}, so {backend!r} as {name!r} needs a process of its own")
         _check_name(name)
         _open_backend(backend)  # reports an unknown backend before anything is compiled
+        rows = _plans(operators)
         torch.ops.load_library(build.library())
         functions = torch.ops.tenon_device
         functions.open(backend)
@@ -57,7 +63,9 @@ def enable(backend, name=None, operators=None):
         made = module.make(name, functions)
         torch._register_device_module(name, made)
         torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
-        _add_operators(functions, operators)
+        for aten, plan in rows.items():
+            functions.add_plans(aten, plan)
+        atexit.register(_finish_gradients, os.getpid())
         _enabled = (backend, name)
         return made
 
@@ -70,9 +78,9 @@ def _open_backend(backend):
 
 
 def _check_name(name):
-    if not name.isidentifier():
-        raise ValueError(f"the name of a device of PyTorch is an identifier, such as 'npu', found {name!r}")
     current = torch._C._get_privateuse1_backend_name()
+    if not _is_taken(name) and (not re.fullmatch("[A-Za-z_]+", name) or (hasattr(torch, name) and name != current)):
+        raise ValueError(f"the name of a device of PyTorch consists of letters and '_', and torch has no attribute of this name; found {name!r}")
     if current not in ("privateuseone", name):
         raise RuntimeError(f"PyTorch's PrivateUse1 is already called {current!r} by another package, and cannot be {name!r}: a process has one such device")
     if _is_taken(name):
@@ -87,9 +95,25 @@ def _is_taken(name):
         return False
 
 
+def _finish_gradients(process):
+    """At the end of the process: waits for PyTorch's threads for gradients, if there are any (bridges/torch_device/module.cc)."""
+    if os.getpid() != process:
+        return
+    for path in glob.glob("/proc/self/task/*/comm"):
+        with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
+            if file.read().startswith("pt_autograd"):
+                torch.ops.tenon_device.finish_gradients()
+                return
+
+
+def _plans(more):
+    return operators.plans(more)  # the module: enable has an argument of this name
+
+
 def _add_operators(functions, more):
-    for aten, plan in operators.plans(more).items():
-        functions.add_plans(aten, plan)
+    plans = _plans(more)
+    for aten in more or ():
+        functions.add_plans(aten, plans[aten])
 
 
 def _functions():
@@ -106,10 +130,11 @@ def fallbacks(clear=False):
     clear: starts to count anew.
     """
     functions = _functions()
-    counts = dict(zip(functions.fallback_names(), functions.fallback_counts()))
+    counts = {name: int(count) for name, count in (line.split() for line in functions.fallback_counts())}
     for line in fallback_report().splitlines():
         name, count, *_ = line.split()
-        counts[name] = int(count) - _cleared.get(name, 0)
+        if "::" in name:
+            counts[name] = int(count) - _cleared.get(name, 0)
     counts = {name: count for name, count in sorted(counts.items()) if count}
     if clear:
         functions.clear_fallbacks()

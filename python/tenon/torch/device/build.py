@@ -63,7 +63,8 @@ def library():
     sources = [os.path.join(folder, f) for f in sorted(os.listdir(folder)) if f.endswith((".cc", ".h"))]
     libtenon, root = _libtenon(), os.path.dirname(torch.__file__)
     key = hashlib.sha256()
-    for path in sources + [os.path.join(headers, "tenon", f) for f in ("op.h", "device.h")]:
+    included = sorted(os.path.join(folder, f) for folder, _, files in os.walk(headers) for f in files)
+    for path in sources + included:
         with open(path, "rb") as file:
             key.update(file.read())
     key.update(repr((torch.__version__, torch._C._GLIBCXX_USE_CXX11_ABI, libtenon, _FLAGS, root)).encode())

@@ -115,12 +115,14 @@ def table():
 
 def plans(more=None):
     """Returns the plans (bridges/torch_device/kernels.cc) of all rows: {"aten::relu": text}."""
+    before = dict(_more)
     _more.update(more or {})
-    found = {}
-    for aten, rows in _rows().items():
-        schema = _schema(aten)
-        found[aten] = "\n".join(_Plan(aten, schema, *row).text() for row in rows)
-    return found
+    try:
+        return {aten: "\n".join(_Plan(aten, _schema(aten), *row).text() for row in rows) for aten, rows in _rows().items()}
+    except Exception:  # a row that is not valid leaves nothing behind
+        _more.clear()
+        _more.update(before)
+        raise
 
 
 def _schema(aten):
