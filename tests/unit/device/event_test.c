@@ -322,6 +322,8 @@ TEST("an event in an imported stream stands for work that its owner enqueued, to
 
 TEST("waits that an event implies are left out, and so are those that follow from its end") {
   tenon_device_t device = sim_open(0, "check=fail,delay=200");
+  /* Other tests wait without need on purpose. */
+  const uint64_t implied = sim->implied_waits(&ordinal_of(device)->context, NULL, 0);
   tenon_stream_t *a = stream_on(device);
   tenon_stream_t *b = stream_on(device);
   tenon_tensor_t *x = tensor_there(device, "f32[2] 1 2");
@@ -346,8 +348,7 @@ TEST("waits that an event implies are left out, and so are those that follow fro
   CHECK_STATUS(tenon_stream_use(device, NULL, NULL), TENON_OK);
   check_there(z, "f32[2] 4 8");
   check_there(sum, "f32[2] 2 4");
-  sim_finding_t found[64];
-  CHECK(sim->implied_waits(&ordinal_of(device)->context, found, 64) == 0);
+  CHECK(sim->implied_waits(&ordinal_of(device)->context, NULL, 0) == implied);
   tenon_event_release(e);
   tenon_tensor_release(x);
   tenon_tensor_release(y);
