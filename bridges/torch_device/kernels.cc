@@ -129,6 +129,46 @@ Call parse_call(std::istringstream &words, const std::string &plan) {
   return call;
 }
 
+// Can this operand be the value of this argument of Tenon's operator?  Values of arguments of
+// PyTorch's operator are checked at the call.
+bool fits_argument(const Operand &o, const tenon_argument_t &to) {
+  const bool is_input = to.role == TENON_ARGUMENT_INPUT;
+  const bool is_ints = to.kind == TENON_KIND_INTS || to.kind == TENON_KIND_DIMS;
+  const bool is_int = to.kind == TENON_KIND_INT || to.kind == TENON_KIND_DIM;
+  switch (o.kind) {
+  case 'C':
+    return is_input && to.kind == TENON_KIND_TENSOR;
+  case 'D':
+    return !is_input && to.kind == TENON_KIND_DTYPE;
+  case 'O':
+  case 'P':
+  case 'L':
+    return is_input ? to.is_host != 0 : is_ints;
+  case 'M':
+    return !is_input && is_int;
+  case 'I':
+    return is_input || is_int || to.kind == TENON_KIND_BOOL || to.kind == TENON_KIND_FLOAT;
+  case 'F':
+    return is_input || to.kind == TENON_KIND_FLOAT;
+  case 'S':
+    return !is_input && (to.kind == TENON_KIND_STR || to.kind == TENON_KIND_CHOICE ||
+                         to.kind == TENON_KIND_DTYPE);
+  default:
+    return true;
+  }
+}
+
+void check_call(const Call &call, const std::string &plan) {
+  if (!call.output_count) refuse_plan(plan, "a call has no result");
+  for (const tenon_argument_t &argument : call.parameters)
+    if (argument.is_written)
+      refuse_plan(plan, std::string("a call writes to its argument ") + argument.name);
+  for (size_t i = 0; i < call.operands.size(); i++)
+    if (!fits_argument(call.operands[i], call.parameters[i]))
+      refuse_plan(plan, std::string("the value of ") + call.parameters[i].name +
+                            " is of another kind than the argument");
+}
+
 Plan parse_plan(const std::string &text, size_t argument_count) {
   Plan plan;
   std::istringstream lines(text);
@@ -146,6 +186,7 @@ Plan parse_plan(const std::string &text, size_t argument_count) {
       plan.conditions.emplace_back(index, value);
     } else if (word == "CALL") {
       plan.calls.push_back(parse_call(words, text));
+      check_call(plan.calls.back(), text);
     } else {
       refuse_plan(text, "unknown line '" + line + "'");
     }

@@ -202,6 +202,24 @@ std::optional<at::Device> device_of_call(c10::ArrayRef<c10::IValue> arguments) {
   return std::nullopt;
 }
 
+// All tensors on the device must be on one of its ordinals: the fallback would copy each of them to
+// the CPU and compute with them.
+void check_one_device(const at::Device &device, const c10::OperatorHandle &op,
+                      c10::ArrayRef<c10::IValue> arguments) {
+  const auto check_tensor = [&](const at::Tensor &t) {
+    const bool is_elsewhere =
+        t.defined() && t.device().type() == device_type && t.device() != device;
+    TORCH_CHECK(!is_elsewhere, op.schema().name(), ": expected all tensors on one device, found ",
+                device, " and ", t.device());
+  };
+  for (const c10::IValue &value : arguments) {
+    if (value.isTensor()) check_tensor(value.toTensor());
+    if (value.isTensorList())
+      for (const at::Tensor &t : value.toTensorVector())
+        check_tensor(t);
+  }
+}
+
 // Moves numbers (CPU tensors without dimensions) to the device, so that PyTorch's fallback returns
 // results there: it takes the device of the first tensor.
 void move_numbers(const at::Device &device, const c10::FunctionSchema &schema,
@@ -239,6 +257,7 @@ void run_on_cpu(const c10::OperatorHandle &op, torch::jit::Stack *stack) {
   const auto arguments = c10::ArrayRef<c10::IValue>(*stack).slice(stack->size() - count);
   const std::optional<at::Device> device = device_of_call(arguments);
   const c10::OptionalDeviceGuard guard(device); // of the generator
+  if (device) check_one_device(*device, op, arguments);
   if (device) move_numbers(*device, op.schema(), stack);
   exchange_generators(op, stack);
   at::native::cpu_fallback(op, stack, true);

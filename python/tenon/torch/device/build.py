@@ -1,4 +1,5 @@
 """Builds the C++ part for the release of PyTorch that runs, once; it is kept in Tenon's cache."""
+import atexit
 import concurrent.futures
 import hashlib
 import os
@@ -37,9 +38,23 @@ def _compiler():
 
 
 def _cache():
+    """Returns the folder of the cache; with TENON_CACHE=off, a folder that the process removes at its end."""
+    if os.environ.get("TENON_CACHE") == "off":
+        folder = tempfile.mkdtemp(prefix="tenon-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        return folder
     folder = os.environ.get("TENON_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "tenon")
     os.makedirs(folder, mode=0o700, exist_ok=True)
     return folder
+
+
+def _is_own(path):
+    """Is there a file that nobody else can have written?"""
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return False
+    return status.st_uid == os.getuid() and not status.st_mode & 0o022
 
 
 def _libtenon():
@@ -69,7 +84,7 @@ def library():
             key.update(file.read())
     key.update(repr((torch.__version__, torch._C._GLIBCXX_USE_CXX11_ABI, libtenon, _FLAGS, root)).encode())
     path = os.path.join(_cache(), f"torch_device-{torch.__version__}-{key.hexdigest()[:16]}.so")
-    if not os.path.exists(path):
+    if not _is_own(path):
         _build(path, _compiler(), sources, headers, libtenon, root)
     return path
 
@@ -87,4 +102,5 @@ def _build(path, compiler, sources, headers, libtenon, root):
         part = f"{path}.{os.getpid()}"
         _run([*compiler, "-shared", *objects, "-o", part, libtenon, f"-Wl,-rpath,{os.path.dirname(libtenon)}", f"-L{os.path.join(root, 'lib')}",
               "-ltorch", "-ltorch_cpu", "-lc10"], "linking")
+        os.chmod(part, 0o755)  # whatever the umask is: _is_own
         os.replace(part, path)
