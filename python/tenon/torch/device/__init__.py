@@ -165,8 +165,9 @@ def strict(immediately=False):
     missing = {name: count - old.get(name, 0) for name, count in fallbacks().items() if count > old.get(name, 0)}
     if missing:
         lines = "".join(f"\n  {name}  {count} times" for name, count in missing.items())
-        raise NotImplementedError(f"device {_enabled[1]} has no kernel for {len(missing)} operators, which ran on the CPU:{lines}\n"
-                                  "Add kernels for the operators of Tenon that compute them (docs/torch_operators.md).")
+        what = "1 operator" if len(missing) == 1 else f"{len(missing)} operators"
+        raise NotImplementedError(f"{what} ran on the CPU instead of {_enabled[1]}:{lines}\n"
+                                  "Add kernels for the operators of Tenon that compute them: tenon.torch.device.table() lists these.")
 
 
 def deny_fallback(*names, deny=True):
