@@ -1264,6 +1264,7 @@ FUNCTION_IS(tenon_tensor_create_pinned, tenon_status_t (tenon_device_t, tenon_dt
 FUNCTION_IS(tenon_tensor_create_sparse, tenon_status_t (const tenon_detail_t *, int32_t, const int64_t *, uint32_t, tenon_tensor_t **));
 FUNCTION_IS(tenon_tensor_detach, tenon_status_t (tenon_tensor_t *, tenon_tensor_t **));
 FUNCTION_IS(tenon_tensor_detail_set, tenon_status_t (tenon_tensor_t *, const tenon_detail_t *));
+FUNCTION_IS(tenon_tensor_fill, tenon_status_t (tenon_tensor_t *, const void *));
 FUNCTION_IS(tenon_tensor_from_dlpack, tenon_status_t (struct DLManagedTensorVersioned *, tenon_tensor_t **));
 FUNCTION_IS(tenon_tensor_from_dlpack_legacy, tenon_status_t (struct DLManagedTensor *, tenon_tensor_t **));
 FUNCTION_IS(tenon_tensor_from_dlpack_legacy_on, tenon_status_t (struct DLManagedTensor *, const tenon_dlpack_t *, tenon_tensor_t **));

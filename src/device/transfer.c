@@ -12,6 +12,28 @@ enum {
   UPLOAD = 1 << 18, /* up to this size, bytes are copied on the host rather than waited for */
 };
 
+/* Prepares a stream for work that reads `from` and writes to `to`; NULL, and ends without a record
+ * are left out. After an error the ticket has ended. */
+static tenon_status_t order_work(tenon_stream_t *stream, uint64_t ticket, const tn_end_t *from,
+                                 const tn_end_t *to) {
+  tn_needs_t needs = {0};
+  tenon_status_t status =
+      from && from->memory ? tn_memory_use(from->memory, stream, ticket, false, &needs) : TENON_OK;
+  if (status == TENON_OK && to->memory)
+    status = tn_memory_use(to->memory, stream, ticket, true, &needs);
+  if (status == TENON_OK) status = tn_stream_follow(stream, &needs);
+  if (status != TENON_OK) tn_stream_ended(stream);
+  return status;
+}
+
+/* Called after the plug-in has enqueued the work, or has failed to. */
+static tenon_status_t end_work(tenon_stream_t *stream, uint64_t errors, const char *function,
+                               const char *name, tenon_status_t status) {
+  status = tn_ordinal_complete(stream->ordinal, errors, function, status);
+  tn_stream_ended(stream);
+  return status == TENON_OK ? status : tn_stream_refused(stream, status, name);
+}
+
 /* Enqueues one copy on a stream. */
 static tenon_status_t enqueue_copy(tenon_stream_t *stream, uint32_t direction, const tn_end_t *from,
                                    const tn_end_t *to, uint64_t bytes, const char *name) {
@@ -29,21 +51,24 @@ static tenon_status_t enqueue_copy(tenon_stream_t *stream, uint32_t direction, c
                        .from = from->at,
                        .to = to->at,
                        .peer = direction == TENON_COPY_PEER ? &from->ordinal->context : NULL};
-  tn_needs_t needs = {0};
-  tenon_status_t status =
-      from->memory ? tn_memory_use(from->memory, stream, ticket, false, &needs) : TENON_OK;
-  if (status == TENON_OK && to->memory)
-    status = tn_memory_use(to->memory, stream, ticket, true, &needs);
-  if (status == TENON_OK) status = tn_stream_follow(stream, &needs);
-  if (status != TENON_OK) {
-    tn_stream_ended(stream);
-    return status;
-  }
+  TN_TRY(order_work(stream, ticket, from, to));
   const uint64_t errors = tn_error_count();
-  status = o->table->copy(&o->context, stream->native, &copy);
-  status = tn_ordinal_complete(o, errors, "copy", status);
-  tn_stream_ended(stream);
-  return status == TENON_OK ? status : tn_stream_refused(stream, status, name);
+  return end_work(stream, errors, "copy", name, o->table->copy(&o->context, stream->native, &copy));
+}
+
+bool tn_ordinal_fills(const tn_ordinal_t *ordinal) { return TN_SLOT(ordinal->table, fill); }
+
+tenon_status_t tn_fill_begin(const tn_end_t *to, uint64_t bytes, const void *pattern,
+                             uint32_t pattern_bytes, const char *name) {
+  tn_ordinal_t *o = to->ordinal;
+  tenon_stream_t *stream = tn_stream_current(o);
+  TN_TRY(tn_stream_check(stream));
+  uint64_t ticket = tn_stream_ticket(stream, name);
+  TN_TRY(order_work(stream, ticket, NULL, to));
+  const uint64_t errors = tn_error_count();
+  return end_work(
+      stream, errors, "fill", name,
+      o->table->fill(&o->context, stream->native, ticket, to->at, bytes, pattern, pattern_bytes));
 }
 
 static tn_end_t host_end(tn_memory_t *memory) {

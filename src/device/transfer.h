@@ -21,4 +21,11 @@ tenon_status_t tn_transfer(const tn_end_t *from, const tn_end_t *to, uint64_t by
 tenon_status_t tn_transfer_begin(const tn_end_t *from, const tn_end_t *to, uint64_t bytes,
                                  const char *name);
 
+/* Can the plug-in fill memory? */
+bool tn_ordinal_fills(const tn_ordinal_t *ordinal);
+/* Fills memory of a device whose plug-in can, in the stream that the thread uses there. `bytes` is
+ * a multiple of `pattern_bytes`, which is 1, 2, 4 or 8. */
+tenon_status_t tn_fill_begin(const tn_end_t *to, uint64_t bytes, const void *pattern,
+                             uint32_t pattern_bytes, const char *name);
+
 #endif

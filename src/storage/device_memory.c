@@ -381,11 +381,18 @@ static tenon_status_t copy_from_host(const tenon_tensor_t *tensor, tenon_device_
   return status;
 }
 
-/* Returns whether a tensor is on a device that itself compiles copies between strides. */
+/* Returns the size of an element if it is 1, 2, 4 or 8 bytes; 0: it is not. */
+static uint32_t item_size(tenon_dtype_t dtype) {
+  const uint32_t bits = (uint32_t)dtype.bits * dtype.lanes;
+  const bool is_power = bits >= 8 && bits <= 64 && !(bits & (bits - 1));
+  return is_power && dtype.code < 200 ? bits / 8 : 0;
+}
+
+/* Returns whether a tensor is on a device that itself compiles copies between strides, which move
+ * elements of these sizes. */
 static bool copies_strides(const tenon_tensor_t *t) {
   const tn_backend_t *backend = tn_backend_of(t->device);
-  return backend && !is_on_cpu(t) && !(t->keys & TN_KEY_DETAIL) &&
-         !tn_dtype_is(t->dtype, TENON_LIST) &&
+  return backend && !is_on_cpu(t) && !(t->keys & TN_KEY_DETAIL) && item_size(t->dtype) &&
          __atomic_load_n(&backend->compiles, __ATOMIC_RELAXED);
 }
 
@@ -516,7 +523,52 @@ tenon_status_t tn_device_tensor_copy(const tenon_tensor_t *from, tenon_tensor_t 
     return status;
   }
   TN_TRY(tenon_tensor_copy_to(from, (tenon_device_t){1, 0}, &host));
-  tenon_status_t status = is_on_cpu(to) ? tn_tensor_copy_into(host, to) : copy_scattered(host, to);
+  tenon_status_t status;
+  if (is_on_cpu(to))
+    status = tn_tensor_copy_into(host, to);
+  else
+    status = is_same && is_direct(to) ? copy_bytes(host, to) : copy_scattered(host, to);
   tenon_tensor_release(host);
   return status;
+}
+
+/* Fills a dense tensor by the plug-in; false: it cannot. */
+static bool fill_by_plugin(tenon_tensor_t *to, const void *element, tenon_status_t *out_status) {
+  tn_bytes_t bytes = tn_bytes_of(to, tn_address(to));
+  tn_end_t end;
+  const uint32_t item = item_size(to->dtype);
+  if (!is_direct(to) || !item || !end_of(&bytes, &end) || !end.ordinal ||
+      !tn_ordinal_fills(end.ordinal))
+    return false;
+  *out_status = tn_fill_begin(&end, (uint64_t)tenon_count(to) * item, element, item, "fill");
+  return true;
+}
+
+/* Fills by a copy of a tensor that has the element everywhere: all strides are 0. */
+static tenon_status_t fill_by_copy(tenon_tensor_t *to, const void *element) {
+  const int64_t none[TENON_RANK_MAX] = {0};
+  tenon_tensor_t scalar;
+  tenon_tensor_t *there = NULL;
+  tenon_tensor_t *everywhere = NULL;
+  TN_TRY(tenon_tensor_view(&scalar, (void *)(uintptr_t)element, to->dtype, 0, NULL, NULL, NULL));
+  const tenon_device_t device = copies_strides(to) ? to->device : (tenon_device_t){1, 0};
+  tenon_status_t status = tenon_tensor_copy_to(&scalar, device, &there);
+  if (status == TENON_OK)
+    status = tenon_tensor_part(there, to->dtype, 0, to->ndim, to->shape, none, &everywhere);
+  if (status == TENON_OK) status = tn_device_tensor_copy(everywhere, to);
+  tenon_tensor_release(everywhere);
+  tenon_tensor_release(there);
+  return status;
+}
+
+tenon_status_t tenon_tensor_fill(tenon_tensor_t *to, const void *element) {
+  tenon_status_t status;
+  TN_TRY(tenon_start());
+  if (to->dtype.code >= 200 || to->dtype.bits < 8 || tn_layout(to) || to->detail)
+    return tn_fail(TENON_INVALID,
+                   "only a dense tensor of numbers of at least 8 bits can be filled, found %s%s",
+                   tn_dtype_name(to->dtype), to->detail ? " with a scale" : "");
+  if (!tn_tensor_written(to)) return tn_fail(TENON_INVALID, "a read-only tensor cannot be filled");
+  if (is_meta(to) || !tenon_count(to)) return TENON_OK;
+  return fill_by_plugin(to, element, &status) ? status : fill_by_copy(to, element);
 }

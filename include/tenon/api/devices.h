@@ -268,6 +268,18 @@ TENON_API tenon_status_t tenon_tensor_create_pinned(tenon_device_t device, tenon
  * stack and memory without a release function. */
 TENON_API tenon_status_t tenon_tensor_copy_async(const tenon_tensor_t *from, tenon_tensor_t *to);
 
+/* Sets all elements of a tensor on any device to one value, without waiting.
+ *
+ * The plug-in's `fill` does it for dense tensors whose elements have up to 8 bytes.  Otherwise the
+ * element is copied: by the device if it compiles kernels, or by way of the host, and then the
+ * function may wait.  The work is enqueued in the stream that this thread uses on the device.
+ *
+ * Arguments: `element`: one element of the tensor's dtype in host memory, which may change when the
+ * function returns.
+ * Errors: TENON_INVALID if the tensor is read-only, a list, has strings or elements of less than 8
+ * bits, or is sparse or quantised; out of memory.  Later failures are those of the stream. */
+TENON_API tenon_status_t tenon_tensor_fill(tenon_tensor_t *to, const void *element);
+
 #ifdef __cplusplus
 }
 #endif
