@@ -13,8 +13,8 @@ HEAD = """# Operators of PyTorch on a Tenon device
 After reading this page you can tell which operators of Tenon compute an operator of PyTorch on a
 [Tenon device in PyTorch](torch_device.md), and so which kernels a device needs. `make support` writes this page; do not
 edit it by hand. Names are the arguments of PyTorch's operator. `raw(x)` is an argument without promotion to the common
-dtype. A cell with several lines lists alternatives: the first one whose condition holds (such as alpha = 1) and that the
-device serves is used. The names in a nested call are needed, too: `aten::addmm` needs `core::matmul` and `core::add`.
+dtype. A cell with several lines lists alternatives: the first one whose condition holds and that the device serves is
+used. The names in a nested call are needed, too: `aten::addmm` needs `core::matmul` and `core::add`.
 
 Operators that PyTorch itself decomposes (`aten::linear` calls `aten::addmm`) are not listed.
 
@@ -30,7 +30,7 @@ def page():
         rows.setdefault(aten, []).append(f"several calls of {', '.join(names)}")
     lines = []
     for aten, texts in sorted(rows.items()):
-        cells = [t if t.startswith("several") else f"`{t}`" for t in texts]
+        cells = [t if t.startswith("several") else "`" + t.replace(" if ", "` if ", 1) + ("" if " if " in t else "`") for t in texts]
         lines.append(f"| `{aten}` | {'<br>'.join(cells)} |\n")
     return HEAD + "".join(lines)
 

@@ -12,6 +12,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <mutex>
 
 namespace tenon_torch {
@@ -29,14 +30,18 @@ void check_status(tenon_status_t status) {
 
 namespace {
 
+constexpr size_t pool_most = 32;
+
 struct Device {
   std::once_flag opened;
   tenon_device_t device = {};
   bool has_addresses = false;
+  bool compiles = false;
   tenon_stream_t *first = nullptr; // the default stream
-  std::mutex pool_lock;
-  std::vector<tenon_stream_t *> pool; // streams live as long as the process, as in PyTorch
-  size_t next = 0;
+  // The streams of the pool live as long as the process, as in PyTorch. Those that are not made yet
+  // are NULL.
+  std::array<std::atomic<tenon_stream_t *>, pool_most> pool = {};
+  std::atomic<size_t> next{0};
   std::once_flag seeded;
   at::Generator generator;
 };
@@ -48,6 +53,16 @@ thread_local c10::DeviceIndex current = 0;
 
 c10::DeviceIndex index_of(c10::DeviceIndex index) { return index < 0 ? current : index; }
 
+// A device that compiles source kernels has Tenon's own kernel for copies between strides.
+bool compiles_copies() {
+  const tenon_op_t *op = nullptr;
+  tenon_slot_info_t slot = {.size = sizeof slot};
+  check_status(tenon_op_find("core::contiguous", &op));
+  check_status(tenon_op_slot(op, name.c_str(), &slot));
+  return !slot.is_missing && slot.library && !strcmp(slot.library, "core") &&
+         strcmp(slot.rule, "fallback") != 0;
+}
+
 Device &device_at(c10::DeviceIndex index) {
   index = check_index(index);
   Device &d = devices[index];
@@ -57,6 +72,7 @@ Device &device_at(c10::DeviceIndex index) {
     tenon_device_info_t info = {.size = sizeof info};
     check_status(tenon_device_info(d.device, &info));
     d.has_addresses = info.features & TENON_DEVICE_ADDRESSES;
+    d.compiles = compiles_copies();
     check_status(tenon_stream_use(d.device, nullptr, &before));
     check_status(tenon_stream_of(d.device, &d.first));
     check_status(tenon_stream_use(d.device, before, nullptr));
@@ -73,19 +89,23 @@ int64_t open_backend(const std::string &wanted) {
               "already Tenon's backend '", name, "', so '", wanted, "' needs a process of its own");
   check_status(tenon_device_count(wanted.c_str(), &found));
   TORCH_CHECK(found > 0, "backend ", wanted, " has no device on this machine");
+  TORCH_CHECK(found <= devices_most, "backend ", wanted, " has ", found,
+              " devices, and PyTorch can use at most ", devices_most,
+              ": hide the others by the settings of its driver");
   name = wanted;
-  count = std::min<int>(found, devices_most);
+  count = found;
   return count;
 }
 
 bool is_open() { return count > 0; }
 const std::string &backend_name() { return name; }
+std::string device_name() { return c10::get_privateuse1_backend(); }
 c10::DeviceIndex device_count() noexcept { return (c10::DeviceIndex)count.load(); }
 c10::DeviceIndex current_device() noexcept { return current; }
 c10::DeviceIndex check_index(int64_t index) {
   TORCH_CHECK(is_open(), "no Tenon device is enabled: call tenon.torch.device.enable");
   if (index == -1) return current;
-  TORCH_CHECK(index >= 0 && index < device_count(), "device ", backend_name(), ":", index,
+  TORCH_CHECK(index >= 0 && index < device_count(), "device ", device_name(), ":", index,
               " does not exist: this machine has ", (int)device_count(),
               " device(s) of this backend, with the indices 0 to ", (int)device_count() - 1);
   return (c10::DeviceIndex)index;
@@ -107,6 +127,7 @@ c10::DeviceIndex exchange_device(c10::DeviceIndex index) noexcept {
 }
 tenon_device_t tenon_device_of(c10::DeviceIndex index) { return device_at(index).device; }
 bool has_addresses(c10::DeviceIndex index) { return device_at(index).has_addresses; }
+bool compiles_kernels(c10::DeviceIndex index) { return device_at(index).compiles; }
 c10::DeviceIndex index_of_tenon(tenon_device_t device) {
   const tenon_device_t first = device_at(0).device;
   TORCH_CHECK(device.type == first.type && device.id >= first.id &&
@@ -125,8 +146,6 @@ c10::Stream torch_stream(c10::DeviceIndex index, const Device &d, tenon_stream_t
   return c10::Stream(c10::Stream::UNSAFE, c10::Device(device_type, index), id);
 }
 
-constexpr size_t pool_most = 32;
-
 } // namespace
 
 tenon_stream_t *current_stream(c10::DeviceIndex index) {
@@ -135,22 +154,31 @@ tenon_stream_t *current_stream(c10::DeviceIndex index) {
   return stream;
 }
 
+// A program can make a stream of any number, so that an id is looked up before it is used.
 tenon_stream_t *tenon_stream_of_torch(const c10::Stream &stream) {
-  if (!stream.id()) return device_at(stream.device_index()).first;
-  return (tenon_stream_t *)(uintptr_t)stream.id();
+  const Device &d = device_at(stream.device_index());
+  if (!stream.id()) return d.first;
+  auto *wanted = (tenon_stream_t *)(uintptr_t)stream.id();
+  for (const auto &made : d.pool)
+    if (made == wanted) return wanted;
+  // The program may have selected a stream of its own by tenon_stream_use.
+  TORCH_CHECK(wanted == current_stream(stream.device_index()), "device ", device_name(), ":",
+              (int)stream.device_index(), " has no stream with the id ", stream.id(),
+              ": streams are made by torch.Stream(device)");
+  return wanted;
 }
 
 c10::Stream stream_of_pool(c10::DeviceIndex index) {
   index = index_of(index);
   Device &d = device_at(index);
-  std::lock_guard<std::mutex> guard(d.pool_lock);
-  if (d.pool.size() < pool_most) {
-    tenon_stream_t *made = nullptr;
-    check_status(tenon_stream_create(d.device, &made));
-    d.pool.push_back(made);
-    return torch_stream(index, d, made);
-  }
-  return torch_stream(index, d, d.pool[d.next++ % pool_most]);
+  std::atomic<tenon_stream_t *> &place = d.pool[d.next++ % pool_most];
+  tenon_stream_t *stream = place;
+  if (stream) return torch_stream(index, d, stream);
+  tenon_stream_t *made = nullptr;
+  check_status(tenon_stream_create(d.device, &made));
+  if (place.compare_exchange_strong(stream, made)) return torch_stream(index, d, made);
+  tenon_stream_release(made); // another thread has made one
+  return torch_stream(index, d, stream);
 }
 
 // ---- random numbers ----------------------------------------------------------------------------
@@ -166,18 +194,36 @@ struct Generator final : c10::GeneratorImpl {
       : GeneratorImpl(c10::Device(device_type, index),
                       c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
         inner(std::move(cpu)) {}
-  void set_current_seed(uint64_t seed) override { inner.set_current_seed(seed); }
-  void set_offset(uint64_t offset) override { inner.set_offset(offset); }
-  uint64_t get_offset() const override { return inner.get_offset(); }
-  uint64_t current_seed() const override { return inner.current_seed(); }
-  uint64_t seed() override { return inner.seed(); }
+  // Kernels of the CPU lock the inner generator while they draw, and callers lock this one.
+  template <typename Function> auto locked(Function &&function) const {
+    const std::lock_guard<std::mutex> guard(inner.unsafeGetGeneratorImpl()->mutex_);
+    return function(inner.unsafeGetGeneratorImpl());
+  }
+  void set_current_seed(uint64_t seed) override {
+    locked([&](GeneratorImpl *g) { g->set_current_seed(seed); });
+  }
+  void set_offset(uint64_t offset) override {
+    locked([&](GeneratorImpl *g) { g->set_offset(offset); });
+  }
+  uint64_t get_offset() const override {
+    return locked([](GeneratorImpl *g) { return g->get_offset(); });
+  }
+  uint64_t current_seed() const override {
+    return locked([](GeneratorImpl *g) { return g->current_seed(); });
+  }
+  uint64_t seed() override {
+    return locked([](GeneratorImpl *g) { return g->seed(); });
+  }
   void set_state(const c10::TensorImpl &state) override {
-    inner.unsafeGetGeneratorImpl()->set_state(state);
+    locked([&](GeneratorImpl *g) { g->set_state(state); });
   }
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
-    return inner.unsafeGetGeneratorImpl()->get_state();
+    return locked([](GeneratorImpl *g) { return g->get_state(); });
   }
-  Generator *clone_impl() const override { return new Generator(device().index(), inner.clone()); }
+  Generator *clone_impl() const override {
+    return new Generator(device().index(),
+                         locked([](GeneratorImpl *g) { return at::Generator(g->clone()); }));
+  }
 };
 
 at::Generator make_generator(c10::DeviceIndex index) {
@@ -199,7 +245,7 @@ at::Generator cpu_generator_of(const std::optional<at::Generator> &generator) {
   if (!generator || !generator->defined())
     return static_cast<Generator *>(default_generator(-1).unsafeGetGeneratorImpl())->inner;
   TORCH_CHECK(generator->device().type() == device_type, "expected a generator of device ",
-              backend_name(), ", found one of ", generator->device());
+              device_name(), ", found one of ", generator->device());
   return static_cast<Generator *>(generator->unsafeGetGeneratorImpl())->inner;
 }
 
@@ -325,7 +371,9 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   at::Generator getNewGenerator(c10::DeviceIndex index) const override {
     return make_generator(check_index(index));
   }
-  at::Device getDeviceFromPtr(void *) const override { return {device_type, current}; }
+  at::Device getDeviceFromPtr(void *data) const override {
+    return {device_type, device_of_address(data)};
+  }
   bool isPinnedPtr(const void *data) const override { return is_pinned(data); }
   at::Allocator *getPinnedMemoryAllocator() const override {
     return at::getHostAllocator(device_type);

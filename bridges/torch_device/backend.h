@@ -68,6 +68,8 @@ using TensorRef = Reference<tenon_tensor_t, tenon_tensor_release>;
 int64_t open_backend(const std::string &name);
 bool is_open();
 const std::string &backend_name();
+// The name of the type of devices in PyTorch, for messages.
+std::string device_name();
 c10::DeviceIndex device_count() noexcept;
 // The current device of this thread.
 c10::DeviceIndex current_device() noexcept;
@@ -83,6 +85,8 @@ c10::DeviceIndex index_of_tenon(tenon_device_t device);
 c10::DeviceIndex check_index(int64_t index);
 // Has memory of the device flat addresses?
 bool has_addresses(c10::DeviceIndex index);
+// Does the device compile the source kernels of Tenon's libraries?
+bool compiles_kernels(c10::DeviceIndex index);
 
 // ---- memory ------------------------------------------------------------------------------------
 
@@ -93,11 +97,15 @@ at::Tensor tensor_over(TensorRef tensor);
 // copy.  Conjugate and negative bits are ignored.
 // Returns an empty reference if Tenon has no such dtype.
 TensorRef view_of(const at::Tensor &tensor);
-// The same with a dtype of the same size, so that elements of any dtype can be copied.
+// The same for the input of an operator of Tenon, which does not change it: calls share the view.
+TensorRef shared_view(const at::Tensor &tensor);
+// As view_of, with a dtype of the same size, so that elements of any dtype can be copied.
 TensorRef bits_of(const at::Tensor &tensor);
 // Grows or shrinks a storage and keeps its contents.
 void resize_storage(const c10::Storage &storage, size_t bytes);
 bool is_pinned(const void *data);
+// The device of the memory at an address; the current one if none is known.
+c10::DeviceIndex device_of_address(const void *address);
 // Is this the owner of pinned memory, which Tenon then keeps until a copy is done?
 bool owns_pinned(const at::Tensor &tensor);
 bool dtype_to_tenon(at::ScalarType type, tenon_dtype_t *out_dtype);
@@ -120,6 +128,11 @@ at::Generator cpu_generator_of(const std::optional<at::Generator> &generator);
 // Runs an operator on the CPU, on copies of its arguments, and counts it.
 // Errors: fallback is denied for this operator, or in general.
 void run_on_cpu(const c10::OperatorHandle &op, torch::jit::Stack *stack);
+// Counts an operator whose result is computed in host memory, before that is done.
+// Errors: as run_on_cpu.
+void count_fallback(const c10::OperatorHandle &op);
+// Keeps Tenon's last message as the reason why the operator that falls back next was not served.
+void keep_refusal();
 // Convolutions on the CPU. PyTorch has no kernel of the operators that a device implements.
 at::Tensor convolution_on_cpu(const at::Tensor &input, const at::Tensor &weight,
                               const std::optional<at::Tensor> &bias, at::IntArrayRef stride,
@@ -129,9 +142,16 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward_on_cpu(
     const at::Tensor &grad, const at::Tensor &input, const at::Tensor &weight,
     at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool is_transposed,
     at::IntArrayRef output_padding, int64_t groups, std::array<bool, 3> mask);
-// Calls an operator of Tenon by a plan of one call (kernels.cc), with these arguments.
-// Returns its results; none if the device does not serve the call.
-std::vector<at::Tensor> call_core(const char *plan, c10::ArrayRef<c10::IValue> arguments);
+// A plan (kernels.cc) that C++ code calls.  It is parsed once.
+class CorePlan {
+public:
+  CorePlan(const char *text, size_t argument_count);
+  // Returns the results of the last call; none if the device does not serve the plan.
+  std::vector<at::Tensor> call(c10::ArrayRef<c10::IValue> arguments) const;
+
+private:
+  std::shared_ptr<const struct Plan> plan_;
+};
 // Has the device kernels for all these operators of Tenon, of some dtype?
 bool device_has(std::initializer_list<const char *> names);
 

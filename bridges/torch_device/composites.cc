@@ -31,8 +31,12 @@ void write(const Tensor &out, const Tensor &made) {
 // ---- filling -----------------------------------------------------------------------------------
 
 Tensor &fill(Tensor &self, const at::Scalar &value) {
-  if (self.numel())
-    self.copy_(at::scalar_tensor(value, self.options().device(at::kCPU)).expand_as(self));
+  if (!self.numel()) return self;
+  const Tensor element = at::scalar_tensor(value, self.options().device(at::kCPU));
+  if (TensorRef there = self.dim() <= TENON_RANK_MAX ? bits_of(self) : TensorRef())
+    check_status(tenon_tensor_fill(there.get(), element.const_data_ptr()));
+  else
+    self.copy_(element.expand_as(self));
   return self;
 }
 Tensor &fill_tensor(Tensor &self, const Tensor &value) {
@@ -49,9 +53,9 @@ Tensor convolution(const Tensor &input, const Tensor &weight, const OptionalTens
                    bool is_transposed, at::IntArrayRef output_padding, int64_t groups) {
   const c10::IValue arguments[] = {input,    weight,        bias,           stride, padding,
                                    dilation, is_transposed, output_padding, groups};
-  const char *plan = is_transposed ? "CALL core::conv_transpose A0 A1 A2 A3 P4 A5 N A8 A7"
-                                   : "CALL core::conv A0 A1 A2 N A3 P4 A5 N A8";
-  auto made = call_core(plan, arguments);
+  static const CorePlan forward("CALL core::conv A0 A1 A2 N A3 P4 A5 N A8", 9);
+  static const CorePlan transposed("CALL core::conv_transpose A0 A1 A2 A3 P4 A5 N A8 A7", 9);
+  auto made = (is_transposed ? transposed : forward).call(arguments);
   if (!made.empty()) return made[0];
   return convolution_on_cpu(input, weight, bias, stride, padding, dilation, is_transposed,
                             output_padding, groups);
@@ -117,14 +121,13 @@ std::tuple<Tensor &, Tensor &> max_pool2d(const Tensor &input, at::IntArrayRef k
                                           at::IntArrayRef stride, at::IntArrayRef padding,
                                           at::IntArrayRef dilation, bool is_ceil, Tensor &out,
                                           Tensor &indices) {
+  static const CorePlan plan("CALL core::max_pool A0 A1 A2 P3 A4", 5);
   std::vector<Tensor> made;
   const bool is_pair = kernel.size() == 2 && padding.size() == 2 && dilation.size() == 2;
   const at::IntArrayRef step = stride.empty() ? kernel : stride;
   const bool is_served = input.dim() == 4 && is_pair && step.size() == 2 && !is_ceil &&
                          device_has({"core::max_pool", "core::sub"});
-  if (is_served)
-    made = call_core("CALL core::max_pool A0 A1 A2 P3 A4",
-                     {{input.contiguous(), kernel, step, padding, dilation}});
+  if (is_served) made = plan.call({{input.contiguous(), kernel, step, padding, dilation}});
   if (made.empty())
     return ON_CPU2(max_pool2d_with_indices, out, input, kernel, stride, padding, dilation, is_ceil,
                    out, indices);
@@ -205,7 +208,10 @@ batch_norm_backward(const Tensor &grad, const Tensor &input, const OptionalTenso
                     const OptionalTensor &running_mean, const OptionalTensor &running_var,
                     const OptionalTensor &save_mean, const OptionalTensor &save_inverse,
                     bool is_training, double epsilon, std::array<bool, 3> mask) {
-  if (!serves_norm(input) || !serves_norm(grad))
+  const bool has_saved = is_given(save_mean) && is_given(save_inverse);
+  const bool has_running = is_given(running_mean) && is_given(running_var);
+  if (!serves_norm(input) || !serves_norm(grad) || input.dim() < 2 ||
+      !(is_training ? has_saved : has_running))
     return ON_CPU(native_batch_norm_backward, grad, input, weight, running_mean, running_var,
                   save_mean, save_inverse, is_training, epsilon, mask);
   const auto shape = channel_shape(input);
@@ -233,10 +239,9 @@ std::vector<int64_t> last_axes(int64_t count) {
 std::tuple<Tensor, Tensor, Tensor> layer_norm(const Tensor &input, at::IntArrayRef shape,
                                               const OptionalTensor &weight,
                                               const OptionalTensor &bias, double epsilon) {
+  static const CorePlan plan("CALL core::layer_norm A0 A1 A2 M3 A4", 5);
   std::vector<Tensor> made;
-  if (input.numel() && is_f32(input))
-    made =
-        call_core("CALL core::layer_norm A0 A1 A2 M3 A4", {{input, weight, bias, shape, epsilon}});
+  if (input.numel() && is_f32(input)) made = plan.call({{input, weight, bias, shape, epsilon}});
   if (made.empty()) return ON_CPU(native_layer_norm, input, shape, weight, bias, epsilon);
   return {made[0], made[1], made[2]};
 }

@@ -2,6 +2,7 @@
 #include "backend.h"
 
 #include <ATen/ATen.h>
+#include <ATen/EmptyTensor.h>
 #include <ATen/MemoryOverlap.h>
 #include <torch/library.h>
 
@@ -10,10 +11,12 @@ namespace {
 
 bool is_on_device(const at::Tensor &t) { return t.device().type() == device_type; }
 
-// Returns a tensor over all bytes of a storage, or an empty tensor if it has none.
+// Returns a tensor over the bytes from the first element of a tensor to the last one.
 at::Tensor bytes_of(const at::Tensor &t) {
-  const auto bytes = (int64_t)t.storage().nbytes();
-  return at::empty({0}, t.options().dtype(at::kByte)).set_(t.storage(), 0, {bytes}, {1});
+  const size_t bytes = at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.itemsize());
+  const int64_t begin = t.storage_offset() * (int64_t)t.itemsize();
+  return at::empty({0}, t.options().dtype(at::kByte))
+      .set_(t.storage(), begin, {(int64_t)bytes}, {1});
 }
 
 // Copies elements of one dtype and shape.  Only a copy between the device and pinned memory leaves
@@ -30,19 +33,28 @@ void copy_bits(const at::Tensor &from, const at::Tensor &to, bool is_asynchronou
       tenon_stream_synchronize(current_stream((is_from_host ? to : from).device().index())));
 }
 
-// Returns the storage of a tensor in host memory, and the same tensor in it, with its bits.
+// Returns a tensor of the host with the same elements, strides and bits; also the memory between
+// the elements is copied.
 at::Tensor mirror(const at::Tensor &t) {
-  at::Tensor bytes = at::empty({(int64_t)t.storage().nbytes()}, at::kByte);
-  if (bytes.numel()) copy_bits(bytes_of(t), bytes, false);
-  at::Tensor copy = at::empty({0}, t.options().device(at::kCPU))
-                        .set_(bytes.storage(), t.storage_offset(), t.sizes(), t.strides());
+  const at::Tensor there = bytes_of(t);
+  at::Tensor here = at::empty(there.sizes(), at::kByte);
+  copy_bits(there, here, false);
+  at::Tensor copy =
+      at::empty({0}, t.options().device(at::kCPU)).set_(here.storage(), 0, t.sizes(), t.strides());
   copy._set_conj(t.is_conj());
   copy._set_neg(t.is_neg());
   return copy;
 }
 
+void count_copy() {
+  static const c10::OperatorHandle op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("aten::_copy_from", "");
+  count_fallback(op);
+}
+
 // Copies by way of host memory: whatever dtypes, bits, strides and ranks are.
 void copy_through_host(const at::Tensor &from, const at::Tensor &to) {
+  if (is_on_device(from) && is_on_device(to)) count_copy();
   const at::Tensor here = is_on_device(from) ? mirror(from) : from;
   if (!is_on_device(to)) {
     to.copy_(here);
@@ -50,9 +62,15 @@ void copy_through_host(const at::Tensor &from, const at::Tensor &to) {
   }
   at::Tensor there = mirror(to);
   there.copy_(here);
-  copy_bits(
-      at::empty({0}, at::kByte).set_(there.storage(), 0, {(int64_t)to.storage().nbytes()}, {1}),
-      bytes_of(to), false);
+  copy_bits(bytes_of(there), bytes_of(to), false);
+}
+
+// Would Tenon copy between these tensors of the device by way of host memory?
+bool needs_host(const at::Tensor &from, const at::Tensor &to) {
+  const bool is_dense = from.is_contiguous() && to.is_contiguous();
+  if (is_dense || !is_on_device(from) || !is_on_device(to)) return false;
+  return from.device() != to.device() || from.itemsize() > 8 ||
+         !compiles_kernels(to.device().index());
 }
 
 bool cast_on_device(const at::Tensor &from, const at::Tensor &to) {
@@ -71,7 +89,10 @@ bool cast_on_device(const at::Tensor &from, const at::Tensor &to) {
   values[1].as.dtype = destination.get()->dtype;
   TensorRef made;
   const tenon_status_t status = tenon_op_call_values(op, values, 2, made.receive(), 0);
-  if (status == TENON_UNIMPLEMENTED || status == TENON_INVALID) return false; // no such cast
+  if (status == TENON_UNIMPLEMENTED || status == TENON_INVALID) { // no such cast
+    keep_refusal();
+    return false;
+  }
   check_status(status);
   check_status(tenon_tensor_copy_async(made.get(), destination.get()));
   return true;
@@ -84,14 +105,16 @@ at::Tensor copy_from(const at::Tensor &source, const at::Tensor &to, bool is_asy
   const bool is_same_bits = from.is_conj() == to.is_conj() && from.is_neg() == to.is_neg();
   const bool has_rank = from.dim() <= TENON_RANK_MAX;
   const bool is_plain = is_same_bits && has_rank;
-  if (is_plain && from.scalar_type() == to.scalar_type())
+  if (is_plain && from.scalar_type() == to.scalar_type()) {
+    if (needs_host(from, to)) count_copy();
     copy_bits(from, to, is_asynchronous);
-  else if (is_plain && !is_on_device(from) && !to.is_conj() && !to.is_neg())
+  } else if (is_plain && !is_on_device(from) && !to.is_conj() && !to.is_neg()) {
     copy_bits(from.to(to.scalar_type()), to, false);
-  else if (is_plain && !is_on_device(to))
+  } else if (is_plain && !is_on_device(to)) {
     to.copy_(at::empty_like(to, to.options().dtype(from.scalar_type())).copy_(from));
-  else if (!is_plain || from.device() != to.device() || !cast_on_device(from, to))
+  } else if (!is_plain || from.device() != to.device() || !cast_on_device(from, to)) {
     copy_through_host(from, to);
+  }
   return to;
 }
 

@@ -26,7 +26,8 @@
 
 #include <charconv>
 #include <cstring>
-#include <deque>
+#include <forward_list>
+#include <map>
 #include <sstream>
 
 #include "functions.h"
@@ -48,17 +49,35 @@ struct Call {
   std::vector<tenon_argument_t> parameters; // inputs, then attributes
   std::vector<Operand> operands;
   size_t output_count = 0;
+
+  // Is the value of this operand an element of the computation, and not a number for the host?
+  bool takes_tensor(size_t operand) const {
+    return parameters[operand].role == TENON_ARGUMENT_INPUT && !parameters[operand].is_host;
+  }
+};
+
+} // namespace
+
+// The plan serves calls whose argument has this value; `is_negated`: another value.
+struct Condition {
+  size_t index = 0;
+  std::string value;
+  bool is_negated = false;
+  bool is_int = false;
+  int64_t number = 0; // is_int
 };
 
 struct Plan {
-  std::vector<std::pair<size_t, std::string>> conditions;
+  std::vector<Condition> conditions;
   std::vector<Call> calls;
   std::vector<size_t> promoted; // arguments of PyTorch's operator
   bool is_float = false;
 };
 
+namespace {
+
 [[noreturn]] void refuse_plan(const std::string &plan, const std::string &why) {
-  TORCH_CHECK(false, "a plan for device ", backend_name(), " is not valid: ", why, ": ", plan);
+  TORCH_CHECK(false, "a plan for device ", device_name(), " is not valid: ", why, ": ", plan);
 }
 
 // Parses a number with a point, whatever the locale is.
@@ -112,6 +131,9 @@ Call parse_call(std::istringstream &words, const std::string &plan) {
   check_status(tenon_op_find(name.c_str(), &call.op));
   tenon_op_info_t info = {.size = sizeof info};
   tenon_op_info(call.op, &info);
+  // The plan needs the operator as long as the process, so its library stays loaded.
+  if (info.library_path && *info.library_path)
+    check_status(tenon_library_load(info.library_path, 0, nullptr));
   for (uint32_t role : {TENON_ARGUMENT_INPUT, TENON_ARGUMENT_ATTR}) {
     const int32_t count = role == TENON_ARGUMENT_INPUT ? info.input_count : info.attr_count;
     for (int32_t i = 0; i < count; i++) {
@@ -169,6 +191,16 @@ void check_call(const Call &call, const std::string &plan) {
                             " is of another kind than the argument");
 }
 
+Condition parse_condition(size_t index, const std::string &text) {
+  Condition c;
+  c.index = index;
+  c.is_negated = text[0] == '!';
+  c.value = text.substr(c.is_negated);
+  const char *end = c.value.data() + c.value.size();
+  c.is_int = std::from_chars(c.value.data(), end, c.number).ptr == end;
+  return c;
+}
+
 Plan parse_plan(const std::string &text, size_t argument_count) {
   Plan plan;
   std::istringstream lines(text);
@@ -183,7 +215,7 @@ Plan parse_plan(const std::string &text, size_t argument_count) {
       std::string value;
       words >> index >> value;
       if (!words || index >= argument_count) refuse_plan(text, "WHEN names no argument");
-      plan.conditions.emplace_back(index, value);
+      plan.conditions.push_back(parse_condition(index, value));
     } else if (word == "CALL") {
       plan.calls.push_back(parse_call(words, text));
       check_call(plan.calls.back(), text);
@@ -193,14 +225,17 @@ Plan parse_plan(const std::string &text, size_t argument_count) {
   }
   if (plan.calls.empty()) refuse_plan(text, "it has no CALL");
   std::vector<bool> is_seen(argument_count);
-  for (size_t i = 0; i < plan.calls.size(); i++)
-    for (const Operand &o : plan.calls[i].operands) {
+  for (size_t i = 0; i < plan.calls.size(); i++) {
+    for (size_t operand = 0; operand < plan.calls[i].operands.size(); operand++) {
+      const Operand &o = plan.calls[i].operands[operand];
       const bool is_argument = std::string("AaDOPM").find(o.kind) != std::string::npos;
       if (is_argument && o.index >= argument_count) refuse_plan(text, "there is no such argument");
       if (o.kind == 'C' && o.index >= i) refuse_plan(text, "a call uses the result of a later one");
-      if (o.kind == 'A' && !is_seen[o.index]) plan.promoted.push_back(o.index);
-      if (o.kind == 'A') is_seen[o.index] = true;
+      if (o.kind != 'A' || is_seen[o.index] || !plan.calls[i].takes_tensor(operand)) continue;
+      plan.promoted.push_back(o.index);
+      is_seen[o.index] = true;
     }
+  }
   return plan;
 }
 
@@ -211,28 +246,33 @@ struct Frame {
   const Plan &plan;
   c10::ArrayRef<c10::IValue> arguments;
   at::ScalarType common = at::ScalarType::Undefined; // the dtype that arguments are promoted to
-  std::vector<TensorRef> held;                       // views of arguments
-  std::vector<at::Tensor> tensors;                   // converted arguments, which the views need
-  std::vector<std::vector<TensorRef>> results;       // of each call
-  std::deque<std::vector<int64_t>> ints;
-  std::deque<std::vector<double>> floats;
-  std::deque<std::vector<tenon_tensor_t *>> lists;
-  std::deque<std::string> texts;
-  bool is_served = true; // false: Tenon has no such dtype
+  c10::SmallVector<TensorRef, 4> held;               // views of arguments
+  c10::SmallVector<at::Tensor, 2> tensors;           // converted arguments, which the views need
+  c10::SmallVector<TensorRef, 4> firsts;             // the first result of each call but the last
+  c10::SmallVector<TensorRef, 4> results;            // of the last call
+  std::forward_list<std::vector<int64_t>> ints;
+  std::forward_list<std::vector<tenon_tensor_t *>> lists;
+  std::forward_list<std::string> texts;
+  bool is_served = true;         // false: Tenon has no such dtype
+  bool is_unimplemented = false; // after a refusal: in this way, and not because of an argument
 
-  tenon_tensor_t *hold(const at::Tensor &t) {
-    tensors.push_back(t);
-    TensorRef view = view_of(t);
-    is_served = is_served && view;
-    held.push_back(std::move(view));
+  // Returns a view of a tensor that lives as long as the frame.
+  tenon_tensor_t *view(const at::Tensor &t) {
+    held.push_back(shared_view(t));
+    is_served = is_served && held.back();
     return held.back().get();
+  }
+  tenon_tensor_t *hold(at::Tensor t) {
+    tensors.push_back(std::move(t));
+    return view(tensors.back());
   }
 };
 
-bool has_value(const c10::IValue &value, const std::string &wanted) {
+bool has_value(const c10::IValue &value, const Condition &condition) {
+  const std::string &wanted = condition.value;
   if (value.isNone()) return wanted == "none";
   if (value.isBool()) return wanted == (value.toBool() ? "true" : "false");
-  if (value.isInt()) return std::to_string(value.toInt()) == wanted;
+  if (value.isInt()) return condition.is_int && value.toInt() == condition.number;
   if (value.isDouble())
     return wanted.find_first_of("0123456789") == 0 && value.toDouble() == parse_real(wanted);
   if (value.isString()) return value.toStringRef() == wanted;
@@ -247,11 +287,8 @@ bool has_value(const c10::IValue &value, const std::string &wanted) {
 }
 
 bool serves(const Plan &plan, c10::ArrayRef<c10::IValue> arguments) {
-  for (const auto &[index, value] : plan.conditions) {
-    const bool is_negated = value[0] == '!';
-    if (has_value(arguments[index], is_negated ? value.substr(1) : value) == is_negated)
-      return false;
-  }
+  for (const Condition &c : plan.conditions)
+    if (has_value(arguments[c.index], c) == c.is_negated) return false;
   return true;
 }
 
@@ -276,7 +313,7 @@ at::ScalarType common_type(const Plan &plan, c10::ArrayRef<c10::IValue> argument
 
 tenon_tensor_t *input_tensor(Frame &f, const at::Tensor &t, bool is_promoted) {
   const bool converts = is_promoted && t.scalar_type() != f.common;
-  return f.hold(converts ? t.to(f.common) : t);
+  return converts ? f.hold(t.to(f.common)) : f.view(t);
 }
 
 // Returns a number as a tensor. A number that the dtype cannot hold becomes infinite, as in
@@ -298,7 +335,7 @@ void set_input(Frame &f, const Operand &o, const tenon_argument_t &to, tenon_val
   } else if (value.isTensor()) {
     out->as.tensor = input_tensor(f, value.toTensor(), is_promoted);
   } else if (value.isTensorList()) {
-    auto &list = f.lists.emplace_back();
+    auto &list = f.lists.emplace_front();
     for (const at::Tensor &t : value.toTensorVector())
       list.push_back(input_tensor(f, t, is_promoted));
     out->kind = TENON_KIND_TENSORS;
@@ -323,9 +360,9 @@ void set_text(Frame &f, const std::string &text, const tenon_argument_t &to, ten
     out->as.i = i;
     return;
   }
-  f.texts.push_back(text);
+  f.texts.push_front(text);
   out->count = (uint32_t)text.size();
-  out->as.s = f.texts.back().c_str();
+  out->as.s = f.texts.front().c_str();
 }
 
 // Sets a list of ints.
@@ -335,10 +372,10 @@ void set_list(Frame &f, std::vector<int64_t> list, const tenon_argument_t &to, t
     out->as.tensor = f.hold(at::tensor(list, at::dtype(at::kLong)));
     return;
   }
-  f.ints.push_back(std::move(list));
+  f.ints.push_front(std::move(list));
   out->kind = to.kind;
-  out->count = (uint32_t)f.ints.back().size();
-  out->as.ints = f.ints.back().data();
+  out->count = (uint32_t)f.ints.front().size();
+  out->as.ints = f.ints.front().data();
 }
 
 std::vector<int64_t> ints_of(const c10::IValue &value) {
@@ -430,7 +467,7 @@ void set_value(Frame &f, const Operand &o, const tenon_argument_t &to, tenon_val
     out->kind = TENON_KIND_NONE;
   } else if (o.kind == 'C') {
     out->kind = TENON_KIND_TENSOR;
-    out->as.tensor = f.results[o.index][0].get();
+    out->as.tensor = f.firsts[o.index].get();
   } else if (o.kind == 'D') {
     out->kind = TENON_KIND_DTYPE;
     const at::ScalarType type = f.arguments[o.index].toTensor().scalar_type();
@@ -453,34 +490,61 @@ void set_value(Frame &f, const Operand &o, const tenon_argument_t &to, tenon_val
 
 // Runs one call of the plan.  `out`: memory for the first result; NULL: it is created.
 tenon_status_t run_call(Frame &f, const Call &call, tenon_tensor_t *out) {
-  std::vector<tenon_value_t> values(call.operands.size());
+  c10::SmallVector<tenon_value_t, 8> values(call.operands.size());
   for (size_t i = 0; i < values.size(); i++)
     set_value(f, call.operands[i], call.parameters[i], &values[i]);
   if (!f.is_served) return TENON_UNIMPLEMENTED;
-  std::vector<tenon_tensor_t *> made(call.output_count);
+  c10::SmallVector<tenon_tensor_t *, 4> made(call.output_count);
   made[0] = out;
   const tenon_status_t status =
       tenon_op_call_values(call.op, values.data(), (uint32_t)values.size(), made.data(), 0);
-  auto &results = f.results.emplace_back();
   for (size_t i = 0; i < made.size() && status == TENON_OK; i++)
-    results.emplace_back(made[i] == out ? nullptr : made[i]);
+    f.results.emplace_back(made[i] == out ? nullptr : made[i]);
   return status;
 }
 
 // ---- the kernel --------------------------------------------------------------------------------
 
+// Are all tensors alike: dense floats of one shape on one device, so that nothing is promoted or
+// broadcast, and the result is dense?
+bool are_tensors_alike(c10::ArrayRef<c10::IValue> arguments) {
+  const at::Tensor *first = nullptr;
+  for (const c10::IValue &value : arguments) {
+    if (value.isTensorList()) return false;
+    if (!value.isTensor()) continue;
+    const at::Tensor &t = value.toTensor();
+    if (!t.defined() || !t.is_contiguous() || t.is_cpu() || !t.numel()) return false;
+    if (!first && !at::isFloatingType(t.scalar_type())) return false;
+    const bool is_same = !first || (t.sizes() == first->sizes() && t.device() == first->device() &&
+                                    t.scalar_type() == first->scalar_type());
+    if (!is_same) return false;
+    if (!first) first = &t;
+  }
+  return first;
+}
+
 // The kernel of one operator of PyTorch: computes it by the first plan that serves the call.
 struct Kernel final : c10::OperatorKernel {
   std::vector<Plan> plans;
   size_t return_count = 0;
+  // The operator returns a new tensor, and PyTorch computes it by a call with `out`.  The plans are
+  // a shortcut for calls of which it is plain what the result looks like.
+  bool is_shortcut = false;
   std::vector<size_t> written; // the arguments that the operator writes to: `out`, or `self`
+  // What computes calls that no plan serves: several calls in C++, or the CPU.
+  std::optional<c10::SafeKernelFunction> next;
 
-  void operator()(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) {
+  void operator()(const c10::OperatorHandle &op, c10::DispatchKeySet keys,
+                  torch::jit::Stack *stack) {
     const size_t count = op.schema().arguments().size();
     const auto arguments = c10::ArrayRef<c10::IValue>(*stack).slice(stack->size() - count);
-    for (const Plan &plan : plans)
-      if (serves(plan, arguments) && run(plan, arguments, stack)) return;
-    run_on_cpu(op, stack);
+    if (!is_shortcut || are_tensors_alike(arguments))
+      for (const Plan &plan : plans)
+        if (serves(plan, arguments) && run(plan, arguments, stack)) return;
+    if (next)
+      next->callBoxed(op, keys, stack);
+    else
+      run_on_cpu(op, stack);
   }
 
   bool run(const Plan &plan, c10::ArrayRef<c10::IValue> arguments, torch::jit::Stack *stack) const;
@@ -492,8 +556,14 @@ bool run_calls(Frame &f, tenon_tensor_t *out) {
   f.common = common_type(f.plan, f.arguments);
   for (size_t i = 0; i < f.plan.calls.size(); i++) {
     const bool is_last = i + 1 == f.plan.calls.size();
+    if (i) f.firsts.push_back(std::move(f.results[0]));
+    f.results.clear();
     const tenon_status_t status = run_call(f, f.plan.calls[i], is_last ? out : nullptr);
-    if (status == TENON_UNIMPLEMENTED || status == TENON_INVALID) return false;
+    if (status == TENON_UNIMPLEMENTED || status == TENON_INVALID) {
+      if (f.is_served) keep_refusal();
+      f.is_unimplemented = status == TENON_UNIMPLEMENTED;
+      return false;
+    }
     check_status(status);
   }
   return true;
@@ -512,17 +582,17 @@ bool Kernel::run(const Plan &plan, c10::ArrayRef<c10::IValue> arguments,
   if (written.size() == 1 && takes_result(arguments[written[0]].toTensor()))
     direct = view_of(arguments[written[0]].toTensor());
   if (!run_calls(f, direct.get())) {
-    if (!direct) return false;
+    if (!direct || f.is_unimplemented) return false;
     // The result may have another dtype or shape than `out`.
-    Frame again{plan, arguments};
     direct = TensorRef();
-    if (!run_calls(again, nullptr)) return false;
-    std::swap(f.results, again.results);
+    f.held.clear();
+    f.firsts.clear();
+    f.results.clear();
+    if (!run_calls(f, nullptr)) return false;
   }
-  auto &results = f.results.back();
   std::vector<c10::IValue> returned;
   for (size_t i = 0; i < return_count && !direct; i++) {
-    at::Tensor made = tensor_over(std::move(results[i]));
+    at::Tensor made = tensor_over(std::move(f.results[i]));
     if (!written.empty()) {
       const at::Tensor out = arguments[written[i]].toTensor();
       if (out.scalar_type() != made.scalar_type()) return false;
@@ -541,12 +611,14 @@ bool Kernel::run(const Plan &plan, c10::ArrayRef<c10::IValue> arguments,
 
 } // namespace
 
-std::vector<at::Tensor> call_core(const char *text, c10::ArrayRef<c10::IValue> arguments) {
-  const Plan plan = parse_plan(text, arguments.size());
-  Frame f{plan, arguments};
+CorePlan::CorePlan(const char *text, size_t argument_count)
+    : plan_(std::make_shared<const Plan>(parse_plan(text, argument_count))) {}
+
+std::vector<at::Tensor> CorePlan::call(c10::ArrayRef<c10::IValue> arguments) const {
+  Frame f{*plan_, arguments};
   std::vector<at::Tensor> made;
   if (!run_calls(f, nullptr)) return made;
-  for (TensorRef &result : f.results.back())
+  for (TensorRef &result : f.results)
     made.push_back(tensor_over(std::move(result)));
   return made;
 }
@@ -562,6 +634,25 @@ bool device_has(std::initializer_list<const char *> names) {
   return true;
 }
 
+namespace {
+
+// Returns the kernel of an operator that is computed in C++: by composites.cc, or by PyTorch with a
+// call of its variant with `out`.  It is looked up before the first plans of the operator take its
+// place.
+std::optional<c10::SafeKernelFunction> kernel_in_cpp(const std::string &aten,
+                                                     const c10::OperatorHandle &op) {
+  static auto &found = *new std::map<std::string, std::optional<c10::SafeKernelFunction>>;
+  const auto known = found.find(aten);
+  if (known != found.end()) return known->second;
+  std::optional<c10::SafeKernelFunction> kernel;
+  if (op.hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1) ||
+      op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional))
+    kernel = op.getComputedKernelForDispatchKey(c10::DispatchKey::PrivateUse1);
+  return found.emplace(aten, kernel).first->second;
+}
+
+} // namespace
+
 void add_plans(const std::string &aten, const std::string &text) {
   static auto *library = new torch::Library(torch::Library::IMPL, "aten",
                                             c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
@@ -571,6 +662,16 @@ void add_plans(const std::string &aten, const std::string &text) {
   const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), overload.c_str());
   const auto &schema = op.schema();
   auto kernel = std::make_unique<Kernel>();
+  kernel->next = kernel_in_cpp(aten, op);
+  kernel->is_shortcut =
+      op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
+  // PyTorch differentiates the parts of such an operator, and not the operator.
+  const bool is_composite =
+      op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
+      !kernel->is_shortcut;
+  TORCH_CHECK(
+      !is_composite, aten,
+      " consists of other operators of PyTorch, and would have no gradient: give those rows");
   kernel->return_count = schema.returns().size();
   for (size_t i = 0; i < schema.arguments().size(); i++) {
     const auto *alias = schema.arguments()[i].alias_info();

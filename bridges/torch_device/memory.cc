@@ -3,8 +3,12 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/CachingHostAllocator.h>
+#include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
+#include <algorithm>
+#include <atomic>
 #include <map>
 #include <mutex>
 
@@ -67,10 +71,14 @@ namespace {
 // The context of a storage.  A device whose memory has no addresses gives its storages addresses
 // that nothing may read: they tell storages and their parts apart, as PyTorch needs it.
 struct Block {
+  Block(tenon_tensor_t *memory, void *data, size_t bytes, c10::DeviceIndex index)
+      : memory(memory), data(data), bytes(bytes), index(index) {}
   tenon_tensor_t *memory; // u8, all of the storage
   void *data;             // its address, as PyTorch sees it
   size_t bytes;
   c10::DeviceIndex index; // -1: pinned host memory
+  // The first view of the memory from its beginning (shared_view), or NULL.
+  std::atomic<tenon_tensor_t *> view{nullptr};
 };
 
 struct Statistics {
@@ -110,7 +118,13 @@ auto &blocks = *new std::multimap<uintptr_t, const Block *>;
 char *reserved_begin, *reserved_end, *reserved_next;
 
 void reserve_addresses() {
-  for (size_t bytes = (size_t)1 << 44; !reserved_begin && bytes >= (size_t)1 << 32; bytes /= 4) {
+  rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+  size_t bytes = (size_t)1 << 44;
+  // Most of a limited address space is left to the program.
+  if (!getrlimit(RLIMIT_AS, &limit) && limit.rlim_cur != RLIM_INFINITY)
+    while (bytes > limit.rlim_cur / 8)
+      bytes /= 2;
+  for (; !reserved_begin && bytes >= (size_t)1 << 28; bytes /= 4) {
     void *made =
         mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (made == MAP_FAILED) continue;
@@ -150,7 +164,7 @@ void add_block(Block *block, void *address) {
   std::lock_guard<std::mutex> guard(blocks_lock);
   block->data = address ? address : free_addresses(block->bytes);
   TORCH_CHECK_WITH(OutOfMemoryError, block->data, "no ", block->bytes,
-                   " bytes of addresses are left in the process for a tensor on ", backend_name());
+                   " bytes of addresses are left in the process for a tensor on ", device_name());
   blocks.emplace((uintptr_t)block->data, block);
 }
 
@@ -163,18 +177,22 @@ void remove_block(const Block *block) {
 }
 
 // Returns the block that contains an address, and the offset of the address in it; NULL: none.
+// A block may lie in a larger one, if a tensor of Tenon views the memory of another.
 const Block *block_at(const void *address, size_t *out_offset) {
   std::lock_guard<std::mutex> guard(blocks_lock);
-  auto after = blocks.upper_bound((uintptr_t)address);
-  if (after == blocks.begin()) return nullptr;
-  const auto &[begin, block] = *std::prev(after);
-  *out_offset = (uintptr_t)address - begin;
-  return *out_offset < block->bytes ? block : nullptr;
+  auto at = blocks.upper_bound((uintptr_t)address);
+  while (at != blocks.begin()) {
+    at--;
+    *out_offset = (uintptr_t)address - at->first;
+    if (*out_offset < at->second->bytes) return at->second;
+  }
+  return nullptr;
 }
 
 void free_block(void *context) {
   auto *block = (Block *)context;
   remove_block(block);
+  tenon_tensor_release(block->view);
   tenon_tensor_release(block->memory);
   count_block(*block, false);
   delete block;
@@ -182,7 +200,7 @@ void free_block(void *context) {
 
 // Returns the pointer of a storage over this memory, which it takes over.
 c10::DataPtr pointer_over(TensorRef memory, size_t bytes, c10::DeviceIndex index) {
-  auto block = std::make_unique<Block>(Block{memory.get(), nullptr, bytes, index});
+  std::unique_ptr<Block> block(new Block(memory.get(), nullptr, bytes, index));
   add_block(block.get(), has_addresses(index) ? memory.get()->data : nullptr);
   (void)memory.take();
   count_block(*block, true);
@@ -291,7 +309,7 @@ struct PinnedMemory final : at::HostAllocator {
     const auto extent = (int64_t)bytes;
     check_status(tenon_tensor_create_pinned(tenon_device_of(-1), tenon_dtype(TENON_U8), 1, &extent,
                                             memory.receive()));
-    auto *block = new Block{memory.take(), nullptr, bytes, -1};
+    auto *block = new Block(memory.take(), nullptr, bytes, -1);
     void *data = block->memory->data;
     std::lock_guard<std::mutex> guard(pinned_lock);
     pinned[(uintptr_t)data] = bytes;
@@ -322,6 +340,33 @@ const Block *block_of(const c10::DataPtr &pointer) {
 
 c10::DeviceAllocator &device_allocator() { return device_memory; }
 
+c10::DeviceIndex device_of_address(const void *address) {
+  size_t offset = 0;
+  const Block *block = block_at(address, &offset);
+  return block ? block->index : current_device();
+}
+
+// The child of a fork has only the thread that forked: what others have locked would stay locked.
+namespace {
+
+void lock_all() {
+  blocks_lock.lock();
+  pinned_lock.lock();
+  for (int i = 0; i < devices_most; i++)
+    statistics[i].lock.lock();
+}
+
+void unlock_all() {
+  for (int i = 0; i < devices_most; i++)
+    statistics[i].lock.unlock();
+  pinned_lock.unlock();
+  blocks_lock.unlock();
+}
+
+[[maybe_unused]] const int lock_at_forks = pthread_atfork(lock_all, unlock_all, unlock_all);
+
+} // namespace
+
 bool is_pinned(const void *data) {
   std::lock_guard<std::mutex> guard(pinned_lock);
   auto after = pinned.upper_bound((uintptr_t)data);
@@ -347,7 +392,7 @@ bool owns_pinned(const at::Tensor &t) {
 
 void resize_storage(const c10::Storage &storage, size_t bytes) {
   if (bytes == storage.nbytes()) return;
-  TORCH_CHECK(storage.resizable(), "the storage of a tensor on ", backend_name(),
+  TORCH_CHECK(storage.resizable(), "the storage of a tensor on ", device_name(),
               " belongs to another owner and cannot be resized");
   size_t offset = 0;
   const c10::DeviceIndex index = storage.device().index();
@@ -379,8 +424,8 @@ TensorRef view_as(const at::Tensor &t, tenon_dtype_t dtype) {
   const int64_t *strides = t.strides().data();
   const bool is_on_cpu = t.device().is_cpu();
   size_t offset = 0;
-  TORCH_CHECK(is_on_cpu || t.device().type() == device_type, "expected a tensor on ",
-              backend_name(), " or on the CPU, found one on ", t.device());
+  TORCH_CHECK(is_on_cpu || t.device().type() == device_type, "expected a tensor on ", device_name(),
+              " or on the CPU, found one on ", t.device());
   if (!t.numel() && is_on_cpu)
     check_status(tenon_tensor_create(dtype, ndim, shape, view.receive()));
   else if (!t.numel())
@@ -405,6 +450,36 @@ TensorRef view_as(const at::Tensor &t, tenon_dtype_t dtype) {
 TensorRef view_of(const at::Tensor &t) {
   tenon_dtype_t dtype;
   return dtype_to_tenon(t.scalar_type(), &dtype) ? view_as(t, dtype) : TensorRef();
+}
+
+namespace {
+
+bool is_same_view(const tenon_tensor_t *view, const at::Tensor &t, tenon_dtype_t dtype) {
+  const auto count = (size_t)view->ndim;
+  return tenon_dtype_id(view->dtype) == tenon_dtype_id(dtype) && t.sizes().size() == count &&
+         std::equal(view->shape, view->shape + count, t.sizes().begin()) &&
+         std::equal(view->strides, view->strides + count, t.strides().begin());
+}
+
+} // namespace
+
+TensorRef shared_view(const at::Tensor &t) {
+  tenon_dtype_t dtype;
+  const c10::DataPtr &pointer = t.storage().data_ptr();
+  if (pointer.get_deleter() != free_block || t.storage_offset()) return view_of(t);
+  auto *block = (Block *)pointer.get_context();
+  if (!dtype_to_tenon(t.scalar_type(), &dtype)) return TensorRef();
+  tenon_tensor_t *known = block->view.load(std::memory_order_acquire);
+  if (known && is_same_view(known, t, dtype)) {
+    tenon_tensor_retain(known);
+    return TensorRef(known);
+  }
+  TensorRef made = view_as(t, dtype);
+  if (!known && t.numel()) {
+    tenon_tensor_retain(made.get());
+    if (!block->view.compare_exchange_strong(known, made.get())) tenon_tensor_release(made.get());
+  }
+  return made;
 }
 
 TensorRef bits_of(const at::Tensor &t) {

@@ -102,9 +102,8 @@ TORCH_LIBRARY(tenon_device, m) {
   m.def("bridge() -> int", bridge);
   m.def("fallback_counts() -> str[]", fallback_counts);
   m.def("finish_gradients() -> ()", finish_gradients);
-  m.def("clear_fallbacks() -> ()", clear_fallbacks);
   m.def("deny_fallback(str name, bool is_denied) -> ()", deny_fallback);
-  m.def("set_strict(bool is_strict) -> bool", set_strict);
+  m.def("set_strict(bool is_strict) -> ()", set_strict);
   m.def("add_plans(str aten, str plan) -> ()", add_plans);
 }
 

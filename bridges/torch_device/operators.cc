@@ -18,6 +18,8 @@
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
+#include <pthread.h>
+
 #include <map>
 #include <mutex>
 #include <set>
@@ -32,14 +34,14 @@ constexpr c10::DispatchKeySet keys(c10::DispatchKey::PrivateUse1);
 
 void check_options(std::optional<at::Layout> layout, std::optional<at::Device> device,
                    std::optional<bool> is_pinned_wanted) {
-  TORCH_CHECK(!device || device->type() == device_type, "expected a device of type ",
-              backend_name(), ", found ", device ? device->str() : "none");
+  TORCH_CHECK(!device || device->type() == device_type, "expected a device of type ", device_name(),
+              ", found ", device ? device->str() : "none");
   TORCH_CHECK_NOT_IMPLEMENTED(c10::layout_or_default(layout) == at::kStrided, "device ",
-                              backend_name(), " has dense tensors only, found the layout ",
+                              device_name(), " has dense tensors only, found the layout ",
                               c10::layout_or_default(layout));
   TORCH_CHECK(!c10::pinned_memory_or_default(is_pinned_wanted),
               "pin_memory: only dense CPU tensors can be pinned, and this one is on ",
-              backend_name());
+              device_name());
 }
 
 // PyTorch fills new memory in deterministic mode, so that reading it gives equal results.
@@ -165,27 +167,22 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 
 namespace {
 
+struct Fallback {
+  int64_t count = 0;
+  std::string reason; // the last one; "": there is no row for the operator
+};
 struct Fallbacks { // never destroyed: other threads may run at the end of the process
   std::mutex lock;
-  std::map<std::string, int64_t> counts;
+  std::map<std::string, Fallback> counts;
   std::set<std::string> denied; // "aten::abs", or "aten::abs.out"
-  int strict = 0;               // 1: each fallback is an error
+  int strict = 0;               // the number of callers that made each fallback an error
 };
 Fallbacks &fallbacks = *new Fallbacks;
+thread_local std::string refusal; // why the operator that runs was not served; "": it was not asked
 
-void count_fallback(const c10::OperatorHandle &op) {
-  const std::string &name = op.schema().name();
-  const std::string &overload = op.schema().overload_name();
-  const std::string full = overload.empty() ? name : name + "." + overload;
-  std::lock_guard<std::mutex> guard(fallbacks.lock);
-  const bool is_denied = fallbacks.denied.count(name) || fallbacks.denied.count(full);
-  TORCH_CHECK_NOT_IMPLEMENTED(!is_denied, full, " has no kernel on device ", backend_name(),
-                              ", and its fallback to the CPU is denied "
-                              "(tenon.torch.device.deny_fallback)");
-  TORCH_CHECK_NOT_IMPLEMENTED(!fallbacks.strict, full, " has no kernel on device ", backend_name(),
-                              ", and strict mode does not let it run on the CPU");
-  fallbacks.counts[full]++;
-}
+[[maybe_unused]] const int lock_at_forks =
+    pthread_atfork([] { fallbacks.lock.lock(); }, [] { fallbacks.lock.unlock(); },
+                   [] { fallbacks.lock.unlock(); });
 
 // Returns the device of the first tensor on the device, or of a device argument.
 std::optional<at::Device> device_of_call(c10::ArrayRef<c10::IValue> arguments) {
@@ -251,6 +248,26 @@ void exchange_generators(const c10::OperatorHandle &op, torch::jit::Stack *stack
 
 } // namespace
 
+void keep_refusal() { refusal = tenon_error(); }
+
+void count_fallback(const c10::OperatorHandle &op) {
+  const std::string &name = op.schema().name();
+  const std::string &overload = op.schema().overload_name();
+  const std::string full = overload.empty() ? name : name + "." + overload;
+  const std::string reason = std::exchange(refusal, std::string());
+  const std::string why = reason.empty() ? "" : " (" + reason + ")";
+  std::lock_guard<std::mutex> guard(fallbacks.lock);
+  const bool is_denied = fallbacks.denied.count(name) || fallbacks.denied.count(full);
+  TORCH_CHECK_NOT_IMPLEMENTED(!is_denied, full, " has no kernel on device ", device_name(), why,
+                              ", and its fallback to the CPU is denied "
+                              "(tenon.torch.device.deny_fallback)");
+  TORCH_CHECK_NOT_IMPLEMENTED(!fallbacks.strict, full, " has no kernel on device ", device_name(),
+                              why, ", and strict mode does not let it run on the CPU");
+  Fallback &fallback = fallbacks.counts[full];
+  fallback.count++;
+  if (!reason.empty()) fallback.reason = reason;
+}
+
 void run_on_cpu(const c10::OperatorHandle &op, torch::jit::Stack *stack) {
   count_fallback(op);
   const size_t count = op.schema().arguments().size();
@@ -270,14 +287,9 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
 std::vector<std::string> fallback_counts() {
   std::lock_guard<std::mutex> guard(fallbacks.lock);
   std::vector<std::string> lines;
-  for (const auto &[name, count] : fallbacks.counts)
-    lines.push_back(name + " " + std::to_string(count));
+  for (const auto &[name, fallback] : fallbacks.counts)
+    lines.push_back(name + " " + std::to_string(fallback.count) + " " + fallback.reason);
   return lines;
-}
-
-void clear_fallbacks() {
-  std::lock_guard<std::mutex> guard(fallbacks.lock);
-  fallbacks.counts.clear();
 }
 
 void deny_fallback(const std::string &name, bool is_denied) {
@@ -288,9 +300,9 @@ void deny_fallback(const std::string &name, bool is_denied) {
     fallbacks.denied.erase(name);
 }
 
-bool set_strict(bool is_strict) {
+void set_strict(bool is_strict) {
   std::lock_guard<std::mutex> guard(fallbacks.lock);
-  return std::exchange(fallbacks.strict, (int)is_strict);
+  fallbacks.strict += is_strict ? 1 : -1;
 }
 
 // ---- operators that PyTorch leaves to each device, without a kernel for the CPU ----------------

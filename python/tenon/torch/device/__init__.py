@@ -26,7 +26,8 @@ from . import build, module, operators
 
 _lock = threading.Lock()
 _enabled = None  # (backend, name)
-_cleared = {}  # of Tenon's fallbacks: those that fallbacks(clear=True) has returned
+_cleared = {}  # how many of each operator's fallbacks fallbacks(clear=True) has returned
+_renamed = False  # whether this module has given PyTorch's PrivateUse1 its name
 
 
 def enable(backend, name=None, operators=None):
@@ -43,7 +44,7 @@ def enable(backend, name=None, operators=None):
     Returns the module torch.NAME.
     Raises RuntimeError if the process has another such device, if the backend has no device, or without a compiler.
     """
-    global _enabled
+    global _enabled, _renamed
     name = name or (f"tenon_{backend}" if _is_taken(backend) else backend)
     with _lock:
         if _enabled == (backend, name):
@@ -60,6 +61,7 @@ def enable(backend, name=None, operators=None):
         functions.open(backend)
         _tenon_torch._own_device(functions.bridge())
         torch.utils.rename_privateuse1_backend(name)
+        _renamed = True
         made = module.make(name, functions)
         torch._register_device_module(name, made)
         torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
@@ -81,7 +83,7 @@ def _check_name(name):
     current = torch._C._get_privateuse1_backend_name()
     if not _is_taken(name) and (not re.fullmatch("[A-Za-z_]+", name) or (hasattr(torch, name) and name != current)):
         raise ValueError(f"the name of a device of PyTorch consists of letters and '_', and torch has no attribute of this name; found {name!r}")
-    if current not in ("privateuseone", name):
+    if current != "privateuseone" and not (_renamed and current == name):
         raise RuntimeError(f"PyTorch's PrivateUse1 is already called {current!r} by another package, and cannot be {name!r}: a process has one such device")
     if _is_taken(name):
         raise ValueError(f"{name!r} is a device of PyTorch's own: choose another name, enable(BACKEND, name='my_{name}')")
@@ -129,18 +131,34 @@ def fallbacks(clear=False):
 
     clear: starts to count anew.
     """
-    functions = _functions()
-    counts = {name: int(count) for name, count in (line.split() for line in functions.fallback_counts())}
+    with _lock:
+        totals = _totals()
+        counts = {name: count - _cleared.get(name, 0) for name, count in sorted(totals.items()) if count > _cleared.get(name, 0)}
+        if clear:
+            _cleared.update(totals)
+    return counts
+
+
+def _totals():
+    """Returns how often each operator has run on the CPU since the process began."""
+    totals = {name: int(count) for name, count, _ in _fallback_lines()}
     for line in fallback_report().splitlines():
         name, count, *_ = line.split()
         if "::" in name:
-            counts[name] = int(count) - _cleared.get(name, 0)
-    counts = {name: count for name, count in sorted(counts.items()) if count}
-    if clear:
-        functions.clear_fallbacks()
-        for name, count in counts.items():
-            _cleared[name] = _cleared.get(name, 0) + count
-    return counts
+            totals[name] = int(count)
+    return totals
+
+
+def _fallback_lines():
+    return [line.split(" ", 2) for line in _functions().fallback_counts()]
+
+
+def fallback_reasons():
+    """Returns why the device did not compute the operators that ran on the CPU: {"aten::gelu.out": "core::gelu has no kernel for f16 ..."}.
+
+    The reason is that of the last call.  Operators for which there is no row (`table`) are left out.
+    """
+    return {name: reason for name, _, reason in _fallback_lines() if reason}
 
 
 @contextlib.contextmanager
@@ -150,30 +168,42 @@ def strict(immediately=False):
         with td.strict():
             step()          # runs to its end, so that the list is complete
 
-    immediately: raises at the first such operator, before it runs.
+    immediately: raises at the first such operator, before it runs.  This concerns operators of PyTorch.
+
+    The operators of all threads count, because PyTorch computes gradients in threads of its own.
     """
     functions = _functions()
     if immediately:
-        before = functions.set_strict(True)
+        functions.set_strict(True)
         try:
             yield
         finally:
-            functions.set_strict(before)
+            functions.set_strict(False)
         return
-    old = fallbacks()
+    old = _totals()
     yield
-    missing = {name: count - old.get(name, 0) for name, count in fallbacks().items() if count > old.get(name, 0)}
+    missing = {name: count - old.get(name, 0) for name, count in sorted(_totals().items()) if count > old.get(name, 0)}
     if missing:
-        lines = "".join(f"\n  {name}  {count} times" for name, count in missing.items())
+        reasons = fallback_reasons()
+        lines = "".join(f"\n  {name}  {count} times" + (f": {reasons[name]}" if name in reasons else "") for name, count in missing.items())
         what = "1 operator" if len(missing) == 1 else f"{len(missing)} operators"
         raise NotImplementedError(f"{what} ran on the CPU instead of {_enabled[1]}:{lines}\n"
                                   "Add kernels for the operators of Tenon that compute them: tenon.torch.device.table() lists these.")
 
 
 def deny_fallback(*names, deny=True):
-    """Forbids operators of PyTorch ("aten::abs", or one overload: "aten::abs.out") to run on the CPU in place of the device."""
+    """Forbids operators of PyTorch ("aten::abs", or one overload: "aten::abs.out") to run on the CPU in place of the device.
+
+    Raises ValueError for a name that no operator of PyTorch has.  An operator of a Tenon library runs on the CPU only if the
+    program has registered that (tenon.fallback_to_cpu).
+    """
+    names = [name if "::" in name else f"aten::{name}" for name in names]
     for name in names:
-        _functions().deny_fallback(name if "::" in name else f"aten::{name}", deny)
+        base, _, overload = name.partition(".")
+        if not any(not overload or schema.overload_name == overload for schema in torch._C._jit_get_schemas_for_operator(base)):
+            raise ValueError(f"PyTorch has no operator {name}")
+    for name in names:
+        _functions().deny_fallback(name, deny)
 
 
 def table():

@@ -88,12 +88,19 @@ def make(name, functions):
 
     @public
     def _is_in_bad_fork():
-        return os.getpid() != creator
+        if os.getpid() == creator:
+            return False
+        try:  # a plug-in may survive a fork
+            functions.numbers(-1)
+            torch.accelerator.synchronize()
+        except RuntimeError:
+            return True
+        return False
 
     @public
     def _lazy_init():
         if _is_in_bad_fork():
-            raise RuntimeError(f"device {name} was used before this process was forked, and a device does not survive a fork: start processes with "
+            raise RuntimeError(f"device {name} was used before this process was forked, and it does not survive a fork: start processes with "
                                "torch.multiprocessing.set_start_method('spawn')")
 
     class device:

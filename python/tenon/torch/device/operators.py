@@ -110,7 +110,17 @@ def _rows():
 
 
 def table():
-    return {aten: [text for _, text, _ in rows] for aten, rows in sorted(_rows().items())}
+    return {aten: [_described(*row) for row in rows] for aten, rows in sorted(_rows().items())}
+
+
+def _described(conditions, text, flags):
+    """Returns a row with its conditions: "core::add(self, other) if alpha is 1"."""
+    parts = [f"{name} is {'not ' if str(value).startswith('!') else ''}{_value(value)}" for name, value in conditions.items()]
+    return f"{text} if {' and '.join(parts)}" if parts else text
+
+
+def _value(value):
+    return "given" if value == "tensor" else "None" if value is None or value == "!none" else repr(value) if isinstance(value, str) else str(value)
 
 
 def plans(more=None):
@@ -118,7 +128,9 @@ def plans(more=None):
     before = dict(_more)
     _more.update(more or {})
     try:
-        return {aten: "\n".join(_Plan(aten, _schema(aten), *row).text() for row in rows) for aten, rows in _rows().items()}
+        made = {aten: "\n".join(_Plan(aten, _schema(aten), *row).text() for row in rows) for aten, rows in _rows().items()}
+        shortcuts = {functional: plan for aten, plan in made.items() if (functional := _functional(aten)) and functional not in made}
+        return {**made, **shortcuts}
     except Exception:  # a row that is not valid leaves nothing behind
         _more.clear()
         _more.update(before)
@@ -128,6 +140,22 @@ def plans(more=None):
 def _schema(aten):
     name, _, overload = aten.partition(".")
     return torch._C._get_schema(name, overload)
+
+
+def _functional(aten):
+    """Returns the operator that PyTorch computes by this one with `out`: "aten::add.Tensor" for "aten::add.out"; None: there is none.
+
+    A plan serves both, because their arguments have the same numbers: `out` is the last one.
+    """
+    def arguments(schema):
+        return [(a.name, str(a.type)) for a in schema.arguments if not (a.is_out or a.alias_info and a.alias_info.is_write)]
+    schema = _schema(aten)
+    for other in torch._C._jit_get_schemas_for_operator(schema.name):
+        name = f"{other.name}.{other.overload_name}" if other.overload_name else other.name
+        if name != aten and arguments(other) == arguments(schema) and len(arguments(other)) == len(other.arguments) and \
+                torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeExplicitAutogradNonFunctional"):
+            return name
+    return None
 
 
 class _Plan:
@@ -173,6 +201,8 @@ class _Plan:
         if isinstance(tree, ast.Name):
             return f"A{self.argument(tree.id)}"
         if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id in ("raw", "dtype"):
+            if len(tree.args) != 1 or tree.keywords or not isinstance(tree.args[0], ast.Name):
+                self.fail(f"{tree.func.id} takes the name of one argument, found {ast.unparse(tree)}")
             return f"{'a' if tree.func.id == 'raw' else 'D'}{self.argument(tree.args[0].id)}"
         if isinstance(tree, ast.Call):
             return self.call(tree)
@@ -180,7 +210,16 @@ class _Plan:
             return f"O{self.argument(tree.elts[0].id)}"
         if ast.unparse(tree) == "-inf":
             return "F-inf"
-        value = ast.literal_eval(tree)
+        try:
+            value = ast.literal_eval(tree)
+        except ValueError:
+            self.fail(f"{ast.unparse(tree)} is neither an argument nor a call nor a constant")
+        if value is None:
+            return "N"
+        if not isinstance(value, (str, int, float, list, tuple)) or isinstance(value, (list, tuple)) and not all(type(v) is int for v in value):
+            self.fail(f"{ast.unparse(tree)} is not a number, a text or a list of ints")
+        if isinstance(value, str) and set(value) & set(" \t\n"):
+            self.fail(f"a text without blanks is expected, found {value!r}")
         if isinstance(value, str):
             return f"S{value}"
         if isinstance(value, float):
