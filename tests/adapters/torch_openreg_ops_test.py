@@ -102,6 +102,15 @@ class Copies(Device):
         self.assertRaises(RuntimeError, x.copy_, torch.ones(4, device="sim"))
         self.assertRaises(RuntimeError, torch.zeros(3, device="sim").copy_, torch.ones(4))
 
+    def test_elements_of_sixteen_bytes_are_copied_between_strides(self):
+        x = torch.randn(3, 4, dtype=torch.complex128)
+        a = there(x)
+        self.check(a.t().contiguous(), x.t().contiguous())
+        self.assertTrue(torch.equal(a.t().cpu(), x.t()))
+        a.t()[1:3].copy_(a.t()[:2].clone())
+        x.t()[1:3] = x.t()[:2].clone()
+        self.check(a, x)
+
 
 class Views(Device):
     def test_views_share_the_memory(self):
