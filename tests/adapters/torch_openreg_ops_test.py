@@ -163,6 +163,10 @@ class Operators(Device):
                 self.check(f(one, there(x)), f(one, x))
                 self.check(f(there(x), one), f(x, one))
 
+    def test_the_sign_of_nan_is_zero(self):
+        for x in torch.tensor([float("nan"), -0.0, 0.0, 2, -3, float("inf")]), torch.tensor([-3, 0, 4]), torch.tensor([True, False]):
+            self.check(there(x).sign(), x.sign())
+
     def test_out_arguments_keep_their_memory_and_any_strides(self):
         x = numbers(2, 2, 2)
         for device in "cpu", "sim":

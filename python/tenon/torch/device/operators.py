@@ -10,7 +10,7 @@ import torch
 
 from ... import _core
 
-_UNARY = ["abs", "neg", "floor", "ceil", "sign"]
+_UNARY = ["abs", "neg", "floor", "ceil"]
 _COMPARISONS = {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
 _UNARY_FLOAT = ["acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp", "log", "reciprocal", "rsqrt", "sigmoid", "sin", "sinh",
                 "sqrt", "tan", "tanh"]
@@ -19,6 +19,7 @@ _UNARY_FLOAT = ["acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh"
 _ROWS = {
     **{f"aten::{n}.out": [({}, f"core::{n}(self)", "")] for n in _UNARY},
     **{f"aten::{n}.out": [({}, f"core::{n}(self)", "float")] for n in _UNARY_FLOAT},
+    "aten::sign.out": [({}, "core::where(core::equal(self, self), core::sign(self), 0)", "")],  # the sign of NaN is 0
     "aten::relu": [({}, "core::relu(self)", "")],
     "aten::relu_": [({}, "core::relu(self)", "")],
     **{f"aten::{a}.{v}_out": [({}, f"core::{c}(self, other)", "")] for a, c in _COMPARISONS.items() for v in ("Tensor", "Scalar")},
