@@ -102,6 +102,7 @@ at::Tensor copy_from(const at::Tensor &source, const at::Tensor &to, bool is_asy
   const at::Tensor from = source.sizes() == to.sizes() ? source : source.expand_as(to);
   if (!to.numel()) return to;
   at::assert_no_internal_overlap(to);
+  at::assert_no_partial_overlap(to, from);
   const bool is_same_bits = from.is_conj() == to.is_conj() && from.is_neg() == to.is_neg();
   const bool has_rank = from.dim() <= TENON_RANK_MAX;
   const bool is_plain = is_same_bits && has_rank;

@@ -101,6 +101,9 @@ class Copies(Device):
         x = torch.zeros(1, device="sim").expand(4)
         self.assertRaises(RuntimeError, x.copy_, torch.ones(4, device="sim"))
         self.assertRaises(RuntimeError, torch.zeros(3, device="sim").copy_, torch.ones(4))
+        y = there(numbers(6))
+        self.assertRaisesRegex(RuntimeError, "single memory location", y[:5].copy_, y[1:])
+        self.check(y.copy_(y), numbers(6))
 
     def test_elements_of_sixteen_bytes_are_copied_between_strides(self):
         x = torch.randn(3, 4, dtype=torch.complex128)
