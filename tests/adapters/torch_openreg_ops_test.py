@@ -139,6 +139,8 @@ class Views(Device):
         self.check(y, numbers(12)[4:10].view(2, 3))
         self.check(torch.empty(0, device="sim").set_(x.storage(), 0, x.size()), numbers(12))
         self.check(torch.empty(0, device="sim").set_(x.untyped_storage()), numbers(12))
+        self.assertTrue(x.is_set_to(x.view(12)))
+        self.assertFalse(x.is_set_to(x.clone()))
         y.set_()
         self.assertEqual((y.numel(), y.device.type), (0, "sim"))
 
