@@ -20,6 +20,7 @@
 #include "backend.h"
 
 #include <ATen/ATen.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>
 #include <ATen/native/TypeProperties.h>
 #include <torch/library.h>
@@ -538,6 +539,7 @@ struct Kernel final : c10::OperatorKernel {
                   torch::jit::Stack *stack) {
     const size_t count = op.schema().arguments().size();
     const auto arguments = c10::ArrayRef<c10::IValue>(*stack).slice(stack->size() - count);
+    check_written(op, arguments);
     if (!is_shortcut || are_tensors_alike(arguments))
       for (const Plan &plan : plans)
         if (serves(plan, arguments) && run(plan, arguments, stack)) return;
@@ -548,6 +550,24 @@ struct Kernel final : c10::OperatorKernel {
   }
 
   bool run(const Plan &plan, c10::ArrayRef<c10::IValue> arguments, torch::jit::Stack *stack) const;
+
+  // The tensors that the operator writes to must be on the device of its arguments, and must not
+  // share a part of their memory with themselves or with another argument.
+  void check_written(const c10::OperatorHandle &op, c10::ArrayRef<c10::IValue> arguments) const {
+    for (const size_t w : written) {
+      const at::Tensor &out = arguments[w].toTensor();
+      at::assert_no_internal_overlap(out);
+      for (const c10::IValue &value : arguments) {
+        if (!value.isTensor() || !value.toTensor().defined()) continue;
+        const at::Tensor &t = value.toTensor();
+        const bool is_number = t.device().is_cpu() && !t.dim();
+        TORCH_CHECK(t.device() == out.device() || (is_number && !out.device().is_cpu()),
+                    op.schema().name(), ": expected all tensors on one device, found ", t.device(),
+                    " and ", out.device());
+        at::assert_no_partial_overlap(out, t);
+      }
+    }
+  }
 };
 
 // Runs the calls of a plan.  Returns false if the device does not serve one of them.

@@ -202,20 +202,22 @@ std::optional<at::Device> device_of_call(c10::ArrayRef<c10::IValue> arguments) {
 }
 
 // All tensors on the device must be on one of its ordinals: the fallback would copy each of them to
-// the CPU and compute with them.
+// the CPU and compute with them. Tensors that the operator writes to must be there, too.
 void check_one_device(const at::Device &device, const c10::OperatorHandle &op,
                       c10::ArrayRef<c10::IValue> arguments) {
-  const auto check_tensor = [&](const at::Tensor &t) {
+  const auto check_tensor = [&](const at::Tensor &t, bool is_written) {
     const bool is_elsewhere =
-        t.defined() && t.device().type() == device_type && t.device() != device;
+        t.defined() && t.device() != device && (is_written || t.device().type() == device_type);
     TORCH_CHECK(!is_elsewhere, op.schema().name(), ": expected all tensors on one device, found ",
                 device, " and ", t.device());
   };
-  for (const c10::IValue &value : arguments) {
-    if (value.isTensor()) check_tensor(value.toTensor());
+  for (size_t i = 0; i < arguments.size(); i++) {
+    const c10::IValue &value = arguments[i];
+    const auto *alias = op.schema().arguments()[i].alias_info();
+    if (value.isTensor()) check_tensor(value.toTensor(), alias && alias->isWrite());
     if (value.isTensorList())
       for (const at::Tensor &t : value.toTensorVector())
-        check_tensor(t);
+        check_tensor(t, false);
   }
 }
 

@@ -172,6 +172,16 @@ class Operators(Device):
         for x in torch.tensor([float("nan"), -0.0, 0.0, 2, -3, float("inf")]), torch.tensor([-3, 0, 4]), torch.tensor([True, False]):
             self.check(there(x).sign(), x.sign())
 
+    def test_results_on_another_device_or_over_a_part_of_an_argument_are_refused(self):
+        x = there(numbers(6))
+        for f in torch.abs, torch.erfinv:  # on the device and on the CPU
+            for out in torch.empty(6), torch.empty(6, device="sim:1"):
+                self.assertRaisesRegex(RuntimeError, "one device", f, x, out=out)
+        self.assertRaisesRegex(RuntimeError, "device", torch.ones(6).add_, x)
+        self.assertRaisesRegex(RuntimeError, "single memory location", torch.abs, x[:5], out=x[1:])
+        self.assertRaisesRegex(RuntimeError, "single memory location", torch.zeros(1, device="sim").expand(6).add_, 1)
+        self.check(torch.abs(x, out=x), numbers(6).abs())
+
     def test_out_arguments_keep_their_memory_and_any_strides(self):
         x = numbers(2, 2, 2)
         for device in "cpu", "sim":
