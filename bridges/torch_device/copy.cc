@@ -120,7 +120,10 @@ at::Tensor copy_from(const at::Tensor &source, const at::Tensor &to, bool is_asy
 }
 
 at::Tensor copy_from_and_resize(const at::Tensor &from, const at::Tensor &to) {
-  to.resize_(from.sizes());
+  if (to.sizes() != from.sizes()) {
+    to.resize_(from.sizes());
+    if (from.is_non_overlapping_and_dense()) to.as_strided_(from.sizes(), from.strides());
+  }
   return copy_from(from, to, false);
 }
 

@@ -20,11 +20,13 @@
 #include "backend.h"
 
 #include <ATen/ATen.h>
+#include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>
 #include <ATen/native/TypeProperties.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <forward_list>
@@ -532,6 +534,7 @@ struct Kernel final : c10::OperatorKernel {
   // a shortcut for calls of which it is plain what the result looks like.
   bool is_shortcut = false;
   std::vector<size_t> written; // the arguments that the operator writes to: `out`, or `self`
+  bool is_pointwise = false;
   // What computes calls that no plan serves: several calls in C++, or the CPU.
   std::optional<c10::SafeKernelFunction> next;
 
@@ -567,6 +570,21 @@ struct Kernel final : c10::OperatorKernel {
         at::assert_no_partial_overlap(out, t);
       }
     }
+  }
+
+  // Returns the strides that a result of this shape has.  Pointwise operators keep the order of the
+  // strides of their first argument of the shape.  Empty: the result is contiguous.
+  std::vector<int64_t> strides_of_result(c10::ArrayRef<c10::IValue> arguments,
+                                         at::IntArrayRef sizes) const {
+    for (size_t i = 0; i < arguments.size() && is_pointwise; i++) {
+      const bool is_input = std::find(written.begin(), written.end(), i) == written.end();
+      if (!is_input || !arguments[i].isTensor() || !arguments[i].toTensor().defined()) continue;
+      const at::Tensor &t = arguments[i].toTensor();
+      if (t.sizes() != sizes) continue;
+      if (t.is_contiguous()) return {};
+      return at::infer_dense_strides(sizes, t.strides());
+    }
+    return {};
   }
 };
 
@@ -616,9 +634,14 @@ bool Kernel::run(const Plan &plan, c10::ArrayRef<c10::IValue> arguments,
     if (!written.empty()) {
       const at::Tensor out = arguments[written[i]].toTensor();
       if (out.scalar_type() != made.scalar_type()) return false;
-      if (out.sizes() != made.sizes()) (void)at::native::resize_output(out, made.sizes());
+      const bool is_resized =
+          out.sizes() != made.sizes() && at::native::resize_output(out, made.sizes());
+      const auto strides = strides_of_result(arguments, made.sizes());
+      if (is_resized && !strides.empty()) out.as_strided_(made.sizes(), strides);
       out.copy_(made);
       made = out;
+    } else if (const auto strides = strides_of_result(arguments, made.sizes()); !strides.empty()) {
+      made = at::empty_strided(made.sizes(), strides, made.options()).copy_(made);
     }
     returned.emplace_back(made);
   }
@@ -693,6 +716,7 @@ void add_plans(const std::string &aten, const std::string &text) {
       !is_composite, aten,
       " consists of other operators of PyTorch, and would have no gradient: give those rows");
   kernel->return_count = schema.returns().size();
+  kernel->is_pointwise = op.hasTag(at::Tag::pointwise);
   for (size_t i = 0; i < schema.arguments().size(); i++) {
     const auto *alias = schema.arguments()[i].alias_info();
     if (alias && alias->isWrite()) kernel->written.push_back(i);

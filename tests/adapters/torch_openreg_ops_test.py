@@ -172,6 +172,14 @@ class Operators(Device):
         for x in torch.tensor([float("nan"), -0.0, 0.0, 2, -3, float("inf")]), torch.tensor([-3, 0, 4]), torch.tensor([True, False]):
             self.check(there(x).sign(), x.sign())
 
+    def test_pointwise_results_keep_the_order_of_strides(self):
+        for x in numbers(2, 3, 4, 4).to(memory_format=torch.channels_last), numbers(3, 4, 5).permute(2, 0, 1), numbers(6, 4).t()[::2]:
+            for f in (torch.abs, torch.relu, torch.sign, torch.logical_not, torch.round, lambda t: torch.where(t > 0, t, -t), lambda t: t + t[0], lambda t: t[0] * t,
+                      lambda t: torch.add(t, 1, out=torch.empty(0, device=t.device)), lambda t: torch.logical_not(t, out=torch.empty(0, device=t.device))):
+                found, expected = f(there(x)), f(x)
+                self.check(found, expected)
+                self.assertEqual(found.stride(), expected.stride())
+
     def test_results_on_another_device_or_over_a_part_of_an_argument_are_refused(self):
         x = there(numbers(6))
         for f in torch.abs, torch.erfinv:  # on the device and on the CPU
