@@ -221,18 +221,27 @@ void check_one_device(const at::Device &device, const c10::OperatorHandle &op,
   }
 }
 
-// Moves numbers (CPU tensors without dimensions) to the device, so that PyTorch's fallback returns
-// results there: it takes the device of the first tensor.
-void move_numbers(const at::Device &device, const c10::FunctionSchema &schema,
-                  torch::jit::Stack *stack) {
-  const size_t begin = stack->size() - schema.arguments().size();
-  for (size_t i = 0; i < schema.arguments().size(); i++) {
-    c10::IValue &value = (*stack)[begin + i];
-    const auto *alias = schema.arguments()[i].alias_info();
-    if (alias && alias->isWrite()) continue; // the caller's own tensor
-    if (!value.isTensor() || !value.toTensor().defined()) continue;
-    const at::Tensor &t = value.toTensor();
-    if (t.device().is_cpu() && !t.dim()) value = t.to(device);
+// Is the first tensor a number (a CPU tensor without dimensions)?  PyTorch's fallback then leaves
+// the results on the CPU.  The number itself cannot be moved, because a copy of a number of Python
+// takes part in type promotion as a tensor.
+bool starts_with_number(c10::ArrayRef<c10::IValue> arguments) {
+  for (const c10::IValue &value : arguments)
+    if (value.isTensor() && value.toTensor().defined())
+      return value.toTensor().device().is_cpu() && !value.toTensor().dim();
+  return false;
+}
+
+void move_results(const at::Device &device, size_t count, torch::jit::Stack *stack) {
+  for (size_t i = stack->size() - count; i < stack->size(); i++) {
+    c10::IValue &value = (*stack)[i];
+    if (value.isTensor() && value.toTensor().defined()) {
+      value = value.toTensor().to(device);
+    } else if (value.isTensorList()) {
+      std::vector<at::Tensor> tensors = value.toTensorVector();
+      for (at::Tensor &t : tensors)
+        t = t.defined() ? t.to(device) : t;
+      value = tensors;
+    }
   }
 }
 
@@ -279,9 +288,10 @@ void run_on_cpu(const c10::OperatorHandle &op, torch::jit::Stack *stack) {
   const std::optional<at::Device> device = device_of_call(arguments);
   const c10::OptionalDeviceGuard guard(device); // of the generator
   if (device) check_one_device(*device, op, arguments);
-  if (device) move_numbers(*device, op.schema(), stack);
+  const bool is_left_on_cpu = device && starts_with_number(arguments);
   exchange_generators(op, stack);
   at::native::cpu_fallback(op, stack, true);
+  if (is_left_on_cpu) move_results(*device, op.schema().returns().size(), stack);
 }
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {

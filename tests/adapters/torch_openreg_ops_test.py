@@ -168,6 +168,11 @@ class Operators(Device):
                 self.check(f(one, there(x)), f(one, x))
                 self.check(f(there(x), one), f(x, one))
 
+    def test_numbers_of_python_do_not_change_the_dtype_also_in_operators_that_fall_back(self):
+        x = torch.tensor(2.5, dtype=torch.float16)
+        for f in (lambda t: torch.floor_divide(t, -7.1), lambda t: torch.floor_divide(7.1, t), lambda t: torch.xlogy(t, 3.5), lambda t: torch.xlogy(3.5, t), lambda t: t % 1.7):
+            self.check(f(there(x)), f(x))
+
     def test_the_sign_of_nan_is_zero(self):
         for x in torch.tensor([float("nan"), -0.0, 0.0, 2, -3, float("inf")]), torch.tensor([-3, 0, 4]), torch.tensor([True, False]):
             self.check(there(x).sign(), x.sign())
