@@ -420,10 +420,8 @@ tenon_status_t tenon_tensor_copy_to(const tenon_tensor_t *tensor, tenon_device_t
                    "a list or a quantised tensor cannot be copied between devices");
   if (device.type > 0 && is_direct(tensor)) return copy_across(tensor, device, out_tensor);
   bool is_there = tensor->device.type == device.type && tensor->device.id == device.id;
-  tenon_status_t status = TENON_UNIMPLEMENTED;
-  if (is_there && copies_strides(tensor)) status = copy_on_device(tensor, out_tensor);
-  if (status != TENON_UNIMPLEMENTED) return status; /* kernels decline elements of 16 bytes */
-  status = span_to_host(tensor, &view, &memory);
+  if (is_there && copies_strides(tensor)) return copy_on_device(tensor, out_tensor);
+  tenon_status_t status = span_to_host(tensor, &view, &memory);
   if (status == TENON_OK) status = copy_from_host(&view, device, out_tensor);
   tn_release_aligned(memory);
   return status;
@@ -504,16 +502,6 @@ static tenon_status_t copy_scattered(const tenon_tensor_t *from, tenon_tensor_t 
   return status;
 }
 
-/* Copies between strides on one device. TENON_UNIMPLEMENTED: its kernel declines the elements. */
-static tenon_status_t copy_between_strides(const tenon_tensor_t *from, tenon_tensor_t *to) {
-  tenon_tensor_t *between = NULL;
-  if (!tn_tensors_overlap(from, to)) return copy_on_device(from, &to);
-  TN_TRY(copy_on_device(from, &between));
-  tenon_status_t status = copy_on_device(between, &to);
-  tenon_tensor_release(between);
-  return status;
-}
-
 tenon_status_t tn_device_tensor_copy(const tenon_tensor_t *from, tenon_tensor_t *to) {
   tenon_tensor_t *host;
   if (is_on_cpu(from) && is_on_cpu(to)) return tn_tensor_copy_into(from, to);
@@ -527,8 +515,12 @@ tenon_status_t tn_device_tensor_copy(const tenon_tensor_t *from, tenon_tensor_t 
     return copy_bytes(from, to);
   bool is_there = from->device.type == to->device.type && from->device.id == to->device.id;
   if (is_same && is_there && copies_strides(from) && copies_strides(to)) {
-    tenon_status_t status = copy_between_strides(from, to);
-    if (status != TENON_UNIMPLEMENTED) return status;
+    if (!tn_tensors_overlap(from, to)) return copy_on_device(from, &to);
+    tenon_tensor_t *between = NULL;
+    TN_TRY(copy_on_device(from, &between));
+    tenon_status_t status = copy_on_device(between, &to);
+    tenon_tensor_release(between);
+    return status;
   }
   TN_TRY(tenon_tensor_copy_to(from, (tenon_device_t){1, 0}, &host));
   tenon_status_t status;
