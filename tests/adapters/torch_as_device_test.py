@@ -328,6 +328,90 @@ TENON_LIBRARY(forms, "1.0.0",
         self.assertEqual(done.stdout + done.stderr, "")
 
 
+class Counted(unittest.TestCase):
+    """What runs in host memory in place of the device is counted."""
+
+    def test_casts_and_copies_in_host_memory_are_counted_and_fills_are_the_devices(self):
+        run("""
+            tenon.load(os.environ["PLUGIN"])
+            td.enable("vx")
+            x = torch.ones(4, 4, device="vx")
+            x.zero_(), x.fill_(2), x[1].fill_(3)
+            assert td.fallbacks() == {}, td.fallbacks()
+            assert x.cpu()[0, 0] == 2 and x.cpu()[1, 3] == 3
+            x.half()
+            assert td.fallbacks(clear=True) == {"aten::_copy_from": 1}
+            x.t().contiguous()
+            assert td.fallbacks(clear=True) == {"aten::_copy_from": 1}
+            with td.strict(immediately=True):
+                expect("aten::_copy_from has no kernel on device vx (", x.half)
+                expect("aten::_copy_from has no kernel on device vx, and strict mode", x.t().contiguous)
+            td.deny_fallback("aten::_copy_from")
+            expect("its fallback to the CPU is denied", x.half)
+            expect("PyTorch has no operator aten::nonsense", lambda: td.deny_fallback("aten::nonsense"))
+        """, PLUGIN=os.path.join(BUILD, "tests", "vx.so"))
+
+    def test_the_reason_why_the_device_did_not_serve_a_call_is_told(self):
+        run("""
+            td.enable("sim")
+            torch.ones(2, device="sim").to(torch.float8_e5m2) == 1
+            reason = td.fallback_reasons()["aten::eq.Scalar_out"]
+            assert "core::equal" in reason and "f8e5m2" in reason, reason
+            def step():
+                with td.strict():
+                    torch.ones(2, device="sim").to(torch.float8_e5m2) == 1
+            expect(f"aten::eq.Scalar_out  1 time: {reason}", step)
+        """)
+
+    def test_contexts_of_strict_mode_do_not_end_each_other(self):
+        run("""
+            td.enable("sim")
+            x = torch.ones(2, device="sim")
+            with td.strict(immediately=True):
+                with td.strict(immediately=True):
+                    pass
+                expect("strict mode", x.erfc)
+            x.erfc()
+            def step():
+                with td.strict():
+                    x.erfc()
+                    td.fallbacks(clear=True)
+            expect("aten::erfc.out  1 time", step)
+            assert td.fallbacks() == {}
+        """)
+
+    def test_lists_of_bools_are_joined_on_the_device(self):
+        run("""
+            td.enable("sim")
+            x = torch.tensor([True, False], device="sim")
+            with td.strict():
+                assert torch.cat([x, x]).tolist() == [True, False, True, False]
+        """)
+
+
+class Shortcuts(unittest.TestCase):
+    def test_a_call_that_a_shortcut_does_not_serve_is_that_of_pytorch(self):
+        """Operators without `out` take the rows of those with it only if all tensors are alike; PyTorch checks and promotes the others."""
+        run("""
+            td.enable("sim")
+            def same(call, *tensors):
+                found, expected = call(*[t.to("sim") for t in tensors]), call(*tensors)
+                assert (found.dtype, found.shape, found.stride()) == (expected.dtype, expected.shape, expected.stride()), (found, expected)
+                assert torch.equal(found.cpu(), expected)
+            x, whole = torch.arange(24.).view(2, 3, 2, 2), torch.arange(4)
+            same(torch.add, x, x), same(torch.add, x, x[0]), same(torch.add, whole, whole), same(torch.add, x, torch.tensor(2.))
+            last = x.contiguous(memory_format=torch.channels_last)
+            same(torch.add, last, last), same(torch.mul, last, x), same(torch.neg, x.transpose(1, 3))
+            same(torch.eq, x, x), same(lambda a: a.sum(1), x), same(lambda a: a.sum(0), whole), same(lambda a: a.sum(1), x.half())
+            same(torch.div, whole, whole + 1), same(lambda a: a.sum(1, dtype=torch.float64), x), same(lambda a: torch.add(a, a, alpha=3), x)
+            same(torch.mm, x.view(6, 4), x.view(4, 6)), same(lambda a: a.softmax(-1), x), same(torch.add, x[:0], x[:0])
+            y = x.to("sim")
+            expect("must match the size", lambda: y + y.view(3, 8)[:, :5])
+            expect("Dimension out of range", lambda: y.sum(7))
+            expect("mat1 and mat2 shapes cannot be multiplied", lambda: y.view(6, 4) @ y.view(6, 4))
+        """)
+
+
 class Errors(unittest.TestCase):
     def test_a_process_has_one_such_device(self):
         run("""
@@ -362,6 +446,20 @@ expect("apt install g++", lambda: td.enable("sim"))""", CXX="/nonexistent/c++", 
             else:
                 raise AssertionError("nothing was raised")
             assert torch.ones(3, device="sim").sum().item() == 3
+        """)
+
+    def test_a_stream_that_nobody_made_is_an_error(self):
+        run("""
+            td.enable("sim")
+            made = torch.Stream("sim")
+            assert torch.sim.Stream(stream_id=made.stream_id, device_index=0, device_type=made.device_type).query()
+            for id in (1, made.stream_id + 8, -1):
+                expect(f"device sim:0 has no stream with the id {id}", torch.Stream(stream_id=id, device_index=0, device_type=made.device_type).query)
+        """)
+
+    def test_a_row_for_an_operator_that_pytorch_decomposes_is_refused(self):
+        run("""
+            expect("aten::linear consists of other operators", lambda: td.enable("sim", operators={"aten::linear": "core::relu(input)"}))
         """)
 
     def test_a_device_index_that_does_not_exist_is_an_error(self):
@@ -407,6 +505,18 @@ expect("apt install g++", lambda: td.enable("sim"))""", CXX="/nonexistent/c++", 
                 os._exit(0 if "fork" in text else (print(text, flush=True), 1)[1])
             assert os.waitpid(pid, 0)[1] == 0
             assert (x + 1).cpu().tolist() == [2, 2]
+        """)
+
+    def test_a_device_that_survives_a_fork_works_in_the_child(self):
+        run("""
+            td.enable("sim")
+            x = torch.ones(2, device="sim")
+            child = os.fork()
+            if not child:
+                torch.sim.init()
+                torch.manual_seed(0)
+                os._exit(not (torch.sim.is_initialized() and (torch.ones(2, device="sim") + 1).tolist() == [2, 2]))
+            assert os.waitpid(child, 0)[1] == 0
         """)
 
     def test_failed_work_names_the_operator_and_the_other_device_works(self):

@@ -185,7 +185,7 @@ def strict(immediately=False):
     missing = {name: count - old.get(name, 0) for name, count in sorted(_totals().items()) if count > old.get(name, 0)}
     if missing:
         reasons = fallback_reasons()
-        lines = "".join(f"\n  {name}  {count} times" + (f": {reasons[name]}" if name in reasons else "") for name, count in missing.items())
+        lines = "".join(f"\n  {name}  {count} time{'s' if count > 1 else ''}" + (f": {reasons[name]}" if name in reasons else "") for name, count in missing.items())
         what = "1 operator" if len(missing) == 1 else f"{len(missing)} operators"
         raise NotImplementedError(f"{what} ran on the CPU instead of {_enabled[1]}:{lines}\n"
                                   "Add kernels for the operators of Tenon that compute them: tenon.torch.device.table() lists these.")
