@@ -1213,6 +1213,7 @@ FUNCTION_IS(tenon_op_table, tenon_status_t (const tenon_op_t *, char **));
 FUNCTION_IS(tenon_ops_list, tenon_status_t (const tenon_op_t *const **, int32_t *));
 FUNCTION_IS(tenon_ops_release, void (const tenon_op_t *const *));
 FUNCTION_IS(tenon_pass_info, tenon_status_t (int32_t, tenon_pass_info_t *));
+FUNCTION_IS(tenon_policy_check, tenon_status_t (const char *));
 FUNCTION_IS(tenon_policy_set, tenon_status_t (const tenon_policy_t *));
 FUNCTION_IS(tenon_poll_set, const tenon_poll_t *(const tenon_poll_t *));
 FUNCTION_IS(tenon_profile_count, int32_t (const tenon_profile_t *));

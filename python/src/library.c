@@ -211,6 +211,15 @@ static PyObject *set_policy(PyObject *module, PyObject *arguments) {
   Py_RETURN_NONE;
 }
 
+static PyObject *check_policy(PyObject *module, PyObject *arguments) {
+  const char *path;
+  (void)module;
+  if (!PyArg_ParseTuple(arguments, "y", &path)) return NULL;
+  const tenon_status_t status = tenon_policy_check(path);
+  if (status != TENON_OK) return raise_status(status);
+  Py_RETURN_NONE;
+}
+
 static PyObject *load_isolated(PyObject *module, PyObject *arguments, PyObject *named) {
   static char *operator_names[] = {"path",      "flags",    "allow",   "deadline_ms", "spin_us",
                                    "processes", "calls",    "threads", "memory",      "shared",
@@ -454,6 +463,8 @@ static PyMethodDef module_functions[] = {
      "load_build(sources, options, build_flags, flags)\n--\n\nBuilds a library and loads it."},
     {"policy", set_policy, METH_VARARGS,
      "policy(folders, hashes, flags)\n--\n\nSets the policy for loading libraries."},
+    {"check_policy", check_policy, METH_VARARGS,
+     "check_policy(path)\n--\n\nChecks a file against the policy for loading libraries."},
     {"find", find_operator, METH_O, "find(name)\n--\n\nReturns the operator \"ns::name\"."},
     {"names", operator_names, METH_NOARGS, "names()\n--\n\nReturns the names of all operators."},
     {NULL, NULL, 0, NULL}};

@@ -142,6 +142,20 @@ static tenon_status_t check_policy(load_t *load) {
   return has_offences(load) ? status : TENON_OK;
 }
 
+static tenon_status_t refuse_changeable(const char *opener) {
+  return tn_fail(TENON_DENIED,
+                 "others could change it after its hash was computed, and %s opens it by its path: "
+                 "see tenon doctor for who",
+                 opener);
+}
+
+/* Checks the rules for a file that the program opens itself. */
+static tenon_status_t check_foreign(load_t *load) {
+  tn_binary_read(&load->file, &load->binary, &load->offences);
+  TN_TRY(check_policy(load));
+  return load->is_copied ? refuse_changeable("the program") : TENON_OK;
+}
+
 static bool is_file_of(const load_t *load, const tn_library_t *library) {
   const tn_file_identity_t *a = &load->identity;
   const tn_file_identity_t *b = &library->file;
@@ -228,10 +242,7 @@ static tenon_status_t open_directly(load_t *load) {
 static tenon_status_t open_file(load_t *load) {
   const bool is_isolated = (load->flags & TENON_LOAD_ISOLATED) != 0;
   if (load->is_copied && (load->bridge || is_isolated))
-    return tn_fail(TENON_DENIED,
-                   "others could change it after its hash was computed, and %s opens it by its "
-                   "path: see tenon doctor for who",
-                   is_isolated ? "the process of an isolated library" : "a bridge");
+    return refuse_changeable(is_isolated ? "the process of an isolated library" : "a bridge");
   tenon_status_t (*open)(load_t *) = open_directly;
   if (load->bridge) open = open_bridged;
   if (is_isolated) open = open_isolated;
@@ -387,6 +398,21 @@ tenon_status_t tenon_library_reload(tenon_library_t *library, const char *path) 
   if (status != TENON_OK)
     status = refuse_library(status, "reload", *load.path ? load.path : tenon_library_name(library),
                             &load.offences);
+  tn_text_clear(&load.offences);
+  return status;
+}
+
+tenon_status_t tenon_policy_check(const char *path) {
+  static tenon_status_t (*const checks[])(load_t *) = {locate_file, read_file, check_foreign};
+  load_t load = {.given = path, .copy = -1};
+  tenon_status_t status = TENON_OK;
+  if (!path) return tn_fail(TENON_INVALID, "cannot check a file: the path is NULL");
+  for (size_t i = 0; i < sizeof checks / sizeof *checks && status == TENON_OK; i++)
+    status = checks[i](&load);
+  tn_file_unmap(&load.file);
+  tn_copy_close(load.copy);
+  if (status != TENON_OK)
+    status = refuse_library(status, "load", *load.path ? load.path : path, &load.offences);
   tn_text_clear(&load.offences);
   return status;
 }

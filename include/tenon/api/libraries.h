@@ -214,6 +214,16 @@ enum {
  * Threads: any thread. */
 TENON_API tenon_status_t tenon_policy_set(const tenon_policy_t *policy);
 
+/* Checks a shared object against the rules of this process, for a program that opens it by its path
+ * itself, for example with dlopen.
+ *
+ * Arguments: `path`: as for tenon_library_load.
+ * Errors: TENON_DENIED if the file violates a rule, or if others could change it after its hash was
+ * accepted; TENON_INVALID if it is no shared object for this machine.  The message lists all
+ * problems.
+ * Threads: any thread. */
+TENON_API tenon_status_t tenon_policy_check(const char *path);
+
 /* ---- libraries from source ------------------------------------------------------------------- */
 
 typedef struct tenon_build_t {

@@ -120,6 +120,32 @@ TEST("a file that others could change after its hash was computed is opened from
   end();
 }
 
+TEST("a file that the program opens itself is checked against the same rules") {
+  char plain[300];
+  begin();
+  snprintf(plain, sizeof plain, "%s/plain.so", folder);
+  CHECK_STATUS(tenon_policy_check(file), TENON_OK); /* no rules */
+  set(0, "/nowhere", NULL);
+  CHECK_STATUS(tenon_policy_check(file), TENON_DENIED);
+  CHECK_TEXT(tn_error(), "good.so: rule folders (tenon_policy_set): it is not in /nowhere");
+  copy(TEST_LIBRARIES "/libno_entry.so", plain, 0644); /* It need not be a library of Tenon. */
+  set(0, folder, hash_of(plain));
+  CHECK_STATUS(tenon_policy_check(plain), TENON_OK);
+  CHECK_STATUS(tenon_policy_check(file), TENON_DENIED);
+  CHECK_TEXT(tn_error(), "rule sha256 (tenon_policy_set): its hash is ");
+  CHECK(chmod(plain, 0666) == 0);
+  CHECK_STATUS(tenon_policy_check(plain), TENON_DENIED);
+  CHECK_TEXT(tn_error(),
+             "others could change it after its hash was computed, and the program opens it");
+  set(TENON_POLICY_PRIVATE, NULL, NULL);
+  CHECK_STATUS(tenon_policy_check(plain), TENON_DENIED);
+  CHECK_STATUS(tenon_policy_check(beside("missing.so")), TENON_NOT_FOUND);
+  CHECK_STATUS(tenon_policy_check(rules_file("private\n", 0644)), TENON_INVALID);
+  CHECK_TEXT(tn_error(), "not a shared library: it starts with");
+  CHECK_STATUS(tenon_policy_check(NULL), TENON_INVALID);
+  end();
+}
+
 TEST("two libraries opened from such copies are different libraries") {
   tenon_library_t *one = NULL;
   tenon_library_t *two = NULL;
