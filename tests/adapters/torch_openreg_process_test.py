@@ -352,6 +352,32 @@ class Compile(Device):
             """)
         self.assertEqual(out.splitlines()[-1], "2")
 
+    def test_the_interface_is_registered_whatever_finds_dynamo(self):
+        """A finder of another package, before or after that of Tenon, finds the module in a place of its own, as where PyTorch is
+        frozen or zipped."""
+        for place in "insert(0, Finder())", "append(Finder())":
+            out = program(f"""
+                import importlib.abc, importlib.machinery, importlib.util, inspect
+                NAME = "torch._dynamo.device_interface"
+                class Loader(importlib.abc.InspectLoader):
+                    def get_source(self, name):
+                        with open(torch.__path__[0] + "/_dynamo/device_interface.py") as file:
+                            return file.read()
+                class Finder(importlib.abc.MetaPathFinder):
+                    def find_spec(self, fullname, path, target=None):
+                        return importlib.util.spec_from_loader(fullname, Loader()) if fullname == NAME else None
+                class Ordinary(importlib.abc.MetaPathFinder):
+                    def find_spec(self, fullname, path, target=None):
+                        return None if fullname == NAME else importlib.machinery.PathFinder.find_spec(fullname, path, target)
+                assert NAME not in sys.modules
+                sys.meta_path[sys.meta_path.index(importlib.machinery.PathFinder)] = Ordinary()
+                sys.meta_path.{place}
+                import torch._dynamo
+                d = sys.modules[NAME]
+                print(d.get_interface_for_device("sim").device_count(), type(d.__spec__.loader).__name__, d.__loader__ is d.__spec__.loader)
+                """)
+            self.assertEqual(out.splitlines()[-1], "2 Loader True", place)
+
     def test_exported_programs_run_on_the_device(self):
         model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Tanh()).to("sim")
         exported = torch.export.export(model, (there(numbers(2, 4)),))

@@ -3,7 +3,6 @@
 It is registered when torch._dynamo is imported, because this import takes long and enable() does not need it.
 """
 import importlib.abc
-import importlib.machinery
 import sys
 
 import torch
@@ -20,24 +19,48 @@ def register(name, module):
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):
-    """Lets the other finders import the module, and registers the interface when it has been executed."""
+    """Lets the finders after it find the module, wherever it is, and registers the interface when the module has been executed."""
 
     def __init__(self, name, module):
-        self.name, self.module = name, module
+        self.name, self.module, self.is_done = name, module, False
 
     def find_spec(self, fullname, path, target=None):
         if fullname != _MODULE:
+            if hasattr(sys.modules.get(_MODULE), "register_interface_for_device"):  # a finder before this one has found it
+                self.finish()
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
-        if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
+        finders = list(sys.meta_path)
+        for finder in finders[finders.index(self) + 1 if self in finders else 0:]:
+            spec = finder.find_spec(fullname, path, target) if hasattr(finder, "find_spec") else None
+            if spec is not None:
+                spec.loader = _Loader(spec.loader, self)
+                return spec
+        return None
 
-            def exec_module(made):
-                execute(made)
-                _register(self.name, self.module)
-            spec.loader.exec_module = exec_module
-        return spec
+    def finish(self):
+        if not self.is_done:
+            self.is_done = True
+            _register(self.name, self.module)
+
+
+class _Loader(importlib.abc.Loader):
+    """Executes a module by its own loader, and tells the finder."""
+
+    def __init__(self, loader, finder):
+        self._loader, self._finder = loader, finder
+
+    def __getattr__(self, name):
+        return getattr(self._loader, name)
+
+    def create_module(self, spec):
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module):
+        module.__spec__.loader = module.__loader__ = self._loader  # the module shows no trace of this one
+        self._loader.exec_module(module)
+        self._finder.finish()
+        if self._finder in sys.meta_path:
+            sys.meta_path.remove(self._finder)
 
 
 def _register(name, m):
