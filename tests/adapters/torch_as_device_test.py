@@ -3,6 +3,7 @@
 Each program below has a process of its own, because a process has one such device.
 """
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -434,6 +435,79 @@ class Errors(unittest.TestCase):
     def test_a_missing_compiler_says_what_to_install(self):
         run("""expect("needs a C++ compiler once", lambda: td.enable("sim"))
 expect("apt install g++", lambda: td.enable("sim"))""", CXX="/nonexistent/c++", TENON_CACHE=os.path.join(FOLDER, "empty"))
+
+    def test_an_older_pytorch_is_refused_before_anything_is_compiled(self):
+        run("""
+            torch.__version__ = "2.12.1+cpu"
+            expect("RuntimeError: a Tenon device in PyTorch needs PyTorch 2.13, and PyTorch 2.12.1+cpu was found", lambda: td.enable("sim"))
+            expect("install PyTorch 2.13 (pip install 'torch==2.13.*')", lambda: td.enable("nonesuch"))
+        """, CXX="/nonexistent/c++", TENON_CACHE=os.path.join(FOLDER, "empty"))
+
+    def test_an_error_of_the_compiler_is_shown_from_its_beginning_and_kept_whole(self):
+        compiler = built("failing", r"""#!/usr/bin/env python3
+import sys
+lines = [b"a.h:1:1: warning: first", b"\xfft.h:2:3: error: no member named \xe9", b"  2 | int"] + [b"t.h:9:9: note: %d" % i for i in range(500)]
+sys.stderr.buffer.write(b"\n".join(lines + [b"last", b""]))
+sys.exit(4)
+""")
+        os.chmod(compiler, 0o755)
+        for version, words in (("2.13.0", "exit status 4. The first error, of 504 lines"), ("2.14.0", "This PyTorch is newer than 2.13, the release that this Tenon was tested with")):
+            for cache in os.path.join(FOLDER, "failing-cache"), "off":
+                run(f"""
+                    import re
+                    torch.__version__ = {version!r}
+                    text = said(lambda: td.enable("sim"))
+                    assert {words!r} in text and "failed for PyTorch {version}, with exit status 4" in text, text
+                    assert "\\ufffdt.h:2:3: error: no member named \\ufffd\\n  2 | int\\nt.h:9:9: note: 0" in text, text
+                    assert len(text) < 1200 and "warning" not in text and "last" not in text, text
+                    log = re.search(r"output in (.*):\\n", text)[1]
+                    with open(log, encoding="utf-8") as file:
+                        lines = file.read().splitlines()
+                    assert "failing" in lines[0] and "warning" in lines[1] and lines[-1] == "last", lines
+                    os.remove(log)
+                """, CXX=compiler, TENON_CACHE=cache)
+
+    def test_processes_that_start_together_compile_once(self):
+        run("""
+            import shutil, threading, time
+            from tenon.torch.device import build
+            made, calls = build.library(), []
+            os.environ["TENON_CACHE"] = os.environ["EMPTY"]
+            def compile(path, *rest):
+                calls.append(path)
+                time.sleep(0.3)
+                shutil.copy(made, path)
+            build._compile = compile
+            threads = [threading.Thread(target=build.library) for _ in range(4)]
+            [t.start() for t in threads]
+            [t.join() for t in threads]
+            assert len(calls) == 1 and build.library() == calls[0], calls
+        """, EMPTY=os.path.join(FOLDER, "together"))
+
+    def test_a_libtenon_that_was_replaced_under_the_process_is_refused(self):
+        folder = tempfile.mkdtemp(dir=FOLDER)
+        shutil.copy(os.path.join(BUILD, "libtenon.so.1"), folder)
+        run("""
+            from tenon.torch.device import build
+            path = os.environ["LD_LIBRARY_PATH"] + "/libtenon.so.1"
+            assert build._libtenon() == path
+            os.remove(path)
+            open(path, "w").close()
+            expect(f"RuntimeError: {path} was replaced or removed after this process had loaded it", lambda: td.enable("sim"))
+            expect("restart the process", lambda: td.enable("sim"))
+        """, LD_LIBRARY_PATH=folder)
+
+    def test_the_rules_for_loading_hold_for_the_library(self):
+        run("""
+            tenon.policy(folders=["/nowhere"])
+            expect("rule folders (tenon_policy_set): it is not in /nowhere", lambda: td.enable("sim"))
+            expect("DeniedError: cannot load /", lambda: td.enable("sim"))
+            tenon.policy(inert=True)
+            expect("DeniedError", lambda: td.enable("sim"))
+            tenon.policy(folders=[os.environ["TENON_CACHE"]])
+            td.enable("sim")
+            assert torch.ones(3, device="sim").sum().item() == 3
+        """, TENON_CACHE=os.environ.get("TENON_CACHE", os.path.join(BUILD, "cache")))
 
     def test_running_out_of_memory_is_an_error_with_a_report_and_the_next_call_works(self):
         run("""

@@ -42,7 +42,8 @@ def enable(backend, name=None, operators=None):
     The first call for a release of PyTorch compiles the C++ part, which takes a minute and needs a C++ compiler; it is
     kept in Tenon's cache.  A second call for the same backend and name does nothing.
     Returns the module torch.NAME.
-    Raises RuntimeError if the process has another such device, if the backend has no device, or without a compiler.
+    Raises RuntimeError if the process has another such device, if the backend has no device, if PyTorch is too old, or
+    without a compiler; tenon.DeniedError if the rules for loading (tenon.policy) refuse the C++ part.
     """
     global _enabled, _renamed
     name = name or (f"tenon_{backend}" if _is_taken(backend) else backend)
@@ -53,6 +54,7 @@ def enable(backend, name=None, operators=None):
         if _enabled:
             raise RuntimeError(f"PyTorch has one PrivateUse1 device in a process: it is already Tenon's backend {_enabled[0]!r} as "
                                f"{_enabled[1]!r}, so {backend!r} as {name!r} needs a process of its own")
+        build.check_release()
         _check_name(name)
         _open_backend(backend)  # reports an unknown backend before anything is compiled
         rows = _plans(operators)

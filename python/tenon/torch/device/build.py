@@ -1,8 +1,15 @@
-"""Builds the C++ part for the release of PyTorch that runs, once; it is kept in Tenon's cache."""
+"""Builds the C++ part for the release of PyTorch that runs, once; it is kept in Tenon's cache.
+
+The library has no run path: libtenon and the libraries of PyTorch are in the process already when it is opened.
+"""
 import atexit
 import concurrent.futures
+import contextlib
+import fcntl
 import hashlib
 import os
+import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -11,7 +18,60 @@ import tempfile
 
 import torch
 
-_FLAGS = ["-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wno-missing-field-initializers"]
+from ... import _core
+
+TESTED = "2.13"  # the release of PyTorch for which the C++ part is written; older ones cannot compile it
+_FLAGS = ["-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wno-missing-field-initializers",
+          "-fstack-protector-strong", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]  # as cmake/TenonHarden.cmake
+_LINK_FLAGS = ["-shared", "-Wl,-z,relro,-z,now"]
+_SHOWN = 8  # lines of a compiler's output in an error message
+
+
+def _numbers(version):
+    """Returns (2, 13) of "2.13.0+cpu"."""
+    return tuple(int(n) for n in re.findall(r"\d+", version)[:2])
+
+
+def check_release():
+    """Raises RuntimeError if this PyTorch is too old for the C++ part."""
+    if _numbers(torch.__version__) < _numbers(TESTED):
+        raise RuntimeError(f"a Tenon device in PyTorch needs PyTorch {TESTED}, and PyTorch {torch.__version__} was found, whose C++ interface for devices "
+                           f"differs: install PyTorch {TESTED} (pip install 'torch=={TESTED}.*'); tenon.torch.register works with older releases, too")
+
+
+def library():
+    """Returns the path of the library, which is compiled if the cache does not have it.
+
+    Raises RuntimeError with what to do if there is none, and tenon.DeniedError if the rules for loading refuse it.
+    """
+    check_release()
+    libtenon = _libtenon()
+    folder, headers = _folders()
+    path = os.path.join(_cache(), f"torch_device-{torch.__version__}-{_key(folder, headers)}.so")
+    if not _is_own(path):
+        with _one_process(os.path.dirname(path)):
+            if not _is_own(path):
+                _build(path, folder, headers, libtenon)
+    _core.check_policy(os.fsencode(path))
+    return path
+
+
+def _key(folder, headers):
+    """Returns what tells a library for this PyTorch and this Tenon from all others."""
+    digest = hashlib.sha256()
+    for path in _sources(folder) + sorted(os.path.join(folder, f) for folder, _, files in os.walk(headers) for f in files):
+        with open(path, "rb") as file:
+            digest.update(file.read())
+    digest.update(repr((torch.__version__, torch._C._GLIBCXX_USE_CXX11_ABI, _root(), platform.machine(), _FLAGS, _LINK_FLAGS)).encode())
+    return digest.hexdigest()[:16]
+
+
+def _sources(folder):
+    return [os.path.join(folder, f) for f in sorted(os.listdir(folder)) if f.endswith((".cc", ".h"))]
+
+
+def _root():
+    return os.path.dirname(torch.__file__)
 
 
 def _folders():
@@ -26,16 +86,20 @@ def _folders():
     return found
 
 
-def _compiler():
-    wanted = os.environ.get("CXX")
-    candidates = [wanted] if wanted else ["c++", "g++", "clang++"]
-    for candidate in candidates:
-        words = shlex.split(candidate)
-        if words and shutil.which(words[0]):
-            return words
-    raise RuntimeError(f"a device of PyTorch needs a C++ compiler once, because PyTorch has no C interface for devices, and {' or '.join(candidates)} was not "
-                       "found: install one (Debian: apt install g++), or set CXX")
+def _libtenon():
+    """Returns the path of the libtenon that this process uses."""
+    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+        paths = [line.split(maxsplit=5)[5].rstrip("\n") for line in maps if "/libtenon.so" in line]
+    if not paths:
+        raise RuntimeError("libtenon.so is not loaded in this process: import tenon first")
+    removed = " (deleted)"  # what the system appends
+    if paths[0].endswith(removed) and not os.path.exists(paths[0]):
+        raise RuntimeError(f"{paths[0][:-len(removed)]} was replaced or removed after this process had loaded it, so the files of Tenon beside it do not fit "
+                           "this process: restart the process (after an upgrade), or reinstall Tenon")
+    return paths[0]
 
+
+# The cache
 
 def _cache():
     """Returns the folder of the cache; with TENON_CACHE=off, a folder that the process removes at its end."""
@@ -57,50 +121,101 @@ def _is_own(path):
     return status.st_uid == os.getuid() and not status.st_mode & 0o022
 
 
-def _libtenon():
-    """Returns the path of the libtenon that this process uses."""
-    with open("/proc/self/maps", encoding="utf-8") as maps:
-        paths = [line.split(maxsplit=5)[5].strip() for line in maps if "/libtenon.so" in line]
-    if not paths:
-        raise RuntimeError("libtenon.so is not loaded in this process: import tenon first")
-    return paths[0]
+@contextlib.contextmanager
+def _one_process(folder):
+    """Lets one process at a time compile: those of a distributed job start together."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("tenon: waiting for a process that compiles the device for PyTorch", file=sys.stderr, flush=True)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        except OSError:  # some file systems have no locks: then each process compiles
+            pass
+        yield
+    finally:
+        os.close(handle)
+
+
+# Compiling
+
+class _Failed(Exception):
+    """A command that failed: what it was for, and its output."""
+
+    def __init__(self, command, what, status, output):
+        super().__init__(what)
+        self.command, self.what, self.status, self.output = command, what, status, output
+
+
+def _compiler():
+    wanted = os.environ.get("CXX")
+    candidates = [wanted] if wanted else ["c++", "g++", "clang++"]
+    for candidate in candidates:
+        words = shlex.split(candidate)
+        if words and shutil.which(words[0]):
+            return words
+    raise RuntimeError(f"a device of PyTorch needs a C++ compiler once, because PyTorch has no C interface for devices, and {' or '.join(candidates)} was not "
+                       "found: install one (Debian: apt install g++), or set CXX")
 
 
 def _run(command, what):
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, check=False, env={**os.environ, "LC_ALL": "C"})
     if done.returncode:
-        raise RuntimeError(f"{what} failed for PyTorch {torch.__version__}, with exit status {done.returncode}: {shlex.join(command)}\n{done.stderr[-4000:]}")
+        raise _Failed(command, what, done.returncode, (done.stderr + done.stdout).decode(errors="replace"))
 
 
-def library():
-    """Returns the path of the library, which is built if the cache does not have it."""
-    folder, headers = _folders()
-    sources = [os.path.join(folder, f) for f in sorted(os.listdir(folder)) if f.endswith((".cc", ".h"))]
-    libtenon, root = _libtenon(), os.path.dirname(torch.__file__)
-    key = hashlib.sha256()
-    included = sorted(os.path.join(folder, f) for folder, _, files in os.walk(headers) for f in files)
-    for path in sources + included:
-        with open(path, "rb") as file:
-            key.update(file.read())
-    key.update(repr((torch.__version__, torch._C._GLIBCXX_USE_CXX11_ABI, libtenon, _FLAGS, root)).encode())
-    path = os.path.join(_cache(), f"torch_device-{torch.__version__}-{key.hexdigest()[:16]}.so")
-    if not _is_own(path):
-        _build(path, _compiler(), sources, headers, libtenon, root)
-    return path
-
-
-def _build(path, compiler, sources, headers, libtenon, root):
+def _build(path, folder, headers, libtenon):
+    compiler = _compiler()
     print(f"tenon: compiling the device for PyTorch {torch.__version__}, once (a minute or two)", file=sys.stderr, flush=True)
+    try:
+        _compile(path, compiler, _sources(folder), headers, libtenon)
+    except _Failed as failure:
+        raise RuntimeError(_words(failure, path)) from None
+
+
+def _compile(path, compiler, sources, headers, libtenon):
+    include = os.path.join(_root(), "include")
     flags = [*_FLAGS, f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}", f"-I{headers}",
-             "-isystem", os.path.join(root, "include"), "-isystem", os.path.join(root, "include", "torch", "csrc", "api", "include")]
+             "-isystem", include, "-isystem", os.path.join(include, "torch", "csrc", "api", "include")]
     with tempfile.TemporaryDirectory(prefix="tenon-") as folder:
         units = [s for s in sources if s.endswith(".cc")]
         objects = [os.path.join(folder, os.path.basename(u) + ".o") for u in units]
-        with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        pool = concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0)))
+        try:
             for job in [pool.submit(_run, [*compiler, *flags, "-c", u, "-o", o], f"compiling {os.path.basename(u)}") for u, o in zip(units, objects)]:
                 job.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
         part = f"{path}.{os.getpid()}"
-        _run([*compiler, "-shared", *objects, "-o", part, libtenon, f"-Wl,-rpath,{os.path.dirname(libtenon)}", f"-L{os.path.join(root, 'lib')}",
-              "-ltorch", "-ltorch_cpu", "-lc10"], "linking")
+        _run([*compiler, *_LINK_FLAGS, *objects, "-o", part, libtenon, f"-L{os.path.join(_root(), 'lib')}", "-ltorch", "-ltorch_cpu", "-lc10"], "linking")
         os.chmod(part, 0o755)  # whatever the umask is: _is_own
         os.replace(part, path)
+
+
+def _words(failure, path):
+    """Returns the message about a failure, and writes the whole output to a file."""
+    log = _write_log(path, f"{shlex.join(failure.command)}\n{failure.output}")
+    lines = failure.output.splitlines()
+    errors = [n for n, line in enumerate(lines) if re.search(r"\berror: |undefined reference|cannot find", line)]
+    first = errors[0] if errors else 0
+    shown = "\n".join(line[:300] for line in lines[first:first + _SHOWN])
+    newer = ""
+    if _numbers(torch.__version__) > _numbers(TESTED):
+        newer = f". This PyTorch is newer than {TESTED}, the release that this Tenon was tested with: install PyTorch {TESTED}, or a newer Tenon"
+    return (f"{failure.what} failed for PyTorch {torch.__version__}, with exit status {failure.status}{newer}. The first error, of {len(lines)} lines of output in "
+            f"{log}:\n{shown}")
+
+
+def _write_log(path, text):
+    """Writes a log beside the library, or, with TENON_CACHE=off, to a file that stays.  Returns its path."""
+    if os.environ.get("TENON_CACHE") == "off":
+        handle, log = tempfile.mkstemp(prefix="tenon-torch_device-", suffix=".log")
+        part = log
+    else:
+        log = path[:-len(".so")] + ".log"
+        handle, part = tempfile.mkstemp(prefix=os.path.basename(log), dir=os.path.dirname(log))
+    with open(handle, "w", encoding="utf-8", errors="replace") as file:
+        file.write(text)
+    os.replace(part, log)
+    return log
