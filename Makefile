@@ -98,6 +98,9 @@ bench: build .venv-zoo/base.stamp ## measure the cost of calls, loading, and mod
 zoo: .venv-zoo/base.stamp ## make the model zoo in build/zoo
 	@.venv-zoo/bin/python bench/models/make_zoo.py $(BUILD)/zoo
 
+torch-wheel: build .venv-zoo/base.stamp ## write the wheel libtenon-torch, the C++ part of devices in PyTorch 2.13, to build/dist
+	@PYTHONPATH=$(BUILD)/python TENON_CACHE=$(BUILD)/cache .venv-zoo/bin/python scripts/torch_wheel.py $(BUILD)/dist
+
 install: build ## install into PREFIX (/usr/local)
 	@cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
 
@@ -117,4 +120,4 @@ format: ## lay the sources out with clang-format
 clean: ## remove the build folders and keep the virtual environments
 	rm -rf $(BUILD) build-*
 
-.PHONY: help packages build run test setup packages-test test-mxnet torch-device mxnet-examples sanitize stress sim-seeds device-failures isolation-fuzz device-faults leaks failures fuzz coverage exported-models bench zoo install support abi-update abi-snapshot format clean
+.PHONY: help packages build run test setup packages-test test-mxnet torch-device mxnet-examples sanitize stress sim-seeds device-failures isolation-fuzz device-faults leaks failures fuzz coverage exported-models bench zoo torch-wheel install support abi-update abi-snapshot format clean

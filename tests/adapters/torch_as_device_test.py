@@ -436,6 +436,28 @@ class Errors(unittest.TestCase):
         run("""expect("needs a C++ compiler once", lambda: td.enable("sim"))
 expect("apt install g++", lambda: td.enable("sim"))""", CXX="/nonexistent/c++", TENON_CACHE=os.path.join(FOLDER, "empty"))
 
+    def test_a_package_with_the_library_that_does_not_fit_is_named(self):
+        for name, words in (("torch_device-2.12.0-0123456789abcdef.so", "the installed package libtenon-torch is for PyTorch 2.12.0"),
+                            ("torch_device-2.13.0-0123456789abcdef.so", "the installed package libtenon-torch is for another build of Tenon or of PyTorch")):
+            folder = tempfile.mkdtemp(dir=FOLDER)
+            os.mkdir(os.path.join(folder, "libtenon_torch"))
+            for file in "__init__.py", name:
+                open(os.path.join(folder, "libtenon_torch", file), "w", encoding="utf-8").close()
+            run(f"""
+                sys.path.append({folder!r})
+                expect("or set CXX; {words}", lambda: td.enable("sim"))
+            """, CXX="/nonexistent/c++", TENON_CACHE=os.path.join(folder, "cache"))
+
+    def test_a_prebuilt_library_fits_the_builds_of_one_commit(self):
+        run("""
+            from tenon.torch.device import build
+            name = build.prebuilt_name()
+            torch.__version__ = build.release() + "+cu130"
+            assert build.prebuilt_name() == name
+            torch.version.git_version = "Unknown"
+            assert build.prebuilt_name() != name
+        """)
+
     def test_an_older_pytorch_is_refused_before_anything_is_compiled(self):
         run("""
             torch.__version__ = "2.12.1+cpu"

@@ -1,9 +1,10 @@
 """The wheel: pip builds it in an environment of its own, and it is installed into a clean environment for each Python from 3.9 on that is found
 (on PATH, or pyenv's), where the tests of the package run. It is also used where there is no compiler. Each free-threaded Python builds its own
-wheel."""
+wheel. The C++ part of the wheel libtenon-torch comes from the cache, which the suite torch-device uses too, so that one of the two compiles it."""
 import glob
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,20 @@ import ctypes, os
 assert ctypes.CDLL(os.path.join(os.path.dirname(tenon.__file__), "lib", "libtenon_torch.so")).tenon_torch_register
 for folder in tenon.include_dir(), tenon.cmake_dir():
     assert folder.startswith(sys.prefix), folder
+"""
+ZOO = os.path.join(ROOT, ".venv-zoo", "bin", "python")  # has PyTorch
+PURELIB = "import sysconfig; print(sysconfig.get_paths()['purelib'])"
+DEVICE = """
+import torch, tenon.torch.device as td
+from tenon.torch.device import build
+x = torch.randn(2, 3)
+try:
+    td.enable("sim")
+    y = x.to("sim").t().sort().values  # sim compiles its kernels from C: sort has none
+    assert torch.equal(y.cpu(), x.t().sort().values) and td.fallbacks() == {"aten::sort.values_stable": 1}, td.fallbacks()
+    print("from", build.library().split("/")[-2])
+except RuntimeError as error:
+    print("RuntimeError:", error)
 """
 
 
@@ -96,17 +111,63 @@ def holds_the_device_of_pytorch(wheel):
     return not missing
 
 
+def build_part(folder):
+    """Writes the wheel with the C++ part of devices in PyTorch to a folder."""
+    cache = os.environ.get("TENON_CACHE", os.path.join(BUILD, "cache"))
+    print(run(ZOO, os.path.join(ROOT, "scripts", "torch_wheel.py"), folder, env={**os.environ, "PYTHONPATH": os.path.join(BUILD, "python"), "TENON_CACHE": cache}).splitlines()[-1])
+
+
+def device_without_compiler(wheel, folder):
+    """Returns whether the extra `torch` lets a device of PyTorch work where there is no compiler, and whether its lack is told."""
+    try:
+        build_part(os.path.dirname(wheel))
+        run(ZOO, "-m", "venv", "--without-pip", os.path.join(folder, "device"))
+        python = os.path.join(folder, "device", "bin", "python")
+        with open(os.path.join(run(python, "-c", PURELIB).strip(), "zoo.pth"), "w", encoding="utf-8") as file:
+            file.write(run(ZOO, "-c", PURELIB))  # PyTorch and what it requires, and pip
+        pip = [python, "-m", "pip", "--disable-pip-version-check", "-q"]
+        run(*pip, "install", "--no-index", "--find-links", os.path.dirname(wheel), "libtenon[torch]")
+        nothing = {"PATH": os.path.join(folder, "no-such-folder"), "HOME": folder, "TENON_CACHE": os.path.join(folder, "device", "cache")}
+
+        def says(words, **more):
+            said = run(python, "-c", DEVICE, cwd=folder, env={**nothing, **more})
+            assert words in said, said
+        says("from libtenon_torch\n")
+        says("from libtenon_torch\n", CXX="/nonexistent/c++")
+        assert not os.path.exists(nothing["TENON_CACHE"]), "something was compiled"
+        run(*pip, "uninstall", "-y", "libtenon-torch")
+        says("RuntimeError: a device of PyTorch needs a C++ compiler once")
+        says("/nonexistent/c++ was not found: install one (Debian: apt install g++), or set CXX; for PyTorch 2.13, pip install 'libtenon[torch]' installs",
+             CXX="/nonexistent/c++")
+    except (AssertionError, subprocess.TimeoutExpired) as error:
+        print(f"FAIL the device in PyTorch without a compiler: {error}")
+        return False
+    return True
+
+
+def lacks_pytorch():
+    """Says why the wheel of the device in PyTorch cannot be made; "" if it can."""
+    if not os.path.exists(ZOO):
+        return ".venv-zoo is missing (make test makes it)"
+    return "" if shutil.which(os.environ.get("CXX", "c++")) else "there is no compiler for C++"
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
         wheel = build(sys.executable, os.path.join(folder, "wheel"))
         library = os.path.join(folder, "gelu.so")
         run(os.path.join(BUILD, "tenon"), "build", os.path.join(ROOT, "examples/01_gelu/gelu.c"), "-o", library)
         here = pythons()
+        device = None if lacks_pytorch() else pool.submit(device_without_compiler, wheel, folder)
         good = [holds_the_device_of_pytorch(wheel), *pool.map(lambda item: in_python(*item, wheel, library, folder), here.items())]
+        if device:
+            good.append(device.result())
     for version in VERSIONS:
         if version not in here:
             print(f"skipped: the wheel in Python {version}: there is no python{version} here")
-    print(f"{sum(good)} passed, {len(good) - sum(good)} failed, {len(VERSIONS) - len(here)} skipped")
+    if not device:
+        print(f"skipped: the wheel of the device in PyTorch: {lacks_pytorch()}")
+    print(f"{sum(good)} passed, {len(good) - sum(good)} failed, {len(VERSIONS) - len(here) + (not device)} skipped")
     return not all(good) or not good
 
 

@@ -39,8 +39,9 @@ def enable(backend, name=None, operators=None):
     operators: further operators of PyTorch that operators of Tenon compute, as in docs/torch_operators.md:
         {"aten::gelu.out": "mylib::gelu(self, approximate=approximate)"}.
 
-    The first call for a release of PyTorch compiles the C++ part, which takes a minute and needs a C++ compiler; it is
-    kept in Tenon's cache.  A second call for the same backend and name does nothing.
+    The C++ part comes from the package libtenon-torch (pip install 'libtenon[torch]').  Without it, or for another release
+    of PyTorch, the first call compiles it, which takes a minute and needs a C++ compiler, and keeps it in Tenon's cache.
+    A second call for the same backend and name does nothing.
     Returns the module torch.NAME.
     Raises RuntimeError if the process has another such device, if the backend has no device, if PyTorch is too old, or
     without a compiler; tenon.DeniedError if the rules for loading (tenon.policy) refuse the C++ part.

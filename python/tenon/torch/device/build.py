@@ -1,4 +1,4 @@
-"""Builds the C++ part for the release of PyTorch that runs, once; it is kept in Tenon's cache.
+"""Finds the C++ part for the release of PyTorch that runs: prebuilt in the package libtenon-torch, or compiled once and kept in Tenon's cache.
 
 The library has no run path: libtenon and the libraries of PyTorch are in the process already when it is opened.
 """
@@ -7,6 +7,7 @@ import concurrent.futures
 import contextlib
 import fcntl
 import hashlib
+import importlib.util
 import os
 import platform
 import re
@@ -21,6 +22,7 @@ import torch
 from ... import _core
 
 TESTED = "2.13"  # the release of PyTorch for which the C++ part is written; older ones cannot compile it
+PACKAGE = "libtenon_torch"  # has the prebuilt library (scripts/torch_wheel.py)
 _FLAGS = ["-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wno-missing-field-initializers",
           "-fstack-protector-strong", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]  # as cmake/TenonHarden.cmake
 _LINK_FLAGS = ["-shared", "-Wl,-z,relro,-z,now"]
@@ -40,30 +42,39 @@ def check_release():
 
 
 def library():
-    """Returns the path of the library, which is compiled if the cache does not have it.
+    """Returns the path of the library, which is compiled if it is neither prebuilt nor in the cache.
 
     Raises RuntimeError with what to do if there is none, and tenon.DeniedError if the rules for loading refuse it.
     """
     check_release()
     libtenon = _libtenon()
     folder, headers = _folders()
-    path = os.path.join(_cache(), f"torch_device-{torch.__version__}-{_key(folder, headers)}.so")
-    if not _is_own(path):
-        with _one_process(os.path.dirname(path)):
-            if not _is_own(path):
-                _build(path, folder, headers, libtenon)
+    path = _prebuilt()
+    if path is None:
+        path = os.path.join(_cache(), f"torch_device-{torch.__version__}-{_key(folder, headers, torch.__version__, _root())}.so")
+        if not _is_own(path):
+            with _one_process(os.path.dirname(path)):
+                if not _is_own(path):
+                    _build(path, folder, headers, libtenon)
     _core.check_policy(os.fsencode(path))
     return path
 
 
-def _key(folder, headers):
+def _key(folder, headers, *more):
     """Returns what tells a library for this PyTorch and this Tenon from all others."""
     digest = hashlib.sha256()
-    for path in _sources(folder) + sorted(os.path.join(folder, f) for folder, _, files in os.walk(headers) for f in files):
+    for path in _sources(folder) + sorted(os.path.join(folder, f) for folder, _, files in os.walk(headers) for f in files if f.endswith(".h")):
         with open(path, "rb") as file:
             digest.update(file.read())
-    digest.update(repr((torch.__version__, torch._C._GLIBCXX_USE_CXX11_ABI, _root(), platform.machine(), _FLAGS, _LINK_FLAGS)).encode())
+    # git_version tells builds of one release from builds of changed sources; the build for CPUs and that for CUDA have the same one.
+    pytorch = (release(), torch.version.git_version, torch._C._GLIBCXX_USE_CXX11_ABI)
+    digest.update(repr((pytorch, platform.machine(), _FLAGS, _LINK_FLAGS, more)).encode())
     return digest.hexdigest()[:16]
+
+
+def release():
+    """Returns "2.13.0" of PyTorch 2.13.0+cpu."""
+    return torch.__version__.split("+")[0]
 
 
 def _sources(folder):
@@ -97,6 +108,33 @@ def _libtenon():
         raise RuntimeError(f"{paths[0][:-len(removed)]} was replaced or removed after this process had loaded it, so the files of Tenon beside it do not fit "
                            "this process: restart the process (after an upgrade), or reinstall Tenon")
     return paths[0]
+
+
+# The prebuilt library
+
+def prebuilt_name():
+    """Returns the name of a prebuilt library for this PyTorch and this Tenon."""
+    return f"torch_device-{release()}-{_key(*_folders())}.so"
+
+
+def _prebuilt_folders():
+    spec = importlib.util.find_spec(PACKAGE)
+    return list(spec.submodule_search_locations or ()) if spec else []
+
+
+def _prebuilt():
+    """Returns the path of the prebuilt library for this PyTorch and this Tenon; None if there is none."""
+    paths = [os.path.join(folder, prebuilt_name()) for folder in _prebuilt_folders()]
+    return next(filter(os.path.exists, paths), None)
+
+
+def _misfit():
+    """Says why the installed package does not fit; "" if there is none."""
+    files = [name for folder in _prebuilt_folders() for name in sorted(os.listdir(folder)) if name.startswith("torch_device-")]
+    if not files:
+        return ""
+    built = files[0].split("-")[1]
+    return f"the installed package libtenon-torch is for {f'PyTorch {built}' if built != release() else 'another build of Tenon or of PyTorch'}"
 
 
 # The cache
@@ -155,8 +193,11 @@ def _compiler():
         words = shlex.split(candidate)
         if words and shutil.which(words[0]):
             return words
+    prebuilt = _misfit()
+    if not prebuilt and _numbers(torch.__version__) == _numbers(TESTED):
+        prebuilt = f"for PyTorch {TESTED}, pip install 'libtenon[torch]' installs the library prebuilt"
     raise RuntimeError(f"a device of PyTorch needs a C++ compiler once, because PyTorch has no C interface for devices, and {' or '.join(candidates)} was not "
-                       "found: install one (Debian: apt install g++), or set CXX")
+                       f"found: install one (Debian: apt install g++), or set CXX{'; ' * bool(prebuilt)}{prebuilt}")
 
 
 def _run(command, what):
@@ -167,7 +208,8 @@ def _run(command, what):
 
 def _build(path, folder, headers, libtenon):
     compiler = _compiler()
-    print(f"tenon: compiling the device for PyTorch {torch.__version__}, once (a minute or two)", file=sys.stderr, flush=True)
+    reason = _misfit()
+    print(f"tenon: compiling the device for PyTorch {torch.__version__}, once (a minute or two){': ' * bool(reason)}{reason}", file=sys.stderr, flush=True)
     try:
         _compile(path, compiler, _sources(folder), headers, libtenon)
     except _Failed as failure:
