@@ -81,10 +81,9 @@ struct Block {
   std::atomic<tenon_tensor_t *> view{nullptr};
 };
 
-struct Statistics {
-  std::mutex lock;
-  c10::CachingDeviceAllocator::DeviceStats stats;
-};
+using Statistics = c10::CachingDeviceAllocator::DeviceStats;
+// Protects the statistics and the blocks.
+std::mutex blocks_lock;
 // This and the maps below are never destroyed: tensors may be released after static objects are.
 Statistics *const statistics = new Statistics[devices_most];
 
@@ -92,16 +91,16 @@ Statistics &statistics_of(c10::DeviceIndex index) { return statistics[check_inde
 
 constexpr size_t aggregate = (size_t)c10::CachingAllocator::StatType::AGGREGATE;
 
+// Call it with the lock.
 void count_block(const Block &block, bool is_new) {
   Statistics &s = statistics[block.index];
-  std::lock_guard<std::mutex> guard(s.lock);
-  for (auto *stat : {&s.stats.allocation, &s.stats.active}) {
+  for (auto *stat : {&s.allocation, &s.active}) {
     if (is_new)
       (*stat)[aggregate].increase(1);
     else
       (*stat)[aggregate].decrease(1);
   }
-  for (auto *stat : {&s.stats.allocated_bytes, &s.stats.active_bytes, &s.stats.requested_bytes}) {
+  for (auto *stat : {&s.allocated_bytes, &s.active_bytes, &s.requested_bytes}) {
     if (is_new)
       (*stat)[aggregate].increase(block.bytes);
     else
@@ -111,7 +110,6 @@ void count_block(const Block &block, bool is_new) {
 
 // The blocks of all devices by address.  PyTorch hands memory on under another owner, for example
 // through DLPack: such a storage is found by its address, so that Tenon orders the work on it.
-std::mutex blocks_lock;
 auto &blocks = *new std::multimap<uintptr_t, const Block *>;
 
 // Addresses that nothing may read, for blocks of devices whose memory has none.
@@ -159,13 +157,14 @@ char *free_addresses(size_t bytes) {
   return nullptr;
 }
 
-// Gives the block its address, and adds it to those that are found by address.
+// Gives the block its address, counts it, and adds it to those that are found by address.
 void add_block(Block *block, void *address) {
   std::lock_guard<std::mutex> guard(blocks_lock);
   block->data = address ? address : free_addresses(block->bytes);
   TORCH_CHECK_WITH(OutOfMemoryError, block->data, "no ", block->bytes,
                    " bytes of addresses are left in the process for a tensor on ", device_name());
   blocks.emplace((uintptr_t)block->data, block);
+  count_block(*block, true);
 }
 
 void remove_block(const Block *block) {
@@ -174,6 +173,7 @@ void remove_block(const Block *block) {
   while (at != end && at->second != block)
     at++;
   if (at != end) blocks.erase(at);
+  count_block(*block, false);
 }
 
 // Returns the block that contains an address, and the offset of the address in it; NULL: none.
@@ -194,7 +194,6 @@ void free_block(void *context) {
   remove_block(block);
   tenon_tensor_release(block->view);
   tenon_tensor_release(block->memory);
-  count_block(*block, false);
   delete block;
 }
 
@@ -203,7 +202,6 @@ c10::DataPtr pointer_over(TensorRef memory, size_t bytes, c10::DeviceIndex index
   std::unique_ptr<Block> block(new Block(memory.get(), nullptr, bytes, index));
   add_block(block.get(), has_addresses(index) ? memory.get()->data : nullptr);
   (void)memory.take();
-  count_block(*block, true);
   void *data = block->data;
   return {data, block.release(), free_block, c10::Device(device_type, index)};
 }
@@ -215,8 +213,8 @@ c10::DataPtr allocate_on(c10::DeviceIndex index, size_t bytes) {
   const tenon_status_t status = tenon_tensor_create_on(
       tenon_device_of(index), tenon_dtype(TENON_U8), 1, &extent, memory.receive());
   if (status == TENON_MEMORY) {
-    std::lock_guard<std::mutex> guard(statistics[index].lock);
-    statistics[index].stats.num_ooms++;
+    std::lock_guard<std::mutex> guard(blocks_lock);
+    statistics[index].num_ooms++;
   }
   check_status(status);
   return pointer_over(std::move(memory), bytes, index);
@@ -259,8 +257,8 @@ tenon_memory_stats_t tenon_stats(c10::DeviceIndex index) {
 c10::CachingDeviceAllocator::DeviceStats DeviceMemory::getDeviceStats(c10::DeviceIndex index) {
   const tenon_memory_stats_t tenon = tenon_stats(index);
   Statistics &s = statistics_of(index);
-  std::lock_guard<std::mutex> guard(s.lock);
-  auto stats = s.stats;
+  std::lock_guard<std::mutex> guard(blocks_lock);
+  auto stats = s;
   stats.reserved_bytes[aggregate].current = (int64_t)tenon.reserved;
   stats.reserved_bytes[aggregate].peak = (int64_t)tenon.reserved_peak;
   stats.segment[aggregate].current = tenon.segments;
@@ -271,18 +269,18 @@ c10::CachingDeviceAllocator::DeviceStats DeviceMemory::getDeviceStats(c10::Devic
 
 void DeviceMemory::resetAccumulatedStats(c10::DeviceIndex index) {
   Statistics &s = statistics_of(index);
-  std::lock_guard<std::mutex> guard(s.lock);
-  for (auto *stat : {&s.stats.allocation, &s.stats.active, &s.stats.allocated_bytes,
-                     &s.stats.active_bytes, &s.stats.requested_bytes})
+  std::lock_guard<std::mutex> guard(blocks_lock);
+  for (auto *stat :
+       {&s.allocation, &s.active, &s.allocated_bytes, &s.active_bytes, &s.requested_bytes})
     (*stat)[aggregate].reset_accumulated();
-  s.stats.num_ooms = 0;
+  s.num_ooms = 0;
 }
 
 void DeviceMemory::resetPeakStats(c10::DeviceIndex index) {
   Statistics &s = statistics_of(index);
-  std::lock_guard<std::mutex> guard(s.lock);
-  for (auto *stat : {&s.stats.allocation, &s.stats.active, &s.stats.allocated_bytes,
-                     &s.stats.active_bytes, &s.stats.requested_bytes})
+  std::lock_guard<std::mutex> guard(blocks_lock);
+  for (auto *stat :
+       {&s.allocation, &s.active, &s.allocated_bytes, &s.active_bytes, &s.requested_bytes})
     (*stat)[aggregate].reset_peak();
 }
 
@@ -352,13 +350,9 @@ namespace {
 void lock_all() {
   blocks_lock.lock();
   pinned_lock.lock();
-  for (int i = 0; i < devices_most; i++)
-    statistics[i].lock.lock();
 }
 
 void unlock_all() {
-  for (int i = 0; i < devices_most; i++)
-    statistics[i].lock.unlock();
   pinned_lock.unlock();
   blocks_lock.unlock();
 }
