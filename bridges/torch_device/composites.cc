@@ -30,19 +30,29 @@ void write(const Tensor &out, const Tensor &made) {
 
 // ---- filling -----------------------------------------------------------------------------------
 
+// Returns a view with each element of an expanded tensor once: these may be filled.
+Tensor without_repeats(Tensor t) {
+  for (int64_t i = t.dim() - 1; i >= 0; i--)
+    if (t.stride(i) == 0 && t.size(i) > 1) t = t.select(i, 0);
+  return t;
+}
+
 Tensor &fill(Tensor &self, const at::Scalar &value) {
   if (!self.numel()) return self;
+  const Tensor once = without_repeats(self);
   const Tensor element = at::scalar_tensor(value, self.options().device(at::kCPU));
-  if (TensorRef there = self.dim() <= TENON_RANK_MAX ? bits_of(self) : TensorRef())
+  if (TensorRef there = once.dim() <= TENON_RANK_MAX ? bits_of(once) : TensorRef())
     check_status(tenon_tensor_fill(there.get(), element.const_data_ptr()));
   else
-    self.copy_(element.expand_as(self));
+    once.copy_(element.expand_as(once));
   return self;
 }
 Tensor &fill_tensor(Tensor &self, const Tensor &value) {
   TORCH_CHECK(value.dim() == 0, "fill_ takes a tensor without dimensions, found one with ",
               value.dim());
-  return self.copy_(value.expand_as(self));
+  const Tensor once = without_repeats(self);
+  once.copy_(value.expand_as(once));
+  return self;
 }
 Tensor &zero(Tensor &self) { return fill(self, 0); }
 

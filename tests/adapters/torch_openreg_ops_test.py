@@ -22,6 +22,12 @@ class Factories(Device):
                      lambda d: torch.tensor((), device=d), lambda d: torch.zeros(3, dtype=torch.bool, device=d), lambda d: torch.triu_indices(3, 3, device=d), lambda d: torch.tensor(2.5, device=d)):
             self.check(make("sim"), make("cpu"))
 
+    def test_expanded_tensors_can_be_filled(self):
+        for fill in (lambda t: t.fill_(5), lambda t: t.zero_()):
+            x, y = torch.ones(3, 1), torch.ones(3, 1, device="sim")
+            fill(x.expand(2, 3, 4)), fill(y.expand(2, 3, 4))
+            self.check(y, x)
+
     def test_empty_tensors_have_the_strides_and_formats_that_are_asked_for(self):
         self.assertEqual(torch.empty_strided((3, 4), (1, 3), device="sim").stride(), (1, 3))
         self.assertEqual(torch.empty(2, 3, 4, 4, device="sim", memory_format=torch.channels_last).stride(), (48, 1, 12, 3))
