@@ -565,7 +565,8 @@ struct Kernel final : c10::OperatorKernel {
         const at::Tensor &t = value.toTensor();
         const bool is_number = t.device().is_cpu() && !t.dim();
         TORCH_CHECK(t.device() == out.device() || (is_number && !out.device().is_cpu()),
-                    op.schema().name(), ": expected all tensors on one device, found ", t.device(),
+                    op.schema().name(),
+                    ": Expected all tensors to be on the same device, but found ", t.device(),
                     " and ", out.device());
         at::assert_no_partial_overlap(out, t);
       }

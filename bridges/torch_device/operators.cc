@@ -208,8 +208,9 @@ void check_one_device(const at::Device &device, const c10::OperatorHandle &op,
   const auto check_tensor = [&](const at::Tensor &t, bool is_written) {
     const bool is_elsewhere =
         t.defined() && t.device() != device && (is_written || t.device().type() == device_type);
-    TORCH_CHECK(!is_elsewhere, op.schema().name(), ": expected all tensors on one device, found ",
-                device, " and ", t.device());
+    TORCH_CHECK(!is_elsewhere, op.schema().name(),
+                ": Expected all tensors to be on the same device, but found ", device, " and ",
+                t.device());
   };
   for (size_t i = 0; i < arguments.size(); i++) {
     const c10::IValue &value = arguments[i];
