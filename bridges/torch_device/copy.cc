@@ -127,7 +127,7 @@ at::Tensor copy_from_and_resize(const at::Tensor &from, const at::Tensor &to) {
   return copy_from(from, to, false);
 }
 
-at::Scalar local_scalar_dense(const at::Tensor &t) { return t.cpu().item(); }
+at::Scalar local_scalar_dense(const at::Tensor &t) { return at::_local_scalar_dense(t.cpu()); }
 
 } // namespace
 

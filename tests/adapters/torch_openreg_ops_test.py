@@ -250,6 +250,7 @@ class Operators(Device):
         self.assertEqual((torch.tensor(5.0, device="sim").item(), int(torch.tensor(3, device="sim")), bool(torch.tensor(True, device="sim"))), (5.0, 3, True))
         self.assertEqual(there(i).tolist(), [3, 0, 2])
         self.assertTrue(torch.all(torch.zeros(3, device="sim") == 0).item())
+        self.assertRaisesRegex(RuntimeError, "Empty tensor not supported", torch.ops.aten._local_scalar_dense, torch.empty(0, device="sim"))
 
     def test_tensors_are_printed_with_their_device(self):
         with contextlib.redirect_stdout(io.StringIO()) as out:
