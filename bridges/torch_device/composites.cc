@@ -6,6 +6,7 @@
 #include <ATen/Operators.h>
 #include <ATen/native/CPUFallback.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/layer_norm.h>
 #include <torch/library.h>
 
 namespace tenon_torch {
@@ -250,6 +251,8 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm(const Tensor &input, at::IntArrayR
                                               const OptionalTensor &weight,
                                               const OptionalTensor &bias, double epsilon) {
   static const CorePlan plan("CALL core::layer_norm A0 A1 A2 M3 A4", 5);
+  (void)at::native::_check_layer_norm_inputs(input, shape, weight.value_or(Tensor()),
+                                             bias.value_or(Tensor()));
   std::vector<Tensor> made;
   if (input.numel() && is_f32(input)) made = plan.call({{input, weight, bias, shape, epsilon}});
   if (made.empty()) return ON_CPU(native_layer_norm, input, shape, weight, bias, epsilon);

@@ -262,6 +262,12 @@ class Operators(Device):
         for other in torch.ones(3), torch.ones(3, device="sim:1"):
             self.assertRaisesRegex(RuntimeError, "device", lambda: torch.ones(3, device="sim") + other)
 
+    def test_shapes_of_layer_norm_are_checked(self):
+        x = there(numbers(2, 6))
+        for message, arguments in (("Given normalized_shape", ((5,), None, None)), ("Expected weight", ((6,), there(numbers(3)), None)),
+                                   ("Expected bias", ((6,), None, there(numbers(2, 6)))), ("at least 1-dimensional", ((), None, None))):
+            self.assertRaisesRegex(RuntimeError, message, torch.native_layer_norm, x, *arguments, 1e-5)
+
     def test_fallbacks_are_counted_and_can_be_denied(self):
         x = there(numbers(5))
         td.fallbacks(clear=True)
