@@ -201,14 +201,21 @@ std::optional<at::Device> device_of_call(c10::ArrayRef<c10::IValue> arguments) {
   return std::nullopt;
 }
 
-// All tensors on the device must be on one of its ordinals: the fallback would copy each of them to
-// the CPU and compute with them. Tensors that the operator writes to must be there, too.
+// May a call have this tensor on the CPU beside tensors on the device?  Numbers may be there, and
+// indices, lengths and sizes, which some operators take from the CPU.
+bool may_stay_on_cpu(const at::Tensor &t, const c10::OperatorHandle &op) {
+  const bool is_foreach = op.schema().name().rfind("aten::_foreach", 0) == 0; // lists of numbers
+  return !t.dim() || is_foreach || !(t.is_floating_point() || t.is_complex());
+}
+
+// All tensors must be on one of the device's ordinals: the fallback would copy each of them to the
+// CPU and compute with them.
 void check_one_device(const at::Device &device, const c10::OperatorHandle &op,
                       c10::ArrayRef<c10::IValue> arguments) {
   const auto check_tensor = [&](const at::Tensor &t, bool is_written) {
-    const bool is_elsewhere =
-        t.defined() && t.device() != device && (is_written || t.device().type() == device_type);
-    TORCH_CHECK(!is_elsewhere, op.schema().name(),
+    if (!t.defined() || t.device() == device) return;
+    const bool may_be_there = t.device().is_cpu() && !is_written && may_stay_on_cpu(t, op);
+    TORCH_CHECK(may_be_there, op.schema().name(),
                 ": Expected all tensors to be on the same device, but found ", device, " and ",
                 t.device());
   };

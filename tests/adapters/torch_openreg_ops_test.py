@@ -261,6 +261,7 @@ class Operators(Device):
     def test_tensors_of_two_devices_in_one_call_are_an_error(self):
         for other in torch.ones(3), torch.ones(3, device="sim:1"):
             self.assertRaisesRegex(RuntimeError, "device", lambda: torch.ones(3, device="sim") + other)
+            self.assertRaisesRegex(RuntimeError, "Expected all tensors to be on the same device", torch.dot, torch.ones(3, device="sim"), other)  # falls back
 
     def test_shapes_of_layer_norm_are_checked(self):
         x = there(numbers(2, 6))
