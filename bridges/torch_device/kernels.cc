@@ -561,6 +561,9 @@ struct Kernel final : c10::OperatorKernel {
       const at::Tensor &out = arguments[w].toTensor();
       at::assert_no_internal_overlap(out);
       for (const c10::IValue &value : arguments) {
+        if (value.isTensorList())
+          for (const at::Tensor &t : value.toTensorVector())
+            at::assert_no_overlap(out, t);
         if (!value.isTensor() || !value.toTensor().defined()) continue;
         const at::Tensor &t = value.toTensor();
         const bool is_number = t.device().is_cpu() && !t.dim();

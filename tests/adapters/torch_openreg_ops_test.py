@@ -199,6 +199,7 @@ class Operators(Device):
         self.assertRaisesRegex(RuntimeError, "device", torch.ones(6).add_, x)
         self.assertRaisesRegex(RuntimeError, "single memory location", torch.abs, x[:5], out=x[1:])
         self.assertRaisesRegex(RuntimeError, "single memory location", torch.zeros(1, device="sim").expand(6).add_, 1)
+        self.assertRaisesRegex(RuntimeError, "single memory location", torch.cat, [x, x], out=x)
         self.check(torch.abs(x, out=x), numbers(6).abs())
 
     def test_out_arguments_keep_their_memory_and_any_strides(self):
