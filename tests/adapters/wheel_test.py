@@ -136,7 +136,7 @@ def device_without_compiler(wheel, folder):
         says("from libtenon_torch\n", CXX="/nonexistent/c++")
         assert not os.path.exists(nothing["TENON_CACHE"]), "something was compiled"
         run(*pip, "uninstall", "-y", "libtenon-torch")
-        says("RuntimeError: a device of PyTorch needs a C++ compiler once")
+        says("RuntimeError: a Tenon device in PyTorch needs a C++ compiler once")
         says("/nonexistent/c++ was not found: install one (Debian: apt install g++), or set CXX; for PyTorch 2.13, pip install 'libtenon[torch]' installs",
              CXX="/nonexistent/c++")
     except (AssertionError, subprocess.TimeoutExpired) as error:

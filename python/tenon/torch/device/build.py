@@ -1,6 +1,7 @@
-"""Finds the C++ part for the release of PyTorch that runs: prebuilt in the package libtenon-torch, or compiled once and kept in Tenon's cache.
+"""Finds a C++ part for the release of PyTorch that runs: prebuilt in the package libtenon-torch, or compiled once and kept in Tenon's cache.
 
-The library has no run path: libtenon and the libraries of PyTorch are in the process already when it is opened.
+A part is a folder of bridges: torch_device, or torch_autograd for the autograd node.  A library has no run path: libtenon and the libraries of
+PyTorch are in the process already when it is opened.
 """
 import atexit
 import concurrent.futures
@@ -22,7 +23,8 @@ import torch
 from ... import _core
 
 TESTED = "2.13"  # the release of PyTorch for which the C++ part is written; older ones cannot compile it
-PACKAGE = "libtenon_torch"  # has the prebuilt library (scripts/torch_wheel.py)
+PACKAGE = "libtenon_torch"  # has the prebuilt libraries (scripts/torch_wheel.py)
+_PARTS = {"torch_device": "a Tenon device in PyTorch", "torch_autograd": "Tenon's autograd node for PyTorch"}
 _FLAGS = ["-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wno-missing-field-initializers",
           "-fstack-protector-strong", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]  # as cmake/TenonHarden.cmake
 _LINK_FLAGS = ["-shared", "-Wl,-z,relro,-z,now"]
@@ -34,28 +36,34 @@ def _numbers(version):
     return tuple(int(n) for n in re.findall(r"\d+", version)[:2])
 
 
-def check_release():
+def check_release(part="torch_device"):
     """Raises RuntimeError if this PyTorch is too old for the C++ part."""
     if _numbers(torch.__version__) < _numbers(TESTED):
-        raise RuntimeError(f"a Tenon device in PyTorch needs PyTorch {TESTED}, and PyTorch {torch.__version__} was found, whose C++ interface for devices "
+        raise RuntimeError(f"{_PARTS[part]} needs PyTorch {TESTED}, and PyTorch {torch.__version__} was found, whose C++ interface "
                            f"differs: install PyTorch {TESTED} (pip install 'torch=={TESTED}.*'); tenon.torch.register works with older releases, too")
 
 
-def library():
-    """Returns the path of the library, which is compiled if it is neither prebuilt nor in the cache.
+def library(part="torch_device", compiles=True):
+    """Returns the path of the library of a part, which is compiled if it is neither prebuilt nor in the cache.
+
+    compiles: if False, returns None instead of compiling.
 
     Raises RuntimeError with what to do if there is none, and tenon.DeniedError if the rules for loading refuse it.
     """
-    check_release()
+    check_release(part)
     libtenon = _libtenon()
-    folder, headers = _folders()
-    path = _prebuilt()
+    folder, headers = _folders(part)
+    path = _prebuilt(part)
     if path is None:
-        path = os.path.join(_cache(), f"torch_device-{torch.__version__}-{_key(folder, headers, torch.__version__, _root())}.so")
+        if not compiles and os.environ.get("TENON_CACHE") == "off":
+            return None
+        path = os.path.join(_cache(), f"{part}-{torch.__version__}-{_key(folder, headers, torch.__version__, _root())}.so")
+        if not _is_own(path) and not compiles:
+            return None
         if not _is_own(path):
-            with _one_process(os.path.dirname(path)):
+            with _one_process(os.path.dirname(path), part):
                 if not _is_own(path):
-                    _build(path, folder, headers, libtenon)
+                    _build(part, path, folder, headers, libtenon)
     _core.check_policy(os.fsencode(path))
     return path
 
@@ -85,15 +93,15 @@ def _root():
     return os.path.dirname(torch.__file__)
 
 
-def _folders():
-    """Returns the folders of the sources and of Tenon's headers."""
+def _folders(part):
+    """Returns the folders of the sources of a part and of Tenon's headers."""
     here = os.path.dirname(os.path.realpath(__file__))
     package, tree = os.path.normpath(os.path.join(here, "..", "..")), os.path.normpath(os.path.join(here, *[os.pardir] * 4))
-    places = [(os.path.join(package, "share", "torch_device"), os.path.join(package, "include")),  # a wheel
-              (os.path.join(tree, "bridges", "torch_device"), os.path.join(tree, "include"))]  # a source tree
+    places = [(os.path.join(package, "share", part), os.path.join(package, "include")),  # a wheel
+              (os.path.join(tree, "bridges", part), os.path.join(tree, "include"))]  # a source tree
     found = next((p for p in places if all(map(os.path.isdir, p))), None)
     if found is None:
-        raise RuntimeError(f"the sources of the PyTorch device were not found in {' or '.join(p[0] for p in places)}: reinstall Tenon")
+        raise RuntimeError(f"the sources of {_PARTS[part]} were not found in {' or '.join(p[0] for p in places)}: reinstall Tenon")
     return found
 
 
@@ -112,9 +120,9 @@ def _libtenon():
 
 # The prebuilt library
 
-def prebuilt_name():
+def prebuilt_name(part="torch_device"):
     """Returns the name of a prebuilt library for this PyTorch and this Tenon."""
-    return f"torch_device-{release()}-{_key(*_folders())}.so"
+    return f"{part}-{release()}-{_key(*_folders(part))}.so"
 
 
 def _prebuilt_folders():
@@ -122,15 +130,15 @@ def _prebuilt_folders():
     return list(spec.submodule_search_locations or ()) if spec else []
 
 
-def _prebuilt():
+def _prebuilt(part):
     """Returns the path of the prebuilt library for this PyTorch and this Tenon; None if there is none."""
-    paths = [os.path.join(folder, prebuilt_name()) for folder in _prebuilt_folders()]
+    paths = [os.path.join(folder, prebuilt_name(part)) for folder in _prebuilt_folders()]
     return next(filter(os.path.exists, paths), None)
 
 
-def _misfit():
+def _misfit(part):
     """Says why the installed package does not fit; "" if there is none."""
-    files = [name for folder in _prebuilt_folders() for name in sorted(os.listdir(folder)) if name.startswith("torch_device-")]
+    files = [name for folder in _prebuilt_folders() for name in sorted(os.listdir(folder)) if name.startswith(f"{part}-")]
     if not files:
         return ""
     built = files[0].split("-")[1]
@@ -160,14 +168,14 @@ def _is_own(path):
 
 
 @contextlib.contextmanager
-def _one_process(folder):
+def _one_process(folder, part):
     """Lets one process at a time compile: those of a distributed job start together."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print("tenon: waiting for a process that compiles the device for PyTorch", file=sys.stderr, flush=True)
+            print(f"tenon: waiting for a process that compiles {_PARTS[part]}", file=sys.stderr, flush=True)
             fcntl.flock(handle, fcntl.LOCK_EX)
         except OSError:  # some file systems have no locks: then each process compiles
             pass
@@ -186,17 +194,17 @@ class _Failed(Exception):
         self.command, self.what, self.status, self.output = command, what, status, output
 
 
-def _compiler():
+def _compiler(part):
     wanted = os.environ.get("CXX")
     candidates = [wanted] if wanted else ["c++", "g++", "clang++"]
     for candidate in candidates:
         words = shlex.split(candidate)
         if words and shutil.which(words[0]):
             return words
-    prebuilt = _misfit()
+    prebuilt = _misfit(part)
     if not prebuilt and _numbers(torch.__version__) == _numbers(TESTED):
         prebuilt = f"for PyTorch {TESTED}, pip install 'libtenon[torch]' installs the library prebuilt"
-    raise RuntimeError(f"a device of PyTorch needs a C++ compiler once, because PyTorch has no C interface for devices, and {' or '.join(candidates)} was not "
+    raise RuntimeError(f"{_PARTS[part]} needs a C++ compiler once, because PyTorch has no C interface for it, and {' or '.join(candidates)} was not "
                        f"found: install one (Debian: apt install g++), or set CXX{'; ' * bool(prebuilt)}{prebuilt}")
 
 
@@ -206,10 +214,10 @@ def _run(command, what):
         raise _Failed(command, what, done.returncode, (done.stderr + done.stdout).decode(errors="replace"))
 
 
-def _build(path, folder, headers, libtenon):
-    compiler = _compiler()
-    reason = _misfit()
-    print(f"tenon: compiling the device for PyTorch {torch.__version__}, once (a minute or two){': ' * bool(reason)}{reason}", file=sys.stderr, flush=True)
+def _build(part, path, folder, headers, libtenon):
+    compiler = _compiler(part)
+    reason = _misfit(part)
+    print(f"tenon: compiling {_PARTS[part]} {torch.__version__}, once (a minute or two){': ' * bool(reason)}{reason}", file=sys.stderr, flush=True)
     try:
         _compile(path, compiler, _sources(folder), headers, libtenon)
     except _Failed as failure:
@@ -252,7 +260,7 @@ def _words(failure, path):
 def _write_log(path, text):
     """Writes a log beside the library, or, with TENON_CACHE=off, to a file that stays.  Returns its path."""
     if os.environ.get("TENON_CACHE") == "off":
-        handle, log = tempfile.mkstemp(prefix="tenon-torch_device-", suffix=".log")
+        handle, log = tempfile.mkstemp(prefix=f"tenon-{os.path.basename(path).split('-')[0]}-", suffix=".log")
         part = log
     else:
         log = path[:-len(".so")] + ".log"
