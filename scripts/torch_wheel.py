@@ -1,9 +1,9 @@
-"""Writes the wheel libtenon-torch: the C++ part of a Tenon device in PyTorch, compiled for the release of PyTorch that runs this.
+"""Writes the wheel libtenon-torch: the C++ parts of a Tenon device and of the autograd node, compiled for the release of PyTorch that runs this.
 
     PYTHONPATH=build/python .venv-zoo/bin/python scripts/torch_wheel.py FOLDER      (make torch-wheel)
 
-The library is that of tenon/torch/device/build.py, which compiles it or takes it from the cache.  Its name says which PyTorch and which Tenon it
-fits.  The wheel holds no other code, and serves every Python for which that PyTorch exists.
+The libraries are those of tenon/torch/device/build.py, which compiles them or takes them from the cache.  Their names say which PyTorch and which Tenon
+they fit.  The wheel holds no other code, and serves every Python for which that PyTorch exists.
 """
 import base64
 import hashlib
@@ -22,7 +22,7 @@ PLATFORM = sysconfig.get_platform().replace("-", "_").replace(".", "_")
 METADATA = f"""Metadata-Version: 2.1
 Name: {NAME.replace("_", "-")}
 Version: {tenon.__version__}
-Summary: The C++ part of Tenon's devices in PyTorch {build.release()}, compiled
+Summary: The C++ parts of Tenon for PyTorch {build.release()}, compiled
 Requires-Python: >=3.9
 Requires-Dist: libtenon=={tenon.__version__}
 Requires-Dist: torch=={build.release()}
@@ -41,8 +41,8 @@ def read(path):
 
 def files():
     """Returns {name in the wheel: contents}."""
-    return {f"{NAME}/__init__.py": b'"""The C++ part of Tenon\'s devices in PyTorch, which tenon.torch.device finds here."""\n',
-            f"{NAME}/{build.prebuilt_name()}": read(build.library()),
+    return {f"{NAME}/__init__.py": b'"""The C++ parts of Tenon for PyTorch, which tenon.torch finds here."""\n',
+            **{f"{NAME}/{build.prebuilt_name(part)}": read(build.library(part)) for part in ("torch_device", "torch_autograd")},
             f"{INFO}/METADATA": METADATA.encode(),
             f"{INFO}/WHEEL": WHEEL.encode(),
             f"{INFO}/LICENSE": read(os.path.join(ROOT, "LICENSE"))}

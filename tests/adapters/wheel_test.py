@@ -100,11 +100,11 @@ def in_python(version, program, wheel, library, folder):
     return True
 
 
-def holds_the_device_of_pytorch(wheel):
-    """Returns whether the wheel has the sources of the device in PyTorch, and the headers that they are compiled against."""
+def holds_the_parts_for_pytorch(wheel):
+    """Returns whether the wheel has the sources of the device and of the autograd node for PyTorch, and the headers that they are compiled against."""
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-    sources = {f"tenon/share/torch_device/{os.path.basename(f)}" for f in glob.glob(os.path.join(ROOT, "bridges", "torch_device", "*.*"))}
+    sources = {f"tenon/share/{part}/{os.path.basename(f)}" for part in ("torch_device", "torch_autograd") for f in glob.glob(os.path.join(ROOT, "bridges", part, "*.*"))}
     expected = sources | {"tenon/include/tenon/tenon.h", "tenon/include/tenon/torch.h", "tenon/torch/device/__init__.py", "tenon/torch/device/build.py"}
     if missing := expected - names:
         print(f"FAIL: the wheel lacks {', '.join(sorted(missing))}")
@@ -159,7 +159,7 @@ def main():
         run(os.path.join(BUILD, "tenon"), "build", os.path.join(ROOT, "examples/01_gelu/gelu.c"), "-o", library)
         here = pythons()
         device = None if lacks_pytorch() else pool.submit(device_without_compiler, wheel, folder)
-        good = [holds_the_device_of_pytorch(wheel), *pool.map(lambda item: in_python(*item, wheel, library, folder), here.items())]
+        good = [holds_the_parts_for_pytorch(wheel), *pool.map(lambda item: in_python(*item, wheel, library, folder), here.items())]
         if device:
             good.append(device.result())
     for version in VERSIONS:

@@ -16,7 +16,7 @@ import torch
 
 from .. import _core
 from .._library import Library
-from . import batching, device, fakes, gradients, models, onnx, precision, writes
+from . import batching, device, fakes, gradients, models, node, onnx, precision, writes
 
 _names = {}  # namespace: {name: (PyTorch's name for it, why it was left out or "")}
 _libraries = []  # torch.library.Library objects: their registrations end when they are deleted
@@ -68,6 +68,17 @@ def register(library="core"):
         if failures:
             raise _core.Error(f"{namespace}: these operators have kernels in PyTorch but no fake kernel or gradient: {'; '.join(failures)}")
     return {name: why for name, (_, why) in _names[namespace].items() if why}
+
+
+def compile_autograd():
+    """Compiles the part in C++ that records calls for gradients, and uses it from now on: recording no longer enters Python.
+
+    It takes a minute and needs a C++ compiler, unless the package libtenon-torch is installed, which `register` uses without
+    this call.  The result is kept in Tenon's cache, where `register` finds it in later processes.  Without it, calls that need a gradient are recorded in Python, with the same results.  Call it while no other thread
+    calls operators.
+    Raises RuntimeError without a compiler.
+    """
+    node.compile_library()
 
 
 def _declare_device(type, backend):
@@ -171,7 +182,9 @@ def _complete(op, home, by_parts, own_autograd):
         return
     if any(p["kind"] == "Tensor[]" for p in [*op.parameters, *op.results]):
         torch.library.register_autograd(name, backward, setup_context=forward, lib=home)  # register_autograd handles lists of tensors
-        return
-    if own_autograd:
-        name = _inner(op.name, "autograd")
-    home.impl(name.split("::")[1], gradients.kernel(op.name, own_overload, forward, backward), "Autograd")
+    else:
+        if own_autograd:
+            name = _inner(op.name, "autograd")
+        home.impl(name.split("::")[1], gradients.kernel(op.name, own_overload, forward, backward), "Autograd")
+    if formulas is not None:
+        node.add(op, formulas, overload)

@@ -12,12 +12,16 @@ from .fakes import guard_or_false
 _JOINT = "_COLONS_"
 
 
-class _Call:
+class Call:
+    """A call of an operator in a formula, with the values of its positional and of its named arguments."""
+
     def __init__(self, name, values, named):
         self.name, self.values, self.named = name, values, named
 
 
-class _Name:
+class Name:
+    """A name in a formula: an argument, a result, or "grad.RESULT"."""
+
     def __init__(self, name):
         self.name = name
 
@@ -25,11 +29,11 @@ class _Name:
 def _value(node, namespace):
     if isinstance(node, ast.Call):
         name = ast.unparse(node.func).replace(_JOINT, "::")
-        return _Call(name if "::" in name else f"{namespace}::{name}", [_value(a, namespace) for a in node.args], {k.arg: _value(k.value, namespace) for k in node.keywords})
+        return Call(name if "::" in name else f"{namespace}::{name}", [_value(a, namespace) for a in node.args], {k.arg: _value(k.value, namespace) for k in node.keywords})
     if isinstance(node, ast.Attribute):
-        return _Name(f"{node.value.id}.{node.attr}")
+        return Name(f"{node.value.id}.{node.attr}")
     if isinstance(node, ast.Name):
-        return _Name(node.id)
+        return Name(node.id)
     return ast.literal_eval(node)
 
 
@@ -69,10 +73,10 @@ def formulas(op):
 
 def _read(value, names):
     """Adds the names that an expression reads to `names`, and returns the set."""
-    if isinstance(value, _Call):
+    if isinstance(value, Call):
         for v in [*value.values, *value.named.values()]:
             _read(v, names)
-    elif isinstance(value, _Name):
+    elif isinstance(value, Name):
         names.add(value.name)
     return names
 
@@ -121,7 +125,8 @@ def functions(op, formulas, overload):
 
     def backward(ctx, *grads):
         values, places, shapes, lengths, count = ctx.tenon
-        saved, names = ctx.saved_tensors, {**values, " shapes": shapes}
+        saved = ctx.saved_tensors if places else ()  # a formula that reads no tensor can be evaluated twice, as in PyTorch
+        names = {**values, " shapes": shapes}
         for name, (at, items) in places.items():
             names[name] = saved[at] if items is None else list(saved[at:at + items])
         like = next((g for g in _flat(grads) if g is not None), None)
@@ -174,7 +179,7 @@ def _tensor_of(value, like, is_host):
 
 def _compile(value, op, overload):
     """Returns an expression as a function of the names that it reads, a gradient, and the requested results of a call (bits; 0: all)."""
-    if isinstance(value, _Name):
+    if isinstance(value, Name):
         name = value.name
 
         def look_up(names, like, wanted=0):
@@ -182,14 +187,14 @@ def _compile(value, op, overload):
                 raise _core.UnimplementedError(f"{op.name}: its gradient formula reads {name}, which PyTorch does not keep")
             return names[name]
         return look_up
-    if not isinstance(value, _Call):
+    if not isinstance(value, Call):
         return lambda names, like, wanted=0: value
     if value.name in _OWN and not value.named:
         first, shape = value.values[0], value.values[1] if len(value.values) > 1 else None
         own, argument = _OWN[value.name], _compile(first, op, overload)
-        if isinstance(first, (_Name, _Call)) and shape is None:
+        if isinstance(first, (Name, Call)) and shape is None:
             return lambda names, like, wanted=0: own(argument(names, like))
-        if isinstance(first, (_Name, _Call)) and isinstance(shape, _Call) and shape.name == "core::shape" and isinstance(shape.values[0], _Name):
+        if isinstance(first, (Name, Call)) and isinstance(shape, Call) and shape.name == "core::shape" and isinstance(shape.values[0], Name):
             of, general = shape.values[0].name, _compile_call(value, op, overload)
             return lambda names, like, wanted=0: own(argument(names, like), names[" shapes"][of]) if of in names[" shapes"] else general(names, like, wanted)
     return _compile_call(value, op, overload)
@@ -198,7 +203,7 @@ def _compile(value, op, overload):
 def _compile_argument(value, op, overload):
     """Compiles an argument of a call; for a nested call with several results the function returns the first result."""
     compiled = _compile(value, op, overload)
-    if isinstance(value, _Call) and len(_core.find(value.name).results) > 1:
+    if isinstance(value, Call) and len(_core.find(value.name).results) > 1:
         return lambda names, like: compiled(names, like, 1)[0]
     return compiled
 
