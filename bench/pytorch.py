@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Measures a small operator of Tenon called through torch.ops, beside the same operator written by hand in C++.
 
-One peer uses TORCH_LIBRARY with an autograd::Function, another PyTorch's stable interface. All run in one process,
-one after the other.
+One peer uses TORCH_LIBRARY with an autograd::Function, another PyTorch's stable interface. "tenon" is recorded by the
+compiled node (tenon.torch.compile_autograd), "tenon, Python" without it. All run in one process, one after the other.
 
 Usage: pytorch.py [--rounds N] [--calls N] [--count N]. It needs the PyTorch of .venv-zoo and a C++ compiler, and
 builds the peers once.
@@ -32,6 +32,16 @@ def peers(torch):
     torch.ops.load_library(path)
 
 
+def registered_for_python(tenon):
+    """Registers a copy of the operator in another namespace, whose calls are recorded in Python."""
+    path = os.path.join(report.SCRATCH, "scale_python.c")
+    with open(os.path.join(MICRO, "scale.c"), encoding="utf-8") as source, open(path, "w", encoding="utf-8") as copy:
+        copy.write(source.read().replace("TENON_LIBRARY(bench", "TENON_LIBRARY(bench_python").replace("bench::", "bench_python::"))
+    os.environ["TENON_TORCH_AUTOGRAD"] = "python"
+    tenon.torch.register(tenon.load(path))
+    del os.environ["TENON_TORCH_AUTOGRAD"]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=15)
@@ -42,13 +52,16 @@ def main():
 
     import tenon
     import tenon.torch
-    tenon.torch.register(tenon.load(os.path.join(MICRO, "scale.c")))
     peers(torch)
+    tenon.torch.compile_autograd()
+    tenon.torch.register(tenon.load(os.path.join(MICRO, "scale.c")))
+    registered_for_python(tenon)
     report.warn_when_busy()
     torch.set_num_threads(1)
     ops = {"tenon": torch.ops.bench.scale, "C++": torch.ops.peer.scale, "stable": torch.ops.peer_stable.scale}
+    recorders = {"tenon": ops["tenon"], "C++": ops["C++"], "tenon, Python": torch.ops.bench_python.scale}
     x, w = torch.randn(options.count), torch.randn(options.count, requires_grad=True)
-    for op in ops.values():
+    for op in {**ops, **recorders}.values():
         assert torch.equal(op(x, 1.5), x * 1.5)
 
     def plain(op):
@@ -60,7 +73,7 @@ def main():
     def recorded(op):
         op(w, 1.5)
     cases = {"inference mode": (plain, torch.inference_mode, ops), "no gradient wanted": (plain, torch.enable_grad, ops),
-             "recorded": (recorded, torch.enable_grad, {k: ops[k] for k in ("tenon", "C++")}), "recorded, and back": (there_and_back, torch.enable_grad, {k: ops[k] for k in ("tenon", "C++")})}
+             "recorded": (recorded, torch.enable_grad, recorders), "recorded, and back": (there_and_back, torch.enable_grad, recorders)}
     figures = {name: {who: [] for who in peers} for name, (_, _, peers) in cases.items()}
     for _ in range(options.rounds):
         for name, (call, mode, peers_of) in cases.items():
