@@ -98,7 +98,7 @@ bench: build .venv-zoo/base.stamp ## measure the cost of calls, loading, and mod
 zoo: .venv-zoo/base.stamp ## make the model zoo in build/zoo
 	@.venv-zoo/bin/python bench/models/make_zoo.py $(BUILD)/zoo
 
-torch-wheel: build .venv-zoo/base.stamp ## write the wheel libtenon-torch, the C++ part of devices in PyTorch 2.13, to build/dist
+torch-wheel: build .venv-zoo/base.stamp ## write the wheel libtenon-torch, the C++ parts for PyTorch 2.13, to build/dist
 	@PYTHONPATH=$(BUILD)/python TENON_CACHE=$(BUILD)/cache .venv-zoo/bin/python scripts/torch_wheel.py $(BUILD)/dist
 
 install: build ## install into PREFIX (/usr/local)
