@@ -103,6 +103,14 @@ class Copies(Device):
         self.check(there(x).conj().imag, x.conj().imag)
         self.check(there(x.conj()), x.conj())
 
+    def test_results_are_written_to_conjugate_and_negative_views(self):
+        x, a = torch.randn(3, 3, dtype=torch.complex128), torch.randn(3, 3, dtype=torch.complex128)
+        for f in (lambda x, a: x.conj().addmm_(a, a), lambda x, a: torch.mm(a, a, out=x.conj()), lambda x, a: x.conj().add_(a), lambda x, a: x.conj().copy_(a),
+                  lambda x, a: torch.mm(a.real, a.real, out=x.conj().imag), lambda x, a: x.conj().imag.mul_(a.real), lambda x, a: torch.asin(a, out=x.conj())):
+            expected, found = x.clone(), there(x)
+            f(expected, a), f(found, there(a))
+            self.check(found, expected)
+
     def test_an_overlapping_destination_and_a_wrong_shape_are_errors(self):
         x = torch.zeros(1, device="sim").expand(4)
         self.assertRaises(RuntimeError, x.copy_, torch.ones(4, device="sim"))
