@@ -269,7 +269,11 @@ void exchange_generators(const c10::OperatorHandle &op, torch::jit::Stack *stack
 
 } // namespace
 
-void keep_refusal() { refusal = tenon_error(); }
+void keep_refusal() {
+  const std::string message = tenon_error();
+  // What follows is a list of the kernels that there are.
+  refusal = message.substr(0, std::min(message.find('\n'), message.find("; it has: ")));
+}
 
 void count_fallback(const c10::OperatorHandle &op) {
   const std::string &name = op.schema().name();

@@ -211,7 +211,7 @@ class Strict(unittest.TestCase):
         def first():
             with td.strict(immediately=True):
                 torch.ones(2, device="vx").exp()
-        expect("aten::exp.out has no kernel on device vx, and strict mode does not let it run on the CPU", first)
+        expect("aten::exp.out has no kernel on device vx (core::exp: no kernel for vx and dtype f32), and strict mode does not let it run on the CPU", first)
         assert torch.ones(2, device="vx").exp().cpu()[0] > 2.7, "strict mode ended"
         """, PLUGIN=library, BACKEND="vx")
         self.assertEqual(output, "")
@@ -259,8 +259,10 @@ TENON_LIBRARY(forms, "1.0.0",
             y.sum().backward()
             assert x.grad.cpu().tolist() == [2, 2, 2]
             expect("RuntimeError", lambda: torch.ops.forms.plain(x).sum().backward())
-            table = torch._C._dispatch_dump_table("forms::both")
-            assert "PrivateUse1: registered at" in table or "sim: registered at" in table, table
+            for name in "forms::both", "forms::plain":
+                lines = dict(line.split(": ", 1) for line in torch._C._dispatch_dump_table(name).splitlines() if ": " in line)
+                for key in "PrivateUse1", "CPU", "Meta", "AutogradPrivateUse1":
+                    assert lines[key].startswith("registered at") and lines[key].endswith("[kernel]"), (name, key, lines[key])
             meta = torch.ops.forms.both(torch.empty(5, device="meta"))
             assert meta.shape == (5,) and meta.is_meta
             compiled = torch.compile(lambda t: torch.ops.forms.both(t) + 1, backend="aot_eager")

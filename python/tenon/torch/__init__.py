@@ -74,8 +74,8 @@ def compile_autograd():
     """Compiles the part in C++ that records calls for gradients, and uses it from now on: recording no longer enters Python.
 
     It takes a minute and needs a C++ compiler, unless the package libtenon-torch is installed, which `register` uses without
-    this call.  The result is kept in Tenon's cache, where `register` finds it in later processes.  Without it, calls that need a gradient are recorded in Python, with the same results.  Call it while no other thread
-    calls operators.
+    this call.  The result is kept in Tenon's cache, where `register` finds it in later processes.  Without it, calls that
+    need a gradient are recorded in Python, with the same results.  Call it while no other thread calls operators.
     Raises RuntimeError without a compiler.
     """
     node.compile_library()
