@@ -53,6 +53,9 @@ test-mxnet: build .venv-zoo/base.stamp $(MXNETS) ## test MXNet's libraries and m
 torch-device: build .venv-zoo/base.stamp ## test a device in PyTorch whole: all OpInfo samples, 50 seeds of delays, 10,000 iterations (hours)
 	@scripts/packages.sh test && OPINFO_SHARE= TENON_TORCH_SEEDS=50 TENON_TORCH_STEPS=100 TENON_TORCH_ITERATIONS=10000 scripts/test.sh $(BUILD) torch-device
 
+torch-source: build .venv-zoo/base.stamp ## run PyTorch's own test files on the simulated device (TORCH_SOURCE=DIR, a checkout of PyTorch; FILE=test_ops and PATTERN=WORDS take a part; hours)
+	@TORCH_SOURCE="$(TORCH_SOURCE)" TENON_BUILD=$(BUILD) TENON_CACHE=$${TENON_CACHE:-$(CURDIR)/$(BUILD)/cache} .venv-zoo/bin/python tests/adapters/torch_source_test.py $(FILE) $(PATTERN)
+
 mxnet-examples: build .venv-zoo/base.stamp $(MXNETS) ## test the example libraries of MXNet's source tree, unmodified, beside real MXNet (MXNET_SOURCE=DIR)
 	@MXNET_SOURCE="$(MXNET_SOURCE)" TENON_BUILD=$(BUILD) .venv-zoo/bin/python tests/adapters/mxnet_examples_test.py
 
@@ -120,4 +123,4 @@ format: ## lay the sources out with clang-format
 clean: ## remove the build folders and keep the virtual environments
 	rm -rf $(BUILD) build-*
 
-.PHONY: help packages build run test setup packages-test test-mxnet torch-device mxnet-examples sanitize stress sim-seeds device-failures isolation-fuzz device-faults leaks failures fuzz coverage exported-models bench zoo torch-wheel install support abi-update abi-snapshot format clean
+.PHONY: help packages build run test setup packages-test test-mxnet torch-device torch-source mxnet-examples sanitize stress sim-seeds device-failures isolation-fuzz device-faults leaks failures fuzz coverage exported-models bench zoo torch-wheel install support abi-update abi-snapshot format clean
