@@ -103,8 +103,11 @@ class Choice(unittest.TestCase):
 
     def test_registering_uses_the_node_of_the_cache_and_compiles_nothing(self):
         self.assertEqual(program(self.SHOW), "node ")
-        self.assertEqual(program(self.SHOW, TENON_CACHE=os.path.join(FOLDER, "empty"), CXX="/nowhere/c++"), "Python ")
-        self.assertEqual(program("import tenon.torch\ntenon.torch.register()\nprint(tenon.torch.node.adopted())", TENON_CACHE="off", CXX="/nowhere/c++"), "[]\n")
+        text = "import tenon.torch\ntenon.torch.register()\nprint(tenon.torch.node.adopted())"
+        self.assertEqual(program(text, TENON_CACHE=os.path.join(FOLDER, "none"), CXX="/nowhere/c++"), "[]\n")
+        self.assertFalse(os.path.exists(os.path.join(FOLDER, "none")))
+        self.assertEqual(program(self.SHOW, TENON_CACHE=os.path.join(FOLDER, "empty")), "Python ")
+        self.assertEqual(program(text, TENON_CACHE="off", CXX="/nowhere/c++"), "[]\n")
 
     def test_operators_that_are_registered_already_change_over(self):
         text = self.SHOW + """

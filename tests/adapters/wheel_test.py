@@ -39,6 +39,14 @@ try:
 except RuntimeError as error:
     print("RuntimeError:", error)
 """
+NODE = """
+import torch, tenon.torch
+tenon.torch.register("core")
+x = torch.ones(3, requires_grad=True)
+y = torch.ops.core.exp(x)
+y.sum().backward()
+print("recorded by the node" if y.grad_fn.name() == "core::expBackward" and torch.equal(x.grad, y) else y.grad_fn)
+"""
 
 
 def run(*command, **options):
@@ -134,6 +142,7 @@ def device_without_compiler(wheel, folder):
             assert words in said, said
         says("from libtenon_torch\n")
         says("from libtenon_torch\n", CXX="/nonexistent/c++")
+        assert "recorded by the node" in run(python, "-c", NODE, cwd=folder, env=nothing), "the autograd node of the package was not used"
         assert not os.path.exists(nothing["TENON_CACHE"]), "something was compiled"
         run(*pip, "uninstall", "-y", "libtenon-torch")
         says("RuntimeError: a Tenon device in PyTorch needs a C++ compiler once")

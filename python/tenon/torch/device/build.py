@@ -57,7 +57,7 @@ def library(part="torch_device", compiles=True):
     if path is None:
         if not compiles and os.environ.get("TENON_CACHE") == "off":
             return None
-        path = os.path.join(_cache(), f"{part}-{torch.__version__}-{_key(folder, headers, torch.__version__, _root())}.so")
+        path = os.path.join(_cache(compiles), f"{part}-{torch.__version__}-{_key(folder, headers, torch.__version__, _root())}.so")
         if not _is_own(path) and not compiles:
             return None
         if not _is_own(path):
@@ -147,14 +147,15 @@ def _misfit(part):
 
 # The cache
 
-def _cache():
+def _cache(is_made=True):
     """Returns the folder of the cache; with TENON_CACHE=off, a folder that the process removes at its end."""
     if os.environ.get("TENON_CACHE") == "off":
         folder = tempfile.mkdtemp(prefix="tenon-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         return folder
     folder = os.environ.get("TENON_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "tenon")
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    if is_made:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
     return folder
 
 
