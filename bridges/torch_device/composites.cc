@@ -284,22 +284,20 @@ layer_norm_backward(const Tensor &grad, const Tensor &input, at::IntArrayRef sha
 
 bool serves_loss(const Tensor &input, const OptionalTensor &weight) {
   return is_f32(input) && input.dim() == 2 && input.numel() && !is_given(weight) &&
-         device_has({"core::gather_elements", "core::where", "core::equal", "core::cast",
-                     "core::reduce_sum"});
+         device_has({"core::gather_elements", "core::where", "core::equal", "core::not",
+                     "core::neg", "core::cast", "core::reduce_sum", "core::div"});
 }
 
 // The classes of the rows of a loss.
 struct Classes {
   Tensor is_ignored;
   Tensor column; // with 0 in place of those to ignore
-  Tensor count;  // of the other rows
 };
 
-Classes classes_of(const Tensor &target, int64_t ignored, const Tensor &input) {
+Classes classes_of(const Tensor &target, int64_t ignored) {
   const Tensor is_ignored = target.eq(ignored);
   const Tensor zero = at::zeros({}, target.options());
-  const Tensor count = is_ignored.logical_not().to(input.scalar_type()).sum();
-  return {is_ignored, at::where(is_ignored, zero, target).unsqueeze(1), count};
+  return {is_ignored, at::where(is_ignored, zero, target).unsqueeze(1)};
 }
 
 std::tuple<Tensor &, Tensor &> nll_loss(const Tensor &input, const Tensor &target,
@@ -307,7 +305,8 @@ std::tuple<Tensor &, Tensor &> nll_loss(const Tensor &input, const Tensor &targe
                                         int64_t ignored, Tensor &out, Tensor &total) {
   if (!serves_loss(input, weight))
     return ON_CPU2(nll_loss_forward, output, input, target, weight, reduction, ignored, out, total);
-  const Classes classes = classes_of(target, ignored, input);
+  const Classes classes = classes_of(target, ignored);
+  const Tensor count = classes.is_ignored.logical_not().to(input.scalar_type()).sum();
   const Tensor zero = at::zeros({}, input.options());
   const Tensor picked = input.gather(1, classes.column).squeeze(1).neg();
   const Tensor losses = at::where(classes.is_ignored, zero, picked);
@@ -316,8 +315,8 @@ std::tuple<Tensor &, Tensor &> nll_loss(const Tensor &input, const Tensor &targe
   else if (reduction == at::Reduction::Sum)
     write(out, losses.sum());
   else
-    write(out, losses.sum() / classes.count);
-  write(total, reduction == at::Reduction::None ? zero : classes.count);
+    write(out, losses.sum() / count);
+  write(total, reduction == at::Reduction::None ? zero : count);
   return {out, total};
 }
 
@@ -327,7 +326,7 @@ Tensor &nll_loss_backward(const Tensor &grad, const Tensor &input, const Tensor 
   if (!serves_loss(input, weight) || !device_has({"core::scatter_elements"}))
     return ON_CPU2(nll_loss_backward, grad_input, grad, input, target, weight, reduction, ignored,
                    total, grad_input);
-  const Classes classes = classes_of(target, ignored, input);
+  const Classes classes = classes_of(target, ignored);
   const Tensor zero = at::zeros({}, input.options());
   const Tensor scaled = reduction == at::Reduction::Mean ? grad.neg() / total : grad.neg();
   const Tensor each = at::where(classes.is_ignored, zero, scaled);

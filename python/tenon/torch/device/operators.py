@@ -83,6 +83,7 @@ _ROWS = {
 }
 # Operators that bridges/torch_device/composites.cc computes by several calls, and what they need.
 _NORM = ["core::reduce_mean", "core::reduce_sum", "core::mul", "core::sub", "core::add", "core::rsqrt"]
+_LOSS = ["core::gather_elements", "core::where", "core::equal", "core::not", "core::neg", "core::cast", "core::reduce_sum", "core::div"]
 COMPOSITES = {
     "aten::convolution_overrideable": ["core::conv", "core::conv_transpose"],
     "aten::convolution_backward_overrideable": ["core::conv", "core::conv_transpose", "core::reduce_sum"],
@@ -92,13 +93,13 @@ COMPOSITES = {
     "aten::native_batch_norm_backward": _NORM,
     "aten::native_layer_norm": ["core::layer_norm"],
     "aten::native_layer_norm_backward": _NORM,
-    "aten::nll_loss_forward.output": ["core::gather_elements", "core::where", "core::equal", "core::cast", "core::reduce_sum"],
-    "aten::nll_loss_backward.grad_input": ["core::scatter_elements", "core::where", "core::equal", "core::cast"],
+    "aten::nll_loss_forward.output": _LOSS,
+    "aten::nll_loss_backward.grad_input": ["core::scatter_elements", *_LOSS],
     "aten::embedding_dense_backward": ["core::scatter_elements", "core::where", "core::equal"],
-    "aten::_thnn_fused_lstm_cell": ["core::sigmoid", "core::tanh", "core::mul", "core::add"],
-    "aten::_thnn_fused_lstm_cell_backward_impl": ["core::tanh", "core::mul", "core::add", "core::sub", "core::reduce_sum"],
-    "aten::_thnn_fused_gru_cell": ["core::sigmoid", "core::tanh", "core::mul", "core::add", "core::sub"],
-    "aten::_thnn_fused_gru_cell_backward": ["core::mul", "core::sub", "core::reduce_sum"],
+    "aten::_thnn_fused_lstm_cell": ["core::sigmoid", "core::tanh", "core::mul", "core::add", "core::concat"],
+    "aten::_thnn_fused_lstm_cell_backward_impl": ["core::tanh", "core::mul", "core::add", "core::sub", "core::reduce_sum", "core::concat"],
+    "aten::_thnn_fused_gru_cell": ["core::sigmoid", "core::tanh", "core::mul", "core::add", "core::sub", "core::concat"],
+    "aten::_thnn_fused_gru_cell_backward": ["core::mul", "core::sub", "core::reduce_sum", "core::concat"],
 }
 _more = {}
 
