@@ -95,7 +95,7 @@ c10::DeviceAllocator &device_allocator();
 at::Tensor tensor_over(TensorRef tensor);
 // Returns a Tenon tensor over the memory of a PyTorch tensor on the device or the CPU, without a
 // copy.  Conjugate and negative bits are ignored.
-// Returns an empty reference if Tenon has no such dtype.
+// Returns an empty reference if Tenon has no such dtype or rank.
 TensorRef view_of(const at::Tensor &tensor);
 // The same for the input of an operator of Tenon, which does not change it: calls share the view.
 TensorRef shared_view(const at::Tensor &tensor);

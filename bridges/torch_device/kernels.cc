@@ -256,7 +256,7 @@ struct Frame {
   std::forward_list<std::vector<int64_t>> ints;
   std::forward_list<std::vector<tenon_tensor_t *>> lists;
   std::forward_list<std::string> texts;
-  bool is_served = true;         // false: Tenon has no such dtype
+  bool is_served = true;         // false: Tenon has no such dtype or rank
   bool is_unimplemented = false; // after a refusal: in this way, and not because of an argument
 
   // Returns a view of a tensor that lives as long as the frame.

@@ -441,9 +441,18 @@ TensorRef view_as(const at::Tensor &t, tenon_dtype_t dtype) {
 
 } // namespace
 
+namespace {
+
+// Returns whether Tenon has tensors of this dtype and rank.
+bool is_known(const at::Tensor &t, tenon_dtype_t *out_dtype) {
+  return t.dim() <= TENON_RANK_MAX && dtype_to_tenon(t.scalar_type(), out_dtype);
+}
+
+} // namespace
+
 TensorRef view_of(const at::Tensor &t) {
   tenon_dtype_t dtype;
-  return dtype_to_tenon(t.scalar_type(), &dtype) ? view_as(t, dtype) : TensorRef();
+  return is_known(t, &dtype) ? view_as(t, dtype) : TensorRef();
 }
 
 namespace {
@@ -462,7 +471,7 @@ TensorRef shared_view(const at::Tensor &t) {
   const c10::DataPtr &pointer = t.storage().data_ptr();
   if (pointer.get_deleter() != free_block || t.storage_offset()) return view_of(t);
   auto *block = (Block *)pointer.get_context();
-  if (!dtype_to_tenon(t.scalar_type(), &dtype)) return TensorRef();
+  if (!is_known(t, &dtype)) return TensorRef();
   tenon_tensor_t *known = block->view.load(std::memory_order_acquire);
   if (known && is_same_view(known, t, dtype)) {
     tenon_tensor_retain(known);

@@ -46,7 +46,8 @@ tenon_tensor_t *view_handle(void *handle, const char **out_why) {
   return without_exceptions(out_why, [&] {
     const at::Tensor &t = *(const at::Tensor *)handle;
     TensorRef view = view_of(t);
-    TORCH_CHECK(view, "Tenon has no counterpart of the dtype ", t.scalar_type());
+    TORCH_CHECK(view, "Tenon has no counterpart of a tensor of ", t.scalar_type(), " with ",
+                t.dim(), " dimensions");
     return view.take();
   });
 }

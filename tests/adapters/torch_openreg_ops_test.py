@@ -278,6 +278,14 @@ class Operators(Device):
                                    ("Expected bias", ((6,), None, there(numbers(2, 6)))), ("at least 1-dimensional", ((), None, None))):
             self.assertRaisesRegex(RuntimeError, message, torch.native_layer_norm, x, *arguments, 1e-5)
 
+    def test_tensors_of_more_axes_than_tenon_has_are_those_of_the_cpu(self):
+        for count in 64, 65:
+            x = numbers(1, 2).view([1] * (count - 1) + [2])
+            self.check(there(x).abs().flatten(), x.abs().flatten())
+            self.check((there(x) + 1).flatten(), (x + 1).flatten())
+        with self.assertRaisesRegex(RuntimeError, "only tensors with up to 64 dims are supported"):
+            there(x).amax(0)
+
     def test_fallbacks_are_counted_and_can_be_denied(self):
         x = there(numbers(5))
         td.fallbacks(clear=True)
