@@ -6,6 +6,7 @@
 
 Rules: no comma operator outside `for`, no `return a, b`, at most one `?:` in a statement, at most
 100 columns, functions of at most 60 lines, and no function name defined in more than three files.
+No compiled file is in the tree.
 """
 import collections
 import os
@@ -17,7 +18,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 COUNTED = ("src", "ops", "devices", "tools", "bridges", "python/src")
 ALSO = ("tests", "bench", "examples")  # comma statements and long lines only
 HEADERS = ("include",)  # long lines only: macros and fold expressions of C++ need commas
-KINDS = ("comma", "return", "conditionals", "columns", "length", "name")
+KINDS = ("comma", "return", "conditionals", "columns", "length", "name", "binary")
 COLUMNS = 100
 LINES = 60
 FILES = 3
@@ -335,6 +336,17 @@ def check(paths):
     return [f for f in found if f[0].startswith(COUNTED) or f[2] in kinds[f[0]]]
 
 
+def binaries():
+    """Compiled files that git keeps or would add; the corpus of the fuzz targets has broken ones."""
+    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"], capture_output=True, text=True, check=False)
+    for path in filter(None, listed.stdout.split("\0")):
+        whole = os.path.join(ROOT, path)
+        if os.path.isfile(whole) and not path.startswith("tests/fuzz/corpus/"):
+            with open(whole, "rb") as file:
+                if file.read(4) == b"\x7fELF":
+                    yield path
+
+
 def folder_of(path):
     parts = path.split("/")
     return "/".join(parts[:2]) if parts[0] in ("src", "tests") else parts[0]
@@ -360,6 +372,8 @@ def main():
     paths = [os.path.relpath(os.path.abspath(a), ROOT) for a in arguments if os.path.isfile(a)]
     paths = paths or list(sources(arguments or COUNTED + ALSO + HEADERS))
     found = sorted(check(paths))
+    if not arguments:
+        found += [(path, 1, "binary", "a compiled file: remove it") for path in binaries()]
     counts = counts_of(found)
     if "--counts" in sys.argv:
         print_counts(counts)
