@@ -2,6 +2,7 @@
 #include "check.h"
 #include "core/tensor.h"
 #include "device/stream.h"
+#include "storage/device_memory.h"
 #include "tensors.h"
 
 #include "faults.h"
@@ -57,14 +58,6 @@ static void check_numbers(const tenon_tensor_t *x, const double *expected, size_
   tenon_tensor_release(back);
 }
 
-static uint64_t copies_out(tenon_device_t device) {
-  return __atomic_load_n(&ordinal_of(device)->copies[TENON_COPY_OUT].count, __ATOMIC_RELAXED);
-}
-
-static uint64_t copies_in(tenon_device_t device) {
-  return __atomic_load_n(&ordinal_of(device)->copies[TENON_COPY_IN].count, __ATOMIC_RELAXED);
-}
-
 TEST("tensors of the host are filled") {
   check_dtypes(cpu);
   check_column(cpu);
@@ -73,10 +66,10 @@ TEST("tensors of the host are filled") {
 TEST("the plug-in fills dense tensors, without a copy") {
   tenon_device_t device = sim_open(0, "delay=0");
   tenon_tensor_t *x = made_on(device, TENON_F32, 1000, 1000);
-  const uint64_t in = copies_in(device);
-  const uint64_t out = copies_out(device);
+  const uint64_t in = copies(device, TENON_COPY_IN);
+  const uint64_t out = copies(device, TENON_COPY_OUT);
   CHECK_STATUS(tenon_tensor_fill(x, &(float){2}), TENON_OK);
-  CHECK(copies_in(device) == in && copies_out(device) == out);
+  CHECK(copies(device, TENON_COPY_IN) == in && copies(device, TENON_COPY_OUT) == out);
   tenon_tensor_release(x);
   check_dtypes(device);
   check_column(device);
@@ -105,9 +98,9 @@ TEST("a device that cannot fill gets a copy, and its memory is not read") {
   tenon_device_t device = sim_open(0, "delay=0");
   tenon_tensor_t *x = made_on(device, TENON_C128, 2, 1);
   const double element[2] = {1, -2};
-  const uint64_t out = copies_out(device);
+  const uint64_t out = copies(device, TENON_COPY_OUT);
   CHECK_STATUS(tenon_tensor_fill(x, element), TENON_OK); /* 16 bytes: no pattern is so long */
-  CHECK(copies_out(device) == out);
+  CHECK(copies(device, TENON_COPY_OUT) == out);
   check_numbers(x, (const double[]){1, -2, 1, -2}, 4);
   tenon_tensor_release(x);
 }
@@ -137,6 +130,16 @@ TEST("a failed fill is the failure of its stream, and the next one works") {
   check_there(x, "f32[2,2] 2 2 2 2");
   tenon_tensor_release(x);
   sim_set(device, "delay=0");
+}
+
+TEST("a copy of another shape to a device is refused, and changes nothing") {
+  tenon_device_t device = sim_open(0, "delay=0");
+  tenon_tensor_t *from = tensor_of("f32[3] 1 2 3");
+  tenon_tensor_t *to = tensor_there(device, "f32[2] 7 8");
+  CHECK(tn_device_tensor_copy(from, to) != TENON_OK);
+  check_there(to, "f32[2] 7 8");
+  tenon_tensor_release(to);
+  tenon_tensor_release(from);
 }
 
 TEST("tensors that cannot be filled are refused") {

@@ -54,10 +54,6 @@ static tenon_tensor_t *numbers(uint64_t seed, int64_t count) {
   return t;
 }
 
-static uint64_t copies(tenon_device_t device, int direction) {
-  return __atomic_load_n(&ordinal_of(device)->copies[direction].count, __ATOMIC_RELAXED);
-}
-
 #define check_count(found, expected) check_count_at((found), (expected), __LINE__)
 static void check_count_at(uint64_t found, uint64_t expected, int line) {
   char text[80];

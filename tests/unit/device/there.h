@@ -65,6 +65,11 @@ static inline tenon_memory_stats_t stats_of(tenon_device_t device) {
   return stats;
 }
 
+/* The number of copies in a direction, TENON_COPY_..., that the host has requested. */
+static inline uint64_t copies(tenon_device_t device, uint32_t direction) {
+  return __atomic_load_n(&ordinal_of(device)->copies[direction].count, __ATOMIC_RELAXED);
+}
+
 /* xorshift64*: a seed gives the same programs on every machine. */
 static inline uint64_t draw(uint64_t *state) {
   *state ^= *state >> 12;
