@@ -133,6 +133,8 @@ void run_on_cpu(const c10::OperatorHandle &op, torch::jit::Stack *stack);
 void count_fallback(const c10::OperatorHandle &op);
 // Keeps Tenon's last message as the reason why the operator that falls back next was not served.
 void keep_refusal();
+// Forgets it, since the operator did not fall back.
+void forget_refusal();
 // Convolutions on the CPU. PyTorch has no kernel of the operators that a device implements.
 at::Tensor convolution_on_cpu(const at::Tensor &input, const at::Tensor &weight,
                               const std::optional<at::Tensor> &bias, at::IntArrayRef stride,

@@ -526,6 +526,14 @@ bool are_tensors_alike(c10::ArrayRef<c10::IValue> arguments) {
   return first;
 }
 
+// A refusal is the reason of this call alone: another plan may serve it after all.
+struct RefusalsOfCall {
+  bool is_any = false;
+  ~RefusalsOfCall() {
+    if (is_any) forget_refusal();
+  }
+};
+
 // The kernel of one operator of PyTorch: computes it by the first plan that serves the call.
 struct Kernel final : c10::OperatorKernel {
   std::vector<Plan> plans;
@@ -542,10 +550,14 @@ struct Kernel final : c10::OperatorKernel {
                   torch::jit::Stack *stack) {
     const size_t count = op.schema().arguments().size();
     const auto arguments = c10::ArrayRef<c10::IValue>(*stack).slice(stack->size() - count);
+    RefusalsOfCall refusals;
     check_written(op, arguments);
     if (!is_shortcut || are_tensors_alike(arguments))
-      for (const Plan &plan : plans)
-        if (serves(plan, arguments) && run(plan, arguments, stack)) return;
+      for (const Plan &plan : plans) {
+        if (!serves(plan, arguments)) continue;
+        if (run(plan, arguments, stack)) return;
+        refusals.is_any = true;
+      }
     if (next)
       next->callBoxed(op, keys, stack);
     else
@@ -632,7 +644,7 @@ bool Kernel::run(const Plan &plan, c10::ArrayRef<c10::IValue> arguments,
     f.results.clear();
     if (!run_calls(f, nullptr)) return false;
   }
-  std::vector<c10::IValue> returned;
+  c10::SmallVector<c10::IValue, 2> returned;
   for (size_t i = 0; i < return_count && !direct; i++) {
     at::Tensor made = tensor_over(std::move(f.results[i]));
     if (!written.empty()) {

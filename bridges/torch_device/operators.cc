@@ -275,6 +275,8 @@ void keep_refusal() {
   refusal = message.substr(0, std::min(message.find('\n'), message.find("; it has: ")));
 }
 
+void forget_refusal() { refusal.clear(); }
+
 void count_fallback(const c10::OperatorHandle &op) {
   const std::string &name = op.schema().name();
   const std::string &overload = op.schema().overload_name();

@@ -366,6 +366,16 @@ class Counted(unittest.TestCase):
             expect(f"aten::eq.Scalar_out  1 time: {reason}", step)
         """)
 
+    def test_a_reason_is_that_of_the_call_that_fell_back(self):
+        run("""
+            td.enable("sim")
+            x = torch.tensor([True, False], device="sim")
+            assert (x & x).tolist() == [True, False]  # its first row is for ints, and the second one serves it
+            assert td.fallbacks() == {}
+            torch.ones(2, device="sim").erfc()
+            assert td.fallbacks() == {"aten::erfc.out": 1} and td.fallback_reasons() == {}, td.fallback_reasons()
+        """)
+
     def test_contexts_of_strict_mode_do_not_end_each_other(self):
         run("""
             td.enable("sim")
