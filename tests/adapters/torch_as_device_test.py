@@ -415,6 +415,7 @@ class Shortcuts(unittest.TestCase):
             same(torch.add, x, x), same(torch.add, x, x[0]), same(torch.add, whole, whole), same(torch.add, x, torch.tensor(2.))
             last = x.contiguous(memory_format=torch.channels_last)
             same(torch.add, last, last), same(torch.mul, last, x), same(torch.neg, x.transpose(1, 3))
+            same(lambda a: a.amax(0), last), same(lambda a: a.sum(0), whole.int()), same(torch.add, x[0], x)
             same(torch.eq, x, x), same(lambda a: a.sum(1), x), same(lambda a: a.sum(0), whole), same(lambda a: a.sum(1), x.half())
             same(torch.div, whole, whole + 1), same(lambda a: a.sum(1, dtype=torch.float64), x), same(lambda a: torch.add(a, a, alpha=3), x)
             same(torch.mm, x.view(6, 4), x.view(4, 6)), same(lambda a: a.softmax(-1), x), same(torch.add, x[:0], x[:0])
