@@ -66,10 +66,10 @@ TEST("tensors of the host are filled") {
 TEST("the plug-in fills dense tensors, without a copy") {
   tenon_device_t device = sim_open(0, "delay=0");
   tenon_tensor_t *x = made_on(device, TENON_F32, 1000, 1000);
-  const uint64_t in = copies(device, TENON_COPY_IN);
-  const uint64_t out = copies(device, TENON_COPY_OUT);
+  const uint64_t in = copies_made(device, TENON_COPY_IN);
+  const uint64_t out = copies_made(device, TENON_COPY_OUT);
   CHECK_STATUS(tenon_tensor_fill(x, &(float){2}), TENON_OK);
-  CHECK(copies(device, TENON_COPY_IN) == in && copies(device, TENON_COPY_OUT) == out);
+  CHECK(copies_made(device, TENON_COPY_IN) == in && copies_made(device, TENON_COPY_OUT) == out);
   tenon_tensor_release(x);
   check_dtypes(device);
   check_column(device);
@@ -98,9 +98,9 @@ TEST("a device that cannot fill gets a copy, and its memory is not read") {
   tenon_device_t device = sim_open(0, "delay=0");
   tenon_tensor_t *x = made_on(device, TENON_C128, 2, 1);
   const double element[2] = {1, -2};
-  const uint64_t out = copies(device, TENON_COPY_OUT);
+  const uint64_t out = copies_made(device, TENON_COPY_OUT);
   CHECK_STATUS(tenon_tensor_fill(x, element), TENON_OK); /* 16 bytes: no pattern is so long */
-  CHECK(copies(device, TENON_COPY_OUT) == out);
+  CHECK(copies_made(device, TENON_COPY_OUT) == out);
   check_numbers(x, (const double[]){1, -2, 1, -2}, 4);
   tenon_tensor_release(x);
 }

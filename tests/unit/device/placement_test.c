@@ -115,19 +115,19 @@ TEST("a value is copied to a device once for all nodes there, and an input is up
   tenon_executable_t *there = pinned(left, right);
   tenon_tensor_t *x = numbers(7, 100);
   tenon_tensor_t *found[2] = {NULL};
-  uint64_t in[2] = {copies(left, TENON_COPY_IN), copies(right, TENON_COPY_IN)};
-  uint64_t out[2] = {copies(left, TENON_COPY_OUT), copies(right, TENON_COPY_OUT)};
-  uint64_t peer[2] = {copies(left, TENON_COPY_PEER), copies(right, TENON_COPY_PEER)};
+  uint64_t in[2] = {copies_made(left, TENON_COPY_IN), copies_made(right, TENON_COPY_IN)};
+  uint64_t out[2] = {copies_made(left, TENON_COPY_OUT), copies_made(right, TENON_COPY_OUT)};
+  uint64_t peer[2] = {copies_made(left, TENON_COPY_PEER), copies_made(right, TENON_COPY_PEER)};
   CHECK_STATUS(tenon_executable_run(there, &x, found, NULL), TENON_OK);
-  check_count(copies(left, TENON_COPY_IN) - in[0], 1);
-  check_count(copies(right, TENON_COPY_IN) - in[1], 1);
-  check_count(copies(left, TENON_COPY_OUT) - out[0], 1); /* y */
-  check_count(copies(right, TENON_COPY_OUT) - out[1], 1);
-  check_count(copies(left, TENON_COPY_PEER) - peer[0],
+  check_count(copies_made(left, TENON_COPY_IN) - in[0], 1);
+  check_count(copies_made(right, TENON_COPY_IN) - in[1], 1);
+  check_count(copies_made(left, TENON_COPY_OUT) - out[0], 1); /* y */
+  check_count(copies_made(right, TENON_COPY_OUT) - out[1], 1);
+  check_count(copies_made(left, TENON_COPY_PEER) - peer[0],
               /* right_3 and right_on, which one node needs */
               2);
   /* left_meet, which two nodes need */
-  check_count(copies(right, TENON_COPY_PEER) - peer[1], 1);
+  check_count(copies_made(right, TENON_COPY_PEER) - peer[1], 1);
   for (int i = 0; i < 2; i++)
     tenon_tensor_release(found[i]);
   tenon_tensor_release(x);

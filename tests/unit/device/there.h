@@ -66,7 +66,7 @@ static inline tenon_memory_stats_t stats_of(tenon_device_t device) {
 }
 
 /* The number of copies in a direction, TENON_COPY_..., that the host has requested. */
-static inline uint64_t copies(tenon_device_t device, uint32_t direction) {
+static inline uint64_t copies_made(tenon_device_t device, uint32_t direction) {
   return __atomic_load_n(&ordinal_of(device)->copies[direction].count, __ATOMIC_RELAXED);
 }
 

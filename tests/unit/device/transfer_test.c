@@ -95,7 +95,7 @@ TEST("copies in and out do not wait, and touching the host's memory before the s
   write_numbers(in, 1);
   uint64_t before = races(device);
   uint64_t host = tn_waits.host;
-  uint64_t ins = copies(device, TENON_COPY_IN);
+  uint64_t ins = copies_made(device, TENON_COPY_IN);
   CHECK(is_free(device, in, 1));
   CHECK_STATUS(tenon_tensor_copy_async(in, x), TENON_OK);
   y = add(x, x);
@@ -109,7 +109,7 @@ TEST("copies in and out do not wait, and touching the host's memory before the s
   CHECK(is_free(device, in, 1) && is_free(device, out, 1) && races(device) == before);
   for (int64_t i = 0; i < 64; i++)
     CHECK(((float *)out->data)[i] == 2 * number(i, 1));
-  CHECK(copies(device, TENON_COPY_IN) == ins + 1);
+  CHECK(copies_made(device, TENON_COPY_IN) == ins + 1);
   tenon_tensor_release(in);
   tenon_tensor_release(x);
   tenon_tensor_release(y);
@@ -244,14 +244,14 @@ TEST("a source may change right after it was copied in, and the host waits for l
     bool is_small = counts[c] * 4 <= 1 << 18;
     CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_F32), 1, &counts[c], &host), TENON_OK);
     write_numbers(host, 5);
-    uint64_t ins = copies(device, TENON_COPY_IN);
+    uint64_t ins = copies_made(device, TENON_COPY_IN);
     CHECK_STATUS(tenon_tensor_copy_to(host, device, &there), TENON_OK);
     CHECK((tenon_stream_query(tn_stream_current(ordinal_of(device))) == TENON_UNAVAILABLE) ==
           is_small);
     memset(host->data, 0xEE, (size_t)counts[c] * 4);
     back = tensor_back(there);
     CHECK(back && has_numbers(back, 5));
-    CHECK(copies(device, TENON_COPY_IN) == ins + 1);
+    CHECK(copies_made(device, TENON_COPY_IN) == ins + 1);
     tenon_tensor_release(back);
     tenon_tensor_release(there);
     tenon_tensor_release(host);
@@ -379,12 +379,13 @@ static void check_across(tenon_device_t from, tenon_device_t to, int64_t count, 
   CHECK_STATUS(tenon_tensor_copy_to(host, from, &a), TENON_OK);
   uint64_t bytes = (uint64_t)count * 4;
   uint64_t parts = (bytes + (4 << 20) - 1) / (4 << 20);
-  uint64_t outs = copies(from, TENON_COPY_OUT);
-  uint64_t ins = copies(to, TENON_COPY_IN);
+  uint64_t outs = copies_made(from, TENON_COPY_OUT);
+  uint64_t ins = copies_made(to, TENON_COPY_IN);
   uint64_t out_bytes = copied_bytes(from, TENON_COPY_OUT);
   uint64_t in_bytes = copied_bytes(to, TENON_COPY_IN);
   CHECK_STATUS(tenon_tensor_copy_to(a, to, &b), TENON_OK);
-  CHECK(copies(from, TENON_COPY_OUT) == outs + parts && copies(to, TENON_COPY_IN) == ins + parts);
+  CHECK(copies_made(from, TENON_COPY_OUT) == outs + parts &&
+        copies_made(to, TENON_COPY_IN) == ins + parts);
   CHECK(copied_bytes(from, TENON_COPY_OUT) == out_bytes + bytes &&
         copied_bytes(to, TENON_COPY_IN) == in_bytes + bytes);
   tenon_tensor_release(a);
