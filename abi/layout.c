@@ -1196,6 +1196,7 @@ FUNCTION_IS(tenon_op_check, tenon_status_t (const tenon_op_t *));
 FUNCTION_IS(tenon_op_dump, tenon_status_t (const tenon_op_t *, char **));
 FUNCTION_IS(tenon_op_explain, tenon_status_t (const tenon_op_t *, const char *, tenon_dtype_t, char **));
 FUNCTION_IS(tenon_op_find, tenon_status_t (const char *, const tenon_op_t **));
+FUNCTION_IS(tenon_op_gradients, tenon_status_t (const tenon_op_t *, const tenon_value_t *, uint32_t, uint64_t, tenon_tensor_t *const *, int32_t, uint64_t, tenon_tensor_t **, int32_t));
 FUNCTION_IS(tenon_op_has_computed_kernel, int32_t (const tenon_op_t *, const char *));
 FUNCTION_IS(tenon_op_has_kernel, int32_t (const tenon_op_t *, const char *));
 FUNCTION_IS(tenon_op_info, void (const tenon_op_t *, tenon_op_info_t *));

@@ -52,29 +52,6 @@ static void forward_to_operator(frame_t *f, torch_value_t *stack, torch_value_t 
     (void)frame_results(f, outputs, out);
 }
 
-/* Makes leaves of the tensors of the arguments in `which` (bit i: input i); the items of lists are
- * leaves one by one. */
-static tenon_tensor_t **leaves_of(frame_t *f, uint64_t which, int32_t *out_count) {
-  size_t count = 0;
-  for (uint32_t i = 0; i < f->self->input_count; i++)
-    if (which >> i & 1) count += f->values[i].kind == TENON_KIND_TENSORS ? f->values[i].count : 1;
-  tenon_tensor_t **leaves = frame_take(f, count, sizeof *leaves);
-  *out_count = 0;
-  for (uint32_t i = 0; leaves && i < f->self->input_count; i++) {
-    const tenon_value_t *v = &f->values[i];
-    if (!(which >> i & 1) || v->kind == TENON_KIND_NONE) continue;
-    for (uint32_t k = 0; k < (v->kind == TENON_KIND_TENSORS ? v->count : 1); k++) {
-      tenon_tensor_t *t = v->kind == TENON_KIND_TENSORS ? v->as.tensors[k] : v->as.tensor;
-      if (tenon_tensor_require_grad(t, 1) != TENON_OK) {
-        frame_fail(f, tenon_error(), "");
-        return NULL;
-      }
-      leaves[(*out_count)++] = t;
-    }
-  }
-  return leaves;
-}
-
 static tenon_tensor_t *zeros_like(const tenon_tensor_t *t) {
   tenon_tensor_t *zeros = NULL;
   tenon_tensor_t *there = NULL;
@@ -131,28 +108,16 @@ bool frame_gradients(frame_t *f, tenon_tensor_t **leaves, tenon_tensor_t **grads
   return false;
 }
 
-/* Collects the results in `which` (bit o: result o) that have a history, with their gradients;
- * items of lists count one by one. Other results contribute nothing. Returns false if the number of
- * gradients does not match. */
-static bool starts_of(const frame_t *f, tenon_tensor_t *const *outputs, uint64_t which,
-                      const list_t *grads, tenon_tensor_t **starts, tenon_tensor_t **from,
-                      int32_t *out_count) {
-  size_t k = 0;
-  *out_count = 0;
-  for (uint32_t o = 0; o < f->self->output_count; o++) {
-    const bool is_list =
-        which >> o & 1 && outputs[o] && tenon_dtype_id(outputs[o]->dtype) == TENON_LIST;
-    const int64_t item_count = is_list ? outputs[o]->shape[0] : 1;
-    const int64_t count = which >> o & 1 ? item_count : 0;
-    for (int64_t i = 0; i < count; i++, k++) {
-      tenon_tensor_t *t = is_list ? tenon_item(outputs[o], i) : outputs[o];
-      if (k < grads->count && t && tenon_tensor_requires_grad(t)) {
-        starts[*out_count] = t;
-        from[(*out_count)++] = grads->tensors[k];
-      }
-    }
+/* Counts the tensors of the arguments in `which` (bit i: input i); items of lists count one by
+ * one. */
+static size_t count_tensors(const frame_t *f, uint64_t which) {
+  size_t count = 0;
+  for (uint32_t i = 0; i < f->self->input_count; i++) {
+    const tenon_value_t *v = &f->values[i];
+    if (!(which >> i & 1) || v->kind == TENON_KIND_NONE) continue;
+    count += v->kind == TENON_KIND_TENSORS ? v->count : 1;
   }
-  return k == grads->count;
+  return count;
 }
 
 /* Repeats the operator's call with Tenon's tape on, and runs it backward. Three values follow the
@@ -161,29 +126,20 @@ static bool starts_of(const frame_t *f, tenon_tensor_t *const *outputs, uint64_t
 static void backward_by_tape(frame_t *f, torch_value_t *stack, torch_value_t *out) {
   const operator_t *self = f->self;
   const torch_value_t *more = stack + self->argument_count;
-  tenon_tensor_t *outputs[OPERATOR_MOST] = {NULL};
-  int32_t leaf_count = 0;
-  int32_t start_count = 0;
   bool good = frame_arguments(f, stack);
   /* The call owns the list, also after a failure. */
   const list_t *grads = frame_tensors(f, more[0]);
-  tenon_tensor_t **leaves = good && grads ? leaves_of(f, more[2], &leaf_count) : NULL;
-  tenon_tensor_t **made = leaves ? frame_take(f, (size_t)leaf_count, sizeof *made) : NULL;
-  tenon_tensor_t **starts = made ? frame_take(f, 2 * grads->count + 1, sizeof *starts) : NULL;
-  if (!starts) return;
-  tenon_tensor_t **from = starts + grads->count;
-  memset(made, 0, (size_t)leaf_count * sizeof *made);
+  if (!good || !grads) return;
+  const size_t count = count_tensors(f, more[2]);
+  tenon_tensor_t **made = frame_take(f, count, sizeof *made);
+  if (!made) return;
   tenon_status_t status =
-      tenon_op_call_values(self->op, f->values, self->argument_count, outputs, more[1]);
-  if (status == TENON_OK && !starts_of(f, outputs, more[1], grads, starts, from, &start_count))
-    (void)frame_fail(f, "expected one gradient for each result in `given`", "");
-  else if (status == TENON_OK && start_count)
-    status =
-        tenon_gradients(starts, from, start_count, leaves, leaf_count, TENON_GRAD_UNUSED, made);
-  if (status != TENON_OK) snprintf(f->why, sizeof f->why, "%s", tenon_error());
-  for (uint32_t o = 0; o < self->output_count; o++)
-    tenon_tensor_release(outputs[o]);
-  if (!*f->why) (void)frame_gradients(f, leaves, made, (size_t)leaf_count, NULL, out);
+      tenon_op_gradients(self->op, f->values, self->argument_count, more[1], grads->tensors,
+                         (int32_t)grads->count, more[2], made, (int32_t)count);
+  if (status != TENON_OK)
+    snprintf(f->why, sizeof f->why, "%s", tenon_error());
+  else if (!*f->why)
+    (void)frame_gradients(f, NULL, made, count, NULL, out);
 }
 
 void operator_call(const operator_t *self, torch_value_t *stack, uint64_t arguments,
