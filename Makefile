@@ -18,6 +18,9 @@ packages: ## install missing system packages (Debian; uses sudo unless run by ro
 .venv-zoo/base.stamp: scripts/venv.sh scripts/requirements-zoo.txt | packages
 	@scripts/venv.sh .venv-zoo scripts/requirements-zoo.txt && touch $@
 
+.venv-jax/base.stamp: scripts/venv.sh scripts/requirements-jax.txt | packages
+	@scripts/venv.sh .venv-jax scripts/requirements-jax.txt && touch $@
+
 .venv-classic/base.stamp: scripts/venv.sh scripts/requirements-classic.txt | packages
 	@scripts/venv.sh .venv-classic scripts/requirements-classic.txt && touch $@
 
@@ -39,7 +42,7 @@ test: ## run all suites; the totals say what did not run and why (TEST_SHARE=all
 	@$(MAKE) --no-print-directory -j 3 BUILD=$(BUILD) setup
 	@scripts/test.sh $(BUILD)
 
-setup: build packages-test .venv-zoo/base.stamp .venv-classic/base.stamp $(MXNETS) ## install everything that the tests need
+setup: build packages-test .venv-zoo/base.stamp .venv-jax/base.stamp .venv-classic/base.stamp $(MXNETS) ## install everything that the tests need
 
 packages-test: packages
 	@scripts/packages.sh test
@@ -49,6 +52,9 @@ test-%: build
 
 test-mxnet: build .venv-zoo/base.stamp $(MXNETS) ## test MXNet's libraries and models in Tenon, and ours in real MXNet 1.7, 1.8 and 1.9
 	@scripts/packages.sh test && scripts/test.sh $(BUILD) mxnet
+
+test-jax: build .venv-zoo/base.stamp .venv-jax/base.stamp ## test operators as functions of JAX
+	@scripts/packages.sh test && scripts/test.sh $(BUILD) jax
 
 torch-device: build .venv-zoo/base.stamp ## test a device in PyTorch whole: all OpInfo samples, 50 seeds of delays, 10,000 iterations (hours)
 	@scripts/packages.sh test && OPINFO_SHARE= TENON_TORCH_SEEDS=50 TENON_TORCH_STEPS=100 TENON_TORCH_ITERATIONS=10000 scripts/test.sh $(BUILD) torch-device

@@ -1,0 +1,68 @@
+/* A prepared call: the operator, its attributes, and which operand belongs to which argument. It is
+ * made from the text that the custom call carries, and stays until the process ends. */
+#ifndef BRIDGES_JAX_CALL_H
+#define BRIDGES_JAX_CALL_H
+
+#include <stdbool.h>
+#include <tenon/tenon.h>
+
+#include "xla.h"
+
+enum {
+  CALL_MOST = 64,         /* arguments, and results, of an operator */
+  CALL_TENSORS_MOST = 256 /* operands, and results, of a custom call; items of lists count */
+};
+
+/* What becomes of a result of the operator. */
+enum {
+  RESULT_GIVEN = 0,    /* the operator writes to XLA's buffer */
+  RESULT_COPIED = 1,   /* the operator allocates it; its elements are copied to XLA's buffers */
+  RESULT_PADDED = 2,   /* as COPIED; the buffer is larger, and another buffer receives the shape */
+  RESULT_UNWANTED = 3, /* optional, and not requested */
+  RESULT_WRITTEN = 4   /* it is an argument that the operator writes to */
+};
+
+typedef struct call_t {
+  struct call_t *next; /* the list of all prepared calls */
+  const tenon_op_t *op;
+  tenon_attrs_t *attrs;
+  tenon_value_t values[CALL_MOST]; /* arguments as tenon_op_call_values takes them; only those of
+                                    * attributes are set */
+  int32_t counts[CALL_MOST];       /* operands of each input; -1: the input is absent */
+  bool is_list[CALL_MOST];
+  uint8_t results[CALL_MOST]; /* RESULT_... */
+  uint32_t input_count;
+  uint32_t value_count;
+  uint32_t output_count;
+  uint64_t wanted;        /* as for tenon_op_call */
+  uint64_t written;       /* bit i: the operator writes to input i */
+  uint64_t given;         /* gradients: the results that have one; 0: this is no gradient */
+  uint64_t requested;     /* gradients: the inputs that get one */
+  bool is_random;         /* the last operand is the key */
+  bool keeps;             /* the call may keep its arguments, as views and tapes do */
+  bool is_plain;          /* single tensors only, and every result is RESULT_GIVEN */
+  uint32_t operand_count; /* operands of the inputs */
+  size_t size;            /* of the text, without the zero byte */
+  char text[];
+} call_t;
+
+/* Returns the prepared call for a text, which may end without a zero byte. After a failure it
+ * returns NULL, and tenon_error() has the message. */
+const call_t *call_find(const char *text, size_t size);
+
+/* Keeps the library of an operator loaded until the process ends, since XLA can call its
+ * operators. */
+tenon_status_t call_hold_library(const tenon_op_t *op);
+
+/* Runs a call on the buffers of a frame. */
+tenon_status_t call_run(const call_t *call, const xla_frame_t *frame);
+
+/* Lets parallel loops of this thread use XLA's threads until call_leave_threads. */
+typedef struct call_threads_t {
+  tenon_thread_pool_t pool;
+  const tenon_thread_pool_t *before;
+} call_threads_t;
+void call_enter_threads(call_threads_t *threads, const xla_frame_t *frame);
+void call_leave_threads(const call_threads_t *threads);
+
+#endif

@@ -1,0 +1,60 @@
+/* The handler that XLA calls for every operator, and what it answers when XLA asks about it. */
+#include <string.h>
+
+#include "call.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+static xla_error_t *create_error(const xla_frame_t *frame, tenon_status_t status,
+                                 const char *message) {
+  xla_error_create_t create = {.size = offsetof(xla_error_create_t, code) + sizeof create.code,
+                               .message = message,
+                               .code = status};
+  return frame->api->error_create(&create);
+}
+
+/* Answers a query for metadata: every release of JAX from 0.4.32 on accepts version 0.1. */
+static bool answer_query(const xla_frame_t *frame) {
+  for (const xla_extension_t *e = frame->extension; e; e = e->next) {
+    if (e->type != XLA_EXTENSION_METADATA) continue;
+    xla_metadata_t *metadata = ((const xla_metadata_extension_t *)e)->metadata;
+    metadata->version.major = 0;
+    metadata->version.minor = 1;
+    metadata->traits = 0;
+    return true;
+  }
+  return false;
+}
+
+/* Returns the attribute "call". The names are sorted, and other attributes are none of ours. */
+static const xla_bytes_t *find_text(const xla_frame_t *frame) {
+  const xla_attributes_t *attributes = &frame->attributes;
+  for (int64_t i = 0; i < attributes->count; i++) {
+    const xla_bytes_t *name = attributes->names[i];
+    if (name->size == 4 && memcmp(name->data, "call", 4) == 0)
+      return attributes->types[i] == XLA_ATTRIBUTE_STRING ? attributes->items[i] : NULL;
+  }
+  return NULL;
+}
+
+/* The handler of the CPU. Its name is the custom call's target, "tenon_cpu". */
+EXPORT xla_error_t *tenon_jax_cpu(xla_frame_t *frame);
+EXPORT xla_error_t *tenon_jax_cpu(xla_frame_t *frame) {
+  call_threads_t threads;
+  if (answer_query(frame)) return NULL;
+  if (frame->stage != XLA_STAGE_EXECUTE) return NULL;
+  if (frame->size < XLA_FRAME_SIZE)
+    return create_error(frame, TENON_PRECONDITION,
+                        "this release of XLA is too old for Tenon: use JAX 0.4.32 or later");
+  const xla_bytes_t *text = find_text(frame);
+  if (!text)
+    return create_error(
+        frame, TENON_INVALID,
+        "the custom call has no string attribute `call`: make such calls with tenon.jax");
+  const call_t *call = call_find(text->data, text->size);
+  if (!call) return create_error(frame, TENON_INVALID, tenon_error());
+  call_enter_threads(&threads, frame);
+  const tenon_status_t status = call_run(call, frame);
+  call_leave_threads(&threads);
+  return status == TENON_OK ? NULL : create_error(frame, status, tenon_error());
+}

@@ -1,0 +1,354 @@
+/* Runs prepared calls: XLA's buffers become tensors of the call, and results that the operator
+ * allocates are copied to XLA's buffers. The buffers of a custom call are
+ *
+ *     operands: the tensors of the inputs, gradients of the results, the key of random operators
+ *     results:  the inputs that the operator writes to, its results, after a padded one its shape
+ *
+ * and for gradients the results are one buffer for each requested input. Items of lists count one
+ * by one. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "call.h"
+
+enum { EXTENTS_MOST = 4096 }; /* extents of all buffers of a call */
+
+typedef struct run_t {
+  const call_t *call;
+  const xla_frame_t *frame;
+  tenon_value_t values[CALL_MOST];
+  tenon_tensor_t *tensors[CALL_TENSORS_MOST]; /* the operands, in order */
+  tenon_tensor_t *outputs[CALL_MOST];
+  tenon_tensor_t views[2 * CALL_TENSORS_MOST];
+  int64_t strides[EXTENTS_MOST];
+  size_t view_count;
+  size_t stride_count;
+  size_t counted_count; /* the first entries of `tensors` that must be released */
+  int64_t next_result;  /* the next result buffer that has no owner yet */
+} run_t;
+
+/* Indexed by XLA's dtype. Those without bits have no counterpart. */
+#define DTYPE(id)                                                                                  \
+  { (uint8_t)(id), (uint8_t)((id) >> 8), (uint16_t)((id) >> 16) }
+static const tenon_dtype_t dtypes[] = {
+    [XLA_PRED] = DTYPE(TENON_BOOL),
+    [XLA_S8] = DTYPE(TENON_I8),
+    [XLA_S16] = DTYPE(TENON_I16),
+    [XLA_S32] = DTYPE(TENON_I32),
+    [XLA_S64] = DTYPE(TENON_I64),
+    [XLA_U8] = DTYPE(TENON_U8),
+    [XLA_U16] = DTYPE(TENON_U16),
+    [XLA_U32] = DTYPE(TENON_U32),
+    [XLA_U64] = DTYPE(TENON_U64),
+    [XLA_F16] = DTYPE(TENON_F16),
+    [XLA_F32] = DTYPE(TENON_F32),
+    [XLA_F64] = DTYPE(TENON_F64),
+    [XLA_C64] = DTYPE(TENON_C64),
+    [XLA_BF16] = DTYPE(TENON_BF16),
+    [XLA_C128] = DTYPE(TENON_C128),
+    [XLA_F8E5M2] = DTYPE(TENON_F8E5M2),
+    [XLA_F8E4M3FN] = DTYPE(TENON_F8E4M3FN),
+    [XLA_F8E4M3B11FNUZ] = DTYPE(TENON_F8E4M3B11FNUZ),
+    [XLA_F8E5M2FNUZ] = DTYPE(TENON_F8E5M2FNUZ),
+    [XLA_F8E4M3FNUZ] = DTYPE(TENON_F8E4M3FNUZ),
+    [XLA_F8E4M3] = DTYPE(TENON_F8E4M3),
+    [XLA_F8E3M4] = DTYPE(TENON_F8E3M4),
+    [XLA_F8E8M0] = DTYPE(TENON_F8E8M0),
+};
+
+/* Memory of tensors without elements, for which XLA may pass NULL. */
+static _Alignas(64) char no_elements[64];
+
+static const char *name_of(const call_t *call) {
+  tenon_op_info_t info = {.size = sizeof info};
+  tenon_op_info(call->op, &info);
+  return info.name;
+}
+
+static tenon_status_t fail_call(const call_t *call, tenon_status_t status, const char *message) {
+  char text[400];
+  snprintf(text, sizeof text, "%s: %s", name_of(call), message);
+  return tenon_error_set(status, text);
+}
+
+static tenon_status_t check_buffer(const run_t *r, const xla_buffer_t *buffer, int32_t type) {
+  const size_t known = sizeof dtypes / sizeof *dtypes;
+  char message[120];
+  if (type != XLA_ARGUMENT_BUFFER)
+    return fail_call(r->call, TENON_UNIMPLEMENTED, "an argument of the custom call is no buffer");
+  if (buffer->rank > TENON_RANK_MAX)
+    return fail_call(r->call, TENON_UNIMPLEMENTED, "a tensor has more than 64 axes");
+  if (buffer->dtype >= 0 && (size_t)buffer->dtype < known && dtypes[buffer->dtype].bits)
+    return TENON_OK;
+  snprintf(message, sizeof message, "XLA's dtype %d has no counterpart in Tenon",
+           (int)buffer->dtype);
+  return fail_call(r->call, TENON_UNIMPLEMENTED, message);
+}
+
+/* Makes a view on the stack over a buffer. Returns NULL after a failure. */
+static tenon_tensor_t *view_buffer(run_t *r, const xla_buffer_t *buffer, int32_t type) {
+  if (check_buffer(r, buffer, type) != TENON_OK) return NULL;
+  if (r->stride_count + (size_t)buffer->rank > EXTENTS_MOST) {
+    (void)fail_call(r->call, TENON_UNIMPLEMENTED,
+                    "the tensors of a call have more than 4096 axes in all");
+    return NULL;
+  }
+  tenon_tensor_t *view = &r->views[r->view_count];
+  void *data = buffer->data ? buffer->data : no_elements;
+  const tenon_status_t status =
+      tenon_tensor_view(view, data, dtypes[buffer->dtype], (int32_t)buffer->rank, buffer->dims,
+                        NULL, r->strides + r->stride_count);
+  if (status != TENON_OK) return NULL;
+  r->view_count++;
+  r->stride_count += (size_t)buffer->rank;
+  return view;
+}
+
+/* Returns a view of the next result buffer. */
+static tenon_tensor_t *view_result(run_t *r) {
+  const xla_buffers_t *results = &r->frame->results;
+  if (r->next_result >= results->count) {
+    (void)fail_call(r->call, TENON_INVALID, "the custom call has fewer results than the operator");
+    return NULL;
+  }
+  const int64_t k = r->next_result++;
+  return view_buffer(r, results->items[k], results->types[k]);
+}
+
+/* The buffer of a written operand is that of its result: XLA has copied the operand there, unless
+ * they share memory already. */
+static tenon_tensor_t *view_written(run_t *r, const xla_buffer_t *operand) {
+  tenon_tensor_t *view = view_result(r);
+  if (!view) return NULL;
+  const size_t size = (size_t)tenon_count(view) * (view->dtype.bits / 8);
+  const xla_buffer_t *result = r->frame->results.items[r->next_result - 1];
+  if (operand->dtype != result->dtype || operand->rank != result->rank ||
+      (operand->rank &&
+       memcmp(operand->dims, result->dims, (size_t)operand->rank * sizeof(int64_t)) != 0)) {
+    (void)fail_call(r->call, TENON_INVALID,
+                    "the result of an input that is written to has another shape or dtype");
+    return NULL;
+  }
+  if (operand->data != result->data && size) memcpy(result->data, operand->data, size);
+  return view;
+}
+
+/* Makes the tensor of operand k. */
+static tenon_status_t make_operand(run_t *r, size_t k, bool is_written) {
+  const xla_buffers_t *operands = &r->frame->operands;
+  const xla_buffer_t *buffer = operands->items[k];
+  tenon_status_t status = check_buffer(r, buffer, operands->types[k]);
+  if (status != TENON_OK) return status;
+  tenon_tensor_t *view =
+      is_written ? view_written(r, buffer) : view_buffer(r, buffer, operands->types[k]);
+  if (!view) return TENON_INVALID;
+  r->tensors[k] = view;
+  if (!r->call->keeps) return TENON_OK;
+  status = tenon_tensor_borrow(view->data, view->dtype, view->ndim, view->shape, NULL, NULL, NULL,
+                               &r->tensors[k]);
+  if (status == TENON_OK) r->counted_count = k + 1;
+  return status;
+}
+
+/* Makes the tensors of the inputs, and the values that stand for them. */
+static tenon_status_t make_inputs(run_t *r) {
+  const call_t *call = r->call;
+  size_t k = 0;
+  for (uint32_t i = 0; i < call->input_count; i++) {
+    const size_t first = k;
+    for (int32_t n = 0; n < call->counts[i]; n++, k++) {
+      const tenon_status_t status = make_operand(r, k, call->written >> i & 1);
+      if (status != TENON_OK) return status;
+    }
+    tenon_value_t *value = &r->values[i];
+    *value = (tenon_value_t){.kind = TENON_KIND_NONE};
+    if (call->counts[i] < 0) continue;
+    value->kind = call->is_list[i] ? TENON_KIND_TENSORS : TENON_KIND_TENSOR;
+    value->count = (uint32_t)call->counts[i];
+    if (call->is_list[i])
+      value->as.tensors = r->tensors + first;
+    else
+      value->as.tensor = r->tensors[first];
+  }
+  memcpy(r->values + call->input_count, call->values + call->input_count,
+         (call->value_count - call->input_count) * sizeof *r->values);
+  return TENON_OK;
+}
+
+static tenon_status_t fail_result(const run_t *r, const tenon_tensor_t *t,
+                                  const tenon_tensor_t *buffer) {
+  char message[300];
+  size_t at = (size_t)snprintf(message, sizeof message, "a result has dtype %s and shape [",
+                               tenon_dtype_name(t->dtype));
+  for (int32_t d = 0; d < t->ndim && at < 100; d++)
+    at += (size_t)snprintf(message + at, sizeof message - at, "%s%" PRId64, d ? ", " : "",
+                           t->shape[d]);
+  at +=
+      (size_t)snprintf(message + at, sizeof message - at,
+                       "]; the program was compiled for %s and [", tenon_dtype_name(buffer->dtype));
+  for (int32_t d = 0; d < buffer->ndim && at < 250; d++)
+    at += (size_t)snprintf(message + at, sizeof message - at, "%s%" PRId64, d ? ", " : "",
+                           buffer->shape[d]);
+  snprintf(message + at, sizeof message - at, "]");
+  return fail_call(r->call, TENON_RANGE, message);
+}
+
+/* Copies a result to the first elements of a buffer along each axis, and sets the others to 0. */
+static tenon_status_t copy_padded(run_t *r, const tenon_tensor_t *t, tenon_tensor_t *buffer) {
+  tenon_tensor_t part = *buffer;
+  tenon_tensor_t *shape = view_result(r);
+  if (!shape) return TENON_INVALID;
+  bool fits = t->ndim == buffer->ndim && tenon_dtype_id(shape->dtype) == TENON_I32 &&
+              tenon_count(shape) == t->ndim &&
+              tenon_dtype_id(t->dtype) == tenon_dtype_id(buffer->dtype);
+  for (int32_t d = 0; d < t->ndim && fits; d++)
+    fits = t->shape[d] <= buffer->shape[d];
+  if (!fits) return fail_result(r, t, buffer);
+  for (int32_t d = 0; d < t->ndim; d++)
+    ((int32_t *)shape->data)[d] = (int32_t)t->shape[d];
+  memset(buffer->data, 0, (size_t)tenon_count(buffer) * (buffer->dtype.bits / 8));
+  part.shape = t->shape;
+  return tenon_count(t) ? tenon_tensor_copy_async(t, &part) : TENON_OK;
+}
+
+/* Copies a result to the next buffer. */
+static tenon_status_t copy_result(run_t *r, const tenon_tensor_t *t, bool is_padded) {
+  tenon_tensor_t *buffer = view_result(r);
+  if (!buffer) return TENON_INVALID;
+  if (t->device.type != 1)
+    return fail_call(r->call, TENON_UNIMPLEMENTED,
+                     "a result is not in host memory: JAX runs the operator on the CPU");
+  if (is_padded) return copy_padded(r, t, buffer);
+  bool fits = t->ndim == buffer->ndim && tenon_dtype_id(t->dtype) == tenon_dtype_id(buffer->dtype);
+  for (int32_t d = 0; d < t->ndim && fits; d++)
+    fits = t->shape[d] == buffer->shape[d];
+  if (!fits) return fail_result(r, t, buffer);
+  return tenon_count(t) ? tenon_tensor_copy_async(t, buffer) : TENON_OK;
+}
+
+static tenon_status_t copy_list(run_t *r, const tenon_tensor_t *list) {
+  for (int64_t i = 0; i < list->shape[0]; i++) {
+    const tenon_status_t status = copy_result(r, tenon_item(list, i), false);
+    if (status != TENON_OK) return status;
+  }
+  return TENON_OK;
+}
+
+static tenon_status_t check_end(const run_t *r) {
+  if (r->next_result == r->frame->results.count) return TENON_OK;
+  return fail_call(r->call, TENON_INVALID, "the custom call has more results than the operator");
+}
+
+/* Views the buffers of the results that the operator writes to itself. */
+static tenon_status_t make_outputs(run_t *r) {
+  const call_t *call = r->call;
+  memset(r->outputs, 0, call->output_count * sizeof *r->outputs);
+  if (!call->is_plain) return TENON_OK;
+  for (uint32_t o = 0; o < call->output_count; o++) {
+    r->outputs[o] = view_result(r);
+    if (!r->outputs[o]) return TENON_INVALID;
+  }
+  return check_end(r);
+}
+
+static tenon_status_t copy_outputs(run_t *r) {
+  const call_t *call = r->call;
+  tenon_status_t status = TENON_OK;
+  for (uint32_t o = 0; o < call->output_count && status == TENON_OK; o++) {
+    const tenon_tensor_t *t = r->outputs[o];
+    if (call->results[o] == RESULT_WRITTEN || call->results[o] == RESULT_UNWANTED) continue;
+    if (!t)
+      status = fail_call(call, TENON_INTERNAL, "a result is missing");
+    else if (tenon_dtype_id(t->dtype) == TENON_LIST)
+      status = copy_list(r, t);
+    else
+      status = copy_result(r, t, call->results[o] == RESULT_PADDED);
+  }
+  return status == TENON_OK ? check_end(r) : status;
+}
+
+/* Calls the operator. In a plain call it writes to XLA's buffers. In other calls it allocates its
+ * results, which are copied. */
+static tenon_status_t run_forward(run_t *r) {
+  const call_t *call = r->call;
+  tenon_status_t status = make_outputs(r);
+  if (status != TENON_OK) return status;
+  status = tenon_op_call_values(call->op, r->values, call->value_count, r->outputs, call->wanted);
+  if (call->is_plain) return status;
+  if (status == TENON_OK) status = copy_outputs(r);
+  for (uint32_t o = 0; o < call->output_count; o++)
+    tenon_tensor_release(r->outputs[o]);
+  return status;
+}
+
+/* Runs the call with a tape, and copies the gradients of the requested inputs. */
+static tenon_status_t run_gradient(run_t *r, size_t grad_count) {
+  const call_t *call = r->call;
+  tenon_tensor_t *made[CALL_TENSORS_MOST];
+  const size_t first = call->operand_count;
+  for (size_t k = first; k < first + grad_count; k++) {
+    const tenon_status_t status = make_operand(r, k, false);
+    if (status != TENON_OK) return status;
+  }
+  const int64_t count = r->frame->results.count;
+  if (count > CALL_TENSORS_MOST)
+    return fail_call(call, TENON_UNIMPLEMENTED, "more than 256 gradients are requested");
+  tenon_status_t status =
+      tenon_op_gradients(call->op, r->values, call->value_count, call->given, r->tensors + first,
+                         (int32_t)grad_count, call->requested, made, (int32_t)count);
+  if (status != TENON_OK) return status;
+  for (int64_t i = 0; i < count; i++) {
+    if (status == TENON_OK) status = copy_result(r, made[i], false);
+    tenon_tensor_release(made[i]);
+  }
+  return status;
+}
+
+/* Makes the thread draw random numbers from a generator that the key seeds. */
+static tenon_status_t use_key(const run_t *r, tenon_generator_t **out_generator) {
+  const xla_buffers_t *operands = &r->frame->operands;
+  const xla_buffer_t *key = operands->items[operands->count - 1];
+  if (key->dtype != XLA_U32 || key->rank != 1 || key->dims[0] != 2)
+    return fail_call(r->call, TENON_INVALID,
+                     "the key of a random operator has to be two numbers of type u32");
+  const uint32_t *words = key->data;
+  return tenon_generator_create((uint64_t)words[0] << 32 | words[1], out_generator);
+}
+
+static tenon_status_t run_all(run_t *r, size_t grad_count) {
+  const tenon_status_t status = make_inputs(r);
+  if (status != TENON_OK) return status;
+  return r->call->given ? run_gradient(r, grad_count) : run_forward(r);
+}
+
+tenon_status_t call_run(const call_t *call, const xla_frame_t *frame) {
+  run_t r;
+  r.call = call;
+  r.frame = frame;
+  r.view_count = 0;
+  r.stride_count = 0;
+  r.counted_count = 0;
+  r.next_result = 0;
+  const int64_t least = (int64_t)call->operand_count + call->is_random;
+  const int64_t grad_count = frame->operands.count - least;
+  if (grad_count < 0 || (grad_count && !call->given) || frame->operands.count > CALL_TENSORS_MOST)
+    return fail_call(
+        call, TENON_INVALID,
+        "the custom call has another number of operands than its attribute `call` states");
+  tenon_generator_t *generator = NULL;
+  tenon_generator_t *before = NULL;
+  if (call->is_random) {
+    const tenon_status_t status = use_key(&r, &generator);
+    if (status != TENON_OK) return status;
+    before = tenon_generator_use(generator);
+  }
+  const tenon_status_t status = run_all(&r, (size_t)grad_count);
+  if (call->is_random) {
+    (void)tenon_generator_use(before);
+    tenon_generator_release(generator);
+  }
+  for (size_t k = 0; call->keeps && k < r.counted_count; k++)
+    tenon_tensor_release(r.tensors[k]);
+  return status;
+}

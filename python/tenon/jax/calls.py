@@ -1,0 +1,110 @@
+"""A call of an operator as JAX keeps it: hashable, without its tensors, and written as the text that the custom call carries."""
+import functools
+from typing import NamedTuple
+
+from .. import _core
+
+
+class Call(NamedTuple):
+    """Everything about a call that is known when it is traced.
+
+    op: the operator's name.
+    counts: for each tensor argument the number of its operands; -1: absent.
+    attributes: pairs of a name and a value, those that differ from the defaults; lists are tuples.
+    wanted: bit o: result o is wanted; 0: all.
+    padded: bit o: the shape of result o is known only when the operator runs, so its buffer is padded.
+    known: pairs of the index of a tensor argument and its elements, for integers that shapes depend on.
+    bounds: one for each extent that is known only when the operator runs.
+    given, requested: for gradients, the results that have one and the inputs that get one (bits); 0: this is no gradient.
+    """
+    op: str
+    counts: tuple
+    attributes: tuple = ()
+    wanted: int = 0
+    padded: int = 0
+    known: tuple = ()
+    bounds: tuple = ()
+    given: int = 0
+    requested: int = 0
+
+    @property
+    def operator(self):
+        return _core.find(self.op)
+
+    @property
+    def inputs(self):
+        """The tensor arguments by their index, with the operands of each: (parameter, count)."""
+        return list(zip(inputs_of(self.op), self.counts))
+
+    @property
+    def operand_count(self):
+        return sum(count for count in self.counts if count > 0)
+
+    def group(self, operands):
+        """Returns the operands by argument: None, an operand, or a list of them."""
+        grouped, rest = [], iter(operands)
+        for parameter, count in self.inputs:
+            items = [next(rest) for _ in range(count)]
+            grouped.append(None if count < 0 else items if parameter["kind"] == "Tensor[]" else items[0])
+        return grouped
+
+    def text(self):
+        """The attribute `call` of the custom call; bridges/jax/prepare.c reads it."""
+        counts = ", ".join("-" if count < 0 else str(count) for count in self.counts)
+        kinds = {p["name"]: p["kind"] for p in parameters_of(self.op)}
+        fields = [f"{name}={literal(kinds[name], value)}" for name, value in self.attributes]
+        fields += [f"@{name}={bits}" for name, bits in (("wanted", self.wanted), ("padded", self.padded), ("given", self.given), ("inputs", self.requested)) if bits]
+        return "; ".join([f"{self.op}({counts})", *fields])
+
+
+@functools.lru_cache(maxsize=None)
+def parameters_of(name):
+    """The parameters of an operator.  A registered operator stays loaded, so they never change."""
+    return _core.find(name).parameters
+
+
+@functools.lru_cache(maxsize=None)
+def inputs_of(name):
+    return sorted((p for p in parameters_of(name) if p["tensor"]), key=lambda p: p["index"])
+
+
+@functools.lru_cache(maxsize=None)
+def results_of(name):
+    return _core.find(name).results
+
+
+@functools.lru_cache(maxsize=None)
+def traits_of(name):
+    return frozenset(_core.find(name).traits)
+
+
+def written_inputs(name):
+    return [p for p in inputs_of(name) if p["written"]]
+
+
+def is_written_result(name, result):
+    """Whether a result is an argument that the operator writes to."""
+    return bool(result["mark"]) and any(p["mark"] == result["mark"] for p in written_inputs(name))
+
+
+def own_results(call):
+    """The results that have a buffer of their own, as (number, result)."""
+    return [(o, r) for o, r in enumerate(results_of(call.op)) if not is_written_result(call.op, r) and (not call.wanted or call.wanted >> o & 1)]
+
+
+def _quoted(text):
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
+    return f"'{escaped}'"
+
+
+def literal(kind, value):
+    """Writes an attribute in the schema language."""
+    if isinstance(value, tuple):
+        return "[" + ", ".join(literal(kind.removesuffix("[]"), v) for v in value) + "]"
+    if value is None or isinstance(value, bool):
+        return str(value)
+    if isinstance(value, str):
+        return value if kind == "dtype" else _quoted(value)
+    if isinstance(value, float):
+        return repr(value)
+    return str(int(value))

@@ -1,0 +1,55 @@
+"""What this package uses of JAX beyond its documented interface, in one place; each use has an alternative for releases that lack it."""
+import jax
+
+try:
+    from jax.extend.core import Primitive
+except ImportError:  # before JAX 0.4.36
+    from jax.core import Primitive
+try:
+    from jax.core import ShapedArray
+except ImportError:
+    from jax._src.core import ShapedArray
+
+from jax._src import core, effects
+
+__all__ = ["Primitive", "ShapedArray", "effects_of", "ffi", "result_aval", "unified"]
+
+ffi = getattr(jax, "ffi", None)
+if ffi is None:  # before JAX 0.5.0
+    from jax.extend import ffi
+
+
+class _Effect(effects.Effect):
+    """The effect of operators whose results do not follow from their inputs alone: JAX must neither drop nor repeat such calls."""
+
+    def __str__(self):
+        return "Tenon"
+
+
+_effect = _Effect()
+effects.lowerable_effects.add_type(_Effect)
+effects.control_flow_allowed_effects.add_type(_Effect)
+
+
+def effects_of(has_effects):
+    return {_effect} if has_effects else core.no_effects
+
+
+def result_aval(shape, dtype, avals):
+    """The abstract value of a result; inside of shard_map it varies over the mesh axes over which the operands vary."""
+    made = ShapedArray(shape, dtype)
+    if not hasattr(core, "standard_vma_rule") or not avals:
+        return made
+    varying = core.standard_vma_rule("tenon_call", *avals)
+    if not varying:
+        return made
+    kind = getattr(core, "ManualAxisType", None)
+    return made.update(manual_axis_type=kind(varying=varying)) if kind else made.update(vma=varying)
+
+
+def unified(operands):
+    """Makes all operands vary over the same mesh axes inside of shard_map."""
+    for name in ("auto_insert_reshard", "standard_insert_pvary", "standard_insert_pbroadcast"):
+        if hasattr(core, name):
+            return getattr(core, name)(*operands)
+    return operands

@@ -1,0 +1,151 @@
+"""The primitives through which JAX sees operators: one for calls, and one for the tangents of calls.
+
+A call becomes one custom call with the target "tenon_cpu" and the attribute `call`, which names the operator and its attributes.  The tangents of a call
+are linear in the tangents of its operands; transposing them evaluates the operator's declared gradient.
+"""
+import functools
+
+import jax
+import jax.numpy as jnp
+from jax.interpreters import ad, batching, mlir
+
+from .. import _core
+from . import gradients, inference, sharding
+from .batching import batched
+from .calls import traits_of, written_inputs
+from .internals import Primitive, effects_of, result_aval, unified
+
+TARGETS = {"cpu": "tenon_cpu"}
+
+call_p = Primitive("tenon_call")
+call_p.multiple_results = True
+tangent_p = Primitive("tenon_tangent")
+tangent_p.multiple_results = True
+
+
+def bind(call, operands):
+    """Calls an operator with arrays or tracers; returns a list with the contents of each result buffer."""
+    return call_p.bind(*unified(operands), call=call)
+
+
+def _has_effects(call):
+    return not call.given and "pure" not in traits_of(call.op)
+
+
+def _infer(*avals, call):
+    return [result_aval(shape, dtype, avals) for shape, dtype in inference.buffers(call, avals)], effects_of(_has_effects(call))
+
+
+def _aliases(call):
+    """The operands that the operator writes to share their memory with the first results."""
+    written = {p["index"] for p in written_inputs(call.op)} if not call.given else set()
+    aliases, operand, result = {}, 0, 0
+    for i, count in enumerate(call.counts):
+        for _ in range(count):
+            if i in written:
+                aliases[operand] = result
+                result += 1
+            operand += 1
+    return aliases
+
+
+def _lower(ctx, *operands, call, platform):
+    partitioned = sharding.function_of(call, ctx)
+    if partitioned is not None:
+        return mlir.lower_fun(partitioned, multiple_results=True)(ctx, *operands)
+    rule = sharding.ffi_lowering(TARGETS[platform], operand_output_aliases=_aliases(call), has_side_effect=_has_effects(call))
+    return rule(ctx, *operands, call=call.text())
+
+
+def _lower_elsewhere(ctx, *_, call):
+    raise _core.UnimplementedError(f"{call.op}: Tenon's operators run in JAX on the platform cpu, and this program is compiled for {', '.join(ctx.module_context.platforms)}")
+
+
+def _compiled(primitive):
+    """Returns the implementation of a primitive outside of jit: it is compiled once for each call."""
+    @functools.lru_cache(maxsize=4096)
+    def compiled(items):
+        return jax.jit(lambda *operands: primitive.bind(*operands, **dict(items)))
+    return lambda *operands, **params: compiled(tuple(params.items()))(*operands)
+
+
+# ---- gradients ----
+
+def _is_float(dtype):
+    return jnp.issubdtype(dtype, jnp.inexact)
+
+
+def _jvp(primals, tangents, call):
+    results = bind(call, primals)
+    flows = tuple(i for i, t in enumerate(tangents) if type(t) is not ad.Zero)
+    smooth = tuple(k for k, r in enumerate(results) if _is_float(r.dtype))
+    made = [ad.Zero(_tangent_aval(r)) for r in results]
+    plan = gradients.plan(call, flows, smooth) if smooth else None
+    if plan is not None:
+        kept = [primals[i] for i in plan.operands] + [results[k] for k in plan.results]
+        shapes = tuple((p.shape, jnp.dtype(p.dtype)) for p in primals)
+        out = tuple((results[k].shape, jnp.dtype(results[k].dtype)) for k in smooth)
+        moved = tangent_p.bind(*unified([*kept, *(tangents[i] for i in flows)]), plan=plan, shapes=shapes, out=out)
+        for k, t in zip(smooth, moved):
+            made[k] = t
+    return results, made
+
+
+def _tangent_aval(x):
+    aval = jax.core.get_aval(x) if hasattr(jax.core, "get_aval") else jax.typeof(x)
+    return aval.to_tangent_aval() if hasattr(aval, "to_tangent_aval") else aval.at_least_vspace()
+
+
+def _infer_tangent(*avals, plan, shapes, out):
+    return [result_aval(shape, dtype, avals) for shape, dtype in out]
+
+
+def _transpose_tangent(cotangents, *args, plan, shapes, out):
+    count = len(args) - len(plan.flows)
+    grads = plan.evaluate(args[:count], [None if type(c) is ad.Zero else c for c in cotangents], shapes, out)
+    return [None] * count + [ad.Zero(x.aval) if g is None else g for x, g in zip(args[count:], grads)]
+
+
+def _push(plan, shapes, out):
+    """Returns the tangents as a function of what was kept and of the operands' tangents.
+
+    The gradient is linear in the cotangents; its transpose, the gradient of the gradient, maps tangents of operands to tangents of results.
+    """
+    def push(*args):
+        count = len(args) - len(plan.flows)
+        kept, tangents = args[:count], args[count:]
+
+        def pull(*cotangents):
+            grads = plan.evaluate(kept, cotangents, shapes, out)
+            return [jnp.zeros_like(t) if g is None else g for g, t in zip(grads, tangents)]
+        zeros = [jnp.zeros(shape, dtype) for shape, dtype in out]
+        return list(jax.vjp(pull, *zeros)[1](list(tangents)))
+    return push
+
+
+def _batch_tangent(args, dims, **params):
+    made = jax.vmap(_push(**params), in_axes=tuple(dims))(*args)
+    return made, [0] * len(made)
+
+
+def _jvp_tangent(primals, tangents, **params):
+    return jax.jvp(_push(**params), tuple(primals), tuple(ad.instantiate_zeros(t) for t in tangents))
+
+
+def _batch(args, dims, call):
+    return batched(bind, call, args, dims)
+
+
+call_p.def_effectful_abstract_eval(_infer)
+call_p.def_impl(_compiled(call_p))
+mlir.register_lowering(call_p, _lower_elsewhere)
+for _platform in TARGETS:
+    mlir.register_lowering(call_p, functools.partial(_lower, platform=_platform), platform=_platform)
+ad.primitive_jvps[call_p] = _jvp
+batching.primitive_batchers[call_p] = _batch
+tangent_p.def_abstract_eval(_infer_tangent)
+tangent_p.def_impl(_compiled(tangent_p))
+mlir.register_lowering(tangent_p, lambda ctx, *args, **params: mlir.lower_fun(_push(**params), multiple_results=True)(ctx, *args))
+ad.primitive_jvps[tangent_p] = _jvp_tangent
+ad.primitive_transposes[tangent_p] = _transpose_tangent
+batching.primitive_batchers[tangent_p] = _batch_tangent
