@@ -94,9 +94,7 @@ static tenon_status_t parse_extent(parser_t *p, bool is_input, tn_pattern_extent
     return TENON_OK;
   }
   if (lexer->kind == TN_TOKEN_DOTS)
-    return tn_lexer_fail(
-        lexer, p->is_sharding ? "sharding states every extent, so '...' is not allowed"
-                              : "'...' stands for the leading extents, so it must come first");
+    return tn_lexer_fail(lexer, "'...' stands for the leading extents, so it must come first");
   if (lexer->kind != TN_TOKEN_NAME)
     return tn_lexer_expected(lexer, "an extent (a name, a number, '_') or ']'");
   if (tn_lexer_is(lexer, "_")) {
@@ -122,7 +120,7 @@ static tenon_status_t parse_extents(parser_t *p, bool is_input, tn_pattern_t *ou
   tn_pattern_extent_t *extents = tn_arena_array(p->arena, room, sizeof *extents);
   if (!extents) return tn_no_memory("shapes", room * sizeof *extents);
   out->extents = extents;
-  if (lexer->kind == TN_TOKEN_DOTS && !p->is_sharding) {
+  if (lexer->kind == TN_TOKEN_DOTS) {
     out->has_leading = true;
     if (is_input)
       p->has_leading = true;
@@ -202,12 +200,39 @@ static tenon_status_t parse_declaration(parser_t *p) {
   return TENON_OK;
 }
 
+/* Returns whether the text continues with "sum" and a name. An argument may be called sum, too; ','
+ * or ':' follows it. */
+static bool starts_sums(const parser_t *p) {
+  tn_lexer_t ahead = p->lexer;
+  if (!p->is_sharding || !tn_lexer_is(&ahead, "sum")) return false;
+  tn_lexer_next(&ahead);
+  return ahead.kind == TN_TOKEN_NAME;
+}
+
+/* Parses "sum k, n": extents of inputs that no result has. If they are split, each part computes a
+ * part of the sum that is the result. */
+static tenon_status_t parse_sums(parser_t *p) {
+  tn_lexer_t *lexer = &p->lexer;
+  tn_lexer_next(lexer);
+  do {
+    uint32_t i = 0;
+    while (i < p->name_count && !tn_lexer_is(lexer, p->names[i]))
+      i++;
+    if (i == p->name_count || !p->is_bound[i])
+      return tn_lexer_expected(lexer, "the name of an extent of an input");
+    if (p->used_at[i])
+      return tn_lexer_fail(lexer, "extent '%s' is also one of a result, so it is not summed",
+                           p->names[i]);
+    tn_lexer_next(lexer);
+  } while (tn_lexer_take(lexer, ','));
+  return TENON_OK;
+}
+
 static tenon_status_t check_bound(const parser_t *p) {
-  if (p->is_sharding) return TENON_OK;
   if (p->leading_at && !p->has_leading)
     return tn_lexer_fail_at(&p->lexer, p->leading_at,
                             "no input declares the leading extents '...' of this result");
-  for (uint32_t i = 0; i < p->name_count; i++) {
+  for (uint32_t i = 0; i < p->name_count && !p->is_sharding; i++) {
     if (!p->used_at[i] || p->is_bound[i] || p->attrs[i] >= 0) continue;
     tn_nearest_t nearest;
     tn_nearest_begin(&nearest, p->names[i], strlen(p->names[i]));
@@ -247,9 +272,13 @@ static tenon_status_t parse_patterns(const char *text, bool is_sharding, const t
   p.patterns = patterns;
   p.name_count = 0;
   tn_lexer_open(&p.lexer, is_sharding ? "sharding" : "shapes", copy);
-  do
+  do {
+    if (starts_sums(&p)) {
+      TN_TRY(parse_sums(&p));
+      break;
+    }
     TN_TRY(parse_declaration(&p));
-  while (tn_lexer_take(&p.lexer, ';'));
+  } while (tn_lexer_take(&p.lexer, ';'));
   TN_TRY(tn_lexer_expect(&p.lexer, TN_TOKEN_END, "';' or the end"));
   TN_TRY(check_bound(&p));
   const char **names = tn_arena_array(arena, p.name_count, sizeof *names);

@@ -160,7 +160,7 @@ TEST("error messages point at the extent") {
   free(many);
 }
 
-TEST("a sharding pattern may use new names in results, but neither '=' nor '...'") {
+TEST("a sharding pattern may use leading extents and new names in results, but not '='") {
   tn_patterns_t sharding;
   CHECK_STATUS(tn_schema_parse("f(Tensor x, float s=1) -> Tensor", "lib", &arena, &schema),
                TENON_OK);
@@ -168,12 +168,35 @@ TEST("a sharding pattern may use new names in results, but neither '=' nor '...'
                TENON_OK);
   CHECK(sharding.name_count == 3 && sharding.name_attrs[1] == -1 &&
         sharding.outputs[0].extents[2].kind == TN_EXTENT_ANY);
-  CHECK_STATUS(tn_patterns_parse("x: [..., s]", true, &schema, &arena, &sharding), TENON_INVALID);
-  CHECK_TEXT(
-      tn_error(),
-      "sharding 'x: [..., s]': column 5: sharding states every extent, so '...' is not allowed");
+  CHECK_STATUS(tn_patterns_parse("x: [..., s]; out: [..., s]", true, &schema, &arena, &sharding),
+               TENON_OK);
+  CHECK(sharding.inputs[0].has_leading && sharding.outputs[0].has_leading);
+  CHECK_STATUS(tn_patterns_parse("out: [..., s]", true, &schema, &arena, &sharding), TENON_INVALID);
+  CHECK_TEXT(tn_error(), "no input declares the leading extents '...' of this result");
   CHECK_STATUS(tn_patterns_parse("out = x", true, &schema, &arena, &sharding), TENON_INVALID);
   CHECK_TEXT(tn_error(), "column 5: expected ':' and extents: sharding does not allow '='");
+}
+
+TEST("a sharding pattern names the extents of inputs over which a result is summed") {
+  tn_patterns_t sharding;
+  CHECK_STATUS(tn_schema_parse("f(Tensor a, Tensor sum) -> Tensor", "lib", &arena, &schema),
+               TENON_OK);
+  CHECK_STATUS(tn_patterns_parse("a: [m, k]; sum: [k, n]; out: [m, n]; sum k", true, &schema,
+                                 &arena, &sharding),
+               TENON_OK);
+  CHECK(sharding.inputs[1].is_given);
+  CHECK_STATUS(tn_patterns_parse("a: [m, k]; sum m", true, &schema, &arena, &sharding), TENON_OK);
+  CHECK_STATUS(tn_patterns_parse("a: [m, k]; sum m, k, j", true, &schema, &arena, &sharding),
+               TENON_INVALID);
+  CHECK_TEXT(tn_error(), "column 22: expected the name of an extent of an input, found 'j'");
+  CHECK_STATUS(tn_patterns_parse("a: [m, k]; out: [m]; sum m", true, &schema, &arena, &sharding),
+               TENON_INVALID);
+  CHECK_TEXT(tn_error(), "extent 'm' is also one of a result, so it is not summed");
+  CHECK_STATUS(tn_patterns_parse("a: [m, k]; sum k; out: [m]", true, &schema, &arena, &sharding),
+               TENON_INVALID);
+  CHECK_TEXT(tn_error(), "expected ';' or the end");
+  CHECK_STATUS(tn_patterns_parse("a: [m, k]; out: [m]; sum k", false, &schema, &arena, &sharding),
+               TENON_INVALID);
 }
 
 /* applying */
@@ -411,6 +434,7 @@ TEST("parsing survives arbitrary bytes") {
   open("f(Tensor x, Tensor w, *, int m) -> (Tensor out, Tensor same)", some);
   texts_check_broken(some, parse_any, 20000);
   texts_check_broken("x: [b, s, _]; out: [b, 2, _]", parse_sharding, 10000);
+  texts_check_broken("x: [..., s, k]; out: [..., s]; sum k", parse_sharding, 10000);
   char text[2000] = "x: [n0";
   for (int i = 1; i < 64; i++)
     snprintf(text + strlen(text), sizeof text - strlen(text), ", n%d", i);
