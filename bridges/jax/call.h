@@ -4,6 +4,7 @@
 #define BRIDGES_JAX_CALL_H
 
 #include <stdbool.h>
+#include <string.h>
 #include <tenon/tenon.h>
 
 #include "xla.h"
@@ -40,20 +41,31 @@ typedef struct call_t {
   uint64_t requested;     /* gradients: the inputs that get one */
   bool is_random;         /* the last operand is the key */
   bool keeps;             /* the call may keep its arguments, as views and tapes do */
+  bool has_fixed_shapes;  /* shapes and dtypes determine those of the results */
   bool is_plain;          /* single tensors only, and every result is RESULT_GIVEN */
   uint32_t operand_count; /* operands of the inputs */
   size_t size;            /* of the text, without the zero byte */
   char text[];
 } call_t;
 
-/* Returns the prepared call for a text, which may end without a zero byte. After a failure it
- * returns NULL, and tenon_error() has the message. */
-const call_t *call_find(const char *text, size_t size);
+static inline bool call_has_text(const call_t *call, const char *text, size_t size) {
+  return call->size == size && memcmp(call->text, text, size) == 0;
+}
+
+/* Returns the prepared call of a text, which may end without a zero byte. After a failure it returns
+ * NULL, and tenon_error() has the message. */
+const call_t *call_prepare(const char *text, size_t size);
 
 /* Keeps the library of an operator loaded until the process ends, since XLA can call its
  * operators. */
 tenon_status_t call_hold_library(const tenon_op_t *op);
 
+tenon_dtype_t call_dtype(int32_t xla_dtype); /* of a buffer that was checked */
+/* Returns the address of a buffer's elements. XLA may pass NULL for a buffer without elements. */
+static inline void *call_data(const xla_buffer_t *buffer) {
+  static _Alignas(64) char no_elements[64];
+  return buffer->data ? buffer->data : no_elements;
+}
 /* Runs a call on the buffers of a frame. */
 tenon_status_t call_run(const call_t *call, const xla_frame_t *frame);
 

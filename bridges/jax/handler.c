@@ -1,7 +1,7 @@
 /* The handler that XLA calls for every operator, and what it answers when XLA asks about it. */
 #include <string.h>
 
-#include "call.h"
+#include "site.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -51,10 +51,14 @@ EXPORT xla_error_t *tenon_jax_cpu(xla_frame_t *frame) {
     return create_error(
         frame, TENON_INVALID,
         "the custom call has no string attribute `call`: make such calls with tenon.jax");
-  const call_t *call = call_find(text->data, text->size);
-  if (!call) return create_error(frame, TENON_INVALID, tenon_error());
+  const site_t *site = site_find(text->data, text->size);
+  if (!site) return create_error(frame, TENON_INVALID, tenon_error());
   call_enter_threads(&threads, frame);
-  const tenon_status_t status = call_run(call, frame);
+  tenon_status_t status = TENON_OK;
+  if (!site_run(site, frame, &status)) {
+    status = call_run(site->call, frame);
+    if (status == TENON_OK) site_remember(site, text->data, frame);
+  }
   call_leave_threads(&threads);
   return status == TENON_OK ? NULL : create_error(frame, status, tenon_error());
 }

@@ -6,37 +6,17 @@
  * literals of the schema language. Names that begin with "@" are not attributes: the results that
  * are wanted or padded, and for gradients the results and inputs that have one (bits). */
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "call.h"
 
-enum {
-  TEXT_MOST = 1 << 20, /* bytes of a text */
-  NAME_MOST = 512,
-  SLOTS = 4096, /* a power of two */
-  PROBES = 4
-};
+enum { TEXT_MOST = 1 << 20, NAME_MOST = 512 }; /* bytes of a text, and of a name in it */
 
 /* All prepared calls. Texts are compared as a whole, so two calls of one text are one. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static call_t *calls;
-
-/* Where a text lay when it was looked up before. A call site keeps its text at one address, so most
- * calls find their entry here; the comparison of the texts makes an entry harmless whose memory has
- * another text by now. */
-static _Atomic(const call_t *) slots[SLOTS];
-
-static size_t slot_of(const char *text) {
-  const uintptr_t address = (uintptr_t)text;
-  return (address >> 4 ^ address >> 16) & (SLOTS - 1);
-}
-
-static bool has_text(const call_t *call, const char *text, size_t size) {
-  return call->size == size && memcmp(call->text, text, size) == 0;
-}
 
 /* A reader of the text. It ends with a zero byte. */
 typedef struct reader_t {
@@ -157,6 +137,7 @@ static tenon_status_t read_schema(call_t *call, uint64_t *out_marks) {
   call->value_count = (uint32_t)(info.input_count + info.attr_count);
   call->output_count = (uint32_t)info.output_count;
   call->is_random = (info.traits & TENON_RANDOM) != 0;
+  call->has_fixed_shapes = !call->is_random;
   if (call->value_count > CALL_MOST || call->output_count > CALL_MOST)
     return tenon_error_set(TENON_UNIMPLEMENTED,
                            "an operator with more than 64 arguments or results");
@@ -166,6 +147,7 @@ static tenon_status_t read_schema(call_t *call, uint64_t *out_marks) {
         tenon_op_argument(call->op, TENON_ARGUMENT_INPUT, (int32_t)i, &of);
     if (status != TENON_OK) return status;
     call->is_list[i] = of.kind == TENON_KIND_TENSORS;
+    if (of.is_host) call->has_fixed_shapes = false;
     if (!of.is_written) continue;
     call->written |= (uint64_t)1 << i;
     if (of.mark) out_marks[of.mark & 63] |= 1;
@@ -220,10 +202,9 @@ static tenon_status_t read_call(call_t *call) {
   return status;
 }
 
-/* Finds or makes the prepared call of a text. The lock is held. */
 static const call_t *prepare(const char *text, size_t size) {
   for (call_t *c = calls; c; c = c->next)
-    if (has_text(c, text, size)) return c;
+    if (call_has_text(c, text, size)) return c;
   call_t *call = size <= TEXT_MOST ? calloc(1, sizeof *call + size + 1) : NULL;
   if (!call) {
     (void)tenon_error_set(TENON_MEMORY, "out of memory, or the attribute `call` is too long");
@@ -241,22 +222,9 @@ static const call_t *prepare(const char *text, size_t size) {
   return call;
 }
 
-static const call_t *find_slowly(const char *text, size_t size) {
-  static size_t turn;
+const call_t *call_prepare(const char *text, size_t size) {
   pthread_mutex_lock(&lock);
   const call_t *call = prepare(text, size);
-  const size_t slot = (slot_of(text) + turn++ % PROBES) & (SLOTS - 1);
-  if (call) atomic_store_explicit(&slots[slot], call, memory_order_release);
   pthread_mutex_unlock(&lock);
   return call;
-}
-
-const call_t *call_find(const char *text, size_t size) {
-  const size_t first = slot_of(text);
-  for (size_t i = 0; i < PROBES; i++) {
-    const call_t *call =
-        atomic_load_explicit(&slots[(first + i) & (SLOTS - 1)], memory_order_acquire);
-    if (call && has_text(call, text, size)) return call;
-  }
-  return find_slowly(text, size);
 }

@@ -57,8 +57,7 @@ static const tenon_dtype_t dtypes[] = {
     [XLA_F8E8M0] = DTYPE(TENON_F8E8M0),
 };
 
-/* Memory of tensors without elements, for which XLA may pass NULL. */
-static _Alignas(64) char no_elements[64];
+tenon_dtype_t call_dtype(int32_t xla_dtype) { return dtypes[xla_dtype]; }
 
 static const char *name_of(const call_t *call) {
   tenon_op_info_t info = {.size = sizeof info};
@@ -95,10 +94,9 @@ static tenon_tensor_t *view_buffer(run_t *r, const xla_buffer_t *buffer, int32_t
     return NULL;
   }
   tenon_tensor_t *view = &r->views[r->view_count];
-  void *data = buffer->data ? buffer->data : no_elements;
   const tenon_status_t status =
-      tenon_tensor_view(view, data, dtypes[buffer->dtype], (int32_t)buffer->rank, buffer->dims,
-                        NULL, r->strides + r->stride_count);
+      tenon_tensor_view(view, call_data(buffer), dtypes[buffer->dtype], (int32_t)buffer->rank,
+                        buffer->dims, NULL, r->strides + r->stride_count);
   if (status != TENON_OK) return NULL;
   r->view_count++;
   r->stride_count += (size_t)buffer->rank;

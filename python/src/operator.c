@@ -46,6 +46,7 @@ TEXT_PROPERTY(types)
 TEXT_PROPERTY(shapes)
 TEXT_PROPERTY(gradient)
 TEXT_PROPERTY(batching)
+TEXT_PROPERTY(sharding)
 TEXT_PROPERTY(library)
 
 static PyObject *get_name(PyObject *self, void *unused) {
@@ -338,6 +339,7 @@ static PyGetSetDef properties[] = {
     {"shapes", get_shapes, NULL, "The declaration of shapes; None: a function infers them.", NULL},
     {"gradient", get_gradient, NULL, "The declared gradient; None if there is none.", NULL},
     {"batching", get_batching, NULL, "The declared batching; None if there is none.", NULL},
+    {"sharding", get_sharding, NULL, "The declared sharding; None if there is none.", NULL},
     {"library", get_library, NULL, "The name of the library.", NULL},
     {"traits", get_traits, NULL,
      "A list with those of \"pure\", \"pointwise\", \"random\" and \"brief\" that the operator "

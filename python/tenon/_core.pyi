@@ -54,6 +54,7 @@ class Operator:
     shapes: Union[str, None]
     gradient: Union[str, None]
     batching: Union[str, None]
+    sharding: Union[str, None]
     library: str
     traits: list[str]
     kernels: list[str]

@@ -15,6 +15,7 @@ class Call(NamedTuple):
     padded: bit o: the shape of result o is known only when the operator runs, so its buffer is padded.
     known: pairs of the index of a tensor argument and its elements, for integers that shapes depend on.
     bounds: one for each extent that is known only when the operator runs.
+    local: the operands are the parts of one device, so the call is not partitioned again.
     given, requested: for gradients, the results that have one and the inputs that get one (bits); 0: this is no gradient.
     """
     op: str
@@ -26,6 +27,7 @@ class Call(NamedTuple):
     bounds: tuple = ()
     given: int = 0
     requested: int = 0
+    local: bool = False
 
     @property
     def operator(self):

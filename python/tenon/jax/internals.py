@@ -12,7 +12,7 @@ except ImportError:
 
 from jax._src import core, effects
 
-__all__ = ["Primitive", "ShapedArray", "effects_of", "ffi", "result_aval", "unified"]
+__all__ = ["Primitive", "ShapedArray", "effects_of", "ffi", "lowered_with_devices", "result_aval", "unified"]
 
 ffi = getattr(jax, "ffi", None)
 if ffi is None:  # before JAX 0.5.0
@@ -53,3 +53,9 @@ def unified(operands):
         if hasattr(core, name):
             return getattr(core, name)(*operands)
     return operands
+
+
+def lowered_with_devices(primitive):
+    """Lets the lowering of a primitive see the devices, which partitioning needs."""
+    from jax._src import dispatch
+    getattr(dispatch, "prim_requires_devices_during_lowering", set()).add(primitive)

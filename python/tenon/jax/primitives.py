@@ -13,7 +13,7 @@ from .. import _core
 from . import gradients, inference, sharding
 from .batching import batched
 from .calls import traits_of, written_inputs
-from .internals import Primitive, effects_of, result_aval, unified
+from .internals import Primitive, effects_of, lowered_with_devices, result_aval, unified
 
 TARGETS = {"cpu": "tenon_cpu"}
 
@@ -137,6 +137,7 @@ def _batch(args, dims, call):
 
 
 call_p.def_effectful_abstract_eval(_infer)
+lowered_with_devices(call_p)
 call_p.def_impl(_compiled(call_p))
 mlir.register_lowering(call_p, _lower_elsewhere)
 for _platform in TARGETS:
