@@ -11,6 +11,7 @@ except ImportError:
     from jax._src.core import ShapedArray
 
 from jax._src import core, effects
+from jax.sharding import PartitionSpec
 
 __all__ = ["Primitive", "ShapedArray", "effects_of", "ffi", "lowered_with_devices", "result_aval", "unified"]
 
@@ -37,14 +38,14 @@ def effects_of(has_effects):
 
 def result_aval(shape, dtype, avals):
     """The abstract value of a result; inside of shard_map it varies over the mesh axes over which the operands vary."""
-    made = ShapedArray(shape, dtype)
-    if not hasattr(core, "standard_vma_rule") or not avals:
-        return made
+    if not hasattr(core, "standard_vma_rule"):
+        return ShapedArray(shape, dtype)
     varying = core.standard_vma_rule("tenon_call", *avals)
-    if not varying:
-        return made
-    kind = getattr(core, "ManualAxisType", None)
-    return made.update(manual_axis_type=kind(varying=varying)) if kind else made.update(vma=varying)
+    fields = {"sharding": core.get_cur_mesh_sharding(PartitionSpec(*[None] * len(shape)))}
+    if varying:
+        kind = getattr(core, "ManualAxisType", None)
+        fields.update({"manual_axis_type": kind(varying=varying)} if kind else {"vma": varying})
+    return ShapedArray(shape, dtype, **fields)
 
 
 def unified(operands):

@@ -1,5 +1,6 @@
 """Partitions calls over devices by the operator's declared sharding, without gathering operands whose axes may be split."""
 import functools
+import inspect
 import itertools
 import re
 
@@ -140,5 +141,7 @@ def _partitioned(call, factors):
         return mesh, part, result_shardings, tuple(operand_shardings)
     rule, summed, whole_factors = factors.rule()
     function = custom_partitioning(whole)
-    function.def_partition(partition=partition, infer_sharding_from_operands=infer, sharding_rule=rule, reduction_factors=summed, need_replication_factors=whole_factors)
+    options = {"sharding_rule": rule, "reduction_factors": summed, "need_replication_factors": whole_factors}
+    known = inspect.signature(function.def_partition).parameters  # before JAX 0.5 there are no rules: the functions above are all that it asks
+    function.def_partition(partition=partition, infer_sharding_from_operands=infer, **{k: v for k, v in options.items() if k in known})
     return function
