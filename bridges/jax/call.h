@@ -52,9 +52,8 @@ static inline bool call_has_text(const call_t *call, const char *text, size_t si
   return call->size == size && memcmp(call->text, text, size) == 0;
 }
 
-/* Returns the prepared call of a text, which may end without a zero byte. After a failure it returns
- * NULL, and tenon_error() has the message. */
-const call_t *call_prepare(const char *text, size_t size);
+/* Finds or makes the prepared call of a text, which may end without a zero byte. */
+tenon_status_t call_prepare(const char *text, size_t size, const call_t **out_call);
 
 /* Keeps the library of an operator loaded until the process ends, since XLA can call its
  * operators. */

@@ -51,10 +51,10 @@ EXPORT xla_error_t *tenon_jax_cpu(xla_frame_t *frame) {
     return create_error(
         frame, TENON_INVALID,
         "the custom call has no string attribute `call`: make such calls with tenon.jax");
-  const site_t *site = site_find(text->data, text->size);
-  if (!site) return create_error(frame, TENON_INVALID, tenon_error());
+  const site_t *site = NULL;
+  tenon_status_t status = site_find(text->data, text->size, &site);
+  if (status != TENON_OK) return create_error(frame, status, tenon_error());
   call_enter_threads(&threads, frame);
-  tenon_status_t status = TENON_OK;
   if (!site_run(site, frame, &status)) {
     status = call_run(site->call, frame);
     if (status == TENON_OK) site_remember(site, text->data, frame);

@@ -157,8 +157,11 @@ static tenon_status_t read_schema(call_t *call, uint64_t *out_marks) {
 
 static tenon_status_t set_results(call_t *call, const uint64_t *marks, uint64_t padded) {
   call->is_plain = !call->given;
-  for (uint32_t i = 0; i < call->input_count; i++)
-    if (call->is_list[i]) call->is_plain = false;
+  for (uint32_t i = 0; i < call->input_count; i++) {
+    if (!call->is_list[i]) continue;
+    call->is_plain = false;
+    call->keeps = true; /* A list owns its items. */
+  }
   for (uint32_t o = 0; o < call->output_count; o++) {
     tenon_argument_t of = {.size = sizeof of};
     const tenon_status_t status =
@@ -202,29 +205,32 @@ static tenon_status_t read_call(call_t *call) {
   return status;
 }
 
-static const call_t *prepare(const char *text, size_t size) {
-  for (call_t *c = calls; c; c = c->next)
-    if (call_has_text(c, text, size)) return c;
-  call_t *call = size <= TEXT_MOST ? calloc(1, sizeof *call + size + 1) : NULL;
-  if (!call) {
-    (void)tenon_error_set(TENON_MEMORY, "out of memory, or the attribute `call` is too long");
-    return NULL;
+static tenon_status_t prepare(const char *text, size_t size, const call_t **out_call) {
+  for (call_t *c = calls; c; c = c->next) {
+    if (!call_has_text(c, text, size)) continue;
+    *out_call = c;
+    return TENON_OK;
   }
+  call_t *call = size <= TEXT_MOST ? calloc(1, sizeof *call + size + 1) : NULL;
+  if (!call)
+    return tenon_error_set(TENON_MEMORY, "out of memory, or the attribute `call` is too long");
   memcpy(call->text, text, size);
   call->size = size;
-  if (read_call(call) != TENON_OK) {
+  const tenon_status_t status = read_call(call);
+  if (status != TENON_OK) {
     tenon_attrs_release(call->attrs);
     free(call);
-    return NULL;
+    return status;
   }
   call->next = calls;
   calls = call;
-  return call;
+  *out_call = call;
+  return TENON_OK;
 }
 
-const call_t *call_prepare(const char *text, size_t size) {
+tenon_status_t call_prepare(const char *text, size_t size, const call_t **out_call) {
   pthread_mutex_lock(&lock);
-  const call_t *call = prepare(text, size);
+  const tenon_status_t status = prepare(text, size, out_call);
   pthread_mutex_unlock(&lock);
-  return call;
+  return status;
 }

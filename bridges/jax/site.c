@@ -40,34 +40,34 @@ static const site_t *find_without_shapes(const call_t *call) {
   for (const site_t *s = sites; s; s = s->next)
     if (s->call == call && !s->dtypes) return s;
   site_t *site = calloc(1, sizeof *site);
-  if (!site) {
-    (void)tenon_error_set(TENON_MEMORY, "out of memory");
-    return NULL;
-  }
+  if (!site) return NULL;
   site->call = call;
   site->next = sites;
   sites = site;
   return site;
 }
 
-static const site_t *find_slowly(const char *text, size_t size) {
-  const call_t *call = call_prepare(text, size);
-  if (!call) return NULL;
+static tenon_status_t find_slowly(const char *text, size_t size, const site_t **out_site) {
+  const call_t *call = NULL;
+  const tenon_status_t status = call_prepare(text, size, &call);
+  if (status != TENON_OK) return status;
   pthread_mutex_lock(&lock);
-  const site_t *site = find_without_shapes(call);
-  if (site) store_site(text, NULL, site);
+  *out_site = find_without_shapes(call);
+  if (*out_site) store_site(text, NULL, *out_site);
   pthread_mutex_unlock(&lock);
-  return site;
+  return *out_site ? TENON_OK : tenon_error_set(TENON_MEMORY, "out of memory");
 }
 
-const site_t *site_find(const char *text, size_t size) {
+tenon_status_t site_find(const char *text, size_t size, const site_t **out_site) {
   const size_t first = first_slot(text);
   for (size_t i = 0; i < PROBES; i++) {
     const site_t *site =
         atomic_load_explicit(&slots[(first + i) & (SLOTS - 1)], memory_order_acquire);
-    if (site && call_has_text(site->call, text, size)) return site;
+    if (!site || !call_has_text(site->call, text, size)) continue;
+    *out_site = site;
+    return TENON_OK;
   }
-  return find_slowly(text, size);
+  return find_slowly(text, size, out_site);
 }
 
 static bool has_shape(const tenon_tensor_t *view, int32_t dtype, const xla_buffer_t *buffer) {

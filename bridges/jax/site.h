@@ -14,9 +14,8 @@ typedef struct site_t { /* It stays until the process ends. */
   tenon_tensor_t views[]; /* of each operand, then of each result; without data */
 } site_t;
 
-/* Returns the site for a text, which may end without a zero byte. After a failure it returns NULL,
- * and tenon_error() has the message. */
-const site_t *site_find(const char *text, size_t size);
+/* Finds the site for a text, which may end without a zero byte. */
+tenon_status_t site_find(const char *text, size_t size, const site_t **out_site);
 
 /* Remembers, for the text at this address, that a call with the shapes of this frame succeeded. */
 void site_remember(const site_t *site, const char *text, const xla_frame_t *frame);

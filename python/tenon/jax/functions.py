@@ -101,7 +101,7 @@ def _jax_signature(name):
     op = _core.find(name)
     parameters = [p for p in _signature.signature(op).parameters.values() if p.name not in (_signature.out_name(op), _signature.add_name(op))]
     if "random" in op.traits:
-        parameters.append(inspect.Parameter(_signature.free_name(op, "key"), inspect.Parameter.KEYWORD_ONLY, annotation="Array"))
+        parameters.append(inspect.Parameter(_signature.free_name(op, "key"), inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Array"))
     parameters.append(inspect.Parameter(_signature.free_name(op, "size"), inspect.Parameter.KEYWORD_ONLY, default=None, annotation="int | tuple[int, ...] | None"))
     order = {inspect.Parameter.VAR_KEYWORD: 1}
     return inspect.Signature(sorted(parameters, key=lambda p: order.get(p.kind, 0)), return_annotation=_signature.signature(op).return_annotation)
