@@ -56,6 +56,10 @@ test-mxnet: build .venv-zoo/base.stamp $(MXNETS) ## test MXNet's libraries and m
 test-jax: build .venv-zoo/base.stamp .venv-jax/base.stamp ## test operators as functions of JAX
 	@scripts/packages.sh test && scripts/test.sh $(BUILD) jax
 
+JAX_VERSIONS ?= 0.4.33 0.6.2 0.10.2
+jax-versions: build ## test the bridge to JAX with other releases of JAX (JAX_VERSIONS="0.4.33 0.10.2"; JAX_PYTHON=python3.12 for releases that need it)
+	@scripts/jax_versions.sh $(BUILD) $(JAX_VERSIONS)
+
 torch-device: build .venv-zoo/base.stamp ## test a device in PyTorch whole: all OpInfo samples, 50 seeds of delays, 10,000 iterations (hours)
 	@scripts/packages.sh test && OPINFO_SHARE= TENON_TORCH_SEEDS=50 TENON_TORCH_STEPS=100 TENON_TORCH_ITERATIONS=10000 scripts/test.sh $(BUILD) torch-device
 

@@ -22,6 +22,7 @@ import numpy as np
 import tenon
 import tenon.jax
 import totals
+from tenon.jax.internals import ffi
 from torch_kinds import GELU, KINDS
 
 SHARDED = """#include <tenon/op.h>
@@ -84,6 +85,7 @@ core = tenon.jax.register("core")
 rng = np.random.default_rng(1)
 Failure = getattr(jax.errors, "JaxRuntimeError", RuntimeError)  # before JAX 0.4.36 it had no public name
 VERSION = tuple(int(part) for part in jax.__version__.split(".")[:3])
+NAMED = VERSION >= (0, 5, 0)  # earlier releases report every failure of a custom call as INTERNAL
 
 
 def floats(*shape):
@@ -96,6 +98,14 @@ def close(found, expected, tolerance=2e-6):
 
 def gelu(x):
     return jax.nn.gelu(x, approximate=False)
+
+
+def raw(text, shape=(2, 3), dtype="float32"):
+    """A program with one custom call, which no function of tenon.jax wrote."""
+    result = jax.ShapeDtypeStruct(shape, dtype)
+    if NAMED:
+        return jax.jit(lambda x: ffi.ffi_call("tenon_cpu", result)(x, call=text))
+    return jax.jit(lambda x: ffi.ffi_call("tenon_cpu", result, x, call=text))
 
 
 def run(body, *names, **environment):
@@ -164,7 +174,8 @@ class Calls(unittest.TestCase):
         step = jax.jit(sharded.add_, donate_argnums=0)
         address = x.unsafe_buffer_pointer()
         made = step(x, y)
-        self.assertEqual(made.unsafe_buffer_pointer(), address)
+        if VERSION >= (0, 5, 0):  # earlier releases copy
+            self.assertEqual(made.unsafe_buffer_pointer(), address)
         close(made, before + np.asarray(y))
         self.assertTrue(x.is_deleted())
         close(jax.jit(lambda x: kinds.scale_(x, by=2.0) + x)(y), 3 * np.asarray(y))
@@ -204,7 +215,7 @@ class Calls(unittest.TestCase):
         np.testing.assert_array_equal(values, [1, 3, 5, 0])
         index, count = core.nonzero(x > 0, size=5)
         np.testing.assert_array_equal(np.asarray(index)[:, :int(count)], [[0, 2, 4]])
-        with self.assertRaisesRegex(Failure, r"OUT_OF_RANGE.*kinds::positive: a result has dtype f32 and shape \[3\]; the program was compiled for f32 and \[2\]"):
+        with self.assertRaisesRegex(Failure, (r"OUT_OF_RANGE.*" if NAMED else "") + r"kinds::positive: a result has dtype f32 and shape \[3\]; the program was compiled for f32 and \[2\]"):
             jax.block_until_ready(kinds.positive(x, size=2))
 
     def test_arrays_of_jax_are_arguments_of_tenon_ops_without_copies(self):
@@ -332,7 +343,7 @@ class Export(unittest.TestCase):
             except Exception as error:
                 print(error)
         """)
-        self.assertIn("NOT_FOUND", said)
+        self.assertIn("NOT_FOUND" if NAMED else "INTERNAL", said)
         self.assertIn("demo::gelu", said)
 
     def test_jax_exports_such_programs_only_with_the_disabled_checks(self):
@@ -356,6 +367,7 @@ class Export(unittest.TestCase):
         self.assertGreater(int(second[1]), 0)
 
 
+@unittest.skipIf(VERSION < (0, 7, 0), "the programs use AxisType and jax.shard_map")
 class Partitioning(unittest.TestCase):
     def test_calls_on_four_devices_gather_nothing_that_the_declaration_allows_to_be_split(self):
         said = run(PARTITIONED, os.path.join(FOLDER, "sharded.c"), XLA_FLAGS="--xla_force_host_platform_device_count=4")
@@ -462,7 +474,7 @@ class Errors(unittest.TestCase):
     def test_an_operator_that_fails_raises_its_message_and_the_next_call_works(self):
         x = jnp.ones(3)
         for _ in range(2):
-            with self.assertRaisesRegex(Failure, "INVALID_ARGUMENT.*kinds::fails.*this is all that it does"):
+            with self.assertRaisesRegex(Failure, ("INVALID_ARGUMENT.*" if NAMED else "") + "kinds::fails.*this is all that it does"):
                 jax.block_until_ready(jax.jit(kinds.fails)(x))
             close(demo.gelu(x), gelu(x))
 
@@ -487,17 +499,16 @@ class Errors(unittest.TestCase):
                 ("demo::gelu(1) ", "'; '"), ("demo::gelu(1); a", "a name"), ("demo::gelu(1); a=1", "a"), ("demo::gelu(1); @what=1", "@wanted"), ("demo::gelu(1); @wanted=x", "a number"),
                 ("demo::nowhere(1)", "demo::nowhere"), ("core::softmax(1); axis=x", "axis"), ("core::softmax(1); axis=9", "axis"), ("core::concat(300); axis=0", "a smaller number"),
                 ("core::concat(2); axis=0", "another number of operands"), ("core::mul(1, 1)", "another number of operands"), ("core::identity(1); @padded=1", "fewer results"),
-                ("core::nowhere(1); k=1", "."), ("core::reduce_sum(1, -)", "shape"), ("kinds::noise(1)", "another number of operands"),
+                ("core::top_k(1, -); axis=0", "."), ("core::reduce_sum(1, -)", "shape"), ("kinds::noise(1)", "another number of operands"),
                 ("core::mul(0, 1)", "1 or -"), ("x" * 100000, "damaged"), ("demo::gelu(99999999999999999999)", "a smaller number")):
             with self.subTest(text[:40]):
-                call = jax.jit(lambda x: jax.ffi.ffi_call("tenon_cpu", jax.ShapeDtypeStruct((2, 3), "float32"))(x, call=text))
                 with self.assertRaisesRegex(Failure, message):
-                    jax.block_until_ready(call(x))
+                    jax.block_until_ready(raw(text)(x))
         with self.assertRaisesRegex(Failure, "no string attribute `call`"):
-            jax.block_until_ready(jax.jit(lambda x: jax.ffi.ffi_call("tenon_cpu", jax.ShapeDtypeStruct((2, 3), "float32"))(x, call=3))(x))
+            jax.block_until_ready(raw(3)(x))
         for shape, dtype in ((3, 2), "float32"), ((2, 3), "int32"), ((6,), "float32"), ((2, 3, 1), "float32"):
             with self.assertRaisesRegex(Failure, "demo::gelu"):
-                jax.block_until_ready(jax.jit(lambda x: jax.ffi.ffi_call("tenon_cpu", jax.ShapeDtypeStruct(shape, dtype))(x, call="demo::gelu(1)"))(x))
+                jax.block_until_ready(raw("demo::gelu(1)", shape, dtype)(x))
 
 
 class Resources(unittest.TestCase):
