@@ -114,7 +114,7 @@ static tenon_status_t read_fields(reader_t *r, call_t *call, uint64_t *out_padde
     tenon_status_t status = read_name(r, "=", name);
     if (status != TENON_OK) return status;
     r->at++;
-    if (*name == '@') {
+    if (*name == '@' || !call->op) {
       status = read_bits(r, call, name, out_padded);
     } else {
       const char *end = end_of_literal(r->at);
@@ -182,12 +182,35 @@ static tenon_status_t set_results(call_t *call, const uint64_t *marks, uint64_t 
   return TENON_OK;
 }
 
+/* Reads the call of a model: "@model(2); @path='/m.onnx'", followed by bits for gradients. */
+static tenon_status_t read_model(reader_t *r, call_t *call) {
+  uint64_t padded = 0;
+  call->input_count = 1;
+  call->value_count = 1;
+  call->is_list[0] = true;
+  call->keeps = true;
+  r->at++;
+  tenon_status_t status = read_counts(r, call);
+  if (status != TENON_OK) return status;
+  if (!take(r, "; @path='")) return fail_text(r, "; @path='FILE'");
+  const char *path = r->at;
+  const char *end = strstr(path, "'; @end");
+  if (!end) return fail_text(r, "the end of the path, '; @end");
+  r->at = end + strlen("'; @end");
+  status = read_fields(r, call, &padded);
+  char *copy = status == TENON_OK ? strndup(path, (size_t)(end - path)) : NULL;
+  if (copy) status = call_open_model(call, copy);
+  free(copy);
+  return status;
+}
+
 static tenon_status_t read_call(call_t *call) {
   reader_t reader = {call->text, call->text};
   char name[NAME_MOST];
   uint64_t marks[64] = {0};
   uint64_t padded = 0;
   tenon_status_t status = read_name(&reader, "(", name);
+  if (status == TENON_OK && strcmp(name, "@model") == 0) return read_model(&reader, call);
   if (status == TENON_OK) status = tenon_op_find(name, &call->op);
   if (status == TENON_OK) status = call_hold_library(call->op);
   if (status == TENON_OK) status = tenon_attrs_create(call->op, &call->attrs);
@@ -219,6 +242,7 @@ static tenon_status_t prepare(const char *text, size_t size, const call_t **out_
   const tenon_status_t status = read_call(call);
   if (status != TENON_OK) {
     tenon_attrs_release(call->attrs);
+    tenon_executable_release(call->model);
     free(call);
     return status;
   }

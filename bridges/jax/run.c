@@ -59,15 +59,16 @@ static const tenon_dtype_t dtypes[] = {
 
 tenon_dtype_t call_dtype(int32_t xla_dtype) { return dtypes[xla_dtype]; }
 
-static const char *name_of(const call_t *call) {
+const char *call_name(const call_t *call) {
   tenon_op_info_t info = {.size = sizeof info};
+  if (!call->op) return "the model";
   tenon_op_info(call->op, &info);
   return info.name;
 }
 
 static tenon_status_t fail_call(const call_t *call, tenon_status_t status, const char *message) {
   char text[400];
-  snprintf(text, sizeof text, "%s: %s", name_of(call), message);
+  snprintf(text, sizeof text, "%s: %s", call_name(call), message);
   return tenon_error_set(status, text);
 }
 
@@ -242,7 +243,7 @@ static tenon_status_t check_end(const run_t *r) {
 static tenon_status_t make_outputs(run_t *r) {
   const call_t *call = r->call;
   memset(r->outputs, 0, call->output_count * sizeof *r->outputs);
-  if (!call->is_plain) return TENON_OK;
+  if (!call->is_plain && !call->model) return TENON_OK;
   for (uint32_t o = 0; o < call->output_count; o++) {
     r->outputs[o] = view_result(r);
     if (!r->outputs[o]) return TENON_INVALID;
@@ -272,6 +273,7 @@ static tenon_status_t run_forward(run_t *r) {
   const call_t *call = r->call;
   tenon_status_t status = make_outputs(r);
   if (status != TENON_OK) return status;
+  if (call->model) return tenon_executable_run(call->model, r->tensors, r->outputs, NULL);
   status = tenon_op_call_values(call->op, r->values, call->value_count, r->outputs, call->wanted);
   if (call->is_plain) return status;
   if (status == TENON_OK) status = copy_outputs(r);
@@ -292,9 +294,12 @@ static tenon_status_t run_gradient(run_t *r, size_t grad_count) {
   const int64_t count = r->frame->results.count;
   if (count > CALL_TENSORS_MOST)
     return fail_call(call, TENON_UNIMPLEMENTED, "more than 256 gradients are requested");
+  tenon_tensor_t **grads = r->tensors + first;
   tenon_status_t status =
-      tenon_op_gradients(call->op, r->values, call->value_count, call->given, r->tensors + first,
-                         (int32_t)grad_count, call->requested, made, (int32_t)count);
+      call->model
+          ? call_model_gradients(call, r->tensors, grads, (int32_t)grad_count, made, (int32_t)count)
+          : tenon_op_gradients(call->op, r->values, call->value_count, call->given, grads,
+                               (int32_t)grad_count, call->requested, made, (int32_t)count);
   if (status != TENON_OK) return status;
   for (int64_t i = 0; i < count; i++) {
     if (status == TENON_OK) status = copy_result(r, made[i], false);

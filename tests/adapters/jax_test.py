@@ -303,6 +303,47 @@ class Transformations(unittest.TestCase):
         self.assertEqual(jax.eval_shape(lambda x: core.top_k(x, k=2), jax.ShapeDtypeStruct((3, 8), "float32"))[1].shape, (3, 2))
 
 
+class Models(unittest.TestCase):
+    def test_a_graph_that_tenon_compiles_is_a_function_with_gradients(self):
+        from tenon.graph import ops
+        builder = tenon.graph.Builder()
+        x, w = builder.input("x", "f32", ["n", 4]), builder.input("w", "f32", [4, 3])
+        f = tenon.jax.run(builder.finish([ops.core.gelu(ops.core.matmul(x, w)), ops.core.arg_max(x)]))
+        x, w = floats(5, 4), floats(4, 3)
+
+        def theirs(x, w):
+            return gelu(x @ w)
+        y, index = jax.jit(f)(x, w)
+        close(y, theirs(x, w), 1e-5)
+        self.assertEqual(np.asarray(index).ravel().tolist(), x.argmax(0).tolist())
+        for k in range(2):
+            close(jax.jit(jax.grad(lambda x, w: (f(x, w)[0] ** 2).sum(), k))(x, w), jax.grad(lambda x, w: (theirs(x, w) ** 2).sum(), k)(x, w), 1e-5)
+        close(jax.vmap(lambda x, w: f(x, w)[0], (0, None))(np.stack([x, 2 * x]), w)[1], theirs(2 * x, w), 1e-5)
+        with self.assertRaisesRegex(tenon.InvalidError, r"expected 2 inputs \(x, w\), found 1"):
+            f(x)
+        with self.assertRaisesRegex(tenon.InvalidError, "input w: expected dtype float32, found int32"):
+            f(x, jnp.ones((4, 3), int))
+
+    def test_a_model_in_a_file_with_an_operator_of_a_library(self):
+        from tenon.graph import ops
+        path = os.path.join(FOLDER, "it's a model.onnx")
+        builder = tenon.graph.Builder()
+        builder.finish([ops.demo.gelu(builder.input("x", "f32", ["a", "b"]))]).save(path)
+        x = floats(3, 2)
+        f = jax.jit(tenon.jax.run(path))
+        close(f(x), gelu(x))
+        close(jax.lax.map(f, np.stack([x, x]))[1], gelu(x))
+        os.rename(path, path + ".away")
+        close(f(x), gelu(x))
+        with self.assertRaises(tenon.Error):
+            tenon.jax.run(path)
+        with self.assertRaisesRegex(Failure, "it's a model.onnx"):
+            jax.block_until_ready(raw(f"@model(1); @path='{path}.not'; @end")(x.T))
+        for text, message in (("@model(1)", "@path"), ("@model(1); @path='x", "the end of the path"), ("@model(2); @path='x'; @end", "x"), (f"@model(0); @path='{path}.away'; @end", "inputs")):
+            with self.assertRaisesRegex(Failure, message):
+                jax.block_until_ready(raw(text)(x.T))
+
+
 class Export(unittest.TestCase):
     def test_a_program_with_a_symbolic_batch_runs_in_another_process(self):
         b, = jax.export.symbolic_shape("b")

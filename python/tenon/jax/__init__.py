@@ -17,9 +17,11 @@ from .. import _core
 from .._library import Library, Namespace
 from .functions import Function, refusal
 from .internals import ffi
+from .models import Model
+from .models import run as _run
 from .primitives import TARGETS
 
-__all__ = ["Operators", "disabled_checks", "register"]
+__all__ = ["Model", "Operators", "disabled_checks", "register", "run"]
 
 
 def _bridge():
@@ -100,3 +102,11 @@ def disabled_checks():
     """
     from jax import export
     return [export.DisabledSafetyCheck.custom_call(target) for target in TARGETS.values()]
+
+
+def run(model):
+    _bridge()
+    return _run(model)
+
+
+run.__doc__ = _run.__doc__

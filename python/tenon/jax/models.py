@@ -1,0 +1,112 @@
+"""Graphs that Tenon compiles and runs as a whole, as functions of JAX arrays."""
+import atexit
+import os
+import shutil
+import tempfile
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import _core, graph
+from .dtypes import DTYPES
+from .internals import ffi
+from .primitives import TARGETS
+
+_folders = []
+
+
+def _saved(model):
+    """Writes a graph to a file that exists until the process ends."""
+    if not _folders:
+        _folders.append(tempfile.mkdtemp(prefix="tenon-jax-"))
+        atexit.register(shutil.rmtree, _folders[0], True)
+    path = os.path.join(_folders[0], f"{len(os.listdir(_folders[0]))}.onnx")
+    model.save(path)
+    return path
+
+
+class Model:
+    """A graph as a function of JAX arrays; it works under jit, grad, vmap (one call after the other) and scan.
+
+    Takes one array for each input of the graph and returns one array, or a tuple of the outputs.
+    Raises tenon.InvalidError when the program is traced if the number or the dtypes of the inputs do not fit.
+    """
+
+    def __init__(self, model, path):
+        self.graph, self.path, self._executable, self._shapes = model, path, None, {}
+        self._function = jax.custom_vjp(self._call)
+        self._function.defvjp(lambda *inputs: (self._call(*inputs), inputs), self._pull)
+
+    def __repr__(self):
+        return f"<the model {self.path} as a function of JAX>"
+
+    def __call__(self, *inputs):
+        inputs = tuple(jnp.asarray(x) for x in inputs)
+        if len(inputs) != len(self.graph.inputs):
+            raise _core.InvalidError(f"{self.path}: expected {len(self.graph.inputs)} inputs ({', '.join(name for name, _, _ in self.graph.inputs)}), found {len(inputs)}")
+        for (name, dtype, _), x in zip(self.graph.inputs, inputs):
+            if dtype is not None and DTYPES.get(dtype) != x.dtype:
+                raise _core.InvalidError(f"{self.path}: input {name}: expected dtype {DTYPES.get(dtype, dtype)}, found {x.dtype}: convert the array"
+                                         + (', or enable 64-bit types (jax.config.update("jax_enable_x64", True))' if dtype in ("i64", "f64") else ""))
+        made = self._function(*inputs)
+        return made[0] if len(made) == 1 else tuple(made)
+
+    def _bind(self, operands, shapes, bits=""):
+        text = f"@model({len(self.graph.inputs)}); @path='{self.path}'; @end{bits}"
+        return ffi.ffi_call(TARGETS["cpu"], shapes, vmap_method="sequential")(*operands, call=text)
+
+    def _call(self, *inputs):
+        return tuple(self._bind(inputs, self._outputs(inputs)))
+
+    def _pull(self, inputs, cotangents):
+        given = [o for o, c in enumerate(cotangents) if jnp.issubdtype(c.dtype, jnp.inexact)]
+        wanted = [i for i, x in enumerate(inputs) if jnp.issubdtype(x.dtype, jnp.inexact)]
+        if not given or not wanted:
+            return (None,) * len(inputs)
+        bits = f"; @given={sum(1 << o for o in given)}; @inputs={sum(1 << i for i in wanted)}"
+        shapes = [jax.ShapeDtypeStruct(inputs[i].shape, inputs[i].dtype) for i in wanted]
+        made = dict(zip(wanted, self._bind([*inputs, *(cotangents[o] for o in given)], shapes, bits)))
+        return tuple(made.get(i) for i in range(len(inputs)))
+
+    def _outputs(self, inputs):
+        """Returns the shapes and dtypes of the outputs: as the graph states them, or those of a run with zeros."""
+        symbols = {}
+        for (_, _, extents), x in zip(self.graph.inputs, inputs):
+            for stated, found in zip(extents or (), x.shape):
+                if isinstance(stated, str):
+                    symbols.setdefault(stated, found)
+
+        def known(dtype, extents):
+            return dtype is not None and extents is not None and all(isinstance(e, int) or e in symbols for e in extents)
+        if all(known(dtype, extents) for _, dtype, extents in self.graph.outputs):
+            return [jax.ShapeDtypeStruct(tuple(symbols.get(e, e) for e in extents), DTYPES[dtype]) for _, dtype, extents in self.graph.outputs]
+        key = tuple((x.shape, x.dtype) for x in inputs)
+        if key not in self._shapes:
+            if self._executable is None:
+                self._executable = self.graph.compile()
+            made = self._executable(*(np.zeros(x.shape, x.dtype) for x in inputs))
+            made = made if isinstance(made, (list, tuple)) else [made]
+            self._shapes[key] = [jax.ShapeDtypeStruct(y.shape, y.dtype) for y in made]
+        return self._shapes[key]
+
+
+def run(model):
+    """Returns a function of JAX arrays that runs a graph, compiled by Tenon as a whole.
+
+        f = tenon.jax.run("model.onnx")            # a file, or a graph that was built or loaded
+        y = jax.jit(f)(x)
+
+    model: the path of a model, or a graph (tenon.graph.load, tenon.graph.Builder).
+
+    A program with a graph that was built in this process runs in this process only; one with a file needs the file at the same path.
+    Gradients are computed by a second run of the graph.
+    """
+    if isinstance(model, (str, bytes, os.PathLike)):
+        path = os.path.abspath(os.fsdecode(model))
+        model = graph.load(path)
+    else:
+        path = _saved(model)
+    if "'; @end" in path:
+        raise _core.InvalidError(f"the path of the model contains \"'; @end\", which marks its end in a custom call: {path}")
+    return Model(model, path)
