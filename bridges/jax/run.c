@@ -12,7 +12,10 @@
 
 #include "call.h"
 
-enum { EXTENTS_MOST = 4096 }; /* extents of all buffers of a call */
+enum {
+  VIEWS_MOST = 2 * CALL_TENSORS_MOST,
+  EXTENTS_MOST = 4096 /* extents of all buffers of a call */
+};
 
 typedef struct run_t {
   const call_t *call;
@@ -20,7 +23,7 @@ typedef struct run_t {
   tenon_value_t values[CALL_MOST];
   tenon_tensor_t *tensors[CALL_TENSORS_MOST]; /* the operands, in order */
   tenon_tensor_t *outputs[CALL_MOST];
-  tenon_tensor_t views[2 * CALL_TENSORS_MOST];
+  tenon_tensor_t views[VIEWS_MOST];
   int64_t strides[EXTENTS_MOST];
   size_t view_count;
   size_t stride_count;
@@ -77,7 +80,7 @@ static tenon_status_t check_buffer(const run_t *r, const xla_buffer_t *buffer, i
   char message[120];
   if (type != XLA_ARGUMENT_BUFFER)
     return fail_call(r->call, TENON_UNIMPLEMENTED, "an argument of the custom call is no buffer");
-  if (buffer->rank > TENON_RANK_MAX)
+  if (buffer->rank < 0 || buffer->rank > TENON_RANK_MAX)
     return fail_call(r->call, TENON_UNIMPLEMENTED, "a tensor has more than 64 axes");
   if (buffer->dtype >= 0 && (size_t)buffer->dtype < known && dtypes[buffer->dtype].bits)
     return TENON_OK;
@@ -86,62 +89,61 @@ static tenon_status_t check_buffer(const run_t *r, const xla_buffer_t *buffer, i
   return fail_call(r->call, TENON_UNIMPLEMENTED, message);
 }
 
-/* Makes a view on the stack over a buffer. Returns NULL after a failure. */
-static tenon_tensor_t *view_buffer(run_t *r, const xla_buffer_t *buffer, int32_t type) {
-  if (check_buffer(r, buffer, type) != TENON_OK) return NULL;
-  if (r->stride_count + (size_t)buffer->rank > EXTENTS_MOST) {
-    (void)fail_call(r->call, TENON_UNIMPLEMENTED,
-                    "the tensors of a call have more than 4096 axes in all");
-    return NULL;
-  }
+/* Makes a view on the stack over a buffer. */
+static tenon_status_t view_buffer(run_t *r, const xla_buffer_t *buffer, int32_t type,
+                                  tenon_tensor_t **out_view) {
+  tenon_status_t status = check_buffer(r, buffer, type);
+  if (status != TENON_OK) return status;
+  if (r->stride_count + (size_t)buffer->rank > EXTENTS_MOST || r->view_count == VIEWS_MOST)
+    return fail_call(r->call, TENON_UNIMPLEMENTED,
+                     "the call has more than 512 tensors, or they have more than 4096 axes in all");
   tenon_tensor_t *view = &r->views[r->view_count];
-  const tenon_status_t status =
-      tenon_tensor_view(view, call_data(buffer), dtypes[buffer->dtype], (int32_t)buffer->rank,
-                        buffer->dims, NULL, r->strides + r->stride_count);
-  if (status != TENON_OK) return NULL;
+  status = tenon_tensor_view(view, call_data(buffer), dtypes[buffer->dtype], (int32_t)buffer->rank,
+                             buffer->dims, NULL, r->strides + r->stride_count);
+  if (status != TENON_OK) return status;
   r->view_count++;
   r->stride_count += (size_t)buffer->rank;
-  return view;
+  *out_view = view;
+  return TENON_OK;
 }
 
-/* Returns a view of the next result buffer. */
-static tenon_tensor_t *view_result(run_t *r) {
+/* Makes a view of the next result buffer. */
+static tenon_status_t view_result(run_t *r, tenon_tensor_t **out_view) {
   const xla_buffers_t *results = &r->frame->results;
-  if (r->next_result >= results->count) {
-    (void)fail_call(r->call, TENON_INVALID, "the custom call has fewer results than the operator");
-    return NULL;
-  }
+  if (r->next_result >= results->count)
+    return fail_call(r->call, TENON_INVALID, "the custom call has fewer results than the operator");
   const int64_t k = r->next_result++;
-  return view_buffer(r, results->items[k], results->types[k]);
+  return view_buffer(r, results->items[k], results->types[k], out_view);
 }
 
 /* The buffer of a written operand is that of its result: XLA has copied the operand there, unless
  * they share memory already. */
-static tenon_tensor_t *view_written(run_t *r, const xla_buffer_t *operand) {
-  tenon_tensor_t *view = view_result(r);
-  if (!view) return NULL;
+static tenon_status_t view_written(run_t *r, const xla_buffer_t *operand,
+                                   tenon_tensor_t **out_view) {
+  const tenon_status_t status = view_result(r, out_view);
+  if (status != TENON_OK) return status;
+  const tenon_tensor_t *view = *out_view;
   const size_t size = (size_t)tenon_count(view) * (view->dtype.bits / 8);
   const xla_buffer_t *result = r->frame->results.items[r->next_result - 1];
+  const size_t extents = (size_t)operand->rank * sizeof *operand->dims;
   if (operand->dtype != result->dtype || operand->rank != result->rank ||
-      (operand->rank &&
-       memcmp(operand->dims, result->dims, (size_t)operand->rank * sizeof(int64_t)) != 0)) {
-    (void)fail_call(r->call, TENON_INVALID,
-                    "the result of an input that is written to has another shape or dtype");
-    return NULL;
-  }
+      (extents && memcmp(operand->dims, result->dims, extents) != 0))
+    return fail_call(r->call, TENON_INVALID,
+                     "the result of an input that is written to has another shape or dtype");
   if (operand->data != result->data && size) memcpy(result->data, operand->data, size);
-  return view;
+  return TENON_OK;
 }
 
 /* Makes the tensor of operand k. */
 static tenon_status_t make_operand(run_t *r, size_t k, bool is_written) {
   const xla_buffers_t *operands = &r->frame->operands;
   const xla_buffer_t *buffer = operands->items[k];
+  tenon_tensor_t *view = NULL;
   tenon_status_t status = check_buffer(r, buffer, operands->types[k]);
+  if (status == TENON_OK)
+    status = is_written ? view_written(r, buffer, &view)
+                        : view_buffer(r, buffer, operands->types[k], &view);
   if (status != TENON_OK) return status;
-  tenon_tensor_t *view =
-      is_written ? view_written(r, buffer) : view_buffer(r, buffer, operands->types[k]);
-  if (!view) return TENON_INVALID;
   r->tensors[k] = view;
   if (!r->call->keeps) return TENON_OK;
   status = tenon_tensor_borrow(view->data, view->dtype, view->ndim, view->shape, NULL, NULL, NULL,
@@ -196,8 +198,9 @@ static tenon_status_t fail_result(const run_t *r, const tenon_tensor_t *t,
 /* Copies a result to the first elements of a buffer along each axis, and sets the others to 0. */
 static tenon_status_t copy_padded(run_t *r, const tenon_tensor_t *t, tenon_tensor_t *buffer) {
   tenon_tensor_t part = *buffer;
-  tenon_tensor_t *shape = view_result(r);
-  if (!shape) return TENON_INVALID;
+  tenon_tensor_t *shape = NULL;
+  const tenon_status_t status = view_result(r, &shape);
+  if (status != TENON_OK) return status;
   bool fits = t->ndim == buffer->ndim && tenon_dtype_id(shape->dtype) == TENON_I32 &&
               tenon_count(shape) == t->ndim &&
               tenon_dtype_id(t->dtype) == tenon_dtype_id(buffer->dtype);
@@ -213,8 +216,9 @@ static tenon_status_t copy_padded(run_t *r, const tenon_tensor_t *t, tenon_tenso
 
 /* Copies a result to the next buffer. */
 static tenon_status_t copy_result(run_t *r, const tenon_tensor_t *t, bool is_padded) {
-  tenon_tensor_t *buffer = view_result(r);
-  if (!buffer) return TENON_INVALID;
+  tenon_tensor_t *buffer = NULL;
+  const tenon_status_t status = view_result(r, &buffer);
+  if (status != TENON_OK) return status;
   if (t->device.type != 1)
     return fail_call(r->call, TENON_UNIMPLEMENTED,
                      "a result is not in host memory: JAX runs the operator on the CPU");
@@ -245,8 +249,8 @@ static tenon_status_t make_outputs(run_t *r) {
   memset(r->outputs, 0, call->output_count * sizeof *r->outputs);
   if (!call->is_plain && !call->model) return TENON_OK;
   for (uint32_t o = 0; o < call->output_count; o++) {
-    r->outputs[o] = view_result(r);
-    if (!r->outputs[o]) return TENON_INVALID;
+    const tenon_status_t status = view_result(r, &r->outputs[o]);
+    if (status != TENON_OK) return status;
   }
   return check_end(r);
 }

@@ -10,9 +10,9 @@ enum {
   PROBES = 4
 };
 
-/* Where a text lay when it was looked up before. XLA keeps the text of a call at one address, so most
- * calls find their site here. The text is compared all the same, because the memory may have been
- * freed and have another text by now. */
+/* Where a text lay when it was looked up before. XLA keeps the text of a call at one address, so
+ * most calls find their site here. The text is compared all the same, because the memory may have
+ * been freed and have another text by now. */
 static _Atomic(const site_t *) slots[SLOTS];
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -34,8 +34,8 @@ typedef struct tn_patterns_t {
   const struct tn_matcher_t *matcher; /* matcher of SHAPES; NULL: the matcher cannot decide calls */
 } tn_patterns_t;
 
-/* With `is_sharding`, results may use names that no input has, "=" is an error, and the text may end
- * with "sum" and names of extents. */
+/* With `is_sharding`, results may use names that no input has, "=" is an error, and the text may
+ * end with "sum" and names of extents. */
 tenon_status_t tn_patterns_parse(const char *text, bool is_sharding, const tn_schema_t *schema,
                                  tn_arena_t *arena, tn_patterns_t *out_patterns);
 /* Checks the shapes of the inputs and fills in the shapes of the results that have a declaration,
