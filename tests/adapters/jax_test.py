@@ -458,6 +458,17 @@ PARTITIONED = """
         np.testing.assert_allclose(jax.jit(part)(a, w), jax.nn.gelu(a, approximate=False) * w, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(jax.jit(jax.grad(lambda x: part(x, w).sum()))(a), expected * w, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(jax.pmap(core.softmax)(a.reshape(4, 2, 12)).reshape(8, 12), jax.nn.softmax(a, -1), rtol=1e-5)
+    jax.set_mesh(jax.make_mesh((2, 2), ("x", "y"), axis_types=(AxisType.Explicit, AxisType.Explicit)))
+    split = jax.device_put(a, P("x", "y"))
+    for f, spec in (core.gelu, ("x", "y")), (lambda x: core.mul(x, x), ("x", "y")), (ops.rows, ("x", None)), (core.softmax, (None, None)):
+        y = jax.jit(f)(split)
+        assert jax.typeof(y).sharding.spec == P(*spec), jax.typeof(y)
+        np.testing.assert_allclose(y, f(a), rtol=1e-5, atol=1e-6)
+    grad = jax.jit(jax.grad(lambda x: core.mul(core.gelu(x), x).sum()))(split)
+    assert jax.typeof(grad).sharding.spec == P("x", "y")
+    np.testing.assert_allclose(grad, jax.grad(lambda x: (jax.nn.gelu(x, approximate=False) * x).sum())(a), rtol=1e-5, atol=1e-6)
+    grad = jax.grad(lambda x: (core.softmax(x) * 2).max())(split)
+    np.testing.assert_allclose(grad, jax.grad(lambda x: (jax.nn.softmax(x, -1) * 2).max())(a), rtol=1e-4, atol=1e-6)
     print("all equal")
 """
 DISTRIBUTED = """
@@ -532,6 +543,49 @@ class Errors(unittest.TestCase):
         with self.assertRaises(tenon.Error):
             library.unload()
         close(ops.powers(jnp.arange(3.0), n=2), [0, 1, 4])
+
+    def test_another_handler_of_the_same_name_and_an_old_jax_are_named(self):
+        said = run("""
+            import ctypes, sys
+            import jax, tenon
+            jax.devices()
+            library = ctypes.CDLL(sys.argv[1])
+            import importlib
+            ffi = jax.ffi if hasattr(jax, "ffi") else importlib.import_module("jax.extend.ffi")
+            ffi.register_ffi_target("tenon_cpu", ffi.pycapsule(library.tenon_jax_other), platform="cpu")
+            import tenon.jax
+            try:
+                tenon.jax.register("core")
+            except tenon.Error as error:
+                print(error)
+        """, self.other_handler())
+        self.assertIn("does not accept the handler tenon_cpu", said)
+        self.assertIn("another copy of Tenon may be registered", said)
+        said = run("""
+            import jax, tenon
+            jax.__version_info__ = (0, 4, 31)
+            try:
+                import tenon.jax
+            except ImportError as error:
+                print(error)
+        """)
+        self.assertIn("tenon.jax needs JAX 0.4.32 or later", said)
+
+    @staticmethod
+    def other_handler():
+        """Builds a library with a handler at another address, which answers XLA's query."""
+        source, path = os.path.join(FOLDER, "other.c"), os.path.join(FOLDER, "other.so")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write("""#include "xla.h"
+void *tenon_jax_other(xla_frame_t *frame) {
+  xla_metadata_t *metadata = ((xla_metadata_extension_t *)frame->extension)->metadata;
+  metadata->version.major = 0;
+  metadata->version.minor = 1;
+  return 0;
+}
+""")
+        subprocess.run(["cc", "-shared", "-fPIC", "-I", os.path.join(ROOT, "bridges", "jax"), source, "-o", path], check=True)
+        return path
 
     def test_damaged_custom_calls_are_refused(self):
         x = jnp.ones((2, 3))

@@ -13,6 +13,9 @@ import os
 
 import jax
 
+if jax.__version_info__ < (0, 4, 32):
+    raise ImportError(f"tenon.jax needs JAX 0.4.32 or later, and JAX {jax.__version__} is installed: pip install -U jax")
+
 from .. import _core
 from .._library import Library, Namespace
 from .functions import Function, refusal

@@ -47,7 +47,7 @@ class Plan(NamedTuple):
         """
         if all(c is None for c in cotangents):
             return [None] * len(self.flows)
-        cotangents = [jnp.zeros(shape, dtype) if c is None else c for c, (shape, dtype) in zip(cotangents, out)]
+        cotangents = [jnp.zeros(shape, dtype) if c is None else c for c, (shape, dtype, *_) in zip(cotangents, out)]
         if _formulas(self.call.op) is None:
             return self._evaluate_parts(kept, cotangents)
         return _Evaluation(self, kept, cotangents, shapes).gradients()

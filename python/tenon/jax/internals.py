@@ -13,7 +13,7 @@ except ImportError:
 from jax._src import core, effects
 from jax.sharding import PartitionSpec
 
-__all__ = ["Primitive", "ShapedArray", "effects_of", "ffi", "lowered_with_devices", "result_aval", "unified"]
+__all__ = ["Primitive", "ShapedArray", "effects_of", "explicit_shardings", "ffi", "lowered_with_devices", "result_aval", "typed_like", "unified"]
 
 ffi = getattr(jax, "ffi", None)
 if ffi is None:  # before JAX 0.5.0
@@ -36,16 +36,34 @@ def effects_of(has_effects):
     return {_effect} if has_effects else core.no_effects
 
 
-def result_aval(shape, dtype, avals):
-    """The abstract value of a result; inside of shard_map it varies over the mesh axes over which the operands vary."""
+def result_aval(shape, dtype, avals, spec=None):
+    """The abstract value of a result; inside of shard_map it varies over the mesh axes over which the operands vary.
+
+    spec: how it is split, where JAX's types say so (explicit sharding); None: it is whole.
+    """
     if not hasattr(core, "standard_vma_rule"):
         return ShapedArray(shape, dtype)
     varying = core.standard_vma_rule("tenon_call", *avals)
-    fields = {"sharding": core.get_cur_mesh_sharding(PartitionSpec(*[None] * len(shape)))}
+    fields = {"sharding": core.get_cur_mesh_sharding(PartitionSpec(*(spec or [None] * len(shape))))}
     if varying:
         kind = getattr(core, "ManualAxisType", None)
         fields.update({"manual_axis_type": kind(varying=varying)} if kind else {"vma": varying})
     return ShapedArray(shape, dtype, **fields)
+
+
+def explicit_shardings(avals):
+    """Returns the shardings of operands where JAX's types state them, otherwise None."""
+    mesh = jax.sharding.get_abstract_mesh() if hasattr(jax.sharding, "get_abstract_mesh") else None
+    if mesh is None or mesh.empty or not getattr(mesh, "are_all_axes_explicit", False):
+        return None
+    return [aval.sharding for aval in avals]
+
+
+def typed_like(x, aval):
+    """Splits an array as a type states, where types state it."""
+    if explicit_shardings([aval]) is None or jax.typeof(x).sharding == aval.sharding:
+        return x
+    return getattr(jax, "reshard", getattr(jax.sharding, "reshard", None))(x, aval.sharding)
 
 
 def unified(operands):

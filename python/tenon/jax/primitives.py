@@ -13,7 +13,7 @@ from .. import _core
 from . import gradients, inference, sharding
 from .batching import batched
 from .calls import traits_of, written_inputs
-from .internals import Primitive, effects_of, lowered_with_devices, result_aval, unified
+from .internals import Primitive, effects_of, explicit_shardings, lowered_with_devices, result_aval, typed_like, unified
 
 TARGETS = {"cpu": "tenon_cpu"}
 
@@ -33,7 +33,9 @@ def _has_effects(call):
 
 
 def _infer(*avals, call):
-    return [result_aval(shape, dtype, avals) for shape, dtype in inference.buffers(call, avals)], effects_of(_has_effects(call))
+    buffers = inference.buffers(call, avals)
+    specs = sharding.result_specs(call, avals, [tuple(shape) for shape, _ in buffers])
+    return [result_aval(shape, dtype, avals, spec) for (shape, dtype), spec in zip(buffers, specs)], effects_of(_has_effects(call))
 
 
 def _aliases(call):
@@ -83,12 +85,18 @@ def _jvp(primals, tangents, call):
     plan = gradients.plan(call, flows, smooth) if smooth else None
     if plan is not None:
         kept = [primals[i] for i in plan.operands] + [results[k] for k in plan.results]
-        shapes = tuple((p.shape, jnp.dtype(p.dtype)) for p in primals)
-        out = tuple((results[k].shape, jnp.dtype(results[k].dtype)) for k in smooth)
+        shapes = tuple(_type_of(p) for p in primals)
+        out = tuple(_type_of(results[k]) for k in smooth)
         moved = tangent_p.bind(*unified([*kept, *(tangents[i] for i in flows)]), plan=plan, shapes=shapes, out=out)
         for k, t in zip(smooth, moved):
             made[k] = t
     return results, made
+
+
+def _type_of(x):
+    """Shape and dtype of an array, and how it is split where JAX's types state that."""
+    shardings = explicit_shardings([jax.typeof(x)]) if hasattr(jax, "typeof") else None
+    return x.shape, jnp.dtype(x.dtype), None if shardings is None else tuple(shardings[0].spec)
 
 
 def _tangent_aval(x):
@@ -97,13 +105,13 @@ def _tangent_aval(x):
 
 
 def _infer_tangent(*avals, plan, shapes, out):
-    return [result_aval(shape, dtype, avals) for shape, dtype in out]
+    return [result_aval(shape, dtype, avals, spec) for shape, dtype, spec in out]
 
 
 def _transpose_tangent(cotangents, *args, plan, shapes, out):
     count = len(args) - len(plan.flows)
     grads = plan.evaluate(args[:count], [None if type(c) is ad.Zero else c for c in cotangents], shapes, out)
-    return [None] * count + [ad.Zero(x.aval) if g is None else g for x, g in zip(args[count:], grads)]
+    return [None] * count + [ad.Zero(x.aval) if g is None else typed_like(g, x.aval) for x, g in zip(args[count:], grads)]
 
 
 def _push(plan, shapes, out):
@@ -118,7 +126,7 @@ def _push(plan, shapes, out):
         def pull(*cotangents):
             grads = plan.evaluate(kept, cotangents, shapes, out)
             return [jnp.zeros_like(t) if g is None else g for g, t in zip(grads, tangents)]
-        zeros = [jnp.zeros(shape, dtype) for shape, dtype in out]
+        zeros = [jnp.zeros(shape, dtype) for shape, dtype, _ in out]
         return list(jax.vjp(pull, *zeros)[1](list(tangents)))
     return push
 

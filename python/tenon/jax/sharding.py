@@ -10,7 +10,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from .. import _core
 from .calls import inputs_of, own_results, results_of, traits_of, written_inputs
-from .internals import ffi
+from .internals import explicit_shardings, ffi
 
 ffi_lowering = ffi.ffi_lowering
 
@@ -99,6 +99,16 @@ def _factors_of(call, operand_shapes, result_shapes):
     patterns = [extents.get(p["name"]) for p, count in call.inputs for _ in range(count)] + [extents.get(r["name"]) for r in own]
     factors = _Factors(call, [*operand_shapes, *result_shapes], summed, patterns)
     return factors if factors.can_split() else None
+
+
+def result_specs(call, avals, shapes):
+    """Returns how each result is split, where JAX's types state how the operands are; otherwise a list of None."""
+    shardings = explicit_shardings(avals)
+    factors = None if shardings is None else _factors_of(call, [tuple(a.shape) for a in avals], shapes)
+    if factors is None:
+        return [None] * len(shapes)
+    axes = factors.assign(shardings)
+    return [tuple(axes.get(f) for f in row) for row in factors.factors[factors.operand_count:]]
 
 
 def function_of(call, ctx):
