@@ -306,6 +306,14 @@ class Transforms(Beside):
             self.close(jax.jit(jax.hessian(loss(f), argnums))(*args), jax.hessian(loss(g), argnums)(*args))
         self.each(check, ONCE)
 
+    def test_second_gradients_and_tangents_of_composites_are_refused(self):
+        """They are no zeros."""
+        _, f, _, args = kinds(set(SMOOTH) - ONCE)[0]
+        for way in lambda: jax.hessian(loss(f))(*args), lambda: jax.jvp(f, args, args), lambda: jax.jacfwd(f)(*args), \
+                lambda: jax.jacrev(lambda c: jax.vjp(f, *args)[1](c)[0])(f(*args)), lambda: jax.linearize(f, *args)[1](*args):
+            with self.assertRaisesRegex(NotImplementedError, "ten::layer.*declare a gradient formula"):
+                way()
+
     def test_operators_without_a_gradient_say_so(self):
         x = jnp.asarray(X)
         with self.assertRaisesRegex(NotImplementedError, "ten::accumulate_ writes to its inputs"):

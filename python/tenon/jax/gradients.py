@@ -84,12 +84,12 @@ def _buffer_owners(call):
 def plan(call, flows, smooth):
     """Returns the plan of a call's gradient, or None if no gradient flows.  Raises if the operator has none."""
     name = call.op
+    if call.given and flows:  # also the gradients of results, which follow the operands
+        raise _core.UnimplementedError(f"{name}: its gradient cannot be differentiated again: it is computed from the parts of the operator; declare a gradient formula "
+                                       "(gradient= in Python, TENON_GRADIENT in C) to support second derivatives and forward mode")
     flows = tuple(i for i in flows if i < call.operand_count)
     if not flows:
         return None
-    if call.given:
-        raise _core.UnimplementedError(f"{name}: its gradient cannot be differentiated again: it is computed from the parts of the operator; declare a gradient formula "
-                                       "(gradient= in Python, TENON_GRADIENT in C) to support second derivatives")
     if written_inputs(name):
         raise _core.UnimplementedError(f"{name} writes to its inputs and has no gradient in JAX: apply jax.lax.stop_gradient to them")
     if call.padded:
