@@ -29,6 +29,22 @@ static bool refuse_argument(PyObject *object, const char *op, const char *name) 
   return false;
 }
 
+/* Refuses to write to an array of JAX. These arrays are immutable, but their DLPack capsules do not
+ * say so. */
+static bool is_writeable(PyObject *object, const char *op, const char *name) {
+  PyObject *module = PyObject_GetAttrString((PyObject *)Py_TYPE(object), "__module__");
+  PyObject *starts = module ? PyObject_CallMethod(module, "startswith", "s", "jax") : NULL;
+  const bool is_jax = starts == Py_True;
+  if (!starts) PyErr_Clear();
+  Py_XDECREF(starts);
+  Py_XDECREF(module);
+  if (is_jax)
+    raise_invalid("%s: argument %s: an array of JAX is read-only, but the operator writes to it: "
+                  "pass a NumPy array, or call the operator through tenon.jax",
+                  op, name);
+  return !is_jax;
+}
+
 /* Converts the argument to another dtype with core::cast. The argument then holds a reference to
  * the copy. Not inlined, since most numbers need no cast. */
 static __attribute__((noinline)) bool argument_cast(argument_t *argument, tenon_dtype_t dtype) {
@@ -250,6 +266,7 @@ bool argument_set(argument_t *argument, PyObject *object, int flags, const tenon
     return is_number ? number_set(argument, object, like, op, name)
                      : refuse_argument(object, op, name);
   }
+  if (flags & ARGUMENT_WRITTEN && !is_writeable(object, op, name)) return false;
   note_origin(origin, FAMILY_DLPACK, object, NULL);
   return dlpack_import(object, &argument->tensor) && (argument->is_reference = true);
 }

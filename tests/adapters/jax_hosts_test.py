@@ -210,6 +210,16 @@ class Hosts(unittest.TestCase):
         self.assertIsInstance(made, jax.Array)
         np.testing.assert_array_equal(made, ops.softmax(x))
 
+    def test_numpy_interface_does_not_write_to_jax_arrays(self):
+        x = jnp.asarray(X)
+        for name, call in {"total": lambda: numpy_ops.accumulate_(x, x), "out": lambda: numpy_ops.softmax(x, out=x)}.items():
+            with self.assertRaisesRegex(ValueError, f"argument {name}: an array of JAX is read-only, but the operator writes to it"):
+                call()
+        np.testing.assert_array_equal(x, X)
+        total = X.copy()
+        numpy_ops.accumulate_(total, x)
+        np.testing.assert_array_equal(total, 1.5 * X)
+
 
 KEY = (3, 5)
 
