@@ -1,6 +1,6 @@
 """The guides of docs/guides as a reader follows them: each in a fresh folder, block by block. Blocks are files (the line before has the file's
 name in code and a colon), shell commands ($) with their output, and one Python session (>>>). The output must equal the output shown; `...`
-stands for text that differs from run to run. Run with .venv-zoo's Python."""
+stands for text that differs from run to run. Run with .venv-zoo's Python; the guide for JAX runs with .venv-jax's."""
 import doctest
 import glob
 import os
@@ -18,7 +18,8 @@ import totals
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
 GUIDES = os.path.join(ROOT, "docs", "guides")
-NAMES = "first-operator-from-python", "from-torch-library", "from-cpp-extension", "from-mxnet", "device-in-pytorch"
+NAMES = "first-operator-from-python", "from-torch-library", "from-cpp-extension", "from-mxnet", "from-an-xla-ffi-handler", "device-in-pytorch"
+JAX_PYTHON = os.path.join(ROOT, ".venv-jax", "bin", "python")
 CHECKER = doctest.OutputChecker()
 
 
@@ -88,15 +89,26 @@ def follow(name):
     print(" ".join(f"{count} {what}" for what, count in counts.items()))
 
 
+def lacking(name):
+    """Says what a guide needs that this machine does not have; None if it can be followed."""
+    if name == "from-mxnet" and not mxnet_oracle.python():
+        return "MXNet 1.9 is not there: make test-mxnet makes .venv-mxnet-1.9"
+    if name == "from-an-xla-ffi-handler" and not os.path.exists(JAX_PYTHON):
+        return ".venv-jax is missing (make test makes it)"
+    if name == "from-an-xla-ffi-handler" and not shutil.which("c++"):
+        return "there is no compiler for C++"
+    return None
+
+
 def start(name):
-    """Starts a process that follows a guide in a folder of its own, where python3 is this Python."""
+    """Starts a process that follows a guide in a folder of its own, where python3 is the Python that the guide needs."""
+    python = JAX_PYTHON if name == "from-an-xla-ffi-handler" else sys.executable
     folder = tempfile.mkdtemp(prefix="tenon-guide-")
     binaries, work = os.path.join(folder, "bin"), os.path.join(folder, "work")
     os.mkdir(binaries), os.mkdir(work)
-    pythons = {"python3": sys.executable, "mxnet-python": mxnet_oracle.python()}
-    for called, python in pythons.items():  # no links: Python finds a virtual environment by the folder of its program
+    for called, path in {"python3": python, "mxnet-python": mxnet_oracle.python()}.items():  # no links: Python finds a virtual environment by the folder of its program
         with open(os.path.join(binaries, called), "w", encoding="utf-8") as file:
-            file.write(f'#!/bin/sh\nexec "{python}" "$@"\n')
+            file.write(f'#!/bin/sh\nexec "{path}" "$@"\n')
         os.chmod(os.path.join(binaries, called), 0o755)
     environment = {**os.environ, "PYTHONPATH": os.path.join(BUILD, "python"), "PATH": os.pathsep.join([binaries, BUILD, os.environ["PATH"]]), "TENON_CACHE": os.path.join(folder, "cache"),
                    "TORCHINDUCTOR_CACHE_DIR": os.path.join(folder, "inductor"), "TORCHINDUCTOR_COMPILE_THREADS": "1", "PYTHONUNBUFFERED": "1",
@@ -105,7 +117,7 @@ def start(name):
     if name == "device-in-pytorch":  # its C++ part takes a minute to compile, and is tested by itself
         environment["TENON_CACHE"] = os.environ.get("TENON_CACHE", os.path.join(BUILD, "cache"))
     log = open(os.path.join(folder, "log"), "w+", encoding="utf-8")
-    return folder, log, subprocess.Popen([sys.executable, os.path.abspath(__file__), "--follow", name], cwd=work, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+    return folder, log, subprocess.Popen([python, os.path.abspath(__file__), "--follow", name], cwd=work, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
 
 
 class Guides(unittest.TestCase):
@@ -113,7 +125,7 @@ class Guides(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.running = {name: start(name) for name in NAMES if name != "from-mxnet" or mxnet_oracle.python()}
+        cls.running = {name: start(name) for name in NAMES if not lacking(name)}
 
     @classmethod
     def tearDownClass(cls):
@@ -125,6 +137,8 @@ class Guides(unittest.TestCase):
             shutil.rmtree(folder)
 
     def follow(self, name):
+        if lacking(name):
+            self.skipTest(lacking(name))
         _, log, process = self.running[name]
         status = process.wait(timeout=600)
         log.seek(0)
@@ -143,9 +157,10 @@ class Guides(unittest.TestCase):
         self.follow("from-cpp-extension")
 
     def test_from_mxnet(self):
-        if "from-mxnet" not in self.running:
-            self.skipTest("MXNet 1.9 is not there: make test-mxnet makes .venv-mxnet-1.9")
         self.follow("from-mxnet")
+
+    def test_from_an_xla_ffi_handler(self):
+        self.follow("from-an-xla-ffi-handler")
 
     def test_every_guide_has_a_test(self):
         self.assertEqual(sorted(NAMES), sorted(os.path.basename(path)[:-3] for path in glob.glob(os.path.join(GUIDES, "*.md"))))
