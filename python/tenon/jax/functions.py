@@ -125,7 +125,7 @@ def _array(name, parameter, value, like):
     if isinstance(value, (bool, int, float, complex)) and like is not None and not parameter["host"]:
         return jnp.asarray(value, like)
     try:
-        return jnp.asarray(value)
+        return jnp.zeros(0, int) if parameter["host"] and isinstance(value, (list, tuple)) and not value else jnp.asarray(value)
     except TypeError as error:
         raise TypeError(f"{name}: argument {parameter['name']}: {error}") from None
 

@@ -101,9 +101,14 @@ def plan(call, flows, smooth):
         return Plan(call, flows, smooth, tuple(range(count)), ())
     read, owners = _names_read(name), _operand_owners(call)
     names = [p["name"] for p in inputs_of(name)]
-    kept = tuple(i for i, owner in enumerate(owners) if names[owner] in read)
+    known = {i for i, _ in call.known}
+    kept = tuple(i for i, owner in enumerate(owners) if names[owner] in read and owner not in known)
     results = tuple(k for k, (_, r) in enumerate(own_results(call)) if r["name"] in read)
     return Plan(call, flows, smooth, kept, results)
+
+
+class _Known(tuple):
+    """The elements of an argument that are known when the program is traced; shapes depend on them."""
 
 
 class _Shape:
@@ -131,6 +136,10 @@ class _Evaluation:
             self.names[p["name"]] = group
             if count == 1 and not isinstance(shape, list):
                 self.shapes[p["name"]] = shape[0]
+        known, indices = dict(call.known), inputs_of(name)
+        for i, elements in known.items():
+            parameter = indices[i]["name"]
+            self.names[parameter] = _Known(elements) if len(self.shapes[parameter]) else elements[0]
         for k in plan.results:
             self.names[own_results(call)[k][1]["name"]] = kept.pop(0)
         by_buffer = dict(zip(plan.smooth, cotangents))
@@ -184,12 +193,12 @@ class _Evaluation:
             return self.names[value.name]
         if not isinstance(value, Node):
             return value
-        if value.name == "core::shape" and isinstance(value.values[0], Name) and value.values[0].name in self.shapes and len(value.values) == 1 and not value.named:
-            return _Shape(self.shapes[value.values[0].name])
+        if value.name == "core::shape" and len(value.values) == 1:
+            return _Shape(self._shape_of(value.values[0])[value.named.get("start", 0):value.named.get("end")])
         if value.name in _OWN and not value.named:
             arguments = [self._argument(v) for v in value.values]
             if len(arguments) == 1 or isinstance(arguments[1], _Shape):
-                return _OWN[value.name](*(a.extents if isinstance(a, _Shape) else a for a in arguments))
+                return _OWN[value.name](*map(self._own_argument, arguments))
         from .functions import Function
         function = Function(_core.find(value.name))
         given = list(zip(function.parameters, (self._argument(v) for v in value.values)))
@@ -198,6 +207,16 @@ class _Evaluation:
         arguments = {p["name"]: self._tensor(p, v) if p["tensor"] else v for p, v in given if v is not None}
         optional = any(r["optional"] for r in results_of(value.name))
         return function.call(arguments, wanted=wanted if optional else 0)
+
+    def _shape_of(self, value):
+        """Returns the shape of an expression; it is known when the program is traced."""
+        if isinstance(value, Name) and value.name in self.shapes:
+            return tuple(self.shapes[value.name])
+        return tuple(self._argument(value).shape)
+
+    def _own_argument(self, value):
+        """Converts an argument of JAX's own operators: a number gets the dtype of the gradient."""
+        return value.extents if isinstance(value, _Shape) else jnp.asarray(value, self.like.dtype) if isinstance(value, float) else value
 
     def _argument(self, value):
         """Evaluates an argument of a call; of a call with several results it is the first one."""
@@ -208,9 +227,11 @@ class _Evaluation:
         """Converts numbers to arrays."""
         if isinstance(value, _Shape):
             return value.extents
+        if isinstance(value, _Known):
+            return tuple(value)
         if isinstance(value, (list, tuple)) and any(hasattr(v, "dtype") for v in value):
             return list(value)
-        if hasattr(value, "dtype"):
+        if hasattr(value, "dtype") or type(value).__name__ == "_DimExpr":
             return value
         whole = all(isinstance(v, int) and not isinstance(v, bool) for v in (value if isinstance(value, (list, tuple)) else [value]))
         if whole and parameter["host"]:

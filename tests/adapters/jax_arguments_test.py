@@ -1,0 +1,50 @@
+"""Arguments of the functions for JAX: lists of arrays, Python numbers that shapes depend on, and what gradient formulas do with them."""
+import os
+import sys
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
+sys.path[:0] = [os.path.join(BUILD, "python"), os.path.dirname(os.path.abspath(__file__))]
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+jax.config.update("jax_enable_x64", True)
+import tenon.jax
+import totals
+
+core = tenon.jax.register("core")
+x = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def gradient(function):
+    """The gradient of the sum of the results' squares."""
+    return np.asarray(jax.jit(jax.grad(lambda x: jnp.sum(function(x) ** 2)))(x))
+
+
+class Arguments(unittest.TestCase):
+    def test_a_list_of_arrays_reaches_the_operator(self):
+        found = jax.jit(lambda a, b: core.concat([a, b, a], axis=1))(x, x[:, :1])
+        np.testing.assert_array_equal(found, np.concatenate([x, x[:, :1], x], 1))
+
+    def test_an_empty_shape_is_a_list_of_integers(self):
+        self.assertEqual(jax.jit(lambda x: core.sum_to(x, ()))(x), x.sum())
+
+    def test_gradients_know_the_numbers_that_the_call_was_given(self):
+        np.testing.assert_allclose(gradient(lambda x: core.reduce_sum(x, (1,), keepdims=False)), gradient(lambda x: x.sum(1)))
+        np.testing.assert_allclose(gradient(lambda x: core.cum_sum(x, 1)), gradient(lambda x: x.cumsum(1)))
+        np.testing.assert_allclose(gradient(lambda x: core.unsqueeze(x, (0, -1))), gradient(lambda x: x))
+
+    def test_numbers_in_formulas_have_the_dtype_of_the_gradient(self):
+        places = np.array([[1, 0], [2, 2]])
+        np.testing.assert_allclose(gradient(lambda x: core.gather_elements(x, places, axis=1)), gradient(lambda x: jnp.take_along_axis(x, places, 1)))
+
+    def test_formulas_read_shapes_of_results_and_parts_of_shapes(self):
+        np.testing.assert_allclose(gradient(lambda x: core.global_max_pool(x[None])), gradient(lambda x: x.max(1)))
+        patches = lambda x: core.col2im_backward(x[None, None], (1, 4, 2), (2, 2))  # noqa: E731
+        np.testing.assert_allclose(gradient(patches), gradient(lambda x: jnp.stack([x[0, :2], x[0, 1:], x[1, :2], x[1, 1:]])))
+
+
+if __name__ == "__main__":
+    totals.main()
