@@ -40,7 +40,6 @@ static const xla_bytes_t *find_text(const xla_frame_t *frame) {
 /* The handler of the CPU. Its name is the custom call's target, "tenon_cpu". */
 EXPORT xla_error_t *tenon_jax_cpu(xla_frame_t *frame);
 EXPORT xla_error_t *tenon_jax_cpu(xla_frame_t *frame) {
-  call_threads_t threads;
   if (answer_query(frame)) return NULL;
   if (frame->stage != XLA_STAGE_EXECUTE) return NULL;
   if (frame->size < XLA_FRAME_SIZE)
@@ -54,11 +53,12 @@ EXPORT xla_error_t *tenon_jax_cpu(xla_frame_t *frame) {
   const site_t *site = NULL;
   tenon_status_t status = site_find(text->data, text->size, &site);
   if (status != TENON_OK) return create_error(frame, status, tenon_error());
+  if (site_run(site, frame, &status))
+    return status == TENON_OK ? NULL : create_error(frame, status, tenon_error());
+  call_threads_t threads;
   call_enter_threads(&threads, frame);
-  if (!site_run(site, frame, &status)) {
-    status = call_run(site->call, frame);
-    if (status == TENON_OK) site_remember(site, text->data, frame);
-  }
+  status = call_run(site->call, frame);
   call_leave_threads(&threads);
+  if (status == TENON_OK) site_remember(site, text->data, frame);
   return status == TENON_OK ? NULL : create_error(frame, status, tenon_error());
 }

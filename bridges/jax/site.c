@@ -7,7 +7,8 @@
 
 enum {
   SLOTS = 4096, /* a power of two */
-  PROBES = 4
+  PROBES = 4,
+  SMALL = 4096 /* elements of all tensors of a call that is too short for several threads */
 };
 
 /* Where a text lay when it was looked up before. XLA keeps the text of a call at one address, so
@@ -71,8 +72,10 @@ tenon_status_t site_find(const char *text, size_t size, const site_t **out_site)
 }
 
 static bool has_shape(const tenon_tensor_t *view, int32_t dtype, const xla_buffer_t *buffer) {
-  return buffer->dtype == dtype && buffer->rank == view->ndim &&
-         memcmp(buffer->dims, view->shape, (size_t)view->ndim * sizeof *view->shape) == 0;
+  if (buffer->dtype != dtype || buffer->rank != view->ndim) return false;
+  for (int32_t d = 0; d < view->ndim; d++) /* too few for memcmp */
+    if (buffer->dims[d] != view->shape[d]) return false;
+  return true;
 }
 
 static bool has_shapes(const site_t *site, const xla_buffers_t *buffers, uint32_t first,
@@ -117,6 +120,7 @@ static size_t count_extents(const xla_buffers_t *buffers) {
 static site_t *make_site(const call_t *call, const xla_frame_t *frame) {
   const size_t count = (size_t)(frame->operands.count + frame->results.count);
   const size_t extents = count_extents(&frame->operands) + count_extents(&frame->results);
+  int64_t elements = 0;
   const size_t views = sizeof(site_t) + count * sizeof(tenon_tensor_t);
   site_t *site = calloc(1, views + extents * sizeof(int64_t) + count * sizeof(int32_t));
   if (!site) return NULL;
@@ -127,6 +131,9 @@ static site_t *make_site(const call_t *call, const xla_frame_t *frame) {
   site->dtypes = (int32_t *)(next + extents);
   next = set_views(site, &frame->operands, 0, next);
   (void)set_views(site, &frame->results, site->operand_count, next);
+  for (size_t k = 0; k < count; k++)
+    elements += tenon_count(&site->views[k]);
+  site->is_small = elements <= SMALL;
   return site;
 }
 
@@ -167,6 +174,9 @@ bool site_run(const site_t *site, const xla_frame_t *frame, tenon_status_t *out_
     views[k].data = call_data(frame->results.items[o]);
     outputs[o] = &views[k];
   }
+  call_threads_t threads;
+  if (!site->is_small) call_enter_threads(&threads, frame);
   *out_status = tenon_op_run(call->op, call->values + call->input_count, inputs, outputs);
+  if (!site->is_small) call_leave_threads(&threads);
   return true;
 }

@@ -10,6 +10,7 @@ typedef struct site_t { /* It stays until the process ends. */
   const call_t *call;
   uint32_t operand_count;
   uint32_t result_count;
+  bool is_small;   /* the call uses no threads */
   int32_t *dtypes; /* XLA's dtype of each operand, then of each result; NULL: no shapes are known */
   tenon_tensor_t views[]; /* of each operand, then of each result; without data */
 } site_t;
