@@ -1,0 +1,190 @@
+/* Lowers dot_general and dot to core::matmul: batch axes come first, the contracted axes are
+ * joined, and the free axes of each side are joined where there is not exactly one. */
+#include <string.h>
+
+#include "lower/arguments.h"
+#include "lower/expression.h"
+#include "lower/lower.h"
+
+typedef struct side_t { /* One operand of a product. */
+  int64_t batch[HLO_INTS_MAX];
+  int64_t contracted[HLO_INTS_MAX];
+  int64_t free[HLO_INTS_MAX];
+  int32_t batch_count;
+  int32_t contracted_count;
+  int32_t free_count;
+} side_t;
+
+/* reading */
+
+/* Reads the axes [..] x [..] of both sides, or the two attributes of the generic form. */
+static void read_pair(hlo_lower_t *lower, const char *name, const char *const fields[2],
+                      int64_t *out[2], int32_t *out_counts[2]) {
+  const hlo_attr_t *pair = hlo_attr(lower, name, NULL);
+  const hlo_attr_t *numbers = hlo_attr(lower, "dot_dimension_numbers", NULL);
+  for (int i = 0; i < 2; i++) {
+    const hlo_attr_t *axes = numbers ? hlo_attr_find(numbers, fields[i]) : NULL;
+    if (pair && pair->kind == HLO_ATTR_LIST && pair->count == 2) axes = &pair->items[i];
+    int32_t count = hlo_ints_of(lower, axes, out[i]);
+    *out_counts[i] = count < 0 ? 0 : count;
+  }
+}
+
+static void check_side(hlo_lower_t *lower, side_t *side, int32_t ndim) {
+  int64_t all[2 * HLO_INTS_MAX];
+  int32_t count = 0;
+  for (int32_t i = 0; i < side->batch_count; i++)
+    all[count++] = side->batch[i];
+  for (int32_t i = 0; i < side->contracted_count; i++)
+    all[count++] = side->contracted[i];
+  for (int32_t i = 0; i < count && !hlo_stopped(lower); i++)
+    if (all[i] < 0 || all[i] >= ndim || hlo_contains(all, i, all[i]))
+      hlo_wrong(lower, "axis %lld does not exist or occurs twice", (long long)all[i]);
+  for (int64_t i = 0; i < ndim; i++)
+    if (!hlo_contains(all, count, i)) side->free[side->free_count++] = i;
+}
+
+static void read_sides(hlo_lower_t *lower, side_t *a, side_t *b) {
+  static const char *const batch[] = {"lhs_batching_dimensions", "rhs_batching_dimensions"};
+  static const char *const contracted[] = {"lhs_contracting_dimensions",
+                                           "rhs_contracting_dimensions"};
+  read_pair(lower, "batching_dims", batch, (int64_t *[]){a->batch, b->batch},
+            (int32_t *[]){&a->batch_count, &b->batch_count});
+  read_pair(lower, "contracting_dims", contracted, (int64_t *[]){a->contracted, b->contracted},
+            (int32_t *[]){&a->contracted_count, &b->contracted_count});
+  if (a->batch_count != b->batch_count || a->contracted_count != b->contracted_count)
+    hlo_wrong(lower, "the operands have different numbers of batch or contracted axes");
+  check_side(lower, a, hlo_operand_type(lower, 0)->ndim);
+  check_side(lower, b, hlo_operand_type(lower, 1)->ndim);
+}
+
+/* lowering */
+
+/* Returns the product of the extents of some axes; -1: one is unknown. */
+static int64_t extent_of(const hlo_type_t *type, const int64_t *axes, int32_t count) {
+  int64_t product = 1;
+  for (int32_t i = 0; i < count; i++) {
+    if (type->dims[axes[i]] < 0) return -1;
+    product *= type->dims[axes[i]];
+  }
+  return product;
+}
+
+/* Brings an operand into the form [batch..., rows, columns], where the contracted axes are the
+ * columns of the left side and the rows of the right side. */
+static tenon_edge_t arrange_side(hlo_lower_t *lower, tenon_edge_t x, const hlo_type_t *type,
+                                 const side_t *side, bool is_left) {
+  int64_t perm[TENON_RANK_MAX];
+  int64_t dims[TENON_RANK_MAX + 2];
+  int32_t count = 0;
+  const int64_t *first = is_left ? side->free : side->contracted;
+  const int64_t *second = is_left ? side->contracted : side->free;
+  int32_t first_count = is_left ? side->free_count : side->contracted_count;
+  int32_t second_count = is_left ? side->contracted_count : side->free_count;
+  for (int32_t i = 0; i < side->batch_count; i++) {
+    dims[count] = type->dims[side->batch[i]];
+    perm[count++] = side->batch[i];
+  }
+  dims[side->batch_count] = extent_of(type, first, first_count);
+  dims[side->batch_count + 1] = extent_of(type, second, second_count);
+  for (int32_t i = 0; i < first_count; i++)
+    perm[count++] = first[i];
+  for (int32_t i = 0; i < second_count; i++)
+    perm[count++] = second[i];
+  x = hlo_transpose(lower, x, perm, count);
+  if (first_count == 1 && second_count == 1) return x;
+  int32_t unknown = 0;
+  for (int32_t i = 0; i < side->batch_count + 2; i++)
+    unknown += dims[i] < 0;
+  /* Batch axes keep their places, so reshape() can copy their extents. */
+  for (int32_t i = 0; i < side->batch_count && unknown > 1; i++)
+    if (dims[i] < 0) {
+      dims[i] = 0;
+      unknown--;
+    }
+  if (unknown > 1) hlo_missing(lower, "products with more than one unknown extent to be joined");
+  if (side->batch_count + 2 > TENON_RANK_MAX) hlo_missing(lower, "products of so many axes");
+  if (hlo_stopped(lower)) return EDGE_NONE;
+  tenon_edge_t shape = hlo_ints(lower, dims, side->batch_count + 2);
+  return hlo_run(lower, EDGES(x, shape), "reshape(a, b, allow_zero=%s)",
+                 unknown || !hlo_type_is_static(type) ? "False" : "True");
+}
+
+/* Splits the joined free axes of the product again. */
+static tenon_edge_t restore_axes(hlo_lower_t *lower, tenon_edge_t product, const side_t *a,
+                                 const side_t *b) {
+  const hlo_type_t *type = hlo_result_type(lower, 0);
+  int64_t dims[TENON_RANK_MAX];
+  int32_t unknown = 0;
+  if (a->free_count == 1 && b->free_count == 1) return product;
+  for (int32_t i = 0; i < type->ndim; i++) {
+    dims[i] = type->dims[i];
+    if (dims[i] < 0 && i < a->batch_count)
+      dims[i] = 0;
+    else
+      unknown += dims[i] < 0;
+  }
+  if (unknown > 1) hlo_missing(lower, "products with more than one unknown extent to be joined");
+  if (type->ndim != a->batch_count + a->free_count + b->free_count)
+    hlo_wrong(lower, "the result has another number of axes than its operands give");
+  if (hlo_stopped(lower)) return EDGE_NONE;
+  tenon_edge_t shape = hlo_ints(lower, dims, type->ndim);
+  return hlo_run(lower, EDGES(product, shape), "reshape(a, b, allow_zero=%s)",
+                 hlo_type_is_static(type) ? "True" : "False");
+}
+
+/* Multiplies two real parts. The operands are computed in the dtype of the result. */
+static tenon_edge_t multiply(hlo_lower_t *lower, tenon_edge_t x, tenon_edge_t y, const side_t *a,
+                             const side_t *b) {
+  tenon_dtype_t dtype = hlo_part_dtype(hlo_result_type(lower, 0)->dtype);
+  tenon_dtype_t kept = dtype;
+  if (hlo_is_bool(dtype)) dtype = tenon_dtype(TENON_I32);
+  x = arrange_side(lower, hlo_cast(lower, x, dtype), hlo_operand_type(lower, 0), a, true);
+  y = arrange_side(lower, hlo_cast(lower, y, dtype), hlo_operand_type(lower, 1), b, false);
+  tenon_edge_t product = hlo_run(lower, EDGES(x, y), "matmul(a, b)");
+  return hlo_cast(lower, restore_axes(lower, product, a, b), kept);
+}
+
+static void lower_product(hlo_lower_t *lower, const side_t *a, const side_t *b) {
+  hlo_bound_t x = *hlo_operand(lower, 0);
+  hlo_bound_t y = *hlo_operand(lower, 1);
+  if (hlo_stopped(lower)) return;
+  tenon_edge_t real = multiply(lower, x.edge, y.edge, a, b);
+  if (x.imaginary == EDGE_NONE && y.imaginary == EDGE_NONE) {
+    hlo_give(lower, 0, real);
+    return;
+  }
+  if (x.imaginary == EDGE_NONE || y.imaginary == EDGE_NONE)
+    hlo_wrong(lower, "only one operand is complex");
+  tenon_edge_t both = multiply(lower, x.imaginary, y.imaginary, a, b);
+  tenon_edge_t left = multiply(lower, x.imaginary, y.edge, a, b);
+  tenon_edge_t right = multiply(lower, x.edge, y.imaginary, a, b);
+  hlo_give_bound(lower, 0,
+                 hlo_complex(hlo_run(lower, EDGES(real, both), "sub(a, b)"),
+                             hlo_run(lower, EDGES(left, right), "add(a, b)")));
+}
+
+static void lower_dot_general(hlo_lower_t *lower) {
+  side_t *sides = hlo_lower_take(lower, 2, sizeof *sides);
+  if (!sides) return;
+  read_sides(lower, &sides[0], &sides[1]);
+  lower_product(lower, &sides[0], &sides[1]);
+}
+
+/* The older product of vectors and matrices. */
+static void lower_dot(hlo_lower_t *lower) {
+  side_t *sides = hlo_lower_take(lower, 2, sizeof *sides);
+  if (!sides) return;
+  sides[0].contracted_count = sides[1].contracted_count = 1;
+  sides[0].contracted[0] = hlo_operand_type(lower, 0)->ndim - 1;
+  check_side(lower, &sides[0], hlo_operand_type(lower, 0)->ndim);
+  check_side(lower, &sides[1], hlo_operand_type(lower, 1)->ndim);
+  lower_product(lower, &sides[0], &sides[1]);
+}
+
+static const hlo_row_t rows[] = {
+    {"stablehlo.dot", NULL, NULL, NULL, lower_dot, 0, NULL},
+    {"stablehlo.dot_general", NULL, NULL, NULL, lower_dot_general, 0, NULL},
+};
+
+HLO_ROWS(hlo_rows_dot);

@@ -1,0 +1,445 @@
+/* Lowers element-wise operations: most by a text, the others by functions here. Operands that were
+ * broadcast before are used without their copies, because core operators broadcast by themselves.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "lower/arguments.h"
+#include "lower/expression.h"
+#include "lower/lower.h"
+#include "lower/math.h"
+
+/* texts */
+
+/* Lists the edges of the operands. An operand that was broadcast is replaced by what it was before
+ * if another operand has all extents. */
+static size_t operand_edges(hlo_lower_t *lower, tenon_edge_t *edges) {
+  size_t count = 0;
+  bool has_full = false;
+  for (int32_t i = 0; i < lower->op->operand_count; i++) {
+    const hlo_bound_t *bound = hlo_operand(lower, i);
+    has_full |= bound->narrow == EDGE_NONE &&
+                lower->op->operands[i]->type->ndim == hlo_result_type(lower, 0)->ndim;
+  }
+  for (int32_t i = 0; i < lower->op->operand_count && count < 6; i++) {
+    const hlo_bound_t *bound = hlo_operand(lower, i);
+    edges[count++] = has_full && bound->narrow != EDGE_NONE ? bound->narrow : bound->edge;
+    if (bound->imaginary != EDGE_NONE) edges[count++] = bound->imaginary;
+    if (bound->edge == EDGE_NONE) hlo_wrong(lower, "operand %d is not a tensor", (int)i);
+    if (!has_full && bound->imaginary == EDGE_NONE) has_full = true;
+  }
+  return count;
+}
+
+/* The number of operands that a text expects: its greatest letter. */
+static int32_t text_operands(const char *text) {
+  int32_t most = 0;
+  for (const char *p = text; *p; p++) {
+    bool is_letter = *p >= 'a' && *p <= 'f' &&
+                     (p == text || !strchr("abcdefghijklmnopqrstuvwxyz_"
+                                           "0123456789",
+                                           p[-1]));
+    bool is_alone = !strchr("abcdefghijklmnopqrstuvwxyz_(0123456789", p[1]) || !p[1];
+    if (is_letter && is_alone && *p - 'a' + 1 > most) most = *p - 'a' + 1;
+  }
+  return most;
+}
+
+void hlo_lower_text(hlo_lower_t *lower) {
+  tenon_edge_t edges[8];
+  tenon_edge_t imaginary = EDGE_NONE;
+  const hlo_row_t *row = lower->row;
+  const char *text = row->text;
+  bool is_complex = false;
+  if (lower->op->operand_count != text_operands(row->text)) {
+    hlo_wrong(lower, "expected %d operands, found %d", (int)text_operands(row->text),
+              (int)lower->op->operand_count);
+    return;
+  }
+  for (int32_t i = 0; i < lower->op->operand_count; i++)
+    is_complex |= hlo_operand(lower, i)->imaginary != EDGE_NONE;
+  if (is_complex) {
+    text = row->complex_text;
+    if (!text) hlo_missing(lower, "operands that are complex");
+  } else if (row->bool_text && hlo_is_bool(hlo_operand_type(lower, 0)->dtype)) {
+    text = row->bool_text;
+  }
+  size_t count = operand_edges(lower, edges);
+  if (is_complex && count < 2 * (size_t)lower->op->operand_count)
+    hlo_missing(lower, "operands of which only one is complex");
+  if (hlo_stopped(lower)) return;
+  tenon_edge_t real = hlo_run_text(lower, edges, count, text, &imaginary);
+  hlo_give_bound(lower, 0, hlo_complex(real, imaginary));
+}
+
+/* integers and bits */
+
+tenon_dtype_t hlo_integers_like(tenon_dtype_t dtype, bool is_signed) {
+  return (tenon_dtype_t){.code = is_signed ? 0 : 1, .bits = dtype.bits, .lanes = 1};
+}
+
+/* Shifts. The core operators fill with the sign if the dtype has one, and give 0 for shifts by the
+ * width or more. */
+static void lower_shift_logical(hlo_lower_t *lower) {
+  tenon_dtype_t dtype = hlo_operand_type(lower, 0)->dtype;
+  const char *bits = tenon_dtype_name(hlo_integers_like(dtype, false));
+  hlo_give(lower, 0,
+           hlo_run(lower, EDGES(hlo_edge(lower, 0), hlo_edge(lower, 1)),
+                   "bit_cast(shift_right(bit_cast(a, to=%s), bit_cast(b, to=%s)), to=%s)", bits,
+                   bits, tenon_dtype_name(dtype)));
+}
+
+static void lower_shift_arithmetic(hlo_lower_t *lower) {
+  tenon_dtype_t dtype = hlo_operand_type(lower, 0)->dtype;
+  const char *bits = tenon_dtype_name(hlo_integers_like(dtype, true));
+  int most = dtype.bits - 1;
+  /* A shift by the width or more is a shift by one bit less. */
+  hlo_give(lower, 0,
+           hlo_run(lower, EDGES(hlo_edge(lower, 0), hlo_edge(lower, 1)),
+                   "bit_cast(shift_right(bit_cast(a, to=%s), where(greater_equal(bit_cast(b, "
+                   "to=%s), %d:%s), %d:%s, bit_cast(b, to=%s))), to=%s)",
+                   bits, tenon_dtype_name(hlo_integers_like(dtype, false)), most,
+                   tenon_dtype_name(hlo_integers_like(dtype, false)), most, bits, bits,
+                   tenon_dtype_name(dtype)));
+}
+
+/* Counts the bits that are 1, by sums of ever wider groups. `x` is unsigned. */
+static tenon_edge_t count_bits(hlo_lower_t *lower, tenon_edge_t x) {
+  tenon_dtype_t dtype = hlo_dtype(lower, x);
+  uint64_t all = dtype.bits == 64 ? UINT64_MAX : (UINT64_C(1) << dtype.bits) - 1;
+  for (int width = 1; width < dtype.bits; width *= 2) {
+    uint64_t mask = all / ((UINT64_C(1) << width) + 1);
+    /* A mask of 64 bits has too many digits for a number of a text. */
+    tenon_tensor_t *tensor = NULL;
+    if (hlo_stopped(lower) || hlo_has_failed(lower, tenon_tensor_create(dtype, 0, NULL, &tensor)))
+      return EDGE_NONE;
+    memcpy(tensor->data, &mask, dtype.bits / 8);
+    tenon_edge_t kept = hlo_tensor(lower, tensor);
+    x = hlo_run(lower, EDGES(x, kept),
+                "add(bitwise_and(a, b), bitwise_and(shift_right(a, %d:a), b))", width);
+  }
+  return x;
+}
+
+static void lower_popcnt(hlo_lower_t *lower) {
+  tenon_dtype_t dtype = hlo_operand_type(lower, 0)->dtype;
+  tenon_edge_t x = hlo_run(lower, EDGES(hlo_edge(lower, 0)), "bit_cast(a, to=%s)",
+                           tenon_dtype_name(hlo_integers_like(dtype, false)));
+  x = count_bits(lower, x);
+  hlo_give(lower, 0, hlo_run(lower, EDGES(x), "bit_cast(a, to=%s)", tenon_dtype_name(dtype)));
+}
+
+/* Sets all bits below the highest one, and counts the others. */
+static void lower_leading_zeros(hlo_lower_t *lower) {
+  tenon_dtype_t dtype = hlo_operand_type(lower, 0)->dtype;
+  tenon_edge_t x = hlo_run(lower, EDGES(hlo_edge(lower, 0)), "bit_cast(a, to=%s)",
+                           tenon_dtype_name(hlo_integers_like(dtype, false)));
+  for (int width = 1; width < dtype.bits; width *= 2)
+    x = hlo_run(lower, EDGES(x), "bitwise_or(a, shift_right(a, %d:a))", width);
+  x = count_bits(lower, hlo_run(lower, EDGES(x), "bitwise_not(a)"));
+  hlo_give(lower, 0, hlo_run(lower, EDGES(x), "bit_cast(a, to=%s)", tenon_dtype_name(dtype)));
+}
+
+/* comparison */
+
+tenon_edge_t hlo_total_order(hlo_lower_t *lower, tenon_edge_t x) {
+  tenon_dtype_t dtype = hlo_dtype(lower, x);
+  if (!hlo_is_float(dtype) || hlo_stopped(lower)) return x;
+  tenon_dtype_t integers = hlo_integers_like(dtype, true);
+  tenon_edge_t bits = hlo_run(lower, EDGES(x), "bit_cast(a, to=%s)", tenon_dtype_name(integers));
+  /* Negative floats grow downwards: all bits but the sign are inverted. */
+  tenon_edge_t flipped = hlo_run(
+      lower, EDGES(bits), "bitwise_not(bitwise_xor(a, shift_left(1:a, %d:a)))", dtype.bits - 1);
+  return hlo_run(lower, EDGES(bits, flipped), "where(less(a, 0:a), b, a)");
+}
+
+tenon_edge_t hlo_compare(hlo_lower_t *lower, const char *direction, tenon_edge_t a,
+                         tenon_edge_t b) {
+  static const struct {
+    const char *direction;
+    const char *text;
+    const char *bool_text;
+  } texts[] = {
+      {"EQ", "equal(a, b)", "equal(a, b)"},      {"NE", "not_equal(a, b)", "not_equal(a, b)"},
+      {"LT", "less(a, b)", "and(not(a), b)"},    {"LE", "less_equal(a, b)", "or(not(a), b)"},
+      {"GT", "greater(a, b)", "and(a, not(b))"}, {"GE", "greater_equal(a, b)", "or(a, not(b))"},
+  };
+  if (hlo_stopped(lower)) return EDGE_NONE;
+  bool is_bool = hlo_is_bool(hlo_dtype(lower, a));
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    if (strcmp(texts[i].direction, direction) == 0)
+      return hlo_run_text(lower, EDGES(a, b), is_bool ? texts[i].bool_text : texts[i].text, NULL);
+  hlo_wrong(lower, "expected a direction EQ, NE, LT, LE, GT or GE, found %.30s", direction);
+  return EDGE_NONE;
+}
+
+static void lower_compare(hlo_lower_t *lower) {
+  tenon_edge_t edges[8] = {EDGE_NONE};
+  const char *direction = hlo_attr_word(lower, "word0", "comparison_direction", "");
+  const char *kind = hlo_attr_word(lower, "word1", "compare_type", "");
+  if (lower->op->operand_count != 2) hlo_wrong(lower, "expected 2 operands");
+  if (hlo_stopped(lower)) return;
+  size_t count = operand_edges(lower, edges);
+  if (count == 4) {
+    bool is_equal = strcmp(direction, "EQ") == 0;
+    if (!is_equal && strcmp(direction, "NE") != 0)
+      hlo_wrong(lower, "complex numbers have no order");
+    tenon_edge_t real = hlo_compare(lower, direction, edges[0], edges[2]);
+    tenon_edge_t imaginary = hlo_compare(lower, direction, edges[1], edges[3]);
+    hlo_give(lower, 0, hlo_run(lower, EDGES(real, imaginary), is_equal ? "and(a, b)" : "or(a, b)"));
+    return;
+  }
+  if (count != 2) hlo_wrong(lower, "the operands have different element types");
+  if (strcmp(kind, "TOTALORDER") == 0) {
+    edges[0] = hlo_total_order(lower, edges[0]);
+    edges[1] = hlo_total_order(lower, edges[1]);
+  }
+  hlo_give(lower, 0, hlo_compare(lower, direction, edges[0], edges[1]));
+}
+
+/* conversion */
+
+/* A constant that is converted remains a constant if it has integers. */
+static void lower_convert(hlo_lower_t *lower) {
+  const hlo_bound_t *bound = hlo_operand(lower, 0);
+  const hlo_type_t *type = hlo_result_type(lower, 0);
+  if (hlo_stopped(lower) || type->kind != HLO_TENSOR) return;
+  tenon_dtype_t dtype = hlo_part_dtype(type->dtype);
+  tenon_edge_t real = hlo_cast(lower, bound->edge, dtype);
+  tenon_edge_t imaginary = EDGE_NONE;
+  if (hlo_is_complex(type))
+    imaginary = bound->imaginary == EDGE_NONE ? hlo_run(lower, EDGES(real), "expand(0:a, shape(a))")
+                                              : hlo_cast(lower, bound->imaginary, dtype);
+  hlo_bound_t made = hlo_complex(real, imaginary);
+  if (bound->narrow != EDGE_NONE && imaginary == EDGE_NONE)
+    made.narrow = hlo_cast(lower, bound->narrow, dtype);
+  if (dtype.code <= 1 && bound->constant && bound->constant->tensor->dtype.code <= 1)
+    made.constant = bound->constant;
+  hlo_give_bound(lower, 0, made);
+}
+
+/* Parts of wider elements become a new last axis, or the last axis becomes wider elements. The
+ * parts are taken from the integer with the same bits, the lowest first. */
+static void lower_bitcast(hlo_lower_t *lower) {
+  tenon_edge_t x = hlo_edge(lower, 0);
+  const hlo_type_t *type = hlo_result_type(lower, 0);
+  tenon_dtype_t from = hlo_operand_type(lower, 0)->dtype;
+  tenon_dtype_t to = type->dtype;
+  if (hlo_stopped(lower)) return;
+  tenon_dtype_t wide = hlo_integers_like(from.bits > to.bits ? from : to, false);
+  tenon_dtype_t narrow = hlo_integers_like(from.bits > to.bits ? to : from, false);
+  int ratio = wide.bits / narrow.bits;
+  const char *wide_name = tenon_dtype_name(wide);
+  if (lower->elements && ratio > 1) hlo_missing(lower, "another width of elements in a region");
+  if (from.bits > to.bits) {
+    x = hlo_run(lower, EDGES(x), "bit_cast(a, to=%s)", wide_name);
+    tenon_edge_t shifts = hlo_run(lower, EDGES(hlo_iota(lower, ratio, 0, 1)),
+                                  "cast(mul(a, %d:a), to=%s)", narrow.bits, wide_name);
+    tenon_edge_t mask = hlo_run(lower, NULL, 0, "%llu:%s", (1ULL << narrow.bits) - 1, wide_name);
+    x = hlo_run(lower, EDGES(x, shifts, mask),
+                "cast(bitwise_and(shift_right(unsqueeze(a, [-1]), b), c), to=%s)",
+                tenon_dtype_name(narrow));
+  } else if (from.bits < to.bits) {
+    x = hlo_run(lower, EDGES(x), "cast(bit_cast(a, to=%s), to=%s)", tenon_dtype_name(narrow),
+                wide_name);
+    tenon_edge_t shifts = hlo_run(lower, EDGES(hlo_iota(lower, ratio, 0, 1)),
+                                  "cast(mul(a, %d:a), to=%s)", narrow.bits, wide_name);
+    x = hlo_run(lower, EDGES(x, shifts), "reduce_sum(shift_left(a, b), [-1], keepdims=False)");
+  }
+  hlo_give(lower, 0, hlo_run(lower, EDGES(x), "bit_cast(a, to=%s)", tenon_dtype_name(to)));
+}
+
+/* complex numbers */
+
+static void lower_complex(hlo_lower_t *lower) {
+  tenon_edge_t real = hlo_edge(lower, 0);
+  hlo_give_bound(lower, 0, hlo_complex(real, hlo_edge(lower, 1)));
+}
+
+static void lower_real(hlo_lower_t *lower) { hlo_give(lower, 0, hlo_operand(lower, 0)->edge); }
+
+static void lower_imaginary(hlo_lower_t *lower) {
+  const hlo_bound_t *bound = hlo_operand(lower, 0);
+  hlo_give(lower, 0,
+           bound->imaginary != EDGE_NONE
+               ? bound->imaginary
+               : hlo_run(lower, EDGES(bound->edge), "expand(0:a, shape(a))"));
+}
+
+tenon_edge_t hlo_atan2(hlo_lower_t *lower, tenon_edge_t y, tenon_edge_t x) {
+  /* atan(y / x) is in the right half; signs choose the half, also those of zeros. */
+  tenon_edge_t signed_y = hlo_run(lower, EDGES(y), "where(equal(a, 0:a), reciprocal(a), a)");
+  tenon_edge_t signed_x = hlo_run(lower, EDGES(x), "where(equal(a, 0:a), reciprocal(a), a)");
+  tenon_edge_t both_infinite = hlo_run(lower, EDGES(y, x), "and(is_inf(a), is_inf(b))");
+  tenon_edge_t is_origin = hlo_run(lower, EDGES(y, x), "and(equal(a, 0:a), equal(b, 0:b))");
+  tenon_edge_t angle = hlo_run(lower, EDGES(y, x, both_infinite, is_origin),
+                               "where(d, 0:a, where(c, 0.78539816339744831:a, "
+                               "atan(div(abs(a), abs(b)))))");
+  angle = hlo_run(lower, EDGES(angle, signed_x),
+                  "where(less(b, 0:b), sub(3.14159265358979324:a, a), a)");
+  angle = hlo_run(lower, EDGES(angle, signed_y), "where(less(b, 0:b), neg(a), a)");
+  return angle;
+}
+
+static void lower_atan2(hlo_lower_t *lower) {
+  hlo_give(lower, 0, hlo_atan2(lower, hlo_edge(lower, 0), hlo_edge(lower, 1)));
+}
+
+static void lower_log(hlo_lower_t *lower) {
+  const hlo_bound_t *x = hlo_operand(lower, 0);
+  if (x->imaginary == EDGE_NONE) {
+    hlo_give(lower, 0, hlo_run(lower, EDGES(x->edge), "log(a)"));
+    return;
+  }
+  tenon_edge_t real =
+      hlo_run(lower, EDGES(x->edge, x->imaginary), "mul(0.5:a, log(add(mul(a, a), mul(b, b))))");
+  hlo_give_bound(lower, 0, hlo_complex(real, hlo_atan2(lower, x->imaginary, x->edge)));
+}
+
+/* powers */
+
+/* Integer powers by squares; a float base has its own operator. */
+static void lower_power(hlo_lower_t *lower) {
+  const hlo_bound_t *x = hlo_operand(lower, 0);
+  const hlo_bound_t *y = hlo_operand(lower, 1);
+  if (x->imaginary == EDGE_NONE && y->imaginary == EDGE_NONE) {
+    hlo_give(lower, 0, hlo_run(lower, EDGES(x->edge, y->edge), "pow(a, b)"));
+    return;
+  }
+  if (x->imaginary == EDGE_NONE || y->imaginary == EDGE_NONE)
+    hlo_wrong(lower, "only one operand is complex");
+  /* exp(y log x), and 0 for the base 0. */
+  tenon_edge_t length =
+      hlo_run(lower, EDGES(x->edge, x->imaginary), "mul(0.5:a, log(add(mul(a, a), mul(b, b))))");
+  tenon_edge_t angle = hlo_atan2(lower, x->imaginary, x->edge);
+  tenon_edge_t scale =
+      hlo_run(lower, EDGES(length, angle, y->edge, y->imaginary), "exp(sub(mul(a, c), mul(b, d)))");
+  tenon_edge_t turn =
+      hlo_run(lower, EDGES(length, angle, y->edge, y->imaginary), "add(mul(a, d), mul(b, c))");
+  tenon_edge_t is_zero = hlo_run(lower, EDGES(length, length), "is_inf(a)");
+  hlo_give_bound(
+      lower, 0,
+      hlo_complex(hlo_run(lower, EDGES(scale, turn, is_zero), "where(c, 0:a, mul(a, cos(b)))"),
+                  hlo_run(lower, EDGES(scale, turn, is_zero), "where(c, 0:a, mul(a, sin(b)))")));
+}
+
+/* Rounds a float to fewer bits of exponent and mantissa. */
+static void lower_reduce_precision(hlo_lower_t *lower) {
+  tenon_edge_t x = hlo_edge(lower, 0);
+  const char *format = hlo_attr_word(lower, "format", NULL, "");
+  int exponent = 0, mantissa = 0;
+  if (sscanf(format, "e%dm%d", &exponent, &mantissa) != 2) {
+    exponent = (int)hlo_attr_int(lower, "exponent_bits", NULL, 0);
+    mantissa = (int)hlo_attr_int(lower, "mantissa_bits", NULL, -1);
+  }
+  const char *own = tenon_dtype_name(hlo_result_type(lower, 0)->dtype);
+  if (exponent == 8 && mantissa == 23)
+    hlo_give(lower, 0, hlo_run(lower, EDGES(x), "cast(cast(a, to=f32), to=%s)", own));
+  else if (exponent == 8 && mantissa == 7)
+    hlo_give(lower, 0, hlo_run(lower, EDGES(x), "cast(cast(a, to=bf16), to=%s)", own));
+  else if (exponent == 5 && mantissa == 10)
+    hlo_give(lower, 0, hlo_run(lower, EDGES(x), "cast(cast(a, to=f16), to=%s)", own));
+  else if (exponent == 11 && mantissa == 52)
+    hlo_give(lower, 0, x);
+  else
+    hlo_missing(lower, "the format e%dm%d: formats of f16, bf16, f32 and f64 are supported",
+                exponent, mantissa);
+}
+
+static void lower_select(hlo_lower_t *lower) {
+  tenon_edge_t edges[8];
+  if (lower->op->operand_count != 3) hlo_wrong(lower, "expected 3 operands");
+  if (hlo_stopped(lower)) return;
+  if (lower->part >= 0) {
+    hlo_give(lower, 0,
+             hlo_run(lower, EDGES(hlo_edge(lower, 0), hlo_edge(lower, 1), hlo_edge(lower, 2)),
+                     "where(a, b, c)"));
+    return;
+  }
+  size_t count = operand_edges(lower, edges);
+  hlo_give(lower, 0, hlo_run(lower, edges, count, "where(a, b, c)"));
+}
+
+static const hlo_row_t rows[] = {
+    {"stablehlo.abs", "abs(a)", NULL, "sqrt(add(mul(a, a), mul(b, b)))", hlo_lower_text,
+     HLO_ELEMENTWISE, NULL},
+    {"stablehlo.add", "add(a, b)", "or(a, b)", "add(a, c); add(b, d)", hlo_lower_text,
+     HLO_ELEMENTWISE, NULL},
+    {"stablehlo.and", "bitwise_and(a, b)", "and(a, b)", NULL, hlo_lower_text, HLO_ELEMENTWISE,
+     NULL},
+    {"stablehlo.atan2", NULL, NULL, NULL, lower_atan2, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.bitcast_convert", NULL, NULL, NULL, lower_bitcast, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.cbrt", "mul(sign(a), pow(abs(a), 0.33333333333333333:a))", NULL, NULL,
+     hlo_lower_text, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.ceil", "ceil(a)", NULL, NULL, hlo_lower_text, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.clamp", "min(max(b, a), c)", NULL, NULL, hlo_lower_text, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.compare", NULL, NULL, NULL, lower_compare, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.complex", NULL, NULL, NULL, lower_complex, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.convert", NULL, NULL, NULL, lower_convert, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.cosine", "cos(a)", NULL, "mul(cos(a), cosh(b)); neg(mul(sin(a), sinh(b)))",
+     hlo_lower_text, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.count_leading_zeros", NULL, NULL, NULL, lower_leading_zeros, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.divide", "div(a, b)", NULL,
+     "div(add(mul(a, c), mul(b, d)), add(mul(c, c), mul(d, d))); div(sub(mul(b, c), mul(a, d)), "
+     "add(mul(c, c), mul(d, d)))",
+     hlo_lower_text, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.exponential", "exp(a)", NULL, "mul(exp(a), cos(b)); mul(exp(a), sin(b))",
+     hlo_lower_text, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.exponential_minus_one", "mul(tanh(mul(a, 0.5:a)), add(exp(a), 1:a))", NULL,
+     "sub(mul(exp(a), cos(b)), 1:a); mul(exp(a), sin(b))", hlo_lower_text, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.floor", "floor(a)", NULL, NULL, hlo_lower_text, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.imag", NULL, NULL, NULL, lower_imaginary, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.is_finite", "not(or(is_nan(a), is_inf(a)))", NULL, NULL, hlo_lower_text,
+     HLO_ELEMENTWISE, NULL},
+    {"stablehlo.log", NULL, NULL, NULL, lower_log, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.log_plus_one",
+     "where(or(equal(add(a, 1:a), 1:a), equal(a, reciprocal(0:a))), a, div(mul(log(add(a, 1:a)), "
+     "a), sub(add(a, 1:a), 1:a)))",
+     NULL, NULL, hlo_lower_text, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.logistic", "sigmoid(a)", NULL, NULL, hlo_lower_text, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.maximum", "max(a, b)", "or(a, b)", NULL, hlo_lower_text, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.minimum", "min(a, b)", "and(a, b)", NULL, hlo_lower_text, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.multiply", "mul(a, b)", "and(a, b)",
+     "sub(mul(a, c), mul(b, d)); add(mul(a, d), mul(b, c))", hlo_lower_text, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.negate", "neg(a)", NULL, "neg(a); neg(b)", hlo_lower_text, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.not", "bitwise_not(a)", "not(a)", NULL, hlo_lower_text, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.or", "bitwise_or(a, b)", "or(a, b)", NULL, hlo_lower_text, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.popcnt", NULL, NULL, NULL, lower_popcnt, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.power", NULL, NULL, NULL, lower_power, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.real", NULL, NULL, NULL, lower_real, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.reduce_precision", NULL, NULL, NULL, lower_reduce_precision, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.remainder", "mod(a, b, fmod=True)", NULL, NULL, hlo_lower_text, HLO_ELEMENTWISE,
+     NULL},
+    {"stablehlo.round_nearest_afz",
+     "mul(sign(a), add(floor(abs(a)), where(greater_equal(sub(abs(a), floor(abs(a))), 0.5:a), 1:a, "
+     "0:a)))",
+     NULL, NULL, hlo_lower_text, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.round_nearest_even", "round(a)", NULL, NULL, hlo_lower_text, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.rsqrt", "rsqrt(a)", NULL, NULL, hlo_lower_text, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.select", NULL, NULL, NULL, lower_select, HLO_ELEMENTWISE | HLO_BY_PARTS, NULL},
+    {"stablehlo.shift_left", "shift_left(a, b)", NULL, NULL, hlo_lower_text, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.shift_right_arithmetic", NULL, NULL, NULL, lower_shift_arithmetic, HLO_ELEMENTWISE,
+     NULL},
+    {"stablehlo.shift_right_logical", NULL, NULL, NULL, lower_shift_logical, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.sign", "sign(a)", NULL,
+     "where(and(equal(a, 0:a), equal(b, 0:b)), 0:a, div(a, sqrt(add(mul(a, a), mul(b, b))))); "
+     "where(and(equal(a, 0:a), equal(b, 0:b)), 0:a, div(b, sqrt(add(mul(a, a), mul(b, b)))))",
+     hlo_lower_text, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.sine", "sin(a)", NULL, "mul(sin(a), cosh(b)); mul(cos(a), sinh(b))", hlo_lower_text,
+     HLO_ELEMENTWISE, NULL},
+    {"stablehlo.sqrt", "sqrt(a)", NULL,
+     "sqrt(mul(0.5:a, max(0:a, add(sqrt(add(mul(a, a), mul(b, b))), a)))); mul(where(less(b, 0:b), "
+     "-1:b, 1:b), sqrt(mul(0.5:a, max(0:a, sub(sqrt(add(mul(a, a), mul(b, b))), a)))))",
+     hlo_lower_text, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.subtract", "sub(a, b)", NULL, "sub(a, c); sub(b, d)", hlo_lower_text,
+     HLO_ELEMENTWISE, NULL},
+    {"stablehlo.tan", "tan(a)", NULL, NULL, hlo_lower_text, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.tanh", "tanh(a)", NULL,
+     "div(sinh(mul(2:a, a)), add(cosh(mul(2:a, a)), cos(mul(2:a, b)))); div(sin(mul(2:a, b)), "
+     "add(cosh(mul(2:a, a)), cos(mul(2:a, b))))",
+     hlo_lower_text, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.xor", "bitwise_xor(a, b)", "xor(a, b)", NULL, hlo_lower_text, HLO_ELEMENTWISE,
+     NULL},
+};
+
+HLO_ROWS(hlo_rows_pointwise);

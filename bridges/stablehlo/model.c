@@ -1,0 +1,194 @@
+/* Reads a file, parses it, and lowers its main function. Called by bridge.c. */
+#include "model.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/status.h"
+#include "lower/region.h"
+#include "parse/cursor.h"
+#include "parse/parse.h"
+
+/* The limit for a file, in MiB: the text of a constant has up to 20 characters for each element. */
+enum { MIB_MOST = 16 * 1024 };
+
+typedef struct model_t {
+  tn_arena_t arena;
+  char *text;
+  size_t size;
+  hlo_module_t module;
+  hlo_lower_t lower;
+} model_t;
+
+static tenon_status_t read_file(const char *path, model_t *model) {
+  struct stat about;
+  tenon_status_t status = TENON_OK;
+  FILE *file = fopen(path, "rb");
+  if (!file) return tn_fail(TENON_NOT_FOUND, "%s: %s", path, strerror(errno));
+  if (fstat(fileno(file), &about) != 0 || !S_ISREG(about.st_mode))
+    status = tn_fail(TENON_INVALID, "expected a file, found a folder or a device");
+  else if (about.st_size > (off_t)MIB_MOST << 20)
+    status = tn_fail(TENON_INVALID, "files of more than %d MiB are not supported", MIB_MOST);
+  else if (!(model->text = malloc((size_t)about.st_size + 1)))
+    status = tn_no_memory("the text of a program", (size_t)about.st_size);
+  else
+    model->size = fread(model->text, 1, (size_t)about.st_size, file);
+  if (model->text) model->text[model->size] = 0;
+  fclose(file);
+  return status;
+}
+
+/* inputs */
+
+/* Names an input or output; `number` makes the name one that no other has. */
+static const char *port_name(const char *stated, const char *otherwise, int32_t number, char *room,
+                             size_t size) {
+  snprintf(room, size, "%s%d", otherwise, (int)number);
+  return stated && *stated ? stated : room;
+}
+
+static tenon_status_t add_input(model_t *model, const char *name, const char *other,
+                                const hlo_type_t *type, tenon_edge_t *out_edge) {
+  tenon_axis_t axes[TENON_RANK_MAX] = {{0, NULL}};
+  for (int32_t i = 0; i < type->ndim; i++)
+    axes[i].extent = type->dims[i];
+  tenon_status_t status =
+      tenon_builder_input(model->lower.builder, name, type->dtype, type->ndim, axes, out_edge);
+  if (status == TENON_OK || strcmp(name, other) == 0) return status;
+  return tenon_builder_input(model->lower.builder, other, type->dtype, type->ndim, axes, out_edge);
+}
+
+static tenon_status_t add_inputs(model_t *model, const hlo_function_t *function,
+                                 hlo_bound_t *args) {
+  char room[40];
+  for (int32_t i = 0; i < function->body.arg_count; i++) {
+    const hlo_type_t *type = function->body.args[i]->type;
+    const char *stated = function->arg_names ? function->arg_names[i] : NULL;
+    const char *name = port_name(stated, "arg", i, room, sizeof room);
+    args[i] = (hlo_bound_t){
+        .edge = EDGE_NONE, .imaginary = EDGE_NONE, .narrow = EDGE_NONE, .is_set = true};
+    if (type->kind == HLO_TOKEN) continue;
+    if (type->kind != HLO_TENSOR || hlo_is_complex(type)) {
+      char text[160] = "";
+      hlo_type_text(type, text, sizeof text);
+      return tn_fail(
+          TENON_UNIMPLEMENTED,
+          "input %d is a %s: pass real and imaginary parts, or items, as inputs of their "
+          "own",
+          (int)i, text);
+    }
+    TENON_TRY(add_input(model, name, room, type, &args[i].edge));
+  }
+  return TENON_OK;
+}
+
+/* outputs */
+
+static tenon_status_t add_output(model_t *model, const char *name, const char *other,
+                                 tenon_edge_t edge) {
+  tenon_status_t status = tenon_builder_output(model->lower.builder, name, edge);
+  if (status == TENON_OK || strcmp(name, other) == 0) return status;
+  return tenon_builder_output(model->lower.builder, other, edge);
+}
+
+static tenon_status_t add_outputs(model_t *model, const hlo_function_t *function,
+                                  const hlo_bound_t *results) {
+  char room[40];
+  const hlo_op_t *last = function->body.last;
+  for (int32_t i = 0; i < last->operand_count; i++) {
+    const char *stated = i < function->result_count ? function->result_names[i] : NULL;
+    const char *name = port_name(stated, "result", i, room, sizeof room);
+    if (last->operands[i]->type->kind == HLO_TOKEN) continue;
+    if (results[i].imaginary != EDGE_NONE || results[i].edge == EDGE_NONE)
+      return tn_fail(
+          TENON_UNIMPLEMENTED,
+          "output %d is complex or a tuple: return real and imaginary parts, or items, as "
+          "outputs of their own",
+          (int)i);
+    TENON_TRY(add_output(model, name, room, results[i].edge));
+  }
+  return TENON_OK;
+}
+
+/* the whole program */
+
+static tenon_status_t say_missing(const model_t *model) {
+  tenon_status_t status = TENON_UNIMPLEMENTED;
+  char *text = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&text, &size);
+  if (!out) return tn_no_memory("a message", 0);
+  fprintf(out, "operations that are not supported:");
+  for (const hlo_missing_t *m = model->lower.missing; m; m = m->next) {
+    int line, column;
+    hlo_place(model->text, m->at, &line, &column);
+    fprintf(out, "\n  %.80s: %s (line %d", m->name, m->reason, line);
+    if (m->count > 1) fprintf(out, " and %d more", m->count - 1);
+    fprintf(out, ")");
+  }
+  if (model->lower.missing_count == HLO_MISSING_MAX) fprintf(out, "\n  and possibly more");
+  fprintf(out,
+          "\nload the libraries that define operators for them (tenon_library_load in C, --ops "
+          "LIB for the command), or write the program without them");
+  if (fclose(out) == 0) status = tn_fail(status, "%s", text);
+  free(text);
+  return status;
+}
+
+/* Returns @main, or the first public function. */
+static const hlo_function_t *main_function(const hlo_module_t *module) {
+  const hlo_function_t *function = hlo_function_find(module, "main");
+  for (const hlo_function_t *f = module->functions; f && !function; f = f->next)
+    if (f->is_public) function = f;
+  return function ? function : module->functions;
+}
+
+static tenon_status_t lower_main(model_t *model, tenon_graph_t **out_graph) {
+  hlo_lower_t *lower = &model->lower;
+  const hlo_function_t *function = main_function(&model->module);
+  int32_t count = function->body.last->operand_count;
+  hlo_bound_t *args = hlo_lower_take(lower, (size_t)function->body.arg_count, sizeof *args);
+  hlo_bound_t *results = hlo_lower_take(lower, (size_t)count, sizeof *results);
+  if (!args || !results) return lower->status;
+  TENON_TRY(tenon_builder_create(&lower->builder));
+  tenon_builder_check(lower->builder, 1);
+  if (*model->module.name) TENON_TRY(tenon_builder_name(lower->builder, model->module.name));
+  TENON_TRY(add_inputs(model, function, args));
+  (void)hlo_inline_body(lower, function, args, function->body.arg_count, results, count);
+  TENON_TRY(lower->status);
+  if (lower->missing) return say_missing(model);
+  TENON_TRY(add_outputs(model, function, results));
+  return tenon_builder_finish(lower->builder, out_graph);
+}
+
+static tenon_status_t build(model_t *model, tenon_graph_t **out_graph) {
+  TENON_TRY(hlo_parse_module(model->text, model->size, &model->arena, &model->module));
+  model->lower = (hlo_lower_t){
+      .arena = &model->arena, .text = model->text, .module = &model->module, .part = -1};
+  return lower_main(model, out_graph);
+}
+
+tenon_status_t hlo_model_read(const char *path, tenon_graph_t **out_graph) {
+  model_t model = {0};
+  TENON_TRY(read_file(path, &model));
+  /* Numbers have decimal points. */
+  locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+  if (!plain) {
+    free(model.text);
+    return tn_no_memory("a locale", 0);
+  }
+  locale_t before = uselocale(plain);
+  tenon_status_t status = build(&model, out_graph);
+  if (status != TENON_OK) status = tn_prefix(status, "%s: ", path);
+  (void)uselocale(before);
+  freelocale(plain);
+  tenon_builder_release(model.lower.builder);
+  hlo_module_release(&model.module);
+  tn_arena_clear(&model.arena);
+  free(model.text);
+  return status;
+}

@@ -1,0 +1,15 @@
+/* Reads programs of StableHLO as graphs. */
+#ifndef BRIDGES_STABLEHLO_MODEL_H
+#define BRIDGES_STABLEHLO_MODEL_H
+
+#include <tenon/tenon.h>
+
+/* Reads a program in the form of text. The function @main, or the only public one, becomes the
+ * graph; functions that it calls are inlined. Inputs have the names that the locations of the
+ * arguments state, else arg0, arg1, and so on; outputs those of jax.result_info, else result0, ...
+ *
+ * Errors: NOT_FOUND: the file does not exist; INVALID: the text is malformed, with line and column;
+ * UNIMPLEMENTED: operations are not supported, all of them with their reasons. */
+tenon_status_t hlo_model_read(const char *path, tenon_graph_t **out_graph);
+
+#endif

@@ -1,0 +1,254 @@
+/* Types of StableHLO: tensors, tuples, tokens, and scalar types of attributes. Called by
+ * attribute.c, operation.c and function.c. Invariant: the number of elements of a tensor fits into
+ * 62 bits. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "parse/parse.h"
+
+static const struct {
+  const char *name;
+  uint32_t dtype;
+} element_types[] = {
+    {"f32", TENON_F32},
+    {"i32", TENON_I32},
+    {"i1", TENON_BOOL},
+    {"f64", TENON_F64},
+    {"f16", TENON_F16},
+    {"bf16", TENON_BF16},
+    {"i64", TENON_I64},
+    {"ui32", TENON_U32},
+    {"i8", TENON_I8},
+    {"ui8", TENON_U8},
+    {"i16", TENON_I16},
+    {"ui16", TENON_U16},
+    {"ui64", TENON_U64},
+    {"si8", TENON_I8},
+    {"si16", TENON_I16},
+    {"si32", TENON_I32},
+    {"si64", TENON_I64},
+    {"index", TENON_I64},
+    {"f8E3M4", TENON_F8E3M4},
+    {"f8E4M3", TENON_F8E4M3},
+    {"f8E4M3B11FNUZ", TENON_F8E4M3B11FNUZ},
+    {"f8E4M3FN", TENON_F8E4M3FN},
+    {"f8E4M3FNUZ", TENON_F8E4M3FNUZ},
+    {"f8E5M2", TENON_F8E5M2},
+    {"f8E5M2FNUZ", TENON_F8E5M2FNUZ},
+    {"f8E8M0FNU", TENON_F8E8M0},
+};
+
+/* Finds an element type by name. The types of 2, 4 and 6 bits are refused, because nothing computes
+ * with them. */
+static bool find_element_type(const char *name, tenon_dtype_t *out_dtype) {
+  for (size_t i = 0; i < sizeof element_types / sizeof *element_types; i++)
+    if (strcmp(element_types[i].name, name) == 0) {
+      *out_dtype = tenon_dtype(element_types[i].dtype);
+      return true;
+    }
+  return false;
+}
+
+static tenon_dtype_t parse_element_type(hlo_cursor_t *cursor) {
+  tenon_dtype_t dtype = tenon_dtype(TENON_F32);
+  if (hlo_peek(cursor) == '!') {
+    hlo_fail_at(
+        cursor, cursor->at,
+        "quantised element types are not supported: write the program without quantisation");
+    return dtype;
+  }
+  const char *at = cursor->at;
+  const char *name = hlo_word(cursor, "an element type such as f32");
+  if (strcmp(name, "complex") == 0) {
+    (void)hlo_expect(cursor, "<");
+    const char *part = hlo_word(cursor, "f32 or f64");
+    (void)hlo_expect(cursor, ">");
+    if (strcmp(part, "f32") != 0 && strcmp(part, "f64") != 0)
+      hlo_fail_at(cursor, at, "expected complex<f32> or complex<f64>, found complex<%.30s>", part);
+    return tenon_dtype(strcmp(part, "f64") == 0 ? TENON_C128 : TENON_C64);
+  }
+  if (!find_element_type(name, &dtype))
+    hlo_fail_at(cursor, at,
+                "the element type %.40s is not supported: convert to another type in the program",
+                name);
+  return dtype;
+}
+
+/* Reads the extents of a tensor, each followed by an x. */
+static void parse_extents(hlo_cursor_t *cursor, hlo_type_t *type) {
+  int64_t dims[HLO_RANK_MAX];
+  int64_t total = 1;
+  const char *start = cursor->at;
+  while (isdigit((unsigned char)hlo_peek(cursor)) || *cursor->at == '?') {
+    int64_t extent = -1;
+    if (type->ndim == HLO_RANK_MAX) {
+      hlo_fail_at(cursor, start, "a tensor has more than %d dimensions, which is not supported",
+                  HLO_RANK_MAX);
+      return;
+    }
+    if (*cursor->at == '?')
+      cursor->at++;
+    else if (!hlo_integer(cursor, &extent))
+      return;
+    if (*cursor->at != 'x') {
+      hlo_expected(cursor, "'x' after an extent");
+      return;
+    }
+    cursor->at++;
+    if (extent > 0 && (total > INT64_MAX / 16 / extent)) {
+      hlo_fail_at(cursor, start, "a tensor has more than 2^59 elements: the file is damaged");
+      return;
+    }
+    if (extent > 0) total *= extent;
+    dims[type->ndim++] = extent;
+  }
+  int64_t *copy = hlo_take(cursor, (size_t)type->ndim + 1, sizeof *copy);
+  if (copy && type->ndim) memcpy(copy, dims, (size_t)type->ndim * sizeof *copy);
+  type->dims = copy;
+}
+
+static void parse_tensor_type(hlo_cursor_t *cursor, hlo_type_t *type) {
+  type->kind = HLO_TENSOR;
+  (void)hlo_expect(cursor, "<");
+  if (hlo_peek(cursor) == '*')
+    hlo_fail_at(cursor, cursor->at, "a tensor without a rank is not supported: state its rank");
+  parse_extents(cursor, type);
+  type->dtype = parse_element_type(cursor);
+  if (hlo_peek(cursor) == ',')
+    hlo_fail_at(cursor, cursor->at,
+                "tensor types with an encoding (bounds, sparsity) are not supported: export the "
+                "program with symbolic or with fixed shapes");
+  (void)hlo_expect(cursor, ">");
+}
+
+static void parse_tuple_type(hlo_cursor_t *cursor, hlo_type_t *type) {
+  hlo_list_t items = {0};
+  type->kind = HLO_TUPLE;
+  (void)hlo_expect(cursor, "<");
+  while (!hlo_failed(cursor) && hlo_peek(cursor) != '>') {
+    const hlo_type_t **item = hlo_list_add(cursor, &items, sizeof *item);
+    const hlo_type_t *read = hlo_parse_type(cursor);
+    if (item) *item = read;
+    if (!hlo_accept(cursor, ",")) break;
+  }
+  (void)hlo_expect(cursor, ">");
+  type->items = items.items;
+  type->item_count = items.count;
+}
+
+/* Reads !stablehlo.token, or the name of an alias. */
+static const hlo_type_t *parse_dialect_type(hlo_cursor_t *cursor, hlo_type_t *type) {
+  const char *at = cursor->at;
+  const char *name = hlo_name(cursor, '!', "a type");
+  if (strcmp(name, "stablehlo.token") == 0 || strcmp(name, "mhlo.token") == 0) {
+    type->kind = HLO_TOKEN;
+    return type;
+  }
+  for (const hlo_alias_t *alias = cursor->aliases; alias; alias = alias->next)
+    if (alias->name[0] == '!' && strcmp(alias->name + 1, name) == 0) return alias->attr.type;
+  hlo_fail_at(cursor, at, "the type !%.60s is not supported", name);
+  return type;
+}
+
+/* Reads a function type, of which nothing is kept. */
+static void skip_function_type(hlo_cursor_t *cursor) {
+  hlo_skip_bracket(cursor);
+  (void)hlo_expect(cursor, "->");
+  if (hlo_peek(cursor) == '(')
+    hlo_skip_bracket(cursor);
+  else
+    (void)hlo_parse_type(cursor);
+}
+
+static const hlo_type_t *parse_type(hlo_cursor_t *cursor) {
+  hlo_type_t *type = hlo_take(cursor, 1, sizeof *type);
+  char c = hlo_peek(cursor);
+  if (!type) return NULL;
+  type->kind = HLO_OTHER;
+  if (c == '!') return parse_dialect_type(cursor, type);
+  if (c == '(') {
+    skip_function_type(cursor);
+    return type;
+  }
+  const char *at = cursor->at;
+  const char *name = hlo_word(cursor, "a type such as tensor<2x3xf32>");
+  if (strcmp(name, "tensor") == 0)
+    parse_tensor_type(cursor, type);
+  else if (strcmp(name, "tuple") == 0)
+    parse_tuple_type(cursor, type);
+  else if (strcmp(name, "none") != 0 && strcmp(name, "i4") != 0 && strcmp(name, "ui4") != 0 &&
+           !find_element_type(name, &type->dtype))
+    hlo_fail_at(cursor, at, "expected a type such as tensor<2x3xf32>, found %.40s", name);
+  return type;
+}
+
+const hlo_type_t *hlo_parse_type(hlo_cursor_t *cursor) {
+  static const hlo_type_t none = {.kind = HLO_OTHER};
+  const hlo_type_t *type = hlo_enter(cursor) ? parse_type(cursor) : NULL;
+  hlo_leave(cursor);
+  return type ? type : &none;
+}
+
+static void parse_types(hlo_cursor_t *cursor, hlo_list_t *types) {
+  bool is_bracket = hlo_accept(cursor, "(");
+  while (!hlo_failed(cursor) && !(is_bracket && hlo_peek(cursor) == ')')) {
+    const hlo_type_t **item = hlo_list_add(cursor, types, sizeof *item);
+    const hlo_type_t *read = hlo_parse_type(cursor);
+    if (item) *item = read;
+    if (!hlo_accept(cursor, ",")) break;
+  }
+  if (is_bracket) (void)hlo_expect(cursor, ")");
+}
+
+void hlo_parse_signature(hlo_cursor_t *cursor, hlo_list_t *operands, hlo_list_t *results,
+                         bool *out_has_arrow) {
+  parse_types(cursor, operands);
+  *out_has_arrow = hlo_accept(cursor, "->");
+  if (*out_has_arrow) parse_types(cursor, results);
+}
+
+/* text and comparison */
+
+static const char *element_type_name(tenon_dtype_t dtype) {
+  uint32_t id = tenon_dtype_id(dtype);
+  if (id == TENON_C64) return "complex<f32>";
+  if (id == TENON_C128) return "complex<f64>";
+  for (size_t i = 0; i < sizeof element_types / sizeof *element_types; i++)
+    if (element_types[i].dtype == id) return element_types[i].name;
+  return "?";
+}
+
+void hlo_type_text(const hlo_type_t *type, char *out, size_t room) {
+  size_t used = 0;
+  if (type->kind == HLO_TENSOR) used = (size_t)snprintf(out, room, "tensor<");
+  for (int32_t i = 0; i < type->ndim && type->kind == HLO_TENSOR && used < room; i++) {
+    if (type->dims[i] < 0)
+      used += (size_t)snprintf(out + used, room - used, "?x");
+    else
+      used += (size_t)snprintf(out + used, room - used, "%lldx", (long long)type->dims[i]);
+  }
+  if (type->kind == HLO_TENSOR && used < room)
+    snprintf(out + used, room - used, "%s>", element_type_name(type->dtype));
+  if (type->kind == HLO_TUPLE) snprintf(out, room, "a tuple of %d", (int)type->item_count);
+  if (type->kind == HLO_TOKEN) snprintf(out, room, "!stablehlo.token");
+  if (type->kind == HLO_OTHER) snprintf(out, room, "another type");
+}
+
+bool hlo_type_equal(const hlo_type_t *a, const hlo_type_t *b) {
+  if (a == b) return true;
+  if (a->kind != b->kind || a->ndim != b->ndim || a->item_count != b->item_count) return false;
+  if (tenon_dtype_id(a->dtype) != tenon_dtype_id(b->dtype)) return false;
+  for (int32_t i = 0; i < a->ndim; i++)
+    if (a->dims[i] != b->dims[i]) return false;
+  for (int32_t i = 0; i < a->item_count; i++)
+    if (!hlo_type_equal(a->items[i], b->items[i])) return false;
+  return true;
+}
+
+bool hlo_type_is_static(const hlo_type_t *type) {
+  if (type->kind != HLO_TENSOR) return false;
+  for (int32_t i = 0; i < type->ndim; i++)
+    if (type->dims[i] < 0) return false;
+  return true;
+}
