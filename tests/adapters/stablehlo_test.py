@@ -1,0 +1,89 @@
+"""Programs of StableHLO as graphs: the text that JAX prints, run by Tenon, against the values that JAX computes.
+
+Each function of `Operations` is a case: it returns a function of arrays and the arrays. The text comes from
+jax.jit(...).lower(...).as_text(), so the test follows the version of JAX that is installed.
+"""
+import atexit
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
+sys.path[:0] = [os.path.join(BUILD, "python")]
+import tenon
+import tenon.graph
+
+import totals
+
+try:
+    import jax
+    import jax.numpy as jnp
+    from jax import lax
+    import stablehlo_cases
+except ImportError as error:
+    jax, missing = None, str(error)
+
+FOLDER = tempfile.mkdtemp(prefix="tenon-stablehlo-")
+atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
+
+
+def load(text, name="program.mlir"):
+    """Returns the graph of a program."""
+    path = os.path.join(FOLDER, name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return tenon.graph.load(path)
+
+
+def run(text, inputs):
+    """Runs a program and returns the list of its results."""
+    found = load(text).compile()(*[np.asarray(x) for x in inputs])
+    return [np.asarray(x) for x in (found if isinstance(found, tuple) else (found,))]
+
+
+def text_of(function, *arguments, **options):
+    return jax.jit(function, keep_unused=True).lower(*arguments).as_text(**options)
+
+
+@unittest.skipUnless(jax, "there is no JAX")
+class AgainstJax(unittest.TestCase):
+    """Results of programs."""
+    parts = 0
+
+    def check(self, function, arguments, tolerance=1e-5, reference=None, text=None):
+        expected = [np.asarray(x) for x in jax.tree.leaves(jax.jit(reference or function)(*arguments))]
+        found = run(text or text_of(function, *arguments), jax.tree.leaves(arguments))
+        self.assertEqual(len(found), len(expected))
+        for i, (value, right) in enumerate(zip(found, expected)):
+            if right.dtype == jnp.bfloat16:
+                right = right.view(np.uint16)
+                value = value.view(np.uint16) if value.dtype.itemsize == 2 else value
+            self.assertEqual((value.dtype, value.shape), (right.dtype, right.shape), f"output {i}")
+            finite = np.abs(right[np.isfinite(right)].astype(np.float64)) if right.size else right
+            scale = max(1.0, finite.max(initial=0)) if right.dtype.kind == "f" else 0
+            np.testing.assert_allclose(value.astype(np.float64), right.astype(np.float64), rtol=tolerance if scale else 0,
+                                       atol=tolerance * scale, err_msg=f"output {i}")
+
+    def test_each_operation_gives_what_jax_gives(self):
+        for name, case in stablehlo_cases.operations().items():
+            with self.subTest(name):
+                self.check(*case)
+                AgainstJax.parts += 1
+
+    def test_models_give_what_jax_gives(self):
+        for name, case in stablehlo_cases.models().items():
+            with self.subTest(name):
+                self.check(*case)
+                AgainstJax.parts += 1
+
+
+if __name__ == "__main__":
+    totals.main(lambda: AgainstJax.parts)
