@@ -281,8 +281,92 @@ def train_step(params, x, y):
     return value, jax.tree.map(lambda a, b: a - 0.1 * b, params, grads)
 
 
-def models():
+def flax_model(module, *arguments, train=False):
+    """Returns a case: the module with parameters of its own, or the gradients of a loss."""
+    variables = module.init(jax.random.PRNGKey(0), *arguments)
+    if not train:
+        return module.apply, (variables, *arguments)
+
+    def gradients(variables, *arguments):
+        def loss(params):
+            out, _ = module.apply({**variables, "params": params}, *arguments, mutable=list(variables))
+            return (out ** 2).mean()
+        return jax.value_and_grad(loss)(variables["params"])
+    return gradients, (variables, *arguments)
+
+
+def flax_cases():
+    from flax import linen as nn
+
+    class ConvNet(nn.Module):
+        is_training: bool = False
+
+        @nn.compact
+        def __call__(self, x):
+            for width in 8, 16:
+                x = nn.Conv(width, (3, 3), use_bias=False)(x)
+                x = nn.relu(nn.BatchNorm(use_running_average=not self.is_training)(x))
+                x = nn.max_pool(x, (2, 2), (2, 2))
+            x = nn.ConvTranspose(8, (3, 3), (2, 2))(x)
+            x = nn.GroupNorm(4)(nn.avg_pool(x, (2, 2), (2, 2)))
+            x = nn.Conv(8, (3, 3), feature_group_count=8)(x)
+            return nn.log_softmax(nn.Dense(10)(x.mean((1, 2))))
+
+    class Block(nn.Module):
+        @nn.compact
+        def __call__(self, x, mask):
+            y = nn.LayerNorm()(x)
+            x = x + nn.MultiHeadDotProductAttention(num_heads=4)(y, y, mask=mask)
+            y = nn.Dense(4 * x.shape[-1])(nn.LayerNorm()(x))
+            return x + nn.Dense(x.shape[-1])(nn.gelu(y))
+
+    class Encoder(nn.Module):
+        @nn.compact
+        def __call__(self, tokens):
+            x = nn.Embed(50, 32)(tokens) + nn.Embed(16, 32)(jnp.arange(tokens.shape[1]))
+            mask = nn.make_causal_mask(tokens)
+            for _ in range(2):
+                x = Block()(x, mask)
+            return nn.Dense(50)(nn.RMSNorm()(x))
+
+    class Recurrent(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            return nn.RNN(nn.GRUCell(7))(nn.RNN(nn.OptimizedLSTMCell(6))(x))
+
+    images, tokens = floats(2, 16, 16, 3), integers(0, 50, 2, 12)
     return {
-        "perceptron": (mlp, (mlp_params(4, 8, 3), floats(2, 4))),
-        "training step": (train_step, (mlp_params(4, 8, 3), floats(2, 4), np.eye(3, dtype=np.float32)[[0, 2]])),
+        "convolutional network": flax_model(ConvNet(), images),
+        "gradients of a convolutional network": flax_model(ConvNet(True), images, train=True),
+        "transformer": flax_model(Encoder(), tokens),
+        "gradients of a transformer": flax_model(Encoder(), tokens, train=True),
+        "recurrent layers": flax_model(Recurrent(), floats(2, 5, 4)),
+        "gradients of recurrent layers": flax_model(Recurrent(), floats(2, 5, 4), train=True),
+    }
+
+
+def optax_step(params, state, x, y):
+    import optax
+    loss, grads = jax.value_and_grad(lambda p: optax.softmax_cross_entropy_with_integer_labels(mlp(p, x), y).mean())(params)
+    updates, state = optax.adamw(1e-2).update(grads, state, params)
+    return loss, optax.apply_updates(params, updates), state
+
+
+def greedy_decode(weights, start):
+    """Writes each next token into a buffer, as generation with a cache does."""
+    def step(i, buffer):
+        scores = weights[buffer[i]] @ weights.T
+        return buffer.at[i + 1].set(jnp.argmax(scores).astype(jnp.int32))
+    return lax.fori_loop(0, 7, step, jnp.zeros(8, jnp.int32).at[0].set(start))
+
+
+def models():
+    import optax
+    params = mlp_params(4, 8, 3)
+    return {
+        "perceptron": (mlp, (params, floats(2, 4))),
+        "training step": (train_step, (params, floats(2, 4), np.eye(3, dtype=np.float32)[[0, 2]])),
+        "training step of optax": (optax_step, (params, optax.adamw(1e-2).init(params), floats(2, 4), np.array([0, 2], np.int32))),
+        "greedy decoding": (greedy_decode, (floats(11, 5), np.int32(3))),
+        **flax_cases(),
     }

@@ -49,8 +49,11 @@ def run(text, inputs):
     return [np.asarray(x) for x in (found if isinstance(found, tuple) else (found,))]
 
 
-def text_of(function, *arguments, **options):
-    return jax.jit(function, keep_unused=True).lower(*arguments).as_text(**options)
+def forms_of(function, *arguments):
+    """Returns the forms in which JAX and MLIR print a program."""
+    lowered = jax.jit(function, keep_unused=True).lower(*arguments)
+    generic = lowered.compiler_ir("stablehlo").operation.get_asm(print_generic_op_form=True, enable_debug_info=True)
+    return {"short": lowered.as_text(), "with locations": lowered.as_text(debug_info=True), "generic": generic}
 
 
 @unittest.skipUnless(jax, "there is no JAX")
@@ -58,19 +61,20 @@ class AgainstJax(unittest.TestCase):
     """Results of programs."""
     parts = 0
 
-    def check(self, function, arguments, tolerance=1e-5, reference=None, text=None):
+    def check(self, function, arguments, tolerance=1e-5, reference=None):
         expected = [np.asarray(x) for x in jax.tree.leaves(jax.jit(reference or function)(*arguments))]
-        found = run(text or text_of(function, *arguments), jax.tree.leaves(arguments))
-        self.assertEqual(len(found), len(expected))
+        for form, text in forms_of(function, *arguments).items():
+            self.compare(run(text, jax.tree.leaves(arguments)), expected, tolerance, form)
+
+    def compare(self, found, expected, tolerance=1e-5, form=""):
+        self.assertEqual(len(found), len(expected), form)
         for i, (value, right) in enumerate(zip(found, expected)):
-            if right.dtype == jnp.bfloat16:
-                right = right.view(np.uint16)
-                value = value.view(np.uint16) if value.dtype.itemsize == 2 else value
-            self.assertEqual((value.dtype, value.shape), (right.dtype, right.shape), f"output {i}")
-            finite = np.abs(right[np.isfinite(right)].astype(np.float64)) if right.size else right
-            scale = max(1.0, finite.max(initial=0)) if right.dtype.kind == "f" else 0
+            self.assertEqual((value.dtype, value.shape), (right.dtype, right.shape), f"{form}, output {i}")
+            scale = 0  # integers are equal
+            if right.dtype.kind == "f":
+                scale = max(1.0, np.abs(right[np.isfinite(right)].astype(np.float64)).max(initial=0))
             np.testing.assert_allclose(value.astype(np.float64), right.astype(np.float64), rtol=tolerance if scale else 0,
-                                       atol=tolerance * scale, err_msg=f"output {i}")
+                                       atol=tolerance * scale, err_msg=f"{form}, output {i}")
 
     def test_each_operation_gives_what_jax_gives(self):
         for name, case in stablehlo_cases.operations().items():

@@ -87,12 +87,71 @@ static void parse_function(hlo_cursor_t *cursor) {
   hlo_parse_arguments(cursor, &function->body, &function->arg_names);
   if (hlo_accept(cursor, "->")) parse_result_list(cursor, function);
   if (hlo_accept(cursor, "attributes")) hlo_parse_dict(cursor, &dict);
-  (void)hlo_expect(cursor, "{");
-  hlo_parse_operations(cursor, &function->body);
-  (void)hlo_expect(cursor, "}");
+  hlo_parse_region(cursor, &function->body, &function->arg_names);
   function->value_count = hlo_scope_count(cursor);
   hlo_scope_end(cursor);
   (void)hlo_location(cursor);
+  add_function(cursor, function);
+}
+
+/* the generic form */
+
+/* Keeps the names of results from the attribute res_attrs, a list of dictionaries. */
+static void read_result_names(hlo_cursor_t *cursor, const hlo_attr_t *attrs,
+                              hlo_function_t *function) {
+  const hlo_attr_t *list = hlo_attr_find(attrs, "res_attrs");
+  if (!list || list->kind != HLO_ATTR_LIST) return;
+  function->result_names = hlo_take(cursor, (size_t)list->count, sizeof *function->result_names);
+  if (!function->result_names) return;
+  function->result_count = list->count;
+  for (int32_t i = 0; i < list->count; i++) {
+    const hlo_attr_t *info = hlo_attr_find(&list->items[i], "jax.result_info");
+    function->result_names[i] = info ? info->text : NULL;
+  }
+}
+
+/* Reads what comes before the region: () <{...}> (. */
+static void parse_generic_head(hlo_cursor_t *cursor, hlo_attr_t *attrs) {
+  *attrs = (hlo_attr_t){.kind = HLO_ATTR_DICT, .at = cursor->at};
+  (void)hlo_expect(cursor, "(");
+  (void)hlo_expect(cursor, ")");
+  if (hlo_accept(cursor, "<")) {
+    hlo_parse_dict(cursor, attrs);
+    (void)hlo_expect(cursor, ">");
+  }
+  (void)hlo_expect(cursor, "(");
+}
+
+/* Reads what comes after the region: ) {...} : () -> (). */
+static void parse_generic_tail(hlo_cursor_t *cursor, hlo_attr_t *attrs) {
+  hlo_list_t operands = {0};
+  hlo_list_t results = {0};
+  bool has_arrow;
+  (void)hlo_expect(cursor, ")");
+  if (hlo_peek(cursor) == '{') hlo_parse_dict(cursor, attrs);
+  (void)hlo_expect(cursor, ":");
+  hlo_parse_signature(cursor, &operands, &results, &has_arrow);
+  (void)hlo_location(cursor);
+}
+
+static void parse_generic_function(hlo_cursor_t *cursor) {
+  hlo_function_t *function = hlo_take(cursor, 1, sizeof *function);
+  hlo_attr_t attrs;
+  if (!function) return;
+  function->at = cursor->at;
+  parse_generic_head(cursor, &attrs);
+  hlo_scope_begin(cursor, true);
+  function->body.depth = hlo_scope_depth(cursor);
+  hlo_parse_region(cursor, &function->body, &function->arg_names);
+  function->value_count = hlo_scope_count(cursor);
+  hlo_scope_end(cursor);
+  parse_generic_tail(cursor, &attrs);
+  const hlo_attr_t *name = hlo_attr_find(&attrs, "sym_name");
+  const hlo_attr_t *visibility = hlo_attr_find(&attrs, "sym_visibility");
+  function->name = name && name->text ? name->text : "";
+  function->is_public =
+      !visibility || !visibility->text || strcmp(visibility->text, "private") != 0;
+  read_result_names(cursor, &attrs, function);
   add_function(cursor, function);
 }
 
@@ -124,31 +183,49 @@ static void parse_symbols(hlo_cursor_t *cursor) {
       skip_symbol(cursor);
     else if (hlo_sees(cursor, "module") || hlo_sees(cursor, "builtin.module"))
       return;
-    else if (c == '"')
-      hlo_fail_at(cursor, cursor->at,
-                  "functions in the generic form are not supported: print the module without "
-                  "print_generic_op_form");
+    else if (hlo_accept(cursor, "\"func.func\""))
+      parse_generic_function(cursor);
+    else if (hlo_sees(cursor, "\"builtin.module\""))
+      return;
     else
       hlo_expected(cursor, "a function that begins with func.func");
   }
 }
 
-static void parse_file(hlo_cursor_t *cursor) {
-  hlo_attr_t dict = {0};
+static void parse_generic_module(hlo_cursor_t *cursor) {
+  hlo_attr_t attrs;
+  parse_generic_head(cursor, &attrs);
+  (void)hlo_expect(cursor, "{");
   parse_symbols(cursor);
-  bool is_module = hlo_accept(cursor, "module") || hlo_accept(cursor, "builtin.module");
-  if (is_module) {
-    if (hlo_peek(cursor) == '@') cursor->module->name = hlo_name(cursor, '@', "a name");
-    if (hlo_accept(cursor, "attributes")) hlo_parse_dict(cursor, &dict);
-    (void)hlo_expect(cursor, "{");
-    parse_symbols(cursor);
-    (void)hlo_expect(cursor, "}");
-    (void)hlo_location(cursor);
+  (void)hlo_expect(cursor, "}");
+  parse_generic_tail(cursor, &attrs);
+  const hlo_attr_t *name = hlo_attr_find(&attrs, "sym_name");
+  if (name && name->text) cursor->module->name = name->text;
+}
+
+static void parse_short_module(hlo_cursor_t *cursor) {
+  hlo_attr_t dict = {0};
+  if (hlo_peek(cursor) == '@') cursor->module->name = hlo_name(cursor, '@', "a name");
+  if (hlo_accept(cursor, "attributes")) hlo_parse_dict(cursor, &dict);
+  (void)hlo_expect(cursor, "{");
+  parse_symbols(cursor);
+  (void)hlo_expect(cursor, "}");
+  (void)hlo_location(cursor);
+}
+
+static void parse_file(hlo_cursor_t *cursor) {
+  const char *next = "a module that begins with module";
+  parse_symbols(cursor);
+  if (hlo_accept(cursor, "\"builtin.module\"")) {
+    parse_generic_module(cursor);
+    next = "the end of the file";
+  } else if (hlo_accept(cursor, "module") || hlo_accept(cursor, "builtin.module")) {
+    parse_short_module(cursor);
+    next = "the end of the file";
   }
   while (hlo_peek(cursor) == '#' || hlo_peek(cursor) == '!')
     parse_alias(cursor, hlo_peek(cursor));
-  if (hlo_peek(cursor) && cursor->at != cursor->resources)
-    hlo_expected(cursor, is_module ? "the end of the file" : "a module that begins with module");
+  if (hlo_peek(cursor) && cursor->at != cursor->resources) hlo_expected(cursor, "%s", next);
   if (!hlo_failed(cursor) && !cursor->module->functions)
     hlo_expected(cursor, "a module with a function @main");
 }

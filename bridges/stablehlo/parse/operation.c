@@ -89,13 +89,11 @@ void hlo_parse_arguments(hlo_cursor_t *cursor, hlo_region_t *region, const char 
   if (out_names) *out_names = names.items;
 }
 
-/* Reads {...}: an optional head ^name(arguments): and operations. Arguments may be defined before.
- */
-static void parse_region_body(hlo_cursor_t *cursor, hlo_region_t *region) {
+void hlo_parse_region(hlo_cursor_t *cursor, hlo_region_t *region, const char ***out_names) {
   (void)hlo_expect(cursor, "{");
   if (hlo_peek(cursor) == '^') {
     (void)hlo_name(cursor, '^', "a block");
-    if (hlo_peek(cursor) == '(') hlo_parse_arguments(cursor, region, NULL);
+    if (hlo_peek(cursor) == '(') hlo_parse_arguments(cursor, region, out_names);
     (void)hlo_expect(cursor, ":");
   }
   hlo_parse_operations(cursor, region);
@@ -115,7 +113,7 @@ static void parse_regions(reading_t *reading) {
     hlo_region_t region = {0};
     hlo_scope_begin(cursor, false);
     region.depth = hlo_scope_depth(cursor);
-    parse_region_body(cursor, &region);
+    hlo_parse_region(cursor, &region, NULL);
     hlo_scope_end(cursor);
     add_region(reading, &region);
   } while (!hlo_failed(cursor) && hlo_accept(cursor, ","));
@@ -141,7 +139,7 @@ static void parse_loop_regions(reading_t *reading) {
     }
     region.args = args.items;
     region.arg_count = args.count;
-    parse_region_body(cursor, &region);
+    hlo_parse_region(cursor, &region, NULL);
     hlo_scope_end(cursor);
     add_region(reading, &region);
   }
@@ -173,7 +171,7 @@ static void parse_reducer(reading_t *reading) {
     ((hlo_value_t **)first.items)[i]->result = i;
   region.args = first.items;
   region.arg_count = first.count;
-  parse_region_body(cursor, &region);
+  hlo_parse_region(cursor, &region, NULL);
   hlo_scope_end(cursor);
   add_region(reading, &region);
 }

@@ -47,6 +47,10 @@ void hlo_parse_operations(hlo_cursor_t *cursor, hlo_region_t *region);
 /* Reads the arguments (%a: type, ...) of a region or function. */
 void hlo_parse_arguments(hlo_cursor_t *cursor, hlo_region_t *region, const char ***out_names);
 
+/* Reads {...}: an optional head ^name(arguments): and operations. Arguments may be defined before.
+ * `out_names` may be NULL. */
+void hlo_parse_region(hlo_cursor_t *cursor, hlo_region_t *region, const char ***out_names);
+
 /* function.c */
 
 /* Reads a whole program. The tensors of *out_module must be released with hlo_module_release. */
