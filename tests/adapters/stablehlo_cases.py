@@ -360,6 +360,60 @@ def greedy_decode(weights, start):
     return lax.fori_loop(0, 7, step, jnp.zeros(8, jnp.int32).at[0].set(start))
 
 
+def symbolic():
+    """Functions with the shapes of their arguments, in which letters are any number, and arguments."""
+    f32, i32 = np.float32, np.int32
+    x, params, key = ("b, 4", f32), mlp_params(4, 8, 3), np.array([0, 7], np.uint32)
+    encoder, (weights, _) = flax_cases()["transformer"]
+    images, (filters, _) = flax_cases()["convolutional network"]
+    layers, (cells, _) = flax_cases()["recurrent layers"]
+    attention = lambda q, k: jax.nn.softmax(jnp.einsum("bqhd,bkhd->bhqk", q, k))
+    rows = lambda count: [floats(count, 4)]
+    return {
+        "perceptron": (lambda a: mlp(params, a), [x], [rows(2), rows(7)]),
+        "gradient": (jax.grad(lambda a: (mlp(params, a) ** 2).sum()), [x], [rows(3)]),
+        "two symbols": (lambda a, b: a @ b.T + 1, [x, ("c, 4", f32)], [[floats(2, 4), floats(3, 4)]]),
+        "one symbol twice": (lambda a, b: a * b, [x, x], [[floats(2, 4), floats(2, 4)]]),
+        "reshape": (lambda a: a.reshape(a.shape[0], -1).reshape(-1), [("b, 4, 3", f32)], [[floats(2, 4, 3)]]),
+        "iota": (lambda a: a + jnp.arange(a.shape[0])[:, None], [x], [rows(3)]),
+        "concatenate": (lambda a: jnp.concatenate([a, a[:1], jnp.zeros((a.shape[0], 4))]), [x], [rows(3)]),
+        "pad": (lambda a: jnp.pad(a, ((1, a.shape[0]), (0, 1))), [x], [rows(3)]),
+        "slice": (lambda a: a[1:, ::2][:-1], [x], [rows(5)]),
+        "embedding": (lambda t: jnp.asarray(floats(10, 4))[t], [("b, s", i32)], [[integers(0, 10, 2, 5)]]),
+        "reductions": (lambda a: (a.mean(0), a.sum(), jax.nn.softmax(a, 0)), [x], [rows(5)]),
+        "attention": (attention, [("b, s, 2, 4", f32)] * 2, [[floats(2, 5, 2, 4), floats(2, 5, 2, 4)]]),
+        "scan over an unknown length": (lambda a: lax.scan(lambda c, r: (c + r, c.sum()), jnp.zeros(4), a), [x], [rows(5)]),
+        "scan with an unknown batch": (lambda a: lax.scan(lambda c, r: (c + r, c.sum(-1)), jnp.zeros(a.shape[1:]), a), [("6, b, 4", f32)], [[floats(6, 3, 4)]]),
+        "argmax": (lambda a: (jnp.argmax(a, -1), jnp.argmax(a, 0)), [x], [rows(5)]),
+        "sort": (lambda a: (jnp.sort(a, 0), jnp.argsort(a, 1), lax.top_k(a, 2)), [x], [rows(5)]),
+        "pooling": (lambda a: lax.reduce_window(a, -np.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID"), [("b, 8, 8, 3", f32)], [[floats(2, 8, 8, 3)]]),
+        "gather": (lambda a, i: jnp.take_along_axis(a, i, 1), [x, ("b, 2", i32)], [[floats(3, 4), integers(0, 4, 3, 2)]]),
+        "scatter": (lambda a, i: jnp.asarray(a).at[i].add(1.0), [x, ("c", i32)], [[floats(3, 4), integers(0, 3, 2)]]),
+        "update": (lambda a, i: lax.dynamic_update_slice(a, jnp.ones((1, 4)), (i, i)), [x, ("", i32)], [[floats(5, 4), np.int32(2)]]),
+        "where": (lambda a: jnp.where(jnp.arange(a.shape[0])[:, None] < 2, a, 0), [x], [rows(3)]),
+        "arithmetic with extents": (lambda a: jnp.ones((a.shape[0] // 2, a.shape[0] * 2)), [x], [rows(4)]),
+        "random numbers": (lambda k, a: jax.random.normal(k, a.shape) + a, [("2", np.uint32), x], [[key, floats(3, 4)]]),
+        "transformer": (lambda t: encoder(weights, t), [("b, 12", i32)], [[integers(0, 50, 3, 12)]]),
+        "convolutional network": (lambda a: images(filters, a), [("b, 16, 16, 3", f32)], [[floats(3, 16, 16, 3)]]),
+        "recurrent layers": (lambda a: layers(cells, a), [("b, 5, 4", f32)], [[floats(3, 5, 4)]]),
+    }
+
+
+def doubles():
+    """Functions of 64-bit numbers, which run with jax_enable_x64."""
+    x = np.random.default_rng(0).normal(size=(3, 5))
+    unit, key = np.clip(x / 3, -0.99, 0.99), np.random.default_rng(1).integers(-5, 5, (3, 5))
+    return {
+        "functions": (lambda a: (jnp.sin(a), jnp.exp(a), jnp.tanh(a), jnp.arctan2(a, a[::-1]), jnp.cbrt(a), jnp.expm1(a)), (x,), 1e-12),
+        "special functions": (lambda a: (lax.erf_inv(a), lax.lgamma(jnp.abs(a) + 1), lax.digamma(jnp.abs(a) + 1)), (unit,), 1e-9),
+        "products": (lambda a: a @ a.T, (x,), 1e-12), "constants": (lambda: (np.array([0.1, 1e300, -np.inf]), np.array([2**62, -3])), (), 0),
+        "integers": (lambda a: (a // 3, a % 3, lax.population_count(a), lax.clz(jnp.abs(a)), a.sum(), jnp.sort(a, 1)), (key,), 0),
+        "unsigned integers": (lambda a: (a.astype(np.uint64) * np.uint64(2**63 + 5), a.astype(np.uint8), lax.bitcast_convert_type(a, np.uint32)), (key,), 0),
+        "sorting": (lambda a: (jnp.sort(a, 1), jnp.argsort(a, 0), lax.top_k(a, 2)), (x,), 0),
+        "fft": (lambda a: (jnp.real(jnp.fft.fft(a)), jnp.imag(jnp.fft.rfft(a))), (x,), 1e-12),
+    }
+
+
 def models():
     import optax
     params = mlp_params(4, 8, 3)

@@ -89,5 +89,36 @@ class AgainstJax(unittest.TestCase):
                 AgainstJax.parts += 1
 
 
+    def test_programs_with_symbolic_shapes_run_with_any_shape(self):
+        from jax import export
+        for name, (function, shapes, runs) in stablehlo_cases.symbolic().items():
+            with self.subTest(name):
+                scope = export.SymbolicScope()
+                types = [jax.ShapeDtypeStruct(export.symbolic_shape(shape, scope=scope), dtype) for shape, dtype in shapes]
+                model = load(export.export(jax.jit(function))(*types).mlir_module()).compile()
+                for arguments in runs:
+                    expected = [np.asarray(x) for x in jax.tree.leaves(jax.jit(function)(*arguments))]
+                    found = model(*arguments)
+                    self.compare([np.asarray(x) for x in (found if isinstance(found, tuple) else (found,))], expected)
+                AgainstJax.parts += 1
+
+    def test_programs_of_64_bit_numbers_give_what_jax_gives(self):
+        with jax.enable_x64(True):
+            for name, case in stablehlo_cases.doubles().items():
+                with self.subTest(name):
+                    self.check(*case)
+                    AgainstJax.parts += 1
+
+    def test_programs_for_other_platforms_give_what_jax_gives(self):
+        from jax import export
+        square = np.eye(4, dtype=np.float32) * 3 + 0.5
+        for name, function in {"cholesky": jnp.linalg.cholesky, "triangular_solve": lambda a: jax.scipy.linalg.solve_triangular(a, a[:, :2], lower=True),
+                               "the right side": lambda a: lax.linalg.triangular_solve(a, a[:2], lower=False, transpose_a=True)}.items():
+            with self.subTest(name):
+                text = export.export(jax.jit(function), platforms=["tpu"])(square).mlir_module()
+                self.assertIn("stablehlo." + ("cholesky" if name == "cholesky" else "triangular_solve"), text)
+                self.compare(run(text, [square]), [np.asarray(function(square))])
+
+
 if __name__ == "__main__":
     totals.main(lambda: AgainstJax.parts)

@@ -20,10 +20,12 @@ typedef struct indexing_t {
   int32_t dropped_count;
   int32_t batch_count;
   int32_t map_count;
+  tenon_edge_t operand;
+  tenon_edge_t size_source; /* Where sizes of -1 are: the updates, or a list of all sizes. */
+  bool is_size_list;
   int64_t vector_axis; /* The axis of the indices that has the parts of an index. */
   int32_t places;      /* The number of axes of the indices without this one. */
   int32_t rows;        /* The first axis of the rows. */
-  int64_t lead_count;  /* The number of rows. */
 } indexing_t;
 
 /* reading */
@@ -85,29 +87,60 @@ static bool has_window(const indexing_t *x, int64_t axis) {
 static void find_rows(hlo_lower_t *lower, indexing_t *x) {
   const hlo_type_t *type = x->type;
   x->rows = type->ndim;
-  while (x->rows > 0 && x->sizes[x->rows - 1] == type->dims[x->rows - 1] &&
-         has_window(x, x->rows - 1))
+  while (x->rows > 0 && type->dims[x->rows - 1] >= 0 &&
+         x->sizes[x->rows - 1] == type->dims[x->rows - 1] && has_window(x, x->rows - 1))
     x->rows--;
-  x->lead_count = 1;
   for (int32_t i = 0; i < type->ndim && !hlo_stopped(lower); i++) {
-    if (i < x->rows && type->dims[i] < 0)
-      hlo_missing(lower, "an operand with unknown extents in the axes that are indexed");
-    if (type->dims[i] >= 0 && (x->sizes[i] < 0 || x->sizes[i] > type->dims[i]))
+    if (type->dims[i] >= 0 && x->sizes[i] > type->dims[i])
       hlo_wrong(lower, "a window has %lld elements along axis %d, the operand has %lld",
                 (long long)x->sizes[i], (int)i, (long long)type->dims[i]);
     if (!has_window(x, i) && x->sizes[i] > 1)
       hlo_wrong(lower, "axis %d is left out of the window, which has %lld elements there", (int)i,
                 (long long)x->sizes[i]);
-    if (i < x->rows) x->lead_count *= type->dims[i];
   }
 }
 
-/* The distance in rows between neighbours along an axis. */
-static int64_t stride_of(const indexing_t *x, int64_t axis) {
-  int64_t stride = 1;
-  for (int64_t i = axis + 1; i < x->rows; i++)
-    stride *= x->type->dims[i];
-  return stride;
+/* extents, which may be known only when the program runs: scalars of i64 */
+
+static tenon_edge_t operand_extent(hlo_lower_t *lower, const indexing_t *x, int64_t axis) {
+  if (x->type->dims[axis] >= 0)
+    return hlo_run(lower, NULL, 0, "%lld:i64", (long long)x->type->dims[axis]);
+  return hlo_run(lower, EDGES(hlo_extent_edge(lower, x->operand, (int32_t)axis)), "reshape(a, [])");
+}
+
+/* The extent of a window along an axis of the operand. */
+static tenon_edge_t window_extent(hlo_lower_t *lower, const indexing_t *x, int64_t axis) {
+  int64_t own = 0;
+  if (x->sizes[axis] >= 0) return hlo_run(lower, NULL, 0, "%lld:i64", (long long)x->sizes[axis]);
+  for (int64_t i = 0; i < axis; i++)
+    own += has_window(x, i);
+  tenon_edge_t size = x->is_size_list
+                          ? hlo_slice(lower, x->size_source, 0, axis, axis + 1, 1)
+                          : hlo_extent_edge(lower, x->size_source, (int32_t)x->window[own]);
+  return hlo_run(lower, EDGES(size), "reshape(cast(a, to=i64), [])");
+}
+
+/* The number of rows that axes [first, rows) have: the distance between neighbours along the axis
+ * before `first`. */
+static tenon_edge_t row_count(hlo_lower_t *lower, const indexing_t *x, int64_t first) {
+  int64_t known = 1;
+  for (int64_t i = first; i < x->rows; i++)
+    if (x->type->dims[i] >= 0) known *= x->type->dims[i];
+  tenon_edge_t count = hlo_run(lower, NULL, 0, "%lld:i64", (long long)known);
+  for (int64_t i = first; i < x->rows; i++)
+    if (x->type->dims[i] < 0)
+      count = hlo_run(lower, EDGES(count, operand_extent(lower, x, i)), "mul(a, b)");
+  return count;
+}
+
+/* 0, 1, ... below an extent along one of `ndim` axes. */
+static tenon_edge_t steps_below(hlo_lower_t *lower, tenon_edge_t extent, int32_t axis,
+                                int32_t ndim) {
+  int64_t dims[TENON_RANK_MAX];
+  for (int32_t i = 0; i < ndim; i++)
+    dims[i] = i == axis ? -1 : 1;
+  tenon_edge_t steps = hlo_run(lower, EDGES(extent), "range(0:i64, a, 1:i64)");
+  return ndim == 1 ? steps : hlo_reshape(lower, steps, dims, ndim);
 }
 
 /* positions */
@@ -141,9 +174,9 @@ static tenon_edge_t add_edges(hlo_lower_t *lower, tenon_edge_t a, tenon_edge_t b
 static tenon_edge_t add_batches(hlo_lower_t *lower, const indexing_t *x, tenon_edge_t sum) {
   for (int32_t i = 0; i < x->batch_count && !hlo_stopped(lower); i++) {
     int64_t axis = x->index_batch[i] - (x->index_batch[i] > x->vector_axis);
-    int64_t extent = x->type->dims[x->batch[i]];
-    tenon_edge_t steps = hlo_iota(lower, extent, (int32_t)axis, x->places);
-    steps = hlo_run(lower, EDGES(steps), "mul(a, %lld:i64)", (long long)stride_of(x, x->batch[i]));
+    tenon_edge_t extent = operand_extent(lower, x, x->batch[i]);
+    tenon_edge_t steps = steps_below(lower, extent, (int32_t)axis, x->places);
+    steps = hlo_run(lower, EDGES(steps, row_count(lower, x, x->batch[i] + 1)), "mul(a, b)");
     sum = add_edges(lower, sum, steps);
   }
   return sum;
@@ -167,8 +200,8 @@ static tenon_edge_t add_window(hlo_lower_t *lower, const indexing_t *x, tenon_ed
   sum = hlo_run(lower, EDGES(sum), "unsqueeze(a, [%s])", hlo_join(axes, count, text, sizeof text));
   for (int32_t i = 0; i < x->rows; i++) {
     if (!has_window(x, i)) continue;
-    tenon_edge_t steps = hlo_iota(lower, x->sizes[i], next++, count);
-    sum = hlo_run(lower, EDGES(sum, steps), "add(a, mul(b, %lld:i64))", (long long)stride_of(x, i));
+    tenon_edge_t steps = steps_below(lower, window_extent(lower, x, i), next++, count);
+    sum = hlo_run(lower, EDGES(sum, steps, row_count(lower, x, i + 1)), "add(a, mul(b, c))");
   }
   return sum;
 }
@@ -180,17 +213,18 @@ static tenon_edge_t first_rows(hlo_lower_t *lower, const indexing_t *x, tenon_ed
   tenon_edge_t sum = EDGE_NONE;
   for (int32_t i = 0; i < x->map_count && !hlo_stopped(lower); i++) {
     int64_t axis = x->map[i];
-    long long most = (long long)(x->type->dims[axis] - x->sizes[axis]);
     tenon_edge_t part = index_part(lower, x, indices, i);
+    tenon_edge_t most = hlo_run(
+        lower, EDGES(operand_extent(lower, x, axis), window_extent(lower, x, axis)), "sub(a, b)");
     if (out_valid) {
-      tenon_edge_t valid = hlo_run(lower, EDGES(part),
-                                   "and(greater_equal(a, 0:i64), less_equal(a, %lld:i64))", most);
+      tenon_edge_t valid =
+          hlo_run(lower, EDGES(part, most), "and(greater_equal(a, 0:i64), less_equal(a, b))");
       *out_valid =
           *out_valid == EDGE_NONE ? valid : hlo_run(lower, EDGES(*out_valid, valid), "and(a, b)");
     }
     if (axis >= x->rows) continue;
-    if (!out_valid) part = hlo_run(lower, EDGES(part), "min(max(a, 0:i64), %lld:i64)", most);
-    part = hlo_run(lower, EDGES(part), "mul(a, %lld:i64)", (long long)stride_of(x, axis));
+    if (!out_valid) part = hlo_run(lower, EDGES(part, most), "min(max(a, 0:i64), b)");
+    part = hlo_run(lower, EDGES(part, row_count(lower, x, axis + 1)), "mul(a, b)");
     sum = add_edges(lower, sum, part);
   }
   sum = add_batches(lower, x, sum);
@@ -199,17 +233,23 @@ static tenon_edge_t first_rows(hlo_lower_t *lower, const indexing_t *x, tenon_ed
   return hlo_run(lower, EDGES(indices), "mul(reduce_sum(a, [-1], keepdims=False), 0:i64)");
 }
 
-/* The operand as rows: [number of rows, trailing axes...]. */
-static tenon_edge_t as_rows(hlo_lower_t *lower, const indexing_t *x, tenon_edge_t operand) {
-  int64_t dims[TENON_RANK_MAX + 1] = {x->lead_count};
+/* The operand as rows: [number of rows, trailing axes...]. The trailing extents are known. */
+static tenon_edge_t as_rows(hlo_lower_t *lower, const indexing_t *x) {
+  int64_t dims[TENON_RANK_MAX + 1] = {-1};
   int32_t count = 1;
-  if (x->rows == 1) return operand;
+  bool is_empty = false;
+  if (x->rows == 1) return x->operand;
   if (x->type->ndim - x->rows + 1 > TENON_RANK_MAX) hlo_missing(lower, "operands of so many axes");
-  for (int32_t i = x->rows; i < x->type->ndim && !hlo_stopped(lower); i++) {
-    if (x->type->dims[i] < 0) hlo_missing(lower, "an operand with unknown extents in its rows");
+  for (int32_t i = x->rows; i < x->type->ndim; i++) {
+    is_empty |= x->type->dims[i] == 0;
     dims[count++] = x->type->dims[i];
   }
-  return hlo_stopped(lower) ? EDGE_NONE : hlo_reshape(lower, operand, dims, count);
+  if (is_empty || hlo_type_is_static(x->type)) {
+    dims[0] = 1;
+    for (int32_t i = 0; i < x->rows; i++)
+      dims[0] *= x->type->dims[i] < 0 ? 1 : x->type->dims[i];
+  }
+  return hlo_stopped(lower) ? EDGE_NONE : hlo_reshape(lower, x->operand, dims, count);
 }
 
 /* gather */
@@ -235,14 +275,15 @@ static bool is_lookup(const indexing_t *x, int64_t *out_axis) {
   return true;
 }
 
-static void gather_lookup(hlo_lower_t *lower, const indexing_t *x, tenon_edge_t operand,
-                          tenon_edge_t indices, int64_t axis) {
+static void gather_lookup(hlo_lower_t *lower, const indexing_t *x, tenon_edge_t indices,
+                          int64_t axis) {
   int64_t perm[TENON_RANK_MAX];
   int32_t ndim = hlo_result_type(lower, 0)->ndim;
   tenon_edge_t places = index_part(lower, x, indices, 0);
-  tenon_edge_t extent = hlo_extent_edge(lower, operand, (int32_t)axis);
+  tenon_edge_t extent = hlo_extent_edge(lower, x->operand, (int32_t)axis);
   places = hlo_run(lower, EDGES(places, extent), "min(max(a, 0:i64), sub(reshape(b, []), 1:i64))");
-  tenon_edge_t found = hlo_run(lower, EDGES(operand, places), "gather(a, b, axis=%d)", (int)axis);
+  tenon_edge_t found =
+      hlo_run(lower, EDGES(x->operand, places), "gather(a, b, axis=%d)", (int)axis);
   /* The places stand where the axis was: the window axes before it come first. */
   window_order(x, ndim, perm);
   for (int32_t i = 0; i < ndim; i++) {
@@ -259,18 +300,17 @@ static void gather_any(hlo_lower_t *lower, indexing_t *x) {
   int64_t axis = 0;
   int32_t axes = 0;
   int32_t ndim = hlo_result_type(lower, 0)->ndim;
-  tenon_edge_t operand = hlo_edge(lower, 0);
+  x->operand = hlo_edge(lower, 0);
   tenon_edge_t indices = arrange_indices(lower, x, hlo_edge(lower, 1));
   if (is_lookup(x, &axis) && !hlo_stopped(lower)) {
-    gather_lookup(lower, x, operand, indices, axis);
+    gather_lookup(lower, x, indices, axis);
     return;
   }
   find_rows(lower, x);
   if (hlo_stopped(lower)) return;
   tenon_edge_t rows = first_rows(lower, x, indices, NULL);
   rows = add_window(lower, x, rows, &axes);
-  tenon_edge_t found =
-      hlo_run(lower, EDGES(as_rows(lower, x, operand), rows), "gather(a, b, axis=0)");
+  tenon_edge_t found = hlo_run(lower, EDGES(as_rows(lower, x), rows), "gather(a, b, axis=0)");
   window_order(x, ndim, perm);
   hlo_give(lower, 0, hlo_transpose(lower, found, perm, ndim));
 }
@@ -290,12 +330,18 @@ static void lower_gather(hlo_lower_t *lower) {
 
 static void lower_dynamic_gather(hlo_lower_t *lower) {
   indexing_t *x = hlo_lower_take(lower, 1, sizeof *x);
+  const hlo_type_t *result = hlo_result_type(lower, 0);
+  int32_t own = 0;
   if (!x || hlo_stopped(lower)) return;
   read_indexing(lower, &gather_fields, hlo_operand_type(lower, 0), hlo_operand_type(lower, 1),
-                hlo_result_type(lower, 0)->ndim, x);
+                result->ndim, x);
+  if (hlo_stopped(lower)) return;
   int32_t count = hlo_known(lower, 2, x->sizes);
-  if (count < 0) hlo_missing(lower, "slice sizes that are not constants");
   if (count >= 0 && count != x->type->ndim) hlo_wrong(lower, "expected a size for each axis");
+  for (int32_t i = 0; i < x->type->ndim && count < 0; i++)
+    x->sizes[i] = has_window(x, i) ? result->dims[x->window[own++]] : 1;
+  x->size_source = hlo_edge(lower, 2);
+  x->is_size_list = true;
   if (!hlo_stopped(lower)) gather_any(lower, x);
 }
 
@@ -317,11 +363,10 @@ static const char *scatter_reduction(const hlo_region_t *region) {
 
 /* Writes rows. `places` has the number of a row for each update; rows are combined by `reduction`.
  * The number after the last row means that the update is dropped: a row more takes it. */
-static tenon_edge_t scatter_rows(hlo_lower_t *lower, const indexing_t *x, tenon_edge_t operand,
-                                 tenon_edge_t places, tenon_edge_t updates, const char *reduction,
-                                 bool has_dropped) {
-  tenon_edge_t rows = as_rows(lower, x, operand);
-  tenon_dtype_t dtype = hlo_dtype(lower, operand);
+static tenon_edge_t scatter_rows(hlo_lower_t *lower, const indexing_t *x, tenon_edge_t places,
+                                 tenon_edge_t updates, const char *reduction, bool has_dropped) {
+  tenon_edge_t rows = as_rows(lower, x);
+  tenon_dtype_t dtype = hlo_dtype(lower, x->operand);
   if (hlo_stopped(lower)) return EDGE_NONE;
   bool is_cast = hlo_is_bool(dtype) && strcmp(reduction, "none") != 0;
   if (is_cast) {
@@ -340,19 +385,20 @@ static tenon_edge_t scatter_rows(hlo_lower_t *lower, const indexing_t *x, tenon_
   }
   rows = hlo_run(lower, EDGES(rows, places, updates),
                  "scatter_nd(a, unsqueeze(b, [-1]), c, reduction='%s')", reduction);
-  if (has_dropped) rows = hlo_slice(lower, rows, 0, 0, x->lead_count, 1);
+  if (has_dropped) rows = hlo_run(lower, EDGES(rows), "slice(a, [0], [-1], [0])");
   if (is_cast) rows = hlo_cast(lower, rows, dtype);
-  return x->rows == 1 ? rows : hlo_reshape(lower, rows, x->type->dims, x->type->ndim);
+  if (x->rows == 1) return rows;
+  return hlo_run(lower, EDGES(rows, x->operand), "reshape(a, shape(b), allow_zero=True)");
 }
 
 /* Combines what the rows hold with the updates, by a region of any kind. Each row is updated at
  * most once. */
 static tenon_edge_t combine_rows(hlo_lower_t *lower, const indexing_t *x,
-                                 const hlo_region_t *region, tenon_edge_t operand,
-                                 tenon_edge_t places, tenon_edge_t updates) {
+                                 const hlo_region_t *region, tenon_edge_t places,
+                                 tenon_edge_t updates) {
   tenon_edge_t out = EDGE_NONE;
-  tenon_edge_t old = hlo_run(lower, EDGES(as_rows(lower, x, operand), places),
-                             "gather(a, min(b, %lld:i64), axis=0)", (long long)x->lead_count - 1);
+  tenon_edge_t old = hlo_run(lower, EDGES(as_rows(lower, x), places, row_count(lower, x, 0)),
+                             "gather(a, min(b, sub(c, 1:i64)), axis=0)");
   (void)hlo_combine(lower, region, &old, &updates, 1, &out);
   return out;
 }
@@ -363,9 +409,10 @@ static void scatter_any(hlo_lower_t *lower, indexing_t *x, const hlo_region_t *r
   const hlo_type_t *update_type = hlo_operand_type(lower, 2);
   const char *reduction = scatter_reduction(region);
   tenon_edge_t valid = EDGE_NONE;
-  tenon_edge_t operand = hlo_edge(lower, 0);
   tenon_edge_t updates = hlo_edge(lower, 2);
   tenon_edge_t indices = arrange_indices(lower, x, hlo_edge(lower, 1));
+  x->operand = hlo_edge(lower, 0);
+  x->size_source = updates;
   find_rows(lower, x);
   if (!reduction && !hlo_attr_int(lower, "unique_indices", NULL, 0))
     hlo_missing(lower, "a region that is not a sum, product, maximum, minimum or replacement, for "
@@ -378,17 +425,17 @@ static void scatter_any(hlo_lower_t *lower, indexing_t *x, const hlo_region_t *r
     back[perm[i]] = i;
   updates = hlo_transpose(lower, updates, back, update_type->ndim);
   tenon_edge_t rows = first_rows(lower, x, indices, &valid);
+  tenon_edge_t beyond = row_count(lower, x, 0);
   if (valid != EDGE_NONE)
     /* A place outside moves all rows of its window out, whatever their positions in it are. */
-    rows = hlo_run(lower, EDGES(rows, valid), "where(b, a, %lld:i64)", (long long)x->lead_count);
+    rows = hlo_run(lower, EDGES(rows, valid, beyond), "where(b, a, c)");
   rows = add_window(lower, x, rows, &axes);
-  if (valid != EDGE_NONE)
-    rows = hlo_run(lower, EDGES(rows), "min(a, %lld:i64)", (long long)x->lead_count);
+  if (valid != EDGE_NONE) rows = hlo_run(lower, EDGES(rows, beyond), "min(a, b)");
   if (!reduction) {
-    updates = combine_rows(lower, x, region, operand, rows, updates);
+    updates = combine_rows(lower, x, region, rows, updates);
     reduction = "none";
   }
-  hlo_give(lower, 0, scatter_rows(lower, x, operand, rows, updates, reduction, valid != EDGE_NONE));
+  hlo_give(lower, 0, scatter_rows(lower, x, rows, updates, reduction, valid != EDGE_NONE));
 }
 
 static void lower_scatter(hlo_lower_t *lower) {
@@ -406,8 +453,6 @@ static void lower_scatter(hlo_lower_t *lower) {
     x->sizes[i] = 1;
     if (!has_window(x, i)) continue;
     x->sizes[i] = updates->dims[x->window[k++]];
-    if (x->sizes[i] < 0 && x->type->dims[i] >= 0)
-      hlo_missing(lower, "updates with unknown extents in their windows");
   }
   if (!hlo_stopped(lower)) scatter_any(lower, x, region);
 }
@@ -418,14 +463,17 @@ static void lower_update_slice(hlo_lower_t *lower) {
   indexing_t *x = hlo_lower_take(lower, 1, sizeof *x);
   const hlo_type_t *type = hlo_operand_type(lower, 0);
   const hlo_type_t *part = hlo_operand_type(lower, 1);
-  tenon_edge_t operand = hlo_edge(lower, 0);
   tenon_edge_t update = hlo_edge(lower, 1);
   tenon_edge_t *starts = hlo_lower_take(lower, TENON_RANK_MAX, sizeof *starts);
   int32_t axes = 0;
   if (lower->op->operand_count != 2 + type->ndim || part->ndim != type->ndim)
     hlo_wrong(lower, "expected an update with as many axes, and a position for each");
   if (!x || !starts || hlo_stopped(lower)) return;
-  *x = (indexing_t){.type = type, .window_count = type->ndim, .map_count = type->ndim};
+  *x = (indexing_t){.type = type,
+                    .operand = hlo_edge(lower, 0),
+                    .size_source = update,
+                    .window_count = type->ndim,
+                    .map_count = type->ndim};
   for (int32_t i = 0; i < type->ndim; i++) {
     x->map[i] = x->window[i] = i;
     x->sizes[i] = part->dims[i];
@@ -439,7 +487,7 @@ static void lower_update_slice(hlo_lower_t *lower) {
   }
   tenon_edge_t indices = hlo_concat(lower, starts, type->ndim, 0);
   tenon_edge_t rows = add_window(lower, x, first_rows(lower, x, indices, NULL), &axes);
-  hlo_give(lower, 0, scatter_rows(lower, x, operand, rows, update, "none", false));
+  hlo_give(lower, 0, scatter_rows(lower, x, rows, update, "none", false));
 }
 
 static const hlo_row_t rows[] = {

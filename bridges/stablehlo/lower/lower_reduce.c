@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lower/arguments.h"
+#include "lower/body.h"
 #include "lower/expression.h"
 #include "lower/reduce.h"
 #include "lower/region.h"
@@ -149,6 +150,73 @@ static void reduce_axis(hlo_lower_t *lower, const hlo_region_t *region, tenon_ed
     edges[i] = hlo_run(lower, EDGES(edges[i]), "squeeze(a, [%d])", (int)axis);
 }
 
+/* Sets the attributes of core::scan over one axis of each operand. */
+static void set_scan(hlo_lower_t *lower, tenon_attrs_t *attrs, const tenon_edge_t *edges,
+                     int32_t count, int32_t axis) {
+  int64_t *numbers = hlo_lower_take(lower, (size_t)count, sizeof *numbers);
+  int32_t ndim = hlo_rank(lower, edges[0]);
+  if (!numbers || hlo_stopped(lower)) return;
+  (void)hlo_has_failed(lower, tenon_attrs_int(attrs, "count", count));
+  for (int32_t i = 0; i < count && !hlo_stopped(lower); i++)
+    numbers[i] = (int64_t)tenon_dtype_id(hlo_dtype(lower, edges[i]));
+  (void)hlo_has_failed(lower, tenon_attrs_ints(attrs, "dtypes", numbers, (uint32_t)count));
+  for (int32_t i = 0; i < count; i++)
+    numbers[i] = ndim - 1;
+  (void)hlo_has_failed(lower, tenon_attrs_ints(attrs, "ranks", numbers, (uint32_t)count));
+  for (int32_t i = 0; i < count; i++)
+    numbers[i] = axis;
+  (void)hlo_has_failed(lower, tenon_attrs_ints(attrs, "input_axes", numbers, (uint32_t)count));
+}
+
+/* Builds the body of the scan: it combines the states with one slice of each operand. */
+static const tenon_graph_t *build_scan(hlo_lower_t *lower, const hlo_region_t *region,
+                                       const tenon_edge_t *states, const tenon_edge_t *edges,
+                                       int32_t count, hlo_body_t *body) {
+  int64_t unknown[TENON_RANK_MAX];
+  tenon_edge_t *first = hlo_lower_take(lower, 2 * (size_t)count, sizeof *first);
+  const hlo_type_t rest = {.kind = HLO_TENSOR, .ndim = hlo_rank(lower, states[0]), .dims = unknown};
+  for (int32_t i = 0; i < TENON_RANK_MAX; i++)
+    unknown[i] = -1;
+  hlo_body_collect(lower, body, region);
+  hlo_body_begin(lower, body);
+  for (int32_t i = 0; i < count && first; i++)
+    first[i] = hlo_body_input(lower, body->outer, states[i], &rest);
+  for (int32_t i = 0; i < count && first; i++)
+    first[count + i] = hlo_body_input(lower, body->outer, edges[i], &rest);
+  hlo_body_capture(lower, body);
+  if (first && hlo_combine(lower, region, first, first + count, count, first))
+    for (int32_t i = 0; i < count; i++)
+      hlo_body_output(lower, first[i]);
+  return hlo_body_finish(lower, body);
+}
+
+/* Reduces an axis whose extent is known only when the program runs: a scan over its elements. */
+static void scan_axis(hlo_lower_t *lower, const hlo_region_t *region, tenon_edge_t *edges,
+                      const tenon_edge_t *inits, int32_t count, int32_t axis) {
+  const tenon_op_t *op = NULL;
+  tenon_attrs_t *attrs = NULL;
+  hlo_body_t body = {0};
+  tenon_value_t graph = {TENON_KIND_GRAPH, 0, {0}};
+  tenon_edge_t *states = hlo_lower_take(lower, (size_t)count, sizeof *states);
+  for (int32_t i = 0; i < count && states; i++)
+    states[i] = hlo_run(lower, EDGES(inits[i], edges[i]),
+                        "expand(a, concat([shape(b, end=%d), shape(b, start=%d)], axis=0))",
+                        (int)axis, (int)axis + 1);
+  if (!states || hlo_stopped(lower)) return;
+  graph.as.graph = build_scan(lower, region, states, edges, count, &body);
+  if (!hlo_stopped(lower) && !hlo_has_failed(lower, tenon_op_find("core::scan", &op)) &&
+      !hlo_has_failed(lower, tenon_attrs_create(op, &attrs))) {
+    (void)hlo_has_failed(lower, tenon_attrs_set(attrs, "body", &graph));
+    set_scan(lower, attrs, edges, count, axis);
+    const hlo_edges_t operands[] = {
+        {states, count, true}, {edges, count, true}, {body.captured, body.captured_count, true}};
+    hlo_edges_t results = hlo_call(lower, op, attrs, operands, 3, count);
+    for (int32_t i = 0; i < count && !hlo_stopped(lower); i++)
+      edges[i] = results.edges[i];
+  }
+  tenon_graph_release((tenon_graph_t *)(uintptr_t)graph.as.graph);
+}
+
 static int compare_integers(const void *a, const void *b) {
   int64_t x = *(const int64_t *)a;
   int64_t y = *(const int64_t *)b;
@@ -169,7 +237,7 @@ static void reduce_any(hlo_lower_t *lower, const hlo_region_t *region, int64_t *
   qsort(dims, (size_t)dim_count, sizeof *dims, compare_integers);
   for (int32_t i = dim_count - 1; i >= 0 && !hlo_stopped(lower); i--) {
     int64_t extent = type->dims[dims[i]];
-    if (extent < 0) hlo_missing(lower, "a region of its own over an axis of unknown extent");
+    if (extent < 0) scan_axis(lower, region, edges, inits, count, (int32_t)dims[i]);
     is_empty |= extent == 0;
     if (extent > 0 && !is_empty) reduce_axis(lower, region, edges, count, (int32_t)dims[i], extent);
   }
