@@ -1,11 +1,12 @@
 """Programs of StableHLO as graphs: the text that JAX prints, run by Tenon, against the values that JAX computes.
 
-Each function of `Operations` is a case: it returns a function of arrays and the arrays. The text comes from
-jax.jit(...).lower(...).as_text(), so the test follows the version of JAX that is installed.
+stablehlo_cases.py has the functions; their text comes from jax.jit(...).lower(...).as_text() and jax.export, so the test follows the version of
+JAX that is installed. Other programs are written by hand: operations that JAX does not print, errors, and damaged texts.
+
+Usage: stablehlo_test.py [--write]. With --write the table of operations in docs/stablehlo.md is written anew.
 """
 import atexit
 import os
-import random
 import re
 import shutil
 import subprocess
@@ -54,6 +55,284 @@ def forms_of(function, *arguments):
     lowered = jax.jit(function, keep_unused=True).lower(*arguments)
     generic = lowered.compiler_ir("stablehlo").operation.get_asm(print_generic_op_form=True, enable_debug_info=True)
     return {"short": lowered.as_text(), "with locations": lowered.as_text(debug_info=True), "generic": generic}
+
+
+def module(*lines, arguments="%a: tensor<2x3xf32>", results="tensor<2x3xf32>"):
+    """Returns a program whose main function has these lines."""
+    return f"func.func @main({arguments}) -> ({results}) {{\n  " + "\n  ".join(lines) + "\n}\n"
+
+
+def table_rows():
+    """Returns (operation, text, function, reason) for each row of the C tables."""
+    rows = []
+    for name in sorted(os.listdir(os.path.join(ROOT, "bridges", "stablehlo", "lower"))):
+        with open(os.path.join(ROOT, "bridges", "stablehlo", "lower", name), encoding="utf-8") as file:
+            source = file.read()
+        macros = {key: "".join(re.findall(r'"([^"]*)"', value)) for key, value in re.findall(r"#define (\w+)((?:[^\n]*\\\n)*[^\n]*)", source)}
+        start = source.find("static const hlo_row_t rows[] = {")
+        body = source[start:source.find("\n};", start)] if start >= 0 else ""
+        for row in re.findall(r"\{((?=\"[a-z]+\.)(?:[^{}\"]|\"[^\"]*\")*)\}", body):
+            parts = [part.strip() for part in re.split(r",(?=(?:[^\"]*\"[^\"]*\")*[^\"]*$)", row)]
+            parts = ["".join(re.findall(r'"([^"]*)"', part)) if '"' in part else macros.get(part, part) for part in parts]
+            rows.append((parts[0], parts[1], parts[4], parts[6] if len(parts) > 6 and parts[6] != "NULL" else "", name))
+    return sorted(rows)
+
+
+def table_text():
+    """Returns the table of operations for the documentation."""
+    lines = ["| operation | becomes |", "|---|---|"]
+    for operation, text, function, reason, file in table_rows():
+        becomes = f"`{text}`" if text != "NULL" else f"[`{file}`](../bridges/stablehlo/lower/{file})"
+        lines.append(f"| `{operation}` | {'refused: ' + reason if reason else becomes} |")
+    return "\n".join(lines) + "\n"
+
+
+PAGE = os.path.join(ROOT, "docs", "stablehlo.md")
+BEGIN, END = "<!-- operations: written by stablehlo_test.py --write -->\n", "<!-- end of operations -->\n"
+
+
+class Documentation(unittest.TestCase):
+    def test_the_page_has_the_table_of_operations(self):
+        with open(PAGE, encoding="utf-8") as file:
+            page = file.read()
+        self.assertEqual(page[page.index(BEGIN) + len(BEGIN):page.index(END)], table_text(), "run tests/adapters/stablehlo_test.py --write")
+
+    def test_the_table_has_each_operation_of_the_specification(self):
+        rows = {row[0] for row in table_rows()}
+        self.assertGreater(len(rows), 140)
+        self.assertEqual(sorted({"stablehlo." + name for name in SPECIFICATION.split()} - rows), [])
+
+
+SPECIFICATION = """abs add after_all all_gather all_reduce all_to_all and async_done async_start atan2 batch_norm_grad batch_norm_inference
+batch_norm_training bitcast_convert broadcast_in_dim case cbrt ceil cholesky clamp collective_broadcast collective_permute compare complex composite
+concatenate constant convert convolution cosine count_leading_zeros custom_call divide dot_general dynamic_broadcast_in_dim dynamic_conv
+dynamic_gather dynamic_iota dynamic_pad dynamic_reshape dynamic_slice dynamic_update_slice exponential exponential_minus_one fft floor gather
+get_dimension_size get_tuple_element if imag infeed iota is_finite log log_plus_one logistic map maximum minimum multiply negate not
+optimization_barrier or outfeed pad partition_id popcnt power real real_dynamic_slice recv reduce reduce_precision reduce_scatter reduce_window
+remainder replica_id reshape reverse rng rng_bit_generator round_nearest_afz round_nearest_even rsqrt scatter select select_and_scatter send
+shift_left shift_right_arithmetic shift_right_logical sign sine slice sort sqrt subtract tan tanh transpose triangular_solve tuple
+uniform_dequantize uniform_quantize while xor"""
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
+TEXTS = {  # what JAX does not print: a program, its inputs, and its results
+    "if": (module('%r = "stablehlo.if"(%p) ({', "  %s = stablehlo.add %a, %a : tensor<2x3xf32>", "  stablehlo.return %s : tensor<2x3xf32>", "}, {",
+                  "  stablehlo.return %a : tensor<2x3xf32>", "}) : (tensor<i1>) -> tensor<2x3xf32>", "return %r : tensor<2x3xf32>",
+                  arguments="%p: tensor<i1>, %a: tensor<2x3xf32>"), [np.bool_(True), X], [2 * X]),
+    "tuples and tokens": (module("%t = stablehlo.tuple %a, %a : tuple<tensor<2x3xf32>, tensor<2x3xf32>>", "%k = stablehlo.create_token : !stablehlo.token",
+                                 "%l = stablehlo.after_all %k, %k : !stablehlo.token",
+                                 "%r = stablehlo.get_tuple_element %t[1] : (tuple<tensor<2x3xf32>, tensor<2x3xf32>>) -> tensor<2x3xf32>",
+                                 "return %r : tensor<2x3xf32>"), [X], [X]),
+    "map": (module('%r = "stablehlo.map"(%a, %a) <{dimensions = array<i64: 0, 1>}> ({', "^bb0(%x: tensor<f32>, %y: tensor<f32>):",
+                   "  %z = stablehlo.multiply %x, %y : tensor<f32>", "  stablehlo.return %z : tensor<f32>",
+                   "}) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>", "return %r : tensor<2x3xf32>"), [X], [X * X]),
+    "several windows": (module("%c = stablehlo.constant dense<0.0> : tensor<f32>", '%r:2 = "stablehlo.reduce_window"(%a, %a, %c, %c) <{window_dimensions = array<i64: 1, 3>}> ({',
+                               "^bb0(%x: tensor<f32>, %y: tensor<f32>, %z: tensor<f32>, %w: tensor<f32>):", "  %s = stablehlo.add %x, %z : tensor<f32>",
+                               "  %t = stablehlo.maximum %y, %w : tensor<f32>", "  stablehlo.return %s, %t : tensor<f32>, tensor<f32>",
+                               "}) : (tensor<2x3xf32>, tensor<2x3xf32>, tensor<f32>, tensor<f32>) -> (tensor<2x1xf32>, tensor<2x1xf32>)",
+                               "return %r#0, %r#1 : tensor<2x1xf32>, tensor<2x1xf32>", results="tensor<2x1xf32>, tensor<2x1xf32>"),
+                        [X], [X.sum(1, keepdims=True), np.maximum(X.max(1, keepdims=True), 0)]),
+    "batch_norm_inference": (module('%r = "stablehlo.batch_norm_inference"(%a, %s, %s, %s, %s) <{epsilon = 0.5 : f32, feature_index = 1 : i64}> : (tensor<2x3xf32>, '
+                                    "tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<2x3xf32>", "return %r : tensor<2x3xf32>",
+                                    arguments="%a: tensor<2x3xf32>, %s: tensor<3xf32>"),
+                             [X, np.array([1, 2, 3], np.float32)], [(X - [1, 2, 3]) / np.sqrt(np.array([1.5, 2.5, 3.5])) * [1, 2, 3] + [1, 2, 3]]),
+    "batch_norm_training": (module('%r:3 = "stablehlo.batch_norm_training"(%a, %s, %s) <{epsilon = 0.5 : f32, feature_index = 1 : i64}> : (tensor<2x3xf32>, '
+                                   "tensor<3xf32>, tensor<3xf32>) -> (tensor<2x3xf32>, tensor<3xf32>, tensor<3xf32>)",
+                                   "return %r#1, %r#2 : tensor<3xf32>, tensor<3xf32>", arguments="%a: tensor<2x3xf32>, %s: tensor<3xf32>",
+                                   results="tensor<3xf32>, tensor<3xf32>"), [X, np.ones(3, np.float32)], [X.mean(0), X.var(0)]),
+    "batch_norm_grad": (module('%r:3 = "stablehlo.batch_norm_grad"(%a, %s, %s, %s, %a) <{epsilon = 0.0 : f32, feature_index = 1 : i64}> : (tensor<2x3xf32>, '
+                               "tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<3xf32>, tensor<3xf32>)",
+                               "return %r#1, %r#2 : tensor<3xf32>, tensor<3xf32>", arguments="%a: tensor<2x3xf32>, %s: tensor<3xf32>",
+                               results="tensor<3xf32>, tensor<3xf32>"), [X, np.ones(3, np.float32)], [(X * (X - 1)).sum(0), X.sum(0)]),
+    "real_dynamic_slice": (module("%r = stablehlo.real_dynamic_slice %a, %b, %e, %s : (tensor<2x3xf32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) -> tensor<?x?xf32>",
+                                  "return %r : tensor<?x?xf32>", arguments="%a: tensor<2x3xf32>, %b: tensor<2xi32>, %e: tensor<2xi32>, %s: tensor<2xi32>",
+                                  results="tensor<?x?xf32>"),
+                           [X, np.array([0, 1], np.int32), np.array([2, 3], np.int32), np.array([1, 2], np.int32)], [X[:, 1::2]]),
+    "dot": (module("%r = stablehlo.dot %a, %b : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2xf32>", "return %r : tensor<2xf32>",
+                   arguments="%a: tensor<2x3xf32>, %b: tensor<3xf32>", results="tensor<2xf32>"), [X, np.ones(3, np.float32)], [X.sum(1)]),
+    "a composite": (module('%r = stablehlo.composite "our.twice" %a {composite_attributes = {n = 2 : i64}, decomposition = @twice} : (tensor<2x3xf32>) -> tensor<2x3xf32>',
+                           "return %r : tensor<2x3xf32>") + "func.func private @twice(%a: tensor<2x3xf32>) -> tensor<2x3xf32> {\n"
+                    "  %r = stablehlo.add %a, %a : tensor<2x3xf32>\n  return %r : tensor<2x3xf32>\n}\n", [X], [2 * X]),
+    "a comparator of another form": (module('%r = "stablehlo.sort"(%a) <{dimension = 1 : i64}> ({', "^bb0(%x: tensor<f32>, %y: tensor<f32>):",
+                                            "  %s = stablehlo.multiply %x, %x : tensor<f32>", "  %c = stablehlo.compare LE, %y, %x : (tensor<f32>, tensor<f32>) -> tensor<i1>",
+                                            "  %n = stablehlo.not %c : tensor<i1>", "  stablehlo.return %n : tensor<i1>",
+                                            "}) : (tensor<2x3xf32>) -> tensor<2x3xf32>", "return %r : tensor<2x3xf32>"), [-X], [np.sort(-X, 1)]),
+    "resources": (module("%c = stablehlo.constant dense_resource<weights> : tensor<3xf32>", "return %c : tensor<3xf32>", arguments="", results="tensor<3xf32>")
+                  + '{-#\n  dialect_resources: {\n    builtin: {\n      weights: "0x040000000000803F0000004000004040"\n    }\n  }\n#-}\n', [], [np.array([1, 2, 3], np.float32)]),
+    "bytes": (module('%c = stablehlo.constant dense<"0x0000803F0000004000004040"> : tensor<3xf32>', 'return %c : tensor<3xf32>', arguments="", results="tensor<3xf32>"),
+              [], [np.array([1, 2, 3], np.float32)]),
+    "aliases": ("#axes = array<i64: 1, 0>\n!matrix = tensor<2x3xf32>\n" + module(
+        '%r = "stablehlo.transpose"(%a) <{permutation = #axes}> : (!matrix) -> tensor<3x2xf32>', "return %r : tensor<3x2xf32>",
+        arguments="%a: !matrix", results="tensor<3x2xf32>"), [X], [X.T]),
+    "scatter with a region": (module('%r = "stablehlo.scatter"(%a, %i, %u) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], '
+                                     "inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, unique_indices = true}> ({",
+                                     "^bb0(%x: tensor<f32>, %y: tensor<f32>):", "  %s = stablehlo.subtract %y, %x : tensor<f32>", "  stablehlo.return %s : tensor<f32>",
+                                     "}) : (tensor<2x3xf32>, tensor<1x1xi32>, tensor<1x3xf32>) -> tensor<2x3xf32>", "return %r : tensor<2x3xf32>",
+                                     arguments="%a: tensor<2x3xf32>, %i: tensor<1x1xi32>, %u: tensor<1x3xf32>"),
+                              [X, np.array([[1]], np.int32), np.ones((1, 3), np.float32)], [np.stack([X[0], 1 - X[1]])]),
+}
+
+MESSAGES = {  # a program, and what the message about it says
+    "no file end": ("module {", r"line 1, column 9: expected .*found the end of the file"),
+    "no function": ("module {}", r"expected a module with a function @main"),
+    "nothing": ("", r"line 1, column 1: expected a module with a function"),
+    "bytecode": ("ML\xefR\0\0", r"not text"),
+    "an unknown value": (module("return %b : tensor<2x3xf32>"), r"line 2, column 10: %b is used, but no operation before defines it"),
+    "a value twice": (module("%a = stablehlo.abs %a : tensor<2x3xf32>", "return %a : tensor<2x3xf32>"), r"%a is defined twice"),
+    "no return": (module("%b = stablehlo.abs %a : tensor<2x3xf32>"), r"does not end with a return"),
+    "another type": (module("%b = stablehlo.abs %a : (tensor<3xf32>) -> tensor<3xf32>", "return %b : tensor<3xf32>"),
+                     r"line 2, column 3: stablehlo.abs: operand %a is a tensor<2x3xf32>, but the operation states tensor<3xf32>"),
+    "another result": (module("%b = stablehlo.transpose %a, dims = [1, 0] : (tensor<2x3xf32>) -> tensor<2x3xf32>", "return %b : tensor<2x3xf32>"),
+                       r"line 2, column 3: stablehlo.transpose: the operation states the result tensor<2x3xf32>, but its operands give f32\[3, 2\]"),
+    "an axis that does not exist": (module("%b = stablehlo.transpose %a, dims = [1, 7] : (tensor<2x3xf32>) -> tensor<3x2xf32>", "return %b : tensor<3x2xf32>"),
+                                    r"axis 7 does not exist, the tensor has 2"),
+    "too few elements": (module("%b = stablehlo.constant dense<[1.0, 2.0]> : tensor<3xf32>", "return %b : tensor<3xf32>"), r"line 2, column 42: expected ',', found '\]'"),
+    "a word for a number": (module("%b = stablehlo.constant dense<[one]> : tensor<1xf32>", "return %b : tensor<1xf32>"), r"expected a number, found 'one\]'|expected a number, found 'one'"),
+    "huge extents": (module("return %a : tensor<9999999999x9999999999xf32>", arguments="%a: tensor<9999999999x9999999999xf32>"), r"more than 2\^59 elements"),
+    "an element type": (module("return %a : tensor<3xi4>", arguments="%a: tensor<3xi4>"), r"the element type i4 is not supported"),
+    "no rank": (module("return %a : tensor<*xf32>", arguments="%a: tensor<*xf32>"), r"a tensor without a rank is not supported"),
+    "recursion": (module("%b = call @main(%a) : (tensor<2x3xf32>) -> tensor<2x3xf32>", "return %b : tensor<2x3xf32>"), r"recursion is not supported"),
+    "an absent function": (module("%b = call @f(%a) : (tensor<2x3xf32>) -> tensor<2x3xf32>", "return %b : tensor<2x3xf32>"), r"the function @f does not exist"),
+    "an operation of no library": (module('%b = "our.gelu"(%a) : (tensor<2x3xf32>) -> tensor<2x3xf32>', "return %b : tensor<2x3xf32>"),
+                                   r"our.gelu: no loaded library has the operator our::gelu \(line 2\)"),
+    "a target of no library": (module("%b = stablehlo.custom_call @our.gelu(%a) : (tensor<2x3xf32>) -> tensor<2x3xf32>", "return %b : tensor<2x3xf32>"),
+                               r"stablehlo.custom_call: the target our.gelu, which is no operator of a loaded library"),
+    "a target of Tenon": (module('%b = stablehlo.custom_call @tenon.call(%a) {call = "our::gelu"} : (tensor<2x3xf32>) -> tensor<2x3xf32>', "return %b : tensor<2x3xf32>"),
+                          r"the target tenon.call: calls of Tenon's operators from JAX cannot be read yet"),
+    "all operations that are missing": (module('%b = "stablehlo.replica_id"() : () -> tensor<ui32>', '%c = "our.f"(%a) : (tensor<2x3xf32>) -> tensor<2x3xf32>',
+                                               "return %c : tensor<2x3xf32>"), r"(?s)stablehlo.replica_id: it communicates.*our.f: no loaded library"),
+    "a complex input": (module("return %a : tensor<3xcomplex<f32>>", arguments="%a: tensor<3xcomplex<f32>>", results="tensor<3xcomplex<f32>>"),
+                        r"input 0 is a tensor<3xcomplex<f32>>: pass real and imaginary parts"),
+    "deep nesting": (module("%b = stablehlo.abs %a {x = " + "[" * 100 + "]" * 100 + "} : tensor<2x3xf32>", "return %b : tensor<2x3xf32>"), r"more than 64 levels of nesting"),
+    "a resource that is missing": (module("%b = stablehlo.constant dense_resource<w> : tensor<3xf32>", "return %b : tensor<3xf32>"), r"the resource 'w' is not in the file"),
+}
+
+
+class Texts(unittest.TestCase):
+    """Programs written by hand."""
+    parts = 0
+
+    def test_programs_give_the_values_of_the_specification(self):
+        for name, (text, inputs, expected) in TEXTS.items():
+            with self.subTest(name):
+                for value, right in zip(run(text, inputs), expected, strict=True):
+                    np.testing.assert_allclose(value, right, rtol=1e-5, atol=1e-5)
+                Texts.parts += 1
+
+    def test_messages_say_where_what_and_why(self):
+        for name, (text, pattern) in MESSAGES.items():
+            with self.subTest(name), self.assertRaisesRegex(tenon.Error, pattern):
+                load(text)
+            Texts.parts += 1
+
+    def test_refused_operations_are_named_with_their_reasons(self):
+        for operation, _, _, reason, _ in table_rows():
+            if reason:
+                with self.subTest(operation), self.assertRaisesRegex(tenon.UnimplementedError, re.escape(f"{operation}: {reason}")):
+                    load(module(f'%b = "{operation}"(%a) : (tensor<2x3xf32>) -> tensor<2x3xf32>', "return %b : tensor<2x3xf32>"))
+                Texts.parts += 1
+
+    def test_operations_of_loaded_libraries_become_their_operators(self):
+        folder = os.path.join(FOLDER, "library")
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, "ours.c"), "w", encoding="utf-8") as file:
+            file.write(LIBRARY)
+        tenon.load(os.path.join(folder, "ours.c"))
+        generic = module('%b = "ours.scale"(%a) {factor = 3.0 : f32} : (tensor<2x3xf32>) -> tensor<2x3xf32>', "return %b : tensor<2x3xf32>")
+        call = module("%b = stablehlo.custom_call @ours.scale(%a) {mhlo.backend_config = {factor = 3.0 : f32}} : (tensor<2x3xf32>) -> tensor<2x3xf32>",
+                      "return %b : tensor<2x3xf32>")
+        for text in generic, call, call.replace("ours.scale", '"ours::scale"'):
+            np.testing.assert_array_equal(run(text, [X])[0], 3 * X)
+        with self.assertRaisesRegex(tenon.Error, "line 2, column 3: ours.scale: .*colour"):
+            load(generic.replace("factor =", "colour ="))
+
+    def test_the_command_runs_a_program_whose_name_ends_in_stablehlo(self):
+        path = os.path.join(FOLDER, "program.stablehlo")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(module("%b = stablehlo.abs %a : tensor<2x3xf32>", "return %b : tensor<2x3xf32>"))
+        done = subprocess.run([os.path.join(BUILD, "tenon"), "run", path, "--input", "arg0=random:0"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+
+LIBRARY = """
+#include <tenon/op.h>
+static tenon_status_t scale(tenon_call_t *call) {
+  const float *x = call->inputs[0]->data;
+  float *y = call->outputs[0]->data;
+  for (int64_t i = 0; i < tenon_count(call->inputs[0]); i++) y[i] = x[i] * (float)call->attrs[0].as.f;
+  return TENON_OK;
+}
+TENON_LIBRARY(ours, "1.0", TENON_OP("scale(Tensor x, *, float factor=1.0) -> Tensor", TENON_TYPES("x: f32; out = x"),
+  TENON_SHAPES("x: [...]; out: [...]"), TENON_TRAITS(TENON_PURE), TENON_KERNEL("cpu", scale)))
+"""
+
+MUTATIONS = r"""
+import os, random, sys
+sys.path[:0] = [sys.argv[1]]
+import tenon, tenon.graph
+folder, count = sys.argv[2], int(sys.argv[3])
+texts = [open(os.path.join(folder, name)).read() for name in sorted(os.listdir(folder)) if name.endswith(".base")]
+path = os.path.join(folder, "damaged.mlir")
+numbers = ["-1", "0", "1", "7", "99999999", "9223372036854775807", "18446744073709551616", "?", "0x7FC00000", "f32", "i1", "complex<f32>"]
+loaded = refused = 0
+for seed in range(count):
+    pick = random.Random(seed)
+    text = list(pick.choice(texts))
+    for _ in range(pick.choice([1, 1, 2, 5])):
+        at, other = pick.randrange(len(text)), pick.randrange(len(text))
+        size = pick.choice([1, 1, 2, 5, 30])
+        digits = [i for i, c in enumerate(text) if c.isdigit()] or [at]
+        kind = pick.randrange(7)
+        if kind == 0: text[at] = pick.choice("()<>[]{}%:,=-x?#@\"0123456789 \n")
+        elif kind == 1: del text[at:at + size]
+        elif kind == 2: text[at:at] = text[other:other + size]
+        elif kind == 3: text[at:at + size], text[other:other + size] = text[other:other + size], text[at:at + size]
+        elif kind == 4: text[pick.choice(digits)] = pick.choice(numbers)
+        elif kind == 5: text = text[:at] if pick.random() < 0.2 else text
+        else:
+            lines = "".join(text).split("\n")
+            i, k = pick.randrange(len(lines)), pick.randrange(len(lines))
+            lines[i], lines[k] = lines[k], lines[i]
+            text = list("\n".join(lines))
+        if not text: break
+    with open(path, "w") as file: file.write("".join(text))
+    with open(os.path.join(folder, "seed"), "w") as file: file.write(str(seed))
+    try:
+        tenon.graph.load(path)
+        loaded += 1
+    except tenon.Error as error:
+        refused += 1
+        assert str(error).count("damaged.mlir") >= 1, error
+print(loaded, refused)
+"""
+
+
+@unittest.skipUnless(jax, "there is no JAX")
+class Damage(unittest.TestCase):
+    def test_damaged_programs_are_refused_or_loaded_but_never_crash(self):
+        folder = os.path.join(FOLDER, "damage")
+        os.makedirs(folder)
+        cases = {**stablehlo_cases.operations(), **stablehlo_cases.models()}
+        for i, name in enumerate(DAMAGED):
+            with open(os.path.join(folder, f"{i}.base"), "w", encoding="utf-8") as file:
+                file.write(forms_of(cases[name][0], *cases[name][1])["generic" if i % 3 == 2 else "short"])
+        for i, (text, _, _) in enumerate(TEXTS.values()):
+            with open(os.path.join(folder, f"text{i}.base"), "w", encoding="utf-8") as file:
+                file.write(text)
+        script = os.path.join(FOLDER, "mutations.py")
+        with open(script, "w", encoding="utf-8") as file:
+            file.write(MUTATIONS)
+        count = os.environ.get("TENON_MUTATIONS", "4000")
+        done = subprocess.run([sys.executable, script, os.path.join(BUILD, "python"), folder, count], capture_output=True, text=True)
+        with open(os.path.join(folder, "seed"), encoding="utf-8") as file:
+            seed = file.read()
+        self.assertEqual(done.returncode, 0, f"seed {seed}: {done.stderr[-2000:]}")
+        loaded, refused = map(int, done.stdout.split())
+        self.assertGreater(refused, 0.4 * int(count))
+
+
+DAMAGED = ("training step", "convolution transposed", "gradient of max pooling", "scan", "switch", "argmax", "argsort", "sort of several operands",
+           "gather of windows", "scatter of windows", "dynamic_update_slice", "pad between", "complex", "rfft2", "normal", "cumsum", "fori", "top_k", "constant lists",
+           "dot_general with several axes", "solve_triangular", "bitcast to narrower")
 
 
 @unittest.skipUnless(jax, "there is no JAX")
@@ -120,5 +399,15 @@ class AgainstJax(unittest.TestCase):
                 self.compare(run(text, [square]), [np.asarray(function(square))])
 
 
+def write_table():
+    with open(PAGE, encoding="utf-8") as file:
+        page = file.read()
+    with open(PAGE, "w", encoding="utf-8") as file:
+        file.write(page[:page.index(BEGIN) + len(BEGIN)] + table_text() + page[page.index(END):])
+
+
 if __name__ == "__main__":
-    totals.main(lambda: AgainstJax.parts)
+    if sys.argv[1:] == ["--write"]:
+        write_table()
+    else:
+        totals.main(lambda: AgainstJax.parts + Texts.parts)
