@@ -26,7 +26,9 @@ tenon_status_t call_hold_library(const tenon_op_t *op) {
   tenon_op_info_t info = {.size = sizeof info};
   tenon_op_info(op, &info);
   if (!info.library_path || !*info.library_path) return TENON_OK;
-  return tenon_library_load(info.library_path, 0, NULL);
+  /* The handle is never released. */
+  tenon_library_t *library = NULL;
+  return tenon_library_load(info.library_path, 0, &library);
 }
 
 /* Keeps the library of a namespace loaded until the process ends. Returns NULL, or the reason of a

@@ -179,8 +179,10 @@ static void add_operator(registration_t *r, const tenon_op_t *op) {
 static tenon_status_t hold_library(const tenon_op_t *op) {
   tenon_op_info_t info = {.size = sizeof info};
   tenon_op_info(op, &info);
-  return info.library_path && *info.library_path ? tenon_library_load(info.library_path, 0, NULL)
-                                                 : TENON_OK;
+  if (!info.library_path || !*info.library_path) return TENON_OK;
+  /* The handle is never released. */
+  tenon_library_t *library = NULL;
+  return tenon_library_load(info.library_path, 0, &library);
 }
 
 typedef struct registered_t { /* stays until the process ends */

@@ -731,6 +731,13 @@ TENON_LIBRARY(shortly, "1.0.0",
     def test_a_library_that_pytorch_calls_is_not_unloaded(self):
         with self.assertRaises(tenon.Error):
             self.numpy.unload()
+        path = os.path.join(FOLDER, "unloads.c")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(KINDS.replace("TENON_LIBRARY(kinds", "TENON_LIBRARY(unloads"))
+        library = tenon.load(path, unloadable=True)
+        tenon.torch.register(library)
+        with self.assertRaisesRegex(tenon.Error, "cannot unload library unloads: it is held"):
+            library.unload()
 
     def test_without_pytorch_the_bridge_says_so(self):
         code = ("import ctypes, sys; lib = ctypes.CDLL(sys.argv[1]); report, error = ctypes.c_void_p(), ctypes.c_char_p(); "
