@@ -344,6 +344,46 @@ class Models(unittest.TestCase):
                 jax.block_until_ready(raw(text)(x.T))
 
 
+class Programs(unittest.TestCase):
+    """Programs of JAX as graphs of Tenon: calls of operators become nodes."""
+
+    def load(self, f, *args):
+        path = os.path.join(FOLDER, "program.mlir")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(jax.jit(f).lower(*args).as_text())
+        return tenon.graph.load(path)
+
+    def test_calls_of_operators_become_nodes(self):
+        def program(x, w):
+            h = demo.gelu(x @ w)
+            values, _ = core.top_k(h, k=2)
+            return core.concat([h, values], axis=1) * 2, kinds.total([x, w], None, choice="two"), core.clip(h, None, 0.5)
+        x, w = floats(3, 4), floats(4, 5)
+        graph = self.load(program, x, w)
+        for name in ("demo::gelu", "core::top_k", "core::concat", "kinds::total"):
+            self.assertIn(name, graph.text())
+        for found, expected in zip(graph.compile()(x, w), jax.jit(program)(x, w)):
+            close(found, expected, 1e-5)
+
+    def test_calls_that_a_graph_cannot_have_are_named_with_the_reason(self):
+        x = jnp.ones((1, 2, 4, 8))
+        for f, reason in ((jax.grad(lambda x: core.attention(x, x, x)[0].sum()), "it is a gradient of core::attention that is computed by its parts"),
+                          (lambda x: kinds.noise(x, key=jax.random.key(1)), "kinds::noise draws random numbers by a key of JAX"),
+                          (lambda x: sharded.add_(x, x), "sharded::add_ writes to its inputs"),
+                          (lambda x: kinds.positive(x[0, 0, 0])[0], "the size of a result of kinds::positive depends on data")):
+            with self.assertRaisesRegex(tenon.UnimplementedError, reason):
+                self.load(f, x)
+
+    def test_damaged_calls_are_refused_by_line(self):
+        x = np.ones(3, np.float32)
+        for text, message in (("demo::gelu(1, 1)", "'\\)'"), ("demo::gelu(-)", "the call states 0 operands, found 1"), ("demo::gelu", "a name"), ("demo::gelu(1); @what=1", "@wanted"),
+                              ("core::top_k(1, -)", "."), ("demo::gelu(1); a=1", "a"), ("core::split(1, -); count=3", "has 3 results, but the call states 1")):
+            with self.subTest(text), self.assertRaisesRegex(tenon.Error, f"line \\d+, column \\d+: stablehlo.custom_call: .*{message}"):
+                self.load(raw(text, (3,)), x)
+        with self.assertRaisesRegex(tenon.UnimplementedError, "no loaded library has the operator demo::nowhere"):
+            self.load(raw("demo::nowhere(1)", (3,)), x)
+
+
 class Export(unittest.TestCase):
     def test_a_program_with_a_symbolic_batch_runs_in_another_process(self):
         b, = jax.export.symbolic_shape("b")
@@ -538,9 +578,12 @@ class Errors(unittest.TestCase):
             step(x, y)
 
     def test_a_library_that_jax_may_call_is_not_unloaded(self):
-        library = tenon.load(os.path.join(FOLDER, "sharded.c"), unloadable=True) if False else tenon.load(built("unloads.c", KINDS.replace("TENON_LIBRARY(kinds", "TENON_LIBRARY(unloads")).path, unloadable=True)
+        source = os.path.join(FOLDER, "unloads.c")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(KINDS.replace("TENON_LIBRARY(kinds", "TENON_LIBRARY(unloads"))
+        library = tenon.load(source, unloadable=True)
         ops = tenon.jax.register(library)
-        with self.assertRaises(tenon.Error):
+        with self.assertRaisesRegex(tenon.Error, "cannot unload library unloads: it is held"):
             library.unload()
         close(ops.powers(jnp.arange(3.0), n=2), [0, 1, 4])
 

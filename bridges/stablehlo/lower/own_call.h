@@ -4,7 +4,7 @@
 
 #include "lower/lower.h"
 
-/* Returns whether a target of a custom call is one of Tenon's own: its name begins with "tenon". */
+/* Returns whether a target of a custom call is that of tenon.jax. */
 bool hlo_is_own_call(const char *target);
 /* Lowers the current operation, a custom call with such a target. */
 void hlo_lower_own_call(hlo_lower_t *lower, const char *target);
