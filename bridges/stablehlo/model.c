@@ -18,26 +18,27 @@ enum { MIB_MOST = 16 * 1024 };
 
 typedef struct model_t {
   tn_arena_t arena;
-  char *text;
+  const char *text;
   size_t size;
   hlo_module_t module;
   hlo_lower_t lower;
 } model_t;
 
-static tenon_status_t read_file(const char *path, model_t *model) {
+static tenon_status_t read_file(const char *path, char **out_text, size_t *out_size) {
   struct stat about;
   tenon_status_t status = TENON_OK;
   FILE *file = fopen(path, "rb");
   if (!file) return tn_fail(TENON_NOT_FOUND, "%s: %s", path, strerror(errno));
   if (fstat(fileno(file), &about) != 0 || !S_ISREG(about.st_mode))
-    status = tn_fail(TENON_INVALID, "expected a file, found a folder or a device");
+    status = tn_fail(TENON_INVALID, "%s: expected a file, found a folder or a device", path);
   else if (about.st_size > (off_t)MIB_MOST << 20)
-    status = tn_fail(TENON_INVALID, "files of more than %d MiB are not supported", MIB_MOST);
-  else if (!(model->text = malloc((size_t)about.st_size + 1)))
+    status =
+        tn_fail(TENON_INVALID, "%s: files of more than %d MiB are not supported", path, MIB_MOST);
+  else if (!(*out_text = malloc((size_t)about.st_size + 1)))
     status = tn_no_memory("the text of a program", (size_t)about.st_size);
   else
-    model->size = fread(model->text, 1, (size_t)about.st_size, file);
-  if (model->text) model->text[model->size] = 0;
+    *out_size = fread(*out_text, 1, (size_t)about.st_size, file);
+  if (*out_text) (*out_text)[*out_size] = 0;
   fclose(file);
   return status;
 }
@@ -172,23 +173,28 @@ static tenon_status_t build(model_t *model, tenon_graph_t **out_graph) {
   return lower_main(model, out_graph);
 }
 
-tenon_status_t hlo_model_read(const char *path, tenon_graph_t **out_graph) {
-  model_t model = {0};
-  TENON_TRY(read_file(path, &model));
+tenon_status_t hlo_model_parse(const char *text, size_t size, const char *name,
+                               tenon_graph_t **out_graph) {
+  model_t model = {.text = text, .size = size};
   /* Numbers have decimal points. */
   locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-  if (!plain) {
-    free(model.text);
-    return tn_no_memory("a locale", 0);
-  }
+  if (!plain) return tn_no_memory("a locale", 0);
   locale_t before = uselocale(plain);
   tenon_status_t status = build(&model, out_graph);
-  if (status != TENON_OK) status = tn_prefix(status, "%s: ", path);
+  if (status != TENON_OK) status = tn_prefix(status, "%s: ", name);
   (void)uselocale(before);
   freelocale(plain);
   tenon_builder_release(model.lower.builder);
   hlo_module_release(&model.module);
   tn_arena_clear(&model.arena);
-  free(model.text);
+  return status;
+}
+
+tenon_status_t hlo_model_read(const char *path, tenon_graph_t **out_graph) {
+  char *text = NULL;
+  size_t size = 0;
+  TENON_TRY(read_file(path, &text, &size));
+  const tenon_status_t status = hlo_model_parse(text, size, path, out_graph);
+  free(text);
   return status;
 }

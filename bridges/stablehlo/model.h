@@ -11,5 +11,9 @@
  * Errors: NOT_FOUND: the file does not exist; INVALID: the text is malformed, with line and column;
  * UNIMPLEMENTED: operations are not supported, all of them with their reasons. */
 tenon_status_t hlo_model_read(const char *path, tenon_graph_t **out_graph);
+/* The same for a text in memory, which ends with a zero byte that `size` does not count. Messages
+ * begin with `name`. */
+tenon_status_t hlo_model_parse(const char *text, size_t size, const char *name,
+                               tenon_graph_t **out_graph);
 
 #endif

@@ -21,6 +21,7 @@ enum {
   EDGE_NONE = -1,
   HLO_CALLS_MAX = 64,           /* Levels of calls of functions. */
   HLO_OPERATIONS_MAX = 1 << 20, /* Operations that are lowered, each as often as it is inlined. */
+  HLO_BOUND_MAX = 1 << 24,      /* Values of functions, each as often as it is inlined. */
   HLO_MISSING_MAX = 100,
 };
 
@@ -61,6 +62,7 @@ typedef struct hlo_lower_t {
   hlo_missing_t *missing;
   int32_t missing_count;
   int32_t operation_count;
+  int64_t bound_count;
   int32_t part;     /* 0, 1: real or imaginary parts are being lowered; -1: neither. */
   int32_t elements; /* If above 0, a region for single elements is applied to whole tensors. */
   bool is_missing;  /* The current operation is not supported. */

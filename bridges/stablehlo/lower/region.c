@@ -183,6 +183,13 @@ bool hlo_inline_body(hlo_lower_t *lower, const hlo_function_t *function, const h
   if (hlo_stopped(lower)) return false;
   if (frame.level > HLO_CALLS_MAX)
     hlo_wrong(lower, "more than %d levels of calls; recursion is not supported", HLO_CALLS_MAX);
+  lower->bound_count += function->value_count;
+  if (lower->bound_count > HLO_BOUND_MAX)
+    hlo_wrong(lower,
+              "the program has more than %d values after its calls are inlined, which is not "
+              "supported",
+              HLO_BOUND_MAX);
+  if (hlo_stopped(lower)) return false;
   frame.bound = hlo_lower_take(lower, (size_t)function->value_count, sizeof *frame.bound);
   if (!frame.bound || hlo_stopped(lower)) return false;
   lower->frame = &frame;
