@@ -36,12 +36,14 @@ typedef struct call_t {
   uint32_t input_count;
   uint32_t value_count;
   uint32_t output_count;
-  uint64_t wanted;        /* as for tenon_op_call */
-  uint64_t written;       /* bit i: the operator writes to input i */
-  uint64_t given;         /* gradients: the results that have one; 0: this is no gradient */
-  uint64_t requested;     /* gradients: the inputs that get one */
-  bool is_random;         /* the last operand is the key */
-  bool keeps;             /* the call may keep its arguments, as views and tapes do */
+  uint64_t wanted;    /* as for tenon_op_call */
+  uint64_t written;   /* bit i: the operator writes to input i */
+  uint64_t given;     /* gradients: the results that have one; 0: this is no gradient */
+  uint64_t requested; /* gradients: the inputs that get one */
+  bool
+      is_forward; /* tangents of the inputs in `requested` become those of the results in `given` */
+  bool is_random; /* the last operand is the key */
+  bool keeps;     /* the call may keep its arguments, as views and tapes do */
   bool has_fixed_shapes;  /* shapes and dtypes determine those of the results */
   bool is_plain;          /* single tensors only, and every result is RESULT_GIVEN */
   uint32_t operand_count; /* operands of the inputs */
@@ -77,6 +79,16 @@ static inline void *call_data(const xla_buffer_t *buffer) {
 }
 /* Runs a call on the buffers of a frame. */
 tenon_status_t call_run(const call_t *call, const xla_frame_t *frame);
+
+/* Maps tangents of the requested inputs to tangents of the given results.
+ *
+ * Arguments: `operands`: the tensors of the inputs, which the host owns. `tangents`: one for each
+ * operand of the requested inputs. `count`: the number of given results; items of lists count.
+ * Returns: out_tangents[k], NULL where the result does not depend on the inputs.
+ * Ownership: the caller releases out_tangents[k], also after an error. */
+tenon_status_t call_tangents(const call_t *call, const tenon_value_t *values,
+                             tenon_tensor_t *const *operands, tenon_tensor_t *const *tangents,
+                             int32_t tangent_count, tenon_tensor_t **out_tangents, int32_t count);
 
 /* Lets parallel loops of this thread use XLA's threads until call_leave_threads. */
 typedef struct call_threads_t {

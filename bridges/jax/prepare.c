@@ -77,6 +77,7 @@ static tenon_status_t read_fields(text_t *text, call_t *call, uint64_t *out_padd
   call->wanted = bits.wanted;
   call->given = bits.given;
   call->requested = bits.inputs;
+  call->is_forward = bits.is_forward != 0;
   *out_padded = bits.padded;
   return status;
 }

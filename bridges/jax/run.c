@@ -4,8 +4,9 @@
  *     operands: the tensors of the inputs, gradients of the results, the key of random operators
  *     results:  the inputs that the operator writes to, its results, after a padded one its shape
  *
- * and for gradients the results are one buffer for each requested input. Items of lists count one
- * by one. */
+ * and for gradients the results are one buffer for each requested input. For tangents, those of the
+ * requested inputs take the place of the gradients, and the results are the tangents of the given
+ * results. Items of lists count one by one. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -286,10 +287,32 @@ static tenon_status_t run_forward(run_t *r) {
   return status;
 }
 
-/* Runs the call with a tape, and copies the gradients of the requested inputs. */
+/* Copies a tangent to the next buffer; NULL stands for zeros. */
+static tenon_status_t copy_tangent(run_t *r, const tenon_tensor_t *t) {
+  tenon_tensor_t *buffer = NULL;
+  if (t) return copy_result(r, t, false);
+  const tenon_status_t status = view_result(r, &buffer);
+  if (status != TENON_OK) return status;
+  memset(buffer->data, 0, (size_t)tenon_count(buffer) * (buffer->dtype.bits / 8));
+  return TENON_OK;
+}
+
+/* Computes gradients of the requested inputs, or tangents of the given results. */
+static tenon_status_t differentiate(run_t *r, tenon_tensor_t **grads, int32_t grad_count,
+                                    tenon_tensor_t **out, int32_t count) {
+  const call_t *call = r->call;
+  if (call->model) return call_model_gradients(call, r->tensors, grads, grad_count, out, count);
+  if (call->is_forward)
+    return call_tangents(call, r->values, r->tensors, grads, grad_count, out, count);
+  return tenon_op_gradients(call->op, r->values, call->value_count, call->given, grads, grad_count,
+                            call->requested, out, count);
+}
+
+/* Runs the call with a tape, and copies the gradients of the requested inputs, or the tangents of
+ * the given results. */
 static tenon_status_t run_gradient(run_t *r, size_t grad_count) {
   const call_t *call = r->call;
-  tenon_tensor_t *made[CALL_TENSORS_MOST];
+  tenon_tensor_t *made[CALL_TENSORS_MOST] = {NULL};
   const size_t first = call->operand_count;
   for (size_t k = first; k < first + grad_count; k++) {
     const tenon_status_t status = make_operand(r, k, false);
@@ -298,15 +321,10 @@ static tenon_status_t run_gradient(run_t *r, size_t grad_count) {
   const int64_t count = r->frame->results.count;
   if (count > CALL_TENSORS_MOST)
     return fail_call(call, TENON_UNIMPLEMENTED, "more than 256 gradients are requested");
-  tenon_tensor_t **grads = r->tensors + first;
   tenon_status_t status =
-      call->model
-          ? call_model_gradients(call, r->tensors, grads, (int32_t)grad_count, made, (int32_t)count)
-          : tenon_op_gradients(call->op, r->values, call->value_count, call->given, grads,
-                               (int32_t)grad_count, call->requested, made, (int32_t)count);
-  if (status != TENON_OK) return status;
+      differentiate(r, r->tensors + first, (int32_t)grad_count, made, (int32_t)count);
   for (int64_t i = 0; i < count; i++) {
-    if (status == TENON_OK) status = copy_result(r, made[i], false);
+    if (status == TENON_OK) status = copy_tangent(r, made[i]);
     tenon_tensor_release(made[i]);
   }
   return status;

@@ -85,10 +85,11 @@ static tenon_status_t read_bits(text_t *text, const char *name, text_bits_t *bit
   } fields[] = {{"@wanted", &bits->wanted},
                 {"@padded", &bits->padded},
                 {"@given", &bits->given},
-                {"@inputs", &bits->inputs}};
+                {"@inputs", &bits->inputs},
+                {"@forward", &bits->is_forward}};
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
     if (strcmp(name, fields[i].name) == 0) return read_unsigned(text, UINT64_MAX, fields[i].bits);
-  return text_fail(text, "@wanted, @padded, @given or @inputs");
+  return text_fail(text, "@wanted, @padded, @given, @inputs or @forward");
 }
 
 static tenon_status_t read_attribute(text_t *text, tenon_attrs_t *attrs, const char *name) {

@@ -19,10 +19,11 @@ typedef struct text_t { /* A reader; the text ends with a zero byte. */
 } text_t;
 
 typedef struct text_bits_t {
-  uint64_t wanted; /* results; 0: all */
-  uint64_t padded; /* results whose buffer is larger than they are */
-  uint64_t given;  /* gradients: the results that have one */
-  uint64_t inputs; /* gradients: the inputs that get one */
+  uint64_t wanted;     /* results; 0: all */
+  uint64_t padded;     /* results whose buffer is larger than they are */
+  uint64_t given;      /* gradients: the results that have one */
+  uint64_t inputs;     /* gradients: the inputs that get one */
+  uint64_t is_forward; /* 1: tangents of `inputs` become those of `given` */
 } text_bits_t;
 
 /* Fails with the place in the text and what was expected there. */

@@ -45,6 +45,19 @@ class Arguments(unittest.TestCase):
         patches = lambda x: core.col2im_backward(x[None, None], (1, 4, 2), (2, 2))  # noqa: E731
         np.testing.assert_allclose(gradient(patches), gradient(lambda x: jnp.stack([x[0, :2], x[0, 1:], x[1, :2], x[1, 1:]])))
 
+    def test_operators_without_formulas_have_forward_derivatives(self):
+        """causal_conv declares no gradient, and neither do the operators that compute the gradients of tile and of matmul."""
+        w = np.arange(4.0).reshape(2, 1, 2)
+        for function in (lambda x: core.causal_conv(x[None], w)[0], lambda x: jax.grad(lambda x: jnp.sum(jnp.sin(core.tile(x, (2, 2)))))(x),
+                         lambda x: jax.grad(lambda x: jnp.sum(jnp.sin(core.matmul(x, x[:, :2]))))(x[:, 1:])):
+            numbers, step = x.astype(np.float64) / 7, 1e-6
+            tangent = jax.jit(lambda x, f=function: jax.jvp(f, (x,), (jnp.cos(x),))[1])(numbers)
+            moved = [jax.jit(function)(numbers + sign * step * np.cos(numbers)) for sign in (1, -1)]
+            np.testing.assert_allclose(tangent, (moved[0] - moved[1]) / (2 * step), rtol=1e-6, atol=1e-8)
+            doubled = jax.jit(lambda x, f=function: jax.grad(lambda x: jnp.sum(jax.jvp(f, (numbers,), (x,))[1] ** 2))(x))(numbers)
+            pulled = jax.jit(lambda x, f=function: jax.vjp(f, numbers)[1](2 * jax.jvp(f, (numbers,), (x,))[1])[0])(numbers)
+            np.testing.assert_allclose(doubled, pulled, rtol=1e-9, atol=1e-12)
+
 
 if __name__ == "__main__":
     totals.main()

@@ -21,7 +21,7 @@ from jax_cases import CASES, converted, floats_of, kept_results, masked, results
 core = tenon.jax.register("core")
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True, "xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}  # compile quickly
 TOGETHER = 40  # the cases in one jitted function
-covered = {"values": set(), "gradients": set(), "vmap": set(), "second": set(), "export": set()}
+covered = {"values": set(), "gradients": set(), "forward": set(), "vmap": set(), "second": set(), "export": set()}
 
 
 def close(found, expected, units, what=""):
@@ -101,7 +101,10 @@ def first_cases(names=None):
 
 # Operators whose second derivatives are compared.
 TWICE = ("abs asin atan atanh celu clip cos elu erf exp gelu hard_swish log mish reciprocal rsqrt selu sigmoid silu sin sinh softplus softsign sqrt tan tanh add div max mul pow prelu sub where "
-         "softmax log_softmax concat split expand transpose slice gather gather_elements cum_sum reduce_sum reduce_mean reduce_l2 reduce_max reduce_log_sum_exp average_pool max_pool resize det").split()
+         "softmax log_softmax matmul gemm einsum concat split expand transpose slice gather gather_elements scatter_elements pad tile cum_sum cum_prod reduce_sum reduce_mean reduce_prod reduce_l2 "
+         "reduce_max reduce_log_sum_exp layer_norm rms_norm batch_norm lp_norm conv average_pool max_pool resize dft det").split()
+# Operators whose gradients have no gradient, so forward derivatives and second ones do not exist.
+REVERSE_ONLY = {"grid_sample", "deform_conv", "deform_patches"}
 # Operators that are exported with a symbolic batch, and the arguments that have it as their first axis.
 BATCHED = {**{name: (0,) for name in ("abs cos elu erf exp gelu hard_swish leaky_relu log mish relu sigmoid silu softplus sqrt tanh clip cast softmax log_softmax hardmax flatten transpose unsqueeze tile cum_sum top_k arg_max "
                                       "reduce_sum reduce_mean reduce_max reduce_log_sum_exp layer_norm rms_norm batch_norm group_norm lrn conv conv_transpose max_pool average_pool global_average_pool matmul resize "
@@ -141,10 +144,30 @@ class Builtins(Comparison):
         for case in self.agree([compared(case, number) for number, case in enumerate(first_cases())]):
             covered["vmap"].add(case.name)
 
+    def test_forward_derivatives_are_those_of_jax(self):
+        def pushed(case, function):
+            def made(arrays):
+                places = floats_of(case)
+
+                def results(floats):
+                    mixed = list(arrays)
+                    for k, f in zip(places, floats):
+                        mixed[k] = f
+                    return [r for r in case.call(function, mixed) if r is not None and jnp.issubdtype(r.dtype, jnp.floating)]
+                floats = [arrays[k] for k in places]
+                return jax.jvp(results, (floats,), ([jnp.cos(3 * f) for f in floats],))
+            return made
+        cases = [case for case in first_cases() if floats_of(case) and case.name not in REVERSE_ONLY]
+        for case in first_cases(REVERSE_ONLY):
+            with self.subTest(op=case.name), self.assertRaisesRegex(Exception, "has no gradient"):  # not derivatives of 0
+                jax.block_until_ready(jax.jit(pushed(case, operator(case)))([a for _, a in case.arrays]))
+        for case in self.agree([(case, [a for _, a in case.arrays], pushed(case, operator(case)), pushed(case, case.function), case.units) for case in cases]):
+            covered["forward"].add(case.name)
+
     def test_second_derivatives_are_those_of_jax(self):
         def scalar(case, function):
             k = floats_of(case)[0]
-            return k, lambda arrays: lambda x: weighted([jnp.sin(r) for r in case.call(function, [*arrays[:k], x, *arrays[k + 1:]]) if r is not None])
+            return k, lambda arrays: lambda x: weighted([jnp.sin(r) for r in case.call(function, [*arrays[:k], x + 0.01 * x * x, *arrays[k + 1:]]) if r is not None])
 
         def compared(case):
             k, loss = scalar(case, operator(case))
@@ -267,7 +290,7 @@ class Total(unittest.TestCase):
     """Runs last, since test classes run in the order of their names."""
 
     def test_most_built_in_operators_are_covered(self):
-        for name, least in (("values", 240), ("gradients", 200), ("vmap", 150), ("second", 50), ("export", 50)):
+        for name, least in (("values", 240), ("gradients", 200), ("forward", 180), ("vmap", 240), ("second", 60), ("export", 50)):
             with self.subTest(what=name):
                 self.assertGreaterEqual(len(covered[name]), least)
 

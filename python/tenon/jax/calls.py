@@ -15,6 +15,7 @@ class Call(NamedTuple):
     padded: bit o: the shape of result o is known only when the operator runs, so its buffer is padded.
     known: pairs of the index of a tensor argument and its elements, for integers that shapes depend on.
     bounds: one for each extent that is known only when the operator runs.
+    forward: 1: the call maps tangents of the requested inputs to tangents of the given results, instead of gradients the other way.
     local: the operands are the parts of one device, so the call is not partitioned again.
     given, requested: for gradients, the results that have one and the inputs that get one (bits); 0: this is no gradient.
     """
@@ -27,6 +28,7 @@ class Call(NamedTuple):
     bounds: tuple = ()
     given: int = 0
     requested: int = 0
+    forward: int = 0
     local: bool = False
 
     @property
@@ -55,7 +57,7 @@ class Call(NamedTuple):
         counts = ", ".join("-" if count < 0 else str(count) for count in self.counts)
         kinds = {p["name"]: p["kind"] for p in parameters_of(self.op)}
         fields = [f"{name}={literal(kinds[name], value)}" for name, value in self.attributes]
-        fields += [f"@{name}={bits}" for name, bits in (("wanted", self.wanted), ("padded", self.padded), ("given", self.given), ("inputs", self.requested)) if bits]
+        fields += [f"@{name}={bits}" for name, bits in (("wanted", self.wanted), ("padded", self.padded), ("given", self.given), ("inputs", self.requested), ("forward", self.forward)) if bits]
         return "; ".join([f"{self.op}({counts})", *fields])
 
 

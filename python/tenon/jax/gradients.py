@@ -27,6 +27,10 @@ def _has_parts(name):
     return any(kernel.split()[0] in ("composite", "autograd") for kernel in _core.find(name).kernels)
 
 
+def has_formulas(call):
+    return _formulas(call.op) is not None
+
+
 class Plan(NamedTuple):
     """How the gradient of a call is computed: what has to be kept of the call, and for which operands it is wanted.
 
@@ -55,6 +59,19 @@ class Plan(NamedTuple):
     def _evaluate_parts(self, kept, cotangents):
         """Tenon calls the operator again, with a tape."""
         from .primitives import bind
+        call, order, operands, key = self._parts(kept)
+        made = bind(call, [*operands, *cotangents, *key])
+        return [made[order.index(i)] for i in self.flows]
+
+    def push_parts(self, kept, tangents):
+        """Returns the tangents of the results from those of the operands in `flows`, for an operator without formulas."""
+        from .primitives import bind
+        call, order, operands, key = self._parts(kept)
+        by_operand = dict(zip(self.flows, tangents))
+        return bind(call._replace(forward=1), [*operands, *(by_operand[i] if i in by_operand else jnp.zeros_like(operands[i]) for i in order), *key])
+
+    def _parts(self, kept):
+        """Returns the call that computes gradients, the operands that get one, the operands, and the key of a random operator in a list."""
         call, given, requested = self.call, 0, 0
         for k, o in enumerate(_buffer_owners(call)):
             if k in self.smooth:
@@ -63,9 +80,8 @@ class Plan(NamedTuple):
         for i in self.flows:
             requested |= 1 << owners[i]
         operands, key = (kept[:-1], kept[-1:]) if "random" in traits_of(call.op) else (kept, ())
-        made = bind(call._replace(given=given, requested=requested), [*operands, *cotangents, *key])
         order = [i for i, owner in enumerate(owners) if requested >> owner & 1]
-        return [made[order.index(i)] for i in self.flows]
+        return call._replace(given=given, requested=requested), order, operands, key
 
 
 def _operand_owners(call):
@@ -84,9 +100,6 @@ def _buffer_owners(call):
 def plan(call, flows, smooth):
     """Returns the plan of a call's gradient, or None if no gradient flows.  Raises if the operator has none."""
     name = call.op
-    if call.given and flows:  # also the gradients of results, which follow the operands
-        raise _core.UnimplementedError(f"{name}: its gradient cannot be differentiated again: it is computed from the parts of the operator; declare a gradient formula "
-                                       "(gradient= in Python, TENON_GRADIENT in C) to support second derivatives and forward mode")
     flows = tuple(i for i in flows if i < call.operand_count)
     if not flows:
         return None

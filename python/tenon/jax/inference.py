@@ -126,6 +126,10 @@ def results(call, avals):
 def buffers(call, avals):
     """Returns the shape and dtype of each result buffer of the custom call, in the order of bridges/jax/run.c."""
     groups = call.group(avals[:call.operand_count])
+    if call.forward:
+        plain = call._replace(given=0, requested=0, forward=0)
+        entries = [entry for (o, _), entry in zip(own_results(plain), results(plain, avals[:call.operand_count])) if call.given >> o & 1]
+        return [(shape, dtype) for entry in entries for dtype, shape, _ in (entry if isinstance(entry, list) else [entry])]
     if call.given:
         wanted = [g for i, g in enumerate(groups) if call.requested >> i & 1 and g is not None]
         return [(a.shape, a.dtype) for g in wanted for a in (g if isinstance(g, list) else [g])]

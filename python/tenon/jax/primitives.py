@@ -78,6 +78,8 @@ def _is_float(dtype):
 
 
 def _jvp(primals, tangents, call):
+    if call.given:
+        return _jvp_linear(primals, tangents, call)
     results = bind(call, primals)
     flows = tuple(i for i, t in enumerate(tangents) if type(t) is not ad.Zero)
     smooth = tuple(k for k, r in enumerate(results) if _is_float(r.dtype))
@@ -91,6 +93,23 @@ def _jvp(primals, tangents, call):
         for k, t in zip(smooth, moved):
             made[k] = t
     return results, made
+
+
+def _jvp_linear(primals, tangents, call):
+    """Calls for gradients and tangents are linear in the operands that follow those of the operator."""
+    first, last = call.operand_count, len(primals) - ("random" in traits_of(call.op))
+    if any(type(t) is not ad.Zero for t in tangents[:first]):
+        raise _core.UnimplementedError(f"{call.op}: its gradient cannot be differentiated again: it is computed from the parts of the operator; declare a gradient formula "
+                                       "(gradient= in Python, TENON_GRADIENT in C) to support second derivatives")
+    moved = bind(call, [*primals[:first], *map(ad.instantiate_zeros, tangents[first:last]), *primals[last:]])
+    return bind(call, primals), moved
+
+
+def _transpose_linear(cotangents, *args, call):
+    first, last = call.operand_count, len(args) - ("random" in traits_of(call.op))
+    moved = bind(call._replace(forward=1 - call.forward), [*args[:first], *map(ad.instantiate_zeros, cotangents), *args[last:]])
+    grads = [g if ad.is_undefined_primal(x) else None for g, x in zip(moved, args[first:last])]
+    return [None] * first + grads + [None] * (len(args) - last)
 
 
 def _type_of(x):
@@ -122,6 +141,8 @@ def _push(plan, shapes, out):
     def push(*args):
         count = len(args) - len(plan.flows)
         kept, tangents = args[:count], args[count:]
+        if not gradients.has_formulas(plan.call):
+            return plan.push_parts(kept, tangents)
 
         def pull(*cotangents):
             grads = plan.evaluate(kept, cotangents, shapes, out)
@@ -137,7 +158,14 @@ def _batch_tangent(args, dims, **params):
 
 
 def _jvp_tangent(primals, tangents, **params):
-    return jax.jvp(_push(**params), tuple(primals), tuple(ad.instantiate_zeros(t) for t in tangents))
+    moving = [i for i, t in enumerate(tangents) if type(t) is not ad.Zero]
+
+    def push(*some):
+        args = list(primals)
+        for i, x in zip(moving, some):
+            args[i] = x
+        return _push(**params)(*args)
+    return jax.jvp(push, tuple(primals[i] for i in moving), tuple(tangents[i] for i in moving))
 
 
 def _batch(args, dims, call):
@@ -151,6 +179,7 @@ mlir.register_lowering(call_p, _lower_elsewhere)
 for _platform in TARGETS:
     mlir.register_lowering(call_p, functools.partial(_lower, platform=_platform), platform=_platform)
 ad.primitive_jvps[call_p] = _jvp
+ad.primitive_transposes[call_p] = _transpose_linear
 batching.primitive_batchers[call_p] = _batch
 tangent_p.def_abstract_eval(_infer_tangent)
 tangent_p.def_impl(_compiled(tangent_p))
