@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 jax.config.update("jax_enable_x64", True)
+import tenon
 import tenon.jax
 import totals
 
@@ -57,6 +58,18 @@ class Arguments(unittest.TestCase):
             doubled = jax.jit(lambda x, f=function: jax.grad(lambda x: jnp.sum(jax.jvp(f, (numbers,), (x,))[1] ** 2))(x))(numbers)
             pulled = jax.jit(lambda x, f=function: jax.vjp(f, numbers)[1](2 * jax.jvp(f, (numbers,), (x,))[1])[0])(numbers)
             np.testing.assert_allclose(doubled, pulled, rtol=1e-9, atol=1e-12)
+
+    def test_integers_beyond_those_of_jax_stand_for_the_end_of_an_axis(self):
+        with jax.enable_x64(False):
+            np.testing.assert_array_equal(jax.jit(lambda x: core.slice(x, (1,), (2**63 - 1,), (1,)))(x), x[:, 1:])
+            np.testing.assert_allclose(gradient(lambda x: core.cum_sum(x, 1)), gradient(lambda x: x.cumsum(1)), rtol=1e-6)  # its formula has such numbers
+
+    def test_numbers_have_derivatives_without_jit(self):
+        self.assertAlmostEqual(float(jax.grad(jax.grad(core.sin))(1.0)), -np.sin(1))
+
+    def test_a_call_is_not_transposed(self):
+        with self.assertRaisesRegex(tenon.UnimplementedError, "use jax.vjp"):
+            jax.linear_transpose(lambda x: core.reduce_sum(x, (1,)), x)(x[:, :1])
 
 
 if __name__ == "__main__":

@@ -193,18 +193,14 @@ def lp_pool(x, p=2.0, **window):
     return jnp.sum(jnp.abs(taps(x, outside=0, **window)) ** p, 0) ** (1 / p)
 
 
-def places_of(shape, indices):
-    return jnp.zeros(math.prod(shape)).at[indices.ravel()]
-
-
 for shape, window in (((2, 3, 9), {"kernel": (3,)}), ((2, 2, 8, 7), {"kernel": (2, 3), "strides": (2, 1), "pads": (1, 0, 0, 2), "dilations": (1, 2), "ceil_mode": True}),
                       ((1, 2, 5, 4, 4), {"kernel": (2, 2, 2), "strides": (2, 1, 2), "pads": (0, 1, 0, 1, 0, 1)}), ((1, 2, 6, 5), {"kernel": (3, 3), "strides": (2, 2), "pads": (1,) * 4, "ceil_mode": True})):
     x = away(shape, kinks=(0,))
     case("max_pool", max_pool, x, **window)
     pooled = jax.eval_shape(lambda x: max_pool(x, **window)[0], x).shape
     indices = np.asarray(jax.jit(lambda x: max_pool(x, **window)[1])(x))
-    case("max_pool_gather", lambda x, i: x.ravel()[i], away(shape), indices)
-    case("max_pool_backward", lambda dy, i, s: jnp.zeros(math.prod(s), dy.dtype).at[i.ravel()].add(dy.ravel()).reshape(s), away(pooled), indices, shape)
+    case("max_pool_gather", lambda x, i: x.ravel()[i], away(shape), indices, narrow=False)  # indices are i64, which JAX has not by default
+    case("max_pool_backward", lambda dy, i, s: jnp.zeros(math.prod(s), dy.dtype).at[i.ravel()].add(dy.ravel()).reshape(s), away(pooled), indices, shape, narrow=False)
     case("average_pool", average_pool, x, **window)
     case("average_pool_backward", lambda dy, s, **w: gradient_of(average_pool, 1)(dy, jnp.zeros(s, dy.dtype), **w), away(pooled), shape, **window)
     for p in 1.0, 3.0:
@@ -221,8 +217,8 @@ for shape in (2, 3, 9), (2, 3, 4, 5):
 for shape, kernel in ((2, 3, 8), (2,)), ((1, 2, 6, 4), (2, 2)):
     x = away(shape)
     pooled, indices = map(np.asarray, jax.jit(lambda x: max_pool(x, kernel=kernel, strides=kernel))(x))
-    case("max_unpool", lambda x, i, kernel, strides, s=shape: jnp.zeros(math.prod(s), x.dtype).at[i.ravel()].set(x.ravel()).reshape(s), pooled, indices, kernel=kernel, strides=kernel)
-    case("max_unpool_backward", lambda dy, i, kernel, strides: dy.ravel()[i], away(shape), indices, kernel=kernel, strides=kernel)
+    case("max_unpool", lambda x, i, kernel, strides, s=shape: jnp.zeros(math.prod(s), x.dtype).at[i.ravel()].set(x.ravel()).reshape(s), pooled, indices, kernel=kernel, strides=kernel, narrow=False)
+    case("max_unpool_backward", lambda dy, i, kernel, strides: dy.ravel()[i], away(shape), indices, kernel=kernel, strides=kernel, narrow=False)
 
 # ---- interpolation ---------------------------------------------------------------------------------------------------
 

@@ -125,9 +125,19 @@ def _array(name, parameter, value, like):
     if isinstance(value, (bool, int, float, complex)) and like is not None and not parameter["host"]:
         return jnp.asarray(value, like)
     try:
-        return jnp.zeros(0, int) if parameter["host"] and isinstance(value, (list, tuple)) and not value else jnp.asarray(value)
+        return jnp.asarray(_in_range(value) if parameter["host"] else value)
     except TypeError as error:
         raise TypeError(f"{name}: argument {parameter['name']}: {error}") from None
+
+
+def _in_range(value):
+    """Replaces integers outside of JAX's range by the nearest ones, since they stand for the end of an axis; without jax_enable_x64 JAX would take
+    their lower 32 bits.  An empty list becomes integers."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "iu" and array.size:
+        return value
+    limits = np.iinfo(jax.dtypes.canonicalize_dtype(np.int64))
+    return np.clip(array, limits.min, limits.max).astype(limits.dtype)
 
 
 def _is_extent(value):

@@ -7,6 +7,7 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.interpreters import ad, batching, mlir
 
 from .. import _core
@@ -106,6 +107,8 @@ def _jvp_linear(primals, tangents, call):
 
 
 def _transpose_linear(cotangents, *args, call):
+    if not call.given:
+        raise _core.UnimplementedError(f"{call.op}: JAX cannot transpose the call of an operator: use jax.vjp instead of jax.linear_transpose")
     first, last = call.operand_count, len(args) - ("random" in traits_of(call.op))
     moved = bind(call._replace(forward=1 - call.forward), [*args[:first], *map(ad.instantiate_zeros, cotangents), *args[last:]])
     grads = [g if ad.is_undefined_primal(x) else None for g, x in zip(moved, args[first:last])]
@@ -115,7 +118,7 @@ def _transpose_linear(cotangents, *args, call):
 def _type_of(x):
     """Shape and dtype of an array, and how it is split where JAX's types state that."""
     shardings = explicit_shardings([jax.typeof(x)]) if hasattr(jax, "typeof") else None
-    return x.shape, jnp.dtype(x.dtype), None if shardings is None else tuple(shardings[0].spec)
+    return np.shape(x), jnp.result_type(x), None if shardings is None else tuple(shardings[0].spec)
 
 
 def _tangent_aval(x):
