@@ -558,5 +558,27 @@ for n in 1, 5:
             self.close(np.load(os.path.join(FOLDER, f"g{n}.npy")), jax.grad(lambda x: model(x, key).sum())(x))
 
 
+class Debugging(Beside):
+    """What JAX offers to find errors."""
+
+    def test_disable_jit(self):
+        def all_of(f, args):
+            return f(*args), jax.grad(loss(f))(*args), jax.vmap(f)(*(jnp.stack([a, -a]) for a in args))
+
+        def check(f, _, args, argnums):
+            expected = all_of(f, args)
+            with jax.disable_jit():
+                self.close(all_of(f, args), expected)
+        self.each(check)
+
+    def test_debug_nans_names_the_operator(self):
+        infinite = jnp.array(np.inf)
+        with jax.debug_nans(True):
+            for f in lambda x: ops.wave(x, 1.0), jax.jit(lambda x: 1 + ops.wave(x, 1.0)), jax.grad(lambda x: 1 + ops.wave(x, 1.0)):
+                with self.assertRaisesRegex(FloatingPointError, r"invalid value \(nan\) encountered in ten::wave"):
+                    f(infinite)
+            self.close(ops.wave(jnp.zeros(2), 1.0), jnp.zeros(2))
+
+
 if __name__ == "__main__":
     totals.main()

@@ -68,8 +68,20 @@ def _compiled(primitive):
     """Returns the implementation of a primitive outside of jit: it is compiled once for each call."""
     @functools.lru_cache(maxsize=4096)
     def compiled(items):
-        return jax.jit(lambda *operands: primitive.bind(*operands, **dict(items)))
-    return lambda *operands, **params: compiled(tuple(params.items()))(*operands)
+        params = dict(items)
+
+        def call(*operands):
+            return primitive.bind(*operands, **params)
+        call.__name__ = call.__qualname__ = params["call"].op if "call" in params else primitive.name
+        call._apply_primitive = True  # jax_debug_nans looks no further than here
+        return jax.jit(call)
+
+    def run(*operands, **params):
+        if not jax.config.jax_disable_jit:
+            return compiled(tuple(params.items()))(*operands)
+        with jax.disable_jit(False):  # it concerns the program; a call is compiled all the same
+            return compiled(tuple(params.items()))(*operands)
+    return run
 
 
 # ---- gradients ----
