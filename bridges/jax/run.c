@@ -179,7 +179,7 @@ static tenon_status_t make_inputs(run_t *r) {
 }
 
 static tenon_status_t fail_result(const run_t *r, const tenon_tensor_t *t,
-                                  const tenon_tensor_t *buffer) {
+                                  const tenon_tensor_t *buffer, const char *advice) {
   char message[300];
   size_t at = (size_t)snprintf(message, sizeof message, "a result has dtype %s and shape [",
                                tenon_dtype_name(t->dtype));
@@ -192,7 +192,7 @@ static tenon_status_t fail_result(const run_t *r, const tenon_tensor_t *t,
   for (int32_t d = 0; d < buffer->ndim && at < 250; d++)
     at += (size_t)snprintf(message + at, sizeof message - at, "%s%" PRId64, d ? ", " : "",
                            buffer->shape[d]);
-  snprintf(message + at, sizeof message - at, "]");
+  snprintf(message + at, sizeof message - at, "]%s", advice);
   return fail_call(r->call, TENON_RANGE, message);
 }
 
@@ -207,7 +207,7 @@ static tenon_status_t copy_padded(run_t *r, const tenon_tensor_t *t, tenon_tenso
               tenon_dtype_id(t->dtype) == tenon_dtype_id(buffer->dtype);
   for (int32_t d = 0; d < t->ndim && fits; d++)
     fits = t->shape[d] <= buffer->shape[d];
-  if (!fits) return fail_result(r, t, buffer);
+  if (!fits) return fail_result(r, t, buffer, ": pass a larger bound with size=");
   for (int32_t d = 0; d < t->ndim; d++)
     ((int32_t *)shape->data)[d] = (int32_t)t->shape[d];
   memset(buffer->data, 0, (size_t)tenon_count(buffer) * (buffer->dtype.bits / 8));
@@ -227,7 +227,7 @@ static tenon_status_t copy_result(run_t *r, const tenon_tensor_t *t, bool is_pad
   bool fits = t->ndim == buffer->ndim && tenon_dtype_id(t->dtype) == tenon_dtype_id(buffer->dtype);
   for (int32_t d = 0; d < t->ndim && fits; d++)
     fits = t->shape[d] == buffer->shape[d];
-  if (!fits) return fail_result(r, t, buffer);
+  if (!fits) return fail_result(r, t, buffer, "");
   return tenon_count(t) ? tenon_tensor_copy_async(t, buffer) : TENON_OK;
 }
 

@@ -557,6 +557,11 @@ for n in 1, 5:
             np.testing.assert_array_equal(np.load(os.path.join(FOLDER, f"y{n}.npy")), model(x, key))
             self.close(np.load(os.path.join(FOLDER, f"g{n}.npy")), jax.grad(lambda x: model(x, key).sum())(x))
 
+    def test_a_bound_that_is_too_small_is_an_error(self):
+        for call in lambda x: ops.above(x, size=3), jax.jit(lambda x: ops.above(x, size=3)):
+            with self.assertRaisesRegex(jax.errors.JaxRuntimeError, r"ten::above: a result has dtype f64 and shape \[8\].*\[3\]: pass a larger bound with size="):
+                jax.block_until_ready(call(jnp.ones(8)))
+
 
 class Debugging(Beside):
     """What JAX offers to find errors."""
@@ -578,6 +583,11 @@ class Debugging(Beside):
                 with self.assertRaisesRegex(FloatingPointError, r"invalid value \(nan\) encountered in ten::wave"):
                     f(infinite)
             self.close(ops.wave(jnp.zeros(2), 1.0), jnp.zeros(2))
+
+    def test_attributes_may_be_numbers_of_numpy_and_of_jax(self):
+        x = jnp.asarray(X)
+        for axis in np.int64(0), np.array(0), jnp.int32(0):
+            self.close(ops.dot(x, x, axis=axis), (x * x).sum(0))
 
 
 if __name__ == "__main__":

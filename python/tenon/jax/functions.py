@@ -167,7 +167,7 @@ def _attribute(name, parameter, value):
         return NAMES[dtype]
     if parameter["kind"] == "dtype" and isinstance(value, str) and value not in NAMES.values():
         return _attribute(name, parameter, jnp.dtype(value))
-    if isinstance(value, np.ndarray):
+    if isinstance(value, (np.ndarray, jax.Array)):
         value = value.tolist()
     if isinstance(value, np.generic):
         value = value.item()
