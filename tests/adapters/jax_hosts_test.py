@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import warnings
 from typing import NamedTuple
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -332,6 +333,27 @@ class Transforms(Beside):
             jax.grad(lambda x: ops.above(x.ravel(), size=12)[0].sum())(x)
         stopped = jax.grad(lambda x: (x * ops.accumulate_(jax.lax.stop_gradient(x), jnp.ones_like(x))).sum())(x)
         self.close(stopped, 0.5 * x + 1)
+
+    def test_gradients_with_respect_to_a_number(self):
+        """JAX passes 2.0 to the rules of operators as a number, not as an array."""
+        def total(wave):
+            return lambda a: (wave(jnp.asarray(X), a) ** 2).sum()
+        f, g = total(ops.wave), total(lambda x, a: a * jnp.sin(x))
+        for transform in jax.grad, jax.value_and_grad, jax.jacrev, jax.hessian, lambda f: jax.grad(jax.checkpoint(f)), \
+                lambda f: lambda a: jax.jvp(f, (a,), (1.0,)), lambda f: lambda a: jax.linearize(f, a)[1](1.0), lambda f: jax.jit(jax.grad(f)):
+            self.close(transform(f)(2.0), transform(g)(2.0))
+
+    def test_numbers_beside_arrays(self):
+        x, whole = jnp.asarray(X), jnp.arange(3)
+        self.close(ops.wave(x.astype(jnp.float32), 2.0), 2 * jnp.sin(x.astype(jnp.float32)), rtol=1e-6)
+        core = tenon.jax.register("core")
+        self.close(core.add(whole, 2), whole + 2)
+        self.close(core.add(x, True), x + 1)
+        with self.assertRaisesRegex(ValueError, "core::add.*expected i64.*found f32"):  # it is not rounded
+            core.add(whole, 2.5)
+        with jax.enable_x64(False), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.assertEqual(ops.wave(X, 2.0).dtype, jnp.float32)
 
     def test_checkpoint(self):
         def check(f, _, args, argnums):

@@ -112,6 +112,8 @@ def _dtype_of(parameters, values):
     for p in parameters:
         value = values.get(p["name"]) if p["tensor"] and not p["host"] else None
         for item in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(item, np.ndarray):  # it becomes an array of JAX
+                return jax.dtypes.canonicalize_dtype(item.dtype)
             if hasattr(item, "dtype"):
                 return item.dtype
     return None
@@ -123,7 +125,8 @@ def _array(name, parameter, value, like):
     if isinstance(value, (str, bytes)) or (isinstance(value, np.ndarray) and value.dtype.kind in "OSUT"):
         raise TypeError(f"{name}: argument {parameter['name']}: JAX has no arrays of strings: call the operator as tenon.ops.{name.replace('::', '.')}")
     if isinstance(value, (bool, int, float, complex)) and like is not None and not parameter["host"]:
-        return jnp.asarray(value, like)
+        keeps_value = isinstance(value, int) or jnp.issubdtype(like, jnp.inexact)
+        return jnp.asarray(value, like if keeps_value else jnp.float32)
     try:
         return jnp.asarray(_in_range(value) if parameter["host"] else value)
     except TypeError as error:

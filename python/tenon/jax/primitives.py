@@ -93,6 +93,7 @@ def _is_float(dtype):
 def _jvp(primals, tangents, call):
     if call.given:
         return _jvp_linear(primals, tangents, call)
+    primals = [p if hasattr(p, "shape") else jnp.asarray(p) for p in primals]  # JAX passes numbers on as they are
     results = bind(call, primals)
     flows = tuple(i for i, t in enumerate(tangents) if type(t) is not ad.Zero)
     smooth = tuple(k for k, r in enumerate(results) if _is_float(r.dtype))
