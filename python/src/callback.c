@@ -6,10 +6,11 @@
 #include "attribute.h"
 #include "error.h"
 #include "numpy.h"
+#include "unlocked.h"
 
 callback_lock_t callback_begin(void) {
-  const bool is_pythons = PyGILState_GetThisThreadState() != NULL;
-  return (callback_lock_t){PyGILState_Ensure(), is_pythons};
+  const PyGILState_STATE state = PyGILState_Ensure();
+  return (callback_lock_t){state, state == PyGILState_LOCKED || unlocked_is_open()};
 }
 
 void callback_end(callback_lock_t *lock) {

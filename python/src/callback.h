@@ -18,7 +18,9 @@ enum {
 /* These two functions surround every use of Python objects, on any thread. */
 typedef struct callback_lock_t {
   PyGILState_STATE state;
-  bool is_pythons; /* the call comes from Python, so exceptions of the function are raised there */
+  /* The call comes from this package, which raises the function's exceptions. Other callers, such
+   * as JAX, must not find an exception that is set. */
+  bool is_pythons;
 } callback_lock_t;
 callback_lock_t callback_begin(void);
 void callback_end(callback_lock_t *lock);

@@ -9,6 +9,7 @@
  * using. */
 enum { EVERY = 100 };
 static unsigned long main_thread;
+static _Thread_local unsigned depth; /* calls of this thread that released the lock */
 
 static int64_t milliseconds(void) {
   struct timespec now;
@@ -37,14 +38,18 @@ void unlocked_begin(unlocked_t *unlocked) {
     unlocked->poll = (tenon_poll_t){check_signals, unlocked};
     unlocked->before = tenon_poll_set(&unlocked->poll);
   }
+  depth++;
   unlocked->state = PyEval_SaveThread();
 }
 
 bool unlocked_end(unlocked_t *unlocked) {
   PyEval_RestoreThread(unlocked->state);
+  depth--;
   if (unlocked->is_watched) tenon_poll_set(unlocked->before);
   return !unlocked->is_raised;
 }
+
+bool unlocked_is_open(void) { return depth > 0; }
 
 /* The module may be imported by any thread, so ask Python for its main thread. */
 bool unlocked_start(void) {

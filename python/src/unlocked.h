@@ -18,5 +18,7 @@ void unlocked_begin(unlocked_t *unlocked);
 /* Returns false with the exception set if a signal handler raised, whatever the status of the
  * call. */
 bool unlocked_end(unlocked_t *unlocked);
+/* Whether this thread is between the two. */
+bool unlocked_is_open(void);
 
 #endif

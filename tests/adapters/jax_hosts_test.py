@@ -611,6 +611,21 @@ class Debugging(Beside):
         for axis in np.int64(0), np.array(0), jnp.int32(0):
             self.close(ops.dot(x, x, axis=axis), (x * x).sum(0))
 
+    def test_an_operator_in_python_raises(self):
+        @tenon.op("hosts::halve(Tensor x) -> Tensor", types="x: f64; out = x", traits=["pure", "pointwise"], gradient="x: halve(grad)")
+        def halve(x):
+            if x.max() > 100:
+                raise ArithmeticError("more than 100")
+            return x / 2
+        in_jax = tenon.jax.register("hosts")
+        x = jnp.asarray(X)
+        for f in in_jax.halve, jax.jit(in_jax.halve), jax.vmap(in_jax.halve), jax.grad(lambda x: (x * in_jax.halve(x)).sum() / 2):
+            self.close(f(x), x / 2)
+            with self.assertRaisesRegex((jax.errors.JaxRuntimeError, ValueError), "hosts::halve: its kernel in Python raised: more than 100"):
+                jax.block_until_ready(f(1000 * x))
+        with self.assertRaisesRegex(ArithmeticError, "^more than 100"):  # the exception itself
+            halve(1000 * X)
+
 
 if __name__ == "__main__":
     totals.main()
