@@ -556,28 +556,65 @@ class Programs(Beside):
         self.assertEqual(str(exported.out_avals[0].shape), "(batch,)")
         with open(os.path.join(FOLDER, "model.bin"), "wb") as file:
             file.write(exported.serialize(vjp_order=1))
-        code = """
-import sys
-sys.path[:0] = [sys.argv[1]]
-import jax, jax.numpy as jnp, numpy as np, tenon, tenon.jax
-from jax import export
-jax.config.update("jax_enable_x64", True)
-tenon.jax.register(tenon.load(sys.argv[2]))
-loaded = export.deserialize(open(sys.argv[3] + "/model.bin", "rb").read())
-for n in 1, 5:
-    x = jnp.asarray(np.load(f"{sys.argv[3]}/x{n}.npy"))
-    key = jnp.array([1, n], jnp.uint32)
-    np.save(f"{sys.argv[3]}/y{n}.npy", loaded.call(x, key))
-    np.save(f"{sys.argv[3]}/g{n}.npy", jax.grad(lambda x: loaded.call(x, key).sum())(x))
-"""
         for n in 1, 5:
             np.save(os.path.join(FOLDER, f"x{n}.npy"), numbers(n, 4))
-        done = subprocess.run([sys.executable, "-c", code, os.path.join(BUILD, "python"), LIBRARY, FOLDER], capture_output=True, text=True, timeout=200)
+        done = self.run_elsewhere("""
+import numpy as np
+jax.config.update("jax_enable_x64", True)
+tenon.jax.register(tenon.load(folder + "/ten.so"))
+loaded = export.deserialize(bytearray(open(folder + "/model.bin", "rb").read()))
+for n in 1, 5:
+    x = jnp.asarray(np.load(f"{folder}/x{n}.npy"))
+    key = jnp.array([1, n], jnp.uint32)
+    np.save(f"{folder}/y{n}.npy", loaded.call(x, key))
+    np.save(f"{folder}/g{n}.npy", jax.grad(lambda x: loaded.call(x, key).sum())(x))
+""")
         self.assertEqual(done.returncode, 0, done.stderr)
         for n in 1, 5:
             x, key = jnp.asarray(numbers(n, 4)), jnp.array([1, n], jnp.uint32)
             np.testing.assert_array_equal(np.load(os.path.join(FOLDER, f"y{n}.npy")), model(x, key))
             self.close(np.load(os.path.join(FOLDER, f"g{n}.npy")), jax.grad(lambda x: model(x, key).sum())(x))
+
+    @staticmethod
+    def run_elsewhere(code):
+        """Runs code in another process, which knows the folders of the package and of this test."""
+        opening = """
+import sys
+sys.path[:0] = [sys.argv[1]]
+folder = sys.argv[2]
+import jax, jax.numpy as jnp
+from jax import export
+import tenon, tenon.jax
+"""
+        return subprocess.run([sys.executable, "-c", opening + code, os.path.join(BUILD, "python"), FOLDER], capture_output=True, text=True, timeout=200)
+
+    def test_an_exported_program_without_its_library_says_which_operator_is_missing(self):
+        exported = export.export(jax.jit(ops.softmax), disabled_checks=tenon.jax.disabled_checks())(jax.ShapeDtypeStruct((2, 3), jnp.float32))
+        with open(os.path.join(FOLDER, "alone.bin"), "wb") as file:
+            file.write(exported.serialize())
+        done = self.run_elsewhere("""
+tenon.jax.register("core")
+export.deserialize(bytearray(open(folder + "/alone.bin", "rb").read())).call(jnp.ones((2, 3)))
+""")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, "no operator 'ten::softmax'")
+
+    def test_a_compiled_program_in_the_cache_serves_another_process(self):
+        for _ in range(2):
+            done = self.run_elsewhere("""
+import glob
+jax.config.update("jax_compilation_cache_dir", folder + "/cache")
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+ops = tenon.jax.register(tenon.load(folder + "/ten.so"))
+before = len(glob.glob(folder + "/cache/jit_in_cache*-cache"))
+def in_cache(x):
+    return ops.blend([ops.softmax(x), ops.accumulate_(x, x)], jnp.ones(2))
+print(before, float(jax.jit(in_cache)(jnp.ones((2, 4)))[1, 1]), len(glob.glob(folder + "/cache/jit_in_cache*-cache")))
+""")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            said = done.stdout.split()
+        self.assertEqual(said, ["1", "1.75", "1"])  # the second process compiled nothing
 
     def test_a_bound_that_is_too_small_is_an_error(self):
         for call in lambda x: ops.above(x, size=3), jax.jit(lambda x: ops.above(x, size=3)):
