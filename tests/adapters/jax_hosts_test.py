@@ -663,6 +663,15 @@ class Debugging(Beside):
         with self.assertRaisesRegex(ArithmeticError, "^more than 100"):  # the exception itself
             halve(1000 * X)
 
+    def test_checkpoint_says_what_is_wrong_with_an_operator_that_is_not_pure(self):
+        @tenon.op("impure::twice(Tensor x) -> Tensor", types="x: f64; out = x", traits=["pointwise"], gradient="x: twice(grad)")
+        def twice(x):
+            return 2 * x
+        f, x = tenon.jax.register("impure").twice, jnp.asarray(X)
+        self.close(jax.grad(loss(f))(x), 24 * x ** 2)
+        with self.assertRaisesRegex(NotImplementedError, "remat.*an operator of Tenon that is not declared as pure"):
+            jax.grad(loss(jax.checkpoint(f)))(x)
+
 
 if __name__ == "__main__":
     totals.main()

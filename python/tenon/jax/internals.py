@@ -26,6 +26,9 @@ class _Effect(effects.Effect):
     def __str__(self):
         return "Tenon"
 
+    def __repr__(self):  # in JAX's messages
+        return "an operator of Tenon that is not declared as pure (TENON_PURE in C, traits= in Python)"
+
 
 _effect = _Effect()
 effects.lowerable_effects.add_type(_Effect)
