@@ -56,6 +56,9 @@ test-mxnet: build .venv-zoo/base.stamp $(MXNETS) ## test MXNet's libraries and m
 test-jax: build .venv-zoo/base.stamp .venv-jax/base.stamp ## test operators as functions of JAX
 	@scripts/packages.sh test && scripts/test.sh $(BUILD) jax
 
+test-stablehlo: build .venv-jax/base.stamp ## test programs of JAX as graphs
+	@scripts/packages.sh test && scripts/test.sh $(BUILD) stablehlo
+
 JAX_VERSIONS ?= 0.4.33 0.6.2 0.10.2
 jax-versions: build ## test the bridge to JAX with other releases of JAX (JAX_VERSIONS="0.4.33 0.10.2"; JAX_PYTHON=python3.12 for releases that need it)
 	@scripts/jax_versions.sh $(BUILD) $(JAX_VERSIONS)

@@ -20,7 +20,7 @@ export TENON_BUILD=$PWD/$build
 export TENON_CACHE=${TENON_CACHE:-$PWD/$build/cache} # not the cache in the home folder
 # The suites in the order in which they start: the longest first.
 suites=(
-  sanitize fuzz wheel torch torch-device mxnet jax unit devices models onnx guides python layers format style docs header dispatch
+  sanitize fuzz wheel torch torch-device mxnet jax stablehlo unit devices models onnx guides python layers format style docs header dispatch
   autograd trust install command errors examples search offload cuda abi new isolation debug failures check
 )
 declare -A about=(
@@ -30,6 +30,7 @@ declare -A about=(
   [torch]="operators as PyTorch's own"
   [torch-device]="a device as PyTorch's own"
   [jax]="operators as functions of JAX"
+  [stablehlo]="programs of JAX as graphs, against JAX"
   [mxnet]="MXNet's libraries and models in Tenon, and Tenon's in MXNet, beside real MXNet"
   [unit]="C tests"
   [devices]="the device suite on the example device and on faulty ones"
@@ -170,6 +171,11 @@ run_jax() {
   lacks_python_package && return
   [ -x .venv-jax/bin/python ] || { skip_suite ".venv-jax is missing (make test makes it)" && return; }
   run_parts jax .venv-jax/bin/python tests/adapters/jax_*test.py
+}
+run_stablehlo() {
+  lacks_python_package && return
+  [ -x .venv-jax/bin/python ] || { skip_suite ".venv-jax is missing (make test makes it)" && return; }
+  .venv-jax/bin/python tests/adapters/stablehlo_test.py
 }
 run_mxnet() {
   local log=$logs/mxnet-parts.log part parts=(tests/adapters/mxnet_*_test.py)
