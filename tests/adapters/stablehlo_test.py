@@ -36,9 +36,13 @@ FOLDER = tempfile.mkdtemp(prefix="tenon-stablehlo-")
 atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
 
 
+seen = set()  # the operations of all programs that were loaded
+
+
 def load(text, name="program.mlir"):
     """Returns the graph of a program."""
     path = os.path.join(FOLDER, name)
+    seen.update(re.findall(r"\b(?:stablehlo|chlo|func|sdy)\.[a-z_0-9-]+", text))
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
     return tenon.graph.load(path)
@@ -149,6 +153,15 @@ TEXTS = {  # what JAX does not print: a program, its inputs, and its results
                            [X, np.array([0, 1], np.int32), np.array([2, 3], np.int32), np.array([1, 2], np.int32)], [X[:, 1::2]]),
     "dot": (module("%r = stablehlo.dot %a, %b : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2xf32>", "return %r : tensor<2xf32>",
                    arguments="%a: tensor<2x3xf32>, %b: tensor<3xf32>", results="tensor<2xf32>"), [X, np.ones(3, np.float32)], [X.sum(1)]),
+    "logistic": (module("%b = stablehlo.logistic %a : tensor<2x3xf32>", "return %b : tensor<2x3xf32>"), [X], [1 / (1 + np.exp(-X))]),
+    "sharding": (module("%b = sdy.sharding_constraint %a <@mesh, [{\"x\"}, {}]> : tensor<2x3xf32>", "return %b : tensor<2x3xf32>"), [X], [X]),
+    "chlo": (module("%i = chlo.is_inf %a : tensor<2x3xf32> -> tensor<2x3xi1>", "%p = chlo.is_pos_inf %a : tensor<2x3xf32> -> tensor<2x3xi1>",
+                    "%n = chlo.is_neg_inf %a : tensor<2x3xf32> -> tensor<2x3xi1>", "%t = chlo.tan %a : tensor<2x3xf32> -> tensor<2x3xf32>",
+                    "%z = stablehlo.complex %a, %a : tensor<2x3xcomplex<f32>>", "%c = chlo.conj %z : tensor<2x3xcomplex<f32>> -> tensor<2x3xcomplex<f32>>",
+                    "%r = stablehlo.imag %c : (tensor<2x3xcomplex<f32>>) -> tensor<2x3xf32>",
+                    "return %i, %p, %n, %t, %r : tensor<2x3xi1>, tensor<2x3xi1>, tensor<2x3xi1>, tensor<2x3xf32>, tensor<2x3xf32>",
+                    results="tensor<2x3xi1>, tensor<2x3xi1>, tensor<2x3xi1>, tensor<2x3xf32>, tensor<2x3xf32>"),
+             [X], [np.isinf(X), np.isposinf(X), np.isneginf(X), np.tan(X), -X]),
     "a composite": (module('%r = stablehlo.composite "our.twice" %a {composite_attributes = {n = 2 : i64}, decomposition = @twice} : (tensor<2x3xf32>) -> tensor<2x3xf32>',
                            "return %r : tensor<2x3xf32>") + "func.func private @twice(%a: tensor<2x3xf32>) -> tensor<2x3xf32> {\n"
                     "  %r = stablehlo.add %a, %a : tensor<2x3xf32>\n  return %r : tensor<2x3xf32>\n}\n", [X], [2 * X]),
@@ -217,6 +230,16 @@ class Texts(unittest.TestCase):
                 for value, right in zip(run(text, inputs), expected, strict=True):
                     np.testing.assert_allclose(value, right, rtol=1e-5, atol=1e-5)
                 Texts.parts += 1
+
+    def test_random_numbers_have_the_stated_distribution(self):
+        text = module("%a = stablehlo.constant dense<2.0> : tensor<f32>", "%b = stablehlo.constant dense<3.0> : tensor<f32>",
+                      "%s = stablehlo.constant dense<[100, 100]> : tensor<2xi64>",
+                      "%u = stablehlo.rng %a, %b, %s, distribution = UNIFORM : (tensor<f32>, tensor<f32>, tensor<2xi64>) -> tensor<100x100xf32>",
+                      "%n = stablehlo.rng %a, %b, %s, distribution = NORMAL : (tensor<f32>, tensor<f32>, tensor<2xi64>) -> tensor<100x100xf32>",
+                      "return %u, %n : tensor<100x100xf32>, tensor<100x100xf32>", arguments="", results="tensor<100x100xf32>, tensor<100x100xf32>")
+        uniform, normal = run(text, [])
+        self.assertTrue(2 <= uniform.min() < 2.01 and 2.99 < uniform.max() < 3)
+        self.assertTrue(abs(normal.mean() - 2) < 0.15 and abs(normal.std() - 3) < 0.15)
 
     def test_messages_say_where_what_and_why(self):
         for name, (text, pattern) in MESSAGES.items():
@@ -397,6 +420,13 @@ class AgainstJax(unittest.TestCase):
                 text = export.export(jax.jit(function), platforms=["tpu"])(square).mlir_module()
                 self.assertIn("stablehlo." + ("cholesky" if name == "cholesky" else "triangular_solve"), text)
                 self.compare(run(text, [square]), [np.asarray(function(square))])
+
+
+class WhatRan(unittest.TestCase):  # unittest runs classes in the order of their names
+    def test_each_operation_of_the_table_occurs_in_a_program(self):
+        if not AgainstJax.parts or not Texts.parts:
+            self.skipTest("only some of the tests ran")
+        self.assertEqual(sorted({operation for operation, _, _, reason, _ in table_rows() if not reason} - seen), [])
 
 
 def write_table():

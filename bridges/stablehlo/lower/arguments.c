@@ -134,6 +134,8 @@ int32_t hlo_known(hlo_lower_t *lower, int32_t operand, int64_t *out) {
   return known_ints(lower, lower->op->operands[operand], out, 0);
 }
 
+bool hlo_is_moderate(int64_t number) { return number > INT32_MIN && number < INT32_MAX; }
+
 bool hlo_contains(const int64_t *items, int32_t count, int64_t item) {
   for (int32_t i = 0; i < count; i++)
     if (items[i] == item) return true;
@@ -227,9 +229,10 @@ static tenon_edge_t spread_axis(hlo_lower_t *lower, tenon_edge_t edge, tenon_edg
                                 (int)axis + 1, hlo_join(pads, 2 * (ndim + 1), text, sizeof text));
   for (int32_t i = 0; i < ndim; i++) {
     int64_t extent = hlo_extent(lower, edge, i);
+    if (extent > INT32_MAX) hlo_missing(lower, "padding between so many elements");
     dims[i] = i == axis ? -1 : extent;
     if (i != axis && extent <= 0) dims[i] = 0; /* As before, for reshape(). */
-    if (i == axis && extent >= 0) dims[i] = extent * (1 + interior);
+    if (i == axis && extent >= 0 && !hlo_stopped(lower)) dims[i] = extent * (1 + interior);
   }
   tenon_edge_t shape = hlo_ints(lower, dims, ndim);
   return hlo_run(lower, EDGES(spread, shape), "reshape(a, b)");
@@ -243,7 +246,11 @@ tenon_edge_t hlo_pad(hlo_lower_t *lower, tenon_edge_t edge, tenon_edge_t value, 
   for (int32_t i = 0; i < ndim && !hlo_stopped(lower); i++) {
     pads[i] = low[i];
     pads[ndim + i] = high[i];
-    if (interior[i] < 0 || interior[i] > INT32_MAX)
+    if (!hlo_is_moderate(low[i]) || !hlo_is_moderate(high[i]) || !hlo_is_moderate(interior[i])) {
+      hlo_wrong(lower, "padding of axis %d is out of range", (int)i);
+      break;
+    }
+    if (interior[i] < 0)
       hlo_wrong(lower, "interior padding must be 0 or more, found %lld", (long long)interior[i]);
     if (interior[i] > 0 && hlo_extent(lower, edge, i) != 0) {
       edge = spread_axis(lower, edge, value, i, ndim, interior[i]);

@@ -27,6 +27,8 @@ int32_t hlo_ints_of(hlo_lower_t *lower, const hlo_attr_t *attr, int64_t *out);
 
 /* Reads the integers of an operand that is a constant. Returns their number; -1: it is none. */
 int32_t hlo_known(hlo_lower_t *lower, int32_t operand, int64_t *out);
+/* Returns whether sums and products with a number stay within 64 bits: it is below 2^31. */
+bool hlo_is_moderate(int64_t number);
 bool hlo_contains(const int64_t *items, int32_t count, int64_t item);
 /* Writes integers as "1, 2, 3". Returns `out`. */
 const char *hlo_join(const int64_t *items, int32_t count, char *out, size_t room);

@@ -40,7 +40,8 @@ static void read_layout(hlo_lower_t *lower, const hlo_attr_t *list, char first, 
   }
   for (int32_t i = 0; i < ndim; i++) {
     const hlo_attr_t *item = &list->items[i];
-    int64_t place = item->kind == HLO_ATTR_INT ? item->integer + 2 : -1;
+    bool is_spatial = item->kind == HLO_ATTR_INT && item->integer >= 0 && item->integer < ndim;
+    int64_t place = is_spatial ? item->integer + 2 : -1;
     if (item->kind == HLO_ATTR_WORD && item->text[0] == first && !item->text[1]) place = 0;
     if (item->kind == HLO_ATTR_WORD && item->text[0] == second && !item->text[1]) place = 1;
     if (place < 0 || place >= ndim || out->perm[place] >= 0) {
@@ -70,8 +71,9 @@ static void read_window(hlo_lower_t *lower, convolution_t *c) {
                 (int)count);
     for (int32_t i = 0; i < expected && count < 0; i++)
       targets[k][i] = k < 3;
-    for (int32_t i = 0; i < expected && k < 3 && !hlo_stopped(lower); i++)
-      if (targets[k][i] < 1) hlo_wrong(lower, "%s: expected 1 or more", names[k][0]);
+    for (int32_t i = 0; i < expected && !hlo_stopped(lower); i++)
+      if (!hlo_is_moderate(targets[k][i]) || (k < 3 && targets[k][i] < 1))
+        hlo_wrong(lower, "%s: %lld is out of range", names[k][0], (long long)targets[k][i]);
   }
 }
 
@@ -92,7 +94,8 @@ static void read_convolution(hlo_lower_t *lower, convolution_t *c) {
   read_window(lower, c);
   c->groups = hlo_attr_int(lower, "feature_group_count", NULL, 1);
   c->batch_groups = hlo_attr_int(lower, "batch_group_count", NULL, 1);
-  if (c->groups < 1 || c->batch_groups < 1 || (c->groups > 1 && c->batch_groups > 1))
+  if (c->groups < 1 || c->batch_groups < 1 || c->batch_groups > INT32_MAX ||
+      (c->groups > 1 && c->batch_groups > 1))
     hlo_wrong(lower,
               "the numbers of groups must be 1 or more, and only one of them may be above 1");
 }
@@ -122,6 +125,7 @@ static tenon_edge_t group_batch(hlo_lower_t *lower, const convolution_t *c, teno
   for (int32_t i = 0; i < ndim && !hlo_stopped(lower); i++) {
     int64_t extent = hlo_extent(lower, x, i);
     if (extent < 0) hlo_missing(lower, "groups of a batch of unknown extents");
+    if (extent > INT32_MAX) hlo_missing(lower, "groups of a batch of so many elements");
     if (i == 0 && extent % c->batch_groups)
       hlo_wrong(lower, "the batch does not divide into %lld groups", (long long)c->batch_groups);
     dims[i + 1] = extent;

@@ -28,9 +28,14 @@ static void read_window(hlo_lower_t *lower, window_t *w) {
   hlo_attr_exactly(lower, "base_dilations", NULL, w->ndim, 1, w->interior);
   hlo_attr_exactly(lower, "padding", NULL, 2 * w->ndim, 0, pads);
   for (int32_t i = 0; i < w->ndim && !hlo_stopped(lower); i++) {
-    if (w->size[i] < 1 || w->stride[i] < 1 || w->dilation[i] < 1 || w->interior[i] < 1 ||
-        w->size[i] > INT32_MAX || w->dilation[i] > INT32_MAX || w->stride[i] > INT32_MAX)
-      hlo_wrong(lower, "sizes, strides and dilations of a window must be 1 or more");
+    const int64_t positive[] = {w->size[i], w->stride[i], w->dilation[i], w->interior[i]};
+    for (int k = 0; k < 4; k++)
+      if (positive[k] < 1 || !hlo_is_moderate(positive[k]))
+        hlo_wrong(lower, "sizes, strides and dilations of a window must be 1 or more, found %lld",
+                  (long long)positive[k]);
+    if (!hlo_is_moderate(pads[2 * i]) || !hlo_is_moderate(pads[2 * i + 1]))
+      hlo_wrong(lower, "padding of axis %d is out of range", (int)i);
+    if (hlo_stopped(lower)) return;
     w->interior[i]--;
     w->low[i] = pads[2 * i];
     w->high[i] = pads[2 * i + 1];
@@ -248,7 +253,8 @@ static void scatter_selected(hlo_lower_t *lower, const window_t *w, const hlo_re
     low[i] = -w->low[i];
     high[i] = -w->high[i];
     is_padded |= w->low[i] != 0 || w->high[i] != 0;
-    if (c.places[i] < 1 || (c.places[i] - 1) * w->stride[i] + w->size[i] > extents[i])
+    if (c.places[i] < 1 || extents[i] < w->size[i] ||
+        c.places[i] - 1 > (extents[i] - w->size[i]) / w->stride[i])
       hlo_missing(lower, "windows that reach beyond the operand, or none");
   }
   if (is_padded) {
