@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "lower/expression.h"
+#include "lower/scan.h"
 
 static bool has_value(const hlo_body_t *body, const hlo_value_t *value) {
   for (int32_t i = 0; i < body->count; i++)
@@ -84,6 +85,10 @@ void hlo_body_capture(hlo_lower_t *lower, hlo_body_t *body) {
     if (outside->is_missing) {
       lower->is_missing = true;
       return;
+    }
+    if (outside->stacked) {
+      outside->scan->writes[outside->stacked - 1].is_bad = true;
+      hlo_wrong(lower, "a state that is stacked has another use");
     }
     if (outside->items) hlo_missing(lower, "a tuple that a region uses from outside");
     inside.narrow = EDGE_NONE;

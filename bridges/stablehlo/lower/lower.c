@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "lower/scan.h"
 #include "parse/cursor.h"
 
 /* failures */
@@ -104,6 +105,7 @@ tenon_edge_t hlo_edge(hlo_lower_t *lower, int32_t index) {
   if (bound->imaginary != EDGE_NONE && lower->part < 0)
     hlo_missing(lower, "operands that are complex");
   if (bound->imaginary != EDGE_NONE && lower->part == 1) return bound->imaginary;
+  if (bound->stacked) bound->scan->writes[bound->stacked - 1].is_bad = true;
   if (bound->edge == EDGE_NONE) hlo_wrong(lower, "operand %d is not a tensor", (int)index);
   return bound->edge;
 }
@@ -213,7 +215,7 @@ static tenon_edge_t check_part(hlo_lower_t *lower, const hlo_type_t *type, tenon
 void hlo_give_bound(hlo_lower_t *lower, int32_t index, hlo_bound_t bound) {
   const hlo_type_t *type = hlo_result_type(lower, index);
   if (hlo_stopped(lower)) return;
-  if (type->kind == HLO_TENSOR && !lower->elements) {
+  if (type->kind == HLO_TENSOR && !lower->elements && !bound.stacked) {
     bool is_complex = hlo_is_complex(type);
     if (is_complex != (bound.imaginary != EDGE_NONE))
       hlo_wrong(lower, "the operation states a result that is %s, but its operands say otherwise",

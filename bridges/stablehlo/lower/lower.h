@@ -6,6 +6,7 @@
  *   lower.c       failures, values, calls of operators, constants, properties of values
  *   expression.c  runs texts such as "mul(a, exp(b))"
  *   arguments.c   attributes and extents of an operation
+ *   scan.c        loops that write rows
  *   region.c      evaluates regions and calls functions
  *   body.c        regions as graphs of their own
  *   lower_*.c     lowerings, by family
@@ -34,6 +35,13 @@ typedef struct hlo_bound_t {
   bool is_missing; /* It comes from an operation that is not supported. */
   const hlo_attr_t *constant;
   const struct hlo_bound_t *items; /* The items of a tuple. */
+  /* Tags that scan.c describes: the value is slope * counter + offset of a loop; or a state of it
+   * that is stacked, by its number from 1; or always true (1) or false (-1). */
+  const struct hlo_scan_t *scan;
+  int64_t slope;
+  int64_t offset;
+  int32_t stacked;
+  int32_t truth;
 } hlo_bound_t;
 
 typedef struct hlo_frame_t { /* A call of a function. */
@@ -64,6 +72,7 @@ typedef struct hlo_lower_t {
   int32_t operation_count;
   int64_t bound_count;
   int32_t part;     /* 0, 1: real or imaginary parts are being lowered; -1: neither. */
+  int32_t scans;    /* The number of loops around that stack rows. */
   int32_t elements; /* If above 0, a region for single elements is applied to whole tensors. */
   bool is_missing;  /* The current operation is not supported. */
   tenon_status_t status;

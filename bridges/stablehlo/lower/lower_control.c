@@ -8,6 +8,7 @@
 #include "lower/expression.h"
 #include "lower/lower.h"
 #include "lower/region.h"
+#include "lower/scan.h"
 
 /* values as lists of edges */
 
@@ -197,12 +198,21 @@ typedef struct loop_t {
   const hlo_region_t *step;
   bool *is_fixed;       /* States that each step returns as they are. */
   hlo_bound_t *current; /* The values of the states inside. */
-  tenon_edge_t *states; /* Their edges outside, without those of fixed states. */
+  tenon_edge_t *states; /* Their edges outside, of those that are carried. */
   int32_t state_count;
-  const hlo_type_t **types; /* Of the states that are carried. */
+  const hlo_type_t **types; /* Of the states that are carried, then of those that are stacked. */
   int32_t type_count;
   hlo_body_t body;
+  hlo_scan_t scan;
 } loop_t;
+
+static bool is_stacked(const loop_t *loop, int32_t index) {
+  return loop->scan.writes && loop->scan.writes[index].is_stacked;
+}
+
+static bool is_carried(const loop_t *loop, int32_t index) {
+  return !loop->is_fixed[index] && !is_stacked(loop, index);
+}
 
 static bool read_loop(hlo_lower_t *lower, loop_t *loop) {
   int32_t count = lower->op->operand_count;
@@ -221,11 +231,29 @@ static bool read_loop(hlo_lower_t *lower, loop_t *loop) {
     if (!hlo_type_equal(hlo_operand_type(lower, i), hlo_result_type(lower, i)))
       hlo_wrong(lower, "result %d has another type than its operand", (int)i);
     if (hlo_operand_type(lower, i)->kind == HLO_TUPLE) hlo_missing(lower, "a tuple as a state");
-    if (loop->is_fixed[i] || hlo_stopped(lower)) continue;
+  }
+  return !hlo_stopped(lower);
+}
+
+/* Lists the states that are carried, and the types of all results of the loop. A stacked state has
+ * one axis more: the rows keep theirs. */
+static void list_states(hlo_lower_t *lower, loop_t *loop) {
+  int32_t count = lower->op->operand_count;
+  loop->state_count = 0;
+  loop->type_count = 0;
+  for (int32_t i = 0; i < count && !hlo_stopped(lower); i++) {
+    if (!is_carried(loop, i)) continue;
     add_parts(hlo_operand(lower, i), hlo_operand_type(lower, i), loop->states, &loop->state_count);
     loop->types[loop->type_count++] = hlo_operand_type(lower, i);
   }
-  return !hlo_stopped(lower);
+  for (int32_t i = 0; i < count && !hlo_stopped(lower); i++) {
+    if (!is_stacked(loop, i)) continue;
+    hlo_type_t *type = hlo_lower_take(lower, 1, sizeof *type);
+    if (!type) return;
+    *type = *hlo_operand_type(lower, i);
+    type->ndim++;
+    loop->types[loop->type_count++] = type;
+  }
 }
 
 /* Lowers the condition with the current states. */
@@ -249,35 +277,102 @@ static void add_loop_inputs(hlo_lower_t *lower, loop_t *loop) {
                                                 NULL, &unused)))
     return;
   for (int32_t i = 0, k = 0; i < lower->op->operand_count; i++)
-    for (int32_t part = 0; !loop->is_fixed[i] && part < part_count(hlo_operand_type(lower, i));
+    for (int32_t part = 0; is_carried(loop, i) && part < part_count(hlo_operand_type(lower, i));
          part++, k++)
       inner[k] =
           hlo_body_input(lower, loop->body.outer, loop->states[k], hlo_operand_type(lower, i));
   hlo_body_capture(lower, &loop->body);
-  for (int32_t i = 0; i < lower->op->operand_count && !hlo_stopped(lower); i++)
-    loop->current[i] = loop->is_fixed[i] ? *hlo_operand(lower, i)
-                                         : take_parts(hlo_operand_type(lower, i), inner, &next);
+  for (int32_t i = 0; i < lower->op->operand_count && !hlo_stopped(lower); i++) {
+    hlo_bound_t *current = &loop->current[i];
+    *current = hlo_real(EDGE_NONE);
+    if (loop->is_fixed[i])
+      *current = *hlo_operand(lower, i);
+    else if (is_carried(loop, i))
+      *current = take_parts(hlo_operand_type(lower, i), inner, &next);
+    if (loop->scan.writes) *current = hlo_scan_state(&loop->scan, i, *current);
+  }
+}
+
+/* Adds the outputs of the body: states, then rows. */
+static void add_loop_outputs(hlo_lower_t *lower, loop_t *loop, const hlo_bound_t *results) {
+  int32_t edge_count = 0;
+  int32_t count = lower->op->operand_count;
+  tenon_edge_t *edges = hlo_lower_take(lower, 2 * (size_t)count, sizeof *edges);
+  if (!edges) return;
+  for (int32_t i = 0; i < count; i++) {
+    if (is_carried(loop, i)) {
+      add_parts(&results[i], hlo_operand_type(lower, i), edges, &edge_count);
+      loop->current[i] = results[i];
+    } else if (is_stacked(loop, i) && !hlo_scan_is_written(&loop->scan, i, &results[i])) {
+      loop->scan.writes[i].is_bad = true;
+      hlo_wrong(lower, "state %d is not written in each iteration", (int)i);
+    }
+  }
+  hlo_body_output(lower, loop_condition(lower, loop));
+  for (int32_t i = 0; i < edge_count; i++)
+    hlo_body_output(lower, edges[i]);
+  for (int32_t i = 0; i < count && !hlo_stopped(lower); i++)
+    if (is_stacked(loop, i)) hlo_body_output(lower, loop->scan.writes[i].update);
 }
 
 static tenon_graph_t *build_loop(hlo_lower_t *lower, loop_t *loop) {
   int32_t count = lower->op->operand_count;
-  int32_t edge_count = 0;
   hlo_bound_t *results = hlo_lower_take(lower, (size_t)count, sizeof *results);
-  tenon_edge_t *edges = hlo_lower_take(lower, 2 * (size_t)count, sizeof *edges);
+  lower->scans += loop->scan.writes != NULL;
   hlo_body_begin(lower, &loop->body);
+  loop->scan.builder = lower->builder;
   add_loop_inputs(lower, loop);
-  if (results && edges &&
-      hlo_inline_region(lower, loop->step, loop->current, count, results, count)) {
-    for (int32_t i = 0; i < count; i++)
-      if (!loop->is_fixed[i]) {
-        add_parts(&results[i], hlo_operand_type(lower, i), edges, &edge_count);
-        loop->current[i] = results[i];
-      }
-    hlo_body_output(lower, loop_condition(lower, loop));
-  }
-  for (int32_t i = 0; i < edge_count; i++)
-    hlo_body_output(lower, edges[i]);
+  if (results && hlo_inline_region(lower, loop->step, loop->current, count, results, count))
+    add_loop_outputs(lower, loop, results);
+  lower->scans -= loop->scan.writes != NULL;
   return hlo_body_finish(lower, &loop->body);
+}
+
+/* Forgets a failure, and operations that were found missing after `last`. */
+static void forget_failure(hlo_lower_t *lower, hlo_missing_t *last, int32_t count) {
+  lower->status = TENON_OK;
+  lower->is_missing = false;
+  lower->missing_count = count;
+  if (last)
+    last->next = NULL;
+  else
+    lower->missing = NULL;
+}
+
+/* Decides which states are still to be stacked after a failure: those without another use, unless
+ * the failure has another reason. */
+static bool drop_bad_states(hlo_lower_t *lower, loop_t *loop) {
+  bool has_bad = false;
+  bool has_any = false;
+  for (int32_t i = 0; i < lower->op->operand_count; i++)
+    has_bad |= loop->scan.writes[i].is_stacked && loop->scan.writes[i].is_bad;
+  for (int32_t i = 0; i < lower->op->operand_count; i++) {
+    hlo_row_write_t *write = &loop->scan.writes[i];
+    write->is_stacked = write->is_stacked && has_bad && !write->is_bad;
+    write->update = EDGE_NONE;
+    has_any |= write->is_stacked;
+  }
+  return has_any;
+}
+
+/* Builds the body with stacked rows. If a state that was to be stacked has another use, the body is
+ * built again without stacking it. */
+static tenon_graph_t *build_scan(hlo_lower_t *lower, loop_t *loop) {
+  hlo_missing_t *last = lower->missing;
+  int32_t count = lower->missing_count;
+  while (last && last->next)
+    last = last->next;
+  bool has_stacked = hlo_scan_find(lower, &loop->scan);
+  for (int attempt = 0; attempt < 3 && has_stacked; attempt++) {
+    list_states(lower, loop);
+    tenon_graph_t *graph = build_loop(lower, loop);
+    if (!hlo_stopped(lower) || lower->status == TENON_MEMORY) return graph;
+    has_stacked = drop_bad_states(lower, loop);
+    forget_failure(lower, last, count);
+  }
+  loop->scan.writes = NULL;
+  list_states(lower, loop);
+  return build_loop(lower, loop);
 }
 
 static void collect_loop(hlo_lower_t *lower, loop_t *loop) {
@@ -292,34 +387,51 @@ static void collect_loop(hlo_lower_t *lower, loop_t *loop) {
   hlo_body_collect(lower, &loop->body, &region);
 }
 
+/* Gives a stacked state: its rows, in the order of the first axis. */
+static void give_rows(hlo_lower_t *lower, const loop_t *loop, int32_t index, tenon_edge_t rows) {
+  const hlo_type_t *type = hlo_result_type(lower, index);
+  rows = hlo_reshape(lower, rows, type->dims, type->ndim);
+  if (loop->scan.writes[index].is_reversed)
+    rows = hlo_slice(lower, rows, 0, -1, -(INT64_C(1) << 62), -1);
+  hlo_give(lower, index, rows);
+}
+
+static void give_states(hlo_lower_t *lower, const loop_t *loop, hlo_edges_t edges) {
+  int32_t next = 0;
+  int32_t count = lower->op->result_count;
+  for (int32_t i = 0; i < count && !hlo_stopped(lower); i++) {
+    if (loop->is_fixed[i])
+      hlo_give_bound(lower, i, *hlo_operand(lower, i));
+    else if (is_carried(loop, i))
+      hlo_give_bound(lower, i, take_parts(hlo_result_type(lower, i), edges.edges, &next));
+  }
+  for (int32_t i = 0; i < count && !hlo_stopped(lower); i++)
+    if (is_stacked(loop, i)) give_rows(lower, loop, i, edges.edges[next++]);
+}
+
 static void lower_while(hlo_lower_t *lower) {
-  loop_t loop = {0};
+  loop_t *loop = hlo_lower_take(lower, 1, sizeof *loop);
   const tenon_op_t *op = NULL;
   tenon_attrs_t *attrs = NULL;
-  int32_t next = 0;
-  if (!read_loop(lower, &loop)) return;
+  if (!loop || !read_loop(lower, loop)) return;
   for (int32_t i = 0; i < lower->op->operand_count; i++)
-    loop.current[i] = *hlo_operand(lower, i);
-  tenon_edge_t condition = loop_condition(lower, &loop);
-  collect_loop(lower, &loop);
+    loop->current[i] = *hlo_operand(lower, i);
+  tenon_edge_t condition = loop_condition(lower, loop);
+  collect_loop(lower, loop);
   if (hlo_stopped(lower)) return;
-  tenon_graph_t *graph = build_loop(lower, &loop);
+  tenon_graph_t *graph = build_scan(lower, loop);
   if (hlo_stopped(lower) || hlo_has_failed(lower, tenon_op_find("core::loop", &op)) ||
       hlo_has_failed(lower, tenon_attrs_create(op, &attrs))) {
     tenon_graph_release(graph);
     return;
   }
   set_graph(lower, attrs, "body", graph);
-  set_results(lower, attrs, loop.types, loop.type_count);
-  hlo_edges_t operands[4] = {{loop.states, loop.state_count, true},
-                             {loop.body.captured, loop.body.captured_count, true},
+  set_results(lower, attrs, loop->types, loop->type_count);
+  hlo_edges_t operands[4] = {{loop->states, loop->state_count, true},
+                             {loop->body.captured, loop->body.captured_count, true},
                              {NULL, 0, false},
                              {&condition, 1, false}};
-  hlo_edges_t results = hlo_call(lower, op, attrs, operands, 4, 0);
-  for (int32_t i = 0; i < lower->op->result_count && !hlo_stopped(lower); i++)
-    hlo_give_bound(lower, i,
-                   loop.is_fixed[i] ? *hlo_operand(lower, i)
-                                    : take_parts(hlo_result_type(lower, i), results.edges, &next));
+  give_states(lower, loop, hlo_call(lower, op, attrs, operands, 4, 0));
 }
 
 /* calls, and regions for elements */

@@ -7,6 +7,7 @@
 #include "lower/expression.h"
 #include "lower/reduce.h"
 #include "lower/region.h"
+#include "lower/scan.h"
 
 typedef struct indexing_t {
   const hlo_type_t *type;        /* Of the operand. */
@@ -460,6 +461,7 @@ static void lower_scatter(hlo_lower_t *lower) {
 /* dynamic_update_slice */
 
 static void lower_update_slice(hlo_lower_t *lower) {
+  if (hlo_scan_write(lower)) return;
   indexing_t *x = hlo_lower_take(lower, 1, sizeof *x);
   const hlo_type_t *type = hlo_operand_type(lower, 0);
   const hlo_type_t *part = hlo_operand_type(lower, 1);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "lower/scan.h"
 #include "lower/table.h"
 #include "parse/cursor.h"
 
@@ -87,6 +88,7 @@ static void lower_operation(hlo_lower_t *lower, const hlo_op_t *op) {
     lower->is_missing = true;
   else if (!hlo_stopped(lower))
     run_row(lower, hlo_row_find(op->name));
+  if (lower->scans && !hlo_stopped(lower)) hlo_scan_tag(lower);
   check_results(lower);
   if (lower->status != TENON_OK) {
     int line, column;
