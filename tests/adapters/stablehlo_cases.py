@@ -37,6 +37,9 @@ def elementwise():
     cases.update({name: (getattr(lax, name), (x, np.where(b, x, y))) for name in "eq ne lt le gt ge".split()})
     cases.update({name + " of bools": (getattr(lax, name), (b, c)) for name in "eq ne lt le gt ge".split()})
     cases.update({
+        "bessel_i1e": (lax.bessel_i1e, (np.concatenate([x, 20 * y]),)), "bessel_i0e": (lax.bessel_i0e, (np.concatenate([x, 20 * y]),)),
+        "zeta": (lambda a, b: (lax.zeta(a + 1.5, b), lax.zeta(b, a)), (p, 3 * p + 1)),
+        "polygamma": (lambda a: (lax.polygamma(jnp.zeros_like(a), a), lax.polygamma(jnp.ones_like(a), a), lax.polygamma(jnp.full_like(a, 4), a)), (3 * p,)),
         "acosh": (lax.acosh, (p + 1,)),
         "clz": (lax.clz, (u >> np.uint32(7),)), "popcnt": (lax.population_count, (u,)), "popcnt of i64-like": (lax.population_count, (i,)),
         "not": (lax.bitwise_not, (i,)), "not of bools": (lax.bitwise_not, (b,)),

@@ -40,8 +40,7 @@ static tenon_edge_t lanczos_log(hlo_lower_t *lower, tenon_edge_t z) {
                  "add(a, 2.01490302054226466:a)");
 }
 
-static void lower_lgamma(hlo_lower_t *lower) {
-  tenon_edge_t x = hlo_edge(lower, 0);
+tenon_edge_t hlo_gamma_log(hlo_lower_t *lower, tenon_edge_t x) {
   tenon_edge_t z = hlo_run(lower, EDGES(x), "where(less(a, 0.5:a), neg(a), sub(a, 1:a))");
   tenon_edge_t sum = hlo_run(lower, EDGES(x), "%.17g:a", LANCZOS_BASE);
   for (int i = 0; i < LANCZOS_COUNT; i++)
@@ -57,13 +56,15 @@ static void lower_lgamma(hlo_lower_t *lower) {
   tenon_edge_t reflected =
       hlo_run(lower, EDGES(reflection, positive),
               "where(is_inf(a), neg(a), sub(sub(1.14472988584940017:a, a), b))");
-  hlo_give(lower, 0,
-           hlo_run(lower, EDGES(x, reflected, positive),
-                   "where(is_inf(a), abs(a), where(less(a, 0.5:a), b, c))"));
+  return hlo_run(lower, EDGES(x, reflected, positive),
+                 "where(is_inf(a), abs(a), where(less(a, 0.5:a), b, c))");
 }
 
-static void lower_digamma(hlo_lower_t *lower) {
-  tenon_edge_t x = hlo_edge(lower, 0);
+static void lower_lgamma(hlo_lower_t *lower) {
+  hlo_give(lower, 0, hlo_gamma_log(lower, hlo_edge(lower, 0)));
+}
+
+tenon_edge_t hlo_digamma(hlo_lower_t *lower, tenon_edge_t x) {
   tenon_edge_t z = hlo_run(lower, EDGES(x), "where(less(a, 0.5:a), neg(a), sub(a, 1:a))");
   tenon_edge_t above = hlo_run(lower, EDGES(x), "0:a");
   tenon_edge_t below = hlo_run(lower, EDGES(x), "%.17g:a", LANCZOS_BASE);
@@ -81,10 +82,13 @@ static void lower_digamma(hlo_lower_t *lower) {
                                    "sub(a, div(mul(3.14159265358979324:b, cos(b)), sin(b)))");
   tenon_edge_t nothing =
       hlo_scalar(lower, hlo_stopped(lower) ? tenon_dtype(TENON_F32) : hlo_dtype(lower, x), NAN);
-  hlo_give(lower, 0,
-           hlo_run(lower, EDGES(x, reflected, positive, nothing),
-                   "where(and(less_equal(a, 0:a), equal(a, floor(a))), d, where(less(a, 0.5:a), b, "
-                   "c))"));
+  return hlo_run(lower, EDGES(x, reflected, positive, nothing),
+                 "where(and(less_equal(a, 0:a), equal(a, floor(a))), d, where(less(a, 0.5:a), b, "
+                 "c))");
+}
+
+static void lower_digamma(hlo_lower_t *lower) {
+  hlo_give(lower, 0, hlo_digamma(lower, hlo_edge(lower, 0)));
 }
 
 /* error functions */
@@ -177,7 +181,6 @@ static const hlo_row_t rows[] = {
     {"chlo.asinh", "asinh(a)", NULL, NULL, hlo_lower_text, HLO_ELEMENTWISE, NULL},
     {"chlo.atan", "atan(a)", NULL, NULL, hlo_lower_text, HLO_ELEMENTWISE, NULL},
     {"chlo.atanh", "atanh(a)", NULL, NULL, hlo_lower_text, HLO_ELEMENTWISE, NULL},
-    {"chlo.bessel_i1e", NULL, NULL, NULL, NULL, 0, "core has no Bessel functions"},
     {"chlo.conj", NULL, NULL, NULL, lower_conjugate, HLO_ELEMENTWISE, NULL},
     {"chlo.cosh", "cosh(a)", NULL, "mul(cosh(a), cos(b)); mul(sinh(a), sin(b))", hlo_lower_text,
      HLO_ELEMENTWISE, NULL},
@@ -192,7 +195,6 @@ static const hlo_row_t rows[] = {
      NULL},
     {"chlo.lgamma", NULL, NULL, NULL, lower_lgamma, HLO_ELEMENTWISE, NULL},
     {"chlo.next_after", NULL, NULL, NULL, lower_next_after, HLO_ELEMENTWISE, NULL},
-    {"chlo.polygamma", NULL, NULL, NULL, NULL, 0, "core has no polygamma function"},
     {"chlo.ragged_dot", NULL, NULL, NULL, NULL, 0, "core has no products of ragged groups"},
     {"chlo.sinh", "sinh(a)", NULL, "mul(sinh(a), cos(b)); mul(cosh(a), sin(b))", hlo_lower_text,
      HLO_ELEMENTWISE, NULL},
@@ -200,7 +202,6 @@ static const hlo_row_t rows[] = {
      hlo_lower_text, HLO_ELEMENTWISE, NULL},
     {"chlo.tan", "tan(a)", NULL, NULL, hlo_lower_text, HLO_ELEMENTWISE, NULL},
     {"chlo.top_k", NULL, NULL, NULL, lower_top_k, 0, NULL},
-    {"chlo.zeta", NULL, NULL, NULL, NULL, 0, "core has no zeta function"},
 };
 
 HLO_ROWS(hlo_rows_math);
