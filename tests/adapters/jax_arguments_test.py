@@ -71,6 +71,18 @@ class Arguments(unittest.TestCase):
         with self.assertRaisesRegex(tenon.UnimplementedError, "use jax.vjp"):
             jax.linear_transpose(lambda x: core.reduce_sum(x, (1,)), x)(x[:, :1])
 
+    def test_a_number_gets_the_dtype_of_the_arrays_that_are_no_conditions(self):
+        np.testing.assert_array_equal(jax.jit(lambda x: core.where(x > 2, x, 0.5))(x), np.where(x > 2, x, np.float32(0.5)))
+
+    def test_attributes_may_be_arrays_whose_elements_are_known(self):
+        axis = jnp.array(0)
+        np.testing.assert_allclose(core.softmax(x, axis=axis), jax.nn.softmax(x, 0), rtol=1e-6)
+
+    def test_optional_attributes_that_are_tensors_can_be_omitted(self):
+        np.testing.assert_array_equal(jax.jit(lambda: core.constant_of_shape((2, 3)))(), np.zeros((2, 3), np.float32))
+        with self.assertRaisesRegex(TypeError, "no tensors as attributes"):
+            core.constant_of_shape((2, 3), value=np.ones(1, np.float32))
+
 
 if __name__ == "__main__":
     totals.main()

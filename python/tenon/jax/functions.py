@@ -16,10 +16,10 @@ _ELEMENTS_MOST = 64  # elements of an integer argument whose values inference se
 
 def refusal(op):
     """Why an operator cannot be called in JAX; "" if it can."""
-    kinds = {p["kind"] for p in op.parameters if not p["tensor"]}
-    if "graph" in kinds:
+    attributes = [p for p in op.parameters if not p["tensor"]]
+    if any(p["kind"] == "graph" for p in attributes):
         return "it has a graph as an attribute"
-    if kinds & {"Tensor", "Tensor[]"}:
+    if any(p["kind"] in ("Tensor", "Tensor[]") and not p["optional"] for p in attributes):
         return "it has a tensor as an attribute"
     if not op.results and not any(p["written"] for p in op.parameters):
         return "it has no results"
@@ -108,15 +108,14 @@ def _jax_signature(name):
 
 
 def _dtype_of(parameters, values):
-    """The dtype that numbers get: that of the first array among the arguments."""
+    """The dtype that numbers get: that of the first array among the arguments, if possible of one that is not a condition."""
+    found = None
     for p in parameters:
         value = values.get(p["name"]) if p["tensor"] and not p["host"] else None
         for item in value if isinstance(value, (list, tuple)) else [value]:
-            if isinstance(item, np.ndarray):  # it becomes an array of JAX
-                return jax.dtypes.canonicalize_dtype(item.dtype)
-            if hasattr(item, "dtype"):
-                return item.dtype
-    return None
+            if hasattr(item, "dtype") and (found is None or found == bool):
+                found = jax.dtypes.canonicalize_dtype(item.dtype) if isinstance(item, np.ndarray) else item.dtype  # NumPy's become arrays of JAX
+    return found
 
 
 def _array(name, parameter, value, like):
@@ -163,6 +162,8 @@ def _attribute(name, parameter, value):
     if isinstance(value, jax.core.Tracer):
         raise TypeError(f"{name}: attribute {parameter['name']}: expected a Python value, which is known when the program is traced; found {value}: "
                         "mark the argument of the jitted function as static (static_argnames)")
+    if parameter["kind"] in ("Tensor", "Tensor[]") and value is not None:
+        raise TypeError(f"{name}: attribute {parameter['name']}: JAX passes no tensors as attributes: omit it, or call the operator as tenon.ops.{name.replace('::', '.')}")
     if parameter["kind"] == "dtype" and value is not None and not isinstance(value, str):
         dtype = jnp.dtype(value)
         if dtype not in NAMES:
@@ -171,7 +172,7 @@ def _attribute(name, parameter, value):
     if parameter["kind"] == "dtype" and isinstance(value, str) and value not in NAMES.values():
         return _attribute(name, parameter, jnp.dtype(value))
     if isinstance(value, (np.ndarray, jax.Array)):
-        value = value.tolist()
+        value = np.asarray(value).tolist()
     if isinstance(value, np.generic):
         value = value.item()
     return tuple(v.item() if isinstance(v, np.generic) else v for v in value) if isinstance(value, (list, tuple)) else value
