@@ -276,6 +276,30 @@ class Others(unittest.TestCase):
             np.testing.assert_array_equal(found[1], 0)
             covered["values"].add(name)
 
+    def test_boxes_that_overlap_a_better_one_are_dropped(self):
+        boxes, scores = np.random.default_rng(2).uniform(0, 4, (2, 6, 4)).astype(np.float32), np.random.default_rng(3).uniform(size=(2, 2, 6)).astype(np.float32)
+
+        def chosen(boxes, scores):  # of one image and class, whether each box remains
+            y, x = (jnp.sort(boxes[:, k::2], 1) for k in (0, 1))
+            area = (y[:, 1] - y[:, 0]) * (x[:, 1] - x[:, 0])
+            sides = [jnp.maximum(0, jnp.minimum(t[:, None, 1], t[:, 1]) - jnp.maximum(t[:, None, 0], t[:, 0])) for t in (y, x)]
+            common = sides[0] * sides[1]
+            overlap = common / (area[:, None] + area - common) > 0.2
+
+            def take(kept, best):
+                return kept.at[best].set(~jnp.any(kept & overlap[best])), None
+            return jax.lax.scan(take, jnp.zeros(len(boxes), bool), jnp.argsort(-scores))[0]
+        expected = np.argwhere(jax.jit(jax.vmap(lambda b, s: jax.vmap(lambda s: chosen(b, s))(s)))(boxes, scores))
+        found, count = jax.jit(lambda b, s: core.non_max_suppression(b, s, 6, np.float32(0.2), size=24))(boxes, scores)
+        self.assertEqual(sorted(map(tuple, np.asarray(found[:count]))), sorted(map(tuple, expected)))
+        covered["values"].add("non_max_suppression")
+
+    def test_empty_tensors_have_the_shape_and_dtype_of_those_of_jax(self):
+        x = jnp.zeros((2, 3), jnp.float32)
+        for found, expected in ((core.empty(shape=(2, 3), dtype=jnp.int16), jnp.empty((2, 3), jnp.int16)), (core.empty_like(x), jnp.empty_like(x)), (core.empty_like(x, dtype=jnp.int32), jnp.empty_like(x, jnp.int32)),
+                                (core.empty_strided(shape=(2, 3), strides=(3, 1)), x)):
+            self.assertEqual((found.shape, found.dtype), (expected.shape, expected.dtype))
+
     def test_unique_pads_its_results(self):
         x = np.array([3, 1, 3, 7, 1, 1])
         out, indices, inverse, counts, *extents = jax.jit(lambda x: core.unique(x, size=5))(x)

@@ -48,6 +48,9 @@ for shape, to in ((2, 3), (1, 3)), ((4, 2, 3), (2, 1)), ((0, 3), (1, 3)), ((2, 3
 case("spread", lambda x, s, a: jnp.broadcast_to(x, s), away((2, 1)), (2, 3), (1,))
 case("spread", lambda x, s, a: jnp.broadcast_to(x, s), away((1, 4, 1)), (3, 4, 2), (0, -1))
 case("spread", lambda x, s, a, keepdims: jnp.broadcast_to(x[:, None], s), away((2, 3)), (2, 4, 3), (1,), keepdims=False)
+case("to_dense", lambda x: x, away((2, 3)))
+case("local_scalar", lambda x: x.reshape(()), away((1, 1)), wanted=())
+case("constant_of_shape", lambda s: jnp.zeros(s, jnp.float32), (2, 3))
 case("shape", lambda x: jnp.array(x.shape), away((2, 3, 4)), wanted=())
 case("shape", lambda x, start, end: jnp.array(x.shape[start:end]), away((2, 3, 4)), start=-2, end=3, wanted=())
 case("size", lambda x: jnp.array(x.size), away((2, 3, 4)), wanted=())
@@ -349,3 +352,19 @@ for shape, image, block, attrs in ((2, 4, 6), (3, 4), (2, 2), {}), ((2, 6, 6), (
 for shape in (3, 3), (2, 2, 2), (5, 5), (1, 1):
     case("det", jnp.linalg.det, away(shape), units=2**12)
     case("det_backward", gradient_of(jnp.linalg.det, 1), away(shape[:-2]), away(shape), units=2**14)
+
+
+# ---- classes ---------------------------------------------------------------------------------------------------------
+
+
+def pairwise_classes(x, classes):
+    pairs = [(a, b) for a in range(classes) for b in range(a + 1, classes)]
+    votes = sum(jnp.where(x[:, k, None] > 0, jax.nn.one_hot(a, classes), jax.nn.one_hot(b, classes)) for k, (a, b) in enumerate(pairs))
+    return jnp.argmax(votes, 1), (votes / len(pairs)).astype(x.dtype)
+
+
+scores = away((5, 3)).astype(np.float32)
+case("classify", lambda x: (jnp.argmax(x, 1), x), scores, wanted=())
+case("classify", lambda x, transform: (jnp.argmax(x, 1), jax.nn.softmax(x)), scores, transform="softmax", wanted=())
+case("classify", lambda x, transform: (jnp.argmax(x, 1), jax.nn.sigmoid(x)), scores, transform="logistic", wanted=())
+case("pairwise_classes", pairwise_classes, scores, classes=3, wanted=())
