@@ -103,6 +103,9 @@ def first_cases(names=None):
 TWICE = ("abs asin atan atanh celu clip cos elu erf exp gelu hard_swish log mish reciprocal rsqrt selu sigmoid silu sin sinh softplus softsign sqrt tan tanh add div max mul pow prelu sub where "
          "softmax log_softmax matmul gemm einsum concat split expand transpose slice gather gather_elements scatter_elements pad tile cum_sum cum_prod reduce_sum reduce_mean reduce_prod reduce_l2 "
          "reduce_max reduce_log_sum_exp layer_norm rms_norm batch_norm lp_norm conv average_pool max_pool resize dft det").split()
+# Operators that are compared in f16 and bf16.
+HALVES = ("abs add mul div sub exp tanh sigmoid relu gelu silu softmax matmul gemm conv layer_norm rms_norm reduce_sum reduce_mean reduce_max concat split transpose gather pad average_pool where "
+          "softmax_backward gelu_backward cum_sum").split()
 # Operators whose gradients have no gradient, so forward derivatives and second ones do not exist.
 REVERSE_ONLY = {"grid_sample", "deform_conv", "deform_patches"}
 # Operators that are exported with a symbolic batch, and the arguments that have it as their first axis.
@@ -128,6 +131,10 @@ class Builtins(Comparison):
         """In JAX's default mode, which has neither f64 nor i64."""
         self.enterContext(jax.enable_x64(False))
         self.compare([case for case in CASES if case.narrow and any(a.dtype == np.float64 for _, a in case.arrays)], np.float32)
+
+    def test_values_and_gradients_of_narrow_floats_are_close_to_those_of_jax(self):
+        for dtype in jnp.float16, jnp.bfloat16:
+            self.compare([case._replace(units=16) for case in first_cases(HALVES)], dtype)
 
     def test_vmap_equals_a_loop(self):
         """Some cases have all arrays of floats batched along the first axis, the others the first array along the last axis."""

@@ -227,8 +227,11 @@ def tensor_scatter(x, update, write_indices=None, axis=-2, mode="linear"):
     starts = jnp.zeros(x.shape[0], int) if write_indices is None else write_indices
     places = starts[:, None] + jnp.arange(update.shape[axis])
     places = places % x.shape[axis] if mode == "circular" else places
-    return jax.vmap(lambda x, u, p: jnp.moveaxis(jnp.moveaxis(x, axis + (axis < 0) * x.ndim - (axis > 0), 0).at[p].set(jnp.moveaxis(u, axis + (axis < 0) * x.ndim - (axis > 0), 0)),
-                                                 0, axis + (axis < 0) * x.ndim - (axis > 0)))(x, update, places)
+    axis = axis % x.ndim - 1  # of one image
+
+    def one(x, update, place):
+        return jnp.moveaxis(jnp.moveaxis(x, axis, 0).at[place].set(jnp.moveaxis(update, axis, 0)), 0, axis)
+    return jax.vmap(one)(x, update, places)
 
 
 case("tensor_scatter", tensor_scatter, away((2, 5, 3)), away((2, 2, 3)), ints(3, 1))
