@@ -253,6 +253,8 @@ def algebra():
         "normal": (lambda k: jax.random.normal(k, (3, 5)), (key,)), "randint": (lambda k: jax.random.randint(k, (7,), 0, 10), (key,)),
         "permutation": (lambda k: jax.random.permutation(k, 9), (key,)), "categorical": (lambda k, a: jax.random.categorical(k, a, axis=1), (key, x)),
         "dropout": (lambda k, a: jnp.where(jax.random.bernoulli(k, 0.8, a.shape), a / 0.8, 0), (key, x)), "gumbel": (lambda k: jax.random.gumbel(k, (5,)), (key,)),
+        "philox": (lambda s: (lax.rng_bit_generator(s, (3, 5), np.uint32), lax.rng_bit_generator(s, (9,), np.uint32, algorithm=lax.RandomAlgorithm.RNG_PHILOX)), (np.array([1, 7, 2**32 - 1, 3], np.uint32),)),
+        "philox keys": (lambda s: jax.random.normal(jax.random.wrap_key_data(s, impl="rbg"), (3, 5)), (np.array([1, 7, 9, 3], np.uint32),)),
         "truncated normal": (lambda k: jax.random.truncated_normal(k, -1, 1, (9,)), (key,)),
     }
 
@@ -413,6 +415,7 @@ def doubles():
         "integers": (lambda a: (a // 3, a % 3, lax.population_count(a), lax.clz(jnp.abs(a)), a.sum(), jnp.sort(a, 1)), (key,), 0),
         "unsigned integers": (lambda a: (a.astype(np.uint64) * np.uint64(2**63 + 5), a.astype(np.uint8), lax.bitcast_convert_type(a, np.uint32)), (key,), 0),
         "sorting": (lambda a: (jnp.sort(a, 1), jnp.argsort(a, 0), lax.top_k(a, 2)), (x,), 0),
+        "philox": (lambda s: lax.rng_bit_generator(s, (3, 5), np.uint64), (np.array([1, 7, 9, 3], np.uint32),)),
         "fft": (lambda a: (jnp.real(jnp.fft.fft(a)), jnp.imag(jnp.fft.rfft(a))), (x,), 1e-12),
     }
 

@@ -25,9 +25,6 @@ static const hlo_row_t rows[] = {
     {"stablehlo.recv", NULL, NULL, NULL, NULL, 0, HOST},
     {"stablehlo.reduce_scatter", NULL, NULL, NULL, NULL, 0, DEVICES},
     {"stablehlo.replica_id", NULL, NULL, NULL, NULL, 0, DEVICES},
-    {"stablehlo.rng_bit_generator", NULL, NULL, NULL, NULL, 0,
-     "core has no generator with this state: use the keys of jax.random, whose threefry is plain "
-     "arithmetic"},
     {"stablehlo.send", NULL, NULL, NULL, NULL, 0, HOST},
     {"stablehlo.set_dimension_size", NULL, NULL, NULL, NULL, 0,
      "a tensor whose extents change is not a value of a graph: use symbolic dimensions"},

@@ -340,7 +340,7 @@ static void lower_token(hlo_lower_t *lower) { hlo_give_bound(lower, 0, hlo_real(
 static const hlo_row_t rows[] = {
     {"stablehlo.after_all", NULL, NULL, NULL, lower_token, 0, NULL},
     {"stablehlo.broadcast", NULL, NULL, NULL, NULL, 0,
-     "no program of this version has it: use broadcast_in_dim"},
+     "the specification no longer has it: use broadcast_in_dim"},
     {"stablehlo.broadcast_in_dim", NULL, NULL, NULL, lower_broadcast, HLO_BY_PARTS, NULL},
     {"stablehlo.concatenate", NULL, NULL, NULL, lower_concatenate, HLO_BY_PARTS, NULL},
     {"stablehlo.constant", NULL, NULL, NULL, lower_constant, HLO_ELEMENTWISE, NULL},
