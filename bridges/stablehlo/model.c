@@ -63,12 +63,30 @@ static tenon_status_t add_input(model_t *model, const char *name, const char *ot
   return tenon_builder_input(model->lower.builder, other, type->dtype, type->ndim, axes, out_edge);
 }
 
+/* Returns the name that the program states for an argument; NULL: none. A main function that only
+ * calls another one, as jax.export writes it, leaves the names to this function. */
+static const char *argument_name(const model_t *model, const hlo_function_t *function,
+                                 int32_t index) {
+  const char *own = function->arg_names ? function->arg_names[index] : NULL;
+  if (own) return own;
+  for (const hlo_op_t *op = function->body.first; op; op = op->next) {
+    const hlo_attr_t *callee = hlo_attr_find(&op->attrs, "callee");
+    if (strcmp(op->name, "func.call") != 0 || !callee || !callee->text) continue;
+    const hlo_function_t *called = hlo_function_find(&model->module, callee->text);
+    for (int32_t i = 0; called && called->arg_names && i < op->operand_count; i++)
+      if (op->operands[i] == function->body.args[index] && i < called->body.arg_count &&
+          called->arg_names[i])
+        return called->arg_names[i];
+  }
+  return NULL;
+}
+
 static tenon_status_t add_inputs(model_t *model, const hlo_function_t *function,
                                  hlo_bound_t *args) {
   char room[40];
   for (int32_t i = 0; i < function->body.arg_count; i++) {
     const hlo_type_t *type = function->body.args[i]->type;
-    const char *stated = function->arg_names ? function->arg_names[i] : NULL;
+    const char *stated = argument_name(model, function, i);
     const char *name = port_name(stated, "arg", i, room, sizeof room);
     args[i] = (hlo_bound_t){
         .edge = EDGE_NONE, .imaginary = EDGE_NONE, .narrow = EDGE_NONE, .is_set = true};

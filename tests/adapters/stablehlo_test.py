@@ -247,6 +247,19 @@ class Texts(unittest.TestCase):
                 load(text)
             Texts.parts += 1
 
+    def test_programs_that_would_take_long_are_refused_soon(self):
+        doubled = "".join(f"  %{side}{i + 1} = stablehlo.add %{side}{i}, %{side}{i} : tensor<f32>\n" for i in range(40) for side in "xy")
+        text = module('%r = "stablehlo.sort"(%a) <{dimension = 1 : i64}> ({', "^bb0(%x0: tensor<f32>, %y0: tensor<f32>):", doubled,
+                      "  %c = stablehlo.compare LT, %x40, %y40 : (tensor<f32>, tensor<f32>) -> tensor<i1>", "  stablehlo.return %c : tensor<i1>",
+                      "}) : (tensor<2x3xf32>) -> tensor<2x3xf32>", "return %r : tensor<2x3xf32>")
+        np.testing.assert_array_equal(run(text, [-X])[0], np.sort(-X, 1))
+        calls = "".join(f"func.func private @f{i}(%a: tensor<f32>) -> tensor<f32> {{\n  %b = call @f{i + 1}(%a) : (tensor<f32>) -> tensor<f32>\n"
+                        f"  %c = call @f{i + 1}(%b) : (tensor<f32>) -> tensor<f32>\n  return %c : tensor<f32>\n}}\n" for i in range(50))
+        text = calls + "func.func private @f50(%a: tensor<f32>) -> tensor<f32> {\n  return %a : tensor<f32>\n}\n"
+        main = module("%b = call @f0(%a) : (tensor<f32>) -> tensor<f32>", "return %b : tensor<f32>", arguments="%a: tensor<f32>", results="tensor<f32>")
+        with self.assertRaisesRegex(tenon.Error, "more than 1048576 operations"):
+            load(main + text)
+
     def test_refused_operations_are_named_with_their_reasons(self):
         for operation, _, _, reason, _ in table_rows():
             if reason:
@@ -403,6 +416,20 @@ class AgainstJax(unittest.TestCase):
                     found = model(*arguments)
                     self.compare([np.asarray(x) for x in (found if isinstance(found, tuple) else (found,))], expected)
                 AgainstJax.parts += 1
+
+    def test_inputs_and_outputs_have_the_names_that_jax_states(self):
+        from jax import export
+        def function(params, x):
+            return {"y": x @ params["w"], "z": x}
+        arguments = {"w": stablehlo_cases.floats(4, 3)}, stablehlo_cases.floats(2, 4)
+        lowered = jax.jit(function).lower(*arguments)
+        outputs = ["result['y']", "result['z']"]
+        for text, inputs in ((lowered.as_text(), ["arg0", "arg1"]), (lowered.as_text(debug_info=True), ["params['w']", "x"])):
+            graph = load(text)
+            self.assertEqual(([port[0] for port in graph.inputs], [port[0] for port in graph.outputs]), (inputs, outputs))
+        shapes = {"w": jax.ShapeDtypeStruct((4, 3), np.float32)}, jax.ShapeDtypeStruct(export.symbolic_shape("b, 4"), np.float32)
+        graph = load(export.export(jax.jit(function))(*shapes).mlir_module())
+        self.assertEqual([port[0] for port in graph.inputs], ["params['w']", "x"])
 
     def test_programs_of_64_bit_numbers_give_what_jax_gives(self):
         with jax.enable_x64(True):

@@ -106,22 +106,23 @@ const char *hlo_attr_word(hlo_lower_t *lower, const char *name, const char *othe
 
 /* Reads the integers of a value that is computed of constants. Values of functions that are called
  * are known by what they are bound to. */
-static int32_t known_ints(hlo_lower_t *lower, const hlo_value_t *value, int64_t *out, int depth) {
+static int32_t known_ints(hlo_lower_t *lower, const hlo_value_t *value, int64_t *out, int depth,
+                          int *budget) {
   static const char *const same[] = {"stablehlo.reshape", "stablehlo.convert",
                                      "stablehlo.broadcast_in_dim"};
   const hlo_attr_t *attr = hlo_bound_of(lower, value)->constant;
   const hlo_op_t *op = value->op;
   int32_t count = 0;
   if (attr && attr->tensor->dtype.code <= 1) return tensor_ints(lower, attr, out);
-  if (!op || depth > 8 || hlo_stopped(lower)) return -1;
+  if (!op || depth > 8 || --*budget < 0 || hlo_stopped(lower)) return -1;
   for (size_t i = 0; i < sizeof same / sizeof *same; i++)
     if (strcmp(op->name, same[i]) == 0 && op->operand_count == 1 &&
         (value->type->ndim == 0 || (value->type->ndim == 1 && value->type->dims[0] == 1)))
-      return known_ints(lower, op->operands[0], out, depth + 1);
+      return known_ints(lower, op->operands[0], out, depth + 1, budget);
   if (strcmp(op->name, "stablehlo.concatenate") != 0 || value->type->ndim != 1) return -1;
   for (int32_t i = 0; i < op->operand_count; i++) {
     int64_t part[HLO_INTS_MAX];
-    int32_t part_count = known_ints(lower, op->operands[i], part, depth + 1);
+    int32_t part_count = known_ints(lower, op->operands[i], part, depth + 1, budget);
     if (part_count < 0 || count + part_count > HLO_INTS_MAX) return -1;
     memcpy(out + count, part, (size_t)part_count * sizeof *out);
     count += part_count;
@@ -131,7 +132,8 @@ static int32_t known_ints(hlo_lower_t *lower, const hlo_value_t *value, int64_t 
 
 int32_t hlo_known(hlo_lower_t *lower, int32_t operand, int64_t *out) {
   if (operand >= lower->op->operand_count) return -1;
-  return known_ints(lower, lower->op->operands[operand], out, 0);
+  int budget = 4096; /* A hostile program could make the search exponential. */
+  return known_ints(lower, lower->op->operands[operand], out, 0, &budget);
 }
 
 bool hlo_is_moderate(int64_t number) { return number > INT32_MIN && number < INT32_MAX; }

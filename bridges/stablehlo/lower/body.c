@@ -9,6 +9,8 @@
 #include "lower/expression.h"
 #include "lower/scan.h"
 
+enum { CAPTURED_MAX = 1 << 15 }; /* Each value is compared with all before it. */
+
 static bool has_value(const hlo_body_t *body, const hlo_value_t *value) {
   for (int32_t i = 0; i < body->count; i++)
     if (body->values[i] == value) return true;
@@ -17,6 +19,9 @@ static bool has_value(const hlo_body_t *body, const hlo_value_t *value) {
 
 static void add_value(hlo_lower_t *lower, hlo_body_t *body, const hlo_value_t *value) {
   if (has_value(body, value)) return;
+  if (body->count == CAPTURED_MAX)
+    hlo_missing(lower, "a region that uses more than %d values from outside", CAPTURED_MAX);
+  if (hlo_stopped(lower)) return;
   size_t count = (size_t)body->count;
   /* The array is full at each power of two, and is doubled. */
   if ((count & (count - 1)) == 0) {

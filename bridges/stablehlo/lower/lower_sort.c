@@ -8,7 +8,7 @@
 #include "lower/math.h"
 #include "lower/region.h"
 
-enum { KEYS_MAX = 16, DEPTH_MAX = 32, EXTENT_MAX = 2048 };
+enum { KEYS_MAX = 16, DEPTH_MAX = 32, EXTENT_MAX = 2048, BUDGET = 4096 };
 
 typedef struct sort_key_t {
   const hlo_op_t *compare;
@@ -30,10 +30,11 @@ static bool same_attrs(const hlo_attr_t *a, const hlo_attr_t *b, int depth) {
   return true;
 }
 
-/* Returns whether `b` is computed of the right arguments as `a` is of the left ones. */
+/* Returns whether `b` is computed of the right arguments as `a` is of the left ones. A hostile
+ * program could make the search exponential, so it ends after a number of comparisons. */
 static bool mirrors(const hlo_region_t *region, const hlo_value_t *a, const hlo_value_t *b,
-                    int depth) {
-  if (depth > DEPTH_MAX || !hlo_type_equal(a->type, b->type)) return false;
+                    int *budget) {
+  if (--*budget < 0 || !hlo_type_equal(a->type, b->type)) return false;
   if (!a->op || !b->op) {
     if (a->op || b->op) return false;
     return a->depth == region->depth && b->depth == region->depth && a->result % 2 == 0 &&
@@ -44,7 +45,7 @@ static bool mirrors(const hlo_region_t *region, const hlo_value_t *a, const hlo_
       !same_attrs(&a->op->attrs, &b->op->attrs, 0))
     return false;
   for (int32_t i = 0; i < a->op->operand_count; i++)
-    if (!mirrors(region, a->op->operands[i], b->op->operands[i], depth + 1)) return false;
+    if (!mirrors(region, a->op->operands[i], b->op->operands[i], budget)) return false;
   return true;
 }
 
@@ -64,8 +65,9 @@ static bool read_key(const hlo_region_t *region, const hlo_value_t *value, sort_
   const hlo_op_t *op = value->op;
   bool is_less = strcmp(direction_of(op), "LT") == 0;
   if (!is_less && strcmp(direction_of(op), "GT") != 0) return false;
-  bool is_plain = mirrors(region, op->operands[0], op->operands[1], 0);
-  if (!is_plain && !mirrors(region, op->operands[1], op->operands[0], 0)) return false;
+  int budget = BUDGET;
+  bool is_plain = mirrors(region, op->operands[0], op->operands[1], &budget);
+  if (!is_plain && !mirrors(region, op->operands[1], op->operands[0], &budget)) return false;
   *out = (sort_key_t){op, is_plain ? 0 : 1, is_less != is_plain};
   return true;
 }

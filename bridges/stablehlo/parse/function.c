@@ -6,6 +6,8 @@
 #include "base/status.h"
 #include "parse/parse.h"
 
+enum { FUNCTIONS_MAX = 1 << 13 }; /* Each name is compared with all before it. */
+
 /* sections of the file */
 
 /* Finds the section {-# dialect_resources: ... #-}, which stands at the end. */
@@ -66,11 +68,13 @@ static void add_function(hlo_cursor_t *cursor, hlo_function_t *function) {
                 "the function @%.60s does not end with a return: the file is "
                 "damaged",
                 function->name);
-  for (; *link; link = &(*link)->next)
-    if (strcmp((*link)->name, function->name) == 0) {
+  for (int count = 0; *link; link = &(*link)->next) {
+    if (strcmp((*link)->name, function->name) == 0)
       hlo_fail_at(cursor, function->at, "the function @%.60s is defined twice", function->name);
-      return;
-    }
+    if (++count == FUNCTIONS_MAX)
+      hlo_fail_at(cursor, function->at, "more than %d functions are not supported", FUNCTIONS_MAX);
+    if (hlo_failed(cursor)) return;
+  }
   *link = function;
 }
 
