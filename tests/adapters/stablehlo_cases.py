@@ -248,6 +248,8 @@ def algebra():
         "fft2": (lambda a: halves(jnp.fft.fft2(a)), (x,)), "rfft2": (lambda a: halves(jnp.fft.rfft2(a)), (x[:4, :6],)), "irfft2": (lambda a: jnp.fft.irfft2(jnp.fft.rfft2(a)), (x[:4, :6],)),
         "cholesky": (jnp.linalg.cholesky, (square,)), "solve_triangular": (lambda a, b: jax.scipy.linalg.solve_triangular(a, b, lower=True), (square[0], floats(4, 2))),
         "solve_triangular, transposed": (lambda a, b: jax.scipy.linalg.solve_triangular(a, b, trans=1, unit_diagonal=True), (square[0], floats(4, 2))),
+        "det": (jnp.linalg.det, (floats(4, 4),)), "inv": (jnp.linalg.inv, (floats(4, 4),), 1e-4), "solve": (jnp.linalg.solve, (square, floats(2, 4, 3))),
+        "slogdet": (jnp.linalg.slogdet, (square,)), "expm": (jax.scipy.linalg.expm, (floats(4, 4) / 4,)), "lu": (jax.scipy.linalg.lu, (floats(5, 3),)),
         "cho_solve": (lambda a, b: jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(a), b), (square[0], floats(4, 2))),
         "threefry": (lambda k: (jax.random.bits(k, (5,)), jax.random.split(k)), (key,)), "uniform": (lambda k: jax.random.uniform(k, (3, 5)), (key,)),
         "normal": (lambda k: jax.random.normal(k, (3, 5)), (key,)), "randint": (lambda k: jax.random.randint(k, (7,), 0, 10), (key,)),

@@ -7,6 +7,9 @@
 /* The lower factor of symmetric matrices; its upper half is 0. */
 tenon_edge_t hlo_cholesky(hlo_lower_t *lower, tenon_edge_t a, bool is_lower);
 
+/* The factors L and U in one matrix, as LAPACK's getrf gives them, and the exchanges of rows. */
+tenon_edge_t hlo_lu(hlo_lower_t *lower, tenon_edge_t a, tenon_edge_t *out_pivots);
+
 typedef struct hlo_solve_t {
   bool is_left;  /* A x = b, else x A = b. */
   bool is_lower; /* Of A as it is stored. */

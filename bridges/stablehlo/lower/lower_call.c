@@ -34,14 +34,26 @@ static char read_letter(hlo_lower_t *lower, const char *name) {
   return 0;
 }
 
-/* Gives the factor, and 0 for the status of each matrix. A matrix without a factor gives NaN. */
+/* Gives 0 as the status of each matrix: the values show whether a matrix has factors. */
+static void give_success(hlo_lower_t *lower, int32_t index) {
+  const hlo_type_t *type = hlo_result_type(lower, index);
+  tenon_edge_t zero = hlo_run(lower, NULL, 0, "0:i32");
+  if (!hlo_type_is_static(type)) hlo_missing(lower, "matrices of unknown extents");
+  if (!hlo_stopped(lower)) hlo_give(lower, index, hlo_expand(lower, zero, type->dims, type->ndim));
+}
+
 static void call_factor(hlo_lower_t *lower) {
   bool is_lower = read_letter(lower, "uplo") == 'L';
   hlo_give(lower, 0, hlo_cholesky(lower, hlo_edge(lower, 0), is_lower));
-  const hlo_type_t *type = hlo_result_type(lower, 1);
-  tenon_edge_t zero = hlo_run(lower, NULL, 0, "0:i32");
-  if (!hlo_type_is_static(type)) hlo_missing(lower, "matrices of unknown extents");
-  if (!hlo_stopped(lower)) hlo_give(lower, 1, hlo_expand(lower, zero, type->dims, type->ndim));
+  give_success(lower, 1);
+}
+
+static void call_lu(hlo_lower_t *lower) {
+  tenon_edge_t pivots = EDGE_NONE;
+  tenon_edge_t factors = hlo_lu(lower, hlo_edge(lower, 0), &pivots);
+  hlo_give(lower, 0, factors);
+  hlo_give(lower, 1, pivots);
+  give_success(lower, 2);
 }
 
 static void call_solve(hlo_lower_t *lower) {
@@ -65,6 +77,8 @@ static const struct {
     {"LayoutConstraint", call_same},
     {"annotate_device_placement", call_same},
     {"shape_assertion", call_nothing},
+    {"lapack_sgetrf_ffi", call_lu},
+    {"lapack_dgetrf_ffi", call_lu},
     {"lapack_spotrf_ffi", call_factor},
     {"lapack_dpotrf_ffi", call_factor},
     {"lapack_strsm_ffi", call_solve},
