@@ -24,7 +24,7 @@ typedef struct model_t {
   hlo_lower_t lower;
 } model_t;
 
-static tenon_status_t read_file(const char *path, char **out_text, size_t *out_size) {
+static tenon_status_t read_program(const char *path, char **out_text, size_t *out_size) {
   struct stat about;
   tenon_status_t status = TENON_OK;
   FILE *file = fopen(path, "rb");
@@ -65,8 +65,8 @@ static tenon_status_t add_input(model_t *model, const char *name, const char *ot
 
 /* Returns the name that the program states for an argument; NULL: none. A main function that only
  * calls another one, as jax.export writes it, leaves the names to this function. */
-static const char *argument_name(const model_t *model, const hlo_function_t *function,
-                                 int32_t index) {
+static const char *stated_argument_name(const model_t *model, const hlo_function_t *function,
+                                        int32_t index) {
   const char *own = function->arg_names ? function->arg_names[index] : NULL;
   if (own) return own;
   for (const hlo_op_t *op = function->body.first; op; op = op->next) {
@@ -86,7 +86,7 @@ static tenon_status_t add_inputs(model_t *model, const hlo_function_t *function,
   char room[40];
   for (int32_t i = 0; i < function->body.arg_count; i++) {
     const hlo_type_t *type = function->body.args[i]->type;
-    const char *stated = argument_name(model, function, i);
+    const char *stated = stated_argument_name(model, function, i);
     const char *name = port_name(stated, "arg", i, room, sizeof room);
     args[i] = (hlo_bound_t){
         .edge = EDGE_NONE, .imaginary = EDGE_NONE, .narrow = EDGE_NONE, .is_set = true};
@@ -114,8 +114,8 @@ static tenon_status_t add_output(model_t *model, const char *name, const char *o
   return tenon_builder_output(model->lower.builder, other, edge);
 }
 
-static tenon_status_t add_outputs(model_t *model, const hlo_function_t *function,
-                                  const hlo_bound_t *results) {
+static tenon_status_t add_program_outputs(model_t *model, const hlo_function_t *function,
+                                          const hlo_bound_t *results) {
   char room[40];
   const hlo_op_t *last = function->body.last;
   for (int32_t i = 0; i < last->operand_count; i++) {
@@ -180,11 +180,11 @@ static tenon_status_t lower_main(model_t *model, tenon_graph_t **out_graph) {
   (void)hlo_inline_body(lower, function, args, function->body.arg_count, results, count);
   TENON_TRY(lower->status);
   if (lower->missing) return say_missing(model);
-  TENON_TRY(add_outputs(model, function, results));
+  TENON_TRY(add_program_outputs(model, function, results));
   return tenon_builder_finish(lower->builder, out_graph);
 }
 
-static tenon_status_t build(model_t *model, tenon_graph_t **out_graph) {
+static tenon_status_t build_program(model_t *model, tenon_graph_t **out_graph) {
   TENON_TRY(hlo_parse_module(model->text, model->size, &model->arena, &model->module));
   model->lower = (hlo_lower_t){
       .arena = &model->arena, .text = model->text, .module = &model->module, .part = -1};
@@ -198,7 +198,7 @@ tenon_status_t hlo_model_parse(const char *text, size_t size, const char *name,
   locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
   if (!plain) return tn_no_memory("a locale", 0);
   locale_t before = uselocale(plain);
-  tenon_status_t status = build(&model, out_graph);
+  tenon_status_t status = build_program(&model, out_graph);
   if (status != TENON_OK) status = tn_prefix(status, "%s: ", name);
   (void)uselocale(before);
   freelocale(plain);
@@ -211,7 +211,7 @@ tenon_status_t hlo_model_parse(const char *text, size_t size, const char *name,
 tenon_status_t hlo_model_read(const char *path, tenon_graph_t **out_graph) {
   char *text = NULL;
   size_t size = 0;
-  TENON_TRY(read_file(path, &text, &size));
+  TENON_TRY(read_program(path, &text, &size));
   const tenon_status_t status = hlo_model_parse(text, size, path, out_graph);
   free(text);
   return status;

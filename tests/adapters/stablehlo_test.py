@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 import unittest
 
 import numpy as np
@@ -100,6 +101,20 @@ class Documentation(unittest.TestCase):
         with open(PAGE, encoding="utf-8") as file:
             page = file.read()
         self.assertEqual(page[page.index(BEGIN) + len(BEGIN):page.index(END)], table_text(), "run tests/adapters/stablehlo_test.py --write")
+
+    @unittest.skipUnless(jax, "there is no JAX")
+    def test_the_examples_of_the_page_run(self):
+        with open(PAGE, encoding="utf-8") as file:
+            blocks = [textwrap.dedent(block) for block in re.findall(r"```python\n(.*?)```", file.read(), re.S)]
+        w, b, x = stablehlo_cases.floats(4, 3), stablehlo_cases.floats(3), stablehlo_cases.floats(2, 4)
+        names = {"params": [(w, b)], "x": x, "w": w, "b": b, "f": jnp.sin, "np": np, "jax": jax}
+        before = os.getcwd()
+        os.chdir(FOLDER)
+        self.addCleanup(os.chdir, before)
+        for block in blocks:
+            exec(block, names)
+        np.testing.assert_allclose(names["y"], names["model"](names["params"], x), rtol=1e-5)
+        self.assertEqual(run(names["text"], [x])[0].shape, (2, 4))
 
     def test_the_table_has_each_operation_of_the_specification(self):
         rows = {row[0] for row in table_rows()}

@@ -17,7 +17,7 @@ static bool has_value(const hlo_body_t *body, const hlo_value_t *value) {
   return false;
 }
 
-static void add_value(hlo_lower_t *lower, hlo_body_t *body, const hlo_value_t *value) {
+static void add_captured_value(hlo_lower_t *lower, hlo_body_t *body, const hlo_value_t *value) {
   if (has_value(body, value)) return;
   if (body->count == CAPTURED_MAX)
     hlo_missing(lower, "a region that uses more than %d values from outside", CAPTURED_MAX);
@@ -39,7 +39,7 @@ static void collect(hlo_lower_t *lower, hlo_body_t *body, const hlo_region_t *re
                     int32_t depth) {
   for (const hlo_op_t *op = region->first; op; op = op->next) {
     for (int32_t i = 0; i < op->operand_count; i++)
-      if (op->operands[i]->depth < depth) add_value(lower, body, op->operands[i]);
+      if (op->operands[i]->depth < depth) add_captured_value(lower, body, op->operands[i]);
     for (int32_t i = 0; i < op->region_count; i++)
       collect(lower, body, &op->regions[i], depth);
   }

@@ -186,7 +186,8 @@ static bool matches(const tenon_port_t *port, const hlo_type_t *type, tenon_dtyp
 }
 
 /* Checks one part of a result; states its extents in the graph if inference does not know them. */
-static tenon_edge_t check_part(hlo_lower_t *lower, const hlo_type_t *type, tenon_edge_t edge) {
+static tenon_edge_t check_result_part(hlo_lower_t *lower, const hlo_type_t *type,
+                                      tenon_edge_t edge) {
   tenon_port_t port;
   bool is_vague = false;
   char stated[200] = "", found[200] = "";
@@ -220,8 +221,8 @@ void hlo_give_bound(hlo_lower_t *lower, int32_t index, hlo_bound_t bound) {
     if (is_complex != (bound.imaginary != EDGE_NONE))
       hlo_wrong(lower, "the operation states a result that is %s, but its operands say otherwise",
                 is_complex ? "complex" : "real");
-    bound.edge = check_part(lower, type, bound.edge);
-    if (is_complex) bound.imaginary = check_part(lower, type, bound.imaginary);
+    bound.edge = check_result_part(lower, type, bound.edge);
+    if (is_complex) bound.imaginary = check_result_part(lower, type, bound.imaginary);
   }
   if (hlo_stopped(lower)) return;
   bound.is_set = true;
@@ -245,7 +246,7 @@ void hlo_give(hlo_lower_t *lower, int32_t index, tenon_edge_t edge) {
 /* calls */
 
 /* Returns the number of results of a call; -1: the operator does not state it. */
-static int32_t result_count(const tenon_op_t *op, const tenon_value_t *values) {
+static int32_t call_result_count(const tenon_op_t *op, const tenon_value_t *values) {
   tenon_argument_t result = {.size = sizeof result};
   int64_t total = 0;
   for (int32_t i = 0; tenon_op_argument(op, TENON_ARGUMENT_OUTPUT, i, &result) == TENON_OK; i++) {
@@ -266,7 +267,7 @@ static hlo_edges_t add_node(hlo_lower_t *lower, const tenon_op_t *op, tenon_attr
   char name[100];
   if (hlo_stopped(lower) || hlo_has_failed(lower, tenon_attrs_values(attrs, &values))) return none;
   tenon_op_info(op, &info);
-  int32_t count = result_count(op, values);
+  int32_t count = call_result_count(op, values);
   if (count < 0) count = wanted;
   if (operand_count > info.input_count)
     hlo_wrong(lower, "%s takes %d inputs, found %d", info.name, info.input_count, operand_count);

@@ -31,8 +31,8 @@ typedef struct indexing_t {
 
 /* reading */
 
-static int32_t read_numbers(hlo_lower_t *lower, const hlo_attr_t *numbers, const char *name,
-                            int64_t most, int64_t *out) {
+static int32_t read_dimension_numbers(hlo_lower_t *lower, const hlo_attr_t *numbers,
+                                      const char *name, int64_t most, int64_t *out) {
   int32_t count = hlo_ints_of(lower, hlo_attr_find(numbers, name), out);
   for (int32_t i = 0; i < count && !hlo_stopped(lower); i++)
     if (out[i] < 0 || out[i] >= most || hlo_contains(out, i, out[i]))
@@ -60,12 +60,14 @@ static void read_indexing(hlo_lower_t *lower, const fields_t *fields, const hlo_
   out->vector_axis = vector ? vector->integer : 0;
   if (out->vector_axis < 0 || out->vector_axis > indices->ndim)
     hlo_wrong(lower, "index_vector_dim %lld does not exist", (long long)out->vector_axis);
-  out->window_count = read_numbers(lower, numbers, fields->window, window_rank, out->window);
-  out->dropped_count = read_numbers(lower, numbers, fields->dropped, type->ndim, out->dropped);
-  out->batch_count = read_numbers(lower, numbers, fields->batch, type->ndim, out->batch);
+  out->window_count =
+      read_dimension_numbers(lower, numbers, fields->window, window_rank, out->window);
+  out->dropped_count =
+      read_dimension_numbers(lower, numbers, fields->dropped, type->ndim, out->dropped);
+  out->batch_count = read_dimension_numbers(lower, numbers, fields->batch, type->ndim, out->batch);
   index_batch_count =
-      read_numbers(lower, numbers, fields->index_batch, indices->ndim, out->index_batch);
-  out->map_count = read_numbers(lower, numbers, fields->map, type->ndim, out->map);
+      read_dimension_numbers(lower, numbers, fields->index_batch, indices->ndim, out->index_batch);
+  out->map_count = read_dimension_numbers(lower, numbers, fields->map, type->ndim, out->map);
   out->places = indices->ndim - (out->vector_axis < indices->ndim);
   if (hlo_stopped(lower)) return;
   if (index_batch_count != out->batch_count ||

@@ -1,6 +1,7 @@
 /* Lowers element-wise operations: most by a text, the others by functions here. Operands that were
  * broadcast before are used without their copies, because core operators broadcast by themselves.
  */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -31,16 +32,15 @@ static size_t operand_edges(hlo_lower_t *lower, tenon_edge_t *edges) {
   return count;
 }
 
-/* The number of operands that a text expects: its greatest letter. */
+static bool is_name(char c) { return isalnum((unsigned char)c) || c == '_'; }
+
+/* The number of operands that a text expects: the greatest letter that stands alone. */
 static int32_t text_operands(const char *text) {
   int32_t most = 0;
   for (const char *p = text; *p; p++) {
-    bool is_letter = *p >= 'a' && *p <= 'f' &&
-                     (p == text || !strchr("abcdefghijklmnopqrstuvwxyz_"
-                                           "0123456789",
-                                           p[-1]));
-    bool is_alone = !strchr("abcdefghijklmnopqrstuvwxyz_(0123456789", p[1]) || !p[1];
-    if (is_letter && is_alone && *p - 'a' + 1 > most) most = *p - 'a' + 1;
+    bool is_inside = p > text && is_name(p[-1]);
+    if (*p < 'a' || *p > 'f' || is_inside || is_name(p[1]) || p[1] == '(') continue;
+    if (*p - 'a' + 1 > most) most = *p - 'a' + 1;
   }
   return most;
 }

@@ -10,7 +10,7 @@
 /* the loop */
 
 /* Returns the index of a state whose argument a value is; -1: it is none. */
-static int32_t state_of(const hlo_region_t *region, const hlo_value_t *value) {
+static int32_t state_with_argument(const hlo_region_t *region, const hlo_value_t *value) {
   for (int32_t i = 0; i < region->arg_count; i++)
     if (region->args[i] == value) return i;
   return -1;
@@ -49,10 +49,10 @@ static bool find_counter(hlo_lower_t *lower, hlo_scan_t *scan) {
   const hlo_attr_t *direction = hlo_attr_find(&compare->attrs, "word0");
   if (!direction) direction = hlo_attr_find(&compare->attrs, "comparison_direction");
   if (!direction || !direction->text || strcmp(direction->text, "LT") != 0) return false;
-  scan->counter = state_of(condition, compare->operands[0]);
+  scan->counter = state_with_argument(condition, compare->operands[0]);
   if (scan->counter < 0 || !constant_of(compare->operands[1], &scan->trips)) return false;
   const hlo_op_t *add = op_named(step->last->operands[scan->counter], "stablehlo.add");
-  if (!add || state_of(step, add->operands[0]) != scan->counter) return false;
+  if (!add || state_with_argument(step, add->operands[0]) != scan->counter) return false;
   if (!constant_of(add->operands[1], &one) || one != 1 || scan->trips < 1) return false;
   return hlo_known(lower, scan->counter, begin) == 1 && begin[0] == 0;
 }

@@ -67,7 +67,7 @@ int32_t hlo_scope_count(const hlo_cursor_t *cursor) {
   return cursor->scope ? cursor->scope->count : 0;
 }
 
-static name_t *find_name(const hlo_scope_t *scope, const char *name, int64_t number) {
+static name_t *find_visible_name(const hlo_scope_t *scope, const char *name, int64_t number) {
   name_t *entry = scope->buckets[bucket_of(name)];
   while (entry && (entry->number != number || strcmp(entry->value->name, name) != 0))
     entry = entry->next;
@@ -80,7 +80,7 @@ hlo_value_t *hlo_scope_define(hlo_cursor_t *cursor, const char *name, int64_t nu
   hlo_value_t *value = hlo_take(cursor, 1, sizeof *value);
   name_t *entry = hlo_take(cursor, 1, sizeof *entry);
   if (!scope || !value || !entry) return NULL;
-  if (*name && find_name(scope, name, number))
+  if (*name && find_visible_name(scope, name, number))
     hlo_fail_at(cursor, op ? op->at : cursor->at, "%%%.60s is defined twice: the file is damaged",
                 name);
   if (scope->count == HLO_VALUES_MAX)
@@ -103,7 +103,7 @@ hlo_value_t *hlo_scope_define(hlo_cursor_t *cursor, const char *name, int64_t nu
 hlo_value_t *hlo_scope_use(hlo_cursor_t *cursor, const char *at, const char *name, int64_t number) {
   hlo_scope_t *scope = get_scope(cursor);
   if (!scope || hlo_failed(cursor)) return NULL;
-  name_t *entry = find_name(scope, name, number);
+  name_t *entry = find_visible_name(scope, name, number);
   if (!entry)
     hlo_fail_at(cursor, at,
                 "%%%.60s%s is used, but no operation before defines it: the file is damaged", name,
