@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 
-enum { ARGUMENTS_MAX = 8, ITEMS_MAX = 1024 };
+enum { ARGUMENTS_MAX = 8, ITEMS_MAX = 256 };
 
 typedef struct text_t {
   hlo_lower_t *lower;
@@ -75,11 +75,11 @@ static hlo_edges_t run_number(text_t *text) {
 /* Reads a list of integers, which becomes a constant, or of values. */
 static hlo_edges_t run_list(text_t *text) {
   int64_t integers[ITEMS_MAX];
+  tenon_edge_t items[ITEMS_MAX];
   int32_t count = 0;
   skip_spaces(text);
   bool is_integer = isdigit((unsigned char)*text->at) || *text->at == '-' || *text->at == ']';
-  tenon_edge_t *items = hlo_lower_take(text->lower, ITEMS_MAX, sizeof *items);
-  while (!hlo_stopped(text->lower) && items && !take(text, ']')) {
+  while (!hlo_stopped(text->lower) && !take(text, ']')) {
     if (count == ITEMS_MAX || !*text->at) fail_text(text);
     if (hlo_stopped(text->lower)) break;
     if (is_integer) {
@@ -93,7 +93,9 @@ static hlo_edges_t run_list(text_t *text) {
     (void)take(text, ',');
   }
   if (is_integer) return one_edge(text->lower, hlo_ints(text->lower, integers, count));
-  return (hlo_edges_t){items, count, true};
+  tenon_edge_t *copy = hlo_lower_take(text->lower, (size_t)count, sizeof *copy);
+  if (copy && count) memcpy(copy, items, (size_t)count * sizeof *copy);
+  return (hlo_edges_t){copy, copy ? count : 0, true};
 }
 
 /* Reads the literal of an attribute, up to the comma or bracket after it, and sets it. */

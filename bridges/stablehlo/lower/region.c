@@ -3,6 +3,7 @@
  * fails is named with its line and column. */
 #include "lower/region.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
@@ -79,7 +80,8 @@ static void lower_operation(hlo_lower_t *lower, const hlo_op_t *op) {
   lower->part = -1;
   for (int32_t i = 0; i < op->result_count; i++)
     lower->frame->bound[op->results[i]->index].is_set = false;
-  if (++lower->operation_count > HLO_OPERATIONS_MAX)
+  lower->operation_count += 1 + op->operand_count / 64;
+  if (lower->operation_count > HLO_OPERATIONS_MAX)
     hlo_wrong(lower,
               "the program has more than %d operations after its calls are inlined, which "
               "is not supported",
@@ -192,31 +194,47 @@ bool hlo_inline_body(hlo_lower_t *lower, const hlo_function_t *function, const h
               "supported",
               HLO_BOUND_MAX);
   if (hlo_stopped(lower)) return false;
-  frame.bound = hlo_lower_take(lower, (size_t)function->value_count, sizeof *frame.bound);
-  if (!frame.bound || hlo_stopped(lower)) return false;
+  /* Not from the arena: a function may be called many times. */
+  frame.bound = calloc((size_t)function->value_count + 1, sizeof *frame.bound);
+  if (!frame.bound) {
+    lower->status = tn_no_memory("the values of a function", 0);
+    return false;
+  }
   lower->frame = &frame;
   bool is_done = hlo_inline_region(lower, &function->body, args, arg_count, out, count);
   lower->frame = frame.outer;
+  free(frame.bound);
   return is_done;
 }
 
-void hlo_inline_function(hlo_lower_t *lower, const char *name) {
+/* Gives the results of a function that the current operation calls with its operands. */
+static void call_function(hlo_lower_t *lower, const hlo_function_t *function, hlo_bound_t *args,
+                          hlo_bound_t *out) {
   const hlo_op_t *op = lower->op;
-  const hlo_function_t *function = hlo_function_find(lower->module, name);
-  hlo_bound_t *args = hlo_lower_take(lower, (size_t)op->operand_count, sizeof *args);
-  hlo_bound_t *out = hlo_lower_take(lower, (size_t)op->result_count, sizeof *out);
-  if (!args || !out) return;
-  if (!function) {
-    hlo_wrong(lower, "the function @%.80s does not exist in the program", name);
-    return;
-  }
   for (int32_t i = 0; i < op->operand_count && !hlo_stopped(lower); i++) {
     args[i] = *hlo_operand(lower, i);
     if (i < function->body.arg_count && !lower->elements &&
         !hlo_type_equal(op->operands[i]->type, function->body.args[i]->type))
-      hlo_wrong(lower, "operand %d has another type than the function @%.80s states", (int)i, name);
+      hlo_wrong(lower, "operand %d has another type than the function @%.80s states", (int)i,
+                function->name);
   }
   if (!hlo_inline_body(lower, function, args, op->operand_count, out, op->result_count)) return;
   for (int32_t i = 0; i < op->result_count; i++)
     hlo_give_bound(lower, i, out[i]);
+}
+
+void hlo_inline_function(hlo_lower_t *lower, const char *name) {
+  const hlo_function_t *function = hlo_function_find(lower->module, name);
+  size_t args = (size_t)lower->op->operand_count;
+  size_t all = args + (size_t)lower->op->result_count;
+  if (!function) {
+    hlo_wrong(lower, "the function @%.80s does not exist in the program", name);
+    return;
+  }
+  hlo_bound_t *room = calloc(all + 1, sizeof *room);
+  if (room)
+    call_function(lower, function, room, room + args);
+  else
+    lower->status = tn_no_memory("the operands of a function", 0);
+  free(room);
 }
