@@ -620,6 +620,7 @@ sys.exit(4)
         run("""
             td.enable("sim")
             x = torch.ones(2, device="sim")
+            torch.sim.synchronize()  # work that is in flight does not survive
             child = os.fork()
             if not child:
                 torch.sim.init()
