@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "call.h"
-#include "text.h"
+#include "common/call_text.h"
 
 enum { TEXT_MOST = 1 << 20 }; /* bytes of a text */
 

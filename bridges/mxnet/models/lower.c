@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "common/constant.h"
 
 /* failures */
 
@@ -134,36 +135,17 @@ tenon_edge_t lower_tensor(lower_t *lower, tenon_tensor_t *tensor) {
 }
 
 tenon_edge_t lower_ints(lower_t *lower, const int64_t *values, size_t count) {
-  tenon_tensor_t *tensor;
-  int64_t extent = (int64_t)count;
-  if (lower_stopped(lower) ||
-      failed(lower, tenon_tensor_create(tenon_dtype(TENON_I64), 1, &extent, &tensor)))
+  tenon_tensor_t *tensor = NULL;
+  if (lower_stopped(lower) || failed(lower, constant_integers(values, count, &tensor)))
     return EDGE_NONE;
-  if (count) memcpy(tensor->data, values, count * sizeof *values);
   return lower_tensor(lower, tensor);
 }
 
 tenon_edge_t lower_scalar(lower_t *lower, tenon_dtype_t dtype, double value) {
-  const tenon_op_t *cast = NULL;
-  tenon_attrs_t *attrs = NULL;
-  const tenon_value_t *values = NULL;
-  tenon_tensor_t *wide = NULL;
-  tenon_tensor_t *made = NULL;
-  tenon_value_t to = {TENON_KIND_DTYPE, 0, {0}};
-  to.as.dtype = dtype;
-  if (lower_stopped(lower) ||
-      failed(lower, tenon_tensor_create(tenon_dtype(TENON_F64), 0, NULL, &wide)))
+  tenon_tensor_t *tensor = NULL;
+  if (lower_stopped(lower) || failed(lower, constant_scalar(dtype, value, &tensor)))
     return EDGE_NONE;
-  memcpy(wide->data, &value, sizeof value);
-  if (tenon_dtype_id(dtype) == TENON_F64) return lower_tensor(lower, wide);
-  (void)(failed(lower, tenon_op_find("core::cast", &cast)) ||
-         failed(lower, tenon_attrs_create(cast, &attrs)) ||
-         failed(lower, tenon_attrs_set(attrs, "to", &to)) ||
-         failed(lower, tenon_attrs_values(attrs, &values)) ||
-         failed(lower, tenon_op_call(cast, values, &wide, &made, 0)));
-  tenon_attrs_release(attrs);
-  tenon_tensor_release(wide);
-  return lower_stopped(lower) ? EDGE_NONE : lower_tensor(lower, made);
+  return lower_tensor(lower, tensor);
 }
 
 /* known properties of values */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "common/constant.h"
 #include "lower/scan.h"
 #include "parse/cursor.h"
 
@@ -306,36 +307,18 @@ tenon_edge_t hlo_tensor(hlo_lower_t *lower, tenon_tensor_t *tensor) {
 }
 
 tenon_edge_t hlo_ints(hlo_lower_t *lower, const int64_t *values, int32_t count) {
-  tenon_tensor_t *tensor;
-  int64_t extent = count;
+  tenon_tensor_t *tensor = NULL;
   if (hlo_stopped(lower) ||
-      hlo_has_failed(lower, tenon_tensor_create(tenon_dtype(TENON_I64), 1, &extent, &tensor)))
+      hlo_has_failed(lower, constant_integers(values, (size_t)count, &tensor)))
     return EDGE_NONE;
-  if (count) memcpy(tensor->data, values, (size_t)count * sizeof *values);
   return hlo_tensor(lower, tensor);
 }
 
 tenon_edge_t hlo_scalar(hlo_lower_t *lower, tenon_dtype_t dtype, double value) {
-  const tenon_op_t *cast = NULL;
-  tenon_attrs_t *attrs = NULL;
-  const tenon_value_t *values = NULL;
-  tenon_tensor_t *wide = NULL;
-  tenon_tensor_t *made = NULL;
-  tenon_value_t to = {TENON_KIND_DTYPE, 0, {0}};
-  to.as.dtype = dtype;
-  if (hlo_stopped(lower) ||
-      hlo_has_failed(lower, tenon_tensor_create(tenon_dtype(TENON_F64), 0, NULL, &wide)))
+  tenon_tensor_t *tensor = NULL;
+  if (hlo_stopped(lower) || hlo_has_failed(lower, constant_scalar(dtype, value, &tensor)))
     return EDGE_NONE;
-  memcpy(wide->data, &value, sizeof value);
-  if (tenon_dtype_id(dtype) == TENON_F64) return hlo_tensor(lower, wide);
-  (void)(hlo_has_failed(lower, tenon_op_find("core::cast", &cast)) ||
-         hlo_has_failed(lower, tenon_attrs_create(cast, &attrs)) ||
-         hlo_has_failed(lower, tenon_attrs_set(attrs, "to", &to)) ||
-         hlo_has_failed(lower, tenon_attrs_values(attrs, &values)) ||
-         hlo_has_failed(lower, tenon_op_call(cast, values, &wide, &made, 0)));
-  tenon_attrs_release(attrs);
-  tenon_tensor_release(wide);
-  return hlo_stopped(lower) ? EDGE_NONE : hlo_tensor(lower, made);
+  return hlo_tensor(lower, tensor);
 }
 
 /* Copies one part of each complex element into a tensor of its own. */

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
+#include "common/call_text.h"
 #include "lower/arguments.h"
-#include "text.h"
 
 enum { INPUTS_MOST = 64 };
 

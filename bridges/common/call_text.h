@@ -5,8 +5,8 @@
  * the operator, the number of operands of each tensor argument ("-": absent), and the attributes as
  * literals of the schema language. Names that begin with "@" are not attributes: they are bits. The
  * bridge to StableHLO reads such texts, too. */
-#ifndef BRIDGES_JAX_TEXT_H
-#define BRIDGES_JAX_TEXT_H
+#ifndef BRIDGES_COMMON_CALL_TEXT_H
+#define BRIDGES_COMMON_CALL_TEXT_H
 
 #include <stdbool.h>
 #include <tenon/tenon.h>

@@ -1,5 +1,5 @@
 /* Reads the texts of custom calls. A text may come from anywhere: each part is checked. */
-#include "text.h"
+#include "common/call_text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
