@@ -3,15 +3,7 @@
 
 #include "model.h"
 
-static const char *const symbols[] = {NULL}; /* No library is one of StableHLO's. */
 static const char *const suffixes[] = {".stablehlo", ".mlir", NULL};
-
-/* The table requires the function; the host never calls it, because no symbols are listed. */
-static tenon_status_t open_library(tenon_bridge_call_t *call, tenon_bridged_t *out) {
-  (void)out;
-  return tenon_fail(call, TENON_UNIMPLEMENTED,
-                    "%s: StableHLO has programs, not libraries: load it as a model", call->path);
-}
 
 static tenon_status_t read_model(tenon_bridge_call_t *call, const tenon_graph_t **out_graph) {
   tenon_graph_t *graph = NULL;
@@ -23,8 +15,6 @@ static tenon_status_t read_model(tenon_bridge_call_t *call, const tenon_graph_t 
 static const tenon_bridge_table_t table = {.size = sizeof table,
                                            .abi = TENON_BRIDGE_ABI,
                                            .name = "stablehlo",
-                                           .symbols = symbols,
-                                           .open = open_library,
                                            .suffixes = suffixes,
                                            .read = read_model};
 

@@ -44,7 +44,7 @@ typedef struct tenon_bridge_table_t {
   const char *name; /* "mxnet" */
 
   /* A shared object that exports all these symbols is a library of the foreign system.  The list
-   * ends with NULL. */
+   * ends with NULL; the field is NULL if the bridge opens no libraries. */
   const char *const *symbols;
 
   /* Describes a library file without executing any of its code, for `tenon doctor`.

@@ -70,7 +70,7 @@ const tenon_bridge_table_t *tn_bridge_of_library(const tn_file_t *file) {
   const tenon_bridge_table_t *table;
   ensure_bridges_open();
   for (size_t i = 0; (table = tn_registry_bridge(i)); i++) {
-    const char *const *name = table->symbols;
+    const char *const *name = table->open ? table->symbols : NULL;
     while (name && *name && tn_binary_exports(file, *name))
       name++;
     if (name && !*name && name != table->symbols) return table;

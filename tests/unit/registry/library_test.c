@@ -6,6 +6,8 @@
 
 #include "operators.h"
 
+#include <tenon/bridge.h>
+
 #include "operator/library.h"
 
 TENON_C const tenon_descriptor_t *tenon_library_contract(void);
@@ -259,5 +261,53 @@ TEST("an unloadable library is unloaded with the last handle, bound call, graph 
     graph = NULL;
     CHECK(!is_there("contract::halve"));
   }
+  tenon_shutdown();
+}
+
+/* tables of bridges, which the tests fill in */
+
+static const char *const foreign[] = {".foreign", NULL};
+static tenon_bridge_table_t bridge;
+
+TENON_LIBRARY(tabled, "1.0", TENON_BRIDGE(&bridge))
+
+static tenon_status_t open_foreign(tenon_bridge_call_t *call, tenon_bridged_t *out) {
+  (void)out;
+  return tenon_fail(call, TENON_UNIMPLEMENTED, "the test has no libraries");
+}
+
+static tenon_status_t read_foreign(tenon_bridge_call_t *call, const tenon_graph_t **out_graph) {
+  (void)out_graph;
+  return tenon_fail(call, TENON_UNIMPLEMENTED, "the test has no models");
+}
+
+static void check_refused(const char *message) {
+  CHECK_STATUS(tenon_library_add(tenon_library_tabled(), NULL, NULL, NULL), TENON_INVALID);
+  CHECK_TEXT(tenon_error(), message);
+}
+
+TEST("a bridge opens libraries, reads models, or does both") {
+  const char *neither = "the table of the bridge foreign needs symbols and open to open libraries, "
+                        "or suffixes and read to read models";
+  const tenon_bridge_table_t empty = {.size = sizeof empty, .abi = TENON_BRIDGE_ABI};
+  bridge = empty;
+  check_refused("the table of a bridge is NULL, smaller than it is in 1.0, or has no name");
+  bridge.name = "foreign";
+  check_refused(neither);
+  bridge.symbols = foreign;
+  bridge.read = read_foreign;
+  check_refused(neither);
+  bridge.symbols = NULL;
+  bridge.suffixes = foreign;
+  CHECK_STATUS(tenon_library_add(tenon_library_tabled(), NULL, NULL, NULL), TENON_OK);
+  tenon_shutdown();
+  bridge = empty;
+  bridge.name = "foreign";
+  bridge.symbols = foreign;
+  bridge.open = open_foreign;
+  CHECK_STATUS(tenon_library_add(tenon_library_tabled(), NULL, NULL, NULL), TENON_OK);
+  bridge.abi += 0x10000;
+  tenon_shutdown();
+  check_refused("the table of a bridge is of contract 2, this host has 1");
   tenon_shutdown();
 }
