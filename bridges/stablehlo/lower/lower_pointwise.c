@@ -327,7 +327,8 @@ static void lower_power(hlo_lower_t *lower) {
 static void lower_reduce_precision(hlo_lower_t *lower) {
   tenon_edge_t x = hlo_edge(lower, 0);
   const char *format = hlo_attr_word(lower, "format", NULL, "");
-  int exponent = 0, mantissa = 0;
+  int exponent = 0;
+  int mantissa = 0;
   if (sscanf(format, "e%dm%d", &exponent, &mantissa) != 2) {
     exponent = (int)hlo_attr_int(lower, "exponent_bits", NULL, 0);
     mantissa = (int)hlo_attr_int(lower, "mantissa_bits", NULL, -1);

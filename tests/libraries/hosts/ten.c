@@ -99,8 +99,12 @@ static split_t split_at(const tenon_tensor_t *x, int64_t axis) {
   split_t split = {1, 1, 1};
   if (axis < 0) axis += x->ndim;
   for (int32_t d = 0; d < x->ndim; d++) {
-    int64_t *part = d < axis ? &split.outer : d > axis ? &split.inner : &split.count;
-    *part *= x->shape[d];
+    if (d < axis)
+      split.outer *= x->shape[d];
+    else if (d > axis)
+      split.inner *= x->shape[d];
+    else
+      split.count *= x->shape[d];
   }
   return split;
 }
@@ -260,8 +264,11 @@ static tenon_status_t affine_f64(const tenon_loop_t *loop) {
   const double *bias = (const double *)loop->data[2];
   double *out = (double *)loop->data[3];
   const double extra = loop->attrs[0].kind == TENON_KIND_NONE ? 0 : loop->attrs[0].as.f;
-  for (int64_t i = 0; i < loop->count; i++)
-    out[i] = x[i] * (gain ? gain[i] : 1) + (bias ? bias[i] : 0) + extra;
+  for (int64_t i = 0; i < loop->count; i++) {
+    const double scaled = gain ? x[i] * gain[i] : x[i];
+    const double moved = bias ? scaled + bias[i] : scaled;
+    out[i] = moved + extra;
+  }
   return TENON_OK;
 }
 
