@@ -17,6 +17,17 @@ def spelled(name):
     return name[:-1] if name.endswith("_") and keyword.iskeyword(name[:-1]) else name
 
 
+def adapter(framework):
+    """Returns the path of the library that connects Tenon to a framework: adapter("torch") finds libtenon_torch.so."""
+    package = os.path.dirname(os.path.abspath(__file__))
+    folders = [os.path.join(package, "lib"), os.path.dirname(os.path.dirname(package))]  # of a wheel, of a build
+    for folder in folders:
+        path = os.path.join(folder, f"libtenon_{framework}.so")
+        if os.path.exists(path):
+            return path
+    raise _core.NotFoundError(f"libtenon_{framework}.so was not found in {' or '.join(folders)}: reinstall Tenon")
+
+
 _loaded = {}  # name of a library: the files and the settings of load
 
 

@@ -8,9 +8,6 @@
 The functions work under jit, grad, vmap, scan and jax.export.  Shapes come from the operator's inference, gradients from its declared gradient, and XLA
 calls the kernels through its foreign function interface, without Python.  Nothing is compiled: one libtenon_jax.so serves every JAX from 0.4.32 on.
 """
-import ctypes
-import os
-
 import jax
 
 if jax.__version_info__ < (0, 4, 32):
@@ -19,38 +16,11 @@ if jax.__version_info__ < (0, 4, 32):
 from .. import _core
 from .._library import Library, Namespace
 from .functions import Function, refusal
-from .internals import ffi
-from .models import Model
-from .models import run as _run
+from .handlers import bridge
+from .models import Model, run
 from .primitives import TARGETS
 
 __all__ = ["Model", "Operators", "disabled_checks", "register", "run"]
-
-
-def _bridge():
-    if not hasattr(_bridge, "library"):
-        package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-        places = [os.path.join(package, "lib", "libtenon_jax.so"),  # a wheel
-                  os.path.join(os.path.dirname(os.path.dirname(package)), "libtenon_jax.so")]  # a build folder
-        path = next((p for p in places if os.path.exists(p)), None)
-        if path is None:
-            raise _core.NotFoundError(f"libtenon_jax.so was not found in {' or '.join(os.path.dirname(p) for p in places)}: reinstall Tenon")
-        library = ctypes.CDLL(path)
-        library.tenon_jax_hold.argtypes = [ctypes.c_char_p]
-        library.tenon_jax_hold.restype = ctypes.c_char_p
-        for platform, target in TARGETS.items():
-            _register_target(library, platform, target)
-        _bridge.library = library
-    return _bridge.library
-
-
-def _register_target(library, platform, target):
-    handler = getattr(library, f"tenon_jax_{platform}")
-    try:
-        ffi.register_ffi_target(target, ffi.pycapsule(handler), platform=platform)
-    except Exception as error:
-        raise _core.Error(f"JAX {jax.__version__} does not accept the handler {target}: {error}; another copy of Tenon may be registered in this process, "
-                          "or JAX is older than 0.4.32") from error
 
 
 class Operators(Namespace):
@@ -88,7 +58,7 @@ def register(library="core"):
     """
     namespace = library.name if isinstance(library, Library) else str(library)
     if namespace not in _registered:
-        error = _bridge().tenon_jax_hold(namespace.encode())
+        error = bridge().tenon_jax_hold(namespace.encode())
         if error:
             raise _core.NotFoundError(error.decode())
         _registered[namespace] = Operators(namespace)
@@ -105,11 +75,3 @@ def disabled_checks():
     """
     from jax import export
     return [export.DisabledSafetyCheck.custom_call(target) for target in TARGETS.values()]
-
-
-def run(model):
-    _bridge()
-    return _run(model)
-
-
-run.__doc__ = _run.__doc__

@@ -1,23 +1,11 @@
 """jax.vmap for operators: by their declared batching, by broadcasting if they are pointwise, otherwise one call after the other."""
-import functools
 
 import jax
 import jax.numpy as jnp
 
 from .. import _core
+from .._declarations import batching_of
 from .calls import own_results, parameters_of, traits_of, written_inputs
-
-
-@functools.lru_cache(maxsize=None)
-def declared(name):
-    """The parts of an operator's declared batching: the inputs and results with the axis, and the attributes that it shifts."""
-    text = _core.find(name).batching
-    if not text or text.strip() == "none":
-        return frozenset(), frozenset(), frozenset()
-    text, *more = text.split(";")
-    inputs, results = text.split("->")
-    shift = {n.strip() for m in more for n in m.strip().removeprefix("shift").split(",")}
-    return frozenset(n.strip() for n in inputs.split(",")), frozenset(n.strip() for n in results.split(",")), frozenset(shift)
 
 
 def _shifted(call, names):
@@ -48,7 +36,7 @@ def batched(bind, call, args, dims):
             return a.reshape(a.shape[0], *[1] * (rank - len(a.shape) + 1), *a.shape[1:])
         made = bind(call, [aligned(a, d) for a, d in zip(args, dims)])
         return made, [0] * len(made)
-    inputs, results, shift = declared(call.op)
+    inputs, results, shift = batching_of(_core.find(call.op))
     if plain and {n for n, d in zip(present, dims) if d is not None} <= inputs:
         def moved(name, a, d):
             if d is not None:

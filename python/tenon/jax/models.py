@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import _core, graph
 from .dtypes import DTYPES
+from .handlers import bridge
 from .internals import ffi
 from .primitives import TARGETS
 
@@ -102,6 +103,7 @@ def run(model):
     A program with a graph that was built in this process runs in this process only; one with a file needs the file at the same path.
     Gradients are computed by a second run of the graph.
     """
+    bridge()
     if isinstance(model, (str, bytes, os.PathLike)):
         path = os.path.abspath(os.fsdecode(model))
         model = graph.load(path)

@@ -15,7 +15,7 @@ import os
 import torch
 
 from .. import _core
-from .._library import Library
+from .._library import Library, adapter
 from . import batching, device, fakes, gradients, models, node, onnx, precision, writes
 
 _names = {}  # namespace: {name: (PyTorch's name for it, why it was left out or "")}
@@ -24,13 +24,7 @@ _libraries = []  # torch.library.Library objects: their registrations end when t
 
 def _bridge():
     if not hasattr(_bridge, "library"):
-        package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-        places = [os.path.join(package, "lib", "libtenon_torch.so"),  # a wheel
-                  os.path.join(os.path.dirname(os.path.dirname(package)), "libtenon_torch.so")]  # a build folder
-        path = next((p for p in places if os.path.exists(p)), None)
-        if path is None:
-            raise _core.NotFoundError(f"libtenon_torch.so was not found in {' or '.join(os.path.dirname(p) for p in places)}: reinstall Tenon")
-        library = ctypes.CDLL(path)
+        library = ctypes.CDLL(adapter("torch"))
         library.tenon_torch_register.argtypes = [ctypes.c_char_p, ctypes.c_uint32, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_char_p)]
         library.tenon_torch_release.argtypes = [ctypes.c_void_p]
         library.tenon_torch_device.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p)]

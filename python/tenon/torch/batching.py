@@ -3,6 +3,7 @@ import torch
 from torch._functorch.autograd_function import custom_function_call_vmap_helper
 from torch._functorch.pyfunctorch import retrieve_current_functorch_interpreter
 
+from .._declarations import batching_of
 from .arguments import bound
 
 
@@ -10,7 +11,7 @@ def rule(op, overload):
     """Returns the function for torch.library.register_vmap."""
     names = [p["name"] for p in op.parameters]
     tensors = {p["name"] for p in op.parameters if p["kind"] in ("Tensor", "Tensor[]")}
-    batched_inputs, batched_results, shifted = _declared(op)
+    batched_inputs, batched_results, shifted = batching_of(op)
     writes = any(p["written"] for p in op.parameters)
 
     def call(values):
@@ -61,15 +62,6 @@ def kernel_of_gradient(overload):
     def kernel(keyset, *args, grads, **named):
         return custom_function_call_vmap_helper(retrieve_current_functorch_interpreter(), vmap, call, args, grads, **named)
     return kernel
-
-
-def _declared(op):
-    if not op.batching or op.batching.strip() == "none":
-        return set(), set(), set()
-    text, *more = op.batching.split(";")
-    inputs, results = text.split("->")
-    shift = {n.strip() for m in more for n in m.strip().removeprefix("shift").split(",")}
-    return {n.strip() for n in inputs.split(",")}, {n.strip() for n in results.split(",")}, shift
 
 
 def _pick(value, dim, i):

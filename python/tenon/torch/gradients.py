@@ -3,7 +3,7 @@ import torch
 from torch.autograd import forward_ad
 
 from .. import _core
-from .._formulas import Call, Name, formulas, names_read
+from .._declarations import Call, Name, formulas, names_read
 from .arguments import bound
 from .fakes import guard_or_false
 

@@ -1,4 +1,4 @@
-"""Parses the declared gradient formulas of operators (docs/contract.md), for the adapters that evaluate them in a framework."""
+"""Parses the declared gradients and batching of operators (docs/contract.md), for the adapters that evaluate them in a framework."""
 import ast
 import re
 
@@ -72,3 +72,13 @@ def names_read(value, names):
     elif isinstance(value, Name):
         names.add(value.name)
     return names
+
+
+def batching_of(op):
+    """Returns the declared batching of an operator: the inputs and the results with the axis, and the attributes that it shifts."""
+    if not op.batching or op.batching.strip() == "none":
+        return frozenset(), frozenset(), frozenset()
+    text, *shifts = op.batching.split(";")
+    inputs, results = text.split("->")
+    shifted = ",".join(shift.strip().removeprefix("shift") for shift in shifts)
+    return tuple(frozenset(name.strip() for name in names.split(",") if name.strip()) for names in (inputs, results, shifted))
