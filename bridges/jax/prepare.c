@@ -13,8 +13,14 @@ enum { TEXT_MOST = 1 << 20 }; /* bytes of a text */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static call_t *calls;
 
-/* Reads what the operator's schema says about its arguments. */
-static tenon_status_t read_schema(call_t *call, uint64_t *out_marks) {
+/* The bit of an alias mark in a set of marks. */
+static uint64_t bit_of(const tenon_argument_t *argument) {
+  return argument->mark ? (uint64_t)1 << (argument->mark & 63) : 0;
+}
+
+/* Reads what the operator's schema says about its arguments. Sets the alias marks of the inputs
+ * that the operator writes to. */
+static tenon_status_t read_schema(call_t *call, uint64_t *out_written) {
   tenon_op_info_t info = {.size = sizeof info};
   tenon_op_info(call->op, &info);
   call->input_count = (uint32_t)info.input_count;
@@ -34,12 +40,12 @@ static tenon_status_t read_schema(call_t *call, uint64_t *out_marks) {
     if (of.is_host) call->has_fixed_shapes = false;
     if (!of.is_written) continue;
     call->written |= (uint64_t)1 << i;
-    if (of.mark) out_marks[of.mark & 63] |= 1;
+    *out_written |= bit_of(&of);
   }
   return TENON_OK;
 }
 
-static tenon_status_t set_results(call_t *call, const uint64_t *marks, uint64_t padded) {
+static tenon_status_t set_results(call_t *call, uint64_t written, uint64_t padded) {
   call->is_plain = !call->given;
   for (uint32_t i = 0; i < call->input_count; i++) {
     if (!call->is_list[i]) continue;
@@ -52,7 +58,7 @@ static tenon_status_t set_results(call_t *call, const uint64_t *marks, uint64_t 
         tenon_op_argument(call->op, TENON_ARGUMENT_OUTPUT, (int32_t)o, &of);
     if (status != TENON_OK) return status;
     if (of.mark) call->keeps = true;
-    if (of.mark && marks[of.mark & 63])
+    if (bit_of(&of) & written)
       call->results[o] = RESULT_WRITTEN;
     else if (call->wanted && !(call->wanted >> o & 1))
       call->results[o] = RESULT_UNWANTED;
@@ -108,17 +114,17 @@ static tenon_status_t read_model(text_t *text, call_t *call) {
 static tenon_status_t read_call(call_t *call) {
   text_t text = {call->text, call->text};
   char name[TEXT_NAME_MOST];
-  uint64_t marks[64] = {0};
+  uint64_t written = 0;
   uint64_t padded = 0;
   tenon_status_t status = text_read_name(&text, name);
   if (status == TENON_OK && strcmp(name, "@model") == 0) return read_model(&text, call);
   if (status == TENON_OK) status = tenon_op_find(name, &call->op);
   if (status == TENON_OK) status = call_hold_library(call->op);
   if (status == TENON_OK) status = tenon_attrs_create(call->op, &call->attrs);
-  if (status == TENON_OK) status = read_schema(call, marks);
+  if (status == TENON_OK) status = read_schema(call, &written);
   if (status == TENON_OK) status = read_counts(&text, call);
   if (status == TENON_OK) status = read_fields(&text, call, &padded);
-  if (status == TENON_OK) status = set_results(call, marks, padded);
+  if (status == TENON_OK) status = set_results(call, written, padded);
   const tenon_value_t *values = NULL;
   if (status == TENON_OK) status = tenon_attrs_values(call->attrs, &values);
   if (status == TENON_OK && call->value_count > call->input_count)
