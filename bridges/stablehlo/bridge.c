@@ -3,7 +3,7 @@
 
 #include "model.h"
 
-static const char *const suffixes[] = {".stablehlo", ".mlir", NULL};
+static const char *const suffixes[] = {".stablehlo", ".mlir", ".mlirbc", NULL};
 
 static tenon_status_t read_model(tenon_bridge_call_t *call, const tenon_graph_t **out_graph) {
   tenon_graph_t *graph = NULL;

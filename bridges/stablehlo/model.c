@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/status.h"
+#include "bytecode/bytecode.h"
 #include "lower/region.h"
 #include "parse/cursor.h"
 #include "parse/parse.h"
@@ -18,7 +19,7 @@ enum { MIB_MOST = 16 * 1024 };
 
 typedef struct model_t {
   tn_arena_t arena;
-  const char *text;
+  const char *bytes; /* Text ends with a 0. */
   size_t size;
   hlo_module_t module;
   hlo_lower_t lower;
@@ -143,9 +144,9 @@ static tenon_status_t say_missing(const model_t *model) {
   if (!out) return tn_no_memory("a message", 0);
   fprintf(out, "operations that are not supported:");
   for (const hlo_missing_t *m = model->lower.missing; m; m = m->next) {
-    int line, column;
-    hlo_place(model->text, m->at, &line, &column);
-    fprintf(out, "\n  %.80s: %s (line %d", m->name, m->reason, line);
+    char place[80];
+    hlo_module_place(&model->module, m->at, place, sizeof place);
+    fprintf(out, "\n  %.80s: %s (%.*s", m->name, m->reason, (int)strcspn(place, ","), place);
     if (m->count > 1) fprintf(out, " and %d more", m->count - 1);
     fprintf(out, ")");
   }
@@ -185,15 +186,18 @@ static tenon_status_t lower_main(model_t *model, tenon_graph_t **out_graph) {
 }
 
 static tenon_status_t build_program(model_t *model, tenon_graph_t **out_graph) {
-  TENON_TRY(hlo_parse_module(model->text, model->size, &model->arena, &model->module));
-  model->lower = (hlo_lower_t){
-      .arena = &model->arena, .text = model->text, .module = &model->module, .part = -1};
+  if (bc_is_bytecode(model->bytes, model->size))
+    TENON_TRY(bc_read_module(model->bytes, model->size, &model->arena, &model->module));
+  else
+    TENON_TRY(hlo_parse_module(model->bytes, model->size, &model->arena, &model->module));
+  model->lower = (hlo_lower_t){.arena = &model->arena, .module = &model->module, .part = -1};
   return lower_main(model, out_graph);
 }
 
-tenon_status_t hlo_model_parse(const char *text, size_t size, const char *name,
-                               tenon_graph_t **out_graph) {
-  model_t model = {.text = text, .size = size};
+/* Reads a program that a 0 follows, which `size` does not count. */
+static tenon_status_t read_terminated(const char *bytes, size_t size, const char *name,
+                                      tenon_graph_t **out_graph) {
+  model_t model = {.bytes = bytes, .size = size};
   /* Numbers have decimal points. */
   locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
   if (!plain) return tn_no_memory("a locale", 0);
@@ -212,7 +216,19 @@ tenon_status_t hlo_model_read(const char *path, tenon_graph_t **out_graph) {
   char *text = NULL;
   size_t size = 0;
   TENON_TRY(read_program(path, &text, &size));
-  const tenon_status_t status = hlo_model_parse(text, size, path, out_graph);
+  const tenon_status_t status = read_terminated(text, size, path, out_graph);
+  free(text);
+  return status;
+}
+
+tenon_status_t hlo_program_read(const char *bytes, size_t size, const char *name,
+                                tenon_graph_t **out_graph) {
+  if (bc_is_bytecode(bytes, size)) return read_terminated(bytes, size, name, out_graph);
+  char *text = malloc(size + 1);
+  if (!text) return tn_no_memory("the text of a program", size);
+  if (size) memcpy(text, bytes, size);
+  text[size] = 0;
+  const tenon_status_t status = read_terminated(text, size, name, out_graph);
   free(text);
   return status;
 }

@@ -4,16 +4,18 @@
 
 #include <tenon/tenon.h>
 
-/* Reads a program in the form of text. The function @main, or the only public one, becomes the
- * graph; functions that it calls are inlined. Inputs have the names that the locations of the
- * arguments state, else arg0, arg1, and so on; outputs those of jax.result_info, else result0, ...
+/* Reads a program in the form of text or of MLIR bytecode, which begins with ML\xEFR. The function
+ * @main, or the only public one, becomes the graph; functions that it calls are inlined. Inputs
+ * have the names that the locations of the arguments state, else arg0, arg1, and so on; outputs
+ * those of jax.result_info, else result0, ...
  *
- * Errors: NOT_FOUND: the file does not exist; INVALID: the text is malformed, with line and column;
- * UNIMPLEMENTED: operations are not supported, all of them with their reasons. */
+ * Errors: NOT_FOUND: the file does not exist; INVALID: the program is malformed, with line and
+ * column, or with a section of the bytecode and an offset in it; UNIMPLEMENTED: operations are not
+ * supported, all of them with their reasons. */
 tenon_status_t hlo_model_read(const char *path, tenon_graph_t **out_graph);
-/* The same for a text in memory, which ends with a zero byte that `size` does not count. Messages
- * begin with `name`. */
-tenon_status_t hlo_model_parse(const char *text, size_t size, const char *name,
-                               tenon_graph_t **out_graph);
+/* The same for a program in memory, text or bytecode, which need not end with a zero byte. The
+ * graph does not refer to `bytes`. Messages begin with `name`. */
+tenon_status_t hlo_program_read(const char *bytes, size_t size, const char *name,
+                                tenon_graph_t **out_graph);
 
 #endif

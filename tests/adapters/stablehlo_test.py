@@ -43,9 +43,10 @@ seen = set()  # the operations of all programs that were loaded
 def load(text, name="program.mlir"):
     """Returns the graph of a program."""
     path = os.path.join(FOLDER, name)
-    seen.update(re.findall(r"\b(?:stablehlo|chlo|func|sdy)\.[a-z_0-9-]+", text))
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
+    if isinstance(text, str):
+        seen.update(re.findall(r"\b(?:stablehlo|chlo|func|sdy)\.[a-z_0-9-]+", text))
+    with open(path, "wb") as file:
+        file.write(text.encode() if isinstance(text, str) else text)
     return tenon.graph.load(path)
 
 
@@ -56,10 +57,29 @@ def run(text, inputs):
 
 
 def forms_of(function, *arguments):
-    """Returns the forms in which JAX and MLIR print a program."""
+    """Returns the forms in which JAX and MLIR write a program: text, and bytecode for several versions of StableHLO."""
+    from jax import export
     lowered = jax.jit(function, keep_unused=True).lower(*arguments)
     generic = lowered.compiler_ir("stablehlo").operation.get_asm(print_generic_op_form=True, enable_debug_info=True)
-    return {"short": lowered.as_text(), "with locations": lowered.as_text(debug_info=True), "generic": generic}
+    calls = [export.DisabledSafetyCheck.custom_call(name) for name in set(re.findall(r"custom_call @(\w+)", lowered.as_text()))]
+    exported = export.export(jax.jit(function, keep_unused=True), disabled_checks=calls)(*arguments).mlir_module_serialized
+    return {"short": lowered.as_text(), "with locations": lowered.as_text(debug_info=True), "generic": generic,
+            "exported": exported, **bytecode_of(generic)}
+
+
+def bytecode_of(text):
+    """Returns the bytecode of a program for each target version that StableHLO can write it for."""
+    from jaxlib.mlir.dialects import stablehlo
+    found = {}
+    for version in TARGETS + (stablehlo.get_current_version(),):
+        try:
+            found[f"bytecode of {version}"] = stablehlo.serialize_portable_artifact_str(text, version)
+        except Exception:  # the program has operations that are younger, or of CHLO
+            continue
+    return found
+
+
+TARGETS = "0.9.0", "0.14.0", "1.0.0", "1.4.0", "1.8.0"  # versions 0, 4 and 6 of the format; JAX 0.4.32 wrote 1.x
 
 
 def module(*lines, arguments="%a: tensor<2x3xf32>", results="tensor<2x3xf32>"):
@@ -203,7 +223,7 @@ MESSAGES = {  # a program, and what the message about it says
     "no file end": ("module {", r"line 1, column 9: expected .*found the end of the file"),
     "no function": ("module {}", r"expected a module with a function @main"),
     "nothing": ("", r"line 1, column 1: expected a module with a function"),
-    "bytecode": ("ML\xefR\0\0", r"not text"),
+    "neither form": ("ML\0\0", r"neither text nor MLIR bytecode"),
     "an unknown value": (module("return %b : tensor<2x3xf32>"), r"line 2, column 10: %b is used, but no operation before defines it"),
     "a value twice": (module("%a = stablehlo.abs %a : tensor<2x3xf32>", "return %a : tensor<2x3xf32>"), r"%a is defined twice"),
     "no return": (module("%b = stablehlo.abs %a : tensor<2x3xf32>"), r"does not end with a return"),

@@ -61,7 +61,6 @@ typedef struct hlo_missing_t { /* Operations that are not supported for one reas
 
 typedef struct hlo_lower_t {
   tn_arena_t *arena;
-  const char *text; /* The text of the program. */
   const hlo_module_t *module;
   tenon_builder_t *builder; /* Of the graph that is being built. */
   hlo_frame_t *frame;

@@ -93,12 +93,11 @@ static void lower_operation(hlo_lower_t *lower, const hlo_op_t *op) {
   if (lower->scans && !hlo_stopped(lower)) hlo_scan_tag(lower);
   check_results(lower);
   if (lower->status != TENON_OK) {
-    int line, column;
-    hlo_place(lower->text, op->at, &line, &column);
+    char place[80];
+    hlo_module_place(lower->module, op->at, place, sizeof place);
     /* The message of an inner operation already has a place. */
-    if (strncmp(tenon_error(), "line ", 5) != 0)
-      lower->status =
-          tn_prefix(lower->status, "line %d, column %d: %.80s: ", line, column, op->name);
+    if (strncmp(tenon_error(), "line ", 5) != 0 && strncmp(tenon_error(), "byte ", 5) != 0)
+      lower->status = tn_prefix(lower->status, "%s: %.80s: ", place, op->name);
   } else if (lower->is_missing) {
     mark_missing(lower);
     lower->is_missing = false;

@@ -1,6 +1,7 @@
 /* Functions and the module around them; sections of aliases, locations and resources. Called by
  * model.c. Invariant: the module has a function, each function has a name of its own, and its body
  * ends with a return. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/status.h"
@@ -59,23 +60,23 @@ static void parse_result_list(hlo_cursor_t *cursor, hlo_function_t *function) {
   function->result_count = names.count;
 }
 
-static void add_function(hlo_cursor_t *cursor, hlo_function_t *function) {
-  hlo_function_t **link = &cursor->module->functions;
+const char *hlo_module_add(hlo_module_t *module, hlo_function_t *function) {
+  hlo_function_t **link = &module->functions;
   const hlo_op_t *last = function->body.last;
-  if (hlo_failed(cursor)) return;
   if (!last || strcmp(last->name, "func.return") != 0)
-    hlo_fail_at(cursor, function->at,
-                "the function @%.60s does not end with a return: the file is "
-                "damaged",
-                function->name);
+    return "does not end with a return: the file is damaged";
   for (int count = 0; *link; link = &(*link)->next) {
-    if (strcmp((*link)->name, function->name) == 0)
-      hlo_fail_at(cursor, function->at, "the function @%.60s is defined twice", function->name);
-    if (++count == FUNCTIONS_MAX)
-      hlo_fail_at(cursor, function->at, "more than %d functions are not supported", FUNCTIONS_MAX);
-    if (hlo_failed(cursor)) return;
+    if (strcmp((*link)->name, function->name) == 0) return "is defined twice";
+    if (++count == FUNCTIONS_MAX) return "comes after 8192 others: so many are not supported";
   }
   *link = function;
+  return NULL;
+}
+
+static void add_function(hlo_cursor_t *cursor, hlo_function_t *function) {
+  if (hlo_failed(cursor)) return;
+  const char *problem = hlo_module_add(cursor->module, function);
+  if (problem) hlo_fail_at(cursor, function->at, "the function @%.60s %s", function->name, problem);
 }
 
 static void parse_function(hlo_cursor_t *cursor) {
@@ -242,12 +243,34 @@ tenon_status_t hlo_parse_module(const char *text, size_t size, tn_arena_t *arena
                          .arena = arena,
                          .module = out_module,
                          .resources = find_resources(text, size)};
-  *out_module = (hlo_module_t){.name = ""};
+  *out_module = (hlo_module_t){.name = "", .begin = text};
   if (memchr(text, 0, size))
     return tn_fail(TENON_INVALID,
-                   "the file is not text: write the program as text, not as bytecode");
+                   "the file is neither text nor MLIR bytecode, which begins with ML\\xEFR: write "
+                   "the program again, as one of both");
   parse_file(&cursor);
   return cursor.status;
+}
+
+tenon_status_t hlo_module_tensor(hlo_module_t *module, tn_arena_t *arena, tenon_dtype_t dtype,
+                                 int32_t ndim, const int64_t *dims, tenon_tensor_t **out_tensor) {
+  hlo_tensors_t *entry = tn_arena_array(arena, 1, sizeof *entry);
+  if (!entry) return tn_no_memory("a program", sizeof *entry);
+  TENON_TRY(tenon_tensor_create(dtype, ndim, dims, &entry->tensor));
+  entry->next = module->tensors;
+  module->tensors = entry;
+  *out_tensor = entry->tensor;
+  return TENON_OK;
+}
+
+void hlo_module_place(const hlo_module_t *module, const char *at, char *out, size_t room) {
+  int line, column;
+  if (module->is_bytecode) {
+    snprintf(out, room, "byte %zu of the operation section", (size_t)(at - module->begin));
+    return;
+  }
+  hlo_place(module->begin, at, &line, &column);
+  snprintf(out, room, "line %d, column %d", line, column);
 }
 
 void hlo_module_release(hlo_module_t *module) {

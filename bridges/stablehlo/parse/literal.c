@@ -113,13 +113,10 @@ static void parse_element(hlo_cursor_t *cursor, tenon_dtype_t dtype, char *to) {
 
 static tenon_tensor_t *take_tensor(hlo_cursor_t *cursor, tenon_dtype_t dtype, int32_t ndim,
                                    const int64_t *dims) {
-  hlo_tensors_t *entry = hlo_take(cursor, 1, sizeof *entry);
-  if (!entry) return NULL;
-  cursor->status = tenon_tensor_create(dtype, ndim, dims, &entry->tensor);
+  tenon_tensor_t *tensor = NULL;
   if (hlo_failed(cursor)) return NULL;
-  entry->next = cursor->module->tensors;
-  cursor->module->tensors = entry;
-  return entry->tensor;
+  cursor->status = hlo_module_tensor(cursor->module, cursor->arena, dtype, ndim, dims, &tensor);
+  return tensor;
 }
 
 static size_t element_size(tenon_dtype_t dtype) { return (size_t)dtype.bits / 8; }

@@ -18,6 +18,8 @@
 #include <stdint.h>
 #include <tenon/tenon.h>
 
+#include "base/arena.h"
+
 typedef enum hlo_type_kind_t {
   HLO_TENSOR,
   HLO_TUPLE,
@@ -107,10 +109,20 @@ typedef struct hlo_module_t {
   const char *name;
   hlo_function_t *functions;
   struct hlo_tensors_t *tensors; /* All tensors of attributes. */
+  const char *begin;             /* What places are counted from. */
+  bool is_bytecode;
 } hlo_module_t;
 
 /* Finds an attribute by name; NULL: the operation does not have it. */
 const hlo_attr_t *hlo_attr_find(const hlo_attr_t *dict, const char *name);
+/* Adds a function to the module. Returns NULL, or what is wrong with the function, as the end of a
+ * sentence that begins with its name. */
+const char *hlo_module_add(hlo_module_t *module, hlo_function_t *function);
+/* Creates a tensor that the module owns. */
+tenon_status_t hlo_module_tensor(hlo_module_t *module, tn_arena_t *arena, tenon_dtype_t dtype,
+                                 int32_t ndim, const int64_t *dims, tenon_tensor_t **out_tensor);
+/* Writes where a place of the program is, such as "line 3, column 5". */
+void hlo_module_place(const hlo_module_t *module, const char *at, char *out, size_t room);
 /* Writes a type as the text states it, such as tensor<2x?xf32>. */
 void hlo_type_text(const hlo_type_t *type, char *out, size_t room);
 bool hlo_type_equal(const hlo_type_t *a, const hlo_type_t *b);
