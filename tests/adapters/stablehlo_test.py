@@ -6,6 +6,7 @@ JAX that is installed. Other programs are written by hand: operations that JAX d
 Usage: stablehlo_test.py [--write]. With --write the table of operations in docs/stablehlo.md is written anew.
 """
 import atexit
+import io
 import os
 import re
 import shutil
@@ -61,10 +62,12 @@ def forms_of(function, *arguments):
     from jax import export
     lowered = jax.jit(function, keep_unused=True).lower(*arguments)
     generic = lowered.compiler_ir("stablehlo").operation.get_asm(print_generic_op_form=True, enable_debug_info=True)
+    native = io.BytesIO()
+    lowered.compiler_ir("stablehlo").operation.write_bytecode(native)
     calls = [export.DisabledSafetyCheck.custom_call(name) for name in set(re.findall(r"custom_call @(\w+)", lowered.as_text()))]
     exported = export.export(jax.jit(function, keep_unused=True), disabled_checks=calls)(*arguments).mlir_module_serialized
     return {"short": lowered.as_text(), "with locations": lowered.as_text(debug_info=True), "generic": generic,
-            "exported": exported, **bytecode_of(generic)}
+            "exported": exported, "native bytecode": native.getvalue(), **bytecode_of(generic)}
 
 
 def bytecode_of(text):

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "bytecode/dimensions.h"
 #include "bytecode/elements.h"
 #include "bytecode/types.h"
 #include "parse/parse.h"
@@ -69,35 +70,35 @@ static void read_tensor_attr(bc_part_t *part, hlo_attr_t *out) {
 /* enumerations */
 
 typedef struct enum_t {
-  uint64_t code;
+  uint64_t vhlo_code;
+  uint64_t stablehlo_code; /* 0: not in this dialect. */
   const char *what;
   const char *words[6]; /* By their values. */
 } enum_t;
 
-static const enum_t vhlo_enums[] = {
-    {3, "comparison directions", {"EQ", "NE", "GE", "GT", "LE", "LT"}},
-    {4, "types of comparisons", {"NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"}},
+static const enum_t enums[] = {
+    {3, 2, "comparison directions", {"EQ", "NE", "GE", "GT", "LE", "LT"}},
+    {4, 3, "types of comparisons", {"NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"}},
     {5,
+     0,
      "versions of custom calls",
      {"API_VERSION_UNSPECIFIED", "API_VERSION_ORIGINAL", "API_VERSION_STATUS_RETURNING",
       "API_VERSION_STATUS_RETURNING_UNIFIED", "API_VERSION_TYPED_FFI"}},
-    {7, "kinds of FFT", {"FFT", "IFFT", "RFFT", "IRFFT"}},
-    {11, "precisions", {"DEFAULT", "HIGH", "HIGHEST"}},
-    {12, "algorithms of random bits", {"DEFAULT", "THREE_FRY", "PHILOX"}},
-    {13, "distributions", {NULL, "UNIFORM", "NORMAL"}},
-    {16, "transpositions", {"TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"}},
-    {19, "accuracies", {"DEFAULT", "HIGHEST", "TOLERANCE"}},
+    {7, 6, "kinds of FFT", {"FFT", "IFFT", "RFFT", "IRFFT"}},
+    {11, 8, "precisions", {"DEFAULT", "HIGH", "HIGHEST"}},
+    {12, 9, "algorithms of random bits", {"DEFAULT", "THREE_FRY", "PHILOX"}},
+    {13, 10, "distributions", {NULL, "UNIFORM", "NORMAL"}},
+    {16, 12, "transpositions", {"TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"}},
+    {19, 16, "accuracies", {"DEFAULT", "HIGHEST", "TOLERANCE"}},
 };
 
-static bool read_enum(bc_part_t *part, const enum_t *enums, size_t count, uint64_t code,
-                      hlo_attr_t *out) {
-  for (size_t i = 0; i < count; i++) {
-    if (enums[i].code != code) continue;
+static bool read_enum(bc_part_t *part, bool is_vhlo, uint64_t code, hlo_attr_t *out) {
+  for (size_t i = 0; i < sizeof enums / sizeof *enums; i++) {
+    if (!code || (is_vhlo ? enums[i].vhlo_code : enums[i].stablehlo_code) != code) continue;
     uint64_t value = bc_number(part);
     if (value >= 6 || !enums[i].words[value])
       bc_fail(part,
-              "the value %llu of %s is not known: write the program with a lower target "
-              "version",
+              "the value %llu of %s is not known: write the program with a lower target version",
               (unsigned long long)value, enums[i].what);
     out->kind = HLO_ATTR_WORD;
     out->text = bc_failed(part) ? "" : enums[i].words[value];
@@ -110,7 +111,7 @@ static bool read_enum(bc_part_t *part, const enum_t *enums, size_t count, uint64
 
 static void read_vhlo_attr(bc_part_t *part, hlo_attr_t *out) {
   uint64_t code = bc_number(part);
-  if (read_enum(part, vhlo_enums, sizeof vhlo_enums / sizeof *vhlo_enums, code, out)) return;
+  if (read_enum(part, true, code, out)) return;
   if (code == 1) {
     read_attr_list(part, out);
   } else if (code == 2) {
@@ -198,6 +199,19 @@ const char *bc_location_name(bc_part_t *part, uint64_t index) {
   return name->kind == HLO_ATTR_TEXT ? name->text : NULL;
 }
 
+/* stablehlo and chlo */
+
+static void read_stablehlo_attr(bc_part_t *part, hlo_attr_t *out) {
+  uint64_t code = bc_number(part);
+  if (!read_enum(part, false, code, out)) bc_read_dimensions(part, code, out);
+}
+
+/* CHLO counts from 0, and has the first two enumerations of StableHLO. */
+static void read_chlo_attr(bc_part_t *part, hlo_attr_t *out) {
+  uint64_t code = bc_number(part);
+  if (code < 2) (void)read_enum(part, false, code + 2, out);
+}
+
 /* attributes that are written as in a text */
 
 /* What the parser does not know has no meaning for a result, and becomes a word. */
@@ -230,6 +244,10 @@ static void read_attr_entry(bc_part_t *part, bc_entry_t *entry) {
     read_vhlo_attr(part, out);
   else if (strcmp(entry->dialect, "builtin") == 0)
     read_builtin_attr(part, out);
+  else if (strcmp(entry->dialect, "stablehlo") == 0)
+    read_stablehlo_attr(part, out);
+  else if (strcmp(entry->dialect, "chlo") == 0)
+    read_chlo_attr(part, out);
   out->at = (const char *)entry->at;
   entry->attr = out;
 }

@@ -7,6 +7,7 @@
  *   sections.c    sections, strings, names of dialects and operations, tables of offsets
  *   types.c       types
  *   elements.c    the elements of constants
+ *   dimensions.c  the dimension numbers of products, windows and convolutions
  *   attributes.c  attributes
  *   properties.c  the names of the attributes that operations keep as properties
  *   upgrade.c     operations of VHLO as those of StableHLO

@@ -15,9 +15,9 @@ static tenon_tensor_t *take_elements(bc_part_t *part, const hlo_type_t *type, bo
   tenon_tensor_t *tensor = NULL;
   bc_file_t *file = part->file;
   if (bc_failed(part)) return NULL;
+  const int32_t ndim = is_splat ? 0 : type->ndim;
   file->status =
-      hlo_module_tensor(file->module, file->arena, type->dtype, is_splat ? 0 : type->ndim,
-                        is_splat ? NULL : type->dims, &tensor);
+      hlo_module_tensor(file->module, file->arena, type->dtype, ndim, type->dims, &tensor);
   return tensor;
 }
 

@@ -233,7 +233,8 @@ static void read_open_region(bc_part_t *part, reading_t *reading, hlo_region_t *
     reading->slots[i] = NULL;
 }
 
-/* Reads a region and returns to the one around it. `is_isolated`: its values are numbered from 0. */
+/* Reads a region and returns to the one around it. `is_isolated`: its values are numbered from 0.
+ */
 static void read_one_region(bc_part_t *part, reading_t *reading, bool is_isolated,
                             hlo_region_t *region, const char ***out_names, read_each_t each) {
   const size_t origin = reading->origin;

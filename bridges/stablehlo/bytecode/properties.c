@@ -9,11 +9,92 @@
 
 typedef struct row_t {
   const char *op;
-  const char *attrs; /* A question mark follows the name of one that may be absent. */
+  const char *attrs; /* In the order of their names; a question mark follows the name of one that
+                        may be absent. "-": no lowering asks for them. */
 } row_t;
 
 static const row_t rows[] = {
     {"builtin.module", "sym_name? sym_visibility?"},
+    {"chlo.constant", "value"},
+    {"chlo.constant_like", "value"},
+    {"chlo.ragged_dot", "-"},
+    {"chlo.top_k", "k"},
+    {"func.call", "arg_attrs? callee no_inline? res_attrs?"},
+    {"func.func", "arg_attrs? function_type no_inline? res_attrs? sym_name sym_visibility?"},
+    {"stablehlo.all_gather", "-"},
+    {"stablehlo.all_reduce", "-"},
+    {"stablehlo.all_to_all", "-"},
+    {"stablehlo.async_start", "-"},
+    {"stablehlo.batch_norm_grad", "epsilon feature_index"},
+    {"stablehlo.batch_norm_inference", "epsilon feature_index"},
+    {"stablehlo.batch_norm_training", "epsilon feature_index"},
+    {"stablehlo.broadcast", "-"},
+    {"stablehlo.broadcast_in_dim", "broadcast_dimensions"},
+    {"stablehlo.cbrt", "result_accuracy?"},
+    {"stablehlo.cholesky", "lower?"},
+    {"stablehlo.collective_broadcast", "-"},
+    {"stablehlo.collective_permute", "-"},
+    {"stablehlo.collective_reduce", "-"},
+    {"stablehlo.compare", "compare_type? comparison_direction"},
+    {"stablehlo.composite", "composite_attributes? decomposition name version?"},
+    {"stablehlo.concatenate", "dimension"},
+    {"stablehlo.constant", "value"},
+    {"stablehlo.convolution",
+     "batch_group_count dimension_numbers feature_group_count lhs_dilation? padding? "
+     "precision_config? rhs_dilation? window_reversal? window_strides?"},
+    {"stablehlo.cosine", "result_accuracy?"},
+    {"stablehlo.cross-replica-sum", "-"},
+    {"stablehlo.custom_call",
+     "api_version? backend_config? call_target_name called_computations? "
+     "has_side_effect? operand_layouts? output_operand_aliases? result_layouts? "
+     "result_tilings?"},
+    {"stablehlo.dot", "precision_config?"},
+    {"stablehlo.dot_general", "algorithm? dot_dimension_numbers precision_config?"},
+    {"stablehlo.dynamic_broadcast_in_dim",
+     "broadcast_dimensions known_expanding_dimensions? known_nonexpanding_dimensions?"},
+    {"stablehlo.dynamic_conv", "-"},
+    {"stablehlo.dynamic_gather", "dimension_numbers indices_are_sorted?"},
+    {"stablehlo.dynamic_iota", "iota_dimension"},
+    {"stablehlo.dynamic_slice", "slice_sizes"},
+    {"stablehlo.einsum", "-"},
+    {"stablehlo.exponential", "result_accuracy?"},
+    {"stablehlo.exponential_minus_one", "result_accuracy?"},
+    {"stablehlo.fft", "fft_length fft_type"},
+    {"stablehlo.gather", "dimension_numbers indices_are_sorted? slice_sizes"},
+    {"stablehlo.get_dimension_size", "dimension"},
+    {"stablehlo.get_tuple_element", "index"},
+    {"stablehlo.infeed", "-"},
+    {"stablehlo.iota", "iota_dimension"},
+    {"stablehlo.log", "result_accuracy?"},
+    {"stablehlo.log_plus_one", "result_accuracy?"},
+    {"stablehlo.logistic", "result_accuracy?"},
+    {"stablehlo.map", "dimensions"},
+    {"stablehlo.outfeed", "-"},
+    {"stablehlo.pad", "edge_padding_high edge_padding_low interior_padding"},
+    {"stablehlo.recv", "-"},
+    {"stablehlo.reduce", "dimensions"},
+    {"stablehlo.reduce_precision", "exponent_bits mantissa_bits"},
+    {"stablehlo.reduce_scatter", "-"},
+    {"stablehlo.reduce_window",
+     "base_dilations? padding? window_dilations? window_dimensions window_strides?"},
+    {"stablehlo.reverse", "dimensions"},
+    {"stablehlo.rng", "rng_distribution"},
+    {"stablehlo.rng_bit_generator", "rng_algorithm"},
+    {"stablehlo.rsqrt", "result_accuracy?"},
+    {"stablehlo.scatter", "indices_are_sorted? scatter_dimension_numbers unique_indices?"},
+    {"stablehlo.select_and_scatter", "padding? window_dimensions? window_strides?"},
+    {"stablehlo.send", "-"},
+    {"stablehlo.set_dimension_size", "-"},
+    {"stablehlo.sine", "result_accuracy?"},
+    {"stablehlo.slice", "limit_indices start_indices strides"},
+    {"stablehlo.sort", "dimension? is_stable?"},
+    {"stablehlo.sqrt", "result_accuracy?"},
+    {"stablehlo.tan", "result_accuracy?"},
+    {"stablehlo.tanh", "result_accuracy?"},
+    {"stablehlo.torch_index_select", "-"},
+    {"stablehlo.transpose", "permutation"},
+    {"stablehlo.triangular_solve", "left_side lower transpose_a unit_diagonal"},
+    {"stablehlo.unary_einsum", "-"},
     {"vhlo.all_gather_v1", "all_gather_dim channel_id replica_groups use_global_device_ids"},
     {"vhlo.all_gather_v2", "all_gather_dim channel_id replica_groups use_global_device_ids"},
     {"vhlo.all_reduce_v1", "channel_id replica_groups use_global_device_ids"},
@@ -149,6 +230,7 @@ static bool read_property(bc_part_t *part, const char *word, size_t size, const 
                           hlo_attr_t *out) {
   bool is_optional = word[size - 1] == '?';
   bool is_present = true;
+  if (is_optional && !bc_left(part)) return false; /* Earlier versions have fewer. */
   uint64_t index = is_optional ? bc_flagged(part, &is_present) : bc_number(part);
   if (!is_present || bc_failed(part)) return false;
   *out = *bc_attr_at(part, index);
@@ -168,6 +250,7 @@ static void read_named(bc_part_t *part, const bc_op_name_t *op, hlo_attr_t *out)
             op->text);
     return;
   }
+  if (*word == '-') return;
   size_t most = strlen(word) / 2 + 1;
   const char **names = bc_take(part, most, sizeof *names);
   hlo_attr_t *items = bc_take(part, most, sizeof *items);

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bytecode/dimensions.h"
+
 enum { FIELDS_MAX = 6 };
 
 typedef struct group_t {
@@ -85,19 +87,6 @@ static void add_group(bc_part_t *part, hlo_op_t *op, const group_t *group) {
 
 /* convolutions */
 
-/* Puts a named axis, or the spatial axis `number`, where the attribute states. */
-static void put_axis(bc_part_t *part, hlo_attr_t *list, int64_t place, const char *letter,
-                     int64_t number) {
-  hlo_attr_t *items = (hlo_attr_t *)list->items;
-  if (place < 0 || place >= list->count || items[place].text) {
-    bc_fail(part, "the axes of a convolution are not a permutation: the file is damaged");
-    return;
-  }
-  items[place].kind = letter ? HLO_ATTR_WORD : HLO_ATTR_INT;
-  items[place].text = letter ? letter : "";
-  items[place].integer = number;
-}
-
 static const hlo_attr_t *find_operand_attr(const hlo_op_t *op, const char *operand,
                                            const char *name) {
   char text[80];
@@ -122,10 +111,10 @@ static void list_axes(bc_part_t *part, const hlo_op_t *op, const char *const nam
   hlo_attr_t *items = bc_take(part, (size_t)count + 2, sizeof *items);
   *out = (hlo_attr_t){.kind = HLO_ATTR_LIST, .at = op->at, .items = items, .count = count + 2};
   if (!items) return;
-  put_axis(part, out, first->integer, letters[0], 0);
-  put_axis(part, out, second->integer, letters[1], 0);
+  bc_put_axis(part, out, first->integer, letters[0], 0);
+  bc_put_axis(part, out, second->integer, letters[1], 0);
   for (int32_t i = 0; i < count; i++)
-    put_axis(part, out, places[spatial->is_splat ? 0 : i], NULL, i);
+    bc_put_axis(part, out, places[spatial->is_splat ? 0 : i], NULL, i);
 }
 
 static void add_convolution(bc_part_t *part, hlo_op_t *op) {
