@@ -276,10 +276,26 @@ static void read_regions(bc_part_t *part, reading_t *reading, const head_t *head
   op->region_count = bc_failed(part) ? 0 : (int32_t)head->region_count;
 }
 
+/* Makes the operands of a cast its results. A program of VHLO has casts around the operations of
+ * other dialects, whose tensor types are the same here. */
+static void read_cast(bc_part_t *part, reading_t *reading, const head_t *head) {
+  hlo_op_t *op = head->op;
+  bool is_same = op->operand_count == op->result_count && !head->region_count;
+  for (int32_t i = 0; is_same && i < op->result_count; i++) {
+    is_same = hlo_type_equal(op->operands[i]->type, op->results[i]->type);
+    reading->slots[head->first_slot + (size_t)i] = op->operands[i];
+  }
+  if (!is_same) bc_fail(part, "%.80s changes a type, which is not supported", op->name);
+}
+
 static void read_nested_op(bc_part_t *part, reading_t *reading, hlo_region_t *region) {
   head_t head = read_op_head(part, reading);
   hlo_op_t *op = head.op;
   if (bc_failed(part)) return;
+  if (strcmp(op->name, "builtin.unrealized_conversion_cast") == 0) {
+    read_cast(part, reading, &head);
+    return;
+  }
   read_regions(part, reading, &head);
   show_results(part, reading, &head);
   if (reading->level == 1 && strcmp(op->name, "stablehlo.return") == 0) op->name = "func.return";
