@@ -102,6 +102,9 @@ failures: build .venv-zoo/base.stamp ## let every request to the system fail in 
 fuzz: .venv/base.stamp ## fuzz the readers of untrusted input and calls, MINUTES=10 for each target (TARGET="text call" takes these)
 	@scripts/packages.sh test && scripts/fuzz.sh $$(( $(or $(MINUTES),10) * 60 )) $(TARGET)
 
+mutations: ## damage programs of StableHLO, text and bytecode, 10,000 of each, under the address sanitizer (MUTATIONS=N; FUZZ_SEED=N makes others)
+	@scripts/mutations.sh $(or $(MUTATIONS),10000)
+
 coverage: .venv-zoo/base.stamp ## measure the line coverage of src/ by the tests (half an hour)
 	@scripts/packages.sh test && scripts/coverage.sh
 
@@ -136,4 +139,4 @@ format: ## lay the sources out with clang-format
 clean: ## remove the build folders and keep the virtual environments
 	rm -rf $(BUILD) build-*
 
-.PHONY: help packages build run test setup packages-test test-mxnet torch-device torch-source mxnet-examples sanitize stress sim-seeds device-failures isolation-fuzz device-faults leaks failures fuzz coverage exported-models bench zoo torch-wheel install support abi-update abi-snapshot format clean
+.PHONY: help packages build run test setup packages-test test-mxnet torch-device torch-source mxnet-examples sanitize stress sim-seeds device-failures isolation-fuzz device-faults leaks failures fuzz mutations coverage exported-models bench zoo torch-wheel install support abi-update abi-snapshot format clean

@@ -21,7 +21,7 @@ export TENON_CACHE=${TENON_CACHE:-$PWD/$build/cache} # not the cache in the home
 # The suites in the order in which they start: the longest first.
 suites=(
   sanitize fuzz wheel torch torch-device mxnet jax stablehlo unit devices models onnx guides python layers format style docs header dispatch
-  autograd trust install command errors examples search offload cuda abi new isolation debug failures check
+  autograd trust install command errors examples search offload cuda abi new isolation debug failures mutations check
 )
 declare -A about=(
   [sanitize]="a share of the tests under sanitizers"
@@ -58,6 +58,7 @@ declare -A about=(
   [isolation]="libraries that misbehave, in processes of their own"
   [debug]="failure dumps, crash reports, gdb, compare, doctor"
   [failures]="every 50th request to the system fails, under the address sanitizer"
+  [mutations]="10,000 damaged texts and 10,000 damaged files of bytecode of StableHLO, under the address sanitizer"
   [check]="tenon check on built-in operators, examples, an MXNet library, planted defects and their correct twins"
 )
 
@@ -175,7 +176,7 @@ run_jax() {
 run_stablehlo() {
   lacks_python_package && return
   [ -x .venv-jax/bin/python ] || { skip_suite ".venv-jax is missing (make test makes it)" && return; }
-  .venv-jax/bin/python tests/adapters/stablehlo_test.py
+  run_parts stablehlo .venv-jax/bin/python tests/adapters/stablehlo{,_bytecode}_test.py
 }
 run_mxnet() {
   local log=$logs/mxnet-parts.log part parts=(tests/adapters/mxnet_*_test.py)
@@ -238,6 +239,9 @@ run_sanitize() {
 }
 run_failures() {
   if runs asan; then scripts/failures.sh 50; else skip_suite "failing requests: the share of this commit is $share (make test-failures)"; fi
+}
+run_mutations() {
+  if runs asan; then scripts/mutations.sh 10000; else skip_suite "damaged programs: the share of this commit is $share (make mutations)"; fi
 }
 run_fuzz() {
   if runs fuzz; then FUZZ_SEED=1 scripts/fuzz.sh 20; else skip_suite "fuzz targets: the share of this commit is $share (make test-fuzz)"; fi

@@ -4,6 +4,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 PyObject *error_class;
 
@@ -65,7 +66,10 @@ PyObject *raise_text(tenon_status_t status, const char *text) {
   if (PyErr_Occurred()) return NULL;
   for (size_t i = 0; i < CLASSES; i++)
     if (classes[i].status == status) class = classes[i].class;
-  PyErr_SetString(class, text);
+  /* A message may quote a damaged file. */
+  PyObject *message = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+  if (message) PyErr_SetObject(class, message);
+  Py_XDECREF(message);
   return NULL;
 }
 

@@ -37,8 +37,10 @@ static void read_bools(bc_part_t *part, const hlo_type_t *type, uint64_t count,
     to[0] = bytes[0] != 0;
     return;
   }
-  for (uint64_t i = 0; i < count; i++)
-    to[i] = are_bits ? bytes[i / 8] >> (i % 8) & 1 : bytes[i] != 0;
+  for (uint64_t i = 0; i < count; i++) {
+    const bool is_set = are_bits ? bytes[i / 8] >> (i % 8) & 1 : bytes[i];
+    to[i] = is_set;
+  }
 }
 
 void bc_elements(bc_part_t *part, const bc_type_t *type, const uint8_t *bytes, size_t size,

@@ -3,6 +3,7 @@
  * Invariant: every table is bounded by the bytes that state it, and every string ends with a 0. */
 #include "bytecode/sections.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -110,6 +111,10 @@ static void read_op_name(bc_part_t *part, const char *dialect, bc_op_name_t *out
   size_t room = strlen(dialect) + name->size + 2;
   char *text = bc_take(part, room, 1);
   if (text) snprintf(text, room, "%s%s%s", dialect, name->size ? "." : "", name->text);
+  for (const char *p = text; p && *p; p++)
+    if (!isgraph((unsigned char)*p))
+      bc_fail(part, "the name of an operation has a character that no name has: the file is "
+                    "damaged");
   *out = (bc_op_name_t){.text = text, .has_plain_attrs = !is_registered};
 }
 
