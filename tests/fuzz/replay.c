@@ -89,8 +89,8 @@ static void replace_bytes(seed_t *seed, size_t at, size_t gone, const unsigned c
 }
 
 /* Flips a bit, sets a byte, counts one up or down, cuts the end off, removes, inserts or repeats
- * bytes, takes bytes of another file, or inserts a number of nine bytes, the largest that formats of
- * this kind have. Half of the inputs keep their size, so that the damage reaches what follows a
+ * bytes, takes bytes of another file, or inserts a number of nine bytes, the largest that formats
+ * of this kind have. Half of the inputs keep their size, so that the damage reaches what follows a
  * table of sizes. */
 static void damage(seed_t *seed, bool keeps_size) {
   static const unsigned char huge[] = {0, 255, 255, 255, 255, 255, 255, 255, 255};
