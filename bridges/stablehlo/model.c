@@ -194,15 +194,44 @@ static tenon_status_t build_program(model_t *model, tenon_graph_t **out_graph) {
   return lower_main(model, out_graph);
 }
 
-/* Reads a program that a 0 follows, which `size` does not count. */
+static bool is_given_up(const hlo_attr_t *attrs) {
+  const hlo_attr_t *donor = hlo_attr_find(attrs, "jax.buffer_donor");
+  return hlo_attr_find(attrs, "tf.aliasing_output") || (donor && donor->integer);
+}
+
+/* Tells which inputs of the graph the caller gives up. */
+static tenon_status_t mark_donated(const model_t *model, bool **out_donated) {
+  const hlo_function_t *function = main_function(&model->module);
+  const hlo_attr_t *attrs = function->arg_attrs;
+  int32_t input = 0;
+  *out_donated = NULL;
+  if (!attrs || attrs->kind != HLO_ATTR_LIST || attrs->count != function->body.arg_count)
+    return TENON_OK;
+  bool *donated = calloc((size_t)attrs->count + 1, sizeof *donated);
+  if (!donated) return tn_no_memory("the inputs of a program", (size_t)attrs->count);
+  for (int32_t i = 0; i < attrs->count; i++)
+    if (function->body.args[i]->type->kind != HLO_TOKEN)
+      donated[input++] = is_given_up(&attrs->items[i]);
+  *out_donated = donated;
+  return TENON_OK;
+}
+
+/* Reads a program that a 0 follows, which `size` does not count. `out_donated`: NULL: not asked. */
 static tenon_status_t read_terminated(const char *bytes, size_t size, const char *name,
-                                      tenon_graph_t **out_graph) {
+                                      bool **out_donated, tenon_graph_t **out_graph) {
   model_t model = {.bytes = bytes, .size = size};
   /* Numbers have decimal points. */
   locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
   if (!plain) return tn_no_memory("a locale", 0);
   locale_t before = uselocale(plain);
   tenon_status_t status = build_program(&model, out_graph);
+  if (status == TENON_OK && out_donated) {
+    status = mark_donated(&model, out_donated);
+    if (status != TENON_OK) {
+      tenon_graph_release(*out_graph);
+      *out_graph = NULL;
+    }
+  }
   if (status != TENON_OK) status = tn_prefix(status, "%s: ", name);
   (void)uselocale(before);
   freelocale(plain);
@@ -216,19 +245,25 @@ tenon_status_t hlo_model_read(const char *path, tenon_graph_t **out_graph) {
   char *text = NULL;
   size_t size = 0;
   TENON_TRY(read_program(path, &text, &size));
-  const tenon_status_t status = read_terminated(text, size, path, out_graph);
+  const tenon_status_t status = read_terminated(text, size, path, NULL, out_graph);
+  free(text);
+  return status;
+}
+
+tenon_status_t hlo_program_read_donated(const char *bytes, size_t size, const char *name,
+                                        bool **out_donated, tenon_graph_t **out_graph) {
+  if (bc_is_bytecode(bytes, size))
+    return read_terminated(bytes, size, name, out_donated, out_graph);
+  char *text = malloc(size + 1);
+  if (!text) return tn_no_memory("the text of a program", size);
+  if (size) memcpy(text, bytes, size);
+  text[size] = 0;
+  const tenon_status_t status = read_terminated(text, size, name, out_donated, out_graph);
   free(text);
   return status;
 }
 
 tenon_status_t hlo_program_read(const char *bytes, size_t size, const char *name,
                                 tenon_graph_t **out_graph) {
-  if (bc_is_bytecode(bytes, size)) return read_terminated(bytes, size, name, out_graph);
-  char *text = malloc(size + 1);
-  if (!text) return tn_no_memory("the text of a program", size);
-  if (size) memcpy(text, bytes, size);
-  text[size] = 0;
-  const tenon_status_t status = read_terminated(text, size, name, out_graph);
-  free(text);
-  return status;
+  return hlo_program_read_donated(bytes, size, name, NULL, out_graph);
 }

@@ -2,6 +2,7 @@
 #ifndef BRIDGES_STABLEHLO_MODEL_H
 #define BRIDGES_STABLEHLO_MODEL_H
 
+#include <stdbool.h>
 #include <tenon/tenon.h>
 
 /* Reads a program in the form of text or of MLIR bytecode, which begins with ML\xEFR. The function
@@ -17,5 +18,12 @@ tenon_status_t hlo_model_read(const char *path, tenon_graph_t **out_graph);
  * graph does not refer to `bytes`. Messages begin with `name`. */
 tenon_status_t hlo_program_read(const char *bytes, size_t size, const char *name,
                                 tenon_graph_t **out_graph);
+/* The same, and tells which inputs the caller gives up, as bytecode states it by the attributes
+ * tf.aliasing_output and jax.buffer_donor; a run may use their memory.
+ *
+ * Arguments: `out_donated` receives an entry for each input of the graph; NULL: none is given up.
+ * Ownership: the caller frees *out_donated with free(). */
+tenon_status_t hlo_program_read_donated(const char *bytes, size_t size, const char *name,
+                                        bool **out_donated, tenon_graph_t **out_graph);
 
 #endif

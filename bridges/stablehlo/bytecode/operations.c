@@ -332,6 +332,7 @@ static void read_function_op(bc_part_t *part, reading_t *reading, const head_t *
   leave_regions(part, &inner, head);
   reading->level = 0;
   function->value_count = reading->value_count;
+  function->arg_attrs = hlo_attr_find(attrs, "arg_attrs");
   const hlo_attr_t *results = hlo_attr_find(attrs, "res_attrs");
   if (results && results->kind == HLO_ATTR_LIST) {
     function->result_names = bc_take(part, (size_t)results->count, sizeof *function->result_names);

@@ -100,6 +100,7 @@ typedef struct hlo_function_t {
   hlo_region_t body;
   const char **arg_names; /* From locations such as loc("x"); NULL: none. */
   const char **result_names;
+  const hlo_attr_t *arg_attrs; /* From bytecode: a LIST with a DICT for each argument; else NULL. */
   int32_t result_count;
   int32_t value_count;
   bool is_public;
