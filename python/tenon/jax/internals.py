@@ -13,7 +13,8 @@ except ImportError:
 from jax._src import core, effects
 from jax.sharding import PartitionSpec
 
-__all__ = ["Primitive", "ShapedArray", "effects_of", "explicit_shardings", "ffi", "lowered_with_devices", "result_aval", "typed_like", "unified"]
+__all__ = ["Primitive", "ShapedArray", "allow_donation", "effects_of", "explicit_shardings", "ffi", "lowered_with_devices", "register_plugin", "result_aval",
+           "typed_like", "unified"]
 
 ffi = getattr(jax, "ffi", None)
 if ffi is None:  # before JAX 0.5.0
@@ -81,3 +82,17 @@ def lowered_with_devices(primitive):
     """Lets the lowering of a primitive see the devices, which partitioning needs."""
     from jax._src import dispatch
     getattr(dispatch, "prim_requires_devices_during_lowering", set()).add(primitive)
+
+
+def register_plugin(name, **options):
+    """Registers a platform of JAX; JAX documents this function for plug-ins."""
+    from jax._src import xla_bridge
+    xla_bridge.register_plugin(name, **options)
+
+
+def allow_donation(platform):
+    """Lets programs for a platform state which arguments are donated; JAX has a list of the platforms that can take them."""
+    from jax._src.interpreters import mlir
+    platforms = getattr(mlir, "_platforms_with_donation", None)
+    if platforms is not None and platform not in platforms:
+        platforms.append(platform)
