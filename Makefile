@@ -59,6 +59,11 @@ test-jax: build .venv-zoo/base.stamp .venv-jax/base.stamp ## test operators as f
 test-stablehlo: build .venv-jax/base.stamp ## test programs of JAX as graphs
 	@scripts/packages.sh test && scripts/test.sh $(BUILD) stablehlo
 
+BACKEND ?= sim
+pjrt: build .venv-jax/base.stamp ## run a program in JAX on a device of Tenon (FILE=program.py; BACKEND=sim); without FILE, a network beside JAX's CPU
+	@PYTHONPATH=$(BUILD)/pjrt:$(BUILD)/python TENON_CACHE=$${TENON_CACHE:-$(CURDIR)/$(BUILD)/cache} \
+	  $(if $(FILE),TENON_PJRT=$(BACKEND) JAX_PLATFORMS=tenon_$(BACKEND)) .venv-jax/bin/python $(or $(FILE),bench/jax_pjrt.py)
+
 JAX_VERSIONS ?= 0.4.33 0.6.2 0.10.2
 jax-versions: build ## test the bridge to JAX with other releases of JAX (JAX_VERSIONS="0.4.33 0.10.2"; JAX_PYTHON=python3.12 for releases that need it)
 	@scripts/jax_versions.sh $(BUILD) $(JAX_VERSIONS)
@@ -139,4 +144,4 @@ format: ## lay the sources out with clang-format
 clean: ## remove the build folders and keep the virtual environments
 	rm -rf $(BUILD) build-*
 
-.PHONY: help packages build run test setup packages-test test-mxnet torch-device torch-source mxnet-examples sanitize stress sim-seeds device-failures isolation-fuzz device-faults leaks failures fuzz mutations coverage exported-models bench zoo torch-wheel install support abi-update abi-snapshot format clean
+.PHONY: help packages build run test setup packages-test test-mxnet pjrt torch-device torch-source mxnet-examples sanitize stress sim-seeds device-failures isolation-fuzz device-faults leaks failures fuzz mutations coverage exported-models bench zoo torch-wheel install support abi-update abi-snapshot format clean
