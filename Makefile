@@ -64,6 +64,9 @@ pjrt: build .venv-jax/base.stamp ## run a program in JAX on a device of Tenon (F
 	@PYTHONPATH=$(BUILD)/pjrt:$(BUILD)/python TENON_CACHE=$${TENON_CACHE:-$(CURDIR)/$(BUILD)/cache} \
 	  $(if $(FILE),TENON_PJRT=$(BACKEND) JAX_PLATFORMS=tenon_$(BACKEND)) .venv-jax/bin/python $(or $(FILE),bench/jax_pjrt.py)
 
+stablehlo-source: build .venv-jax/base.stamp ## run the test programs of StableHLO's own interpreter (STABLEHLO_SOURCE=DIR, a checkout of openxla/stablehlo; FILE=add and PATTERN=WORDS take a part)
+	@STABLEHLO_SOURCE="$(STABLEHLO_SOURCE)" TENON_BUILD=$(BUILD) .venv-jax/bin/python tests/adapters/stablehlo_source_test.py $(FILE) $(PATTERN)
+
 JAX_VERSIONS ?= 0.4.33 0.6.2 0.10.2
 jax-versions: build ## test the bridge to JAX with other releases of JAX (JAX_VERSIONS="0.4.33 0.10.2"; JAX_PYTHON=python3.12 for releases that need it)
 	@scripts/jax_versions.sh $(BUILD) $(JAX_VERSIONS)
@@ -144,4 +147,4 @@ format: ## lay the sources out with clang-format
 clean: ## remove the build folders and keep the virtual environments
 	rm -rf $(BUILD) build-*
 
-.PHONY: help packages build run test setup packages-test test-mxnet pjrt torch-device torch-source mxnet-examples sanitize stress sim-seeds device-failures isolation-fuzz device-faults leaks failures fuzz mutations coverage exported-models bench zoo torch-wheel install support abi-update abi-snapshot format clean
+.PHONY: help packages build run test setup packages-test test-mxnet pjrt torch-device torch-source stablehlo-source mxnet-examples sanitize stress sim-seeds device-failures isolation-fuzz device-faults leaks failures fuzz mutations coverage exported-models bench zoo torch-wheel install support abi-update abi-snapshot format clean

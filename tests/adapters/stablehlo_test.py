@@ -156,6 +156,14 @@ shift_left shift_right_arithmetic shift_right_logical sign sine slice sort sqrt 
 uniform_dequantize uniform_quantize while xor"""
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
+WIDE = {"i8": (np.array([64, -64, -128], np.int8), np.array([4, 4, -128], np.int8)), "ui32": (np.array([2**31, 7, 2**32 - 1], np.uint32),) * 2,
+        "i64": (np.array([2**62, -2**63, -5]), np.array([9, -2**63, 3])), "ui64": (np.array([2**64 - 1, 2**33, 5], np.uint64), np.array([2**64 - 1, 2**40, 6], np.uint64))}
+
+
+def upper_half(a, b):
+    return np.array([int(x) * int(y) >> 8 * a.itemsize for x, y in zip(a, b)], a.dtype)
+
+
 TEXTS = {  # what JAX does not print: a program, its inputs, and its results
     "if": (module('%r = "stablehlo.if"(%p) ({', "  %s = stablehlo.add %a, %a : tensor<2x3xf32>", "  stablehlo.return %s : tensor<2x3xf32>", "}, {",
                   "  stablehlo.return %a : tensor<2x3xf32>", "}) : (tensor<i1>) -> tensor<2x3xf32>", "return %r : tensor<2x3xf32>",
@@ -214,6 +222,49 @@ TEXTS = {  # what JAX does not print: a program, its inputs, and its results
     "aliases": ("#axes = array<i64: 1, 0>\n!matrix = tensor<2x3xf32>\n" + module(
         '%r = "stablehlo.transpose"(%a) <{permutation = #axes}> : (!matrix) -> tensor<3x2xf32>', "return %r : tensor<3x2xf32>",
         arguments="%a: !matrix", results="tensor<3x2xf32>"), [X], [X.T]),
+    "mulhi": (module(*(f'%{t} = "chlo.mulhi"(%a{t}, %b{t}) : (tensor<3x{t}>, tensor<3x{t}>) -> tensor<3x{t}>' for t in WIDE),
+                     f"return {', '.join('%' + t for t in WIDE)} : {', '.join(f'tensor<3x{t}>' for t in WIDE)}",
+                     arguments=", ".join(f"%{side}{t}: tensor<3x{t}>" for t in WIDE for side in "ab"), results=", ".join(f"tensor<3x{t}>" for t in WIDE)),
+              [x for pair in WIDE.values() for x in pair], [upper_half(*pair) for pair in WIDE.values()]),
+    "dynamic_conv": (module("%p = stablehlo.constant dense<[[1, 0]]> : tensor<1x2xi64>", '%r = "stablehlo.dynamic_conv"(%a, %w, %p) <{dimension_numbers = '
+                            "#stablehlo.conv<[b, 0, f]x[0, i, o]->[b, 0, f]>, feature_group_count = 1 : i64, batch_group_count = 1 : i64}> : "
+                            "(tensor<1x3x1xf32>, tensor<2x1x1xf32>, tensor<1x2xi64>) -> tensor<1x3x1xf32>", "return %r : tensor<1x3x1xf32>",
+                            arguments="%a: tensor<1x3x1xf32>, %w: tensor<2x1x1xf32>", results="tensor<1x3x1xf32>"),
+                     [np.array([1, 2, 3], np.float32).reshape(1, 3, 1), np.array([10, 1], np.float32).reshape(2, 1, 1)],
+                     [np.array([1, 12, 23], np.float32).reshape(1, 3, 1)]),
+    "dynamic_pad between": (module("%v = stablehlo.constant dense<7.0> : tensor<f32>", "%i = stablehlo.constant dense<[0, 1]> : tensor<2xi64>",
+                                   "%r = stablehlo.dynamic_pad %a, %v, %l, %h, %i : (tensor<2x3xf32>, tensor<f32>, tensor<2xi64>, tensor<2xi64>, tensor<2xi64>) -> tensor<?x?xf32>",
+                                   "return %r : tensor<?x?xf32>", arguments="%a: tensor<2x3xf32>, %l: tensor<2xi64>, %h: tensor<2xi64>", results="tensor<?x?xf32>"),
+                            [X, np.array([1, -1]), np.array([0, 1])],
+                            [np.array([[7] * 5, [7, X[0, 1], 7, X[0, 2], 7], [7, X[1, 1], 7, X[1, 2], 7]], np.float32)]),
+    "powers of unsigned integers": (module("%r = stablehlo.power %a, %b : tensor<3xui64>", "%s = stablehlo.power %c, %c : tensor<3xui8>",
+                                           "return %r, %s : tensor<3xui64>, tensor<3xui8>", arguments="%a: tensor<3xui64>, %b: tensor<3xui64>, %c: tensor<3xui8>",
+                                           results="tensor<3xui64>, tensor<3xui8>"),
+                                    [np.array([0, 3, 2**63 + 1], np.uint64), np.array([0, 40, 2], np.uint64), np.array([0, 3, 5], np.uint8)],
+                                    [np.array([1, 3**40, 1], np.uint64), np.array([1, 27, 5**5 % 256], np.uint8)]),
+    "bits": (module("%b = stablehlo.bitcast_convert %a : (tensor<2xi16>) -> tensor<2x16xi1>", "%c = stablehlo.bitcast_convert %b : (tensor<2x16xi1>) -> tensor<2xui16>",
+                    "return %b, %c : tensor<2x16xi1>, tensor<2xui16>", arguments="%a: tensor<2xi16>", results="tensor<2x16xi1>, tensor<2xui16>"),
+             [np.array([5, -2], np.int16)], [np.array([[1, 0, 1] + 13 * [0], [0] + 15 * [1]], bool), np.array([5, 0xFFFE], np.uint16)]),
+    "complex bits": (module("%z = stablehlo.complex %a, %a : tensor<2x3xcomplex<f32>>",
+                            "%w = stablehlo.reshape %z : (tensor<2x3xcomplex<f32>>) -> tensor<3x2xcomplex<f32>>",
+                            "%d = stablehlo.bitcast_convert %w : (tensor<3x2xcomplex<f32>>) -> tensor<3xcomplex<f64>>",
+                            "%e = stablehlo.bitcast_convert %d : (tensor<3xcomplex<f64>>) -> tensor<3x2xcomplex<f32>>",
+                            "%r = stablehlo.real %e : (tensor<3x2xcomplex<f32>>) -> tensor<3x2xf32>", "%i = stablehlo.imag %d : (tensor<3xcomplex<f64>>) -> tensor<3xf64>",
+                            "return %r, %i : tensor<3x2xf32>, tensor<3xf64>", results="tensor<3x2xf32>, tensor<3xf64>"),
+                     [X], [X.reshape(3, 2), np.repeat(X.reshape(3, 2)[:, 1:], 2, 1).view(np.float64)[:, 0]]),
+    "complex order": (module("%z = stablehlo.complex %a, %b : tensor<2x3xcomplex<f32>>", "%w = stablehlo.complex %a, %c : tensor<2x3xcomplex<f32>>",
+                             "%m = stablehlo.maximum %z, %w : tensor<2x3xcomplex<f32>>", "%n = stablehlo.minimum %z, %w : tensor<2x3xcomplex<f32>>",
+                             "%i = stablehlo.imag %m : (tensor<2x3xcomplex<f32>>) -> tensor<2x3xf32>", "%j = stablehlo.imag %n : (tensor<2x3xcomplex<f32>>) -> tensor<2x3xf32>",
+                             "return %i, %j : tensor<2x3xf32>, tensor<2x3xf32>", arguments="%a: tensor<2x3xf32>, %b: tensor<2x3xf32>, %c: tensor<2x3xf32>",
+                             results="tensor<2x3xf32>, tensor<2x3xf32>"), [X, X, -X], [np.abs(X), -np.abs(X)]),
+    "complex roots and angles": (module("%z = stablehlo.complex %a, %b : tensor<2x3xcomplex<f32>>", "%w = stablehlo.complex %b, %c : tensor<2x3xcomplex<f32>>",
+                                        "%r = stablehlo.cbrt %z : tensor<2x3xcomplex<f32>>", "%t = stablehlo.atan2 %z, %w : tensor<2x3xcomplex<f32>>",
+                                        *(f"%{name}{i} = stablehlo.{part} %{name} : (tensor<2x3xcomplex<f32>>) -> tensor<2x3xf32>"
+                                          for name in "rt" for i, part in enumerate(("real", "imag"))),
+                                        "return %r0, %r1, %t0, %t1 : " + ", ".join(["tensor<2x3xf32>"] * 4),
+                                        arguments="%a: tensor<2x3xf32>, %b: tensor<2x3xf32>, %c: tensor<2x3xf32>", results=", ".join(["tensor<2x3xf32>"] * 4)),
+                                 [X, X + 5, X + 2.5], [part(value) for value in ((X + 1j * (X + 5)) ** (1 / 3), np.arctan((X + 1j * (X + 5)) / (X + 5 + 1j * (X + 2.5))))
+                                                       for part in (np.real, np.imag)]),
     "scatter with a region": (module('%r = "stablehlo.scatter"(%a, %i, %u) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], '
                                      "inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, unique_indices = true}> ({",
                                      "^bb0(%x: tensor<f32>, %y: tensor<f32>):", "  %s = stablehlo.subtract %y, %x : tensor<f32>", "  stablehlo.return %s : tensor<f32>",
@@ -268,6 +319,29 @@ class Texts(unittest.TestCase):
                 for value, right in zip(run(text, inputs), expected, strict=True):
                     np.testing.assert_allclose(value, right, rtol=1e-5, atol=1e-5)
                 Texts.parts += 1
+
+    def test_decimal_constants_of_narrow_floats_are_rounded_to_the_nearest(self):
+        import ml_dtypes
+        numbers = [0.0, -0.0, 0.1, -3.1415, 0.4375, 1e-6, 1e-9, 0.0009765625, 0.00146484375, 13.0, -14.5, 240.0, 1e9]
+        for element in "bf16", "f16", "f8E3M4", "f8E4M3", "f8E4M3FN", "f8E4M3FNUZ", "f8E4M3B11FNUZ", "f8E5M2", "f8E5M2FNUZ", "f8E8M0FNU":
+            with self.subTest(element):
+                name = {"bf16": "bfloat16", "f16": "float16"}.get(element) or re.sub(r"f8E(\d)M(\d)(\w*)", lambda m: f"float8_e{m[1]}m{m[2]}{m[3].lower()}", element)
+                dtype = np.dtype(getattr(ml_dtypes, name, name))
+                values = [x for x in numbers if x > 0] if "E8M0" in element else numbers
+                kind, bits = f"{len(values)}x{element}", f"{len(values)}xui{8 * dtype.itemsize}"
+                text = module(f"%c = stablehlo.constant dense<{values}> : tensor<{kind}>", f"%b = stablehlo.bitcast_convert %c : (tensor<{kind}>) -> tensor<{bits}>",
+                              f"return %b : tensor<{bits}>", arguments="", results=f"tensor<{bits}>")
+                with np.errstate(over="ignore"):
+                    found, right = run(text, [])[0].view(dtype), np.array(values).astype(dtype)
+                np.testing.assert_array_equal(found.astype(np.float64), right.astype(np.float64))
+                np.testing.assert_array_equal(np.signbit(found.astype(np.float64)), np.signbit(right.astype(np.float64)))
+                Texts.parts += 1
+
+    def test_products_of_narrow_floats_are_summed_in_wider_ones(self):
+        text = module("%c = stablehlo.constant dense<[0.0, 1.0, 2.0, 3.0]> : tensor<4xf8E4M3>",
+                      "%d = stablehlo.dot_general %c, %c, contracting_dims = [0] x [0] : (tensor<4xf8E4M3>, tensor<4xf8E4M3>) -> tensor<f8E4M3>",
+                      "%r = stablehlo.convert %d : (tensor<f8E4M3>) -> tensor<f32>", "return %r : tensor<f32>", arguments="", results="tensor<f32>")
+        self.assertEqual(run(text, [])[0], 14)
 
     def test_random_numbers_have_the_stated_distribution(self):
         text = module("%a = stablehlo.constant dense<2.0> : tensor<f32>", "%b = stablehlo.constant dense<3.0> : tensor<f32>",
@@ -476,10 +550,16 @@ class AgainstJax(unittest.TestCase):
                     self.check(*case)
                     AgainstJax.parts += 1
 
+    @staticmethod
+    def solved(a, b):
+        found = [jax.scipy.linalg.solve_triangular(a, b, lower=True, trans=trans) for trans in range(3)]
+        return jnp.stack([part(x) for x in found for part in (jnp.real, jnp.imag)])
+
     def test_programs_for_other_platforms_give_what_jax_gives(self):
         from jax import export
         square = np.eye(4, dtype=np.float32) * 3 + 0.5
         for name, function in {"cholesky": jnp.linalg.cholesky, "triangular_solve": lambda a: jax.scipy.linalg.solve_triangular(a, a[:, :2], lower=True),
+                               "complex matrices": lambda a: self.solved(a + 1j * a.T, a[:, :2] - 2j * a[:, 1:3]),
                                "the right side": lambda a: lax.linalg.triangular_solve(a, a[:2], lower=False, transpose_a=True)}.items():
             with self.subTest(name):
                 text = export.export(jax.jit(function), platforms=["tpu"])(square).mlir_module()

@@ -77,6 +77,21 @@ static void read_window(hlo_lower_t *lower, convolution_t *c) {
   }
 }
 
+/* Reads the padding of dynamic_conv, which is its third operand. */
+static void read_operand_padding(hlo_lower_t *lower, convolution_t *c) {
+  int64_t pads[HLO_INTS_MAX] = {0};
+  if (lower->op->operand_count < 3 || hlo_stopped(lower)) return;
+  if (hlo_known(lower, 2, pads) != 2 * c->spatial)
+    hlo_missing(lower,
+                "padding that is known only when the program runs: export it with fixed spatial "
+                "extents");
+  for (int32_t i = 0; i < 2 * c->spatial && !hlo_stopped(lower); i++) {
+    if (!hlo_is_moderate(pads[i]))
+      hlo_wrong(lower, "padding: %lld is out of range", (long long)pads[i]);
+    c->pads[i] = pads[i];
+  }
+}
+
 static void read_convolution(hlo_lower_t *lower, convolution_t *c) {
   const hlo_attr_t *numbers = hlo_attr(lower, "dim_numbers", "dimension_numbers");
   int32_t ndim = hlo_operand_type(lower, 0)->ndim;
@@ -92,6 +107,7 @@ static void read_convolution(hlo_lower_t *lower, convolution_t *c) {
   read_layout(lower, &numbers->items[1], 'o', 'i', ndim, &c->w);
   read_layout(lower, &numbers->items[2], 'b', 'f', ndim, &c->out);
   read_window(lower, c);
+  read_operand_padding(lower, c);
   c->groups = hlo_attr_int(lower, "feature_group_count", NULL, 1);
   c->batch_groups = hlo_attr_int(lower, "batch_group_count", NULL, 1);
   if (c->groups < 1 || c->batch_groups < 1 || c->batch_groups > INT32_MAX ||
@@ -191,6 +207,7 @@ static void lower_convolution(hlo_lower_t *lower) {
 
 static const hlo_row_t rows[] = {
     {"stablehlo.convolution", NULL, NULL, NULL, lower_convolution, 0, NULL},
+    {"stablehlo.dynamic_conv", NULL, NULL, NULL, lower_convolution, 0, NULL},
 };
 
 HLO_ROWS(hlo_rows_conv);

@@ -133,12 +133,15 @@ static tenon_edge_t restore_axes(hlo_lower_t *lower, tenon_edge_t product, const
                  hlo_type_is_static(type) ? "True" : "False");
 }
 
-/* Multiplies two real parts. The operands are computed in the dtype of the result. */
+/* Multiplies two real parts. The operands are computed in the dtype of the result, or in a wider
+ * one that core::matmul has. */
 static tenon_edge_t multiply(hlo_lower_t *lower, tenon_edge_t x, tenon_edge_t y, const side_t *a,
                              const side_t *b) {
   tenon_dtype_t dtype = hlo_part_dtype(hlo_result_type(lower, 0)->dtype);
   tenon_dtype_t kept = dtype;
+  bool is_narrow_float = dtype.bits == 8 && dtype.code >= 7;
   if (hlo_is_bool(dtype)) dtype = tenon_dtype(TENON_I32);
+  if (is_narrow_float) dtype = tenon_dtype(TENON_F32);
   x = arrange_side(lower, hlo_cast(lower, x, dtype), hlo_operand_type(lower, 0), a, true);
   y = arrange_side(lower, hlo_cast(lower, y, dtype), hlo_operand_type(lower, 1), b, false);
   tenon_edge_t product = hlo_run(lower, EDGES(x, y), "matmul(a, b)");

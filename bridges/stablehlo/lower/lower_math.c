@@ -165,6 +165,41 @@ static void lower_top_k(hlo_lower_t *lower) {
   hlo_give(lower, 1, hlo_cast(lower, found.edges[1], hlo_result_type(lower, 1)->dtype));
 }
 
+/* The upper half of the bits of a product. Elements of up to 32 bits are multiplied as 64 bits. */
+static void lower_mulhi(hlo_lower_t *lower) {
+  tenon_edge_t x = hlo_edge(lower, 0);
+  tenon_edge_t y = hlo_edge(lower, 1);
+  if (hlo_stopped(lower)) return;
+  tenon_dtype_t dtype = hlo_dtype(lower, x);
+  const char *own = tenon_dtype_name(dtype);
+  if (dtype.code > 1) hlo_wrong(lower, "expected integers");
+  if (hlo_stopped(lower)) return;
+  if (dtype.bits < 64) {
+    const char *wide = dtype.code == 0 ? "i64" : "u64";
+    tenon_edge_t product =
+        hlo_run(lower, EDGES(x, y), "mul(cast(a, to=%s), cast(b, to=%s))", wide, wide);
+    hlo_give(lower, 0,
+             hlo_run(lower, EDGES(product), "cast(shift_right(a, %d:a), to=%s)", dtype.bits, own));
+    return;
+  }
+  tenon_edge_t a = hlo_run(lower, EDGES(x), "bit_cast(a, to=u64)");
+  tenon_edge_t b = hlo_run(lower, EDGES(y), "bit_cast(a, to=u64)");
+  tenon_edge_t low_a = hlo_run(lower, EDGES(a), "bitwise_and(a, 4294967295:a)");
+  tenon_edge_t low_b = hlo_run(lower, EDGES(b), "bitwise_and(a, 4294967295:a)");
+  tenon_edge_t middle = hlo_run(lower, EDGES(a, low_a, low_b),
+                                "add(mul(shift_right(a, 32:a), c), shift_right(mul(b, c), 32:a))");
+  tenon_edge_t other = hlo_run(lower, EDGES(b, low_a, middle),
+                               "add(mul(shift_right(a, 32:a), b), bitwise_and(c, 4294967295:a))");
+  tenon_edge_t high = hlo_run(lower, EDGES(a, b, middle, other),
+                              "add(add(mul(shift_right(a, 32:a), shift_right(b, 32:a)), "
+                              "shift_right(c, 32:a)), shift_right(d, 32:a))");
+  high = hlo_run(lower, EDGES(high), "bit_cast(a, to=%s)", own);
+  if (dtype.code == 0) /* A negative number was taken as 2^64 more. */
+    high = hlo_run(lower, EDGES(high, x, y),
+                   "sub(sub(a, where(less(b, 0:b), c, 0:b)), where(less(c, 0:b), b, 0:b))");
+  hlo_give(lower, 0, high);
+}
+
 static void lower_conjugate(hlo_lower_t *lower) {
   hlo_bound_t bound = *hlo_operand(lower, 0);
   if (bound.imaginary != EDGE_NONE)
@@ -194,6 +229,7 @@ static const hlo_row_t rows[] = {
     {"chlo.is_pos_inf", "is_inf(a, negative=False)", NULL, NULL, hlo_lower_text, HLO_ELEMENTWISE,
      NULL},
     {"chlo.lgamma", NULL, NULL, NULL, lower_lgamma, HLO_ELEMENTWISE, NULL},
+    {"chlo.mulhi", NULL, NULL, NULL, lower_mulhi, HLO_ELEMENTWISE, NULL},
     {"chlo.next_after", NULL, NULL, NULL, lower_next_after, HLO_ELEMENTWISE, NULL},
     {"chlo.ragged_dot", NULL, NULL, NULL, NULL, 0, "core has no products of ragged groups"},
     {"chlo.sinh", "sinh(a)", NULL, "mul(sinh(a), cos(b)); mul(cosh(a), sin(b))", hlo_lower_text,

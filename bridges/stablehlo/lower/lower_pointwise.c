@@ -218,35 +218,82 @@ static void lower_convert(hlo_lower_t *lower) {
   hlo_give_bound(lower, 0, made);
 }
 
+/* The bits of one element: bools have a byte each, but are one bit. */
+static int element_bits(tenon_dtype_t dtype) { return hlo_is_bool(dtype) ? 1 : dtype.bits; }
+
+/* Takes wider elements apart into a new last axis, the lowest bits first. */
+static tenon_edge_t split_bits(hlo_lower_t *lower, tenon_edge_t x, tenon_dtype_t from,
+                               tenon_dtype_t to) {
+  int bits = element_bits(to);
+  const char *wide = tenon_dtype_name(hlo_integers_like(from, false));
+  const char *narrow = tenon_dtype_name(hlo_is_bool(to) ? to : hlo_integers_like(to, false));
+  x = hlo_run(lower, EDGES(x), "bit_cast(a, to=%s)", wide);
+  tenon_edge_t shifts = hlo_run(lower, EDGES(hlo_iota(lower, from.bits / bits, 0, 1)),
+                                "cast(mul(a, %d:a), to=%s)", bits, wide);
+  tenon_edge_t mask = hlo_run(lower, NULL, 0, "%llu:%s", (1ULL << bits) - 1, wide);
+  return hlo_run(lower, EDGES(x, shifts, mask),
+                 "cast(bitwise_and(shift_right(unsqueeze(a, [-1]), b), c), to=%s)", narrow);
+}
+
+/* Puts the elements of the last axis together. */
+static tenon_edge_t join_bits(hlo_lower_t *lower, tenon_edge_t x, tenon_dtype_t from,
+                              tenon_dtype_t to) {
+  int bits = element_bits(from);
+  const char *wide = tenon_dtype_name(hlo_integers_like(to, false));
+  if (!hlo_is_bool(from))
+    x = hlo_run(lower, EDGES(x), "bit_cast(a, to=%s)",
+                tenon_dtype_name(hlo_integers_like(from, false)));
+  tenon_edge_t shifts = hlo_run(lower, EDGES(hlo_iota(lower, to.bits / bits, 0, 1)),
+                                "cast(mul(a, %d:a), to=%s)", bits, wide);
+  return hlo_run(lower, EDGES(x, shifts),
+                 "reduce_sum(shift_left(cast(a, to=%s), b), [-1], keepdims=False)", wide);
+}
+
+/* One of the two elements of the last axis. */
+static tenon_edge_t half_of_pairs(hlo_lower_t *lower, tenon_edge_t pairs, int index) {
+  return hlo_run(lower, EDGES(pairs), "squeeze(slice(a, [%d], [%d], [-1]), [-1])", index,
+                 index + 1);
+}
+
+/* A complex number is its real part, then its imaginary part. */
+static void bitcast_complex(hlo_lower_t *lower, tenon_dtype_t from, tenon_dtype_t to) {
+  const hlo_bound_t *x = hlo_operand(lower, 0);
+  tenon_dtype_t part = hlo_part_dtype(to);
+  if (hlo_stopped(lower)) return;
+  if (from.bits == to.bits) {
+    hlo_give_bound(lower, 0, hlo_complex(x->edge, x->imaginary));
+    return;
+  }
+  tenon_edge_t pairs = hlo_run(lower, EDGES(x->edge, x->imaginary),
+                               "concat([unsqueeze(a, [-1]), unsqueeze(b, [-1])], axis=-1)");
+  bool is_split = from.bits > to.bits;
+  pairs = is_split ? split_bits(lower, pairs, hlo_part_dtype(from), part)
+                   : join_bits(lower, pairs, hlo_part_dtype(from), part);
+  pairs = hlo_run(lower, EDGES(pairs), "bit_cast(a, to=%s)", tenon_dtype_name(part));
+  hlo_give_bound(lower, 0,
+                 hlo_complex(half_of_pairs(lower, pairs, 0), half_of_pairs(lower, pairs, 1)));
+}
+
 /* Parts of wider elements become a new last axis, or the last axis becomes wider elements. The
  * parts are taken from the integer with the same bits, the lowest first. */
 static void lower_bitcast(hlo_lower_t *lower) {
-  tenon_edge_t x = hlo_edge(lower, 0);
-  const hlo_type_t *type = hlo_result_type(lower, 0);
+  tenon_dtype_t to = hlo_result_type(lower, 0)->dtype;
   tenon_dtype_t from = hlo_operand_type(lower, 0)->dtype;
-  tenon_dtype_t to = type->dtype;
-  if (hlo_stopped(lower)) return;
-  tenon_dtype_t wide = hlo_integers_like(from.bits > to.bits ? from : to, false);
-  tenon_dtype_t narrow = hlo_integers_like(from.bits > to.bits ? to : from, false);
-  int ratio = wide.bits / narrow.bits;
-  const char *wide_name = tenon_dtype_name(wide);
-  if (lower->elements && ratio > 1) hlo_missing(lower, "another width of elements in a region");
-  if (from.bits > to.bits) {
-    x = hlo_run(lower, EDGES(x), "bit_cast(a, to=%s)", wide_name);
-    tenon_edge_t shifts = hlo_run(lower, EDGES(hlo_iota(lower, ratio, 0, 1)),
-                                  "cast(mul(a, %d:a), to=%s)", narrow.bits, wide_name);
-    tenon_edge_t mask = hlo_run(lower, NULL, 0, "%llu:%s", (1ULL << narrow.bits) - 1, wide_name);
-    x = hlo_run(lower, EDGES(x, shifts, mask),
-                "cast(bitwise_and(shift_right(unsqueeze(a, [-1]), b), c), to=%s)",
-                tenon_dtype_name(narrow));
-  } else if (from.bits < to.bits) {
-    x = hlo_run(lower, EDGES(x), "cast(bit_cast(a, to=%s), to=%s)", tenon_dtype_name(narrow),
-                wide_name);
-    tenon_edge_t shifts = hlo_run(lower, EDGES(hlo_iota(lower, ratio, 0, 1)),
-                                  "cast(mul(a, %d:a), to=%s)", narrow.bits, wide_name);
-    x = hlo_run(lower, EDGES(x, shifts), "reduce_sum(shift_left(a, b), [-1], keepdims=False)");
+  if (hlo_is_complex(hlo_result_type(lower, 0)) && hlo_is_complex(hlo_operand_type(lower, 0))) {
+    bitcast_complex(lower, from, to);
+    return;
   }
-  hlo_give(lower, 0, hlo_run(lower, EDGES(x), "bit_cast(a, to=%s)", tenon_dtype_name(to)));
+  tenon_edge_t x = hlo_edge(lower, 0);
+  if (hlo_is_complex(hlo_result_type(lower, 0))) hlo_missing(lower, "a result that is complex");
+  if (hlo_stopped(lower)) return;
+  int difference = element_bits(from) - element_bits(to);
+  if (lower->elements && difference) hlo_missing(lower, "another width of elements in a region");
+  if (difference > 0)
+    x = split_bits(lower, x, from, to);
+  else if (difference < 0)
+    x = join_bits(lower, x, from, to);
+  if (!hlo_is_bool(to)) x = hlo_run(lower, EDGES(x), "bit_cast(a, to=%s)", tenon_dtype_name(to));
+  hlo_give(lower, 0, x);
 }
 
 /* complex numbers */
@@ -266,64 +313,48 @@ static void lower_imaginary(hlo_lower_t *lower) {
                : hlo_run(lower, EDGES(bound->edge), "expand(0:a, shape(a))"));
 }
 
-tenon_edge_t hlo_atan2(hlo_lower_t *lower, tenon_edge_t y, tenon_edge_t x) {
-  /* atan(y / x) is in the right half; signs choose the half, also those of zeros. */
-  tenon_edge_t signed_y = hlo_run(lower, EDGES(y), "where(equal(a, 0:a), reciprocal(a), a)");
-  tenon_edge_t signed_x = hlo_run(lower, EDGES(x), "where(equal(a, 0:a), reciprocal(a), a)");
-  tenon_edge_t both_infinite = hlo_run(lower, EDGES(y, x), "and(is_inf(a), is_inf(b))");
-  tenon_edge_t is_origin = hlo_run(lower, EDGES(y, x), "and(equal(a, 0:a), equal(b, 0:b))");
-  tenon_edge_t angle = hlo_run(lower, EDGES(y, x, both_infinite, is_origin),
-                               "where(d, 0:a, where(c, 0.78539816339744831:a, "
-                               "atan(div(abs(a), abs(b)))))");
-  angle = hlo_run(lower, EDGES(angle, signed_x),
-                  "where(less(b, 0:b), sub(3.14159265358979324:a, a), a)");
-  angle = hlo_run(lower, EDGES(angle, signed_y), "where(less(b, 0:b), neg(a), a)");
-  return angle;
+/* precision */
+
+static int mantissa_bits(tenon_dtype_t dtype) {
+  if (dtype.bits == 64) return 52;
+  if (dtype.bits == 32) return 23;
+  return dtype.code == 4 ? 7 : 10;
 }
 
-static void lower_atan2(hlo_lower_t *lower) {
-  hlo_give(lower, 0, hlo_atan2(lower, hlo_edge(lower, 0), hlo_edge(lower, 1)));
-}
-
-static void lower_log(hlo_lower_t *lower) {
-  const hlo_bound_t *x = hlo_operand(lower, 0);
-  if (x->imaginary == EDGE_NONE) {
-    hlo_give(lower, 0, hlo_run(lower, EDGES(x->edge), "log(a)"));
-    return;
+/* Rounds a float to a mantissa and an exponent of fewer bits. Numbers below the least normal one
+ * of the format become 0, and those above the greatest one become infinity. */
+static tenon_edge_t round_bits(hlo_lower_t *lower, tenon_edge_t x, int exponent, int mantissa) {
+  tenon_dtype_t dtype = hlo_dtype(lower, x);
+  const char *integers = tenon_dtype_name(hlo_integers_like(dtype, false));
+  const char *own_name = tenon_dtype_name(dtype);
+  int own = mantissa_bits(dtype);
+  int bias = (1 << (dtype.bits - own - 2)) - 1;
+  int format_bias = (1 << (exponent - 1)) - 1;
+  int dropped = own - mantissa;
+  tenon_edge_t bits = hlo_run(lower, EDGES(x), "bit_cast(abs(a), to=%s)", integers);
+  if (dropped > 0) /* to nearest, ties to even */
+    bits = hlo_run(lower, EDGES(bits),
+                   "shift_left(shift_right(add(a, add(sub(shift_left(1:a, %d:a), 1:a), "
+                   "bitwise_and(shift_right(a, %d:a), 1:a))), %d:a), %d:a)",
+                   dropped - 1, dropped, dropped, dropped);
+  tenon_edge_t scale = hlo_run(lower, EDGES(bits), "shift_right(a, %d:a)", own);
+  tenon_edge_t size = hlo_run(lower, EDGES(bits), "bit_cast(a, to=%s)", own_name);
+  if (format_bias < bias) {
+    size = hlo_run(lower, EDGES(size, scale), "where(greater(b, %d:b), reciprocal(0:a), a)",
+                   bias + format_bias);
+    size = hlo_run(lower, EDGES(size, scale), "where(less_equal(b, %d:b), 0:a, a)",
+                   bias - format_bias);
   }
-  tenon_edge_t real =
-      hlo_run(lower, EDGES(x->edge, x->imaginary), "mul(0.5:a, log(add(mul(a, a), mul(b, b))))");
-  hlo_give_bound(lower, 0, hlo_complex(real, hlo_atan2(lower, x->imaginary, x->edge)));
+  /* Without a bit of mantissa there is no NaN. */
+  tenon_edge_t invalid = mantissa ? x : hlo_run(lower, EDGES(x), "reciprocal(0:a)");
+  tenon_edge_t is_negative =
+      hlo_run(lower, EDGES(x), "not_equal(shift_right(bit_cast(a, to=%s), %d:%s), 0:%s)", integers,
+              dtype.bits - 1, integers, integers);
+  return hlo_run(lower, EDGES(x, size, invalid, is_negative),
+                 "where(is_nan(a), c, where(d, neg(b), b))");
 }
 
-/* powers */
-
-/* Integer powers by squares; a float base has its own operator. */
-static void lower_power(hlo_lower_t *lower) {
-  const hlo_bound_t *x = hlo_operand(lower, 0);
-  const hlo_bound_t *y = hlo_operand(lower, 1);
-  if (x->imaginary == EDGE_NONE && y->imaginary == EDGE_NONE) {
-    hlo_give(lower, 0, hlo_run(lower, EDGES(x->edge, y->edge), "pow(a, b)"));
-    return;
-  }
-  if (x->imaginary == EDGE_NONE || y->imaginary == EDGE_NONE)
-    hlo_wrong(lower, "only one operand is complex");
-  /* exp(y log x), and 0 for the base 0. */
-  tenon_edge_t length =
-      hlo_run(lower, EDGES(x->edge, x->imaginary), "mul(0.5:a, log(add(mul(a, a), mul(b, b))))");
-  tenon_edge_t angle = hlo_atan2(lower, x->imaginary, x->edge);
-  tenon_edge_t scale =
-      hlo_run(lower, EDGES(length, angle, y->edge, y->imaginary), "exp(sub(mul(a, c), mul(b, d)))");
-  tenon_edge_t turn =
-      hlo_run(lower, EDGES(length, angle, y->edge, y->imaginary), "add(mul(a, d), mul(b, c))");
-  tenon_edge_t is_zero = hlo_run(lower, EDGES(length, length), "is_inf(a)");
-  hlo_give_bound(
-      lower, 0,
-      hlo_complex(hlo_run(lower, EDGES(scale, turn, is_zero), "where(c, 0:a, mul(a, cos(b)))"),
-                  hlo_run(lower, EDGES(scale, turn, is_zero), "where(c, 0:a, mul(a, sin(b)))")));
-}
-
-/* Rounds a float to fewer bits of exponent and mantissa. */
+/* Formats of other dtypes are conversions to these, which keep numbers below the least normal. */
 static void lower_reduce_precision(hlo_lower_t *lower) {
   tenon_edge_t x = hlo_edge(lower, 0);
   const char *format = hlo_attr_word(lower, "format", NULL, "");
@@ -334,6 +365,11 @@ static void lower_reduce_precision(hlo_lower_t *lower) {
     mantissa = (int)hlo_attr_int(lower, "mantissa_bits", NULL, -1);
   }
   const char *own = tenon_dtype_name(hlo_result_type(lower, 0)->dtype);
+  if (hlo_stopped(lower)) return;
+  if (exponent < 1 || exponent > 11 || mantissa < 0 || mantissa > 52) {
+    hlo_wrong(lower, "expected a format from e1m0 to e11m52, found e%dm%d", exponent, mantissa);
+    return;
+  }
   if (exponent == 8 && mantissa == 23)
     hlo_give(lower, 0, hlo_run(lower, EDGES(x), "cast(cast(a, to=f32), to=%s)", own));
   else if (exponent == 8 && mantissa == 7)
@@ -343,8 +379,7 @@ static void lower_reduce_precision(hlo_lower_t *lower) {
   else if (exponent == 11 && mantissa == 52)
     hlo_give(lower, 0, x);
   else
-    hlo_missing(lower, "the format e%dm%d: formats of f16, bf16, f32 and f64 are supported",
-                exponent, mantissa);
+    hlo_give(lower, 0, round_bits(lower, x, exponent, mantissa));
 }
 
 static void lower_select(hlo_lower_t *lower) {
@@ -361,6 +396,17 @@ static void lower_select(hlo_lower_t *lower) {
   hlo_give(lower, 0, hlo_run(lower, edges, count, "where(a, b, c)"));
 }
 
+/* Texts of complex numbers a + ib and c + id. */
+#define SIZE "sqrt(add(mul(a, a), mul(b, b)))"
+#define ROOT_REAL "sqrt(mul(0.5:a, max(0:a, add(" SIZE ", a))))"
+#define ROOT_IMAGINARY                                                                             \
+  "mul(where(less(b, 0:b), -1:b, 1:b), sqrt(mul(0.5:a, max(0:a, sub(" SIZE ", a)))))"
+/* |1 + exp(-z)|^2 */
+#define LOGISTIC_SIZE "add(add(1:a, mul(2:a, mul(exp(neg(a)), cos(b)))), exp(mul(-2:a, a)))"
+/* Complex numbers are ordered by their real parts, then by their imaginary parts. */
+#define FIRST(order) "or(" order "(a, c), and(equal(a, c), " order "(b, d)))"
+#define ORDERED(order) "where(" FIRST(order) ", a, c); where(" FIRST(order) ", b, d)"
+
 static const hlo_row_t rows[] = {
     {"stablehlo.abs", "abs(a)", NULL, "sqrt(add(mul(a, a), mul(b, b)))", hlo_lower_text,
      HLO_ELEMENTWISE, NULL},
@@ -368,10 +414,7 @@ static const hlo_row_t rows[] = {
      HLO_ELEMENTWISE, NULL},
     {"stablehlo.and", "bitwise_and(a, b)", "and(a, b)", NULL, hlo_lower_text, HLO_ELEMENTWISE,
      NULL},
-    {"stablehlo.atan2", NULL, NULL, NULL, lower_atan2, HLO_ELEMENTWISE, NULL},
     {"stablehlo.bitcast_convert", NULL, NULL, NULL, lower_bitcast, HLO_ELEMENTWISE, NULL},
-    {"stablehlo.cbrt", "mul(sign(a), pow(abs(a), 0.33333333333333333:a))", NULL, NULL,
-     hlo_lower_text, HLO_ELEMENTWISE, NULL},
     {"stablehlo.ceil", "ceil(a)", NULL, NULL, hlo_lower_text, HLO_ELEMENTWISE, NULL},
     {"stablehlo.clamp", "min(max(b, a), c)", NULL, NULL, hlo_lower_text, HLO_ELEMENTWISE, NULL},
     {"stablehlo.compare", NULL, NULL, NULL, lower_compare, HLO_ELEMENTWISE, NULL},
@@ -392,21 +435,20 @@ static const hlo_row_t rows[] = {
     {"stablehlo.imag", NULL, NULL, NULL, lower_imaginary, HLO_ELEMENTWISE, NULL},
     {"stablehlo.is_finite", "not(or(is_nan(a), is_inf(a)))", NULL, NULL, hlo_lower_text,
      HLO_ELEMENTWISE, NULL},
-    {"stablehlo.log", NULL, NULL, NULL, lower_log, HLO_ELEMENTWISE, NULL},
-    {"stablehlo.log_plus_one",
-     "where(or(equal(add(a, 1:a), 1:a), equal(a, reciprocal(0:a))), a, div(mul(log(add(a, 1:a)), "
-     "a), sub(add(a, 1:a), 1:a)))",
-     NULL, NULL, hlo_lower_text, HLO_ELEMENTWISE, NULL},
-    {"stablehlo.logistic", "sigmoid(a)", NULL, NULL, hlo_lower_text, HLO_ELEMENTWISE, NULL},
-    {"stablehlo.maximum", "max(a, b)", "or(a, b)", NULL, hlo_lower_text, HLO_ELEMENTWISE, NULL},
-    {"stablehlo.minimum", "min(a, b)", "and(a, b)", NULL, hlo_lower_text, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.logistic", "sigmoid(a)", NULL,
+     "div(add(1:a, mul(exp(neg(a)), cos(b))), " LOGISTIC_SIZE
+     "); div(mul(exp(neg(a)), sin(b)), " LOGISTIC_SIZE ")",
+     hlo_lower_text, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.maximum", "max(a, b)", "or(a, b)", ORDERED("greater"), hlo_lower_text,
+     HLO_ELEMENTWISE, NULL},
+    {"stablehlo.minimum", "min(a, b)", "and(a, b)", ORDERED("less"), hlo_lower_text,
+     HLO_ELEMENTWISE, NULL},
     {"stablehlo.multiply", "mul(a, b)", "and(a, b)",
      "sub(mul(a, c), mul(b, d)); add(mul(a, d), mul(b, c))", hlo_lower_text, HLO_ELEMENTWISE, NULL},
     {"stablehlo.negate", "neg(a)", NULL, "neg(a); neg(b)", hlo_lower_text, HLO_ELEMENTWISE, NULL},
     {"stablehlo.not", "bitwise_not(a)", "not(a)", NULL, hlo_lower_text, HLO_ELEMENTWISE, NULL},
     {"stablehlo.or", "bitwise_or(a, b)", "or(a, b)", NULL, hlo_lower_text, HLO_ELEMENTWISE, NULL},
     {"stablehlo.popcnt", NULL, NULL, NULL, lower_popcnt, HLO_ELEMENTWISE, NULL},
-    {"stablehlo.power", NULL, NULL, NULL, lower_power, HLO_ELEMENTWISE, NULL},
     {"stablehlo.real", NULL, NULL, NULL, lower_real, HLO_ELEMENTWISE, NULL},
     {"stablehlo.reduce_precision", NULL, NULL, NULL, lower_reduce_precision, HLO_ELEMENTWISE, NULL},
     {"stablehlo.remainder", "mod(a, b, fmod=True)", NULL, NULL, hlo_lower_text, HLO_ELEMENTWISE,
@@ -416,7 +458,9 @@ static const hlo_row_t rows[] = {
      "0:a)))",
      NULL, NULL, hlo_lower_text, HLO_ELEMENTWISE, NULL},
     {"stablehlo.round_nearest_even", "round(a)", NULL, NULL, hlo_lower_text, HLO_ELEMENTWISE, NULL},
-    {"stablehlo.rsqrt", "rsqrt(a)", NULL, NULL, hlo_lower_text, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.rsqrt", "rsqrt(a)", NULL,
+     "div(" ROOT_REAL ", " SIZE "); neg(div(" ROOT_IMAGINARY ", " SIZE "))", hlo_lower_text,
+     HLO_ELEMENTWISE, NULL},
     {"stablehlo.select", NULL, NULL, NULL, lower_select, HLO_ELEMENTWISE | HLO_BY_PARTS, NULL},
     {"stablehlo.shift_left", "shift_left(a, b)", NULL, NULL, hlo_lower_text, HLO_ELEMENTWISE, NULL},
     {"stablehlo.shift_right_arithmetic", NULL, NULL, NULL, lower_shift_arithmetic, HLO_ELEMENTWISE,
@@ -428,10 +472,8 @@ static const hlo_row_t rows[] = {
      hlo_lower_text, HLO_ELEMENTWISE, NULL},
     {"stablehlo.sine", "sin(a)", NULL, "mul(sin(a), cosh(b)); mul(cos(a), sinh(b))", hlo_lower_text,
      HLO_ELEMENTWISE, NULL},
-    {"stablehlo.sqrt", "sqrt(a)", NULL,
-     "sqrt(mul(0.5:a, max(0:a, add(sqrt(add(mul(a, a), mul(b, b))), a)))); mul(where(less(b, 0:b), "
-     "-1:b, 1:b), sqrt(mul(0.5:a, max(0:a, sub(sqrt(add(mul(a, a), mul(b, b))), a)))))",
-     hlo_lower_text, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.sqrt", "sqrt(a)", NULL, ROOT_REAL "; " ROOT_IMAGINARY, hlo_lower_text,
+     HLO_ELEMENTWISE, NULL},
     {"stablehlo.subtract", "sub(a, b)", NULL, "sub(a, c); sub(b, d)", hlo_lower_text,
      HLO_ELEMENTWISE, NULL},
     {"stablehlo.tan", "tan(a)", NULL, NULL, hlo_lower_text, HLO_ELEMENTWISE, NULL},

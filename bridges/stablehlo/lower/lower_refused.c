@@ -15,8 +15,6 @@ static const hlo_row_t rows[] = {
     {"stablehlo.collective_broadcast", NULL, NULL, NULL, NULL, 0, DEVICES},
     {"stablehlo.collective_permute", NULL, NULL, NULL, NULL, 0, DEVICES},
     {"stablehlo.cross-replica-sum", NULL, NULL, NULL, NULL, 0, DEVICES},
-    {"stablehlo.dynamic_conv", NULL, NULL, NULL, NULL, 0,
-     "padding that is known only when the program runs: export it with fixed spatial extents"},
     {"stablehlo.einsum", NULL, NULL, NULL, NULL, 0,
      "the specification no longer has it: use dot_general"},
     {"stablehlo.infeed", NULL, NULL, NULL, NULL, 0, HOST},

@@ -248,12 +248,19 @@ static void lower_pad(hlo_lower_t *lower) {
 }
 
 static void lower_dynamic_pad(hlo_lower_t *lower) {
-  int64_t interior[HLO_INTS_MAX];
+  static const int64_t none[HLO_INTS_MAX] = {0};
+  int64_t interior[HLO_INTS_MAX] = {0};
   tenon_edge_t x = hlo_edge(lower, 0);
   int32_t count = hlo_known(lower, 4, interior);
-  for (int32_t i = 0; i < count || i == 0; i++)
-    if (count < 0 || (count && interior[i] != 0))
-      hlo_missing(lower, "interior padding that is not a constant 0");
+  bool is_spread = false;
+  if (hlo_stopped(lower)) return;
+  if (count < 0) hlo_missing(lower, "interior padding that is not a constant");
+  for (int32_t i = 0; i < count; i++)
+    is_spread |= interior[i] != 0;
+  if (count >= 0 && count != hlo_operand_type(lower, 0)->ndim)
+    hlo_wrong(lower, "expected an interior padding for each axis");
+  if (is_spread && !hlo_stopped(lower))
+    x = hlo_pad(lower, x, hlo_edge(lower, 1), none, none, interior, count);
   tenon_edge_t low = hlo_cast(lower, hlo_edge(lower, 2), tenon_dtype(TENON_I64));
   tenon_edge_t high = hlo_cast(lower, hlo_edge(lower, 3), tenon_dtype(TENON_I64));
   tenon_edge_t value = hlo_edge(lower, 1);

@@ -3,7 +3,6 @@
  * tensor is created only if the text has at least one character for each of its elements, so a
  * short text cannot ask for much memory; equal elements are kept once. */
 #include <ctype.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,36 +22,15 @@ static void store_integer(char *to, uint32_t bits, uint64_t value) {
   if (bits == 64) memcpy(to, &value, 8);
 }
 
-/* Rounds a number to `keep` bits of mantissa and stores it in a format with 5 or 8 bits of
- * exponent. */
-static uint16_t half_of(double value, bool is_bfloat) {
-  uint16_t sign = signbit(value) ? 0x8000 : 0;
-  int exponent = 0;
-  int mantissa_bits = is_bfloat ? 7 : 10;
-  int least = is_bfloat ? -126 : -14;
-  uint16_t infinity = is_bfloat ? 0x7F80 : 0x7C00;
-  if (isnan(value)) return (uint16_t)(infinity | (is_bfloat ? 0x40 : 0x200));
-  if (value == 0) return sign;
-  if (isinf(value)) return sign | infinity;
-  (void)frexp(fabs(value), &exponent);
-  exponent--; /* value = 1.m * 2^exponent */
-  int step = (exponent > least ? exponent : least) - mantissa_bits;
-  double scaled = nearbyint(ldexp(fabs(value), -step));
-  uint64_t base = exponent > least ? (uint64_t)(exponent - least) << mantissa_bits : 0;
-  uint64_t bits = base + (uint64_t)scaled;
-  return (uint16_t)(sign | (bits > infinity ? infinity : bits));
-}
-
 static bool store_float(char *to, tenon_dtype_t dtype, double value) {
   float single = (float)value;
-  uint16_t half;
+  uint16_t narrow;
   if (tenon_dtype_id(dtype) == TENON_F32) {
     memcpy(to, &single, sizeof single);
   } else if (tenon_dtype_id(dtype) == TENON_F64) {
     memcpy(to, &value, sizeof value);
-  } else if (dtype.bits == 16) {
-    half = half_of(value, dtype.code == 4);
-    memcpy(to, &half, sizeof half);
+  } else if (hlo_narrow_float(dtype, value, &narrow)) {
+    store_integer(to, dtype.bits, narrow);
   } else {
     return false;
   }
@@ -72,7 +50,7 @@ static void parse_scalar(hlo_cursor_t *cursor, tenon_dtype_t dtype, char *to) {
   memcpy(word, at, size);
   word[size] = 0;
   bool is_hex = strncmp(word, "0x", 2) == 0 || strncmp(word, "0X", 2) == 0;
-  bool is_float = dtype.code == 2 || dtype.code == 4;
+  bool is_float = dtype.code == 2 || dtype.code == 4 || (dtype.code >= 7 && dtype.code <= 14);
   bool is_stored = true;
   if (dtype.code == 6 && (strcmp(word, "true") == 0 || strcmp(word, "false") == 0)) {
     *to = word[0] == 't';

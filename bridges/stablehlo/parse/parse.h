@@ -17,6 +17,11 @@ void hlo_parse_signature(hlo_cursor_t *cursor, hlo_list_t *operands, hlo_list_t 
 /* Reads `dense<...>` or `dense_resource<...>`; the type follows after a colon. */
 void hlo_parse_dense(hlo_cursor_t *cursor, hlo_attr_t *attr);
 
+/* narrow.c */
+
+/* Rounds a number to a float of 8 or 16 bits. Returns false if the dtype is none. */
+bool hlo_narrow_float(tenon_dtype_t dtype, double value, uint16_t *out_bits);
+
 /* attribute.c */
 
 void hlo_parse_attr(hlo_cursor_t *cursor, hlo_attr_t *attr);
