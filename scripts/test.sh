@@ -176,7 +176,7 @@ run_jax() {
 run_stablehlo() {
   lacks_python_package && return
   [ -x .venv-jax/bin/python ] || { skip_suite ".venv-jax is missing (make test makes it)" && return; }
-  run_parts stablehlo .venv-jax/bin/python tests/adapters/stablehlo{,_bytecode,_source}_test.py
+  run_parts stablehlo .venv-jax/bin/python tests/adapters/stablehlo{,_bytecode,_source,_large}_test.py
 }
 run_mxnet() {
   local log=$logs/mxnet-parts.log part parts=(tests/adapters/mxnet_*_test.py)

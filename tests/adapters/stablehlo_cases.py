@@ -86,6 +86,7 @@ def movement():
         "constants of integers": (lambda: (np.array([[1, -2], [3, 4]], np.int8), np.zeros((0, 3), np.float32),
                                            np.array([True, False, True])), ()),
         "large constants": (lambda a: a @ floats(6, 400), (x,)),
+        "large constants of bools": (lambda a: jnp.where(np.tril(np.ones((40, 40), bool)), a[0, 0], a[1, 1]), (x,)),
         "special constants": (lambda: np.array([np.nan, np.inf, -np.inf, -0.0, 1e-40], np.float32), ()),
         "half constants": (lambda: (np.array([1.1, -65504, 6e-8, np.inf], np.float16), jnp.array([1.1, 3e38, -1e-40], jnp.bfloat16).astype(np.float32)), ()),
         "iota": (lambda: (lax.broadcasted_iota(np.int32, (3, 4), 1), lax.iota(np.float32, 5)), ()),

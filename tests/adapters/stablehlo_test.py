@@ -219,6 +219,10 @@ TEXTS = {  # what JAX does not print: a program, its inputs, and its results
                   + '{-#\n  dialect_resources: {\n    builtin: {\n      weights: "0x040000000000803F0000004000004040"\n    }\n  }\n#-}\n', [], [np.array([1, 2, 3], np.float32)]),
     "bytes": (module('%c = stablehlo.constant dense<"0x0000803F0000004000004040"> : tensor<3xf32>', 'return %c : tensor<3xf32>', arguments="", results="tensor<3xf32>"),
               [], [np.array([1, 2, 3], np.float32)]),
+    "bytes and bits of bools": (module(f'%c = stablehlo.constant dense<"0x{"0100FF" * 3}00"> : tensor<10xi1>', '%d = stablehlo.constant dense<"0x6D03"> : tensor<10xi1>',
+                                       '%e = stablehlo.constant dense<"0xFF"> : tensor<10xi1>', "return %c, %d, %e : tensor<10xi1>, tensor<10xi1>, tensor<10xi1>",
+                                       arguments="", results="tensor<10xi1>, tensor<10xi1>, tensor<10xi1>"),
+                                [], [np.array([1, 0, 1] * 3 + [0], bool), np.array([1, 0, 1, 1, 0, 1, 1, 0, 1, 1], bool), np.ones(10, bool)]),
     "aliases": ("#axes = array<i64: 1, 0>\n!matrix = tensor<2x3xf32>\n" + module(
         '%r = "stablehlo.transpose"(%a) <{permutation = #axes}> : (!matrix) -> tensor<3x2xf32>', "return %r : tensor<3x2xf32>",
         arguments="%a: !matrix", results="tensor<3x2xf32>"), [X], [X.T]),

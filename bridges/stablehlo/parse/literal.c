@@ -166,7 +166,8 @@ static void parse_bytes(hlo_cursor_t *cursor, const hlo_type_t *type, size_t ski
                 "the bytes of a constant do not match its type: the file is damaged");
 }
 
-/* Reads bools in hexadecimal, which have one bit for each element. */
+/* Reads bools in hexadecimal. Older versions of MLIR write one bit for each element, newer ones one
+ * byte. */
 static void parse_bits(hlo_cursor_t *cursor, const hlo_type_t *type, hlo_attr_t *attr) {
   const char *digits = cursor->at + 3;
   int64_t count = element_count(type);
@@ -182,11 +183,15 @@ static void parse_bits(hlo_cursor_t *cursor, const hlo_type_t *type, hlo_attr_t 
   attr->tensor = attr->is_splat ? take_tensor(cursor, type->dtype, 0, NULL)
                                 : take_tensor(cursor, type->dtype, type->ndim, type->dims);
   if (!bits || !attr->tensor) return;
+  char *elements = attr->tensor->data;
   if (attr->is_splat) {
-    *(char *)attr->tensor->data = one[0] != 0;
+    *elements = one[0] != 0;
   } else if (decode_bytes(digits, cursor->end, bits, size)) {
     for (int64_t i = 0; i < count; i++)
-      ((char *)attr->tensor->data)[i] = bits[i / 8] >> (i % 8) & 1;
+      elements[i] = bits[i / 8] >> (i % 8) & 1;
+  } else if (decode_bytes(digits, cursor->end, elements, (size_t)count)) {
+    for (int64_t i = 0; i < count; i++)
+      elements[i] = elements[i] != 0;
   } else {
     hlo_fail_at(cursor, cursor->at,
                 "the bytes of a constant do not match its type: the file is damaged");
