@@ -296,6 +296,17 @@ MESSAGES = {  # a program, and what the message about it says
     "huge extents": (module("return %a : tensor<9999999999x9999999999xf32>", arguments="%a: tensor<9999999999x9999999999xf32>"), r"more than 2\^59 elements"),
     "an element type": (module("return %a : tensor<3xi4>", arguments="%a: tensor<3xi4>"), r"the element type i4 is not supported"),
     "no rank": (module("return %a : tensor<*xf32>", arguments="%a: tensor<*xf32>"), r"a tensor without a rank is not supported"),
+    "narrow floats in another precision": (module("%b = stablehlo.reduce_precision %a, format = e3m2 : tensor<2xf8E4M3>", "return %b : tensor<2xf8E4M3>",
+                                                  arguments="%a: tensor<2xf8E4M3>", results="tensor<2xf8E4M3>"), r"expected an operand of f16, bf16, f32 or f64, found f8e4m3"),
+    "a format without bits": (module("%b = stablehlo.reduce_precision %a, format = e0m2 : tensor<2x3xf32>", "return %b : tensor<2x3xf32>"),
+                              r"expected a format from e1m0 to e11m52, found e0m2"),
+    "a token for a matrix": (module("%k = stablehlo.create_token : !stablehlo.token", '%b = "stablehlo.triangular_solve"(%k, %a) <{left_side = true, lower = true, '
+                                    "unit_diagonal = false, transpose_a = #stablehlo<transpose NO_TRANSPOSE>}> : (!stablehlo.token, tensor<2x3xf32>) -> tensor<2x3xf32>",
+                                    "return %b : tensor<2x3xf32>"), r"stablehlo.triangular_solve: expected tensors"),
+    "a padding that is not known": (module('%r = "stablehlo.dynamic_conv"(%a, %w, %p) <{dimension_numbers = #stablehlo.conv<[b, 0, f]x[0, i, o]->[b, 0, f]>, '
+                                           "feature_group_count = 1 : i64, batch_group_count = 1 : i64}> : (tensor<1x3x1xf32>, tensor<2x1x1xf32>, tensor<1x2xi64>) -> "
+                                           "tensor<1x?x1xf32>", "return %r : tensor<1x?x1xf32>", arguments="%a: tensor<1x3x1xf32>, %w: tensor<2x1x1xf32>, %p: tensor<1x2xi64>",
+                                           results="tensor<1x?x1xf32>"), r"stablehlo.dynamic_conv: padding that is known only when the program runs"),
     "recursion": (module("%b = call @main(%a) : (tensor<2x3xf32>) -> tensor<2x3xf32>", "return %b : tensor<2x3xf32>"), r"recursion is not supported"),
     "an absent function": (module("%b = call @f(%a) : (tensor<2x3xf32>) -> tensor<2x3xf32>", "return %b : tensor<2x3xf32>"), r"the function @f does not exist"),
     "an operation of no library": (module('%b = "our.gelu"(%a) : (tensor<2x3xf32>) -> tensor<2x3xf32>', "return %b : tensor<2x3xf32>"),

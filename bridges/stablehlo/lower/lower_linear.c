@@ -179,6 +179,7 @@ static void lower_solve(hlo_lower_t *lower) {
   const hlo_bound_t *right = hlo_operand(lower, 1);
   matrix_t a = {left->edge, left->imaginary};
   matrix_t b = {right->edge, right->imaginary};
+  if (a.real == EDGE_NONE || b.real == EDGE_NONE) hlo_wrong(lower, "expected tensors");
   if ((a.imaginary == EDGE_NONE) != (b.imaginary == EDGE_NONE))
     hlo_wrong(lower, "only one operand is complex");
   if (strcmp(transpose, "ADJOINT") == 0 && a.imaginary != EDGE_NONE)

@@ -259,6 +259,8 @@ static tenon_edge_t half_of_pairs(hlo_lower_t *lower, tenon_edge_t pairs, int in
 static void bitcast_complex(hlo_lower_t *lower, tenon_dtype_t from, tenon_dtype_t to) {
   const hlo_bound_t *x = hlo_operand(lower, 0);
   tenon_dtype_t part = hlo_part_dtype(to);
+  if (!hlo_stopped(lower) && x->imaginary == EDGE_NONE)
+    hlo_wrong(lower, "expected complex numbers");
   if (hlo_stopped(lower)) return;
   if (from.bits == to.bits) {
     hlo_give_bound(lower, 0, hlo_complex(x->edge, x->imaginary));
@@ -366,6 +368,12 @@ static void lower_reduce_precision(hlo_lower_t *lower) {
   }
   const char *own = tenon_dtype_name(hlo_result_type(lower, 0)->dtype);
   if (hlo_stopped(lower)) return;
+  tenon_dtype_t dtype = hlo_dtype(lower, x);
+  if (!hlo_is_float(dtype) || dtype.bits < 16) {
+    hlo_wrong(lower, "expected an operand of f16, bf16, f32 or f64, found %s",
+              tenon_dtype_name(dtype));
+    return;
+  }
   if (exponent < 1 || exponent > 11 || mantissa < 0 || mantissa > 52) {
     hlo_wrong(lower, "expected a format from e1m0 to e11m52, found e%dm%d", exponent, mantissa);
     return;
