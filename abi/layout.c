@@ -522,7 +522,7 @@ FIELD(tenon_bridge_call_t, phase, 4, 4, uint32_t);
 FIELD(tenon_bridge_call_t, host, 8, 8, const tenon_host_t *);
 FIELD(tenon_bridge_call_t, path, 16, 8, const char *);
 FIELD(tenon_bridge_call_t, folder, 24, 8, const char *);
-SIZE(tenon_bridge_table_t, 56);
+SIZE(tenon_bridge_table_t, 64);
 FIELD(tenon_bridge_table_t, size, 0, 4, uint32_t);
 FIELD(tenon_bridge_table_t, abi, 4, 4, uint32_t);
 FIELD(tenon_bridge_table_t, name, 8, 8, const char *);
@@ -531,6 +531,7 @@ FIELD(tenon_bridge_table_t, inspect, 24, 8, tenon_status_t (*)(tenon_bridge_call
 FIELD(tenon_bridge_table_t, open, 32, 8, tenon_status_t (*)(tenon_bridge_call_t *, tenon_bridged_t *));
 FIELD(tenon_bridge_table_t, suffixes, 40, 8, const char *const *);
 FIELD(tenon_bridge_table_t, read, 48, 8, tenon_status_t (*)(tenon_bridge_call_t *, const tenon_graph_t **));
+FIELD(tenon_bridge_table_t, write, 56, 8, tenon_status_t (*)(tenon_bridge_call_t *, const tenon_graph_t *));
 SIZE(tenon_bridged_t, 32);
 FIELD(tenon_bridged_t, size, 0, 4, uint32_t);
 FIELD(tenon_bridged_t, reserved, 4, 4, uint32_t);
@@ -1128,6 +1129,7 @@ FUNCTION_IS(tenon_gradients, tenon_status_t (tenon_tensor_t *const *, tenon_tens
 FUNCTION_IS(tenon_graph_apply, tenon_status_t (const tenon_graph_t *, const char *, const tenon_option_t *, int32_t, tenon_graph_t **));
 FUNCTION_IS(tenon_graph_dump, tenon_status_t (const tenon_graph_t *, char **));
 FUNCTION_IS(tenon_graph_edge, tenon_status_t (const tenon_graph_t *, tenon_edge_t, tenon_graph_edge_t *, char **));
+FUNCTION_IS(tenon_graph_export, tenon_status_t (const tenon_graph_t *, const char *));
 FUNCTION_IS(tenon_graph_input, tenon_status_t (const tenon_graph_t *, int32_t, tenon_port_t *));
 FUNCTION_IS(tenon_graph_input_count, int32_t (const tenon_graph_t *));
 FUNCTION_IS(tenon_graph_load, tenon_status_t (const char *, const tenon_import_t *, tenon_graph_t **));

@@ -3,7 +3,8 @@
  *
  * A bridge is a library that reads files of another system: operator libraries and models.
  * tenon_library_load and tenon_graph_load pass a file of a foreign format to the bridge that
- * recognises it, so that the file loads like one of Tenon's own.
+ * recognises it, so that the file loads like one of Tenon's own.  A bridge may also write models
+ * for tenon_graph_export.
  *
  * A bridge declares one item before its first operator: TENON_BRIDGE(&table).  The host finds
  * bridges in the folder `bridges` next to libtenon, in lib/tenon/bridges, and in the folders that
@@ -67,6 +68,14 @@ typedef struct tenon_bridge_table_t {
    * Ownership: the host receives a reference to the graph.
    * Threads: any thread. */
   tenon_status_t (*read)(tenon_bridge_call_t *call, const tenon_graph_t **out_graph);
+
+  /* Writes a model to the new file call->path, whose name ends with one of `suffixes`.  NULL: the
+   * bridge writes no models.
+   * Arguments: a graph with inferred types.  Everything in it that does not depend on inputs is a
+   * constant.
+   * Errors: as for `read`.  What the bridge has written of the file is then removed.
+   * Threads: any thread. */
+  tenon_status_t (*write)(tenon_bridge_call_t *call, const tenon_graph_t *graph);
 } tenon_bridge_table_t;
 
 /* clang-format off */

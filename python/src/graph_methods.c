@@ -85,6 +85,16 @@ static PyObject *graph_save(PyObject *self, PyObject *path) {
   Py_RETURN_NONE;
 }
 
+static PyObject *graph_export(PyObject *self, PyObject *path) {
+  PyObject *bytes = NULL;
+  tenon_status_t status;
+  if (!PyUnicode_FSConverter(path, &bytes)) return NULL;
+  Py_BEGIN_ALLOW_THREADS status = tenon_graph_export(graph_of(self), PyBytes_AsString(bytes));
+  Py_END_ALLOW_THREADS Py_DECREF(bytes);
+  if (status != TENON_OK) return raise_status(status);
+  Py_RETURN_NONE;
+}
+
 static PyMethodDef graph_methods[] = {
     {"text", graph_text, METH_NOARGS,
      "text()\n--\n\nReturns the graph as text: its nodes, values and constants."},
@@ -97,6 +107,11 @@ static PyMethodDef graph_methods[] = {
      "same graph. Each operator becomes a node of domain NAMESPACE and type NAME, each constant an "
      "initialiser.\n\nRaises an error if ONNX cannot express the graph; an existing file is then "
      "left unchanged."},
+    {"export", graph_export, METH_O,
+     "export(path)\n--\n\nWrites the graph for other systems, in the standard operators of the "
+     "format that the end of the path names: .onnx, .mlir or .stablehlo. Operators of libraries "
+     "stay custom operators.\n\nRaises an error that lists the nodes that the format cannot "
+     "express; an existing file is then left unchanged."},
     {"compile", (PyCFunction)(void (*)(void))graph_compile, METH_VARARGS | METH_KEYWORDS,
      "compile(device=None, *, pins=None, claims=None, plain=False, record=False)\n--\n\nCompiles "
      "the graph and returns an Executable.\n\ndevice: \"cpu\", \"opencl:0\", ..., or a list of "

@@ -78,14 +78,40 @@ const tenon_bridge_table_t *tn_bridge_of_library(const tn_file_t *file) {
   return NULL;
 }
 
+static bool has_suffix(const tenon_bridge_table_t *table, const char *path) {
+  const size_t size = strlen(path);
+  for (const char *const *end = table->suffixes; end && *end; end++)
+    if (size >= strlen(*end) && strcmp(path + size - strlen(*end), *end) == 0) return true;
+  return false;
+}
+
 const tenon_bridge_table_t *tn_bridge_of_model(const char *path) {
   const tenon_bridge_table_t *table;
-  const size_t size = strlen(path);
   ensure_bridges_open();
   for (size_t i = 0; (table = tn_registry_bridge(i)); i++)
-    for (const char *const *end = table->read ? table->suffixes : NULL; end && *end; end++)
-      if (size >= strlen(*end) && strcmp(path + size - strlen(*end), *end) == 0) return table;
+    if (table->read && has_suffix(table, path)) return table;
   return NULL;
+}
+
+/* Whether a bridge writes models; tables of older bridges end before this field. */
+static bool writes_models(const tenon_bridge_table_t *table) {
+  return TENON_HAS(table, write) && table->write;
+}
+
+const tenon_bridge_table_t *tn_bridge_that_writes(const char *path) {
+  const tenon_bridge_table_t *table;
+  ensure_bridges_open();
+  for (size_t i = 0; (table = tn_registry_bridge(i)); i++)
+    if (writes_models(table) && has_suffix(table, path)) return table;
+  return NULL;
+}
+
+void tn_bridges_written(tn_text_t *text) {
+  const tenon_bridge_table_t *table;
+  ensure_bridges_open();
+  for (size_t i = 0; (table = tn_registry_bridge(i)); i++)
+    for (const char *const *end = writes_models(table) ? table->suffixes : NULL; end && *end; end++)
+      tn_text_add(text, ", %s", *end);
 }
 
 void tn_bridges_report(tn_text_t *text) {

@@ -13,6 +13,10 @@
 const tenon_bridge_table_t *tn_bridge_of_library(const tn_file_t *file);
 /* Returns: the bridge that recognises a model by the suffix of its name, or NULL. */
 const tenon_bridge_table_t *tn_bridge_of_model(const char *path);
+/* Returns: the bridge that writes models whose names end like `path`, or NULL. */
+const tenon_bridge_table_t *tn_bridge_that_writes(const char *path);
+/* Adds ", .suffix" for each ending of the models that bridges write. */
+void tn_bridges_written(tn_text_t *text);
 /* Returns: why bridges could not be opened, one line each; "" if all could. */
 const char *tn_bridges_refused(void);
 /* Adds the names of the bridges and the reasons why others could not be opened. */

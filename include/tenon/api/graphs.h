@@ -45,6 +45,18 @@ TENON_API tenon_status_t tenon_graph_read(const void *data, uint64_t size,
  * remains unchanged after an error. */
 TENON_API tenon_status_t tenon_graph_save(const tenon_graph_t *graph, const char *path);
 
+/* Writes a graph for other systems, in the standard operators of the format that the end of `path`
+ * names: `.onnx`, or a format whose bridge writes models, such as `.mlir`.
+ *
+ * Operators of other namespaces than `core` become custom operators of the format.  What does not
+ * depend on inputs is computed and written as constants, and numbers in attributes are rounded as
+ * the format requires, so tenon_graph_load gives a graph that computes the same but is not equal.
+ *
+ * Errors: TENON_INVALID: no format has this ending; TENON_UNIMPLEMENTED: operators that the format
+ * cannot express, all of them, with their nodes.  An existing file at `path` is replaced
+ * atomically, and remains unchanged after an error. */
+TENON_API tenon_status_t tenon_graph_export(const tenon_graph_t *graph, const char *path);
+
 /* ---- inspection ------------------------------------------------------------------------------ */
 
 TENON_API void tenon_graph_retain(const tenon_graph_t *graph);

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "import/onnx/import.h"
+#include "import/onnx/standard.h"
 
 /* A graph that is being written. */
 typedef struct tn_written_t {
@@ -24,29 +25,38 @@ typedef struct tn_written_t {
 
 /* Names of values */
 
-static tenon_status_t take_name(tn_export_t *export, const char *name, char **out_name) {
+static tenon_status_t keep_name(tn_export_t *export, tn_map_t *names, const char *name,
+                                char **out_name) {
   size_t size = strlen(name);
   *out_name = tn_arena_text(&export->arena, name, size);
-  return *out_name && tn_map_put(&export->names, name, size, export) ? TENON_OK
-                                                                     : tn_no_memory("a name", size);
+  return *out_name && tn_map_put(names, name, size, export) ? TENON_OK
+                                                            : tn_no_memory("a name", size);
+}
+
+static tenon_status_t take_name(tn_export_t *export, const char *name, char **out_name) {
+  return keep_name(export, &export->names, name, out_name);
 }
 
 static bool is_name_taken(const tn_export_t *export, const char *name) {
   return tn_map_get(&export->names, name, strlen(name)) != NULL;
 }
 
-/* Creates a name that no value of any graph has yet: `name` itself or one derived from it. */
-static tenon_status_t make_name(tn_export_t *export, const char *name, char **out_name) {
+static tenon_status_t make_name(tn_export_t *export, tn_map_t *names, const char *name,
+                                char **out_name) {
   tn_text_t text = {0};
   tn_text_add(&text, "%s", name);
-  while (!text.failed && is_name_taken(export, tn_text_get(&text))) {
+  while (!text.failed && tn_map_get(names, tn_text_get(&text), text.size)) {
     tn_text_clear(&text);
     tn_text_add(&text, "%s_%zu", name, ++export->made);
   }
   tenon_status_t status = text.failed ? tn_no_memory("a name", strlen(name))
-                                      : take_name(export, tn_text_get(&text), out_name);
+                                      : keep_name(export, names, tn_text_get(&text), out_name);
   tn_text_clear(&text);
   return status;
+}
+
+tenon_status_t tn_export_name(tn_export_t *export, const char *name, char **out_name) {
+  return make_name(export, &export->names, name, out_name);
 }
 
 /* Names the inputs and outputs. In the model's graph they keep their names. A value that is an
@@ -57,7 +67,7 @@ static tenon_status_t name_ports(tn_export_t *export, tn_written_t *g, bool is_b
   char **names = g->names;
   for (size_t i = 0; i < graph->input_count; i++) {
     tenon_edge_t edge = graph->inputs[i];
-    TN_TRY((is_body ? make_name : take_name)(export, graph->edges[edge].name, &names[edge]));
+    TN_TRY((is_body ? tn_export_name : take_name)(export, graph->edges[edge].name, &names[edge]));
   }
   for (size_t i = 0; i < graph->output_count; i++) {
     tenon_edge_t edge = graph->outputs[i];
@@ -70,7 +80,7 @@ static tenon_status_t name_ports(tn_export_t *export, tn_written_t *g, bool is_b
           TENON_INVALID,
           "output '%s' has the name of an input, but is another value: rename one of them", name);
     char **kept = names[edge] ? &g->aliases[i] : &names[edge];
-    TN_TRY((is_body ? make_name : take_name)(export, name, kept));
+    TN_TRY((is_body ? tn_export_name : take_name)(export, name, kept));
   }
   return TENON_OK;
 }
@@ -79,7 +89,7 @@ static tenon_status_t name_ports(tn_export_t *export, tn_written_t *g, bool is_b
 
 static tenon_status_t edge_name(tn_export_t *export, tn_written_t *g, tenon_edge_t edge,
                                 const char **out_name) {
-  if (!g->names[edge]) TN_TRY(make_name(export, g->graph->edges[edge].name, &g->names[edge]));
+  if (!g->names[edge]) TN_TRY(tn_export_name(export, g->graph->edges[edge].name, &g->names[edge]));
   *out_name = g->names[edge];
   return TENON_OK;
 }
@@ -154,7 +164,9 @@ static tenon_status_t write_node(tn_export_t *export, tn_written_t *g, const tn_
   for (uint32_t i = schema->attr_count; i-- > 0;)
     TN_TRY(tn_export_attr(export, &schema->attrs[i], &node->attrs[i]));
   tn_write_text(w, 4, schema->name);
-  tn_write_text(w, 3, node->name);
+  char *node_name = (char *)(uintptr_t)node->name;
+  if (export->is_standard) TN_TRY(make_name(export, &export->node_names, node->name, &node_name));
+  tn_write_text(w, 3, node_name);
   for (int32_t o = node->output_count; o-- > 0;) {
     TN_TRY(edge_name(export, g, node->outputs[o], &name));
     tn_write_text(w, 2, name);
@@ -171,6 +183,67 @@ static void write_alias(tn_writer_t *w, const char *from, const char *to) {
   tn_write_text(w, 2, to);
   tn_write_text(w, 1, from);
   tn_write_message(w, 1, before);
+}
+
+/* Standard operators */
+
+static bool is_core(const tenon_op_t *op) { return strcmp(op->schema.ns, "core") == 0; }
+
+/* Reports all nodes of core operators that ONNX cannot express. */
+static tenon_status_t check_standard(tn_export_t *export, const tenon_graph_t *graph) {
+  tn_text_t missing = {0};
+  tn_standard_match_t match;
+  for (size_t n = 0; n < graph->node_count; n++) {
+    const tn_node_t *node = &graph->nodes[n];
+    tn_text_t why = {0};
+    if (!is_core(node->op)) continue;
+    if (!tn_standard_match(node, &match, &why))
+      tn_text_add(&missing, "\n  node '%.100s' (%s): %s", node->name, node->op->name,
+                  tn_text_get(&why));
+    else if (match.since > export->operator_set)
+      export->operator_set = match.since;
+    tn_text_clear(&why);
+  }
+  if (!missing.size && !missing.failed) return TENON_OK;
+  tenon_status_t status =
+      tn_fail(TENON_UNIMPLEMENTED,
+              "nodes that ONNX's operators cannot express:%s\nsave the graph with tenon_graph_save "
+              "(Graph.save in Python), which keeps Tenon's operators, or write the model without "
+              "these nodes",
+              tn_text_get(&missing));
+  tn_text_clear(&missing);
+  return status;
+}
+
+/* Writes a node of a core operator as nodes of ONNX's own operators. */
+static tenon_status_t write_standard(tn_export_t *export, tn_written_t *g, const tn_node_t *node) {
+  tn_standard_match_t match;
+  char *node_name = NULL;
+  tn_text_t why = {0};
+  size_t count = 0;
+  for (uint32_t i = 0; i < node->op->input_count; i++)
+    count += (size_t)node->operands[i].count;
+  const char **inputs = tn_arena_array(&export->arena, count + 1, sizeof *inputs);
+  const char **next = inputs;
+  const char **outputs =
+      tn_arena_array(&export->arena, (size_t)node->output_count + 1, sizeof *outputs);
+  if (!inputs || !outputs) return tn_no_memory("a node", count);
+  TN_TRY(make_name(export, &export->node_names, node->name, &node_name));
+  const tn_standard_t site = {export, g->graph, node, &match, node_name, inputs, outputs};
+  if (!tn_standard_match(node, &match, &why)) {
+    tenon_status_t status = tn_fail(TENON_UNIMPLEMENTED, "%s", tn_text_get(&why));
+    tn_text_clear(&why);
+    return status;
+  }
+  for (uint32_t i = 0; i < node->op->input_count; i++)
+    for (int32_t k = 0; k < node->operands[i].count; k++)
+      TN_TRY(edge_name(export, g, node->operands[i].edges[k], next++));
+  for (int32_t o = 0; o < node->output_count; o++) {
+    outputs[o] = "";
+    if (o == 0 || g->uses[node->outputs[o]])
+      TN_TRY(edge_name(export, g, node->outputs[o], &outputs[o]));
+  }
+  return tn_standard_write(&site);
 }
 
 static tenon_status_t note_domain(tn_export_t *export, const tenon_op_t *op) {
@@ -239,8 +312,10 @@ static tenon_status_t write_graph(tn_export_t *export, tn_written_t *g, const ch
     if (g->aliases[i]) write_alias(w, g->names[g->graph->outputs[i]], g->aliases[i]);
   for (size_t n = g->graph->node_count; n-- > 0;) {
     const tn_node_t *node = &g->graph->nodes[n];
-    TN_TRY(note_domain(export, node->op));
-    tenon_status_t status = write_node(export, g, node);
+    bool is_standard = export->is_standard && is_core(node->op);
+    if (!is_standard) TN_TRY(note_domain(export, node->op));
+    tenon_status_t status =
+        is_standard ? write_standard(export, g, node) : write_node(export, g, node);
     if (status != TENON_OK)
       return tn_prefix(status, "node '%.200s' (%s): ", node->name, node->op->name);
   }
@@ -272,11 +347,13 @@ tenon_status_t tn_export_graph(tn_export_t *export, uint32_t field, const char *
 
 /* The model */
 
-/* IR 10 belongs to ONNX 1.16, the first version with overloads. Operator set 21 belongs to it, of
- * which only Identity is used. */
+/* IR 10 belongs to ONNX 1.16, the first version with overloads, and operator set 21 belongs to it.
+ * Newer sets need IR 11. */
 enum {
   IR_VERSION = 10,
   OPERATOR_SET = 21,
+  NEWER_IR_VERSION = 11,
+  NEWER_OPERATOR_SET = 23,
 };
 
 static void write_opset(tn_writer_t *w, const char *domain, int64_t version) {
@@ -307,27 +384,38 @@ static tenon_status_t write_model(tn_export_t *export, const tenon_graph_t *grap
   TN_TRY(write_message(export, 7, *graph->name ? graph->name : "graph", graph, false));
   for (tn_domain_t *domain = export->domains; domain; domain = domain->next)
     write_opset(w, domain->name, domain->version);
-  write_opset(w, "", OPERATOR_SET);
+  write_opset(w, "", export->operator_set);
   tn_write_text(w, 3, tenon_version());
   tn_write_text(w, 2, "tenon");
-  tn_write_int(w, 1, IR_VERSION);
+  tn_write_int(w, 1, export->operator_set < NEWER_OPERATOR_SET ? IR_VERSION : NEWER_IR_VERSION);
   if (export->is_aligned)
     /* Field 6 is doc_string. The alignment counts from the end of the file. */
     tn_write_padding(w, 6, 0, TN_EXPORT_ALIGNMENT);
   return w->status;
 }
 
-tenon_status_t tenon_graph_save(const tenon_graph_t *graph, const char *path) {
-  tn_export_t export = {0};
+static tenon_status_t save_model(const tenon_graph_t *graph, const char *path, bool is_standard) {
+  tn_export_t export = {.is_standard = is_standard, .operator_set = OPERATOR_SET};
   const char *slash = strrchr(path, '/');
-  TN_TRY(tenon_start());
-  tenon_status_t status = write_model(&export, graph);
+  tenon_status_t status = TENON_OK;
+  if (is_standard) status = check_standard(&export, graph);
+  if (status == TENON_OK) status = write_model(&export, graph);
   if (status != TENON_OK)
     status = tn_prefix(status, "%.300s: ", slash ? slash + 1 : path);
   else
     status = tn_file_replace(path, tn_writer_get(&export.writer), export.writer.size, 0666);
   tn_writer_clear(&export.writer);
   tn_map_clear(&export.names);
+  tn_map_clear(&export.node_names);
   tn_arena_clear(&export.arena);
   return status;
+}
+
+tenon_status_t tenon_graph_save(const tenon_graph_t *graph, const char *path) {
+  TN_TRY(tenon_start());
+  return save_model(graph, path, false);
+}
+
+tenon_status_t tn_onnx_save_standard(const tenon_graph_t *graph, const char *path) {
+  return save_model(graph, path, true);
 }

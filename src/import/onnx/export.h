@@ -24,17 +24,30 @@ typedef struct tn_export_t {
   tn_writer_t writer;
   tn_arena_t arena;
   tn_map_t names; /* names of values in all graphs, which ONNX requires to be unique */
-  size_t made;    /* counter for generated names */
+  /* Names of nodes in a model of standard operators: other runtimes require that each is unique. */
+  tn_map_t node_names;
+  size_t made; /* counter for generated names */
   tn_domain_t *domains;
   int depth; /* nesting of graphs in attributes */
   /* The elements of some tensor are aligned to TN_EXPORT_ALIGNMENT, counted from the end of the
    * file. */
   bool is_aligned;
+  /* Core operators become ONNX's own (standard.h), of this operator set at least. */
+  bool is_standard;
+  bool has_short_floats; /* attributes that are numbers have 32 bits */
+  int64_t operator_set;
 } tn_export_t;
+
+/* Creates a name that no value of any graph has yet: `name` itself or one derived from it. */
+tenon_status_t tn_export_name(tn_export_t *export, const char *name, char **out_name);
 
 /* Writes an attribute of a node; writes nothing if it is absent. */
 tenon_status_t tn_export_attr(tn_export_t *export, const tn_argument_t *attr,
                               const tenon_value_t *value);
+/* Writes an attribute of ONNX's own operator. `choice` is the value if it has another name in ONNX,
+ * else "". */
+tenon_status_t tn_export_standard_attr(tn_export_t *export, const char *name, const char *choice,
+                                       const tn_argument_t *attr, const tenon_value_t *value);
 /* Writes a graph in an attribute. */
 tenon_status_t tn_export_graph(tn_export_t *export, uint32_t field, const char *name,
                                const tenon_graph_t *graph);
@@ -44,5 +57,11 @@ tenon_status_t tn_export_tensor(tn_export_t *export, uint32_t field, const char 
 /* Writes a ValueInfoProto, the dtype and extents of an edge. axes NULL: the inferred extents. */
 tenon_status_t tn_export_value(tn_export_t *export, uint32_t field, const tenon_graph_t *graph,
                                tenon_edge_t index, const char *name, const tenon_axis_t *axes);
+
+/* Writes a graph whose types are inferred as a model of ONNX's own operators and of operators of
+ * custom domains.
+ *
+ * Errors: UNIMPLEMENTED: the nodes of core operators that ONNX cannot express, all of them. */
+tenon_status_t tn_onnx_save_standard(const tenon_graph_t *graph, const char *path);
 
 #endif

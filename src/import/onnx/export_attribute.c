@@ -24,11 +24,16 @@ static bool is_float(double number) {
   return memcmp(&back, &number, sizeof back) == 0;
 }
 
+/* A model of standard operators states numbers with 32 bits, as ONNX does. */
+static bool is_written_as_float(const tn_export_t *export, double number) {
+  return export->has_short_floats || is_float(number);
+}
+
 static tenon_status_t write_floats(tn_export_t *export, const tenon_value_t *value,
                                    int64_t *out_type) {
   bool fit = true;
   for (uint32_t i = 0; i < value->count; i++)
-    fit = fit && is_float(value->as.floats[i]);
+    fit = fit && is_written_as_float(export, value->as.floats[i]);
   *out_type = fit ? TN_ATTRIBUTE_FLOATS : TN_ATTRIBUTE_TENSOR;
   if (!fit) return write_numbers(export, TENON_F64, 1, value->count, value->as.floats);
   for (uint32_t i = value->count; i-- > 0;)
@@ -63,7 +68,8 @@ static tenon_status_t write_device(tn_writer_t *w, tenon_device_t device) {
 
 static tenon_status_t write_float(tn_export_t *export, const tenon_value_t *value,
                                   int64_t *out_type) {
-  *out_type = is_float(value->as.f) ? TN_ATTRIBUTE_FLOAT : TN_ATTRIBUTE_TENSOR;
+  *out_type = TN_ATTRIBUTE_TENSOR;
+  if (is_written_as_float(export, value->as.f)) *out_type = TN_ATTRIBUTE_FLOAT;
   if (*out_type == TN_ATTRIBUTE_TENSOR) return write_numbers(export, TENON_F64, 0, 1, &value->as.f);
   tn_write_float(&export->writer, 2, (float)value->as.f);
   return TENON_OK;
@@ -145,6 +151,25 @@ tenon_status_t tn_export_attr(tn_export_t *export, const tn_argument_t *attr,
   if (status != TENON_OK) return tn_prefix(status, "attribute '%s': ", attr->name);
   tn_write_int(w, 20, type);
   tn_write_text(w, 1, attr->name);
+  tn_write_message(w, 5, before);
+  return w->status;
+}
+
+tenon_status_t tn_export_standard_attr(tn_export_t *export, const char *name, const char *choice,
+                                       const tn_argument_t *attr, const tenon_value_t *value) {
+  tn_writer_t *w = &export->writer;
+  size_t before = w->size;
+  int64_t type = TN_ATTRIBUTE_STRING;
+  tenon_status_t status = TENON_OK;
+  export->has_short_floats = true;
+  if (*choice)
+    tn_write_text(w, 4, choice);
+  else
+    status = write_value(export, attr, value, &type);
+  export->has_short_floats = false;
+  if (status != TENON_OK) return tn_prefix(status, "attribute '%s': ", attr->name);
+  tn_write_int(w, 20, type);
+  tn_write_text(w, 1, name);
   tn_write_message(w, 5, before);
   return w->status;
 }

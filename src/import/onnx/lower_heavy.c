@@ -5,7 +5,8 @@
 #include "import/onnx/lower.h"
 
 #define WINDOW                                                                                     \
-  "strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad{NOTSET: explicit}"
+  "strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad{NOTSET: explicit, "          \
+  "SAME_UPPER: same_upper, SAME_LOWER: same_lower, VALID: valid}"
 #define RECURRENT                                                                                  \
   "direction=direction, activations=activations, activation_alpha=activation_alpha, "              \
   "activation_beta=activation_beta, "                                                              \

@@ -3,11 +3,13 @@
  *
  * A bridge is a library that reads files of another system: operator libraries and models.
  * tenon_library_load and tenon_graph_load pass a file of a foreign format to the bridge that
- * recognises it, so that the file loads like one of Tenon's own.
+ * recognises it, so that the file loads like one of Tenon's own.  A bridge may also write models
+ * for tenon_graph_export.
  *
  * A bridge declares one item before its first operator: TENON_BRIDGE(&table).  The host finds
- * bridges in the folder `bridges` next to libtenon and in lib/tenon/bridges; a program can also
- * load a bridge as any library.  A bridge stays loaded until shutdown, and may link libtenon. */
+ * bridges in the folder `bridges` next to libtenon, in lib/tenon/bridges, and in the folders that
+ * TENON_BRIDGE_PATH names; a program can also load a bridge as any library.  A bridge stays loaded
+ * until shutdown, and may link libtenon. */
 #ifndef TENON_BRIDGE_H
 #define TENON_BRIDGE_H
 
@@ -43,7 +45,7 @@ typedef struct tenon_bridge_table_t {
   const char *name; /* "mxnet" */
 
   /* A shared object that exports all these symbols is a library of the foreign system.  The list
-   * ends with NULL. */
+   * ends with NULL; the field is NULL if the bridge opens no libraries. */
   const char *const *symbols;
 
   /* Describes a library file without executing any of its code, for `tenon doctor`.
@@ -66,6 +68,14 @@ typedef struct tenon_bridge_table_t {
    * Ownership: the host receives a reference to the graph.
    * Threads: any thread. */
   tenon_status_t (*read)(tenon_bridge_call_t *call, const tenon_graph_t **out_graph);
+
+  /* Writes a model to the new file call->path, whose name ends with one of `suffixes`.  NULL: the
+   * bridge writes no models.
+   * Arguments: a graph with inferred types.  Everything in it that does not depend on inputs is a
+   * constant.
+   * Errors: as for `read`.  What the bridge has written of the file is then removed.
+   * Threads: any thread. */
+  tenon_status_t (*write)(tenon_bridge_call_t *call, const tenon_graph_t *graph);
 } tenon_bridge_table_t;
 
 /* clang-format off */
