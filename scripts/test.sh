@@ -30,7 +30,7 @@ declare -A about=(
   [torch]="operators as PyTorch's own"
   [torch-device]="a device as PyTorch's own"
   [jax]="operators as functions of JAX"
-  [stablehlo]="programs of JAX as graphs, against JAX"
+  [stablehlo]="programs of JAX as graphs, and conversions, against JAX and ONNX Runtime"
   [mxnet]="MXNet's libraries and models in Tenon, and Tenon's in MXNet, beside real MXNet"
   [unit]="C tests"
   [devices]="the device suite on the example device and on faulty ones"
@@ -176,7 +176,7 @@ run_jax() {
 run_stablehlo() {
   lacks_python_package && return
   [ -x .venv-jax/bin/python ] || { skip_suite ".venv-jax is missing (make test makes it)" && return; }
-  run_parts stablehlo .venv-jax/bin/python tests/adapters/stablehlo{,_bytecode,_source,_large}_test.py
+  run_parts stablehlo .venv-jax/bin/python tests/adapters/{stablehlo{,_bytecode,_source,_large},convert}_test.py
 }
 run_mxnet() {
   local log=$logs/mxnet-parts.log part parts=(tests/adapters/mxnet_*_test.py)

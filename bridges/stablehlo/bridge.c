@@ -2,6 +2,7 @@
 #include <tenon/bridge.h>
 
 #include "model.h"
+#include "write/program.h"
 
 static const char *const suffixes[] = {".stablehlo", ".mlir", ".mlirbc", NULL};
 
@@ -12,10 +13,15 @@ static tenon_status_t read_model(tenon_bridge_call_t *call, const tenon_graph_t 
   return status;
 }
 
+static tenon_status_t write_model(tenon_bridge_call_t *call, const tenon_graph_t *graph) {
+  return hlo_program_write(graph, call->path);
+}
+
 static const tenon_bridge_table_t table = {.size = sizeof table,
                                            .abi = TENON_BRIDGE_ABI,
                                            .name = "stablehlo",
                                            .suffixes = suffixes,
-                                           .read = read_model};
+                                           .read = read_model,
+                                           .write = write_model};
 
 TENON_LIBRARY(stablehlo_bridge, "1.0", TENON_BRIDGE(&table))
