@@ -151,6 +151,10 @@ const char *hlo_region_of(hlo_write_t *w, const char *name, tenon_dtype_t dtype)
   fclose(out);
   const char *type = hlo_format(w, "%s", text ? text : "");
   free(text);
+  if (!name)
+    return hlo_format(w,
+                      "    ^bb0(%%a: %s, %%b: %s):\n      \"stablehlo.return\"(%%b) : (%s) -> ()\n",
+                      type, type, type);
   return hlo_format(w,
                     "    ^bb0(%%a: %s, %%b: %s):\n      %%r = \"%s\"(%%a, %%b) : (%s, %s) -> %s\n"
                     "      \"stablehlo.return\"(%%r) : (%s) -> ()\n",

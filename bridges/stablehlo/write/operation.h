@@ -38,7 +38,7 @@ hlo_val_t hlo_count_along(hlo_write_t *w, hlo_val_t type, int32_t axis); /* iota
 
 /* reductions */
 
-/* The region of a reduction: one operation of two numbers. */
+/* The region of a reduction: one operation of two numbers; NULL: it gives the second one. */
 const char *hlo_region_of(hlo_write_t *w, const char *name, tenon_dtype_t dtype);
 /* Reduces axes with an operation, such as stablehlo.add. */
 hlo_val_t hlo_reduce_axes(hlo_write_t *w, const char *name, hlo_val_t a, double start,

@@ -43,6 +43,49 @@ static void write_gather_nd(hlo_write_t *w) {
   hlo_give_val(w, 0, hlo_take_at(w, a, indices));
 }
 
+/* The operation of a scatter for a reduction; NULL: replacement. */
+static const char *scatter_operation(const char *reduction) {
+  static const char *const names[][2] = {{"add", "stablehlo.add"},
+                                         {"mul", "stablehlo.multiply"},
+                                         {"max", "stablehlo.maximum"},
+                                         {"min", "stablehlo.minimum"}};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strcmp(names[i][0], reduction) == 0) return names[i][1];
+  return NULL;
+}
+
+/* Writes updates at positions: the last axis of the indices holds the first coordinates. */
+static void write_scatter_nd(hlo_write_t *w) {
+  hlo_val_t a = hlo_in(w, 0);
+  hlo_val_t indices = hlo_convert(w, hlo_in(w, 1), tenon_dtype(TENON_I64));
+  int64_t places[TENON_RANK_MAX];
+  int64_t windows[TENON_RANK_MAX];
+  const char *operation = scatter_operation(hlo_write_choice(w, "reduction"));
+  if (!hlo_write_stopped(w) && (!indices.ndim || indices.dims[indices.ndim - 1] > a.ndim))
+    hlo_write_missing(w, "positions have more coordinates than there are axes");
+  if (hlo_write_stopped(w)) return;
+  const int32_t depth = (int32_t)indices.dims[indices.ndim - 1];
+  const hlo_val_t parts[] = {indices, hlo_int_list(w, a.dims, depth)};
+  indices = hlo_formula(w, "select(LT(a, 0), add(a, b), a)", parts, 2, &indices);
+  for (int32_t i = 0; i < a.ndim; i++) {
+    places[i] = i;
+    windows[i] = i + indices.ndim - 1;
+  }
+  const hlo_val_t operands[] = {a, indices, hlo_in(w, 2)};
+  const char *taken = hlo_list_text(w, places, depth);
+  hlo_give_val(
+      w, 0,
+      hlo_emit(w, "stablehlo.scatter", a,
+               hlo_format(w,
+                          "scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = %s, "
+                          "inserted_window_dims = %s, scatter_dims_to_operand_dims = %s, "
+                          "index_vector_dim = %d>, indices_are_sorted = false, "
+                          "unique_indices = false",
+                          hlo_list_text(w, windows, a.ndim - depth), taken, taken,
+                          (int)indices.ndim - 1),
+               hlo_region_of(w, operation, a.dtype), operands, 3));
+}
+
 /* values[1] where the index is the position along the new axis, else values[0]. */
 static void write_one_hot(hlo_write_t *w) {
   hlo_val_t type = hlo_result(w, 0);
@@ -125,8 +168,8 @@ static void write_top_k(hlo_write_t *w) {
 
 static const hlo_write_row_t rows[] = {
     {"gather", NULL, write_gather},       {"gather_elements", NULL, write_gather_elements},
-    {"gather_nd", NULL, write_gather_nd}, {"one_hot", NULL, write_one_hot},
-    {"top_k", NULL, write_top_k},
+    {"gather_nd", NULL, write_gather_nd}, {"scatter_nd", NULL, write_scatter_nd},
+    {"one_hot", NULL, write_one_hot},     {"top_k", NULL, write_top_k},
 };
 
 HLO_WRITE_ROWS(hlo_write_rows_index);
