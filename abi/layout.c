@@ -63,7 +63,7 @@ SIZE(tenon_dtype_t, 4);
 FIELD(tenon_dtype_t, code, 0, 1, uint8_t);
 FIELD(tenon_dtype_t, bits, 1, 1, uint8_t);
 FIELD(tenon_dtype_t, lanes, 2, 2, uint16_t);
-SIZE(tenon_host_t, 152);
+SIZE(tenon_host_t, 160);
 FIELD(tenon_host_t, size, 0, 4, uint32_t);
 FIELD(tenon_host_t, abi, 4, 4, uint32_t);
 FIELD(tenon_host_t, fail, 8, 8, tenon_status_t (*)(const void *, tenon_status_t, const char *, ...));
@@ -84,6 +84,7 @@ FIELD(tenon_host_t, adopt, 120, 8, tenon_status_t (*)(tenon_call_t *, uint32_t, 
 FIELD(tenon_host_t, split, 128, 8, tenon_status_t (*)(const tenon_iterator_t *, int64_t, tenon_stub_fn, void *));
 FIELD(tenon_host_t, launch, 136, 8, tenon_status_t (*)(tenon_call_t *, const tenon_grid_t *));
 FIELD(tenon_host_t, sparse, 144, 8, tenon_status_t (*)(tenon_call_t *, uint32_t, int32_t, const int64_t *, int64_t));
+FIELD(tenon_host_t, release, 152, 8, void (*)(tenon_call_t *, tenon_tensor_t *));
 SIZE(tenon_infer_t, 80);
 FIELD(tenon_infer_t, size, 0, 4, uint32_t);
 FIELD(tenon_infer_t, phase, 4, 4, uint32_t);

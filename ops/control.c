@@ -34,6 +34,11 @@ static tenon_tensor_t **allocate_inputs(tenon_call_t *call, int64_t count) {
   return items;
 }
 
+static void release_all(tenon_call_t *call, tenon_tensor_t *const *tensors, int64_t count) {
+  for (int64_t i = 0; i < count; i++)
+    call->host->release(call, tensors[i]);
+}
+
 static void put_list(tenon_tensor_t **inputs, int64_t at, const tenon_tensor_t *list) {
   for (int64_t i = 0; i < list->shape[0]; i++)
     inputs[at + i] = tenon_item(list, i);
@@ -145,6 +150,7 @@ static tenon_status_t stack_iterations(tenon_call_t *call, const tensors_t *roun
         call->host->view(call, all, i * bytes, ndim - 1, shape + 1, all->strides + 1);
     if (!to) return TENON_MEMORY;
     TENON_TRY(call->host->invoke(call, call->uses[0], NULL, &from, &to));
+    call->host->release(call, to);
   }
   return TENON_OK;
 }
@@ -178,9 +184,10 @@ static tenon_status_t loop_run(tenon_call_t *call) {
   int64_t go_on = 1;
   tenon_tensor_t **inputs = allocate_inputs(call, 2 + state_count + captured->shape[0]);
   tenon_tensor_t **current = allocate_inputs(call, count);
+  tenon_tensor_t **results = allocate_inputs(call, 1 + count);
   tenon_tensor_t *condition = call->inputs[LOOP_CONDITION];
   tensors_t *rounds = call->host->allocate(call, (uint64_t)(count + 1) * sizeof *rounds);
-  if (!inputs || !current || !rounds) return TENON_MEMORY;
+  if (!inputs || !current || !results || !rounds) return TENON_MEMORY;
   if (count < state_count)
     return tenon_fail(call, TENON_INVALID,
                       "`count` is smaller than the number of states; it must count the states and "
@@ -195,16 +202,17 @@ static tenon_status_t loop_run(tenon_call_t *call) {
   put_list(current, 0, states);
   put_list(inputs, 2 + state_count, captured);
   for (int64_t round = 0; round < more && go_on; round++) {
-    tenon_tensor_t **results = allocate_inputs(call, 1 + count);
     inputs[0] = call->host->temporary(call, tenon_dtype(TENON_I64), 0, NULL);
-    if (!results || !inputs[0]) return TENON_MEMORY;
+    if (!inputs[0]) return TENON_MEMORY;
     *(int64_t *)inputs[0]->data = round;
     inputs[1] = condition;
+    memset(results, 0, (size_t)(1 + count) * sizeof *results);
     if (state_count) memcpy(inputs + 2, current, (size_t)state_count * sizeof *inputs);
     TENON_TRY(call->host->evaluate(call, call->attrs[LOOP_BODY].as.graph,
                                    (uint32_t)(2 + state_count + captured->shape[0]), inputs,
                                    (uint32_t)(1 + count), results));
     TENON_TRY(read_scalar(call, condition = results[0], &go_on));
+    release_all(call, inputs, round ? 2 + state_count : 1); /* The first states are the caller's. */
     if (state_count) memcpy(current, results + 1, (size_t)state_count * sizeof *current);
     for (int64_t i = state_count; i < count; i++)
       TENON_TRY(tensors_add(call, &rounds[i], results[1 + i]));
@@ -311,8 +319,9 @@ static tenon_status_t scan_run(tenon_call_t *call) {
   int64_t length = 0;
   tenon_tensor_t **inputs = allocate_inputs(call, state_count + scan_count + captured->shape[0]);
   tenon_tensor_t **current = allocate_inputs(call, count);
+  tenon_tensor_t **results = allocate_inputs(call, count);
   tensors_t *rounds = call->host->allocate(call, (uint64_t)(count + 1) * sizeof *rounds);
-  if (!inputs || !current || !rounds) return TENON_MEMORY;
+  if (!inputs || !current || !results || !rounds) return TENON_MEMORY;
   if (count < state_count)
     return tenon_fail(call, TENON_INVALID,
                       "`count` is smaller than the number of states; it must count the states and "
@@ -322,14 +331,15 @@ static tenon_status_t scan_run(tenon_call_t *call) {
   put_list(current, 0, states);
   put_list(inputs, state_count + scan_count, captured);
   for (int64_t round = 0; round < length; round++) {
-    tenon_tensor_t **results = allocate_inputs(call, count);
-    if (!results) return TENON_MEMORY;
+    memset(results, 0, (size_t)count * sizeof *results);
     if (state_count) memcpy(inputs, current, (size_t)state_count * sizeof *inputs);
     for (int64_t i = 0; i < scan_count; i++)
       TENON_TRY(scan_slice(call, i, round, length, &inputs[state_count + i]));
     TENON_TRY(call->host->evaluate(call, call->attrs[SCAN_BODY].as.graph,
                                    (uint32_t)(state_count + scan_count + captured->shape[0]),
                                    inputs, (uint32_t)count, results));
+    release_all(call, inputs + state_count, scan_count);
+    if (round) release_all(call, inputs, state_count); /* The first states are the caller's. */
     if (state_count) memcpy(current, results, (size_t)state_count * sizeof *current);
     for (int64_t i = state_count; i < count; i++)
       TENON_TRY(tensors_add(call, &rounds[i], results[i]));

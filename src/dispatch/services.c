@@ -94,6 +94,10 @@ static tenon_tensor_t *view(tenon_call_t *call, const tenon_tensor_t *of, int64_
   return NULL;
 }
 
+static void release(tenon_call_t *call, tenon_tensor_t *tensor) {
+  tn_frame_release(tn_frame_of(call), tensor);
+}
+
 /* results */
 
 static tenon_tensor_t *result(tenon_call_t *call, uint32_t output) {
@@ -351,6 +355,7 @@ const tenon_host_t tn_host = {sizeof(tenon_host_t),
                               adopt,
                               tn_iterator_split,
                               tn_grid_launch,
-                              sparse};
+                              sparse,
+                              release};
 
 void tn_services_install(void) { tn_host_services = &tn_host; }

@@ -33,6 +33,18 @@ tenon_status_t tn_frame_keep_block(tn_frame_t *frame, void *block) {
   return tn_no_memory("a temporary", sizeof(tn_temporary_t));
 }
 
+void tn_frame_release(tn_frame_t *frame, const tenon_tensor_t *tensor) {
+  tn_temporary_t **link = &frame->temporaries;
+  while (*link && (*link)->tensor != tensor)
+    link = &(*link)->next;
+  tn_temporary_t *found = *link;
+  if (!found || !tensor) return;
+  *link = found->next;
+  tenon_tensor_release(found->tensor);
+  tn_release_memory(found);
+  if (!frame->temporaries) frame->owned = 0;
+}
+
 void tn_frame_clean(tn_frame_t *frame) {
   for (tn_temporary_t *t = frame->temporaries, *next; t; t = next) {
     next = t->next;

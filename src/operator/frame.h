@@ -59,6 +59,8 @@ tenon_status_t tn_frame_keep(tn_frame_t *frame, tenon_tensor_t *tensor);
 /* Does the same for a block of tn_allocate_aligned. If it fails, the caller still owns the
  * block. */
 tenon_status_t tn_frame_keep_block(tn_frame_t *frame, void *block);
+/* Gives up the newest reference to the tensor that the frame owns. Does nothing if it owns none. */
+void tn_frame_release(tn_frame_t *frame, const tenon_tensor_t *tensor);
 
 /* Runs the graph of a call's body: src/graph sets it when the process starts. */
 extern tenon_status_t (*tn_evaluate)(tenon_call_t *call, const tenon_graph_t *graph,

@@ -46,7 +46,7 @@ BREAKS = [
 # Header, the same, and what is then there in addition.
 GROWS = [
     ("op", [("  const struct tenon_device_context_t *device;\n}", "  const struct tenon_device_context_t *device;\n  uint64_t more; /* new */\n}")], ["tenon_call_t.more"]),
-    ("op", [("int64_t count);\n};", "int64_t count);\n  void (*more)(void);\n  void *most;\n};")], ["tenon_host_t.more", "tenon_host_t.most"]),
+    ("op", [("(*release)(tenon_call_t *call, tenon_tensor_t *tensor);\n};", "(*release)(tenon_call_t *call, tenon_tensor_t *tensor);\n  void (*more)(void);\n  void *most;\n};")], ["tenon_host_t.more", "tenon_host_t.most"]),
     ("op", [("  const tenon_item_t *items; /* Ends with TENON_TAG_END. */\n}", "  const tenon_item_t *items;\n  const char *more;\n}")], ["tenon_descriptor_t.more"]),
     ("op", [("TENON_UNAVAILABLE = 14", "TENON_UNAVAILABLE = 14, TENON_NEW = 15"), ("#define TENON_MUST 0x40000000u", "#define TENON_MUST 0x40000000u\n#define TENON_MORE 3")], ["TENON_NEW", "TENON_MORE"]),
     ("op", [("typedef struct tenon_item_t {", "typedef struct tenon_more_t {\n  uint32_t size;\n} tenon_more_t;\ntypedef struct tenon_item_t {")], ["tenon_more_t"]),

@@ -324,6 +324,35 @@ MESSAGES = {  # a program, and what the message about it says
 }
 
 
+LONG_LOOP = """func.func @main(%x: tensor<1000000xf32>) -> tensor<1000000xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %r:2 = stablehlo.while(%i = %zero, %s = %x) : tensor<i32>, tensor<1000000xf32>
+  cond {
+    %most = stablehlo.constant dense<500> : tensor<i32>
+    %c = stablehlo.compare LT, %i, %most : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %j = stablehlo.add %i, %one : tensor<i32>
+    %t = stablehlo.sine %s : tensor<1000000xf32>
+    stablehlo.return %j, %t : tensor<i32>, tensor<1000000xf32>
+  }
+  return %r#1 : tensor<1000000xf32>
+}
+"""
+
+MEASURE_LOOP = """
+import resource, sys
+import numpy as np
+import tenon.graph
+run = tenon.graph.load(sys.argv[1]).compile()
+x = np.ones(1000000, np.float32)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+run(x)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
 class Texts(unittest.TestCase):
     """Programs written by hand."""
     parts = 0
@@ -357,6 +386,14 @@ class Texts(unittest.TestCase):
                       "%d = stablehlo.dot_general %c, %c, contracting_dims = [0] x [0] : (tensor<4xf8E4M3>, tensor<4xf8E4M3>) -> tensor<f8E4M3>",
                       "%r = stablehlo.convert %d : (tensor<f8E4M3>) -> tensor<f32>", "return %r : tensor<f32>", arguments="", results="tensor<f32>")
         self.assertEqual(run(text, [])[0], 14)
+
+    def test_a_loop_keeps_no_states_of_earlier_iterations(self):
+        path = os.path.join(FOLDER, "long.mlir")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(LONG_LOOP)
+        grown = subprocess.run([sys.executable, "-c", MEASURE_LOOP, path], env={**os.environ, "PYTHONPATH": os.path.join(BUILD, "python")},
+                               capture_output=True, text=True, check=True).stdout
+        self.assertLess(int(grown), 100)  # MiB; the states of all iterations have 2000
 
     def test_random_numbers_have_the_stated_distribution(self):
         text = module("%a = stablehlo.constant dense<2.0> : tensor<f32>", "%b = stablehlo.constant dense<3.0> : tensor<f32>",

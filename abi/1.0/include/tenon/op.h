@@ -566,6 +566,11 @@ struct tenon_host_t {
    * number of stored elements (CSR) or rows (ROW_SPARSE). */
   tenon_status_t (*sparse)(tenon_call_t *call, uint32_t output, int32_t ndim, const int64_t *shape,
                            int64_t count);
+
+  /* run.  Frees a tensor of temporary, view, invoke or evaluate before the call ends, in order with
+   * the call's stream.  A composite that iterates frees what it no longer needs; otherwise its
+   * memory grows with every iteration.  A tensor that came several times is freed once for each. */
+  void (*release)(tenon_call_t *call, tenon_tensor_t *tensor);
 };
 
 /* ---- what a library declares ----------------------------------------------------------------- */
@@ -607,7 +612,7 @@ typedef char tenon_layout_t[sizeof(void *) == 8 &&
                                      offsetof(tenon_call_t, accumulate) == 104 &&
                                      offsetof(tenon_loop_t, widths) == 104 &&
                                      sizeof(tenon_detail_t) == 56 &&
-                                     sizeof(tenon_host_t) == 152)
+                                     sizeof(tenon_host_t) == 160)
                                 ? 1 : -1];
 /* clang-format on */
 #ifdef __cplusplus
