@@ -8,13 +8,12 @@ only where JAX_PLATFORMS names it.
 import os
 import re
 
-from .. import _core
+from .._library import adapter
 from .internals import allow_donation, register_plugin
 from .primitives import lower_on
 
 __all__ = ["backends", "initialize", "register"]
 
-LIBRARY = "libtenon_pjrt.so"
 NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 PRIORITY = -100  # below that of the CPU
 
@@ -28,20 +27,11 @@ def backends():
     return list(dict.fromkeys(names))
 
 
-def _library():
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    places = [os.path.join(package, "lib"), os.path.dirname(os.path.dirname(package))]  # a wheel, a build folder
-    path = next((os.path.join(place, LIBRARY) for place in places if os.path.exists(os.path.join(place, LIBRARY))), None)
-    if path is None:
-        raise _core.NotFoundError(f"{LIBRARY} was not found in {' or '.join(places)}: build Tenon from its sources, as `make pjrt` does")
-    return path
-
-
 def register(backend):
     """Makes a backend of Tenon the platform tenon_BACKEND of JAX.  Whether the backend exists is checked when JAX first uses the platform."""
     if not NAME.fullmatch(backend):
         raise ValueError(f"expected the name of a backend of Tenon, such as 'sim'; found {backend!r}")
-    register_plugin(f"tenon_{backend}", priority=PRIORITY, library_path=_library(), options={"backend": backend})
+    register_plugin(f"tenon_{backend}", priority=PRIORITY, library_path=adapter("pjrt"), options={"backend": backend})
     allow_donation(f"tenon_{backend}")
     lower_on(f"tenon_{backend}")
 
