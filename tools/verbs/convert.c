@@ -63,11 +63,44 @@ static int32_t edge_count(const tenon_graph_t *graph) {
   return count;
 }
 
+static bool has_symbol(const tenon_graph_t *graph, const char *name, size_t size, text_t *names) {
+  for (int32_t i = 0; i < tenon_graph_input_count(graph); i++) {
+    tenon_port_t port = {.size = sizeof port};
+    if (tenon_graph_input(graph, i, &port) != TENON_OK) continue;
+    for (int32_t d = 0; d < port.ndim; d++) {
+      const char *symbol = port.axes[d].extent < 0 ? port.axes[d].name : NULL;
+      if (!symbol) continue;
+      if (strlen(symbol) == size && memcmp(symbol, name, size) == 0) return true;
+      text_add(names, "%s%s", text_get(names)[0] ? ", " : "; they have: ", symbol);
+    }
+  }
+  return false;
+}
+
+/* Checks that each --dim names an extent of an input. */
+static tenon_status_t check_symbols(const tenon_graph_t *graph, const texts_t *dims) {
+  for (int32_t i = 0; i < dims->count; i++) {
+    text_t names = {NULL, 0, 0, false};
+    text_t message = {NULL, 0, 0, false};
+    const char *dim = dims->items[i];
+    const bool is_known = has_symbol(graph, dim, strcspn(dim, "="), &names);
+    const char *known = text_get(&names)[0] ? text_get(&names) : ": all are numbers";
+    text_add(&message, "--dim %s: no input has an extent of this name%s", dim, known);
+    const tenon_status_t status =
+        is_known ? TENON_OK : tenon_error_set(TENON_INVALID, text_get(&message));
+    text_free(&names);
+    text_free(&message);
+    if (status != TENON_OK) return status;
+  }
+  return TENON_OK;
+}
+
 /* Replaces the graph by one whose inputs have the extents that --dim states. */
 static tenon_status_t fix_dims(tenon_graph_t **graph, const texts_t *dims) {
   tenon_builder_t *builder = NULL;
   tenon_graph_t *fixed = NULL;
   if (!dims->count) return TENON_OK;
+  TENON_TRY(check_symbols(*graph, dims));
   int32_t count = edge_count(*graph);
   tenon_edge_t *edges = malloc(((size_t)count + 1) * sizeof *edges);
   if (!edges) return tenon_error_set(TENON_MEMORY, "out of memory: a graph");

@@ -182,7 +182,11 @@ void hlo_bind(hlo_write_t *w, tenon_edge_t edge, hlo_val_t value) {
 hlo_val_t hlo_edge_value(hlo_write_t *w, tenon_edge_t edge) {
   tenon_graph_edge_t about = {.size = sizeof about};
   if (hlo_write_stopped(w)) return none;
-  if (w->values[edge]) return *w->values[edge];
+  if (w->values[edge]) {
+    /* A value without a dtype belongs to a node or an input that has been reported. */
+    if (!w->values[edge]->dtype.bits) w->is_missing = true;
+    return *w->values[edge];
+  }
   if (hlo_write_failed(w, tenon_graph_edge(w->graph, edge, &about, NULL))) return none;
   if (!about.constant) {
     hlo_write_missing(w, "its input '%.60s' could not be written", about.name);

@@ -12,13 +12,14 @@
 #include "core/element.h"
 #include "import/onnx/import.h"
 
-enum { NESTED_MAX = 8, ARGUMENTS_MAX = 32 };
+enum { NESTED_MAX = 8, ARGUMENTS_MAX = 32 }; /* of one call of a row, without items of lists */
 
 /* A call in a row, and the names of its inputs. */
 typedef struct call_t {
   tn_words_t type;
-  const char *inputs[ARGUMENTS_MAX];
+  const char **inputs;
   uint32_t input_count;
+  uint32_t input_most;
   const char *nested[NESTED_MAX]; /* texts of calls and constants inside this one */
   const char *nested_names[NESTED_MAX];
   uint32_t nested_count;
@@ -73,7 +74,7 @@ static int32_t find_input(const tn_standard_t *site, tn_words_t word, int32_t *o
 }
 
 static void add_operand(writing_t *writing, call_t *call, const char *name) {
-  if (call->input_count == ARGUMENTS_MAX)
+  if (call->input_count == call->input_most)
     report_malformed(writing);
   else
     call->inputs[call->input_count++] = name;
@@ -151,23 +152,34 @@ static void write_stated(writing_t *writing, tn_words_t word) {
   }
 }
 
+static void write_int(tn_writer_t *w, const char *name, int64_t value) {
+  size_t before = w->size;
+  tn_write_int(w, 3, value);
+  tn_write_int(w, 20, TN_ATTRIBUTE_INT);
+  tn_write_text(w, 1, name);
+  tn_write_message(w, 5, before);
+}
+
+/* Split states the number of its results unless it has their sizes. */
+static void write_num_outputs(writing_t *writing) {
+  const tn_standard_t *site = writing->site;
+  int32_t first;
+  int32_t input = find_input(site, (tn_words_t){"sizes", 5}, &first);
+  if (input >= 0 && site->node->operands[input].count) return;
+  write_int(&site->export->writer, "num_outputs", site->node->output_count);
+}
+
 /* Recurrent operators of ONNX state the number of hidden values, which the recurrent weights have
  * as their last extent. */
 static void write_hidden_size(writing_t *writing) {
   const tn_standard_t *site = writing->site;
-  tn_writer_t *w = &site->export->writer;
-  size_t before = w->size;
   int32_t first;
   int32_t input = find_input(site, (tn_words_t){"r", 1}, &first);
   if (input < 0 || !site->node->operands[input].count) return;
   const tn_edge_t *edge = &site->graph->edges[site->node->operands[input].edges[0]];
   if (edge->ndim < 1) return;
   tenon_dim_t dim = tn_extents_resolve(site->graph->extents, edge->dims[edge->ndim - 1]);
-  if (!tenon_is_known(dim)) return;
-  tn_write_int(w, 3, dim.value);
-  tn_write_int(w, 20, TN_ATTRIBUTE_INT);
-  tn_write_text(w, 1, "hidden_size");
-  tn_write_message(w, 5, before);
+  if (tenon_is_known(dim)) write_int(&site->export->writer, "hidden_size", dim.value);
 }
 
 /* Reads one argument of a call; attributes are written at once. */
@@ -175,7 +187,9 @@ static void read_operand(writing_t *writing, call_t *call) {
   const tn_standard_t *site = writing->site;
   int32_t first;
   if (take_mark(writing, '-')) {
-    if (is_word(read_word(writing), "hidden_size")) write_hidden_size(writing);
+    const tn_words_t word = read_word(writing);
+    if (is_word(word, "hidden_size")) write_hidden_size(writing);
+    if (is_word(word, "num_outputs")) write_num_outputs(writing);
     return;
   }
   bool is_list = take_mark(writing, '*');
@@ -266,6 +280,14 @@ static void write_call(writing_t *writing, const char *const *outputs, int32_t o
   tn_writer_t *w = &export->writer;
   call_t call = {.type = read_word(writing)};
   size_t before = w->size;
+  call.input_most = ARGUMENTS_MAX;
+  for (uint32_t i = 0; i < writing->site->match->input_count; i++)
+    call.input_most += (uint32_t)writing->site->node->operands[i].count;
+  call.inputs = tn_arena_array(&export->arena, call.input_most, sizeof *call.inputs);
+  if (!call.inputs) {
+    writing->status = tn_no_memory("a node", call.input_most);
+    return;
+  }
   if (!take_mark(writing, '(')) report_malformed(writing);
   if (is_outermost) write_attrs(writing);
   while (writing->status == TENON_OK && !take_mark(writing, ')')) {
