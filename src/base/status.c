@@ -86,7 +86,8 @@ tenon_status_t tn_no_memory(const char *what, size_t size) {
   if (!size) return tn_fail(TENON_MEMORY, "out of memory: %s", what);
   const uint64_t limit = tn_aligned_limit();
   const uint64_t used = tn_aligned_bytes();
-  if (used < limit && size < limit - used)
+  /* A block is rounded up to TN_ALIGNMENT and has a head of twice as much. */
+  if (used < limit && size < limit - used && limit - used - size > 3 * TN_ALIGNMENT)
     return tn_fail(TENON_MEMORY, "out of memory: %s needs %zu bytes", what, size);
   return tn_fail(TENON_MEMORY,
                  "out of memory: %s needs %zu bytes, but tensors have %llu bytes already, and the "
