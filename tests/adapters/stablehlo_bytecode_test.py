@@ -25,6 +25,7 @@ if jax:
     from jaxlib.mlir.dialects import stablehlo
 
 ONLY_NATIVE = "chlo", "resources"  # VHLO has neither
+ONLY_TEXT = {"bytes and bits of bools"}  # constants as JAX prints them, which MLIR itself does not read back
 MESHES = {"sharding": 'sdy.mesh @mesh = <["x"=1]>\n'}  # what MLIR wants beside the program, but Tenon does not
 
 
@@ -54,7 +55,10 @@ class Forms(unittest.TestCase):
     parts = 0
 
     def test_programs_written_by_hand_give_the_values_of_the_specification(self):
+        self.assertLessEqual(ONLY_TEXT, TEXTS.keys())
         for name, (text, inputs, expected) in TEXTS.items():
+            if name in ONLY_TEXT:
+                continue
             text = MESHES.get(name, "") + text
             forms = {"native": native_bytecode(text), **bytecode_of(text)}
             if name == "sharding":
