@@ -24,7 +24,7 @@ if jax:
     from jaxlib.mlir import ir
     from jaxlib.mlir.dialects import stablehlo
 
-ONLY_NATIVE = "chlo", "resources"  # VHLO has neither
+ONLY_NATIVE = "chlo", "mulhi", "resources"  # VHLO has none of these
 ONLY_TEXT = {"bytes and bits of bools"}  # constants as JAX prints them, which MLIR itself does not read back
 MESHES = {"sharding": 'sdy.mesh @mesh = <["x"=1]>\n'}  # what MLIR wants beside the program, but Tenon does not
 

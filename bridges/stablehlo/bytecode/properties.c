@@ -52,7 +52,9 @@ static const row_t rows[] = {
     {"stablehlo.dot_general", "algorithm? dot_dimension_numbers precision_config?"},
     {"stablehlo.dynamic_broadcast_in_dim",
      "broadcast_dimensions known_expanding_dimensions? known_nonexpanding_dimensions?"},
-    {"stablehlo.dynamic_conv", "-"},
+    {"stablehlo.dynamic_conv",
+     "batch_group_count dimension_numbers feature_group_count lhs_dilation? precision_config? "
+     "rhs_dilation? window_reversal? window_strides?"},
     {"stablehlo.dynamic_gather", "dimension_numbers indices_are_sorted?"},
     {"stablehlo.dynamic_iota", "iota_dimension"},
     {"stablehlo.dynamic_slice", "slice_sizes"},

@@ -133,5 +133,7 @@ static void add_convolution(bc_part_t *part, hlo_op_t *op) {
 void bc_upgrade(bc_part_t *part, hlo_op_t *op) {
   for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
     if (strcmp(groups[i].op, op->name) == 0) add_group(part, op, &groups[i]);
-  if (strcmp(op->name, "stablehlo.convolution") == 0) add_convolution(part, op);
+  if (strcmp(op->name, "stablehlo.convolution") == 0 ||
+      strcmp(op->name, "stablehlo.dynamic_conv") == 0)
+    add_convolution(part, op);
 }
