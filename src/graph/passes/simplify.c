@@ -1,6 +1,7 @@
 /* Simplification: removes nodes that do nothing, moves zero padding into the convolution that
- * follows, and replaces pointwise formulas that exporters write out (gelu by erf, silu) by one
- * node. Called by the compiler after folding. */
+ * follows, multiplies transposed matrices where a product is transposed, and replaces pointwise
+ * formulas that exporters write out (gelu by erf, silu) by one node. Called by the compiler after
+ * folding. */
 #include <math.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -151,6 +152,54 @@ static tenon_status_t find_silu(tn_rewrite_t *r, tn_node_t *sigmoid) {
   return is_x ? tn_node_become(r, product, silu, NULL, &x) : TENON_OK;
 }
 
+/* Transposed products */
+
+/* Whether the node exchanges the last two axes, and leaves the others in their places. */
+static bool is_exchange(const tn_rewrite_t *r, const tn_node_t *node) {
+  int32_t at = tn_node_is(node, "core::transpose") ? tn_attr(node, "perm") : -1;
+  if (at < 0) return false;
+  int32_t rank = r->graph->edges[tn_operand(node, 0)].ndim;
+  const tenon_value_t *perm = &node->attrs[at];
+  if (perm->kind == TENON_KIND_NONE) return rank == 2;
+  if (rank < 2 || (int64_t)perm->count != rank) return false;
+  for (int32_t i = 0; i < rank; i++) {
+    int64_t expected = i < rank - 2 ? i : 2 * rank - 3 - i;
+    int64_t axis = perm->as.ints[i];
+    if ((axis < 0 ? axis + rank : axis) != expected) return false;
+  }
+  return true;
+}
+
+/* Replaces transpose(a @ b) by transpose(b) @ transpose(a), so that the result is written in the
+ * order in which it is read. Frameworks write the gradients of weights in the first form. */
+static tenon_status_t transpose_factors(tn_rewrite_t *r, tn_node_t *transpose) {
+  tn_node_t *product = tn_maker(r, tn_operand(transpose, 0), "core::matmul");
+  if (!product || product->op->schema.attr_count > 64 || product->op->input_count > 8 ||
+      tn_only_user(r, product->outputs[0]) != transpose || !is_exchange(r, transpose))
+    return TENON_OK;
+  int32_t first = tn_attr(product, "transpose_a");
+  int32_t second = tn_attr(product, "transpose_b");
+  int32_t activation = tn_attr(product, "activation");
+  if (first < 0 || second < 0 || activation < 0 || product->attrs[activation].as.i != 0)
+    return TENON_OK;
+  tenon_edge_t operands[8];
+  for (uint32_t i = 0; i < product->op->input_count; i++) {
+    operands[i] = tn_operand(product, i);
+    if (i < 2 ? r->graph->edges[operands[i]].ndim < 2 : product->operands[i].count > 0)
+      return TENON_OK;
+  }
+  tenon_value_t attrs[64];
+  memcpy(attrs, product->attrs, product->op->schema.attr_count * sizeof *attrs);
+  attrs[first].as.i = !product->attrs[second].as.i;
+  attrs[second].as.i = !product->attrs[first].as.i;
+  tenon_edge_t a = operands[0];
+  operands[0] = operands[1];
+  operands[1] = a;
+  TN_TRY(tn_node_become(r, transpose, product->op, attrs, operands));
+  tn_node_remove(r, product);
+  return TENON_OK;
+}
+
 tenon_status_t tn_pass_simplify(tenon_graph_t *graph) {
   tn_rewrite_t r;
   TN_TRY(tn_rewrite_begin(&r, graph));
@@ -163,6 +212,8 @@ tenon_status_t tn_pass_simplify(tenon_graph_t *graph) {
       tn_node_remove(&r, node);
     } else if (tn_node_is(node, "core::pad"))
       status = merge_pad(&r, node);
+    else if (tn_node_is(node, "core::transpose"))
+      status = transpose_factors(&r, node);
     else if (tn_node_is(node, "core::erf"))
       status = find_gelu(&r, node);
     else if (tn_node_is(node, "core::sigmoid"))

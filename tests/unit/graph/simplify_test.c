@@ -1,5 +1,5 @@
-/* Nodes without effect are removed, and zero padding moves into the convolution that follows:
- * results stay the same, and other padding stays. Expected numbers are worked out by hand: a kernel
+/* Nodes without effect are removed, zero padding moves into the convolution that follows, and the
+ * transpose of a product into its factors: results stay the same, and other nodes stay. Expected numbers are worked out by hand: a kernel
  * of ones sums the elements under it. */
 #include "check.h"
 #include "tensors.h"
@@ -53,6 +53,52 @@ TEST("zero padding before a convolution becomes the convolution's own, and other
   for (size_t i = 0; i < sizeof paddings / sizeof *paddings; i++)
     for (uint32_t flags = 0; flags <= TENON_COMPILE_PLAIN; flags += TENON_COMPILE_PLAIN)
       check_padding(&paddings[i], flags);
+}
+
+/* transposed products */
+
+typedef struct product_t {
+  const char *a;
+  const char *b;
+  const char *attrs; /* of the product */
+  const char *perm;  /* of the transpose that follows; NULL: the default */
+  const char *expected;
+  bool goes; /* whether the transpose is removed */
+} product_t;
+
+/* Products of rows with columns, worked out by hand. */
+static const product_t products[] = {
+    {"f32[2,3] 1 2 3 4 5 6", "f32[3,2] 1 0 0 1 1 1", NULL, NULL, "f32[2,2] 4 10 5 11", true},
+    {"f32[3,2] 1 4 2 5 3 6", "f32[3,2] 1 0 0 1 1 1", "transpose_a=True", "perm=[1, 0]",
+     "f32[2,2] 4 10 5 11", true},
+    {"f32[2,3] 1 2 3 4 5 6", "f32[2,3] 1 0 1 0 1 1", "transpose_b=True", NULL, "f32[2,2] 4 10 5 11",
+     true},
+    {"f32[3,2] 1 4 2 5 3 6", "f32[2,3] 1 0 1 0 1 1", "transpose_a=True; transpose_b=True", NULL,
+     "f32[2,2] 4 10 5 11", true},
+    {"f32[2,1,2] 1 2 3 4", "f32[2,2] 1 2 3 4", NULL, "perm=[0, 2, -2]", "f32[2,2,1] 7 10 15 22",
+     true},
+    {"f32[2,1,2] 1 2 3 4", "f32[2,2] 1 2 3 4", NULL, "perm=[1, 0, 2]", "f32[1,2,2] 7 10 15 22",
+     false},
+    {"f32[2,2] 1 -2 3 4", "f32[2,1] 1 2", "activation='relu'", NULL, "f32[1,2] 0 11", false},
+};
+
+TEST("the transpose of a product becomes a product of transposed factors") {
+  for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
+    const product_t *p = &products[i];
+    tenon_builder_t *b = graph_begin();
+    tenon_edge_t y;
+    tenon_edge_t x = graph_input(b, "a", TENON_F32, p->a[7] == ',' ? 3 : 2);
+    tenon_edge_t inputs[16] = {x, graph_input(b, "b", TENON_F32, 2), -1, -1};
+    graph_node(b, "the_product", "core::matmul", p->attrs, inputs, &y, 1);
+    graph_output(b, "y", graph_step(b, "core::transpose", p->perm, y));
+    tenon_executable_t *e = graph_compile(b, 0);
+    char *plan = NULL;
+    CHECK_GRAPH(e, TEXTS(p->a, p->b), TEXTS(p->expected));
+    CHECK_STATUS(tenon_executable_dump(e, "plan", &plan), TENON_OK);
+    CHECK(plan && (strstr(plan, "nodes 0 to 0,") != NULL) == p->goes);
+    tenon_text_release(plan);
+    tenon_executable_release(e);
+  }
 }
 
 TEST("nothing is left behind") { tenon_shutdown(); }
