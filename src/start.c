@@ -9,6 +9,7 @@
 #include "autograd/tape.h"
 #include "base/cpu.h"
 #include "base/environment_check.h"
+#include "base/large_block.h"
 #include "base/memory.h"
 #include "base/memory_limit.h"
 #include "base/parallel.h"
@@ -173,6 +174,7 @@ static void stop_runtime(void) {
 void tenon_shutdown(void) {
   tn_runtime_stop(stop_runtime);
   tn_thread_drop();
+  tn_large_blocks_free();
 }
 
 /* Loads a library in the worker process that isolates it. The program has checked its rules, which

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/large_block.h"
+#include "base/poison.h"
 #include "base/thread.h"
 
 void *tn_allocate(size_t size) { return malloc(size ? size : 1); }
@@ -57,9 +59,11 @@ void tn_aligned_limit_set(uint64_t bytes) { __atomic_store_n(&limit, bytes, __AT
 void *tn_allocate_aligned(size_t size) {
   if (size > SIZE_MAX / 2) return NULL;
   /* Room in front for the origin; aligned_alloc is not portable. */
-  const size_t room = size + 2 * TN_ALIGNMENT;
+  size_t room = size + 2 * TN_ALIGNMENT;
   if (tn_aligned_bytes() + room > tn_aligned_limit()) return NULL;
-  char *block = malloc(room);
+  char *block = tn_large_block_take(room, &room);
+  if (!block) block = malloc(room);
+  if (!block && tn_large_blocks_free()) block = malloc(room);
   if (!block) return NULL;
   count_bytes((int64_t)room);
   char *aligned = block + TN_ALIGNMENT - (uintptr_t)block % TN_ALIGNMENT;
@@ -74,24 +78,13 @@ void tn_release_aligned(void *pointer) {
   block_origin_t origin;
   memcpy(&origin, (char *)pointer - sizeof origin, sizeof origin);
   count_bytes(-(int64_t)origin.size);
-  free(origin.block);
+  if (!tn_large_block_put(origin.block, origin.size)) free(origin.block);
 }
 
 /* per-thread caches of blocks */
 
-#ifdef __has_feature
-#if __has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
-#define __SANITIZE_ADDRESS__
-#endif
-#endif
-/* With AddressSanitizer a cached block is poisoned, so that a use after tn_block_put or beyond the
- * requested size is reported as if the block had been freed. */
-#ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/asan_interface.h>
-#else
-#define ASAN_POISON_MEMORY_REGION(pointer, size) ((void)0)
-#define ASAN_UNPOISON_MEMORY_REGION(pointer, size) ((void)0)
-#endif
+/* A cached block is poisoned, so that a use after tn_block_put or beyond the requested size is
+ * reported. */
 
 /* For a size of 0 the result is beyond every kind. */
 static inline size_t kind_of_block(size_t size) { return (size - 1) / TN_ALIGNMENT; }
@@ -103,12 +96,12 @@ void *tn_block_get(size_t size) {
   if (kind >= TN_KEPT_KINDS) return tn_allocate_aligned(size);
   if (!thread || !thread->kept[kind].count) {
     char *fresh = tn_allocate_aligned(room_of_kind(kind));
-    if (fresh) ASAN_POISON_MEMORY_REGION(fresh + size, room_of_kind(kind) - size);
+    if (fresh) TN_POISON(fresh + size, room_of_kind(kind) - size);
     return fresh;
   }
   tn_kept_t *kept = &thread->kept[kind];
   void *block = kept->blocks[--kept->count];
-  ASAN_UNPOISON_MEMORY_REGION(block, size);
+  TN_UNPOISON(block, size);
   return block;
 }
 
@@ -118,11 +111,11 @@ void tn_block_put(void *block, size_t size) {
   size_t kind = kind_of_block(size);
   if (!block) return;
   if (kind < TN_KEPT_KINDS && thread && thread->kept[kind].count < thread->most_kept) {
-    ASAN_POISON_MEMORY_REGION(block, room_of_kind(kind));
+    TN_POISON(block, room_of_kind(kind));
     thread->kept[kind].blocks[thread->kept[kind].count++] = block;
     return;
   }
-  if (kind < TN_KEPT_KINDS) ASAN_UNPOISON_MEMORY_REGION(block, room_of_kind(kind));
+  if (kind < TN_KEPT_KINDS) TN_UNPOISON(block, room_of_kind(kind));
   tn_release_aligned(block);
 }
 
@@ -159,7 +152,7 @@ void tn_kept_clear(tn_thread_t *thread) {
   for (size_t kind = 0; kind < TN_KEPT_KINDS; kind++)
     while (thread->kept[kind].count) {
       void *block = thread->kept[kind].blocks[--thread->kept[kind].count];
-      ASAN_UNPOISON_MEMORY_REGION(block, room_of_kind(kind));
+      TN_UNPOISON(block, room_of_kind(kind));
       tn_release_aligned(block);
     }
   for (size_t kind = 0; kind < TN_KEPT_KINDS; kind++)

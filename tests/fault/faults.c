@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include "base/large_block.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "base/thread.h"
@@ -42,6 +43,8 @@ void fault_begin(const fault_plan_t *wanted) {
   atomic_store(&failures, 0);
   tn_kept_clear(thread);
   thread->most_kept = 0;
+  tn_large_blocks_limit(0);
+  tn_large_blocks_free();
   atomic_store(&armed, true);
 }
 
@@ -49,6 +52,7 @@ void fault_end(void) {
   atomic_store(&armed, false);
   tn_thread_t *thread = tn_thread();
   if (!thread->is_shared) thread->most_kept = TN_KEPT_MOST;
+  tn_large_blocks_limit(TN_LARGE_MOST);
 }
 
 int64_t fault_count(fault_kind_t kind) {
