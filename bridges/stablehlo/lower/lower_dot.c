@@ -70,6 +70,42 @@ static int64_t extent_of(const hlo_type_t *type, const int64_t *axes, int32_t co
   return product;
 }
 
+static bool are_consecutive(const int64_t *axes, int32_t count) {
+  for (int32_t i = 1; i < count; i++)
+    if (axes[i] != axes[i - 1] + 1) return false;
+  return true;
+}
+
+/* Joins the free and the contracted axes where they are, and then transposes the result, so that an
+ * operand in row-major order is not copied. The extents are known, and both groups consecutive. */
+static tenon_edge_t join_axes(hlo_lower_t *lower, tenon_edge_t x, const hlo_type_t *type,
+                              const side_t *side, const int64_t *groups[2],
+                              const int32_t counts[2]) {
+  int64_t dims[TENON_RANK_MAX + 2];
+  int64_t perm[TENON_RANK_MAX + 2];
+  int32_t count = 0;
+  for (int64_t axis = 0; axis < type->ndim; axis++) {
+    for (int32_t k = 0; k < side->batch_count; k++)
+      if (side->batch[k] == axis) {
+        perm[k] = count;
+        dims[count++] = type->dims[axis];
+      }
+    for (int32_t g = 0; g < 2; g++)
+      if (counts[g] && groups[g][0] == axis) {
+        perm[side->batch_count + g] = count;
+        dims[count++] = extent_of(type, groups[g], counts[g]);
+      }
+  }
+  for (int32_t g = 0; g < 2; g++)
+    if (!counts[g]) {
+      perm[side->batch_count + g] = count;
+      dims[count++] = 1;
+    }
+  tenon_edge_t shape = hlo_ints(lower, dims, count);
+  x = hlo_run(lower, EDGES(x, shape), "reshape(a, b, allow_zero=True)");
+  return hlo_transpose(lower, x, perm, count);
+}
+
 /* Brings an operand into the form [batch..., rows, columns], where the contracted axes are the
  * columns of the left side and the rows of the right side. */
 static tenon_edge_t arrange_side(hlo_lower_t *lower, tenon_edge_t x, const hlo_type_t *type,
@@ -81,6 +117,11 @@ static tenon_edge_t arrange_side(hlo_lower_t *lower, tenon_edge_t x, const hlo_t
   const int64_t *second = is_left ? side->contracted : side->free;
   int32_t first_count = is_left ? side->free_count : side->contracted_count;
   int32_t second_count = is_left ? side->contracted_count : side->free_count;
+  if ((first_count != 1 || second_count != 1) && hlo_type_is_static(type) &&
+      side->batch_count + 2 <= TENON_RANK_MAX && are_consecutive(first, first_count) &&
+      are_consecutive(second, second_count))
+    return join_axes(lower, x, type, side, (const int64_t *[]){first, second},
+                     (const int32_t[]){first_count, second_count});
   for (int32_t i = 0; i < side->batch_count; i++) {
     dims[count] = type->dims[side->batch[i]];
     perm[count++] = side->batch[i];
