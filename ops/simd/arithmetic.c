@@ -3,6 +3,7 @@
  * itself. min and max give NaN if an operand is NaN. Results on integers whose values are known
  * during inference are computed there too.
  * Invariant: a value that infer states is the value that the loop computes. */
+#define LOOP_UNROLL _Pragma("GCC unroll 4")
 #include "pointwise.h"
 
 #define SIGN_FUNCTION(dtype, T, U, ...)                                                            \

@@ -28,6 +28,11 @@
 #define NUMBERS(X, ...) FLOATS(X, __VA_ARGS__) INTS(X, __VA_ARGS__)
 #define BOOLS(X, ...) X(bool, uint8_t, uint32_t, __VA_ARGS__)
 
+/* A file defines it before it includes this one if its loops do so little that counting costs as
+ * much. */
+#ifndef LOOP_UNROLL
+#define LOOP_UNROLL
+#endif
 /* Loops over one operand x or two operands; `setup` declares the attributes that the expression
  * uses. T is the type of the first operand. */
 #define LOOP1(function, OUT, X, x, setup, expression)                                              \
@@ -37,6 +42,7 @@
     const T *restrict x_ = (const T *)loop->data[0];                                               \
     OUT *restrict out_ = (OUT *)loop->data[1];                                                     \
     setup;                                                                                         \
+    LOOP_UNROLL                                                                                    \
     for (int64_t i_ = 0; i_ < count_; i_++) {                                                      \
       const T x = x_[i_];                                                                          \
       out_[i_] = (OUT)(expression);                                                                \
@@ -51,6 +57,7 @@
     const Y *restrict y_ = (const Y *)loop->data[1];                                               \
     OUT *restrict out_ = (OUT *)loop->data[2];                                                     \
     setup;                                                                                         \
+    LOOP_UNROLL                                                                                    \
     for (int64_t i_ = 0; i_ < count_; i_++) {                                                      \
       const T x = x_[i_];                                                                          \
       const Y y = y_[i_];                                                                          \

@@ -39,7 +39,7 @@ static bool fill_slot(void *block, size_t room) {
   return false;
 }
 
-static void drop(void *block, size_t room) {
+static void leave_cache(void *block, size_t room) {
   __atomic_sub_fetch(&room_cached, room, __ATOMIC_RELAXED);
   TN_UNPOISON(block, room);
 }
@@ -52,12 +52,12 @@ void *tn_large_block_take(size_t size, size_t *out_room) {
     if (!block) continue;
     const size_t room = room_of(block);
     if (room >= size && room - size <= size / 4) {
-      drop(block, room);
+      leave_cache(block, room);
       *out_room = room;
       return block;
     }
     if (fill_slot(block, room)) continue;
-    drop(block, room);
+    leave_cache(block, room);
     free(block);
   }
   return NULL;
@@ -81,7 +81,7 @@ bool tn_large_blocks_free(void) {
   for (int i = 0; i < SLOTS; i++) {
     void *block = __atomic_exchange_n(&slots[i], NULL, __ATOMIC_ACQUIRE);
     if (!block) continue;
-    drop(block, room_of(block));
+    leave_cache(block, room_of(block));
     free(block);
     any = true;
   }

@@ -10,8 +10,8 @@
 /* Returns a cached block with room for `size` bytes, without much more; NULL: there is none. The
  * caller owns the block, whose contents are undefined. */
 void *tn_large_block_take(size_t size, size_t *out_room);
-/* Caches a block of malloc with room for `room` bytes. Returns false if the caller keeps it, because
- * its size does not suit or the cache is full. */
+/* Caches a block of malloc with room for `room` bytes. Returns false if the caller keeps it,
+ * because its size does not suit or the cache is full. */
 bool tn_large_block_put(void *block, size_t room);
 /* How many bytes all cached blocks have together at most; with 0 none is cached. Blocks that are
  * cached already stay. Tests that make allocations fail set it. */

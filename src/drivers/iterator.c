@@ -245,7 +245,8 @@ static tenon_status_t make_room(making_t *m, int32_t ndim) {
   return TENON_OK;
 }
 
-tenon_status_t tn_iterator_make(tenon_call_t *call, tenon_iterator_t *it) {
+/* is_apart: no result shares memory with an input. */
+static tenon_status_t make_iterator(tenon_call_t *call, bool is_apart, tenon_iterator_t *it) {
   const tenon_op_t *op = call->op;
   const tenon_tensor_t *result = NULL;
   making_t m = {.call = call, .op = op, .count = op->input_count + op->output_count};
@@ -266,7 +267,7 @@ tenon_status_t tn_iterator_make(tenon_call_t *call, tenon_iterator_t *it) {
   m.over = op->reduces.text ? call->inputs[op->reduces.input] : result;
   TN_TRY(make_room(&m, m.over->ndim));
   TN_TRY(find_operands(&m));
-  TN_TRY(part_inputs(&m));
+  if (!is_apart) TN_TRY(part_inputs(&m));
   if (op->reduces.text) m.over = m.tensors[op->reduces.input];
   if (op->reduces.text) TN_TRY(find_axes(&m, result));
   /* Random numbers belong to positions, whatever the layout is. */
@@ -293,6 +294,14 @@ tenon_status_t tn_iterator_make(tenon_call_t *call, tenon_iterator_t *it) {
   it->offsets = m.offsets;
   it->strides = (const int64_t *const *)m.strides;
   return TENON_OK;
+}
+
+tenon_status_t tn_iterator_make(tenon_call_t *call, tenon_iterator_t *it) {
+  return make_iterator(call, false, it);
+}
+
+tenon_status_t tn_iterator_make_apart(tenon_call_t *call, tenon_iterator_t *it) {
+  return make_iterator(call, true, it);
 }
 
 tenon_status_t tn_stub_run(tenon_call_t *call) {

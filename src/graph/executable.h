@@ -97,6 +97,7 @@ enum {
   TN_ALLOCATION_OUTPUT, /* in a tensor that the caller receives */
   TN_ALLOCATION_VIEW,   /* in the memory of the edge `root` */
   TN_ALLOCATION_OWN,    /* allocated by the kernel while it runs, or a storage of its own */
+  TN_ALLOCATION_TILE,   /* in a tile of a region, and never in memory as a whole */
 };
 
 enum {
@@ -129,11 +130,14 @@ typedef struct tn_allocation_t {
   int64_t *bound;
 } tn_allocation_t;
 
-/* One entry of a stage's program: a kernel call, or a copy between the headers of two edges. */
+/* One entry of a stage's program: a kernel call, a region of kernel calls, or a copy between the
+ * headers of two edges. */
 typedef struct tn_action_t {
   tn_frame_t frame;
-  const tn_kernel_t *kernel; /* NULL: copy inputs[0] to outputs[0] */
-  int32_t step;
+  const tn_kernel_t *kernel; /* NULL: copy inputs[0] to outputs[0], or run the region */
+  struct tn_region_t *region;
+  const char *label; /* the operators of the region; NULL: no region */
+  int32_t step;      /* of a region: its first one */
   bool makes_sparse; /* a result is sparse */
   tenon_tensor_t **inputs;
   tenon_tensor_t **outputs;
@@ -169,6 +173,7 @@ typedef struct tn_stage_t {
   int32_t *edges;
   size_t planned_count;
   size_t planned_capacity;
+  bool is_watched; /* calls were watched when it was planned, so it has no regions */
   void *arena;
   uint64_t arena_size;
   uint64_t arena_bound; /* most bytes alive at once: no arena can be smaller */
@@ -208,6 +213,9 @@ void tn_run_release(tn_run_t *run);
 /* Plans the stage that begins at step `begin` and appends it to run->stages. All earlier steps have
  * run. */
 tenon_status_t tn_stage_plan(tn_run_t *run, int32_t begin);
+/* Makes regions of the planned stage's consecutive calls of loop kernels. Lifetimes are known, and
+ * memory has not been allocated. See region.c. */
+tenon_status_t tn_stage_make_regions(tn_run_t *run, tn_stage_t *stage);
 /* Whether the plan of the stage still holds for the values that its inputs have now. */
 bool tn_stage_fits(const tn_run_t *run, const tn_stage_t *stage);
 /* Drops the stages from `index` on, with the storage of their values. Values that these stages

@@ -14,6 +14,7 @@
 #include "core/dtype.h"
 #include "core/sparse.h"
 #include "drivers/profile.h"
+#include "drivers/region.h"
 #include "graph/capture.h"
 #include "graph/executable.h"
 #include "graph/given_outputs.h"
@@ -224,7 +225,18 @@ static __attribute__((noinline, cold)) tenon_status_t run_watched(tn_action_t *a
   return status;
 }
 
+static tenon_status_t run_region(const tn_run_t *run, tn_action_t *action,
+                                 tenon_profile_t *profile) {
+  if (!profile) return tn_region_run(action->region);
+  const int32_t depth = tn_profile_depth(profile);
+  tn_profile_open(profile, run->executable->steps[action->step].node->name, action->label);
+  tenon_status_t status = tn_region_run(action->region);
+  tn_profile_close_to(profile, depth);
+  return status;
+}
+
 static tenon_status_t run_action(tn_run_t *run, tn_action_t *action, tenon_profile_t *profile) {
+  if (action->region) return run_region(run, action, profile);
   tn_step_t *step = &run->executable->steps[action->step];
   tenon_status_t status;
   tenon_random_t random;
@@ -569,8 +581,8 @@ void tn_graph_start(void) {
 /* Dumps */
 
 static void print_plan(tenon_executable_t *e, tn_text_t *text) {
-  static const char *const names[] = {"none",  "input",  "constant", "known",
-                                      "arena", "output", "view",     "own"};
+  static const char *const names[] = {"none",   "input", "constant", "known", "arena",
+                                      "output", "view",  "own",      "tile"};
   tn_mutex_lock(&e->lock);
   const tn_run_t *run = e->idle;
   if (!run || !run->stage_count) tn_text_add(text, "no memory plan: run the executable first");
@@ -583,6 +595,9 @@ static void print_plan(tenon_executable_t *e, tn_text_t *text) {
         (unsigned long long)stage->arena_size, (unsigned long long)stage->arena_bound,
         stage->arena_bound ? 100.0 * (double)stage->arena_size / (double)stage->arena_bound
                            : 100.0);
+    for (size_t i = 0; i < stage->action_count; i++)
+      if (stage->actions[i].region)
+        tn_text_add(text, "  action %zu: %s\n", i, stage->actions[i].label);
     for (size_t i = 0; i < stage->planned_count; i++) {
       const tn_allocation_t *p = &run->allocations[stage->edges[i]];
       const char *name = stage->edges[i] < (int32_t)e->graph->edge_count

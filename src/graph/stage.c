@@ -14,6 +14,7 @@
 #include "dispatch/result.h"
 #include "dispatch/services.h"
 #include "graph/executable.h"
+#include "layers/trace.h"
 #include "operator/kernel.h"
 
 enum { KNOWN_COUNT = 64 }; /* at most this many elements are computed while planning */
@@ -151,6 +152,7 @@ static tenon_status_t watch_value(planner_t *p, int32_t edge, bool with_values) 
 }
 
 bool tn_stage_fits(const tn_run_t *run, const tn_stage_t *stage) {
+  if (stage->is_watched != tn_watch_is_on()) return false;
   for (size_t i = 0; i < stage->watch_count; i++) {
     const tn_watch_t *w = &stage->watches[i];
     const tenon_tensor_t *t = &run->allocations[w->edge].tensor->view;
@@ -702,15 +704,10 @@ static tenon_status_t plan_step(planner_t *p, int32_t s) {
 
 /* Memory */
 
-static tenon_status_t allocate_arena(planner_t *p) {
-  tn_stage_t *s = p->stage;
-  size_t most = s->planned_count + s->action_count;
-  size_t count = 0;
-  tn_lifetime_t *lifetimes = tn_allocate((most + 1) * sizeof *lifetimes);
-  uint64_t **offsets = tn_allocate((most + 1) * sizeof *offsets);
-  tenon_status_t status = lifetimes && offsets ? TENON_OK : tn_no_memory("a memory plan", most);
-  /* A view keeps the memory of its root alive. */
-  for (size_t i = 0; i < s->planned_count && status == TENON_OK; i++) {
+/* A view keeps the memory of its root alive. */
+static void extend_roots(planner_t *p) {
+  const tn_stage_t *s = p->stage;
+  for (size_t i = 0; i < s->planned_count; i++) {
     const tn_allocation_t *view = allocation_of(p, s->edges[i]);
     bool beyond =
         s->edges[i] < p->edge_count && p->run->executable->last_use[s->edges[i]] >= s->end;
@@ -718,6 +715,15 @@ static tenon_status_t allocate_arena(planner_t *p) {
     tn_allocation_t *root = allocation_of(p, view->root);
     if (root->stage == p->index && root->last < last) root->last = last;
   }
+}
+
+static tenon_status_t allocate_arena(planner_t *p) {
+  tn_stage_t *s = p->stage;
+  size_t most = s->planned_count + s->action_count;
+  size_t count = 0;
+  tn_lifetime_t *lifetimes = tn_allocate((most + 1) * sizeof *lifetimes);
+  uint64_t **offsets = tn_allocate((most + 1) * sizeof *offsets);
+  tenon_status_t status = lifetimes && offsets ? TENON_OK : tn_no_memory("a memory plan", most);
   for (size_t i = 0; i < s->planned_count && status == TENON_OK; i++) {
     tn_allocation_t *allocation = allocation_of(p, s->edges[i]);
     if (allocation->where != TN_ALLOCATION_ARENA) continue;
@@ -775,6 +781,11 @@ tenon_status_t tn_stage_plan(tn_run_t *run, int32_t begin) {
       status = tn_prefix(status, "node '%s' (%s): ", node->name, node->op->name);
     stage->end = s + 1;
   }
+  extend_roots(&p);
+  stage->is_watched = tn_watch_is_on();
+  bool is_plain = run->executable->options.flags & TENON_COMPILE_PLAIN;
+  if (status == TENON_OK && !stage->is_watched && !is_plain)
+    status = tn_stage_make_regions(run, stage);
   if (status == TENON_OK) status = allocate_arena(&p);
   forget_marks(&p);
   tn_scratch_reset(mark);

@@ -1,6 +1,6 @@
 /* Nodes without effect are removed, zero padding moves into the convolution that follows, and the
- * transpose of a product into its factors: results stay the same, and other nodes stay. Expected numbers are worked out by hand: a kernel
- * of ones sums the elements under it. */
+ * transpose of a product into its factors: results stay the same, and other nodes stay. Expected
+ * numbers are worked out by hand: a kernel of ones sums the elements under it. */
 #include "check.h"
 #include "tensors.h"
 

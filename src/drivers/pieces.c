@@ -1,0 +1,213 @@
+/* Passes operands of loops piece by piece, see pieces.h. */
+#include "drivers/pieces.h"
+
+#include <string.h>
+#include <tenon/tenon.h>
+
+#include "base/scratch.h"
+#include "base/status.h"
+#include "core/convert.h"
+#include "core/dtype.h"
+
+/* tiles */
+
+static void copy_strided(const char *from, int64_t from_stride, char *to, int64_t to_stride,
+                         int64_t size, int64_t count) {
+  if (from_stride == size && to_stride == size) {
+    memcpy(to, from, (size_t)(count * size));
+    return;
+  }
+#define EACH(type)                                                                                 \
+  {                                                                                                \
+    type v;                                                                                        \
+    if (from_stride == 0 && to_stride == (int64_t)sizeof v) {                                      \
+      memcpy(&v, from, sizeof v);                                                                  \
+      type *all = (type *)(void *)to;                                                              \
+      for (int64_t i = 0; i < count; i++)                                                          \
+        all[i] = v;                                                                                \
+    } else {                                                                                       \
+      for (int64_t i = 0; i < count; i++)                                                          \
+        memcpy(to + i * to_stride, from + i * from_stride, sizeof v);                              \
+    }                                                                                              \
+  }
+  switch (size) {
+  case 1:
+    EACH(uint8_t) break;
+  case 2:
+    EACH(uint16_t) break;
+  case 4:
+    EACH(uint32_t) break;
+  case 8:
+    EACH(uint64_t) break;
+  default:
+    for (int64_t i = 0; i < count; i++)
+      memcpy(to + i * to_stride, from + i * from_stride, (size_t)size);
+  }
+#undef EACH
+}
+
+/* Copies elements [first, first + count) of the iteration between an operand's memory and a dense
+ * block of the operand's own dtype. */
+static void move_elements(const tn_drive_t *d, const tn_loop_operand_t *o, int64_t first,
+                          int64_t count, char *block, bool to_memory) {
+  if (o->is_piece) {
+    if (to_memory)
+      memcpy(o->data, block, (size_t)(count * o->size));
+    else
+      memcpy(block, o->data, (size_t)(count * o->size));
+    return;
+  }
+  int64_t index[TENON_RANK_MAX];
+  int64_t rest = first;
+  int64_t offset = 0;
+  for (int32_t i = d->it->ndim - 1; i >= 0; i--) {
+    index[i] = rest % d->it->shape[i];
+    rest /= d->it->shape[i];
+    offset += index[i] * o->strides[i];
+  }
+  int32_t last = d->it->ndim - 1;
+  while (count > 0) {
+    int64_t run = d->inner - index[last];
+    if (run > count) run = count;
+    char *memory = o->data + offset;
+    if (to_memory)
+      copy_strided(block, o->size, memory, o->strides[last], o->size, run);
+    else
+      copy_strided(memory, o->strides[last], block, o->size, o->size, run);
+    block += run * o->size;
+    count -= run;
+    index[last] += run;
+    offset += run * o->strides[last];
+    for (int32_t i = last; i > 0 && index[i] == d->it->shape[i]; i--) {
+      offset += o->strides[i - 1] - o->strides[i] * d->it->shape[i];
+      index[i] = 0;
+      index[i - 1]++;
+    }
+  }
+}
+
+void tn_operand_load(const tn_drive_t *d, const tn_loop_operand_t *o, int64_t first, int64_t count,
+                     char *tile, char *spare) {
+  char *block = o->converts ? spare : tile;
+  move_elements(d, o, first, count, block, false);
+  if (o->converts) tn_convert(block, o->dtype, tile, o->loop_dtype, count);
+}
+
+void tn_operand_store(const tn_drive_t *d, const tn_loop_operand_t *o, int64_t first, int64_t count,
+                      char *tile, char *spare) {
+  char *block = tile;
+  if (o->converts) tn_convert(tile, o->loop_dtype, block = spare, o->dtype, count);
+  move_elements(d, o, first, count, block, true);
+}
+
+/* operands */
+
+/* Sets up the operands of the loop from those of the iterator, and decides which of them are passed
+ * as they lie in memory. A loop must not write where it reads. */
+static void set_operands(tn_drive_t *d, const tn_kernel_t *kernel) {
+  const tenon_iterator_t *it = d->it;
+  int32_t last = it->ndim - 1;
+  for (uint32_t i = 0; i < it->count; i++) {
+    const tenon_tensor_t *t = it->tensors[i];
+    tn_loop_operand_t *o = &d->operands[i];
+    *o = (tn_loop_operand_t){.loop_dtype = kernel->loop.words.dtypes[i], .strides = it->strides[i]};
+    o->loop_size = o->loop_dtype.bits * o->loop_dtype.lanes / 8;
+    o->size = o->loop_size;
+    o->is_output = i >= it->op->input_count;
+    if (!t) continue;
+    o->data = (char *)t->data + it->offsets[i];
+    o->dtype = t->dtype;
+    o->size = t->dtype.bits * t->dtype.lanes / 8;
+    o->converts = !tn_dtype_same(o->dtype, o->loop_dtype);
+    o->is_scalar = !o->is_output && it->end > 1;
+    for (int32_t k = 0; k <= last; k++)
+      o->is_scalar &= it->strides[i][k] == 0;
+    o->packs = o->converts || it->strides[i][last] != o->size;
+    for (uint32_t k = it->op->input_count; k < it->count && !o->packs && !o->is_output; k++)
+      if (it->tensors[k] && t->data == it->tensors[k]->data) o->packs = true;
+  }
+}
+
+tenon_status_t tn_drive_begin(tenon_call_t *call, const tn_kernel_t *kernel,
+                              const tenon_iterator_t *it, tn_drive_t *d) {
+  *d = (tn_drive_t){call,
+                    kernel,
+                    it,
+                    it->end,
+                    it->shape[it->ndim - 1],
+                    tn_scratch(it->count * sizeof *d->operands)};
+  if (!d->operands) return tn_no_memory("a loop", it->count * sizeof *d->operands);
+  set_operands(d, kernel);
+  return TENON_OK;
+}
+
+bool tn_drive_flatten(tn_drive_t *d) {
+  bool any_packs = false;
+  for (uint32_t i = 0; i < d->it->count; i++) {
+    tn_loop_operand_t *o = &d->operands[i];
+    int64_t need = o->size;
+    for (int32_t k = d->it->ndim - 1; k >= 0 && o->data && !o->packs; k--) {
+      if (o->strides[k] != need) o->packs = true;
+      need *= d->it->shape[k];
+    }
+    any_packs |= o->packs;
+  }
+  return any_packs;
+}
+
+/* pieces */
+
+tenon_status_t tn_pieces_begin(const tn_drive_t *d, int64_t most, tn_pieces_t *p) {
+  uint32_t n = d->it->count;
+  int64_t tile_size = 0;
+  bool converts = false;
+  for (uint32_t i = 0; i < n; i++) {
+    const tn_loop_operand_t *o = &d->operands[i];
+    if (!o->data || !o->packs) continue;
+    tile_size += most * o->loop_size;
+    converts |= o->converts;
+  }
+  *p = (tn_pieces_t){.drive = d, .most = most, .has_tiles = tile_size > 0};
+  p->data = tn_scratch(n * (sizeof *p->data + sizeof *p->strides + sizeof *p->tiles) + 64);
+  char *tiles = tile_size ? tn_scratch((size_t)tile_size) : NULL;
+  p->spare = converts ? tn_scratch((size_t)most * 16) : NULL;
+  if (!p->data || (tile_size && !tiles) || (converts && !p->spare))
+    return tn_no_memory("a loop", (size_t)tile_size);
+  p->strides = (int64_t *)(void *)(p->data + n);
+  p->tiles = (char **)(void *)(p->strides + n);
+  for (uint32_t i = 0; i < n; i++) {
+    const tn_loop_operand_t *o = &d->operands[i];
+    p->strides[i] = o->loop_size;
+    p->data[i] = NULL;
+    p->tiles[i] = NULL;
+    if (!o->data || !o->packs) continue;
+    p->data[i] = p->tiles[i] = tiles;
+    tiles += most * o->loop_size;
+    if (!o->is_scalar) continue;
+    tn_operand_load(d, o, 0, 1, p->tiles[i], p->spare);
+    copy_strided(p->tiles[i], 0, p->tiles[i], o->loop_size, o->loop_size,
+                 d->total < most ? d->total : most);
+  }
+  p->loop = tn_loop_argument(d->call, d->kernel, p->data, p->strides);
+  return TENON_OK;
+}
+
+tenon_status_t tn_pieces_run(tn_pieces_t *p, int64_t first, int64_t count) {
+  const tn_drive_t *d = p->drive;
+  uint32_t n = d->it->count;
+  for (uint32_t i = 0; i < n; i++) {
+    const tn_loop_operand_t *o = &d->operands[i];
+    if (!o->data) continue;
+    if (!o->packs)
+      p->data[i] = o->is_piece ? o->data : o->data + first * o->size;
+    else if (!o->is_output && !o->is_scalar)
+      tn_operand_load(d, o, first, count, p->tiles[i], p->spare);
+  }
+  p->loop.count = count;
+  p->loop.first = (uint64_t)first;
+  TN_TRY(d->kernel->loop.function(&p->loop));
+  for (uint32_t i = 0; i < n; i++)
+    if (d->operands[i].data && d->operands[i].packs && d->operands[i].is_output)
+      tn_operand_store(d, &d->operands[i], first, count, p->tiles[i], p->spare);
+  return TENON_OK;
+}
