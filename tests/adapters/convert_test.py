@@ -273,6 +273,12 @@ class Forms(unittest.TestCase):
         convert("symbolic.onnx", "fixed.onnx", "--dim", "batch=5")
         self.assertRegex(convert("fixed.onnx", "fixed.mlir", "--dim", "batch=5"), "no input has an extent of this name: all are numbers")
 
+    def test_the_names_of_extents_are_listed_once(self):
+        builder = tenon.graph.Builder()
+        x, y = builder.input("x", "f32", ["batch", "n"]), builder.input("y", "f32", ["batch", "batch_n"])
+        builder.finish({"a": tenon.graph.ops.core.relu(x), "b": tenon.graph.ops.core.relu(y)}).export(in_folder("twice.onnx"))
+        self.assertRegex(convert("twice.onnx", "twice.mlir", "--dim", "m=5"), r"they have: batch, n, batch_n\n?$")
+
     def test_lists_of_inputs_have_any_length(self):
         builder = tenon.graph.Builder()
         parts = [builder.input(f"x{i}", "f32", [2]) for i in range(50)]

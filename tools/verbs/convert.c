@@ -63,6 +63,15 @@ static int32_t edge_count(const tenon_graph_t *graph) {
   return count;
 }
 
+/* Whether a list such as "; they have: a, b" has the symbol. */
+static bool lists_symbol(const char *names, const char *symbol) {
+  const size_t size = strlen(symbol);
+  for (const char *at = names; (at = strstr(at, symbol)); at++)
+    if (at > names && at[-1] == ' ' && (at[size] == ',' || !at[size])) return true;
+  return false;
+}
+
+/* Whether an input has an extent of this name. Otherwise lists the names that there are. */
 static bool has_symbol(const tenon_graph_t *graph, const char *name, size_t size, text_t *names) {
   for (int32_t i = 0; i < tenon_graph_input_count(graph); i++) {
     tenon_port_t port = {.size = sizeof port};
@@ -71,7 +80,8 @@ static bool has_symbol(const tenon_graph_t *graph, const char *name, size_t size
       const char *symbol = port.axes[d].extent < 0 ? port.axes[d].name : NULL;
       if (!symbol) continue;
       if (strlen(symbol) == size && memcmp(symbol, name, size) == 0) return true;
-      text_add(names, "%s%s", text_get(names)[0] ? ", " : "; they have: ", symbol);
+      if (!lists_symbol(text_get(names), symbol))
+        text_add(names, "%s%s", text_get(names)[0] ? ", " : "; they have: ", symbol);
     }
   }
   return false;
