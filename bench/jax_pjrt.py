@@ -14,23 +14,14 @@ sys.path.pop(0)  # bench/ has a jax.py
 sys.path.append(os.path.dirname(os.path.abspath(__file__)))
 import report
 
+sys.path.append(os.path.join(report.ROOT, "tests", "adapters"))
+
 os.environ.setdefault("TENON_PJRT", "sim,cpu")
 BACKENDS = os.environ["TENON_PJRT"].split(",")
 os.environ["JAX_PLATFORMS"] = ",".join([f"tenon_{name.strip()}" for name in BACKENDS] + ["cpu"])
 import jax
-import jax.numpy as jnp
 import numpy as np
-
-
-def network(layers, x):
-    for weights, bias in layers[:-1]:
-        x = jnp.tanh(x @ weights + bias)
-    weights, bias = layers[-1]
-    return x @ weights + bias
-
-
-def loss(layers, x, y):
-    return jnp.mean((network(layers, x) - y) ** 2)
+from jax_network import loss, network
 
 
 def inputs(*widths):

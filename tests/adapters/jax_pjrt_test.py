@@ -24,6 +24,7 @@ import numpy as np
 import stablehlo_cases
 import tenon.jax
 import totals
+from jax_network import loss, network
 from jaxlib import xla_client
 
 FUNCTIONS = os.path.join(ROOT, "bridges", "pjrt", "functions.h")
@@ -45,17 +46,6 @@ def numbers(*shape):
 
 def parameters():
     return [(numbers(8, 16) / 4, numbers(16)), (numbers(16, 4) / 4, numbers(4))]
-
-
-def network(layers, x):
-    for weights, bias in layers[:-1]:
-        x = jnp.tanh(x @ weights + bias)
-    weights, bias = layers[-1]
-    return x @ weights + bias
-
-
-def loss(layers, x, y):
-    return jnp.mean((network(layers, x) - y) ** 2)
 
 
 def step(layers, x, y):
