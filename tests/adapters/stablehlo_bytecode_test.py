@@ -29,12 +29,12 @@ ONLY_TEXT = {"bytes and bits of bools"}  # constants as JAX prints them, which M
 MESHES = {"sharding": 'sdy.mesh @mesh = <["x"=1]>\n'}  # what MLIR wants beside the program, but Tenon does not
 
 
-def native_bytecode(text):
-    """Returns a program as MLIR writes it when no version is asked for."""
+def native_bytecode(text, version=None):
+    """Returns a program as MLIR writes it, in a version of the format; None: the newest one."""
     with mlir.make_ir_context() as context:
         context.allow_unregistered_dialects = True
         file = io.BytesIO()
-        ir.Module.parse(text).operation.write_bytecode(file)
+        ir.Module.parse(text).operation.write_bytecode(file, desired_version=version)
     return file.getvalue()
 
 
@@ -66,6 +66,18 @@ class Forms(unittest.TestCase):
             self.assertTrue(len(forms) > 1 or name in ONLY_NATIVE, name)
             for form, data in forms.items():
                 with self.subTest(name, form=form):
+                    for value, right in zip(run(data, inputs), expected, strict=True):
+                        np.testing.assert_allclose(value, right, rtol=1e-5, atol=1e-5)
+                    Forms.parts += 1
+
+    def test_each_version_of_the_format_gives_the_same_values(self):
+        versions = range(7)
+        for name in sorted(TEXTS.keys() - ONLY_TEXT):
+            text, inputs, expected = TEXTS[name]
+            for version in versions:
+                with self.subTest(name, version=version):
+                    data = native_bytecode(MESHES.get(name, "") + text, version)
+                    self.assertEqual(data[4], 2 * version + 1)  # a number of one byte, whose lowest bit is set
                     for value, right in zip(run(data, inputs), expected, strict=True):
                         np.testing.assert_allclose(value, right, rtol=1e-5, atol=1e-5)
                     Forms.parts += 1
