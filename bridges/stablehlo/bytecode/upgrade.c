@@ -57,19 +57,9 @@ const char *bc_upgraded_name(bc_part_t *part, const char *name) {
 
 /* structures */
 
-/* Adds an attribute to those of the operation, which may be shared with others. */
-static void add_attr(bc_part_t *part, hlo_attr_t *dict, const char *name, const hlo_attr_t *attr) {
-  size_t count = (size_t)dict->count;
-  const char **names = bc_take(part, count + 1, sizeof *names);
-  hlo_attr_t *items = bc_take(part, count + 1, sizeof *items);
-  if (!names || !items) return;
-  if (count) memcpy(names, dict->names, count * sizeof *names);
-  if (count) memcpy(items, dict->items, count * sizeof *items);
-  names[count] = name;
-  items[count] = *attr;
-  dict->names = names;
-  dict->items = items;
-  dict->count++;
+static void add_attr(bc_part_t *part, hlo_op_t *op, const char *name, const hlo_attr_t *attr) {
+  if (!bc_failed(part))
+    part->file->status = hlo_attr_add(&op->attrs, part->file->arena, name, attr);
 }
 
 static void add_group(bc_part_t *part, hlo_op_t *op, const group_t *group) {
@@ -82,7 +72,7 @@ static void add_group(bc_part_t *part, hlo_op_t *op, const group_t *group) {
     names[dict.count] = group->fields[i];
     items[dict.count++] = *field;
   }
-  if (dict.count) add_attr(part, &op->attrs, group->attr, &dict);
+  if (dict.count) add_attr(part, op, group->attr, &dict);
 }
 
 /* convolutions */
@@ -127,7 +117,7 @@ static void add_convolution(bc_part_t *part, hlo_op_t *op) {
   for (int i = 0; i < 3 && !bc_failed(part); i++)
     list_axes(part, op, names[i], letters[i], &lists[i]);
   const hlo_attr_t all = {.kind = HLO_ATTR_LIST, .at = op->at, .items = lists, .count = 3};
-  if (!bc_failed(part)) add_attr(part, &op->attrs, "dimension_numbers", &all);
+  add_attr(part, op, "dimension_numbers", &all);
 }
 
 void bc_upgrade(bc_part_t *part, hlo_op_t *op) {

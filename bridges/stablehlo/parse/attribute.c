@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "parse/parse.h"
 
 hlo_attr_t hlo_attr_of_list(const char *at, const hlo_list_t *items) {
@@ -18,14 +19,13 @@ const hlo_attr_t *hlo_attr_find(const hlo_attr_t *dict, const char *name) {
   return NULL;
 }
 
-void hlo_dict_add(hlo_cursor_t *cursor, hlo_attr_t *dict, const char *name,
-                  const hlo_attr_t *attr) {
+tenon_status_t hlo_attr_add(hlo_attr_t *dict, tn_arena_t *arena, const char *name,
+                            const hlo_attr_t *attr) {
   /* Dictionaries are short, so the arrays grow by one entry. */
   size_t count = (size_t)dict->count;
-  const char **names = hlo_take(cursor, count + 1, sizeof *names);
-  hlo_attr_t *items = hlo_take(cursor, count + 1, sizeof *items);
-  if (count >= 1000) hlo_fail_at(cursor, attr->at, "more than 1000 attributes are not supported");
-  if (!names || !items || hlo_failed(cursor)) return;
+  const char **names = tn_arena_array(arena, count + 1, sizeof *names);
+  hlo_attr_t *items = tn_arena_array(arena, count + 1, sizeof *items);
+  if (!names || !items) return tn_no_memory("a program", count);
   if (count) memcpy(names, dict->names, count * sizeof *names);
   if (count) memcpy(items, dict->items, count * sizeof *items);
   names[count] = name;
@@ -33,6 +33,14 @@ void hlo_dict_add(hlo_cursor_t *cursor, hlo_attr_t *dict, const char *name,
   dict->names = names;
   dict->items = items;
   dict->count++;
+  return TENON_OK;
+}
+
+void hlo_dict_add(hlo_cursor_t *cursor, hlo_attr_t *dict, const char *name,
+                  const hlo_attr_t *attr) {
+  if (dict->count >= 1000)
+    hlo_fail_at(cursor, attr->at, "more than 1000 attributes are not supported");
+  if (!hlo_failed(cursor)) cursor->status = hlo_attr_add(dict, cursor->arena, name, attr);
 }
 
 /* Reads `name = value` or `name` up to the closing bracket. */

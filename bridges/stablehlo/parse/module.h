@@ -116,6 +116,9 @@ typedef struct hlo_module_t {
 
 /* Finds an attribute by name; NULL: the operation does not have it. */
 const hlo_attr_t *hlo_attr_find(const hlo_attr_t *dict, const char *name);
+/* Adds an attribute. The arrays are copied first, because other operations may share them. */
+tenon_status_t hlo_attr_add(hlo_attr_t *dict, tn_arena_t *arena, const char *name,
+                            const hlo_attr_t *attr);
 /* Adds a function to the module. Returns NULL, or what is wrong with the function, as the end of a
  * sentence that begins with its name. */
 const char *hlo_module_add(hlo_module_t *module, hlo_function_t *function);
