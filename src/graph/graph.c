@@ -210,6 +210,15 @@ tenon_status_t tn_graph_add_node(tenon_graph_t *graph, const char *name, const t
   return TENON_OK;
 }
 
+tenon_status_t tn_node_set_graph(tenon_graph_t *graph, tn_node_t *node, uint32_t attr,
+                                 const tenon_graph_t *body) {
+  tenon_value_t *value = (tenon_value_t *)(uintptr_t)&node->attrs[attr];
+  const tenon_value_t kept = {TENON_KIND_GRAPH, 0, {.graph = (tenon_graph_t *)(uintptr_t)body}};
+  TN_TRY(keep_value_tensors(graph, &kept));
+  *value = kept;
+  return TENON_OK;
+}
+
 /* Copies for the compiler */
 
 static tenon_status_t copy_edge(const tn_edge_t *from, tenon_graph_t *to) {

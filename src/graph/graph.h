@@ -111,6 +111,10 @@ tenon_status_t tn_builder_copy_constant(tenon_builder_t *builder, const tenon_gr
 tenon_status_t tn_port_give(const tenon_port_t *full, tenon_port_t *out_port);
 /* Copies a graph for the compiler; constants are shared. */
 tenon_status_t tn_graph_copy(const tenon_graph_t *graph, tenon_graph_t **out_graph);
+/* Replaces a graph in an attribute of a node. The new one is retained; the old one stays retained
+ * too, because copies refer to its memory. */
+tenon_status_t tn_node_set_graph(tenon_graph_t *graph, tn_node_t *node, uint32_t attr,
+                                 const tenon_graph_t *body);
 /* Counts how often each value is used, by nodes and as an output. The caller frees the array. */
 tenon_status_t tn_graph_uses(const tenon_graph_t *graph, int32_t **out_uses);
 /* Prints a value's type, such as "f32[batch, 128]"; "?" stands for what is not known. */

@@ -1,6 +1,6 @@
 /* Writes models in the standard operators of a format: ONNX by itself, other formats through the
- * bridge that has them. A graph is prepared first, so that writers find the values of shapes as
- * constants. */
+ * bridge that has them. A graph is prepared first (prepare.c), so that writers find the values of
+ * shapes as constants. */
 #include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -8,36 +8,14 @@
 #include "base/file.h"
 #include "base/status.h"
 #include "dispatch/services.h"
-#include "graph/passes/pass.h"
 #include "import/onnx/export.h"
+#include "import/prepare.h"
 #include "loader/bridge.h"
 #include "loader/locate.h"
 
 static bool ends_with(const char *path, const char *end) {
   const size_t size = strlen(path);
   return size > strlen(end) && strcmp(path + size - strlen(end), end) == 0;
-}
-
-/* Notes the extents of the outputs, which copies of a graph do not have. */
-static tenon_status_t name_axes(tenon_graph_t *graph) {
-  graph->output_axes =
-      tn_arena_array(&graph->arena, graph->output_count + 1, sizeof *graph->output_axes);
-  if (!graph->output_axes) return tn_no_memory("a graph", graph->output_count);
-  for (size_t i = 0; i < graph->output_count; i++)
-    TN_TRY(tn_axes_make(graph, graph->outputs[i], &graph->arena, &graph->output_axes[i]));
-  return TENON_OK;
-}
-
-/* A copy of the graph with inferred types, without dead code, and with constants for everything
- * that does not depend on inputs. */
-static tenon_status_t prepare(const tenon_graph_t *graph, tenon_graph_t **out_graph) {
-  TN_TRY(tn_graph_copy(graph, out_graph));
-  TN_TRY(tn_pass_infer(*out_graph));
-  TN_TRY(tn_pass_dead_code(*out_graph));
-  TN_TRY(tn_pass_fold(*out_graph));
-  TN_TRY(tn_pass_dead_code(*out_graph));
-  TN_TRY(tn_pass_infer(*out_graph));
-  return name_axes(*out_graph);
 }
 
 /* Lets the bridge write a file in a new folder, whose bytes then replace the file at `path`. */
@@ -76,7 +54,7 @@ static tenon_status_t write_prepared(const tenon_graph_t *graph, const char *pat
 tenon_status_t tenon_graph_export(const tenon_graph_t *graph, const char *path) {
   tenon_graph_t *prepared = NULL;
   TN_TRY(tenon_start());
-  tenon_status_t status = prepare(graph, &prepared);
+  tenon_status_t status = tn_export_prepare(graph, &prepared);
   if (status == TENON_OK) status = write_prepared(prepared, path);
   tenon_graph_release(prepared);
   return status;

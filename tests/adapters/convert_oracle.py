@@ -8,6 +8,8 @@ import sys
 
 import numpy as np
 
+import convert_control
+
 
 def floats(*shape, seed=0):
     return np.random.default_rng(seed + sum(shape)).normal(size=shape).astype(np.float32)
@@ -137,14 +139,29 @@ def run(model, inputs):
     return {port.name: result for port, result in zip(session.get_outputs(), results)}
 
 
+def write_case(folder, name, model, values):
+    """Writes a model, inputs, and what ONNX Runtime gives for them."""
+    data = model.SerializeToString()
+    with open(os.path.join(folder, name + ".onnx"), "wb") as file:
+        file.write(data)
+    np.savez(os.path.join(folder, name + ".in.npz"), **values)
+    np.savez(os.path.join(folder, name + ".out.npz"), **run(data, values))
+
+
+def make_control(folder):
+    from onnx import helper, numpy_helper
+    for name, (nodes, outputs, constants, values) in convert_control.models().items():
+        inputs = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape) for n, x in values.items()]
+        graph = helper.make_graph(nodes, "control", inputs, [helper.make_tensor_value_info(*port) for port in outputs],
+                                  [numpy_helper.from_array(np.asarray(x), n) for n, x in constants])
+        write_case(folder, name, helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), values)
+
+
 def make(folder):
+    make_control(folder)
     for name, (type_, inputs, constants, attributes, results) in CASES.items():
-        model = model_of(type_, inputs, constants, attributes, results).SerializeToString()
         values = {f"x{i}": np.asarray(x) for i, x in enumerate(inputs) if i not in constants}
-        with open(os.path.join(folder, name + ".onnx"), "wb") as file:
-            file.write(model)
-        np.savez(os.path.join(folder, name + ".in.npz"), **values)
-        np.savez(os.path.join(folder, name + ".out.npz"), **run(model, values))
+        write_case(folder, name, model_of(type_, inputs, constants, attributes, results), values)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ sys.path[:0] = [os.path.join(BUILD, "python")]
 import tenon
 import tenon.graph
 
+import convert_control
 import totals
 
 try:
@@ -124,17 +125,21 @@ class Values(unittest.TestCase):
         np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
 
     def test_programs_of_jax_give_the_same_values_in_onnx_runtime_and_back_in_xla(self):
-        runs = []
-        for name, (function, arguments) in PROGRAMS.items():
+        runs, programs = [], {**PROGRAMS, **convert_control.programs(jax)}
+        for name, (function, arguments) in programs.items():
             write_program(name + ".mlir", function, arguments)
             self.assertEqual(convert(name + ".mlir", name + ".onnx"), "")
             self.assertEqual(convert(name + ".onnx", name + ".again.mlir"), "")
             runs.append((in_folder(name + ".onnx"), {f"arg{i}": x for i, x in enumerate(arguments)}))
-        for (name, (function, arguments)), found in zip(PROGRAMS.items(), run_ort(runs)):
-            expected = np.asarray(jax.jit(function)(*arguments))
+        for (name, (function, arguments)), found in zip(programs.items(), run_ort(runs)):
+            expected = [np.asarray(x) for x in jax.tree.leaves(jax.jit(function)(*arguments))]
             with self.subTest(name):
-                self.compare(found["result"], expected)
-                self.compare(compile_xla(in_folder(name + ".again.mlir"))(*arguments)[0], expected)
+                self.assertIsInstance(found, dict, found)
+                ports = [port[0] for port in tenon.graph.load(in_folder(name + ".onnx")).outputs]
+                again = compile_xla(in_folder(name + ".again.mlir"))(*arguments)
+                for port, value, right in zip(ports, again, expected, strict=True):
+                    self.compare(found[port], right)
+                    self.compare(value, right)
                 Values.parts += 1
 
     def test_each_operator_of_onnx_gives_the_same_values_in_xla_and_in_tenon(self):
@@ -251,6 +256,43 @@ class Forms(unittest.TestCase):
         with self.assertRaisesRegex(tenon.Error, r"node 'product' \(core::matmul\): .*activation"):
             graph.export(in_folder("b.onnx"))
 
+    def refused(self, build, target, state="x"):
+        """Returns the message about a loop whose body `build` makes of the iteration, the condition and a state; it runs `trips` times."""
+        inner = tenon.graph.Builder()
+        iteration, condition = inner.input("i", "i64", []), inner.input("c", "bool", [])
+        outputs = build(iteration, condition, inner.input("v", "f32", [2] if state == "x" else [None]))
+        body = inner.finish({f"out{i}": x for i, x in enumerate(outputs)})
+        builder = tenon.graph.Builder()
+        x, trips = builder.input("x", "f32", [2]), builder.input("trips", "i64", [])
+        results = tenon.graph.ops.core.loop([x], [], trips, body=body, count=len(outputs) - 1, dtypes=[0] * (len(outputs) - 1),
+                                            ranks=[-1] * (len(outputs) - 1), name="again")
+        graph = builder.finish({f"y{i}": y for i, y in enumerate(results)})
+        with self.assertRaises(tenon.Error) as caught:
+            graph.export(in_folder(target))
+        return str(caught.exception)
+
+    def test_stacked_results_of_an_unknown_number_of_iterations_are_refused(self):
+        message = self.refused(lambda i, c, v: [c, v, tenon.graph.ops.core.relu(v)], "loop.mlir")
+        self.assertRegex(message, r"node 'again' \(core::loop\): it stacks results of a number of iterations that depends on data: give the loop a constant")
+
+    def test_states_that_change_their_shape_are_refused(self):
+        message = self.refused(lambda i, c, v: [c, tenon.graph.ops.core.concat([v, v], axis=0)], "loop.mlir", "grows")
+        self.assertRegex(message, r"node 'again' \(core::loop\): iterations change the shape|node 'again' \(core::loop\): axis 0 of value")
+
+    def test_nodes_of_bodies_that_a_format_lacks_are_named(self):
+        inner = tenon.graph.Builder()
+        inner.input("i", "i64", [])
+        condition, v = inner.input("c", "bool", []), inner.input("v", "f32", [2])
+        lacking = tenon.graph.ops.core.strided_copy(v, inner.constant(np.array([2])), strides=[1], name="inside")
+        body = inner.finish({"c": tenon.graph.ops.core.identity(condition), "v": lacking})
+        builder = tenon.graph.Builder()
+        x, trips = builder.input("x", "f32", [2]), builder.input("trips", "i64", [])
+        y = tenon.graph.ops.core.loop([x], [], trips, body=body, count=1, dtypes=[0], ranks=[-1])
+        graph = builder.finish({"y": y[0]})
+        for name in "body.mlir", "body.onnx":
+            with self.assertRaisesRegex(tenon.Error, r"node 'inside' \(core::strided_copy\): "):
+                graph.export(in_folder(name))
+
     def symbolic(self):
         builder = tenon.graph.Builder()
         x = builder.input("x", "f32", ["batch", 3])
@@ -345,6 +387,8 @@ def onnx_rows():
     texts = ["".join(re.findall(r'"([^"]*)"', row)) for row in re.findall(r'\{((?:"[^"]*"\s*)+), \d+, NULL\}', own)]
     for left, operator in (re.match(r"(.*\)) = (\w+)\(", text).groups() for text in texts):
         rows.setdefault(operator, left)
+    with open(os.path.join(ROOT, "src", "import", "onnx", "export_control.c"), encoding="utf-8") as file:
+        rows.update(re.findall(r'\{"core::(\w+)", "(\w+)", \{', file.read()))
     for name, source in sources("src", "import", "onnx"):
         if not name.startswith("lower_") or name in ("lower_ml.c", "lower_svm.c", "lower_trees.c", "lower_training.c", "lower_preview.c"):
             continue

@@ -7,19 +7,6 @@
 
 #include "base/status.h"
 
-/* Prints a string with the escapes of MLIR. */
-static void print_text(FILE *out, const char *text, size_t size) {
-  putc('"', out);
-  for (size_t i = 0; i < size; i++) {
-    const unsigned char c = (unsigned char)text[i];
-    if (c < 32 || c > 126 || c == '"' || c == '\\')
-      fprintf(out, "\\%02X", c);
-    else
-      putc(c, out);
-  }
-  putc('"', out);
-}
-
 static bool print_value(FILE *out, const tenon_argument_t *about, const tenon_value_t *value) {
   switch (value->kind) {
   case TENON_KIND_BOOL:
@@ -32,10 +19,10 @@ static bool print_value(FILE *out, const tenon_argument_t *about, const tenon_va
     fprintf(out, "%.17e : f64", value->as.f);
     return value->as.f - value->as.f >= 0; /* a finite number */
   case TENON_KIND_STR:
-    print_text(out, value->as.s, value->count);
+    hlo_print_text(out, value->as.s, value->count);
     return true;
   case TENON_KIND_CHOICE:
-    print_text(out, about->choices[value->as.i], strlen(about->choices[value->as.i]));
+    hlo_print_text(out, about->choices[value->as.i], strlen(about->choices[value->as.i]));
     return true;
   case TENON_KIND_INTS:
     hlo_print_array(out, value->as.ints, (int32_t)value->count);
@@ -93,15 +80,6 @@ static int32_t collect(hlo_write_t *w, hlo_val_t *operands, int32_t most) {
   return count;
 }
 
-static void print_types(FILE *out, const hlo_val_t *types, int32_t count) {
-  fprintf(out, "(");
-  for (int32_t i = 0; i < count; i++) {
-    if (i) fprintf(out, ", ");
-    hlo_print_type(out, &types[i]);
-  }
-  fprintf(out, ")");
-}
-
 static void print_call(hlo_write_t *w, const char *config, const hlo_val_t *operands, int32_t count,
                        const hlo_val_t *results) {
   const int32_t result_count = w->node.output_count;
@@ -114,9 +92,9 @@ static void print_call(hlo_write_t *w, const char *config, const hlo_val_t *oper
           ") <{api_version = 4 : i32, backend_config = {%s}, call_target_name = \"%.*s.%s\", "
           "has_side_effect = false}> : ",
           config, (int)(colons - w->op.name), w->op.name, colons + 2);
-  print_types(w->out, operands, count);
+  hlo_print_types(w->out, operands, count);
   fprintf(w->out, " -> ");
-  print_types(w->out, results, result_count);
+  hlo_print_types(w->out, results, result_count);
   fprintf(w->out, "\n");
 }
 

@@ -184,9 +184,8 @@ hlo_val_t hlo_reduce_keep(hlo_write_t *w, const char *name, hlo_val_t a, double 
   return hlo_to_shape(w, hlo_reduce_axes(w, name, a, start, axes, count), a.ndim, type.dims);
 }
 
-/* Prints dense<[[low, high], ...]> : tensor<Nx2xi64>. */
-static const char *padding_text(hlo_write_t *w, const int64_t *low, const int64_t *high,
-                                int32_t count) {
+const char *hlo_padding_text(hlo_write_t *w, const int64_t *low, const int64_t *high,
+                             int32_t count) {
   const char *text = "";
   for (int32_t i = 0; i < count; i++)
     text = hlo_format(w, "%s%s[%lld, %lld]", text, i ? ", " : "", (long long)low[i],
@@ -210,7 +209,7 @@ hlo_val_t hlo_reduce_windows(hlo_write_t *w, const char *name, hlo_val_t a, doub
           w, "window_dimensions = %s, window_strides = %s, window_dilations = %s, padding = %s",
           hlo_array_text(w, window->extents, a.ndim), hlo_array_text(w, window->strides, a.ndim),
           hlo_array_text(w, window->dilations, a.ndim),
-          padding_text(w, window->low, window->high, a.ndim)),
+          hlo_padding_text(w, window->low, window->high, a.ndim)),
       hlo_region_of(w, name, a.dtype), operands, 2);
 }
 

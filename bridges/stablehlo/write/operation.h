@@ -53,6 +53,9 @@ typedef struct hlo_window_t { /* One entry for each axis of the operand. */
   int64_t low[TENON_RANK_MAX];
   int64_t high[TENON_RANK_MAX];
 } hlo_window_t;
+/* Returns dense<[[low, high], ...]> : tensor<Nx2xi64>, the padding of each axis. */
+const char *hlo_padding_text(hlo_write_t *w, const int64_t *low, const int64_t *high,
+                             int32_t count);
 hlo_val_t hlo_reduce_windows(hlo_write_t *w, const char *name, hlo_val_t a, double start,
                              const hlo_window_t *window);
 /* The least number of a dtype; also the start of a maximum. */

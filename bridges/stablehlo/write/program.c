@@ -9,18 +9,6 @@
 #include "base/status.h"
 #include "write/table.h"
 
-/* Prints a string with the escapes of MLIR. */
-static void print_name(FILE *out, const char *name) {
-  putc('"', out);
-  for (; *name; name++) {
-    if ((unsigned char)*name < 32 || *name == '"' || *name == '\\')
-      fprintf(out, "\\%02X", (unsigned char)*name);
-    else
-      putc(*name, out);
-  }
-  putc('"', out);
-}
-
 static void print_inputs(hlo_write_t *w) {
   for (int32_t i = 0; i < tenon_graph_input_count(w->graph); i++) {
     tenon_port_t port = {.size = sizeof port};
@@ -34,7 +22,7 @@ static void print_inputs(hlo_write_t *w) {
     fprintf(w->out, "%s%s: ", i ? ", " : "", hlo_val_text(w, &value));
     hlo_print_type(w->out, &value);
     fprintf(w->out, " loc(");
-    print_name(w->out, port.name);
+    hlo_print_text(w->out, port.name, strlen(port.name));
     fprintf(w->out, ")");
   }
 }
@@ -50,7 +38,7 @@ static void print_output_types(hlo_write_t *w) {
     fprintf(w->out, "%s", i ? ", " : "");
     hlo_print_type(w->out, &type);
     fprintf(w->out, " {jax.result_info = ");
-    print_name(w->out, port.name);
+    hlo_print_text(w->out, port.name, strlen(port.name));
     fprintf(w->out, "}");
   }
 }
@@ -84,8 +72,8 @@ static void write_nodes(hlo_write_t *w) {
     w->is_missing = false;
     hlo_write_node(w);
     if (w->is_missing) hlo_give_unwritten(w);
+    w->is_missing = false;
   }
-  w->is_missing = false;
 }
 
 static bool is_symbol(const char *name) {
@@ -122,7 +110,7 @@ static int32_t count_edges(const tenon_graph_t *graph) {
 
 static tenon_status_t write_program(FILE *out, const tenon_graph_t *graph) {
   tn_arena_t arena = {NULL};
-  hlo_write_t w = {.arena = &arena, .graph = graph, .out = out};
+  hlo_write_t w = {.arena = &arena, .graph = graph, .out = out, .write_nodes = write_nodes};
   w.edge_count = count_edges(graph);
   w.values = tn_arena_array(&arena, (size_t)w.edge_count + 1, sizeof *w.values);
   tenon_status_t status = w.values ? write_text(&w) : tn_no_memory("a program", 0);

@@ -8,11 +8,12 @@
 #include "write/formula.h"
 
 extern const hlo_write_rows_t hlo_write_rows_pointwise, hlo_write_rows_shape, hlo_write_rows_matrix,
-    hlo_write_rows_reduce, hlo_write_rows_window, hlo_write_rows_index;
+    hlo_write_rows_reduce, hlo_write_rows_window, hlo_write_rows_index, hlo_write_rows_control;
 
 static const hlo_write_rows_t *const families[] = {
     &hlo_write_rows_pointwise, &hlo_write_rows_shape,  &hlo_write_rows_matrix,
-    &hlo_write_rows_reduce,    &hlo_write_rows_window, &hlo_write_rows_index};
+    &hlo_write_rows_reduce,    &hlo_write_rows_window, &hlo_write_rows_index,
+    &hlo_write_rows_control};
 
 static const hlo_write_row_t *find_row(const char *name) {
   for (size_t i = 0; i < sizeof families / sizeof *families; i++)

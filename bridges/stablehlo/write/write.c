@@ -94,6 +94,27 @@ void hlo_print_type(FILE *out, const hlo_val_t *type) {
   fprintf(out, "%s>", name ? name : "?");
 }
 
+void hlo_print_types(FILE *out, const hlo_val_t *types, int32_t count) {
+  fprintf(out, "(");
+  for (int32_t i = 0; i < count; i++) {
+    if (i) fprintf(out, ", ");
+    hlo_print_type(out, &types[i]);
+  }
+  fprintf(out, ")");
+}
+
+void hlo_print_text(FILE *out, const char *text, size_t size) {
+  putc('"', out);
+  for (size_t i = 0; i < size; i++) {
+    const unsigned char c = (unsigned char)text[i];
+    if (c < 32 || c > 126 || c == '"' || c == '\\')
+      fprintf(out, "\\%02X", c);
+    else
+      putc(c, out);
+  }
+  putc('"', out);
+}
+
 static void print_items(FILE *out, const int64_t *items, int32_t count) {
   for (int32_t i = 0; i < count; i++)
     fprintf(out, "%s%lld", i ? ", " : "", (long long)items[i]);
@@ -430,6 +451,15 @@ hlo_val_t hlo_number(hlo_write_t *w, tenon_dtype_t dtype, double number) {
   hlo_val_t value = hlo_tensor_constant(w, tensor);
   tenon_tensor_release(tensor);
   return value;
+}
+
+hlo_val_t hlo_whole_number(hlo_write_t *w, int64_t number) {
+  tenon_tensor_t view;
+  if (hlo_write_stopped(w) ||
+      hlo_write_failed(
+          w, tenon_tensor_view(&view, &number, tenon_dtype(TENON_I64), 0, NULL, NULL, NULL)))
+    return none;
+  return hlo_tensor_constant(w, &view);
 }
 
 hlo_val_t hlo_int_list(hlo_write_t *w, const int64_t *items, int32_t count) {

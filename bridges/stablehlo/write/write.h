@@ -39,6 +39,8 @@ typedef struct hlo_write_t {
   tenon_graph_part_t node; /* The node that is being written. */
   tenon_op_info_t op;
   const struct hlo_write_row_t *row;
+  /* Writes all nodes of `graph`. A pointer, because program.c is above the writers of bodies. */
+  void (*write_nodes)(struct hlo_write_t *w);
   bool is_missing; /* The node cannot be written. */
   char *missing;   /* All nodes that cannot be written, one line each. */
   int32_t missing_count;
@@ -75,6 +77,10 @@ bool hlo_dtype_is_unsigned(tenon_dtype_t dtype);
 /* A type without a value. */
 hlo_val_t hlo_type_of(tenon_dtype_t dtype, int32_t ndim, const int64_t *dims);
 void hlo_print_type(FILE *out, const hlo_val_t *type);
+/* Prints "(tensor<2xf32>, tensor<i1>)". */
+void hlo_print_types(FILE *out, const hlo_val_t *types, int32_t count);
+/* Prints a string with the escapes of MLIR; bytes that are not ASCII are escaped too. */
+void hlo_print_text(FILE *out, const char *text, size_t size);
 /* Prints "[1, 2]", or "array<i64: 1, 2>". */
 void hlo_print_list(FILE *out, const int64_t *items, int32_t count);
 void hlo_print_array(FILE *out, const int64_t *items, int32_t count);
@@ -136,6 +142,8 @@ hlo_val_t hlo_emit(hlo_write_t *w, const char *name, hlo_val_t type, const char 
                    const char *region, const hlo_val_t *operands, int32_t count);
 hlo_val_t hlo_tensor_constant(hlo_write_t *w, const tenon_tensor_t *tensor);
 hlo_val_t hlo_number(hlo_write_t *w, tenon_dtype_t dtype, double number);
+/* An i64 scalar. */
+hlo_val_t hlo_whole_number(hlo_write_t *w, int64_t number);
 /* Integers as an i64 tensor with one axis. */
 hlo_val_t hlo_int_list(hlo_write_t *w, const int64_t *items, int32_t count);
 

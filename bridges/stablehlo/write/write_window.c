@@ -36,15 +36,6 @@ static spatial_t read_spatial(hlo_write_t *w, const hlo_val_t *x, const int64_t 
   return s;
 }
 
-static const char *pairs_text(hlo_write_t *w, const int64_t *low, const int64_t *high,
-                              int32_t count) {
-  const char *text = "";
-  for (int32_t i = 0; i < count; i++)
-    text = hlo_format(w, "%s%s[%lld, %lld]", text, i ? ", " : "", (long long)low[i],
-                      (long long)high[i]);
-  return hlo_format(w, "dense<[%s]> : tensor<%dx2xi64>", text, (int)count);
-}
-
 static const char *spatial_text(hlo_write_t *w, int32_t count) {
   const char *text = "0";
   for (int32_t i = 1; i < count; i++)
@@ -64,7 +55,7 @@ static hlo_val_t convolve(hlo_write_t *w, hlo_val_t x, hlo_val_t kernel, hlo_val
                  "%s]x[o, i, %s]->[b, f, %s]>, feature_group_count = %lld : i64, lhs_dilation = "
                  "%s, padding = %s, rhs_dilation = %s, window_strides = %s",
                  axes, axes, axes, (long long)groups, hlo_array_text(w, lhs, s->count),
-                 pairs_text(w, s->low, s->high, s->count),
+                 hlo_padding_text(w, s->low, s->high, s->count),
                  hlo_array_text(w, s->dilations, s->count),
                  hlo_array_text(w, s->strides, s->count)),
       NULL, operands, 2);

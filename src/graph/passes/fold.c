@@ -52,8 +52,7 @@ static bool stays_small(const tenon_graph_t *graph, const tn_node_t *node, uint6
   return true;
 }
 
-static tenon_status_t bind_constant(tenon_graph_t *graph, tenon_edge_t index,
-                                    tenon_tensor_t *tensor) {
+void tn_edge_bind_constant(tenon_graph_t *graph, tenon_edge_t index, tenon_tensor_t *tensor) {
   tn_edge_t *edge = &graph->edges[index];
   edge->constant = tensor;
   tenon_tensor_retain(edge->constant);
@@ -65,7 +64,6 @@ static tenon_status_t bind_constant(tenon_graph_t *graph, tenon_edge_t index,
   edge->strides = tensor->keys & TN_KEY_STRIDED ? (tenon_dim_t *)(void *)tensor->strides : NULL;
   edge->values = NULL;
   edge->value_count = 0;
-  return TENON_OK;
 }
 
 static tenon_status_t fold_node(tenon_graph_t *graph, tn_node_t *node) {
@@ -100,8 +98,8 @@ static tenon_status_t fold_node(tenon_graph_t *graph, tn_node_t *node) {
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
     bool list = tn_dtype_is(outputs[o]->dtype, TENON_LIST);
     for (int64_t k = 0; k < (list ? outputs[o]->shape[0] : 1) && at < node->output_count; k++)
-      status =
-          bind_constant(graph, node->outputs[at++], list ? tenon_item(outputs[o], k) : outputs[o]);
+      tn_edge_bind_constant(graph, node->outputs[at++],
+                            list ? tenon_item(outputs[o], k) : outputs[o]);
   }
   for (uint32_t o = 0; o < op->output_count; o++)
     tenon_tensor_release(outputs[o]);
@@ -131,26 +129,28 @@ static tenon_status_t bind_known_values(tenon_graph_t *graph, tn_node_t *node) {
     else
       ((int32_t *)tensor->data)[i] = (int32_t)edge->values[i].value;
   }
-  tenon_status_t status = bind_constant(graph, node->outputs[0], tensor);
+  tn_edge_bind_constant(graph, node->outputs[0], tensor);
   tenon_tensor_release(tensor);
   node->op = NULL;
-  return status;
+  return TENON_OK;
+}
+
+tenon_status_t tn_node_fold(tenon_graph_t *graph, tn_node_t *node) {
+  uint64_t bytes;
+  /* inputs that have become constants may tell more about types */
+  TN_TRY(tn_node_infer(graph, node));
+  TN_TRY(bind_known_values(graph, node));
+  if (!node->op || !may_fold(graph, node, &bytes) || !stays_small(graph, node, bytes))
+    return TENON_OK;
+  tn_scratch_mark_t mark = tn_scratch_mark();
+  tenon_status_t status = fold_node(graph, node);
+  tn_scratch_reset(mark);
+  if (status == TENON_OK) return TENON_OK;
+  return tn_prefix(status, "node '%s' (%s): ", node->name, node->op->name);
 }
 
 tenon_status_t tn_pass_fold(tenon_graph_t *graph) {
-  for (size_t i = 0; i < graph->node_count; i++) {
-    tn_node_t *node = &graph->nodes[i];
-    uint64_t bytes;
-    if (!node->op) continue;
-    /* inputs that have become constants may tell more about types */
-    TN_TRY(tn_node_infer(graph, node));
-    TN_TRY(bind_known_values(graph, node));
-    if (!node->op || !may_fold(graph, node, &bytes) || !stays_small(graph, node, bytes)) continue;
-    tn_scratch_mark_t mark = tn_scratch_mark();
-    tenon_status_t status = fold_node(graph, node);
-    tn_scratch_reset(mark);
-    if (status != TENON_OK)
-      return tn_prefix(status, "node '%s' (%s): ", node->name, node->op->name);
-  }
+  for (size_t i = 0; i < graph->node_count; i++)
+    if (graph->nodes[i].op) TN_TRY(tn_node_fold(graph, &graph->nodes[i]));
   return TENON_OK;
 }

@@ -21,5 +21,9 @@ tenon_status_t tn_pass_dead_code(tenon_graph_t *graph);
 
 /* Infers one node, with symbols. Used by the passes. */
 tenon_status_t tn_node_infer(tenon_graph_t *graph, const tn_node_t *node);
+/* Infers one node, and computes it if its inputs are constants: its op is then NULL. */
+tenon_status_t tn_node_fold(tenon_graph_t *graph, tn_node_t *node);
+/* Makes a value a constant, which no node produces. The tensor is retained. */
+void tn_edge_bind_constant(tenon_graph_t *graph, tenon_edge_t index, tenon_tensor_t *tensor);
 
 #endif

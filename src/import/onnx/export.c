@@ -11,8 +11,18 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "core/dtype.h"
+#include "import/onnx/export_control.h"
 #include "import/onnx/import.h"
 #include "import/onnx/standard.h"
+
+/* IR 10 belongs to ONNX 1.16, the first version with overloads, and operator set 21 belongs to it.
+ * Newer sets need IR 11. */
+enum {
+  IR_VERSION = 10,
+  OPERATOR_SET = 21,
+  NEWER_IR_VERSION = 11,
+  NEWER_OPERATOR_SET = 23,
+};
 
 /* A graph that is being written. */
 typedef struct tn_written_t {
@@ -21,6 +31,9 @@ typedef struct tn_written_t {
   /* of outputs: the name of an additional Identity; NULL: the value's own name is used */
   char **aliases;
   int32_t *uses;
+  bool is_body;                /* of an attribute */
+  const char *const *captured; /* names of the last inputs, which are values outside of a body */
+  size_t captured_count;
 } tn_written_t;
 
 /* Names of values */
@@ -59,15 +72,24 @@ tenon_status_t tn_export_name(tn_export_t *export, const char *name, char **out_
   return make_name(export, &export->names, name, out_name);
 }
 
+static size_t own_input_count(const tn_written_t *g) {
+  return g->graph->input_count - g->captured_count;
+}
+
 /* Names the inputs and outputs. In the model's graph they keep their names. A value that is an
  * output twice, or an input under another name, needs an Identity for each further name, which
  * aliases[i] then holds. */
-static tenon_status_t name_ports(tn_export_t *export, tn_written_t *g, bool is_body) {
+static tenon_status_t name_ports(tn_export_t *export, tn_written_t *g) {
   const tenon_graph_t *graph = g->graph;
+  const bool is_body = g->is_body;
+  const size_t own = own_input_count(g);
   char **names = g->names;
   for (size_t i = 0; i < graph->input_count; i++) {
     tenon_edge_t edge = graph->inputs[i];
-    TN_TRY((is_body ? tn_export_name : take_name)(export, graph->edges[edge].name, &names[edge]));
+    if (i >= own)
+      names[edge] = (char *)(uintptr_t)g->captured[i - own];
+    else
+      TN_TRY((is_body ? tn_export_name : take_name)(export, graph->edges[edge].name, &names[edge]));
   }
   for (size_t i = 0; i < graph->output_count; i++) {
     tenon_edge_t edge = graph->outputs[i];
@@ -79,6 +101,9 @@ static tenon_status_t name_ports(tn_export_t *export, tn_written_t *g, bool is_b
       return tn_fail(
           TENON_INVALID,
           "output '%s' has the name of an input, but is another value: rename one of them", name);
+    /* Runtimes expect that a node of a body makes each of its outputs. */
+    if (is_body && !names[edge] && graph->edges[edge].constant)
+      TN_TRY(tn_export_name(export, graph->edges[edge].name, &names[edge]));
     char **kept = names[edge] ? &g->aliases[i] : &names[edge];
     TN_TRY((is_body ? tn_export_name : take_name)(export, name, kept));
   }
@@ -189,21 +214,36 @@ static void write_alias(tn_writer_t *w, const char *from, const char *to) {
 
 static bool is_core(const tenon_op_t *op) { return strcmp(op->schema.ns, "core") == 0; }
 
+/* Notes the operator set that a node of a core operator needs, or why ONNX cannot express it. */
+static void check_node(tn_export_t *export, const tn_node_t *node, tn_text_t *missing) {
+  tn_standard_match_t match = {.since = OPERATOR_SET};
+  tn_text_t why = {0};
+  const bool fits =
+      tn_control_is(node->op) ? tn_control_fits(node, &why) : tn_standard_match(node, &match, &why);
+  if (!fits)
+    tn_text_add(missing, "\n  node '%.100s' (%s): %s", node->name, node->op->name,
+                tn_text_get(&why));
+  else if (match.since > export->operator_set)
+    export->operator_set = match.since;
+  tn_text_clear(&why);
+}
+
+/* Lists the nodes of core operators that ONNX cannot express, also those of bodies. */
+static void check_graph(tn_export_t *export, const tenon_graph_t *graph, int depth,
+                        tn_text_t *missing) {
+  for (size_t n = 0; n < graph->node_count && depth < TN_IMPORT_DEPTH; n++) {
+    const tn_node_t *node = &graph->nodes[n];
+    if (is_core(node->op)) check_node(export, node, missing);
+    for (uint32_t i = 0; i < node->op->schema.attr_count; i++)
+      if (node->attrs[i].kind == TENON_KIND_GRAPH)
+        check_graph(export, node->attrs[i].as.graph, depth + 1, missing);
+  }
+}
+
 /* Reports all nodes of core operators that ONNX cannot express. */
 static tenon_status_t check_standard(tn_export_t *export, const tenon_graph_t *graph) {
   tn_text_t missing = {0};
-  tn_standard_match_t match;
-  for (size_t n = 0; n < graph->node_count; n++) {
-    const tn_node_t *node = &graph->nodes[n];
-    tn_text_t why = {0};
-    if (!is_core(node->op)) continue;
-    if (!tn_standard_match(node, &match, &why))
-      tn_text_add(&missing, "\n  node '%.100s' (%s): %s", node->name, node->op->name,
-                  tn_text_get(&why));
-    else if (match.since > export->operator_set)
-      export->operator_set = match.since;
-    tn_text_clear(&why);
-  }
+  check_graph(export, graph, 0, &missing);
   if (!missing.size && !missing.failed) return TENON_OK;
   tenon_status_t status =
       tn_fail(TENON_UNIMPLEMENTED,
@@ -230,7 +270,8 @@ static tenon_status_t write_standard(tn_export_t *export, tn_written_t *g, const
   if (!inputs || !outputs) return tn_no_memory("a node", count);
   TN_TRY(make_name(export, &export->node_names, node->name, &node_name));
   const tn_standard_t site = {export, g->graph, node, &match, node_name, inputs, outputs};
-  if (!tn_standard_match(node, &match, &why)) {
+  const bool is_control = tn_control_is(node->op);
+  if (!is_control && !tn_standard_match(node, &match, &why)) {
     tenon_status_t status = tn_fail(TENON_UNIMPLEMENTED, "%s", tn_text_get(&why));
     tn_text_clear(&why);
     return status;
@@ -240,10 +281,10 @@ static tenon_status_t write_standard(tn_export_t *export, tn_written_t *g, const
       TN_TRY(edge_name(export, g, node->operands[i].edges[k], next++));
   for (int32_t o = 0; o < node->output_count; o++) {
     outputs[o] = "";
-    if (o == 0 || g->uses[node->outputs[o]])
+    if (o == 0 || is_control || g->uses[node->outputs[o]])
       TN_TRY(edge_name(export, g, node->outputs[o], &outputs[o]));
   }
-  return tn_standard_write(&site);
+  return is_control ? tn_control_write(&site) : tn_standard_write(&site);
 }
 
 static tenon_status_t note_domain(tn_export_t *export, const tenon_op_t *op) {
@@ -262,10 +303,10 @@ static tenon_status_t note_domain(tn_export_t *export, const tenon_op_t *op) {
 
 /* Graphs */
 
-static tenon_status_t write_ports(tn_export_t *export, tn_written_t *g, bool is_body) {
+static tenon_status_t write_ports(tn_export_t *export, tn_written_t *g) {
   const tenon_graph_t *graph = g->graph;
   const char *name;
-  for (size_t n = graph->node_count; n-- > 0 && !is_body;)
+  for (size_t n = graph->node_count; n-- > 0 && !g->is_body;)
     /* Inferred types of results, for other programs that read the file. */
     for (int32_t o = graph->nodes[n].output_count; o-- > 0;) {
       const tn_edge_t *edge = &graph->edges[graph->nodes[n].outputs[o]];
@@ -284,7 +325,7 @@ static tenon_status_t write_ports(tn_export_t *export, tn_written_t *g, bool is_
     if (g->aliases[i]) name = g->aliases[i];
     TN_TRY(tn_export_value(export, 12, graph, graph->outputs[i], name, graph->output_axes[i]));
   }
-  for (size_t i = graph->input_count; i-- > 0;)
+  for (size_t i = own_input_count(g); i-- > 0;)
     TN_TRY(tn_export_value(export, 11, graph, graph->inputs[i], g->names[graph->inputs[i]],
                            graph->input_axes[i]));
   return TENON_OK;
@@ -301,11 +342,10 @@ static tenon_status_t write_constants(tn_export_t *export, tn_written_t *g) {
   return TENON_OK;
 }
 
-static tenon_status_t write_graph(tn_export_t *export, tn_written_t *g, const char *name,
-                                  bool is_body) {
+static tenon_status_t write_graph(tn_export_t *export, tn_written_t *g, const char *name) {
   tn_writer_t *w = &export->writer;
-  TN_TRY(name_ports(export, g, is_body));
-  TN_TRY(write_ports(export, g, is_body));
+  TN_TRY(name_ports(export, g));
+  TN_TRY(write_ports(export, g));
   TN_TRY(write_constants(export, g));
   tn_write_text(w, 2, name);
   for (size_t i = g->graph->output_count; i-- > 0;)
@@ -323,8 +363,8 @@ static tenon_status_t write_graph(tn_export_t *export, tn_written_t *g, const ch
 }
 
 static tenon_status_t write_message(tn_export_t *export, uint32_t field, const char *name,
-                                    const tenon_graph_t *graph, bool is_body) {
-  tn_written_t g = {.graph = graph};
+                                    tn_written_t g) {
+  const tenon_graph_t *graph = g.graph;
   size_t before = export->writer.size;
   if (export->depth >= TN_IMPORT_DEPTH)
     return tn_fail(TENON_INVALID, "graphs are nested more than %d deep", TN_IMPORT_DEPTH);
@@ -333,7 +373,7 @@ static tenon_status_t write_message(tn_export_t *export, uint32_t field, const c
   g.aliases = tn_arena_array(&export->arena, graph->output_count + 1, sizeof *g.aliases);
   if (!g.names || !g.aliases) return tn_no_memory("names", graph->edge_count);
   tenon_status_t status = tn_graph_uses(graph, &g.uses);
-  if (status == TENON_OK) status = write_graph(export, &g, name, is_body);
+  if (status == TENON_OK) status = write_graph(export, &g, name);
   tn_release_memory(g.uses);
   export->depth--;
   tn_write_message(&export->writer, field, before);
@@ -342,19 +382,18 @@ static tenon_status_t write_message(tn_export_t *export, uint32_t field, const c
 
 tenon_status_t tn_export_graph(tn_export_t *export, uint32_t field, const char *name,
                                const tenon_graph_t *graph) {
-  return write_message(export, field, name, graph, true);
+  return write_message(export, field, name, (tn_written_t){.graph = graph, .is_body = true});
+}
+
+tenon_status_t tn_export_body(tn_export_t *export, uint32_t field, const char *name,
+                              const tenon_graph_t *graph, const char *const *captured,
+                              size_t captured_count) {
+  const tn_written_t g = {
+      .graph = graph, .is_body = true, .captured = captured, .captured_count = captured_count};
+  return write_message(export, field, name, g);
 }
 
 /* The model */
-
-/* IR 10 belongs to ONNX 1.16, the first version with overloads, and operator set 21 belongs to it.
- * Newer sets need IR 11. */
-enum {
-  IR_VERSION = 10,
-  OPERATOR_SET = 21,
-  NEWER_IR_VERSION = 11,
-  NEWER_OPERATOR_SET = 23,
-};
 
 static void write_opset(tn_writer_t *w, const char *domain, int64_t version) {
   size_t before = w->size;
@@ -381,7 +420,8 @@ static tenon_status_t write_model(tn_export_t *export, const tenon_graph_t *grap
   tn_write_reserve(w, size + size / 64 + 4096);
   TN_TRY(w->status);
   /* ONNX requires a name. */
-  TN_TRY(write_message(export, 7, *graph->name ? graph->name : "graph", graph, false));
+  TN_TRY(write_message(export, 7, *graph->name ? graph->name : "graph",
+                       (tn_written_t){.graph = graph}));
   for (tn_domain_t *domain = export->domains; domain; domain = domain->next)
     write_opset(w, domain->name, domain->version);
   write_opset(w, "", export->operator_set);

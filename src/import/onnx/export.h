@@ -51,6 +51,11 @@ tenon_status_t tn_export_standard_attr(tn_export_t *export, const char *name, co
 /* Writes a graph in an attribute. */
 tenon_status_t tn_export_graph(tn_export_t *export, uint32_t field, const char *name,
                                const tenon_graph_t *graph);
+/* Writes a graph in an attribute whose last inputs are values of the graph around it, with these
+ * names. */
+tenon_status_t tn_export_body(tn_export_t *export, uint32_t field, const char *name,
+                              const tenon_graph_t *graph, const char *const *captured,
+                              size_t captured_count);
 /* Writes a TensorProto. name NULL: without a name. */
 tenon_status_t tn_export_tensor(tn_export_t *export, uint32_t field, const char *name,
                                 const tenon_tensor_t *tensor);
