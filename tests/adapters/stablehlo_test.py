@@ -567,6 +567,28 @@ class AgainstJax(unittest.TestCase):
                 self.check(*case)
                 AgainstJax.parts += 1
 
+    def test_composites_of_known_operations_become_these_operations(self):
+        from jax import export
+        x = np.linspace(-0.9, 0.9, 8, dtype=np.float32).reshape(2, 4)
+        functions = {"acos": jnp.arccos, "acosh": lambda x: jnp.arccosh(x + 2), "asin": jnp.arcsin, "asinh": jnp.arcsinh, "atanh": jnp.arctanh,
+                     "cosh": jnp.cosh, "erf": lax.erf, "sinh": jnp.sinh, "top_k": lambda x: lax.top_k(x, 3)}
+        for name, function in functions.items():
+            with self.subTest(name):
+                exported = export.export(jax.jit(function))(x)
+                text = exported.mlir_module()
+                expected = [np.asarray(y) for y in jax.tree.leaves(jax.jit(function)(x))]
+                self.assertIn(f'composite "chlo.{name}"', text)
+                counts = []
+                # Without a known version, or with an attribute that is not known, the decomposition runs.
+                unknown = text.replace("version = 1 : i32", "version = 2 : i32")
+                more = re.sub(r"composite_attributes = {", "composite_attributes = {other = 3 : i64, ", text)
+                for form in text, exported.mlir_module_serialized, unknown, *[more] * (more != text):
+                    self.compare(run(form, [x]), expected)
+                    counts.append(len(load(form).nodes))
+                self.assertEqual(counts[0], counts[1])
+                self.assertLess(counts[0], 4)
+                self.assertGreater(min(counts[2:]), counts[0] + 3)
+                AgainstJax.parts += 1
 
     def test_programs_with_symbolic_shapes_run_with_any_shape(self):
         from jax import export

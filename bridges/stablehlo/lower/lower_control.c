@@ -440,12 +440,6 @@ static void lower_call(hlo_lower_t *lower) {
   hlo_inline_function(lower, hlo_attr_word(lower, "callee", NULL, ""));
 }
 
-static void lower_composite(hlo_lower_t *lower) {
-  const char *name = hlo_attr_word(lower, "decomposition", NULL, "");
-  if (!*name) hlo_wrong(lower, "expected a decomposition");
-  if (!hlo_stopped(lower)) hlo_inline_function(lower, name);
-}
-
 static void lower_map(hlo_lower_t *lower) {
   int32_t count = lower->op->operand_count;
   const hlo_region_t *region = hlo_region(lower, 0);
@@ -462,7 +456,6 @@ static void lower_map(hlo_lower_t *lower) {
 static const hlo_row_t rows[] = {
     {"func.call", NULL, NULL, NULL, lower_call, HLO_ELEMENTWISE, NULL},
     {"stablehlo.case", NULL, NULL, NULL, lower_case, 0, NULL},
-    {"stablehlo.composite", NULL, NULL, NULL, lower_composite, HLO_ELEMENTWISE, NULL},
     {"stablehlo.if", NULL, NULL, NULL, lower_if, 0, NULL},
     {"stablehlo.map", NULL, NULL, NULL, lower_map, 0, NULL},
     {"stablehlo.while", NULL, NULL, NULL, lower_while, 0, NULL},

@@ -72,7 +72,7 @@ static void check_results(hlo_lower_t *lower) {
       hlo_wrong(lower, "result %d does not exist: the operation has fewer results", (int)i);
 }
 
-static void lower_operation(hlo_lower_t *lower, const hlo_op_t *op) {
+void hlo_lower_one(hlo_lower_t *lower, const hlo_op_t *op) {
   const hlo_op_t *outer_op = lower->op;
   const hlo_row_t *outer_row = lower->row;
   int32_t outer_part = lower->part;
@@ -125,7 +125,7 @@ static void lower_operations(hlo_lower_t *lower, const hlo_region_t *region, hlo
                              int32_t count) {
   for (const hlo_op_t *op = region->first; op != region->last && lower->status == TENON_OK;
        op = op->next)
-    lower_operation(lower, op);
+    hlo_lower_one(lower, op);
   if (!is_return(region->last) || region->last->operand_count != count) {
     hlo_wrong(lower, "expected a region that ends with a return of %d values", (int)count);
     return;

@@ -11,6 +11,8 @@ bool hlo_inline_region(hlo_lower_t *lower, const hlo_region_t *region, const hlo
 /* The same for a region for single elements, which is applied to whole real tensors. */
 bool hlo_inline_elements(hlo_lower_t *lower, const hlo_region_t *region, const tenon_edge_t *args,
                          int32_t arg_count, tenon_edge_t *out, int32_t count);
+/* Lowers one operation, whose operands have been lowered. */
+void hlo_lower_one(hlo_lower_t *lower, const hlo_op_t *op);
 /* Lowers the body of a function with the values of the current operation's operands. */
 void hlo_inline_function(hlo_lower_t *lower, const char *name);
 /* Lowers a function whose arguments are given; the results are in `out`. */
