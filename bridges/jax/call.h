@@ -38,6 +38,7 @@ typedef struct call_t {
   uint32_t output_count;
   uint64_t wanted;    /* as for tenon_op_call */
   uint64_t written;   /* bit i: the operator writes to input i */
+  uint64_t host;      /* bit i: the host reads input i (`@host`) */
   uint64_t given;     /* gradients: the results that have one; 0: this is no gradient */
   uint64_t requested; /* gradients: the inputs that get one */
   bool
@@ -72,23 +73,24 @@ const char *call_name(const call_t *call); /* for messages */
 tenon_status_t call_hold_library(const tenon_op_t *op);
 
 tenon_dtype_t call_dtype(int32_t xla_dtype); /* of a buffer that was checked */
+/* Returns false if XLA's dtype has no counterpart. */
+bool call_dtype_of(const xla_buffer_t *buffer, tenon_dtype_t *out_dtype);
 /* Returns the address of a buffer's elements. XLA may pass NULL for a buffer without elements. */
 static inline void *call_data(const xla_buffer_t *buffer) {
   static _Alignas(64) char no_elements[64];
   return buffer->data ? buffer->data : no_elements;
 }
-/* Runs a call on the buffers of a frame. */
-tenon_status_t call_run(const call_t *call, const xla_frame_t *frame);
-
 /* Maps tangents of the requested inputs to tangents of the given results.
  *
- * Arguments: `operands`: the tensors of the inputs, which the host owns. `tangents`: one for each
- * operand of the requested inputs. `count`: the number of given results; items of lists count.
+ * Arguments: `values`: the arguments, whose tensors the host owns. `tangents`: one for each operand
+ * of the requested inputs. `zeros`: one of the dtype, shape and device of each given result; items
+ * of lists count.
  * Returns: out_tangents[k], NULL where the result does not depend on the inputs.
  * Ownership: the caller releases out_tangents[k], also after an error. */
 tenon_status_t call_tangents(const call_t *call, const tenon_value_t *values,
-                             tenon_tensor_t *const *operands, tenon_tensor_t *const *tangents,
-                             int32_t tangent_count, tenon_tensor_t **out_tangents, int32_t count);
+                             tenon_tensor_t *const *tangents, int32_t tangent_count,
+                             tenon_tensor_t *const *zeros, tenon_tensor_t **out_tangents,
+                             int32_t count);
 
 /* Lets parallel loops of this thread use XLA's threads until call_leave_threads. */
 typedef struct call_threads_t {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "call.h"
+#include "common/zeros.h"
 
 /* Compiles a model. With gradients, its runs are recorded on a tape. */
 static tenon_status_t compile_model(const char *path, uint32_t flags,
@@ -51,11 +52,8 @@ static tenon_status_t fill_zeros(tenon_tensor_t *const *leaves, tenon_tensor_t *
                                  int32_t count) {
   for (int32_t i = 0; i < count; i++) {
     if (grads[i]) continue;
-    const tenon_tensor_t *leaf = leaves[i];
-    const tenon_status_t status =
-        tenon_tensor_create(leaf->dtype, leaf->ndim, leaf->shape, &grads[i]);
+    const tenon_status_t status = zeros_like(leaves[i], &grads[i]);
     if (status != TENON_OK) return status;
-    memset(grads[i]->data, 0, (size_t)tenon_count(leaf) * (leaf->dtype.bits / 8));
   }
   return TENON_OK;
 }

@@ -37,7 +37,10 @@ static tenon_status_t read_schema(call_t *call, uint64_t *out_written) {
         tenon_op_argument(call->op, TENON_ARGUMENT_INPUT, (int32_t)i, &of);
     if (status != TENON_OK) return status;
     call->is_list[i] = of.kind == TENON_KIND_TENSORS;
-    if (of.is_host) call->has_fixed_shapes = false;
+    if (of.is_host) {
+      call->has_fixed_shapes = false;
+      call->host |= (uint64_t)1 << i;
+    }
     if (!of.is_written) continue;
     call->written |= (uint64_t)1 << i;
     *out_written |= bit_of(&of);

@@ -11,7 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "call.h"
+#include "common/zeros.h"
+#include "device.h"
 
 enum {
   VIEWS_MOST = 2 * CALL_TENSORS_MOST,
@@ -21,15 +22,17 @@ enum {
 typedef struct run_t {
   const call_t *call;
   const xla_frame_t *frame;
+  const call_device_t *device; /* where the buffers are; NULL: in host memory */
   tenon_value_t values[CALL_MOST];
   tenon_tensor_t *tensors[CALL_TENSORS_MOST]; /* the operands, in order */
   tenon_tensor_t *outputs[CALL_MOST];
   tenon_tensor_t views[VIEWS_MOST];
+  tenon_tensor_t *owned[VIEWS_MOST]; /* are released when the call ends */
   int64_t strides[EXTENTS_MOST];
   size_t view_count;
   size_t stride_count;
-  size_t counted_count; /* the first entries of `tensors` that must be released */
-  int64_t next_result;  /* the next result buffer that has no owner yet */
+  size_t owned_count;
+  int64_t next_result; /* the next result buffer that has no owner yet */
 } run_t;
 
 /* Indexed by XLA's dtype. Those without bits have no counterpart. */
@@ -63,6 +66,13 @@ static const tenon_dtype_t dtypes[] = {
 
 tenon_dtype_t call_dtype(int32_t xla_dtype) { return dtypes[xla_dtype]; }
 
+bool call_dtype_of(const xla_buffer_t *buffer, tenon_dtype_t *out_dtype) {
+  const size_t known = sizeof dtypes / sizeof *dtypes;
+  if (buffer->dtype < 0 || (size_t)buffer->dtype >= known) return false;
+  *out_dtype = dtypes[buffer->dtype];
+  return out_dtype->bits != 0;
+}
+
 const char *call_name(const call_t *call) {
   tenon_op_info_t info = {.size = sizeof info};
   if (!call->op) return "the model";
@@ -77,27 +87,49 @@ static tenon_status_t fail_call(const call_t *call, tenon_status_t status, const
 }
 
 static tenon_status_t check_buffer(const run_t *r, const xla_buffer_t *buffer, int32_t type) {
-  const size_t known = sizeof dtypes / sizeof *dtypes;
+  tenon_dtype_t dtype;
   char message[120];
   if (type != XLA_ARGUMENT_BUFFER)
     return fail_call(r->call, TENON_UNIMPLEMENTED, "an argument of the custom call is no buffer");
   if (buffer->rank < 0 || buffer->rank > TENON_RANK_MAX)
     return fail_call(r->call, TENON_UNIMPLEMENTED, "a tensor has more than 64 axes");
-  if (buffer->dtype >= 0 && (size_t)buffer->dtype < known && dtypes[buffer->dtype].bits)
-    return TENON_OK;
+  if (call_dtype_of(buffer, &dtype)) return TENON_OK;
   snprintf(message, sizeof message, "XLA's dtype %d has no counterpart in Tenon",
            (int)buffer->dtype);
   return fail_call(r->call, TENON_UNIMPLEMENTED, message);
 }
 
-/* Makes a view on the stack over a buffer. */
+static tenon_status_t fail_too_many(const run_t *r) {
+  return fail_call(r->call, TENON_UNIMPLEMENTED,
+                   "the call has more than 512 tensors, or they have more than 4096 axes in all");
+}
+
+/* Takes over a tensor until the call ends. After an error the tensor is released. */
+static tenon_status_t own_tensor(run_t *r, tenon_tensor_t *tensor) {
+  if (r->owned_count == VIEWS_MOST) {
+    tenon_tensor_release(tensor);
+    return fail_too_many(r);
+  }
+  r->owned[r->owned_count++] = tensor;
+  return TENON_OK;
+}
+
+/* Makes a tensor over a buffer on the device. */
+static tenon_status_t import_buffer(run_t *r, const xla_buffer_t *buffer,
+                                    tenon_tensor_t **out_tensor) {
+  const tenon_status_t status = call_import(r->device, buffer->data, dtypes[buffer->dtype],
+                                            (int32_t)buffer->rank, buffer->dims, NULL, out_tensor);
+  return status == TENON_OK ? own_tensor(r, *out_tensor) : status;
+}
+
+/* Makes a tensor over a buffer: on the stack, or, on a device, of the host. */
 static tenon_status_t view_buffer(run_t *r, const xla_buffer_t *buffer, int32_t type,
                                   tenon_tensor_t **out_view) {
   tenon_status_t status = check_buffer(r, buffer, type);
   if (status != TENON_OK) return status;
+  if (r->device) return import_buffer(r, buffer, out_view);
   if (r->stride_count + (size_t)buffer->rank > EXTENTS_MOST || r->view_count == VIEWS_MOST)
-    return fail_call(r->call, TENON_UNIMPLEMENTED,
-                     "the call has more than 512 tensors, or they have more than 4096 axes in all");
+    return fail_too_many(r);
   tenon_tensor_t *view = &r->views[r->view_count];
   status = tenon_tensor_view(view, call_data(buffer), dtypes[buffer->dtype], (int32_t)buffer->rank,
                              buffer->dims, NULL, r->strides + r->stride_count);
@@ -117,6 +149,13 @@ static tenon_status_t view_result(run_t *r, tenon_tensor_t **out_view) {
   return view_buffer(r, results->items[k], results->types[k], out_view);
 }
 
+/* Copies a written operand to the buffer of its result, on the device. */
+static tenon_status_t copy_operand(run_t *r, const xla_buffer_t *operand, tenon_tensor_t *result) {
+  tenon_tensor_t *from = NULL;
+  const tenon_status_t status = import_buffer(r, operand, &from);
+  return status == TENON_OK ? tenon_tensor_copy_async(from, result) : status;
+}
+
 /* The buffer of a written operand is that of its result: XLA has copied the operand there, unless
  * they share memory already. */
 static tenon_status_t view_written(run_t *r, const xla_buffer_t *operand,
@@ -131,12 +170,28 @@ static tenon_status_t view_written(run_t *r, const xla_buffer_t *operand,
       (extents && memcmp(operand->dims, result->dims, extents) != 0))
     return fail_call(r->call, TENON_INVALID,
                      "the result of an input that is written to has another shape or dtype");
-  if (operand->data != result->data && size) memcpy(result->data, operand->data, size);
+  if (operand->data == result->data || !size) return TENON_OK;
+  if (r->device) return copy_operand(r, operand, *out_view);
+  memcpy(result->data, operand->data, size);
   return TENON_OK;
 }
 
-/* Makes the tensor of operand k. */
-static tenon_status_t make_operand(run_t *r, size_t k, bool is_written) {
+/* Replaces a view by a tensor that the call may keep. */
+static tenon_status_t keep_view(run_t *r, const tenon_tensor_t *view, tenon_tensor_t **out) {
+  const tenon_status_t status =
+      tenon_tensor_borrow(view->data, view->dtype, view->ndim, view->shape, NULL, NULL, NULL, out);
+  return status == TENON_OK ? own_tensor(r, *out) : status;
+}
+
+/* Copies a tensor of the device to the host, and waits for it. */
+static tenon_status_t bring_to_host(run_t *r, const tenon_tensor_t *tensor, tenon_tensor_t **out) {
+  const tenon_device_t host = {1, 0};
+  const tenon_status_t status = tenon_tensor_copy_to(tensor, host, out);
+  return status == TENON_OK ? own_tensor(r, *out) : status;
+}
+
+/* Makes the tensor of operand k. `is_host`: the host reads it. */
+static tenon_status_t make_operand(run_t *r, size_t k, bool is_written, bool is_host) {
   const xla_buffers_t *operands = &r->frame->operands;
   const xla_buffer_t *buffer = operands->items[k];
   tenon_tensor_t *view = NULL;
@@ -146,11 +201,9 @@ static tenon_status_t make_operand(run_t *r, size_t k, bool is_written) {
                         : view_buffer(r, buffer, operands->types[k], &view);
   if (status != TENON_OK) return status;
   r->tensors[k] = view;
-  if (!r->call->keeps) return TENON_OK;
-  status = tenon_tensor_borrow(view->data, view->dtype, view->ndim, view->shape, NULL, NULL, NULL,
-                               &r->tensors[k]);
-  if (status == TENON_OK) r->counted_count = k + 1;
-  return status;
+  if (r->device) /* Models run on the CPU. */
+    return is_host || r->call->model ? bring_to_host(r, view, &r->tensors[k]) : TENON_OK;
+  return r->call->keeps ? keep_view(r, view, &r->tensors[k]) : TENON_OK;
 }
 
 /* Makes the tensors of the inputs, and the values that stand for them. */
@@ -160,7 +213,7 @@ static tenon_status_t make_inputs(run_t *r) {
   for (uint32_t i = 0; i < call->input_count; i++) {
     const size_t first = k;
     for (int32_t n = 0; n < call->counts[i]; n++, k++) {
-      const tenon_status_t status = make_operand(r, k, call->written >> i & 1);
+      const tenon_status_t status = make_operand(r, k, call->written >> i & 1, call->host >> i & 1);
       if (status != TENON_OK) return status;
     }
     tenon_value_t *value = &r->values[i];
@@ -196,23 +249,51 @@ static tenon_status_t fail_result(const run_t *r, const tenon_tensor_t *t,
   return fail_call(r->call, TENON_RANGE, message);
 }
 
-/* Copies a result to the first elements of a buffer along each axis, and sets the others to 0. */
-static tenon_status_t copy_padded(run_t *r, const tenon_tensor_t *t, tenon_tensor_t *buffer) {
-  tenon_tensor_t part = *buffer;
-  tenon_tensor_t *shape = NULL;
-  const tenon_status_t status = view_result(r, &shape);
+/* Copies a shape to a buffer of integers. */
+static tenon_status_t copy_shape(const tenon_tensor_t *t, tenon_tensor_t *to) {
+  const int64_t count = t->ndim;
+  tenon_tensor_t *shape = NULL; /* of the host, which keeps it until a device has read it */
+  tenon_status_t status = tenon_tensor_create(tenon_dtype(TENON_I32), 1, &count, &shape);
   if (status != TENON_OK) return status;
-  bool fits = t->ndim == buffer->ndim && tenon_dtype_id(shape->dtype) == TENON_I32 &&
-              tenon_count(shape) == t->ndim &&
-              tenon_dtype_id(t->dtype) == tenon_dtype_id(buffer->dtype);
+  for (int32_t d = 0; d < t->ndim; d++)
+    ((int32_t *)shape->data)[d] = (int32_t)t->shape[d];
+  status = tenon_tensor_copy_async(shape, to);
+  tenon_tensor_release(shape);
+  return status;
+}
+
+/* Copies a result to the first elements of a buffer along each axis. */
+static tenon_status_t copy_part(run_t *r, const tenon_tensor_t *t, const tenon_tensor_t *buffer) {
+  tenon_tensor_t view = *buffer;
+  tenon_tensor_t *part = &view;
+  view.shape = t->shape;
+  if (!tenon_count(t)) return TENON_OK;
+  if (r->device) {
+    const xla_buffer_t *whole = r->frame->results.items[r->next_result - 1];
+    tenon_status_t status = call_import(r->device, whole->data, buffer->dtype, t->ndim, t->shape,
+                                        buffer->strides, &part);
+    if (status == TENON_OK) status = own_tensor(r, part);
+    if (status != TENON_OK) return status;
+  }
+  return tenon_tensor_copy_async(t, part);
+}
+
+/* Copies a result to a larger buffer, whose other elements become 0, and its shape to the next
+ * buffer. */
+static tenon_status_t copy_padded(run_t *r, const tenon_tensor_t *t, tenon_tensor_t *buffer) {
+  bool fits = t->ndim == buffer->ndim && tenon_dtype_id(t->dtype) == tenon_dtype_id(buffer->dtype);
   for (int32_t d = 0; d < t->ndim && fits; d++)
     fits = t->shape[d] <= buffer->shape[d];
   if (!fits) return fail_result(r, t, buffer, ": pass a larger bound with size=");
-  for (int32_t d = 0; d < t->ndim; d++)
-    ((int32_t *)shape->data)[d] = (int32_t)t->shape[d];
-  memset(buffer->data, 0, (size_t)tenon_count(buffer) * (buffer->dtype.bits / 8));
-  part.shape = t->shape;
-  return tenon_count(t) ? tenon_tensor_copy_async(t, &part) : TENON_OK;
+  tenon_tensor_t *shape = NULL;
+  tenon_status_t status = zeros_fill(buffer);
+  if (status == TENON_OK) status = copy_part(r, t, buffer);
+  if (status == TENON_OK) status = view_result(r, &shape);
+  if (status != TENON_OK) return status;
+  if (tenon_dtype_id(shape->dtype) != TENON_I32 || shape->ndim != 1 ||
+      tenon_count(shape) != t->ndim)
+    return fail_call(r->call, TENON_INVALID, "the buffer of a shape has another shape or dtype");
+  return copy_shape(t, shape);
 }
 
 /* Copies a result to the next buffer. */
@@ -220,7 +301,7 @@ static tenon_status_t copy_result(run_t *r, const tenon_tensor_t *t, bool is_pad
   tenon_tensor_t *buffer = NULL;
   const tenon_status_t status = view_result(r, &buffer);
   if (status != TENON_OK) return status;
-  if (t->device.type != 1)
+  if (!r->device && t->device.type != 1)
     return fail_call(r->call, TENON_UNIMPLEMENTED,
                      "a result is not in host memory: JAX runs the operator on the CPU");
   if (is_padded) return copy_padded(r, t, buffer);
@@ -248,7 +329,8 @@ static tenon_status_t check_end(const run_t *r) {
 static tenon_status_t make_outputs(run_t *r) {
   const call_t *call = r->call;
   memset(r->outputs, 0, call->output_count * sizeof *r->outputs);
-  if (!call->is_plain && !call->model) return TENON_OK;
+  const bool is_given = call->model ? !r->device : call->is_plain;
+  if (!is_given) return TENON_OK; /* They are copied. */
   for (uint32_t o = 0; o < call->output_count; o++) {
     const tenon_status_t status = view_result(r, &r->outputs[o]);
     if (status != TENON_OK) return status;
@@ -278,9 +360,11 @@ static tenon_status_t run_forward(run_t *r) {
   const call_t *call = r->call;
   tenon_status_t status = make_outputs(r);
   if (status != TENON_OK) return status;
-  if (call->model) return tenon_executable_run(call->model, r->tensors, r->outputs, NULL);
-  status = tenon_op_call_values(call->op, r->values, call->value_count, r->outputs, call->wanted);
-  if (call->is_plain) return status;
+  if (call->model)
+    status = tenon_executable_run(call->model, r->tensors, r->outputs, NULL);
+  else
+    status = tenon_op_call_values(call->op, r->values, call->value_count, r->outputs, call->wanted);
+  if (call->is_plain || (call->model && !r->device)) return status;
   if (status == TENON_OK) status = copy_outputs(r);
   for (uint32_t o = 0; o < call->output_count; o++)
     tenon_tensor_release(r->outputs[o]);
@@ -292,9 +376,23 @@ static tenon_status_t copy_tangent(run_t *r, const tenon_tensor_t *t) {
   tenon_tensor_t *buffer = NULL;
   if (t) return copy_result(r, t, false);
   const tenon_status_t status = view_result(r, &buffer);
+  return status == TENON_OK ? zeros_fill(buffer) : status;
+}
+
+/* Computes tangents of the given results, whose shapes are those of the result buffers. */
+static tenon_status_t compute_tangents(run_t *r, tenon_tensor_t **tangents, int32_t tangent_count,
+                                       tenon_tensor_t **out, int32_t count) {
+  tenon_tensor_t *zeros[CALL_TENSORS_MOST] = {NULL};
+  tenon_status_t status = TENON_OK;
+  for (int32_t k = 0; k < count && status == TENON_OK; k++) {
+    tenon_tensor_t *buffer = NULL;
+    status = view_result(r, &buffer);
+    if (status == TENON_OK) status = zeros_like(buffer, &zeros[k]);
+    if (status == TENON_OK) status = own_tensor(r, zeros[k]);
+  }
+  r->next_result = 0;
   if (status != TENON_OK) return status;
-  memset(buffer->data, 0, (size_t)tenon_count(buffer) * (buffer->dtype.bits / 8));
-  return TENON_OK;
+  return call_tangents(r->call, r->values, tangents, tangent_count, zeros, out, count);
 }
 
 /* Computes gradients of the requested inputs, or tangents of the given results. */
@@ -302,8 +400,7 @@ static tenon_status_t differentiate(run_t *r, tenon_tensor_t **grads, int32_t gr
                                     tenon_tensor_t **out, int32_t count) {
   const call_t *call = r->call;
   if (call->model) return call_model_gradients(call, r->tensors, grads, grad_count, out, count);
-  if (call->is_forward)
-    return call_tangents(call, r->values, r->tensors, grads, grad_count, out, count);
+  if (call->is_forward) return compute_tangents(r, grads, grad_count, out, count);
   return tenon_op_gradients(call->op, r->values, call->value_count, call->given, grads, grad_count,
                             call->requested, out, count);
 }
@@ -315,7 +412,7 @@ static tenon_status_t run_gradient(run_t *r, size_t grad_count) {
   tenon_tensor_t *made[CALL_TENSORS_MOST] = {NULL};
   const size_t first = call->operand_count;
   for (size_t k = first; k < first + grad_count; k++) {
-    const tenon_status_t status = make_operand(r, k, false);
+    const tenon_status_t status = make_operand(r, k, false, false);
     if (status != TENON_OK) return status;
   }
   const int64_t count = r->frame->results.count;
@@ -331,29 +428,45 @@ static tenon_status_t run_gradient(run_t *r, size_t grad_count) {
 }
 
 /* Makes the thread draw random numbers from a generator that the key seeds. */
-static tenon_status_t use_key(const run_t *r, tenon_generator_t **out_generator) {
+static tenon_status_t use_key(run_t *r, tenon_generator_t **out_generator) {
   const xla_buffers_t *operands = &r->frame->operands;
-  const xla_buffer_t *key = operands->items[operands->count - 1];
-  if (key->dtype != XLA_U32 || key->rank != 1 || key->dims[0] != 2)
+  const xla_buffer_t *buffer = operands->items[operands->count - 1];
+  tenon_tensor_t *key = NULL;
+  if (buffer->dtype != XLA_U32 || buffer->rank != 1 || buffer->dims[0] != 2)
     return fail_call(r->call, TENON_INVALID,
                      "the key of a random operator has to be two numbers of type u32");
+  tenon_status_t status = view_buffer(r, buffer, XLA_ARGUMENT_BUFFER, &key);
+  if (status == TENON_OK && r->device) status = bring_to_host(r, key, &key);
+  if (status != TENON_OK) return status;
   const uint32_t *words = key->data;
   return tenon_generator_create((uint64_t)words[0] << 32 | words[1], out_generator);
 }
 
-static tenon_status_t run_all(run_t *r, size_t grad_count) {
+static tenon_status_t run_prepared(run_t *r, size_t grad_count) {
   const tenon_status_t status = make_inputs(r);
   if (status != TENON_OK) return status;
   return r->call->given ? run_gradient(r, grad_count) : run_forward(r);
 }
 
-tenon_status_t call_run(const call_t *call, const xla_frame_t *frame) {
+static tenon_status_t run_random(run_t *r, size_t grad_count) {
+  tenon_generator_t *generator = NULL;
+  tenon_status_t status = use_key(r, &generator);
+  if (status != TENON_OK) return status;
+  tenon_generator_t *before = tenon_generator_use(generator);
+  status = run_prepared(r, grad_count);
+  (void)tenon_generator_use(before);
+  tenon_generator_release(generator);
+  return status;
+}
+
+tenon_status_t call_run(const call_t *call, const xla_frame_t *frame, const call_device_t *device) {
   run_t r;
   r.call = call;
   r.frame = frame;
+  r.device = device;
   r.view_count = 0;
   r.stride_count = 0;
-  r.counted_count = 0;
+  r.owned_count = 0;
   r.next_result = 0;
   const int64_t least = (int64_t)call->operand_count + call->is_random;
   const int64_t grad_count = frame->operands.count - least;
@@ -361,19 +474,9 @@ tenon_status_t call_run(const call_t *call, const xla_frame_t *frame) {
     return fail_call(
         call, TENON_INVALID,
         "the custom call has another number of operands than its attribute `call` states");
-  tenon_generator_t *generator = NULL;
-  tenon_generator_t *before = NULL;
-  if (call->is_random) {
-    const tenon_status_t status = use_key(&r, &generator);
-    if (status != TENON_OK) return status;
-    before = tenon_generator_use(generator);
-  }
-  const tenon_status_t status = run_all(&r, (size_t)grad_count);
-  if (call->is_random) {
-    (void)tenon_generator_use(before);
-    tenon_generator_release(generator);
-  }
-  for (size_t k = 0; call->keeps && k < r.counted_count; k++)
-    tenon_tensor_release(r.tensors[k]);
+  const tenon_status_t status =
+      call->is_random ? run_random(&r, (size_t)grad_count) : run_prepared(&r, (size_t)grad_count);
+  for (size_t k = 0; k < r.owned_count; k++)
+    tenon_tensor_release(r.owned[k]);
   return status;
 }

@@ -13,6 +13,7 @@ enum { XLA_STAGE_EXECUTE = 3 };
 enum { XLA_ARGUMENT_BUFFER = 1 };
 enum { XLA_ATTRIBUTE_STRING = 4 };
 enum { XLA_FRAME_SIZE = 168, XLA_METADATA_SIZE = 36 };
+enum { XLA_COMMAND_BUFFER_COMPATIBLE = 1 }; /* a trait of a handler */
 
 /* Dtypes: numbers of XLA's PrimitiveType. */
 enum {
@@ -81,6 +82,20 @@ typedef struct xla_error_destroy_t {
   xla_error_t *error;
 } xla_error_destroy_t;
 
+typedef struct xla_stream_get_t {
+  size_t size;
+  xla_extension_t *extension;
+  xla_context_t *context;
+  void *stream; /* the result: a CUstream */
+} xla_stream_get_t;
+
+typedef struct xla_ordinal_get_t {
+  size_t size;
+  xla_extension_t *extension;
+  xla_context_t *context;
+  int32_t ordinal; /* the result */
+} xla_ordinal_get_t;
+
 typedef struct xla_schedule_t {
   size_t size;
   xla_extension_t *extension;
@@ -104,10 +119,15 @@ typedef struct xla_api_t {
   xla_error_t *(*error_create)(xla_error_create_t *arguments);
   const void *error_message;
   void (*error_destroy)(xla_error_destroy_t *arguments);
-  const void *unused[8];
+  const void *handler_register;
+  xla_error_t *(*stream_get)(xla_stream_get_t *arguments); /* not on the CPU */
+  const void *unused[6];
   xla_error_t *(*schedule)(xla_schedule_t *arguments);
   /* Only from version 0.2 on: 0.1 had two layouts after `schedule`. */
   xla_error_t *(*thread_count)(xla_thread_count_t *arguments);
+  const void *unused_too[4];
+  /* Only if `size` includes it, which is right from JAX 0.6.0 on. */
+  xla_error_t *(*ordinal_get)(xla_ordinal_get_t *arguments);
 } xla_api_t;
 
 typedef struct xla_buffer_t {
@@ -160,8 +180,12 @@ XLA_AT(xla_frame_t, attributes, 120);
 _Static_assert(sizeof(xla_frame_t) == XLA_FRAME_SIZE, "xla_frame_t has another size");
 XLA_AT(xla_api_t, error_create, 48);
 XLA_AT(xla_api_t, error_destroy, 64);
+XLA_AT(xla_api_t, stream_get, 80);
 XLA_AT(xla_api_t, schedule, 136);
 XLA_AT(xla_api_t, thread_count, 144);
+XLA_AT(xla_api_t, ordinal_get, 184);
+XLA_AT(xla_stream_get_t, stream, 24);
+XLA_AT(xla_ordinal_get_t, ordinal, 24);
 XLA_AT(xla_metadata_t, traits, 32);
 XLA_AT(xla_buffer_t, dims, 40);
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/zeros.h"
 #include "threads.h"
 
 /* Returns a generator for one call, seeded by a random number from PyTorch so that
@@ -52,17 +53,6 @@ static void forward_to_operator(frame_t *f, torch_value_t *stack, torch_value_t 
     (void)frame_results(f, outputs, out);
 }
 
-static tenon_tensor_t *zeros_like(const tenon_tensor_t *t) {
-  tenon_tensor_t *zeros = NULL;
-  tenon_tensor_t *there = NULL;
-  if (tenon_tensor_create(t->dtype, t->ndim, t->shape, &zeros) != TENON_OK) return NULL;
-  memset(zeros->data, 0, (size_t)tenon_count(zeros) * (t->dtype.bits / 8));
-  if (t->device.type == 1) return zeros;
-  if (tenon_tensor_copy_to(zeros, t->device, &there) != TENON_OK) there = NULL;
-  tenon_tensor_release(zeros);
-  return there;
-}
-
 /* Returns whether `t` begins in the memory of `of`. */
 static bool is_within(const tenon_tensor_t *t, const tenon_tensor_t *of) {
   int64_t last = 0;
@@ -99,8 +89,9 @@ bool frame_gradients(frame_t *f, tenon_tensor_t **leaves, tenon_tensor_t **grads
   bool good = true;
   /* Leaves that the results do not depend on get zeros. */
   for (size_t i = 0; i < count && good; i++)
-    good = grads[i] ? own_memory(f, &grads[i])
-                    : (grads[i] = zeros_like(leaves[i])) || frame_fail(f, tenon_error(), "");
+    good = grads[i]
+               ? own_memory(f, &grads[i])
+               : zeros_like(leaves[i], &grads[i]) == TENON_OK || frame_fail(f, tenon_error(), "");
   if (good)
     return (!away || frame_bring(f, grads, count, away)) && frame_list(f, grads, count, false, out);
   for (size_t i = 0; i < count; i++)

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/foreign_stream.h"
+
 /* Gets the stream by PyTorch's interface for any accelerator: a reference to the stream, and its
  * native handle. */
 static int32_t stream_of_any(int32_t index, void **out_native) {
@@ -186,38 +188,6 @@ const torch_device_t *torch_device_of(tenon_device_t device, char *why, size_t c
   return p;
 }
 
-/* a stream of PyTorch, which has a fixed pool of streams that never end */
-typedef struct torch_device_stream_t {
-  struct torch_device_stream_t *next;
-  void *native;
-  tenon_stream_t *stream;
-} torch_device_stream_t;
-
-static tenon_stream_t *stream_known(const torch_device_t *torch_device, const void *native) {
-  const torch_device_stream_t *s = __atomic_load_n(&torch_device->streams, __ATOMIC_ACQUIRE);
-  while (s && s->native != native)
-    s = s->next;
-  return s ? s->stream : NULL;
-}
-
-static tenon_stream_t *stream_add(torch_device_t *torch_device, void *native, char *why,
-                                  size_t capacity) {
-  torch_device_stream_t *made = calloc(1, sizeof *made);
-  if (!made) {
-    snprintf(why, capacity, "out of memory");
-    return NULL;
-  }
-  made->native = native;
-  if (tenon_stream_import(torch_device->device, native, &made->stream) != TENON_OK) {
-    snprintf(why, capacity, "Tenon cannot use PyTorch's stream: %s", tenon_error());
-    free(made);
-    return NULL;
-  }
-  made->next = torch_device->streams;
-  __atomic_store_n(&torch_device->streams, made, __ATOMIC_RELEASE);
-  return made->stream;
-}
-
 tenon_stream_t *torch_device_stream(const torch_device_t *torch_device, char *why,
                                     size_t capacity) {
   tenon_stream_t *stream = NULL;
@@ -237,10 +207,7 @@ tenon_stream_t *torch_device_stream(const torch_device_t *torch_device, char *wh
     snprintf(why, capacity, "PyTorch does not report its current stream: %s", torch_what());
     return NULL;
   }
-  if ((stream = stream_known(torch_device, native))) return stream;
-  torch_lock();
-  if (!(stream = stream_known(torch_device, native)))
-    stream = stream_add((torch_device_t *)(uintptr_t)torch_device, native, why, capacity);
-  torch_unlock();
+  if (foreign_stream_find(torch_device->device, native, &stream) != TENON_OK)
+    snprintf(why, capacity, "Tenon cannot use PyTorch's stream: %s", tenon_error());
   return stream;
 }

@@ -20,7 +20,6 @@ typedef struct torch_device_t { /* one device */
   /* NULL: PyTorch reports no stream, and work is ordered with the Tenon stream that the thread
    * uses */
   torch_device_stream_fn current;
-  struct torch_device_stream_t *streams; /* atomic */
 } torch_device_t;
 
 /* Maps a device type ("cuda", ...) to a Tenon backend from now on. After a failure `why` has the

@@ -38,8 +38,17 @@ static void end(cu_stream_t *stream) {
   free(stream);
 }
 
+/* Returns whether the owner of an imported stream is capturing it. The driver must then not be
+ * asked what the stream has done, which would end the capture. Call this in the context. */
+static bool is_captured_by_owner(const cu_stream_t *stream) {
+  cu_enum_t status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return stream->imported && !stream->left && !cu.StreamIsCapturing(stream->native, &status) &&
+         status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
 /* Returns the driver's status of the stream's work. If the stream is being captured, this is the
- * status of the work before the capture. Call this in the context. */
+ * status of the work before the capture; if its owner captures it, the work is not done, and cannot
+ * be waited for. Call this in the context. */
 static cu_result_t state_of(cu_stream_t *stream, bool wait) {
   pthread_mutex_lock(&stream->lock);
   bool by_event = stream->capturing || stream->left;
@@ -47,6 +56,8 @@ static cu_result_t state_of(cu_stream_t *stream, bool wait) {
   pthread_mutex_unlock(&stream->lock);
   if (by_event && !event) return CUDA_SUCCESS;
   if (by_event) return wait ? cu.EventSynchronize(event) : cu.EventQuery(event);
+  if (is_captured_by_owner(stream))
+    return wait ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_ERROR_NOT_READY;
   return wait ? cu.StreamSynchronize(stream->native) : cu.StreamQuery(stream->native);
 }
 
@@ -82,7 +93,7 @@ void cu_streams_finish(cu_device_t *device) {
     found = false;
     pthread_mutex_lock(&cu_lock);
     for (cu_stream_t *stream = device->streams; stream && !found; stream = stream->next) {
-      if (state_of(stream, false) != CUDA_ERROR_NOT_READY) continue;
+      if (state_of(stream, false) != CUDA_ERROR_NOT_READY || is_captured_by_owner(stream)) continue;
       found = true;
       if (stream->capturing || stream->left)
         event = stream->before;
@@ -122,7 +133,8 @@ static void leave(cu_stream_t *stream) {
   if (cu_enter(stream->device, &pushed)) return;
   pthread_mutex_lock(&stream->lock);
   if (!stream->before && cu.EventCreate(&stream->before, CU_EVENT_DEFAULT)) stream->before = NULL;
-  if (stream->before && !stream->capturing) cu.EventRecord(stream->before, stream->native);
+  if (stream->before && !stream->capturing && !is_captured_by_owner(stream))
+    cu.EventRecord(stream->before, stream->native);
   stream->left = true;
   pthread_mutex_unlock(&stream->lock);
   cu_leave(pushed);
@@ -143,7 +155,6 @@ tenon_status_t cu_stream_import(tenon_on_t on, void *native, void **out_stream) 
   cu_device_t *device = cu_device(on);
   cu_native_stream_t imported = native ? (cu_native_stream_t)native : CU_LEGACY;
   cu_context_t context = NULL;
-  cu_enum_t capturing = CU_STREAM_CAPTURE_STATUS_NONE;
   cu_result_t error;
   if (imported == CU_PER_THREAD)
     return tenon_fail(on, TENON_INVALID,
@@ -160,12 +171,6 @@ tenon_status_t cu_stream_import(tenon_on_t on, void *native, void **out_stream) 
                         "CUDA's runtime does, native \"CUcontext\"",
                         on->ordinal);
   }
-  CU_IN(device, error, cu.StreamIsCapturing(imported, &capturing));
-  if (error) return cu_fail(on, error, "cannot import the stream %p", native);
-  if (capturing != CU_STREAM_CAPTURE_STATUS_NONE)
-    return tenon_fail(on, TENON_PRECONDITION,
-                      "cuda:%d: the imported stream is being captured: end the capture first",
-                      on->ordinal);
   cu_stream_t *stream;
   TENON_TRY(cu_stream_open(on, imported, &stream));
   *out_stream = stream;

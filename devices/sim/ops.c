@@ -121,8 +121,8 @@ static tenon_status_t matmul(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_ITEMS(sim_ops,
-  TENON_EXTEND("core::add", TENON_STUB("sim f32", add)),
-  TENON_EXTEND("core::mul", TENON_STUB("sim f32", mul)),
-  TENON_EXTEND("core::relu", TENON_STUB("sim f32", relu)),
-  TENON_EXTEND("core::matmul", TENON_KERNEL("sim f32", matmul)))
+  TENON_EXTEND("core::add", TENON_STUB("sim f32 capturable", add)),
+  TENON_EXTEND("core::mul", TENON_STUB("sim f32 capturable", mul)),
+  TENON_EXTEND("core::relu", TENON_STUB("sim f32 capturable", relu)),
+  TENON_EXTEND("core::matmul", TENON_KERNEL("sim f32 capturable", matmul)))
 /* clang-format on */

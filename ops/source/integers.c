@@ -80,10 +80,10 @@ ALL_TWO(RUN)
 ALL_TESTS(RUN)
 
 #define ITEM(name, d, T, expression)                                                               \
-  , TENON_EXTEND("core::" #name, TENON_SOURCE(#d " strided", d##_##name##_run))
+  , TENON_EXTEND("core::" #name, TENON_SOURCE(#d " strided capturable", d##_##name##_run))
 /* clang-format off */
 TENON_ITEMS(core_source_integers,
-  TENON_EXTEND("core::not", TENON_SOURCE("bool strided", bool_not_run))
+  TENON_EXTEND("core::not", TENON_SOURCE("bool strided capturable", bool_not_run))
   UNARY(ITEM, i32, int32_t, uint32_t)
   UNARY(ITEM, i64, int64_t, uint64_t)
   ALL_TWO(ITEM)

@@ -189,11 +189,11 @@ static tenon_status_t f32_clip_run(tenon_call_t *call) {
 }
 
 #define ITEM(name, expression)                                                                     \
-  TENON_EXTEND("core::" #name, TENON_SOURCE("f32 strided", f32_##name##_run)),
+  TENON_EXTEND("core::" #name, TENON_SOURCE("f32 strided capturable", f32_##name##_run)),
 /* clang-format off */
 TENON_ITEMS(core_source_pointwise,
   MOST(ITEM)
   ITEM(pow, )
-  TENON_EXTEND("core::clip", TENON_SOURCE("f32 strided", f32_clip_run)))
+  TENON_EXTEND("core::clip", TENON_SOURCE("f32 strided capturable", f32_clip_run)))
 /* clang-format on */
 #endif

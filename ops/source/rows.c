@@ -419,19 +419,20 @@ static tenon_status_t log_sum_exp_run(tenon_call_t *call) {
 }
 
 #define ITEM(name, element, start, OP, result)                                                     \
-  , TENON_EXTEND("core::" #name, TENON_SOURCE("f32 strided", name##_run))
+  , TENON_EXTEND("core::" #name, TENON_SOURCE("f32 strided capturable", name##_run))
 /* clang-format off */
 TENON_ITEMS(core_source_rows,
-  TENON_EXTEND("core::softmax", TENON_SOURCE("f32 strided", softmax_run)),
-  TENON_EXTEND("core::log_softmax", TENON_SOURCE("f32 strided", log_softmax_run)),
-  TENON_EXTEND("core::layer_norm", TENON_SOURCE("f32 strided", layer_norm_run)),
-  TENON_EXTEND("core::rms_norm", TENON_SOURCE("f32 strided", rms_norm_run)),
-  TENON_EXTEND("core::instance_norm", TENON_SOURCE("f32 strided", instance_norm_run)),
-  TENON_EXTEND("core::group_norm", TENON_SOURCE("f32 strided", group_norm_run)),
-  TENON_EXTEND("core::global_average_pool", TENON_SOURCE("f32 strided", global_average_run)),
-  TENON_EXTEND("core::global_max_pool", TENON_SOURCE("f32 strided", global_max_run)),
+  TENON_EXTEND("core::softmax", TENON_SOURCE("f32 strided capturable", softmax_run)),
+  TENON_EXTEND("core::log_softmax", TENON_SOURCE("f32 strided capturable", log_softmax_run)),
+  TENON_EXTEND("core::layer_norm", TENON_SOURCE("f32 strided capturable", layer_norm_run)),
+  TENON_EXTEND("core::rms_norm", TENON_SOURCE("f32 strided capturable", rms_norm_run)),
+  TENON_EXTEND("core::instance_norm", TENON_SOURCE("f32 strided capturable", instance_norm_run)),
+  TENON_EXTEND("core::group_norm", TENON_SOURCE("f32 strided capturable", group_norm_run)),
+  TENON_EXTEND("core::global_average_pool",
+    TENON_SOURCE("f32 strided capturable", global_average_run)),
+  TENON_EXTEND("core::global_max_pool", TENON_SOURCE("f32 strided capturable", global_max_run)),
   TENON_EXTEND("core::global_lp_pool", TENON_SOURCE("f32 strided", global_lp_run)),
-  TENON_EXTEND("core::reduce_log_sum_exp", TENON_SOURCE("f32 strided", log_sum_exp_run))
+  TENON_EXTEND("core::reduce_log_sum_exp", TENON_SOURCE("f32 strided capturable", log_sum_exp_run))
   REDUCTIONS(ITEM))
 /* clang-format on */
 #endif

@@ -243,6 +243,6 @@ TENON_ITEMS(core_source_window,
   TENON_EXTEND("core::average_pool", TENON_SOURCE("f32 strided", average_pool_run)),
   TENON_EXTEND("core::lp_pool", TENON_SOURCE("f32 strided", lp_pool_run)),
   TENON_EXTEND("core::max_pool", TENON_SOURCE("f32 strided", max_pool_run)),
-  TENON_EXTEND("core::batch_norm", TENON_SOURCE("f32 strided", batch_norm_run)))
+  TENON_EXTEND("core::batch_norm", TENON_SOURCE("f32 strided capturable", batch_norm_run)))
 /* clang-format on */
 #endif

@@ -69,18 +69,18 @@ static tenon_status_t collect_starts(call_t *c, uint64_t given, tenon_tensor_t *
                  c->op->name, (long long)k, (int)grad_count);
 }
 
-/* Returns zeros with the dtype, shape and device of a tensor. */
+/* Creates zeros with the dtype, shape and device of a tensor. */
 static tenon_status_t make_zeros(const tenon_tensor_t *like, tenon_tensor_t **out_zeros) {
-  tenon_tensor_t *zeros = NULL;
-  TN_TRY(tenon_tensor_create(like->dtype, like->ndim, like->shape, &zeros));
-  memset(zeros->data, 0, (size_t)tenon_count(zeros) * (like->dtype.bits / 8));
-  if (like->device.type == 1) {
-    *out_zeros = zeros;
-    return TENON_OK;
-  }
-  tenon_status_t status = tenon_tensor_copy_to(zeros, like->device, out_zeros);
-  tenon_tensor_release(zeros);
-  return status;
+  static const _Alignas(16) char zero[16]; /* as large as the largest element */
+  TN_TRY(tenon_tensor_create_on(like->device, like->dtype, like->ndim, like->shape, out_zeros));
+  return tenon_tensor_fill(*out_zeros, zero);
+}
+
+/* If a gradient requires gradients itself, those of the inputs are functions of it. */
+static uint32_t flags_of(tenon_tensor_t *const *grads, int32_t count) {
+  for (int32_t i = 0; i < count; i++)
+    if (tenon_tensor_requires_grad(grads[i])) return TENON_GRAD_UNUSED | TENON_GRAD_CREATE;
+  return TENON_GRAD_UNUSED;
 }
 
 static tenon_status_t call_backward(call_t *c, uint64_t given, tenon_tensor_t *const *grads,
@@ -91,7 +91,7 @@ static tenon_status_t call_backward(call_t *c, uint64_t given, tenon_tensor_t *c
   TN_TRY(collect_starts(c, given, grads, grad_count));
   if (c->start_count)
     TN_TRY(tenon_gradients(c->starts, c->from, c->start_count, c->leaves, c->leaf_count,
-                           TENON_GRAD_UNUSED, out_grads));
+                           flags_of(c->from, c->start_count), out_grads));
   for (int32_t i = 0; i < c->leaf_count; i++)
     if (!out_grads[i]) TN_TRY(make_zeros(c->leaves[i], &out_grads[i]));
   return TENON_OK;

@@ -204,6 +204,10 @@ static void make_composite(tn_kernel_t *kernel) {
   kernel->words.flags |= TN_KERNEL_STRIDED | TN_KERNEL_QUANTISED;
 }
 
+/* The words that a SOURCE kernel may have. */
+static const uint32_t SOURCE_WORDS = TN_KERNEL_STRIDED | TN_KERNEL_SERIAL | TN_KERNEL_SCALARS |
+                                     TN_KERNEL_CAPTURABLE | TN_KERNEL_NEEDS;
+
 /* Reads the kind, the function and the words of a kernel, and writes the text that lists show for
  * it. */
 static bool read_words(tn_definition_t *b, const tenon_op_t *op, const tenon_item_t *item,
@@ -235,14 +239,12 @@ static bool read_words(tn_definition_t *b, const tenon_op_t *op, const tenon_ite
     kernel->run = (tenon_run_fn)item->function;
     snprintf(out_text, capacity, "source %s", words);
     good = tn_definition_check(b, tn_kernel_parse(out_text, arena, &kernel->words));
-    if (good && kernel->words.at == TN_AT_BACKEND &&
-        !(kernel->words.flags &
-          ~(uint32_t)(TN_KERNEL_STRIDED | TN_KERNEL_SERIAL | TN_KERNEL_SCALARS | TN_KERNEL_NEEDS)))
+    if (good && kernel->words.at == TN_AT_BACKEND && !(kernel->words.flags & ~SOURCE_WORDS))
       kernel->words.device = NULL;
     else if (good) {
       tn_definition_offend(b, TENON_INVALID,
                            "%s: SOURCE '%s': expected dtypes, an instruction set, strided, serial, "
-                           "scalars, doubles, halves, wide_atomics",
+                           "scalars, capturable, doubles, halves, wide_atomics",
                            op->name, words);
       good = false;
     }

@@ -19,7 +19,12 @@ typedef struct own_call_t {
   tenon_attrs_t *attrs;
 } own_call_t;
 
-bool hlo_is_own_call(const char *target) { return strcmp(target, "tenon_cpu") == 0; }
+bool hlo_is_own_call(const char *target) {
+  static const char *const targets[] = {"tenon_cpu", "tenon_cuda", "tenon_cuda_graph"};
+  for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
+    if (strcmp(target, targets[i]) == 0) return true;
+  return false;
+}
 
 /* Reads which inputs are lists. Inputs that the operator writes to have no node in a graph of
  * StableHLO's values. */

@@ -121,8 +121,9 @@ TENON_API tenon_status_t tenon_gradients(tenon_tensor_t *const *outputs,
  *
  * Arguments: `values`, `count`: as for tenon_op_call_values; the tensors in `wanted` were created
  * by the host, are different objects, and are no leaves, before and after the call.  `grads`: the
- * gradients of the results in `given` (bit o: result o), one for each item of a list.  `wanted`:
- * bit i: compute the gradient of input i, one for each item of a list; absent inputs have none.
+ * gradients of the results in `given` (bit o: result o), one for each item of a list.  If one of
+ * them requires gradients, out_grads can be differentiated by it (tenon_gradients).  `wanted`: bit
+ * i: compute the gradient of input i, one for each item of a list; absent inputs have none.
  * Returns: out_grads[k], in the order of the inputs: an input that the results do not depend on has
  * a gradient of zeros.
  * Errors: TENON_INVALID if `grad_count` or `out_count` differs from the number that follows from

@@ -16,9 +16,8 @@ if jax.__version_info__ < (0, 4, 32):
 from .. import _core
 from .._library import Library, Namespace
 from .functions import Function, refusal
-from .handlers import bridge
+from .handlers import GRAPH_TARGET, TARGETS, bridge
 from .models import Model, run
-from .primitives import TARGETS
 
 __all__ = ["Model", "Operators", "disabled_checks", "register", "run"]
 
@@ -74,4 +73,4 @@ def disabled_checks():
     the same libraries.
     """
     from jax import export
-    return [export.DisabledSafetyCheck.custom_call(target) for target in TARGETS.values()]
+    return [export.DisabledSafetyCheck.custom_call(target) for target in (*TARGETS.values(), GRAPH_TARGET)]

@@ -10,9 +10,8 @@ import numpy as np
 
 from .. import _core, graph
 from .dtypes import DTYPES
-from .handlers import bridge
+from .handlers import TARGETS, bridge
 from .internals import ffi
-from .primitives import TARGETS
 
 _folders = []
 

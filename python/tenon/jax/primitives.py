@@ -1,7 +1,8 @@
 """The primitives through which JAX sees operators: one for calls, and one for the tangents of calls.
 
-A call becomes one custom call with the target "tenon_cpu" and the attribute `call`, which names the operator and its attributes.  The tangents of a call
-are linear in the tangents of its operands; transposing them evaluates the operator's declared gradient.
+A call becomes one custom call with the attribute `call`, which names the operator and its attributes.  Its target is "tenon_cpu", "tenon_cuda" or, if XLA
+may capture the call in a CUDA graph, "tenon_cuda_graph".  The tangents of a call are linear in the tangents of its operands; transposing them evaluates the
+operator's declared gradient.
 """
 import functools
 
@@ -13,10 +14,12 @@ from jax.interpreters import ad, batching, mlir
 from .. import _core
 from . import gradients, inference, sharding
 from .batching import batched
-from .calls import traits_of, written_inputs
+from .calls import own_results, traits_of, written_inputs
+from .dtypes import NAMES
+from .handlers import GRAPH_TARGET, TARGETS, can_capture
 from .internals import Primitive, effects_of, explicit_shardings, lowered_with_devices, result_aval, typed_like, unified
 
-TARGETS = {"cpu": "tenon_cpu"}
+_AXES_MOST = 8  # of tensors that every kernel with the word `capturable` serves
 
 call_p = Primitive("tenon_call")
 call_p.multiple_results = True
@@ -52,11 +55,26 @@ def _aliases(call):
     return aliases
 
 
+def _is_capturable(call, avals_in, avals_out):
+    """Whether XLA may capture a call on CUDA: it only enqueues the same work each time, without the host, memory or a fallback; see bridges/jax/capture.c."""
+    avals = [*avals_in, *avals_out]
+    return (not call.given and not call.padded and not call.wanted and not written_inputs(call.op) and "pure" in traits_of(call.op)
+            and all(p["kind"] == "Tensor" and not (p["host"] and count > 0) for p, count in call.inputs)
+            and all(r["kind"] == "Tensor" and not r["mark"] for _, r in own_results(call))
+            and all(isinstance(extent, int) and extent > 0 for a in avals for extent in a.shape) and all(len(a.shape) <= _AXES_MOST for a in avals)
+            and can_capture(call.op, "cuda", [NAMES[jnp.dtype(a.dtype)] for a in avals_in]))
+
+
+def _target(ctx, call, platform):
+    is_captured = platform == "cuda" and _is_capturable(call, ctx.avals_in, ctx.avals_out)
+    return GRAPH_TARGET if is_captured else TARGETS[platform]
+
+
 def _lower(ctx, *operands, call, platform):
     partitioned = sharding.function_of(call, ctx)
     if partitioned is not None:
         return mlir.lower_fun(partitioned, multiple_results=True)(ctx, *operands)
-    rule = sharding.ffi_lowering(TARGETS[platform], operand_output_aliases=_aliases(call), has_side_effect=_has_effects(call))
+    rule = sharding.ffi_lowering(_target(ctx, call, platform), operand_output_aliases=_aliases(call), has_side_effect=_has_effects(call))
     return rule(ctx, *operands, call=call.text())
 
 
@@ -66,7 +84,7 @@ def lower_on(platform):
 
 
 def _lower_elsewhere(ctx, *_, call):
-    raise _core.UnimplementedError(f"{call.op}: Tenon's operators run in JAX on the platform cpu, and this program is compiled for {', '.join(ctx.module_context.platforms)}")
+    raise _core.UnimplementedError(f"{call.op}: Tenon's operators run in JAX on the platforms {', '.join(TARGETS)}, and this program is compiled for {', '.join(ctx.module_context.platforms)}")
 
 
 def _compiled(primitive):

@@ -51,10 +51,32 @@ static inline xla_error_t *frame_thread_count(xla_thread_count_t *arguments) {
   return NULL;
 }
 
+/* What XLA reports on a device: the stream, and the device's number; without a stream, or with a
+ * negative number, an error. */
+static void *frame_stream;
+static int32_t frame_ordinal;
+
+static inline xla_error_t *frame_fail(const char *message) {
+  xla_error_create_t create = {.size = sizeof create, .message = message, .code = 13};
+  return frame_error_create(&create);
+}
+
+static inline xla_error_t *frame_stream_get(xla_stream_get_t *arguments) {
+  arguments->stream = frame_stream;
+  return frame_stream ? NULL : frame_fail("there is no stream");
+}
+
+static inline xla_error_t *frame_ordinal_get(xla_ordinal_get_t *arguments) {
+  arguments->ordinal = frame_ordinal;
+  return frame_ordinal < 0 ? frame_fail("there is no device") : NULL;
+}
+
 static const xla_api_t frame_api = {.size = sizeof(xla_api_t),
                                     .version = {.size = sizeof(xla_version_t), .minor = 3},
                                     .error_create = frame_error_create,
                                     .error_destroy = frame_error_destroy,
+                                    .stream_get = frame_stream_get,
+                                    .ordinal_get = frame_ordinal_get,
                                     .schedule = frame_schedule,
                                     .thread_count = frame_thread_count};
 
