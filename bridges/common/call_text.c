@@ -92,8 +92,74 @@ static tenon_status_t read_bits(text_t *text, const char *name, text_bits_t *bit
   return text_fail(text, "@wanted, @padded, @given, @inputs or @forward");
 }
 
+static int digit_of(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Reads the dtype of a tensor. Returns false if the literal is no tensor. */
+static bool read_dtype(text_t *text, tenon_dtype_t *out_dtype) {
+  char name[32];
+  const size_t size = strspn(text->at, "abcdefghijklmnopqrstuvwxyz0123456789");
+  if (!size || size >= sizeof name || text->at[size] != '[') return false;
+  memcpy(name, text->at, size);
+  name[size] = 0;
+  if (tenon_dtype_parse(name, out_dtype) != TENON_OK) return false;
+  text->at += size + 1;
+  return true;
+}
+
+/* Reads "2, 3] " after the bracket. Fails unless the elements have as many bytes as are there. */
+static tenon_status_t read_shape(text_t *text, tenon_dtype_t dtype, const char *end, int32_t *ndim,
+                                 int64_t shape[TENON_RANK_MAX]) {
+  uint64_t bytes = dtype.bits / 8;
+  if (!bytes || dtype.bits % 8 || dtype.code >= 200) return text_fail(text, "a tensor of numbers");
+  *ndim = 0;
+  while (!text_take(text, "] ")) {
+    uint64_t extent = 0;
+    if (*ndim == TENON_RANK_MAX) return text_fail(text, "at most 64 axes");
+    if (*ndim && !text_take(text, ", ")) return text_fail(text, "', ' or ']' in a shape");
+    const tenon_status_t status = read_unsigned(text, INT64_MAX, &extent);
+    if (status != TENON_OK) return status;
+    if (__builtin_mul_overflow(bytes, extent, &bytes)) return text_fail(text, "a smaller shape");
+    shape[(*ndim)++] = (int64_t)extent;
+  }
+  if (bytes == (uint64_t)(end - text->at) / 2 && (end - text->at) % 2 == 0) return TENON_OK;
+  return text_fail(text, "two digits for each byte of the tensor");
+}
+
+/* Reads the elements of a tensor of bytes, up to the end. */
+static tenon_status_t read_elements(text_t *text, const char *end, const tenon_tensor_t *tensor) {
+  uint8_t *to = tensor->data;
+  const bool is_bool = tenon_dtype_id(tensor->dtype) == TENON_BOOL;
+  for (; text->at < end; text->at += 2) {
+    const int high = digit_of(text->at[0]);
+    const int low = digit_of(text->at[1]);
+    if (high < 0 || low < 0) return text_fail(text, "hexadecimal digits");
+    *to++ = is_bool ? (high | low) != 0 : (uint8_t)(high << 4 | low);
+  }
+  return TENON_OK;
+}
+
+/* Sets an attribute to a tensor, whose dtype was read. */
+static tenon_status_t read_tensor(text_t *text, tenon_attrs_t *attrs, const char *name,
+                                  tenon_dtype_t dtype, const char *end) {
+  int64_t shape[TENON_RANK_MAX];
+  int32_t ndim = 0;
+  tenon_value_t value = {.kind = TENON_KIND_TENSOR};
+  tenon_status_t status = read_shape(text, dtype, end, &ndim, shape);
+  if (status == TENON_OK) status = tenon_tensor_create(dtype, ndim, shape, &value.as.tensor);
+  if (status != TENON_OK) return status;
+  status = read_elements(text, end, value.as.tensor);
+  if (status == TENON_OK) status = tenon_attrs_set(attrs, name, &value);
+  tenon_tensor_release(value.as.tensor);
+  return status;
+}
+
 static tenon_status_t read_attribute(text_t *text, tenon_attrs_t *attrs, const char *name) {
   const char *end = end_of_literal(text->at);
+  tenon_dtype_t dtype;
+  if (read_dtype(text, &dtype)) return read_tensor(text, attrs, name, dtype, end);
   char *literal = strndup(text->at, (size_t)(end - text->at));
   if (!literal) return tenon_error_set(TENON_MEMORY, "out of memory");
   const tenon_status_t status = tenon_attrs_parse(attrs, name, literal);

@@ -3,8 +3,12 @@
  *     core::concat(3); axis=1
  *
  * the operator, the number of operands of each tensor argument ("-": absent), and the attributes as
- * literals of the schema language. Names that begin with "@" are not attributes: they are bits. The
- * bridge to StableHLO reads such texts, too. */
+ * literals of the schema language, or as a tensor:
+ *
+ *     core::label_encode(1); keys=i32[2] 0100000003000000; ...
+ *
+ * dtype, shape, and two hexadecimal digits for each byte of the elements. Names that begin with "@"
+ * are not attributes: they are bits. The bridge to StableHLO reads such texts, too. */
 #ifndef BRIDGES_COMMON_CALL_TEXT_H
 #define BRIDGES_COMMON_CALL_TEXT_H
 

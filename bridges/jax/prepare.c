@@ -7,7 +7,7 @@
 #include "call.h"
 #include "common/call_text.h"
 
-enum { TEXT_MOST = 1 << 20 }; /* bytes of a text */
+enum { TEXT_MOST = 1 << 26 }; /* bytes of a text, which may have tensors as attributes */
 
 /* All prepared calls. Texts are compared as a whole, so two calls of one text are one. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

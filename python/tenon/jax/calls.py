@@ -1,8 +1,35 @@
 """A call of an operator as JAX keeps it: hashable, without its tensors, and written as the text that the custom call carries."""
+import dataclasses
 import functools
 from typing import NamedTuple
 
+import numpy as np
+
 from .. import _core
+from .dtypes import DTYPES, NAMES
+
+
+@dataclasses.dataclass(frozen=True)
+class Constant:
+    """A tensor that is an attribute: hashable, and equal to another one with the same contents.
+
+    dtype: Tenon's name.  data: the elements in row-major order.
+    """
+    dtype: str
+    shape: tuple
+    data: bytes
+
+    @classmethod
+    def of(cls, array):
+        native = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("="), copy=False)
+        return cls(NAMES[native.dtype], array.shape, native.tobytes())
+
+    def array(self):
+        return np.frombuffer(self.data, DTYPES[self.dtype]).reshape(self.shape)
+
+    def literal(self):
+        """The constant in the text of a custom call; bridges/common/call_text.c reads it."""
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}] {self.data.hex()}"
 
 
 class Call(NamedTuple):
@@ -10,7 +37,7 @@ class Call(NamedTuple):
 
     op: the operator's name.
     counts: for each tensor argument the number of its operands; -1: absent.
-    attributes: pairs of a name and a value, those that differ from the defaults; lists are tuples.
+    attributes: pairs of a name and a value, those that differ from the defaults; lists are tuples, tensors a Constant.
     wanted: bit o: result o is wanted; 0: all.
     padded: bit o: the shape of result o is known only when the operator runs, so its buffer is padded.
     known: pairs of the index of a tensor argument and its elements, for integers that shapes depend on.
@@ -102,11 +129,13 @@ def _quoted(text):
 
 
 def literal(kind, value):
-    """Writes an attribute in the schema language."""
+    """Writes an attribute in the schema language, which has no tensors."""
     if isinstance(value, tuple):
         return "[" + ", ".join(literal(kind.removesuffix("[]"), v) for v in value) + "]"
     if value is None or isinstance(value, bool):
         return str(value)
+    if isinstance(value, Constant):
+        return value.literal()
     if isinstance(value, str):
         return value if kind == "dtype" else _quoted(value)
     if isinstance(value, float):

@@ -8,9 +8,10 @@ import numpy as np
 
 from .. import _core, _signature
 from . import inference, primitives
-from .calls import Call, inputs_of, is_written_result, own_results, parameters_of, results_of, traits_of, written_inputs
+from .calls import Call, Constant, inputs_of, is_written_result, own_results, parameters_of, results_of, traits_of, written_inputs
 from .dtypes import NAMES
 
+_CONSTANT_MOST = 4 << 20  # bytes of a tensor that is an attribute
 _ELEMENTS_MOST = 64  # elements of an integer argument whose values inference sees
 
 
@@ -19,8 +20,8 @@ def refusal(op):
     attributes = [p for p in op.parameters if not p["tensor"]]
     if any(p["kind"] == "graph" for p in attributes):
         return "it has a graph as an attribute"
-    if any(p["kind"] in ("Tensor", "Tensor[]") and not p["optional"] for p in attributes):
-        return "it has a tensor as an attribute"
+    if any(p["kind"] == "Tensor[]" and not p["optional"] for p in attributes):
+        return "it has a list of tensors as an attribute"
     if not op.results and not any(p["written"] for p in op.parameters):
         return "it has no results"
     return ""
@@ -157,13 +158,34 @@ def _elements(value):
     return tuple(np.asarray(value).ravel().tolist())
 
 
+def _constant(name, parameter, value):
+    """Makes a tensor that is an attribute hashable, by its contents."""
+    where = f"{name}: attribute {parameter['name']}"
+    if value is None or isinstance(value, Constant):
+        return value
+    if isinstance(value, jax.core.Tracer):
+        raise TypeError(f"{where}: expected a NumPy array, whose elements are known when the program is traced; found {value}: let the jitted function refer to an array "
+                        "from outside, instead of taking it as an argument")
+    if not isinstance(value, (np.ndarray, np.generic, jax.Array)):
+        raise TypeError(f"{where}: expected a NumPy array, found {type(value).__name__}")
+    array = np.asarray(value)
+    if array.dtype.newbyteorder("=") not in NAMES:
+        raise TypeError(f"{where}: the dtype {array.dtype} has no counterpart in JAX: call the operator as tenon.ops.{name.replace('::', '.')}")
+    if array.nbytes > _CONSTANT_MOST:
+        raise TypeError(f"{where}: the array has {array.nbytes} bytes: expected at most {_CONSTANT_MOST}, since programs contain it: call the operator as "
+                        f"tenon.ops.{name.replace('::', '.')}, or run a graph with it (tenon.jax.run)")
+    return Constant.of(array)
+
+
 def _attribute(name, parameter, value):
     """Makes an attribute hashable."""
+    if parameter["kind"] == "Tensor":
+        return _constant(name, parameter, value)
     if isinstance(value, jax.core.Tracer):
         raise TypeError(f"{name}: attribute {parameter['name']}: expected a Python value, which is known when the program is traced; found {value}: "
                         "mark the argument of the jitted function as static (static_argnames)")
-    if parameter["kind"] in ("Tensor", "Tensor[]") and value is not None:
-        raise TypeError(f"{name}: attribute {parameter['name']}: JAX passes no tensors as attributes: omit it, or call the operator as tenon.ops.{name.replace('::', '.')}")
+    if parameter["kind"] == "Tensor[]" and value is not None:
+        raise TypeError(f"{name}: attribute {parameter['name']}: JAX passes no lists of tensors as attributes: omit it, or call the operator as tenon.ops.{name.replace('::', '.')}")
     if parameter["kind"] == "dtype" and value is not None and not isinstance(value, str):
         dtype = jnp.dtype(value)
         if dtype not in NAMES:

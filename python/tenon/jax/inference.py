@@ -3,7 +3,7 @@ import jax
 import jax.numpy as jnp
 
 from .. import _core
-from .calls import inputs_of, own_results
+from .calls import Constant, inputs_of, own_results
 from .dtypes import DTYPES, NAMES
 
 
@@ -90,11 +90,18 @@ class _Extents:
         return self.made[key], a_found or b_found
 
 
+def _argument(attribute):
+    """An attribute as _core takes it."""
+    if isinstance(attribute, Constant):
+        return attribute.array()
+    return list(attribute) if isinstance(attribute, tuple) else attribute
+
+
 def _infer(call, avals):
     """Returns the symbols of a call and what inference says about its results."""
     op, symbols, known = call.operator, _Symbols(), dict(call.known)
     metas = [symbols.meta(call.op, aval, known.get(i)) for i, aval in enumerate(call.group(avals))]
-    attributes = {name: list(value) if isinstance(value, tuple) else value for name, value in call.attributes}
+    attributes = {name: _argument(value) for name, value in call.attributes}
     specs, facts = op._infer(metas, attributes, len(symbols.extents), call.wanted)
     return symbols, specs, facts
 
