@@ -10,6 +10,7 @@
 #include "cuda/blas.h"
 #include "cuda/compile.h"
 #include "cuda/program.h"
+#include "cuda/stream.h"
 #include "device/plugin.h"
 
 TENON_C const tenon_descriptor_t *tenon_library_cuda(void);
@@ -374,4 +375,93 @@ TEST("the plug-in declines products that cuBLAS does not support") {
   e.a = tensor(&e, 0, 2, SHAPE(5, 7), SHAPE((int64_t)1 << 31, 1));
   e.c = tensor(&e, 2, 2, SHAPE(5, 3), SHAPE(3, 1));
   DECLINED();
+}
+
+/* streams of others, with a driver that the test makes */
+
+static struct owner_t {
+  cu_native_stream_t stream;
+  cu_context_t context;
+  cu_enum_t capture; /* what the driver says about it */
+  int asked;         /* calls that would end a capture */
+} owner;
+
+static cu_result_t fake_context(cu_context_t *out_context) {
+  *out_context = owner.context;
+  return CUDA_SUCCESS;
+}
+
+static cu_result_t fake_stream_context(cu_native_stream_t stream, cu_context_t *out_context) {
+  CHECK(stream == owner.stream);
+  return fake_context(out_context);
+}
+
+static cu_result_t fake_is_capturing(cu_native_stream_t stream, cu_enum_t *out_status) {
+  *out_status = stream == owner.stream ? owner.capture : CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+
+static cu_result_t fake_ask(cu_native_stream_t stream) {
+  owner.asked += stream == owner.stream;
+  return CUDA_SUCCESS;
+}
+
+static cu_result_t fake_event_create(cu_native_event_t *out_event, unsigned flags) {
+  (void)flags;
+  *out_event = (cu_native_event_t)&owner;
+  return CUDA_SUCCESS;
+}
+
+static cu_result_t fake_event_record(cu_native_event_t event, cu_native_stream_t stream) {
+  (void)event;
+  return fake_ask(stream);
+}
+
+static cu_result_t fake_event(cu_native_event_t event) {
+  (void)event;
+  return CUDA_SUCCESS;
+}
+
+static cu_result_t fake_error_text(cu_result_t error, const char **out_text) {
+  (void)error;
+  *out_text = "a failure";
+  return CUDA_SUCCESS;
+}
+
+TEST("a stream that its owner captures is imported, and the driver is not asked what it has done") {
+  const cu_api_t before = cu;
+  static cu_device_t device; /* the stream stays in its list until it has ended */
+  tenon_device_context_t on = host_context(0, NULL, "");
+  tenon_fault_t fault = {.size = sizeof fault};
+  void *stream = NULL;
+  owner.stream = (cu_native_stream_t)&owner.capture;
+  owner.context = device.context = (cu_context_t)&owner.context;
+  owner.capture = 1;
+  device.service = (cu_native_stream_t)&device;
+  on.state = &device;
+  cu = (cu_api_t){.CtxGetCurrent = fake_context,
+                  .StreamGetCtx = fake_stream_context,
+                  .StreamIsCapturing = fake_is_capturing,
+                  .StreamQuery = fake_ask,
+                  .StreamSynchronize = fake_ask,
+                  .EventCreate = fake_event_create,
+                  .EventRecord = fake_event_record,
+                  .EventQuery = fake_event,
+                  .EventDestroy = fake_event,
+                  .GetErrorName = fake_error_text,
+                  .GetErrorString = fake_error_text};
+  CHECK_STATUS(cu_stream_import(&on, owner.stream, &stream), TENON_OK);
+  CHECK_STATUS(cu_stream_query(&on, stream, &fault), TENON_UNAVAILABLE);
+  CHECK_STATUS(cu_stream_synchronize(&on, stream, &fault), TENON_UNIMPLEMENTED);
+  CHECK_TEXT(host_message(), "cannot ask what a stream has done");
+  CHECK_STATUS(cu_streams_synchronize(&on), TENON_OK); /* waits for the others */
+  CHECK(owner.asked == 0);
+  owner.capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  CHECK_STATUS(cu_stream_query(&on, stream, &fault), TENON_OK);
+  CHECK_STATUS(cu_stream_synchronize(&on, stream, &fault), TENON_OK);
+  CHECK(owner.asked == 2);
+  owner.capture = 1;
+  cu_stream_destroy(&on, stream);
+  CHECK(owner.asked == 2 && !device.streams);
+  cu = before;
 }
