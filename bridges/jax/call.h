@@ -48,7 +48,10 @@ typedef struct call_t {
   bool has_fixed_shapes;  /* shapes and dtypes determine those of the results */
   bool is_plain;          /* single tensors only, and every result is RESULT_GIVEN */
   uint32_t operand_count; /* operands of the inputs */
-  size_t size;            /* of the text, without the zero byte */
+  /* XLA's dtypes of the operands, a byte for each, with which the call was found to be capturable;
+   * 0: none. Atomic. */
+  uint64_t captured;
+  size_t size; /* of the text, without the zero byte */
   char text[];
 } call_t;
 

@@ -104,24 +104,45 @@ static tenon_status_t fail_capture(const call_t *call, const target_t *target, c
   return tenon_error_set(TENON_UNIMPLEMENTED, message);
 }
 
-tenon_status_t call_check_capture(const call_t *call, const target_t *target,
-                                  const xla_frame_t *frame) {
+/* Returns XLA's dtypes of up to eight operands as one number; 0: there are none, or more. */
+static uint64_t pack_dtypes(const xla_buffers_t *operands) {
+  uint64_t packed = 0;
+  if (operands->count > 8) return 0;
+  for (int64_t k = 0; k < operands->count; k++) {
+    if (operands->types[k] != XLA_ARGUMENT_BUFFER) return 0;
+    packed |= (uint64_t)(uint8_t)((const xla_buffer_t *)operands->items[k])->dtype << 8 * k;
+  }
+  return packed;
+}
+
+static tenon_status_t check_capture(const call_t *call, const target_t *target,
+                                    const xla_buffers_t *operands) {
   tenon_dtype_t dtypes[CALL_TENSORS_MOST];
-  const xla_buffers_t *operands = &frame->operands;
   if (call->model) return fail_capture(call, target, "it runs a model");
   if (!call->is_plain || call->is_random || call->written)
     return fail_capture(call, target, "its results are not written to XLA's buffers directly");
   for (uint32_t i = 0; i < call->input_count; i++)
     if (call->host >> i & 1 && call->counts[i] > 0)
       return fail_capture(call, target, "the host reads an argument");
-  if (operands->count != call->operand_count) return TENON_OK; /* call_run fails */
+  if (operands->count != call->operand_count) return TENON_OK; /* call_run says what is wrong */
   for (int64_t k = 0; k < operands->count; k++)
-    if (!call_dtype_of(operands->items[k], &dtypes[k]))
-      return TENON_OK; /* call_run says what is wrong */
+    if (operands->types[k] != XLA_ARGUMENT_BUFFER || !call_dtype_of(operands->items[k], &dtypes[k]))
+      return fail_capture(call, target, "an operand has a dtype that Tenon does not have");
   if (call_has_captured_kernel(call->op, target->backend, dtypes, (size_t)operands->count))
     return TENON_OK;
   return fail_capture(call, target,
                       "no kernel with the word `capturable` serves the dtypes of its operands");
+}
+
+tenon_status_t call_check_capture(const call_t *call, const target_t *target,
+                                  const xla_frame_t *frame) {
+  const xla_buffers_t *operands = &frame->operands;
+  uint64_t *captured = &((call_t *)(uintptr_t)call)->captured;
+  const uint64_t packed = pack_dtypes(operands);
+  if (packed && __atomic_load_n(captured, __ATOMIC_RELAXED) == packed) return TENON_OK;
+  const tenon_status_t status = check_capture(call, target, operands);
+  if (status == TENON_OK) __atomic_store_n(captured, packed, __ATOMIC_RELAXED);
+  return status;
 }
 
 /* Returns 1 if calls of an operator on a backend may have the captured target. `dtypes`: names of

@@ -123,6 +123,15 @@ class Targets(unittest.TestCase):
         self.assertEqual([target for target, _, _ in lowered(model, jnp.ones(3))], ["tenon_cpu"])
 
 
+    def test_a_program_for_cuda_becomes_a_graph_of_tenon(self):
+        x = jnp.array([[0.5, -1], [2, 3]])
+        exported = jax.export.export(jax.jit(lambda x: core.matmul(core.exp(x), x)), platforms=("cuda",), disabled_checks=tenon.jax.disabled_checks())(x)
+        path = os.path.join(FOLDER, "program.mlir")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(exported.mlir_module())
+        np.testing.assert_allclose(graph.load(path).compile()(np.asarray(x)), np.exp(x) @ x, rtol=1e-5)
+
+
 class Platforms(unittest.TestCase):
     def test_another_platform_is_named_with_those_that_are_there(self):
         with self.assertRaisesRegex(tenon.UnimplementedError, "core::exp: Tenon's operators run in JAX on the platforms cpu, cuda, and this program is compiled for tpu"):
