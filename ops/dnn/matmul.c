@@ -116,21 +116,23 @@ static int make_primitive(dnn_job_t *job, const want_t *want, const matmul_t *p,
   return good;
 }
 
-/* How a product is cut: along a batch axis, or by the rows or columns of c. */
+/* How a product is cut: along a batch axis, or along the longer axis of c. Each slice reads, and
+ * oneDNN may pack, all of the other matrix. */
 enum { BY_ROWS = 2, BY_COLUMNS };
 typedef struct cut_t {
   int axis; /* 0 and 1: a batch axis */
   int64_t extent;
-  int64_t unit;  /* items that stay together: those of a vector register */
+  int64_t unit;  /* items that stay together */
   int64_t count; /* slices; 1: the product is not cut */
 } cut_t;
 
 static cut_t cut_of(const matmul_t *p) {
-  enum { VECTOR = 16 };
+  /* Rows of a vector register, and the columns that a step of oneDNN's gemm computes. */
+  enum { ROWS = 16, COLUMNS = 48 };
   const double flops = 100e3; /* in a microsecond, on one thread */
   double work = 2.0 * (double)p->m * (double)p->n * (double)p->k / flops;
-  cut_t cut = {BY_ROWS, p->m, VECTOR, 1};
-  if (p->m < p->n && p->m < 4 * VECTOR) cut = (cut_t){BY_COLUMNS, p->n, VECTOR, 1};
+  cut_t cut = {BY_ROWS, p->m, ROWS, 1};
+  if (p->m <= p->n) cut = (cut_t){BY_COLUMNS, p->n, COLUMNS, 1};
   for (int32_t i = 0; i < p->rank; i++)
     work *= (double)p->batch[i];
   const int64_t wanted = dnn_slices_for(work);
