@@ -73,21 +73,30 @@ typedef struct tiling_t {
   int64_t columns; /* of a tile */
   int64_t row_tiles;
   int64_t column_tiles; /* of a product */
+  int64_t adjacent;     /* most tiles beside each other that are computed as one */
 } tiling_t;
+
+/* Counts the tiles from `tile` to `end` that can be computed as one. */
+static int64_t tiles_joined(const tiling_t *t, int64_t tile, int64_t end) {
+  int64_t count = t->column_tiles - tile % t->column_tiles;
+  if (count > end - tile) count = end - tile;
+  return count < t->adjacent ? count : t->adjacent;
+}
 
 static tenon_status_t tiles_run(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const tiling_t *t = (const tiling_t *)argument;
   const products_t *all = t->all;
   int64_t size = all->dtype.bits / 8;
   (void)call;
-  for (int64_t tile = begin; tile < end; tile++) {
+  for (int64_t tile = begin, joined = 1; tile < end; tile += joined) {
+    joined = tiles_joined(t, tile, end);
     int64_t index = tile / (t->row_tiles * t->column_tiles);
     int64_t at = tile % (t->row_tiles * t->column_tiles);
     int64_t i = at / t->column_tiles * t->rows;
     int64_t j = at % t->column_tiles * t->columns;
     product_t p = all->product;
     int64_t i_end = p.m - i < t->rows ? p.m : i + t->rows;
-    int64_t j_end = p.n - j < t->columns ? p.n : j + t->columns;
+    int64_t j_end = p.n - j < joined * t->columns ? p.n : j + joined * t->columns;
     all->place(all->context, index, &p);
     operand_t *sides[2] = {&p.a, &p.b};
     int64_t first[2] = {i, j};
@@ -106,6 +115,18 @@ static tenon_status_t tiles_run(tenon_call_t *call, void *argument, int64_t begi
   return TENON_OK;
 }
 
+/* Chooses tiles for one or two rows, whose time is that of reading b: wide ones, so that runs of b
+ * are long enough to be read at full speed. Returns the tiles of a part, at least. */
+static int64_t tile_thin(tiling_t *t) {
+  enum { COLUMNS = 256, WIDE = 4, PARTS = 4 };
+  const product_t *p = &t->all->product;
+  t->columns = p->n < COLUMNS ? p->n : COLUMNS;
+  t->column_tiles = (p->n - 1) / t->columns + 1;
+  t->adjacent = WIDE;
+  const int64_t grain = t->column_tiles / PARTS;
+  return grain < WIDE ? grain : WIDE;
+}
+
 tenon_status_t core_products(tenon_call_t *call, const products_t *products) {
   enum {
     TILES = 8,
@@ -113,16 +134,20 @@ tenon_status_t core_products(tenon_call_t *call, const products_t *products) {
     COLUMNS = 256,
     NARROW = 64,
     WORK = 1 << 17,
+    THIN = 2,
   };
   const product_t *p = &products->product;
+  int64_t least = 1; /* tiles of a part */
   if (p->m <= 0 || p->n <= 0 || products->count <= 0) return TENON_OK;
-  tiling_t t = {.all = products};
+  tiling_t t = {.all = products, .adjacent = 1};
   t.rows = p->m < ROWS ? p->m : ROWS;
   t.columns = p->n < COLUMNS ? p->n : COLUMNS;
   t.row_tiles = (p->m - 1) / t.rows + 1;
   t.column_tiles = (p->n - 1) / t.columns + 1;
-  if (t.row_tiles * products->count * t.column_tiles < TILES &&
-      t.columns > NARROW) { /* enough tiles for a few threads */
+  if (p->m <= THIN) {
+    least = tile_thin(&t);
+  } else if (t.row_tiles * products->count * t.column_tiles < TILES &&
+             t.columns > NARROW) { /* enough tiles for a few threads */
     int64_t wanted = (TILES - 1) / (t.row_tiles * products->count) + 1;
     int64_t most = (p->n - 1) / NARROW + 1;
     t.columns = (p->n - 1) / (wanted < most ? wanted : most) + 1;
@@ -131,6 +156,6 @@ tenon_status_t core_products(tenon_call_t *call, const products_t *products) {
   }
   int64_t work = t.rows * t.columns * (p->k + 1);
   int64_t grain = work < WORK ? WORK / work : 1;
-  return call->host->parallel(call, products->count * t.row_tiles * t.column_tiles, grain,
-                              tiles_run, &t);
+  return call->host->parallel(call, products->count * t.row_tiles * t.column_tiles,
+                              grain > least ? grain : least, tiles_run, &t);
 }
