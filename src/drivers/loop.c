@@ -22,7 +22,7 @@ enum {
 static tenon_status_t run_range(const tn_drive_t *d, int64_t begin, int64_t end) {
   tn_scratch_mark_t mark = tn_scratch_mark();
   tn_pieces_t pieces;
-  tenon_status_t status = tn_pieces_begin(d, TILE, &pieces);
+  tenon_status_t status = tn_pieces_begin(d, begin, end, TILE, &pieces);
   for (int64_t at = begin; at < end && status == TENON_OK;) {
     int64_t count = end - at;
     if (pieces.has_tiles && count > TILE) count = TILE;

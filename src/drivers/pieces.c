@@ -157,7 +157,31 @@ bool tn_drive_flatten(tn_drive_t *d) {
 
 /* pieces */
 
-tenon_status_t tn_pieces_begin(const tn_drive_t *d, int64_t most, tn_pieces_t *p) {
+/* Fills the tile of an input whose elements are the same in every piece: it is a scalar, or it
+ * moves along its last axes only, whose elements divide a piece. Returns whether it is one. */
+static bool fill_once(const tn_pieces_t *p, const tn_loop_operand_t *o, int64_t begin, int64_t end,
+                      char *tile) {
+  const tn_drive_t *d = p->drive;
+  const int64_t count = end - begin < p->most ? end - begin : p->most;
+  int32_t first = 0;
+  int64_t period = 1;
+  if (o->is_output || o->is_piece) return false;
+  if (o->is_scalar) {
+    tn_operand_load(d, o, 0, 1, tile, p->spare);
+    copy_strided(tile, 0, tile, o->loop_size, o->loop_size, count);
+    return true;
+  }
+  while (first < d->it->ndim && o->strides[first] == 0)
+    first++;
+  for (int32_t k = first; k < d->it->ndim && period <= p->most; k++)
+    period *= d->it->shape[k];
+  if (period > p->most || p->most % period != 0) return false;
+  tn_operand_load(d, o, begin, count, tile, p->spare);
+  return true;
+}
+
+tenon_status_t tn_pieces_begin(const tn_drive_t *d, int64_t begin, int64_t end, int64_t most,
+                               tn_pieces_t *p) {
   uint32_t n = d->it->count;
   int64_t tile_size = 0;
   bool converts = false;
@@ -168,25 +192,25 @@ tenon_status_t tn_pieces_begin(const tn_drive_t *d, int64_t most, tn_pieces_t *p
     converts |= o->converts;
   }
   *p = (tn_pieces_t){.drive = d, .most = most, .has_tiles = tile_size > 0};
-  p->data = tn_scratch(n * (sizeof *p->data + sizeof *p->strides + sizeof *p->tiles) + 64);
+  p->data = tn_scratch(
+      n * (sizeof *p->data + sizeof *p->strides + sizeof *p->tiles + sizeof *p->is_filled) + 64);
   char *tiles = tile_size ? tn_scratch((size_t)tile_size) : NULL;
   p->spare = converts ? tn_scratch((size_t)most * 16) : NULL;
   if (!p->data || (tile_size && !tiles) || (converts && !p->spare))
     return tn_no_memory("a loop", (size_t)tile_size);
   p->strides = (int64_t *)(void *)(p->data + n);
   p->tiles = (char **)(void *)(p->strides + n);
+  p->is_filled = (bool *)(void *)(p->tiles + n);
   for (uint32_t i = 0; i < n; i++) {
     const tn_loop_operand_t *o = &d->operands[i];
     p->strides[i] = o->loop_size;
     p->data[i] = NULL;
     p->tiles[i] = NULL;
+    p->is_filled[i] = false;
     if (!o->data || !o->packs) continue;
     p->data[i] = p->tiles[i] = tiles;
     tiles += most * o->loop_size;
-    if (!o->is_scalar) continue;
-    tn_operand_load(d, o, 0, 1, p->tiles[i], p->spare);
-    copy_strided(p->tiles[i], 0, p->tiles[i], o->loop_size, o->loop_size,
-                 d->total < most ? d->total : most);
+    p->is_filled[i] = fill_once(p, o, begin, end, p->tiles[i]);
   }
   p->loop = tn_loop_argument(d->call, d->kernel, p->data, p->strides);
   return TENON_OK;
@@ -200,7 +224,7 @@ tenon_status_t tn_pieces_run(tn_pieces_t *p, int64_t first, int64_t count) {
     if (!o->data) continue;
     if (!o->packs)
       p->data[i] = o->is_piece ? o->data : o->data + first * o->size;
-    else if (!o->is_output && !o->is_scalar)
+    else if (!o->is_output && !p->is_filled[i])
       tn_operand_load(d, o, first, count, p->tiles[i], p->spare);
   }
   p->loop.count = count;

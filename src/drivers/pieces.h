@@ -35,8 +35,9 @@ typedef struct tn_pieces_t {
   const tn_drive_t *drive;
   int64_t most; /* elements of a piece at most */
   bool has_tiles;
-  char **tiles; /* of each operand; NULL: none */
-  char *spare;  /* a tile for conversions */
+  char **tiles;    /* of each operand; NULL: none */
+  bool *is_filled; /* of each operand: its tile holds the elements of every piece */
+  char *spare;     /* a tile for conversions */
   void **data;
   int64_t *strides;
   tenon_loop_t loop;
@@ -69,9 +70,10 @@ void tn_operand_load(const tn_drive_t *drive, const tn_loop_operand_t *operand, 
                      int64_t count, char *tile, char *spare);
 void tn_operand_store(const tn_drive_t *drive, const tn_loop_operand_t *operand, int64_t first,
                       int64_t count, char *tile, char *spare);
-/* Begins a pass with pieces of at most `most` elements. The drive was flattened. Its tiles are in
- * scratch memory. */
-tenon_status_t tn_pieces_begin(const tn_drive_t *drive, int64_t most, tn_pieces_t *out_pieces);
+/* Begins a pass over elements [begin, end) with pieces of at most `most` elements. Pieces begin at
+ * multiples of `most`. The drive was flattened. Its tiles are in scratch memory. */
+tenon_status_t tn_pieces_begin(const tn_drive_t *drive, int64_t begin, int64_t end, int64_t most,
+                               tn_pieces_t *out_pieces);
 /* Calls the loop for elements [first, first + count). */
 tenon_status_t tn_pieces_run(tn_pieces_t *pieces, int64_t first, int64_t count);
 

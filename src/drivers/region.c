@@ -56,8 +56,8 @@ static tenon_status_t run_whole(tn_region_t *region) {
 }
 
 /* Copies the operands of each member, with the tiles of this thread. */
-static tenon_status_t begin_members(const pass_t *pass, char *const *tiles, tn_drive_t *drives,
-                                    tn_pieces_t *pieces) {
+static tenon_status_t begin_members(const pass_t *pass, int64_t begin, int64_t end,
+                                    char *const *tiles, tn_drive_t *drives, tn_pieces_t *pieces) {
   for (int32_t m = 0; m < pass->region->count; m++) {
     const tn_drive_t *from = &pass->drives[m];
     const int32_t *member_tiles = pass->region->members[m].tiles;
@@ -68,7 +68,7 @@ static tenon_status_t begin_members(const pass_t *pass, char *const *tiles, tn_d
       drives[m].operands[i] = from->operands[i];
       if (member_tiles[i] >= 0) drives[m].operands[i].data = tiles[member_tiles[i]];
     }
-    TN_TRY(tn_pieces_begin(&drives[m], pass->region->piece, &pieces[m]));
+    TN_TRY(tn_pieces_begin(&drives[m], begin, end, pass->region->piece, &pieces[m]));
   }
   return TENON_OK;
 }
@@ -81,7 +81,7 @@ static tenon_status_t run_pieces(const pass_t *pass, int64_t begin, int64_t end)
   tn_pieces_t *pieces = tn_scratch(count * sizeof *pieces);
   if (!drives || !pieces) return tn_no_memory("a region", count * sizeof *pieces);
   TN_TRY(place_tiles(region, region->piece, &tiles));
-  TN_TRY(begin_members(pass, tiles, drives, pieces));
+  TN_TRY(begin_members(pass, begin, end, tiles, drives, pieces));
   for (int64_t at = begin; at < end; at += region->piece) {
     const int64_t length = end - at < region->piece ? end - at : region->piece;
     for (size_t m = 0; m < count; m++) {
