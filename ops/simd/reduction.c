@@ -185,6 +185,7 @@ typedef struct plan_t {
   int64_t pieces;
   int64_t chunks;
   int64_t reduced_count;
+  int64_t group; /* adjacent numbers of a row that belong to one result; 1 for runs */
   int run;
   int how; /* run: the last axis is reduced */
 } plan_t;
@@ -295,6 +296,18 @@ static void fold_rows(const plan_t *p, word_t *acc, int64_t base, int64_t n, int
   }
 }
 
+/* Combines the numbers of each group. Returns the number of results. */
+static int64_t merge_groups(const plan_t *p, word_t *acc, int64_t n) {
+  if (p->group == 1) return n;
+  for (int64_t i = 0; i < n / p->group; i++) {
+    word_t word = acc[i * p->group];
+    for (int64_t k = 1; k < p->group; k++)
+      p->fold->merge(&word, &acc[i * p->group + k], 1);
+    acc[i] = word;
+  }
+  return n / p->group;
+}
+
 static tenon_status_t reduce_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const plan_t *p = (const plan_t *)argument;
   word_t acc[FOLD_ROW];
@@ -309,7 +322,7 @@ static tenon_status_t reduce_part(tenon_call_t *call, void *argument, int64_t be
     int64_t first = row;
     int64_t n = 1;
     if (!p->run) {
-      first = row * p->width + block * FOLD_ROW;
+      first = row * (p->width / p->group) + block * FOLD_ROW;
       base += block * FOLD_ROW;
       n = p->width - block * FOLD_ROW < FOLD_ROW ? p->width - block * FOLD_ROW : FOLD_ROW;
     }
@@ -319,6 +332,7 @@ static tenon_status_t reduce_part(tenon_call_t *call, void *argument, int64_t be
       fold_runs(p, acc, base, from, to, shift);
     else
       fold_rows(p, acc, base, n, from, to, shift);
+    n = merge_groups(p, acc, n);
     if (p->pieces == 1)
       emit_results(p, acc, first, n);
     else
@@ -331,7 +345,7 @@ static tenon_status_t fold_all(tenon_call_t *call, plan_t *p) {
   int64_t units = p->outputs;
   if (!p->run) {
     p->blocks = (p->width + FOLD_ROW - 1) / FOLD_ROW;
-    units = p->outputs / p->width * p->blocks;
+    units = p->outputs * p->group / p->width * p->blocks;
   }
   int64_t work = p->reduced_count * (p->outputs / units);
   int64_t enough = units < UNITS ? UNITS / units : 1;
@@ -362,6 +376,23 @@ static void set_axes(axes_t *axes, const tenon_iterator_t *it, int32_t first, in
   }
 }
 
+/* Short runs that are adjacent, as those of groups of channels, are folded as one row: groups of
+ * numbers, which are combined at the end. Removes the axes of the row. Returns the numbers of a
+ * group; 1: there are none. */
+static int64_t take_group(plan_t *p) {
+  enum { SHORT = 16 };
+  const int32_t run = p->reduced.count - 1;
+  const int32_t kept = p->kept.count - 1;
+  if (!p->run || run < 1 || kept < 0) return 1;
+  const int64_t count = p->reduced.shape[run];
+  if (count > SHORT || p->kept.stride[kept] != count || p->kept.shape[kept] > FOLD_ROW / count)
+    return 1;
+  p->width = p->kept.shape[kept] * count;
+  p->reduced.count--;
+  p->kept.count--;
+  return count;
+}
+
 static tenon_status_t reduce_tensor(const tenon_iterator_t *it, int fold, int how) {
   const tenon_tensor_t *x = it->tensors[0];
   plan_t p;
@@ -378,7 +409,7 @@ static tenon_status_t reduce_tensor(const tenon_iterator_t *it, int fold, int ho
   if (!p.kind)
     return tenon_fail(it, TENON_UNIMPLEMENTED, "there is no reduction kernel for this dtype");
   p.fold = &p.kind->folds[fold];
-  p.rows = p.width = p.last = 1;
+  p.rows = p.width = p.last = p.group = 1;
   p.outputs = it->end;
   p.reduced_count = it->inner;
   set_axes(&p.kept, it, 0, it->ndim, p.element);
@@ -395,7 +426,11 @@ static tenon_status_t reduce_tensor(const tenon_iterator_t *it, int fold, int ho
   }
   p.run = p.reduced.count && p.reduced.stride[p.reduced.count - 1] == 1;
   axes_t *inner = p.run ? &p.reduced : &p.kept;
-  if (inner->count) p.width = inner->shape[--inner->count];
+  if (how != LOG_OF_SHIFTED) p.group = take_group(&p);
+  if (p.group > 1)
+    p.run = 0;
+  else if (inner->count)
+    p.width = inner->shape[--inner->count];
   for (int32_t i = 0; i < p.reduced.count; i++)
     p.rows *= p.reduced.shape[i];
   if (p.reduced.count) p.last = p.reduced.shape[p.reduced.count - 1];

@@ -347,6 +347,21 @@ class Calls(unittest.TestCase):
             thread.join()
         self.assertEqual(results, [True] * 800)
 
+    def test_groups_of_channels_are_reduced_and_centred_as_numpy_does_it(self):
+        random = np.random.default_rng(1)
+        # Groups of 1 to 17 adjacent channels; rows of up to 512 numbers are folded together, and longer ones are not.
+        for rows, groups, size in ((1, 32, 4), (1000, 32, 4), (37, 3, 1), (9, 5, 16), (9, 5, 17), (3, 128, 4), (3, 129, 4), (70000, 2, 2)):
+            for dtype in (np.float32, np.float64, np.int32, np.float16):
+                x = random.integers(-8, 8, (2, rows, groups, size)).astype(dtype)
+                for name in ("sum", "max", "mean"):
+                    if dtype == np.float16 and rows > 1000 or name == "mean" and dtype == np.int32:
+                        continue
+                    found = getattr(core, "reduce_" + name)(x, np.array([1, 3]), keepdims=True)
+                    right = getattr(x.astype(np.float64), name)((1, 3), keepdims=True)
+                    np.testing.assert_allclose(found, right, 1e-3 if dtype == np.float16 else 1e-6, 1e-3 if dtype == np.float16 else 1e-6)
+                np.testing.assert_array_equal(core.sub(x, x[:1, :1, :, :1]), x - x[:1, :1, :, :1])
+                np.testing.assert_array_equal(core.mul(x[:1, :1, :, :1], x), x * x[:1, :1, :, :1])
+
     def test_memory_does_not_grow_over_many_calls(self):
         x, out, objects, texts = np.ones((4, 4), np.float32), np.empty((4, 4), np.float32), [1, 2], np.array(["a", "bc"])
         calls = [lambda: core.add(x, x, out=out), lambda: core.add(x, x), lambda: self.ops.weigh(x, ints=objects, f=0.1), lambda: core.transpose(x),
