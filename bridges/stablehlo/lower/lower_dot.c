@@ -151,6 +151,13 @@ static tenon_edge_t arrange_side(hlo_lower_t *lower, tenon_edge_t x, const hlo_t
                  unknown || !hlo_type_is_static(type) ? "False" : "True");
 }
 
+/* Whether core::matmul takes the free axes of the left side as they are: they and the contracted
+ * axis are in order, and the right side is a matrix. */
+static bool is_stack_by_matrix(const side_t *a, const side_t *b) {
+  return !a->batch_count && a->contracted_count == 1 && a->contracted[0] == a->free_count &&
+         a->free_count > 1 && b->free_count == 1;
+}
+
 /* Splits the joined free axes of the product again. */
 static tenon_edge_t restore_axes(hlo_lower_t *lower, tenon_edge_t product, const side_t *a,
                                  const side_t *b) {
@@ -183,8 +190,11 @@ static tenon_edge_t multiply(hlo_lower_t *lower, tenon_edge_t x, tenon_edge_t y,
   bool is_narrow_float = dtype.bits == 8 && dtype.code >= 7;
   if (hlo_is_bool(dtype)) dtype = tenon_dtype(TENON_I32);
   if (is_narrow_float) dtype = tenon_dtype(TENON_F32);
-  x = arrange_side(lower, hlo_cast(lower, x, dtype), hlo_operand_type(lower, 0), a, true);
+  x = hlo_cast(lower, x, dtype);
   y = arrange_side(lower, hlo_cast(lower, y, dtype), hlo_operand_type(lower, 1), b, false);
+  if (is_stack_by_matrix(a, b))
+    return hlo_cast(lower, hlo_run(lower, EDGES(x, y), "matmul(a, b)"), kept);
+  x = arrange_side(lower, x, hlo_operand_type(lower, 0), a, true);
   tenon_edge_t product = hlo_run(lower, EDGES(x, y), "matmul(a, b)");
   return hlo_cast(lower, restore_axes(lower, product, a, b), kept);
 }

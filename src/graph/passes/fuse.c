@@ -37,8 +37,7 @@ static tenon_status_t absorb_node(tn_rewrite_t *r, tn_node_t *node, tn_node_t *l
 static bool fits_bias(const tn_rewrite_t *r, tenon_edge_t bias, tenon_edge_t result) {
   const tn_edge_t *b = &r->graph->edges[bias];
   const tn_edge_t *y = &r->graph->edges[result];
-  if (!b->constant || b->ndim < 1 || y->ndim < b->ndim || !tn_dtype_same(b->dtype, y->dtype))
-    return false;
+  if (b->ndim < 1 || y->ndim < b->ndim || !tn_dtype_same(b->dtype, y->dtype)) return false;
   for (int32_t d = 0; d + 1 < b->ndim; d++)
     if (b->dims[d].value != 1) return false;
   tenon_dim_t last = tn_extents_resolve(r->graph->extents, y->dims[y->ndim - 1]);
