@@ -26,6 +26,8 @@
   X(acosh, ACOSH(x), "The inverse of cosh", "x: core::div(grad, core::sinh(out))")                 \
   X(atanh, ATANH(x), "The inverse of tanh", "x: core::atanh_backward(grad, x)")                    \
   X(erf, ERF(x), "The error function", "x: core::erf_backward(grad, x)")                           \
+  X(erfc, ERFC(x), "1 minus the error function",                                                   \
+    "x: core::neg(core::erf_backward(grad, x))")                                                   \
   X(sigmoid, SIGMOID(x), "1 / (1 + e^-x)",                                                         \
     "x: core::mul(grad, core::sub(out, core::mul(out, out)))")
 /* X(operator, doc, gradient): beyond TN_TURN_LIMIT they call libm */

@@ -11,7 +11,7 @@ one("celu", lambda x: torch.where(x > 0, x, 1.3 * torch.expm1(x / 1.3)), kinks=(
 one("contiguous", torch.clone), one("cos", torch.cos), one("cosh", torch.cosh)
 several("clip", torch.clamp, [([away((3, 4), -2, 2, (-0.5, 1.0)), np.array(-0.5), np.array(1.0)], [0]), ([away((5,), -2, 2, (-0.5,)), np.array(-0.5), None], [0]),
                              ([away((0, 2), -2, 2), None, np.array(1.0)], [0]), ([away((3, 4), -2, 2, (-0.5, 1.0)), np.array(-0.5), np.array(1.0)], [0, 1, 2])])
-two("div", torch.div, low_b=0.4, high_b=2), one("elu", lambda x: F.elu(x, 1.2), kinks=(0,), alpha=1.2), one("erf", torch.erf), one("exp", torch.exp)
+two("div", torch.div, low_b=0.4, high_b=2), one("elu", lambda x: F.elu(x, 1.2), kinks=(0,), alpha=1.2), one("erf", torch.erf), one("erfc", torch.erfc), one("exp", torch.exp)
 several("expand", lambda x, s: x.expand(*s.tolist()), [([away((1, 3), -2, 2), ints(2, 3)], [0]), ([away((2, 1), -2, 2), ints(4, 2, 3)], [0]), ([away((1, 5), -2, 2), ints(0, 5)], [0]), ([away((1, 0)), ints(2, 0)], [0])])
 several("flatten", torch.flatten, [])
 for axis, shape in ((1, (2, 3, 4)), (2, (5, 2, 3, 4)), (1, (0, 3))):

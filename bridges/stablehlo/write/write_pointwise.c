@@ -105,6 +105,7 @@ static const hlo_write_row_t rows[] = {
     {"atanh", "chlo.atanh(a)", NULL},
     {"tanh", "tanh(a)", NULL},
     {"erf", "chlo.erf(a)", NULL},
+    {"erfc", "chlo.erfc(a)", NULL},
     {"sigmoid", "logistic(a)", NULL},
     {"relu", "maximum(a, 0)", NULL},
     {"softplus", "add(maximum(a, 0), log_plus_one(exponential(negate(abs(a)))))", NULL},

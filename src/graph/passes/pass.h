@@ -12,7 +12,7 @@ tenon_status_t tn_pass_infer(tenon_graph_t *graph);
 /* Constant folding: computes pure nodes whose inputs are constants. */
 tenon_status_t tn_pass_fold(tenon_graph_t *graph);
 /* Removes nodes that do nothing, moves padding into convolutions, and replaces written-out formulas
- * of gelu and silu by one node. */
+ * of gelu, sigmoid, silu, softmax and layer_norm by one node. */
 tenon_status_t tn_pass_simplify(tenon_graph_t *graph);
 /* Makes bias, residual and activation part of the matmul or convolution before them. */
 tenon_status_t tn_pass_fuse(tenon_graph_t *graph);

@@ -137,6 +137,29 @@ int32_t tn_attr(const tn_node_t *node, const char *name) {
   return tn_schema_attr(&node->op->schema, name, strlen(name));
 }
 
+/* Gives the node the results that its new operator has beyond the present ones. The counts of a
+ * rewrite do not cover them: nothing reads them. */
+static tenon_status_t add_results(tn_rewrite_t *r, tn_node_t *node, const tenon_op_t *op,
+                                  const tenon_value_t *attrs) {
+  const int32_t count = tn_node_output_count(op, attrs);
+  if (count <= node->output_count) return TENON_OK;
+  const int32_t index = (int32_t)(node - r->graph->nodes);
+  tenon_edge_t *outputs = tn_arena_array(&r->graph->arena, (size_t)count, sizeof *outputs);
+  if (!outputs) return tn_no_memory("a rewrite", 0);
+  for (int32_t o = 0; o < count; o++) {
+    tn_edge_t *edge;
+    if (o < node->output_count) {
+      outputs[o] = node->outputs[o];
+      continue;
+    }
+    TN_TRY(tn_graph_add_edge(r->graph, NULL, &edge, &outputs[o]));
+    edge->producer = index;
+  }
+  node->outputs = outputs;
+  node->output_count = count;
+  return TENON_OK;
+}
+
 tenon_status_t tn_node_become(tn_rewrite_t *r, tn_node_t *node, const tenon_op_t *op,
                               const tenon_value_t *attrs, const tenon_edge_t *operands) {
   tn_arena_t *arena = &r->graph->arena;
@@ -151,6 +174,7 @@ tenon_status_t tn_node_become(tn_rewrite_t *r, tn_node_t *node, const tenon_op_t
     edges[i] = operands[i];
     own[i] = (tenon_operand_t){operands[i] >= 0, &edges[i]};
   }
+  TN_TRY(add_results(r, node, op, values));
   drop_uses(r, node);
   node->op = op;
   node->attrs = values;

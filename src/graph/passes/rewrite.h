@@ -42,9 +42,9 @@ bool tn_scalar(const tn_rewrite_t *r, tenon_edge_t edge, double *out_value);
 bool tn_same_shape(const tn_rewrite_t *r, tenon_edge_t a, tenon_edge_t b);
 /* The index of an attribute in node->attrs; -1: it has none of this name. */
 int32_t tn_attr(const tn_node_t *node, const char *name);
-/* Turns `node` into a node of `op` with these operands. It keeps its results and its position; uses
- * are counted again. `attrs` are values in the operator's order, which are copied; NULL: the
- * defaults. */
+/* Turns `node` into a node of `op` with these operands. It keeps its position and its results, to
+ * which those that `op` has beyond them are added; uses are counted again. `attrs` are values in
+ * the operator's order, which are copied; NULL: the defaults. */
 tenon_status_t tn_node_become(tn_rewrite_t *r, tn_node_t *node, const tenon_op_t *op,
                               const tenon_value_t *attrs, const tenon_edge_t *operands);
 /* Makes all readers of `from` read `to` instead. */

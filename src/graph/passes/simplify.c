@@ -1,17 +1,15 @@
 /* Simplification: removes nodes that do nothing, moves zero padding into the convolution that
- * follows, multiplies transposed matrices where a product is transposed, and replaces pointwise
- * formulas that exporters write out (gelu by erf, silu) by one node. Called by the compiler after
- * folding. */
-#include <math.h>
+ * follows, multiplies transposed matrices where a product is transposed, and replaces formulas
+ * that exporters write out (formulas.c) by one node. Called by the compiler after folding. */
 #include <string.h>
 #include <tenon/tenon.h>
 
 #include "base/memory.h"
 #include "base/status.h"
 #include "core/dtype.h"
+#include "graph/passes/formulas.h"
 #include "graph/passes/pass.h"
 #include "graph/passes/rewrite.h"
-#include "operator/names.h"
 
 static const int64_t *ints_of(const tn_rewrite_t *r, tenon_edge_t edge, int64_t *out_count) {
   const tenon_tensor_t *t = edge >= 0 ? r->graph->edges[edge].constant : NULL;
@@ -86,70 +84,17 @@ static bool does_nothing(const tn_rewrite_t *r, const tn_node_t *node) {
   return false;
 }
 
-/* Formulas */
-
-static bool is_near(double a, double b) { return fabs(a - b) <= 1e-4 * fabs(b); }
-
-/* The other operand of a product or a sum with the constant `scalar`; -1: it is not such a node. */
-static tenon_edge_t beside_scalar(const tn_rewrite_t *r, const tn_node_t *node, double scalar) {
-  double value;
-  for (uint32_t i = 0; i < 2; i++)
-    if (tn_scalar(r, tn_operand(node, i), &value) && is_near(value, scalar))
-      return tn_operand(node, 1 - i);
-  return -1;
-}
-
-static bool is_half_of(const tn_rewrite_t *r, tenon_edge_t edge, tenon_edge_t x) {
-  const tn_node_t *half = tn_maker(r, edge, "core::mul");
-  return half && beside_scalar(r, half, 0.5) == x;
-}
-
-/* The edge x if this edge is x / sqrt(2), else -1. */
-static tenon_edge_t scaled_by_root(const tn_rewrite_t *r, tenon_edge_t edge) {
-  double value;
-  const tn_node_t *node = tn_maker(r, edge, "core::div");
-  if (node && tn_scalar(r, tn_operand(node, 1), &value) && is_near(value, 1.4142135623730951))
-    return tn_operand(node, 0);
-  node = tn_maker(r, edge, "core::mul");
-  return node ? beside_scalar(r, node, 0.70710678118654752) : -1;
-}
-
-/* The node whose result is x * (1 + erf(x / sqrt(2))) / 2, in any of the three orders in which
- * exporters write it; NULL: there is none. */
-static tn_node_t *gelu_end(const tn_rewrite_t *r, const tn_node_t *erf, tenon_edge_t x) {
-  const tn_node_t *sum = tn_only_user(r, erf->outputs[0]);
-  if (!tn_node_is(sum, "core::add") || beside_scalar(r, sum, 1.0) != erf->outputs[0]) return NULL;
-  tn_node_t *first = tn_only_user(r, sum->outputs[0]);
-  if (!tn_node_is(first, "core::mul")) return NULL;
-  tenon_edge_t other =
-      tn_operand(first, 0) == sum->outputs[0] ? tn_operand(first, 1) : tn_operand(first, 0);
-  if (is_half_of(r, other, x)) return first;
-  tn_node_t *second = tn_only_user(r, first->outputs[0]);
-  if (!tn_node_is(second, "core::mul")) return NULL;
-  if (other == x) return beside_scalar(r, second, 0.5) == first->outputs[0] ? second : NULL;
-  double value;
-  tenon_edge_t last =
-      tn_operand(second, 0) == first->outputs[0] ? tn_operand(second, 1) : tn_operand(second, 0);
-  return tn_scalar(r, other, &value) && is_near(value, 0.5) && last == x ? second : NULL;
-}
-
-static tenon_status_t find_gelu(tn_rewrite_t *r, const tn_node_t *erf) {
-  static const char name[] = "core::gelu";
-  tenon_edge_t x = scaled_by_root(r, tn_operand(erf, 0));
-  const tenon_op_t *gelu = tn_registry_find(name);
-  if (x < 0 || !gelu || gelu->input_count != 1) return TENON_OK;
-  tn_node_t *end = gelu_end(r, erf, x);
-  return end && tn_same_shape(r, x, end->outputs[0]) ? tn_node_become(r, end, gelu, NULL, &x)
-                                                     : TENON_OK;
-}
-
-static tenon_status_t find_silu(tn_rewrite_t *r, tn_node_t *sigmoid) {
-  tenon_edge_t x = tn_operand(sigmoid, 0);
-  tn_node_t *product = tn_only_user(r, sigmoid->outputs[0]);
-  const tenon_op_t *silu = tn_registry_find("core::silu");
-  if (!tn_node_is(product, "core::mul") || !silu || silu->input_count != 1) return TENON_OK;
-  bool is_x = tn_operand(product, 0) == x || tn_operand(product, 1) == x;
-  return is_x ? tn_node_become(r, product, silu, NULL, &x) : TENON_OK;
+/* Replaces the formula that is recognised by this node, if there is one. */
+static tenon_status_t replace_formula(tn_rewrite_t *r, tn_node_t *node) {
+  if (tn_node_is(node, "core::erf") || tn_node_is(node, "core::erfc"))
+    return tn_formula_gelu(r, node);
+  if (tn_node_is(node, "core::div")) {
+    TN_TRY(tn_formula_softmax(r, node));
+    TN_TRY(tn_formula_sigmoid(r, node));
+  }
+  if (tn_node_is(node, "core::sigmoid")) return tn_formula_silu(r, node);
+  if (tn_node_is(node, "core::rsqrt")) return tn_formula_layer_norm(r, node);
+  return TENON_OK;
 }
 
 /* Transposed products */
@@ -214,11 +159,9 @@ tenon_status_t tn_pass_simplify(tenon_graph_t *graph) {
       status = merge_pad(&r, node);
     else if (tn_node_is(node, "core::transpose"))
       status = transpose_factors(&r, node);
-    else if (tn_node_is(node, "core::erf"))
-      status = find_gelu(&r, node);
-    else if (tn_node_is(node, "core::sigmoid"))
-      status = find_silu(&r, node);
   }
+  for (size_t n = 0; n < graph->node_count && status == TENON_OK; n++)
+    if (graph->nodes[n].op) status = replace_formula(&r, &graph->nodes[n]);
   tn_rewrite_end(&r);
   return status;
 }

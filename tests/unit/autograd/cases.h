@@ -85,6 +85,7 @@ static const case_t cases[] = {
   {"core::dropout_backward", "ratio=0.3", {X1, "bool[2, 3] 1 0 1 1 0 1"}},
   UNARY_WITH("core::elu", "alpha=1.3", X1, X2), BACKWARD("core::elu_backward"),
   UNARY("core::erf", X1, X2), BACKWARD("core::erf_backward"),
+  UNARY("core::erfc", X1, X2),
   UNARY("core::exp", X1, X2),
   {"core::expand", NULL, {B1, "i64[2] 2 3"}},
   {"core::expand", NULL, {C1, "i64[3] 2 2 3"}},

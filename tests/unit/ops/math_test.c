@@ -40,6 +40,7 @@ static const struct check_t {
     {"tanh", tn_tanhf, tanh, -INFINITY, INFINITY, 1.5},
     {"sigmoid", tn_sigmoidf, sigmoid, -INFINITY, INFINITY, 2.5},
     {"erf", tn_erff, erf, -INFINITY, INFINITY, 1.5},
+    {"erfc", tn_erfcf, erfc, -INFINITY, INFINITY, 7},
     {"sin", tn_sinf, sin, -0x1p20, 0x1p20, 0.6},
     {"cos", tn_cosf, cos, -0x1p20, 0x1p20, 0.6},
     {"tan", tn_tanf, tan, -0x1p20, 0x1p20, 0.6},

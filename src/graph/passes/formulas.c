@@ -1,0 +1,337 @@
+/* Formulas that programs write out, replaced by the operator that computes them: gelu,
+ * sigmoid, silu, softmax and layer_norm. Called by simplify.c, which visits the nodes.
+ * Invariant: a formula is replaced only if no other node reads its large intermediate results,
+ * because they would have to be computed as well. */
+#include "graph/passes/formulas.h"
+
+#include <math.h>
+#include <string.h>
+#include <tenon/tenon.h>
+
+#include "base/status.h"
+#include "core/dtype.h"
+#include "operator/names.h"
+
+/* Operands */
+
+static bool is_near(double a, double b) { return fabs(a - b) <= 1e-4 * fabs(b); }
+
+/* The other operand of a node with two. */
+static tenon_edge_t beside(const tn_node_t *node, tenon_edge_t edge) {
+  return tn_operand(node, 0) == edge ? tn_operand(node, 1) : tn_operand(node, 0);
+}
+
+/* The other operand of a node with two, one of which is a constant with one element; -1: neither
+ * is. */
+static tenon_edge_t beside_constant(const tn_rewrite_t *r, const tn_node_t *node,
+                                    double *out_value) {
+  for (uint32_t i = 0; i < 2; i++)
+    if (tn_scalar(r, tn_operand(node, i), out_value)) return tn_operand(node, 1 - i);
+  return -1;
+}
+
+/* The same if the constant is near `scalar`. */
+static tenon_edge_t beside_scalar(const tn_rewrite_t *r, const tn_node_t *node, double scalar) {
+  double value;
+  tenon_edge_t edge = beside_constant(r, node, &value);
+  return edge >= 0 && is_near(value, scalar) ? edge : -1;
+}
+
+/* The node, if it is the only reader of the edge and of operator `op`; else NULL. */
+static tn_node_t *only_user_is(const tn_rewrite_t *r, tenon_edge_t edge, const char *op) {
+  tn_node_t *node = tn_only_user(r, edge);
+  return tn_node_is(node, op) ? node : NULL;
+}
+
+/* Turns `end`, whose result has the shape of the first operand, into a node of another operator.
+ * Attributes that are not given have their defaults. */
+static tenon_status_t replace(tn_rewrite_t *r, tn_node_t *end, const char *name,
+                              const tenon_edge_t *operands, uint32_t operand_count,
+                              const int64_t *axis, const double *epsilon) {
+  enum { MOST_ATTRS = 8 };
+  tenon_value_t attrs[MOST_ATTRS];
+  const tenon_op_t *op = tn_registry_find(name);
+  if (!op || op->input_count != operand_count || op->schema.attr_count > MOST_ATTRS ||
+      !tn_same_shape(r, operands[0], end->outputs[0]))
+    return TENON_OK;
+  memcpy(attrs, op->defaults, op->schema.attr_count * sizeof *attrs);
+  int32_t axis_at = tn_schema_attr(&op->schema, "axis", 4);
+  int32_t epsilon_at = tn_schema_attr(&op->schema, "epsilon", 7);
+  if ((axis && axis_at < 0) || (epsilon && epsilon_at < 0)) return TENON_OK;
+  if (axis) attrs[axis_at].as.i = *axis;
+  if (epsilon) attrs[epsilon_at].as.f = *epsilon;
+  return tn_node_become(r, end, op, attrs, operands);
+}
+
+/* gelu, sigmoid and silu */
+
+static bool is_half_of(const tn_rewrite_t *r, tenon_edge_t edge, tenon_edge_t x) {
+  const tn_node_t *half = tn_maker(r, edge, "core::mul");
+  return half && beside_scalar(r, half, 0.5) == x;
+}
+
+/* The edge x if this edge is x / divisor, else -1. */
+static tenon_edge_t divided(const tn_rewrite_t *r, tenon_edge_t edge, double divisor) {
+  double value;
+  const tn_node_t *node = tn_maker(r, edge, "core::div");
+  if (node && tn_scalar(r, tn_operand(node, 1), &value) && is_near(value, divisor))
+    return tn_operand(node, 0);
+  node = tn_maker(r, edge, "core::mul");
+  return node ? beside_scalar(r, node, 1 / divisor) : -1;
+}
+
+/* The edge x if this edge is -x / sqrt(2), else -1. */
+static tenon_edge_t divided_negative(const tn_rewrite_t *r, tenon_edge_t edge) {
+  const double root = 1.4142135623730951;
+  tenon_edge_t x = divided(r, edge, -root);
+  if (x >= 0) return x;
+  const tn_node_t *neg = tn_maker(r, edge, "core::neg");
+  if (neg) return divided(r, tn_operand(neg, 0), root);
+  neg = tn_maker(r, divided(r, edge, root), "core::neg");
+  return neg ? tn_operand(neg, 0) : -1;
+}
+
+/* The node whose result is x * y / 2, in any of the three orders in which exporters write it; NULL:
+ * there is none. */
+static tn_node_t *half_product(const tn_rewrite_t *r, tenon_edge_t y, tenon_edge_t x) {
+  tn_node_t *first = only_user_is(r, y, "core::mul");
+  if (!first) return NULL;
+  tenon_edge_t other = beside(first, y);
+  if (is_half_of(r, other, x)) return first;
+  tn_node_t *second = only_user_is(r, first->outputs[0], "core::mul");
+  if (!second) return NULL;
+  if (other == x) return beside_scalar(r, second, 0.5) == first->outputs[0] ? second : NULL;
+  double value;
+  bool is_half = tn_scalar(r, other, &value) && is_near(value, 0.5);
+  return is_half && beside(second, first->outputs[0]) == x ? second : NULL;
+}
+
+/* gelu is x * (1 + erf(x / sqrt(2))) / 2, or x * erfc(-x / sqrt(2)) / 2. */
+tenon_status_t tn_formula_gelu(tn_rewrite_t *r, const tn_node_t *erf) {
+  tenon_edge_t x;
+  tenon_edge_t gate = erf->outputs[0];
+  if (tn_node_is(erf, "core::erfc")) {
+    x = divided_negative(r, tn_operand(erf, 0));
+  } else {
+    x = divided(r, tn_operand(erf, 0), 1.4142135623730951);
+    const tn_node_t *sum = only_user_is(r, gate, "core::add");
+    if (!sum || beside_scalar(r, sum, 1.0) != gate) return TENON_OK;
+    gate = sum->outputs[0];
+  }
+  tn_node_t *end = x >= 0 ? half_product(r, gate, x) : NULL;
+  return end ? replace(r, end, "core::gelu", &x, 1, NULL, NULL) : TENON_OK;
+}
+
+/* sigmoid is 1 / (1 + exp(-x)). */
+tenon_status_t tn_formula_sigmoid(tn_rewrite_t *r, tn_node_t *div) {
+  double one;
+  const tn_node_t *sum = tn_maker(r, tn_operand(div, 1), "core::add");
+  if (!sum || !tn_scalar(r, tn_operand(div, 0), &one) || one != 1 || r->uses[sum->outputs[0]] != 1)
+    return TENON_OK;
+  const tn_node_t *exp = tn_maker(r, beside_scalar(r, sum, 1), "core::exp");
+  const tn_node_t *neg = exp ? tn_maker(r, tn_operand(exp, 0), "core::neg") : NULL;
+  tenon_edge_t x = neg ? tn_operand(neg, 0) : -1;
+  return x >= 0 ? replace(r, div, "core::sigmoid", &x, 1, NULL, NULL) : TENON_OK;
+}
+
+tenon_status_t tn_formula_silu(tn_rewrite_t *r, const tn_node_t *sigmoid) {
+  tenon_edge_t x = tn_operand(sigmoid, 0);
+  tn_node_t *product = only_user_is(r, sigmoid->outputs[0], "core::mul");
+  if (!product || beside(product, sigmoid->outputs[0]) != x) return TENON_OK;
+  return replace(r, product, "core::silu", &x, 1, NULL, NULL);
+}
+
+/* Reductions */
+
+static tenon_edge_t skip_unsqueeze(const tn_rewrite_t *r, tenon_edge_t edge) {
+  const tn_node_t *node = tn_maker(r, edge, "core::unsqueeze");
+  return node ? tn_operand(node, 0) : edge;
+}
+
+static bool has_extent(const tn_rewrite_t *r, tenon_dim_t dim, int64_t extent) {
+  return tn_extents_resolve(r->graph->extents, dim).value == extent;
+}
+
+/* Whether the edge has the shape of x, apart from extents of 1 in the axes [first, end). */
+static bool is_reduced(const tn_rewrite_t *r, tenon_edge_t edge, tenon_edge_t x, int64_t first,
+                       int64_t end) {
+  const tn_edge_t *y = &r->graph->edges[edge];
+  const tn_edge_t *like = &r->graph->edges[x];
+  bool is = y->ndim >= 0 && y->ndim == like->ndim;
+  for (int32_t d = 0; is && d < y->ndim; d++) {
+    bool is_inside = d >= first && d < end;
+    int64_t extent = tn_extents_resolve(r->graph->extents, like->dims[d]).value;
+    is = has_extent(r, y->dims[d], is_inside ? 1 : extent);
+  }
+  return is;
+}
+
+/* Reads the axes [first, end) over which a node reduces. False: they are not known, or not
+ * adjacent and in order. */
+static bool axes_of(const tn_rewrite_t *r, const tn_node_t *reduce, int64_t *out_first,
+                    int64_t *out_end) {
+  const int32_t ndim = r->graph->edges[tn_operand(reduce, 0)].ndim;
+  tenon_edge_t edge = tn_operand(reduce, 1);
+  const tenon_tensor_t *axes = edge >= 0 ? r->graph->edges[edge].constant : NULL;
+  if (!axes || ndim < 1 || !tn_dtype_is(axes->dtype, TENON_I64) || axes->keys & TN_KEY_STRIDED ||
+      tenon_count(axes) < 1)
+    return false;
+  const int64_t *values = axes->data;
+  *out_first = values[0] < 0 ? values[0] + ndim : values[0];
+  *out_end = *out_first;
+  for (int64_t i = 0; i < tenon_count(axes); i++)
+    if ((values[i] < 0 ? values[i] + ndim : values[i]) != (*out_end)++) return false;
+  return *out_first >= 0 && *out_end <= ndim;
+}
+
+/* softmax */
+
+/* Whether the edge is the largest element of x along the axis; JAX takes the larger one of that and
+ * minus infinity. */
+static bool is_largest(const tn_rewrite_t *r, tenon_edge_t edge, tenon_edge_t x, int64_t axis) {
+  double value;
+  int64_t first, end;
+  if (!is_reduced(r, edge, x, axis, axis + 1)) return false;
+  edge = skip_unsqueeze(r, edge);
+  const tn_node_t *max = tn_maker(r, edge, "core::max");
+  if (max) {
+    edge = beside_constant(r, max, &value);
+    if (edge < 0 || value != -INFINITY) return false;
+    edge = skip_unsqueeze(r, edge);
+  }
+  const tn_node_t *reduce = tn_maker(r, edge, "core::reduce_max");
+  return reduce && tn_operand(reduce, 0) == x && axes_of(r, reduce, &first, &end) &&
+         first == axis && end == axis + 1;
+}
+
+tenon_status_t tn_formula_softmax(tn_rewrite_t *r, tn_node_t *div) {
+  int64_t axis, end;
+  tenon_edge_t powers = tn_operand(div, 0);
+  tenon_edge_t sums = tn_operand(div, 1);
+  const tn_node_t *exp = tn_maker(r, powers, "core::exp");
+  const tn_node_t *reduce = tn_maker(r, skip_unsqueeze(r, sums), "core::reduce_sum");
+  if (!exp || !reduce || tn_operand(reduce, 0) != powers || r->uses[powers] != 2 ||
+      !axes_of(r, reduce, &axis, &end) || end != axis + 1 ||
+      !is_reduced(r, sums, powers, axis, end))
+    return TENON_OK;
+  const tn_node_t *sub = tn_maker(r, tn_operand(exp, 0), "core::sub");
+  if (!sub || r->uses[sub->outputs[0]] != 1) return TENON_OK;
+  tenon_edge_t x = tn_operand(sub, 0);
+  if (x < 0 || tn_operand(sub, 1) < 0 || !is_largest(r, tn_operand(sub, 1), x, axis))
+    return TENON_OK;
+  return replace(r, div, "core::softmax", &x, 1, &axis, NULL);
+}
+
+/* layer_norm */
+
+typedef struct norm_t { /* The parts of the formula. */
+  tenon_edge_t x;
+  tenon_edge_t mean;
+  int64_t axis; /* the first of those over which it normalises; they are the last ones */
+  double epsilon;
+  tenon_edge_t scale; /* -1: none */
+  tenon_edge_t bias;
+} norm_t;
+
+static double extents_from(const tn_rewrite_t *r, tenon_edge_t edge, int64_t axis) {
+  double product = 1;
+  const tn_edge_t *x = &r->graph->edges[edge];
+  for (int64_t d = axis; d < x->ndim; d++)
+    product *= (double)tn_extents_resolve(r->graph->extents, x->dims[d]).value;
+  return product;
+}
+
+/* Finds x of a mean over the last axes, written as a sum by their extents or as reduce_mean. */
+static bool find_mean(const tn_rewrite_t *r, tenon_edge_t mean, tenon_edge_t *out_x,
+                      int64_t *out_axis) {
+  double scale = 1;
+  int64_t end;
+  tenon_edge_t edge = skip_unsqueeze(r, mean);
+  const tn_node_t *reduce = tn_maker(r, edge, "core::reduce_mean");
+  if (!reduce) {
+    const tn_node_t *div = tn_maker(r, edge, "core::div");
+    const tn_node_t *mul = tn_maker(r, edge, "core::mul");
+    if (div && tn_scalar(r, tn_operand(div, 1), &scale))
+      edge = tn_operand(div, 0);
+    else if (mul && (edge = beside_constant(r, mul, &scale)) >= 0)
+      scale = 1 / scale;
+    else
+      return false;
+    reduce = tn_maker(r, skip_unsqueeze(r, edge), "core::reduce_sum");
+  }
+  if (!reduce || !axes_of(r, reduce, out_axis, &end)) return false;
+  *out_x = tn_operand(reduce, 0);
+  bool is_sum = tn_node_is(reduce, "core::reduce_sum");
+  return end == r->graph->edges[*out_x].ndim && is_reduced(r, mean, *out_x, *out_axis, end) &&
+         (!is_sum || is_near(extents_from(r, *out_x, *out_axis), scale));
+}
+
+/* Whether the edge is x - mean. */
+static bool is_centred(const tn_rewrite_t *r, tenon_edge_t edge, const norm_t *norm) {
+  const tn_node_t *sub = tn_maker(r, edge, "core::sub");
+  return sub && tn_operand(sub, 0) == norm->x && tn_operand(sub, 1) == norm->mean;
+}
+
+/* Finds x, the mean and epsilon of 1 / sqrt(mean((x - mean(x))^2) + epsilon). */
+static bool find_deviation(const tn_rewrite_t *r, const tn_node_t *rsqrt, norm_t *out) {
+  int64_t axis;
+  tenon_edge_t square, x;
+  const tn_node_t *sum = tn_maker(r, tn_operand(rsqrt, 0), "core::add");
+  tenon_edge_t variance = sum ? beside_constant(r, sum, &out->epsilon) : -1;
+  if (variance < 0 || !find_mean(r, variance, &square, &out->axis)) return false;
+  const tn_node_t *mul = tn_maker(r, square, "core::mul");
+  if (!mul || r->uses[square] != 1 || tn_operand(mul, 0) != tn_operand(mul, 1)) return false;
+  const tn_node_t *sub = tn_maker(r, tn_operand(mul, 0), "core::sub");
+  if (!sub || r->uses[sub->outputs[0]] > 3) return false;
+  out->x = tn_operand(sub, 0);
+  out->mean = tn_operand(sub, 1);
+  return out->x >= 0 && out->mean >= 0 && find_mean(r, out->mean, &x, &axis) && x == out->x &&
+         axis == out->axis;
+}
+
+/* Whether the edge can be the scale or the bias of layer_norm: it has no extents but 1 before the
+ * axis, and those of x from there on. */
+static bool is_parameter(const tn_rewrite_t *r, tenon_edge_t edge, const norm_t *norm) {
+  if (edge < 0) return false;
+  const tn_edge_t *parameter = &r->graph->edges[edge];
+  const tn_edge_t *x = &r->graph->edges[norm->x];
+  int32_t skip = x->ndim - parameter->ndim;
+  bool fits = parameter->ndim >= 0 && skip >= 0 && skip <= norm->axis &&
+              tn_dtype_same(parameter->dtype, x->dtype);
+  for (int32_t d = 0; fits && d < parameter->ndim; d++) {
+    int64_t extent = tn_extents_resolve(r->graph->extents, x->dims[skip + d]).value;
+    fits = has_extent(r, parameter->dims[d], skip + d < norm->axis ? 1 : extent);
+  }
+  return fits;
+}
+
+/* Finds the product of x - mean and 1 / deviation, which may be scaled before. */
+static tn_node_t *find_product(const tn_rewrite_t *r, tenon_edge_t deviation, norm_t *norm) {
+  tn_node_t *first = only_user_is(r, deviation, "core::mul");
+  if (!first) return NULL;
+  tenon_edge_t other = beside(first, deviation);
+  if (is_centred(r, other, norm)) return first;
+  if (!is_parameter(r, other, norm)) return NULL;
+  norm->scale = other;
+  tn_node_t *second = only_user_is(r, first->outputs[0], "core::mul");
+  return second && is_centred(r, beside(second, first->outputs[0]), norm) ? second : NULL;
+}
+
+tenon_status_t tn_formula_layer_norm(tn_rewrite_t *r, const tn_node_t *rsqrt) {
+  norm_t norm = {.scale = -1, .bias = -1};
+  if (!find_deviation(r, rsqrt, &norm)) return TENON_OK;
+  tn_node_t *end = find_product(r, rsqrt->outputs[0], &norm);
+  if (!end) return TENON_OK;
+  tn_node_t *scaled = only_user_is(r, end->outputs[0], "core::mul");
+  if (norm.scale < 0 && scaled && is_parameter(r, beside(scaled, end->outputs[0]), &norm)) {
+    norm.scale = beside(scaled, end->outputs[0]);
+    end = scaled;
+  }
+  tn_node_t *moved = only_user_is(r, end->outputs[0], "core::add");
+  if (moved && is_parameter(r, beside(moved, end->outputs[0]), &norm)) {
+    norm.bias = beside(moved, end->outputs[0]);
+    end = moved;
+  }
+  const tenon_edge_t operands[] = {norm.x, norm.scale, norm.bias};
+  return replace(r, end, "core::layer_norm", operands, 3, &norm.axis, &norm.epsilon);
+}
