@@ -18,6 +18,7 @@ static const tn_lowering_t lowerings[] = {
   {"BitShift(a, b, direction='RIGHT') = shift_right(a, b)", 11, NULL},
   {"Reciprocal(Sqrt(x)) = rsqrt(x)", 13, NULL},
   {"Mul(x, Sigmoid(x)) = silu(x, alpha=1.0)", 13, NULL},
+  {"Sub(1:x, Erf(x)) = erfc(x)", 14, NULL},
   {"Identity(x) = contiguous(x)", 16, NULL},
   {"MatMul(a, Transpose(b, perm=swap:b)) = matmul(a, b, transpose_b=True)", 13, NULL},
   {"MatMul(Transpose(a, perm=swap:a), b) = matmul(a, b, transpose_a=True)", 13, NULL},
