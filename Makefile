@@ -113,7 +113,7 @@ failures: build .venv-zoo/base.stamp ## let every request to the system fail in 
 fuzz: .venv/base.stamp ## fuzz the readers of untrusted input and calls, MINUTES=10 for each target (TARGET="text call" takes these)
 	@scripts/packages.sh test && scripts/fuzz.sh $$(( $(or $(MINUTES),10) * 60 )) $(TARGET)
 
-mutations: ## damage programs of StableHLO, text and bytecode, 10,000 of each, under the address sanitizer (MUTATIONS=N; FUZZ_SEED=N makes others)
+mutations: ## damage programs of StableHLO and models of ONNX for readers (10,000 of each) and writers (2,000), under the address sanitizer (MUTATIONS=N; FUZZ_SEED=N makes others)
 	@scripts/mutations.sh $(or $(MUTATIONS),10000)
 
 coverage: .venv-zoo/base.stamp ## measure the line coverage of src/ by the tests (half an hour)

@@ -29,6 +29,7 @@ seeds() { # TARGET
   data=$(.venv/bin/python -c 'import onnx, os; print(os.path.join(os.path.dirname(onnx.__file__), "backend/test/data/node"))' 2>/dev/null || true)
   find "tests/fuzz/corpus/$1" -type f 2>/dev/null
   case $1 in
+  convert) find tests/fuzz/corpus/stablehlo tests/fuzz/corpus/model -type f; [ -z "$data" ] || find "$data" -name model.onnx -size -40k ;;
   model) find tests/data -name '*.onnx'; [ -z "$data" ] || find "$data" -name model.onnx ;;
   tensor) find tests/data examples -name '*.pb' -o -name '*.npy' -o -name '*.pgm'; [ -z "$data" ] || find "$data" -name 'input_*.pb' -size -4k | awk 'NR <= 400' ;;
   text | descriptor) find "$out/seeds-$1" -type f ;;

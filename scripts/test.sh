@@ -58,7 +58,7 @@ declare -A about=(
   [isolation]="libraries that misbehave, in processes of their own"
   [debug]="failure dumps, crash reports, gdb, compare, doctor"
   [failures]="every 50th request to the system fails, under the address sanitizer"
-  [mutations]="10,000 damaged texts and 10,000 damaged files of bytecode of StableHLO, under the address sanitizer"
+  [mutations]="damaged programs of StableHLO for its readers, and of StableHLO and ONNX for the writers, under the address sanitizer"
   [check]="tenon check on built-in operators, examples, an MXNet library, planted defects and their correct twins"
 )
 

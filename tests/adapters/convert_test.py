@@ -293,6 +293,34 @@ class Forms(unittest.TestCase):
             with self.assertRaisesRegex(tenon.Error, r"node 'inside' \(core::strided_copy\): "):
                 graph.export(in_folder(name))
 
+    def test_a_condition_of_several_elements_is_refused(self):
+        inner = tenon.graph.Builder()
+        body = inner.finish({"y": tenon.graph.ops.core.relu(inner.input("x", "f32", [2]))})
+        builder = tenon.graph.Builder()
+        x, c = builder.input("x", "f32", [2]), builder.input("c", "bool", [3])
+        y = getattr(tenon.graph.ops.core, "if")(c, [x], then=body, count=1, dtypes=[0], ranks=[1], name="choice", **{"else": body})
+        with self.assertRaisesRegex(tenon.Error, r"node 'choice' \(core::if\): its condition or its number of iterations is not one element"):
+            builder.finish({"y": y[0]}).export(in_folder("choice.mlir"))
+
+    def test_numbers_that_readers_refuse_are_not_written(self):
+        builder = tenon.graph.Builder()
+        x = builder.input("x", "f32", [1, 1, 8])
+        pool = tenon.graph.ops.core.max_pool(x, kernel=[1], strides=[2 ** 31 - 1], name="pool")
+        with self.assertRaisesRegex(tenon.Error, r"node 'pool' \(core::max_pool\): a window or padding has the number 2147483647, expected 1 to 1073741824"):
+            builder.finish({"y": pool[0]}).export(in_folder("pool.mlir"))
+        builder = tenon.graph.Builder()
+        x = builder.input("x", "f32", [2 ** 30, 2 ** 30])
+        with self.assertRaisesRegex(tenon.Error, r"value 'x' has more than 2\^59 elements"):
+            builder.finish({"y": tenon.graph.ops.core.relu(x)}).export(in_folder("large.mlir"))
+
+    @unittest.skipUnless(jax, "there is no JAX")
+    def test_the_bits_of_truth_values_are_those_of_a_byte(self):
+        builder = tenon.graph.Builder()
+        x = builder.input("x", "bool", [3])
+        builder.finish({"y": tenon.graph.ops.core.bit_cast(x, to="u8")}).export(in_folder("bits.mlir"))
+        found, = compile_xla(in_folder("bits.mlir"))(np.array([True, False, True]))
+        np.testing.assert_array_equal(found, np.array([1, 0, 1], np.uint8))
+
     def symbolic(self):
         builder = tenon.graph.Builder()
         x = builder.input("x", "f32", ["batch", 3])

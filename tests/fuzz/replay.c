@@ -1,7 +1,8 @@
 /* Runs a fuzz target on existing files: those of its corpus, or those on the command line. A
  * finding ends the program. With FUZZ_SAY=1 each file is named before it is run. With
  * FUZZ_MUTATIONS=N the target also runs on N damaged forms of the files, which are the same in each
- * run with the same FUZZ_SEED; FUZZ_KEEP=FILE keeps the one that is being run. */
+ * run with the same FUZZ_SEED, most of them made by the target's mutator if it has one;
+ * FUZZ_KEEP=FILE keeps the one that is being run. */
 #include <dirent.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,6 +12,9 @@
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
 size_t LLVMFuzzerMutate(unsigned char *data, size_t size, size_t capacity);
+/* Targets may have one, whose changes leave files well-formed. */
+size_t LLVMFuzzerCustomMutator(unsigned char *data, size_t size, size_t capacity, unsigned seed)
+    __attribute__((weak));
 
 size_t LLVMFuzzerMutate(unsigned char *data, size_t size,
                         size_t capacity) { /* Nothing is mutated here. */
@@ -130,6 +134,15 @@ static void damage(seed_t *seed, bool keeps_size) {
   }
 }
 
+/* Lets the target change the file. */
+static void change(seed_t *seed) {
+  const size_t capacity = 2 * seed->size + 256;
+  unsigned char *data = realloc(seed->data, capacity);
+  if (!data) exit(1);
+  seed->data = data;
+  seed->size = LLVMFuzzerCustomMutator(data, seed->size, capacity, (unsigned)pick(1u << 31));
+}
+
 static void keep_input(const char *path, const seed_t *seed) {
   FILE *file = fopen(path, "wb");
   if (!file || fwrite(seed->data, 1, seed->size, file) != seed->size || fclose(file) != 0) {
@@ -148,8 +161,10 @@ static int run_mutations(long count) {
     if (!seed.data) exit(1);
     memcpy(seed.data, base->data, base->size);
     const bool keeps_size = pick(2);
-    for (size_t times = 1 + pick(4); times > 0; times--)
+    const bool is_changed = LLVMFuzzerCustomMutator && pick(4);
+    for (size_t times = is_changed ? 0 : 1 + pick(4); times > 0; times--)
       damage(&seed, keeps_size);
+    if (is_changed) change(&seed);
     if (path) keep_input(path, &seed);
     (void)LLVMFuzzerTestOneInput(seed.data, seed.size);
     free(seed.data);

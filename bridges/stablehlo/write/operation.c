@@ -119,11 +119,21 @@ hlo_val_t hlo_join_items(hlo_write_t *w, const hlo_val_t *items, int32_t count, 
                   NULL, items, count);
 }
 
+void hlo_check_window(hlo_write_t *w, const int64_t *numbers, int32_t count, int64_t least) {
+  for (int32_t i = 0; i < count && !hlo_write_stopped(w); i++)
+    if (numbers[i] < least || numbers[i] > HLO_WINDOW_MOST)
+      hlo_write_missing(w, "a window or padding has the number %lld, expected %lld to %d",
+                        (long long)numbers[i], (long long)least, (int)HLO_WINDOW_MOST);
+}
+
 hlo_val_t hlo_pad_with(hlo_write_t *w, hlo_val_t a, hlo_val_t number, const int64_t *low,
                        const int64_t *high) {
   const hlo_val_t operands[] = {a, number};
   int64_t inside[TENON_RANK_MAX] = {0};
   hlo_val_t type = a;
+  hlo_check_window(w, low, a.ndim, -HLO_WINDOW_MOST);
+  hlo_check_window(w, high, a.ndim, -HLO_WINDOW_MOST);
+  if (hlo_write_stopped(w)) return none;
   for (int32_t i = 0; i < a.ndim; i++)
     type.dims[i] += low[i] + high[i];
   return hlo_emit(w, "stablehlo.pad", type,
@@ -198,6 +208,12 @@ hlo_val_t hlo_reduce_windows(hlo_write_t *w, const char *name, hlo_val_t a, doub
                              const hlo_window_t *window) {
   const hlo_val_t operands[] = {a, hlo_number(w, a.dtype, start)};
   hlo_val_t type = a;
+  hlo_check_window(w, window->extents, a.ndim, 1);
+  hlo_check_window(w, window->strides, a.ndim, 1);
+  hlo_check_window(w, window->dilations, a.ndim, 1);
+  hlo_check_window(w, window->low, a.ndim, -HLO_WINDOW_MOST);
+  hlo_check_window(w, window->high, a.ndim, -HLO_WINDOW_MOST);
+  if (hlo_write_stopped(w)) return none;
   for (int32_t i = 0; i < a.ndim; i++) {
     int64_t span = (window->extents[i] - 1) * window->dilations[i] + 1;
     int64_t room = a.dims[i] + window->low[i] + window->high[i] - span;

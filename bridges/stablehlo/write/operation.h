@@ -53,6 +53,9 @@ typedef struct hlo_window_t { /* One entry for each axis of the operand. */
   int64_t low[TENON_RANK_MAX];
   int64_t high[TENON_RANK_MAX];
 } hlo_window_t;
+enum { HLO_WINDOW_MOST = 1 << 30 }; /* Readers accept no larger numbers for windows and padding. */
+/* Reports sizes, strides, dilations or paddings that are below `least` or above HLO_WINDOW_MOST. */
+void hlo_check_window(hlo_write_t *w, const int64_t *numbers, int32_t count, int64_t least);
 /* Returns dense<[[low, high], ...]> : tensor<Nx2xi64>, the padding of each axis. */
 const char *hlo_padding_text(hlo_write_t *w, const int64_t *low, const int64_t *high,
                              int32_t count);

@@ -8,6 +8,8 @@
 #include "base/status.h"
 #include "common/constant.h"
 
+#define COUNT_MOST ((int64_t)1 << 59)
+
 /* failures */
 
 bool hlo_write_stopped(const hlo_write_t *w) { return w->status != TENON_OK || w->is_missing; }
@@ -59,6 +61,17 @@ static const char *dtype_name(tenon_dtype_t dtype) {
 bool hlo_same_shape(const hlo_val_t *a, const hlo_val_t *b) {
   return a->ndim == b->ndim &&
          (!a->ndim || memcmp(a->dims, b->dims, (size_t)a->ndim * sizeof *a->dims) == 0);
+}
+
+/* Whether a tensor is so large that no reader accepts it, and that counts may overflow. */
+static bool is_too_large(const hlo_val_t *value) {
+  int64_t count = 1;
+  for (int32_t i = 0; i < value->ndim; i++) {
+    const int64_t extent = value->dims[i] ? value->dims[i] : 1;
+    if (extent < 0 || extent > COUNT_MOST / count) return true;
+    count *= extent;
+  }
+  return false;
 }
 
 int64_t hlo_val_count(const hlo_val_t *value) {
@@ -190,6 +203,8 @@ hlo_val_t hlo_edge_type(hlo_write_t *w, tenon_edge_t edge) {
       hlo_write_missing(w, "axis %d of value '%.60s' has the extent %.60s, expected a number",
                         (int)i, port.name, port.axes[i].name ? port.axes[i].name : "?");
   }
+  if (!hlo_write_stopped(w) && is_too_large(&type))
+    hlo_write_missing(w, "value '%.60s' has more than 2^59 elements", port.name);
   return hlo_write_stopped(w) ? none : type;
 }
 
@@ -383,6 +398,8 @@ int32_t hlo_axis(hlo_write_t *w, int64_t axis, int32_t ndim) {
 
 hlo_val_t hlo_emit(hlo_write_t *w, const char *name, hlo_val_t type, const char *attrs,
                    const char *region, const hlo_val_t *operands, int32_t count) {
+  if (!hlo_write_stopped(w) && is_too_large(&type))
+    hlo_write_missing(w, "it needs a value of more than 2^59 elements");
   if (hlo_write_stopped(w)) return none;
   type.id = w->next++;
   type.is_part = false;

@@ -6,6 +6,14 @@
 #include "base/status.h"
 #include "write/operation.h"
 
+/* A value with one element, without axes. */
+static hlo_val_t scalar_of(hlo_write_t *w, hlo_val_t value) {
+  if (hlo_write_stopped(w)) return value;
+  if (hlo_val_count(&value) != 1)
+    hlo_write_missing(w, "its condition or its number of iterations is not one element");
+  return hlo_to_shape(w, value, 0, NULL);
+}
+
 /* bodies */
 
 typedef struct outside_t { /* What a body replaces in hlo_write_t. */
@@ -169,7 +177,7 @@ static void write_if(hlo_write_t *w) {
   const tenon_graph_t *no = body_of(w, "else");
   const int32_t count = w->node.output_count;
   const int32_t captured_count = hlo_operand_count(w, 1);
-  hlo_val_t condition = hlo_to_shape(w, hlo_in(w, 0), 0, NULL);
+  hlo_val_t condition = scalar_of(w, hlo_in(w, 0));
   hlo_val_t *captured = take_values(w, captured_count);
   hlo_val_t *results = take_values(w, count);
   for (int32_t i = 0; i < captured_count && !hlo_write_stopped(w); i++)
@@ -282,7 +290,7 @@ static bool read_scan(hlo_write_t *w, repeat_t *r) {
 /* The first value of the condition. */
 static hlo_val_t first_condition(hlo_write_t *w) {
   if (!hlo_operand_count(w, LOOP_CONDITION)) return hlo_number(w, tenon_dtype(TENON_BOOL), 1);
-  return hlo_to_shape(w, hlo_in(w, LOOP_CONDITION), 0, NULL);
+  return scalar_of(w, hlo_in(w, LOOP_CONDITION));
 }
 
 /* Lists the operands of the operation. */
@@ -302,7 +310,7 @@ static void list_operands(hlo_write_t *w, repeat_t *r) {
   r->first_fixed = next;
   if (r->has_limit)
     r->operands[next++] =
-        hlo_convert(w, hlo_to_shape(w, hlo_in(w, LOOP_TRIPS), 0, NULL), tenon_dtype(TENON_I64));
+        hlo_convert(w, scalar_of(w, hlo_in(w, LOOP_TRIPS)), tenon_dtype(TENON_I64));
   r->first_scan = next;
   for (int32_t i = 0; i < r->scan_count; i++)
     r->operands[next++] = hlo_item(w, SCAN_SCANS, i);

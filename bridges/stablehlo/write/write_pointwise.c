@@ -26,7 +26,12 @@ static void write_same(hlo_write_t *w) { hlo_give_val(w, 0, hlo_in(w, 0)); }
 
 static void write_bit_cast(hlo_write_t *w) {
   hlo_val_t a = hlo_in(w, 0);
-  hlo_give_val(w, 0, hlo_emit(w, "stablehlo.bitcast_convert", hlo_result(w, 0), "", NULL, &a, 1));
+  hlo_val_t type = hlo_result(w, 0);
+  /* A truth value has one bit in StableHLO, and is a byte here. */
+  if (hlo_dtype_is_bool(type.dtype) && !hlo_dtype_is_bool(a.dtype))
+    hlo_write_missing(w, "the bits of truth values");
+  if (hlo_dtype_is_bool(a.dtype)) a = hlo_convert(w, a, tenon_dtype(TENON_U8));
+  hlo_give_val(w, 0, hlo_emit(w, "stablehlo.bitcast_convert", type, "", NULL, &a, 1));
 }
 
 /* The exponent of a power may have another dtype than the base. */

@@ -234,8 +234,8 @@ static void write_cumulative(hlo_write_t *w) {
     window.strides[i] = 1;
     window.dilations[i] = 1;
   }
-  window.extents[axis] = a.dims[axis];
-  window.low[axis] = a.dims[axis] - 1;
+  window.extents[axis] = a.dims[axis] ? a.dims[axis] : 1;
+  window.low[axis] = window.extents[axis] - 1;
   a = hlo_reduce_windows(w, is_product ? "stablehlo.multiply" : "stablehlo.add", a, is_product,
                          &window);
   if (is_reverse) a = hlo_turn(w, a, &axis, 1);

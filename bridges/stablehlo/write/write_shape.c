@@ -64,6 +64,9 @@ typedef struct range_t {
 
 static void set_range(range_t *range, int32_t axis, int64_t extent, int64_t start, int64_t end,
                       int64_t step) {
+  /* Steps beyond the extent take one element. */
+  const int64_t most = extent ? extent : 1;
+  step = clamp(step, -most, most);
   if (start < 0) start = start < -extent ? -extent - 1 : start;
   if (start < 0) start += extent;
   if (end < 0) end = end < -extent ? -extent - 1 : end;
@@ -74,12 +77,12 @@ static void set_range(range_t *range, int32_t axis, int64_t extent, int64_t star
     range->steps[axis] = step;
     return;
   }
-  start = clamp(start, -1, extent - 1);
+  start = extent ? clamp(start, 0, extent - 1) : -1;
   end = clamp(end, -1, start);
   range->turned[range->turned_count++] = axis;
   range->starts[axis] = extent - 1 - start;
   range->ends[axis] = extent - 1 - end;
-  range->steps[axis] = step == INT64_MIN ? INT64_MAX : -step;
+  range->steps[axis] = -step;
 }
 
 static void write_slice(hlo_write_t *w) {

@@ -13,7 +13,7 @@ typedef struct spatial_t { /* One entry for each spatial axis. */
 
 /* Reads strides, dilations and padding; SAME computes the padding from the extents. */
 static spatial_t read_spatial(hlo_write_t *w, const hlo_val_t *x, const int64_t *kernel) {
-  spatial_t s = {.count = x->ndim - 2};
+  spatial_t s = {.count = x->ndim > 2 ? x->ndim - 2 : 0};
   int64_t pads[2 * TENON_RANK_MAX];
   const char *automatic = hlo_write_choice(w, "auto_pad");
   if (hlo_write_stopped(w)) return s;
@@ -21,6 +21,10 @@ static spatial_t read_spatial(hlo_write_t *w, const hlo_val_t *x, const int64_t 
   hlo_write_ints(w, "strides", 1, s.strides, s.count);
   hlo_write_ints(w, "dilations", 1, s.dilations, s.count);
   hlo_write_ints(w, "pads", 0, pads, 2 * s.count);
+  hlo_check_window(w, s.strides, s.count, 1);
+  hlo_check_window(w, s.dilations, s.count, 1);
+  hlo_check_window(w, kernel, s.count, 1);
+  hlo_check_window(w, pads, 2 * s.count, -HLO_WINDOW_MOST);
   for (int32_t i = 0; i < s.count && !hlo_write_stopped(w); i++) {
     int64_t span = (kernel[i] - 1) * s.dilations[i] + 1;
     int64_t extent = x->dims[i + 2];
@@ -33,6 +37,8 @@ static spatial_t read_spatial(hlo_write_t *w, const hlo_val_t *x, const int64_t 
     if (is_same) s.low[i] = strcmp(automatic, "same_lower") == 0 ? all - all / 2 : all / 2;
     if (is_same) s.high[i] = all - s.low[i];
   }
+  hlo_check_window(w, s.low, s.count, -HLO_WINDOW_MOST);
+  hlo_check_window(w, s.high, s.count, -HLO_WINDOW_MOST);
   return s;
 }
 
