@@ -116,7 +116,24 @@ def programs(jax):
     def nested(x):
         return lax.fori_loop(0, 3, lambda i, a: lax.cond(i % 2 == 0, lambda b: b + i, lambda b: lax.fori_loop(0, i + 1, lambda j, c: c * 2, b), a), x)
 
-    return {"scan": (recurrent, (w, x)), "reverse scan": (both_ways, (x,)), "while_loop": (norm, (x,)),
+    def mixed(x):
+        def step(states, row):
+            count, seen, product = states
+            return (count + 1, seen | (row.sum() > 0), product * row), (count, seen, row.argmax())
+        return lax.scan(step, (jnp.int32(0), jnp.bool_(False), jnp.ones(3, np.float32)), x)
+
+    def batched(x):
+        return jax.vmap(lambda row: lax.while_loop(lambda s: s[0] < s[1].sum() + 3, lambda s: (s[0] + 1, s[1] * np.float32(0.9)), (jnp.float32(0), row)))(x)
+
+    def inner_scan(x):
+        return lax.scan(lambda c, r: lax.scan(lambda d, e: (d + e * c.sum(), d), c, r), jnp.float32(1), x)
+
+    def downwards(x):
+        return lax.while_loop(lambda s: s[0] > 0, lambda s: (s[0] - 2, s[1] + s[0]), (jnp.int32(7), x))
+
+    return {"scan of several types": (mixed, (x,)), "batched while_loop": (batched, (x,)), "scan in scan": (inner_scan, (x,)),
+            "while_loop downwards": (downwards, (x,)), "scan of nothing": (lambda x: lax.scan(lambda c, r: (c + 1, r), jnp.float32(0), x[:0]), (x,)),
+            "scan": (recurrent, (w, x)), "reverse scan": (both_ways, (x,)), "while_loop": (norm, (x,)),
             "cond true": (chosen, (np.int32(1), x)), "cond false": (chosen, (np.int32(-1), x)),
             **{f"switch {i}": (switched, (np.int32(i), x)) for i in range(3)}, "fori_loop": (newton, (np.abs(x) + 1,)), "nested": (nested, (x,)),
             "gradient of scan": (lambda w, x: jax.grad(lambda w: recurrent(w, x)[1].sum())(w), (w, x))}

@@ -27,19 +27,39 @@ static void print_inputs(hlo_write_t *w) {
   }
 }
 
+/* The type of an output. Names the output if the type is not fixed. */
+static hlo_val_t output_type(hlo_write_t *w, int32_t index, tenon_port_t *out_port) {
+  hlo_val_t type = {.id = -1};
+  if (hlo_write_failed(w, tenon_graph_output(w->graph, index, out_port))) return type;
+  w->node = (tenon_graph_part_t){.name = out_port->name};
+  w->op = (tenon_op_info_t){.name = "an output"};
+  type = hlo_edge_type(w, out_port->edge);
+  w->is_missing = false;
+  return type;
+}
+
+/* An output that is not fixed is not reported here: the node that makes it may be. */
 static void print_output_types(hlo_write_t *w) {
-  for (int32_t i = 0; i < tenon_graph_output_count(w->graph); i++) {
+  const int32_t count = w->missing_count;
+  for (int32_t i = 0; i < tenon_graph_output_count(w->graph) && w->status == TENON_OK; i++) {
     tenon_port_t port = {.size = sizeof port};
-    if (hlo_write_failed(w, tenon_graph_output(w->graph, i, &port))) return;
-    w->node = (tenon_graph_part_t){.name = port.name};
-    w->op = (tenon_op_info_t){.name = "an output"};
-    hlo_val_t type = hlo_edge_type(w, port.edge);
-    w->is_missing = false;
+    w->missing_count = HLO_WRITE_MISSING_MAX;
+    const hlo_val_t type = output_type(w, i, &port);
+    if (w->status != TENON_OK) return;
     fprintf(w->out, "%s", i ? ", " : "");
     hlo_print_type(w->out, &type);
     fprintf(w->out, " {jax.result_info = ");
     hlo_print_text(w->out, port.name, strlen(port.name));
     fprintf(w->out, "}");
+  }
+  w->missing_count = count;
+}
+
+/* Reports outputs that are not fixed, unless a node is to blame. */
+static void check_outputs(hlo_write_t *w) {
+  for (int32_t i = 0; i < tenon_graph_output_count(w->graph) && !w->missing; i++) {
+    tenon_port_t port = {.size = sizeof port};
+    (void)output_type(w, i, &port);
   }
 }
 
@@ -89,6 +109,7 @@ static tenon_status_t write_text(hlo_write_t *w) {
   print_output_types(w);
   fprintf(w->out, ") {\n");
   write_nodes(w);
+  if (w->status == TENON_OK) check_outputs(w);
   if (w->status != TENON_OK) return w->status;
   if (w->missing)
     return tn_fail(TENON_UNIMPLEMENTED,
