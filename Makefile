@@ -21,6 +21,9 @@ packages: ## install missing system packages (Debian; uses sudo unless run by ro
 .venv-jax/base.stamp: scripts/venv.sh scripts/requirements-jax.txt | packages
 	@scripts/venv.sh .venv-jax scripts/requirements-jax.txt && touch $@
 
+.venv-tensorflow/base.stamp: scripts/venv.sh scripts/requirements-tensorflow.txt | packages
+	@scripts/venv.sh .venv-tensorflow scripts/requirements-tensorflow.txt && touch $@
+
 .venv-classic/base.stamp: scripts/venv.sh scripts/requirements-classic.txt | packages
 	@scripts/venv.sh .venv-classic scripts/requirements-classic.txt && touch $@
 
@@ -42,7 +45,7 @@ test: ## run all suites; the totals say what did not run and why (TEST_SHARE=all
 	@$(MAKE) --no-print-directory -j 3 BUILD=$(BUILD) setup
 	@scripts/test.sh $(BUILD)
 
-setup: build packages-test .venv-zoo/base.stamp .venv-jax/base.stamp .venv-classic/base.stamp $(MXNETS) ## install everything that the tests need
+setup: build packages-test .venv-zoo/base.stamp .venv-jax/base.stamp .venv-tensorflow/base.stamp .venv-classic/base.stamp $(MXNETS) ## install everything that the tests need
 
 packages-test: packages
 	@scripts/packages.sh test
@@ -55,6 +58,9 @@ test-mxnet: build .venv-zoo/base.stamp $(MXNETS) ## test MXNet's libraries and m
 
 test-jax: build .venv-zoo/base.stamp .venv-jax/base.stamp ## test operators as functions of JAX
 	@scripts/packages.sh test && scripts/test.sh $(BUILD) jax
+
+test-tensorflow: build .venv-tensorflow/base.stamp ## test operators as operators of TensorFlow
+	@scripts/packages.sh test && scripts/test.sh $(BUILD) tensorflow
 
 test-stablehlo: build .venv-jax/base.stamp ## test programs of JAX as graphs
 	@scripts/packages.sh test && scripts/test.sh $(BUILD) stablehlo

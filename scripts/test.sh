@@ -20,7 +20,7 @@ export TENON_BUILD=$PWD/$build
 export TENON_CACHE=${TENON_CACHE:-$PWD/$build/cache} # not the cache in the home folder
 # The suites in the order in which they start: the longest first.
 suites=(
-  sanitize fuzz wheel torch torch-device mxnet jax stablehlo unit devices models onnx guides python layers format style docs header dispatch
+  sanitize fuzz wheel torch torch-device mxnet jax tensorflow stablehlo unit devices models onnx guides python layers format style docs header dispatch
   autograd trust install command errors examples search offload cuda abi new isolation debug failures mutations check
 )
 declare -A about=(
@@ -30,6 +30,7 @@ declare -A about=(
   [torch]="operators as PyTorch's own"
   [torch-device]="a device as PyTorch's own"
   [jax]="operators as functions of JAX"
+  [tensorflow]="operators as operators of TensorFlow"
   [stablehlo]="programs of JAX as graphs, and conversions, against JAX and ONNX Runtime"
   [mxnet]="MXNet's libraries and models in Tenon, and Tenon's in MXNet, beside real MXNet"
   [unit]="C tests"
@@ -172,6 +173,11 @@ run_jax() {
   lacks_python_package && return
   [ -x .venv-jax/bin/python ] || { skip_suite ".venv-jax is missing (make test makes it)" && return; }
   run_parts jax .venv-jax/bin/python tests/adapters/jax_*test.py
+}
+run_tensorflow() {
+  lacks_python_package && return
+  [ -x .venv-tensorflow/bin/python ] || { skip_suite ".venv-tensorflow is missing (make test makes it)" && return; }
+  TF_CPP_MIN_LOG_LEVEL=2 run_parts tensorflow .venv-tensorflow/bin/python tests/adapters/tensorflow_*test.py
 }
 run_stablehlo() {
   lacks_python_package && return

@@ -71,10 +71,6 @@ tenon_status_t call_model_gradients(const call_t *call, tenon_tensor_t *const *i
                                     tenon_tensor_t **out_grads, int32_t out_count);
 const char *call_name(const call_t *call); /* for messages */
 
-/* Keeps the library of an operator loaded until the process ends, since XLA can call its
- * operators. */
-tenon_status_t call_hold_library(const tenon_op_t *op);
-
 tenon_dtype_t call_dtype(int32_t xla_dtype); /* of a buffer that was checked */
 /* Returns false if XLA's dtype has no counterpart. */
 bool call_dtype_of(const xla_buffer_t *buffer, tenon_dtype_t *out_dtype);

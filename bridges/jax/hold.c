@@ -1,46 +1,11 @@
 /* Keeps libraries loaded whose operators JAX can call. */
-#include <stdio.h>
-#include <string.h>
-
-#include "call.h"
+#include "common/hold.h"
 
 #define EXPORT __attribute__((visibility("default")))
-
-static const tenon_op_t *find_operator(const char *library) {
-  const tenon_op_t *const *ops = NULL;
-  const tenon_op_t *found = NULL;
-  const size_t size = strlen(library);
-  int32_t count = 0;
-  if (tenon_ops_list(&ops, &count) != TENON_OK) return NULL;
-  for (int32_t i = 0; i < count && !found; i++) {
-    tenon_op_info_t info = {.size = sizeof info};
-    tenon_op_info(ops[i], &info);
-    if (strncmp(info.name, library, size) == 0 && strncmp(info.name + size, "::", 2) == 0)
-      found = ops[i];
-  }
-  tenon_ops_release(ops);
-  return found;
-}
-
-tenon_status_t call_hold_library(const tenon_op_t *op) {
-  tenon_op_info_t info = {.size = sizeof info};
-  tenon_op_info(op, &info);
-  if (!info.library_path || !*info.library_path) return TENON_OK;
-  /* The handle is never released. */
-  tenon_library_t *library = NULL;
-  return tenon_library_load(info.library_path, 0, &library);
-}
 
 /* Keeps the library of a namespace loaded until the process ends. Returns NULL, or the reason of a
  * failure, which is valid until the thread's next call. */
 EXPORT const char *tenon_jax_hold(const char *library);
 EXPORT const char *tenon_jax_hold(const char *library) {
-  static _Thread_local char error[400];
-  const tenon_op_t *op = find_operator(library);
-  if (!op) {
-    snprintf(error, sizeof error,
-             "no loaded library has operators in the namespace '%s': load it first", library);
-    return error;
-  }
-  return call_hold_library(op) == TENON_OK ? NULL : tenon_error();
+  return hold_namespace(library) == TENON_OK ? NULL : tenon_error();
 }

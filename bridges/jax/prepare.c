@@ -6,6 +6,7 @@
 
 #include "call.h"
 #include "common/call_text.h"
+#include "common/hold.h"
 
 enum { TEXT_MOST = 1 << 26 }; /* bytes of a text, which may have tensors as attributes */
 
@@ -122,7 +123,7 @@ static tenon_status_t read_call(call_t *call) {
   tenon_status_t status = text_read_name(&text, name);
   if (status == TENON_OK && strcmp(name, "@model") == 0) return read_model(&text, call);
   if (status == TENON_OK) status = tenon_op_find(name, &call->op);
-  if (status == TENON_OK) status = call_hold_library(call->op);
+  if (status == TENON_OK) status = hold_library(call->op);
   if (status == TENON_OK) status = tenon_attrs_create(call->op, &call->attrs);
   if (status == TENON_OK) status = read_schema(call, &written);
   if (status == TENON_OK) status = read_counts(&text, call);

@@ -111,15 +111,39 @@ typedef struct xla_thread_count_t {
   int64_t *count;
 } xla_thread_count_t;
 
+typedef struct xla_error_message_t {
+  size_t size;
+  xla_extension_t *extension;
+  xla_error_t *error;
+  const char *message; /* set by the call */
+} xla_error_message_t;
+
+struct xla_frame_t;
+typedef xla_error_t *(*xla_handler_fn)(struct xla_frame_t *frame);
+
+typedef struct xla_handler_register_t {
+  size_t size;
+  xla_extension_t *extension;
+  const char *name;
+  size_t name_size;
+  const char *platform; /* "Host" */
+  size_t platform_size;
+  xla_handler_fn instantiate; /* may be NULL */
+  xla_handler_fn prepare;     /* may be NULL */
+  xla_handler_fn initialize;  /* may be NULL */
+  xla_handler_fn execute;
+  uint32_t traits;
+} xla_handler_register_t;
+
 typedef struct xla_api_t {
   size_t size;
   xla_extension_t *extension;
   xla_version_t version;
   const void *internal;
   xla_error_t *(*error_create)(xla_error_create_t *arguments);
-  const void *error_message;
+  void (*error_message)(xla_error_message_t *arguments);
   void (*error_destroy)(xla_error_destroy_t *arguments);
-  const void *handler_register;
+  xla_error_t *(*handler_register)(xla_handler_register_t *arguments);
   xla_error_t *(*stream_get)(xla_stream_get_t *arguments); /* not on the CPU */
   const void *unused[6];
   xla_error_t *(*schedule)(xla_schedule_t *arguments);
@@ -180,8 +204,10 @@ XLA_AT(xla_frame_t, attributes, 120);
 _Static_assert(sizeof(xla_frame_t) == XLA_FRAME_SIZE, "xla_frame_t has another size");
 XLA_AT(xla_api_t, error_create, 48);
 XLA_AT(xla_api_t, error_destroy, 64);
+XLA_AT(xla_api_t, handler_register, 72);
 XLA_AT(xla_api_t, stream_get, 80);
 XLA_AT(xla_api_t, schedule, 136);
+XLA_AT(xla_handler_register_t, execute, 72);
 XLA_AT(xla_api_t, thread_count, 144);
 XLA_AT(xla_api_t, ordinal_get, 184);
 XLA_AT(xla_stream_get_t, stream, 24);

@@ -77,7 +77,12 @@ enum {
   TF_FLOAT8_E4M3FN = 25,
   TF_FLOAT8_E4M3FNUZ = 26,
   TF_FLOAT8_E4M3B11FNUZ = 27,
-  TF_FLOAT8_E5M2FNUZ = 28
+  TF_FLOAT8_E5M2FNUZ = 28,
+  TF_INT4 = 29,
+  TF_UINT4 = 30,
+  TF_INT2 = 31,
+  TF_UINT2 = 32,
+  TF_FLOAT4_E2M1FN = 33
 };
 
 /* Values of TF_Code that Tenon uses; those of tenon_status_t are the same numbers. */
@@ -111,6 +116,9 @@ typedef void (*tf_shape_fn)(tf_inference_t *inference, tf_status_t *status);
   X(size_t, TF_TensorByteSize, (const tf_tensor_t *))                                              \
   X(void *, TF_TensorData, (const tf_tensor_t *))                                                  \
   X(bool, TF_TensorIsAligned, (const tf_tensor_t *))                                               \
+  X(tf_tensor_t *, TF_NewTensor,                                                                   \
+    (int dtype, const int64_t *dims, int rank, void *data, size_t size,                            \
+     void (*release)(void *data, size_t size, void *argument), void *argument))                    \
   X(tf_tensor_t *, TF_AllocateTensor, (int dtype, const int64_t *dims, int rank, size_t size))     \
   X(void, TF_TensorBitcastFrom,                                                                    \
     (const tf_tensor_t *from, int dtype, tf_tensor_t *to, const int64_t *dims, int rank,           \

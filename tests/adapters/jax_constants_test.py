@@ -21,7 +21,7 @@ import tenon
 import tenon.jax
 import totals
 from tenon import graph
-from tenon.jax.calls import Constant
+from tenon.jax.constants import Constant
 from tenon.jax.dtypes import DTYPES
 from tenon.jax.internals import ffi
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 from .. import _core
 from .._declarations import batching_of
-from .calls import own_results, parameters_of, traits_of, written_inputs
+from .._calls import own_results, parameters_of, traits_of, written_inputs
 
 
 def _shifted(call, names):

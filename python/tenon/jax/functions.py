@@ -8,7 +8,8 @@ import numpy as np
 
 from .. import _core, _signature
 from . import inference, primitives
-from .calls import Call, Constant, inputs_of, is_written_result, own_results, parameters_of, results_of, traits_of, written_inputs
+from .._calls import Call, inputs_of, is_written_result, own_results, parameters_of, results_of, traits_of, written_inputs
+from .constants import Constant
 from .dtypes import NAMES
 
 _CONSTANT_MOST = 4 << 20  # bytes of a tensor that is an attribute

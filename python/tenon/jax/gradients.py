@@ -9,7 +9,7 @@ import numpy as np
 from .. import _core
 from .._declarations import Call as Node
 from .._declarations import Name, formulas, names_read
-from .calls import Call, inputs_of, own_results, parameters_of, results_of, traits_of, written_inputs
+from .._calls import Call, inputs_of, own_results, parameters_of, results_of, traits_of, written_inputs
 
 _formulas = functools.lru_cache(maxsize=None)(lambda name: formulas(_core.find(name)))
 

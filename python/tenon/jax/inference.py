@@ -3,7 +3,8 @@ import jax
 import jax.numpy as jnp
 
 from .. import _core
-from .calls import Constant, inputs_of, own_results
+from .._calls import inputs_of, own_results
+from .constants import Constant
 from .dtypes import DTYPES, NAMES
 
 

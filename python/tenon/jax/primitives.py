@@ -12,9 +12,9 @@ import numpy as np
 from jax.interpreters import ad, batching, mlir
 
 from .. import _core
+from .._calls import own_results, traits_of, written_inputs
 from . import gradients, inference, sharding
 from .batching import batched
-from .calls import own_results, traits_of, written_inputs
 from .dtypes import NAMES
 from .handlers import GRAPH_TARGET, TARGETS, can_capture
 from .internals import Primitive, effects_of, explicit_shardings, lowered_with_devices, result_aval, typed_like, unified

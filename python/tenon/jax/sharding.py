@@ -9,7 +9,7 @@ from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import NamedSharding, PartitionSpec
 
 from .. import _core
-from .calls import inputs_of, own_results, results_of, traits_of, written_inputs
+from .._calls import inputs_of, own_results, results_of, traits_of, written_inputs
 from .internals import explicit_shardings, ffi
 
 ffi_lowering = ffi.ffi_lowering

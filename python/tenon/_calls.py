@@ -1,35 +1,8 @@
-"""A call of an operator as JAX keeps it: hashable, without its tensors, and written as the text that the custom call carries."""
-import dataclasses
+"""A call of an operator as the adapters keep it: hashable, without its tensors, and written as the text that a custom call of XLA carries."""
 import functools
 from typing import NamedTuple
 
-import numpy as np
-
-from .. import _core
-from .dtypes import DTYPES, NAMES
-
-
-@dataclasses.dataclass(frozen=True)
-class Constant:
-    """A tensor that is an attribute: hashable, and equal to another one with the same contents.
-
-    dtype: Tenon's name.  data: the elements in row-major order.
-    """
-    dtype: str
-    shape: tuple
-    data: bytes
-
-    @classmethod
-    def of(cls, array):
-        native = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("="), copy=False)
-        return cls(NAMES[native.dtype], array.shape, native.tobytes())
-
-    def array(self):
-        return np.frombuffer(self.data, DTYPES[self.dtype]).reshape(self.shape)
-
-    def literal(self):
-        """The constant in the text of a custom call; bridges/common/call_text.c reads it."""
-        return f"{self.dtype}[{', '.join(map(str, self.shape))}] {self.data.hex()}"
+from . import _core
 
 
 class Call(NamedTuple):
@@ -80,7 +53,7 @@ class Call(NamedTuple):
         return grouped
 
     def text(self):
-        """The attribute `call` of the custom call; bridges/jax/prepare.c reads it."""
+        """The attribute `call` of a custom call; bridges/common/call_text.c reads it."""
         counts = ", ".join("-" if count < 0 else str(count) for count in self.counts)
         kinds = {p["name"]: p["kind"] for p in parameters_of(self.op)}
         fields = [f"{name}={literal(kinds[name], value)}" for name, value in self.attributes]
@@ -129,12 +102,12 @@ def _quoted(text):
 
 
 def literal(kind, value):
-    """Writes an attribute in the schema language, which has no tensors."""
+    """Writes an attribute in the schema language, which has no tensors: those of JAX write themselves (tenon/jax/constants.py)."""
     if isinstance(value, tuple):
         return "[" + ", ".join(literal(kind.removesuffix("[]"), v) for v in value) + "]"
     if value is None or isinstance(value, bool):
         return str(value)
-    if isinstance(value, Constant):
+    if hasattr(value, "literal"):
         return value.literal()
     if isinstance(value, str):
         return value if kind == "dtype" else _quoted(value)

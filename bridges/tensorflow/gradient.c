@@ -1,0 +1,111 @@
+/* The operator "Tenon>Gradient": gradients of operators that declare no formula, computed by
+ * Tenon's tape. Its string attribute `call` is the text of common/call_text.h, as in JAX. */
+#include "gradient.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/call_text.h"
+#include "common/hold.h"
+#include "kernel.h"
+
+enum { TEXT_MOST = 1 << 20 };
+
+static void infer_nothing(tf_inference_t *inference, tf_status_t *status) {
+  tf.TF_ShapeInferenceContextSetUnknownShape(inference, status);
+}
+
+/* Reads the operator, and makes its kernel. */
+static tenon_status_t begin_kernel(text_t *text, kernel_t **out_kernel) {
+  char name[TEXT_NAME_MOST];
+  char why[300];
+  const tenon_op_t *op = NULL;
+  tenon_status_t status = text_read_name(text, name);
+  if (status == TENON_OK) status = tenon_op_find(name, &op);
+  if (status == TENON_OK) status = hold_library(op);
+  if (status != TENON_OK) return status;
+  const operator_t *self = operator_describe(op, why, sizeof why);
+  if (!self) return tenon_error_set(TENON_UNIMPLEMENTED, why);
+  *out_kernel = kernel_new(self);
+  return *out_kernel ? TENON_OK : tenon_error_set(TENON_MEMORY, "out of memory");
+}
+
+static tenon_status_t read_gradient_call(text_t *text, kernel_t *kernel) {
+  bool is_list[OPERATOR_MOST];
+  const operator_t *self = kernel->self;
+  uint32_t total = 0;
+  text_bits_t bits;
+  for (uint32_t i = 0; i < self->input_count; i++)
+    is_list[i] = self->inputs[i].of.kind == TENON_KIND_TENSORS;
+  tenon_status_t status =
+      text_read_counts(text, self->input_count, is_list, kernel->counts, &total);
+  if (status == TENON_OK) status = text_read_fields(text, kernel->attrs, &bits);
+  if (status != TENON_OK) return status;
+  if (!bits.given || !bits.inputs || bits.is_forward)
+    return text_fail(text, "@given and @inputs, which are not 0");
+  kernel->given = bits.given;
+  kernel->requested = bits.inputs;
+  return kernel_finish(kernel);
+}
+
+/* Returns the attribute `call`, which the caller frees; NULL after a failure. */
+static char *read_call_text(tf_construction_t *construction, tf_status_t *status) {
+  int32_t count = 0;
+  int32_t size = -1;
+  tf.TF_OpKernelConstruction_GetAttrSize(construction, "call", &count, &size, status);
+  char *text = size >= 0 && size <= TEXT_MOST ? calloc((size_t)size + 1, 1) : NULL;
+  if (text)
+    tf.TF_OpKernelConstruction_GetAttrString(construction, "call", text, (size_t)size, status);
+  return text;
+}
+
+static void *create_gradient(tf_construction_t *construction) {
+  tf_status_t *status = status_of_thread();
+  kernel_t *kernel = NULL;
+  char *copy = read_call_text(construction, status);
+  text_t text = {copy, copy};
+  tenon_status_t code =
+      copy ? TENON_OK
+           : tenon_error_set(TENON_INVALID, "Tenon>Gradient: the attribute `call` is missing or "
+                                            "too long");
+  if (code == TENON_OK) code = begin_kernel(&text, &kernel);
+  if (code == TENON_OK) code = read_gradient_call(&text, kernel);
+  free(copy);
+  if (code == TENON_OK) return kernel;
+  kernel_fail(construction, status, code, tenon_error());
+  kernel_delete(kernel);
+  return NULL;
+}
+
+static void define(const char *name, tf_status_t *status) {
+  tf_op_builder_t *builder = tf.TF_NewOpDefinitionBuilder(name);
+  tf.TF_OpDefinitionBuilderAddInput(builder, "inputs: Tin");
+  tf.TF_OpDefinitionBuilderAddOutput(builder, "grads: Tout");
+  tf.TF_OpDefinitionBuilderAddAttr(builder, "Tin: list(type) >= 0");
+  tf.TF_OpDefinitionBuilderAddAttr(builder, "Tout: list(type) >= 0");
+  tf.TF_OpDefinitionBuilderAddAttr(builder, "call: string");
+  tf.TF_OpDefinitionBuilderSetShapeInferenceFunction(builder, infer_nothing);
+  tf.TF_RegisterOpDefinition(builder, status);
+  if (tf.TF_GetCode(status) != TF_OK) return;
+  tf_kernel_builder_t *kernel =
+      tf.TF_NewKernelBuilder(name, "CPU", create_gradient, kernel_compute, kernel_delete);
+  tf.TF_RegisterKernelBuilder(name, kernel, status);
+}
+
+bool gradient_define(char *why, size_t capacity) {
+  static const char name[] = "Tenon>Gradient";
+  tf_status_t *status = tf.TF_NewStatus();
+  const bool is_taken = operator_is_taken(name, status);
+  if (!is_taken) define(name, status);
+  const bool is_good = !is_taken && tf.TF_GetCode(status) == TF_OK;
+  if (is_taken)
+    snprintf(why, capacity,
+             "TensorFlow has an operator %s already: another copy of Tenon is registered in this "
+             "process",
+             name);
+  else if (!is_good)
+    snprintf(why, capacity, "%s: %s", name, tf.TF_Message(status));
+  tf.TF_DeleteStatus(status);
+  return is_good;
+}

@@ -1,0 +1,63 @@
+"""The operators of Tenon libraries as operators of TensorFlow.
+
+    import tenon, tenon.tensorflow
+    tenon.load("./gelu.so")
+    ops = tenon.tensorflow.register("demo")     # the namespace, or the library that tenon.load returned
+    y = ops.gelu(x, approximate="tanh")         # eagerly, in tf.function, in a SavedModel, compiled by XLA
+
+Each operator becomes an operator of TensorFlow, such as "Tenon>Demo>Gelu".  TensorFlow calls the kernels through its C interface, without Python.
+Gradients come from the declared gradient, shapes from the operator's inference.  Nothing is compiled on the user's side.
+"""
+from .._library import Library, Namespace
+from .bridge import Table
+from .functions import function_of
+
+__all__ = ["Operators", "register"]
+
+
+class Operators(Namespace):
+    """The operators of one namespace as functions of TensorFlow tensors.
+
+    left_out: the operators that TensorFlow cannot have, with the reason: {"core::if": "it has a graph as an attribute"}.
+    """
+
+    def __init__(self, table):
+        super().__init__(table.namespace, self._function)
+        self._table = table
+        self.left_out = table.left_out
+
+    def _function(self, op):
+        if op.name in self.left_out:
+            raise AttributeError(f"{op.name} cannot be called in TensorFlow: {self.left_out[op.name]}")
+        function = function_of(op.name)
+        self.__dict__[op.__name__] = function  # the next access takes no detour
+        return function
+
+    def shapes(self):
+        """Returns a table of how TensorFlow knows the shapes of results: {"demo::gelu": "in C", "core::reshape": "in Python"}.
+
+        "in C": the shape function of the operator infers them, also when a SavedModel is loaded without Python.
+        "in Python": the function that adds the operator to a graph sets them.  A SavedModel that is loaded again knows them only as far as
+        TensorFlow has stored them with the model.
+        """
+        return {name: "in C" if name in self._table.plain else "in Python" for name in self._table.names}
+
+    def __repr__(self):
+        return f"<tenon operators {self._name} in TensorFlow, {len(self._table.names)}>"
+
+
+_registered = {}
+
+
+def register(library="core"):
+    """Registers the operators of a library with TensorFlow; returns an object with a function for each, as register("demo").gelu(x).
+
+    library: a tenon.Library, or the namespace of a loaded library.
+
+    The library stays loaded until the process ends.  A second call for the same library returns the same object.
+    Raises tf.errors.NotFoundError if no loaded library has operators in the namespace.
+    """
+    namespace = library.name if isinstance(library, Library) else str(library)
+    if namespace not in _registered:
+        _registered[namespace] = Operators(Table.of(namespace))
+    return _registered[namespace]
