@@ -1,15 +1,15 @@
-/* Registers the operators of libraries with TensorFlow, from Python and from C. */
+/* Registers the operators of libraries with TensorFlow, from Python and from C; see
+ * tenon/tensorflow.h. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tenon/tensorflow.h>
 
 #include "common/hold.h"
 #include "gradient.h"
 #include "operator.h"
 #include "xla.h"
-
-#define EXPORT __attribute__((visibility("default")))
 
 /* A namespace that is registered, with the report of its registration. */
 typedef struct namespace_t {
@@ -78,25 +78,58 @@ static tenon_status_t register_namespace(const char *library, namespace_t **out)
   return status;
 }
 
-/* Registers the operators of a namespace with TensorFlow until the process ends.
- *
- * Arguments: `out_report`: a line for each operator, its fields separated by tabs: its name, its
- * name in TensorFlow ("": it was left out), why it was left out, and 1 if shapes of inputs alone
- * determine those of its results. NULL: not wanted.
- * Returns: NULL, or the reason of a failure, which is valid until the thread's next call.
- * Ownership: the report stays valid.
- * Threads: any. */
-EXPORT const char *tenon_tensorflow_register(const char *library, const char **out_report);
-EXPORT const char *tenon_tensorflow_register(const char *library, const char **out_report) {
-  static _Thread_local char error[800];
+static tenon_status_t find_or_register(const char *library, const char **out_report) {
+  char error[600];
   tenon_status_t status = TENON_OK;
-  if (!tf_open(error, sizeof error)) return error;
+  if (!tf_open(error, sizeof error)) return tenon_error_set(TENON_UNAVAILABLE, error);
   pthread_mutex_lock(&lock);
   namespace_t *found = find_namespace(library);
   if (!found) status = register_namespace(library, &found);
   if (status == TENON_OK && out_report) *out_report = found->report;
   pthread_mutex_unlock(&lock);
-  if (status == TENON_OK) return NULL;
+  return status;
+}
+
+/* Registers each namespace of the operators that are loaded. */
+static tenon_status_t register_all(void) {
+  const tenon_op_t *const *ops = NULL;
+  int32_t count = 0;
+  char before[200] = "";
+  tenon_status_t status = tenon_ops_list(&ops, &count);
+  for (int32_t i = 0; i < count && status == TENON_OK; i++) {
+    tenon_op_info_t info = {.size = sizeof info};
+    char name[200];
+    tenon_op_info(ops[i], &info);
+    const size_t size = strcspn(info.name, ":");
+    if (size >= sizeof name) continue;
+    memcpy(name, info.name, size);
+    name[size] = 0;
+    if (strcmp(name, before) == 0) continue; /* Operators are sorted by name. */
+    memcpy(before, name, sizeof before);
+    status = find_or_register(name, NULL);
+  }
+  tenon_ops_release(ops);
+  return status;
+}
+
+/* Copies the message of a failure to memory that stays until the thread's next call. */
+static tenon_status_t report_error(tenon_status_t status, const char **out_error) {
+  static _Thread_local char error[800];
+  if (status == TENON_OK || !out_error) return status;
   snprintf(error, sizeof error, "%s", tenon_error());
-  return error;
+  *out_error = error;
+  return status;
+}
+
+TENON_API tenon_status_t tenon_tensorflow_register(const char *library, const char **out_report,
+                                                   const char **out_error) {
+  const tenon_status_t status = library ? find_or_register(library, out_report) : register_all();
+  return report_error(status, out_error);
+}
+
+TENON_API tenon_status_t tenon_tensorflow_load(const char *path, const char **out_error) {
+  tenon_library_t *library = NULL; /* never released */
+  tenon_status_t status = tenon_library_load(path, 0, &library);
+  if (status == TENON_OK) status = register_all();
+  return report_error(status, out_error);
 }

@@ -321,10 +321,8 @@ class Errors(unittest.TestCase):
             copy = os.path.join(os.environ["FOLDER"], "second.so")
             shutil.copy(adapter("tensorflow"), copy)
             library = ctypes.CDLL(copy)
-            library.tenon_tensorflow_register.restype = ctypes.c_char_p
-            report = ctypes.c_char_p()
-            print(library.tenon_tensorflow_register(b"core", ctypes.byref(report)))
-            print(report.value.decode().splitlines()[0] if report.value else "")
+            error = ctypes.c_char_p()
+            print(library.tenon_tensorflow_register(b"core", None, ctypes.byref(error)), error.value.decode())
         """)
         self.assertRegex(written, "TensorFlow has an operator Tenon>\\S+ already: another copy of Tenon is registered in this process")
 
@@ -333,8 +331,8 @@ class Errors(unittest.TestCase):
             import ctypes, tenon
             from tenon._library import adapter
             library = ctypes.CDLL(adapter("tensorflow"))
-            library.tenon_tensorflow_register.restype = ctypes.c_char_p
-            print(library.tenon_tensorflow_register(b"core", None).decode())
+            error = ctypes.c_char_p()
+            print(library.tenon_tensorflow_register(b"core", None, ctypes.byref(error)), error.value.decode())
         """)
         self.assertIn("TensorFlow is not loaded in this process: import tensorflow", written)
 

@@ -7,12 +7,15 @@ from .. import _core
 from .._library import adapter
 
 
+_CLASSES = {tf.errors.NOT_FOUND: tf.errors.NotFoundError, tf.errors.UNAVAILABLE: tf.errors.UnavailableError}
+
+
 def bridge():
     """Returns libtenon_tensorflow.so."""
     if not hasattr(bridge, "library"):
         library = ctypes.CDLL(adapter("tensorflow"))
-        library.tenon_tensorflow_register.argtypes = [ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p)]
-        library.tenon_tensorflow_register.restype = ctypes.c_char_p
+        library.tenon_tensorflow_register.argtypes = [ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p), ctypes.POINTER(ctypes.c_char_p)]
+        library.tenon_tensorflow_register.restype = ctypes.c_int32
         bridge.library = library
     return bridge.library
 
@@ -37,11 +40,10 @@ class Table:
     def of(cls, namespace):
         """Registers a namespace unless it is registered, and returns its table."""
         if namespace not in cls._tables:
-            report = ctypes.c_char_p()
-            error = bridge().tenon_tensorflow_register(namespace.encode(), ctypes.byref(report))
-            if error:
-                kind = tf.errors.NotFoundError if b"no loaded library" in error else tf.errors.FailedPreconditionError
-                raise kind(None, None, error.decode())
+            report, error = ctypes.c_char_p(), ctypes.c_char_p()
+            status = bridge().tenon_tensorflow_register(namespace.encode(), ctypes.byref(report), ctypes.byref(error))
+            if status:
+                raise _CLASSES.get(status, tf.errors.FailedPreconditionError)(None, None, error.value.decode())
             cls._tables[namespace] = cls(namespace, report.value.decode())
             from . import gradients
             gradients.register(cls._tables[namespace])
