@@ -20,7 +20,7 @@ export TENON_BUILD=$PWD/$build
 export TENON_CACHE=${TENON_CACHE:-$PWD/$build/cache} # not the cache in the home folder
 # The suites in the order in which they start: the longest first.
 suites=(
-  sanitize fuzz wheel torch torch-device mxnet jax tensorflow stablehlo unit devices models onnx guides python layers format style docs header dispatch
+  sanitize fuzz wheel torch torch-device tensorflow-device mxnet jax tensorflow stablehlo unit devices models onnx guides python layers format style docs header dispatch
   autograd trust install command errors examples search offload cuda abi new isolation debug failures mutations check
 )
 declare -A about=(
@@ -29,6 +29,7 @@ declare -A about=(
   [wheel]="the wheel in clean environments"
   [torch]="operators as PyTorch's own"
   [torch-device]="a device as PyTorch's own"
+  [tensorflow-device]="a device as TensorFlow's own"
   [jax]="operators as functions of JAX"
   [tensorflow]="operators as operators of TensorFlow"
   [stablehlo]="programs of JAX as graphs, and conversions, against JAX and ONNX Runtime"
@@ -168,6 +169,11 @@ run_torch-device() {
   command -v "${CXX:-c++}" >/dev/null || { skip_suite "there is no compiler for C++, which a device of PyTorch needs" && return; }
   build_targets torch-device-build.log vx || return 1
   OPINFO_SHARE=${OPINFO_SHARE-commit} run_parts torch-device $zoo_python tests/adapters/torch_{as_device,openreg,openreg_ops,openreg_process,opinfo}_test.py
+}
+run_tensorflow-device() {
+  lacks_python_package && return
+  [ -x .venv-tensorflow/bin/python ] || { skip_suite ".venv-tensorflow is missing (make test makes it)" && return; }
+  run_parts tensorflow-device .venv-tensorflow/bin/python tests/adapters/tensorflow_device_test.py
 }
 run_jax() {
   lacks_python_package && return

@@ -1,0 +1,35 @@
+/* Registration of kernels with TensorFlow. */
+#ifndef BRIDGES_TENSORFLOW_DEVICE_KERNEL_H
+#define BRIDGES_TENSORFLOW_DEVICE_KERNEL_H
+
+#include "plan.h"
+#include "plugin.h"
+
+enum { KERNEL_CONSTRAINTS_MOST = 3, KERNEL_HOSTS_MOST = 12 };
+
+typedef struct kernel_functions_t {
+  tf_create_fn create;
+  tf_compute_fn compute;
+  tf_delete_fn destroy;
+} kernel_functions_t;
+
+typedef struct kernel_constraint_t {
+  const char *attribute;
+  int dtype; /* of TensorFlow */
+} kernel_constraint_t;
+
+typedef struct kernel_place_t {
+  const char *op;
+  int32_t constraint_count;
+  kernel_constraint_t constraints[KERNEL_CONSTRAINTS_MOST];
+  int32_t host_count;
+  const char *hosts[KERNEL_HOSTS_MOST]; /* arguments in host memory */
+} kernel_place_t;
+
+tenon_status_t register_builder(const platform_t *platform, const kernel_functions_t *functions,
+                                const kernel_place_t *place);
+
+/* Counts a run of a plan. */
+void count_run(platform_t *platform, const plan_t *plan);
+
+#endif
