@@ -137,14 +137,19 @@ static tenon_status_t spread(frame_t *frame, value_t *operands, int32_t count, v
   return expanded(frame, a, shape, a->ndim, out);
 }
 
-/* column(x): x with one more axis of extent 1 */
+/* column(labels, features): the labels of the rows of `features` as a column */
 static tenon_status_t column(frame_t *frame, value_t *operands, int32_t count, value_t *out) {
-  int64_t shape[TENON_RANK_MAX + 1];
-  tenon_tensor_t *x = operands[0].tensor;
+  tenon_tensor_t *labels = operands[0].tensor;
+  const tenon_tensor_t *features = operands[1].tensor;
   (void)count;
-  memcpy(shape, x->shape, (size_t)x->ndim * sizeof *shape);
-  shape[x->ndim] = 1;
-  return reshaped(frame, x, shape, x->ndim + 1, out);
+  if (features->ndim != 2) return tenon_error_set(TENON_INVALID, "logits must be 2-D");
+  if (labels->ndim != 1) return tenon_error_set(TENON_INVALID, "labels must be 1-D");
+  if (labels->shape[0] != features->shape[0])
+    return tenon_error_set(TENON_INVALID, "logits and labels must have the same first dimension");
+  if (features->shape[1] == 0)
+    return tenon_error_set(TENON_INVALID, "Must have at least one class");
+  const int64_t shape[] = {labels->shape[0], 1};
+  return reshaped(frame, labels, shape, 2, out);
 }
 
 /* counting(x, like): 0, 1, ... up to the last extent of x, of the dtype of `like` */
@@ -410,42 +415,49 @@ static tenon_status_t one_hot(frame_t *frame, value_t *operands, int32_t count, 
 static const struct {
   const char *name;
   function_t function;
+  const char *needs; /* an operator that the device must have; NULL: only views and copies */
 } functions[] = {
-    {"dims", dims},
-    {"swap", swap},
-    {"other_axes", other_axes},
-    {"channel", channel},
-    {"spread", spread},
-    {"column", column},
-    {"counting", counting},
-    {"pad_list", pad_list},
-    {"ends", ends},
-    {"no_batch", no_batch},
-    {"nchw", nchw},
-    {"from_nchw", from_nchw},
-    {"spatial", spatial},
-    {"pad_mode", pad_mode},
-    {"nan", not_a_number},
-    {"zeros", function_zeros},
-    {"choose", choose},
-    {"rows", rows},
-    {"sum", sum},
-    {"segment_sum", segment_sum},
-    {"one_hot", one_hot},
-    {"convolve", function_convolve},
-    {"convolve_back", function_convolve_back},
-    {"convolve_filter", function_convolve_filter},
-    {"convolve_filter_each", function_convolve_filter_each},
-    {"depthwise", function_depthwise},
-    {"strided", function_strided},
-    {"strided_back", function_strided_back},
-    {"split", function_split},
-    {"stack", function_stack},
-    {"unstack", function_unstack},
+    {"dims", dims, NULL},
+    {"swap", swap, NULL},
+    {"other_axes", other_axes, NULL},
+    {"channel", channel, NULL},
+    {"spread", spread, NULL},
+    {"column", column, NULL},
+    {"counting", counting, NULL},
+    {"pad_list", pad_list, NULL},
+    {"ends", ends, NULL},
+    {"no_batch", no_batch, NULL},
+    {"nchw", nchw, NULL},
+    {"from_nchw", from_nchw, NULL},
+    {"spatial", spatial, NULL},
+    {"pad_mode", pad_mode, NULL},
+    {"nan", not_a_number, NULL},
+    {"zeros", function_zeros, NULL},
+    {"choose", choose, NULL},
+    {"rows", rows, NULL},
+    {"sum", sum, "core::add"},
+    {"segment_sum", segment_sum, "core::scatter_elements"},
+    {"one_hot", one_hot, "core::where"},
+    {"convolve", function_convolve, "core::conv"},
+    {"convolve_back", function_convolve_back, "core::conv_transpose"},
+    {"convolve_filter", function_convolve_filter, "core::conv"},
+    {"convolve_filter_each", function_convolve_filter_each, "core::conv"},
+    {"depthwise", function_depthwise, NULL},
+    {"strided", function_strided, NULL},
+    {"strided_back", function_strided_back, NULL},
+    {"split", function_split, NULL},
+    {"stack", function_stack, "core::concat"},
+    {"unstack", function_unstack, NULL},
 };
 
 function_t function_find(const char *name) {
   for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
     if (!strcmp(functions[i].name, name)) return functions[i].function;
+  return NULL;
+}
+
+const char *function_needs(function_t function) {
+  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+    if (functions[i].function == function) return functions[i].needs;
   return NULL;
 }

@@ -53,11 +53,19 @@ static bool has_kernel(const platform_t *platform, const tenon_op_t *op, const c
   return is_found;
 }
 
-/* Has the device all kernels of a plan for this dtype? Casts are not asked for dtypes. */
+/* Returns the operator that a node needs on the device, or NULL. */
+static const tenon_op_t *needed_op(const node_t *node) {
+  const tenon_op_t *op = node->op;
+  const char *name = node->kind == NODE_FUNCTION ? function_needs(node->function) : NULL;
+  if (name && tenon_op_find(name, &op) != TENON_OK) return NULL;
+  return op;
+}
+
+/* Has the device all kernels of a plan for this dtype? */
 static bool serves_plan(const platform_t *platform, const plan_t *plan, const char *dtype) {
   for (int32_t i = 0; i < plan->node_count; i++) {
-    const node_t *node = &plan->nodes[i];
-    if (node->kind == NODE_CALL && !has_kernel(platform, node->op, dtype)) return false;
+    const tenon_op_t *op = needed_op(&plan->nodes[i]);
+    if (op && !has_kernel(platform, op, dtype)) return false;
   }
   return true;
 }

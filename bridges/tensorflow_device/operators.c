@@ -25,6 +25,7 @@ static const row_t rows[] = {
     UNARY("Asinh", "asinh"), UNARY("Acosh", "acosh"), UNARY("Atanh", "atanh"),
     UNARY("Erf", "erf"), UNARY("Floor", "floor"), UNARY("Ceil", "ceil"), UNARY("Rint", "round"),
     UNARY("Round", "round"), UNARY("Sign", "sign"),
+    {"Erfc", "x | T:t", "T=FDHB", "core::sub(1, core::erf(x))"},
     {"Square", "x | T:t", "T=FDHBL", "core::mul(x, x)"},
     UNARY_OF("Relu", "features", "relu"), UNARY_OF("Softplus", "features", "softplus"),
     UNARY_OF("Softsign", "features", "softsign"), UNARY_OF("Selu", "features", "selu"),
@@ -108,7 +109,7 @@ static const row_t rows[] = {
      "core::neg(core::reduce_sum(core::mul(l, core::log_softmax(f)), [1], keepdims=false)), "
      "core::sub(core::softmax(f), l)"},
     {"SparseSoftmaxCrossEntropyWithLogits", "features labels | T:t Tlabels:t", "T=FDHB",
-     "hit = core::where(core::equal(column(labels), counting(features, labels)), 1, 0);"
+     "hit = core::where(core::equal(column(labels, features), counting(features, labels)), 1, 0);"
      "valid = core::greater(core::reduce_sum(hit, [1]), 0);"
      "loss = core::neg(core::reduce_sum(core::where(core::greater(hit, 0), "
      "core::log_softmax(features), 0), [1]));"

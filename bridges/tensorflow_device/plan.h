@@ -106,5 +106,7 @@ const row_t *plan_rows(int32_t *out_count);
 
 /* Finds a function of formulas by name; NULL: there is none. */
 function_t function_find(const char *name);
+/* Returns the operator that a device must have for a function, or NULL. */
+const char *function_needs(function_t function);
 
 #endif

@@ -18,10 +18,6 @@ static int32_t platform_count;
 static int32_t kernel_count; /* platforms whose kernels are registered */
 static char chosen[PLUGIN_NAME_SIZE];
 
-void set_status(tf_status_t *out, tenon_status_t status) {
-  tf.TF_SetStatus(out, status, status == TENON_OK ? "" : tenon_error());
-}
-
 /* ---- which backend --------------------------------------------------------------------------- */
 
 /* Copies the index-th name of a list with commas. Returns false if there is none. */
@@ -241,6 +237,13 @@ EXPORT const char *tenon_tensorflow_type(const char *backend) {
   pthread_mutex_lock(&lock);
   for (int32_t i = 0; i < platform_count; i++)
     if (!strcmp(platforms[i]->backend, backend)) type = platforms[i]->type;
+  pthread_mutex_unlock(&lock);
+  return type;
+}
+
+const char *newest_type(void) {
+  pthread_mutex_lock(&lock);
+  const char *type = platform_count > 0 ? platforms[platform_count - 1]->type : NULL;
   pthread_mutex_unlock(&lock);
   return type;
 }

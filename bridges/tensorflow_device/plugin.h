@@ -45,6 +45,7 @@ struct device_t {
   pthread_mutex_t lock;
   stream_t *streams[PLUGIN_STREAMS_MOST];
   int32_t stream_count;
+  struct span_t *first_span; /* of the profiler (profiler.c) */
 };
 
 struct platform_t {
@@ -71,6 +72,8 @@ void fill_stream_functions(se_executor_t *executor);
 uint64_t timing_nanoseconds(se_timer_t timing);
 /* Registers the kernels of a platform. */
 tenon_status_t register_kernels(platform_t *platform);
+/* Returns the device type of the platform that was added last; NULL: there is none. */
+const char *newest_type(void);
 /* Writes a line for each operator that has run: type, operator, number. Returns the size. */
 size_t write_counts(const platform_t *platform, char *out, size_t capacity);
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kernel.h"
+#include "profiler.h"
 #include "variable.h"
 
 /* ---- tensors --------------------------------------------------------------------------------- */
@@ -488,7 +489,9 @@ static tenon_status_t run_in_stream(frame_t *frame, stream_t *stream) {
   if (status != TENON_OK) return status;
   const tenon_allocator_t *allocator_before = tenon_allocator_use(&allocator);
   if (frame->is_update) variable_lock_updates();
+  span_t *span = span_begin(stream, frame->kernel->plan->row->op);
   status = compute_results(frame);
+  span_end(span);
   if (frame->is_update) variable_unlock_updates();
   (void)tenon_allocator_use(allocator_before);
   leave_stream(stream, before);

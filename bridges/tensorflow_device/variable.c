@@ -14,8 +14,8 @@
 /* Fields of a serialized ResourceHandleProto. */
 enum { HANDLE_DEVICE = 1, HANDLE_CONTAINER = 2, HANDLE_NAME = 3 };
 
-/* How the names of handles begin that count their references. */
-static const char counted[] = "Resource-";
+/* The container of handles that count their references. */
+static const char counted[] = "|Anonymous|";
 
 typedef struct variable_t {
   variable_key_t key;
@@ -132,7 +132,7 @@ static variable_t *store_variable(const variable_key_t *key, tf_tensor_t *handle
     free(made);
     return NULL;
   }
-  if (!strncmp(name_of(key), counted, sizeof counted - 1)) made->handle = handle;
+  if (strstr(key->text, counted)) made->handle = handle;
   return made;
 }
 

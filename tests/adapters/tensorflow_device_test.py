@@ -5,9 +5,11 @@ how many seeds of delays and how many steps are tried.
 """
 import ctypes
 import gc
+import glob
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -21,16 +23,13 @@ KIND = td.enable("sim")
 import keras
 import numpy as np
 import tensorflow as tf
+from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 import totals
 
 SEEDS = int(os.environ.get("TENON_TENSORFLOW_SEEDS", "2"))
 STEPS = int(os.environ.get("TENON_TENSORFLOW_STEPS", "300"))
 DEVICE = f"{KIND}:0"
-
-
-class Sim(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_uint32), ("reserved", ctypes.c_uint32), ("set", ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p))]
 
 
 def numbers(*shape, seed=0):
@@ -44,13 +43,31 @@ def network():
         keras.layers.Conv2D(8, 3, activation="relu"), keras.layers.Flatten(), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(5)])
 
 
-def train(device, steps, optimizer, in_graph):
-    """Trains the network on a device.  Returns the losses and the weights."""
-    pictures, labels = numbers(32, 8, 8, 1), np.random.default_rng(1).integers(0, 5, size=32)
+def transformer():
+    keras.utils.set_random_seed(1)
+    words = keras.layers.Input((6,), dtype="int32")
+    x = keras.layers.Embedding(20, 16)(words) + keras.layers.Embedding(6, 16)(keras.ops.arange(6))
+    x = keras.layers.LayerNormalization()(x + keras.layers.MultiHeadAttention(2, 8)(x, x))
+    inner = keras.layers.Dense(32, activation="gelu")(x)
+    x = keras.layers.LayerNormalization()(x + keras.layers.Dense(16)(inner))
+    return keras.Model(words, keras.layers.Dense(20)(x))
+
+
+def pictures():
+    return network(), tf.constant(numbers(32, 8, 8, 1)), tf.constant(np.random.default_rng(1).integers(0, 5, size=32))
+
+
+def sentences():
+    words = np.random.default_rng(1).integers(0, 20, size=(8, 6))
+    return transformer(), tf.constant(words, dtype=tf.int32), tf.constant(np.roll(words, -1, axis=1))
+
+
+def train(device, steps, task, optimizer, in_graph):
+    """Trains a network on a device.  Returns the losses and the weights."""
     with tf.device(device):
-        model, rule = network(), optimizer()
+        model, x, y = task()
+        rule = optimizer()
         loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        x, y = tf.constant(pictures), tf.constant(labels)
 
         def step():
             with tf.GradientTape() as tape:
@@ -127,23 +144,6 @@ class Variables(unittest.TestCase):
         for expected, found in zip(*results):
             np.testing.assert_allclose(found, expected, rtol=1e-6)
 
-    def test_a_variable_that_python_forgets_gives_its_memory_back(self):
-        def fill():
-            with tf.device(DEVICE):
-                kept = [tf.Variable(tf.zeros([1 << 18])) for _ in range(4)]
-            return len(kept)
-        fill()
-        gc.collect()
-        before = None
-        for _ in range(60):  # 240 MiB in all
-            fill()
-            gc.collect()
-            used = tf.config.experimental.get_memory_info(DEVICE)["current"] if before else 0
-            before = before or max(used, 1)
-        with tf.device(DEVICE):
-            last = tf.Variable(0.0)
-        self.assertEqual(last.numpy(), 0)
-
     def test_reading_a_destroyed_variable_is_an_error(self):
         with tf.device(DEVICE):
             v = tf.Variable(1.0)
@@ -153,19 +153,164 @@ class Variables(unittest.TestCase):
 
 
 class Training(unittest.TestCase):
-    def check(self, steps, optimizer, in_graph):
-        expected, expected_weights = train("CPU:0", steps, optimizer, in_graph)
-        found, weights = train(DEVICE, steps, optimizer, in_graph)
+    def check(self, steps, task, optimizer, in_graph):
+        expected, expected_weights = train("CPU:0", steps, task, optimizer, in_graph)
+        found, weights = train(DEVICE, steps, task, optimizer, in_graph)
         self.assertLess(expected[-1], expected[0])
         np.testing.assert_allclose(found, expected, atol=1e-5)
         for e, f in zip(expected_weights, weights):
             np.testing.assert_allclose(f, e, atol=1e-5)
 
     def test_a_network_follows_the_cpu_for_50_steps(self):
-        self.check(50, lambda: keras.optimizers.SGD(0.05, momentum=0.9), True)
+        self.check(50, pictures, lambda: keras.optimizers.SGD(0.05, momentum=0.9), True)
 
     def test_a_network_follows_the_cpu_with_adam_step_by_step(self):
-        self.check(10, lambda: keras.optimizers.Adam(1e-3), False)
+        self.check(10, pictures, lambda: keras.optimizers.Adam(1e-3), False)
+
+    def test_a_transformer_follows_the_cpu_for_50_steps(self):
+        self.check(50, sentences, lambda: keras.optimizers.SGD(0.02), True)
+
+    def test_the_step_of_a_network_runs_on_the_device(self):
+        with tf.device(DEVICE), td.counting() as counts:
+            train(DEVICE, 1, pictures, lambda: keras.optimizers.Adam(1e-3), True)
+        for op in ("Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter", "MaxPool", "MaxPoolGrad", "MatMul", "ReluGrad", "AssignSubVariableOp"):
+            self.assertGreater(counts[KIND][op], 0, op)
+
+
+def run(program, *arguments, **variables):
+    """Runs a function of this file in a process of its own, with variables of the environment."""
+    text = f"import sys; sys.argv = [{__file__!r}]; sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r}); " \
+        f"import tensorflow_device_test as t; t.{program}({', '.join(map(repr, arguments))})"
+    return subprocess.run([sys.executable, "-c", text], env={**os.environ, **variables}, capture_output=True, text=True, timeout=600)
+
+
+def print_steps():
+    for task, in_graph in ((pictures, True), (sentences, True), (pictures, False)):
+        losses, _ = train(DEVICE, 5, task, lambda: keras.optimizers.Adam(1e-3), in_graph)
+        print(*losses)
+
+
+def print_products():
+    x = np.eye(3, dtype=np.float32) * 2
+    with tf.device(DEVICE):
+        for _ in range(4):
+            try:
+                print(float(tf.reduce_sum(tf.nn.relu(tf.constant(x) @ tf.constant(x))).numpy()))
+            except tf.errors.OpError as error:
+                print(type(error).__name__, str(error).replace("\n", " "))
+
+
+def print_memory_errors():
+    with tf.device(DEVICE):
+        for _ in range(2):
+            kept = [tf.ones([256, 256])]
+            try:
+                while True:
+                    kept.append(kept[0] + 1.0)
+            except tf.errors.ResourceExhaustedError as error:
+                print("ResourceExhaustedError", str(error).replace("\n", " "))
+            kept.clear()
+            print(float(tf.reduce_sum(tf.ones([256, 256])).numpy()))
+
+
+class Delays(unittest.TestCase):
+    def test_random_delays_change_no_loss(self):
+        expected = run("print_steps")
+        self.assertEqual(expected.returncode, 0, expected.stderr[-2000:])
+        for seed in range(1, SEEDS + 1):
+            with self.subTest(seed=seed):
+                found = run("print_steps", TENON_SIM=f"delay=200,seed={seed}")
+                self.assertEqual(found.returncode, 0, found.stderr[-2000:])
+                self.assertEqual(found.stdout, expected.stdout)
+
+
+class Failures(unittest.TestCase):
+    def test_a_failure_of_the_device_is_an_error_of_tensorflow_and_the_next_step_works(self):
+        for settings, expected in (("fault=1", "InternalError .*fails because a setting says so"),
+                                   ("fault=3", "InternalError .*core::matmul failed on sim:0"),
+                                   ("fault=6", "InternalError .*fails because a setting says so"),
+                                   ("fail=launch:2", "UnavailableError .*fails because a setting says so"),
+                                   ("fail=copy:2", "UnavailableError .*fails because a setting says so"),
+                                   ("fail=copy:3", "UnavailableError .*fails because a setting says so")):
+            with self.subTest(settings=settings):
+                done = run("print_products", TENON_SIM=settings)
+                self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+                first, *rest = done.stdout.splitlines()
+                self.assertRegex(first, expected)
+                self.assertEqual(rest, ["12.0"] * 3)
+
+    def test_running_out_of_memory_is_an_error_of_tensorflow_and_the_next_step_works(self):
+        done = run("print_memory_errors", TENON_SIM="memory=8388608")
+        self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+        lines = done.stdout.splitlines()
+        self.assertEqual([line.split()[0] for line in lines], ["ResourceExhaustedError", "65536.0"] * 2, done.stdout)
+
+
+class Memory(unittest.TestCase):
+    def live(self):
+        """The allocations of the device that are alive."""
+        stats = (ctypes.c_uint64 * 16)()
+        ctypes.cast(stats, ctypes.POINTER(ctypes.c_uint32))[0] = ctypes.sizeof(stats) - 16  # the first field of tenon_memory_stats_t is its size
+        device = (ctypes.c_int32 * 2)()
+        self.assertEqual(self.library.tenon_device_find(b"sim", 0, device), 0)
+        self.library.tenon_memory_stats.argtypes = [ctypes.c_uint64, ctypes.c_void_p]
+        packed = ctypes.cast(device, ctypes.POINTER(ctypes.c_uint64))[0]
+        self.assertEqual(self.library.tenon_memory_stats(packed, stats), 0)
+        return stats[1]
+
+    def test_steps_leave_the_memory_of_the_device_and_of_the_process_as_it_was(self):
+        self.library = ctypes.CDLL(td.adapter("tensorflow_device"))
+        with tf.device(DEVICE):
+            weights, x = tf.Variable(np.eye(8, dtype=np.float32)), tf.constant(numbers(4, 8))
+
+            @tf.function
+            def step():
+                with tf.GradientTape() as tape:
+                    loss = tf.reduce_mean((x @ weights - 1.0) ** 2)
+                weights.assign_sub(0.01 * tape.gradient(loss, weights))
+                return loss
+
+            def steps(count):
+                for i in range(count):
+                    loss = step()
+                    if i % 10 == 0:
+                        loss.numpy()
+                        tf.Variable(loss)  # forgotten at once
+                loss.numpy()
+                gc.collect()
+                tf.Variable(0.0)  # the values of forgotten variables are dropped when a variable is made
+                return self.live(), resident()
+            live, size = steps(200)
+            live_then, size_then = steps(STEPS)
+        self.assertLessEqual(live_then, live + 4)
+        self.assertLess(size_then - size, 4 << 20)
+
+
+class Profiler(unittest.TestCase):
+    def test_the_profiler_shows_the_kernels_of_the_device_with_their_times(self):
+        with tempfile.TemporaryDirectory() as folder, tf.device(DEVICE):
+            x = tf.ones([8, 8])
+            (x @ x).numpy()
+            tf.profiler.experimental.start(folder)
+            for _ in range(3):
+                y = tf.nn.softmax(x @ x)
+            y.numpy()
+            tf.profiler.experimental.stop()
+            planes = {}
+            for path in glob.glob(folder + "/**/*.xplane.pb", recursive=True):
+                space = xplane_pb2.XSpace()
+                with open(path, "rb") as file:
+                    space.ParseFromString(file.read())
+                planes.update({plane.name: plane for plane in space.planes})
+        plane = planes[f"/device:{KIND}:0"]
+        events = sorted((e.offset_ps, plane.event_metadata[e.metadata_id].name, e.duration_ps) for e in plane.lines[0].events)
+        self.assertEqual([name for _, name, _ in events], ["MatMul", "Softmax"] * 3)
+        self.assertTrue(all(duration > 0 for _, _, duration in events), events)
+
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 if __name__ == "__main__":

@@ -99,9 +99,11 @@ def counting():
     before = _device_counts()
 
     def eager(op_type, inputs, attrs, outputs, op_name=None, graph=None):
-        on_cpu = graph is None and outputs and outputs[0].dtype.name not in ("resource", "variant")
-        if on_cpu and "device:CPU:" in (outputs[0].backing_device or "") and op_type not in _NOTHING and not op_type.startswith("__"):
-            counts["CPU"][op_type] += 1
+        op = op_type.decode() if isinstance(op_type, bytes) else op_type
+        if graph is not None or op in _NOTHING or op.startswith("__"):
+            return
+        if outputs and outputs[0].dtype.name not in ("resource", "variant") and "device:CPU:" in (outputs[0].backing_device or ""):
+            counts["CPU"][op] += 1
 
     op_callbacks.add_op_callback(eager)
     try:
