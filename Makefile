@@ -140,8 +140,9 @@ torch-wheel: build .venv-zoo/base.stamp ## write the wheel libtenon-torch, the C
 install: build ## install into PREFIX (/usr/local)
 	@cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
 
-support: build .venv-zoo/base.stamp ## write docs/support.md, what each built-in operator supports, and docs/torch_operators.md
+support: build .venv-zoo/base.stamp ## write docs/support.md, what each built-in operator supports, and the tables of operators of PyTorch and TensorFlow
 	@$(PYTHON) scripts/support.py $(BUILD)
+	@$(PYTHON) scripts/tensorflow_operators.py $(BUILD)
 	@PYTHONPATH=$(BUILD)/python .venv-zoo/bin/python scripts/torch_operators.py
 
 abi-update: build ## update abi/ after an addition to the headers; refuses a change that breaks the contract

@@ -173,7 +173,7 @@ run_torch-device() {
 run_tensorflow-device() {
   lacks_python_package && return
   [ -x .venv-tensorflow/bin/python ] || { skip_suite ".venv-tensorflow is missing (make test makes it)" && return; }
-  run_parts tensorflow-device .venv-tensorflow/bin/python tests/adapters/tensorflow_device{,_bases}_test.py
+  run_parts tensorflow-device .venv-tensorflow/bin/python tests/adapters/tensorflow_device{,_values,_bases}_test.py
 }
 run_jax() {
   lacks_python_package && return

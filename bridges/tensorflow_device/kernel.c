@@ -61,11 +61,14 @@ static const tenon_op_t *needed_op(const node_t *node) {
   return op;
 }
 
-/* Has the device all kernels of a plan for this dtype? */
+/* Has the device all kernels of a plan for this dtype? NULL: for bool, or for f32, to which a
+ * formula casts. */
 static bool serves_plan(const platform_t *platform, const plan_t *plan, const char *dtype) {
   for (int32_t i = 0; i < plan->node_count; i++) {
     const tenon_op_t *op = needed_op(&plan->nodes[i]);
-    if (op && !has_kernel(platform, op, dtype)) return false;
+    if (!op || (dtype && has_kernel(platform, op, dtype))) continue;
+    if (dtype || (!has_kernel(platform, op, "bool") && !has_kernel(platform, op, "f32")))
+      return false;
   }
   return true;
 }
@@ -278,7 +281,7 @@ tenon_status_t register_kernels(platform_t *platform) {
   for (int32_t i = 0; i < PLANS_MOST && status == TENON_OK; i++) {
     kernel_place_t place = {.constraint_count = 0};
     if (!plans[i]) continue;
-    if (!*plans[i]->row->types && !serves_plan(platform, plans[i], "bool")) continue;
+    if (!*plans[i]->row->types && !serves_plan(platform, plans[i], NULL)) continue;
     status = register_types(platform, plans[i], plans[i]->row->types, &place);
   }
   return status == TENON_OK ? register_variables(platform) : status;

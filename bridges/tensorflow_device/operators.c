@@ -3,7 +3,7 @@
 #include "plan.h"
 
 /* clang-format off */
-#define UNARY(op, core) {op, "x | T:t", "T=FDHBLO", "core::" core "(x)"}
+#define UNARY(op, core) {op, "x | T:t", "T=FDHBL", "core::" core "(x)"}
 #define UNARY_OF(op, input, core) {op, input " | T:t", "T=FDHBL", "core::" core "(" input ")"}
 #define BINARY(op, core) {op, "x y | T:t", "T=FDHBL", "core::" core "(x, y)"}
 #define COMPARISON(op, core) {op, "x y | T:t", "T=FDHBL", "core::" core "(x, y)"}
@@ -179,8 +179,8 @@ static const row_t rows[] = {
     {"Fill", "@dims value | T:t", "T=FDHBLO", "core::contiguous(core::expand(value, dims))"},
     {"BroadcastTo", "input @shape | T:t", "T=FDHBLO",
      "core::contiguous(core::expand(input, shape))"},
-    {"ZerosLike", "x | T:t", "T=FDHBLO", "zeros(dims(x), x)"},
-    {"OnesLike", "x | T:t", "T=FDHBLO", "core::contiguous(core::expand(1, dims(x)))"},
+    {"ZerosLike", "x | T:t", "T=FDHBLIO", "zeros(dims(x), x)"},
+    {"OnesLike", "x | T:t", "T=FDHBLIO", "core::contiguous(core::expand(1, dims(x)))"},
     {"GatherV2", "params indices @axis | batch_dims:i Tparams:t Tindices:t",
      "Tparams=FDHBLIO Tindices=IL",
      "core::gather(params, indices, axis=no_batch(axis, batch_dims))"},
@@ -219,6 +219,11 @@ static const row_t rows[] = {
      "core::sub(var, core::div(core::mul(step, alpha), core::add(core::sqrt(b), epsilon))), a, b"},
 };
 /* clang-format on */
+
+__attribute__((visibility("default"))) const row_t *tenon_tensorflow_rows(int32_t *out_count);
+
+/* The table, for scripts/tensorflow_operators.py. */
+const row_t *tenon_tensorflow_rows(int32_t *out_count) { return plan_rows(out_count); }
 
 const row_t *plan_rows(int32_t *out_count) {
   *out_count = sizeof rows / sizeof *rows;

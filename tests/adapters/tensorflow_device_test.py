@@ -120,6 +120,12 @@ class Devices(unittest.TestCase):
             td.enable("nowhere")
 
 
+class Pages(unittest.TestCase):
+    def test_the_page_of_operators_is_what_the_table_says(self):
+        done = subprocess.run([sys.executable, os.path.join(ROOT, "scripts", "tensorflow_operators.py"), BUILD, "--check"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
 class Variables(unittest.TestCase):
     def test_a_value_that_was_read_does_not_change_when_the_variable_does(self):
         with tf.device(DEVICE):
