@@ -62,6 +62,9 @@ test-jax: build .venv-zoo/base.stamp .venv-jax/base.stamp ## test operators as f
 test-tensorflow: build .venv-tensorflow/base.stamp ## test operators as operators of TensorFlow
 	@scripts/packages.sh test && scripts/test.sh $(BUILD) tensorflow
 
+test-tensorflow-device: build .venv-tensorflow/base.stamp ## test a device as TensorFlow's own
+	@scripts/packages.sh test && scripts/test.sh $(BUILD) tensorflow-device
+
 test-stablehlo: build .venv-jax/base.stamp ## test programs of JAX as graphs
 	@scripts/packages.sh test && scripts/test.sh $(BUILD) stablehlo
 
