@@ -31,6 +31,12 @@ static atomic_bool armed, limited;
 static atomic_llong asked[FAULT_KINDS], turn, failures, left;
 static _Thread_local int paused;
 
+/* A cached block is given out without a request that could fail. */
+static void cache_large_blocks(bool on) {
+  tn_large_blocks_limit(on ? TN_LARGE_MOST : 0);
+  if (!on) tn_large_blocks_free();
+}
+
 void fault_begin(const fault_plan_t *wanted) {
   tn_thread_t *thread = tn_thread();
   atomic_store(&armed, false);
@@ -43,8 +49,7 @@ void fault_begin(const fault_plan_t *wanted) {
   atomic_store(&failures, 0);
   tn_kept_clear(thread);
   thread->most_kept = 0;
-  tn_large_blocks_limit(0);
-  tn_large_blocks_free();
+  cache_large_blocks(false);
   atomic_store(&armed, true);
 }
 
@@ -52,7 +57,7 @@ void fault_end(void) {
   atomic_store(&armed, false);
   tn_thread_t *thread = tn_thread();
   if (!thread->is_shared) thread->most_kept = TN_KEPT_MOST;
-  tn_large_blocks_limit(TN_LARGE_MOST);
+  cache_large_blocks(true);
 }
 
 int64_t fault_count(fault_kind_t kind) {
@@ -106,6 +111,7 @@ void fault_pause(void) { paused++; }
 void fault_resume(void) { paused--; }
 
 void fault_limit(int64_t bytes) {
+  cache_large_blocks(bytes == 0);
   atomic_store(&left, bytes);
   atomic_store(&limited, bytes > 0);
 }
