@@ -162,7 +162,7 @@ static tenon_status_t convert_inputs(call_t *c) {
 
 /* ---- results ---- */
 
-static bool is_dense(const tenon_tensor_t *t) {
+static bool is_row_major(const tenon_tensor_t *t) {
   int64_t next = 1;
   for (int32_t d = t->ndim - 1; d >= 0; next *= t->shape[d--])
     if (t->shape[d] != 1 && t->strides[d] != next) return tenon_count(t) == 0;
@@ -263,9 +263,9 @@ static tenon_status_t set_result(call_t *c, tenon_tensor_t *t) {
   bool is_passed = false;
   if (status != TENON_OK) {
     /* The message is set. */
-  } else if (owner && is_dense(t) && size == tf.TF_TensorByteSize(owner)) {
+  } else if (owner && is_row_major(t) && size == tf.TF_TensorByteSize(owner)) {
     status = share_input(c, code, t, owner);
-  } else if (owner || !size || code == TF_STRING || !is_dense(t)) {
+  } else if (owner || !size || code == TF_STRING || !is_row_major(t)) {
     status = copy_result(c, code, t);
   } else {
     is_passed = true;

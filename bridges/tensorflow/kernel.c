@@ -181,7 +181,7 @@ static tenon_status_t set_texts(const reader_t *r, const attribute_t *attribute)
   return status;
 }
 
-static tenon_status_t set_attribute(const reader_t *r, const attribute_t *attribute) {
+static tenon_status_t set_kernel_attribute(const reader_t *r, const attribute_t *attribute) {
   switch (attribute->encoding) {
   case ENCODING_BOOL:
     return set_bool(r, attribute);
@@ -306,7 +306,7 @@ void *kernel_create(const operator_t *self, tf_construction_t *construction) {
   reader_t r = {kernel_new(self), construction, status_of_thread()};
   tenon_status_t status = r.kernel ? TENON_OK : tenon_error_set(TENON_MEMORY, "out of memory");
   for (uint32_t i = 0; i < self->attr_count && status == TENON_OK; i++)
-    status = set_attribute(&r, &self->attrs[i]);
+    status = set_kernel_attribute(&r, &self->attrs[i]);
   if (status == TENON_OK) status = read_counts(&r);
   if (status == TENON_OK) status = kernel_finish(r.kernel);
   if (status == TENON_OK) return r.kernel;

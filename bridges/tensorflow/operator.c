@@ -65,7 +65,7 @@ static const char *read_side(const operator_t *self, uint32_t role, int32_t inde
   return NULL;
 }
 
-static const char *read_arguments(operator_t *self) {
+static const char *read_schema_arguments(operator_t *self) {
   const char *why = NULL;
   for (uint32_t i = 0; i < self->attr_count && !why; i++)
     why = read_attribute(self->op, (int32_t)i, &self->attrs[i]);
@@ -151,7 +151,7 @@ static bool has_plain_shapes(const operator_t *self, const tenon_op_info_t *info
 static const char *read_operator(operator_t *self, const tenon_op_info_t *info) {
   if (!operator_name(info->name, self->own, sizeof self->own))
     return "TensorFlow does not allow its name";
-  const char *why = read_arguments(self);
+  const char *why = read_schema_arguments(self);
   if (!why) why = types_read(self, info->types);
   if (!why && !self->output_count && !self->written) why = "it has no results";
   if (why) return why;

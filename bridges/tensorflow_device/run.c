@@ -237,8 +237,8 @@ static void set_choice(const char *text, const tenon_argument_t *to, tenon_value
     if (!strcmp(text, to->choices[i])) out->as.i = i;
 }
 
-static tenon_status_t set_attribute(const value_t *value, const tenon_argument_t *to,
-                                    tenon_value_t *out) {
+static tenon_status_t set_call_attribute(const value_t *value, const tenon_argument_t *to,
+                                         tenon_value_t *out) {
   tenon_status_t status = TENON_OK;
   out->kind = to->kind;
   if (to->kind == TENON_KIND_FLOAT)
@@ -293,7 +293,7 @@ static tenon_status_t compute_call(frame_t *frame, const node_t *node, value_t *
     status = compute_node(frame, node->operands[i], &operands[i]);
     if (status != TENON_OK || operands[i].kind == VALUE_NONE) continue;
     status = to->role == TENON_ARGUMENT_INPUT ? set_input(frame, &operands[i], to, &values[i])
-                                              : set_attribute(&operands[i], to, &values[i]);
+                                              : set_call_attribute(&operands[i], to, &values[i]);
   }
   if (status != TENON_OK) return status;
   return call_op(frame, node->op, values, (uint32_t)node->operand_count, node->index, out);
@@ -360,7 +360,7 @@ static tenon_status_t compute_node(frame_t *frame, int32_t index, value_t *out) 
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-static bool is_dense(const tenon_tensor_t *t) {
+static bool has_dense_layout(const tenon_tensor_t *t) {
   int64_t next = 1;
   for (int32_t i = t->ndim - 1; i >= 0; i--) {
     if (t->shape[i] != 1 && t->strides[i] != next) return false;
@@ -372,7 +372,7 @@ static bool is_dense(const tenon_tensor_t *t) {
 /* Is this tensor of TensorFlow the memory of a result, with its dtype and shape? */
 static bool is_same(const tf_tensor_t *tensor, const tenon_tensor_t *result) {
   if (tf.TF_TensorType(tensor) != dtype_to_tf(result->dtype) ||
-      tf.TF_NumDims(tensor) != result->ndim || !is_dense(result))
+      tf.TF_NumDims(tensor) != result->ndim || !has_dense_layout(result))
     return false;
   for (int32_t i = 0; i < result->ndim; i++)
     if (tf.TF_Dim(tensor, i) != result->shape[i]) return false;

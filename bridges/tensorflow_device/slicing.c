@@ -102,7 +102,7 @@ static tenon_status_t make_slicing(const slice_arguments_t *a, const int64_t *sh
 }
 
 /* Operands from `at` on: begin, end, strides, and the five masks. */
-static slice_arguments_t read_arguments(const value_t *at) {
+static slice_arguments_t read_slice_arguments(const value_t *at) {
   return (slice_arguments_t){.begin = &at[0],
                              .end = &at[1],
                              .strides = &at[2],
@@ -116,7 +116,7 @@ static slice_arguments_t read_arguments(const value_t *at) {
 /* strided(x, begin, end, strides, masks...) */
 tenon_status_t function_strided(frame_t *frame, value_t *operands, int32_t count, value_t *out) {
   tenon_tensor_t *x = operands[0].tensor;
-  const slice_arguments_t arguments = read_arguments(operands + 1);
+  const slice_arguments_t arguments = read_slice_arguments(operands + 1);
   slicing_t s;
   (void)count;
   tenon_status_t status = make_slicing(&arguments, x->shape, x->ndim, &s);
@@ -128,7 +128,7 @@ tenon_status_t function_strided(frame_t *frame, value_t *operands, int32_t count
 tenon_status_t function_strided_back(frame_t *frame, value_t *operands, int32_t count,
                                      value_t *out) {
   tenon_tensor_t *dy = operands[1].tensor;
-  const slice_arguments_t arguments = read_arguments(operands + 2);
+  const slice_arguments_t arguments = read_slice_arguments(operands + 2);
   slicing_t s;
   value_t view;
   value_t source;

@@ -19,7 +19,7 @@ static const known_composite_t known[] = {
     {"chlo.erf_inv", NULL}, {"chlo.sinh", NULL},  {"chlo.tan", NULL},  {"chlo.top_k", "k"},
 };
 
-static const known_composite_t *find_known(const char *name) {
+static const known_composite_t *find_composite(const char *name) {
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (strcmp(known[i].name, name) == 0) return &known[i];
   return NULL;
@@ -47,7 +47,7 @@ static bool has_plain_types(const hlo_op_t *op) {
 static bool lower_directly(hlo_lower_t *lower) {
   const hlo_attr_t *version = hlo_attr_find(&lower->op->attrs, "version");
   const hlo_attr_t *attrs = hlo_attr_find(&lower->op->attrs, "composite_attributes");
-  const known_composite_t *composite = find_known(hlo_attr_word(lower, "name", "callee", ""));
+  const known_composite_t *composite = find_composite(hlo_attr_word(lower, "name", "callee", ""));
   if (!composite || !version || version->kind != HLO_ATTR_INT || version->integer != KNOWN_VERSION)
     return false;
   if (!has_known_attrs(composite, attrs) || !has_plain_types(lower->op)) return false;
