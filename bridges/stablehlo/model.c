@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "bytecode/bytecode.h"
+#include "lower/narrow.h"
 #include "lower/region.h"
 #include "parse/cursor.h"
 #include "parse/parse.h"
@@ -102,6 +103,8 @@ static tenon_status_t add_inputs(model_t *model, const hlo_function_t *function,
           (int)i, text);
     }
     TENON_TRY(add_input(model, name, room, type, &args[i].edge));
+    args[i].edge = hlo_narrow(&model->lower, args[i].edge, type->bits, type->dtype.code == 0);
+    TENON_TRY(model->lower.status);
   }
   return TENON_OK;
 }
@@ -199,6 +202,21 @@ static bool is_given_up(const hlo_attr_t *attrs) {
   return hlo_attr_find(attrs, "tf.aliasing_output") || (donor && donor->integer);
 }
 
+/* Refuses inputs and outputs whose elements a buffer of the program's own type would pack. */
+static tenon_status_t check_buffers(const model_t *model) {
+  const hlo_function_t *function = main_function(&model->module);
+  const hlo_op_t *last = function->body.last;
+  int bits = 0;
+  for (int32_t i = 0; i < function->body.arg_count; i++)
+    bits |= function->body.args[i]->type->bits;
+  for (int32_t i = 0; i < last->operand_count; i++)
+    bits |= last->operands[i]->type->bits;
+  return bits ? tn_fail(TENON_UNIMPLEMENTED,
+                        "an input or output has elements of fewer than 8 bits, which a buffer "
+                        "cannot have: convert it to an integer of 8 bits in the program")
+              : TENON_OK;
+}
+
 /* Tells which inputs of the graph the caller gives up. */
 static tenon_status_t mark_donated(const model_t *model, bool **out_donated) {
   const hlo_function_t *function = main_function(&model->module);
@@ -226,7 +244,8 @@ static tenon_status_t read_terminated(const char *bytes, size_t size, const char
   locale_t before = uselocale(plain);
   tenon_status_t status = build_program(&model, out_graph);
   if (status == TENON_OK && out_donated) {
-    status = mark_donated(&model, out_donated);
+    status = check_buffers(&model);
+    if (status == TENON_OK) status = mark_donated(&model, out_donated);
     if (status != TENON_OK) {
       tenon_graph_release(*out_graph);
       *out_graph = NULL;

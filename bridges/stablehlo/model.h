@@ -18,8 +18,10 @@ tenon_status_t hlo_model_read(const char *path, tenon_graph_t **out_graph);
  * graph does not refer to `bytes`. Messages begin with `name`. */
 tenon_status_t hlo_program_read(const char *bytes, size_t size, const char *name,
                                 tenon_graph_t **out_graph);
-/* The same, and tells which inputs the caller gives up, as bytecode states it by the attributes
- * tf.aliasing_output and jax.buffer_donor; a run may use their memory.
+/* The same for a caller whose buffers have the element types of the program, so integers of fewer
+ * than 8 bits are refused as inputs and outputs. Tells which inputs the caller gives up, as
+ * bytecode states it by the attributes tf.aliasing_output and jax.buffer_donor; a run may use their
+ * memory.
  *
  * Arguments: `out_donated` receives an entry for each input of the graph; NULL: none is given up.
  * Ownership: the caller frees *out_donated with free(). */

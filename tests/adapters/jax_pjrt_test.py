@@ -194,6 +194,8 @@ class Transfers(unittest.TestCase):
         for name in "int4", "uint4", "float4_e2m1fn":
             with self.assertRaisesRegex(jax.errors.JaxRuntimeError, "element type [0-9]+ of PJRT is not supported"):
                 jax.device_put(np.zeros(4, jnp.dtype(name)), sim()[0])
+        with self.assertRaisesRegex(jax.errors.JaxRuntimeError, "an input or output has elements of fewer than 8 bits"):
+            on("tenon_sim", lambda x: x.astype(jnp.int4), np.zeros(4, np.int8))
 
     def test_arrays_with_strides_are_copied_as_they_read(self):
         array = numbers(4, 6, 5)

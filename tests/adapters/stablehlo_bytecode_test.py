@@ -128,7 +128,8 @@ class Forms(unittest.TestCase):
     def test_numbers_of_all_types_have_their_values(self):
         types = [("i1", [True, False, True], np.bool_), ("i8", [-128, 0, 127], np.int8), ("ui8", [0, 1, 255], np.uint8), ("i16", [-5, 0, 9], np.int16),
                  ("ui16", [0, 7, 65535], np.uint16), ("ui32", [0, 7, 4294967295], np.uint32), ("i64", [-2**63, 0, 2**63 - 1], np.int64),
-                 ("ui64", [0, 1, 2**64 - 1], np.uint64), ("f16", [0.5, -65504.0, 1.0], np.float16), ("f64", [0.1, -1e300, 3.0], np.float64)]
+                 ("ui64", [0, 1, 2**64 - 1], np.uint64), ("i4", [-8, 0, 7], np.int8), ("ui4", [0, 9, 15], np.uint8),
+                 ("i2", [-2, 0, 1], np.int8), ("ui2", [0, 1, 3], np.uint8), ("f16", [0.5, -65504.0, 1.0], np.float16), ("f64", [0.1, -1e300, 3.0], np.float64)]
         for name, values, dtype in types:
             words = [str(value).lower() if dtype is np.bool_ else str(value).replace("-1e", "-1.0e") for value in values]
             for count in (1, 3, 9, 17):  # 1: a splat of nine, too
@@ -168,7 +169,7 @@ class Damage(unittest.TestCase):
     def test_operations_that_are_not_supported_have_a_place(self):
         text = module('%b = "our.gelu"(%a) : (tensor<2x3xf32>) -> tensor<2x3xf32>', "return %b : tensor<2x3xf32>")
         self.refuses(native_bytecode(text), r"our.gelu: no loaded library has the operator our::gelu \(byte \d+ of the operation section\)")
-        text = module("return %a : tensor<3xi4>", arguments="%a: tensor<3xi4>", results="tensor<3xi4>")
+        text = module("return %a : tensor<3xf4E2M1FN>", arguments="%a: tensor<3xf4E2M1FN>", results="tensor<3xf4E2M1FN>")
         for data in (native_bytecode(text), *bytecode_of(text).values()):
             self.refuses(data, r"byte \d+ of the operation section: a value has a type of .*, which is not supported")
 

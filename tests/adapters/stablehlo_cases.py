@@ -268,7 +268,7 @@ def algebra():
 
 def operations():
     cases = {}
-    for family in (elementwise, movement, indexing, convolutions, reductions, control, algebra):
+    for family in (elementwise, movement, indexing, convolutions, reductions, control, algebra, narrow):
         for name, case in family().items():
             assert name not in cases, name
             cases[name] = case
@@ -370,6 +370,50 @@ def greedy_decode(weights, start):
         scores = weights[buffer[i]] @ weights.T
         return buffer.at[i + 1].set(jnp.argmax(scores).astype(jnp.int32))
     return lax.fori_loop(0, 7, step, jnp.zeros(8, jnp.int32).at[0].set(start))
+
+
+def narrow_cases(dtype, least):
+    a, b = (x.astype(np.int8) for x in np.meshgrid(np.arange(least, least + 16), np.arange(least, least + 16)))
+    amount = np.arange(256, dtype=np.int8).reshape(16, 16) % (8 if least else 16)
+
+    def within(function, start=dtype):
+        """Returns the function with the arguments and results as integers of 4 bits inside, and of 32 bits outside."""
+        def run(*arguments):
+            results = function(*(x.astype(start) for x in arguments))
+            return jax.tree.map(lambda y: y if y.dtype in (bool, np.float16) else y.astype(np.int32), results)
+        return run
+
+    def reductions(x):
+        known = [lax.reduce(x, dtype(2), function, (0,)) for function in (lax.add, lax.mul, lax.max, lax.min, lax.bitwise_xor)]
+        windows = lax.reduce_window(x, dtype(0), lax.add, (3, 5), (1, 2), "SAME")
+        return *known, windows, lax.reduce(x[:2, 4:9], dtype(least), lax.max, (0, 1)), lax.cumsum(x, 1), lax.argmax(x, 1, np.int32)
+
+    def exact_product(x, y):
+        wide = x.astype(np.int32) @ y.astype(np.int32)
+        return wide, (wide - least) % 16 + least
+
+    other = jnp.uint4 if least else jnp.int4
+    return {
+        "arithmetic": (within(lambda x, y: (x + y, x - y, x * y, -x, lax.max(x, y), lax.min(x, y), lax.sign(x), lax.square(x))), (a, b)),
+        "division": (within(lambda x, y: (lax.div(x, y), lax.rem(x, y))), (a, np.where(b == 0, 1, b).astype(np.int8))),
+        "bits": (within(lambda x, y: (x & y, x | y, x ^ y, ~x, lax.bitcast_convert_type(x, other))), (a, b)),
+        "shifts": (within(lambda x, y: (lax.shift_left(x, y), lax.shift_right_logical(x, y), lax.shift_right_arithmetic(x, y))), (a, amount)),
+        "comparison": (within(lambda x, y: (x < y, x <= y, x == y, x != y, jnp.where(x > y, x, y), lax.clamp(dtype(least + 3), x, dtype(least + 9)))), (a, b)),
+        "conversion": (within(lambda x: (x, x.astype(bool), x.astype(np.uint8), x.astype(np.float16))), (a,)),
+        "conversion from wider integers": (within(lambda x: x.astype(dtype), np.int32), (np.arange(-300, 300, 7, dtype=np.int32),)),
+        "conversion from floats": (within(lambda x: x.astype(dtype), np.float32), (a.astype(np.float32),)),
+        "constants": (within(lambda x: (x + np.arange(least, least + 16).astype(dtype), x * dtype(least + 13), jnp.full_like(x, least + 1), lax.iota(dtype, 16))), (a,)),
+        "reductions": (within(reductions), (a ^ b,)),
+        "products": (within(lambda x, y: (lax.dot(x, y, preferred_element_type=np.int32), lax.dot(x, y))), (a, b), 0, exact_product),  # XLA refuses them
+        "movement": (within(lambda x, y: (jnp.concatenate([x, y[:2]]).T[::-1], lax.pad(x, dtype(1), ((1, 2, 1), (0, 0, 0))), jnp.sort(x ^ y, 1), x.at[1:3].add(y[0]),
+                                          x.at[np.array([1, 1, 4])].add(y[:3]), jnp.take(x, y[:, 3].astype(np.int32) & 7, 0))), (a, b)),
+        "a loop": (within(lambda x: lax.fori_loop(0, 5, lambda i, y: y * dtype(3) + x, x)), (a,)),
+    }
+
+
+def narrow():
+    """Integers of 4 bits: each pair of values."""
+    return {f"{name} of {np.dtype(dtype).name}": case for dtype, least in ((jnp.int4, -8), (jnp.uint4, 0)) for name, case in narrow_cases(dtype, least).items()}
 
 
 def symbolic():

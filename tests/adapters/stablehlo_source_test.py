@@ -142,9 +142,7 @@ def dtype_of(element):
     if match := re.fullmatch(r"(u?)s?i(\d+)", element):
         if element == "i1":
             return np.dtype(bool)
-        if int(match[2]) < 8:
-            return np.dtype(getattr(ml_dtypes, f"{'u' * bool(match[1])}int{match[2]}"))
-        return np.dtype(f"{'u' * bool(match[1])}int{match[2]}")
+        return np.dtype(f"{'u' * bool(match[1])}int{max(8, int(match[2]))}")  # a graph has no integers below a byte
     name = NUMPY.get(element) or re.sub(r"^f(\d)E(\d)M(\d)(\w*)$", lambda m: f"float{m[1]}_e{m[2]}m{m[3]}{m[4].lower()}", element)
     return np.dtype(getattr(ml_dtypes, name) if hasattr(ml_dtypes, name) else name)
 

@@ -66,6 +66,9 @@ void bc_elements(bc_part_t *part, const bc_type_t *type, const uint8_t *bytes, s
             (unsigned long long)count, (unsigned long long)width, size);
   out->tensor = take_elements(part, &type->type, out->is_splat);
   if (out->tensor && size) memcpy(out->tensor->data, bytes, size);
+  if (out->tensor && !hlo_narrow_integers(&type->type, out->tensor))
+    bc_fail(part, "a constant has an element that needs more than the %d bits of its type",
+            (int)type->type.bits);
 }
 
 void bc_resource_elements(bc_part_t *part, const bc_type_t *type, hlo_attr_t *out) {

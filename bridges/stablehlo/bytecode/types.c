@@ -28,12 +28,12 @@ static const scalar_t vhlo_scalars[] = {
     {6, 8, TENON_F8E4M3FN, NULL},
     {7, 8, TENON_F8E5M2, NULL},
     {9, 64, TENON_I64, NULL},
-    {10, 4, 0, "i4"},
+    {10, 4, TENON_I8, NULL},
     {11, 8, TENON_I8, NULL},
     {12, 16, TENON_I16, NULL},
     {13, 32, TENON_I32, NULL},
     {14, 64, TENON_I64, NULL},
-    {15, 4, 0, "ui4"},
+    {15, 4, TENON_U8, NULL},
     {16, 8, TENON_U8, NULL},
     {17, 16, TENON_U16, NULL},
     {18, 32, TENON_U32, NULL},
@@ -42,8 +42,8 @@ static const scalar_t vhlo_scalars[] = {
     {27, 8, TENON_F8E4M3FNUZ, NULL},
     {28, 8, TENON_F8E5M2FNUZ, NULL},
     {29, 8, TENON_F8E4M3B11FNUZ, NULL},
-    {31, 2, 0, "i2"},
-    {32, 2, 0, "ui2"},
+    {31, 2, TENON_I8, NULL},
+    {32, 2, TENON_U8, NULL},
     {33, 0, 0, "none"},
     {34, 19, 0, "tf32"},
     {35, 8, TENON_F8E4M3, NULL},
@@ -61,8 +61,12 @@ static const scalar_t builtin_scalars[] = {
     {12, 0, 0, "none"},
 };
 
+/* Returns the bits of an integer below a byte; 0 for other elements. */
+static uint8_t bits_below_byte(uint32_t bits) { return bits == 2 || bits == 4 ? (uint8_t)bits : 0; }
+
 static void set_scalar(bc_type_t *out, const scalar_t *scalar) {
   out->type.dtype = tenon_dtype(scalar->dtype ? scalar->dtype : TENON_F32);
+  out->type.bits = scalar->refused ? 0 : bits_below_byte(scalar->bits);
   out->bits = scalar->bits;
   out->refused = scalar->refused;
 }
@@ -82,10 +86,9 @@ static void read_integer_type(bc_part_t *part, bc_type_t *out) {
     uint32_t bits;
     uint32_t signed_dtype;
     uint32_t unsigned_dtype;
-  } integers[] = {{1, TENON_BOOL, TENON_BOOL},
-                  {8, TENON_I8, TENON_U8},
-                  {16, TENON_I16, TENON_U16},
-                  {32, TENON_I32, TENON_U32},
+  } integers[] = {{1, TENON_BOOL, TENON_BOOL}, {2, TENON_I8, TENON_U8},
+                  {4, TENON_I8, TENON_U8},     {8, TENON_I8, TENON_U8},
+                  {16, TENON_I16, TENON_U16},  {32, TENON_I32, TENON_U32},
                   {64, TENON_I64, TENON_U64}};
   uint64_t code = bc_number(part);
   bool is_unsigned = (code & 3) == 2;
@@ -96,6 +99,7 @@ static void read_integer_type(bc_part_t *part, bc_type_t *out) {
     if (integers[i].bits == out->bits) {
       out->type.dtype =
           tenon_dtype(is_unsigned ? integers[i].unsigned_dtype : integers[i].signed_dtype);
+      out->type.bits = bits_below_byte(out->bits);
       out->refused = NULL;
     }
 }
@@ -139,6 +143,7 @@ static void read_tensor_type(bc_part_t *part, bool has_encoding, bc_type_t *out)
     bc_fail(part, "expected an element type: the file is damaged");
   out->type.kind = HLO_TENSOR;
   out->type.dtype = element->type.dtype;
+  out->type.bits = element->type.bits;
   if (!out->refused) out->refused = element->refused;
   if (!out->refused && !element->bits) out->refused = "of elements that are no numbers";
 }
@@ -216,7 +221,8 @@ static void parse_type_text(bc_part_t *part, const bc_entry_t *entry, bc_type_t 
   if (cursor.status == TENON_MEMORY) part->file->status = cursor.status;
   if (cursor.status != TENON_OK) return;
   out->type = *type;
-  out->bits = type->kind == HLO_OTHER ? type->dtype.bits : 0;
+  const uint32_t bits = type->bits ? type->bits : type->dtype.bits;
+  out->bits = type->kind == HLO_OTHER ? bits : 0;
   out->refused = NULL;
 }
 

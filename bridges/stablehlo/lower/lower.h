@@ -5,6 +5,7 @@
  * Each file of lower/ calls only files that are listed before it:
  *   lower.c       failures, values, calls of operators, constants, properties of values
  *   expression.c  runs texts such as "mul(a, exp(b))"
+ *   narrow.c      integers of fewer bits than a byte
  *   arguments.c   attributes and extents of an operation
  *   scan.c        loops that write rows
  *   region.c      evaluates regions and calls functions

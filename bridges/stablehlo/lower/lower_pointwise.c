@@ -9,6 +9,7 @@
 #include "lower/expression.h"
 #include "lower/lower.h"
 #include "lower/math.h"
+#include "lower/narrow.h"
 
 /* texts */
 
@@ -78,15 +79,21 @@ tenon_dtype_t hlo_integers_like(tenon_dtype_t dtype, bool is_signed) {
   return (tenon_dtype_t){.code = is_signed ? 0 : 1, .bits = dtype.bits, .lanes = 1};
 }
 
+/* Returns the bits of an operand as integers with or without a sign. */
+static tenon_edge_t operand_bits(hlo_lower_t *lower, int32_t index, bool is_signed) {
+  const hlo_type_t *type = hlo_operand_type(lower, index);
+  tenon_edge_t bits = hlo_run(lower, EDGES(hlo_edge(lower, index)), "bit_cast(a, to=%s)",
+                              tenon_dtype_name(hlo_integers_like(type->dtype, is_signed)));
+  return hlo_narrow(lower, bits, type->bits, is_signed);
+}
+
 /* Shifts. The core operators fill with the sign if the dtype has one, and give 0 for shifts by the
  * width or more. */
 static void lower_shift_logical(hlo_lower_t *lower) {
   tenon_dtype_t dtype = hlo_operand_type(lower, 0)->dtype;
-  const char *bits = tenon_dtype_name(hlo_integers_like(dtype, false));
   hlo_give(lower, 0,
-           hlo_run(lower, EDGES(hlo_edge(lower, 0), hlo_edge(lower, 1)),
-                   "bit_cast(shift_right(bit_cast(a, to=%s), bit_cast(b, to=%s)), to=%s)", bits,
-                   bits, tenon_dtype_name(dtype)));
+           hlo_run(lower, EDGES(operand_bits(lower, 0, false), operand_bits(lower, 1, false)),
+                   "bit_cast(shift_right(a, b), to=%s)", tenon_dtype_name(dtype)));
 }
 
 static void lower_shift_arithmetic(hlo_lower_t *lower) {
@@ -95,11 +102,8 @@ static void lower_shift_arithmetic(hlo_lower_t *lower) {
   int most = dtype.bits - 1;
   /* A shift by the width or more is a shift by one bit less. */
   hlo_give(lower, 0,
-           hlo_run(lower, EDGES(hlo_edge(lower, 0), hlo_edge(lower, 1)),
-                   "bit_cast(shift_right(bit_cast(a, to=%s), where(greater_equal(bit_cast(b, "
-                   "to=%s), %d:%s), %d:%s, bit_cast(b, to=%s))), to=%s)",
-                   bits, tenon_dtype_name(hlo_integers_like(dtype, false)), most,
-                   tenon_dtype_name(hlo_integers_like(dtype, false)), most, bits, bits,
+           hlo_run(lower, EDGES(operand_bits(lower, 0, true), operand_bits(lower, 1, false)),
+                   "bit_cast(shift_right(a, bit_cast(min(b, %d:b), to=%s)), to=%s)", most, bits,
                    tenon_dtype_name(dtype)));
 }
 
@@ -123,20 +127,19 @@ static tenon_edge_t count_bits(hlo_lower_t *lower, tenon_edge_t x) {
 
 static void lower_popcnt(hlo_lower_t *lower) {
   tenon_dtype_t dtype = hlo_operand_type(lower, 0)->dtype;
-  tenon_edge_t x = hlo_run(lower, EDGES(hlo_edge(lower, 0)), "bit_cast(a, to=%s)",
-                           tenon_dtype_name(hlo_integers_like(dtype, false)));
-  x = count_bits(lower, x);
+  tenon_edge_t x = count_bits(lower, operand_bits(lower, 0, false));
   hlo_give(lower, 0, hlo_run(lower, EDGES(x), "bit_cast(a, to=%s)", tenon_dtype_name(dtype)));
 }
 
 /* Sets all bits below the highest one, and counts the others. */
 static void lower_leading_zeros(hlo_lower_t *lower) {
   tenon_dtype_t dtype = hlo_operand_type(lower, 0)->dtype;
-  tenon_edge_t x = hlo_run(lower, EDGES(hlo_edge(lower, 0)), "bit_cast(a, to=%s)",
-                           tenon_dtype_name(hlo_integers_like(dtype, false)));
+  int bits = hlo_operand_type(lower, 0)->bits;
+  tenon_edge_t x = operand_bits(lower, 0, false);
   for (int width = 1; width < dtype.bits; width *= 2)
     x = hlo_run(lower, EDGES(x), "bitwise_or(a, shift_right(a, %d:a))", width);
   x = count_bits(lower, hlo_run(lower, EDGES(x), "bitwise_not(a)"));
+  if (bits) x = hlo_run(lower, EDGES(x), "sub(a, %d:a)", 8 - bits);
   hlo_give(lower, 0, hlo_run(lower, EDGES(x), "bit_cast(a, to=%s)", tenon_dtype_name(dtype)));
 }
 
@@ -213,7 +216,9 @@ static void lower_convert(hlo_lower_t *lower) {
   hlo_bound_t made = hlo_complex(real, imaginary);
   if (bound->narrow != EDGE_NONE && imaginary == EDGE_NONE)
     made.narrow = hlo_cast(lower, bound->narrow, dtype);
-  if (dtype.code <= 1 && bound->constant && bound->constant->tensor->dtype.code <= 1)
+  /* Fewer bits might not hold the numbers. */
+  if (dtype.code <= 1 && dtype.bits >= 32 && bound->constant &&
+      bound->constant->tensor->dtype.code <= 1)
     made.constant = bound->constant;
   hlo_give_bound(lower, 0, made);
 }
@@ -289,6 +294,8 @@ static void lower_bitcast(hlo_lower_t *lower) {
   if (hlo_is_complex(hlo_result_type(lower, 0))) hlo_missing(lower, "a result that is complex");
   if (hlo_stopped(lower)) return;
   int difference = element_bits(from) - element_bits(to);
+  if (hlo_operand_type(lower, 0)->bits != hlo_result_type(lower, 0)->bits)
+    hlo_missing(lower, "elements of fewer than 8 bits and those of another width");
   if (lower->elements && difference) hlo_missing(lower, "another width of elements in a region");
   if (difference > 0)
     x = split_bits(lower, x, from, to);

@@ -57,13 +57,17 @@ static bool constant_number(const hlo_attr_t *attr, double *out) {
   return true;
 }
 
-bool hlo_is_neutral(const hlo_bound_t *value, const char *operation) {
+bool hlo_is_neutral(hlo_lower_t *lower, int32_t operand, const char *operation) {
+  const hlo_bound_t *value = hlo_operand(lower, operand);
+  const hlo_type_t *type = hlo_operand_type(lower, operand);
   double number;
   if (!value->constant || !constant_number(value->constant, &number)) return false;
-  tenon_dtype_t dtype = value->constant->tensor->dtype;
+  /* Those of the operand: the constant may have been converted. */
+  tenon_dtype_t dtype = type->dtype;
+  int bits = type->bits ? type->bits : dtype.bits;
   bool is_signed = dtype.code == 0;
-  double least = is_signed ? -ldexp(1, dtype.bits - 1) : 0;
-  double most = is_signed ? ldexp(1, dtype.bits - 1) - 1 : ldexp(1, dtype.bits) - 1;
+  double least = is_signed ? -ldexp(1, bits - 1) : 0;
+  double most = is_signed ? ldexp(1, bits - 1) - 1 : ldexp(1, bits) - 1;
   if (dtype.code == 6) most = 1;
   if (hlo_is_float(dtype)) {
     least = -INFINITY;
@@ -116,7 +120,7 @@ static void reduce_known(hlo_lower_t *lower, const hlo_region_t *region, const c
   if (count)
     x = hlo_run(lower, EDGES(x), "%s(a, [%s], keepdims=False)", reduction,
                 hlo_join(dims, count, text, sizeof text));
-  if (!hlo_is_neutral(hlo_operand(lower, 1), operation)) {
+  if (!hlo_is_neutral(lower, 1, operation)) {
     if (lower->part >= 0)
       x = hlo_run(lower, EDGES(init, x), "add(a, b)");
     else

@@ -140,7 +140,7 @@ static void reduce_windows(hlo_lower_t *lower, const window_t *w, const hlo_regi
     if (axis.extent < 0) hlo_missing(lower, "windows along an axis of unknown extent");
     if (!hlo_stopped(lower)) reduce_axis(lower, w, &axis, edges);
   }
-  if (count > 1 || !hlo_is_neutral(hlo_operand(lower, 1), hlo_region_operation(region)))
+  if (count > 1 || !hlo_is_neutral(lower, 1, hlo_region_operation(region)))
     (void)hlo_combine(lower, region, inits, edges, count, edges);
   for (int32_t i = 0; i < count && !hlo_stopped(lower); i++)
     hlo_give(lower, i, edges[i]);
@@ -286,7 +286,7 @@ static void lower_select_and_scatter(hlo_lower_t *lower) {
       hlo_missing(lower, "windows along an axis of unknown extent");
   }
   if (positions > POSITIONS_MAX) hlo_missing(lower, "windows of more than 4096 elements");
-  if (!hlo_stopped(lower) && !hlo_is_neutral(hlo_operand(lower, 2), hlo_region_operation(scatter)))
+  if (!hlo_stopped(lower) && !hlo_is_neutral(lower, 2, hlo_region_operation(scatter)))
     hlo_missing(lower, "an initial value that is not neutral for its second region");
   if (!hlo_stopped(lower)) scatter_selected(lower, w, select, scatter);
 }

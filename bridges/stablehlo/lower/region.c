@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "lower/narrow.h"
 #include "lower/scan.h"
 #include "lower/table.h"
 #include "parse/cursor.h"
@@ -50,9 +51,12 @@ static bool is_identity(const hlo_op_t *op) {
 
 static void run_row(hlo_lower_t *lower, const hlo_row_t *row) {
   lower->row = row;
-  if (row->refusal) {
+  if (row->refusal)
     hlo_missing(lower, "%s", row->refusal);
-  } else if (lower->elements && is_identity(lower->op)) {
+  else
+    hlo_narrow_check(lower);
+  if (hlo_stopped(lower)) return;
+  if (lower->elements && is_identity(lower->op)) {
     hlo_give_bound(lower, 0, *hlo_operand(lower, 0));
   } else if (lower->elements && !(row->flags & HLO_ELEMENTWISE)) {
     hlo_missing(lower, "it stands in a region that is for single elements");
@@ -63,6 +67,7 @@ static void run_row(hlo_lower_t *lower, const hlo_row_t *row) {
   } else {
     row->lower(lower);
   }
+  hlo_narrow_results(lower);
 }
 
 /* Checks that the lowering has set all results. */

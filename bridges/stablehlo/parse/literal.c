@@ -271,5 +271,9 @@ void hlo_parse_dense(hlo_cursor_t *cursor, hlo_attr_t *attr) {
     parse_resource(cursor, hlo_word(cursor, "the name of a resource"), attr);
   else
     parse_elements(cursor, attr->type, attr);
+  if (!hlo_failed(cursor) && !hlo_narrow_integers(attr->type, attr->tensor))
+    hlo_fail_at(cursor, at,
+                "a constant has an element that needs more than the %d bits of its type",
+                (int)attr->type->bits);
   if (!hlo_failed(cursor)) cursor->at = after;
 }

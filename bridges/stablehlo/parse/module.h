@@ -30,6 +30,7 @@ typedef enum hlo_type_kind_t {
 typedef struct hlo_type_t {
   hlo_type_kind_t kind;
   tenon_dtype_t dtype;
+  uint8_t bits; /* Of an integer below a byte, which is kept in range in `dtype`; else 0. */
   int32_t ndim;
   const int64_t *dims; /* -1: known only when the program runs. */
   const struct hlo_type_t *const *items;

@@ -1,5 +1,6 @@
-/* Rounds numbers to floats of 8 and 16 bits, for the decimal elements of constants. Called by
- * literal.c. Invariant: rounding is to the nearest value, and to the even one of two. */
+/* Rounds numbers to floats of 8 and 16 bits, for the decimal elements of constants, and brings
+ * integers below a byte into range. Called by literal.c and by the reader of bytecode. Invariant:
+ * rounding is to the nearest value, and to the even one of two. */
 #include <math.h>
 #include <stddef.h>
 
@@ -67,4 +68,19 @@ bool hlo_narrow_float(tenon_dtype_t dtype, double value, uint16_t *out_bits) {
     return true;
   }
   return false;
+}
+
+/* Integers are read as signed or unsigned: MLIR writes -1 of i4 as 0x0F. */
+bool hlo_narrow_integers(const hlo_type_t *type, tenon_tensor_t *tensor) {
+  uint8_t *bytes = tensor->data;
+  if (!type->bits) return true;
+  const uint8_t mask = (uint8_t)((1u << type->bits) - 1);
+  const uint8_t sign = type->dtype.code == 0 ? (uint8_t)(1u << (type->bits - 1)) : 0;
+  for (int64_t i = 0; i < tenon_count(tensor); i++) {
+    const uint8_t low = bytes[i] & mask;
+    const uint8_t value = (uint8_t)((low ^ sign) - sign);
+    if (bytes[i] != low && bytes[i] != value) return false;
+    bytes[i] = value;
+  }
+  return true;
 }

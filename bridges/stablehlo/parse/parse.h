@@ -21,6 +21,9 @@ void hlo_parse_dense(hlo_cursor_t *cursor, hlo_attr_t *attr);
 
 /* Rounds a number to a float of 8 or 16 bits. Returns false if the dtype is none. */
 bool hlo_narrow_float(tenon_dtype_t dtype, double value, uint16_t *out_bits);
+/* Extends the sign of each element of a constant if its type has integers below a byte. Returns
+ * false if an element has more bits. */
+bool hlo_narrow_integers(const hlo_type_t *type, tenon_tensor_t *tensor);
 
 /* attribute.c */
 

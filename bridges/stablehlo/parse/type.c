@@ -10,53 +10,59 @@
 static const struct {
   const char *name;
   uint32_t dtype;
+  uint8_t bits; /* Of an integer below a byte; else 0. */
 } element_types[] = {
-    {"f32", TENON_F32},
-    {"i32", TENON_I32},
-    {"i1", TENON_BOOL},
-    {"f64", TENON_F64},
-    {"f16", TENON_F16},
-    {"bf16", TENON_BF16},
-    {"i64", TENON_I64},
-    {"ui32", TENON_U32},
-    {"i8", TENON_I8},
-    {"ui8", TENON_U8},
-    {"i16", TENON_I16},
-    {"ui16", TENON_U16},
-    {"ui64", TENON_U64},
-    {"si8", TENON_I8},
-    {"si16", TENON_I16},
-    {"si32", TENON_I32},
-    {"si64", TENON_I64},
-    {"index", TENON_I64},
-    {"f8E3M4", TENON_F8E3M4},
-    {"f8E4M3", TENON_F8E4M3},
-    {"f8E4M3B11FNUZ", TENON_F8E4M3B11FNUZ},
-    {"f8E4M3FN", TENON_F8E4M3FN},
-    {"f8E4M3FNUZ", TENON_F8E4M3FNUZ},
-    {"f8E5M2", TENON_F8E5M2},
-    {"f8E5M2FNUZ", TENON_F8E5M2FNUZ},
-    {"f8E8M0FNU", TENON_F8E8M0},
+    {"f32", TENON_F32, 0},
+    {"i32", TENON_I32, 0},
+    {"i1", TENON_BOOL, 0},
+    {"f64", TENON_F64, 0},
+    {"f16", TENON_F16, 0},
+    {"bf16", TENON_BF16, 0},
+    {"i64", TENON_I64, 0},
+    {"ui32", TENON_U32, 0},
+    {"i8", TENON_I8, 0},
+    {"ui8", TENON_U8, 0},
+    {"i16", TENON_I16, 0},
+    {"ui16", TENON_U16, 0},
+    {"ui64", TENON_U64, 0},
+    {"si8", TENON_I8, 0},
+    {"si16", TENON_I16, 0},
+    {"si32", TENON_I32, 0},
+    {"si64", TENON_I64, 0},
+    {"index", TENON_I64, 0},
+    {"f8E3M4", TENON_F8E3M4, 0},
+    {"f8E4M3", TENON_F8E4M3, 0},
+    {"f8E4M3B11FNUZ", TENON_F8E4M3B11FNUZ, 0},
+    {"f8E4M3FN", TENON_F8E4M3FN, 0},
+    {"f8E4M3FNUZ", TENON_F8E4M3FNUZ, 0},
+    {"f8E5M2", TENON_F8E5M2, 0},
+    {"f8E5M2FNUZ", TENON_F8E5M2FNUZ, 0},
+    {"f8E8M0FNU", TENON_F8E8M0, 0},
+    {"i2", TENON_I8, 2},
+    {"i4", TENON_I8, 4},
+    {"ui2", TENON_U8, 2},
+    {"ui4", TENON_U8, 4},
 };
 
-/* Finds an element type by name. The types of 2, 4 and 6 bits are refused, because nothing computes
+/* Finds an element type by name. The floats of 4 and 6 bits are refused, because nothing computes
  * with them. */
-static bool find_element_type(const char *name, tenon_dtype_t *out_dtype) {
+static bool find_element_type(const char *name, hlo_type_t *type) {
   for (size_t i = 0; i < sizeof element_types / sizeof *element_types; i++)
     if (strcmp(element_types[i].name, name) == 0) {
-      *out_dtype = tenon_dtype(element_types[i].dtype);
+      type->dtype = tenon_dtype(element_types[i].dtype);
+      type->bits = element_types[i].bits;
       return true;
     }
   return false;
 }
 
-static tenon_dtype_t parse_element_type(hlo_cursor_t *cursor) {
-  tenon_dtype_t dtype = tenon_dtype(TENON_F32);
+static void parse_element_type(hlo_cursor_t *cursor, hlo_type_t *type) {
+  type->dtype = tenon_dtype(TENON_F32);
   if (hlo_peek(cursor) == '!') {
     hlo_fail_at(
         cursor, cursor->at,
         "quantised element types are not supported: write the program without quantisation");
-    return dtype;
+    return;
   }
   const char *at = cursor->at;
   const char *name = hlo_word(cursor, "an element type such as f32");
@@ -66,13 +72,13 @@ static tenon_dtype_t parse_element_type(hlo_cursor_t *cursor) {
     (void)hlo_expect(cursor, ">");
     if (strcmp(part, "f32") != 0 && strcmp(part, "f64") != 0)
       hlo_fail_at(cursor, at, "expected complex<f32> or complex<f64>, found complex<%.30s>", part);
-    return tenon_dtype(strcmp(part, "f64") == 0 ? TENON_C128 : TENON_C64);
+    type->dtype = tenon_dtype(strcmp(part, "f64") == 0 ? TENON_C128 : TENON_C64);
+    return;
   }
-  if (!find_element_type(name, &dtype))
+  if (!find_element_type(name, type))
     hlo_fail_at(cursor, at,
                 "the element type %.40s is not supported: convert to another type in the program",
                 name);
-  return dtype;
 }
 
 /* Reads the extents of a tensor, each followed by an x. */
@@ -114,7 +120,7 @@ static void parse_tensor_type(hlo_cursor_t *cursor, hlo_type_t *type) {
   if (hlo_peek(cursor) == '*')
     hlo_fail_at(cursor, cursor->at, "a tensor without a rank is not supported: state its rank");
   parse_extents(cursor, type);
-  type->dtype = parse_element_type(cursor);
+  parse_element_type(cursor, type);
   if (hlo_peek(cursor) == ',')
     hlo_fail_at(cursor, cursor->at,
                 "tensor types with an encoding (bounds, sparsity) are not supported: export the "
@@ -177,8 +183,7 @@ static const hlo_type_t *parse_type(hlo_cursor_t *cursor) {
     parse_tensor_type(cursor, type);
   else if (strcmp(name, "tuple") == 0)
     parse_tuple_type(cursor, type);
-  else if (strcmp(name, "none") != 0 && strcmp(name, "i4") != 0 && strcmp(name, "ui4") != 0 &&
-           !find_element_type(name, &type->dtype))
+  else if (strcmp(name, "none") != 0 && !find_element_type(name, type))
     hlo_fail_at(cursor, at, "expected a type such as tensor<2x3xf32>, found %.40s", name);
   return type;
 }
@@ -210,12 +215,13 @@ void hlo_parse_signature(hlo_cursor_t *cursor, hlo_list_t *operands, hlo_list_t 
 
 /* text and comparison */
 
-static const char *element_type_name(tenon_dtype_t dtype) {
-  uint32_t id = tenon_dtype_id(dtype);
+static const char *element_type_name(const hlo_type_t *type) {
+  uint32_t id = tenon_dtype_id(type->dtype);
   if (id == TENON_C64) return "complex<f32>";
   if (id == TENON_C128) return "complex<f64>";
   for (size_t i = 0; i < sizeof element_types / sizeof *element_types; i++)
-    if (element_types[i].dtype == id) return element_types[i].name;
+    if (element_types[i].dtype == id && element_types[i].bits == type->bits)
+      return element_types[i].name;
   return "?";
 }
 
@@ -229,7 +235,7 @@ void hlo_type_text(const hlo_type_t *type, char *out, size_t room) {
       used += (size_t)snprintf(out + used, room - used, "%lldx", (long long)type->dims[i]);
   }
   if (type->kind == HLO_TENSOR && used < room)
-    snprintf(out + used, room - used, "%s>", element_type_name(type->dtype));
+    snprintf(out + used, room - used, "%s>", element_type_name(type));
   if (type->kind == HLO_TUPLE) snprintf(out, room, "a tuple of %d", (int)type->item_count);
   if (type->kind == HLO_TOKEN) snprintf(out, room, "!stablehlo.token");
   if (type->kind == HLO_OTHER) snprintf(out, room, "another type");
@@ -238,7 +244,7 @@ void hlo_type_text(const hlo_type_t *type, char *out, size_t room) {
 bool hlo_type_equal(const hlo_type_t *a, const hlo_type_t *b) {
   if (a == b) return true;
   if (a->kind != b->kind || a->ndim != b->ndim || a->item_count != b->item_count) return false;
-  if (tenon_dtype_id(a->dtype) != tenon_dtype_id(b->dtype)) return false;
+  if (tenon_dtype_id(a->dtype) != tenon_dtype_id(b->dtype) || a->bits != b->bits) return false;
   for (int32_t i = 0; i < a->ndim; i++)
     if (a->dims[i] != b->dims[i]) return false;
   for (int32_t i = 0; i < a->item_count; i++)
