@@ -156,6 +156,7 @@ shift_left shift_right_arithmetic shift_right_logical sign sine slice sort sqrt 
 uniform_dequantize uniform_quantize while xor"""
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
+ROWS, MATRICES = np.arange(12, dtype=np.float32).reshape(6, 2), np.arange(24, dtype=np.float32).reshape(3, 2, 4)
 WIDE = {"i8": (np.array([64, -64, -128], np.int8), np.array([4, 4, -128], np.int8)), "ui32": (np.array([2**31, 7, 2**32 - 1], np.uint32),) * 2,
         "i64": (np.array([2**62, -2**63, -5]), np.array([9, -2**63, 3])), "ui64": (np.array([2**64 - 1, 2**33, 5], np.uint64), np.array([2**64 - 1, 2**40, 6], np.uint64))}
 
@@ -276,6 +277,18 @@ TEXTS = {  # what JAX does not print: a program, its inputs, and its results
                                         arguments="%a: tensor<2x3xf32>, %b: tensor<2x3xf32>, %c: tensor<2x3xf32>", results=", ".join(["tensor<2x3xf32>"] * 4)),
                                  [X, X + 5, X + 2.5], [part(value) for value in ((X + 1j * (X + 5)) ** (1 / 3), np.arctan((X + 1j * (X + 5)) / (X + 5 + 1j * (X + 2.5))))
                                                        for part in (np.real, np.imag)]),
+    "ragged products": (module("%r = \"chlo.ragged_dot\"(%a, %b, %g) <{ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_batching_dimensions = [], rhs_batching_dimensions = [], "
+                               "lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>}> : "
+                               "(tensor<6x2xf32>, tensor<3x2x4xf32>, tensor<3xi32>) -> tensor<6x4xf32>", "return %r : tensor<6x4xf32>",
+                               arguments="%a: tensor<6x2xf32>, %b: tensor<3x2x4xf32>, %g: tensor<3xi32>", results="tensor<6x4xf32>"),
+                        [ROWS, MATRICES, np.array([2, 0, 3], np.int32)], [np.concatenate([ROWS[:2] @ MATRICES[0], ROWS[2:5] @ MATRICES[2], np.zeros((1, 4))])]),
+    "scan": (module("%z = stablehlo.constant dense<1.0> : tensor<2xf32>", "%r:3 = chlo.scan(%a, %i) inits(%z) dimension=1 attributes {is_reverse = true} {",
+                    "^bb0(%x: tensor<2xf32>, %k: tensor<1xi32>, %c: tensor<2xf32>):", "  %s = stablehlo.add %x, %c : tensor<2xf32>",
+                    "  %t = stablehlo.add %k, %k : tensor<1xi32>", "  stablehlo.return %c, %t, %s : tensor<2xf32>, tensor<1xi32>, tensor<2xf32>",
+                    "} : (tensor<2x3xf32>, tensor<1x3xi32>, tensor<2xf32>) -> (tensor<2x3xf32>, tensor<1x3xi32>, tensor<2xf32>)",
+                    "return %r#0, %r#1, %r#2 : tensor<2x3xf32>, tensor<1x3xi32>, tensor<2xf32>", arguments="%a: tensor<2x3xf32>, %i: tensor<1x3xi32>",
+                    results="tensor<2x3xf32>, tensor<1x3xi32>, tensor<2xf32>"), [X, np.array([[3, 4, 5]], np.int32)],
+             [1 + np.stack([X[:, 1] + X[:, 2], X[:, 2], 0 * X[:, 0]], 1), np.array([[6, 8, 10]], np.int32), 1 + X.sum(1)]),
     "an initial value of another type": (module("%c = stablehlo.constant dense<-128> : tensor<i8>", "%i = stablehlo.convert %c : (tensor<i8>) -> tensor<i32>",
                                                 "%r = stablehlo.reduce(%a init: %i) applies stablehlo.maximum across dimensions = [0] : (tensor<2xi32>, tensor<i32>) -> tensor<i32>",
                                                 "return %r : tensor<i32>", arguments="%a: tensor<2xi32>", results="tensor<i32>"),
@@ -312,6 +325,11 @@ MESSAGES = {  # a program, and what the message about it says
                          r"stablehlo.power: elements of fewer than 8 bits"),
     "parts of 4 bits": (module("%b = stablehlo.bitcast_convert %a : (tensor<3xi8>) -> tensor<3x2xi4>", "return %b : tensor<3x2xi4>", arguments="%a: tensor<3xi8>",
                                results="tensor<3x2xi4>"), r"stablehlo.bitcast_convert: elements of fewer than 8 bits and those of another width"),
+    "a scan of other slices": (module("%r:2 = chlo.scan(%a) inits(%c) dimension=0 {", "^bb0(%x: tensor<2xf32>, %s: tensor<3xf32>):",
+                                      "  stablehlo.return %x, %s : tensor<2xf32>, tensor<3xf32>", "} : (tensor<2x3xf32>, tensor<3xf32>) -> (tensor<2x2xf32>, tensor<3xf32>)",
+                                      "return %r#1 : tensor<3xf32>", arguments="%a: tensor<2x3xf32>, %c: tensor<3xf32>", results="tensor<3xf32>"),
+                               r"chlo.scan: argument 0 of the body is no slice of the input along axis 0"),
+    "ragged sizes": (TEXTS["ragged products"][0].replace("tensor<3xi32>", "tensor<2xi32>"), r"chlo.ragged_dot: expected a size for each group"),
     "no rank": (module("return %a : tensor<*xf32>", arguments="%a: tensor<*xf32>"), r"a tensor without a rank is not supported"),
     "narrow floats in another precision": (module("%b = stablehlo.reduce_precision %a, format = e3m2 : tensor<2xf8E4M3>", "return %b : tensor<2xf8E4M3>",
                                                   arguments="%a: tensor<2xf8E4M3>", results="tensor<2xf8E4M3>"), r"expected an operand of f16, bf16, f32 or f64, found f8e4m3"),

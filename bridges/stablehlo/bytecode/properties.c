@@ -17,7 +17,7 @@ static const row_t rows[] = {
     {"builtin.module", "sym_name? sym_visibility?"},
     {"chlo.constant", "value"},
     {"chlo.constant_like", "value"},
-    {"chlo.ragged_dot", "-"},
+    {"chlo.ragged_dot", "precision_config? ragged_dot_dimension_numbers"},
     {"chlo.top_k", "k"},
     {"func.call", "arg_attrs? callee no_inline? res_attrs?"},
     {"func.func", "arg_attrs? function_type no_inline? res_attrs? sym_name sym_visibility?"},

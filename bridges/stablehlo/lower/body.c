@@ -124,3 +124,34 @@ tenon_graph_t *hlo_body_finish(hlo_lower_t *lower, hlo_body_t *body) {
     lower->frame->bound[body->values[i]->index] = body->saved[i];
   return graph;
 }
+
+/* attributes of control operators */
+
+int32_t hlo_part_count(const hlo_type_t *type) {
+  if (type->kind != HLO_TENSOR) return 0;
+  return hlo_is_complex(type) ? 2 : 1;
+}
+
+void hlo_set_results(hlo_lower_t *lower, tenon_attrs_t *attrs, const hlo_type_t *const *types,
+                     int32_t type_count) {
+  int64_t *dtypes = hlo_lower_take(lower, 2 * (size_t)type_count, sizeof *dtypes);
+  int64_t *ranks = hlo_lower_take(lower, 2 * (size_t)type_count, sizeof *ranks);
+  uint32_t count = 0;
+  if (!dtypes || !ranks || hlo_stopped(lower)) return;
+  for (int32_t i = 0; i < type_count; i++)
+    for (int32_t k = 0; k < hlo_part_count(types[i]); k++) {
+      dtypes[count] = (int64_t)tenon_dtype_id(hlo_part_dtype(types[i]->dtype));
+      ranks[count++] = types[i]->ndim;
+    }
+  (void)hlo_has_failed(lower, tenon_attrs_int(attrs, "count", count));
+  (void)hlo_has_failed(lower, tenon_attrs_ints(attrs, "dtypes", dtypes, count));
+  (void)hlo_has_failed(lower, tenon_attrs_ints(attrs, "ranks", ranks, count));
+}
+
+void hlo_set_graph(hlo_lower_t *lower, tenon_attrs_t *attrs, const char *name,
+                   tenon_graph_t *graph) {
+  tenon_value_t value = {TENON_KIND_GRAPH, 0, {0}};
+  value.as.graph = graph;
+  if (!hlo_stopped(lower)) (void)hlo_has_failed(lower, tenon_attrs_set(attrs, name, &value));
+  tenon_graph_release(graph);
+}

@@ -26,4 +26,13 @@ void hlo_body_output(hlo_lower_t *lower, tenon_edge_t edge);
 /* Ends the graph and returns it; NULL after a failure. Values outside are what they were. */
 tenon_graph_t *hlo_body_finish(hlo_lower_t *lower, hlo_body_t *body);
 
+/* The number of tensors that stand for a value of a type. */
+int32_t hlo_part_count(const hlo_type_t *type);
+/* Sets the attributes `count`, `dtypes` and `ranks` of a control operator. */
+void hlo_set_results(hlo_lower_t *lower, tenon_attrs_t *attrs, const hlo_type_t *const *types,
+                     int32_t type_count);
+/* Sets an attribute to a graph, which it releases. */
+void hlo_set_graph(hlo_lower_t *lower, tenon_attrs_t *attrs, const char *name,
+                   tenon_graph_t *graph);
+
 #endif

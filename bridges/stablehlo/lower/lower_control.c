@@ -12,48 +12,17 @@
 
 /* values as lists of edges */
 
-/* The number of tensors that stand for a value of a type. */
-static int32_t part_count(const hlo_type_t *type) {
-  if (type->kind != HLO_TENSOR) return 0;
-  return hlo_is_complex(type) ? 2 : 1;
-}
-
 static void add_parts(const hlo_bound_t *bound, const hlo_type_t *type, tenon_edge_t *edges,
                       int32_t *count) {
-  if (part_count(type) > 0) edges[(*count)++] = bound->edge;
-  if (part_count(type) > 1) edges[(*count)++] = bound->imaginary;
+  if (hlo_part_count(type) > 0) edges[(*count)++] = bound->edge;
+  if (hlo_part_count(type) > 1) edges[(*count)++] = bound->imaginary;
 }
 
 static hlo_bound_t take_parts(const hlo_type_t *type, const tenon_edge_t *edges, int32_t *next) {
   hlo_bound_t bound = hlo_real(EDGE_NONE);
-  if (part_count(type) > 0) bound.edge = edges[(*next)++];
-  if (part_count(type) > 1) bound.imaginary = edges[(*next)++];
+  if (hlo_part_count(type) > 0) bound.edge = edges[(*next)++];
+  if (hlo_part_count(type) > 1) bound.imaginary = edges[(*next)++];
   return bound;
-}
-
-/* Sets the attributes `count`, `dtypes` and `ranks` of a control operator. */
-static void set_results(hlo_lower_t *lower, tenon_attrs_t *attrs, const hlo_type_t *const *types,
-                        int32_t type_count) {
-  int64_t *dtypes = hlo_lower_take(lower, 2 * (size_t)type_count, sizeof *dtypes);
-  int64_t *ranks = hlo_lower_take(lower, 2 * (size_t)type_count, sizeof *ranks);
-  uint32_t count = 0;
-  if (!dtypes || !ranks || hlo_stopped(lower)) return;
-  for (int32_t i = 0; i < type_count; i++)
-    for (int32_t k = 0; k < part_count(types[i]); k++) {
-      dtypes[count] = (int64_t)tenon_dtype_id(hlo_part_dtype(types[i]->dtype));
-      ranks[count++] = types[i]->ndim;
-    }
-  (void)hlo_has_failed(lower, tenon_attrs_int(attrs, "count", count));
-  (void)hlo_has_failed(lower, tenon_attrs_ints(attrs, "dtypes", dtypes, count));
-  (void)hlo_has_failed(lower, tenon_attrs_ints(attrs, "ranks", ranks, count));
-}
-
-static void set_graph(hlo_lower_t *lower, tenon_attrs_t *attrs, const char *name,
-                      tenon_graph_t *graph) {
-  tenon_value_t value = {TENON_KIND_GRAPH, 0, {0}};
-  value.as.graph = graph;
-  if (!hlo_stopped(lower)) (void)hlo_has_failed(lower, tenon_attrs_set(attrs, name, &value));
-  tenon_graph_release(graph);
 }
 
 static const hlo_type_t **result_types(hlo_lower_t *lower) {
@@ -100,9 +69,9 @@ static hlo_edges_t call_if(hlo_lower_t *lower, tenon_edge_t condition, const hlo
     tenon_graph_release(no);
     return (hlo_edges_t){NULL, 0, false};
   }
-  set_graph(lower, attrs, "then", yes);
-  set_graph(lower, attrs, "else", no);
-  set_results(lower, attrs, types, lower->op->result_count);
+  hlo_set_graph(lower, attrs, "then", yes);
+  hlo_set_graph(lower, attrs, "else", no);
+  hlo_set_results(lower, attrs, types, lower->op->result_count);
   return hlo_call(lower, op, attrs, operands, 2, 0);
 }
 
@@ -277,7 +246,7 @@ static void add_loop_inputs(hlo_lower_t *lower, loop_t *loop) {
                                                 NULL, &unused)))
     return;
   for (int32_t i = 0, k = 0; i < lower->op->operand_count; i++)
-    for (int32_t part = 0; is_carried(loop, i) && part < part_count(hlo_operand_type(lower, i));
+    for (int32_t part = 0; is_carried(loop, i) && part < hlo_part_count(hlo_operand_type(lower, i));
          part++, k++)
       inner[k] =
           hlo_body_input(lower, loop->body.outer, loop->states[k], hlo_operand_type(lower, i));
@@ -425,8 +394,8 @@ static void lower_while(hlo_lower_t *lower) {
     tenon_graph_release(graph);
     return;
   }
-  set_graph(lower, attrs, "body", graph);
-  set_results(lower, attrs, loop->types, loop->type_count);
+  hlo_set_graph(lower, attrs, "body", graph);
+  hlo_set_results(lower, attrs, loop->types, loop->type_count);
   hlo_edges_t operands[4] = {{loop->states, loop->state_count, true},
                              {loop->body.captured, loop->body.captured_count, true},
                              {NULL, 0, false},

@@ -6,7 +6,10 @@
 #include "lower/expression.h"
 #include "lower/lower.h"
 
+#define RAGGED "ragged_dot_dimension_numbers"
+
 typedef struct side_t { /* One operand of a product. */
+  const hlo_type_t *type;
   int64_t batch[HLO_INTS_MAX];
   int64_t contracted[HLO_INTS_MAX];
   int64_t free[HLO_INTS_MAX];
@@ -17,30 +20,38 @@ typedef struct side_t { /* One operand of a product. */
 
 /* reading */
 
+/* Returns the field of dot_dimension_numbers; NULL: it does not exist. */
+static const hlo_attr_t *product_field(hlo_lower_t *lower, const char *field) {
+  const hlo_attr_t *numbers = hlo_attr(lower, "dot_dimension_numbers", RAGGED);
+  return numbers ? hlo_attr_find(numbers, field) : NULL;
+}
+
 /* Reads the axes [..] x [..] of both sides, or the two attributes of the generic form. */
 static void read_pair(hlo_lower_t *lower, const char *name, const char *const fields[2],
                       int64_t *out[2], int32_t *out_counts[2]) {
   const hlo_attr_t *pair = hlo_attr(lower, name, NULL);
-  const hlo_attr_t *numbers = hlo_attr(lower, "dot_dimension_numbers", NULL);
   for (int i = 0; i < 2; i++) {
-    const hlo_attr_t *axes = numbers ? hlo_attr_find(numbers, fields[i]) : NULL;
+    const hlo_attr_t *axes = product_field(lower, fields[i]);
     if (pair && pair->kind == HLO_ATTR_LIST && pair->count == 2) axes = &pair->items[i];
     int32_t count = hlo_ints_of(lower, axes, out[i]);
     *out_counts[i] = count < 0 ? 0 : count;
   }
 }
 
-static void check_side(hlo_lower_t *lower, side_t *side, int32_t ndim) {
+/* Checks the axes of an operand that is multiplied as a value of a type, and lists the free ones.
+ */
+static void check_side(hlo_lower_t *lower, side_t *side, const hlo_type_t *type) {
   int64_t all[2 * HLO_INTS_MAX];
   int32_t count = 0;
+  side->type = type;
   for (int32_t i = 0; i < side->batch_count; i++)
     all[count++] = side->batch[i];
   for (int32_t i = 0; i < side->contracted_count; i++)
     all[count++] = side->contracted[i];
   for (int32_t i = 0; i < count && !hlo_stopped(lower); i++)
-    if (all[i] < 0 || all[i] >= ndim || hlo_contains(all, i, all[i]))
+    if (all[i] < 0 || all[i] >= type->ndim || hlo_contains(all, i, all[i]))
       hlo_wrong(lower, "axis %lld does not exist or occurs twice", (long long)all[i]);
-  for (int64_t i = 0; i < ndim; i++)
+  for (int64_t i = 0; i < type->ndim; i++)
     if (!hlo_contains(all, count, i)) side->free[side->free_count++] = i;
 }
 
@@ -54,8 +65,6 @@ static void read_sides(hlo_lower_t *lower, side_t *a, side_t *b) {
             (int32_t *[]){&a->contracted_count, &b->contracted_count});
   if (a->batch_count != b->batch_count || a->contracted_count != b->contracted_count)
     hlo_wrong(lower, "the operands have different numbers of batch or contracted axes");
-  check_side(lower, a, hlo_operand_type(lower, 0)->ndim);
-  check_side(lower, b, hlo_operand_type(lower, 1)->ndim);
 }
 
 /* lowering */
@@ -78,9 +87,9 @@ static bool are_consecutive(const int64_t *axes, int32_t count) {
 
 /* Joins the free and the contracted axes where they are, and then transposes the result, so that an
  * operand in row-major order is not copied. The extents are known, and both groups consecutive. */
-static tenon_edge_t join_axes(hlo_lower_t *lower, tenon_edge_t x, const hlo_type_t *type,
-                              const side_t *side, const int64_t *groups[2],
-                              const int32_t counts[2]) {
+static tenon_edge_t join_axes(hlo_lower_t *lower, tenon_edge_t x, const side_t *side,
+                              const int64_t *groups[2], const int32_t counts[2]) {
+  const hlo_type_t *type = side->type;
   int64_t dims[TENON_RANK_MAX + 2];
   int64_t perm[TENON_RANK_MAX + 2];
   int32_t count = 0;
@@ -108,8 +117,9 @@ static tenon_edge_t join_axes(hlo_lower_t *lower, tenon_edge_t x, const hlo_type
 
 /* Brings an operand into the form [batch..., rows, columns], where the contracted axes are the
  * columns of the left side and the rows of the right side. */
-static tenon_edge_t arrange_side(hlo_lower_t *lower, tenon_edge_t x, const hlo_type_t *type,
-                                 const side_t *side, bool is_left) {
+static tenon_edge_t arrange_side(hlo_lower_t *lower, tenon_edge_t x, const side_t *side,
+                                 bool is_left) {
+  const hlo_type_t *type = side->type;
   int64_t perm[TENON_RANK_MAX];
   int64_t dims[TENON_RANK_MAX + 2];
   int32_t count = 0;
@@ -120,7 +130,7 @@ static tenon_edge_t arrange_side(hlo_lower_t *lower, tenon_edge_t x, const hlo_t
   if ((first_count != 1 || second_count != 1) && hlo_type_is_static(type) &&
       side->batch_count + 2 <= TENON_RANK_MAX && are_consecutive(first, first_count) &&
       are_consecutive(second, second_count))
-    return join_axes(lower, x, type, side, (const int64_t *[]){first, second},
+    return join_axes(lower, x, side, (const int64_t *[]){first, second},
                      (const int32_t[]){first_count, second_count});
   for (int32_t i = 0; i < side->batch_count; i++) {
     dims[count] = type->dims[side->batch[i]];
@@ -191,10 +201,10 @@ static tenon_edge_t multiply(hlo_lower_t *lower, tenon_edge_t x, tenon_edge_t y,
   if (hlo_is_bool(dtype)) dtype = tenon_dtype(TENON_I32);
   if (is_narrow_float) dtype = tenon_dtype(TENON_F32);
   x = hlo_cast(lower, x, dtype);
-  y = arrange_side(lower, hlo_cast(lower, y, dtype), hlo_operand_type(lower, 1), b, false);
+  y = arrange_side(lower, hlo_cast(lower, y, dtype), b, false);
   if (is_stack_by_matrix(a, b))
     return hlo_cast(lower, hlo_run(lower, EDGES(x, y), "matmul(a, b)"), kept);
-  x = arrange_side(lower, x, hlo_operand_type(lower, 0), a, true);
+  x = arrange_side(lower, x, a, true);
   tenon_edge_t product = hlo_run(lower, EDGES(x, y), "matmul(a, b)");
   return hlo_cast(lower, restore_axes(lower, product, a, b), kept);
 }
@@ -222,6 +232,8 @@ static void lower_dot_general(hlo_lower_t *lower) {
   side_t *sides = hlo_lower_take(lower, 2, sizeof *sides);
   if (!sides) return;
   read_sides(lower, &sides[0], &sides[1]);
+  check_side(lower, &sides[0], hlo_operand_type(lower, 0));
+  check_side(lower, &sides[1], hlo_operand_type(lower, 1));
   lower_product(lower, &sides[0], &sides[1]);
 }
 
@@ -231,12 +243,91 @@ static void lower_dot(hlo_lower_t *lower) {
   if (!sides) return;
   sides[0].contracted_count = sides[1].contracted_count = 1;
   sides[0].contracted[0] = hlo_operand_type(lower, 0)->ndim - 1;
-  check_side(lower, &sides[0], hlo_operand_type(lower, 0)->ndim);
-  check_side(lower, &sides[1], hlo_operand_type(lower, 1)->ndim);
+  check_side(lower, &sides[0], hlo_operand_type(lower, 0));
+  check_side(lower, &sides[1], hlo_operand_type(lower, 1));
   lower_product(lower, &sides[0], &sides[1]);
 }
 
+/* ragged products */
+
+/* Repeats the left side for each group, on a new first axis, with 0 outside the group's part of the
+ * ragged axis. */
+static tenon_edge_t separate_groups(hlo_lower_t *lower, int64_t groups, int32_t ragged) {
+  const hlo_type_t *type = hlo_operand_type(lower, 0);
+  int64_t dims[TENON_RANK_MAX + 1] = {groups};
+  tenon_edge_t sizes = hlo_cast(lower, hlo_edge(lower, 2), tenon_dtype(TENON_I64));
+  tenon_edge_t ends = hlo_run(lower, EDGES(sizes), "cum_sum(a, 0:i64)");
+  for (int32_t i = 0; i < type->ndim; i++)
+    dims[i + 1] = 1;
+  ends = hlo_reshape(lower, ends, dims, type->ndim + 1);
+  sizes = hlo_reshape(lower, sizes, dims, type->ndim + 1);
+  tenon_edge_t rows = hlo_iota(lower, type->dims[ragged], ragged, type->ndim);
+  return hlo_run(lower, EDGES(hlo_edge(lower, 0), sizes, ends, rows),
+                 "where(and(less(d, c), greater_equal(d, sub(c, b))), unsqueeze(a, [0]), 0:a)");
+}
+
+/* Reads the only axis of a field of the ragged dimension numbers. */
+static int32_t only_axis(hlo_lower_t *lower, const char *field, const hlo_type_t *type) {
+  int64_t axes[HLO_INTS_MAX] = {0};
+  int32_t count = hlo_ints_of(lower, product_field(lower, field), axes);
+  if (count != 1) hlo_missing(lower, "dimension numbers without one axis as %s", field);
+  if (axes[0] < 0 || axes[0] >= type->ndim) hlo_wrong(lower, "%s: the axis does not exist", field);
+  return hlo_stopped(lower) ? 0 : (int32_t)axes[0];
+}
+
+/* Adds the axis of groups: the first one of the left side, and one of the right side. Both are
+ * contracted, since all parts but one are 0. */
+static void contract_groups(side_t *a, side_t *b, int32_t group) {
+  for (int32_t i = 0; i < a->batch_count; i++)
+    a->batch[i]++;
+  for (int32_t i = 0; i < a->contracted_count; i++)
+    a->contracted[i]++;
+  memmove(a->contracted + 1, a->contracted, (size_t)a->contracted_count * sizeof *a->contracted);
+  memmove(b->contracted + 1, b->contracted, (size_t)b->contracted_count * sizeof *b->contracted);
+  a->contracted[0] = 0;
+  b->contracted[0] = group;
+  a->contracted_count++;
+  b->contracted_count++;
+}
+
+/* Rows of the left side belong to groups, each of which has a matrix of its own on the right side.
+ */
+static void lower_ragged_dot(hlo_lower_t *lower) {
+  const hlo_type_t *type = hlo_operand_type(lower, 0);
+  side_t *sides = hlo_lower_take(lower, 2, sizeof *sides);
+  hlo_type_t *left = hlo_lower_take(lower, 1, sizeof *left);
+  int64_t *dims = hlo_lower_take(lower, (size_t)type->ndim + 1, sizeof *dims);
+  if (!sides || !left || !dims) return;
+  read_sides(lower, &sides[0], &sides[1]);
+  int32_t ragged = only_axis(lower, "lhs_ragged_dimensions", type);
+  int32_t group = only_axis(lower, "rhs_group_dimensions", hlo_operand_type(lower, 1));
+  const hlo_type_t *sizes = hlo_operand_type(lower, 2);
+  check_side(lower, &sides[0], type);
+  if (hlo_stopped(lower)) return;
+  if (!hlo_contains(sides[0].free, sides[0].free_count, ragged))
+    hlo_missing(lower, "a ragged axis that is contracted or a batch");
+  if (sizes->ndim != 1) hlo_missing(lower, "sizes of groups for each batch");
+  if (sizes->ndim == 1 && sizes->dims[0] != hlo_operand_type(lower, 1)->dims[group])
+    hlo_wrong(lower, "expected a size for each group");
+  if (!hlo_type_is_static(type) || !hlo_type_is_static(sizes))
+    hlo_missing(lower, "operands of unknown extents");
+  if (type->ndim >= TENON_RANK_MAX) hlo_missing(lower, "operands of so many axes");
+  if (hlo_stopped(lower)) return;
+  dims[0] = sizes->dims[0];
+  memcpy(dims + 1, type->dims, (size_t)type->ndim * sizeof *dims);
+  *left = *type;
+  left->dims = dims;
+  left->ndim++;
+  sides[0].free_count = 0;
+  contract_groups(&sides[0], &sides[1], group);
+  check_side(lower, &sides[0], left);
+  check_side(lower, &sides[1], hlo_operand_type(lower, 1));
+  tenon_edge_t x = separate_groups(lower, dims[0], ragged);
+  hlo_give(lower, 0, multiply(lower, x, hlo_edge(lower, 1), &sides[0], &sides[1]));
+}
+
 static const hlo_row_t rows[] = {
+    {"chlo.ragged_dot", NULL, NULL, NULL, lower_ragged_dot, 0, NULL},
     {"stablehlo.dot", NULL, NULL, NULL, lower_dot, 0, NULL},
     {"stablehlo.dot_general", NULL, NULL, NULL, lower_dot_general, 0, NULL},
 };

@@ -214,7 +214,6 @@ static const hlo_row_t rows[] = {
     {"chlo.lgamma", NULL, NULL, NULL, lower_lgamma, HLO_ELEMENTWISE, NULL},
     {"chlo.mulhi", NULL, NULL, NULL, lower_mulhi, HLO_ELEMENTWISE, NULL},
     {"chlo.next_after", NULL, NULL, NULL, lower_next_after, HLO_ELEMENTWISE, NULL},
-    {"chlo.ragged_dot", NULL, NULL, NULL, NULL, 0, "core has no products of ragged groups"},
     {"chlo.sinh", "sinh(a)", NULL, "mul(sinh(a), cos(b)); mul(cosh(a), sin(b))", hlo_lower_text,
      HLO_ELEMENTWISE, NULL},
     {"chlo.square", "mul(a, a)", NULL, "sub(mul(a, a), mul(b, b)); mul(2:a, mul(a, b))",

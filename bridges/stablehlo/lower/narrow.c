@@ -9,7 +9,8 @@
 #include "lower/expression.h"
 
 /* Operations whose results are in range if their operands are. */
-static const char *const exact[] = {"chlo.top_k",
+static const char *const exact[] = {"chlo.scan",
+                                    "chlo.top_k",
                                     "func.call",
                                     "sdy.sharding_constraint",
                                     "stablehlo.and",

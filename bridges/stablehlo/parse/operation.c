@@ -105,17 +105,22 @@ static void add_region(reading_t *reading, const hlo_region_t *region) {
   if (item) *item = *region;
 }
 
+static void parse_single_region(reading_t *reading) {
+  hlo_cursor_t *cursor = reading->cursor;
+  hlo_region_t region = {0};
+  hlo_scope_begin(cursor, false);
+  region.depth = hlo_scope_depth(cursor);
+  hlo_parse_region(cursor, &region, NULL);
+  hlo_scope_end(cursor);
+  add_region(reading, &region);
+}
+
 /* Reads ({...}, {...}). */
 static void parse_regions(reading_t *reading) {
   hlo_cursor_t *cursor = reading->cursor;
   (void)hlo_expect(cursor, "(");
   do {
-    hlo_region_t region = {0};
-    hlo_scope_begin(cursor, false);
-    region.depth = hlo_scope_depth(cursor);
-    hlo_parse_region(cursor, &region, NULL);
-    hlo_scope_end(cursor);
-    add_region(reading, &region);
+    parse_single_region(reading);
   } while (!hlo_failed(cursor) && hlo_accept(cursor, ","));
   (void)hlo_expect(cursor, ")");
 }
@@ -238,6 +243,33 @@ static void parse_ranges(reading_t *reading) {
   (void)hlo_expect(cursor, "]");
   hlo_attr_t list = hlo_attr_of_list(at, &ranges);
   hlo_dict_add(cursor, &reading->op->attrs, "ranges", &list);
+}
+
+static void add_count(hlo_cursor_t *cursor, hlo_list_t *list, int32_t count) {
+  hlo_attr_t *item = hlo_list_add(cursor, list, sizeof *item);
+  if (item) *item = (hlo_attr_t){.kind = HLO_ATTR_INT, .at = cursor->at, .integer = count};
+}
+
+/* Reads the rest of chlo.scan(%inputs) inits(%carries) dimension=0 attributes {...} {...}. The
+ * numbers of inputs and carries become an attribute, as in the generic form. */
+static void parse_scan(reading_t *reading) {
+  hlo_cursor_t *cursor = reading->cursor;
+  hlo_list_t counts = {0};
+  hlo_attr_t axis = {.kind = HLO_ATTR_INT, .at = cursor->at};
+  parse_group(reading);
+  const int32_t inputs = reading->operands.count;
+  (void)hlo_expect(cursor, "inits");
+  parse_group(reading);
+  add_count(cursor, &counts, inputs);
+  add_count(cursor, &counts, reading->operands.count - inputs);
+  const hlo_attr_t sizes = hlo_attr_of_list(axis.at, &counts);
+  hlo_dict_add(cursor, &reading->op->attrs, "operandSegmentSizes", &sizes);
+  (void)hlo_expect(cursor, "dimension");
+  (void)hlo_expect(cursor, "=");
+  (void)hlo_integer(cursor, &axis.integer);
+  hlo_dict_add(cursor, &reading->op->attrs, "dimension", &axis);
+  if (hlo_accept(cursor, "attributes")) hlo_parse_dict(cursor, &reading->op->attrs);
+  parse_single_region(reading);
 }
 
 /* Reads `name = value`, a constant, or a word, which becomes an attribute word0, word1, ... */
@@ -417,6 +449,8 @@ static void read_forms(reading_t *reading, bool is_generic) {
   hlo_op_t *op = reading->op;
   if (is_generic)
     parse_generic_form(reading);
+  else if (strcmp(op->name, "chlo.scan") == 0)
+    parse_scan(reading);
   else
     parse_short_form(reading);
   for (int32_t i = 0; i < reading->inits.count && !hlo_failed(cursor); i++)
