@@ -202,19 +202,22 @@ static bool is_given_up(const hlo_attr_t *attrs) {
   return hlo_attr_find(attrs, "tf.aliasing_output") || (donor && donor->integer);
 }
 
-/* Refuses inputs and outputs whose elements a buffer of the program's own type would pack. */
+static bool has_own_elements(const hlo_type_t *type) { return type->bits || type->quant; }
+
+/* Refuses inputs and outputs whose elements are others in a graph than in the program. */
 static tenon_status_t check_buffers(const model_t *model) {
   const hlo_function_t *function = main_function(&model->module);
   const hlo_op_t *last = function->body.last;
-  int bits = 0;
+  bool has_own = false;
   for (int32_t i = 0; i < function->body.arg_count; i++)
-    bits |= function->body.args[i]->type->bits;
+    has_own |= has_own_elements(function->body.args[i]->type);
   for (int32_t i = 0; i < last->operand_count; i++)
-    bits |= last->operands[i]->type->bits;
-  return bits ? tn_fail(TENON_UNIMPLEMENTED,
-                        "an input or output has elements of fewer than 8 bits, which a buffer "
-                        "cannot have: convert it to an integer of 8 bits in the program")
-              : TENON_OK;
+    has_own |= has_own_elements(last->operands[i]->type);
+  return has_own ? tn_fail(TENON_UNIMPLEMENTED,
+                           "an input or output has elements of fewer than 8 bits or of a quantised "
+                           "type, which a buffer "
+                           "cannot have: convert it to an integer of 8 bits in the program")
+                 : TENON_OK;
 }
 
 /* Tells which inputs of the graph the caller gives up. */

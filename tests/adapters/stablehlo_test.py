@@ -157,8 +157,21 @@ uniform_dequantize uniform_quantize while xor"""
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
 ROWS, MATRICES = np.arange(12, dtype=np.float32).reshape(6, 2), np.arange(24, dtype=np.float32).reshape(3, 2, 4)
+Q, R, AXIS = "!quant.uniform<i8:f32, 0.25:-30>", "!quant.uniform<i8<-100:100>:f32, 0.5:3>", "!quant.uniform<u8:f32:0, {0.125:7, 2.0}>"
+A8, B8, C8 = np.array([-128, -29, 127], np.int8), np.array([-100, 4, 99], np.int8), np.array([[0, 8, 255], [0, 3, 40]], np.uint8)
 WIDE = {"i8": (np.array([64, -64, -128], np.int8), np.array([4, 4, -128], np.int8)), "ui32": (np.array([2**31, 7, 2**32 - 1], np.uint32),) * 2,
         "i64": (np.array([2**62, -2**63, -5]), np.array([9, -2**63, 3])), "ui64": (np.array([2**64 - 1, 2**33, 5], np.uint64), np.array([2**64 - 1, 2**40, 6], np.uint64))}
+
+
+def quantised(floats, scale, zero, least, most):
+    return np.round(np.clip(np.float32(floats) / np.float32(scale) + np.float32(zero), least, most)).astype(np.int8)
+
+
+def floats_of(integers, scale, zero):
+    return (integers.astype(np.float32) - np.float32(zero)) * np.float32(scale)
+
+
+C_FLOATS = np.stack([floats_of(C8[0], 0.125, 7), floats_of(C8[1], 2, 0)])
 
 
 def upper_half(a, b):
@@ -289,6 +302,14 @@ TEXTS = {  # what JAX does not print: a program, its inputs, and its results
                     "return %r#0, %r#1, %r#2 : tensor<2x3xf32>, tensor<1x3xi32>, tensor<2xf32>", arguments="%a: tensor<2x3xf32>, %i: tensor<1x3xi32>",
                     results="tensor<2x3xf32>, tensor<1x3xi32>, tensor<2xf32>"), [X, np.array([[3, 4, 5]], np.int32)],
              [1 + np.stack([X[:, 1] + X[:, 2], X[:, 2], 0 * X[:, 0]], 1), np.array([[6, 8, 10]], np.int32), 1 + X.sum(1)]),
+    "quantised types": (module(
+        f"%s = stablehlo.add %a, %b : (tensor<3x{Q}>, tensor<3x{R}>) -> tensor<3x{R}>", f"%m = stablehlo.multiply %a, %a : (tensor<3x{Q}>, tensor<3x{Q}>) -> tensor<3x{Q}>",
+        f"%t = stablehlo.tanh %b : (tensor<3x{R}>) -> tensor<3x{R}>", f"%d = stablehlo.uniform_dequantize %c : (tensor<2x3x{AXIS}>) -> tensor<2x3xf32>",
+        f"%u = stablehlo.uniform_quantize %d : (tensor<2x3xf32>) -> tensor<2x3x{R}>", f"%v = stablehlo.transpose %u, dims = [1, 0] : (tensor<2x3x{R}>) -> tensor<3x2x{R}>",
+        f"return %s, %m, %t, %d, %v : tensor<3x{R}>, tensor<3x{Q}>, tensor<3x{R}>, tensor<2x3xf32>, tensor<3x2x{R}>",
+        arguments=f"%a: tensor<3x{Q}>, %b: tensor<3x{R}>, %c: tensor<2x3x{AXIS}>", results=f"tensor<3x{R}>, tensor<3x{Q}>, tensor<3x{R}>, tensor<2x3xf32>, tensor<3x2x{R}>"),
+        [A8, B8, C8], [quantised(floats_of(A8, 0.25, -30) + floats_of(B8, 0.5, 3), 0.5, 3, -100, 100), quantised(floats_of(A8, 0.25, -30) ** 2, 0.25, -30, -128, 127),
+                       quantised(np.tanh(floats_of(B8, 0.5, 3)), 0.5, 3, -100, 100), C_FLOATS, quantised(C_FLOATS, 0.5, 3, -100, 100).T]),
     "an initial value of another type": (module("%c = stablehlo.constant dense<-128> : tensor<i8>", "%i = stablehlo.convert %c : (tensor<i8>) -> tensor<i32>",
                                                 "%r = stablehlo.reduce(%a init: %i) applies stablehlo.maximum across dimensions = [0] : (tensor<2xi32>, tensor<i32>) -> tensor<i32>",
                                                 "return %r : tensor<i32>", arguments="%a: tensor<2xi32>", results="tensor<i32>"),
@@ -330,6 +351,14 @@ MESSAGES = {  # a program, and what the message about it says
                                       "return %r#1 : tensor<3xf32>", arguments="%a: tensor<2x3xf32>, %c: tensor<3xf32>", results="tensor<3xf32>"),
                                r"chlo.scan: argument 0 of the body is no slice of the input along axis 0"),
     "ragged sizes": (TEXTS["ragged products"][0].replace("tensor<3xi32>", "tensor<2xi32>"), r"chlo.ragged_dot: expected a size for each group"),
+    "products of quantised numbers": (module(f"%b = stablehlo.dot %a, %a : (tensor<3x{Q}>, tensor<3x{Q}>) -> tensor<{Q}>", f"return %b : tensor<{Q}>",
+                                             arguments=f"%a: tensor<3x{Q}>", results=f"tensor<{Q}>"), r"stablehlo.dot: quantised types: write it without quantisation"),
+    "a scale of 0": (module("return %a : tensor<3xf32>", arguments="%a: tensor<3x!quant.uniform<i8:f32, 0.0>>"), r"expected a scale above 0"),
+    "a zero point out of range": (module("return %a : tensor<3xf32>", arguments="%a: tensor<3x!quant.uniform<u8:f32, 1.0:-1>>"), r"a zero point is out of the range"),
+    "a range out of range": (module("return %a : tensor<3xf32>", arguments="%a: tensor<3x!quant.uniform<i8<-129:3>:f32, 1.0>>"), r"the range of a quantised type"),
+    "scales that are missing": (module("return %a : tensor<3xf32>", arguments="%a: tensor<3x!quant.uniform<u8:f32:0, {1.0, 2.0}>>"), r"needs a scale for each index of its axis"),
+    "quantised integers of 32 bits": (module("return %a : tensor<3xf32>", arguments="%a: tensor<3x!quant.uniform<i32:f32, 1.0>>"), r"must be i8, u8, i16 or u16, found i32"),
+    "a quantisation of floats": (module("%b = stablehlo.uniform_quantize %a : (tensor<2x3xf32>) -> tensor<2x3xf32>", "return %b : tensor<2x3xf32>"), r"expected a quantised type"),
     "no rank": (module("return %a : tensor<*xf32>", arguments="%a: tensor<*xf32>"), r"a tensor without a rank is not supported"),
     "narrow floats in another precision": (module("%b = stablehlo.reduce_precision %a, format = e3m2 : tensor<2xf8E4M3>", "return %b : tensor<2xf8E4M3>",
                                                   arguments="%a: tensor<2xf8E4M3>", results="tensor<2xf8E4M3>"), r"expected an operand of f16, bf16, f32 or f64, found f8e4m3"),

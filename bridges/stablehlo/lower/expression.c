@@ -205,3 +205,15 @@ tenon_edge_t hlo_run(hlo_lower_t *lower, const tenon_edge_t *edges, size_t count
   va_end(arguments);
   return hlo_stopped(lower) || !results.count ? EDGE_NONE : results.edges[0];
 }
+
+static bool is_name(char c) { return isalnum((unsigned char)c) || c == '_'; }
+
+int32_t hlo_text_operands(const char *text) {
+  int32_t most = 0;
+  for (const char *p = text; *p; p++) {
+    bool is_inside = p > text && is_name(p[-1]);
+    if (*p < 'a' || *p > 'f' || is_inside || is_name(p[1]) || p[1] == '(') continue;
+    if (*p - 'a' + 1 > most) most = *p - 'a' + 1;
+  }
+  return most;
+}

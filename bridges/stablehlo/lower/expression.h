@@ -21,6 +21,8 @@ hlo_edges_t hlo_run_all(hlo_lower_t *lower, const tenon_edge_t *edges, size_t co
  */
 tenon_edge_t hlo_run_text(hlo_lower_t *lower, const tenon_edge_t *edges, size_t count,
                           const char *text, tenon_edge_t *out_second);
+/* The number of operands that a text expects: the greatest letter that stands alone. */
+int32_t hlo_text_operands(const char *text);
 #define EDGES(...)                                                                                 \
   (tenon_edge_t[]){__VA_ARGS__}, sizeof((tenon_edge_t[]){__VA_ARGS__}) / sizeof(tenon_edge_t)
 

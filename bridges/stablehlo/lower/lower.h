@@ -6,6 +6,7 @@
  *   lower.c       failures, values, calls of operators, constants, properties of values
  *   expression.c  runs texts such as "mul(a, exp(b))"
  *   narrow.c      integers of fewer bits than a byte
+ *   quantised.c   integers that stand for floats
  *   arguments.c   attributes and extents of an operation
  *   scan.c        loops that write rows
  *   region.c      evaluates regions and calls functions

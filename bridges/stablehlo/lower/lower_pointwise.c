@@ -1,7 +1,6 @@
 /* Lowers element-wise operations: most by a text, the others by functions here. Operands that were
  * broadcast before are used without their copies, because core operators broadcast by themselves.
  */
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,6 +9,7 @@
 #include "lower/lower.h"
 #include "lower/math.h"
 #include "lower/narrow.h"
+#include "lower/quantised.h"
 
 /* texts */
 
@@ -33,27 +33,14 @@ static size_t operand_edges(hlo_lower_t *lower, tenon_edge_t *edges) {
   return count;
 }
 
-static bool is_name(char c) { return isalnum((unsigned char)c) || c == '_'; }
-
-/* The number of operands that a text expects: the greatest letter that stands alone. */
-static int32_t text_operands(const char *text) {
-  int32_t most = 0;
-  for (const char *p = text; *p; p++) {
-    bool is_inside = p > text && is_name(p[-1]);
-    if (*p < 'a' || *p > 'f' || is_inside || is_name(p[1]) || p[1] == '(') continue;
-    if (*p - 'a' + 1 > most) most = *p - 'a' + 1;
-  }
-  return most;
-}
-
 void hlo_lower_text(hlo_lower_t *lower) {
   tenon_edge_t edges[8];
   tenon_edge_t imaginary = EDGE_NONE;
   const hlo_row_t *row = lower->row;
   const char *text = row->text;
   bool is_complex = false;
-  if (lower->op->operand_count != text_operands(row->text)) {
-    hlo_wrong(lower, "expected %d operands, found %d", (int)text_operands(row->text),
+  if (lower->op->operand_count != hlo_text_operands(row->text)) {
+    hlo_wrong(lower, "expected %d operands, found %d", (int)hlo_text_operands(row->text),
               (int)lower->op->operand_count);
     return;
   }
@@ -496,6 +483,8 @@ static const hlo_row_t rows[] = {
      "div(sinh(mul(2:a, a)), add(cosh(mul(2:a, a)), cos(mul(2:a, b)))); div(sin(mul(2:a, b)), "
      "add(cosh(mul(2:a, a)), cos(mul(2:a, b))))",
      hlo_lower_text, HLO_ELEMENTWISE, NULL},
+    {"stablehlo.uniform_dequantize", NULL, NULL, NULL, hlo_lower_quantised, 0, NULL},
+    {"stablehlo.uniform_quantize", NULL, NULL, NULL, hlo_lower_quantised, 0, NULL},
     {"stablehlo.xor", "bitwise_xor(a, b)", "xor(a, b)", NULL, hlo_lower_text, HLO_ELEMENTWISE,
      NULL},
 };

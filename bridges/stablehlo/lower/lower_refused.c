@@ -3,7 +3,6 @@
 #include "lower/lower.h"
 
 #define DEVICES "it communicates with other devices; a graph runs as one program: export it for one"
-#define QUANTISED "quantised types: write the program without quantisation"
 #define HOST "it exchanges data with the host while the program runs: use inputs and outputs"
 
 static const hlo_row_t rows[] = {
@@ -31,8 +30,6 @@ static const hlo_row_t rows[] = {
     {"stablehlo.trace", NULL, NULL, NULL, NULL, 0, HOST},
     {"stablehlo.unary_einsum", NULL, NULL, NULL, NULL, 0,
      "the specification no longer has it: use reduce and transpose"},
-    {"stablehlo.uniform_dequantize", NULL, NULL, NULL, NULL, 0, QUANTISED},
-    {"stablehlo.uniform_quantize", NULL, NULL, NULL, NULL, 0, QUANTISED},
     {"sdy.manual_computation", NULL, NULL, NULL, NULL, 0, DEVICES},
 };
 

@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "lower/narrow.h"
+#include "lower/quantised.h"
 #include "lower/scan.h"
 #include "lower/table.h"
 #include "parse/cursor.h"
@@ -56,7 +57,9 @@ static void run_row(hlo_lower_t *lower, const hlo_row_t *row) {
   else
     hlo_narrow_check(lower);
   if (hlo_stopped(lower)) return;
-  if (lower->elements && is_identity(lower->op)) {
+  if (hlo_has_quantised(lower)) {
+    hlo_lower_quantised(lower);
+  } else if (lower->elements && is_identity(lower->op)) {
     hlo_give_bound(lower, 0, *hlo_operand(lower, 0));
   } else if (lower->elements && !(row->flags & HLO_ELEMENTWISE)) {
     hlo_missing(lower, "it stands in a region that is for single elements");

@@ -27,9 +27,21 @@ typedef enum hlo_type_kind_t {
   HLO_OTHER, /* A type that only attributes use, such as index or none. */
 } hlo_type_kind_t;
 
+/* How integers stand for floats: (integer - zero) * scale. */
+typedef struct hlo_quant_t {
+  tenon_dtype_t expressed; /* The type of the floats. */
+  int64_t least;
+  int64_t most;
+  int32_t axis;  /* That has a scale and a zero for each index; -1: there is one of each. */
+  int32_t count; /* Of scales and of zeros. */
+  const double *scales;
+  const int64_t *zeros;
+} hlo_quant_t;
+
 typedef struct hlo_type_t {
   hlo_type_kind_t kind;
-  tenon_dtype_t dtype;
+  tenon_dtype_t dtype;      /* Of a quantised type, that of the integers. */
+  const hlo_quant_t *quant; /* NULL: the type is not quantised. */
   uint8_t bits; /* Of an integer below a byte, which is kept in range in `dtype`; else 0. */
   int32_t ndim;
   const int64_t *dims; /* -1: known only when the program runs. */
@@ -131,6 +143,8 @@ void hlo_module_place(const hlo_module_t *module, const char *at, char *out, siz
 /* Writes a type as the text states it, such as tensor<2x?xf32>. */
 void hlo_type_text(const hlo_type_t *type, char *out, size_t room);
 bool hlo_type_equal(const hlo_type_t *a, const hlo_type_t *b);
+/* Either may be NULL. */
+bool hlo_quant_equal(const hlo_quant_t *a, const hlo_quant_t *b);
 /* Returns whether the type is a tensor whose extents are all known. */
 bool hlo_type_is_static(const hlo_type_t *type);
 

@@ -2,7 +2,9 @@
  * attribute.c, operation.c and function.c. Invariant: the number of elements of a tensor fits into
  * 62 bits. */
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "parse/parse.h"
@@ -56,12 +58,128 @@ static bool find_element_type(const char *name, hlo_type_t *type) {
   return false;
 }
 
+/* quantised types */
+
+typedef struct quant_pair_t {
+  double scale;
+  int64_t zero;
+} quant_pair_t;
+
+/* Reads scale:zero, or a scale. */
+static void parse_quant_pair(hlo_cursor_t *cursor, const hlo_quant_t *quant, hlo_list_t *pairs) {
+  char *stop = NULL;
+  quant_pair_t pair = {0};
+  (void)hlo_peek(cursor);
+  const char *at = cursor->at;
+  if (hlo_failed(cursor)) return;
+  pair.scale = strtod(at, &stop);
+  if (stop == at || !isfinite(pair.scale) || pair.scale <= 0) {
+    hlo_expected(cursor, "a scale above 0");
+    return;
+  }
+  cursor->at = stop;
+  if (hlo_accept(cursor, ":")) (void)hlo_integer(cursor, &pair.zero);
+  if (pair.zero < quant->least || pair.zero > quant->most)
+    hlo_fail_at(cursor, at, "a zero point is out of the range of its type");
+  quant_pair_t *item = hlo_list_add(cursor, pairs, sizeof *item);
+  if (item) *item = pair;
+}
+
+static void parse_quant_pairs(hlo_cursor_t *cursor, hlo_quant_t *quant) {
+  hlo_list_t pairs = {0};
+  (void)hlo_expect(cursor, ",");
+  if (quant->axis >= 0) (void)hlo_expect(cursor, "{");
+  do {
+    parse_quant_pair(cursor, quant, &pairs);
+  } while (quant->axis >= 0 && hlo_accept(cursor, ","));
+  if (quant->axis >= 0) (void)hlo_expect(cursor, "}");
+  double *scales = hlo_take(cursor, (size_t)pairs.count, sizeof *scales);
+  int64_t *zeros = hlo_take(cursor, (size_t)pairs.count, sizeof *zeros);
+  if (!scales || !zeros) return;
+  for (int32_t i = 0; i < pairs.count; i++) {
+    scales[i] = ((quant_pair_t *)pairs.items)[i].scale;
+    zeros[i] = ((quant_pair_t *)pairs.items)[i].zero;
+  }
+  quant->scales = scales;
+  quant->zeros = zeros;
+  quant->count = pairs.count;
+}
+
+/* Reads the range that the integers are kept in, which may be smaller than that of their type. */
+static void parse_quant_range(hlo_cursor_t *cursor, tenon_dtype_t dtype, hlo_quant_t *quant) {
+  const char *at = cursor->at;
+  const int64_t half = INT64_C(1) << (dtype.bits - 1);
+  const int64_t least = dtype.code == 0 ? -half : 0;
+  const int64_t most = dtype.code == 0 ? half - 1 : 2 * half - 1;
+  quant->least = least;
+  quant->most = most;
+  if (!hlo_accept(cursor, "<")) return;
+  (void)hlo_integer(cursor, &quant->least);
+  (void)hlo_expect(cursor, ":");
+  (void)hlo_integer(cursor, &quant->most);
+  (void)hlo_expect(cursor, ">");
+  if (quant->least < least || quant->most > most || quant->least >= quant->most)
+    hlo_fail_at(cursor, at, "the range of a quantised type is not one of its integers");
+}
+
+/* Finds the integers of a quantised type, whose names differ from those of tensors. */
+static bool find_quant_storage(const char *name, tenon_dtype_t *out_dtype) {
+  static const struct {
+    const char *name;
+    uint32_t dtype;
+  } storages[] = {{"i8", TENON_I8}, {"u8", TENON_U8}, {"i16", TENON_I16}, {"u16", TENON_U16}};
+  for (size_t i = 0; i < sizeof storages / sizeof *storages; i++)
+    if (strcmp(storages[i].name, name) == 0) {
+      *out_dtype = tenon_dtype(storages[i].dtype);
+      return true;
+    }
+  return false;
+}
+
+/* Reads !quant.uniform<i8<-127:127>:f32:1, {0.5:3, 0.25}>. */
+static void parse_quantised_type(hlo_cursor_t *cursor, hlo_type_t *type) {
+  const char *at = cursor->at;
+  const char *name = hlo_name(cursor, '!', "a quantised type");
+  hlo_quant_t *quant = hlo_take(cursor, 1, sizeof *quant);
+  hlo_type_t expressed = {0};
+  int64_t axis = -1;
+  if (!quant) return;
+  if (strcmp(name, "quant.uniform") != 0)
+    hlo_fail_at(cursor, at, "the element type !%.40s is not supported", name);
+  (void)hlo_expect(cursor, "<");
+  const char *storage = hlo_word(cursor, "a type of integers");
+  if (!hlo_failed(cursor) && !find_quant_storage(storage, &type->dtype))
+    hlo_fail_at(cursor, at, "quantised elements must be i8, u8, i16 or u16, found %.40s", storage);
+  if (hlo_failed(cursor)) return;
+  parse_quant_range(cursor, type->dtype, quant);
+  (void)hlo_expect(cursor, ":");
+  const char *floats = hlo_word(cursor, "a type of floats");
+  if (!find_element_type(floats, &expressed) ||
+      (expressed.dtype.code != 2 && expressed.dtype.code != 4))
+    hlo_fail_at(cursor, at, "quantised elements must stand for floats, found %.40s", floats);
+  if (hlo_accept(cursor, ":") && hlo_integer(cursor, &axis) && (axis < 0 || axis >= HLO_RANK_MAX))
+    hlo_fail_at(cursor, at, "the axis of a quantised type does not exist");
+  quant->expressed = expressed.dtype;
+  quant->axis = (int32_t)axis;
+  parse_quant_pairs(cursor, quant);
+  (void)hlo_expect(cursor, ">");
+  type->quant = quant;
+}
+
+bool hlo_quant_equal(const hlo_quant_t *a, const hlo_quant_t *b) {
+  if (a == b) return true;
+  if (!a || !b || a->axis != b->axis || a->count != b->count || a->least != b->least ||
+      a->most != b->most || tenon_dtype_id(a->expressed) != tenon_dtype_id(b->expressed))
+    return false;
+  for (int32_t i = 0; i < a->count; i++)
+    if (a->scales[i] != b->scales[i] || a->zeros[i] != b->zeros[i]) return false;
+  return true;
+}
+
 static void parse_element_type(hlo_cursor_t *cursor, hlo_type_t *type) {
   type->dtype = tenon_dtype(TENON_F32);
   if (hlo_peek(cursor) == '!') {
-    hlo_fail_at(
-        cursor, cursor->at,
-        "quantised element types are not supported: write the program without quantisation");
+    parse_quantised_type(cursor, type);
     return;
   }
   const char *at = cursor->at;
@@ -121,6 +239,10 @@ static void parse_tensor_type(hlo_cursor_t *cursor, hlo_type_t *type) {
     hlo_fail_at(cursor, cursor->at, "a tensor without a rank is not supported: state its rank");
   parse_extents(cursor, type);
   parse_element_type(cursor, type);
+  const hlo_quant_t *quant = type->quant;
+  if (!hlo_failed(cursor) && quant && quant->axis >= 0 &&
+      (quant->axis >= type->ndim || type->dims[quant->axis] != quant->count))
+    hlo_fail_at(cursor, cursor->at, "a quantised type needs a scale for each index of its axis");
   if (hlo_peek(cursor) == ',')
     hlo_fail_at(cursor, cursor->at,
                 "tensor types with an encoding (bounds, sparsity) are not supported: export the "
@@ -217,6 +339,7 @@ void hlo_parse_signature(hlo_cursor_t *cursor, hlo_list_t *operands, hlo_list_t 
 
 static const char *element_type_name(const hlo_type_t *type) {
   uint32_t id = tenon_dtype_id(type->dtype);
+  if (type->quant) return "!quant.uniform";
   if (id == TENON_C64) return "complex<f32>";
   if (id == TENON_C128) return "complex<f64>";
   for (size_t i = 0; i < sizeof element_types / sizeof *element_types; i++)
@@ -244,7 +367,9 @@ void hlo_type_text(const hlo_type_t *type, char *out, size_t room) {
 bool hlo_type_equal(const hlo_type_t *a, const hlo_type_t *b) {
   if (a == b) return true;
   if (a->kind != b->kind || a->ndim != b->ndim || a->item_count != b->item_count) return false;
-  if (tenon_dtype_id(a->dtype) != tenon_dtype_id(b->dtype) || a->bits != b->bits) return false;
+  if (tenon_dtype_id(a->dtype) != tenon_dtype_id(b->dtype) || a->bits != b->bits ||
+      !hlo_quant_equal(a->quant, b->quant))
+    return false;
   for (int32_t i = 0; i < a->ndim; i++)
     if (a->dims[i] != b->dims[i]) return false;
   for (int32_t i = 0; i < a->item_count; i++)
