@@ -7,6 +7,7 @@
 #include <string.h>
 #include <tenon/tenon.h>
 
+#include "common/model.h"
 #include "xla.h"
 
 enum {
@@ -24,9 +25,9 @@ enum {
 };
 
 typedef struct call_t {
-  struct call_t *next;       /* the list of all prepared calls */
-  const tenon_op_t *op;      /* NULL: the call runs a model */
-  tenon_executable_t *model; /* The inputs of a model are one list of tensors. */
+  struct call_t *next;  /* the list of all prepared calls */
+  const tenon_op_t *op; /* NULL: the call runs a model */
+  model_t model;        /* The inputs of a model are one list of tensors. */
   tenon_attrs_t *attrs;
   tenon_value_t values[CALL_MOST]; /* arguments as tenon_op_call_values takes them; only those of
                                     * attributes are set */
@@ -62,13 +63,6 @@ static inline bool call_has_text(const call_t *call, const char *text, size_t si
 /* Finds or makes the prepared call of a text, which may end without a zero byte. */
 tenon_status_t call_prepare(const char *text, size_t size, const call_t **out_call);
 
-/* Loads and compiles the model of a call. */
-tenon_status_t call_open_model(call_t *call, const char *path);
-/* Runs a model backward. `grads`: the gradients of the outputs in call->given; `out_grads`: one for
- * each of the `out_count` inputs in call->requested. */
-tenon_status_t call_model_gradients(const call_t *call, tenon_tensor_t *const *inputs,
-                                    tenon_tensor_t *const *grads, int32_t grad_count,
-                                    tenon_tensor_t **out_grads, int32_t out_count);
 const char *call_name(const call_t *call); /* for messages */
 
 tenon_dtype_t call_dtype(int32_t xla_dtype); /* of a buffer that was checked */

@@ -118,7 +118,7 @@ static uint64_t pack_dtypes(const xla_buffers_t *operands) {
 static tenon_status_t check_capture(const call_t *call, const target_t *target,
                                     const xla_buffers_t *operands) {
   tenon_dtype_t dtypes[CALL_TENSORS_MOST];
-  if (call->model) return fail_capture(call, target, "it runs a model");
+  if (!call->op) return fail_capture(call, target, "it runs a model");
   if (!call->is_plain || call->is_random || call->written)
     return fail_capture(call, target, "its results are not written to XLA's buffers directly");
   for (uint32_t i = 0; i < call->input_count; i++)

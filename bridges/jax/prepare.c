@@ -92,6 +92,16 @@ static tenon_status_t read_fields(text_t *text, call_t *call, uint64_t *out_padd
   return status;
 }
 
+static tenon_status_t open_model(call_t *call, const char *path) {
+  int32_t output_count = 0;
+  call->model.given = call->given;
+  call->model.requested = call->requested;
+  tenon_status_t status = model_compile(path, call->given != 0, &call->model.executable);
+  if (status == TENON_OK) status = model_check(&call->model, call->counts[0], &output_count);
+  call->output_count = (uint32_t)output_count;
+  return status;
+}
+
 /* Reads the call of a model: "@model(2); @path='/m.onnx'; @end", followed by bits for gradients. */
 static tenon_status_t read_model(text_t *text, call_t *call) {
   uint64_t padded = 0;
@@ -110,7 +120,7 @@ static tenon_status_t read_model(text_t *text, call_t *call) {
   if (status != TENON_OK) return status;
   char *copy = strndup(path, (size_t)(end - path));
   if (!copy) return tenon_error_set(TENON_MEMORY, "out of memory");
-  status = call_open_model(call, copy);
+  status = open_model(call, copy);
   free(copy);
   return status;
 }
@@ -151,7 +161,7 @@ static tenon_status_t prepare(const char *text, size_t size, const call_t **out_
   const tenon_status_t status = read_call(call);
   if (status != TENON_OK) {
     tenon_attrs_release(call->attrs);
-    tenon_executable_release(call->model);
+    tenon_executable_release(call->model.executable);
     free(call);
     return status;
   }

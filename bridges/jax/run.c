@@ -202,7 +202,7 @@ static tenon_status_t make_operand(run_t *r, size_t k, bool is_written, bool is_
   if (status != TENON_OK) return status;
   r->tensors[k] = view;
   if (r->device) /* Models run on the CPU. */
-    return is_host || r->call->model ? bring_to_host(r, view, &r->tensors[k]) : TENON_OK;
+    return is_host || !r->call->op ? bring_to_host(r, view, &r->tensors[k]) : TENON_OK;
   return r->call->keeps ? keep_view(r, view, &r->tensors[k]) : TENON_OK;
 }
 
@@ -329,7 +329,7 @@ static tenon_status_t check_end(const run_t *r) {
 static tenon_status_t make_outputs(run_t *r) {
   const call_t *call = r->call;
   memset(r->outputs, 0, call->output_count * sizeof *r->outputs);
-  const bool is_given = call->model ? !r->device : call->is_plain;
+  const bool is_given = call->op ? call->is_plain : !r->device;
   if (!is_given) return TENON_OK; /* They are copied. */
   for (uint32_t o = 0; o < call->output_count; o++) {
     const tenon_status_t status = view_result(r, &r->outputs[o]);
@@ -360,11 +360,11 @@ static tenon_status_t run_forward(run_t *r) {
   const call_t *call = r->call;
   tenon_status_t status = make_outputs(r);
   if (status != TENON_OK) return status;
-  if (call->model)
-    status = tenon_executable_run(call->model, r->tensors, r->outputs, NULL);
-  else
+  if (call->op)
     status = tenon_op_call_values(call->op, r->values, call->value_count, r->outputs, call->wanted);
-  if (call->is_plain || (call->model && !r->device)) return status;
+  else
+    status = tenon_executable_run(call->model.executable, r->tensors, r->outputs, NULL);
+  if (call->is_plain || (!call->op && !r->device)) return status;
   if (status == TENON_OK) status = copy_outputs(r);
   for (uint32_t o = 0; o < call->output_count; o++)
     tenon_tensor_release(r->outputs[o]);
@@ -399,7 +399,7 @@ static tenon_status_t compute_tangents(run_t *r, tenon_tensor_t **tangents, int3
 static tenon_status_t differentiate(run_t *r, tenon_tensor_t **grads, int32_t grad_count,
                                     tenon_tensor_t **out, int32_t count) {
   const call_t *call = r->call;
-  if (call->model) return call_model_gradients(call, r->tensors, grads, grad_count, out, count);
+  if (!call->op) return model_gradients(&call->model, r->tensors, grads, grad_count, out, count);
   if (call->is_forward) return compute_tangents(r, grads, grad_count, out, count);
   return tenon_op_gradients(call->op, r->values, call->value_count, call->given, grads, grad_count,
                             call->requested, out, count);

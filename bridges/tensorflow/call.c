@@ -10,32 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "call.h"
 #include "dtype.h"
-#include "kernel.h"
+#include "graph.h"
 #include "text.h"
 
-enum { EXTENTS_MOST = 8192 };
-
-typedef struct call_t {
-  kernel_t *kernel;
-  tf_context_t *context;
-  tf_status_t *status;
-  tf_tensor_t **handles;
-  uint32_t handle_count;
-  tenon_tensor_t *tensors[OPERATOR_TENSORS_MOST]; /* the inputs, in order */
-  tenon_tensor_t views[OPERATOR_TENSORS_MOST];
-  void *texts[OPERATOR_TENSORS_MOST]; /* the elements of string tensors */
-  uint32_t counted_count;             /* tensors that are released at the end */
-  tenon_value_t values[2 * OPERATOR_MOST];
-  tf_tensor_t *written[OPERATOR_MOST]; /* outputs with the contents of written inputs */
-  uint32_t written_count;
-  int next_output; /* the next output of the node that is not set */
-  size_t extent_count;
-  int64_t extents[EXTENTS_MOST];
-} call_t;
-
-__attribute__((format(printf, 3, 4))) static tenon_status_t
-fail_call(const call_t *c, tenon_status_t status, const char *format, ...) {
+tenon_status_t call_fail(const call_t *c, tenon_status_t status, const char *format, ...) {
   char message[500];
   va_list arguments;
   int size = snprintf(message, sizeof message, "%s: ", c->kernel->self->name);
@@ -47,7 +27,7 @@ fail_call(const call_t *c, tenon_status_t status, const char *format, ...) {
 
 static tenon_status_t check_status(const call_t *c) {
   const int code = tf.TF_GetCode(c->status);
-  return code == TF_OK ? TENON_OK : fail_call(c, code, "%s", tf.TF_Message(c->status));
+  return code == TF_OK ? TENON_OK : call_fail(c, code, "%s", tf.TF_Message(c->status));
 }
 
 /* ---- inputs ---- */
@@ -63,7 +43,7 @@ static int64_t *take_extents(call_t *c, int count) {
 static tenon_status_t read_texts(call_t *c, uint32_t k, size_t count) {
   const char *from = tf.TF_TensorData(c->handles[k]);
   tenon_string_t *texts = calloc(count + 1, sizeof *texts);
-  if (!texts) return fail_call(c, TENON_MEMORY, "out of memory");
+  if (!texts) return call_fail(c, TENON_MEMORY, "out of memory");
   c->texts[k] = texts;
   for (size_t i = 0; i < count; i++)
     texts[i] = text_read(from + i * TEXT_SIZE);
@@ -71,19 +51,19 @@ static tenon_status_t read_texts(call_t *c, uint32_t k, size_t count) {
   return TENON_OK;
 }
 
-/* Makes a view on the stack over TensorFlow's tensor. */
-static tenon_status_t view_handle(call_t *c, uint32_t k, const char *name, tf_tensor_t *handle) {
+tenon_status_t call_view(call_t *c, uint32_t k, const char *name) {
+  tf_tensor_t *handle = c->handles[k];
   tenon_dtype_t dtype;
   const int code = tf.TF_TensorType(handle);
   const int rank = tf.TF_NumDims(handle);
   int64_t *extents = take_extents(c, rank);
   if (!tf_dtype_from(code, &dtype))
-    return fail_call(c, TENON_INVALID,
+    return call_fail(c, TENON_INVALID,
                      "argument %s: Tenon has no tensors of dtype %s: convert it, or pass its "
                      "integers, its scale and its zero point as tensors of their own",
                      name, dtype_name(code));
   if (!extents || rank > TENON_RANK_MAX)
-    return fail_call(c, TENON_UNIMPLEMENTED, "argument %s: it has %d axes, which is too many", name,
+    return call_fail(c, TENON_UNIMPLEMENTED, "argument %s: it has %d axes, which is too many", name,
                      rank);
   for (int d = 0; d < rank; d++)
     extents[d] = tf.TF_Dim(handle, d);
@@ -94,8 +74,7 @@ static tenon_status_t view_handle(call_t *c, uint32_t k, const char *name, tf_te
   return read_texts(c, k, (size_t)tenon_count(&c->views[k]));
 }
 
-/* Replaces a view by a tensor that the call may keep. */
-static tenon_status_t count_tensor(call_t *c, uint32_t k) {
+tenon_status_t call_count_tensor(call_t *c, uint32_t k) {
   const tenon_tensor_t *view = &c->views[k];
   const tenon_status_t status = tenon_tensor_borrow(view->data, view->dtype, view->ndim,
                                                     view->shape, NULL, NULL, NULL, &c->tensors[k]);
@@ -131,9 +110,9 @@ static tenon_status_t make_input(call_t *c, uint32_t i, uint32_t first) {
   *value = (tenon_value_t){.kind = TENON_KIND_NONE};
   if (count < 0) return TENON_OK;
   for (uint32_t k = first; k < first + (uint32_t)count; k++) {
-    tenon_status_t status = view_handle(c, k, side->of.name, c->handles[k]);
+    tenon_status_t status = call_view(c, k, side->of.name);
     if (status == TENON_OK && side->of.is_written && !kernel->given) status = write_input(c, k);
-    if (status == TENON_OK && kernel->keeps) status = count_tensor(c, k);
+    if (status == TENON_OK && kernel->keeps) status = call_count_tensor(c, k);
     if (status != TENON_OK) return status;
   }
   value->kind = side->of.kind;
@@ -200,7 +179,7 @@ static tenon_status_t copy_texts(call_t *c, const tenon_tensor_t *t, char *to) {
   const tenon_string_t *texts = t->data;
   for (int64_t i = 0; i < count; i++)
     if (!text_write(to + i * TEXT_SIZE, texts[i].data, texts[i].size))
-      return fail_call(c, TENON_MEMORY, "out of memory");
+      return call_fail(c, TENON_MEMORY, "out of memory");
   return TENON_OK;
 }
 
@@ -222,7 +201,7 @@ static tenon_status_t copy_result(call_t *c, int code, const tenon_tensor_t *t) 
 }
 
 static tenon_status_t set_output(call_t *c, tf_tensor_t *made) {
-  if (!made) return fail_call(c, TENON_MEMORY, "out of memory");
+  if (!made) return call_fail(c, TENON_MEMORY, "out of memory");
   tf.TF_SetOutput(c->context, c->next_output, made, c->status);
   tf.TF_DeleteTensor(made);
   return check_status(c);
@@ -232,7 +211,7 @@ static tenon_status_t set_output(call_t *c, tf_tensor_t *made) {
 static tenon_status_t share_input(call_t *c, int code, const tenon_tensor_t *t,
                                   const tf_tensor_t *owner) {
   tf_tensor_t *made = tf.TF_AllocateTensor(code, NULL, 0, t->dtype.bits / 8);
-  if (!made) return fail_call(c, TENON_MEMORY, "out of memory");
+  if (!made) return call_fail(c, TENON_MEMORY, "out of memory");
   tf.TF_TensorBitcastFrom(owner, code, made, t->shape, t->ndim, c->status);
   const tenon_status_t status = check_status(c);
   if (status == TENON_OK) return set_output(c, made);
@@ -242,20 +221,19 @@ static tenon_status_t share_input(call_t *c, int code, const tenon_tensor_t *t,
 
 static tenon_status_t verify_output(const call_t *c, const tenon_tensor_t *t, int *out_code) {
   if (t->detail)
-    return fail_call(c, TENON_UNIMPLEMENTED,
+    return call_fail(c, TENON_UNIMPLEMENTED,
                      "a result is sparse or quantised, which TensorFlow cannot hold in one tensor");
   if (t->device.type != 1)
-    return fail_call(c, TENON_UNIMPLEMENTED, "a result is not in host memory");
+    return call_fail(c, TENON_UNIMPLEMENTED, "a result is not in host memory");
   *out_code = tf_dtype_to(t->dtype);
   const int expected = tf.TF_ExpectedOutputDataType(c->context, c->next_output);
   if (*out_code == expected) return TENON_OK;
-  return fail_call(c, TENON_INVALID,
+  return call_fail(c, TENON_INVALID,
                    "output %d of the node: the operator computes %s, and the node was made for %s",
                    c->next_output, tenon_dtype_name(t->dtype), dtype_name(expected));
 }
 
-/* Sets the next output of the node. Takes the reference to the result over. */
-static tenon_status_t set_result(call_t *c, tenon_tensor_t *t) {
+tenon_status_t call_set_result(call_t *c, tenon_tensor_t *t) {
   int code = 0;
   tenon_status_t status = verify_output(c, t, &code);
   const size_t size = (size_t)tenon_count(t) * (t->dtype.bits / 8);
@@ -283,12 +261,12 @@ static tenon_status_t set_item_outputs(call_t *c, tenon_tensor_t *list, const si
                                        int32_t count) {
   tenon_status_t status = TENON_OK;
   if (list->shape[0] != count)
-    status = fail_call(c, TENON_INVALID,
+    status = call_fail(c, TENON_INVALID,
                        "result %s: the operator makes %lld tensors, and the node was made for %d",
                        side->of.name, (long long)list->shape[0], count);
   for (int64_t i = 0; i < count && status == TENON_OK; i++) {
     tenon_tensor_retain(tenon_item(list, i));
-    status = set_result(c, tenon_item(list, i));
+    status = call_set_result(c, tenon_item(list, i));
   }
   tenon_tensor_release(list);
   return status;
@@ -304,11 +282,11 @@ static tenon_status_t set_results(call_t *c, tenon_tensor_t **outputs) {
     if (status != TENON_OK || !operator_has_output(self, o) || (!count && !is_list))
       tenon_tensor_release(t);
     else if (!t)
-      status = fail_call(c, TENON_INTERNAL, "result %s is missing", self->outputs[o].of.name);
+      status = call_fail(c, TENON_INTERNAL, "result %s is missing", self->outputs[o].of.name);
     else if (is_list)
       status = set_item_outputs(c, t, &self->outputs[o], count);
     else
-      status = set_result(c, t);
+      status = call_set_result(c, t);
   }
   return status;
 }
@@ -343,36 +321,47 @@ static tenon_status_t invoke_operator(call_t *c) {
   return set_results(c, outputs);
 }
 
+tenon_status_t call_set_gradients(call_t *c, tenon_tensor_t **grads, int32_t count) {
+  tenon_status_t status = TENON_OK;
+  for (int32_t i = 0; i < count; i++) {
+    if (status == TENON_OK)
+      status = call_set_result(c, grads[i]);
+    else
+      tenon_tensor_release(grads[i]);
+  }
+  return status;
+}
+
+tenon_status_t call_view_gradients(call_t *c, uint32_t count) {
+  const uint32_t first = c->kernel->tensor_count;
+  tenon_status_t status = TENON_OK;
+  for (uint32_t k = first; k < first + count && status == TENON_OK; k++) {
+    status = call_view(c, k, "grad");
+    if (status == TENON_OK) status = call_count_tensor(c, k);
+  }
+  return status;
+}
+
 static tenon_status_t call_gradient(call_t *c, uint32_t grad_count) {
   const kernel_t *kernel = c->kernel;
   const operator_t *self = kernel->self;
   tenon_tensor_t *made[OPERATOR_TENSORS_MOST] = {NULL};
   const int count = tf.TF_NumOutputs(c->context);
-  tenon_status_t status = TENON_OK;
   if (count > OPERATOR_TENSORS_MOST)
-    return fail_call(c, TENON_UNIMPLEMENTED, "more than 256 gradients are requested");
-  for (uint32_t k = kernel->tensor_count; k < kernel->tensor_count + grad_count; k++) {
-    status = view_handle(c, k, "grad", c->handles[k]);
-    if (status == TENON_OK) status = count_tensor(c, k);
-    if (status != TENON_OK) return status;
-  }
+    return call_fail(c, TENON_UNIMPLEMENTED, "more than 256 gradients are requested");
+  tenon_status_t status = call_view_gradients(c, grad_count);
+  if (status != TENON_OK) return status;
   status = tenon_op_gradients(self->op, c->values, self->input_count + self->attr_count,
                               kernel->given, c->tensors + kernel->tensor_count, (int32_t)grad_count,
                               kernel->requested, made, count);
-  for (int i = 0; i < count; i++) {
-    if (status == TENON_OK)
-      status = set_result(c, made[i]);
-    else
-      tenon_tensor_release(made[i]);
-  }
-  return status;
+  return status == TENON_OK ? call_set_gradients(c, made, count) : status;
 }
 
 /* Makes a generator from the two numbers of the seed. */
 static tenon_status_t make_generator(const call_t *c, tenon_generator_t **out_generator) {
   const tf_tensor_t *seed = c->handles[c->handle_count - 1];
   if (tf.TF_TensorType(seed) != TF_INT64 || tf.TF_NumDims(seed) != 1 || tf.TF_Dim(seed, 0) != 2)
-    return fail_call(c, TENON_INVALID,
+    return call_fail(c, TENON_INVALID,
                      "argument seed: expected two numbers of type int64, as tf.constant([1, 2])");
   const uint64_t *words = tf.TF_TensorData(seed);
   /* The odd factor keeps different pairs apart. */
@@ -383,8 +372,9 @@ static tenon_status_t run_checked(call_t *c) {
   const kernel_t *kernel = c->kernel;
   const uint32_t least = kernel->tensor_count + kernel->self->is_random;
   if (c->handle_count < least || (c->handle_count > least && !kernel->given))
-    return fail_call(c, TENON_INVALID, "the node has %u inputs, and its attributes state %u",
+    return call_fail(c, TENON_INVALID, "the node has %u inputs, and its attributes state %u",
                      c->handle_count, least);
+  if (kernel->model.executable) return graph_run(c, c->handle_count - least);
   const tenon_status_t status = convert_inputs(c);
   if (status != TENON_OK) return status;
   return kernel->given ? call_gradient(c, c->handle_count - least) : invoke_operator(c);

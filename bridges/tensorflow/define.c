@@ -371,3 +371,32 @@ bool operator_define(const operator_t *self, char *why, size_t capacity) {
   free(d);
   return good;
 }
+
+static void infer_nothing(tf_inference_t *inference, tf_status_t *status) {
+  tf.TF_ShapeInferenceContextSetUnknownShape(inference, status);
+}
+
+bool operator_define_own(const char *own, void (*add_parts)(tf_op_builder_t *builder),
+                         tf_create_fn create, char *why, size_t capacity) {
+  tf_status_t *status = tf.TF_NewStatus();
+  const bool is_taken = operator_is_taken(own, status);
+  if (!is_taken) {
+    tf_op_builder_t *builder = tf.TF_NewOpDefinitionBuilder(own);
+    add_parts(builder);
+    tf.TF_OpDefinitionBuilderSetShapeInferenceFunction(builder, infer_nothing);
+    tf.TF_RegisterOpDefinition(builder, status);
+  }
+  if (!is_taken && tf.TF_GetCode(status) == TF_OK)
+    tf.TF_RegisterKernelBuilder(
+        own, tf.TF_NewKernelBuilder(own, "CPU", create, kernel_compute, kernel_delete), status);
+  const bool is_good = !is_taken && tf.TF_GetCode(status) == TF_OK;
+  if (is_taken)
+    snprintf(why, capacity,
+             "TensorFlow has an operator %s already: another copy of Tenon is registered in this "
+             "process",
+             own);
+  else if (!is_good)
+    snprintf(why, capacity, "%s: %s", own, tf.TF_Message(status));
+  tf.TF_DeleteStatus(status);
+  return is_good;
+}

@@ -2,7 +2,6 @@
  * Tenon's tape. Its string attribute `call` is the text of common/call_text.h, as in JAX. */
 #include "gradient.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,10 +10,6 @@
 #include "kernel.h"
 
 enum { TEXT_MOST = 1 << 20 };
-
-static void infer_nothing(tf_inference_t *inference, tf_status_t *status) {
-  tf.TF_ShapeInferenceContextSetUnknownShape(inference, status);
-}
 
 /* Reads the operator, and makes its kernel. */
 static tenon_status_t begin_kernel(text_t *text, kernel_t **out_kernel) {
@@ -78,34 +73,14 @@ static void *create_gradient(tf_construction_t *construction) {
   return NULL;
 }
 
-static void define(const char *name, tf_status_t *status) {
-  tf_op_builder_t *builder = tf.TF_NewOpDefinitionBuilder(name);
+static void add_parts(tf_op_builder_t *builder) {
   tf.TF_OpDefinitionBuilderAddInput(builder, "inputs: Tin");
   tf.TF_OpDefinitionBuilderAddOutput(builder, "grads: Tout");
   tf.TF_OpDefinitionBuilderAddAttr(builder, "Tin: list(type) >= 0");
   tf.TF_OpDefinitionBuilderAddAttr(builder, "Tout: list(type) >= 0");
   tf.TF_OpDefinitionBuilderAddAttr(builder, "call: string");
-  tf.TF_OpDefinitionBuilderSetShapeInferenceFunction(builder, infer_nothing);
-  tf.TF_RegisterOpDefinition(builder, status);
-  if (tf.TF_GetCode(status) != TF_OK) return;
-  tf_kernel_builder_t *kernel =
-      tf.TF_NewKernelBuilder(name, "CPU", create_gradient, kernel_compute, kernel_delete);
-  tf.TF_RegisterKernelBuilder(name, kernel, status);
 }
 
 bool gradient_define(char *why, size_t capacity) {
-  static const char name[] = "Tenon>Gradient";
-  tf_status_t *status = tf.TF_NewStatus();
-  const bool is_taken = operator_is_taken(name, status);
-  if (!is_taken) define(name, status);
-  const bool is_good = !is_taken && tf.TF_GetCode(status) == TF_OK;
-  if (is_taken)
-    snprintf(why, capacity,
-             "TensorFlow has an operator %s already: another copy of Tenon is registered in this "
-             "process",
-             name);
-  else if (!is_good)
-    snprintf(why, capacity, "%s: %s", name, tf.TF_Message(status));
-  tf.TF_DeleteStatus(status);
-  return is_good;
+  return operator_define_own("Tenon>Gradient", add_parts, create_gradient, why, capacity);
 }

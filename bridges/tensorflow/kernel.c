@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "dtype.h"
+#include "graph.h"
 
 /* ---- the status of a thread ---- */
 
@@ -252,7 +253,7 @@ kernel_t *kernel_new(const operator_t *self) {
   if (!kernel) return NULL;
   kernel->self = self;
   (void)pthread_mutex_init(&kernel->lock, NULL);
-  if (tenon_attrs_create(self->op, &kernel->attrs) == TENON_OK) return kernel;
+  if (!self->op || tenon_attrs_create(self->op, &kernel->attrs) == TENON_OK) return kernel;
   kernel_delete(kernel);
   return NULL;
 }
@@ -262,6 +263,7 @@ void kernel_delete(void *of) {
   if (!kernel) return;
   for (size_t i = 0; i < SITES_MOST; i++)
     free((void *)(uintptr_t)atomic_load_explicit(&kernel->sites[i], memory_order_relaxed));
+  if (kernel->model.executable) graph_close(&kernel->model);
   tenon_attrs_release(kernel->attrs);
   (void)pthread_mutex_destroy(&kernel->lock);
   free(kernel);

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "common/model.h"
 #include "operator.h"
 
 enum { SITES_MOST = 16 };
@@ -19,7 +20,8 @@ typedef struct site_t {
 } site_t;
 
 typedef struct kernel_t {
-  const operator_t *self;
+  const operator_t *self; /* of a graph: a name for messages, without op */
+  model_t model;          /* the graph that the node runs */
   tenon_attrs_t *attrs;
   const tenon_value_t *attr_values;
   int32_t counts[OPERATOR_MOST];        /* tensors of each input; -1: the input is absent */

@@ -86,6 +86,10 @@ const operator_t *operator_describe(const tenon_op_t *op, char *why, size_t capa
 bool operator_has_output(const operator_t *self, uint32_t output);
 /* Registers the definition and the kernel with TensorFlow. Returns false with the reason. */
 bool operator_define(const operator_t *self, char *why, size_t capacity);
+/* Registers one of the bridge's own operators, whose outputs have unknown shapes. `add_parts` adds
+ * inputs, outputs and attributes. Returns false with the reason. */
+bool operator_define_own(const char *own, void (*add_parts)(tf_op_builder_t *builder),
+                         tf_create_fn create, char *why, size_t capacity);
 /* Whether TensorFlow has an operator of this name, which another copy of Tenon registered. A second
  * registration would end the process. */
 bool operator_is_taken(const char *own, tf_status_t *status);

@@ -8,6 +8,7 @@
 
 #include "common/hold.h"
 #include "gradient.h"
+#include "graph.h"
 #include "operator.h"
 #include "xla.h"
 
@@ -59,7 +60,7 @@ static tenon_status_t register_namespace(const char *library, namespace_t **out)
   char why[600];
   tenon_status_t status = hold_namespace(library);
   if (status != TENON_OK) return status;
-  if (!namespaces && !gradient_define(why, sizeof why))
+  if (!namespaces && !(gradient_define(why, sizeof why) && graph_define(why, sizeof why)))
     return tenon_error_set(TENON_PRECONDITION, why);
   if (!namespaces) (void)xla_register(); /* Functions that are not compiled work without it. */
   namespace_t *made = calloc(1, sizeof *made + strlen(library) + 1);

@@ -1,29 +1,12 @@
 """Graphs that Tenon compiles and runs as a whole, as functions of JAX arrays."""
-import atexit
-import os
-import shutil
-import tempfile
-
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from .. import _core, graph
+from .. import _core
+from .._models import Stated, opened
 from .dtypes import DTYPES
 from .handlers import TARGETS, bridge
 from .internals import ffi
-
-_folders = []
-
-
-def _saved(model):
-    """Writes a graph to a file that exists until the process ends."""
-    if not _folders:
-        _folders.append(tempfile.mkdtemp(prefix="tenon-jax-"))
-        atexit.register(shutil.rmtree, _folders[0], True)
-    path = os.path.join(_folders[0], f"{len(os.listdir(_folders[0]))}.onnx")
-    model.save(path)
-    return path
 
 
 class Model:
@@ -34,7 +17,7 @@ class Model:
     """
 
     def __init__(self, model, path):
-        self.graph, self.path, self._executable, self._shapes = model, path, None, {}
+        self.graph, self.path, self._stated = model, path, Stated(model, path)
         self._function = jax.custom_vjp(self._call)
         self._function.defvjp(lambda *inputs: (self._call(*inputs), inputs), self._pull)
 
@@ -43,8 +26,7 @@ class Model:
 
     def __call__(self, *inputs):
         inputs = tuple(jnp.asarray(x) for x in inputs)
-        if len(inputs) != len(self.graph.inputs):
-            raise _core.InvalidError(f"{self.path}: expected {len(self.graph.inputs)} inputs ({', '.join(name for name, _, _ in self.graph.inputs)}), found {len(inputs)}")
+        self._stated.check_count(inputs)
         for (name, dtype, _), x in zip(self.graph.inputs, inputs):
             if dtype is not None and DTYPES.get(dtype) != x.dtype:
                 raise _core.InvalidError(f"{self.path}: input {name}: expected dtype {DTYPES.get(dtype, dtype)}, found {x.dtype}: convert the array"
@@ -71,24 +53,10 @@ class Model:
 
     def _outputs(self, inputs):
         """Returns the shapes and dtypes of the outputs: as the graph states them, or those of a run with zeros."""
-        symbols = {}
-        for (_, _, extents), x in zip(self.graph.inputs, inputs):
-            for stated, found in zip(extents or (), x.shape):
-                if isinstance(stated, str):
-                    symbols.setdefault(stated, found)
-
-        def known(dtype, extents):
-            return dtype is not None and extents is not None and all(isinstance(e, int) or e in symbols for e in extents)
-        if all(known(dtype, extents) for _, dtype, extents in self.graph.outputs):
-            return [jax.ShapeDtypeStruct(tuple(symbols.get(e, e) for e in extents), DTYPES[dtype]) for _, dtype, extents in self.graph.outputs]
-        key = tuple((x.shape, x.dtype) for x in inputs)
-        if key not in self._shapes:
-            if self._executable is None:
-                self._executable = self.graph.compile()
-            made = self._executable(*(np.zeros(x.shape, x.dtype) for x in inputs))
-            made = made if isinstance(made, (list, tuple)) else [made]
-            self._shapes[key] = [jax.ShapeDtypeStruct(y.shape, y.dtype) for y in made]
-        return self._shapes[key]
+        shapes = [x.shape for x in inputs]
+        symbols = self._stated.symbols(shapes)
+        return [jax.ShapeDtypeStruct(tuple(symbols[e][2] if isinstance(e, str) else e for e in extents), DTYPES.get(dtype, dtype))
+                for dtype, extents in self._stated.outputs([x.dtype for x in inputs], shapes, True)]
 
 
 def run(model):
@@ -103,11 +71,4 @@ def run(model):
     Gradients are computed by a second run of the graph.
     """
     bridge()
-    if isinstance(model, (str, bytes, os.PathLike)):
-        path = os.path.abspath(os.fsdecode(model))
-        model = graph.load(path)
-    else:
-        path = _saved(model)
-    if "'; @end" in path:
-        raise _core.InvalidError(f"the path of the model contains \"'; @end\", which marks its end in a custom call: {path}")
-    return Model(model, path)
+    return Model(*opened(model))

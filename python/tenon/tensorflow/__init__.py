@@ -12,7 +12,7 @@ from .._library import Library, Namespace
 from .bridge import Table
 from .functions import function_of
 
-__all__ = ["Operators", "register"]
+__all__ = ["Operators", "register", "run"]
 
 
 class Operators(Namespace):
@@ -61,3 +61,19 @@ def register(library="core"):
     if namespace not in _registered:
         _registered[namespace] = Operators(Table.of(namespace))
     return _registered[namespace]
+
+
+def run(model):
+    """Returns a function of TensorFlow tensors that runs a graph, compiled by Tenon as a whole.
+
+        f = tenon.tensorflow.run("model.onnx")     # a file, or a graph that was built or loaded
+        y = tf.function(f)(x)
+
+    model: the path of a model, or a graph (tenon.graph.load, tenon.graph.Builder).
+
+    A SavedModel with a file needs the file at the same path; one with a graph that was built in this process runs in this process only.
+    Gradients are computed by a second run of the graph.
+    Raises tf.errors.NotFoundError, InvalidArgumentError and others if the file cannot be loaded.
+    """
+    from . import models
+    return models.load(model)

@@ -13,9 +13,9 @@ from tensorflow.python.framework import op_def_library as _graphs
 from tensorflow.python.framework import ops as _ops
 
 try:
-    from tensorflow.python import pywrap_tfe as _pywrap
+    from tensorflow.python import pywrap_tfe as pywrap
 except ImportError:  # a release that hides it
-    from tensorflow.python.client import pywrap_tfe as _pywrap
+    from tensorflow.python.client import pywrap_tfe as pywrap
 
 from .. import _core, _signature
 from .._calls import Call, parameters_of, traits_of
@@ -148,16 +148,21 @@ def _execute(definition, arguments, attrs, name):
     if context.executing_eagerly():
         pairs = [x for pair in attrs.items() for x in pair]
         try:
-            made = _pywrap.TFE_Py_FastPathExecute(context, definition.own, name, *arguments.values(), *pairs)
+            made = pywrap.TFE_Py_FastPathExecute(context, definition.own, name, *arguments.values(), *pairs)
         except _eager._NotOkStatusException as error:
             _ops.raise_from_not_ok_status(error, name)
         return made if isinstance(made, list) else [made]
-    _, _, node, _ = _graphs._apply_op_helper(definition.own, name=name, **arguments, **attrs)
+    return add_node(definition.op_def, arguments, attrs, name)
+
+
+def add_node(op_def, arguments, attrs, name=None):
+    """Adds a node to the graph that is being built; returns the list of its outputs, flat."""
+    _, _, node, _ = _graphs._apply_op_helper(op_def.name, name=name, **arguments, **attrs)
     outputs = list(node.outputs)
     from tensorflow.python.eager import execute
     if execute.must_record_gradient():
-        values = [x for a in definition.op_def.attr for x in (a.name, node.get_attr(a.name))]
-        execute.record_gradient(definition.own, list(node.inputs), tuple(values), outputs)
+        values = [x for a in op_def.attr for x in (a.name, node.get_attr(a.name))]
+        execute.record_gradient(op_def.name, list(node.inputs), tuple(values), outputs)
     return outputs
 
 
@@ -350,7 +355,7 @@ def function_of(name):
     """
     definition, signature = definition_of(name), _signature_of(name)
     source, scope = _source(name, signature, definition)
-    scope.update(_module=_context, _fast=_pywrap.TFE_Py_FastPathExecute, _NotOk=_eager._NotOkStatusException, _Fallback=_eager._FallbackException, _call=call, _explained=_explained)
+    scope.update(_module=_context, _fast=pywrap.TFE_Py_FastPathExecute, _NotOk=_eager._NotOkStatusException, _Fallback=_eager._FallbackException, _call=call, _explained=_explained)
     exec(compile(source, f"<tenon.tensorflow {name}>", "exec"), scope)
     function = next(v for k, v in scope.items() if inspect.isfunction(v) and getattr(v, "__code__", None) is not None and v.__code__.co_filename.startswith("<tenon.tensorflow"))
     op = _core.find(name)

@@ -194,4 +194,10 @@ def _second(node, *_):
                         "(gradient= in Python, TENON_GRADIENT in C) to support second derivatives")
 
 
+@_ops.RegisterGradient("Tenon>Graph")
+def _of_graph(node, *cotangents):
+    from . import models
+    return models.pull(node, cotangents)
+
+
 __all__ = ["differentiate", "grouped", "refuse_written", "register", "sum_to", "tape_gradient"]

@@ -41,7 +41,7 @@ def _type_of(name, dtype, extents):
     return "tensor<" + "".join("?x" if e is None else f"{e}x" for e in extents) + _TYPES[dtype] + ">"
 
 
-class _Module:
+class Module:
     """The text of a module with one custom call; extents are values of type tensor<i32>."""
 
     def __init__(self, name, operands):
@@ -161,7 +161,7 @@ class _Module:
         return made if isinstance(made, (list, tuple)) else [made]
 
 
-def _check(name):
+def check(name):
     if _reason():
         raise unimplemented(f"{name} cannot be called in a function that XLA compiles: {_reason()}: {_REMEDY}")
 
@@ -175,7 +175,7 @@ def _key(seed):
 def call(made, bound, operands, definition):
     """Adds a call to the graph; returns its outputs, flat.  operands: the tensors of `bound`, followed by the seed of a random operator."""
     name = made.op
-    _check(name)
+    check(name)
     found = inference.described(made, bound.groups)
     if found is None:
         raise invalid(f"{name}: a function with jit_compile=True needs the rank of each of its inputs: call set_shape on them")
@@ -196,13 +196,13 @@ def call(made, bound, operands, definition):
 def _run(made, tensors, specs, places, definition):
     if definition.is_random:
         tensors = [*tensors[:-1], _key(tensors[-1])]
-    module = _Module(made.op, tensors)
+    module = Module(made.op, tensors)
     results, first = [], 0
     for side, count in zip(definition.inputs, made.counts):
         for i in range(first, first + max(count, 0)):
             if side.of["written"]:
                 extents = tensors[i].shape.as_list()
-                results.append((NAMES[tensors[i].dtype], extents, functools.partial(_extents_of_operand, module, i, len(extents))))
+                results.append((NAMES[tensors[i].dtype], extents, functools.partial(extents_of_operand, module, i, len(extents))))
         first += max(count, 0)
     for o, _ in definition.results:
         if made.wanted and not made.wanted >> o & 1:
@@ -218,7 +218,7 @@ def _run(made, tensors, specs, places, definition):
     return module.run(made.text(), results)
 
 
-def _extents_of_operand(module, operand, rank):
+def extents_of_operand(module, operand, rank):
     return [module.of_operand(operand, d) for d in range(rank)]
 
 
@@ -245,13 +245,13 @@ def _pull(made, definition, specs, tensors, outputs, cotangents):
 
 def gradient(asked, operands, likes, is_random):
     """Adds a call that computes gradients by Tenon's tape."""
-    _check(asked.op)
+    check(asked.op)
     if is_random:
         operands = [*operands[:-1], _key(operands[-1])]
-    module = _Module(asked.op, operands)
+    module = Module(asked.op, operands)
     results = []
     for like in likes:
         i = next(i for i, t in enumerate(operands) if t is like)
         extents = like.shape.as_list()
-        results.append((NAMES[like.dtype], extents, functools.partial(_extents_of_operand, module, i, len(extents))))
+        results.append((NAMES[like.dtype], extents, functools.partial(extents_of_operand, module, i, len(extents))))
     return module.run(asked.text(), results)
