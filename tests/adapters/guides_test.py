@@ -1,6 +1,6 @@
 """The guides of docs/guides as a reader follows them: each in a fresh folder, block by block. Blocks are files (the line before has the file's
 name in code and a colon), shell commands ($) with their output, and one Python session (>>>). The output must equal the output shown; `...`
-stands for text that differs from run to run. Run with .venv-zoo's Python; the guide for JAX runs with .venv-jax's."""
+stands for text that differs from run to run. Run with .venv-zoo's Python; the guides for JAX and TensorFlow run with their own."""
 import doctest
 import glob
 import os
@@ -18,8 +18,8 @@ import totals
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
 GUIDES = os.path.join(ROOT, "docs", "guides")
-NAMES = "first-operator-from-python", "from-torch-library", "from-cpp-extension", "from-mxnet", "from-an-xla-ffi-handler", "device-in-pytorch"
-JAX_PYTHON = os.path.join(ROOT, ".venv-jax", "bin", "python")
+NAMES = "first-operator-from-python", "from-torch-library", "from-cpp-extension", "from-mxnet", "from-an-xla-ffi-handler", "from-a-tensorflow-operator", "device-in-pytorch"
+ENVIRONMENTS = {"from-an-xla-ffi-handler": ".venv-jax", "from-a-tensorflow-operator": ".venv-tensorflow"}  # of guides that .venv-zoo cannot follow
 CHECKER = doctest.OutputChecker()
 
 
@@ -89,20 +89,24 @@ def follow(name):
     print(" ".join(f"{count} {what}" for what, count in counts.items()))
 
 
+def python_of(name):
+    return os.path.join(ROOT, ENVIRONMENTS[name], "bin", "python") if name in ENVIRONMENTS else sys.executable
+
+
 def lacking(name):
     """Says what a guide needs that this machine does not have; None if it can be followed."""
     if name == "from-mxnet" and not mxnet_oracle.python():
         return "MXNet 1.9 is not there: make test-mxnet makes .venv-mxnet-1.9"
-    if name == "from-an-xla-ffi-handler" and not os.path.exists(JAX_PYTHON):
-        return ".venv-jax is missing (make test makes it)"
-    if name == "from-an-xla-ffi-handler" and not shutil.which("c++"):
+    if not os.path.exists(python_of(name)):
+        return f"{ENVIRONMENTS[name]} is missing (make test makes it)"
+    if name in ENVIRONMENTS and not shutil.which("c++"):
         return "there is no compiler for C++"
     return None
 
 
 def start(name):
     """Starts a process that follows a guide in a folder of its own, where python3 is the Python that the guide needs."""
-    python = JAX_PYTHON if name == "from-an-xla-ffi-handler" else sys.executable
+    python = python_of(name)
     folder = tempfile.mkdtemp(prefix="tenon-guide-")
     binaries, work = os.path.join(folder, "bin"), os.path.join(folder, "work")
     os.mkdir(binaries), os.mkdir(work)
@@ -112,6 +116,7 @@ def start(name):
         os.chmod(os.path.join(binaries, called), 0o755)
     environment = {**os.environ, "PYTHONPATH": os.path.join(BUILD, "python"), "PATH": os.pathsep.join([binaries, BUILD, os.environ["PATH"]]), "TENON_CACHE": os.path.join(folder, "cache"),
                    "TORCHINDUCTOR_CACHE_DIR": os.path.join(folder, "inductor"), "TORCHINDUCTOR_COMPILE_THREADS": "1", "PYTHONUNBUFFERED": "1",
+                   "TF_CPP_MIN_LOG_LEVEL": "2", "TF_ENABLE_ONEDNN_OPTS": "0",  # TensorFlow logs nothing when it starts
                    "CXXFLAGS": "-O0 -g0",  # for setup.py: halves the time
                    "MXNET": mxnet_oracle.package() or "", "TENON": ROOT}
     if name == "device-in-pytorch":  # its C++ part takes a minute to compile, and is tested by itself
@@ -161,6 +166,9 @@ class Guides(unittest.TestCase):
 
     def test_from_an_xla_ffi_handler(self):
         self.follow("from-an-xla-ffi-handler")
+
+    def test_from_a_tensorflow_operator(self):
+        self.follow("from-a-tensorflow-operator")
 
     def test_every_guide_has_a_test(self):
         self.assertEqual(sorted(NAMES), sorted(os.path.basename(path)[:-3] for path in glob.glob(os.path.join(GUIDES, "*.md"))))
