@@ -90,9 +90,6 @@ bool operator_define(const operator_t *self, char *why, size_t capacity);
  * inputs, outputs and attributes. Returns false with the reason. */
 bool operator_define_own(const char *own, void (*add_parts)(tf_op_builder_t *builder),
                          tf_create_fn create, char *why, size_t capacity);
-/* Whether TensorFlow has an operator of this name, which another copy of Tenon registered. A second
- * registration would end the process. */
-bool operator_is_taken(const char *own, tf_status_t *status);
 /* Writes the name in TensorFlow. Returns false if the name has letters that TensorFlow does not
  * allow. */
 bool operator_name(const char *name, char *out_name, size_t capacity);
@@ -104,6 +101,8 @@ typedef struct thunk_t {
 } thunk_t;
 /* Returns false if all functions are in use. */
 bool thunk_new(const operator_t *self, thunk_t *out_thunk);
+/* Whether an operator with this name in TensorFlow has functions. */
+bool thunk_has(const char *own);
 
 /* Infers shapes when a graph is built. */
 void infer_shapes(const operator_t *self, tf_inference_t *inference, tf_status_t *status);

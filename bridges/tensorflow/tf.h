@@ -21,7 +21,6 @@ typedef struct tf_context_t tf_context_t;               /* TF_OpKernelContext */
 typedef struct tf_inference_t tf_inference_t;           /* TF_ShapeInferenceContext */
 typedef struct tf_shape_t tf_shape_t;                   /* TF_ShapeHandle */
 typedef struct tf_dimension_t tf_dimension_t;           /* TF_DimensionHandle */
-typedef struct tf_graph_t tf_graph_t;
 typedef struct tf_stream_t tf_stream_t; /* SP_Stream_st, the plug-in's own structure */
 
 typedef struct tf_buffer_t {
@@ -215,7 +214,7 @@ typedef void (*tf_shape_fn)(tf_inference_t *inference, tf_status_t *status);
   X(tf_tensor_t *, TF_AllocateTemp,                                                                \
     (tf_context_t *, int dtype, const int64_t *dims, int rank, tf_allocator_t *, tf_status_t *))
 
-/* Functions that a release may lack; those of graphs are in libtensorflow_cc.so.2. The functions of
+/* Functions that a release may lack; that of kernels is in libtensorflow_cc.so.2. The functions of
  * kernels_experimental.h for variables (TF_AssignVariable and its relatives) are not here, because
  * no library of TensorFlow 2.21 exports them. */
 #define TF_OPTIONAL(X)                                                                             \
@@ -224,10 +223,7 @@ typedef void (*tf_shape_fn)(tf_inference_t *inference, tf_status_t *status);
   X(int, TF_InputDatatype, (tf_context_t *, int input))                                            \
   X(void, TF_InputRange, (tf_context_t *, const char *name, tf_input_range_t *))                   \
   X(const char *, TF_Version, (void))                                                              \
-  X(tf_graph_t *, TF_NewGraph, (void))                                                             \
-  X(void, TF_DeleteGraph, (tf_graph_t *))                                                          \
-  X(void, TF_GraphGetOpDef, (tf_graph_t *, const char *name, tf_buffer_t *out, tf_status_t *))     \
-  X(tf_buffer_t *, TF_NewBuffer, (void))
+  X(tf_buffer_t *, TF_GetRegisteredKernelsForOp, (const char *op, tf_status_t *))
 
 #define TF_FUNCTIONS(X)                                                                            \
   TF_TENSOR_FUNCTIONS(X)                                                                           \

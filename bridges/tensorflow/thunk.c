@@ -1,5 +1,7 @@
 /* Functions without a context: the n-th functions belong to the n-th operator. Each has about 20
  * bytes of code. */
+#include <string.h>
+
 #include "operator.h"
 
 static const operator_t *operators[OPERATORS_MOST];
@@ -32,4 +34,11 @@ bool thunk_new(const operator_t *self, thunk_t *out_thunk) {
   operators[at] = self;
   *out_thunk = thunks[at];
   return true;
+}
+
+bool thunk_has(const char *own) {
+  const unsigned count = __atomic_load_n(&used, __ATOMIC_RELAXED);
+  for (unsigned i = 0; i < count && i < OPERATORS_MOST; i++)
+    if (operators[i] && strcmp(operators[i]->own, own) == 0) return true;
+  return false;
 }

@@ -1,6 +1,5 @@
 """Draws graphs as SVG.  Boxes stand in layers, from inputs at the top to outputs at the bottom.  Each layer is ordered so that few
 edges cross; then boxes move towards the boxes that they are connected with.  The module needs nothing but Python."""
-import html
 import re
 import unicodedata
 
@@ -14,6 +13,7 @@ _COLOURS = {"input": ("#dbeafe", "#3b82f6"), "output": ("#dcfce7", "#16a34a"), "
 
 def escape(text):
     """Returns the text escaped for XML, with U+FFFD for the characters that XML does not allow."""
+    import html  # not needed to import tenon, and its table of entities is large
     return html.escape(re.sub("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text))
 
 
