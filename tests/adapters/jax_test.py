@@ -339,7 +339,8 @@ class Models(unittest.TestCase):
             tenon.jax.run(path)
         with self.assertRaisesRegex(Failure, "it's a model.onnx"):
             jax.block_until_ready(raw(f"@model(1); @path='{path}.not'; @end")(x.T))
-        for text, message in (("@model(1)", "@path"), ("@model(1); @path='x", "the end of the path"), ("@model(2); @path='x'; @end", "x"), (f"@model(0); @path='{path}.away'; @end", "inputs")):
+        for text, message in (("@model(1)", "@path"), ("@model(1); @path='x", "the end of the path"), ("@model(2); @path='x'; @end", "x"), (f"@model(0); @path='{path}.away'; @end", "the model has 1 inputs, and the call has 0"),
+                              (f"@model(1); @path='{path}.away'; @end; @given=1; @inputs=2", "inputs or outputs that the model does not have")):
             with self.assertRaisesRegex(Failure, message):
                 jax.block_until_ready(raw(text)(x.T))
 

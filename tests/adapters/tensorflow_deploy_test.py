@@ -26,7 +26,7 @@ LIBRARY = os.path.join(FOLDER, "ten.so")
 subprocess.run([os.path.join(BUILD, "tenon"), "build", os.path.join(ROOT, "tests", "libraries", "hosts", "ten.c"), "-o", LIBRARY], check=True, stdout=subprocess.DEVNULL)
 ten = tenon.tensorflow.register(tenon.load(LIBRARY))
 core = tenon.tensorflow.register("core")
-MODEL = os.path.join(FOLDER, "model")
+MODEL, WITH_GRAPH, GRAPH = os.path.join(FOLDER, "model"), os.path.join(FOLDER, "with_graph"), os.path.join(FOLDER, "graph.onnx")
 X = np.random.default_rng(1).standard_normal((5, 3)).astype(np.float32)
 
 
@@ -48,6 +48,21 @@ class Network(tf.Module):
             tape.watch(x)
             y = self(x)
         return tape.gradient(y, x)
+
+
+class WithGraph(tf.Module):
+    """A model with a graph that Tenon compiles, in a file."""
+
+    def __init__(self):
+        super().__init__()
+        builder = tenon.graph.Builder()
+        x, w = builder.input("x", "f32", ["n", 3]), builder.constant(np.linspace(-1, 1, 24, dtype=np.float32).reshape(3, 8), "w")
+        builder.finish([tenon.graph.ops.core.matmul(x, w)]).save(GRAPH)
+        self.graph, self.scale = tenon.tensorflow.run(GRAPH), tf.Variable(2.0)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.float32, name="x")])
+    def __call__(self, x):
+        return self.scale * self.graph(x)
 
 
 network = Network()
@@ -109,9 +124,9 @@ class Programs(unittest.TestCase):
         cls.program = compiled()
         X.tofile(os.path.join(FOLDER, "x.bin"))
 
-    def run_model(self, *more, library=LIBRARY):
+    def run_model(self, *more, library=LIBRARY, model=MODEL):
         result = os.path.join(FOLDER, "result.bin")
-        done = subprocess.run([self.program, MODEL, os.path.join(FOLDER, "x.bin"), result, library, *more], capture_output=True, text=True, timeout=300)
+        done = subprocess.run([self.program, model, os.path.join(FOLDER, "x.bin"), result, library, *more], capture_output=True, text=True, timeout=300)
         return done, np.fromfile(result, np.float32).reshape(-1, 8) if done.returncode == 0 else None
 
     def test_a_model_runs_after_the_library_was_loaded_by_tenon(self):
@@ -123,6 +138,17 @@ class Programs(unittest.TestCase):
         done, found = self.run_model(os.path.join(BUILD, "libtenon_tensorflow_ops.so"))
         self.assertEqual(done.returncode, 0, done.stderr[-3000:])
         np.testing.assert_array_equal(found, EXPECTED)
+
+    def test_a_graph_runs_from_the_file_at_its_path(self):
+        with_graph = WithGraph()
+        tf.saved_model.save(with_graph, WITH_GRAPH, signatures=with_graph.__call__.get_concrete_function())
+        done, found = self.run_model(model=WITH_GRAPH)
+        self.assertEqual(done.returncode, 0, done.stderr[-3000:])
+        np.testing.assert_allclose(found, 2 * X @ np.linspace(-1, 1, 24, dtype=np.float32).reshape(3, 8), rtol=1e-6, atol=1e-6)
+        os.rename(GRAPH, GRAPH + ".away")
+        done, _ = self.run_model(model=WITH_GRAPH)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("graph.onnx", done.stderr)
 
     def test_a_missing_library_is_named(self):
         done, _ = self.run_model(library="/nowhere/ten.so")
