@@ -214,7 +214,7 @@ typedef void (*tf_shape_fn)(tf_inference_t *inference, tf_status_t *status);
   X(tf_tensor_t *, TF_AllocateTemp,                                                                \
     (tf_context_t *, int dtype, const int64_t *dims, int rank, tf_allocator_t *, tf_status_t *))
 
-/* Functions that a release may lack; that of kernels is in libtensorflow_cc.so.2. The functions of
+/* Functions that a release may lack; they are in libtensorflow_cc.so.2. The functions of
  * kernels_experimental.h for variables (TF_AssignVariable and its relatives) are not here, because
  * no library of TensorFlow 2.21 exports them. */
 #define TF_OPTIONAL(X)                                                                             \
@@ -223,7 +223,8 @@ typedef void (*tf_shape_fn)(tf_inference_t *inference, tf_status_t *status);
   X(int, TF_InputDatatype, (tf_context_t *, int input))                                            \
   X(void, TF_InputRange, (tf_context_t *, const char *name, tf_input_range_t *))                   \
   X(const char *, TF_Version, (void))                                                              \
-  X(tf_buffer_t *, TF_GetRegisteredKernelsForOp, (const char *op, tf_status_t *))
+  X(tf_buffer_t *, TF_GetRegisteredKernelsForOp, (const char *op, tf_status_t *))                  \
+  X(tf_buffer_t *, TF_NewBuffer, (void))
 
 #define TF_FUNCTIONS(X)                                                                            \
   TF_TENSOR_FUNCTIONS(X)                                                                           \
