@@ -109,8 +109,11 @@ typedef struct tn_allocation_t {
   uint8_t where;
   bool is_pending; /* its shape is known only after its node has run */
   uint8_t watched; /* by the stage that is being planned: TN_WATCHED_TYPE, ..._VALUES or 0 */
-  int32_t root;    /* the edge that owns the memory; the edge itself unless this is a view */
-  int64_t delta;   /* bytes from the beginning of that memory */
+  /* While regions are made: an action outside of the region reads it. */
+  bool is_read_outside;
+  int32_t tile;  /* 1 + its tile in a region of its stage; 0: none */
+  int32_t root;  /* the edge that owns the memory; the edge itself unless this is a view */
+  int64_t delta; /* bytes from the beginning of that memory */
   /* The edge whose detail (quantisation) the value has: the source of a view or a copy, else the
    * edge itself. */
   int32_t source;

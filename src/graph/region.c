@@ -29,8 +29,6 @@ typedef struct maker_t {
   int32_t count;
   int64_t total;      /* elements of each result */
   int32_t *region_of; /* of each action: the first action of its region; -1: it is in none */
-  int32_t *tile_of;   /* of each allocation of the run: its tile; -1: none */
-  bool *is_read;      /* of each allocation: an action outside the region reads it */
 } maker_t;
 
 static const tn_node_t *node_of(const maker_t *m, const tn_action_t *action) {
@@ -139,7 +137,8 @@ static void mark_reads(maker_t *m, bool is_read) {
     const tn_node_t *node = node_of(m, &m->stage->actions[a]);
     for (uint32_t i = 0; i < node->op->input_count; i++)
       for (int32_t k = 0; k < node->operands[i].count; k++)
-        m->is_read[m->run->allocations[node->operands[i].edges[k]].root] = is_read;
+        m->run->allocations[m->run->allocations[node->operands[i].edges[k]].root].is_read_outside =
+            is_read;
   }
 }
 
@@ -147,7 +146,7 @@ static void mark_reads(maker_t *m, bool is_read) {
 static bool is_inside(const maker_t *m, int32_t edge) {
   const tn_allocation_t *value = &m->run->allocations[edge];
   return value->stage == m->index && value->where == TN_ALLOCATION_ARENA &&
-         value->last <= m->members[m->count - 1] && !m->is_read[edge];
+         value->last <= m->members[m->count - 1] && !value->is_read_outside;
 }
 
 /* Returns a tile for elements of `size` bytes that is free from this action on, or a new one.
@@ -176,15 +175,21 @@ static tenon_status_t assign_tiles(maker_t *m, tn_region_t *region) {
     const tn_node_t *node = node_of(m, &m->stage->actions[m->members[k]]);
     for (int32_t o = 0; o < node->output_count; o++) {
       if (!is_inside(m, node->outputs[o])) continue;
-      const tn_allocation_t *value = &m->run->allocations[node->outputs[o]];
+      tn_allocation_t *value = &m->run->allocations[node->outputs[o]];
       const tenon_dtype_t dtype = value->tensor->view.dtype;
-      m->tile_of[node->outputs[o]] =
-          take_tile(region, sizes, until, dtype.bits * dtype.lanes / 8, m->members[k], value->last);
+      value->tile = 1 + take_tile(region, sizes, until, dtype.bits * dtype.lanes / 8, m->members[k],
+                                  value->last);
     }
   }
   mark_reads(m, false);
   region->tile_size = sizes;
   return TENON_OK;
+}
+
+/* The tile that has the value of the edge; -1: none. */
+static int32_t tile_of(const maker_t *m, int32_t edge) {
+  const tn_allocation_t *root = root_of(m, edge);
+  return root->stage == m->index ? root->tile - 1 : -1;
 }
 
 static tenon_status_t list_tiles(const maker_t *m, const tn_action_t *action,
@@ -195,11 +200,9 @@ static tenon_status_t list_tiles(const maker_t *m, const tn_action_t *action,
       tn_arena_array(&m->stage->memory, op->input_count + op->output_count + 1, sizeof *tiles);
   if (!tiles) return tn_no_memory("a plan", 0);
   for (uint32_t i = 0; i < op->input_count; i++)
-    tiles[i] = node->operands[i].count
-                   ? m->tile_of[m->run->allocations[node->operands[i].edges[0]].root]
-                   : -1;
+    tiles[i] = node->operands[i].count ? tile_of(m, node->operands[i].edges[0]) : -1;
   for (uint32_t o = 0; o < op->output_count; o++)
-    tiles[op->input_count + o] = m->tile_of[node->outputs[o]];
+    tiles[op->input_count + o] = tile_of(m, node->outputs[o]);
   *out_tiles = tiles;
   return TENON_OK;
 }
@@ -299,7 +302,7 @@ static void renumber_lifetimes(const maker_t *m, const int32_t *numbers) {
   const tn_stage_t *s = m->stage;
   for (size_t i = 0; i < s->planned_count; i++) {
     tn_allocation_t *value = &m->run->allocations[s->edges[i]];
-    if (m->tile_of[value->root] >= 0) value->where = TN_ALLOCATION_TILE;
+    if (tile_of(m, s->edges[i]) >= 0) value->where = TN_ALLOCATION_TILE;
     if (value->first < (int32_t)s->action_count) value->first = numbers[value->first];
     if (value->last < (int32_t)s->action_count) value->last = value->first;
   }
@@ -339,8 +342,6 @@ static tenon_status_t make_regions(maker_t *m) {
   bool any = false;
   for (int32_t a = 0; a < (int32_t)m->stage->action_count; a++)
     m->region_of[a] = -1;
-  for (size_t i = 0; i < m->run->allocation_count; i++)
-    m->tile_of[i] = -1;
   for (int32_t a = 0; a < (int32_t)m->stage->action_count; a++) {
     if (m->region_of[a] >= 0) continue;
     m->total = count_elements(m, &m->stage->actions[a]);
@@ -355,13 +356,8 @@ tenon_status_t tn_stage_make_regions(tn_run_t *run, tn_stage_t *stage) {
   maker_t m = {.run = run,
                .stage = stage,
                .index = (int32_t)run->stage_count - 1,
-               .region_of = tn_allocate((stage->action_count + 1) * sizeof *m.region_of),
-               .tile_of = tn_allocate((run->allocation_count + 1) * sizeof *m.tile_of),
-               .is_read = tn_allocate_zero(run->allocation_count + 1, sizeof *m.is_read)};
-  bool is_fine = m.region_of && m.tile_of && m.is_read;
-  tenon_status_t status = is_fine ? make_regions(&m) : tn_no_memory("a plan", 0);
+               .region_of = tn_allocate((stage->action_count + 1) * sizeof *m.region_of)};
+  tenon_status_t status = m.region_of ? make_regions(&m) : tn_no_memory("a plan", 0);
   tn_release_memory(m.region_of);
-  tn_release_memory(m.tile_of);
-  tn_release_memory(m.is_read);
   return status;
 }

@@ -80,6 +80,7 @@ static tenon_status_t begin_allocation(planner_t *p, int32_t edge, uint8_t where
   allocation->first = (int32_t)p->stage->action_count;
   allocation->last = allocation->first;
   allocation->size = 0;
+  allocation->tile = 0;
   allocation->bound = NULL;
   allocation->source = edge;
   allocation->layout = 0;

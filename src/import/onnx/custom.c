@@ -115,7 +115,8 @@ void tn_lower_custom(tn_lower_t *lower) {
   const tenon_op_t *op = find_custom_op(lower);
   tenon_attrs_t *attrs = NULL;
   int32_t count = 0;
-  if (!op || tn_lower_has_failed(lower, tenon_attrs_create(op, &attrs))) return;
+  if (!op || tn_lower_has_failed(lower, TENON_OK)) return;
+  if (tn_lower_has_failed(lower, tenon_attrs_create(op, &attrs))) return;
   int64_t version =
       lower->version < 1
           ? 1

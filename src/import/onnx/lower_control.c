@@ -116,7 +116,8 @@ static void lower_if(tn_lower_t *lower) {
   tn_body_t no = {0};
   tenon_attrs_t *attrs = NULL;
   const tenon_op_t *op = tn_lower_op(lower, "core::if");
-  if (!op || tn_lower_has_failed(lower, tenon_attrs_create(op, &attrs))) return;
+  if (!op || tn_lower_has_failed(lower, TENON_OK)) return;
+  if (tn_lower_has_failed(lower, tenon_attrs_create(op, &attrs))) return;
   build_if(lower, op, attrs, &yes, &no);
   tn_body_clear(&yes);
   tn_body_clear(&no);

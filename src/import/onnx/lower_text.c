@@ -17,7 +17,8 @@ static void lower_tfidf(tn_lower_t *lower) {
     tn_lower_fail(lower, "the node has no attribute '%s'",
                   is_text ? "pool_strings" : "pool_int64s");
   if (!is_text) x = tn_lower_run(lower, TN_REFS(x), "cast(a, to='i64')");
-  if (!op || !x || tn_lower_has_failed(lower, tenon_attrs_create(op, &attrs))) return;
+  if (!op || !x || tn_lower_has_failed(lower, TENON_OK)) return;
+  if (tn_lower_has_failed(lower, tenon_attrs_create(op, &attrs))) return;
   tenon_value_t value = tn_ml_held(pool);
   (void)tn_lower_has_failed(lower, tenon_attrs_set(attrs, "pool", &value));
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
