@@ -75,7 +75,7 @@ bool hlo_narrow_integers(const hlo_type_t *type, tenon_tensor_t *tensor) {
   uint8_t *bytes = tensor->data;
   if (!type->bits) return true;
   const uint8_t mask = (uint8_t)((1u << type->bits) - 1);
-  const uint8_t sign = type->dtype.code == 0 ? (uint8_t)(1u << (type->bits - 1)) : 0;
+  const uint8_t sign = (uint8_t)(type->dtype.code == 0 ? 1u << (type->bits - 1) : 0u);
   for (int64_t i = 0; i < tenon_count(tensor); i++) {
     const uint8_t low = bytes[i] & mask;
     const uint8_t value = (uint8_t)((low ^ sign) - sign);
