@@ -13,16 +13,41 @@ enum {
   RSQRT,
   SUM_TO,
   RESHAPE,
+  CAST_LIKE,
+};
+/* inputs of layer_norm_backward */
+enum {
+  DMEAN = 4,
+  DINV_STD,
 };
 #define BACKWARD_USES                                                                              \
-  "core::reduce_mean, core::sub, core::mul, core::add, core::rsqrt, core::sum_to, core::reshape"
+  "core::reduce_mean, core::sub, core::mul, core::add, core::rsqrt, core::sum_to, "                \
+  "core::reshape, core::cast_like"
 
 static tenon_status_t rows_infer(tenon_infer_t *infer, uint32_t count) {
   int32_t axis = 0;
   TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, infer->inputs[1]->ndim, &axis));
   return core_backward_infer(infer, count, 0, NULL);
 }
-static tenon_status_t layer_infer(tenon_infer_t *infer) { return rows_infer(infer, 3); }
+
+/* The gradients of mean and inv_std have the shape of x, with 1 for the normalised axes. */
+static tenon_status_t layer_infer(tenon_infer_t *infer) {
+  const tenon_meta_t *x = infer->inputs[1];
+  int32_t axis = 0;
+  TENON_TRY(axis_wrap(infer, infer->attrs[0].as.i, x->ndim, &axis));
+  for (uint32_t i = DMEAN; i <= DINV_STD; i++) {
+    const tenon_meta_t *t = infer->inputs[i];
+    int differs = t && t->ndim != x->ndim;
+    for (int32_t d = 0; t && !differs && d < x->ndim; d++)
+      differs = d < axis ? dim_differ(t->dims[d], x->dims[d])
+                         : tenon_is_known(t->dims[d]) && t->dims[d].value != 1;
+    if (differs)
+      return tenon_fail(infer, TENON_INVALID,
+                        "input %u has shape %s; expected that of x %s with 1 from axis %d on", i,
+                        dims_text(t->dims, t->ndim).text, dims_text(x->dims, x->ndim).text, axis);
+  }
+  return rows_infer(infer, 3);
+}
 static tenon_status_t rms_infer(tenon_infer_t *infer) { return rows_infer(infer, 2); }
 static tenon_status_t group_infer(tenon_infer_t *infer) {
   return core_backward_infer(infer, 3, 2, NULL);
@@ -76,15 +101,39 @@ static tenon_status_t normalise_gradient(tenon_call_t *call, tenon_tensor_t *g,
   return invoke_binary(call, MUL, *dx, inverse, dx);
 }
 
+/* Adds the gradients of mean and inv_std to dx. With n the number of elements of a row,
+ * dmean / dx = 1 / n and dinv_std / dx = -inverse^2 * normal / n. */
+static tenon_status_t add_statistics(tenon_call_t *call, tenon_tensor_t *normal,
+                                     tenon_tensor_t *inverse, int64_t n, tenon_tensor_t **dx) {
+  tenon_tensor_t *t;
+  if (call->inputs[DMEAN]) {
+    TENON_TRY(invoke_binary(call, CAST_LIKE, call->inputs[DMEAN], *dx, &t));
+    TENON_TRY(core_with(call, MUL, t, 1.0 / (double)n, &t));
+    TENON_TRY(invoke_binary(call, ADD, *dx, t, dx));
+  }
+  if (call->inputs[DINV_STD]) {
+    TENON_TRY(invoke_binary(call, CAST_LIKE, call->inputs[DINV_STD], *dx, &t));
+    TENON_TRY(core_with(call, MUL, t, 1.0 / (double)n, &t));
+    TENON_TRY(invoke_binary(call, MUL, t, inverse, &t));
+    TENON_TRY(invoke_binary(call, MUL, t, inverse, &t));
+    TENON_TRY(invoke_binary(call, MUL, t, normal, &t));
+    TENON_TRY(invoke_binary(call, SUB, *dx, t, dx));
+  }
+  return TENON_OK;
+}
+
 static tenon_status_t row_norm_backward(tenon_call_t *call, int centres) {
   tenon_tensor_t *dy = call->inputs[0];
   tenon_tensor_t *x = call->inputs[1];
   tenon_tensor_t *scale = call->inputs[2];
   tenon_tensor_t *axes, *inverse, *normal, *t;
   int64_t at[TENON_RANK_MAX];
+  int64_t count = 1;
   int64_t first = call->attrs[0].as.i < 0 ? call->attrs[0].as.i + x->ndim : call->attrs[0].as.i;
-  for (int64_t i = first; i < x->ndim; i++)
+  for (int64_t i = first; i < x->ndim; i++) {
     at[i - first] = i;
+    count *= x->shape[i];
+  }
   if (!(axes = core_ints(call, x->ndim - first, at))) return TENON_MEMORY;
   TENON_TRY(normalise_rows(call, x, axes, call->attrs[1].as.f, centres, &normal, &inverse));
   if (call->outputs[1]) {
@@ -95,6 +144,7 @@ static tenon_status_t row_norm_backward(tenon_call_t *call, int centres) {
   if (!call->outputs[0]) return TENON_OK;
   if (scale) TENON_TRY(invoke_binary(call, MUL, dy, scale, &dy));
   TENON_TRY(normalise_gradient(call, dy, normal, inverse, axes, centres, &t));
+  if (centres && count) TENON_TRY(add_statistics(call, normal, inverse, count, &t));
   return call->host->assign(call, 0, t);
 }
 
@@ -153,11 +203,12 @@ static tenon_status_t rms_norm_backward_run(tenon_call_t *call) {
 
 /* clang-format off */
 TENON_ITEMS(core_norm_backward,
-  TENON_OP("layer_norm_backward(Tensor dy, Tensor x, Tensor? scale=None, Tensor? bias=None, *, "
-           "int axis=-1, float epsilon=1e-5) -> (Tensor? dx, Tensor? dscale, Tensor? dbias)",
-    TENON_DOC("The gradients of layer_norm."),
-    TENON_SAMPLES("dy: [n, w], x: [n, w], scale: [w], bias: [w]"),
-    TENON_TYPES("dy, x, scale, bias: float; dx, dscale, dbias = x"),
+  TENON_OP("layer_norm_backward(Tensor dy, Tensor x, Tensor? scale=None, Tensor? bias=None, "
+           "Tensor? dmean=None, Tensor? dinv_std=None, *, int axis=-1, float epsilon=1e-5) -> "
+           "(Tensor? dx, Tensor? dscale, Tensor? dbias)",
+    TENON_DOC("The gradients of layer_norm; dmean and dinv_std are those of its statistics."),
+    TENON_SAMPLES("dy: [n, w], x: [n, w], scale: [w], bias: [w], dmean: [n, 1], dinv_std: [n, 1]"),
+    TENON_TYPES("dy, x, scale, bias: float; dmean, dinv_std: float; dx, dscale, dbias = x"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(BACKWARD_USES),
     TENON_INFER(layer_infer),

@@ -230,8 +230,8 @@ FAMILY(core_norm,
      TENON_TRAITS(TENON_PURE),
      TENON_INFER(layer_norm_infer),
      TENON_REUSE("out: x"),
-     TENON_GRADIENT("x, scale, bias: core::layer_norm_backward(grad, x, scale, bias, axis=axis, "
-                    "epsilon=epsilon)")),
+     TENON_GRADIENT("x, scale, bias: core::layer_norm_backward(grad.out, x, scale, bias, "
+                    "grad.mean, grad.inv_std, axis=axis, epsilon=epsilon)")),
     KERNEL("", layer_norm_run))
   OPERATOR(rms_norm, "(Tensor x, Tensor? scale=None, *, int axis=-1, float epsilon=1e-5) -> Tensor",
     (TENON_DOC("Divides the axes from `axis` on by the root of their mean square, then scales."),
