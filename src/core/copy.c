@@ -46,39 +46,55 @@ static void copy_run(const walk_t *w, const char *from, char *to, int64_t count,
 #undef RUN
 }
 
-/* Copies the two inner axes when one is dense in the source and the other in the target. The copy
- * goes by square blocks, so that both sides use whole cache lines. */
+#define T uint8_t
+#define LANES 16
+#define LOW 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#define NAME(x) x##_8
+#include "core/copy_plane_kernel.h"
+
+#define T uint16_t
+#define LANES 8
+#define LOW 0, 8, 1, 9, 2, 10, 3, 11
+#define HIGH 4, 12, 5, 13, 6, 14, 7, 15
+#define NAME(x) x##_16
+#include "core/copy_plane_kernel.h"
+
+#define T uint32_t
+#define LANES 4
+#define LOW 0, 4, 1, 5
+#define HIGH 2, 6, 3, 7
+#define NAME(x) x##_32
+#include "core/copy_plane_kernel.h"
+
+#define T uint64_t
+#define LANES 2
+#define LOW 0, 2
+#define HIGH 1, 3
+#define NAME(x) x##_64
+#include "core/copy_plane_kernel.h"
+
+/* Copies the two inner axes when one is dense in the source and the other in the target. */
 static void copy_plane(const walk_t *w, const char *from, char *to) {
-  enum { BLOCK = 16 };
   int32_t a = w->ndim - 2;
   int32_t b = w->ndim - 1;
-  int64_t rows = w->shape[a];
-  int64_t columns = w->shape[b];
-#define PLANE(type)                                                                                \
-  for (int64_t r = 0; r < rows; r += BLOCK)                                                        \
-    for (int64_t c = 0; c < columns; c += BLOCK) {                                                 \
-      int64_t r_end = r + BLOCK < rows ? r + BLOCK : rows;                                         \
-      int64_t c_end = c + BLOCK < columns ? c + BLOCK : columns;                                   \
-      for (int64_t i = r; i < r_end; i++)                                                          \
-        for (int64_t j = c; j < c_end; j++)                                                        \
-          memcpy(to + i * w->to[a] + j * w->to[b], from + i * w->from[a] + j * w->from[b],         \
-                 sizeof(type));                                                                    \
-    }                                                                                              \
-  break
   switch (w->size) {
   case 1:
-    PLANE(uint8_t);
+    copy_plane_8(from, w->from[b], to, w->to[a], w->shape[a], w->shape[b]);
+    break;
   case 2:
-    PLANE(uint16_t);
+    copy_plane_16(from, w->from[b], to, w->to[a], w->shape[a], w->shape[b]);
+    break;
   case 4:
-    PLANE(uint32_t);
+    copy_plane_32(from, w->from[b], to, w->to[a], w->shape[a], w->shape[b]);
+    break;
   case 8:
-    PLANE(uint64_t);
+    copy_plane_64(from, w->from[b], to, w->to[a], w->shape[a], w->shape[b]);
+    break;
   default:
-    for (int64_t i = 0; i < rows; i++)
-      copy_run(w, from + i * w->from[a], to + i * w->to[a], columns, w->from[b], w->to[b]);
+    for (int64_t i = 0; i < w->shape[a]; i++)
+      copy_run(w, from + i * w->from[a], to + i * w->to[a], w->shape[b], w->from[b], w->to[b]);
   }
-#undef PLANE
 }
 
 static void copy_axes(const walk_t *w, int32_t axis, const char *from, char *to) {
@@ -168,6 +184,25 @@ static void merge_axes(const tenon_tensor_t *from, const tenon_tensor_t *to, wal
   w->ndim = w->ndim ? last + 1 : 0;
 }
 
+/* Moves the axis that is dense in the source next to the innermost one, so that both form a plane.
+ * The order of the outer axes does not matter. */
+static void move_source_axis(walk_t *w) {
+  int32_t at = w->ndim - 2;
+  while (at >= 0 && w->from[at] != w->size)
+    at--;
+  if (at < 0 || w->from[w->ndim - 1] == w->size) return;
+  int64_t shape = w->shape[at];
+  int64_t to = w->to[at];
+  for (; at < w->ndim - 2; at++) {
+    w->shape[at] = w->shape[at + 1];
+    w->from[at] = w->from[at + 1];
+    w->to[at] = w->to[at + 1];
+  }
+  w->shape[at] = shape;
+  w->from[at] = w->size;
+  w->to[at] = to;
+}
+
 tenon_status_t tn_tensor_copy_into(const tenon_tensor_t *from, tenon_tensor_t *to) {
   char a[128], b[128];
   if (!tn_dtype_same(from->dtype, to->dtype) || from->ndim != to->ndim ||
@@ -185,6 +220,7 @@ tenon_status_t tn_tensor_copy_into(const tenon_tensor_t *from, tenon_tensor_t *t
   if (from->dtype.bits % 8 != 0) return copy_packed(from, to, count);
   walk_t w = {0, {0}, {0}, {0}, from->dtype.bits / 8 * from->dtype.lanes, from->data, to->data};
   merge_axes(from, to, &w);
+  move_source_axis(&w);
   if (w.ndim == 0) {
     memcpy(to->data, from->data, (size_t)w.size);
     return TENON_OK;
