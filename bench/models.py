@@ -80,7 +80,7 @@ def bind_tenon(path, threads, values, like):
     import binding
     import numpy as np
 
-    codes = {"float32": (2, 32), "int64": (0, 64), "int32": (0, 32), "bool": (6, 8), "float64": (2, 64), "float16": (2, 16)}
+    codes = {"float32": (2, 32), "int64": (0, 64), "int32": (0, 32), "bool": (6, 8), "float64": (2, 64), "float16": (2, 16), "uint8": (1, 8), "int8": (0, 8)}
     tenon = binding.Tenon(report.BUILD)
     tenon.threads_set(threads)
     model = tenon.load(path)

@@ -4,14 +4,17 @@
  * Invariant: the result is channels-last if the input is. */
 #include "pool.h"
 #include "axes.h"
+#include "capability.h"
 #include "dense.h"
+#include "pool_line.h"
 #include <math.h>
 #include <string.h>
 
 enum {
   LANES = 64,
-  FOLD = 256,    /* taps summed in the dtype itself; a sum of more loses digits of an f32 */
-  ROW_LEAST = 16 /* elements of a row of a window that are worth a loop of their own */
+  LINE_ROWS = 256, /* rows under a window, at most, for results that are computed by whole rows */
+  FOLD = 256,      /* taps summed in the dtype itself; a sum of more loses digits of an f32 */
+  ROW_LEAST = 16   /* elements of a row of a window that are worth a loop of their own */
 };
 
 typedef struct sums_t { /* per lane: a sum of any dtype, and the index of the greatest element */
@@ -40,8 +43,10 @@ typedef struct pool_t {
   tenon_tensor_t *indices;
   tap_fn tap;
   done_fn done;
-  fold_fn fold; /* NULL: the result needs no sums */
-  row_fn row;   /* NULL: rows of windows are not summed by themselves */
+  fold_fn fold;      /* NULL: the result needs no sums */
+  row_fn row;        /* NULL: rows of windows are not summed by themselves */
+  pool_line_fn line; /* NULL: results are not computed by whole rows */
+  float *divisors;   /* of an average, along the last axis */
   double p;
   int include_pad;
   int column_major;
@@ -337,6 +342,40 @@ static void lanes_run(const pool_t *pool, int64_t image, int64_t channel, int64_
     window_lanes_run(pool, image, channel, o, lanes);
 }
 
+/* Computes the results along the last axis at position o[] of the other axes. */
+static void line_run(const pool_t *pool, int64_t image, int64_t channel, const int64_t *o) {
+  const window_t *w = &pool->window;
+  const tenon_tensor_t *x = pool->x;
+  const tenon_tensor_t *out = pool->out;
+  int32_t last = w->rank - 1;
+  const pool_line_t line = {w->in[last],     w->out[last],      w->kernel[last],
+                            w->stride[last], w->dilation[last], w->before[last]};
+  const float *rows[LINE_ROWS];
+  int64_t first[SPATIAL_MAX], some[SPATIAL_MAX];
+  int64_t count = 1;
+  int64_t divisor = 1;
+  int64_t to = image * out->strides[0] + channel * out->strides[1];
+  for (int32_t i = 0; i < last; i++) {
+    int64_t begin = o[i] * w->stride[i] - w->before[i];
+    first[i] = pool_first_tap(w, i, begin, 0);
+    some[i] = pool_first_tap(w, i, begin, w->in[i]) - first[i];
+    first[i] = begin + first[i] * w->dilation[i];
+    count *= some[i] > 0 ? some[i] : 0;
+    divisor *= pool_count(w, pool->include_pad, i, o[i]);
+    to += o[i] * out->strides[2 + i];
+  }
+  for (int64_t r = 0; r < count; r++) {
+    int64_t rest = r;
+    int64_t offset = image * x->strides[0] + channel * x->strides[1];
+    for (int32_t i = last - 1; i >= 0; i--) {
+      offset += (first[i] + rest % some[i] * w->dilation[i]) * x->strides[2 + i];
+      rest /= some[i];
+    }
+    rows[r] = (const float *)x->data + offset;
+  }
+  pool->line(&line, rows, count, pool->divisors, (float)divisor, (float *)out->data + to);
+}
+
 /* A part is (image, position or row of positions, block of channels or channel). */
 static tenon_status_t window_rows_run(tenon_call_t *call, void *argument, int64_t begin,
                                       int64_t end) {
@@ -359,6 +398,10 @@ static tenon_status_t window_rows_run(tenon_call_t *call, void *argument, int64_
       o[i] = rest % w->out[i];
       rest /= w->out[i];
     }
+    if (pool->line) {
+      line_run(pool, image, channel, o);
+      continue;
+    }
     if (pool->by_channel) {
       lanes_run(pool, image, channel, o, channels - channel < LANES ? channels - channel : LANES);
       continue;
@@ -368,6 +411,36 @@ static tenon_status_t window_rows_run(tenon_call_t *call, void *argument, int64_
       lanes_run(pool, image, channel, o, row - at < LANES ? row - at : LANES);
     }
   }
+  return TENON_OK;
+}
+
+static const pool_lines_t *lines_of_isa(void) {
+#if defined(__x86_64__) || defined(_M_X64)
+  static const pool_lines_t *const all[] = {&core_pool_lines, &core_pool_lines_avx2,
+                                            &core_pool_lines_avx512};
+  return all[core_capability()];
+#else
+  return &core_pool_lines;
+#endif
+}
+
+/* Chooses whether results are computed by whole rows, and counts the divisors of averages. */
+static tenon_status_t choose_line(tenon_call_t *call, pool_t *pool, int kind) {
+  const window_t *w = &pool->window;
+  int32_t last = w->rank - 1;
+  int64_t rows = 1;
+  for (int32_t i = 0; i < last && rows <= LINE_ROWS; i++)
+    rows *= w->kernel[i] < w->in[i] ? w->kernel[i] : w->in[i];
+  int64_t span = (w->kernel[last] - 1) * w->dilation[last] + 1;
+  if (kind == POOL_LP || pool->indices || !core_is(pool->x, TENON_F32) || rows > LINE_ROWS ||
+      span > POOL_SPAN || w->stride[last] > POOL_SPAN || pool->x->strides[2 + last] != 1 ||
+      pool->out->strides[2 + last] != 1 || (kind == POOL_AVERAGE && rows * w->kernel[last] > FOLD))
+    return TENON_OK;
+  pool->divisors = (float *)CORE_SCRATCH(call, sizeof(float), w->out[last]);
+  if (!pool->divisors) return TENON_MEMORY;
+  for (int64_t o = 0; o < w->out[last]; o++)
+    pool->divisors[o] = (float)pool_count(w, pool->include_pad, last, o);
+  pool->line = kind == POOL_MAX ? lines_of_isa()->max : lines_of_isa()->average;
   return TENON_OK;
 }
 
@@ -391,8 +464,9 @@ static tenon_status_t run_windows(tenon_call_t *call, pool_t *pool, int kind) {
                                                                     : pool->window.kernel[last];
   if (pool->x->strides[2 + last] != 1 || pool->window.dilation[last] != 1 || reach < ROW_LEAST)
     pool->row = NULL;
-  int64_t row = pool->window.out[pool->window.rank - 1];
-  pool->by_channel = pool->x->strides[1] == 1 || row < 8;
+  int64_t row = pool->window.out[last];
+  TENON_TRY(choose_line(call, pool, kind));
+  pool->by_channel = !pool->line && (pool->x->strides[1] == 1 || row < 8);
   int64_t step = pool->by_channel ? LANES : 1;
   int64_t blocks = (pool->x->shape[1] - 1) / step + 1;
   int64_t positions =

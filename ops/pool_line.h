@@ -1,0 +1,33 @@
+/* Rows of results of max_pool and average_pool, for tensors of f32 whose last axis is dense: first
+ * the rows under the windows are joined, and then neighbours of the joined row. simd/pool_line.c
+ * has one table per instruction set.
+ * Invariant: nothing outside of the rows and of the result is accessed. */
+#ifndef TENON_OPS_POOL_LINE_H
+#define TENON_OPS_POOL_LINE_H
+
+#include <stdint.h>
+
+enum { POOL_SPAN = 256 }; /* elements between the first and the last tap of a row, at most */
+
+typedef struct pool_line_t { /* the last axis of a window (window.h) */
+  int64_t in;
+  int64_t out;
+  int64_t kernel;
+  int64_t stride;
+  int64_t dilation;
+  int64_t before;
+} pool_line_t;
+
+/* Computes `out` results from `count` rows of `in` elements each. For averages, result i is divided
+ * by divisors[i] * scale. */
+typedef void (*pool_line_fn)(const pool_line_t *line, const float *const *rows, int64_t count,
+                             const float *divisors, float scale, float *out);
+
+typedef struct pool_lines_t {
+  pool_line_fn max;
+  pool_line_fn average;
+} pool_lines_t;
+
+extern const pool_lines_t core_pool_lines, core_pool_lines_avx2, core_pool_lines_avx512;
+
+#endif

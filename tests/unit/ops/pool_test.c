@@ -1,0 +1,160 @@
+/* max_pool and average_pool of random windows, compared with a search through each window, on every
+ * instruction set that the processor has. */
+#include <math.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "core/tensor.h"
+#include "tensors.h"
+
+#include "operators.h"
+
+enum {
+  RANK = 3,
+  ROUNDS = 400,
+};
+
+static uint64_t seed = 2718;
+static int64_t pick(int64_t count) {
+  seed = seed * 6364136223846793005u + 1442695040888963407u;
+  return (int64_t)((seed >> 33) % (uint64_t)count);
+}
+
+typedef struct window_case_t {
+  int32_t rank;
+  int64_t shape[2 + RANK]; /* of x */
+  int64_t kernel[RANK];
+  int64_t strides[RANK];
+  int64_t pads[2 * RANK];
+  int64_t dilations[RANK];
+} window_case_t;
+
+static window_case_t random_case(void) {
+  window_case_t c = {.rank = (int32_t)(1 + pick(RANK)), .shape = {1 + pick(2), 1 + pick(5)}};
+  for (int32_t i = 0; i < c.rank; i++) {
+    bool is_last = i == c.rank - 1;
+    c.kernel[i] = 1 + pick(is_last && pick(10) == 0 ? 40 : 4);
+    c.strides[i] = 1 + pick(is_last && pick(10) == 0 ? 30 : 3);
+    c.dilations[i] = 1 + pick(2);
+    c.pads[i] = pick(c.kernel[i]);
+    c.pads[c.rank + i] = pick(c.kernel[i]);
+    c.shape[2 + i] = (c.kernel[i] - 1) * c.dilations[i] + 1 + pick(20);
+    if (is_last && c.rank == 1 && pick(4) == 0) c.shape[2 + i] += 5000;
+  }
+  return c;
+}
+
+/* Prints "name=[1,2]; " to `text`. */
+static int print_list(char *text, const char *name, const int64_t *values, int32_t count) {
+  int size = sprintf(text, "%s=[", name);
+  for (int32_t i = 0; i < count; i++)
+    size += sprintf(text + size, "%s%d", i ? "," : "", (int)values[i]);
+  return size + sprintf(text + size, "]; ");
+}
+
+/* Returns the greatest element under a window, or the mean of its elements. `place` is the position
+ * of the window's result. */
+static double search_window(const window_case_t *c, const float *x, const int64_t *place,
+                            bool is_max, bool counts_pads) {
+  double best = -INFINITY;
+  double sum = 0;
+  int64_t count = 0;
+  int64_t taps = 1;
+  for (int32_t i = 0; i < c->rank; i++)
+    taps *= c->kernel[i];
+  for (int64_t t = 0; t < taps; t++) {
+    bool inside = true;
+    bool padded = true;
+    int64_t offset = 0;
+    int64_t step = 1;
+    int64_t rest = t;
+    for (int32_t i = c->rank - 1; i >= 0; i--) {
+      int64_t at = place[i] * c->strides[i] - c->pads[i] + rest % c->kernel[i] * c->dilations[i];
+      rest /= c->kernel[i];
+      inside &= at >= 0 && at < c->shape[2 + i];
+      padded &= at < c->shape[2 + i] + c->pads[c->rank + i];
+      offset += at * step;
+      step *= c->shape[2 + i];
+    }
+    if (inside || (counts_pads && padded)) count++;
+    if (!inside) continue;
+    double value = (double)x[offset];
+    if (value > best || isnan(value)) best = value;
+    if (isnan(best)) break;
+    sum += value;
+  }
+  return is_max ? best : sum / (double)count;
+}
+
+static bool is_close(double found, double expected) {
+  if (isnan(expected)) return isnan(found);
+  return found == expected || fabs(found - expected) <= 1e-5 * (1 + fabs(expected));
+}
+
+static void compare_case(const window_case_t *c, bool is_max, bool counts_pads) {
+  char text[400];
+  int size = print_list(text, "kernel", c->kernel, c->rank);
+  size += print_list(text + size, "strides", c->strides, c->rank);
+  size += print_list(text + size, "pads", c->pads, 2 * c->rank);
+  size += print_list(text + size, "dilations", c->dilations, c->rank);
+  if (counts_pads) sprintf(text + size, "count_include_pad=True");
+  const tenon_op_t *op = op_of(is_max ? "core::max_pool" : "core::average_pool");
+  tenon_attrs_t *attrs = attrs_of(op, text);
+  tenon_tensor_t *x = NULL;
+  tenon_tensor_t *outputs[2] = {NULL};
+  CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_F32), 2 + c->rank, c->shape, &x), TENON_OK);
+  float *data = x->data;
+  for (int64_t i = 0; i < tenon_count(x); i++)
+    data[i] = is_max && pick(200) == 0 ? NAN : (float)(pick(2001) - 1000) / 100;
+  CHECK_STATUS(tenon_op_call(op, attr_values(attrs), (tenon_tensor_t *[]){x, NULL}, outputs, 0),
+               TENON_OK);
+  const tenon_tensor_t *out = outputs[0];
+  int64_t planes = c->shape[0] * c->shape[1];
+  int64_t results = out ? tenon_count(out) / planes : 0;
+  int64_t elements = tenon_count(x) / planes;
+  for (int64_t plane = 0; plane < planes; plane++)
+    for (int64_t r = 0; r < results; r++) {
+      int64_t place[RANK];
+      int64_t rest = r;
+      for (int32_t i = c->rank - 1; i >= 0; i--) {
+        place[i] = rest % out->shape[2 + i];
+        rest /= out->shape[2 + i];
+      }
+      double expected = search_window(c, data + plane * elements, place, is_max, counts_pads);
+      double found = (double)((const float *)out->data)[plane * results + r];
+      if (CHECK(is_close(found, expected))) continue;
+      fprintf(stderr, "  %s of %s: %g instead of %g\n", is_max ? "max_pool" : "average_pool", text,
+              found, expected);
+      plane = planes - 1;
+      break;
+    }
+  tenon_tensor_release(x);
+  tenon_tensor_release(outputs[0]);
+  tenon_attrs_release(attrs);
+}
+
+static void compare_random_cases(void) {
+  for (int round = 0; round < ROUNDS; round++) {
+    const window_case_t c = random_case();
+    bool is_max = pick(2) == 0;
+    compare_case(&c, is_max, !is_max && pick(2) == 0);
+  }
+}
+
+TEST("pools equal a search through each window on every instruction set") {
+  static const char *const limits[] = {"default", "avx2", "avx512"};
+  for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+    pid_t child = fork(); /* because a process chooses once */
+    if (child == 0) {
+      setenv("TENON_CPU_CAPABILITY", limits[i], 1);
+      compare_random_cases();
+      _exit(check_failures != 0);
+    }
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child);
+    if (!CHECK(status == 0)) fprintf(stderr, "  TENON_CPU_CAPABILITY=%s\n", limits[i]);
+  }
+}
+
+TEST("nothing is left behind") { tenon_shutdown(); }
