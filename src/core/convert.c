@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/dtype.h"
+#include "core/half.h"
 
 static inline uint32_t bits_of(float f) {
   uint32_t u;
@@ -26,7 +27,8 @@ static inline float from_f16(uint16_t h) {
   uint32_t rest = (uint32_t)(h & 0x7fff) << 13;
   float scaled = float_of(rest) * 0x1p112f;
   uint32_t special = rest >= 0x0f800000u ? 0x7f800000u : 0;
-  return float_of(sign | bits_of(scaled) | special);
+  uint32_t quiet = rest > 0x0f800000u ? 0x00400000u : 0; /* as instructions do with a NaN */
+  return float_of(sign | bits_of(scaled) | special | quiet);
 }
 
 static inline uint16_t to_f16(float f) {
@@ -136,11 +138,11 @@ bool tn_widens(tenon_dtype_t from, tenon_dtype_t to) {
   return f == TENON_F32 && t == TENON_F64;
 }
 
-/* The loop of one conversion. `expression` computes element i. */
+/* The loop of one conversion. `expression` computes element i, from `done` on. */
 #define CONVERT(type, expression)                                                                  \
   do {                                                                                             \
     type *out = to;                                                                                \
-    for (int64_t i = 0; i < count; i++)                                                            \
+    for (int64_t i = done; i < count; i++)                                                         \
       out[i] = (type)(expression);                                                                 \
   } while (0)
 
@@ -151,6 +153,7 @@ static void widen_array(const void *from, tenon_dtype_t dtype, void *to, bool to
   const float *f = from;
   const layout_t *l = layout_of(dtype);
   uint32_t id = tenon_dtype_id(dtype);
+  int64_t done = id == TENON_F16 && !to_double ? tn_half_widen(h, to, count) : 0;
   if (id == TENON_F32)
     CONVERT(double, f[i]);
   else if (id == TENON_F16 && to_double)
@@ -173,6 +176,7 @@ static void narrow_array(const void *from, bool from_double, void *to, tenon_dty
   const double *d = from;
   const layout_t *l = layout_of(dtype);
   uint32_t id = tenon_dtype_id(dtype);
+  int64_t done = id == TENON_F16 && !from_double ? tn_half_narrow(f, to, count) : 0;
   if (id == TENON_F32)
     CONVERT(float, d[i]);
   else if (id == TENON_F16 && from_double)

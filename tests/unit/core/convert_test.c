@@ -227,6 +227,45 @@ TEST("conversions give the tables that NumPy gives") {
   }
 }
 
+TEST("an array converts to the bits that its elements convert to one by one") {
+  enum { COUNT = 4099 };
+  static float wide[COUNT], widened[COUNT];
+  static uint16_t narrow[COUNT];
+  tenon_dtype_t f16 = tenon_dtype(TENON_F16);
+  tenon_dtype_t f32 = tenon_dtype(TENON_F32);
+  uint64_t state = 5;
+  uint32_t mistakes = 0;
+  for (int round = 0; round < 100; round++) {
+    for (int i = 0; i < COUNT; i++) {
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      uint32_t bits = (uint32_t)(state >> 32);
+      /* Every fourth number is infinite or a NaN, and half of the others are near those of f16. */
+      if (i % 4 == 0) bits |= 0x7f800000u;
+      if (i % 8 == 2) bits &= 0x807fffffu;
+      if (i % 4 == 1 || i % 4 == 2) bits = (bits & 0x8fffffffu) | 0x30000000u;
+      memcpy(&wide[i], &bits, sizeof bits);
+    }
+    tn_convert(wide, f32, narrow, f16, COUNT);
+    tn_convert(narrow, f16, widened, f32, COUNT);
+    for (int i = 0; i < COUNT; i++) {
+      uint16_t one;
+      float back;
+      tn_convert(&wide[i], f32, &one, f16, 1);
+      tn_convert(&one, f16, &back, f32, 1);
+      mistakes += one != narrow[i] || memcmp(&back, &widened[i], sizeof back) != 0;
+    }
+    for (int i = 0; i < COUNT; i++)
+      narrow[i] = (uint16_t)(round * COUNT + i); /* signalling NaNs too */
+    tn_convert(narrow, f16, widened, f32, COUNT);
+    for (int i = 0; i < COUNT; i++) {
+      float one;
+      tn_convert(&narrow[i], f16, &one, f32, 1);
+      mistakes += memcmp(&one, &widened[i], sizeof one) != 0;
+    }
+  }
+  CHECK(mistakes == 0);
+}
+
 TEST("f64 narrows to f32 as C does, and a type never widens to a narrower one") {
   double x[3] = {1 + 0x1p-24 + 0x1p-50, 1e300, -0.0};
   float y[3];
