@@ -44,7 +44,7 @@ void core_gemm(tenon_dtype_t dtype, const product_t *product) {
     break;
   case TENON_I32:
   case TENON_U32:
-    all->u32(&p);
+    (p.pairs ? all->pairs : all->u32)(&p);
     break;
   default:
     all->u64(&p);

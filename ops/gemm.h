@@ -41,11 +41,14 @@ typedef struct
   int64_t row;
   int64_t column; /* strides of c */
   int accumulate;
+  /* a and b are of 32 bits and hold pairs of i16, the products of which are added: k counts pairs.
+   */
+  int pairs;
 } product_t;
 
 typedef struct gemms_t { /* the products for one instruction set, in simd/product.c */
   void (*f32)(const product_t *), (*f64)(const product_t *), (*u32)(const product_t *),
-      (*u64)(const product_t *);
+      (*u64)(const product_t *), (*pairs)(const product_t *);
 } gemms_t;
 extern const gemms_t core_gemms, core_gemms_avx2, core_gemms_avx512;
 

@@ -1,6 +1,6 @@
 /* The matrix product for one dtype. simd/product.c includes this once per dtype with T (the
- * element), NAME(x) and MADD (number times vector plus vector) defined. Blocks of b (DEPTH x
- * COLUMNS) and of a (ROWS x DEPTH) are packed into panels, and the micro-kernel keeps a tile of MR
+ * element), NAME(x), MADD (number times vector plus vector), TIMES (number times number) and
+ * TIMES_VECTOR (vector times vector) defined. Blocks of b (DEPTH x COLUMNS) and of a (ROWS x DEPTH) are packed into panels, and the micro-kernel keeps a tile of MR
  * x NR sums in registers.
  * Invariant: lanes of a vector never mix, so every sum runs in order of k. */
 
@@ -87,11 +87,12 @@ static int NAME(thin)(const product_t *p) {
         const T *b2 = b1 + r;
         const T *b3 = b2 + r;
         for (int64_t j = 0; j < p->n; j++)
-          c[j] = (T)(c[j] + a0 * b0[j] + a1 * b1[j] + a2 * b2[j] + a3 * b3[j]);
+          c[j] =
+              (T)(c[j] + TIMES(a0, b0[j]) + TIMES(a1, b1[j]) + TIMES(a2, b2[j]) + TIMES(a3, b3[j]));
       }
       for (; e < p->k; e++)
         for (int64_t j = 0; j < p->n; j++)
-          c[j] = (T)(c[j] + a[e * s] * b[e * r + j]);
+          c[j] = (T)(c[j] + TIMES(a[e * s], b[e * r + j]));
     }
     return 1;
   }
@@ -105,10 +106,10 @@ static int NAME(thin)(const product_t *p) {
       memset(part, 0, sizeof part);
       for (; e + NAME(NR) <= p->k; e += NAME(NR))
         for (int h = 0; h < 2; h++)
-          part[h] += *(const NAME(loose) *)(a + e + h * NAME(LANES)) *
-                     *(const NAME(loose) *)(column + e + h * NAME(LANES));
+          part[h] += TIMES_VECTOR(*(const NAME(loose) *)(a + e + h * NAME(LANES)),
+                                  *(const NAME(loose) *)(column + e + h * NAME(LANES)));
       for (; e < p->k; e++)
-        sum = (T)(sum + a[e] * column[e]);
+        sum = (T)(sum + TIMES(a[e], column[e]));
       part[0] += part[1];
       memcpy(lanes, part, sizeof lanes);
       for (int half = NAME(LANES) / 2; half; half /= 2)
@@ -150,3 +151,5 @@ static void NAME(gemm)(const product_t *p) {
 #undef T
 #undef NAME
 #undef MADD
+#undef TIMES
+#undef TIMES_VECTOR

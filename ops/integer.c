@@ -1,12 +1,15 @@
 /* matmul_integer, conv_integer, qlinear_matmul, qlinear_conv: products of 8-bit numbers,
- * accumulated in 32 bits. Inputs are widened to i32 minus their zero points and multiplied by the
- * kernels of matmul and conv; the qlinear forms are then scaled and rounded.
+ * accumulated in 32 bits. Operands of matrix products become pairs of i16 minus their zero points;
+ * those of convolutions are widened to i32. Both are multiplied by the kernels of matmul and conv;
+ * the qlinear forms are then scaled and rounded.
  * Invariant: sums wrap at 32 bits, as ONNX allows, and are exact otherwise. */
+#include "integer.h"
 #include "axes.h"
 #include "conv_im2col.h"
 #include "dense.h"
 #include "matmul.h"
 #include "simd/math.h"
+#include <stdlib.h>
 #include <tenon/check.h>
 
 enum { WORK = 1 << 14 }; /* elements that justify a thread */
@@ -15,14 +18,7 @@ enum {
   QLINEAR_INPUTS,
 };
 
-/* A scale or zero point that broadcasts to a tensor: one element, a vector along an axis, or by
- * NumPy's rule. */
-typedef struct spread_t {
-  const void *data; /* NULL: absent */
-  int64_t strides[TENON_RANK_MAX];
-} spread_t;
-
-static spread_t spread_of(const tenon_tensor_t *t, int32_t rank, int32_t axis) {
+spread_t core_spread_of(const tenon_tensor_t *t, int32_t rank, int32_t axis) {
   spread_t out = {.data = t ? t->data : 0};
   if (!t || tenon_count(t) == 1) return out;
   if (t->ndim == 1) {
@@ -34,10 +30,8 @@ static spread_t spread_of(const tenon_tensor_t *t, int32_t rank, int32_t axis) {
   return out;
 }
 
-/* Offsets of the first element of row `row` in several spreads; rows run along the last axis of
- * shape. */
-static void row_offsets(int32_t rank, const int64_t *shape, int64_t row, const spread_t *of,
-                        int count, int64_t *offsets) {
+void core_row_offsets(int32_t rank, const int64_t *shape, int64_t row, const spread_t *of,
+                      int count, int64_t *offsets) {
   for (int s = 0; s < count; s++)
     offsets[s] = 0;
   for (int32_t i = rank - 2; i >= 0; i--) {
@@ -80,7 +74,7 @@ static tenon_status_t widen_rows(tenon_call_t *call, void *argument, int64_t beg
       for (int64_t e = 0; e < width; e++)
         to[e] = ((const uint8_t *)w->x->data)[row * width + e];
     if (!w->zero.data) continue;
-    row_offsets(rank, w->x->shape, row, &w->zero, 1, &offset);
+    core_row_offsets(rank, w->x->shape, row, &w->zero, 1, &offset);
     if (w->zero_is_signed)
       for (int64_t e = 0; e < width; e++)
         to[e] -= ((const int8_t *)w->zero.data)[offset + e * step];
@@ -98,7 +92,7 @@ static tenon_tensor_t *widen_integers(tenon_call_t *call, tenon_tensor_t *x, ten
   widen_t w = {.x = core_dense(call, x, x->dtype)};
   w.out = call->host->temporary(call, tenon_dtype(TENON_I32), x->ndim, x->shape);
   if (!w.x || !w.out) return 0;
-  w.zero = spread_of(zero, x->ndim, axis);
+  w.zero = core_spread_of(zero, x->ndim, axis);
   w.zero_is_signed = zero && core_is(zero, TENON_I8);
   return rows_parallel(call, w.x, widen_rows, &w) == TENON_OK ? w.out : 0;
 }
@@ -126,7 +120,7 @@ static tenon_status_t narrow_rows(tenon_call_t *call, void *argument, int64_t be
     steps[s] = n->scales[s].strides[last];
   (void)call;
   for (int64_t row = begin; row < end; row++) {
-    row_offsets(rank, n->out->shape, row, n->scales, 2, offsets);
+    core_row_offsets(rank, n->out->shape, row, n->scales, 2, offsets);
     const float *a = (const float *)n->scales[0].data + offsets[0];
     const float *b = (const float *)n->scales[1].data + offsets[1];
     for (int64_t e = 0; e < width; e++) {
@@ -152,31 +146,113 @@ static tenon_status_t narrow_sums(tenon_call_t *call, const tenon_tensor_t *sums
   y_scale = core_dense(call, y_scale, f32);
   y_zero = core_dense(call, y_zero, y_zero->dtype);
   if (!out || !a_scale || !b_scale || !y_scale || !y_zero) return TENON_MEMORY;
-  narrow_t n = {
-      .sums = (const int32_t *)sums->data,
-      .out = out,
-      .scales = {spread_of(a_scale, out->ndim, a_axis), spread_of(b_scale, out->ndim, b_axis)},
-      .scale = *(const float *)y_scale->data,
-      .zero = is_signed ? *(const int8_t *)y_zero->data : *(const uint8_t *)y_zero->data,
-      .least = is_signed ? -128 : 0,
-      .most = is_signed ? 127 : 255};
+  narrow_t n = {.sums = (const int32_t *)sums->data,
+                .out = out,
+                .scales = {core_spread_of(a_scale, out->ndim, a_axis),
+                           core_spread_of(b_scale, out->ndim, b_axis)},
+                .scale = *(const float *)y_scale->data,
+                .zero = is_signed ? *(const int8_t *)y_zero->data : *(const uint8_t *)y_zero->data,
+                .least = is_signed ? -128 : 0,
+                .most = is_signed ? 127 : 255};
   TENON_TRY(rows_parallel(call, out, narrow_rows, &n));
   return core_settle(call, call->outputs[0], out);
 }
 
 /* kernels */
 
+typedef struct pairs_t {
+  operand8_t operand;
+  uint32_t *pairs;
+} pairs_t;
+
+static tenon_status_t write_pairs(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+  const pairs_t *p = (const pairs_t *)argument;
+  (void)call;
+  core_pairs_write(&p->operand, begin, end, p->pairs);
+  return TENON_OK;
+}
+
+static operand8_t operand_of(const tenon_tensor_t *x, const tenon_tensor_t *zero, int is_right) {
+  /* a zero point that is a vector has one number for each row of a, or for each column of b */
+  int32_t axis = x->ndim > 1 ? x->ndim - 2 + is_right : 0;
+  return (operand8_t){x, core_spread_of(zero, x->ndim, axis), zero && core_is(zero, TENON_I8),
+                      is_right && x->ndim > 1};
+}
+
+/* x minus its zero point as pairs along k. Returns NULL on failure; the error is already set. */
+static tenon_tensor_t *pair_integers(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor_t *zero,
+                                     int is_right) {
+  int64_t shape[TENON_RANK_MAX];
+  int64_t width;
+  x = core_dense(call, x, x->dtype);
+  if (zero) zero = core_dense(call, zero, zero->dtype);
+  if (!x) return 0;
+  pairs_t p = {operand_of(x, zero, is_right), NULL};
+  int64_t rows = core_pair_rows(&p.operand, &width, shape);
+  tenon_tensor_t *out = call->host->temporary(call, tenon_dtype(TENON_I32), x->ndim, shape);
+  if (!out || rows * width == 0) return out;
+  p.pairs = (uint32_t *)out->data;
+  return call->host->parallel(call, rows, 1 + WORK / width, write_pairs, &p) == TENON_OK ? out : 0;
+}
+
+/* A constant b as pairs. */
+typedef struct plan_t {
+  tenon_tensor_t pairs;
+  int64_t shape[TENON_RANK_MAX];
+  int64_t strides[TENON_RANK_MAX];
+} plan_t;
+
+static void plan_release(void *pointer) {
+  plan_t *plan = (plan_t *)pointer;
+  if (plan) free(plan->pairs.data);
+  free(plan);
+}
+
+/* Makes the plan of a node whose b and zero point of b are constant. */
+static tenon_status_t prepare_b(tenon_node_t *node, uint32_t b_at, uint32_t zero_at) {
+  const tenon_tensor_t *b = node->inputs[b_at]->value;
+  const tenon_tensor_t *zero = node->inputs[zero_at] ? node->inputs[zero_at]->value : NULL;
+  int is_constant =
+      (node->constant >> b_at & 1) && b && core_is_array(b) && tenon_count(b) &&
+      (!node->inputs[zero_at] || ((node->constant >> zero_at & 1) && zero && core_is_array(zero)));
+  if (!is_constant) return TENON_OK;
+  plan_t *plan = (plan_t *)calloc(1, sizeof *plan);
+  if (!plan) return tenon_fail(node, TENON_MEMORY, "out of memory for the plan of a product");
+  operand8_t operand = operand_of(b, zero, 1);
+  int64_t width;
+  int64_t rows = core_pair_rows(&operand, &width, plan->shape);
+  int64_t stride = 1;
+  for (int32_t i = b->ndim - 1; i >= 0; i--) {
+    plan->strides[i] = stride;
+    stride *= plan->shape[i];
+  }
+  plan->pairs = *b;
+  plan->pairs.dtype = tenon_dtype(TENON_I32);
+  plan->pairs.shape = plan->shape;
+  plan->pairs.strides = plan->strides;
+  plan->pairs.data = malloc((size_t)stride * sizeof(uint32_t));
+  if (!plan->pairs.data) {
+    plan_release(plan);
+    return tenon_fail(node, TENON_MEMORY, "out of memory for packed weights");
+  }
+  core_pairs_write(&operand, 0, rows, (uint32_t *)plan->pairs.data);
+  node->plan = plan;
+  node->consumed |= (uint64_t)1 << b_at;
+  return TENON_OK;
+}
+static tenon_status_t matmul_integer_prepare(tenon_node_t *node) { return prepare_b(node, 1, 3); }
+static tenon_status_t qlinear_matmul_prepare(tenon_node_t *node) { return prepare_b(node, 3, 5); }
+
 /* sums NULL: writes to the output. */
 static tenon_status_t multiply_integers(tenon_call_t *call, tenon_tensor_t *a,
                                         tenon_tensor_t *a_zero, tenon_tensor_t *b,
                                         tenon_tensor_t *b_zero, tenon_tensor_t *sums) {
+  plan_t *plan = (plan_t *)call->plan;
   finish_t finish = {.scale = 1, .bias_scale = 1};
-  int32_t a_axis = a->ndim > 1 ? a->ndim - 2 : 0;
-  int32_t b_axis = b->ndim > 1 ? b->ndim - 1 : 0;
   tenon_tensor_t *tensors[4] = {NULL, NULL, NULL, sums};
-  tensors[0] = widen_integers(call, a, a_zero, a_axis);
-  tensors[1] = widen_integers(call, b, b_zero, b_axis);
-  return tensors[0] && tensors[1] ? core_multiply(call, tensors, 0, 0, &finish, 0, 0)
+  tensors[0] = pair_integers(call, a, a_zero, 0);
+  tensors[1] = plan ? &plan->pairs : pair_integers(call, b, b_zero, 1);
+  return tensors[0] && tensors[1] ? core_multiply(call, tensors, 0, 0, &finish, MULTIPLY_PAIRS)
                                   : TENON_MEMORY;
 }
 
@@ -301,7 +377,7 @@ static tenon_status_t qlinear_conv_infer(tenon_infer_t *infer) {
 }
 
 /* clang-format off */
-#define PRODUCT(name, arguments, doc, types, samples)                                              \
+#define PRODUCT(name, arguments, doc, types, samples, ...)                                              \
   TENON_OP(#name "(" arguments ") -> Tensor",                                                      \
     TENON_DOC(doc),                                                                                \
     TENON_TYPES(types),                                                                            \
@@ -309,7 +385,7 @@ static tenon_status_t qlinear_conv_infer(tenon_infer_t *infer) {
     TENON_TRAITS(TENON_PURE),                                                                      \
     TENON_USES(DENSE_USES),                                                                        \
     TENON_INFER(name##_infer),                                                                     \
-    TENON_KERNEL("cpu strided", name##_run))
+    __VA_ARGS__ TENON_KERNEL("cpu strided", name##_run))
 #define SCALED(a) "Tensor " a ", Tensor " a "_scale, Tensor " a "_zero_point"
 #define SCALED_TYPES(a) a ": i8|u8; " a "_scale: f32|f16|bf16; " a "_zero_point = " a "; "
 #define SCALE(a) a "_scale: [] [0.5], " a "_zero_point: []"
@@ -321,7 +397,8 @@ TENON_ITEMS(core_integer,
           "The matrix product of (a - a_zero_point) and (b - b_zero_point) in 32 bits.\n"
           "A zero point is one number, a vector with one number for each row of a or column of b, "
           "or broadcasts.", "a: i8|u8; b: i8|u8; a_zero_point = a; b_zero_point = b; out = i32",
-          "a: [n, k], b: [k, m]; a: [n, k], b: [k, m], a_zero_point: [n], b_zero_point: [m]"),
+          "a: [n, k], b: [k, m]; a: [n, k], b: [k, m], a_zero_point: [n], b_zero_point: [m]",
+          TENON_PREPARE(matmul_integer_prepare, plan_release),),
   PRODUCT(conv_integer,
           "Tensor x, Tensor w, Tensor? x_zero_point=None, Tensor? w_zero_point=None, *, "
           WINDOW_ARGUMENTS ", int group=1",
@@ -329,12 +406,13 @@ TENON_ITEMS(core_integer,
           "w_zero_point may have one number for each filter.",
           "x: i8|u8; w: i8|u8; x_zero_point = x; w_zero_point = w; out = i32",
           "x: [n, c, 6], w: [3, c, 2]; "
-          "x: [n, 4, 4, 5], w: [4, 2, 3, 3], x_zero_point: [], w_zero_point: [4], group = 2"),
+          "x: [n, 4, 4, 5], w: [4, 2, 3, 3], x_zero_point: [], w_zero_point: [4], group = 2", ),
   PRODUCT(qlinear_matmul, SCALED("a") ", " SCALED("b") ", Tensor y_scale, Tensor y_zero_point",
           "The quantised matrix product of two quantised tensors; "
           "a may have a scale for each row, b one for each column.",
           SCALED_TYPES("a") SCALED_TYPES("b") Y_TYPES,
-          "a: [n, k], " SCALE("a") ", b: [k, m], " SCALE("b") ", " SCALE("y")),
+          "a: [n, k], " SCALE("a") ", b: [k, m], " SCALE("b") ", " SCALE("y"),
+          TENON_PREPARE(qlinear_matmul_prepare, plan_release),),
   PRODUCT(qlinear_conv,
           SCALED("x") ", " SCALED("w")
           ", Tensor y_scale, Tensor y_zero_point, Tensor? bias=None, *, " WINDOW_ARGUMENTS
@@ -342,5 +420,5 @@ TENON_ITEMS(core_integer,
           "The quantised convolution of two quantised tensors; "
           "w may have a scale for each filter.\nbias is in units of x_scale w_scale.",
           SCALED_TYPES("x") SCALED_TYPES("w") "bias: i32; " Y_TYPES,
-          "x: [n, c, 6], " SCALE("x") ", w: [3, c, 2], " SCALE("w") ", " SCALE("y")))
+          "x: [n, c, 6], " SCALE("x") ", w: [3, c, 2], " SCALE("w") ", " SCALE("y"), ))
 /* clang-format on */

@@ -249,7 +249,7 @@ tenon_status_t core_matmul_finish(tenon_call_t *call, const matmul_t *matmul,
 }
 
 tenon_status_t core_multiply(tenon_call_t *call, tenon_tensor_t *const tensors[4], int transpose_a,
-                             int transpose_b, const finish_t *finish, int fast, int adds) {
+                             int transpose_b, const finish_t *finish, int how) {
   job_t job;
   matmul_t *p = &job.matmul;
   core_matmul_view(tensors, transpose_a, transpose_b, p);
@@ -263,12 +263,13 @@ tenon_status_t core_multiply(tenon_call_t *call, tenon_tensor_t *const tensors[4
                                      0,
                                      p->c.row,
                                      p->c.column,
-                                     adds},
+                                     (how & MULTIPLY_ADDS) != 0,
+                                     (how & MULTIPLY_PAIRS) != 0},
                          .dtype = tensors[3]->dtype,
                          .count = batch_count(p),
                          .place = job_place,
                          .context = &job,
-                         .fast = fast};
+                         .fast = (how & MULTIPLY_FAST) != 0};
   if (finish_wanted(&job.finish)) products.finish = job_finish;
   return core_products(call, &products);
 }
@@ -290,8 +291,8 @@ static tenon_status_t multiply_plain(tenon_call_t *call, int transpose_a, int tr
                                 core_place(call, call->outputs[0], dtype)};
   if (!tensors[0] || !tensors[1] || !tensors[3] || (call->inputs[2] && !tensors[2]))
     return TENON_MEMORY;
-  TENON_TRY(
-      core_multiply(call, tensors, transpose_a, transpose_b, &finish, fast, call->accumulate != 0));
+  int how = (fast ? MULTIPLY_FAST : 0) + (call->accumulate ? MULTIPLY_ADDS : 0);
+  TENON_TRY(core_multiply(call, tensors, transpose_a, transpose_b, &finish, how));
   return core_settle(call, call->outputs[0], tensors[3]);
 }
 

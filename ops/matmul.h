@@ -45,10 +45,15 @@ tenon_status_t core_matmul_finish(tenon_call_t *call, const matmul_t *matmul,
 finish_t core_matmul_finish_of(const tenon_value_t *attrs);
 finish_t core_gemm_finish_of(const tenon_value_t *attrs);
 
+enum {
+  MULTIPLY_FAST = 1,  /* by core_gemm_fast() */
+  MULTIPLY_ADDS = 2,  /* to c */
+  MULTIPLY_PAIRS = 4, /* a and b hold pairs (product_t) */
+};
 /* Multiplies. `tensors` are a, b, bias or NULL, and c, all of one dtype that core_gemm_dtype()
- * returns. `fast` uses core_gemm_fast(); `adds` adds to c. */
+ * returns. `how` is a sum of the flags above. */
 tenon_status_t core_multiply(tenon_call_t *call, tenon_tensor_t *const tensors[4], int transpose_a,
-                             int transpose_b, const finish_t *finish, int fast, int adds);
+                             int transpose_b, const finish_t *finish, int how);
 
 /* Declines an accumulating call whose result is not simply added: it is converted, scaled or goes
  * through an activation. */
