@@ -465,12 +465,17 @@ int dnn_attributes(dnnl_primitive_attr_t *out, const_dnnl_memory_desc_t added, i
   return good;
 }
 
-int dnn_is_reference(const_dnnl_primitive_desc_t desc) {
+/* Does the name of the implementation contain this word? */
+static int is_implementation(const_dnnl_primitive_desc_t desc, const char *word) {
   const char *name = 0;
   if (dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, (void *)&name) != dnnl_success)
     return 1;
-  return strstr(name, "ref") != 0;
+  return strstr(name, word) != 0;
 }
+
+int dnn_is_reference(const_dnnl_primitive_desc_t desc) { return is_implementation(desc, "ref"); }
+
+int dnn_is_gemm(const_dnnl_primitive_desc_t desc) { return is_implementation(desc, "gemm:jit"); }
 
 const_dnnl_memory_desc_t dnn_query(const_dnnl_primitive_desc_t desc, dnnl_query_t what) {
   return dnnl_primitive_desc_query_md(desc, what, 0);

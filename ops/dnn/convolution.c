@@ -5,6 +5,7 @@
  * Invariant: with packed weights, w is never read again. */
 #include "../conv_im2col.h"
 #include "../dense.h"
+#include "../simd/wide.h"
 #include "dnn.h"
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@ enum {
 typedef struct plan_t {
   dnn_cache_t cache;
   tenon_tensor_t w; /* shape and dtype of the packed weights */
+  int64_t group;    /* fewer than the attribute says if groups were joined */
   int64_t shape[DNN_RANK];
   int64_t strides[DNN_RANK];
   dnnl_memory_desc_t packed_md;
@@ -166,25 +168,33 @@ static want_t slice_of(const want_t *want, const dnn_rows_t *rows) {
   return slice;
 }
 
-/* The layout of weights that oneDNN prefers; NULL: it has no good implementation. The caller
- * destroys it. */
-static dnnl_memory_desc_t preferred_weights(const want_t *want, int32_t count,
-                                            const dnn_rows_t *rows) {
+/* Describes the convolution with weights in any layout; NULL: oneDNN has no implementation. The
+ * caller destroys it. */
+static dnnl_primitive_desc_t describe_preferred(const want_t *want, int32_t count,
+                                                const dnn_rows_t *rows) {
   const want_t slice = count > 1 ? slice_of(want, &rows[count / 2]) : *want;
   const int32_t rank = want->window.rank + 2;
-  dnnl_memory_desc_t preferred = 0;
   dnnl_memory_desc_t x = last_md(rank, slice.x);
   dnnl_memory_desc_t out = last_md(rank, slice.out);
   dnnl_memory_desc_t any = weights_md(want, 1);
   dnnl_primitive_desc_t desc =
       x && out && any ? describe_convolution(&slice, x, any, 0, out, 0) : 0;
+  dnnl_memory_desc_t mds[3] = {x, out, any};
+  for (int i = 0; i < 3; i++)
+    if (mds[i]) dnnl_memory_desc_destroy(mds[i]);
+  return desc;
+}
+
+/* The layout of weights that oneDNN prefers; NULL: it has no good implementation. The caller
+ * destroys it. */
+static dnnl_memory_desc_t preferred_weights(const want_t *want, int32_t count,
+                                            const dnn_rows_t *rows) {
+  dnnl_memory_desc_t preferred = 0;
+  dnnl_primitive_desc_t desc = describe_preferred(want, count, rows);
   if (desc && !dnn_is_reference(desc) &&
       dnnl_memory_desc_clone(&preferred, dnn_query(desc, dnnl_query_weights_md)) != dnnl_success)
     preferred = 0;
   if (desc) dnnl_primitive_desc_destroy(desc);
-  dnnl_memory_desc_t mds[3] = {x, out, any};
-  for (int i = 0; i < 3; i++)
-    if (mds[i]) dnnl_memory_desc_destroy(mds[i]);
   return preferred;
 }
 
@@ -422,7 +432,7 @@ static tenon_status_t dnn_conv(tenon_call_t *call) {
   window_args_t args = window_args(attrs, 0);
   want_t want = {.plan = plan,
                  .w = plan ? &plan->w : call->inputs[1],
-                 .group = attrs[CONV_GROUP].as.i,
+                 .group = plan ? plan->group : attrs[CONV_GROUP].as.i,
                  .residual = call->inputs[3] != 0,
                  .activation = attrs[CONV_ACTIVATION].as.i,
                  .alpha = attrs[CONV_ALPHA].as.f,
@@ -438,7 +448,7 @@ static tenon_status_t dnn_conv_transpose(tenon_call_t *call) {
   const plan_t *plan = (const plan_t *)call->plan;
   want_t want = {.plan = plan,
                  .w = plan ? &plan->w : call->inputs[1],
-                 .group = call->attrs[CONV_GROUP].as.i,
+                 .group = plan ? plan->group : call->attrs[CONV_GROUP].as.i,
                  .transposed = 1};
   if (call->inputs[0]->ndim > 2 + 3) return convolve_without_onednn(call, &want);
   core_conv_transpose_window(call->attrs, call->inputs[0], want.w, call->outputs[0], &want.window);
@@ -471,6 +481,57 @@ static void pack_weights(plan_t *plan, want_t *want) {
   dnn_alone_end(before);
 }
 
+/* How many neighbouring groups to join into one, with zeros for the weights between them. oneDNN
+ * multiplies patches for groups of fewer channels than a vector holds, which takes several times as
+ * long as the additional operations. */
+static int64_t groups_to_join(const want_t *given) {
+  enum { LANES = 8, MOST = 4 };
+  want_t want = *given;
+  dnn_rows_t rows[DNN_SLICES];
+  int64_t joined = 1;
+  if (want.transposed || want.group == 1) return 1;
+  while (
+      joined < MOST && want.group % (2 * joined) == 0 &&
+      (want.channels / want.group * joined < LANES || want.filters / want.group * joined < LANES))
+    joined *= 2;
+  if (joined == 1) return 1;
+  join_pixels(&want);
+  const int32_t count = cut_convolution(&want, rows);
+  dnnl_primitive_desc_t desc = describe_preferred(&want, count, rows);
+  const int slow = desc && dnn_is_gemm(desc);
+  if (desc) dnnl_primitive_desc_destroy(desc);
+  return slow ? joined : 1;
+}
+
+/* Sets plan->w to the dense shape of w in f32, with groups joined. */
+static void shape_weights(plan_t *plan, const tenon_tensor_t *w, int64_t joined) {
+  int64_t stride = 1;
+  memcpy(plan->shape, w->shape, (size_t)w->ndim * sizeof *w->shape);
+  plan->shape[1] *= joined;
+  for (int32_t i = w->ndim - 1; i >= 0; i--) {
+    plan->strides[i] = stride;
+    stride *= plan->shape[i];
+  }
+  plan->w.dtype = tenon_dtype(TENON_F32);
+}
+
+/* w, which is dense, in f32 with groups joined. NULL: memory is short. */
+static float *copy_weights(const tenon_tensor_t *w, int64_t group, int64_t joined) {
+  const int64_t size = w->dtype.bits / 8;
+  const int64_t filters = w->shape[0] / group;
+  const int64_t each = tenon_count(w) / w->shape[0]; /* weights of a filter */
+  float *copy = (float *)calloc((size_t)(tenon_count(w) * joined), sizeof(float));
+  for (int64_t f = 0; copy && f < w->shape[0]; f++) {
+    const char *from = (const char *)w->data + f * each * size;
+    float *to = copy + (f * joined + f / filters % joined) * each;
+    if (is_narrow(w->dtype))
+      widen_run(w->dtype, to, from, each);
+    else
+      memcpy(to, from, (size_t)(each * size));
+  }
+  return copy;
+}
+
 /* Packs constant weights for the known extents, or for usual ones. Makes no plan if oneDNN has no
  * good implementation. */
 static tenon_status_t prepare_convolution(tenon_node_t *node, int transposed) {
@@ -480,18 +541,18 @@ static tenon_status_t prepare_convolution(tenon_node_t *node, int transposed) {
   const tenon_tensor_t *w = node->inputs[1]->value;
   window_args_t args = window_args(node->attrs, 0);
   int32_t rank = x->ndim - 2;
-  if (!(node->constant >> 1 & 1) || !w || !core_is(w, TENON_F32) || tenon_count(w) == 0)
-    return TENON_OK;
+  if (!(node->constant >> 1 & 1) || !w || tenon_count(w) == 0) return TENON_OK;
+  int is_array = core_is_array(w);
+  if (!core_is(w, TENON_F32) && !(is_array && is_narrow(w->dtype))) return TENON_OK;
   if (rank < 1 || rank > 3 || !dnn_engine()) return TENON_OK;
   plan_t *plan = (plan_t *)calloc(1, sizeof *plan);
   if (!plan) return tenon_fail(node, TENON_MEMORY, "out of memory for the plan of a convolution");
   plan->w = *w;
-  plan->w.data = 0;
   plan->w.shape = plan->shape;
   plan->w.strides = plan->strides;
   memcpy(plan->shape, w->shape, (size_t)w->ndim * sizeof *w->shape);
   memcpy(plan->strides, w->strides, (size_t)w->ndim * sizeof *w->strides);
-  want_t want = {.w = w, .group = node->attrs[CONV_GROUP].as.i, .transposed = transposed};
+  want_t want = {.w = &plan->w, .group = node->attrs[CONV_GROUP].as.i, .transposed = transposed};
   want.filters = transposed ? w->shape[1] * want.group : w->shape[0];
   want.channels = transposed ? w->shape[0] : w->shape[1] * want.group;
   want.x[0] = want.out[0] = tenon_is_known(x->dims[0]) ? x->dims[0].value : 1;
@@ -512,7 +573,22 @@ static tenon_status_t prepare_convolution(tenon_node_t *node, int transposed) {
     core_window_out(&args, rank, want.x + 2, w->shape + 2, want.out + 2);
   }
   core_window_set(&want.window, &args, rank, want.x + 2, w->shape + 2, want.out + 2);
+  const int64_t joined = is_array ? groups_to_join(&want) : 1;
+  float *copy = NULL;
+  if (joined > 1 || is_narrow(w->dtype)) {
+    copy = copy_weights(w, want.group, joined);
+    if (!copy) {
+      plan_release(plan);
+      return tenon_fail(node, TENON_MEMORY, "out of memory for the weights of a convolution");
+    }
+    shape_weights(plan, w, joined);
+    plan->w.data = copy;
+    want.group /= joined;
+  }
+  plan->group = want.group;
   pack_weights(plan, &want);
+  free(copy);
+  plan->w.data = 0;
   if (!plan->packed) { /* without a plan, the call packs for itself */
     plan_release(plan);
     return TENON_OK;

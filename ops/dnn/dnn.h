@@ -235,6 +235,8 @@ int dnn_attributes(dnnl_primitive_attr_t *out, const_dnnl_memory_desc_t added, i
 /* Is the implementation one that oneDNN itself calls a reference? Those are slower than our plain
  * kernels. */
 int dnn_is_reference(const_dnnl_primitive_desc_t desc);
+/* Is it the one that copies patches and multiplies matrices? */
+int dnn_is_gemm(const_dnnl_primitive_desc_t desc);
 const_dnnl_memory_desc_t dnn_query(const_dnnl_primitive_desc_t desc, dnnl_query_t what);
 
 #endif
