@@ -131,6 +131,9 @@ coverage: .venv-zoo/base.stamp ## measure the line coverage of src/ by the tests
 exported-models: build .venv-zoo/base.stamp ## export all neural networks of tests/models_gen by PyTorch, and compare them with ONNX Runtime (minutes)
 	@TENON_TRUST=whole TENON_BUILD=$(BUILD) $(PYTHON) tests/acceptance/trust/exported_models_test.py
 
+test-contrib-models: build .venv-zoo/base.stamp ## compare all models that ONNX Runtime's optimizer and quantisers make of networks of tests/models_gen with ONNX Runtime (minutes)
+	@TENON_CONTRIB=whole TENON_BUILD=$(BUILD) $(PYTHON) tests/acceptance/contrib/models_test.py
+
 bench: build .venv-zoo/base.stamp ## measure the cost of calls, loading, and models against ONNX Runtime and OpenVINO
 	@$(PYTHON) bench/run.py $(BENCH)
 
@@ -143,8 +146,9 @@ torch-wheel: build .venv-zoo/base.stamp ## write the wheel libtenon-torch, the C
 install: build ## install into PREFIX (/usr/local)
 	@cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
 
-support: build .venv-zoo/base.stamp ## write docs/support.md, what each built-in operator supports, and the tables of operators of PyTorch and TensorFlow
+support: build .venv-zoo/base.stamp ## write docs/support.md, what each built-in operator supports, and the tables of operators of ONNX Runtime, PyTorch and TensorFlow
 	@$(PYTHON) scripts/support.py $(BUILD)
+	@$(PYTHON) scripts/onnxruntime_operators.py $(BUILD)
 	@$(PYTHON) scripts/tensorflow_operators.py $(BUILD)
 	@PYTHONPATH=$(BUILD)/python .venv-zoo/bin/python scripts/torch_operators.py
 
@@ -160,4 +164,4 @@ format: ## lay the sources out with clang-format
 clean: ## remove the build folders and keep the virtual environments
 	rm -rf $(BUILD) build-*
 
-.PHONY: help packages build run test setup packages-test test-mxnet pjrt torch-device torch-source test-stablehlo-large stablehlo-source mxnet-examples sanitize stress sim-seeds device-failures isolation-fuzz device-faults leaks failures fuzz mutations coverage exported-models bench zoo torch-wheel install support abi-update abi-snapshot format clean
+.PHONY: help packages build run test setup packages-test test-mxnet pjrt torch-device torch-source test-stablehlo-large stablehlo-source mxnet-examples sanitize stress sim-seeds device-failures isolation-fuzz device-faults leaks failures fuzz mutations coverage exported-models test-contrib-models bench zoo torch-wheel install support abi-update abi-snapshot format clean

@@ -30,7 +30,7 @@ seeds() { # TARGET
   find "tests/fuzz/corpus/$1" -type f 2>/dev/null
   case $1 in
   convert) find tests/fuzz/corpus/stablehlo tests/fuzz/corpus/model -type f; [ -z "$data" ] || find "$data" -name model.onnx -size -40k ;;
-  model) find tests/data -name '*.onnx'; [ -z "$data" ] || find "$data" -name model.onnx ;;
+  model) find tests/data "$out/seeds-model" -name '*.onnx'; [ -z "$data" ] || find "$data" -name model.onnx ;;
   tensor) find tests/data examples -name '*.pb' -o -name '*.npy' -o -name '*.pgm'; [ -z "$data" ] || find "$data" -name 'input_*.pb' -size -4k | awk 'NR <= 400' ;;
   text | descriptor) find "$out/seeds-$1" -type f ;;
   description) find "$out/seeds-descriptor" tests/fuzz/corpus/descriptor -type f ;;
@@ -39,6 +39,7 @@ seeds() { # TARGET
   esac
 }
 .venv/bin/python scripts/fuzz_seeds.py "$out" || true
+.venv/bin/python tests/acceptance/contrib/nodes.py "$out/seeds-model" || true
 # MXNet's own models of its operators. A seed is the two files of a model, joined by a zero byte.
 mxnet=${TENON_MXNET_1_9:-.venv-mxnet-1.9/bin/python}
 [ ! -x "$mxnet" ] || "$mxnet" tests/adapters/mxnet_models_oracle.py "$out/mxnet" >"$out/mxnet.log" 2>&1 || true

@@ -24,6 +24,11 @@ models=(tests/fuzz/corpus/model/* tests/data/models/*.onnx)
 # ONNX's own node models, if the package is installed: one in eight.
 data=$(.venv/bin/python -c 'import onnx, os; print(os.path.join(os.path.dirname(onnx.__file__), "backend/test/data/node"))' 2>/dev/null || true)
 [ -z "$data" ] || mapfile -t -O ${#models[@]} models < <(find "$data" -name model.onnx -size -40k | sort | awk 'NR % 8 == 0')
+# Nodes of ONNX Runtime's own operators: one in four.
+nodes=$(mktemp -d)
+trap 'rm -rf "$log" "$nodes"' EXIT
+.venv/bin/python tests/acceptance/contrib/nodes.py "$nodes" 2>>"$log" || true
+mapfile -t -O ${#models[@]} models < <(find "$nodes" -name '*.onnx' | sort | awk 'NR % 4 == 0')
 for kind in programs models; do
   declare -n files=$kind
   FUZZ_MUTATIONS=$((count / 5)) timeout 900 build-asan/tests/test_fuzz_convert "${files[@]}" 2>&1 | grep -v 'tenon: warning' | tee -a "$log"

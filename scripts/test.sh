@@ -20,7 +20,7 @@ export TENON_BUILD=$PWD/$build
 export TENON_CACHE=${TENON_CACHE:-$PWD/$build/cache} # not the cache in the home folder
 # The suites in the order in which they start: the longest first.
 suites=(
-  sanitize fuzz wheel torch torch-device tensorflow-device mxnet jax tensorflow stablehlo unit devices models onnx guides python layers format style docs header dispatch
+  sanitize fuzz wheel torch torch-device tensorflow-device mxnet jax tensorflow stablehlo contrib unit devices models onnx guides python layers format style docs header dispatch
   autograd trust install command errors examples search offload cuda abi new isolation debug failures mutations check
 )
 declare -A about=(
@@ -33,6 +33,7 @@ declare -A about=(
   [jax]="operators as functions of JAX"
   [tensorflow]="operators as operators of TensorFlow"
   [stablehlo]="programs of JAX as graphs, and conversions, against JAX and ONNX Runtime"
+  [contrib]="nodes and models that ONNX Runtime's optimizer and quantisers write, against ONNX Runtime"
   [mxnet]="MXNet's libraries and models in Tenon, and Tenon's in MXNet, beside real MXNet"
   [unit]="C tests"
   [devices]="the device suite on the example device and on faulty ones"
@@ -189,6 +190,10 @@ run_stablehlo() {
   lacks_python_package && return
   [ -x .venv-jax/bin/python ] || { skip_suite ".venv-jax is missing (make test makes it)" && return; }
   run_parts stablehlo .venv-jax/bin/python tests/adapters/{stablehlo{,_bytecode,_source,_large},convert}_test.py
+}
+run_contrib() {
+  lacks_python_package && return
+  run_parts contrib "$python" tests/acceptance/contrib/{nodes,hostile,models}_test.py
 }
 run_mxnet() {
   local log=$logs/mxnet-parts.log part parts=(tests/adapters/mxnet_*_test.py)

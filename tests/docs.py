@@ -74,6 +74,8 @@ def main():
     if os.path.exists(os.path.join(build, "tenon")):
         run = subprocess.run([sys.executable, os.path.join(ROOT, "scripts", "support.py"), build, "--check"], capture_output=True, text=True, check=False)
         checks.append(("supported combinations", [run.stdout + run.stderr] if run.returncode else []))
+        run = subprocess.run([sys.executable, os.path.join(ROOT, "scripts", "onnxruntime_operators.py"), build, "--check"], capture_output=True, text=True, check=False)
+        checks.append(("operators of ONNX Runtime", [run.stdout + run.stderr] if run.returncode else []))
     else:
         print(f"skip: docs/support.md: {build}/tenon is missing (make build)")
         skipped = 1

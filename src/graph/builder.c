@@ -310,6 +310,13 @@ void tenon_builder_check(tenon_builder_t *builder, int32_t is_on) {
   builder->is_checked = is_on != 0;
 }
 
+tenon_status_t tn_builder_infer(tenon_builder_t *builder) {
+  if (builder->is_checked) return TENON_OK;
+  TN_TRY(tn_pass_infer(builder->graph));
+  builder->is_checked = true;
+  return TENON_OK;
+}
+
 tenon_status_t tenon_builder_finish(tenon_builder_t *builder, tenon_graph_t **out_graph) {
   tenon_graph_t *fresh;
   TN_TRY(tn_pass_infer(builder->graph));

@@ -123,5 +123,7 @@ void tn_edge_print(const tenon_graph_t *graph, const tn_edge_t *edge, tn_text_t 
 /* Names a result of a node that has only a generated name. Does nothing if another value has the
  * name. */
 tenon_status_t tn_builder_name_value(tenon_builder_t *builder, tenon_edge_t edge, const char *name);
+/* Infers the nodes that were added so far, and from now on each node when it is added. */
+tenon_status_t tn_builder_infer(tenon_builder_t *builder);
 
 #endif

@@ -58,6 +58,7 @@ FILES = {
     "two unknown operators, one of them twice": (
         model([node("Frobnicate", "x", "a"), node("Frobnicate", "a", "b"), node("Grind", "b")]),
         ["2 operators are not supported", "and 1 more (Frobnicate", "(Grind"]),
+    "node behind an unknown operator, in a model without inputs": (model([node("Frobnicate", "", "a"), node("Neg", "a")], []), ["(Frobnicate"]),
     "missing library": (model([node("Do", domain="acme.things")], domains=["acme.things"]),
                         ["(Do, domain 'acme.things'", "no operator acme_things::Do is loaded", "--ops LIB"]),
     "missing input": (model([node("Add")]), ["node 'n0' (Add", "input 1", "is missing"]),

@@ -149,7 +149,7 @@ static tn_ref_t *result_ref(tn_lower_t *lower, tenon_edge_t id, bool is_whole,
   tn_ref_t *edge = tn_ref_new(lower->import, lower->scope->site, lower->name);
   if (edge) {
     edge->is_missing = !is_whole;
-    edge->id = id;
+    edge->id = is_whole ? id : -1;
     edge->dtype = dtype;
   } else
     (void)tn_lower_has_failed(lower, TENON_MEMORY);
@@ -289,8 +289,41 @@ bool tn_lower_known(tn_lower_t *lower, tn_ref_t *edge, int64_t *out_values, int3
   return true;
 }
 
-int32_t tn_lower_rank(tn_lower_t *lower, const tn_ref_t *edge) {
+const tenon_tensor_t *tn_lower_constant(tn_lower_t *lower, tn_ref_t *edge, const char *name) {
+  const tenon_tensor_t *tensor = NULL;
+  if (lower->status != TENON_OK || !edge || edge->is_missing ||
+      tn_lower_has_failed(lower, tn_ref_value(lower->import, edge, &tensor)))
+    return NULL;
+  if (!tensor) tn_lower_missing(lower, "input `%s` is not a constant", name);
+  return tensor;
+}
+
+/* Fills in the element type, the rank and the extents of a value that the file does not state, as
+ * far as inference finds them. */
+static void infer_type(tn_lower_t *lower, tn_ref_t *edge) {
+  tenon_port_t port = {.size = sizeof port};
+  tenon_builder_t *builder = edge->site->builder;
+  if ((edge->ndim >= 0 && edge->dtype.bits) || edge->id < 0 || edge->items) return;
+  if (tn_lower_has_failed(lower, tn_builder_infer(builder)) ||
+      tn_lower_has_failed(lower, tenon_builder_value(builder, edge->id, &port)))
+    return;
+  if (!edge->dtype.bits) edge->dtype = port.dtype;
+  if (edge->ndim >= 0 || port.ndim < 0) return;
+  int64_t *extents = tn_arena_array(&lower->import->arena, (size_t)port.ndim + 1, sizeof *extents);
+  if (!extents) {
+    (void)tn_lower_has_failed(lower, tn_no_memory("a shape", (size_t)port.ndim));
+    return;
+  }
+  for (int32_t i = 0; i < port.ndim; i++)
+    extents[i] = port.axes[i].extent;
+  edge->ndim = port.ndim;
+  edge->extents = extents;
+}
+
+int32_t tn_lower_rank(tn_lower_t *lower, tn_ref_t *edge) {
   if (lower->status != TENON_OK || !edge || edge->is_missing) return 0;
+  infer_type(lower, edge);
+  if (lower->status != TENON_OK) return 0;
   if (edge->ndim < 0)
     tn_lower_fail(lower,
                   "the rank of '%.200s' must be known to import this operator: add value_info to "
@@ -299,12 +332,22 @@ int32_t tn_lower_rank(tn_lower_t *lower, const tn_ref_t *edge) {
   return edge->ndim;
 }
 
-int64_t tn_lower_extent(tn_lower_t *lower, const tn_ref_t *edge, int32_t axis) {
+int64_t tn_lower_find_extent(tn_lower_t *lower, tn_ref_t *edge, int32_t axis) {
+  int32_t rank = tn_lower_rank(lower, edge);
   if (lower->status != TENON_OK || !edge || edge->is_missing) return 1;
-  if (edge->extents && axis >= -edge->ndim && axis < edge->ndim) {
-    int64_t extent = edge->extents[axis < 0 ? axis + edge->ndim : axis];
-    if (extent >= 0) return extent;
+  if (axis < -rank || axis >= rank) {
+    tn_lower_fail(lower, "'%.200s' has %d axes, so it has no axis %d", edge->name, (int)rank,
+                  (int)axis);
+    return 1;
   }
+  if (axis < 0) axis += rank;
+  return edge->extents ? edge->extents[axis] : -1;
+}
+
+int64_t tn_lower_extent(tn_lower_t *lower, tn_ref_t *edge, int32_t axis) {
+  int64_t extent = tn_lower_find_extent(lower, edge, axis);
+  if (lower->status != TENON_OK || !edge || edge->is_missing) return 1;
+  if (extent >= 0) return extent;
   tn_lower_fail(lower,
                 "extent %d of '%.200s' must be known to import this operator: add value_info to "
                 "the model, for example with ONNX shape inference",
@@ -312,8 +355,10 @@ int64_t tn_lower_extent(tn_lower_t *lower, const tn_ref_t *edge, int32_t axis) {
   return 1;
 }
 
-tenon_dtype_t tn_lower_dtype(tn_lower_t *lower, const tn_ref_t *edge) {
+tenon_dtype_t tn_lower_dtype(tn_lower_t *lower, tn_ref_t *edge) {
   if (lower->status != TENON_OK || !edge || edge->is_missing) return tenon_dtype(TENON_F32);
+  infer_type(lower, edge);
+  if (lower->status != TENON_OK) return tenon_dtype(TENON_F32);
   if (!edge->dtype.bits)
     tn_lower_fail(lower,
                   "the element type of '%.200s' must be known to import this operator: add "

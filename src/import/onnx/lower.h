@@ -50,7 +50,8 @@ typedef struct tn_lower_t {
  *                                         a list
  *             | "@" name ["?" literal] [":" (name | dtype)]
  *                                         an attribute as a tensor; with a dtype, as a scalar
- * A text without "=" belongs to a function. */
+ * A text without "=" belongs to a function. One without "(" belongs to a function that refuses the
+ * operator. */
 typedef struct tn_lowering_t {
   const char *text;
   int64_t since;
@@ -73,6 +74,9 @@ void tn_lowering_run(const tn_lowering_t *lowering, tn_lower_t *lower);
  * first result, or NULL on failure. */
 tn_ref_t *tn_lower_run(tn_lower_t *lower, tn_ref_t *const *edges, size_t count, const char *format,
                        ...) TENON_FORMAT(4, 5);
+/* The same; returns all results, which are in the arena, or NULL on failure. */
+tn_ref_t *const *tn_lower_run_all(tn_lower_t *lower, tn_ref_t *const *edges, size_t count,
+                                  int32_t *out_count, const char *format, ...) TENON_FORMAT(5, 6);
 /* Values for tn_lower_run: the array and its length. */
 #define TN_REFS(...)                                                                               \
   (tn_ref_t *[]){__VA_ARGS__}, sizeof((tn_ref_t *[]){__VA_ARGS__}) / sizeof(tn_ref_t *)
@@ -109,12 +113,21 @@ tn_ref_t *tn_lower_scalar(tn_lower_t *lower, tenon_dtype_t dtype, double value);
  * constant. */
 bool tn_lower_known(tn_lower_t *lower, tn_ref_t *edge, int64_t *out_values, int32_t capacity,
                     int32_t *out_count);
-/* Returns the rank; fails if it is unknown. */
-int32_t tn_lower_rank(tn_lower_t *lower, const tn_ref_t *edge);
+/* Returns the tensor of a constant input, which stays the importer's. Fails if the value is not a
+ * constant; `name` is that of the input in messages. */
+const tenon_tensor_t *tn_lower_constant(tn_lower_t *lower, tn_ref_t *edge, const char *name);
+/* Returns an input of the node; NULL: it is absent. */
+static inline tn_ref_t *tn_lower_input(const tn_lower_t *lower, int32_t index) {
+  return index < lower->input_count ? lower->inputs[index] : NULL;
+}
+/* Returns the rank; fails if neither the file nor inference knows it. */
+int32_t tn_lower_rank(tn_lower_t *lower, tn_ref_t *edge);
 /* Returns an extent; fails if it is unknown. A negative axis counts from the end. */
-int64_t tn_lower_extent(tn_lower_t *lower, const tn_ref_t *edge, int32_t axis);
+int64_t tn_lower_extent(tn_lower_t *lower, tn_ref_t *edge, int32_t axis);
+/* The same; -1: the extent is unknown. Fails if the rank is unknown or the axis does not exist. */
+int64_t tn_lower_find_extent(tn_lower_t *lower, tn_ref_t *edge, int32_t axis);
 /* Returns the dtype; fails if it is unknown. */
-tenon_dtype_t tn_lower_dtype(tn_lower_t *lower, const tn_ref_t *edge);
+tenon_dtype_t tn_lower_dtype(tn_lower_t *lower, tn_ref_t *edge);
 
 /* attribute.c: attributes of nodes */
 

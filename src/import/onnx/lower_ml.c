@@ -392,7 +392,7 @@ static void lower_lookup(tn_lower_t *lower, tn_ref_t *keys, tn_ref_t *values) {
 }
 
 /* Creates the numbers 0 to count - 1. */
-static tn_ref_t *count_up(tn_lower_t *lower, const tn_ref_t *of) {
+static tn_ref_t *count_up(tn_lower_t *lower, tn_ref_t *of) {
   const tenon_tensor_t *tensor = tn_ml_constant(lower, (tn_ref_t *)(uintptr_t)of);
   tenon_tensor_t *made = NULL;
   if (!tensor || tn_lower_has_failed(

@@ -22,7 +22,7 @@ static void lower_flat(tn_lower_t *lower) {
 }
 
 /* All axes except axis 1, as a constant. */
-static tn_ref_t *other_axes(tn_lower_t *lower, const tn_ref_t *x) {
+static tn_ref_t *other_axes(tn_lower_t *lower, tn_ref_t *x) {
   int64_t axes[TENON_RANK_MAX];
   size_t count = 0;
   for (int32_t i = 0, rank = tn_lower_rank(lower, x); i < rank; i++)
@@ -124,6 +124,11 @@ static const tn_lowering_t lowerings[] = {
   {"Hardmax(x) = hardmax(x, axis=axis?-1)", 13, NULL},
   {"LayerNormalization(x, scale, bias?, -stash_type) = "
    "layer_norm(x, scale, bias, axis=axis?-1, epsilon=epsilon?1e-5)", 17, NULL},
+  /* ONNX Runtime's optimizer writes the next two into models of any operator set. */
+  {"LayerNormalization(x, scale, bias?, -stash_type) = "
+   "layer_norm(x, scale, bias, axis=axis?-1, epsilon=epsilon?1e-5)", 1, NULL},
+  {"SimplifiedLayerNormalization(x, scale, -stash_type) = "
+   "rms_norm(x, scale, axis=axis?-1, epsilon=epsilon?1e-5)", 1, NULL},
   {"RMSNormalization(x, scale, -stash_type) = "
    "rms_norm(x, scale, axis=axis?-1, epsilon=epsilon?1e-5)", 23, NULL},
   {"InstanceNormalization(x, scale, bias) = "

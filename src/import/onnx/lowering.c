@@ -447,12 +447,25 @@ static void bind_parameters(run_t *run) {
                   (int)lower->input_count);
 }
 
+/* Whether an input comes from an unsupported operator, so that its type is not known. Nodes with
+ * bodies are read nevertheless, because the bodies may have unsupported operators of their own. */
+static bool lacks_input(const tn_lower_t *lower) {
+  bool lacks = false;
+  for (int32_t i = 0; i < lower->input_count; i++)
+    lacks |= lower->inputs[i] && lower->inputs[i]->is_missing;
+  for (size_t i = 0; i < lower->attrs.count && lacks; i++)
+    lacks = !lower->attrs.items[i].proto->g;
+  return lacks;
+}
+
 void tn_lowering_run(const tn_lowering_t *lowering, tn_lower_t *lower) {
   run_t run = {lower, lowering->text, lowering->text, {{0}}, 0};
   if (strchr(lowering->text, '(')) bind_parameters(&run);
   if (lower->status != TENON_OK) return;
   if (lowering->lower) {
-    lowering->lower(lower);
+    /* A lowering without parameters refuses its operator, whatever the inputs are. */
+    lower->is_missing = strchr(lowering->text, '(') && lacks_input(lower);
+    if (!lower->is_missing) lowering->lower(lower);
     return;
   }
   need_char(&run, '=');
@@ -465,20 +478,37 @@ void tn_lowering_run(const tn_lowering_t *lowering, tn_lower_t *lower) {
     lower->outputs[i] = results.edges[i];
 }
 
-tn_ref_t *tn_lower_run(tn_lower_t *lower, tn_ref_t *const *edges, size_t count, const char *format,
-                       ...) {
+static tn_operand_t run_text(tn_lower_t *lower, tn_ref_t *const *edges, size_t count,
+                             const char *format, va_list arguments) {
   static const char letters[] = "abcdefghijklmnopqrstuvwxyz";
   char text[1024];
-  va_list arguments;
-  if (lower->status != TENON_OK || lower->is_missing) return NULL;
-  va_start(arguments, format);
+  tn_operand_t results = {NULL, 0, false};
+  if (lower->status != TENON_OK || lower->is_missing) return results;
   int size = vsnprintf(text, sizeof text, format, arguments);
-  va_end(arguments);
   run_t run = {lower, text, text, {{0}}, 0};
   if (size < 0 || (size_t)size >= sizeof text) report_malformed(&run, "a shorter text");
   for (size_t i = 0; i < count && i < sizeof letters - 1; i++)
     add_name(&run, (word_t){letters + i, 1}, single_operand(&run, edges[i]));
-  tn_operand_t results = {NULL, 0, false};
   if (!has_stopped(&run)) results = run_right_side(&run);
-  return !has_stopped(&run) && results.count ? results.edges[0] : NULL;
+  if (has_stopped(&run)) results.count = 0;
+  return results;
+}
+
+tn_ref_t *tn_lower_run(tn_lower_t *lower, tn_ref_t *const *edges, size_t count, const char *format,
+                       ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  tn_operand_t results = run_text(lower, edges, count, format, arguments);
+  va_end(arguments);
+  return results.count ? results.edges[0] : NULL;
+}
+
+tn_ref_t *const *tn_lower_run_all(tn_lower_t *lower, tn_ref_t *const *edges, size_t count,
+                                  int32_t *out_count, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  tn_operand_t results = run_text(lower, edges, count, format, arguments);
+  va_end(arguments);
+  *out_count = results.count;
+  return results.count ? results.edges : NULL;
 }

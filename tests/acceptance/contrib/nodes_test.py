@@ -1,0 +1,71 @@
+"""Single nodes of ONNX Runtime's own operators in Tenon and in ONNX Runtime. Run with a Python that has NumPy, onnx and onnxruntime (.venv)."""
+import os
+import pathlib
+import sys
+import unittest
+
+import numpy as np
+import onnxruntime
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+BUILD = pathlib.Path(os.environ.get("TENON_BUILD", ROOT / "build")).resolve()
+sys.path[:0] = [str(BUILD / "python"), str(ROOT / "tests/acceptance/contrib"), str(ROOT / "tests/adapters")]
+
+import nodes  # noqa: E402
+import tenon  # noqa: E402
+
+
+def reference(model, feed):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"]).run(None, feed)
+
+
+def results(model, feed):
+    graph = tenon.graph.load(model)
+    found = graph.compile()(**feed)
+    return [np.asarray(y) for y in (found if isinstance(found, tuple) else (found,))]
+
+
+def difference(case, found, expected):
+    """What is wrong with a result; None: nothing."""
+    if found.shape != expected.shape or found.dtype != expected.dtype:
+        return f"found {found.dtype} {found.shape}, expected {expected.dtype} {expected.shape}"
+    if not expected.size:
+        return None
+    if not np.array_equal(np.isfinite(found), np.isfinite(expected)):
+        return "other elements are finite"
+    if expected.dtype.kind in "iub":
+        gap = np.abs(found.astype(np.int64) - expected.astype(np.int64))
+        wrong = gap.max() > case.near or np.mean(gap > 0) > (case.share if case.near else 0)
+        return f"differs by up to {gap.max()} in {np.mean(gap > 0):.2%} of the elements" if wrong else None
+    gap = np.max(np.abs(found.astype(np.float64) - expected.astype(np.float64)))
+    largest = max(1.0, np.max(np.abs(expected.astype(np.float64))))
+    return f"differs by {gap:.3g}, the largest element is {largest:.3g}" if gap > case.near * largest else None
+
+
+class Nodes(unittest.TestCase):
+    def check(self, case):
+        model, feed = case.model().SerializeToString(), case.feed()
+        expected = reference(case.instead.model().SerializeToString(), case.instead.feed()) if case.instead else reference(model, feed)
+        for i, (y, wish) in enumerate(zip(results(model, feed), expected, strict=True)):
+            for output, index in case.undefined:
+                if output == i:
+                    y, wish = y.copy(), wish.copy()
+                    y[index] = wish[index] = 0
+            wrong = difference(case, y, wish)
+            self.assertIsNone(wrong, f"output {i}: {wrong}")
+
+
+def add_tests():
+    for case in nodes.cases():
+        name = "test_" + "".join(c if c.isalnum() else "_" for c in case.name)
+        assert not hasattr(Nodes, name), f"two cases are named {case.name}"
+        setattr(Nodes, name, lambda self, case=case: self.check(case))
+
+
+add_tests()
+
+if __name__ == "__main__":
+    unittest.main()
