@@ -13,6 +13,7 @@ sys.path[:0] = [str(BUILD / "python"), str(ROOT / "tests/acceptance/contrib"), s
 
 import nodes  # noqa: E402
 import tenon  # noqa: E402
+import totals  # noqa: E402
 
 
 def reference(model, feed):
@@ -58,6 +59,27 @@ class Nodes(unittest.TestCase):
             self.assertIsNone(wrong, f"output {i}: {wrong}")
 
 
+class Forms(unittest.TestCase):
+    """What nodes become, which decides their speed."""
+    def operators(self, name):
+        case = next(case for case in nodes.cases() if case.name == name)
+        return [node.op for node in tenon.graph.load(case.model().SerializeToString()).nodes]
+
+    def test_attention_becomes_the_fused_operator(self):
+        for name in ("Attention mask, causal 1", "MultiHeadAttention all masks", "GroupQueryAttention rotary", "QAttention int8"):
+            with self.subTest(name=name):
+                self.assertEqual(self.operators(name).count("core::attention"), 1)
+                self.assertNotIn("core::softmax", self.operators(name))
+
+    def test_packed_weights_are_unpacked_when_the_model_is_loaded(self):
+        self.assertEqual(self.operators("MatMulNBits groups"), ["core::matmul"])
+
+    def test_quantised_products_are_of_integers(self):
+        for name in ("QGemm columns", "DynamicQuantizeMatMul uint8", "MatMulIntegerToFloat int8"):
+            with self.subTest(name=name):
+                self.assertIn("core::matmul_integer", self.operators(name))
+
+
 def add_tests():
     for case in nodes.cases():
         name = "test_" + "".join(c if c.isalnum() else "_" for c in case.name)
@@ -68,4 +90,4 @@ def add_tests():
 add_tests()
 
 if __name__ == "__main__":
-    unittest.main()
+    totals.main()
