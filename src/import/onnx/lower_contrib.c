@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "import/onnx/lower.h"
+#include "import/onnx/lower_contrib.h"
 
 #define WINDOW                                                                                     \
   "strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad{NOTSET: explicit, "          \
@@ -82,8 +82,9 @@ static tn_ref_t *multiply(tn_lower_t *lower, tn_ref_t *a, tn_ref_t *b) {
   bool turns_b = tn_lower_int(lower, "transB", 0) != 0;
   turns_a = turns_a && !is_vector(lower, a);
   turns_b = turns_b && !is_vector(lower, b);
-  tn_ref_t *y = tn_lower_run(lower, TN_REFS(a, b), "matmul(a, b, transpose_a=%s, transpose_b=%s)",
-                             turns_a ? "True" : "False", turns_b ? "True" : "False");
+  const char *first = turns_a ? ", transpose_a=True" : "";
+  const char *second = turns_b ? ", transpose_b=True" : "";
+  tn_ref_t *y = tn_lower_run(lower, TN_REFS(a, b), "matmul(a, b%s%s)", first, second);
   if (!alpha || alpha->f == 1) return y;
   return tn_lower_run(lower, TN_REFS(y), "mul(a, %.9g:a)", alpha->f);
 }
@@ -113,7 +114,7 @@ static void lower_fused_gemm(tn_lower_t *lower) {
 
 /* Convolutions. With channels last, the weights have the same layout as x. */
 
-static tn_ref_t *move_channels(tn_lower_t *lower, tn_ref_t *x, int32_t rank, bool to_last) {
+tn_ref_t *tn_contrib_move_channels(tn_lower_t *lower, tn_ref_t *x, int32_t rank, bool to_last) {
   char perm[TENON_RANK_MAX * 4];
   int length = 0;
   for (int32_t i = 2; i < rank; i++)
@@ -132,14 +133,14 @@ static void lower_fused_conv(tn_lower_t *lower) {
   (void)tn_lower_attr(lower, "kernel_shape");
   if (rank < 3) tn_lower_fail(lower, "w has %d axes: expected at least 3", (int)rank);
   if (is_last) {
-    x = move_channels(lower, x, rank, false);
-    w = move_channels(lower, w, rank, false);
-    if (sum) sum = move_channels(lower, sum, rank, false);
+    x = tn_contrib_move_channels(lower, x, rank, false);
+    w = tn_contrib_move_channels(lower, w, rank, false);
+    if (sum) sum = tn_contrib_move_channels(lower, sum, rank, false);
   }
   tn_ref_t *y = tn_lower_run(lower, TN_REFS(x, w, tn_lower_input(lower, 2), sum),
                              "conv(a, b, c, d, group=group?1, " WINDOW ")");
   y = activate_conv(lower, y);
-  lower->outputs[0] = is_last ? move_channels(lower, y, rank, true) : y;
+  lower->outputs[0] = is_last ? tn_contrib_move_channels(lower, y, rank, true) : y;
 }
 
 static void lower_nhwc_max_pool(tn_lower_t *lower) {
@@ -147,10 +148,10 @@ static void lower_nhwc_max_pool(tn_lower_t *lower) {
   int32_t rank = tn_lower_rank(lower, lower->inputs[0]);
   if (!kernel) tn_lower_fail(lower, "attribute 'kernel_shape' is missing");
   if (rank < 3) tn_lower_fail(lower, "x has %d axes: expected at least 3", (int)rank);
-  tn_ref_t *x = move_channels(lower, lower->inputs[0], rank, false);
+  tn_ref_t *x = tn_contrib_move_channels(lower, lower->inputs[0], rank, false);
   tn_ref_t *y = tn_lower_run(lower, TN_REFS(x),
                              "max_pool(a, kernel=kernel_shape, ceil_mode=ceil_mode, " WINDOW ")");
-  lower->outputs[0] = move_channels(lower, y, rank, true);
+  lower->outputs[0] = tn_contrib_move_channels(lower, y, rank, true);
 }
 
 static void lower_conv_transpose(tn_lower_t *lower) {

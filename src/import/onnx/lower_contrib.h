@@ -4,6 +4,11 @@
 
 #include "import/onnx/lower.h"
 
+/* lower_contrib.c */
+
+/* x with its channels in the last axis instead of axis 1, or the other way round. */
+tn_ref_t *tn_contrib_move_channels(tn_lower_t *lower, tn_ref_t *x, int32_t rank, bool to_last);
+
 /* lower_contrib_attention.c */
 
 /* The attribute `name`, a number of heads. Fails unless it is from 1 to 2^20. */

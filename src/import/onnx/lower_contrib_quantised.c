@@ -79,23 +79,13 @@ static void lower_gemm(tn_lower_t *lower) {
 
 /* Channels */
 
-static tn_ref_t *move_channels(tn_lower_t *lower, tn_ref_t *x, int32_t rank, bool to_last) {
-  char perm[TENON_RANK_MAX * 4];
-  int length = 0;
-  for (int32_t i = 2; i < rank; i++)
-    length +=
-        snprintf(perm + length, sizeof perm - (size_t)length, ", %d", (int)(to_last ? i : i - 1));
-  if (to_last) return tn_lower_run(lower, TN_REFS(x), "transpose(a, perm=[0%s, 1])", perm);
-  return tn_lower_run(lower, TN_REFS(x), "transpose(a, perm=[0, %d%s])", (int)(rank - 1), perm);
-}
-
 /* Reads the attribute channels_last. Returns x with its channels in axis 1; *out_rank is 0 if they
  * are there already. */
 static tn_ref_t *channels_first(tn_lower_t *lower, tn_ref_t *x, int32_t *out_rank) {
   *out_rank = tn_lower_int(lower, "channels_last", 0) ? tn_lower_rank(lower, x) : 0;
   if (!*out_rank) return x;
   if (*out_rank < 3) tn_lower_fail(lower, "x has %d axes: expected at least 3", (int)*out_rank);
-  return move_channels(lower, x, *out_rank, false);
+  return tn_contrib_move_channels(lower, x, *out_rank, false);
 }
 
 static void lower_conv(tn_lower_t *lower) {
@@ -106,7 +96,7 @@ static void lower_conv(tn_lower_t *lower) {
   tn_ref_t *y = tn_lower_run(
       lower, TN_REFS(x, in[1], in[2], in[3], in[4], in[5], in[6], in[7], tn_lower_input(lower, 8)),
       "qlinear_conv(a, b, c, d, e, f, g, h, i, group=group?1, " WINDOW ")");
-  lower->outputs[0] = rank ? move_channels(lower, y, rank, true) : y;
+  lower->outputs[0] = rank ? tn_contrib_move_channels(lower, y, rank, true) : y;
 }
 
 static void lower_average_pool(tn_lower_t *lower) {
@@ -122,7 +112,7 @@ static void lower_average_pool(tn_lower_t *lower) {
                      "average_pool(a, kernel=kernel_shape, ceil_mode=ceil_mode, "
                      "count_include_pad=count_include_pad, " WINDOW ")");
   x = quantise(lower, x, in[3], tn_lower_input(lower, 4), in[0]);
-  lower->outputs[0] = rank ? move_channels(lower, x, rank, true) : x;
+  lower->outputs[0] = rank ? tn_contrib_move_channels(lower, x, rank, true) : x;
 }
 
 /* Others */
