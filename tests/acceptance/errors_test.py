@@ -59,6 +59,9 @@ FILES = {
         model([node("Frobnicate", "x", "a"), node("Frobnicate", "a", "b"), node("Grind", "b")]),
         ["2 operators are not supported", "and 1 more (Frobnicate", "(Grind"]),
     "node behind an unknown operator, in a model without inputs": (model([node("Frobnicate", "", "a"), node("Neg", "a")], []), ["(Frobnicate"]),
+    "attention behind an unknown operator": (
+        model([node("Frobnicate", "x", "a"), h.make_node("MultiHeadAttention", ["a", "a", "a"], ["y"], domain="com.microsoft", num_heads=1)],
+              domains=["com.microsoft"]), ["1 operator is not supported", "(Frobnicate"]),
     "missing library": (model([node("Do", domain="acme.things")], domains=["acme.things"]),
                         ["(Do, domain 'acme.things'", "no operator acme_things::Do is loaded", "--ops LIB"]),
     "missing input": (model([node("Add")]), ["node 'n0' (Add", "input 1", "is missing"]),
