@@ -9,6 +9,7 @@
 #include "base/status.h"
 
 void *tn_allocate(size_t size) { return malloc(size ? size : 1); }
+void *tn_reallocate(void *pointer, size_t size) { return realloc(pointer, size ? size : 1); }
 void tn_release_memory(void *pointer) { free(pointer); }
 
 tenon_status_t tn_fail_list(tenon_status_t status, const char *format, va_list arguments) {
@@ -44,3 +45,5 @@ tenon_status_t tn_no_memory(const char *what, size_t size) {
   if (!size) return tn_fail(TENON_MEMORY, "out of memory: %s", what);
   return tn_fail(TENON_MEMORY, "out of memory: %s needs %zu bytes", what, size);
 }
+
+const char *tn_error(void) { return tenon_error(); }

@@ -16,7 +16,7 @@ _core.check_interpreter()
 
 from ._core import (CancelledError, DeniedError, Error, ExistsError, InvalidError, NotFoundError, Operator, OutOfMemoryError, RangeError, Tensor, UnimplementedError,
                     at_most, crash_report, csr, empty, fallback_report, fallback_to_cpu, from_dlpack, row_sparse, seed)
-from . import _notebook, _tensor, dispatch, graph
+from . import _notebook, _stand_in, _tensor, dispatch, graph
 from ._define import gradient, impl, meta, op
 from ._library import Library, Namespaces, load, policy
 from ._profile import explain, profile, trace
@@ -27,6 +27,7 @@ __version__ = _core.version()
 Tensor._repr_html_ = _notebook.tensor  # Tensor is a type defined in C
 _tensor.add_to(Tensor)
 ops = Namespaces()
+_stand_in.install()
 
 
 def include_dir():

@@ -28,6 +28,17 @@ def adapter(framework):
     raise _core.NotFoundError(f"libtenon_{framework}.so was not found in {' or '.join(folders)}: reinstall Tenon")
 
 
+def bridge(system):
+    """Returns the path of a bridge that also has functions of its own: bridge("tvm_ffi") finds bridges/libtenon_tvm_ffi.so."""
+    package = os.path.dirname(os.path.abspath(__file__))
+    folders = [os.path.join(package, "lib", "tenon", "bridges"), os.path.join(os.path.dirname(os.path.dirname(package)), "bridges")]  # of a wheel, of a build
+    for folder in folders:
+        path = os.path.join(folder, f"libtenon_{system}.so")
+        if os.path.exists(path):
+            return path
+    raise _core.NotFoundError(f"libtenon_{system}.so was not found in {' or '.join(folders)}: reinstall Tenon")
+
+
 _loaded = {}  # name of a library: the files and the settings of load
 
 

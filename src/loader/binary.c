@@ -137,7 +137,7 @@ void tn_binary_check(const tn_binary_t *binary, tn_text_t *offences) {
                       binary->no_entry);
 }
 
-bool tn_binary_exports(const tn_file_t *file, const char *name) {
+bool tn_binary_exports(const tn_file_t *file, const char *name, bool is_prefix) {
   return file->size > 4 && memcmp(file->data, formats[0].magic, 4) == 0 &&
-         tn_elf_exports(file, name);
+         tn_elf_exports(file, name, is_prefix);
 }

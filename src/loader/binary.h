@@ -59,7 +59,8 @@ void tn_binary_read(const tn_file_t *file, tn_binary_t *out_binary, tn_text_t *o
 /* Appends a line if the file has no entry function, and one if it links to libtenon. Bridges, and
  * libraries that bridges read, are exempt from this check. */
 void tn_binary_check(const tn_binary_t *binary, tn_text_t *offences);
-bool tn_binary_exports(const tn_file_t *file, const char *name);
+/* Whether the file exports the symbol or, with `is_prefix`, a symbol that begins with `name`. */
+bool tn_binary_exports(const tn_file_t *file, const char *name, bool is_prefix);
 
 /* Appends one line. */
 void tn_binary_offence(tn_text_t *offences, const char *format, ...) TENON_FORMAT(2, 3);
@@ -72,7 +73,7 @@ void tn_binary_initialisers(tn_text_t *text, const tn_binary_t *binary);
 
 /* The readers of formats, for tn_binary_read. */
 void tn_elf_read(const tn_file_t *file, tn_binary_t *out_binary, tn_text_t *offences);
-bool tn_elf_exports(const tn_file_t *file, const char *name);
+bool tn_elf_exports(const tn_file_t *file, const char *name, bool is_prefix);
 /* What the file requires of other libraries: tn_elf_undefined visits each symbol that the file uses
  * but does not define, tn_elf_versions visits each version of another library's symbols, and
  * tn_elf_defines_version says whether the file defines a version itself. The texts belong to the

@@ -66,15 +66,26 @@ void tn_bridges_forget(void) {
 
 const char *tn_bridges_refused(void) { return tn_text_get(&refused); }
 
+static bool exports_symbols(const tn_file_t *file, const tenon_bridge_table_t *table) {
+  const char *const *name = table->symbols;
+  while (name && *name && tn_binary_exports(file, *name, false))
+    name++;
+  return name && !*name && name != table->symbols;
+}
+
+/* Tables of older bridges end before the field `prefixes`. */
+static bool exports_prefix(const tn_file_t *file, const tenon_bridge_table_t *table) {
+  const char *const *prefix = TENON_HAS(table, prefixes) ? table->prefixes : NULL;
+  while (prefix && *prefix && !tn_binary_exports(file, *prefix, true))
+    prefix++;
+  return prefix && *prefix;
+}
+
 const tenon_bridge_table_t *tn_bridge_of_library(const tn_file_t *file) {
   const tenon_bridge_table_t *table;
   ensure_bridges_open();
-  for (size_t i = 0; (table = tn_registry_bridge(i)); i++) {
-    const char *const *name = table->open ? table->symbols : NULL;
-    while (name && *name && tn_binary_exports(file, *name))
-      name++;
-    if (name && !*name && name != table->symbols) return table;
-  }
+  for (size_t i = 0; (table = tn_registry_bridge(i)); i++)
+    if (table->open && (exports_symbols(file, table) || exports_prefix(file, table))) return table;
   return NULL;
 }
 

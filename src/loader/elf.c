@@ -279,7 +279,8 @@ void tn_elf_read(const tn_file_t *file, tn_binary_t *out_binary, tn_text_t *offe
   tn_elf_requirements(&elf);
 }
 
-bool tn_elf_exports(const tn_file_t *file, const char *name) {
+bool tn_elf_exports(const tn_file_t *file, const char *name, bool is_prefix) {
+  const size_t size = strlen(name) + !is_prefix;
   tn_binary_t ignored = {.format = ""};
   tn_text_t offences = {0};
   symbol_t symbol;
@@ -289,7 +290,7 @@ bool tn_elf_exports(const tn_file_t *file, const char *name) {
     for (uint64_t i = 1; !is_found && tn_elf_item(&elf, elf.symbols, i, &symbol, sizeof symbol);
          i++) {
       const char *own = exported_name(&elf, &symbol);
-      is_found = own && !strcmp(own, name);
+      is_found = own && !strncmp(own, name, size);
     }
   tn_text_clear(&offences);
   return is_found;

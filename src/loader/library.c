@@ -318,8 +318,7 @@ static tenon_status_t load_file(const char *path, uint32_t flags,
     if (!out_library) tn_registry_release(load.library);
   } else {
     tn_dynlib_close(load.dynlib);
-    if (flags & TENON_LOAD_ISOLATED && load.bridged.context)
-      tn_isolation_close(load.bridged.context);
+    if (load.bridged.context && load.bridged.destroy) load.bridged.destroy(load.bridged.context);
   }
   tn_mutex_unlock(&loading);
   if (status != TENON_OK && load.binary.no_entry && !bridge && !is_bridge)

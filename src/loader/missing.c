@@ -158,7 +158,7 @@ static void check_symbol(void *context, const char *name) {
   search_t *search = context;
   if (tn_dynlib_global(name)) return;
   for (uint32_t i = 0; i < search->opened->count; i++)
-    if (tn_elf_exports(&search->opened->files[i], name)) return;
+    if (tn_elf_exports(&search->opened->files[i], name, false)) return;
   if (search->names.count < TN_LISTED) search->names.names[search->names.count] = name;
   search->names.count++;
 }

@@ -205,15 +205,19 @@ static void add_device(tn_definition_t *b, const tenon_device_table_t *table) {
   tn_text_clear(&offences);
 }
 
+static bool opens_libraries(const tenon_bridge_table_t *table) {
+  return table->open && (table->symbols || (TENON_HAS(table, prefixes) && table->prefixes));
+}
+
 static void add_bridge(tn_definition_t *b, const tenon_bridge_table_t *table) {
   if (!table || !TENON_HAS(table, read) || !table->name)
     tn_definition_offend(
         b, TENON_INVALID,
         "the table of a bridge is NULL, smaller than it is in 1.0, or has no name");
-  else if (!(table->symbols && table->open) && !(table->suffixes && table->read))
+  else if (!opens_libraries(table) && !(table->suffixes && table->read))
     tn_definition_offend(b, TENON_INVALID,
-                         "the table of the bridge %s needs symbols and open to open libraries, or "
-                         "suffixes and read to read models",
+                         "the table of the bridge %s needs symbols or prefixes, and open, to open "
+                         "libraries, or suffixes and read to read models",
                          table->name);
   else if (table->abi >> 16 != TENON_BRIDGE_ABI >> 16)
     tn_definition_offend(b, TENON_INVALID,

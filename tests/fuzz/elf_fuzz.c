@@ -20,7 +20,8 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
   memset(&binary, 0, sizeof binary);
   tn_binary_read(&file, &binary, &offences);
   tn_binary_check(&binary, &offences);
-  (void)tn_binary_exports(&file, "tenon_library");
+  (void)tn_binary_exports(&file, "tenon_library", false);
+  (void)tn_binary_exports(&file, "tenon_", true);
   tn_binary_names(&text, &binary.needed);
   tn_binary_names(&text, &binary.exports);
   tn_binary_names(&text, &binary.pins);
