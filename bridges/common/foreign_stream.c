@@ -6,6 +6,12 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#ifdef FOREIGN_STREAM_HOST /* a library that calls libtenon through the table `host` */
+#include FOREIGN_STREAM_HOST
+#define tenon_stream_import host.tenon_stream_import
+#define tenon_error_set host.tenon_error_set
+#endif
+
 typedef struct foreign_stream_t {
   struct foreign_stream_t *next;
   tenon_device_t device;

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "call.h"
+#include "common/manifest.h"
 #include "infer.h"
-#include "manifest.h"
 #include "message.h"
 
 #define EXPORT __attribute__((visibility("default")))

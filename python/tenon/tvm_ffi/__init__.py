@@ -8,6 +8,7 @@ A library whose functions have metadata loads with tenon.load alone.  docs/tvm_f
 """
 import ctypes
 import functools
+import json
 import os
 
 from .. import _core, _library
@@ -65,3 +66,30 @@ def load(path, functions=None, *, strict=False, unloadable=False, **named):
     if declared and not is_open:
         raise _core.ExistsError(f"{os.fsdecode(path)} is loaded already, or is a library of another kind: unload it first")
     return library
+
+
+@functools.lru_cache(None)
+def _module():
+    import tvm_ffi
+    return tvm_ffi.load_module(_library.bridge("tvm_ffi"))
+
+
+def function(operator):
+    """Returns an operator as a tvm_ffi.Function, for callers that know only tvm-ffi.
+
+        gelu = tenon.tvm_ffi.function(ops.gelu)
+        y = gelu(x)                  # creates the result
+        gelu(x, y)                   # writes to y
+
+    operator: an operator of tenon.ops or of a loaded library, or its name.
+
+    The function takes the arguments of the schema in its order, by position; the last ones may be missing, and None
+    stands for a default.  If tensors for all results follow, the function writes to them and returns None.  Tensors are
+    not copied.  Calls run on the stream that tvm-ffi's caller uses.  The operator's library stays loaded.
+    """
+    return _module().operator(operator if isinstance(operator, str) else operator.name)
+
+
+def metadata(operator):
+    """Returns the metadata of an operator's function: the types of its arguments and results, in the form of tvm-ffi."""
+    return json.loads(_module().metadata(operator if isinstance(operator, str) else operator.name))

@@ -1,15 +1,15 @@
 /* The manifest that `tenon export` writes into this copy of the library: lines of the form
  * "key=value". The space for it is part of the file, so nothing is appended that another tool could
  * cut off. */
-#ifndef BRIDGES_MXNET_EXPORTED_MANIFEST_H
-#define BRIDGES_MXNET_EXPORTED_MANIFEST_H
+#ifndef BRIDGES_COMMON_MANIFEST_H
+#define BRIDGES_COMMON_MANIFEST_H
 
 #include <stdint.h>
 
 typedef struct manifest_t {
   const char *tenon;
   const char *library;    /* `tenon` and `library` are files; NULL: not stated */
-  const char *prefix;     /* the prefix of names in MXNet; NULL: the namespace and an underscore */
+  const char *prefix;     /* the prefix of names in the framework; NULL: the default */
   const char *const *ops; /* names such as "demo::gelu"; none: all operators of the library */
   uint32_t op_count;
 } manifest_t;

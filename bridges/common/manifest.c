@@ -1,6 +1,6 @@
 /* The space for the manifest, and its parser; see manifest.h. The command finds the space by its
  * first line. */
-#include "manifest.h"
+#include "common/manifest.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,0 +1,14 @@
+/* Errors of exported operators, and the functions of libtvm_ffi that they need. */
+#ifndef BRIDGES_TVM_FFI_EXPORTED_ERROR_H
+#define BRIDGES_TVM_FFI_EXPORTED_ERROR_H
+
+#include "abi.h"
+
+/* Finds libtvm_ffi, which is in the process when a function is called through it. */
+void env_find(void);
+/* The stream that the caller uses on a device; NULL: none is set. */
+void *env_stream(tenon_device_t device);
+/* Raises an error of a kind such as "TypeError", and returns -1. */
+int raise_text(const char *kind, const char *format, ...) TENON_FORMAT(2, 3);
+
+#endif
