@@ -6,6 +6,8 @@
 #include <string.h>
 #include <tenon/tenon.h>
 
+#include "export_functions.h"
+#include "export_symbols.h"
 #include "file.h"
 #include "library.h"
 #include "options.h"
@@ -20,6 +22,9 @@ typedef struct asked_t { /* the command line */
   const char *output;
   const char *prefix;
   const texts_t *ops;
+  bool is_operand;   /* the library is an operand that was moved behind the others */
+  bool is_functions; /* for tvm-ffi; otherwise for MXNet */
+  functions_t functions;
 } asked_t;
 
 static void put_line(text_t *lines, const char *key, const char *value, bool *is_fine) {
@@ -66,14 +71,20 @@ static int make_export(const char *form, const asked_t *asked, const char *libra
   put_line(&lines, "tenon", text_get(&tenon), &is_fine);
   put_line(&lines, "library", library, &is_fine);
   if (asked->prefix) put_line(&lines, "prefix", asked->prefix, &is_fine);
-  for (int32_t i = 0; i < asked->ops->count; i++)
-    put_line(&lines, "op", asked->ops->items[i], &is_fine);
+  const texts_t *ops = asked->is_functions ? &asked->functions.ops : asked->ops;
+  for (int32_t i = 0; i < ops->count; i++)
+    put_line(&lines, "op", ops->items[i], &is_fine);
   if (code == EXIT_FINE && !is_fine)
     code = print_failure("a path or a name contains a line break, which cannot be exported");
   if (code == EXIT_FINE && lines.failed) code = print_failure("out of memory");
   if (code == EXIT_FINE && !put_settings(bytes, &lines))
     code = print_failure("%s has no space for %zu bytes of settings: export fewer operators",
                          text_get(&model), lines.size);
+  if (code == EXIT_FINE && asked->is_functions &&
+      !export_symbols_set(bytes, &asked->functions.names))
+    code = print_failure("%s has room for %d functions with names of at most %d bytes: export "
+                         "fewer operators, or a shorter --prefix",
+                         text_get(&model), EXPORT_SYMBOLS_MOST, EXPORT_NAME_MOST);
   text_t *const texts[] = {&tenon, &model, &lines, &why};
   for (int i = 0; i < 4; i++)
     text_free(texts[i]);
@@ -117,7 +128,8 @@ static int check_export(const char *made, const char *output) {
   return print_failure("%s", message);
 }
 
-static int export_library(const char *form, const asked_t *asked) {
+static int export_library(asked_t *asked) {
+  const char *form = asked->is_functions ? "tvm_ffi" : "mxnet";
   text_t path = {NULL, 0, 0, false};
   text_t bytes = {NULL, 0, 0, false};
   text_t part = {NULL, 0, 0, false};
@@ -127,58 +139,92 @@ static int export_library(const char *form, const asked_t *asked) {
   library_path(asked->library, &path);
   int code = library_load(text_get(&path), 0, &library) == TENON_OK ? EXIT_FINE
                                                                     : print_runtime_error(NULL);
+  if (code == EXIT_FINE && asked->is_functions)
+    code = export_functions_list(library, asked->ops, asked->prefix, &asked->functions);
   if (code == EXIT_FINE) code = make_export(form, asked, tenon_library_path(library), &bytes);
   text_add(&part, "%s%s.part", strchr(asked->output, '/') ? "" : "./", asked->output);
   if (code == EXIT_FINE && !file_write(text_get(&part), &bytes, &why))
     code = print_failure("%s", text_get(&why));
-  if (code == EXIT_FINE) code = check_export(text_get(&part), asked->output);
+  if (code == EXIT_FINE && asked->is_functions)
+    code = export_functions_check(&asked->functions, text_get(&part), asked->output);
+  else if (code == EXIT_FINE)
+    code = check_export(text_get(&part), asked->output);
   if (code == EXIT_FINE && rename(text_get(&part), asked->output) != 0)
     code = print_failure("cannot write %s", asked->output);
   if (code != EXIT_FINE) remove(text_get(&part));
   text_t *const texts[] = {&path, &bytes, &part, &why};
   for (int i = 0; i < 4; i++)
     text_free(texts[i]);
+  export_functions_free(&asked->functions);
   return code;
 }
 
+/* `--to FORM LIB [OP]...`: the first operand is the library. */
+static int read_form(const char *form, const verb_t *verb, texts_t *operands, asked_t *asked) {
+  if (!form) return EXIT_FINE;
+  asked->is_functions = strcmp(form, "tvm_ffi") == 0;
+  if (!asked->is_functions && strcmp(form, "mxnet") != 0)
+    return print_usage_error(verb->name, "export: --to: expected mxnet or tvm_ffi");
+  if (asked->library || !operands->count)
+    return print_usage_error(verb->name, "export: --to FORM: expected one library");
+  asked->library = operands->items[0];
+  asked->is_operand = true;
+  operands->count--; /* the library moves behind the operators */
+  memmove(operands->items, operands->items + 1, (size_t)operands->count * sizeof(char *));
+  operands->items[operands->count] = (char *)(uintptr_t)asked->library;
+  return EXIT_FINE;
+}
+
 static int run_export_verb(const verb_t *verb, int argc, char **argv) {
-  asked_t asked = {NULL, NULL, NULL, NULL};
+  asked_t asked = {.library = NULL};
+  const char *form = NULL;
   text_t default_output = {NULL, 0, 0, false};
   const option_t options[] = {
       {"mxnet", 0, OPTION_TEXT, "LIB",
        "make a library that MXNet 1.9 loads, with the operators of LIB", &asked.library},
+      {"to", 0, OPTION_TEXT, "FORM",
+       "what to make of LIB, the first operand: mxnet, or tvm_ffi (functions for tvm-ffi)", &form},
       {"output", 'o', OPTION_TEXT, "OUT",
-       "name of the exported library (default: name of LIB with _mxnet.so)", &asked.output},
+       "name of the exported library (default: name of LIB with _mxnet.so or _tvm_ffi.so)",
+       &asked.output},
       {"prefix", 0, OPTION_TEXT, "TEXT",
-       "prefix of the operators' names in the framework (default: the namespace and _)",
+       "prefix of the operators' names in the framework (default: the namespace and _ in MXNet, "
+       "none in tvm-ffi)",
        &asked.prefix},
       {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
   command_line_t line = {verb, options, 0, -1, "OP", {NULL, 0, 0}, NULL};
   int code = options_parse(&line, argc, argv);
   asked.ops = &line.operands;
+  if (code == OPTIONS_PARSED) {
+    const int found = read_form(form, verb, &line.operands, &asked);
+    if (found != EXIT_FINE) code = found;
+  }
   if (code == OPTIONS_PARSED && !asked.library)
-    code =
-        print_usage_error(verb->name, "export: the target framework is missing: add --mxnet LIB");
+    code = print_usage_error(
+        verb->name, "export: the target framework is missing: add --mxnet LIB or --to tvm_ffi LIB");
   if (code == OPTIONS_PARSED) {
     if (!asked.output) {
       const char *name = text_file_name(asked.library);
       const char *dot = strrchr(name, '.');
-      text_add(&default_output, "%.*s_mxnet.so", (int)(dot ? (size_t)(dot - name) : strlen(name)),
-               name);
+      const int size = (int)(dot ? (size_t)(dot - name) : strlen(name));
+      const char *end = asked.is_functions ? "tvm_ffi" : "mxnet";
+      text_add(&default_output, "%.*s_%s.so", size, name, end);
       asked.output = text_get(&default_output);
     }
-    code = export_library("mxnet", &asked);
+    code = export_library(&asked);
   }
   text_free(&default_output);
+  if (asked.is_operand) line.operands.count++;
   texts_free(&line.operands);
   return code;
 }
 
 const verb_t verb_export = {
-    "export", "--mxnet LIB [option]... [OP]...",
+    "export", "--mxnet LIB | --to FORM LIB [option]... [OP]...",
     "make operators available to another framework's library loader",
-    "Makes a library that MXNet 1.9 loads by mx.library.load, from all operators of a Tenon "
-    "library or from the given ones (ns::name). demo::gelu becomes mx.nd.demo_gelu and "
-    "mx.sym.demo_gelu. No compiler is needed.\nThe exported library opens LIB and libtenon at "
+    "Makes a library that MXNet 1.9 loads by mx.library.load, or one that tvm-ffi loads by "
+    "tvm_ffi.load_module (--to tvm_ffi), from all operators of a Tenon library or from the given "
+    "ones (ns::name). demo::gelu becomes mx.nd.demo_gelu and mx.sym.demo_gelu, or the function "
+    "gelu. No compiler is needed.\nThe exported library opens LIB and libtenon at "
     "their present paths, else in its own folder.",
     run_export_verb};

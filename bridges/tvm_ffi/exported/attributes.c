@@ -68,7 +68,7 @@ static const ffi_array_t *array_of(const ffi_any_t *value) {
 }
 
 /* Returns false for a value that is too long, or of a kind that no attribute has. */
-static bool add_value(attribute_key_t *key, const ffi_any_t *value) {
+static bool add_key_value(attribute_key_t *key, const ffi_any_t *value) {
   static const ffi_any_t none = {.kind = FFI_NONE};
   if (!value) value = &none;
   const ffi_bytes_t text = ffi_text_get(value);
@@ -85,7 +85,7 @@ static bool add_value(attribute_key_t *key, const ffi_any_t *value) {
   const int64_t head[2] = {FFI_ARRAY, array->size};
   if (!add_bytes(key, head, sizeof head)) return false;
   for (int64_t i = 0; i < array->size; i++)
-    if (array_of(&array->items[i]) || !add_value(key, &array->items[i])) return false;
+    if (array_of(&array->items[i]) || !add_key_value(key, &array->items[i])) return false;
   return true;
 }
 
@@ -160,8 +160,8 @@ static int64_t convert_items(const tenon_argument_t *attr, const ffi_any_t *item
   return count;
 }
 
-static int set_list(const exported_t *e, const tenon_argument_t *attr, const ffi_any_t *value,
-                    tenon_attrs_t *attrs) {
+static int set_list_attribute(const exported_t *e, const tenon_argument_t *attr,
+                              const ffi_any_t *value, tenon_attrs_t *attrs) {
   const ffi_array_t *array = array_of(value);
   const ffi_shape_t *shape = value->kind == FFI_SHAPE ? (const void *)value->as.object : NULL;
   const bool is_list = attr->kind >= TENON_KIND_INTS && attr->kind <= TENON_KIND_STRS;
@@ -198,7 +198,7 @@ static int set_attribute(const exported_t *e, const tenon_argument_t *attr, cons
   } else if (text.data && (attr->kind == TENON_KIND_DTYPE || attr->kind == TENON_KIND_DEVICE)) {
     status = host.tenon_attrs_parse(attrs, attr->name, text.data);
   } else {
-    return set_list(e, attr, value, attrs);
+    return set_list_attribute(e, attr, value, attrs);
   }
   return status == TENON_OK ? 0 : exported_raise(status);
 }
@@ -237,7 +237,7 @@ int attributes_take(const exported_t *e, const ffi_any_t *const *values, attribu
   *out = (attributes_t){NULL, NULL};
   if (!e->attr_count) return 0;
   for (int32_t i = 0; i < e->attr_count && is_short; i++)
-    is_short = add_value(&key, values[i]);
+    is_short = add_key_value(&key, values[i]);
   thread_t *thread = is_short ? find_thread() : NULL;
   for (int i = 0; thread && i < KEPT_MOST; i++) {
     const kept_t *kept = &thread->kept[i];

@@ -70,8 +70,8 @@ static int own_tensor(frame_t *f, tenon_tensor_t *tensor) {
 }
 
 /* Makes a tensor of its own. It keeps the object of the argument, if there is one. */
-static int create_tensor(frame_t *f, const ffi_dltensor_t *d, ffi_object_t *object,
-                         tenon_tensor_t **out) {
+static int create_input(frame_t *f, const ffi_dltensor_t *d, ffi_object_t *object,
+                        tenon_tensor_t **out) {
   const tenon_external_t external = {.size = sizeof external,
                                      .device = d->device,
                                      .data = d->data,
@@ -121,7 +121,7 @@ static int take_tensor(frame_t *f, const ffi_any_t *value, const char *name, boo
   if (d->device.type != 1 && enter_device(f, d->device) != 0) return -1;
   const bool is_view = d->device.type == 1 && !is_kept && f->view_count < VIEWS_MOST &&
                        (d->strides || d->ndim <= AXES);
-  return is_view ? view_tensor(f, d, out) : create_tensor(f, d, object, out);
+  return is_view ? view_tensor(f, d, out) : create_input(f, d, object, out);
 }
 
 static int take_list(frame_t *f, const ffi_any_t *value, const char *name, tenon_tensor_t **out) {
@@ -267,7 +267,8 @@ static int return_results(const frame_t *f, tenon_tensor_t **results, ffi_any_t 
   return return_array(f, results, e->output_count, result);
 }
 
-static int run_call(frame_t *f, const attributes_t *attributes, bool is_into, ffi_any_t *result) {
+static int run_operator_call(frame_t *f, const attributes_t *attributes, bool is_into,
+                             ffi_any_t *result) {
   const exported_t *e = f->exported;
   if (is_into) {
     tenon_status_t status =
@@ -292,7 +293,7 @@ int exported_call(const exported_t *e, const ffi_any_t *arguments, int32_t count
   int code = take_arguments(&f, arguments, count, is_into);
   if (code == 0) code = attributes_take(e, f.attrs, &attributes);
   if (code == 0) {
-    code = run_call(&f, &attributes, is_into, result);
+    code = run_operator_call(&f, &attributes, is_into, result);
     attributes_release(&attributes);
   }
   while (f.owned_count)

@@ -52,8 +52,11 @@ static void put_argument(writer_t *w, const tenon_argument_t *argument) {
     outer = "ffi.Array";
   else if (argument->is_optional || (is_attr && argument->has_default))
     outer = "Optional";
-  const bool is_constant = is_attr && argument->kind == TENON_KIND_TENSOR;
-  put_type(w, is_constant ? NULL : outer, is_constant ? "None" : names[argument->kind]);
+  /* A constant keeps its default. */
+  if (is_attr && argument->kind == TENON_KIND_TENSOR)
+    put_type(w, NULL, "None");
+  else
+    put_type(w, outer, names[argument->kind]);
 }
 
 static void put_results(writer_t *w, const exported_t *e) {

@@ -72,7 +72,7 @@ static void end_tensor(void *self) {
 }
 
 /* Creates an object with a shape and strides of its own. */
-static tensor_t *create_tensor(const ffi_dltensor_t *like) {
+static tensor_t *create_tensor_object(const ffi_dltensor_t *like) {
   const size_t axes = (size_t)like->ndim * sizeof *like->shape;
   tensor_t *made = ffi_create(sizeof *made + 2 * axes, FFI_TENSOR, end_tensor);
   if (!made) return NULL;
@@ -99,7 +99,7 @@ EXPORT(int, TVMFFIEnvTensorAlloc, ffi_dltensor_t *prototype, ffi_object_t **out)
   if (!allocator) return raise_error("RuntimeError", "no allocator of tensors is set");
   if (allocator(prototype, &managed, NULL, raise_from_allocator) != 0) return -1;
   if (!managed) return raise_error("RuntimeError", "the allocator returned no tensor");
-  tensor_t *made = create_tensor(&managed->tensor);
+  tensor_t *made = create_tensor_object(&managed->tensor);
   if (!made) {
     if (managed->deleter) managed->deleter(managed);
     return raise_error("MemoryError", "out of memory: a tensor");
@@ -111,7 +111,7 @@ EXPORT(int, TVMFFIEnvTensorAlloc, ffi_dltensor_t *prototype, ffi_object_t **out)
 
 EXPORT(int, TVMFFITensorCreateUnsafeView, ffi_object_t *source, const ffi_dltensor_t *prototype,
        ffi_object_t **out) {
-  tensor_t *made = create_tensor(prototype);
+  tensor_t *made = create_tensor_object(prototype);
   if (!made) return raise_error("MemoryError", "out of memory: a tensor");
   ffi_retain(source);
   made->source = source;
