@@ -186,7 +186,7 @@ static int set_list_attribute(const exported_t *e, const tenon_argument_t *attr,
 
 static int set_attribute(const exported_t *e, const tenon_argument_t *attr, const ffi_any_t *value,
                          tenon_attrs_t *attrs) {
-  tenon_value_t converted;
+  tenon_value_t converted = {.kind = TENON_KIND_NONE};
   const ffi_bytes_t text = ffi_text_get(value);
   tenon_status_t status;
   if (convert_scalar(attr, value, &converted)) {
@@ -194,6 +194,10 @@ static int set_attribute(const exported_t *e, const tenon_argument_t *attr, cons
   } else if (text.data && (attr->kind == TENON_KIND_STR || attr->kind == TENON_KIND_CHOICE)) {
     converted =
         (tenon_value_t){.kind = TENON_KIND_STR, .count = (uint32_t)text.size, .as.s = text.data};
+    status = host.tenon_attrs_set(attrs, attr->name, &converted);
+  } else if (attr->kind == TENON_KIND_DTYPE && text.data &&
+             env_dtype(text.data, text.size, &converted.as.dtype)) {
+    converted.kind = TENON_KIND_DTYPE;
     status = host.tenon_attrs_set(attrs, attr->name, &converted);
   } else if (text.data && (attr->kind == TENON_KIND_DTYPE || attr->kind == TENON_KIND_DEVICE)) {
     status = host.tenon_attrs_parse(attrs, attr->name, text.data);

@@ -7,10 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "object.h"
 #include "operator.h"
 
 static void (*raise_error)(const char *kind, const char *text);
 static void *(*get_stream)(int32_t type, int32_t id);
+static int (*parse_dtype)(const ffi_bytes_t *name, tenon_dtype_t *out);
+static void (*take_error)(ffi_object_t **out_error);
 
 static void find_in_process(void *library, const char *name, void *out_function) {
   void *address = dlsym(RTLD_DEFAULT, name);
@@ -23,6 +26,18 @@ void env_find(void) {
   void *library = dlopen("libtvm_ffi.so", RTLD_NOW | RTLD_NOLOAD);
   find_in_process(library, "TVMFFIErrorSetRaisedFromCStr", &raise_error);
   find_in_process(library, "TVMFFIEnvGetStream", &get_stream);
+  find_in_process(library, "TVMFFIDataTypeFromString", &parse_dtype);
+  find_in_process(library, "TVMFFIErrorMoveFromRaised", &take_error);
+}
+
+bool env_dtype(const char *name, size_t size, tenon_dtype_t *out) {
+  const ffi_bytes_t text = {name, size};
+  ffi_object_t *error = NULL;
+  if (!parse_dtype || !take_error) return false;
+  if (parse_dtype(&text, out) == 0) return true;
+  take_error(&error);
+  ffi_release(error);
+  return false;
 }
 
 void *env_stream(tenon_device_t device) {

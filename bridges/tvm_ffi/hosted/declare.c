@@ -241,6 +241,8 @@ static tenon_status_t apply_metadata(const declaration_t *d, function_t *f) {
     if (f->arguments[i].pass == PASS_INPUT) f->arguments[i].pass = PASS_INPUT_OBJECT;
     if (f->arguments[i].pass == PASS_OUTPUT) f->arguments[i].pass = PASS_OUTPUT_OBJECT;
   }
+  /* An array may be declared as the results that it contains. */
+  if (signature->result_count == 1 && signature->results[0].is_list) return TENON_OK;
   if (f->returned_count && (uint32_t)f->returned_count != signature->result_count)
     return tn_fail(TENON_INVALID, "%s: expected %u returned results, as its metadata say, found %d",
                    d->schema.text, signature->result_count, f->returned_count);

@@ -13,7 +13,7 @@
 
 enum {
   ARGUMENTS_MOST = 192, /* inputs, attributes and results of a schema */
-  WHY = 2000,           /* bytes of a message */
+  WHY = 16384,          /* bytes of a message */
 };
 
 /* How an argument of the operator is passed to the function. */

@@ -58,11 +58,13 @@ def load(path, functions=None, *, strict=False, unloadable=False, **named):
     """
     declared = [_declared(name, declaration) for name, declaration in {**(functions or {}), **named}.items()]
     declare = bridge().tenon_tvm_ffi_declare
-    declare((_Function * len(declared))(*declared), len(declared))
+    functions = (_Function * len(declared))(*declared)  # must stay until the library is loaded
+    declare(functions, len(declared))
     try:
         library = _library.load(os.fspath(path), strict=strict, unloadable=unloadable)
     finally:
         is_open = declare(None, 0)
+        del functions
     if declared and not is_open:
         raise _core.ExistsError(f"{os.fsdecode(path)} is loaded already, or is a library of another kind: unload it first")
     return library
