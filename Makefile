@@ -30,6 +30,9 @@ packages: ## install missing system packages (Debian; uses sudo unless run by ro
 .venv-mxnet-%/base.stamp: scripts/venv.sh scripts/requirements-mxnet-%.txt | packages
 	@scripts/venv.sh .venv-mxnet-$* scripts/requirements-mxnet-$*.txt --no-deps && touch $@
 
+.venv-tvm-ffi-%/base.stamp: scripts/venv.sh scripts/requirements-tvm-ffi-%.txt | packages
+	@scripts/venv.sh .venv-tvm-ffi-$* scripts/requirements-tvm-ffi-$*.txt && touch $@
+
 $(BUILD)/CMakeCache.txt: .venv/base.stamp CMakeLists.txt
 	@cmake -S . -B $(BUILD) --preset release > .venv/configure.log || { cat .venv/configure.log; exit 1; }
 
@@ -40,12 +43,13 @@ run: build ## search the licence text for a question (QUESTION="..." asks your o
 	@scripts/run.sh $(BUILD) $(if $(QUESTION),-q "$(QUESTION)") $(FILES)
 
 MXNETS := .venv-mxnet-1.7/base.stamp .venv-mxnet-1.8/base.stamp .venv-mxnet-1.9/base.stamp
+TVM_FFIS := .venv-tvm-ffi-0.1.15/base.stamp .venv-tvm-ffi-0.1.0/base.stamp
 
 test: ## run all suites; the totals say what did not run and why (TEST_SHARE=all runs the long parts as well)
 	@$(MAKE) --no-print-directory -j 3 BUILD=$(BUILD) setup
 	@scripts/test.sh $(BUILD)
 
-setup: build packages-test .venv-zoo/base.stamp .venv-jax/base.stamp .venv-tensorflow/base.stamp .venv-classic/base.stamp $(MXNETS) ## install everything that the tests need
+setup: build packages-test .venv-zoo/base.stamp .venv-jax/base.stamp .venv-tensorflow/base.stamp .venv-classic/base.stamp $(MXNETS) $(TVM_FFIS) ## install everything that the tests need
 
 packages-test: packages
 	@scripts/packages.sh test
@@ -55,6 +59,9 @@ test-%: build
 
 test-mxnet: build .venv-zoo/base.stamp $(MXNETS) ## test MXNet's libraries and models in Tenon, and ours in real MXNet 1.7, 1.8 and 1.9
 	@scripts/packages.sh test && scripts/test.sh $(BUILD) mxnet
+
+test-tvm-ffi: build $(TVM_FFIS) ## test libraries of tvm-ffi's functions in Tenon, and ours in tvm-ffi (TVM_FFI_CALLS=1000000 makes that many calls)
+	@scripts/packages.sh test && scripts/test.sh $(BUILD) tvm-ffi
 
 test-jax: build .venv-zoo/base.stamp .venv-jax/base.stamp ## test operators as functions of JAX
 	@scripts/packages.sh test && scripts/test.sh $(BUILD) jax
@@ -164,4 +171,4 @@ format: ## lay the sources out with clang-format
 clean: ## remove the build folders and keep the virtual environments
 	rm -rf $(BUILD) build-*
 
-.PHONY: help packages build run test setup packages-test test-mxnet pjrt torch-device torch-source test-stablehlo-large stablehlo-source mxnet-examples sanitize stress sim-seeds device-failures isolation-fuzz device-faults leaks failures fuzz mutations coverage exported-models test-contrib-models bench zoo torch-wheel install support abi-update abi-snapshot format clean
+.PHONY: help packages build run test setup packages-test test-mxnet test-tvm-ffi pjrt torch-device torch-source test-stablehlo-large stablehlo-source mxnet-examples sanitize stress sim-seeds device-failures isolation-fuzz device-faults leaks failures fuzz mutations coverage exported-models test-contrib-models bench zoo torch-wheel install support abi-update abi-snapshot format clean

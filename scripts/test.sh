@@ -20,7 +20,7 @@ export TENON_BUILD=$PWD/$build
 export TENON_CACHE=${TENON_CACHE:-$PWD/$build/cache} # not the cache in the home folder
 # The suites in the order in which they start: the longest first.
 suites=(
-  sanitize fuzz wheel torch torch-device tensorflow-device mxnet jax tensorflow stablehlo contrib unit devices models onnx guides python layers format style docs header dispatch
+  sanitize fuzz wheel torch torch-device tensorflow-device mxnet tvm-ffi jax tensorflow stablehlo contrib unit devices models onnx guides python layers format style docs header dispatch
   autograd trust install command errors examples search offload cuda abi new isolation debug failures mutations check
 )
 declare -A about=(
@@ -35,6 +35,7 @@ declare -A about=(
   [stablehlo]="programs of JAX as graphs, and conversions, against JAX and ONNX Runtime"
   [contrib]="nodes and models that ONNX Runtime's optimizer and quantisers write, against ONNX Runtime"
   [mxnet]="MXNet's libraries and models in Tenon, and Tenon's in MXNet, beside real MXNet"
+  [tvm-ffi]="libraries of tvm-ffi's functions in Tenon, and Tenon's operators in tvm-ffi, with its oldest and newest release"
   [unit]="C tests"
   [devices]="the device suite on the example device and on faulty ones"
   [models]="light models and the zoo against ONNX Runtime"
@@ -207,6 +208,18 @@ run_mxnet() {
   printf '%s\n' "${parts[@]}" | xargs -P 2 -I{} sh -c '.venv-zoo/bin/python {} >"$0/$(basename {}).log" 2>&1' "$logs" || true
   for part in "${parts[@]}"; do cat "$logs/$(basename "$part").log"; done | tee "$log"
   total_of_parts "$log" ${#parts[@]}
+}
+run_tvm-ffi() {
+  local log=$logs/tvm-ffi-parts.log version
+  lacks_python_package && return
+  for version in 0.1.15 0.1.0; do
+    if [ -x ".venv-tvm-ffi-$version/bin/python" ]; then
+      ".venv-tvm-ffi-$version/bin/python" tests/adapters/tvm_ffi_test.py || true
+    else
+      skip_suite ".venv-tvm-ffi-$version is missing (make test makes it)"
+    fi
+  done 2>&1 | tee "$log"
+  total_of_parts "$log" 2
 }
 run_guides() {
   lacks_python_package && return

@@ -10,7 +10,7 @@ check() { # sentence, command...
 }
 prefix=$work/prefix
 check "make install succeeds" cmake --install "$build" --prefix "$prefix"
-check "the headers are there, and no other" test "$(ls "$prefix/include/tenon" | sort | tr '\n' ' ')" = "api bridge.h check.h device.h graph.h iterator.h op.h source.h tenon.h tenon.hpp tensorflow.h torch.h "
+check "the headers are there, and no other" test "$(ls "$prefix/include/tenon" | sort | tr '\n' ' ')" = "api bridge.h check.h device.h graph.h iterator.h op.h source.h tenon.h tenon.hpp tensorflow.h torch.h tvm_ffi.h "
 check "the parts of tenon.h are there, and no other" test "$(ls "$prefix/include/tenon/api" | sort)" = "$(sed -n 's|#include <tenon/api/\([a-z]*\.h\)>.*|\1|p' include/tenon/tenon.h | sort)"
 check "the command finds its other programs" test -f "$prefix/share/tenon/gdb/tenon-gdb.py" -a -f "$prefix/share/tenon/onnxruntime_values.py"
 cp examples/01_gelu/gelu.c "$work/gelu.c"

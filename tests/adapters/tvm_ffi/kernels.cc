@@ -92,10 +92,14 @@ ffi::Tuple<Tensor, Tensor> split_(TensorView x) {
     floats(a)[i] = floats(x)[i] / 2;
     floats(b)[i] = floats(x)[i] - floats(x)[i] / 2;
   }
-  return ffi::Tuple<Tensor, Tensor>(a, b);
+  ffi::Tuple<Tensor, Tensor> both(a, b);
+  return both;
 }
 EXPORT(split)
-Array<Tensor> swap_(Tensor a, Tensor b) { return {b, a}; }
+Array<Tensor> swap_(Tensor a, Tensor b) {
+  Array<Tensor> both = {b, a};
+  return both;
+}
 EXPORT(swap)
 Tensor as_int_(TensorView x) {
   return Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, x.shape(), DLDataType{kDLInt, 32, 1},
@@ -154,7 +158,10 @@ String join_(Array<String> xs) {
   return all;
 }
 EXPORT(join)
-ffi::Tuple<int64_t, double> numbers_(int64_t a) { return ffi::Tuple<int64_t, double>(a, a * 0.5); }
+ffi::Tuple<int64_t, double> numbers_(int64_t a) {
+  ffi::Tuple<int64_t, double> both(a, a * 0.5);
+  return both;
+}
 EXPORT(numbers)
 void nothing_() {}
 EXPORT(nothing)
