@@ -523,7 +523,7 @@ FIELD(tenon_bridge_call_t, phase, 4, 4, uint32_t);
 FIELD(tenon_bridge_call_t, host, 8, 8, const tenon_host_t *);
 FIELD(tenon_bridge_call_t, path, 16, 8, const char *);
 FIELD(tenon_bridge_call_t, folder, 24, 8, const char *);
-SIZE(tenon_bridge_table_t, 64);
+SIZE(tenon_bridge_table_t, 72);
 FIELD(tenon_bridge_table_t, size, 0, 4, uint32_t);
 FIELD(tenon_bridge_table_t, abi, 4, 4, uint32_t);
 FIELD(tenon_bridge_table_t, name, 8, 8, const char *);
@@ -533,6 +533,7 @@ FIELD(tenon_bridge_table_t, open, 32, 8, tenon_status_t (*)(tenon_bridge_call_t 
 FIELD(tenon_bridge_table_t, suffixes, 40, 8, const char *const *);
 FIELD(tenon_bridge_table_t, read, 48, 8, tenon_status_t (*)(tenon_bridge_call_t *, const tenon_graph_t **));
 FIELD(tenon_bridge_table_t, write, 56, 8, tenon_status_t (*)(tenon_bridge_call_t *, const tenon_graph_t *));
+FIELD(tenon_bridge_table_t, prefixes, 64, 8, const char *const *);
 SIZE(tenon_bridged_t, 32);
 FIELD(tenon_bridged_t, size, 0, 4, uint32_t);
 FIELD(tenon_bridged_t, reserved, 4, 4, uint32_t);
