@@ -9,6 +9,7 @@
 #include <tenon/tenon.h>
 
 /* clang-format off: one function an item, as in a table */
+/* clang-format off */
 #define HOST_FUNCTIONS(X)                                                                          \
   X(tenon_error)                                                                                   \
   X(tenon_library_load) X(tenon_op_find) X(tenon_op_info) X(tenon_op_argument)                     \

@@ -96,6 +96,7 @@ static int doc_slot(int slot, ffi_any_t *result) {
 }
 
 /* clang-format off: one digit of the number is added in each line */
+/* clang-format off */
 #define ROOM "________________________________________________________________________________"
 #define SYMBOL(function, prefix, n)                                                                \
   __attribute__((visibility("default"))) int function(                                             \

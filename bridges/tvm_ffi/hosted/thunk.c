@@ -6,6 +6,7 @@
 static const function_t *functions[FUNCTIONS_MOST]; /* atomic; NULL: free */
 
 /* clang-format off: one digit of the number is added in each line */
+/* clang-format off */
 #define THUNK(n)                                                                                   \
   static tenon_status_t thunk_##n(tenon_call_t *call) {                                            \
     return function_call(functions[0x##n], call);                                                  \

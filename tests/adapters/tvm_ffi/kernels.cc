@@ -1,5 +1,5 @@
-// Functions of tvm-ffi of every kind, for tests/adapters/tvm_ffi_test.py, which builds them with the
-// headers of the installed package.
+// Functions of tvm-ffi of every kind, for tests/adapters/tvm_ffi_test.py, which builds them with
+// the headers of the installed package.
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/shape.h>
 #include <tvm/ffi/container/tensor.h>
