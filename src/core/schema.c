@@ -527,6 +527,10 @@ int32_t tn_schema_attr(const tn_schema_t *schema, const char *name, size_t size)
   return index_of(schema->attrs, schema->attr_count, name, size);
 }
 
+bool tn_schema_is_open(const tn_schema_t *schema) {
+  return schema->attr_count && schema->attrs[schema->attr_count - 1].is_open;
+}
+
 int32_t tn_schema_output(const tn_schema_t *schema, const char *name, size_t size) {
   return index_of(schema->outputs, schema->output_count, name, size);
 }

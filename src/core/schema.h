@@ -59,6 +59,8 @@ tenon_status_t tn_schema_parse(const char *text, const char *library, tn_arena_t
 /* The index among inputs, attributes or results; -1 if there is no such name. */
 int32_t tn_schema_input(const tn_schema_t *schema, const char *name, size_t size);
 int32_t tn_schema_attr(const tn_schema_t *schema, const char *name, size_t size);
+/* Whether the last attribute accepts all arguments that the schema does not name. */
+bool tn_schema_is_open(const tn_schema_t *schema);
 int32_t tn_schema_output(const tn_schema_t *schema, const char *name, size_t size);
 /* Whether the text is a valid name ([A-Za-z_][A-Za-z0-9_]*). */
 bool tn_is_name(const char *text, size_t size);

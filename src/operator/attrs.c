@@ -97,12 +97,13 @@ static int32_t find_open(const tenon_attrs_t *attrs, const char *name) {
   return -1;
 }
 
-/* Adds "name=value" to the list of an open argument. */
+/* Adds "name=value" to the list of an open argument. The value may contain zero bytes. */
 static tenon_status_t add_open_attr(tenon_attrs_t *attrs, int32_t index, const char *name,
-                                    const char *value) {
+                                    const char *value, size_t size) {
   tenon_value_t *list = &attrs->values[index];
   tn_text_t text = {0};
-  tn_text_add(&text, "%s=%s", name, value);
+  tn_text_add(&text, "%s=", name);
+  tn_text_bytes(&text, value, size);
   char *kept = text.failed ? NULL : tn_arena_text(&attrs->arena, text.data, text.size);
   tenon_string_t *strings =
       kept ? tn_arena_array(&attrs->arena, list->count + 1, sizeof *strings) : NULL;
@@ -115,15 +116,39 @@ static tenon_status_t add_open_attr(tenon_attrs_t *attrs, int32_t index, const c
   return strings ? TENON_OK : tn_no_memory("attributes", sizeof *strings);
 }
 
+/* Prints a tensor with its elements, for libraries that read attributes from texts: dtype, shape,
+ * and two hexadecimal digits for each byte, "f32[1] 0000803f". */
+static tenon_status_t print_open_tensor(const tenon_tensor_t *tensor, tn_text_t *text) {
+  if (!tensor || tensor->detail || tn_dtype_is(tensor->dtype, TENON_STRING) ||
+      tensor->dtype.bits % 8)
+    return tn_fail(TENON_INVALID, "expected a dense tensor of numbers, found one of %s",
+                   tensor ? tn_dtype_name(tensor->dtype) : "NULL");
+  tn_text_add(text, "%s[", tn_dtype_name(tensor->dtype));
+  for (int32_t d = 0; d < tensor->ndim; d++)
+    tn_text_add(text, d ? ", %lld" : "%lld", (long long)tensor->shape[d]);
+  tn_text_add(text, "] ");
+  const unsigned char *bytes = (const unsigned char *)tensor->data + tensor->byte_offset;
+  const int64_t size = tenon_count(tensor) * tensor->dtype.bits / 8;
+  for (int64_t i = 0; i < size; i++) {
+    static const char digits[] = "0123456789abcdef";
+    const char pair[2] = {digits[bytes[i] >> 4], digits[bytes[i] & 15]};
+    tn_text_bytes(text, pair, 2);
+  }
+  return TENON_OK;
+}
+
 static tenon_status_t add_open_value(tenon_attrs_t *attrs, int32_t index, const char *name,
                                      const tenon_value_t *value) {
   tn_text_t text = {0};
+  tenon_status_t status = TENON_OK;
   if (value->kind == TENON_KIND_STR)
-    tn_text_bytes(&text, value->as.s, value->count);
+    return add_open_attr(attrs, index, name, value->as.s, value->count);
+  if (value->kind == TENON_KIND_TENSOR)
+    status = print_open_tensor(value->as.tensor, &text);
   else
     tn_value_print(NULL, value, &text);
-  tenon_status_t status = text.failed ? tn_no_memory("attributes", text.size)
-                                      : add_open_attr(attrs, index, name, tn_text_get(&text));
+  if (text.failed) status = tn_no_memory("attributes", text.size);
+  if (status == TENON_OK) status = add_open_attr(attrs, index, name, tn_text_get(&text), text.size);
   tn_text_clear(&text);
   return status;
 }
@@ -172,7 +197,7 @@ static tenon_status_t parse_attr(tenon_attrs_t *attrs, int32_t index, const char
 
 tenon_status_t tenon_attrs_parse(tenon_attrs_t *attrs, const char *name, const char *text) {
   int32_t i = find_open(attrs, name);
-  if (i >= 0) return add_open_attr(attrs, i, name, text);
+  if (i >= 0) return add_open_attr(attrs, i, name, text, strlen(text));
   TN_TRY(find_attr(attrs, name, &i));
   return i < 0 ? TENON_OK : parse_attr(attrs, i, text);
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "guard.h"
+#include "common/guard.h"
 #include "infer.h"
 #include "message.h"
 #include "run.h"

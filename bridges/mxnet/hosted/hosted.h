@@ -1,7 +1,6 @@
 /* MXNet operator libraries that are loaded: what they registered.
  *
  * Each file calls only files that are listed before it:
- *   guard.cc          calls functions of a library and stops exceptions
  *   message.c         messages of a library
  *   loaded.c          the list of libraries
  *   random.c          generators of random numbers

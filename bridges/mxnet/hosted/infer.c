@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "guard.h"
+#include "common/guard.h"
 
 /* shapes */
 

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/guard.h"
 #include "describe.h"
-#include "guard.h"
 #include "loaded.h"
 #include "message.h"
 #include "transforms.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "guard.h"
+#include "common/guard.h"
 #include "message.h"
 #include "nnvm_block.h"
 

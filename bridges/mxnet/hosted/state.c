@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "guard.h"
+#include "common/guard.h"
 #include "message.h"
 
 static const uint32_t dtypes[DTYPES] = {TENON_F32, TENON_F64, TENON_F16, TENON_U8,

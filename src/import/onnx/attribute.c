@@ -450,11 +450,44 @@ static void convert_value(tn_lower_t *lower, const tn_attr_t *attr, const tenon_
   }
 }
 
+/* For each type of attribute, the kind of a value that holds it. */
+static const uint32_t open_kinds[] = {
+    [TN_ATTRIBUTE_FLOAT] = TENON_KIND_FLOAT,   [TN_ATTRIBUTE_INT] = TENON_KIND_INT,
+    [TN_ATTRIBUTE_STRING] = TENON_KIND_STR,    [TN_ATTRIBUTE_TENSOR] = TENON_KIND_TENSOR,
+    [TN_ATTRIBUTE_FLOATS] = TENON_KIND_FLOATS, [TN_ATTRIBUTE_INTS] = TENON_KIND_INTS,
+    [TN_ATTRIBUTE_STRINGS] = TENON_KIND_STRS};
+
+/* Adds an attribute that the schema does not name to the list of the open argument, as a text. */
+static bool set_open(tn_lower_t *lower, const tn_attr_t *attr, const tenon_op_t *op,
+                     tenon_attrs_t *attrs, const char *name) {
+  const tn_onnx_attribute_t *proto = attr->proto;
+  const size_t type = (size_t)type_of(proto);
+  const uint32_t kind = type < sizeof open_kinds / sizeof *open_kinds ? open_kinds[type] : 0;
+  const tn_argument_t argument = {.kind = kind};
+  tenon_value_t value = {kind, 0, {0}};
+  if (!kind) {
+    wrong_type(lower, attr->name, "a number, a string, a list of them or a tensor", proto);
+    return false;
+  }
+  /* The bytes of a string may be zeros. */
+  if (kind == TENON_KIND_STR) {
+    value.as.s = (const char *)proto->s.data;
+    value.count = (uint32_t)proto->s.size;
+  } else {
+    convert_value(lower, attr, op, &argument, &value);
+  }
+  if (lower->status == TENON_OK) lower->status = tenon_attrs_set(attrs, name, &value);
+  if (lower->status == TENON_OK) return true;
+  lower->status = tn_prefix(lower->status, "attribute '%.100s': ", attr->name);
+  return false;
+}
+
 bool tn_lower_set(tn_lower_t *lower, tn_attr_t *attr, const tenon_op_t *op, tenon_attrs_t *attrs,
                   const char *name, const char *argument_name) {
   int32_t index = tn_schema_attr(&op->schema, argument_name, strlen(argument_name));
   const tn_onnx_attribute_t *proto = attr->proto;
   if (lower->status != TENON_OK) return false;
+  if (index < 0 && tn_schema_is_open(&op->schema)) return set_open(lower, attr, op, attrs, name);
   if (index < 0) {
     tn_lower_fail(lower, "%s has no attribute '%s'", op->schema.text, argument_name);
     return false;

@@ -1,6 +1,7 @@
-/* Calls functions of a library and stops C++ exceptions that they throw. */
-#ifndef BRIDGES_MXNET_GUARD_H
-#define BRIDGES_MXNET_GUARD_H
+/* Calls functions of a foreign library and stops C++ exceptions that they throw. Each bridge that
+ * needs it compiles guard.cc in. */
+#ifndef BRIDGES_COMMON_GUARD_H
+#define BRIDGES_COMMON_GUARD_H
 
 #include <stddef.h>
 
