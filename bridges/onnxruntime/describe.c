@@ -62,7 +62,6 @@ static void add_schema(description_t *d, const operator_t *op) {
   for (size_t i = 0; i < op->in_count; i++)
     add(d, "%s input%zu, ", inputs[op->in_kinds[i]], i);
   add(d, "*, ");
-  if (op->has_versions) add(d, "int " ATTRIBUTE_VERSION "=0, ");
   if (operator_is_variadic(op, false)) add(d, "int " ATTRIBUTE_COUNT "=1, ");
   add(d, "str[] **attributes) -> (");
   for (size_t i = 0; i < op->out_count; i++)
@@ -78,7 +77,8 @@ static void add_elements(description_t *d, const uint8_t *elements, size_t count
 
 static void add_doc(description_t *d, const operator_t *op) {
   begin_text(d);
-  add(d, "Operator %s of ONNX Runtime's domain '%s'.\nKernels:", op->type, op->domain);
+  add(d, "Operator %s of ONNX Runtime's domain '%s', version %d.\nKernels:", op->type, op->domain,
+      op->since);
   for (size_t i = 0; i < op->overload_count; i++) {
     const overload_t *overload = &op->overloads[i];
     add(d, "%s (", i ? ";" : "");
@@ -86,9 +86,6 @@ static void add_doc(description_t *d, const operator_t *op) {
     add(d, ") -> (");
     add_elements(d, overload->outputs, op->out_count);
     add(d, ")");
-    if (!op->has_versions) continue;
-    add(d, " from version %d", overload->since);
-    if (overload->until < ORT_OP_UNBOUNDED) add(d, " to %d", overload->until);
   }
   add(d, ". Attributes are passed by name; the library does not declare them.");
   add_text_item(d, TENON_TAG_DOC);

@@ -208,10 +208,9 @@ static bool choose_overload(OrtShapeInferContext *context) {
   }
   for (uint32_t i = 0; i < context->in_count; i++)
     elements[i] = context->inputs[i] ? (uint8_t)element_of(context->inputs[i]->dtype) : 0;
-  context->overload = operator_choose(state->op, state->version, elements, context->in_count);
+  context->overload = operator_choose(state->op, elements, context->in_count);
   if (!context->overload)
-    operator_explain(state->op, state->version, elements, context->in_count, context->why,
-                     sizeof context->why);
+    operator_explain(state->op, elements, context->in_count, context->why, sizeof context->why);
   if (elements != few) free(elements);
   return context->overload != NULL;
 }

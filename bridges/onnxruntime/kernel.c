@@ -104,19 +104,16 @@ static tenon_status_t check_texts(tenon_node_t *node, const tenon_value_t *list)
   return TENON_OK;
 }
 
-/* The attributes of a schema are ATTRIBUTE_VERSION and ATTRIBUTE_COUNT, where they exist, and then
- * the list of all others. */
+/* The attributes of a schema are ATTRIBUTE_COUNT, if there is a variadic output, and then the list
+ * of all others. */
 tenon_status_t state_create(tenon_node_t *node) {
   const operator_t *op = operator_find(node->context, node->op);
   if (!op) return tenon_fail(node, TENON_INTERNAL, "the library no longer has this operator");
-  const tenon_value_t *attrs = node->attrs;
-  const int64_t version = op->has_versions ? (attrs++)->as.i : 0;
-  if (operator_is_variadic(op, false)) attrs++;
+  const tenon_value_t *attrs = node->attrs + operator_is_variadic(op, false);
   TENON_TRY(check_texts(node, attrs));
   state_t *state = calloc(1, sizeof *state);
   if (!state) return tenon_fail(node, TENON_MEMORY, "out of memory");
   state->op = op;
-  state->version = version;
   state->attributes = attrs;
   pthread_mutex_init(&state->lock, NULL);
   node->state = state;
@@ -138,11 +135,9 @@ static const kernel_t *find_kernel(state_t *state, const signature_t *signature)
 
 static const kernel_t *add_state_kernel(state_t *state, const signature_t *signature, char *why,
                                         size_t capacity) {
-  const overload_t *overload =
-      operator_choose(state->op, state->version, signature->elements, signature->in_count);
+  const overload_t *overload = operator_choose(state->op, signature->elements, signature->in_count);
   if (!overload) {
-    operator_explain(state->op, state->version, signature->elements, signature->in_count, why,
-                     capacity);
+    operator_explain(state->op, signature->elements, signature->in_count, why, capacity);
     return NULL;
   }
   kernel_t *kernel = make_kernel(state, overload, signature);
@@ -216,12 +211,12 @@ static tenon_status_t prepare_with(tenon_node_t *node, const state_t *state, nod
   signature_t signature = {.elements = elements};
   signature.in_count = list_inputs(node, op, inputs);
   signature.out_count = (uint32_t)op->out_count;
-  if (has_list) signature.out_count += (uint32_t)node->attrs[op->has_versions].as.i - 1;
+  if (has_list) signature.out_count += (uint32_t)node->attrs[0].as.i - 1;
   for (uint32_t i = 0; i < signature.in_count; i++)
     elements[i] = inputs[i].meta ? (uint8_t)element_of(inputs[i].meta->dtype) : 0;
-  const overload_t *overload = operator_choose(op, state->version, elements, signature.in_count);
+  const overload_t *overload = operator_choose(op, elements, signature.in_count);
   if (!overload) {
-    operator_explain(op, state->version, elements, signature.in_count, why, sizeof why);
+    operator_explain(op, elements, signature.in_count, why, sizeof why);
     return tenon_fail(node, TENON_INVALID, "%s", why);
   }
   kernel_t *kernel = make_kernel(state, overload, &signature);

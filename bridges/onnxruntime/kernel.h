@@ -24,7 +24,6 @@ typedef struct kernel_t {
 typedef struct state_t {
   const operator_t *op;
   const tenon_value_t *attributes;
-  int64_t version;
   pthread_mutex_t lock; /* held while a kernel is created */
   kernel_t *kernels;    /* atomic; the newest first */
 } state_t;

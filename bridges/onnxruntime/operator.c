@@ -217,11 +217,15 @@ static bool add_overload(reading_t *r) {
     memcpy(op->out_kinds, r->out_kinds, sizeof op->out_kinds);
     op->in_least = r->in_least;
     op->out_least = r->out_least;
+    op->since = r->overload.since;
   } else if (!fits_operator(r)) {
     snprintf(r->why, sizeof r->why,
              "its overloads differ in the number or the characteristics of inputs or outputs");
     return false;
   }
+  /* The operator has the version of the overload that was registered first, as in ONNX Runtime,
+   * which never calls overloads for other versions. */
+  if (op->since < r->overload.since || op->since > r->overload.until) return true;
   overload_t *grown = realloc(op->overloads, (op->overload_count + 1) * sizeof *grown);
   if (!grown) {
     snprintf(r->why, sizeof r->why, "out of memory");
@@ -229,7 +233,6 @@ static bool add_overload(reading_t *r) {
   }
   op->overloads = grown;
   op->overloads[op->overload_count++] = r->overload;
-  op->has_versions |= r->overload.since > 1 || r->overload.until < ORT_OP_UNBOUNDED;
   return true;
 }
 
@@ -329,9 +332,8 @@ const operator_t *operator_find(const library_t *library, const tenon_op_t *op) 
 
 /* choosing */
 
-static bool serves_call(const operator_t *op, const overload_t *overload, int64_t version,
-                        const uint8_t *elements, size_t count) {
-  if (version && (version < overload->since || version > overload->until)) return false;
+static bool serves_call(const operator_t *op, const overload_t *overload, const uint8_t *elements,
+                        size_t count) {
   for (size_t i = 0; i < count; i++) {
     const uint8_t wanted = overload->inputs[i < op->in_count ? i : op->in_count - 1];
     if (elements[i] && wanted && wanted != elements[i]) return false;
@@ -339,17 +341,10 @@ static bool serves_call(const operator_t *op, const overload_t *overload, int64_
   return true;
 }
 
-const overload_t *operator_choose(const operator_t *op, int64_t version, const uint8_t *elements,
-                                  size_t count) {
-  const overload_t *found = NULL;
-  for (size_t i = 0; i < op->overload_count; i++) {
-    const overload_t *overload = &op->overloads[i];
-    if (!serves_call(op, overload, version, elements, count)) continue;
-    if (!op->has_versions) return overload;
-    /* The newest one that serves_call the version. */
-    if (!found || overload->since > found->since) found = overload;
-  }
-  return found;
+const overload_t *operator_choose(const operator_t *op, const uint8_t *elements, size_t count) {
+  for (size_t i = 0; i < op->overload_count; i++)
+    if (serves_call(op, &op->overloads[i], elements, count)) return &op->overloads[i];
+  return NULL;
 }
 
 static size_t add_elements(char *why, size_t capacity, size_t used, const uint8_t *elements,
@@ -361,19 +356,13 @@ static size_t add_elements(char *why, size_t capacity, size_t used, const uint8_
   return used;
 }
 
-void operator_explain(const operator_t *op, int64_t version, const uint8_t *elements, size_t count,
-                      char *why, size_t capacity) {
+void operator_explain(const operator_t *op, const uint8_t *elements, size_t count, char *why,
+                      size_t capacity) {
   size_t used = (size_t)snprintf(why, capacity, "no kernel takes ");
   used = add_elements(why, capacity, used, elements, count);
-  if (version && used < capacity)
-    used += (size_t)snprintf(why + used, capacity - used, " in version %lld of domain '%s'",
-                             (long long)version, op->domain);
   for (size_t i = 0; i < op->overload_count && used < capacity; i++) {
-    const overload_t *overload = &op->overloads[i];
-    used +=
-        (size_t)snprintf(why + used, capacity - used, i ? ", " : "; the library has kernels for ");
-    used = add_elements(why, capacity, used, overload->inputs, op->in_count);
-    if (op->has_versions && used < capacity)
-      used += (size_t)snprintf(why + used, capacity - used, " from version %d", overload->since);
+    const char *separator = i ? ", " : "; the library has kernels for ";
+    used += (size_t)snprintf(why + used, capacity - used, "%s", separator);
+    used = add_elements(why, capacity, used, op->overloads[i].inputs, op->in_count);
   }
 }

@@ -1,5 +1,5 @@
 /* The operators of a loaded library. Several OrtCustomOp of one name are one operator of Tenon, and
- * each of them is an overload that serves certain dtypes and versions of its domain.
+ * each of them is an overload that serves certain dtypes.
  *
  * Each file calls only files that are listed before it:
  *   status.c        statuses
@@ -34,10 +34,9 @@
 
 enum { ARGUMENTS_MOST = 64 };
 
-/* The names of the attributes of a schema which are not the library's. */
-#define ATTRIBUTE_VERSION                                                                          \
-  "_opset"                       /* the version of the domain that a model states; 0: the newest */
-#define ATTRIBUTE_COUNT "_count" /* the number of results in the variadic output */
+/* The attribute of a schema which is not the library's: the number of results in the variadic
+ * output. */
+#define ATTRIBUTE_COUNT "_count"
 
 typedef struct overload_t {
   const OrtCustomOp *op;
@@ -63,7 +62,7 @@ typedef struct operator_t {
   uint8_t out_kinds[ARGUMENTS_MOST];
   int in_least; /* the least number of items of the variadic input, and output */
   int out_least;
-  bool has_versions; /* An overload serves some versions only: the schema has ATTRIBUTE_VERSION. */
+  int since; /* the version of the domain in which the operator exists first */
 } operator_t;
 
 typedef struct library_t {
@@ -89,13 +88,12 @@ void operators_free(library_t *library);
 bool operator_is_variadic(const operator_t *op, bool of_inputs);
 /* Finds the operator of the library that Tenon knows by this handle. */
 const operator_t *operator_find(const library_t *library, const tenon_op_t *op);
-/* Finds the overload for element types of the inputs (UNDEFINED: absent) and a version of the
- * domain. Items of the variadic input come last. Returns NULL if there is none. */
-const overload_t *operator_choose(const operator_t *op, int64_t version, const uint8_t *elements,
-                                  size_t count);
+/* Finds the overload for element types of the inputs (UNDEFINED: absent). Items of the variadic
+ * input come last. Returns NULL if there is none. */
+const overload_t *operator_choose(const operator_t *op, const uint8_t *elements, size_t count);
 /* Describes the dtypes of a call and those of the overloads, for the message of a call that no
  * overload serves. */
-void operator_explain(const operator_t *op, int64_t version, const uint8_t *elements, size_t count,
-                      char *why, size_t capacity);
+void operator_explain(const operator_t *op, const uint8_t *elements, size_t count, char *why,
+                      size_t capacity);
 
 #endif

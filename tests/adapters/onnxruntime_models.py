@@ -18,7 +18,7 @@ def constant(name, array):
     return helper.make_tensor(name, onnx.TensorProto.STRING, array.shape, [str(x).encode() for x in array.reshape(-1)])
 
 
-def model(domain, op, inputs, attributes=None, outputs=1, constants=(), version=1, symbolic=False):
+def model(domain, op, inputs, attributes=None, outputs=1, constants=(), version=1, symbolic=False, tail=None):
     """Returns a model as bytes.  The inputs of the model are those of the node that are neither absent nor constants."""
     names = [f"x{i}" if a is not None else "" for i, a in enumerate(inputs)]
     node = helper.make_node(op, names, [f"y{i}" for i in range(outputs)], domain=domain)
@@ -27,14 +27,14 @@ def model(domain, op, inputs, attributes=None, outputs=1, constants=(), version=
     values = [helper.make_tensor_value_info(f"x{i}", element(a), shape(i, a)) for i, a in enumerate(inputs) if a is not None and i not in constants]
     initializers = [constant(f"x{i}", inputs[i]) for i in constants]
     results = [onnx.ValueInfoProto(name=f"y{i}") for i in range(outputs)]
-    graph = helper.make_graph([node], "one", values, results, initializers)
+    nodes = [node]
+    if tail:
+        nodes.append(helper.make_node(tail, ["y0"], ["z0"]))
+        results[0].name = "z0"
+    graph = helper.make_graph(nodes, "one", values, results, initializers)
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid(domain, version)])
     made.ir_version = 9
     return made.SerializeToString()
-
-
-def feeds(inputs, constants=()):
-    return {f"x{i}": a for i, a in enumerate(inputs) if a is not None and i not in constants}
 
 
 def session(data, library):

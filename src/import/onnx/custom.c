@@ -111,14 +111,6 @@ static void set_result_count(tn_lower_t *lower, const tenon_op_t *op, tenon_attr
   }
 }
 
-/* Sets the attribute that takes the version of the domain, if the operator has one: libraries of
- * other systems choose a kernel by it. */
-static void set_domain_version(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs) {
-  static const char name[] = "_opset";
-  if (tn_schema_attr(&op->schema, name, strlen(name)) < 0 || tn_lower_attr(lower, name)) return;
-  (void)tn_lower_has_failed(lower, tenon_attrs_int(attrs, name, lower->version));
-}
-
 void tn_lower_custom(tn_lower_t *lower) {
   const tenon_op_t *op = find_custom_op(lower);
   tenon_attrs_t *attrs = NULL;
@@ -140,7 +132,6 @@ void tn_lower_custom(tn_lower_t *lower) {
       (void)tn_lower_set(lower, attr, op, attrs, attr->name, now);
     attr->is_used = true;
   }
-  set_domain_version(lower, op, attrs);
   set_result_count(lower, op, attrs);
   tn_operand_t *operands = custom_operands(lower, op);
   tn_ref_t **edges =

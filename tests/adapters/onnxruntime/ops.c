@@ -361,7 +361,7 @@ static OrtStatus *create_facts(node_t *node, const OrtKernelInfo *info) {
   TRY(ort->Logger_LogMessage(logger, ORT_LOGGING_LEVEL_VERBOSE, "not shown", "ops.c", 1, "create"));
   ort->ReleaseKernelInfo(copied);
   node->factor = (float)element;
-  node->times = level;
+  node->times = level > ORT_LOGGING_LEVEL_VERBOSE;
   return NULL;
 }
 
@@ -532,6 +532,13 @@ static OrtStatus *infer_repeat(const OrtCustomOp *op, OrtShapeInferContext *cont
   return NULL;
 }
 
+static OrtStatus *infer_same(const OrtCustomOp *op, OrtShapeInferContext *context) {
+  OrtTensorTypeAndShapeInfo *x;
+  (void)op;
+  TRY(ort->ShapeInferContext_GetInputTypeShape(context, 0, &x));
+  return ort->ShapeInferContext_SetOutputTypeShape(context, 0, x);
+}
+
 static OrtStatus *create_repeat(node_t *node, const OrtKernelInfo *info) {
   OrtStatus *status = ort->KernelInfoGetAttribute_int64(info, "times", &node->times);
   if (status) node->times = 2;
@@ -670,14 +677,14 @@ static op_t ops[] = {
      .inputs = {F32, END},
      .outputs = {F32, END},
      .compute = twice_f32,
-     .since = 1,
-     .until = 2},
+     .since = 2,
+     .until = 3},
     {.name = "Versioned",
      .inputs = {F32, END},
      .outputs = {F32, END},
      .compute = scale,
      .create = create_scale,
-     .since = 3},
+     .since = 4},
 #endif
 #if API >= 18
     {.name = "Memory", .inputs = {F32, END}, .outputs = {F32, END}, .compute = memory},
@@ -687,6 +694,7 @@ static op_t ops[] = {
      .inputs = {F32, END},
      .outputs = {F32, END},
      .compute = first_only,
+     .infer = infer_same,
      .aliases = 1},
 #endif
 #if API >= 24
