@@ -62,6 +62,17 @@ static tenon_status_t register_ops(library_t *l, char *why, size_t capacity) {
     snprintf(why, capacity, "its function RegisterCustomOps failed: %s", reason);
     return TENON_PRECONDITION;
   }
+  const uint32_t version = table_refused();
+  if (!l->options.count && !l->options.is_early) {
+    snprintf(why, capacity, "its function RegisterCustomOps registered no operators");
+    const size_t used = strlen(why);
+    if (version)
+      snprintf(why + used, capacity - used,
+               ": it asks for version %u of ONNX Runtime's interface, and Tenon has versions 1 to "
+               "%d",
+               version, ORT_VERSION_NEWEST);
+    return TENON_INVALID;
+  }
   if (l->options.is_early) {
     snprintf(why, capacity,
              "its function RegisterCustomOps released a domain that it had registered: the domain "
@@ -80,6 +91,8 @@ static tenon_status_t read_all(library_t *l, char *why, size_t capacity) {
     if (reason && strstr(reason, "libonnxruntime"))
       hint = " (it is linked against ONNX Runtime itself: build it with ORT_API_MANUAL_INIT and "
              "without -lonnxruntime)";
+    if (reason && strstr(reason, "undefined symbol: Py"))
+      hint = " (it is an extension module of CPython: load it from Python)";
     snprintf(why, capacity, "the system cannot load it: %s%s", reason ? reason : "no reason given",
              hint);
     return TENON_UNAVAILABLE;

@@ -3,6 +3,8 @@
  * a library may have been compiled against a newer header. */
 #include "table.h"
 
+#include <stdio.h>
+
 #include "context.h"
 #include "functions.h"
 #include "infer.h"
@@ -45,8 +47,25 @@ static const OrtApi api = {
                    NOTHING)[ORT_FUNCTION_COUNT... ORT_FUNCTION_COUNT + SPARE - 1] =
          (any_fn)refuse_newer}};
 
+/* The version that a library was refused last; 0: none. Libraries are opened one at a time. */
+static uint32_t refused;
+
+/* A library that was compiled for a newer version gets NULL, and many crash on it, so the reason is
+ * printed as well, as ONNX Runtime does. */
 static const OrtApi *get_api(uint32_t version) {
-  return version >= 1 && version <= ORT_VERSION_NEWEST ? &api : NULL;
+  if (version >= 1 && version <= ORT_VERSION_NEWEST) return &api;
+  refused = version;
+  fprintf(stderr,
+          "Tenon: a library asks for version %u of ONNX Runtime's interface: Tenon has versions 1 "
+          "to %d\n",
+          version, ORT_VERSION_NEWEST);
+  return NULL;
+}
+
+uint32_t table_refused(void) {
+  const uint32_t version = refused;
+  refused = 0;
+  return version;
 }
 
 static const char *get_version(void) { return ORT_VERSION_TEXT; }

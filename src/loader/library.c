@@ -207,18 +207,28 @@ static tenon_status_t open_isolated(load_t *load) {
                            &load->descriptor, &load->bridged.context);
 }
 
+/* The system's error names only the first missing thing, so this function adds everything that is
+ * certainly missing. */
+static void list_missing(load_t *load) {
+  tn_needed_missing(&load->binary, load->path, &load->offences);
+  tn_missing(&load->binary, &load->file, load->path, &load->offences);
+}
+
 static tenon_status_t open_bridged(load_t *load) {
   tenon_bridge_call_t call = {sizeof call, TENON_PHASE_BRIDGE, &tn_host, load->path, NULL};
   load->bridged = (tenon_bridged_t){.size = sizeof load->bridged};
-  TN_TRY(load->bridge->open(&call, &load->bridged));
+  tenon_status_t status = load->bridge->open(&call, &load->bridged);
+  if (status == TENON_UNAVAILABLE) {
+    tn_binary_offence(&load->offences, "%s", tn_reason(load->path));
+    list_missing(load);
+  }
+  if (status != TENON_OK) return status;
   load->descriptor = load->bridged.descriptor;
   return load->descriptor
              ? TENON_OK
              : tn_fail(TENON_INTERNAL, "bridge %s returned no descriptor", load->bridge->name);
 }
 
-/* Opens the file. The system's error names only the first missing thing, so this function adds
- * everything that is certainly missing. */
 static tenon_status_t open_directly(load_t *load) {
   char path[TN_PATH_SIZE + 256];
   spell_path(load, path, sizeof path);
@@ -234,8 +244,7 @@ static tenon_status_t open_directly(load_t *load) {
                      "one, as compilers do");
   if (status != TENON_UNAVAILABLE) return status;
   tn_binary_offence(&load->offences, "the system refuses it: %s", tn_reason(load->path));
-  tn_needed_missing(&load->binary, load->path, &load->offences);
-  tn_missing(&load->binary, &load->file, load->path, &load->offences);
+  list_missing(load);
   return status;
 }
 
