@@ -20,7 +20,7 @@ export TENON_BUILD=$PWD/$build
 export TENON_CACHE=${TENON_CACHE:-$PWD/$build/cache} # not the cache in the home folder
 # The suites in the order in which they start: the longest first.
 suites=(
-  sanitize fuzz wheel torch torch-device tensorflow-device mxnet tvm-ffi jax tensorflow stablehlo contrib unit devices models onnx guides python layers format style docs header dispatch
+  sanitize fuzz wheel torch torch-device tensorflow-device mxnet onnxruntime tvm-ffi jax tensorflow stablehlo contrib unit devices models onnx guides python layers format style docs header dispatch
   autograd trust install command errors examples search offload cuda abi new isolation debug failures mutations check
 )
 declare -A about=(
@@ -36,6 +36,7 @@ declare -A about=(
   [contrib]="nodes and models that ONNX Runtime's optimizer and quantisers write, against ONNX Runtime"
   [mxnet]="MXNet's libraries and models in Tenon, and Tenon's in MXNet, beside real MXNet"
   [tvm-ffi]="libraries of tvm-ffi's functions in Tenon, and Tenon's operators in tvm-ffi, with its oldest and newest release"
+  [onnxruntime]="ONNX Runtime's libraries of custom operators in Tenon, beside ONNX Runtime"
   [unit]="C tests"
   [devices]="the device suite on the example device and on faulty ones"
   [models]="light models and the zoo against ONNX Runtime"
@@ -220,6 +221,14 @@ run_tvm-ffi() {
     fi
   done 2>&1 | tee "$log"
   total_of_parts "$log" 2
+}
+run_onnxruntime() {
+  if [ ! -e "$build/bridges/libtenon_onnxruntime.so" ]; then
+    skip_suite "there is no compiler for C++, so the bridge to ONNX Runtime was left out"
+    return
+  fi
+  lacks_python_package && return
+  run_parts onnxruntime "$python" tests/adapters/onnxruntime{,_faults,_extensions,_source}_test.py
 }
 run_guides() {
   lacks_python_package && return

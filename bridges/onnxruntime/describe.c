@@ -62,7 +62,7 @@ static void add_schema(description_t *d, const operator_t *op) {
   for (size_t i = 0; i < op->in_count; i++)
     add(d, "%s input%zu, ", inputs[op->in_kinds[i]], i);
   add(d, "*, ");
-  if (operator_is_variadic(op, false)) add(d, "int " ATTRIBUTE_COUNT "=1, ");
+  if (op->has_output_list) add(d, "int " ATTRIBUTE_COUNT "=1, ");
   add(d, "str[] **attributes) -> (");
   for (size_t i = 0; i < op->out_count; i++)
     add(d, "%s%s output%zu", i ? ", " : "", outputs[op->out_kinds[i]], i);

@@ -177,6 +177,12 @@ static int ask_shapes(void *argument) {
   return 1;
 }
 
+static void forget_shapes(OrtShapeInferContext *context) {
+  ort_ReleaseStatus(context->status);
+  for (uint32_t i = 0; i < context->out_count; i++)
+    if (context->outputs[i]) context->outputs[i]->ndim = -1;
+}
+
 static bool set_shapes(OrtShapeInferContext *context) {
   char why[WHY / 2] = "";
   if (context->overload->version < SINCE_SHAPES || !context->overload->op->InferOutputShapeFn)
@@ -186,9 +192,11 @@ static bool set_shapes(OrtShapeInferContext *context) {
     snprintf(context->why, sizeof context->why, "out of memory");
     return false;
   }
-  bool good = guard_call(ask_shapes, context, why, sizeof why) > 0;
-  if (good) good = status_take(context->status, why, sizeof why);
+  const bool good = guard_call(ask_shapes, context, why, sizeof why) > 0;
   if (!good) snprintf(context->why, sizeof context->why, "InferOutputShapeFn failed: %s", why);
+  /* A status only means that the library cannot tell: ONNX Runtime then lets the kernel give the
+   * shapes, and kernels rely on it. */
+  if (context->status) forget_shapes(context);
   for (uint32_t i = 0; i < context->in_count; i++)
     ort_ReleaseTensorTypeAndShapeInfo(context->infos[i]);
   free(context->infos);
@@ -217,8 +225,8 @@ static bool choose_overload(OrtShapeInferContext *context) {
 
 static bool check_least(OrtShapeInferContext *context, uint32_t in_items, uint32_t out_items) {
   const operator_t *op = context->state->op;
-  const bool few_inputs = operator_is_variadic(op, true) && (int64_t)in_items < op->in_least;
-  const bool few_outputs = operator_is_variadic(op, false) && (int64_t)out_items < op->out_least;
+  const bool few_inputs = op->has_input_list && (int64_t)in_items < op->in_least;
+  const bool few_outputs = op->has_output_list && (int64_t)out_items < op->out_least;
   static const char format[] = "the variadic %s has %u items: expected at least %d";
   if (few_inputs)
     snprintf(context->why, sizeof context->why, format, "input", in_items, op->in_least);
@@ -227,32 +235,30 @@ static bool check_least(OrtShapeInferContext *context, uint32_t in_items, uint32
   return !few_inputs && !few_outputs;
 }
 
-/* Lists the arguments of one side in the order of the library; returns their number. */
-static uint32_t list_metas(const operator_t *op, bool of_inputs, tenon_meta_t *const *metas,
+/* Lists the arguments of one side in the order of the library, the items of a list last; returns
+ * their number. `single` arguments precede the list. */
+static uint32_t list_metas(tenon_meta_t *const *metas, size_t single, uint32_t items,
                            tenon_meta_t **out) {
-  const size_t all = of_inputs ? op->in_count : op->out_count;
-  const size_t single = all - operator_is_variadic(op, of_inputs);
   uint32_t count = 0;
   for (size_t i = 0; i < single; i++)
     out[count++] = metas[i];
-  for (uint32_t k = 0; single < all && metas[single] && k < metas[single]->count; k++)
+  for (uint32_t k = 0; k < items; k++)
     out[count++] = metas[single]->items[k];
   while (count && !out[count - 1])
     count--;
   return count;
 }
 
-static uint32_t count_items(const operator_t *op, bool of_inputs, tenon_meta_t *const *metas) {
-  const size_t all = of_inputs ? op->in_count : op->out_count;
-  return operator_is_variadic(op, of_inputs) && metas[all - 1] ? metas[all - 1]->count : 0;
-}
-
 tenon_status_t infer_results(tenon_infer_t *infer) {
   const state_t *state = infer->state;
   const operator_t *op = state->op;
-  const uint32_t in_items = count_items(op, true, infer->inputs);
-  const uint32_t out_items = count_items(op, false, infer->outputs);
-  const size_t room = op->in_count + in_items + op->out_count + out_items;
+  const size_t ins = op->in_count - op->has_input_list;
+  const size_t outs = op->out_count - op->has_output_list;
+  const tenon_meta_t *in_list = op->has_input_list ? infer->inputs[ins] : NULL;
+  const tenon_meta_t *out_list = op->has_output_list ? infer->outputs[outs] : NULL;
+  const uint32_t in_items = in_list ? in_list->count : 0;
+  const uint32_t out_items = out_list ? out_list->count : 0;
+  const size_t room = ins + in_items + outs + out_items;
   tenon_meta_t *few[FEW];
   tenon_meta_t **metas = few;
   if (room > FEW && !(metas = malloc(room * sizeof(tenon_meta_t *))))
@@ -263,10 +269,10 @@ tenon_status_t infer_results(tenon_infer_t *infer) {
   context.attributes = NULL;
   context.status = NULL;
   context.why[0] = 0;
-  context.in_count = list_metas(op, true, infer->inputs, metas);
+  context.in_count = list_metas(infer->inputs, ins, in_items, metas);
   context.inputs = (const tenon_meta_t *const *)metas;
-  context.outputs = metas + op->in_count + in_items;
-  context.out_count = list_metas(op, false, infer->outputs, metas + op->in_count + in_items);
+  context.outputs = metas + ins + in_items;
+  context.out_count = list_metas(infer->outputs, outs, out_items, metas + ins + in_items);
   const bool good = check_least(&context, in_items, out_items) && choose_overload(&context) &&
                     set_dtypes(&context) && set_shapes(&context);
   if (metas != few) free(metas);

@@ -109,7 +109,7 @@ static tenon_status_t check_texts(tenon_node_t *node, const tenon_value_t *list)
 tenon_status_t state_create(tenon_node_t *node) {
   const operator_t *op = operator_find(node->context, node->op);
   if (!op) return tenon_fail(node, TENON_INTERNAL, "the library no longer has this operator");
-  const tenon_value_t *attrs = node->attrs + operator_is_variadic(op, false);
+  const tenon_value_t *attrs = node->attrs + op->has_output_list;
   TENON_TRY(check_texts(node, attrs));
   state_t *state = calloc(1, sizeof *state);
   if (!state) return tenon_fail(node, TENON_MEMORY, "out of memory");
@@ -206,7 +206,7 @@ static uint32_t count_inputs(const tenon_node_t *node, const operator_t *op) {
 static tenon_status_t prepare_with(tenon_node_t *node, const state_t *state, node_input_t *inputs,
                                    uint8_t *elements) {
   const operator_t *op = state->op;
-  const bool has_list = operator_is_variadic(op, false);
+  const bool has_list = op->has_output_list;
   char why[WHY] = "";
   signature_t signature = {.elements = elements};
   signature.in_count = list_inputs(node, op, inputs);

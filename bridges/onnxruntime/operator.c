@@ -12,31 +12,31 @@
 
 /* names */
 
+enum { NAME_MOST = 120 }; /* the length of a name */
+
 static bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-static bool is_name(const char *name) {
-  if (!is_letter(*name) || strlen(name) > 120) return false;
-  while (is_letter(*name) || is_digit(*name))
-    name++;
-  return !*name;
+/* Appends a part of a name. Characters that names cannot have become '_'. */
+static char *add_part(char *at, const char *part) {
+  if (is_digit(*part)) *at++ = '_';
+  for (; *part; part++)
+    *at++ = is_letter(*part) || is_digit(*part) ? *part : '_';
+  return at;
 }
 
-/* Makes the name of an operator as the import of models makes it: characters of the domain that
- * names cannot have become '_'. */
+/* Makes the name of an operator as the import of models makes it. */
 static char *make_operator_name(const char *ns, const char *domain, const char *type) {
   const char *space = *domain ? domain : ns;
-  char *name = malloc(strlen(space) + strlen(type) + 4);
-  char *at = name;
+  char *name = malloc(strlen(space) + strlen(type) + 5);
   if (!name) return NULL;
-  if (is_digit(*space)) *at++ = '_';
-  for (; *space; space++)
-    *at++ = is_letter(*space) || is_digit(*space) ? *space : '_';
+  char *at = add_part(name, space);
   *at++ = ':';
   *at++ = ':';
-  strcpy(at, type);
+  at = add_part(at, type);
+  *at = 0;
   return name;
 }
 
@@ -189,15 +189,17 @@ static operator_t *find_or_add(library_t *library, const char *domain, const cha
     op++;
   if (name && op < end) {
     free(name);
-    return op;
+    if (strcmp(op->type, type) == 0) return op;
+    snprintf(why, capacity, "operators '%.100s' and '%.100s' have one name, %s", op->type, type,
+             op->name);
+    return NULL;
   }
   if (!name) {
     snprintf(why, capacity, "out of memory");
     return NULL;
   }
   library->op_count++;
-  *op = (operator_t){.library = library, .domain = domain, .name = name};
-  op->type = strstr(name, "::") + 2;
+  *op = (operator_t){.library = library, .domain = domain, .name = name, .type = type};
   return op;
 }
 
@@ -218,6 +220,8 @@ static bool add_overload(reading_t *r) {
     op->in_least = r->in_least;
     op->out_least = r->out_least;
     op->since = r->overload.since;
+    op->has_input_list = r->in_count && r->in_kinds[r->in_count - 1] == ORT_VARIADIC;
+    op->has_output_list = r->out_kinds[r->out_count - 1] == ORT_VARIADIC;
   } else if (!fits_operator(r)) {
     snprintf(r->why, sizeof r->why,
              "its overloads differ in the number or the characteristics of inputs or outputs");
@@ -248,11 +252,10 @@ static bool read_custom_op(library_t *library, const char *domain, const OrtCust
     snprintf(why, capacity, "the name of an operator of domain '%.100s': %s", domain, thrown);
     return false;
   }
-  if (!r.provider || !is_name(r.provider)) {
+  if (!r.provider || !*r.provider || strlen(r.provider) > NAME_MOST) {
     snprintf(why, capacity,
-             "an operator of domain '%.100s' has the name '%.100s': expected letters, digits and "
-             "'_'",
-             domain, r.provider ? r.provider : "NULL");
+             "an operator of domain '%.100s' has the name '%.100s': expected 1 to %d characters",
+             domain, r.provider ? r.provider : "NULL", NAME_MOST);
     return false;
   }
   if (!(r.op = find_or_add(library, domain, r.provider, why, capacity))) return false;
@@ -314,12 +317,6 @@ void operators_free(library_t *library) {
     free(library->ops[i].name);
   }
   free(library->ops);
-}
-
-bool operator_is_variadic(const operator_t *op, bool of_inputs) {
-  const size_t count = of_inputs ? op->in_count : op->out_count;
-  const uint8_t *kinds = of_inputs ? op->in_kinds : op->out_kinds;
-  return count && kinds[count - 1] == ORT_VARIADIC;
 }
 
 const operator_t *operator_find(const library_t *library, const tenon_op_t *op) {

@@ -53,11 +53,13 @@ typedef struct operator_t {
   struct library_t *library;
   const char *domain; /* of the library */
   char *name;         /* with its namespace: com_acme::Foo */
-  const char *type;   /* the part after the namespace */
+  const char *type;   /* as the library spells it */
   overload_t *overloads;
   size_t overload_count;
   size_t in_count; /* arguments; a variadic one counts once */
   size_t out_count;
+  bool has_input_list; /* The last input is variadic. */
+  bool has_output_list;
   uint8_t in_kinds[ARGUMENTS_MOST]; /* ORT_REQUIRED, ORT_OPTIONAL, ORT_VARIADIC */
   uint8_t out_kinds[ARGUMENTS_MOST];
   int in_least; /* the least number of items of the variadic input, and output */
@@ -84,8 +86,6 @@ typedef struct library_t {
  * reason in `why`. */
 bool operators_read(library_t *library, char *why, size_t capacity);
 void operators_free(library_t *library);
-/* Returns whether the variadic argument, if there is one, is the last. */
-bool operator_is_variadic(const operator_t *op, bool of_inputs);
 /* Finds the operator of the library that Tenon knows by this handle. */
 const operator_t *operator_find(const library_t *library, const tenon_op_t *op);
 /* Finds the overload for element types of the inputs (UNDEFINED: absent). Items of the variadic

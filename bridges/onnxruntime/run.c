@@ -15,16 +15,13 @@ enum { FEW = 8 }; /* up to this number of inputs and of results, the frame is on
 
 /* the frame */
 
-static uint32_t count_items(const operator_t *op, bool of_inputs, tenon_tensor_t *const *tensors) {
-  const size_t all = of_inputs ? op->in_count : op->out_count;
-  if (!operator_is_variadic(op, of_inputs) || !tensors[all - 1]) return 0;
-  return (uint32_t)tensors[all - 1]->shape[0];
-}
+/* The number of items of a list; NULL: there is none. */
+static size_t count_items(const tenon_tensor_t *list) { return list ? (size_t)list->shape[0] : 0; }
 
 static void list_call_inputs(OrtKernelContext *context) {
   const operator_t *op = context->op;
   tenon_tensor_t *const *inputs = context->call->inputs;
-  const size_t single = op->in_count - operator_is_variadic(op, true);
+  const size_t single = op->in_count - op->has_input_list;
   uint32_t count = 0;
   for (size_t i = 0; i < single; i++)
     context->inputs[count++] = (OrtValue){.tensor = inputs[i]};
@@ -39,7 +36,7 @@ static void list_call_inputs(OrtKernelContext *context) {
 static void list_call_results(OrtKernelContext *context) {
   const operator_t *op = context->op;
   tenon_call_t *call = context->call;
-  const size_t single = op->out_count - operator_is_variadic(op, false);
+  const size_t single = op->out_count - op->has_output_list;
   uint32_t count = 0;
   for (size_t i = 0; i < single; i++)
     context->results[count++] =
@@ -110,7 +107,7 @@ static tenon_status_t check_call_results(OrtKernelContext *context) {
   for (uint32_t i = 0; i < context->out_count; i++)
     if (context->results[i].target && !context->results[i].value.tensor)
       return tenon_fail(context->call, TENON_UNKNOWN, "its kernel returned without output %u", i);
-  if (!operator_is_variadic(context->op, false)) return TENON_OK;
+  if (!context->op->has_output_list) return TENON_OK;
   return assign_list(context);
 }
 
@@ -130,9 +127,9 @@ static tenon_status_t run_context(OrtKernelContext *context, uint8_t *elements) 
 }
 
 static tenon_status_t run_large(OrtKernelContext *context, size_t in_most, size_t out_most) {
-  context->inputs = malloc(in_most * sizeof *context->inputs);
-  context->results = malloc(out_most * sizeof *context->results);
-  uint8_t *elements = malloc(in_most);
+  context->inputs = malloc((in_most + 1) * sizeof *context->inputs);
+  context->results = malloc((out_most + 1) * sizeof *context->results);
+  uint8_t *elements = malloc(in_most + 1);
   tenon_status_t status = context->inputs && context->results && elements
                               ? run_context(context, elements)
                               : tenon_fail(context->call, TENON_MEMORY, "out of memory");
@@ -145,8 +142,11 @@ static tenon_status_t run_large(OrtKernelContext *context, size_t in_most, size_
 tenon_status_t run_kernel(tenon_call_t *call) {
   const state_t *state = call->state;
   OrtKernelContext context = {.call = call, .op = state->op};
-  const size_t in_most = state->op->in_count + count_items(state->op, true, call->inputs) + 1;
-  const size_t out_most = state->op->out_count + count_items(state->op, false, call->outputs) + 1;
+  const operator_t *op = state->op;
+  size_t in_most = op->in_count;
+  size_t out_most = op->out_count;
+  if (op->has_input_list) in_most += count_items(call->inputs[op->in_count - 1]);
+  if (op->has_output_list) out_most += count_items(call->outputs[op->out_count - 1]);
   if (in_most > FEW || out_most > FEW) return run_large(&context, in_most, out_most);
   OrtValue inputs[FEW];
   result_t results[FEW];

@@ -9,15 +9,25 @@
 #include "graph/graph.h"
 #include "operator/names.h"
 
+/* Replaces each character that names cannot have, other than `kept`, by '_'. */
+static void replace_characters(char *text, char kept) {
+  for (; *text; text++)
+    if (*text != kept && !tn_is_name((char[]){'x', *text}, 2)) *text = '_';
+}
+
 /* Finds the operator for a node's domain and type. Characters that names of operators cannot have
  * become '_': domain "com.acme" with type "Foo" is com_acme::Foo. */
 static const tenon_op_t *find_custom_op(tn_lower_t *lower) {
+  char domain[101];
+  char type[151];
   char name[300];
   const tn_onnx_node_t *node = lower->node;
-  int size = snprintf(name, sizeof name, "%.100s::%.150s%s%.40s", node->domain, node->type,
-                      *node->overload ? "." : "", node->overload);
-  for (size_t i = 0; node->domain[i] && i < (size_t)size && name[i] != ':'; i++)
-    if (!tn_is_name("x", 1) || !tn_is_name((char[]){'x', name[i]}, 2)) name[i] = '_';
+  snprintf(domain, sizeof domain, "%s", node->domain);
+  snprintf(type, sizeof type, "%s", node->type);
+  replace_characters(domain, '_');
+  replace_characters(type, '.');
+  snprintf(name, sizeof name, "%s::%s%s%.40s", domain, type, *node->overload ? "." : "",
+           node->overload);
   /* Not tenon_op_find, which composes suggestions at length when nothing is found. */
   const tenon_op_t *op = tn_registry_find(name);
   if (!op) tn_lower_unloaded(lower, name);

@@ -256,7 +256,10 @@ static void spoil(const char *fault) {
   OrtCustomOp *op = &faulty.base;
   fill_op(&faulty);
   fill_op(&second);
-  if (!strcmp(fault, "name")) op->GetName = bad_name;
+  if (!strcmp(fault, "names")) {
+    op->GetName = bad_name;
+    second.name = "a_b";
+  }
   if (!strcmp(fault, "null_name")) op->GetName = no_name;
   if (!strcmp(fault, "gpu")) op->GetExecutionProviderType = gpu;
   if (!strcmp(fault, "element")) op->GetInputType = bad_type;
@@ -292,7 +295,8 @@ static OrtStatus *register_faulty(OrtSessionOptions *options, const OrtApiBase *
   if (!strcmp(fault, "null_op")) return ort->CustomOpDomain_Add(domain, NULL);
   spoil(fault);
   TRY(ort->CustomOpDomain_Add(domain, &faulty.base));
-  if (!strcmp(fault, "overloads")) TRY(ort->CustomOpDomain_Add(domain, &second.base));
+  if (!strcmp(fault, "overloads") || !strcmp(fault, "names"))
+    TRY(ort->CustomOpDomain_Add(domain, &second.base));
   TRY(ort->AddCustomOpDomain(options, domain));
   if (!strcmp(fault, "early_release")) ort->ReleaseCustomOpDomain(domain);
   return NULL;
