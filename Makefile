@@ -99,6 +99,9 @@ torch-source: build .venv-zoo/base.stamp ## run PyTorch's own test files on the 
 mxnet-examples: build .venv-zoo/base.stamp $(MXNETS) ## test the example libraries of MXNet's source tree, unmodified, beside real MXNet (MXNET_SOURCE=DIR)
 	@MXNET_SOURCE="$(MXNET_SOURCE)" TENON_BUILD=$(BUILD) .venv-zoo/bin/python tests/adapters/mxnet_examples_test.py
 
+onnxruntime-source: build ## test ONNX Runtime's own test libraries, unmodified, beside ONNX Runtime (ONNXRUNTIME_SOURCE=DIR, a checkout of ONNX Runtime)
+	@for part in onnxruntime_test onnxruntime_source_test; do ONNXRUNTIME_SOURCE="$(ONNXRUNTIME_SOURCE)" TENON_BUILD=$(BUILD) .venv/bin/python tests/adapters/$$part.py || exit 1; done
+
 sanitize: build ## run all C tests and ONNX cases under the address, undefined-behaviour and thread sanitizers
 	@scripts/sanitize.sh all asan tsan
 
@@ -171,4 +174,4 @@ format: ## lay the sources out with clang-format
 clean: ## remove the build folders and keep the virtual environments
 	rm -rf $(BUILD) build-*
 
-.PHONY: help packages build run test setup packages-test test-mxnet test-tvm-ffi pjrt torch-device torch-source test-stablehlo-large stablehlo-source mxnet-examples sanitize stress sim-seeds device-failures isolation-fuzz device-faults leaks failures fuzz mutations coverage exported-models test-contrib-models bench zoo torch-wheel install support abi-update abi-snapshot format clean
+.PHONY: help packages build run test setup packages-test test-mxnet test-tvm-ffi pjrt torch-device torch-source test-stablehlo-large stablehlo-source mxnet-examples onnxruntime-source sanitize stress sim-seeds device-failures isolation-fuzz device-faults leaks failures fuzz mutations coverage exported-models test-contrib-models bench zoo torch-wheel install support abi-update abi-snapshot format clean

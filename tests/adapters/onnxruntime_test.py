@@ -118,6 +118,28 @@ class Cases(unittest.TestCase):
     def test_libraries_written_for_1_25_equal_onnx_runtime(self):
         self.all(25, library(25))
 
+    def test_a_library_in_cpp_whose_failures_are_exceptions(self):
+        path = build("plain.cc", "plain", "-DAPI=10", compiler="c++")
+        tenon.load(path)
+        words = np.array(["a", "", "Grüße"], object)
+        for attributes, inputs, fails in ({"separator": ", "}, words, None), ({"separator": ""}, words[:1], None), ({"separator": "-"}, words[:0], "there is nothing to join"), ({}, words, "separator"):
+            with self.subTest(attributes=attributes, count=len(inputs)):
+                self.one(path, "test.plain", onnxruntime_cases.Case("Join", [inputs], attributes, fails=fails))
+                compared["cases"] += 1
+
+    def test_the_command_runs_models_and_describes_libraries(self):
+        path, x = library(18), np.array([1, -2, 3], np.float32)
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "m.onnx"), "wb") as file:
+                file.write(models.model("test.api18", "Scale", [x], {"factor": 0.5}))
+            np.save(os.path.join(folder, "x.npy"), x)
+            command = [os.path.join(BUILD, "tenon"), "run", "m.onnx", "--ops", path, "--input", "x0=@x.npy", "--output-dir", "."]
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            np.testing.assert_array_equal(np.load(os.path.join(folder, "y0.npy")), x / 2)
+        said = subprocess.run([os.path.join(BUILD, "tenon"), "doctor", path], capture_output=True, text=True).stdout
+        self.assertIn("a library of custom operators for ONNX Runtime", said)
+
     @unittest.skipUnless(HEADERS, "ONNXRUNTIME_SOURCE names no source tree of ONNX Runtime")
     def test_libraries_built_against_the_original_header_equal_onnx_runtime(self):
         for version in 16, 22:

@@ -1,5 +1,5 @@
-// A library in C++, as its authors wrote them before version 16: kernels are objects, failures are exceptions, and the
-// operators are static objects of a class that inherits OrtCustomOp.
+// A library in C++, as its authors wrote them before version 16: kernels are objects, failures are
+// exceptions, and the operators are static objects of a class that inherits OrtCustomOp.
 #include "api.h"
 
 #include <memory>
