@@ -177,8 +177,10 @@ static int ask_shapes(void *argument) {
   return 1;
 }
 
+/* A status only means that the library cannot tell: ONNX Runtime then lets the kernel give the
+ * shapes, and kernels rely on it. The status itself is left alone, because the classes for C++ return
+ * one that they have released already. */
 static void forget_shapes(OrtShapeInferContext *context) {
-  ort_ReleaseStatus(context->status);
   for (uint32_t i = 0; i < context->out_count; i++)
     if (context->outputs[i]) context->outputs[i]->ndim = -1;
 }
@@ -194,8 +196,6 @@ static bool set_shapes(OrtShapeInferContext *context) {
   }
   const bool good = guard_call(ask_shapes, context, why, sizeof why) > 0;
   if (!good) snprintf(context->why, sizeof context->why, "InferOutputShapeFn failed: %s", why);
-  /* A status only means that the library cannot tell: ONNX Runtime then lets the kernel give the
-   * shapes, and kernels rely on it. */
   if (context->status) forget_shapes(context);
   for (uint32_t i = 0; i < context->in_count; i++)
     ort_ReleaseTensorTypeAndShapeInfo(context->infos[i]);
