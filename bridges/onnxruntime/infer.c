@@ -178,8 +178,8 @@ static int ask_shapes(void *argument) {
 }
 
 /* A status only means that the library cannot tell: ONNX Runtime then lets the kernel give the
- * shapes, and kernels rely on it. The status itself is left alone, because the classes for C++ return
- * one that they have released already. */
+ * shapes, and kernels rely on it. The status itself is left alone, because the classes for C++
+ * return one that they have released already. */
 static void forget_shapes(OrtShapeInferContext *context) {
   for (uint32_t i = 0; i < context->out_count; i++)
     if (context->outputs[i]) context->outputs[i]->ndim = -1;

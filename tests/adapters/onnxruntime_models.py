@@ -18,15 +18,15 @@ def constant(name, array):
     return helper.make_tensor(name, onnx.TensorProto.STRING, array.shape, [str(x).encode() for x in array.reshape(-1)])
 
 
-def model(domain, op, inputs, attributes=None, outputs=1, constants=(), version=1, symbolic=False, tail=None):
-    """Returns a model as bytes.  The inputs of the model are those of the node that are neither absent nor constants."""
+def model(domain, op, inputs, attributes=None, outputs=1, constants=(), version=1, symbolic=False, tail=None, typed=None):
+    """Returns a model as bytes.  typed: the element type of the results, where it cannot be inferred.  The inputs of the model are those of the node that are neither absent nor constants."""
     names = [f"x{i}" if a is not None else "" for i, a in enumerate(inputs)]
     node = helper.make_node(op, names, [f"y{i}" for i in range(outputs)], domain=domain)
     node.attribute.extend(attribute(k, v) for k, v in (attributes or {}).items())
     shape = lambda i, a: [f"d{i}_{d}" for d in range(a.ndim)] if symbolic else list(a.shape)
     values = [helper.make_tensor_value_info(f"x{i}", element(a), shape(i, a)) for i, a in enumerate(inputs) if a is not None and i not in constants]
     initializers = [constant(f"x{i}", inputs[i]) for i in constants]
-    results = [onnx.ValueInfoProto(name=f"y{i}") for i in range(outputs)]
+    results = [helper.make_tensor_value_info(f"y{i}", typed, None) if typed else onnx.ValueInfoProto(name=f"y{i}") for i in range(outputs)]
     nodes = [node]
     if tail:
         nodes.append(helper.make_node(tail, ["y0"], ["z0"]))
