@@ -91,6 +91,18 @@ def is_written_result(name, result):
     return bool(result["mark"]) and any(p["mark"] == result["mark"] for p in written_inputs(name))
 
 
+def shifted_attributes(call, names):
+    """The attributes of a call on operands with one more axis in front: those of `names` are numbers of axes, and one higher.  Pairs of a name and a value."""
+    defaults = {p["name"]: p["default"] for p in parameters_of(call.op)}
+    values = {**{name: tuple(d) if isinstance(d := defaults[name], list) else d for name in names}, **dict(call.attributes)}
+
+    def shift(value):
+        if isinstance(value, tuple):
+            return tuple(map(shift, value))
+        return value + 1 if isinstance(value, int) and value >= 0 else value
+    return tuple((name, shift(value) if name in names else value) for name, value in values.items())
+
+
 def own_results(call):
     """The results that have a buffer of their own, as (number, result)."""
     return [(o, r) for o, r in enumerate(results_of(call.op)) if not is_written_result(call.op, r) and (not call.wanted or call.wanted >> o & 1)]

@@ -1,5 +1,6 @@
 """The built-in operators beside TensorFlow's own: values and gradients, outside of graphs, in tf.function with unknown extents, and compiled by XLA. The cases are in
 tensorflow_cases.py."""
+import functools
 import os
 import sys
 import unittest
@@ -14,6 +15,7 @@ import tensorflow as tf
 import tenon
 import tenon.tensorflow
 import totals
+from tenon._calls import traits_of
 from tensorflow_cases import CASES
 
 core = tenon.tensorflow.register("core")
@@ -115,6 +117,28 @@ class Builtins(unittest.TestCase):
         for case, found in zip(cases, all_of_them([[tf.constant(a) for a in arrays_of(c)] for c in cases])):
             made[case.name] = found
         self.compare(lambda case, function, tensors: made[case.name], cases)
+
+    def test_pointwise_operators_become_one_call_in_vectorized_map(self):
+        cases = {c.name: c for c in CASES if "pointwise" in traits_of("core::" + c.name) and any(a.dtype.kind == "f" for a in arrays_of(c))}.values()
+
+        def of(case, items):
+            rest = iter(items)
+            made = operator(case)(*arranged(case, [next(rest) if a.dtype.kind == "f" else tf.constant(a) for a in arrays_of(case)]))
+            return [tf.cast(t, tf.float64) for t in flat(made)]
+
+        @tf.function(autograph=False)
+        def all_of_them(items):
+            return [tf.vectorized_map(functools.partial(of, case), some) for case, some in zip(cases, items)]
+        items = [[np.stack([a, np.roll(a.ravel(), 1).reshape(a.shape)]) for a in arrays_of(c) if a.dtype.kind == "f"] for c in cases]
+        tensors = [[tf.constant(a) for a in some] for some in items]
+        for case, some, found in zip(cases, items, all_of_them(tensors)):
+            with self.subTest(op=case.name):
+                for k, t in enumerate(found):
+                    close(t, [of(case, [a[i] for a in some])[k] for i in range(2)], case.units, f"result {k}")
+        graph = all_of_them.get_concrete_function(tensors).graph.as_graph_def()
+        names = {n.op for n in graph.node} | {n.op for f in graph.library.function for n in f.node_def}
+        self.assertEqual({n for n in names if "While" in n}, set())
+        self.assertGreaterEqual(len(cases), 80)
 
     def test_with_these_cases_enough_operators_are_compared(self):
         if not covered["values"]:

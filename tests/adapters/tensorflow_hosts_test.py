@@ -254,5 +254,66 @@ class Gradients(unittest.TestCase):
             gradients(lambda x: ops.accumulate_(x, x), x)
 
 
+def operators_of(function, *tensors):
+    """The names of the operators in the graph of a function."""
+    graph = tf.function(function, autograph=False).get_concrete_function(*tensors).graph.as_graph_def()
+    return {n.op for n in graph.node} | {n.op for f in graph.library.function for n in f.node_def}
+
+
+class Batching(unittest.TestCase):
+    """tf.vectorized_map, beside one call for each item."""
+
+    def mapped_and_looped(self, case, moving):
+        """Checks the values of a case whose inputs `moving` differ from item to item; returns the operators in the graph."""
+        arrays = [v for value in case.inputs if value is not None for v in (value if isinstance(value, list) else [value])]
+        items = [tf.stack([arrays[i], 1.5 * arrays[i] - 0.25, arrays[i][::-1]]) for i in moving]
+
+        def one(moved):
+            found = dict(zip(moving, moved))
+            rest = iter(tf.constant(v) if i not in found else found[i] for i, v in enumerate(arrays))
+            return call(case, *(mapped(lambda _: next(rest), value) for value in case.inputs))
+        wanted = np.stack([one([x[k] for x in items]) for k in range(3)])
+        np.testing.assert_allclose(tf.vectorized_map(one, items), wanted, rtol=1e-14, atol=1e-14)
+        compiled = tf.function(lambda *x: tf.vectorized_map(one, list(x)), jit_compile=True)
+        if case.op != "above":
+            np.testing.assert_allclose(compiled(*items), wanted, rtol=1e-14, atol=1e-14)
+        return operators_of(lambda *x: tf.vectorized_map(one, list(x)), *items)
+
+    def test_calls_of_all_items_become_one_call_where_the_operator_declares_how(self):
+        for kind, moving in [("pointwise", (0, 1)), ("pointwise", (0,)), ("pointwise, broadcast", (0, 1)), ("pointwise, broadcast", (0,)), ("pointwise, broadcast", (1,)),
+                             ("optional arguments", (0, 1, 2)), ("optional arguments", (1,)), ("optional arguments, one absent", (1,)), ("row", (0,)), ("reduction", (0, 1)),
+                             ("reduction", (1,)), ("reduction along an axis", (0, 1)), ("stateful", (0,)), ("composite", (0,))]:
+            with self.subTest(kind=kind, moving=moving):
+                names = self.mapped_and_looped(CASES[kind], moving)
+                self.assertEqual({n for n in names if "While" in n}, set())
+
+    def test_other_operators_are_called_in_a_loop(self):
+        for kind, moving in [("list", (0, 1)), ("list", (2,)), ("mutating", (0, 1)), ("composite", (0, 1))]:
+            with self.subTest(kind=kind, moving=moving):
+                names = self.mapped_and_looped(CASES[kind], moving)
+                self.assertNotEqual({n for n in names if "While" in n}, set())
+
+    def test_random_operators_draw_other_numbers_for_each_item(self):
+        x = tf.zeros([4, 5])
+        drawn = tf.vectorized_map(lambda x: ops.jitter(x, by=1.0), x).numpy()
+        self.assertEqual(len({row.tobytes() for row in drawn}), 4)
+        same = tf.vectorized_map(lambda x: ops.jitter(x, by=1.0, seed=[1, 2]), x).numpy()
+        np.testing.assert_array_equal(same, np.tile(ops.jitter(x[0], by=1.0, seed=[1, 2]), (4, 1)))
+
+    def test_jacobians_are_computed_without_a_loop(self):
+        x = tf.constant(X)
+
+        def jacobian(function):
+            def of(x):
+                with tf.GradientTape() as tape:
+                    tape.watch(x)
+                    y = function(x)
+                return tape.jacobian(y, x)
+            return of
+        found = jacobian(lambda x: ops.softmax(ops.wave(x, x)))
+        np.testing.assert_allclose(found(x), jacobian(lambda x: tf.nn.softmax(x * tf.sin(x)))(x), rtol=1e-12, atol=1e-12)
+        self.assertEqual({n for n in operators_of(found, x) if "While" in n}, set())
+
+
 if __name__ == "__main__":
     totals.main()

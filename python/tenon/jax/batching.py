@@ -5,19 +5,7 @@ import jax.numpy as jnp
 
 from .. import _core
 from .._declarations import batching_of
-from .._calls import own_results, parameters_of, traits_of, written_inputs
-
-
-def _shifted(call, names):
-    """The attributes of a call whose axis numbers are one higher."""
-    defaults = {p["name"]: p["default"] for p in parameters_of(call.op)}
-    values = {**{name: tuple(d) if isinstance(d := defaults[name], list) else d for name in names}, **dict(call.attributes)}
-
-    def shift(value):
-        if isinstance(value, tuple):
-            return tuple(map(shift, value))
-        return value + 1 if isinstance(value, int) and value >= 0 else value
-    return tuple((name, shift(value) if name in names else value) for name, value in values.items())
+from .._calls import own_results, shifted_attributes, traits_of, written_inputs
 
 
 def batched(bind, call, args, dims):
@@ -42,7 +30,7 @@ def batched(bind, call, args, dims):
             if d is not None:
                 return jnp.moveaxis(a, d, 0)
             return jnp.broadcast_to(a, (size, *a.shape)) if name in inputs else a
-        made = bind(call._replace(attributes=_shifted(call, shift)), [moved(n, a, d) for n, a, d in zip(present, args, dims)])
+        made = bind(call._replace(attributes=shifted_attributes(call, shift)), [moved(n, a, d) for n, a, d in zip(present, args, dims)])
         names = [r["name"] for _, r in own_results(call)]
         return made, [0 if name in results else None for name in names]
     return _repeated(bind, call, args, dims)

@@ -45,7 +45,8 @@ class Table:
             if status:
                 raise _CLASSES.get(status, tf.errors.FailedPreconditionError)(None, None, error.value.decode())
             cls._tables[namespace] = cls(namespace, report.value.decode())
-            from . import gradients
+            from . import batching, gradients
+            batching.register(cls._tables[namespace])
             gradients.register(cls._tables[namespace])
         return cls._tables[namespace]
 

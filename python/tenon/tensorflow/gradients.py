@@ -136,7 +136,7 @@ def _attribute(node, name):
         return None
 
 
-def _counts(definition, node):
+def counts_of(definition, node):
     """The number of tensors of each input and of each result of a node."""
     def count(side):
         if side.has_types:
@@ -146,7 +146,7 @@ def _counts(definition, node):
     return [count(s) for s in definition.inputs], {o: count(s) for o, s in definition.results}
 
 
-def _call_of(definition, node, counts, lengths):
+def call_of(definition, node, counts, lengths):
     """The call that a node stands for."""
     attributes = [(a.of["name"], read_value(a, value)) for a in definition.attributes if (value := _attribute(node, a.name)) is not None]
     wanted = sum(1 << o for o, _ in definition.results if lengths[o]) if any(not n for n in lengths.values()) else 0
@@ -165,7 +165,7 @@ def grouped(tensors, sides_and_counts):
 def _gradient(name):
     def gradient(node, *cotangents):
         definition = definition_of(name)
-        counts, lengths = _counts(definition, node)
+        counts, lengths = counts_of(definition, node)
         inputs = list(node.inputs)
         groups = grouped(inputs, list(zip(definition.inputs, counts)))
         skipped = len(definition.written)
@@ -175,7 +175,7 @@ def _gradient(name):
         results = dict(zip(numbers, grouped(list(node.outputs)[skipped:], pairs)))
         grads = dict(zip(numbers, grouped(cotangents[skipped:], pairs)))
         seed = inputs[-1] if definition.is_random else None
-        made = differentiate(_call_of(definition, node, counts, lengths), groups, results, grads, seed)
+        made = differentiate(call_of(definition, node, counts, lengths), groups, results, grads, seed)
         flat = [t for grad, count in zip(made, counts) for t in (grad if isinstance(grad, list) else [grad] * count)]
         return flat + [None] * definition.is_random
     return gradient
