@@ -82,21 +82,25 @@ tenon_status_t call_count_tensor(call_t *c, uint32_t k) {
   return status;
 }
 
-/* Makes the output that has the new contents of an input that is written to. TensorFlow lends the
- * memory of the input if nothing else needs it. */
-static tenon_status_t write_input(call_t *c, uint32_t k) {
+/* Makes the output that has the new contents of an input that is written to; its handle replaces
+ * that of the input. TensorFlow lends the memory of the input if nothing else needs it, and keeps
+ * the input itself until the end of the call. */
+static tenon_status_t write_input(call_t *c, uint32_t k, const char *name) {
   const tenon_tensor_t *view = &c->views[k];
   const int input = (int)k;
   const int output = c->next_output++;
   int forwarded = -1;
   const size_t size = tf.TF_TensorByteSize(c->handles[k]);
   const void *before = view->data;
-  tf_tensor_t *made = tf.TF_ForwardInputOrAllocateOutput(c->context, &input, 1, output, view->shape,
-                                                         view->ndim, &forwarded, c->status);
+  if (c->texts[k])
+    return call_fail(c, TENON_UNIMPLEMENTED,
+                     "argument %s: strings of TensorFlow cannot be written to", name);
+  tf.TF_DeleteTensor(c->handles[k]);
+  c->handles[k] = tf.TF_ForwardInputOrAllocateOutput(c->context, &input, 1, output, view->shape,
+                                                     view->ndim, &forwarded, c->status);
   const tenon_status_t status = check_status(c);
   if (status != TENON_OK) return status;
-  c->written[c->written_count++] = made;
-  c->views[k].data = tf.TF_TensorData(made);
+  c->views[k].data = tf.TF_TensorData(c->handles[k]);
   if (c->views[k].data != before && size) memcpy(c->views[k].data, before, size);
   return TENON_OK;
 }
@@ -111,7 +115,8 @@ static tenon_status_t make_input(call_t *c, uint32_t i, uint32_t first) {
   if (count < 0) return TENON_OK;
   for (uint32_t k = first; k < first + (uint32_t)count; k++) {
     tenon_status_t status = call_view(c, k, side->of.name);
-    if (status == TENON_OK && side->of.is_written && !kernel->given) status = write_input(c, k);
+    if (status == TENON_OK && side->of.is_written && !kernel->given)
+      status = write_input(c, k, side->of.name);
     if (status == TENON_OK && kernel->keeps) status = call_count_tensor(c, k);
     if (status != TENON_OK) return status;
   }
@@ -165,8 +170,6 @@ static bool is_within(const tenon_tensor_t *t, const tf_tensor_t *handle) {
 static const tf_tensor_t *find_owner(const call_t *c, const tenon_tensor_t *t) {
   for (uint32_t k = 0; k < c->handle_count; k++)
     if (is_within(t, c->handles[k])) return c->handles[k];
-  for (uint32_t k = 0; k < c->written_count; k++)
-    if (is_within(t, c->written[k])) return c->written[k];
   return NULL;
 }
 
@@ -402,7 +405,6 @@ static void run_general(kernel_t *kernel, tf_context_t *context, tf_tensor_t **h
   c.handles = handles;
   c.handle_count = count;
   c.counted_count = 0;
-  c.written_count = 0;
   c.next_output = 0;
   c.extent_count = 0;
   memset(c.texts, 0, count * sizeof *c.texts);
@@ -410,10 +412,19 @@ static void run_general(kernel_t *kernel, tf_context_t *context, tf_tensor_t **h
   if (code != TENON_OK) tf.TF_SetStatus(status, code, tenon_error());
   for (uint32_t k = 0; k < c.counted_count && kernel->keeps; k++)
     tenon_tensor_release(c.tensors[k]);
-  for (uint32_t k = 0; k < c.written_count; k++)
-    tf.TF_DeleteTensor(c.written[k]);
   for (uint32_t k = 0; k < count; k++)
     free(c.texts[k]);
+}
+
+/* Takes the inputs. Returns how many; after a failure the status is set. */
+static int take_inputs(tf_context_t *context, int count, tf_tensor_t **handles,
+                       tf_status_t *status) {
+  for (int k = 0; k < count; k++) {
+    handles[k] = NULL;
+    tf.TF_GetInput(context, k, &handles[k], status);
+    if (!handles[k]) return k;
+  }
+  return count;
 }
 
 void kernel_compute(void *of, tf_context_t *context) {
@@ -424,13 +435,10 @@ void kernel_compute(void *of, tf_context_t *context) {
   int taken = 0;
   if (count > OPERATOR_TENSORS_MOST)
     tf.TF_SetStatus(status, TF_UNIMPLEMENTED, "a node of Tenon has more than 256 inputs");
-  while (taken < count && tf.TF_GetCode(status) == TF_OK) {
-    tf.TF_GetInput(context, taken, &handles[taken], status);
-    if (tf.TF_GetCode(status) == TF_OK) taken++;
-  }
-  if (tf.TF_GetCode(status) == TF_OK &&
-      !(kernel->is_plain && (uint32_t)count == kernel->tensor_count &&
-        site_run(kernel, context, handles, status)))
+  else
+    taken = take_inputs(context, count, handles, status);
+  if (taken == count && !(kernel->is_plain && (uint32_t)count == kernel->tensor_count &&
+                          site_run(kernel, context, handles, status)))
     run_general(kernel, context, handles, (uint32_t)count, status);
   if (tf.TF_GetCode(status) != TF_OK) tf.TF_OpKernelContext_Failure(context, status);
   for (int k = 0; k < taken; k++)

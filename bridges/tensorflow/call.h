@@ -17,8 +17,6 @@ typedef struct call_t {
   void *texts[OPERATOR_TENSORS_MOST]; /* the elements of string tensors */
   uint32_t counted_count;             /* tensors that are released at the end */
   tenon_value_t values[2 * OPERATOR_MOST];
-  tf_tensor_t *written[OPERATOR_MOST]; /* outputs with the contents of written inputs */
-  uint32_t written_count;
   int next_output; /* the next output of the node that is not set */
   size_t extent_count;
   int64_t extents[EXTENTS_MOST];

@@ -37,10 +37,12 @@ typedef struct run_t {
 
 static void view_inputs(run_t *r, const kernel_t *kernel, const site_t *site,
                         tf_tensor_t *const *handles) {
+  const uint32_t count = kernel->self->input_count;
+  const bool has_absent = count != kernel->tensor_count;
   uint32_t k = 0;
-  for (uint32_t i = 0; i < kernel->self->input_count; i++) {
+  for (uint32_t i = 0; i < count; i++) {
     r->inputs[i] = NULL;
-    if (kernel->counts[i] < 0) continue;
+    if (has_absent && kernel->counts[i] < 0) continue;
     r->views[k] = site->inputs[k];
     r->views[k].data = tf.TF_TensorData(handles[k]);
     r->inputs[i] = &r->views[k++];
@@ -56,7 +58,7 @@ static uint32_t allocate_outputs(run_t *r, const kernel_t *kernel, const site_t 
     *view = site->outputs[o];
     r->results[o] =
         tf.TF_AllocateOutput(context, (int)o, site->dtypes[o], view->shape, view->ndim, 0, status);
-    if (tf.TF_GetCode(status) != TF_OK) return o;
+    if (!r->results[o]) return o;
     view->data = tf.TF_TensorData(r->results[o]);
     r->outputs[o] = view;
   }
