@@ -47,7 +47,14 @@ static tenon_status_t values_run(tenon_call_t *c) { /* each attribute as a numbe
   y[11] = a[11].kind == TENON_KIND_NONE ? -1 : (float)a[11].as.dtype.bits;
   return TENON_OK;
 }
+static tenon_status_t address_run(tenon_call_t *c) {
+  *(int64_t *)c->outputs[0]->data = (int64_t)(uintptr_t)c->inputs[0]->data;
+  return TENON_OK;
+}
+static tenon_status_t touch_run(tenon_call_t *c) { return c ? TENON_OK : TENON_INVALID; }
 TENON_LIBRARY(names, "1.0.0",
+  TENON_OP("address(Tensor x) -> Tensor", TENON_TYPES("x: any; out = i64"), TENON_SHAPES("out: []"), TENON_KERNEL("cpu", address_run)),
+  TENON_OP("touch_(Tensor(a!) x) -> Tensor(a!)", TENON_TYPES("x: any; out = x"), TENON_SHAPES("out = x"), TENON_KERNEL("cpu", touch_run)),
   TENON_OP("mean(Tensor Lambda, Tensor name) -> Tensor out", TENON_TYPES("Lambda: f32; name = Lambda; out = Lambda"), TENON_SHAPES("out = Lambda"), TENON_TRAITS(TENON_PURE), TENON_KERNEL("cpu", same_run)),
   TENON_OP("a_b(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE), TENON_KERNEL("cpu", same_run)),
   TENON_OP("aB(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE), TENON_KERNEL("cpu", same_run)),
@@ -198,6 +205,23 @@ class Arguments(unittest.TestCase):
         x = tf.constant([1.0, 2.0])
         close(kinds.scale_(x, by=3.0), [3, 6])
         close(x, [1, 2])
+
+    def test_inputs_that_nothing_else_needs_are_written_to_in_place(self):
+        @tf.function
+        def addresses(x, is_kept):
+            y = x * 2
+            first = names.address(y)
+            with tf.control_dependencies([first]):
+                z = names.touch_(y)
+            return first, names.address(z), y if is_kept else z
+        for is_kept in (False, True):
+            before, after, _ = addresses(floats(1000), is_kept)
+            self.assertEqual(int(before) == int(after), not is_kept)
+
+    def test_strings_that_an_operator_writes_to_are_refused(self):
+        for function in (names.touch_, tf.function(names.touch_)):
+            with self.assertRaisesRegex(tf.errors.UnimplementedError, "names::touch_: argument x: strings of TensorFlow cannot be written to"):
+                function(tf.constant(["a", "b"]))
 
     def test_random_numbers_depend_on_the_seed(self):
         x = tf.zeros([100])
