@@ -108,6 +108,60 @@ class SavedModels(unittest.TestCase):
         self.assertRegex(done.stderr, "Op type not registered 'Tenon>Ten>")
 
 
+    def test_loading_by_tenon_registers_what_the_model_needs(self):
+        done = run("""
+            import numpy as np, tensorflow as tf, tenon, tenon.tensorflow
+            tenon.load("./ten.so")
+            model, x = tenon.tensorflow.load("model"), np.load("x.npy")
+            np.save("y.npy", model(x))
+            np.save("slope.npy", model.slope(x))
+        """)
+        self.assertEqual(done.returncode, 0, done.stderr[-3000:])
+        np.testing.assert_array_equal(np.load(os.path.join(FOLDER, "y.npy")), EXPECTED)
+        np.testing.assert_array_equal(np.load(os.path.join(FOLDER, "slope.npy")), SLOPE)
+
+    def test_loading_by_tenon_names_everything_that_is_missing(self):
+        older = os.path.join(FOLDER, "older.c")
+        with open(older, "w", encoding="utf-8") as file:
+            file.write("""#include <tenon/op.h>
+                static tenon_status_t wave(tenon_call_t *c) { return c ? TENON_OK : TENON_INVALID; }
+                TENON_LIBRARY(ten, "0.1.0", TENON_OP("wave(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_KERNEL("cpu", wave)))""")
+        done = run("""
+            import tensorflow as tf, tenon, tenon.tensorflow
+            for path in "model", "nothing":
+                try:
+                    tenon.tensorflow.load(path)
+                except tf.errors.NotFoundError as error:
+                    print(error.message)
+            tenon.load("./older.c")
+            try:
+                tenon.tensorflow.load("model")
+            except tf.errors.NotFoundError as error:
+                print(error.message)
+        """)
+        self.assertEqual(done.returncode, 0, done.stderr[-3000:])
+        self.assertRegex(done.stdout, "model needs what is missing here:\n  Tenon>Ten>Affine, .*Tenon>Ten>Wave.*: no library with these operators is loaded: call tenon.load with it")
+        self.assertRegex(done.stdout, "the operators of the namespace ten: no library with them is loaded")
+        self.assertRegex(done.stdout, "nothing is no SavedModel that can be read")
+        self.assertRegex(done.stdout, "Tenon>Ten>Affine, [^\n]*: the library that is loaded does not have them: load the version with which the model was saved")
+
+    def test_loading_by_tenon_finds_the_files_of_graphs(self):
+        path = os.path.join(FOLDER, "moved")
+        with_graph = WithGraph()
+        tf.saved_model.save(with_graph, path)
+        program = """
+            import numpy as np, tensorflow as tf, tenon.tensorflow
+            print(tenon.tensorflow.load("moved")(np.ones([1, 3], np.float32)).numpy().tolist())
+        """
+        done = run(program)
+        self.assertEqual(done.returncode, 0, done.stderr[-3000:])
+        self.assertEqual(done.stdout.strip(), str(with_graph(np.ones([1, 3], np.float32)).numpy().tolist()))
+        os.rename(GRAPH, GRAPH + ".away")
+        done = run(program)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, "moved needs what is missing here:\n  the graph .*graph.onnx, which a node runs: put the file there")
+
+
 def compiled():
     """Builds the C program."""
     program, package = os.path.join(FOLDER, "deploy"), os.path.dirname(tf.__file__)

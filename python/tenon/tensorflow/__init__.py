@@ -8,11 +8,13 @@
 Each operator becomes an operator of TensorFlow, such as "Tenon>Demo>Gelu".  TensorFlow calls the kernels through its C interface, without Python.
 Gradients come from the declared gradient, shapes from the operator's inference.  Nothing is compiled on the user's side.
 """
+import os
+
 from .._library import Library, Namespace
 from .bridge import Table
 from .functions import function_of
 
-__all__ = ["Operators", "register", "run"]
+__all__ = ["Operators", "load", "register", "run"]
 
 
 class Operators(Namespace):
@@ -77,3 +79,19 @@ def run(model):
     """
     from . import models
     return models.load(model)
+
+
+def load(path, tags=None, options=None):
+    """Loads a SavedModel, after it has registered the operators of Tenon that the model needs.
+
+        tenon.load("./gelu.so")
+        model = tenon.tensorflow.load("model")
+
+    path, tags, options: as for tf.saved_model.load, whose result this function returns.
+
+    The libraries of the operators must be loaded; they stay so until the process ends.
+    Raises tf.errors.NotFoundError if there is no model, or if operators, libraries or files of graphs are missing: the message lists all of them, and
+    what to do.
+    """
+    from . import saved
+    return saved.load(os.fspath(path), tags, options)

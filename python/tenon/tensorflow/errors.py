@@ -11,6 +11,10 @@ def invalid(message):
     return tf.errors.InvalidArgumentError(None, None, message)
 
 
+def not_found(message):
+    return tf.errors.NotFoundError(None, None, message)
+
+
 def unimplemented(message):
     return tf.errors.UnimplementedError(None, None, message)
 
