@@ -2,6 +2,7 @@
  * Tenon's tape. Its string attribute `call` is the text of common/call_text.h, as in JAX. */
 #include "gradient.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,17 +12,57 @@
 
 enum { TEXT_MOST = 1 << 20 };
 
+/* ---- descriptions of operators, one for all nodes ---- */
+
+typedef struct entry_t {
+  struct entry_t *next;
+  const operator_t *self;
+} entry_t;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static entry_t *entries;
+
+static tenon_status_t add_description(const tenon_op_t *op, const operator_t **out_self) {
+  char why[300];
+  entry_t *entry = calloc(1, sizeof *entry);
+  if (!entry) return tenon_error_set(TENON_MEMORY, "out of memory");
+  entry->self = operator_describe(op, why, sizeof why);
+  if (!entry->self) {
+    free(entry);
+    return tenon_error_set(TENON_UNIMPLEMENTED, why);
+  }
+  entry->next = entries;
+  entries = entry;
+  *out_self = entry->self;
+  return TENON_OK;
+}
+
+static tenon_status_t get_description(const tenon_op_t *op, const operator_t **out_self) {
+  tenon_status_t status = TENON_OK;
+  pthread_mutex_lock(&lock);
+  const entry_t *entry = entries;
+  while (entry && entry->self->op != op)
+    entry = entry->next;
+  if (entry)
+    *out_self = entry->self;
+  else
+    status = add_description(op, out_self);
+  pthread_mutex_unlock(&lock);
+  return status;
+}
+
+/* ---- kernels ---- */
+
 /* Reads the operator, and makes its kernel. */
 static tenon_status_t begin_kernel(text_t *text, kernel_t **out_kernel) {
   char name[TEXT_NAME_MOST];
-  char why[300];
   const tenon_op_t *op = NULL;
+  const operator_t *self = NULL;
   tenon_status_t status = text_read_name(text, name);
   if (status == TENON_OK) status = tenon_op_find(name, &op);
   if (status == TENON_OK) status = hold_library(op);
+  if (status == TENON_OK) status = get_description(op, &self);
   if (status != TENON_OK) return status;
-  const operator_t *self = operator_describe(op, why, sizeof why);
-  if (!self) return tenon_error_set(TENON_UNIMPLEMENTED, why);
   *out_kernel = kernel_new(self);
   return *out_kernel ? TENON_OK : tenon_error_set(TENON_MEMORY, "out of memory");
 }
