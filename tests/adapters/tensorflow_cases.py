@@ -126,7 +126,7 @@ case("bitwise_not", tf.bitwise.invert, WHOLE)
 AXES = np.array([0, 2])
 for _name, _function in {"sum": tf.reduce_sum, "mean": tf.reduce_mean, "max": tf.reduce_max, "min": tf.reduce_min, "prod": tf.reduce_prod, "log_sum_exp": tf.reduce_logsumexp,
                          "l1": lambda x, *a: tf.reduce_sum(tf.abs(x), *a), "l2": lambda x, *a: tf.sqrt(tf.reduce_sum(x * x, *a)), "sum_square": lambda x, *a: tf.reduce_sum(x * x, *a)}.items():
-    case("reduce_" + _name, lambda x, axes, f=_function: f(x, axes, True), X234, AXES)
+    case("reduce_" + _name, lambda x, axes, f=_function: f(x, tf.cast(axes, tf.int32), True), X234, AXES)  # TensorFlow 2.16 has no gradient for 64 bits
     case("reduce_" + _name, lambda x, f=_function: f(x), X234, keepdims=False)
 case("reduce_log_sum", lambda x, axes: tf.math.log(tf.reduce_sum(x, axes, True)), away((2, 3, 4), 0.3, 2.0), AXES)
 case("arg_max", lambda x: tf.argmax(x, 1), X234, axis=1, keepdims=False)

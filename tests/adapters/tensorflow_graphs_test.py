@@ -21,6 +21,7 @@ import tensorflow as tf
 import tenon
 import tenon.tensorflow
 import totals
+from tensorflow_xla import compiles
 from tenon.graph import ops
 from torch_kinds import GELU
 
@@ -73,7 +74,7 @@ f = tenon.tensorflow.run(two_outputs())
 
 
 def in_each_mode(function):
-    return {"outside of graphs": function, "tf.function": tf.function(function), "XLA": tf.function(function, jit_compile=True)}
+    return {"outside of graphs": function, "tf.function": tf.function(function), "XLA": tf.function(function, jit_compile=compiles())}
 
 
 class Values(unittest.TestCase):
@@ -200,7 +201,7 @@ class Shapes(unittest.TestCase):
         self.assertEqual(tf.function(f).get_concrete_function(x, w).structured_outputs[0].shape, [5, 3])
 
     def test_an_unknown_batch_is_compiled_by_xla(self):
-        compiled = tf.function(lambda x, w: f(x, w)[0], jit_compile=True, input_signature=[tf.TensorSpec([None, 4]), tf.TensorSpec([4, 3])])
+        compiled = tf.function(lambda x, w: f(x, w)[0], jit_compile=compiles(), input_signature=[tf.TensorSpec([None, 4]), tf.TensorSpec([4, 3])])
         w = numbers(4, 3)
         for n in (5, 2):
             x = numbers(n, 4)
@@ -212,7 +213,7 @@ class Shapes(unittest.TestCase):
         close(g(x, [-1]), tf.reshape(x, [-1]))
         close(tf.function(g)(x, [-1]), tf.reshape(x, [-1]))
         with self.assertRaisesRegex(tf.errors.InvalidArgumentError, "does not state the shape of an output in terms of its inputs, which XLA needs"):
-            tf.function(g, jit_compile=True)(x, [-1])
+            tf.function(g, jit_compile=compiles())(x, [-1])
 
 
 class Errors(unittest.TestCase):

@@ -19,6 +19,7 @@ import tensorflow as tf
 import tenon
 import tenon.tensorflow
 import totals
+from tensorflow_xla import compiles
 
 SEED = 2026
 FOLDER = tempfile.mkdtemp(prefix="tenon-tensorflow-")
@@ -118,7 +119,7 @@ class Hosts(unittest.TestCase):
         self.agree(found)
 
     def test_functions_compiled_by_xla(self):
-        self.agree(lambda case: tf.function(lambda *inputs: call(case, *inputs), jit_compile=True)(*(mapped(tf.constant, v) for v in case.inputs)), without={"above"})
+        self.agree(lambda case: tf.function(lambda *inputs: call(case, *inputs), jit_compile=compiles())(*(mapped(tf.constant, v) for v in case.inputs)), without={"above"})
 
     def test_functions_compiled_by_xla_with_unknown_extents(self):
         def found(case):
@@ -127,7 +128,7 @@ class Hosts(unittest.TestCase):
             def arranged(*tensors):
                 rest = iter(tensors)
                 return call(case, *(mapped(lambda _: next(rest), value) for value in case.inputs))
-            return tf.function(arranged, jit_compile=True, input_signature=[tf.TensorSpec([None] * t.shape.rank, t.dtype) for t in inputs])(*inputs)
+            return tf.function(arranged, jit_compile=compiles(), input_signature=[tf.TensorSpec([None] * t.shape.rank, t.dtype) for t in inputs])(*inputs)
         self.agree(found, without={"above"})
 
     def test_a_result_whose_size_depends_on_data_has_that_size(self):
@@ -136,7 +137,7 @@ class Hosts(unittest.TestCase):
             self.assertEqual(count(x).numpy().tolist(), [v for v in x if v > 0])
             self.assertEqual(ops.above(x).numpy().tolist(), [v for v in x if v > 0])
         with self.assertRaisesRegex(tf.errors.InvalidArgumentError, "ten::above: the shape of its result depends on values that are not known"):
-            tf.function(ops.above, jit_compile=True)(tf.constant([1.0]))
+            tf.function(ops.above, jit_compile=compiles())(tf.constant([1.0]))
 
 
 def smooth(x, width=5):
@@ -223,7 +224,7 @@ class Gradients(unittest.TestCase):
 
     def test_gradients_in_functions_compiled_by_xla(self):
         def check(function, own, inputs):
-            compiled = tf.function(lambda *x: gradients(loss(function), *x), jit_compile=True)
+            compiled = tf.function(lambda *x: gradients(loss(function), *x), jit_compile=compiles())
             self.close(compiled(*inputs), gradients(loss(own), *inputs))
         self.each(check)
 
@@ -274,7 +275,7 @@ class Batching(unittest.TestCase):
             return call(case, *(mapped(lambda _: next(rest), value) for value in case.inputs))
         wanted = np.stack([one([x[k] for x in items]) for k in range(3)])
         np.testing.assert_allclose(tf.vectorized_map(one, items), wanted, rtol=1e-14, atol=1e-14)
-        compiled = tf.function(lambda *x: tf.vectorized_map(one, list(x)), jit_compile=True)
+        compiled = tf.function(lambda *x: tf.vectorized_map(one, list(x)), jit_compile=compiles())
         if case.op != "above":
             np.testing.assert_allclose(compiled(*items), wanted, rtol=1e-14, atol=1e-14)
         return operators_of(lambda *x: tf.vectorized_map(one, list(x)), *items)

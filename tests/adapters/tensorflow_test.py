@@ -22,6 +22,7 @@ import tensorflow as tf
 import tenon
 import tenon.tensorflow
 import totals
+from tensorflow_xla import compiles
 from torch_kinds import GELU, KINDS, grown
 
 tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2)
@@ -134,7 +135,7 @@ class Arguments(unittest.TestCase):
         expected = [0, -5, 0, 5, 0, 16, 9, 2.5, 3, 4, 1, 32]
         close(call(floats(1)), expected)
         close(tf.function(call)(floats(1)), expected)
-        close(tf.function(call, jit_compile=True)(floats(1)), expected)
+        close(tf.function(call, jit_compile=compiles())(floats(1)), expected)
 
     def test_attributes_may_be_numbers_of_numpy_and_of_tensorflow(self):
         x = floats(1)
@@ -156,7 +157,7 @@ class Arguments(unittest.TestCase):
         def total(a, b):
             return kinds.total([a, b], b, choice="two", extra=2.5)
         close(kinds.total([a, b]), tf.reduce_sum(a) + tf.reduce_sum(b) + 0.5)
-        for function in (total, tf.function(total), tf.function(total, jit_compile=True)):
+        for function in (total, tf.function(total), tf.function(total, jit_compile=compiles())):
             close(function(a, b), tf.reduce_sum(a) + tf.reduce_sum(b) + 100 * b[0] + 2 + 2.5, 1e-5)
         parts = core.split(tf.range(6.0), [2, 4], count=2)
         self.assertEqual([p.shape.as_list() for p in parts], [[2], [4]])
@@ -228,7 +229,7 @@ class Arguments(unittest.TestCase):
         one = kinds.noise(x, seed=[1, 2])
         np.testing.assert_array_equal(one, kinds.noise(x, seed=tf.constant([1, 2])))
         np.testing.assert_array_equal(one, tf.function(lambda x, s: kinds.noise(x, seed=s))(x, tf.constant([1, 2])))
-        np.testing.assert_array_equal(one, tf.function(lambda x, s: kinds.noise(x, seed=s), jit_compile=True)(x, tf.constant([1, 2])))
+        np.testing.assert_array_equal(one, tf.function(lambda x, s: kinds.noise(x, seed=s), jit_compile=compiles())(x, tf.constant([1, 2])))
         self.assertEqual(len({kinds.noise(x, seed=s).numpy()[0] for s in ([1, 2], [2, 1], [1, 3], [-1, 2])}), 4)
         tf.random.set_seed(7)
         first = [kinds.noise(x).numpy() for _ in range(2)]
@@ -364,13 +365,13 @@ class Errors(unittest.TestCase):
 class Modes(unittest.TestCase):
     def test_functions_compiled_by_xla(self):
         x = floats(4, 3)
-        function = tf.function(lambda x: demo.gelu(x) * 2, jit_compile=True)
+        function = tf.function(lambda x: demo.gelu(x) * 2, jit_compile=compiles())
         close(function(x), tf.nn.gelu(x) * 2)
-        batch = tf.function(lambda x: core.softmax(core.reshape(core.concat([x, x], axis=0), [-1, 3]), axis=1), jit_compile=True, input_signature=[tf.TensorSpec([None, 3], tf.float32)])
+        batch = tf.function(lambda x: core.softmax(core.reshape(core.concat([x, x], axis=0), [-1, 3]), axis=1), jit_compile=compiles(), input_signature=[tf.TensorSpec([None, 3], tf.float32)])
         for rows in (1, 5):
             x = floats(rows, 3)
             close(batch(x), tf.nn.softmax(tf.concat([x, x], 0)))
-        compiled = tf.function(lambda x: demo.gelu(x), jit_compile=True).experimental_get_compiler_ir(x)(stage="hlo")
+        compiled = tf.function(lambda x: demo.gelu(x), jit_compile=compiles()).experimental_get_compiler_ir(x)(stage="hlo")
         self.assertIn("tenon_cpu", compiled)
 
     def test_functions_compiled_by_xla_call_operators_in_loops_and_branches(self):
@@ -383,7 +384,7 @@ class Modes(unittest.TestCase):
         expected = tf.nn.gelu(tf.nn.gelu(tf.nn.gelu(x)))
         expected = expected ** 2 if tf.reduce_sum(expected) > 0 else -expected
         close(tf.function(body)(x), expected)
-        close(tf.function(body, jit_compile=True)(x), expected)
+        close(tf.function(body, jit_compile=compiles())(x), expected)
 
     def test_what_xla_cannot_do_is_refused_when_the_function_is_traced(self):
         wrong = {"kinds::positive: the shape of its result depends on values that are not known.*call it outside of functions with jit_compile=True": (kinds.positive, floats(3)),
@@ -391,11 +392,11 @@ class Modes(unittest.TestCase):
                  "core::reshape: the shape of its result depends on values that are not known": (lambda s: core.reshape(tf.ones([6]), s), tf.constant([2, 3]))}
         for message, (function, x) in wrong.items():
             with self.subTest(message), self.assertRaisesRegex((tf.errors.InvalidArgumentError, tf.errors.UnimplementedError), message):
-                tf.function(function, jit_compile=True).get_concrete_function(x)
+                tf.function(function, jit_compile=compiles()).get_concrete_function(x)
 
     def test_errors_of_kernels_in_compiled_functions(self):
         with self.assertRaisesRegex(tf.errors.InvalidArgumentError, "kinds::fails: this is all that it does"):
-            tf.function(kinds.fails, jit_compile=True)(floats(1))
+            tf.function(kinds.fails, jit_compile=compiles())(floats(1))
 
     def test_auto_clustering_leaves_operators_outside(self):
         written = run("""

@@ -21,6 +21,12 @@ def _call():
     return call
 
 
+def _generator(operator, seed):
+    if not hasattr(keras, "random"):
+        raise ImportError(f"{operator} draws random numbers, for which tenon.keras needs Keras 3; this is Keras {keras.__version__}: install TensorFlow 2.16 or newer")
+    return keras.random.SeedGenerator(seed)
+
+
 @keras.saving.register_keras_serializable(package="tenon")
 class Operator(keras.layers.Layer):
     """A layer that calls an operator.  See `layer`."""
@@ -43,7 +49,7 @@ class Operator(keras.layers.Layer):
                     raise ValueError(f"{operator} has no {'tensor argument' if kind == 'weight' else 'attribute'} {name!r}; there are: {', '.join(sorted(known[kind])) or 'none'}")
         self.arguments = [name for name in tensors if name not in self.shapes]
         self.variables_of = {}
-        self.generator = keras.random.SeedGenerator(seed) if "random" in traits_of(operator) else None
+        self.generator = _generator(operator, seed) if "random" in traits_of(operator) else None
 
     def build(self, input_shape):
         first = input_shape[0] if isinstance(input_shape[0], (list, tuple)) else input_shape

@@ -27,7 +27,7 @@ def is_compiled():
 
 
 @functools.lru_cache(maxsize=1)
-def _reason():
+def reason():
     import ctypes
     function = bridge().tenon_tensorflow_xla
     function.restype = ctypes.c_char_p
@@ -162,8 +162,8 @@ class Module:
 
 
 def check(name):
-    if _reason():
-        raise unimplemented(f"{name} cannot be called in a function that XLA compiles: {_reason()}: {_REMEDY}")
+    if reason():
+        raise unimplemented(f"{name} cannot be called in a function that XLA compiles: {reason()}: {_REMEDY}")
 
 
 def _key(seed):
