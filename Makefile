@@ -90,6 +90,9 @@ JAX_VERSIONS ?= 0.4.33 0.6.2 0.10.2
 jax-versions: build ## test the bridge to JAX with other releases of JAX (JAX_VERSIONS="0.4.33 0.10.2"; JAX_PYTHON=python3.12 for releases that need it)
 	@scripts/jax_versions.sh $(BUILD) $(JAX_VERSIONS)
 
+tensorflow-shapes: build .venv-tensorflow/base.stamp ## write the table of shapes in docs/tensorflow.md
+	@.venv-tensorflow/bin/python scripts/tensorflow_shapes.py $(BUILD)
+
 TENSORFLOW_VERSIONS ?= 2.16.2 2.19.1
 tensorflow-versions: build ## test the bridge to TensorFlow with other releases of TensorFlow (TENSORFLOW_VERSIONS="2.15.1 2.20.0"; TENSORFLOW_PYTHON=python3.12)
 	@scripts/tensorflow_versions.sh $(BUILD) $(TENSORFLOW_VERSIONS)

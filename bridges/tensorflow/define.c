@@ -185,7 +185,7 @@ static void append_default(spec_t *spec, const attribute_t *attribute) {
   }
 }
 
-static void write_attribute(spec_t *spec, const attribute_t *attribute) {
+static void write_attribute(spec_t *spec, const attribute_t *attribute, bool has_default) {
   static const char *const kinds[] = {
       [ENCODING_BOOL] = "bool",      [ENCODING_INT] = "int",
       [ENCODING_TEXT] = "string",    [ENCODING_TYPE] = "type",
@@ -202,7 +202,7 @@ static void write_attribute(spec_t *spec, const attribute_t *attribute) {
   } else {
     append(spec, "%s", kinds[attribute->encoding]);
   }
-  if (of->has_default || of->is_optional) append_default(spec, attribute);
+  if (has_default) append_default(spec, attribute);
 }
 
 /* The attribute with the dtypes of a side. It has a default if the side may have no tensors, from
@@ -250,6 +250,16 @@ static bool is_count_of_schema(const side_t *side) {
   return side->of.kind == TENON_KIND_TENSORS && side->of.count_attr >= 0;
 }
 
+/* Whether a list of results has as many items as an attribute says. Such attributes have no default:
+ * a SavedModel leaves defaults out, and TensorFlow for Python takes a missing number for 0 when it
+ * loads the node. */
+static bool is_count_of_results(const operator_t *self, uint32_t attr) {
+  for (uint32_t o = 0; o < self->output_count; o++)
+    if (is_count_of_schema(&self->outputs[o]) && self->outputs[o].of.count_attr == (int32_t)attr)
+      return true;
+  return false;
+}
+
 /* Whether an input that always has a tensor states the dtype of an attribute. */
 static bool is_bound(const operator_t *self, const char *type) {
   for (uint32_t i = 0; i < self->input_count; i++)
@@ -289,7 +299,7 @@ static void define_outputs(definition_t *d) {
     write_side(&d->spec, side, "");
     add(d, tf.TF_OpDefinitionBuilderAddOutput);
     if (*side->count && !is_count_of_schema(side)) {
-      append(&d->spec, "%s: int >= 0%s", side->count, side->of.is_optional ? " = 1" : "");
+      append(&d->spec, "%s: int >= 0", side->count);
       add(d, tf.TF_OpDefinitionBuilderAddAttr);
     }
     if (!side->defines_type) continue;
@@ -301,8 +311,9 @@ static void define_outputs(definition_t *d) {
 static void define_attributes(definition_t *d) {
   for (uint32_t i = 0; i < d->self->attr_count; i++) {
     const attribute_t *attribute = &d->self->attrs[i];
+    const bool is_omissible = attribute->of.has_default || attribute->of.is_optional;
     if (attribute->encoding == ENCODING_LEFT_OUT) continue;
-    write_attribute(&d->spec, attribute);
+    write_attribute(&d->spec, attribute, is_omissible && !is_count_of_results(d->self, i));
     add(d, tf.TF_OpDefinitionBuilderAddAttr);
   }
 }

@@ -176,16 +176,16 @@ static named_value_t *find_value(tf_construction_t *construction, const char *na
   construction->value_count++;
   snprintf(value->name, sizeof value->name, "%s", name);
   const uint8_t kind = take_byte(s);
-  const size_t left = (size_t)(s->end - s->at);
   value->fails = kind == 255;
   value->number = kind < 250 ? (int8_t)kind : INT64_MIN + kind;
   value->count = kind & 15;
   value->text_size = take_byte(s);
+  const size_t left = (size_t)(s->end - s->at);
   if (value->text_size > left) value->text_size = left;
   value->text = malloc(value->text_size + !value->text_size);
   if (!value->text) abort();
   if (value->text_size) memcpy(value->text, s->at, value->text_size);
-  s->at += value->text_size < left ? value->text_size : left;
+  s->at += value->text_size;
   return value;
 }
 

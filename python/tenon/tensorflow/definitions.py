@@ -64,8 +64,7 @@ class Definition:
         self.attributes = [_attribute(p, attrs) for p in parameters_of(name) if not p["tensor"]]
         self.attributes = [a for a in self.attributes if a is not None]
         bound = {s.type for s in self.inputs} | {s.count for s in self.inputs} | {a.name for a in self.attributes}
-        of_results = {n for _, s in self.results for n in (s.type, s.count) if n and n not in bound}
-        self.explicit = sorted(n for n in of_results if attrs[n].type != "int" or not attrs[n].HasField("default_value"))
+        self.explicit = sorted({n for _, s in self.results for n in (s.type, s.count if s.is_list else "") if n and n not in bound})
 
     @property
     def is_simple(self):

@@ -241,8 +241,9 @@ def call(name, values, wanted=0, seed=None, label=None):
         attrs = {}
     else:
         counts = {side.count for side in definition.inputs if side.count}
-        given = dict(plain)
-        attrs = {a.name: written_value(a, given.get(a.of["name"], default_of(a))) for a in definition.attributes if a.name not in counts and (a.of["name"] in given or not is_eager)}
+        given, needed = dict(plain), {side.count for _, side in definition.results}
+        attrs = {a.name: written_value(a, given.get(a.of["name"], default_of(a))) for a in definition.attributes
+                 if a.name not in counts and (a.of["name"] in given or a.name in needed or not is_eager)}
         attrs.update(_wanted(definition, wanted))
         if definition.explicit:
             attrs.update(_explicit(definition, made, entries))
