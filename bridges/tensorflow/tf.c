@@ -52,7 +52,7 @@ static bool open_locked(char *out_error, size_t capacity) {
   }
   if (*missing) {
     snprintf(out_error, capacity,
-             "TensorFlow %s lacks functions of the C interface (%s): use TensorFlow 2.21",
+             "TensorFlow %s lacks functions of the C interface (%s): use TensorFlow 2.15 or newer",
              tf.TF_Version ? tf.TF_Version() : "", missing);
     return false;
   }

@@ -4,7 +4,7 @@
  * The names of TensorFlow's types are kept, with a prefix in lower case. Handles are opaque.
  * Functions that a release may lack are in TF_OPTIONAL; their pointers are NULL there.
  * Source: the facts in tensorflow/c/kernels.h, ops.h, tf_tensor.h, tf_status.h, tf_datatype.h and
- * c_api.h, written anew. Checked against the symbols of TensorFlow 2.21. */
+ * c_api.h, written anew. tests/adapters/tensorflow_abi.cc compares them with the headers. */
 #ifndef BRIDGES_TENSORFLOW_TF_H
 #define BRIDGES_TENSORFLOW_TF_H
 

@@ -27,7 +27,8 @@ extern "C" {
 
 // ---- values ----
 
-#define SAME_VALUE(name) static_assert(static_cast<int>(own::name) == static_cast<int>(::name), #name)
+#define SAME_VALUE(name)                                                                           \
+  static_assert(static_cast<int>(own::name) == static_cast<int>(::name), #name)
 SAME_VALUE(TF_FLOAT);
 SAME_VALUE(TF_DOUBLE);
 SAME_VALUE(TF_INT32);
@@ -75,8 +76,9 @@ SAME_VALUE(TF_INTERNAL);
 
 // ---- structures ----
 
-#define SAME_FIELD(mine, field, theirs, their_field)                                                                 \
-  static_assert(offsetof(own::mine, field) == offsetof(::theirs, their_field), #theirs "." #their_field);            \
+#define SAME_FIELD(mine, field, theirs, their_field)                                               \
+  static_assert(offsetof(own::mine, field) == offsetof(::theirs, their_field),                     \
+                #theirs "." #their_field);                                                         \
   static_assert(sizeof(own::mine::field) == sizeof(::theirs::their_field), #theirs "." #their_field)
 static_assert(sizeof(own::tf_buffer_t) == sizeof(TF_Buffer), "TF_Buffer");
 SAME_FIELD(tf_buffer_t, data, TF_Buffer, data);
@@ -92,29 +94,33 @@ SAME_FIELD(tf_input_range_t, stop, TF_InputRange_Args, stop);
 SAME_FIELD(tf_input_range_t, status, TF_InputRange_Args, status);
 SAME_FIELD(tf_allocator_t, size, TF_AllocatorAttributes, struct_size);
 SAME_FIELD(tf_allocator_t, on_host, TF_AllocatorAttributes, on_host);
-static_assert(sizeof(own::tf_allocator_t) == sizeof(TF_AllocatorAttributes), "TF_AllocatorAttributes");
+static_assert(sizeof(own::tf_allocator_t) == sizeof(TF_AllocatorAttributes),
+              "TF_AllocatorAttributes");
 
 // ---- functions ----
 
 // Whether a value of one type is passed as one of the other: both are pointers, both numbers of the same size, or structures of the same size.
 template <class A, class B> constexpr bool is_passed_alike() {
-  if (std::is_pointer<A>::value || std::is_pointer<B>::value) return std::is_pointer<A>::value && std::is_pointer<B>::value;
-  if (std::is_void<A>::value || std::is_void<B>::value) return std::is_void<A>::value && std::is_void<B>::value;
+  if (std::is_pointer<A>::value || std::is_pointer<B>::value)
+    return std::is_pointer<A>::value && std::is_pointer<B>::value;
+  if (std::is_void<A>::value || std::is_void<B>::value)
+    return std::is_void<A>::value && std::is_void<B>::value;
   constexpr bool is_number = std::is_integral<A>::value || std::is_enum<A>::value;
   constexpr bool is_other = std::is_integral<B>::value || std::is_enum<B>::value;
-  return is_number == is_other && sizeof(std::conditional_t<std::is_void<A>::value, char, A>) == sizeof(std::conditional_t<std::is_void<B>::value, char, B>);
+  return is_number == is_other && sizeof(std::conditional_t<std::is_void<A>::value, char, A>) ==
+                                      sizeof(std::conditional_t<std::is_void<B>::value, char, B>);
 }
 template <class Mine, class Theirs> struct alike;
 template <class A, class... As, class B, class... Bs> struct alike<A (*)(As...), B (*)(Bs...)> {
-  template <bool is_equal, class = void> struct parameters {
-    static constexpr bool value = false;
-  };
+  template <bool is_equal, class = void> struct parameters { static constexpr bool value = false; };
   template <class Unused> struct parameters<true, Unused> {
     static constexpr bool value = (is_passed_alike<As, Bs>() && ... && true);
   };
-  static constexpr bool value = is_passed_alike<A, B>() && parameters<sizeof...(As) == sizeof...(Bs)>::value;
+  static constexpr bool value =
+      is_passed_alike<A, B>() && parameters<sizeof...(As) == sizeof...(Bs)>::value;
 };
-#define SAME_FUNCTION(result, name, arguments) static_assert(alike<decltype(own::tf_api_t::name), decltype(&::name)>::value, #name);
+#define SAME_FUNCTION(result, name, arguments)                                                     \
+  static_assert(alike<decltype(own::tf_api_t::name), decltype(&::name)>::value, #name);
 TF_FUNCTIONS(SAME_FUNCTION)
 SAME_FUNCTION(, TF_GetStream, )
 SAME_FUNCTION(, TF_GetDeviceId, )
@@ -134,7 +140,12 @@ static void check(bool is_good, const char *what, size_t size) {
   std::exit(1);
 }
 
-static bool has_text(tenon_string_t found, const std::string &text) { return found.size == text.size() && std::memcmp(found.data, text.data(), text.size()) == 0; }
+static bool has_text(tenon_string_t found, const std::string &text) {
+  return std::string(found.data, found.size) == text;
+}
+static tenon_string_t contents(const TF_TString *text) {
+  return {TF_TString_GetDataPointer(text), TF_TString_GetSize(text)};
+}
 
 int main() {
   for (size_t size : {0, 1, 21, 22, 23, 24, 31, 32, 100, 70000}) {
@@ -150,10 +161,10 @@ int main() {
     TF_TString_Dealloc(&view);
     std::memset(&made, 0, sizeof made);
     check(text_write(&made, text.data(), text.size()), "text_write", size);
-    check(has_text({TF_TString_GetDataPointer(&made), TF_TString_GetSize(&made)}, text), "text_write", size);
+    check(has_text(contents(&made), text), "text_write", size);
     check(TF_TString_GetCapacity(&made) >= size, "the capacity that text_write states", size);
-    TF_TString_AppendN(&made, text.data(), text.size()); // grows the memory, as TensorFlow may do
-    check(has_text({TF_TString_GetDataPointer(&made), TF_TString_GetSize(&made)}, text + text), "a string that TensorFlow appends to", size);
+    TF_TString_AppendN(&made, text.data(), text.size()); // grows the memory
+    check(has_text(contents(&made), text + text), "a string that TensorFlow appends to", size);
     TF_TString_Dealloc(&made);
   }
   return 0;
