@@ -1,5 +1,6 @@
-// Compares what bridges/tensorflow/tf.h and text.c declare anew with TensorFlow's own headers, when it is compiled: values, layouts, and
-// how each function is called. Run, it reads strings that TensorFlow's header wrote, and the other way round.
+// Compares what bridges/tensorflow/tf.h and text.c declare anew with TensorFlow's own headers, when
+// it is compiled: values, layouts, and how each function is called. Run, it reads strings that
+// TensorFlow's header wrote, and the other way round.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -99,7 +100,8 @@ static_assert(sizeof(own::tf_allocator_t) == sizeof(TF_AllocatorAttributes),
 
 // ---- functions ----
 
-// Whether a value of one type is passed as one of the other: both are pointers, both numbers of the same size, or structures of the same size.
+// Whether a value of one type is passed as one of the other: both are pointers, both numbers of
+// the same size, or structures of the same size.
 template <class A, class B> constexpr bool is_passed_alike() {
   if (std::is_pointer<A>::value || std::is_pointer<B>::value)
     return std::is_pointer<A>::value && std::is_pointer<B>::value;
