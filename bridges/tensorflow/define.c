@@ -347,7 +347,9 @@ static bool define(definition_t *d, tf_status_t *status, char *why, size_t capac
   tf.TF_OpDefinitionBuilderSetShapeInferenceFunction(d->builder, thunk.shape);
   tf.TF_RegisterOpDefinition(d->builder, status);
   if (tf.TF_GetCode(status) != TF_OK) return fail_with(status, why, capacity);
-  return register_kernel(self, thunk.create, status) || fail_with(status, why, capacity);
+  if (!register_kernel(self, thunk.create, status)) return fail_with(status, why, capacity);
+  place_operator_everywhere(self, thunk.create);
+  return true;
 }
 
 bool operator_define(const operator_t *self, char *why, size_t capacity) {

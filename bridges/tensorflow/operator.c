@@ -1,6 +1,7 @@
 /* Describes operators of Tenon for TensorFlow; see operator.h. */
 #include "operator.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,6 +168,8 @@ static void free_operator(operator_t *self) {
   free(self);
 }
 
+static atomic_uint described; /* operators, each of which has a number */
+
 const operator_t *operator_describe(const tenon_op_t *op, char *why, size_t capacity) {
   tenon_op_info_t info = {.size = sizeof info};
   tenon_op_info(op, &info);
@@ -186,6 +189,7 @@ const operator_t *operator_describe(const tenon_op_t *op, char *why, size_t capa
   }
   const bool has_memory = self && self->inputs && self->attrs && self->outputs;
   const char *reason = has_memory ? read_operator(self, &info) : "out of memory";
+  if (!reason) self->index = atomic_fetch_add(&described, 1);
   if (!reason) return self;
   snprintf(why, capacity, "%s", reason);
   free_operator(self);

@@ -61,6 +61,7 @@ typedef struct operator_t {
   const tenon_op_t *op;
   const char *name; /* "demo::gelu" */
   char own[160];    /* "Tenon>Demo>Gelu" */
+  uint32_t index;   /* the number of the operator, from 0 on */
   uint32_t input_count;
   uint32_t attr_count;
   uint32_t output_count;
@@ -103,6 +104,10 @@ typedef struct thunk_t {
 bool thunk_new(const operator_t *self, thunk_t *out_thunk);
 /* Whether an operator with this name in TensorFlow has functions. */
 bool thunk_has(const char *own);
+
+/* Registers kernels of an operator for the devices of other libraries, now and whenever one comes
+ * (place.c). Threads: one at a time. */
+void place_operator_everywhere(const operator_t *self, tf_create_fn create);
 
 /* Infers shapes when a graph is built. */
 void infer_shapes(const operator_t *self, tf_inference_t *inference, tf_status_t *status);

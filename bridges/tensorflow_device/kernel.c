@@ -35,18 +35,19 @@ static bool names_dtypes(const char *text) {
   return false;
 }
 
-/* Has the device a kernel of this operator for this dtype? */
-static bool has_kernel(const platform_t *platform, const tenon_op_t *op, const char *dtype) {
+bool has_kernel(const platform_t *platform, const tenon_op_t *op, const char *dtype) {
   tenon_op_info_t info = {.size = sizeof info};
   tenon_slot_info_t slot = {.size = sizeof slot};
   bool is_found = false;
   tenon_op_info(op, &info);
   if (tenon_op_slot(op, platform->backend, &slot) != TENON_OK || slot.is_missing) return false;
   if (info.kernel_count == 0) return true; /* a view */
+  if (!strcmp(slot.rule, "fallback")) return false;
   for (int32_t i = 0; i < info.kernel_count && !is_found; i++) {
     char *text = tenon_op_kernel(op, i);
     const bool serves = text && (has_word(text, "source") || has_word(text, platform->backend) ||
-                                 has_word(text, "composite") || has_word(text, "any"));
+                                 has_word(text, "composite") || has_word(text, "any") ||
+                                 has_word(text, "anywhere"));
     is_found = serves && (!names_dtypes(text) || has_word(text, dtype));
     free(text);
   }
@@ -182,16 +183,24 @@ void count_run(platform_t *platform, const plan_t *plan) {
     }
 }
 
+/* Appends a line to the counts. Returns the size of the text, which is cut at the capacity. */
+static size_t append_count(const platform_t *platform, const char *op, uint64_t runs, char *out,
+                           size_t used, size_t capacity) {
+  if (runs == 0 || used >= capacity) return used;
+  const int written = snprintf(out + used, capacity - used, "%s %s %llu\n", platform->type, op,
+                               (unsigned long long)runs);
+  return used + (written > 0 ? (size_t)written : 0);
+}
+
 size_t write_counts(const platform_t *platform, char *out, size_t capacity) {
   size_t used = 0;
-  for (int32_t i = 0; i < PLANS_MOST; i++) {
-    const uint64_t runs = platform->runs[i];
-    if (runs == 0 || used >= capacity) continue;
-    const int written = snprintf(out + used, capacity - used, "%s %s %llu\n", platform->type,
-                                 plans[i]->row->op, (unsigned long long)runs);
-    used += written > 0 ? (size_t)written : 0;
-  }
-  return used;
+  for (int32_t i = 0; i < PLANS_MOST; i++)
+    if (plans[i])
+      used = append_count(platform, plans[i]->row->op, platform->runs[i], out, used, capacity);
+  for (int32_t i = 0; i < PLUGIN_OWN_MOST; i++)
+    used =
+        append_count(platform, platform->own_names[i], platform->own_runs[i], out, used, capacity);
+  return used < capacity ? used : capacity - 1;
 }
 
 static void delete_kernel(void *kernel) { free(kernel); }
@@ -284,5 +293,6 @@ tenon_status_t register_kernels(platform_t *platform) {
     if (!*plans[i]->row->types && !serves_plan(platform, plans[i], NULL)) continue;
     status = register_types(platform, plans[i], plans[i]->row->types, &place);
   }
-  return status == TENON_OK ? register_variables(platform) : status;
+  if (status == TENON_OK) status = register_variables(platform);
+  return status == TENON_OK ? register_own(platform) : status;
 }

@@ -29,6 +29,12 @@ typedef struct kernel_place_t {
 tenon_status_t register_builder(const platform_t *platform, const kernel_functions_t *functions,
                                 const kernel_place_t *place);
 
+/* Has the device a kernel of this operator for this dtype? */
+bool has_kernel(const platform_t *platform, const tenon_op_t *op, const char *dtype);
+
+/* Registers kernels for the operators of Tenon that TensorFlow has, now or later (own.c). */
+tenon_status_t register_own(const platform_t *platform);
+
 /* Counts a run of a plan. */
 void count_run(platform_t *platform, const plan_t *plan);
 

@@ -79,6 +79,15 @@ static tenon_status_t open_platform_device(platform_t *platform, int32_t ordinal
   return status == TENON_OK ? tenon_device_info(device->device, &device->info) : status;
 }
 
+/* Lets operators that a formula needs, and for which the backend has no kernel of a dtype, run on
+ * the CPU, with copies. The host counts them. The registration stays until the process ends. */
+static tenon_status_t add_fallback(const platform_t *platform) {
+  tenon_registration_t *registration = NULL;
+  const tenon_status_t status =
+      tenon_fallback_add(platform->backend, tenon_fallback_cpu, NULL, NULL, 0, &registration);
+  return status == TENON_EXISTS ? TENON_OK : status; /* The program has registered one. */
+}
+
 static tenon_status_t open_platform(platform_t *platform) {
   int32_t count = 0;
   tenon_status_t status = find_backend(platform->backend, sizeof platform->backend);
@@ -91,7 +100,7 @@ static tenon_status_t open_platform(platform_t *platform) {
   platform->device_count = count < PLUGIN_DEVICES_MOST ? count : PLUGIN_DEVICES_MOST;
   for (int32_t i = 0; i < platform->device_count && status == TENON_OK; i++)
     status = open_platform_device(platform, i);
-  return status;
+  return status == TENON_OK ? add_fallback(platform) : status;
 }
 
 static tenon_status_t add_platform(platform_t **out) {
@@ -252,7 +261,7 @@ const char *newest_type(void) {
  * The text is valid until the next call. */
 EXPORT const char *tenon_tensorflow_counts(void);
 EXPORT const char *tenon_tensorflow_counts(void) {
-  static char text[PLATFORMS_MOST * PLUGIN_ROWS_MOST * 80];
+  static char text[PLATFORMS_MOST * 64 * 1024];
   size_t used = 0;
   *text = 0;
   pthread_mutex_lock(&lock);

@@ -21,6 +21,7 @@ enum {
   PLUGIN_DEVICES_MOST = 16,
   PLUGIN_STREAMS_MOST = 64,
   PLUGIN_ROWS_MOST = 256,
+  PLUGIN_OWN_MOST = 4096,
 };
 
 typedef struct platform_t platform_t;
@@ -53,6 +54,9 @@ struct platform_t {
   char type[PLUGIN_NAME_SIZE]; /* the device type of TensorFlow: "SIM" */
   int32_t device_count;
   atomic_ullong runs[PLUGIN_ROWS_MOST]; /* of kernels, by row of the table */
+  /* Of kernels of Tenon's own operators, by the number that the bridge gives an operator. */
+  atomic_ullong own_runs[PLUGIN_OWN_MOST];
+  _Atomic(const char *) own_names[PLUGIN_OWN_MOST]; /* NULL: it has not run */
   device_t devices[PLUGIN_DEVICES_MOST];
 };
 

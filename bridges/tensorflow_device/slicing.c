@@ -152,14 +152,6 @@ static tenon_status_t find_axis(int64_t axis, int32_t rank, int32_t *out) {
   return TENON_OK;
 }
 
-static tenon_status_t make_list(frame_t *frame, int32_t count, value_t *out) {
-  if (count > FRAME_TENSORS_MOST / 2 || count > FRAME_TENSORS_MOST - frame->list_count)
-    return tenon_error_set(TENON_UNIMPLEMENTED, "a list has too many tensors");
-  *out = (value_t){.kind = VALUE_LIST, .count = count, .tensors = &frame->lists[frame->list_count]};
-  frame->list_count += count;
-  return TENON_OK;
-}
-
 /* Takes a part of an axis. */
 static tenon_status_t take_part(frame_t *frame, tenon_tensor_t *x, int32_t axis, int64_t start,
                                 int64_t size, value_t *out) {
@@ -172,24 +164,38 @@ static tenon_status_t take_part(frame_t *frame, tenon_tensor_t *x, int32_t axis,
   return sliced(frame, x, &starts, &ends, NULL, out);
 }
 
+/* The parts of a split are a number, a list of ints, or a tensor on the host. */
+static int32_t count_parts(const value_t *parts) {
+  if (parts->kind == VALUE_NUMBER) return (int32_t)parts->number;
+  return parts->kind == VALUE_INTS ? parts->count : (int32_t)tenon_count(parts->tensor);
+}
+
+static int64_t size_of_part(const value_t *parts, int32_t i) {
+  if (parts->kind == VALUE_INTS) return parts->ints[i];
+  const void *data = parts->tensor->data;
+  return parts->tensor->dtype.bits == 64 ? ((const int64_t *)data)[i] : ((const int32_t *)data)[i];
+}
+
 /* split(x, axis, parts): a number of equal parts, or a list of sizes, one of which may be -1 */
 tenon_status_t function_split(frame_t *frame, value_t *operands, int32_t count, value_t *out) {
   tenon_tensor_t *x = operands[0].tensor;
   const value_t *parts = &operands[2];
-  const bool has_sizes = parts->kind == VALUE_INTS;
-  const int32_t part_count = has_sizes ? parts->count : (int32_t)parts->number;
+  const bool has_sizes = parts->kind != VALUE_NUMBER;
+  const int32_t part_count = count_parts(parts);
   int32_t axis = 0;
   int64_t rest = 0;
   int64_t start = 0;
   (void)count;
   tenon_status_t status = find_axis(operands[1].ints[0], x->ndim, &axis);
-  if (status == TENON_OK) status = make_list(frame, part_count, out);
+  if (status == TENON_OK) status = frame_list(frame, part_count, out);
   if (status != TENON_OK) return status;
-  for (int32_t i = 0; has_sizes && i < part_count; i++)
-    rest += parts->ints[i] > 0 ? parts->ints[i] : 0;
+  for (int32_t i = 0; has_sizes && i < part_count; i++) {
+    const int64_t size = size_of_part(parts, i);
+    rest += size > 0 ? size : 0;
+  }
   for (int32_t i = 0; i < part_count && status == TENON_OK; i++) {
     value_t part;
-    int64_t size = has_sizes ? parts->ints[i] : x->shape[axis] / part_count;
+    int64_t size = has_sizes ? size_of_part(parts, i) : x->shape[axis] / part_count;
     if (size < 0) size = x->shape[axis] - rest;
     if (size < 0 || size > x->shape[axis] - start)
       return tenon_error_set(TENON_INVALID, "the sizes of the parts exceed the axis");
@@ -218,9 +224,7 @@ tenon_status_t function_unstack(frame_t *frame, value_t *operands, int32_t count
   int32_t axis = 0;
   (void)count;
   tenon_status_t status = find_axis(operands[1].number, x->ndim, &axis);
-  if (status == TENON_OK && x->shape[axis] > FRAME_TENSORS_MOST)
-    status = tenon_error_set(TENON_UNIMPLEMENTED, "a list has too many tensors");
-  if (status == TENON_OK) status = make_list(frame, (int32_t)x->shape[axis], out);
+  if (status == TENON_OK) status = frame_list(frame, (int32_t)x->shape[axis], out);
   for (int32_t i = 0; status == TENON_OK && i < out->count; i++) {
     value_t part;
     status = take_part(frame, x, axis, i, 1, &part);
@@ -236,7 +240,7 @@ tenon_status_t function_stack(frame_t *frame, value_t *operands, int32_t count, 
   int32_t axis = 0;
   (void)count;
   tenon_status_t status = find_axis(operands[1].number, operands[0].tensors[0]->ndim + 1, &axis);
-  if (status == TENON_OK) status = make_list(frame, operands[0].count, &list);
+  if (status == TENON_OK) status = frame_list(frame, operands[0].count, &list);
   for (int32_t i = 0; status == TENON_OK && i < list.count; i++) {
     value_t item;
     status = change_axis(frame, operands[0].tensors[i], axis, true, &item);
