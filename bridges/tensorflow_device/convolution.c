@@ -146,23 +146,39 @@ static tenon_status_t correlate(frame_t *frame, tenon_tensor_t *x, tenon_tensor_
   return sliced(frame, out->tensor, &starts, &ends, NULL, out);
 }
 
+/* Makes [N, C, H, W] the input of correlate for a number of groups: [C / group, group * N, H, W]. */
+static tenon_status_t group_channels(frame_t *frame, tenon_tensor_t *x, int64_t group,
+                                     value_t *out) {
+  static const int64_t perm[] = {2, 1, 0, 3, 4};
+  const int64_t *shape = x->shape;
+  const int64_t each = shape[1] / group;
+  const int64_t split[] = {shape[0], group, each, shape[2], shape[3]};
+  const int64_t joined[] = {each, group * shape[0], shape[2], shape[3]};
+  tenon_status_t status = reshaped(frame, x, split, 5, out);
+  if (status == TENON_OK) status = transposed(frame, out->tensor, perm, out);
+  return status == TENON_OK ? reshaped(frame, out->tensor, joined, 4, out) : status;
+}
+
 /* convolve_filter(x, filter_sizes, dy, strides, dilations, padding, explicit_paddings, format):
  * [C, OC, KH, KW] with the axes C and OC exchanged, so that perm=[2, 3, 1, 0] gives HWIO */
 tenon_status_t function_convolve_filter(frame_t *frame, value_t *operands, int32_t count,
                                         value_t *out) {
   static const int64_t perm[] = {1, 0, 2, 3};
   tenon_tensor_t *x = operands[0].tensor;
+  const int64_t each = operands[1].ints[2]; /* channels of a group */
   value_t rows;
   value_t weights;
   window_t window;
   (void)count;
-  if (operands[1].count != 4 || operands[1].ints[2] != x->shape[1])
-    return tenon_error_set(TENON_UNIMPLEMENTED,
-                           "gradients of grouped convolutions have no kernel on devices of Tenon");
+  if (operands[1].count != 4 || each < 1 || x->shape[1] % each != 0)
+    return tenon_error_set(TENON_INVALID,
+                           "the channels of the input must be a multiple of those of the filter");
+  const int64_t group = x->shape[1] / each;
   tenon_status_t status = make_window(x->shape + 2, operands[1].ints, operands + 3, &window);
-  if (status == TENON_OK) status = transposed(frame, x, perm, &rows);
+  if (status == TENON_OK) status = group_channels(frame, x, group, &rows);
   if (status == TENON_OK) status = transposed(frame, operands[2].tensor, perm, &weights);
-  if (status == TENON_OK) status = correlate(frame, rows.tensor, weights.tensor, &window, 1, out);
+  if (status == TENON_OK)
+    status = correlate(frame, rows.tensor, weights.tensor, &window, group, out);
   return status == TENON_OK ? transposed(frame, out->tensor, perm, out) : status;
 }
 
@@ -185,6 +201,41 @@ tenon_status_t function_convolve_filter_each(frame_t *frame, value_t *operands, 
   if (status == TENON_OK)
     status = correlate(frame, rows.tensor, weights.tensor, &window, channels, out);
   return status == TENON_OK ? transposed(frame, out->tensor, perm, out) : status;
+}
+
+/* average_back(input_sizes, dy, kernel, strides, padding, format, one): the gradient of an average,
+ * whose windows leave the padding out. Each element of dy is divided by the elements of its window,
+ * and spread over them. `one` is a tensor [1, 1, 1, 1]. */
+tenon_status_t function_average_back(frame_t *frame, value_t *operands, int32_t count,
+                                     value_t *out) {
+  const value_t ones = {.kind = VALUE_INTS, .count = 2, .ints = {1, 1}};
+  const value_t none = {.kind = VALUE_INTS};
+  tenon_tensor_t *dy = operands[1].tensor;
+  tenon_tensor_t *one = operands[6].tensor;
+  const int64_t *kernel = operands[2].ints;
+  int64_t shape[4];
+  value_t image;
+  value_t window;
+  value_t each;
+  value_t counts;
+  (void)count;
+  tenon_status_t status = read_sizes(&operands[0], &operands[5], shape);
+  if (status != TENON_OK) return status;
+  const int64_t image_shape[] = {1, 1, shape[2], shape[3]};
+  const int64_t window_shape[] = {1, 1, kernel[0], kernel[1]};
+  const int64_t each_shape[] = {shape[1], 1, kernel[0], kernel[1]};
+  status = expanded(frame, one, image_shape, 4, &image);
+  if (status == TENON_OK) status = expanded(frame, one, window_shape, 4, &window);
+  if (status == TENON_OK) status = expanded(frame, one, each_shape, 4, &each);
+  if (status != TENON_OK) return status;
+  value_t count_operands[] = {image, window, operands[3], ones, operands[4], none, operands[5]};
+  status = function_convolve(frame, count_operands, 7, &counts);
+  if (status != TENON_OK) return status;
+  const tenon_value_t values[] = {tensor_value(dy), tensor_value(counts.tensor)};
+  status = frame_call(frame, "core::div", values, 2, out);
+  if (status != TENON_OK) return status;
+  value_t back[] = {operands[0], each, *out, operands[3], ones, operands[4], none, operands[5]};
+  return function_convolve_back(frame, back, 8, out);
 }
 
 /* depthwise(filter): [KH, KW, C, M] as [C * M, 1, KH, KW] */

@@ -11,7 +11,7 @@
 
 enum {
   FRAME_LEAST = 96,       /* entries of each list, for a node with few tensors */
-  FRAME_FOR_EACH = 4,     /* further entries for each input and output */
+  FRAME_FOR_EACH = 8,     /* further entries for each input and output */
   FRAME_INTERMEDIATE = 64 /* of the entries: intermediate tensors of formulas */
 };
 

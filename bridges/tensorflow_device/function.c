@@ -207,18 +207,6 @@ static tenon_status_t ends(frame_t *frame, value_t *operands, int32_t count, val
   return TENON_OK;
 }
 
-/* no_batch(axis, batch_dims): the axis; batch_dims must be 0 */
-static tenon_status_t no_batch(frame_t *frame, value_t *operands, int32_t count, value_t *out) {
-  (void)frame;
-  (void)count;
-  *out = operands[0];
-  if (out->kind == VALUE_INTS) *out = (value_t){.kind = VALUE_NUMBER, .number = out->ints[0]};
-  if (operands[1].number == 0) return TENON_OK;
-  return tenon_error_set(TENON_UNIMPLEMENTED,
-                         "gather with batch_dims has no kernel on devices of Tenon: place it on "
-                         "the CPU with tf.device(\"CPU:0\")");
-}
-
 /* ---- layouts --------------------------------------------------------------------------------- */
 
 static tenon_status_t nchw(frame_t *frame, value_t *operands, int32_t count, value_t *out) {
@@ -255,14 +243,31 @@ static tenon_status_t spatial(frame_t *frame, value_t *operands, int32_t count, 
 }
 
 static tenon_status_t pad_mode(frame_t *frame, value_t *operands, int32_t count, value_t *out) {
-  const bool is_same = !strcmp(operands[0].text, "SAME");
+  static const char *const modes[][2] = {
+      {"SAME", "same_upper"}, {"VALID", "valid"}, {"EXPLICIT", "explicit"}};
   (void)frame;
   (void)count;
   *out = (value_t){.kind = VALUE_TEXT};
-  strcpy(out->text, is_same ? "same_upper" : "valid");
-  if (!strcmp(operands[0].text, "EXPLICIT"))
-    return tenon_error_set(TENON_UNIMPLEMENTED,
-                           "pooling with explicit padding has no kernel on devices of Tenon");
+  for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+    if (!strcmp(operands[0].text, modes[i][0])) strcpy(out->text, modes[i][1]);
+  return TENON_OK;
+}
+
+/* pool_pads(padding, explicit_paddings, format): before and after, unless the mode determines
+ * them */
+static tenon_status_t pool_pads(frame_t *frame, value_t *operands, int32_t count, value_t *out) {
+  const int32_t first = is_channels_last(&operands[2]) ? 2 : 4;
+  (void)frame;
+  (void)count;
+  *out = (value_t){.kind = VALUE_INTS};
+  if (strcmp(operands[0].text, "EXPLICIT") != 0) return TENON_OK;
+  if (operands[1].count != 8)
+    return tenon_error_set(TENON_INVALID, "explicit_paddings needs 8 entries");
+  out->count = 4;
+  for (int32_t i = 0; i < 2; i++) {
+    out->ints[i] = operands[1].ints[first + 2 * i];
+    out->ints[2 + i] = operands[1].ints[first + 2 * i + 1];
+  }
   return TENON_OK;
 }
 
@@ -285,7 +290,40 @@ static tenon_status_t function_zeros(frame_t *frame, value_t *operands, int32_t 
   return zeros(frame, like->dtype, operands[0].ints, operands[0].count, out);
 }
 
-/* choose(flag, a, b) */
+/* Elements for each channel. */
+static double count_of_channel(const tenon_tensor_t *x, const value_t *format) {
+  const int32_t channel = is_channels_last(format) ? x->ndim - 1 : 1;
+  const int64_t channels = x->ndim > 1 ? x->shape[channel] : 1;
+  return channels > 0 ? (double)(tenon_count(x) / channels) : 0;
+}
+
+/* inverse_count(x, format): 1 / the number of elements for each channel */
+static tenon_status_t inverse_count(frame_t *frame, value_t *operands, int32_t count,
+                                    value_t *out) {
+  (void)frame;
+  (void)count;
+  *out =
+      (value_t){.kind = VALUE_REAL, .real = 1 / count_of_channel(operands[0].tensor, &operands[1])};
+  return TENON_OK;
+}
+
+/* unbiased(x, format): n / (n - 1), for the variance of a channel of n elements */
+static tenon_status_t unbiased(frame_t *frame, value_t *operands, int32_t count, value_t *out) {
+  const double n = count_of_channel(operands[0].tensor, &operands[1]);
+  (void)frame;
+  (void)count;
+  *out = (value_t){.kind = VALUE_REAL, .real = n > 1 ? n / (n - 1) : n};
+  return TENON_OK;
+}
+
+static tenon_status_t is_one(frame_t *frame, value_t *operands, int32_t count, value_t *out) {
+  (void)frame;
+  (void)count;
+  *out = (value_t){.kind = VALUE_NUMBER, .number = operands[0].real == 1};
+  return TENON_OK;
+}
+
+/* choose(flag, a, b): only the operand that is chosen is computed (run.c) */
 static tenon_status_t choose(frame_t *frame, value_t *operands, int32_t count, value_t *out) {
   (void)frame;
   (void)count;
@@ -426,7 +464,15 @@ static const struct {
     {"counting", counting, NULL},
     {"pad_list", pad_list, NULL},
     {"ends", ends, NULL},
-    {"no_batch", no_batch, NULL},
+    {"gather", function_gather, "core::gather"},
+    {"first_hit", function_first_hit, "core::reduce_min"},
+    {"running_sum", function_running_sum, "core::add"},
+    {"einsum", function_einsum, "core::matmul"},
+    {"average_back", function_average_back, "core::conv_transpose"},
+    {"pool_pads", pool_pads, NULL},
+    {"is_one", is_one, NULL},
+    {"inverse_count", inverse_count, NULL},
+    {"unbiased", unbiased, NULL},
     {"nchw", nchw, NULL},
     {"from_nchw", from_nchw, NULL},
     {"spatial", spatial, NULL},
@@ -449,6 +495,8 @@ static const struct {
     {"stack", function_stack, "core::concat"},
     {"unstack", function_unstack, NULL},
 };
+
+bool function_is_choice(function_t function) { return function == choose; }
 
 function_t function_find(const char *name) {
   for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)

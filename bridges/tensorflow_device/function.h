@@ -40,6 +40,11 @@ FUNCTION(function_strided_back)
 FUNCTION(function_split)
 FUNCTION(function_stack)
 FUNCTION(function_unstack)
+FUNCTION(function_gather)
+FUNCTION(function_first_hit)
+FUNCTION(function_running_sum)
+FUNCTION(function_einsum)
+FUNCTION(function_average_back)
 #undef FUNCTION
 
 #endif

@@ -143,18 +143,63 @@ static const row_t rows[] = {
      "nchw(out_backprop, data_format), spatial(strides, data_format), "
      "spatial(dilations, data_format), padding, explicit_paddings, data_format), "
      "perm=[2, 3, 1, 0]), filter_sizes)"},
-    {"MaxPool", "input | " POOL, "T=FDHB",
+    {"MaxPool", "input | " POOL " explicit_paddings:l", "T=FDHB",
      "from_nchw(core::max_pool(nchw(input, data_format), kernel=spatial(ksize, data_format), "
-     "strides=spatial(strides, data_format), auto_pad=pad_mode(padding)), data_format)"},
-    {"MaxPoolGrad", "orig_input orig_output grad | " POOL, "T=FDHB",
+     "strides=spatial(strides, data_format), auto_pad=pad_mode(padding), "
+     "pads=pool_pads(padding, explicit_paddings, data_format)), data_format)"},
+    {"MaxPoolGrad", "orig_input orig_output grad | " POOL " explicit_paddings:l", "T=FDHB",
      "x = nchw(orig_input, data_format);"
      "at = core::max_pool(x, kernel=spatial(ksize, data_format), "
-     "strides=spatial(strides, data_format), auto_pad=pad_mode(padding))[1];"
+     "strides=spatial(strides, data_format), auto_pad=pad_mode(padding), "
+     "pads=pool_pads(padding, explicit_paddings, data_format))[1];"
      "from_nchw(core::reshape(core::scatter_elements(zeros([-1], x), core::reshape(at, [-1]), "
      "core::reshape(nchw(grad, data_format), [-1]), reduction='add'), dims(x)), data_format)"},
     {"AvgPool", "value | " POOL, "T=FDHB",
      "from_nchw(core::average_pool(nchw(value, data_format), kernel=spatial(ksize, data_format), "
      "strides=spatial(strides, data_format), auto_pad=pad_mode(padding)), data_format)"},
+
+    {"AvgPoolGrad", "@orig_input_shape grad | " POOL, "T=FDHB",
+     "from_nchw(average_back(orig_input_shape, nchw(grad, data_format), "
+     "spatial(ksize, data_format), spatial(strides, data_format), padding, data_format, "
+     "core::reshape(1, [1, 1, 1, 1])), data_format)"},
+    {"FusedBatchNormV3",
+     "x scale offset mean variance | epsilon:f exponential_avg_factor:f data_format:s "
+     "is_training:b T:t U:t",
+     "T=F U=F",
+     "axes = other_axes(x, data_format);"
+     "m = choose(is_training, core::reduce_mean(x, axes, keepdims=false), mean);"
+     "d = core::sub(x, channel(m, x, data_format));"
+     "v = choose(is_training, core::reduce_mean(core::mul(d, d), axes, keepdims=false), variance);"
+     "a = core::mul(core::rsqrt(core::add(v, epsilon)), scale);"
+     "f = exponential_avg_factor; rest = core::sub(1, f);"
+     "u = core::mul(v, unbiased(x, data_format));"
+     "core::add(core::mul(d, channel(a, x, data_format)), channel(offset, x, data_format)), "
+     "choose(is_training, choose(is_one(f), m, "
+     "core::add(core::mul(m, f), core::mul(mean, rest))), mean), "
+     "choose(is_training, choose(is_one(f), u, "
+     "core::add(core::mul(u, f), core::mul(variance, rest))), variance), m, v, 0"},
+    {"FusedBatchNormGradV3",
+     "y_backprop x scale reserve_space_1 reserve_space_2 reserve_space_3 | epsilon:f "
+     "data_format:s is_training:b T:t U:t",
+     "T=F U=F",
+     "axes = other_axes(x, data_format); dy = y_backprop; one = inverse_count(x, data_format);"
+     "r = core::rsqrt(core::add(reserve_space_2, epsilon));"
+     "d = core::sub(x, channel(reserve_space_1, x, data_format));"
+     "sum_dy = core::reduce_sum(dy, axes, keepdims=false);"
+     "dg = core::mul(core::reduce_sum(core::mul(dy, d), axes, keepdims=false), r);"
+     "slope = channel(core::mul(scale, r), x, data_format);"
+     "hat = core::mul(d, channel(core::mul(core::mul(dg, r), one), x, data_format));"
+     "inner = core::sub(core::sub(dy, channel(core::mul(sum_dy, one), x, data_format)), hat);"
+     "core::mul(slope, choose(is_training, inner, dy)), dg, sum_dy, 0, 0"},
+    {"Einsum", "inputs* | equation:s T:t", "T=FDHB", "einsum(inputs, equation)"},
+    {"ArgMax", "input @dimension | T:t output_type:t", "T=FDHB output_type=LI",
+     "core::cast(first_hit(core::equal(input, core::reduce_max(input, dimension, keepdims=true)), "
+     "dimension), to=output_type)"},
+    {"ArgMin", "input @dimension | T:t output_type:t", "T=FDHB output_type=LI",
+     "core::cast(first_hit(core::equal(input, core::reduce_min(input, dimension, keepdims=true)), "
+     "dimension), to=output_type)"},
+    {"Cumsum", "x @axis | exclusive:b reverse:b T:t", "T=FDHBL",
+     "running_sum(x, axis, exclusive, reverse)"},
 
     {"Transpose", "x @perm | T:t", "T=FDHBLIO", "core::transpose(x, perm=perm)"},
     {"ConcatV2", "values* @axis | T:t", "T=FDHBLO", "core::concat(values, axis=axis)"},
@@ -183,7 +228,7 @@ static const row_t rows[] = {
     {"OnesLike", "x | T:t", "T=FDHBLIO", "core::contiguous(core::expand(1, dims(x)))"},
     {"GatherV2", "params indices @axis | batch_dims:i Tparams:t Tindices:t",
      "Tparams=FDHBLIO Tindices=IL",
-     "core::gather(params, indices, axis=no_batch(axis, batch_dims))"},
+     "gather(params, indices, axis, batch_dims)"},
     {"UnsortedSegmentSum", "data segment_ids @num_segments | T:t Tindices:t",
      "T=FDHB Tindices=IL", "segment_sum(data, segment_ids, num_segments)"},
     {"OneHot", "indices @depth on_value off_value | axis:i T:t TI:t", "T=FDHBL TI=IL",
@@ -194,7 +239,7 @@ static const row_t rows[] = {
     {"AssignSubVariableOp", "^resource value | dtype:t", "dtype=FDHBLI",
      "core::sub(resource, value)"},
     {"ResourceGather", "^resource indices | batch_dims:i dtype:t Tindices:t",
-     "dtype=FDHBLIO Tindices=IL", "core::gather(resource, indices, axis=no_batch(0, batch_dims))"},
+     "dtype=FDHBLIO Tindices=IL", "gather(resource, indices, 0, batch_dims)"},
     {"ResourceScatterAdd", "^resource indices updates | dtype:t Tindices:t",
      "dtype=FDHB Tindices=IL",
      "core::add(resource, segment_sum(updates, indices, rows(resource)))"},

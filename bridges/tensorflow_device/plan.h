@@ -22,10 +22,11 @@
 
 enum {
   PLAN_NAME_SIZE = 32,
+  PLAN_TEXT_SIZE = 96, /* of attributes */
   PLAN_NODES_MOST = 120,
   PLAN_INPUTS_MOST = 12,
   PLAN_ATTRIBUTES_MOST = 12,
-  PLAN_RESULTS_MOST = 4,
+  PLAN_RESULTS_MOST = 6,
   PLAN_OPERANDS_MOST = 24,
   PLAN_PARAMETERS_MOST = 160, /* of all calls of a plan */
   PLAN_LIST_MOST = 16,
@@ -106,6 +107,8 @@ const row_t *plan_rows(int32_t *out_count);
 
 /* Finds a function of formulas by name; NULL: there is none. */
 function_t function_find(const char *name);
+/* Is it the function whose first operand says which of the others is computed? */
+bool function_is_choice(function_t function);
 /* Returns the operator that a device must have for a function, or NULL. */
 const char *function_needs(function_t function);
 

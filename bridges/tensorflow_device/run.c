@@ -187,8 +187,17 @@ static tenon_status_t compute_call(frame_t *frame, const node_t *node, value_t *
   return call_op(frame, node->op, values, (uint32_t)node->operand_count, node->index, out);
 }
 
+/* Computes the operand that the first one chooses. */
+static tenon_status_t compute_choice(frame_t *frame, const node_t *node, value_t *out) {
+  value_t flag;
+  const tenon_status_t status = compute_node(frame, node->operands[0], &flag);
+  return status == TENON_OK ? compute_node(frame, node->operands[flag.number ? 1 : 2], out)
+                            : status;
+}
+
 static tenon_status_t compute_function(frame_t *frame, const node_t *node, value_t *out) {
   value_t operands[PLAN_OPERANDS_MOST];
+  if (function_is_choice(node->function)) return compute_choice(frame, node, out);
   for (int32_t i = 0; i < node->operand_count; i++) {
     const tenon_status_t status = compute_node(frame, node->operands[i], &operands[i]);
     if (status != TENON_OK) return status;
@@ -222,7 +231,7 @@ static tenon_status_t compute_new(frame_t *frame, const node_t *node, value_t *o
     return TENON_OK;
   case NODE_TEXT:
     out->kind = VALUE_TEXT;
-    memcpy(out->text, node->text, sizeof out->text);
+    memcpy(out->text, node->text, sizeof node->text);
     return TENON_OK;
   case NODE_LIST:
     return compute_list(frame, node, out);

@@ -21,7 +21,7 @@ struct value_t {
   int32_t count; /* LIST, INTS */
   int64_t number;
   double real;
-  char text[PLAN_NAME_SIZE];
+  char text[PLAN_TEXT_SIZE];
   tenon_dtype_t dtype;
   int64_t ints[PLAN_LIST_MOST];
   tenon_tensor_t *tensor;   /* held by the frame */

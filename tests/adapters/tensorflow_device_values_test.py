@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 import totals
+from tensorflow_device_share import share
 
 nn, raw, math = tf.nn, tf.raw_ops, tf.math
 
@@ -121,6 +122,53 @@ def cases():
     yield "OneHot", ["OneHot"], (lambda x: tf.one_hot(LABELS, 4, axis=0) * x), [a(4, 3)]
 
 
+def joined(tensors):
+    return tf.concat([tf.reshape(t, [-1]) for t in tensors], 0)
+
+
+def in_groups(x, w, count, strides):
+    """A grouped convolution by convolutions of its groups."""
+    return tf.concat([nn.conv2d(x, w, strides, "SAME") for x, w in zip(tf.split(x, count, 3), tf.split(w, count, 3))], 3)
+
+
+def further_cases():
+    """What a formula alone cannot say: cases that were left to the CPU, or were errors, at first."""
+    for equation, shapes in {"abc,cde->abde": [(2, 3, 4), (4, 2, 3)], "aecd,abcd->acbe": [(2, 3, 2, 4), (2, 5, 2, 4)], "abc,cd->abd": [(2, 3, 4), (4, 5)],
+                             "acbe,aecd->abcd": [(2, 2, 5, 3), (2, 3, 2, 4)], "ij,jk->ki": [(3, 4), (4, 2)], "ab,ab->": [(3, 4), (3, 4)], "i,j->ij": [(3,), (4,)],
+                             "abc->ca": [(2, 3, 4)], "...ij,...jk->...ik": [(2, 3, 4), (2, 4, 5)], "abd,cb->ac": [(2, 3, 4), (5, 3)]}.items():
+        yield f"Einsum {equation}", ["Einsum"], (lambda *xs, e=equation: tf.einsum(e, *xs)), [a(*shape) for shape in shapes]
+    yield "Einsum that core::einsum computes", ["Einsum"], (lambda x, y: tf.einsum("...ij,...jk->...ik", x, y)), [X, a(1, 4, 5)]
+    for axis in (0, 1, -1):
+        yield f"ArgMax {axis}", ["ArgMax"], (lambda x, k=axis: tf.argmax(x, k)), [np.round(X)]
+        yield f"ArgMin {axis}", ["ArgMin"], (lambda x, k=axis: tf.argmin(x, k, tf.int32)), [np.round(X)]
+        for exclusive in (False, True):
+            for reverse in (False, True):
+                yield f"Cumsum {axis} {exclusive} {reverse}", ["Cumsum"], (
+                    lambda x, k=axis, e=exclusive, r=reverse: math.cumsum(x, k, e, r)), [a(5, 6, 7)]
+    for padding in ("SAME", "VALID"):
+        for strides in (1, 2, 3):
+            yield f"AvgPoolGrad {padding} {strides}", ["AvgPool", "AvgPoolGrad"], (lambda x, s=strides, d=padding: nn.avg_pool2d(x, 3, s, d)), [IMAGE]
+    for training in (True, False):
+        mean = [] if training else [a(3), p(3)]
+        yield f"FusedBatchNormV3 {training}", ["FusedBatchNormV3", "FusedBatchNormGradV3"], (
+            lambda x, s, o, *m, t=training: joined(tf.compat.v1.nn.fused_batch_norm(x, s, o, *m, epsilon=1e-3, is_training=t))), [IMAGE, p(3), a(3), *mean]
+    yield "FusedBatchNormV3 with running averages", ["FusedBatchNormV3"], (lambda x, s, o, m, v: joined(tf.compat.v1.nn.fused_batch_norm(
+        x, s, o, m, v, is_training=True, exponential_avg_factor=0.25)[1:])), [IMAGE, p(3), a(3), a(3), p(3)]
+    yield "GatherV2 batch", ["GatherV2"], (lambda x: tf.gather(x, [[2, 0], [1, 1]], axis=1, batch_dims=1)), [X]
+    yield "GatherV2 batch, another axis", ["GatherV2"], (lambda x: tf.gather(x, [[3, 0, 1], [1, 1, 2]], axis=2, batch_dims=1)), [X]
+    yield "GatherV2 two batch axes", ["GatherV2"], (lambda x: tf.gather(x, np.int64([[[1], [0], [3]], [[2], [2], [0]]]), batch_dims=2)), [X]
+    yield "MaxPool explicit", ["MaxPool", "MaxPoolGrad"], (lambda x: nn.max_pool2d(x, 3, 2, [[0, 0], [2, 1], [0, 2], [0, 0]])), [IMAGE], (
+        lambda x: nn.max_pool2d(tf.pad(x, [[0, 0], [2, 1], [0, 2], [0, 0]], constant_values=-1e30), 3, 2, "VALID"))
+    for strides in (1, 2):
+        yield f"Conv2D in groups {strides}", ["Conv2D", "Conv2DBackpropFilter", "Conv2DBackpropInput"], (
+            lambda x, w, s=strides: nn.conv2d(x, w, s, "SAME")), [a(2, 5, 6, 4), a(3, 3, 2, 6)], (lambda x, w, s=strides: in_groups(x, w, 2, s))
+    yield "ConcatV2 of 100", ["ConcatV2"], (lambda x: tf.concat([x * k for k in np.arange(100, dtype=np.float32)], 1)), [X]
+    yield "Pack of 300", ["Pack"], (lambda x: tf.stack([x] * 300)), [a(3)]
+    yield "Unpack of 200", ["Unpack"], (lambda x: tf.add_n(tf.unstack(x))), [a(200, 3)]
+    yield "SplitV of 60", ["SplitV"], (lambda x: tf.split(x, [1] * 40 + [2] * 20)[50]), [a(80, 3)]
+    yield "AddN of 100", ["AddN"], (lambda x: tf.add_n([x] * 100)), [a(4)]
+
+
 def compute(device, function, arguments):
     """Returns the value and the gradients of its sum of squares."""
     with tf.device(device):
@@ -137,7 +185,7 @@ class Values(unittest.TestCase):
     parts = 0
 
     def test_values_and_gradients_are_those_of_the_cpu(self):
-        for name, ops, function, arguments, *reference in cases():
+        for name, ops, function, arguments, *reference in share([*cases(), *further_cases()]):
             with self.subTest(name):
                 expected = compute("CPU:0", *(reference or [function]), arguments)
                 with td.counting() as counts:
