@@ -100,6 +100,9 @@ tensorflow-versions: build ## test the bridge to TensorFlow with other releases 
 torch-device: build .venv-zoo/base.stamp ## test a device in PyTorch whole: all OpInfo samples, 50 seeds of delays, 10,000 iterations (hours)
 	@scripts/packages.sh test && OPINFO_SHARE= TENON_TORCH_SEEDS=50 TENON_TORCH_STEPS=100 TENON_TORCH_ITERATIONS=10000 scripts/test.sh $(BUILD) torch-device
 
+tensorflow-device: build .venv-tensorflow/base.stamp ## test a device in TensorFlow whole: all cases and test bases, 20 seeds of delays, 5,000 steps (an hour)
+	@scripts/packages.sh test && TENSORFLOW_SHARE= TEST_SHARE=all TENON_TENSORFLOW_SEEDS=20 TENON_TENSORFLOW_STEPS=5000 scripts/test.sh $(BUILD) tensorflow-device
+
 torch-source: build .venv-zoo/base.stamp ## run PyTorch's own test files on the simulated device (TORCH_SOURCE=DIR, a checkout of PyTorch; FILE=test_ops and PATTERN=WORDS take a part; hours)
 	@TORCH_SOURCE="$(TORCH_SOURCE)" TENON_BUILD=$(BUILD) TENON_CACHE=$${TENON_CACHE:-$(CURDIR)/$(BUILD)/cache} .venv-zoo/bin/python tests/adapters/torch_source_test.py $(FILE) $(PATTERN)
 
@@ -181,4 +184,4 @@ format: ## lay the sources out with clang-format
 clean: ## remove the build folders and keep the virtual environments
 	rm -rf $(BUILD) build-*
 
-.PHONY: help packages build run test setup packages-test test-mxnet test-tvm-ffi pjrt torch-device torch-source test-stablehlo-large stablehlo-source mxnet-examples onnxruntime-source sanitize stress sim-seeds device-failures isolation-fuzz device-faults leaks failures fuzz mutations coverage exported-models test-contrib-models bench zoo torch-wheel install support abi-update abi-snapshot format clean
+.PHONY: help packages build run test setup packages-test test-mxnet test-tvm-ffi pjrt torch-device tensorflow-device torch-source test-stablehlo-large stablehlo-source mxnet-examples onnxruntime-source sanitize stress sim-seeds device-failures isolation-fuzz device-faults leaks failures fuzz mutations coverage exported-models test-contrib-models bench zoo torch-wheel install support abi-update abi-snapshot format clean

@@ -176,7 +176,8 @@ run_torch-device() {
 run_tensorflow-device() {
   lacks_python_package && return
   [ -x .venv-tensorflow/bin/python ] || { skip_suite ".venv-tensorflow is missing (make test makes it)" && return; }
-  run_parts tensorflow-device .venv-tensorflow/bin/python tests/adapters/tensorflow_device{,_values,_bases}_test.py
+  TENSORFLOW_SHARE=${TENSORFLOW_SHARE-commit} run_parts tensorflow-device .venv-tensorflow/bin/python \
+    tests/adapters/tensorflow_{device,device_values,device_builtins,device_bases,graph_pass}_test.py
 }
 run_jax() {
   lacks_python_package && return

@@ -1,8 +1,11 @@
 /* The operator "Tenon>Graph": a graph in a file, which Tenon loads, compiles and runs as a whole.
  * Its attributes are the path of the file, and for gradients, as bits, the outputs that have one
- * and the inputs that get one. Nodes with the same file share one executable while one of them
+ * and the inputs that get one. A node of the graph pass has the text of a group (group.h) instead
+ * of a path. Nodes with the same file share one executable while one of them
  * exists. */
 #include "graph.h"
+
+#include "group.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,36 +19,49 @@ typedef struct entry_t {
   tenon_executable_t *executable;
   size_t uses;
   bool has_gradients;
+  bool is_group; /* `path` is the text of a group */
   char path[];
 } entry_t;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static entry_t *entries;
 
-static tenon_status_t add_executable(const char *path, bool has_gradients, entry_t **out_entry) {
+static tenon_status_t compile_group(const char *text, tenon_executable_t **out_executable) {
+  tenon_graph_t *graph = NULL;
+  tenon_status_t status = tenon_tensorflow_group(text, &graph);
+  if (status == TENON_OK) status = tenon_executable_create(graph, NULL, out_executable);
+  tenon_graph_release(graph);
+  return status;
+}
+
+static tenon_status_t add_executable(const char *path, bool is_group, bool has_gradients,
+                                     entry_t **out_entry) {
   entry_t *entry = calloc(1, sizeof *entry + strlen(path) + 1);
   if (!entry) return tenon_error_set(TENON_MEMORY, "out of memory");
-  const tenon_status_t status = model_compile(path, has_gradients, &entry->executable);
+  const tenon_status_t status = is_group ? compile_group(path, &entry->executable)
+                                         : model_compile(path, has_gradients, &entry->executable);
   if (status != TENON_OK) {
     free(entry);
     return status;
   }
   strcpy(entry->path, path);
   entry->has_gradients = has_gradients;
+  entry->is_group = is_group;
   entry->next = entries;
   entries = entry;
   *out_entry = entry;
   return TENON_OK;
 }
 
-static tenon_status_t open_graph(const char *path, model_t *model) {
+static tenon_status_t open_graph(const char *path, bool is_group, model_t *model) {
   const bool has_gradients = model->given != 0;
   tenon_status_t status = TENON_OK;
   pthread_mutex_lock(&lock);
   entry_t *entry = entries;
-  while (entry && (entry->has_gradients != has_gradients || strcmp(entry->path, path) != 0))
+  while (entry && (entry->has_gradients != has_gradients || entry->is_group != is_group ||
+                   strcmp(entry->path, path) != 0))
     entry = entry->next;
-  if (!entry) status = add_executable(path, has_gradients, &entry);
+  if (!entry) status = add_executable(path, is_group, has_gradients, &entry);
   if (status == TENON_OK) {
     entry->uses++;
     model->executable = entry->executable;
@@ -73,14 +89,15 @@ void graph_close(const model_t *model) {
 
 static const operator_t graph_operator = {.name = "Tenon>Graph"};
 
-/* Returns the attribute `path`, which the caller frees; NULL after a failure. */
-static char *read_path(tf_construction_t *construction, tf_status_t *status) {
+/* Returns an attribute with a text, which the caller frees; NULL after a failure. */
+static char *read_text_attribute(tf_construction_t *construction, const char *name,
+                                 tf_status_t *status) {
   int32_t count = 0;
   int32_t size = -1;
-  tf.TF_OpKernelConstruction_GetAttrSize(construction, "path", &count, &size, status);
+  tf.TF_OpKernelConstruction_GetAttrSize(construction, name, &count, &size, status);
   char *path = size >= 0 && size <= PATH_MOST ? calloc((size_t)size + 1, 1) : NULL;
   if (path)
-    tf.TF_OpKernelConstruction_GetAttrString(construction, "path", path, (size_t)size, status);
+    tf.TF_OpKernelConstruction_GetAttrString(construction, name, path, (size_t)size, status);
   return path;
 }
 
@@ -96,15 +113,18 @@ static tenon_status_t read_graph(tf_construction_t *construction, kernel_t *kern
   int32_t input_count = 0;
   int32_t output_count = 0;
   int32_t size = 0;
-  char *path = read_path(construction, status);
+  char *path = read_text_attribute(construction, "path", status);
+  char *group = read_text_attribute(construction, "group", status);
+  const bool is_group = group && *group;
   model->given = read_bits(construction, "given", status);
   model->requested = read_bits(construction, "requested", status);
   tf.TF_OpKernelConstruction_GetAttrSize(construction, "Tin", &input_count, &size, status);
   tenon_status_t code = TENON_OK;
-  if (!path || tf.TF_GetCode(status) != TF_OK)
+  if (!path || !group || tf.TF_GetCode(status) != TF_OK)
     code = tenon_error_set(TENON_INVALID, "Tenon>Graph: an attribute is missing or too long");
-  if (code == TENON_OK) code = open_graph(path, model);
+  if (code == TENON_OK) code = open_graph(is_group ? group : path, is_group, model);
   free(path);
+  free(group);
   if (code == TENON_OK) code = model_check(model, input_count, &output_count);
   if (code == TENON_OK && input_count > OPERATOR_TENSORS_MOST)
     code = tenon_error_set(TENON_UNIMPLEMENTED, "Tenon>Graph: a graph has more than 256 inputs");
@@ -188,7 +208,8 @@ static void add_parts(tf_op_builder_t *builder) {
   tf.TF_OpDefinitionBuilderAddAttr(builder, "Tin: list(type) >= 0");
   tf.TF_OpDefinitionBuilderAddAttr(builder, "Tgrads: list(type) >= 0 = []");
   tf.TF_OpDefinitionBuilderAddAttr(builder, "Tout: list(type) >= 0");
-  tf.TF_OpDefinitionBuilderAddAttr(builder, "path: string");
+  tf.TF_OpDefinitionBuilderAddAttr(builder, "path: string = ''");
+  tf.TF_OpDefinitionBuilderAddAttr(builder, "group: string = ''");
   tf.TF_OpDefinitionBuilderAddAttr(builder, "given: int = 0");
   tf.TF_OpDefinitionBuilderAddAttr(builder, "requested: int = 0");
 }

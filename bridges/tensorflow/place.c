@@ -17,7 +17,7 @@ typedef struct placed_t {
 } placed_t;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static const place_t *places[PLACES_MOST];
+static const device_type_t *places[PLACES_MOST];
 static int32_t place_count;
 static placed_t placed[OPERATORS_MOST];
 static int32_t placed_count;
@@ -27,7 +27,7 @@ static int32_t placed_count;
 typedef struct placed_call_t {
   const kernel_t *kernel;
   tf_context_t *context;
-  const place_t *place;
+  const device_type_t *place;
   frame_t *frame;
   tenon_tensor_t *tensors[OPERATOR_TENSORS_MOST];
   tenon_value_t values[2 * OPERATOR_MOST];
@@ -125,7 +125,7 @@ static const side_t *find_main(const operator_t *self) {
   return NULL;
 }
 
-static void register_placed(const place_t *place, const placed_t *op, const char *attribute,
+static void register_placed(const device_type_t *place, const placed_t *op, const char *attribute,
                             int dtype, tf_status_t *status) {
   const operator_t *self = op->self;
   tf_kernel_builder_t *builder =
@@ -138,7 +138,7 @@ static void register_placed(const place_t *place, const placed_t *op, const char
   tf.TF_RegisterKernelBuilder(self->own, builder, status);
 }
 
-static void place_operator(const place_t *place, const placed_t *op) {
+static void place_operator(const device_type_t *place, const placed_t *op) {
   const operator_t *self = op->self;
   const side_t *main = can_place(self) ? find_main(self) : NULL;
   tf_status_t *status = tf.TF_NewStatus();
@@ -163,7 +163,7 @@ void place_operator_everywhere(const operator_t *self, tf_create_fn create) {
   pthread_mutex_unlock(&lock);
 }
 
-tenon_status_t tenon_tensorflow_place(const place_t *place) {
+tenon_status_t tenon_tensorflow_place(const device_type_t *place) {
   char error[600];
   if (!tf_open(error, sizeof error)) return tenon_error_set(TENON_UNAVAILABLE, error);
   pthread_mutex_lock(&lock);

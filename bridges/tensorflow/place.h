@@ -19,7 +19,7 @@ typedef struct frame_t frame_t; /* one call, as the device library sees it */
 typedef tenon_status_t (*place_work_t)(frame_t *frame, void *argument);
 
 /* The device library's side. All functions are called while a kernel runs, on its thread. */
-typedef struct place_t {
+typedef struct device_type_t {
   const char *type;  /* the device type of TensorFlow, such as "SIM"; it must outlive the process */
   const void *state; /* the first argument of `serves` */
   /* Has the device a kernel of this operator for this dtype, such as "f32"? */
@@ -32,11 +32,11 @@ typedef struct place_t {
   tenon_status_t (*read)(frame_t *frame, int input, bool is_host, tenon_tensor_t **out_tensor);
   /* Sets an output. Takes over the tensor. */
   tenon_status_t (*write)(frame_t *frame, int output, tenon_tensor_t *tensor);
-} place_t;
+} device_type_t;
 
 /* Adds a device type. `place` must outlive the process.
  *
  * Errors: TENON_MEMORY: there are eight device types already. */
-TENON_API tenon_status_t tenon_tensorflow_place(const place_t *place);
+TENON_API tenon_status_t tenon_tensorflow_place(const device_type_t *place);
 
 #endif

@@ -146,7 +146,8 @@ static tenon_status_t correlate(frame_t *frame, tenon_tensor_t *x, tenon_tensor_
   return sliced(frame, out->tensor, &starts, &ends, NULL, out);
 }
 
-/* Makes [N, C, H, W] the input of correlate for a number of groups: [C / group, group * N, H, W]. */
+/* Makes [N, C, H, W] the input of correlate for a number of groups:
+ * [C / group, group * N, H, W]. */
 static tenon_status_t group_channels(frame_t *frame, tenon_tensor_t *x, int64_t group,
                                      value_t *out) {
   static const int64_t perm[] = {2, 1, 0, 3, 4};

@@ -91,8 +91,8 @@ static tenon_status_t sum_others(frame_t *frame, labels_t *labels, const labels_
 }
 
 /* Brings the axes of a tensor into the order of other labels. */
-static tenon_status_t arrange(frame_t *frame, const labels_t *labels, const labels_t *order,
-                              value_t *x) {
+static tenon_status_t arrange_labels(frame_t *frame, const labels_t *labels, const labels_t *order,
+                                     value_t *x) {
   int64_t perm[LABELS_MOST];
   if (!strcmp(labels->text, order->text)) return TENON_OK;
   for (int32_t i = 0; i < order->count; i++)
@@ -137,12 +137,12 @@ static tenon_status_t make_matrices(frame_t *frame, const labels_t *labels, cons
                            extent_of(third, labels, x->tensor)};
   append_labels(&order, second);
   append_labels(&order, third);
-  const tenon_status_t status = arrange(frame, labels, &order, x);
+  const tenon_status_t status = arrange_labels(frame, labels, &order, x);
   return status == TENON_OK ? reshaped(frame, x->tensor, shape, 3, x) : status;
 }
 
-static tenon_status_t multiply(frame_t *frame, const labels_t *a, const labels_t *b,
-                               const labels_t *result, value_t x, value_t y, value_t *out) {
+static tenon_status_t multiply_terms(frame_t *frame, const labels_t *a, const labels_t *b,
+                                     const labels_t *result, value_t x, value_t y, value_t *out) {
   product_t parts;
   int64_t shape[LABELS_MOST];
   sort_labels(a, b, result, &parts);
@@ -159,7 +159,7 @@ static tenon_status_t multiply(frame_t *frame, const labels_t *a, const labels_t
   const tenon_value_t values[] = {tensor_value(x.tensor), tensor_value(y.tensor)};
   status = frame_call(frame, "core::matmul", values, 2, out);
   if (status == TENON_OK) status = reshaped(frame, out->tensor, shape, made.count, out);
-  return status == TENON_OK ? arrange(frame, &made, result, out) : status;
+  return status == TENON_OK ? arrange_labels(frame, &made, result, out) : status;
 }
 
 static tenon_status_t call_einsum(frame_t *frame, const value_t *list, const char *equation,
@@ -212,7 +212,7 @@ tenon_status_t function_einsum(frame_t *frame, value_t *operands, int32_t count,
   }
   if (status != TENON_OK) return status;
   if (list->count == 2)
-    return multiply(frame, &terms[0], &terms[1], &result, factors[0], factors[1], out);
+    return multiply_terms(frame, &terms[0], &terms[1], &result, factors[0], factors[1], out);
   *out = factors[0];
-  return arrange(frame, &terms[0], &result, out);
+  return arrange_labels(frame, &terms[0], &result, out);
 }

@@ -175,14 +175,6 @@ static void compute_kernel(void *kernel, tf_context_t *context) {
 
 /* ---- counts ---------------------------------------------------------------------------------- */
 
-void count_run(platform_t *platform, const plan_t *plan) {
-  for (int32_t i = 0; i < PLANS_MOST; i++)
-    if (plans[i] == plan) {
-      platform->runs[i]++;
-      return;
-    }
-}
-
 /* Appends a line to the counts. Returns the size of the text, which is cut at the capacity. */
 static size_t append_count(const platform_t *platform, const char *op, uint64_t runs, char *out,
                            size_t used, size_t capacity) {
@@ -216,26 +208,6 @@ static int dtype_of_letter(char letter) {
   for (size_t i = 0; i < sizeof letters / sizeof *letters; i++)
     if (letters[i].letter == letter) return letters[i].dtype;
   return 0;
-}
-
-tenon_status_t register_builder(const platform_t *platform, const kernel_functions_t *functions,
-                                const kernel_place_t *place) {
-  char name[160];
-  tf_status_t *status = tf.TF_NewStatus();
-  tf_kernel_builder_t *builder = tf.TF_NewKernelBuilder(
-      place->op, platform->type, functions->create, functions->compute, functions->destroy);
-  for (int32_t i = 0; i < place->constraint_count && tf.TF_GetCode(status) == TF_OK; i++)
-    tf.TF_KernelBuilder_TypeConstraint(builder, place->constraints[i].attribute,
-                                       place->constraints[i].dtype, status);
-  for (int32_t i = 0; i < place->host_count; i++)
-    tf.TF_KernelBuilder_HostMemory(builder, place->hosts[i]);
-  snprintf(name, sizeof name, "Tenon%s%s", platform->type, place->op);
-  if (tf.TF_GetCode(status) == TF_OK) tf.TF_RegisterKernelBuilder(name, builder, status);
-  const int code = tf.TF_GetCode(status);
-  const tenon_status_t result =
-      code == TF_OK ? TENON_OK : tenon_error_set(code, tf.TF_Message(status));
-  tf.TF_DeleteStatus(status);
-  return result;
 }
 
 static tenon_status_t register_plan(const platform_t *platform, const plan_t *plan,
@@ -280,6 +252,7 @@ static tenon_status_t parse_rows(void) {
   for (int32_t i = 0; i < count && i < PLANS_MOST; i++) {
     const tenon_status_t status = plan_parse(&rows[i], &plans[i]);
     if (status != TENON_OK && status != TENON_NOT_FOUND) return status;
+    if (plans[i]) plans[i]->index = i;
   }
   is_parsed = true;
   return TENON_OK;
@@ -293,6 +266,5 @@ tenon_status_t register_kernels(platform_t *platform) {
     if (!*plans[i]->row->types && !serves_plan(platform, plans[i], NULL)) continue;
     status = register_types(platform, plans[i], plans[i]->row->types, &place);
   }
-  if (status == TENON_OK) status = register_variables(platform);
-  return status == TENON_OK ? register_own(platform) : status;
+  return status == TENON_OK ? register_variables(platform) : status;
 }

@@ -26,6 +26,7 @@ typedef struct kernel_place_t {
   const char *hosts[KERNEL_HOSTS_MOST]; /* arguments in host memory */
 } kernel_place_t;
 
+/* Registers a kernel (builder.c). */
 tenon_status_t register_builder(const platform_t *platform, const kernel_functions_t *functions,
                                 const kernel_place_t *place);
 
@@ -34,8 +35,5 @@ bool has_kernel(const platform_t *platform, const tenon_op_t *op, const char *dt
 
 /* Registers kernels for the operators of Tenon that TensorFlow has, now or later (own.c). */
 tenon_status_t register_own(const platform_t *platform);
-
-/* Counts a run of a plan. */
-void count_run(platform_t *platform, const plan_t *plan);
 
 #endif

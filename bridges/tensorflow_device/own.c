@@ -51,14 +51,14 @@ static tenon_status_t write_own(frame_t *frame, int output, tenon_tensor_t *tens
 }
 
 tenon_status_t register_own(const platform_t *platform) {
-  place_t *place = malloc(sizeof *place); /* never freed, as the platform */
+  device_type_t *place = malloc(sizeof *place); /* never freed, as the platform */
   if (!place) return tenon_error_set(TENON_MEMORY, "out of memory: a device type");
-  *place = (place_t){.type = platform->type,
-                     .state = platform,
-                     .serves = serves_own,
-                     .run = run_own,
-                     .read = read_own,
-                     .write = write_own};
+  *place = (device_type_t){.type = platform->type,
+                           .state = platform,
+                           .serves = serves_own,
+                           .run = run_own,
+                           .read = read_own,
+                           .write = write_own};
   const tenon_status_t status = tenon_tensorflow_place(place);
   if (status != TENON_OK) free(place);
   return status;

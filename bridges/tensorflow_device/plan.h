@@ -84,6 +84,7 @@ typedef struct plan_attribute_t {
 
 typedef struct plan_t {
   const row_t *row;
+  int32_t index;                                     /* of the row */
   tenon_argument_t parameters[PLAN_PARAMETERS_MOST]; /* of all calls */
   int32_t parameter_count;
   int32_t input_count;

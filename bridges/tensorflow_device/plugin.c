@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernel.h"
 #include "plugin.h"
+#include "profiler.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -114,6 +116,7 @@ static tenon_status_t add_platform(platform_t **out) {
     return status;
   }
   platforms[platform_count++] = platform; /* TensorFlow never unloads a plug-in. */
+  profiler_set_type(platform->type);
   *out = platform;
   return TENON_OK;
 }
@@ -250,13 +253,6 @@ EXPORT const char *tenon_tensorflow_type(const char *backend) {
   return type;
 }
 
-const char *newest_type(void) {
-  pthread_mutex_lock(&lock);
-  const char *type = platform_count > 0 ? platforms[platform_count - 1]->type : NULL;
-  pthread_mutex_unlock(&lock);
-  return type;
-}
-
 /* Lists what kernels of Tenon have computed: a line "TYPE OPERATOR NUMBER" for each operator.
  * The text is valid until the next call. */
 EXPORT const char *tenon_tensorflow_counts(void);
@@ -297,7 +293,8 @@ EXPORT void TF_InitKernel(void);
 EXPORT void TF_InitKernel(void) {
   pthread_mutex_lock(&lock);
   for (; kernel_count < platform_count; kernel_count++)
-    if (register_kernels(platforms[kernel_count]) != TENON_OK)
+    if (register_kernels(platforms[kernel_count]) != TENON_OK ||
+        register_own(platforms[kernel_count]) != TENON_OK)
       fprintf(stderr, "tenon: the kernels of %s were not registered: %s\n",
               platforms[kernel_count]->type, tenon_error());
   pthread_mutex_unlock(&lock);

@@ -76,8 +76,6 @@ void fill_stream_functions(se_executor_t *executor);
 uint64_t timing_nanoseconds(se_timer_t timing);
 /* Registers the kernels of a platform. */
 tenon_status_t register_kernels(platform_t *platform);
-/* Returns the device type of the platform that was added last; NULL: there is none. */
-const char *newest_type(void);
 /* Writes a line for each operator that has run: type, operator, number. Returns the size. */
 size_t write_counts(const platform_t *platform, char *out, size_t capacity);
 

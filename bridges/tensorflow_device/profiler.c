@@ -12,6 +12,10 @@
 
 enum { SPANS_MOST = 1 << 16 };
 
+static _Atomic(const char *) newest_type; /* of the platform that was added last */
+
+void profiler_set_type(const char *type) { atomic_store(&newest_type, type); }
+
 struct span_t {
   device_t *device;
   tenon_stream_t *stream;
@@ -273,7 +277,7 @@ static void destroy_profiler_functions(tp_functions_t *functions) { (void)functi
 /* TensorFlow calls it after TF_InitKernel, once for each load. */
 EXPORT void TF_InitProfiler(tp_registration_t *call, tf_status_t *status);
 EXPORT void TF_InitProfiler(tp_registration_t *call, tf_status_t *status) {
-  const char *type = newest_type();
+  const char *type = atomic_load(&newest_type);
   call->profiler->size = SE_SIZE(tp_profiler_t, device_type);
   call->profiler->device_type = type;
   *call->functions = (tp_functions_t){.size = SE_SIZE(tp_functions_t, collect),

@@ -12,4 +12,7 @@ typedef struct span_t span_t;
 span_t *span_begin(stream_t *stream, const char *name);
 void span_end(span_t *span);
 
+/* States the device type of the next TF_InitProfiler. The text must not go away. */
+void profiler_set_type(const char *type);
+
 #endif

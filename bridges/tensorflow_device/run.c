@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernel.h"
 #include "variable.h"
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
@@ -191,8 +190,8 @@ static tenon_status_t compute_call(frame_t *frame, const node_t *node, value_t *
 static tenon_status_t compute_choice(frame_t *frame, const node_t *node, value_t *out) {
   value_t flag;
   const tenon_status_t status = compute_node(frame, node->operands[0], &flag);
-  return status == TENON_OK ? compute_node(frame, node->operands[flag.number ? 1 : 2], out)
-                            : status;
+  if (status != TENON_OK) return status;
+  return compute_node(frame, node->operands[flag.number ? 1 : 2], out);
 }
 
 static tenon_status_t compute_function(frame_t *frame, const node_t *node, value_t *out) {
@@ -285,7 +284,7 @@ static tenon_status_t compute_results(frame_t *frame, void *kernel) {
   frame->kernel = kernel;
   const plan_t *plan = frame->kernel->plan;
   tenon_status_t status = TENON_OK;
-  count_run(frame->device->platform, plan);
+  atomic_fetch_add_explicit(&frame->device->platform->runs[plan->index], 1, memory_order_relaxed);
   for (int32_t i = 0; i < plan->result_count && status == TENON_OK; i++) {
     value_t result;
     tenon_value_t made = {.kind = TENON_KIND_NONE};

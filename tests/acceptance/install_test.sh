@@ -20,6 +20,10 @@ check "and checks it by the suite" "$prefix/bin/tenon" check --device "$work/vx.
 check "and loads it into a process of its own" "$prefix/bin/tenon" show --ops "$work/gelu.so" --isolate-ops demo::gelu
 check "the library exports one symbol" test "$(nm -D --defined-only "$work/gelu.so" | awk '{print $3}' | tr '\n' ' ')" = "tenon_library "
 check "the installed command exports it to MXNet" test "$(cd "$work" && "$prefix/bin/tenon" export --mxnet gelu.so)" = "exported gelu_mxnet.so: 2 operators"
+lib=$(dirname "$(find "$prefix" -name libtenon.so)")
+for part in tensorflow_device tensorflow_graph; do
+  check "libtenon_$part.so is installed and finds its libraries there" test "$(ldd "$lib/libtenon_$part.so" | grep -c "libtenon[_a-z]*\.so.* => $lib/")" = 3 -a -z "$(ldd "$lib/libtenon_$part.so" | grep 'not found')"
+done
 cc -w -fPIC -shared tests/adapters/mxnet/plain.c -o "$work/plain.so" -lm
 check "and loads a library of MXNet by its bridge" test "$("$prefix/bin/tenon" ops "$work/plain.so" | grep -c plain::t_gemm)" = 2
 cc -w -fPIC -shared -DAPI=18 tests/adapters/onnxruntime/ops.c -o "$work/ops.so"

@@ -23,6 +23,9 @@ from tensorflow.python.kernel_tests.nn_ops import bias_op_base, depthwise_conv_o
 from tensorflow.python.kernel_tests.sparse_ops import sparse_xent_op_test_base
 
 import totals
+from tensorflow_device_share import loading
+
+load_tests = loading()
 
 ALL = os.environ.get("TEST_SHARE") == "all"
 

@@ -26,10 +26,15 @@ import tensorflow as tf
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 import totals
+from tensorflow_device_share import loading
 
 SEEDS = int(os.environ.get("TENON_TENSORFLOW_SEEDS", "2"))
 STEPS = int(os.environ.get("TENON_TENSORFLOW_STEPS", "300"))
 DEVICE = f"{KIND}:0"
+
+
+LONG = ("test_a_network_", "test_a_transformer_", "test_a_residual_", "test_a_recurrent_", "test_random_delays_", "test_a_failure_", "test_running_out_")
+load_tests = loading(lambda test: test.id().split(".")[-1].startswith(LONG))
 
 
 def numbers(*shape, seed=0):
@@ -53,6 +58,28 @@ def transformer():
     return keras.Model(words, keras.layers.Dense(20)(x))
 
 
+def residual():
+    keras.utils.set_random_seed(1)
+    pixels = keras.layers.Input((8, 8, 1))
+    x = keras.layers.Conv2D(4, 3, padding="same", use_bias=False)(pixels)
+    inner = keras.layers.ReLU()(keras.layers.BatchNormalization()(keras.layers.DepthwiseConv2D(3, padding="same")(x)))
+    x = keras.layers.AveragePooling2D(2)(x + keras.layers.BatchNormalization()(keras.layers.Conv2D(4, 3, padding="same")(inner)))
+    return keras.Model(pixels, keras.layers.Dense(5)(keras.layers.GlobalAveragePooling2D()(x)))
+
+
+def recurrent():
+    keras.utils.set_random_seed(1)
+    return keras.Sequential([keras.layers.Input((4, 3)), keras.layers.LSTM(6, return_sequences=True), keras.layers.GRU(5), keras.layers.Dense(5)])
+
+
+def blocks():
+    return residual(), *pictures()[1:]
+
+
+def series():
+    return recurrent(), tf.constant(numbers(16, 4, 3)), tf.constant(np.random.default_rng(1).integers(0, 5, size=16))
+
+
 def pictures():
     return network(), tf.constant(numbers(32, 8, 8, 1)), tf.constant(np.random.default_rng(1).integers(0, 5, size=32))
 
@@ -62,8 +89,8 @@ def sentences():
     return transformer(), tf.constant(words, dtype=tf.int32), tf.constant(np.roll(words, -1, axis=1))
 
 
-def train(device, steps, task, optimizer, in_graph):
-    """Trains a network on a device.  Returns the losses and the weights."""
+def train(device, steps, task, optimizer, in_graph, inspect=lambda run: None):
+    """Trains a network on a device.  Returns the losses and the weights.  `inspect` gets the function of a step."""
     with tf.device(device):
         model, x, y = task()
         rule = optimizer()
@@ -77,6 +104,7 @@ def train(device, steps, task, optimizer, in_graph):
 
         run = tf.function(step) if in_graph else step
         losses = [run() for _ in range(steps)]
+        inspect(run)
         return np.array([float(loss) for loss in losses]), [v.numpy() for v in model.trainable_variables]
 
 
@@ -102,14 +130,20 @@ class Devices(unittest.TestCase):
         with tf.device(DEVICE):
             x = tf.constant(numbers(3, 4))
             with td.counting() as counts:
-                tf.math.cumsum(tf.nn.softmax(x))
-        self.assertEqual(dict(counts), {"SIM": {"Softmax": 1}, "CPU": {"Cumsum": 1}})
+                tf.math.lgamma(tf.nn.softmax(x))
+        self.assertEqual(dict(counts), {"SIM": {"Softmax": 1}, "CPU": {"Lgamma": 1}})
 
         @tf.function
         def find(x):
-            return tf.argmax(x @ x, axis=1)
+            return tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, tf.math.digamma(y)), [0, tf.math.lgamma(x @ x)])[1]
         with tf.device(DEVICE):
-            self.assertEqual(td.left_on_cpu(find.get_concrete_function(tf.zeros([3, 3])), KIND), {"ArgMax": 1})
+            self.assertEqual(td.left_on_cpu(find.get_concrete_function(tf.zeros([3, 3])), KIND), {"Lgamma": 1, "Digamma": 1})
+
+    def test_a_dtype_without_a_kernel_runs_on_the_cpu_inside_of_the_kernel_and_is_counted(self):
+        before = td.fallbacks().get("core::cast", 0)
+        with tf.device(DEVICE):
+            y = tf.cast(tf.constant([1, 2], tf.int64), tf.float64)
+        self.assertEqual((y.numpy().tolist(), td.fallbacks()["core::cast"] - before), ([1.0, 2.0], 1))
 
     def test_a_second_call_of_enable_does_nothing_and_wrong_names_are_errors(self):
         self.assertEqual(td.enable("sim"), KIND)
@@ -175,6 +209,19 @@ class Training(unittest.TestCase):
 
     def test_a_transformer_follows_the_cpu_for_50_steps(self):
         self.check(50, sentences, lambda: keras.optimizers.SGD(0.02), True)
+
+    def test_a_residual_network_follows_the_cpu_for_20_steps(self):
+        self.check(20, blocks, lambda: keras.optimizers.SGD(0.02), True)
+
+    def test_a_recurrent_network_follows_the_cpu_for_20_steps(self):
+        self.check(20, series, lambda: keras.optimizers.SGD(0.05), True)
+
+    def test_only_shapes_and_lists_of_the_steps_of_networks_stay_on_the_cpu(self):
+        for task, left in ((pictures, {"Prod"}), (blocks, {"Prod"}), (sentences, {"Prod", "StridedSlice", "Pack"}), (series, {"Prod", "ZerosLike", "AddN"})):
+            found = []
+            with self.subTest(task.__name__):
+                train(DEVICE, 1, task, lambda: keras.optimizers.Adam(1e-3), True, lambda run: found.append(td.left_on_cpu(run.get_concrete_function(), KIND)))
+                self.assertEqual(set(found[0]), left)  # integers in host memory, and lists of tensors
 
     def test_the_step_of_a_network_runs_on_the_device(self):
         with tf.device(DEVICE), td.counting() as counts:

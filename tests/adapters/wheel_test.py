@@ -22,6 +22,9 @@ x = numpy.linspace(-1, 1, 3, dtype="f4")
 assert abs(ops.gelu(x)[2] - 0.8413447) < 1e-6
 import ctypes, os
 assert ctypes.CDLL(os.path.join(os.path.dirname(tenon.__file__), "lib", "libtenon_torch.so")).tenon_torch_register
+from tenon._library import adapter
+assert ctypes.CDLL(adapter("tensorflow_device")).SE_InitPlugin and adapter("tensorflow_device").startswith(sys.prefix)
+assert ctypes.CDLL(adapter("tensorflow_graph")).TF_InitGraph and adapter("tensorflow_graph").startswith(sys.prefix)
 for folder in tenon.include_dir(), tenon.cmake_dir():
     assert folder.startswith(sys.prefix), folder
 """

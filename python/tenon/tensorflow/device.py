@@ -18,10 +18,10 @@ import sys
 import tempfile
 import threading
 
-from .. import _core  # noqa: F401 (libtenon is loaded with it)
+from .. import _core, fallback_report  # noqa: F401 (libtenon is loaded with _core)
 from .._library import adapter
 
-__all__ = ["counting", "enable", "enabled", "left_on_cpu"]
+__all__ = ["counting", "enable", "enabled", "fallbacks", "left_on_cpu"]
 
 _lock = threading.Lock()
 _folder = None  # of links to the library: TensorFlow loads a file once, and each backend needs a load of its own
@@ -125,10 +125,24 @@ def _device_counts():
     return collections.Counter({(kind, op): int(count) for kind, op, count in map(str.split, lines)})
 
 
-def left_on_cpu(function, kind):
-    """Lists the nodes of a function that have no kernel for a device type, and which TensorFlow therefore places on the CPU.
+def fallbacks():
+    """Returns how often each operator of Tenon ran on the CPU inside of a kernel of a device, with copies: {"core::cast": 2}.
 
-        td.left_on_cpu(step.get_concrete_function(x, y), "SIM")   # Counter({"ArgMax": 1})
+    That happens where a formula needs an operator, or a dtype, for which the backend has no kernel although it has one for others.  The counts are those of
+    the process, of all devices.
+    """
+    lines = (line.split() for line in fallback_report().splitlines())
+    return {name: int(count) for name, count, *_ in lines if "::" in name}
+
+
+def left_on_cpu(function, kind):
+    """Counts the nodes of a function that have no kernel for a device type, and which TensorFlow therefore places on the CPU.
+
+        td.left_on_cpu(step.get_concrete_function(x, y), "SIM")   # Counter({"Bincount": 1})
+
+    Every node of the graph as it was traced counts once, whether it runs, runs often (in a loop) or is optimised away, and so does every node of the
+    functions that the graph has with it: branches, bodies of loops, and functions for gradients, also if nothing calls them.  A node counts if no kernel of
+    the device type, nor of TensorFlow's for all devices, has its dtypes.  Nodes without any kernel (calls of functions, arguments) do not count.
     """
     from tensorflow.python.framework import kernels
     found = collections.Counter()
