@@ -4,7 +4,7 @@ import subprocess
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-SHARES = 4
+SHARES = 6
 
 
 def share(cases):

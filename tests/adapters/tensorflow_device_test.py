@@ -33,7 +33,8 @@ STEPS = int(os.environ.get("TENON_TENSORFLOW_STEPS", "300"))
 DEVICE = f"{KIND}:0"
 
 
-LONG = ("test_a_network_", "test_a_transformer_", "test_a_residual_", "test_a_recurrent_", "test_random_delays_", "test_a_failure_", "test_running_out_")
+LONG = ("test_a_network_", "test_a_transformer_", "test_a_residual_", "test_a_recurrent_", "test_random_delays_", "test_a_failure_", "test_running_out_", "test_steps_",
+        "test_only_shapes_")
 load_tests = loading(lambda test: test.id().split(".")[-1].startswith(LONG))
 
 

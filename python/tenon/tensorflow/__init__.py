@@ -11,8 +11,8 @@ Gradients come from the declared gradient, shapes from the operator's inference.
 import os
 
 from .._library import Library, Namespace
-from .bridge import Table
-from .functions import function_of
+
+# TensorFlow is imported with the first call only: a device of OpenCL must be enabled before (device.py).
 
 __all__ = ["Operators", "load", "register", "run"]
 
@@ -31,6 +31,7 @@ class Operators(Namespace):
     def _function(self, op):
         if op.name in self.left_out:
             raise AttributeError(f"{op.name} cannot be called in TensorFlow: {self.left_out[op.name]}")
+        from .functions import function_of
         function = function_of(op.name)
         self.__dict__[op.__name__] = function  # the next access takes no detour
         return function
@@ -61,6 +62,7 @@ def register(library="core"):
     """
     namespace = library.name if isinstance(library, Library) else str(library)
     if namespace not in _registered:
+        from .bridge import Table
         _registered[namespace] = Operators(Table.of(namespace))
     return _registered[namespace]
 
