@@ -362,6 +362,44 @@ class Profiler(unittest.TestCase):
         self.assertTrue(all(duration > 0 for _, _, duration in events), events)
 
 
+OPENCL = """
+import sys
+import tenon.tensorflow.device as td
+try:
+    kind = td.enable("opencl")
+except RuntimeError as error:
+    sys.exit("no device: " + str(error) if "has no device" in str(error) else str(error))
+import numpy as np, tensorflow as tf, tenon.tensorflow
+core = tenon.tensorflow.register("core")
+x, w = np.random.default_rng(1).normal(size=(2, 2, 6, 6, 3)).astype("f")[0], np.random.default_rng(2).normal(size=(3, 3, 3, 4)).astype("f")
+results = []
+for device in ("CPU:0", kind + ":0"):
+    with tf.device(device), td.counting() as counts:
+        v = tf.Variable(w)
+        losses = []
+        for _ in range(5):
+            with tf.GradientTape() as tape:
+                y = core.softmax(tf.einsum("nc,cd->nd", tf.reduce_mean(tf.nn.conv2d(tf.constant(x), v, 1, "SAME"), [1, 2]), tf.constant(w[0, 0].T @ w[0, 0])))
+                loss = tf.reduce_mean((y - 0.5) ** 2)
+            v.assign_sub(0.1 * tape.gradient(loss, v))
+            losses.append(loss.numpy())
+    results.append(losses + [v.numpy()])
+for expected, found in zip(*results):
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+print(*(counts[kind][op] for op in ("Conv2D", "Einsum", "Tenon>Core>Softmax", "AssignSubVariableOp")))
+"""
+
+
+class OpenCL(unittest.TestCase):
+    def test_steps_on_opencl_follow_the_cpu(self):
+        done = subprocess.run([sys.executable, "-c", OPENCL], capture_output=True, text=True, timeout=600, env={
+            **os.environ, "LD_BIND_NOW": "1", "PYTHONPATH": os.path.join(BUILD, "python")})
+        if done.returncode and "no device:" in done.stderr:
+            self.skipTest(done.stderr.strip().splitlines()[-1])
+        self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+        self.assertEqual(done.stdout.split(), ["5", "15", "5", "5"])
+
+
 def resident():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
