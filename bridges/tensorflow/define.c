@@ -254,9 +254,10 @@ static bool is_count_of_schema(const side_t *side) {
  * a SavedModel leaves defaults out, and TensorFlow for Python takes a missing number for 0 when it
  * loads the node. */
 static bool is_count_of_results(const operator_t *self, uint32_t attr) {
-  for (uint32_t o = 0; o < self->output_count; o++)
-    if (is_count_of_schema(&self->outputs[o]) && self->outputs[o].of.count_attr == (int32_t)attr)
-      return true;
+  for (uint32_t o = 0; o < self->output_count; o++) {
+    const side_t *side = &self->outputs[o];
+    if (is_count_of_schema(side) && side->of.count_attr == (int32_t)attr) return true;
+  }
   return false;
 }
 
