@@ -250,9 +250,9 @@ static bool is_count_of_schema(const side_t *side) {
   return side->of.kind == TENON_KIND_TENSORS && side->of.count_attr >= 0;
 }
 
-/* Whether a list of results has as many items as an attribute says. Such attributes have no default:
- * a SavedModel leaves defaults out, and TensorFlow for Python takes a missing number for 0 when it
- * loads the node. */
+/* Whether a list of results has as many items as an attribute says. Such attributes have no
+ * default: a SavedModel leaves defaults out, and TensorFlow for Python takes a missing number for 0
+ * when it loads the node. */
 static bool is_count_of_results(const operator_t *self, uint32_t attr) {
   for (uint32_t o = 0; o < self->output_count; o++) {
     const side_t *side = &self->outputs[o];
