@@ -14,7 +14,7 @@ from .._library import Library, Namespace
 
 # TensorFlow is imported with the first call only: a device of OpenCL must be enabled before (device.py).
 
-__all__ = ["Operators", "load", "register", "run"]
+__all__ = ["Operators", "convert", "load", "register", "run"]
 
 
 class Operators(Namespace):
@@ -97,3 +97,26 @@ def load(path, tags=None, options=None):
     """
     from . import saved
     return saved.load(os.fspath(path), tags, options)
+
+
+def convert(model, path=None, *, signature=None, batch="batch"):
+    """Converts a model of TensorFlow to a graph of Tenon, which runs without TensorFlow.
+
+        graph = tenon.tensorflow.convert("saved_model")         # a folder; or a model of Keras 3, its .keras file, a tf.function
+        y = graph.compile()(x)
+        tenon.tensorflow.convert(model, "model.onnx")           # also writes the file that `tenon run` runs
+
+    model: the folder of a SavedModel, or one that tf.saved_model.load returned; a model of Keras 3, or the path of its .keras file; a tf.function
+    with an input_signature, or a concrete function.
+    path: the file to write (Graph.save); None: none.
+    signature: of a SavedModel; None: "serving_default", or the only one.
+    batch: the name of the extent that the unknown first axes of all inputs share; None: each is an extent of its own.
+
+    Inputs and outputs have the names of the signature.  Variables become constants.  Operators of Tenon in the model stay nodes of the operator; call
+    register for their libraries first.
+
+    Raises tf.errors.InvalidArgumentError if the model cannot be opened, NotFoundError if a file or an operator is missing, and UnimplementedError if an
+    operation cannot be converted, with its name.
+    """
+    from . import conversion
+    return conversion.convert(model, path, signature=signature, batch=batch)
