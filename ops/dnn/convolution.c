@@ -168,11 +168,10 @@ static want_t slice_of(const want_t *want, const dnn_rows_t *rows) {
   return slice;
 }
 
-/* Describes the convolution with weights in any layout; NULL: oneDNN has no implementation. The
- * caller destroys it. */
-static dnnl_primitive_desc_t describe_preferred(const want_t *want, int32_t count,
-                                                const dnn_rows_t *rows) {
-  const want_t slice = count > 1 ? slice_of(want, &rows[count / 2]) : *want;
+/* Describes the convolution of these rows (NULL: the whole one) with weights in any layout; NULL:
+ * oneDNN has no implementation. The caller destroys it. */
+static dnnl_primitive_desc_t describe_preferred(const want_t *want, const dnn_rows_t *rows) {
+  const want_t slice = rows ? slice_of(want, rows) : *want;
   const int32_t rank = want->window.rank + 2;
   dnnl_memory_desc_t x = last_md(rank, slice.x);
   dnnl_memory_desc_t out = last_md(rank, slice.out);
@@ -185,12 +184,11 @@ static dnnl_primitive_desc_t describe_preferred(const want_t *want, int32_t coun
   return desc;
 }
 
-/* The layout of weights that oneDNN prefers; NULL: it has no good implementation. The caller
- * destroys it. */
-static dnnl_memory_desc_t preferred_weights(const want_t *want, int32_t count,
-                                            const dnn_rows_t *rows) {
+/* The layout of weights that oneDNN prefers for these rows (NULL: for the whole convolution);
+ * NULL: it has no good implementation. The caller destroys it. */
+static dnnl_memory_desc_t preferred_weights(const want_t *want, const dnn_rows_t *rows) {
   dnnl_memory_desc_t preferred = 0;
-  dnnl_primitive_desc_t desc = describe_preferred(want, count, rows);
+  dnnl_primitive_desc_t desc = describe_preferred(want, rows);
   if (desc && !dnn_is_reference(desc) &&
       dnnl_memory_desc_clone(&preferred, dnn_query(desc, dnnl_query_weights_md)) != dnnl_success)
     preferred = 0;
@@ -198,8 +196,10 @@ static dnnl_memory_desc_t preferred_weights(const want_t *want, int32_t count,
   return preferred;
 }
 
-/* Makes the primitive of the convolution, or of a slice of it, with weights in this layout. */
-static int make_primitive(dnn_job_t *job, const want_t *want, const_dnnl_memory_desc_t weights) {
+/* Makes the primitive of the convolution, or of a slice of it, with weights in this layout. oneDNN's
+ * reference implementation, which is slower by two orders of magnitude, is taken only on request. */
+static int make_primitive(dnn_job_t *job, const want_t *want, const_dnnl_memory_desc_t weights,
+                          int may_be_reference) {
   int32_t rank = want->window.rank + 2;
   dnnl_primitive_attr_t attributes = 0;
   dnnl_primitive_desc_t desc = 0;
@@ -212,7 +212,7 @@ static int make_primitive(dnn_job_t *job, const want_t *want, const_dnnl_memory_
                      want->beta))
     desc = describe_convolution(want, x, weights, bias, out, attributes);
   int good = desc != 0;
-  if (good && dnn_is_reference(desc) && !want->plan) {
+  if (good && dnn_is_reference(desc) && !may_be_reference) {
     dnnl_primitive_desc_destroy(desc);
     good = 0;
   }
@@ -245,7 +245,7 @@ static int make_slices(dnn_job_t *job, const want_t *want, const_dnnl_memory_des
       const want_t slice = slice_of(want, &rows[i]);
       kind = dnn_job_create(&none);
       if (!kind) return 0;
-      if (!make_primitive(kind, &slice, weights) || !dnn_kind_add(job, kind)) {
+      if (!make_primitive(kind, &slice, weights, 0) || !dnn_kind_add(job, kind)) {
         dnn_job_destroy(kind);
         return 0;
       }
@@ -281,6 +281,33 @@ static int make_pack(dnn_job_t *job, const dnn_key_t *key, const want_t *want,
   return right || job->pack;
 }
 
+/* Returns the layout of the weights for these rows (NULL: for the whole convolution), or NULL; the
+ * caller destroys it. The job gets a copy of the plan's weights if they have another layout. */
+static dnnl_memory_desc_t fit_weights(dnn_job_t *job, const want_t *want, const dnn_rows_t *rows) {
+  const plan_t *plan = want->plan;
+  dnnl_memory_desc_t fitting = preferred_weights(want, rows);
+  dnn_free(job->weights);
+  job->weights = 0;
+  if (!plan || (fitting && dnnl_memory_desc_equal(fitting, plan->packed_md))) return fitting;
+  if (fitting) job->weights = dnn_pack(plan->packed_md, plan->packed, fitting);
+  if (job->weights) return fitting;
+  if (fitting) dnnl_memory_desc_destroy(fitting);
+  fitting = 0;
+  if (dnnl_memory_desc_clone(&fitting, plan->packed_md) != dnnl_success) return 0;
+  return fitting;
+}
+
+/* Makes slices with the layout of weights that one of them prefers. NULL: that does not suit the
+ * others; the job has no slices then. */
+static dnnl_memory_desc_t try_slices(dnn_job_t **job, const dnn_key_t *key, const want_t *want,
+                                     int32_t count, const dnn_rows_t *rows, int32_t preferring) {
+  dnnl_memory_desc_t weights = fit_weights(*job, want, &rows[preferring]);
+  if (weights && make_slices(*job, want, weights, count, rows)) return weights;
+  if (weights) dnnl_memory_desc_destroy(weights);
+  *job = begin_again(*job, key);
+  return 0;
+}
+
 /* A job that runs nothing: oneDNN has no good implementation. NULL: memory is short. */
 static dnn_job_t *make_convolution_job(const dnn_key_t *key, const want_t *given) {
   const plan_t *plan = given->plan;
@@ -290,24 +317,17 @@ static dnn_job_t *make_convolution_job(const dnn_key_t *key, const want_t *given
   if (!given->transposed) join_pixels(&joined);
   int32_t count = cut_convolution(want, rows);
   dnn_job_t *job = dnn_job_create(key);
-  dnnl_memory_desc_t preferred = preferred_weights(want, count, rows);
-  const_dnnl_memory_desc_t weights = preferred;
-  if (job && plan && (!preferred || !dnnl_memory_desc_equal(preferred, plan->packed_md))) {
-    /* These extents prefer another packing: repack for them or, if memory is short, use the plan's
-     * packing. */
-    if (preferred) job->weights = dnn_pack(plan->packed_md, plan->packed, preferred);
-    if (!job->weights) weights = plan->packed_md;
-  }
+  dnnl_memory_desc_t weights = 0;
+  /* The last slice, and often the first, differ from those in the middle. */
+  if (job && count > 1) weights = try_slices(&job, key, want, count, rows, count / 2);
+  if (job && count > 1 && !weights) weights = try_slices(&job, key, want, count, rows, 0);
   int good = job != 0;
-  if (good && weights) {
-    if (count > 1 && !make_slices(job, want, weights, count, rows)) {
-      job = begin_again(job, key);
-      count = 1;
-    }
-    if (job && count == 1) good = make_primitive(job, want, weights) || !plan;
-    if (job && good && !plan && dnn_job_runs(job)) good = make_pack(job, key, want, weights);
+  if (good && !weights) {
+    weights = fit_weights(job, want, 0);
+    if (weights) good = make_primitive(job, want, weights, plan != 0) || !plan;
   }
-  if (preferred) dnnl_memory_desc_destroy(preferred);
+  if (good && weights && !plan && dnn_job_runs(job)) good = make_pack(job, key, want, weights);
+  if (weights) dnnl_memory_desc_destroy(weights);
   if (good) return job;
   dnn_job_destroy(job);
   return 0;
@@ -475,7 +495,7 @@ static void pack_weights(plan_t *plan, want_t *want) {
   if (!is_usual(&want->window, want->transposed)) return;
   const int before = dnn_alone_begin();
   dnnl_memory_desc_t given = weights_md(want, 0);
-  plan->packed_md = preferred_weights(want, count, rows);
+  plan->packed_md = preferred_weights(want, count > 1 ? &rows[count / 2] : 0);
   if (given && plan->packed_md) plan->packed = dnn_pack(given, want->w->data, plan->packed_md);
   if (given) dnnl_memory_desc_destroy(given);
   dnn_alone_end(before);
@@ -497,7 +517,7 @@ static int64_t groups_to_join(const want_t *given) {
   if (joined == 1) return 1;
   join_pixels(&want);
   const int32_t count = cut_convolution(&want, rows);
-  dnnl_primitive_desc_t desc = describe_preferred(&want, count, rows);
+  dnnl_primitive_desc_t desc = describe_preferred(&want, count > 1 ? &rows[count / 2] : 0);
   const int slow = desc && dnn_is_gemm(desc);
   if (desc) dnnl_primitive_desc_destroy(desc);
   return slow ? joined : 1;
