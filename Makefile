@@ -83,6 +83,9 @@ pjrt: build .venv-jax/base.stamp ## run a program in JAX on a device of Tenon (F
 test-stablehlo-large: build .venv-jax/base.stamp ## compare all models of real size with JAX: ResNet-50, ViT-B/16, BERT base and others (MODEL=resnet50 takes one)
 	@TENON_BUILD=$(BUILD) .venv-jax/bin/python tests/adapters/stablehlo_large_test.py $(or $(MODEL),all)
 
+test-tensorflow-convert-large: build .venv-tensorflow/base.stamp ## compare converted models of Keras of real size with TensorFlow: ResNet-50, BERT base and others (MODEL=resnet50 takes one)
+	@TENON_BUILD=$(BUILD) .venv-tensorflow/bin/python tests/adapters/tensorflow_convert_large_test.py $(or $(MODEL),all)
+
 stablehlo-source: build .venv-jax/base.stamp ## run the test programs of StableHLO's own interpreter (STABLEHLO_SOURCE=DIR, a checkout of openxla/stablehlo; FILE=add and PATTERN=WORDS take a part)
 	@STABLEHLO_SOURCE="$(STABLEHLO_SOURCE)" TENON_BUILD=$(BUILD) .venv-jax/bin/python tests/adapters/stablehlo_source_test.py $(FILE) $(PATTERN)
 
@@ -184,4 +187,4 @@ format: ## lay the sources out with clang-format
 clean: ## remove the build folders and keep the virtual environments
 	rm -rf $(BUILD) build-*
 
-.PHONY: help packages build run test setup packages-test test-mxnet test-tvm-ffi pjrt torch-device tensorflow-device torch-source test-stablehlo-large stablehlo-source mxnet-examples onnxruntime-source sanitize stress sim-seeds device-failures isolation-fuzz device-faults leaks failures fuzz mutations coverage exported-models test-contrib-models bench zoo torch-wheel install support abi-update abi-snapshot format clean
+.PHONY: help packages build run test setup packages-test test-mxnet test-tvm-ffi pjrt torch-device tensorflow-device torch-source test-stablehlo-large test-tensorflow-convert-large stablehlo-source mxnet-examples onnxruntime-source sanitize stress sim-seeds device-failures isolation-fuzz device-faults leaks failures fuzz mutations coverage exported-models test-contrib-models bench zoo torch-wheel install support abi-update abi-snapshot format clean

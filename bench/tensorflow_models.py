@@ -14,9 +14,9 @@ import subprocess
 import sys
 import time
 
-sys.path.pop(0)  # the folder of this file has a tensorflow.py, which is not TensorFlow
-sys.path.append(os.path.dirname(os.path.abspath(__file__)))
 import report
+
+sys.path.pop(0)  # the folder of this file has a tensorflow.py and a jax.py, which are not TensorFlow and JAX
 
 ADAPTERS = os.path.join(report.ROOT, "tests", "adapters")
 
@@ -32,6 +32,7 @@ def seconds_of(call, budget):
 
 def measure(name, options):
     """Measures one model in this process and prints the figures as JSON."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:int(os.environ["TENON_THREADS"])])
     sys.path[:0] = [os.path.join(report.BUILD, "python"), ADAPTERS]
     import tensorflow as tf
     tf.config.threading.set_intra_op_parallelism_threads(int(os.environ["TENON_THREADS"]))
@@ -62,11 +63,10 @@ def measure(name, options):
 
 def run_process(name, threads, options):
     """Measures one model in a new process that may use `threads` processors. Returns its figures; None: it failed."""
-    processors = sorted(os.sched_getaffinity(0))[:threads]
     environment = {**os.environ, "TENON_THREADS": str(threads), "OMP_NUM_THREADS": str(threads), "TF_CPP_MIN_LOG_LEVEL": "2"}
     command = [sys.executable, os.path.abspath(__file__), "--worker", name, "--rounds", str(options.rounds), "--seconds", str(options.seconds), "--batch", str(options.batch)]
     command += ["--xla"] if options.xla else []
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, preexec_fn=lambda: os.sched_setaffinity(0, processors))
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         print(f"{name}: status {done.returncode}: {done.stderr[-500:]}")
         return None

@@ -31,7 +31,7 @@ declare -A about=(
   [torch-device]="a device as PyTorch's own"
   [tensorflow-device]="a device as TensorFlow's own"
   [jax]="operators as functions of JAX"
-  [tensorflow]="operators as operators of TensorFlow"
+  [tensorflow]="operators as operators of TensorFlow, and converted models"
   [stablehlo]="programs of JAX as graphs, and conversions, against JAX and ONNX Runtime"
   [contrib]="nodes and models that ONNX Runtime's optimizer and quantisers write, against ONNX Runtime"
   [mxnet]="MXNet's libraries and models in Tenon, and Tenon's in MXNet, beside real MXNet"
@@ -187,7 +187,7 @@ run_jax() {
 run_tensorflow() {
   lacks_python_package && return
   [ -x .venv-tensorflow/bin/python ] || { skip_suite ".venv-tensorflow is missing (make test makes it)" && return; }
-  TF_CPP_MIN_LOG_LEVEL=2 run_parts tensorflow .venv-tensorflow/bin/python tests/adapters/tensorflow_{,abi_,builtins_,deploy_,graphs_,hosts_,keras_,shapes_}test.py
+  TF_CPP_MIN_LOG_LEVEL=2 run_parts tensorflow .venv-tensorflow/bin/python tests/adapters/tensorflow_{,abi_,builtins_,convert_,deploy_,graphs_,hosts_,keras_,shapes_}test.py
 }
 run_stablehlo() {
   lacks_python_package && return

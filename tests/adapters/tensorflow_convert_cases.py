@@ -51,10 +51,11 @@ def _pairs():
     yield "Pow, Xlogy", lambda x, y: (raw.Pow(x=x, y=y), raw.Xlogy(x=tf.nn.relu(y), y=x)), [positive(4), f32(4)]
     yield "logic", lambda x, y: (raw.LogicalAnd(x=x, y=y), raw.LogicalOr(x=x, y=y), raw.LogicalNot(x=x), tf.math.logical_xor(x, y)), [bools(8), bools(8)]
     yield "AddN, ClipByValue", lambda x, y: (raw.AddN(inputs=[x, y, x]), tf.clip_by_value(x, -0.5, 0.5), raw.ClipByValue(t=x, clip_value_min=y, clip_value_max=y + 1)), [x, f32(2, 3)]
-    yield "Select", lambda c, x, y: (raw.SelectV2(condition=c, t=x, e=y), raw.Select(condition=c[0], t=x, e=y), raw.Select(condition=c, t=x, e=y)), [bools(3, 3), f32(3, 3), f32(3, 3)]
+    yield "Select", lambda c, x, y: (tf.where(c, x, y[0]), raw.Select(condition=c[:, 0], x=x, y=y), raw.Select(condition=c, x=x, y=y)), [bools(3, 3), f32(3, 3), f32(3, 3)]
     yield "Cast", lambda x: (tf.cast(x, tf.int32), tf.cast(x, tf.float16), tf.cast(x > 0, tf.float32), tf.bitcast(x, tf.int32)), [3 * x]
     yield "BiasAdd", lambda x, b: (raw.BiasAdd(value=x, bias=b), raw.BiasAdd(value=tf.transpose(x, [0, 3, 1, 2]), bias=b, data_format="NCHW")), [f32(2, 3, 4, 5), f32(5)]
-    yield "passing", lambda x: (tf.identity(x), tf.stop_gradient(x), tf.ensure_shape(x, [None, 3]), tf.debugging.check_numerics(x, "bad"), *tf.identity_n([x, 2 * x])), [x]
+    yield "passing", lambda x: (tf.identity(x), tf.stop_gradient(x), tf.ensure_shape(x, [None, 3]), tf.debugging.check_numerics(x, "bad"), *tf.identity_n([x, 2 * x]), raw.PreventGradient(input=x), raw.Snapshot(input=x),
+                               raw.PlaceholderWithDefault(input=x, shape=[None, 3])), [x]
     yield from _reductions()
     yield from _shapes()
     yield from _slices()
@@ -75,10 +76,10 @@ def _reductions():
 
 def _shapes():
     x = f32(2, 3, 4)
-    yield "Shape", lambda x: (tf.shape(x), tf.shape(x, tf.int64), tf.size(x), tf.rank(x), *raw.ShapeN(input=[x, x])), [x]
+    yield "Shape", lambda x: (tf.shape(x), tf.shape(x, tf.int64), tf.size(x), raw.Rank(input=x), *raw.ShapeN(input=[x, x])), [x]
     yield "Reshape", lambda x: (tf.reshape(x, [-1, 6]), tf.reshape(x, [tf.shape(x)[0], 12]), tf.reshape(x, tf.reverse(tf.shape(x), [0])), tf.reshape(x, [-1])), [x]
     yield "Reshape of two unknown extents", lambda x, n: tf.reshape(x, [n, -1, 4]), [x, np.int32(3)]
-    yield "Squeeze", lambda x: (tf.squeeze(x[:, :1], 1), tf.squeeze(x[:1, :1, :1]), tf.expand_dims(x, -1), tf.expand_dims(x, 1)), [x]
+    yield "Squeeze", lambda x: (tf.squeeze(x[:, :1], 1), tf.squeeze(x[0, :1, :1]), tf.expand_dims(x, -1), tf.expand_dims(x, 1)), [x]
     yield "BroadcastTo", lambda x, n: (tf.broadcast_to(x, [5, 2, 3, 4]), tf.fill([n, 2], x[0, 0, 0]), tf.zeros([n, 3]), tf.range(n), tf.range(1, n, 2)), [x, np.int32(4)]
     yield "Transpose", lambda x: (tf.transpose(x), tf.transpose(x, [2, 0, 1])), [x]
     yield "Concat", lambda x: (tf.concat([x, 2 * x], -1), tf.stack([x, x + 1], 1), *tf.unstack(x, axis=1), raw.Concat(concat_dim=1, values=[x, x])), [x]

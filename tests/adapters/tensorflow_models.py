@@ -1,7 +1,9 @@
 """Models of Keras of real size with random weights: tensorflow_convert_large_test.py and bench/tensorflow_models.py convert them.
 
 Weights are drawn from a fixed seed.  Random weights of a deep network may let its activations vanish, so that any two results look equal.  So batch
-normalisation gets the statistics of a batch of random images, layer scales are of order one, and classifiers give logits.
+normalisation gets the statistics of a batch of random images, layer scales are of order one, and classifiers give logits.  Normalised layers of
+random weights enlarge rounding errors exponentially with depth, as trained ones do not; an offset of about one, with which most units are in the
+linear part of their activation, prevents this.
 """
 import dataclasses
 
@@ -31,7 +33,7 @@ def settle(model, size, batch=4):
         layer.momentum = 0.0
         for weight in (layer.beta, layer.gamma):
             if weight is not None:
-                weight.assign(weight + 0.1 * random.standard_normal(weight.shape))
+                weight.assign(1 + 0.1 * random.standard_normal(weight.shape))
     for layer in model._flatten_layers():
         if type(layer).__name__ == "LayerScale":
             layer.gamma.assign(0.3 + 0.1 * random.standard_normal(layer.gamma.shape))

@@ -1,5 +1,5 @@
 /* Formulas that programs write out, replaced by the operator that computes them: gelu,
- * sigmoid, silu, softmax and layer_norm. Called by simplify.c, which visits the nodes.
+ * sigmoid, silu, hard_swish, softmax and layer_norm. Called by simplify.c, which visits the nodes.
  * Invariant: a formula is replaced only if no other node reads its large intermediate results,
  * because they would have to be computed as well. */
 #include "graph/passes/formulas.h"
@@ -139,6 +139,31 @@ tenon_status_t tn_formula_silu(tn_rewrite_t *r, const tn_node_t *sigmoid) {
   tn_node_t *product = only_user_is(r, sigmoid->outputs[0], "core::mul");
   if (!product || beside(product, sigmoid->outputs[0]) != x) return TENON_OK;
   return replace(r, product, "core::silu", &x, 1, NULL, NULL);
+}
+
+/* hard_swish */
+
+/* The only reader of the edge, if it computes a sixth of it; else NULL. */
+static tn_node_t *find_sixth(const tn_rewrite_t *r, tenon_edge_t edge) {
+  tn_node_t *node = tn_only_user(r, edge);
+  return node && divided(r, node->outputs[0], 6) == edge ? node : NULL;
+}
+
+/* hard_swish is x * clip(x + 3, 0, 6) / 6, in any order. */
+tenon_status_t tn_formula_hard_swish(tn_rewrite_t *r, const tn_node_t *clip) {
+  double low, high;
+  const tn_node_t *sum = tn_maker(r, tn_operand(clip, 0), "core::add");
+  tenon_edge_t x = sum ? beside_scalar(r, sum, 3.0) : -1;
+  if (x < 0 || tn_operand(clip, 1) < 0 || tn_operand(clip, 2) < 0 ||
+      !tn_scalar(r, tn_operand(clip, 1), &low) || low != 0 ||
+      !tn_scalar(r, tn_operand(clip, 2), &high) || high != 6)
+    return TENON_OK;
+  tenon_edge_t gate = clip->outputs[0];
+  tn_node_t *sixth = find_sixth(r, gate);
+  tn_node_t *product = only_user_is(r, sixth ? sixth->outputs[0] : gate, "core::mul");
+  if (!product || beside(product, sixth ? sixth->outputs[0] : gate) != x) return TENON_OK;
+  tn_node_t *end = sixth ? product : find_sixth(r, product->outputs[0]);
+  return end ? replace(r, end, "core::hard_swish", &x, 1, NULL, NULL) : TENON_OK;
 }
 
 /* Reductions */
@@ -317,21 +342,77 @@ static tn_node_t *find_product(const tn_rewrite_t *r, tenon_edge_t deviation, no
   return second && is_centred(r, beside(second, first->outputs[0]), norm) ? second : NULL;
 }
 
-tenon_status_t tn_formula_layer_norm(tn_rewrite_t *r, const tn_node_t *rsqrt) {
-  norm_t norm = {.scale = -1, .bias = -1};
-  if (!find_deviation(r, rsqrt, &norm)) return TENON_OK;
-  tn_node_t *end = find_product(r, rsqrt->outputs[0], &norm);
-  if (!end) return TENON_OK;
+/* The product of `factor` and `edge` that is one of two readers of `factor`; NULL: there is none. */
+static tn_node_t *find_reader(const tn_rewrite_t *r, tenon_edge_t factor, tenon_edge_t edge) {
+  for (int32_t i = r->first_reader[factor]; i >= 0; i = r->readers[i].next) {
+    tn_node_t *node = &r->graph->nodes[r->readers[i].node];
+    if (!tn_node_is(node, "core::mul")) continue;
+    bool reads = tn_operand(node, 0) == factor || tn_operand(node, 1) == factor;
+    if (reads && beside(node, factor) == edge) return node;
+  }
+  return NULL;
+}
+
+/* The negative mean, from which the other reader of the scaled deviation makes the shift; -1: there
+ * is none. */
+static tenon_edge_t find_negative_mean(const tn_rewrite_t *r, tenon_edge_t mean) {
+  for (int32_t i = r->first_reader[mean]; i >= 0; i = r->readers[i].next) {
+    const tn_node_t *node = &r->graph->nodes[r->readers[i].node];
+    if (tn_node_is(node, "core::neg") && tn_operand(node, 0) == mean) return node->outputs[0];
+  }
+  return -1;
+}
+
+/* Finds the end of x * s + (-mean * s + bias), where s is the scaled deviation: Keras writes the
+ * formula so. */
+static tn_node_t *find_shifted(const tn_rewrite_t *r, tenon_edge_t deviation, norm_t *norm) {
+  tenon_edge_t factor = deviation;
+  const tn_node_t *scaling = only_user_is(r, deviation, "core::mul");
+  if (scaling && is_parameter(r, beside(scaling, deviation), norm)) {
+    norm->scale = beside(scaling, deviation);
+    factor = scaling->outputs[0];
+  }
+  if (r->uses[factor] != 2) return NULL;
+  tenon_edge_t negative = find_negative_mean(r, norm->mean);
+  const tn_node_t *scaled = find_reader(r, factor, norm->x);
+  const tn_node_t *shift = negative >= 0 ? find_reader(r, factor, negative) : NULL;
+  tn_node_t *end = scaled ? only_user_is(r, scaled->outputs[0], "core::add") : NULL;
+  if (!end || !shift || r->uses[shift->outputs[0]] != 1) return NULL;
+  tenon_edge_t other = beside(end, scaled->outputs[0]);
+  if (other == shift->outputs[0]) return end;
+  const tn_node_t *sum = tn_maker(r, other, "core::add");
+  if (!sum || r->uses[other] != 1) return NULL;
+  bool is_sum = tn_operand(sum, 0) == shift->outputs[0] || tn_operand(sum, 1) == shift->outputs[0];
+  if (!is_sum || !is_parameter(r, beside(sum, shift->outputs[0]), norm)) return NULL;
+  norm->bias = beside(sum, shift->outputs[0]);
+  return end;
+}
+
+/* Finds the end of (x - mean) * deviation, which may be scaled and moved. */
+static tn_node_t *find_centred(const tn_rewrite_t *r, tenon_edge_t deviation, norm_t *norm) {
+  tn_node_t *end = find_product(r, deviation, norm);
+  if (!end) return NULL;
   tn_node_t *scaled = only_user_is(r, end->outputs[0], "core::mul");
-  if (norm.scale < 0 && scaled && is_parameter(r, beside(scaled, end->outputs[0]), &norm)) {
-    norm.scale = beside(scaled, end->outputs[0]);
+  if (norm->scale < 0 && scaled && is_parameter(r, beside(scaled, end->outputs[0]), norm)) {
+    norm->scale = beside(scaled, end->outputs[0]);
     end = scaled;
   }
   tn_node_t *moved = only_user_is(r, end->outputs[0], "core::add");
-  if (moved && is_parameter(r, beside(moved, end->outputs[0]), &norm)) {
-    norm.bias = beside(moved, end->outputs[0]);
-    end = moved;
+  if (!moved || !is_parameter(r, beside(moved, end->outputs[0]), norm)) return end;
+  norm->bias = beside(moved, end->outputs[0]);
+  return moved;
+}
+
+tenon_status_t tn_formula_layer_norm(tn_rewrite_t *r, const tn_node_t *rsqrt) {
+  norm_t norm = {.scale = -1, .bias = -1};
+  if (!find_deviation(r, rsqrt, &norm)) return TENON_OK;
+  norm_t parts = norm;
+  tn_node_t *end = find_centred(r, rsqrt->outputs[0], &parts);
+  if (!end) {
+    parts = norm;
+    end = find_shifted(r, rsqrt->outputs[0], &parts);
   }
-  const tenon_edge_t operands[] = {norm.x, norm.scale, norm.bias};
-  return replace(r, end, "core::layer_norm", operands, 3, &norm.axis, &norm.epsilon);
+  if (!end) return TENON_OK;
+  const tenon_edge_t operands[] = {parts.x, parts.scale, parts.bias};
+  return replace(r, end, "core::layer_norm", operands, 3, &parts.axis, &parts.epsilon);
 }

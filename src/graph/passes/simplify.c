@@ -93,6 +93,7 @@ static tenon_status_t replace_formula(tn_rewrite_t *r, tn_node_t *node) {
     TN_TRY(tn_formula_sigmoid(r, node));
   }
   if (tn_node_is(node, "core::sigmoid")) return tn_formula_silu(r, node);
+  if (tn_node_is(node, "core::clip")) return tn_formula_hard_swish(r, node);
   if (tn_node_is(node, "core::rsqrt")) return tn_formula_layer_norm(r, node);
   return TENON_OK;
 }

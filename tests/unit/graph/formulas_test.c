@@ -68,6 +68,43 @@ static tenon_edge_t build_scaled_first(tenon_builder_t *b, tenon_edge_t x, const
   return node_of(b, "core::add", y, constant_of(b, "f32[4] 1 1 1 0"));
 }
 
+/* Multiplies x and the negative mean by the scaled deviation, as Keras does. */
+static tenon_edge_t build_shifted(tenon_builder_t *b, tenon_edge_t x, const formula_t *f) {
+  tenon_edge_t mean = mean_of(b, x, f);
+  tenon_edge_t deviation = deviation_of(b, node_of(b, "core::sub", x, mean), f);
+  tenon_edge_t factor = node_of(b, "core::mul", deviation, constant_of(b, "f32[1,4] 2 2 2 4"));
+  tenon_edge_t shift = node_of(b, "core::mul", node_of(b, "core::neg", mean, -1), factor);
+  shift = node_of(b, "core::add", shift, constant_of(b, "f32[1,4] 1 1 1 0"));
+  return node_of(b, "core::add", node_of(b, "core::mul", x, factor), shift);
+}
+
+/* The same with another number in place of the mean in the shift. */
+static tenon_edge_t build_misplaced(tenon_builder_t *b, tenon_edge_t x, const formula_t *f) {
+  tenon_edge_t mean = mean_of(b, x, f);
+  tenon_edge_t factor = deviation_of(b, node_of(b, "core::sub", x, mean), f);
+  tenon_edge_t other = node_of(b, "core::neg", node_of(b, "core::add", mean, mean), -1);
+  tenon_edge_t shift = node_of(b, "core::mul", other, factor);
+  return node_of(b, "core::add", node_of(b, "core::mul", x, factor), shift);
+}
+
+static tenon_edge_t gate_of(tenon_builder_t *b, tenon_edge_t x) {
+  tenon_edge_t out = -1;
+  tenon_edge_t sum = node_of(b, "core::add", x, constant_of(b, "f32[] 3"));
+  tenon_edge_t limits[] = {sum, constant_of(b, "f32[] 0"), constant_of(b, "f32[] 6")};
+  graph_node(b, NULL, "core::clip", NULL, limits, &out, 1);
+  return out;
+}
+
+static tenon_edge_t build_hard_swish(tenon_builder_t *b, tenon_edge_t x, const formula_t *f) {
+  tenon_edge_t sixth = node_of(b, "core::div", gate_of(b, x), constant_of(b, f->factor));
+  return node_of(b, "core::mul", x, sixth);
+}
+
+static tenon_edge_t build_hard_swish_last(tenon_builder_t *b, tenon_edge_t x, const formula_t *f) {
+  tenon_edge_t product = node_of(b, "core::mul", gate_of(b, x), x);
+  return node_of(b, "core::mul", product, constant_of(b, f->factor));
+}
+
 static tenon_edge_t build_gelu(tenon_builder_t *b, tenon_edge_t x, const formula_t *f) {
   tenon_edge_t half = node_of(b, "core::mul", constant_of(b, f->factor), x);
   tenon_edge_t root = constant_of(b, "f32[] 0.70710678");
@@ -94,6 +131,8 @@ static tenon_edge_t build_silu(tenon_builder_t *b, tenon_edge_t x, const formula
   "0.11111111"
 #define UNEVEN "f32[2,4] 3 1 3 1 6 0 1 5"
 #define NORMAL "f32[2,4] 2.6 -0.6 2.6 -3.2 3.2577301 -1.2577301 -0.50515339 3.0103068"
+#define MISPLACED "f32[2,4] -0.8 -2.4 -0.8 -2.4 0 -2.2577301 -1.8814417 -0.37628835"
+#define HARD "f32[2,4] 0 0 0 0 0 0.42664909 0 0"
 #define OTHER                                                                                      \
   "f32[2,4] 1.4226164 -1.1130822 1.4226164 -4.2261644 2.2307692 -1.4615385 -0.84615385 1.2307692"
 
@@ -106,6 +145,13 @@ static const formula_t formulas[] = {
     {"layer_norm", build_layer_norm, true, UNEVEN, NORMAL, "i64[1] 1", "f32[] 4", NULL},
     {"scaled first", build_scaled_first, true, UNEVEN, NORMAL, "i64[1] 1", "f32[] 4", NULL},
     {"another divisor", build_layer_norm, false, UNEVEN, OTHER, "i64[1] 1", "f32[] 3", NULL},
+    {"shifted", build_shifted, true, UNEVEN, NORMAL, "i64[1] 1", "f32[] 4", NULL},
+    {"another shift", build_misplaced, false, UNEVEN, MISPLACED, "i64[1] 1", "f32[] 4", NULL},
+    {"hard_swish", build_hard_swish, true, ROWS, HARD, NULL, "f32[] 6", NULL},
+    {"hard_swish, divided last", build_hard_swish_last, true, ROWS, HARD, NULL, "f32[] 0.16666667",
+     NULL},
+    {"by five", build_hard_swish, false, ROWS, "f32[2,4] 0 0 0 0 0 0.51197889 0 0", NULL, "f32[] 5",
+     NULL},
     {"gelu", build_gelu, true, ROWS, "f32[2,4] 0 0 0 0 0 0.523944 0 0", NULL, "f32[] 0.5", NULL},
     {"twice gelu", build_gelu, false, ROWS, "f32[2,4] 0 0 0 0 0 1.047888 0 0", NULL, "f32[] 1",
      NULL},

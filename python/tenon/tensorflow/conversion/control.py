@@ -2,6 +2,7 @@
 from ... import graph as graphs
 from ..dtypes import NAMES
 from .calls import row
+from .lists import Reserved, Stacked, element_rank, filled, is_stacked, source
 from .tensors import Handle, List, Scope, Tensor, core
 
 _CODES = {"i": 0, "u": 1, "f": 2}
@@ -18,7 +19,7 @@ def dtype_number(name):
     return code | bits << 8 | 1 << 16
 
 
-@row("PartitionedCall", "StatefulPartitionedCall", "RemoteCall")
+@row("PartitionedCall", "StatefulPartitionedCall")
 def inlined(call):
     return call.walk.run(call.walk.function(call.op, "f"), call.inputs, call.scope)
 
@@ -140,12 +141,6 @@ def _or_else(call, condition, function, inputs, others):
 # ---- loops ----
 
 
-def _source(tensor):
-    while tensor.op.type == "Identity":
-        tensor = tensor.op.inputs[0]
-    return tensor
-
-
 def _state_extents(call, i, item):
     """The extents of a state that all iterations share, as far as TensorFlow knows them."""
     if isinstance(item, List):
@@ -158,32 +153,38 @@ def _state_extents(call, i, item):
 @row("While", "StatelessWhile")
 def loop(call):
     condition, step = (call.walk.function(call.op, name) for name in ("cond", "body"))
-    fixed = [_source(out) is given for out, given in zip(step.outputs, step.inputs)]
-    states = [i for i, is_fixed in enumerate(fixed) if not is_fixed]
+    changed = [i for i, (out, given) in enumerate(zip(step.outputs, step.inputs)) if source(out) is not given]
+    stacked = [i for i in changed if is_stacked(call, step, i) and not condition.inputs[i].consumers()]
+    states = [i for i in changed if i not in stacked]
     for i in states:
         if isinstance(call.inputs[i], Handle):
             call.refuse("an iteration gives another variable: use tf.cond inside the loop")
+        if isinstance(call.inputs[i], Reserved):
+            call.inputs[i] = call.inputs[i].of_rank(call, element_rank(call, step, i))
     body = _Body()
     body.input("i64", [])
     body.input("bool", [])
-    inside = [None] * len(fixed)
+    inside = [Stacked() if i in stacked else None for i in range(len(call.inputs))]
     for i in states:
         inside[i] = _state(call, body, i)
-    for i, is_fixed in enumerate(fixed):
-        if is_fixed:
-            inside[i] = body.inside(call.inputs[i])
+    fixed = [i for i in range(len(call.inputs)) if i not in changed]
+    for i in fixed:
+        inside[i] = body.inside(call.inputs[i])
     after = call.walk.run(step, inside, body.scope)
     goes_on = _test(call, condition, after, body.scope)
     first = _test(call, condition, call.inputs, call.scope)
-    made = body.builder.finish([core.identity(v) for v in (goes_on, *(_tensor(after[i]).plain() for i in states))])
-    captured = [_tensor(item).plain() for item, is_fixed in zip(call.inputs, fixed) if is_fixed and _is_captured(item)]
+    more = [after[i].item.plain() for i in stacked]
+    captured = [_tensor(call.inputs[i]).plain() for i in fixed if _is_captured(call.inputs[i])]
     begun = [_tensor(call.inputs[i]).plain() for i in states]
-    dtypes = [dtype_number(v.dtype) for v in begun]
-    ranks = [-1 if v.shape is None else len(v.shape) for v in begun]
-    results = core.loop(begun, captured, None, first, body=made, count=len(states), dtypes=dtypes, ranks=ranks)
+    dtypes = [dtype_number(v.dtype) for v in (*begun, *more)]
+    ranks = [-1 if v.shape is None else len(v.shape) for v in begun] + [-1 if v.shape is None else len(v.shape) + 1 for v in more]
+    made = body.builder.finish([core.identity(v) for v in (goes_on, *(_tensor(after[i]).plain() for i in states), *more)])
+    results = core.loop(begun, captured, None, first, body=made, count=len(dtypes), dtypes=dtypes, ranks=ranks)
     outputs = list(call.inputs)
     for i, value in zip(states, results):
         outputs[i] = List(call.given(value)) if isinstance(call.inputs[i], List) else call.given(value)
+    for i, value in zip(stacked, results[len(states):]):
+        outputs[i] = filled(call, value, call.inputs[i].count)
     return outputs
 
 

@@ -2,7 +2,48 @@
 import numpy as np
 
 from .calls import row
-from .tensors import core
+from .tensors import Tensor, core
+
+
+class Product(Tensor):
+    """The result of a product with constant weights that is not in the graph yet, so that a bias becomes part of it.
+
+    Dense layers reshape between the product and the bias, which keeps the compiler from fusing them.
+    a: the left side.  weights: a matrix.  tail: the extents of the last axes, into which those of the result are split.  shape: of the result as a vector, or
+    None if it is that of the product.
+    """
+
+    def __init__(self, scope, a, weights, tail, shape=None, bias=None):
+        super().__init__(scope)
+        self.a, self.weights, self.tail, self.shape, self.bias = a, weights, tail, shape, bias
+
+    @property
+    def rank(self):
+        return len(self.plain().shape)
+
+    def plain(self):
+        if self._plain is None:
+            bias = None if self.bias is None else self.scope.constant(self.bias)
+            made = core.matmul(self.a, self.scope.constant(self.weights), bias)
+            self._plain = made if self.shape is None else core.reshape(made, self.shape)
+        return self._plain
+
+    def has_columns(self, array):
+        """Whether an array has one number for each column of the product, along the last axes of the result."""
+        shape = list(array.shape)
+        while len(shape) > len(self.tail) and shape[0] == 1:
+            shape.pop(0)
+        return shape == self.tail and array.dtype == self.weights.dtype and self._plain is None
+
+    def moved(self, by):
+        by = np.ascontiguousarray(by.reshape(-1))
+        return Product(self.scope, self.a, self.weights, self.tail, self.shape, by if self.bias is None else self.bias + by)
+
+    def reshaped(self, shape, extents):
+        """Returns the product with another shape, or None if its last axes are no longer the columns."""
+        if self._plain is not None or self.shape is not None or not extents or extents[-1] != self.weights.shape[1]:
+            return None
+        return Product(self.scope, self.a, self.weights, self.tail, shape, self.bias)
 
 
 @row("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
@@ -14,6 +55,10 @@ def product(call):
     to = call.op.outputs[0].dtype
     if to != call.op.inputs[0].dtype:
         call.refuse(f"a product of {call.op.inputs[0].dtype.name} with the dtype {to.name} is not supported: cast the operands")
+    weights = call.tensor(1).array
+    if weights is not None and weights.ndim == 2 and not first:
+        weights = np.ascontiguousarray(weights.T) if second else weights
+        return Product(call.scope, call.value(0), weights, [weights.shape[1]])
     return call.given(core.matmul(call.value(0), call.value(1), transpose_a=first, transpose_b=second))
 
 
@@ -55,6 +100,22 @@ def _split(call, value, order, extents):
     return None if shape.count(-1) > 1 else core.reshape(value, call.scope.ints(shape))
 
 
+def _dense(call, of, extents):
+    """Converts a product with constant weights; None: it is none.  The axes of the left side that are free come first, as the result has them."""
+    weights, columns = call.tensor(1).array, len(of.free_b)
+    if weights is None or of.batch or not of.free_a or not columns or of.a != of.free_a + of.summed or of.b != of.summed + of.free_b or of.out != of.free_a + of.free_b:
+        return None
+    a = _arranged(call, call.value(0), of.a, [*([x] for x in of.free_a), of.summed], extents)
+    if a is None:
+        return None
+    tail = list(weights.shape[-columns:])
+    weights = np.ascontiguousarray(weights.reshape(-1, int(np.prod(tail))))
+    shape = [-1 if extents[x] is None else extents[x] for x in of.out]
+    if columns == 1:
+        return Product(call.scope, a, weights, tail)
+    return None if shape.count(-1) > 1 else Product(call.scope, a, weights, tail, call.scope.ints(shape))
+
+
 def _as_product(call, of, extents):
     batch = [[x] for x in of.batch]
     free_a = [[x] for x in of.free_a] if not of.batch and len(of.free_a) else [of.free_a]
@@ -83,6 +144,9 @@ def einsum(call):
             for label, extent in zip(labels, call.shape(i) or [None] * len(labels)):
                 extents[label] = extents.get(label) or extent
         if of.is_product() and 0 not in extents.values():
+            made = _dense(call, of, extents)
+            if made is not None:
+                return made
             made = _as_product(call, of, extents)
     if made is None:
         made = core.einsum(call.values(), equation=equation)

@@ -2,7 +2,9 @@
 import numpy as np
 
 from .calls import apply, dtype_name, row
+from .matrices import Product
 from .tensors import core
+from .windows import Convolution
 
 _SAME = {"Abs": "abs", "Neg": "neg", "Sign": "sign", "Exp": "exp", "Log": "log", "Sqrt": "sqrt", "Rsqrt": "rsqrt", "Reciprocal": "reciprocal", "Inv": "reciprocal",
          "Floor": "floor", "Ceil": "ceil", "Rint": "round", "Sin": "sin", "Cos": "cos", "Tan": "tan", "Asin": "asin", "Acos": "acos", "Atan": "atan", "Sinh": "sinh",
@@ -25,7 +27,7 @@ for _name, _own in _SAME.items():
     row(_name)(_same(_own))
 
 
-@row("Identity", "StopGradient", "PreventGradient", "Snapshot", "EnsureShape", "CheckNumerics", "CheckNumericsV2", "PlaceholderWithDefault", "DebugGradientIdentity")
+@row("Identity", "StopGradient", "PreventGradient", "Snapshot", "EnsureShape", "CheckNumerics", "PlaceholderWithDefault")
 def first_input(call):
     return call.inputs[0]
 
@@ -51,7 +53,7 @@ def mul(call):
 @row("Add", "AddV2")
 def add(call):
     a, b = call.tensor(0), call.tensor(1)
-    return folded(call, a, b, lambda x, by: x.moved(by)) or apply(call, core.add, [a, b])
+    return folded(call, a, b, lambda x, by: x.moved(by)) or _biased(call, a, b) or apply(call, core.add, [a, b])
 
 
 @row("BiasAdd")
@@ -60,14 +62,22 @@ def bias_add(call):
     if call.attr("data_format") == "NCHW":
         shape = [-1] + [1] * (call.rank() - 2)
         return call.given(core.add(x.plain(), core.reshape(bias.plain(), call.scope.ints(shape))))
-    return folded(call, x, bias, lambda x, by: x.moved(by)) or apply(call, core.add, [x, bias])
+    return folded(call, x, bias, lambda x, by: x.moved(by)) or _biased(call, x, bias) or apply(call, core.add, [x, bias])
 
 
 def folded(call, a, b, fold):
     """Moves a number for each channel into the weights of the convolution that comes before; None: it is no such case."""
     for i, (x, by) in enumerate(((a, b), (b, a))):
-        if hasattr(x, "scaled") and by.array is not None and call.is_last_use(i) and x.has_channels(by.array):
+        if isinstance(x, Convolution) and by.array is not None and call.is_last_use(i) and x.has_channels(by.array):
             return fold(x, by.array.reshape(-1))
+    return None
+
+
+def _biased(call, a, b):
+    """Moves a bias into the product that comes before; None: it is no such case."""
+    for i, (x, by) in enumerate(((a, b), (b, a))):
+        if isinstance(x, Product) and by.array is not None and call.is_last_use(i) and x.has_columns(by.array):
+            return x.moved(by.array)
     return None
 
 
@@ -135,11 +145,6 @@ def expm1(call):
 @row("IsFinite")
 def is_finite(call):
     return apply(call, lambda x: _node("not")(_node("or")(core.is_nan(x), core.is_inf(x))), [call.tensor(0)])
-
-
-@row("LogicalXor")
-def logical_xor(call):
-    return apply(call, core.xor, [call.tensor(0), call.tensor(1)])
 
 
 def _is_float(call):
@@ -222,7 +227,7 @@ def read_variable(call):
     return call.constant(call.walk.contents(call, call.inputs[0], call.op.outputs[0].dtype))
 
 
-@row("VariableV2", "VarHandleOp", "Variable")
+@row("VarHandleOp")
 def variable(call):
     call.refuse("the variable has no contents here: convert a function or a SavedModel, whose variables are tracked")
 

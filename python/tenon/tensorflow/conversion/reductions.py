@@ -12,7 +12,7 @@ def _reduced(call, node):
     x, axes, keeps = call.tensor(0), _axes(call), call.attr("keep_dims")
     if not axes:
         return x
-    if x.is_planar:  # without the axes of the reduction the order is TensorFlow's, if the channels are last among the others or alone
+    if x.is_planar and axes != [x.rank - 1]:  # without the axes of the reduction the order is TensorFlow's, if the channels are last among the others or alone
         order = last_to_second(x.rank)
         made = node(x.planar(), call.scope.ints(sorted(order.index(a) for a in axes)), keeps)
         if keeps:

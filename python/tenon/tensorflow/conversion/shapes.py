@@ -2,6 +2,7 @@
 import numpy as np
 
 from .calls import row
+from .matrices import Product
 from .tensors import core, last_to_second
 
 _END = np.iinfo(np.int64).max
@@ -34,7 +35,12 @@ def rank(call):
 
 @row("Reshape")
 def reshape(call):
-    return call.given(core.reshape(call.value(0), _stated_shape(call, 1)))
+    x, shape = call.tensor(0), _stated_shape(call, 1)
+    if isinstance(x, Product) and call.is_last_use():
+        made = x.reshaped(shape, call.result_shape())
+        if made is not None:
+            return made
+    return call.given(core.reshape(x.plain(), shape))
 
 
 def _stated_shape(call, i):
@@ -88,6 +94,8 @@ def arange(call):
 def transpose(call):
     perm = [int(p) for p in call.array(1, "the order of the axes")]
     x = call.tensor(0)
+    if perm == sorted(perm):
+        return x
     if x.is_planar and perm == last_to_second(len(perm)):
         return call.given(x.planar())
     return call.given(core.transpose(x.plain(), perm=perm))

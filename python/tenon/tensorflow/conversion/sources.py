@@ -58,7 +58,7 @@ def _of_path(path, signature):
 def _loaded(path):
     try:
         return tf.saved_model.load(path)
-    except (OSError, ValueError, KeyError, FileNotFoundError, tf.errors.OpError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError, tf.errors.OpError) as error:
         message = getattr(error, "message", None) or str(error)
         if "Op type not registered 'Tenon>" in message:
             raise tf.errors.NotFoundError(None, None, f"{path}: {message.splitlines()[0]}: load its library with tenon.load and call tenon.tensorflow.register before the model is converted") from None
@@ -153,7 +153,7 @@ def _of_keras(model):
         given = values[0] if len(values) == 1 and structure is None else list(values)
         given = tf.nest.pack_sequence_as(structure, list(values)) if structure is not None else given
         made = model(given, training=False)
-        names = getattr(model, "output_names", None)
+        names = getattr(model, "output_names", None) or getattr(getattr(model, "_functional", None), "output_names", None)
         flat = tf.nest.flatten(made)
         if isinstance(made, dict):
             return made

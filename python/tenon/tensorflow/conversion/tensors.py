@@ -8,6 +8,7 @@ import numpy as np
 from ...graph import ops
 
 core = ops.core
+_NUMPY = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64}
 
 
 class Scope:
@@ -28,8 +29,9 @@ class Scope:
 
     def like(self, number, value):
         """Returns a number of the dtype of a value."""
-        made = self.builder.constant(np.asarray(number, np.float64 if isinstance(number, float) else np.int64))
-        return core.cast(made, to=value.dtype)
+        if value.dtype in _NUMPY:
+            return self.builder.constant(np.asarray(number, _NUMPY[value.dtype]))
+        return core.cast(self.builder.constant(np.asarray(number, np.float64)), to=value.dtype)
 
 
 class Tensor:
@@ -81,10 +83,11 @@ class List:
     """A list of tensors of TensorFlow as one tensor with a further first axis; an element that was not set is 0.
 
     tensor: the tensor.  Extents of elements that are not known before one is set are 0 until then.
+    count: a vector with its length, if no element is set; otherwise None.
     """
 
-    def __init__(self, tensor):
-        self.tensor = tensor
+    def __init__(self, tensor, count=None):
+        self.tensor, self.count = tensor, count
 
 
 def last_to_second(rank):

@@ -37,21 +37,21 @@ class Walk:
         given = [t.shape for t in (op.outputs if is_loop else op.inputs[offset:])]
         key = name, tuple(str(shape) for shape in given)
         if key not in self._functions:
-            definition = self._definition(op, name)
+            definition, library = self._definition(op, name)
             shapes = [tf.TensorShape(None) if t.type == tf.resource.as_datatype_enum or t.type == tf.variant.as_datatype_enum else s
                       for t, s in zip(definition.signature.input_arg, given)]
-            with tf.Graph().as_default():
+            with library.as_default():
                 self._functions[key] = function_def_to_graph.function_def_to_graph(definition, input_shapes=shapes)
         return self._functions[key]
 
     def _definition(self, op, name):
+        """Returns the definition of a function, and the graph that has the functions which it calls."""
         graph = op.graph
         while graph is not None:
-            found = graph._functions.get(name) if hasattr(graph._functions, "get") else None
-            if found is not None:
-                return found.cached_definition if hasattr(found, "cached_definition") else found.function_def
+            if graph._is_function(name):
+                return graph._get_function(name).cached_definition, graph
             graph = getattr(graph, "outer_graph", None)
-        return context.context().get_function_def(name)
+        return context.context().get_function_def(name), tf.Graph()
 
     # ---- variables ----
 
