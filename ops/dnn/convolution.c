@@ -196,8 +196,8 @@ static dnnl_memory_desc_t preferred_weights(const want_t *want, const dnn_rows_t
   return preferred;
 }
 
-/* Makes the primitive of the convolution, or of a slice of it, with weights in this layout. oneDNN's
- * reference implementation, which is slower by two orders of magnitude, is taken only on request. */
+/* Makes the primitive of the convolution, or of a slice of it, with weights in this layout. Only on
+ * request it is oneDNN's reference implementation, which is slower by two orders of magnitude. */
 static int make_primitive(dnn_job_t *job, const want_t *want, const_dnnl_memory_desc_t weights,
                           int may_be_reference) {
   int32_t rank = want->window.rank + 2;

@@ -342,7 +342,7 @@ static tn_node_t *find_product(const tn_rewrite_t *r, tenon_edge_t deviation, no
   return second && is_centred(r, beside(second, first->outputs[0]), norm) ? second : NULL;
 }
 
-/* The product of `factor` and `edge` that is one of two readers of `factor`; NULL: there is none. */
+/* The product of `factor` and `edge` among the readers of `factor`; NULL: there is none. */
 static tn_node_t *find_reader(const tn_rewrite_t *r, tenon_edge_t factor, tenon_edge_t edge) {
   for (int32_t i = r->first_reader[factor]; i >= 0; i = r->readers[i].next) {
     tn_node_t *node = &r->graph->nodes[r->readers[i].node];

@@ -219,7 +219,7 @@ def bitcast(call):
 @row("ZerosLike", "OnesLike")
 def filled_like(call):
     x, number = call.value(0), np.array([call.op.type == "OnesLike"]).astype(call.op.outputs[0].dtype.as_numpy_dtype)
-    return call.given(core.expand(call.scope.builder.constant(number), core.shape(x)))
+    return call.given(core.constant_of_shape(core.shape(x), value=number))
 
 
 @row("ReadVariableOp")
