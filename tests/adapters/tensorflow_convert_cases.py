@@ -113,7 +113,7 @@ def _windows():
     yield "Conv2D", lambda x: (tf.nn.conv2d(x, w, 2, "SAME"), tf.nn.conv2d(x, w, 1, [[0, 0], [1, 0], [2, 1], [0, 0]]), tf.nn.conv2d(x, w, 1, "VALID", dilations=2)), [x]
     yield "Conv2D of a computed kernel", lambda x, w: (tf.nn.conv2d(x, w, 1, "SAME"), tf.nn.depthwise_conv2d(x, w, [1, 1, 1, 1], "SAME")), [x, w]
     yield "groups", lambda x: tf.nn.conv2d(tf.concat([x, x], -1), w, 1, "SAME"), [x]
-    yield "factors of channels", lambda x: (tf.nn.relu6((tf.nn.conv2d(x, w, 1, "SAME") * b + b) * [1.5, 2, 3, 4]), b * tf.nn.bias_add(tf.nn.conv2d(x, w, 1, "SAME"), b)), [x]
+    yield "factors of channels", lambda x: (tf.nn.relu6((tf.nn.conv2d(x, w, 1, "SAME") * b + b) * [1.5, 2, 3, 4]), b * (tf.nn.bias_add(tf.nn.conv2d(x, w, 1, "SAME"), b) + 2 * b)), [x]
     yield "factors of rows, not of channels", lambda x: tf.nn.conv2d(x, w, 1, "SAME") * tf.reshape(b, [4, 1]), [x[:, :4, :4]]
     yield "a convolution that is read twice", lambda x: ((y := tf.nn.conv2d(x, w, 1, "SAME")) * b, y + b, y), [x]
     yield "Conv3D", lambda x: tf.nn.conv3d(x[:, None], f32(1, 3, 3, 3, 2), [1, 1, 2, 2, 1], "SAME"), [x]

@@ -113,6 +113,12 @@ class Operations(Conversion):
         self.assertEqual(sorted(set(ROWS) - Operations.seen - elsewhere - refused), [])
 
 
+    def test_the_documentation_lists_the_table(self):
+        with open(os.path.join(ROOT, "docs", "tensorflow.md"), encoding="utf-8") as file:
+            listed_there = file.read().split("<!-- operations:")[1].split("```")[1].split()
+        self.assertEqual(listed_there, sorted(set(ROWS) - {"EmptyTensorList", "VarHandleOp"}))  # these two say what to do instead
+
+
 class Control(Conversion):
     def test_loops(self):
         for body in (lambda x: tf.while_loop(lambda i, y: i < 5, lambda i, y: (i + 1, y * 0.5 + x), (0, x)), lambda x: tf.while_loop(lambda y: tf.reduce_sum(y) < 100, lambda y: (y * 2 + 1,), (tf.abs(x),)),

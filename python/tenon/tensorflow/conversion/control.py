@@ -43,8 +43,10 @@ class _Body:
 
     def inside(self, item):
         """Returns what an input of the operation is in the body: it captures a value of the graph around it."""
-        if isinstance(item, Handle) or item is None:
+        if isinstance(item, Handle):
             return item
+        if not isinstance(item, (Tensor, List)):
+            return None  # a list without elements, or nothing: operations that read it are refused
         if isinstance(item, List):
             return List(self.inside(item.tensor))
         if item.array is not None:
@@ -97,9 +99,8 @@ def _known(call):
     return dtypes, [-1 if t.shape.rank is None or t.dtype not in NAMES else t.shape.rank for t in call.op.outputs]
 
 
-def _condition(call, i=0):
-    """An input as a bool without axes: a number is true if it is not 0."""
-    value = call.value(i)
+def _condition(value):
+    """A value as a bool: a number is true if it is not 0."""
     return value if value.dtype == "bool" else core.cast(value, to="bool")
 
 
@@ -109,7 +110,7 @@ def branches(call):
     condition = call.tensor(0)
     if condition.array is not None:
         return call.walk.run(functions[not condition.array], call.inputs[1:], call.scope)
-    return _choose(call, _condition(call), functions, call.inputs[1:]) if call.op.outputs else []
+    return _choose(call, _condition(call.value(0)), functions, call.inputs[1:]) if call.op.outputs else []
 
 
 @row("Case", "StatelessCase")
@@ -131,7 +132,11 @@ def _or_else(call, condition, function, inputs, others):
     """Adds core::if whose other branch gives values that are there."""
     body, made = _branch(call, function, inputs)
     other = _Body()
-    passed = [[each.inside(item) for item in items] for each, items in ((body, others), (other, inputs), (other, others))][-1]
+    for item in others:
+        body.inside(item)
+    for item in inputs:
+        other.inside(item)
+    passed = [other.inside(item) for item in others]
     captured = [_tensor(item).plain() for item in [*inputs, *others] if _is_captured(item)]
     dtypes, ranks = _known(call)
     results = getattr(core, "if")(condition, captured, then=_finished(body, made), **{"else": _finished(other, passed)}, count=len(made), dtypes=dtypes, ranks=ranks)
@@ -197,6 +202,6 @@ def _state(call, body, i):
 def _test(call, condition, inputs, scope):
     """Adds the nodes of a loop's condition; returns a bool without axes."""
     made, = call.walk.run(condition, inputs, scope)
-    return made.plain()
+    return _condition(made.plain())
 
 

@@ -4,7 +4,7 @@ import tensorflow as tf
 from ... import _core
 from ... import graph as graphs
 from ..bridge import Table
-from ..definitions import definition_of, read_value
+from ..definitions import by_python_name, definition_of, read_value
 from ..errors import translated
 from .calls import row
 from .control import dtype_number
@@ -43,16 +43,12 @@ def operator(call):
 
 def _node(name, values):
     """Adds the node.  values: the arguments by their names in the schema."""
-    from ..definitions import by_python_name
     space, own = name.split("::", 1)
     node = getattr(graphs.ops, space)
     for part in own.split("."):
         node = getattr(node, part)
-    positional, named = [], {}
     by_name = {of["name"]: python for python, of in by_python_name(name).items()}
-    for key, value in values.items():
-        named[by_name.get(key, key)] = value
-    return node(*positional, **named)
+    return node(**{by_name[key]: value for key, value in values.items()})
 
 
 def _results(call, definition, made):

@@ -105,7 +105,7 @@ def _named(signature):
     arguments, named = signature
     found = []
     for i, value in enumerate(arguments):
-        for path, spec in tf.nest.flatten_with_joined_string_paths(value) if hasattr(tf.nest, "flatten_with_joined_string_paths") else _paths(value):
+        for path, spec in _paths(value):
             found.append((getattr(spec, "name", None) or path or f"input_{i}", spec))
     for key in sorted(named):
         for path, spec in _paths(named[key]):

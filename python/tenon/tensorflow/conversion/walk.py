@@ -110,7 +110,7 @@ class Walk:
             raise refused(op, "it computes with a resource or a variant, which graphs of Tenon do not have: convert a function without it")
         if op.op_def.is_stateful:
             raise refused(op, "it has a state or draws random numbers: convert the model for inference (training=False)")
-        raise refused(op, "this operation is not supported: register a function for it with tenon.tensorflow.conversion.row, or convert a function without it")
+        raise refused(op, "this operation is not supported: convert a function without it, or write it with operations that docs/tensorflow.md lists")
 
 
 def _moved(item, scope):
