@@ -1,7 +1,7 @@
 /* The matrix product for one dtype. simd/product.c includes this once per dtype with T (the
  * element), NAME(x), MADD (number times vector plus vector), TIMES (number times number) and
- * TIMES_VECTOR (vector times vector) defined. Blocks of b (DEPTH x COLUMNS) and of a (ROWS x DEPTH) are packed into panels, and the micro-kernel keeps a tile of MR
- * x NR sums in registers.
+ * TIMES_VECTOR (vector times vector) defined. Blocks of b (DEPTH x COLUMNS) and of a (ROWS x DEPTH)
+ * are packed into panels, and the micro-kernel keeps a tile of MR x NR sums in registers.
  * Invariant: lanes of a vector never mix, so every sum runs in order of k. */
 
 typedef T NAME(vector) __attribute__((vector_size(VECTOR)));

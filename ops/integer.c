@@ -202,7 +202,7 @@ typedef struct plan_t {
   int64_t strides[TENON_RANK_MAX];
 } plan_t;
 
-static void plan_release(void *pointer) {
+static void release_pairs(void *pointer) {
   plan_t *plan = (plan_t *)pointer;
   if (plan) free(plan->pairs.data);
   free(plan);
@@ -232,7 +232,7 @@ static tenon_status_t prepare_b(tenon_node_t *node, uint32_t b_at, uint32_t zero
   plan->pairs.strides = plan->strides;
   plan->pairs.data = malloc((size_t)stride * sizeof(uint32_t));
   if (!plan->pairs.data) {
-    plan_release(plan);
+    release_pairs(plan);
     return tenon_fail(node, TENON_MEMORY, "out of memory for packed weights");
   }
   core_pairs_write(&operand, 0, rows, (uint32_t *)plan->pairs.data);
@@ -377,7 +377,7 @@ static tenon_status_t qlinear_conv_infer(tenon_infer_t *infer) {
 }
 
 /* clang-format off */
-#define PRODUCT(name, arguments, doc, types, samples, ...)                                              \
+#define PRODUCT(name, arguments, doc, types, samples, ...)                                         \
   TENON_OP(#name "(" arguments ") -> Tensor",                                                      \
     TENON_DOC(doc),                                                                                \
     TENON_TYPES(types),                                                                            \
@@ -398,7 +398,7 @@ TENON_ITEMS(core_integer,
           "A zero point is one number, a vector with one number for each row of a or column of b, "
           "or broadcasts.", "a: i8|u8; b: i8|u8; a_zero_point = a; b_zero_point = b; out = i32",
           "a: [n, k], b: [k, m]; a: [n, k], b: [k, m], a_zero_point: [n], b_zero_point: [m]",
-          TENON_PREPARE(matmul_integer_prepare, plan_release),),
+          TENON_PREPARE(matmul_integer_prepare, release_pairs),),
   PRODUCT(conv_integer,
           "Tensor x, Tensor w, Tensor? x_zero_point=None, Tensor? w_zero_point=None, *, "
           WINDOW_ARGUMENTS ", int group=1",
@@ -412,7 +412,7 @@ TENON_ITEMS(core_integer,
           "a may have a scale for each row, b one for each column.",
           SCALED_TYPES("a") SCALED_TYPES("b") Y_TYPES,
           "a: [n, k], " SCALE("a") ", b: [k, m], " SCALE("b") ", " SCALE("y"),
-          TENON_PREPARE(qlinear_matmul_prepare, plan_release),),
+          TENON_PREPARE(qlinear_matmul_prepare, release_pairs),),
   PRODUCT(qlinear_conv,
           SCALED("x") ", " SCALED("w")
           ", Tensor y_scale, Tensor y_zero_point, Tensor? bias=None, *, " WINDOW_ARGUMENTS

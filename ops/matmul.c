@@ -291,7 +291,8 @@ static tenon_status_t multiply_plain(tenon_call_t *call, int transpose_a, int tr
                                 core_place(call, call->outputs[0], dtype)};
   if (!tensors[0] || !tensors[1] || !tensors[3] || (call->inputs[2] && !tensors[2]))
     return TENON_MEMORY;
-  int how = (fast ? MULTIPLY_FAST : 0) + (call->accumulate ? MULTIPLY_ADDS : 0);
+  int how = fast ? MULTIPLY_FAST : 0;
+  if (call->accumulate) how += MULTIPLY_ADDS;
   TENON_TRY(core_multiply(call, tensors, transpose_a, transpose_b, &finish, how));
   return core_settle(call, call->outputs[0], tensors[3]);
 }

@@ -15,7 +15,7 @@ static tenon_status_t inspect(tenon_bridge_call_t *call,
   return TENON_OK;
 }
 
-static tenon_status_t open_library(tenon_bridge_call_t *call, tenon_bridged_t *out) {
+static tenon_status_t open_custom_ops(tenon_bridge_call_t *call, tenon_bridged_t *out) {
   char why[WHY] = "";
   library_t *library;
   tenon_status_t status = library_open(call->path, &library, why, sizeof why);
@@ -30,6 +30,6 @@ static const tenon_bridge_table_t table = {.size = sizeof table,
                                            .name = "onnxruntime",
                                            .symbols = symbols,
                                            .inspect = inspect,
-                                           .open = open_library};
+                                           .open = open_custom_ops};
 
 TENON_LIBRARY(onnxruntime_bridge, "1.0", TENON_BRIDGE(&table))

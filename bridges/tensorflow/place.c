@@ -52,7 +52,7 @@ static tenon_status_t read_argument(placed_call_t *c, uint32_t i, uint32_t first
   return status;
 }
 
-static tenon_status_t read_arguments(placed_call_t *c) {
+static tenon_status_t read_placed_arguments(placed_call_t *c) {
   const operator_t *self = c->kernel->self;
   tenon_status_t status = TENON_OK;
   uint32_t first = 0;
@@ -89,7 +89,7 @@ static tenon_status_t run_placed(frame_t *frame, void *argument) {
   c->frame = frame;
   if ((uint32_t)tf.TF_NumInputs(c->context) != c->kernel->tensor_count)
     return tenon_error_set(TENON_INVALID, "the node has other inputs than its attributes state");
-  tenon_status_t status = read_arguments(c);
+  tenon_status_t status = read_placed_arguments(c);
   if (status == TENON_OK)
     status = tenon_op_call_values(self->op, c->values, self->input_count + self->attr_count,
                                   results, c->kernel->wanted);

@@ -552,14 +552,40 @@ static float *copy_weights(const tenon_tensor_t *w, int64_t group, int64_t joine
   return copy;
 }
 
+/* Fills in the extents that are known, or usual ones, for preparing. */
+static void expect_extents(want_t *want, const tenon_meta_t *x, const tenon_tensor_t *w,
+                           const tenon_value_t *attrs) {
+  enum { USUAL = 56 };
+  static const tenon_value_t no_pads = {TENON_KIND_NONE, 0, {0}};
+  const int32_t rank = x->ndim - 2;
+  window_args_t args = window_args(attrs, 0);
+  want->filters = want->transposed ? w->shape[1] * want->group : w->shape[0];
+  want->channels = want->transposed ? w->shape[0] : w->shape[1] * want->group;
+  want->x[0] = want->out[0] = tenon_is_known(x->dims[0]) ? x->dims[0].value : 1;
+  want->x[1] = want->channels;
+  want->out[1] = want->filters;
+  for (int32_t i = 0; i < rank; i++) {
+    int64_t span = (w->shape[2 + i] - 1) * list_at(args.dilations, i, 1) + 1;
+    want->x[2 + i] = span > USUAL ? span : USUAL;
+    if (tenon_is_known(x->dims[2 + i])) want->x[2 + i] = x->dims[2 + i].value;
+  }
+  if (want->transposed) { /* the full result */
+    for (int32_t i = 0; i < rank; i++)
+      want->out[2 + i] = (want->x[2 + i] - 1) * list_at(args.strides, i, 1) +
+                         (w->shape[2 + i] - 1) * list_at(args.dilations, i, 1) + 1;
+    args.pads = &no_pads;
+    args.auto_pad = WINDOW_EXPLICIT;
+  } else {
+    core_window_out(&args, rank, want->x + 2, w->shape + 2, want->out + 2);
+  }
+  core_window_set(&want->window, &args, rank, want->x + 2, w->shape + 2, want->out + 2);
+}
+
 /* Packs constant weights for the known extents, or for usual ones. Makes no plan if oneDNN has no
  * good implementation. */
 static tenon_status_t prepare_convolution(tenon_node_t *node, int transposed) {
-  enum { USUAL = 56 };
-  static const tenon_value_t no_pads = {TENON_KIND_NONE, 0, {0}};
   const tenon_meta_t *x = node->inputs[0];
   const tenon_tensor_t *w = node->inputs[1]->value;
-  window_args_t args = window_args(node->attrs, 0);
   int32_t rank = x->ndim - 2;
   if (!(node->constant >> 1 & 1) || !w || tenon_count(w) == 0) return TENON_OK;
   int is_array = core_is_array(w);
@@ -573,26 +599,7 @@ static tenon_status_t prepare_convolution(tenon_node_t *node, int transposed) {
   memcpy(plan->shape, w->shape, (size_t)w->ndim * sizeof *w->shape);
   memcpy(plan->strides, w->strides, (size_t)w->ndim * sizeof *w->strides);
   want_t want = {.w = &plan->w, .group = node->attrs[CONV_GROUP].as.i, .transposed = transposed};
-  want.filters = transposed ? w->shape[1] * want.group : w->shape[0];
-  want.channels = transposed ? w->shape[0] : w->shape[1] * want.group;
-  want.x[0] = want.out[0] = tenon_is_known(x->dims[0]) ? x->dims[0].value : 1;
-  want.x[1] = want.channels;
-  want.out[1] = want.filters;
-  for (int32_t i = 0; i < rank; i++) {
-    int64_t span = (w->shape[2 + i] - 1) * list_at(args.dilations, i, 1) + 1;
-    want.x[2 + i] = span > USUAL ? span : USUAL;
-    if (tenon_is_known(x->dims[2 + i])) want.x[2 + i] = x->dims[2 + i].value;
-  }
-  if (transposed) { /* the full result */
-    for (int32_t i = 0; i < rank; i++)
-      want.out[2 + i] = (want.x[2 + i] - 1) * list_at(args.strides, i, 1) +
-                        (w->shape[2 + i] - 1) * list_at(args.dilations, i, 1) + 1;
-    args.pads = &no_pads;
-    args.auto_pad = WINDOW_EXPLICIT;
-  } else {
-    core_window_out(&args, rank, want.x + 2, w->shape + 2, want.out + 2);
-  }
-  core_window_set(&want.window, &args, rank, want.x + 2, w->shape + 2, want.out + 2);
+  expect_extents(&want, x, w, node->attrs);
   const int64_t joined = is_array ? groups_to_join(&want) : 1;
   float *copy = NULL;
   if (joined > 1 || is_narrow(w->dtype)) {

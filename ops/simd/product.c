@@ -1,5 +1,5 @@
-/* The matrix products of ../gemm_kernel.h for f32, f64, wrapping integers and pairs of i16, as one table per
- * instruction set. ../gemm.c selects a table.
+/* The matrix products of ../gemm_kernel.h for f32, f64, wrapping integers and pairs of i16, as one
+ * table per instruction set. ../gemm.c selects a table.
  * Invariant: with and without fused multiply-add, a sum runs in the same order. */
 #include "../gemm.h"
 #include "isa.h"

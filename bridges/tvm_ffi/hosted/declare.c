@@ -139,7 +139,7 @@ static size_t skip_word(const char *at) {
 }
 
 /* Reads the list of arguments: "out, owned x". */
-static tenon_status_t read_arguments(const declaration_t *d, const char *text, function_t *f) {
+static tenon_status_t read_argument_order(const declaration_t *d, const char *text, function_t *f) {
   static const char *const spaces = " \t\n";
   const char *at = text + strspn(text, spaces);
   while (*at) {
@@ -308,7 +308,7 @@ tenon_status_t declare_function(declaration_t *d, const char *ns, function_t *f)
   TENON_TRY(parse_schema(d, ns));
   TENON_TRY(check_schema(d));
   if (d->declared->arguments)
-    TENON_TRY(read_arguments(d, d->declared->arguments, f));
+    TENON_TRY(read_argument_order(d, d->declared->arguments, f));
   else
     TENON_TRY(pass_in_order(d, f));
   TENON_TRY(check_passed(d, f));

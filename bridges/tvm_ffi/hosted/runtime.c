@@ -49,7 +49,7 @@ static bool open_runtime(int scope, char *why, size_t capacity) {
 
 /* Opens the library. The symbols must not become global, because libraries share names. RTLD_NOW: a
  * function that is missing must not end the process later. */
-static void *open_library(const char *path, char *reason, size_t capacity) {
+static void *open_tvm_ffi(const char *path, char *reason, size_t capacity) {
   void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   const char *text = library ? NULL : dlerror();
   if (!library) snprintf(reason, capacity, "%s", text ? text : "no reason given");
@@ -61,11 +61,11 @@ void *runtime_open(const char *path, char *why, size_t capacity) {
   static const char *const missing[] = {"libtvm_ffi.so: cannot open shared object file",
                                         "undefined symbol: TVMFFI"};
   char reason[1000] = "";
-  void *library = open_library(path, reason, sizeof reason);
+  void *library = open_tvm_ffi(path, reason, sizeof reason);
   for (int i = 0; i < 2 && !library; i++) {
     if (!strstr(reason, missing[i])) continue;
     if (!open_runtime(scopes[i], why, capacity)) return NULL;
-    library = open_library(path, reason, sizeof reason);
+    library = open_tvm_ffi(path, reason, sizeof reason);
   }
   if (library) return library;
   const char *hint = "";
