@@ -75,7 +75,7 @@ static void fill_hash(const symbols_t *s) {
 
 /* Returns the number of the slot whose symbol has this name, or -1; `out_name` is where the name of
  * the operator belongs. */
-static int slot_of(char *symbol, char **out_name) {
+static int find_slot(char *symbol, char **out_name) {
   static const char *const prefixes[] = {"__tvm_ffi_slot_", "__tvm_ffi__metadata_slot_",
                                          "__tvm_ffi__doc_slot_"};
   for (int i = 0; i < 3; i++) {
@@ -94,7 +94,7 @@ bool export_symbols_set(text_t *bytes, const texts_t *names) {
   for (uint32_t i = 1; i < s.hash[1]; i++) {
     Elf64_Sym *symbol = &s.symbols[i];
     char *name;
-    const int slot = slot_of(s.names + symbol->st_name, &name);
+    const int slot = find_slot(s.names + symbol->st_name, &name);
     if (slot < 0) continue;
     if (slot >= names->count) {
       *symbol = (Elf64_Sym){.st_info = ELF64_ST_INFO(STB_WEAK, STT_NOTYPE)};

@@ -86,7 +86,8 @@ static void task_run(const attention_t *at, int64_t task, void *scores) {
                   scores,
                   count,
                   1,
-                  0, 0};
+                  0,
+                  0};
   product_t pv = {rows,
                   at->v.shape[3],
                   count,
@@ -97,7 +98,8 @@ static void task_run(const attention_t *at, int64_t task, void *scores) {
                   row_address(at, &at->out, b, h, first),
                   at->out.strides[2],
                   at->out.strides[3],
-                  0, 0};
+                  0,
+                  0};
   core_gemm_fast(at->dtype, &qk);
   for (int64_t r = 0; r < rows; r++) {
     if (at->dtype.bits == 64)

@@ -4,6 +4,7 @@
 #define TENON_TESTS_AUTOGRAD_LIBRARY_H
 
 #include <stdlib.h>
+#include <string.h>
 #include <tenon/op.h>
 
 static double *doubles(tenon_tensor_t *t) { return t->data; }
@@ -117,6 +118,14 @@ static tenon_status_t times_backward_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
+/* Copies the input to both results. */
+static tenon_status_t copy_twice(tenon_call_t *call) {
+  const size_t size = (size_t)tenon_count(call->inputs[0]) * sizeof(double);
+  for (uint32_t o = 0; o < 2; o++)
+    if (call->outputs[o] && size) memcpy(call->outputs[o]->data, call->inputs[0]->data, size);
+  return TENON_OK;
+}
+
 static tenon_status_t twice_run(tenon_call_t *call) {
   tenon_tensor_t *out = NULL;
   TENON_TRY(call->host->invoke(call, call->uses[0], NULL,
@@ -158,6 +167,9 @@ TENON_LIBRARY(autograd, "1.0.0",
   TENON_OP("wrong(Tensor x) -> Tensor",
     TENON_TYPES("x: f64; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE),
     TENON_GRADIENT("x: core::reduce_sum(grad)"), TENON_KERNEL("cpu", copy_run)),
+  TENON_OP("half_read(Tensor x) -> (Tensor out, Tensor copy)",
+    TENON_TYPES("x: f64; out, copy = x"), TENON_SHAPES("out = x; copy = x"), TENON_TRAITS(TENON_PURE),
+    TENON_GRADIENT("x: core::identity(grad.out)"), TENON_KERNEL("cpu", copy_twice)),
   TENON_OP("absent(Tensor x) -> Tensor",
     TENON_TYPES("x: f64; out = x"), TENON_SHAPES("out = x"), TENON_TRAITS(TENON_PURE),
     TENON_GRADIENT("x: elsewhere::f(grad)"), TENON_KERNEL("cpu", copy_run)),

@@ -287,8 +287,8 @@ static void check_refused(const char *message) {
 }
 
 TEST("a bridge opens libraries, reads models, or does both") {
-  const char *neither = "the table of the bridge foreign needs symbols and open to open libraries, "
-                        "or suffixes and read to read models";
+  const char *neither = "the table of the bridge foreign needs symbols or prefixes, and open, to "
+                        "open libraries, or suffixes and read to read models";
   const tenon_bridge_table_t empty = {.size = sizeof empty, .abi = TENON_BRIDGE_ABI};
   bridge = empty;
   check_refused("the table of a bridge is NULL, smaller than it is in 1.0, or has no name");
