@@ -1,5 +1,5 @@
 /* onnxruntime.c: what a call of an operator in a library for ONNX Runtime costs through Tenon,
- * beside the same loop called directly. bench/onnxruntime.py runs it.
+ * beside the same loop called directly. bench/onnxruntime_ops.py runs it.
  *
  *   onnxruntime LIBRARY OPERATOR ROUNDS
  *       calls the operator, of one input and one output of 4 floats; for each way: name,

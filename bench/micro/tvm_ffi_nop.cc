@@ -1,4 +1,4 @@
-// A typed function of tvm-ffi that does nothing, for bench/tvm_ffi.py.
+// A typed function of tvm-ffi that does nothing, for bench/tvm_ffi_calls.py.
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/function.h>
 

@@ -26,7 +26,7 @@ for part in tensorflow_device tensorflow_graph; do
 done
 cc -w -fPIC -shared tests/adapters/mxnet/plain.c -o "$work/plain.so" -lm
 check "and loads a library of MXNet by its bridge" test "$("$prefix/bin/tenon" ops "$work/plain.so" | grep -c plain::t_gemm)" = 2
-cc -w -fPIC -shared -DAPI=18 tests/adapters/onnxruntime/ops.c -o "$work/ops.so"
+cc -w -fPIC -shared -DAPI=18 tests/adapters/onnxruntime_libraries/ops.c -o "$work/ops.so"
 check "and one of ONNX Runtime" test "$("$prefix/bin/tenon" ops "$work/ops.so" | grep -c test_api18::Twice)" = 1
 cat >"$work/program.c" <<'C'
 #include <stdio.h>

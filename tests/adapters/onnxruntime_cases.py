@@ -1,4 +1,4 @@
-"""Calls of the test library tests/adapters/onnxruntime/ops.c, for ONNX Runtime and for Tenon."""
+"""Calls of the test library tests/adapters/onnxruntime_libraries/ops.c, for ONNX Runtime and for Tenon."""
 import numpy as np
 
 import onnxruntime_models as models

@@ -15,7 +15,7 @@ import numpy as np
 import tenon
 import totals
 
-SOURCES = os.path.join(ROOT, "tests", "adapters", "onnxruntime")
+SOURCES = os.path.join(ROOT, "tests", "adapters", "onnxruntime_libraries")
 x = np.arange(6, dtype=np.float32).reshape(2, 3)
 checked = {"faults": 0}
 

@@ -16,7 +16,7 @@ import onnxruntime_models as models
 import tenon
 import totals
 
-SOURCES = os.path.join(ROOT, "tests", "adapters", "onnxruntime")
+SOURCES = os.path.join(ROOT, "tests", "adapters", "onnxruntime_libraries")
 HEADERS = os.environ.get("ONNXRUNTIME_SOURCE")  # a source tree of ONNX Runtime: the libraries are also built against its header
 FOLDER = tempfile.mkdtemp(prefix="tenon-onnxruntime-")
 VERSIONS = 10, 18, 25

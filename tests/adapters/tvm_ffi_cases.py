@@ -1,4 +1,4 @@
-"""Calls every function of tests/adapters/tvm_ffi/kernels.cc through Tenon, in a process of its own.
+"""Calls every function of tests/adapters/tvm_ffi_libraries/kernels.cc through Tenon, in a process of its own.
 
     tvm_ffi_cases.py LIBRARY PART
 

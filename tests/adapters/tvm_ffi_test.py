@@ -15,7 +15,7 @@ import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
-SOURCES = os.path.join(ROOT, "tests", "adapters", "tvm_ffi")
+SOURCES = os.path.join(ROOT, "tests", "adapters", "tvm_ffi_libraries")
 CASES = os.path.join(ROOT, "tests", "adapters", "tvm_ffi_cases.py")
 FOLDER = tempfile.TemporaryDirectory(prefix="tenon-tvm-ffi-")
 CALLS = int(os.environ.get("TVM_FFI_CALLS", 20000))

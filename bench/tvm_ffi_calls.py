@@ -5,7 +5,7 @@ A function of tvm-ffi with three tensors is called from C through Tenon (tenon_o
 turns in one process, and instructions by callgrind.  An operator of Tenon is called from Python through tvm-ffi, beside tvm-ffi's
 own function that does nothing.
 
-Usage: .venv-tvm-ffi-0.1.15/bin/python bench/tvm_ffi.py
+Usage: .venv-tvm-ffi-0.1.15/bin/python bench/tvm_ffi_calls.py
 """
 import os
 import re

@@ -13,7 +13,7 @@ import subprocess
 
 import report
 
-SOURCES = os.path.join(report.ROOT, "tests", "adapters", "onnxruntime")
+SOURCES = os.path.join(report.ROOT, "tests", "adapters", "onnxruntime_libraries")
 TEXTS = {"direct": "the loop, called directly", "run": "tenon_op_run", "bound": "tenon_bound_run", "call_into": "tenon_op_call_into", "call": "tenon_op_call and release"}
 OPERATOR = "test_api18::Twice"
 
