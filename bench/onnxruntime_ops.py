@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures a call of an operator in a library for ONNX Runtime through Tenon, beside the same loop called directly.
 
-Usage: onnxruntime.py [--rounds N]. micro/onnxruntime.c does the timing, in one process. The kernel reads the shape of
+Usage: onnxruntime_ops.py [--rounds N]. micro/onnxruntime.c does the timing, in one process. The kernel reads the shape of
 its input, asks for its result and runs the loop, as all kernels do, so the figures contain what that costs. If
 valgrind is installed, the instructions of a call are counted as well.
 """

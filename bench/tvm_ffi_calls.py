@@ -14,7 +14,6 @@ import sys
 import tempfile
 import time
 
-sys.path[:] = [folder for folder in sys.path if os.path.realpath(folder or ".") != os.path.dirname(os.path.realpath(__file__))]  # this file has the package's name
 import numpy as np
 import tvm_ffi
 
