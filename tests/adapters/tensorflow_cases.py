@@ -225,7 +225,12 @@ def normalised(x, axes, epsilon=1e-5):
     return (x - mean) / tf.sqrt(variance + epsilon)
 
 
-case("layer_norm", lambda x, s, b: (normalised(x, [-1]) * s + b, None, None), X234, away((4,)), away((4,)))
+def layer_norm(x, scale, bias):
+    mean, variance = tf.nn.moments(x, [-1], keepdims=True)
+    return normalised(x, [-1]) * scale + bias, mean, 1 / tf.sqrt(variance + 1e-5)
+
+
+case("layer_norm", layer_norm, X234, away((4,)), away((4,)))
 case("group_norm", lambda x: tf.reshape(normalised(tf.reshape(x, [2, 2, 2, 36]), [2, 3]), [2, 4, 6, 6]), away((2, 4, 6, 6)), groups=2, units=1024.0)
 case("instance_norm", lambda x, s, b: normalised(x, [2, 3]) * s[:, None, None] + b[:, None, None], IMAGE, away((3,)), away((3,)), units=1024.0)
 case("mean_variance_norm", lambda x: normalised(x, [0, 2, 3], 0.0), IMAGE, units=2.0**40)

@@ -250,7 +250,7 @@ class Errors(unittest.TestCase):
         def node(inputs, dtypes, path=path, **attributes):
             def call():
                 from tensorflow.python.framework import op_def_library
-                return op_def_library.apply_op("Tenon>Graph", inputs=inputs, Tout=dtypes, path=path, **{"grads": [], "given": 0, "requested": 0, **attributes})
+                return op_def_library.apply_op("Tenon>Graph", inputs=inputs, Tout=dtypes, path=path, **{"grads": [], "given": 0, "requested": 0, "group": "", **attributes})
             return tf.function(call, autograph=False)
         wrong = {"the model has 2 inputs, and the call has 1": node([x], [tf.float32]), "the node has 1 outputs, and its graph has 3": node([x, x], [tf.float32]),
                  "gradients of inputs or outputs that the model does not have": node([x, x], [tf.float32], given=1 << 40, requested=1, grads=[x]),

@@ -25,7 +25,7 @@ def _node(path, inputs, grads, dtypes, given=0, requested=0):
             return pywrap.TFE_Py_FastPathExecute(_context.context(), _OWN, None, inputs, grads, "Tout", dtypes, "path", path, "given", given, "requested", requested)
         except _eager._NotOkStatusException as error:
             _ops.raise_from_not_ok_status(error, None)
-    return add_node(op_def_registry.get(_OWN), {"inputs": inputs, "grads": grads}, {"Tout": dtypes, "path": path, "given": given, "requested": requested})
+    return add_node(op_def_registry.get(_OWN), {"inputs": inputs, "grads": grads}, {"Tout": dtypes, "path": path, "group": "", "given": given, "requested": requested})
 
 
 def _differentiable(tensors):
