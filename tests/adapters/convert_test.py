@@ -419,7 +419,7 @@ def onnx_rows():
     with open(os.path.join(ROOT, "src", "import", "onnx", "export_control.c"), encoding="utf-8") as file:
         rows.update(re.findall(r'\{"core::(\w+)", "(\w+)", \{', file.read()))
     for name, source in sources("src", "import", "onnx"):
-        if not name.startswith("lower_") or name in ("lower_ml.c", "lower_svm.c", "lower_trees.c", "lower_training.c", "lower_preview.c"):
+        if not name.startswith("lower_") or name.startswith("lower_contrib") or name in ("lower_ml.c", "lower_svm.c", "lower_trees.c", "lower_training.c", "lower_preview.c"):
             continue
         for onnx, operator, flat, since in re.findall(r'\{"(\w+)\([^"]*?\) = (?:"\s*")?(\w+)\(((?:[^{}]|\{[^}]*\})*?)\", *(\d+), NULL\}', source):
             is_backwards = "(" not in flat and "@" not in flat and int(since) <= 23
