@@ -124,13 +124,14 @@ static const tn_lowering_t lowerings[] = {
   {"Hardmax(x) = hardmax(x, axis=axis?-1)", 13, NULL},
   {"LayerNormalization(x, scale, bias?, -stash_type) = "
    "layer_norm(x, scale, bias, axis=axis?-1, epsilon=epsilon?1e-5)", 17, NULL},
-  /* ONNX Runtime's optimizer writes the next two into models of any operator set. */
+  /* ONNX Runtime's optimizer writes this into models of any operator set, and so it does
+   * SimplifiedLayerNormalization. */
   {"LayerNormalization(x, scale, bias?, -stash_type) = "
    "layer_norm(x, scale, bias, axis=axis?-1, epsilon=epsilon?1e-5)", 1, NULL},
-  {"SimplifiedLayerNormalization(x, scale, -stash_type) = "
-   "rms_norm(x, scale, axis=axis?-1, epsilon=epsilon?1e-5)", 1, NULL},
   {"RMSNormalization(x, scale, -stash_type) = "
    "rms_norm(x, scale, axis=axis?-1, epsilon=epsilon?1e-5)", 23, NULL},
+  {"SimplifiedLayerNormalization(x, scale, -stash_type) = "
+   "rms_norm(x, scale, axis=axis?-1, epsilon=epsilon?1e-5)", 1, NULL},
   {"InstanceNormalization(x, scale, bias) = "
    "instance_norm(x, scale, bias, epsilon=epsilon?1e-5)", 1, NULL},
   {"GroupNormalization(x, scale, bias)", 18, lower_group_norm},
