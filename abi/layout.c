@@ -540,7 +540,7 @@ FIELD(tenon_bridged_t, reserved, 4, 4, uint32_t);
 FIELD(tenon_bridged_t, descriptor, 8, 8, const tenon_descriptor_t *);
 FIELD(tenon_bridged_t, context, 16, 8, void *);
 FIELD(tenon_bridged_t, destroy, 24, 8, tenon_free_fn);
-IS(TENON_BRIDGE_ABI, 65536);
+IS(TENON_BRIDGE_ABI, 65537);
 
 /* graph.h */
 SIZE(tenon_axis_t, 16);

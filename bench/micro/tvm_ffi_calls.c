@@ -1,4 +1,5 @@
-/* Calls a function of tvm-ffi with three tensors, through Tenon and directly, for bench/tvm_ffi_calls.py.
+/* Calls a function of tvm-ffi with three tensors, through Tenon and directly, for
+ * bench/tvm_ffi_calls.py.
  *
  *   tvm_ffi_calls LIBRARY direct|tenon|both COUNT
  *

@@ -72,13 +72,13 @@ static bool read_group_value(const group_t *g, char **at, tenon_edge_t *out) {
 static tenon_status_t add_group_node(group_t *g, const tenon_op_t *op, const tenon_edge_t *edges,
                                      int32_t count) {
   tenon_op_info_t info = {.size = sizeof info};
-  tenon_operand_t operands[OPERANDS_MOST];
+  tenon_operand_t operands[OPERANDS_MOST] = {{0, NULL}};
   tenon_edge_t out = 0;
   tenon_op_info(op, &info);
   if (info.input_count > OPERANDS_MOST || info.output_count != 1 || count > info.input_count)
     return tenon_error_set(TENON_INVALID, "an operator in a group of nodes has other arguments");
   for (int32_t i = 0; i < info.input_count; i++)
-    operands[i] = (tenon_operand_t){i < count ? 1 : 0, i < count ? &edges[i] : NULL};
+    if (i < count) operands[i] = (tenon_operand_t){1, &edges[i]};
   const tenon_status_t status = tenon_builder_node(g->builder, NULL, op, NULL, operands, &out, 1);
   return status == TENON_OK ? add_group_value(g, out) : status;
 }

@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define TENON_BRIDGE_ABI 0x10000u /* Version of this contract: major << 16 | minor. */
+#define TENON_BRIDGE_ABI 0x10001u /* Version of this contract: major << 16 | minor. */
 
 /* Argument of a bridge's functions; tenon_fail() accepts it. */
 typedef struct tenon_bridge_call_t {

@@ -403,6 +403,15 @@ def random_inputs(graph):
             yield random.integers(0, 2, shape).astype("bool" if dtype == "bool" else f"i{int(dtype[1:]) // 8}")
 
 
+def without_numbers(graph):
+    """The inputs and outputs of a graph, in which the unknown extents ?6, ?7, ... are numbered in their order here."""
+    numbers = {}
+
+    def named(extent):
+        return f"?{numbers.setdefault(extent, len(numbers))}" if isinstance(extent, str) and extent.startswith("?") else extent
+    return [[(name, dtype, extents and [named(e) for e in extents]) for name, dtype, extents in ports] for ports in (graph.inputs, graph.outputs)]
+
+
 @unittest.skipUnless(onnx, "this Python has no onnx")
 class Saving(unittest.TestCase):
     path = os.path.join(FOLDER, "saved.onnx")
@@ -413,7 +422,7 @@ class Saving(unittest.TestCase):
         if checks and all(extents is not None for _, _, extents in graph.outputs):  # the checker requires shapes, the format does not
             onnx.checker.check_model(self.path)
         read = tenon.graph.load(self.path)
-        self.assertEqual((read.inputs, read.outputs), (graph.inputs, graph.outputs))
+        self.assertEqual(without_numbers(read), without_numbers(graph))
         return read
 
     def assert_same(self, graph, *inputs):

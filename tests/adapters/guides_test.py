@@ -116,6 +116,7 @@ def start(name):
         os.chmod(os.path.join(binaries, called), 0o755)
     environment = {**os.environ, "PYTHONPATH": os.path.join(BUILD, "python"), "PATH": os.pathsep.join([binaries, BUILD, os.environ["PATH"]]), "TENON_CACHE": os.path.join(folder, "cache"),
                    "TORCHINDUCTOR_CACHE_DIR": os.path.join(folder, "inductor"), "TORCHINDUCTOR_COMPILE_THREADS": "1", "PYTHONUNBUFFERED": "1",
+                   "JAX_TRACEBACK_FILTERING": "off",  # whose notes doctest takes for the message in some releases of Python
                    "TF_CPP_MIN_LOG_LEVEL": "2", "TF_ENABLE_ONEDNN_OPTS": "0",  # TensorFlow logs nothing when it starts
                    "CXXFLAGS": "-O0 -g0",  # for setup.py: halves the time
                    "MXNET": mxnet_oracle.package() or "", "TENON": ROOT}

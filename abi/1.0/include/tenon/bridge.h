@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define TENON_BRIDGE_ABI 0x10000u /* Version of this contract: major << 16 | minor. */
+#define TENON_BRIDGE_ABI 0x10001u /* Version of this contract: major << 16 | minor. */
 
 /* Argument of a bridge's functions; tenon_fail() accepts it. */
 typedef struct tenon_bridge_call_t {
@@ -76,6 +76,11 @@ typedef struct tenon_bridge_table_t {
    * Errors: as for `read`.  What the bridge has written of the file is then removed.
    * Threads: any thread. */
   tenon_status_t (*write)(tenon_bridge_call_t *call, const tenon_graph_t *graph);
+
+  /* A shared object that exports a symbol with one of these prefixes is a library of the foreign
+   * system, as if it exported all of `symbols`.  The list ends with NULL; the field is NULL if only
+   * `symbols` count. */
+  const char *const *prefixes;
 } tenon_bridge_table_t;
 
 /* clang-format off */
