@@ -1,15 +1,14 @@
 /* matmul_integer, conv_integer, qlinear_matmul, qlinear_conv: products of 8-bit numbers,
- * accumulated in 32 bits. Operands of matrix products become pairs of i16 minus their zero points;
- * those of convolutions are widened to i32. Both are multiplied by the kernels of matmul and conv;
- * the qlinear forms are then scaled and rounded.
+ * accumulated in 32 bits. Operands become pairs of i16 minus their zero points. The qlinear forms
+ * are then scaled and rounded. Convolutions are in integer_conv.c.
  * Invariant: sums wrap at 32 bits, as ONNX allows, and are exact otherwise. */
 #include "integer.h"
 #include "axes.h"
 #include "conv_im2col.h"
 #include "dense.h"
 #include "matmul.h"
-#include "simd/math.h"
 #include <stdlib.h>
+#include <string.h>
 #include <tenon/check.h>
 
 enum { WORK = 1 << 14 }; /* elements that justify a thread */
@@ -49,113 +48,67 @@ static tenon_status_t rows_parallel(tenon_call_t *call, const tenon_tensor_t *t,
                : TENON_OK;
 }
 
-/* widening */
-
-typedef struct widen_t {
-  const tenon_tensor_t *x;
-  tenon_tensor_t *out;
-  spread_t zero;
-  int zero_is_signed;
-} widen_t;
-
-static tenon_status_t widen_rows(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
-  const widen_t *w = (const widen_t *)argument;
-  int32_t rank = w->x->ndim;
-  int64_t width = rank ? w->x->shape[rank - 1] : 1;
-  int64_t step = rank ? w->zero.strides[rank - 1] : 0;
-  int64_t offset = 0;
-  (void)call;
-  for (int64_t row = begin; row < end; row++) {
-    int32_t *to = (int32_t *)w->out->data + row * width;
-    if (core_is(w->x, TENON_I8))
-      for (int64_t e = 0; e < width; e++)
-        to[e] = ((const int8_t *)w->x->data)[row * width + e];
-    else
-      for (int64_t e = 0; e < width; e++)
-        to[e] = ((const uint8_t *)w->x->data)[row * width + e];
-    if (!w->zero.data) continue;
-    core_row_offsets(rank, w->x->shape, row, &w->zero, 1, &offset);
-    if (w->zero_is_signed)
-      for (int64_t e = 0; e < width; e++)
-        to[e] -= ((const int8_t *)w->zero.data)[offset + e * step];
-    else
-      for (int64_t e = 0; e < width; e++)
-        to[e] -= ((const uint8_t *)w->zero.data)[offset + e * step];
-  }
-  return TENON_OK;
-}
-
-/* x minus its zero point, which may be a vector along `axis`, as a dense tensor. Returns NULL on
- * failure; the error is already set. */
-static tenon_tensor_t *widen_integers(tenon_call_t *call, tenon_tensor_t *x, tenon_tensor_t *zero,
-                                      int32_t axis) {
-  widen_t w = {.x = core_dense(call, x, x->dtype)};
-  w.out = call->host->temporary(call, tenon_dtype(TENON_I32), x->ndim, x->shape);
-  if (!w.x || !w.out) return 0;
-  w.zero = core_spread_of(zero, x->ndim, axis);
-  w.zero_is_signed = zero && core_is(zero, TENON_I8);
-  return rows_parallel(call, w.x, widen_rows, &w) == TENON_OK ? w.out : 0;
-}
-
 /* narrowing */
 
-typedef struct narrow_t { /* out = saturate(round(sum * a_scale * b_scale / scale) + zero) */
+typedef struct narrow_job_t {
   const int32_t *sums;
   tenon_tensor_t *out;
-  spread_t scales[2];
-  float scale;
-  double zero;
-  double least;
-  double most;
-} narrow_t;
+  const integer_narrow_t *narrow;
+} narrow_job_t;
 
 static tenon_status_t narrow_rows(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
-  const narrow_t *n = (const narrow_t *)argument;
-  int32_t rank = n->out->ndim;
-  int32_t last = rank - 1;
-  int64_t width = rank ? n->out->shape[last] : 1;
+  enum { BLOCK = 256 };
+  const narrow_job_t *job = (const narrow_job_t *)argument;
+  const integer_narrow_t *n = job->narrow;
+  const integer_tiles_t *kernels = core_integer_tiles_of_isa();
+  int32_t rank = job->out->ndim;
+  int64_t width = rank ? job->out->shape[rank - 1] : 1;
   int64_t offsets[2];
   int64_t steps[2] = {0, 0};
+  float scale[BLOCK];
   for (int s = 0; rank && s < 2; s++)
-    steps[s] = n->scales[s].strides[last];
+    steps[s] = n->scales[s].strides[rank - 1];
   (void)call;
   for (int64_t row = begin; row < end; row++) {
-    core_row_offsets(rank, n->out->shape, row, n->scales, 2, offsets);
+    core_row_offsets(rank, job->out->shape, row, n->scales, 2, offsets);
     const float *a = (const float *)n->scales[0].data + offsets[0];
     const float *b = (const float *)n->scales[1].data + offsets[1];
-    for (int64_t e = 0; e < width; e++) {
-      float scale = a[e * steps[0]] * b[e * steps[1]] / n->scale;
-      double value = tn_rint(n->sums[row * width + e] * (double)scale + n->zero);
-      /* NaN, which scales may produce, becomes the least value. */
-      double least = value > n->least ? value : n->least;
-      value = value > n->most ? n->most : least;
-      ((uint8_t *)n->out->data)[row * width + e] = (uint8_t)(int32_t)value;
+    for (int64_t at = 0; at < width; at += BLOCK) {
+      int64_t some = width - at < BLOCK ? width - at : BLOCK;
+      for (int64_t e = 0; e < some; e++)
+        scale[e] = a[(at + e) * steps[0]] * b[(at + e) * steps[1]] / n->scale;
+      kernels->narrow(&n->limits, job->sums + row * width + at, scale, 1, some,
+                      (uint8_t *)job->out->data + row * width + at);
     }
   }
   return TENON_OK;
 }
 
-static tenon_status_t narrow_sums(tenon_call_t *call, const tenon_tensor_t *sums,
-                                  tenon_tensor_t *a_scale, int32_t a_axis, tenon_tensor_t *b_scale,
-                                  int32_t b_axis, tenon_tensor_t *y_scale, tenon_tensor_t *y_zero) {
+typedef struct qlinear_side_t { /* a scale, and its axis if it is a vector */
+  tenon_tensor_t *scale;
+  int32_t axis;
+} qlinear_side_t;
+
+/* Reads the scales and limits of a result with the shape and dtype of `out`. */
+static tenon_status_t read_narrow(tenon_call_t *call, const tenon_tensor_t *out,
+                                  const qlinear_side_t sides[2], tenon_tensor_t *y_scale,
+                                  tenon_tensor_t *y_zero, integer_narrow_t *narrow) {
   const tenon_dtype_t f32 = tenon_dtype(TENON_F32);
-  int is_signed = core_is(call->outputs[0], TENON_I8);
-  tenon_tensor_t *out = core_place_dense(call, call->outputs[0], call->outputs[0]->dtype);
-  a_scale = core_dense(call, a_scale, f32);
-  b_scale = core_dense(call, b_scale, f32);
+  int is_signed = core_is(out, TENON_I8);
+  tenon_tensor_t *a_scale = core_dense(call, sides[0].scale, f32);
+  tenon_tensor_t *b_scale = core_dense(call, sides[1].scale, f32);
   y_scale = core_dense(call, y_scale, f32);
   y_zero = core_dense(call, y_zero, y_zero->dtype);
-  if (!out || !a_scale || !b_scale || !y_scale || !y_zero) return TENON_MEMORY;
-  narrow_t n = {.sums = (const int32_t *)sums->data,
-                .out = out,
-                .scales = {core_spread_of(a_scale, out->ndim, a_axis),
-                           core_spread_of(b_scale, out->ndim, b_axis)},
-                .scale = *(const float *)y_scale->data,
-                .zero = is_signed ? *(const int8_t *)y_zero->data : *(const uint8_t *)y_zero->data,
-                .least = is_signed ? -128 : 0,
-                .most = is_signed ? 127 : 255};
-  TENON_TRY(rows_parallel(call, out, narrow_rows, &n));
-  return core_settle(call, call->outputs[0], out);
+  if (!a_scale || !b_scale || !y_scale || !y_zero) return TENON_MEMORY;
+  *narrow = (integer_narrow_t){
+      .limits = {.zero = is_signed ? *(const int8_t *)y_zero->data
+                                   : *(const uint8_t *)y_zero->data,
+                 .least = is_signed ? -128 : 0,
+                 .most = is_signed ? 127 : 255},
+      .scales = {core_spread_of(a_scale, out->ndim, sides[0].axis),
+                 core_spread_of(b_scale, out->ndim, sides[1].axis)},
+      .scale = *(const float *)y_scale->data};
+  return TENON_OK;
 }
 
 /* kernels */
@@ -195,78 +148,150 @@ static tenon_tensor_t *pair_integers(tenon_call_t *call, tenon_tensor_t *x, teno
   return call->host->parallel(call, rows, 1 + WORK / width, write_pairs, &p) == TENON_OK ? out : 0;
 }
 
-/* A constant b as pairs. */
+/* A constant matrix b as panels, or constant filters as pairs. */
 typedef struct plan_t {
-  tenon_tensor_t pairs;
-  int64_t shape[TENON_RANK_MAX];
-  int64_t strides[TENON_RANK_MAX];
+  int64_t columns; /* of b */
+  int64_t depth;
+  uint32_t *pairs;
 } plan_t;
 
 static void release_pairs(void *pointer) {
   plan_t *plan = (plan_t *)pointer;
-  if (plan) free(plan->pairs.data);
+  if (plan) free(plan->pairs);
   free(plan);
 }
 
-/* Makes the plan of a node whose b and zero point of b are constant. */
-static tenon_status_t prepare_b(tenon_node_t *node, uint32_t b_at, uint32_t zero_at) {
-  const tenon_tensor_t *b = node->inputs[b_at]->value;
-  const tenon_tensor_t *zero = node->inputs[zero_at] ? node->inputs[zero_at]->value : NULL;
-  int is_constant =
-      (node->constant >> b_at & 1) && b && core_is_array(b) && tenon_count(b) &&
-      (!node->inputs[zero_at] || ((node->constant >> zero_at & 1) && zero && core_is_array(zero)));
-  if (!is_constant) return TENON_OK;
+/* Whether an input is a constant array, or absent and may be. */
+static int is_constant(const tenon_node_t *node, uint32_t at, int may_be_absent) {
+  const tenon_meta_t *input = node->inputs[at];
+  if (!input) return may_be_absent;
+  return (node->constant >> at & 1) && input->value && core_is_array(input->value) &&
+         tenon_count(input->value);
+}
+
+/* Gives the node a plan with room for `count` pairs. */
+static tenon_status_t add_plan(tenon_node_t *node, int64_t count, uint32_t consumed, plan_t **out) {
   plan_t *plan = (plan_t *)calloc(1, sizeof *plan);
-  if (!plan) return tenon_fail(node, TENON_MEMORY, "out of memory for the plan of a product");
-  operand8_t operand = operand_of(b, zero, 1);
-  int64_t width;
-  int64_t rows = core_pair_rows(&operand, &width, plan->shape);
-  int64_t stride = 1;
-  for (int32_t i = b->ndim - 1; i >= 0; i--) {
-    plan->strides[i] = stride;
-    stride *= plan->shape[i];
-  }
-  plan->pairs = *b;
-  plan->pairs.dtype = tenon_dtype(TENON_I32);
-  plan->pairs.shape = plan->shape;
-  plan->pairs.strides = plan->strides;
-  plan->pairs.data = malloc((size_t)stride * sizeof(uint32_t));
-  if (!plan->pairs.data) {
+  if (plan) plan->pairs = (uint32_t *)calloc((size_t)count, sizeof *plan->pairs);
+  if (!plan || !plan->pairs) {
     release_pairs(plan);
     return tenon_fail(node, TENON_MEMORY, "out of memory for packed weights");
   }
-  core_pairs_write(&operand, 0, rows, (uint32_t *)plan->pairs.data);
   node->plan = plan;
-  node->consumed |= (uint64_t)1 << b_at;
+  node->consumed |= (uint64_t)1 << consumed;
+  *out = plan;
   return TENON_OK;
 }
+
+/* Makes the plan of a node whose b is a constant matrix, with a constant zero point. */
+static tenon_status_t prepare_b(tenon_node_t *node, uint32_t b_at, uint32_t zero_at) {
+  if (!is_constant(node, b_at, 0) || !is_constant(node, zero_at, 1)) return TENON_OK;
+  const tenon_tensor_t *b = node->inputs[b_at]->value;
+  const tenon_tensor_t *zero = node->inputs[zero_at] ? node->inputs[zero_at]->value : NULL;
+  if (b->ndim != 2) return TENON_OK;
+  const int64_t each = core_integer_tiles_of_isa()->columns;
+  const int64_t columns = b->shape[1];
+  operand8_t operand = operand_of(b, zero, 1);
+  plan_t *plan;
+  int64_t depth = (b->shape[0] + 1) / 2;
+  TENON_TRY(add_plan(node, ((columns - 1) / each + 1) * each * depth, b_at, &plan));
+  plan->columns = columns;
+  plan->depth = depth;
+  uint32_t *row = (uint32_t *)malloc((size_t)columns * sizeof *row);
+  if (!row) return tenon_fail(node, TENON_MEMORY, "out of memory for packed weights");
+  for (int64_t e = 0; e < depth; e++) {
+    core_pairs_write(&operand, e, e + 1, row - e * columns);
+    for (int64_t j = 0; j < columns; j += each)
+      memcpy(plan->pairs + j * depth + e * each, row + j,
+             (size_t)(columns - j < each ? columns - j : each) * sizeof *row);
+  }
+  free(row);
+  return TENON_OK;
+}
+
+/* Makes the plan of a node whose filters and their zero point are constant. */
+static tenon_status_t prepare_filters(tenon_node_t *node, uint32_t w_at, uint32_t zero_at) {
+  if (!is_constant(node, w_at, 0) || !is_constant(node, zero_at, 1)) return TENON_OK;
+  const tenon_tensor_t *w = node->inputs[w_at]->value;
+  const tenon_tensor_t *zero = node->inputs[zero_at] ? node->inputs[zero_at]->value : NULL;
+  plan_t *plan;
+  int64_t depth = core_integer_depth(tenon_count(w) / w->shape[0]);
+  TENON_TRY(add_plan(node, w->shape[0] * depth, w_at, &plan));
+  plan->depth = depth;
+  core_integer_filters_pack(w, zero, 0, w->shape[0], plan->pairs);
+  return TENON_OK;
+}
+
 static tenon_status_t matmul_integer_prepare(tenon_node_t *node) { return prepare_b(node, 1, 3); }
 static tenon_status_t qlinear_matmul_prepare(tenon_node_t *node) { return prepare_b(node, 3, 5); }
+static tenon_status_t conv_integer_prepare(tenon_node_t *node) {
+  return prepare_filters(node, 1, 3);
+}
+static tenon_status_t qlinear_conv_prepare(tenon_node_t *node) {
+  return prepare_filters(node, 3, 5);
+}
 
-/* sums NULL: writes to the output. */
+static void copy_sums(const void *context, int64_t row, int64_t column, int64_t count,
+                      int32_t *sums) {
+  const tenon_tensor_t *out = (const tenon_tensor_t *)context;
+  int64_t width = out->shape[out->ndim - 1];
+  memcpy((int32_t *)out->data + row * width + column, sums, (size_t)count * sizeof *sums);
+}
+
 static tenon_status_t multiply_integers(tenon_call_t *call, tenon_tensor_t *a,
                                         tenon_tensor_t *a_zero, tenon_tensor_t *b,
                                         tenon_tensor_t *b_zero, tenon_tensor_t *sums) {
-  plan_t *plan = (plan_t *)call->plan;
+  const plan_t *plan = (const plan_t *)call->plan;
   finish_t finish = {.scale = 1, .bias_scale = 1};
-  tenon_tensor_t *tensors[4] = {NULL, NULL, NULL, sums};
-  tensors[0] = pair_integers(call, a, a_zero, 0);
-  tensors[1] = plan ? &plan->pairs : pair_integers(call, b, b_zero, 1);
-  return tensors[0] && tensors[1] ? core_multiply(call, tensors, 0, 0, &finish, MULTIPLY_PAIRS)
-                                  : TENON_MEMORY;
+  tenon_tensor_t *tensors[4] = {pair_integers(call, a, a_zero, 0), NULL, NULL, sums};
+  if (!tensors[0]) return TENON_MEMORY;
+  if (plan && core_is_dense(sums)) {
+    integer_product_t product = {.left = (const uint32_t *)tensors[0]->data,
+                                 .left_row = plan->depth,
+                                 .right = plan->pairs,
+                                 .rows = plan->columns ? tenon_count(sums) / plan->columns : 0,
+                                 .columns = plan->columns,
+                                 .depth = plan->depth,
+                                 .finish = copy_sums,
+                                 .context = sums};
+    return core_integer_product(call, &product);
+  }
+  tensors[1] = pair_integers(call, b, b_zero, 1);
+  return tensors[1] ? core_multiply(call, tensors, 0, 0, &finish, MULTIPLY_PAIRS) : TENON_MEMORY;
 }
 
+/* narrow NULL: the result is the sums. */
 static tenon_status_t convolve_integers(tenon_call_t *call, tenon_tensor_t *x,
                                         tenon_tensor_t *x_zero, tenon_tensor_t *w,
                                         tenon_tensor_t *w_zero, tenon_tensor_t *bias,
-                                        tenon_tensor_t *sums) {
+                                        const integer_narrow_t *narrow, tenon_tensor_t *out) {
+  const plan_t *plan = (const plan_t *)call->plan;
   window_args_t args = window_args(call->attrs, 0);
-  convolution_t c = {.group = call->attrs[CONV_GROUP].as.i,
-                     .finish = {.scale = 1, .bias_scale = 1}};
-  core_window_set(&c.window, &args, x->ndim - 2, x->shape + 2, w->shape + 2, sums->shape + 2);
-  tenon_tensor_t *wide_x = widen_integers(call, x, x_zero, 0);
-  tenon_tensor_t *wide_w = widen_integers(call, w, w_zero, 0);
-  return wide_x && wide_w ? core_convolve(call, &c, wide_x, wide_w, bias, 0, sums) : TENON_MEMORY;
+  window_t window;
+  core_window_set(&window, &args, x->ndim - 2, x->shape + 2, w->shape + 2, out->shape + 2);
+  integer_convolution_t c = {.window = &window,
+                             .group = call->attrs[CONV_GROUP].as.i,
+                             .w = w,
+                             .packed = plan ? plan->pairs : NULL,
+                             .narrow = narrow,
+                             .out = out};
+  c.x = core_dense(call, x, x->dtype);
+  if (x_zero) x_zero = core_dense(call, x_zero, x_zero->dtype);
+  if (!c.x) return TENON_MEMORY;
+  if (x_zero)
+    c.x_zero = core_is(x, TENON_I8) ? *(const int8_t *)x_zero->data
+                                    : *(const uint8_t *)x_zero->data;
+  if (!plan) {
+    c.w = core_dense(call, w, w->dtype);
+    if (w_zero) c.w_zero = core_dense(call, w_zero, w_zero->dtype);
+    if (!c.w || (w_zero && !c.w_zero)) return TENON_MEMORY;
+  }
+  if (bias) {
+    bias = core_dense(call, bias, bias->dtype);
+    if (!bias) return TENON_MEMORY;
+    c.bias = (const int32_t *)bias->data;
+  }
+  return core_integer_convolve(call, &c);
 }
 
 static tenon_tensor_t *sums_for(tenon_call_t *call) {
@@ -281,26 +306,36 @@ static tenon_status_t matmul_integer_run(tenon_call_t *call) {
 
 static tenon_status_t conv_integer_run(tenon_call_t *call) {
   tenon_tensor_t *const *in = call->inputs;
-  return convolve_integers(call, in[0], in[2], in[1], in[3], 0, call->outputs[0]);
+  tenon_tensor_t *out = core_place_dense(call, call->outputs[0], tenon_dtype(TENON_I32));
+  if (!out) return TENON_MEMORY;
+  TENON_TRY(convolve_integers(call, in[0], in[2], in[1], in[3], NULL, NULL, out));
+  return core_settle(call, call->outputs[0], out);
 }
 
 static tenon_status_t qlinear_matmul_run(tenon_call_t *call) {
   tenon_tensor_t *const *in = call->inputs;
   tenon_tensor_t *sums = sums_for(call);
+  tenon_tensor_t *out = core_place_dense(call, call->outputs[0], call->outputs[0]->dtype);
   int32_t rank = call->outputs[0]->ndim;
-  if (!sums) return TENON_MEMORY;
+  integer_narrow_t narrow;
+  if (!sums || !out) return TENON_MEMORY;
   TENON_TRY(multiply_integers(call, in[0], in[2], in[3], in[5], sums));
-  int32_t a_axis = rank > 1 ? rank - 2 : 0;
-  int32_t b_axis = rank > 0 ? rank - 1 : 0;
-  return narrow_sums(call, sums, in[1], a_axis, in[4], b_axis, in[6], in[7]);
+  const qlinear_side_t sides[2] = {{in[1], rank > 1 ? rank - 2 : 0}, {in[4], rank > 0 ? rank - 1 : 0}};
+  TENON_TRY(read_narrow(call, out, sides, in[6], in[7], &narrow));
+  narrow_job_t job = {(const int32_t *)sums->data, out, &narrow};
+  TENON_TRY(rows_parallel(call, out, narrow_rows, &job));
+  return core_settle(call, call->outputs[0], out);
 }
 
 static tenon_status_t qlinear_conv_run(tenon_call_t *call) {
   tenon_tensor_t *const *in = call->inputs;
-  tenon_tensor_t *sums = sums_for(call);
-  if (!sums) return TENON_MEMORY;
-  TENON_TRY(convolve_integers(call, in[0], in[2], in[3], in[5], in[8], sums));
-  return narrow_sums(call, sums, in[1], 0, in[4], 1, in[6], in[7]);
+  tenon_tensor_t *out = core_place_dense(call, call->outputs[0], call->outputs[0]->dtype);
+  integer_narrow_t narrow;
+  if (!out) return TENON_MEMORY;
+  const qlinear_side_t sides[2] = {{in[1], 0}, {in[4], 1}};
+  TENON_TRY(read_narrow(call, out, sides, in[6], in[7], &narrow));
+  TENON_TRY(convolve_integers(call, in[0], in[2], in[3], in[5], in[8], &narrow, out));
+  return core_settle(call, call->outputs[0], out);
 }
 
 /* shapes */
@@ -406,7 +441,8 @@ TENON_ITEMS(core_integer,
           "w_zero_point may have one number for each filter.",
           "x: i8|u8; w: i8|u8; x_zero_point = x; w_zero_point = w; out = i32",
           "x: [n, c, 6], w: [3, c, 2]; "
-          "x: [n, 4, 4, 5], w: [4, 2, 3, 3], x_zero_point: [], w_zero_point: [4], group = 2", ),
+          "x: [n, 4, 4, 5], w: [4, 2, 3, 3], x_zero_point: [], w_zero_point: [4], group = 2",
+          TENON_PREPARE(conv_integer_prepare, release_pairs),),
   PRODUCT(qlinear_matmul, SCALED("a") ", " SCALED("b") ", Tensor y_scale, Tensor y_zero_point",
           "The quantised matrix product of two quantised tensors; "
           "a may have a scale for each row, b one for each column.",
@@ -420,5 +456,6 @@ TENON_ITEMS(core_integer,
           "The quantised convolution of two quantised tensors; "
           "w may have a scale for each filter.\nbias is in units of x_scale w_scale.",
           SCALED_TYPES("x") SCALED_TYPES("w") "bias: i32; " Y_TYPES,
-          "x: [n, c, 6], " SCALE("x") ", w: [3, c, 2], " SCALE("w") ", " SCALE("y"), ))
+          "x: [n, c, 6], " SCALE("x") ", w: [3, c, 2], " SCALE("w") ", " SCALE("y"),
+          TENON_PREPARE(qlinear_conv_prepare, release_pairs),))
 /* clang-format on */

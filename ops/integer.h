@@ -5,6 +5,7 @@
 #ifndef TENON_OPS_INTEGER_H
 #define TENON_OPS_INTEGER_H
 
+#include "integer_tile.h"
 #include <tenon/op.h>
 
 /* A scale or zero point that broadcasts to a tensor: one element, a vector along an axis, or by
@@ -34,5 +35,54 @@ int64_t core_pair_rows(const operand8_t *operand, int64_t *width, int64_t *shape
 /* Writes rows [begin, end) of pairs: the element with the even index along k in the low half. A
  * missing element is 0. */
 void core_pairs_write(const operand8_t *operand, int64_t begin, int64_t end, uint32_t *pairs);
+
+/* The kernels for this processor. */
+const integer_tiles_t *core_integer_tiles_of_isa(void);
+
+/* Receives `count` final sums of one row, from `column` on. May change them. */
+typedef void (*integer_finish_fn)(const void *context, int64_t row, int64_t column, int64_t count,
+                                  int32_t *sums);
+
+typedef struct integer_product_t { /* rows of pairs times panels of columns (integer_tile.h) */
+  const uint32_t *left;
+  int64_t left_row; /* pairs from a row to the next */
+  const uint32_t *right;
+  int64_t rows;
+  int64_t columns; /* the last panel may have fewer than a panel holds; the others are complete */
+  int64_t depth;
+  integer_finish_fn finish;
+  const void *context;
+} integer_product_t;
+tenon_status_t core_integer_product(tenon_call_t *call, const integer_product_t *product);
+
+/* The scales and limits with which the qlinear operators narrow sums to their result. */
+typedef struct integer_narrow_t {
+  narrow_t limits;
+  spread_t scales[2];
+  float scale; /* sums are multiplied by scales[0] * scales[1] / scale */
+} integer_narrow_t;
+
+/* The convolution of dense x and w. narrow NULL: out receives i32, otherwise 8 bits. `packed` are
+ * the weights that core_integer_filters_pack wrote; NULL: it is called here. */
+struct window_t;
+typedef struct integer_convolution_t {
+  const struct window_t *window;
+  int64_t group;
+  const tenon_tensor_t *x;
+  int32_t x_zero;
+  const tenon_tensor_t *w;
+  const tenon_tensor_t *w_zero; /* NULL: 0 */
+  const uint32_t *packed;
+  const int32_t *bias; /* NULL, or one number for each filter */
+  const integer_narrow_t *narrow;
+  tenon_tensor_t *out; /* dense */
+} integer_convolution_t;
+tenon_status_t core_integer_convolve(tenon_call_t *call, const integer_convolution_t *convolution);
+/* The number of pairs of a filter with `elements` numbers, and of all of w. */
+static inline int64_t core_integer_depth(int64_t elements) { return (elements + 1) / 2; }
+/* Writes filters [begin, end) of w minus their zero points as pairs: filter f begins at pair
+ * f * depth. */
+void core_integer_filters_pack(const tenon_tensor_t *w, const tenon_tensor_t *w_zero, int64_t begin,
+                               int64_t end, uint32_t *pairs);
 
 #endif

@@ -1,0 +1,355 @@
+/* Convolutions of 8-bit numbers, accumulated in 32 bits and narrowed to 8 bits again if wanted
+ * (integer.h). A convolution is a product of the filters with patches of x, which are written as
+ * panels of pairs for a range of pixels at a time. Depthwise convolutions multiply lines of x.
+ * Invariant: zero points are subtracted first, so padding is 0. */
+#include "dense.h"
+#include "integer.h"
+#include "window.h"
+#include <string.h>
+
+enum {
+  LINE = 512,             /* pixels of a line of patches */
+  ROUND = 1 << 19,        /* pairs of the patches of a round */
+  PLANE = 1 << 15,        /* numbers of a depthwise plane, or of a band of it */
+  SLACK = 2 * TILE_COLUMNS_MOST, /* numbers that kernels may read beyond a line */
+  TAPS = 128,             /* most taps of a depthwise convolution */
+};
+
+typedef struct conv_job_t {
+  const integer_convolution_t *all;
+  const integer_tiles_t *kernels;
+  window_t window; /* with adjacent axes joined where the window allows it */
+  int64_t channels;
+  int64_t filters; /* of one group */
+  int64_t taps;
+  int64_t depth;
+  int64_t in_pixels;
+  int64_t pixels;
+  const uint32_t *weights;
+  const uint8_t *x; /* of the image and group at hand */
+  int64_t filter;   /* the first filter of the group */
+  char *out;        /* of the image */
+  int64_t first;    /* the pixel with which the round begins */
+  int64_t count;    /* pixels of the round */
+  uint32_t *panels;
+} conv_job_t;
+
+/* Weights */
+
+void core_integer_filters_pack(const tenon_tensor_t *w, const tenon_tensor_t *w_zero, int64_t begin,
+                               int64_t end, uint32_t *pairs) {
+  const integer_tiles_t *kernels = core_integer_tiles_of_isa();
+  const int64_t elements = w->shape[0] ? tenon_count(w) / w->shape[0] : 0;
+  const int64_t depth = core_integer_depth(elements);
+  const int is_signed = core_is(w, TENON_I8);
+  const int64_t step = w_zero && tenon_count(w_zero) > 1;
+  for (int64_t f = begin; f < end; f++) {
+    int16_t *to = (int16_t *)(void *)(pairs + f * depth);
+    int32_t zero = 0;
+    if (w_zero && is_signed) zero = ((const int8_t *)w_zero->data)[f * step];
+    if (w_zero && !is_signed) zero = ((const uint8_t *)w_zero->data)[f * step];
+    kernels->widen((const uint8_t *)w->data + f * elements, 1, is_signed, zero, elements, to);
+    if (elements % 2) to[elements] = 0;
+  }
+}
+
+typedef struct filters_t {
+  const integer_convolution_t *all;
+  uint32_t *pairs;
+} filters_t;
+
+static tenon_status_t pack_filters(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+  const filters_t *f = (const filters_t *)argument;
+  (void)call;
+  core_integer_filters_pack(f->all->w, f->all->w_zero, begin, end, f->pairs);
+  return TENON_OK;
+}
+
+static const uint32_t *weights_of(tenon_call_t *call, const integer_convolution_t *c,
+                                  int64_t depth) {
+  if (c->packed) return c->packed;
+  filters_t f = {c, (uint32_t *)CORE_SCRATCH(call, sizeof(uint32_t), c->w->shape[0], depth)};
+  if (!f.pairs) return NULL;
+  int64_t grain = 1 + (1 << 14) / (2 * depth + 1);
+  return call->host->parallel(call, c->w->shape[0], grain, pack_filters, &f) == TENON_OK ? f.pairs
+                                                                                         : NULL;
+}
+
+/* Results */
+
+/* Writes final sums of a filter, from `pixel` on. */
+static void write_sums(const conv_job_t *job, int64_t filter, int64_t pixel, int64_t count,
+                       int32_t *sums) {
+  const integer_narrow_t *narrow = job->all->narrow;
+  int64_t at = filter * job->pixels + pixel;
+  if (!narrow) {
+    memcpy((int32_t *)(void *)job->out + at, sums, (size_t)count * sizeof *sums);
+    return;
+  }
+  const float *scales[2] = {narrow->scales[0].data, narrow->scales[1].data};
+  float scale = scales[0][0] * scales[1][filter * narrow->scales[1].strides[1]] / narrow->scale;
+  job->kernels->narrow(&narrow->limits, sums, &scale, 0, count, (uint8_t *)job->out + at);
+}
+
+static void finish_row(const void *context, int64_t row, int64_t column, int64_t count,
+                       int32_t *sums) {
+  const conv_job_t *job = (const conv_job_t *)context;
+  const int64_t filter = job->filter + row;
+  const uint32_t bias = job->all->bias ? (uint32_t)job->all->bias[filter] : 0;
+  if (bias)
+    for (int64_t i = 0; i < count; i++)
+      sums[i] = (int32_t)((uint32_t)sums[i] + bias);
+  write_sums(job, filter, job->first + column, count, sums);
+}
+
+/* Patches */
+
+/* The input row that output row `outer` reads under the outer part of a tap; NULL: padding. Rows
+ * run along the last axis. */
+static const uint8_t *row_under(const conv_job_t *job, const uint8_t *plane, int64_t outer,
+                                int64_t tap) {
+  const window_t *w = &job->window;
+  int64_t stride = w->in[w->rank - 1];
+  for (int32_t i = w->rank - 2; i >= 0; i--) {
+    int64_t at = outer % w->out[i] * w->stride[i] - w->before[i] +
+                 tap % w->kernel[i] * w->dilation[i];
+    if (at < 0 || at >= w->in[i]) return NULL;
+    plane += at * stride;
+    stride *= w->in[i];
+    outer /= w->out[i];
+    tap /= w->kernel[i];
+  }
+  return plane;
+}
+
+/* Writes `count` elements of a row, from `at` on, `stride` apart. Those outside of the row, and all
+ * of a row that is NULL, are padding. */
+static void write_row(const conv_job_t *job, const uint8_t *row, int64_t at, int64_t stride,
+                      int64_t count, int16_t *out) {
+  const int64_t in = job->window.in[job->window.rank - 1];
+  int64_t low = at < 0 ? -at : 0;
+  int64_t high = at < in ? in - at : 0;
+  if (stride > 1) {
+    low = (low + stride - 1) / stride;
+    high = (high + stride - 1) / stride;
+  }
+  if (!row || low > count) low = count;
+  if (high > count) high = count;
+  if (high < low) high = low;
+  for (int64_t i = 0; i < low; i++)
+    out[i] = 0;
+  if (low < high)
+    job->kernels->widen(row + at + low * stride, stride, core_is(job->all->x, TENON_I8),
+                        job->all->x_zero, high - low, out + low);
+  for (int64_t i = high; i < count; i++)
+    out[i] = 0;
+}
+
+/* Writes element `e` (a channel and a tap) of patches [pixel, pixel + count). */
+static void write_line(const conv_job_t *job, int64_t e, int64_t pixel, int64_t count,
+                       int16_t *out) {
+  const window_t *w = &job->window;
+  const int32_t last = w->rank - 1;
+  const int64_t width = w->out[last];
+  const int64_t across = w->kernel[last];
+  const int64_t stride = w->stride[last];
+  const int64_t tap = e % job->taps;
+  const int64_t start = tap % across * w->dilation[last] - w->before[last];
+  const uint8_t *plane = job->x + e / job->taps * job->in_pixels;
+  for (int64_t done = 0; done < count;) {
+    int64_t outer = (pixel + done) / width;
+    int64_t begin = (pixel + done) % width;
+    int64_t some = width - begin < count - done ? width - begin : count - done;
+    write_row(job, row_under(job, plane, outer, tap / across), start + begin * stride, stride, some,
+              out + done);
+    done += some;
+  }
+}
+
+/* A part is a pair of elements. */
+static tenon_status_t patches_write(tenon_call_t *call, void *argument, int64_t begin,
+                                    int64_t end) {
+  const conv_job_t *job = (const conv_job_t *)argument;
+  const int64_t columns = job->kernels->columns;
+  const int64_t elements = job->channels * job->taps;
+  int16_t low[LINE], high[LINE];
+  (void)call;
+  for (int64_t pair = begin; pair < end; pair++)
+    for (int64_t at = 0; at < job->count; at += LINE) {
+      int64_t some = job->count - at < LINE ? job->count - at : LINE;
+      int64_t panels = (some - 1) / columns + 1;
+      memset(low + some, 0, (size_t)(panels * columns - some) * sizeof *low);
+      write_line(job, 2 * pair, job->first + at, some, low);
+      if (2 * pair + 1 < elements)
+        write_line(job, 2 * pair + 1, job->first + at, some, high);
+      else
+        memset(high, 0, sizeof high);
+      job->kernels->pair(low, high, panels,
+                         job->panels + at * job->depth + pair * columns, job->depth * columns);
+    }
+  return TENON_OK;
+}
+
+/* Convolves one group of one image, in rounds of as many pixels as `panels` has room for. */
+static tenon_status_t convolve_group(tenon_call_t *call, conv_job_t *job, int64_t room) {
+  for (job->first = 0; job->first < job->pixels; job->first += job->count) {
+    int64_t left = job->pixels - job->first;
+    job->count = left < room ? left : room;
+    int64_t grain = 1 + (1 << 14) / job->count;
+    TENON_TRY(call->host->parallel(call, job->depth, grain, patches_write, job));
+    integer_product_t product = {.left = job->weights + job->filter * job->depth,
+                                 .left_row = job->depth,
+                                 .right = job->panels,
+                                 .rows = job->filters,
+                                 .columns = job->count,
+                                 .depth = job->depth,
+                                 .finish = finish_row,
+                                 .context = job};
+    TENON_TRY(core_integer_product(call, &product));
+  }
+  return TENON_OK;
+}
+
+/* Depthwise convolutions: one channel in a group */
+
+typedef struct lines_t { /* how lines of x lie in memory: positions `stride` apart are neighbours */
+  int64_t phase; /* numbers of one phase */
+  int64_t row;
+  int64_t band;            /* most output rows that are computed from one block of lines */
+  int64_t taps[TAPS + 1];  /* where each tap of an output row begins */
+} lines_t;
+
+static void lines_set(const conv_job_t *job, lines_t *out) {
+  const window_t *w = &job->window;
+  int64_t span = (w->out[1] - 1) * w->stride[1] + (w->kernel[1] - 1) * w->dilation[1];
+  out->phase = span / w->stride[1] + 1;
+  out->row = out->phase * w->stride[1];
+  int64_t rows = (PLANE - SLACK) / out->row - (w->kernel[0] - 1) * w->dilation[0] - 1;
+  out->band = rows >= 0 ? rows / w->stride[0] + 1 : 0;
+  for (int64_t t = 0; t < job->taps; t++) {
+    int64_t across = t % w->kernel[1] * w->dilation[1];
+    int64_t down = t / w->kernel[1] * w->dilation[0];
+    out->taps[t] =
+        down * out->row + across % w->stride[1] * out->phase + across / w->stride[1];
+  }
+  out->taps[job->taps] = 0; /* of weight 0, if the number of taps is odd */
+}
+
+/* Writes the numbers of row y of the plane, by phases. */
+static void write_phases(const conv_job_t *job, const lines_t *lines, const uint8_t *plane,
+                         int64_t y, int16_t *out) {
+  const window_t *w = &job->window;
+  const uint8_t *row = y < 0 || y >= w->in[0] ? NULL : plane + y * w->in[1];
+  for (int64_t p = 0; p < w->stride[1]; p++)
+    write_row(job, row, p - w->before[1], w->stride[1], lines->phase, out + p * lines->phase);
+}
+
+/* Computes output rows [begin, end) of a channel. */
+static void depthwise_band(const conv_job_t *job, const lines_t *lines, int64_t filter,
+                           const uint8_t *plane, int64_t begin, int64_t end) {
+  enum { WIDE = 2 * LINE };
+  const window_t *w = &job->window;
+  const int64_t first = begin * w->stride[0] - w->before[0];
+  const int64_t rows = (end - begin - 1) * w->stride[0] + (w->kernel[0] - 1) * w->dilation[0] + 1;
+  const int32_t bias = job->all->bias ? job->all->bias[filter] : 0;
+  int16_t numbers[PLANE];
+  int32_t sums[WIDE + SLACK];
+  const int16_t *low[TAPS / 2], *high[TAPS / 2];
+  for (int64_t y = 0; y < rows; y++)
+    write_phases(job, lines, plane, first + y, numbers + y * lines->row);
+  memset(numbers + rows * lines->row, 0, SLACK * sizeof *numbers);
+  for (int64_t o = begin; o < end; o++) {
+    const int16_t *top = numbers + (o - begin) * w->stride[0] * lines->row;
+    for (int64_t at = 0; at < w->out[1]; at += WIDE) {
+      int64_t some = w->out[1] - at < WIDE ? w->out[1] - at : WIDE;
+      for (int64_t p = 0; p < job->depth; p++) {
+        low[p] = top + lines->taps[2 * p] + at;
+        high[p] = top + lines->taps[2 * p + 1] + at;
+      }
+      job->kernels->taps(job->depth, low, high, job->weights + filter * job->depth, bias, some,
+                         sums);
+      write_sums(job, filter, o * w->out[1] + at, some, sums);
+    }
+  }
+}
+
+/* A part is an image and a filter. */
+static tenon_status_t depthwise_filters(tenon_call_t *call, void *argument, int64_t begin,
+                                        int64_t end) {
+  const conv_job_t *all = (const conv_job_t *)argument;
+  const int64_t filters = all->filters * all->all->group;
+  const int64_t size = all->all->out->dtype.bits / 8;
+  lines_t lines;
+  (void)call;
+  lines_set(all, &lines);
+  conv_job_t job = *all;
+  for (int64_t part = begin; part < end; part++) {
+    int64_t image = part / filters;
+    int64_t filter = part % filters;
+    const uint8_t *plane =
+        job.x + (image * all->all->group + filter / all->filters) * job.in_pixels;
+    job.out = all->out + image * filters * job.pixels * size;
+    for (int64_t o = 0; o < job.window.out[0]; o += lines.band) {
+      int64_t end_row = job.window.out[0] - o < lines.band ? job.window.out[0] : o + lines.band;
+      depthwise_band(&job, &lines, filter, plane, o, end_row);
+    }
+  }
+  return TENON_OK;
+}
+
+/* The whole convolution */
+
+/* Joins all axes if the window has one element and moves by one. */
+static void join_pixels(conv_job_t *job) {
+  window_t *w = &job->window;
+  for (int32_t i = 0; i < w->rank; i++)
+    if (w->kernel[i] != 1 || w->stride[i] != 1 || w->before[i] || w->in[i] != w->out[i]) return;
+  w->rank = 1;
+  w->in[0] = job->in_pixels;
+  w->out[0] = job->pixels;
+  w->kernel[0] = 1;
+  w->stride[0] = 1;
+  w->dilation[0] = 1;
+  w->before[0] = 0;
+}
+
+tenon_status_t core_integer_convolve(tenon_call_t *call, const integer_convolution_t *c) {
+  const window_t *w = c->window;
+  conv_job_t job = {.all = c,
+                    .kernels = core_integer_tiles_of_isa(),
+                    .window = *w,
+                    .channels = c->x->shape[1] / c->group,
+                    .filters = c->w->shape[0] / c->group,
+                    .taps = window_size(w->kernel, w->rank),
+                    .in_pixels = window_size(w->in, w->rank),
+                    .pixels = window_size(w->out, w->rank),
+                    .x = (const uint8_t *)c->x->data,
+                    .out = (char *)c->out->data};
+  lines_t lines = {0};
+  const int64_t images = c->x->shape[0];
+  const int64_t size = c->out->dtype.bits / 8;
+  if (tenon_count(c->out) == 0) return TENON_OK;
+  job.depth = core_integer_depth(job.channels * job.taps);
+  job.weights = weights_of(call, c, job.depth);
+  if (!job.weights) return TENON_MEMORY;
+  if (job.channels == 1 && w->rank == 2 && job.taps <= TAPS) lines_set(&job, &lines);
+  if (lines.band > 0)
+    return call->host->parallel(call, images * c->w->shape[0], 1 + (1 << 14) / job.pixels,
+                                depthwise_filters, &job);
+  join_pixels(&job);
+  const int64_t columns = job.kernels->columns;
+  int64_t room = ROUND / (job.depth + 1) / columns * columns;
+  if (room < columns) room = columns;
+  int64_t most = ((job.pixels - 1) / columns + 1) * columns;
+  if (room > most) room = most;
+  job.panels = (uint32_t *)CORE_SCRATCH(call, sizeof(uint32_t), room, job.depth);
+  if (!job.panels) return TENON_MEMORY;
+  for (int64_t index = 0; index < images * c->group; index++) {
+    job.x = (const uint8_t *)c->x->data + index * job.channels * job.in_pixels;
+    job.filter = index % c->group * job.filters;
+    job.out = (char *)c->out->data +
+              index / c->group * c->w->shape[0] * job.pixels * size;
+    TENON_TRY(convolve_group(call, &job, room));
+  }
+  return TENON_OK;
+}

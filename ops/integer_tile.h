@@ -1,0 +1,46 @@
+/* Kernels of products of 8-bit numbers: tiles of sums over pairs of i16, sums of depthwise
+ * convolutions, and the way from 8-bit numbers to i16 and from sums back to 8 bits.
+ * simd/integer_tile.c has one table per instruction set; integer.c selects one.
+ * Invariant: sums wrap at 32 bits, and every instruction set computes the same bits. */
+#ifndef TENON_OPS_INTEGER_TILE_H
+#define TENON_OPS_INTEGER_TILE_H
+
+#include <stdint.h>
+
+enum {
+  TILE_ROWS = 6,
+  TILE_COLUMNS_MOST = 32,
+};
+
+typedef struct narrow_t { /* 8 bits = clamp(round(sum * scale) + zero, least, most), in f32 */
+  int32_t zero;
+  int32_t least; /* also what NaN becomes */
+  int32_t most;
+} narrow_t;
+
+typedef struct integer_tiles_t {
+  /* Columns of a panel. A panel holds, for each of `depth` pairs, its columns beside each other. */
+  int64_t columns;
+  /* Computes `rows` (at most TILE_ROWS) rows of the product with one panel. Rows of `left` and of
+   * `sums` are left_row and sums_row elements apart. */
+  void (*multiply)(int64_t depth, const uint32_t *left, int64_t left_row, int64_t rows,
+                   const uint32_t *panel, int32_t *sums, int64_t sums_row);
+  /* Writes one pair of `columns` adjacent columns to each of `count` panels, which are panel_size
+   * elements apart. low and high hold count * columns numbers. */
+  void (*pair)(const int16_t *low, const int16_t *high, int64_t count, uint32_t *panel,
+               int64_t panel_size);
+  /* out[i] = x[i * step] - zero, for numbers of i8 or u8. */
+  void (*widen)(const uint8_t *x, int64_t step, int is_signed, int32_t zero, int64_t count,
+                int16_t *out);
+  /* sums[i] = start + sum over p of low[p][i] * (low half of weights[p]) + high[p][i] * (high
+   * half). Reads and writes up to TILE_COLUMNS_MOST elements more than `count`. */
+  void (*taps)(int64_t pairs, const int16_t *const *low, const int16_t *const *high,
+               const uint32_t *weights, int32_t start, int64_t count, int32_t *sums);
+  /* Narrows sums[i] by scale[i * step]; step is 0 or 1. */
+  void (*narrow)(const narrow_t *narrow, const int32_t *sums, const float *scale, int64_t step,
+                 int64_t count, uint8_t *out);
+} integer_tiles_t;
+
+extern const integer_tiles_t core_integer_tiles, core_integer_tiles_avx2, core_integer_tiles_avx512;
+
+#endif
