@@ -54,7 +54,21 @@ typedef struct narrow_job_t {
   const int32_t *sums;
   tenon_tensor_t *out;
   const integer_narrow_t *narrow;
+  const int32_t *bias; /* NULL, or one number for each element of a row */
 } narrow_job_t;
+
+/* Only the first scale is written if all are equal. */
+static void write_scales(const integer_narrow_t *n, const int64_t steps[2], const float *a,
+                         const float *b, int64_t count, float *out) {
+  if (!steps[0] && !steps[1])
+    out[0] = a[0] * b[0] / n->scale;
+  else if (!steps[0] && steps[1] == 1)
+    for (int64_t e = 0; e < count; e++)
+      out[e] = a[0] * b[e] / n->scale;
+  else
+    for (int64_t e = 0; e < count; e++)
+      out[e] = a[e * steps[0]] * b[e * steps[1]] / n->scale;
+}
 
 static tenon_status_t narrow_rows(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   enum { BLOCK = 256 };
@@ -66,6 +80,7 @@ static tenon_status_t narrow_rows(tenon_call_t *call, void *argument, int64_t be
   int64_t offsets[2];
   int64_t steps[2] = {0, 0};
   float scale[BLOCK];
+  int32_t sums[BLOCK];
   for (int s = 0; rank && s < 2; s++)
     steps[s] = n->scales[s].strides[rank - 1];
   (void)call;
@@ -75,9 +90,11 @@ static tenon_status_t narrow_rows(tenon_call_t *call, void *argument, int64_t be
     const float *b = (const float *)n->scales[1].data + offsets[1];
     for (int64_t at = 0; at < width; at += BLOCK) {
       int64_t some = width - at < BLOCK ? width - at : BLOCK;
-      for (int64_t e = 0; e < some; e++)
-        scale[e] = a[(at + e) * steps[0]] * b[(at + e) * steps[1]] / n->scale;
-      kernels->narrow(&n->limits, job->sums + row * width + at, scale, 1, some,
+      write_scales(n, steps, a + at * steps[0], b + at * steps[1], some, scale);
+      memcpy(sums, job->sums + row * width + at, (size_t)some * sizeof *sums);
+      for (int64_t e = 0; job->bias && e < some; e++)
+        sums[e] = (int32_t)((uint32_t)sums[e] + (uint32_t)job->bias[at + e]);
+      kernels->narrow(&n->limits, sums, scale, steps[0] || steps[1], some,
                       (uint8_t *)job->out->data + row * width + at);
     }
   }
@@ -231,11 +248,74 @@ static tenon_status_t qlinear_conv_prepare(tenon_node_t *node) {
   return prepare_filters(node, 3, 5);
 }
 
+typedef struct matrix_sums_t { /* where the sums of one product go */
+  int32_t *data;
+  int64_t width;
+} matrix_sums_t;
+
 static void copy_sums(const void *context, int64_t row, int64_t column, int64_t count,
                       int32_t *sums) {
-  const tenon_tensor_t *out = (const tenon_tensor_t *)context;
-  int64_t width = out->shape[out->ndim - 1];
-  memcpy((int32_t *)out->data + row * width + column, sums, (size_t)count * sizeof *sums);
+  const matrix_sums_t *to = (const matrix_sums_t *)context;
+  memcpy(to->data + row * to->width + column, sums, (size_t)count * sizeof *sums);
+}
+
+static tenon_status_t write_panels(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+  (void)call;
+  core_panels_write((const panels_t *)argument, begin, end);
+  return TENON_OK;
+}
+
+/* Multiplies a, as pairs, with `count` matrices that are panels. */
+static tenon_status_t multiply_panels(tenon_call_t *call, const tenon_tensor_t *a,
+                                      const panels_t *panels, int64_t count,
+                                      const tenon_tensor_t *sums) {
+  if (!tenon_count(sums)) return TENON_OK;
+  int64_t rows = tenon_count(sums) / panels->columns / count;
+  for (int64_t i = 0; i < count; i++) {
+    matrix_sums_t to = {(int32_t *)sums->data + i * rows * panels->columns, panels->columns};
+    integer_product_t product = {.left = (const uint32_t *)a->data + i * rows * panels->depth,
+                                 .left_row = panels->depth,
+                                 .right = panels->panels + i * panels->size,
+                                 .rows = rows,
+                                 .columns = panels->columns,
+                                 .depth = panels->depth,
+                                 .finish = copy_sums,
+                                 .context = &to};
+    TENON_TRY(core_integer_product(call, &product));
+  }
+  return TENON_OK;
+}
+
+/* Whether a and b are equally long stacks of matrices, or b is one matrix, and b has at most one
+ * zero point. */
+static int fits_panels(const tenon_tensor_t *a, const tenon_tensor_t *b,
+                       const tenon_tensor_t *b_zero) {
+  int fits = b->ndim == 2 || a->ndim == b->ndim;
+  for (int32_t i = 0; fits && b->ndim > 2 && i < b->ndim - 2; i++)
+    fits = a->shape[i] == b->shape[i];
+  return fits && a->ndim >= 2 && b->ndim >= 2 && (!b_zero || tenon_count(b_zero) == 1);
+}
+
+/* Makes panels of b, of which there are `count` matrices. */
+static tenon_status_t make_panels(tenon_call_t *call, tenon_tensor_t *b, tenon_tensor_t *b_zero,
+                                  int64_t count, panels_t *out) {
+  const int64_t each = core_integer_tiles_of_isa()->columns;
+  b = core_dense(call, b, b->dtype);
+  if (b_zero) b_zero = core_dense(call, b_zero, b_zero->dtype);
+  if (!b) return TENON_MEMORY;
+  *out = (panels_t){.x = (const uint8_t *)b->data,
+                    .is_signed = core_is(b, TENON_I8),
+                    .rows = b->shape[b->ndim - 2],
+                    .columns = b->shape[b->ndim - 1]};
+  if (b_zero)
+    out->zero = out->is_signed ? *(const int8_t *)b_zero->data : *(const uint8_t *)b_zero->data;
+  out->depth = (out->rows + 1) / 2;
+  int64_t panels = (out->columns + each - 1) / each;
+  out->size = panels * each * out->depth;
+  out->panels = (uint32_t *)CORE_SCRATCH(call, sizeof(uint32_t), count, panels, each, out->depth);
+  if (!out->panels) return TENON_MEMORY;
+  return call->host->parallel(call, count * out->depth, 1 + WORK / (out->columns + 1), write_panels,
+                              out);
 }
 
 static tenon_status_t multiply_integers(tenon_call_t *call, tenon_tensor_t *a,
@@ -244,17 +324,19 @@ static tenon_status_t multiply_integers(tenon_call_t *call, tenon_tensor_t *a,
   const plan_t *plan = (const plan_t *)call->plan;
   finish_t finish = {.scale = 1, .bias_scale = 1};
   tenon_tensor_t *tensors[4] = {pair_integers(call, a, a_zero, 0), NULL, NULL, sums};
+  panels_t panels = {0};
   if (!tensors[0]) return TENON_MEMORY;
   if (plan && core_is_dense(sums)) {
-    integer_product_t product = {.left = (const uint32_t *)tensors[0]->data,
-                                 .left_row = plan->depth,
-                                 .right = plan->pairs,
-                                 .rows = plan->columns ? tenon_count(sums) / plan->columns : 0,
-                                 .columns = plan->columns,
-                                 .depth = plan->depth,
-                                 .finish = copy_sums,
-                                 .context = sums};
-    return core_integer_product(call, &product);
+    panels = (panels_t){.columns = plan->columns, .depth = plan->depth, .panels = plan->pairs};
+    return multiply_panels(call, tensors[0], &panels, 1, sums);
+  }
+  if (core_is_dense(sums) && fits_panels(a, b, b_zero)) {
+    int64_t count = 1;
+    for (int32_t i = 0; b->ndim > 2 && i < b->ndim - 2; i++)
+      count *= b->shape[i];
+    if (!count) return TENON_OK;
+    TENON_TRY(make_panels(call, b, b_zero, count, &panels));
+    return multiply_panels(call, tensors[0], &panels, count, sums);
   }
   tensors[1] = pair_integers(call, b, b_zero, 1);
   return tensors[1] ? core_multiply(call, tensors, 0, 0, &finish, MULTIPLY_PAIRS) : TENON_MEMORY;
@@ -322,7 +404,12 @@ static tenon_status_t qlinear_matmul_run(tenon_call_t *call) {
   TENON_TRY(multiply_integers(call, in[0], in[2], in[3], in[5], sums));
   const qlinear_side_t sides[2] = {{in[1], rank > 1 ? rank - 2 : 0}, {in[4], rank > 0 ? rank - 1 : 0}};
   TENON_TRY(read_narrow(call, out, sides, in[6], in[7], &narrow));
-  narrow_job_t job = {(const int32_t *)sums->data, out, &narrow};
+  narrow_job_t job = {(const int32_t *)sums->data, out, &narrow, NULL};
+  if (in[8]) {
+    tenon_tensor_t *bias = core_dense(call, in[8], in[8]->dtype);
+    if (!bias) return TENON_MEMORY;
+    job.bias = (const int32_t *)bias->data;
+  }
   TENON_TRY(rows_parallel(call, out, narrow_rows, &job));
   return core_settle(call, call->outputs[0], out);
 }
@@ -362,6 +449,14 @@ static tenon_status_t vector_check(tenon_infer_t *infer, uint32_t input, const c
   return TENON_OK;
 }
 
+/* A bias, input 8 of the qlinear operators, must be a vector of `count`. */
+static tenon_status_t bias_check(tenon_infer_t *infer, tenon_dim_t count, const char *of) {
+  const tenon_meta_t *bias = infer->inputs[8];
+  if (!bias || (bias->ndim == 1 && !dim_differ(bias->dims[0], count))) return TENON_OK;
+  return tenon_fail(infer, TENON_INVALID, "bias has shape %s; expected one number for each %s",
+                    dims_text(bias->dims, bias->ndim).text, of);
+}
+
 static tenon_status_t matmul_shape(tenon_infer_t *infer, int form) {
   static const uint32_t at[2][4] = {{0, 1, 2, 3}, {0, 3, 2, 5}}; /* a, b, their zero points */
   const tenon_meta_t *a = infer->inputs[at[form][0]];
@@ -375,7 +470,8 @@ static tenon_status_t matmul_shape(tenon_infer_t *infer, int form) {
   TENON_TRY(vector_check(infer, 1, "a_scale", rows, infer->outputs[0]));
   TENON_TRY(vector_check(infer, 4, "b_scale", columns, infer->outputs[0]));
   TENON_TRY(vector_check(infer, 6, "y_scale", tenon_extent(1), NULL));
-  return vector_check(infer, 7, "y_zero_point", tenon_extent(1), NULL);
+  TENON_TRY(vector_check(infer, 7, "y_zero_point", tenon_extent(1), NULL));
+  return bias_check(infer, columns, "column");
 }
 
 static tenon_status_t conv_shape(tenon_infer_t *infer, int form) {
@@ -392,10 +488,7 @@ static tenon_status_t conv_shape(tenon_infer_t *infer, int form) {
   TENON_TRY(vector_check(infer, 4, "w_scale", filters, NULL));
   TENON_TRY(vector_check(infer, 6, "y_scale", one, NULL));
   TENON_TRY(vector_check(infer, 7, "y_zero_point", one, NULL));
-  const tenon_meta_t *bias = infer->inputs[8];
-  if (!bias || (bias->ndim == 1 && !dim_differ(bias->dims[0], filters))) return TENON_OK;
-  return tenon_fail(infer, TENON_INVALID, "bias has shape %s; expected one number for each filter",
-                    dims_text(bias->dims, bias->ndim).text);
+  return bias_check(infer, filters, "filter");
 }
 
 static tenon_status_t matmul_integer_infer(tenon_infer_t *infer) {
@@ -443,10 +536,12 @@ TENON_ITEMS(core_integer,
           "x: [n, c, 6], w: [3, c, 2]; "
           "x: [n, 4, 4, 5], w: [4, 2, 3, 3], x_zero_point: [], w_zero_point: [4], group = 2",
           TENON_PREPARE(conv_integer_prepare, release_pairs),),
-  PRODUCT(qlinear_matmul, SCALED("a") ", " SCALED("b") ", Tensor y_scale, Tensor y_zero_point",
+  PRODUCT(qlinear_matmul,
+          SCALED("a") ", " SCALED("b") ", Tensor y_scale, Tensor y_zero_point, Tensor? bias=None",
           "The quantised matrix product of two quantised tensors; "
-          "a may have a scale for each row, b one for each column.",
-          SCALED_TYPES("a") SCALED_TYPES("b") Y_TYPES,
+          "a may have a scale for each row, b one for each column.\n"
+          "bias has one number for each column, in units of a_scale b_scale.",
+          SCALED_TYPES("a") SCALED_TYPES("b") "bias: i32; " Y_TYPES,
           "a: [n, k], " SCALE("a") ", b: [k, m], " SCALE("b") ", " SCALE("y"),
           TENON_PREPARE(qlinear_matmul_prepare, release_pairs),),
   PRODUCT(qlinear_conv,

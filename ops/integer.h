@@ -36,6 +36,20 @@ int64_t core_pair_rows(const operand8_t *operand, int64_t *width, int64_t *shape
  * missing element is 0. */
 void core_pairs_write(const operand8_t *operand, int64_t begin, int64_t end, uint32_t *pairs);
 
+/* Dense matrices of i8 or u8 with one zero point, as panels (integer_tile.h). */
+typedef struct panels_t {
+  const uint8_t *x;
+  int is_signed;
+  int32_t zero;
+  int64_t rows;
+  int64_t columns;
+  int64_t depth; /* pairs of rows */
+  int64_t size;  /* of the panels of one matrix */
+  uint32_t *panels;
+} panels_t;
+/* Writes pairs of rows [begin, end), which count over all matrices. */
+void core_panels_write(const panels_t *panels, int64_t begin, int64_t end);
+
 /* The kernels for this processor. */
 const integer_tiles_t *core_integer_tiles_of_isa(void);
 

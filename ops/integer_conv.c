@@ -212,63 +212,75 @@ static tenon_status_t convolve_group(tenon_call_t *call, conv_job_t *job, int64_
 
 /* Depthwise convolutions: one channel in a group */
 
-typedef struct lines_t { /* how lines of x lie in memory: positions `stride` apart are neighbours */
-  int64_t phase; /* numbers of one phase */
-  int64_t row;
-  int64_t band;            /* most output rows that are computed from one block of lines */
-  int64_t taps[TAPS + 1];  /* where each tap of an output row begins */
+/* How a plane of x lies in memory: positions that differ by a multiple of the strides follow each
+ * other, so that the elements under one tap are adjacent for a whole band of results. */
+typedef struct lines_t {
+  int64_t pitch;          /* from a row of results to the next; those beyond a row are not used */
+  int64_t phase;          /* numbers of one phase */
+  int64_t band;           /* most output rows that are computed at once; 0: no row fits */
+  int64_t taps[TAPS + 1]; /* where each tap begins */
 } lines_t;
 
 static void lines_set(const conv_job_t *job, lines_t *out) {
   const window_t *w = &job->window;
-  int64_t span = (w->out[1] - 1) * w->stride[1] + (w->kernel[1] - 1) * w->dilation[1];
-  out->phase = span / w->stride[1] + 1;
-  out->row = out->phase * w->stride[1];
-  int64_t rows = (PLANE - SLACK) / out->row - (w->kernel[0] - 1) * w->dilation[0] - 1;
-  out->band = rows >= 0 ? rows / w->stride[0] + 1 : 0;
+  const int64_t phases = w->stride[0] * w->stride[1];
+  const int64_t below = (w->kernel[0] - 1) * w->dilation[0] / w->stride[0];
+  out->pitch = w->out[1] + (w->kernel[1] - 1) * w->dilation[1] / w->stride[1];
+  out->band = (PLANE - SLACK) / phases / out->pitch - below;
+  if (out->band < 0) out->band = 0;
+  if (out->band > w->out[0]) out->band = w->out[0];
+  out->phase = (out->band + below) * out->pitch;
   for (int64_t t = 0; t < job->taps; t++) {
     int64_t across = t % w->kernel[1] * w->dilation[1];
     int64_t down = t / w->kernel[1] * w->dilation[0];
+    int64_t phase = down % w->stride[0] * w->stride[1] + across % w->stride[1];
     out->taps[t] =
-        down * out->row + across % w->stride[1] * out->phase + across / w->stride[1];
+        phase * out->phase + down / w->stride[0] * out->pitch + across / w->stride[1];
   }
   out->taps[job->taps] = 0; /* of weight 0, if the number of taps is odd */
 }
 
-/* Writes the numbers of row y of the plane, by phases. */
-static void write_phases(const conv_job_t *job, const lines_t *lines, const uint8_t *plane,
-                         int64_t y, int16_t *out) {
+/* Writes the rows of a plane that output rows [begin, end) read. */
+static void write_plane(const conv_job_t *job, const lines_t *lines, const uint8_t *plane,
+                        int64_t begin, int64_t end, int16_t *numbers) {
   const window_t *w = &job->window;
-  const uint8_t *row = y < 0 || y >= w->in[0] ? NULL : plane + y * w->in[1];
-  for (int64_t p = 0; p < w->stride[1]; p++)
-    write_row(job, row, p - w->before[1], w->stride[1], lines->phase, out + p * lines->phase);
+  const int64_t first = begin * w->stride[0] - w->before[0];
+  const int64_t rows = (end - begin - 1) * w->stride[0] + (w->kernel[0] - 1) * w->dilation[0] + 1;
+  for (int64_t i = 0; i < rows; i++) {
+    int64_t y = first + i;
+    const uint8_t *row = y < 0 || y >= w->in[0] ? NULL : plane + y * w->in[1];
+    int16_t *to = numbers + i % w->stride[0] * w->stride[1] * lines->phase +
+                  i / w->stride[0] * lines->pitch;
+    for (int64_t p = 0; p < w->stride[1]; p++)
+      write_row(job, row, p - w->before[1], w->stride[1], lines->pitch, to + p * lines->phase);
+  }
 }
 
 /* Computes output rows [begin, end) of a channel. */
 static void depthwise_band(const conv_job_t *job, const lines_t *lines, int64_t filter,
                            const uint8_t *plane, int64_t begin, int64_t end) {
   enum { WIDE = 2 * LINE };
-  const window_t *w = &job->window;
-  const int64_t first = begin * w->stride[0] - w->before[0];
-  const int64_t rows = (end - begin - 1) * w->stride[0] + (w->kernel[0] - 1) * w->dilation[0] + 1;
+  const int64_t width = job->window.out[1];
   const int32_t bias = job->all->bias ? job->all->bias[filter] : 0;
+  const int64_t together = lines->pitch < WIDE ? WIDE / lines->pitch : 1; /* rows */
   int16_t numbers[PLANE];
   int32_t sums[WIDE + SLACK];
   const int16_t *low[TAPS / 2], *high[TAPS / 2];
-  for (int64_t y = 0; y < rows; y++)
-    write_phases(job, lines, plane, first + y, numbers + y * lines->row);
-  memset(numbers + rows * lines->row, 0, SLACK * sizeof *numbers);
-  for (int64_t o = begin; o < end; o++) {
-    const int16_t *top = numbers + (o - begin) * w->stride[0] * lines->row;
-    for (int64_t at = 0; at < w->out[1]; at += WIDE) {
-      int64_t some = w->out[1] - at < WIDE ? w->out[1] - at : WIDE;
+  write_plane(job, lines, plane, begin, end, numbers);
+  for (int64_t o = begin; o < end; o += together) {
+    int64_t rows = end - o < together ? end - o : together;
+    for (int64_t at = 0; at < width; at += WIDE) { /* more than once only if rows is 1 */
+      int64_t some = width - at < WIDE ? width - at : WIDE;
+      const int16_t *top = numbers + (o - begin) * lines->pitch + at;
       for (int64_t p = 0; p < job->depth; p++) {
-        low[p] = top + lines->taps[2 * p] + at;
-        high[p] = top + lines->taps[2 * p + 1] + at;
+        low[p] = top + lines->taps[2 * p];
+        high[p] = top + lines->taps[2 * p + 1];
       }
-      job->kernels->taps(job->depth, low, high, job->weights + filter * job->depth, bias, some,
-                         sums);
-      write_sums(job, filter, o * w->out[1] + at, some, sums);
+      job->kernels->taps(job->depth, low, high, job->weights + filter * job->depth, bias,
+                         (rows - 1) * lines->pitch + some, sums);
+      for (int64_t i = 1; i < rows; i++)
+        memmove(sums + i * width, sums + i * lines->pitch, (size_t)width * sizeof *sums);
+      write_sums(job, filter, o * width + at, rows > 1 ? rows * width : some, sums);
     }
   }
 }

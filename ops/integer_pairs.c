@@ -2,6 +2,7 @@
  * multiplies and adds (integer.h). */
 #include "dense.h"
 #include "integer.h"
+#include <string.h>
 
 enum { BLOCK = 256 };
 
@@ -43,8 +44,24 @@ int64_t core_pair_rows(const operand8_t *operand, int64_t *width, int64_t *shape
   return rows;
 }
 
+/* The zero point of a row whose elements share one. */
+static int32_t row_zero(const operand8_t *o, int64_t row) {
+  int64_t offset = 0;
+  if (!o->zero.data) return 0;
+  core_row_offsets(o->x->ndim, o->x->shape, row, &o->zero, 1, &offset);
+  return o->zero_is_signed ? ((const int8_t *)o->zero.data)[offset]
+                           : ((const uint8_t *)o->zero.data)[offset];
+}
+
 static void write_left(const operand8_t *o, int64_t row, uint32_t *pairs) {
   int64_t k = o->x->shape[o->x->ndim - 1];
+  if (!o->zero.data || !o->zero.strides[o->x->ndim - 1]) {
+    int16_t *out = (int16_t *)(void *)pairs;
+    core_integer_tiles_of_isa()->widen((const uint8_t *)o->x->data + row * k, 1,
+                                       core_is(o->x, TENON_I8), row_zero(o, row), k, out);
+    if (k % 2) out[k] = 0;
+    return;
+  }
   int16_t numbers[2 * BLOCK];
   for (int64_t at = 0; at < k; at += 2 * BLOCK) {
     int64_t some = k - at < 2 * BLOCK ? k - at : 2 * BLOCK;
@@ -69,6 +86,32 @@ static void write_right(const operand8_t *o, int64_t row, uint32_t *pairs) {
     if (both) subtract_zeros(o, first + 1, at, some, high);
     for (int64_t e = 0; e < some; e++)
       pairs[at + e] = (uint16_t)low[e] | (uint32_t)(uint16_t)high[e] << 16;
+  }
+}
+
+/* One pair of rows of `columns` numbers, beginning at x, for a zero point that all share. */
+static void write_panel_rows(const panels_t *p, const uint8_t *x, int64_t pair, uint32_t *panels) {
+  const integer_tiles_t *kernels = core_integer_tiles_of_isa();
+  int16_t low[2 * BLOCK], high[2 * BLOCK];
+  for (int64_t at = 0; at < p->columns; at += 2 * BLOCK) {
+    int64_t some = p->columns - at < 2 * BLOCK ? p->columns - at : 2 * BLOCK;
+    int64_t count = (some - 1) / kernels->columns + 1;
+    memset(low + some, 0, (size_t)(count * kernels->columns - some) * sizeof *low);
+    memset(high, 0, sizeof high);
+    kernels->widen(x + at, 1, p->is_signed, p->zero, some, low);
+    if (2 * pair + 1 < p->rows)
+      kernels->widen(x + p->columns + at, 1, p->is_signed, p->zero, some, high);
+    kernels->pair(low, high, count, panels + at * p->depth + pair * kernels->columns,
+                  p->depth * kernels->columns);
+  }
+}
+
+void core_panels_write(const panels_t *p, int64_t begin, int64_t end) {
+  for (int64_t row = begin; row < end; row++) {
+    int64_t matrix = row / p->depth;
+    int64_t pair = row % p->depth;
+    const uint8_t *x = p->x + (matrix * p->rows + 2 * pair) * p->columns;
+    write_panel_rows(p, x, pair, p->panels + matrix * p->size);
   }
 }
 

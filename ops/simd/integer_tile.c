@@ -112,28 +112,38 @@ static void sum_taps(int64_t pairs, const int16_t *const *low, const int16_t *co
 #endif
 }
 
-/* After clamping, adding 1.5 * 2^23 leaves no bits for a fraction. */
-#define NARROW(scale)                                                                              \
-  for (int64_t i = 0; i < count; i++) {                                                            \
-    float value = (float)sums[i] * (scale);                                                        \
-    float bounded = value > least ? value : least;                                                 \
-    bounded = bounded < most ? bounded : most;                                                     \
-    float whole = (bounded + 0x1.8p23f) - 0x1.8p23f;                                               \
-    out[i] = (uint8_t)((int32_t)whole + zero);                                                     \
-  }
+enum { BLOCK = 32 };
 
-static void narrow_numbers(const narrow_t *narrow, const int32_t *restrict sums,
-                           const float *restrict scale, int64_t step, int64_t count,
-                           uint8_t *restrict out) {
+/* After clamping, adding 1.5 * 2^23 leaves no bits for a fraction. */
+static void narrow_block(const narrow_t *narrow, const int32_t *restrict sums,
+                         const float *restrict scale, uint8_t *restrict out) {
   const int32_t zero = narrow->zero;
   const float least = (float)(narrow->least - zero);
   const float most = (float)(narrow->most - zero);
-  if (step) {
-    NARROW(scale[i])
-  } else {
-    const float only = *scale;
-    NARROW(only)
+  for (int i = 0; i < BLOCK; i++) {
+    float value = (float)sums[i] * scale[i];
+    float bounded = value > least ? value : least;
+    bounded = bounded < most ? bounded : most;
+    float whole = (bounded + 0x1.8p23f) - 0x1.8p23f;
+    out[i] = (uint8_t)((int32_t)whole + zero);
   }
+}
+
+static void narrow_numbers(const narrow_t *narrow, const int32_t *sums, const float *scale,
+                           int64_t step, int64_t count, uint8_t *out) {
+  float scales[BLOCK];
+  int32_t rest[BLOCK] = {0};
+  uint8_t results[BLOCK];
+  int64_t i = 0;
+  for (int e = 0; e < BLOCK; e++)
+    scales[e] = *scale;
+  for (; i + BLOCK <= count; i += BLOCK)
+    narrow_block(narrow, sums + i, step ? scale + i : scales, out + i);
+  if (i == count) return;
+  memcpy(rest, sums + i, (size_t)(count - i) * sizeof *rest);
+  if (step) memcpy(scales, scale + i, (size_t)(count - i) * sizeof *scales);
+  narrow_block(narrow, rest, scales, results);
+  memcpy(out + i, results, (size_t)(count - i));
 }
 
 #define TABLE {COLUMNS, multiply_tile, pair_panels, widen_numbers, sum_taps, narrow_numbers}

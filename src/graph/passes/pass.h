@@ -9,6 +9,9 @@
 /* Infers types, shapes and values of every edge, with symbols. A contradiction is an error that
  * names the node. */
 tenon_status_t tn_pass_infer(tenon_graph_t *graph);
+/* Replaces operators between dequantize_linear and quantize_linear by operators of 8-bit
+ * numbers. */
+tenon_status_t tn_pass_quantise(tenon_graph_t *graph);
 /* Constant folding: computes pure nodes whose inputs are constants. */
 tenon_status_t tn_pass_fold(tenon_graph_t *graph);
 /* Removes nodes that do nothing, moves padding into convolutions, and replaces written-out formulas
