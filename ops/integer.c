@@ -118,8 +118,7 @@ static tenon_status_t read_narrow(tenon_call_t *call, const tenon_tensor_t *out,
   y_zero = core_dense(call, y_zero, y_zero->dtype);
   if (!a_scale || !b_scale || !y_scale || !y_zero) return TENON_MEMORY;
   *narrow = (integer_narrow_t){
-      .limits = {.zero = is_signed ? *(const int8_t *)y_zero->data
-                                   : *(const uint8_t *)y_zero->data,
+      .limits = {.zero = is_signed ? *(const int8_t *)y_zero->data : *(const uint8_t *)y_zero->data,
                  .least = is_signed ? -128 : 0,
                  .most = is_signed ? 127 : 255},
       .scales = {core_spread_of(a_scale, out->ndim, sides[0].axis),
@@ -217,7 +216,7 @@ static tenon_status_t prepare_b(tenon_node_t *node, uint32_t b_at, uint32_t zero
   uint32_t *row = (uint32_t *)malloc((size_t)columns * sizeof *row);
   if (!row) return tenon_fail(node, TENON_MEMORY, "out of memory for packed weights");
   for (int64_t e = 0; e < depth; e++) {
-    core_pairs_write(&operand, e, e + 1, row - e * columns);
+    core_pair_row_write(&operand, e, row);
     for (int64_t j = 0; j < columns; j += each)
       memcpy(plan->pairs + j * depth + e * each, row + j,
              (size_t)(columns - j < each ? columns - j : each) * sizeof *row);
@@ -361,8 +360,8 @@ static tenon_status_t convolve_integers(tenon_call_t *call, tenon_tensor_t *x,
   if (x_zero) x_zero = core_dense(call, x_zero, x_zero->dtype);
   if (!c.x) return TENON_MEMORY;
   if (x_zero)
-    c.x_zero = core_is(x, TENON_I8) ? *(const int8_t *)x_zero->data
-                                    : *(const uint8_t *)x_zero->data;
+    c.x_zero =
+        core_is(x, TENON_I8) ? *(const int8_t *)x_zero->data : *(const uint8_t *)x_zero->data;
   if (!plan) {
     c.w = core_dense(call, w, w->dtype);
     if (w_zero) c.w_zero = core_dense(call, w_zero, w_zero->dtype);
@@ -402,7 +401,8 @@ static tenon_status_t qlinear_matmul_run(tenon_call_t *call) {
   integer_narrow_t narrow;
   if (!sums || !out) return TENON_MEMORY;
   TENON_TRY(multiply_integers(call, in[0], in[2], in[3], in[5], sums));
-  const qlinear_side_t sides[2] = {{in[1], rank > 1 ? rank - 2 : 0}, {in[4], rank > 0 ? rank - 1 : 0}};
+  const qlinear_side_t sides[2] = {{in[1], rank > 1 ? rank - 2 : 0},
+                                   {in[4], rank > 0 ? rank - 1 : 0}};
   TENON_TRY(read_narrow(call, out, sides, in[6], in[7], &narrow));
   narrow_job_t job = {(const int32_t *)sums->data, out, &narrow, NULL};
   if (in[8]) {

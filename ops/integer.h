@@ -32,8 +32,10 @@ typedef struct operand8_t {
 
 /* The number of rows of pairs, and their width; shape is that of the pairs, with the rank of x. */
 int64_t core_pair_rows(const operand8_t *operand, int64_t *width, int64_t *shape);
-/* Writes rows [begin, end) of pairs: the element with the even index along k in the low half. A
- * missing element is 0. */
+/* Writes one row of pairs: the element with the even index along k in the low half. A missing
+ * element is 0. */
+void core_pair_row_write(const operand8_t *operand, int64_t row, uint32_t *pairs);
+/* Writes rows [begin, end); row 0 is at `pairs`. */
 void core_pairs_write(const operand8_t *operand, int64_t begin, int64_t end, uint32_t *pairs);
 
 /* Dense matrices of i8 or u8 with one zero point, as panels (integer_tile.h). */

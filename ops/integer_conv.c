@@ -8,11 +8,11 @@
 #include <string.h>
 
 enum {
-  LINE = 512,             /* pixels of a line of patches */
-  ROUND = 1 << 19,        /* pairs of the patches of a round */
-  PLANE = 1 << 15,        /* numbers of a depthwise plane, or of a band of it */
+  LINE = 512,                    /* pixels of a line of patches */
+  ROUND = 1 << 19,               /* pairs of the patches of a round */
+  PLANE = 1 << 15,               /* numbers of a depthwise plane, or of a band of it */
   SLACK = 2 * TILE_COLUMNS_MOST, /* numbers that kernels may read beyond a line */
-  TAPS = 128,             /* most taps of a depthwise convolution */
+  TAPS = 128,                    /* most taps of a depthwise convolution */
 };
 
 typedef struct conv_job_t {
@@ -111,8 +111,8 @@ static const uint8_t *row_under(const conv_job_t *job, const uint8_t *plane, int
   const window_t *w = &job->window;
   int64_t stride = w->in[w->rank - 1];
   for (int32_t i = w->rank - 2; i >= 0; i--) {
-    int64_t at = outer % w->out[i] * w->stride[i] - w->before[i] +
-                 tap % w->kernel[i] * w->dilation[i];
+    int64_t at =
+        outer % w->out[i] * w->stride[i] - w->before[i] + tap % w->kernel[i] * w->dilation[i];
     if (at < 0 || at >= w->in[i]) return NULL;
     plane += at * stride;
     stride *= w->in[i];
@@ -184,8 +184,8 @@ static tenon_status_t patches_write(tenon_call_t *call, void *argument, int64_t 
         write_line(job, 2 * pair + 1, job->first + at, some, high);
       else
         memset(high, 0, sizeof high);
-      job->kernels->pair(low, high, panels,
-                         job->panels + at * job->depth + pair * columns, job->depth * columns);
+      job->kernels->pair(low, high, panels, job->panels + at * job->depth + pair * columns,
+                         job->depth * columns);
     }
   return TENON_OK;
 }
@@ -234,8 +234,7 @@ static void lines_set(const conv_job_t *job, lines_t *out) {
     int64_t across = t % w->kernel[1] * w->dilation[1];
     int64_t down = t / w->kernel[1] * w->dilation[0];
     int64_t phase = down % w->stride[0] * w->stride[1] + across % w->stride[1];
-    out->taps[t] =
-        phase * out->phase + down / w->stride[0] * out->pitch + across / w->stride[1];
+    out->taps[t] = phase * out->phase + down / w->stride[0] * out->pitch + across / w->stride[1];
   }
   out->taps[job->taps] = 0; /* of weight 0, if the number of taps is odd */
 }
@@ -249,8 +248,8 @@ static void write_plane(const conv_job_t *job, const lines_t *lines, const uint8
   for (int64_t i = 0; i < rows; i++) {
     int64_t y = first + i;
     const uint8_t *row = y < 0 || y >= w->in[0] ? NULL : plane + y * w->in[1];
-    int16_t *to = numbers + i % w->stride[0] * w->stride[1] * lines->phase +
-                  i / w->stride[0] * lines->pitch;
+    int16_t *to =
+        numbers + i % w->stride[0] * w->stride[1] * lines->phase + i / w->stride[0] * lines->pitch;
     for (int64_t p = 0; p < w->stride[1]; p++)
       write_row(job, row, p - w->before[1], w->stride[1], lines->pitch, to + p * lines->phase);
   }
@@ -359,8 +358,7 @@ tenon_status_t core_integer_convolve(tenon_call_t *call, const integer_convoluti
   for (int64_t index = 0; index < images * c->group; index++) {
     job.x = (const uint8_t *)c->x->data + index * job.channels * job.in_pixels;
     job.filter = index % c->group * job.filters;
-    job.out = (char *)c->out->data +
-              index / c->group * c->w->shape[0] * job.pixels * size;
+    job.out = (char *)c->out->data + index / c->group * c->w->shape[0] * job.pixels * size;
     TENON_TRY(convolve_group(call, &job, room));
   }
   return TENON_OK;

@@ -115,14 +115,17 @@ void core_panels_write(const panels_t *p, int64_t begin, int64_t end) {
   }
 }
 
+void core_pair_row_write(const operand8_t *operand, int64_t row, uint32_t *pairs) {
+  if (operand->is_right)
+    write_right(operand, row, pairs);
+  else
+    write_left(operand, row, pairs);
+}
+
 void core_pairs_write(const operand8_t *operand, int64_t begin, int64_t end, uint32_t *pairs) {
   int64_t width;
   int64_t shape[TENON_RANK_MAX];
   core_pair_rows(operand, &width, shape);
-  for (int64_t row = begin; row < end; row++) {
-    if (operand->is_right)
-      write_right(operand, row, pairs + row * width);
-    else
-      write_left(operand, row, pairs + row * width);
-  }
+  for (int64_t row = begin; row < end; row++)
+    core_pair_row_write(operand, row, pairs + row * width);
 }

@@ -66,18 +66,20 @@ static void widen_numbers(const uint8_t *restrict x, int64_t step, int is_signed
 /* INTERLEAVE makes pairs of two vectors of i16, whose order ORDER restores in two vectors of
  * sums. */
 #if defined(__AVX512F__)
-#define INTERLEAVE(half, a, b) (pairs_vector) _mm512_unpack##half##_epi16((__m512i)(a), (__m512i)(b))
+#define INTERLEAVE(half, a, b)                                                                     \
+  (pairs_vector) _mm512_unpack##half##_epi16((__m512i)(a), (__m512i)(b))
 #define ORDER_LOW(a, b)                                                                            \
   (pairs_vector) _mm512_permutex2var_epi32(                                                        \
-      (__m512i)(a),                                                                                \
-      _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23), (__m512i)(b))
+      (__m512i)(a), _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23),     \
+      (__m512i)(b))
 #define ORDER_HIGH(a, b)                                                                           \
   (pairs_vector) _mm512_permutex2var_epi32(                                                        \
       (__m512i)(a),                                                                                \
       _mm512_setr_epi32(8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31),             \
       (__m512i)(b))
 #elif defined(__FMA__)
-#define INTERLEAVE(half, a, b) (pairs_vector) _mm256_unpack##half##_epi16((__m256i)(a), (__m256i)(b))
+#define INTERLEAVE(half, a, b)                                                                     \
+  (pairs_vector) _mm256_unpack##half##_epi16((__m256i)(a), (__m256i)(b))
 #define ORDER_LOW(a, b) (pairs_vector) _mm256_permute2x128_si256((__m256i)(a), (__m256i)(b), 0x20)
 #define ORDER_HIGH(a, b) (pairs_vector) _mm256_permute2x128_si256((__m256i)(a), (__m256i)(b), 0x31)
 #elif defined(__SSE2__)
@@ -87,7 +89,8 @@ static void widen_numbers(const uint8_t *restrict x, int64_t step, int is_signed
 #endif
 
 static void sum_taps(int64_t pairs, const int16_t *const *low, const int16_t *const *high,
-                     const uint32_t *weights, int32_t start, int64_t count, int32_t *restrict sums) {
+                     const uint32_t *weights, int32_t start, int64_t count,
+                     int32_t *restrict sums) {
 #ifdef INTERLEAVE
   for (int64_t i = 0; i < count; i += COLUMNS) {
     pairs_vector first = (uint32_t)start - (pairs_vector){0};
@@ -146,7 +149,8 @@ static void narrow_numbers(const narrow_t *narrow, const int32_t *sums, const fl
   memcpy(out + i, results, (size_t)(count - i));
 }
 
-#define TABLE {COLUMNS, multiply_tile, pair_panels, widen_numbers, sum_taps, narrow_numbers}
+#define TABLE                                                                                      \
+  { COLUMNS, multiply_tile, pair_panels, widen_numbers, sum_taps, narrow_numbers }
 #ifdef TENON_SIMD
 const integer_tiles_t ISA_JOIN(core_integer_tiles, TENON_SIMD) = TABLE;
 #else

@@ -183,14 +183,54 @@ static int64_t row_at(const rows_t *r, int64_t row, int64_t *width, int64_t *sca
   return outer * total + start;
 }
 
+/* 8-bit numbers with one scale and one zero point in a row, to and from f32: the usual case, in one
+ * loop. */
+
+static int is_byte(const tenon_tensor_t *t) {
+  return tenon_dtype_id(t->dtype) == TENON_I8 || tenon_dtype_id(t->dtype) == TENON_U8;
+}
+
+/* After clamping, which makes NaN the least value, adding 1.5 * 2^23 leaves no bits for a
+ * fraction. */
+static void quantise_bytes(const float *restrict x, float scale, float zero, int is_signed,
+                           int64_t n, uint8_t *restrict out) {
+  const float least = (is_signed ? -128.0f : 0.0f) - zero;
+  const float most = least + 255;
+  const int32_t offset = (int32_t)zero;
+  for (int64_t i = 0; i < n; i++) {
+    float v = x[i] / scale;
+    v = v > least ? v : least;
+    v = v < most ? v : most;
+    out[i] = (uint8_t)((int32_t)((v + 0x1.8p23f) - 0x1.8p23f) + offset);
+  }
+}
+
+static void dequantise_bytes(const uint8_t *restrict x, float scale, float zero, int is_signed,
+                             int64_t n, float *restrict out) {
+  if (is_signed)
+    for (int64_t i = 0; i < n; i++)
+      out[i] = ((float)((const int8_t *)x)[i] - zero) * scale;
+  else
+    for (int64_t i = 0; i < n; i++)
+      out[i] = ((float)x[i] - zero) * scale;
+}
+
 static tenon_status_t quantise_part(tenon_call_t *call, void *argument, int64_t begin,
                                     int64_t end) {
   const rows_t *r = (const rows_t *)argument;
+  const int is_usual = is_byte(r->out) && !r->each && tenon_dtype_id(r->x->dtype) == TENON_F32 &&
+                       tenon_dtype_id(r->precision) == TENON_F32;
   float v[CHUNK];
   (void)call;
   for (int64_t row = begin; row < end; row++) {
     int64_t width, scale;
     int64_t first = row_at(r, row, &width, &scale);
+    if (is_usual) {
+      quantise_bytes((const float *)r->x->data + first, r->scale[scale],
+                     r->zero ? r->zero[scale] : 0, tenon_dtype_id(r->out->dtype) == TENON_I8, width,
+                     (uint8_t *)r->out->data + first);
+      continue;
+    }
     for (int64_t done = 0; done < width; done += CHUNK) {
       int64_t m = width - done < CHUNK ? width - done : CHUNK;
       const float *s = r->scale + scale + (r->each ? done : 0);
@@ -226,11 +266,18 @@ static tenon_status_t quantise_part(tenon_call_t *call, void *argument, int64_t 
 static tenon_status_t dequantise_part(tenon_call_t *call, void *argument, int64_t begin,
                                       int64_t end) {
   const rows_t *r = (const rows_t *)argument;
+  const int is_usual = is_byte(r->x) && !r->each && tenon_dtype_id(r->out->dtype) == TENON_F32;
   float v[CHUNK];
   (void)call;
   for (int64_t row = begin; row < end; row++) {
     int64_t width, scale;
     int64_t first = row_at(r, row, &width, &scale);
+    if (is_usual) {
+      dequantise_bytes((const uint8_t *)r->x->data + first, r->scale[scale],
+                       r->zero ? r->zero[scale] : 0, tenon_dtype_id(r->x->dtype) == TENON_I8, width,
+                       (float *)r->out->data + first);
+      continue;
+    }
     for (int64_t done = 0; done < width; done += CHUNK) {
       int64_t m = width - done < CHUNK ? width - done : CHUNK;
       const float *s = r->scale + scale + (r->each ? done : 0);

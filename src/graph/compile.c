@@ -205,8 +205,10 @@ static tenon_status_t compile_graph(tenon_executable_t *e, const tenon_graph_t *
   TN_TRY(tn_pass_infer(e->graph));
   if (!(options->flags & TENON_COMPILE_PLAIN)) {
     TN_TRY(tn_pass_dead_code(e->graph));
-    /* Devices may lack the operators of 8-bit numbers. */
-    if (e->is_planned) TN_TRY(tn_pass_quantise(e->graph));
+    if (e->is_planned) { /* devices may lack the operators of 8-bit numbers */
+      TN_TRY(tn_pass_quantise(e->graph));
+      TN_TRY(tn_pass_dead_code(e->graph));
+    }
     TN_TRY(tn_pass_fold(e->graph));
     TN_TRY(tn_pass_dead_code(e->graph));
     TN_TRY(tn_pass_simplify(e->graph));

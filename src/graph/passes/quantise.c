@@ -132,11 +132,11 @@ static bool find_quantised(const tn_rewrite_t *r, const tn_node_t *node, numbers
 /* Whether numbers of 8 bits cannot represent what a clip to [low, high] would change. */
 static bool is_saturated(const tn_rewrite_t *r, const numbers_t *y, double low, double high) {
   int64_t count, zero = 0;
-  bool is_signed = tn_dtype_is(edge_of(r, y->zero)->dtype, TENON_I8);
+  double least = tn_dtype_is(edge_of(r, y->zero)->dtype, TENON_I8) ? -128 : 0;
   const float *scale = floats_of(r, y->scale, &count);
   if (!scale || !read_zero(r, y->zero, &zero)) return false;
-  return rint(low / *scale) + (double)zero <= (is_signed ? -128 : 0) &&
-         rint(high / *scale) + (double)zero >= (is_signed ? 127 : 255);
+  return rint(low / *scale) + (double)zero <= least &&
+         rint(high / *scale) + (double)zero >= least + 255;
 }
 
 /* Skips a relu or clip before quantize_linear that saturation makes superfluous. Returns the node
@@ -199,8 +199,8 @@ static tenon_status_t transpose_weights(tn_rewrite_t *r, tenon_edge_t edge, numb
   return TENON_OK;
 }
 
-static tenon_status_t replace_product(tn_rewrite_t *r, const tn_node_t *product,
-                                      const numbers_t *y, tn_node_t *last) {
+static tenon_status_t replace_product(tn_rewrite_t *r, const tn_node_t *product, const numbers_t *y,
+                                      tn_node_t *last) {
   numbers_t a, b;
   tenon_edge_t bias;
   const bool is_gemm = tn_node_is(product, "core::gemm");
@@ -232,9 +232,9 @@ static tenon_status_t replace_product(tn_rewrite_t *r, const tn_node_t *product,
 
 /* Operators whose first operand may have any dtype and that compute no other elements. */
 static bool moves_elements(const tn_node_t *node) {
-  static const char *const names[] = {"core::reshape",   "core::transpose", "core::flatten",
-                                      "core::squeeze",   "core::unsqueeze", "core::expand",
-                                      "core::slice",     "core::max_pool",  "core::gather"};
+  static const char *const names[] = {"core::reshape", "core::transpose", "core::flatten",
+                                      "core::squeeze", "core::unsqueeze", "core::expand",
+                                      "core::slice",   "core::max_pool",  "core::gather"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (tn_node_is(node, names[i])) return true;
   return false;
@@ -245,8 +245,7 @@ static bool same_numbers(const tn_rewrite_t *r, const numbers_t *a, const number
   const float *x = floats_of(r, a->scale, &count);
   const float *y = floats_of(r, b->scale, &count);
   return x && y && *x == *y && read_zero(r, a->zero, &first) && read_zero(r, b->zero, &second) &&
-         first == second &&
-         tn_dtype_same(edge_of(r, a->zero)->dtype, edge_of(r, b->zero)->dtype);
+         first == second && tn_dtype_same(edge_of(r, a->zero)->dtype, edge_of(r, b->zero)->dtype);
 }
 
 static tenon_status_t replace_move(tn_rewrite_t *r, const tn_node_t *node, const numbers_t *y,
@@ -290,7 +289,8 @@ tenon_status_t tn_pass_quantise(tenon_graph_t *graph) {
   TN_TRY(tn_rewrite_begin(&r, graph));
   tenon_status_t status = TENON_OK;
   for (size_t n = 0; n < graph->node_count && status == TENON_OK; n++)
-    if (graph->nodes[n].op && !graph->nodes[n].group) status = replace_between(&r, &graph->nodes[n]);
+    if (graph->nodes[n].op && !graph->nodes[n].group)
+      status = replace_between(&r, &graph->nodes[n]);
   tn_rewrite_end(&r);
   return status;
 }
