@@ -20,6 +20,7 @@ from gradients import CASES, TENSOR, Op, array_of, away, check, emptied, given, 
 
 FORMS = (np.array, transposed, stepped)
 LEFT_OUT = {"dropout": "its mask is drawn; tests/unit/autograd/ops_test.c has differences for it",
+            "matmul_nbits": "it takes no f64; tests/unit/ops/matmul_nbits_test.c compares its gradient with sums of doubles",
             **dict.fromkeys(("to_dense", "to_sparse"), "PyTorch's sparse tensors are not Tenon's; tests/unit/dispatch/sparse_test.c has their gradients")}
 # Operators that are not pointwise and broadcast.
 BROADCASTS = {"attention", "einsum", "gemm", "matmul"}

@@ -1,13 +1,12 @@
 /* Lowerings of the operators of com.microsoft whose weights are packed into blocks of 2, 4 or 8
  * bits: MatMulNBits and GatherBlockQuantized. */
-#include <string.h>
-
 #include "base/memory.h"
 #include "base/status.h"
 #include "core/convert.h"
 #include "import/onnx/lower_contrib.h"
 
-/* MatMulNBits. The weights become floats when the model is loaded, so that no run unpacks them. */
+/* MatMulNBits is core::matmul_nbits. Weights whose blocks are permuted (g_idx) become floats when
+ * the model is loaded. */
 
 typedef struct blocks_t {
   int64_t k;
@@ -15,11 +14,10 @@ typedef struct blocks_t {
   int64_t bits;
   int64_t size;  /* weights in a block */
   int64_t count; /* blocks of a column */
-  const uint8_t *weights;
-  const float *scales;
-  const uint8_t *codes; /* zero points as packed integers, or NULL */
-  const float *zeros;   /* zero points as floats, or NULL */
-  const int32_t *groups;
+  tenon_dtype_t dtype;
+  const tenon_tensor_t *weights;
+  const tenon_tensor_t *scales;
+  const tenon_tensor_t *zeros; /* packed integers, or floats, or NULL */
 } blocks_t;
 
 static void read_sizes(tn_lower_t *lower, blocks_t *blocks) {
@@ -44,6 +42,10 @@ static void read_sizes(tn_lower_t *lower, blocks_t *blocks) {
     blocks->count = (blocks->k - 1) / blocks->size + 1;
 }
 
+static int64_t packed_size(const blocks_t *blocks, int64_t count) {
+  return (count * blocks->bits + 7) / 8;
+}
+
 /* The constant input, if it has this many elements of this dtype. NULL: it is absent, or a failure
  * was reported. */
 static const tenon_tensor_t *read_input(tn_lower_t *lower, int32_t index, const char *name,
@@ -57,52 +59,60 @@ static const tenon_tensor_t *read_input(tn_lower_t *lower, int32_t index, const 
   return NULL;
 }
 
-/* tn_convert needs two dtypes. */
-static void convert(const void *from, tenon_dtype_t from_dtype, void *to, tenon_dtype_t to_dtype,
-                    int64_t count) {
-  if (from_dtype.bits == to_dtype.bits && from_dtype.code == to_dtype.code)
-    memcpy(to, from, (size_t)count * from_dtype.bits / 8);
-  else
-    tn_convert(from, from_dtype, to, to_dtype, count);
+/* Reads the constants, and checks their dtypes and numbers of elements. */
+static void read_blocks(tn_lower_t *lower, blocks_t *blocks) {
+  const int64_t table = blocks->n * blocks->count;
+  tn_ref_t *zeros = tn_lower_input(lower, 3);
+  blocks->dtype = tn_lower_dtype(lower, lower->inputs[2]);
+  const uint32_t dtype = tenon_dtype_id(blocks->dtype);
+  if (dtype != TENON_F32 && dtype != TENON_F16 && dtype != TENON_BF16) {
+    tn_lower_fail(lower, "input `scales` has elements of %s: expected f32, f16 or bf16",
+                  tenon_dtype_name(blocks->dtype));
+    return;
+  }
+  blocks->weights = read_input(lower, 1, "B", table * packed_size(blocks, blocks->size), TENON_U8);
+  blocks->scales = read_input(lower, 2, "scales", table, dtype);
+  if (zeros && tenon_dtype_id(tn_lower_dtype(lower, zeros)) == TENON_U8)
+    blocks->zeros = read_input(lower, 3, "zero_points",
+                               blocks->n * packed_size(blocks, blocks->count), TENON_U8);
+  else if (zeros)
+    blocks->zeros = read_input(lower, 3, "zero_points", table, dtype);
 }
 
-/* A constant input as f32 in *out_tensor, which the caller releases. */
-static const float *read_floats(tn_lower_t *lower, int32_t index, const char *name, int64_t count,
-                                tenon_dtype_t dtype, tenon_tensor_t **out_tensor) {
-  const tenon_tensor_t *tensor = read_input(lower, index, name, count, tenon_dtype_id(dtype));
-  if (!tensor || tn_lower_has_failed(
-                     lower, tenon_tensor_create(tenon_dtype(TENON_F32), 1, &count, out_tensor)))
-    return NULL;
-  convert(tensor->data, dtype, (*out_tensor)->data, tenon_dtype(TENON_F32), count);
-  return (*out_tensor)->data;
+/* The number as a double; dtypes are those of scales. */
+static double float_at(const tenon_tensor_t *tensor, int64_t at) {
+  double out = 0;
+  const char *data = (const char *)tensor->data + at * (tensor->dtype.bits / 8);
+  tn_convert(data, tensor->dtype, &out, tenon_dtype(TENON_F64), 1);
+  return out;
 }
 
-static double code_at(const blocks_t *blocks, const uint8_t *codes, int64_t row, int64_t row_size,
-                      int64_t at) {
+static double code_at(const blocks_t *blocks, const tenon_tensor_t *codes, int64_t row,
+                      int64_t row_size, int64_t at) {
   int64_t bit = at * blocks->bits;
-  uint32_t byte = codes[row * row_size + bit / 8];
+  uint32_t byte = ((const uint8_t *)codes->data)[row * row_size + bit / 8];
   return (byte >> (bit % 8)) & ((1u << blocks->bits) - 1);
 }
 
 /* Writes the k weights of column `n`. */
-static void unpack_column(const blocks_t *blocks, int64_t n, float *out) {
-  int64_t weights_size = blocks->count * blocks->size * blocks->bits / 8;
-  int64_t codes_size = (blocks->count * blocks->bits + 7) / 8;
+static void unpack_column(const blocks_t *blocks, const int32_t *groups, int64_t n, double *out) {
+  const int64_t weights_size = blocks->count * packed_size(blocks, blocks->size);
+  const bool is_packed = blocks->zeros && tenon_dtype_id(blocks->zeros->dtype) == TENON_U8;
   for (int64_t k = 0; k < blocks->k; k++) {
-    int64_t block = blocks->groups ? blocks->groups[k] : k / blocks->size;
+    const int64_t at = n * blocks->count + groups[k];
     double zero = (double)(1 << (blocks->bits - 1));
-    if (blocks->codes) zero = code_at(blocks, blocks->codes, n, codes_size, block);
-    if (blocks->zeros) zero = blocks->zeros[n * blocks->count + block];
-    double code = code_at(blocks, blocks->weights, n, weights_size, k);
-    out[k] = (float)(code - zero) * blocks->scales[n * blocks->count + block];
+    if (is_packed)
+      zero = code_at(blocks, blocks->zeros, n, packed_size(blocks, blocks->count), groups[k]);
+    else if (blocks->zeros)
+      zero = float_at(blocks->zeros, at);
+    const double code = code_at(blocks, blocks->weights, n, weights_size, k);
+    out[k] = (code - zero) * float_at(blocks->scales, at);
   }
 }
 
 static const int32_t *read_groups(tn_lower_t *lower, const blocks_t *blocks) {
-  const tenon_tensor_t *tensor = NULL;
   /* A model may state the groups of the padding as well. */
-  if (tn_lower_input(lower, 4))
-    tensor = tn_lower_constant(lower, tn_lower_input(lower, 4), "g_idx");
+  const tenon_tensor_t *tensor = tn_lower_constant(lower, tn_lower_input(lower, 4), "g_idx");
   if (!tensor) return NULL;
   if (tenon_dtype_id(tensor->dtype) != TENON_I32 || tenon_count(tensor) < blocks->k) {
     tn_lower_fail(lower, "input `g_idx` has %lld elements of %s: expected at least %lld of i32",
@@ -120,60 +130,57 @@ static const int32_t *read_groups(tn_lower_t *lower, const blocks_t *blocks) {
   return groups;
 }
 
-/* Reads the constants, and returns the weights as floats [n, k] of the dtype of the scales. `keep`
- * receives two tensors to release. */
-static tn_ref_t *unpack_weights(tn_lower_t *lower, blocks_t *blocks, tenon_tensor_t *keep[3]) {
-  tenon_dtype_t dtype = tn_lower_dtype(lower, lower->inputs[2]);
-  int64_t scales = blocks->n * blocks->count;
-  int64_t column = blocks->count * blocks->size * blocks->bits / 8;
-  tn_ref_t *zeros = tn_lower_input(lower, 3);
-  if (tenon_dtype_id(dtype) != TENON_F32 && tenon_dtype_id(dtype) != TENON_F16 &&
-      tenon_dtype_id(dtype) != TENON_BF16) {
-    tn_lower_fail(lower, "input `scales` has elements of %s: expected f32, f16 or bf16",
-                  tenon_dtype_name(dtype));
+/* The weights as floats [n, k] of the dtype of the scales. */
+static tn_ref_t *unpack_weights(tn_lower_t *lower, const blocks_t *blocks) {
+  const int64_t shape[2] = {blocks->n, blocks->k};
+  const size_t row_size = (size_t)blocks->k * sizeof(double);
+  tenon_tensor_t *unpacked = NULL;
+  const int32_t *groups = read_groups(lower, blocks);
+  if (!groups ||
+      tn_lower_has_failed(lower, tenon_tensor_create(blocks->dtype, 2, shape, &unpacked)))
     return NULL;
-  }
-  const tenon_tensor_t *weights = read_input(lower, 1, "B", blocks->n * column, TENON_U8);
-  blocks->scales = read_floats(lower, 2, "scales", scales, dtype, &keep[0]);
-  if (zeros && tenon_dtype_id(tn_lower_dtype(lower, zeros)) == TENON_U8) {
-    const tenon_tensor_t *codes = read_input(
-        lower, 3, "zero_points", blocks->n * ((blocks->count * blocks->bits + 7) / 8), TENON_U8);
-    blocks->codes = codes ? codes->data : NULL;
-  } else if (zeros) {
-    blocks->zeros = read_floats(lower, 3, "zero_points", scales, dtype, &keep[1]);
-  }
-  blocks->groups = read_groups(lower, blocks);
-  int64_t shape[2] = {blocks->n, blocks->k};
-  if (lower->status != TENON_OK || lower->is_missing || !weights ||
-      tn_lower_has_failed(lower, tenon_tensor_create(dtype, 2, shape, &keep[2])))
-    return NULL;
-  blocks->weights = weights->data;
-  float *row = tn_allocate((size_t)blocks->k * sizeof *row);
+  double *row = tn_allocate(row_size);
   if (!row) {
-    (void)tn_lower_has_failed(lower, tn_no_memory("weights", (size_t)blocks->k * sizeof *row));
+    tenon_tensor_release(unpacked);
+    (void)tn_lower_has_failed(lower, tn_no_memory("weights", row_size));
     return NULL;
   }
   for (int64_t n = 0; n < blocks->n; n++) {
-    unpack_column(blocks, n, row);
-    convert(row, tenon_dtype(TENON_F32), (char *)keep[2]->data + n * blocks->k * (dtype.bits / 8),
-            dtype, blocks->k);
+    unpack_column(blocks, groups, n, row);
+    tn_convert(row, tenon_dtype(TENON_F64),
+               (char *)unpacked->data + n * blocks->k * (blocks->dtype.bits / 8), blocks->dtype,
+               blocks->k);
   }
   tn_release_memory(row);
-  tenon_tensor_t *unpacked = keep[2];
-  keep[2] = NULL;
   return tn_lower_tensor(lower, unpacked);
+}
+
+static tn_ref_t *reshape_blocks(tn_lower_t *lower, tn_ref_t *x, int64_t n, int64_t rest) {
+  if (!x) return NULL;
+  return tn_lower_run(lower, TN_REFS(x), "reshape(a, [%lld, %lld]:i64)", (long long)n,
+                      (long long)rest);
 }
 
 static void lower_packed_matmul(tn_lower_t *lower) {
   blocks_t blocks = {0};
-  tenon_tensor_t *keep[3] = {NULL, NULL, NULL};
-  tn_ref_t *b = NULL;
   read_sizes(lower, &blocks);
-  if (lower->status == TENON_OK && !lower->is_missing) b = unpack_weights(lower, &blocks, keep);
-  for (size_t i = 0; i < 3; i++)
-    tenon_tensor_release(keep[i]);
-  lower->outputs[0] = tn_lower_run(lower, TN_REFS(lower->inputs[0], b, tn_lower_input(lower, 5)),
-                                   "matmul(a, b, c, transpose_b=True)");
+  if (lower->status == TENON_OK && !lower->is_missing) read_blocks(lower, &blocks);
+  if (lower->status != TENON_OK || lower->is_missing) return;
+  tn_ref_t *bias = tn_lower_input(lower, 5);
+  if (tn_lower_input(lower, 4)) {
+    lower->outputs[0] =
+        tn_lower_run(lower, TN_REFS(lower->inputs[0], unpack_weights(lower, &blocks), bias),
+                     "matmul(a, b, c, transpose_b=True)");
+    return;
+  }
+  tn_ref_t *b = tn_lower_run(lower, TN_REFS(lower->inputs[1]), "reshape(a, [%lld, %lld, %lld]:i64)",
+                             (long long)blocks.n, (long long)blocks.count,
+                             (long long)packed_size(&blocks, blocks.size));
+  tn_ref_t *scales = reshape_blocks(lower, lower->inputs[2], blocks.n, blocks.count);
+  tn_ref_t *zeros = reshape_blocks(lower, tn_lower_input(lower, 3), blocks.n, -1);
+  lower->outputs[0] = tn_lower_run(lower, TN_REFS(lower->inputs[0], b, scales, zeros, bias),
+                                   "matmul_nbits(a, b, c, d, e, bits=%lld, block_size=%lld)",
+                                   (long long)blocks.bits, (long long)blocks.size);
 }
 
 /* GatherBlockQuantized. Only the gathered rows are unpacked. */

@@ -71,13 +71,30 @@ class Forms(unittest.TestCase):
                 self.assertEqual(self.operators(name).count("core::attention"), 1)
                 self.assertNotIn("core::softmax", self.operators(name))
 
-    def test_packed_weights_are_unpacked_when_the_model_is_loaded(self):
+    def test_packed_weights_stay_packed_unless_they_are_permuted(self):
+        self.assertIn("core::matmul_nbits", self.operators("MatMulNBits 4 bits, blocks of 32, k 96, zero points u8, float32, bias"))
         self.assertEqual(self.operators("MatMulNBits groups"), ["core::matmul"])
 
     def test_quantised_products_are_of_integers(self):
         for name in ("QGemm columns", "DynamicQuantizeMatMul uint8", "MatMulIntegerToFloat int8"):
             with self.subTest(name=name):
                 self.assertIn("core::matmul_integer", self.operators(name))
+
+
+class Device(unittest.TestCase):
+    """What devices compute by other operators."""
+    def test_packed_products(self):
+        compared = 0
+        for case in nodes.cases():
+            if case.kind != "MatMulNBits" or case.inputs[0].dtype != np.float32:
+                continue
+            with self.subTest(case.name):
+                model, feed = case.model().SerializeToString(), case.feed()
+                expected = reference(case.instead.model().SerializeToString(), case.instead.feed()) if case.instead else reference(model, feed)
+                found = tenon.graph.load(model).compile("sim")(**{name: tenon.tensor(x, device="sim") for name, x in feed.items()})
+                self.assertIsNone(difference(case, np.asarray(found.to("cpu")), expected[0]))
+                compared += 1
+        self.assertGreaterEqual(compared, 10)
 
 
 def add_tests():
