@@ -9,6 +9,7 @@
 #include <tenon/check.h>
 #include <tenon/tenon.h>
 #include <tenon/torch.h>
+#include <tenon/tvm_ffi.h>
 #define TYPED(what, type) __builtin_types_compatible_p(__typeof__(what), type)
 #define FIELD(s, f, at, bytes, type) \
   _Static_assert(offsetof(s, f) == at && sizeof(((s *)0)->f) == bytes && TYPED(((s *)0)->f, type), #s "." #f)
@@ -1322,3 +1323,18 @@ FUNCTION_IS(tenon_torch_load, tenon_status_t (const char *, const char **));
 FUNCTION_IS(tenon_torch_model, tenon_status_t (const char *, const char *, const char **));
 FUNCTION_IS(tenon_torch_register, tenon_status_t (const char *, uint32_t, char **, const char **));
 FUNCTION_IS(tenon_torch_release, void (char *));
+
+/* tvm_ffi.h */
+SIZE(tenon_tvm_ffi_function_t, 72);
+FIELD(tenon_tvm_ffi_function_t, size, 0, 4, uint32_t);
+FIELD(tenon_tvm_ffi_function_t, reserved, 4, 4, uint32_t);
+FIELD(tenon_tvm_ffi_function_t, name, 8, 8, const char *);
+FIELD(tenon_tvm_ffi_function_t, schema, 16, 8, const char *);
+FIELD(tenon_tvm_ffi_function_t, arguments, 24, 8, const char *);
+FIELD(tenon_tvm_ffi_function_t, types, 32, 8, const char *);
+FIELD(tenon_tvm_ffi_function_t, shapes, 40, 8, const char *);
+FIELD(tenon_tvm_ffi_function_t, gradient, 48, 8, const char *);
+FIELD(tenon_tvm_ffi_function_t, backends, 56, 8, const char *);
+FIELD(tenon_tvm_ffi_function_t, traits, 64, 8, int64_t);
+FUNCTION_IS(tenon_tvm_ffi_declare, int (const tenon_tvm_ffi_function_t *, uint32_t));
+FUNCTION_IS(tenon_tvm_ffi_load, tenon_status_t (const char *, uint32_t, const tenon_tvm_ffi_function_t *, uint32_t, tenon_library_t **));

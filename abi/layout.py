@@ -11,7 +11,7 @@ import tempfile
 
 from elftools.elf.elffile import ELFFile
 
-HEADERS = ("op", "device", "bridge", "graph", "iterator", "source", "check", "tenon", "torch")
+HEADERS = ("op", "device", "bridge", "graph", "iterator", "source", "check", "tenon", "torch", "tvm_ffi")
 VERSIONS = {"device": "TENON_DEVICE_ABI", "bridge": "TENON_BRIDGE_ABI", "graph": "TENON_GRAPH_ABI", "op": "TENON_ABI", "iterator": "TENON_ABI", "source": "TENON_ABI", "check": "TENON_ABI"}
 PREFIX = "tn_probe_"
 
