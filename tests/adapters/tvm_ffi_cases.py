@@ -2,9 +2,11 @@
 
     tvm_ffi_cases.py LIBRARY PART
 
-PART: "declared", with declarations; "metadata", with those of the library; "python", with a function that calls Python.
+PART: "declared", with declarations; "metadata", with those of the library; "python", with a function that calls Python;
+"device", functions for the device `sim`, for which TEST_PROBE is the library of Tenon that finds it.
 The process imports tvm_ffi first if TEST_REAL is set.  Values come from NumPy and Python.
 """
+import ctypes
 import os
 import sys
 import threading
@@ -232,5 +234,62 @@ def python():
     assert results == [15] * 4, results
 
 
-{"declared": declared, "metadata": metadata, "python": python}[part]()
+def device():
+    """Functions that enqueue work on the device `sim`, which delays it: memory of the device, and streams of the environment."""
+    probe = tenon.load(os.environ["TEST_PROBE"])
+    ops = tenon.tvm_ffi.load(library, used_stream={"schema": "used_stream(Tensor x) -> Tensor @host", "types": "x: f32; out = i64", "backends": "sim cpu"},
+                             negate={"schema": "negate(Tensor x, int table, int ordinal) -> Tensor", "arguments": "x, out, table, ordinal", "shapes": "out = x", "backends": "sim"})
+    there = tenon.tensor(x, device="sim")
+    table, ordinal = probe.addresses(there).tolist()
+    streams = Streams()
+
+    def check():
+        found = there
+        for _ in range(10):
+            found = tenon.ops.core.add(ops.negate(found, table, ordinal), there)  # each step waits for the one before
+        assert str(found.device) == str(there.device), found.device
+        equal(found.to("cpu"), x)  # x, 0, x, 0, ...
+    check()
+    usual = int(ops.used_stream(there))
+    for _ in range(2):
+        stream = streams.create()
+        before = streams.use(stream)
+        own = int(ops.used_stream(there))
+        check()
+        streams.use(before)
+        assert own != usual and int(ops.used_stream(there)) == usual, (own, usual)
+        streams.release(stream)
+    equal(ops.used_stream(x), np.int64(0))  # the stream of one device is not that of another
+    refused(tenon.Error, ["negate"], ops.negate, x, table, ordinal)  # no kernel for the CPU
+
+
+class Streams:
+    """Streams of a device by libtenon's own functions."""
+
+    def __init__(self):
+        class Device(ctypes.Structure):
+            _fields_ = [("type", ctypes.c_int32), ("id", ctypes.c_int32)]
+        self.tenon = ctypes.CDLL(os.path.join(BUILD, "libtenon.so.1"))
+        self.device = Device()
+        self.check(self.tenon.tenon_device_find(b"sim", 0, ctypes.byref(self.device)))
+        self.tenon.tenon_stream_release.restype = None
+
+    def check(self, status):
+        assert status == 0, status
+
+    def create(self):
+        stream = ctypes.c_void_p()
+        self.check(self.tenon.tenon_stream_create(self.device, ctypes.byref(stream)))
+        return stream
+
+    def use(self, stream):
+        before = ctypes.c_void_p()
+        self.check(self.tenon.tenon_stream_use(self.device, stream, ctypes.byref(before)))
+        return before
+
+    def release(self, stream):
+        self.tenon.tenon_stream_release(stream)
+
+
+{"declared": declared, "metadata": metadata, "python": python, "device": device}[part]()
 print("fine")

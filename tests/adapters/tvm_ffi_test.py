@@ -77,8 +77,8 @@ class Layouts(unittest.TestCase):
 class InTenon(unittest.TestCase):
     """tests/adapters/tvm_ffi_cases.py in processes of its own."""
 
-    def cases(self, library, part, real):
-        done = run(sys.executable, CASES, path(library), part, TEST_REAL="1" if real else "", TEST_CALLS=str(CALLS))
+    def cases(self, library, part, real, **environment):
+        done = run(sys.executable, CASES, path(library), part, TEST_REAL="1" if real else "", TEST_CALLS=str(CALLS), **environment)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "fine\n", ""))
 
     def test_declared_functions_with_libtvm_ffi(self):
@@ -100,6 +100,14 @@ class InTenon(unittest.TestCase):
 
     def test_a_function_that_calls_python(self):
         self.cases("liball.so", "python", True)
+
+    def test_functions_on_a_device(self):
+        flags = ["-std=c11", "-w", "-O1", "-shared", "-fPIC", *(f"-I{os.path.join(ROOT, folder)}" for folder in ("include", "devices", "bridges/tvm_ffi")), os.path.join(SOURCES, "device.c")]
+        subprocess.run(["cc", *flags, "-DPROBE", "-o", path("probe.so")], check=True)
+        subprocess.run(["cc", *flags, "-o", path("libdevice.so"), "-L" + os.path.join(PACKAGE, "lib"), "-ltvm_ffi"], check=True)
+        for real in True, False:
+            with self.subTest(real=real):
+                self.cases("libdevice.so", "device", real, TEST_PROBE=path("probe.so"), TENON_SIM="delay=200")
 
     def script(self, text):
         return run(sys.executable, "-c", f"import sys; sys.path[:0] = [{os.path.join(BUILD, 'python')!r}]\nimport numpy as np, tenon, tenon.tvm_ffi\n"
