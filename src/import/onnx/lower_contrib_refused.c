@@ -44,14 +44,11 @@
   X(MatMulBnb4, "quantise the weights for MatMulNBits")                                            \
   X(MatMulFpQ4, "quantise the weights for MatMulNBits")                                            \
   X(AttnLSTM, OTHER) X(BifurcationDetector, OTHER) X(BranchwiseRMSNorm, OTHER)                     \
-  X(CausalConvWithState, OTHER) X(CropAndResize, OTHER) X(DynamicTimeWarping, OTHER)               \
-  X(EngramGate, OTHER) X(GatedAdd, OTHER) X(GatedRMSNorm, OTHER) X(HyperConnectionPostMix, OTHER)  \
-  X(HyperConnectionPreMix, OTHER) X(Inverse, OTHER) X(LinearAttention, OTHER)                      \
-  X(LinearAttentionGate, OTHER) X(MatMulInteger16, OTHER) X(MaxpoolWithMask, OTHER)                \
+  X(DynamicTimeWarping, OTHER) X(EngramGate, OTHER) X(HyperConnectionPostMix, OTHER)               \
+  X(HyperConnectionPreMix, OTHER) X(MatMulInteger16, OTHER) X(MaxpoolWithMask, OTHER)              \
   X(MRotaryEmbedding, OTHER) X(MurmurHash3, OTHER) X(NGramHashMapping, OTHER)                      \
-  X(NGramRepeatBlock, OTHER) X(ScaledSiLU, OTHER)               \
-  X(SparseToDenseMatMul, OTHER) X(Tokenizer, OTHER) X(UnfoldTensor, OTHER)                         \
-  X(VarlenNGramHashMapping, OTHER) X(WordConvEmbedding, OTHER)
+  X(SparseToDenseMatMul, OTHER) X(Tokenizer, OTHER) X(VarlenNGramHashMapping, OTHER)               \
+  X(WordConvEmbedding, OTHER)
 
 static const struct {
   const char *name;

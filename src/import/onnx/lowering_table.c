@@ -15,7 +15,7 @@ enum { KEY_SIZE = 400 };
   X(pointwise) X(shape) X(reduce) X(heavy) X(preview) X(text) X(random)                            \
   X(control) X(sequence) X(loss) X(ml) X(svm) X(trees) X(training)                                 \
   X(contrib) X(contrib_attention) X(contrib_group_query) X(contrib_quantised)                      \
-  X(contrib_weights) X(contrib_refused) X(contrib_layouts)
+  X(contrib_states) X(contrib_weights) X(contrib_windows) X(contrib_refused) X(contrib_layouts)
 /* clang-format on */
 #define DECLARE(name) extern const tn_lowerings_t tn_lowerings_##name;
 #define LIST(name) &tn_lowerings_##name,

@@ -349,6 +349,47 @@ def others(m):
     m.add("Unique", [m.ids(4, 12).astype(f32)], outputs=3, near=0)
 
 
+def states(m):
+    heads = {"q_num_heads": 4, "kv_num_heads": 4}
+    q, k, v = m.x(2, 5, 32), m.x(2, 5, 32, scale=0.3), m.x(2, 5, 16)
+    decay, beta, past = -np.abs(m.x(2, 5, 4)), np.abs(m.x(2, 5, 4)), m.x(2, 4, 8, 4)
+    for rule, more in {"linear": [None, None], "gated": [decay, None], "delta": [None, beta], "gated_delta": [decay, beta]}.items():
+        for state in (None, past):
+            m.add("LinearAttention", [q, k, v, state, *more], f"{rule}, {'a' if state is not None else 'no'} state", outputs=2,
+                  attributes={**heads, "update_rule": rule, "scale": 0.4})
+    m.add("LinearAttention", [q, k, v, past, decay, beta], "of the default rule and scale", outputs=2, attributes={**heads, "chunk_size": 16})
+    x, w = m.x(2, 6, 9), m.x(6, 1, 4)
+    for activation in ("none", "silu", "swish"):
+        m.add("CausalConvWithState", [x, w, m.x(6), m.x(2, 6, 3)], activation, outputs=2, attributes={"activation": activation, "ndim": 1})
+    m.add("CausalConvWithState", [x, w], "without bias and state", outputs=2)
+    for dtype in (f32, f16):
+        near = 1e-5 if dtype == f32 else 4e-3
+        a, b = m.x(2, 5, 6, dtype=dtype), m.x(2, 5, 6, dtype=dtype)
+        m.add("LinearAttentionGate", [a, m.x(6), -np.abs(m.x(6)), b], f"{np.dtype(dtype)}", outputs=2, near=near)
+        m.add("LinearAttentionGate", [a, m.x(6), -np.abs(m.x(6))], f"{np.dtype(dtype)} without beta", near=near)
+        for activation in ("silu", "swish", "sigmoid"):
+            m.add("GatedRMSNorm", [m.x(2, 5, 12, dtype=dtype), m.x(6, dtype=dtype), m.x(2, 5, 12, dtype=dtype)], f"{activation} {np.dtype(dtype)}", near=near,
+                  attributes={"activation": activation, "epsilon": 1e-3})
+        m.add("GatedAdd", [a, b, m.x(2, 5, 1, dtype=dtype)], f"{np.dtype(dtype)}", near=near)
+        m.add("ScaledSiLU", [a], f"{np.dtype(dtype)}", attributes={"alpha": 1.5}, near=near)
+        m.add("ScaledSiLU", [a, np.array(0.7, f32)], f"scale {np.dtype(dtype)}", near=near)
+
+
+def windows(m):
+    for dim, size, step in ((-1, 3, 1), (0, 2, 2), (1, 5, 1), (1, 2, 3)):
+        m.add("UnfoldTensor", [m.x(4, 5, 7)], f"axis {dim}, {size} by {step}", attributes={"dim": dim, "size": size, "step": step}, near=0)
+    for n in (1, 2, 3, 4):
+        m.add("NGramRepeatBlock", [m.ids(3, 4, 24, dtype=i64), m.x(4, 3)], f"{n}", attributes={"ngram_size": n}, near=0)
+    m.add("NGramRepeatBlock", [np.array([[0, 1, 2, 0, 1, 3, 0, 1], [2, 2, 2, 2, 2, 2, 2, 2]], i64), m.x(2, 5)], "seen", attributes={"ngram_size": 3}, near=0)
+    m.add("NGramRepeatBlock", [m.ids(3, 2, 2, dtype=i64), m.x(2, 3)], "of few tokens", attributes={"ngram_size": 5}, near=0)
+    boxes = np.array([[0.1, 0.2, 0.7, 0.9], [0, 0, 1, 1], [-0.2, 0.3, 1.3, 0.8], [0.8, 0.9, 0.2, 0.1]], f32)
+    for size in ((3, 4), (1, 5), (4, 1)):
+        m.add("CropAndResize", [m.x(2, 3, 6, 7), boxes, np.array([0, 1, 1, 0], i32), np.array(size, i32)], f"{size}", constants=(3,),
+              attributes={"extrapolation_value": 0.25})
+    for shape, dtype in (((3, 3), f32), ((2, 5, 4, 4), f32), ((2, 4, 4), np.float64), ((40, 40), f32)):
+        m.add("Inverse", [(m.x(*shape) + 3 * np.eye(shape[-1])).astype(dtype)], f"{shape} {np.dtype(dtype)}", near=1e-5)
+
+
 def lstms(m):
     """The weights are the floats that the integers stand for; the activations are not quantised, as in an LSTM of these weights."""
     for directions, of in itertools.product((1, 2), ("tensor", "column")):
@@ -366,7 +407,7 @@ def lstms(m):
 
 def cases():
     m = Maker()
-    for family in (activations, norms, quantised_norms, products, attentions, multi_heads, group_queries, quantised, packed, others, lstms):
+    for family in (activations, norms, quantised_norms, products, attentions, multi_heads, group_queries, quantised, packed, others, states, windows, lstms):
         family(m)
     return m.cases
 
