@@ -1,15 +1,66 @@
 /* Objects with an element type and a shape. Every kernel creates some in each call, so an object is
- * one block of memory. Called by libraries, and by the files that describe tensors to them. */
+ * one block of memory, and each thread keeps the last ones that it released for its next ones.
+ * Called by libraries, and by the files that describe tensors to them. */
 #include "shape_info.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "status.h"
 
+/* released objects */
+
+enum { KEPT_MOST = 4 };
+
+typedef struct kept_infos_t {
+  OrtTensorTypeAndShapeInfo *items[KEPT_MOST];
+  int count;
+} kept_infos_t;
+
+static pthread_key_t kept_key;
+static pthread_once_t kept_once = PTHREAD_ONCE_INIT;
+static bool has_kept_key;
+/* NULL: the thread has released none. Of the initial kind, because it is read for each tensor that
+ * a kernel looks at. */
+static _Thread_local kept_infos_t *kept_infos __attribute__((tls_model("initial-exec")));
+
+static void end_kept_infos(void *pointer) {
+  kept_infos_t *kept = pointer;
+  kept_infos = NULL;
+  while (kept->count)
+    free(kept->items[--kept->count]);
+  free(kept);
+}
+
+static void create_kept_key(void) {
+  has_kept_key = pthread_key_create(&kept_key, end_kept_infos) == 0;
+}
+
+static kept_infos_t *create_kept_infos(void) {
+  (void)pthread_once(&kept_once, create_kept_key);
+  kept_infos_t *kept = has_kept_key ? calloc(1, sizeof *kept) : NULL;
+  if (kept && pthread_setspecific(kept_key, kept) == 0) {
+    kept_infos = kept;
+    return kept;
+  }
+  free(kept);
+  return NULL;
+}
+
+static void free_info(OrtTensorTypeAndShapeInfo *info) {
+  kept_infos_t *kept = kept_infos ? kept_infos : create_kept_infos();
+  if (kept && kept->count < KEPT_MOST)
+    kept->items[kept->count++] = info;
+  else
+    free(info);
+}
+
 OrtTensorTypeAndShapeInfo *shape_info_make(ort_element_t element, int32_t ndim,
                                            const int64_t *dims) {
-  OrtTensorTypeAndShapeInfo *info = malloc(sizeof *info);
+  kept_infos_t *kept = kept_infos;
+  OrtTensorTypeAndShapeInfo *info =
+      kept && kept->count ? kept->items[--kept->count] : malloc(sizeof *info);
   if (!info) return NULL;
   info->element = element;
   info->has_shape = ndim >= 0;
@@ -111,7 +162,7 @@ _Bool ort_TensorTypeAndShape_HasShape(const OrtTensorTypeAndShapeInfo *info) {
 void ort_ReleaseTensorTypeAndShapeInfo(OrtTensorTypeAndShapeInfo *info) {
   if (!info) return;
   if (info->names) forget_names(info);
-  free(info);
+  free_info(info);
 }
 
 /* types: only those of tensors */
