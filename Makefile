@@ -157,7 +157,7 @@ exported-models: build .venv-zoo/base.stamp ## export all neural networks of tes
 test-contrib-models: build .venv-zoo/base.stamp ## compare all models that ONNX Runtime's optimizer and quantisers make of networks of tests/models_gen with ONNX Runtime (minutes)
 	@TENON_CONTRIB=whole TENON_BUILD=$(BUILD) $(PYTHON) tests/acceptance/contrib/models_test.py
 
-bench: build .venv-zoo/base.stamp ## measure the cost of calls, loading, and models against ONNX Runtime and OpenVINO
+bench: build .venv-zoo/base.stamp $(TVM_FFIS) ## measure the cost of calls, loading, and models against ONNX Runtime and OpenVINO
 	@$(PYTHON) bench/run.py $(BENCH)
 
 zoo: .venv-zoo/base.stamp ## make the model zoo in build/zoo

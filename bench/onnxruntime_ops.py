@@ -43,7 +43,7 @@ def main():
     counts = instructions(program, path)
     rows = [[text, f"{times[way]:.0f}", f"{times[way] - times['direct']:.0f}", str(counts.get(way, "-"))] for way, text in TEXTS.items()]
     report.print_table("An operator of a library for ONNX Runtime: a call", ["", "ns", "above the loop", "instructions"], rows)
-    report.save("onnxruntime", {"times": times, "instructions": counts}, [["an operator of a library for ONNX Runtime, tenon_op_run: ns above its loop", f"{times['run'] - times['direct']:.0f}"]])
+    report.save("onnxruntime_ops", {"times": times, "instructions": counts}, [["an operator of a library for ONNX Runtime, tenon_op_run: ns above its loop", f"{times['run'] - times['direct']:.0f}"]])
 
 
 if __name__ == "__main__":

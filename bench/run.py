@@ -14,13 +14,14 @@ import time
 import readme
 import report
 
-NAMES = ("calls", "autograd", "trace", "load", "isolated", "build", "scaffold", "check", "memory", "devices", "opencl", "transfers", "gemm", "python", "pytorch", "torch_device", "models", "parallel", "contention", "trees")
+NAMES = ("calls", "autograd", "trace", "load", "isolated", "build", "scaffold", "check", "memory", "devices", "opencl", "transfers", "gemm", "python", "pytorch", "torch_device", "models", "parallel", "contention", "trees", "onnxruntime_ops", "tvm_ffi_calls")
 NAMED = ("mxnet", "mxnet_export")  # run only when named: they need MXNet's virtual environment
-ZOO = ("python", "pytorch", "torch_device")  # these need PyTorch, so the Python of .venv-zoo runs them
+VENVS = {name: ".venv-zoo" for name in ("python", "pytorch", "torch_device")}  # these need PyTorch
+VENVS["tvm_ffi_calls"] = ".venv-tvm-ffi-0.1.15"
 
 
 def python_of(name):
-    return os.path.join(report.ROOT, ".venv-zoo", "bin", "python") if name in ZOO else sys.executable
+    return os.path.join(report.ROOT, VENVS[name], "bin", "python") if name in VENVS else sys.executable
 
 
 def main():

@@ -9,6 +9,7 @@ Usage: .venv-tvm-ffi-0.1.15/bin/python bench/tvm_ffi_calls.py
 """
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,8 +18,9 @@ import time
 import numpy as np
 import tvm_ffi
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
+import report
+from report import BUILD, ROOT
+
 MICRO = os.path.join(ROOT, "bench", "micro")
 PACKAGE = os.path.dirname(tvm_ffi.__file__)
 sys.path[:0] = [os.path.join(BUILD, "python")]
@@ -57,20 +59,30 @@ def best(calls, rounds=15, count=5000):
     return shortest
 
 
-def main():
+def measure_c():
+    """Nanoseconds and instructions of a call of a function with three tensors, directly and through Tenon."""
     with tempfile.TemporaryDirectory(prefix="tenon-bench-") as folder:
         program, library = build(folder)
         done = subprocess.run([program, library, "both", "100000"], capture_output=True, text=True, check=True)
-        direct, through = map(float, done.stdout.split())
-        print(f"a function with three tensors, from C: {direct:.1f} ns directly, {through:.1f} ns through Tenon: {through - direct:.1f} ns more")
-        direct, through = (instructions(program, library, way) for way in ("direct", "tenon"))
-        print(f"instructions: {direct:.0f} directly, {through:.0f} through Tenon: {through - direct:.0f} more")
+        times = dict(zip(("direct", "tenon"), map(float, done.stdout.split())))
+        counts = {way: round(instructions(program, library, way)) for way in times} if shutil.which("valgrind") else {}
+    return times, counts
+
+
+def main():
+    report.warn_when_busy()
+    times, counts = measure_c()
+    rows = [[name, f"{times[way]:.1f}", str(counts.get(way, "-"))] for way, name in (("direct", "directly"), ("tenon", "through Tenon"))]
+    report.print_table("A function of tvm-ffi with three tensors, from C", ["", "ns", "instructions"], rows)
     x, y = (tvm_ffi.from_dlpack(np.zeros(4, "f4")) for _ in range(2))
     relu, nop = tenon.tvm_ffi.function("core::relu"), tvm_ffi.get_global_func("testing.nop")
     softmax = tenon.tvm_ffi.function("core::softmax")
-    for name, found in best({"testing.nop(x, y) of tvm-ffi": lambda: nop(x, y), "core::relu(x, y), written to y": lambda: relu(x, y), "core::relu(x), a new tensor": lambda: relu(x),
-                             "core::softmax(x, -1), an attribute and a new tensor": lambda: softmax(x, -1)}).items():
-        print(f"from Python through tvm-ffi: {name}: {found:.0f} ns")
+    python = best({"testing.nop(x, y) of tvm-ffi": lambda: nop(x, y), "core::relu(x, y), written to y": lambda: relu(x, y), "core::relu(x), a new tensor": lambda: relu(x),
+                   "core::softmax(x, -1), an attribute and a new tensor": lambda: softmax(x, -1)})
+    report.print_table("From Python through tvm-ffi", ["", "ns"], [[name, f"{found:.0f}"] for name, found in python.items()])
+    report.save("tvm_ffi_calls", {"times": times, "instructions": counts, "python": python},
+                [["a function of tvm-ffi from C: ns more than directly", f"{times['tenon'] - times['direct']:.1f}"],
+                 ["core::relu from Python through tvm-ffi, ns", f"{python['core::relu(x, y), written to y']:.0f}"]], "apache-tvm-ffi")
 
 
 if __name__ == "__main__":
