@@ -48,6 +48,23 @@ run_mxnet_library() { # PRESET
   echo "$1: an MXNet library: $(tail -1 "$log")"
 }
 
+# Libraries for ONNX Runtime and tvm-ffi: called by several threads, and loaded again and again.
+run_foreign_libraries() { # PRESET
+  local log=build-$1/foreign.log sanitizer=address,undefined status folder=tests/adapters out=$PWD/build-$1
+  [ "$1" = asan ] || sanitizer=thread
+  local flags=(-std=gnu11 -g -O1 -w -fPIC -fno-omit-frame-pointer "-fsanitize=$sanitizer")
+  {
+    cc "${flags[@]}" -shared -DAPI=18 $folder/onnxruntime_libraries/ops.c -o "$out/libapi18.so" -lm &&
+      cc "${flags[@]}" -shared $folder/tvm_ffi_libraries/faulty.c -o "$out/libtwice.so" &&
+      cc "${flags[@]}" $folder/foreign_host.c -Iinclude -L"$out" -L"$out/bridges" -ltenon_tvm_ffi -ltenon "-Wl,-rpath,$out:$out/bridges" -lpthread -o "$out/foreign_host" &&
+      "$out/foreign_host" "$out/libapi18.so" test_api18::Twice && "$out/foreign_host" "$out/libtwice.so" foreign::twice twice
+  } >"$log" 2>&1
+  status=$?
+  [ $status -eq 0 ] && echo "2 passed, 0 failed, 0 skipped" >>"$log"
+  add "$log" $status
+  echo "$1: libraries for ONNX Runtime and tvm-ffi: $(tail -1 "$log")"
+}
+
 run_onnx_cases() { # PRESET
   local log=build-$1/onnx.log step=1 data cases
   if [ "$share-$1" = quick-tsan ]; then
@@ -90,10 +107,11 @@ for preset; do
   mkdir -p "build-$preset"
   {
     flock "build-$preset" cmake --preset "$preset" >"build-$preset/build.log" 2>&1 &&
-      flock "build-$preset" cmake --build "build-$preset" --target unit_tests tenon_command tenon_mxnet --parallel "$(nproc)" >>"build-$preset/build.log" 2>&1
+      flock "build-$preset" cmake --build "build-$preset" --target unit_tests tenon_command tenon_mxnet tenon_onnxruntime tenon_tvm_ffi --parallel "$(nproc)" >>"build-$preset/build.log" 2>&1
   } || give_up "build-$preset/build.log"
   run_c_tests "$preset"
   run_mxnet_library "$preset"
+  run_foreign_libraries "$preset"
   run_onnx_cases "$preset"
 done
 run_valgrind

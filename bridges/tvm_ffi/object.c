@@ -18,20 +18,19 @@ typedef struct prefix_t {
 void ffi_retain(ffi_object_t *object) { __atomic_fetch_add(&object->count, 1, __ATOMIC_RELAXED); }
 
 static void delete_object(ffi_object_t *object, int what) {
-  __atomic_thread_fence(__ATOMIC_ACQUIRE);
   if (object->deleter) object->deleter(object, what);
 }
 
 void ffi_release(ffi_object_t *object) {
   if (!object) return;
-  uint64_t before = __atomic_fetch_sub(&object->count, 1, __ATOMIC_RELEASE);
+  uint64_t before = __atomic_fetch_sub(&object->count, 1, __ATOMIC_ACQ_REL);
   if (before == FFI_COUNT_ONE) {
     delete_object(object, FFI_DELETE_CONTENTS | FFI_DELETE_MEMORY);
     return;
   }
   if ((uint32_t)before != 1) return;
   delete_object(object, FFI_DELETE_CONTENTS);
-  before = __atomic_fetch_sub(&object->count, (uint64_t)1 << 32, __ATOMIC_RELEASE);
+  before = __atomic_fetch_sub(&object->count, (uint64_t)1 << 32, __ATOMIC_ACQ_REL);
   if (before == (uint64_t)1 << 32) delete_object(object, FFI_DELETE_MEMORY);
 }
 
