@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <tenon/op.h>
 
-#include "interface.h"
+#include "common/ort_interface.h"
 
 /* Finds the value of an attribute in a list of texts "name=value". */
 bool attribute_find(const tenon_value_t *list, const char *name, tenon_string_t *out_value);

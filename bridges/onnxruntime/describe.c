@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "element.h"
+#include "common/ort_element.h"
 #include "infer.h"
 #include "kernel.h"
 #include "run.h"

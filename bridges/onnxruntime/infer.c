@@ -9,7 +9,7 @@
 
 #include "attribute.h"
 #include "common/guard.h"
-#include "element.h"
+#include "common/ort_element.h"
 #include "op_attribute.h"
 #include "shape_info.h"
 #include "status.h"

@@ -2,7 +2,7 @@
 #ifndef BRIDGES_ONNXRUNTIME_INFO_H
 #define BRIDGES_ONNXRUNTIME_INFO_H
 
-#include "interface.h"
+#include "common/ort_interface.h"
 #include "operator.h"
 
 typedef struct argument_t {       /* what is known about an input or an output */

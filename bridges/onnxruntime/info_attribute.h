@@ -2,7 +2,7 @@
 #ifndef BRIDGES_ONNXRUNTIME_INFO_ATTRIBUTE_H
 #define BRIDGES_ONNXRUNTIME_INFO_ATTRIBUTE_H
 
-#include "interface.h"
+#include "common/ort_interface.h"
 
 OrtStatus *ort_KernelInfoGetAttribute_float(const OrtKernelInfo *info, const char *name,
                                             float *out);

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <tenon/tenon.h>
 
+#include "common/ort_element.h"
 #include "context.h"
-#include "element.h"
 #include "model.h"
 #include "status.h"
 

@@ -2,7 +2,7 @@
 #ifndef BRIDGES_ONNXRUNTIME_INVOKE_H
 #define BRIDGES_ONNXRUNTIME_INVOKE_H
 
-#include "interface.h"
+#include "common/ort_interface.h"
 
 OrtStatus *ort_CreateOp(const OrtKernelInfo *info, const char *name, const char *domain,
                         int version, const char **constraint_names,

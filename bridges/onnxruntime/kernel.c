@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "common/guard.h"
-#include "element.h"
+#include "common/ort_element.h"
 #include "status.h"
 #include "table.h"
 

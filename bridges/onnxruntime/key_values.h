@@ -2,7 +2,7 @@
 #ifndef BRIDGES_ONNXRUNTIME_KEY_VALUES_H
 #define BRIDGES_ONNXRUNTIME_KEY_VALUES_H
 
-#include "interface.h"
+#include "common/ort_interface.h"
 
 void ort_CreateKeyValuePairs(OrtKeyValuePairs **out);
 void ort_AddKeyValuePair(OrtKeyValuePairs *pairs, const char *key, const char *value);

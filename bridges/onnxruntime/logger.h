@@ -2,7 +2,7 @@
 #ifndef BRIDGES_ONNXRUNTIME_LOGGER_H
 #define BRIDGES_ONNXRUNTIME_LOGGER_H
 
-#include "interface.h"
+#include "common/ort_interface.h"
 
 OrtStatus *ort_KernelInfo_GetLogger(const OrtKernelInfo *info, const OrtLogger **out);
 OrtStatus *ort_KernelContext_GetLogger(const OrtKernelContext *context, const OrtLogger **out);

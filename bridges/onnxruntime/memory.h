@@ -2,7 +2,7 @@
 #ifndef BRIDGES_ONNXRUNTIME_MEMORY_H
 #define BRIDGES_ONNXRUNTIME_MEMORY_H
 
-#include "interface.h"
+#include "common/ort_interface.h"
 
 /* Returns the description of host memory; ReleaseMemoryInfo leaves it alone. */
 const OrtMemoryInfo *memory_host(void);

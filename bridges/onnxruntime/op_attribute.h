@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <tenon/op.h>
 
-#include "interface.h"
+#include "common/ort_interface.h"
 
 struct OrtOpAttr {
   OrtOpAttr *next;

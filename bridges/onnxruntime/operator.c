@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/guard.h"
-#include "element.h"
+#include "common/ort_element.h"
 #include "status.h"
 
 /* names */

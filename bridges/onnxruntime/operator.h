@@ -29,7 +29,7 @@
 #include <stdbool.h>
 #include <tenon/tenon.h>
 
-#include "interface.h"
+#include "common/ort_interface.h"
 #include "registration.h"
 
 enum { ARGUMENTS_MOST = 64 };

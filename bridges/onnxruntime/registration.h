@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "interface.h"
+#include "common/ort_interface.h"
 
 struct OrtCustomOpDomain {
   char *name;

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "common/guard.h"
+#include "common/ort_element.h"
 #include "context.h"
-#include "element.h"
 #include "status.h"
 
 enum { FEW = 8 }; /* up to this number of inputs and of results, the frame is on the stack */

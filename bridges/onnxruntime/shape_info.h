@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <tenon/op.h>
 
-#include "interface.h"
+#include "common/ort_interface.h"
 
 struct OrtTensorTypeAndShapeInfo {
   ort_element_t element;

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <tenon/op.h>
 
-#include "interface.h"
+#include "common/ort_interface.h"
 
 enum { WHY = 900 }; /* the size of a message in bytes */
 

@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 
+#include "common/ort_functions.h"
 #include "context.h"
-#include "functions.h"
 #include "infer.h"
 #include "info_attribute.h"
 #include "invoke.h"

@@ -2,7 +2,7 @@
 #ifndef BRIDGES_ONNXRUNTIME_TABLE_H
 #define BRIDGES_ONNXRUNTIME_TABLE_H
 
-#include "interface.h"
+#include "common/ort_interface.h"
 
 const OrtApi *table_api(void);
 const OrtApiBase *table_base(void);

@@ -2,7 +2,7 @@
 #ifndef BRIDGES_ONNXRUNTIME_TEXT_H
 #define BRIDGES_ONNXRUNTIME_TEXT_H
 
-#include "interface.h"
+#include "common/ort_interface.h"
 
 OrtStatus *ort_FillStringTensor(OrtValue *value, const char *const *texts, size_t count);
 OrtStatus *ort_FillStringTensorElement(OrtValue *value, const char *text, size_t index);

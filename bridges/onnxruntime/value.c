@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <tenon/tenon.h>
 
-#include "element.h"
+#include "common/ort_element.h"
 #include "memory.h"
 #include "shape_info.h"
 #include "status.h"

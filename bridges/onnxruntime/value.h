@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <tenon/op.h>
 
-#include "interface.h"
+#include "common/ort_interface.h"
 
 /* A value of a call lives in the call's frame and ends with it; a value that a library creates owns
  * its tensor and ends with ReleaseValue. */

@@ -1,12 +1,13 @@
 /* The functions of the table OrtApi, in its order, which is fixed for ever. The comments name the
  * version that added the functions below them.
  *
- * SERVED: a function of the bridge, of the same name with the prefix `ort_`.
+ * SERVED: a function that the bridge for libraries of custom operators serves, under the same name
+ * with the prefix `ort_`.
  * REFUSED: a function that returns a status; it fails with a status that has its name.
  * IGNORED: a function without a result; it does nothing.
  * NOTHING: a function with another result; it returns 0. */
-#ifndef BRIDGES_ONNXRUNTIME_FUNCTIONS_H
-#define BRIDGES_ONNXRUNTIME_FUNCTIONS_H
+#ifndef BRIDGES_COMMON_ORT_FUNCTIONS_H
+#define BRIDGES_COMMON_ORT_FUNCTIONS_H
 
 /* clang-format off */
 #define ORT_FUNCTIONS(SERVED, REFUSED, IGNORED, NOTHING) \
@@ -463,7 +464,10 @@
   REFUSED(SessionOptionsSetWeightlessSourceModelBuffer)
 /* clang-format on */
 
-/* The number of functions of the table. */
-enum { ORT_FUNCTION_COUNT = 425 };
+/* The place of each function in the table: ORT_AT_CreateStatus and so on. */
+#define ORT_PLACE_(name) ORT_AT_##name,
+enum { ORT_FUNCTIONS(ORT_PLACE_, ORT_PLACE_, ORT_PLACE_, ORT_PLACE_) ORT_FUNCTION_COUNT };
+
+_Static_assert(ORT_FUNCTION_COUNT == 425, "the table is that of version 1.31");
 
 #endif

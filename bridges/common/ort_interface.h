@@ -1,8 +1,8 @@
 /* The binary interface between ONNX Runtime and its libraries of custom operators, declared anew
- * from the published order of its structures. functions.h lists the table of functions. Nothing
+ * from the published order of its structures. ort_functions.h lists the table of functions. Nothing
  * here may change: libraries are compiled against these layouts. */
-#ifndef BRIDGES_ONNXRUNTIME_INTERFACE_H
-#define BRIDGES_ONNXRUNTIME_INTERFACE_H
+#ifndef BRIDGES_COMMON_ORT_INTERFACE_H
+#define BRIDGES_COMMON_ORT_INTERFACE_H
 
 #include <stddef.h>
 #include <stdint.h>

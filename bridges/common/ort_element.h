@@ -1,11 +1,11 @@
 /* Element types of ONNX Runtime and dtypes of Tenon. */
-#ifndef BRIDGES_ONNXRUNTIME_ELEMENT_H
-#define BRIDGES_ONNXRUNTIME_ELEMENT_H
+#ifndef BRIDGES_COMMON_ORT_ELEMENT_H
+#define BRIDGES_COMMON_ORT_ELEMENT_H
 
 #include <stdbool.h>
 #include <tenon/op.h>
 
-#include "interface.h"
+#include "common/ort_interface.h"
 
 /* Returns the element type of a dtype; UNDEFINED if ONNX Runtime has none. */
 ort_element_t element_of(tenon_dtype_t dtype);
