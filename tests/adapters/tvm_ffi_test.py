@@ -338,7 +338,7 @@ class Ours(unittest.TestCase):
             os.rename(path("gone.so"), path("ours.so"))
 
     def test_the_command(self):
-        for arguments, words in ((["--to", "mx", "a.so"], "--to: expected mxnet or tvm_ffi"), (["--to", "tvm_ffi"], "expected one library"),
+        for arguments, words in ((["--to", "mx", "a.so"], "--to: expected mxnet, tvm_ffi or onnxruntime"), (["--to", "tvm_ffi"], "expected one library"),
                                  (["--to", "tvm_ffi", path("ours.so"), "core::nothing"], "core::nothing"), (["--to", "tvm_ffi", path("ours.so"), "--prefix", "a" * 90], "names of at most 80 bytes"),
                                  (["--to", "tvm_ffi", path("ours.so"), "core::if"], "")):
             with self.subTest(arguments):

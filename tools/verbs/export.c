@@ -7,6 +7,7 @@
 #include <tenon/tenon.h>
 
 #include "export_functions.h"
+#include "export_operators.h"
 #include "export_symbols.h"
 #include "file.h"
 #include "library.h"
@@ -22,10 +23,12 @@ typedef struct asked_t { /* the command line */
   const char *output;
   const char *prefix;
   const texts_t *ops;
-  bool is_operand;   /* the library is an operand that was moved behind the others */
-  bool is_functions; /* for tvm-ffi; otherwise for MXNet */
+  const char *form; /* "mxnet", "tvm_ffi" or "onnxruntime" */
+  bool is_operand;  /* the library is an operand that was moved behind the others */
   functions_t functions;
 } asked_t;
+
+static bool is_functions(const asked_t *asked) { return strcmp(asked->form, "tvm_ffi") == 0; }
 
 static void put_line(text_t *lines, const char *key, const char *value, bool *is_fine) {
   *is_fine = *is_fine && !strchr(value, '\n');
@@ -47,7 +50,7 @@ static bool put_settings(text_t *bytes, const text_t *lines) {
 }
 
 /* Reads the library that came with Tenon and writes the settings into it. */
-static int make_export(const char *form, const asked_t *asked, const char *library, text_t *bytes) {
+static int make_export(const asked_t *asked, const char *library, text_t *bytes) {
   text_t tenon = {NULL, 0, 0, false};
   text_t model = {NULL, 0, 0, false};
   text_t lines = {NULL, 0, 0, false};
@@ -61,7 +64,7 @@ static int make_export(const char *form, const asked_t *asked, const char *libra
   const char *const places[] = {"tenon/exports", "exports"};
   for (int i = 0; i < 2 && code == EXIT_FINE && !bytes->size; i++) {
     text_clear(&model);
-    text_add(&model, "%.*s%s/%s.so", folder, text_get(&tenon), places[i], form);
+    text_add(&model, "%.*s%s/%s.so", folder, text_get(&tenon), places[i], asked->form);
     if (system_is_file(text_get(&model)) && !file_read(text_get(&model), bytes, &why))
       code = print_failure("%s", text_get(&why));
   }
@@ -71,7 +74,7 @@ static int make_export(const char *form, const asked_t *asked, const char *libra
   put_line(&lines, "tenon", text_get(&tenon), &is_fine);
   put_line(&lines, "library", library, &is_fine);
   if (asked->prefix) put_line(&lines, "prefix", asked->prefix, &is_fine);
-  const texts_t *ops = asked->is_functions ? &asked->functions.ops : asked->ops;
+  const texts_t *ops = is_functions(asked) ? &asked->functions.ops : asked->ops;
   for (int32_t i = 0; i < ops->count; i++)
     put_line(&lines, "op", ops->items[i], &is_fine);
   if (code == EXIT_FINE && !is_fine)
@@ -80,7 +83,7 @@ static int make_export(const char *form, const asked_t *asked, const char *libra
   if (code == EXIT_FINE && !put_settings(bytes, &lines))
     code = print_failure("%s has no space for %zu bytes of settings: export fewer operators",
                          text_get(&model), lines.size);
-  if (code == EXIT_FINE && asked->is_functions &&
+  if (code == EXIT_FINE && is_functions(asked) &&
       !export_symbols_set(bytes, &asked->functions.names))
     code = print_failure("%s has room for %d functions with names of at most %d bytes: export "
                          "fewer operators, or a shorter --prefix",
@@ -129,7 +132,6 @@ static int check_export(const char *made, const char *output) {
 }
 
 static int export_library(asked_t *asked) {
-  const char *form = asked->is_functions ? "tvm_ffi" : "mxnet";
   text_t path = {NULL, 0, 0, false};
   text_t bytes = {NULL, 0, 0, false};
   text_t part = {NULL, 0, 0, false};
@@ -139,14 +141,16 @@ static int export_library(asked_t *asked) {
   library_path(asked->library, &path);
   int code = library_load(text_get(&path), 0, &library) == TENON_OK ? EXIT_FINE
                                                                     : print_runtime_error(NULL);
-  if (code == EXIT_FINE && asked->is_functions)
+  if (code == EXIT_FINE && is_functions(asked))
     code = export_functions_list(library, asked->ops, asked->prefix, &asked->functions);
-  if (code == EXIT_FINE) code = make_export(form, asked, tenon_library_path(library), &bytes);
+  if (code == EXIT_FINE) code = make_export(asked, tenon_library_path(library), &bytes);
   text_add(&part, "%s%s.part", strchr(asked->output, '/') ? "" : "./", asked->output);
   if (code == EXIT_FINE && !file_write(text_get(&part), &bytes, &why))
     code = print_failure("%s", text_get(&why));
-  if (code == EXIT_FINE && asked->is_functions)
+  if (code == EXIT_FINE && is_functions(asked))
     code = export_functions_check(&asked->functions, text_get(&part), asked->output);
+  else if (code == EXIT_FINE && strcmp(asked->form, "onnxruntime") == 0)
+    code = export_operators_check(text_get(&part), asked->output, asked->ops->count > 0);
   else if (code == EXIT_FINE)
     code = check_export(text_get(&part), asked->output);
   if (code == EXIT_FINE && rename(text_get(&part), asked->output) != 0)
@@ -161,10 +165,14 @@ static int export_library(asked_t *asked) {
 
 /* `--to FORM LIB [OP]...`: the first operand is the library. */
 static int read_form(const char *form, const verb_t *verb, texts_t *operands, asked_t *asked) {
+  asked->form = form ? form : "mxnet";
   if (!form) return EXIT_FINE;
-  asked->is_functions = strcmp(form, "tvm_ffi") == 0;
-  if (!asked->is_functions && strcmp(form, "mxnet") != 0)
-    return print_usage_error(verb->name, "export: --to: expected mxnet or tvm_ffi");
+  const bool is_onnxruntime = strcmp(form, "onnxruntime") == 0;
+  if (!is_functions(asked) && !is_onnxruntime && strcmp(form, "mxnet") != 0)
+    return print_usage_error(verb->name, "export: --to: expected mxnet, tvm_ffi or onnxruntime");
+  if (is_onnxruntime && asked->prefix)
+    return print_usage_error(verb->name, "export: --prefix: expected mxnet or tvm_ffi; in ONNX "
+                                         "Runtime the domain is the namespace");
   if (asked->library || !operands->count)
     return print_usage_error(verb->name, "export: --to FORM: expected one library");
   asked->library = operands->items[0];
@@ -183,9 +191,12 @@ static int run_export_verb(const verb_t *verb, int argc, char **argv) {
       {"mxnet", 0, OPTION_TEXT, "LIB",
        "make a library that MXNet 1.9 loads, with the operators of LIB", &asked.library},
       {"to", 0, OPTION_TEXT, "FORM",
-       "what to make of LIB, the first operand: mxnet, or tvm_ffi (functions for tvm-ffi)", &form},
+       "what to make of LIB, the first operand: mxnet, tvm_ffi (functions for tvm-ffi), or "
+       "onnxruntime (custom operators for ONNX Runtime)",
+       &form},
       {"output", 'o', OPTION_TEXT, "OUT",
-       "name of the exported library (default: name of LIB with _mxnet.so or _tvm_ffi.so)",
+       "name of the exported library (default: name of LIB with _mxnet.so, _tvm_ffi.so or "
+       "_onnxruntime.so)",
        &asked.output},
       {"prefix", 0, OPTION_TEXT, "TEXT",
        "prefix of the operators' names in the framework (default: the namespace and _ in MXNet, "
@@ -201,14 +212,13 @@ static int run_export_verb(const verb_t *verb, int argc, char **argv) {
   }
   if (code == OPTIONS_PARSED && !asked.library)
     code = print_usage_error(
-        verb->name, "export: the target framework is missing: add --mxnet LIB or --to tvm_ffi LIB");
+        verb->name, "export: the target framework is missing: add --mxnet LIB or --to FORM LIB");
   if (code == OPTIONS_PARSED) {
     if (!asked.output) {
       const char *name = text_file_name(asked.library);
       const char *dot = strrchr(name, '.');
       const int size = (int)(dot ? (size_t)(dot - name) : strlen(name));
-      const char *end = asked.is_functions ? "tvm_ffi" : "mxnet";
-      text_add(&default_output, "%.*s_%s.so", size, name, end);
+      text_add(&default_output, "%.*s_%s.so", size, name, asked.form);
       asked.output = text_get(&default_output);
     }
     code = export_library(&asked);
@@ -222,9 +232,10 @@ static int run_export_verb(const verb_t *verb, int argc, char **argv) {
 const verb_t verb_export = {
     "export", "--mxnet LIB | --to FORM LIB [option]... [OP]...",
     "make operators available to another framework's library loader",
-    "Makes a library that MXNet 1.9 loads by mx.library.load, or one that tvm-ffi loads by "
-    "tvm_ffi.load_module (--to tvm_ffi), from all operators of a Tenon library or from the given "
-    "ones (ns::name). demo::gelu becomes mx.nd.demo_gelu and mx.sym.demo_gelu, or the function "
-    "gelu. No compiler is needed.\nThe exported library opens LIB and libtenon at "
+    "Makes a library that MXNet 1.9 loads by mx.library.load, one that tvm-ffi loads by "
+    "tvm_ffi.load_module (--to tvm_ffi), or one for register_custom_ops_library of ONNX Runtime "
+    "(--to onnxruntime), from all operators of a Tenon library or from the given ones (ns::name). "
+    "demo::gelu becomes mx.nd.demo_gelu and mx.sym.demo_gelu, the function gelu, or the node gelu "
+    "of the domain demo. No compiler is needed.\nThe exported library opens LIB and libtenon at "
     "their present paths, else in its own folder.",
     run_export_verb};
