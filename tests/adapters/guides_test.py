@@ -19,7 +19,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
 GUIDES = os.path.join(ROOT, "docs", "guides")
 NAMES = "first-operator-from-python", "from-torch-library", "from-cpp-extension", "from-an-onnxruntime-custom-op", "from-mxnet", "from-an-xla-ffi-handler", "from-a-tensorflow-operator", "device-in-pytorch", "tvm-ffi-and-tenon"
-ENVIRONMENTS = {"from-an-xla-ffi-handler": ".venv-jax", "from-a-tensorflow-operator": ".venv-tensorflow", "tvm-ffi-and-tenon": ".venv-tvm-ffi-0.1.15"}  # of guides that .venv-zoo cannot follow
+ENVIRONMENTS = {"from-an-onnxruntime-custom-op": ".venv", "from-an-xla-ffi-handler": ".venv-jax", "from-a-tensorflow-operator": ".venv-tensorflow", "tvm-ffi-and-tenon": ".venv-tvm-ffi-0.1.15"}  # of guides that .venv-zoo cannot follow
 CHECKER = doctest.OutputChecker()
 
 
