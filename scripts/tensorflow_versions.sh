@@ -18,7 +18,7 @@ for version; do
     }
   fi
   echo "== TensorFlow $version, $("$folder/bin/python" --version)"
-  for file in tests/adapters/tensorflow_{,abi_,builtins_,deploy_,graphs_,hosts_,keras_,shapes_}test.py; do
+  for file in tests/adapters/tensorflow_{,abi_,builtins_,deploy_,errors_,graphs_,hosts_,keras_,shapes_}test.py; do
     echo "-- $(basename "$file")"
     "$folder/bin/python" "$file" || failed=1
   done

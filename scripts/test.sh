@@ -187,7 +187,7 @@ run_jax() {
 run_tensorflow() {
   lacks_python_package && return
   [ -x .venv-tensorflow/bin/python ] || { skip_suite ".venv-tensorflow is missing (make test makes it)" && return; }
-  TF_CPP_MIN_LOG_LEVEL=2 run_parts tensorflow .venv-tensorflow/bin/python tests/adapters/tensorflow_{,abi_,builtins_,convert_,deploy_,graphs_,hosts_,keras_,shapes_}test.py
+  TF_CPP_MIN_LOG_LEVEL=2 run_parts tensorflow .venv-tensorflow/bin/python tests/adapters/tensorflow_{,abi_,builtins_,convert_,deploy_,errors_,graphs_,hosts_,keras_,shapes_}test.py
 }
 run_stablehlo() {
   lacks_python_package && return

@@ -353,6 +353,16 @@ static bool define(definition_t *d, tf_status_t *status, char *why, size_t capac
   return true;
 }
 
+/* Whether TensorFlow has an operator of this name, of another library or of another copy of Tenon:
+ * registering it again would end the process. */
+static bool is_taken(const char *own, tf_status_t *status) {
+  if (!tf.TF_OpIsStateful) return false;
+  (void)tf.TF_OpIsStateful(own, status);
+  const bool found = tf.TF_GetCode(status) == TF_OK;
+  tf.TF_SetStatus(status, TF_OK, "");
+  return found;
+}
+
 bool operator_define(const operator_t *self, char *why, size_t capacity) {
   definition_t *d = calloc(1, sizeof *d);
   tf_status_t *status = tf.TF_NewStatus();
@@ -363,6 +373,10 @@ bool operator_define(const operator_t *self, char *why, size_t capacity) {
     snprintf(why, capacity,
              "TensorFlow has an operator %s already: the names of two operators differ only in "
              "underscores",
+             self->own);
+  } else if (is_taken(self->own, status)) {
+    snprintf(why, capacity,
+             "TensorFlow has an operator %s already, from another library of this process",
              self->own);
   } else {
     d->self = self;
@@ -376,18 +390,6 @@ bool operator_define(const operator_t *self, char *why, size_t capacity) {
 
 static void infer_nothing(tf_inference_t *inference, tf_status_t *status) {
   tf.TF_ShapeInferenceContextSetUnknownShape(inference, status);
-}
-
-/* Whether TensorFlow has a kernel of one of the bridge's own operators: another copy of Tenon is
- * registered then, and a second registration would end the process. A question for the definition
- * costs 6 ms, because TensorFlow lists all of its operators when it does not have one. */
-static bool is_taken(const char *own, tf_status_t *status) {
-  if (!tf.TF_GetRegisteredKernelsForOp) return false;
-  tf_buffer_t *kernels = tf.TF_GetRegisteredKernelsForOp(own, status);
-  const bool found = kernels && kernels->size;
-  if (kernels) tf.TF_DeleteBuffer(kernels);
-  tf.TF_SetStatus(status, TF_OK, "");
-  return found;
 }
 
 bool operator_define_own(const char *own, void (*add_parts)(tf_op_builder_t *builder),
@@ -406,8 +408,8 @@ bool operator_define_own(const char *own, void (*add_parts)(tf_op_builder_t *bui
   const bool is_good = !has_other && tf.TF_GetCode(status) == TF_OK;
   if (has_other)
     snprintf(why, capacity,
-             "TensorFlow has an operator %s already: another copy of Tenon is registered in this "
-             "process",
+             "TensorFlow has an operator %s already, from another library of this process: only "
+             "one copy of Tenon can register operators",
              own);
   else if (!is_good)
     snprintf(why, capacity, "%s: %s", own, tf.TF_Message(status));

@@ -223,7 +223,7 @@ typedef void (*tf_shape_fn)(tf_inference_t *inference, tf_status_t *status);
   X(int, TF_InputDatatype, (tf_context_t *, int input))                                            \
   X(void, TF_InputRange, (tf_context_t *, const char *name, tf_input_range_t *))                   \
   X(const char *, TF_Version, (void))                                                              \
-  X(tf_buffer_t *, TF_GetRegisteredKernelsForOp, (const char *op, tf_status_t *))                  \
+  X(int, TF_OpIsStateful, (const char *op, tf_status_t *))                                         \
   X(tf_buffer_t *, TF_NewBuffer, (void))
 
 #define TF_FUNCTIONS(X)                                                                            \

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include <tensorflow/c/c_api.h>
+#include <tensorflow/c/c_api_experimental.h>
 #include <tensorflow/c/kernels.h>
 #include <tensorflow/c/ops.h>
 #include <tensorflow/c/tf_buffer.h>
@@ -129,7 +130,7 @@ SAME_FUNCTION(, TF_GetDeviceId, )
 SAME_FUNCTION(, TF_InputDatatype, )
 SAME_FUNCTION(, TF_InputRange, )
 SAME_FUNCTION(, TF_Version, )
-SAME_FUNCTION(, TF_GetRegisteredKernelsForOp, )
+SAME_FUNCTION(, TF_OpIsStateful, )
 SAME_FUNCTION(, TF_NewBuffer, )
 
 // ---- strings ----

@@ -141,7 +141,7 @@ class SavedModels(unittest.TestCase):
         """)
         self.assertEqual(done.returncode, 0, done.stderr[-3000:])
         self.assertRegex(done.stdout, "model needs what is missing here:\n  Tenon>Ten>Affine, .*Tenon>Ten>Wave.*: no library with these operators is loaded: call tenon.load with it")
-        self.assertRegex(done.stdout, "the operators of the namespace ten: no library with them is loaded")
+        self.assertRegex(done.stdout, "ten::layer: no library with this operator is loaded: call tenon.load with it")
         self.assertRegex(done.stdout, "nothing is no SavedModel that can be read")
         self.assertRegex(done.stdout, "Tenon>Ten>Affine, [^\n]*: the library that is loaded does not have them: load the version with which the model was saved")
 
@@ -207,7 +207,33 @@ class Programs(unittest.TestCase):
     def test_a_missing_library_is_named(self):
         done, _ = self.run_model(library="/nowhere/ten.so")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("/nowhere/ten.so", done.stderr)
+        self.assertIn("tenon_tensorflow_load: cannot load /nowhere/ten.so: No such file", done.stderr)
+
+    def test_a_damaged_library_is_named(self):
+        damaged = os.path.join(FOLDER, "damaged.so")
+        with open(damaged, "w", encoding="utf-8") as file:
+            file.write("no library")
+        done, _ = self.run_model(library=damaged)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, "tenon_tensorflow_load: cannot load .*damaged.so: not a shared library: ")
+
+    def test_a_model_whose_library_is_not_loaded_names_the_operator(self):
+        other = os.path.join(FOLDER, "gelu.so")
+        subprocess.run([os.path.join(BUILD, "tenon"), "build", os.path.join(ROOT, "examples", "01_gelu", "gelu.c"), "-o", other], check=True, stdout=subprocess.DEVNULL)
+        for plugin in ([], [os.path.join(BUILD, "libtenon_tensorflow_ops.so")]):
+            done, _ = self.run_model(*plugin, library=other)
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr, "TF_LoadSessionFromSavedModel: Op type not registered 'Tenon>Ten>")
+
+    def test_a_shape_that_does_not_fit_names_the_operator(self):
+        wide = os.path.join(FOLDER, "wide")
+        module = tf.Module()
+        module.weight = tf.Variable(tf.ones([5, 7]))
+        module.run = tf.function(lambda x: ten.dot(x, module.weight), input_signature=[tf.TensorSpec([None, None], tf.float32, name="x")])
+        tf.saved_model.save(module, wide, signatures=module.run.get_concrete_function())
+        done, _ = self.run_model(model=wide)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, "TF_SessionRun: .*ten::dot")
 
 
 if __name__ == "__main__":

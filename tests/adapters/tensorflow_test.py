@@ -143,7 +143,7 @@ class Arguments(unittest.TestCase):
 
     def test_wrong_attributes_are_named_with_the_operator(self):
         x = floats(2, 3)
-        wrong = {"attribute axis: expected int, found 'a'": lambda: core.softmax(x, axis="a"), "attribute axis: expected int, found 1.5": lambda: core.softmax(x, axis=1.5),
+        wrong = {"attribute axis: expected int of 64 bits, found 'a'": lambda: core.softmax(x, axis="a"), "attribute axis: expected int of 64 bits, found 1.5": lambda: core.softmax(x, axis=1.5),
                  "attribute approximate: expected one of 'none', 'tanh', found 'foo'": lambda: core.gelu(x, approximate="foo"), "attribute dtype: expected dtype": lambda: names.values(x, texts=[], dtype="qint8"),
                  r"attribute texts: expected str\[\], found 'a'": lambda: names.values(x, texts="a"), "attribute flag: expected bool, found 1": lambda: names.values(x, texts=[], flag=1)}
         for message, call in wrong.items():
@@ -349,7 +349,7 @@ class Errors(unittest.TestCase):
             error = ctypes.c_char_p()
             print(library.tenon_tensorflow_register(b"core", None, ctypes.byref(error)), error.value.decode())
         """)
-        self.assertRegex(written, "TensorFlow has an operator Tenon>\\S+ already: another copy of Tenon is registered in this process")
+        self.assertRegex(written, "TensorFlow has an operator Tenon>\\S+ already, from another library of this process: only one copy of Tenon")
 
     def test_a_process_without_tensorflow_says_so(self):
         written = run("""

@@ -10,7 +10,9 @@ Gradients come from the declared gradient, shapes from the operator's inference.
 """
 import os
 
+from .. import _core
 from .._library import Library, Namespace
+from .._library import load as load_library
 
 # TensorFlow is imported with the first call only: a device of OpenCL must be enabled before (device.py).
 
@@ -29,8 +31,8 @@ class Operators(Namespace):
         self.left_out = table.left_out
 
     def _function(self, op):
-        if op.name in self.left_out:
-            raise AttributeError(f"{op.name} cannot be called in TensorFlow: {self.left_out[op.name]}")
+        if op.name not in self._table.names:
+            raise AttributeError(self._table.refusal(op.name))
         from .functions import function_of
         function = function_of(op.name)
         self.__dict__[op.__name__] = function  # the next access takes no detour
@@ -52,15 +54,31 @@ class Operators(Namespace):
 _registered = {}
 
 
+def _loaded(path):
+    """Loads a library, with TensorFlow's exceptions."""
+    try:
+        return load_library(path)
+    except _core.Error as error:
+        from .errors import translated
+        raise translated(error) from None
+
+
 def register(library="core"):
     """Registers the operators of a library with TensorFlow; returns an object with a function for each, as register("demo").gelu(x).
 
-    library: a tenon.Library, or the namespace of a loaded library.
+    library: a tenon.Library; the namespace of a loaded library; or the path of a library, "./gelu.so", which is loaded first.
 
     The library stays loaded until the process ends.  A second call for the same library returns the same object.
-    Raises tf.errors.NotFoundError if no loaded library has operators in the namespace.
+    Raises tf.errors.NotFoundError if the file is missing, or if no loaded library has operators in the namespace, and other classes of tf.errors if the
+    file is damaged, needs a newer Tenon, or has operators of another library.
     """
-    namespace = library.name if isinstance(library, Library) else str(library)
+    if isinstance(library, os.PathLike) or isinstance(library, str) and not library.isidentifier():
+        library = _loaded(library)
+    try:
+        namespace = library.name if isinstance(library, Library) else str(library)
+    except _core.Error as error:  # it was unloaded
+        from .errors import not_found
+        raise not_found(f"{error}: load it again") from None
     if namespace not in _registered:
         from .bridge import Table
         _registered[namespace] = Operators(Table.of(namespace))

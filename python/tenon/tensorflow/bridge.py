@@ -50,13 +50,16 @@ class Table:
             gradients.register(cls._tables[namespace])
         return cls._tables[namespace]
 
+    def refusal(self, name):
+        """Says why an operator of Tenon is none of TensorFlow."""
+        late = f"it was added after the first call of register for {self.namespace}: load all libraries of a namespace before"
+        return f"{name} cannot be called in TensorFlow: {self.left_out.get(name, late)}"
+
 
 def own_name(name):
     """Returns the name of an operator in TensorFlow, and registers its library."""
     table = Table.of(name.split("::")[0])
-    if name in table.left_out:
-        raise tf.errors.UnimplementedError(None, None, f"{name} cannot be called in TensorFlow: {table.left_out[name]}")
     if name not in table.names:
         _core.find(name)  # raises with the nearest names
-        raise tf.errors.NotFoundError(None, None, f"{name} was added to its library after the library was registered with TensorFlow")
+        raise tf.errors.UnimplementedError(None, None, table.refusal(name))
     return table.names[name]

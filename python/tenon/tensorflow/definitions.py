@@ -2,6 +2,7 @@
 import functools
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework import op_def_registry
 
@@ -95,14 +96,17 @@ def _attribute(parameter, attrs):
 # ---- values of attributes ----
 
 
-def _is_int(value):
-    return hasattr(value, "__index__") and not isinstance(value, bool)
+def _int(value):
+    """Returns an integer of 64 bits, or None."""
+    number = int(value) if hasattr(value, "__index__") and not isinstance(value, bool) else None
+    return number if number is not None and -1 << 63 <= number < 1 << 63 else None
 
 
-def _items(value):
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    return list(value) if isinstance(value, (list, tuple)) else [value]
+def _python(value):
+    """Returns the numbers of an array, or of a tensor whose value is known, as those of Python; other values as they are."""
+    if hasattr(value, "numpy") and not tf.is_symbolic_tensor(value):
+        value = value.numpy()
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
 
 
 def _text(value):
@@ -125,26 +129,33 @@ def plain_value(name, parameter, value):
     kind = parameter["kind"]
     if value is None and parameter["optional"]:
         return None
-    if hasattr(value, "numpy") and not tf.is_symbolic_tensor(value):
-        value = value.numpy()
-    if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
-        value = value.item()
+    value = _python(value)
     found = _CONVERTERS[kind.removesuffix("[]")](value) if not kind.endswith("[]") else _list(kind.removesuffix("[]"), value)
     if found is None or kind == "choice" and found not in parameter["choices"]:
-        expected = "one of " + ", ".join(map(repr, parameter["choices"])) if kind == "choice" else kind + (" or None" if parameter["optional"] else "")
-        raise invalid(f"{name}: attribute {parameter['name']}: expected {expected}, found {value!r}")
+        raise invalid(f"{name}: attribute {parameter['name']}: expected {_expected(parameter)}, found {_shown(value)}")
     return found
+
+
+def _expected(parameter):
+    kind = parameter["kind"]
+    if kind == "choice":
+        return "one of " + ", ".join(map(repr, parameter["choices"]))
+    return kind + (" of 64 bits" if kind.startswith(("int", "dim")) else "") + (" or None" if parameter["optional"] else "")
+
+
+def _shown(value):
+    return "a tensor whose value is not known when the function is traced: pass a value of Python" if tf.is_symbolic_tensor(value) else repr(value)
 
 
 def _list(kind, value):
     if isinstance(value, (str, bytes)):
         return None
-    found = tuple(_CONVERTERS[kind](v) for v in _items(value))
+    found = tuple(_CONVERTERS[kind](_python(v)) for v in (value if isinstance(value, (list, tuple)) else [value]))
     return None if any(v is None for v in found) else found
 
 
-_CONVERTERS = {"bool": lambda v: v if isinstance(v, bool) else None, "int": lambda v: int(v) if _is_int(v) else None, "dim": lambda v: int(v) if _is_int(v) else None,
-               "float": lambda v: float(v) if isinstance(v, float) or _is_int(v) else None, "scalar": lambda v: v if isinstance(v, (bool, int, float)) else None,
+_CONVERTERS = {"bool": lambda v: v if isinstance(v, bool) else None, "int": _int, "dim": _int, "float": lambda v: float(v) if isinstance(v, float) or _int(v) is not None else None,
+               "scalar": lambda v: v if isinstance(v, (bool, float)) else _int(v),
                "str": _text, "choice": _text, "device": _text, "dtype": lambda v: NAMES[d] if (d := _dtype(v)) is not None else None}
 
 

@@ -3,7 +3,8 @@ import tensorflow as tf
 
 from .. import _core
 
-_CLASSES = [(_core.NotFoundError, tf.errors.NotFoundError), (_core.UnimplementedError, tf.errors.UnimplementedError), (_core.InvalidError, tf.errors.InvalidArgumentError)]
+_CLASSES = [(_core.NotFoundError, tf.errors.NotFoundError), (_core.UnimplementedError, tf.errors.UnimplementedError), (_core.InvalidError, tf.errors.InvalidArgumentError),
+            (_core.ExistsError, tf.errors.AlreadyExistsError), (_core.DeniedError, tf.errors.PermissionDeniedError), (_core.OutOfMemoryError, tf.errors.ResourceExhaustedError)]
 
 
 def invalid(message):
@@ -19,9 +20,9 @@ def unimplemented(message):
     return tf.errors.UnimplementedError(None, None, message)
 
 
-def translated(error):
-    """Returns TensorFlow's error for one of Tenon's."""
+def translated(error, what=""):
+    """Returns TensorFlow's error for one of Tenon's; what: stands before its message."""
     for own, theirs in _CLASSES:
         if isinstance(error, own):
-            return theirs(None, None, str(error))
-    return tf.errors.InternalError(None, None, str(error))
+            return theirs(None, None, what + str(error))
+    return tf.errors.InternalError(None, None, what + str(error))

@@ -48,7 +48,7 @@ def _tensor(name, side, value, dtype):
 def _default(definition, side, value):
     """The dtype for a Python value whose dtype nothing else determines."""
     allowed = definition.allowed.get(side.type, ())
-    made = tf.convert_to_tensor(value).dtype
+    made = _tensor(definition.name, side, value, None).dtype
     if not allowed or made in allowed:
         return made
     same = [t for t in allowed if t.is_floating == made.is_floating]
@@ -67,7 +67,7 @@ class _Binding:
             if value is None and not side.of["optional"]:
                 raise invalid(f"{name}: argument {side.of['name']}: expected a tensor, found None")
             if side.is_list and not isinstance(value, (list, tuple)):
-                raise invalid(f"{name}: argument {side.of['name']}: expected a list of tensors, found a {type(value).__name__}")
+                raise invalid(f"{name}: argument {side.of['name']}: expected a list of tensors, found {'a tensor' if tf.is_tensor(value) else type(value).__name__}")
             taken.append((side, [] if value is None else list(value) if side.is_list else [value]))
         made = [[None] * len(items) for _, items in taken]
         for has_dtype in (True, False):
@@ -107,10 +107,14 @@ def _seed(name, seed):
     """Returns two numbers for a random operator: those of the caller, or numbers that TensorFlow draws, as tf.random.set_seed determines them."""
     if seed is None:
         return tf.random.uniform([2], minval=tf.int64.min, maxval=tf.int64.max, dtype=tf.int64)
-    made = tf.cast(tf.convert_to_tensor(seed), tf.int64)
-    if not made.shape.is_compatible_with([2]):
-        raise invalid(f"{name}: argument seed: expected two integers, as tf.random.stateless_uniform takes them, found shape {made.shape}")
-    return made
+    expected = f"{name}: argument seed: expected two integers, as tf.random.stateless_uniform takes them"
+    try:
+        made = tf.convert_to_tensor(seed)
+    except (TypeError, ValueError) as error:
+        raise invalid(f"{expected}: {error}") from None
+    if not made.dtype.is_integer or not made.shape.is_compatible_with([2]):
+        raise invalid(f"{expected}; found {made.dtype.name} of shape {made.shape}")
+    return tf.cast(made, tf.int64)
 
 
 # ---- calls ----
@@ -245,6 +249,8 @@ def call(name, values, wanted=0, seed=None, label=None):
         attrs = {a.name: written_value(a, given.get(a.of["name"], default_of(a))) for a in definition.attributes
                  if a.name not in counts and (a.of["name"] in given or a.name in needed or not is_eager)}
         attrs.update(_wanted(definition, wanted))
+        if is_eager:  # TensorFlow takes no default for the dtype of an empty list
+            attrs.update({side.type: definition.defaults[side.type] for side in definition.inputs if side.type in definition.defaults and side.type not in {**bound.types, **attrs}})
         if definition.explicit:
             attrs.update(_explicit(definition, made, entries))
         arguments = bound.arguments()
@@ -274,7 +280,7 @@ def _signature_of(name):
 
 def _explained(name, error, values, label):
     """Raises the error of a failed call; where Tenon knows what is wrong with the arguments, it says so."""
-    if isinstance(error, _eager._NotOkStatusException) and error.code == tf.errors.INVALID_ARGUMENT and name not in (error.message or ""):
+    if isinstance(error, _eager._NotOkStatusException) and error.code in (tf.errors.INVALID_ARGUMENT, tf.errors.NOT_FOUND) and name not in (error.message or ""):
         call(name, values, label=label)  # the same call with all checks
     if isinstance(error, _eager._NotOkStatusException):
         _ops.raise_from_not_ok_status(error, label)
@@ -284,7 +290,7 @@ def _explained(name, error, values, label):
 _SIMPLE = """
 def {python_name}({parameters}):
     context = _module._context or _module.context()
-    if context._thread_local_data.is_eager:
+    if context._thread_local_data.is_eager{lists}:
         try:
             return {finish}(_fast(context, {own!r}, {label}{inputs}{attributes}))
         except _NotOk as error:
@@ -336,6 +342,7 @@ def _source(name, signature, definition):
         inputs.append(f", () if {python} is None else ({python},)" if side.is_group and not side.is_list else f", {python}")
     parts = {"python_name": _signature.python_name(op.__name__.split(".")[-1].replace(".", "_")), "parameters": ", ".join(parameters), "own": definition.own, "name": name, "label": label,
              "inputs": "".join(inputs), "attributes": "".join(attributes), "values": ", ".join(given), "finish": "tuple" if len(definition.results) > 1 else "",
+             "lists": "".join(f" and isinstance({_signature.python_name(side.of['name'])}, (list, tuple))" for side in definition.inputs if side.is_list),
              "seed": f"seed={_signature.free_name(op, 'seed')}, " if definition.is_random else ""}
     has_open = any(p.kind == p.VAR_KEYWORD for p in signature.parameters.values())
     return (_SIMPLE if definition.is_simple and not has_open else _GENERAL).format(**parts), scope

@@ -77,7 +77,7 @@ def differentiate(call, groups, results, cotangents, seed=None):
     try:
         made = _Evaluation(call, groups, results, cotangents, shapes).gradients(floats)
     except _core.Error as error:
-        raise translated(error) from None
+        raise translated(error, f"the gradient of {call.op}: ") from None
     return [made.get(i) for i in range(len(groups))]
 
 

@@ -26,12 +26,13 @@ class _Metas:
         self.places.append(place)
         return -len(self.places)
 
-    def of(self, tensor, is_host):
+    def of(self, tensor, parameter):
         """Describes the next tensor; returns None if its rank is not known."""
-        operand = self.tensors
+        operand, is_host = self.tensors, parameter["host"]
         self.tensors += 1
         if tensor.dtype not in NAMES:
-            raise invalid(f"{self.name}: Tenon has no tensors of dtype {tensor.dtype.name}: convert it, or pass its integers, its scale and its zero point as tensors of their own")
+            raise invalid(f"{self.name}: argument {parameter['name']}: Tenon has no tensors of dtype {tensor.dtype.name}: convert it, or pass its integers, its scale and its zero point "
+                          "as tensors of their own")
         if tensor.shape.rank is None:
             return None
         meta = NAMES[tensor.dtype], [self.symbol((operand, d)) if extent is None else extent for d, extent in enumerate(tensor.shape)]
@@ -72,7 +73,7 @@ def described(call, groups):
     """
     metas, made = _Metas(call.op), []
     for (parameter, _), group in zip(call.inputs, groups):
-        made.append([metas.of(t, parameter["host"]) for t in group] if isinstance(group, list) else None if group is None else metas.of(group, parameter["host"]))
+        made.append([metas.of(t, parameter) for t in group] if isinstance(group, list) else None if group is None else metas.of(group, parameter))
         if group is not None and (made[-1] is None or isinstance(group, list) and None in made[-1]):
             return None
     attributes = {name: list(value) if isinstance(value, tuple) else value for name, value in call.attributes}

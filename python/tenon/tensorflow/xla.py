@@ -155,6 +155,8 @@ class Module:
         return f"module @tenon{header} {{ func.func public @main({arguments}) -> ({', '.join(types)}) {{\n{body}\n}} }}"
 
     def run(self, call, results):
+        if "\0" in call:
+            raise unimplemented(f"{self.name}: a text in its attributes has a character 0, which XLA does not carry: {_REMEDY}")
         text = self.text(call, results)
         made = xla.call_module(self.operands, version=9, module=text, Sout=[tf.TensorShape(e) for _, e, _ in results], Tout=[DTYPES[d] for d, _, _ in results],
                                platforms=["CPU"], disabled_checks=["DISABLED_CHECK: custom_call @tenon_cpu"])
