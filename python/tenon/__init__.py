@@ -10,7 +10,12 @@ libraries by namespace: tenon.ops.core.softmax(x, axis=-1).
 """
 import os as _os
 
-from . import _core
+try:
+    from . import _core
+except ImportError as _error:
+    _reason = "no file of it is there" if "cannot import name" in str(_error) else _error
+    raise ImportError(f"tenon._core, the compiled part of Tenon, was not imported from {_os.path.dirname(_os.path.abspath(__file__))} ({_reason}): reinstall Tenon; "
+                      "in a source tree, make build compiles it to build/python") from None
 
 _core.check_interpreter()
 

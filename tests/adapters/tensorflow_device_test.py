@@ -203,7 +203,8 @@ class Training(unittest.TestCase):
             np.testing.assert_allclose(f, e, atol=1e-5)
 
     def test_a_network_follows_the_cpu_for_50_steps(self):
-        self.check(50, pictures, lambda: keras.optimizers.SGD(0.05, momentum=0.9), True)
+        # With a rate of 0.05 a change of the first weights by 3e-6 changes losses of the CPU itself by 1e-3.
+        self.check(50, pictures, lambda: keras.optimizers.SGD(0.02, momentum=0.9), True)
 
     def test_a_network_follows_the_cpu_with_adam_step_by_step(self):
         self.check(10, pictures, lambda: keras.optimizers.Adam(1e-3), False)

@@ -401,14 +401,18 @@ class Modes(unittest.TestCase):
     def test_auto_clustering_leaves_operators_outside(self):
         written = run("""
             import numpy as np, tensorflow as tf, tenon, tenon.tensorflow
+            from tensorflow.python.eager import context
             from torch_kinds import GELU
             demo = tenon.tensorflow.register(tenon.load(GELU))
             x = tf.random.normal([64, 64])
             f = tf.function(lambda x: tf.tanh(demo.gelu(tf.sin(x) * 2 + 1) * 3 + x) * x)
-            np.testing.assert_allclose(f(x), tf.tanh(tf.nn.gelu(tf.sin(x) * 2 + 1) * 3 + x) * x, rtol=1e-5, atol=1e-5)
-            print("good")
+            context.context().enable_run_metadata()
+            made = f(x)
+            nodes = [n.op for part in context.context().export_run_metadata().partition_graphs for n in part.node]
+            np.testing.assert_allclose(made, tf.tanh(tf.nn.gelu(tf.sin(x) * 2 + 1) * 3 + x) * x, rtol=1e-5, atol=1e-5)
+            print(nodes.count("_XlaRun"), nodes.count("Tenon>Demo>Gelu"), nodes.count("Sin") + nodes.count("Tanh"))
         """, TF_XLA_FLAGS="--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit --tf_xla_min_cluster_size=1")
-        self.assertIn("good", written)
+        self.assertEqual(written.split(), ["2", "1", "0"])  # a cluster before the operator, and one after it
 
     def test_custom_gradients_around_operators_are_seen(self):
         @tf.custom_gradient

@@ -50,6 +50,24 @@ y = torch.ops.core.exp(x)
 y.sum().backward()
 print("recorded by the node" if y.grad_fn.name() == "core::expBackward" and torch.equal(x.grad, y) else y.grad_fn)
 """
+TENSORFLOW = os.path.join(ROOT, ".venv-tensorflow", "bin", "python")  # has TensorFlow
+IN_TENSORFLOW = """
+import sys
+import tenon.tensorflow.device as td
+kind = td.enable("sim")
+import numpy as np, tensorflow as tf, tenon, tenon.tensorflow
+assert tenon.__file__.startswith(sys.argv[2]), tenon.__file__
+ops = tenon.tensorflow.register(sys.argv[1])
+x = tf.constant([-1.0, 0.5, 2.0])
+with tf.device("CPU:0"):
+    for function in (ops.gelu, tf.function(ops.gelu), tf.function(ops.gelu, jit_compile=True)):
+        np.testing.assert_allclose(function(x), tf.nn.gelu(x), rtol=1e-5, atol=1e-6)
+assert [d.name for d in tf.config.list_physical_devices(kind)] == ["/physical_device:SIM:0", "/physical_device:SIM:1"]
+with tf.device(kind + ":0"), td.counting() as counts:
+    np.testing.assert_allclose(tf.nn.softmax(x + x), tf.nn.softmax(2 * x).numpy(), rtol=1e-5)
+assert counts[kind]["Softmax"], counts
+print("works in TensorFlow", tf.__version__)
+"""
 
 
 def run(*command, **options):
@@ -157,6 +175,28 @@ def device_without_compiler(wheel, folder):
     return True
 
 
+def in_tensorflow(wheel, library, folder):
+    """Returns whether the wheel works with the TensorFlow that the tests have, and says what is missing if files of it are."""
+    try:
+        site = os.path.join(folder, "tensorflow")
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(site)
+        env = {"PATH": os.environ["PATH"], "HOME": folder, "PYTHONPATH": site, "TF_CPP_MIN_LOG_LEVEL": "2"}  # sim compiles its kernels
+        print("the wheel", run(TENSORFLOW, "-c", IN_TENSORFLOW, library, site, cwd=folder, env=env).strip().splitlines()[-1])
+        use = "import tenon.tensorflow\ntry:\n    tenon.tensorflow.register('core')\nexcept Exception as error:\n    print(type(error).__name__, error)"
+        os.remove(os.path.join(site, "tenon", "lib", "libtenon_tensorflow.so"))
+        said = run(TENSORFLOW, "-c", use, cwd=folder, env=env)
+        assert re.search("NotFoundError libtenon_tensorflow.so was not found in .*: reinstall Tenon", said), said
+        for module in glob.glob(os.path.join(site, "tenon", "_core*.so")):
+            os.remove(module)
+        said = subprocess.run([TENSORFLOW, "-c", use], cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False).stderr
+        assert re.search("ImportError: .*_core.* reinstall Tenon", said), said
+    except (AssertionError, subprocess.TimeoutExpired) as error:
+        print(f"FAIL the wheel with TensorFlow: {error}")
+        return False
+    return True
+
+
 def lacks_pytorch():
     """Says why the wheel of the device in PyTorch cannot be made; "" if it can."""
     if not os.path.exists(ZOO):
@@ -172,14 +212,18 @@ def main():
         here = pythons()
         device = None if lacks_pytorch() else pool.submit(device_without_compiler, wheel, folder)
         good = [holds_the_parts_for_pytorch(wheel), *pool.map(lambda item: in_python(*item, wheel, library, folder), here.items())]
+        if os.path.exists(TENSORFLOW):
+            good.append(in_tensorflow(wheel, library, folder))
         if device:
             good.append(device.result())
     for version in VERSIONS:
         if version not in here:
             print(f"skipped: the wheel in Python {version}: there is no python{version} here")
+    if not os.path.exists(TENSORFLOW):
+        print("skipped: the wheel with TensorFlow: .venv-tensorflow is missing (make test makes it)")
     if not device:
         print(f"skipped: the wheel of the device in PyTorch: {lacks_pytorch()}")
-    print(f"{sum(good)} passed, {len(good) - sum(good)} failed, {len(VERSIONS) - len(here) + (not device)} skipped")
+    print(f"{sum(good)} passed, {len(good) - sum(good)} failed, {len(VERSIONS) - len(here) + (not device) + (not os.path.exists(TENSORFLOW))} skipped")
     return not all(good) or not good
 
 
