@@ -5,7 +5,7 @@
 
 #include <tenon/tenon.h>
 
-#include "message.h"
+#include "common/message.h"
 #include "plan.h"
 
 enum {

@@ -1,5 +1,5 @@
 /* Reads and writes messages of Protocol Buffers; see message.h. */
-#include "message.h"
+#include "common/message.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -106,6 +106,29 @@ void message_bytes(message_t *m, uint32_t field, bytes_t bytes) {
 
 void message_text(message_t *m, uint32_t field, const char *text) {
   message_bytes(m, field, (bytes_t){text, strlen(text)});
+}
+
+void message_float(message_t *m, uint32_t field, float value) {
+  append_message_varint(m, (uint64_t)field << 3 | WIRE_32);
+  message_append(m, (bytes_t){(const char *)&value, sizeof value});
+}
+
+enum { LENGTH_BYTES = 5 }; /* of a message inside */
+
+size_t message_open(message_t *m, uint32_t field) {
+  static const char room[LENGTH_BYTES];
+  append_message_varint(m, (uint64_t)field << 3 | WIRE_BYTES);
+  message_append(m, (bytes_t){room, sizeof room});
+  return m->size;
+}
+
+void message_close(message_t *m, size_t position) {
+  if (m->is_failed) return;
+  uint64_t size = m->size - position;
+  for (size_t i = 0; i < LENGTH_BYTES; i++, size >>= 7)
+    m->data[position - LENGTH_BYTES + i] =
+        (char)((size & 0x7f) | (i + 1 < LENGTH_BYTES ? 0x80 : 0));
+  m->is_failed = size != 0; /* more than 32 GiB */
 }
 
 void message_free(message_t *m) { free(m->data); }

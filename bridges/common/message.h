@@ -1,7 +1,8 @@
-/* Messages of Protocol Buffers, as far as graphs need them: reading one field after another, and
- * writing. A damaged message ends the reading. */
-#ifndef BRIDGES_TENSORFLOW_GRAPH_MESSAGE_H
-#define BRIDGES_TENSORFLOW_GRAPH_MESSAGE_H
+/* Messages of Protocol Buffers, as far as graphs of other systems need them: reading one field
+ * after another, and writing. A damaged message ends the reading. Each bridge that needs it
+ * compiles message.c in. */
+#ifndef BRIDGES_COMMON_MESSAGE_H
+#define BRIDGES_COMMON_MESSAGE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,6 +40,11 @@ void message_append(message_t *m, bytes_t bytes);
 void message_bytes(message_t *m, uint32_t field, bytes_t bytes);
 void message_text(message_t *m, uint32_t field, const char *text);
 void message_number(message_t *m, uint32_t field, uint64_t value);
+void message_float(message_t *m, uint32_t field, float value);
+/* Begins a message inside, of any size; message_close ends it. Returns the position for the latter.
+ * Messages inside are written in place, so their length takes five bytes. */
+size_t message_open(message_t *m, uint32_t field);
+void message_close(message_t *m, size_t position);
 void message_free(message_t *m);
 
 #endif
