@@ -113,7 +113,10 @@ mxnet-examples: build .venv-zoo/base.stamp $(MXNETS) ## test the example librari
 	@MXNET_SOURCE="$(MXNET_SOURCE)" TENON_BUILD=$(BUILD) .venv-zoo/bin/python tests/adapters/mxnet_examples_test.py
 
 onnxruntime-source: build ## test ONNX Runtime's own test libraries, unmodified, beside ONNX Runtime (ONNXRUNTIME_SOURCE=DIR, a checkout of ONNX Runtime)
-	@for part in onnxruntime_test onnxruntime_source_test; do ONNXRUNTIME_SOURCE="$(ONNXRUNTIME_SOURCE)" TENON_BUILD=$(BUILD) .venv/bin/python tests/adapters/$$part.py || exit 1; done
+	@for part in onnxruntime_test onnxruntime_source_test onnxruntime_provider_test; do ONNXRUNTIME_SOURCE="$(ONNXRUNTIME_SOURCE)" TENON_BUILD=$(BUILD) .venv/bin/python tests/adapters/$$part.py || exit 1; done
+
+test-onnxruntime-provider: build .venv-zoo/base.stamp ## test Tenon as execution provider of ONNX Runtime with all of ONNX's backend cases and the zoo
+	@scripts/zoo.sh $(BUILD) && for part in adapters acceptance; do TENON_CASES=all TENON_BUILD=$(BUILD) $(PYTHON) tests/$$part/onnxruntime_provider_test.py || exit 1; done
 
 sanitize: build ## run all C tests and ONNX cases under the address, undefined-behaviour and thread sanitizers
 	@scripts/sanitize.sh all asan tsan

@@ -36,7 +36,7 @@ declare -A about=(
   [contrib]="nodes and models that ONNX Runtime's optimizer and quantisers write, against ONNX Runtime"
   [mxnet]="MXNet's libraries and models in Tenon, and Tenon's in MXNet, beside real MXNet"
   [tvm-ffi]="libraries of tvm-ffi's functions in Tenon, and Tenon's operators in tvm-ffi, with its oldest and newest release"
-  [onnxruntime]="ONNX Runtime's libraries of custom operators in Tenon, beside ONNX Runtime, and Tenon's operators in ONNX Runtime"
+  [onnxruntime]="ONNX Runtime's libraries of custom operators in Tenon, and Tenon's operators and Tenon as execution provider in ONNX Runtime"
   [unit]="C tests"
   [devices]="the device suite on the example device and on faulty ones"
   [models]="light models and the zoo against ONNX Runtime"
@@ -229,7 +229,8 @@ run_onnxruntime() {
     return
   fi
   lacks_python_package && return
-  run_parts onnxruntime "$python" tests/adapters/onnxruntime{,_faults,_extensions,_source,_operators}_test.py
+  run_parts onnxruntime "$python" tests/adapters/onnxruntime{,_faults,_extensions,_source,_operators,_provider}_test.py \
+    tests/acceptance/onnxruntime_provider_test.py
 }
 run_guides() {
   lacks_python_package && return

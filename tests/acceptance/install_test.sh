@@ -24,6 +24,7 @@ lib=$(dirname "$(find "$prefix" -name libtenon.so)")
 for part in tensorflow_device tensorflow_graph; do
   check "libtenon_$part.so is installed and finds its libraries there" test "$(ldd "$lib/libtenon_$part.so" | grep -c "libtenon[_a-z]*\.so.* => $lib/")" = 3 -a -z "$(ldd "$lib/libtenon_$part.so" | grep 'not found')"
 done
+check "libtenon_onnxruntime_provider.so is installed and finds libtenon there" test "$(ldd "$lib/libtenon_onnxruntime_provider.so" | grep -c "libtenon\.so.* => $lib/")" = 1
 cc -w -fPIC -shared tests/adapters/mxnet/plain.c -o "$work/plain.so" -lm
 check "and loads a library of MXNet by its bridge" test "$("$prefix/bin/tenon" ops "$work/plain.so" | grep -c plain::t_gemm)" = 2
 cc -w -fPIC -shared -DAPI=18 tests/adapters/onnxruntime_libraries/ops.c -o "$work/ops.so"

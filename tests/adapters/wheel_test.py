@@ -25,6 +25,7 @@ assert ctypes.CDLL(os.path.join(os.path.dirname(tenon.__file__), "lib", "libteno
 from tenon._library import adapter
 assert ctypes.CDLL(adapter("tensorflow_device")).SE_InitPlugin and adapter("tensorflow_device").startswith(sys.prefix)
 assert ctypes.CDLL(adapter("tensorflow_graph")).TF_InitGraph and adapter("tensorflow_graph").startswith(sys.prefix)
+assert ctypes.CDLL(adapter("onnxruntime_provider")).CreateEpFactories and adapter("onnxruntime_provider").startswith(sys.prefix)
 for folder in tenon.include_dir(), tenon.cmake_dir():
     assert folder.startswith(sys.prefix), folder
 """

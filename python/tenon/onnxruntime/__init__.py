@@ -16,6 +16,7 @@ import functools
 import weakref
 
 from .. import _core, _library
+from .execution_provider import path as provider  # noqa: F401
 
 
 @functools.lru_cache(None)
