@@ -313,6 +313,7 @@ tenon_status_t core_convolve(tenon_call_t *call, const convolution_t *convolutio
                                      0,
                                      job.out_pixel,
                                      job.out_channel,
+                                     0,
                                      0},
                          .dtype = job.dtype,
                          .count = job.images * group,

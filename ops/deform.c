@@ -98,6 +98,7 @@ static tenon_status_t deform_conv_run(tenon_call_t *call) {
                   0,
                   1,
                   d.pixels,
+                  0,
                   0},
       .dtype = d.dtype,
       .count = d.x->shape[0] * d.group,

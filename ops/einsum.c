@@ -290,6 +290,7 @@ static tenon_status_t contract_pair(tenon_call_t *call, tenon_dtype_t dtype, sid
                                      0,
                                      n,
                                      1,
+                                     0,
                                      0},
                          .dtype = dtype,
                          .count = group_size(&batch, extents),

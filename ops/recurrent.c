@@ -263,6 +263,7 @@ static tenon_status_t plain_product(tenon_call_t *call, void *context, int direc
                                      out,
                                      n,
                                      1,
+                                     0,
                                      0},
                          .dtype = w->dtype,
                          .count = 1,

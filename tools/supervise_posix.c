@@ -112,13 +112,13 @@ static int wait_for_end(watch_t *watch) {
   int state = 0;
   for (;;) {
     struct pollfd entry = {watch->pipe, POLLIN, 0};
-    double left = watch->deadline ? watch->deadline - clock_ms() : ASK_MS;
+    double left = watch->deadline != 0 ? watch->deadline - clock_ms() : ASK_MS;
     if (left <= 0 && !watch->is_late) {
       watch->is_late = true;
       kill(watch->child, SIGKILL);
     }
     int wait_ms = left > 0 && left < ASK_MS ? (int)left + 1 : ASK_MS;
-    if (watch->pipe < 0 && !watch->deadline) {
+    if (watch->pipe < 0 && watch->deadline == 0) {
       if (waitpid(watch->child, &state, 0) == watch->child) return state;
       continue;
     }

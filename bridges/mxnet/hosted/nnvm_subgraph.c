@@ -132,7 +132,7 @@ static const tenon_graph_t *old_subgraph(const reading_t *r, const char *name) {
 static tenon_status_t read_subgraph(const reading_t *outer, const symbol_node_t *node,
                                     const tn_json_t *root, tenon_graph_t **out_graph,
                                     char **out_text) {
-  nnvm_t old = {NULL};
+  nnvm_t old = {0};
   reading_t r = {.library = outer->library, .old = &old, .read_graph = outer->read_graph};
   const tenon_graph_t *graph = old_subgraph(outer, node->name);
   tenon_status_t status = graph ? nnvm_write(graph, NULL, NULL, &old) : TENON_OK;

@@ -139,7 +139,9 @@ int32_t enumerate(void) {
     rig.contexts[i] = context_of(i);
     rig.contexts[i].plugin = context.plugin;
   }
-  return rig.count = rig.board->count = count;
+  rig.board->count = count;
+  rig.count = count;
+  return count;
 }
 
 static uint64_t started[4];
