@@ -1,16 +1,28 @@
 /* attention: ONNX's scaled dot-product attention with key/value cache, masks, softcap and grouped
  * heads. The host calls infer and the kernel. A task is a block of query rows. Scores are kept in a
  * few slots of scratch memory, so memory does not grow with the square of the length.
- * Invariant: a row of scores is complete before its softmax. */
+ * attention_block_kernel.h computes blocks of several rows whose scores nobody asks for; the others
+ * are computed by products, with complete rows of scores. */
 #include "../attention.h"
 #include "../axes.h"
 #include "../dense.h"
 #include "../gemm.h"
 #include "isa.h"
+#include "madd.h"
 #include "math.h"
 #include <string.h>
 
-enum { LANES = 32, SLOTS = 32, ROWS_MAX = 64, SCORES_MAX = 1 << 18, /* numbers in a slot */ };
+enum {
+  LANES = 32,             /* maxima and sums that are computed side by side */
+  SLOTS = 32,             /* most parts */
+  ROWS_MAX = 64,          /* of a block whose scores are complete rows */
+  SCORES_MAX = 1 << 18,   /* numbers in its slot */
+  STACK_MOST = 192 << 10, /* bytes of other blocks */
+  GROUPS = 4,             /* of queries */
+  CHUNK = 48,             /* keys */
+  KEYS = 6,               /* rows of a tile of scores */
+  ROWS = 4,               /* rows of a tile of weighted values */
+};
 
 typedef struct heads_t { /* a tensor viewed as [batch, head, position, element] */
   void *data;
@@ -40,6 +52,11 @@ typedef struct attention_t {
   char *scratch;
 } attention_t;
 
+static void *row_address(const attention_t *at, const heads_t *x, int64_t b, int64_t h, int64_t i) {
+  int64_t offset = b * x->strides[0] + h * x->strides[1] + i * x->strides[2];
+  return (char *)x->data + offset * (at->dtype.bits / 8);
+}
+
 /* rows of scores */
 
 #define T float
@@ -58,12 +75,19 @@ typedef struct attention_t {
 #define NAME(x) x##_f64
 #include "../attention_row_kernel.h"
 
-/* tasks */
+/* blocks of query rows */
 
-static void *row_address(const attention_t *at, const heads_t *x, int64_t b, int64_t h, int64_t i) {
-  int64_t offset = b * x->strides[0] + h * x->strides[1] + i * x->strides[2];
-  return (char *)x->data + offset * (at->dtype.bits / 8);
-}
+#define T float
+#define NAME(x) x##_f32
+#define MADD MADD_F32
+#include "../attention_block_kernel.h"
+
+#define T double
+#define NAME(x) x##_f64
+#define MADD MADD_F64
+#include "../attention_block_kernel.h"
+
+/* tasks */
 
 /* A task is (batch, head, block of query rows). */
 static void task_run(const attention_t *at, int64_t task, void *scores) {
@@ -122,6 +146,23 @@ static tenon_status_t parts_run(tenon_call_t *call, void *argument, int64_t begi
   return TENON_OK;
 }
 
+/* A part is a block of query rows in memory of the stack. */
+static tenon_status_t attend_parts(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+  const attention_t *at = (const attention_t *)argument;
+  (void)call;
+  for (int64_t task = begin; task < end; task++) {
+    int64_t first = task % at->blocks * at->rows;
+    int64_t h = task / at->blocks % at->q.shape[1];
+    int64_t b = task / at->blocks / at->q.shape[1];
+    int64_t rows = at->q.shape[2] - first < at->rows ? at->q.shape[2] - first : at->rows;
+    if (at->dtype.bits == 64)
+      attend_f64(at, b, h, first, rows);
+    else
+      attend_f32(at, b, h, first, rows);
+  }
+  return TENON_OK;
+}
+
 /* inputs */
 
 /* Views [batch, heads, position, element] as it is, and [batch, position, heads * element] with
@@ -176,6 +217,25 @@ static void mask_set(attention_t *at, const tenon_tensor_t *mask) {
     at->mask.strides[4 - mask->ndim + i] = mask->shape[i] == 1 ? 0 : mask->strides[i];
 }
 
+/* Divides the rows of q into blocks, and computes them. */
+static tenon_status_t blocks_run(tenon_call_t *call, attention_t *at) {
+  int is_wide = at->dtype.bits == 64;
+  int64_t total = at->k.shape[2] ? at->k.shape[2] : 1;
+  int64_t heads = at->q.shape[0] * at->q.shape[1];
+  int is_block = !at->qk.data && (is_wide ? fits_block_f64(at) : fits_block_f32(at));
+  at->rows = SCORES_MAX / total < ROWS_MAX ? SCORES_MAX / total : ROWS_MAX;
+  if (at->rows < 1) at->rows = 1;
+  if (is_block) at->rows = GROUPS * (is_wide ? (int64_t)QUERIES_f64 : (int64_t)QUERIES_f32);
+  if (at->rows > at->q.shape[2]) at->rows = at->q.shape[2];
+  at->blocks = (at->q.shape[2] - 1) / at->rows + 1;
+  at->parts = at->blocks * heads;
+  if (is_block) return call->host->parallel(call, at->parts, 1, attend_parts, at);
+  if (at->parts > SLOTS) at->parts = SLOTS;
+  at->scratch = (char *)CORE_SCRATCH(call, at->dtype.bits / 8u, at->parts, at->rows, total);
+  if (!at->scratch) return TENON_MEMORY;
+  return call->host->parallel(call, at->parts, 1, parts_run, at);
+}
+
 static tenon_status_t attention_run(tenon_call_t *call) {
   const tenon_value_t *attrs = call->attrs;
   tenon_tensor_t *const *inputs = call->inputs;
@@ -217,16 +277,7 @@ static tenon_status_t attention_run(tenon_call_t *call) {
   at.scale = attrs[ATTENTION_SCALE].kind == TENON_KIND_NONE ? 1 / sqrt((double)at.q.shape[3])
                                                             : attrs[ATTENTION_SCALE].as.f;
   if (tenon_count(out) == 0) return TENON_OK;
-  int64_t total = at.k.shape[2] ? at.k.shape[2] : 1;
-  at.rows = SCORES_MAX / total < ROWS_MAX ? SCORES_MAX / total : ROWS_MAX;
-  if (at.rows < 1) at.rows = 1;
-  if (at.rows > at.q.shape[2]) at.rows = at.q.shape[2];
-  at.blocks = (at.q.shape[2] - 1) / at.rows + 1;
-  int64_t tasks = at.blocks * at.q.shape[0] * at.q.shape[1];
-  at.parts = tasks < SLOTS ? tasks : SLOTS;
-  at.scratch = (char *)CORE_SCRATCH(call, at.dtype.bits / 8u, at.parts, at.rows, total);
-  if (!at.scratch) return TENON_MEMORY;
-  TENON_TRY(call->host->parallel(call, at.parts, 1, parts_run, &at));
+  TENON_TRY(blocks_run(call, &at));
   if (qk) TENON_TRY(core_settle(call, outputs[3], qk));
   return core_settle(call, outputs[0], out);
 }

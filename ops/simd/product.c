@@ -3,6 +3,7 @@
  * Invariant: with and without fused multiply-add, a sum runs in the same order. */
 #include "../gemm.h"
 #include "isa.h"
+#include "madd.h"
 #include "pairs.h"
 #include <string.h>
 
@@ -12,16 +13,6 @@ enum {
   DEPTH = GEMM_DEPTH,
 };
 
-#if defined(__AVX512F__)
-#define MADD_F32(a, b, sum) _mm512_fmadd_ps(_mm512_set1_ps(a), b, sum)
-#define MADD_F64(a, b, sum) _mm512_fmadd_pd(_mm512_set1_pd(a), b, sum)
-#elif defined(__FMA__)
-#define MADD_F32(a, b, sum) _mm256_fmadd_ps(_mm256_set1_ps(a), b, sum)
-#define MADD_F64(a, b, sum) _mm256_fmadd_pd(_mm256_set1_pd(a), b, sum)
-#else
-#define MADD_F32(a, b, sum) ((sum) + (a) * (b))
-#define MADD_F64 MADD_F32
-#endif
 #define MADD_INT(a, b, sum) ((sum) + (a) * (b))
 #define TIMES_NUMBERS(a, b) ((a) * (b))
 #define MADD_PAIRS(a, b, sum) ((sum) + TIMES_PAIRS((a) - (pairs_vector){0}, b))
