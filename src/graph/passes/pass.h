@@ -17,6 +17,8 @@ tenon_status_t tn_pass_fold(tenon_graph_t *graph);
 /* Removes nodes that do nothing, moves padding into convolutions, and replaces written-out formulas
  * of gelu, sigmoid, silu, softmax and layer_norm by one node. */
 tenon_status_t tn_pass_simplify(tenon_graph_t *graph);
+/* Replaces attention that is written out as products and a softmax by one operator. */
+tenon_status_t tn_pass_attention(tenon_graph_t *graph);
 /* Makes bias, residual and activation part of the matmul or convolution before them. */
 tenon_status_t tn_pass_fuse(tenon_graph_t *graph);
 /* Dead-code elimination: removes pure nodes whose results are not used, and identities. */
