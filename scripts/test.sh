@@ -8,7 +8,8 @@
 #
 # Three parts need a build of their own and take long: asan, tsan and fuzz. A run of all suites takes
 # one of them, chosen by the number of commits, so that three commits in a row cover all three.
-# TEST_SHARE=asan, tsan or fuzz chooses another part; TEST_SHARE=all runs all three.
+# TEST_SHARE=asan, tsan or fuzz chooses another part; TEST_SHARE=all runs all three. Single tests of the suites
+# that take long (tests/adapters/totals.py) take turns in the same way; one suite alone runs whole.
 set -uo pipefail
 : "${1:?usage: test.sh BUILD [SUITE], or test.sh --list}"
 build=$(realpath -m --relative-to=. -- "$1") only=${2:-}
@@ -80,6 +81,11 @@ case " ${shares[*]} all " in
   echo "test: TEST_SHARE is '$share'; expected one of: ${shares[*]} all" >&2
   exit 2
   ;;
+esac
+case "$only-$share" in
+-asan) export TEST_THIRD=0 ;;
+-tsan) export TEST_THIRD=1 ;;
+-fuzz) export TEST_THIRD=2 ;;
 esac
 runs() { [ -n "$only" ] || [ "$share" = all ] || [ "$share" = "$1" ]; } # PART: does this run take it?
 skip_suite() { printf 'skip: %s\n0 passed, 0 failed, 1 skipped\n' "$1"; }

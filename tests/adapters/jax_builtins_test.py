@@ -127,6 +127,7 @@ class Builtins(Comparison):
     def test_values_and_gradients_are_those_of_jax(self):
         self.compare(CASES, np.float64)
 
+    @totals.takes_turns
     def test_values_and_gradients_of_f32_are_those_of_jax(self):
         """In JAX's default mode, which has neither f64 nor i64."""
         self.enterContext(jax.enable_x64(False))
@@ -136,6 +137,7 @@ class Builtins(Comparison):
         for dtype in jnp.float16, jnp.bfloat16:
             self.compare([case._replace(units=16) for case in first_cases(HALVES)], dtype)
 
+    @totals.takes_turns
     def test_vmap_equals_a_loop(self):
         """Some cases have all arrays of floats batched along the first axis, the others the first array along the last axis."""
         def compared(case, number):
@@ -153,6 +155,7 @@ class Builtins(Comparison):
         for case in self.agree([compared(case, number) for number, case in enumerate(first_cases())]):
             covered["vmap"].add(case.name)
 
+    @totals.takes_turns
     def test_forward_derivatives_are_those_of_jax(self):
         def pushed(case, function):
             def made(arrays):
@@ -173,6 +176,7 @@ class Builtins(Comparison):
         for case in self.agree([(case, [a for _, a in case.arrays], pushed(case, operator(case)), pushed(case, case.function), case.units) for case in cases]):
             covered["forward"].add(case.name)
 
+    @totals.takes_turns
     def test_second_derivatives_are_those_of_jax(self):
         def scalar(case, function):
             k = floats_of(case)[0]
@@ -193,6 +197,7 @@ class Builtins(Comparison):
         for case in self.agree([compared(case) for case in first_cases(TWICE)]):
             covered["second"].add(case.name)
 
+    @totals.takes_turns
     def test_exported_programs_serve_every_batch(self):
         cases, symbolic = first_cases(BATCHED), jax.export.symbolic_shape("batch")
         specs = [[jax.ShapeDtypeStruct(symbolic + a.shape[1:] if i in BATCHED[case.name] else a.shape, a.dtype) for i, a in case.arrays] for case in cases]
@@ -324,8 +329,9 @@ class Total(unittest.TestCase):
 
     def test_most_built_in_operators_are_covered(self):
         for name, least in (("values", 240), ("gradients", 200), ("forward", 180), ("vmap", 240), ("second", 60), ("export", 50)):
+            is_whole = name in ("values", "gradients") or totals.THIRD is None  # the other tests take turns
             with self.subTest(what=name):
-                self.assertGreaterEqual(len(covered[name]), least)
+                self.assertGreaterEqual(len(covered[name]), least if is_whole else 0)
 
 
 def report():

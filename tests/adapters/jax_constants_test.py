@@ -101,6 +101,7 @@ class Values(unittest.TestCase):
         np.testing.assert_allclose(jax.jit(lambda x: core.tree_ensemble(x, **attributes))(x), expected[:, None], rtol=1e-6)
         np.testing.assert_array_equal(core.tree_ensemble(x, **attributes), tenon.ops.core.tree_ensemble(x, **attributes))
 
+    @totals.takes_turns
     def test_every_dtype_shape_and_order_arrives_byte_by_byte(self):
         rng = np.random.default_rng(4)
         for name, dtype in DTYPES.items():
@@ -154,6 +155,7 @@ class Programs(unittest.TestCase):
         """)
         self.assertEqual(said.split(), ["9.0", "0.5", "-1.0", "-1.5"])
 
+    @totals.takes_turns
     def test_the_persistent_compilation_cache_tells_tensors_apart(self):
         body = """
             import sys

@@ -101,6 +101,7 @@ class Choice(unittest.TestCase):
         print(shown(), end=" ")
     """
 
+    @totals.takes_turns
     def test_registering_uses_the_node_of_the_cache_and_compiles_nothing(self):
         self.assertEqual(program(self.SHOW), "node ")
         text = "import tenon.torch\ntenon.torch.register()\nprint(tenon.torch.node.adopted())"
@@ -109,6 +110,7 @@ class Choice(unittest.TestCase):
         self.assertEqual(program(self.SHOW, TENON_CACHE=os.path.join(FOLDER, "empty")), "Python ")
         self.assertEqual(program(text, TENON_CACHE="off", CXX="/nowhere/c++"), "[]\n")
 
+    @totals.takes_turns
     def test_operators_that_are_registered_already_change_over(self):
         text = self.SHOW + """
         node._load = whole  # the cache has it from here on
@@ -123,12 +125,14 @@ class Choice(unittest.TestCase):
         with self.assertRaisesRegex(AssertionError, "TENON_TORCH_AUTOGRAD is 'python', 'compile' or not set, found 'on'"):
             program(self.SHOW, TENON_TORCH_AUTOGRAD="on")
 
+    @totals.takes_turns
     def test_compiling_without_a_compiler_is_an_error_that_says_so(self):
         with self.assertRaisesRegex(AssertionError, "Tenon's autograd node for PyTorch needs a C\\+\\+ compiler once"):
             program("import tenon.torch\ntenon.torch.compile_autograd()", TENON_CACHE=os.path.join(FOLDER, "empty"), CXX="/nowhere/c++")
 
 
 class Existing(unittest.TestCase):
+    @totals.takes_turns
     def test_the_tests_of_gradients_pass_with_the_node(self):
         """Those of torch_test.py: every operator that has gradients beside PyTorch's, second gradients, functorch, compile, autocast, and others."""
         text = f"""

@@ -265,6 +265,7 @@ class Memory(Device):
         for y in kept:
             self.check(y, numbers(3, 4) ** 2)
 
+    @totals.takes_turns
     def test_nothing_leaks_over_thousands_of_calls(self):
         sim.set("delay=0")
         w, grad, matrix, q, k = self.x.clone().requires_grad_(), torch.ones_like(self.x), there(numbers(4, 4)), there(numbers(1, 1, 3, 4)).requires_grad_(), there(numbers(1, 1, 3, 4))
@@ -372,6 +373,7 @@ class _Net(torch.nn.Module):
 
 @unittest.skipUnless(HAS_STREAMS, "this is that")
 class WithoutStreams(unittest.TestCase):
+    @totals.takes_turns
     def test_all_of_this_holds_for_a_backend_that_tells_no_streams_and_whose_memory_has_no_addresses(self):
         done = subprocess.run([sys.executable, os.path.abspath(__file__)], env={**os.environ, "TENON_WITHOUT_STREAMS": "1"}, capture_output=True, text=True, timeout=580)
         self.assertRegex(done.stdout.splitlines()[-1] if done.stdout else "", r"^\d\d passed, 0 failed, 3 skipped$", done.stderr[-3000:])

@@ -721,6 +721,7 @@ class DLPack(Device):
 
 @unittest.skipIf(MORE, "this is that")
 class WithoutAddresses(unittest.TestCase):
+    @totals.takes_turns
     def test_all_of_this_holds_for_a_device_whose_memory_has_no_addresses(self):
         again(self, __file__)
 

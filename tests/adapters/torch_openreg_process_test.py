@@ -344,6 +344,7 @@ class Compile(Device):
         self.assertEqual(i.Worker.get_device_properties(0).total_memory, 1 << 30)
         self.assertTrue(i.is_bf16_supported(including_emulation=True) and issubclass(i.Event, torch.Event))
 
+    @totals.takes_turns
     def test_the_interface_is_registered_also_when_dynamo_is_imported_later(self):
         out = program("""
             print("torch._dynamo" in sys.modules)
@@ -352,6 +353,7 @@ class Compile(Device):
             """)
         self.assertEqual(out.splitlines()[-1], "2")
 
+    @totals.takes_turns
     def test_the_interface_is_registered_whatever_finds_dynamo(self):
         """A finder of another package, before or after that of Tenon, finds the module in a place of its own, as where PyTorch is
         frozen or zipped."""
@@ -428,6 +430,7 @@ class Processes(Device):
         for name in "empty", "to", "add", "copy", "synchronize":
             self.assertRegex(lines[name], "RuntimeError .*fork", name)
 
+    @totals.takes_turns
     def test_a_spawned_process_uses_the_device(self):
         context = torch.multiprocessing.get_context("spawn")
         queue = context.Queue()
@@ -466,6 +469,7 @@ class Processes(Device):
             print("end")
             """, "delay=20000,check=fail"), "end")
 
+    @totals.takes_turns
     def test_failures_of_the_device_are_errors_of_pytorch(self):
         out = program("""
             x = torch.ones(64, device="sim")
@@ -511,6 +515,7 @@ class Distributed(Device):
 
 
 class Testing(Device):
+    @totals.takes_turns
     def test_the_test_framework_of_pytorch_makes_tests_for_the_device(self):
         out = program("""
             import unittest, io
