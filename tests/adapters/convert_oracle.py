@@ -120,17 +120,37 @@ case("TopK", "TopK", X, np.array([2], I64), constants=(1,), results=2, axis=1)
 case("TopK least", "TopK", X, np.array([3], I64), constants=(1,), results=2, largest=0)
 
 
+def case_of_nbits(name, bits, block, rows, zeros=None, bias=0):
+    """A product with packed weights of 5 columns."""
+    blocks = -(-rows // block)
+    inputs = [floats(2, 3, rows), integers(5, blocks, block * bits // 8, most=256).astype(np.uint8), floats(5, blocks, seed=1)]
+    if zeros:
+        inputs.append(floats(5, blocks, seed=2) if zeros == "floats" else integers(5, -(-blocks * bits // 8), most=256).astype(np.uint8))
+    inputs += [None] * (5 - len(inputs)) + [floats(5)] if bias else []
+    constants = [i for i, x in enumerate(inputs) if i and x is not None]
+    case(name, "com.microsoft.MatMulNBits", *inputs, constants=constants, K=rows, N=5, bits=bits, block_size=block)
+
+
+case_of_nbits("MatMulNBits", 4, 16, 40)
+case_of_nbits("MatMulNBits with zero points", 4, 16, 40, "integers", bias=1)
+case_of_nbits("MatMulNBits with zero points that are floats", 4, 32, 32, "floats")
+case_of_nbits("MatMulNBits of 8 bits", 8, 16, 48, "integers")
+case_of_nbits("MatMulNBits of 2 bits", 2, 16, 40, bias=1)
+
+
 def model_of(type_, inputs, constants, attributes, results):
     import onnx
     from onnx import helper, numpy_helper
-    names = [f"x{i}" for i in range(len(inputs))]
-    node = helper.make_node(type_, names, [f"y{i}" for i in range(results)], **attributes)
+    domain, _, type_ = type_.rpartition(".")
+    names = [f"x{i}" if x is not None else "" for i, x in enumerate(inputs)]
+    node = helper.make_node(type_, names, [f"y{i}" for i in range(results)], domain=domain, **attributes)
     ports = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.asarray(x).dtype), np.shape(x))
-             for i, (name, x) in enumerate(zip(names, inputs)) if i not in constants]
+             for i, (name, x) in enumerate(zip(names, inputs)) if name and i not in constants]
     outputs = [onnx.ValueInfoProto(name=f"y{i}") for i in range(results)]
     tensors = [numpy_helper.from_array(np.asarray(inputs[i]), names[i]) for i in sorted(constants)]
     graph = helper.make_graph([node], "case", ports, outputs, tensors)
-    return onnx.shape_inference.infer_shapes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10))
+    opsets = [helper.make_opsetid("", 21)] + [helper.make_opsetid(domain, 1)] * bool(domain)
+    return onnx.shape_inference.infer_shapes(helper.make_model(graph, opset_imports=opsets, ir_version=10))
 
 
 def run(model, inputs):
@@ -163,7 +183,7 @@ def make_control(folder):
 def make(folder):
     make_control(folder)
     for name, (type_, inputs, constants, attributes, results) in CASES.items():
-        values = {f"x{i}": np.asarray(x) for i, x in enumerate(inputs) if i not in constants}
+        values = {f"x{i}": np.asarray(x) for i, x in enumerate(inputs) if x is not None and i not in constants}
         write_case(folder, name, model_of(type_, inputs, constants, attributes, results), values)
 
 

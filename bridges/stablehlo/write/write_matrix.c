@@ -38,8 +38,22 @@ static void align(hlo_write_t *w, hlo_val_t *a, hlo_val_t *b) {
   *b = hlo_broadcast_to(w, *b, &wide_b);
 }
 
-static void write_matmul(hlo_write_t *w) {
+/* Gives the result: the product of a and b, plus the bias if the input is given. */
+static void give_product(hlo_write_t *w, hlo_val_t a, hlo_val_t b, int32_t bias) {
   hlo_val_t type = hlo_result(w, 0);
+  a = as_matrix(w, a, true);
+  b = as_matrix(w, b, false);
+  if (hlo_write_stopped(w)) return;
+  align(w, &a, &b);
+  hlo_val_t value = hlo_to_shape(w, hlo_product(w, a, b), type.ndim, type.dims);
+  if (hlo_operand_count(w, bias)) {
+    const hlo_val_t values[] = {value, hlo_in(w, bias)};
+    value = hlo_formula(w, "add(a, b)", values, 2, &type);
+  }
+  hlo_give_val(w, 0, value);
+}
+
+static void write_matmul(hlo_write_t *w) {
   hlo_val_t a = hlo_in(w, 0);
   hlo_val_t b = hlo_in(w, 1);
   if (strcmp(hlo_write_choice(w, "activation"), "none") != 0)
@@ -49,16 +63,55 @@ static void write_matmul(hlo_write_t *w) {
   if (hlo_write_stopped(w)) return;
   if (hlo_write_int(w, "transpose_a")) a = swapped(w, a);
   if (hlo_write_int(w, "transpose_b")) b = swapped(w, b);
-  a = as_matrix(w, a, true);
-  b = as_matrix(w, b, false);
-  if (hlo_write_stopped(w)) return;
-  align(w, &a, &b);
-  hlo_val_t value = hlo_to_shape(w, hlo_product(w, a, b), type.ndim, type.dims);
-  if (hlo_operand_count(w, 2)) {
-    const hlo_val_t values[] = {value, hlo_in(w, 2)};
-    value = hlo_formula(w, "add(a, b)", values, 2, &type);
+  give_product(w, a, b, 2);
+}
+
+/* The integers in the bytes [n, ..., bytes] as [n, rows, integers of a row]; the lowest bits of a
+ * byte are its first integer. */
+static hlo_val_t unpack_bits(hlo_write_t *w, hlo_val_t a, int64_t rows) {
+  hlo_val_t parts[4];
+  const int64_t bits = hlo_write_int(w, "bits");
+  const int64_t count = 8 / bits;
+  const int64_t bytes = a.dims[a.ndim - 1];
+  const int64_t apart[] = {a.dims[0], rows, bytes, 1};
+  const int64_t joined[] = {a.dims[0], rows, bytes * count};
+  a = hlo_to_shape(w, a, 4, apart);
+  for (int i = 0; i < count; i++) {
+    const char *text =
+        hlo_format(w, "and(shift_right_logical(a, %d), %d)", (int)(i * bits), (1 << bits) - 1);
+    parts[i] = hlo_formula(w, text, &a, 1, &a);
   }
-  hlo_give_val(w, 0, value);
+  return hlo_to_shape(w, hlo_join_items(w, parts, (int32_t)count, 3), 3, joined);
+}
+
+/* The zero point of each block, [n, blocks, 1]. */
+static hlo_val_t unpack_zero_points(hlo_write_t *w, const hlo_val_t *blocks, tenon_dtype_t dtype) {
+  hlo_val_t zeros = hlo_in(w, 3);
+  if (hlo_write_stopped(w)) return zeros;
+  if (tenon_dtype_id(zeros.dtype) == TENON_U8)
+    zeros = hlo_cut_axis(w, unpack_bits(w, zeros, 1), 2, 0, blocks->dims[1]);
+  return hlo_to_shape(w, hlo_convert(w, zeros, dtype), 3, blocks->dims);
+}
+
+static void write_matmul_nbits(hlo_write_t *w) {
+  const hlo_val_t x = hlo_in(w, 0);
+  const hlo_val_t packed = hlo_in(w, 1);
+  const hlo_val_t scales = hlo_in(w, 2);
+  if (hlo_write_stopped(w)) return;
+  const int64_t flat[] = {packed.dims[0], packed.dims[1] * hlo_write_int(w, "block_size")};
+  const int64_t each[] = {packed.dims[0], packed.dims[1], 1};
+  const hlo_val_t blocks = hlo_type_of(x.dtype, 3, each);
+  const hlo_val_t codes = hlo_convert(w, unpack_bits(w, packed, packed.dims[1]), x.dtype);
+  const bool has_zeros = hlo_operand_count(w, 3) > 0;
+  const hlo_val_t zeros = has_zeros
+                              ? unpack_zero_points(w, &blocks, x.dtype)
+                              : hlo_fill(w, &blocks, (double)(1 << (hlo_write_int(w, "bits") - 1)));
+  const hlo_val_t values[] = {codes, zeros, hlo_to_shape(w, scales, 3, each)};
+  hlo_val_t weights = hlo_formula(w, "multiply(subtract(a, b), c)", values, 3, &codes);
+  weights = hlo_to_shape(w, weights, 2, flat);
+  if (hlo_write_stopped(w)) return;
+  weights = hlo_cut_axis(w, weights, 1, 0, x.dims[x.ndim - 1]);
+  give_product(w, x, swapped(w, weights), 4);
 }
 
 static void write_gemm(hlo_write_t *w) {
@@ -81,6 +134,7 @@ static void write_gemm(hlo_write_t *w) {
 
 static const hlo_write_row_t rows[] = {
     {"matmul", NULL, write_matmul},
+    {"matmul_nbits", NULL, write_matmul_nbits},
     {"gemm", NULL, write_gemm},
 };
 

@@ -287,17 +287,17 @@ static tenon_status_t write_standard(tn_export_t *export, tn_written_t *g, const
   return is_control ? tn_control_write(&site) : tn_standard_write(&site);
 }
 
-static tenon_status_t note_domain(tn_export_t *export, const tenon_op_t *op) {
+tenon_status_t tn_export_domain(tn_export_t *export, const char *name, int64_t version) {
   tn_domain_t *domain = export->domains;
-  while (domain && strcmp(domain->name, op->schema.ns) != 0)
+  while (domain && strcmp(domain->name, name) != 0)
     domain = domain->next;
   if (!domain) {
     domain = tn_arena_allocate(&export->arena, sizeof *domain);
     if (!domain) return tn_no_memory("a domain", sizeof *domain);
-    *domain = (tn_domain_t){export->domains, op->schema.ns, 1};
+    *domain = (tn_domain_t){export->domains, name, 1};
     export->domains = domain;
   }
-  if (op->version > domain->version) domain->version = op->version;
+  if (version > domain->version) domain->version = version;
   return TENON_OK;
 }
 
@@ -353,7 +353,7 @@ static tenon_status_t write_graph(tn_export_t *export, tn_written_t *g, const ch
   for (size_t n = g->graph->node_count; n-- > 0;) {
     const tn_node_t *node = &g->graph->nodes[n];
     bool is_standard = export->is_standard && is_core(node->op);
-    if (!is_standard) TN_TRY(note_domain(export, node->op));
+    if (!is_standard) TN_TRY(tn_export_domain(export, node->op->schema.ns, node->op->version));
     tenon_status_t status =
         is_standard ? write_standard(export, g, node) : write_node(export, g, node);
     if (status != TENON_OK)

@@ -41,6 +41,9 @@ typedef struct tn_export_t {
 /* Creates a name that no value of any graph has yet: `name` itself or one derived from it. */
 tenon_status_t tn_export_name(tn_export_t *export, const char *name, char **out_name);
 
+/* Notes that the model needs this version of a domain. `name` outlives the export. */
+tenon_status_t tn_export_domain(tn_export_t *export, const char *name, int64_t version);
+
 /* Writes an attribute of a node; writes nothing if it is absent. */
 tenon_status_t tn_export_attr(tn_export_t *export, const tn_argument_t *attr,
                               const tenon_value_t *value);

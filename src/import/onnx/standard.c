@@ -182,6 +182,25 @@ static void write_hidden_size(writing_t *writing) {
   if (tenon_is_known(dim)) write_int(&site->export->writer, "hidden_size", dim.value);
 }
 
+/* MatMulNBits states how many rows and columns its packed weights have. */
+static void write_packed_sizes(writing_t *writing) {
+  const tn_standard_t *site = writing->site;
+  const tn_node_t *node = site->node;
+  const tn_edge_t *x = &site->graph->edges[node->operands[0].edges[0]];
+  const tn_edge_t *weights = &site->graph->edges[node->operands[1].edges[0]];
+  const bool has_ranks = x->ndim > 0 && weights->ndim > 0;
+  tenon_dim_t k = {0};
+  tenon_dim_t n = {0};
+  if (has_ranks) k = tn_extents_resolve(site->graph->extents, x->dims[x->ndim - 1]);
+  if (has_ranks) n = tn_extents_resolve(site->graph->extents, weights->dims[0]);
+  if (!has_ranks || !tenon_is_known(k) || !tenon_is_known(n)) {
+    writing->status = tn_fail(TENON_UNIMPLEMENTED, "the extents of its weights are not known");
+    return;
+  }
+  write_int(&site->export->writer, "N", n.value);
+  write_int(&site->export->writer, "K", k.value);
+}
+
 /* Reads one argument of a call; attributes are written at once. */
 static void read_operand(writing_t *writing, call_t *call) {
   const tn_standard_t *site = writing->site;
@@ -190,6 +209,7 @@ static void read_operand(writing_t *writing, call_t *call) {
     const tn_words_t word = read_word(writing);
     if (is_word(word, "hidden_size")) write_hidden_size(writing);
     if (is_word(word, "num_outputs")) write_num_outputs(writing);
+    if (is_word(word, "packed_sizes")) write_packed_sizes(writing);
     return;
   }
   bool is_list = take_mark(writing, '*');
@@ -274,6 +294,21 @@ static void write_nested(writing_t *writing, const call_t *call) {
   }
 }
 
+/* Writes the type of a node, and its domain if the row states one. */
+static void write_type(writing_t *writing, tn_words_t word) {
+  tn_export_t *export = writing->site->export;
+  char *type = tn_arena_text(&export->arena, word.text, word.size);
+  if (!type && writing->status == TENON_OK) writing->status = tn_no_memory("a node", word.size);
+  if (writing->status != TENON_OK) return;
+  char *dot = strrchr(type, '.');
+  if (dot) {
+    *dot = 0;
+    writing->status = tn_export_domain(export, type, writing->site->match->since);
+    tn_write_text(&export->writer, 7, type);
+  }
+  tn_write_text(&export->writer, 4, dot ? dot + 1 : type);
+}
+
 static void write_call(writing_t *writing, const char *const *outputs, int32_t output_count,
                        bool is_outermost) {
   tn_export_t *export = writing->site->export;
@@ -295,11 +330,8 @@ static void write_call(writing_t *writing, const char *const *outputs, int32_t o
     read_operand(writing, &call);
     (void)take_mark(writing, ',');
   }
-  char *type = tn_arena_text(&export->arena, call.type.text, call.type.size);
-  if (!type && writing->status == TENON_OK)
-    writing->status = tn_no_memory("a node", call.type.size);
+  write_type(writing, call.type);
   if (writing->status != TENON_OK) return;
-  tn_write_text(w, 4, type);
   if (is_outermost) tn_write_text(w, 3, writing->site->name);
   for (int32_t o = output_count; o-- > 0;)
     tn_write_text(w, 2, outputs[o]);

@@ -1,6 +1,7 @@
 /* The rows that make core operators ONNX's own. Most of them are those of the import, read from
  * right to left; the rows here are for operators that the import builds with a function, or that
- * ONNX has only as a formula. Called by standard_match.c. */
+ * ONNX has only as a formula. A dot separates a domain from the type. Called by standard_match.c.
+ */
 #include "import/onnx/standard_table.h"
 
 #include <string.h>
@@ -30,6 +31,8 @@ static const tn_lowering_t lowerings[] = {
   {"ConstantOfShape(shape) = constant_of_shape(shape, value=value)", 20, NULL},
   {"STFT(signal, step, window?, length?) = stft(signal, step, window, length, onesided=onesided)",
    17, NULL},
+  {"com.microsoft.MatMulNBits(a, b, scales, zero_points?, _, bias?, -packed_sizes) = "
+   "matmul_nbits(a, b, scales, zero_points, bias, bits=bits?0, block_size=block_size?0)", 1, NULL},
 };
 /* clang-format on */
 

@@ -2,6 +2,7 @@
 import os
 import pathlib
 import sys
+import tempfile
 import unittest
 
 import numpy as np
@@ -78,6 +79,27 @@ class Forms(unittest.TestCase):
     def test_packed_weights_stay_packed_unless_they_are_permuted(self):
         self.assertIn("core::matmul_nbits", self.operators("MatMulNBits 4 bits, blocks of 32, k 96, zero points u8, float32, bias"))
         self.assertEqual(self.operators("MatMulNBits groups"), ["core::matmul"])
+
+    def test_packed_weights_stay_packed_when_a_model_is_written(self):
+        cases = [case for case in nodes.cases() if case.name.startswith("MatMulNBits") and "groups" not in case.name]
+        self.assertGreaterEqual(len(cases), 10)
+        for case in cases:
+            with self.subTest(case.name), tempfile.TemporaryDirectory() as folder:
+                graph = tenon.graph.load(case.model().SerializeToString())
+                graph.export(folder + "/again.onnx")
+                again = tenon.graph.load(folder + "/again.onnx")
+                self.assertEqual([(node.op, node.attributes) for node in again.nodes if node.op == "core::matmul_nbits"],
+                                 [(node.op, node.attributes) for node in graph.nodes if node.op == "core::matmul_nbits"])
+                self.assertEqual(again.inputs, graph.inputs)
+                feed = case.feed()
+                np.testing.assert_array_equal(again.compile()(**feed), graph.compile()(**feed))
+
+    def test_packed_weights_of_an_unknown_size_are_refused(self):
+        builder = tenon.graph.Builder()
+        x, weights = builder.input("x", "f32", [2, None]), builder.constant(np.zeros((3, 2, 8), np.uint8))
+        y = tenon.graph.ops.core.matmul_nbits(x, weights, builder.constant(np.ones((3, 2), np.float32)), block_size=16, name="product")
+        with self.assertRaisesRegex(tenon.Error, r"node 'product' \(core::matmul_nbits\): the extents of its weights are not known"):
+            builder.finish({"y": y}).export("/nowhere/model.onnx")
 
     def test_quantised_products_are_of_integers(self):
         for name in ("QGemm columns", "DynamicQuantizeMatMul uint8", "MatMulIntegerToFloat int8"):
