@@ -235,7 +235,7 @@ run_onnxruntime() {
     return
   fi
   lacks_python_package && return
-  run_parts onnxruntime "$python" tests/adapters/onnxruntime{,_faults,_extensions,_source,_operators,_provider}_test.py \
+  run_parts onnxruntime "$python" tests/adapters/onnxruntime{,_faults,_extensions,_source,_operators,_provider,_streams}_test.py \
     tests/acceptance/onnxruntime_provider_test.py
 }
 run_guides() {

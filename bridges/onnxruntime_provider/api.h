@@ -90,6 +90,8 @@
   STATUS(KernelContext_GetInput, const OrtKernelContext *context, size_t index, \
          const OrtValue **out) \
   STATUS(KernelContext_GetOutputCount, const OrtKernelContext *context, size_t *out) \
+  STATUS(KernelContext_GetGPUComputeStream, const OrtKernelContext *context, void **out) \
+  OTHER(void *, SyncStream_GetHandle, OrtSyncStream *stream) \
   STATUS(KernelContext_GetOutput, OrtKernelContext *context, size_t index, \
          const int64_t *shape, size_t rank, OrtValue **out) \
   STATUS(GetSessionOptionsConfigEntries, const OrtSessionOptions *options, OrtKeyValuePairs **out) \

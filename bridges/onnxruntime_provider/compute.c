@@ -80,6 +80,7 @@ typedef struct run_t {
   bool *is_made;            /* the tensor is to be released */
   bool *is_given;           /* the run writes to the output's own memory */
   void *block;
+  bool is_shared; /* the work writes to memory of the host that is not Tenon's */
 } run_t;
 
 static tenon_status_t begin_run(run_t *run) {
@@ -123,6 +124,15 @@ static tenon_status_t view_value(run_t *run, int32_t index, const OrtValue *valu
   return status;
 }
 
+/* Copies an input on the host that work of a device reads later. */
+static tenon_status_t stage_input(run_t *run, int32_t index) {
+  const factory_t *factory = run->program->provider->factory;
+  if (!factory->memory || run->is_made[index]) return TENON_OK;
+  const tenon_status_t status = device_stage(factory, run->tensors[index], &run->tensors[index]);
+  run->is_made[index] = status == TENON_OK;
+  return status;
+}
+
 static tenon_status_t set_ep_input(run_t *run, int32_t index) {
   const OrtValue *value = NULL;
   const int64_t *shape = NULL;
@@ -142,11 +152,13 @@ static tenon_status_t set_ep_input(run_t *run, int32_t index) {
   if (!element_dtype((ort_element_t)element, &dtype))
     return tn_fail(TENON_UNIMPLEMENTED, "input %d of the group has the element type %d", index,
                    element);
-  if (element != ORT_ELEMENT_STRING)
-    return view_value(run, index, value, (int64_t *)(uintptr_t)shape, (int32_t)rank, dtype);
-  status = strings_read(value, (int32_t)rank, shape, &run->tensors[index]);
-  run->is_made[index] = status == TENON_OK;
-  return status;
+  if (element == ORT_ELEMENT_STRING) {
+    status = strings_read(value, (int32_t)rank, shape, &run->tensors[index]);
+    run->is_made[index] = status == TENON_OK;
+    return status;
+  }
+  status = view_value(run, index, value, (int64_t *)(uintptr_t)shape, (int32_t)rank, dtype);
+  return status == TENON_OK ? stage_input(run, index) : status;
 }
 
 /* Lets the run write where ONNX Runtime wants the output, if its shape is known. */
@@ -165,8 +177,10 @@ static tenon_status_t set_ep_output(run_t *run, int32_t index) {
                                     (size_t)output->ndim, &value);
   if (status != TENON_OK || !value) return status;
   run->is_given[index] = true;
-  return view_value(run, run->program->input_count + index, value, shape, output->ndim,
-                    output->dtype);
+  const int32_t at = run->program->input_count + index;
+  const tenon_status_t viewed = view_value(run, at, value, shape, output->ndim, output->dtype);
+  run->is_shared |= !run->is_made[at];
+  return viewed;
 }
 
 static tenon_status_t copy_output(const run_t *run, int32_t index, tenon_tensor_t *tensor) {
@@ -204,6 +218,27 @@ static tenon_status_t take_outputs(run_t *run) {
   return status;
 }
 
+static tenon_status_t run_executable(run_t *run) {
+  const program_t *program = run->program;
+  const int32_t before = tenon_threads_get();
+  if (program->provider->options.threads) tenon_threads_set(program->provider->options.threads);
+  tenon_status_t status = tenon_executable_run(program->executable, run->tensors,
+                                               run->tensors + program->input_count, NULL);
+  if (program->provider->options.threads) tenon_threads_set(before);
+  return status == TENON_OK ? take_outputs(run) : status;
+}
+
+/* Runs on a device, in the stream that ONNX Runtime hands over. */
+static tenon_status_t run_in_stream(run_t *run) {
+  void *handle = NULL;
+  stream_use_t use;
+  tenon_status_t status = API(KernelContext_GetGPUComputeStream, run->context, &handle);
+  if (status != TENON_OK) return status;
+  status = stream_begin(run->program->provider->factory, handle, &use);
+  if (status == TENON_OK) status = run_executable(run);
+  return stream_end(&use, status, run->is_shared);
+}
+
 static tenon_status_t run_program(const program_t *program, OrtKernelContext *context) {
   run_t run = {.program = program, .context = context};
   tenon_status_t status = begin_run(&run);
@@ -211,16 +246,8 @@ static tenon_status_t run_program(const program_t *program, OrtKernelContext *co
     status = set_ep_input(&run, i);
   for (int32_t i = 0; i < program->output_count && status == TENON_OK; i++)
     status = set_ep_output(&run, i);
-  if (status == TENON_OK) {
-    const int32_t before = tenon_threads_get();
-    if (program->provider->options.threads) tenon_threads_set(program->provider->options.threads);
-    status = tenon_executable_run(program->executable, run.tensors,
-                                  run.tensors + program->input_count, NULL);
-    if (program->provider->options.threads) tenon_threads_set(before);
-    if (status == TENON_OK) status = take_outputs(&run);
-    if (status == TENON_OK && program->provider->factory->memory)
-      status = tenon_device_synchronize(program->provider->factory->device);
-  }
+  if (status == TENON_OK)
+    status = program->provider->factory->memory ? run_in_stream(&run) : run_executable(&run);
   end_run(&run);
   return status;
 }

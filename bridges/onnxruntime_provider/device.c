@@ -1,6 +1,5 @@
 /* Devices of Tenon as devices of ONNX Runtime: their memory, and copies to and from it. ONNX
- * Runtime knows memory by its address, so each block is found by the addresses that it has. Copies
- * are done when the functions return. */
+ * Runtime knows memory by its address, so each block is found by the addresses that it has. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,16 +149,42 @@ static tenon_status_t view_tensor(const OrtValue *value, tenon_tensor_t **out_te
   return tenon_tensor_borrow(data, dtype, (int32_t)rank, shape, NULL, NULL, NULL, out_tensor);
 }
 
-static tenon_status_t copy_value(const OrtValue *from, OrtValue *to) {
+tenon_status_t device_stage(const factory_t *factory, const tenon_tensor_t *tensor,
+                            tenon_tensor_t **out_staged) {
+  tenon_tensor_t *staged = NULL;
+  tenon_status_t status = tenon_tensor_create_pinned(factory->device, tensor->dtype, tensor->ndim,
+                                                     tensor->shape, &staged);
+  if (status == TENON_OK) status = tenon_tensor_copy_async(tensor, staged);
+  if (status == TENON_OK)
+    *out_staged = staged;
+  else
+    tenon_tensor_release(staged);
+  return status;
+}
+
+/* Copies that end on the host are done when the function returns: if the run fails elsewhere, ONNX
+ * Runtime frees the memory without waiting for the stream. */
+static tenon_status_t copy_tensor(const factory_t *factory, const tenon_tensor_t *source,
+                                  tenon_tensor_t *target, OrtSyncStream *stream) {
+  stream_use_t use;
+  tenon_tensor_t *staged = NULL;
+  if (!tenon_count(target)) return TENON_OK;
+  tenon_status_t status =
+      stream_begin(factory, stream ? api.SyncStream_GetHandle(stream) : NULL, &use);
+  if (status == TENON_OK && use.owner && source->device.type <= 1)
+    status = device_stage(factory, source, &staged);
+  if (status == TENON_OK) status = tenon_tensor_copy_async(staged ? staged : source, target);
+  tenon_tensor_release(staged);
+  return stream_end(&use, status, target->device.type <= 1);
+}
+
+static tenon_status_t copy_value(const factory_t *factory, const OrtValue *from, OrtValue *to,
+                                 OrtSyncStream *stream) {
   tenon_tensor_t *source = NULL;
   tenon_tensor_t *target = NULL;
   tenon_status_t status = view_tensor(from, &source);
   if (status == TENON_OK) status = view_tensor(to, &target);
-  if (status == TENON_OK && tenon_count(source)) status = tenon_tensor_copy_async(source, target);
-  if (status == TENON_OK && source->device.type > 1)
-    status = tenon_device_synchronize(source->device);
-  if (status == TENON_OK && target->device.type > 1)
-    status = tenon_device_synchronize(target->device);
+  if (status == TENON_OK) status = copy_tensor(factory, source, target, stream);
   tenon_tensor_release(source);
   tenon_tensor_release(target);
   return status;
@@ -185,11 +210,10 @@ static bool can_copy(const OrtDataTransferImpl *self, const OrtMemoryDevice *fro
 
 static OrtStatus *copy_tensors(OrtDataTransferImpl *self, const OrtValue **from, OrtValue **to,
                                OrtSyncStream **streams, size_t count) {
+  const factory_t *factory = ((const transfer_t *)self)->factory;
   tenon_status_t status = TENON_OK;
-  (void)self;
-  (void)streams;
   for (size_t i = 0; i < count && status == TENON_OK; i++)
-    status = copy_value(from[i], to[i]);
+    status = copy_value(factory, from[i], to[i], streams ? streams[i] : NULL);
   return api_status(status, "a copy");
 }
 
@@ -207,14 +231,8 @@ static OrtStatus *create_transfer(OrtEpFactory *self, OrtDataTransferImpl **out)
   return NULL;
 }
 
-static bool has_streams(const OrtEpFactory *factory) {
-  (void)factory;
-  return false;
-}
-
 void device_serve(factory_t *factory) {
   factory->factory.CreateAllocator = create_allocator;
   factory->factory.ReleaseAllocator = release_allocator;
   factory->factory.CreateDataTransfer = create_transfer;
-  factory->factory.IsStreamAware = has_streams;
 }

@@ -151,6 +151,7 @@ OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *base, const Ort
                                     .GetVersion = version_of_factory,
                                     .ValidateCompiledModelCompatibilityInfo = judge_context};
   device_serve(factory);
+  stream_serve(factory);
   out_factories[0] = &factory->factory;
   *out_count = 1;
   return NULL;

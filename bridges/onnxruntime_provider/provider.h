@@ -61,9 +61,33 @@ typedef struct factory_t {
 tenon_status_t device_open(const char *name, tenon_device_t *out_device);
 /* Sets the functions of the factory for memory of its device. */
 void device_serve(factory_t *factory);
+/* Copies a tensor on the host to memory that the work of the device can read later. ONNX Runtime may
+ * write to a value as soon as the work has been enqueued. */
+tenon_status_t device_stage(const factory_t *factory, const tenon_tensor_t *tensor,
+                            tenon_tensor_t **out_staged);
 /* A view of a value that lies in memory of a device; NULL in *out_tensor: it is in host memory. */
 tenon_status_t device_view(const void *data, tenon_dtype_t dtype, int32_t ndim,
                            const int64_t *shape, tenon_tensor_t **out_tensor);
+
+/* ---- streams (stream.c) ---------------------------------------------------------------------- */
+
+/* A stream in which this thread enqueues work. Without a stream of ONNX Runtime the stream is
+ * one of its own, so that a failure ends with it. */
+typedef struct stream_use_t {
+  tenon_device_t device;
+  struct ep_stream_t *owner; /* NULL: no stream of ONNX Runtime for this device */
+  tenon_stream_t *stream;
+  tenon_stream_t *before;
+} stream_use_t;
+
+/* Sets the functions of the factory for streams of its device. */
+void stream_serve(factory_t *factory);
+/* Makes this thread use the stream with this handle, which ONNX Runtime has handed over, or NULL.
+ * The caller calls stream_end, also after a failure. */
+tenon_status_t stream_begin(const factory_t *factory, void *handle, stream_use_t *out_use);
+/* Ends the use, and waits for the work if `waits`, or if ONNX Runtime has no stream for it.
+ * `status`: that of the work. Returns: `status`, or the failure of the stream. */
+tenon_status_t stream_end(stream_use_t *use, tenon_status_t status, bool waits);
 
 /* ---- the provider ---------------------------------------------------------------------------- */
 
