@@ -92,6 +92,8 @@
   STATUS(KernelContext_GetOutputCount, const OrtKernelContext *context, size_t *out) \
   STATUS(KernelContext_GetGPUComputeStream, const OrtKernelContext *context, void **out) \
   OTHER(void *, SyncStream_GetHandle, OrtSyncStream *stream) \
+  STATUS(KernelContext_ParallelFor, const OrtKernelContext *context, \
+         void (*run)(void *data, size_t index), size_t count, size_t batches, void *data) \
   STATUS(KernelContext_GetOutput, OrtKernelContext *context, size_t index, \
          const int64_t *shape, size_t rank, OrtValue **out) \
   STATUS(GetSessionOptionsConfigEntries, const OrtSessionOptions *options, OrtKeyValuePairs **out) \

@@ -220,11 +220,11 @@ static tenon_status_t take_outputs(run_t *run) {
 
 static tenon_status_t run_executable(run_t *run) {
   const program_t *program = run->program;
-  const int32_t before = tenon_threads_get();
-  if (program->provider->options.threads) tenon_threads_set(program->provider->options.threads);
+  threads_t threads;
+  threads_enter(&threads, run->context, program->provider->options.threads);
   tenon_status_t status = tenon_executable_run(program->executable, run->tensors,
                                                run->tensors + program->input_count, NULL);
-  if (program->provider->options.threads) tenon_threads_set(before);
+  threads_leave(&threads);
   return status == TENON_OK ? take_outputs(run) : status;
 }
 

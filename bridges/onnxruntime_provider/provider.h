@@ -61,8 +61,8 @@ typedef struct factory_t {
 tenon_status_t device_open(const char *name, tenon_device_t *out_device);
 /* Sets the functions of the factory for memory of its device. */
 void device_serve(factory_t *factory);
-/* Copies a tensor on the host to memory that the work of the device can read later. ONNX Runtime may
- * write to a value as soon as the work has been enqueued. */
+/* Copies a tensor on the host to memory that the work of the device can read later. ONNX Runtime
+ * may write to a value as soon as the work has been enqueued. */
 tenon_status_t device_stage(const factory_t *factory, const tenon_tensor_t *tensor,
                             tenon_tensor_t **out_staged);
 /* A view of a value that lies in memory of a device; NULL in *out_tensor: it is in host memory. */
@@ -88,6 +88,20 @@ tenon_status_t stream_begin(const factory_t *factory, void *handle, stream_use_t
 /* Ends the use, and waits for the work if `waits`, or if ONNX Runtime has no stream for it.
  * `status`: that of the work. Returns: `status`, or the failure of the stream. */
 tenon_status_t stream_end(stream_use_t *use, tenon_status_t status, bool waits);
+
+/* ---- threads (threads.c) --------------------------------------------------------------------- */
+
+typedef struct threads_t { /* of one run */
+  tenon_thread_pool_t pool;
+  const tenon_thread_pool_t *before;
+  const OrtKernelContext *context;
+  int32_t count;
+} threads_t;
+
+/* Lets the threads of the session run the loops that this thread begins, until threads_leave.
+ * `count`: the most threads of a loop; 0: as everywhere in Tenon. */
+void threads_enter(threads_t *threads, const OrtKernelContext *context, int32_t count);
+void threads_leave(const threads_t *threads);
 
 /* ---- the provider ---------------------------------------------------------------------------- */
 

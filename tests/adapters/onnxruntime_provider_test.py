@@ -69,6 +69,27 @@ def mlp():
     return model(nodes, {"x": (F, ["n", 6])}, {"y": (F, ["n", 5])}, w=floats(6, 5), b=floats(5))
 
 
+THREADS = r"""
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#include <tenon/op.h>
+/* Writes the number of the thread that computes an element, which takes some time. */
+static tenon_status_t note(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+  (void)argument;
+  const struct timespec pause = {0, 20000};
+  for (int64_t i = begin; i < end; i++) {
+    ((float *)call->outputs[0]->data)[i] = (float)syscall(SYS_gettid);
+    nanosleep(&pause, NULL);
+  }
+  return TENON_OK;
+}
+static tenon_status_t who(tenon_call_t *call) { return call->host->parallel(call, 64, 1, note, NULL); }
+TENON_LIBRARY(threads, "1.0.0",
+  TENON_OP("who(Tensor x) -> Tensor", TENON_TYPES("x: f32; out = x"), TENON_SHAPES("out = x"), TENON_KERNEL("cpu", who)))
+"""
+
+
 class Provider(unittest.TestCase):
     def same(self, found, expected, tolerance=1e-6):
         for f, e in zip(found, expected, strict=True):
@@ -260,6 +281,28 @@ class Options(unittest.TestCase):
         _, lines = first(mlp_model, smallest_group=6)
         self.assertIn("took 0 in 0 groups; left 4", lines[0])
         self.assertIn("the option smallest_group is 6", lines[0])
+
+    def test_loops_run_on_the_threads_of_the_session(self):
+        source = os.path.join(FOLDER.name, "threads.c")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(THREADS)
+        program = ("import os, sys, numpy, onnx, onnxruntime, tenon, tenon.onnxruntime\nimport tenon.onnxruntime.execution_provider as p\n"
+                   "ops = tenon.load(sys.argv[1])\noptions = onnxruntime.SessionOptions()\noptions.intra_op_num_threads = int(sys.argv[3])\n"
+                   "tenon.onnxruntime.register(options, ops)\n"
+                   "s = onnxruntime.InferenceSession(sys.argv[2], p.options(options))\n"
+                   "x, before = numpy.zeros(64, 'f4'), len(os.listdir('/proc/self/task'))\n"
+                   "seen = set().union(*(s.run(None, {'x': x})[0].tolist() for _ in range(40)))\n"
+                   "print(p.report()[0].split('took')[1].split(';')[0], len(seen), len(os.listdir('/proc/self/task')) - before)\n")
+        made = model([helper.make_node("who", ["x"], ["y"], domain="threads")], {"x": (F, [64])}, {"y": (F, [64])}, domains=["threads"])
+        path = os.path.join(FOLDER.name, "threads.onnx")
+        onnx.save(made, path)
+        env = {**os.environ, "PYTHONPATH": os.path.join(BUILD, "python"), "TENON_THREADS": "4"}
+        for threads in 1, 3:
+            done = subprocess.run([sys.executable, "-c", program, source, path, str(threads)], check=True, env=env, timeout=120, capture_output=True, text=True)
+            *taken, seen, started = done.stdout.split()
+            self.assertEqual((taken, started), (["1", "in", "1", "groups"], "0"))
+            self.assertLessEqual(int(seen), threads)
+        self.assertGreater(int(seen), 1)
 
     def test_a_simulated_device_with_memory_of_its_own_and_random_delays(self):
         made = mlp()
