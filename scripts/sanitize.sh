@@ -65,6 +65,31 @@ run_foreign_libraries() { # PRESET
   echo "$1: libraries for ONNX Runtime and tvm-ffi: $(tail -1 "$log")"
 }
 
+# ONNX Runtime with Tenon's operators in an exported library, and with Tenon as its execution provider, on the processor and on the simulated device.
+run_onnxruntime() { # PRESET: not tsan, which would see ONNX Runtime without its synchronisation
+  local log=build-$1/onnxruntime.log status folder=tests/adapters out=$PWD/build-$1 real
+  real=$(compgen -G "$PWD/.venv/lib/python3*/site-packages/onnxruntime/capi/libonnxruntime.so.*")
+  if [ "$1" = tsan ] || [ ! -e "$real" ]; then
+    skipped=$((skipped + 1))
+    echo "skip: $1: ONNX Runtime with Tenon inside: the thread sanitizer does not know its synchronisation, or .venv has no onnxruntime"
+    return
+  fi
+  local flags=(-std=gnu11 -g -O1 -w -fno-omit-frame-pointer -fsanitize=address,undefined -Ibridges)
+  {
+    .venv/bin/python $folder/onnxruntime_host_models.py "$out" &&
+      cc "${flags[@]}" $folder/onnxruntime_provider_host.c -o "$out/onnxruntime_provider_host" -ldl -lpthread -lm &&
+      cc "${flags[@]}" $folder/onnxruntime_deploy.c -o "$out/onnxruntime_deploy" -ldl -lpthread &&
+      "$out/tenon" build examples/01_gelu/gelu.c -o "$out/gelu.so" && "$out/tenon" export --to onnxruntime "$out/gelu.so" -o "$out/gelu_onnxruntime.so" &&
+      "$out/onnxruntime_deploy" "$real" "$out/gelu_onnxruntime.so" "$out/operators.onnx" &&
+      "$out/onnxruntime_provider_host" "$real" "$out/libtenon_onnxruntime_provider.so" tenon "$out/provider.onnx" &&
+      TENON_SIM=delay=100,seed=3 "$out/onnxruntime_provider_host" "$real" "$out/libtenon_onnxruntime_provider.so" tenon:sim:0 "$out/provider.onnx"
+  } >"$log" 2>&1
+  status=$?
+  [ $status -eq 0 ] && echo "3 passed, 0 failed, 0 skipped" >>"$log"
+  add "$log" $status
+  echo "$1: ONNX Runtime with Tenon inside: $(tail -1 "$log")"
+}
+
 run_onnx_cases() { # PRESET
   local log=build-$1/onnx.log step=1 data cases
   if [ "$share-$1" = quick-tsan ]; then
@@ -107,11 +132,12 @@ for preset; do
   mkdir -p "build-$preset"
   {
     flock "build-$preset" cmake --preset "$preset" >"build-$preset/build.log" 2>&1 &&
-      flock "build-$preset" cmake --build "build-$preset" --target unit_tests tenon_command tenon_mxnet tenon_onnxruntime tenon_tvm_ffi --parallel "$(nproc)" >>"build-$preset/build.log" 2>&1
+      flock "build-$preset" cmake --build "build-$preset" --target unit_tests tenon_command tenon_mxnet tenon_onnxruntime tenon_tvm_ffi tenon_onnxruntime_provider onnxruntime_exported --parallel "$(nproc)" >>"build-$preset/build.log" 2>&1
   } || give_up "build-$preset/build.log"
   run_c_tests "$preset"
   run_mxnet_library "$preset"
   run_foreign_libraries "$preset"
+  run_onnxruntime "$preset"
   run_onnx_cases "$preset"
 done
 run_valgrind

@@ -1,40 +1,16 @@
 /* A copy of this library that `tenon export` made: it provides the operators of one Tenon library.
  * libtenon is opened when the library is registered. */
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "common/manifest.h"
-#include "common/open_tenon.h"
 #include "register.h"
+
+#include "common/exported.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
 static chosen_t chosen;
-static char failure[4096]; /* why the library cannot be used; "": it can */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static bool fail_start(const char *text) {
-  snprintf(failure, sizeof failure, "%s", text);
-  return false;
-}
-
-static bool open_host(const manifest_t *manifest) {
-  char missing[1000] = "";
-  void *library = open_tenon(manifest->tenon ? manifest->tenon : "", failure, sizeof failure);
-  if (!library) return false;
-#define HOST_FIND_(name)                                                                           \
-  if (!open_function(library, #name, &host.name))                                                  \
-    snprintf(missing + strlen(missing), sizeof missing - strlen(missing), " %s", #name);
-  HOST_FUNCTIONS(HOST_FIND_)
-  if (*missing)
-    snprintf(failure, sizeof failure,
-             "libtenon is older than this library and lacks%s: use the version of Tenon that "
-             "exported it (%s)",
-             missing, manifest->tenon ? manifest->tenon : "not stated");
-  return !*missing;
-}
 
 static bool open_operators(const manifest_t *manifest) {
   char room[4096];
@@ -51,14 +27,6 @@ static bool open_operators(const manifest_t *manifest) {
   for (int32_t i = 0; i < count; i++)
     chosen.ops[chosen.count++] = host.tenon_library_op(library, i);
   return true;
-}
-
-static void start_exported(void) {
-  const manifest_t *manifest = manifest_read();
-  if (!manifest)
-    (void)fail_start("out of memory: what this library exports");
-  else if (open_host(manifest))
-    (void)open_operators(manifest);
 }
 
 /* For `tenon export`: returns why the library cannot be used, or "". */

@@ -2,14 +2,12 @@
  * operator, `__tvm_ffi_gelu`, and removes the others; the names that they have here leave room for
  * that. libtenon is opened by the first call. */
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "common/manifest.h"
-#include "common/open_tenon.h"
 #include "error.h"
 #include "operator.h"
+
+#include "common/exported.h"
 
 enum {
   SLOTS = 256,
@@ -18,29 +16,7 @@ enum {
 host_t host;
 
 static exported_t *slots[SLOTS];
-static char failure[4096]; /* why the library cannot be used; "": it can */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static bool fail_start(const char *text) {
-  snprintf(failure, sizeof failure, "%s", text);
-  return false;
-}
-
-static bool open_host(const manifest_t *manifest) {
-  char missing[1000] = "";
-  void *library = open_tenon(manifest->tenon ? manifest->tenon : "", failure, sizeof failure);
-  if (!library) return false;
-#define HOST_FIND_(name)                                                                           \
-  if (!open_function(library, #name, &host.name))                                                  \
-    snprintf(missing + strlen(missing), sizeof missing - strlen(missing), " %s", #name);
-  HOST_FUNCTIONS(HOST_FIND_)
-  if (*missing)
-    snprintf(failure, sizeof failure,
-             "libtenon is older than this library and lacks%s: use the version of Tenon that "
-             "exported it (%s)",
-             missing, manifest->tenon ? manifest->tenon : "not stated");
-  return !*missing;
-}
 
 static bool open_operators(const manifest_t *manifest) {
   char room[4096];
@@ -58,12 +34,8 @@ static bool open_operators(const manifest_t *manifest) {
 }
 
 static void start(void) {
-  const manifest_t *manifest = manifest_read();
   env_find();
-  if (!manifest)
-    (void)fail_start("out of memory: what this library exports");
-  else if (open_host(manifest))
-    (void)open_operators(manifest);
+  start_exported();
 }
 
 /* For `tenon export`: returns why the library cannot be used, or "". */
