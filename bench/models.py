@@ -44,14 +44,16 @@ def make_inputs(session):
     return values
 
 
-def start_onnxruntime(path, threads):
-    """Returns functions that run the model and give its outputs, the inputs for all runtimes, and the output names."""
+def start_onnxruntime(path, threads, values=None):
+    """Returns functions that run the model and give its outputs, the inputs for all runtimes, and the output names.
+
+    The inputs are `values`, or random ones."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = threads, 4
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    values, binding = make_inputs(session), session.io_binding()
+    values, binding = values or make_inputs(session), session.io_binding()
     outputs = [onnxruntime.OrtValue.ortvalue_from_numpy(output.copy()) for output in session.run(None, values)]
     for name, value in values.items():
         binding.bind_ortvalue_input(name, onnxruntime.OrtValue.ortvalue_from_numpy(value))
