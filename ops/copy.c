@@ -5,6 +5,8 @@
  * Invariant: the parts that threads take write disjoint bytes, so packed dtypes are copied as one
  * part. */
 #include "copy.h"
+#include "capability.h"
+#include "move_float.h"
 #include <string.h>
 
 typedef struct wide_t {
@@ -18,15 +20,17 @@ enum { LINE = 64, SMALL = 1 << 16, /* bytes; less is not worth another thread */
  * contiguous along m. */
 typedef struct plan_t {
   move_t *move;
-  void (*run)(char *to, const char *from, int64_t n, int64_t to_stride, int64_t from_stride);
-  void (*tile)(char *to, const char *from, int64_t n, int64_t m, int64_t to_stride,
-               int64_t from_stride);
+  move_run_fn run;
+  move_tile_fn tile;
   int32_t outer; /* axes outside the run and the tile */
-  int64_t size;
+  int64_t to_size;
+  int64_t from_size;
   int64_t run_axis;
   int64_t tile_axis;
   int64_t block;
   int64_t blocks;
+  int64_t columns; /* of a tile; a run has one */
+  int64_t column_blocks;
 } plan_t;
 
 #define T uint8_t
@@ -117,9 +121,11 @@ static tenon_status_t move_part(tenon_call_t *call, void *argument, int64_t begi
   int64_t at[2 * TENON_RANK_MAX];
   int64_t to = move->to_offset;
   int64_t from = move->from_offset;
-  int64_t rest = begin / plan->blocks;
+  int64_t rest = begin / plan->blocks / plan->column_blocks;
+  int64_t column_block = begin / plan->blocks % plan->column_blocks;
   int64_t block = begin % plan->blocks;
   int64_t length = move->shape[plan->run_axis];
+  int64_t to_column = plan->columns * move->to_strides[plan->tile_axis];
   int64_t to_run = move->to_strides[plan->run_axis];
   int64_t from_run = move->from_strides[plan->run_axis];
   (void)call;
@@ -132,15 +138,21 @@ static tenon_status_t move_part(tenon_call_t *call, void *argument, int64_t begi
   for (int64_t n = begin; n < end; n++) {
     int64_t first = block * plan->block;
     int64_t count = length - first < plan->block ? length - first : plan->block;
-    char *y = (char *)move->to->data + (to + first * to_run) * plan->size;
-    const char *x = (const char *)move->from->data + (from + first * from_run) * plan->size;
+    int64_t column = column_block * plan->columns;
+    int64_t y_at = to + first * to_run + column_block * to_column;
+    int64_t x_at = from + first * from_run + (plan->tile ? column : 0);
+    char *y = (char *)move->to->data + y_at * plan->to_size;
+    const char *x = (const char *)move->from->data + x_at * plan->from_size;
+    int64_t columns = move->shape[plan->tile_axis] - column;
     if (plan->tile)
-      plan->tile(y, x, count, move->shape[plan->tile_axis], move->to_strides[plan->tile_axis],
-                 from_run);
+      plan->tile(y, x, count, columns < plan->columns ? columns : plan->columns,
+                 move->to_strides[plan->tile_axis], from_run);
     else
       plan->run(y, x, count, to_run, from_run);
     if (++block < plan->blocks) continue;
     block = 0;
+    if (++column_block < plan->column_blocks) continue;
+    column_block = 0;
     for (int32_t i = plan->outer - 1; i >= 0; i--) {
       to += move->to_strides[i];
       from += move->from_strides[i];
@@ -196,12 +208,82 @@ static int64_t normalise_axes(move_t *move) {
   return count;
 }
 
+static const move_floats_t *move_floats_of_isa(void) {
+#if defined(__x86_64__) || defined(_M_X64)
+  static const move_floats_t *const all[] = {&core_move_floats, &core_move_floats_avx2,
+                                             &core_move_floats_avx512};
+  return all[core_capability()];
+#else
+  return &core_move_floats;
+#endif
+}
+
+/* The functions that convert elements of `from` to those of `to`; NULL: the dtypes are equal. */
+static const move_float_t *conversion_of(const move_t *move) {
+  const move_floats_t *all = move_floats_of_isa();
+  const uint32_t from = tenon_dtype_id(move->from->dtype);
+  const uint32_t to = tenon_dtype_id(move->to->dtype);
+  if (from == to) return NULL;
+  if (to == TENON_F32) return from == TENON_F16 ? &all->widen_f16 : &all->widen_bf16;
+  return to == TENON_F16 ? &all->narrow_f16 : &all->narrow_bf16;
+}
+
+/* Chooses the functions. Returns 0 if there are none for elements of this size. */
+static int choose_functions(plan_t *plan) {
+  static const plan_t sizes[] = {{.to_size = 1, .run = run_1, .tile = tile_1},
+                                 {.to_size = 2, .run = run_2, .tile = tile_2},
+                                 {.to_size = 4, .run = run_4, .tile = tile_4},
+                                 {.to_size = 8, .run = run_8, .tile = tile_8},
+                                 {.to_size = 16, .run = run_16, .tile = tile_16}};
+  const move_float_t *conversion = conversion_of(plan->move);
+  const move_float_t *words = &move_floats_of_isa()->f32; /* copies of any elements of 4 bytes */
+  if (conversion) {
+    plan->run = conversion->run;
+    plan->tile = conversion->tile;
+    return 1;
+  }
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    if (sizes[i].to_size != plan->to_size) continue;
+    plan->run = sizes[i].run;
+    plan->tile = sizes[i].tile;
+    if (plan->to_size == 4 && words->tile) plan->tile = words->tile;
+    return 1;
+  }
+  return 0;
+}
+
+/* Cuts tiles, or runs if `across` is the last axis, into the units that threads take. */
+static void cut_units(plan_t *plan, int32_t across) {
+  enum { ROWS = 1024 };
+  move_t *move = plan->move;
+  const int32_t last = move->ndim - 1;
+  if (across == last) {
+    plan->tile = NULL;
+    plan->block = SMALL / plan->to_size;
+  } else {
+    axis_move(move, across, last - 1);
+    plan->outer = last - 1;
+    plan->tile_axis = last - 1;
+    plan->block = ROWS;
+    plan->columns = LINE / plan->from_size;
+    plan->column_blocks = (move->shape[last - 1] - 1) / plan->columns + 1;
+  }
+  plan->blocks = (move->shape[last] + plan->block - 1) / plan->block;
+}
+
 tenon_status_t core_move(tenon_call_t *call, move_t *move) {
   int64_t count = normalise_axes(move);
   int64_t size = element_size(move->to);
   int32_t last = move->ndim - 1;
   int32_t across = last;
-  plan_t plan = {move, NULL, NULL, last, size, last, last, 0, 1};
+  plan_t plan = {.move = move,
+                 .outer = last,
+                 .to_size = size,
+                 .from_size = element_size(move->from),
+                 .run_axis = last,
+                 .tile_axis = last,
+                 .columns = 1,
+                 .column_blocks = 1};
   if (count == 0) return TENON_OK;
   if (tenon_dtype_id(move->to->dtype) == TENON_STRING || is_packed(move->to))
     return move_one_by_one(call, move, 0, count);
@@ -209,42 +291,11 @@ tenon_status_t core_move(tenon_call_t *call, move_t *move) {
     if (move->from_strides[i] == 1 && move->to_strides[last] == 1 &&
         move->from_strides[last] != 0 && move->shape[i] * size >= 16)
       across = i;
-  switch (size) {
-  case 1:
-    plan.run = run_1;
-    plan.tile = tile_1;
-    break;
-  case 2:
-    plan.run = run_2;
-    plan.tile = tile_2;
-    break;
-  case 4:
-    plan.run = run_4;
-    plan.tile = tile_4;
-    break;
-  case 8:
-    plan.run = run_8;
-    plan.tile = tile_8;
-    break;
-  case 16:
-    plan.run = run_16;
-    plan.tile = tile_16;
-    break;
-  default:
+  if (!choose_functions(&plan))
     return tenon_fail(call, TENON_UNIMPLEMENTED,
                       "cannot copy elements of %d bytes; expected 1, 2, 4, 8 or 16", (int)size);
-  }
-  if (across == last) {
-    plan.tile = NULL;
-    plan.block = SMALL / size;
-  } else {
-    axis_move(move, across, last - 1);
-    plan.outer = last - 1;
-    plan.tile_axis = last - 1;
-    plan.block = LINE / size;
-  }
-  plan.blocks = (move->shape[last] + plan.block - 1) / plan.block;
-  int64_t units = extents_product(move->shape, 0, plan.outer) * plan.blocks;
+  cut_units(&plan, across);
+  int64_t units = extents_product(move->shape, 0, plan.outer) * plan.blocks * plan.column_blocks;
   int64_t each = count * size / units;
   return call->host->parallel(call, units, each < SMALL ? SMALL / (each + 1) + 1 : 1, move_part,
                               &plan);

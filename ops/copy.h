@@ -8,7 +8,9 @@
 
 typedef struct move_t {
   const tenon_tensor_t *from;
-  tenon_tensor_t *to; /* has the dtype of `from`, which may be any: strings and packed dtypes too */
+  /* Has the dtype of `from`, which may be any: strings and packed dtypes too. If one of the two is
+   * f32 and the other one f16 or bf16, the copy converts. */
+  tenon_tensor_t *to;
   int64_t from_offset;
   int64_t to_offset;
   int32_t ndim;

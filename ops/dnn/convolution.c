@@ -27,8 +27,7 @@ typedef struct plan_t {
 
 /* What one call, or prepare, asks oneDNN for. */
 typedef struct want_t {
-  tenon_tensor_t *in[4];
-  /* The result in f32, like x, w, bias and residual in `in`. */
+  tenon_tensor_t *in[4]; /* w in f32, the others as they are */
   tenon_tensor_t *to;
   const tenon_tensor_t *w; /* in[1], or the shape of the weights that the plan packed */
   int64_t group;
@@ -335,17 +334,15 @@ static dnn_job_t *make_convolution_job(const dnn_key_t *key, const want_t *given
 
 /* running */
 
-static tenon_status_t run_convolution_job(tenon_call_t *call, dnn_cache_t *cache,
-                                          const want_t *want, dnn_job_t *job) {
-  tenon_tensor_t *out = want->to;
-  tenon_tensor_t *bias = want->bias ? core_dense(call, want->in[2], out->dtype) : 0;
+static tenon_status_t run_convolution_job(tenon_call_t *call, const want_t *want, dnn_job_t *job) {
+  const tenon_tensor_t *out = want->to;
+  tenon_tensor_t *bias = 0;
+  if (want->bias) bias = core_dense(call, want->in[2], tenon_dtype(TENON_F32));
   const plan_t *plan = want->plan;
-  void *x = dnn_to_last(call, cache, want->in[0]);
+  void *x = dnn_to_last(call, want->in[0]);
   void *residual = 0;
-  void *to = dnn_is_last(out)
-                 ? out->data
-                 : call->host->allocate(call, (uint64_t)tenon_count(out) * sizeof(float));
-  if (want->residual) residual = dnn_to_last(call, cache, want->in[3]);
+  void *to = dnn_place_last(call, out);
+  if (want->residual) residual = dnn_to_last(call, want->in[3]);
   if (!x || !to || (want->bias && !bias) || (want->residual && !residual)) return TENON_MEMORY;
   void *weights = plan ? plan->packed : want->w->data;
   if (job->weights) weights = job->weights;
@@ -361,8 +358,7 @@ static tenon_status_t run_convolution_job(tenon_call_t *call, dnn_cache_t *cache
   if (bias) data[count++] = bias->data;
   if (residual) data[count] = residual;
   TENON_TRY(dnn_run(call, job, data));
-  TENON_TRY(dnn_from_last(call, cache, to, out));
-  return core_settle(call, call->outputs[0], out);
+  return dnn_from_last(call, to, out);
 }
 
 static tenon_status_t convolve_without_onednn(tenon_call_t *call, const want_t *want) {
@@ -396,18 +392,15 @@ static tenon_status_t convolve_by_onednn(tenon_call_t *call, want_t *want) {
   if (tenon_count(call->outputs[0]) == 0) return TENON_OK;
   if (!is_usual(window, want->transposed) || !dnn_engine() || tenon_count(call->inputs[0]) == 0)
     return convolve_without_onednn(call, want);
-  for (int i = 0; i < (want->transposed ? 3 : 4); i++) {
-    if (!call->inputs[i] || (i == 1 && plan)) continue;
-    int turns = is_backwards(call->inputs[i]);
-    want->in[i] =
-        turns ? core_dense(call, call->inputs[i], f32) : core_as(call, call->inputs[i], f32);
-    if (!want->in[i]) return TENON_MEMORY;
+  for (int i = 0; i < (want->transposed ? 3 : 4); i++)
+    want->in[i] = call->inputs[i];
+  want->to = call->outputs[0];
+  if (!plan) {
+    tenon_tensor_t *w = call->inputs[1];
+    want->in[1] = is_backwards(w) ? core_dense(call, w, f32) : core_as(call, w, f32);
+    if (!want->in[1]) return TENON_MEMORY;
+    want->w = want->in[1];
   }
-  int turns = is_backwards(call->outputs[0]);
-  want->to = turns ? core_place_dense(call, call->outputs[0], f32)
-                   : core_place(call, call->outputs[0], f32);
-  if (!want->to) return TENON_MEMORY;
-  if (!plan) want->w = want->in[1];
   const tenon_tensor_t *x = want->in[0];
   const tenon_tensor_t *out = want->to;
   want->channels = x->shape[1];
@@ -433,14 +426,14 @@ static tenon_status_t convolve_by_onednn(tenon_call_t *call, want_t *want) {
     dnn_key_add(&key, want->w->strides[i]);
   dnn_job_t *job = dnn_find(cache, &key);
   if (job)
-    return dnn_job_runs(job) ? run_convolution_job(call, cache, want, job)
+    return dnn_job_runs(job) ? run_convolution_job(call, want, job)
                              : convolve_without_onednn(call, want);
   const int before = dnn_alone_begin();
   job = make_convolution_job(&key, want);
   dnn_alone_end(before);
   if (!job) return tenon_fail(call, TENON_MEMORY, "out of memory for a oneDNN primitive");
   int kept = (dnn_job_runs(job) || !plan) && dnn_publish(cache, job);
-  tenon_status_t status = dnn_job_runs(job) ? run_convolution_job(call, cache, want, job)
+  tenon_status_t status = dnn_job_runs(job) ? run_convolution_job(call, want, job)
                                             : convolve_without_onednn(call, want);
   if (!kept) dnn_job_destroy(job);
   return status;

@@ -209,12 +209,14 @@ void dnn_last_strides(int32_t rank, const int64_t *shape, int64_t *strides);
 /* The bytes of one row (index of the first spatial axis) in channels-last memory. */
 int64_t dnn_row_bytes(int32_t rank, const int64_t *shape);
 int dnn_is_last(const tenon_tensor_t *x);
-/* The elements of x in channels-last layout: x's own memory or a temporary. Returns NULL on
- * failure; the error is already set. */
-void *dnn_to_last(tenon_call_t *call, dnn_cache_t *cache, const tenon_tensor_t *x);
-/* Copies channels-last memory back to an output with any strides. */
-tenon_status_t dnn_from_last(tenon_call_t *call, dnn_cache_t *cache, void *from,
-                             const tenon_tensor_t *out);
+/* The elements of x, which may be f16 or bf16, as f32 in channels-last layout: x's own memory or a
+ * temporary. Returns NULL on failure; the error is already set. */
+void *dnn_to_last(tenon_call_t *call, const tenon_tensor_t *x);
+/* Memory of f32 in channels-last layout for a result: its own, or a temporary, which
+ * dnn_from_last() then copies. Returns NULL on failure; the error is already set. */
+void *dnn_place_last(tenon_call_t *call, const tenon_tensor_t *out);
+/* Copies channels-last memory of f32 to an output with any strides, which may be f16 or bf16. */
+tenon_status_t dnn_from_last(tenon_call_t *call, void *from, const tenon_tensor_t *out);
 
 /* descriptors */
 

@@ -1,10 +1,8 @@
 /* Channels-last memory, the layout of oneDNN's convolutions and pools: recognises it, and copies to
  * and from it. Called by convolution.c and pool.c.
  * Invariant: strides of axes with extent 1 are ignored. */
+#include "../copy.h"
 #include "dnn.h"
-#include <string.h>
-
-enum { KIND_REORDER = 100 };
 
 void dnn_last_strides(int32_t rank, const int64_t *shape, int64_t *strides) {
   int64_t stride = shape[1];
@@ -30,79 +28,38 @@ int dnn_is_last(const tenon_tensor_t *x) {
   return 1;
 }
 
-/* A reorder of x, or of `count` of its items along the axis, from or to the strides `last`. */
-static dnn_job_t *make_part(const dnn_key_t *key, const tenon_tensor_t *x, const int64_t *last,
-                            int32_t axis, int64_t count, int back) {
-  int64_t dims[DNN_RANK];
-  memcpy(dims, x->shape, (size_t)x->ndim * sizeof *dims);
-  dims[axis] = count;
-  dnnl_memory_desc_t given = dnn_strided(x->ndim, dims, x->strides);
-  dnnl_memory_desc_t wanted = dnn_strided(x->ndim, dims, last);
-  dnn_job_t *job =
-      back ? dnn_reorder_create(key, wanted, given) : dnn_reorder_create(key, given, wanted);
-  if (given) dnnl_memory_desc_destroy(given);
-  if (wanted) dnnl_memory_desc_destroy(wanted);
-  return job;
+static void move_axes(move_t *move, const tenon_tensor_t *x, const int64_t *from_strides,
+                      const int64_t *to_strides) {
+  for (int32_t i = 0; i < x->ndim; i++)
+    move_axis(move, x->shape[i], from_strides[i], to_strides[i]);
 }
 
-/* Cuts the longer one of the axes of images and of rows. */
-static dnn_job_t *make_reorder_job(const dnn_key_t *key, const tenon_tensor_t *x, int back) {
-  const double elements = 1e3; /* in a microsecond, on one thread */
-  const dnn_key_t none = {0};
-  const int64_t slices = dnn_slices_for((double)tenon_count(x) / elements);
-  const int32_t axis = x->shape[0] >= x->shape[2] ? 0 : 2;
-  const int64_t extent = x->shape[axis];
-  const int64_t each = (extent + slices - 1) / slices;
+void *dnn_to_last(tenon_call_t *call, const tenon_tensor_t *x) {
+  if (tenon_dtype_id(x->dtype) == TENON_F32 && dnn_is_last(x)) return x->data;
   int64_t last[DNN_RANK];
+  tenon_tensor_t wide = {.dtype = tenon_dtype(TENON_F32)};
+  wide.data = call->host->allocate(call, (uint64_t)tenon_count(x) * sizeof(float));
+  if (!wide.data) return 0;
   dnn_last_strides(x->ndim, x->shape, last);
-  if (each == extent) return make_part(key, x, last, 0, x->shape[0], back);
-  dnn_job_t *job = dnn_job_create(key);
-  for (int64_t first = 0; job && first < extent; first += each) {
-    const int64_t count = extent - first < each ? extent - first : each;
-    dnn_job_t *kind = job->kind_count ? job->kinds[0] : 0;
-    if (!kind || count != each) kind = make_part(&none, x, last, axis, count, back);
-    if (kind && (!job->kind_count || kind != job->kinds[0])) dnn_kind_add(job, kind);
-    dnn_slice_t *slice = kind ? dnn_slice_add(job, kind) : 0;
-    if (!slice) {
-      dnn_job_destroy(job);
-      return 0;
-    }
-    slice->offset[back] = first * x->strides[axis] * (int64_t)sizeof(float);
-    slice->offset[!back] = first * last[axis] * (int64_t)sizeof(float);
-  }
-  return job;
+  move_t move;
+  move_begin(&move, &wide, x);
+  move_axes(&move, x, x->strides, last);
+  return core_move(call, &move) == TENON_OK ? wide.data : 0;
 }
 
-static tenon_status_t reorder_tensor(tenon_call_t *call, dnn_cache_t *cache,
-                                     const tenon_tensor_t *x, void *from, void *to, int back) {
-  dnn_key_t key;
-  dnn_key_open(&key, KIND_REORDER + back);
-  if (!dnn_key_tensor(&key, x))
-    return tenon_fail(call, TENON_INTERNAL, "the tensor has more axes than oneDNN supports");
-  dnn_job_t *job = dnn_find(cache, &key);
-  int kept = job != 0;
-  if (!job) {
-    const int before = dnn_alone_begin();
-    job = make_reorder_job(&key, x, back);
-    dnn_alone_end(before);
-    if (!job)
-      return tenon_fail(call, TENON_MEMORY,
-                        "oneDNN could not create a reorder: unsupported, or out of memory");
-    kept = dnn_publish(cache, job);
-  }
-  void *data[2] = {from, to};
-  tenon_status_t status = dnn_run(call, job, data);
-  if (!kept) dnn_job_destroy(job);
-  return status;
+void *dnn_place_last(tenon_call_t *call, const tenon_tensor_t *out) {
+  if (tenon_dtype_id(out->dtype) == TENON_F32 && dnn_is_last(out)) return out->data;
+  return call->host->allocate(call, (uint64_t)tenon_count(out) * sizeof(float));
 }
 
-void *dnn_to_last(tenon_call_t *call, dnn_cache_t *cache, const tenon_tensor_t *x) {
-  if (dnn_is_last(x)) return x->data;
-  void *to = call->host->allocate(call, (uint64_t)tenon_count(x) * sizeof(float));
-  return to && reorder_tensor(call, cache, x, x->data, to, 0) == TENON_OK ? to : 0;
-}
-
-tenon_status_t dnn_from_last(tenon_call_t *call, dnn_cache_t *cache, void *from,
-                             const tenon_tensor_t *out) {
-  return from == out->data ? TENON_OK : reorder_tensor(call, cache, out, from, out->data, 1);
+tenon_status_t dnn_from_last(tenon_call_t *call, void *from, const tenon_tensor_t *out) {
+  int64_t last[DNN_RANK];
+  const tenon_tensor_t wide = {.dtype = tenon_dtype(TENON_F32), .data = from};
+  tenon_tensor_t own = *out;
+  if (from == out->data) return TENON_OK;
+  dnn_last_strides(out->ndim, out->shape, last);
+  move_t move;
+  move_begin(&move, &own, &wide);
+  move_axes(&move, out, last, out->strides);
+  return core_move(call, &move);
 }

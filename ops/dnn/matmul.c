@@ -4,6 +4,7 @@
  * Invariant: with packed weights, b is never read again. */
 #include "../matmul.h"
 #include "../dense.h"
+#include "../simd/wide.h"
 #include "dnn.h"
 #include <stdlib.h>
 #include <string.h>
@@ -386,35 +387,56 @@ static void plan_release(void *pointer) {
   free(plan);
 }
 
+/* The elements of a constant b as f32: its own memory, or a copy of a narrow dtype, which the
+ * caller frees. NULL: memory is short. */
+static const float *wide_matrix(const tenon_tensor_t *b, float **out_copy) {
+  *out_copy = NULL;
+  if (core_is(b, TENON_F32)) return (const float *)b->data;
+  *out_copy = (float *)malloc((size_t)tenon_count(b) * sizeof(float));
+  if (*out_copy) widen_run(b->dtype, *out_copy, b->data, tenon_count(b));
+  return *out_copy;
+}
+
+/* Packs b for products of about m rows. Returns 0 if memory
+ * is short or oneDNN has no good implementation. */
+static int pack_matrix(plan_t *plan, const tenon_tensor_t *b, int64_t m, int transpose_b) {
+  const int64_t k = b->shape[transpose_b ? 1 : 0];
+  const int64_t n = b->shape[transpose_b ? 0 : 1];
+  float *copy;
+  const float *data = wide_matrix(b, &copy);
+  const int good = data && dnn_weights_pack(&plan->weights, m, k, n, data, b->strides[transpose_b],
+                                            b->strides[!transpose_b]);
+  free(copy);
+  return good;
+}
+
 /* Packs b if it is a constant matrix of sufficient size; otherwise makes no plan. */
 static tenon_status_t prepare_matrix(tenon_node_t *node, int transpose_a, int transpose_b) {
   enum { USUAL_ROWS = 128 };
   const tenon_meta_t *a = node->inputs[0];
   const tenon_tensor_t *b = node->inputs[1]->value;
-  if (!(node->constant >> 1 & 1) || !b || !core_is(b, TENON_F32) || b->ndim != 2 || a->ndim < 2 ||
-      !dnn_engine())
+  if (!(node->constant >> 1 & 1) || !b || b->ndim != 2 || a->ndim < 2 || !dnn_engine())
     return TENON_OK;
+  if (!core_is(b, TENON_F32) && !(is_narrow(b->dtype) && core_is_array(b))) return TENON_OK;
   if (!b->shape[0] || !b->shape[1] || b->shape[0] * b->shape[1] <= TINY) return TENON_OK;
   plan_t *plan = (plan_t *)calloc(1, sizeof *plan);
   if (!plan)
     return tenon_fail(node, TENON_MEMORY, "out of memory for the plan of a matrix product");
   int64_t m = 1;
-  int64_t k = b->shape[transpose_b ? 1 : 0];
-  int64_t n = b->shape[transpose_b ? 0 : 1];
   for (int32_t i = 0; i < a->ndim; i++)
     if (i != a->ndim - (transpose_a ? 2 : 1))
       m = tenon_is_known(a->dims[i]) && m ? m * a->dims[i].value : 0;
   if (m <= 0) m = USUAL_ROWS;
   plan->b = *b;
   plan->b.data = 0;
+  plan->b.dtype = tenon_dtype(TENON_F32);
   plan->b.shape = plan->shape;
   plan->b.strides = plan->strides;
   for (int i = 0; i < 2; i++)
     plan->shape[i] = b->shape[i];
   plan->strides[0] = b->shape[1];
   plan->strides[1] = 1;
-  if (!dnn_weights_pack(&plan->weights, m, k, n, b->data, b->strides[transpose_b],
-                        b->strides[!transpose_b])) {
+  if (!pack_matrix(plan, b, m, transpose_b)) {
     plan_release(plan); /* without a plan, the call packs for itself */
     return TENON_OK;
   }

@@ -123,13 +123,11 @@ static dnn_job_t *make_pool_job(const dnn_key_t *key, const tenon_tensor_t *x,
 static tenon_status_t run_pool_job(tenon_call_t *call, dnn_job_t *job) {
   tenon_tensor_t *x = call->inputs[0];
   tenon_tensor_t *out = call->outputs[0];
-  void *to = dnn_is_last(out)
-                 ? out->data
-                 : call->host->allocate(call, (uint64_t)tenon_count(out) * sizeof(float));
+  void *to = dnn_place_last(call, out);
   void *data[2] = {x->data, to};
   if (!to) return TENON_MEMORY;
   TENON_TRY(dnn_run(call, job, data));
-  return dnn_from_last(call, &dnn_eager, to, out);
+  return dnn_from_last(call, to, out);
 }
 
 static tenon_status_t pool_by_onednn(tenon_call_t *call, int64_t kind, dnnl_alg_kind_t algorithm,

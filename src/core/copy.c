@@ -8,6 +8,7 @@
 #include "core/dtype.h"
 #include "core/sparse.h"
 #include "core/tensor.h"
+#include "core/transpose.h"
 
 /* The merged axes, outermost first. Strides are in bytes. */
 typedef struct walk_t {
@@ -74,6 +75,20 @@ static void copy_run(const walk_t *w, const char *from, char *to, int64_t count,
 #define NAME(x) x##_64
 #include "core/copy_plane_kernel.h"
 
+/* The plane of elements of four bytes, with the processor's widest vectors where it has squares. */
+static void copy_plane_words(const char *from, int64_t from_stride, char *to, int64_t to_stride,
+                             int64_t rows, int64_t columns) {
+  const int64_t size = sizeof(uint32_t);
+  const int64_t r = rows - rows % TN_TRANSPOSE_SIDE;
+  const int64_t c = columns - columns % TN_TRANSPOSE_SIDE;
+  if (!tn_transpose_words(from, from_stride, to, to_stride, r, c)) {
+    copy_plane_32(from, from_stride, to, to_stride, rows, columns);
+    return;
+  }
+  copy_plane_32(from + r * size, from_stride, to + r * to_stride, to_stride, rows - r, c);
+  copy_plane_32(from + c * from_stride, from_stride, to + c * size, to_stride, rows, columns - c);
+}
+
 /* Copies the two inner axes when one is dense in the source and the other in the target. */
 static void copy_plane(const walk_t *w, const char *from, char *to) {
   int32_t a = w->ndim - 2;
@@ -86,7 +101,7 @@ static void copy_plane(const walk_t *w, const char *from, char *to) {
     copy_plane_16(from, w->from[b], to, w->to[a], w->shape[a], w->shape[b]);
     break;
   case 4:
-    copy_plane_32(from, w->from[b], to, w->to[a], w->shape[a], w->shape[b]);
+    copy_plane_words(from, w->from[b], to, w->to[a], w->shape[a], w->shape[b]);
     break;
   case 8:
     copy_plane_64(from, w->from[b], to, w->to[a], w->shape[a], w->shape[b]);

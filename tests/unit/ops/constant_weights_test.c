@@ -1,6 +1,6 @@
-/* Convolutions of a graph with constant weights, which may be packed in another form: joined
- * groups, f16. All numbers are small multiples of powers of two, so the sums computed here are
- * exact. */
+/* Convolutions and products of a graph with constant weights, which may be packed in another form:
+ * joined groups, f16. All numbers are small multiples of powers of two, so the sums computed here
+ * are exact. */
 #include "check.h"
 #include "core/convert.h"
 #include "core/tensor.h"
@@ -16,9 +16,9 @@ enum {
 static int32_t number_at(int64_t i) { return (int32_t)(i * 7 % 11 - 5); }
 
 /* Makes a tensor whose element i is number_at(i). */
-static tenon_tensor_t *make_tensor(uint32_t dtype, const int64_t *shape) {
+static tenon_tensor_t *make_tensor(uint32_t dtype, int32_t ndim, const int64_t *shape) {
   tenon_tensor_t *t = NULL;
-  CHECK_STATUS(tenon_tensor_create(tenon_dtype(dtype), 4, shape, &t), TENON_OK);
+  CHECK_STATUS(tenon_tensor_create(tenon_dtype(dtype), ndim, shape, &t), TENON_OK);
   for (int64_t i = 0; t && i < tenon_count(t); i++) {
     float number = (float)number_at(i);
     if (dtype == TENON_F16)
@@ -50,7 +50,7 @@ static void check_convolution(uint32_t dtype, int64_t group, int64_t channels, i
   tenon_edge_t inputs[16] = {-1, -1, -1, -1};
   tenon_edge_t y;
   inputs[0] = graph_input(b, "x", dtype, 4);
-  tenon_tensor_t *w = make_tensor(dtype, (int64_t[]){filters, channels / group, 3, 3});
+  tenon_tensor_t *w = make_tensor(dtype, 4, (int64_t[]){filters, channels / group, 3, 3});
   CHECK_STATUS(tenon_builder_constant(b, "w", w, &inputs[1]), TENON_OK);
   tenon_tensor_release(w);
   sprintf(attrs, "group=%d", (int)group);
@@ -58,7 +58,7 @@ static void check_convolution(uint32_t dtype, int64_t group, int64_t channels, i
   y = graph_step(b, "core::cast", "to=f32", y);
   graph_output(b, "y", y);
   tenon_executable_t *e = graph_compile(b, 0);
-  tenon_tensor_t *x = make_tensor(dtype, (int64_t[]){1, channels, SIDE, SIDE});
+  tenon_tensor_t *x = make_tensor(dtype, 4, (int64_t[]){1, channels, SIDE, SIDE});
   tenon_tensor_t *out = NULL;
   CHECK_STATUS(tenon_executable_run(e, &x, &out, NULL), TENON_OK);
   tenon_tensor_t *dense = NULL;
@@ -88,6 +88,48 @@ TEST("groups of few channels, and weights of f16") {
   }
   check_convolution(TENON_F32, 8, 32, 32);
   check_convolution(TENON_F16, 8, 32, 32);
+}
+
+static void check_product(uint32_t dtype, int64_t rows, bool transposed) {
+  enum { INNER = 80, COLUMNS = 64 };
+  const int64_t shape[2] = {transposed ? COLUMNS : INNER, transposed ? INNER : COLUMNS};
+  tenon_builder_t *b = graph_begin();
+  tenon_edge_t inputs[3] = {-1, -1, -1};
+  tenon_edge_t y;
+  inputs[0] = graph_input(b, "x", dtype, 2);
+  tenon_tensor_t *w = make_tensor(dtype, 2, shape);
+  CHECK_STATUS(tenon_builder_constant(b, "w", w, &inputs[1]), TENON_OK);
+  tenon_tensor_release(w);
+  graph_node(b, NULL, "core::matmul", transposed ? "transpose_b=True" : "", inputs, &y, 1);
+  y = graph_step(b, "core::cast", "to=f32", y);
+  graph_output(b, "y", y);
+  tenon_executable_t *e = graph_compile(b, 0);
+  tenon_tensor_t *x = make_tensor(dtype, 2, (int64_t[]){rows, INNER});
+  tenon_tensor_t *out = NULL;
+  CHECK_STATUS(tenon_executable_run(e, &x, &out, NULL), TENON_OK);
+  int mistakes = out && tenon_count(out) == rows * COLUMNS ? 0 : 1;
+  for (int64_t i = 0; i < rows && !mistakes; i++)
+    for (int64_t j = 0; j < COLUMNS; j++) {
+      int32_t sum = 0;
+      for (int64_t k = 0; k < INNER; k++)
+        sum += number_at(i * INNER + k) * number_at(transposed ? j * INNER + k : k * COLUMNS + j);
+      mistakes += ((float *)out->data)[i * COLUMNS + j] != (float)sum;
+    }
+  if (!CHECK(mistakes == 0))
+    fprintf(stderr, "  dtype %d, %d rows%s\n", (int)dtype, (int)rows,
+            transposed ? ", transposed" : "");
+  tenon_tensor_release(x);
+  tenon_tensor_release(out);
+  tenon_executable_release(e);
+}
+
+TEST("products with constant matrices of f16") {
+  static const int64_t rows[] = {1, 2, 3, 16, 33};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    check_product(TENON_F16, rows[i], false);
+    check_product(TENON_F16, rows[i], true);
+    check_product(TENON_F32, rows[i], false);
+  }
 }
 
 TEST("nothing is left behind") { tenon_shutdown(); }

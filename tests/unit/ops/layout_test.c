@@ -1,0 +1,136 @@
+/* Copies between layouts, on every instruction set that the processor has: transposes of elements
+ * of every size, and convolutions by the identity, which copy and convert their input and their
+ * result. */
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "core/tensor.h"
+#include "tensors.h"
+
+#include "operators.h"
+
+static const int64_t extents[] = {1, 3, 7, 8, 9, 15, 16, 17, 24, 31, 33, 1030};
+enum { EXTENTS = sizeof extents / sizeof *extents };
+
+/* Compares byte for byte: `out` [columns, rows] with `from` [rows, columns]. */
+static bool is_transposed(const char *out, const char *from, int64_t rows, int64_t columns,
+                          size_t size) {
+  for (int64_t i = 0; i < rows; i++)
+    for (int64_t j = 0; j < columns; j++)
+      if (memcmp(out + (size_t)(j * rows + i) * size, from + (size_t)(i * columns + j) * size,
+                 size) != 0)
+        return false;
+  return true;
+}
+
+static void compare_transposes_of(uint32_t id, int64_t rows, int64_t columns) {
+  const size_t size = tenon_dtype(id).bits / 8;
+  const int64_t shape[2] = {columns, rows};
+  const int64_t strides[2] = {1, columns};
+  char *data = malloc((size_t)(rows * columns) * size);
+  tenon_tensor_t *x = NULL;
+  tenon_tensor_t *copy = NULL;
+  tenon_tensor_t *outputs[1] = {NULL};
+  for (size_t i = 0; i < (size_t)(rows * columns) * size; i++)
+    data[i] = (char)(i * 167 + i / 251);
+  CHECK_STATUS(tenon_tensor_borrow(data, tenon_dtype(id), 2, shape, strides, NULL, NULL, &x),
+               TENON_OK);
+  CHECK_STATUS(tenon_op_call(op_of("core::contiguous"), NULL, &x, outputs, 0), TENON_OK);
+  CHECK_STATUS(tenon_tensor_copy(x, &copy), TENON_OK);
+  if (!CHECK(is_transposed(outputs[0]->data, data, rows, columns, size)) ||
+      !CHECK(is_transposed(copy->data, data, rows, columns, size)))
+    fprintf(stderr, "  %d rows, %d columns, %d bytes\n", (int)rows, (int)columns, (int)size);
+  tenon_tensor_release(outputs[0]);
+  tenon_tensor_release(copy);
+  tenon_tensor_release(x);
+  free(data);
+}
+
+static void compare_transposes(void) {
+  static const uint32_t ids[] = {TENON_U8, TENON_F16, TENON_F32, TENON_F64, TENON_C128};
+  for (int d = 0; d < 5; d++)
+    for (int r = 0; r < EXTENTS; r++)
+      for (int c = 0; c < EXTENTS; c++)
+        compare_transposes_of(ids[d], extents[r], extents[c]);
+}
+
+/* The code of a small whole number, which f16 and bf16 represent. */
+static uint16_t narrow_of(uint32_t id, int number) {
+  float value = (float)number;
+  uint16_t code;
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  if (id == TENON_BF16) return (uint16_t)(bits >> 16);
+  if (number == 0) return 0;
+  code = (uint16_t)((((bits >> 23 & 0xff) - 112) << 10) | (bits >> 13 & 0x3ff));
+  return (uint16_t)(code | (bits >> 16 & 0x8000));
+}
+
+/* x [1, channels, height, width] by the identity. */
+static void compare_identity(uint32_t id, int64_t channels, int64_t height, int64_t width) {
+  const int64_t shape[4] = {1, channels, height, width};
+  const int64_t kernel[4] = {channels, channels, 1, 1};
+  const tenon_op_t *op = op_of("core::conv");
+  tenon_attrs_t *attrs = attrs_of(op, "group=1");
+  tenon_tensor_t *inputs[4] = {NULL};
+  tenon_tensor_t *outputs[1] = {NULL};
+  CHECK_STATUS(tenon_tensor_create(tenon_dtype(id), 4, shape, &inputs[0]), TENON_OK);
+  CHECK_STATUS(tenon_tensor_create(tenon_dtype(id), 4, kernel, &inputs[1]), TENON_OK);
+  uint16_t *x = inputs[0]->data;
+  uint16_t *w = inputs[1]->data;
+  for (int64_t i = 0; i < tenon_count(inputs[0]); i++)
+    x[i] = narrow_of(id, (int)(i * 37 % 255) - 127);
+  for (int64_t i = 0; i < channels * channels; i++)
+    w[i] = narrow_of(id, i / channels == i % channels);
+  CHECK_STATUS(tenon_op_call(op, attr_values(attrs), inputs, outputs, 0), TENON_OK);
+  const tenon_tensor_t *out = outputs[0];
+  bool same = out != NULL;
+  for (int64_t i = 0; same && i < tenon_count(out); i++) {
+    const int64_t plane = height * width;
+    const int64_t at = i / plane * out->strides[1] + i % plane / width * out->strides[2] +
+                       i % width * out->strides[3];
+    same = ((const uint16_t *)out->data)[at] == x[i];
+  }
+  if (!CHECK(same))
+    fprintf(stderr, "  dtype %d, %d channels, %d x %d\n", (int)id, (int)channels, (int)height,
+            (int)width);
+  tenon_tensor_release(inputs[0]);
+  tenon_tensor_release(inputs[1]);
+  tenon_tensor_release(outputs[0]);
+  tenon_attrs_release(attrs);
+}
+
+static void compare_identities(void) {
+  static const uint32_t ids[] = {TENON_F16, TENON_BF16};
+  for (int d = 0; d < 2; d++)
+    for (int c = 0; c < EXTENTS - 1; c++)
+      for (int width = 1; width <= 17; width++)
+        compare_identity(ids[d], extents[c], 1 + width % 5, width);
+}
+
+/* Runs the comparison in a process for each instruction set, because a process chooses once. */
+static void compare_on_each_set(void (*compare)(void)) {
+  static const char *const limits[] = {"default", "avx2", "avx512"};
+  for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+    pid_t child = fork();
+    if (child == 0) {
+      setenv("TENON_CPU_CAPABILITY", limits[i], 1);
+      compare();
+      _exit(check_failures != 0);
+    }
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child);
+    if (!CHECK(status == 0)) fprintf(stderr, "  TENON_CPU_CAPABILITY=%s\n", limits[i]);
+  }
+}
+
+TEST("transposed copies have the elements of their source on every instruction set") {
+  compare_on_each_set(compare_transposes);
+}
+
+TEST("convolutions of f16 and bf16 by the identity keep every element on every instruction set") {
+  compare_on_each_set(compare_identities);
+}
+
+TEST("nothing is left behind") { tenon_shutdown(); }
