@@ -134,6 +134,7 @@ enum {
   A_SAMPLES,
   A_SCALE,
   BLOCK = 64,
+  SAMPLES = 64, /* of a bin, added at once */
 };
 
 /* Reads x, rois and batch_indices from input `first` on and states the shape `pooled` of
@@ -261,32 +262,94 @@ static void add_to(tenon_tensor_t *t, int64_t at, double value) {
     ((float *)t->data)[at] += (float)value;
 }
 
-/* Computes the mean of a bin's samples for `count` channels. `bins` is the distance between
- * channels in y. */
-static void mean_bin(const pooling_t *p, const bin_t *bin, int64_t count, int64_t bins) {
-  int64_t samples = bin->down * bin->across;
-  int64_t pixels = bin->height * bin->width;
+/* A sample inside the image: its four pixels and their weights. */
+typedef struct sample_t {
   int64_t at[4];
-  double result[BLOCK] = {0};
   double weight[4];
-  double by = samples > 1 ? (double)samples : 1;
-  for (int64_t c = 0; p->dx && c < count; c++)
-    result[c] = number_get(p->y->dtype, p->y->data, bin->place + c * bins) / by;
-  for (int64_t s = 0; s < samples; s++) {
-    if (!sample_corners(bin, s, at, weight)) continue;
-    for (int64_t c = 0; c < count; c++) {
-      int64_t base = bin->base + c * pixels;
-      double value = 0;
-      for (int k = 0; k < 4; k++)
-        if (p->dx)
-          add_to(p->dx, base + at[k], weight[k] * result[c]);
-        else
-          value += weight[k] * number_get(p->from->dtype, p->from->data, base + at[k]);
-      if (!p->dx) result[c] += value;
-    }
+} sample_t;
+
+#define T float
+#define W float
+#define LOAD(x) (x)
+#define STORE(w) (float)(w)
+#define NAME(x) x##_F32
+#include "boxes_kernel.h"
+
+#define T double
+#define W double
+#define LOAD(x) (x)
+#define STORE(w) (w)
+#define NAME(x) x##_F64
+#include "boxes_kernel.h"
+
+#define T uint16_t
+#define W float
+#define LOAD(x) float_of_f16(x)
+#define STORE(w) f16_of_float((float)(w))
+#define NAME(x) x##_F16
+#include "boxes_kernel.h"
+
+#define T uint16_t
+#define W float
+#define LOAD(x) float_of_bf16(x)
+#define STORE(w) bf16_of_float((float)(w))
+#define NAME(x) x##_BF16
+#include "boxes_kernel.h"
+
+typedef struct means_t {
+  uint32_t dtype;
+  void (*add_samples)(double *sums, const void *from, int64_t pixels, int64_t channels,
+                      const sample_t *samples, int64_t count);
+  void (*store_means)(void *to, int64_t bins, int64_t channels, const double *sums, double by);
+} means_t;
+
+static const means_t *means_of(tenon_dtype_t dtype) {
+  static const means_t all[] = {{TENON_F32, add_samples_F32, store_means_F32},
+                                {TENON_F64, add_samples_F64, store_means_F64},
+                                {TENON_F16, add_samples_F16, store_means_F16},
+                                {TENON_BF16, add_samples_BF16, store_means_BF16}};
+  int i = 0;
+  while (all[i].dtype != tenon_dtype_id(dtype))
+    i++;
+  return &all[i];
+}
+
+/* Computes the mean of a bin's samples for `count` channels. `bins` is the distance between
+ * channels in y. The corners of a sample serve all of these channels. */
+static void mean_bin(const pooling_t *p, const bin_t *bin, int64_t count, int64_t bins) {
+  const means_t *means = means_of(p->from->dtype);
+  const int64_t size = p->from->dtype.bits / 8;
+  const int64_t all = bin->down * bin->across;
+  const int64_t pixels = bin->height * bin->width;
+  const char *from = (const char *)p->from->data + bin->base * size;
+  sample_t samples[SAMPLES];
+  double sums[BLOCK] = {0};
+  int64_t some = 0;
+  for (int64_t s = 0; s < all; s++) {
+    some += sample_corners(bin, s, samples[some].at, samples[some].weight);
+    if (some < SAMPLES && s + 1 < all) continue;
+    means->add_samples(sums, from, pixels, count, samples, some);
+    some = 0;
   }
-  for (int64_t c = 0; !p->dx && c < count; c++)
-    number_set(p->y->dtype, p->y->data, bin->place + c * bins, result[c] / by);
+  means->store_means((char *)p->y->data + bin->place * size, bins, count, sums,
+                     all > 1 ? (double)all : 1);
+}
+
+/* Distributes the elements of y that belong to a bin over the pixels of dx. */
+static void spread_mean(const pooling_t *p, const bin_t *bin, int64_t count, int64_t bins) {
+  const int64_t all = bin->down * bin->across;
+  const int64_t pixels = bin->height * bin->width;
+  sample_t sample;
+  double share[BLOCK];
+  for (int64_t c = 0; c < count; c++)
+    share[c] =
+        number_get(p->y->dtype, p->y->data, bin->place + c * bins) / (all > 1 ? (double)all : 1);
+  for (int64_t s = 0; s < all; s++) {
+    if (!sample_corners(bin, s, sample.at, sample.weight)) continue;
+    for (int64_t c = 0; c < count; c++)
+      for (int k = 0; k < 4; k++)
+        add_to(p->dx, bin->base + c * pixels + sample.at[k], sample.weight[k] * share[c]);
+  }
 }
 
 /* Computes the largest weighted pixel of a bin; x selects which pixel that is. */
@@ -357,6 +420,9 @@ static tenon_status_t pool_box(tenon_call_t *call, const pooling_t *p, int64_t r
   bin.height = x->shape[2];
   bin.width = x->shape[3];
   bin.down = bin.across = attrs[A_SAMPLES].as.i;
+  void (*pool_bin)(const pooling_t *, const bin_t *, int64_t, int64_t) = mean_bin;
+  if (p->dx) pool_bin = spread_mean;
+  if (attrs[A_MODE].as.i != 0) pool_bin = largest_bin;
   if (bin.down == 0) {
     bin.down = (int64_t)ceil(bin.step_y);
     bin.across = (int64_t)ceil(bin.step_x);
@@ -369,7 +435,7 @@ static tenon_status_t pool_box(tenon_call_t *call, const pooling_t *p, int64_t r
       int64_t count = last - block < BLOCK ? last - block : BLOCK;
       bin.base = (batch * channels + block) * bin.height * bin.width;
       bin.place = (roi * channels + block) * rows * columns + i;
-      (attrs[A_MODE].as.i != 0 ? largest_bin : mean_bin)(p, &bin, count, rows * columns);
+      pool_bin(p, &bin, count, rows * columns);
     }
   }
   return TENON_OK;
