@@ -7,37 +7,60 @@
 #define MEMBER f
 
 #define FOLD_RUN_ONLY
-#define FOLD_NAME(x) NAME(max_##x)
-#define MAP MAP_SELF
-#define IDENTITY -HUGE_VAL
-#define OP OP_MAX
-#include "fold_kernel.h"
-
-#define FOLD_RUN_ONLY
 #define FOLD_NAME(x) NAME(sum_##x)
 #define MAP MAP_SELF
 #define IDENTITY 0
 #define OP OP_ADD
 #include "fold_kernel.h"
 
+/* Writes exp(x - top) to y, which may be x, and returns the sum. n <= CHUNK. `top` is at least as
+ * great as each x. */
+static T NAME(exponentials_chunk)(T *y, const T *x, int64_t n, T top) {
+  T s[LANES] = {0};
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES)
+    for (int l = 0; l < LANES; l++) {
+      T e = EXP_DOWN(x[i + l] - top);
+      y[i + l] = e;
+      s[l] += e;
+    }
+  for (int l = 0; i + l < n; l++) {
+    T e = EXP_DOWN(x[i + l] - top);
+    y[i + l] = e;
+    s[l] += e;
+  }
+  for (int half = LANES / 2; half; half /= 2)
+    for (int l = 0; l < half; l++)
+      s[l] += s[l + half];
+  return s[0];
+}
+
 /* Writes exp(x - top) to y, if y is not NULL, and returns the sum. */
 static T NAME(exponentials)(T *y, const T *x, int64_t n, T top) {
   T buffer[CHUNK];
-  word_t sum = {.f = 0};
+  W sum = 0;
   for (int64_t i = 0; i < n; i += CHUNK) {
     int64_t m = n - i < CHUNK ? n - i : CHUNK;
-    T *to = y ? y + i : buffer;
-    for (int64_t j = 0; j < m; j++)
-      to[j] = EXP(x[i + j] - top);
-    NAME(sum_run)(&sum, to, m);
+    sum += (W)NAME(exponentials_chunk)(y ? y + i : buffer, x + i, m, top);
   }
-  return (T)sum.f;
+  return (T)sum;
 }
 
+/* The greatest of n numbers, leaving out NaN: a NaN makes the sum NaN by itself. */
 static T NAME(top)(const T *x, int64_t n) {
-  word_t top = {.f = -HUGE_VAL};
-  NAME(max_run)(&top, x, n);
-  return (T)top.f;
+  T s[LANES];
+  int64_t i = 0;
+  for (int l = 0; l < LANES; l++)
+    s[l] = -(T)INFINITY;
+  for (; i + LANES <= n; i += LANES)
+    for (int l = 0; l < LANES; l++)
+      s[l] = x[i + l] > s[l] ? x[i + l] : s[l];
+  for (int l = 0; i + l < n; l++)
+    s[l] = x[i + l] > s[l] ? x[i + l] : s[l];
+  for (int half = LANES / 2; half; half /= 2)
+    for (int l = 0; l < half; l++)
+      s[l] = s[l + half] > s[l] ? s[l + half] : s[l];
+  return s[0];
 }
 
 static void NAME(softmax_row)(void *to, const void *g, const void *from, const slab_t *s) {
@@ -78,7 +101,7 @@ static void NAME(softmax_columns)(void *to, const void *g, const void *from, con
     const T *in = x + r * s->stride;
     T *out = y + r * s->stride;
     for (int64_t i = 0; i < s->width; i++)
-      out[i] = EXP(in[i] - top[i]);
+      out[i] = EXP_DOWN(in[i] - top[i]);
     for (int64_t i = 0; i < s->width; i++)
       sum[i] += out[i];
   }
@@ -99,7 +122,7 @@ static void NAME(log_softmax_columns)(void *to, const void *g, const void *from,
   NAME(columns_top)(top, x, s);
   for (int64_t r = 0; r < s->n; r++) {
     for (int64_t i = 0; i < s->width; i++)
-      exps[i] = EXP(x[r * s->stride + i] - top[i]);
+      exps[i] = EXP_DOWN(x[r * s->stride + i] - top[i]);
     for (int64_t i = 0; i < s->width; i++)
       sum[i] += exps[i];
   }

@@ -97,6 +97,13 @@ TN_INLINE float tn_expf(float x) {
   return p * tn_float32((half + 127) << 23) *
          tn_float32((n - half + 127) << 23); /* only the last multiplication rounds */
 }
+/* exp(x) for x <= 0, error 1.1 ulp; 0 instead of denormal results. Faster than tn_expf. */
+TN_INLINE float tn_exp_downf(float x) {
+  uint32_t n;
+  float p = 1 + tn_exp_reduced(x, &n);
+  p *= tn_float32((n + 127) << 23);
+  return x < -0x1.5d589ep6f ? 0 : p; /* -126 log 2 */
+}
 /* exp(x) - 1, error 2 ulp. Computes half of the result first, because 2^n alone may be infinite
  * where the result is not. */
 TN_INLINE float tn_expm1f(float x) {
@@ -319,6 +326,7 @@ TN_INLINE double tn_sigmoid(double x) {
 #define FLOOR(x) TN_GENERIC(x, tn_floorf, tn_floor)(x)
 #define CEIL(x) TN_GENERIC(x, tn_ceilf, tn_ceil)(x)
 #define EXP(x) TN_GENERIC(x, tn_expf, exp)(x)
+#define EXP_DOWN(x) TN_GENERIC(x, tn_exp_downf, exp)(x)
 #define EXPM1(x) TN_GENERIC(x, tn_expm1f, expm1)(x)
 #define LOG(x) TN_GENERIC(x, tn_logf, log)(x)
 #define LOG1P_UNIT(x) TN_GENERIC(x, tn_log1pf_unit, log1p)(x)

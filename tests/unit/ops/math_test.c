@@ -34,6 +34,7 @@ static const struct check_t {
   /* clang-format off */
 } checks[] = {
     {"exp", tn_expf, exp, -INFINITY, INFINITY, 1.1},
+    {"exp, -87.3 <= x <= 0", tn_exp_downf, exp, -87.3, 0, 1.1},
     {"expm1", tn_expm1f, expm1, -INFINITY, INFINITY, 2},
     {"log", tn_logf, log, -INFINITY, INFINITY, 1},
     {"log1p, 0 <= x <= 1", tn_log1pf_unit, log1p, 0, 1, 1.5},
