@@ -1,7 +1,7 @@
 /* One way to join elements under a window of f32. Included by simd/pool_line.c, which defines START
  * (the result of no elements), JOIN(a, b), FINISH(joined, divisor) and NAME(x). */
 
-/* A function of its own, because gcc merges the loops of several taps and then vectorises none. */
+/* Functions of their own, because gcc merges the loops of several taps and then vectorises none. */
 __attribute__((noinline)) static void NAME(join)(float *restrict to, const float *restrict from,
                                                  int64_t count) {
   for (int64_t i = 0; i < count; i++) {
@@ -11,15 +11,53 @@ __attribute__((noinline)) static void NAME(join)(float *restrict to, const float
   }
 }
 
+__attribute__((noinline)) static void NAME(join_two)(float *restrict to, const float *restrict x,
+                                                     const float *restrict y, int64_t count) {
+  for (int64_t i = 0; i < count; i++) {
+    float a = x[i];
+    float b = y[i];
+    to[i] = JOIN(a, b);
+  }
+}
+
+__attribute__((noinline)) static void NAME(join_three)(float *restrict to, const float *restrict x,
+                                                       const float *restrict y,
+                                                       const float *restrict z, int64_t count) {
+  for (int64_t i = 0; i < count; i++) {
+    float a = x[i];
+    float b = y[i];
+    float c = z[i];
+    a = JOIN(a, b);
+    to[i] = JOIN(a, c);
+  }
+}
+
+/* Joins `count` elements of each source, from element `first` on, in the order of the sources. */
+static void NAME(join_all)(float *to, const float *const *sources, int64_t source_count,
+                           int64_t first, int64_t count) {
+  int64_t done = source_count < 3 ? source_count : 3;
+  if (source_count == 0)
+    for (int64_t i = 0; i < count; i++)
+      to[i] = START;
+  if (done == 1) memcpy(to, sources[0] + first, (size_t)count * sizeof *to);
+  if (done == 2) NAME(join_two)(to, sources[0] + first, sources[1] + first, count);
+  if (done == 3)
+    NAME(join_three)(to, sources[0] + first, sources[1] + first, sources[2] + first, count);
+  for (; done < source_count; done++)
+    NAME(join)(to, sources[done] + first, count);
+}
+
 /* Joins elements [begin, end) of the rows, which may lie outside of the rows. */
 static void NAME(join_rows)(const pool_line_t *line, const float *const *rows, int64_t count,
                             int64_t begin, int64_t end, float *joined) {
   int64_t first = begin < 0 ? 0 : begin;
   int64_t last = end < line->in ? end : line->in;
-  for (int64_t i = 0; i < end - begin; i++)
-    joined[i] = START;
-  for (int64_t r = 0; r < count && first < last; r++)
-    NAME(join)(joined + (first - begin), rows[r] + first, last - first);
+  if (last < first) last = first;
+  for (int64_t i = begin; i < first && i < end; i++)
+    joined[i - begin] = START;
+  if (first < last) NAME(join_all)(joined + (first - begin), rows, count, first, last - first);
+  for (int64_t i = last; i < end; i++)
+    joined[i - begin] = START;
 }
 
 /* Makes elements `stride` apart neighbours: the elements of each phase follow each other. */
@@ -39,6 +77,7 @@ static void NAME(pool_line)(const pool_line_t *line, const float *const *rows, i
                             const float *divisors, float scale, float *out) {
   enum { ROOM = 2048 };
   float joined[ROOM], sorted[ROOM];
+  const float *taps[POOL_SPAN];
   (void)divisors;
   (void)scale;
   const int64_t stride = line->stride;
@@ -56,12 +95,11 @@ static void NAME(pool_line)(const pool_line_t *line, const float *const *rows, i
       source = sorted;
     }
     float *to = out + at;
-    for (int64_t i = 0; i < some; i++)
-      to[i] = START;
     for (int64_t k = 0; k < line->kernel; k++) {
       int64_t tap = k * line->dilation;
-      NAME(join)(to, source + tap % stride * phase_length + tap / stride, some);
+      taps[k] = source + tap % stride * phase_length + tap / stride;
     }
+    NAME(join_all)(to, taps, line->kernel, 0, some);
     for (int64_t i = 0; i < some; i++)
       to[i] = FINISH(to[i], divisors[at + i] * scale);
   }

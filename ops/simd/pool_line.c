@@ -3,9 +3,16 @@
 #include "../pool_line.h"
 #include "isa.h"
 #include <math.h>
+#include <string.h>
+
+/* The greater one; NaN wins. */
+static inline float greater_of(float a, float b) {
+  float most = b > a ? b : a;
+  return b != b ? b : most;
+}
 
 #define START (-INFINITY)
-#define JOIN(a, b) ((b) > (a) || (b) != (b) ? (b) : (a))
+#define JOIN(a, b) greater_of(a, b)
 #define FINISH(joined, divisor) (joined)
 #define NAME(x) max_##x
 #include "../pool_line_kernel.h"
