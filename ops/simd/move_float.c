@@ -34,8 +34,8 @@ static inline __m128i load_narrow(const uint16_t *from) {
 }
 
 static inline void store_f16(uint16_t *to, __m256 values) {
-  const int nearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
-  _mm_storeu_si128((__m128i *)(void *)to, _mm256_cvtps_ph(values, nearest));
+  _mm_storeu_si128((__m128i *)(void *)to,
+                   _mm256_cvtps_ph(values, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 
 static inline void store_bf16(uint16_t *to, __m256 values) {
