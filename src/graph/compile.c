@@ -215,7 +215,10 @@ static tenon_status_t compile_graph(tenon_executable_t *e, const tenon_graph_t *
     TN_TRY(tn_pass_dead_code(e->graph));
     if (e->is_planned && !e->has_gradients) TN_TRY(tn_pass_attention(e->graph));
     if (!e->is_planned && !e->has_gradients) TN_TRY(tn_pass_offload(e, options));
-    if (!e->has_gradients) TN_TRY(tn_pass_fuse(e->graph));
+    if (!e->has_gradients) {
+      TN_TRY(tn_pass_channels(e->graph));
+      TN_TRY(tn_pass_fuse(e->graph));
+    }
     TN_TRY(tn_pass_dead_code(e->graph));
     TN_TRY(tn_pass_infer(e->graph));
   }

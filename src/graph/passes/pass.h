@@ -19,6 +19,10 @@ tenon_status_t tn_pass_fold(tenon_graph_t *graph);
 tenon_status_t tn_pass_simplify(tenon_graph_t *graph);
 /* Replaces attention that is written out as products and a softmax by one operator. */
 tenon_status_t tn_pass_attention(tenon_graph_t *graph);
+/* Folds constant scales and shifts of channels (batch_norm, products and sums) into the
+ * convolutions and products around them, and makes one convolution of a sum of convolutions of the
+ * same value. */
+tenon_status_t tn_pass_channels(tenon_graph_t *graph);
 /* Makes bias, residual and activation part of the matmul or convolution before them. */
 tenon_status_t tn_pass_fuse(tenon_graph_t *graph);
 /* Dead-code elimination: removes pure nodes whose results are not used, and identities. */

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "core/value.h"
+#include "graph/passes/pass.h"
 
 static tenon_status_t add_use(tn_rewrite_t *r, tenon_edge_t edge, tn_reader_t reader) {
   if (r->reader_count >= INT32_MAX ||
@@ -47,6 +48,8 @@ static void add_output(tn_rewrite_t *r, int32_t output) {
 tenon_status_t tn_rewrite_begin(tn_rewrite_t *r, tenon_graph_t *graph) {
   size_t count = graph->edge_count;
   *r = (tn_rewrite_t){.graph = graph,
+                      .edge_count = count,
+                      .edge_capacity = count + 1,
                       .uses = tn_allocate_zero(count + 1, sizeof *r->uses),
                       .user = tn_allocate((count + 1) * sizeof *r->user),
                       .first_reader = tn_allocate((count + 1) * sizeof *r->first_reader),
@@ -76,6 +79,29 @@ void tn_rewrite_end(tn_rewrite_t *r) {
   tn_release_memory(r->next_output);
   tn_release_memory(r->readers);
   *r = (tn_rewrite_t){.graph = r->graph};
+}
+
+tenon_status_t tn_rewrite_constant(tn_rewrite_t *r, tenon_tensor_t *tensor,
+                                   tenon_edge_t *out_edge) {
+  int32_t **arrays[] = {&r->uses, &r->user, &r->first_reader, &r->first_output};
+  tn_edge_t *edge;
+  TN_TRY(tn_graph_add_edge(r->graph, NULL, &edge, out_edge));
+  while (r->edge_capacity < r->graph->edge_count) {
+    size_t capacity = 0;
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
+      capacity = r->edge_capacity;
+      if (!tn_grow((void **)arrays[i], &capacity, capacity, sizeof **arrays[i]))
+        return tn_no_memory("a rewrite", 0);
+    }
+    r->edge_capacity = capacity;
+  }
+  for (; r->edge_count < r->graph->edge_count; r->edge_count++) {
+    r->uses[r->edge_count] = 0;
+    for (size_t i = 1; i < sizeof arrays / sizeof *arrays; i++)
+      (*arrays[i])[r->edge_count] = -1;
+  }
+  tn_edge_bind_constant(r->graph, *out_edge, tensor);
+  return TENON_OK;
 }
 
 bool tn_node_is(const tn_node_t *node, const char *op) {

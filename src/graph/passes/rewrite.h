@@ -15,6 +15,8 @@ typedef struct tn_reader_t {
 
 typedef struct tn_rewrite_t {
   tenon_graph_t *graph;
+  size_t edge_count; /* of the edges that the following arrays cover */
+  size_t edge_capacity;
   int32_t *uses;         /* of each edge: how often it is used */
   int32_t *user;         /* of each edge: the last node that reads it; -1: none */
   int32_t *first_reader; /* of each edge: its first reader; -1: none */
@@ -28,6 +30,8 @@ typedef struct tn_rewrite_t {
 
 tenon_status_t tn_rewrite_begin(tn_rewrite_t *r, tenon_graph_t *graph);
 void tn_rewrite_end(tn_rewrite_t *r);
+/* Adds a constant that no node reads yet. The tensor is retained. */
+tenon_status_t tn_rewrite_constant(tn_rewrite_t *r, tenon_tensor_t *tensor, tenon_edge_t *out_edge);
 /* The node that makes the edge, if it is a node of operator `op`; else NULL. */
 tn_node_t *tn_maker(const tn_rewrite_t *r, tenon_edge_t edge, const char *op);
 /* The only node that reads the edge; NULL if the edge is read more than once or is a graph output,
