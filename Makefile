@@ -18,6 +18,9 @@ packages: ## install missing system packages (Debian; uses sudo unless run by ro
 .venv-zoo/base.stamp: scripts/venv.sh scripts/requirements-zoo.txt | packages
 	@scripts/venv.sh .venv-zoo scripts/requirements-zoo.txt && touch $@
 
+.venv-breadth/base.stamp: scripts/venv.sh scripts/requirements-breadth.txt | packages
+	@scripts/venv.sh .venv-breadth scripts/requirements-breadth.txt && touch $@
+
 .venv-jax/base.stamp: scripts/venv.sh scripts/requirements-jax.txt | packages
 	@scripts/venv.sh .venv-jax scripts/requirements-jax.txt && touch $@
 
@@ -163,6 +166,9 @@ test-contrib-models: build .venv-zoo/base.stamp ## compare all models that ONNX 
 bench: build .venv-zoo/base.stamp $(TVM_FFIS) ## measure the cost of calls, loading, and models against ONNX Runtime and OpenVINO
 	@$(PYTHON) bench/run.py $(BENCH)
 
+bench-breadth: build .venv-breadth/base.stamp ## compare 476 networks of transformers, timm, torchvision and others with ONNX Runtime (hours; BREADTH="--set 2 --only 'timm-*' --resume" takes a part)
+	@TENON_BUILD=$(BUILD) .venv-breadth/bin/python bench/breadth.py $(BREADTH)
+
 zoo: .venv-zoo/base.stamp ## make the model zoo in build/zoo
 	@.venv-zoo/bin/python bench/models/make_zoo.py $(BUILD)/zoo
 
@@ -190,4 +196,4 @@ format: ## lay the sources out with clang-format
 clean: ## remove the build folders and keep the virtual environments
 	rm -rf $(BUILD) build-*
 
-.PHONY: help packages build run test setup packages-test test-mxnet test-tvm-ffi pjrt torch-device tensorflow-device torch-source test-stablehlo-large test-tensorflow-convert-large stablehlo-source mxnet-examples onnxruntime-source sanitize stress sim-seeds device-failures isolation-fuzz device-faults leaks failures fuzz mutations coverage exported-models test-contrib-models bench zoo torch-wheel install support abi-update abi-snapshot format clean
+.PHONY: help packages build run test setup packages-test test-mxnet test-tvm-ffi pjrt torch-device tensorflow-device torch-source test-stablehlo-large test-tensorflow-convert-large stablehlo-source mxnet-examples onnxruntime-source sanitize stress sim-seeds device-failures isolation-fuzz device-faults leaks failures fuzz mutations coverage exported-models test-contrib-models bench bench-breadth zoo torch-wheel install support abi-update abi-snapshot format clean
