@@ -1,6 +1,7 @@
 /* matmul_integer, conv_integer, qlinear_matmul, qlinear_conv: products of 8-bit numbers,
- * accumulated in 32 bits. Operands become pairs of i16 minus their zero points. The qlinear forms
- * are then scaled and rounded. Convolutions are in integer_conv.c.
+ * accumulated in 32 bits. Constant weights are prepared as steps (integer_steps.c), by which u8 are
+ * multiplied as they are. Operands of other products become pairs of i16 minus their zero points.
+ * The qlinear forms are then scaled and rounded. Convolutions are in integer_conv.c.
  * Invariant: sums wrap at 32 bits, as ONNX allows, and are exact otherwise. */
 #include "integer.h"
 #include "axes.h"
@@ -164,16 +165,17 @@ static tenon_tensor_t *pair_integers(tenon_call_t *call, tenon_tensor_t *x, teno
   return call->host->parallel(call, rows, 1 + WORK / width, write_pairs, &p) == TENON_OK ? out : 0;
 }
 
-/* A constant matrix b as panels, or constant filters as pairs. */
+/* Constant weights. */
 typedef struct plan_t {
-  int64_t columns; /* of b */
-  int64_t depth;
-  uint32_t *pairs;
+  integer_weights_t *weights;
+  uint32_t *pairs; /* filters of a depthwise convolution */
 } plan_t;
 
-static void release_pairs(void *pointer) {
+static void release_plan(void *pointer) {
   plan_t *plan = (plan_t *)pointer;
-  if (plan) free(plan->pairs);
+  if (!plan) return;
+  core_integer_weights_release(plan->weights);
+  free(plan->pairs);
   free(plan);
 }
 
@@ -185,44 +187,50 @@ static int is_constant(const tenon_node_t *node, uint32_t at, int may_be_absent)
          tenon_count(input->value);
 }
 
-/* Gives the node a plan with room for `count` pairs. */
-static tenon_status_t add_plan(tenon_node_t *node, int64_t count, uint32_t consumed, plan_t **out) {
+/* Gives the node a plan, of which exactly one argument is not NULL unless memory is short. */
+static tenon_status_t add_plan(tenon_node_t *node, integer_weights_t *weights, uint32_t *pairs) {
   plan_t *plan = (plan_t *)calloc(1, sizeof *plan);
-  if (plan) plan->pairs = (uint32_t *)calloc((size_t)count, sizeof *plan->pairs);
-  if (!plan || !plan->pairs) {
-    release_pairs(plan);
+  if (!plan || (!weights && !pairs)) {
+    core_integer_weights_release(weights);
+    free(pairs);
+    free(plan);
     return tenon_fail(node, TENON_MEMORY, "out of memory for packed weights");
   }
+  plan->weights = weights;
+  plan->pairs = pairs;
   node->plan = plan;
-  node->consumed |= (uint64_t)1 << consumed;
-  *out = plan;
   return TENON_OK;
 }
 
-/* Makes the plan of a node whose b is a constant matrix, with a constant zero point. */
-static tenon_status_t prepare_b(tenon_node_t *node, uint32_t b_at, uint32_t zero_at) {
+/* Whether a zero point is absent or has one element for sure. */
+static int is_single(const tenon_meta_t *zero) {
+  for (int32_t i = 0; zero && i < zero->ndim; i++)
+    if (!dim_is(zero->dims[i], 1)) return 0;
+  return 1;
+}
+
+/* Makes the plan of a node whose b is a constant matrix, with constant zero points, and whose a has
+ * one zero point. */
+static tenon_status_t prepare_b(tenon_node_t *node, uint32_t b_at, uint32_t a_zero_at,
+                                uint32_t zero_at) {
   if (!is_constant(node, b_at, 0) || !is_constant(node, zero_at, 1)) return TENON_OK;
   const tenon_tensor_t *b = node->inputs[b_at]->value;
   const tenon_tensor_t *zero = node->inputs[zero_at] ? node->inputs[zero_at]->value : NULL;
-  if (b->ndim != 2) return TENON_OK;
-  const int64_t each = core_integer_tiles_of_isa()->columns;
-  const int64_t columns = b->shape[1];
-  operand8_t operand = operand_of(b, zero, 1);
-  plan_t *plan;
-  int64_t depth = (b->shape[0] + 1) / 2;
-  TENON_TRY(add_plan(node, ((columns - 1) / each + 1) * each * depth, b_at, &plan));
-  plan->columns = columns;
-  plan->depth = depth;
-  uint32_t *row = (uint32_t *)malloc((size_t)columns * sizeof *row);
-  if (!row) return tenon_fail(node, TENON_MEMORY, "out of memory for packed weights");
-  for (int64_t e = 0; e < depth; e++) {
-    core_pair_row_write(&operand, e, row);
-    for (int64_t j = 0; j < columns; j += each)
-      memcpy(plan->pairs + j * depth + e * each, row + j,
-             (size_t)(columns - j < each ? columns - j : each) * sizeof *row);
+  if (b->ndim != 2 || !is_single(node->inputs[a_zero_at])) return TENON_OK;
+  if (zero && zero->ndim > 1 && tenon_count(zero) > 1) return TENON_OK;
+  integer_matrix_t matrix = {.data = (const uint8_t *)b->data,
+                             .is_signed = core_is(b, TENON_I8),
+                             .count = b->shape[1],
+                             .step = 1,
+                             .inner = b->shape[0],
+                             .inner_step = b->shape[1]};
+  if (zero) {
+    matrix.zeros = (const uint8_t *)zero->data;
+    matrix.zero_step = tenon_count(zero) > 1;
   }
-  free(row);
-  return TENON_OK;
+  node->consumed |= (uint64_t)1 << b_at;
+  return add_plan(
+      node, core_integer_weights_create(&matrix, 1, core_integer_tiles_of_isa()->columns), NULL);
 }
 
 /* Makes the plan of a node whose filters and their zero point are constant. */
@@ -230,16 +238,19 @@ static tenon_status_t prepare_filters(tenon_node_t *node, uint32_t w_at, uint32_
   if (!is_constant(node, w_at, 0) || !is_constant(node, zero_at, 1)) return TENON_OK;
   const tenon_tensor_t *w = node->inputs[w_at]->value;
   const tenon_tensor_t *zero = node->inputs[zero_at] ? node->inputs[zero_at]->value : NULL;
-  plan_t *plan;
-  int64_t depth = core_integer_depth(tenon_count(w) / w->shape[0]);
-  TENON_TRY(add_plan(node, w->shape[0] * depth, w_at, &plan));
-  plan->depth = depth;
-  core_integer_filters_pack(w, zero, 0, w->shape[0], plan->pairs);
-  return TENON_OK;
+  if (!core_integer_is_depthwise(w)) {
+    node->consumed |= (uint64_t)1 << w_at;
+    return add_plan(node, core_integer_filters_create(w, zero, node->attrs[CONV_GROUP].as.i), NULL);
+  }
+  /* The filters stay for an x whose rows are too wide for a depthwise convolution. */
+  const int64_t depth = core_integer_depth(w->shape[2] * w->shape[3]);
+  uint32_t *pairs = (uint32_t *)calloc((size_t)(w->shape[0] * depth), sizeof *pairs);
+  if (pairs) core_integer_filters_pack(w, zero, 0, w->shape[0], pairs);
+  return add_plan(node, NULL, pairs);
 }
 
-static tenon_status_t matmul_integer_prepare(tenon_node_t *node) { return prepare_b(node, 1, 3); }
-static tenon_status_t qlinear_matmul_prepare(tenon_node_t *node) { return prepare_b(node, 3, 5); }
+static tenon_status_t matmul_integer_prepare(tenon_node_t *node) { return prepare_b(node, 1, 2, 3); }
+static tenon_status_t qlinear_matmul_prepare(tenon_node_t *node) { return prepare_b(node, 3, 2, 5); }
 static tenon_status_t conv_integer_prepare(tenon_node_t *node) {
   return prepare_filters(node, 1, 3);
 }
@@ -320,15 +331,10 @@ static tenon_status_t make_panels(tenon_call_t *call, tenon_tensor_t *b, tenon_t
 static tenon_status_t multiply_integers(tenon_call_t *call, tenon_tensor_t *a,
                                         tenon_tensor_t *a_zero, tenon_tensor_t *b,
                                         tenon_tensor_t *b_zero, tenon_tensor_t *sums) {
-  const plan_t *plan = (const plan_t *)call->plan;
   finish_t finish = {.scale = 1, .bias_scale = 1};
   tenon_tensor_t *tensors[4] = {pair_integers(call, a, a_zero, 0), NULL, NULL, sums};
   panels_t panels = {0};
   if (!tensors[0]) return TENON_MEMORY;
-  if (plan && core_is_dense(sums)) {
-    panels = (panels_t){.columns = plan->columns, .depth = plan->depth, .panels = plan->pairs};
-    return multiply_panels(call, tensors[0], &panels, 1, sums);
-  }
   if (core_is_dense(sums) && fits_panels(a, b, b_zero)) {
     int64_t count = 1;
     for (int32_t i = 0; b->ndim > 2 && i < b->ndim - 2; i++)
@@ -339,6 +345,104 @@ static tenon_status_t multiply_integers(tenon_call_t *call, tenon_tensor_t *a,
   }
   tensors[1] = pair_integers(call, b, b_zero, 1);
   return tensors[1] ? core_multiply(call, tensors, 0, 0, &finish, MULTIPLY_PAIRS) : TENON_MEMORY;
+}
+
+/* Products with constant weights */
+
+typedef struct weighted_t { /* a product of rows of u8 with weights of columns */
+  const uint8_t *a;
+  uint8_t flip;
+  int64_t k;
+  int64_t pitch; /* bytes of a row of a, or of its copy */
+  uint8_t *copy;
+  const int32_t *start; /* of each column: what is added to its sums */
+  int64_t width;        /* columns */
+  int32_t *sums;        /* where results go; NULL: narrowed to `out` */
+  uint8_t *out;
+  const integer_narrow_t *narrow;
+  const float *scale; /* one number, or one for each column */
+  int64_t scale_step;
+} weighted_t;
+
+static void finish_weighted(const void *context, int64_t row, int64_t column, int64_t count,
+                            int32_t *sums) {
+  const weighted_t *w = (const weighted_t *)context;
+  const int64_t at = row * w->width + column;
+  for (int64_t i = 0; i < count; i++)
+    sums[i] = (int32_t)((uint32_t)sums[i] + (uint32_t)w->start[column + i]);
+  if (w->sums)
+    memcpy(w->sums + at, sums, (size_t)count * sizeof *sums);
+  else
+    core_integer_tiles_of_isa()->narrow(&w->narrow->limits, sums, w->scale + column * w->scale_step,
+                                        w->scale_step, count, w->out + at);
+}
+
+/* Copies rows of a, as u8, to rows of complete quads. */
+static tenon_status_t copy_rows(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+  const weighted_t *w = (const weighted_t *)argument;
+  const integer_tiles_t *kernels = core_integer_tiles_of_isa();
+  (void)call;
+  for (int64_t row = begin; row < end; row++) {
+    kernels->copy(w->a + row * w->k, 1, w->flip, w->k, w->copy + row * w->pitch);
+    memset(w->copy + row * w->pitch + w->k, 0, (size_t)(w->pitch - w->k));
+  }
+  return TENON_OK;
+}
+
+/* Multiplies a by the weights. `w` says where results go; its other members are set here. */
+static tenon_status_t multiply_weights(tenon_call_t *call, tenon_tensor_t *a,
+                                       tenon_tensor_t *a_zero, const tenon_tensor_t *bias,
+                                       const integer_weights_t *weights, weighted_t *w) {
+  const int is_signed = core_is(a, TENON_I8);
+  a = core_dense(call, a, a->dtype);
+  if (a_zero) a_zero = core_dense(call, a_zero, a_zero->dtype);
+  int32_t *start = (int32_t *)CORE_SCRATCH(call, sizeof *start, w->width);
+  if (!a || !start) return TENON_MEMORY;
+  int32_t zero = is_signed ? 128 : 0;
+  if (a_zero && is_signed) zero += *(const int8_t *)a_zero->data;
+  if (a_zero && !is_signed) zero = *(const uint8_t *)a_zero->data;
+  for (int64_t i = 0; i < w->width; i++) {
+    uint32_t own = bias ? ((const uint32_t *)bias->data)[i] : 0;
+    start[i] = (int32_t)(own - (uint32_t)zero * (uint32_t)weights->sums[i]);
+  }
+  w->start = start;
+  w->a = (const uint8_t *)a->data;
+  w->flip = is_signed ? 0x80 : 0;
+  w->k = a->shape[a->ndim - 1];
+  w->pitch = 4 * weights->depth;
+  const int64_t rows = tenon_count(a) / w->k;
+  if (is_signed || w->k != w->pitch) {
+    w->copy = (uint8_t *)CORE_SCRATCH(call, 1, rows, w->pitch);
+    if (!w->copy) return TENON_MEMORY;
+    TENON_TRY(call->host->parallel(call, rows, 1 + WORK / w->k, copy_rows, w));
+  }
+  integer_product_t product = {.left = w->copy ? w->copy : w->a,
+                               .left_row = w->pitch,
+                               .right_steps = weights->steps,
+                               .rows = rows,
+                               .columns = w->width,
+                               .depth = weights->depth,
+                               .finish = finish_weighted,
+                               .context = w};
+  return core_integer_product(call, &product);
+}
+
+/* Writes one scale, or one for each column, if they do not differ between rows. */
+static tenon_status_t find_column_scales(tenon_call_t *call, const integer_narrow_t *narrow,
+                                         int32_t rank, weighted_t *w) {
+  int64_t steps[2] = {0, 0};
+  for (int32_t i = 0; i < rank; i++) {
+    if (narrow->scales[0].strides[i] || (i < rank - 1 && narrow->scales[1].strides[i]))
+      return TENON_OK;
+    steps[1] = narrow->scales[1].strides[i];
+  }
+  float *scale = (float *)CORE_SCRATCH(call, sizeof *scale, w->width);
+  if (!scale) return TENON_MEMORY;
+  write_scales(narrow, steps, (const float *)narrow->scales[0].data,
+               (const float *)narrow->scales[1].data, w->width, scale);
+  w->scale = scale;
+  w->scale_step = steps[1] != 0;
+  return TENON_OK;
 }
 
 /* narrow NULL: the result is the sums. */
@@ -353,7 +457,8 @@ static tenon_status_t convolve_integers(tenon_call_t *call, tenon_tensor_t *x,
   integer_convolution_t c = {.window = &window,
                              .group = call->attrs[CONV_GROUP].as.i,
                              .w = w,
-                             .packed = plan ? plan->pairs : NULL,
+                             .pairs = plan ? plan->pairs : NULL,
+                             .weights = plan ? plan->weights : NULL,
                              .narrow = narrow,
                              .out = out};
   c.x = core_dense(call, x, x->dtype);
@@ -362,7 +467,7 @@ static tenon_status_t convolve_integers(tenon_call_t *call, tenon_tensor_t *x,
   if (x_zero)
     c.x_zero =
         core_is(x, TENON_I8) ? *(const int8_t *)x_zero->data : *(const uint8_t *)x_zero->data;
-  if (!plan) {
+  if (!c.weights) {
     c.w = core_dense(call, w, w->dtype);
     if (w_zero) c.w_zero = core_dense(call, w_zero, w_zero->dtype);
     if (!c.w || (w_zero && !c.w_zero)) return TENON_MEMORY;
@@ -382,7 +487,14 @@ static tenon_tensor_t *sums_for(tenon_call_t *call) {
 
 static tenon_status_t matmul_integer_run(tenon_call_t *call) {
   tenon_tensor_t *const *in = call->inputs;
-  return multiply_integers(call, in[0], in[2], in[1], in[3], call->outputs[0]);
+  const plan_t *plan = (const plan_t *)call->plan;
+  if (!plan) return multiply_integers(call, in[0], in[2], in[1], in[3], call->outputs[0]);
+  tenon_tensor_t *out = core_place_dense(call, call->outputs[0], tenon_dtype(TENON_I32));
+  if (!out) return TENON_MEMORY;
+  if (tenon_count(out) == 0) return TENON_OK;
+  weighted_t w = {.width = in[1]->shape[1], .sums = (int32_t *)out->data};
+  TENON_TRY(multiply_weights(call, in[0], in[2], NULL, plan->weights, &w));
+  return core_settle(call, call->outputs[0], out);
 }
 
 static tenon_status_t conv_integer_run(tenon_call_t *call) {
@@ -393,24 +505,43 @@ static tenon_status_t conv_integer_run(tenon_call_t *call) {
   return core_settle(call, call->outputs[0], out);
 }
 
+/* Writes the result of qlinear_matmul to out, which is dense. */
+static tenon_status_t multiply_narrow(tenon_call_t *call, tenon_tensor_t *out,
+                                      const integer_narrow_t *narrow) {
+  tenon_tensor_t *const *in = call->inputs;
+  const plan_t *plan = (const plan_t *)call->plan;
+  tenon_tensor_t *bias = in[8] ? core_dense(call, in[8], in[8]->dtype) : NULL;
+  weighted_t w = {.out = (uint8_t *)out->data, .narrow = narrow};
+  if (in[8] && !bias) return TENON_MEMORY;
+  if (plan) {
+    w.width = in[3]->shape[1];
+    TENON_TRY(find_column_scales(call, narrow, out->ndim, &w));
+    if (w.scale) return multiply_weights(call, in[0], in[2], bias, plan->weights, &w);
+  }
+  tenon_tensor_t *sums = sums_for(call);
+  if (!sums) return TENON_MEMORY;
+  narrow_job_t job = {(const int32_t *)sums->data, out, narrow, NULL};
+  if (plan) {
+    w.sums = (int32_t *)sums->data;
+    TENON_TRY(multiply_weights(call, in[0], in[2], bias, plan->weights, &w));
+  } else {
+    if (bias) job.bias = (const int32_t *)bias->data;
+    TENON_TRY(multiply_integers(call, in[0], in[2], in[3], in[5], sums));
+  }
+  return rows_parallel(call, out, narrow_rows, &job);
+}
+
 static tenon_status_t qlinear_matmul_run(tenon_call_t *call) {
   tenon_tensor_t *const *in = call->inputs;
-  tenon_tensor_t *sums = sums_for(call);
   tenon_tensor_t *out = core_place_dense(call, call->outputs[0], call->outputs[0]->dtype);
   int32_t rank = call->outputs[0]->ndim;
   integer_narrow_t narrow;
-  if (!sums || !out) return TENON_MEMORY;
-  TENON_TRY(multiply_integers(call, in[0], in[2], in[3], in[5], sums));
+  if (!out) return TENON_MEMORY;
+  if (tenon_count(out) == 0) return TENON_OK;
   const qlinear_side_t sides[2] = {{in[1], rank > 1 ? rank - 2 : 0},
                                    {in[4], rank > 0 ? rank - 1 : 0}};
   TENON_TRY(read_narrow(call, out, sides, in[6], in[7], &narrow));
-  narrow_job_t job = {(const int32_t *)sums->data, out, &narrow, NULL};
-  if (in[8]) {
-    tenon_tensor_t *bias = core_dense(call, in[8], in[8]->dtype);
-    if (!bias) return TENON_MEMORY;
-    job.bias = (const int32_t *)bias->data;
-  }
-  TENON_TRY(rows_parallel(call, out, narrow_rows, &job));
+  TENON_TRY(multiply_narrow(call, out, &narrow));
   return core_settle(call, call->outputs[0], out);
 }
 
@@ -526,7 +657,7 @@ TENON_ITEMS(core_integer,
           "A zero point is one number, a vector with one number for each row of a or column of b, "
           "or broadcasts.", "a: i8|u8; b: i8|u8; a_zero_point = a; b_zero_point = b; out = i32",
           "a: [n, k], b: [k, m]; a: [n, k], b: [k, m], a_zero_point: [n], b_zero_point: [m]",
-          TENON_PREPARE(matmul_integer_prepare, release_pairs),),
+          TENON_PREPARE(matmul_integer_prepare, release_plan),),
   PRODUCT(conv_integer,
           "Tensor x, Tensor w, Tensor? x_zero_point=None, Tensor? w_zero_point=None, *, "
           WINDOW_ARGUMENTS ", int group=1",
@@ -535,7 +666,7 @@ TENON_ITEMS(core_integer,
           "x: i8|u8; w: i8|u8; x_zero_point = x; w_zero_point = w; out = i32",
           "x: [n, c, 6], w: [3, c, 2]; "
           "x: [n, 4, 4, 5], w: [4, 2, 3, 3], x_zero_point: [], w_zero_point: [4], group = 2",
-          TENON_PREPARE(conv_integer_prepare, release_pairs),),
+          TENON_PREPARE(conv_integer_prepare, release_plan),),
   PRODUCT(qlinear_matmul,
           SCALED("a") ", " SCALED("b") ", Tensor y_scale, Tensor y_zero_point, Tensor? bias=None",
           "The quantised matrix product of two quantised tensors; "
@@ -543,7 +674,7 @@ TENON_ITEMS(core_integer,
           "bias has one number for each column, in units of a_scale b_scale.",
           SCALED_TYPES("a") SCALED_TYPES("b") "bias: i32; " Y_TYPES,
           "a: [n, k], " SCALE("a") ", b: [k, m], " SCALE("b") ", " SCALE("y"),
-          TENON_PREPARE(qlinear_matmul_prepare, release_pairs),),
+          TENON_PREPARE(qlinear_matmul_prepare, release_plan),),
   PRODUCT(qlinear_conv,
           SCALED("x") ", " SCALED("w")
           ", Tensor y_scale, Tensor y_zero_point, Tensor? bias=None, *, " WINDOW_ARGUMENTS
@@ -552,5 +683,5 @@ TENON_ITEMS(core_integer,
           "w may have a scale for each filter.\nbias is in units of x_scale w_scale.",
           SCALED_TYPES("x") SCALED_TYPES("w") "bias: i32; " Y_TYPES,
           "x: [n, c, 6], " SCALE("x") ", w: [3, c, 2], " SCALE("w") ", " SCALE("y"),
-          TENON_PREPARE(qlinear_conv_prepare, release_pairs),))
+          TENON_PREPARE(qlinear_conv_prepare, release_plan),))
 /* clang-format on */

@@ -55,17 +55,46 @@ void core_panels_write(const panels_t *panels, int64_t begin, int64_t end);
 /* The kernels for this processor. */
 const integer_tiles_t *core_integer_tiles_of_isa(void);
 
+/* Weights of i8 or u8: `count` rows or columns of `inner` numbers along k. */
+typedef struct integer_matrix_t {
+  const uint8_t *data;
+  int is_signed; /* the zero points too */
+  const uint8_t *zeros; /* NULL: 0 */
+  int64_t zero_step;    /* 0: all have the same zero point */
+  int64_t count;
+  int64_t step;
+  int64_t inner;
+  int64_t inner_step;
+} integer_matrix_t;
+
+typedef struct integer_weights_t {
+  int64_t width; /* rows or columns of a tile */
+  int64_t depth; /* quads along k */
+  int64_t tiles; /* of all matrices; each matrix begins a new one */
+  integer_steps_t *steps;
+  int32_t *sums; /* of each row or column; a zero point of the other operand is multiplied by it */
+} integer_weights_t;
+/* Makes the steps of a matrix and of those that follow it in memory, of the same size, in tiles of
+ * `width` rows or columns. Returns: NULL without memory. Ownership: the caller releases it. */
+integer_weights_t *core_integer_weights_create(const integer_matrix_t *first, int64_t matrices,
+                                               int64_t width);
+void core_integer_weights_release(integer_weights_t *weights);
+
 /* Receives `count` final sums of one row, from `column` on. May change them. */
 typedef void (*integer_finish_fn)(const void *context, int64_t row, int64_t column, int64_t count,
                                   int32_t *sums);
 
-typedef struct integer_product_t { /* rows of pairs times panels of columns (integer_tile.h) */
-  const uint32_t *left;
-  int64_t left_row; /* pairs from a row to the next */
-  const uint32_t *right;
+/* Rows times panels of columns (integer_tile.h). Both are pairs of i16, or one is u8 and the other
+ * one is steps of weights. */
+typedef struct integer_product_t {
+  const void *left; /* NULL: left_steps */
+  int64_t left_row; /* pairs from a row to the next; bytes if the right operand is steps */
+  const integer_steps_t *left_steps; /* of every TILE_ROWS rows */
+  const uint32_t *right;              /* panels; NULL: right_steps */
+  const integer_steps_t *right_steps; /* of every panel */
   int64_t rows;
   int64_t columns; /* the last panel may have fewer than a panel holds; the others are complete */
-  int64_t depth;
+  int64_t depth; /* pairs or quads */
   integer_finish_fn finish;
   const void *context;
 } integer_product_t;
@@ -78,27 +107,33 @@ typedef struct integer_narrow_t {
   float scale; /* sums are multiplied by scales[0] * scales[1] / scale */
 } integer_narrow_t;
 
-/* The convolution of dense x and w. narrow NULL: out receives i32, otherwise 8 bits. `packed` are
- * the weights that core_integer_filters_pack wrote; NULL: it is called here. */
+/* The convolution of dense x and w. narrow NULL: out receives i32, otherwise 8 bits. Filters that
+ * were prepared are in `pairs` for depthwise convolutions, otherwise in `weights`. */
 struct window_t;
 typedef struct integer_convolution_t {
   const struct window_t *window;
   int64_t group;
   const tenon_tensor_t *x;
   int32_t x_zero;
-  const tenon_tensor_t *w;
+  const tenon_tensor_t *w;      /* not used if there are `weights` */
   const tenon_tensor_t *w_zero; /* NULL: 0 */
-  const uint32_t *packed;
+  const uint32_t *pairs;
+  const integer_weights_t *weights;
   const int32_t *bias; /* NULL, or one number for each filter */
   const integer_narrow_t *narrow;
   tenon_tensor_t *out; /* dense */
 } integer_convolution_t;
 tenon_status_t core_integer_convolve(tenon_call_t *call, const integer_convolution_t *convolution);
-/* The number of pairs of a filter with `elements` numbers, and of all of w. */
+/* Whether filters of this shape belong to a depthwise convolution, whose weights are pairs. */
+int core_integer_is_depthwise(const tenon_tensor_t *w);
+/* The number of pairs of a filter with `elements` numbers. */
 static inline int64_t core_integer_depth(int64_t elements) { return (elements + 1) / 2; }
 /* Writes filters [begin, end) of w minus their zero points as pairs: filter f begins at pair
  * f * depth. */
 void core_integer_filters_pack(const tenon_tensor_t *w, const tenon_tensor_t *w_zero, int64_t begin,
                                int64_t end, uint32_t *pairs);
+/* Makes the steps of the filters of all groups. Returns: NULL without memory. */
+integer_weights_t *core_integer_filters_create(const tenon_tensor_t *w,
+                                               const tenon_tensor_t *w_zero, int64_t group);
 
 #endif

@@ -1,7 +1,8 @@
 /* Convolutions of 8-bit numbers, accumulated in 32 bits and narrowed to 8 bits again if wanted
  * (integer.h). A convolution is a product of the filters with patches of x, which are written as
- * panels of pairs for a range of pixels at a time. Depthwise convolutions multiply lines of x.
- * Invariant: zero points are subtracted first, so padding is 0. */
+ * panels of quads for a range of pixels at a time. Depthwise convolutions multiply lines of x.
+ * Invariant: padding in a patch is the zero point, whose share of a sum is subtracted at the end;
+ * padding in a line is 0, because lines are minus the zero point. */
 #include "dense.h"
 #include "integer.h"
 #include "window.h"
@@ -9,7 +10,7 @@
 
 enum {
   LINE = 512,                    /* pixels of a line of patches */
-  ROUND = 1 << 19,               /* pairs of the patches of a round */
+  ROUND = 1 << 19,               /* quads of the patches of a round */
   PLANE = 1 << 15,               /* numbers of a depthwise plane, or of a band of it */
   SLACK = 2 * TILE_COLUMNS_MOST, /* numbers that kernels may read beyond a line */
   TAPS = 128,                    /* most taps of a depthwise convolution */
@@ -25,7 +26,11 @@ typedef struct conv_job_t {
   int64_t depth;
   int64_t in_pixels;
   int64_t pixels;
-  const uint32_t *weights;
+  const uint32_t *pairs;            /* of a depthwise convolution */
+  const integer_weights_t *weights; /* of any other */
+  const integer_steps_t *steps;     /* of the group at hand */
+  uint8_t flip;     /* inverts the sign bit of i8, which adds 128 */
+  uint8_t zero;     /* the zero point of x, flipped */
   const uint8_t *x; /* of the image and group at hand */
   int64_t filter;   /* the first filter of the group */
   char *out;        /* of the image */
@@ -65,14 +70,34 @@ static tenon_status_t pack_filters(tenon_call_t *call, void *argument, int64_t b
   return TENON_OK;
 }
 
-static const uint32_t *weights_of(tenon_call_t *call, const integer_convolution_t *c,
-                                  int64_t depth) {
-  if (c->packed) return c->packed;
+static const uint32_t *pairs_of(tenon_call_t *call, const integer_convolution_t *c,
+                                int64_t depth) {
+  if (c->pairs) return c->pairs;
   filters_t f = {c, (uint32_t *)CORE_SCRATCH(call, sizeof(uint32_t), c->w->shape[0], depth)};
   if (!f.pairs) return NULL;
   int64_t grain = 1 + (1 << 14) / (2 * depth + 1);
   return call->host->parallel(call, c->w->shape[0], grain, pack_filters, &f) == TENON_OK ? f.pairs
                                                                                          : NULL;
+}
+
+int core_integer_is_depthwise(const tenon_tensor_t *w) {
+  return w->ndim == 4 && w->shape[1] == 1 && w->shape[2] * w->shape[3] <= TAPS;
+}
+
+integer_weights_t *core_integer_filters_create(const tenon_tensor_t *w,
+                                               const tenon_tensor_t *w_zero, int64_t group) {
+  const int64_t elements = w->shape[0] ? tenon_count(w) / w->shape[0] : 0;
+  integer_matrix_t first = {.data = (const uint8_t *)w->data,
+                            .is_signed = core_is(w, TENON_I8),
+                            .count = w->shape[0] / group,
+                            .step = elements,
+                            .inner = elements,
+                            .inner_step = 1};
+  if (w_zero) {
+    first.zeros = (const uint8_t *)w_zero->data;
+    first.zero_step = tenon_count(w_zero) > 1;
+  }
+  return core_integer_weights_create(&first, group, TILE_ROWS);
 }
 
 /* Results */
@@ -96,9 +121,9 @@ static void finish_row(const void *context, int64_t row, int64_t column, int64_t
   const conv_job_t *job = (const conv_job_t *)context;
   const int64_t filter = job->filter + row;
   const uint32_t bias = job->all->bias ? (uint32_t)job->all->bias[filter] : 0;
-  if (bias)
-    for (int64_t i = 0; i < count; i++)
-      sums[i] = (int32_t)((uint32_t)sums[i] + bias);
+  const uint32_t start = bias - job->zero * (uint32_t)job->weights->sums[filter];
+  for (int64_t i = 0; start && i < count; i++)
+    sums[i] = (int32_t)((uint32_t)sums[i] + start);
   write_sums(job, filter, job->first + column, count, sums);
 }
 
@@ -122,32 +147,51 @@ static const uint8_t *row_under(const conv_job_t *job, const uint8_t *plane, int
   return plane;
 }
 
-/* Writes `count` elements of a row, from `at` on, `stride` apart. Those outside of the row, and all
- * of a row that is NULL, are padding. */
-static void write_row(const conv_job_t *job, const uint8_t *row, int64_t at, int64_t stride,
-                      int64_t count, int16_t *out) {
+/* Of `count` elements of a row, from `at` on, `stride` apart, those in [*low, *high) are in the row;
+ * the others, and all of a row that is NULL, are padding. */
+static void find_inside(const conv_job_t *job, const uint8_t *row, int64_t at, int64_t stride,
+                        int64_t count, int64_t *low, int64_t *high) {
   const int64_t in = job->window.in[job->window.rank - 1];
-  int64_t low = at < 0 ? -at : 0;
-  int64_t high = at < in ? in - at : 0;
+  int64_t begin = at < 0 ? -at : 0;
+  int64_t end = at < in ? in - at : 0;
   if (stride > 1) {
-    low = (low + stride - 1) / stride;
-    high = (high + stride - 1) / stride;
+    begin = (begin + stride - 1) / stride;
+    end = (end + stride - 1) / stride;
   }
-  if (!row || low > count) low = count;
-  if (high > count) high = count;
-  if (high < low) high = low;
-  for (int64_t i = 0; i < low; i++)
-    out[i] = 0;
+  if (!row || begin > count) begin = count;
+  if (end > count) end = count;
+  *low = begin;
+  *high = end < begin ? begin : end;
+}
+
+/* Writes elements of a row, and 0 as padding, minus the zero point. */
+static void widen_row(const conv_job_t *job, const uint8_t *row, int64_t at, int64_t stride,
+                      int64_t count, int16_t *out) {
+  int64_t low, high;
+  find_inside(job, row, at, stride, count, &low, &high);
+  memset(out, 0, (size_t)low * sizeof *out);
   if (low < high)
     job->kernels->widen(row + at + low * stride, stride, core_is(job->all->x, TENON_I8),
                         job->all->x_zero, high - low, out + low);
-  for (int64_t i = high; i < count; i++)
-    out[i] = 0;
+  memset(out + high, 0, (size_t)(count - high) * sizeof *out);
+}
+
+/* Writes elements of a row, and the zero point as padding, as u8. */
+static void copy_row(const conv_job_t *job, const uint8_t *row, int64_t at, int64_t stride,
+                     int64_t count, uint8_t *out) {
+  int64_t low, high;
+  find_inside(job, row, at, stride, count, &low, &high);
+  memset(out, job->zero, (size_t)low);
+  if (low < high && stride == 1 && !job->flip)
+    memcpy(out + low, row + at + low, (size_t)(high - low));
+  else if (low < high)
+    job->kernels->copy(row + at + low * stride, stride, job->flip, high - low, out + low);
+  memset(out + high, job->zero, (size_t)(count - high));
 }
 
 /* Writes element `e` (a channel and a tap) of patches [pixel, pixel + count). */
 static void write_line(const conv_job_t *job, int64_t e, int64_t pixel, int64_t count,
-                       int16_t *out) {
+                       uint8_t *out) {
   const window_t *w = &job->window;
   const int32_t last = w->rank - 1;
   const int64_t width = w->out[last];
@@ -160,32 +204,28 @@ static void write_line(const conv_job_t *job, int64_t e, int64_t pixel, int64_t 
     int64_t outer = (pixel + done) / width;
     int64_t begin = (pixel + done) % width;
     int64_t some = width - begin < count - done ? width - begin : count - done;
-    write_row(job, row_under(job, plane, outer, tap / across), start + begin * stride, stride, some,
-              out + done);
+    copy_row(job, row_under(job, plane, outer, tap / across), start + begin * stride, stride, some,
+             out + done);
     done += some;
   }
 }
 
-/* A part is a pair of elements. */
+/* A part is a quad of elements. Elements that do not exist have weight 0. */
 static tenon_status_t patches_write(tenon_call_t *call, void *argument, int64_t begin,
                                     int64_t end) {
   const conv_job_t *job = (const conv_job_t *)argument;
   const int64_t columns = job->kernels->columns;
   const int64_t elements = job->channels * job->taps;
-  int16_t low[LINE], high[LINE];
+  uint8_t room[4][LINE + TILE_COLUMNS_MOST] = {{0}};
+  const uint8_t *lines[4] = {room[0], room[1], room[2], room[3]};
   (void)call;
-  for (int64_t pair = begin; pair < end; pair++)
+  for (int64_t quad = begin; quad < end; quad++)
     for (int64_t at = 0; at < job->count; at += LINE) {
       int64_t some = job->count - at < LINE ? job->count - at : LINE;
-      int64_t panels = (some - 1) / columns + 1;
-      memset(low + some, 0, (size_t)(panels * columns - some) * sizeof *low);
-      write_line(job, 2 * pair, job->first + at, some, low);
-      if (2 * pair + 1 < elements)
-        write_line(job, 2 * pair + 1, job->first + at, some, high);
-      else
-        memset(high, 0, sizeof high);
-      job->kernels->pair(low, high, panels, job->panels + at * job->depth + pair * columns,
-                         job->depth * columns);
+      for (int64_t i = 0; i < 4 && 4 * quad + i < elements; i++)
+        write_line(job, 4 * quad + i, job->first + at, some, room[i]);
+      job->kernels->quad(lines, (some - 1) / columns + 1,
+                         job->panels + at * job->depth + quad * columns, job->depth * columns);
     }
   return TENON_OK;
 }
@@ -197,8 +237,7 @@ static tenon_status_t convolve_group(tenon_call_t *call, conv_job_t *job, int64_
     job->count = left < room ? left : room;
     int64_t grain = 1 + (1 << 14) / job->count;
     TENON_TRY(call->host->parallel(call, job->depth, grain, patches_write, job));
-    integer_product_t product = {.left = job->weights + job->filter * job->depth,
-                                 .left_row = job->depth,
+    integer_product_t product = {.left_steps = job->steps,
                                  .right = job->panels,
                                  .rows = job->filters,
                                  .columns = job->count,
@@ -251,7 +290,7 @@ static void write_plane(const conv_job_t *job, const lines_t *lines, const uint8
     int16_t *to =
         numbers + i % w->stride[0] * w->stride[1] * lines->phase + i / w->stride[0] * lines->pitch;
     for (int64_t p = 0; p < w->stride[1]; p++)
-      write_row(job, row, p - w->before[1], w->stride[1], lines->pitch, to + p * lines->phase);
+      widen_row(job, row, p - w->before[1], w->stride[1], lines->pitch, to + p * lines->phase);
   }
 }
 
@@ -260,6 +299,7 @@ static void depthwise_band(const conv_job_t *job, const lines_t *lines, int64_t 
                            const uint8_t *plane, int64_t begin, int64_t end) {
   enum { WIDE = 2 * LINE };
   const int64_t width = job->window.out[1];
+  const int64_t depth = core_integer_depth(job->taps);
   const int32_t bias = job->all->bias ? job->all->bias[filter] : 0;
   const int64_t together = lines->pitch < WIDE ? WIDE / lines->pitch : 1; /* rows */
   int16_t numbers[PLANE];
@@ -271,11 +311,11 @@ static void depthwise_band(const conv_job_t *job, const lines_t *lines, int64_t 
     for (int64_t at = 0; at < width; at += WIDE) { /* more than once only if rows is 1 */
       int64_t some = width - at < WIDE ? width - at : WIDE;
       const int16_t *top = numbers + (o - begin) * lines->pitch + at;
-      for (int64_t p = 0; p < job->depth; p++) {
+      for (int64_t p = 0; p < depth; p++) {
         low[p] = top + lines->taps[2 * p];
         high[p] = top + lines->taps[2 * p + 1];
       }
-      job->kernels->taps(job->depth, low, high, job->weights + filter * job->depth, bias,
+      job->kernels->taps(depth, low, high, job->pairs + filter * depth, bias,
                          (rows - 1) * lines->pitch + some, sums);
       for (int64_t i = 1; i < rows; i++)
         memmove(sums + i * width, sums + i * lines->pitch, (size_t)width * sizeof *sums);
@@ -324,8 +364,32 @@ static void join_pixels(conv_job_t *job) {
   w->before[0] = 0;
 }
 
+static tenon_status_t convolve_groups(tenon_call_t *call, conv_job_t *job) {
+  const integer_convolution_t *c = job->all;
+  const int64_t size = c->out->dtype.bits / 8;
+  const int64_t columns = job->kernels->columns;
+  const int64_t most = ((job->pixels - 1) / columns + 1) * columns;
+  join_pixels(job);
+  job->depth = job->weights->depth;
+  int64_t room = ROUND / (job->depth + 1) / columns * columns;
+  if (room < columns) room = columns;
+  if (room > most) room = most;
+  job->panels = (uint32_t *)CORE_SCRATCH(call, sizeof(uint32_t), room, job->depth);
+  if (!job->panels) return TENON_MEMORY;
+  for (int64_t index = 0; index < c->x->shape[0] * c->group; index++) {
+    const int64_t group = index % c->group;
+    job->x = (const uint8_t *)c->x->data + index * job->channels * job->in_pixels;
+    job->filter = group * job->filters;
+    job->steps = job->weights->steps + group * (job->weights->tiles / c->group);
+    job->out = (char *)c->out->data + index / c->group * c->w->shape[0] * job->pixels * size;
+    TENON_TRY(convolve_group(call, job, room));
+  }
+  return TENON_OK;
+}
+
 tenon_status_t core_integer_convolve(tenon_call_t *call, const integer_convolution_t *c) {
   const window_t *w = c->window;
+  const int is_signed = core_is(c->x, TENON_I8);
   conv_job_t job = {.all = c,
                     .kernels = core_integer_tiles_of_isa(),
                     .window = *w,
@@ -334,32 +398,25 @@ tenon_status_t core_integer_convolve(tenon_call_t *call, const integer_convoluti
                     .taps = window_size(w->kernel, w->rank),
                     .in_pixels = window_size(w->in, w->rank),
                     .pixels = window_size(w->out, w->rank),
+                    .weights = c->weights,
+                    .flip = is_signed ? 0x80 : 0,
+                    .zero = (uint8_t)(c->x_zero + (is_signed ? 128 : 0)),
                     .x = (const uint8_t *)c->x->data,
                     .out = (char *)c->out->data};
   lines_t lines = {0};
-  const int64_t images = c->x->shape[0];
-  const int64_t size = c->out->dtype.bits / 8;
   if (tenon_count(c->out) == 0) return TENON_OK;
-  job.depth = core_integer_depth(job.channels * job.taps);
-  job.weights = weights_of(call, c, job.depth);
-  if (!job.weights) return TENON_MEMORY;
-  if (job.channels == 1 && w->rank == 2 && job.taps <= TAPS) lines_set(&job, &lines);
-  if (lines.band > 0)
-    return call->host->parallel(call, images * c->w->shape[0], 1 + (1 << 14) / job.pixels,
+  if (core_integer_is_depthwise(c->w)) lines_set(&job, &lines);
+  if (lines.band > 0) {
+    job.pairs = pairs_of(call, c, core_integer_depth(job.taps));
+    if (!job.pairs) return TENON_MEMORY;
+    return call->host->parallel(call, c->x->shape[0] * c->w->shape[0], 1 + (1 << 14) / job.pixels,
                                 depthwise_filters, &job);
-  join_pixels(&job);
-  const int64_t columns = job.kernels->columns;
-  int64_t room = ROUND / (job.depth + 1) / columns * columns;
-  if (room < columns) room = columns;
-  int64_t most = ((job.pixels - 1) / columns + 1) * columns;
-  if (room > most) room = most;
-  job.panels = (uint32_t *)CORE_SCRATCH(call, sizeof(uint32_t), room, job.depth);
-  if (!job.panels) return TENON_MEMORY;
-  for (int64_t index = 0; index < images * c->group; index++) {
-    job.x = (const uint8_t *)c->x->data + index * job.channels * job.in_pixels;
-    job.filter = index % c->group * job.filters;
-    job.out = (char *)c->out->data + index / c->group * c->w->shape[0] * job.pixels * size;
-    TENON_TRY(convolve_group(call, &job, room));
   }
-  return TENON_OK;
+  if (c->weights) return convolve_groups(call, &job);
+  integer_weights_t *weights = core_integer_filters_create(c->w, c->w_zero, c->group);
+  if (!weights) return tenon_fail(call, TENON_MEMORY, "out of memory for packed weights");
+  job.weights = weights;
+  tenon_status_t status = convolve_groups(call, &job);
+  core_integer_weights_release(weights);
+  return status;
 }

@@ -7,7 +7,7 @@
 enum {
   ROWS = 16 * TILE_ROWS,
   COLUMNS = 256,
-  PANELS_SIZE = 1 << 16, /* pairs of the panels of a tile, which stay in the second-level cache */
+  PANELS_SIZE = 1 << 16, /* pairs or quads of the panels of a tile, which stay in the second-level cache */
   TILES = 8,
   WORK = 1 << 17,
 };
@@ -29,6 +29,23 @@ typedef struct tiling_t {
   int64_t column_tiles;
 } tiling_t;
 
+/* Multiplies up to TILE_ROWS rows with one panel. */
+static void multiply_one(const tiling_t *t, int64_t row, int64_t rows, int64_t column,
+                         int32_t *sums) {
+  const integer_product_t *p = t->product;
+  const integer_tiles_t *kernels = t->kernels;
+  if (p->left_steps)
+    kernels->multiply_rows(&p->left_steps[row / TILE_ROWS], p->right + column * p->depth, rows,
+                           sums, COLUMNS);
+  else if (p->right_steps)
+    kernels->multiply_columns(&p->right_steps[column / kernels->columns],
+                              (const uint8_t *)p->left + row * p->left_row, p->left_row, rows, sums,
+                              COLUMNS);
+  else
+    kernels->multiply(p->depth, (const uint32_t *)p->left + row * p->left_row, p->left_row, rows,
+                      p->right + column * p->depth, sums, COLUMNS);
+}
+
 static void tile_run(const tiling_t *t, int64_t row, int64_t row_end, int64_t column,
                      int64_t column_end) {
   const integer_product_t *p = t->product;
@@ -37,8 +54,7 @@ static void tile_run(const tiling_t *t, int64_t row, int64_t row_end, int64_t co
   for (int64_t i = row; i < row_end; i += TILE_ROWS) {
     int64_t rows = row_end - i < TILE_ROWS ? row_end - i : TILE_ROWS;
     for (int64_t j = column; j < column_end; j += each)
-      t->kernels->multiply(p->depth, p->left + i * p->left_row, p->left_row, rows,
-                           p->right + j * p->depth, sums + (j - column), COLUMNS);
+      multiply_one(t, i, rows, j, sums + (j - column));
     for (int64_t r = 0; r < rows; r++)
       p->finish(p->context, i + r, column, column_end - column, sums + r * COLUMNS);
   }

@@ -1,5 +1,6 @@
-/* Kernels of products of 8-bit numbers: tiles of sums over pairs of i16, sums of depthwise
- * convolutions, and the way from 8-bit numbers to i16 and from sums back to 8 bits.
+/* Kernels of products of 8-bit numbers: tiles of sums over pairs of i16 or over quads of 8 bits,
+ * sums of depthwise convolutions, and the way from 8-bit numbers to i16 and from sums back to 8
+ * bits.
  * simd/integer_tile.c has one table per instruction set; integer.c selects one.
  * Invariant: sums wrap at 32 bits, and every instruction set computes the same bits. */
 #ifndef TENON_OPS_INTEGER_TILE_H
@@ -8,7 +9,7 @@
 #include <stdint.h>
 
 enum {
-  TILE_ROWS = 6,
+  TILE_ROWS = 6, /* of every kernel */
   TILE_COLUMNS_MOST = 32,
 };
 
@@ -18,6 +19,15 @@ typedef struct narrow_t { /* 8 bits = clamp(round(sum * scale) + zero, least, mo
   int32_t most;
 } narrow_t;
 
+/* Constant weights of TILE_ROWS rows, or of the columns of a panel (integer_steps.c). A step
+ * multiplies the four u8 of one quad along k by four i8 for each row or column. A quad has no step
+ * if all of its weights are 0, and several if the products of one would not be exact. */
+typedef struct integer_steps_t {
+  int64_t count;
+  int32_t *quads; /* of each step: the index of its quad */
+  uint32_t *weights;
+} integer_steps_t;
+
 typedef struct integer_tiles_t {
   /* Columns of a panel. A panel holds, for each of `depth` pairs, its columns beside each other. */
   int64_t columns;
@@ -25,6 +35,17 @@ typedef struct integer_tiles_t {
    * `sums` are left_row and sums_row elements apart. */
   void (*multiply)(int64_t depth, const uint32_t *left, int64_t left_row, int64_t rows,
                    const uint32_t *panel, int32_t *sums, int64_t sums_row);
+  /* The most that two neighbours in a step may add up to, for the positive and the negative ones. */
+  int32_t pair_most;
+  /* The same product for rows of u8, which are left_pitch bytes apart, and weights of columns. */
+  void (*multiply_columns)(const integer_steps_t *steps, const uint8_t *left, int64_t left_pitch,
+                           int64_t rows, int32_t *sums, int64_t sums_row);
+  /* The same for weights of TILE_ROWS rows and a panel of quads of u8. */
+  void (*multiply_rows)(const integer_steps_t *steps, const uint32_t *panel, int64_t rows,
+                        int32_t *sums, int64_t sums_row);
+  /* Writes a quad of `columns` adjacent columns to each of `count` panels, which are panel_size
+   * elements apart. Each of the four lines holds count * columns numbers. */
+  void (*quad)(const uint8_t *const *lines, int64_t count, uint32_t *panel, int64_t panel_size);
   /* Writes one pair of `columns` adjacent columns to each of `count` panels, which are panel_size
    * elements apart. low and high hold count * columns numbers. */
   void (*pair)(const int16_t *low, const int16_t *high, int64_t count, uint32_t *panel,
@@ -32,6 +53,8 @@ typedef struct integer_tiles_t {
   /* out[i] = x[i * step] - zero, for numbers of i8 or u8. */
   void (*widen)(const uint8_t *x, int64_t step, int is_signed, int32_t zero, int64_t count,
                 int16_t *out);
+  /* out[i] = x[i * step] with the bits of `flip` inverted. */
+  void (*copy)(const uint8_t *x, int64_t step, uint8_t flip, int64_t count, uint8_t *out);
   /* sums[i] = start + sum over p of low[p][i] * (low half of weights[p]) + high[p][i] * (high
    * half). Reads and writes up to TILE_COLUMNS_MOST elements more than `count`. */
   void (*taps)(int64_t pairs, const int16_t *const *low, const int16_t *const *high,

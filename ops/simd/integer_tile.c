@@ -10,12 +10,28 @@ enum {
   COLUMNS = 2 * LANES,
 };
 
+static inline void clear_rows(pairs_vector (*sum)[2]) {
+#pragma GCC unroll 6
+  for (int r = 0; r < TILE_ROWS; r++)
+    sum[r][0] = sum[r][1] = (pairs_vector){0};
+}
+
+static inline void write_rows(pairs_vector (*sum)[2], int64_t rows, int32_t *sums,
+                              int64_t sums_row) {
+#pragma GCC unroll 6
+  for (int r = 0; r < TILE_ROWS; r++) {
+    if (r >= rows) return;
+    *(pairs_loose *)(sums + r * sums_row) = sum[r][0];
+    *(pairs_loose *)(sums + r * sums_row + LANES) = sum[r][1];
+  }
+}
+
 static void multiply_tile(int64_t depth, const uint32_t *left, int64_t left_row, int64_t rows,
                           const uint32_t *restrict panel, int32_t *restrict sums,
                           int64_t sums_row) {
   pairs_vector sum[TILE_ROWS][2];
   const uint32_t *row[TILE_ROWS];
-  memset(sum, 0, sizeof sum);
+  clear_rows(sum);
   for (int r = 0; r < TILE_ROWS; r++) /* a missing row is a copy of the last one */
     row[r] = left + (r < rows ? r : rows - 1) * left_row;
   for (int64_t e = 0; e < depth; e++, panel += COLUMNS) {
@@ -28,11 +44,108 @@ static void multiply_tile(int64_t depth, const uint32_t *left, int64_t left_row,
       sum[r][1] += TIMES_PAIRS(a, b1);
     }
   }
+  write_rows(sum, rows, sums, sums_row);
+}
+
+/* Adds the products of four u8 with four i8. Where two products are added in 16 bits, weights do not
+ * exceed what these hold (PAIR_MOST). */
+#if defined(__AVX512VNNI__)
+#define PAIR_MOST 256
+#define ADD_QUADS(sum, u, s)                                                                       \
+  (pairs_vector) _mm512_dpbusd_epi32((__m512i)(sum), (__m512i)(u), (__m512i)(s))
+#elif defined(__AVX512BW__)
+#define PAIR_MOST 128
+#define ADD_QUADS(sum, u, s)                                                                       \
+  ((sum) + (pairs_vector)_mm512_madd_epi16(_mm512_maddubs_epi16((__m512i)(u), (__m512i)(s)), ONES))
+#define ONES _mm512_set1_epi16(1)
+#elif defined(__AVX2__)
+#define PAIR_MOST 128
+#define ADD_QUADS(sum, u, s)                                                                       \
+  ((sum) + (pairs_vector)_mm256_madd_epi16(_mm256_maddubs_epi16((__m256i)(u), (__m256i)(s)), ONES))
+#define ONES _mm256_set1_epi16(1)
+#else
+#define PAIR_MOST 256
+#define ADD_QUADS(sum, u, s) ((sum) + times_quads(u, s))
+/* The first and third number of each quad are one pair, the second and fourth another. */
+static inline pairs_vector times_quads(pairs_vector u, pairs_vector s) {
+  typedef int16_t halves __attribute__((vector_size(VECTOR)));
+  const pairs_vector low = 0x00ff00ffu - (pairs_vector){0};
+  pairs_vector even = (pairs_vector)((halves)(s << 8) >> 8);
+  pairs_vector odd = (pairs_vector)((halves)s >> 8);
+  return TIMES_PAIRS(u & low, even) + TIMES_PAIRS(u >> 8 & low, odd);
+}
+#endif
+
+/* Four numbers at any address. */
+static inline pairs_vector quad_at(const uint8_t *x) {
+  uint32_t quad;
+  memcpy(&quad, x, sizeof quad);
+  return quad - (pairs_vector){0};
+}
+
+static void multiply_columns(const integer_steps_t *steps, const uint8_t *left, int64_t left_pitch,
+                             int64_t rows, int32_t *restrict sums, int64_t sums_row) {
+  pairs_vector sum[TILE_ROWS][2];
+  const uint8_t *row[TILE_ROWS];
+  const uint32_t *weights = steps->weights;
+  clear_rows(sum);
+  for (int r = 0; r < TILE_ROWS; r++) /* a missing row is a copy of the last one */
+    row[r] = left + (r < rows ? r : rows - 1) * left_pitch;
+  for (int64_t e = 0; e < steps->count; e++, weights += COLUMNS) {
+    const int64_t at = (int64_t)steps->quads[e] * 4;
+    pairs_vector b0 = *(const pairs_loose *)weights;
+    pairs_vector b1 = *(const pairs_loose *)(weights + LANES);
 #pragma GCC unroll 6
-  for (int r = 0; r < TILE_ROWS; r++) {
-    if (r >= rows) return;
-    *(pairs_loose *)(sums + r * sums_row) = sum[r][0];
-    *(pairs_loose *)(sums + r * sums_row + LANES) = sum[r][1];
+    for (int r = 0; r < TILE_ROWS; r++) {
+      pairs_vector a = quad_at(row[r] + at);
+      sum[r][0] = ADD_QUADS(sum[r][0], a, b0);
+      sum[r][1] = ADD_QUADS(sum[r][1], a, b1);
+    }
+  }
+  write_rows(sum, rows, sums, sums_row);
+}
+
+static void multiply_rows(const integer_steps_t *steps, const uint32_t *panel, int64_t rows,
+                          int32_t *restrict sums, int64_t sums_row) {
+  pairs_vector sum[TILE_ROWS][2];
+  const uint32_t *weights = steps->weights;
+  clear_rows(sum);
+  for (int64_t e = 0; e < steps->count; e++, weights += TILE_ROWS) {
+    const uint32_t *quads = panel + (int64_t)steps->quads[e] * COLUMNS;
+    pairs_vector b0 = *(const pairs_loose *)quads;
+    pairs_vector b1 = *(const pairs_loose *)(quads + LANES);
+#pragma GCC unroll 6
+    for (int r = 0; r < TILE_ROWS; r++) {
+      pairs_vector a = weights[r] - (pairs_vector){0};
+      sum[r][0] = ADD_QUADS(sum[r][0], b0, a);
+      sum[r][1] = ADD_QUADS(sum[r][1], b1, a);
+    }
+  }
+  write_rows(sum, rows, sums, sums_row);
+}
+
+static void quad_panels(const uint8_t *const *lines, int64_t count, uint32_t *restrict panel,
+                        int64_t panel_size) {
+  for (int64_t p = 0; p < count; p++, panel += panel_size) {
+    const int64_t at = p * COLUMNS;
+#if defined(__AVX2__)
+    for (int i = 0; i < COLUMNS; i += 16) {
+      __m128i line[4];
+      for (int k = 0; k < 4; k++)
+        line[k] = _mm_loadu_si128((const __m128i *)(const void *)(lines[k] + at + i));
+      __m128i low[] = {_mm_unpacklo_epi8(line[0], line[1]), _mm_unpacklo_epi8(line[2], line[3])};
+      __m128i high[] = {_mm_unpackhi_epi8(line[0], line[1]), _mm_unpackhi_epi8(line[2], line[3])};
+      __m128i *to = (__m128i *)(void *)(panel + i);
+      _mm_storeu_si128(to, _mm_unpacklo_epi16(low[0], low[1]));
+      _mm_storeu_si128(to + 1, _mm_unpackhi_epi16(low[0], low[1]));
+      _mm_storeu_si128(to + 2, _mm_unpacklo_epi16(high[0], high[1]));
+      _mm_storeu_si128(to + 3, _mm_unpackhi_epi16(high[0], high[1]));
+    }
+#else
+    for (int i = 0; i < COLUMNS; i++)
+      panel[i] = lines[0][at + i] | (uint32_t)lines[1][at + i] << 8 |
+                 (uint32_t)lines[2][at + i] << 16 | (uint32_t)lines[3][at + i] << 24;
+#endif
   }
 }
 
@@ -61,6 +174,19 @@ static void widen_numbers(const uint8_t *restrict x, int64_t step, int is_signed
   } else {
     WIDEN(uint8_t)
   }
+}
+
+static void copy_numbers(const uint8_t *restrict x, int64_t step, uint8_t flip, int64_t count,
+                         uint8_t *restrict out) {
+  if (step == 1)
+    for (int64_t i = 0; i < count; i++)
+      out[i] = x[i] ^ flip;
+  else if (step == 2)
+    for (int64_t i = 0; i < count; i++)
+      out[i] = x[2 * i] ^ flip;
+  else
+    for (int64_t i = 0; i < count; i++)
+      out[i] = x[i * step] ^ flip;
 }
 
 /* INTERLEAVE makes pairs of two vectors of i16, whose order ORDER restores in two vectors of
@@ -117,7 +243,8 @@ static void sum_taps(int64_t pairs, const int16_t *const *low, const int16_t *co
 
 enum { BLOCK = 32 };
 
-/* After clamping, adding 1.5 * 2^23 leaves no bits for a fraction. */
+/* After clamping, adding 1.5 * 2^23 leaves no bits for a fraction, and the last bits of the sum are
+ * those of the integer. */
 static void narrow_block(const narrow_t *narrow, const int32_t *restrict sums,
                          const float *restrict scale, uint8_t *restrict out) {
   const int32_t zero = narrow->zero;
@@ -127,8 +254,11 @@ static void narrow_block(const narrow_t *narrow, const int32_t *restrict sums,
     float value = (float)sums[i] * scale[i];
     float bounded = value > least ? value : least;
     bounded = bounded < most ? bounded : most;
-    float whole = (bounded + 0x1.8p23f) - 0x1.8p23f;
-    out[i] = (uint8_t)((int32_t)whole + zero);
+    union {
+      float value;
+      int32_t bits;
+    } whole = {.value = bounded + 0x1.8p23f};
+    out[i] = (uint8_t)(whole.bits + zero);
   }
 }
 
@@ -150,7 +280,12 @@ static void narrow_numbers(const narrow_t *narrow, const int32_t *sums, const fl
 }
 
 #define TABLE                                                                                      \
-  { COLUMNS, multiply_tile, pair_panels, widen_numbers, sum_taps, narrow_numbers }
+  {                                                                                                \
+    .columns = COLUMNS, .multiply = multiply_tile, .pair_most = PAIR_MOST,                         \
+    .multiply_columns = multiply_columns, .multiply_rows = multiply_rows, .quad = quad_panels,     \
+    .pair = pair_panels, .widen = widen_numbers, .copy = copy_numbers, .taps = sum_taps,          \
+    .narrow = narrow_numbers                                                                       \
+  }
 #ifdef TENON_SIMD
 const integer_tiles_t ISA_JOIN(core_integer_tiles, TENON_SIMD) = TABLE;
 #else

@@ -1,0 +1,142 @@
+/* Weights of products with u8, as the steps that a kernel multiplies one after another
+ * (integer_tile.h). Called when a node is prepared, and by convolutions whose weights are no
+ * constants.
+ * Invariant: the steps of a quad add up to its weights minus their zero point, which may need more
+ * than 8 bits, and no step has two products whose sum a kernel cannot hold. */
+#include "integer.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+  QUAD = 4,
+  MOST_STEPS = 4, /* of a quad: 510, the most of two neighbours, is less than four times 128 */
+};
+
+static int32_t clamp(int32_t value, int32_t least, int32_t most) {
+  int32_t low = value < least ? least : value;
+  return low > most ? most : low;
+}
+
+/* Takes from a quad what one step can multiply. `pair_most`: see integer_tiles_t. */
+static uint32_t take_step(int32_t *quad, int32_t pair_most) {
+  uint32_t step = 0;
+  for (int i = 0; i < QUAD; i += 2) {
+    int32_t first = clamp(quad[i], -128, 127);
+    int32_t above = pair_most - (first > 0 ? first : 0);
+    int32_t below = pair_most + (first < 0 ? first : 0);
+    int32_t second = clamp(quad[i + 1], below < 128 ? -below : -128, above < 127 ? above : 127);
+    quad[i] -= first;
+    quad[i + 1] -= second;
+    step |= ((uint32_t)(uint8_t)first | (uint32_t)(uint8_t)second << 8) << (8 * i);
+  }
+  return step;
+}
+
+/* Reads a quad of one row or column minus its zero point. Returns the sum of the quad. */
+static int32_t read_quad(const integer_matrix_t *m, int64_t index, int64_t at, int32_t *quad) {
+  int32_t zero = 0;
+  int32_t sum = 0;
+  const int64_t zero_at = index * m->zero_step;
+  if (m->zeros) zero = m->is_signed ? ((const int8_t *)m->zeros)[zero_at] : m->zeros[zero_at];
+  for (int64_t i = 0; i < QUAD; i++) {
+    int64_t offset = index * m->step + (at * QUAD + i) * m->inner_step;
+    quad[i] = 0;
+    if (at * QUAD + i >= m->inner) continue;
+    quad[i] = (m->is_signed ? ((const int8_t *)m->data)[offset] : m->data[offset]) - zero;
+    sum += quad[i];
+  }
+  return sum;
+}
+
+typedef struct tile_room_t {
+  int32_t *quads;
+  uint32_t *weights;
+  int64_t count;
+} tile_room_t;
+
+/* Writes the steps of one quad of the tile whose rows or columns are [first, end). */
+static void write_steps(const integer_matrix_t *m, int64_t first, int64_t end, int64_t at,
+                        const integer_weights_t *weights, tile_room_t *room) {
+  const int32_t pair_most = core_integer_tiles_of_isa()->pair_most;
+  int32_t rest[TILE_COLUMNS_MOST][QUAD] = {{0}};
+  int32_t remains = 0;
+  for (int64_t i = first; i < end; i++) {
+    weights->sums[i] += read_quad(m, i, at, rest[i - first]);
+    for (int k = 0; k < QUAD; k++)
+      remains |= rest[i - first][k];
+  }
+  while (remains) {
+    uint32_t *to = room->weights + room->count * weights->width;
+    remains = 0;
+    for (int64_t i = 0; i < weights->width; i++) {
+      to[i] = take_step(rest[i], pair_most);
+      for (int k = 0; k < QUAD; k++)
+        remains |= rest[i][k];
+    }
+    room->quads[room->count++] = (int32_t)at;
+  }
+}
+
+static void *room_for(int64_t count, size_t size) {
+  return aligned_alloc(64, ((size_t)count * size + 64) / 64 * 64);
+}
+
+/* Copies the steps of a tile to memory of their own. Returns 0 if there is none. */
+static int keep_steps(const tile_room_t *room, int64_t width, integer_steps_t *out) {
+  const size_t sizes[] = {(size_t)room->count * sizeof *out->quads,
+                          (size_t)(room->count * width) * sizeof *out->weights};
+  out->count = room->count;
+  out->quads = (int32_t *)room_for(1, sizes[0]);
+  out->weights = (uint32_t *)room_for(1, sizes[1]);
+  if (!out->quads || !out->weights) return 0;
+  memcpy(out->quads, room->quads, sizes[0]);
+  memcpy(out->weights, room->weights, sizes[1]);
+  return 1;
+}
+
+static int write_tiles(const integer_matrix_t *m, int64_t matrices, integer_weights_t *weights,
+                       tile_room_t *room) {
+  integer_steps_t *steps = weights->steps;
+  for (int64_t begin = 0; begin < matrices * m->count; begin += m->count)
+    for (int64_t i = 0; i < m->count; i += weights->width) {
+      int64_t rows = m->count - i < weights->width ? m->count - i : weights->width;
+      room->count = 0;
+      for (int64_t quad = 0; quad < weights->depth; quad++)
+        write_steps(m, begin + i, begin + i + rows, quad, weights, room);
+      if (!keep_steps(room, weights->width, steps++)) return 0;
+    }
+  return 1;
+}
+
+void core_integer_weights_release(integer_weights_t *weights) {
+  if (!weights) return;
+  for (int64_t t = 0; weights->steps && t < weights->tiles; t++) {
+    free(weights->steps[t].quads);
+    free(weights->steps[t].weights);
+  }
+  free(weights->steps);
+  free(weights->sums);
+  free(weights);
+}
+
+integer_weights_t *core_integer_weights_create(const integer_matrix_t *m, int64_t matrices,
+                                               int64_t width) {
+  integer_weights_t *weights = (integer_weights_t *)calloc(1, sizeof *weights);
+  if (!weights) return NULL;
+  const int64_t tiles = (m->count + width - 1) / width;
+  weights->width = width;
+  weights->depth = (m->inner + QUAD - 1) / QUAD;
+  weights->tiles = matrices * tiles;
+  weights->steps = (integer_steps_t *)calloc((size_t)weights->tiles + 1, sizeof *weights->steps);
+  weights->sums = (int32_t *)calloc((size_t)(matrices * m->count) + 1, sizeof *weights->sums);
+  const int64_t most = MOST_STEPS * weights->depth;
+  tile_room_t room = {(int32_t *)room_for(most, sizeof *room.quads),
+                      (uint32_t *)room_for(most * width, sizeof *room.weights), 0};
+  int is_complete = weights->steps && weights->sums && room.quads && room.weights &&
+                    write_tiles(m, matrices, weights, &room);
+  free(room.quads);
+  free(room.weights);
+  if (is_complete) return weights;
+  core_integer_weights_release(weights);
+  return NULL;
+}
