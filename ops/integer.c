@@ -58,12 +58,9 @@ typedef struct narrow_job_t {
   const int32_t *bias; /* NULL, or one number for each element of a row */
 } narrow_job_t;
 
-/* Only the first scale is written if all are equal. */
 static void write_scales(const integer_narrow_t *n, const int64_t steps[2], const float *a,
                          const float *b, int64_t count, float *out) {
-  if (!steps[0] && !steps[1])
-    out[0] = a[0] * b[0] / n->scale;
-  else if (!steps[0] && steps[1] == 1)
+  if (!steps[0] && steps[1] == 1)
     for (int64_t e = 0; e < count; e++)
       out[e] = a[0] * b[e] / n->scale;
   else
@@ -81,7 +78,7 @@ static tenon_status_t narrow_rows(tenon_call_t *call, void *argument, int64_t be
   int64_t offsets[2];
   int64_t steps[2] = {0, 0};
   float scale[BLOCK];
-  int32_t sums[BLOCK];
+  int32_t start[BLOCK] = {0};
   for (int s = 0; rank && s < 2; s++)
     steps[s] = n->scales[s].strides[rank - 1];
   (void)call;
@@ -92,11 +89,8 @@ static tenon_status_t narrow_rows(tenon_call_t *call, void *argument, int64_t be
     for (int64_t at = 0; at < width; at += BLOCK) {
       int64_t some = width - at < BLOCK ? width - at : BLOCK;
       write_scales(n, steps, a + at * steps[0], b + at * steps[1], some, scale);
-      memcpy(sums, job->sums + row * width + at, (size_t)some * sizeof *sums);
-      for (int64_t e = 0; job->bias && e < some; e++)
-        sums[e] = (int32_t)((uint32_t)sums[e] + (uint32_t)job->bias[at + e]);
-      kernels->narrow(&n->limits, sums, scale, steps[0] || steps[1], some,
-                      (uint8_t *)job->out->data + row * width + at);
+      kernels->narrow(&n->limits, job->sums + row * width + at, job->bias ? job->bias + at : start,
+                      scale, 1, some, (uint8_t *)job->out->data + row * width + at);
     }
   }
   return TENON_OK;
@@ -360,21 +354,19 @@ typedef struct weighted_t { /* a product of rows of u8 with weights of columns *
   int32_t *sums;        /* where results go; NULL: narrowed to `out` */
   uint8_t *out;
   const integer_narrow_t *narrow;
-  const float *scale; /* one number, or one for each column */
-  int64_t scale_step;
+  const float *scale; /* of each column */
 } weighted_t;
 
 static void finish_weighted(const void *context, int64_t row, int64_t column, int64_t count,
                             int32_t *sums) {
   const weighted_t *w = (const weighted_t *)context;
   const int64_t at = row * w->width + column;
-  for (int64_t i = 0; i < count; i++)
-    sums[i] = (int32_t)((uint32_t)sums[i] + (uint32_t)w->start[column + i]);
   if (w->sums)
-    memcpy(w->sums + at, sums, (size_t)count * sizeof *sums);
+    for (int64_t i = 0; i < count; i++)
+      w->sums[at + i] = (int32_t)((uint32_t)sums[i] + (uint32_t)w->start[column + i]);
   else
-    core_integer_tiles_of_isa()->narrow(&w->narrow->limits, sums, w->scale + column * w->scale_step,
-                                        w->scale_step, count, w->out + at);
+    core_integer_tiles_of_isa()->narrow(&w->narrow->limits, sums, w->start + column,
+                                        w->scale + column, 1, count, w->out + at);
 }
 
 /* Copies rows of a, as u8, to rows of complete quads. */
@@ -427,7 +419,7 @@ static tenon_status_t multiply_weights(tenon_call_t *call, tenon_tensor_t *a,
   return core_integer_product(call, &product);
 }
 
-/* Writes one scale, or one for each column, if they do not differ between rows. */
+/* Finds the scales of columns, if they do not differ between rows. */
 static tenon_status_t find_column_scales(tenon_call_t *call, const integer_narrow_t *narrow,
                                          int32_t rank, weighted_t *w) {
   int64_t steps[2] = {0, 0};
@@ -441,7 +433,6 @@ static tenon_status_t find_column_scales(tenon_call_t *call, const integer_narro
   write_scales(narrow, steps, (const float *)narrow->scales[0].data,
                (const float *)narrow->scales[1].data, w->width, scale);
   w->scale = scale;
-  w->scale_step = steps[1] != 0;
   return TENON_OK;
 }
 

@@ -16,6 +16,15 @@ enum {
   TAPS = 128,                    /* most taps of a depthwise convolution */
 };
 
+/* The part of a line of patches that lies in one row of x, for one tap. It is the same in all
+ * channels. */
+typedef struct segment_t {
+  int64_t offset; /* in a plane, of the first element */
+  int32_t count;  /* of elements */
+  int32_t low;    /* those in [low, high) are in the row; the others are padding */
+  int32_t high;
+} segment_t;
+
 typedef struct conv_job_t {
   const integer_convolution_t *all;
   const integer_tiles_t *kernels;
@@ -37,6 +46,7 @@ typedef struct conv_job_t {
   int64_t first;    /* the pixel with which the round begins */
   int64_t count;    /* pixels of the round */
   uint32_t *panels;
+  segment_t *segments; /* of the round: of each line and tap */
 } conv_job_t;
 
 /* Weights */
@@ -102,18 +112,20 @@ integer_weights_t *core_integer_filters_create(const tenon_tensor_t *w,
 
 /* Results */
 
-/* Writes final sums of a filter, from `pixel` on. */
-static void write_sums(const conv_job_t *job, int64_t filter, int64_t pixel, int64_t count,
-                       int32_t *sums) {
+/* Writes the results of a filter, from `pixel` on: the sums, to which `start` is added. */
+static void write_sums(const conv_job_t *job, int64_t filter, int32_t start, int64_t pixel,
+                       int64_t count, const int32_t *sums) {
   const integer_narrow_t *narrow = job->all->narrow;
   int64_t at = filter * job->pixels + pixel;
   if (!narrow) {
-    memcpy((int32_t *)(void *)job->out + at, sums, (size_t)count * sizeof *sums);
+    int32_t *out = (int32_t *)(void *)job->out + at;
+    for (int64_t i = 0; i < count; i++)
+      out[i] = (int32_t)((uint32_t)sums[i] + (uint32_t)start);
     return;
   }
   const float *scales[2] = {narrow->scales[0].data, narrow->scales[1].data};
   float scale = scales[0][0] * scales[1][filter * narrow->scales[1].strides[1]] / narrow->scale;
-  job->kernels->narrow(&narrow->limits, sums, &scale, 0, count, (uint8_t *)job->out + at);
+  job->kernels->narrow(&narrow->limits, sums, &start, &scale, 0, count, (uint8_t *)job->out + at);
 }
 
 static void finish_row(const void *context, int64_t row, int64_t column, int64_t count,
@@ -122,95 +134,111 @@ static void finish_row(const void *context, int64_t row, int64_t column, int64_t
   const int64_t filter = job->filter + row;
   const uint32_t bias = job->all->bias ? (uint32_t)job->all->bias[filter] : 0;
   const uint32_t start = bias - job->zero * (uint32_t)job->weights->sums[filter];
-  for (int64_t i = 0; start && i < count; i++)
-    sums[i] = (int32_t)((uint32_t)sums[i] + start);
-  write_sums(job, filter, job->first + column, count, sums);
+  write_sums(job, filter, (int32_t)start, job->first + column, count, sums);
 }
 
 /* Patches */
 
-/* The input row that output row `outer` reads under the outer part of a tap; NULL: padding. Rows
- * run along the last axis. */
-static const uint8_t *row_under(const conv_job_t *job, const uint8_t *plane, int64_t outer,
-                                int64_t tap) {
+/* Where in a plane the input row begins that output row `outer` reads under the outer part of a
+ * tap; -1: padding. Rows run along the last axis. */
+static int64_t row_under(const conv_job_t *job, int64_t outer, int64_t tap) {
   const window_t *w = &job->window;
   int64_t stride = w->in[w->rank - 1];
+  int64_t offset = 0;
   for (int32_t i = w->rank - 2; i >= 0; i--) {
     int64_t at =
         outer % w->out[i] * w->stride[i] - w->before[i] + tap % w->kernel[i] * w->dilation[i];
-    if (at < 0 || at >= w->in[i]) return NULL;
-    plane += at * stride;
+    if (at < 0 || at >= w->in[i]) return -1;
+    offset += at * stride;
     stride *= w->in[i];
     outer /= w->out[i];
     tap /= w->kernel[i];
   }
-  return plane;
+  return offset;
 }
 
-/* Of `count` elements of a row, from `at` on, `stride` apart, those in [*low, *high) are in the row;
- * the others, and all of a row that is NULL, are padding. */
-static void find_inside(const conv_job_t *job, const uint8_t *row, int64_t at, int64_t stride,
-                        int64_t count, int64_t *low, int64_t *high) {
+/* Elements [low, high) of a part of a row are in the row; the others are padding. */
+typedef struct inside_t {
+  int64_t low;
+  int64_t high;
+} inside_t;
+
+/* For `count` elements from `at` on, `stride` apart. */
+static inside_t find_inside(const conv_job_t *job, int64_t at, int64_t stride, int64_t count) {
   const int64_t in = job->window.in[job->window.rank - 1];
-  int64_t begin = at < 0 ? -at : 0;
-  int64_t end = at < in ? in - at : 0;
+  int64_t low = at < 0 ? -at : 0;
+  int64_t high = at < in ? in - at : 0;
   if (stride > 1) {
-    begin = (begin + stride - 1) / stride;
-    end = (end + stride - 1) / stride;
+    low = (low + stride - 1) / stride;
+    high = (high + stride - 1) / stride;
   }
-  if (!row || begin > count) begin = count;
-  if (end > count) end = count;
-  *low = begin;
-  *high = end < begin ? begin : end;
+  if (low > count) low = count;
+  if (high > count) high = count;
+  return (inside_t){low, high < low ? low : high};
 }
 
-/* Writes elements of a row, and 0 as padding, minus the zero point. */
-static void widen_row(const conv_job_t *job, const uint8_t *row, int64_t at, int64_t stride,
+/* Writes elements of a row, and 0 as padding, minus the zero point. row NULL: all are padding. */
+static void widen_row(const conv_job_t *job, const uint8_t *row, int64_t stride, inside_t inside,
                       int64_t count, int16_t *out) {
-  int64_t low, high;
-  find_inside(job, row, at, stride, count, &low, &high);
-  memset(out, 0, (size_t)low * sizeof *out);
-  if (low < high)
-    job->kernels->widen(row + at + low * stride, stride, core_is(job->all->x, TENON_I8),
-                        job->all->x_zero, high - low, out + low);
-  memset(out + high, 0, (size_t)(count - high) * sizeof *out);
+  if (!row) inside.low = inside.high = count;
+  for (int64_t i = 0; i < inside.low; i++)
+    out[i] = 0;
+  if (inside.low < inside.high)
+    job->kernels->widen(row + inside.low * stride, stride, core_is(job->all->x, TENON_I8),
+                        job->all->x_zero, inside.high - inside.low, out + inside.low);
+  for (int64_t i = inside.high; i < count; i++)
+    out[i] = 0;
 }
 
-/* Writes elements of a row, and the zero point as padding, as u8. */
-static void copy_row(const conv_job_t *job, const uint8_t *row, int64_t at, int64_t stride,
-                     int64_t count, uint8_t *out) {
-  int64_t low, high;
-  find_inside(job, row, at, stride, count, &low, &high);
-  memset(out, job->zero, (size_t)low);
-  if (low < high && stride == 1 && !job->flip)
-    memcpy(out + low, row + at + low, (size_t)(high - low));
-  else if (low < high)
-    job->kernels->copy(row + at + low * stride, stride, job->flip, high - low, out + low);
-  memset(out + high, job->zero, (size_t)(count - high));
+/* The most segments of a line. */
+static int64_t line_segments(const conv_job_t *job) {
+  const int64_t width = job->window.out[job->window.rank - 1];
+  const int64_t rows = (LINE - 1) / width + 2;
+  return rows < LINE ? rows : LINE;
 }
 
-/* Writes element `e` (a channel and a tap) of patches [pixel, pixel + count). */
-static void write_line(const conv_job_t *job, int64_t e, int64_t pixel, int64_t count,
-                       uint8_t *out) {
+/* Finds the segments of each tap for pixels [pixel, pixel + count) of one line. */
+static void find_segments(const conv_job_t *job, int64_t pixel, int64_t count, segment_t *all) {
   const window_t *w = &job->window;
   const int32_t last = w->rank - 1;
   const int64_t width = w->out[last];
   const int64_t across = w->kernel[last];
   const int64_t stride = w->stride[last];
-  const int64_t tap = e % job->taps;
-  const int64_t start = tap % across * w->dilation[last] - w->before[last];
-  const uint8_t *plane = job->x + e / job->taps * job->in_pixels;
-  for (int64_t done = 0; done < count;) {
-    int64_t outer = (pixel + done) / width;
-    int64_t begin = (pixel + done) % width;
-    int64_t some = width - begin < count - done ? width - begin : count - done;
-    copy_row(job, row_under(job, plane, outer, tap / across), start + begin * stride, stride, some,
-             out + done);
-    done += some;
+  for (int64_t tap = 0; tap < job->taps; tap++) {
+    segment_t *out = all + tap * line_segments(job);
+    for (int64_t done = 0; done < count; out++) {
+      int64_t begin = (pixel + done) % width;
+      int64_t some = width - begin < count - done ? width - begin : count - done;
+      int64_t at = begin * stride + tap % across * w->dilation[last] - w->before[last];
+      int64_t row = row_under(job, (pixel + done) / width, tap / across);
+      inside_t inside = find_inside(job, at, stride, some);
+      if (row < 0) inside.low = inside.high = some;
+      *out = (segment_t){row + at, (int32_t)some, (int32_t)inside.low, (int32_t)inside.high};
+      done += some;
+    }
   }
 }
 
-/* A part is a quad of elements. Elements that do not exist have weight 0. */
+/* Writes an element of `count` patches as u8, and the zero point as padding. */
+static void write_line(const conv_job_t *job, const uint8_t *plane, const segment_t *segment,
+                       int64_t count, uint8_t *out) {
+  const int64_t stride = job->window.stride[job->window.rank - 1];
+  for (const uint8_t *end = out + count; out < end; segment++) {
+    const int64_t some = segment->high - segment->low;
+    const uint8_t *from = plane + segment->offset + segment->low * stride;
+    for (int64_t i = 0; i < segment->low; i++)
+      out[i] = job->zero;
+    if (some > 0 && stride == 1 && !job->flip)
+      memcpy(out + segment->low, from, (size_t)some);
+    else if (some > 0)
+      job->kernels->copy(from, stride, job->flip, some, out + segment->low);
+    for (int64_t i = segment->high; i < segment->count; i++)
+      out[i] = job->zero;
+    out += segment->count;
+  }
+}
+
+/* A part is a quad of elements (a channel and a tap). Elements that do not exist have weight 0. */
 static tenon_status_t patches_write(tenon_call_t *call, void *argument, int64_t begin,
                                     int64_t end) {
   const conv_job_t *job = (const conv_job_t *)argument;
@@ -218,15 +246,19 @@ static tenon_status_t patches_write(tenon_call_t *call, void *argument, int64_t 
   const int64_t elements = job->channels * job->taps;
   uint8_t room[4][LINE + TILE_COLUMNS_MOST] = {{0}};
   const uint8_t *lines[4] = {room[0], room[1], room[2], room[3]};
+  const int64_t each = line_segments(job);
   (void)call;
-  for (int64_t quad = begin; quad < end; quad++)
-    for (int64_t at = 0; at < job->count; at += LINE) {
-      int64_t some = job->count - at < LINE ? job->count - at : LINE;
-      for (int64_t i = 0; i < 4 && 4 * quad + i < elements; i++)
-        write_line(job, 4 * quad + i, job->first + at, some, room[i]);
+  for (int64_t at = 0; at < job->count; at += LINE) {
+    int64_t some = job->count - at < LINE ? job->count - at : LINE;
+    const segment_t *segments = job->segments + at / LINE * job->taps * each;
+    for (int64_t quad = begin; quad < end; quad++) {
+      for (int64_t e = 4 * quad; e < 4 * quad + 4 && e < elements; e++)
+        write_line(job, job->x + e / job->taps * job->in_pixels, segments + e % job->taps * each,
+                   some, room[e % 4]);
       job->kernels->quad(lines, (some - 1) / columns + 1,
                          job->panels + at * job->depth + quad * columns, job->depth * columns);
     }
+  }
   return TENON_OK;
 }
 
@@ -235,6 +267,9 @@ static tenon_status_t convolve_group(tenon_call_t *call, conv_job_t *job, int64_
   for (job->first = 0; job->first < job->pixels; job->first += job->count) {
     int64_t left = job->pixels - job->first;
     job->count = left < room ? left : room;
+    for (int64_t at = 0; at < job->count; at += LINE)
+      find_segments(job, job->first + at, job->count - at < LINE ? job->count - at : LINE,
+                    job->segments + at / LINE * job->taps * line_segments(job));
     int64_t grain = 1 + (1 << 14) / job->count;
     TENON_TRY(call->host->parallel(call, job->depth, grain, patches_write, job));
     integer_product_t product = {.left_steps = job->steps,
@@ -278,19 +313,22 @@ static void lines_set(const conv_job_t *job, lines_t *out) {
   out->taps[job->taps] = 0; /* of weight 0, if the number of taps is odd */
 }
 
-/* Writes the rows of a plane that output rows [begin, end) read. */
+/* Writes the rows of a plane that output rows [begin, end) read, minus the zero point. */
 static void write_plane(const conv_job_t *job, const lines_t *lines, const uint8_t *plane,
                         int64_t begin, int64_t end, int16_t *numbers) {
   const window_t *w = &job->window;
   const int64_t first = begin * w->stride[0] - w->before[0];
   const int64_t rows = (end - begin - 1) * w->stride[0] + (w->kernel[0] - 1) * w->dilation[0] + 1;
-  for (int64_t i = 0; i < rows; i++) {
-    int64_t y = first + i;
-    const uint8_t *row = y < 0 || y >= w->in[0] ? NULL : plane + y * w->in[1];
-    int16_t *to =
-        numbers + i % w->stride[0] * w->stride[1] * lines->phase + i / w->stride[0] * lines->pitch;
-    for (int64_t p = 0; p < w->stride[1]; p++)
-      widen_row(job, row, p - w->before[1], w->stride[1], lines->pitch, to + p * lines->phase);
+  for (int64_t across = 0; across < w->stride[1]; across++) {
+    const int64_t at = across - w->before[1];
+    inside_t inside = find_inside(job, at, w->stride[1], lines->pitch);
+    for (int64_t down = 0; down < w->stride[0]; down++) {
+      int16_t *to = numbers + (down * w->stride[1] + across) * lines->phase;
+      for (int64_t y = first + down; y < first + rows; y += w->stride[0], to += lines->pitch) {
+        const uint8_t *row = y < 0 || y >= w->in[0] ? NULL : plane + y * w->in[1] + at;
+        widen_row(job, row, w->stride[1], inside, lines->pitch, to);
+      }
+    }
   }
 }
 
@@ -319,7 +357,7 @@ static void depthwise_band(const conv_job_t *job, const lines_t *lines, int64_t 
                          (rows - 1) * lines->pitch + some, sums);
       for (int64_t i = 1; i < rows; i++)
         memmove(sums + i * width, sums + i * lines->pitch, (size_t)width * sizeof *sums);
-      write_sums(job, filter, o * width + at, rows > 1 ? rows * width : some, sums);
+      write_sums(job, filter, 0, o * width + at, rows > 1 ? rows * width : some, sums);
     }
   }
 }
@@ -375,7 +413,9 @@ static tenon_status_t convolve_groups(tenon_call_t *call, conv_job_t *job) {
   if (room < columns) room = columns;
   if (room > most) room = most;
   job->panels = (uint32_t *)CORE_SCRATCH(call, sizeof(uint32_t), room, job->depth);
-  if (!job->panels) return TENON_MEMORY;
+  job->segments = (segment_t *)CORE_SCRATCH(call, sizeof(segment_t), (room - 1) / LINE + 1,
+                                            job->taps, line_segments(job));
+  if (!job->panels || !job->segments) return TENON_MEMORY;
   for (int64_t index = 0; index < c->x->shape[0] * c->group; index++) {
     const int64_t group = index % c->group;
     job->x = (const uint8_t *)c->x->data + index * job->channels * job->in_pixels;

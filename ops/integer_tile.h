@@ -59,9 +59,9 @@ typedef struct integer_tiles_t {
    * half). Reads and writes up to TILE_COLUMNS_MOST elements more than `count`. */
   void (*taps)(int64_t pairs, const int16_t *const *low, const int16_t *const *high,
                const uint32_t *weights, int32_t start, int64_t count, int32_t *sums);
-  /* Narrows sums[i] by scale[i * step]; step is 0 or 1. */
-  void (*narrow)(const narrow_t *narrow, const int32_t *sums, const float *scale, int64_t step,
-                 int64_t count, uint8_t *out);
+  /* Narrows sums[i] + start[i * step] by scale[i * step]; step is 0 or 1. */
+  void (*narrow)(const narrow_t *narrow, const int32_t *sums, const int32_t *start,
+                 const float *scale, int64_t step, int64_t count, uint8_t *out);
 } integer_tiles_t;
 
 extern const integer_tiles_t core_integer_tiles, core_integer_tiles_avx2, core_integer_tiles_avx512;

@@ -246,12 +246,13 @@ enum { BLOCK = 32 };
 /* After clamping, adding 1.5 * 2^23 leaves no bits for a fraction, and the last bits of the sum are
  * those of the integer. */
 static void narrow_block(const narrow_t *narrow, const int32_t *restrict sums,
-                         const float *restrict scale, uint8_t *restrict out) {
+                         const int32_t *restrict start, const float *restrict scale,
+                         uint8_t *restrict out) {
   const int32_t zero = narrow->zero;
   const float least = (float)(narrow->least - zero);
   const float most = (float)(narrow->most - zero);
   for (int i = 0; i < BLOCK; i++) {
-    float value = (float)sums[i] * scale[i];
+    float value = (float)(int32_t)((uint32_t)sums[i] + (uint32_t)start[i]) * scale[i];
     float bounded = value > least ? value : least;
     bounded = bounded < most ? bounded : most;
     union {
@@ -262,20 +263,26 @@ static void narrow_block(const narrow_t *narrow, const int32_t *restrict sums,
   }
 }
 
-static void narrow_numbers(const narrow_t *narrow, const int32_t *sums, const float *scale,
-                           int64_t step, int64_t count, uint8_t *out) {
+static void narrow_numbers(const narrow_t *narrow, const int32_t *sums, const int32_t *start,
+                           const float *scale, int64_t step, int64_t count, uint8_t *out) {
   float scales[BLOCK];
+  int32_t starts[BLOCK];
   int32_t rest[BLOCK] = {0};
   uint8_t results[BLOCK];
   int64_t i = 0;
-  for (int e = 0; e < BLOCK; e++)
+  for (int e = 0; e < BLOCK; e++) {
     scales[e] = *scale;
+    starts[e] = *start;
+  }
   for (; i + BLOCK <= count; i += BLOCK)
-    narrow_block(narrow, sums + i, step ? scale + i : scales, out + i);
+    narrow_block(narrow, sums + i, step ? start + i : starts, step ? scale + i : scales, out + i);
   if (i == count) return;
-  memcpy(rest, sums + i, (size_t)(count - i) * sizeof *rest);
-  if (step) memcpy(scales, scale + i, (size_t)(count - i) * sizeof *scales);
-  narrow_block(narrow, rest, scales, results);
+  for (int64_t e = i; e < count; e++) {
+    rest[e - i] = sums[e];
+    starts[e - i] = start[e * step];
+    scales[e - i] = scale[e * step];
+  }
+  narrow_block(narrow, rest, starts, scales, results);
   memcpy(out + i, results, (size_t)(count - i));
 }
 
