@@ -2,13 +2,16 @@
  * (integer_tile.h). Called when a node is prepared, and by convolutions whose weights are no
  * constants.
  * Invariant: the steps of a quad add up to its weights minus their zero point, which may need more
- * than 8 bits, and no step has two products whose sum a kernel cannot hold. */
+ * than 8 bits, and no sum of products of a step, or of two that are multiplied together, is beyond
+ * what a kernel can hold. */
 #include "integer.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum {
   QUAD = 4,
+  MOVED = -1, /* the quad of a step that was moved */
+  AHEAD = 16,     /* steps among which one step is looked for that another is multiplied with */
   MOST_STEPS = 4, /* of a quad: 510, the most of two neighbours, is less than four times 128 */
 };
 
@@ -81,16 +84,50 @@ static void *room_for(int64_t count, size_t size) {
   return aligned_alloc(64, ((size_t)count * size + 64) / 64 * 64);
 }
 
-/* Copies the steps of a tile to memory of their own. Returns 0 if there is none. */
-static int keep_steps(const tile_room_t *room, int64_t width, integer_steps_t *out) {
-  const size_t sizes[] = {(size_t)room->count * sizeof *out->quads,
-                          (size_t)(room->count * width) * sizeof *out->weights};
-  out->count = room->count;
-  out->quads = (int32_t *)room_for(1, sizes[0]);
-  out->weights = (uint32_t *)room_for(1, sizes[1]);
+/* Whether sums of four products, two neighbours in each step, do not exceed 16 bits. */
+static int fit_together(const uint32_t *a, const uint32_t *b, int64_t width, int32_t pair_most) {
+  for (int64_t i = 0; i < width; i++)
+    for (int shift = 0; shift < 32; shift += 16) {
+      const int8_t numbers[] = {(int8_t)(a[i] >> shift), (int8_t)(a[i] >> (shift + 8)),
+                                (int8_t)(b[i] >> shift), (int8_t)(b[i] >> (shift + 8))};
+      int32_t above = 0;
+      int32_t below = 0;
+      for (int k = 0; k < 4; k++) {
+        above += numbers[k] > 0 ? numbers[k] : 0;
+        below -= numbers[k] < 0 ? numbers[k] : 0;
+      }
+      if (above > pair_most || below > pair_most) return 0;
+    }
+  return 1;
+}
+
+/* Moves a step of the room to the end of the steps. */
+static void move_step(tile_room_t *room, int64_t at, int64_t width, integer_steps_t *out) {
+  out->quads[out->count] = room->quads[at];
+  memcpy(out->weights + out->count * width, room->weights + at * width,
+         (size_t)width * sizeof *out->weights);
+  out->count++;
+  room->quads[at] = MOVED;
+}
+
+/* Copies the steps of a tile to memory of their own, those first that are multiplied together.
+ * Returns 0 if there is none. */
+static int keep_steps(tile_room_t *room, int64_t width, integer_steps_t *out) {
+  const int32_t pair_most = core_integer_tiles_of_isa()->pair_most;
+  out->quads = (int32_t *)room_for(room->count, sizeof *out->quads);
+  out->weights = (uint32_t *)room_for(room->count * width, sizeof *out->weights);
   if (!out->quads || !out->weights) return 0;
-  memcpy(out->quads, room->quads, sizes[0]);
-  memcpy(out->weights, room->weights, sizes[1]);
+  for (int64_t i = 0; pair_most < PAIR_ANY && i < room->count; i++)
+    for (int64_t j = i + 1; j < room->count && j <= i + AHEAD && room->quads[i] != MOVED; j++) {
+      if (room->quads[j] == MOVED ||
+          !fit_together(room->weights + i * width, room->weights + j * width, width, pair_most))
+        continue;
+      move_step(room, i, width, out);
+      move_step(room, j, width, out);
+      out->doubles++;
+    }
+  for (int64_t i = 0; i < room->count; i++)
+    if (room->quads[i] != MOVED) move_step(room, i, width, out);
   return 1;
 }
 

@@ -11,6 +11,7 @@
 enum {
   TILE_ROWS = 6, /* of every kernel */
   TILE_COLUMNS_MOST = 32,
+  PAIR_ANY = 256,
 };
 
 typedef struct narrow_t { /* 8 bits = clamp(round(sum * scale) + zero, least, most), in f32 */
@@ -24,6 +25,7 @@ typedef struct narrow_t { /* 8 bits = clamp(round(sum * scale) + zero, least, mo
  * if all of its weights are 0, and several if the products of one would not be exact. */
 typedef struct integer_steps_t {
   int64_t count;
+  int64_t doubles; /* the first 2 * doubles steps are multiplied two at a time */
   int32_t *quads; /* of each step: the index of its quad */
   uint32_t *weights;
 } integer_steps_t;
@@ -35,7 +37,8 @@ typedef struct integer_tiles_t {
    * `sums` are left_row and sums_row elements apart. */
   void (*multiply)(int64_t depth, const uint32_t *left, int64_t left_row, int64_t rows,
                    const uint32_t *panel, int32_t *sums, int64_t sums_row);
-  /* The most that two neighbours in a step may add up to, for the positive and the negative ones. */
+  /* The most that two neighbours in a step may add up to, for the positive and the negative ones,
+   * and those of two steps that are multiplied together. PAIR_ANY: steps are multiplied alone. */
   int32_t pair_most;
   /* The same product for rows of u8, which are left_pitch bytes apart, and weights of columns. */
   void (*multiply_columns)(const integer_steps_t *steps, const uint8_t *left, int64_t left_pitch,

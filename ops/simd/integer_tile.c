@@ -47,28 +47,37 @@ static void multiply_tile(int64_t depth, const uint32_t *left, int64_t left_row,
   write_rows(sum, rows, sums, sums_row);
 }
 
-/* Adds the products of four u8 with four i8. Where two products are added in 16 bits, weights do not
- * exceed what these hold (PAIR_MOST). */
+/* Products of four u8 with four i8. TIMES_QUADS gives sums of two products in 16 bits, which
+ * ADD_HALVES adds to sums in 32 bits; weights do not exceed what 16 bits hold (PAIR_MOST). Where
+ * there is an exact instruction, and where there is no TIMES_QUADS, ADD_QUADS does both. */
 #if defined(__AVX512VNNI__)
-#define PAIR_MOST 256
 #define ADD_QUADS(sum, u, s)                                                                       \
   (pairs_vector) _mm512_dpbusd_epi32((__m512i)(sum), (__m512i)(u), (__m512i)(s))
 #elif defined(__AVX512BW__)
-#define PAIR_MOST 128
-#define ADD_QUADS(sum, u, s)                                                                       \
-  ((sum) + (pairs_vector)_mm512_madd_epi16(_mm512_maddubs_epi16((__m512i)(u), (__m512i)(s)), ONES))
-#define ONES _mm512_set1_epi16(1)
+#define TIMES_QUADS(u, s) (halves) _mm512_maddubs_epi16((__m512i)(u), (__m512i)(s))
+#define ADD_HALVES(sum, x)                                                                         \
+  ((sum) + (pairs_vector)_mm512_madd_epi16((__m512i)(x), _mm512_set1_epi16(1)))
 #elif defined(__AVX2__)
-#define PAIR_MOST 128
-#define ADD_QUADS(sum, u, s)                                                                       \
-  ((sum) + (pairs_vector)_mm256_madd_epi16(_mm256_maddubs_epi16((__m256i)(u), (__m256i)(s)), ONES))
-#define ONES _mm256_set1_epi16(1)
+#define TIMES_QUADS(u, s) (halves) _mm256_maddubs_epi16((__m256i)(u), (__m256i)(s))
+#define ADD_HALVES(sum, x)                                                                         \
+  ((sum) + (pairs_vector)_mm256_madd_epi16((__m256i)(x), _mm256_set1_epi16(1)))
 #else
-#define PAIR_MOST 256
 #define ADD_QUADS(sum, u, s) ((sum) + times_quads(u, s))
+#endif
+
+typedef int16_t halves __attribute__((vector_size(VECTOR)));
+#if defined(TIMES_QUADS)
+enum { PAIR_MOST = 128 };
+#define ADD_QUADS(sum, u, s) ADD_HALVES(sum, TIMES_QUADS(u, s))
+#define ADD_DOUBLES(sum, u, s, u2, s2) ADD_HALVES(sum, TIMES_QUADS(u, s) + TIMES_QUADS(u2, s2))
+#else
+enum { PAIR_MOST = PAIR_ANY };
+#define ADD_DOUBLES(sum, u, s, u2, s2) ADD_QUADS(ADD_QUADS(sum, u, s), u2, s2)
+#endif
+
+#if !defined(__AVX2__)
 /* The first and third number of each quad are one pair, the second and fourth another. */
 static inline pairs_vector times_quads(pairs_vector u, pairs_vector s) {
-  typedef int16_t halves __attribute__((vector_size(VECTOR)));
   const pairs_vector low = 0x00ff00ffu - (pairs_vector){0};
   pairs_vector even = (pairs_vector)((halves)(s << 8) >> 8);
   pairs_vector odd = (pairs_vector)((halves)s >> 8);
@@ -83,6 +92,8 @@ static inline pairs_vector quad_at(const uint8_t *x) {
   return quad - (pairs_vector){0};
 }
 
+static inline pairs_vector vector_at(const uint32_t *x) { return *(const pairs_loose *)x; }
+
 static void multiply_columns(const integer_steps_t *steps, const uint8_t *left, int64_t left_pitch,
                              int64_t rows, int32_t *restrict sums, int64_t sums_row) {
   pairs_vector sum[TILE_ROWS][2];
@@ -91,10 +102,22 @@ static void multiply_columns(const integer_steps_t *steps, const uint8_t *left, 
   clear_rows(sum);
   for (int r = 0; r < TILE_ROWS; r++) /* a missing row is a copy of the last one */
     row[r] = left + (r < rows ? r : rows - 1) * left_pitch;
-  for (int64_t e = 0; e < steps->count; e++, weights += COLUMNS) {
+  for (int64_t e = 0; e < 2 * steps->doubles; e += 2, weights += 2 * COLUMNS) {
     const int64_t at = (int64_t)steps->quads[e] * 4;
-    pairs_vector b0 = *(const pairs_loose *)weights;
-    pairs_vector b1 = *(const pairs_loose *)(weights + LANES);
+    const int64_t next = (int64_t)steps->quads[e + 1] * 4;
+#pragma GCC unroll 6
+    for (int r = 0; r < TILE_ROWS; r++) {
+      pairs_vector a = quad_at(row[r] + at);
+      pairs_vector c = quad_at(row[r] + next);
+      sum[r][0] = ADD_DOUBLES(sum[r][0], a, vector_at(weights), c, vector_at(weights + COLUMNS));
+      sum[r][1] = ADD_DOUBLES(sum[r][1], a, vector_at(weights + LANES), c,
+                              vector_at(weights + COLUMNS + LANES));
+    }
+  }
+  for (int64_t e = 2 * steps->doubles; e < steps->count; e++, weights += COLUMNS) {
+    const int64_t at = (int64_t)steps->quads[e] * 4;
+    pairs_vector b0 = vector_at(weights);
+    pairs_vector b1 = vector_at(weights + LANES);
 #pragma GCC unroll 6
     for (int r = 0; r < TILE_ROWS; r++) {
       pairs_vector a = quad_at(row[r] + at);
@@ -110,10 +133,21 @@ static void multiply_rows(const integer_steps_t *steps, const uint32_t *panel, i
   pairs_vector sum[TILE_ROWS][2];
   const uint32_t *weights = steps->weights;
   clear_rows(sum);
-  for (int64_t e = 0; e < steps->count; e++, weights += TILE_ROWS) {
+  for (int64_t e = 0; e < 2 * steps->doubles; e += 2, weights += 2 * TILE_ROWS) {
     const uint32_t *quads = panel + (int64_t)steps->quads[e] * COLUMNS;
-    pairs_vector b0 = *(const pairs_loose *)quads;
-    pairs_vector b1 = *(const pairs_loose *)(quads + LANES);
+    const uint32_t *next = panel + (int64_t)steps->quads[e + 1] * COLUMNS;
+#pragma GCC unroll 6
+    for (int r = 0; r < TILE_ROWS; r++) {
+      pairs_vector a = weights[r] - (pairs_vector){0};
+      pairs_vector c = weights[TILE_ROWS + r] - (pairs_vector){0};
+      sum[r][0] = ADD_DOUBLES(sum[r][0], vector_at(quads), a, vector_at(next), c);
+      sum[r][1] = ADD_DOUBLES(sum[r][1], vector_at(quads + LANES), a, vector_at(next + LANES), c);
+    }
+  }
+  for (int64_t e = 2 * steps->doubles; e < steps->count; e++, weights += TILE_ROWS) {
+    const uint32_t *quads = panel + (int64_t)steps->quads[e] * COLUMNS;
+    pairs_vector b0 = vector_at(quads);
+    pairs_vector b1 = vector_at(quads + LANES);
 #pragma GCC unroll 6
     for (int r = 0; r < TILE_ROWS; r++) {
       pairs_vector a = weights[r] - (pairs_vector){0};
