@@ -46,6 +46,7 @@
   X(core_attention)                                                                                \
   X(core_recurrent)                                                                                \
   X(core_integer)                                                                                  \
+  X(core_map_bytes)                                                                                \
   X(core_matmul_nbits)                                                                             \
   X(core_einsum)                                                                                   \
   X(core_matmul_backward)                                                                          \

@@ -1,6 +1,6 @@
 /* Replaces operators between dequantize_linear and quantize_linear by operators of 8-bit numbers:
- * convolutions and matrix products, which are computed in integers, and operators that only move or
- * compare elements. Runs before constants are folded, while weights are still 8-bit numbers.
+ * convolutions and matrix products, which are computed in integers, operators that only move or
+ * compare elements, and tables instead of pointwise operators (tabulate.c). Runs before constants are folded, while weights are still 8-bit numbers.
  * Invariant: a node is replaced only if no other node reads the floats that it computes. */
 #include <math.h>
 #include <string.h>
@@ -267,17 +267,23 @@ static tenon_status_t replace_move(tn_rewrite_t *r, const tn_node_t *node, const
 
 static tenon_status_t replace_between(tn_rewrite_t *r, tn_node_t *last) {
   numbers_t y, x;
-  if (!find_quantised(r, last, &y)) return TENON_OK;
-  if (find_values(r, y.x, &x) && same_numbers(r, &x, &y)) {
-    tn_redirect(r, last->outputs[0], x.x);
-    return TENON_OK;
+  const tn_node_t *node = NULL;
+  if (!tn_node_is(last, "core::quantize_linear")) return TENON_OK;
+  const int32_t changes = r->changes;
+  if (find_quantised(r, last, &y)) {
+    if (find_values(r, y.x, &x) && same_numbers(r, &x, &y)) {
+      tn_redirect(r, last->outputs[0], x.x);
+      return TENON_OK;
+    }
+    node = find_product(r, &y, last);
   }
-  const tn_node_t *node = find_product(r, &y, last);
-  if (!node || node->group) return TENON_OK;
-  if (tn_node_is(node, "core::conv")) return replace_conv(r, node, &y, last);
-  if (tn_node_is(node, "core::matmul") || tn_node_is(node, "core::gemm"))
-    return replace_product(r, node, &y, last);
-  return moves_elements(node) ? replace_move(r, node, &y, last) : TENON_OK;
+  if (node && !node->group) {
+    if (tn_node_is(node, "core::conv")) TN_TRY(replace_conv(r, node, &y, last));
+    if (tn_node_is(node, "core::matmul") || tn_node_is(node, "core::gemm"))
+      TN_TRY(replace_product(r, node, &y, last));
+    if (moves_elements(node)) TN_TRY(replace_move(r, node, &y, last));
+  }
+  return r->changes > changes ? TENON_OK : tn_tabulate(r, last);
 }
 
 tenon_status_t tn_pass_quantise(tenon_graph_t *graph) {

@@ -55,5 +55,8 @@ tenon_status_t tn_node_become(tn_rewrite_t *r, tn_node_t *node, const tenon_op_t
 void tn_redirect(tn_rewrite_t *r, tenon_edge_t from, tenon_edge_t to);
 /* Removes a node whose results nobody reads any more. */
 void tn_node_remove(tn_rewrite_t *r, tn_node_t *node);
+/* Makes a quantize_linear node a table if its result depends on one tensor of 8-bit numbers element
+ * by element (tabulate.c). */
+tenon_status_t tn_tabulate(tn_rewrite_t *r, tn_node_t *last);
 
 #endif
