@@ -114,8 +114,7 @@ static tenon_status_t read_narrow(tenon_call_t *call, const tenon_tensor_t *out,
   if (!a_scale || !b_scale || !y_scale || !y_zero) return TENON_MEMORY;
   *narrow = (integer_narrow_t){
       .limits = {.zero = is_signed ? *(const int8_t *)y_zero->data : *(const uint8_t *)y_zero->data,
-                 .least = is_signed ? -128 : 0,
-                 .most = is_signed ? 127 : 255},
+                 .is_signed = is_signed},
       .scales = {core_spread_of(a_scale, out->ndim, sides[0].axis),
                  core_spread_of(b_scale, out->ndim, sides[1].axis)},
       .scale = *(const float *)y_scale->data};

@@ -14,10 +14,9 @@ enum {
   PAIR_ANY = 256,
 };
 
-typedef struct narrow_t { /* 8 bits = clamp(round(sum * scale) + zero, least, most), in f32 */
+typedef struct narrow_t { /* 8 bits = clamp(round(sum * scale) + zero), in f32; NaN: the least */
   int32_t zero;
-  int32_t least; /* also what NaN becomes */
-  int32_t most;
+  int is_signed;
 } narrow_t;
 
 /* Constant weights of TILE_ROWS rows, or of the columns of a panel (integer_steps.c). A step

@@ -277,14 +277,40 @@ static void sum_taps(int64_t pairs, const int16_t *const *low, const int16_t *co
 
 enum { BLOCK = 32 };
 
+#if defined(__AVX2__) && !defined(__AVX512F__)
+/* Eight rounded numbers. Those beyond 32 bits, and NaN, become the least number. */
+static inline __m256i scale_sums(const int32_t *sums, const int32_t *start, const float *scale) {
+  __m256i sum = _mm256_add_epi32(_mm256_loadu_si256((const __m256i *)(const void *)sums),
+                                 _mm256_loadu_si256((const __m256i *)(const void *)start));
+  __m256 value = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_loadu_ps(scale));
+  return _mm256_cvtps_epi32(_mm256_min_ps(_mm256_set1_ps(65536), value));
+}
+
+/* Clamps by packing numbers, which saturates. */
+static void narrow_block(const narrow_t *narrow, const int32_t *restrict sums,
+                         const int32_t *restrict start, const float *restrict scale,
+                         uint8_t *restrict out) {
+  const __m256i zero = _mm256_set1_epi16((int16_t)narrow->zero);
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  __m256i halves[2];
+  for (int i = 0; i < 2; i++) {
+    __m256i low = scale_sums(sums + 16 * i, start + 16 * i, scale + 16 * i);
+    __m256i high = scale_sums(sums + 16 * i + 8, start + 16 * i + 8, scale + 16 * i + 8);
+    halves[i] = _mm256_adds_epi16(_mm256_packs_epi32(low, high), zero);
+  }
+  __m256i bytes = narrow->is_signed ? _mm256_packs_epi16(halves[0], halves[1])
+                                    : _mm256_packus_epi16(halves[0], halves[1]);
+  _mm256_storeu_si256((__m256i *)(void *)out, _mm256_permutevar8x32_epi32(bytes, order));
+}
+#else
 /* After clamping, adding 1.5 * 2^23 leaves no bits for a fraction, and the last bits of the sum are
  * those of the integer. */
 static void narrow_block(const narrow_t *narrow, const int32_t *restrict sums,
                          const int32_t *restrict start, const float *restrict scale,
                          uint8_t *restrict out) {
   const int32_t zero = narrow->zero;
-  const float least = (float)(narrow->least - zero);
-  const float most = (float)(narrow->most - zero);
+  const float least = (float)((narrow->is_signed ? -128 : 0) - zero);
+  const float most = least + 255;
   for (int i = 0; i < BLOCK; i++) {
     float value = (float)(int32_t)((uint32_t)sums[i] + (uint32_t)start[i]) * scale[i];
     float bounded = value > least ? value : least;
@@ -296,28 +322,41 @@ static void narrow_block(const narrow_t *narrow, const int32_t *restrict sums,
     out[i] = (uint8_t)(whole.bits + zero);
   }
 }
+#endif
+
+/* Narrows fewer numbers than a block has. */
+static void narrow_few(const narrow_t *narrow, const int32_t *sums, const int32_t *start,
+                       const float *scale, int64_t step, int64_t count, uint8_t *out) {
+  int32_t rest[BLOCK], starts[BLOCK];
+  float scales[BLOCK];
+  uint8_t results[BLOCK];
+  for (int64_t i = 0; i < BLOCK; i++) {
+    int64_t at = i < count ? i : 0;
+    rest[i] = sums[at];
+    starts[i] = start[at * step];
+    scales[i] = scale[at * step];
+  }
+  narrow_block(narrow, rest, starts, scales, results);
+  memcpy(out, results, (size_t)count);
+}
 
 static void narrow_numbers(const narrow_t *narrow, const int32_t *sums, const int32_t *start,
                            const float *scale, int64_t step, int64_t count, uint8_t *out) {
-  float scales[BLOCK];
   int32_t starts[BLOCK];
-  int32_t rest[BLOCK] = {0};
-  uint8_t results[BLOCK];
-  int64_t i = 0;
-  for (int e = 0; e < BLOCK; e++) {
-    scales[e] = *scale;
+  float scales[BLOCK];
+  if (count < BLOCK) {
+    narrow_few(narrow, sums, start, scale, step, count, out);
+    return;
+  }
+  for (int e = 0; !step && e < BLOCK; e++) {
     starts[e] = *start;
+    scales[e] = *scale;
   }
-  for (; i + BLOCK <= count; i += BLOCK)
-    narrow_block(narrow, sums + i, step ? start + i : starts, step ? scale + i : scales, out + i);
-  if (i == count) return;
-  for (int64_t e = i; e < count; e++) {
-    rest[e - i] = sums[e];
-    starts[e - i] = start[e * step];
-    scales[e - i] = scale[e * step];
+  for (int64_t i = 0; i < count; i += BLOCK) {
+    int64_t at = i < count - BLOCK ? i : count - BLOCK; /* the last block may overlap another */
+    narrow_block(narrow, sums + at, step ? start + at : starts, step ? scale + at : scales,
+                 out + at);
   }
-  narrow_block(narrow, rest, starts, scales, results);
-  memcpy(out + i, results, (size_t)(count - i));
 }
 
 #define TABLE                                                                                      \
