@@ -242,8 +242,12 @@ static tenon_status_t prepare_filters(tenon_node_t *node, uint32_t w_at, uint32_
   return add_plan(node, NULL, pairs);
 }
 
-static tenon_status_t matmul_integer_prepare(tenon_node_t *node) { return prepare_b(node, 1, 2, 3); }
-static tenon_status_t qlinear_matmul_prepare(tenon_node_t *node) { return prepare_b(node, 3, 2, 5); }
+static tenon_status_t matmul_integer_prepare(tenon_node_t *node) {
+  return prepare_b(node, 1, 2, 3);
+}
+static tenon_status_t qlinear_matmul_prepare(tenon_node_t *node) {
+  return prepare_b(node, 3, 2, 5);
+}
 static tenon_status_t conv_integer_prepare(tenon_node_t *node) {
   return prepare_filters(node, 1, 3);
 }

@@ -58,7 +58,7 @@ const integer_tiles_t *core_integer_tiles_of_isa(void);
 /* Weights of i8 or u8: `count` rows or columns of `inner` numbers along k. */
 typedef struct integer_matrix_t {
   const uint8_t *data;
-  int is_signed; /* the zero points too */
+  int is_signed;        /* the zero points too */
   const uint8_t *zeros; /* NULL: 0 */
   int64_t zero_step;    /* 0: all have the same zero point */
   int64_t count;
@@ -89,12 +89,12 @@ typedef void (*integer_finish_fn)(const void *context, int64_t row, int64_t colu
 typedef struct integer_product_t {
   const void *left; /* NULL: left_steps */
   int64_t left_row; /* pairs from a row to the next; bytes if the right operand is steps */
-  const integer_steps_t *left_steps; /* of every TILE_ROWS rows */
+  const integer_steps_t *left_steps;  /* of every TILE_ROWS rows */
   const uint32_t *right;              /* panels; NULL: right_steps */
   const integer_steps_t *right_steps; /* of every panel */
   int64_t rows;
   int64_t columns; /* the last panel may have fewer than a panel holds; the others are complete */
-  int64_t depth; /* pairs or quads */
+  int64_t depth;   /* pairs or quads */
   integer_finish_fn finish;
   const void *context;
 } integer_product_t;

@@ -38,13 +38,13 @@ typedef struct conv_job_t {
   const uint32_t *pairs;            /* of a depthwise convolution */
   const integer_weights_t *weights; /* of any other */
   const integer_steps_t *steps;     /* of the group at hand */
-  uint8_t flip;     /* inverts the sign bit of i8, which adds 128 */
-  uint8_t zero;     /* the zero point of x, flipped */
-  const uint8_t *x; /* of the image and group at hand */
-  int64_t filter;   /* the first filter of the group */
-  char *out;        /* of the image */
-  int64_t first;    /* the pixel with which the round begins */
-  int64_t count;    /* pixels of the round */
+  uint8_t flip;                     /* inverts the sign bit of i8, which adds 128 */
+  uint8_t zero;                     /* the zero point of x, flipped */
+  const uint8_t *x;                 /* of the image and group at hand */
+  int64_t filter;                   /* the first filter of the group */
+  char *out;                        /* of the image */
+  int64_t first;                    /* the pixel with which the round begins */
+  int64_t count;                    /* pixels of the round */
   uint32_t *panels;
   segment_t *segments; /* of the round: of each line and tap */
 } conv_job_t;
@@ -80,8 +80,7 @@ static tenon_status_t pack_filters(tenon_call_t *call, void *argument, int64_t b
   return TENON_OK;
 }
 
-static const uint32_t *pairs_of(tenon_call_t *call, const integer_convolution_t *c,
-                                int64_t depth) {
+static const uint32_t *pairs_of(tenon_call_t *call, const integer_convolution_t *c, int64_t depth) {
   if (c->pairs) return c->pairs;
   filters_t f = {c, (uint32_t *)CORE_SCRATCH(call, sizeof(uint32_t), c->w->shape[0], depth)};
   if (!f.pairs) return NULL;

@@ -7,7 +7,8 @@
 enum {
   ROWS = 16 * TILE_ROWS,
   COLUMNS = 256,
-  PANELS_SIZE = 1 << 16, /* pairs or quads of the panels of a tile, which stay in the second-level cache */
+  PANELS_SIZE =
+      1 << 16, /* pairs or quads of the panels of a tile, which stay in the second-level cache */
   TILES = 8,
   WORK = 1 << 17,
 };

@@ -10,7 +10,7 @@
 
 enum {
   QUAD = 4,
-  MOVED = -1, /* the quad of a step that was moved */
+  MOVED = -1,     /* the quad of a step that was moved */
   AHEAD = 16,     /* steps among which one step is looked for that another is multiplied with */
   MOST_STEPS = 4, /* of a quad: 510, the most of two neighbours, is less than four times 128 */
 };

@@ -25,7 +25,7 @@ typedef struct narrow_t { /* 8 bits = clamp(round(sum * scale) + zero), in f32; 
 typedef struct integer_steps_t {
   int64_t count;
   int64_t doubles; /* the first 2 * doubles steps are multiplied two at a time */
-  int32_t *quads; /* of each step: the index of its quad */
+  int32_t *quads;  /* of each step: the index of its quad */
   uint32_t *weights;
 } integer_steps_t;
 

@@ -350,7 +350,8 @@ static void line_run(const pool_t *pool, int64_t image, int64_t channel, const i
   int32_t last = w->rank - 1;
   const pool_line_t line = {w->in[last],     w->out[last],      w->kernel[last],
                             w->stride[last], w->dilation[last], w->before[last]};
-  const float *rows[LINE_ROWS];
+  const void *rows[LINE_ROWS];
+  const int64_t size = x->dtype.bits / 8;
   int64_t first[SPATIAL_MAX], some[SPATIAL_MAX];
   int64_t count = 1;
   int64_t divisor = 1;
@@ -371,9 +372,9 @@ static void line_run(const pool_t *pool, int64_t image, int64_t channel, const i
       offset += (first[i] + rest % some[i] * w->dilation[i]) * x->strides[2 + i];
       rest /= some[i];
     }
-    rows[r] = (const float *)x->data + offset;
+    rows[r] = (const char *)x->data + offset * size;
   }
-  pool->line(&line, rows, count, pool->divisors, (float)divisor, (float *)out->data + to);
+  pool->line(&line, rows, count, pool->divisors, (float)divisor, (char *)out->data + to * size);
 }
 
 /* A part is (image, position or row of positions, block of channels or channel). */
@@ -424,6 +425,16 @@ static const pool_lines_t *lines_of_isa(void) {
 #endif
 }
 
+/* The function that computes whole rows; NULL: there is none for this dtype. */
+static pool_line_fn line_of(const tenon_tensor_t *x, int kind) {
+  const pool_lines_t *lines = lines_of_isa();
+  if (kind == POOL_LP) return NULL;
+  if (core_is(x, TENON_F32)) return kind == POOL_MAX ? lines->max : lines->average;
+  if (kind != POOL_MAX) return NULL;
+  if (core_is(x, TENON_I8)) return lines->max_i8;
+  return core_is(x, TENON_U8) ? lines->max_u8 : NULL;
+}
+
 /* Chooses whether results are computed by whole rows, and counts the divisors of averages. */
 static tenon_status_t choose_line(tenon_call_t *call, pool_t *pool, int kind) {
   const window_t *w = &pool->window;
@@ -432,15 +443,16 @@ static tenon_status_t choose_line(tenon_call_t *call, pool_t *pool, int kind) {
   for (int32_t i = 0; i < last && rows <= LINE_ROWS; i++)
     rows *= w->kernel[i] < w->in[i] ? w->kernel[i] : w->in[i];
   int64_t span = (w->kernel[last] - 1) * w->dilation[last] + 1;
-  if (kind == POOL_LP || pool->indices || !core_is(pool->x, TENON_F32) || rows > LINE_ROWS ||
-      span > POOL_SPAN || w->stride[last] > POOL_SPAN || pool->x->strides[2 + last] != 1 ||
+  const pool_line_fn chosen = line_of(pool->x, kind);
+  if (!chosen || pool->indices || rows > LINE_ROWS || span > POOL_SPAN ||
+      w->stride[last] > POOL_SPAN || pool->x->strides[2 + last] != 1 ||
       pool->out->strides[2 + last] != 1 || (kind == POOL_AVERAGE && rows * w->kernel[last] > FOLD))
     return TENON_OK;
   pool->divisors = (float *)CORE_SCRATCH(call, sizeof(float), w->out[last]);
   if (!pool->divisors) return TENON_MEMORY;
   for (int64_t o = 0; o < w->out[last]; o++)
     pool->divisors[o] = (float)pool_count(w, pool->include_pad, last, o);
-  pool->line = kind == POOL_MAX ? lines_of_isa()->max : lines_of_isa()->average;
+  pool->line = chosen;
   return TENON_OK;
 }
 

@@ -1,4 +1,4 @@
-/* Rows of results of max_pool and average_pool, for tensors of f32 whose last axis is dense: first
+/* Rows of results of max_pool and average_pool, for tensors whose last axis is dense: first
  * the rows under the windows are joined, and then neighbours of the joined row. simd/pool_line.c
  * has one table per instruction set.
  * Invariant: nothing outside of the rows and of the result is accessed. */
@@ -20,12 +20,14 @@ typedef struct pool_line_t { /* the last axis of a window (window.h) */
 
 /* Computes `out` results from `count` rows of `in` elements each. For averages, result i is divided
  * by divisors[i] * scale. */
-typedef void (*pool_line_fn)(const pool_line_t *line, const float *const *rows, int64_t count,
-                             const float *divisors, float scale, float *out);
+typedef void (*pool_line_fn)(const pool_line_t *line, const void *const *rows, int64_t count,
+                             const float *divisors, float scale, void *out);
 
 typedef struct pool_lines_t {
-  pool_line_fn max;
-  pool_line_fn average;
+  pool_line_fn max; /* of f32 */
+  pool_line_fn max_i8;
+  pool_line_fn max_u8;
+  pool_line_fn average; /* of f32 */
 } pool_lines_t;
 
 extern const pool_lines_t core_pool_lines, core_pool_lines_avx2, core_pool_lines_avx512;

@@ -1,55 +1,57 @@
-/* One way to join elements under a window of f32. Included by simd/pool_line.c, which defines START
- * (the result of no elements), JOIN(a, b), FINISH(joined, divisor) and NAME(x). */
+/* One way to join elements under a window. Included by simd/pool_line.c, which defines T (their
+ * type), START (the result of no elements), JOIN(a, b), FINISH(joined, divisor) and NAME(x). */
 
 /* Functions of their own, because gcc merges the loops of several taps and then vectorises none. */
-__attribute__((noinline)) static void NAME(join)(float *restrict to, const float *restrict from,
+__attribute__((noinline)) static void NAME(join)(T *restrict to, const T *restrict from,
                                                  int64_t count) {
   for (int64_t i = 0; i < count; i++) {
-    float a = to[i];
-    float b = from[i];
+    T a = to[i];
+    T b = from[i];
     to[i] = JOIN(a, b);
   }
 }
 
-__attribute__((noinline)) static void NAME(join_two)(float *restrict to, const float *restrict x,
-                                                     const float *restrict y, int64_t count) {
+__attribute__((noinline)) static void NAME(join_two)(T *restrict to, const T *restrict x,
+                                                     const T *restrict y, int64_t count) {
   for (int64_t i = 0; i < count; i++) {
-    float a = x[i];
-    float b = y[i];
+    T a = x[i];
+    T b = y[i];
     to[i] = JOIN(a, b);
   }
 }
 
-__attribute__((noinline)) static void NAME(join_three)(float *restrict to, const float *restrict x,
-                                                       const float *restrict y,
-                                                       const float *restrict z, int64_t count) {
+__attribute__((noinline)) static void NAME(join_three)(T *restrict to, const T *restrict x,
+                                                       const T *restrict y, const T *restrict z,
+                                                       int64_t count) {
   for (int64_t i = 0; i < count; i++) {
-    float a = x[i];
-    float b = y[i];
-    float c = z[i];
+    T a = x[i];
+    T b = y[i];
+    T c = z[i];
     a = JOIN(a, b);
     to[i] = JOIN(a, c);
   }
 }
 
 /* Joins `count` elements of each source, from element `first` on, in the order of the sources. */
-static void NAME(join_all)(float *to, const float *const *sources, int64_t source_count,
-                           int64_t first, int64_t count) {
+static void NAME(join_all)(T *to, const void *const *sources, int64_t source_count, int64_t first,
+                           int64_t count) {
+  const T *from[3] = {NULL};
   int64_t done = source_count < 3 ? source_count : 3;
+  for (int64_t i = 0; i < done; i++)
+    from[i] = (const T *)sources[i] + first;
   if (source_count == 0)
     for (int64_t i = 0; i < count; i++)
       to[i] = START;
-  if (done == 1) memcpy(to, sources[0] + first, (size_t)count * sizeof *to);
-  if (done == 2) NAME(join_two)(to, sources[0] + first, sources[1] + first, count);
-  if (done == 3)
-    NAME(join_three)(to, sources[0] + first, sources[1] + first, sources[2] + first, count);
+  if (done == 1) memcpy(to, from[0], (size_t)count * sizeof *to);
+  if (done == 2) NAME(join_two)(to, from[0], from[1], count);
+  if (done == 3) NAME(join_three)(to, from[0], from[1], from[2], count);
   for (; done < source_count; done++)
-    NAME(join)(to, sources[done] + first, count);
+    NAME(join)(to, (const T *)sources[done] + first, count);
 }
 
 /* Joins elements [begin, end) of the rows, which may lie outside of the rows. */
-static void NAME(join_rows)(const pool_line_t *line, const float *const *rows, int64_t count,
-                            int64_t begin, int64_t end, float *joined) {
+static void NAME(join_rows)(const pool_line_t *line, const void *const *rows, int64_t count,
+                            int64_t begin, int64_t end, T *joined) {
   int64_t first = begin < 0 ? 0 : begin;
   int64_t last = end < line->in ? end : line->in;
   if (last < first) last = first;
@@ -61,8 +63,8 @@ static void NAME(join_rows)(const pool_line_t *line, const float *const *rows, i
 }
 
 /* Makes elements `stride` apart neighbours: the elements of each phase follow each other. */
-static void NAME(sort)(const float *restrict joined, int64_t length, int64_t stride,
-                       int64_t phase_length, float *restrict sorted) {
+static void NAME(sort)(const T *restrict joined, int64_t length, int64_t stride,
+                       int64_t phase_length, T *restrict sorted) {
   for (int64_t i = 0; stride == 2 && i < length / 2; i++) { /* the usual stride, in vectors */
     sorted[i] = joined[2 * i];
     sorted[phase_length + i] = joined[2 * i + 1];
@@ -73,11 +75,11 @@ static void NAME(sort)(const float *restrict joined, int64_t length, int64_t str
       sorted[k++] = joined[i];
 }
 
-static void NAME(pool_line)(const pool_line_t *line, const float *const *rows, int64_t count,
-                            const float *divisors, float scale, float *out) {
+static void NAME(pool_line)(const pool_line_t *line, const void *const *rows, int64_t count,
+                            const float *divisors, float scale, void *out) {
   enum { ROOM = 2048 };
-  float joined[ROOM], sorted[ROOM];
-  const float *taps[POOL_SPAN];
+  T joined[ROOM], sorted[ROOM];
+  const void *taps[POOL_SPAN];
   (void)divisors;
   (void)scale;
   const int64_t stride = line->stride;
@@ -89,12 +91,12 @@ static void NAME(pool_line)(const pool_line_t *line, const float *const *rows, i
     int64_t length = (some - 1) * stride + span;
     int64_t phase_length = (length - 1) / stride + 1;
     NAME(join_rows)(line, rows, count, begin, begin + length, joined);
-    const float *source = joined;
+    const T *source = joined;
     if (stride > 1) {
       NAME(sort)(joined, length, stride, phase_length, sorted);
       source = sorted;
     }
-    float *to = out + at;
+    T *to = (T *)out + at;
     for (int64_t k = 0; k < line->kernel; k++) {
       int64_t tap = k * line->dilation;
       taps[k] = source + tap % stride * phase_length + tap / stride;
@@ -105,6 +107,7 @@ static void NAME(pool_line)(const pool_line_t *line, const float *const *rows, i
   }
 }
 
+#undef T
 #undef START
 #undef JOIN
 #undef FINISH

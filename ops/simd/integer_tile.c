@@ -363,7 +363,7 @@ static void narrow_numbers(const narrow_t *narrow, const int32_t *sums, const in
   {                                                                                                \
     .columns = COLUMNS, .multiply = multiply_tile, .pair_most = PAIR_MOST,                         \
     .multiply_columns = multiply_columns, .multiply_rows = multiply_rows, .quad = quad_panels,     \
-    .pair = pair_panels, .widen = widen_numbers, .copy = copy_numbers, .taps = sum_taps,          \
+    .pair = pair_panels, .widen = widen_numbers, .copy = copy_numbers, .taps = sum_taps,           \
     .narrow = narrow_numbers                                                                       \
   }
 #ifdef TENON_SIMD

@@ -11,20 +11,38 @@ static inline float greater_of(float a, float b) {
   return b != b ? b : most;
 }
 
+#define T float
 #define START (-INFINITY)
 #define JOIN(a, b) greater_of(a, b)
 #define FINISH(joined, divisor) (joined)
 #define NAME(x) max_##x
 #include "../pool_line_kernel.h"
 
+#define T int8_t
+#define START INT8_MIN
+#define JOIN(a, b) ((b) > (a) ? (b) : (a))
+#define FINISH(joined, divisor) (joined)
+#define NAME(x) max_i8_##x
+#include "../pool_line_kernel.h"
+
+#define T uint8_t
+#define START 0
+#define JOIN(a, b) ((b) > (a) ? (b) : (a))
+#define FINISH(joined, divisor) (joined)
+#define NAME(x) max_u8_##x
+#include "../pool_line_kernel.h"
+
+#define T float
 #define START 0.0f
 #define JOIN(a, b) ((a) + (b))
 #define FINISH(joined, divisor) ((joined) / (divisor))
 #define NAME(x) average_##x
 #include "../pool_line_kernel.h"
 
+#define TABLE                                                                                      \
+  { max_pool_line, max_i8_pool_line, max_u8_pool_line, average_pool_line }
 #ifdef TENON_SIMD
-const pool_lines_t ISA_JOIN(core_pool_lines, TENON_SIMD) = {max_pool_line, average_pool_line};
+const pool_lines_t ISA_JOIN(core_pool_lines, TENON_SIMD) = TABLE;
 #else
-const pool_lines_t core_pool_lines = {max_pool_line, average_pool_line};
+const pool_lines_t core_pool_lines = TABLE;
 #endif
