@@ -185,4 +185,76 @@ TEST("8-bit numbers are moved as they are if they have the same scale and zero p
   check_move("u8[] 2", "u8[1,2,1,2] 2 6 4 1", false, 0);
 }
 
+/* x of u8 with the scale 0.5 and the zero point 1 is 0 1 | 2 -0.5. Nodes between it and the result,
+ * which has the scale 0.25 and the zero point 10: */
+typedef struct table_t {
+  const char *what;
+  const char *names[3]; /* operators, one after another; those with two operands have `other` */
+  const char *other;    /* NULL: the floats of x */
+  const char *expected;
+  bool is_table;
+} table_t;
+
+static const table_t tables[] = {
+    {"one node", {"core::neg"}, NULL, "u8[1,2,1,2] 10 6 2 12", true},
+    {"two nodes and a number",
+     {"core::abs", "core::mul"},
+     "f32[] 2",
+     "u8[1,2,1,2] 10 18 26 14",
+     true},
+    {"x twice", {"core::neg", "core::mul"}, NULL, "u8[1,2,1,2] 10 6 0 9", true},
+    {"another scale", {NULL}, NULL, "u8[1,2,1,2] 10 14 18 8", true},
+    {"a constant for each element", {"core::add"}, "f32[2] 1 2", "u8[1,2,1,2] 14 22 22 16", false},
+    {"a node that joins elements", {"core::softmax"}, NULL, "u8[1,2,1,2] 11 13 14 10", false},
+};
+
+static void check_table(const table_t *c, uint32_t flags) {
+  tenon_builder_t *b = graph_begin();
+  tenon_edge_t scale = graph_constant(b, "scale", "f32[] 0.5");
+  tenon_edge_t zero = graph_constant(b, "zero", "u8[] 1");
+  tenon_edge_t x = dequantise(b, graph_input(b, "x", TENON_U8, 4), scale, zero, NULL);
+  tenon_edge_t y = x;
+  for (int i = 0; i < 3 && c->names[i]; i++) {
+    bool is_binary = !strcmp(c->names[i], "core::add") || !strcmp(c->names[i], "core::mul");
+    tenon_edge_t other = x;
+    if (is_binary && c->other) other = graph_constant(b, "other", c->other);
+    graph_node(b, NULL, c->names[i], NULL, (tenon_edge_t[]){y, is_binary ? other : -1}, &y, 1);
+  }
+  tenon_edge_t y_scale = graph_constant(b, "y_scale", "f32[] 0.25");
+  tenon_edge_t y_zero = graph_constant(b, "y_zero", "u8[] 10");
+  graph_node(b, NULL, "core::quantize_linear", NULL, (tenon_edge_t[]){y, y_scale, y_zero}, &y, 1);
+  graph_output(b, "y", y);
+  tenon_executable_t *e = graph_compile(b, flags);
+  CHECK_GRAPH(e, TEXTS(X), TEXTS(c->expected));
+  check_plan(e, c->is_table && !flags, c->what);
+  tenon_executable_release(e);
+}
+
+TEST("pointwise operators between 8-bit numbers become a table if all else is one number") {
+  for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+    for (uint32_t flags = 0; flags <= TENON_COMPILE_PLAIN; flags += TENON_COMPILE_PLAIN)
+      check_table(&tables[i], flags);
+}
+
+/* gelu as quantisers write it: each node has 8-bit numbers before and after it. */
+TEST("tables of one tensor are joined to one table") {
+  tenon_builder_t *b = graph_begin();
+  tenon_edge_t scale = graph_constant(b, "scale", "f32[] 0.5");
+  tenon_edge_t zero = graph_constant(b, "zero", "i8[] -1");
+  tenon_edge_t input = graph_input(b, "x", TENON_I8, 1);
+  tenon_edge_t x = dequantise(b, input, scale, zero, NULL);
+  tenon_edge_t y;
+  graph_node(b, NULL, "core::neg", NULL, &x, &y, 1);
+  graph_node(b, NULL, "core::quantize_linear", NULL, (tenon_edge_t[]){y, scale, zero}, &y, 1);
+  y = dequantise(b, y, scale, zero, NULL);
+  graph_node(b, NULL, "core::mul", NULL, (tenon_edge_t[]){y, x}, &y, 1);
+  graph_node(b, NULL, "core::quantize_linear", NULL, (tenon_edge_t[]){y, scale, zero}, &y, 1);
+  graph_output(b, "y", y);
+  tenon_executable_t *e = graph_compile(b, 0);
+  /* x: 0 0.5 -1 64 -63.5; the negation of -63.5 is 63.5, and that of 64 is -64, within i8 */
+  CHECK_GRAPH(e, TEXTS("i8[5] -1 0 -3 127 -128"), TEXTS("i8[5] -1 -1 -3 -128 -128"));
+  check_plan(e, true, "joined tables");
+  tenon_executable_release(e);
+}
+
 TEST("nothing is left behind") { tenon_shutdown(); }

@@ -13,7 +13,7 @@
 
 enum {
   ROUNDS = 150,
-  MOST = 1 << 15,
+  MOST = 1 << 17,
   RANK = 2, /* spatial axes, at most */
 };
 
@@ -24,13 +24,15 @@ static int64_t pick(int64_t count) {
 }
 
 typedef struct numbers_t {
-  char text[1 << 18]; /* as for tensor_of */
+  char text[1 << 20]; /* as for tensor_of */
   int32_t at[MOST];
 } numbers_t;
 
-static void fill_numbers(numbers_t *n, const char *dtype, int32_t rank, const int64_t *shape) {
+/* Fills in numbers, often the extreme ones of `range` numbers around the middle. */
+static void fill_numbers(numbers_t *n, const char *dtype, int64_t range, int32_t rank,
+                         const int64_t *shape) {
   int64_t count = 1;
-  int64_t low = strcmp(dtype, "i8") ? 0 : -128;
+  int64_t low = (strcmp(dtype, "i8") ? 128 : 0) - range / 2;
   int at = sprintf(n->text, "%s[", dtype);
   for (int32_t i = 0; i < rank; i++) {
     count *= shape[i];
@@ -38,7 +40,7 @@ static void fill_numbers(numbers_t *n, const char *dtype, int32_t rank, const in
   }
   at += sprintf(n->text + at, "]");
   for (int64_t i = 0; i < count; i++) {
-    n->at[i] = (int32_t)(low + (pick(3) ? pick(256) : pick(2) * 255));
+    n->at[i] = (int32_t)(low + (pick(3) ? pick(range) : pick(2) * (range - 1)));
     at += sprintf(n->text + at, " %d", (int)n->at[i]);
   }
 }
@@ -99,12 +101,13 @@ static void make_case(convolution_case_t *c) {
   memcpy(x_shape + 2, c->in, sizeof c->in);
   memcpy(w_shape + 2, c->kernel, sizeof c->kernel);
   c->has_vector = pick(2) == 0;
+  int64_t range = pick(2) ? 256 : 2 << pick(7); /* of weights */
   for (int side = 0; side < 2; side++)
     c->is_signed[side] = pick(2) == 0;
-  fill_numbers(&c->x, c->is_signed[0] ? "i8" : "u8", 2 + c->rank, x_shape);
-  fill_numbers(&c->w, c->is_signed[1] ? "i8" : "u8", 2 + c->rank, w_shape);
-  fill_numbers(&c->zeros[0], c->is_signed[0] ? "i8" : "u8", 0, NULL);
-  fill_numbers(&c->zeros[1], c->is_signed[1] ? "i8" : "u8", c->has_vector, w_shape);
+  fill_numbers(&c->x, c->is_signed[0] ? "i8" : "u8", 256, 2 + c->rank, x_shape);
+  fill_numbers(&c->w, c->is_signed[1] ? "i8" : "u8", range, 2 + c->rank, w_shape);
+  fill_numbers(&c->zeros[0], c->is_signed[0] ? "i8" : "u8", 256, 0, NULL);
+  fill_numbers(&c->zeros[1], c->is_signed[1] ? "i8" : "u8", range, c->has_vector, w_shape);
 }
 
 /* The sum of one result; `pixel` counts its positions in row-major order. */
@@ -249,10 +252,10 @@ TEST("a wide depthwise row and a large image are computed in parts") {
     c.out[i] = c.in[i];
   }
   make_attributes(&c, c.before);
-  fill_numbers(&c.x, "u8", 4, (int64_t[]){1, 1, 9, 3000});
-  fill_numbers(&c.w, "u8", 4, (int64_t[]){1, 1, 3, 3});
-  fill_numbers(&c.zeros[0], "u8", 0, NULL);
-  fill_numbers(&c.zeros[1], "u8", 0, NULL);
+  fill_numbers(&c.x, "u8", 256, 4, (int64_t[]){1, 1, 9, 3000});
+  fill_numbers(&c.w, "u8", 256, 4, (int64_t[]){1, 1, 3, 3});
+  fill_numbers(&c.zeros[0], "u8", 256, 0, NULL);
+  fill_numbers(&c.zeros[1], "u8", 256, 0, NULL);
   run_convolution(&c, false, false);
   run_convolution(&c, true, true);
 }

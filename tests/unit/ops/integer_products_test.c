@@ -26,8 +26,10 @@ typedef struct matrix_case_t {
   int32_t numbers[MOST];
 } matrix_case_t;
 
-/* Fills in numbers of u8 or i8, often the extreme ones. shape has `rank` extents. */
-static void fill_matrix(matrix_case_t *m, bool is_signed, int32_t rank, const int64_t *shape) {
+/* Fills in numbers of u8 or i8, often the extreme ones of `range` numbers around the middle. shape
+ * has `rank` extents. */
+static void fill_matrix(matrix_case_t *m, bool is_signed, int64_t range, int32_t rank,
+                        const int64_t *shape) {
   int64_t count = 1;
   int at = sprintf(m->text, "%s[", is_signed ? "i8" : "u8");
   for (int32_t i = 0; i < rank; i++) {
@@ -36,7 +38,7 @@ static void fill_matrix(matrix_case_t *m, bool is_signed, int32_t rank, const in
   }
   at += sprintf(m->text + at, "]");
   for (int64_t i = 0; i < count; i++) {
-    int64_t number = pick(3) ? pick(256) : pick(2) * 255;
+    int64_t number = 128 - range / 2 + (pick(3) ? pick(range) : pick(2) * (range - 1));
     m->numbers[i] = (int32_t)(is_signed ? number - 128 : number);
     at += sprintf(m->text + at, " %d", (int)m->numbers[i]);
   }
@@ -112,13 +114,14 @@ static void compare_random_products(void) {
     c.m = 1 + pick(pick(3) ? 20 : 3);
     c.k = 1 + pick(pick(3) ? 40 : 4);
     c.n = 1 + pick(pick(3) ? 69 : 3);
-    fill_matrix(&c.a, is_signed[0], 2, (int64_t[]){c.m, c.k});
-    fill_matrix(&c.b, is_signed[1], 2, (int64_t[]){c.k, c.n});
+    int64_t ranges[] = {256, pick(2) ? 256 : 2 << pick(7)};
+    fill_matrix(&c.a, is_signed[0], 256, 2, (int64_t[]){c.m, c.k});
+    fill_matrix(&c.b, is_signed[1], ranges[1], 2, (int64_t[]){c.k, c.n});
     for (int side = 0; side < 2; side++) {
       int64_t each = side ? c.n : c.m;
       c.has_zero[side] = pick(3) != 0;
       c.is_vector[side] = pick(2) == 0;
-      fill_matrix(&c.zeros[side], is_signed[side], c.is_vector[side], &each);
+      fill_matrix(&c.zeros[side], is_signed[side], ranges[side], c.is_vector[side], &each);
     }
     call_product(&c);
     run_product(&c, is_signed[0]);

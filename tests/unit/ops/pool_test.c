@@ -1,6 +1,7 @@
 /* max_pool and average_pool of random windows, compared with a search through each window, on every
  * instruction set that the processor has. */
 #include <math.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -92,7 +93,32 @@ static bool is_close(double found, double expected) {
   return found == expected || fabs(found - expected) <= 1e-5 * (1 + fabs(expected));
 }
 
-static void compare_case(const window_case_t *c, bool is_max, bool counts_pads) {
+/* Numbers of a dtype, which may have 8 bits, as f32. */
+static float *read_numbers(const tenon_tensor_t *t) {
+  float *numbers = calloc((size_t)tenon_count(t) + 1, sizeof *numbers);
+  for (int64_t i = 0; numbers && i < tenon_count(t); i++)
+    if (t->dtype.bits == 32)
+      numbers[i] = ((const float *)t->data)[i];
+    else
+      numbers[i] = t->dtype.code ? ((const uint8_t *)t->data)[i] : ((const int8_t *)t->data)[i];
+  return numbers;
+}
+
+static void fill_numbers(tenon_tensor_t *t, bool has_nan) {
+  for (int64_t i = 0; i < tenon_count(t); i++)
+    if (t->dtype.bits == 32)
+      ((float *)t->data)[i] = has_nan && pick(200) == 0 ? NAN : (float)(pick(2001) - 1000) / 100;
+    else
+      ((uint8_t *)t->data)[i] = (uint8_t)pick(256);
+}
+
+/* What max_pool gives for a window that has only padding. */
+static double least_of(tenon_dtype_t dtype) {
+  if (dtype.bits == 32) return -INFINITY;
+  return dtype.code ? 0 : INT8_MIN;
+}
+
+static void compare_case(const window_case_t *c, uint32_t dtype, bool is_max, bool counts_pads) {
   char text[400];
   int size = print_list(text, "kernel", c->kernel, c->rank);
   size += print_list(text + size, "strides", c->strides, c->rank);
@@ -103,13 +129,13 @@ static void compare_case(const window_case_t *c, bool is_max, bool counts_pads) 
   tenon_attrs_t *attrs = attrs_of(op, text);
   tenon_tensor_t *x = NULL;
   tenon_tensor_t *outputs[2] = {NULL};
-  CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_F32), 2 + c->rank, c->shape, &x), TENON_OK);
-  float *data = x->data;
-  for (int64_t i = 0; i < tenon_count(x); i++)
-    data[i] = is_max && pick(200) == 0 ? NAN : (float)(pick(2001) - 1000) / 100;
+  CHECK_STATUS(tenon_tensor_create(tenon_dtype(dtype), 2 + c->rank, c->shape, &x), TENON_OK);
+  fill_numbers(x, is_max);
   CHECK_STATUS(tenon_op_call(op, attr_values(attrs), (tenon_tensor_t *[]){x, NULL}, outputs, 0),
                TENON_OK);
   const tenon_tensor_t *out = outputs[0];
+  float *data = read_numbers(x);
+  float *found_numbers = out ? read_numbers(out) : NULL;
   int64_t planes = c->shape[0] * c->shape[1];
   int64_t results = out ? tenon_count(out) / planes : 0;
   int64_t elements = tenon_count(x) / planes;
@@ -122,13 +148,16 @@ static void compare_case(const window_case_t *c, bool is_max, bool counts_pads) 
         rest /= out->shape[2 + i];
       }
       double expected = search_window(c, data + plane * elements, place, is_max, counts_pads);
-      double found = (double)((const float *)out->data)[plane * results + r];
+      if (isinf(expected)) expected = least_of(out->dtype);
+      double found = (double)found_numbers[plane * results + r];
       if (CHECK(is_close(found, expected))) continue;
       fprintf(stderr, "  %s of %s: %g instead of %g\n", is_max ? "max_pool" : "average_pool", text,
               found, expected);
       plane = planes - 1;
       break;
     }
+  free(data);
+  free(found_numbers);
   tenon_tensor_release(x);
   tenon_tensor_release(outputs[0]);
   tenon_attrs_release(attrs);
@@ -138,7 +167,8 @@ static void compare_random_cases(void) {
   for (int round = 0; round < ROUNDS; round++) {
     const window_case_t c = random_case();
     bool is_max = pick(2) == 0;
-    compare_case(&c, is_max, !is_max && pick(2) == 0);
+    static const uint32_t dtypes[] = {TENON_F32, TENON_F32, TENON_U8, TENON_I8};
+    compare_case(&c, is_max ? dtypes[pick(4)] : TENON_F32, is_max, !is_max && pick(2) == 0);
   }
 }
 
