@@ -87,6 +87,8 @@ def matmul_integer(a, b, a_zero=None, b_zero=None):
 
 
 case("dynamic_quantize_linear", dynamic_quantize, x)
+case("map_bytes", lambda table, x: table[x.astype("int32")], np.arange(256, dtype=np.uint8)[::-1], whole((3, 4), np.uint8))
+case("map_bytes", lambda table, x: table[x.astype("int32")], np.arange(256, dtype=np.uint8), whole((3, 4), np.int8, -99))
 case("matmul_integer", matmul_integer, whole((3, 4), np.uint8), whole((4, 2), np.int8, -99), np.array(5, np.uint8))
 case("matmul_integer", matmul_integer, whole((2, 3, 4), np.uint8), whole((4, 2), np.uint8), np.array(5, np.uint8), np.array([3, 9], np.uint8))
 zero = np.array(100, np.uint8)

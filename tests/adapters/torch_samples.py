@@ -20,6 +20,7 @@ GIVEN = {
     "dequantize_linear": ([_u8.reshape(3, 4), _one, _zero], {}),
     "dropout_backward": ([torch.randn(3, 4), torch.randn(3, 4) > 0], {}),
     "label_encode": ([torch.tensor([1, 2, 7])], {"keys": torch.tensor([1, 2]), "values": torch.tensor([0.5, 1.5]), "otherwise": torch.tensor(-1.0)}),
+    "map_bytes": ([torch.arange(256, dtype=torch.uint8).flip(0), _u8.reshape(3, 4)], {}),
     "matmul_nbits": ([torch.randn(4, 20), torch.arange(48, dtype=torch.uint8).reshape(3, 2, 8), torch.rand(3, 2)], {"block_size": 16}),
     "ngram_counts": ([torch.tensor([[1, 2, 1, 2]])], {"pool": torch.tensor([1, 2, 1, 2]), "ngram_counts": [0, 2], "ngram_indexes": [0, 1, 2], "min_gram_length": 1,
                                                        "max_gram_length": 2, "max_skip_count": 0, "mode": "TF"}),
