@@ -20,14 +20,16 @@ static int32_t clamp(int32_t value, int32_t least, int32_t most) {
   return low > most ? most : low;
 }
 
+static int32_t positive(int32_t value) { return value > 0 ? value : 0; }
+
 /* Takes from a quad what one step can multiply. `pair_most`: see integer_tiles_t. */
 static uint32_t take_step(int32_t *quad, int32_t pair_most) {
   uint32_t step = 0;
   for (int i = 0; i < QUAD; i += 2) {
     int32_t first = clamp(quad[i], -128, 127);
-    int32_t above = pair_most - (first > 0 ? first : 0);
-    int32_t below = pair_most + (first < 0 ? first : 0);
-    int32_t second = clamp(quad[i + 1], below < 128 ? -below : -128, above < 127 ? above : 127);
+    int32_t above = clamp(pair_most - positive(first), 0, 127);
+    int32_t below = clamp(pair_most - positive(-first), 0, 128);
+    int32_t second = clamp(quad[i + 1], -below, above);
     quad[i] -= first;
     quad[i + 1] -= second;
     step |= ((uint32_t)(uint8_t)first | (uint32_t)(uint8_t)second << 8) << (8 * i);
@@ -93,8 +95,8 @@ static int fit_together(const uint32_t *a, const uint32_t *b, int64_t width, int
       int32_t above = 0;
       int32_t below = 0;
       for (int k = 0; k < 4; k++) {
-        above += numbers[k] > 0 ? numbers[k] : 0;
-        below -= numbers[k] < 0 ? numbers[k] : 0;
+        above += positive(numbers[k]);
+        below += positive(-numbers[k]);
       }
       if (above > pair_most || below > pair_most) return 0;
     }

@@ -354,8 +354,10 @@ static void narrow_numbers(const narrow_t *narrow, const int32_t *sums, const in
   }
   for (int64_t i = 0; i < count; i += BLOCK) {
     int64_t at = i < count - BLOCK ? i : count - BLOCK; /* the last block may overlap another */
-    narrow_block(narrow, sums + at, step ? start + at : starts, step ? scale + at : scales,
-                 out + at);
+    if (step)
+      narrow_block(narrow, sums + at, start + at, scale + at, out + at);
+    else
+      narrow_block(narrow, sums + at, starts, scales, out + at);
   }
 }
 
