@@ -11,5 +11,7 @@ enum {
   CAPABILITY_AVX512,
 };
 int core_capability(void);
+/* Whether integers may be multiplied by VNNI, which is beyond CAPABILITY_AVX512. */
+int core_has_vnni(void);
 
 #endif

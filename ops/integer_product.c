@@ -17,7 +17,7 @@ const integer_tiles_t *core_integer_tiles_of_isa(void) {
 #if defined(__x86_64__) || defined(_M_X64)
   static const integer_tiles_t *const all[] = {&core_integer_tiles, &core_integer_tiles_avx2,
                                                &core_integer_tiles_avx512};
-  return all[core_capability()];
+  return core_has_vnni() ? &core_integer_tiles_avx512vnni : all[core_capability()];
 #else
   return &core_integer_tiles;
 #endif

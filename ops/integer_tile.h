@@ -66,6 +66,7 @@ typedef struct integer_tiles_t {
                  const float *scale, int64_t step, int64_t count, uint8_t *out);
 } integer_tiles_t;
 
-extern const integer_tiles_t core_integer_tiles, core_integer_tiles_avx2, core_integer_tiles_avx512;
+extern const integer_tiles_t core_integer_tiles, core_integer_tiles_avx2, core_integer_tiles_avx512,
+    core_integer_tiles_avx512vnni;
 
 #endif

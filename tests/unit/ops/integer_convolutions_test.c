@@ -224,7 +224,7 @@ static void compare_random_convolutions(void) {
 }
 
 TEST("convolutions of 8-bit numbers are exact on every instruction set") {
-  static const char *const limits[] = {"default", "avx2", "avx512"};
+  static const char *const limits[] = {"default", "avx2", "avx512", "avx512vnni"};
   for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
     pid_t child = fork(); /* because a process chooses once */
     if (child == 0) {
