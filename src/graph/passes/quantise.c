@@ -1,7 +1,7 @@
 /* Replaces operators between dequantize_linear and quantize_linear by operators of 8-bit numbers:
  * convolutions and matrix products, which are computed in integers, operators that only move or
- * compare elements, and pointwise operators, which become tables (tabulate.c). Runs before constants
- * are folded, while weights are still 8-bit numbers.
+ * compare elements, and pointwise operators, which become tables (tabulate.c). Runs before
+ * constants are folded, while weights are still 8-bit numbers.
  * Invariant: a node is replaced only if no other node reads the floats that it computes. */
 #include <math.h>
 #include <string.h>
