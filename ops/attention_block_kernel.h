@@ -165,13 +165,13 @@ static __attribute__((noinline)) void NAME(exponentials)(T *restrict scores, int
       most[q] = GREATEST(scores[key * NAME(QUERIES) + q], most[q]);
   for (int q = 0; q < NAME(QUERIES); q++) {
     least[q] = most[q] == -(T)INFINITY ? 0 : most[q];
-    scale[q] = EXP(scale[q] - least[q]);
+    scale[q] = EXP_DOWN(scale[q] - least[q]);
     sum[q] = total[q] * scale[q];
   }
   for (int64_t key = 0; key < count; key++, scores += NAME(QUERIES))
 #pragma GCC unroll 1
     for (int q = 0; q < NAME(QUERIES); q++) {
-      scores[q] = EXP(scores[q] - least[q]);
+      scores[q] = EXP_DOWN(scores[q] - least[q]);
       sum[q] += scores[q];
     }
   for (int q = 0; q < NAME(QUERIES); q++)

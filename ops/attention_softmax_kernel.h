@@ -20,7 +20,7 @@ static void NAME(softmax)(T *row, int64_t count) {
     for (int l = 0; l < half; l++)
       most[l] = GREATEST(most[l + half], most[l]);
   for (int64_t j = 0; j < count; j++)
-    row[j] = EXP(row[j] - most[0]);
+    row[j] = EXP_DOWN(row[j] - most[0]);
   for (int64_t j = 0; j < whole; j += LANES)
     for (int l = 0; l < LANES; l++)
       sum[l] += row[j + l];
