@@ -1,7 +1,7 @@
 /* Copies between strided tensors (copy.h), and the operator `contiguous`. The axes are normalised
  * once: axes of extent 1 are dropped, the others are sorted by the target's strides and merged
- * where both sides allow it. Then runs are copied whole, repeated, transposed in tiles, or copied
- * element by element.
+ * where both sides allow it. Then runs are copied whole, in short rows, repeated, transposed in
+ * tiles, or copied element by element.
  * Invariant: the parts that threads take write disjoint bytes, so packed dtypes are copied as one
  * part. */
 #include "copy.h"
@@ -16,13 +16,14 @@ typedef struct wide_t {
 
 enum { LINE = 64, SMALL = 1 << 16, /* bytes; less is not worth another thread */ };
 
-/* What a part does for one run: n elements, or a tile of n by m elements where the source is
- * contiguous along m. */
+/* What a part does for one run: n elements, n rows of adjacent elements, or a tile of n by m
+ * elements where the source is contiguous along m. */
 typedef struct plan_t {
   move_t *move;
   move_run_fn run;
   move_tile_fn tile;
-  int32_t outer; /* axes outside the run and the tile */
+  int64_t row_size; /* bytes of a row; 0: elements are not copied by rows */
+  int32_t outer;    /* axes outside the run and the tile */
   int64_t to_size;
   int64_t from_size;
   int64_t run_axis;
@@ -96,6 +97,27 @@ tenon_status_t core_move_run(tenon_call_t *call, tenon_tensor_t *to, int64_t to_
   return TENON_OK;
 }
 
+/* Copies rows of `size` bytes. The end of a row is copied by a vector that overlaps the one
+ * before. */
+static void copy_rows(char *to, const char *from, int64_t n, int64_t to_step, int64_t from_step,
+                      int64_t size) {
+  enum { WIDE = 16, NARROW = 4 };
+  for (int64_t i = 0; i < n; i++, to += to_step, from += from_step) {
+    int64_t at = 0;
+    for (; at + WIDE <= size; at += WIDE)
+      memcpy(to + at, from + at, WIDE);
+    if (at == size) continue;
+    if (size >= WIDE) {
+      memcpy(to + size - WIDE, from + size - WIDE, WIDE);
+      continue;
+    }
+    for (; at + NARROW <= size; at += NARROW)
+      memcpy(to + at, from + at, NARROW);
+    for (; at < size; at++)
+      to[at] = from[at];
+  }
+}
+
 /* Copies strings and packed elements one at a time. */
 static tenon_status_t move_one_by_one(tenon_call_t *call, void *argument, int64_t begin,
                                       int64_t end) {
@@ -147,6 +169,8 @@ static tenon_status_t move_part(tenon_call_t *call, void *argument, int64_t begi
     if (plan->tile)
       plan->tile(y, x, count, columns < plan->columns ? columns : plan->columns,
                  move->to_strides[plan->tile_axis], from_run);
+    else if (plan->row_size)
+      copy_rows(y, x, count, to_run * plan->to_size, from_run * plan->to_size, plan->row_size);
     else
       plan->run(y, x, count, to_run, from_run);
     if (++block < plan->blocks) continue;
@@ -252,7 +276,17 @@ static int choose_functions(plan_t *plan) {
   return 0;
 }
 
-/* Cuts tiles, or runs if `across` is the last axis, into the units that threads take. */
+/* Whether the innermost axis consists of short rows of adjacent elements, of which there are
+ * several. */
+static int has_short_rows(const plan_t *plan) {
+  enum { MOST = 512 }; /* bytes */
+  const move_t *move = plan->move;
+  const int32_t last = move->ndim - 1;
+  return last > 0 && !conversion_of(move) && move->to_strides[last] == 1 &&
+         move->from_strides[last] == 1 && move->shape[last] <= MOST / plan->to_size;
+}
+
+/* Cuts tiles, or runs or rows if `across` is the last axis, into the units that threads take. */
 static void cut_units(plan_t *plan, int32_t across) {
   enum { ROWS = 1024 };
   move_t *move = plan->move;
@@ -260,6 +294,12 @@ static void cut_units(plan_t *plan, int32_t across) {
   if (across == last) {
     plan->tile = NULL;
     plan->block = SMALL / plan->to_size;
+    if (has_short_rows(plan)) {
+      plan->row_size = move->shape[last] * plan->to_size;
+      plan->block = SMALL / plan->row_size;
+      plan->run_axis = last - 1;
+      plan->outer = last - 1;
+    }
   } else {
     axis_move(move, across, last - 1);
     plan->outer = last - 1;
@@ -268,7 +308,7 @@ static void cut_units(plan_t *plan, int32_t across) {
     plan->columns = LINE / plan->from_size;
     plan->column_blocks = (move->shape[last - 1] - 1) / plan->columns + 1;
   }
-  plan->blocks = (move->shape[last] + plan->block - 1) / plan->block;
+  plan->blocks = (move->shape[plan->run_axis] + plan->block - 1) / plan->block;
 }
 
 tenon_status_t core_move(tenon_call_t *call, move_t *move) {

@@ -1,6 +1,6 @@
 /* Copies between layouts, on every instruction set that the processor has: transposes of elements
- * of every size, and convolutions by the identity, which copy and convert their input and their
- * result. */
+ * of every size, rows of every length, and convolutions by the identity, which copy and convert their
+ * input and their result. */
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,6 +53,42 @@ static void compare_transposes(void) {
     for (int r = 0; r < EXTENTS; r++)
       for (int c = 0; c < EXTENTS; c++)
         compare_transposes_of(ids[d], extents[r], extents[c]);
+}
+
+/* Copies the middle of rows [rows, columns + 3]. */
+static void compare_rows_of(uint32_t id, int64_t rows, int64_t columns) {
+  const size_t size = tenon_dtype(id).bits / 8;
+  const int64_t shape[2] = {rows, columns};
+  const int64_t strides[2] = {columns + 3, 1};
+  char *data = malloc((size_t)(rows * (columns + 3)) * size);
+  tenon_tensor_t *x = NULL;
+  tenon_tensor_t *outputs[1] = {NULL};
+  for (size_t i = 0; i < (size_t)(rows * (columns + 3)) * size; i++)
+    data[i] = (char)(i * 167 + i / 251);
+  CHECK_STATUS(
+      tenon_tensor_borrow(data + 2 * size, tenon_dtype(id), 2, shape, strides, NULL, NULL, &x),
+      TENON_OK);
+  CHECK_STATUS(tenon_op_call(op_of("core::contiguous"), NULL, &x, outputs, 0), TENON_OK);
+  const char *out = outputs[0]->data;
+  int mistakes = 0;
+  for (int64_t i = 0; i < rows; i++)
+    mistakes += memcmp(out + (size_t)(i * columns) * size,
+                       data + (size_t)(i * (columns + 3) + 2) * size, (size_t)columns * size) != 0;
+  if (!CHECK(mistakes == 0))
+    fprintf(stderr, "  %d rows of %d elements of %d bytes\n", (int)rows, (int)columns, (int)size);
+  tenon_tensor_release(outputs[0]);
+  tenon_tensor_release(x);
+  free(data);
+}
+
+static void compare_rows(void) {
+  static const uint32_t ids[] = {TENON_U8, TENON_F16, TENON_F32, TENON_F64, TENON_C128};
+  for (int d = 0; d < 5; d++)
+    for (int64_t columns = 1; columns < 70; columns++)
+      compare_rows_of(ids[d], 1 + columns % 5, columns);
+  compare_rows_of(TENON_U8, 40, 512);
+  compare_rows_of(TENON_U8, 40, 513);
+  compare_rows_of(TENON_F32, 70000, 5);
 }
 
 /* The code of a small whole number, which f16 and bf16 represent. */
@@ -127,6 +163,10 @@ static void compare_on_each_set(void (*compare)(void)) {
 
 TEST("transposed copies have the elements of their source on every instruction set") {
   compare_on_each_set(compare_transposes);
+}
+
+TEST("copies of rows have the elements of their source on every instruction set") {
+  compare_on_each_set(compare_rows);
 }
 
 TEST("convolutions of f16 and bf16 by the identity keep every element on every instruction set") {
