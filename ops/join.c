@@ -3,8 +3,16 @@
  * Invariant: every element of the result is written exactly once. */
 #include "axes.h"
 #include "copy.h"
+#include "window.h"
 
 /* concat */
+
+/* Keeps the result channels-last if all tensors are. */
+static void keep_channels_last(tenon_infer_t *infer, const tenon_meta_t *list, tenon_meta_t *out) {
+  for (uint32_t i = 0; i < list->count; i++)
+    if (!core_is_channels_last(list->items[i])) return;
+  core_channels_last(infer, out);
+}
 
 static tenon_status_t concat_infer(tenon_infer_t *infer) {
   const tenon_meta_t *list = infer->inputs[0];
@@ -30,6 +38,7 @@ static tenon_status_t concat_infer(tenon_infer_t *infer) {
     }
     known += x->ndim == 1 && (x->values || dim_is(x->dims[0], 0));
   }
+  keep_channels_last(infer, list, out);
   if (known < list->count || !tenon_is_known(out->dims[0]) || out->dims[0].value > VALUES_MAX)
     return TENON_OK;
   for (uint32_t i = 0; i < list->count; i++)
@@ -45,14 +54,12 @@ static tenon_status_t concat_run(tenon_call_t *call) {
   int64_t begin = 0;
   move_t move;
   TENON_TRY(axis_wrap(call, call->attrs[0].as.i, out->ndim, &axis));
-  int64_t outer = extents_product(out->shape, 0, axis);
-  int64_t inner = extents_product(out->shape, axis + 1, out->ndim);
   for (int64_t i = 0; i < list->shape[0]; i++) {
     const tenon_tensor_t *x = tenon_item(list, i);
     move_begin(&move, out, x);
-    move.to_offset = begin * inner;
-    move_axis(&move, outer, x->shape[axis] * inner, out->shape[axis] * inner);
-    move_axis(&move, x->shape[axis] * inner, 1, 1);
+    move.to_offset = begin * out->strides[axis];
+    for (int32_t j = 0; j < out->ndim; j++)
+      move_axis(&move, x->shape[j], x->strides[j], out->strides[j]);
     TENON_TRY(core_move(call, &move));
     begin += x->shape[axis];
   }
@@ -172,12 +179,13 @@ static tenon_status_t to_depth_run(tenon_call_t *call) {
 /* clang-format off */
 TENON_ITEMS(core_join,
   TENON_OP("concat(Tensor[] xs, *, int axis) -> Tensor",
-    TENON_DOC("Concatenates tensors along an axis."),
+    TENON_DOC("Concatenates tensors along an axis. "
+              "The result lies channels-last in memory if all tensors do."),
     TENON_TYPES("xs: any; out = xs"),
     TENON_TRAITS(TENON_PURE),
     TENON_INFER(concat_infer),
     TENON_GRADIENT("xs: core::concat_backward(grad, xs, axis=axis)"),
-    TENON_KERNEL("cpu", concat_run)),
+    TENON_KERNEL("cpu strided", concat_run)),
   TENON_OP("tile(Tensor x, Tensor @host repeats) -> Tensor",
     TENON_DOC("Repeats the tensor along each axis."),
     TENON_TYPES("x: any; repeats: i64|i32; out = x"),

@@ -1,6 +1,6 @@
 /* Copies between layouts, on every instruction set that the processor has: transposes of elements
- * of every size, rows of every length, and convolutions by the identity, which copy and convert their
- * input and their result. */
+ * of every size, rows of every length, channels-last tensors that are joined, and convolutions by
+ * the identity, which copy and convert their input and their result. */
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -91,6 +91,56 @@ static void compare_rows(void) {
   compare_rows_of(TENON_F32, 70000, 5);
 }
 
+/* A tensor [2, channels, 3, 4] with the elements first, first + 1, ..., which lies channels-last or
+ * row-major in `data`. */
+static tenon_tensor_t *counting_tensor(float *data, int64_t channels, bool is_last, int first) {
+  const int64_t shape[4] = {2, channels, 3, 4};
+  const int64_t last[4] = {channels * 12, 1, channels * 4, channels};
+  const int64_t major[4] = {channels * 12, 12, 4, 1};
+  const int64_t *strides = is_last ? last : major;
+  tenon_tensor_t *x = NULL;
+  for (int64_t i = 0; i < 24 * channels; i++) {
+    const int64_t at = i / (12 * channels) * strides[0] + i / 12 % channels * strides[1] +
+                       i / 4 % 3 * strides[2] + i % 4 * strides[3];
+    data[at] = (float)(first + (int)i);
+  }
+  CHECK_STATUS(tenon_tensor_borrow(data, tenon_dtype(TENON_F32), 4, shape, strides, NULL, NULL, &x),
+               TENON_OK);
+  return x;
+}
+
+/* Joins tensors of 3 and 5 channels, and compares each element with those of the two. */
+static void check_join(bool is_first_last, bool is_second_last) {
+  enum { CHANNELS = 8, FIRST = 3, SECOND = 5, OTHER = 1000 };
+  float first[24 * FIRST], second[24 * SECOND];
+  tenon_tensor_t *items[2] = {counting_tensor(first, FIRST, is_first_last, 0),
+                              counting_tensor(second, SECOND, is_second_last, OTHER)};
+  tenon_tensor_t *list = NULL;
+  tenon_tensor_t *outputs[1] = {NULL};
+  tenon_attrs_t *attrs = attrs_of(op_of("core::concat"), "axis=1");
+  CHECK_STATUS(tenon_tensor_list(items, 2, &list), TENON_OK);
+  CHECK_STATUS(tenon_op_call(op_of("core::concat"), attr_values(attrs), &list, outputs, 0),
+               TENON_OK);
+  const tenon_tensor_t *out = outputs[0];
+  CHECK((out->strides[1] == 1) == (is_first_last && is_second_last));
+  int mistakes = 0;
+  for (int64_t i = 0; i < 24 * CHANNELS; i++) {
+    const int64_t image = i / (12 * CHANNELS);
+    const int64_t channel = i / 12 % CHANNELS;
+    const int64_t at = image * out->strides[0] + channel * out->strides[1] +
+                       i / 4 % 3 * out->strides[2] + i % 4 * out->strides[3];
+    int64_t expected = (image * FIRST + channel) * 12 + i % 12;
+    if (channel >= FIRST) expected = OTHER + (image * SECOND + channel - FIRST) * 12 + i % 12;
+    mistakes += ((const float *)out->data)[at] != (float)expected;
+  }
+  CHECK(mistakes == 0);
+  for (int i = 0; i < 2; i++)
+    tenon_tensor_release(items[i]);
+  tenon_tensor_release(list);
+  tenon_tensor_release(outputs[0]);
+  tenon_attrs_release(attrs);
+}
+
 /* The code of a small whole number, which f16 and bf16 represent. */
 static uint16_t narrow_of(uint32_t id, int number) {
   float value = (float)number;
@@ -167,6 +217,11 @@ TEST("transposed copies have the elements of their source on every instruction s
 
 TEST("copies of rows have the elements of their source on every instruction set") {
   compare_on_each_set(compare_rows);
+}
+
+TEST("a result of concat lies channels-last if all tensors do, and has their elements") {
+  for (int i = 0; i < 4; i++)
+    check_join(i & 1, i & 2);
 }
 
 TEST("convolutions of f16 and bf16 by the identity keep every element on every instruction set") {
