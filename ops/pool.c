@@ -51,6 +51,10 @@ typedef struct pool_t {
   int include_pad;
   int column_major;
   int by_channel;
+  int is_global;            /* one window covers all positions */
+  tenon_tensor_t merged[2]; /* x and out with one spatial axis */
+  int64_t merged_shapes[2][3];
+  int64_t merged_strides[2][3];
 } pool_t;
 
 /* what is computed from a window */
@@ -456,6 +460,34 @@ static tenon_status_t choose_line(tenon_call_t *call, pool_t *pool, int kind) {
   return TENON_OK;
 }
 
+/* Sets the window of a global pool, which covers all positions of x. */
+static void cover_positions(pool_t *pool) {
+  static const tenon_value_t none[4] = {{TENON_KIND_NONE, 0, {0}}};
+  window_args_t args = window_args(none, 0);
+  core_window_set(&pool->window, &args, pool->x->ndim - 2, pool->x->shape + 2, pool->x->shape + 2,
+                  pool->out->shape + 2);
+}
+
+/* Makes the spatial axes of a global pool one axis, if x has its positions at equal distances. */
+static void merge_positions(pool_t *pool) {
+  const tenon_tensor_t *sides[2] = {pool->x, pool->out};
+  const int32_t last = pool->x->ndim - 1;
+  for (int32_t i = 2; i < last; i++)
+    if (pool->x->strides[i] != pool->x->shape[i + 1] * pool->x->strides[i + 1]) return;
+  for (int s = 0; s < 2; s++) {
+    int64_t *shape = pool->merged_shapes[s];
+    pool->merged[s] = *sides[s];
+    pool->merged[s].ndim = 3;
+    pool->merged[s].shape = memcpy(shape, sides[s]->shape, 2 * sizeof *shape);
+    pool->merged[s].strides = memcpy(pool->merged_strides[s], sides[s]->strides, 2 * sizeof *shape);
+    shape[2] = window_size(sides[s]->shape + 2, last - 1);
+    pool->merged_strides[s][2] = sides[s]->strides[last];
+  }
+  pool->x = &pool->merged[0];
+  pool->out = &pool->merged[1];
+  cover_positions(pool);
+}
+
 static tenon_status_t run_windows(tenon_call_t *call, pool_t *pool, int kind) {
   tenon_dtype_t dtype = call->inputs[0]->dtype;
   if (dtype.bits == 16 && dtype.code != (TENON_I16 & 0xff) && dtype.code != (TENON_U16 & 0xff))
@@ -464,6 +496,9 @@ static tenon_status_t run_windows(tenon_call_t *call, pool_t *pool, int kind) {
   pool->x = core_as(call, call->inputs[0], dtype);
   pool->out = core_place(call, call->outputs[0], dtype);
   if (!pool->x || !pool->out) return TENON_MEMORY;
+  tenon_tensor_t *placed = pool->out;
+  if (pool->is_global) cover_positions(pool);
+  if (pool->is_global) merge_positions(pool);
   for (size_t i = 0; i < sizeof pools / sizeof *pools; i++)
     if (pools[i].dtype == tenon_dtype_id(dtype) && pools[i].kind == kind) {
       pool->tap = pools[i].tap;
@@ -490,7 +525,7 @@ static tenon_status_t run_windows(tenon_call_t *call, pool_t *pool, int kind) {
       work < 1 << 15 ? (1 << 15) / (work + 1) + 1 : 1; /* a window without elements is no work */
   TENON_TRY(call->host->parallel(call, pool->x->shape[0] * positions * blocks, grain,
                                  window_rows_run, pool));
-  return core_settle(call, call->outputs[0], pool->out);
+  return core_settle(call, call->outputs[0], placed);
 }
 
 tenon_status_t core_max_pool_run(tenon_call_t *call) {
@@ -512,12 +547,7 @@ static tenon_status_t lp_pool_run(tenon_call_t *call) {
 }
 
 static tenon_status_t global_run(tenon_call_t *call, int kind, double p) {
-  static const tenon_value_t none[4] = {{TENON_KIND_NONE, 0, {0}}};
-  const tenon_tensor_t *x = call->inputs[0];
-  window_args_t args = window_args(none, 0);
-  pool_t pool = {.p = p};
-  core_window_set(&pool.window, &args, x->ndim - 2, x->shape + 2, x->shape + 2,
-                  call->outputs[0]->shape + 2);
+  pool_t pool = {.p = p, .is_global = 1};
   return run_windows(call, &pool, kind);
 }
 

@@ -1,6 +1,7 @@
 /* Folds constant scales and shifts of channels into the convolutions and matrix products before or
  * after them: batch_norm, and products and sums with constants. A sum of convolutions of the same
- * value becomes one convolution, of which a scaled value is a case: its kernel has one element.
+ * value becomes one convolution, of which a scaled value is a case: its kernel has one element. A
+ * mean over all positions becomes a pool.
  * Networks that are trained with several branches and run with one (RepVGG, MobileOne) shrink by
  * this. Called by the compiler after offloading, for graphs without gradients.
  * Invariant: only weights of f32 that are constants are changed, each time into a new constant. */
@@ -13,6 +14,7 @@
 #include "core/dtype.h"
 #include "graph/passes/pass.h"
 #include "graph/passes/rewrite.h"
+#include "operator/names.h"
 
 enum {
   MOST_OPERANDS = 8,
@@ -497,8 +499,28 @@ static tenon_status_t merge_sum(tn_rewrite_t *r, tn_node_t *sum) {
   return TENON_OK;
 }
 
+/* Means of channels */
+
+/* Makes a mean over all positions of each channel a pool, which reads x in the layout that
+ * convolutions write. */
+static tenon_status_t pool_mean(tn_rewrite_t *r, tn_node_t *mean) {
+  const tenon_op_t *op = tn_registry_find("core::global_average_pool");
+  const tenon_edge_t x = tn_operand(mean, 0);
+  const tn_edge_t *from = &r->graph->edges[x];
+  const tn_edge_t *to = &r->graph->edges[mean->outputs[0]];
+  if (!op || from->ndim < 3 || to->ndim != from->ndim || !tn_dtype_is(from->dtype, TENON_F32))
+    return TENON_OK;
+  for (int32_t d = 0; d < to->ndim; d++) {
+    const int64_t extent = tn_extents_resolve(r->graph->extents, to->dims[d]).value;
+    if (extent != (d < 2 ? tn_extents_resolve(r->graph->extents, from->dims[d]).value : 1))
+      return TENON_OK;
+  }
+  return tn_node_become(r, mean, op, NULL, &x);
+}
+
 static tenon_status_t fold_channels(tn_rewrite_t *r, tn_node_t *node) {
   affine_t a;
+  if (tn_node_is(node, "core::reduce_mean") && !node->group) return pool_mean(r, node);
   if (find_affine(r, node, &a)) {
     TN_TRY(fold_backwards(r, node, &a));
     return node->op ? fold_forwards(r, node, &a) : TENON_OK;

@@ -21,7 +21,7 @@ tenon_status_t tn_pass_simplify(tenon_graph_t *graph);
 tenon_status_t tn_pass_attention(tenon_graph_t *graph);
 /* Folds constant scales and shifts of channels (batch_norm, products and sums) into the
  * convolutions and products around them, and makes one convolution of a sum of convolutions of the
- * same value. */
+ * same value, and a pool of a mean over all positions. */
 tenon_status_t tn_pass_channels(tenon_graph_t *graph);
 /* Makes bias, residual and activation part of the matmul or convolution before them. */
 tenon_status_t tn_pass_fuse(tenon_graph_t *graph);

@@ -266,6 +266,45 @@ TEST("convolutions of the same value that are added become one convolution") {
     check_folding(build_sum, &sums[i], ROW, sums[i].expected, sums[i].last);
 }
 
+/* Means */
+
+typedef struct mean_t {
+  const char *attrs;
+  const char *axes;
+  const char *expected;
+  bool is_pool;
+} mean_t;
+
+/* of 1 2 | 3 4 and 5 6 | 7 12 */
+static const mean_t means[] = {
+    {"keepdims=True", "i64[2] 2 3", "f32[1,2,1,1] 2.5 7.5", true},
+    {"keepdims=True", "i64[2] -1 -2", "f32[1,2,1,1] 2.5 7.5", true},
+    {"keepdims=True", "i64[1] 3", "f32[1,2,2,1] 1.5 3.5 5.5 9.5", false},
+    {"keepdims=True", "i64[3] 1 2 3", "f32[1,1,1,1] 5", false},
+    {"keepdims=False", "i64[2] 2 3", "f32[1,2] 2.5 7.5", false},
+};
+
+TEST("a mean over all positions of each channel becomes a pool") {
+  for (size_t i = 0; i < sizeof means / sizeof *means; i++)
+    for (uint32_t flags = 0; flags <= TENON_COMPILE_PLAIN; flags += TENON_COMPILE_PLAIN) {
+      tenon_axis_t axes[4] = {{1, NULL}, {2, NULL}, {2, NULL}, {2, NULL}};
+      tenon_builder_t *b = graph_begin();
+      tenon_edge_t x = -1;
+      char *text = NULL;
+      CHECK_STATUS(tenon_builder_input(b, "x", tenon_dtype(TENON_F32), 4, axes, &x), TENON_OK);
+      tenon_edge_t along = graph_constant(b, NULL, means[i].axes);
+      graph_output(b, "y", add_node(b, "core::reduce_mean", means[i].attrs, x, along, -1));
+      tenon_executable_t *e = graph_compile(b, flags);
+      CHECK_GRAPH(e, TEXTS("f32[1,2,2,2] 1 2 3 4 5 6 7 12"), TEXTS(means[i].expected));
+      CHECK_STATUS(tenon_executable_dump(e, "graph", &text), TENON_OK);
+      bool is_found = text && strstr(text, "core::global_average_pool") != NULL;
+      if (!CHECK(is_found == (means[i].is_pool && !flags)))
+        fprintf(stderr, "  %s: %s\n", means[i].axes, text ? text : "no graph");
+      tenon_text_release(text);
+      tenon_executable_release(e);
+    }
+}
+
 /* Results that are read elsewhere */
 
 static tenon_builder_t *build_shared(const void *row) {
