@@ -28,7 +28,6 @@ enum {
   WINDOWS = (1 << 12) + 2,
   SMALL = 3,
 };
-static const double budget_s = 10; /* for a whole library */
 
 typedef struct stretch_t { /* one call in which an extent has `windows` windows */
   const tenon_op_t *op;
@@ -269,8 +268,8 @@ static bool is_strided(const tenon_op_t *op) {
          entry->only->kind == TN_KIND_DEVICE;
 }
 
-/* Seconds for one operator, so that a whole library stays within the budget. There is none for a
- * case that is asked for by name. */
+/* Seconds of a processor for one operator, so that a whole library stays within the time limit of
+ * a check. There is none for a case that is asked for by name. */
 static double allowed_s(const subject_t *subject) {
   if (options.case_count) return HUGE_VAL;
   const tenon_op_t *const *ops;
@@ -284,7 +283,7 @@ static double allowed_s(const subject_t *subject) {
     own += strncmp(info.name, subject->name, space) == 0 && info.name[space] == ':';
   }
   tenon_ops_release(ops);
-  return own ? fmin(budget_s / own, 4) : 1;
+  return own ? fmin(options.limit / own, 0.4 * options.limit) : 1;
 }
 
 /* Predicts the CPU time of the call with all windows from the time of three windows, which other
