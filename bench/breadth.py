@@ -256,8 +256,16 @@ def show(records, options):
 
 
 def select_rows(rows, options):
-    chosen = [row for row in rows if options.set in (None, row["set"]) and fnmatch.fnmatch(row["id"], options.only)]
-    return chosen[: options.limit]
+    return [row for row in rows if options.set in (None, row["set"]) and fnmatch.fnmatch(row["id"], options.only)]
+
+
+def is_due(row, records, options):
+    """Whether the row is to be exported (`--export`) or measured now."""
+    if row["id"] in records:
+        return False
+    if options.exported:
+        return find_export(row) is not None
+    return not (options.export and options.resume and find_export(row))
 
 
 def run_all(options):
@@ -267,7 +275,7 @@ def run_all(options):
     rows = read_table()
     for row in rows:
         row["exporters"] = ("script", "dynamo") if options.script else ("dynamo", "script")
-    chosen = [row for row in select_rows(rows, options) if row["id"] not in records and (not options.exported or find_export(row)) and not (options.export and options.resume and find_export(row))]
+    chosen = [row for row in select_rows(rows, options) if is_due(row, records, options)][: options.limit]
     for index, row in enumerate(chosen):
         if options.export and bytes_exported() > MOST_BYTES:
             sys.exit(f"breadth: the files in {FOLDER} have {MOST_BYTES >> 30} GB: measure them (--exported --delete), then export the others")
@@ -290,7 +298,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--set", type=int, choices=(1, 2))
     parser.add_argument("--only", default="*", metavar="PATTERN", help="rows whose LIBRARY-NAME fits, such as 'timm-*'")
-    parser.add_argument("--limit", type=int, help="the first N of these rows")
+    parser.add_argument("--limit", type=int, help="only the first N of the rows that are left")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--export", action="store_true", help="only write the files, up to 2 GB of them")
     which.add_argument("--exported", action="store_true", help="measure only files that are there")
