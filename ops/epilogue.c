@@ -6,24 +6,7 @@
 
 enum { SPAN = 256 };
 
-static inline float clamp_f32(float x, float low, float high) {
-  float most = x > high ? high : x;
-  return x < low ? low : most;
-}
-static inline double clamp_f64(double x, double low, double high) {
-  double most = x > high ? high : x;
-  return x < low ? low : most;
-}
-#define FINISH_CLAMP(x, low, high) TN_GENERIC(x, clamp_f32, clamp_f64)(x, low, high)
-
-#define ACTIVATION_CASE(name, value)                                                               \
-  case FINISH_##name:                                                                              \
-    for (int64_t j = 0; j < count; j++) {                                                          \
-      T x = row[j];                                                                                \
-      row[j] = (value);                                                                            \
-    }                                                                                              \
-    break;
-
+#define HAS_ACTIVATIONS
 #define WHOLE(x) (x)
 #define T float
 #define SIGNED float
@@ -35,7 +18,7 @@ static inline double clamp_f64(double x, double low, double high) {
 #define NAME(x) x##_f64
 #include "epilogue_kernel.h"
 #undef WHOLE
-#undef ACTIVATION_CASE
+#undef HAS_ACTIVATIONS
 
 /* Integers are added as unsigned numbers, which wrap; a fractional scale is applied in double. */
 #define WHOLE(x) tn_int64(x)

@@ -1,12 +1,10 @@
 /* The epilogue for one dtype. epilogue.c includes this once per dtype with T (the element), SIGNED
  * (the type in which the value of an element is read) and NAME(x) defined. Several dtypes share
- * WHOLE(x), which converts a scaled value before it becomes a T, and ACTIVATION_CASE, which is
+ * WHOLE(x), which converts a scaled value before it becomes a T, and HAS_ACTIVATIONS, which is
  * defined for dtypes that have activations. */
 
-#ifdef ACTIVATION_CASE
-static void NAME(activate)(int64_t activation, T alpha, T beta, T *row, int64_t count) {
-  switch (activation) { FINISH_ACTIVATIONS(ACTIVATION_CASE) }
-}
+#ifdef HAS_ACTIVATIONS
+#include "activation_kernel.h"
 #endif
 
 /* Finishes `count` elements of row i, at most SPAN, from column j on. */
@@ -34,7 +32,7 @@ static void NAME(finish)(const finish_t *f, int64_t i, int64_t j, int64_t count)
     for (int64_t e = 0; e < count; e++)
       row[e] += more[e * f->residual.column];
   }
-#ifdef ACTIVATION_CASE
+#ifdef HAS_ACTIVATIONS
   NAME(activate)(f->activation, (T)f->alpha, (T)f->beta, row, count);
 #endif
   for (int64_t e = 0; e < count; e++)
