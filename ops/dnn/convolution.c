@@ -4,6 +4,7 @@
  * well go to ../conv.c.
  * Invariant: with packed weights, w is never read again. */
 #include "../conv_im2col.h"
+#include "../conv_packed.h"
 #include "../dense.h"
 #include "../simd/wide.h"
 #include "dnn.h"
@@ -23,6 +24,7 @@ typedef struct plan_t {
   int64_t strides[DNN_RANK];
   dnnl_memory_desc_t packed_md;
   void *packed;
+  conv_packed_t *own; /* NULL: oneDNN computes with `packed` */
 } plan_t;
 
 /* What one call, or prepare, asks oneDNN for. */
@@ -383,6 +385,49 @@ static int is_backwards(const tenon_tensor_t *t) {
   return 0;
 }
 
+/* Gives x as f32 with adjacent channels: x itself or, in *out, a copy. NULL: memory is short. */
+static const tenon_tensor_t *adjacent_channels(tenon_call_t *call, const tenon_tensor_t *x,
+                                               int64_t *strides, tenon_tensor_t *out) {
+  if (core_is(x, TENON_F32) && x->strides[1] == 1) return x;
+  *out = *x;
+  out->data = dnn_to_last(call, x);
+  out->dtype = tenon_dtype(TENON_F32);
+  out->strides = strides;
+  dnn_last_strides(x->ndim, x->shape, strides);
+  return out->data ? out : NULL;
+}
+
+/* The convolution by our own kernel, with weights that the plan packed for it. */
+static tenon_status_t convolve_by_own(tenon_call_t *call, const want_t *want) {
+  int64_t strides[3][DNN_RANK];
+  tenon_tensor_t copies[2];
+  tenon_tensor_t *out = call->outputs[0];
+  tenon_tensor_t to = *out;
+  if (tenon_count(out) == 0) return TENON_OK;
+  conv_call_t own = {.packed = want->plan->own,
+                     .window = &want->window,
+                     .activation = want->activation,
+                     .alpha = want->alpha,
+                     .beta = want->beta,
+                     .out = &to};
+  own.x = adjacent_channels(call, call->inputs[0], strides[0], &copies[0]);
+  if (!own.x) return TENON_MEMORY;
+  if (call->inputs[2]) {
+    own.bias = core_as(call, call->inputs[2], tenon_dtype(TENON_F32));
+    if (!own.bias) return TENON_MEMORY;
+  }
+  if (call->inputs[3]) {
+    own.residual = adjacent_channels(call, call->inputs[3], strides[1], &copies[1]);
+    if (!own.residual) return TENON_MEMORY;
+  }
+  to.data = dnn_place_last(call, out);
+  to.strides = strides[2];
+  dnn_last_strides(out->ndim, out->shape, strides[2]);
+  if (!to.data) return TENON_MEMORY;
+  TENON_TRY(core_conv_packed_run(call, &own));
+  return dnn_from_last(call, to.data, out);
+}
+
 static tenon_status_t convolve_by_onednn(tenon_call_t *call, want_t *want) {
   plan_t *plan = (plan_t *)call->plan;
   dnn_cache_t *cache = plan ? &plan->cache : &dnn_eager;
@@ -454,7 +499,7 @@ static tenon_status_t dnn_conv(tenon_call_t *call) {
   if (x->ndim > 2 + 3) return convolve_without_onednn(call, &want);
   core_window_set(&want.window, &args, x->ndim - 2, x->shape + 2, want.w->shape + 2,
                   call->outputs[0]->shape + 2);
-  return convolve_by_onednn(call, &want);
+  return plan && plan->own ? convolve_by_own(call, &want) : convolve_by_onednn(call, &want);
 }
 
 static tenon_status_t dnn_conv_transpose(tenon_call_t *call) {
@@ -476,13 +521,18 @@ static void plan_release(void *pointer) {
   dnn_cache_clear(&plan->cache);
   if (plan->packed_md) dnnl_memory_desc_destroy(plan->packed_md);
   dnn_free(plan->packed);
+  core_conv_packed_release(plan->own);
   free(plan);
 }
 
-/* Packs want->w in the layout that oneDNN prefers; plan->packed stays NULL if oneDNN has no good
- * implementation. */
+/* Packs want->w for our own kernel or in the layout that oneDNN prefers. plan->own and plan->packed
+ * stay NULL if neither has a good implementation. */
 static void pack_weights(plan_t *plan, want_t *want) {
   dnn_rows_t rows[DNN_SLICES];
+  if (!want->transposed && core_conv_suits(want->w, want->group, want->activation)) {
+    plan->own = core_conv_pack(want->w, want->group);
+    if (plan->own) return;
+  }
   if (!want->transposed) join_pixels(want);
   const int32_t count = cut_convolution(want, rows);
   if (!is_usual(&want->window, want->transposed)) return;
@@ -592,6 +642,7 @@ static tenon_status_t prepare_convolution(tenon_node_t *node, int transposed) {
   memcpy(plan->shape, w->shape, (size_t)w->ndim * sizeof *w->shape);
   memcpy(plan->strides, w->strides, (size_t)w->ndim * sizeof *w->strides);
   want_t want = {.w = &plan->w, .group = node->attrs[CONV_GROUP].as.i, .transposed = transposed};
+  if (!transposed) want.activation = node->attrs[CONV_ACTIVATION].as.i;
   expect_extents(&want, x, w, node->attrs);
   const int64_t joined = is_array ? groups_to_join(&want) : 1;
   float *copy = NULL;
@@ -609,7 +660,7 @@ static tenon_status_t prepare_convolution(tenon_node_t *node, int transposed) {
   pack_weights(plan, &want);
   free(copy);
   plan->w.data = 0;
-  if (!plan->packed) { /* without a plan, the call packs for itself */
+  if (!plan->packed && !plan->own) { /* without a plan, the call packs for itself */
     plan_release(plan);
     return TENON_OK;
   }
