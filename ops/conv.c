@@ -2,10 +2,11 @@
  * residual and an activation. The host calls infer and the plain kernels here;
  * ops/dnn/convolution.c adds faster kernels.
  * Invariant: a result with up to three spatial axes is channels-last in memory, whatever the
- * strides of the input. */
+ * strides of the input; but depthwise convolutions keep row-major memory. */
 #include "axes.h"
 #include "conv_im2col.h"
 #include "dense.h"
+#include "depthwise_rows.h"
 #include <tenon/check.h>
 
 /* shapes */
@@ -87,7 +88,9 @@ tenon_status_t core_conv_infer(tenon_infer_t *infer) {
           infer, TENON_INVALID, "residual has shape %s but the result %s; they must be equal",
           dims_text(residual->dims, residual->ndim).text, dims_text(out->dims, out->ndim).text);
   }
-  if (out->ndim <= 5) core_channels_last(infer, out);
+  const int keeps_rows = core_depthwise_keeps(infer->inputs[0], infer->inputs[1], residual,
+                                              infer->attrs[CONV_GROUP].as.i);
+  if (out->ndim <= 5 && !keeps_rows) core_channels_last(infer, out);
   return TENON_OK;
 }
 
@@ -168,6 +171,7 @@ static tenon_status_t convolve_plain(tenon_call_t *call, convolution_t *convolut
 }
 
 tenon_status_t core_conv_run(tenon_call_t *call) {
+  if (core_depthwise_suits(call)) return core_depthwise_run(call);
   const tenon_value_t *attrs = call->attrs;
   const tenon_tensor_t *x = call->inputs[0];
   const tenon_tensor_t *w = call->inputs[1];

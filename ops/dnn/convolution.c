@@ -6,6 +6,7 @@
 #include "../conv_im2col.h"
 #include "../conv_packed.h"
 #include "../dense.h"
+#include "../depthwise_rows.h"
 #include "../simd/wide.h"
 #include "dnn.h"
 #include <stdlib.h>
@@ -485,6 +486,7 @@ static tenon_status_t convolve_by_onednn(tenon_call_t *call, want_t *want) {
 }
 
 static tenon_status_t dnn_conv(tenon_call_t *call) {
+  if (core_depthwise_suits(call)) return core_depthwise_run(call);
   const tenon_value_t *attrs = call->attrs;
   const plan_t *plan = (const plan_t *)call->plan;
   window_args_t args = window_args(attrs, 0);
@@ -634,6 +636,9 @@ static tenon_status_t prepare_convolution(tenon_node_t *node, int transposed) {
   int is_array = core_is_array(w);
   if (!core_is(w, TENON_F32) && !(is_array && is_narrow(w->dtype))) return TENON_OK;
   if (rank < 1 || rank > 3 || !dnn_engine()) return TENON_OK;
+  if (!transposed &&
+      core_depthwise_keeps(x, node->inputs[1], node->inputs[3], node->attrs[CONV_GROUP].as.i))
+    return TENON_OK;
   plan_t *plan = (plan_t *)calloc(1, sizeof *plan);
   if (!plan) return tenon_fail(node, TENON_MEMORY, "out of memory for the plan of a convolution");
   plan->w = *w;

@@ -1,4 +1,4 @@
-/* conv of f32 with constant weights, compared with sums of integers over the positions under each
+/* conv of f32 with constant weights, dense, in groups and depthwise, compared with sums of integers over the positions under each
  * window, on every instruction set that the processor has. All numbers are small integers, so the
  * sums are exact in f32 in any order. */
 #include <math.h>
@@ -13,7 +13,7 @@
 #include "operators.h"
 
 enum {
-  ROUNDS = 220,
+  ROUNDS = 300,
   RANK = 3, /* spatial axes, at most */
 };
 
@@ -65,6 +65,11 @@ static void make_case(convolution_case_t *c) {
   c->group = pick(3) ? 1 : 1 + pick(5);
   c->channels = pick(2) ? 1 + pick(12) : 8 + pick(40);
   c->filters = pick(8) ? 1 + pick(50) : 64;
+  if (pick(4) == 0) { /* depthwise */
+    c->group = 1 + pick(20);
+    c->channels = 1;
+    c->filters = 1;
+  }
   c->has_bias = pick(2);
   c->has_residual = pick(3) == 0;
   c->activation = (int)pick(4);
