@@ -222,7 +222,8 @@ TENON_ITEMS(core_conv,
            ", int group=1, " FINISH_ARGUMENTS ") -> Tensor",
     TENON_DOC("activation(the convolution of x [N, C, spatial...] with w [OC, C / group, "
               "kernel...] + bias + residual).\n"
-              "The result of up to three spatial axes lies channels-last in memory."),
+              "The result of up to three spatial axes lies channels-last in memory, but that of a "
+              "depthwise convolution of row-major f32 with two spatial axes is row-major."),
     TENON_TYPES("x: number; w = x; bias = x; residual = x; out = x"),
     TENON_TRAITS(TENON_PURE),
     TENON_USES(DENSE_USES),
