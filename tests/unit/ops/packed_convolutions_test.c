@@ -1,6 +1,6 @@
-/* conv of f32 with constant weights, dense, in groups and depthwise, compared with sums of integers over the positions under each
- * window, on every instruction set that the processor has. All numbers are small integers, so the
- * sums are exact in f32 in any order. */
+/* conv of f32 with constant weights, dense, in groups and depthwise, compared with sums of integers
+ * over the positions under each window, on every instruction set that the processor has. All
+ * numbers are small integers, so the sums are exact in f32 in any order. */
 #include <math.h>
 #include <sys/wait.h>
 #include <unistd.h>
