@@ -55,6 +55,7 @@ typedef struct layer_t {
   char *c;
   char *y;
   int64_t y_strides[4]; /* step, direction, batch, element */
+  const recurrent_weights_t *weights;
 } layer_t;
 
 /* attributes */
@@ -200,19 +201,29 @@ static tenon_status_t step_rows(tenon_call_t *call, step_t *step, int part) {
   return call->host->parallel(call, shape->batch, 1 + WORK / work, rows_run, step);
 }
 
-static tenon_status_t direction_run(tenon_call_t *call, layer_t *layer, int direction,
-                                    recurrent_product_fn product, void *context) {
+/* Multiplies the rows of the batch by one of the weights of a step. */
+static tenon_status_t step_product(tenon_call_t *call, const step_t *step, int weight, void *x,
+                                   void *out) {
+  const recurrent_weights_t *weights = step->layer->weights;
+  const panels_t *panels = &weights->panels[step->direction][weight];
+  int64_t batch = step->layer->shape.batch;
+  if (panels->data) return core_panels_multiply(call, panels, x, batch, out);
+  return weights->product(call, weights->context, step->direction, weight, x, batch, out);
+}
+
+static tenon_status_t direction_run(tenon_call_t *call, layer_t *layer, int direction) {
   const recurrent_shape_t *shape = &layer->shape;
   int split = shape->kind == RECURRENT_GRU && !layer->special;
   int64_t size = layer->dtype.bits / 8;
   int64_t hidden = shape->hidden;
   int64_t rows = shape->steps * shape->batch;
   step_t step = {.layer = layer, .direction = direction};
-  TENON_TRY(product(call, context, direction, RECURRENT_W, layer->x, rows, layer->gates));
+  const recurrent_weights_t *weights = layer->weights;
+  TENON_TRY(weights->product(call, weights->context, direction, RECURRENT_W, layer->x, rows,
+                             layer->gates));
   for (step.step = 0; step.step < shape->steps; step.step++) {
     if (!split) {
-      TENON_TRY(
-          product(call, context, direction, RECURRENT_R, layer->h, shape->batch, layer->products));
+      TENON_TRY(step_product(call, &step, RECURRENT_R, layer->h, layer->products));
       TENON_TRY(step_rows(call, &step, -1));
       continue;
     }
@@ -220,11 +231,9 @@ static tenon_status_t direction_run(tenon_call_t *call, layer_t *layer, int dire
                   shape->batch * 2 * hidden * size; /* r * h, computed by part 0 of the cell */
     layer->cell.reset = reset;
     layer->cell.reset_base = layer->h;
-    TENON_TRY(product(call, context, direction, RECURRENT_R_GATES, layer->h, shape->batch,
-                      layer->products));
+    TENON_TRY(step_product(call, &step, RECURRENT_R_GATES, layer->h, layer->products));
     TENON_TRY(step_rows(call, &step, 0));
-    TENON_TRY(product(call, context, direction, RECURRENT_R_HIDDEN, reset, shape->batch,
-                      layer->products));
+    TENON_TRY(step_product(call, &step, RECURRENT_R_HIDDEN, reset, layer->products));
     TENON_TRY(step_rows(call, &step, 1));
   }
   return TENON_OK;
@@ -244,17 +253,23 @@ static void plain_place(const void *context, int64_t index, product_t *product) 
   (void)product;
 }
 
-static tenon_status_t plain_product(tenon_call_t *call, void *context, int direction, int weight,
-                                    void *x, int64_t m, void *out) {
-  plain_t *plain = (plain_t *)context;
+/* The rows of a weight, and how many there are. */
+static const char *plain_rows(const plain_t *plain, int direction, int weight, int64_t *out_n) {
   const recurrent_shape_t *shape = &plain->shape;
   const tenon_tensor_t *w = plain->weights[weight == RECURRENT_W ? 0 : 1];
   int64_t first = 0;
-  int64_t n = recurrent_rows(shape, weight, &first);
+  *out_n = recurrent_rows(shape, weight, &first);
+  int64_t row = direction * recurrent_gates(shape->kind) * shape->hidden + first;
+  return (const char *)w->data + row * w->shape[2] * (w->dtype.bits / 8);
+}
+
+static tenon_status_t plain_product(tenon_call_t *call, void *context, int direction, int weight,
+                                    void *x, int64_t m, void *out) {
+  plain_t *plain = (plain_t *)context;
+  const tenon_tensor_t *w = plain->weights[weight == RECURRENT_W ? 0 : 1];
+  int64_t n = 0;
   int64_t k = w->shape[2];
-  int64_t size = w->dtype.bits / 8;
-  const char *rows = (const char *)w->data +
-                     (direction * recurrent_gates(shape->kind) * shape->hidden + first) * k * size;
+  const char *rows = plain_rows(plain, direction, weight, &n);
   products_t products = {.product = {m,
                                      n,
                                      k,
@@ -270,6 +285,27 @@ static tenon_status_t plain_product(tenon_call_t *call, void *context, int direc
                          .place = plain_place,
                          .fast = 1};
   return core_products(call, &products);
+}
+
+/* Packs the weights of a step, unless packing takes longer than the steps gain. Batches of many
+ * rows take oneDNN's product as it is. */
+static tenon_status_t plain_weights(tenon_call_t *call, plain_t *plain, recurrent_weights_t *out) {
+  enum { STEPS = 4 };
+  const recurrent_shape_t *shape = &plain->shape;
+  *out = (recurrent_weights_t){.product = plain_product, .context = plain};
+  if (shape->steps < STEPS || shape->batch > RECURRENT_FEW) return TENON_OK;
+  for (int i = 0; i < shape->directions * RECURRENT_WEIGHTS; i++) {
+    int direction = i / RECURRENT_WEIGHTS;
+    int weight = i % RECURRENT_WEIGHTS;
+    if (weight == RECURRENT_W || !core_recurrent_uses(shape->kind, call->attrs, weight)) continue;
+    panels_t *panels = &out->panels[direction][weight];
+    *panels = (panels_t){.dtype = plain->weights[1]->dtype, .k = shape->hidden};
+    const char *rows = plain_rows(plain, direction, weight, &panels->n);
+    panels->data = call->host->allocate(call, core_panels_size(panels));
+    if (!panels->data) return TENON_MEMORY;
+    core_panels_pack(panels, rows, shape->hidden, 1);
+  }
+  return TENON_OK;
 }
 
 /* the layer */
@@ -293,14 +329,14 @@ static void state_move(const layer_t *layer, char *state, const tenon_tensor_t *
   }
 }
 
-/* Makes the inputs and the results dense in `dtype`. A caller that has a product of its own keeps
- * the weights as they are. */
-static tenon_status_t make_dense(tenon_call_t *call, int kind, int has_product, tenon_dtype_t dtype,
+/* Makes the inputs and the results dense in `dtype`. A caller that has packed weights keeps those
+ * inputs as they are. */
+static tenon_status_t make_dense(tenon_call_t *call, int kind, int has_weights, tenon_dtype_t dtype,
                                  tenon_tensor_t **in, tenon_tensor_t **out) {
   int inputs = kind == RECURRENT_LSTM ? PEEPHOLES + 1 : INITIAL_C;
   int outputs = kind == RECURRENT_LSTM ? 3 : 2;
   for (int i = 0; i < inputs; i++) {
-    if (!call->inputs[i] || (has_product && (i == W || i == R))) continue;
+    if (!call->inputs[i] || (has_weights && (i == W || i == R))) continue;
     in[i] = core_dense(call, call->inputs[i], i == LENGTHS ? tenon_dtype(TENON_I64) : dtype);
     if (!in[i]) return TENON_MEMORY;
   }
@@ -332,55 +368,63 @@ static cell_t cell_of(const layer_t *layer, const tenon_value_t *attrs, tenon_te
                   .backwards = attrs[DIRECTION].as.i == REVERSE || d == 1};
 }
 
-tenon_status_t core_recurrent_run(tenon_call_t *call, int kind, recurrent_product_fn product,
-                                  void *context, int64_t hidden) {
+/* Allocates what the steps work in: the gates of all steps, the products of one step (a gru that
+ * resets first also stores the reset state there) and the state. */
+static tenon_status_t layer_allocate(tenon_call_t *call, layer_t *layer) {
+  const recurrent_shape_t *shape = &layer->shape;
+  int64_t size = layer->dtype.bits / 8;
+  int64_t width = recurrent_gates(shape->kind) * shape->hidden;
+  layer->gates = (char *)CORE_SCRATCH(call, (uint64_t)size, shape->batch, shape->steps + 1, width);
+  layer->h = (char *)CORE_SCRATCH(call, 2 * (uint64_t)size, shape->batch, shape->hidden);
+  if (!layer->gates || !layer->h) return TENON_MEMORY;
+  layer->products = layer->gates + shape->steps * shape->batch * width * size;
+  if (shape->kind == RECURRENT_LSTM) layer->c = layer->h + shape->batch * shape->hidden * size;
+  return TENON_OK;
+}
+
+static void layer_place_y(layer_t *layer, const tenon_tensor_t *y) {
+  const recurrent_shape_t *shape = &layer->shape;
+  int64_t d = shape->directions;
+  int64_t b = shape->batch;
+  int64_t hidden = shape->hidden;
+  int64_t strides[2][3] = {{d * b * hidden, b * hidden, hidden},
+                           {d * hidden, hidden, shape->steps * d * hidden}};
+  layer->y = (char *)y->data;
+  memcpy(layer->y_strides, strides[layer->batch_first], sizeof strides[0]);
+}
+
+tenon_status_t core_recurrent_run(tenon_call_t *call, int kind,
+                                  const recurrent_weights_t *weights) {
   const tenon_value_t *attrs = call->attrs;
   tenon_tensor_t *in[PEEPHOLES + 1] = {0};
   tenon_tensor_t *out[3] = {0};
+  recurrent_weights_t packed;
   const int is_special = kind != RECURRENT_RNN && attrs[SPECIAL].as.i != 0; /* rnn has none */
   layer_t layer = {.special = is_special, .batch_first = attrs[LAYOUT].as.i != 0};
   layer.dtype = core_gemm_dtype(call->inputs[X]->dtype);
-  TENON_TRY(make_dense(call, kind, product != NULL, layer.dtype, in, out));
+  TENON_TRY(make_dense(call, kind, weights != NULL, layer.dtype, in, out));
   const tenon_tensor_t *x = in[X];
-  if (!product) hidden = in[R]->shape[2];
   recurrent_shape_t *shape = &layer.shape;
   *shape = (recurrent_shape_t){kind,
                                directions_of(attrs),
                                x->shape[layer.batch_first],
                                x->shape[!layer.batch_first],
                                x->shape[2],
-                               hidden};
-  int64_t size = layer.dtype.bits / 8;
-  int64_t width = recurrent_gates(kind) * hidden;
-  if (shape->batch == 0 || hidden == 0) return TENON_OK;
+                               weights ? weights->hidden : in[R]->shape[2]};
+  if (shape->batch == 0 || shape->hidden == 0) return TENON_OK;
   layer.x = (char *)x->data;
   layer.lengths = in[LENGTHS] ? (const int64_t *)in[LENGTHS]->data : 0;
   core_recurrent_functions(attrs, kind, shape->directions, layer.functions);
   plain_t plain = {.weights = {in[W], in[R]}, .shape = *shape};
-  if (!product) {
-    product = plain_product;
-    context = &plain;
-  }
-  /* Holds the gates of all steps and the products of one step; a split gru also stores the reset
-   * state there. */
-  layer.gates = (char *)CORE_SCRATCH(call, (uint64_t)size, shape->batch, shape->steps + 1, width);
-  layer.h = (char *)CORE_SCRATCH(call, 2 * (uint64_t)size, shape->batch, hidden);
-  if (!layer.gates || !layer.h) return TENON_MEMORY;
-  layer.products = layer.gates + shape->steps * shape->batch * width * size;
-  layer.c = kind == RECURRENT_LSTM ? layer.h + shape->batch * hidden * size : 0;
-  if (out[0]) {
-    int64_t d = shape->directions;
-    int64_t b = shape->batch;
-    int64_t strides[2][3] = {{d * b * hidden, b * hidden, hidden},
-                             {d * hidden, hidden, shape->steps * d * hidden}};
-    layer.y = (char *)out[0]->data;
-    memcpy(layer.y_strides, strides[layer.batch_first], sizeof strides[0]);
-  }
+  if (!weights) TENON_TRY(plain_weights(call, &plain, &packed));
+  layer.weights = weights ? weights : &packed;
+  TENON_TRY(layer_allocate(call, &layer));
+  if (out[0]) layer_place_y(&layer, out[0]);
   for (int d = 0; d < shape->directions; d++) {
     layer.cell = cell_of(&layer, attrs, in, d);
     state_move(&layer, layer.h, in[INITIAL_H], d, 0);
     if (layer.c) state_move(&layer, layer.c, in[INITIAL_C], d, 0);
-    TENON_TRY(direction_run(call, &layer, d, product, context));
+    TENON_TRY(direction_run(call, &layer, d));
     if (out[1]) state_move(&layer, layer.h, out[1], d, 1);
     if (out[2]) state_move(&layer, layer.c, out[2], d, 1);
   }
@@ -390,13 +434,13 @@ tenon_status_t core_recurrent_run(tenon_call_t *call, int kind, recurrent_produc
 }
 
 static tenon_status_t rnn_run(tenon_call_t *call) {
-  return core_recurrent_run(call, RECURRENT_RNN, 0, 0, 0);
+  return core_recurrent_run(call, RECURRENT_RNN, NULL);
 }
 static tenon_status_t gru_run(tenon_call_t *call) {
-  return core_recurrent_run(call, RECURRENT_GRU, 0, 0, 0);
+  return core_recurrent_run(call, RECURRENT_GRU, NULL);
 }
 static tenon_status_t lstm_run(tenon_call_t *call) {
-  return core_recurrent_run(call, RECURRENT_LSTM, 0, 0, 0);
+  return core_recurrent_run(call, RECURRENT_LSTM, NULL);
 }
 static tenon_status_t rnn_validate(tenon_node_t *node) {
   return validate_layer(node, RECURRENT_RNN);

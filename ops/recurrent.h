@@ -1,18 +1,23 @@
-/* Recurrent layers: the loop over steps, with the matrix products delegated to a function.
- * recurrent.c has a plain one, dnn/recurrent.c one with weights packed by oneDNN.
+/* Recurrent layers: the loop over steps. The product of the inputs of all steps is delegated to a
+ * function: recurrent.c has a plain one, dnn/recurrent.c one with weights packed by oneDNN. The
+ * products of a step are with panels (panels.h), packed by a call or once.
  * Invariant: every product is x [m, k] times one of the layer's weights, transposed. */
 #ifndef TENON_OPS_RECURRENT_H
 #define TENON_OPS_RECURRENT_H
 
 #include "cell.h"
 #include "dense.h"
+#include "panels.h"
 
 enum {
   RECURRENT_RNN,
   RECURRENT_GRU,
   RECURRENT_LSTM,
 };
-enum { RECURRENT_DIRECTIONS = 2 };
+enum {
+  RECURRENT_DIRECTIONS = 2,
+  RECURRENT_FEW = 16, /* most rows of a batch for which the steps use panels */
+};
 /* The weights of a direction: all of w; all of r; and, for a gru that resets before the product,
  * the rows of r for gates z and r, and the remaining rows. */
 enum {
@@ -27,6 +32,15 @@ enum {
  * dtype of the operator. */
 typedef tenon_status_t (*recurrent_product_fn)(tenon_call_t *call, void *context, int direction,
                                                int weight, void *x, int64_t m, void *out);
+
+/* Weights that a plan has packed. */
+typedef struct recurrent_weights_t {
+  int64_t hidden;
+  recurrent_product_fn product;
+  void *context;
+  /* The weights of a step; data NULL: `product` multiplies by them. */
+  panels_t panels[RECURRENT_DIRECTIONS][RECURRENT_WEIGHTS];
+} recurrent_weights_t;
 
 typedef struct recurrent_shape_t {
   int kind;
@@ -89,9 +103,8 @@ tenon_status_t core_recurrent_parts(tenon_call_t *call, int kind);
 /* Does the layer multiply by this weight? */
 int core_recurrent_uses(int kind, const tenon_value_t *attrs, int weight);
 
-/* Runs the whole layer. product NULL: plain products with inputs 1 and 2. Otherwise these inputs
- * are never read, and `hidden` gives the size of the state. */
-tenon_status_t core_recurrent_run(tenon_call_t *call, int kind, recurrent_product_fn product,
-                                  void *context, int64_t hidden);
+/* Runs the whole layer. weights NULL: the weights are inputs 1 and 2. Otherwise these inputs are
+ * never read. */
+tenon_status_t core_recurrent_run(tenon_call_t *call, int kind, const recurrent_weights_t *weights);
 
 #endif

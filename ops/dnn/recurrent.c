@@ -1,34 +1,53 @@
-/* lstm, gru and rnn of f32 with weights that oneDNN packs when the graph is compiled;
- * ../recurrent.c runs the steps. The host calls prepare and, from any thread, the kernels.
+/* lstm, gru and rnn of f32 with weights that are packed when the graph is compiled: by oneDNN for
+ * the inputs of all steps and for large batches, else in panels. ../recurrent.c runs the steps. The
+ * host calls prepare and, from any thread, the kernels.
  * Invariant: with a plan, w and r are never read. */
 #include "../recurrent.h"
 #include "dnn.h"
 #include <stdlib.h>
 
 typedef struct plan_t {
-  int64_t hidden;
-  dnn_weights_t weights[RECURRENT_DIRECTIONS][RECURRENT_WEIGHTS];
+  recurrent_weights_t weights;
+  dnn_weights_t packed[RECURRENT_DIRECTIONS][RECURRENT_WEIGHTS];
 } plan_t;
 
 static tenon_status_t packed_product(tenon_call_t *call, void *context, int direction, int weight,
                                      void *x, int64_t m, void *out) {
   plan_t *plan = (plan_t *)context;
-  return dnn_weights_multiply(call, &plan->weights[direction][weight], x, m, out);
+  return dnn_weights_multiply(call, &plan->packed[direction][weight], x, m, out);
 }
 
 static tenon_status_t run_layer(tenon_call_t *call, int kind) {
-  plan_t *plan = (plan_t *)call->plan;
-  return plan ? core_recurrent_run(call, kind, packed_product, plan, plan->hidden)
-              : core_recurrent_run(call, kind, 0, 0, 0);
+  const plan_t *plan = (const plan_t *)call->plan;
+  return core_recurrent_run(call, kind, plan ? &plan->weights : NULL);
 }
 
 static void plan_release(void *pointer) {
   plan_t *plan = (plan_t *)pointer;
   if (!plan) return;
   for (int d = 0; d < RECURRENT_DIRECTIONS; d++)
-    for (int w = 0; w < RECURRENT_WEIGHTS; w++)
-      dnn_weights_clear(&plan->weights[d][w]);
+    for (int w = 0; w < RECURRENT_WEIGHTS; w++) {
+      dnn_weights_clear(&plan->packed[d][w]);
+      free(plan->weights.panels[d][w].data);
+    }
   free(plan);
+}
+
+/* Packs one of the weights, which is w or r or some of r's rows. Returns 0 on failure. */
+static int pack_weight(plan_t *plan, const recurrent_shape_t *shape, int direction, int weight,
+                       const tenon_tensor_t *t) {
+  int64_t first = 0;
+  int64_t n = recurrent_rows(shape, weight, &first);
+  const float *rows = (const float *)t->data + direction * t->strides[0] + first * t->strides[1];
+  int64_t m = weight == RECURRENT_W ? shape->steps * shape->batch : shape->batch;
+  if (weight == RECURRENT_W || m > RECURRENT_FEW)
+    return dnn_weights_pack(&plan->packed[direction][weight], m, t->shape[2], n, rows,
+                            t->strides[2], t->strides[1]);
+  panels_t *panels = &plan->weights.panels[direction][weight];
+  *panels = (panels_t){.dtype = t->dtype, .k = t->shape[2], .n = n};
+  panels->data = aligned_alloc(PANEL_ALIGNMENT, core_panels_size(panels));
+  if (panels->data) core_panels_pack(panels, rows, t->strides[1], t->strides[2]);
+  return panels->data != NULL;
 }
 
 static int64_t extent_or_usual(tenon_dim_t dim, int64_t usual) {
@@ -40,7 +59,7 @@ static tenon_status_t prepare_layer(tenon_node_t *node, int kind) {
     W = 1,
     R = 2,
     LAYOUT = 5,
-    SMALL = 64,
+    SMALL = 16,
     USUAL_STEPS = 64,
   };
   const tenon_meta_t *x = node->inputs[0];
@@ -57,17 +76,12 @@ static tenon_status_t prepare_layer(tenon_node_t *node, int kind) {
   plan_t *plan = (plan_t *)calloc(1, sizeof *plan);
   if (!plan)
     return tenon_fail(node, TENON_MEMORY, "out of memory for the plan of a recurrent layer");
-  plan->hidden = shape.hidden;
+  plan->weights =
+      (recurrent_weights_t){.hidden = shape.hidden, .product = packed_product, .context = plan};
   for (int d = 0; d < shape.directions; d++)
     for (int w = 0; w < RECURRENT_WEIGHTS; w++) {
-      if (!core_recurrent_uses(kind, node->attrs, w)) continue;
-      const tenon_tensor_t *t = given[w == RECURRENT_W ? 0 : 1];
-      int64_t first = 0;
-      int64_t n = recurrent_rows(&shape, w, &first);
-      int64_t m = w == RECURRENT_W ? shape.steps * shape.batch : shape.batch;
-      const float *rows = (const float *)t->data + d * t->strides[0] + first * t->strides[1];
-      if (dnn_weights_pack(&plan->weights[d][w], m, t->shape[2], n, rows, t->strides[2],
-                           t->strides[1]))
+      if (!core_recurrent_uses(kind, node->attrs, w) ||
+          pack_weight(plan, &shape, d, w, given[w == RECURRENT_W ? 0 : 1]))
         continue;
       plan_release(plan); /* without a plan, the call packs for itself */
       return TENON_OK;
