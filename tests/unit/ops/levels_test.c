@@ -48,7 +48,10 @@ static const limit_t limits[] = {
     {"core::matmul", 8},
     {"core::matmul_backward", 8},
     {"core::matmul_nbits", 8},
-    /* the same, in each step of a recurrence */
+    /* the exponential, which uses it too */
+    {"core::log_softmax", 4},
+    {"core::softmax", 4},
+    /* products in each step of a recurrence */
     {"core::gru", 32},
     {"core::lstm", 32},
     {"core::rnn", 32},
