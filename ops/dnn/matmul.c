@@ -10,8 +10,7 @@
 #include <string.h>
 
 enum {
-  TINY =
-      4096 /* Multiplications; below this number the plain kernel is faster than starting oneDNN. */
+  TINY = 8192, /* Multiplications; up to here the plain kernel is faster than starting oneDNN. */
 };
 enum {
   KIND_MATMUL = 1,
@@ -412,13 +411,16 @@ static int pack_matrix(plan_t *plan, const tenon_tensor_t *b, int64_t m, int tra
 
 /* Packs b if it is a constant matrix of sufficient size; otherwise makes no plan. */
 static tenon_status_t prepare_matrix(tenon_node_t *node, int transpose_a, int transpose_b) {
-  enum { USUAL_ROWS = 128 };
+  enum {
+    USUAL_ROWS = 128,
+    SMALL = 4096, /* elements of b */
+  };
   const tenon_meta_t *a = node->inputs[0];
   const tenon_tensor_t *b = node->inputs[1]->value;
   if (!(node->constant >> 1 & 1) || !b || b->ndim != 2 || a->ndim < 2 || !dnn_engine())
     return TENON_OK;
   if (!core_is(b, TENON_F32) && !(is_narrow(b->dtype) && core_is_array(b))) return TENON_OK;
-  if (!b->shape[0] || !b->shape[1] || b->shape[0] * b->shape[1] <= TINY) return TENON_OK;
+  if (!b->shape[0] || !b->shape[1] || b->shape[0] * b->shape[1] <= SMALL) return TENON_OK;
   plan_t *plan = (plan_t *)calloc(1, sizeof *plan);
   if (!plan)
     return tenon_fail(node, TENON_MEMORY, "out of memory for the plan of a matrix product");
