@@ -158,19 +158,7 @@ static tenon_tensor_t *pair_integers(tenon_call_t *call, tenon_tensor_t *x, teno
   return call->host->parallel(call, rows, 1 + WORK / width, write_pairs, &p) == TENON_OK ? out : 0;
 }
 
-/* Constant weights. */
-typedef struct plan_t {
-  integer_weights_t *weights;
-  uint32_t *pairs; /* filters of a depthwise convolution */
-} plan_t;
-
-static void release_plan(void *pointer) {
-  plan_t *plan = (plan_t *)pointer;
-  if (!plan) return;
-  core_integer_weights_release(plan->weights);
-  free(plan->pairs);
-  free(plan);
-}
+static void release_plan(void *plan) { core_integer_weights_release((integer_weights_t *)plan); }
 
 /* Whether an input is a constant array, or absent and may be. */
 static int is_constant(const tenon_node_t *node, uint32_t at, int may_be_absent) {
@@ -180,18 +168,10 @@ static int is_constant(const tenon_node_t *node, uint32_t at, int may_be_absent)
          tenon_count(input->value);
 }
 
-/* Gives the node a plan, of which exactly one argument is not NULL unless memory is short. */
-static tenon_status_t add_plan(tenon_node_t *node, integer_weights_t *weights, uint32_t *pairs) {
-  plan_t *plan = (plan_t *)calloc(1, sizeof *plan);
-  if (!plan || (!weights && !pairs)) {
-    core_integer_weights_release(weights);
-    free(pairs);
-    free(plan);
-    return tenon_fail(node, TENON_MEMORY, "out of memory for packed weights");
-  }
-  plan->weights = weights;
-  plan->pairs = pairs;
-  node->plan = plan;
+/* Makes constant weights the plan of the node. */
+static tenon_status_t set_plan(tenon_node_t *node, integer_weights_t *weights) {
+  if (!weights) return tenon_fail(node, TENON_MEMORY, "out of memory for packed weights");
+  node->plan = weights;
   return TENON_OK;
 }
 
@@ -222,8 +202,8 @@ static tenon_status_t prepare_b(tenon_node_t *node, uint32_t b_at, uint32_t a_ze
     matrix.zero_step = tenon_count(zero) > 1;
   }
   node->consumed |= (uint64_t)1 << b_at;
-  return add_plan(
-      node, core_integer_weights_create(&matrix, 1, core_integer_tiles_of_isa()->columns), NULL);
+  return set_plan(node,
+                  core_integer_weights_create(&matrix, 1, core_integer_tiles_of_isa()->columns));
 }
 
 /* Makes the plan of a node whose filters and their zero point are constant. */
@@ -231,15 +211,10 @@ static tenon_status_t prepare_filters(tenon_node_t *node, uint32_t w_at, uint32_
   if (!is_constant(node, w_at, 0) || !is_constant(node, zero_at, 1)) return TENON_OK;
   const tenon_tensor_t *w = node->inputs[w_at]->value;
   const tenon_tensor_t *zero = node->inputs[zero_at] ? node->inputs[zero_at]->value : NULL;
-  if (!core_integer_is_depthwise(w)) {
-    node->consumed |= (uint64_t)1 << w_at;
-    return add_plan(node, core_integer_filters_create(w, zero, node->attrs[CONV_GROUP].as.i), NULL);
-  }
-  /* The filters stay for an x whose rows are too wide for a depthwise convolution. */
-  const int64_t depth = core_integer_depth(w->shape[2] * w->shape[3]);
-  uint32_t *pairs = (uint32_t *)calloc((size_t)(w->shape[0] * depth), sizeof *pairs);
-  if (pairs) core_integer_filters_pack(w, zero, 0, w->shape[0], pairs);
-  return add_plan(node, NULL, pairs);
+  const int is_depthwise = core_integer_is_depthwise(w);
+  if (!is_depthwise) node->consumed |= (uint64_t)1 << w_at;
+  return set_plan(node,
+                  core_integer_filters_create(w, zero, node->attrs[CONV_GROUP].as.i, is_depthwise));
 }
 
 static tenon_status_t matmul_integer_prepare(tenon_node_t *node) {
@@ -444,15 +419,14 @@ static tenon_status_t convolve_integers(tenon_call_t *call, tenon_tensor_t *x,
                                         tenon_tensor_t *x_zero, tenon_tensor_t *w,
                                         tenon_tensor_t *w_zero, tenon_tensor_t *bias,
                                         const integer_narrow_t *narrow, tenon_tensor_t *out) {
-  const plan_t *plan = (const plan_t *)call->plan;
+  const integer_weights_t *weights = (const integer_weights_t *)call->plan;
   window_args_t args = window_args(call->attrs, 0);
   window_t window;
   core_window_set(&window, &args, x->ndim - 2, x->shape + 2, w->shape + 2, out->shape + 2);
   integer_convolution_t c = {.window = &window,
                              .group = call->attrs[CONV_GROUP].as.i,
                              .w = w,
-                             .pairs = plan ? plan->pairs : NULL,
-                             .weights = plan ? plan->weights : NULL,
+                             .weights = weights,
                              .narrow = narrow,
                              .out = out};
   c.x = core_dense(call, x, x->dtype);
@@ -461,7 +435,7 @@ static tenon_status_t convolve_integers(tenon_call_t *call, tenon_tensor_t *x,
   if (x_zero)
     c.x_zero =
         core_is(x, TENON_I8) ? *(const int8_t *)x_zero->data : *(const uint8_t *)x_zero->data;
-  if (!c.weights) {
+  if (!weights || core_integer_is_depthwise(w)) {
     c.w = core_dense(call, w, w->dtype);
     if (w_zero) c.w_zero = core_dense(call, w_zero, w_zero->dtype);
     if (!c.w || (w_zero && !c.w_zero)) return TENON_MEMORY;
@@ -481,13 +455,13 @@ static tenon_tensor_t *sums_for(tenon_call_t *call) {
 
 static tenon_status_t matmul_integer_run(tenon_call_t *call) {
   tenon_tensor_t *const *in = call->inputs;
-  const plan_t *plan = (const plan_t *)call->plan;
-  if (!plan) return multiply_integers(call, in[0], in[2], in[1], in[3], call->outputs[0]);
+  const integer_weights_t *weights = (const integer_weights_t *)call->plan;
+  if (!weights) return multiply_integers(call, in[0], in[2], in[1], in[3], call->outputs[0]);
   tenon_tensor_t *out = core_place_dense(call, call->outputs[0], tenon_dtype(TENON_I32));
   if (!out) return TENON_MEMORY;
   if (tenon_count(out) == 0) return TENON_OK;
   weighted_t w = {.width = in[1]->shape[1], .sums = (int32_t *)out->data};
-  TENON_TRY(multiply_weights(call, in[0], in[2], NULL, plan->weights, &w));
+  TENON_TRY(multiply_weights(call, in[0], in[2], NULL, weights, &w));
   return core_settle(call, call->outputs[0], out);
 }
 
@@ -503,21 +477,21 @@ static tenon_status_t conv_integer_run(tenon_call_t *call) {
 static tenon_status_t multiply_narrow(tenon_call_t *call, tenon_tensor_t *out,
                                       const integer_narrow_t *narrow) {
   tenon_tensor_t *const *in = call->inputs;
-  const plan_t *plan = (const plan_t *)call->plan;
+  const integer_weights_t *weights = (const integer_weights_t *)call->plan;
   tenon_tensor_t *bias = in[8] ? core_dense(call, in[8], in[8]->dtype) : NULL;
   weighted_t w = {.out = (uint8_t *)out->data, .narrow = narrow};
   if (in[8] && !bias) return TENON_MEMORY;
-  if (plan) {
+  if (weights) {
     w.width = in[3]->shape[1];
     TENON_TRY(find_column_scales(call, narrow, out->ndim, &w));
-    if (w.scale) return multiply_weights(call, in[0], in[2], bias, plan->weights, &w);
+    if (w.scale) return multiply_weights(call, in[0], in[2], bias, weights, &w);
   }
   tenon_tensor_t *sums = sums_for(call);
   if (!sums) return TENON_MEMORY;
   narrow_job_t job = {(const int32_t *)sums->data, out, narrow, NULL};
-  if (plan) {
+  if (weights) {
     w.sums = (int32_t *)sums->data;
-    TENON_TRY(multiply_weights(call, in[0], in[2], bias, plan->weights, &w));
+    TENON_TRY(multiply_weights(call, in[0], in[2], bias, weights, &w));
   } else {
     if (bias) job.bias = (const int32_t *)bias->data;
     TENON_TRY(multiply_integers(call, in[0], in[2], in[3], in[5], sums));

@@ -107,33 +107,27 @@ typedef struct integer_narrow_t {
   float scale; /* sums are multiplied by scales[0] * scales[1] / scale */
 } integer_narrow_t;
 
-/* The convolution of dense x and w. narrow NULL: out receives i32, otherwise 8 bits. Filters that
- * were prepared are in `pairs` for depthwise convolutions, otherwise in `weights`. */
+/* The convolution of dense x and w. narrow NULL: out receives i32, otherwise 8 bits. */
 struct window_t;
 typedef struct integer_convolution_t {
   const struct window_t *window;
   int64_t group;
   const tenon_tensor_t *x;
   int32_t x_zero;
-  const tenon_tensor_t *w;      /* not used if there are `weights` */
-  const tenon_tensor_t *w_zero; /* NULL: 0 */
-  const uint32_t *pairs;
-  const integer_weights_t *weights;
-  const int32_t *bias; /* NULL, or one number for each filter */
+  const tenon_tensor_t *w;          /* only its shape is used if `weights` suit the convolution */
+  const tenon_tensor_t *w_zero;     /* NULL: 0 */
+  const integer_weights_t *weights; /* NULL: the filters were not prepared */
+  const int32_t *bias;              /* NULL, or one number for each filter */
   const integer_narrow_t *narrow;
   tenon_tensor_t *out; /* dense */
 } integer_convolution_t;
 tenon_status_t core_integer_convolve(tenon_call_t *call, const integer_convolution_t *convolution);
-/* Whether filters of this shape belong to a depthwise convolution, whose weights are pairs. */
+/* Whether filters of this shape belong to a depthwise convolution, whose weights are tiles of one
+ * filter. Their own data stays in use, for an x whose rows are too wide. */
 int core_integer_is_depthwise(const tenon_tensor_t *w);
-/* The number of pairs of a filter with `elements` numbers. */
-static inline int64_t core_integer_depth(int64_t elements) { return (elements + 1) / 2; }
-/* Writes filters [begin, end) of w minus their zero points as pairs: filter f begins at pair
- * f * depth. */
-void core_integer_filters_pack(const tenon_tensor_t *w, const tenon_tensor_t *w_zero, int64_t begin,
-                               int64_t end, uint32_t *pairs);
 /* Makes the steps of the filters of all groups. Returns: NULL without memory. */
 integer_weights_t *core_integer_filters_create(const tenon_tensor_t *w,
-                                               const tenon_tensor_t *w_zero, int64_t group);
+                                               const tenon_tensor_t *w_zero, int64_t group,
+                                               int is_depthwise);
 
 #endif

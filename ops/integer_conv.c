@@ -1,19 +1,17 @@
 /* Convolutions of 8-bit numbers, accumulated in 32 bits and narrowed to 8 bits again if wanted
  * (integer.h). A convolution is a product of the filters with patches of x, which are written as
  * panels of quads for a range of pixels at a time. Depthwise convolutions multiply lines of x.
- * Invariant: padding in a patch is the zero point, whose share of a sum is subtracted at the end;
- * padding in a line is 0, because lines are minus the zero point. */
+ * Invariant: padding is the zero point, whose share of a sum is subtracted at the end. */
 #include "dense.h"
 #include "integer.h"
 #include "window.h"
 #include <string.h>
 
 enum {
-  LINE = 512,                    /* pixels of a line of patches */
-  ROUND = 1 << 19,               /* quads of the patches of a round */
-  PLANE = 1 << 15,               /* numbers of a depthwise plane, or of a band of it */
-  SLACK = 2 * TILE_COLUMNS_MOST, /* numbers that kernels may read beyond a line */
-  TAPS = 128,                    /* most taps of a depthwise convolution */
+  LINE = 512,      /* pixels of a line of patches */
+  ROUND = 1 << 19, /* quads of the patches of a round */
+  PLANE = 1 << 15, /* numbers of a depthwise plane, or of a band of it */
+  TAPS = 128,      /* most taps of a depthwise convolution */
 };
 
 /* The part of a line of patches that lies in one row of x, for one tap. It is the same in all
@@ -35,66 +33,28 @@ typedef struct conv_job_t {
   int64_t depth;
   int64_t in_pixels;
   int64_t pixels;
-  const uint32_t *pairs;            /* of a depthwise convolution */
-  const integer_weights_t *weights; /* of any other */
-  const integer_steps_t *steps;     /* of the group at hand */
-  uint8_t flip;                     /* inverts the sign bit of i8, which adds 128 */
-  uint8_t zero;                     /* the zero point of x, flipped */
-  const uint8_t *x;                 /* of the image and group at hand */
-  int64_t filter;                   /* the first filter of the group */
-  char *out;                        /* of the image */
-  int64_t first;                    /* the pixel with which the round begins */
-  int64_t count;                    /* pixels of the round */
+  const integer_weights_t *weights;
+  const integer_steps_t *steps; /* of the group at hand */
+  uint8_t flip;                 /* inverts the sign bit of i8, which adds 128 */
+  uint8_t zero;                 /* the zero point of x, flipped */
+  const uint8_t *x;             /* of the image and group at hand */
+  int64_t filter;               /* the first filter of the group */
+  char *out;                    /* of the image */
+  int64_t first;                /* the pixel with which the round begins */
+  int64_t count;                /* pixels of the round */
   uint32_t *panels;
   segment_t *segments; /* of the round: of each line and tap */
 } conv_job_t;
 
 /* Weights */
 
-void core_integer_filters_pack(const tenon_tensor_t *w, const tenon_tensor_t *w_zero, int64_t begin,
-                               int64_t end, uint32_t *pairs) {
-  const integer_tiles_t *kernels = core_integer_tiles_of_isa();
-  const int64_t elements = w->shape[0] ? tenon_count(w) / w->shape[0] : 0;
-  const int64_t depth = core_integer_depth(elements);
-  const int is_signed = core_is(w, TENON_I8);
-  const int64_t step = w_zero && tenon_count(w_zero) > 1;
-  for (int64_t f = begin; f < end; f++) {
-    int16_t *to = (int16_t *)(void *)(pairs + f * depth);
-    int32_t zero = 0;
-    if (w_zero && is_signed) zero = ((const int8_t *)w_zero->data)[f * step];
-    if (w_zero && !is_signed) zero = ((const uint8_t *)w_zero->data)[f * step];
-    kernels->widen((const uint8_t *)w->data + f * elements, 1, is_signed, zero, elements, to);
-    if (elements % 2) to[elements] = 0;
-  }
-}
-
-typedef struct filters_t {
-  const integer_convolution_t *all;
-  uint32_t *pairs;
-} filters_t;
-
-static tenon_status_t pack_filters(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
-  const filters_t *f = (const filters_t *)argument;
-  (void)call;
-  core_integer_filters_pack(f->all->w, f->all->w_zero, begin, end, f->pairs);
-  return TENON_OK;
-}
-
-static const uint32_t *pairs_of(tenon_call_t *call, const integer_convolution_t *c, int64_t depth) {
-  if (c->pairs) return c->pairs;
-  filters_t f = {c, (uint32_t *)CORE_SCRATCH(call, sizeof(uint32_t), c->w->shape[0], depth)};
-  if (!f.pairs) return NULL;
-  int64_t grain = 1 + (1 << 14) / (2 * depth + 1);
-  return call->host->parallel(call, c->w->shape[0], grain, pack_filters, &f) == TENON_OK ? f.pairs
-                                                                                         : NULL;
-}
-
 int core_integer_is_depthwise(const tenon_tensor_t *w) {
   return w->ndim == 4 && w->shape[1] == 1 && w->shape[2] * w->shape[3] <= TAPS;
 }
 
 integer_weights_t *core_integer_filters_create(const tenon_tensor_t *w,
-                                               const tenon_tensor_t *w_zero, int64_t group) {
+                                               const tenon_tensor_t *w_zero, int64_t group,
+                                               int is_depthwise) {
   const int64_t elements = w->shape[0] ? tenon_count(w) / w->shape[0] : 0;
   integer_matrix_t first = {.data = (const uint8_t *)w->data,
                             .is_signed = core_is(w, TENON_I8),
@@ -106,34 +66,44 @@ integer_weights_t *core_integer_filters_create(const tenon_tensor_t *w,
     first.zeros = (const uint8_t *)w_zero->data;
     first.zero_step = tenon_count(w_zero) > 1;
   }
-  return core_integer_weights_create(&first, group, TILE_ROWS);
+  return core_integer_weights_create(&first, group, is_depthwise ? 1 : TILE_ROWS);
 }
 
 /* Results */
 
-/* Writes the results of a filter, from `pixel` on: the sums, to which `start` is added. */
-static void write_sums(const conv_job_t *job, int64_t filter, int32_t start, int64_t pixel,
-                       int64_t count, const int32_t *sums) {
+/* What is added to the sums of a filter: its bias, and the share of the zero point. */
+static int32_t start_of(const conv_job_t *job, int64_t filter) {
+  const uint32_t bias = job->all->bias ? (uint32_t)job->all->bias[filter] : 0;
+  return (int32_t)(bias - job->zero * (uint32_t)job->weights->sums[filter]);
+}
+
+static void narrow_sums(const conv_job_t *job, int64_t filter, int64_t count, const int32_t *sums,
+                        uint8_t *out) {
   const integer_narrow_t *narrow = job->all->narrow;
-  int64_t at = filter * job->pixels + pixel;
-  if (!narrow) {
-    int32_t *out = (int32_t *)(void *)job->out + at;
-    for (int64_t i = 0; i < count; i++)
-      out[i] = (int32_t)((uint32_t)sums[i] + (uint32_t)start);
-    return;
-  }
   const float *scales[2] = {narrow->scales[0].data, narrow->scales[1].data};
   float scale = scales[0][0] * scales[1][filter * narrow->scales[1].strides[1]] / narrow->scale;
-  job->kernels->narrow(&narrow->limits, sums, &start, &scale, 0, count, (uint8_t *)job->out + at);
+  int32_t start = start_of(job, filter);
+  job->kernels->narrow(&narrow->limits, sums, &start, &scale, 0, count, out);
+}
+
+/* Writes the results of a filter, from `pixel` on. */
+static void write_sums(const conv_job_t *job, int64_t filter, int64_t pixel, int64_t count,
+                       const int32_t *sums) {
+  const int64_t at = filter * job->pixels + pixel;
+  if (job->all->narrow) {
+    narrow_sums(job, filter, count, sums, (uint8_t *)job->out + at);
+    return;
+  }
+  const uint32_t start = (uint32_t)start_of(job, filter);
+  int32_t *out = (int32_t *)(void *)job->out + at;
+  for (int64_t i = 0; i < count; i++)
+    out[i] = (int32_t)((uint32_t)sums[i] + start);
 }
 
 static void finish_row(const void *context, int64_t row, int64_t column, int64_t count,
                        int32_t *sums) {
   const conv_job_t *job = (const conv_job_t *)context;
-  const int64_t filter = job->filter + row;
-  const uint32_t bias = job->all->bias ? (uint32_t)job->all->bias[filter] : 0;
-  const uint32_t start = bias - job->zero * (uint32_t)job->weights->sums[filter];
-  write_sums(job, filter, (int32_t)start, job->first + column, count, sums);
+  write_sums(job, job->filter + row, job->first + column, count, sums);
 }
 
 /* Patches */
@@ -176,17 +146,13 @@ static inside_t find_inside(const conv_job_t *job, int64_t at, int64_t stride, i
   return (inside_t){low, high < low ? low : high};
 }
 
-/* Writes elements of a row, and 0 as padding, minus the zero point. row NULL: all are padding. */
-static void widen_row(const conv_job_t *job, const uint8_t *row, int64_t stride, inside_t inside,
-                      int64_t count, int16_t *out) {
-  if (!row) inside.low = inside.high = count;
-  for (int64_t i = 0; i < inside.low; i++)
-    out[i] = 0;
-  if (inside.low < inside.high)
-    job->kernels->widen(row + inside.low * stride, stride, core_is(job->all->x, TENON_I8),
-                        job->all->x_zero, inside.high - inside.low, out + inside.low);
-  for (int64_t i = inside.high; i < count; i++)
-    out[i] = 0;
+/* Copies `count` numbers, `stride` apart, as u8. */
+static void copy_numbers(const conv_job_t *job, const uint8_t *from, int64_t stride, int64_t count,
+                         uint8_t *out) {
+  if (count > 0 && stride == 1 && !job->flip)
+    memcpy(out, from, (size_t)count);
+  else if (count > 0)
+    job->kernels->copy(from, stride, job->flip, count, out);
 }
 
 /* The most segments of a line. */
@@ -227,10 +193,7 @@ static void write_line(const conv_job_t *job, const uint8_t *plane, const segmen
     const uint8_t *from = plane + segment->offset + segment->low * stride;
     for (int64_t i = 0; i < segment->low; i++)
       out[i] = job->zero;
-    if (some > 0 && stride == 1 && !job->flip)
-      memcpy(out + segment->low, from, (size_t)some);
-    else if (some > 0)
-      job->kernels->copy(from, stride, job->flip, some, out + segment->low);
+    copy_numbers(job, from, stride, some, out + segment->low);
     for (int64_t i = segment->high; i < segment->count; i++)
       out[i] = job->zero;
     out += segment->count;
@@ -288,18 +251,19 @@ static tenon_status_t convolve_group(tenon_call_t *call, conv_job_t *job, int64_
 /* How a plane of x lies in memory: positions that differ by a multiple of the strides follow each
  * other, so that the elements under one tap are adjacent for a whole band of results. */
 typedef struct lines_t {
-  int64_t pitch;          /* from a row of results to the next; those beyond a row are not used */
-  int64_t phase;          /* numbers of one phase */
-  int64_t band;           /* most output rows that are computed at once; 0: no row fits */
-  int64_t taps[TAPS + 1]; /* where each tap begins */
+  int64_t pitch;      /* from a row of results to the next; those beyond a row are not used */
+  int64_t phase;      /* numbers of one phase */
+  int64_t band;       /* most output rows that are computed at once; 0: no row fits */
+  int64_t taps[TAPS]; /* where each tap begins; 0 for taps of the last quad that do not exist */
 } lines_t;
 
 static void lines_set(const conv_job_t *job, lines_t *out) {
   const window_t *w = &job->window;
+  *out = (lines_t){0};
   const int64_t phases = w->stride[0] * w->stride[1];
   const int64_t below = (w->kernel[0] - 1) * w->dilation[0] / w->stride[0];
   out->pitch = w->out[1] + (w->kernel[1] - 1) * w->dilation[1] / w->stride[1];
-  out->band = (PLANE - SLACK) / phases / out->pitch - below;
+  out->band = (PLANE - TAPS_SLACK) / phases / out->pitch - below;
   if (out->band < 0) out->band = 0;
   if (out->band > w->out[0]) out->band = w->out[0];
   out->phase = (out->band + below) * out->pitch;
@@ -309,54 +273,67 @@ static void lines_set(const conv_job_t *job, lines_t *out) {
     int64_t phase = down % w->stride[0] * w->stride[1] + across % w->stride[1];
     out->taps[t] = phase * out->phase + down / w->stride[0] * out->pitch + across / w->stride[1];
   }
-  out->taps[job->taps] = 0; /* of weight 0, if the number of taps is odd */
 }
 
-/* Writes the rows of a plane that output rows [begin, end) read, minus the zero point. */
+/* Writes the rows of a plane that output rows [begin, end) read. */
 static void write_plane(const conv_job_t *job, const lines_t *lines, const uint8_t *plane,
-                        int64_t begin, int64_t end, int16_t *numbers) {
+                        int64_t begin, int64_t end, uint8_t *numbers) {
   const window_t *w = &job->window;
   const int64_t first = begin * w->stride[0] - w->before[0];
   const int64_t rows = (end - begin - 1) * w->stride[0] + (w->kernel[0] - 1) * w->dilation[0] + 1;
+  memset(numbers, job->zero, (size_t)(w->stride[0] * w->stride[1] * lines->phase + TAPS_SLACK));
   for (int64_t across = 0; across < w->stride[1]; across++) {
     const int64_t at = across - w->before[1];
-    inside_t inside = find_inside(job, at, w->stride[1], lines->pitch);
+    const inside_t inside = find_inside(job, at, w->stride[1], lines->pitch);
+    const uint8_t *from = plane + at + inside.low * w->stride[1];
     for (int64_t down = 0; down < w->stride[0]; down++) {
-      int16_t *to = numbers + (down * w->stride[1] + across) * lines->phase;
-      for (int64_t y = first + down; y < first + rows; y += w->stride[0], to += lines->pitch) {
-        const uint8_t *row = y < 0 || y >= w->in[0] ? NULL : plane + y * w->in[1] + at;
-        widen_row(job, row, w->stride[1], inside, lines->pitch, to);
-      }
+      uint8_t *to = numbers + (down * w->stride[1] + across) * lines->phase + inside.low;
+      for (int64_t y = first + down; y < first + rows; y += w->stride[0], to += lines->pitch)
+        if (y >= 0 && y < w->in[0])
+          copy_numbers(job, from + y * w->in[1], w->stride[1], inside.high - inside.low, to);
     }
   }
+}
+
+enum { WIDE = 1 << 10 }; /* sums of a depthwise convolution that are computed at once */
+
+/* Writes rows of results, whose sums are `pitch` apart. */
+static void write_rows(const conv_job_t *job, int64_t filter, int64_t pixel, int64_t rows,
+                       int64_t pitch, const int32_t *sums) {
+  const int64_t width = job->window.out[1];
+  uint8_t narrow[WIDE];
+  if (!job->all->narrow) {
+    for (int64_t i = 0; i < rows; i++)
+      write_sums(job, filter, pixel + i * width, width, sums + i * pitch);
+    return;
+  }
+  uint8_t *out = (uint8_t *)job->out + filter * job->pixels + pixel;
+  narrow_sums(job, filter, (rows - 1) * pitch + width, sums, narrow);
+  for (int64_t i = 0; i < rows; i++)
+    memcpy(out + i * width, narrow + i * pitch, (size_t)width);
 }
 
 /* Computes output rows [begin, end) of a channel. */
 static void depthwise_band(const conv_job_t *job, const lines_t *lines, int64_t filter,
                            const uint8_t *plane, int64_t begin, int64_t end) {
-  enum { WIDE = 2 * LINE };
   const int64_t width = job->window.out[1];
-  const int64_t depth = core_integer_depth(job->taps);
-  const int32_t bias = job->all->bias ? job->all->bias[filter] : 0;
+  const integer_steps_t *steps = job->weights->steps + filter;
   const int64_t together = lines->pitch < WIDE ? WIDE / lines->pitch : 1; /* rows */
-  int16_t numbers[PLANE];
-  int32_t sums[WIDE + SLACK];
-  const int16_t *low[TAPS / 2], *high[TAPS / 2];
+  uint8_t numbers[PLANE];
+  int32_t sums[WIDE + TAPS_SLACK];
+  const uint8_t *taps[TAPS];
   write_plane(job, lines, plane, begin, end, numbers);
   for (int64_t o = begin; o < end; o += together) {
     int64_t rows = end - o < together ? end - o : together;
     for (int64_t at = 0; at < width; at += WIDE) { /* more than once only if rows is 1 */
       int64_t some = width - at < WIDE ? width - at : WIDE;
-      const int16_t *top = numbers + (o - begin) * lines->pitch + at;
-      for (int64_t p = 0; p < depth; p++) {
-        low[p] = top + lines->taps[2 * p];
-        high[p] = top + lines->taps[2 * p + 1];
-      }
-      job->kernels->taps(depth, low, high, job->pairs + filter * depth, bias,
-                         (rows - 1) * lines->pitch + some, sums);
-      for (int64_t i = 1; i < rows; i++)
-        memmove(sums + i * width, sums + i * lines->pitch, (size_t)width * sizeof *sums);
-      write_sums(job, filter, 0, o * width + at, rows > 1 ? rows * width : some, sums);
+      for (int64_t t = 0; t < 4 * job->weights->depth; t++)
+        taps[t] = numbers + (o - begin) * lines->pitch + at + lines->taps[t];
+      job->kernels->taps(steps, taps, (rows - 1) * lines->pitch + some, sums);
+      if (rows > 1)
+        write_rows(job, filter, o * width, rows, lines->pitch, sums);
+      else
+        write_sums(job, filter, o * width + at, some, sums);
     }
   }
 }
@@ -383,6 +360,11 @@ static tenon_status_t depthwise_filters(tenon_call_t *call, void *argument, int6
     }
   }
   return TENON_OK;
+}
+
+static tenon_status_t convolve_planes(tenon_call_t *call, conv_job_t *job) {
+  const int64_t planes = job->all->x->shape[0] * job->all->w->shape[0];
+  return call->host->parallel(call, planes, 1 + (1 << 14) / job->pixels, depthwise_filters, job);
 }
 
 /* The whole convolution */
@@ -444,18 +426,16 @@ tenon_status_t core_integer_convolve(tenon_call_t *call, const integer_convoluti
                     .out = (char *)c->out->data};
   lines_t lines = {0};
   if (tenon_count(c->out) == 0) return TENON_OK;
-  if (core_integer_is_depthwise(c->w)) lines_set(&job, &lines);
-  if (lines.band > 0) {
-    job.pairs = pairs_of(call, c, core_integer_depth(job.taps));
-    if (!job.pairs) return TENON_MEMORY;
-    return call->host->parallel(call, c->x->shape[0] * c->w->shape[0], 1 + (1 << 14) / job.pixels,
-                                depthwise_filters, &job);
+  const int is_depthwise = core_integer_is_depthwise(c->w);
+  if (is_depthwise) lines_set(&job, &lines);
+  integer_weights_t *weights = NULL;
+  if (!c->weights || (is_depthwise && lines.band == 0)) {
+    weights = core_integer_filters_create(c->w, c->w_zero, c->group, lines.band > 0);
+    if (!weights) return tenon_fail(call, TENON_MEMORY, "out of memory for packed weights");
+    job.weights = weights;
   }
-  if (c->weights) return convolve_groups(call, &job);
-  integer_weights_t *weights = core_integer_filters_create(c->w, c->w_zero, c->group);
-  if (!weights) return tenon_fail(call, TENON_MEMORY, "out of memory for packed weights");
-  job.weights = weights;
-  tenon_status_t status = convolve_groups(call, &job);
+  tenon_status_t status =
+      lines.band > 0 ? convolve_planes(call, &job) : convolve_groups(call, &job);
   core_integer_weights_release(weights);
   return status;
 }

@@ -12,6 +12,7 @@ enum {
   TILE_ROWS = 6, /* of every kernel */
   TILE_COLUMNS_MOST = 32,
   PAIR_ANY = 256,
+  TAPS_SLACK = 63,
 };
 
 typedef struct narrow_t { /* 8 bits = clamp(round(sum * scale) + zero), in f32; NaN: the least */
@@ -57,10 +58,10 @@ typedef struct integer_tiles_t {
                 int16_t *out);
   /* out[i] = x[i * step] with the bits of `flip` inverted. */
   void (*copy)(const uint8_t *x, int64_t step, uint8_t flip, int64_t count, uint8_t *out);
-  /* sums[i] = start + sum over p of low[p][i] * (low half of weights[p]) + high[p][i] * (high
-   * half). Reads and writes up to TILE_COLUMNS_MOST elements more than `count`. */
-  void (*taps)(int64_t pairs, const int16_t *const *low, const int16_t *const *high,
-               const uint32_t *weights, int32_t start, int64_t count, int32_t *sums);
+  /* Sums of a depthwise convolution: weights of one row, and quads of lines[4 * quad] and of the
+   * three lines after it. Reads and writes up to TAPS_SLACK elements more than `count`. */
+  void (*taps)(const integer_steps_t *steps, const uint8_t *const *lines, int64_t count,
+               int32_t *sums);
   /* Narrows sums[i] + start[i * step] by scale[i * step]; step is 0 or 1. */
   void (*narrow)(const narrow_t *narrow, const int32_t *sums, const int32_t *start,
                  const float *scale, int64_t step, int64_t count, uint8_t *out);

@@ -223,57 +223,104 @@ static void copy_numbers(const uint8_t *restrict x, int64_t step, uint8_t flip, 
       out[i] = x[i * step] ^ flip;
 }
 
-/* INTERLEAVE makes pairs of two vectors of i16, whose order ORDER restores in two vectors of
- * sums. */
+/* INTERLEAVE takes elements of two vectors by turns, from the lower or higher half of each 128
+ * bits. */
 #if defined(__AVX512F__)
-#define INTERLEAVE(half, a, b)                                                                     \
-  (pairs_vector) _mm512_unpack##half##_epi16((__m512i)(a), (__m512i)(b))
-#define ORDER_LOW(a, b)                                                                            \
-  (pairs_vector) _mm512_permutex2var_epi32(                                                        \
-      (__m512i)(a), _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23),     \
-      (__m512i)(b))
-#define ORDER_HIGH(a, b)                                                                           \
-  (pairs_vector) _mm512_permutex2var_epi32(                                                        \
-      (__m512i)(a),                                                                                \
-      _mm512_setr_epi32(8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31),             \
-      (__m512i)(b))
-#elif defined(__FMA__)
-#define INTERLEAVE(half, a, b)                                                                     \
-  (pairs_vector) _mm256_unpack##half##_epi16((__m256i)(a), (__m256i)(b))
-#define ORDER_LOW(a, b) (pairs_vector) _mm256_permute2x128_si256((__m256i)(a), (__m256i)(b), 0x20)
-#define ORDER_HIGH(a, b) (pairs_vector) _mm256_permute2x128_si256((__m256i)(a), (__m256i)(b), 0x31)
+#define INTERLEAVE(half, bits, a, b)                                                               \
+  (pairs_vector) _mm512_unpack##half##_epi##bits((__m512i)(a), (__m512i)(b))
+#elif defined(__AVX2__)
+#define INTERLEAVE(half, bits, a, b)                                                               \
+  (pairs_vector) _mm256_unpack##half##_epi##bits((__m256i)(a), (__m256i)(b))
 #elif defined(__SSE2__)
-#define INTERLEAVE(half, a, b) (pairs_vector) _mm_unpack##half##_epi16((__m128i)(a), (__m128i)(b))
-#define ORDER_LOW(a, b) (a)
-#define ORDER_HIGH(a, b) (b)
+#define INTERLEAVE(half, bits, a, b)                                                               \
+  (pairs_vector) _mm_unpack##half##_epi##bits((__m128i)(a), (__m128i)(b))
 #endif
 
-static void sum_taps(int64_t pairs, const int16_t *const *low, const int16_t *const *high,
-                     const uint32_t *weights, int32_t start, int64_t count,
-                     int32_t *restrict sums) {
-#ifdef INTERLEAVE
-  for (int64_t i = 0; i < count; i += COLUMNS) {
-    pairs_vector first = (uint32_t)start - (pairs_vector){0};
-    pairs_vector second = first;
-    for (int64_t p = 0; p < pairs; p++) {
-      pairs_vector weight = weights[p] - (pairs_vector){0};
-      pairs_vector a = *(const halves_loose *)(low[p] + i);
-      pairs_vector b = *(const halves_loose *)(high[p] + i);
-      first += TIMES_PAIRS(INTERLEAVE(lo, a, b), weight);
-      second += TIMES_PAIRS(INTERLEAVE(hi, a, b), weight);
+#if defined(INTERLEAVE)
+/* Quads of VECTOR numbers of four lines. The first four are in the first 128 bits of the first
+ * vector, the next four in those of the second one, and so on. */
+static inline void interleave_quads(const uint8_t *const *lines, int64_t at, pairs_vector *quads) {
+  pairs_vector line[4];
+#pragma GCC unroll 4
+  for (int k = 0; k < 4; k++)
+    line[k] = *(const bytes_loose *)(lines[k] + at);
+  pairs_vector low[] = {INTERLEAVE(lo, 8, line[0], line[1]), INTERLEAVE(lo, 8, line[2], line[3])};
+  pairs_vector high[] = {INTERLEAVE(hi, 8, line[0], line[1]), INTERLEAVE(hi, 8, line[2], line[3])};
+  quads[0] = INTERLEAVE(lo, 16, low[0], low[1]);
+  quads[1] = INTERLEAVE(hi, 16, low[0], low[1]);
+  quads[2] = INTERLEAVE(lo, 16, high[0], high[1]);
+  quads[3] = INTERLEAVE(hi, 16, high[0], high[1]);
+}
+
+/* Writes sums that are in the order of interleave_quads. */
+static inline void write_interleaved(const pairs_vector *sum, int32_t *sums) {
+#if defined(__AVX512F__)
+  for (int half = 0; half < 2; half++) {
+    __m512i a[2];
+    for (int k = 0; k < 2; k++) {
+      __m512i first = (__m512i)sum[2 * k];
+      __m512i second = (__m512i)sum[2 * k + 1];
+      a[k] = half ? _mm512_shuffle_i32x4(first, second, 0xee)
+                  : _mm512_shuffle_i32x4(first, second, 0x44);
     }
-    *(pairs_loose *)(sums + i) = ORDER_LOW(first, second);
-    *(pairs_loose *)(sums + i + LANES) = ORDER_HIGH(first, second);
+    int32_t *to = sums + half * 2 * LANES;
+    *(pairs_loose *)to = (pairs_vector)_mm512_shuffle_i32x4(a[0], a[1], 0x88);
+    *(pairs_loose *)(to + LANES) = (pairs_vector)_mm512_shuffle_i32x4(a[0], a[1], 0xdd);
+  }
+#elif defined(__AVX2__)
+#pragma GCC unroll 2
+  for (int k = 0; k < 2; k++) {
+    __m256i first = (__m256i)sum[2 * k];
+    __m256i second = (__m256i)sum[2 * k + 1];
+    *(pairs_loose *)(sums + k * LANES) =
+        (pairs_vector)_mm256_permute2x128_si256(first, second, 0x20);
+    *(pairs_loose *)(sums + (k + 2) * LANES) =
+        (pairs_vector)_mm256_permute2x128_si256(first, second, 0x31);
   }
 #else
-  for (int64_t i = 0; i < count; i++) {
-    uint32_t sum = (uint32_t)start;
-    for (int64_t p = 0; p < pairs; p++)
-      sum += times_pair((uint16_t)low[p][i] | (uint32_t)(uint16_t)high[p][i] << 16, weights[p]);
-    sums[i] = (int32_t)sum;
-  }
+  for (int k = 0; k < 4; k++)
+    *(pairs_loose *)(sums + k * LANES) = sum[k];
 #endif
 }
+
+static void sum_taps(const integer_steps_t *steps, const uint8_t *const *lines, int64_t count,
+                     int32_t *restrict sums) {
+  for (int64_t i = 0; i < count; i += VECTOR) {
+    pairs_vector sum[4] = {{0}};
+    pairs_vector quads[4], next[4];
+    for (int64_t e = 0; e < 2 * steps->doubles; e += 2) {
+      const pairs_vector a = steps->weights[e] - (pairs_vector){0};
+      const pairs_vector c = steps->weights[e + 1] - (pairs_vector){0};
+      interleave_quads(lines + (int64_t)steps->quads[e] * 4, i, quads);
+      interleave_quads(lines + (int64_t)steps->quads[e + 1] * 4, i, next);
+#pragma GCC unroll 4
+      for (int k = 0; k < 4; k++)
+        sum[k] = ADD_DOUBLES(sum[k], quads[k], a, next[k], c);
+    }
+    for (int64_t e = 2 * steps->doubles; e < steps->count; e++) {
+      const pairs_vector a = steps->weights[e] - (pairs_vector){0};
+      interleave_quads(lines + (int64_t)steps->quads[e] * 4, i, quads);
+#pragma GCC unroll 4
+      for (int k = 0; k < 4; k++)
+        sum[k] = ADD_QUADS(sum[k], quads[k], a);
+    }
+    write_interleaved(sum, sums + i);
+  }
+}
+#else
+static void sum_taps(const integer_steps_t *steps, const uint8_t *const *lines, int64_t count,
+                     int32_t *restrict sums) {
+  for (int64_t i = 0; i < count; i++)
+    sums[i] = 0;
+  for (int64_t e = 0; e < steps->count; e++)
+    for (int k = 0; k < 4; k++) {
+      const uint8_t *line = lines[(int64_t)steps->quads[e] * 4 + k];
+      const int32_t weight = (int8_t)(uint8_t)(steps->weights[e] >> 8 * k);
+      for (int64_t i = 0; i < count; i++)
+        sums[i] = (int32_t)((uint32_t)sums[i] + (uint32_t)(weight * line[i]));
+    }
+}
+#endif
 
 enum { BLOCK = 32 };
 

@@ -27,9 +27,8 @@
 typedef uint32_t pairs_vector __attribute__((vector_size(VECTOR)));
 typedef uint32_t pairs_loose
     __attribute__((vector_size(VECTOR), aligned(sizeof(uint32_t)), may_alias));
-/* The same at an address of i16. */
-typedef uint32_t halves_loose
-    __attribute__((vector_size(VECTOR), aligned(sizeof(int16_t)), may_alias));
+/* The same at any address. */
+typedef uint32_t bytes_loose __attribute__((vector_size(VECTOR), aligned(1), may_alias));
 
 /* A pair of i16 times a pair: the sum of both products. */
 static inline uint32_t times_pair(uint32_t a, uint32_t b) {
