@@ -89,7 +89,7 @@ typedef void (*integer_finish_fn)(const void *context, int64_t row, int64_t colu
 typedef struct integer_product_t {
   const void *left; /* NULL: left_steps */
   int64_t left_row; /* pairs from a row to the next; bytes if the right operand is steps */
-  const integer_steps_t *left_steps;  /* of every TILE_ROWS rows */
+  const integer_steps_t *left_steps;  /* of the rows of every tile */
   const uint32_t *right;              /* panels; NULL: right_steps */
   const integer_steps_t *right_steps; /* of every panel */
   int64_t rows;

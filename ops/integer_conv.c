@@ -66,7 +66,8 @@ integer_weights_t *core_integer_filters_create(const tenon_tensor_t *w,
     first.zeros = (const uint8_t *)w_zero->data;
     first.zero_step = tenon_count(w_zero) > 1;
   }
-  return core_integer_weights_create(&first, group, is_depthwise ? 1 : TILE_ROWS);
+  return core_integer_weights_create(&first, group,
+                                     is_depthwise ? 1 : core_integer_tiles_of_isa()->rows);
 }
 
 /* Results */

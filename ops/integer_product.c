@@ -5,7 +5,7 @@
 #include "integer.h"
 
 enum {
-  ROWS = 16 * TILE_ROWS,
+  ROWS = 96, /* a multiple of the rows of every kernel */
   COLUMNS = 256,
   PANELS_SIZE =
       1 << 16, /* pairs or quads of the panels of a tile, which stay in the second-level cache */
@@ -30,13 +30,13 @@ typedef struct tiling_t {
   int64_t column_tiles;
 } tiling_t;
 
-/* Multiplies up to TILE_ROWS rows with one panel. */
+/* Multiplies the rows of a tile with one panel. */
 static void multiply_one(const tiling_t *t, int64_t row, int64_t rows, int64_t column,
                          int32_t *sums) {
   const integer_product_t *p = t->product;
   const integer_tiles_t *kernels = t->kernels;
   if (p->left_steps)
-    kernels->multiply_rows(&p->left_steps[row / TILE_ROWS], p->right + column * p->depth, rows,
+    kernels->multiply_rows(&p->left_steps[row / kernels->rows], p->right + column * p->depth, rows,
                            sums, COLUMNS);
   else if (p->right_steps)
     kernels->multiply_columns(&p->right_steps[column / kernels->columns],
@@ -51,9 +51,9 @@ static void tile_run(const tiling_t *t, int64_t row, int64_t row_end, int64_t co
                      int64_t column_end) {
   const integer_product_t *p = t->product;
   const int64_t each = t->kernels->columns;
-  _Alignas(64) int32_t sums[TILE_ROWS * COLUMNS];
-  for (int64_t i = row; i < row_end; i += TILE_ROWS) {
-    int64_t rows = row_end - i < TILE_ROWS ? row_end - i : TILE_ROWS;
+  _Alignas(64) int32_t sums[TILE_ROWS_MOST * COLUMNS];
+  for (int64_t i = row; i < row_end; i += t->kernels->rows) {
+    int64_t rows = row_end - i < t->kernels->rows ? row_end - i : t->kernels->rows;
     for (int64_t j = column; j < column_end; j += each)
       multiply_one(t, i, rows, j, sums + (j - column));
     for (int64_t r = 0; r < rows; r++)

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 enum {
-  TILE_ROWS = 6, /* of every kernel */
+  TILE_ROWS_MOST = 6,
   TILE_COLUMNS_MOST = 32,
   PAIR_ANY = 256,
   TAPS_SLACK = 63,
@@ -20,7 +20,7 @@ typedef struct narrow_t { /* 8 bits = clamp(round(sum * scale) + zero), in f32; 
   int is_signed;
 } narrow_t;
 
-/* Constant weights of TILE_ROWS rows, or of the columns of a panel (integer_steps.c). A step
+/* Constant weights of the rows of a tile, or of the columns of a panel (integer_steps.c). A step
  * multiplies the four u8 of one quad along k by four i8 for each row or column. A quad has no step
  * if all of its weights are 0, and several if the products of one would not be exact. */
 typedef struct integer_steps_t {
@@ -31,9 +31,11 @@ typedef struct integer_steps_t {
 } integer_steps_t;
 
 typedef struct integer_tiles_t {
+  /* Rows of a tile. */
+  int64_t rows;
   /* Columns of a panel. A panel holds, for each of `depth` pairs, its columns beside each other. */
   int64_t columns;
-  /* Computes `rows` (at most TILE_ROWS) rows of the product with one panel. Rows of `left` and of
+  /* Computes `rows` rows, at most those of a tile, of the product with one panel. Rows of `left` and of
    * `sums` are left_row and sums_row elements apart. */
   void (*multiply)(int64_t depth, const uint32_t *left, int64_t left_row, int64_t rows,
                    const uint32_t *panel, int32_t *sums, int64_t sums_row);
@@ -43,7 +45,7 @@ typedef struct integer_tiles_t {
   /* The same product for rows of u8, which are left_pitch bytes apart, and weights of columns. */
   void (*multiply_columns)(const integer_steps_t *steps, const uint8_t *left, int64_t left_pitch,
                            int64_t rows, int32_t *sums, int64_t sums_row);
-  /* The same for weights of TILE_ROWS rows and a panel of quads of u8. */
+  /* The same for weights of the rows of a tile and a panel of quads of u8. */
   void (*multiply_rows)(const integer_steps_t *steps, const uint32_t *panel, int64_t rows,
                         int32_t *sums, int64_t sums_row);
   /* Writes a quad of `columns` adjacent columns to each of `count` panels, which are panel_size

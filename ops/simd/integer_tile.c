@@ -8,18 +8,24 @@
 enum {
   LANES = VECTOR / sizeof(uint32_t),
   COLUMNS = 2 * LANES,
+/* All sums of a tile, and the operands of two steps, are in registers, of which there are 32 or 16. */
+#if defined(__AVX512F__)
+  ROWS = TILE_ROWS_MOST,
+#else
+  ROWS = 4,
+#endif
 };
 
 static inline void clear_rows(pairs_vector (*sum)[2]) {
 #pragma GCC unroll 6
-  for (int r = 0; r < TILE_ROWS; r++)
+  for (int r = 0; r < ROWS; r++)
     sum[r][0] = sum[r][1] = (pairs_vector){0};
 }
 
 static inline void write_rows(pairs_vector (*sum)[2], int64_t rows, int32_t *sums,
                               int64_t sums_row) {
 #pragma GCC unroll 6
-  for (int r = 0; r < TILE_ROWS; r++) {
+  for (int r = 0; r < ROWS; r++) {
     if (r >= rows) return;
     *(pairs_loose *)(sums + r * sums_row) = sum[r][0];
     *(pairs_loose *)(sums + r * sums_row + LANES) = sum[r][1];
@@ -29,16 +35,16 @@ static inline void write_rows(pairs_vector (*sum)[2], int64_t rows, int32_t *sum
 static void multiply_tile(int64_t depth, const uint32_t *left, int64_t left_row, int64_t rows,
                           const uint32_t *restrict panel, int32_t *restrict sums,
                           int64_t sums_row) {
-  pairs_vector sum[TILE_ROWS][2];
-  const uint32_t *row[TILE_ROWS];
+  pairs_vector sum[ROWS][2];
+  const uint32_t *row[ROWS];
   clear_rows(sum);
-  for (int r = 0; r < TILE_ROWS; r++) /* a missing row is a copy of the last one */
+  for (int r = 0; r < ROWS; r++) /* a missing row is a copy of the last one */
     row[r] = left + (r < rows ? r : rows - 1) * left_row;
   for (int64_t e = 0; e < depth; e++, panel += COLUMNS) {
     pairs_vector b0 = *(const pairs_loose *)panel;
     pairs_vector b1 = *(const pairs_loose *)(panel + LANES);
 #pragma GCC unroll 6
-    for (int r = 0; r < TILE_ROWS; r++) {
+    for (int r = 0; r < ROWS; r++) {
       pairs_vector a = row[r][e] - (pairs_vector){0};
       sum[r][0] += TIMES_PAIRS(a, b0);
       sum[r][1] += TIMES_PAIRS(a, b1);
@@ -96,17 +102,17 @@ static inline pairs_vector vector_at(const uint32_t *x) { return *(const pairs_l
 
 static void multiply_columns(const integer_steps_t *steps, const uint8_t *left, int64_t left_pitch,
                              int64_t rows, int32_t *restrict sums, int64_t sums_row) {
-  pairs_vector sum[TILE_ROWS][2];
-  const uint8_t *row[TILE_ROWS];
+  pairs_vector sum[ROWS][2];
+  const uint8_t *row[ROWS];
   const uint32_t *weights = steps->weights;
   clear_rows(sum);
-  for (int r = 0; r < TILE_ROWS; r++) /* a missing row is a copy of the last one */
+  for (int r = 0; r < ROWS; r++) /* a missing row is a copy of the last one */
     row[r] = left + (r < rows ? r : rows - 1) * left_pitch;
   for (int64_t e = 0; e < 2 * steps->doubles; e += 2, weights += 2 * COLUMNS) {
     const int64_t at = (int64_t)steps->quads[e] * 4;
     const int64_t next = (int64_t)steps->quads[e + 1] * 4;
 #pragma GCC unroll 6
-    for (int r = 0; r < TILE_ROWS; r++) {
+    for (int r = 0; r < ROWS; r++) {
       pairs_vector a = quad_at(row[r] + at);
       pairs_vector c = quad_at(row[r] + next);
       sum[r][0] = ADD_DOUBLES(sum[r][0], a, vector_at(weights), c, vector_at(weights + COLUMNS));
@@ -119,7 +125,7 @@ static void multiply_columns(const integer_steps_t *steps, const uint8_t *left, 
     pairs_vector b0 = vector_at(weights);
     pairs_vector b1 = vector_at(weights + LANES);
 #pragma GCC unroll 6
-    for (int r = 0; r < TILE_ROWS; r++) {
+    for (int r = 0; r < ROWS; r++) {
       pairs_vector a = quad_at(row[r] + at);
       sum[r][0] = ADD_QUADS(sum[r][0], a, b0);
       sum[r][1] = ADD_QUADS(sum[r][1], a, b1);
@@ -130,26 +136,26 @@ static void multiply_columns(const integer_steps_t *steps, const uint8_t *left, 
 
 static void multiply_rows(const integer_steps_t *steps, const uint32_t *panel, int64_t rows,
                           int32_t *restrict sums, int64_t sums_row) {
-  pairs_vector sum[TILE_ROWS][2];
+  pairs_vector sum[ROWS][2];
   const uint32_t *weights = steps->weights;
   clear_rows(sum);
-  for (int64_t e = 0; e < 2 * steps->doubles; e += 2, weights += 2 * TILE_ROWS) {
+  for (int64_t e = 0; e < 2 * steps->doubles; e += 2, weights += 2 * ROWS) {
     const uint32_t *quads = panel + (int64_t)steps->quads[e] * COLUMNS;
     const uint32_t *next = panel + (int64_t)steps->quads[e + 1] * COLUMNS;
 #pragma GCC unroll 6
-    for (int r = 0; r < TILE_ROWS; r++) {
+    for (int r = 0; r < ROWS; r++) {
       pairs_vector a = weights[r] - (pairs_vector){0};
-      pairs_vector c = weights[TILE_ROWS + r] - (pairs_vector){0};
+      pairs_vector c = weights[ROWS + r] - (pairs_vector){0};
       sum[r][0] = ADD_DOUBLES(sum[r][0], vector_at(quads), a, vector_at(next), c);
       sum[r][1] = ADD_DOUBLES(sum[r][1], vector_at(quads + LANES), a, vector_at(next + LANES), c);
     }
   }
-  for (int64_t e = 2 * steps->doubles; e < steps->count; e++, weights += TILE_ROWS) {
+  for (int64_t e = 2 * steps->doubles; e < steps->count; e++, weights += ROWS) {
     const uint32_t *quads = panel + (int64_t)steps->quads[e] * COLUMNS;
     pairs_vector b0 = vector_at(quads);
     pairs_vector b1 = vector_at(quads + LANES);
 #pragma GCC unroll 6
-    for (int r = 0; r < TILE_ROWS; r++) {
+    for (int r = 0; r < ROWS; r++) {
       pairs_vector a = weights[r] - (pairs_vector){0};
       sum[r][0] = ADD_QUADS(sum[r][0], b0, a);
       sum[r][1] = ADD_QUADS(sum[r][1], b1, a);
@@ -410,7 +416,7 @@ static void narrow_numbers(const narrow_t *narrow, const int32_t *sums, const in
 
 #define TABLE                                                                                      \
   {                                                                                                \
-    .columns = COLUMNS, .multiply = multiply_tile, .pair_most = PAIR_MOST,                         \
+    .rows = ROWS, .columns = COLUMNS, .multiply = multiply_tile, .pair_most = PAIR_MOST,           \
     .multiply_columns = multiply_columns, .multiply_rows = multiply_rows, .quad = quad_panels,     \
     .pair = pair_panels, .widen = widen_numbers, .copy = copy_numbers, .taps = sum_taps,           \
     .narrow = narrow_numbers                                                                       \
