@@ -127,15 +127,14 @@ static int64_t row_under(const conv_job_t *job, int64_t outer, int64_t tap) {
   return offset;
 }
 
-/* Elements [low, high) of a part of a row are in the row; the others are padding. */
+/* Elements [low, high) of a part of an axis are in it; the others are padding. */
 typedef struct inside_t {
   int64_t low;
   int64_t high;
 } inside_t;
 
-/* For `count` elements from `at` on, `stride` apart. */
-static inside_t find_inside(const conv_job_t *job, int64_t at, int64_t stride, int64_t count) {
-  const int64_t in = job->window.in[job->window.rank - 1];
+/* For `count` elements from `at` on, `stride` apart, of an axis of `in` elements. */
+static inside_t find_inside(int64_t in, int64_t at, int64_t stride, int64_t count) {
   int64_t low = at < 0 ? -at : 0;
   int64_t high = at < in ? in - at : 0;
   if (stride > 1) {
@@ -145,15 +144,6 @@ static inside_t find_inside(const conv_job_t *job, int64_t at, int64_t stride, i
   if (low > count) low = count;
   if (high > count) high = count;
   return (inside_t){low, high < low ? low : high};
-}
-
-/* Copies `count` numbers, `stride` apart, as u8. */
-static void copy_numbers(const conv_job_t *job, const uint8_t *from, int64_t stride, int64_t count,
-                         uint8_t *out) {
-  if (count > 0 && stride == 1 && !job->flip)
-    memcpy(out, from, (size_t)count);
-  else if (count > 0)
-    job->kernels->copy(from, stride, job->flip, count, out);
 }
 
 /* The most segments of a line. */
@@ -177,7 +167,7 @@ static void find_segments(const conv_job_t *job, int64_t pixel, int64_t count, s
       int64_t some = width - begin < count - done ? width - begin : count - done;
       int64_t at = begin * stride + tap % across * w->dilation[last] - w->before[last];
       int64_t row = row_under(job, (pixel + done) / width, tap / across);
-      inside_t inside = find_inside(job, at, stride, some);
+      inside_t inside = find_inside(w->in[last], at, stride, some);
       if (row < 0) inside.low = inside.high = some;
       *out = (segment_t){row + at, (int32_t)some, (int32_t)inside.low, (int32_t)inside.high};
       done += some;
@@ -194,7 +184,10 @@ static void write_line(const conv_job_t *job, const uint8_t *plane, const segmen
     const uint8_t *from = plane + segment->offset + segment->low * stride;
     for (int64_t i = 0; i < segment->low; i++)
       out[i] = job->zero;
-    copy_numbers(job, from, stride, some, out + segment->low);
+    if (some > 0 && stride == 1 && !job->flip)
+      memcpy(out + segment->low, from, (size_t)some);
+    else if (some > 0)
+      job->kernels->copy(from, stride, job->flip, some, out + segment->low);
     for (int64_t i = segment->high; i < segment->count; i++)
       out[i] = job->zero;
     out += segment->count;
@@ -276,6 +269,47 @@ static void lines_set(const conv_job_t *job, lines_t *out) {
   }
 }
 
+/* Copies the two ends of a row of size to 2 * size bytes, which may overlap. */
+static void copy_ends(const uint8_t *from, int64_t width, size_t size, uint8_t *to) {
+  memcpy(to, from, size);
+  memcpy(to + width - size, from + width - size, size);
+}
+
+/* Copies a row, which is often too short for a call of memcpy to be worth it. */
+static inline void copy_row(const uint8_t *from, int64_t width, uint8_t *to) {
+  if (width > 64)
+    memcpy(to, from, (size_t)width);
+  else if (width >= 32)
+    copy_ends(from, width, 32, to);
+  else if (width >= 16)
+    copy_ends(from, width, 16, to);
+  else if (width >= 8)
+    copy_ends(from, width, 8, to);
+  else if (width >= 4)
+    copy_ends(from, width, 4, to);
+  else
+    for (int64_t k = 0; k < width; k++)
+      to[k] = from[k];
+}
+
+/* Where the rows of a plane lie that are copied. */
+typedef struct rows_t {
+  const uint8_t *from;
+  int64_t pitch;  /* from one row to the next */
+  int64_t stride; /* from one number of a row to the next */
+  int64_t width;
+  int64_t count;
+} rows_t;
+
+static void copy_rows(const conv_job_t *job, const rows_t *rows, uint8_t *to, int64_t pitch) {
+  const uint8_t *from = rows->from;
+  for (int64_t i = 0; i < rows->count; i++, from += rows->pitch, to += pitch)
+    if (rows->stride == 1 && !job->flip)
+      copy_row(from, rows->width, to);
+    else
+      job->kernels->copy(from, rows->stride, job->flip, rows->width, to);
+}
+
 /* Writes the rows of a plane that output rows [begin, end) read. */
 static void write_plane(const conv_job_t *job, const lines_t *lines, const uint8_t *plane,
                         int64_t begin, int64_t end, uint8_t *numbers) {
@@ -283,17 +317,22 @@ static void write_plane(const conv_job_t *job, const lines_t *lines, const uint8
   const int64_t first = begin * w->stride[0] - w->before[0];
   const int64_t rows = (end - begin - 1) * w->stride[0] + (w->kernel[0] - 1) * w->dilation[0] + 1;
   memset(numbers, job->zero, (size_t)(w->stride[0] * w->stride[1] * lines->phase + TAPS_SLACK));
-  for (int64_t across = 0; across < w->stride[1]; across++) {
-    const int64_t at = across - w->before[1];
-    const inside_t inside = find_inside(job, at, w->stride[1], lines->pitch);
-    const uint8_t *from = plane + at + inside.low * w->stride[1];
+  for (int64_t across = 0; across < w->stride[1]; across++)
     for (int64_t down = 0; down < w->stride[0]; down++) {
-      uint8_t *to = numbers + (down * w->stride[1] + across) * lines->phase + inside.low;
-      for (int64_t y = first + down; y < first + rows; y += w->stride[0], to += lines->pitch)
-        if (y >= 0 && y < w->in[0])
-          copy_numbers(job, from + y * w->in[1], w->stride[1], inside.high - inside.low, to);
+      const int64_t top = first + down;
+      const int64_t left = across - w->before[1];
+      const int64_t most = down < rows ? (rows - down - 1) / w->stride[0] + 1 : 0;
+      const inside_t y = find_inside(w->in[0], top, w->stride[0], most);
+      const inside_t x = find_inside(w->in[1], left, w->stride[1], lines->pitch);
+      uint8_t *to = numbers + (down * w->stride[1] + across) * lines->phase;
+      rows_t all = {.pitch = w->stride[0] * w->in[1],
+                    .stride = w->stride[1],
+                    .width = x.high - x.low,
+                    .count = y.high - y.low};
+      if (all.width == 0 || all.count == 0) continue;
+      all.from = plane + (top + y.low * w->stride[0]) * w->in[1] + left + x.low * w->stride[1];
+      copy_rows(job, &all, to + y.low * lines->pitch + x.low, lines->pitch);
     }
-  }
 }
 
 enum { WIDE = 1 << 10 }; /* sums of a depthwise convolution that are computed at once */
@@ -311,7 +350,7 @@ static void write_rows(const conv_job_t *job, int64_t filter, int64_t pixel, int
   uint8_t *out = (uint8_t *)job->out + filter * job->pixels + pixel;
   narrow_sums(job, filter, (rows - 1) * pitch + width, sums, narrow);
   for (int64_t i = 0; i < rows; i++)
-    memcpy(out + i * width, narrow + i * pitch, (size_t)width);
+    copy_row(narrow + i * pitch, width, out + i * width);
 }
 
 /* Computes output rows [begin, end) of a channel. */
