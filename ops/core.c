@@ -31,6 +31,7 @@
   X(core_channel)                                                                                  \
   X(core_resize)                                                                                   \
   X(core_quantise)                                                                                 \
+  X(core_qlinear_add)                                                                              \
   X(core_arithmetic)                                                                               \
   X(core_power)                                                                                    \
   X(core_transcendental)                                                                           \
@@ -94,6 +95,7 @@
   BOTH(X, core_channel)                                                                            \
   BOTH(X, core_resize)                                                                             \
   BOTH(X, core_quantise)                                                                           \
+  BOTH(X, core_qlinear_add)                                                                        \
   BOTH(X, core_attention)
 #define BOTH(X, name) X(name##_avx2) X(name##_avx512)
 #else

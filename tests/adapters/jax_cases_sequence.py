@@ -94,6 +94,8 @@ case("matmul_integer", matmul_integer, whole((2, 3, 4), np.uint8), whole((4, 2),
 zero = np.array(100, np.uint8)
 case("qlinear_matmul", lambda a, sa, za, b, sb, zb, sy, zy: quantize(matmul_integer(a, b, za, zb).astype(jnp.float32) * (sa * sb), sy, zy), whole((3, 4), np.uint8), single(0.02), zero, whole((4, 2), np.uint8), single(0.03), zero,
      single(0.1), zero)
+case("qlinear_add", lambda a, sa, za, b, sb, zb, sy, zy: quantize(dequantize(a, sa, za) + dequantize(b, sb, zb), sy, zy), whole((3, 4), np.uint8), single(0.02), zero, whole((3, 4), np.int8, -99), single(0.03),
+     np.array(-5, np.int8), single(0.1), zero)
 case("qlinear_conv", lambda x, sx, zx, w, sw, zw, sy, zy, bias, pads: quantize(conv_integer(x, w, zx, zw, bias=bias, pads=pads).astype(jnp.float32) * (sx * sw), sy, zy),
      whole((1, 2, 4, 5), np.uint8), single(0.02), zero, whole((3, 2, 2, 2), np.uint8), single(0.03), zero, single(0.3), zero, np.array([5, -900, 70], np.int32), pads=(1, 0, 0, 1))
 

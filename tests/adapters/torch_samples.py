@@ -26,6 +26,7 @@ GIVEN = {
                                                        "max_gram_length": 2, "max_skip_count": 0, "mode": "TF"}),
     "non_max_suppression": ([torch.rand(1, 6, 4), torch.rand(1, 2, 6), torch.tensor([3]), torch.tensor([0.5]), torch.tensor([0.1])], {}),
     "pairwise_classes": ([torch.randn(4, 3)], {"classes": 3}),
+    "qlinear_add": ([_u8.reshape(3, 4), _one, _zero, _u8.flip(0).reshape(3, 4), _one, _zero, _one, _zero], {}),
     "qlinear_conv": ([_u8.reshape(1, 1, 3, 4), _one, _zero, _u8[:4].reshape(1, 1, 2, 2), _one, _zero, _one, _zero], {}),
     "qlinear_matmul": ([_u8.reshape(3, 4), _one, _zero, _u8.reshape(4, 3), _one, _zero, _one, _zero], {}),
     "roi_align_second": ([torch.randn(1, 2, 6, 6), torch.randn(1, 2, 6, 6), torch.tensor([[0.0, 0.0, 4.0, 4.0]]), torch.tensor([0])], {"output_height": 2, "output_width": 2}),

@@ -1,6 +1,6 @@
 /* Replaces operators between dequantize_linear and quantize_linear by operators of 8-bit numbers:
- * convolutions and matrix products, which are computed in integers, operators that only move or
- * compare elements, and pointwise operators, which become tables (tabulate.c). Runs before
+ * convolutions and matrix products, which are computed in integers, sums, operators that only move
+ * or compare elements, and pointwise operators, which become tables (tabulate.c). Runs before
  * constants are folded, while weights are still 8-bit numbers.
  * Invariant: a node is replaced only if no other node reads the floats that it computes. */
 #include <math.h>
@@ -231,6 +231,18 @@ static tenon_status_t replace_product(tn_rewrite_t *r, const tn_node_t *product,
   return become(r, last, "core::qlinear_matmul", NULL, operands);
 }
 
+/* A sum of one tensor with itself becomes a table. */
+static tenon_status_t replace_sum(tn_rewrite_t *r, const tn_node_t *sum, const numbers_t *y,
+                                  tn_node_t *last) {
+  numbers_t a, b;
+  if (!find_values(r, tn_operand(sum, 0), &a) || !find_values(r, tn_operand(sum, 1), &b) ||
+      a.x == b.x || !tn_same_shape(r, a.x, last->outputs[0]) ||
+      !tn_same_shape(r, b.x, last->outputs[0]))
+    return TENON_OK;
+  const tenon_edge_t operands[] = {a.x, a.scale, a.zero, b.x, b.scale, b.zero, y->scale, y->zero};
+  return become(r, last, "core::qlinear_add", NULL, operands);
+}
+
 /* Operators whose first operand may have any dtype and that compute no other elements. */
 static bool moves_elements(const tn_node_t *node) {
   static const char *const names[] = {"core::reshape", "core::transpose", "core::flatten",
@@ -282,6 +294,7 @@ static tenon_status_t replace_between(tn_rewrite_t *r, tn_node_t *last) {
     if (tn_node_is(node, "core::conv")) TN_TRY(replace_conv(r, node, &y, last));
     if (tn_node_is(node, "core::matmul") || tn_node_is(node, "core::gemm"))
       TN_TRY(replace_product(r, node, &y, last));
+    if (tn_node_is(node, "core::add")) TN_TRY(replace_sum(r, node, &y, last));
     if (moves_elements(node)) TN_TRY(replace_move(r, node, &y, last));
   }
   return r->changes > changes ? TENON_OK : tn_tabulate(r, last);

@@ -185,6 +185,68 @@ TEST("8-bit numbers are moved as they are if they have the same scale and zero p
   check_move("u8[] 2", "u8[1,2,1,2] 2 6 4 1", false, 0);
 }
 
+/* The floats of x are 0 1 | 2 -0.5; those of the other operand have the scale 0.25 and the zero
+ * point 2. The sum has the scale 0.5. */
+typedef struct addition_t {
+  const char *what;
+  const char *other;
+  const char *y_zero;
+  const char *expected;
+  bool is_integer;
+  bool is_known; /* the extents of x are */
+} addition_t;
+
+static const addition_t additions[] = {
+    /* 0.5 -0.5 | 1.25 10: the sums are 0.5 0.5 | 3.25 9.5, of which 6.5 becomes 6 */
+    {"one shape", "u8[1,2,1,2] 4 0 7 42", "u8[] 10", "u8[1,2,1,2] 11 11 16 29", true, true},
+    {"extents that are not known", "u8[1,2,1,2] 4 0 7 42", "u8[] 10", "u8[1,2,1,2] 11 11 16 29",
+     false, false},
+    {"a shape that broadcasts", "u8[1,1,1,2] 4 0", "u8[] 10", "u8[1,2,1,2] 11 11 15 8", false,
+     true},
+    {"another dtype", "u8[1,2,1,2] 4 0 7 42", "i8[] -10", "i8[1,2,1,2] -9 -9 -4 9", false, true},
+};
+
+static void check_addition(const addition_t *c, bool has_relu, uint32_t flags) {
+  tenon_builder_t *b = graph_begin();
+  tenon_edge_t scale = graph_constant(b, "scale", "f32[] 0.5");
+  tenon_edge_t input = -1;
+  if (c->is_known)
+    CHECK_STATUS(tenon_builder_input(b, "x", tenon_dtype(TENON_U8), 4,
+                                     (tenon_axis_t[]){{1, NULL}, {2, NULL}, {1, NULL}, {2, NULL}},
+                                     &input),
+                 TENON_OK);
+  else
+    input = graph_input(b, "x", TENON_U8, 4);
+  tenon_edge_t x = dequantise(b, input, scale, graph_constant(b, "zero", "u8[] 1"), NULL);
+  tenon_edge_t other =
+      dequantise(b, graph_constant(b, "other", c->other), graph_constant(b, "s", "f32[] 0.25"),
+                 graph_constant(b, "z", "u8[] 2"), NULL);
+  tenon_edge_t y;
+  graph_node(b, NULL, "core::add", NULL, (tenon_edge_t[]){x, other}, &y, 1);
+  if (has_relu) graph_node(b, NULL, "core::relu", NULL, (tenon_edge_t[]){y}, &y, 1);
+  graph_node(b, NULL, "core::quantize_linear", NULL,
+             (tenon_edge_t[]){y, scale, graph_constant(b, "y_zero", c->y_zero)}, &y, 1);
+  graph_output(b, "y", y);
+  tenon_executable_t *e = graph_compile(b, flags);
+  CHECK_GRAPH(e, TEXTS(X), TEXTS(c->expected));
+  check_plan(e, c->is_integer && !flags, c->what);
+  tenon_executable_release(e);
+}
+
+TEST("sums of 8-bit numbers of one shape are computed at once") {
+  static const addition_t clamped = {"relu that saturation implies",
+                                     "u8[1,2,1,2] 0 0 2 0",
+                                     "u8[] 0",
+                                     "u8[1,2,1,2] 0 1 4 0",
+                                     true,
+                                     true};
+  for (uint32_t flags = 0; flags <= TENON_COMPILE_PLAIN; flags += TENON_COMPILE_PLAIN) {
+    for (size_t i = 0; i < sizeof additions / sizeof *additions; i++)
+      check_addition(&additions[i], false, flags);
+    check_addition(&clamped, true, flags);
+  }
+}
+
 /* x of u8 with the scale 0.5 and the zero point 1 is 0 1 | 2 -0.5. Nodes between it and the result,
  * which has the scale 0.25 and the zero point 10: */
 typedef struct table_t {
