@@ -30,14 +30,14 @@ typedef struct tiling_t {
   int64_t column_tiles;
 } tiling_t;
 
-/* Multiplies the rows of a tile with one panel. */
+/* Multiplies the rows of a tile with one panel, of which `columns` columns are wanted. */
 static void multiply_one(const tiling_t *t, int64_t row, int64_t rows, int64_t column,
-                         int32_t *sums) {
+                         int64_t columns, int32_t *sums) {
   const integer_product_t *p = t->product;
   const integer_tiles_t *kernels = t->kernels;
   if (p->left_steps)
     kernels->multiply_rows(&p->left_steps[row / kernels->rows], p->right + column * p->depth, rows,
-                           sums, COLUMNS);
+                           columns, sums, COLUMNS);
   else if (p->right_steps)
     kernels->multiply_columns(&p->right_steps[column / kernels->columns],
                               (const uint8_t *)p->left + row * p->left_row, p->left_row, rows, sums,
@@ -55,7 +55,7 @@ static void tile_run(const tiling_t *t, int64_t row, int64_t row_end, int64_t co
   for (int64_t i = row; i < row_end; i += t->kernels->rows) {
     int64_t rows = row_end - i < t->kernels->rows ? row_end - i : t->kernels->rows;
     for (int64_t j = column; j < column_end; j += each)
-      multiply_one(t, i, rows, j, sums + (j - column));
+      multiply_one(t, i, rows, j, column_end - j, sums + (j - column));
     for (int64_t r = 0; r < rows; r++)
       p->finish(p->context, i + r, column, column_end - column, sums + r * COLUMNS);
   }

@@ -2,6 +2,7 @@
  * Called from parts of a parallel loop. */
 #include "../integer_tile.h"
 #include "isa.h"
+#include "math.h"
 #include "pairs.h"
 #include <string.h>
 
@@ -134,8 +135,9 @@ static void multiply_columns(const integer_steps_t *steps, const uint8_t *left, 
   write_rows(sum, rows, sums, sums_row);
 }
 
-static void multiply_rows(const integer_steps_t *steps, const uint32_t *panel, int64_t rows,
-                          int32_t *restrict sums, int64_t sums_row) {
+/* The product with the first `vectors` vectors of columns of a panel. */
+TN_INLINE void multiply_vectors(int vectors, const integer_steps_t *steps, const uint32_t *panel,
+                                int64_t rows, int32_t *restrict sums, int64_t sums_row) {
   pairs_vector sum[ROWS][2];
   const uint32_t *weights = steps->weights;
   clear_rows(sum);
@@ -146,22 +148,31 @@ static void multiply_rows(const integer_steps_t *steps, const uint32_t *panel, i
     for (int r = 0; r < ROWS; r++) {
       pairs_vector a = weights[r] - (pairs_vector){0};
       pairs_vector c = weights[ROWS + r] - (pairs_vector){0};
-      sum[r][0] = ADD_DOUBLES(sum[r][0], vector_at(quads), a, vector_at(next), c);
-      sum[r][1] = ADD_DOUBLES(sum[r][1], vector_at(quads + LANES), a, vector_at(next + LANES), c);
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; v++)
+        sum[r][v] =
+            ADD_DOUBLES(sum[r][v], vector_at(quads + v * LANES), a, vector_at(next + v * LANES), c);
     }
   }
   for (int64_t e = 2 * steps->doubles; e < steps->count; e++, weights += ROWS) {
     const uint32_t *quads = panel + (int64_t)steps->quads[e] * COLUMNS;
-    pairs_vector b0 = vector_at(quads);
-    pairs_vector b1 = vector_at(quads + LANES);
 #pragma GCC unroll 6
     for (int r = 0; r < ROWS; r++) {
       pairs_vector a = weights[r] - (pairs_vector){0};
-      sum[r][0] = ADD_QUADS(sum[r][0], b0, a);
-      sum[r][1] = ADD_QUADS(sum[r][1], b1, a);
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; v++)
+        sum[r][v] = ADD_QUADS(sum[r][v], vector_at(quads + v * LANES), a);
     }
   }
   write_rows(sum, rows, sums, sums_row);
+}
+
+static void multiply_rows(const integer_steps_t *steps, const uint32_t *panel, int64_t rows,
+                          int64_t columns, int32_t *restrict sums, int64_t sums_row) {
+  if (columns <= LANES)
+    multiply_vectors(1, steps, panel, rows, sums, sums_row);
+  else
+    multiply_vectors(2, steps, panel, rows, sums, sums_row);
 }
 
 static void quad_panels(const uint8_t *const *lines, int64_t count, uint32_t *restrict panel,
@@ -361,40 +372,44 @@ enum { BLOCK = 32 };
 
 #if defined(__AVX2__) && !defined(__AVX512F__)
 /* Eight rounded numbers. Those beyond 32 bits, and NaN, become the least number. */
-static inline __m256i scale_sums(const int32_t *sums, const int32_t *start, const float *scale) {
-  __m256i sum = _mm256_add_epi32(_mm256_loadu_si256((const __m256i *)(const void *)sums),
-                                 _mm256_loadu_si256((const __m256i *)(const void *)start));
-  __m256 value = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_loadu_ps(scale));
+static inline __m256i scale_sums(const int32_t *sums, __m256i start, __m256 scale) {
+  __m256i sum = _mm256_add_epi32(_mm256_loadu_si256((const __m256i *)(const void *)sums), start);
+  __m256 value = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), scale);
   return _mm256_cvtps_epi32(_mm256_min_ps(_mm256_set1_ps(65536), value));
 }
 
 /* Clamps by packing numbers, which saturates. */
-static void narrow_block(const narrow_t *narrow, const int32_t *restrict sums,
-                         const int32_t *restrict start, const float *restrict scale,
-                         uint8_t *restrict out) {
+TN_INLINE void narrow_block(const narrow_t *narrow, const int32_t *restrict sums,
+                            const int32_t *restrict start, const float *restrict scale,
+                            int64_t step, uint8_t *restrict out) {
   const __m256i zero = _mm256_set1_epi16((int16_t)narrow->zero);
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-  __m256i halves[2];
-  for (int i = 0; i < 2; i++) {
-    __m256i low = scale_sums(sums + 16 * i, start + 16 * i, scale + 16 * i);
-    __m256i high = scale_sums(sums + 16 * i + 8, start + 16 * i + 8, scale + 16 * i + 8);
-    halves[i] = _mm256_adds_epi16(_mm256_packs_epi32(low, high), zero);
+  __m256i words[4];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i++) {
+    const void *starts = start + 8 * i;
+    words[i] = step ? scale_sums(sums + 8 * i, _mm256_loadu_si256((const __m256i *)starts),
+                                 _mm256_loadu_ps(scale + 8 * i))
+                    : scale_sums(sums + 8 * i, _mm256_set1_epi32(*start), _mm256_set1_ps(*scale));
   }
-  __m256i bytes = narrow->is_signed ? _mm256_packs_epi16(halves[0], halves[1])
-                                    : _mm256_packus_epi16(halves[0], halves[1]);
+  __m256i low = _mm256_adds_epi16(_mm256_packs_epi32(words[0], words[1]), zero);
+  __m256i high = _mm256_adds_epi16(_mm256_packs_epi32(words[2], words[3]), zero);
+  __m256i bytes =
+      narrow->is_signed ? _mm256_packs_epi16(low, high) : _mm256_packus_epi16(low, high);
   _mm256_storeu_si256((__m256i *)(void *)out, _mm256_permutevar8x32_epi32(bytes, order));
 }
 #else
 /* After clamping, adding 1.5 * 2^23 leaves no bits for a fraction, and the last bits of the sum are
  * those of the integer. */
-static void narrow_block(const narrow_t *narrow, const int32_t *restrict sums,
-                         const int32_t *restrict start, const float *restrict scale,
-                         uint8_t *restrict out) {
+TN_INLINE void narrow_block(const narrow_t *narrow, const int32_t *restrict sums,
+                            const int32_t *restrict start, const float *restrict scale,
+                            int64_t step, uint8_t *restrict out) {
   const int32_t zero = narrow->zero;
   const float least = (float)((narrow->is_signed ? -128 : 0) - zero);
   const float most = least + 255;
-  for (int i = 0; i < BLOCK; i++) {
-    float value = (float)(int32_t)((uint32_t)sums[i] + (uint32_t)start[i]) * scale[i];
+  for (int64_t i = 0; i < BLOCK; i++) {
+    int32_t sum = (int32_t)((uint32_t)sums[i] + (uint32_t)start[i * step]);
+    float value = (float)sum * scale[i * step];
     float bounded = value > least ? value : least;
     bounded = bounded < most ? bounded : most;
     union {
@@ -418,28 +433,22 @@ static void narrow_few(const narrow_t *narrow, const int32_t *sums, const int32_
     starts[i] = start[at * step];
     scales[i] = scale[at * step];
   }
-  narrow_block(narrow, rest, starts, scales, results);
+  narrow_block(narrow, rest, starts, scales, 1, results);
   memcpy(out, results, (size_t)count);
 }
 
 static void narrow_numbers(const narrow_t *narrow, const int32_t *sums, const int32_t *start,
                            const float *scale, int64_t step, int64_t count, uint8_t *out) {
-  int32_t starts[BLOCK];
-  float scales[BLOCK];
   if (count < BLOCK) {
     narrow_few(narrow, sums, start, scale, step, count, out);
     return;
   }
-  for (int e = 0; !step && e < BLOCK; e++) {
-    starts[e] = *start;
-    scales[e] = *scale;
-  }
   for (int64_t i = 0; i < count; i += BLOCK) {
     int64_t at = i < count - BLOCK ? i : count - BLOCK; /* the last block may overlap another */
     if (step)
-      narrow_block(narrow, sums + at, start + at, scale + at, out + at);
+      narrow_block(narrow, sums + at, start + at, scale + at, 1, out + at);
     else
-      narrow_block(narrow, sums + at, starts, scales, out + at);
+      narrow_block(narrow, sums + at, start, scale, 0, out + at);
   }
 }
 
