@@ -60,7 +60,7 @@ static void add_numbers(side_t a, side_t b, float scale, int32_t zero, int is_si
   }
 }
 
-static tenon_status_t add_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+static tenon_status_t add_bytes_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const sum_job_t *job = (const sum_job_t *)argument;
   side_t a = job->a;
   side_t b = job->b;
@@ -71,7 +71,7 @@ static tenon_status_t add_part(tenon_call_t *call, void *argument, int64_t begin
   return TENON_OK;
 }
 
-static tenon_status_t add_run(tenon_call_t *call) {
+static tenon_status_t qlinear_add_run(tenon_call_t *call) {
   tenon_tensor_t *const *in = call->inputs;
   tenon_tensor_t *out = call->outputs[0];
   sum_job_t job = {.a = read_side(in + INPUT_A),
@@ -81,11 +81,11 @@ static tenon_status_t add_run(tenon_call_t *call) {
                    .is_signed = tenon_dtype_id(out->dtype) == TENON_I8,
                    .out = (uint8_t *)out->data};
   const int64_t count = tenon_count(out);
-  return count ? call->host->parallel(call, count, WORK, add_part, &job) : TENON_OK;
+  return count ? call->host->parallel(call, count, WORK, add_bytes_part, &job) : TENON_OK;
 }
 
 #ifndef TENON_SIMD
-static tenon_status_t add_infer(tenon_infer_t *infer) {
+static tenon_status_t qlinear_add_infer(tenon_infer_t *infer) {
   static const char *const names[] = {"a_scale",      "a_zero_point", "b_scale",
                                       "b_zero_point", "y_scale",      "y_zero_point"};
   static const uint32_t at[] = {1, 2, 4, 5, 6, 7};
@@ -121,6 +121,6 @@ FAMILY(core_qlinear_add,
      TENON_TYPES("a: i8|u8; a_scale: f32; a_zero_point = a; b: i8|u8; b_scale: f32; "
                  "b_zero_point = b; y_scale: f32; y_zero_point: i8|u8; out = y_zero_point"),
      TENON_TRAITS(TENON_PURE),
-     TENON_INFER(add_infer)),
-    KERNEL("", add_run)))
+     TENON_INFER(qlinear_add_infer)),
+    KERNEL("", qlinear_add_run)))
 /* clang-format on */
