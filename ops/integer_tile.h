@@ -35,8 +35,8 @@ typedef struct integer_tiles_t {
   int64_t rows;
   /* Columns of a panel. A panel holds, for each of `depth` pairs, its columns beside each other. */
   int64_t columns;
-  /* Computes `rows` rows, at most those of a tile, of the product with one panel. Rows of `left` and of
-   * `sums` are left_row and sums_row elements apart. */
+  /* Computes `rows` rows, at most those of a tile, of the product with one panel. Rows of `left`
+   * and of `sums` are left_row and sums_row elements apart. */
   void (*multiply)(int64_t depth, const uint32_t *left, int64_t left_row, int64_t rows,
                    const uint32_t *panel, int32_t *sums, int64_t sums_row);
   /* The most that two neighbours in a step may add up to, for the positive and the negative ones,

@@ -1,6 +1,7 @@
 /* Times primitives of the oneDNN library that the dynamic linker finds. bench/onednn_versions.py
  * runs it once for each library.
- * Usage: onednn_versions THREADS SECONDS CASE... A case is conv:DTYPES:TAG:IN:OUT:SIZE:KERNEL:GROUPS
+ * Usage: onednn_versions THREADS SECONDS CASE... A case is
+ * conv:DTYPES:TAG:IN:OUT:SIZE:KERNEL:GROUPS
  * or matmul:DTYPES:M:K:N, with DTYPES such as f32, u8, f16, and f32s8 or f32u4 for compressed
  * weights. Each line of output is a case, microseconds (20th percentile) and the implementation, or
  * "-" if the library has none. */

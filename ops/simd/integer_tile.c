@@ -9,7 +9,7 @@
 enum {
   LANES = VECTOR / sizeof(uint32_t),
   COLUMNS = 2 * LANES,
-/* All sums of a tile, and the operands of two steps, are in registers, of which there are 32 or 16. */
+/* The sums of a tile and the operands of two steps are in registers: there are 32, or 16. */
 #if defined(__AVX512F__)
   ROWS = TILE_ROWS_MOST,
 #else

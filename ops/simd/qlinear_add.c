@@ -60,7 +60,8 @@ static void add_numbers(side_t a, side_t b, float scale, int32_t zero, int is_si
   }
 }
 
-static tenon_status_t add_bytes_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+static tenon_status_t add_bytes_part(tenon_call_t *call, void *argument, int64_t begin,
+                                     int64_t end) {
   const sum_job_t *job = (const sum_job_t *)argument;
   side_t a = job->a;
   side_t b = job->b;
@@ -116,8 +117,8 @@ FAMILY(core_qlinear_add,
     "(Tensor a, Tensor a_scale, Tensor a_zero_point, Tensor b, Tensor b_scale, "
     "Tensor b_zero_point, Tensor y_scale, Tensor y_zero_point) -> Tensor",
     (TENON_DOC("The sum of two tensors of 8-bit numbers with the same shape, quantised again."),
-     TENON_SAMPLES("a: [n, m], b: [n, m], a_scale: [] [0.5], b_scale: [] [0.25], y_scale: [] [0.5], "
-                   "a_zero_point: [], b_zero_point: [], y_zero_point: []"),
+     TENON_SAMPLES("a: [n, m], b: [n, m], a_scale: [] [0.5], b_scale: [] [0.25], "
+                   "y_scale: [] [0.5], a_zero_point: [], b_zero_point: [], y_zero_point: []"),
      TENON_TYPES("a: i8|u8; a_scale: f32; a_zero_point = a; b: i8|u8; b_scale: f32; "
                  "b_zero_point = b; y_scale: f32; y_zero_point: i8|u8; out = y_zero_point"),
      TENON_TRAITS(TENON_PURE),
