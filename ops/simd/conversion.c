@@ -509,7 +509,7 @@ FAMILY(core_conversion,
      POINTWISE,
      TENON_INFER(cast_infer),
      TENON_GRADIENT("x: core::cast_like(grad, x)")),
-    KERNEL("", cast_run))
+    KERNEL("rows", cast_run))
   OPERATOR(cast_like, "(Tensor x, Tensor like, *, " CAST_ATTRS ") -> Tensor",
     (TENON_DOC("x as the dtype of `like`; only the dtype of `like` is used" CAST_DOC),
      TENON_SAMPLES("x: [n, m], like: [2]; x: string[3] ['1', '-2.5', '1e3'], like: [2]; "

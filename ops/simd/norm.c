@@ -232,7 +232,7 @@ FAMILY(core_norm,
      TENON_REUSE("out: x"),
      TENON_GRADIENT("x, scale, bias: core::layer_norm_backward(grad.out, x, scale, bias, "
                     "grad.mean, grad.inv_std, axis=axis, epsilon=epsilon)")),
-    KERNEL("", layer_norm_run))
+    KERNEL("rows", layer_norm_run))
   OPERATOR(rms_norm, "(Tensor x, Tensor? scale=None, *, int axis=-1, float epsilon=1e-5) -> Tensor",
     (TENON_DOC("Divides the axes from `axis` on by the root of their mean square, then scales."),
      TENON_TYPES("x, scale: float; out = x"),
@@ -241,7 +241,7 @@ FAMILY(core_norm,
      TENON_REUSE("out: x"),
      TENON_GRADIENT("x, scale: core::rms_norm_backward(grad, x, scale, axis=axis, "
                     "epsilon=epsilon)")),
-    KERNEL("", rms_norm_run))
+    KERNEL("rows", rms_norm_run))
   OPERATOR(instance_norm,
     "(Tensor x, Tensor? scale=None, Tensor? bias=None, *, float epsilon=1e-5) -> Tensor",
     (TENON_DOC("Normalises each channel of each batch entry to mean 0 and standard deviation 1, "

@@ -150,28 +150,28 @@ FAMILY(core_softmax,
   OPERATOR(softmax, "(Tensor x, *, int axis=-1) -> Tensor",
     (FACTS("exp(x) divided by its sum along an axis.", "x: float; out = x", "x", softmax_infer),
      TENON_GRADIENT("x: core::softmax_backward(grad, out, axis=axis)")),
-    KERNEL("", softmax_run))
+    KERNEL("rows", softmax_run))
   OPERATOR(log_softmax, "(Tensor x, *, int axis=-1) -> Tensor",
     (FACTS("The logarithm of softmax.", "x: float; out = x", "x", softmax_infer),
      TENON_GRADIENT("x: core::log_softmax_backward(grad, out, axis=axis)")),
-    KERNEL("", log_softmax_run))
+    KERNEL("rows", log_softmax_run))
   OPERATOR(hardmax, "(Tensor x, *, int axis=-1) -> Tensor",
     (FACTS("1 for the first largest element along an axis, 0 for the others.", "x: float; out = x",
            "x", softmax_infer),
      TENON_GRADIENT("x: none")),
-    KERNEL("", hardmax_run))
+    KERNEL("rows", hardmax_run))
   OPERATOR(softmax_backward, "(Tensor dy, Tensor y, *, int axis=-1) -> Tensor",
     (FACTS("The gradient of softmax with result y.", "dy, y: float; out = y", "y",
            softmax_backward_infer),
      TENON_GRADIENT("dy: core::softmax_backward(grad, y, axis=axis); "
                     "y: core::sub(core::mul(grad, core::sub(dy, core::reduce_sum(core::mul(dy, y), "
                     "axis))), core::mul(dy, core::reduce_sum(core::mul(grad, y), axis)))")),
-    KERNEL("", softmax_backward_run))
+    KERNEL("rows", softmax_backward_run))
   OPERATOR(log_softmax_backward, "(Tensor dy, Tensor y, *, int axis=-1) -> Tensor",
     (FACTS("The gradient of log_softmax with result y.", "dy, y: float; out = y", "y",
            softmax_backward_infer),
      TENON_GRADIENT("dy: core::sub(grad, core::reduce_sum(core::mul(grad, core::exp(y)), axis)); "
                     "y: core::neg(core::mul(core::mul(grad, core::exp(y)), core::reduce_sum(dy, "
                     "axis)))")),
-    KERNEL("", log_softmax_backward_run)))
+    KERNEL("rows", log_softmax_backward_run)))
 /* clang-format on */

@@ -64,6 +64,7 @@ enum {
   TN_KERNEL_HALVES = 4096,
   TN_KERNEL_WIDE_ATOMICS = 8192,
   TN_KERNEL_SPARSE = 16384,
+  TN_KERNEL_ROWS = 32768, /* computes each row as if it were alone */
   TN_KERNEL_NEEDS = TN_KERNEL_DOUBLES | TN_KERNEL_HALVES | TN_KERNEL_WIDE_ATOMICS,
 };
 /* What a kernel is registered for: a backend, or a position among the layers. */

@@ -46,15 +46,27 @@ static void copy_strided(const char *from, int64_t from_stride, char *to, int64_
 #undef EACH
 }
 
+/* Copies the operand's elements of the current piece. */
+static void load_piece(const tn_loop_operand_t *o, int64_t count, char *block) {
+  if (o->repeats == 1) {
+    memcpy(block, o->data, (size_t)(count * o->size));
+    return;
+  }
+  const int64_t run = o->repeats;
+  for (int64_t at = 0; at < count; at += run)
+    copy_strided(o->data + at / run * o->size, 0, block + at * o->size, o->size, o->size, run);
+}
+
 /* Copies elements [first, first + count) of the iteration between an operand's memory and a dense
  * block of the operand's own dtype. */
 static void move_elements(const tn_drive_t *d, const tn_loop_operand_t *o, int64_t first,
                           int64_t count, char *block, bool to_memory) {
+  if (o->is_piece && to_memory) {
+    memcpy(o->data, block, (size_t)(count * o->size));
+    return;
+  }
   if (o->is_piece) {
-    if (to_memory)
-      memcpy(o->data, block, (size_t)(count * o->size));
-    else
-      memcpy(block, o->data, (size_t)(count * o->size));
+    load_piece(o, count, block);
     return;
   }
   int64_t index[TENON_RANK_MAX];

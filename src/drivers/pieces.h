@@ -17,6 +17,7 @@ typedef struct tn_loop_operand_t {
   bool packs;             /* a tile is passed: the loop never sees the operand's memory */
   bool is_scalar;         /* one element serves for all */
   bool is_piece;          /* `data` holds the elements of the current piece only */
+  int64_t repeats;        /* if is_piece: how many elements of the iteration have each element */
   const int64_t *strides; /* those of the iterator */
 } tn_loop_operand_t;
 

@@ -1,4 +1,4 @@
-/* Runs regions of loop kernels, see region.h. */
+/* Runs regions, see region.h. */
 #include "drivers/region.h"
 
 #include <tenon/tenon.h>
@@ -8,16 +8,31 @@
 #include "base/scratch.h"
 #include "base/status.h"
 #include "drivers/pieces.h"
+#include "drivers/slice.h"
 
 enum {
-  WHOLE = 8192,  /* elements up to which it costs more to make pieces than they save */
   GRAIN = 32768, /* calls of loops for an element each that are worth a thread */
 };
 
 typedef struct pass_t {
   const tn_region_t *region;
-  const tn_drive_t *drives; /* of each member */
+  const tn_drive_t *drives; /* of each member that is a loop */
 } pass_t;
+
+/* The rows that one thread passes over. */
+typedef struct span_t {
+  const pass_t *pass;
+  int64_t begin;
+  int64_t end;
+  char **tiles;
+} span_t;
+
+/* One thread's pass over the rows of a member. */
+typedef struct member_pass_t {
+  tn_drive_t drive;
+  tn_pieces_t pieces;
+  tn_slice_t slice;
+} member_pass_t;
 
 static tenon_status_t explain(const tn_region_member_t *member, tenon_status_t status,
                               uint64_t errors) {
@@ -27,7 +42,7 @@ static tenon_status_t explain(const tn_region_member_t *member, tenon_status_t s
   return tn_prefix(status, "node '%s' (%s): ", member->node, op->name);
 }
 
-/* Gives each value in a tile its place in scratch memory. */
+/* Gives each value in a tile its place in scratch memory, for `count` rows. */
 static tenon_status_t place_tiles(const tn_region_t *region, int64_t count, char ***out_tiles) {
   char **tiles = tn_scratch(((size_t)region->tile_count + 1) * sizeof *tiles);
   for (int32_t k = 0; tiles && k < region->tile_count; k++)
@@ -39,7 +54,7 @@ static tenon_status_t place_tiles(const tn_region_t *region, int64_t count, char
 /* Few elements: each member runs as it would alone, on whole values in scratch memory. */
 static tenon_status_t run_whole(tn_region_t *region) {
   char **tiles;
-  TN_TRY(place_tiles(region, region->total, &tiles));
+  TN_TRY(place_tiles(region, region->rows, &tiles));
   for (int32_t m = 0; m < region->count; m++) {
     tn_region_member_t *member = &region->members[m];
     tenon_call_t *call = &member->frame.call;
@@ -55,38 +70,62 @@ static tenon_status_t run_whole(tn_region_t *region) {
   return TENON_OK;
 }
 
-/* Copies the operands of each member, with the tiles of this thread. */
-static tenon_status_t begin_members(const pass_t *pass, int64_t begin, int64_t end,
-                                    char *const *tiles, tn_drive_t *drives, tn_pieces_t *pieces) {
-  for (int32_t m = 0; m < pass->region->count; m++) {
-    const tn_drive_t *from = &pass->drives[m];
-    const int32_t *member_tiles = pass->region->members[m].tiles;
-    drives[m] = *from;
-    drives[m].operands = tn_scratch(from->it->count * sizeof *from->operands);
-    if (!drives[m].operands) return tn_no_memory("a region", 0);
-    for (uint32_t i = 0; i < from->it->count; i++) {
-      drives[m].operands[i] = from->operands[i];
-      if (member_tiles[i] >= 0) drives[m].operands[i].data = tiles[member_tiles[i]];
-    }
-    TN_TRY(tn_pieces_begin(&drives[m], begin, end, pass->region->piece, &pieces[m]));
+static uint32_t operand_count(const tn_region_member_t *member) {
+  return member->frame.call.op->input_count + member->frame.call.op->output_count;
+}
+
+/* Copies the operands of a loop, with the tiles of this thread. */
+static tenon_status_t begin_loop(const span_t *span, size_t m, member_pass_t *p) {
+  const tn_region_t *region = span->pass->region;
+  const tn_region_member_t *member = &region->members[m];
+  const tn_drive_t *from = &span->pass->drives[m];
+  const int64_t width = member->width;
+  p->drive = *from;
+  p->drive.operands = tn_scratch(from->it->count * sizeof *from->operands);
+  if (!p->drive.operands) return tn_no_memory("a region", 0);
+  for (uint32_t i = 0; i < from->it->count; i++) {
+    p->drive.operands[i] = from->operands[i];
+    if (member->tiles[i] >= 0) p->drive.operands[i].data = span->tiles[member->tiles[i]];
   }
-  return TENON_OK;
+  return tn_pieces_begin(&p->drive, span->begin * width, span->end * width, region->piece * width,
+                         &p->pieces);
+}
+
+static tenon_status_t begin_slice(const span_t *span, size_t m, member_pass_t *p) {
+  const tn_region_t *region = span->pass->region;
+  const tn_region_member_t *member = &region->members[m];
+  const uint32_t n = operand_count(member);
+  char **memory = tn_scratch(n * sizeof *memory);
+  if (!memory) return tn_no_memory("a region", 0);
+  for (uint32_t i = 0; i < n; i++)
+    memory[i] = member->tiles[i] >= 0 ? span->tiles[member->tiles[i]] : NULL;
+  const int64_t count = region->rows * member->width;
+  return tn_slice_begin(&member->frame, count, member->axes, memory, &p->slice);
+}
+
+static tenon_status_t run_member(const tn_region_member_t *member, member_pass_t *p, int64_t at,
+                                 int64_t rows) {
+  const int64_t first = at * member->width;
+  const int64_t count = rows * member->width;
+  return member->axes ? tn_slice_run(&p->slice, first, count)
+                      : tn_pieces_run(&p->pieces, first, count);
 }
 
 static tenon_status_t run_pieces(const pass_t *pass, int64_t begin, int64_t end) {
   const tn_region_t *region = pass->region;
   const size_t count = (size_t)region->count;
-  char **tiles;
-  tn_drive_t *drives = tn_scratch(count * sizeof *drives);
-  tn_pieces_t *pieces = tn_scratch(count * sizeof *pieces);
-  if (!drives || !pieces) return tn_no_memory("a region", count * sizeof *pieces);
-  TN_TRY(place_tiles(region, region->piece, &tiles));
-  TN_TRY(begin_members(pass, begin, end, tiles, drives, pieces));
+  span_t span = {.pass = pass, .begin = begin, .end = end};
+  member_pass_t *passes = tn_scratch(count * sizeof *passes);
+  if (!passes) return tn_no_memory("a region", count * sizeof *passes);
+  TN_TRY(place_tiles(region, region->piece, &span.tiles));
+  for (size_t m = 0; m < count; m++)
+    TN_TRY(region->members[m].axes ? begin_slice(&span, m, &passes[m])
+                                   : begin_loop(&span, m, &passes[m]));
   for (int64_t at = begin; at < end; at += region->piece) {
     const int64_t length = end - at < region->piece ? end - at : region->piece;
     for (size_t m = 0; m < count; m++) {
       const uint64_t errors = tn_error_count();
-      tenon_status_t status = tn_pieces_run(&pieces[m], at, length);
+      tenon_status_t status = run_member(&region->members[m], &passes[m], at, length);
       if (__builtin_expect(status != TENON_OK, 0))
         return explain(&region->members[m], status, errors);
     }
@@ -97,12 +136,28 @@ static tenon_status_t run_pieces(const pass_t *pass, int64_t begin, int64_t end)
 static tenon_status_t run_pieces_part(void *argument, int64_t begin, int64_t end) {
   const pass_t *pass = argument;
   const int64_t piece = pass->region->piece;
-  const int64_t total = pass->region->total;
+  const int64_t rows = pass->region->rows;
   tn_scratch_mark_t mark = tn_scratch_mark();
-  tenon_status_t status =
-      run_pieces(pass, begin * piece, end * piece < total ? end * piece : total);
+  tenon_status_t status = run_pieces(pass, begin * piece, end * piece < rows ? end * piece : rows);
   tn_scratch_reset(mark);
   return status;
+}
+
+/* Describes how the operands of a loop are passed. A value in a tile that has fewer elements than
+ * the loop's results has one for each row. */
+static tenon_status_t set_up_loop(tn_region_member_t *member, tenon_iterator_t *it,
+                                  tn_drive_t *drive) {
+  TN_TRY(tn_iterator_make_apart(&member->frame.call, it));
+  TN_TRY(tn_drive_begin(&member->frame.call, member->frame.kernel, it, drive));
+  for (uint32_t i = 0; i < it->count; i++) {
+    tn_loop_operand_t *operand = &drive->operands[i];
+    operand->is_piece = member->tiles[i] >= 0;
+    if (!operand->is_piece) continue;
+    operand->repeats = it->end / tenon_count(it->tensors[i]);
+    operand->packs = operand->converts || operand->repeats > 1;
+  }
+  tn_drive_flatten(drive);
+  return TENON_OK;
 }
 
 static tenon_status_t run_parts(tn_region_t *region) {
@@ -110,27 +165,19 @@ static tenon_status_t run_parts(tn_region_t *region) {
   tn_drive_t *drives = tn_scratch(count * sizeof *drives);
   tenon_iterator_t *iterators = tn_scratch(count * sizeof *iterators);
   if (!drives || !iterators) return tn_no_memory("a region", count * sizeof *drives);
-  for (size_t m = 0; m < count; m++) {
-    tn_frame_t *frame = &region->members[m].frame;
-    TN_TRY(tn_iterator_make_apart(&frame->call, &iterators[m]));
-    TN_TRY(tn_drive_begin(&frame->call, frame->kernel, &iterators[m], &drives[m]));
-    for (uint32_t i = 0; i < iterators[m].count; i++) {
-      tn_loop_operand_t *operand = &drives[m].operands[i];
-      operand->is_piece = region->members[m].tiles[i] >= 0;
-      if (operand->is_piece) operand->packs = operand->converts;
-    }
-    tn_drive_flatten(&drives[m]);
-  }
+  for (size_t m = 0; m < count; m++)
+    if (!region->members[m].axes)
+      TN_TRY(set_up_loop(&region->members[m], &iterators[m], &drives[m]));
   const int64_t piece = region->piece;
-  const int64_t grain = GRAIN / piece / region->count;
+  const int64_t grain = GRAIN / (piece * region->width) / region->count;
   pass_t pass = {region, drives};
-  return tn_parallel((region->total + piece - 1) / piece, grain > 0 ? grain : 1, run_pieces_part,
+  return tn_parallel((region->rows + piece - 1) / piece, grain > 0 ? grain : 1, run_pieces_part,
                      &pass);
 }
 
 tenon_status_t tn_region_run(tn_region_t *region) {
   tn_scratch_mark_t mark = tn_scratch_mark();
-  tenon_status_t status = region->total <= WHOLE ? run_whole(region) : run_parts(region);
+  tenon_status_t status = tn_region_is_small(region) ? run_whole(region) : run_parts(region);
   tn_scratch_reset(mark);
   return status;
 }

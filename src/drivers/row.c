@@ -15,6 +15,7 @@ typedef struct rows_t {
   tenon_call_t *call;
   const tn_kernel_t *kernel;
   uint32_t count;
+  int64_t first; /* the number of the first row */
   int64_t rows;
   int64_t width;
   char **data;
@@ -93,7 +94,7 @@ static tenon_status_t run_rows(const rows_t *r, int64_t begin, int64_t end) {
   for (int64_t at = begin; at < end && status == TENON_OK; at += block) {
     int64_t rows = end - at < block ? end - at : block;
     load_rows(r, data, at, rows);
-    loop.first = (uint64_t)at;
+    loop.first = (uint64_t)(r->first + at);
     loop.rows = rows;
     status = r->kernel->loop.function(&loop);
     if (status == TENON_OK) store_rows(r, data, at, rows);
@@ -106,7 +107,7 @@ static tenon_status_t run_part(void *argument, int64_t begin, int64_t end) {
   return run_rows(argument, begin, end);
 }
 
-tenon_status_t tn_row_run(tenon_call_t *call) {
+tenon_status_t tn_row_run_from(tenon_call_t *call, int64_t first) {
   const tenon_op_t *op = call->op;
   const tn_kernel_t *kernel = tn_frame_of(call)->kernel;
   if (!kernel && !(kernel = tn_op_kernel(op, call->inputs, call->outputs)))
@@ -116,7 +117,7 @@ tenon_status_t tn_row_run(tenon_call_t *call) {
   tn_scratch_mark_t mark = tn_scratch_mark();
   char *room = tn_scratch(n * (sizeof(char *) + 3 * sizeof(int64_t) + sizeof(bool)) + 64);
   if (!room) return tn_no_memory("rows", n);
-  rows_t r = {.call = call, .kernel = kernel, .count = n};
+  rows_t r = {.call = call, .kernel = kernel, .count = n, .first = first};
   r.data = (char **)(void *)room;
   r.widths = (int64_t *)(void *)(r.data + n);
   r.sizes = r.widths + n;
@@ -159,3 +160,5 @@ tenon_status_t tn_row_run(tenon_call_t *call) {
   tn_scratch_reset(mark);
   return status;
 }
+
+tenon_status_t tn_row_run(tenon_call_t *call) { return tn_row_run_from(call, 0); }

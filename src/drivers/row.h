@@ -6,5 +6,8 @@
 
 /* Runs the frame's row kernel over the rows of the arguments of a call. */
 tenon_status_t tn_row_run(tenon_call_t *call);
+/* Does the same for arguments that are rows of greater ones; `first` is the number of the first row
+ * there. */
+tenon_status_t tn_row_run_from(tenon_call_t *call, int64_t first);
 
 #endif

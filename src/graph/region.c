@@ -1,9 +1,9 @@
-/* Makes regions: calls of loop kernels over equally many elements become one action, which runs
- * them piece by piece while the values are in cache. Built-in kernels and those of libraries take
- * part alike. A call joins the region of an earlier one if everything that it reads is there by
- * then. Called by stage.c when the calls of a stage are known. Invariants: a value that is only in
- * tiles is read by no action outside its region, and each action runs after those that make what it
- * reads. */
+/* Makes regions: calls of loop kernels and of kernels of rows become one action, which runs them
+ * piece by piece while the values are in cache. Built-in kernels and those of libraries take part
+ * alike. A call joins the region of an earlier one if everything that it reads is there by then.
+ * Called by stage.c when the calls of a stage are known. Invariants: a value that is only in tiles
+ * is read by no action outside its region, each action runs after those that make what it reads,
+ * and of a value of its region a member reads, for a row of its results, only the same row. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -12,6 +12,7 @@
 #include "core/dtype.h"
 #include "drivers/region.h"
 #include "graph/executable.h"
+#include "graph/region_form.h"
 
 enum {
   MOST_MEMBERS = 32,
@@ -19,6 +20,8 @@ enum {
    * because some of them are read or written once. */
   PIECE_BYTES = 64 << 10,
   WINDOW = 64, /* actions that are looked at for a region, from its first one */
+  /* Elements of a row at most: tiles of longer rows would not stay in cache. */
+  ROW_ELEMENTS = 16384,
 };
 
 typedef struct maker_t {
@@ -27,47 +30,18 @@ typedef struct maker_t {
   int32_t index;                 /* of the stage among run->stages */
   int32_t members[MOST_MEMBERS]; /* actions, in their order */
   int32_t count;
-  int64_t total;      /* elements of each result */
+  int64_t elements;        /* of the results of loops, except those with one element for each row */
+  int64_t rows;            /* of the region; equal to `elements` until a member needs rows */
+  bool has_rows;           /* a member needs them */
+  const tn_action_t *next; /* the first action that reads the region's values and is no member */
+  const char *reason;      /* why it is none */
+  int32_t *axes[MOST_MEMBERS]; /* of a member that is sliced: see tn_region_axes */
+  tn_region_form_t *forms;     /* of each action */
   int32_t *region_of; /* of each action: the first action of its region; -1: it is in none */
 } maker_t;
 
 static const tn_node_t *node_of(const maker_t *m, const tn_action_t *action) {
   return m->run->executable->steps[action->step].node;
-}
-
-static bool fits_loop(const tenon_tensor_t *t) {
-  return !(t->keys & TN_KEY_DETAIL) && !tn_dtype_is(t->dtype, TENON_STRING) &&
-         t->dtype.bits * t->dtype.lanes >= 8;
-}
-
-/* Returns the number of elements of each result of a call that a region may have; 0: it may not. */
-static int64_t count_elements(const maker_t *m, const tn_action_t *action) {
-  const tn_kernel_t *kernel = action->kernel;
-  int64_t count = 0;
-  if (!kernel || kernel->kind != TN_KIND_LOOP || kernel->words.flags & TN_KERNEL_SERIAL ||
-      action->workspace_size)
-    return 0;
-  const tn_node_t *node = node_of(m, action);
-  const tenon_op_t *op = node->op;
-  if (op->traits & TENON_RANDOM || tn_op_written(op, 0) >= 0) return 0;
-  for (uint32_t i = 0; i < op->input_count; i++) {
-    if (op->schema.inputs[i].is_written || op->schema.inputs[i].kind == TENON_KIND_TENSORS)
-      return 0;
-    if (action->inputs[i] && !fits_loop(action->inputs[i])) return 0;
-  }
-  for (uint32_t o = 0; o < op->output_count; o++)
-    if (op->schema.outputs[o].kind == TENON_KIND_TENSORS) return 0;
-  for (int32_t o = 0; o < node->output_count; o++) {
-    const tn_allocation_t *allocation = &m->run->allocations[node->outputs[o]];
-    if (allocation->stage != m->index) continue; /* the result is not computed */
-    const tenon_tensor_t *t = &allocation->tensor->view;
-    bool is_whole =
-        allocation->where == TN_ALLOCATION_ARENA || allocation->where == TN_ALLOCATION_OUTPUT;
-    if (!is_whole || allocation->bound || t->keys & TN_KEY_STRIDED || !fits_loop(t)) return 0;
-    if (count && count != tenon_count(t)) return 0;
-    count = tenon_count(t);
-  }
-  return count;
 }
 
 static const tn_allocation_t *root_of(const maker_t *m, int32_t edge) {
@@ -87,45 +61,151 @@ static bool is_made_here(const maker_t *m, int32_t edge) {
   return maker >= m->members[0] && m->region_of[maker] == m->members[0];
 }
 
-/* Whether the call can join the region: everything that it reads is there, and of the values of the
- * region it reads element i for element i of its results. */
-static bool can_join(const maker_t *m, const tn_action_t *action) {
-  const tn_node_t *node = node_of(m, action);
-  for (uint32_t i = 0; i < node->op->input_count; i++) {
-    if (!node->operands[i].count) continue;
-    const int32_t edge = node->operands[i].edges[0];
-    if (maker_of(m, edge) < m->members[0]) continue;
-    if (!is_made_here(m, edge)) return false;
-    const tn_allocation_t *value = &m->run->allocations[edge];
-    const tenon_tensor_t *t = &value->tensor->view;
-    if (t->keys & TN_KEY_STRIDED || value->delta || t->byte_offset || tenon_count(t) != m->total ||
-        !tn_dtype_same(t->dtype, root_of(m, edge)->tensor->view.dtype))
-      return false;
-  }
-  return true;
+/* The value that the kernel reads: that of the edge, or its dense copy. */
+static int32_t edge_read(const maker_t *m, const tn_action_t *action, uint32_t i) {
+  const int32_t edge = node_of(m, action)->operands[i].edges[0];
+  const tn_allocation_t *value = &m->run->allocations[edge];
+  return action->inputs[i] == &value->tensor->view || !value->dense ? edge : value->dense;
 }
 
-/* Finds the calls of the region that begins with this action. Returns whether any of them reads
- * what another one makes. */
-static bool find_members(maker_t *m, int32_t first) {
-  bool is_linked = false;
-  const int32_t count = (int32_t)m->stage->action_count;
-  m->members[0] = first;
-  m->count = 1;
-  m->region_of[first] = first;
-  for (int32_t a = first + 1; a < count && a < first + WINDOW && m->count < MOST_MEMBERS; a++) {
-    const tn_action_t *action = &m->stage->actions[a];
-    if (m->region_of[a] >= 0 || count_elements(m, action) != m->total || !can_join(m, action))
-      continue;
-    const tn_node_t *node = node_of(m, action);
-    for (uint32_t i = 0; i < node->op->input_count; i++)
-      is_linked |= node->operands[i].count && is_made_here(m, node->operands[i].edges[0]);
-    m->region_of[a] = first;
-    m->members[m->count++] = a;
+/* Whether the value is all of one that a member makes, as that member makes it. */
+static bool is_whole_result(const maker_t *m, int32_t edge) {
+  const tn_allocation_t *value = &m->run->allocations[edge];
+  const tenon_tensor_t *t = &value->tensor->view;
+  const tenon_tensor_t *root = &root_of(m, edge)->tensor->view;
+  return !(t->keys & TN_KEY_STRIDED) && !value->delta && !t->byte_offset &&
+         tenon_count(t) == tenon_count(root) && tn_dtype_same(t->dtype, root->dtype);
+}
+
+static const tenon_tensor_t *first_result(const tn_action_t *action) {
+  const tenon_op_t *op = action->frame.call.op;
+  for (uint32_t o = 0; o < op->output_count; o++)
+    if (action->outputs[o]) return action->outputs[o];
+  return NULL;
+}
+
+/* The elements of the longest row of a kernel of rows. */
+static int64_t widest_row(const tn_action_t *action, const tn_region_form_t *form) {
+  int64_t most = form->elements;
+  for (uint32_t o = 0; o < action->frame.call.op->output_count; o++) {
+    const tenon_tensor_t *t = action->outputs[o];
+    if (t && tenon_count(t) > most) most = tenon_count(t);
   }
-  for (int32_t k = 0; k < m->count && !is_linked; k++)
+  return most / form->rows;
+}
+
+/* Says why the call does not fit the region's rows, by its form; NULL: it fits. */
+static const char *refuse_rows(const maker_t *m, const tn_action_t *action,
+                               const tn_region_form_t *form) {
+  const int64_t rows = form->rows ? form->rows : m->rows;
+  const bool is_per_row = !form->rows && m->has_rows && form->elements == rows;
+  if (form->elements != m->elements && !is_per_row) return "has another number of elements";
+  if (form->rows && m->has_rows && form->rows != m->rows) return "has rows of another length";
+  if (form->rows && widest_row(action, form) > ROW_ELEMENTS)
+    return "has rows of more than 16384 elements";
+  return NULL;
+}
+
+/* Whether the call reads the value of its region row by row: element i for element i of its
+ * results, or the element of a row for the whole row. */
+static bool reads_rows(const maker_t *m, const tn_action_t *action, const tn_region_form_t *form,
+                       const int32_t *axes, uint32_t i) {
+  const tenon_tensor_t *t = action->inputs[i];
+  if (!is_whole_result(m, edge_read(m, action, i))) return false;
+  if (axes) return axes[i] >= 0;
+  return tenon_count(t) == form->elements ||
+         (m->has_rows && tn_region_is_per_row(t, first_result(action), m->rows));
+}
+
+static const char *refuse_member(const maker_t *m, const tn_action_t *action,
+                                 const tn_region_form_t *form, int32_t *axes) {
+  const tn_node_t *node = node_of(m, action);
+  const char *reason = form->reason ? form->reason : refuse_rows(m, action, form);
+  if (reason) return reason;
+  if (axes && !tn_region_axes(action, form, axes)) return "takes operands of other rows";
+  for (uint32_t i = 0; i < node->op->input_count; i++) {
+    if (!node->operands[i].count) continue;
+    const int32_t edge = edge_read(m, action, i);
+    if (maker_of(m, edge) < m->members[0]) continue;
+    if (!is_made_here(m, edge)) return "also reads a value that is made later";
+    if (!reads_rows(m, action, form, axes, i)) return "reads the value in another layout";
+  }
+  return NULL;
+}
+
+static bool reads_region(const maker_t *m, const tn_action_t *action) {
+  const tn_node_t *node = node_of(m, action);
+  for (uint32_t i = 0; i < node->op->input_count; i++)
+    for (int32_t k = 0; k < node->operands[i].count; k++)
+      if (is_made_here(m, node->operands[i].edges[k])) return true;
+  return false;
+}
+
+/* Adds the action to the region. The first one that needs rows decides which the region has. */
+static void add_member(maker_t *m, int32_t a, int32_t *axes) {
+  const tn_region_form_t *form = &m->forms[a];
+  if (form->rows) {
+    m->rows = form->rows;
+    m->has_rows = true;
+  }
+  m->region_of[a] = m->members[0];
+  m->axes[m->count] = axes;
+  m->members[m->count++] = a;
+}
+
+/* Makes room for the axes of the operands of a call that is sliced; NULL for a loop. */
+static tenon_status_t make_axes(const maker_t *m, int32_t a, int32_t **out_axes) {
+  const tenon_op_t *op = node_of(m, &m->stage->actions[a])->op;
+  *out_axes = NULL;
+  if (!m->forms[a].is_sliced) return TENON_OK;
+  const size_t count = op->input_count + op->output_count;
+  *out_axes = tn_arena_array(&m->stage->memory, count, sizeof **out_axes);
+  return *out_axes ? TENON_OK : tn_no_memory("a plan", count);
+}
+
+/* Adds the action if it can be a member, or notes why it cannot. A kernel of rows that reads no
+ * value of the region does not join, since it could force its rows on the others. */
+static tenon_status_t try_member(maker_t *m, int32_t a, bool *is_linked) {
+  const tn_action_t *action = &m->stage->actions[a];
+  const bool is_reader = reads_region(m, action);
+  const bool is_near = a < m->members[0] + WINDOW;
+  if (!is_reader && (m->forms[a].reason || m->forms[a].rows || !is_near)) return TENON_OK;
+  int32_t *axes;
+  TN_TRY(make_axes(m, a, &axes));
+  const char *reason = refuse_member(m, action, &m->forms[a], axes);
+  if (!reason && !is_near) reason = "is more than 64 calls away";
+  if (!reason && m->count == MOST_MEMBERS) reason = "would be one more than 32 members";
+  if (!reason) {
+    *is_linked |= is_reader;
+    add_member(m, a, axes);
+  } else if (is_reader && !m->next) {
+    m->next = action;
+    m->reason = reason;
+  }
+  return TENON_OK;
+}
+
+/* Finds the calls of the region that begins with this action. *out_found: any of them reads what
+ * another one makes. */
+static tenon_status_t find_members(maker_t *m, int32_t first, bool *out_found) {
+  const int32_t count = (int32_t)m->stage->action_count;
+  const tn_region_form_t *form = &m->forms[first];
+  int32_t *axes;
+  *out_found = false;
+  m->members[0] = first;
+  m->count = 0;
+  m->next = NULL;
+  m->reason = NULL;
+  m->elements = m->rows = form->elements;
+  m->has_rows = false;
+  TN_TRY(make_axes(m, first, &axes));
+  if (refuse_member(m, &m->stage->actions[first], form, axes)) return TENON_OK;
+  add_member(m, first, axes);
+  for (int32_t a = first + 1; a < count && (a < first + WINDOW || !m->next); a++)
+    if (m->region_of[a] < 0) TN_TRY(try_member(m, a, out_found));
+  for (int32_t k = 0; k < m->count && !*out_found; k++)
     m->region_of[m->members[k]] = -1;
-  return is_linked;
+  return TENON_OK;
 }
 
 /* Tiles */
@@ -149,7 +229,7 @@ static bool is_inside(const maker_t *m, int32_t edge) {
          value->last <= m->members[m->count - 1] && !value->is_read_outside;
 }
 
-/* Returns a tile for elements of `size` bytes that is free from this action on, or a new one.
+/* Returns a tile for rows of `size` bytes that is free from this action on, or a new one.
  * `until` holds, for each tile, the last action that uses it. */
 static int32_t take_tile(tn_region_t *region, int64_t *sizes, int32_t *until, int64_t size,
                          int32_t action, int32_t last) {
@@ -160,6 +240,12 @@ static int32_t take_tile(tn_region_t *region, int64_t *sizes, int32_t *until, in
   sizes[k] = size;
   until[k] = last;
   return k;
+}
+
+static int64_t element_size(const tenon_tensor_t *t) { return t->dtype.bits * t->dtype.lanes / 8; }
+
+static int64_t row_size(const tenon_tensor_t *t, int64_t rows) {
+  return tenon_count(t) / rows * element_size(t);
 }
 
 /* Gives a tile to each value that only the region reads. */
@@ -176,9 +262,8 @@ static tenon_status_t assign_tiles(maker_t *m, tn_region_t *region) {
     for (int32_t o = 0; o < node->output_count; o++) {
       if (!is_inside(m, node->outputs[o])) continue;
       tn_allocation_t *value = &m->run->allocations[node->outputs[o]];
-      const tenon_dtype_t dtype = value->tensor->view.dtype;
-      value->tile = 1 + take_tile(region, sizes, until, dtype.bits * dtype.lanes / 8, m->members[k],
-                                  value->last);
+      const int64_t size = row_size(&value->tensor->view, m->rows);
+      value->tile = 1 + take_tile(region, sizes, until, size, m->members[k], value->last);
     }
   }
   mark_reads(m, false);
@@ -209,8 +294,6 @@ static tenon_status_t list_tiles(const maker_t *m, const tn_action_t *action,
 
 /* Making the action */
 
-static int64_t element_size(const tenon_tensor_t *t) { return t->dtype.bits * t->dtype.lanes / 8; }
-
 /* The k-th operand of a member: inputs, then results; NULL: it is absent, or in a tile. */
 static const tenon_tensor_t *operand_in_memory(const tn_region_member_t *member, uint32_t k) {
   const tenon_call_t *call = &member->frame.call;
@@ -231,21 +314,31 @@ static bool is_counted(const tn_region_t *region, int32_t member, const tenon_te
   return false;
 }
 
-/* Chooses the number of elements of a piece, so that its operands stay in cache. */
+/* The bytes that the k-th operand needs in cache for a row, if it is in memory. */
+static int64_t row_bytes(const tn_region_t *region, int32_t m, uint32_t k) {
+  const tn_region_member_t *member = &region->members[m];
+  const tenon_tensor_t *t = operand_in_memory(member, k);
+  if (!t) return 0;
+  /* Each member has a tile of its own for a scalar. */
+  if (tenon_count(t) != 1 && is_counted(region, m, t)) return 0;
+  if (!member->axes) return member->width * element_size(t);
+  return member->axes[k] >= 0 ? row_size(t, region->rows) : 0;
+}
+
+/* Chooses the number of rows of a piece, so that its operands stay in cache. */
 static int64_t choose_piece(const tn_region_t *region) {
   enum { LEAST = 512, MOST = 4096, STEP = 256 };
   int64_t bytes = 0;
   for (int32_t k = 0; k < region->tile_count; k++)
     bytes += region->tile_size[k];
   for (int32_t m = 0; m < region->count; m++)
-    for (uint32_t k = 0; k < operand_count(&region->members[m]); k++) {
-      const tenon_tensor_t *t = operand_in_memory(&region->members[m], k);
-      /* Each member has a tile of its own for a scalar. */
-      if (t && (tenon_count(t) == 1 || !is_counted(region, m, t))) bytes += element_size(t);
-    }
-  const int64_t piece = bytes ? PIECE_BYTES / bytes / STEP * STEP : MOST;
-  if (piece < LEAST) return LEAST;
-  return piece > MOST ? MOST : piece;
+    for (uint32_t k = 0; k < operand_count(&region->members[m]); k++)
+      bytes += row_bytes(region, m, k);
+  int64_t elements = bytes ? PIECE_BYTES * region->width / bytes : MOST;
+  if (region->width == 1) elements = elements / STEP * STEP;
+  if (elements < LEAST) elements = LEAST;
+  if (elements > MOST) elements = MOST;
+  return elements > region->width ? elements / region->width : 1;
 }
 
 /* Whether an earlier member has the same operator. */
@@ -270,6 +363,19 @@ static const char *make_label(const maker_t *m) {
   return label;
 }
 
+static tenon_status_t make_member(const maker_t *m, int32_t k, tn_region_t *region) {
+  const tn_action_t *action = &m->stage->actions[m->members[k]];
+  const tn_region_form_t *form = &m->forms[m->members[k]];
+  const int64_t width = form->rows ? widest_row(action, form) : form->elements / m->rows;
+  tn_region_member_t *member = &region->members[k];
+  *member = (tn_region_member_t){.frame = action->frame,
+                                 .node = node_of(m, action)->name,
+                                 .width = form->rows ? 1 : width,
+                                 .axes = m->axes[k]};
+  if (width > region->width) region->width = width;
+  return list_tiles(m, action, &member->tiles);
+}
+
 /* Makes one action of those of the region, in the place of the first one. */
 static tenon_status_t make_region(maker_t *m) {
   tn_arena_t *memory = &m->stage->memory;
@@ -277,13 +383,15 @@ static tenon_status_t make_region(maker_t *m) {
   tn_region_member_t *members = tn_arena_array(memory, (size_t)m->count, sizeof *members);
   const char *label = make_label(m);
   if (!region || !members || !label) return tn_no_memory("a plan", 0);
-  *region = (tn_region_t){.members = members, .count = m->count, .total = m->total};
-  TN_TRY(assign_tiles(m, region));
-  for (int32_t k = 0; k < m->count; k++) {
-    const tn_action_t *action = &m->stage->actions[m->members[k]];
-    members[k] = (tn_region_member_t){action->frame, node_of(m, action)->name, NULL};
-    TN_TRY(list_tiles(m, action, &members[k].tiles));
+  *region = (tn_region_t){
+      .members = members, .count = m->count, .rows = m->rows, .width = 1, .reason = m->reason};
+  if (m->next) {
+    region->next = node_of(m, m->next)->name;
+    region->next_op = node_of(m, m->next)->op->name;
   }
+  TN_TRY(assign_tiles(m, region));
+  for (int32_t k = 0; k < m->count; k++)
+    TN_TRY(make_member(m, k, region));
   region->piece = choose_piece(region);
   tn_action_t *first = &m->stage->actions[m->members[0]];
   *first = (tn_action_t){.region = region, .label = label, .step = first->step};
@@ -340,12 +448,16 @@ static tenon_status_t renumber(maker_t *m) {
 
 static tenon_status_t make_regions(maker_t *m) {
   bool any = false;
-  for (int32_t a = 0; a < (int32_t)m->stage->action_count; a++)
+  const int32_t count = (int32_t)m->stage->action_count;
+  for (int32_t a = 0; a < count; a++) {
     m->region_of[a] = -1;
-  for (int32_t a = 0; a < (int32_t)m->stage->action_count; a++) {
-    if (m->region_of[a] >= 0) continue;
-    m->total = count_elements(m, &m->stage->actions[a]);
-    if (!m->total || !find_members(m, a)) continue;
+    m->forms[a] = tn_region_form(m->run, m->index, &m->stage->actions[a]);
+  }
+  for (int32_t a = 0; a < count; a++) {
+    bool is_found;
+    if (m->region_of[a] >= 0 || m->forms[a].reason) continue;
+    TN_TRY(find_members(m, a, &is_found));
+    if (!is_found) continue;
     any = true;
     TN_TRY(make_region(m));
   }
@@ -353,11 +465,14 @@ static tenon_status_t make_regions(maker_t *m) {
 }
 
 tenon_status_t tn_stage_make_regions(tn_run_t *run, tn_stage_t *stage) {
+  const size_t count = stage->action_count + 1;
   maker_t m = {.run = run,
                .stage = stage,
                .index = (int32_t)run->stage_count - 1,
-               .region_of = tn_allocate((stage->action_count + 1) * sizeof *m.region_of)};
-  tenon_status_t status = m.region_of ? make_regions(&m) : tn_no_memory("a plan", 0);
+               .forms = tn_allocate(count * sizeof *m.forms),
+               .region_of = tn_allocate(count * sizeof *m.region_of)};
+  tenon_status_t status = m.forms && m.region_of ? make_regions(&m) : tn_no_memory("a plan", count);
+  tn_release_memory(m.forms);
   tn_release_memory(m.region_of);
   return status;
 }

@@ -19,6 +19,7 @@
 #include "graph/executable.h"
 #include "graph/given_outputs.h"
 #include "graph/interpreter.h"
+#include "graph/plan_text.h"
 #include "layers/trace.h"
 #include "operator/generator.h"
 #include "operator/state.h"
@@ -215,12 +216,13 @@ static tenon_status_t check_sparse_results(const tn_action_t *action) {
   return TENON_OK;
 }
 
-/* If failure dumps or the search for NaN watch calls, the node runs as a call that they can see. */
+/* If the trace, failure dumps or the search for NaN watch calls, the node runs as a call that they
+ * can see. */
 static __attribute__((noinline, cold)) tenon_status_t run_watched(tn_action_t *action,
                                                                   const char *node) {
   const char *before = tn_thread()->graph_node;
   tn_thread()->graph_node = node;
-  tenon_status_t status = tn_watch_run(&action->frame.call, action->kernel->run);
+  tenon_status_t status = tn_watch_run_node(&action->frame.call, node);
   tn_thread()->graph_node = before;
   return status;
 }
@@ -581,39 +583,11 @@ void tn_graph_start(void) {
 /* Dumps */
 
 static void print_plan(tenon_executable_t *e, tn_text_t *text) {
-  static const char *const names[] = {"none",   "input", "constant", "known", "arena",
-                                      "output", "view",  "own",      "tile"};
   tn_mutex_lock(&e->lock);
   const tn_run_t *run = e->idle;
   if (!run || !run->stage_count) tn_text_add(text, "no memory plan: run the executable first");
-  for (size_t s = 0; run && s < run->stage_count; s++) {
-    const tn_stage_t *stage = &run->stages[s];
-    tn_text_add(
-        text,
-        "stage %zu: nodes %d to %d, %zu actions, arena %llu bytes, lower bound %llu (%.1f %%)\n", s,
-        (int)stage->begin, (int)stage->end - 1, stage->action_count,
-        (unsigned long long)stage->arena_size, (unsigned long long)stage->arena_bound,
-        stage->arena_bound ? 100.0 * (double)stage->arena_size / (double)stage->arena_bound
-                           : 100.0);
-    for (size_t i = 0; i < stage->action_count; i++)
-      if (stage->actions[i].region)
-        tn_text_add(text, "  action %zu: %s\n", i, stage->actions[i].label);
-    for (size_t i = 0; i < stage->planned_count; i++) {
-      const tn_allocation_t *p = &run->allocations[stage->edges[i]];
-      const char *name = stage->edges[i] < (int32_t)e->graph->edge_count
-                             ? e->graph->edges[stage->edges[i]].name
-                             : "(dense copy)";
-      char shape[160];
-      tn_text_add(text, "  %-40s %-8s %s%s", name, names[p->where],
-                  tn_dtype_name(p->tensor->view.dtype),
-                  tn_shape_print(p->tensor->view.ndim, p->tensor->view.shape, shape, sizeof shape));
-      if (p->where == TN_ALLOCATION_ARENA)
-        tn_text_add(text, " offset %llu size %llu alive %d..%d", (unsigned long long)p->offset,
-                    (unsigned long long)p->size, (int)p->first,
-                    p->last == INT32_MAX ? (int)stage->action_count : (int)p->last);
-      tn_text_add(text, "\n");
-    }
-  }
+  for (size_t s = 0; run && s < run->stage_count; s++)
+    tn_plan_print(run, s, text);
   tn_mutex_unlock(&e->lock);
 }
 

@@ -95,7 +95,7 @@ static bool begins_with(const char *text, const char *word) {
  * arguments that a kernel accepts, which matters only inside the worker process. */
 static void add_extension(builder_t *b, const char *text) {
   static const char *const dropped[] = {"strided", "serial",     "accumulates", "quantised",
-                                        "sparse",  "capturable", "anywhere"};
+                                        "sparse",  "capturable", "anywhere",    "rows"};
   char words[256] = "";
   for (const char *at = text + strspn(text, " \t\n"); *at; at += strspn(at, " \t\n")) {
     const size_t size = strcspn(at, " \t\n");

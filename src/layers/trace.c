@@ -46,7 +46,8 @@ static const tn_watcher_t *watch; /* atomic */
 
 /* A line, or a slice. */
 typedef struct step_t {
-  const char *label; /* "call", "next", "layer", "mode" */
+  const char *label; /* "call", "next", "layer", "mode", "node" */
+  const char *node;  /* the name of a node whose kernel was chosen before; NULL: no such node */
   /* What the step runs: a kernel, another resolution, a layer or a mode. */
   tn_text_t runs;
   tn_text_t arguments; /* of a call */
@@ -127,8 +128,11 @@ static void print_begin(const tenon_call_t *call, const step_t *step) {
   char keys[600];
   tn_text_t line = {0};
   int indent = 2 * (int)tn_thread()->depth;
-  tn_text_add(&line, "%*s%s %s %s", indent, "", step->label, call->op->name,
-              tn_keys_print(tn_frame_of_const(call)->keys, keys, sizeof keys));
+  if (step->node)
+    tn_text_add(&line, "%*snode %s %s", indent, "", step->node, call->op->name);
+  else
+    tn_text_add(&line, "%*s%s %s %s", indent, "", step->label, call->op->name,
+                tn_keys_print(tn_frame_of_const(call)->keys, keys, sizeof keys));
   if (step->runs.size) tn_text_add(&line, " -> %s", tn_text_get(&step->runs));
   if (step->arguments.size) tn_text_add(&line, " %s", tn_text_get(&step->arguments));
   tn_text_add(&line, "\n");
@@ -199,7 +203,7 @@ static void add_member(tn_text_t *event, const char *name, const char *value) {
 static uint64_t begin_slice(const tenon_call_t *call, const step_t *step) {
   char keys[600];
   tn_text_t event = {0};
-  bool is_call = step->label[0] == 'c';
+  bool is_call = step->label[0] == 'c' || step->node;
   add_head(&event, "B");
   add_member(&event, "cat", step->label);
   add_member(&event, "name",
@@ -207,6 +211,7 @@ static uint64_t begin_slice(const tenon_call_t *call, const step_t *step) {
   tn_text_add(&event, ", \"args\": {\"keys\": ");
   tn_text_json(&event, tn_keys_print(tn_frame_of_const(call)->keys, keys, sizeof keys));
   add_member(&event, "operator", call->op->name);
+  if (step->node) add_member(&event, "node", step->node);
   if (step->runs.size) add_member(&event, "runs", tn_text_get(&step->runs));
   if (step->arguments.size) add_member(&event, "arguments", tn_text_get(&step->arguments));
   if (step->origin.size) add_member(&event, "origin", tn_text_get(&step->origin));
@@ -305,6 +310,18 @@ static tenon_status_t run_trace(tenon_call_t *call) { return tn_watch_run(call, 
 tenon_status_t tn_watch_run(tenon_call_t *call, tenon_run_fn run) {
   const tn_watcher_t *watcher = __atomic_load_n(&watch, __ATOMIC_ACQUIRE);
   return watcher ? watcher->run(call, run) : run(call);
+}
+
+static tenon_status_t run_planned(tenon_call_t *call) {
+  return tn_watch_run(call, tn_frame_of(call)->kernel->run);
+}
+
+tenon_status_t tn_watch_run_node(tenon_call_t *call, const char *node) {
+  const tn_kernel_t *kernel = tn_frame_of(call)->kernel;
+  step_t step = {.label = "node", .node = node};
+  if (wants(WITH_STEPS)) tn_text_add(&step.runs, "%s [%s]", kernel->text, kernel->library->name);
+  if (wants(WITH_ARGS)) add_arguments(&step.arguments, call);
+  return run_step(call, run_planned, &step);
 }
 
 static void tell_refusal(const tenon_op_t *op, const tenon_value_t *attrs,

@@ -25,5 +25,8 @@ void tn_watch_set(const tn_watcher_t *watch);
 /* Whether there may be a watcher: the key that it shares with the trace is switched on. */
 static inline bool tn_watch_is_on(void) { return tn_trace_is_on(); }
 tenon_status_t tn_watch_run(tenon_call_t *call, tenon_run_fn run);
+/* Runs the kernel of the frame, as a node of a planned graph: the trace prints it, and the watcher
+ * sees it. */
+tenon_status_t tn_watch_run_node(tenon_call_t *call, const char *node);
 
 #endif

@@ -90,6 +90,11 @@ static bool accumulates_elsewhere(const claims_t *c) {
   return c->words->flags & TN_KERNEL_ACCUMULATES && !is_kernel;
 }
 
+static bool rows_elsewhere(const claims_t *c) {
+  bool is_kernel = c->is_of_cpu && c->kind == TN_KIND_DEVICE && !c->host_runs;
+  return c->words->flags & TN_KERNEL_ROWS && !is_kernel;
+}
+
 static bool passes_in_part(const claims_t *c) {
   return c->passes && (c->chooses || c->is_composite);
 }
@@ -126,6 +131,7 @@ static const struct {
     {chooses_in_layer, TENON_INVALID,
      "%s: kernel '%s': only kernels of a backend have dtypes, an instruction set, or are serial"},
     {accumulates_elsewhere, TENON_INVALID, "%s: '%s': accumulates is a word of a backend's KERNEL"},
+    {rows_elsewhere, TENON_INVALID, "%s: '%s': rows is a word of the CPU's KERNEL"},
     {passes_in_part, TENON_INVALID,
      "%s: kernel '%s': a fallthrough is of a backend or a layer, and of all its dtypes"},
     {is_of_devices_elsewhere, TENON_INVALID,

@@ -293,8 +293,10 @@ static int parse_command_line(run_t *run, const verb_t *verb, int argc, char **a
        "profile one more run: write a Chrome trace to FILE and show the slowest operators",
        &run->profile},
       {"dump", 0, OPTION_TEXTS, "plan|graph|shapes|claims|placement|devices",
-       "print the plan, graph, shapes, claims (offloaded subgraphs), placement or devices; may be "
-       "repeated.  graph, shapes, claims and placement need no run: without inputs the model is "
+       "print the plan (nodes that run together, tile by tile, with the reason why no more do, and "
+       "where values are in memory), graph, shapes, claims (offloaded subgraphs), placement or "
+       "devices; may be repeated.  graph, shapes, claims and placement need no run: without inputs "
+       "the model is "
        "not run",
        &run->dumps},
       {"optimize", 0, OPTION_TEXT, "full|plain",
