@@ -22,7 +22,7 @@ export TENON_CACHE=${TENON_CACHE:-$PWD/$build/cache} # not the cache in the home
 # The suites in the order in which they start: the longest first.
 suites=(
   sanitize fuzz wheel torch torch-device tensorflow-device mxnet onnxruntime tvm-ffi jax tensorflow stablehlo contrib unit devices models onnx guides python layers format style docs header dispatch
-  autograd trust install command errors examples search offload cuda abi new isolation debug failures mutations check
+  autograd trust install command regions errors examples search offload cuda abi new isolation debug failures mutations check
 )
 declare -A about=(
   [sanitize]="a share of the tests under sanitizers"
@@ -54,6 +54,7 @@ declare -A about=(
   [trust]="hostile libraries, files, dumps and models; memory that arguments share; long graphs; hardening of built files"
   [install]="make install, CMake package, pkg-config"
   [command]="the tenon command"
+  [regions]="loops and kernels of rows of a library in one region with built-in nodes"
   [errors]="messages for broken models"
   [examples]="the examples"
   [search]="MiniLM against stored vectors"
@@ -247,6 +248,7 @@ run_wheel() { "$python" tests/adapters/wheel_test.py; }
 run_install() { tests/acceptance/install_test.sh "$build"; }
 run_new() { run_parts new "$python" tests/acceptance/{new,bench,watch}_test.py; }
 run_command() { "$python" tests/acceptance/command_test.py; }
+run_regions() { "$python" tests/acceptance/regions_test.py; }
 run_errors() { "$python" tests/acceptance/errors_test.py; }
 run_isolation() {
   build_targets isolation-build.log isolation_rounds isolation_forgeries || return 1
