@@ -154,6 +154,9 @@ fuzz: .venv/base.stamp ## fuzz the readers of untrusted input and calls, MINUTES
 mutations: ## damage programs of StableHLO and models of ONNX for readers (10,000 of each) and writers (2,000), under the address sanitizer (MUTATIONS=N; FUZZ_SEED=N makes others)
 	@scripts/mutations.sh $(or $(MUTATIONS),10000)
 
+random-graphs: build ## compare 100,000 random graphs with their plain runs, bit by bit (GRAPHS=N; FIRST=N begins with another) (minutes)
+	@cmake --build $(BUILD) --target test_graph_region && TENON_GRAPHS=$(or $(GRAPHS),100000) TENON_GRAPH=$(or $(FIRST),0) $(BUILD)/tests/test_graph_region random
+
 coverage: .venv-zoo/base.stamp ## measure the line coverage of src/ by the tests (half an hour)
 	@scripts/packages.sh test && scripts/coverage.sh
 
@@ -196,4 +199,4 @@ format: ## lay the sources out with clang-format
 clean: ## remove the build folders and keep the virtual environments
 	rm -rf $(BUILD) build-*
 
-.PHONY: help packages build run test setup packages-test test-mxnet test-tvm-ffi pjrt torch-device tensorflow-device torch-source test-stablehlo-large test-tensorflow-convert-large stablehlo-source mxnet-examples onnxruntime-source sanitize stress sim-seeds device-failures isolation-fuzz device-faults leaks failures fuzz mutations coverage exported-models test-contrib-models bench bench-breadth zoo torch-wheel install support abi-update abi-snapshot format clean
+.PHONY: help packages build run test setup packages-test test-mxnet test-tvm-ffi pjrt torch-device tensorflow-device torch-source test-stablehlo-large test-tensorflow-convert-large stablehlo-source mxnet-examples onnxruntime-source sanitize stress sim-seeds device-failures isolation-fuzz device-faults leaks failures fuzz mutations random-graphs coverage exported-models test-contrib-models bench bench-breadth zoo torch-wheel install support abi-update abi-snapshot format clean

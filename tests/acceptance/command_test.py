@@ -696,7 +696,7 @@ class Trace(Command):
         self.fine("run", "m.onnx", "--ops", "norm.so", "-i", "ones", TENON_TRACE=f"dispatch,args,file={path}")
         found, open_ones = self.slices(path)
         self.assertEqual(open_ones, [])
-        self.assertEqual(found, [("nest::middle", "call", 0), ("nest::inner", "call", 1)])
+        self.assertEqual(found, [("nest::outer", "node", 0), ("nest::middle", "call", 1), ("nest::inner", "call", 2)])
 
     def test_a_trace_file_is_valid_when_the_process_dies_and_shows_what_was_running(self):
         path = self.folder / "t.json"
@@ -705,7 +705,7 @@ class Trace(Command):
         self.write("m.onnx", one("outer", domain="nest", shape=(2,)))
         result = self.call("run", "m.onnx", "--ops", "norm.so", "-i", "ones", TENON_TRACE=f"file={path}")
         self.assertLess(result.returncode, 0)
-        self.assertEqual(self.slices(path)[1], ["nest::middle", "nest::inner"])
+        self.assertEqual(self.slices(path)[1], ["nest::outer", "nest::middle", "nest::inner"])
 
     def test_explain_and_show_give_the_same_reasons(self):
         self.write("norm.c", NESTED)
