@@ -1,6 +1,6 @@
 /* Finds how planned calls can be members of regions, see region_form.h. A kernel of rows is one of
- * TENON_ROW, one whose words say `rows`, or the stub of a reduction over the last axes. A pointwise
- * operator whose kernel says `rows` takes any elements. */
+ * TENON_ROW, one whose words say `rows`, or the stub of a reduction over the last axes. The stub of
+ * a pointwise operator, or its kernel that says `rows`, takes any elements. */
 #include "graph/region_form.h"
 
 #include <string.h>
@@ -129,16 +129,16 @@ bool tn_region_is_per_row(const tenon_tensor_t *operand, const tenon_tensor_t *r
 
 /* All kernels */
 
-static bool is_of_rows(const tn_kernel_t *kernel, const tenon_op_t *op) {
-  return kernel->kind == TN_KIND_ROW || kernel->words.flags & TN_KERNEL_ROWS ||
-         (kernel->kind == TN_KIND_STUB && op->reduces.text);
+static bool is_of_rows(const tn_kernel_t *kernel) {
+  return kernel->kind == TN_KIND_ROW || kernel->kind == TN_KIND_STUB ||
+         kernel->words.flags & TN_KERNEL_ROWS;
 }
 
 static const char *refuse_kernel(const tn_action_t *action) {
   const tn_kernel_t *kernel = action->kernel;
   if (!kernel) return "copies a value to another layout";
   const tenon_op_t *op = action->frame.call.op;
-  if (kernel->kind != TN_KIND_LOOP && !is_of_rows(kernel, op))
+  if (kernel->kind != TN_KIND_LOOP && !is_of_rows(kernel))
     return "is neither a loop nor a kernel of rows";
   if (kernel->words.flags & TN_KERNEL_SERIAL) return "runs one call at a time";
   if (action->workspace_size) return "needs a workspace";
