@@ -1,6 +1,8 @@
 /* Regions: pointwise nodes over equally many elements run piece by piece, and give the bits of the
  * plain run. Expected numbers are computed here, or come from the same graph compiled with
  * TENON_COMPILE_PLAIN, which runs node by node. */
+#include <tenon/iterator.h>
+
 #include "check.h"
 #include "core/tensor.h"
 #include "tensors.h"
@@ -364,6 +366,38 @@ TEST("rows of transposed values are copied before a region reads them") {
   tenon_executable_t *e = check_with_plain(build_turned, TEXTS("f32[101,101] ~1"));
   CHECK(count_in_plan(e, "region of 2: core::add core::softmax") == 1);
   CHECK(count_in_plan(e, "region of 2: core::softmax core::mul") == 1);
+  tenon_executable_release(e);
+}
+
+static tenon_status_t triple_stub(const tenon_iterator_t *it) {
+  for (int64_t i = it->begin; i < it->end; i++) {
+    const char *x = (const char *)it->tensors[0]->data + tenon_iterator_at(it, 0, i, 0);
+    char *out = (char *)it->tensors[1]->data + tenon_iterator_at(it, 1, i, 0);
+    *(float *)(void *)out = 3 * *(const float *)(const void *)x;
+  }
+  return TENON_OK;
+}
+
+/* clang-format off */
+static const tenon_item_t stub_items[] = {
+  TENON_OP("triple(Tensor x) -> Tensor",
+    TENON_TYPES("x: f32; out = x"), TENON_TRAITS(TENON_PURE | TENON_POINTWISE),
+    TENON_STUB("cpu f32", triple_stub)),
+  {TENON_TAG_END, 0, 0, 0, 0}};
+/* clang-format on */
+static const tenon_descriptor_t stubs = {
+    sizeof(tenon_descriptor_t), TENON_ABI, TENON_LAYOUT, 0, "stubs", "1.0.0", stub_items};
+
+static void build_stub(tenon_builder_t *b) {
+  tenon_edge_t x = graph_input(b, "x", TENON_F32, 2);
+  tenon_edge_t y = graph_step(b, "stubs::triple", NULL, two(b, "core::add", x, x));
+  graph_output(b, "y", graph_step(b, "contract::softmax", NULL, y));
+}
+
+TEST("the stub of a pointwise operator of a library joins") {
+  CHECK_STATUS(tenon_library_add(&stubs, NULL, NULL, NULL), TENON_OK);
+  tenon_executable_t *e = check_with_plain(build_stub, TEXTS("f32[211,53] ~1"));
+  CHECK(count_in_plan(e, "region of 3: core::add stubs::triple contract::softmax") == 1);
   tenon_executable_release(e);
 }
 
