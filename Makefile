@@ -183,6 +183,7 @@ install: build ## install into PREFIX (/usr/local)
 
 support: build .venv-zoo/base.stamp ## write docs/support.md, what each built-in operator supports, and the tables of operators of ONNX Runtime, PyTorch and TensorFlow
 	@$(PYTHON) scripts/support.py $(BUILD)
+	@$(PYTHON) scripts/rewrites.py $(BUILD)
 	@$(PYTHON) scripts/onnxruntime_operators.py $(BUILD)
 	@$(PYTHON) scripts/tensorflow_operators.py $(BUILD)
 	@PYTHONPATH=$(BUILD)/python .venv-zoo/bin/python scripts/torch_operators.py

@@ -151,17 +151,18 @@ run_check() { run_parts check "$python" tests/acceptance/check_test.py tests/acc
 run_dispatch() { lacks_zoo_python || $zoo_python tests/acceptance/dispatch_test.py; }
 run_autograd() { lacks_zoo_python || $zoo_python tests/acceptance/autograd_test.py; }
 run_python() { # with NumPy alone, and with PyTorch as well
-  local log=$logs/python-parts.log parts=4
+  local log=$logs/python-parts.log parts=5
   lacks_python_package && return
   make_zoo || return 1
   {
     "$python" tests/adapters/python_test.py Arrays Calls Definitions Dispatch Graphs Guide Names Shapes Tensors
     "$python" tests/adapters/graph_test.py
+    "$python" tests/adapters/rewrites_test.py
     "$python" tests/adapters/threads_test.py
     "$python" tests/adapters/leaks_test.py
   } 2>&1 | tee "$log"
   if [ -x "$zoo_python" ]; then
-    parts=6
+    parts=7
     { $zoo_python tests/adapters/python_test.py; $zoo_python tests/adapters/sparse_test.py; } 2>&1 | tee -a "$log"
   else
     echo "skip: .venv-zoo is missing (make test makes it)"

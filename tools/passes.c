@@ -15,6 +15,14 @@ void passes_print(void) {
   }
 }
 
+void rewrites_print(void) {
+  tenon_rewrite_info_t info = {.size = sizeof info};
+  for (int32_t i = 0; tenon_rewrite_info(i, &info) == TENON_OK; i++) {
+    printf("%s%s%s\n", info.library, *info.library ? "::" : "", info.rule);
+    if (*info.condition) printf("    %s\n", info.condition);
+  }
+}
+
 bool passes_show(const char *name) {
   tenon_pass_info_t info = {.size = sizeof info};
   int32_t i = 0;

@@ -9,6 +9,8 @@
 
 /* Prints an empty line and one line for each; nothing if there are none. */
 void passes_print(void);
+/* Prints the rules by which the compiler rewrites graphs, one line each. */
+void rewrites_print(void);
 /* Returns false if none has this name. */
 bool passes_show(const char *name);
 /* Applies each "library::name,key=value,..." in order and replaces *graph. Returns false on

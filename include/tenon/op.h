@@ -156,7 +156,8 @@ enum {
   /* text: tenon_partitioner_t of graph.h.  Precedes the first operator. */
   TENON_TAG_PARTITIONER = 36,
   TENON_TAG_SAMPLES = 37,     /* text: example inputs; see check.h. */
-  TENON_TAG_REFERENCE = 38    /* function: tenon_run_fn; see check.h. */
+  TENON_TAG_REFERENCE = 38,   /* function: tenon_run_fn; see check.h. */
+  TENON_TAG_REWRITE = 39      /* text: a rule of graph.h.  Precedes the first operator. */
 };
 
 /* Phases.  The field `phase` of a structure says in which phase the host calls the function. */

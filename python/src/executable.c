@@ -73,7 +73,7 @@ static bool devices_from(PyObject *object, tenon_device_t *devices, uint32_t *ou
 }
 
 PyObject *graph_compile(PyObject *self, PyObject *arguments, PyObject *named) {
-  static char *names[] = {"device", "pins", "claims", "plain", "record", NULL};
+  static char *names[] = {"device", "pins", "claims", "plain", "record", "without", NULL};
   tenon_compile_t options = {.size = sizeof options};
   tenon_device_t devices[DEVICES_MOST];
   tenon_pin_t pins[PINS_MOST];
@@ -83,8 +83,8 @@ PyObject *graph_compile(PyObject *self, PyObject *arguments, PyObject *named) {
   PyObject *kept = NULL;
   int plain = 0;
   int record = 0;
-  if (!PyArg_ParseTupleAndKeywords(arguments, named, "|O$O!zpp", names, &device, &PyDict_Type,
-                                   &pin_object, &options.claims, &plain, &record))
+  if (!PyArg_ParseTupleAndKeywords(arguments, named, "|O$O!zppz", names, &device, &PyDict_Type,
+                                   &pin_object, &options.claims, &plain, &record, &options.without))
     return NULL;
   if (plain) options.flags |= TENON_COMPILE_PLAIN;
   if (record) options.flags |= TENON_COMPILE_RECORD;
@@ -281,7 +281,7 @@ static PyObject *executable_call(PyObject *self, PyObject *arguments, PyObject *
 static PyMethodDef executable_methods[] = {
     {"dump", executable_dump, METH_O,
      "dump(what)\n--\n\nReturns a description as text. what: \"graph\" (after rewriting), "
-     "\"shapes\", \"claims\", \"placement\" or \"plan\"."},
+     "\"shapes\", \"rewrites\", \"claims\", \"placement\" or \"plan\"."},
     {NULL, NULL, 0, NULL}};
 static PyGetSetDef executable_properties[] = {
     {"graph", get_graph, NULL, "The graph that it was compiled from.", NULL},

@@ -113,12 +113,14 @@ static PyMethodDef graph_methods[] = {
      "stay custom operators.\n\nRaises an error that lists the nodes that the format cannot "
      "express; an existing file is then left unchanged."},
     {"compile", (PyCFunction)(void (*)(void))graph_compile, METH_VARARGS | METH_KEYWORDS,
-     "compile(device=None, *, pins=None, claims=None, plain=False, record=False)\n--\n\nCompiles "
+     "compile(device=None, *, pins=None, claims=None, plain=False, record=False, "
+     "without=None)\n--\n\nCompiles "
      "the graph and returns an Executable.\n\ndevice: \"cpu\", \"opencl:0\", ..., or a list of "
      "devices to spread the graph over.\npins: {node: device}, fixes the device of nodes.\nclaims: "
      "settings of subgraphs that a device runs as one, or \"off\".\nplain: True: the graph is not "
      "rewritten.\nrecord: True: runs of equal shapes are captured and replayed, where the device "
-     "supports it."},
+     "supports it.\nwithout: names of rewriting rules to leave out, separated by commas "
+     "(tenon.graph.rewrites() lists them)."},
     {NULL, NULL, 0, NULL}};
 static PyGetSetDef graph_properties[] = {
     {"name", get_name, NULL,
@@ -140,6 +142,7 @@ static PyType_Spec graph_spec = {"tenon.graph.Graph", sizeof(graph_t), 0, Py_TPF
 static PyMethodDef module_functions[] = {
     {"graph_load", load_graph, METH_O, "graph_load(path)\n--\n\nReads an ONNX model."},
     {"graph_passes", graph_passes, METH_NOARGS, NULL},
+    {"graph_rewrites", graph_rewrites, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL}};
 
 bool graphs_add(PyObject *module) {

@@ -49,3 +49,16 @@ PyObject *graph_passes(PyObject *module, PyObject *unused) {
   }
   return list;
 }
+
+PyObject *graph_rewrites(PyObject *module, PyObject *unused) {
+  PyObject *list = PyList_New(0);
+  tenon_rewrite_info_t info = {.size = sizeof info};
+  (void)module;
+  (void)unused;
+  for (int32_t i = 0; list && tenon_rewrite_info(i, &info) == TENON_OK; i++) {
+    PyObject *item = Py_BuildValue("(sss)", info.library, info.rule, info.condition);
+    if (!item || PyList_Append(list, item) != 0) Py_CLEAR(list);
+    Py_XDECREF(item);
+  }
+  return list;
+}

@@ -8,5 +8,7 @@
 PyObject *graph_apply(PyObject *self, PyObject *arguments);
 /* Returns (name, doc, strategies or None, path) of each pass and partitioner. */
 PyObject *graph_passes(PyObject *module, PyObject *unused);
+/* Returns (library, rule, condition) of each rewriting rule. */
+PyObject *graph_rewrites(PyObject *module, PyObject *unused);
 
 #endif

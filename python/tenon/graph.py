@@ -19,7 +19,7 @@ from . import _core, _picture, _signature
 from ._core import Builder, Executable, Graph, Value
 from ._library import Namespaces
 
-__all__ = ["Builder", "Executable", "Graph", "Node", "Operator", "Pass", "Value", "load", "ops", "passes"]
+__all__ = ["Builder", "Executable", "Graph", "Node", "Operator", "Pass", "Rewrite", "Value", "load", "ops", "passes", "rewrites"]
 
 
 def load(model):
@@ -96,6 +96,29 @@ class Pass(NamedTuple):
 def passes():
     """Returns the passes and partitioners of all loaded libraries."""
     return [Pass(*each) for each in _core.graph_passes()]
+
+
+class Rewrite(NamedTuple):
+    """A rule by which Graph.compile rewrites graphs.
+
+    name: "name", or "library::name" for a rule of a loaded library.
+    before, after: what is replaced by what, in the language of docs/rewrites.md.
+    condition: what the texts do not say; "": nothing.
+    """
+    name: str
+    before: str
+    after: str
+    condition: str
+
+
+def rewrites():
+    """Returns the rewriting rules in the order in which they are applied; compile(without="name,name") leaves some out."""
+    found = []
+    for library, rule, condition in _core.graph_rewrites():
+        name, _, text = rule.partition(":")
+        before, _, after = text.rpartition("->")
+        found.append(Rewrite(f"{library}::{name}" if library else name, before.strip(), after.strip(), condition))
+    return found
 
 
 def _apply(graph, name, /, **options):

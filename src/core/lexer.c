@@ -26,7 +26,7 @@ static inline bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' 
 
 /* One of ()[],=;*?!@| which are always tokens of one character. */
 static inline bool is_sign(char c) {
-  static const uint64_t bits[4] = {0xa800170200000000, 0x1000000028000001, 0, 0};
+  static const uint64_t bits[4] = {0xa800171200000000, 0x1000000028000001, 0, 0};
   return bits[(unsigned char)c >> 6] >> (c & 63) & 1;
 }
 

@@ -199,29 +199,36 @@ static tenon_status_t check_sparse_nodes(const tenon_executable_t *e) {
   return TENON_OK;
 }
 
+static tenon_status_t rewrite_graph(tenon_executable_t *e, const tenon_compile_t *options) {
+  tn_rules_t *rules = &e->rules;
+  TN_TRY(tn_rules_open(rules, options->without, &e->memory));
+  TN_TRY(tn_pass_dead_code(e->graph));
+  if (e->is_planned) { /* devices may lack the operators of 8-bit numbers */
+    TN_TRY(tn_rules_apply(rules, TN_RULES_QUANTISE, e->graph));
+    TN_TRY(tn_pass_dead_code(e->graph));
+  }
+  TN_TRY(tn_pass_fold(e->graph));
+  TN_TRY(tn_pass_dead_code(e->graph));
+  if (!e->has_gradients) TN_TRY(tn_rules_apply(rules, TN_RULES_LIBRARIES, e->graph));
+  TN_TRY(tn_rules_apply(rules, TN_RULES_SIMPLIFY, e->graph));
+  TN_TRY(tn_rules_apply(rules, TN_RULES_FORMULAS, e->graph));
+  TN_TRY(tn_pass_dead_code(e->graph));
+  if (e->is_planned && !e->has_gradients)
+    TN_TRY(tn_rules_apply(rules, TN_RULES_ATTENTION, e->graph));
+  if (!e->is_planned && !e->has_gradients) TN_TRY(tn_pass_offload(e, options));
+  if (!e->has_gradients) {
+    TN_TRY(tn_rules_apply(rules, TN_RULES_CHANNELS, e->graph));
+    TN_TRY(tn_rules_apply(rules, TN_RULES_FUSE, e->graph));
+  }
+  TN_TRY(tn_pass_dead_code(e->graph));
+  return tn_pass_infer(e->graph);
+}
+
 static tenon_status_t compile_graph(tenon_executable_t *e, const tenon_graph_t *graph,
                                     const tenon_compile_t *options) {
   TN_TRY(tn_graph_copy(graph, &e->graph));
   TN_TRY(tn_pass_infer(e->graph));
-  if (!(options->flags & TENON_COMPILE_PLAIN)) {
-    TN_TRY(tn_pass_dead_code(e->graph));
-    if (e->is_planned) { /* devices may lack the operators of 8-bit numbers */
-      TN_TRY(tn_pass_quantise(e->graph));
-      TN_TRY(tn_pass_dead_code(e->graph));
-    }
-    TN_TRY(tn_pass_fold(e->graph));
-    TN_TRY(tn_pass_dead_code(e->graph));
-    TN_TRY(tn_pass_simplify(e->graph));
-    TN_TRY(tn_pass_dead_code(e->graph));
-    if (e->is_planned && !e->has_gradients) TN_TRY(tn_pass_attention(e->graph));
-    if (!e->is_planned && !e->has_gradients) TN_TRY(tn_pass_offload(e, options));
-    if (!e->has_gradients) {
-      TN_TRY(tn_pass_channels(e->graph));
-      TN_TRY(tn_pass_fuse(e->graph));
-    }
-    TN_TRY(tn_pass_dead_code(e->graph));
-    TN_TRY(tn_pass_infer(e->graph));
-  }
+  if (!(options->flags & TENON_COMPILE_PLAIN)) TN_TRY(rewrite_graph(e, options));
   if (e->is_planned) {
     /* checks their names only: everything runs on the CPU */
     TN_TRY(tn_pins_check(e->graph, e->source, options));

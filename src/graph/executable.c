@@ -110,6 +110,7 @@ void tenon_executable_release(tenon_executable_t *executable) {
   tn_release_memory(executable->same_axes);
   tn_placement_clear(&executable->placement);
   tenon_executable_release(executable->renewed);
+  tn_rules_close(&executable->rules);
   tn_arena_clear(&executable->memory);
   tenon_graph_release(executable->graph);
   tenon_graph_release(executable->source);
@@ -164,5 +165,7 @@ tenon_status_t tn_executable_keep_options(tenon_executable_t *e, const tenon_com
   e->options.pins = pins;
   e->options.claims = copy_option(&e->memory, options->claims,
                                   options->claims ? strlen(options->claims) + 1 : 0, &is_fine);
+  e->options.without = copy_option(&e->memory, options->without,
+                                   options->without ? strlen(options->without) + 1 : 0, &is_fine);
   return is_fine ? TENON_OK : tn_no_memory("an executable", 0);
 }

@@ -8,6 +8,7 @@
 
 #include "base/thread.h"
 #include "graph/graph.h"
+#include "graph/passes/rules.h"
 #include "graph/placement.h"
 #include "operator/frame.h"
 #include "operator/library.h"
@@ -84,6 +85,7 @@ struct tenon_executable_t {
   tenon_tensor_t **device_constants;
   struct tn_offload_t *offloads; /* subgraphs that devices run as one: offload.h */
   size_t offload_count;
+  tn_rules_t rules;     /* by which the graph was rewritten, and how often each was applied */
   char *offload_report; /* what was offloaded and why not more; NULL: no device was asked */
 };
 

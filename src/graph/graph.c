@@ -114,7 +114,7 @@ static tenon_status_t use_library(tenon_graph_t *graph, const tn_library_t *libr
   return TENON_OK;
 }
 
-static tenon_status_t use_op(tenon_graph_t *graph, const tenon_op_t *op) {
+tenon_status_t tn_graph_use_op(tenon_graph_t *graph, const tenon_op_t *op) {
   for (size_t i = 0; i < graph->op_count; i++)
     if (graph->ops[i] == op) return TENON_OK;
   if (!tn_grow((void **)&graph->ops, &graph->op_capacity, graph->op_count, sizeof *graph->ops))
@@ -181,7 +181,7 @@ tenon_status_t tn_graph_add_node(tenon_graph_t *graph, const char *name, const t
     return tn_no_memory("a graph", graph->node_capacity * sizeof *graph->nodes);
   op = tn_op_now(op); /* the library may have been reloaded since the caller looked `op` up */
   if (tn_op_has_ended(op)) return tn_op_ended(op);
-  TN_TRY(use_op(graph, op));
+  TN_TRY(tn_graph_use_op(graph, op));
   uint32_t attr_count = op->schema.attr_count;
   tenon_value_t *values = tn_arena_array(&graph->arena, attr_count + 1, sizeof *values);
   tenon_operand_t *own = tn_arena_array(&graph->arena, op->input_count + 1, sizeof *own);

@@ -95,6 +95,8 @@ int32_t tn_op_result_input(const tenon_op_t *op, uint32_t o);
 tenon_status_t tn_graph_create(tenon_graph_t **out_graph);
 tenon_status_t tn_graph_add_edge(tenon_graph_t *graph, const char *name, tn_edge_t **out_edge,
                                  tenon_edge_t *out_index);
+/* Keeps the operator and its library in use as long as the graph. */
+tenon_status_t tn_graph_use_op(tenon_graph_t *graph, const tenon_op_t *op);
 /* Adds a node whose operands exist already. The caller creates its result edges. */
 tenon_status_t tn_graph_add_node(tenon_graph_t *graph, const char *name, const tenon_op_t *op,
                                  const tenon_value_t *attrs, const tenon_operand_t *operands,

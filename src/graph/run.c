@@ -596,6 +596,8 @@ static tenon_status_t dump_executable(tenon_executable_t *e, const char *what, c
   if (strcmp(what, "graph") == 0) return tenon_graph_dump(e->graph, out_text);
   if (strcmp(what, "plan") == 0) {
     print_plan(e, &text);
+  } else if (strcmp(what, "rewrites") == 0) {
+    tn_rules_print(&e->rules, &text);
   } else if (strcmp(what, "offload") == 0 || strcmp(what, "claims") == 0) {
     tn_text_add(&text, "%s",
                 e->offload_report ? e->offload_report : "offload: no device was asked\n");
@@ -616,7 +618,8 @@ static tenon_status_t dump_executable(tenon_executable_t *e, const char *what, c
   } else {
     return tn_fail(
         TENON_INVALID,
-        "dump '%s' is unknown: expected graph, shapes, offload (or claims), placement or plan",
+        "dump '%s' is unknown: expected graph, shapes, rewrites, offload (or claims), placement or "
+        "plan",
         what);
   }
   *out_text = tn_text_take(&text);

@@ -53,6 +53,8 @@ struct tn_library_t {
   const tenon_bridge_table_t *bridge;         /* NULL: the library is no bridge */
   uint32_t transform_count;
   const struct tn_transform_t *transforms; /* passes and partitioners */
+  uint32_t rule_count;
+  const char *const *rules; /* rewriting rules, as texts (core/rule.h) */
   tn_arena_t arena;
 };
 

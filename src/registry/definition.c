@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/match.h"
+#include "core/rule.h"
 #include "dispatch/infer.h"
 #include "dispatch/services.h"
 #include "operator/state.h"
@@ -316,6 +317,21 @@ static void take_transform(tn_definition_t *b, const tenon_item_t *item, const t
     tn_definition_offend(b, TENON_INVALID, "%s", why);
 }
 
+static void take_rule(tn_definition_t *b, const tenon_item_t *item, const tag_t *tag) {
+  tn_library_t *library = b->library;
+  tn_rule_text_t parsed;
+  const size_t count = library->rule_count;
+  const char **rules = tn_definition_room(b, &library->arena, (count + 1) * sizeof *library->rules);
+  const char *text = tn_definition_text(b, &library->arena, item->text);
+  (void)tag;
+  if (!rules || !text) return;
+  if (!tn_definition_check(b, tn_rule_parse(text, library->name, &library->arena, &parsed))) return;
+  if (count) memcpy(rules, library->rules, count * sizeof *rules);
+  rules[count] = text;
+  library->rules = rules;
+  library->rule_count++;
+}
+
 static void take_about(tn_definition_t *b, const tenon_item_t *item, const tag_t *tag) {
   (void)tag;
   b->library->about = tn_definition_text(b, &b->library->arena, item->text);
@@ -395,6 +411,7 @@ static const tag_t tags[] = {
     [TENON_TAG_BRIDGE] = {take_bridge, OF_LIBRARY, "BRIDGE", 0},
     [TENON_TAG_PASS] = {take_transform, OF_LIBRARY, "PASS", 0},
     [TENON_TAG_PARTITIONER] = {take_transform, OF_LIBRARY, "PARTITIONER", 0},
+    [TENON_TAG_REWRITE] = {take_rule, OF_LIBRARY, "REWRITE", 0},
     [TENON_TAG_ABOUT] = {take_about, OF_LIBRARY, "ABOUT", 0},
     [TENON_TAG_DOC] = {take_doc, OF_OPERATOR, "DOC", 0},
     [TENON_TAG_TYPES] = TEXT("TYPES", types),
@@ -452,7 +469,7 @@ static bool may_stand_here(tn_definition_t *b, uint32_t number, const tag_t *tag
 
 static void add_item(tn_definition_t *b, const tenon_item_t *item) {
   uint32_t number = item->tag & ~TENON_MUST;
-  if (number > TENON_TAG_REFERENCE) { /* newer than this host */
+  if (number > TENON_TAG_REWRITE) { /* newer than this host */
     if (item->tag & TENON_MUST)
       tn_definition_offend(
           b, TENON_UNIMPLEMENTED,

@@ -271,6 +271,7 @@ static int run_ops_verb(const verb_t *verb, int argc, char **argv) {
   bool all = false;
   bool dangling = false;
   bool stubs = false;
+  bool rewrites = false;
   const char *has = NULL;
   const char *lacks = NULL;
   rows_t rows = {NULL, 0, 0};
@@ -288,6 +289,8 @@ static int run_ops_verb(const verb_t *verb, int argc, char **argv) {
        &stubs},
       {"dangling", 0, OPTION_FLAG, NULL,
        "list kernels of the libraries whose operator is not loaded", &dangling},
+      {"rewrites", 0, OPTION_FLAG, NULL,
+       "list the rules by which graphs are rewritten, and those of the libraries", &rewrites},
       {NULL, 0, OPTION_FLAG, NULL, NULL, NULL}};
   command_line_t line = {verb, options, 0, -1, "LIB", {NULL, 0, 0}, NULL};
   int code = options_parse(&line, argc, argv);
@@ -305,6 +308,8 @@ static int run_ops_verb(const verb_t *verb, int argc, char **argv) {
       code = EXIT_FINE;
       if (dangling)
         code = print_dangling();
+      else if (rewrites)
+        rewrites_print();
       else if (json)
         print_json(&rows);
       else if (stubs)

@@ -39,6 +39,7 @@ typedef struct run_t { /* the command line, and what was made from it */
   const char *values_folder;
   const char *nan;
   const char *optimize;
+  const char *without;
   bool values_each;
   bool sanitizer;
   bool isolates_ops;
@@ -212,6 +213,7 @@ static bool open_model(run_t *run, text_t *why) {
   tenon_compile_t options = {.size = sizeof options};
   if (run->record) options.flags |= TENON_COMPILE_RECORD;
   if (run->optimize && run->optimize[0] == 'p') options.flags |= TENON_COMPILE_PLAIN;
+  options.without = run->without;
   if (!devices_open(&run->devices, run->device, &run->pins, &options, why)) return false;
   if (run->claim && strcmp(run->claim, "on") != 0) options.claims = run->claim;
   run->options = options;
@@ -292,15 +294,16 @@ static int parse_command_line(run_t *run, const verb_t *verb, int argc, char **a
       {"profile", 'p', OPTION_TEXT, "FILE",
        "profile one more run: write a Chrome trace to FILE and show the slowest operators",
        &run->profile},
-      {"dump", 0, OPTION_TEXTS, "plan|graph|shapes|claims|placement|devices",
+      {"dump", 0, OPTION_TEXTS, "plan|graph|shapes|rewrites|claims|placement|devices",
        "print the plan (nodes that run together, tile by tile, with the reason why no more do, and "
-       "where values are in memory), graph, shapes, claims (offloaded subgraphs), placement or "
-       "devices; may be repeated.  graph, shapes, claims and placement need no run: without inputs "
-       "the model is "
-       "not run",
+       "where values are in memory), graph, shapes, rewrites (how often each rule was applied), "
+       "claims (offloaded subgraphs), placement or devices; may be repeated.  Only plan and "
+       "devices need a run: for the others the model is not run unless it has inputs",
        &run->dumps},
       {"optimize", 0, OPTION_TEXT, "full|plain",
        "optimise the graph (full), or run each node as imported (plain)", &run->optimize},
+      {"without", 0, OPTION_TEXT, "RULE,...",
+       "leave out these rewriting rules; tenon ops --rewrites lists them", &run->without},
       {"nan", 0, OPTION_TEXT, "stop|report|stop,nan|report,nan",
        "stop at the first operator that produces a NaN or infinity, or report each one; with "
        ",nan infinities are allowed",

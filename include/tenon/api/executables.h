@@ -42,6 +42,9 @@ typedef struct tenon_compile_t {
    * want; "off": none; otherwise settings for the devices, "key=value,...".  TENON_INVALID if a
    * device does not know a setting. */
   const char *claims;
+  /* Rewriting rules to leave out: names, separated by commas (docs/rewrites.md).  NULL: none.
+   * TENON_NOT_FOUND if there is no such rule. */
+  const char *without;
 } tenon_compile_t;
 
 /* Flags of compilation. */
@@ -93,7 +96,7 @@ TENON_API tenon_status_t tenon_executable_run(tenon_executable_t *executable,
  *
  * Arguments: `what`: "graph": after rewriting; "shapes": of every value, symbolic; "claims":
  * offloaded subgraphs, rejected ones, and why; "placement": which node runs where, and why; "plan":
- * the memory of the last run.
+ * the memory of the last run; "rewrites": how often each rewriting rule was applied.
  * Ownership: the caller frees *out_text. */
 TENON_API tenon_status_t tenon_executable_dump(tenon_executable_t *executable, const char *what,
                                                char **out_text);

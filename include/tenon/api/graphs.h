@@ -188,6 +188,22 @@ typedef struct tenon_pass_info_t {
  * Errors: TENON_RANGE if `index` is out of range. */
 TENON_API tenon_status_t tenon_pass_info(int32_t index, tenon_pass_info_t *info);
 
+/* A rule by which the compiler rewrites graphs: a built-in one, or one of a loaded library.
+ * Ownership: strings are valid as long as the library. */
+typedef struct tenon_rewrite_info_t {
+  uint32_t size;
+  uint32_t reserved;
+  const char *library;   /* "": a built-in rule. */
+  const char *rule;      /* "name: before -> after" (docs/rewrites.md) */
+  const char *condition; /* What the text does not say; "": nothing. */
+} tenon_rewrite_info_t;
+
+/* Describes the index-th rewriting rule, in the order in which the compiler applies them.  The
+ * field `without` of tenon_compile_t turns rules off, by "name" or "library::name".
+ *
+ * Errors: TENON_RANGE if `index` is out of range. */
+TENON_API tenon_status_t tenon_rewrite_info(int32_t index, tenon_rewrite_info_t *info);
+
 /* Applies a pass or a partitioner.  A partitioner replaces parts of the graph by nodes of its
  * library.
  *

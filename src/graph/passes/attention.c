@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "graph/passes/pass.h"
-#include "graph/passes/rewrite.h"
+#include "graph/passes/rules.h"
 #include "operator/names.h"
 
 enum {
@@ -223,7 +223,7 @@ static tenon_status_t replace_parts(tn_rewrite_t *r, const parts_t *parts, int64
   return tn_node_become(r, is_flat_result ? parts->flat_end : parts->end, op, attrs, operands);
 }
 
-static tenon_status_t replace_attention(tn_rewrite_t *r, const tn_node_t *softmax) {
+static tenon_status_t replace_attention(tn_rewrite_t *r, tn_node_t *softmax) {
   parts_t parts;
   tenon_edge_t scores = tn_operand(softmax, 0);
   int32_t at = tn_attr(softmax, "axis");
@@ -240,13 +240,11 @@ static tenon_status_t replace_attention(tn_rewrite_t *r, const tn_node_t *softma
   return replace_parts(r, &parts, axis_extent(r, scores, 1).value);
 }
 
-tenon_status_t tn_pass_attention(tenon_graph_t *graph) {
-  tn_rewrite_t r;
-  TN_TRY(tn_rewrite_begin(&r, graph));
-  tenon_status_t status = TENON_OK;
-  for (size_t n = 0; n < graph->node_count && status == TENON_OK; n++)
-    if (tn_node_is(&graph->nodes[n], "core::softmax"))
-      status = replace_attention(&r, &graph->nodes[n]);
-  tn_rewrite_end(&r);
-  return status;
-}
+const tn_rule_t tn_rules_attention[] = {
+    {"attention: matmul(softmax(add(mul(matmul(q, transpose(k)), scale), mask)), v) -> "
+     "attention(q, k, v, mask, scale=scale)",
+     "There are four axes; the scale and the mask may be absent, and the heads may be split off by "
+     "reshape and transpose.",
+     {"core::softmax"},
+     replace_attention},
+    {NULL, NULL, {NULL}, NULL}};

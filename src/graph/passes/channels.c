@@ -13,7 +13,7 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "graph/passes/pass.h"
-#include "graph/passes/rewrite.h"
+#include "graph/passes/rules.h"
 #include "operator/names.h"
 
 enum {
@@ -518,26 +518,34 @@ static tenon_status_t pool_mean(tn_rewrite_t *r, tn_node_t *mean) {
   return tn_node_become(r, mean, op, NULL, &x);
 }
 
-static tenon_status_t fold_channels(tn_rewrite_t *r, tn_node_t *node) {
+/* The rules */
+
+static tenon_status_t fold_before(tn_rewrite_t *r, tn_node_t *node) {
   affine_t a;
-  if (tn_node_is(node, "core::reduce_mean") && !node->group) return pool_mean(r, node);
-  if (find_affine(r, node, &a)) {
-    TN_TRY(fold_backwards(r, node, &a));
-    return node->op ? fold_forwards(r, node, &a) : TENON_OK;
-  }
-  return tn_node_is(node, "core::add") && !node->group ? merge_sum(r, node) : TENON_OK;
+  return find_affine(r, node, &a) ? fold_backwards(r, node, &a) : TENON_OK;
 }
 
-tenon_status_t tn_pass_channels(tenon_graph_t *graph) {
-  tn_rewrite_t r;
-  TN_TRY(tn_rewrite_begin(&r, graph));
-  tenon_status_t status = TENON_OK;
-  for (size_t n = 0; n < graph->node_count && status == TENON_OK; n++) {
-    if (!graph->nodes[n].op) continue;
-    tn_scratch_mark_t mark = tn_scratch_mark();
-    status = fold_channels(&r, &graph->nodes[n]);
-    tn_scratch_reset(mark);
-  }
-  tn_rewrite_end(&r);
-  return status;
+static tenon_status_t fold_after(tn_rewrite_t *r, tn_node_t *node) {
+  affine_t a;
+  return find_affine(r, node, &a) ? fold_forwards(r, node, &a) : TENON_OK;
 }
+
+const tn_rule_t tn_rules_channels[] = {
+    {"mean_as_pool: reduce_mean(x, positions) -> global_average_pool(x)",
+     "It is over all positions of each channel, of f32.",
+     {"core::reduce_mean"},
+     pool_mean},
+    {"scale_after_product: batch_norm(conv(x, w, b)) -> conv(x, w, b)",
+     "Likewise for products, sums and differences with a constant for each channel.",
+     {NULL},
+     fold_before},
+    {"scale_before_product: conv(batch_norm(x), w, b) -> conv(x, w, b)",
+     "Likewise for products, sums and differences with a constant for each channel; a shift needs "
+     "a convolution without padding.",
+     {NULL},
+     fold_after},
+    {"parallel_convolutions: add(conv(x, v, a), conv(x, w, b)) -> conv(x, w, b)",
+     "One kernel lies in the other, or one term is x itself.",
+     {"core::add"},
+     merge_sum},
+    {NULL, NULL, {NULL}, NULL}};

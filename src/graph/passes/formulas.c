@@ -1,15 +1,13 @@
-/* Formulas that programs write out, replaced by the operator that computes them: gelu,
- * sigmoid, silu, hard_swish, softmax and layer_norm. Called by simplify.c, which visits the nodes.
+/* Rules for formulas that programs write out: one operator computes each.
  * Invariant: a formula is replaced only if no other node reads its large intermediate results,
  * because they would have to be computed as well. */
-#include "graph/passes/formulas.h"
-
 #include <math.h>
 #include <string.h>
 #include <tenon/tenon.h>
 
 #include "base/status.h"
 #include "core/dtype.h"
+#include "graph/passes/rules.h"
 #include "operator/names.h"
 
 /* Operands */
@@ -28,13 +26,6 @@ static tenon_edge_t beside_constant(const tn_rewrite_t *r, const tn_node_t *node
   for (uint32_t i = 0; i < 2; i++)
     if (tn_scalar(r, tn_operand(node, i), out_value)) return tn_operand(node, 1 - i);
   return -1;
-}
-
-/* The same if the constant is near `scalar`. */
-static tenon_edge_t beside_scalar(const tn_rewrite_t *r, const tn_node_t *node, double scalar) {
-  double value;
-  tenon_edge_t edge = beside_constant(r, node, &value);
-  return edge >= 0 && is_near(value, scalar) ? edge : -1;
 }
 
 /* The node, if it is the only reader of the edge and of operator `op`; else NULL. */
@@ -61,109 +52,6 @@ static tenon_status_t replace(tn_rewrite_t *r, tn_node_t *end, const char *name,
   if (axis) attrs[axis_at].as.i = *axis;
   if (epsilon) attrs[epsilon_at].as.f = *epsilon;
   return tn_node_become(r, end, op, attrs, operands);
-}
-
-/* gelu, sigmoid and silu */
-
-static bool is_half_of(const tn_rewrite_t *r, tenon_edge_t edge, tenon_edge_t x) {
-  const tn_node_t *half = tn_maker(r, edge, "core::mul");
-  return half && beside_scalar(r, half, 0.5) == x;
-}
-
-/* The edge x if this edge is x / divisor, else -1. */
-static tenon_edge_t divided(const tn_rewrite_t *r, tenon_edge_t edge, double divisor) {
-  double value;
-  const tn_node_t *node = tn_maker(r, edge, "core::div");
-  if (node && tn_scalar(r, tn_operand(node, 1), &value) && is_near(value, divisor))
-    return tn_operand(node, 0);
-  node = tn_maker(r, edge, "core::mul");
-  return node ? beside_scalar(r, node, 1 / divisor) : -1;
-}
-
-/* The edge x if this edge is -x / sqrt(2), else -1. */
-static tenon_edge_t divided_negative(const tn_rewrite_t *r, tenon_edge_t edge) {
-  const double root = 1.4142135623730951;
-  tenon_edge_t x = divided(r, edge, -root);
-  if (x >= 0) return x;
-  const tn_node_t *neg = tn_maker(r, edge, "core::neg");
-  if (neg) return divided(r, tn_operand(neg, 0), root);
-  neg = tn_maker(r, divided(r, edge, root), "core::neg");
-  return neg ? tn_operand(neg, 0) : -1;
-}
-
-/* The node whose result is x * y / 2, in any of the three orders in which exporters write it; NULL:
- * there is none. */
-static tn_node_t *half_product(const tn_rewrite_t *r, tenon_edge_t y, tenon_edge_t x) {
-  tn_node_t *first = only_user_is(r, y, "core::mul");
-  if (!first) return NULL;
-  tenon_edge_t other = beside(first, y);
-  if (is_half_of(r, other, x)) return first;
-  tn_node_t *second = only_user_is(r, first->outputs[0], "core::mul");
-  if (!second) return NULL;
-  if (other == x) return beside_scalar(r, second, 0.5) == first->outputs[0] ? second : NULL;
-  double value;
-  bool is_half = tn_scalar(r, other, &value) && is_near(value, 0.5);
-  return is_half && beside(second, first->outputs[0]) == x ? second : NULL;
-}
-
-/* gelu is x * (1 + erf(x / sqrt(2))) / 2, or x * erfc(-x / sqrt(2)) / 2. */
-tenon_status_t tn_formula_gelu(tn_rewrite_t *r, const tn_node_t *erf) {
-  tenon_edge_t x;
-  tenon_edge_t gate = erf->outputs[0];
-  if (tn_node_is(erf, "core::erfc")) {
-    x = divided_negative(r, tn_operand(erf, 0));
-  } else {
-    x = divided(r, tn_operand(erf, 0), 1.4142135623730951);
-    const tn_node_t *sum = only_user_is(r, gate, "core::add");
-    if (!sum || beside_scalar(r, sum, 1.0) != gate) return TENON_OK;
-    gate = sum->outputs[0];
-  }
-  tn_node_t *end = x >= 0 ? half_product(r, gate, x) : NULL;
-  return end ? replace(r, end, "core::gelu", &x, 1, NULL, NULL) : TENON_OK;
-}
-
-/* sigmoid is 1 / (1 + exp(-x)). */
-tenon_status_t tn_formula_sigmoid(tn_rewrite_t *r, tn_node_t *div) {
-  double one;
-  const tn_node_t *sum = tn_maker(r, tn_operand(div, 1), "core::add");
-  if (!sum || !tn_scalar(r, tn_operand(div, 0), &one) || one != 1 || r->uses[sum->outputs[0]] != 1)
-    return TENON_OK;
-  const tn_node_t *exp = tn_maker(r, beside_scalar(r, sum, 1), "core::exp");
-  const tn_node_t *neg = exp ? tn_maker(r, tn_operand(exp, 0), "core::neg") : NULL;
-  tenon_edge_t x = neg ? tn_operand(neg, 0) : -1;
-  return x >= 0 ? replace(r, div, "core::sigmoid", &x, 1, NULL, NULL) : TENON_OK;
-}
-
-tenon_status_t tn_formula_silu(tn_rewrite_t *r, const tn_node_t *sigmoid) {
-  tenon_edge_t x = tn_operand(sigmoid, 0);
-  tn_node_t *product = only_user_is(r, sigmoid->outputs[0], "core::mul");
-  if (!product || beside(product, sigmoid->outputs[0]) != x) return TENON_OK;
-  return replace(r, product, "core::silu", &x, 1, NULL, NULL);
-}
-
-/* hard_swish */
-
-/* The only reader of the edge, if it computes a sixth of it; else NULL. */
-static tn_node_t *find_sixth(const tn_rewrite_t *r, tenon_edge_t edge) {
-  tn_node_t *node = tn_only_user(r, edge);
-  return node && divided(r, node->outputs[0], 6) == edge ? node : NULL;
-}
-
-/* hard_swish is x * clip(x + 3, 0, 6) / 6, in any order. */
-tenon_status_t tn_formula_hard_swish(tn_rewrite_t *r, const tn_node_t *clip) {
-  double low, high;
-  const tn_node_t *sum = tn_maker(r, tn_operand(clip, 0), "core::add");
-  tenon_edge_t x = sum ? beside_scalar(r, sum, 3.0) : -1;
-  if (x < 0 || tn_operand(clip, 1) < 0 || tn_operand(clip, 2) < 0 ||
-      !tn_scalar(r, tn_operand(clip, 1), &low) || low != 0 ||
-      !tn_scalar(r, tn_operand(clip, 2), &high) || high != 6)
-    return TENON_OK;
-  tenon_edge_t gate = clip->outputs[0];
-  tn_node_t *sixth = find_sixth(r, gate);
-  tn_node_t *product = only_user_is(r, sixth ? sixth->outputs[0] : gate, "core::mul");
-  if (!product || beside(product, sixth ? sixth->outputs[0] : gate) != x) return TENON_OK;
-  tn_node_t *end = sixth ? product : find_sixth(r, product->outputs[0]);
-  return end ? replace(r, end, "core::hard_swish", &x, 1, NULL, NULL) : TENON_OK;
 }
 
 /* Reductions */
@@ -229,7 +117,7 @@ static bool is_largest(const tn_rewrite_t *r, tenon_edge_t edge, tenon_edge_t x,
          first == axis && end == axis + 1;
 }
 
-tenon_status_t tn_formula_softmax(tn_rewrite_t *r, tn_node_t *div) {
+static tenon_status_t replace_softmax(tn_rewrite_t *r, tn_node_t *div) {
   int64_t axis, end;
   tenon_edge_t powers = tn_operand(div, 0);
   tenon_edge_t sums = tn_operand(div, 1);
@@ -403,7 +291,7 @@ static tn_node_t *find_centred(const tn_rewrite_t *r, tenon_edge_t deviation, no
   return moved;
 }
 
-tenon_status_t tn_formula_layer_norm(tn_rewrite_t *r, const tn_node_t *rsqrt) {
+static tenon_status_t replace_layer_norm(tn_rewrite_t *r, tn_node_t *rsqrt) {
   norm_t norm = {.scale = -1, .bias = -1};
   if (!find_deviation(r, rsqrt, &norm)) return TENON_OK;
   norm_t parts = norm;
@@ -416,3 +304,51 @@ tenon_status_t tn_formula_layer_norm(tn_rewrite_t *r, const tn_node_t *rsqrt) {
   const tenon_edge_t operands[] = {parts.x, parts.scale, parts.bias};
   return replace(r, end, "core::layer_norm", operands, 3, &parts.axis, &parts.epsilon);
 }
+
+/* The rules */
+
+/* x * gate / 2, in the three orders in which exporters write it. */
+#define HALF(gate)                                                                                 \
+  "(mul(" gate ", mul(x, 0.5)) | mul(mul(" gate ", x), 0.5) | mul(mul(" gate ", 0.5), x))"
+/* a / b, where `inverse` is 1 / b */
+#define OVER(a, b, inverse) "(div(" a ", " b ") | mul(" a ", " inverse "))"
+#define ROOT(a) OVER(a, "1.4142135623730951", "0.7071067811865476")
+#define CUBE "(pow(x, 3) | mul(mul(x, x), x))"
+#define TANH_GELU                                                                                  \
+  "tanh((mul(add(x, mul(" CUBE ", 0.044715)), 0.7978845608028654) | "                              \
+  "mul(mul(x, 0.7978845608028654), add(mul(mul(x, x), 0.044715), 1))))"
+#define CLIPPED "clip(add(x, 3), 0, 6)"
+
+const tn_rule_t tn_rules_formulas[] = {
+    {"gelu: " HALF("add(erf(" ROOT("x") "), 1)") " -> gelu(x)", NULL, {NULL}, NULL},
+    {"gelu_of_erfc: " HALF("erfc((" ROOT("neg(x)") " | neg(" ROOT("x") ") | " OVER(
+         "x", "-1.4142135623730951", "-0.7071067811865476") "))") " -> gelu(x)",
+     NULL,
+     {NULL},
+     NULL},
+    {"gelu_tanh: " HALF("add(" TANH_GELU ", 1)") " -> gelu(x, approximate='tanh')",
+     NULL,
+     {NULL},
+     NULL},
+    {"sigmoid: div(1, add(exp(neg(x)), 1)) -> sigmoid(x)", NULL, {NULL}, NULL},
+    {"silu: mul(x, sigmoid(x)) -> silu(x)", NULL, {NULL}, NULL},
+    {"silu_scaled: mul(x, sigmoid(mul(x, $a))) -> silu(x, alpha=a)", NULL, {NULL}, NULL},
+    {"hard_swish: (mul(x, " OVER(CLIPPED, "6", "0.16666666666666666") ") | " OVER(
+         "mul(x, " CLIPPED ")", "6", "0.16666666666666666") ") -> hard_swish(x)",
+     NULL,
+     {NULL},
+     NULL},
+    {"mish: mul(x, tanh(softplus(x))) -> mish(x)", NULL, {NULL}, NULL},
+    {"log_softmax: log(softmax(x, axis=axis)) -> log_softmax(x, axis=axis)", NULL, {NULL}, NULL},
+    {"softmax: div(exp(sub(x, reduce_max(x, axis))), reduce_sum(exp(sub(x, reduce_max(x, axis))), "
+     "axis)) -> softmax(x, axis)",
+     "There is one axis, and both powers are the same node.",
+     {"core::div"},
+     replace_softmax},
+    {"layer_norm: add(mul(mul(sub(x, mean), rsqrt(add(variance, e))), scale), bias) -> "
+     "layer_norm(x, scale, bias, epsilon=e)",
+     "The mean and the variance are those over the last axes of x; scale and bias may be absent, "
+     "and the order of the products may be another one.",
+     {"core::rsqrt"},
+     replace_layer_norm},
+    {NULL, NULL, {NULL}, NULL}};

@@ -6,8 +6,7 @@
 
 #include "base/status.h"
 #include "core/dtype.h"
-#include "graph/passes/pass.h"
-#include "graph/passes/rewrite.h"
+#include "graph/passes/rules.h"
 
 enum {
   MOST_INPUTS = 8,
@@ -44,24 +43,44 @@ static bool fits_bias(const tn_rewrite_t *r, tenon_edge_t bias, tenon_edge_t res
   return b->dims[b->ndim - 1].value == last.value;
 }
 
-static tenon_status_t fuse_sum(tn_rewrite_t *r, tn_node_t *node, tn_node_t *sum, bool *out_done) {
-  tenon_edge_t y = node->outputs[0];
-  tenon_edge_t other = tn_operand(sum, 0) == y ? tn_operand(sum, 1) : tn_operand(sum, 0);
-  int32_t bias = input_named(node, "bias");
-  int32_t residual = input_named(node, "residual");
-  *out_done = false;
-  if (other < 0 || other == y || !tn_same_shape(r, y, sum->outputs[0])) return TENON_OK;
-  if (tn_node_is(node, "core::matmul") && bias >= 0 && tn_operand(node, (uint32_t)bias) < 0 &&
-      fits_bias(r, other, y)) {
-    *out_done = true;
-    return absorb_node(r, node, sum, bias, other, NULL);
-  }
-  if (residual >= 0 && tn_operand(node, (uint32_t)residual) < 0 && tn_same_shape(r, other, y) &&
-      !r->graph->edges[other].constant) {
-    *out_done = true;
-    return absorb_node(r, node, sum, residual, other, NULL);
-  }
-  return TENON_OK;
+/* The only node that reads the result of a product or convolution without an activation; NULL:
+ * there is none. */
+static tn_node_t *find_next(const tn_rewrite_t *r, const tn_node_t *node) {
+  const int32_t at = tn_attr(node, "activation");
+  if (at < 0 || !is_core(node) || node->output_count != 1 || node->op->input_count > MOST_INPUTS ||
+      node->op->schema.attr_count > MOST_ATTRS || node->attrs[at].as.i != 0 ||
+      !tn_dtype_is(r->graph->edges[node->outputs[0]].dtype, TENON_F32))
+    return NULL;
+  tn_node_t *last = tn_only_user(r, node->outputs[0]);
+  return last && last->output_count == 1 ? last : NULL;
+}
+
+/* The other term of a sum that is the next node; -1: there is none. */
+static tenon_edge_t find_term(const tn_rewrite_t *r, const tn_node_t *node, const tn_node_t *sum) {
+  const tenon_edge_t y = node->outputs[0];
+  if (!tn_node_is(sum, "core::add")) return -1;
+  const tenon_edge_t other = tn_operand(sum, 0) == y ? tn_operand(sum, 1) : tn_operand(sum, 0);
+  return other != y && tn_same_shape(r, y, sum->outputs[0]) ? other : -1;
+}
+
+static tenon_status_t fuse_bias(tn_rewrite_t *r, tn_node_t *node) {
+  tn_node_t *sum = find_next(r, node);
+  const tenon_edge_t other = sum ? find_term(r, node, sum) : -1;
+  const int32_t bias = input_named(node, "bias");
+  if (other < 0 || bias < 0 || tn_operand(node, (uint32_t)bias) >= 0 ||
+      !fits_bias(r, other, node->outputs[0]))
+    return TENON_OK;
+  return absorb_node(r, node, sum, bias, other, NULL);
+}
+
+static tenon_status_t fuse_residual(tn_rewrite_t *r, tn_node_t *node) {
+  tn_node_t *sum = find_next(r, node);
+  const tenon_edge_t other = sum ? find_term(r, node, sum) : -1;
+  const int32_t residual = input_named(node, "residual");
+  if (other < 0 || residual < 0 || tn_operand(node, (uint32_t)residual) >= 0 ||
+      !tn_same_shape(r, other, node->outputs[0]) || r->graph->edges[other].constant)
+    return TENON_OK;
+  return absorb_node(r, node, sum, residual, other, NULL);
 }
 
 /* Finds the choice of `activation` that computes the same as `node`, with its parameters. False:
@@ -96,50 +115,35 @@ static bool activation_of(const tn_rewrite_t *r, const tn_node_t *node, const tn
   return false;
 }
 
-static tenon_status_t fuse_activation(tn_rewrite_t *r, tn_node_t *node, tn_node_t *last, int32_t at,
-                                      bool *out_done) {
+static tenon_status_t fuse_activation(tn_rewrite_t *r, tn_node_t *node) {
   int64_t choice = 0;
   double alpha, beta;
-  int32_t alpha_at = tn_attr(node, "alpha");
-  int32_t beta_at = tn_attr(node, "beta");
   tenon_value_t attrs[MOST_ATTRS];
-  *out_done = false;
-  if (alpha_at < 0 || beta_at < 0 || tn_operand(last, 0) != node->outputs[0]) return TENON_OK;
-  if (!activation_of(r, last, &node->op->schema.attrs[at], &choice, &alpha, &beta)) return TENON_OK;
+  const int32_t at = tn_attr(node, "activation");
+  const int32_t alpha_at = tn_attr(node, "alpha");
+  const int32_t beta_at = tn_attr(node, "beta");
+  tn_node_t *last = find_next(r, node);
+  if (!last || alpha_at < 0 || beta_at < 0 || tn_operand(last, 0) != node->outputs[0] ||
+      !activation_of(r, last, &node->op->schema.attrs[at], &choice, &alpha, &beta))
+    return TENON_OK;
   memcpy(attrs, node->attrs, node->op->schema.attr_count * sizeof *attrs);
   attrs[at].as.i = choice;
   attrs[alpha_at].as.f = alpha;
   attrs[beta_at].as.f = beta;
-  *out_done = true;
   return absorb_node(r, node, last, -1, -1, attrs);
 }
 
-static tenon_status_t fuse_node(tn_rewrite_t *r, tn_node_t *node) {
-  for (bool done = true; done;) {
-    int32_t at = tn_attr(node, "activation");
-    done = false;
-    if (at < 0 || !is_core(node) || node->output_count != 1 ||
-        node->op->input_count > MOST_INPUTS || node->op->schema.attr_count > MOST_ATTRS ||
-        node->attrs[at].as.i != 0 ||
-        !tn_dtype_is(r->graph->edges[node->outputs[0]].dtype, TENON_F32))
-      return TENON_OK;
-    tn_node_t *last = tn_only_user(r, node->outputs[0]);
-    if (!last || last->output_count != 1) return TENON_OK;
-    if (tn_node_is(last, "core::add"))
-      TN_TRY(fuse_sum(r, node, last, &done));
-    else
-      TN_TRY(fuse_activation(r, node, last, at, &done));
-    node = last;
-  }
-  return TENON_OK;
-}
-
-tenon_status_t tn_pass_fuse(tenon_graph_t *graph) {
-  tn_rewrite_t r;
-  TN_TRY(tn_rewrite_begin(&r, graph));
-  tenon_status_t status = TENON_OK;
-  for (size_t n = 0; n < graph->node_count && status == TENON_OK; n++)
-    if (graph->nodes[n].op && !graph->nodes[n].group) status = fuse_node(&r, &graph->nodes[n]);
-  tn_rewrite_end(&r);
-  return status;
-}
+const tn_rule_t tn_rules_fuse[] = {
+    {"bias: add(matmul(a, b), bias) -> matmul(a, b, bias)",
+     "The bias has one axis, the last one of the result.",
+     {"core::matmul"},
+     fuse_bias},
+    {"residual: add(conv(x, w), y) -> conv(x, w, residual=y)",
+     "y is no constant, and has the shape of the result.",
+     {NULL},
+     fuse_residual},
+    {"activation: relu(matmul(a, b)) -> matmul(a, b, activation='relu')",
+     "Likewise for convolutions, and for each activation that the operator knows.",
+     {NULL},
+     fuse_activation},
+    {NULL, NULL, {NULL}, NULL}};

@@ -1,6 +1,6 @@
-/* Passes over the compiler's copy of a graph. Each pass leaves a valid graph, with the nodes in an
- * order in which they can run. Removed nodes stay in the array, with op NULL, until
- * tn_pass_dead_code. */
+/* Passes over the compiler's copy of a graph; those that consist of rules are in rules.h. Each pass
+ * leaves a valid graph, with the nodes in an order in which they can run. Removed nodes stay in the
+ * array, with op NULL, until tn_pass_dead_code. */
 #ifndef TN_GRAPH_PASSES_PASS_H
 #define TN_GRAPH_PASSES_PASS_H
 
@@ -9,22 +9,8 @@
 /* Infers types, shapes and values of every edge, with symbols. A contradiction is an error that
  * names the node. */
 tenon_status_t tn_pass_infer(tenon_graph_t *graph);
-/* Replaces operators between dequantize_linear and quantize_linear by operators of 8-bit
- * numbers. */
-tenon_status_t tn_pass_quantise(tenon_graph_t *graph);
 /* Constant folding: computes pure nodes whose inputs are constants. */
 tenon_status_t tn_pass_fold(tenon_graph_t *graph);
-/* Removes nodes that do nothing, moves padding into convolutions, and replaces written-out formulas
- * of gelu, sigmoid, silu, softmax and layer_norm by one node. */
-tenon_status_t tn_pass_simplify(tenon_graph_t *graph);
-/* Replaces attention that is written out as products and a softmax by one operator. */
-tenon_status_t tn_pass_attention(tenon_graph_t *graph);
-/* Folds constant scales and shifts of channels (batch_norm, products and sums) into the
- * convolutions and products around them, and makes one convolution of a sum of convolutions of the
- * same value, and a pool of a mean over all positions. */
-tenon_status_t tn_pass_channels(tenon_graph_t *graph);
-/* Makes bias, residual and activation part of the matmul or convolution before them. */
-tenon_status_t tn_pass_fuse(tenon_graph_t *graph);
 /* Dead-code elimination: removes pure nodes whose results are not used, and identities. */
 tenon_status_t tn_pass_dead_code(tenon_graph_t *graph);
 

@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "graph/passes/pass.h"
-#include "graph/passes/rewrite.h"
+#include "graph/passes/rules.h"
 #include "operator/names.h"
 
 enum { MOST_ATTRS = 64, MOST_OPERANDS = 8 };
@@ -278,39 +278,74 @@ static tenon_status_t replace_move(tn_rewrite_t *r, const tn_node_t *node, const
   return tn_node_become(r, last, node->op, node->attrs, operands);
 }
 
-static tenon_status_t replace_between(tn_rewrite_t *r, tn_node_t *last) {
+/* The rules */
+
+/* Numbers that are dequantised and quantised with the same scale stay. */
+static tenon_status_t keep_numbers(tn_rewrite_t *r, tn_node_t *last) {
   numbers_t y, x;
-  const tn_node_t *node = NULL;
-  if (!tn_node_is(last, "core::quantize_linear")) return TENON_OK;
-  const int32_t changes = r->changes;
-  if (find_quantised(r, last, &y)) {
-    if (find_values(r, y.x, &x) && same_numbers(r, &x, &y)) {
-      tn_redirect(r, last->outputs[0], x.x);
-      return TENON_OK;
-    }
-    node = find_product(r, &y, last);
-  }
-  if (node && !node->group) {
-    if (tn_node_is(node, "core::conv")) TN_TRY(replace_conv(r, node, &y, last));
-    if (tn_node_is(node, "core::matmul") || tn_node_is(node, "core::gemm"))
-      TN_TRY(replace_product(r, node, &y, last));
-    if (tn_node_is(node, "core::add")) TN_TRY(replace_sum(r, node, &y, last));
-    if (moves_elements(node)) TN_TRY(replace_move(r, node, &y, last));
-  }
-  return r->changes > changes ? TENON_OK : tn_tabulate(r, last);
+  if (!find_quantised(r, last, &y) || !find_values(r, y.x, &x) || !same_numbers(r, &x, &y))
+    return TENON_OK;
+  tn_redirect(r, last->outputs[0], x.x);
+  tn_node_remove(r, last);
+  return TENON_OK;
 }
 
-tenon_status_t tn_pass_quantise(tenon_graph_t *graph) {
-  tn_rewrite_t r;
-  bool is_needed = false;
-  for (size_t n = 0; n < graph->node_count && !is_needed; n++)
-    is_needed = tn_node_is(&graph->nodes[n], "core::quantize_linear");
-  if (!is_needed) return TENON_OK;
-  TN_TRY(tn_rewrite_begin(&r, graph));
-  tenon_status_t status = TENON_OK;
-  for (size_t n = 0; n < graph->node_count && status == TENON_OK; n++)
-    if (graph->nodes[n].op && !graph->nodes[n].group)
-      status = replace_between(&r, &graph->nodes[n]);
-  tn_rewrite_end(&r);
-  return status;
+/* Finds the node before quantize_linear that `replace` can replace, and the numbers that are
+ * made. */
+static const tn_node_t *find_replaced(const tn_rewrite_t *r, tn_node_t *last, numbers_t *out) {
+  const tn_node_t *node = find_quantised(r, last, out) ? find_product(r, out, last) : NULL;
+  return node && !node->group ? node : NULL;
 }
+
+static tenon_status_t quantise_conv(tn_rewrite_t *r, tn_node_t *last) {
+  numbers_t y;
+  const tn_node_t *node = find_replaced(r, last, &y);
+  return tn_node_is(node, "core::conv") ? replace_conv(r, node, &y, last) : TENON_OK;
+}
+
+static tenon_status_t quantise_product(tn_rewrite_t *r, tn_node_t *last) {
+  numbers_t y;
+  const tn_node_t *node = find_replaced(r, last, &y);
+  bool is_one = tn_node_is(node, "core::matmul") || tn_node_is(node, "core::gemm");
+  return is_one ? replace_product(r, node, &y, last) : TENON_OK;
+}
+
+static tenon_status_t quantise_sum(tn_rewrite_t *r, tn_node_t *last) {
+  numbers_t y;
+  const tn_node_t *node = find_replaced(r, last, &y);
+  return tn_node_is(node, "core::add") ? replace_sum(r, node, &y, last) : TENON_OK;
+}
+
+static tenon_status_t quantise_move(tn_rewrite_t *r, tn_node_t *last) {
+  numbers_t y;
+  const tn_node_t *node = find_replaced(r, last, &y);
+  return node && moves_elements(node) ? replace_move(r, node, &y, last) : TENON_OK;
+}
+
+#define LAST                                                                                       \
+  { "core::quantize_linear" }
+
+const tn_rule_t tn_rules_quantise[] = {
+    {"same_numbers: quantize_linear(dequantize_linear(x, scale, zero), scale, zero) -> x", NULL,
+     LAST, keep_numbers},
+    {"quantised_conv: quantize_linear(conv(dequantize_linear(x), dequantize_linear(w))) -> "
+     "qlinear_conv(x, w)",
+     "The weights are constant; relu and clip between may be implied by the range of the result.",
+     LAST, quantise_conv},
+    {"quantised_product: quantize_linear(matmul(dequantize_linear(a), dequantize_linear(b))) -> "
+     "qlinear_matmul(a, b)",
+     "Likewise for gemm; relu and clip between may be implied by the range of the result.", LAST,
+     quantise_product},
+    {"quantised_sum: quantize_linear(add(dequantize_linear(a), dequantize_linear(b))) -> "
+     "qlinear_add(a, b)",
+     "Both terms have the shape and the dtype of the result; relu and clip between may be implied "
+     "by its range.",
+     LAST, quantise_sum},
+    {"quantised_move: quantize_linear(transpose(dequantize_linear(x, scale, zero)), scale, zero) "
+     "-> transpose(x)",
+     "Likewise for other operators that compute no elements, and for max_pool.", LAST,
+     quantise_move},
+    {"table_of_numbers: quantize_linear(erf(dequantize_linear(x))) -> map_bytes(table, x)",
+     "Likewise for all pointwise operators whose other operands are constants with one element.",
+     LAST, tn_tabulate},
+    {NULL, NULL, {NULL}, NULL}};

@@ -1,15 +1,13 @@
-/* Simplification: removes nodes that do nothing, moves zero padding into the convolution that
- * follows, multiplies transposed matrices where a product is transposed, and replaces formulas
- * that exporters write out (formulas.c) by one node. Called by the compiler after folding. */
+/* Rules that simplify: equal nodes become one, nodes that do nothing are removed, several moves of
+ * elements become one, zero padding becomes part of the convolution that follows, and transposed
+ * matrices are multiplied where a product is transposed. */
 #include <string.h>
 #include <tenon/tenon.h>
 
-#include "base/memory.h"
 #include "base/status.h"
 #include "core/dtype.h"
-#include "graph/passes/formulas.h"
-#include "graph/passes/pass.h"
-#include "graph/passes/rewrite.h"
+#include "core/value.h"
+#include "graph/passes/rules.h"
 
 static const int64_t *ints_of(const tn_rewrite_t *r, tenon_edge_t edge, int64_t *out_count) {
   const tenon_tensor_t *t = edge >= 0 ? r->graph->edges[edge].constant : NULL;
@@ -76,26 +74,108 @@ static tenon_status_t merge_pad(tn_rewrite_t *r, tn_node_t *pad) {
 
 /* Nodes that do nothing */
 
-static bool does_nothing(const tn_rewrite_t *r, const tn_node_t *node) {
-  if (node->output_count < 1 || tn_operand(node, 0) < 0) return false;
-  if (tn_node_is(node, "core::cast") || tn_node_is(node, "core::expand") ||
-      tn_node_is(node, "core::reshape"))
-    return tn_same_shape(r, tn_operand(node, 0), node->outputs[0]);
-  return false;
+static tenon_status_t remove_identity(tn_rewrite_t *r, tn_node_t *node) {
+  const tenon_edge_t x = tn_operand(node, 0);
+  if (node->output_count < 1 || x < 0 || !tn_same_shape(r, x, node->outputs[0])) return TENON_OK;
+  tn_redirect(r, node->outputs[0], x);
+  tn_node_remove(r, node);
+  return TENON_OK;
 }
 
-/* Replaces the formula that is recognised by this node, if there is one. */
-static tenon_status_t replace_formula(tn_rewrite_t *r, tn_node_t *node) {
-  if (tn_node_is(node, "core::erf") || tn_node_is(node, "core::erfc"))
-    return tn_formula_gelu(r, node);
-  if (tn_node_is(node, "core::div")) {
-    TN_TRY(tn_formula_softmax(r, node));
-    TN_TRY(tn_formula_sigmoid(r, node));
+/* Equal nodes */
+
+static bool same_operands(const tn_node_t *a, const tn_node_t *b) {
+  for (uint32_t i = 0; i < a->op->input_count; i++) {
+    const tenon_operand_t *x = &a->operands[i];
+    const tenon_operand_t *y = &b->operands[i];
+    if (x->count != y->count) return false;
+    if (x->count && memcmp(x->edges, y->edges, (size_t)x->count * sizeof *x->edges) != 0)
+      return false;
   }
-  if (tn_node_is(node, "core::sigmoid")) return tn_formula_silu(r, node);
-  if (tn_node_is(node, "core::clip")) return tn_formula_hard_swish(r, node);
-  if (tn_node_is(node, "core::rsqrt")) return tn_formula_layer_norm(r, node);
+  return true;
+}
+
+/* Whether the nodes compute the same values. */
+static bool is_same(const tn_node_t *a, const tn_node_t *b) {
+  if (a->op != b->op || a->group || a->output_count != b->output_count || !same_operands(a, b))
+    return false;
+  for (uint32_t i = 0; i < a->op->schema.attr_count; i++)
+    if (!tn_value_equal(&a->attrs[i], &b->attrs[i])) return false;
+  return true;
+}
+
+/* Replaces the node by an earlier one that computes the same, which reads the same first value. */
+static tenon_status_t share_result(tn_rewrite_t *r, tn_node_t *node) {
+  enum { MOST = 64 }; /* readers that are looked at: some values are read by every node */
+  const int32_t index = (int32_t)(node - r->graph->nodes);
+  const tenon_edge_t x = node->op->input_count ? tn_operand(node, 0) : -1;
+  const uint64_t traits = node->op->traits;
+  if (x < 0 || !(traits & TENON_PURE) || traits & TENON_RANDOM || node->op->create) return TENON_OK;
+  int32_t at = r->first_reader[x];
+  for (int32_t i = 0; at >= 0 && i < MOST; i++, at = r->readers[at].next) {
+    const tn_node_t *other = &r->graph->nodes[r->readers[at].node];
+    if (r->readers[at].node >= index || !other->op || !is_same(node, other)) continue;
+    for (int32_t o = 0; o < node->output_count; o++)
+      tn_redirect(r, node->outputs[o], other->outputs[o]);
+    tn_node_remove(r, node);
+    return TENON_OK;
+  }
   return TENON_OK;
+}
+
+/* Moves of elements */
+
+/* Reads the order of axes; false: it is not known. */
+static bool read_order(const tn_rewrite_t *r, const tn_node_t *transpose, int32_t *out_rank,
+                       int64_t *out_order) {
+  const int32_t at = tn_attr(transpose, "perm");
+  const int32_t rank = r->graph->edges[tn_operand(transpose, 0)].ndim;
+  if (at < 0 || rank < 0 || rank > TENON_RANK_MAX) return false;
+  const tenon_value_t *order = &transpose->attrs[at];
+  const bool is_reversed = order->kind == TENON_KIND_NONE;
+  if (!is_reversed && (int64_t)order->count != rank) return false;
+  for (int32_t i = 0; i < rank; i++) {
+    const int64_t axis = is_reversed ? rank - 1 - i : order->as.ints[i];
+    out_order[i] = axis < 0 ? axis + rank : axis;
+  }
+  *out_rank = rank;
+  return true;
+}
+
+/* Makes two transposes one, or none if the second one undoes the first one. */
+static tenon_status_t join_transposes(tn_rewrite_t *r, tn_node_t *node) {
+  int32_t rank;
+  int64_t first[TENON_RANK_MAX], second[TENON_RANK_MAX], both[TENON_RANK_MAX];
+  bool is_identity = true;
+  const tn_node_t *before = tn_maker(r, tn_operand(node, 0), "core::transpose");
+  if (!before || !read_order(r, before, &rank, first) || !read_order(r, node, &rank, second))
+    return TENON_OK;
+  for (int32_t i = 0; i < rank; i++) {
+    both[i] = first[second[i]];
+    is_identity &= both[i] == i;
+  }
+  const tenon_edge_t x = tn_operand(before, 0);
+  if (is_identity) {
+    tn_redirect(r, node->outputs[0], x);
+    tn_node_remove(r, node);
+    return TENON_OK;
+  }
+  tenon_value_t order = {TENON_KIND_INTS, (uint32_t)rank, {.ints = both}};
+  return node->op->schema.attr_count == 1 ? tn_node_become(r, node, node->op, &order, &x)
+                                          : TENON_OK;
+}
+
+/* Makes the later one of two reshapes read what the first one reads, unless it takes an extent from
+ * its operand. */
+static tenon_status_t join_reshapes(tn_rewrite_t *r, tn_node_t *node) {
+  int64_t count;
+  const tn_node_t *before = tn_maker(r, tn_operand(node, 0), "core::reshape");
+  const int64_t *extents = ints_of(r, tn_operand(node, 1), &count);
+  if (!before || !extents || node->op->input_count != 2) return TENON_OK;
+  for (int64_t i = 0; i < count; i++)
+    if (extents[i] == 0) return TENON_OK;
+  const tenon_edge_t operands[] = {tn_operand(before, 0), tn_operand(node, 1)};
+  return tn_node_become(r, node, node->op, node->attrs, operands);
 }
 
 /* Transposed products */
@@ -146,23 +226,32 @@ static tenon_status_t transpose_factors(tn_rewrite_t *r, tn_node_t *transpose) {
   return TENON_OK;
 }
 
-tenon_status_t tn_pass_simplify(tenon_graph_t *graph) {
-  tn_rewrite_t r;
-  TN_TRY(tn_rewrite_begin(&r, graph));
-  tenon_status_t status = TENON_OK;
-  for (size_t n = 0; n < graph->node_count && status == TENON_OK; n++) {
-    tn_node_t *node = &graph->nodes[n];
-    if (!node->op) continue;
-    if (does_nothing(&r, node)) {
-      tn_redirect(&r, node->outputs[0], tn_operand(node, 0));
-      tn_node_remove(&r, node);
-    } else if (tn_node_is(node, "core::pad"))
-      status = merge_pad(&r, node);
-    else if (tn_node_is(node, "core::transpose"))
-      status = transpose_factors(&r, node);
-  }
-  for (size_t n = 0; n < graph->node_count && status == TENON_OK; n++)
-    if (graph->nodes[n].op) status = replace_formula(&r, &graph->nodes[n]);
-  tn_rewrite_end(&r);
-  return status;
-}
+const tn_rule_t tn_rules_simplify[] = {
+    {"common: concat(exp(x), exp(x)) -> concat(y, y)",
+     "Equal nodes, here exp(x), compute the value y once. They are pure.",
+     {NULL},
+     share_result},
+    {"added_zero: (add(x, 0) | sub(x, 0)) -> x", NULL, {NULL}, NULL},
+    {"factor_of_one: (mul(x, 1) | div(x, 1) | pow(x, 1)) -> x", NULL, {NULL}, NULL},
+    {"negated_twice: neg(neg(x)) -> x", NULL, {NULL}, NULL},
+    {"identity: cast(x) -> x",
+     "The dtype and the shape stay the same; likewise for expand and reshape.",
+     {"core::cast", "core::expand", "core::reshape"},
+     remove_identity},
+    {"transposed_twice: transpose(transpose(x, perm=p), perm=q) -> transpose(x, perm=r)",
+     "Nothing is left if the second one undoes the first one.",
+     {"core::transpose"},
+     join_transposes},
+    {"reshaped_twice: reshape(reshape(x, a), b) -> reshape(x, b)",
+     "b is constant and takes no extent from its operand.",
+     {"core::reshape"},
+     join_reshapes},
+    {"padding: conv(pad(x, pads), w) -> conv(x, w)",
+     "It pads with zeros, and positions only.",
+     {"core::pad"},
+     merge_pad},
+    {"transposed_product: transpose(matmul(a, b)) -> matmul(transpose(b), transpose(a))",
+     "The last two axes are exchanged, and nothing else reads the product.",
+     {"core::transpose"},
+     transpose_factors},
+    {NULL, NULL, {NULL}, NULL}};

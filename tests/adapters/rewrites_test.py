@@ -1,0 +1,333 @@
+"""The rules by which graphs are rewritten: each one applies where it should and can be turned off, and what it puts in the place of nodes
+computes what they computed. Rules that are texts are tested with graphs made from their own text, one for each alternative; the others have
+graphs here. Run with a Python that has NumPy (.venv)."""
+import itertools
+import re
+import subprocess
+import sys
+import unittest
+
+import numpy as np
+
+from python_test import BUILD, FOLDER, ROOT, built  # importing it makes the package available
+
+import tenon
+import totals
+
+nodes = tenon.graph.ops.core
+TOKEN = re.compile(r"\s*(?:(-?\d[\d.e-]*)|('[^']*')|(\$?[A-Za-z_][A-Za-z_0-9:]*)|(.))")
+SIZE = (3, 5)
+
+
+# ---- the language of rules ------------------------------------------------------------------------------------------
+
+
+class Parser:
+    """Parses a term into nested tuples: ("call", op, terms, attributes), ("choice", terms), ("name", text), ("number", text), ("list", text)."""
+
+    def __init__(self, text):
+        self.tokens = [next(part for part in found if part) for found in TOKEN.findall(text) if any(found)]
+
+    def take(self, expected=None):
+        token = self.tokens.pop(0)
+        assert expected in (None, token), (expected, token)
+        return token
+
+    def term(self):
+        token = self.take()
+        if token == "(":
+            terms = [self.term()]
+            while self.tokens[0] == "|":
+                self.take()
+                terms.append(self.term())
+            self.take(")")
+            return "choice", terms
+        if token == "[":
+            axes = []
+            while self.tokens[0] != "]":
+                axes.append(self.take())
+            self.take("]")
+            return "list", [int(axis) for axis in axes if axis != ","]
+        if token[0].isdigit() or token[0] == "-":
+            return "number", float(token)
+        if self.tokens and self.tokens[0] == "(":
+            return self.call(token)
+        if self.tokens and self.tokens[0] == "?":
+            self.take()
+        return "name", token
+
+    def call(self, op):
+        terms, attributes = [], {}
+        self.take("(")
+        while self.tokens[0] != ")":
+            if len(self.tokens) > 1 and self.tokens[1] == "=":
+                name = self.take()
+                self.take("=")
+                attributes[name] = self.take()
+            else:
+                terms.append(self.term())
+            if self.tokens[0] == ",":
+                self.take()
+        self.take(")")
+        return "call", op.removeprefix("core::"), terms, attributes
+
+
+def spellings(term):
+    """All terms that a term with choices stands for."""
+    if term[0] == "choice":
+        return [spelling for alternative in term[1] for spelling in spellings(alternative)]
+    if term[0] != "call":
+        return [term]
+    return [("call", term[1], list(operands), term[3]) for operands in itertools.product(*map(spellings, term[2]))]
+
+
+class Writer:
+    """Builds a graph from a term. Names are inputs, $names the constant 1.5, attributes of a name the last axis."""
+
+    def __init__(self, exchanges=False):
+        self.builder, self.inputs, self.calls, self.exchanges = tenon.graph.Builder(), {}, {}, exchanges
+
+    def value(self, term):
+        if term[0] == "number":
+            return self.builder.constant(np.float32(term[1]))
+        if term[0] == "list":
+            return self.builder.constant(np.int64(term[1]))
+        if term[0] == "name":
+            if term[1].startswith("$"):
+                return self.builder.constant(np.float32(1.5))
+            if term[1] not in self.inputs:
+                self.inputs[term[1]] = self.builder.input(term[1], "f32", list(SIZE))
+            return self.inputs[term[1]]
+        key = repr(term)
+        if key not in self.calls:
+            operands = [self.value(operand) for operand in term[2]]
+            if self.exchanges and term[1] in ("add", "mul", "max", "min"):
+                operands.reverse()
+            self.calls[key] = getattr(nodes, term[1])(*operands, **{name: self.attribute(text) for name, text in term[3].items()})
+        return self.calls[key]
+
+    @staticmethod
+    def attribute(text):
+        return text[1:-1] if text.startswith("'") else float(text) if text[0].isdigit() else -1
+
+
+# ---- graphs for rules with a function -------------------------------------------------------------------------------
+
+
+def weights(*shape):
+    return (0.3 * np.random.default_rng(len(shape)).standard_normal(shape)).astype(np.float32)
+
+
+def made(shapes, build):
+    b = tenon.graph.Builder()
+    inputs = [b.input(f"x{i}", "f32", list(shape)) for i, shape in enumerate(shapes)]
+    return b.finish(build(b, *inputs))
+
+
+def numbers(b, value=0.05, dtype=np.uint8):
+    return b.constant(np.float32(value)), b.constant(dtype(0 if dtype == np.int8 else 128))
+
+
+def quantised(build, shape=(2, 6)):
+    """A graph in which `build` stands between dequantize_linear and quantize_linear."""
+    def whole(b, x):
+        scale, zero = numbers(b)
+        first = nodes.dequantize_linear(nodes.quantize_linear(x, scale, zero), scale, zero)
+        last = nodes.quantize_linear(build(b, first), scale, zero)
+        return nodes.dequantize_linear(last, scale, zero)
+
+    return made([shape], whole)
+
+
+def weight(b, *shape):
+    return nodes.dequantize_linear(b.constant(np.int8(20 * weights(*shape))), *numbers(b, 0.023, np.int8))
+
+
+def write_softmax(b, x):
+    axis = b.constant(np.int64([1]))
+    powers = nodes.exp(nodes.sub(x, nodes.reduce_max(x, axis)))
+    return nodes.div(powers, nodes.reduce_sum(powers, axis))
+
+
+def write_layer_norm(b, x):
+    axis = b.constant(np.int64([-1]))
+    centred = nodes.sub(x, nodes.reduce_mean(x, axis))
+    variance = nodes.reduce_mean(nodes.mul(centred, centred), axis)
+    return nodes.mul(centred, nodes.rsqrt(nodes.add(variance, b.constant(np.float32(1e-5)))))
+
+
+def write_attention(b, q, k, v):
+    scores = nodes.matmul(q, nodes.transpose(k, perm=[0, 1, 3, 2]))
+    return nodes.matmul(nodes.softmax(nodes.mul(scores, b.constant(np.float32(0.5)))), v)
+
+
+def conv(b, x, filters, channels, size=1):
+    return nodes.conv(x, b.constant(weights(filters, channels, size, size)), pads=[size // 2] * 4)
+
+
+def norm(b, x, channels):
+    scale, shift, mean = (b.constant(np.float32(1 + np.arange(channels) / k)) for k in (3, 5, 7))
+    return nodes.batch_norm(x, scale, shift, mean, scale)
+
+
+IMAGE = (1, 4, 6, 6)
+GRAPHS = {
+    "same_numbers": lambda: quantised(lambda b, x: x),
+    "quantised_conv": lambda: quantised(lambda b, x: nodes.conv(x, weight(b, 3, 4, 1, 1)), IMAGE),
+    "quantised_product": lambda: quantised(lambda b, x: nodes.matmul(x, weight(b, 6, 3))),
+    "quantised_move": lambda: quantised(lambda b, x: nodes.transpose(x, perm=[1, 0])),
+    "table_of_numbers": lambda: quantised(lambda b, x: nodes.erf(x)),
+    "common": lambda: made([SIZE], lambda b, x: nodes.concat([nodes.exp(x), nodes.exp(x)], axis=0)),
+    "transposed_twice": lambda: made([(2, 3, 4)], lambda b, x: nodes.transpose(nodes.transpose(x, perm=[1, 2, 0]), perm=[1, 0, 2])),
+    "reshaped_twice": lambda: made([(4, 6)], lambda b, x: nodes.reshape(nodes.reshape(x, b.constant(np.int64([2, 12]))), b.constant(np.int64([3, -1])))),
+    "identity": lambda: made([SIZE], lambda b, x: nodes.exp(nodes.reshape(x, b.constant(np.int64(SIZE))))),
+    "padding": lambda: made([IMAGE], lambda b, x: conv(b, nodes.pad(x, b.constant(np.int64([0, 0, 1, 1, 0, 0, 1, 1]))), 2, 4)),
+    "transposed_product": lambda: made([(3, 4), (4, 5)], lambda b, x, y: nodes.transpose(nodes.matmul(x, y), perm=[1, 0])),
+    "softmax": lambda: made([SIZE], write_softmax),
+    "layer_norm": lambda: made([SIZE], write_layer_norm),
+    "attention": lambda: made([(1, 2, 3, 8)] * 3, write_attention),
+    "mean_as_pool": lambda: made([IMAGE], lambda b, x: nodes.reduce_mean(nodes.relu(x), b.constant(np.int64([2, 3])))),
+    "scale_after_product": lambda: made([IMAGE], lambda b, x: norm(b, conv(b, x, 3, 4), 3)),
+    "scale_before_product": lambda: made([IMAGE], lambda b, x: conv(b, norm(b, x, 4), 3, 4)),
+    "parallel_convolutions": lambda: made([IMAGE], lambda b, x: nodes.add(conv(b, x, 3, 4, 3), conv(b, x, 3, 4, 1))),
+    "bias": lambda: made([SIZE, (4,)], lambda b, x, y: nodes.add(nodes.matmul(x, b.constant(weights(5, 4))), y)),
+    "residual": lambda: made([IMAGE, (1, 3, 6, 6)], lambda b, x, y: nodes.add(conv(b, x, 3, 4), y)),
+    "activation": lambda: made([SIZE], lambda b, x: nodes.relu(nodes.matmul(x, b.constant(weights(5, 4))))),
+}
+
+
+def counts(executable):
+    return {name: int(count) for name, count in (line.split() for line in executable.dump("rewrites").splitlines())}
+
+
+def values_for(graph):
+    random = np.random.default_rng(5)
+    return [random.standard_normal(shape).astype(np.float32) for _, _, shape in graph.inputs]
+
+
+class Rules(unittest.TestCase):
+    def check(self, name, graph):
+        """With the rule, as it was built, and without the rule, the graph computes the same."""
+        inputs, ruled, without = values_for(graph), graph.compile(), graph.compile(without=name)
+        expected = graph.compile(plain=True)(*inputs)
+        self.assertEqual(counts(ruled).get(name), 1, f"{name} in\n{graph.text()}{counts(ruled)}")
+        self.assertNotIn(name, counts(without))
+        for found in ruled(*inputs), without(*inputs):
+            np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6 * float(np.max(np.abs(expected))), err_msg=name)
+
+    def test_each_rule_applies_where_it_should_and_computes_the_same(self):
+        for rule in tenon.graph.rewrites():
+            with self.subTest(rule.name):
+                if rule.name in GRAPHS:
+                    self.check(rule.name, GRAPHS[rule.name]())
+                    continue
+                for spelling in spellings(Parser(rule.before).term()):
+                    for exchanges in False, True:
+                        writer = Writer(exchanges)
+                        self.check(rule.name, writer.builder.finish(writer.value(spelling)))
+
+    def test_a_rule_leaves_values_that_something_else_reads(self):
+        b = tenon.graph.Builder()
+        x = b.input("x", "f32", list(SIZE))
+        gate = nodes.sigmoid(x)
+        graph = b.finish({"y": nodes.mul(x, gate), "gate": gate})
+        self.assertNotIn("silu", counts(graph.compile()))
+
+    def test_a_rule_leaves_results_of_another_shape(self):
+        b = tenon.graph.Builder()
+        x, y = b.input("x", "f32", [1, 5]), b.input("y", "f32", list(SIZE))
+        graph = b.finish(nodes.mul(x, nodes.sigmoid(nodes.mul(y, b.constant(np.float32(1))))))
+        self.assertNotIn("silu_scaled", counts(graph.compile()))
+
+    def test_an_unknown_rule_is_an_error_that_names_a_known_one(self):
+        graph = GRAPHS["softmax"]()
+        with self.assertRaisesRegex(tenon.NotFoundError, "no rewriting rule 'softmx'; did you mean 'softmax'"):
+            graph.compile(without="gelu,softmx")
+
+    def test_the_page_shows_the_rules(self):
+        run = subprocess.run([sys.executable, f"{ROOT}/scripts/rewrites.py", BUILD, "--check"], capture_output=True, text=True)
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+
+
+GATED = """
+#include <tenon/graph.h>
+static tenon_status_t gated(const tenon_loop_t *loop) {{
+  for (int64_t i = 0; i < loop->count; i++) {{
+    float x = ((const float *)loop->data[0])[i];
+    ((float *)loop->data[2])[i] = (x > 0 ? x : 0) * ((const float *)loop->data[1])[i];
+  }}
+  return TENON_OK;
+}}
+TENON_LIBRARY({name}, "1.0.0", {rules}
+  TENON_OP("gated(Tensor x, Tensor y) -> Tensor", TENON_TYPES("x, y: f32; out = x"), TENON_SHAPES("out = x"),
+    TENON_TRAITS(TENON_PURE | TENON_POINTWISE), TENON_LOOP("f32, f32 -> f32", gated)))
+"""
+
+
+class Shapes(unittest.TestCase):
+    def test_a_transpose_that_undoes_another_one_leaves_nothing(self):
+        graph = made([(2, 3, 4)], lambda b, x: nodes.exp(nodes.transpose(nodes.transpose(x, perm=[1, 2, 0]), perm=[2, 0, 1])))
+        self.assertEqual(graph.compile().dump("graph").count("core::transpose"), 0)
+
+    def test_a_reshape_that_takes_an_extent_from_its_operand_stays(self):
+        graph = made([(4, 6)], lambda b, x: nodes.reshape(nodes.reshape(x, b.constant(np.int64([2, 12]))), b.constant(np.int64([0, 3, 4]))))
+        run = graph.compile()
+        self.assertNotIn("reshaped_twice", counts(run))
+        x = values_for(graph)[0]
+        np.testing.assert_array_equal(run(x), x.reshape(2, 3, 4))
+
+    def test_numbers_near_one_are_not_one(self):
+        graph = made([SIZE], lambda b, x: nodes.mul(x, b.constant(np.float32(1.00001))))
+        self.assertEqual(counts(graph.compile()), {})
+
+    def test_random_numbers_are_not_shared(self):
+        graph = made([SIZE], lambda b, x: nodes.concat([nodes.bernoulli(x), nodes.bernoulli(x)], axis=0))
+        self.assertNotIn("common", counts(graph.compile()))
+
+
+class Libraries(unittest.TestCase):
+    def write(self, name, rules):
+        source = f"{FOLDER}/{name}.c"
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(GATED.format(name=name, rules=rules))
+        return source
+
+    def graph(self):
+        b = tenon.graph.Builder()
+        x, y = b.input("x", "f32", list(SIZE)), b.input("y", "f32", list(SIZE))
+        return b.finish(nodes.mul(nodes.relu(x), y))
+
+    def test_a_rule_of_a_library_works_like_a_built_in_one(self):
+        graph = self.graph()
+        library = tenon.load(built(self.write("bringer", 'TENON_REWRITE("gate: core::mul(core::relu(x), y) -> gated(x, y)"),')), unloadable=True)
+        self.assertIn("bringer::gate", [rule.name for rule in tenon.graph.rewrites()])
+        run = graph.compile()
+        self.assertEqual(counts(run), {"bringer::gate": 1})
+        self.assertIn("bringer::gated", run.dump("graph"))
+        inputs = values_for(graph)
+        np.testing.assert_array_equal(run(*inputs), np.maximum(inputs[0], 0) * inputs[1])
+        self.assertEqual(counts(graph.compile(without="bringer::gate")), {})
+        with self.assertRaisesRegex(tenon.Error, "held by 1"):
+            library.unload()  # the executable has a node of the library
+        del run
+        library.unload()
+        self.assertEqual(counts(graph.compile()), {})
+
+    def test_a_faulty_rule_is_an_error_when_the_library_is_checked(self):
+        for number, (rule, words) in enumerate([
+            ("gate core::relu(x) -> x", "expected ':' after the name, found 'core'"),
+            ("gate: x -> gated(x, x)", "expected a call of an operator"),
+            ("gate: core::relu(x) -> gated(x, y)", "'y' does not stand in the text to replace"),
+            ("gate: core::relu(x)", "expected '->' and what to put in its place"),
+            ("gate: core::relu(x) -> gated(x, core::relu(x))", "expected a name, or one call of an operator"),
+            ("gate: core::relu(" + "(" * 40 + "x -> x", "nested more than 32 levels deep"),
+        ]):
+            with self.subTest(rule):
+                source = self.write(f"faulty_{number}", f'TENON_REWRITE("{rule}"),')
+                build = subprocess.run([f"{BUILD}/tenon", "build", source, "-o", source[:-2] + ".so"], capture_output=True, text=True)
+                self.assertNotEqual(build.returncode, 0)
+                self.assertIn(words, build.stdout + build.stderr)
+
+
+if __name__ == "__main__":
+    totals.main()
