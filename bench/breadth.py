@@ -116,9 +116,10 @@ def measure(path, threads, seconds, tolerance):
     result = {"status": "ok", "difference": float(f"{difference(found, reference):.2g}")}
     if result["difference"] > tolerance:
         _, plain = start_onnxruntime(path, threads, values, is_optimised=False)
-        change = difference(plain, reference)
+        theirs()  # some models draw random numbers
+        change = max(difference(plain, reference), difference(outputs, reference))
         result["status"] = "unstable" if 2 * change >= result["difference"] else "mismatch"
-        result["reason"] = f"ONNX Runtime without its optimisations differs by {change:.2g} from itself"
+        result["reason"] = f"ONNX Runtime without its optimisations, or in a second run, differs by {change:.2g} from itself"
     rounds, begin = [], time.perf_counter()
     while len(rounds) < 3 or time.perf_counter() - begin < seconds:
         rounds.append([time_block(run, seconds / 20) for run in (ours.run, theirs)])

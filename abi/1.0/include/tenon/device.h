@@ -3,8 +3,8 @@
  *
  * A plug-in is a library (op.h) with an item TENON_DEVICE(&table): a constant table of functions,
  * which is the same for all ordinals.  The library may also contain operators and kernels.  The
- * host caches memory, orders streams, copies tensors, counts, and names the operator when work
- * fails.
+ * host caches memory, orders streams, copies tensors, keeps statistics, and names the operator when
+ * work fails.
  *
  * Growth.  Structures start with their size and grow only at their end.  A function pointer that is
  * NULL, or beyond the size of the table, is absent; its comment says what the host does then.
@@ -100,7 +100,9 @@ typedef struct tenon_device_context_t {
   const char *settings;
 } tenon_device_context_t;
 
-/* The properties of an ordinal.  `size` is the host's.  Zero means "none" or "unknown".
+/* The properties of an ordinal.  The host sets `size`: do not write beyond it.  Zero means "none"
+ * or "unknown".  The strings are not NULL, and not empty except for the target of a device that
+ * compiles no source code.
  *
  * Ownership: strings and lists must remain valid until `stop`. */
 typedef struct tenon_device_properties_t {
@@ -265,8 +267,9 @@ typedef struct tenon_group_run_t {
 
 typedef struct tenon_device_table_t {
   uint32_t size;
-  uint32_t abi;     /* TENON_DEVICE_ABI */
-  const char *name; /* The backend's name, as in TENON_KERNEL("name", ...). */
+  uint32_t abi; /* TENON_DEVICE_ABI */
+  /* The backend's name, as in TENON_KERNEL("name", ...): small letters, digits and '_'. */
+  const char *name;
   /* The device type of DLPack: 2 CUDA, 4 OpenCL, ...; 12 for devices that DLPack does not
    * number. */
   int32_t type;
@@ -298,8 +301,9 @@ typedef struct tenon_device_table_t {
   void (*free)(tenon_on_t on, void *handle);
 
   /* Enqueues a copy: IN, OUT, WITHIN and, if the table has `peers`, PEER.  The host memory of IN
-   * and OUT remains unchanged until the stream has passed the copy.  Memory that is not pinned may
-   * be copied before the function returns; OUT then waits. */
+   * and OUT remains unchanged until the stream has passed the copy.  If host memory is not pinned,
+   * the copy may complete before the function returns; a copy OUT then waits for earlier work of
+   * the stream. */
   tenon_status_t (*copy)(tenon_on_t on, void *stream, const tenon_copy_t *copy);
 
   /* Waits for all streams, including destroyed ones.
@@ -383,7 +387,8 @@ typedef struct tenon_device_table_t {
   void *(*native)(tenon_on_t on, const char *name, void *stream);
 
   /* Wraps memory and streams of other owners as handles and streams of this table, until `forget`
-   * returns them.  NULL: refused. */
+   * returns them.  Both functions of a pair, or neither.  NULL: streams are refused; so is memory,
+   * unless the device has addresses: then every address is accepted. */
   tenon_status_t (*memory_import)(tenon_on_t on, void *native, uint64_t bytes, void **out_handle);
   void (*memory_forget)(tenon_on_t on, void *handle);
   tenon_status_t (*stream_import)(tenon_on_t on, void *native, void **out_stream);

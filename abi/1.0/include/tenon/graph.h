@@ -252,6 +252,14 @@ typedef struct tenon_partitioner_t {
 /* The items that declare a pass and a partitioner. */
 #define TENON_PASS(pass)               { TENON_TAG_PASS, 0, 0, (pass), 0 }
 #define TENON_PARTITIONER(partitioner) { TENON_TAG_PARTITIONER, 0, 0, (partitioner), 0 }
+/* Declares a rule by which the compiler of every program that has loaded the library rewrites
+ * graphs: "name: before -> after", such as
+ *   TENON_REWRITE("fast_silu: core::mul(x, core::sigmoid(x)) -> silu(x)")
+ * `before` is a call of an operator whose operands are calls, names, numbers or choices (a | b);
+ * `after` is one call or a name.  Operators without a namespace are those of the library.  The
+ * rule applies where nothing else reads the values between, and where the dtype and the shape of
+ * the result stay the same.  docs/rewrites.md has the language. */
+#define TENON_REWRITE(rule) { TENON_TAG_REWRITE, 0, 0, "" rule, 0 }
 /* clang-format on */
 
 #ifdef __cplusplus

@@ -101,7 +101,7 @@ enum {
   /* Returns a new extent whose value only `run` finds out: at least b and at most a.  With a = -1
    * the extent has no upper bound. */
   TENON_DIM_BOUND = 9,
-  TENON_DIM_EQUAL = 10,      /* Asserts a = b, and returns the one of which more is known. */
+  TENON_DIM_EQUAL = 10,      /* Asserts a = b, and returns the one that is better known. */
   /* Returns 1 or 0, or a symbol if the host cannot decide whether a = b. */
   TENON_DIM_TEST_EQUAL = 11,
   /* Returns 1 or 0, or a symbol if the host cannot decide whether a < b. */
@@ -156,7 +156,8 @@ enum {
   /* text: tenon_partitioner_t of graph.h.  Precedes the first operator. */
   TENON_TAG_PARTITIONER = 36,
   TENON_TAG_SAMPLES = 37,     /* text: example inputs; see check.h. */
-  TENON_TAG_REFERENCE = 38    /* function: tenon_run_fn; see check.h. */
+  TENON_TAG_REFERENCE = 38,   /* function: tenon_run_fn; see check.h. */
+  TENON_TAG_REWRITE = 39      /* text: a rule of graph.h.  Precedes the first operator. */
 };
 
 /* Phases.  The field `phase` of a structure says in which phase the host calls the function. */
@@ -425,7 +426,7 @@ typedef struct tenon_call_t {
   tenon_tensor_t *const *inputs;  /* NULL: an optional argument was omitted. */
   tenon_tensor_t *const *outputs; /* NULL: an optional result is not wanted. */
   void *plan;
-  void *stream;                  /* The device's native stream or queue; NULL on the CPU. */
+  void *stream;                  /* From the device's stream_create or stream_import; or NULL. */
   void *workspace;               /* As many bytes as infer requested. */
   const tenon_op_t *const *uses; /* The operators named by TENON_USES, in order. */
   const tenon_random_t *random;
@@ -436,7 +437,10 @@ typedef struct tenon_call_t {
   const struct tenon_device_context_t *device;
 } tenon_call_t;
 
-/* Argument of a loop or row function: operands that are dense and do not overlap. */
+/* Argument of a loop or row function: operands that are dense.  In a loop, no output overlaps an
+ * input, because the driver passes a copy of such an input.  In a row function, an input that
+ * TENON_REUSE names may be the memory of the output.  tenon_op_run does not check its outputs: a
+ * row function may then see any overlap, and two outputs may overlap. */
 typedef struct tenon_loop_t {
   uint32_t size;
   uint32_t phase;

@@ -30,7 +30,7 @@
  *
  * A kernel runs once for each item of each group.  It must be correct for any number of groups and
  * any number of items in a group, including 1: on the CPU, a group has one item.  docs/source.md
- * describes the language and what each device makes of it. */
+ * describes the language and how each device implements it. */
 #ifndef TENON_SOURCE_H
 #define TENON_SOURCE_H
 
@@ -114,8 +114,9 @@ static inline void atomic_add_f32(TENON_GLOBAL float *p, float v) {
   } while (!__atomic_compare_exchange_n(bits, &old, now, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
 }
 
-/* Optional features.  The kernels of a file are compiled together: put kernels that need a feature
- * inside #ifdef, and name it in TENON_SOURCE: "doubles", "wide_atomics", "halves". */
+/* Optional features.  Each kernel is compiled with the whole text of its file: put kernels that
+ * need a feature inside #ifdef, and name it in TENON_SOURCE: "doubles", "wide_atomics",
+ * "halves". */
 #define TENON_HAS_DOUBLES 1
 #define TENON_HAS_WIDE_ATOMICS 1
 

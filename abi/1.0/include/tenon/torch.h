@@ -1,8 +1,8 @@
 /* tenon/torch.h: registers operators of Tenon libraries as PyTorch operators.  Implemented by
  * libtenon_torch.so.
  *
- * The library finds PyTorch's functions in the process.  Building it needs nothing of PyTorch, and
- * one binary works with PyTorch 2.11 and newer.
+ * The library finds PyTorch's functions in the process.  Building it does not require PyTorch,
+ * and one binary works with PyTorch 2.11 and newer.
  *
  * Errors: every function that can fail sets *out_error to a message, which is valid until the
  * thread's next call.  TENON_UNAVAILABLE means that PyTorch is not loaded or too old.
@@ -54,14 +54,38 @@ TENON_API tenon_status_t tenon_torch_register(const char *library, uint32_t auto
  * imports.  Otherwise they run in the stream that the thread uses in Tenon.  PyTorch's allocator
  * allocates the results.  The function may be called again with the same arguments.
  *
- * Arguments: `type`: "cuda", "xpu", or "privateuseone" or its new name; `backend`: "sim", or that
- * of a vendor.  "cuda" is Tenon's "cuda" without this call.
+ * Arguments: `type`: "cuda", "xpu", or "privateuseone" or the name that the program gave it;
+ * `backend`: "sim", or that of a vendor.  "cuda" is Tenon's "cuda" without this call.
  * Errors: TENON_UNAVAILABLE; TENON_INVALID for another type; TENON_EXISTS if the type already
  * belongs to another backend; the errors of tenon_device_count.
  * Ownership: PyTorch's streams in which calls were made must live until the process ends, as the
  * streams of PyTorch's own pool do. */
 TENON_API tenon_status_t tenon_torch_device(const char *type, const char *backend,
                                             const char **out_error);
+
+/* A PrivateUse1 device of PyTorch whose memory and streams are Tenon's, as tenon.torch.device makes
+ * one.  A `handle` is an AtenTensorHandle. */
+typedef struct tenon_torch_backend_t {
+  uint32_t size;
+  uint32_t reserved;
+  const char *backend; /* Tenon's name of the backend; valid until the process ends. */
+  /* Returns a Tenon tensor over the memory of a PyTorch tensor, which the caller releases; NULL:
+   * *out_why says why not. */
+  tenon_tensor_t *(*view)(void *handle, const char **out_why);
+  /* Returns a handle of a PyTorch tensor over a dense Tenon tensor, which it takes over, also after
+   * an error; NULL: *out_why says why not. */
+  void *(*wrap)(tenon_tensor_t *tensor, const char **out_why);
+  /* Returns the Tenon stream that PyTorch uses on the device; NULL: *out_why says why not. */
+  tenon_stream_t *(*stream)(int32_t index, const char **out_why);
+} tenon_torch_backend_t;
+
+/* Tells the calls of operators that PrivateUse1 is this backend.
+ *
+ * Errors: TENON_UNAVAILABLE; TENON_EXISTS if PrivateUse1 belongs to another backend; the errors of
+ * tenon_device_count.
+ * Ownership: `backend` must stay valid until the process ends. */
+TENON_API tenon_status_t tenon_torch_backend(const tenon_torch_backend_t *backend,
+                                             const char **out_error);
 
 /* Frees a report of tenon_torch_register. */
 TENON_API void tenon_torch_release(char *report);

@@ -15,8 +15,19 @@ extern "C" {
  * one entry in `outputs` for each result.  `attrs` comes from tenon_attrs_values; NULL:
  * defaults. */
 
+/* All calls, except for outputs of tenon_op_run and tenon_bound_run, protect arguments that share
+ * memory.  An input that an output or a written input overlaps in any way is read as it was before
+ * the call: the host copies it, unless TENON_REUSE, or a loop or stub of a pointwise operator,
+ * overwrites it in exactly the same place.  TENON_INVALID, with both names, if two outputs, an
+ * output and a written input, or two written inputs share memory, or if the parts of a sparse or
+ * quantised input would be overwritten; TENON_PRECONDITION if two elements of one of them share
+ * memory.  Executables treat inputs and given outputs in the same way. */
+
 /* Calls an operator with outputs that are known to fit, because an earlier tenon_op_call_into
- * accepted them.  Performs no checks, takes no locks and allocates nothing. */
+ * accepted them.  Performs no checks.  Takes no locks and allocates nothing, except for what the
+ * kernel needs: a state, a workspace, dense copies, the lock of a "serial" kernel.  Outputs that
+ * share memory with other arguments give undefined values; written inputs are kept apart as
+ * above. */
 TENON_API tenon_status_t tenon_op_run(const tenon_op_t *op, const tenon_value_t *attrs,
                                       tenon_tensor_t *const *inputs,
                                       tenon_tensor_t *const *outputs);

@@ -62,6 +62,19 @@ TENON_API void tenon_recording_release(tenon_recording_t *recording);
 TENON_API void tenon_recording_info(const tenon_recording_t *recording,
                                     tenon_recording_info_t *info);
 
+/* Finds the library that a saved call names, so that the caller can load it.
+ *
+ * A dump is data, and may come from somebody else: the path must be absolute and outside of the
+ * dump, and the file must have the hash that the dump states.  These checks tell a wrong build from
+ * the right one; they do not make the dump of a stranger trustworthy, since its author chose path
+ * and hash.
+ *
+ * Returns: in *out_path the path without symbolic links; NULL if the dump names no library.
+ * Errors: TENON_DENIED with the reason; TENON_NOT_FOUND if the file does not exist.
+ * Ownership: *out_path is valid as long as the recording. */
+TENON_API tenon_status_t tenon_recording_library(const tenon_recording_t *recording,
+                                                 const char **out_path);
+
 /* Creates the attributes of the call for this operator.
  *
  * Ownership: the caller releases *out_attrs. */

@@ -10,10 +10,10 @@
 extern "C" {
 #endif
 
-/* Dispatch keys lead a call to a kernel: the backends of its tensors, and the layers above them, in
- * descending precedence.  Keys have names: "cpu", "meta" or the name of any backend; the layers
- * "layout", "view", "autograd", "autocast", "functional"; and positions for layers of the program
- * below and above some of them. */
+/* Dispatch keys lead a call to a kernel.  A key stands for a backend or for a layer, and layers
+ * take precedence over backends.  Keys have names: "cpu", "meta" or the name of any backend; the
+ * layers "layout", "view", "autograd", "autocast", "functional"; and positions for layers of the
+ * program below and above some of them. */
 
 /* ---- passing calls on ------------------------------------------------------------------------ */
 
@@ -30,10 +30,13 @@ TENON_API const char *tenon_call_name(const tenon_call_t *call);
 /* ---- layers and modes ------------------------------------------------------------------------ */
 
 /* A layer of the program.  It receives the calls of all operators in threads that enabled it, and
- * answers them or passes them on. */
+ * answers them or passes them on.  It does not receive the nodes of executables that run on the CPU
+ * alone.
+ *
+ * Threads: the function of a layer may be called by several threads at once. */
 typedef struct tenon_layer_t tenon_layer_t;
 
-/* Creates a layer.  At most 64 layers exist at a time.
+/* Creates a layer.  At most 64 layers exist at a time, each with a name of its own.
  *
  * Arguments: `anchor`: "below view", "below autograd", "above autograd", "above autocast" or "above
  * functional".  Layers with the same anchor stand in the order of their names, the first one on
@@ -44,7 +47,8 @@ TENON_API tenon_status_t tenon_layer_create(const char *name, const char *anchor
 /* Releases a layer, which must be disabled in all threads. */
 TENON_API void tenon_layer_release(tenon_layer_t *layer);
 
-/* Enables (1) or disables (0) a layer for calls of this thread, and of threads that work for it. */
+/* Enables (1) or disables (0) a layer for calls of this thread, and of pool threads while they run
+ * parts of its loops.  Other threads inherit nothing. */
 TENON_API void tenon_layer_enable(const tenon_layer_t *layer, int32_t is_on);
 TENON_API int32_t tenon_layer_is_enabled(const tenon_layer_t *layer);
 

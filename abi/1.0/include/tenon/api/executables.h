@@ -26,10 +26,11 @@ typedef struct tenon_compile_t {
   uint32_t size;
   uint32_t flags; /* TENON_COMPILE_... */
   /* The device.  Type 0 or 1: the CPU.  On another device, constants are copied there, each node is
-   * a call through dispatch, and inputs and outputs are copied as needed. */
+   * a call through dispatch, and inputs and outputs are copied as needed: an input that is on the
+   * device already is used there. */
   tenon_device_t device;
   /* More devices, the preferred first; they follow `device` if it is set.  The compiler places
-   * nodes on them by estimates from measured rates, and copies each value once where it crosses
+   * nodes on them with its cost model, and copies each value once where it crosses
    * devices.  A node for which none of them has a kernel goes to the first device and falls back to
    * the CPU.  The CPU takes part only if it is in the list. */
   const tenon_device_t *devices;
@@ -41,6 +42,9 @@ typedef struct tenon_compile_t {
    * want; "off": none; otherwise settings for the devices, "key=value,...".  TENON_INVALID if a
    * device does not know a setting. */
   const char *claims;
+  /* Rewriting rules to leave out: names, separated by commas (docs/rewrites.md).  NULL: none.
+   * TENON_NOT_FOUND if there is no such rule. */
+  const char *without;
 } tenon_compile_t;
 
 /* Flags of compilation. */
@@ -62,7 +66,10 @@ enum {
 
 /* Compiles a graph: verifies it, infers shapes, folds constants and chooses kernels.
  *
- * Threads: several threads may run an executable at the same time. */
+ * Arguments: `options`: NULL: defaults.
+ * Threads: several threads may run an executable at the same time.  Runs that overlap do not share
+ * memory: the executable keeps one set of buffers for each until it is released.  A state
+ * (TENON_STATE) belongs to the node, and all runs share it. */
 TENON_API tenon_status_t tenon_executable_create(const tenon_graph_t *graph,
                                                  const tenon_compile_t *options,
                                                  tenon_executable_t **out_executable);
@@ -77,7 +84,8 @@ TENON_API const tenon_graph_t *tenon_executable_graph(const tenon_executable_t *
 /* Runs an executable.
  *
  * Arguments: `inputs`: one tensor for each input, in order.  `outputs`: outputs[i] NULL: the run
- * creates it; otherwise the run writes to it, and its shape must fit.  `profile`: may be NULL.
+ * creates it in host memory; otherwise the run writes to it, and its shape must fit.  To keep a
+ * result on a device, pass a tensor of that device.  `profile`: may be NULL.
  * Errors: outputs that the run created are released; the executable works as before.
  * Ownership: the caller releases created outputs. */
 TENON_API tenon_status_t tenon_executable_run(tenon_executable_t *executable,
@@ -88,7 +96,7 @@ TENON_API tenon_status_t tenon_executable_run(tenon_executable_t *executable,
  *
  * Arguments: `what`: "graph": after rewriting; "shapes": of every value, symbolic; "claims":
  * offloaded subgraphs, rejected ones, and why; "placement": which node runs where, and why; "plan":
- * the memory of the last run.
+ * the memory of the last run; "rewrites": how often each rewriting rule was applied.
  * Ownership: the caller frees *out_text. */
 TENON_API tenon_status_t tenon_executable_dump(tenon_executable_t *executable, const char *what,
                                                char **out_text);
@@ -107,7 +115,7 @@ TENON_API tenon_status_t tenon_profile_write(const tenon_profile_t *profile, con
 typedef struct tenon_span_t {
   uint32_t size;
   int32_t depth;    /* 0: a node; larger: a span of its kernel. */
-  const char *name; /* The node; of a kernel's span, the name that the kernel gave. */
+  const char *name; /* The node, or the name that a kernel gave to its span. */
   const char *kind; /* The operator; "" for a kernel's span. */
   int64_t begin;    /* Nanoseconds. */
   int64_t end;      /* Nanoseconds. */
@@ -116,7 +124,7 @@ TENON_API int32_t tenon_profile_count(const tenon_profile_t *profile);
 TENON_API tenon_status_t tenon_profile_span(const tenon_profile_t *profile, int32_t index,
                                             tenon_span_t *span);
 
-/* Memory in use after a node: of a device, all tensors; of the CPU, the values of the run. */
+/* Memory in use after a node.  On a device: all tensors.  On the CPU: the values of the run. */
 typedef struct tenon_level_t {
   uint32_t size;
   uint32_t reserved;

@@ -16,7 +16,8 @@ extern "C" {
 
 /* Flags of external memory. */
 enum {
-  /* Calls that would write to the memory fail, except tenon_op_run with given outputs. */
+  /* Calls that would write to the memory fail.  Outputs that are passed to tenon_op_run,
+   * tenon_bound_run or tenon_executable_run are not checked. */
   TENON_EXTERNAL_READ_ONLY = 1
 };
 

@@ -50,8 +50,9 @@ TENON_API tenon_status_t tenon_tensor_detach(tenon_tensor_t *tensor, tenon_tenso
 
 /* Returns how often calls wrote to the tensor's memory.
  *
- * Writes count by operators that declare them, and to the outputs given to tenon_op_call_into.
- * Writes by tenon_op_run to given outputs, and by the program itself, do not count. */
+ * Writes count by operators that declare them, and to the outputs given to tenon_op_call,
+ * tenon_op_call_into and tenon_op_call_add.  Writes by tenon_op_run and tenon_executable_run to
+ * given outputs, and by the program itself, do not count. */
 TENON_API uint64_t tenon_tensor_version(const tenon_tensor_t *tensor);
 
 /* ---- hooks ----------------------------------------------------------------------------------- */
@@ -114,6 +115,26 @@ TENON_API tenon_status_t tenon_gradients(tenon_tensor_t *const *outputs,
                                          tenon_tensor_t *const *grads, int32_t count,
                                          tenon_tensor_t *const *inputs, int32_t input_count,
                                          uint32_t flags, tenon_tensor_t **out_grads);
+
+/* Calls an operator and computes the gradients of its inputs, for frameworks that keep the
+ * arguments of a call instead of a tape.
+ *
+ * Arguments: `values`, `count`: as for tenon_op_call_values; the tensors in `wanted` were created
+ * by the host, are different objects, and are no leaves, before and after the call.  `grads`: the
+ * gradients of the results in `given` (bit o: result o), one for each item of a list.  If one of
+ * them requires gradients, out_grads can be differentiated by it (tenon_gradients).  `wanted`: bit
+ * i: compute the gradient of input i, one for each item of a list; absent inputs have none.
+ * Returns: out_grads[k], in the order of the inputs: an input that the results do not depend on has
+ * a gradient of zeros.
+ * Errors: TENON_INVALID if `grad_count` or `out_count` differs from the number that follows from
+ * the arguments; those of the call and of tenon_gradients.
+ * Ownership: the caller releases out_grads[k]; all are NULL after an error.
+ * Threads: any thread; the call is recorded even if the thread records no calls. */
+TENON_API tenon_status_t tenon_op_gradients(const tenon_op_t *op, const tenon_value_t *values,
+                                            uint32_t count, uint64_t given,
+                                            tenon_tensor_t *const *grads, int32_t grad_count,
+                                            uint64_t wanted, tenon_tensor_t **out_grads,
+                                            int32_t out_count);
 
 /* ---- modes of a thread ----------------------------------------------------------------------- */
 

@@ -45,6 +45,18 @@ TENON_API tenon_status_t tenon_graph_read(const void *data, uint64_t size,
  * remains unchanged after an error. */
 TENON_API tenon_status_t tenon_graph_save(const tenon_graph_t *graph, const char *path);
 
+/* Writes a graph for other systems, in the standard operators of the format that the end of `path`
+ * names: `.onnx`, or a format whose bridge writes models, such as `.mlir`.
+ *
+ * Operators of other namespaces than `core` become custom operators of the format.  What does not
+ * depend on inputs is computed and written as constants, and numbers in attributes are rounded as
+ * the format requires, so tenon_graph_load gives a graph that computes the same but is not equal.
+ *
+ * Errors: TENON_INVALID: no format has this ending; TENON_UNIMPLEMENTED: operators that the format
+ * cannot express, all of them, with their nodes.  An existing file at `path` is replaced
+ * atomically, and remains unchanged after an error. */
+TENON_API tenon_status_t tenon_graph_export(const tenon_graph_t *graph, const char *path);
+
 /* ---- inspection ------------------------------------------------------------------------------ */
 
 TENON_API void tenon_graph_retain(const tenon_graph_t *graph);
@@ -175,6 +187,22 @@ typedef struct tenon_pass_info_t {
  *
  * Errors: TENON_RANGE if `index` is out of range. */
 TENON_API tenon_status_t tenon_pass_info(int32_t index, tenon_pass_info_t *info);
+
+/* A rule by which the compiler rewrites graphs: a built-in one, or one of a loaded library.
+ * Ownership: strings are valid as long as the library. */
+typedef struct tenon_rewrite_info_t {
+  uint32_t size;
+  uint32_t reserved;
+  const char *library;   /* "": a built-in rule. */
+  const char *rule;      /* "name: before -> after" (docs/rewrites.md) */
+  const char *condition; /* What the text does not say; "": nothing. */
+} tenon_rewrite_info_t;
+
+/* Describes the index-th rewriting rule, in the order in which the compiler applies them.  The
+ * field `without` of tenon_compile_t turns rules off, by "name" or "library::name".
+ *
+ * Errors: TENON_RANGE if `index` is out of range. */
+TENON_API tenon_status_t tenon_rewrite_info(int32_t index, tenon_rewrite_info_t *info);
 
 /* Applies a pass or a partitioner.  A partitioner replaces parts of the graph by nodes of its
  * library.

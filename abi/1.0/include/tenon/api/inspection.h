@@ -18,7 +18,7 @@ typedef struct tenon_slot_info_t {
   uint32_t size;
   uint32_t is_missing;
   /* How the entry was resolved: "kernel", "composite explicit", "composite", "autograd",
-   * "gradient", "fallback", "fallthrough", "view", "infer", "layer", "missing". */
+   * "gradient", "fallback", "fallthrough", "view", "infer", "layer", "missing", "denied". */
   const char *rule;
   const char *kernel;       /* The first of several kernels by dtype; NULL: none. */
   const char *library;      /* NULL: no kernel. */
@@ -91,8 +91,9 @@ TENON_API tenon_status_t tenon_op_check(const tenon_op_t *op);
  * (ui.perfetto.dev) and Chrome (chrome://tracing), with a track for each thread.  The file is valid
  * JSON after each event, even if the process ends unexpectedly.  Calls in the child of a fork are
  * not included.
- * Errors: TENON_DENIED if the file cannot be created.  If writing fails later, a message on stderr
- * says so and the trace ends. */
+ * Errors: TENON_NOT_FOUND if the folder of the file does not exist, TENON_DENIED if the file cannot
+ * be created for another reason.  If writing fails later, a message on stderr says so and the trace
+ * ends. */
 TENON_API tenon_status_t tenon_trace_set(const char *what);
 
 /* Values of tenon_explain_set. */

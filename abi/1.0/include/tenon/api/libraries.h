@@ -89,8 +89,10 @@ typedef struct tenon_isolation_t {
   /* Simultaneous calls in each worker process, at most 8; default 8.  Further calls wait. */
   uint32_t call_count;
   uint32_t thread_count; /* Threads of a parallel loop in a worker; default: as in this process. */
-  /* With TENON_ALLOW_READ or TENON_ALLOW_WRITE: absolute paths of folders.  The library can open
-   * files only inside these folders and their subfolders.  No folders: anywhere. */
+  /* Absolute paths of folders.  If either list has folders, the library can read only in the
+   * folders of both lists, its own folder, those of the system's libraries, and a few files about
+   * the machine, also while it is loaded; with TENON_ALLOW_WRITE it can write only in `writable`.
+   * Subfolders are included.  Neither list has folders: anywhere. */
   uint32_t readable_count;
   uint32_t writable_count;
   const char *const *readable;
@@ -125,7 +127,8 @@ TENON_API tenon_status_t tenon_library_tensor_create(tenon_library_t *library, t
                                                      int32_t ndim, const int64_t *shape,
                                                      tenon_tensor_t **out_tensor);
 
-/* The main function of the program `isolate`, in which isolated libraries run.  Of no other use.
+/* The main function of the program `isolate`, in which isolated libraries run.  Other programs do
+ * not call it.
  *
  * Returns: the exit status of the program. */
 TENON_API int tenon_isolate_main(void);
@@ -149,8 +152,8 @@ TENON_API tenon_status_t tenon_library_unload(tenon_library_t *library);
  * TRAITS, VERSION) are unchanged keep their handles: calls through old handles use the new kernels,
  * infer results again and create a new state.  Every executable is prepared again at its next run;
  * runs in progress finish with the old kernels.  Handles of all other operators fail from then on,
- * with a message that says so.  The old code stays mapped, and its TENON_OPEN is undone when the
- * library goes.
+ * with a message that says so.  The old code stays mapped, and its close function runs when the
+ * library is unloaded.
  *
  * Arguments: `path`: NULL to read the library's own file again.
  * Errors: TENON_PRECONDITION if an operator with changed declarations, or one that was removed, is
@@ -196,8 +199,8 @@ enum {
   /* The file, and each folder from the root to it, belong to this user or to root, and nobody else
    * may write to them. */
   TENON_POLICY_PRIVATE = 1,
-  /* Opening the file runs no code of the file (initialisers).  TENON_OPEN does what must happen
-   * first. */
+  /* Opening the file runs no code of the file (initialisers).  A library does its set-up in
+   * TENON_OPEN instead. */
   TENON_POLICY_INERT = 2
 };
 
@@ -210,6 +213,16 @@ enum {
  * Ownership: `policy` is copied.
  * Threads: any thread. */
 TENON_API tenon_status_t tenon_policy_set(const tenon_policy_t *policy);
+
+/* Checks a shared object against the rules of this process, for a program that opens it by its path
+ * itself, for example with dlopen.
+ *
+ * Arguments: `path`: as for tenon_library_load.
+ * Errors: TENON_DENIED if the file violates a rule, or if others could change it after its hash was
+ * accepted; TENON_INVALID if it is no shared object for this machine.  The message lists all
+ * problems.
+ * Threads: any thread. */
+TENON_API tenon_status_t tenon_policy_check(const char *path);
 
 /* ---- libraries from source ------------------------------------------------------------------- */
 

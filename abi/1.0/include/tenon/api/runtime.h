@@ -55,9 +55,45 @@ TENON_API tenon_status_t tenon_doctor(char **out_text);
 
 /* Sets the number of threads for calls and runs started by this thread.
  *
- * Arguments: 0: the default, which is TENON_THREADS or else the number of processors. */
+ * Arguments: 0: the default, which is TENON_THREADS or else the number of processors that the
+ * process may use: those of the machine, of its affinity mask, or of its control group's quota,
+ * whichever are fewest. */
 TENON_API void tenon_threads_set(int32_t count);
 TENON_API int32_t tenon_threads_get(void);
+
+/* Threads of the program that help with parallel loops, in place of Tenon's own threads: those of a
+ * framework that Tenon is embedded in, for example.
+ *
+ * The thread that begins a loop takes part in it.  It runs every part that no other thread has
+ * begun, and waits only for parts that others have begun.  Results have the same bits as with as
+ * many threads of Tenon's own. */
+typedef struct tenon_thread_pool_t {
+  uint32_t size; /* sizeof(tenon_thread_pool_t) */
+  /* Returns how many threads a loop that the calling thread begins may use, itself included; 1: it
+   * runs alone.  tenon_threads_set lowers the number, but does not raise it.
+   * Threads: called often, on any thread; must be quick. */
+  int32_t (*count)(void *state);
+  /* Has up to `helpers` threads of the pool call help(argument) once each.
+   *
+   * `help` returns when no part of the loop is left to begin.  The function may wait for these
+   * calls or return before them.  A call that comes late, even after the loop has ended, does no
+   * harm, and a call that never comes delays nothing.  The thread that begins the loop may be one
+   * of those that call `help`.
+   * Threads: called on the thread that begins the loop. */
+  void (*lend)(void *state, int32_t helpers, void (*help)(void *argument), void *argument);
+  void *state;
+} tenon_thread_pool_t;
+
+/* Lets parallel loops that this thread begins, or all loops of the process, use this pool.  In the
+ * child of a fork loops use Tenon's own threads again.
+ *
+ * Arguments: NULL: for a thread, the pool of the process; for the process, Tenon's own threads.
+ * Ownership: `pool` must outlive its use by loops.  No thread may call `help` after libtenon has
+ * been unloaded.
+ * Errors: INVALID if the structure is too short or lacks a function. */
+TENON_API tenon_status_t tenon_thread_pool_set(const tenon_thread_pool_t *pool, int32_t is_process);
+/* Returns the pool that was set for this thread or for the process, or NULL. */
+TENON_API const tenon_thread_pool_t *tenon_thread_pool_get(int32_t is_process);
 
 /* Cancellation callback for calls and runs started by this thread.
  *

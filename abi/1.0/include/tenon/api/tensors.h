@@ -43,6 +43,21 @@ TENON_API tenon_status_t tenon_tensor_view(tenon_tensor_t *view, void *data, ten
                                            int32_t ndim, int64_t *shape, int64_t *strides,
                                            int64_t *room_strides);
 
+/* Creates a view of a part of a tensor's memory, with any dtype, shape and strides, also on a
+ * device.  The part does not belong to an autograd graph.
+ *
+ * Arguments: `byte_offset`: from the first element of `of` to that of the part, or ignored
+ * if the part has no elements; `strides`: in elements; NULL: dense.
+ * Errors: TENON_INVALID if the part reaches outside of the memory, which may be larger than `of`;
+ * where its size is not known (views on the stack), outside of the elements of `of`.  Also if the
+ * first element is not aligned for its dtype; if `of` is a list, has strings, or is sparse or
+ * quantised; and if the shape is invalid.
+ * Ownership: the part retains the memory, not `of`.  The caller keeps memory that `of` does not own
+ * (views on the stack) as long as the part. */
+TENON_API tenon_status_t tenon_tensor_part(tenon_tensor_t *of, tenon_dtype_t dtype,
+                                           uint64_t byte_offset, int32_t ndim, const int64_t *shape,
+                                           const int64_t *strides, tenon_tensor_t **out_tensor);
+
 /* Creates a list of tensors, for `Tensor[]` arguments.
  *
  * Ownership: the list retains its items. */
