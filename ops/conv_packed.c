@@ -325,7 +325,8 @@ static int64_t block_for(const job_t *job) {
   int64_t most = BYTES / (packed->channels * packed->group * (int64_t)sizeof(float));
   if (most < LEAST) most = LEAST;
   if (most > ROWS_MOST) most = ROWS_MOST;
-  if (most > ADDRESSES / packed->taps) most = ADDRESSES / packed->taps / STEP * STEP;
+  if (most > ADDRESSES / packed->taps) most = ADDRESSES / packed->taps;
+  most -= most % STEP; /* the last tile reads addresses of whole tiles */
   const int64_t blocks = (job->rows - 1) / most + 1;
   const int64_t rows = ((job->rows - 1) / blocks + STEP) / STEP * STEP;
   return rows < most ? rows : most;

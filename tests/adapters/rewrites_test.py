@@ -139,6 +139,12 @@ def quantised(build, shape=(2, 6)):
     return made([shape], whole)
 
 
+def add_quantised(b, *terms):
+    scale, zero = numbers(b)
+    x, y = (nodes.dequantize_linear(nodes.quantize_linear(term, scale, zero), scale, zero) for term in terms)
+    return nodes.dequantize_linear(nodes.quantize_linear(nodes.add(x, y), *numbers(b, 0.073)), *numbers(b, 0.073))
+
+
 def weight(b, *shape):
     return nodes.dequantize_linear(b.constant(np.int8(20 * weights(*shape))), *numbers(b, 0.023, np.int8))
 
@@ -175,6 +181,7 @@ GRAPHS = {
     "same_numbers": lambda: quantised(lambda b, x: x),
     "quantised_conv": lambda: quantised(lambda b, x: nodes.conv(x, weight(b, 3, 4, 1, 1)), IMAGE),
     "quantised_product": lambda: quantised(lambda b, x: nodes.matmul(x, weight(b, 6, 3))),
+    "quantised_sum": lambda: made([SIZE, SIZE], add_quantised),
     "quantised_move": lambda: quantised(lambda b, x: nodes.transpose(x, perm=[1, 0])),
     "table_of_numbers": lambda: quantised(lambda b, x: nodes.erf(x)),
     "common": lambda: made([SIZE], lambda b, x: nodes.concat([nodes.exp(x), nodes.exp(x)], axis=0)),

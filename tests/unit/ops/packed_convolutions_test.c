@@ -65,6 +65,11 @@ static void make_case(convolution_case_t *c) {
   c->group = pick(3) ? 1 : 1 + pick(5);
   c->channels = pick(2) ? 1 + pick(12) : 8 + pick(40);
   c->filters = pick(8) ? 1 + pick(50) : 64;
+  if (pick(12) == 0) { /* so many that the cache limits the positions of a block */
+    c->group = 1;
+    c->channels = 500 + pick(800);
+    c->filters = 8 + pick(20);
+  }
   if (pick(4) == 0) { /* depthwise */
     c->group = 1 + pick(20);
     c->channels = 1;
