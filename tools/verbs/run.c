@@ -284,8 +284,7 @@ static int parse_command_line(run_t *run, const verb_t *verb, int argc, char **a
        "capture the run of each shape on devices that support it, and replay the captured graph",
        &run->record},
       {"claim", 0, OPTION_TEXT, "WHAT",
-       "subgraphs that devices may execute as one (offload): on, off, or device settings "
-       "KEY=VALUE,... (default: on)",
+       "subgraphs that devices may run as one: on, off, or settings KEY=VALUE,... (default: on)",
        &run->claim},
       {"threads", 't', OPTION_INT, "N",
        "number of threads (default: TENON_THREADS, else the processors that the process may use)",
@@ -295,10 +294,10 @@ static int parse_command_line(run_t *run, const verb_t *verb, int argc, char **a
        "profile one more run: write a Chrome trace to FILE and show the slowest operators",
        &run->profile},
       {"dump", 0, OPTION_TEXTS, "plan|graph|shapes|rewrites|claims|placement|devices",
-       "print the plan (nodes that run together, tile by tile, with the reason why no more do, and "
-       "where values are in memory), graph, shapes, rewrites (how often each rule was applied), "
-       "claims (offloaded subgraphs), placement or devices; may be repeated.  Only plan and "
-       "devices need a run: for the others the model is not run unless it has inputs",
+       "print the plan (nodes that run together, and where values are in memory), graph, shapes, "
+       "rewrites (how often each rule was applied), claims (offloaded subgraphs), placement or "
+       "devices; may be repeated.  For plan and devices the model is run; for the others only if "
+       "it has inputs",
        &run->dumps},
       {"optimize", 0, OPTION_TEXT, "full|plain",
        "optimise the graph (full), or run each node as imported (plain)", &run->optimize},
