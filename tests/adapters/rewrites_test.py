@@ -96,7 +96,7 @@ class Writer:
             if term[1].startswith("$"):
                 return self.builder.constant(np.float32(1.5))
             if term[1] not in self.inputs:
-                self.inputs[term[1]] = self.builder.input(term[1], "f32", list(SIZE))
+                self.inputs[term[1]] = self.builder.input(term[1], "f32", list(SIZE[1:] if term[1] == "scale" else SIZE))
             return self.inputs[term[1]]
         key = repr(term)
         if key not in self.calls:
@@ -108,7 +108,7 @@ class Writer:
 
     @staticmethod
     def attribute(text):
-        return text[1:-1] if text.startswith("'") else float(text) if text[0].isdigit() else -1
+        return text[1:-1] if text.startswith("'") else float(text) if text[0].isdigit() else {"e": 1e-5}.get(text, -1)
 
 
 # ---- graphs for rules with a function -------------------------------------------------------------------------------
@@ -167,6 +167,12 @@ def write_attention(b, q, k, v):
     return nodes.matmul(nodes.softmax(nodes.mul(scores, b.constant(np.float32(0.5)))), v)
 
 
+def swap_joined(b, x):
+    """Exchanges the last two axes of x, as exporters of PyTorch do it."""
+    flat = nodes.transpose(nodes.reshape(x, b.constant(np.int64([-1, 4, 5]))), perm=[0, 2, 1])
+    return nodes.exp(nodes.reshape(flat, b.constant(np.int64([2, 3, 5, 4]))))
+
+
 def conv(b, x, filters, channels, size=1):
     return nodes.conv(x, b.constant(weights(filters, channels, size, size)), pads=[size // 2] * 4)
 
@@ -187,6 +193,7 @@ GRAPHS = {
     "common": lambda: made([SIZE], lambda b, x: nodes.concat([nodes.exp(x), nodes.exp(x)], axis=0)),
     "transposed_twice": lambda: made([(2, 3, 4)], lambda b, x: nodes.transpose(nodes.transpose(x, perm=[1, 2, 0]), perm=[1, 0, 2])),
     "reshaped_twice": lambda: made([(4, 6)], lambda b, x: nodes.reshape(nodes.reshape(x, b.constant(np.int64([2, 12]))), b.constant(np.int64([3, -1])))),
+    "joined_axes": lambda: made([(2, 3, 4, 5)], swap_joined),
     "identity": lambda: made([SIZE], lambda b, x: nodes.exp(nodes.reshape(x, b.constant(np.int64(SIZE))))),
     "padding": lambda: made([IMAGE], lambda b, x: conv(b, nodes.pad(x, b.constant(np.int64([0, 0, 1, 1, 0, 0, 1, 1]))), 2, 4)),
     "transposed_product": lambda: made([(3, 4), (4, 5)], lambda b, x, y: nodes.transpose(nodes.matmul(x, y), perm=[1, 0])),
@@ -272,6 +279,17 @@ TENON_LIBRARY({name}, "1.0.0", {rules}
 
 
 class Shapes(unittest.TestCase):
+    def test_scaled_queries_and_keys_are_part_of_attention(self):
+        def write(b, q, k, v):
+            scale = b.constant(np.float32(0.6))
+            scores = nodes.matmul(nodes.mul(q, scale), nodes.mul(nodes.transpose(k, perm=[0, 1, 3, 2]), scale))
+            return nodes.matmul(nodes.softmax(scores), v)
+
+        graph = made([(1, 2, 3, 8)] * 3, write)
+        run, inputs = graph.compile(), values_for(graph)
+        self.assertEqual(counts(run)["attention"], 1)
+        np.testing.assert_allclose(run(*inputs), graph.compile(plain=True)(*inputs), rtol=2e-5, atol=1e-6)
+
     def test_a_transpose_that_undoes_another_one_leaves_nothing(self):
         graph = made([(2, 3, 4)], lambda b, x: nodes.exp(nodes.transpose(nodes.transpose(x, perm=[1, 2, 0]), perm=[2, 0, 1])))
         self.assertEqual(graph.compile().dump("graph").count("core::transpose"), 0)

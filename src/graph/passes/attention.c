@@ -122,30 +122,33 @@ static bool is_product(const tn_rewrite_t *r, const tn_node_t *node) {
          same_axis_extent(r, a, 1, b, 1) && axis_extent(r, a, 1).value > 0;
 }
 
-/* Finds q and k behind the edge of the unscaled scores. */
-static bool find_factors(const tn_rewrite_t *r, tenon_edge_t scores, parts_t *out) {
-  const tn_node_t *product = tn_maker(r, scores, "core::matmul");
-  if (!product || r->uses[scores] != 1 || !is_product(r, product)) return false;
-  out->q = find_side(r, tn_operand(product, 0));
-  if (!has_flag(product, "transpose_b")) return find_transposed(r, tn_operand(product, 1), &out->k);
-  out->k = find_side(r, tn_operand(product, 1));
-  return true;
+/* The edge that this edge is a multiple of, by whose factor *scale is multiplied; the edge itself if
+ * it is no multiple of another one. */
+static tenon_edge_t skip_scale(const tn_rewrite_t *r, tenon_edge_t edge, double *scale) {
+  double factor;
+  const tn_node_t *mul = tn_maker(r, edge, "core::mul");
+  const tn_node_t *div = tn_maker(r, edge, "core::div");
+  const tn_node_t *node = mul ? mul : div;
+  for (uint32_t i = mul ? 0 : 1; node && i < 2; i++)
+    if (tn_scalar(r, tn_operand(node, i), &factor) && factor != 0) {
+      *scale *= mul ? factor : 1 / factor;
+      return tn_operand(node, 1 - i);
+    }
+  return edge;
 }
 
-/* Finds q, k and the scale behind the edge of the scores. */
+/* Finds q, k and the scale behind the edge of the scores, of which any part may be scaled. */
 static bool find_scaled(const tn_rewrite_t *r, tenon_edge_t scores, parts_t *out) {
-  double factor;
   out->scale = 1;
-  if (find_factors(r, scores, out)) return true;
-  const tn_node_t *mul = tn_maker(r, scores, "core::mul");
-  const tn_node_t *div = tn_maker(r, scores, "core::div");
-  if ((!mul && !div) || r->uses[scores] != 1) return false;
-  for (uint32_t i = mul ? 0 : 1; i < 2; i++)
-    if (tn_scalar(r, tn_operand(mul ? mul : div, i), &factor) && factor != 0) {
-      out->scale = mul ? factor : 1 / factor;
-      return find_factors(r, tn_operand(mul ? mul : div, 1 - i), out);
-    }
-  return false;
+  const tenon_edge_t unscaled = skip_scale(r, scores, &out->scale);
+  const tn_node_t *product = tn_maker(r, unscaled, "core::matmul");
+  if (!product || r->uses[scores] != 1 || r->uses[unscaled] != 1 || !is_product(r, product))
+    return false;
+  const tenon_edge_t k = skip_scale(r, tn_operand(product, 1), &out->scale);
+  out->q = find_side(r, skip_scale(r, tn_operand(product, 0), &out->scale));
+  if (!has_flag(product, "transpose_b")) return find_transposed(r, k, &out->k);
+  out->k = find_side(r, k);
+  return true;
 }
 
 /* Whether the edge can be the mask of these scores: each of its axes has their extent or 1, the
@@ -243,8 +246,9 @@ static tenon_status_t replace_attention(tn_rewrite_t *r, tn_node_t *softmax) {
 const tn_rule_t tn_rules_attention[] = {
     {"attention: matmul(softmax(add(mul(matmul(q, transpose(k)), scale), mask)), v) -> "
      "attention(q, k, v, mask, scale=scale)",
-     "There are four axes; the scale and the mask may be absent, and the heads may be split off by "
-     "reshape and transpose.",
+     "There are four axes; the mask may be absent, the scale too, or that of q and k, and the "
+     "heads "
+     "may be split off by reshape and transpose.",
      {"core::softmax"},
      replace_attention},
     {NULL, NULL, {NULL}, NULL}};

@@ -508,7 +508,7 @@ static tenon_status_t pool_mean(tn_rewrite_t *r, tn_node_t *mean) {
   const tenon_edge_t x = tn_operand(mean, 0);
   const tn_edge_t *from = &r->graph->edges[x];
   const tn_edge_t *to = &r->graph->edges[mean->outputs[0]];
-  if (!op || from->ndim < 3 || to->ndim != from->ndim || !tn_dtype_is(from->dtype, TENON_F32))
+  if (!op || from->ndim < 4 || to->ndim != from->ndim || !tn_dtype_is(from->dtype, TENON_F32))
     return TENON_OK;
   for (int32_t d = 0; d < to->ndim; d++) {
     const int64_t extent = tn_extents_resolve(r->graph->extents, to->dims[d]).value;
@@ -532,7 +532,7 @@ static tenon_status_t fold_after(tn_rewrite_t *r, tn_node_t *node) {
 
 const tn_rule_t tn_rules_channels[] = {
     {"mean_as_pool: reduce_mean(x, positions) -> global_average_pool(x)",
-     "It is over all positions of each channel, of f32.",
+     "It is over all positions of each channel of images, of f32.",
      {"core::reduce_mean"},
      pool_mean},
     {"scale_after_product: batch_norm(conv(x, w, b)) -> conv(x, w, b)",

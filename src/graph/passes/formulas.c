@@ -317,6 +317,11 @@ static tenon_status_t replace_layer_norm(tn_rewrite_t *r, tn_node_t *rsqrt) {
 #define TANH_GELU                                                                                  \
   "tanh((mul(add(x, mul(" CUBE ", 0.044715)), 0.7978845608028654) | "                              \
   "mul(mul(x, 0.7978845608028654), add(mul(mul(x, x), 0.044715), 1))))"
+#define MEAN_SQUARE "reduce_mean((mul(x, x) | pow(x, 2)), [-1])"
+#define ROOT_MEAN "sqrt(add(" MEAN_SQUARE ", $e))"
+#define INVERSE_ROOT_MEAN                                                                          \
+  "(rsqrt(add(" MEAN_SQUARE ", $e)) | reciprocal(" ROOT_MEAN ") | div(1, " ROOT_MEAN "))"
+#define NORMALISED "(mul(x, " INVERSE_ROOT_MEAN ") | div(x, " ROOT_MEAN "))"
 #define CLIPPED "clip(add(x, 3), 0, 6)"
 
 const tn_rule_t tn_rules_formulas[] = {
@@ -340,6 +345,11 @@ const tn_rule_t tn_rules_formulas[] = {
      NULL},
     {"mish: mul(x, tanh(softplus(x))) -> mish(x)", NULL, {NULL}, NULL},
     {"log_softmax: log(softmax(x, axis=axis)) -> log_softmax(x, axis=axis)", NULL, {NULL}, NULL},
+    {"rms_norm: " NORMALISED " -> rms_norm(x, epsilon=e)", NULL, {NULL}, NULL},
+    {"rms_norm_scaled: mul(rms_norm(x, epsilon=e), scale) -> rms_norm(x, scale, epsilon=e)",
+     NULL,
+     {NULL},
+     NULL},
     {"softmax: div(exp(sub(x, reduce_max(x, axis))), reduce_sum(exp(sub(x, reduce_max(x, axis))), "
      "axis)) -> softmax(x, axis)",
      "There is one axis, and both powers are the same node.",

@@ -178,6 +178,48 @@ static tenon_status_t join_reshapes(tn_rewrite_t *r, tn_node_t *node) {
   return tn_node_become(r, node, node->op, node->attrs, operands);
 }
 
+/* Whether the node exchanges the last two of three axes of a reshape of x, and `edge` is a reshape of
+ * that with the other axes of x. */
+static bool exchanges_last(const tn_rewrite_t *r, tenon_edge_t x, tenon_edge_t between,
+                           tenon_edge_t edge) {
+  enum { RANK = 3 };
+  const tn_edge_t *from = &r->graph->edges[x];
+  const tn_edge_t *flat = &r->graph->edges[between];
+  const tn_edge_t *to = &r->graph->edges[edge];
+  const int32_t rank = from->ndim;
+  if (flat->ndim != RANK || rank < RANK || to->ndim != rank) return false;
+  for (int32_t i = 0; i < rank; i++) {
+    const int32_t other = i < rank - 2 ? i : 2 * rank - 3 - i;
+    const int64_t extent = tn_extents_resolve(r->graph->extents, from->dims[i]).value;
+    if (tn_extents_resolve(r->graph->extents, to->dims[other]).value != extent) return false;
+    if (i >= rank - 2 &&
+        tn_extents_resolve(r->graph->extents, flat->dims[i - rank + RANK]).value != extent)
+      return false;
+  }
+  return true;
+}
+
+/* Replaces a transpose between two reshapes that join all axes but the last two, and take them apart
+ * again. */
+static tenon_status_t skip_joined_axes(tn_rewrite_t *r, tn_node_t *node) {
+  static const int64_t exchange[] = {0, 2, 1};
+  int32_t rank;
+  int64_t order[TENON_RANK_MAX];
+  const tn_node_t *transpose = tn_maker(r, tn_operand(node, 0), "core::transpose");
+  const tn_node_t *first =
+      transpose ? tn_maker(r, tn_operand(transpose, 0), "core::reshape") : NULL;
+  if (!first || !read_order(r, transpose, &rank, order) || rank != 3 ||
+      memcmp(order, exchange, sizeof exchange) != 0 || transpose->op->schema.attr_count != 1)
+    return TENON_OK;
+  const tenon_edge_t x = tn_operand(first, 0);
+  if (!exchanges_last(r, x, tn_operand(transpose, 0), node->outputs[0])) return TENON_OK;
+  rank = r->graph->edges[x].ndim;
+  for (int32_t i = 0; i < rank; i++)
+    order[i] = i < rank - 2 ? i : 2 * rank - 3 - i;
+  tenon_value_t perm = {TENON_KIND_INTS, (uint32_t)rank, {.ints = order}};
+  return tn_node_become(r, node, transpose->op, &perm, &x);
+}
+
 /* Transposed products */
 
 /* Whether the node exchanges the last two axes, and leaves the others in their places. */
@@ -246,6 +288,11 @@ const tn_rule_t tn_rules_simplify[] = {
      "b is constant and takes no extent from its operand.",
      {"core::reshape"},
      join_reshapes},
+    {"joined_axes: reshape(transpose(reshape(x, a), perm=[0,2,1]), b) -> transpose(x, perm=p)",
+     "The first reshape joins all axes but the last two, and the second one takes them apart "
+     "again.",
+     {"core::reshape"},
+     skip_joined_axes},
     {"padding: conv(pad(x, pads), w) -> conv(x, w)",
      "It pads with zeros, and positions only.",
      {"core::pad"},

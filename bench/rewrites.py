@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Measures what each rewriting rule gains: every model of the zoo runs with all rules, and without each rule that applies to it.
+
+Both executables take turns in one process. A gain is the time without the rule over the time with all rules: the median
+over rounds of the ratio in a round. A rule that other rules replace in part gains little by itself.
+
+Usage: rewrites.py [--rounds N] [--threads N] [MODEL...]
+"""
+import argparse
+import math
+import os
+import sys
+import time
+
+import numpy as np
+import report
+
+sys.path.insert(0, os.path.join(report.BUILD, "python"))
+import tenon  # noqa: E402
+
+ZOO = os.path.join(report.BUILD, "zoo")
+DTYPES = {"f32": np.float32, "i64": np.int64, "i32": np.int32}
+
+
+def inputs_of(graph):
+    random = np.random.default_rng(3)
+    shapes = [(DTYPES[str(dtype)], [extent if isinstance(extent, int) else 1 for extent in shape]) for _, dtype, shape in graph.inputs]
+    return [random.standard_normal(shape).astype(dtype) if dtype == np.float32 else np.ones(shape, dtype) for dtype, shape in shapes]
+
+
+def counts_of(executable):
+    return {name: int(count) for name, count in (line.split() for line in executable.dump("rewrites").splitlines())}
+
+
+def time_run(executable, inputs):
+    begin = time.perf_counter()
+    executable(*inputs)
+    return time.perf_counter() - begin
+
+
+def gain_of(full, without, inputs, rounds):
+    ratios = []
+    for _ in range(rounds):
+        with_rule, without_rule = (min(time_run(executable, inputs) for _ in range(3)) for executable in (full, without))
+        ratios.append(without_rule / with_rule)
+    return round(report.median(ratios), 3)
+
+
+def measure(name, rounds):
+    """{rule: {"count": how often it applies, "gain": the ratio of times}} of a model."""
+    graph = tenon.graph.load(os.path.join(ZOO, f"{name}.onnx"))
+    full, inputs, found = graph.compile(), inputs_of(graph), {}
+    for rule, count in counts_of(full).items():
+        without = graph.compile(without=rule)
+        time_run(full, inputs), time_run(without, inputs)
+        found[rule] = {"count": count, "gain": gain_of(full, without, inputs, rounds)}
+        report.progress(f"{name} without {rule}: {found[rule]['gain']}")
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("models", nargs="*", metavar="MODEL")
+    options = parser.parse_args()
+    report.warn_when_busy()
+    tenon.threads(options.threads)
+    names = options.models or sorted(file[:-5] for file in os.listdir(ZOO) if file.endswith(".onnx"))
+    figures = {name: measure(name, options.rounds) for name in names}
+    rules = [rule.name for rule in tenon.graph.rewrites()]
+    rows, headline = [], []
+    for rule in rules:
+        gains = [(name, models[rule]) for name, models in figures.items() if rule in models]
+        if not gains:
+            continue
+        mean = math.exp(sum(math.log(each["gain"]) for _, each in gains) / len(gains))
+        best = max(gains, key=lambda item: item[1]["gain"])
+        rows.append([rule, len(gains), sum(each["count"] for _, each in gains), f"{mean:.2f}", f"{best[1]['gain']:.2f} ({best[0]})"])
+        headline.append([f"rewriting rule {rule}, time without it over time with it, geometric mean of {len(gains)} models", f"{mean:.2f}"])
+    report.print_table("What each rewriting rule gains", ["rule", "models", "times applied", "gain", "most"], rows)
+    print("rules that apply to no model: " + ", ".join(rule for rule in rules if rule not in {row[0] for row in rows}))
+    report.save("rewrites", figures, headline, "numpy")
+
+
+if __name__ == "__main__":
+    main()
