@@ -12,6 +12,7 @@ enum { /* attributes */
        ATTENTION_Q_HEADS,
        ATTENTION_KV_HEADS,
        ATTENTION_QK_MODE,
+       ATTENTION_NAN_IS_ZERO,
 };
 enum {
   ATTENTION_MASK = 3,

@@ -263,8 +263,12 @@ static void NAME(attend)(const attention_t *at, int64_t b, int64_t h, int64_t fi
     NAME(chunk)(at, &block, key, live - key < CHUNK ? live - key : CHUNK);
   for (int64_t i = 0; i < rows; i++) {
     T *out = (T *)row_address(at, &at->out, b, h, first + i);
+    const T total = block.total[i];
+    const T divisor =
+        at->nan_is_zero && total == 0 ? 1 : total; /* the sums are 0, unless v is NaN */
+    const int is_zero = at->nan_is_zero && total != total;
     for (int64_t e = 0; e < at->v.shape[3]; e++)
-      out[e * at->out.strides[3]] = block.sums[i * block.width + e] / block.total[i];
+      out[e * at->out.strides[3]] = is_zero ? 0 : block.sums[i * block.width + e] / divisor;
   }
 }
 #undef T

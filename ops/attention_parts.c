@@ -171,6 +171,13 @@ tenon_status_t core_attention_parts(tenon_call_t *call) {
   tenon_value_t last = value_int(-1);
   tenon_value_t order = value_ints(4, perm);
   TENON_TRY(INVOKE(call, SOFTMAX, &last, &t, t));
+  if (call->attrs[ATTENTION_NAN_IS_ZERO].as.i) {
+    tenon_tensor_t *which;
+    tenon_tensor_t *zero = core_number(call, t->dtype, 0);
+    if (!zero) return TENON_MEMORY;
+    TENON_TRY(INVOKE(call, IS_NAN, NULL, &which, t));
+    TENON_TRY(INVOKE(call, WHERE, NULL, &t, which, zero, t));
+  }
   TENON_TRY(assign_scores(call, ATTENTION_QK_SOFTMAX, t));
   TENON_TRY(INVOKE(call, CAST_LIKE, NULL, &v, v, t));
   TENON_TRY(core_product(call, MATMUL, t, v, 0, &t));

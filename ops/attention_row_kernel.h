@@ -42,6 +42,7 @@ static void NAME(row)(const attention_t *at, T *row, int64_t b, int64_t h, int64
   NAME(softmax)(row, live);
   for (int64_t j = live; j < count; j++)
     row[j] = live ? 0 : (T)NAN;
+  if (at->nan_is_zero && count && row[0] != row[0]) memset(row, 0, (size_t)count * sizeof(T));
   NAME(keep)(at, ATTENTION_QK_SOFTMAX, row, b, h, i);
 }
 #undef T

@@ -41,6 +41,7 @@ typedef struct attention_t {
   int64_t mask_width; /* columns of the mask; columns beyond it are masked out */
   int mask_is_bool;
   int causal;
+  int nan_is_zero; /* rows of weights that are NaN count as zeros */
   const int64_t *nonpad;
   int64_t past;
   int64_t mode;
@@ -241,6 +242,7 @@ static tenon_status_t attention_run(tenon_call_t *call) {
   tenon_tensor_t *const *inputs = call->inputs;
   tenon_tensor_t *const *outputs = call->outputs;
   attention_t at = {.causal = attrs[ATTENTION_CAUSAL].as.i != 0,
+                    .nan_is_zero = attrs[ATTENTION_NAN_IS_ZERO].as.i != 0,
                     .softcap = attrs[ATTENTION_SOFTCAP].as.f,
                     .mode = attrs[ATTENTION_QK_MODE].as.i};
   tenon_tensor_t *key = 0;
@@ -426,7 +428,7 @@ FAMILY(core_attention,
     "(Tensor q, Tensor k, Tensor v, Tensor? attn_mask=None, Tensor? past_key=None, "
     "Tensor? past_value=None, Tensor? nonpad_kv_seqlen=None, *, float? scale=None, "
     "bool is_causal=False, float softcap=0.0, int q_num_heads=0, int kv_num_heads=0, "
-    "int qk_matmul_output_mode=0) -> (Tensor out, Tensor? present_key, Tensor? present_value, "
+    "int qk_matmul_output_mode=0, bool nan_is_zero=False) -> (Tensor out, Tensor? present_key, Tensor? present_value, "
     "Tensor? qk_matmul_output)",
     (TENON_DOC("softmax(scale q k^T + mask) v for each head; "
                "scale is 1 / sqrt(head size) by default.\n"
@@ -435,7 +437,9 @@ FAMILY(core_attention,
                "A mask of bools is true for elements that take part; "
                "any other mask is added. With is_causal, no query sees later keys.\n"
                "qk_matmul_output is the product (0), the product after softcap (1), "
-               "with the mask (2), or after the softmax (3)."),
+               "with the mask (2), or after the softmax (3).\n"
+               "With nan_is_zero, a softmax of nothing but NaN, as of a row that is masked "
+               "throughout, is 0."),
      TENON_TYPES("q: float; k = q; v: float; attn_mask: bool|number; past_key = q; past_value = v; "
                  "nonpad_kv_seqlen: i64; out = q; present_key = q; present_value = v; "
                  "qk_matmul_output = q"),

@@ -290,6 +290,23 @@ class Shapes(unittest.TestCase):
         self.assertEqual(counts(run)["attention"], 1)
         np.testing.assert_allclose(run(*inputs), graph.compile(plain=True)(*inputs), rtol=2e-5, atol=1e-6)
 
+    def test_weights_of_masked_rows_that_become_zero_are_part_of_attention(self):
+        def write(b, q, k, v, mask):
+            weights = nodes.softmax(nodes.add(nodes.matmul(q, nodes.transpose(k, perm=[0, 1, 3, 2])), mask))
+            return nodes.matmul(nodes.where(nodes.is_nan(weights), b.constant(np.float32(0)), weights), v)
+
+        for length in 3, 40:  # rows of complete scores, and blocks
+            graph = made([(1, 2, length, 8)] * 3 + [(length, length)], write)
+            run, inputs = graph.compile(), values_for(graph)
+            inputs[3][:] = np.where(inputs[3] > 0, 0, -np.inf)
+            inputs[3][1] = -np.inf
+            expected = graph.compile(plain=True)(*inputs)
+            self.assertEqual(counts(run)["attention"], 1)
+            np.testing.assert_array_equal(expected[0, :, 1], 0)
+            np.testing.assert_allclose(run(*inputs), expected, rtol=2e-5, atol=1e-6)
+            inputs[2][0, 0, 2, 3] = np.nan  # values are not made 0
+            np.testing.assert_array_equal(np.isnan(run(*inputs)), np.isnan(graph.compile(plain=True)(*inputs)))
+
     def test_a_transpose_that_undoes_another_one_leaves_nothing(self):
         graph = made([(2, 3, 4)], lambda b, x: nodes.exp(nodes.transpose(nodes.transpose(x, perm=[1, 2, 0]), perm=[2, 0, 1])))
         self.assertEqual(graph.compile().dump("graph").count("core::transpose"), 0)

@@ -33,6 +33,7 @@ typedef struct parts_t {
   tenon_edge_t mask; /* -1: none */
   double scale;
   tn_node_t *end;      /* the product with the values */
+  bool is_guarded;     /* rows of weights that are NaN are made 0 */
   tn_node_t *flat_end; /* the node whose result has the heads in its last axis; NULL: none */
 } parts_t;
 
@@ -178,6 +179,23 @@ static bool find_scores(const tn_rewrite_t *r, tenon_edge_t scores, parts_t *out
   return false;
 }
 
+/* The edge of the weights in which rows that are masked throughout are 0, if it is made of these
+ * weights and nothing else reads them; else the edge itself. */
+static tenon_edge_t skip_guard(const tn_rewrite_t *r, tenon_edge_t weights) {
+  double zero;
+  if (r->uses[weights] != 2) return weights;
+  for (int32_t i = r->first_reader[weights]; i >= 0; i = r->readers[i].next) {
+    const tn_node_t *where = &r->graph->nodes[r->readers[i].node];
+    if (!tn_node_is(where, "core::where") || tn_operand(where, 2) != weights) continue;
+    const tenon_edge_t which = tn_operand(where, 0);
+    const tn_node_t *is_nan = tn_maker(r, which, "core::is_nan");
+    if (is_nan && tn_operand(is_nan, 0) == weights && r->uses[which] == 1 &&
+        tn_scalar(r, tn_operand(where, 1), &zero) && zero == 0)
+      return where->outputs[0];
+  }
+  return weights;
+}
+
 /* Finds the nodes that move the heads of the result to its last axis. */
 static void find_flat_end(const tn_rewrite_t *r, parts_t *parts) {
   static const int64_t order[] = {0, 2, 1, 3};
@@ -221,6 +239,7 @@ static tenon_status_t replace_parts(tn_rewrite_t *r, const parts_t *parts, int64
   memcpy(attrs, op->defaults, op->schema.attr_count * sizeof *attrs);
   attrs[tn_schema_attr(&op->schema, "scale", 5)] =
       (tenon_value_t){TENON_KIND_FLOAT, 0, {.f = parts->scale}};
+  set_int(attrs, op, "nan_is_zero", parts->is_guarded);
   set_int(attrs, op, "q_num_heads", heads);
   set_int(attrs, op, "kv_num_heads", heads);
   return tn_node_become(r, is_flat_result ? parts->flat_end : parts->end, op, attrs, operands);
@@ -232,9 +251,11 @@ static tenon_status_t replace_attention(tn_rewrite_t *r, tn_node_t *softmax) {
   int32_t at = tn_attr(softmax, "axis");
   if (scores < 0 || rank_of(r, scores) != RANK || at < 0) return TENON_OK;
   int64_t axis = softmax->attrs[at].as.i;
-  parts.end = tn_only_user(r, softmax->outputs[0]);
+  const tenon_edge_t weights = skip_guard(r, softmax->outputs[0]);
+  parts.is_guarded = weights != softmax->outputs[0];
+  parts.end = tn_only_user(r, weights);
   if ((axis != RANK - 1 && axis != -1) || !parts.end || !is_product(r, parts.end) ||
-      has_flag(parts.end, "transpose_b") || tn_operand(parts.end, 0) != softmax->outputs[0] ||
+      has_flag(parts.end, "transpose_b") || tn_operand(parts.end, 0) != weights ||
       !find_scores(r, scores, &parts))
     return TENON_OK;
   parts.v = find_side(r, tn_operand(parts.end, 1));
@@ -246,9 +267,9 @@ static tenon_status_t replace_attention(tn_rewrite_t *r, tn_node_t *softmax) {
 const tn_rule_t tn_rules_attention[] = {
     {"attention: matmul(softmax(add(mul(matmul(q, transpose(k)), scale), mask)), v) -> "
      "attention(q, k, v, mask, scale=scale)",
-     "There are four axes; the mask may be absent, the scale too, or that of q and k, and the "
-     "heads "
-     "may be split off by reshape and transpose.",
+     "There are four axes; the mask may be absent, the scale too, or that of q and k, the weights "
+     "may "
+     "be 0 where they are NaN, and the heads may be split off by reshape and transpose.",
      {"core::softmax"},
      replace_attention},
     {NULL, NULL, {NULL}, NULL}};
