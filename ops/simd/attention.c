@@ -428,8 +428,8 @@ FAMILY(core_attention,
     "(Tensor q, Tensor k, Tensor v, Tensor? attn_mask=None, Tensor? past_key=None, "
     "Tensor? past_value=None, Tensor? nonpad_kv_seqlen=None, *, float? scale=None, "
     "bool is_causal=False, float softcap=0.0, int q_num_heads=0, int kv_num_heads=0, "
-    "int qk_matmul_output_mode=0, bool nan_is_zero=False) -> (Tensor out, Tensor? present_key, Tensor? present_value, "
-    "Tensor? qk_matmul_output)",
+    "int qk_matmul_output_mode=0, bool nan_is_zero=False) -> (Tensor out, "
+    "Tensor? present_key, Tensor? present_value, Tensor? qk_matmul_output)",
     (TENON_DOC("softmax(scale q k^T + mask) v for each head; "
                "scale is 1 / sqrt(head size) by default.\n"
                "q, k, v are [batch, heads, length, size] or [batch, length, heads * size]; "

@@ -290,6 +290,22 @@ class Shapes(unittest.TestCase):
         self.assertEqual(counts(run)["attention"], 1)
         np.testing.assert_allclose(run(*inputs), graph.compile(plain=True)(*inputs), rtol=2e-5, atol=1e-6)
 
+    def test_keys_that_several_heads_share_are_part_of_attention(self):
+        def repeat(b, x, shape):
+            apart = nodes.expand(nodes.unsqueeze(x, b.constant(np.int64([2]))), b.constant(np.int64([1, 2, 3, 5, 8])))
+            return nodes.reshape(apart, b.constant(np.int64(shape)))
+
+        def write(b, q, k, v):
+            keys = nodes.transpose(repeat(b, k, [6, 5, 8]), perm=[0, 2, 1])
+            scores = nodes.matmul(q, nodes.reshape(keys, b.constant(np.int64([1, 6, 8, 5]))))
+            return nodes.matmul(nodes.softmax(scores), repeat(b, v, [1, 6, 5, 8]))
+
+        graph = made([(1, 6, 4, 8), (1, 2, 5, 8), (1, 2, 5, 8)], write)
+        run, inputs = graph.compile(), values_for(graph)
+        self.assertEqual(counts(run), {"joined_axes": 1, "attention": 1})
+        self.assertIn("kv_num_heads=2", run.dump("graph"))
+        np.testing.assert_allclose(run(*inputs), graph.compile(plain=True)(*inputs), rtol=2e-5, atol=1e-6)
+
     def test_weights_of_masked_rows_that_become_zero_are_part_of_attention(self):
         def write(b, q, k, v, mask):
             weights = nodes.softmax(nodes.add(nodes.matmul(q, nodes.transpose(k, perm=[0, 1, 3, 2])), mask))

@@ -80,9 +80,31 @@ static tenon_edge_t flat_of(const tn_rewrite_t *r, tenon_edge_t apart) {
   return flat >= 0 && is_flat(r, flat, apart) ? flat : -1;
 }
 
+/* The edge of which each head is repeated for some heads in turn; the edge itself if none is. */
+static tenon_edge_t skip_repeats(const tn_rewrite_t *r, tenon_edge_t edge) {
+  const tn_node_t *reshape = tn_maker(r, edge, "core::reshape");
+  const tn_node_t *expand = reshape ? tn_maker(r, tn_operand(reshape, 0), "core::expand") : NULL;
+  const tn_node_t *apart = expand ? tn_maker(r, tn_operand(expand, 0), "core::unsqueeze") : NULL;
+  if (!apart) return edge;
+  const tenon_edge_t x = tn_operand(apart, 0);
+  const tenon_edge_t wide = expand->outputs[0];
+  const tenon_edge_t once = tn_operand(expand, 0);
+  bool is = rank_of(r, edge) == RANK && rank_of(r, x) == RANK && rank_of(r, wide) == RANK + 1 &&
+            rank_of(r, once) == RANK + 1 && axis_extent(r, once, 2).value == 1;
+  for (int32_t i = 0; is && i < RANK; i++) { /* axis 2 is that of the repetitions */
+    const int32_t k = i < 2 ? i : i + 1;
+    is = same_axis_extent(r, x, i, wide, k) && same_axis_extent(r, x, i, once, k) &&
+         (i == 1 || same_axis_extent(r, x, i, edge, i));
+  }
+  if (!is || axis_extent(r, x, 1).value <= 0) return edge;
+  const int64_t heads = axis_extent(r, x, 1).value * axis_extent(r, wide, 2).value;
+  return axis_extent(r, edge, 1).value == heads ? x : edge;
+}
+
 /* Finds q, k or v behind the edge [batch, heads, length, size]. */
 static side_t find_side(const tn_rewrite_t *r, tenon_edge_t edge) {
   static const int64_t order[] = {0, 2, 1, 3};
+  edge = skip_repeats(r, edge);
   side_t side = {edge, -1};
   const tn_node_t *transpose = tn_maker(r, edge, "core::transpose");
   if (transpose && permutes(r, transpose, order)) side.flat = flat_of(r, tn_operand(transpose, 0));
@@ -123,8 +145,8 @@ static bool is_product(const tn_rewrite_t *r, const tn_node_t *node) {
          same_axis_extent(r, a, 1, b, 1) && axis_extent(r, a, 1).value > 0;
 }
 
-/* The edge that this edge is a multiple of, by whose factor *scale is multiplied; the edge itself if
- * it is no multiple of another one. */
+/* The edge that this edge is a multiple of, by whose factor *scale is multiplied; the edge itself
+ * if it is no multiple of another one. */
 static tenon_edge_t skip_scale(const tn_rewrite_t *r, tenon_edge_t edge, double *scale) {
   double factor;
   const tn_node_t *mul = tn_maker(r, edge, "core::mul");
@@ -214,6 +236,11 @@ static bool is_same_arithmetic(const tn_rewrite_t *r, const parts_t *parts) {
   return tn_dtype_is(dtype, TENON_F32) || tn_dtype_is(dtype, TENON_F64);
 }
 
+/* The heads of k or v. */
+static int64_t heads_of(const tn_rewrite_t *r, const side_t *side, int64_t heads) {
+  return side->apart >= 0 ? axis_extent(r, side->apart, 1).value : heads;
+}
+
 static tenon_edge_t side_operand(const side_t *side, bool wants_flat) {
   return side->flat >= 0 && (wants_flat || side->apart < 0) ? side->flat : side->apart;
 }
@@ -241,7 +268,7 @@ static tenon_status_t replace_parts(tn_rewrite_t *r, const parts_t *parts, int64
       (tenon_value_t){TENON_KIND_FLOAT, 0, {.f = parts->scale}};
   set_int(attrs, op, "nan_is_zero", parts->is_guarded);
   set_int(attrs, op, "q_num_heads", heads);
-  set_int(attrs, op, "kv_num_heads", heads);
+  set_int(attrs, op, "kv_num_heads", heads_of(r, &parts->k, heads));
   return tn_node_become(r, is_flat_result ? parts->flat_end : parts->end, op, attrs, operands);
 }
 
@@ -259,9 +286,12 @@ static tenon_status_t replace_attention(tn_rewrite_t *r, tn_node_t *softmax) {
       !find_scores(r, scores, &parts))
     return TENON_OK;
   parts.v = find_side(r, tn_operand(parts.end, 1));
-  if (!is_same_arithmetic(r, &parts)) return TENON_OK;
+  const int64_t heads = axis_extent(r, scores, 1).value;
+  if (!is_same_arithmetic(r, &parts) ||
+      heads_of(r, &parts.k, heads) != heads_of(r, &parts.v, heads))
+    return TENON_OK;
   find_flat_end(r, &parts);
-  return replace_parts(r, &parts, axis_extent(r, scores, 1).value);
+  return replace_parts(r, &parts, heads);
 }
 
 const tn_rule_t tn_rules_attention[] = {

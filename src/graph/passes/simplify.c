@@ -178,8 +178,8 @@ static tenon_status_t join_reshapes(tn_rewrite_t *r, tn_node_t *node) {
   return tn_node_become(r, node, node->op, node->attrs, operands);
 }
 
-/* Whether the node exchanges the last two of three axes of a reshape of x, and `edge` is a reshape of
- * that with the other axes of x. */
+/* Whether `between`, a reshape of x, has its last two axes behind a joined one, and `edge` is x
+ * with these two exchanged. */
 static bool exchanges_last(const tn_rewrite_t *r, tenon_edge_t x, tenon_edge_t between,
                            tenon_edge_t edge) {
   enum { RANK = 3 };
@@ -199,25 +199,74 @@ static bool exchanges_last(const tn_rewrite_t *r, tenon_edge_t x, tenon_edge_t b
   return true;
 }
 
-/* Replaces a transpose between two reshapes that join all axes but the last two, and take them apart
- * again. */
+/* Makes a reshape give the extents that `edge` has, with the last two exchanged. Returns whether it
+ * could: they must be known, and only the transpose reads the result. */
+static tenon_status_t reshape_apart(tn_rewrite_t *r, tn_node_t *reshape, tenon_edge_t edge,
+                                    bool *out_done) {
+  const tn_edge_t like = r->graph->edges[edge];
+  const tenon_edge_t result = reshape->outputs[0];
+  const int64_t length[1] = {like.ndim};
+  tenon_tensor_t *extents = NULL;
+  tenon_edge_t operands[2] = {tn_operand(reshape, 0), -1};
+  tenon_dim_t *dims = tn_arena_array(&r->graph->arena, (size_t)like.ndim, sizeof *dims);
+  *out_done = false;
+  if (!dims) return tn_no_memory("a rewrite", 0);
+  for (int32_t i = 0; i < like.ndim; i++) {
+    const int32_t from = i < like.ndim - 2 ? i : 2 * like.ndim - 3 - i;
+    dims[i] = tn_extents_resolve(r->graph->extents, like.dims[from]);
+    if (dims[i].value <= 0) return TENON_OK;
+  }
+  if (r->uses[result] != 1 || reshape->op->input_count != 2) return TENON_OK;
+  TN_TRY(tenon_tensor_create(tenon_dtype(TENON_I64), 1, length, &extents));
+  for (int32_t i = 0; i < like.ndim; i++)
+    ((int64_t *)extents->data)[i] = dims[i].value;
+  const tenon_status_t status = tn_rewrite_constant(r, extents, &operands[1]);
+  tenon_tensor_release(extents);
+  TN_TRY(status);
+  TN_TRY(tn_node_become(r, reshape, reshape->op, reshape->attrs, operands));
+  r->graph->edges[result].ndim = like.ndim;
+  r->graph->edges[result].dims = dims;
+  *out_done = true;
+  return TENON_OK;
+}
+
+/* Whether `edge` has the last two extents of `between`, exchanged. */
+static bool ends_exchanged(const tn_rewrite_t *r, tenon_edge_t between, tenon_edge_t edge) {
+  const tn_edge_t *flat = &r->graph->edges[between];
+  const tn_edge_t *to = &r->graph->edges[edge];
+  if (flat->ndim != 3 || to->ndim < 3) return false;
+  for (int32_t i = 1; i <= 2; i++)
+    if (tn_extents_resolve(r->graph->extents, flat->dims[3 - i]).value !=
+        tn_extents_resolve(r->graph->extents, to->dims[to->ndim - 3 + i]).value)
+      return false;
+  return true;
+}
+
+/* Replaces a transpose between two reshapes that join all axes but the last two, and take them
+ * apart again. */
 static tenon_status_t skip_joined_axes(tn_rewrite_t *r, tn_node_t *node) {
   static const int64_t exchange[] = {0, 2, 1};
   int32_t rank;
   int64_t order[TENON_RANK_MAX];
   const tn_node_t *transpose = tn_maker(r, tn_operand(node, 0), "core::transpose");
-  const tn_node_t *first =
-      transpose ? tn_maker(r, tn_operand(transpose, 0), "core::reshape") : NULL;
+  tn_node_t *first = transpose ? tn_maker(r, tn_operand(transpose, 0), "core::reshape") : NULL;
   if (!first || !read_order(r, transpose, &rank, order) || rank != 3 ||
       memcmp(order, exchange, sizeof exchange) != 0 || transpose->op->schema.attr_count != 1)
     return TENON_OK;
-  const tenon_edge_t x = tn_operand(first, 0);
-  if (!exchanges_last(r, x, tn_operand(transpose, 0), node->outputs[0])) return TENON_OK;
-  rank = r->graph->edges[x].ndim;
+  tenon_edge_t x = tn_operand(first, 0);
+  const tenon_op_t *op = transpose->op;
+  if (!exchanges_last(r, x, tn_operand(transpose, 0), node->outputs[0])) {
+    bool is_done;
+    x = tn_operand(transpose, 0);
+    if (!ends_exchanged(r, x, node->outputs[0])) return TENON_OK;
+    TN_TRY(reshape_apart(r, first, node->outputs[0], &is_done));
+    if (!is_done) return TENON_OK;
+  }
+  rank = r->graph->edges[node->outputs[0]].ndim;
   for (int32_t i = 0; i < rank; i++)
     order[i] = i < rank - 2 ? i : 2 * rank - 3 - i;
   tenon_value_t perm = {TENON_KIND_INTS, (uint32_t)rank, {.ints = order}};
-  return tn_node_become(r, node, transpose->op, &perm, &x);
+  return tn_node_become(r, node, op, &perm, &x);
 }
 
 /* Transposed products */
@@ -289,8 +338,8 @@ const tn_rule_t tn_rules_simplify[] = {
      {"core::reshape"},
      join_reshapes},
     {"joined_axes: reshape(transpose(reshape(x, a), perm=[0,2,1]), b) -> transpose(x, perm=p)",
-     "The first reshape joins all axes but the last two, and the second one takes them apart "
-     "again.",
+     "The first reshape joins all axes but the last two, and the second one takes them apart. If x "
+     "has other axes, it is reshaped first.",
      {"core::reshape"},
      skip_joined_axes},
     {"padding: conv(pad(x, pads), w) -> conv(x, w)",
