@@ -16,14 +16,14 @@ typedef struct parser_t {
   tn_lexer_t lexer;
   const char *ns;
   tn_arena_t *arena;
-  tn_rule_text_t *rule;
+  tn_rewrite_text_t *rule;
   bool is_after; /* names must be known */
 } parser_t;
 
 /* Names */
 
 static tenon_status_t take_name(parser_t *p, int32_t *out_index) {
-  tn_rule_text_t *rule = p->rule;
+  tn_rewrite_text_t *rule = p->rule;
   const char *name;
   const char *at = p->lexer.start;
   TN_TRY(tn_lexer_name(&p->lexer, p->arena, "a name", &name));
@@ -34,8 +34,8 @@ static tenon_status_t take_name(parser_t *p, int32_t *out_index) {
     }
   if (p->is_after)
     return tn_lexer_fail_at(&p->lexer, at, "'%s' does not stand in the text to replace", name);
-  if (rule->name_count == TN_RULE_NAMES)
-    return tn_lexer_fail_at(&p->lexer, at, "a rule has at most %d names", TN_RULE_NAMES);
+  if (rule->name_count == TN_REWRITE_NAMES)
+    return tn_lexer_fail_at(&p->lexer, at, "a rule has at most %d names", TN_REWRITE_NAMES);
   *out_index = (int32_t)rule->name_count;
   rule->names[rule->name_count++] = name;
   return TENON_OK;
@@ -168,11 +168,11 @@ static bool has_calls(const tn_term_t *call) {
   return false;
 }
 
-tenon_status_t tn_rule_parse(const char *text, const char *ns, tn_arena_t *arena,
-                             tn_rule_text_t *out_rule) {
+tenon_status_t tn_rewrite_parse(const char *text, const char *ns, tn_arena_t *arena,
+                                tn_rewrite_text_t *out_rule) {
   parser_t p = {.ns = ns, .arena = arena, .rule = out_rule};
   tn_lexer_t *lexer = &p.lexer;
-  *out_rule = (tn_rule_text_t){.name_count = 0};
+  *out_rule = (tn_rewrite_text_t){.name_count = 0};
   tn_lexer_open(lexer, "rule", text);
   TN_TRY(tn_lexer_name(lexer, arena, "the name of the rule", &out_rule->name));
   TN_TRY(tn_lexer_expect(lexer, ':', "':' after the name"));

@@ -8,7 +8,7 @@
 
 #include "base/arena.h"
 
-enum { TN_RULE_NAMES = 16 /* the most names of a rule */ };
+enum { TN_REWRITE_NAMES = 16 /* the most names of a rule */ };
 
 enum {
   TN_TERM_VALUE,  /* x: any value, the same one wherever the name stands */
@@ -39,18 +39,18 @@ typedef struct tn_term_t {
   const tn_term_attr_t *attrs;
 } tn_term_t;
 
-typedef struct tn_rule_text_t {
+typedef struct tn_rewrite_text_t {
   const char *name;
   tn_term_t before; /* a call, or a choice of calls */
   tn_term_t after;  /* a call, or a value */
   uint32_t name_count;
-  const char *names[TN_RULE_NAMES];
-} tn_rule_text_t;
+  const char *names[TN_REWRITE_NAMES];
+} tn_rewrite_text_t;
 
 /* Parses "name: before -> after". Operators without a namespace get `ns`. Whether operators and
  * attributes exist is not checked. Fails with the text, the column, what was expected and what was
  * found. */
-tenon_status_t tn_rule_parse(const char *text, const char *ns, tn_arena_t *arena,
-                             tn_rule_text_t *out_rule);
+tenon_status_t tn_rewrite_parse(const char *text, const char *ns, tn_arena_t *arena,
+                                tn_rewrite_text_t *out_rule);
 
 #endif

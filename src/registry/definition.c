@@ -319,13 +319,14 @@ static void take_transform(tn_definition_t *b, const tenon_item_t *item, const t
 
 static void take_rule(tn_definition_t *b, const tenon_item_t *item, const tag_t *tag) {
   tn_library_t *library = b->library;
-  tn_rule_text_t parsed;
+  tn_rewrite_text_t parsed;
   const size_t count = library->rule_count;
   const char **rules = tn_definition_room(b, &library->arena, (count + 1) * sizeof *library->rules);
   const char *text = tn_definition_text(b, &library->arena, item->text);
   (void)tag;
   if (!rules || !text) return;
-  if (!tn_definition_check(b, tn_rule_parse(text, library->name, &library->arena, &parsed))) return;
+  if (!tn_definition_check(b, tn_rewrite_parse(text, library->name, &library->arena, &parsed)))
+    return;
   if (count) memcpy(rules, library->rules, count * sizeof *rules);
   rules[count] = text;
   library->rules = rules;

@@ -294,7 +294,7 @@ static tenon_status_t replace_attention(tn_rewrite_t *r, tn_node_t *softmax) {
   return replace_parts(r, &parts, heads);
 }
 
-const tn_rule_t tn_rules_attention[] = {
+const tn_rewrite_rule_t tn_rules_attention[] = {
     {"attention: matmul(softmax(add(mul(matmul(q, transpose(k)), scale), mask)), v) -> "
      "attention(q, k, v, mask, scale=scale)",
      "There are four axes; the mask may be absent, the scale too, or that of q and k, the weights "

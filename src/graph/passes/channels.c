@@ -530,7 +530,7 @@ static tenon_status_t fold_after(tn_rewrite_t *r, tn_node_t *node) {
   return find_affine(r, node, &a) ? fold_forwards(r, node, &a) : TENON_OK;
 }
 
-const tn_rule_t tn_rules_channels[] = {
+const tn_rewrite_rule_t tn_rules_channels[] = {
     {"mean_as_pool: reduce_mean(x, positions) -> global_average_pool(x)",
      "It is over all positions of each channel of images, of f32.",
      {"core::reduce_mean"},

@@ -324,7 +324,7 @@ static tenon_status_t replace_layer_norm(tn_rewrite_t *r, tn_node_t *rsqrt) {
 #define NORMALISED "(mul(x, " INVERSE_ROOT_MEAN ") | div(x, " ROOT_MEAN "))"
 #define CLIPPED "clip(add(x, 3), 0, 6)"
 
-const tn_rule_t tn_rules_formulas[] = {
+const tn_rewrite_rule_t tn_rules_formulas[] = {
     {"gelu: " HALF("add(erf(" ROOT("x") "), 1)") " -> gelu(x)", NULL, {NULL}, NULL},
     {"gelu_of_erfc: " HALF("erfc((" ROOT("neg(x)") " | neg(" ROOT("x") ") | " OVER(
          "x", "-1.4142135623730951", "-0.7071067811865476") "))") " -> gelu(x)",

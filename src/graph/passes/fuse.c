@@ -133,7 +133,7 @@ static tenon_status_t fuse_activation(tn_rewrite_t *r, tn_node_t *node) {
   return absorb_node(r, node, last, -1, -1, attrs);
 }
 
-const tn_rule_t tn_rules_fuse[] = {
+const tn_rewrite_rule_t tn_rules_fuse[] = {
     {"bias: add(matmul(a, b), bias) -> matmul(a, b, bias)",
      "The bias has one axis, the last one of the result.",
      {"core::matmul"},

@@ -325,7 +325,7 @@ static tenon_status_t quantise_move(tn_rewrite_t *r, tn_node_t *last) {
 #define LAST                                                                                       \
   { "core::quantize_linear" }
 
-const tn_rule_t tn_rules_quantise[] = {
+const tn_rewrite_rule_t tn_rules_quantise[] = {
     {"same_numbers: quantize_linear(dequantize_linear(x, scale, zero), scale, zero) -> x", NULL,
      LAST, keep_numbers},
     {"quantised_conv: quantize_linear(conv(dequantize_linear(x), dequantize_linear(w))) -> "

@@ -37,7 +37,7 @@ typedef struct binding_t {
 typedef struct match_t {
   const tn_rewrite_t *r;
   uint32_t bound; /* bit i: bindings[i] is set */
-  binding_t bindings[TN_RULE_NAMES];
+  binding_t bindings[TN_REWRITE_NAMES];
   const tn_node_t *nodes[NODES_MOST]; /* the root comes first */
   uint32_t node_count;
   int32_t steps;
@@ -292,7 +292,8 @@ static tenon_status_t replace_match(tn_rewrite_t *r, tn_node_t *root, const matc
   return tn_node_become(r, root, op, attrs, operands);
 }
 
-tenon_status_t tn_rule_apply_text(tn_rewrite_t *r, tn_node_t *node, const tn_rule_text_t *text) {
+tenon_status_t tn_rewrite_apply_text(tn_rewrite_t *r, tn_node_t *node,
+                                     const tn_rewrite_text_t *text) {
   match_t m = {.r = r, .steps = STEPS_MOST};
   const tn_term_t *before = &text->before;
   const bool is_call = before->kind == TN_TERM_CALL;

@@ -12,24 +12,24 @@
 #include "operator/names.h"
 
 /* One pass each; libraries have none of these. */
-static const tn_rule_t *const tables[TN_RULES_PASSES] = {
+static const tn_rewrite_rule_t *const tables[TN_RULES_PASSES] = {
     [TN_RULES_QUANTISE] = tn_rules_quantise, [TN_RULES_SIMPLIFY] = tn_rules_simplify,
     [TN_RULES_FORMULAS] = tn_rules_formulas, [TN_RULES_ATTENTION] = tn_rules_attention,
     [TN_RULES_CHANNELS] = tn_rules_channels, [TN_RULES_FUSE] = tn_rules_fuse};
 
 /* Listing */
 
-static tenon_status_t add_use(tn_rules_t *rules, const tn_rule_use_t *use) {
+static tenon_status_t add_use(tn_rules_t *rules, const tn_rewrite_use_t *use) {
   if (!tn_grow((void **)&rules->uses, &rules->capacity, rules->count, sizeof *rules->uses))
     return tn_no_memory("the rules of a compilation", rules->count * sizeof *rules->uses);
   rules->uses[rules->count++] = *use;
   return TENON_OK;
 }
 
-static tenon_status_t add_own(tn_rules_t *rules, const tn_rule_t *rule, uint8_t pass,
+static tenon_status_t add_own(tn_rules_t *rules, const tn_rewrite_rule_t *rule, uint8_t pass,
                               tn_arena_t *arena) {
-  tn_rule_use_t use = {.rule = rule, .pass = pass};
-  if (!rule->apply) TN_TRY(tn_rule_parse(rule->text, "core", arena, &use.text));
+  tn_rewrite_use_t use = {.rule = rule, .pass = pass};
+  if (!rule->apply) TN_TRY(tn_rewrite_parse(rule->text, "core", arena, &use.text));
   use.name = tn_arena_text(arena, rule->text, strcspn(rule->text, ":"));
   return use.name ? add_use(rules, &use) : tn_no_memory("a rule", 0);
 }
@@ -41,8 +41,8 @@ typedef struct listing_t {
 } listing_t;
 
 static tenon_status_t add_brought(listing_t *l, const tn_library_t *library, const char *text) {
-  tn_rule_use_t use = {.pass = TN_RULES_LIBRARIES};
-  TN_TRY(tn_rule_parse(text, library->name, l->arena, &use.text));
+  tn_rewrite_use_t use = {.pass = TN_RULES_LIBRARIES};
+  TN_TRY(tn_rewrite_parse(text, library->name, l->arena, &use.text));
   const size_t size = strlen(library->name) + strlen(use.text.name) + 3;
   char *name = tn_arena_allocate(l->arena, size);
   if (!name) return tn_no_memory("a rule", size);
@@ -66,7 +66,7 @@ static tenon_status_t turn_off(tn_rules_t *rules, const char *name, size_t size)
   bool is_found = false;
   tn_nearest_begin(&nearest, name, size);
   for (size_t i = 0; i < rules->count; i++) {
-    tn_rule_use_t *use = &rules->uses[i];
+    tn_rewrite_use_t *use = &rules->uses[i];
     const bool is_it = strlen(use->name) == size && memcmp(use->name, name, size) == 0;
     tn_nearest_offer(&nearest, use->name);
     use->is_off |= is_it;
@@ -84,7 +84,8 @@ tenon_status_t tn_rules_open(tn_rules_t *rules, const char *without, tn_arena_t 
   tn_registry_walk(list_library, &listing);
   tenon_status_t status = listing.status;
   for (uint8_t pass = 0; pass < TN_RULES_PASSES; pass++)
-    for (const tn_rule_t *rule = tables[pass]; rule && rule->text && status == TENON_OK; rule++)
+    for (const tn_rewrite_rule_t *rule = tables[pass]; rule && rule->text && status == TENON_OK;
+         rule++)
       status = add_own(rules, rule, pass, arena);
   for (const char *at = without; at && *at && status == TENON_OK;) {
     const size_t size = strcspn(at, ",");
@@ -101,7 +102,7 @@ void tn_rules_close(tn_rules_t *rules) {
 
 /* Applying */
 
-static bool takes_node(const tn_rule_t *rule, const tn_node_t *node) {
+static bool takes_node(const tn_rewrite_rule_t *rule, const tn_node_t *node) {
   const size_t most = sizeof rule->ops / sizeof *rule->ops;
   bool is_taken = !rule->ops[0];
   for (size_t i = 0; i < most && rule->ops[i]; i++)
@@ -109,12 +110,12 @@ static bool takes_node(const tn_rule_t *rule, const tn_node_t *node) {
   return is_taken;
 }
 
-static tenon_status_t apply_rule(tn_rule_use_t *use, tn_rewrite_t *r, tn_node_t *node) {
+static tenon_status_t apply_rule(tn_rewrite_use_t *use, tn_rewrite_t *r, tn_node_t *node) {
   const int32_t changes = r->changes;
   tenon_status_t status = TENON_OK;
   tn_scratch_mark_t mark = tn_scratch_mark();
   if (!use->rule || !use->rule->apply)
-    status = tn_rule_apply_text(r, node, &use->text);
+    status = tn_rewrite_apply_text(r, node, &use->text);
   else if (takes_node(use->rule, node))
     status = use->rule->apply(r, node);
   tn_scratch_reset(mark);
@@ -132,7 +133,7 @@ tenon_status_t tn_rules_apply(tn_rules_t *rules, uint8_t pass, tenon_graph_t *gr
   tenon_status_t status = TENON_OK;
   for (size_t n = 0; n < graph->node_count && status == TENON_OK; n++)
     for (size_t i = 0; i < rules->count && status == TENON_OK; i++) {
-      tn_rule_use_t *use = &rules->uses[i];
+      tn_rewrite_use_t *use = &rules->uses[i];
       tn_node_t *node = &graph->nodes[n];
       if (use->pass == pass && !use->is_off && node->op && !node->group)
         status = apply_rule(use, &r, node);
@@ -173,7 +174,7 @@ tenon_status_t tenon_rewrite_info(int32_t index, tenon_rewrite_info_t *info) {
   description_t d = {.index = index, .info = {.library = "", .condition = ""}};
   if (index >= 0) tn_registry_walk(describe_library, &d);
   for (int32_t pass = 0; pass < TN_RULES_PASSES && !d.is_found && index >= 0; pass++)
-    for (const tn_rule_t *rule = tables[pass]; rule && rule->text && !d.is_found; rule++) {
+    for (const tn_rewrite_rule_t *rule = tables[pass]; rule && rule->text && !d.is_found; rule++) {
       d.is_found = d.index-- == 0;
       d.info.rule = rule->text;
       d.info.condition = rule->condition ? rule->condition : "";

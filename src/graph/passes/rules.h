@@ -7,14 +7,14 @@
 #include "core/rule.h"
 #include "graph/passes/rewrite.h"
 
-typedef struct tn_rule_t {
+typedef struct tn_rewrite_rule_t {
   /* "name: before -> after", for readers only if there is a function; NULL: the end of a table. */
   const char *text;
   const char *condition; /* what the text does not say; NULL: nothing */
   /* The operators of the nodes that `apply` gets; all NULL: any node. */
   const char *ops[3];
   tenon_status_t (*apply)(tn_rewrite_t *r, tn_node_t *node); /* NULL: the rule is its text */
-} tn_rule_t;
+} tn_rewrite_rule_t;
 
 /* The passes that consist of rules, in the order in which they run. */
 enum {
@@ -30,33 +30,33 @@ enum {
 
 /* Operators between dequantize_linear and quantize_linear become operators of 8-bit numbers
  * (quantise.c). */
-extern const tn_rule_t tn_rules_quantise[];
+extern const tn_rewrite_rule_t tn_rules_quantise[];
 /* Nodes that do nothing, padding of convolutions, and transposed products (simplify.c). */
-extern const tn_rule_t tn_rules_simplify[];
+extern const tn_rewrite_rule_t tn_rules_simplify[];
 /* Formulas that programs write out become one node (formulas.c). */
-extern const tn_rule_t tn_rules_formulas[];
+extern const tn_rewrite_rule_t tn_rules_formulas[];
 /* Attention that is written out as products and a softmax becomes one operator (attention.c). */
-extern const tn_rule_t tn_rules_attention[];
+extern const tn_rewrite_rule_t tn_rules_attention[];
 /* Constant scales and shifts of channels become part of the convolutions and products around them,
  * a sum of convolutions of one value becomes one, and a mean over all positions a pool
  * (channels.c). */
-extern const tn_rule_t tn_rules_channels[];
+extern const tn_rewrite_rule_t tn_rules_channels[];
 /* A bias, a residual and an activation become part of the product or convolution before them
  * (fuse.c). */
-extern const tn_rule_t tn_rules_fuse[];
+extern const tn_rewrite_rule_t tn_rules_fuse[];
 
 /* A rule in one compilation. */
-typedef struct tn_rule_use_t {
-  const char *name;      /* with the library's name before it if a library brought it */
-  const tn_rule_t *rule; /* NULL: a library brought it */
-  tn_rule_text_t text;   /* unless the rule has a function */
-  uint8_t pass;          /* TN_RULES_... */
+typedef struct tn_rewrite_use_t {
+  const char *name;              /* with the library's name before it if a library brought it */
+  const tn_rewrite_rule_t *rule; /* NULL: a library brought it */
+  tn_rewrite_text_t text;        /* unless the rule has a function */
+  uint8_t pass;                  /* TN_RULES_... */
   bool is_off;
   int32_t count; /* how often it was applied */
-} tn_rule_use_t;
+} tn_rewrite_use_t;
 
 typedef struct tn_rules_t {
-  tn_rule_use_t *uses;
+  tn_rewrite_use_t *uses;
   size_t count;
   size_t capacity;
 } tn_rules_t;
@@ -71,6 +71,7 @@ tenon_status_t tn_rules_apply(tn_rules_t *rules, uint8_t pass, tenon_graph_t *gr
 void tn_rules_print(const tn_rules_t *rules, tn_text_t *text);
 
 /* Replaces the node, and those that only it reads, if they are what the text of the rule says. */
-tenon_status_t tn_rule_apply_text(tn_rewrite_t *r, tn_node_t *node, const tn_rule_text_t *text);
+tenon_status_t tn_rewrite_apply_text(tn_rewrite_t *r, tn_node_t *node,
+                                     const tn_rewrite_text_t *text);
 
 #endif

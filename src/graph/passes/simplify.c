@@ -317,7 +317,7 @@ static tenon_status_t transpose_factors(tn_rewrite_t *r, tn_node_t *transpose) {
   return TENON_OK;
 }
 
-const tn_rule_t tn_rules_simplify[] = {
+const tn_rewrite_rule_t tn_rules_simplify[] = {
     {"common: concat(exp(x), exp(x)) -> concat(y, y)",
      "Equal nodes, here exp(x), compute the value y once. They are pure.",
      {NULL},
