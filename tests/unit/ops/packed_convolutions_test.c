@@ -220,7 +220,7 @@ enum {
   CHANNELS = 19,
   POSITIONS = 26,
   PANEL = 32, /* filters, at most */
-  PITCH = 36,
+  PITCH = POSITIONS + CONV_TILE_HALF_ROWS,
 };
 
 static float tile_x[TAPS * POSITIONS][CHANNELS + 2];
