@@ -13,7 +13,7 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 HEADER = os.path.join(ROOT, "include/tenon/op.h")
-BUDGET = 375  # declarations of op.h in contract 1.0.  What is added to the contract raises this number, which is then a decision.
+BUDGET = 376  # declarations of op.h in contract 1.0.  What is added to the contract raises this number, which is then a decision.
 FLAGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I", os.path.join(ROOT, "include"), "-c", "-o", os.devnull]
 
 STUB = """#include <tenon/iterator.h>

@@ -178,7 +178,7 @@ class Usage(Command):
         self.assertIn("MODEL", self.fails(2, "run"))
         self.assertIn("--threads", self.fails(2, "run", "m.onnx", "--threads"))
         self.assertIn("'many'", self.fails(2, "run", "m.onnx", "--threads", "many"))
-        self.assertIn("plan|graph|shapes|claims|placement|devices", self.fails(2, "run", "m.onnx", "--dump=trees"))
+        self.assertIn("plan|graph|shapes|rewrites|claims|placement|devices", self.fails(2, "run", "m.onnx", "--dump=trees"))
 
     def test_an_option_may_be_shortened_while_it_is_clear(self):
         path = self.write("m.onnx", one("Relu"))
