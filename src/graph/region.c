@@ -19,7 +19,8 @@ enum {
   /* What the operands of a piece need together. It is more than the cache of the first level has,
    * because some of them are read or written once. */
   PIECE_BYTES = 64 << 10,
-  WINDOW = 64, /* actions that are looked at for a region, from its first one */
+  WINDOW = 64,          /* actions that are looked at for a region, from its first one */
+  REASONS = 2 * WINDOW, /* actions that are searched for the one at which a region ends */
   /* Elements of a row at most: tiles of longer rows would not stay in cache. */
   ROW_ELEMENTS = 16384,
 };
@@ -201,7 +202,7 @@ static tenon_status_t find_members(maker_t *m, int32_t first, bool *out_found) {
   TN_TRY(make_axes(m, first, &axes));
   if (refuse_member(m, &m->stage->actions[first], form, axes)) return TENON_OK;
   add_member(m, first, axes);
-  for (int32_t a = first + 1; a < count && (a < first + WINDOW || !m->next); a++)
+  for (int32_t a = first + 1; a < count && a < first + (m->next ? WINDOW : REASONS); a++)
     if (m->region_of[a] < 0) TN_TRY(try_member(m, a, out_found));
   for (int32_t k = 0; k < m->count && !*out_found; k++)
     m->region_of[m->members[k]] = -1;

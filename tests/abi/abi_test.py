@@ -342,7 +342,7 @@ class Hosts(unittest.TestCase):
         self.check_refusal(found["needs.so"], f"needs a libtenon of contract 1.1, this one has {version}: update it")
         self.check_refusal(found["feature.so"], "requires features 0x1, none of which this host has: update libtenon")
         self.assertEqual(found["note.so"], "note 1.0.0 value 1 2 3")
-        self.check_refusal(found["must.so"], f"item 39 is newer than this host (contract {version}) and marked as needed: update libtenon")
+        self.check_refusal(found["must.so"], f"item 40 is newer than this host (contract {version}) and marked as needed: update libtenon")
 
     def test_libraries_of_every_header_run_in_this_host(self):
         self.check_older(this_host())
@@ -365,7 +365,7 @@ class Hosts(unittest.TestCase):
                     self.assertEqual(found["must.so"], "must 1.0.0 value 1 2 3")
                 else:
                     self.check_refusal(found["feature.so"], "requires features 0x1")
-                    self.check_refusal(found["must.so"], "item 39 is newer than this host (contract 1.1)")
+                    self.check_refusal(found["must.so"], "item 40 is newer than this host (contract 1.1)")
 
     def test_programs_built_with_every_header_run_with_this_libtenon(self):
         for version in update.snapshots():

@@ -190,7 +190,6 @@ GRAPHS = {
     "quantised_sum": lambda: made([SIZE, SIZE], add_quantised),
     "quantised_move": lambda: quantised(lambda b, x: nodes.transpose(x, perm=[1, 0])),
     "table_of_numbers": lambda: quantised(lambda b, x: nodes.erf(x)),
-    "common": lambda: made([SIZE], lambda b, x: nodes.concat([nodes.exp(x), nodes.exp(x)], axis=0)),
     "transposed_twice": lambda: made([(2, 3, 4)], lambda b, x: nodes.transpose(nodes.transpose(x, perm=[1, 2, 0]), perm=[1, 0, 2])),
     "reshaped_twice": lambda: made([(4, 6)], lambda b, x: nodes.reshape(nodes.reshape(x, b.constant(np.int64([2, 12]))), b.constant(np.int64([3, -1])))),
     "joined_axes": lambda: made([(2, 3, 4, 5)], swap_joined),
@@ -337,10 +336,6 @@ class Shapes(unittest.TestCase):
     def test_numbers_near_one_are_not_one(self):
         graph = made([SIZE], lambda b, x: nodes.mul(x, b.constant(np.float32(1.00001))))
         self.assertEqual(counts(graph.compile()), {})
-
-    def test_random_numbers_are_not_shared(self):
-        graph = made([SIZE], lambda b, x: nodes.concat([nodes.bernoulli(x), nodes.bernoulli(x)], axis=0))
-        self.assertNotIn("common", counts(graph.compile()))
 
 
 class Libraries(unittest.TestCase):

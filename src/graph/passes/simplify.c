@@ -1,12 +1,11 @@
-/* Rules that simplify: equal nodes become one, nodes that do nothing are removed, several moves of
- * elements become one, zero padding becomes part of the convolution that follows, and transposed
- * matrices are multiplied where a product is transposed. */
+/* Rules that simplify: nodes that do nothing are removed, several moves of elements become one, zero
+ * padding becomes part of the convolution that follows, and transposed matrices are multiplied
+ * where a product is transposed. */
 #include <string.h>
 #include <tenon/tenon.h>
 
 #include "base/status.h"
 #include "core/dtype.h"
-#include "core/value.h"
 #include "graph/passes/rules.h"
 
 static const int64_t *ints_of(const tn_rewrite_t *r, tenon_edge_t edge, int64_t *out_count) {
@@ -79,47 +78,6 @@ static tenon_status_t remove_identity(tn_rewrite_t *r, tn_node_t *node) {
   if (node->output_count < 1 || x < 0 || !tn_same_shape(r, x, node->outputs[0])) return TENON_OK;
   tn_redirect(r, node->outputs[0], x);
   tn_node_remove(r, node);
-  return TENON_OK;
-}
-
-/* Equal nodes */
-
-static bool same_operands(const tn_node_t *a, const tn_node_t *b) {
-  for (uint32_t i = 0; i < a->op->input_count; i++) {
-    const tenon_operand_t *x = &a->operands[i];
-    const tenon_operand_t *y = &b->operands[i];
-    if (x->count != y->count) return false;
-    if (x->count && memcmp(x->edges, y->edges, (size_t)x->count * sizeof *x->edges) != 0)
-      return false;
-  }
-  return true;
-}
-
-/* Whether the nodes compute the same values. */
-static bool is_same(const tn_node_t *a, const tn_node_t *b) {
-  if (a->op != b->op || a->group || a->output_count != b->output_count || !same_operands(a, b))
-    return false;
-  for (uint32_t i = 0; i < a->op->schema.attr_count; i++)
-    if (!tn_value_equal(&a->attrs[i], &b->attrs[i])) return false;
-  return true;
-}
-
-/* Replaces the node by an earlier one that computes the same, which reads the same first value. */
-static tenon_status_t share_result(tn_rewrite_t *r, tn_node_t *node) {
-  enum { MOST = 64 }; /* readers that are looked at: some values are read by every node */
-  const int32_t index = (int32_t)(node - r->graph->nodes);
-  const tenon_edge_t x = node->op->input_count ? tn_operand(node, 0) : -1;
-  const uint64_t traits = node->op->traits;
-  if (x < 0 || !(traits & TENON_PURE) || traits & TENON_RANDOM || node->op->create) return TENON_OK;
-  int32_t at = r->first_reader[x];
-  for (int32_t i = 0; at >= 0 && i < MOST; i++, at = r->readers[at].next) {
-    const tn_node_t *other = &r->graph->nodes[r->readers[at].node];
-    if (r->readers[at].node >= index || !other->op || !is_same(node, other)) continue;
-    for (int32_t o = 0; o < node->output_count; o++)
-      tn_redirect(r, node->outputs[o], other->outputs[o]);
-    tn_node_remove(r, node);
-    return TENON_OK;
-  }
   return TENON_OK;
 }
 
@@ -318,10 +276,6 @@ static tenon_status_t transpose_factors(tn_rewrite_t *r, tn_node_t *transpose) {
 }
 
 const tn_rewrite_rule_t tn_rules_simplify[] = {
-    {"common: concat(exp(x), exp(x)) -> concat(y, y)",
-     "Equal nodes, here exp(x), compute the value y once. They are pure.",
-     {NULL},
-     share_result},
     {"added_zero: (add(x, 0) | sub(x, 0)) -> x", NULL, {NULL}, NULL},
     {"factor_of_one: (mul(x, 1) | div(x, 1) | pow(x, 1)) -> x", NULL, {NULL}, NULL},
     {"negated_twice: neg(neg(x)) -> x", NULL, {NULL}, NULL},
