@@ -16,6 +16,7 @@
 
 #include <dirent.h>
 #include <execinfo.h>
+#include <math.h>
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
@@ -286,6 +287,14 @@ static tenon_status_t input_of(const tenon_graph_t *graph, int32_t i, tenon_tens
   return TENON_OK;
 }
 
+/* A sum of the results of the last model, in which each place counts differently. */
+static double result_sum;
+
+static void add_results(const tenon_tensor_t *t) {
+  for (int64_t i = 0; tenon_dtype_id(t->dtype) == TENON_F32 && i < tenon_count(t); i++)
+    result_sum += (double)((const float *)t->data)[i] * (double)(1 + i % 7);
+}
+
 /* Imports, compiles and runs a model twice, and saves and loads its results. */
 static tenon_status_t run_model(const tenon_compile_t *options, uint64_t *bits) {
   tenon_graph_t *graph = NULL;
@@ -314,8 +323,11 @@ static tenon_status_t run_model(const tenon_compile_t *options, uint64_t *bits) 
     for (int32_t o = 0; o < output_count; o++)
       CHECK((outputs[o] != NULL) == (status == TENON_OK));
     if (status != TENON_OK) goto end;
-    for (int32_t o = 0; o < output_count; o++)
+    result_sum = 0;
+    for (int32_t o = 0; o < output_count; o++) {
       add_tensor(bits, outputs[o]);
+      add_results(outputs[o]);
+    }
   }
   TRY(tenon_tensor_save(outputs[0], path));
   TRY(tenon_tensor_load(path, &back));
@@ -486,7 +498,14 @@ static void crashed(int signal) {
                                                                     : THEIRS_CRASHED);
 }
 
+/* Whether the results are the expected ones: without memory for packed weights other kernels run,
+ * whose last bits differ. */
+static bool is_expected(uint64_t bits, const uint64_t *expected, double sum) {
+  return bits == expected[0] || bits == expected[1] || fabs(result_sum - sum) <= 1e-4 * fabs(sum);
+}
+
 static int in_child_process(uint64_t seed, uint32_t share, const uint64_t *expected) {
+  const double sum = result_sum;
   uint64_t bits = 0;
   uint64_t next = 0;
   void *frames[1];
@@ -496,9 +515,9 @@ static int in_child_process(uint64_t seed, uint32_t share, const uint64_t *expec
   allocator_fail(seed, share);
   tenon_status_t status = use_model(&bits);
   allocator_fail(0, 0);
-  if (status == TENON_OK && bits != expected[0] && bits != expected[1]) return WRONG;
+  if (status == TENON_OK && !is_expected(bits, expected, sum)) return WRONG;
   if (use_model(&next) != TENON_OK) return NEXT_FAILED;
-  if (next != expected[0] && next != expected[1]) return WRONG;
+  if (!is_expected(next, expected, sum)) return WRONG;
   return status == TENON_OK ? FINE : FAILED;
 }
 #endif
