@@ -1,5 +1,5 @@
-/* Rules that simplify: nodes that do nothing are removed, several moves of elements become one, zero
- * padding becomes part of the convolution that follows, and transposed matrices are multiplied
+/* Rules that simplify: nodes that do nothing are removed, several moves of elements become one,
+ * zero padding becomes part of the convolution that follows, and transposed matrices are multiplied
  * where a product is transposed. */
 #include <string.h>
 #include <tenon/tenon.h>
