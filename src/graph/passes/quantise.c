@@ -163,23 +163,31 @@ static tn_node_t *find_product(const tn_rewrite_t *r, const numbers_t *y, tn_nod
   return &r->graph->nodes[edge_of(r, edge)->producer];
 }
 
+/* Finds the node before a quantize_linear node that may be replaced, and the numbers that the latter
+ * makes; NULL: there is none. */
+static tn_node_t *find_replaced(const tn_rewrite_t *r, tn_node_t *last, numbers_t *out) {
+  tn_node_t *node = find_quantised(r, last, out) ? find_product(r, out, last) : NULL;
+  return node && !node->group ? node : NULL;
+}
+
 static tenon_status_t become(tn_rewrite_t *r, tn_node_t *last, const char *name,
                              const tenon_value_t *attrs, const tenon_edge_t *operands) {
   const tenon_op_t *op = tn_registry_find(name);
   return op ? tn_node_become(r, last, op, attrs, operands) : TENON_OK;
 }
 
-static tenon_status_t replace_conv(tn_rewrite_t *r, const tn_node_t *conv, const numbers_t *y,
-                                   tn_node_t *last) {
+static tenon_status_t replace_conv(tn_rewrite_t *r, tn_node_t *last) {
   enum { ATTRS = 5 }; /* those of the window, and group, come first in both operators */
-  numbers_t x, w;
+  numbers_t x, w, y;
   tenon_edge_t bias;
-  if (!find_values(r, tn_operand(conv, 0), &x) || !find_weights(r, tn_operand(conv, 1), 0, &w) ||
+  const tn_node_t *conv = find_replaced(r, last, &y);
+  if (!tn_node_is(conv, "core::conv") || !find_values(r, tn_operand(conv, 0), &x) ||
+      !find_weights(r, tn_operand(conv, 1), 0, &w) ||
       !find_bias(r, tn_operand(conv, 2), &x, &w, &bias) || tn_operand(conv, 3) >= 0 ||
       !has_int(conv, "activation", 0))
     return TENON_OK;
-  const tenon_edge_t operands[] = {x.x,    x.scale,  x.zero,  w.x, w.scale,
-                                   w.zero, y->scale, y->zero, bias};
+  const tenon_edge_t operands[] = {x.x,    x.scale, x.zero, w.x, w.scale,
+                                   w.zero, y.scale, y.zero, bias};
   tenon_value_t attrs[ATTRS];
   memcpy(attrs, conv->attrs, sizeof attrs);
   return become(r, last, "core::qlinear_conv", attrs, operands);
@@ -200,10 +208,11 @@ static tenon_status_t transpose_weights(tn_rewrite_t *r, tenon_edge_t edge, numb
   return TENON_OK;
 }
 
-static tenon_status_t replace_product(tn_rewrite_t *r, const tn_node_t *product, const numbers_t *y,
-                                      tn_node_t *last) {
-  numbers_t a, b;
+static tenon_status_t replace_product(tn_rewrite_t *r, tn_node_t *last) {
+  numbers_t a, b, y;
   tenon_edge_t bias;
+  const tn_node_t *product = find_replaced(r, last, &y);
+  if (!tn_node_is(product, "core::matmul") && !tn_node_is(product, "core::gemm")) return TENON_OK;
   const bool is_gemm = tn_node_is(product, "core::gemm");
   const char *names[] = {is_gemm ? "trans_a" : "transpose_a", is_gemm ? "trans_b" : "transpose_b"};
   const tenon_edge_t second = tn_operand(product, 1);
@@ -226,20 +235,20 @@ static tenon_status_t replace_product(tn_rewrite_t *r, const tn_node_t *product,
     if (tn_only_user(r, second) != product) return TENON_OK;
     TN_TRY(transpose_weights(r, second, &b));
   }
-  const tenon_edge_t operands[] = {a.x,    a.scale,  a.zero,  b.x, b.scale,
-                                   b.zero, y->scale, y->zero, bias};
+  const tenon_edge_t operands[] = {a.x,    a.scale, a.zero, b.x, b.scale,
+                                   b.zero, y.scale, y.zero, bias};
   return become(r, last, "core::qlinear_matmul", NULL, operands);
 }
 
 /* A sum of one tensor with itself becomes a table. */
-static tenon_status_t replace_sum(tn_rewrite_t *r, const tn_node_t *sum, const numbers_t *y,
-                                  tn_node_t *last) {
-  numbers_t a, b;
-  if (!find_values(r, tn_operand(sum, 0), &a) || !find_values(r, tn_operand(sum, 1), &b) ||
-      a.x == b.x || !tn_same_shape(r, a.x, last->outputs[0]) ||
-      !tn_same_shape(r, b.x, last->outputs[0]))
+static tenon_status_t replace_sum(tn_rewrite_t *r, tn_node_t *last) {
+  numbers_t a, b, y;
+  const tn_node_t *sum = find_replaced(r, last, &y);
+  if (!tn_node_is(sum, "core::add") || !find_values(r, tn_operand(sum, 0), &a) ||
+      !find_values(r, tn_operand(sum, 1), &b) || a.x == b.x ||
+      !tn_same_shape(r, a.x, last->outputs[0]) || !tn_same_shape(r, b.x, last->outputs[0]))
     return TENON_OK;
-  const tenon_edge_t operands[] = {a.x, a.scale, a.zero, b.x, b.scale, b.zero, y->scale, y->zero};
+  const tenon_edge_t operands[] = {a.x, a.scale, a.zero, b.x, b.scale, b.zero, y.scale, y.zero};
   return become(r, last, "core::qlinear_add", NULL, operands);
 }
 
@@ -261,12 +270,12 @@ static bool same_numbers(const tn_rewrite_t *r, const numbers_t *a, const number
          first == second && tn_dtype_same(edge_of(r, a->zero)->dtype, edge_of(r, b->zero)->dtype);
 }
 
-static tenon_status_t replace_move(tn_rewrite_t *r, const tn_node_t *node, const numbers_t *y,
-                                   tn_node_t *last) {
-  numbers_t x;
+static tenon_status_t replace_move(tn_rewrite_t *r, tn_node_t *last) {
+  numbers_t x, y;
   tenon_edge_t operands[MOST_OPERANDS];
-  if (node->op->input_count > MOST_OPERANDS || !find_values(r, tn_operand(node, 0), &x) ||
-      !same_numbers(r, &x, y))
+  const tn_node_t *node = find_replaced(r, last, &y);
+  if (!node || !moves_elements(node) || node->op->input_count > MOST_OPERANDS ||
+      !find_values(r, tn_operand(node, 0), &x) || !same_numbers(r, &x, &y))
     return TENON_OK;
   for (int32_t o = 1; o < node->output_count; o++)
     if (r->uses[node->outputs[o]]) return TENON_OK;
@@ -290,38 +299,6 @@ static tenon_status_t keep_numbers(tn_rewrite_t *r, tn_node_t *last) {
   return TENON_OK;
 }
 
-/* Finds the node before quantize_linear that `replace` can replace, and the numbers that are
- * made. */
-static const tn_node_t *find_replaced(const tn_rewrite_t *r, tn_node_t *last, numbers_t *out) {
-  const tn_node_t *node = find_quantised(r, last, out) ? find_product(r, out, last) : NULL;
-  return node && !node->group ? node : NULL;
-}
-
-static tenon_status_t quantise_conv(tn_rewrite_t *r, tn_node_t *last) {
-  numbers_t y;
-  const tn_node_t *node = find_replaced(r, last, &y);
-  return tn_node_is(node, "core::conv") ? replace_conv(r, node, &y, last) : TENON_OK;
-}
-
-static tenon_status_t quantise_product(tn_rewrite_t *r, tn_node_t *last) {
-  numbers_t y;
-  const tn_node_t *node = find_replaced(r, last, &y);
-  bool is_one = tn_node_is(node, "core::matmul") || tn_node_is(node, "core::gemm");
-  return is_one ? replace_product(r, node, &y, last) : TENON_OK;
-}
-
-static tenon_status_t quantise_sum(tn_rewrite_t *r, tn_node_t *last) {
-  numbers_t y;
-  const tn_node_t *node = find_replaced(r, last, &y);
-  return tn_node_is(node, "core::add") ? replace_sum(r, node, &y, last) : TENON_OK;
-}
-
-static tenon_status_t quantise_move(tn_rewrite_t *r, tn_node_t *last) {
-  numbers_t y;
-  const tn_node_t *node = find_replaced(r, last, &y);
-  return node && moves_elements(node) ? replace_move(r, node, &y, last) : TENON_OK;
-}
-
 #define LAST                                                                                       \
   { "core::quantize_linear" }
 
@@ -331,20 +308,20 @@ const tn_rewrite_rule_t tn_rules_quantise[] = {
     {"quantised_conv: quantize_linear(conv(dequantize_linear(x), dequantize_linear(w))) -> "
      "qlinear_conv(x, w)",
      "The weights are constant; relu and clip between may be implied by the range of the result.",
-     LAST, quantise_conv},
+     LAST, replace_conv},
     {"quantised_product: quantize_linear(matmul(dequantize_linear(a), dequantize_linear(b))) -> "
      "qlinear_matmul(a, b)",
      "Likewise for gemm; relu and clip between may be implied by the range of the result.", LAST,
-     quantise_product},
+     replace_product},
     {"quantised_sum: quantize_linear(add(dequantize_linear(a), dequantize_linear(b))) -> "
      "qlinear_add(a, b)",
      "Both terms have the shape and the dtype of the result; relu and clip between may be implied "
      "by its range.",
-     LAST, quantise_sum},
+     LAST, replace_sum},
     {"quantised_move: quantize_linear(transpose(dequantize_linear(x, scale, zero)), scale, zero) "
      "-> transpose(x)",
      "Likewise for other operators that compute no elements, and for max_pool.", LAST,
-     quantise_move},
+     replace_move},
     {"table_of_numbers: quantize_linear(erf(dequantize_linear(x))) -> map_bytes(table, x)",
      "Likewise for all pointwise operators whose other operands are constants with one element.",
      LAST, tn_tabulate},

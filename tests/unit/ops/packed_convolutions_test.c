@@ -36,9 +36,11 @@ typedef struct convolution_case_t {
 static const char *const activations[] = {
     "", "; activation=relu", "; activation=clip; alpha=-9.0; beta=30.0", "; activation=silu"};
 
+static double clamp(double x, double low, double high) { return fmin(fmax(x, low), high); }
+
 static double activate(int activation, double x) {
-  if (activation == 1) return x < 0 ? 0 : x;
-  if (activation == 2) return x < -9 ? -9 : x > 30 ? 30 : x;
+  if (activation == 1) return fmax(x, 0);
+  if (activation == 2) return clamp(x, -9, 30);
   return activation == 3 ? x / (1 + exp(-x)) : x;
 }
 
@@ -61,6 +63,7 @@ static void write_attributes(convolution_case_t *c) {
 }
 
 static void make_case(convolution_case_t *c) {
+  static const int64_t most[RANK] = {150, 17, 6}; /* positions, by the number of axes */
   *c = (convolution_case_t){.rank = (int32_t)(1 + pick(RANK)), .images = 1 + pick(2)};
   c->group = pick(3) ? 1 : 1 + pick(5);
   c->channels = pick(2) ? 1 + pick(12) : 8 + pick(40);
@@ -85,7 +88,7 @@ static void make_case(convolution_case_t *c) {
     c->before[i] = pick(4);
     c->after[i] = pick(4);
     const int64_t span = (c->kernel[i] - 1) * c->dilation[i] + 1;
-    c->in[i] = span + pick(c->rank == 1 ? 150 : c->rank == 2 ? 17 : 6);
+    c->in[i] = span + pick(most[c->rank - 1]);
     c->out[i] = (c->in[i] + c->before[i] + c->after[i] - span) / c->stride[i] + 1;
   }
   write_attributes(c);
@@ -241,7 +244,7 @@ static float tile_sum(int64_t position, int64_t filter, int64_t width, bool has_
     sum += tile_x[k / CHANNELS * POSITIONS + position][2 + k % CHANNELS] *
            tile_panel[k * width + filter];
   if (has_more) sum += tile_more[position][1 + filter];
-  return sum < -20 ? -20 : sum > 50 ? 50 : sum;
+  return (float)clamp(sum, -20, 50);
 }
 
 static void check_tile(const conv_tiles_t *tiles, bool is_half, int64_t first, int64_t end,
