@@ -247,10 +247,13 @@ class Rules(unittest.TestCase):
         self.assertNotIn("silu", counts(graph.compile()))
 
     def test_a_rule_leaves_results_of_another_shape(self):
-        b = tenon.graph.Builder()
-        x, y = b.input("x", "f32", [1, 5]), b.input("y", "f32", list(SIZE))
-        graph = b.finish(nodes.mul(x, nodes.sigmoid(nodes.mul(y, b.constant(np.float32(1))))))
-        self.assertNotIn("silu_scaled", counts(graph.compile()))
+        graph = made([SIZE], lambda b, x: nodes.mul(x, b.constant(np.ones((1, 1, 1), np.float32))))
+        self.assertNotIn("factor_of_one", counts(graph.compile()))
+
+    def test_a_rule_leaves_attributes_that_it_does_not_mention(self):
+        for axis, count in (-1, 1), (0, None):
+            graph = made([(5, 5), (5,)], lambda b, x, y: nodes.mul(nodes.rms_norm(x, axis=axis), y))
+            self.assertEqual(counts(graph.compile()).get("rms_norm_scaled"), count)
 
     def test_an_unknown_rule_is_an_error_that_names_a_known_one(self):
         graph = GRAPHS["softmax"]()
@@ -346,9 +349,7 @@ class Libraries(unittest.TestCase):
         return source
 
     def graph(self):
-        b = tenon.graph.Builder()
-        x, y = b.input("x", "f32", list(SIZE)), b.input("y", "f32", list(SIZE))
-        return b.finish(nodes.mul(nodes.relu(x), y))
+        return made([SIZE, SIZE], lambda b, x, y: nodes.mul(nodes.relu(x), y))
 
     def test_a_rule_of_a_library_works_like_a_built_in_one(self):
         graph = self.graph()
@@ -365,6 +366,13 @@ class Libraries(unittest.TestCase):
         del run
         library.unload()
         self.assertEqual(counts(graph.compile()), {})
+
+    def test_a_rule_applies_where_its_result_has_the_same_shape(self):
+        library = tenon.load(built(self.write("shaped", 'TENON_REWRITE("first: core::mul(core::relu(x), y) -> core::tanh(x)"),')), unloadable=True)
+        for shape, expected in (SIZE, {"shaped::first": 1}), ((1, 5), {}):
+            graph = made([shape, SIZE], lambda b, x, y: nodes.mul(nodes.relu(x), y))
+            self.assertEqual(counts(graph.compile()), expected)
+        library.unload()
 
     def test_a_faulty_rule_is_an_error_when_the_library_is_checked(self):
         for number, (rule, words) in enumerate([

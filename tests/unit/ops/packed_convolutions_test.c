@@ -163,8 +163,14 @@ static void check_case(const convolution_case_t *c) {
   if (c->has_bias) t[2] = make_numbers(filters, 1, -1, NULL);
   if (c->has_residual) t[3] = make_numbers(c->images, filters, c->rank, c->out);
   tenon_builder_t *b = graph_begin();
-  tenon_edge_t edges[16] = {graph_input(b, "x", TENON_F32, 2 + c->rank), -1, -1, -1};
+  tenon_edge_t edges[16] = {-1, -1, -1, -1};
   tenon_edge_t y;
+  tenon_axis_t axes[2 + RANK];
+  const bool is_known = pick(4) > 0; /* depthwise kernels keep row-major memory only then */
+  for (int32_t i = 0; i < t[0]->ndim; i++)
+    axes[i] = (tenon_axis_t){is_known ? t[0]->shape[i] : -1, NULL};
+  CHECK_STATUS(tenon_builder_input(b, "x", tenon_dtype(TENON_F32), 2 + c->rank, axes, &edges[0]),
+               TENON_OK);
   CHECK_STATUS(tenon_builder_constant(b, "w", t[1], &edges[1]), TENON_OK);
   if (t[2]) CHECK_STATUS(tenon_builder_constant(b, "bias", t[2], &edges[2]), TENON_OK);
   if (t[3]) edges[3] = graph_input(b, "residual", TENON_F32, 2 + c->rank);
