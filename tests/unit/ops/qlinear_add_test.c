@@ -20,6 +20,7 @@ typedef struct sum_case_t {
 
 static const sum_case_t cases[] = {
     {{false, false, false}, {0, 0, 0}, {0.5f, 0.25f, 0.5f}},
+    {{false, false, false}, {0, 0, 0}, {0.05f, 0.05f, 0.1f}}, /* halves, if it is divided */
     {{false, false, false}, {128, 3, 117}, {0.0371f, 0.0213f, 0.0459f}},
     {{true, true, true}, {0, -7, 5}, {0.013f, 0.021f, 0.0179f}},
     {{true, false, true}, {-128, 255, -128}, {1.5f, 0.3f, 0.7f}},
