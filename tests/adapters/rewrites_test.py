@@ -374,6 +374,11 @@ class Libraries(unittest.TestCase):
             self.assertEqual(counts(graph.compile()), expected)
         library.unload()
 
+    def test_an_isolated_library_cannot_have_rules(self):
+        path = built(self.write("apart", 'TENON_REWRITE("gate: core::mul(core::relu(x), y) -> gated(x, y)"),'))
+        with self.assertRaisesRegex(tenon.Error, "it has rules that rewrite graphs"):
+            tenon.load(path, isolated=True)
+
     def test_a_faulty_rule_is_an_error_when_the_library_is_checked(self):
         for number, (rule, words) in enumerate([
             ("gate core::relu(x) -> x", "expected ':' after the name, found 'core'"),

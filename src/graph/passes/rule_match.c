@@ -284,9 +284,9 @@ static tenon_status_t replace_match(tn_rewrite_t *r, tn_node_t *root, const matc
     return TENON_OK;
   }
   const tenon_op_t *op = tn_registry_find(after->op);
-  if (!op || op->input_count > OPERANDS_MOST || op->schema.attr_count > ATTRS_MOST ||
-      !set_attributes(m, after, op, attrs) || !set_operands(m, after, op, operands) ||
-      !has_result(r, root, op, attrs, operands))
+  if (!op || tn_op_has_ended(op) || op->input_count > OPERANDS_MOST ||
+      op->schema.attr_count > ATTRS_MOST || !set_attributes(m, after, op, attrs) ||
+      !set_operands(m, after, op, operands) || !has_result(r, root, op, attrs, operands))
     return TENON_OK;
   TN_TRY(tn_graph_use_op(r->graph, op));
   return tn_node_become(r, root, op, attrs, operands);
