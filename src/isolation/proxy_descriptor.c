@@ -203,10 +203,8 @@ static void add_item(builder_t *b, uint32_t tag, int64_t number, const char *tex
     break;
   case TENON_TAG_PASS:
   case TENON_TAG_PARTITIONER:
-    add_problem(b, "it has graph passes or a partitioner");
-    break;
   case TENON_TAG_REWRITE: /* it would change graphs that do not use the library */
-    add_problem(b, "it has rules that rewrite graphs");
+    add_problem(b, "it has graph passes, rewriting rules or a partitioner");
     break;
   case TENON_TAG_USES:    /* resolved in the worker process */
   case TENON_TAG_PREPARE: /* kernels run without a plan, as in eager calls */

@@ -163,8 +163,8 @@ static tn_node_t *find_product(const tn_rewrite_t *r, const numbers_t *y, tn_nod
   return &r->graph->nodes[edge_of(r, edge)->producer];
 }
 
-/* Finds the node before a quantize_linear node that may be replaced, and the numbers that the latter
- * makes; NULL: there is none. */
+/* Finds the node before a quantize_linear node that may be replaced, and the numbers that the
+ * latter makes; NULL: there is none. */
 static tn_node_t *find_replaced(const tn_rewrite_t *r, tn_node_t *last, numbers_t *out) {
   tn_node_t *node = find_quantised(r, last, out) ? find_product(r, out, last) : NULL;
   return node && !node->group ? node : NULL;
