@@ -72,6 +72,13 @@ static PyObject *span_of(const tenon_profile_t *profile, int32_t i) {
                                             (long long)span.begin, (long long)span.end);
 }
 
+static PyObject *work_of(const tenon_profile_t *profile, int32_t i) {
+  tenon_span_t span = {.size = sizeof span};
+  tenon_status_t status = tenon_profile_span(profile, i, &span);
+  return status != TENON_OK ? raise_status(status)
+                            : Py_BuildValue("(dd)", span.bytes, span.operations);
+}
+
 static PyObject *level_of(const tenon_profile_t *profile, int32_t i) {
   tenon_level_t level = {.size = sizeof level};
   tenon_status_t status = tenon_profile_level(profile, i, &level);
@@ -94,6 +101,10 @@ static PyObject *list_of(PyObject *object, int32_t (*count)(const tenon_profile_
 static PyObject *get_spans(PyObject *object, void *unused) {
   (void)unused;
   return list_of(object, tenon_profile_count, span_of);
+}
+static PyObject *get_work(PyObject *object, void *unused) {
+  (void)unused;
+  return list_of(object, tenon_profile_count, work_of);
 }
 static PyObject *get_memory(PyObject *object, void *unused) {
   (void)unused;
@@ -120,6 +131,12 @@ static PyGetSetDef properties[] = {
     {"spans", get_spans, NULL,
      "A list of (name, operator, depth, begin, end): nodes have depth 0, spans that their kernels "
      "report a greater depth; times in nanoseconds.",
+     NULL},
+    {"work", get_work, NULL,
+     "A list of (bytes, operations), one for each span: the bytes of a node's arguments and "
+     "results, "
+     "and the multiplications and additions of products, convolutions, attention and recurrent "
+     "layers; 0: unknown.",
      NULL},
     {"memory", get_memory, NULL,
      "A list of (device, time, bytes): the memory in use from this time on; times in nanoseconds, "

@@ -5,30 +5,38 @@ from . import _core
 class profile(_core.Profile):
     """Measures where the time of a model run goes: `with tenon.profile() as p: model(x)`.
 
-    Afterwards print(p) shows a table, p.write("trace.json") writes a trace, and p.spans and p.memory hold the figures.
+    Afterwards print(p) shows a table, p.write("trace.json") writes a trace, and p.spans, p.work
+    (bytes and operations of each span) and p.memory hold the figures.
     The profile covers the last run that the current thread made inside the `with` block.
     """
 
     def _rows(self):
-        """Returns (operator, nodes, nanoseconds, share of the whole), the slowest operator first."""
+        """Returns (operator, nodes, nanoseconds, share of the whole, bytes, operations), the slowest operator first."""
         sums = {}
-        for _, kind, depth, begin, end in self.spans:
+        for (_, kind, depth, begin, end), work in zip(self.spans, self.work):
             if depth == 0:
-                count, time = sums.get(kind, (0, 0))
-                sums[kind] = count + 1, time + end - begin
-        whole = sum(time for _, time in sums.values()) or 1
-        return sorted(((kind, count, time, time / whole) for kind, (count, time) in sums.items()), key=lambda row: -row[2])
+                added = 1, end - begin, *work
+                sums[kind] = [a + b for a, b in zip(sums.get(kind, (0, 0, 0, 0)), added)]
+        whole = sum(row[1] for row in sums.values()) or 1
+        return sorted(((kind, count, time, time / whole, *work) for kind, (count, time, *work) in sums.items()), key=lambda row: -row[2])
+
+    @staticmethod
+    def _rate(work, time):
+        return f"{work / time:.1f}" if work and time else "-"
 
     def __repr__(self):
         rows = self._rows()
         width = max((len(row[0]) for row in rows), default=0)
-        return "\n".join(f"{kind:{width}}  {count:5} x  {time / 1e6:9.3f} ms  {share:5.1%}" for kind, count, time, share in rows) or "<tenon profile of no run>"
+        lines = [f"{kind:{width}}  {count:5} x  {time / 1e6:9.3f} ms  {share:5.1%}  {self._rate(size, time):>7} GB/s  {self._rate(operations, time):>7} GFLOP/s"
+                 for kind, count, time, share, size, operations in rows]
+        return "\n".join(lines) or "<tenon profile of no run>"
 
     def _repr_html_(self):
         import html
-        rows = "".join(f"<tr><td>{html.escape(kind)}</td><td>{count}</td><td>{time / 1e6:.3f}</td><td><div style='background:#58a;height:0.8em;width:{200 * share:.0f}px'></div></td></tr>"
-                       for kind, count, time, share in self._rows())
-        return f"<table><tr><th>operator</th><th>nodes</th><th>ms</th><th></th></tr>{rows}</table>"
+        rows = "".join(f"<tr><td>{html.escape(kind)}</td><td>{count}</td><td>{time / 1e6:.3f}</td><td>{self._rate(size, time)}</td><td>{self._rate(operations, time)}</td>"
+                       f"<td><div style='background:#58a;height:0.8em;width:{200 * share:.0f}px'></div></td></tr>"
+                       for kind, count, time, share, size, operations in self._rows())
+        return f"<table><tr><th>operator</th><th>nodes</th><th>ms</th><th>GB/s</th><th>GFLOP/s</th><th></th></tr>{rows}</table>"
 
 
 class trace:

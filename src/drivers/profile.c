@@ -61,9 +61,18 @@ void tn_profile_open(tenon_profile_t *profile, const char *name, const char *kin
     return;
   }
   profile->open[profile->depth] = (int32_t)profile->count;
-  profile->spans[profile->count++] =
-      (tenon_span_t){sizeof(tenon_span_t), profile->depth++, once(profile, name),
-                     once(profile, kind),  tn_now(),         0};
+  profile->spans[profile->count++] = (tenon_span_t){.size = sizeof(tenon_span_t),
+                                                    .depth = profile->depth++,
+                                                    .name = once(profile, name),
+                                                    .kind = once(profile, kind),
+                                                    .begin = tn_now()};
+}
+
+void tn_profile_work(tenon_profile_t *profile, int32_t depth, tn_work_t work) {
+  if (depth >= profile->depth) return; /* the span was left out */
+  tenon_span_t *span = &profile->spans[profile->open[depth]];
+  span->bytes = work.bytes;
+  span->operations = work.operations;
 }
 
 void tn_profile_close(tenon_profile_t *profile) {
@@ -134,8 +143,12 @@ static void add_span(tn_text_t *json, const tenon_span_t *span, int64_t start) {
   tn_text_add(json, ", \"cat\": ");
   tn_text_json(json, *span->kind ? span->kind : "span");
   /* Not %f, whose decimal point depends on the locale. */
-  tn_text_add(json, ", \"ts\": %lld.%03d, \"dur\": %lld.%03d}", (long long)(at / 1000),
+  tn_text_add(json, ", \"ts\": %lld.%03d, \"dur\": %lld.%03d", (long long)(at / 1000),
               (int)(at % 1000), (long long)(took / 1000), (int)(took % 1000));
+  if (span->bytes > 0)
+    tn_text_add(json, ", \"args\": {\"bytes\": %llu, \"operations\": %llu}",
+                (unsigned long long)span->bytes, (unsigned long long)span->operations);
+  tn_text_add(json, "}");
 }
 
 tenon_status_t tenon_profile_write(const tenon_profile_t *profile, const char *path) {

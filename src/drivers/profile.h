@@ -5,8 +5,12 @@
 
 #include <tenon/tenon.h>
 
+#include "operator/work.h"
+
 /* Opens a span; copies the texts. */
 void tn_profile_open(tenon_profile_t *profile, const char *name, const char *kind);
+/* Records what is done in the open span of this depth. */
+void tn_profile_work(tenon_profile_t *profile, int32_t depth, tn_work_t work);
 void tn_profile_close(tenon_profile_t *profile);
 /* Records that so many bytes of memory are in use on a device from now on; copies the text. */
 void tn_profile_level(tenon_profile_t *profile, const char *device, uint64_t bytes);

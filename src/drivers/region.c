@@ -181,3 +181,34 @@ tenon_status_t tn_region_run(tn_region_t *region) {
   tn_scratch_reset(mark);
   return status;
 }
+
+/* Whether an operand of a member was counted already, as an operand of the same member or of one
+ * before it. */
+static bool is_counted(const tn_region_t *region, int32_t member, uint32_t operand,
+                       const tenon_tensor_t *tensor) {
+  for (int32_t m = 0; m <= member; m++) {
+    const tenon_call_t *call = &region->members[m].frame.call;
+    const uint32_t inputs = call->op->input_count;
+    const uint32_t count = m < member ? inputs + call->op->output_count : operand;
+    for (uint32_t i = 0; i < count; i++)
+      if ((i < inputs ? call->inputs[i] : call->outputs[i - inputs]) == tensor) return true;
+  }
+  return false;
+}
+
+tn_work_t tn_region_work(const tn_region_t *region) {
+  tn_work_t work = {0, 0};
+  for (int32_t m = 0; m < region->count; m++) {
+    const tn_region_member_t *member = &region->members[m];
+    const tenon_call_t *call = &member->frame.call;
+    const uint32_t inputs = call->op->input_count;
+    work.operations += tn_work_of_tensors(call->op, call->inputs, call->outputs).operations;
+    for (uint32_t i = 0; i < inputs + call->op->output_count; i++) {
+      const tenon_tensor_t *tensor = i < inputs ? call->inputs[i] : call->outputs[i - inputs];
+      if (!tensor || member->tiles[i] >= 0 || is_counted(region, m, i, tensor)) continue;
+      const tn_size_t size = tn_size_of_tensor(tensor);
+      work.bytes += tn_size_bytes(&size);
+    }
+  }
+  return work;
+}

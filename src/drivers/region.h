@@ -7,6 +7,7 @@
 #define TN_DRIVERS_REGION_H
 
 #include "operator/frame.h"
+#include "operator/work.h"
 
 typedef struct tn_region_member_t {
   tn_frame_t frame;
@@ -44,5 +45,8 @@ static inline bool tn_region_is_small(const tn_region_t *region) {
 /* Runs the members in order. Results that are not in tiles have memory, which they share with no
  * input. An error names the node. */
 tenon_status_t tn_region_run(tn_region_t *region);
+/* What the region does: the operations of its members, and the bytes of values in memory, each of
+ * which is counted once. */
+tn_work_t tn_region_work(const tn_region_t *region);
 
 #endif

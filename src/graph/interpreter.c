@@ -80,6 +80,7 @@ typedef struct interpreter_t {
   tenon_tensor_t *const *inputs;
   /* owned: [edge * device count + device]; a value may be on several devices */
   tenon_tensor_t **values;
+  bool is_profiled;
 } interpreter_t;
 
 /* A value wherever it is, preferably on the host; NULL: it does not exist. */
@@ -197,7 +198,8 @@ static void keep_results(interpreter_t *run, const tn_node_t *node, int32_t devi
     if (inputs[i]) keep_edge_tensor(run, node->outputs[at], device_index, inputs[i]);
 }
 
-static tenon_status_t run_node(interpreter_t *run, int32_t index) {
+/* out_work: gets what the call does if the run is profiled. */
+static tenon_status_t run_node(interpreter_t *run, int32_t index, tn_work_t *out_work) {
   const tn_step_t *step = &run->executable->steps[index];
   const tenon_op_t *op = step->node->op;
   size_t room = (op->input_count + op->output_count + 2) * sizeof(tenon_tensor_t *);
@@ -215,6 +217,7 @@ static tenon_status_t run_node(interpreter_t *run, int32_t index) {
     status = tn_call_request(&(tn_request_t){op, step->node->attrs, step->state, inputs, outputs,
                                              step->wanted, true, NULL, false});
   tn_thread()->graph_node = before;
+  if (status == TENON_OK && run->is_profiled) *out_work = tn_work_of_tensors(op, inputs, outputs);
   if (status == TENON_OK) keep_results(run, step->node, device_index, inputs, outputs);
   for (uint32_t i = 0; i < op->input_count; i++)
     tenon_tensor_release(inputs[i]);
@@ -294,9 +297,12 @@ static tenon_status_t run_nodes(interpreter_t *run, tenon_tensor_t **values,
     int32_t depth = profile ? tn_profile_depth(profile) : 0;
     TN_TRY(tn_poll());
     next = n + (node->group ? e->offloads[node->group - 1].view.view.node_count : 1);
+    tn_work_t work = {0, 0};
     if (profile) tn_profile_open(profile, node->name, node->group ? "offload" : node->op->name);
-    tenon_status_t status = node->group ? run_subgraph(run, (int32_t)n) : run_node(run, (int32_t)n);
+    tenon_status_t status =
+        node->group ? run_subgraph(run, (int32_t)n) : run_node(run, (int32_t)n, &work);
     if (profile) {
+      tn_profile_work(profile, depth, work);
       tn_profile_close_to(profile, depth);
       add_levels(run, profile);
     }
@@ -319,7 +325,7 @@ static void release_edge_tensors(tenon_tensor_t **tensors, size_t count) {
 tenon_status_t tn_interpreter_values(tenon_executable_t *e, tenon_tensor_t *const *inputs,
                                      tenon_tensor_t **values, tenon_profile_t *profile) {
   size_t count = e->graph->edge_count * (size_t)e->placement.device_count;
-  interpreter_t run = {e, inputs, tn_allocate_zero(count + 1, sizeof *run.values)};
+  interpreter_t run = {e, inputs, tn_allocate_zero(count + 1, sizeof *run.values), profile != NULL};
   if (!run.values) return tn_no_memory("a run", count);
   tenon_status_t status = run_nodes(&run, values, profile);
   release_edge_tensors(run.values, count);

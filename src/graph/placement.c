@@ -16,6 +16,7 @@
 #include "graph/offload.h"
 #include "inspect/devices.h"
 #include "operator/table.h"
+#include "operator/work.h"
 
 enum { UNKNOWN_EXTENT = 32 };  /* the extent that a symbol is estimated as */
 enum { EARLIEST_FINISH = -1 }; /* a strategy, besides the indices of devices */
@@ -211,50 +212,43 @@ static double estimated_extent(const tenon_graph_t *g, tenon_dim_t dim) {
   return tenon_is_known(known) ? (double)known.value : UNKNOWN_EXTENT;
 }
 
-static double element_count(const tenon_graph_t *g, int32_t edge) {
-  double count = 1;
-  for (int32_t d = 0; d < g->edges[edge].ndim; d++)
-    count *= estimated_extent(g, g->edges[edge].dims[d]);
-  return count;
+/* The size of an edge; an unknown dtype counts as f32. */
+static tn_size_t size_of_edge(const tenon_graph_t *g, int32_t edge) {
+  const tn_edge_t *of = &g->edges[edge];
+  tn_size_t size = tn_size_of_scalar(of->dtype.bits ? of->dtype : tenon_dtype(TENON_F32));
+  for (int32_t d = 0; d < of->ndim; d++)
+    tn_size_add_axis(&size, estimated_extent(g, of->dims[d]));
+  return size;
 }
 
-static double edge_bytes(const tenon_graph_t *g, int32_t edge) {
-  const tenon_dtype_t dtype = g->edges[edge].dtype;
-  return element_count(g, edge) * (dtype.bits ? dtype.bits * dtype.lanes / 8.0 : 4);
+/* Adds an edge to the size of an argument or result, which may be a list. */
+static void add_edge(const tenon_graph_t *g, int32_t edge, tn_size_t *sum) {
+  const tn_size_t size = size_of_edge(g, edge);
+  if (sum->element > 0)
+    sum->count += tn_size_bytes(&size) / sum->element;
+  else
+    *sum = size;
 }
 
-/* Floating-point operations of matrix products and convolutions: two for each term of each element
- * of the result. 0 for other operators. */
-static double flops_of(const tenon_graph_t *g, const tn_node_t *node) {
-  const char *name = node->op->name;
-  bool is_product = strstr(name, "matmul") || strstr(name, "gemm");
-  bool is_conv = strstr(name, "conv") != NULL;
-  if ((!is_product && !is_conv) || node->op->input_count < 2 || !node->operands[0].count ||
-      !node->operands[1].count || !node->output_count)
-    return 0;
-  int32_t x = node->operands[0].edges[0];
-  int32_t w = node->operands[1].edges[0];
-  const tn_edge_t *of = &g->edges[is_product ? x : w];
-  if (of->ndim < 1) return 0;
-  double terms = is_product ? estimated_extent(g, of->dims[of->ndim - 1])
-                            : element_count(g, w) / estimated_extent(g, of->dims[0]);
-  return 2 * element_count(g, node->outputs[0]) * terms;
+static tn_work_t work_of_node(const tenon_graph_t *g, const tn_node_t *node) {
+  enum { MOST = 128 }; /* a schema has at most 64 inputs and 64 outputs */
+  const int32_t inputs = (int32_t)node->op->input_count;
+  const int32_t outputs = (int32_t)node->op->output_count;
+  tn_size_t sizes[MOST] = {{0}};
+  for (int32_t i = 0; i < inputs; i++)
+    for (int32_t k = 0; k < node->operands[i].count; k++)
+      add_edge(g, node->operands[i].edges[k], &sizes[i]);
+  for (int32_t o = 0; o < node->output_count && outputs > 0; o++)
+    add_edge(g, node->outputs[o], &sizes[inputs + (o < outputs ? o : outputs - 1)]);
+  return tn_work_of(node->op, sizes);
 }
 
 static double seconds_of(const placer_t *p, const tn_node_t *node, int32_t device_index) {
   const tn_device_cost_t *cost = &p->device_costs[device_index];
-  double bytes = 0;
-  double flops = flops_of(p->graph, node);
-  if (node->op->is_view) return cost->call;
-  /* Of a gather's table only few rows are read. */
-  for (uint32_t i = strstr(node->op->name, "gather") != NULL; i < node->op->input_count; i++)
-    for (int32_t k = 0; k < node->operands[i].count; k++)
-      bytes += edge_bytes(p->graph, node->operands[i].edges[k]);
-  for (int32_t o = 0; o < node->output_count; o++)
-    bytes += edge_bytes(p->graph, node->outputs[o]);
-  double memory = bytes / cost->bytes;
-  double work = flops / cost->flops;
-  return cost->call + (memory > work ? memory : work);
+  const tn_work_t work = work_of_node(p->graph, node);
+  const double memory = work.bytes / cost->bytes;
+  const double arithmetic = work.operations / cost->flops;
+  return cost->call + (memory > arithmetic ? memory : arithmetic);
 }
 
 static double *ready_times(const placer_t *p, int32_t edge) {
@@ -265,6 +259,7 @@ static double *ready_times(const placer_t *p, int32_t edge) {
  * out_crosses: the value has to be copied there. */
 static double arrival_of(const placer_t *p, int32_t edge, int32_t device_index, bool *out_crosses) {
   const double *at = ready_times(p, edge);
+  const tn_size_t size = size_of_edge(p->graph, edge);
   double best = 1e18;
   *out_crosses = false;
   if (p->graph->edges[edge].constant) return 0;
@@ -273,7 +268,7 @@ static double arrival_of(const placer_t *p, int32_t edge, int32_t device_index, 
   for (int32_t h = 0; h < p->placement->device_count; h++) {
     const tn_copy_cost_t *copy = &p->copy_costs[h][device_index];
     double there =
-        at[h] + copy->latency + edge_bytes(p->graph, edge) / (copy->bytes > 0 ? copy->bytes : 1e9);
+        at[h] + copy->latency + tn_size_bytes(&size) / (copy->bytes > 0 ? copy->bytes : 1e9);
     if (at[h] >= 0 && there < best) best = there;
   }
   return best < 1e18 ? best : 0; /* no node made it: an absent optional result */

@@ -232,9 +232,24 @@ static tenon_status_t run_region(const tn_run_t *run, tn_action_t *action,
   if (!profile) return tn_region_run(action->region);
   const int32_t depth = tn_profile_depth(profile);
   tn_profile_open(profile, run->executable->steps[action->step].node->name, action->label);
+  tn_profile_work(profile, depth, tn_region_work(action->region));
   tenon_status_t status = tn_region_run(action->region);
   tn_profile_close_to(profile, depth);
   return status;
+}
+
+static void open_span(tenon_profile_t *profile, const tn_node_t *node, const tn_action_t *action) {
+  const tenon_call_t *call = &action->frame.call;
+  const int32_t depth = tn_profile_depth(profile);
+  tn_work_t work = {0, 0};
+  if (action->kernel) {
+    work = tn_work_of_tensors(call->op, call->inputs, call->outputs);
+  } else {
+    const tn_size_t copied = tn_size_of_tensor(action->outputs[0]);
+    work.bytes = 2 * tn_size_bytes(&copied);
+  }
+  tn_profile_open(profile, node->name, action->kernel ? node->op->name : "copy");
+  tn_profile_work(profile, depth, work);
 }
 
 static tenon_status_t run_action(tn_run_t *run, tn_action_t *action, tenon_profile_t *profile) {
@@ -244,8 +259,7 @@ static tenon_status_t run_action(tn_run_t *run, tn_action_t *action, tenon_profi
   tenon_random_t random;
   const uint64_t errors = tn_error_count();
   int32_t depth = profile ? tn_profile_depth(profile) : 0;
-  if (profile)
-    tn_profile_open(profile, step->node->name, action->kernel ? step->node->op->name : "copy");
+  if (profile) open_span(profile, step->node, action);
   if (!action->kernel) {
     status = tn_tensor_copy_into(action->inputs[0], action->outputs[0]);
   } else {

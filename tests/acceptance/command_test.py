@@ -635,10 +635,10 @@ class Run(Command):
     def test_a_profile_is_a_trace_and_a_table_of_operators(self):
         self.write("m.onnx", one("MatMul", 2, shape=(64, 64)))
         text = self.fine("run", "m.onnx", "-i", "random", "--profile", "trace.json")
-        self.assertRegex(text, r"(?m)^core::matmul +1 +[\d.]+ +[\d.]+ +#+$")
-        trace = json.loads((self.folder / "trace.json").read_text())
-        events = trace["traceEvents"] if isinstance(trace, dict) else trace
-        self.assertTrue(any("matmul" in json.dumps(event) for event in events))
+        self.assertRegex(text, r"(?m)^core::matmul +1 +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+ +\d+ % +#+$")
+        self.assertRegex(text, r"whole: [\d.]+ ms; at its peak \([\d.]+ GB/s, [\d.]+ GFLOP/s with \w+\) this machine needs [\d.]+ ms")
+        work = [event["args"] for event in json.loads((self.folder / "trace.json").read_text())["traceEvents"] if event.get("cat") == "core::matmul"]
+        self.assertEqual(work, [{"bytes": 3 * 64 * 64 * 4, "operations": 2 * 64**3}])
 
     def test_a_profile_has_the_memory_in_use_over_time(self):
         add = [helper.make_node("Add", ["x0", "x0"], ["y0"]), helper.make_node("Mul", ["y0", "x0"], ["y1"]),

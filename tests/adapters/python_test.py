@@ -949,7 +949,10 @@ class Graphs(unittest.TestCase):
         kinds = [kind for _, kind, depth, begin, end in p.spans if depth == 0 and begin <= end]
         self.assertEqual(sorted(kinds), ["core::add", "core::matmul", "demo::gelu"])
         self.assertEqual(len(inner.spans), len(p.spans))
-        self.assertRegex(repr(p), r"(?m)^core::matmul +1 x +[0-9.]+ ms +[0-9.]+%$")
+        self.assertRegex(repr(p), r"(?m)^core::matmul +1 x +[0-9.]+ ms +[0-9.]+% +[0-9.]+ GB/s +[0-9.]+ GFLOP/s$")
+        work = dict(zip(kinds, p.work))
+        rows, inner_extent, columns = self.x.shape[0], 4, 3
+        self.assertEqual(work["core::matmul"][1], 2 * rows * inner_extent * columns)
         self.assertIn("<td>demo::gelu</td>", p._repr_html_())
         self.assertTrue(all(device == "cpu" and size >= 0 for device, _, size in p.memory))
         path = os.path.join(FOLDER, "profile.json")

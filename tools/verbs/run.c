@@ -121,8 +121,11 @@ static bool run_profiled(run_t *run, text_t *why) {
     text_add(why, "%s", tenon_error()); /* which names the file */
     fine = false;
   }
-  if (fine &&
-      (!profile_table_add(&table, profile, HOT_ROWS) || !memory_timeline_add(&table, profile))) {
+  machine_t machine;
+  const bool has_machine = fine && run->devices.count == 0 && machine_measure(&machine, false, why);
+  fine = fine && (has_machine || run->devices.count > 0);
+  if (fine && (!profile_table_add(&table, profile, HOT_ROWS, has_machine ? &machine : NULL) ||
+               !memory_timeline_add(&table, profile))) {
     text_add(why, "out of memory");
     fine = false;
   }
@@ -291,7 +294,7 @@ static int parse_command_line(run_t *run, const verb_t *verb, int argc, char **a
        &run->threads},
       {"repeat", 'n', OPTION_INT, "N", "time N runs after one uncounted run", &run->repeat},
       {"profile", 'p', OPTION_TEXT, "FILE",
-       "profile one more run: write a Chrome trace to FILE and show the slowest operators",
+       "profile one more run: write a Chrome trace to FILE, compare nodes with the machine's peak",
        &run->profile},
       {"dump", 0, OPTION_TEXTS, "plan|graph|shapes|rewrites|claims|placement|devices",
        "print the plan (nodes that run together, and where values are in memory), graph, shapes, "

@@ -119,6 +119,11 @@ typedef struct tenon_span_t {
   const char *kind; /* The operator; "" for a kernel's span. */
   int64_t begin;    /* Nanoseconds. */
   int64_t end;      /* Nanoseconds. */
+  /* Of a node: the bytes of its arguments and results, without values that exist only inside a
+   * region, and the multiplications and additions of products, convolutions, attention and
+   * recurrent layers. 0: unknown. */
+  double bytes;
+  double operations;
 } tenon_span_t;
 TENON_API int32_t tenon_profile_count(const tenon_profile_t *profile);
 TENON_API tenon_status_t tenon_profile_span(const tenon_profile_t *profile, int32_t index,
