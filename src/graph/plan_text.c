@@ -4,6 +4,12 @@
 #include "core/dtype.h"
 #include "drivers/region.h"
 
+/* How a member runs: as a link of a chain, as a loop, or by calls of its kernel on some rows. */
+static const char *way_of(const tn_region_member_t *member) {
+  if (member->link) return "link";
+  return member->axes ? "call" : "loop";
+}
+
 /* Prints what the region has, how it runs, and why it has no more calls. */
 static void print_region(const tn_region_t *region, tn_text_t *text) {
   const int64_t piece = tn_region_is_small(region) ? region->rows : region->piece;
@@ -13,7 +19,7 @@ static void print_region(const tn_region_t *region, tn_text_t *text) {
   for (int32_t m = 0; m < region->count; m++) {
     const tn_region_member_t *member = &region->members[m];
     const tn_kernel_t *kernel = member->frame.kernel;
-    tn_text_add(text, "    %s  %s  %s [%s, %s]\n", member->axes ? "call" : "loop", member->node,
+    tn_text_add(text, "    %s  %s  %s [%s, %s]\n", way_of(member), member->node,
                 member->frame.call.op->name, kernel->text, kernel->library->name);
   }
   if (region->next)

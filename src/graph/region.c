@@ -12,13 +12,14 @@
 #include "core/dtype.h"
 #include "drivers/region.h"
 #include "graph/executable.h"
+#include "graph/region_chain.h"
 #include "graph/region_form.h"
 
 enum {
   MOST_MEMBERS = 32,
-  /* What the operands of a piece need together. It is more than the cache of the first level has,
-   * because some of them are read or written once. */
-  PIECE_BYTES = 64 << 10,
+  /* What the operands of a piece need together. The cache of the first level also has room for the
+   * operands of the next piece, which are prefetched. */
+  PIECE_BYTES = 16 << 10,
   WINDOW = 64,          /* actions that are looked at for a region, from its first one */
   REASONS = 2 * WINDOW, /* actions that are searched for the one at which a region ends */
   /* Elements of a row at most: tiles of longer rows would not stay in cache. */
@@ -319,7 +320,7 @@ static bool is_counted(const tn_region_t *region, int32_t member, const tenon_te
 static int64_t row_bytes(const tn_region_t *region, int32_t m, uint32_t k) {
   const tn_region_member_t *member = &region->members[m];
   const tenon_tensor_t *t = operand_in_memory(member, k);
-  if (!t) return 0;
+  if (!t || (member->takes_one && k == (uint32_t)member->other)) return 0;
   /* Each member has a tile of its own for a scalar. */
   if (tenon_count(t) != 1 && is_counted(region, m, t)) return 0;
   if (!member->axes) return member->width * element_size(t);
@@ -393,6 +394,7 @@ static tenon_status_t make_region(maker_t *m) {
   TN_TRY(assign_tiles(m, region));
   for (int32_t k = 0; k < m->count; k++)
     TN_TRY(make_member(m, k, region));
+  tn_region_find_chains(region);
   region->piece = choose_piece(region);
   tn_action_t *first = &m->stage->actions[m->members[0]];
   *first = (tn_action_t){.region = region, .label = label, .step = first->step};

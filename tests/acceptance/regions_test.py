@@ -77,7 +77,7 @@ class Regions(unittest.TestCase):
     def regions(self, dump):
         """The operators of the members of each region, in their order."""
         parts = re.split(r"(?m)^  action \d+: region of \d+:", dump)[1:]
-        return [re.findall(r"(?m)^    (?:loop|call)  \S+  (\S+) \[", part) for part in parts]
+        return [re.findall(r"(?m)^    (?:loop|link|call)  \S+  (\S+) \[", part) for part in parts]
 
     def chain(self, dtype):
         random = np.random.default_rng(1)
