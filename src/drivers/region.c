@@ -8,6 +8,7 @@
 #include "base/reason.h"
 #include "base/scratch.h"
 #include "base/status.h"
+#include "core/tensor.h"
 #include "drivers/pieces.h"
 #include "drivers/slice.h"
 
@@ -198,7 +199,7 @@ static void add_stream(const span_t *span, const tenon_tensor_t *t, int64_t call
                        stream_t *streams, int32_t *count) {
   const tn_region_t *region = span->pass->region;
   const int64_t elements = tenon_count(t);
-  if (t->keys & TN_KEY_STRIDED || elements % region->rows) return;
+  if ((t->keys & TN_KEY_STRIDED && !tn_is_packed(t)) || elements % region->rows) return;
   for (int32_t k = 0; k < *count; k++)
     if (streams[k].data == t->data) return;
   const int64_t row_size = elements / region->rows * (t->dtype.bits * t->dtype.lanes / 8);

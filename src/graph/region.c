@@ -32,11 +32,12 @@ typedef struct maker_t {
   int32_t index;                 /* of the stage among run->stages */
   int32_t members[MOST_MEMBERS]; /* actions, in their order */
   int32_t count;
-  int64_t elements;        /* of the results of loops, except those with one element for each row */
-  int64_t rows;            /* of the region; equal to `elements` until a member needs rows */
-  bool has_rows;           /* a member needs them */
-  const tn_action_t *next; /* the first action that reads the region's values and is no member */
-  const char *reason;      /* why it is none */
+  int64_t elements; /* of the results of loops, except those with one element for each row */
+  int64_t rows;     /* of the region; equal to `elements` until a member needs rows */
+  bool has_rows;    /* a member needs them */
+  const tenon_tensor_t *like; /* a result, if the results are not in row-major order */
+  const tn_action_t *next;    /* the first action that reads the region's values and is no member */
+  const char *reason;         /* why it is none */
   int32_t *axes[MOST_MEMBERS]; /* of a member that is sliced: see tn_region_axes */
   tn_region_form_t *forms;     /* of each action */
   int32_t *region_of; /* of each action: the first action of its region; -1: it is in none */
@@ -73,6 +74,7 @@ static int32_t edge_read(const maker_t *m, const tn_action_t *action, uint32_t i
 /* Whether the value is all of one that a member makes, as that member makes it. */
 static bool is_whole_result(const maker_t *m, int32_t edge) {
   const tn_allocation_t *value = &m->run->allocations[edge];
+  if (m->like) return value->root == edge;
   const tenon_tensor_t *t = &value->tensor->view;
   const tenon_tensor_t *root = &root_of(m, edge)->tensor->view;
   return !(t->keys & TN_KEY_STRIDED) && !value->delta && !t->byte_offset &&
@@ -100,6 +102,8 @@ static int64_t widest_row(const tn_action_t *action, const tn_region_form_t *for
 static const char *refuse_rows(const maker_t *m, const tn_action_t *action,
                                const tn_region_form_t *form) {
   const int64_t rows = form->rows ? form->rows : m->rows;
+  if (form->like ? !m->like || !tn_region_is_like(form->like, m->like) : !!m->like)
+    return "makes a result in another layout";
   const bool is_per_row = !form->rows && m->has_rows && form->elements == rows;
   if (form->elements != m->elements && !is_per_row) return "has another number of elements";
   if (form->rows && m->has_rows && form->rows != m->rows) return "has rows of another length";
@@ -200,6 +204,7 @@ static tenon_status_t find_members(maker_t *m, int32_t first, bool *out_found) {
   m->reason = NULL;
   m->elements = m->rows = form->elements;
   m->has_rows = false;
+  m->like = form->like;
   TN_TRY(make_axes(m, first, &axes));
   if (refuse_member(m, &m->stage->actions[first], form, axes)) return TENON_OK;
   add_member(m, first, axes);

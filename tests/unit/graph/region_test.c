@@ -505,6 +505,26 @@ TEST("results of links are kept for later members, and links read rows and an el
   tenon_executable_release(e);
 }
 
+static void build_columns(tenon_builder_t *b) {
+  tenon_edge_t x = graph_step(b, "core::transpose", NULL, graph_input(b, "x", TENON_F32, 2));
+  tenon_edge_t row = graph_input(b, "row", TENON_F32, 1);
+  tenon_edge_t y = graph_step(b, "contract::halve", NULL, two(b, "core::mul", x, row));
+  y = two(b, "core::sub", y, two(b, "core::add", x, x));
+  graph_output(b, "columns", y);
+  y = two(b, "core::max", y, x);
+  graph_output(b, "flat", graph_step(b, "core::neg", NULL, two(b, "core::mul", y, y)));
+  y = graph_step(b, "core::exp", NULL, graph_step(b, "core::transpose", NULL, y));
+  graph_output(b, "rows", two(b, "core::add", y, y));
+}
+
+TEST("values whose columns lie one after another form a region, and those of rows another") {
+  tenon_executable_t *e = check_with_plain(build_columns, TEXTS("f32[67,137] ~1", "f32[67] ~2"));
+  CHECK(count_in_plan(e, "region of 7: core::mul contract::halve core::add core::sub") == 1);
+  CHECK(count_in_plan(e, "but makes a result in another layout") == 1);
+  CHECK(count_in_plan(e, "region of 2: core::exp core::add") == 1);
+  tenon_executable_release(e);
+}
+
 /* random graphs against the plain run */
 
 enum {
