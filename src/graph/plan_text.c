@@ -47,6 +47,14 @@ static void print_value(const tn_run_t *run, const tn_stage_t *stage, int32_t ed
   tn_text_add(text, "\n");
 }
 
+static void print_workspace(const tn_stage_t *stage, size_t a, tn_text_t *text) {
+  const tn_action_t *action = &stage->actions[a];
+  if (!action->workspace_size) return;
+  tn_text_add(text, "  (workspace of action %zu) arena offset %llu size %llu alive %zu..%zu\n", a,
+              (unsigned long long)action->workspace_offset,
+              (unsigned long long)action->workspace_size, a, a);
+}
+
 void tn_plan_print(const tn_run_t *run, size_t index, tn_text_t *text) {
   const tn_stage_t *stage = &run->stages[index];
   const double bound = (double)stage->arena_bound;
@@ -63,4 +71,6 @@ void tn_plan_print(const tn_run_t *run, size_t index, tn_text_t *text) {
   }
   for (size_t i = 0; i < stage->planned_count; i++)
     print_value(run, stage, stage->edges[i], text);
+  for (size_t i = 0; i < stage->action_count; i++)
+    print_workspace(stage, i, text);
 }
