@@ -2,7 +2,8 @@
 """Measures what regions save, and whether operators of a library cost more in them than built-in ones.
 
 Chains of pointwise nodes and of rows run as compiled, and node by node (`plain`); all of them take turns in one process. A
-figure is the median time of a run. The library is micro/blocks.c, built by `tenon build`.
+figure is the median time of a run. The library is micro/blocks.c, built by `tenon build`. Models of the zoo run with its four
+operators behind each normalisation (MiniLM) or residual block (ResNet-50), and with built-in ones there that compute the same.
 
 Usage: regions.py [--rounds N] [--threads N]
 """
@@ -15,8 +16,9 @@ import time
 import numpy as np
 import report
 
-sys.path.insert(0, os.path.join(report.BUILD, "python"))
+sys.path[:0] = os.path.join(report.BUILD, "python"), os.path.join(report.ROOT, "bench/models")
 import tenon  # noqa: E402
+from put_blocks import put_blocks  # noqa: E402
 
 core = tenon.graph.ops.core
 SCALE, SHIFT = 0.75, 0.125
@@ -71,6 +73,7 @@ CASES = {  # text: graph, shape
     "mean, gate, rms_norm, residual, 4096 x 768": (built_in_rows, ROWS),
     "the same of a library": (library_rows, ROWS),
 }
+MODELS = "minilm_128", "resnet50"
 
 
 def compile_case(build, shape):
@@ -80,6 +83,25 @@ def compile_case(build, shape):
         x = b.input("x", "f32", list(shape))
         runs.append(b.finish({"y": build(b, x)}).compile(plain=plain))
     return runs
+
+
+def measure_model(name, rounds):
+    """Milliseconds of a model with operators of the library, and with built-in ones, in turns."""
+    runs, times = {}, {"library": [], "built-in": []}
+    for kind in times:
+        path = os.path.join(report.SCRATCH, f"{name}_blocks.onnx")
+        put_blocks(os.path.join(report.BUILD, "zoo", f"{name}.onnx"), path, kind == "library")
+        graph = tenon.graph.load(path)
+        random = np.random.default_rng(2)
+        inputs = [random.standard_normal(shape).astype(np.float32) if str(dtype) == "f32" else np.ones(shape, np.int64) for _, dtype, shape in graph.inputs]
+        runs[kind] = graph.compile(), inputs
+    for number in range(rounds + 1):
+        for kind, (run, inputs) in runs.items():
+            begin = time.perf_counter()
+            run(*inputs)
+            if number:
+                times[kind].append(1e3 * (time.perf_counter() - begin))
+    return {kind: report.median(values) for kind, values in times.items()}
 
 
 def main():
@@ -106,10 +128,14 @@ def main():
     figures = {text: {"regions": report.median(times[text, False]), "plain": report.median(times[text, True])} for text in CASES}
     rows = [[text, f"{f['regions']:.2f}", f"{f['plain']:.2f}", f"{f['plain'] / f['regions']:.2f}"] for text, f in figures.items()]
     report.print_table(f"milliseconds of a run, {options.threads} threads", ["", "in regions", "node by node", "ratio"], rows)
+    models = {name: measure_model(name, options.rounds) for name in MODELS}
+    rows = [[name, f"{f['library']:.2f}", f"{f['built-in']:.2f}", f"{f['library'] / f['built-in']:.3f}"] for name, f in models.items()]
+    report.print_table("milliseconds of a run with four more operators in each block", ["", "of a library", "built-in", "ratio"], rows)
     chain = figures["12 nodes, 2 of a library"]["regions"]
     headline = [["12 pointwise nodes, 2 of them of a library, over one node", f"{chain / figures['one node, 8 Mi floats']['regions']:.2f}"],
                 ["the same over built-in nodes alone", f"{chain / figures['12 nodes, 8 Mi floats']['regions']:.2f}"]]
-    report.save("regions", {"threads": options.threads, "milliseconds": figures}, headline)
+    headline += [[f"{name} with operators of a library in each block, over built-in ones", rows[i][3]] for i, name in enumerate(MODELS)]
+    report.save("regions", {"threads": options.threads, "milliseconds": figures, "models": models}, headline)
 
 
 if __name__ == "__main__":

@@ -249,7 +249,7 @@ run_wheel() { "$python" tests/adapters/wheel_test.py; }
 run_install() { tests/acceptance/install_test.sh "$build"; }
 run_new() { run_parts new "$python" tests/acceptance/{new,bench,watch}_test.py; }
 run_command() { "$python" tests/acceptance/command_test.py; }
-run_regions() { "$python" tests/acceptance/regions_test.py; }
+run_regions() { make_zoo minilm_16 resnet50 && "$python" tests/acceptance/regions_test.py; }
 run_errors() { "$python" tests/acceptance/errors_test.py; }
 run_isolation() {
   build_targets isolation-build.log isolation_rounds isolation_forgeries || return 1

@@ -3,7 +3,14 @@
 #include <math.h>
 #include <tenon/op.h>
 
-static tenon_status_t affine_f32(const tenon_loop_t *loop) {
+/* One function for each instruction set: the loader takes the one that the processor has. */
+#if defined __x86_64__ && defined __gnu_linux__
+#define CLONED __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define CLONED
+#endif
+
+CLONED static tenon_status_t affine_f32(const tenon_loop_t *loop) {
   const float *x = (const float *)loop->data[0];
   float *out = (float *)loop->data[1];
   const float scale = (float)loop->attrs[0].as.f;
@@ -13,7 +20,7 @@ static tenon_status_t affine_f32(const tenon_loop_t *loop) {
   return TENON_OK;
 }
 
-static tenon_status_t gate_f32(const tenon_loop_t *loop) {
+CLONED static tenon_status_t gate_f32(const tenon_loop_t *loop) {
   const float *x = (const float *)loop->data[0];
   const float *by = (const float *)loop->data[1];
   float *out = (float *)loop->data[2];
@@ -41,7 +48,7 @@ static float sum_of(const float *x, int64_t count) {
   return sum;
 }
 
-static tenon_status_t centre_f32(const tenon_loop_t *loop) {
+CLONED static tenon_status_t centre_f32(const tenon_loop_t *loop) {
   for (int64_t r = 0; r < loop->rows; r++) {
     const float *x = row_of(loop, 0, r);
     float *out = row_of(loop, 1, r);
@@ -53,7 +60,7 @@ static tenon_status_t centre_f32(const tenon_loop_t *loop) {
   return TENON_OK;
 }
 
-static tenon_status_t rms_f32(const tenon_loop_t *loop) {
+CLONED static tenon_status_t rms_f32(const tenon_loop_t *loop) {
   for (int64_t r = 0; r < loop->rows; r++) {
     const float *x = row_of(loop, 0, r);
     const float *gain = row_of(loop, 1, r);

@@ -169,6 +169,11 @@ bool tn_drive_flatten(tn_drive_t *d) {
 
 /* pieces */
 
+/* The bytes of an operand's tile. */
+static int64_t tile_bytes(const tn_loop_operand_t *o, int64_t most) {
+  return ((o->is_number ? 1 : most) * o->loop_size + 63) & ~(int64_t)63;
+}
+
 /* Fills the tile of an input whose elements are the same in every piece: it is a scalar, or it
  * moves along its last axes only, whose elements divide a piece. Returns whether it is one. */
 static bool fill_once(const tn_pieces_t *p, const tn_loop_operand_t *o, int64_t begin, int64_t end,
@@ -180,7 +185,7 @@ static bool fill_once(const tn_pieces_t *p, const tn_loop_operand_t *o, int64_t 
   if (o->is_output || o->is_piece) return false;
   if (o->is_scalar) {
     tn_operand_load(d, o, 0, 1, tile, p->spare);
-    copy_strided(tile, 0, tile, o->loop_size, o->loop_size, count);
+    if (!o->is_number) copy_strided(tile, 0, tile, o->loop_size, o->loop_size, count);
     return true;
   }
   while (first < d->it->ndim && o->strides[first] == 0)
@@ -200,7 +205,7 @@ tenon_status_t tn_pieces_begin(const tn_drive_t *d, int64_t begin, int64_t end, 
   for (uint32_t i = 0; i < n; i++) {
     const tn_loop_operand_t *o = &d->operands[i];
     if (!o->data || !o->packs) continue;
-    tile_size += most * o->loop_size;
+    tile_size += tile_bytes(o, most);
     converts |= o->converts;
   }
   *p = (tn_pieces_t){.drive = d, .most = most, .has_tiles = tile_size > 0};
@@ -221,17 +226,16 @@ tenon_status_t tn_pieces_begin(const tn_drive_t *d, int64_t begin, int64_t end, 
     p->is_filled[i] = false;
     if (!o->data || !o->packs) continue;
     p->data[i] = p->tiles[i] = tiles;
-    tiles += most * o->loop_size;
+    tiles += tile_bytes(o, most);
     p->is_filled[i] = fill_once(p, o, begin, end, p->tiles[i]);
   }
   p->loop = tn_loop_argument(d->call, d->kernel, p->data, p->strides);
   return TENON_OK;
 }
 
-tenon_status_t tn_pieces_run(tn_pieces_t *p, int64_t first, int64_t count) {
+void tn_pieces_load(tn_pieces_t *p, int64_t first, int64_t count) {
   const tn_drive_t *d = p->drive;
-  uint32_t n = d->it->count;
-  for (uint32_t i = 0; i < n; i++) {
+  for (uint32_t i = 0; i < d->it->count; i++) {
     const tn_loop_operand_t *o = &d->operands[i];
     if (!o->data) continue;
     if (!o->packs)
@@ -239,10 +243,15 @@ tenon_status_t tn_pieces_run(tn_pieces_t *p, int64_t first, int64_t count) {
     else if (!o->is_output && !p->is_filled[i])
       tn_operand_load(d, o, first, count, p->tiles[i], p->spare);
   }
+}
+
+tenon_status_t tn_pieces_run(tn_pieces_t *p, int64_t first, int64_t count) {
+  const tn_drive_t *d = p->drive;
+  tn_pieces_load(p, first, count);
   p->loop.count = count;
   p->loop.first = (uint64_t)first;
   TN_TRY(d->kernel->loop.function(&p->loop));
-  for (uint32_t i = 0; i < n; i++)
+  for (uint32_t i = 0; i < d->it->count; i++)
     if (d->operands[i].data && d->operands[i].packs && d->operands[i].is_output)
       tn_operand_store(d, &d->operands[i], first, count, p->tiles[i], p->spare);
   return TENON_OK;

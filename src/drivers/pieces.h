@@ -16,6 +16,7 @@ typedef struct tn_loop_operand_t {
   bool converts;
   bool packs;             /* a tile is passed: the loop never sees the operand's memory */
   bool is_scalar;         /* one element serves for all */
+  bool is_number;         /* a scalar whose tile has one element only */
   bool is_piece;          /* `data` holds the elements of the current piece only */
   int64_t repeats;        /* if is_piece: how many elements of the iteration have each element */
   const int64_t *strides; /* those of the iterator */
@@ -75,7 +76,9 @@ void tn_operand_store(const tn_drive_t *drive, const tn_loop_operand_t *operand,
  * multiples of `most`. The drive was flattened. Its tiles are in scratch memory. */
 tenon_status_t tn_pieces_begin(const tn_drive_t *drive, int64_t begin, int64_t end, int64_t most,
                                tn_pieces_t *out_pieces);
-/* Calls the loop for elements [first, first + count). */
+/* Sets `data` to what the loop gets for elements [first, first + count). */
+void tn_pieces_load(tn_pieces_t *pieces, int64_t first, int64_t count);
+/* Calls the loop for these elements. */
 tenon_status_t tn_pieces_run(tn_pieces_t *pieces, int64_t first, int64_t count);
 
 #endif

@@ -1,16 +1,19 @@
 /* Runs regions, see region.h. */
 #include "drivers/region.h"
 
+#include <string.h>
 #include <tenon/tenon.h>
 
 #include "base/parallel.h"
 #include "base/reason.h"
 #include "base/scratch.h"
 #include "base/status.h"
+#include "core/tensor.h"
 #include "drivers/pieces.h"
 #include "drivers/slice.h"
 
 enum {
+  STREAMS = 16,  /* operands in memory that are prefetched, at most */
   GRAIN = 32768, /* calls of loops for an element each that are worth a thread */
 };
 
@@ -19,12 +22,29 @@ typedef struct pass_t {
   const tn_drive_t *drives; /* of each member that is a loop */
 } pass_t;
 
+/* An operand in memory, of which each row of the region has some bytes. */
+typedef struct stream_t {
+  const char *data;
+  int64_t row_size;
+  int64_t share; /* bytes that are prefetched during one call */
+} stream_t;
+
+/* Where a link of a chain finds its elements: those of row 0, and the bytes to the next one. */
+typedef struct link_place_t {
+  char *run;
+  char *out;
+  int64_t run_step;
+  int64_t out_step;
+} link_place_t;
+
 /* The rows that one thread passes over. */
 typedef struct span_t {
   const pass_t *pass;
   int64_t begin;
   int64_t end;
   char **tiles;
+  stream_t *streams;
+  int32_t stream_count;
 } span_t;
 
 /* One thread's pass over the rows of a member. */
@@ -32,6 +52,11 @@ typedef struct member_pass_t {
   tn_drive_t drive;
   tn_pieces_t pieces;
   tn_slice_t slice;
+  bool packs; /* an operand of a link is packed for each piece */
+  /* Of the first member of a chain: */
+  tn_link_t *links;
+  link_place_t *places; /* of each link */
+  int32_t link_count;
 } member_pass_t;
 
 static tenon_status_t explain(const tn_region_member_t *member, tenon_status_t status,
@@ -87,6 +112,7 @@ static tenon_status_t begin_loop(const span_t *span, size_t m, member_pass_t *p)
     p->drive.operands[i] = from->operands[i];
     if (member->tiles[i] >= 0) p->drive.operands[i].data = span->tiles[member->tiles[i]];
   }
+  if (member->takes_one) p->drive.operands[member->other].is_number = true;
   return tn_pieces_begin(&p->drive, span->begin * width, span->end * width, region->piece * width,
                          &p->pieces);
 }
@@ -111,25 +137,146 @@ static tenon_status_t run_member(const tn_region_member_t *member, member_pass_t
                       : tn_pieces_run(&p->pieces, first, count);
 }
 
+/* Finds where operand i of a member lies for the piece that begins at an element: *out_data plus
+ * that number times the result. */
+static int64_t place_operand(member_pass_t *p, int32_t i, char **out_data) {
+  const tn_loop_operand_t *operand = &p->drive.operands[i];
+  *out_data = operand->packs ? p->pieces.tiles[i] : operand->data;
+  p->packs |= operand->packs && !p->pieces.is_filled[i];
+  return operand->packs || operand->is_piece ? 0 : operand->size;
+}
+
+/* Makes the links of a chain, which begins with member m. */
+static tenon_status_t begin_chain(const tn_region_t *region, size_t m, member_pass_t *passes) {
+  const size_t most = 2 * (size_t)region->members[m].link_count;
+  member_pass_t *chain = &passes[m];
+  chain->links = tn_scratch(most * sizeof *chain->links);
+  chain->places = tn_scratch(most * sizeof *chain->places);
+  if (!chain->links || !chain->places) return tn_no_memory("a region", most);
+  int32_t count = 0;
+  for (size_t k = m; k < m + most / 2; k++) {
+    const tn_region_member_t *member = &region->members[k];
+    link_place_t *place = &chain->places[count];
+    passes[k].packs = false;
+    if (member->loads) {
+      *place = (link_place_t){0};
+      place->run_step = place_operand(&passes[k], member->block, &place->run);
+      chain->links[count++] = (tn_link_t){.code = TN_LINK_LOAD};
+      place++;
+    }
+    *place = (link_place_t){0};
+    tn_link_t *link = &chain->links[count++];
+    *link = (tn_link_t){.code = member->link};
+    if (member->other >= 0) place->run_step = place_operand(&passes[k], member->other, &place->run);
+    if (member->takes_one) memcpy(&link->number, place->run, sizeof link->number);
+    const int32_t result = (int32_t)member->frame.call.op->input_count;
+    if (member->is_kept) place->out_step = place_operand(&passes[k], result, &place->out);
+  }
+  chain->link_count = count;
+  return TENON_OK;
+}
+
+/* Runs the chain that begins with member m. */
+static void run_chain(const tn_region_t *region, size_t m, member_pass_t *passes, int64_t at,
+                      int64_t rows) {
+  const tn_region_member_t *member = &region->members[m];
+  const int64_t first = at * member->width;
+  const int64_t length = rows * member->width;
+  for (size_t k = m; k < m + (size_t)member->link_count; k++)
+    if (passes[k].packs) tn_pieces_load(&passes[k].pieces, first, length);
+  tn_link_t *links = passes[m].links;
+  for (int32_t k = 0; k < passes[m].link_count; k++) {
+    const link_place_t *place = &passes[m].places[k];
+    if (place->run)
+      links[k].run = (const float *)(const void *)(place->run + first * place->run_step);
+    if (place->out) links[k].out = (float *)(void *)(place->out + first * place->out_step);
+  }
+  region->run_chain(links, passes[m].link_count, length);
+}
+
+/* Adds the operand to the streams if it is one, and no other member has it. */
+static void add_stream(const span_t *span, const tenon_tensor_t *t, int64_t calls,
+                       stream_t *streams, int32_t *count) {
+  const tn_region_t *region = span->pass->region;
+  const int64_t elements = tenon_count(t);
+  if ((t->keys & TN_KEY_STRIDED && !tn_is_packed(t)) || elements % region->rows) return;
+  for (int32_t k = 0; k < *count; k++)
+    if (streams[k].data == t->data) return;
+  const int64_t row_size = elements / region->rows * (t->dtype.bits * t->dtype.lanes / 8);
+  const int64_t share = (row_size * region->piece / calls + 64) & -64;
+  streams[(*count)++] = (stream_t){t->data, row_size, share};
+}
+
+/* Lists the operands in memory of which each piece has other elements. */
+static void find_streams(span_t *span, stream_t *streams, int32_t most) {
+  const tn_region_t *region = span->pass->region;
+  int64_t calls = 0;
+  span->streams = streams;
+  span->stream_count = 0;
+  for (int32_t m = 0; m < region->count; m++)
+    calls += !region->members[m].link || region->members[m].link_count;
+  for (int32_t m = 0; m < region->count && calls > 1; m++) {
+    const tn_region_member_t *member = &region->members[m];
+    const tenon_call_t *call = &member->frame.call;
+    const uint32_t inputs = call->op->input_count;
+    for (uint32_t i = 0; i < operand_count(member) && span->stream_count < most; i++) {
+      const tenon_tensor_t *t = i < inputs ? call->inputs[i] : call->outputs[i - inputs];
+      if (t && member->tiles[i] < 0) add_stream(span, t, calls, streams, &span->stream_count);
+    }
+  }
+}
+
+/* Brings a share of what rows [begin, end) have in the streams to the cache. It is part of its
+ * caller, because gcc leaves out calls of functions that do nothing but prefetch. */
+static inline __attribute__((always_inline)) void prefetch_share(const span_t *span, int64_t begin,
+                                                                 int64_t end, int64_t call) {
+  for (int32_t k = 0; k < span->stream_count; k++) {
+    const stream_t *stream = &span->streams[k];
+    const char *data = stream->data + begin * stream->row_size;
+    int64_t stop = (call + 1) * stream->share;
+    if (stop > (end - begin) * stream->row_size) stop = (end - begin) * stream->row_size;
+    for (int64_t at = call * stream->share; at < stop; at += 64)
+      __builtin_prefetch(data + at);
+  }
+}
+
+/* Runs all members on the piece that begins at a row, while the next piece comes to the cache. */
+static tenon_status_t run_piece(const span_t *span, member_pass_t *passes, int64_t at) {
+  const tn_region_t *region = span->pass->region;
+  const int64_t next = span->end - at < region->piece ? span->end : at + region->piece;
+  const int64_t next_end = span->end - next < region->piece ? span->end : next + region->piece;
+  int64_t calls = 0;
+  for (size_t m = 0; m < (size_t)region->count; m++) {
+    const tn_region_member_t *member = &region->members[m];
+    if (member->link && !member->link_count) continue;
+    prefetch_share(span, next, next_end, calls++);
+    if (member->link) {
+      run_chain(region, m, passes, at, next - at);
+      continue;
+    }
+    const uint64_t errors = tn_error_count();
+    tenon_status_t status = run_member(member, &passes[m], at, next - at);
+    if (__builtin_expect(status != TENON_OK, 0)) return explain(member, status, errors);
+  }
+  return TENON_OK;
+}
+
 static tenon_status_t run_pieces(const pass_t *pass, int64_t begin, int64_t end) {
   const tn_region_t *region = pass->region;
   const size_t count = (size_t)region->count;
   span_t span = {.pass = pass, .begin = begin, .end = end};
+  stream_t streams[STREAMS];
   member_pass_t *passes = tn_scratch(count * sizeof *passes);
   if (!passes) return tn_no_memory("a region", count * sizeof *passes);
   TN_TRY(place_tiles(region, region->piece, &span.tiles));
+  find_streams(&span, streams, STREAMS);
   for (size_t m = 0; m < count; m++)
     TN_TRY(region->members[m].axes ? begin_slice(&span, m, &passes[m])
                                    : begin_loop(&span, m, &passes[m]));
-  for (int64_t at = begin; at < end; at += region->piece) {
-    const int64_t length = end - at < region->piece ? end - at : region->piece;
-    for (size_t m = 0; m < count; m++) {
-      const uint64_t errors = tn_error_count();
-      tenon_status_t status = run_member(&region->members[m], &passes[m], at, length);
-      if (__builtin_expect(status != TENON_OK, 0))
-        return explain(&region->members[m], status, errors);
-    }
-  }
+  for (size_t m = 0; m < count; m++)
+    if (region->members[m].link_count) TN_TRY(begin_chain(region, m, passes));
+  for (int64_t at = begin; at < end; at += region->piece)
+    TN_TRY(run_piece(&span, passes, at));
   return TENON_OK;
 }
 

@@ -6,6 +6,7 @@
 #ifndef TN_DRIVERS_REGION_H
 #define TN_DRIVERS_REGION_H
 
+#include "drivers/chain.h"
 #include "operator/frame.h"
 #include "operator/work.h"
 
@@ -19,6 +20,15 @@ typedef struct tn_region_member_t {
    * rows (the elements, if it is pointwise), with the axes before it; -1: all rows share the
    * operand, or it is absent. NULL: a loop. */
   const int32_t *axes;
+  /* Of a member that runs as a link (chain.h): its code; TN_LINK_NONE: its kernel is called. */
+  int32_t link;
+  /* Members from this one on that run as links together; 0: another one has counted it. */
+  int32_t link_count;
+  int32_t block;  /* the operand that is the block */
+  int32_t other;  /* the other operand; -1: none */
+  bool loads;     /* the block is not the result of the link before */
+  bool takes_one; /* the other operand is one number */
+  bool is_kept;   /* not only the next link reads the result */
 } tn_region_member_t;
 
 typedef struct tn_region_t {
@@ -29,6 +39,7 @@ typedef struct tn_region_t {
   int64_t piece;            /* rows of a piece */
   int32_t tile_count;       /* values in tiles */
   const int64_t *tile_size; /* bytes of a row of each of them */
+  tn_chain_fn run_chain;
   /* Why the region has no more members: the first node that reads its values and is none (NULL:
    * there is no such node), and what it lacks. */
   const char *next;

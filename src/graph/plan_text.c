@@ -4,6 +4,12 @@
 #include "core/dtype.h"
 #include "drivers/region.h"
 
+/* How a member runs: as a link of a chain, as a loop, or by calls of its kernel on some rows. */
+static const char *way_of(const tn_region_member_t *member) {
+  if (member->link) return "link";
+  return member->axes ? "call" : "loop";
+}
+
 /* Prints what the region has, how it runs, and why it has no more calls. */
 static void print_region(const tn_region_t *region, tn_text_t *text) {
   const int64_t piece = tn_region_is_small(region) ? region->rows : region->piece;
@@ -13,7 +19,7 @@ static void print_region(const tn_region_t *region, tn_text_t *text) {
   for (int32_t m = 0; m < region->count; m++) {
     const tn_region_member_t *member = &region->members[m];
     const tn_kernel_t *kernel = member->frame.kernel;
-    tn_text_add(text, "    %s  %s  %s [%s, %s]\n", member->axes ? "call" : "loop", member->node,
+    tn_text_add(text, "    %s  %s  %s [%s, %s]\n", way_of(member), member->node,
                 member->frame.call.op->name, kernel->text, kernel->library->name);
   }
   if (region->next)
@@ -41,6 +47,14 @@ static void print_value(const tn_run_t *run, const tn_stage_t *stage, int32_t ed
   tn_text_add(text, "\n");
 }
 
+static void print_workspace(const tn_stage_t *stage, size_t a, tn_text_t *text) {
+  const tn_action_t *action = &stage->actions[a];
+  if (!action->workspace_size) return;
+  tn_text_add(text, "  (workspace of action %zu) arena offset %llu size %llu alive %zu..%zu\n", a,
+              (unsigned long long)action->workspace_offset,
+              (unsigned long long)action->workspace_size, a, a);
+}
+
 void tn_plan_print(const tn_run_t *run, size_t index, tn_text_t *text) {
   const tn_stage_t *stage = &run->stages[index];
   const double bound = (double)stage->arena_bound;
@@ -57,4 +71,6 @@ void tn_plan_print(const tn_run_t *run, size_t index, tn_text_t *text) {
   }
   for (size_t i = 0; i < stage->planned_count; i++)
     print_value(run, stage, stage->edges[i], text);
+  for (size_t i = 0; i < stage->action_count; i++)
+    print_workspace(stage, i, text);
 }

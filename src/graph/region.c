@@ -12,13 +12,14 @@
 #include "core/dtype.h"
 #include "drivers/region.h"
 #include "graph/executable.h"
+#include "graph/region_chain.h"
 #include "graph/region_form.h"
 
 enum {
   MOST_MEMBERS = 32,
-  /* What the operands of a piece need together. It is more than the cache of the first level has,
-   * because some of them are read or written once. */
-  PIECE_BYTES = 64 << 10,
+  /* What the operands of a piece need together. The cache of the first level also has room for the
+   * operands of the next piece, which are prefetched. */
+  PIECE_BYTES = 16 << 10,
   WINDOW = 64,          /* actions that are looked at for a region, from its first one */
   REASONS = 2 * WINDOW, /* actions that are searched for the one at which a region ends */
   /* Elements of a row at most: tiles of longer rows would not stay in cache. */
@@ -31,11 +32,12 @@ typedef struct maker_t {
   int32_t index;                 /* of the stage among run->stages */
   int32_t members[MOST_MEMBERS]; /* actions, in their order */
   int32_t count;
-  int64_t elements;        /* of the results of loops, except those with one element for each row */
-  int64_t rows;            /* of the region; equal to `elements` until a member needs rows */
-  bool has_rows;           /* a member needs them */
-  const tn_action_t *next; /* the first action that reads the region's values and is no member */
-  const char *reason;      /* why it is none */
+  int64_t elements; /* of the results of loops, except those with one element for each row */
+  int64_t rows;     /* of the region; equal to `elements` until a member needs rows */
+  bool has_rows;    /* a member needs them */
+  const tenon_tensor_t *like; /* a result, if the results are not in row-major order */
+  const tn_action_t *next;    /* the first action that reads the region's values and is no member */
+  const char *reason;         /* why it is none */
   int32_t *axes[MOST_MEMBERS]; /* of a member that is sliced: see tn_region_axes */
   tn_region_form_t *forms;     /* of each action */
   int32_t *region_of; /* of each action: the first action of its region; -1: it is in none */
@@ -72,6 +74,7 @@ static int32_t edge_read(const maker_t *m, const tn_action_t *action, uint32_t i
 /* Whether the value is all of one that a member makes, as that member makes it. */
 static bool is_whole_result(const maker_t *m, int32_t edge) {
   const tn_allocation_t *value = &m->run->allocations[edge];
+  if (m->like) return value->root == edge;
   const tenon_tensor_t *t = &value->tensor->view;
   const tenon_tensor_t *root = &root_of(m, edge)->tensor->view;
   return !(t->keys & TN_KEY_STRIDED) && !value->delta && !t->byte_offset &&
@@ -99,6 +102,8 @@ static int64_t widest_row(const tn_action_t *action, const tn_region_form_t *for
 static const char *refuse_rows(const maker_t *m, const tn_action_t *action,
                                const tn_region_form_t *form) {
   const int64_t rows = form->rows ? form->rows : m->rows;
+  if (form->like ? !m->like || !tn_region_is_like(form->like, m->like) : !!m->like)
+    return "makes a result in another layout";
   const bool is_per_row = !form->rows && m->has_rows && form->elements == rows;
   if (form->elements != m->elements && !is_per_row) return "has another number of elements";
   if (form->rows && m->has_rows && form->rows != m->rows) return "has rows of another length";
@@ -199,6 +204,7 @@ static tenon_status_t find_members(maker_t *m, int32_t first, bool *out_found) {
   m->reason = NULL;
   m->elements = m->rows = form->elements;
   m->has_rows = false;
+  m->like = form->like;
   TN_TRY(make_axes(m, first, &axes));
   if (refuse_member(m, &m->stage->actions[first], form, axes)) return TENON_OK;
   add_member(m, first, axes);
@@ -319,7 +325,7 @@ static bool is_counted(const tn_region_t *region, int32_t member, const tenon_te
 static int64_t row_bytes(const tn_region_t *region, int32_t m, uint32_t k) {
   const tn_region_member_t *member = &region->members[m];
   const tenon_tensor_t *t = operand_in_memory(member, k);
-  if (!t) return 0;
+  if (!t || (member->takes_one && k == (uint32_t)member->other)) return 0;
   /* Each member has a tile of its own for a scalar. */
   if (tenon_count(t) != 1 && is_counted(region, m, t)) return 0;
   if (!member->axes) return member->width * element_size(t);
@@ -393,6 +399,7 @@ static tenon_status_t make_region(maker_t *m) {
   TN_TRY(assign_tiles(m, region));
   for (int32_t k = 0; k < m->count; k++)
     TN_TRY(make_member(m, k, region));
+  tn_region_find_chains(region);
   region->piece = choose_piece(region);
   tn_action_t *first = &m->stage->actions[m->members[0]];
   *first = (tn_action_t){.region = region, .label = label, .step = first->step};

@@ -7,6 +7,7 @@
 
 #include "base/scratch.h"
 #include "core/dtype.h"
+#include "core/tensor.h"
 #include "drivers/iterator.h"
 
 static bool fits_loop(const tenon_tensor_t *t) {
@@ -114,6 +115,13 @@ bool tn_region_axes(const tn_action_t *action, const tn_region_form_t *form, int
   return true;
 }
 
+bool tn_region_is_like(const tenon_tensor_t *a, const tenon_tensor_t *b) {
+  if (a->ndim != b->ndim) return false;
+  for (int32_t k = 0; k < a->ndim; k++)
+    if (a->shape[k] != b->shape[k] || a->strides[k] != b->strides[k]) return false;
+  return true;
+}
+
 bool tn_region_is_per_row(const tenon_tensor_t *operand, const tenon_tensor_t *result,
                           int64_t rows) {
   const int32_t missing = result->ndim - operand->ndim;
@@ -160,10 +168,20 @@ static const char *refuse_inputs(const tn_action_t *action) {
   return NULL;
 }
 
+/* Checks the layout of a result: row-major, or for a loop any other one without gaps. */
+static bool find_layout(const tn_action_t *action, const tenon_tensor_t *t, bool is_first,
+                        tn_region_form_t *form) {
+  if (!(t->keys & TN_KEY_STRIDED)) return !form->like;
+  if (action->kernel->kind != TN_KIND_LOOP || !tn_is_packed(t)) return false;
+  if (is_first) form->like = t;
+  return form->like && tn_region_is_like(t, form->like);
+}
+
 /* Checks the results. Sets the number of elements if the kernel is a loop. */
 static const char *refuse_results(const tn_run_t *run, int32_t stage, const tn_action_t *action,
                                   tn_region_form_t *form) {
   const tn_node_t *node = run->executable->steps[action->step].node;
+  bool is_first = true;
   for (int32_t o = 0; o < node->output_count; o++) {
     const tn_allocation_t *allocation = &run->allocations[node->outputs[o]];
     if (allocation->stage != stage) continue; /* the result is not computed */
@@ -171,8 +189,9 @@ static const char *refuse_results(const tn_run_t *run, int32_t stage, const tn_a
     bool is_whole =
         allocation->where == TN_ALLOCATION_ARENA || allocation->where == TN_ALLOCATION_OUTPUT;
     if (!is_whole || allocation->bound) return "makes a result whose extents are not known before";
-    if (t->keys & TN_KEY_STRIDED || !fits_loop(t))
+    if (!find_layout(action, t, is_first, form) || !fits_loop(t))
       return "makes a result that is not dense numbers";
+    is_first = false;
     const int64_t count = tenon_count(t);
     if (count == 0) return "has no elements";
     if (form->rows) continue;

@@ -1,9 +1,11 @@
-"""Whole models against ONNX Runtime on random input, on 1 and 2 threads: the nine light models and the zoo.
+"""Whole models against ONNX Runtime on random input, on 1 and 2 threads: the nine light models and the zoo. The memory plan of each
+model: no two values that are alive at the same time overlap, and the arena has at most 1.05 times the most bytes alive at once.
 
 Usage: models_test.py [NAME...].  The zoo is made by bench/models/make_zoo.py in an environment of its own (.venv-zoo).
 """
 import glob
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -16,6 +18,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BUILD = os.environ.get("TENON_BUILD", os.path.join(ROOT, "build"))
 ZOO = os.path.join(BUILD, "zoo")
 RTOL, ATOL = 1e-3, 1e-5
+PLAN_OVER, ALIGNMENT = 1.05, 64
 
 
 def inputs_of(session):
@@ -53,12 +56,35 @@ def file_name(output):
     return "".join(c if c.isalnum() or c in "._-" else "_" for c in output) + ".npy"
 
 
+def check_stage(text):
+    """Judges the plan of a stage by the offsets, sizes and lifetimes that it prints. Returns what is wrong, or None."""
+    arena = int(re.search(r"arena (\d+) bytes", text)[1])
+    found = re.findall(r" arena .*?offset (\d+) size (\d+) alive (\d+)\.\.(\d+)", text)
+    blocks = [(int(offset), -(-max(int(size), 1) // ALIGNMENT) * ALIGNMENT, int(first), int(last)) for offset, size, first, last in found]
+    for i, (offset, size, first, last) in enumerate(blocks):
+        if offset + size > arena:
+            return f"a value ends at byte {offset + size} of an arena of {arena}"
+        for other, other_size, begin, end in blocks[:i]:
+            if first <= end and begin <= last and offset < other + other_size and other < offset + size:
+                return f"values at {offset} and {other} overlap, and both are alive from action {max(first, begin)} on"
+    moments = {first for _, _, first, _ in blocks}
+    alive = max((sum(size for _, size, first, last in blocks if first <= at <= last) for at in moments), default=0)
+    return f"the arena has {arena} bytes, but at most {alive} are alive at once" if arena > PLAN_OVER * alive else None
+
+
+def check_plan(text):
+    stages = re.split(r"(?m)^(?=stage \d+: )", text)[1:]
+    if not stages:
+        return "the plan was not printed"
+    return next((wrong for wrong in map(check_stage, stages) if wrong), None)
+
+
 def check(path, threads):
     session = start(path, onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL)
     values = inputs_of(session)
     expected = session.run(None, values)
     with tempfile.TemporaryDirectory() as folder:
-        command = [os.path.join(BUILD, "tenon"), "run", path, "--threads", str(threads), "--output-dir", folder]
+        command = [os.path.join(BUILD, "tenon"), "run", path, "--threads", str(threads), "--output-dir", folder, "--dump", "plan"]
         for index, (name, value) in enumerate(values.items()):
             file = os.path.join(folder, f"input_{index}.npy")
             np.save(file, value)
@@ -73,7 +99,7 @@ def check(path, threads):
             largest = max(1.0, float(np.max(np.abs(reference), initial=0)))
             if not agree(found, reference) and (is_well_posed(path, values, index, reference) or not agree(found, reference, largest)):
                 return f"{output.name}: largest difference {np.max(np.abs(found - reference)):.3g}"
-    return None
+    return check_plan(run.stdout)
 
 
 def main():

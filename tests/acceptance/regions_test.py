@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Operators of a library that `tenon build` makes, in the middle of pointwise nodes and of a block of a transformer: loops and kernels of rows run in
+"""Operators of a library that `tenon build` makes, in the middle of pointwise nodes, of a block of a transformer, of MiniLM and of ResNet-50: loops and kernels of rows run in
 one region with the built-in nodes around them, tile by tile, and give the bits of the plain run. Reference values are NumPy's. Options: --build DIR
 (build); the others go to unittest."""
 import os
@@ -15,6 +15,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "bench/micro/blocks.c"
+sys.path.insert(0, str(ROOT / "bench/models"))
+from put_blocks import put_blocks  # noqa: E402
+
 build = pathlib.Path(os.environ.get("TENON_BUILD", ROOT / "build")).resolve()
 folder = tempfile.TemporaryDirectory()
 DTYPES = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(np.float16): TensorProto.FLOAT16}
@@ -77,7 +80,7 @@ class Regions(unittest.TestCase):
     def regions(self, dump):
         """The operators of the members of each region, in their order."""
         parts = re.split(r"(?m)^  action \d+: region of \d+:", dump)[1:]
-        return [re.findall(r"(?m)^    (?:loop|call)  \S+  (\S+) \[", part) for part in parts]
+        return [re.findall(r"(?m)^    (?:loop|link|call)  \S+  (\S+) \[", part) for part in parts]
 
     def chain(self, dtype):
         random = np.random.default_rng(1)
@@ -141,6 +144,34 @@ class Regions(unittest.TestCase):
         whole = [region for region in regions if {"blocks::gate", "blocks::affine", "blocks::centre", "blocks::rms"} <= set(region)]
         self.assertEqual(whole, [["core::sigmoid", "blocks::gate", "blocks::affine", "blocks::centre", "core::add", "blocks::rms", "core::softmax"]])
         self.assertRegex(dump, r"ends here: \S+ \(core::\w*matmul\w*\) reads a value of it, but is neither a loop nor a kernel of rows")
+
+    def run_model(self, name, *inputs):
+        """Puts the library's operators into a model of the zoo. Returns in how many places, and its regions. Built-in operators in the same places give
+        the same numbers."""
+        source, found = pathlib.Path(os.environ.get("TENON_ZOO", build / "zoo")) / f"{name}.onnx", []
+        if not source.exists():
+            self.skipTest(f"{source} is missing (scripts/zoo.sh makes it)")
+        for is_library in True, False:
+            path = f"{folder.name}/{name}.onnx"
+            count = put_blocks(source, path, is_library)
+            dump = tenon("run", path, "--ops", "./blocks.so", *(word for value in inputs for word in ("-i", value)), "--dump", "plan", "-o", "model")
+            found.append((self.regions(dump), np.load(next(pathlib.Path(folder.name, "model").glob("*.npy")))))
+        (regions, result), (_, expected) = found
+        self.assertLess(np.abs(result - expected).max(), 1e-3 * np.abs(expected).max())
+        return count, regions
+
+    def test_minilm_has_the_four_operators_in_the_regions_behind_its_normalisations(self):
+        count, regions = self.run_model("minilm_16", "input_ids=ramp", "attention_mask=ones")
+        four = ["blocks::affine", "blocks::gate", "blocks::centre", "blocks::rms"]
+        self.assertEqual(count, 12)
+        self.assertEqual(sum(four == [op for op in region if op.startswith("blocks::")] for region in regions), count)
+        self.assertEqual(sum(["core::add", "core::layer_norm", *four, "core::add"] == region for region in regions), count - 1)
+
+    def test_resnet_has_the_loops_in_regions_of_channels_and_the_kernels_of_rows_in_those_of_rows(self):
+        count, regions = self.run_model("resnet50", "random:0")
+        self.assertEqual(count, 15)
+        self.assertEqual(regions.count(["blocks::affine", "blocks::gate"]), count)
+        self.assertEqual(regions.count(["blocks::centre", "blocks::rms", "core::add"]), count)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 /* Regions: pointwise nodes over equally many elements run piece by piece, and give the bits of the
  * plain run. Expected numbers are computed here, or come from the same graph compiled with
  * TENON_COMPILE_PLAIN, which runs node by node. */
+#include <math.h>
 #include <tenon/iterator.h>
 
 #include "check.h"
@@ -417,6 +418,113 @@ TEST("a row that all rows share and an input with an element for each row join")
   tenon_executable_release(e);
 }
 
+/* links of chains */
+
+static const char *const ones[] = {"core::abs",  "core::neg",   "core::reciprocal",
+                                   "core::relu", "core::rsqrt", "core::sqrt"};
+static const char *const twos[] = {"core::add", "core::div", "core::max",
+                                   "core::min", "core::mul", "core::sub"};
+
+static void add_output(tenon_builder_t *b, tenon_edge_t value, int *count) {
+  char name[16];
+  snprintf(name, sizeof name, "out%d", (*count)++);
+  graph_output(b, name, value);
+}
+
+/* Each operator gets the result of a link of its own. */
+static void build_links(tenon_builder_t *b) {
+  tenon_edge_t x = graph_input(b, "x", TENON_F32, 1);
+  tenon_edge_t y = graph_input(b, "y", TENON_F32, 1);
+  tenon_edge_t number = graph_input(b, "number", TENON_F32, 0);
+  int count = 0;
+  for (int i = 0; i < 6; i++) {
+    add_output(b, graph_step(b, ones[i], NULL, two(b, "core::max", x, x)), &count);
+    for (int form = 0; form < 5; form++) {
+      tenon_edge_t block = two(b, "core::min", x, x);
+      tenon_edge_t other = form < 2 ? y : number;
+      if (form == 4) other = block;
+      tenon_edge_t inputs[2] = {form % 2 ? other : block, form % 2 ? block : other};
+      add_output(b, two(b, twos[i], inputs[0], inputs[1]), &count);
+    }
+  }
+}
+
+TEST("each link has the bits of its kernel: zeros, infinities, NaN, and ends of vectors") {
+  static const float special[] = {0.0f, -0.0f,  1.0f,    -2.5f,   INFINITY, -INFINITY,
+                                  NAN,  1e-40f, -1e-40f, 3.4e38f, 0.1f};
+  enum { KINDS = sizeof special / sizeof *special };
+  const int64_t shape[1] = {COUNT};
+  tenon_builder_t *graphs[2] = {graph_begin(), graph_begin()};
+  tenon_executable_t *e[2];
+  tenon_tensor_t *in[3];
+  for (int i = 0; i < 2; i++) {
+    build_links(graphs[i]);
+    e[i] = graph_compile(graphs[i], i ? TENON_COMPILE_PLAIN : 0);
+    CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_F32), 1, shape, &in[i]), TENON_OK);
+  }
+  CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_F32), 0, NULL, &in[2]), TENON_OK);
+  for (int i = 0; i < COUNT; i++) {
+    ((float *)in[0]->data)[i] = special[i % KINDS];
+    ((float *)in[1]->data)[i] = special[i / KINDS % KINDS];
+  }
+  for (int kind = 0; kind < KINDS; kind++) {
+    tenon_tensor_t *out[2][36] = {{NULL}};
+    *(float *)in[2]->data = special[kind];
+    for (int i = 0; i < 2; i++)
+      CHECK_STATUS(tenon_executable_run(e[i], in, out[i], NULL), TENON_OK);
+    for (int o = 0; o < 36; o++) {
+      check_same(out[0][o], out[1][o]);
+      tenon_tensor_release(out[0][o]);
+      tenon_tensor_release(out[1][o]);
+    }
+  }
+  CHECK(count_in_plan(e[0], "    link  ") == 72);
+  for (int i = 0; i < 3; i++)
+    tenon_tensor_release(in[i]);
+  tenon_executable_release(e[0]);
+  tenon_executable_release(e[1]);
+}
+
+static void build_kept(tenon_builder_t *b) {
+  tenon_edge_t x = graph_input(b, "x", TENON_F32, 2);
+  tenon_edge_t row = graph_input(b, "row", TENON_F32, 1); /* is packed for each piece */
+  tenon_edge_t a = two(b, "core::mul", row, x);
+  tenon_edge_t c = two(b, "core::add", a, graph_constant(b, "half", "f32[] 0.5"));
+  tenon_edge_t d = two(b, "core::sub", c, a); /* a is kept for it, and c for the last node */
+  tenon_edge_t mean = two(b, "core::reduce_mean", d, graph_constant(b, "last", "i64[1] -1"));
+  tenon_edge_t f = two(b, "core::mul", graph_step(b, "core::tanh", NULL, d), mean);
+  graph_output(b, "mean", graph_step(b, "core::neg", NULL, mean)); /* has other rows */
+  graph_output(b, "f", f);
+  graph_output(b, "y", two(b, "core::div", two(b, "core::max", f, c), row));
+}
+
+TEST("results of links are kept for later members, and links read rows and an element for each") {
+  tenon_executable_t *e = check_with_plain(build_kept, TEXTS("f32[137,67] ~1", "f32[67] ~2"));
+  CHECK(count_in_plan(e, "region of 9") == 1);
+  CHECK(count_in_plan(e, "    link  ") == 7);
+  tenon_executable_release(e);
+}
+
+static void build_columns(tenon_builder_t *b) {
+  tenon_edge_t x = graph_step(b, "core::transpose", NULL, graph_input(b, "x", TENON_F32, 2));
+  tenon_edge_t row = graph_input(b, "row", TENON_F32, 1);
+  tenon_edge_t y = graph_step(b, "contract::halve", NULL, two(b, "core::mul", x, row));
+  y = two(b, "core::sub", y, two(b, "core::add", x, x));
+  graph_output(b, "columns", y);
+  y = two(b, "core::max", y, x);
+  graph_output(b, "flat", graph_step(b, "core::neg", NULL, two(b, "core::mul", y, y)));
+  y = graph_step(b, "core::exp", NULL, graph_step(b, "core::transpose", NULL, y));
+  graph_output(b, "rows", two(b, "core::add", y, y));
+}
+
+TEST("values whose columns lie one after another form a region, and those of rows another") {
+  tenon_executable_t *e = check_with_plain(build_columns, TEXTS("f32[67,137] ~1", "f32[67] ~2"));
+  CHECK(count_in_plan(e, "region of 7: core::mul contract::halve core::add core::sub") == 1);
+  CHECK(count_in_plan(e, "but makes a result in another layout") == 1);
+  CHECK(count_in_plan(e, "region of 2: core::exp core::add") == 1);
+  tenon_executable_release(e);
+}
+
 /* random graphs against the plain run */
 
 enum {
@@ -443,10 +551,10 @@ static tenon_edge_t add_per_row(tenon_builder_t *b, tenon_edge_t x, tenon_edge_t
 /* Adds a node that reads earlier values, which all have shape [rows, columns] and dtype f32. */
 static tenon_edge_t add_random_node(tenon_builder_t *b, const tenon_edge_t *values, int count,
                                     uint64_t seed, uint64_t *at) {
-  static const char *const binary[] = {"core::add", "core::mul", "core::sub", "core::max",
-                                       "contract::product"};
-  static const char *const unary[] = {"core::abs", "core::neg", "core::exp", "contract::halve",
-                                      "core::tanh"};
+  static const char *const binary[] = {"core::add", "core::mul", "core::sub",
+                                       "core::max", "core::min", "contract::product"};
+  static const char *const unary[] = {"core::abs",       "core::neg",  "core::exp",
+                                      "contract::halve", "core::tanh", "core::relu"};
   static const char *const rows[] = {"core::softmax",  "core::log_softmax", "core::layer_norm",
                                      "core::rms_norm", "contract::softmax", "contract::softmax"};
   static const char *const casts[] = {"to=f16", "to=bf16", "to=f64", "to=i32"};
@@ -455,7 +563,7 @@ static tenon_edge_t add_random_node(tenon_builder_t *b, const tenon_edge_t *valu
   const tenon_edge_t x = values[pick(seed, at, (uint32_t)count)];
   const tenon_edge_t y = values[pick(seed, at, (uint32_t)count)];
   tenon_edge_t z;
-  switch (pick(seed, at, 16)) {
+  switch (pick(seed, at, 18)) {
   case 0: /* rows and columns of another value, broadcast */
     z = two(b, "core::reduce_max", y, graph_constant(b, NULL, "i64[1] 1"));
     return two(b, "core::sub", x, z);
@@ -464,12 +572,12 @@ static tenon_edge_t add_random_node(tenon_builder_t *b, const tenon_edge_t *valu
     return two(b, "core::add", z, x);
   case 2: /* a view in other axes, and back */
     z = two(b, "core::reshape", x, graph_constant(b, NULL, "i64[1] -1"));
-    z = graph_step(b, unary[pick(seed, at, 5)], NULL, z);
+    z = graph_step(b, unary[pick(seed, at, 6)], NULL, z);
     z = two(b, "core::reshape", z, graph_constant(b, NULL, "i64[2] 97 -1"));
-    return two(b, binary[pick(seed, at, 5)], z, y);
+    return two(b, binary[pick(seed, at, 6)], z, y);
   case 3: /* a transposed one */
     z = graph_step(b, "core::transpose", NULL, x);
-    z = graph_step(b, unary[pick(seed, at, 5)], NULL, z);
+    z = graph_step(b, unary[pick(seed, at, 6)], NULL, z);
     z = graph_step(b, "core::transpose", NULL, z);
     return two(b, "core::max", z, y);
   case 4: /* other dtypes */
@@ -481,7 +589,7 @@ static tenon_edge_t add_random_node(tenon_builder_t *b, const tenon_edge_t *valu
     z = graph_step(b, rows[pick(seed, at, 5)], NULL, z);
     return graph_step(b, "core::cast", "to=f32", graph_step(b, "core::abs", NULL, z));
   case 6:
-    return graph_step(b, unary[pick(seed, at, 5)], NULL, x);
+    return graph_step(b, unary[pick(seed, at, 6)], NULL, x);
   case 7:
   case 8: /* kernels of rows, also of the library, over rows and columns */
     return graph_step(b, rows[pick(seed, at, 6)], NULL, x);
@@ -492,8 +600,12 @@ static tenon_edge_t add_random_node(tenon_builder_t *b, const tenon_edge_t *valu
   case 11: /* a row that all rows share, and one for each */
     z = two(b, "core::reduce_mean", y, graph_constant(b, NULL, "i64[1] 0"));
     return two(b, "contract::scale", x, pick(seed, at, 2) ? z : y);
+  case 12:
+    z = graph_constant(b, NULL, pick(seed, at, 2) ? "f32[] -0.75" : "f32[] 1.5");
+    return pick(seed, at, 2) ? two(b, binary[pick(seed, at, 6)], x, z)
+                             : two(b, binary[pick(seed, at, 6)], z, x);
   default:
-    return two(b, binary[pick(seed, at, 5)], x, y);
+    return two(b, binary[pick(seed, at, 6)], x, y);
   }
 }
 
