@@ -201,7 +201,7 @@ static tenon_status_t check_sparse_nodes(const tenon_executable_t *e) {
 
 static tenon_status_t rewrite_graph(tenon_executable_t *e, const tenon_compile_t *options) {
   tn_rules_t *rules = &e->rules;
-  TN_TRY(tn_rules_open(rules, options->without, &e->memory));
+  TN_TRY(tn_rules_open(rules, options->without));
   TN_TRY(tn_pass_dead_code(e->graph));
   if (e->is_planned) { /* devices may lack the operators of 8-bit numbers */
     TN_TRY(tn_rules_apply(rules, TN_RULES_QUANTISE, e->graph));
@@ -224,9 +224,44 @@ static tenon_status_t rewrite_graph(tenon_executable_t *e, const tenon_compile_t
   return tn_pass_infer(e->graph);
 }
 
+/* Makes a body that is compiled with the switches of the graph around it. */
+static tenon_status_t copy_body(const tenon_graph_t *body, const tenon_compile_t *options,
+                                tenon_graph_t **out_body) {
+  tenon_graph_t *copy;
+  const char *without = options->without;
+  TN_TRY(tn_graph_copy(body, &copy));
+  copy->body_flags = options->flags & TENON_COMPILE_PLAIN;
+  if (without) copy->body_without = tn_arena_text(&copy->arena, without, strlen(without));
+  const bool is_fine = !without || copy->body_without;
+  if (is_fine)
+    *out_body = copy;
+  else
+    tenon_graph_release(copy);
+  return is_fine ? TENON_OK : tn_no_memory("a body", strlen(without));
+}
+
+/* Bodies without switches are shared by all executables of a graph; those with switches are not. */
+static tenon_status_t switch_bodies(tenon_graph_t *graph, const tenon_compile_t *options) {
+  const bool is_plain = options->flags & TENON_COMPILE_PLAIN;
+  const bool has_switches = is_plain || (options->without && *options->without);
+  for (size_t n = 0; n < graph->node_count && has_switches; n++) {
+    tn_node_t *node = &graph->nodes[n];
+    for (uint32_t i = 0; i < node->op->schema.attr_count; i++) {
+      tenon_graph_t *body;
+      if (node->attrs[i].kind != TENON_KIND_GRAPH || !node->attrs[i].as.graph) continue;
+      TN_TRY(copy_body(node->attrs[i].as.graph, options, &body));
+      const tenon_status_t status = tn_node_set_graph(graph, node, i, body);
+      tenon_graph_release(body);
+      TN_TRY(status);
+    }
+  }
+  return TENON_OK;
+}
+
 static tenon_status_t compile_graph(tenon_executable_t *e, const tenon_graph_t *graph,
                                     const tenon_compile_t *options) {
   TN_TRY(tn_graph_copy(graph, &e->graph));
+  TN_TRY(switch_bodies(e->graph, options));
   TN_TRY(tn_pass_infer(e->graph));
   if (!(options->flags & TENON_COMPILE_PLAIN)) TN_TRY(rewrite_graph(e, options));
   if (e->is_planned) {

@@ -341,6 +341,32 @@ class Shapes(unittest.TestCase):
         self.assertEqual(counts(graph.compile()), {})
 
 
+def bodies():
+    """Graphs that compute relu(x) * x in the bodies of control flow."""
+    results = {"count": 1, "dtypes": [0], "ranks": [2]}
+    once = made([SIZE], lambda b, x: nodes.mul(nodes.relu(x), x))
+
+    def write_loop(b, x):
+        inner = tenon.graph.Builder()
+        trip, going = inner.input("trip", "i64", []), inner.input("going", "bool", [])
+        state = inner.input("x", "f32", list(SIZE))
+        looped = inner.finish({"going": nodes.identity(going), "y": nodes.mul(nodes.relu(state), state)})
+        return nodes.loop([x], [], b.constant(np.int64(1)), body=looped, **results)
+
+    def choose(b, x, inside):
+        return nodes.if_(b.constant(np.bool_(True)), [x], then=inside, else_=inside, **results)
+
+    def write_scan(b, x):
+        inner = tenon.graph.Builder()
+        row = inner.input("row", "f32", [SIZE[1]])
+        scanned = inner.finish({"y": nodes.mul(nodes.relu(row), row)})
+        return nodes.scan([], [x], [], body=scanned, **results)
+
+    nested = made([SIZE], lambda b, x: choose(b, x, once))
+    return {"if": made([SIZE], lambda b, x: choose(b, x, once)), "loop": made([SIZE], write_loop), "scan": made([SIZE], write_scan),
+            "nested": made([SIZE], lambda b, x: choose(b, x, nested))}
+
+
 class Libraries(unittest.TestCase):
     def write(self, name, rules):
         source = f"{FOLDER}/{name}.c"
@@ -372,6 +398,19 @@ class Libraries(unittest.TestCase):
         for shape, expected in (SIZE, {"shaped::first": 1}), ((1, 5), {}):
             graph = made([shape, SIZE], lambda b, x, y: nodes.mul(nodes.relu(x), y))
             self.assertEqual(counts(graph.compile()), expected)
+        library.unload()
+
+    def test_switches_hold_in_the_bodies_of_control_flow(self):
+        """The rule computes something else, so results show whether it was applied."""
+        library = tenon.load(built(self.write("body", 'TENON_REWRITE("wrong: core::mul(core::relu(x), y) -> core::tanh(x)"),')), unloadable=True)
+        x = np.linspace(-1, 1, 15, dtype=np.float32).reshape(SIZE)
+        for name, graph in bodies().items():
+            with self.subTest(name):
+                for _ in range(2):  # executables do not share bodies with other switches
+                    np.testing.assert_allclose(graph.compile()(x), np.tanh(x), rtol=1e-5)
+                    np.testing.assert_array_equal(graph.compile(without="body::wrong")(x), np.maximum(x, 0) * x)
+                    np.testing.assert_array_equal(graph.compile(plain=True)(x), np.maximum(x, 0) * x)
+        del graph
         library.unload()
 
     def test_an_isolated_library_cannot_have_rules(self):

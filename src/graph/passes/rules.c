@@ -2,7 +2,6 @@
  * Called by the compiler. */
 #include "graph/passes/rules.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -26,36 +25,68 @@ static tenon_status_t add_use(tn_rules_t *rules, const tn_rewrite_use_t *use) {
   return TENON_OK;
 }
 
-static tenon_status_t add_own(tn_rules_t *rules, const tn_rewrite_rule_t *rule, uint8_t pass,
-                              tn_arena_t *arena) {
+/* The built-in rules, of which each compilation copies the uses. They are parsed when the process
+ * starts, and do not change until it ends. */
+static struct {
+  tn_rewrite_list_t *texts;
+  tn_rules_t rules;
+} own;
+
+static tenon_status_t add_own(const tn_rewrite_rule_t *rule, uint8_t pass) {
   tn_rewrite_use_t use = {.rule = rule, .pass = pass};
-  if (!rule->apply) TN_TRY(tn_rewrite_parse(rule->text, "core", arena, &use.text));
-  use.name = tn_arena_text(arena, rule->text, strcspn(rule->text, ":"));
-  return use.name ? add_use(rules, &use) : tn_no_memory("a rule", 0);
+  if (rule->apply) {
+    use.name = tn_arena_text(&own.texts->arena, rule->text, strcspn(rule->text, ":"));
+    if (!use.name) return tn_no_memory("a rule", 0);
+  } else {
+    TN_TRY(tn_rewrite_list_add(own.texts, rule->text, "core"));
+    use.text = own.texts->last;
+    use.name = use.text->name;
+  }
+  return add_use(&own.rules, &use);
+}
+
+void tn_rules_clear(void) {
+  tn_rules_close(&own.rules);
+  tn_rewrite_list_release(own.texts);
+  own.texts = NULL;
+}
+
+tenon_status_t tn_rules_start(void) {
+  tenon_status_t status = tn_rewrite_list_create(&own.texts);
+  for (uint8_t pass = 0; pass < TN_RULES_PASSES; pass++)
+    for (const tn_rewrite_rule_t *rule = tables[pass]; rule && rule->text && status == TENON_OK;
+         rule++)
+      status = add_own(rule, pass);
+  if (status != TENON_OK) tn_rules_clear();
+  return status;
 }
 
 typedef struct listing_t {
   tn_rules_t *rules;
-  tn_arena_t *arena;
   tenon_status_t status;
 } listing_t;
 
-static tenon_status_t add_brought(listing_t *l, const tn_library_t *library, const char *text) {
-  tn_rewrite_use_t use = {.pass = TN_RULES_LIBRARIES};
-  TN_TRY(tn_rewrite_parse(text, library->name, l->arena, &use.text));
-  const size_t size = strlen(library->name) + strlen(use.text.name) + 3;
-  char *name = tn_arena_allocate(l->arena, size);
-  if (!name) return tn_no_memory("a rule", size);
-  snprintf(name, size, "%s::%s", library->name, use.text.name);
-  use.name = name;
-  return add_use(l->rules, &use);
+static tenon_status_t hold_list(tn_rules_t *rules, tn_rewrite_list_t *list) {
+  if (!tn_grow((void **)&rules->lists, &rules->list_capacity, rules->list_count,
+               sizeof *rules->lists))
+    return tn_no_memory("the rules of a compilation", rules->list_count * sizeof *rules->lists);
+  rules->lists[rules->list_count++] = list;
+  tn_rewrite_list_retain(list);
+  return TENON_OK;
 }
 
-/* Called with the registry's mutex held, so what is kept of a library is a copy. */
+static tenon_status_t use_list(tn_rules_t *rules, tn_rewrite_list_t *list) {
+  TN_TRY(hold_list(rules, list));
+  for (const tn_rewrite_text_t *text = list->first; text; text = text->next)
+    TN_TRY(add_use(
+        rules, &(tn_rewrite_use_t){.name = text->name, .text = text, .pass = TN_RULES_LIBRARIES}));
+  return TENON_OK;
+}
+
+/* Called with the registry's mutex held. */
 static bool list_library(void *context, tn_library_t *library) {
   listing_t *l = context;
-  for (uint32_t i = 0; i < library->rule_count && l->status == TENON_OK; i++)
-    l->status = add_brought(l, library, library->rules[i]);
+  if (library->rules) l->status = use_list(l->rules, library->rules);
   return l->status == TENON_OK;
 }
 
@@ -78,15 +109,14 @@ static tenon_status_t turn_off(tn_rules_t *rules, const char *name, size_t size)
                             (int)size, name, tn_nearest_say(&nearest));
 }
 
-tenon_status_t tn_rules_open(tn_rules_t *rules, const char *without, tn_arena_t *arena) {
-  listing_t listing = {rules, arena, TENON_OK};
+tenon_status_t tn_rules_open(tn_rules_t *rules, const char *without) {
+  listing_t listing = {rules, TENON_OK};
   *rules = (tn_rules_t){.count = 0};
+  TN_TRY(hold_list(rules, own.texts));
   tn_registry_walk(list_library, &listing);
   tenon_status_t status = listing.status;
-  for (uint8_t pass = 0; pass < TN_RULES_PASSES; pass++)
-    for (const tn_rewrite_rule_t *rule = tables[pass]; rule && rule->text && status == TENON_OK;
-         rule++)
-      status = add_own(rules, rule, pass, arena);
+  for (size_t i = 0; i < own.rules.count && status == TENON_OK; i++)
+    status = add_use(rules, &own.rules.uses[i]);
   for (const char *at = without; at && *at && status == TENON_OK;) {
     const size_t size = strcspn(at, ",");
     status = turn_off(rules, at, size);
@@ -96,6 +126,9 @@ tenon_status_t tn_rules_open(tn_rules_t *rules, const char *without, tn_arena_t 
 }
 
 void tn_rules_close(tn_rules_t *rules) {
+  for (size_t i = 0; i < rules->list_count; i++)
+    tn_rewrite_list_release(rules->lists[i]);
+  tn_release_memory(rules->lists);
   tn_release_memory(rules->uses);
   *rules = (tn_rules_t){.count = 0};
 }
@@ -114,8 +147,8 @@ static tenon_status_t apply_rule(tn_rewrite_use_t *use, tn_rewrite_t *r, tn_node
   const int32_t changes = r->changes;
   tenon_status_t status = TENON_OK;
   tn_scratch_mark_t mark = tn_scratch_mark();
-  if (!use->rule || !use->rule->apply)
-    status = tn_rewrite_apply_text(r, node, &use->text);
+  if (use->text)
+    status = tn_rewrite_apply_text(r, node, use->text);
   else if (takes_node(use->rule, node))
     status = use->rule->apply(r, node);
   tn_scratch_reset(mark);
@@ -159,14 +192,15 @@ typedef struct description_t {
 /* Called with the registry's mutex held. */
 static bool describe_library(void *context, tn_library_t *library) {
   description_t *d = context;
-  if ((uint32_t)d->index >= library->rule_count) {
-    d->index -= (int32_t)library->rule_count;
-    return true;
-  }
-  d->info.library = library->name;
-  d->info.rule = library->rules[d->index];
-  d->is_found = true;
-  return false;
+  for (const tn_rewrite_text_t *text = library->rules ? library->rules->first : NULL; text;
+       text = text->next)
+    if (d->index-- == 0) {
+      d->info.library = library->name;
+      d->info.rule = text->text;
+      d->is_found = true;
+      return false;
+    }
+  return true;
 }
 
 tenon_status_t tenon_rewrite_info(int32_t index, tenon_rewrite_info_t *info) {

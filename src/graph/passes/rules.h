@@ -49,7 +49,7 @@ extern const tn_rewrite_rule_t tn_rules_fuse[];
 typedef struct tn_rewrite_use_t {
   const char *name;              /* with the library's name before it if a library brought it */
   const tn_rewrite_rule_t *rule; /* NULL: a library brought it */
-  tn_rewrite_text_t text;        /* unless the rule has a function */
+  const tn_rewrite_text_t *text; /* NULL: the rule has a function */
   uint8_t pass;                  /* TN_RULES_... */
   bool is_off;
   int32_t count; /* how often it was applied */
@@ -59,12 +59,18 @@ typedef struct tn_rules_t {
   tn_rewrite_use_t *uses;
   size_t count;
   size_t capacity;
+  tn_rewrite_list_t **lists; /* of the libraries, retained */
+  size_t list_count;
+  size_t list_capacity;
 } tn_rules_t;
 
 /* Lists all rules for a compilation, with those of loaded libraries. `without` names rules to leave
- * out, separated by commas; NULL: none. Texts are in `arena`. */
-tenon_status_t tn_rules_open(tn_rules_t *rules, const char *without, tn_arena_t *arena);
+ * out, separated by commas; NULL: none. */
+tenon_status_t tn_rules_open(tn_rules_t *rules, const char *without);
 void tn_rules_close(tn_rules_t *rules);
+/* Parse the built-in rules when the process starts, and free them at shutdown. */
+tenon_status_t tn_rules_start(void);
+void tn_rules_clear(void);
 /* Applies the rules of a pass to each node, in the order of the nodes. */
 tenon_status_t tn_rules_apply(tn_rules_t *rules, uint8_t pass, tenon_graph_t *graph);
 /* Prints how often each rule was applied, without those that never were. */
