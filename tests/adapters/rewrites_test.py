@@ -184,6 +184,14 @@ def norm(b, x, channels):
 
 IMAGE = (1, 4, 6, 6)
 GRAPHS = {
+    "equal_nodes": lambda: made([SIZE], lambda b, x: nodes.concat([nodes.exp(x), nodes.exp(x)], axis=0)),
+    "inverted_twice": lambda: made([SIZE], lambda b, x: nodes.cast(nodes.not_(nodes.not_(nodes.greater(x, b.constant(np.float32(0))))), to="f32")),
+    "cast_back": lambda: made([SIZE], lambda b, x: nodes.exp(nodes.cast(nodes.cast(x, to="f64"), to="f32"))),
+    "single_part": lambda: made([SIZE], lambda b, x: nodes.exp(nodes.concat([x], axis=1))),
+    "whole_slice": lambda: made([SIZE], lambda b, x: nodes.exp(nodes.slice(x, b.constant(np.int64([0, -9])), b.constant(np.int64([9, 9]))))),
+    "whole_gather": lambda: made([SIZE], lambda b, x: nodes.exp(nodes.gather(x, b.constant(np.int64([0, -2, 2]))))),
+    "transposed_in_order": lambda: made([SIZE], lambda b, x: nodes.exp(nodes.transpose(x, perm=[0, 1]))),
+    "reshaped_back": lambda: made([SIZE], lambda b, x: nodes.squeeze(nodes.unsqueeze(nodes.exp(x), b.constant(np.int64([0]))))),
     "same_numbers": lambda: quantised(lambda b, x: x),
     "quantised_conv": lambda: quantised(lambda b, x: nodes.conv(x, weight(b, 3, 4, 1, 1)), IMAGE),
     "quantised_product": lambda: quantised(lambda b, x: nodes.matmul(x, weight(b, 6, 3))),

@@ -78,6 +78,7 @@ void tn_rewrite_end(tn_rewrite_t *r) {
   tn_release_memory(r->first_output);
   tn_release_memory(r->next_output);
   tn_release_memory(r->readers);
+  tn_map_clear(&r->seen);
   *r = (tn_rewrite_t){.graph = r->graph};
 }
 

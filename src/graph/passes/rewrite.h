@@ -3,6 +3,7 @@
 #ifndef TN_GRAPH_PASSES_REWRITE_H
 #define TN_GRAPH_PASSES_REWRITE_H
 
+#include "base/map.h"
 #include "graph/graph.h"
 
 /* An operand that reads an edge, or has read it before it was changed. */
@@ -26,6 +27,7 @@ typedef struct tn_rewrite_t {
   size_t reader_count;
   size_t reader_capacity;
   int32_t changes;
+  tn_map_t seen; /* what the rule for equal nodes has seen (share.c) */
 } tn_rewrite_t;
 
 tenon_status_t tn_rewrite_begin(tn_rewrite_t *r, tenon_graph_t *graph);

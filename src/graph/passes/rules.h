@@ -23,6 +23,7 @@ enum {
   TN_RULES_SIMPLIFY,
   TN_RULES_FORMULAS,
   TN_RULES_ATTENTION,
+  TN_RULES_SHARE,
   TN_RULES_CHANNELS,
   TN_RULES_FUSE,
   TN_RULES_PASSES,
@@ -37,6 +38,8 @@ extern const tn_rewrite_rule_t tn_rules_simplify[];
 extern const tn_rewrite_rule_t tn_rules_formulas[];
 /* Attention that is written out as products and a softmax becomes one operator (attention.c). */
 extern const tn_rewrite_rule_t tn_rules_attention[];
+/* Of equal nodes one stays (share.c). */
+extern const tn_rewrite_rule_t tn_rules_share[];
 /* Constant scales and shifts of channels become part of the convolutions and products around them,
  * a sum of convolutions of one value becomes one, and a mean over all positions a pool
  * (channels.c). */
