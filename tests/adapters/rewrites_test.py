@@ -184,6 +184,8 @@ def norm(b, x, channels):
 
 IMAGE = (1, 4, 6, 6)
 GRAPHS = {
+    "taken_branch": lambda: bodies(True)["if"],
+    "unrolled_loop": lambda: bodies(True)["loop"],
     "equal_nodes": lambda: made([SIZE], lambda b, x: nodes.concat([nodes.exp(x), nodes.exp(x)], axis=0)),
     "inverted_twice": lambda: made([SIZE], lambda b, x: nodes.cast(nodes.not_(nodes.not_(nodes.greater(x, b.constant(np.float32(0))))), to="f32")),
     "cast_back": lambda: made([SIZE], lambda b, x: nodes.exp(nodes.cast(nodes.cast(x, to="f64"), to="f32"))),
@@ -349,30 +351,85 @@ class Shapes(unittest.TestCase):
         self.assertEqual(counts(graph.compile()), {})
 
 
-def bodies():
-    """Graphs that compute relu(x) * x in the bodies of control flow."""
+def bodies(is_known=False):
+    """Graphs that compute relu(x) * x in the bodies of control flow, by an input that says whether or how often, or by a constant."""
     results = {"count": 1, "dtypes": [0], "ranks": [2]}
+    inner = tenon.graph.Builder()
+    _, going, state = inner.input("trip", "i64", []), inner.input("going", "bool", []), inner.input("x", "f32", list(SIZE))
+    looped = inner.finish({"going": nodes.identity(going), "y": nodes.mul(nodes.relu(state), state)})
+    inner = tenon.graph.Builder()
+    row = inner.input("row", "f32", [SIZE[1]])
+    scanned = inner.finish({"y": nodes.mul(nodes.relu(row), row)})
     once = made([SIZE], lambda b, x: nodes.mul(nodes.relu(x), x))
+    other = made([SIZE], lambda b, x: nodes.neg(x))
 
-    def write_loop(b, x):
+    def write(dtype, value, build):
+        b = tenon.graph.Builder()
+        x = b.input("x", "f32", list(SIZE))
+        known = b.constant(value) if is_known else b.input("known", dtype, [])
+        return b.finish(build(x, known))
+
+    def choose(inside):
+        return write("bool", np.bool_(True), lambda x, known: nodes.if_(known, [x], then=inside, else_=other, **results))
+
+    def choose_twice(x, known):
+        b = tenon.graph.Builder()
+        inputs = b.input("x", "f32", list(SIZE)), b.input("known", "bool", [])
+        inside = b.finish(nodes.if_(inputs[1], [inputs[0]], then=once, else_=other, **results))
+        return nodes.if_(known, [x, known], then=inside, else_=inside, **results)
+
+    return {"if": choose(once), "loop": write("i64", np.int64(1), lambda x, known: nodes.loop([x], [], known, body=looped, **results)),
+            "scan": write("i64", np.int64(1), lambda x, known: nodes.scan([], [x], [], body=scanned, **results)),
+            "nested": write("bool", np.bool_(True), choose_twice)}
+
+
+class Loops(unittest.TestCase):
+    def loop(self, trips, ends=False, stacked=1, condition=None, repeats=1):
+        """A loop whose body takes the sine of its state `repeats` times, adds the iteration, and stacks states doubled."""
         inner = tenon.graph.Builder()
-        trip, going = inner.input("trip", "i64", []), inner.input("going", "bool", [])
-        state = inner.input("x", "f32", list(SIZE))
-        looped = inner.finish({"going": nodes.identity(going), "y": nodes.mul(nodes.relu(state), state)})
-        return nodes.loop([x], [], b.constant(np.int64(1)), body=looped, **results)
+        trip, going, x = inner.input("trip", "i64", []), inner.input("going", "bool", []), inner.input("x", "f32", list(SIZE))
+        y = nodes.add(x, nodes.cast(trip, to="f32"))
+        for _ in range(repeats):
+            y = nodes.sin(y)
+        results = {"going": nodes.less(trip, inner.constant(np.int64(1))) if ends else nodes.identity(going), "y": y}
+        if stacked:
+            results["z"] = nodes.add(y, y)
+        body, b = inner.finish(results), tenon.graph.Builder()
+        x = b.input("x", "f32", list(SIZE))
+        condition = None if condition is None else b.constant(np.bool_(condition))
+        found = nodes.loop([x], [], b.constant(np.int64(trips)), condition, body=body, count=1 + stacked, dtypes=[0] * (1 + stacked), ranks=[2, 3][:1 + stacked])
+        return b.finish({f"y{i}": y for i, y in enumerate(found)})
 
-    def choose(b, x, inside):
-        return nodes.if_(b.constant(np.bool_(True)), [x], then=inside, else_=inside, **results)
+    def test_loops_of_few_iterations_are_unrolled(self):
+        for count, *arguments in ((1, 1), (1, 3), (1, 8, False, 0), (1, 0, False, 0), (1, 1, True), (1, 5, False, 0, False), (1, 2, False, 1, True),
+                                  (None, 9), (None, 3, True), (None, 0), (None, 5, False, 1, False), (None, 8, False, 0, None, 9)):
+            with self.subTest(arguments):
+                graph = self.loop(*arguments)
+                run = graph.compile()
+                self.assertEqual(counts(run).get("unrolled_loop"), count)
+                x = values_for(graph)
+                found, expected = (np.atleast_1d(result) if isinstance(result, np.ndarray) else result for result in (run(*x), graph.compile(plain=True)(*x)))
+                for one, other in zip(found, expected):
+                    np.testing.assert_allclose(one, other, rtol=1e-6)
+                    self.assertEqual(one.shape, other.shape)
 
-    def write_scan(b, x):
-        inner = tenon.graph.Builder()
-        row = inner.input("row", "f32", [SIZE[1]])
-        scanned = inner.finish({"y": nodes.mul(nodes.relu(row), row)})
-        return nodes.scan([], [x], [], body=scanned, **results)
+    def test_branches_in_branches_are_taken(self):
+        graph = bodies(True)["nested"]
+        run = graph.compile()
+        self.assertEqual(counts(run)["taken_branch"], 2)
+        self.assertNotIn("core::if", run.dump("graph"))
 
-    nested = made([SIZE], lambda b, x: choose(b, x, once))
-    return {"if": made([SIZE], lambda b, x: choose(b, x, once)), "loop": made([SIZE], write_loop), "scan": made([SIZE], write_scan),
-            "nested": made([SIZE], lambda b, x: choose(b, x, nested))}
+    def test_loops_in_loops_do_not_grow_without_bounds(self):
+        graph = self.loop(8, False, 0)
+        for _ in range(12):  # 8 to the power of 13 iterations of the innermost body
+            inner = tenon.graph.Builder()
+            _, going, x = inner.input("trip", "i64", []), inner.input("going", "bool", []), inner.input("x", "f32", list(SIZE))
+            inside = nodes.if_(nodes.identity(going), [x], then=graph, else_=graph, count=1, dtypes=[0], ranks=[2])
+            body, b = inner.finish({"going": going, "y": inside[0]}), tenon.graph.Builder()
+            x = b.input("x", "f32", list(SIZE))
+            graph = b.finish(nodes.loop([x], [], b.constant(np.int64(8)), body=body, count=1, dtypes=[0], ranks=[2]))
+        run = graph.compile()
+        self.assertLess(run.dump("graph").count("core::"), 5000)
 
 
 class Libraries(unittest.TestCase):
@@ -412,12 +469,14 @@ class Libraries(unittest.TestCase):
         """The rule computes something else, so results show whether it was applied."""
         library = tenon.load(built(self.write("body", 'TENON_REWRITE("wrong: core::mul(core::relu(x), y) -> core::tanh(x)"),')), unloadable=True)
         x = np.linspace(-1, 1, 15, dtype=np.float32).reshape(SIZE)
-        for name, graph in bodies().items():
-            with self.subTest(name):
-                for _ in range(2):  # executables do not share bodies with other switches
-                    np.testing.assert_allclose(graph.compile()(x), np.tanh(x), rtol=1e-5)
-                    np.testing.assert_array_equal(graph.compile(without="body::wrong")(x), np.maximum(x, 0) * x)
-                    np.testing.assert_array_equal(graph.compile(plain=True)(x), np.maximum(x, 0) * x)
+        for is_known in False, True:
+            for name, graph in bodies(is_known).items():
+                inputs = [x] if is_known else [x, np.bool_(True) if name in ("if", "nested") else np.int64(1)]
+                with self.subTest(name, is_known=is_known):
+                    for _ in range(2):  # executables do not share bodies with other switches
+                        np.testing.assert_allclose(graph.compile()(*inputs), np.tanh(x), rtol=1e-5)
+                        np.testing.assert_array_equal(graph.compile(without="body::wrong")(*inputs), np.maximum(x, 0) * x)
+                        np.testing.assert_array_equal(graph.compile(plain=True)(*inputs), np.maximum(x, 0) * x)
         del graph
         library.unload()
 

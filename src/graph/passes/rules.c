@@ -12,10 +12,10 @@
 
 /* One pass each; libraries have none of these. */
 static const tn_rewrite_rule_t *const tables[TN_RULES_PASSES] = {
-    [TN_RULES_QUANTISE] = tn_rules_quantise, [TN_RULES_SIMPLIFY] = tn_rules_simplify,
-    [TN_RULES_FORMULAS] = tn_rules_formulas, [TN_RULES_ATTENTION] = tn_rules_attention,
-    [TN_RULES_SHARE] = tn_rules_share,       [TN_RULES_CHANNELS] = tn_rules_channels,
-    [TN_RULES_FUSE] = tn_rules_fuse};
+    [TN_RULES_QUANTISE] = tn_rules_quantise,   [TN_RULES_CONTROL] = tn_rules_control,
+    [TN_RULES_SIMPLIFY] = tn_rules_simplify,   [TN_RULES_FORMULAS] = tn_rules_formulas,
+    [TN_RULES_ATTENTION] = tn_rules_attention, [TN_RULES_SHARE] = tn_rules_share,
+    [TN_RULES_CHANNELS] = tn_rules_channels,   [TN_RULES_FUSE] = tn_rules_fuse};
 
 /* Listing */
 
@@ -174,6 +174,13 @@ tenon_status_t tn_rules_apply(tn_rules_t *rules, uint8_t pass, tenon_graph_t *gr
     }
   tn_rewrite_end(&r);
   return status;
+}
+
+bool tn_rules_changed(const tn_rules_t *rules, uint8_t pass) {
+  bool has_changed = false;
+  for (size_t i = 0; i < rules->count; i++)
+    has_changed |= rules->uses[i].pass == pass && rules->uses[i].count > 0;
+  return has_changed;
 }
 
 void tn_rules_print(const tn_rules_t *rules, tn_text_t *text) {

@@ -20,6 +20,7 @@ typedef struct tn_rewrite_rule_t {
 enum {
   TN_RULES_LIBRARIES, /* those that libraries bring */
   TN_RULES_QUANTISE,
+  TN_RULES_CONTROL,
   TN_RULES_SIMPLIFY,
   TN_RULES_FORMULAS,
   TN_RULES_ATTENTION,
@@ -32,6 +33,8 @@ enum {
 /* Operators between dequantize_linear and quantize_linear become operators of 8-bit numbers
  * (quantise.c). */
 extern const tn_rewrite_rule_t tn_rules_quantise[];
+/* Branches that are always taken, and loops of few iterations (control.c). */
+extern const tn_rewrite_rule_t tn_rules_control[];
 /* Nodes that do nothing, padding of convolutions, and transposed products (simplify.c). */
 extern const tn_rewrite_rule_t tn_rules_simplify[];
 /* Formulas that programs write out become one node (formulas.c). */
@@ -76,6 +79,8 @@ tenon_status_t tn_rules_start(void);
 void tn_rules_clear(void);
 /* Applies the rules of a pass to each node, in the order of the nodes. */
 tenon_status_t tn_rules_apply(tn_rules_t *rules, uint8_t pass, tenon_graph_t *graph);
+/* Whether a rule of a pass was applied. */
+bool tn_rules_changed(const tn_rules_t *rules, uint8_t pass);
 /* Prints how often each rule was applied, without those that never were. */
 void tn_rules_print(const tn_rules_t *rules, tn_text_t *text);
 

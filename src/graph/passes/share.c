@@ -31,7 +31,10 @@ static tenon_status_t find_constant(tn_rewrite_t *r, tenon_edge_t edge, tenon_ed
   write_bytes(&key, &t->dtype, sizeof t->dtype);
   write_bytes(&key, &t->ndim, sizeof t->ndim);
   write_bytes(&key, t->shape, (size_t)t->ndim * sizeof *t->shape);
-  write_bytes(&key, is_small ? t->data : &t->data, is_small ? (size_t)size : sizeof t->data);
+  if (is_small)
+    write_bytes(&key, t->data, (size_t)size);
+  else
+    write_bytes(&key, &t->data, sizeof t->data);
   const uintptr_t found = key.failed ? 0 : (uintptr_t)tn_map_get(&r->seen, key.data, key.size);
   bool is_fine = !key.failed;
   if (found)
