@@ -262,6 +262,10 @@ static tenon_status_t rewrite_graph(tenon_executable_t *e, const tenon_compile_t
   TN_TRY(tn_rules_apply(rules, TN_RULES_SIMPLIFY, e->graph));
   TN_TRY(tn_rules_apply(rules, TN_RULES_FORMULAS, e->graph));
   TN_TRY(tn_pass_dead_code(e->graph));
+  if (!e->has_gradients) {
+    TN_TRY(tn_rules_apply(rules, TN_RULES_BLOCKS, e->graph));
+    TN_TRY(tn_pass_dead_code(e->graph));
+  }
   if (e->is_planned && !e->has_gradients)
     TN_TRY(tn_rules_apply(rules, TN_RULES_ATTENTION, e->graph));
   if (!e->has_gradients) TN_TRY(tn_rules_apply(rules, TN_RULES_SHARE, e->graph));

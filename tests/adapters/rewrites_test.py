@@ -96,14 +96,15 @@ class Writer:
             if term[1].startswith("$"):
                 return self.builder.constant(np.float32(1.5))
             if term[1] not in self.inputs:
-                self.inputs[term[1]] = self.builder.input(term[1], "f32", list(SIZE[1:] if term[1] == "scale" else SIZE))
+                self.inputs[term[1]] = self.builder.input(term[1], "f32", list(SIZE[1:] if term[1] in ("scale", "bias") else SIZE))
             return self.inputs[term[1]]
         key = repr(term)
         if key not in self.calls:
             operands = [self.value(operand) for operand in term[2]]
             if self.exchanges and term[1] in ("add", "mul", "max", "min"):
                 operands.reverse()
-            self.calls[key] = getattr(nodes, term[1])(*operands, **{name: self.attribute(text) for name, text in term[3].items()})
+            results = getattr(nodes, term[1])(*operands, **{name: self.attribute(text) for name, text in term[3].items()})
+            self.calls[key] = results[0] if isinstance(results, tuple) else results
         return self.calls[key]
 
     @staticmethod
@@ -182,6 +183,47 @@ def norm(b, x, channels):
     return nodes.batch_norm(x, scale, shift, mean, scale)
 
 
+def per_channel(b, start, channels=4):
+    return b.constant(np.float32(start + np.arange(channels) / 7).reshape(-1, 1, 1))
+
+
+def write_group_norm(b, x):
+    shape = b.constant(np.int64([0, 2, -1]))
+    grouped = nodes.instance_norm(nodes.reshape(x, shape), b.constant(np.ones(2, np.float32)), b.constant(np.zeros(2, np.float32)), epsilon=1e-3)
+    return nodes.add(nodes.mul(nodes.reshape(grouped, nodes.shape(x)), per_channel(b, 1)), per_channel(b, -1))
+
+
+def write_channel_norm(b, x, axes):
+    """A norm of the axes, written out."""
+    axes = b.constant(np.int64(axes))
+    centred = nodes.sub(x, nodes.reduce_mean(x, axes))
+    variance = nodes.reduce_mean(nodes.mul(centred, centred), axes)
+    return nodes.mul(centred, nodes.rsqrt(nodes.add(variance, b.constant(np.float32(1e-4)))))
+
+
+def write_instance_norm(b, x):
+    return nodes.add(nodes.mul(write_channel_norm(b, x, [2, 3]), per_channel(b, 1)), per_channel(b, -1))
+
+
+def write_halves(b, x, is_split=False, size=8):
+    """x with exchanged halves of the last axis, the second one negative, as PyTorch's exporters write it."""
+    if is_split:
+        first, second = nodes.split(x, axis=-1, count=2)
+    else:
+        first, second = (nodes.slice(x, *(b.constant(np.int64([number])) for number in (start, end, 3, 1))) for start, end in ((0, size // 2), (size // 2, 2 ** 63 - 1)))
+    return nodes.concat([nodes.neg(second), first], axis=-1)
+
+
+def write_rotary(b, x, angles, is_split=False, scale=None):
+    """angles: [batch, length, half]; the cosines and sines of all elements are made of them as in Llama, Qwen and GPT-NeoX."""
+    both = nodes.concat([angles, angles], axis=-1)
+    cos, sin = nodes.cos(both), nodes.sin(both)
+    if scale:
+        cos, sin = (nodes.mul(value, b.constant(np.float32(scale))) for value in (cos, sin))
+    cos, sin = (nodes.unsqueeze(value, b.constant(np.int64([1]))) for value in (cos, sin))
+    return nodes.add(nodes.mul(x, cos), nodes.mul(write_halves(b, x, is_split), sin))
+
+
 IMAGE = (1, 4, 6, 6)
 GRAPHS = {
     "taken_branch": lambda: bodies(True)["if"],
@@ -208,6 +250,9 @@ GRAPHS = {
     "transposed_product": lambda: made([(3, 4), (4, 5)], lambda b, x, y: nodes.transpose(nodes.matmul(x, y), perm=[1, 0])),
     "softmax": lambda: made([SIZE], write_softmax),
     "layer_norm": lambda: made([SIZE], write_layer_norm),
+    "group_norm": lambda: made([(2, 4, 3, 5)], write_group_norm),
+    "instance_norm": lambda: made([(2, 4, 3, 5)], write_instance_norm),
+    "rotary": lambda: made([(2, 3, 5, 8), (2, 5, 4)], write_rotary),
     "attention": lambda: made([(1, 2, 3, 8)] * 3, write_attention),
     "mean_as_pool": lambda: made([IMAGE], lambda b, x: nodes.reduce_mean(nodes.relu(x), b.constant(np.int64([2, 3])))),
     "scale_after_product": lambda: made([IMAGE], lambda b, x: norm(b, conv(b, x, 3, 4), 3)),
@@ -301,6 +346,85 @@ class Shapes(unittest.TestCase):
         run, inputs = graph.compile(), values_for(graph)
         self.assertEqual(counts(run)["attention"], 1)
         np.testing.assert_allclose(run(*inputs), graph.compile(plain=True)(*inputs), rtol=2e-5, atol=1e-6)
+
+    def agrees(self, graph, rule):
+        """Whether the rule was applied; the results are those of the plain run."""
+        run, inputs = graph.compile(), values_for(graph)
+        expected = graph.compile(plain=True)(*inputs)
+        np.testing.assert_allclose(run(*inputs), expected, rtol=2e-5, atol=4e-6 * float(np.max(np.abs(expected))))
+        return rule in counts(run)
+
+    def test_layer_norms_are_found_in_all_spellings(self):
+        def write(b, x, is_power, inverse, factors):
+            axis, two = b.constant(np.int64([-1])), b.constant(np.float32(2))
+            centred = nodes.sub(x, nodes.reduce_mean(x, axis))
+            variance = nodes.reduce_mean(nodes.pow(centred, two) if is_power else nodes.mul(centred, centred), axis)
+            variance = nodes.add(variance, b.constant(np.float32(1e-5)))
+            y = nodes.div(centred, nodes.sqrt(variance)) if inverse == "div" else nodes.mul(centred, getattr(nodes, inverse)(
+                nodes.sqrt(variance) if inverse == "reciprocal" else variance))
+            for op, _ in zip((nodes.mul, nodes.add), range(factors)):
+                y = op(y, b.constant(weights(5)))
+            return y
+
+        for is_power, inverse, factors in itertools.product((False, True), ("div", "reciprocal", "rsqrt"), (0, 1, 2)):
+            with self.subTest(is_power=is_power, inverse=inverse, factors=factors):
+                graph = made([SIZE], lambda b, x: write(b, x, is_power, inverse, factors))
+                self.assertTrue(self.agrees(graph, "layer_norm") or "layer_norm_of_rms" in counts(graph.compile()))
+                self.assertEqual(len(re.findall("= core::", graph.compile().dump("graph"))) or graph.compile().dump("graph").count("core::"), 1)
+
+    def test_what_is_added_to_a_layer_norm_is_no_bias_if_it_has_rows(self):
+        def write(b, x, y):
+            return nodes.add(nodes.layer_norm(x, b.constant(weights(5)))[0], y)
+
+        for shape, expected in ((5,), True), ((3, 5), False), ((1,), True), ((1, 5), True):
+            self.assertEqual(self.agrees(made([SIZE, shape], write), "layer_norm_biased"), expected)
+
+    def test_norms_of_groups_are_found_in_all_spellings(self):
+        def apart(b, x, write):
+            flat = write(nodes.reshape(x, b.constant(np.int64([2, 2, -1]))))
+            return nodes.reshape(flat, b.constant(np.int64([2, 4, 3, 5])))
+
+        def instance(b, x, scale=1, bias=0):
+            return nodes.instance_norm(x, b.constant(np.full(2, scale, np.float32)), b.constant(np.full(2, bias, np.float32)))
+
+        scale = per_channel
+        for expected, write in (
+            (True, lambda b, x: apart(b, x, lambda y: instance(b, y))),
+            (True, lambda b, x: nodes.mul(apart(b, x, lambda y: instance(b, y)), scale(b, 1))),
+            (True, lambda b, x: nodes.add(scale(b, 2), apart(b, x, lambda y: instance(b, y)))),
+            (True, lambda b, x: nodes.add(nodes.mul(scale(b, 1), apart(b, x, lambda y: write_channel_norm(b, y, [2]))), scale(b, 1))),
+            (False, lambda b, x: apart(b, x, lambda y: instance(b, y, 2))),
+            (False, lambda b, x: apart(b, x, lambda y: instance(b, y, 1, 3))),
+            (False, lambda b, x: nodes.reshape(instance(b, nodes.reshape(x, b.constant(np.int64([4, 2, -1])))), b.constant(np.int64([2, 4, 3, 5])))),
+        ):
+            graph = made([(2, 4, 3, 5)], write)
+            self.assertEqual(self.agrees(graph, "group_norm"), expected, graph.text())
+
+    def test_rotary_embeddings_are_found_in_all_spellings(self):
+        shape = (2, 3, 5, 8)
+        table = np.tile(np.random.default_rng(2).standard_normal((9, 4)).astype(np.float32), 2)
+        wrong = table + np.float32([0] * 7 + [1])
+
+        def by_table(rows, *indices):
+            def write(b, x):
+                cos, sin = (b.constant(value.astype(np.float32)) for value in (np.cos(rows), np.sin(rows)))
+                for axis, index in enumerate(indices):
+                    cos, sin = (nodes.gather(value, b.constant(np.int64(index)), axis=0) for value in (cos, sin))
+                return nodes.add(nodes.mul(write_halves(b, x), sin), nodes.mul(cos, x))
+            return made([shape], write)
+
+        for expected, graph in (
+            (True, made([shape, (2, 5, 4)], lambda b, x, a: write_rotary(b, x, a, True))),
+            (True, made([shape, (2, 5, 4)], lambda b, x, a: write_rotary(b, x, a, False, 1.2))),
+            (True, made([shape, (1, 5, 4)], write_rotary)),
+            (True, by_table(table[:5])),
+            (True, by_table(table[None, :5])),
+            (True, by_table(table[None, None, :5])),
+            (True, by_table(table, [1, 4, 0, 8, 2])),
+            (False, by_table(wrong[:5])),
+            (False, by_table(table, [[[1, 4, 0, 8, 2]] * 3])),
+        ):
+            self.assertEqual(self.agrees(graph, "rotary"), expected, graph.text())
 
     def test_keys_that_several_heads_share_are_part_of_attention(self):
         def repeat(b, x, shape):

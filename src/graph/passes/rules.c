@@ -12,10 +12,11 @@
 
 /* One pass each; libraries have none of these. */
 static const tn_rewrite_rule_t *const tables[TN_RULES_PASSES] = {
-    [TN_RULES_QUANTISE] = tn_rules_quantise,   [TN_RULES_CONTROL] = tn_rules_control,
-    [TN_RULES_SIMPLIFY] = tn_rules_simplify,   [TN_RULES_FORMULAS] = tn_rules_formulas,
-    [TN_RULES_ATTENTION] = tn_rules_attention, [TN_RULES_SHARE] = tn_rules_share,
-    [TN_RULES_CHANNELS] = tn_rules_channels,   [TN_RULES_FUSE] = tn_rules_fuse};
+    [TN_RULES_QUANTISE] = tn_rules_quantise, [TN_RULES_CONTROL] = tn_rules_control,
+    [TN_RULES_SIMPLIFY] = tn_rules_simplify, [TN_RULES_FORMULAS] = tn_rules_formulas,
+    [TN_RULES_BLOCKS] = tn_rules_blocks,     [TN_RULES_ATTENTION] = tn_rules_attention,
+    [TN_RULES_SHARE] = tn_rules_share,       [TN_RULES_CHANNELS] = tn_rules_channels,
+    [TN_RULES_FUSE] = tn_rules_fuse};
 
 /* Listing */
 
@@ -157,6 +158,14 @@ static tenon_status_t apply_rule(tn_rewrite_use_t *use, tn_rewrite_t *r, tn_node
   return status;
 }
 
+/* Whether something reads the node's results; rules leave nodes behind that nothing reads. */
+static bool is_alive(const tn_rewrite_t *r, const tn_node_t *node) {
+  bool is_read = !(node->op->traits & TENON_PURE);
+  for (int32_t o = 0; o < node->output_count; o++)
+    is_read |= (size_t)node->outputs[o] < r->edge_count && r->uses[node->outputs[o]] > 0;
+  return is_read;
+}
+
 tenon_status_t tn_rules_apply(tn_rules_t *rules, uint8_t pass, tenon_graph_t *graph) {
   tn_rewrite_t r;
   bool is_needed = false;
@@ -169,7 +178,7 @@ tenon_status_t tn_rules_apply(tn_rules_t *rules, uint8_t pass, tenon_graph_t *gr
     for (size_t i = 0; i < rules->count && status == TENON_OK; i++) {
       tn_rewrite_use_t *use = &rules->uses[i];
       tn_node_t *node = &graph->nodes[n];
-      if (use->pass == pass && !use->is_off && node->op && !node->group)
+      if (use->pass == pass && !use->is_off && node->op && !node->group && is_alive(&r, node))
         status = apply_rule(use, &r, node);
     }
   tn_rewrite_end(&r);

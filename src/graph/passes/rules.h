@@ -23,6 +23,7 @@ enum {
   TN_RULES_CONTROL,
   TN_RULES_SIMPLIFY,
   TN_RULES_FORMULAS,
+  TN_RULES_BLOCKS,
   TN_RULES_ATTENTION,
   TN_RULES_SHARE,
   TN_RULES_CHANNELS,
@@ -39,6 +40,8 @@ extern const tn_rewrite_rule_t tn_rules_control[];
 extern const tn_rewrite_rule_t tn_rules_simplify[];
 /* Formulas that programs write out become one node (formulas.c). */
 extern const tn_rewrite_rule_t tn_rules_formulas[];
+/* Norms of channels, and rotary embeddings (blocks.c). */
+extern const tn_rewrite_rule_t tn_rules_blocks[];
 /* Attention that is written out as products and a softmax becomes one operator (attention.c). */
 extern const tn_rewrite_rule_t tn_rules_attention[];
 /* Of equal nodes one stays (share.c). */
