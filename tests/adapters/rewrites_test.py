@@ -2,6 +2,7 @@
 computes what they computed. Rules that are texts are tested with graphs made from their own text, one for each alternative; the others have
 graphs here. Run with a Python that has NumPy (.venv)."""
 import itertools
+import os
 import re
 import subprocess
 import sys
@@ -84,17 +85,17 @@ def spellings(term):
 class Writer:
     """Builds a graph from a term. Names are inputs, $names the constant 1.5, attributes of a name the last axis."""
 
-    def __init__(self, exchanges=False):
-        self.builder, self.inputs, self.calls, self.exchanges = tenon.graph.Builder(), {}, {}, exchanges
+    def __init__(self, exchanges=False, builder=None, inputs=None, dtype=np.float32):
+        self.builder, self.inputs, self.calls, self.exchanges, self.dtype = builder or tenon.graph.Builder(), inputs or {}, {}, exchanges, dtype
 
     def value(self, term):
         if term[0] == "number":
-            return self.builder.constant(np.float32(term[1]))
+            return self.builder.constant(self.dtype(term[1]))
         if term[0] == "list":
             return self.builder.constant(np.int64(term[1]))
         if term[0] == "name":
             if term[1].startswith("$"):
-                return self.builder.constant(np.float32(1.5))
+                return self.builder.constant(self.dtype(1.5))
             if term[1] not in self.inputs:
                 self.inputs[term[1]] = self.builder.input(term[1], "f32", list(SIZE[1:] if term[1] in ("scale", "bias") else SIZE))
             return self.inputs[term[1]]
@@ -318,6 +319,61 @@ class Rules(unittest.TestCase):
     def test_the_page_shows_the_rules(self):
         run = subprocess.run([sys.executable, f"{ROOT}/scripts/rewrites.py", BUILD, "--check"], capture_output=True, text=True)
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+
+
+# Pieces for random graphs, of the rules that are functions: two values of SIZE make another one.
+PIECES = {
+    "equal_nodes": lambda b, x, y: nodes.add(nodes.tanh(x), nodes.mul(nodes.tanh(x), y)),
+    "cast_back": lambda b, x, y: nodes.cast(nodes.cast(x, to="f64"), to="f32"),
+    "single_part": lambda b, x, y: nodes.concat([x], axis=1),
+    "whole_slice": lambda b, x, y: nodes.slice(x, b.constant(np.int64([0])), b.constant(np.int64([9]))),
+    "whole_gather": lambda b, x, y: nodes.gather(x, b.constant(np.int64([0, 1, 2]))),
+    "transposed_in_order": lambda b, x, y: nodes.transpose(x, perm=[0, 1]),
+    "transposed_twice": lambda b, x, y: nodes.transpose(nodes.transpose(x)),
+    "reshaped_back": lambda b, x, y: nodes.squeeze(nodes.unsqueeze(x, b.constant(np.int64([1]))), b.constant(np.int64([1]))),
+    "softmax": lambda b, x, y: write_softmax(b, x),
+}
+
+
+class Random(unittest.TestCase):
+    """Graphs in which what rules replace stands at random places."""
+
+    def setUp(self):
+        rules = [rule for rule in tenon.graph.rewrites() if rule.name not in GRAPHS and "::" not in rule.name]
+        self.texts = {rule.name: spellings(Parser(rule.before).term()) for rule in rules}
+
+    def graph(self, seed, dtype):
+        random, b = np.random.default_rng(seed), tenon.graph.Builder()
+        word = np.dtype(dtype).name.replace("loat", "")
+        row = b.input("row", word, [SIZE[1]])
+        values = [b.input(f"x{i}", word, list(SIZE)) for i in range(3)]
+        names = sorted(self.texts) + sorted(PIECES)
+        for _ in range(14):
+            name, x, y = names[random.integers(len(names))], *(values[i] for i in random.integers(len(values), size=2))
+            if name in PIECES:
+                z = PIECES[name](b, x, y) if name != "cast_back" or dtype == np.float32 else x
+            else:
+                inputs = {"x": x, "y": y, "scale": row, "bias": row}
+                term = self.texts[name][random.integers(len(self.texts[name]))]
+                z = Writer(bool(random.integers(2)), b, inputs, dtype).value(term)
+            values.append(nodes.clip(z, b.constant(dtype(-4)), b.constant(dtype(4))))
+        return b.finish({f"y{i}": value for i, value in enumerate(values[-6:])})
+
+    def test_random_graphs_are_as_precise_as_the_plain_run(self):
+        """Errors are those against the same graph in double precision: at most twice the plain run's, and 4 units in the last place."""
+        found = set()
+        for seed in range(int(os.environ.get("TENON_GRAPHS", 150))):
+            graph = self.graph(seed, np.float32)
+            random, run = np.random.default_rng(seed + 1), graph.compile()
+            inputs = [random.standard_normal(shape).astype(np.float32) for _, _, shape in graph.inputs]
+            exact = self.graph(seed, np.float64).compile(plain=True)(*(x.astype(np.float64) for x in inputs))
+            plain = graph.compile(plain=True)(*inputs)
+            for result, simple, reference in zip(run(*inputs), plain, exact):
+                error, allowed = (np.max(np.abs(each.astype(np.float64) - reference)) for each in (result, simple))
+                allowed = 2 * allowed + 4 * np.spacing(np.float32(np.max(np.abs(reference))))
+                self.assertLessEqual(error, allowed, f"seed {seed}: {counts(run)}\n{graph.text()}")
+            found |= set(counts(run))
+        self.assertEqual((set(self.texts) | set(PIECES)) - found, set())
 
 
 GATED = """
