@@ -469,7 +469,45 @@ class Shapes(unittest.TestCase):
                 return nodes.add(nodes.mul(write_halves(b, x), sin), nodes.mul(cos, x))
             return made([shape], write)
 
+        def every_other(b, x):
+            return (nodes.slice(x, *(b.constant(np.int64([number])) for number in (start, 2 ** 63 - 1, 3, 2))) for start in range(2))
+
+        def stack(b, *parts):
+            apart = nodes.concat([nodes.unsqueeze(part, b.constant(np.int64([4]))) for part in parts], axis=-1)
+            return nodes.reshape(apart, b.constant(np.int64(shape)))
+
+        def by_pairs(b, x, angles, divide, join):
+            """As GPT-OSS and the first Llama write it: cosines and sines of pairs."""
+            cos, sin = (nodes.unsqueeze(op(angles), b.constant(np.int64([1]))) for op in (nodes.cos, nodes.sin))
+            first, second = divide(b, x)
+            return join(b, nodes.sub(nodes.mul(first, cos), nodes.mul(second, sin)), nodes.add(nodes.mul(second, cos), nodes.mul(first, sin)))
+
+        def every_two(b, x, angles, repeat, sign=False):
+            """As Cohere writes it: each angle twice, in a row."""
+            if repeat == "expand":
+                apart = nodes.expand(nodes.unsqueeze(angles, b.constant(np.int64([3]))), b.constant(np.int64([2, 5, 4, 2])))
+                both = nodes.reshape(apart, b.constant(np.int64([2, 5, 8])))
+            else:
+                both = nodes.concat([angles, angles], axis=-1)
+            cos, sin = (nodes.unsqueeze(op(both), b.constant(np.int64([1]))) for op in (nodes.cos, nodes.sin))
+            first, second = every_other(b, x)
+            turned = stack(b, first, nodes.neg(second)) if sign else stack(b, nodes.neg(second), first)
+            return nodes.add(nodes.mul(x, cos), nodes.mul(turned, sin))
+
+        def halves(b, x):
+            return nodes.split(x, axis=-1, count=2)
+
+        def join(b, *parts):
+            return nodes.concat(list(parts), axis=-1)
+
         for expected, graph in (
+            (True, made([shape, (2, 5, 4)], lambda b, x, a: by_pairs(b, x, a, halves, join))),
+            (True, made([shape, (2, 5, 4)], lambda b, x, a: by_pairs(b, x, a, every_other, stack))),
+            (False, made([shape, (2, 5, 4)], lambda b, x, a: by_pairs(b, x, a, halves, stack))),
+            (False, made([shape, (2, 5, 4)], lambda b, x, a: by_pairs(b, x, a, lambda b, x: reversed(halves(b, x)), join))),
+            (True, made([shape, (2, 5, 4)], lambda b, x, a: every_two(b, x, a, "expand"))),
+            (False, made([shape, (2, 5, 4)], lambda b, x, a: every_two(b, x, a, "expand", True))),
+            (False, made([shape, (2, 5, 4)], lambda b, x, a: every_two(b, x, a, "concat"))),
             (True, made([shape, (2, 5, 4)], lambda b, x, a: write_rotary(b, x, a, True))),
             (True, made([shape, (2, 5, 4)], lambda b, x, a: write_rotary(b, x, a, False, 1.2))),
             (True, made([shape, (1, 5, 4)], write_rotary)),
