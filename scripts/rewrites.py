@@ -30,7 +30,8 @@ run = graph.compile(without="gelu,layer_norm")
 print(run.dump("rewrites"))
 ```
 In C, set `without` of `tenon_compile_t`, and call `tenon_executable_dump` with `"rewrites"`. A name that no rule has is an
-error, which suggests a similar one. Bodies of `If`, `Loop` and `Scan` are always compiled with all rules.
+error, which suggests a similar one. The switches hold in the
+bodies of `If`, `Loop` and `Scan` too.
 
 ## Rules of your own
 

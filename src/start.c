@@ -141,12 +141,12 @@ static tenon_status_t start_runtime(void) {
   if (status != TENON_OK && offences.size)
     status = tn_fail(status, "the built-in operators: %s", offences.data);
   tn_text_clear(&offences);
-  if (status == TENON_OK)
+  if (status == TENON_OK) {
     tn_registry_release(core);
-  else
-    tn_registry_clear();
+    status = tn_graph_start();
+  }
+  if (status != TENON_OK) tn_registry_clear();
   tn_tape_start();
-  tn_graph_start();
   tn_trace_start();
   tn_record_start();
   tn_crash_start();
@@ -164,6 +164,7 @@ static void stop_runtime(void) {
   tn_autocast_clear();
   tn_generators_clear();
   tn_cost_model_clear();
+  tn_graph_stop();
   tn_trace_clear();
   tn_record_clear();
   tn_autograd_clear();

@@ -2,8 +2,10 @@
  * stands in `before`, and terms nest at most DEPTH_MOST levels. */
 #include "core/rule.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/status.h"
 #include "core/lexer.h"
 
@@ -168,11 +170,11 @@ static bool has_calls(const tn_term_t *call) {
   return false;
 }
 
-tenon_status_t tn_rewrite_parse(const char *text, const char *ns, tn_arena_t *arena,
-                                tn_rewrite_text_t *out_rule) {
+static tenon_status_t parse_rule(const char *text, const char *ns, tn_arena_t *arena,
+                                 tn_rewrite_text_t *out_rule) {
   parser_t p = {.ns = ns, .arena = arena, .rule = out_rule};
   tn_lexer_t *lexer = &p.lexer;
-  *out_rule = (tn_rewrite_text_t){.name_count = 0};
+  *out_rule = (tn_rewrite_text_t){.text = text};
   tn_lexer_open(lexer, "rule", text);
   TN_TRY(tn_lexer_name(lexer, arena, "the name of the rule", &out_rule->name));
   TN_TRY(tn_lexer_expect(lexer, ':', "':' after the name"));
@@ -188,5 +190,46 @@ tenon_status_t tn_rewrite_parse(const char *text, const char *ns, tn_arena_t *ar
   const uint8_t kind = out_rule->after.kind;
   if ((kind != TN_TERM_CALL && kind != TN_TERM_VALUE) || has_calls(&out_rule->after))
     return tn_lexer_fail_at(lexer, after, "expected a name, or one call of an operator");
+  return TENON_OK;
+}
+
+/* Lists */
+
+tenon_status_t tn_rewrite_list_create(tn_rewrite_list_t **out_list) {
+  *out_list = tn_allocate_zero(1, sizeof **out_list);
+  if (!*out_list) return tn_no_memory("a list of rules", sizeof **out_list);
+  (*out_list)->references = 1;
+  return TENON_OK;
+}
+
+void tn_rewrite_list_retain(tn_rewrite_list_t *list) {
+  __atomic_fetch_add(&list->references, 1, __ATOMIC_RELAXED);
+}
+
+void tn_rewrite_list_release(tn_rewrite_list_t *list) {
+  if (!list || __atomic_fetch_sub(&list->references, 1, __ATOMIC_ACQ_REL) != 1) return;
+  tn_arena_clear(&list->arena);
+  tn_release_memory(list);
+}
+
+/* Puts the namespace before the rule's name. */
+static tenon_status_t qualify_name(tn_rewrite_text_t *rule, const char *ns, tn_arena_t *arena) {
+  const size_t size = strlen(ns) + strlen(rule->name) + 3;
+  char *name = tn_arena_allocate(arena, size);
+  if (!name) return tn_no_memory("a rule", size);
+  snprintf(name, size, "%s::%s", ns, rule->name);
+  rule->name = name;
+  return TENON_OK;
+}
+
+tenon_status_t tn_rewrite_list_add(tn_rewrite_list_t *list, const char *text, const char *ns) {
+  tn_rewrite_text_t *rule = tn_arena_allocate(&list->arena, sizeof *rule);
+  const char *copy = tn_arena_text(&list->arena, text, strlen(text));
+  if (!rule || !copy) return tn_no_memory("a rule", sizeof *rule);
+  TN_TRY(parse_rule(copy, ns, &list->arena, rule));
+  if (strcmp(ns, "core") != 0) TN_TRY(qualify_name(rule, ns, &list->arena));
+  *(list->last ? &list->last->next : &list->first) = rule;
+  list->last = rule;
+  list->count++;
   return TENON_OK;
 }

@@ -40,17 +40,31 @@ typedef struct tn_term_t {
 } tn_term_t;
 
 typedef struct tn_rewrite_text_t {
-  const char *name;
-  tn_term_t before; /* a call, or a choice of calls */
-  tn_term_t after;  /* a call, or a value */
+  const char *text; /* of which the rest was parsed */
+  const char *name; /* with the library's name before it, unless it is a built-in rule */
+  struct tn_rewrite_text_t *next; /* of the same list */
+  tn_term_t before;               /* a call, or a choice of calls */
+  tn_term_t after;                /* a call, or a value */
   uint32_t name_count;
   const char *names[TN_REWRITE_NAMES];
 } tn_rewrite_text_t;
 
-/* Parses "name: before -> after". Operators without a namespace get `ns`. Whether operators and
- * attributes exist is not checked. Fails with the text, the column, what was expected and what was
- * found. */
-tenon_status_t tn_rewrite_parse(const char *text, const char *ns, tn_arena_t *arena,
-                                tn_rewrite_text_t *out_rule);
+/* Parsed rules, in the order in which they were added. A compilation retains the lists that it
+ * uses, because libraries may be unloaded meanwhile. */
+typedef struct tn_rewrite_list_t {
+  int64_t references; /* atomic */
+  tn_arena_t arena;
+  tn_rewrite_text_t *first;
+  tn_rewrite_text_t *last;
+  uint32_t count;
+} tn_rewrite_list_t;
+
+tenon_status_t tn_rewrite_list_create(tn_rewrite_list_t **out_list);
+void tn_rewrite_list_retain(tn_rewrite_list_t *list);
+void tn_rewrite_list_release(tn_rewrite_list_t *list); /* NULL: does nothing */
+/* Parses "name: before -> after" and adds it. Operators without a namespace get `ns`, and so does
+ * the name of the rule unless `ns` is "core". Whether operators and attributes exist is not
+ * checked. Fails with the text, the column, what was expected and what was found. */
+tenon_status_t tn_rewrite_list_add(tn_rewrite_list_t *list, const char *text, const char *ns);
 
 #endif

@@ -199,9 +199,55 @@ static tenon_status_t check_sparse_nodes(const tenon_executable_t *e) {
   return TENON_OK;
 }
 
+/* Makes a body that is compiled with the switches of the graph around it. */
+static tenon_status_t copy_body(const tenon_graph_t *body, const tenon_compile_t *options,
+                                tenon_graph_t **out_body) {
+  tenon_graph_t *copy;
+  const char *without = options->without;
+  TN_TRY(tn_graph_copy(body, &copy));
+  copy->body_flags = options->flags & TENON_COMPILE_PLAIN;
+  if (without) copy->body_without = tn_arena_text(&copy->arena, without, strlen(without));
+  const bool is_fine = !without || copy->body_without;
+  if (is_fine)
+    *out_body = copy;
+  else
+    tenon_graph_release(copy);
+  return is_fine ? TENON_OK : tn_no_memory("a body", strlen(without));
+}
+
+/* Bodies without switches are shared by all executables of a graph; those with switches are not. */
+static tenon_status_t switch_bodies(tenon_graph_t *graph, const tenon_compile_t *options) {
+  const bool is_plain = options->flags & TENON_COMPILE_PLAIN;
+  const bool has_switches = is_plain || (options->without && *options->without);
+  for (size_t n = 0; n < graph->node_count && has_switches; n++) {
+    tn_node_t *node = &graph->nodes[n];
+    for (uint32_t i = 0; i < node->op->schema.attr_count; i++) {
+      const bool is_graph = node->attrs[i].kind == TENON_KIND_GRAPH;
+      const tenon_graph_t *body = is_graph ? node->attrs[i].as.graph : NULL;
+      tenon_graph_t *copy;
+      if (!body || body->body_flags || body->body_without) continue;
+      TN_TRY(copy_body(body, options, &copy));
+      const tenon_status_t status = tn_node_set_graph(graph, node, i, copy);
+      tenon_graph_release(copy);
+      TN_TRY(status);
+    }
+  }
+  return TENON_OK;
+}
+
+/* Moves bodies into the graph, with the bodies in them. */
+static tenon_status_t inline_bodies(tenon_executable_t *e, const tenon_compile_t *options) {
+  TN_TRY(tn_rules_apply(&e->rules, TN_RULES_CONTROL, e->graph));
+  if (!tn_rules_changed(&e->rules, TN_RULES_CONTROL)) return TENON_OK;
+  TN_TRY(tn_pass_dead_code(e->graph));
+  TN_TRY(switch_bodies(e->graph, options));
+  TN_TRY(tn_pass_fold(e->graph));
+  return tn_pass_dead_code(e->graph);
+}
+
 static tenon_status_t rewrite_graph(tenon_executable_t *e, const tenon_compile_t *options) {
   tn_rules_t *rules = &e->rules;
-  TN_TRY(tn_rules_open(rules, options->without, &e->memory));
+  TN_TRY(tn_rules_open(rules, options->without));
   TN_TRY(tn_pass_dead_code(e->graph));
   if (e->is_planned) { /* devices may lack the operators of 8-bit numbers */
     TN_TRY(tn_rules_apply(rules, TN_RULES_QUANTISE, e->graph));
@@ -209,12 +255,20 @@ static tenon_status_t rewrite_graph(tenon_executable_t *e, const tenon_compile_t
   }
   TN_TRY(tn_pass_fold(e->graph));
   TN_TRY(tn_pass_dead_code(e->graph));
-  if (!e->has_gradients) TN_TRY(tn_rules_apply(rules, TN_RULES_LIBRARIES, e->graph));
+  if (!e->has_gradients) {
+    TN_TRY(inline_bodies(e, options));
+    TN_TRY(tn_rules_apply(rules, TN_RULES_LIBRARIES, e->graph));
+  }
   TN_TRY(tn_rules_apply(rules, TN_RULES_SIMPLIFY, e->graph));
   TN_TRY(tn_rules_apply(rules, TN_RULES_FORMULAS, e->graph));
   TN_TRY(tn_pass_dead_code(e->graph));
+  if (!e->has_gradients) {
+    TN_TRY(tn_rules_apply(rules, TN_RULES_BLOCKS, e->graph));
+    TN_TRY(tn_pass_dead_code(e->graph));
+  }
   if (e->is_planned && !e->has_gradients)
     TN_TRY(tn_rules_apply(rules, TN_RULES_ATTENTION, e->graph));
+  if (!e->has_gradients) TN_TRY(tn_rules_apply(rules, TN_RULES_SHARE, e->graph));
   if (!e->is_planned && !e->has_gradients) TN_TRY(tn_pass_offload(e, options));
   if (!e->has_gradients) {
     TN_TRY(tn_rules_apply(rules, TN_RULES_CHANNELS, e->graph));
@@ -227,6 +281,7 @@ static tenon_status_t rewrite_graph(tenon_executable_t *e, const tenon_compile_t
 static tenon_status_t compile_graph(tenon_executable_t *e, const tenon_graph_t *graph,
                                     const tenon_compile_t *options) {
   TN_TRY(tn_graph_copy(graph, &e->graph));
+  TN_TRY(switch_bodies(e->graph, options));
   TN_TRY(tn_pass_infer(e->graph));
   if (!(options->flags & TENON_COMPILE_PLAIN)) TN_TRY(rewrite_graph(e, options));
   if (e->is_planned) {

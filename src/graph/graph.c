@@ -227,6 +227,7 @@ static tenon_status_t copy_edge(const tn_edge_t *from, tenon_graph_t *to) {
   TN_TRY(tn_graph_add_edge(to, from->name, &edge, &index));
   edge->producer = from->producer;
   edge->input = from->input;
+  edge->is_stated = from->is_stated;
   /* its type is inferred again, with symbols of the copy */
   if (from->producer >= 0) return TENON_OK;
   edge->dtype = from->dtype;

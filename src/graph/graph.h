@@ -77,6 +77,10 @@ struct tenon_graph_t {
   tenon_tensor_t **kept; /* retained: tensors in attributes of nodes */
   size_t kept_count;
   size_t kept_capacity;
+  /* A body that belongs to one compilation: the flags and the rules to leave out with which its
+   * executable is made; in the arena. */
+  uint32_t body_flags;
+  const char *body_without; /* NULL: none */
   /* executable of a subgraph, created on its first evaluation */
   struct tenon_executable_t *executable;
   /* Releases `executable`; set together with it. A pointer, so that graph.c does not depend on the

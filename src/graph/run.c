@@ -560,7 +560,9 @@ static tenon_status_t evaluate_subgraph(tenon_call_t *call, const tenon_graph_t 
         call->op->name, g->input_count, g->output_count, input_count, output_count);
   tn_mutex_lock(&subgraph_lock);
   if (!g->executable) {
-    status = tenon_executable_create(graph, NULL, &g->executable);
+    const tenon_compile_t options = {
+        .size = sizeof options, .flags = g->body_flags, .without = g->body_without};
+    status = tenon_executable_create(graph, &options, &g->executable);
     g->release_executable = tenon_executable_release;
     if (status == TENON_OK) /* the executable of a subgraph does not retain it */
       __atomic_fetch_sub(&g->references, 1, __ATOMIC_RELAXED);
@@ -588,11 +590,14 @@ static tenon_status_t evaluate_subgraph(tenon_call_t *call, const tenon_graph_t 
   return status;
 }
 
-void tn_graph_start(void) {
+tenon_status_t tn_graph_start(void) {
   tn_evaluate = evaluate_subgraph;
   tn_graph_references = (tn_graph_references_t){tenon_graph_retain, tenon_graph_release};
   tn_subgraph_infer_start();
+  return tn_rules_start();
 }
+
+void tn_graph_stop(void) { tn_rules_clear(); }
 
 /* Dumps */
 

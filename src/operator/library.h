@@ -53,8 +53,7 @@ struct tn_library_t {
   const tenon_bridge_table_t *bridge;         /* NULL: the library is no bridge */
   uint32_t transform_count;
   const struct tn_transform_t *transforms; /* passes and partitioners */
-  uint32_t rule_count;
-  const char *const *rules; /* rewriting rules, as texts (core/rule.h) */
+  struct tn_rewrite_list_t *rules;         /* rewriting rules (core/rule.h); NULL: none */
   tn_arena_t arena;
 };
 

@@ -319,18 +319,9 @@ static void take_transform(tn_definition_t *b, const tenon_item_t *item, const t
 
 static void take_rule(tn_definition_t *b, const tenon_item_t *item, const tag_t *tag) {
   tn_library_t *library = b->library;
-  tn_rewrite_text_t parsed;
-  const size_t count = library->rule_count;
-  const char **rules = tn_definition_room(b, &library->arena, (count + 1) * sizeof *library->rules);
-  const char *text = tn_definition_text(b, &library->arena, item->text);
   (void)tag;
-  if (!rules || !text) return;
-  if (!tn_definition_check(b, tn_rewrite_parse(text, library->name, &library->arena, &parsed)))
-    return;
-  if (count) memcpy(rules, library->rules, count * sizeof *rules);
-  rules[count] = text;
-  library->rules = rules;
-  library->rule_count++;
+  if (!library->rules && !tn_definition_check(b, tn_rewrite_list_create(&library->rules))) return;
+  tn_definition_check(b, tn_rewrite_list_add(library->rules, item->text, library->name));
 }
 
 static void take_about(tn_definition_t *b, const tenon_item_t *item, const tag_t *tag) {

@@ -17,6 +17,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "base/thread.h"
+#include "core/rule.h"
 
 static uint32_t gates; /* bit set of the gates that are taken */
 /* Libraries that are out of the tables while calls may still be in their kernels. */
@@ -125,6 +126,7 @@ static void free_generation(tn_library_t *library) {
   if (library->destroy) library->destroy(library->context);
   tn_release_memory(library->ops);
   tn_release_memory(library->extensions);
+  tn_rewrite_list_release(library->rules);
   tn_dynlib_close(library->dynlib);
   tn_arena_t arena = library->arena;
   tn_arena_clear(&arena);

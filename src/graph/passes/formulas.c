@@ -320,7 +320,8 @@ static tenon_status_t replace_layer_norm(tn_rewrite_t *r, tn_node_t *rsqrt) {
 #define MEAN_SQUARE "reduce_mean((mul(x, x) | pow(x, 2)), [-1])"
 #define ROOT_MEAN "sqrt(add(" MEAN_SQUARE ", $e))"
 #define INVERSE_ROOT_MEAN                                                                          \
-  "(rsqrt(add(" MEAN_SQUARE ", $e)) | reciprocal(" ROOT_MEAN ") | div(1, " ROOT_MEAN "))"
+  "(rsqrt(add(" MEAN_SQUARE ", $e)) | reciprocal(" ROOT_MEAN ") | div(1, " ROOT_MEAN ") | "        \
+  "pow(add(" MEAN_SQUARE ", $e), -0.5))"
 #define NORMALISED "(mul(x, " INVERSE_ROOT_MEAN ") | div(x, " ROOT_MEAN "))"
 #define CLIPPED "clip(add(x, 3), 0, 6)"
 
@@ -331,20 +332,46 @@ const tn_rewrite_rule_t tn_rules_formulas[] = {
      NULL,
      {NULL},
      NULL},
+    {"gelu_tanh_of_sigmoid: mul(x, sigmoid((mul(add(x, mul(" CUBE ", 0.044715)), "
+     "1.5957691216057308) | mul(mul(x, 1.5957691216057308), add(mul(mul(x, x), 0.044715), 1))))) "
+     "-> gelu(x, approximate='tanh')",
+     NULL,
+     {NULL},
+     NULL},
     {"gelu_tanh: " HALF("add(" TANH_GELU ", 1)") " -> gelu(x, approximate='tanh')",
      NULL,
      {NULL},
      NULL},
-    {"sigmoid: div(1, add(exp(neg(x)), 1)) -> sigmoid(x)", NULL, {NULL}, NULL},
+    {"sigmoid: (div(1, add(exp(neg(x)), 1)) | reciprocal(add(exp(neg(x)), 1)) | "
+     "mul(add(tanh(mul(x, 0.5)), 1), 0.5)) -> sigmoid(x)",
+     NULL,
+     {NULL},
+     NULL},
+    {"silu_divided: div(x, add(exp(neg(x)), 1)) -> silu(x)", NULL, {NULL}, NULL},
+    {"relu: (max(x, 0) | clip(x, 0)) -> relu(x)", NULL, {NULL}, NULL},
+    {"softplus: log(add(exp(x), 1)) -> softplus(x)", NULL, {NULL}, NULL},
+    {"softsign: div(x, add(abs(x), 1)) -> softsign(x)", NULL, {NULL}, NULL},
+    {"hard_sigmoid: clip(add(mul(x, $a), $b), 0, 1) -> hard_sigmoid(x, alpha=a, beta=b)",
+     NULL,
+     {NULL},
+     NULL},
     {"silu: mul(x, sigmoid(x)) -> silu(x)", NULL, {NULL}, NULL},
     {"silu_scaled: mul(x, sigmoid(mul(x, $a))) -> silu(x, alpha=a)", NULL, {NULL}, NULL},
     {"hard_swish: (mul(x, " OVER(CLIPPED, "6", "0.16666666666666666") ") | " OVER(
-         "mul(x, " CLIPPED ")", "6", "0.16666666666666666") ") -> hard_swish(x)",
+         "mul(x, " CLIPPED ")", "6",
+         "0.16666666666666666") " | "
+                                "mul(x, hard_sigmoid(x, alpha=0.16666666666666666, beta=0.5))) -> "
+                                "hard_swish(x)",
      NULL,
      {NULL},
      NULL},
     {"mish: mul(x, tanh(softplus(x))) -> mish(x)", NULL, {NULL}, NULL},
     {"log_softmax: log(softmax(x, axis=axis)) -> log_softmax(x, axis=axis)", NULL, {NULL}, NULL},
+    {"log_softmax_of_sum: (sub(x, reduce_log_sum_exp(x, [-1])) | sub(sub(x, reduce_max(x, [-1])), "
+     "log(reduce_sum(exp(sub(x, reduce_max(x, [-1]))), [-1])))) -> log_softmax(x, axis=-1)",
+     NULL,
+     {NULL},
+     NULL},
     {"rms_norm: " NORMALISED " -> rms_norm(x, epsilon=e)", NULL, {NULL}, NULL},
     {"rms_norm_scaled: mul(rms_norm(x, epsilon=e), scale) -> rms_norm(x, scale, epsilon=e)",
      NULL,

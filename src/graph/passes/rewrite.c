@@ -48,6 +48,7 @@ static void add_output(tn_rewrite_t *r, int32_t output) {
 tenon_status_t tn_rewrite_begin(tn_rewrite_t *r, tenon_graph_t *graph) {
   size_t count = graph->edge_count;
   *r = (tn_rewrite_t){.graph = graph,
+                      .node_count = graph->node_count,
                       .edge_count = count,
                       .edge_capacity = count + 1,
                       .uses = tn_allocate_zero(count + 1, sizeof *r->uses),
@@ -71,21 +72,48 @@ tenon_status_t tn_rewrite_begin(tn_rewrite_t *r, tenon_graph_t *graph) {
   return status;
 }
 
+/* Puts the nodes in their order. `before` becomes the position of each node. */
+static void sort_nodes(tn_rewrite_t *r) {
+  tn_node_t *nodes = r->graph->nodes;
+  int32_t *positions = r->before;
+  int32_t node = 0;
+  while (r->before[node] >= 0)
+    node = r->before[node];
+  for (int32_t position = 0; node >= 0; node = r->after[node])
+    positions[node] = position++;
+  for (size_t n = 0; n < r->graph->node_count; n++)
+    while (positions[n] != (int32_t)n) {
+      const int32_t to = positions[n];
+      const tn_node_t moved = nodes[to];
+      nodes[to] = nodes[n];
+      nodes[n] = moved;
+      positions[n] = positions[to];
+      positions[to] = to;
+    }
+  for (size_t n = 0; n < r->graph->node_count; n++)
+    for (int32_t o = 0; o < nodes[n].output_count; o++) {
+      tn_edge_t *edge = &r->graph->edges[nodes[n].outputs[o]];
+      if (edge->producer >= 0) edge->producer = (int32_t)n;
+    }
+}
+
 void tn_rewrite_end(tn_rewrite_t *r) {
+  if (r->order_count && r->order_count == r->graph->node_count) sort_nodes(r);
+  tn_release_memory(r->before);
+  tn_release_memory(r->after);
   tn_release_memory(r->uses);
   tn_release_memory(r->user);
   tn_release_memory(r->first_reader);
   tn_release_memory(r->first_output);
   tn_release_memory(r->next_output);
   tn_release_memory(r->readers);
+  tn_map_clear(&r->seen);
   *r = (tn_rewrite_t){.graph = r->graph};
 }
 
-tenon_status_t tn_rewrite_constant(tn_rewrite_t *r, tenon_tensor_t *tensor,
-                                   tenon_edge_t *out_edge) {
+/* Makes the arrays cover the edges that were added. */
+static tenon_status_t cover_edges(tn_rewrite_t *r) {
   int32_t **arrays[] = {&r->uses, &r->user, &r->first_reader, &r->first_output};
-  tn_edge_t *edge;
-  TN_TRY(tn_graph_add_edge(r->graph, NULL, &edge, out_edge));
   while (r->edge_capacity < r->graph->edge_count) {
     size_t capacity = 0;
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
@@ -100,6 +128,60 @@ tenon_status_t tn_rewrite_constant(tn_rewrite_t *r, tenon_tensor_t *tensor,
     for (size_t i = 1; i < sizeof arrays / sizeof *arrays; i++)
       (*arrays[i])[r->edge_count] = -1;
   }
+  return TENON_OK;
+}
+
+/* Makes room in the order for the nodes of the graph and one more. */
+static tenon_status_t cover_nodes(tn_rewrite_t *r) {
+  const size_t count = r->graph->node_count;
+  while (r->order_count <= count) {
+    const size_t n = r->order_count;
+    if (!tn_grow((void **)&r->before, &r->before_capacity, n, sizeof *r->before) ||
+        !tn_grow((void **)&r->after, &r->after_capacity, n, sizeof *r->after))
+      return tn_no_memory("a rewrite", n * sizeof *r->before);
+    r->before[n] = (int32_t)n - 1;
+    r->after[n] = n + 1 < count ? (int32_t)n + 1 : -1;
+    r->order_count++;
+  }
+  return TENON_OK;
+}
+
+static void put_before(tn_rewrite_t *r, int32_t node, int32_t at) {
+  const int32_t last = r->before[at];
+  r->before[node] = last;
+  r->after[node] = at;
+  r->before[at] = node;
+  if (last >= 0) r->after[last] = node;
+}
+
+static tenon_status_t add_node_results(tn_rewrite_t *r, int32_t index) {
+  for (int32_t o = 0; o < r->graph->nodes[index].output_count; o++) {
+    tn_edge_t *edge;
+    TN_TRY(tn_graph_add_edge(r->graph, NULL, &edge, &r->graph->nodes[index].outputs[o]));
+    edge->producer = index;
+  }
+  return cover_edges(r);
+}
+
+tenon_status_t tn_rewrite_insert(tn_rewrite_t *r, int32_t at, const tn_insertion_t *what,
+                                 int32_t *out_index) {
+  tn_node_t *node;
+  const int32_t index = (int32_t)r->graph->node_count;
+  TN_TRY(cover_nodes(r));
+  TN_TRY(tn_graph_add_node(r->graph, what->name, what->op, what->attrs, what->operands,
+                           what->output_count, &node));
+  put_before(r, index, at);
+  TN_TRY(add_node_results(r, index));
+  TN_TRY(add_uses(r, &r->graph->nodes[index]));
+  *out_index = index;
+  return tn_node_infer(r->graph, &r->graph->nodes[index]);
+}
+
+tenon_status_t tn_rewrite_constant(tn_rewrite_t *r, tenon_tensor_t *tensor,
+                                   tenon_edge_t *out_edge) {
+  tn_edge_t *edge;
+  TN_TRY(tn_graph_add_edge(r->graph, NULL, &edge, out_edge));
+  TN_TRY(cover_edges(r));
   tn_edge_bind_constant(r->graph, *out_edge, tensor);
   return TENON_OK;
 }

@@ -3,6 +3,7 @@
 #ifndef TN_GRAPH_PASSES_REWRITE_H
 #define TN_GRAPH_PASSES_REWRITE_H
 
+#include "base/map.h"
 #include "graph/graph.h"
 
 /* An operand that reads an edge, or has read it before it was changed. */
@@ -26,10 +27,32 @@ typedef struct tn_rewrite_t {
   size_t reader_count;
   size_t reader_capacity;
   int32_t changes;
+  size_t node_count; /* of the graph when the rewrite began */
+  /* The order in which nodes run, if some were inserted: of each node the one before it and the one
+   * after it; -1: none. NULL: that of the graph. */
+  int32_t *before;
+  int32_t *after;
+  size_t order_count; /* of the nodes in these arrays */
+  size_t before_capacity;
+  size_t after_capacity;
+  tn_map_t seen; /* what the rule for equal nodes has seen (share.c) */
 } tn_rewrite_t;
+
+/* A node to insert. */
+typedef struct tn_insertion_t {
+  const char *name;
+  const tenon_op_t *op;
+  const tenon_value_t *attrs;
+  const tenon_operand_t *operands;
+  int32_t output_count;
+} tn_insertion_t;
 
 tenon_status_t tn_rewrite_begin(tn_rewrite_t *r, tenon_graph_t *graph);
 void tn_rewrite_end(tn_rewrite_t *r);
+/* Adds a node that runs just before the node `at`, and infers its results. It comes last in the
+ * graph's array, which may move, until the rewrite ends. */
+tenon_status_t tn_rewrite_insert(tn_rewrite_t *r, int32_t at, const tn_insertion_t *what,
+                                 int32_t *out_index);
 /* Adds a constant that no node reads yet. The tensor is retained. */
 tenon_status_t tn_rewrite_constant(tn_rewrite_t *r, tenon_tensor_t *tensor, tenon_edge_t *out_edge);
 /* The node that makes the edge, if it is a node of operator `op`; else NULL. */

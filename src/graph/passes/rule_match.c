@@ -145,9 +145,16 @@ static bool find_operands(match_t *m, const tn_node_t *node, const goal_t *goal,
   return find(m, term->count ? goals : goal->next);
 }
 
+/* Whether nothing reads other results than the first one. */
+static bool has_one_result(const tn_rewrite_t *r, const tn_node_t *node) {
+  for (int32_t o = 1; o < node->output_count; o++)
+    if ((size_t)node->outputs[o] < r->edge_count && r->uses[node->outputs[o]]) return false;
+  return node->output_count > 0;
+}
+
 static bool find_call(match_t *m, const tn_node_t *node, const goal_t *goal) {
   const tn_term_t *term = goal->term;
-  if (!tn_node_is(node, term->op) || node->group || node->output_count != 1 ||
+  if (!tn_node_is(node, term->op) || node->group || !has_one_result(m->r, node) ||
       term->count > node->op->input_count || term->count > OPERANDS_MOST ||
       m->node_count == NODES_MOST || !match_attributes(m, node, term))
     return false;
@@ -297,7 +304,7 @@ tenon_status_t tn_rewrite_apply_text(tn_rewrite_t *r, tn_node_t *node,
   match_t m = {.r = r, .steps = STEPS_MOST};
   const tn_term_t *before = &text->before;
   const bool is_call = before->kind == TN_TERM_CALL;
-  const tenon_edge_t result = node->output_count == 1 ? node->outputs[0] : -1;
+  const tenon_edge_t result = has_one_result(r, node) ? node->outputs[0] : -1;
   const goal_t goal = {before, result, NULL};
   if (result < 0 || (is_call && !tn_node_is(node, before->op)) || !find(&m, &goal)) return TENON_OK;
   return replace_match(r, node, &m, &text->after);

@@ -81,7 +81,81 @@ static tenon_status_t remove_identity(tn_rewrite_t *r, tn_node_t *node) {
   return TENON_OK;
 }
 
+static tenon_status_t skip_node(tn_rewrite_t *r, tn_node_t *node, tenon_edge_t x) {
+  tn_redirect(r, node->outputs[0], x);
+  tn_node_remove(r, node);
+  return TENON_OK;
+}
+
+/* Removes a concat of one value, and a split into one part. */
+static tenon_status_t skip_single(tn_rewrite_t *r, tn_node_t *node) {
+  if (node->operands[0].count != 1 || node->output_count != 1) return TENON_OK;
+  const tenon_edge_t x = node->operands[0].edges[0];
+  return tn_same_shape(r, x, node->outputs[0]) ? skip_node(r, node, x) : TENON_OK;
+}
+
+/* Removes a slice that has all elements, in their order. */
+static tenon_status_t skip_slice(tn_rewrite_t *r, tn_node_t *node) {
+  int64_t count = 0;
+  const tenon_edge_t x = tn_operand(node, 0);
+  const tenon_edge_t steps = tn_operand(node, 4);
+  const int64_t *by = ints_of(r, steps, &count);
+  if (x < 0 || (steps >= 0 && !by) || !tn_same_shape(r, x, node->outputs[0])) return TENON_OK;
+  for (int64_t i = 0; i < count; i++)
+    if (by[i] < 0) return TENON_OK;
+  return skip_node(r, node, x);
+}
+
+/* Removes a gather of all slices, in their order. */
+static tenon_status_t skip_gather(tn_rewrite_t *r, tn_node_t *node) {
+  int64_t count;
+  const tenon_edge_t x = tn_operand(node, 0);
+  const int64_t *indices = ints_of(r, tn_operand(node, 1), &count);
+  if (x < 0 || !indices || !tn_same_shape(r, x, node->outputs[0])) return TENON_OK;
+  for (int64_t i = 0; i < count; i++)
+    if (indices[i] != i && indices[i] != i - count) return TENON_OK;
+  return skip_node(r, node, x);
+}
+
+/* Whether each number of dtype `narrow` is one of `wide`, too. */
+static bool is_widened(tenon_dtype_t narrow, tenon_dtype_t wide) {
+  static const uint32_t pairs[][2] = {
+      {TENON_F16, TENON_F32},  {TENON_F16, TENON_F64}, {TENON_BF16, TENON_F32},
+      {TENON_BF16, TENON_F64}, {TENON_F32, TENON_F64}, {TENON_I32, TENON_I64},
+      {TENON_I16, TENON_I64},  {TENON_I16, TENON_I32}, {TENON_I8, TENON_I64},
+      {TENON_I8, TENON_I32},   {TENON_U8, TENON_I64},  {TENON_U8, TENON_I32}};
+  for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+    if (tn_dtype_is(narrow, pairs[i][0]) && tn_dtype_is(wide, pairs[i][1])) return true;
+  return false;
+}
+
+/* Removes two casts that give the numbers that were there. */
+static tenon_status_t skip_casts(tn_rewrite_t *r, tn_node_t *node) {
+  const tenon_edge_t wide = tn_operand(node, 0);
+  const tn_node_t *before = tn_maker(r, wide, "core::cast");
+  const tenon_edge_t x = before ? tn_operand(before, 0) : -1;
+  if (x < 0 || !is_widened(r->graph->edges[x].dtype, r->graph->edges[wide].dtype) ||
+      !tn_same_shape(r, x, node->outputs[0]))
+    return TENON_OK;
+  return skip_node(r, node, x);
+}
+
 /* Moves of elements */
+
+static bool is_reshape(const tn_node_t *node) {
+  return tn_node_is(node, "core::reshape") || tn_node_is(node, "core::squeeze") ||
+         tn_node_is(node, "core::unsqueeze") || tn_node_is(node, "core::flatten");
+}
+
+/* Removes a node that takes axes apart or joins them as they were before the node before it. */
+static tenon_status_t skip_reshapes(tn_rewrite_t *r, tn_node_t *node) {
+  const tenon_edge_t between = tn_operand(node, 0);
+  const int32_t producer = between >= 0 ? r->graph->edges[between].producer : -1;
+  const tn_node_t *before = producer >= 0 ? &r->graph->nodes[producer] : NULL;
+  if (!is_reshape(node) || !is_reshape(before)) return TENON_OK;
+  const tenon_edge_t x = tn_operand(before, 0);
+  return x >= 0 && tn_same_shape(r, x, node->outputs[0]) ? skip_node(r, node, x) : TENON_OK;
+}
 
 /* Reads the order of axes; false: it is not known. */
 static bool read_order(const tn_rewrite_t *r, const tn_node_t *transpose, int32_t *out_rank,
@@ -98,6 +172,16 @@ static bool read_order(const tn_rewrite_t *r, const tn_node_t *transpose, int32_
   }
   *out_rank = rank;
   return true;
+}
+
+/* Removes a transpose that leaves all axes in their places. */
+static tenon_status_t skip_transpose(tn_rewrite_t *r, tn_node_t *node) {
+  int32_t rank;
+  int64_t order[TENON_RANK_MAX];
+  if (!read_order(r, node, &rank, order)) return TENON_OK;
+  for (int32_t i = 0; i < rank; i++)
+    if (order[i] != i) return TENON_OK;
+  return skip_node(r, node, tn_operand(node, 0));
 }
 
 /* Makes two transposes one, or none if the second one undoes the first one. */
@@ -279,10 +363,36 @@ const tn_rewrite_rule_t tn_rules_simplify[] = {
     {"added_zero: (add(x, 0) | sub(x, 0)) -> x", NULL, {NULL}, NULL},
     {"factor_of_one: (mul(x, 1) | div(x, 1) | pow(x, 1)) -> x", NULL, {NULL}, NULL},
     {"negated_twice: neg(neg(x)) -> x", NULL, {NULL}, NULL},
+    {"inverted_twice: not(not(x)) -> x", NULL, {NULL}, NULL},
+    {"rectified_twice: relu(relu(x)) -> relu(x)", NULL, {NULL}, NULL},
     {"identity: cast(x) -> x",
      "The dtype and the shape stay the same; likewise for expand and reshape.",
      {"core::cast", "core::expand", "core::reshape"},
      remove_identity},
+    {"cast_back: cast(cast(x, to=wide), to=narrow) -> x",
+     "x has the dtype of the result, and the dtype between has all its numbers.",
+     {"core::cast"},
+     skip_casts},
+    {"single_part: concat(x) -> x",
+     "There is one value; likewise for a split into one part.",
+     {"core::concat", "core::split"},
+     skip_single},
+    {"whole_slice: slice(x, starts, ends) -> x",
+     "The slice has the shape of x, and no negative steps.",
+     {"core::slice"},
+     skip_slice},
+    {"whole_gather: gather(x, indices) -> x",
+     "The indices are constant, and those of all slices in order.",
+     {"core::gather"},
+     skip_gather},
+    {"transposed_in_order: transpose(x, perm=[0,1,2]) -> x",
+     "All axes stay in their places.",
+     {"core::transpose"},
+     skip_transpose},
+    {"reshaped_back: reshape(reshape(x, a), b) -> x",
+     "The shape is that of x; likewise for squeeze, unsqueeze and flatten.",
+     {NULL},
+     skip_reshapes},
     {"transposed_twice: transpose(transpose(x, perm=p), perm=q) -> transpose(x, perm=r)",
      "Nothing is left if the second one undoes the first one.",
      {"core::transpose"},
