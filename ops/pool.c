@@ -46,6 +46,7 @@ typedef struct pool_t {
   fold_fn fold;      /* NULL: the result needs no sums */
   row_fn row;        /* NULL: rows of windows are not summed by themselves */
   pool_line_fn line; /* NULL: results are not computed by whole rows */
+  pool_rows_fn sum;  /* of a global average over adjacent channels; NULL: taps are added singly */
   float *divisors;   /* of an average, along the last axis */
   double p;
   int include_pad;
@@ -282,6 +283,30 @@ static void window_lanes_run(const pool_t *pool, int64_t image, int64_t channel,
   if (pool->indices) write_indices(pool, image, channel, o, lanes, &sums);
 }
 
+/* window_lanes_run for the mean over all positions of channels that are adjacent in memory. The
+ * sums are the same as there. */
+static void global_lanes_run(const pool_t *pool, int64_t image, int64_t channel, const int64_t *o,
+                             int64_t lanes) {
+  const tenon_tensor_t *x = pool->x;
+  const tenon_tensor_t *out = pool->out;
+  const int64_t positions = x->shape[2];
+  const int64_t step = x->strides[2];
+  const float *from = (const float *)x->data + image * x->strides[0] + channel;
+  float *to = (float *)out->data + image * out->strides[0] + channel * out->strides[1];
+  double counts[LANES];
+  sums_t sums;
+  count_elements(pool, o, lanes, counts);
+  pool->done(&sums, 0, 0, lanes, counts, pool->p);
+  memset(sums.total, 0, sizeof sums.total);
+  for (int64_t at = 0; at < positions; at += FOLD) {
+    if (at) pool->fold(&sums, lanes, 0);
+    const int64_t rows = positions - at < FOLD ? positions - at : FOLD;
+    pool->sum((float *)(void *)sums.value, from + at * step, step, rows, lanes);
+  }
+  if (positions > FOLD) pool->fold(&sums, lanes, 1);
+  pool->done(&sums, to, out->strides[1], lanes, counts, pool->p);
+}
+
 /* The sum of the elements under the window at output position o[] of a channel, by whole rows. */
 static double window_rows_sum(const pool_t *pool, int64_t image, int64_t channel,
                               const int64_t *o) {
@@ -342,6 +367,8 @@ static void lanes_run(const pool_t *pool, int64_t image, int64_t channel, int64_
                       int64_t lanes) {
   if (pool->row)
     average_lanes_run(pool, image, channel, o, lanes);
+  else if (pool->sum)
+    global_lanes_run(pool, image, channel, o, lanes);
   else
     window_lanes_run(pool, image, channel, o, lanes);
 }
@@ -514,6 +541,9 @@ static tenon_status_t run_windows(tenon_call_t *call, pool_t *pool, int kind) {
   int64_t row = pool->window.out[last];
   TENON_TRY(choose_line(call, pool, kind));
   pool->by_channel = !pool->line && (pool->x->strides[1] == 1 || row < 8);
+  if (pool->is_global && kind == POOL_AVERAGE && core_is(pool->x, TENON_F32) &&
+      pool->x->ndim == 3 && pool->x->strides[1] == 1)
+    pool->sum = lines_of_isa()->sum_rows;
   int64_t step = pool->by_channel ? LANES : 1;
   int64_t blocks = (pool->x->shape[1] - 1) / step + 1;
   int64_t positions =
