@@ -173,7 +173,8 @@ static void compare_random_cases(void) {
 }
 
 /* The mean of each channel of x [2, channels, positions], which lies channels-last with a gap of
- * `gap` elements between two positions. The numbers are so large that a sum in f32 alone is wrong. */
+ * `gap` elements between two positions. The numbers are so large that a sum of all of them in f32
+ * is wrong. */
 static void compare_means(int64_t channels, int64_t positions, int64_t gap) {
   const int64_t shape[3] = {2, channels, positions};
   const int64_t strides[3] = {positions * (channels + gap), 1, channels + gap};
