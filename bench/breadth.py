@@ -3,12 +3,14 @@
 
 The networks are those of models/breadth.txt, with random weights; set 1 may be used for tuning, set 2 is only measured. Each is exported
 to build/breadth, compared with ONNX Runtime, and timed in blocks that alternate in one process. Results are kept after each model in
-build/breadth/results.json; bench/results/breadth.json and breadth.md are written at the end. Exit status 1: a result is wrong or refused.
+build/breadth/results.json; bench/results/breadth.json and breadth.md are written at the end. Both keep the figures of each processor apart,
+and a run replaces only those of its own processor. Exit status 1: a result is wrong or refused.
 
 Usage: breadth.py [--set N] [--only PATTERN] [--limit N] [--export | --exported] [--delete] [--resume] [--threads N,...] [--seconds S], in
 .venv-breadth. Exports load both cores for long: on a shared machine, write the files first (--export), then measure them (--exported).
 """
 import argparse
+import datetime
 import fnmatch
 import json
 import math
@@ -226,34 +228,49 @@ def markdown_table(header, rows):
     return "".join("| " + " | ".join(str(cell).replace("|", "/") for cell in line) + " |\n" for line in lines) + "\n"
 
 
-def write_markdown(records, counts):
-    machine = report.machine()
-    text = f"# Networks that nobody tuned Tenon for\n\nWritten by `bench/breadth.py`. {machine['cpu']}, {machine['cores']} cores, {' '.join(machine['instruction_sets'])}. "
-    text += "A ratio is ONNX Runtime's time over Tenon's: above 1, Tenon is the faster one. Times are medians in milliseconds.\n\n"
+def processor_of(machine):
+    """The name under which the figures of a machine are kept: its processor and the instruction sets that decide about kernels."""
+    return f"{machine['cpu']}, {' '.join(machine['instruction_sets'])}"
+
+
+def text_of(processor, part):
+    """The section of the report about one processor."""
+    records = part["networks"]
+    counts = sorted({threads for record in records.values() for threads in record.get("ratio", {})}, key=int)
+    text = f"## {processor}\n\nONNX Runtime {part['versions']['onnxruntime']}. Date: {part['date']}.\n\n"
     for threads in counts:
-        text += f"## {threads} thread(s)\n\n" + markdown_table(HEADER, summary_of(records, threads))
-        text += f"### Below {SLOW}\n\n" + markdown_table(["network", "Tenon", "ONNX Runtime", "ratio"], slow_of(records, threads))
-    text += "## Wrong results, refusals, and networks without a file\n\n" + markdown_table(["network", "what happened"], troubles_of(records))
-    text += "## All\n\n"
+        text += f"### {threads} thread(s)\n\n" + markdown_table(HEADER, summary_of(records, threads))
+        text += f"#### Below {SLOW}\n\n" + markdown_table(["network", "Tenon", "ONNX Runtime", "ratio"], slow_of(records, threads))
+    text += "### Wrong results, refusals, and networks without a file\n\n" + markdown_table(["network", "what happened"], troubles_of(records))
+    text += "### All\n\n"
     cells = lambda record, threads: [*record["ms"][threads], record["ratio"][threads]] if threads in record.get("ms", {}) else ["", "", ""]
     header = ["network", "set", "exporter", "status", "difference"] + [f"{word}, {threads} t" for threads in counts for word in ("Tenon", "ORT", "ratio")]
-    text += markdown_table(header, [[name, record["set"], record.get("exporter", ""), record.get("status", ""), record.get("difference", ""),
-                                     *(cell for threads in counts for cell in cells(record, threads))] for name, record in sorted(records.items())])
-    (HERE / "results" / "breadth.md").write_text(text)
+    return text + markdown_table(header, [[name, record["set"], record.get("exporter", ""), record.get("status", ""), record.get("difference", ""),
+                                           *(cell for threads in counts for cell in cells(record, threads))] for name, record in sorted(records.items())])
+
+
+def write_markdown(parts):
+    text = "# Networks that nobody tuned Tenon for\n\nWritten by `bench/breadth.py`. A ratio is ONNX Runtime's time over Tenon's: above 1, Tenon is the "
+    text += "faster one. Times are medians in milliseconds. Each processor has a section of its own; times of two processors cannot be compared.\n\n"
+    (HERE / "results" / "breadth.md").write_text(text + "".join(text_of(*item) for item in parts.items()))
 
 
 def show(records, options):
-    counts = [str(count) for count in options.threads]
     headline = []
-    for threads in counts:
+    for threads in map(str, options.threads):
         rows = summary_of(records, threads)
         report.print_table(f"Speed over ONNX Runtime at {threads} thread(s), geometric means", HEADER, rows)
         report.print_table(f"Slower than {SLOW} at {threads} thread(s)", ["network", "Tenon", "ORT", "ratio"], slow_of(records, threads))
         headline += [[f"breadth, {row[0]}, {threads} thread(s): speed over ONNX Runtime", row[-3]] for row in rows if row[0].endswith(("all", "networks"))]
     for name, text in troubles_of(records):
         print(f"{name}: {text}")
-    report.save("breadth", records, headline, "numpy", "onnx", "onnxruntime", "torch", "transformers", "timm", "torchvision")
-    write_markdown(records, counts)
+    packages = "numpy", "onnx", "onnxruntime", "torch", "transformers", "timm", "torchvision"
+    machine = report.machine()
+    kept = HERE / "results" / "breadth.json"
+    parts = json.loads(kept.read_text())["figures"] if kept.exists() else {}
+    parts[processor_of(machine)] = {"date": datetime.date.today().isoformat(), "machine": machine, "versions": report.versions(*packages), "networks": records}
+    report.save("breadth", parts, headline, *packages)
+    write_markdown(parts)
 
 
 def select_rows(rows, options):
@@ -272,7 +289,9 @@ def is_due(row, records, options):
 def run_all(options):
     sys.path.insert(0, str(HERE / "models"))
     FOLDER.mkdir(parents=True, exist_ok=True)
-    records = json.loads(STATE.read_text()) if options.resume and STATE.exists() else {}
+    processor = processor_of(report.machine())
+    kept = json.loads(STATE.read_text()) if STATE.exists() else {}
+    records = kept[processor] = kept.get(processor, {}) if options.resume else {}
     rows = read_table()
     for row in rows:
         row["exporters"] = ("script", "dynamo") if options.script else ("dynamo", "script")
@@ -286,7 +305,7 @@ def run_all(options):
         if options.export:
             continue
         records[row["id"]] = record
-        STATE.write_text(json.dumps(records))
+        STATE.write_text(json.dumps(kept))
         if options.delete or bytes_exported() > MOST_BYTES:
             (FOLDER / f"{row['id']}.onnx").unlink(missing_ok=True)
     if options.export:
@@ -303,7 +322,7 @@ def main():
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--export", action="store_true", help="only write the files, up to 2 GB of them")
     which.add_argument("--exported", action="store_true", help="measure only files that are there")
-    parser.add_argument("--resume", action="store_true", help="keep the results in build/breadth/results.json, and measure the other rows")
+    parser.add_argument("--resume", action="store_true", help="keep this processor's results in build/breadth/results.json, and measure the other rows")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--seconds", type=float, default=1.0, help="time for each model and number of threads")
     parser.add_argument("--script", action="store_true", help="export by TorchScript first, which is several times faster than torch.export")

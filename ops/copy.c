@@ -252,13 +252,24 @@ static const move_float_t *conversion_of(const move_t *move) {
   return to == TENON_F16 ? &all->narrow_f16 : &all->narrow_bf16;
 }
 
+/* Whether tiles would have so few rows that each is copied by itself. */
+static int has_few_rows(const plan_t *plan) {
+  enum { MOST = 4 };
+  return !conversion_of(plan->move) && plan->move->shape[plan->run_axis] <= MOST;
+}
+
 /* Chooses the functions. Returns 0 if there are none for elements of this size. */
 static int choose_functions(plan_t *plan) {
-  static const plan_t sizes[] = {{.to_size = 1, .run = run_1, .tile = tile_1},
-                                 {.to_size = 2, .run = run_2, .tile = tile_2},
-                                 {.to_size = 4, .run = run_4, .tile = tile_4},
-                                 {.to_size = 8, .run = run_8, .tile = tile_8},
-                                 {.to_size = 16, .run = run_16, .tile = tile_16}};
+  static const struct {
+    int64_t size;
+    move_run_fn run;
+    move_tile_fn tile;
+    move_tile_fn few;
+  } sizes[] = {{1, run_1, tile_1, few_1},
+               {2, run_2, tile_2, few_2},
+               {4, run_4, tile_4, few_4},
+               {8, run_8, tile_8, few_8},
+               {16, run_16, tile_16, few_16}};
   const move_float_t *conversion = conversion_of(plan->move);
   const move_float_t *words = &move_floats_of_isa()->f32; /* copies of any elements of 4 bytes */
   if (conversion) {
@@ -267,10 +278,11 @@ static int choose_functions(plan_t *plan) {
     return 1;
   }
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-    if (sizes[i].to_size != plan->to_size) continue;
+    if (sizes[i].size != plan->to_size) continue;
     plan->run = sizes[i].run;
     plan->tile = sizes[i].tile;
     if (plan->to_size == 4 && words->tile) plan->tile = words->tile;
+    if (has_few_rows(plan)) plan->tile = sizes[i].few;
     return 1;
   }
   return 0;
@@ -288,7 +300,7 @@ static int has_short_rows(const plan_t *plan) {
 
 /* Cuts tiles, or runs or rows if `across` is the last axis, into the units that threads take. */
 static void cut_units(plan_t *plan, int32_t across) {
-  enum { ROWS = 1024 };
+  enum { ROWS = 1024, COLUMNS = 1024 };
   move_t *move = plan->move;
   const int32_t last = move->ndim - 1;
   if (across == last) {
@@ -305,7 +317,7 @@ static void cut_units(plan_t *plan, int32_t across) {
     plan->outer = last - 1;
     plan->tile_axis = last - 1;
     plan->block = ROWS;
-    plan->columns = LINE / plan->from_size;
+    plan->columns = has_few_rows(plan) ? COLUMNS : LINE / plan->from_size;
     plan->column_blocks = (move->shape[last - 1] - 1) / plan->columns + 1;
   }
   plan->blocks = (move->shape[plan->run_axis] + plan->block - 1) / plan->block;

@@ -79,6 +79,17 @@ static void NAME(tile)(char *to, const char *from, int64_t n, int64_t m, int64_t
         y[k * to_stride + l] = x[k + l * from_stride];
   }
 }
+
+/* The same for so few rows that there is nothing to transpose, such as the colours of an image:
+ * each row is spread over the result by itself. */
+static void NAME(few)(char *to, const char *from, int64_t n, int64_t m, int64_t to_stride,
+                      int64_t from_stride) {
+  const T *restrict x = (const T *)(const void *)from;
+  T *restrict y = (T *)(void *)to;
+  for (int64_t l = 0; l < n; l++)
+    for (int64_t k = 0; k < m; k++)
+      y[k * to_stride + l] = x[k + l * from_stride];
+}
 #undef T
 #undef SIZE
 #undef NAME

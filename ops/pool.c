@@ -5,6 +5,7 @@
 #include "pool.h"
 #include "axes.h"
 #include "capability.h"
+#include "copy.h"
 #include "dense.h"
 #include "pool_line.h"
 #include <math.h>
@@ -46,6 +47,7 @@ typedef struct pool_t {
   fold_fn fold;      /* NULL: the result needs no sums */
   row_fn row;        /* NULL: rows of windows are not summed by themselves */
   pool_line_fn line; /* NULL: results are not computed by whole rows */
+  pool_rows_fn sum;  /* of a global average over adjacent channels; NULL: taps are added singly */
   float *divisors;   /* of an average, along the last axis */
   double p;
   int include_pad;
@@ -282,6 +284,30 @@ static void window_lanes_run(const pool_t *pool, int64_t image, int64_t channel,
   if (pool->indices) write_indices(pool, image, channel, o, lanes, &sums);
 }
 
+/* window_lanes_run for the mean over all positions of channels that are adjacent in memory. The
+ * sums are the same as there. */
+static void global_lanes_run(const pool_t *pool, int64_t image, int64_t channel, const int64_t *o,
+                             int64_t lanes) {
+  const tenon_tensor_t *x = pool->x;
+  const tenon_tensor_t *out = pool->out;
+  const int64_t positions = x->shape[2];
+  const int64_t step = x->strides[2];
+  const float *from = (const float *)x->data + image * x->strides[0] + channel;
+  float *to = (float *)out->data + image * out->strides[0] + channel * out->strides[1];
+  double counts[LANES];
+  sums_t sums;
+  count_elements(pool, o, lanes, counts);
+  pool->done(&sums, 0, 0, lanes, counts, pool->p);
+  memset(sums.total, 0, sizeof sums.total);
+  for (int64_t at = 0; at < positions; at += FOLD) {
+    if (at) pool->fold(&sums, lanes, 0);
+    const int64_t rows = positions - at < FOLD ? positions - at : FOLD;
+    pool->sum((float *)(void *)sums.value, from + at * step, step, rows, lanes);
+  }
+  if (positions > FOLD) pool->fold(&sums, lanes, 1);
+  pool->done(&sums, to, out->strides[1], lanes, counts, pool->p);
+}
+
 /* The sum of the elements under the window at output position o[] of a channel, by whole rows. */
 static double window_rows_sum(const pool_t *pool, int64_t image, int64_t channel,
                               const int64_t *o) {
@@ -342,6 +368,8 @@ static void lanes_run(const pool_t *pool, int64_t image, int64_t channel, int64_
                       int64_t lanes) {
   if (pool->row)
     average_lanes_run(pool, image, channel, o, lanes);
+  else if (pool->sum)
+    global_lanes_run(pool, image, channel, o, lanes);
   else
     window_lanes_run(pool, image, channel, o, lanes);
 }
@@ -488,14 +516,45 @@ static void merge_positions(pool_t *pool) {
   cover_positions(pool);
 }
 
-static tenon_status_t run_windows(tenon_call_t *call, pool_t *pool, int kind) {
-  tenon_dtype_t dtype = call->inputs[0]->dtype;
+/* Whether a tensor of f16 or bf16 lies channels-last: its f32 then lies so, too. */
+static int is_narrow_last(const tenon_tensor_t *t) {
+  return (core_is(t, TENON_F16) || core_is(t, TENON_BF16)) && core_lies_last(t);
+}
+
+static tenon_status_t copy_last(tenon_call_t *call, tenon_tensor_t *to, const tenon_tensor_t *t) {
+  move_t move;
+  move_begin(&move, to, t);
+  for (int32_t i = 0; i < t->ndim; i++)
+    move_axis(&move, t->shape[i], t->strides[i], to->strides[i]);
+  return core_move(call, &move);
+}
+
+/* A tensor of f32 that lies as the given one, which has no gaps. NULL: memory is short. */
+static tenon_tensor_t *place_last(tenon_call_t *call, const tenon_tensor_t *t) {
+  tenon_tensor_t *wide = call->host->temporary(call, tenon_dtype(TENON_F32), t->ndim, t->shape);
+  for (int32_t i = 0; wide && i < t->ndim; i++)
+    wide->strides[i] = t->strides[i];
+  return wide;
+}
+
+/* Sets x and out to tensors of the dtype in which the pool is computed. */
+static tenon_status_t place_tensors(tenon_call_t *call, pool_t *pool) {
+  tenon_tensor_t *x = call->inputs[0];
+  tenon_tensor_t *out = call->outputs[0];
+  tenon_dtype_t dtype = x->dtype;
   if (dtype.bits == 16 && dtype.code != (TENON_I16 & 0xff) && dtype.code != (TENON_U16 & 0xff))
     dtype = tenon_dtype(TENON_F32);
-  if (tenon_count(call->outputs[0]) == 0) return TENON_OK;
-  pool->x = core_as(call, call->inputs[0], dtype);
-  pool->out = core_place(call, call->outputs[0], dtype);
+  pool->x = is_narrow_last(x) ? place_last(call, x) : core_as(call, x, dtype);
+  pool->out = is_narrow_last(out) ? place_last(call, out) : core_place(call, out, dtype);
   if (!pool->x || !pool->out) return TENON_MEMORY;
+  return is_narrow_last(x) ? copy_last(call, pool->x, x) : TENON_OK;
+}
+
+static tenon_status_t run_windows(tenon_call_t *call, pool_t *pool, int kind) {
+  tenon_tensor_t *result = call->outputs[0];
+  if (tenon_count(result) == 0) return TENON_OK;
+  TENON_TRY(place_tensors(call, pool));
+  const tenon_dtype_t dtype = pool->x->dtype;
   tenon_tensor_t *placed = pool->out;
   if (pool->is_global) cover_positions(pool);
   if (pool->is_global) merge_positions(pool);
@@ -514,6 +573,9 @@ static tenon_status_t run_windows(tenon_call_t *call, pool_t *pool, int kind) {
   int64_t row = pool->window.out[last];
   TENON_TRY(choose_line(call, pool, kind));
   pool->by_channel = !pool->line && (pool->x->strides[1] == 1 || row < 8);
+  if (pool->is_global && kind == POOL_AVERAGE && core_is(pool->x, TENON_F32) &&
+      pool->x->ndim == 3 && pool->x->strides[1] == 1)
+    pool->sum = lines_of_isa()->sum_rows;
   int64_t step = pool->by_channel ? LANES : 1;
   int64_t blocks = (pool->x->shape[1] - 1) / step + 1;
   int64_t positions =
@@ -525,7 +587,8 @@ static tenon_status_t run_windows(tenon_call_t *call, pool_t *pool, int kind) {
       work < 1 << 15 ? (1 << 15) / (work + 1) + 1 : 1; /* a window without elements is no work */
   TENON_TRY(call->host->parallel(call, pool->x->shape[0] * positions * blocks, grain,
                                  window_rows_run, pool));
-  return core_settle(call, call->outputs[0], placed);
+  return is_narrow_last(result) ? copy_last(call, result, placed)
+                                : core_settle(call, result, placed);
 }
 
 tenon_status_t core_max_pool_run(tenon_call_t *call) {

@@ -23,11 +23,16 @@ typedef struct pool_line_t { /* the last axis of a window (window.h) */
 typedef void (*pool_line_fn)(const pool_line_t *line, const void *const *rows, int64_t count,
                              const float *divisors, float scale, void *out);
 
+/* Adds `count` rows of `lanes` adjacent numbers, which begin `step` elements apart, to the sums. */
+typedef void (*pool_rows_fn)(float *sums, const float *x, int64_t step, int64_t count,
+                             int64_t lanes);
+
 typedef struct pool_lines_t {
   pool_line_fn max; /* of f32 */
   pool_line_fn max_i8;
   pool_line_fn max_u8;
   pool_line_fn average; /* of f32 */
+  pool_rows_fn sum_rows;
 } pool_lines_t;
 
 extern const pool_lines_t core_pool_lines, core_pool_lines_avx2, core_pool_lines_avx512;

@@ -120,3 +120,11 @@ void core_channels_last(tenon_infer_t *infer, tenon_meta_t *out) {
 int core_is_channels_last(const tenon_meta_t *x) {
   return x->ndim > 2 && x->strides && dim_is(x->strides[1], 1) && !dim_is(x->dims[1], 1);
 }
+
+int core_lies_last(const tenon_tensor_t *x) {
+  if (x->ndim < 3 || x->strides[1] != 1) return 0;
+  int64_t stride = x->shape[1];
+  for (int32_t i = x->ndim - 1; i >= 2; stride *= x->shape[i--])
+    if (x->shape[i] != 1 && x->strides[i] != stride) return 0;
+  return x->shape[0] == 1 || x->strides[0] == stride;
+}

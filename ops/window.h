@@ -71,5 +71,7 @@ static inline int64_t window_size(const int64_t *extents, int32_t rank) {
 void core_channels_last(tenon_infer_t *infer, tenon_meta_t *out);
 /* Is the channel axis the innermost in memory? */
 int core_is_channels_last(const tenon_meta_t *x);
+/* Whether a tensor lies channels-last in memory, without gaps. */
+int core_lies_last(const tenon_tensor_t *x);
 
 #endif

@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/models_gen"))
 OPSET = 18
 PATIENCE = 150  # seconds of processor time for an export
+MEMORY = 10 << 30  # bytes of address space for an export
 WORDS = 1000  # entries of a vocabulary
 
 # PyPI's torchvision is compiled for CUDA, so its operators cannot be loaded beside the torch for CPUs. Its Python code wants these two declared.
@@ -168,7 +169,7 @@ def export_network(row, path):
     module = module.float().eval()
     disturb(module)
     names, values = list(inputs), tuple(inputs.values())
-    wrapped = Positional(module, names if row["library"] == "transformers" else None)
+    wrapped = Positional(module, names if row["library"] == "transformers" else None).eval()  # else an exporter that fails sets it to training
     common = {"input_names": names, "opset_version": OPSET, "verbose": False}
     failures = {}
     with torch.no_grad():
@@ -279,6 +280,7 @@ def export_apart(row, folder, rows):
     child = os.fork()
     if child == 0:
         resource.setrlimit(resource.RLIMIT_CPU, (PATIENCE, PATIENCE + 5))
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         try:
             with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(io.StringIO()):
                 exporter = export_row(row, folder, rows)

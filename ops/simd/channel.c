@@ -3,6 +3,8 @@
  * Invariant: sums are doubles, so that their order does not affect f32. */
 #include "../axes.h"
 #include "../copy.h"
+#include "../dense.h"
+#include "../window.h"
 #include "isa.h"
 #include "math.h"
 #include "wide.h"
@@ -58,12 +60,12 @@ static int64_t offset_of(const int64_t *shape, const int64_t *stride, int32_t co
 #define BY_TYPE(call, function)                                                                    \
   (tenon_dtype_id((call)->inputs[0]->dtype) == TENON_F64 ? f64_##function : f32_##function)
 
-/* Sets x and y to memory of f32 or f64; finish() narrows the result. */
-static tenon_status_t widen_input(tenon_call_t *call, plan_t *p) {
-  const tenon_tensor_t *x = call->inputs[0];
+/* Sets x and y to memory of f32 or f64; narrow_result() narrows the result. */
+static tenon_status_t widen_input(tenon_call_t *call, plan_t *p, const tenon_tensor_t *x,
+                                  tenon_tensor_t *out) {
   int64_t count = tenon_count(x);
   p->x = x->data;
-  p->y = call->outputs[0]->data;
+  p->y = out->data;
   if (!is_narrow(x->dtype)) return TENON_OK;
   float *wide = (float *)call->host->allocate(call, 2 * (uint64_t)count * sizeof(float));
   if (!wide) return TENON_MEMORY;
@@ -73,10 +75,9 @@ static tenon_status_t widen_input(tenon_call_t *call, plan_t *p) {
   return TENON_OK;
 }
 
-static tenon_status_t narrow_result(tenon_call_t *call, const plan_t *p) {
-  const tenon_tensor_t *x = call->inputs[0];
-  if (is_narrow(x->dtype))
-    narrow_run(x->dtype, call->outputs[0]->data, (const float *)p->y, tenon_count(x));
+static tenon_status_t narrow_result(const plan_t *p, tenon_tensor_t *out) {
+  if (is_narrow(out->dtype))
+    narrow_run(out->dtype, out->data, (const float *)p->y, tenon_count(out));
   return TENON_OK;
 }
 
@@ -89,38 +90,71 @@ static void set_axis(plan_t *p, const tenon_tensor_t *x, int32_t axis) {
 
 static tenon_status_t run_columns(tenon_call_t *call, plan_t *p, tenon_part_fn part) {
   if (tenon_count(call->inputs[0]) == 0) return TENON_OK;
-  TENON_TRY(widen_input(call, p));
+  TENON_TRY(widen_input(call, p, call->inputs[0], call->outputs[0]));
   int64_t each = p->n * (p->inner < COLUMNS ? p->inner : COLUMNS);
   TENON_TRY(call->host->parallel(call, p->outer * p->blocks, 16384 / (each + 1) + 1, part, p));
-  return narrow_result(call, p);
+  return narrow_result(p, call->outputs[0]);
+}
+
+/* batch_norm */
+
+/* Copies a tensor to one of the same shape with other strides. */
+static tenon_status_t copy_elements(tenon_call_t *call, tenon_tensor_t *to,
+                                    const tenon_tensor_t *from) {
+  move_t move;
+  move_begin(&move, to, from);
+  for (int32_t i = 0; i < to->ndim; i++)
+    move_axis(&move, to->shape[i], from->strides[i], to->strides[i]);
+  return core_move(call, &move);
+}
+
+/* Converts the statistics and parameters to the numbers of each channel. */
+static tenon_status_t set_channels(tenon_call_t *call, plan_t *p, tenon_dtype_t dtype) {
+  tenon_tensor_t *const *in = call->inputs;
+  const int64_t size = dtype.bits / 8;
+  char *room = (char *)call->host->allocate(call, (uint64_t)(3 * p->n * size) + 1);
+  if (!room) return TENON_MEMORY;
+  p->mean = room;
+  p->scale = room + p->n * size;
+  p->bias = room + 2 * p->n * size;
+  for (int64_t c = 0; c < p->n; c++) {
+    double var = number_get(in[4]->dtype, in[4]->data, c * in[4]->strides[0]);
+    number_set(dtype, p->mean, c, number_get(in[3]->dtype, in[3]->data, c * in[3]->strides[0]));
+    number_set(dtype, p->scale, c,
+               number_get(in[1]->dtype, in[1]->data, c * in[1]->strides[0]) /
+                   sqrt(var + call->attrs[0].as.f));
+    number_set(dtype, p->bias, c, number_get(in[2]->dtype, in[2]->data, c * in[2]->strides[0]));
+  }
+  return TENON_OK;
+}
+
+/* Normalises x, which lies as the result does: row-major, or channels-last if is_last. */
+static tenon_status_t normalise_channels(tenon_call_t *call, const tenon_tensor_t *x,
+                                         tenon_tensor_t *out, int is_last) {
+  plan_t p = {0};
+  set_axis(&p, x, 1);
+  if (is_last) p.inner = 1;
+  TENON_TRY(set_channels(call, &p, is_narrow(x->dtype) ? tenon_dtype(TENON_F32) : x->dtype));
+  const int64_t count = tenon_count(x);
+  if (count == 0) return TENON_OK;
+  const int64_t width = p.inner == 1 ? p.n : p.inner;
+  TENON_TRY(widen_input(call, &p, x, out));
+  TENON_TRY(
+      call->host->parallel(call, count / width, 16384 / width + 1, BY_TYPE(call, batch_norm), &p));
+  return narrow_result(&p, out);
 }
 
 static tenon_status_t batch_norm_run(tenon_call_t *call) {
-  tenon_tensor_t *const *in = call->inputs;
-  const tenon_tensor_t *x = in[0];
-  tenon_dtype_t dtype = is_narrow(x->dtype) ? tenon_dtype(TENON_F32) : x->dtype;
-  int64_t size = dtype.bits / 8;
-  int64_t count = tenon_count(x);
-  plan_t p = {0};
-  set_axis(&p, x, 1);
-  char *room = (char *)call->host->allocate(call, (uint64_t)(3 * p.n * size) + 1);
-  if (!room) return TENON_MEMORY;
-  p.mean = room;
-  p.scale = room + p.n * size;
-  p.bias = room + 2 * p.n * size;
-  for (int64_t c = 0; c < p.n; c++) {
-    double var = number_get(in[4]->dtype, in[4]->data, c);
-    number_set(dtype, p.mean, c, number_get(in[3]->dtype, in[3]->data, c));
-    number_set(dtype, p.scale, c,
-               number_get(in[1]->dtype, in[1]->data, c) / sqrt(var + call->attrs[0].as.f));
-    number_set(dtype, p.bias, c, number_get(in[2]->dtype, in[2]->data, c));
-  }
-  if (count == 0) return TENON_OK;
-  int64_t width = p.inner == 1 ? p.n : p.inner;
-  TENON_TRY(widen_input(call, &p));
-  TENON_TRY(
-      call->host->parallel(call, count / width, 16384 / width + 1, BY_TYPE(call, batch_norm), &p));
-  return narrow_result(call, &p);
+  const tenon_tensor_t *x = call->inputs[0];
+  tenon_tensor_t *out = call->outputs[0];
+  if (core_lies_last(x) && core_lies_last(out)) return normalise_channels(call, x, out, 1);
+  if (core_is_dense(x) && core_is_dense(out)) return normalise_channels(call, x, out, 0);
+  tenon_tensor_t *place = out;
+  if (!core_is_dense(out)) place = call->host->temporary(call, out->dtype, out->ndim, out->shape);
+  if (!place) return TENON_MEMORY;
+  TENON_TRY(copy_elements(call, place, x));
+  TENON_TRY(normalise_channels(call, place, place, 0));
+  return place == out ? TENON_OK : copy_elements(call, out, place);
 }
 
 static tenon_status_t lrn_run(tenon_call_t *call) {
@@ -162,10 +196,10 @@ static tenon_status_t mean_variance_run(tenon_call_t *call) {
     p.reduced_shape[p.reduced] = 1;
     p.reduced_stride[p.reduced++] = 1;
   }
-  TENON_TRY(widen_input(call, &p));
+  TENON_TRY(widen_input(call, &p, x, call->outputs[0]));
   TENON_TRY(call->host->parallel(call, tenon_count(x) / p.n, 16384 / (p.n + 1) + 1,
                                  BY_TYPE(call, mean_variance), &p));
-  return narrow_result(call, &p);
+  return narrow_result(&p, call->outputs[0]);
 }
 
 #ifndef TENON_SIMD
@@ -181,7 +215,9 @@ static tenon_status_t batch_norm_infer(tenon_infer_t *infer) {
                         "input %u has shape %s; expected one number for each channel of x %s", i,
                         dims_text(t->dims, t->ndim).text, dims_text(x->dims, x->ndim).text);
   }
-  return out_like(infer->outputs[0], x);
+  TENON_TRY(out_like(infer->outputs[0], x));
+  if (core_is_channels_last(x)) core_channels_last(infer, infer->outputs[0]);
+  return TENON_OK;
 }
 
 static tenon_status_t lrn_infer(tenon_infer_t *infer) {
@@ -218,7 +254,8 @@ FAMILY(core_channel,
     "(Tensor x, Tensor scale, Tensor bias, Tensor mean, Tensor var, *, "
     "float epsilon=1e-5) -> Tensor",
     (TENON_DOC("Subtracts mean from each channel, divides by the root of var, "
-               "then scales and shifts."),
+               "then scales and shifts.\n"
+               "The result lies channels-last in memory if x does."),
      TENON_SAMPLES("x: [n, c, w], scale: [c], bias: [c], mean: [c], var: [c] uniform(0.5, 2)"),
      TENON_TYPES("x: float; scale, bias: float; mean, var: float; out = x"),
      TENON_TRAITS(TENON_PURE),
@@ -226,7 +263,7 @@ FAMILY(core_channel,
      TENON_REUSE("out: x"),
      TENON_GRADIENT("x, scale, bias, mean, var: core::batch_norm_backward(grad, x, scale, bias, "
                     "mean, var, epsilon=epsilon)")),
-    KERNEL("", batch_norm_run))
+    KERNEL("strided", batch_norm_run))
   OPERATOR(lrn,
     "(Tensor x, *, int size, float alpha=0.0001, float beta=0.75, float bias=1.0) -> Tensor",
     (TENON_DOC("x / (bias + alpha / size * sum of squares)^beta, "

@@ -39,8 +39,36 @@ static inline float greater_of(float a, float b) {
 #define NAME(x) average_##x
 #include "../pool_line_kernel.h"
 
+enum { SIDE = 16 };
+typedef float side_t __attribute__((vector_size(SIDE * sizeof(float))));
+
+/* Adds the rows to `width` sums, which are in registers meanwhile. */
+#define SUM_SIDES(width, sums, x, step, count)                                                     \
+  do {                                                                                             \
+    side_t all[(width) / SIDE];                                                                    \
+    memcpy(all, sums, sizeof all);                                                                 \
+    for (int64_t row = 0; row < (count); row++)                                                    \
+      for (int k = 0; k < (width) / SIDE; k++) {                                                   \
+        side_t some;                                                                               \
+        memcpy(&some, (x) + row * (step) + k * SIDE, sizeof some);                                 \
+        all[k] += some;                                                                            \
+      }                                                                                            \
+    memcpy(sums, all, sizeof all);                                                                 \
+  } while (0)
+
+static void sum_rows(float *sums, const float *x, int64_t step, int64_t count, int64_t lanes) {
+  int64_t at = 0;
+  for (; at + 4 * SIDE <= lanes; at += 4 * SIDE)
+    SUM_SIDES(4 * SIDE, sums + at, x + at, step, count);
+  for (; at + SIDE <= lanes; at += SIDE)
+    SUM_SIDES(SIDE, sums + at, x + at, step, count);
+  for (; at < lanes; at++)
+    for (int64_t row = 0; row < count; row++)
+      sums[at] += x[row * step + at];
+}
+
 #define TABLE                                                                                      \
-  { max_pool_line, max_i8_pool_line, max_u8_pool_line, average_pool_line }
+  { max_pool_line, max_i8_pool_line, max_u8_pool_line, average_pool_line, sum_rows }
 #ifdef TENON_SIMD
 const pool_lines_t ISA_JOIN(core_pool_lines, TENON_SIMD) = TABLE;
 #else

@@ -315,10 +315,55 @@ static bool is_output(const planner_t *p, int32_t edge) {
   return edge < p->edge_count && p->run->executable->last_use[edge] == INT32_MAX;
 }
 
-/* Whether a view operator needs its input in row-major layout, so that a strided input is copied
- * first. */
-static bool sees_dense(const tenon_op_t *op, uint32_t i) {
-  return !(op->where && op->where[i] & TN_INPUT_STRIDED);
+/* Whether a view operator states the strides of its result for an input with any strides. Otherwise
+ * it sees a row-major input. */
+static bool sees_strides(const tenon_op_t *op, uint32_t i) {
+  return op->where && op->where[i] & TN_INPUT_STRIDED;
+}
+
+/* Finds strides with which the elements of t have another shape in the same row-major order. False:
+ * there are none, or t has no elements. */
+static bool find_regrouping(const tenon_tensor_t *t, int32_t ndim, const int64_t *shape,
+                            int64_t *out_strides) {
+  int32_t to = ndim - 1;
+  int64_t run = 1;  /* elements of the axes of t that lie at equal distances, and of those */
+  int64_t made = 1; /* of the result that regroup them */
+  if (!tenon_count(t)) return false;
+  int64_t step = t->ndim ? t->strides[t->ndim - 1] : 1;
+  for (int32_t i = t->ndim - 1; i >= 0; i--) {
+    run *= t->shape[i];
+    if (i > 0 && (t->shape[i - 1] == 1 || t->strides[i - 1] == run * step)) continue;
+    for (; to >= 0 && (made < run || shape[to] == 1); to--) {
+      out_strides[to] = made * step;
+      made *= shape[to];
+    }
+    if (made != run) return false;
+    if (i > 0) step = t->strides[i - 1];
+    run = 1;
+    made = 1;
+  }
+  return to < 0;
+}
+
+/* Finds the strides of a result that has the elements of a strided input in row-major order, as
+ * those of reshape, so that no dense copy is needed. False: the result is something else, or no
+ * strides do. */
+static bool find_view_strides(const planner_t *p, const tn_node_t *node, const tenon_meta_t *meta,
+                              int64_t *out_strides) {
+  int64_t shape[TENON_RANK_MAX];
+  int64_t count = 1;
+  if (!node->op->is_view || !meta || meta->items || !meta->alias || meta->strided ||
+      meta->offset.value != 0 || meta->ndim < 0 || sees_strides(node->op, meta->alias - 1))
+    return false;
+  const tn_allocation_t *from = allocation_of(p, node->operands[meta->alias - 1].edges[0]);
+  const tenon_tensor_t *t = &from->tensor->view;
+  if (!(t->keys & TN_KEY_STRIDED) || from->dense || !tn_dtype_same(t->dtype, meta->dtype))
+    return false;
+  for (int32_t d = 0; d < meta->ndim; d++) {
+    shape[d] = meta->dims[d].value;
+    if (!tenon_is_known(meta->dims[d]) || !tn_mul(count, shape[d], &count)) return false;
+  }
+  return count == tenon_count(t) && find_regrouping(t, meta->ndim, shape, out_strides);
 }
 
 /* Plans a sparse result, whose parts the kernel makes. Its readers need only its shape and layout,
@@ -347,9 +392,11 @@ static tenon_status_t allocate_view(planner_t *p, const tn_node_t *node,
                                     const int64_t *shape, const int64_t *strides, int32_t edge) {
   const tenon_operand_t *operand = &node->operands[meta->alias - 1];
   const int32_t copy = allocation_of(p, operand->edges[0])->dense;
-  const int32_t from = sees_dense(node->op, meta->alias - 1) && copy ? copy : operand->edges[0];
+  const int32_t from = !sees_strides(node->op, meta->alias - 1) && copy ? copy : operand->edges[0];
+  int64_t regrouped[TENON_RANK_MAX];
   int64_t dense[TENON_RANK_MAX];
   int64_t delta;
+  if (find_view_strides(p, node, meta, regrouped)) strides = regrouped;
   tn_strides_dense(meta->ndim, shape, dense);
   TN_TRY(tn_view_place(inference, meta, shape, strides ? strides : dense,
                        &allocation_of(p, from)->tensor->view, &delta));
@@ -477,7 +524,7 @@ static tenon_status_t densify(planner_t *p, int32_t s, const tn_node_t *node, bo
                               tenon_tensor_t **inputs) {
   for (uint32_t i = 0; i < node->op->input_count; i++) {
     const tenon_operand_t *operand = &node->operands[i];
-    if (!inputs[i] || !(inputs[i]->keys & TN_KEY_STRIDED) || (is_view && !sees_dense(node->op, i)))
+    if (!inputs[i] || !(inputs[i]->keys & TN_KEY_STRIDED) || (is_view && sees_strides(node->op, i)))
       continue;
     bool list = node->op->schema.inputs[i].kind == TENON_KIND_TENSORS;
     for (int32_t k = 0; k < operand->count; k++) {
@@ -608,7 +655,7 @@ static tenon_status_t infer_step(planner_t *p, const tn_step_t *step, tenon_tens
   /* View operators that need row-major inputs get dense copies, so inference must not see strides.
    */
   for (uint32_t i = 0; i < op->input_count && op->is_view; i++)
-    if (in[i] && sees_dense(op, i)) in[i]->strides = NULL;
+    if (in[i] && !sees_strides(op, i)) in[i]->strides = NULL;
   TN_TRY(tn_metas_of_results(op, node->attrs, step->wanted, out_metas));
   return tn_infer(inference, op, node->attrs, step->state, in, *out_metas);
 }
@@ -693,7 +740,9 @@ static tenon_status_t plan_step(planner_t *p, int32_t s) {
   if (kernel) TN_TRY(tn_executable_use(p->run->executable, kernel, op));
   bool wants_dense =
       kernel && kernel->kind != TN_KIND_LOOP && !(kernel->words.flags & TN_KERNEL_STRIDED);
-  if (wants_dense || !kernel) TN_TRY(densify(p, s, node, !kernel, inputs));
+  int64_t strides[TENON_RANK_MAX];
+  const bool is_regrouped = !kernel && find_view_strides(p, node, out[0], strides);
+  if (wants_dense || (!kernel && !is_regrouped)) TN_TRY(densify(p, s, node, !kernel, inputs));
   tenon_tensor_t **outputs =
       tn_arena_array(&p->stage->memory, op->output_count + 1, sizeof *outputs);
   if (!outputs) return tn_no_memory("a plan", 0);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "core/convert.h"
 #include "core/dtype.h"
 #include "graph/passes/rules.h"
 
@@ -43,16 +44,24 @@ static bool fits_bias(const tn_rewrite_t *r, tenon_edge_t bias, tenon_edge_t res
   return b->dims[b->ndim - 1].value == last.value;
 }
 
+/* Whether a result of this dtype may be rounded after the next node only. Results of f16 and bf16
+ * are computed as f32: bounds of the dtype give the same before and after rounding. */
+static bool may_round_later(tenon_dtype_t dtype, const tn_node_t *next) {
+  const bool is_narrow = tn_dtype_is(dtype, TENON_F16) || tn_dtype_is(dtype, TENON_BF16);
+  if (!is_narrow) return tn_dtype_is(dtype, TENON_F32);
+  return tn_node_is(next, "core::relu") || tn_node_is(next, "core::clip");
+}
+
 /* The only node that reads the result of a product or convolution without an activation; NULL:
  * there is none. */
 static tn_node_t *find_next(const tn_rewrite_t *r, const tn_node_t *node) {
   const int32_t at = tn_attr(node, "activation");
   if (at < 0 || !is_core(node) || node->output_count != 1 || node->op->input_count > MOST_INPUTS ||
-      node->op->schema.attr_count > MOST_ATTRS || node->attrs[at].as.i != 0 ||
-      !tn_dtype_is(r->graph->edges[node->outputs[0]].dtype, TENON_F32))
+      node->op->schema.attr_count > MOST_ATTRS || node->attrs[at].as.i != 0)
     return NULL;
   tn_node_t *last = tn_only_user(r, node->outputs[0]);
-  return last && last->output_count == 1 ? last : NULL;
+  const tenon_dtype_t dtype = r->graph->edges[node->outputs[0]].dtype;
+  return last && last->output_count == 1 && may_round_later(dtype, last) ? last : NULL;
 }
 
 /* The other term of a sum that is the next node; -1: there is none. */
@@ -83,6 +92,19 @@ static tenon_status_t fuse_residual(tn_rewrite_t *r, tn_node_t *node) {
   return absorb_node(r, node, sum, residual, other, NULL);
 }
 
+/* The number of a constant of one element, which may be narrow. False: it is another value. */
+static bool bound_of(const tn_rewrite_t *r, tenon_edge_t edge, double *out_bound) {
+  if (tn_scalar(r, edge, out_bound)) return true;
+  const tenon_tensor_t *t = edge >= 0 ? r->graph->edges[edge].constant : NULL;
+  const tenon_dtype_t f32 = tenon_dtype(TENON_F32);
+  float bound;
+  if (!t || tenon_count(t) != 1 || t->detail || t->dtype.bits != 16 || !tn_widens(t->dtype, f32))
+    return false;
+  tn_convert(t->data, t->dtype, &bound, f32, 1);
+  *out_bound = (double)bound;
+  return true;
+}
+
 /* Finds the choice of `activation` that computes the same as `node`, with its parameters. False:
  * there is none. */
 static bool activation_of(const tn_rewrite_t *r, const tn_node_t *node, const tn_argument_t *attr,
@@ -99,7 +121,7 @@ static bool activation_of(const tn_rewrite_t *r, const tn_node_t *node, const tn
     *out_beta = INFINITY;
     for (uint32_t i = 1; i < 3; i++)
       if (tn_operand(node, i) >= 0 &&
-          !tn_scalar(r, tn_operand(node, i), i == 1 ? out_alpha : out_beta))
+          !bound_of(r, tn_operand(node, i), i == 1 ? out_alpha : out_beta))
         return false;
   } else if (node->op->input_count != 1) {
     return false;

@@ -50,7 +50,11 @@ static tenon_status_t merge_pad(tn_rewrite_t *r, tn_node_t *pad) {
   int32_t spatial = rank - 2;
   int32_t at = tn_attr(conv, "pads");
   int32_t automatic = tn_attr(conv, "auto_pad");
-  if (at < 0 || automatic < 0 || conv->attrs[automatic].as.i != 0) return TENON_OK;
+  if (at < 0 || automatic < 0) return TENON_OK;
+  enum { EXPLICIT = 0, VALID = 3 };
+  const bool is_valid = conv->attrs[automatic].as.i == VALID;
+  if (!is_valid && conv->attrs[automatic].as.i != EXPLICIT) return TENON_OK;
+  const bool has_pads = !is_valid && conv->attrs[at].count > 0;
   int64_t merged[2 * TENON_RANK_MAX];
   for (int32_t i = 0; i < rank; i++)
     for (int32_t side = 0; side < 2; side++) {
@@ -58,12 +62,13 @@ static tenon_status_t merge_pad(tn_rewrite_t *r, tn_node_t *pad) {
       if (p < 0 || (i < 2 && p != 0)) return TENON_OK;
       if (i < 2) continue;
       int32_t k = side * spatial + i - 2;
-      merged[k] = p + (conv->attrs[at].count ? conv->attrs[at].as.ints[k] : 0);
+      merged[k] = p + (has_pads ? conv->attrs[at].as.ints[k] : 0);
     }
   tenon_value_t attrs[64];
   if (conv->op->schema.attr_count > 64) return TENON_OK;
   memcpy(attrs, conv->attrs, conv->op->schema.attr_count * sizeof *attrs);
   attrs[at] = (tenon_value_t){TENON_KIND_INTS, (uint32_t)(2 * spatial), {.ints = merged}};
+  attrs[automatic].as.i = EXPLICIT;
   tenon_edge_t operands[] = {tn_operand(pad, 0), tn_operand(conv, 1), tn_operand(conv, 2),
                              tn_operand(conv, 3)};
   TN_TRY(tn_node_become(r, conv, conv->op, attrs, operands));

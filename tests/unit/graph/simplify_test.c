@@ -26,7 +26,9 @@ static const padding_t paddings[] = {
     {"i64[8] 0 0 1 0 0 0 1 0", NULL, NULL, "pads=[0, 1, 0, 1]", SUMS, true},
     {"i64[8] 0 0 1 1 0 0 1 1", NULL, "f32[] 1", NULL, "f32[1,1,2,2] 15 15 15 15", false},
     {"i64[8] 0 0 1 1 0 0 1 1", "mode='edge'", NULL, NULL, "f32[1,1,2,2] 18 21 24 27", false},
-    {"i64[8] 0 0 1 1 0 0 1 1", NULL, NULL, "auto_pad='valid'", SUMS, false},
+    {"i64[8] 0 0 1 1 0 0 1 1", NULL, NULL, "auto_pad='valid'", SUMS, true},
+    {"i64[8] 0 0 1 1 0 0 1 1", NULL, NULL, "auto_pad='same_upper'",
+     "f32[1,1,4,4] 1 3 3 2 4 10 10 6 4 10 10 6 3 7 7 4", false},
     {"i64[8] 0 0 -1 1 0 0 2 1", NULL, NULL, NULL, "f32[1,1,1,2] 7 7", false},
 };
 
@@ -96,6 +98,52 @@ TEST("the transpose of a product becomes a product of transposed factors") {
     CHECK_GRAPH(e, TEXTS(p->a, p->b), TEXTS(p->expected));
     CHECK_STATUS(tenon_executable_dump(e, "plan", &plan), TENON_OK);
     CHECK(plan && (strstr(plan, "nodes 0 to 0,") != NULL) == p->goes);
+    tenon_text_release(plan);
+    tenon_executable_release(e);
+  }
+}
+
+typedef struct bounded_t {
+  const char *dtype;
+  const char *op; /* what follows the convolution, with the constant bounds of clip */
+  const char *low;
+  const char *high;
+  const char *expected;
+  int last; /* the number of the last node that remains */
+} bounded_t;
+
+/* A convolution of pixels of two channels: the sums are -4 7 2049, which f16 rounds to 2048. */
+static const bounded_t bounded[] = {
+    {"f16", "core::relu", NULL, NULL, "f16[1,1,1,3] 0 7 2048", 0},
+    {"f16", "core::clip", "f16[] -1.5", "f16[] 6", "f16[1,1,1,3] -1.5 6 6", 0},
+    {"f16", "core::clip", "f16[] -5", "f16[] 2050", "f16[1,1,1,3] -4 7 2048", 0},
+    {"bf16", "core::clip", "bf16[] -1.5", "bf16[] 6", "bf16[1,1,1,3] -1.5 6 6", 0},
+    /* a product with the rounded sum may differ from one with the sum */
+    {"f16", "core::hard_swish", NULL, NULL, "f16[1,1,1,3] 0 7 2048", 1},
+};
+
+TEST("bounds of f16 and bf16 become part of the convolution before them, and no other activation") {
+  for (size_t i = 0; i < sizeof bounded / sizeof *bounded; i++) {
+    const bounded_t *p = &bounded[i];
+    const bool is_f16 = p->dtype[0] == 'f';
+    tenon_builder_t *b = graph_begin();
+    tenon_edge_t y;
+    char w[40], x[60], nodes[32];
+    snprintf(w, sizeof w, "%s[1,2,1,1] 1 1", p->dtype);
+    snprintf(x, sizeof x, "%s[1,2,1,3] -8 3 2048 4 4 1", p->dtype);
+    snprintf(nodes, sizeof nodes, "nodes 0 to %d,", p->last);
+    tenon_edge_t inputs[16] = {graph_input(b, "x", is_f16 ? TENON_F16 : TENON_BF16, 4),
+                               graph_constant(b, NULL, w), -1, -1};
+    graph_node(b, NULL, "core::conv", NULL, inputs, &y, 1);
+    tenon_edge_t bounds[16] = {y, p->low ? graph_constant(b, NULL, p->low) : -1,
+                               p->high ? graph_constant(b, NULL, p->high) : -1};
+    graph_node(b, NULL, p->op, NULL, bounds, &y, 1);
+    graph_output(b, "y", y);
+    tenon_executable_t *e = graph_compile(b, 0);
+    char *plan = NULL;
+    CHECK_GRAPH(e, TEXTS(x), TEXTS(p->expected));
+    CHECK_STATUS(tenon_executable_dump(e, "plan", &plan), TENON_OK);
+    CHECK_TEXT(plan, nodes);
     tenon_text_release(plan);
     tenon_executable_release(e);
   }

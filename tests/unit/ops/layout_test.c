@@ -1,6 +1,6 @@
 /* Copies between layouts, on every instruction set that the processor has: transposes of elements
- * of every size, rows of every length, channels-last tensors that are joined, and convolutions by
- * the identity, which copy and convert their input and their result. */
+ * of every size, rows of every length, channels-last tensors that are joined or normalised, and
+ * convolutions by the identity, which copy and convert their input and their result. */
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -141,6 +141,54 @@ static void check_join(bool is_first_last, bool is_second_last) {
   tenon_attrs_release(attrs);
 }
 
+/* Where element i of a tensor [2, channels, 3, 4] lies, in row-major order of the elements. */
+static int64_t place_of(const tenon_tensor_t *t, int64_t i) {
+  const int64_t channels = t->shape[1];
+  return i / (12 * channels) * t->strides[0] + i / 12 % channels * t->strides[1] +
+         i / 4 % 3 * t->strides[2] + i % 4 * t->strides[3];
+}
+
+/* Normalises the second and later channels of x, so that there are gaps between its positions, and
+ * compares with numbers that are exact. `is_result_last`: how a result lies that is given. */
+static void check_norm(bool is_last, bool has_gaps, bool is_given, bool is_result_last) {
+  enum { CHANNELS = 5 };
+  float data[24 * (CHANNELS + 1)], result[24 * CHANNELS];
+  const int64_t whole = CHANNELS + has_gaps;
+  tenon_tensor_t *x = counting_tensor(data, whole, is_last, 0);
+  tenon_tensor_t *part = NULL;
+  const int64_t shape[4] = {2, CHANNELS, 3, 4};
+  CHECK_STATUS(tenon_tensor_borrow(data + (has_gaps ? x->strides[1] : 0), tenon_dtype(TENON_F32), 4,
+                                   shape, x->strides, NULL, NULL, &part),
+               TENON_OK);
+  tenon_tensor_t *inputs[5] = {part};
+  tenon_tensor_t *outputs[1] = {is_given ? counting_tensor(result, CHANNELS, is_result_last, 0)
+                                         : NULL};
+  static const char *const parameters[] = {"f32[5] 1 2 3 4 5", "f32[5] 5 4 3 2 1",
+                                           "f32[5] 1 0 2 0 3", "f32[5] 1 4 0.25 1 4"};
+  for (int i = 0; i < 4; i++)
+    inputs[1 + i] = tensor_of(parameters[i]);
+  tenon_attrs_t *attrs = attrs_of(op_of("core::batch_norm"), "epsilon=0.0");
+  CHECK_STATUS(tenon_op_call(op_of("core::batch_norm"), attr_values(attrs), inputs, outputs, 0),
+               TENON_OK);
+  const tenon_tensor_t *out = outputs[0];
+  static const float mean[] = {1, 0, 2, 0, 3};
+  static const float root[] = {1, 2, 0.5f, 1, 2};
+  int mistakes = 0;
+  for (int64_t i = 0; i < 24 * CHANNELS; i++) {
+    const int64_t c = i / 12 % CHANNELS;
+    const float value = ((const float *)part->data)[place_of(part, i)];
+    const float expected = (value - mean[c]) * (float)(1 + c) / root[c] + (float)(5 - c);
+    mistakes += ((const float *)out->data)[place_of(out, i)] != expected;
+  }
+  CHECK(mistakes == 0);
+  CHECK((out->strides[1] == 1) == (is_given ? is_result_last : is_last));
+  for (int i = 0; i < 5; i++)
+    tenon_tensor_release(inputs[i]);
+  tenon_tensor_release(x);
+  tenon_tensor_release(outputs[0]);
+  tenon_attrs_release(attrs);
+}
+
 /* The code of a small whole number, which f16 and bf16 represent. */
 static uint16_t narrow_of(uint32_t id, int number) {
   float value = (float)number;
@@ -222,6 +270,11 @@ TEST("copies of rows have the elements of their source on every instruction set"
 TEST("a result of concat lies channels-last if all tensors do, and has their elements") {
   for (int i = 0; i < 4; i++)
     check_join(i & 1, i & 2);
+}
+
+TEST("batch_norm keeps x channels-last, and computes from and to every layout") {
+  for (int i = 0; i < 16; i++)
+    check_norm(i & 1, i & 2, i & 4, i & 8);
 }
 
 TEST("convolutions of f16 and bf16 by the identity keep every element on every instruction set") {

@@ -172,19 +172,64 @@ static void compare_random_cases(void) {
   }
 }
 
-TEST("pools equal a search through each window on every instruction set") {
+/* The mean of each channel of x [2, channels, positions], which lies channels-last with a gap of
+ * `gap` elements between two positions. The numbers are so large that a sum of all of them in f32
+ * is wrong. */
+static void compare_means(int64_t channels, int64_t positions, int64_t gap) {
+  const int64_t shape[3] = {2, channels, positions};
+  const int64_t strides[3] = {positions * (channels + gap), 1, channels + gap};
+  float *data = calloc((size_t)(2 * strides[0]), sizeof *data);
+  tenon_tensor_t *x = NULL;
+  tenon_tensor_t *outputs[1] = {NULL};
+  for (int64_t i = 0; i < 2 * strides[0]; i++)
+    data[i] = (float)(pick(2001) + 1000);
+  CHECK_STATUS(tenon_tensor_borrow(data, tenon_dtype(TENON_F32), 3, shape, strides, NULL, NULL, &x),
+               TENON_OK);
+  CHECK_STATUS(tenon_op_call(op_of("core::global_average_pool"), NULL, &x, outputs, 0), TENON_OK);
+  const float *found = outputs[0]->data;
+  for (int64_t i = 0; i < 2 * channels; i++) {
+    double sum = 0;
+    for (int64_t p = 0; p < positions; p++)
+      sum += (double)data[i / channels * strides[0] + p * strides[2] + i % channels];
+    const double mean = sum / (double)positions;
+    if (CHECK(fabs((double)found[i] - mean) <= 2e-7 * mean)) continue; /* it is rounded twice */
+    fprintf(stderr, "  channel %d of %d, %d positions: %g instead of %g\n", (int)i, (int)channels,
+            (int)positions, (double)found[i], mean);
+    break;
+  }
+  free(data);
+  tenon_tensor_release(x);
+  tenon_tensor_release(outputs[0]);
+}
+
+static void compare_global_means(void) {
+  static const int64_t counts[] = {2, 15, 16, 17, 64, 65, 80, 97, 200};
+  for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+    for (int64_t positions = 1; positions < 30000; positions = positions * 3 + pick(5))
+      compare_means(counts[c], positions, pick(2));
+}
+
+static void compare_on_each_set(void (*compare)(void)) {
   static const char *const limits[] = {"default", "avx2", "avx512"};
   for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
     pid_t child = fork(); /* because a process chooses once */
     if (child == 0) {
       setenv("TENON_CPU_CAPABILITY", limits[i], 1);
-      compare_random_cases();
+      compare();
       _exit(check_failures != 0);
     }
     int status = -1;
     CHECK(waitpid(child, &status, 0) == child);
     if (!CHECK(status == 0)) fprintf(stderr, "  TENON_CPU_CAPABILITY=%s\n", limits[i]);
   }
+}
+
+TEST("pools equal a search through each window on every instruction set") {
+  compare_on_each_set(compare_random_cases);
+}
+
+TEST("means of channels that are adjacent have all digits on every instruction set") {
+  compare_on_each_set(compare_global_means);
 }
 
 TEST("nothing is left behind") { tenon_shutdown(); }
