@@ -368,9 +368,69 @@ static void sum_taps(const integer_steps_t *steps, const uint8_t *const *lines, 
 }
 #endif
 
+#if defined(__AVX512F__)
+enum { BLOCK = 64 };
+
+/* Sixteen rounded numbers of those whose bits are set in `which`. NaN becomes the least number, and
+ * so do those beyond 32 bits if they are not bounded; no scale of less than 1 makes such numbers. */
+TN_INLINE __m512i scale_sums(const int32_t *sums, const int32_t *start, const float *scale,
+                             int64_t step, int is_bounded, __mmask16 which) {
+  __m512i sum = _mm512_maskz_loadu_epi32(which, sums);
+  __m512i more = step ? _mm512_maskz_loadu_epi32(which, start) : _mm512_set1_epi32(*start);
+  __m512 factor = step ? _mm512_maskz_loadu_ps(which, scale) : _mm512_set1_ps(*scale);
+  __m512 value = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_add_epi32(sum, more)), factor);
+  if (is_bounded) value = _mm512_min_ps(_mm512_set1_ps(65536), value);
+  return _mm512_cvtps_epi32(value);
+}
+
+/* Clamps by packing numbers, which saturates. */
+TN_INLINE __m512i narrow_vectors(const narrow_t *narrow, const int32_t *sums, const int32_t *start,
+                                 const float *scale, int64_t step, int is_bounded,
+                                 __mmask64 which) {
+  const __m512i zero = _mm512_set1_epi16((int16_t)narrow->zero);
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  __m512i words[4];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i++)
+    words[i] = scale_sums(sums + 16 * i, start + 16 * i * step, scale + 16 * i * step, step,
+                          is_bounded, (__mmask16)(which >> 16 * i));
+  __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(words[0], words[1]), zero);
+  __m512i high = _mm512_adds_epi16(_mm512_packs_epi32(words[2], words[3]), zero);
+  __m512i bytes =
+      narrow->is_signed ? _mm512_packs_epi16(low, high) : _mm512_packus_epi16(low, high);
+  return _mm512_permutexvar_epi32(order, bytes);
+}
+
+TN_INLINE void narrow_all(const narrow_t *narrow, const int32_t *sums, const int32_t *start,
+                          const float *scale, int64_t step, int is_bounded, int64_t count,
+                          uint8_t *out) {
+  if (count < BLOCK) {
+    const __mmask64 which = ((__mmask64)1 << count) - 1;
+    _mm512_mask_storeu_epi8(out, which,
+                            narrow_vectors(narrow, sums, start, scale, step, is_bounded, which));
+    return;
+  }
+  for (int64_t i = 0; i < count; i += BLOCK) {
+    int64_t at = i < count - BLOCK ? i : count - BLOCK; /* the last block may overlap another */
+    _mm512_storeu_si512(out + at,
+                        narrow_vectors(narrow, sums + at, start + at * step, scale + at * step,
+                                       step, is_bounded, ~(__mmask64)0));
+  }
+}
+
+static void narrow_numbers(const narrow_t *narrow, const int32_t *sums, const int32_t *start,
+                           const float *scale, int64_t step, int64_t count, uint8_t *out) {
+  if (step)
+    narrow_all(narrow, sums, start, scale, 1, 1, count, out);
+  else if (fabsf(*scale) < 1)
+    narrow_all(narrow, sums, start, scale, 0, 0, count, out);
+  else
+    narrow_all(narrow, sums, start, scale, 0, 1, count, out);
+}
+#else
 enum { BLOCK = 32 };
 
-#if defined(__AVX2__) && !defined(__AVX512F__)
+#if defined(__AVX2__)
 /* Eight rounded numbers. Those beyond 32 bits, and NaN, become the least number. */
 static inline __m256i scale_sums(const int32_t *sums, __m256i start, __m256 scale) {
   __m256i sum = _mm256_add_epi32(_mm256_loadu_si256((const __m256i *)(const void *)sums), start);
@@ -451,6 +511,7 @@ static void narrow_numbers(const narrow_t *narrow, const int32_t *sums, const in
       narrow_block(narrow, sums + at, start, scale, 0, out + at);
   }
 }
+#endif
 
 #define TABLE                                                                                      \
   {                                                                                                \
