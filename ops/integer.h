@@ -65,13 +65,16 @@ typedef struct integer_matrix_t {
   int64_t step;
   int64_t inner;
   int64_t inner_step;
+  int64_t row; /* numbers along k after which a new quad begins; 0: quads follow each other */
 } integer_matrix_t;
 
 typedef struct integer_weights_t {
   int64_t width; /* rows or columns of a tile */
   int64_t depth; /* quads along k */
+  int64_t row;   /* as in integer_matrix_t */
   int64_t tiles; /* of all matrices; each matrix begins a new one */
   integer_steps_t *steps;
+  void *joined[2]; /* the memory of all steps; NULL: each tile has its own */
   int32_t *sums; /* of each row or column; a zero point of the other operand is multiplied by it */
 } integer_weights_t;
 /* Makes the steps of a matrix and of those that follow it in memory, of the same size, in tiles of

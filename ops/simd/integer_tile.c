@@ -15,6 +15,7 @@ enum {
 #else
   ROWS = 4,
 #endif
+  AHEAD = 1024, /* how far ahead of the multiplication weights are fetched; in u32 */
 };
 
 static inline void clear_rows(pairs_vector (*sum)[2]) {
@@ -125,6 +126,8 @@ static void multiply_columns(const integer_steps_t *steps, const uint8_t *left, 
     const int64_t at = (int64_t)steps->quads[e] * 4;
     pairs_vector b0 = vector_at(weights);
     pairs_vector b1 = vector_at(weights + LANES);
+    __builtin_prefetch(weights + AHEAD);
+    __builtin_prefetch(weights + AHEAD + LANES);
 #pragma GCC unroll 6
     for (int r = 0; r < ROWS; r++) {
       pairs_vector a = quad_at(row[r] + at);
@@ -156,6 +159,7 @@ TN_INLINE void multiply_vectors(int vectors, const integer_steps_t *steps, const
   }
   for (int64_t e = 2 * steps->doubles; e < steps->count; e++, weights += ROWS) {
     const uint32_t *quads = panel + (int64_t)steps->quads[e] * COLUMNS;
+    __builtin_prefetch(weights + AHEAD);
 #pragma GCC unroll 6
     for (int r = 0; r < ROWS; r++) {
       pairs_vector a = weights[r] - (pairs_vector){0};
@@ -513,12 +517,68 @@ static void narrow_numbers(const narrow_t *narrow, const int32_t *sums, const in
 }
 #endif
 
+#if defined(__AVX512VNNI__)
+#define VBMI __attribute__((target("avx512vbmi")))
+/* Sums of sixteen quads for each of `vectors`, from number `at` on. */
+VBMI TN_INLINE void add_quads(int vectors, int64_t stride, const integer_steps_t *steps,
+                              const uint8_t *const *quads, int64_t at, __m512i order,
+                              int32_t *sums) {
+  pairs_vector sum[4] = {{0}};
+  for (int64_t e = 0; e < steps->count; e++) {
+    const uint8_t *from = quads[steps->quads[e]] + at * stride;
+    const pairs_vector a = steps->weights[e] - (pairs_vector){0};
+#pragma GCC unroll 4
+    for (int k = 0; k < vectors; k++) {
+      const void *numbers = from + k * LANES * stride;
+      __m512i x = stride == 1 ? _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)numbers))
+                              : _mm512_loadu_si512(numbers);
+      sum[k] = ADD_QUADS(sum[k], _mm512_permutexvar_epi8(order, x), a);
+    }
+  }
+#pragma GCC unroll 4
+  for (int k = 0; k < vectors; k++)
+    *(pairs_loose *)(sums + at + k * LANES) = sum[k];
+}
+
+VBMI TN_INLINE void add_row(int64_t stride, const integer_steps_t *steps,
+                            const uint8_t *const *quads, int64_t count, int32_t *sums) {
+  const __m512i first =
+      _mm512_set_epi32(0x1211100f, 0x11100f0e, 0x100f0e0d, 0x0f0e0d0c, 0x0e0d0c0b, 0x0d0c0b0a,
+                       0x0c0b0a09, 0x0b0a0908, 0x0a090807, 0x09080706, 0x08070605, 0x07060504,
+                       0x06050403, 0x05040302, 0x04030201, 0x03020100);
+  const __m512i second =
+      _mm512_set_epi32(0x21201f1e, 0x1f1e1d1c, 0x1d1c1b1a, 0x1b1a1918, 0x19181716, 0x17161514,
+                       0x15141312, 0x13121110, 0x11100f0e, 0x0f0e0d0c, 0x0d0c0b0a, 0x0b0a0908,
+                       0x09080706, 0x07060504, 0x05040302, 0x03020100);
+  const __m512i order = stride == 1 ? first : second;
+  int64_t at = 0;
+  for (; at + 3 * LANES < count; at += 4 * LANES)
+    add_quads(4, stride, steps, quads, at, order, sums);
+  if (at + LANES < count) {
+    add_quads(2, stride, steps, quads, at, order, sums);
+    at += 2 * LANES;
+  }
+  if (at < count) add_quads(1, stride, steps, quads, at, order, sums);
+}
+
+VBMI static void sum_row_taps(const integer_steps_t *steps, const uint8_t *const *quads,
+                              int64_t stride, int64_t count, int32_t *sums) {
+  if (stride == 1)
+    add_row(1, steps, quads, count, sums);
+  else
+    add_row(2, steps, quads, count, sums);
+}
+#define ROW_TAPS sum_row_taps
+#else
+#define ROW_TAPS 0
+#endif
+
 #define TABLE                                                                                      \
   {                                                                                                \
     .rows = ROWS, .columns = COLUMNS, .multiply = multiply_tile, .pair_most = PAIR_MOST,           \
     .multiply_columns = multiply_columns, .multiply_rows = multiply_rows, .quad = quad_panels,     \
     .pair = pair_panels, .widen = widen_numbers, .copy = copy_numbers, .taps = sum_taps,           \
-    .narrow = narrow_numbers                                                                       \
+    .row_taps = ROW_TAPS, .narrow = narrow_numbers                                                 \
   }
 #ifdef TENON_SIMD
 const integer_tiles_t ISA_JOIN(core_integer_tiles, TENON_SIMD) = TABLE;
