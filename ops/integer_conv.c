@@ -61,9 +61,17 @@ static row_taps_fn row_taps_of_isa(void) {
   return core_has_vbmi() ? core_integer_tiles_of_isa()->row_taps : NULL;
 }
 
+int core_integer_filters_kind(const tenon_tensor_t *w, int64_t group, const int64_t *strides) {
+  if (core_integer_is_depthwise(w)) return FILTERS_DEPTHWISE;
+  if (w->ndim != 4 || group != 1 || w->shape[1] < 4 || tenon_count(w) == 0)
+    return FILTERS_OF_PATCHES;
+  const int is_dense = strides[0] == 1 && strides[1] == 1;
+  return is_dense && w->shape[2] * w->shape[3] > 1 ? FILTERS_OF_PLANES : FILTERS_OF_PATCHES;
+}
+
 integer_weights_t *core_integer_filters_create(const tenon_tensor_t *w,
                                                const tenon_tensor_t *w_zero, int64_t group,
-                                               int is_depthwise) {
+                                               int kind) {
   const int64_t elements = w->shape[0] ? tenon_count(w) / w->shape[0] : 0;
   integer_matrix_t first = {.data = (const uint8_t *)w->data,
                             .is_signed = core_is(w, TENON_I8),
@@ -71,7 +79,9 @@ integer_weights_t *core_integer_filters_create(const tenon_tensor_t *w,
                             .step = elements,
                             .inner = elements,
                             .inner_step = 1};
+  const int is_depthwise = kind == FILTERS_DEPTHWISE;
   if (is_depthwise && row_taps_of_isa()) first.row = w->shape[3];
+  if (kind == FILTERS_OF_PLANES) first.taps = w->shape[2] * w->shape[3];
   if (w_zero) {
     first.zeros = (const uint8_t *)w_zero->data;
     first.zero_step = tenon_count(w_zero) > 1;
@@ -270,6 +280,157 @@ static tenon_status_t convolve_group(tenon_call_t *call, conv_job_t *job, int64_
   return TENON_OK;
 }
 
+/* Copies the two ends of a row of size to 2 * size bytes, which may overlap. */
+static void copy_ends(const uint8_t *from, int64_t width, size_t size, uint8_t *to) {
+  memcpy(to, from, size);
+  memcpy(to + width - size, from + width - size, size);
+}
+
+/* Copies a row, which is often too short for a call of memcpy to be worth it. */
+static inline void copy_row(const uint8_t *from, int64_t width, uint8_t *to) {
+  if (width > 64)
+    memcpy(to, from, (size_t)width);
+  else if (width >= 32)
+    copy_ends(from, width, 32, to);
+  else if (width >= 16)
+    copy_ends(from, width, 16, to);
+  else if (width >= 8)
+    copy_ends(from, width, 8, to);
+  else if (width >= 4)
+    copy_ends(from, width, 4, to);
+  else
+    for (int64_t k = 0; k < width; k++)
+      to[k] = from[k];
+}
+
+/* Convolutions of planes: quads of channels lie beside each other, with their padding, so that the
+ * elements under a tap are adjacent for all results. Positions behind the end of a row of results
+ * are computed as well. */
+
+typedef struct planes_t {
+  const conv_job_t *job;
+  int64_t rows;  /* of a plane, with padding */
+  int64_t pitch; /* of a row */
+  int64_t size;  /* of a plane */
+  uint32_t *quads;
+} planes_t;
+
+/* Writes `count` numbers of four channels beside each other, from number `first` of a plane on. What
+ * follows in `to` may be overwritten. */
+static void write_quads(const conv_job_t *job, int64_t channel, int64_t first, int64_t count,
+                        uint32_t *to) {
+  const int64_t columns = job->kernels->columns;
+  uint8_t room[4][LINE + TILE_COLUMNS_MOST] = {{0}};
+  for (int64_t at = 0; at < count; at += LINE) {
+    const int64_t some = count - at < LINE ? count - at : LINE;
+    const int64_t panels = (some - 1) / columns + 1;
+    const uint8_t *lines[4] = {room[0], room[1], room[2], room[3]};
+    for (int64_t k = 0; k < 4 && channel + k < job->channels; k++) {
+      const int64_t begin = (channel + k) * job->in_pixels + first + at;
+      if (!job->flip && begin + panels * columns <= job->channels * job->in_pixels)
+        lines[k] = job->x + begin;
+      else
+        job->kernels->copy(job->x + begin, 1, job->flip, some, room[k]);
+    }
+    job->kernels->quad(lines, panels, to + at, columns);
+  }
+}
+
+static void fill_quads(uint32_t *to, int64_t count, uint8_t number) {
+  const uint32_t quad = number * UINT32_C(0x01010101);
+  for (int64_t i = 0; i < count; i++)
+    to[i] = quad;
+}
+
+/* A part is a quad of channels. */
+static tenon_status_t planes_write(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+  const planes_t *planes = (const planes_t *)argument;
+  const conv_job_t *job = planes->job;
+  const window_t *w = &job->window;
+  (void)call;
+  for (int64_t part = begin; part < end; part++) {
+    uint32_t *to = planes->quads + part * planes->size;
+    for (int64_t r = 0; r < planes->rows; r++, to += planes->pitch) {
+      const int64_t row = r - w->before[0];
+      const inside_t inside = find_inside(w->in[1], -w->before[1], 1, planes->pitch);
+      if (row < 0 || row >= w->in[0] || inside.low == inside.high) {
+        fill_quads(to, planes->pitch, job->zero);
+        continue;
+      }
+      fill_quads(to, inside.low, job->zero);
+      write_quads(job, 4 * part, row * w->in[1] + inside.low - w->before[1],
+                  inside.high - inside.low, to + inside.low);
+      fill_quads(to + inside.high, planes->pitch - inside.high, job->zero);
+    }
+  }
+  return TENON_OK;
+}
+
+/* Writes those sums that are results. */
+static void finish_plane_row(const void *context, int64_t row, int64_t column, int64_t count,
+                             int32_t *sums) {
+  const planes_t *planes = (const planes_t *)context;
+  const conv_job_t *job = planes->job;
+  const int64_t width = job->window.out[1];
+  uint8_t narrow[PRODUCT_COLUMNS];
+  uint8_t *out = (uint8_t *)job->out + row * job->pixels;
+  if (job->all->narrow) narrow_sums(job, row, count, sums, narrow);
+  for (int64_t i = 0; i < count;) {
+    const int64_t y = (column + i) / planes->pitch;
+    const int64_t x = (column + i) % planes->pitch;
+    int64_t some = width - x < count - i ? width - x : count - i;
+    if (some > 0 && job->all->narrow)
+      copy_row(narrow + i, some, out + y * width + x);
+    else if (some > 0)
+      write_sums(job, row, y * width + x, some, sums + i);
+    i += x < width ? some : planes->pitch - x;
+  }
+}
+
+static tenon_status_t convolve_image(tenon_call_t *call, planes_t *planes, const int32_t *offsets) {
+  const conv_job_t *job = planes->job;
+  const int64_t quads = (job->channels + 3) / 4;
+  TENON_TRY(call->host->parallel(call, quads, 1 + (1 << 14) / planes->size, planes_write, planes));
+  integer_product_t product = {.left_steps = job->steps,
+                               .right = planes->quads,
+                               .rows = job->filters,
+                               .columns =
+                                   (job->window.out[0] - 1) * planes->pitch + job->window.out[1],
+                               .depth = job->weights->depth,
+                               .offsets = offsets,
+                               .finish = finish_plane_row,
+                               .context = planes};
+  return core_integer_product(call, &product);
+}
+
+/* For one group, which moves by 1 along both axes. */
+static tenon_status_t convolve_quads(tenon_call_t *call, conv_job_t *job) {
+  const window_t *w = &job->window;
+  const int64_t size = job->all->out->dtype.bits / 8;
+  const int64_t quads = (job->channels + 3) / 4;
+  planes_t planes = {.job = job,
+                     .rows = w->out[0] + (w->kernel[0] - 1) * w->dilation[0],
+                     .pitch = w->out[1] + (w->kernel[1] - 1) * w->dilation[1]};
+  /* An odd number of cache lines, so that planes do not compete for the same lines of the cache. */
+  planes.size = ((planes.rows * planes.pitch + TILE_COLUMNS_MOST) / 16 | 1) * 16 + 32;
+  planes.quads = (uint32_t *)CORE_SCRATCH(call, sizeof(uint32_t), quads, planes.size);
+  int32_t *offsets = (int32_t *)CORE_SCRATCH(call, sizeof(int32_t), job->weights->depth);
+  if (!planes.quads || !offsets) return TENON_MEMORY;
+  for (int64_t q = 0; q < job->weights->depth; q++) {
+    const int64_t tap = q % job->taps;
+    offsets[q] =
+        (int32_t)(q / job->taps * planes.size + tap / w->kernel[1] * w->dilation[0] * planes.pitch +
+                  tap % w->kernel[1] * w->dilation[1]);
+  }
+  job->steps = job->weights->steps;
+  for (int64_t image = 0; image < job->all->x->shape[0]; image++) {
+    job->x = (const uint8_t *)job->all->x->data + image * job->channels * job->in_pixels;
+    job->out = (char *)job->all->out->data + image * job->filters * job->pixels * size;
+    TENON_TRY(convolve_image(call, &planes, offsets));
+  }
+  return TENON_OK;
+}
+
 /* Depthwise convolutions: one channel in a group */
 
 /* How a plane of x lies in memory: positions that differ by a multiple of the strides follow each
@@ -323,29 +484,6 @@ static void lines_set(const conv_job_t *job, lines_t *out) {
     int64_t phase = down % w->stride[0] * w->stride[1] + across % w->stride[1];
     out->taps[t] = phase * out->phase + down / w->stride[0] * out->pitch + across / w->stride[1];
   }
-}
-
-/* Copies the two ends of a row of size to 2 * size bytes, which may overlap. */
-static void copy_ends(const uint8_t *from, int64_t width, size_t size, uint8_t *to) {
-  memcpy(to, from, size);
-  memcpy(to + width - size, from + width - size, size);
-}
-
-/* Copies a row, which is often too short for a call of memcpy to be worth it. */
-static inline void copy_row(const uint8_t *from, int64_t width, uint8_t *to) {
-  if (width > 64)
-    memcpy(to, from, (size_t)width);
-  else if (width >= 32)
-    copy_ends(from, width, 32, to);
-  else if (width >= 16)
-    copy_ends(from, width, 16, to);
-  else if (width >= 8)
-    copy_ends(from, width, 8, to);
-  else if (width >= 4)
-    copy_ends(from, width, 4, to);
-  else
-    for (int64_t k = 0; k < width; k++)
-      to[k] = from[k];
 }
 
 /* Where the rows of a plane lie that are copied. */
@@ -598,14 +736,21 @@ tenon_status_t core_integer_convolve(tenon_call_t *call, const integer_convoluti
   if (tenon_count(c->out) == 0) return TENON_OK;
   const int is_depthwise = core_integer_is_depthwise(c->w);
   if (is_depthwise) lines_set(&job, &lines);
+  int kind = core_integer_filters_kind(c->w, c->group, w->stride);
   integer_weights_t *weights = NULL;
   if (!c->weights || (is_depthwise && lines.band == 0)) {
-    weights = core_integer_filters_create(c->w, c->w_zero, c->group, lines.band > 0);
+    if (is_depthwise) kind = lines.band > 0 ? FILTERS_DEPTHWISE : FILTERS_OF_PATCHES;
+    weights = core_integer_filters_create(c->w, c->w_zero, c->group, kind);
     if (!weights) return tenon_fail(call, TENON_MEMORY, "out of memory for packed weights");
     job.weights = weights;
   }
-  tenon_status_t status =
-      lines.band > 0 ? convolve_planes(call, &job) : convolve_groups(call, &job);
+  tenon_status_t status = TENON_OK;
+  if (lines.band > 0)
+    status = convolve_planes(call, &job);
+  else if (kind == FILTERS_OF_PLANES)
+    status = convolve_quads(call, &job);
+  else
+    status = convolve_groups(call, &job);
   core_integer_weights_release(weights);
   return status;
 }

@@ -37,6 +37,22 @@ static uint32_t take_step(int32_t *quad, int32_t pair_most) {
   return step;
 }
 
+/* The same for a quad of channels under one tap. */
+static int32_t read_channels(const integer_matrix_t *m, int64_t index, int64_t at, int32_t zero,
+                             int32_t *quad) {
+  const int64_t channels = m->inner / m->taps;
+  int32_t sum = 0;
+  for (int64_t i = 0; i < QUAD; i++) {
+    const int64_t channel = at / m->taps * QUAD + i;
+    const int64_t offset = index * m->step + channel * m->taps + at % m->taps;
+    quad[i] = 0;
+    if (channel >= channels) continue;
+    quad[i] = (m->is_signed ? ((const int8_t *)m->data)[offset] : m->data[offset]) - zero;
+    sum += quad[i];
+  }
+  return sum;
+}
+
 /* Reads a quad of one row or column minus its zero point. Returns the sum of the quad. */
 static int32_t read_quad(const integer_matrix_t *m, int64_t index, int64_t at, int32_t *quad) {
   int32_t zero = 0;
@@ -46,6 +62,7 @@ static int32_t read_quad(const integer_matrix_t *m, int64_t index, int64_t at, i
   const int64_t quads = (row + QUAD - 1) / QUAD;
   const int64_t first = at % quads * QUAD; /* in the row */
   if (m->zeros) zero = m->is_signed ? ((const int8_t *)m->zeros)[zero_at] : m->zeros[zero_at];
+  if (m->taps) return read_channels(m, index, at, zero, quad);
   for (int64_t i = 0; i < QUAD; i++) {
     int64_t offset = index * m->step + (at / quads * row + first + i) * m->inner_step;
     quad[i] = 0;
@@ -199,8 +216,9 @@ integer_weights_t *core_integer_weights_create(const integer_matrix_t *m, int64_
   const int64_t tiles = (m->count + width - 1) / width;
   weights->width = width;
   weights->row = m->row;
-  weights->depth =
-      m->row ? m->inner / m->row * ((m->row + QUAD - 1) / QUAD) : (m->inner + QUAD - 1) / QUAD;
+  weights->depth = (m->inner + QUAD - 1) / QUAD;
+  if (m->row) weights->depth = m->inner / m->row * ((m->row + QUAD - 1) / QUAD);
+  if (m->taps) weights->depth = (m->inner / m->taps + QUAD - 1) / QUAD * m->taps;
   weights->tiles = matrices * tiles;
   weights->steps = (integer_steps_t *)calloc((size_t)weights->tiles + 1, sizeof *weights->steps);
   weights->sums = (int32_t *)calloc((size_t)(matrices * m->count) + 1, sizeof *weights->sums);

@@ -47,9 +47,10 @@ typedef struct integer_tiles_t {
   void (*multiply_columns)(const integer_steps_t *steps, const uint8_t *left, int64_t left_pitch,
                            int64_t rows, int32_t *sums, int64_t sums_row);
   /* The same for weights of the rows of a tile and a panel of quads of u8, of which
-   * `columns` columns are wanted. */
-  void (*multiply_rows)(const integer_steps_t *steps, const uint32_t *panel, int64_t rows,
-                        int64_t columns, int32_t *sums, int64_t sums_row);
+   * `columns` columns are wanted. If there are offsets, the columns of quad q begin at
+   * panel + offsets[q]. */
+  void (*multiply_rows)(const integer_steps_t *steps, const uint32_t *panel, const int32_t *offsets,
+                        int64_t rows, int64_t columns, int32_t *sums, int64_t sums_row);
   /* Writes a quad of `columns` adjacent columns to each of `count` panels, which are panel_size
    * elements apart. Each of the four lines holds count * columns numbers. */
   void (*quad)(const uint8_t *const *lines, int64_t count, uint32_t *panel, int64_t panel_size);

@@ -138,15 +138,21 @@ static void multiply_columns(const integer_steps_t *steps, const uint8_t *left, 
   write_rows(sum, rows, sums, sums_row);
 }
 
+/* Where the columns of a quad begin in a panel, or beside each other in a plane. */
+TN_INLINE int64_t offset_of(const int32_t *offsets, int32_t quad) {
+  return offsets ? offsets[quad] : (int64_t)quad * COLUMNS;
+}
+
 /* The product with the first `vectors` vectors of columns of a panel. */
 TN_INLINE void multiply_vectors(int vectors, const integer_steps_t *steps, const uint32_t *panel,
-                                int64_t rows, int32_t *restrict sums, int64_t sums_row) {
+                                const int32_t *offsets, int64_t rows, int32_t *restrict sums,
+                                int64_t sums_row) {
   pairs_vector sum[ROWS][2];
   const uint32_t *weights = steps->weights;
   clear_rows(sum);
   for (int64_t e = 0; e < 2 * steps->doubles; e += 2, weights += 2 * ROWS) {
-    const uint32_t *quads = panel + (int64_t)steps->quads[e] * COLUMNS;
-    const uint32_t *next = panel + (int64_t)steps->quads[e + 1] * COLUMNS;
+    const uint32_t *quads = panel + offset_of(offsets, steps->quads[e]);
+    const uint32_t *next = panel + offset_of(offsets, steps->quads[e + 1]);
 #pragma GCC unroll 6
     for (int r = 0; r < ROWS; r++) {
       pairs_vector a = weights[r] - (pairs_vector){0};
@@ -158,7 +164,7 @@ TN_INLINE void multiply_vectors(int vectors, const integer_steps_t *steps, const
     }
   }
   for (int64_t e = 2 * steps->doubles; e < steps->count; e++, weights += ROWS) {
-    const uint32_t *quads = panel + (int64_t)steps->quads[e] * COLUMNS;
+    const uint32_t *quads = panel + offset_of(offsets, steps->quads[e]);
     __builtin_prefetch(weights + AHEAD);
 #pragma GCC unroll 6
     for (int r = 0; r < ROWS; r++) {
@@ -171,12 +177,17 @@ TN_INLINE void multiply_vectors(int vectors, const integer_steps_t *steps, const
   write_rows(sum, rows, sums, sums_row);
 }
 
-static void multiply_rows(const integer_steps_t *steps, const uint32_t *panel, int64_t rows,
-                          int64_t columns, int32_t *restrict sums, int64_t sums_row) {
-  if (columns <= LANES)
-    multiply_vectors(1, steps, panel, rows, sums, sums_row);
+static void multiply_rows(const integer_steps_t *steps, const uint32_t *panel,
+                          const int32_t *offsets, int64_t rows, int64_t columns,
+                          int32_t *restrict sums, int64_t sums_row) {
+  if (offsets && columns <= LANES)
+    multiply_vectors(1, steps, panel, offsets, rows, sums, sums_row);
+  else if (offsets)
+    multiply_vectors(2, steps, panel, offsets, rows, sums, sums_row);
+  else if (columns <= LANES)
+    multiply_vectors(1, steps, panel, NULL, rows, sums, sums_row);
   else
-    multiply_vectors(2, steps, panel, rows, sums, sums_row);
+    multiply_vectors(2, steps, panel, NULL, rows, sums, sums_row);
 }
 
 static void quad_panels(const uint8_t *const *lines, int64_t count, uint32_t *restrict panel,
