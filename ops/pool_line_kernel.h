@@ -174,9 +174,11 @@ static void NAME(pool_line)(const pool_line_t *line, const void *const *rows, in
     int64_t begin = at * stride - line->before;
     int64_t length = (some - 1) * stride + span;
     T *to = (T *)out + at;
-    NAME(join_rows)(line, rows, count, begin, begin + length, joined);
-    if (!NAME(join_directly)(line, joined, some, to))
-      NAME(join_taps)(line, joined, some, sorted, to);
+    const int is_row = count == 1 && begin >= 0 && begin + length <= line->in;
+    const T *source = is_row ? (const T *)rows[0] + begin : joined;
+    if (!is_row) NAME(join_rows)(line, rows, count, begin, begin + length, joined);
+    if (!NAME(join_directly)(line, source, some, to))
+      NAME(join_taps)(line, source, some, sorted, to);
     for (int64_t i = 0; i < some; i++)
       to[i] = FINISH(to[i], divisors[at + i] * scale);
   }
