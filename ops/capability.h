@@ -13,5 +13,7 @@ enum {
 int core_capability(void);
 /* Whether integers may be multiplied by VNNI, which is beyond CAPABILITY_AVX512. */
 int core_has_vnni(void);
+/* Whether there are permutations of bytes (VBMI) as well. */
+int core_has_vbmi(void);
 
 #endif

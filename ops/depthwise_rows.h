@@ -8,12 +8,12 @@
 
 /* The kernels for one instruction set, in simd/depthwise_rows.c. */
 typedef struct depthwise_rows_t {
-  /* out[i] = bias + the sum over taps t of weights[t] * from[t][i]. Reads up to
+  /* out[i] = bias + the sum over taps t of weights[t] * from[t][i]. Reads fewer than
    * DEPTHWISE_SLACK numbers behind the last of each line. */
   void (*row)(int64_t taps, const float *const *from, const float *weights, float bias,
               int64_t count, float *out);
 } depthwise_rows_t;
-enum { DEPTHWISE_SLACK = 64 };
+enum { DEPTHWISE_SLACK = 16 };
 extern const depthwise_rows_t core_depthwise_rows, core_depthwise_rows_avx2,
     core_depthwise_rows_avx512;
 

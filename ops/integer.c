@@ -211,10 +211,14 @@ static tenon_status_t prepare_filters(tenon_node_t *node, uint32_t w_at, uint32_
   if (!is_constant(node, w_at, 0) || !is_constant(node, zero_at, 1)) return TENON_OK;
   const tenon_tensor_t *w = node->inputs[w_at]->value;
   const tenon_tensor_t *zero = node->inputs[zero_at] ? node->inputs[zero_at]->value : NULL;
-  const int is_depthwise = core_integer_is_depthwise(w);
-  if (!is_depthwise) node->consumed |= (uint64_t)1 << w_at;
-  return set_plan(node,
-                  core_integer_filters_create(w, zero, node->attrs[CONV_GROUP].as.i, is_depthwise));
+  const window_args_t args = window_args(node->attrs, 0);
+  const int64_t group = node->attrs[CONV_GROUP].as.i;
+  int64_t strides[TENON_RANK_MAX] = {0};
+  for (int32_t i = 0; i < w->ndim - 2; i++)
+    strides[i] = list_at(args.strides, i, 1);
+  const int kind = core_integer_filters_kind(w, group, strides);
+  if (kind != FILTERS_DEPTHWISE) node->consumed |= (uint64_t)1 << w_at;
+  return set_plan(node, core_integer_filters_create(w, zero, group, kind));
 }
 
 static tenon_status_t matmul_integer_prepare(tenon_node_t *node) {

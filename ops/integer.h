@@ -65,13 +65,17 @@ typedef struct integer_matrix_t {
   int64_t step;
   int64_t inner;
   int64_t inner_step;
+  int64_t taps; /* of a channel, if quads are channels under one tap; 0: neighbours along k */
+  int64_t row;  /* numbers along k after which a new quad begins; 0: quads follow each other */
 } integer_matrix_t;
 
 typedef struct integer_weights_t {
   int64_t width; /* rows or columns of a tile */
   int64_t depth; /* quads along k */
+  int64_t row;   /* as in integer_matrix_t */
   int64_t tiles; /* of all matrices; each matrix begins a new one */
   integer_steps_t *steps;
+  void *joined[2]; /* the memory of all steps; NULL: each tile has its own */
   int32_t *sums; /* of each row or column; a zero point of the other operand is multiplied by it */
 } integer_weights_t;
 /* Makes the steps of a matrix and of those that follow it in memory, of the same size, in tiles of
@@ -95,9 +99,12 @@ typedef struct integer_product_t {
   int64_t rows;
   int64_t columns; /* the last panel may have fewer than a panel holds; the others are complete */
   int64_t depth;   /* pairs or quads */
+  /* Of each quad in `right`, for column 0; the other columns follow. NULL: `right` is panels. */
+  const int32_t *offsets;
   integer_finish_fn finish;
   const void *context;
 } integer_product_t;
+enum { PRODUCT_COLUMNS = 256 }; /* given to `finish` at once, at most */
 tenon_status_t core_integer_product(tenon_call_t *call, const integer_product_t *product);
 
 /* The scales and limits with which the qlinear operators narrow sums to their result. */
@@ -126,8 +133,15 @@ tenon_status_t core_integer_convolve(tenon_call_t *call, const integer_convoluti
  * filter. Their own data stays in use, for an x whose rows are too wide. */
 int core_integer_is_depthwise(const tenon_tensor_t *w);
 /* Makes the steps of the filters of all groups. Returns: NULL without memory. */
+enum {
+  FILTERS_OF_PATCHES,
+  FILTERS_OF_PLANES, /* of quads of channels */
+  FILTERS_DEPTHWISE,
+};
 integer_weights_t *core_integer_filters_create(const tenon_tensor_t *w,
                                                const tenon_tensor_t *w_zero, int64_t group,
-                                               int is_depthwise);
+                                               int kind);
+/* The kind of filters of this shape that move by these strides, of which there are w->ndim - 2. */
+int core_integer_filters_kind(const tenon_tensor_t *w, int64_t group, const int64_t *strides);
 
 #endif

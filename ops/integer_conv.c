@@ -2,6 +2,7 @@
  * (integer.h). A convolution is a product of the filters with patches of x, which are written as
  * panels of quads for a range of pixels at a time. Depthwise convolutions multiply lines of x.
  * Invariant: padding is the zero point, whose share of a sum is subtracted at the end. */
+#include "capability.h"
 #include "dense.h"
 #include "integer.h"
 #include "window.h"
@@ -22,6 +23,9 @@ typedef struct segment_t {
   int32_t low;    /* those in [low, high) are in the row; the others are padding */
   int32_t high;
 } segment_t;
+
+typedef void (*row_taps_fn)(const integer_steps_t *steps, const uint8_t *const *quads,
+                            int64_t stride, int64_t count, int32_t *sums);
 
 typedef struct conv_job_t {
   const integer_convolution_t *all;
@@ -52,9 +56,22 @@ int core_integer_is_depthwise(const tenon_tensor_t *w) {
   return w->ndim == 4 && w->shape[1] == 1 && w->shape[2] * w->shape[3] <= TAPS;
 }
 
+/* The kernel for quads of neighbours in one row; NULL: this processor has none. */
+static row_taps_fn row_taps_of_isa(void) {
+  return core_has_vbmi() ? core_integer_tiles_of_isa()->row_taps : NULL;
+}
+
+int core_integer_filters_kind(const tenon_tensor_t *w, int64_t group, const int64_t *strides) {
+  if (core_integer_is_depthwise(w)) return FILTERS_DEPTHWISE;
+  if (w->ndim != 4 || group != 1 || w->shape[1] < 4 || tenon_count(w) == 0)
+    return FILTERS_OF_PATCHES;
+  const int is_dense = strides[0] == 1 && strides[1] == 1;
+  return is_dense && w->shape[2] * w->shape[3] > 1 ? FILTERS_OF_PLANES : FILTERS_OF_PATCHES;
+}
+
 integer_weights_t *core_integer_filters_create(const tenon_tensor_t *w,
                                                const tenon_tensor_t *w_zero, int64_t group,
-                                               int is_depthwise) {
+                                               int kind) {
   const int64_t elements = w->shape[0] ? tenon_count(w) / w->shape[0] : 0;
   integer_matrix_t first = {.data = (const uint8_t *)w->data,
                             .is_signed = core_is(w, TENON_I8),
@@ -62,6 +79,9 @@ integer_weights_t *core_integer_filters_create(const tenon_tensor_t *w,
                             .step = elements,
                             .inner = elements,
                             .inner_step = 1};
+  const int is_depthwise = kind == FILTERS_DEPTHWISE;
+  if (is_depthwise && row_taps_of_isa()) first.row = w->shape[3];
+  if (kind == FILTERS_OF_PLANES) first.taps = w->shape[2] * w->shape[3];
   if (w_zero) {
     first.zeros = (const uint8_t *)w_zero->data;
     first.zero_step = tenon_count(w_zero) > 1;
@@ -194,6 +214,24 @@ static void write_line(const conv_job_t *job, const uint8_t *plane, const segmen
   }
 }
 
+/* Are lines of patches lines of x? */
+static int is_plain(const conv_job_t *job) {
+  const window_t *w = &job->window;
+  return job->taps == 1 && w->rank == 1 && w->stride[0] == 1 && w->before[0] == 0 &&
+         w->in[0] == w->out[0] && !job->flip;
+}
+
+/* Element number e of `count` patches, from pixel `at` of the round on: in x, or copied to room.
+ * `most` numbers may be read, of which only the first `count` matter. */
+static const uint8_t *line_of(const conv_job_t *job, int64_t e, int64_t at, int64_t count,
+                              int64_t most, const segment_t *segments, uint8_t *room) {
+  const int64_t begin = e / job->taps * job->in_pixels + job->first + at;
+  if (is_plain(job) && begin + most <= job->channels * job->in_pixels) return job->x + begin;
+  write_line(job, job->x + e / job->taps * job->in_pixels,
+             segments + e % job->taps * line_segments(job), count, room);
+  return room;
+}
+
 /* A part is a quad of elements (a channel and a tap). Elements that do not exist have weight 0. */
 static tenon_status_t patches_write(tenon_call_t *call, void *argument, int64_t begin,
                                     int64_t end) {
@@ -206,13 +244,15 @@ static tenon_status_t patches_write(tenon_call_t *call, void *argument, int64_t 
   (void)call;
   for (int64_t at = 0; at < job->count; at += LINE) {
     int64_t some = job->count - at < LINE ? job->count - at : LINE;
+    const int64_t panels = (some - 1) / columns + 1;
     const segment_t *segments = job->segments + at / LINE * job->taps * each;
     for (int64_t quad = begin; quad < end; quad++) {
       for (int64_t e = 4 * quad; e < 4 * quad + 4 && e < elements; e++)
-        write_line(job, job->x + e / job->taps * job->in_pixels, segments + e % job->taps * each,
-                   some, room[e % 4]);
-      job->kernels->quad(lines, (some - 1) / columns + 1,
-                         job->panels + at * job->depth + quad * columns, job->depth * columns);
+        lines[e % 4] = line_of(job, e, at, some, panels * columns, segments, room[e % 4]);
+      for (int64_t e = elements; e < 4 * quad + 4; e++)
+        lines[e % 4] = room[e % 4];
+      job->kernels->quad(lines, panels, job->panels + at * job->depth + quad * columns,
+                         job->depth * columns);
     }
   }
   return TENON_OK;
@@ -240,35 +280,6 @@ static tenon_status_t convolve_group(tenon_call_t *call, conv_job_t *job, int64_
   return TENON_OK;
 }
 
-/* Depthwise convolutions: one channel in a group */
-
-/* How a plane of x lies in memory: positions that differ by a multiple of the strides follow each
- * other, so that the elements under one tap are adjacent for a whole band of results. */
-typedef struct lines_t {
-  int64_t pitch;      /* from a row of results to the next; those beyond a row are not used */
-  int64_t phase;      /* numbers of one phase */
-  int64_t band;       /* most output rows that are computed at once; 0: no row fits */
-  int64_t taps[TAPS]; /* where each tap begins; 0 for taps of the last quad that do not exist */
-} lines_t;
-
-static void lines_set(const conv_job_t *job, lines_t *out) {
-  const window_t *w = &job->window;
-  *out = (lines_t){0};
-  const int64_t phases = w->stride[0] * w->stride[1];
-  const int64_t below = (w->kernel[0] - 1) * w->dilation[0] / w->stride[0];
-  out->pitch = w->out[1] + (w->kernel[1] - 1) * w->dilation[1] / w->stride[1];
-  out->band = (PLANE - TAPS_SLACK) / phases / out->pitch - below;
-  if (out->band < 0) out->band = 0;
-  if (out->band > w->out[0]) out->band = w->out[0];
-  out->phase = (out->band + below) * out->pitch;
-  for (int64_t t = 0; t < job->taps; t++) {
-    int64_t across = t % w->kernel[1] * w->dilation[1];
-    int64_t down = t / w->kernel[1] * w->dilation[0];
-    int64_t phase = down % w->stride[0] * w->stride[1] + across % w->stride[1];
-    out->taps[t] = phase * out->phase + down / w->stride[0] * out->pitch + across / w->stride[1];
-  }
-}
-
 /* Copies the two ends of a row of size to 2 * size bytes, which may overlap. */
 static void copy_ends(const uint8_t *from, int64_t width, size_t size, uint8_t *to) {
   memcpy(to, from, size);
@@ -290,6 +301,189 @@ static inline void copy_row(const uint8_t *from, int64_t width, uint8_t *to) {
   else
     for (int64_t k = 0; k < width; k++)
       to[k] = from[k];
+}
+
+/* Convolutions of planes: quads of channels lie beside each other, with their padding, so that the
+ * elements under a tap are adjacent for all results. Positions behind the end of a row of results
+ * are computed as well. */
+
+typedef struct planes_t {
+  const conv_job_t *job;
+  int64_t rows;  /* of a plane, with padding */
+  int64_t pitch; /* of a row */
+  int64_t size;  /* of a plane */
+  uint32_t *quads;
+} planes_t;
+
+/* Writes `count` numbers of four channels beside each other, from number `first` of a plane on. What
+ * follows in `to` may be overwritten. */
+static void write_quads(const conv_job_t *job, int64_t channel, int64_t first, int64_t count,
+                        uint32_t *to) {
+  const int64_t columns = job->kernels->columns;
+  uint8_t room[4][LINE + TILE_COLUMNS_MOST] = {{0}};
+  for (int64_t at = 0; at < count; at += LINE) {
+    const int64_t some = count - at < LINE ? count - at : LINE;
+    const int64_t panels = (some - 1) / columns + 1;
+    const uint8_t *lines[4] = {room[0], room[1], room[2], room[3]};
+    for (int64_t k = 0; k < 4 && channel + k < job->channels; k++) {
+      const int64_t begin = (channel + k) * job->in_pixels + first + at;
+      if (!job->flip && begin + panels * columns <= job->channels * job->in_pixels)
+        lines[k] = job->x + begin;
+      else
+        job->kernels->copy(job->x + begin, 1, job->flip, some, room[k]);
+    }
+    job->kernels->quad(lines, panels, to + at, columns);
+  }
+}
+
+static void fill_quads(uint32_t *to, int64_t count, uint8_t number) {
+  const uint32_t quad = number * UINT32_C(0x01010101);
+  for (int64_t i = 0; i < count; i++)
+    to[i] = quad;
+}
+
+/* A part is a quad of channels. */
+static tenon_status_t planes_write(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+  const planes_t *planes = (const planes_t *)argument;
+  const conv_job_t *job = planes->job;
+  const window_t *w = &job->window;
+  (void)call;
+  for (int64_t part = begin; part < end; part++) {
+    uint32_t *to = planes->quads + part * planes->size;
+    for (int64_t r = 0; r < planes->rows; r++, to += planes->pitch) {
+      const int64_t row = r - w->before[0];
+      const inside_t inside = find_inside(w->in[1], -w->before[1], 1, planes->pitch);
+      if (row < 0 || row >= w->in[0] || inside.low == inside.high) {
+        fill_quads(to, planes->pitch, job->zero);
+        continue;
+      }
+      fill_quads(to, inside.low, job->zero);
+      write_quads(job, 4 * part, row * w->in[1] + inside.low - w->before[1],
+                  inside.high - inside.low, to + inside.low);
+      fill_quads(to + inside.high, planes->pitch - inside.high, job->zero);
+    }
+  }
+  return TENON_OK;
+}
+
+/* Writes those sums that are results. */
+static void finish_plane_row(const void *context, int64_t row, int64_t column, int64_t count,
+                             int32_t *sums) {
+  const planes_t *planes = (const planes_t *)context;
+  const conv_job_t *job = planes->job;
+  const int64_t width = job->window.out[1];
+  uint8_t narrow[PRODUCT_COLUMNS];
+  uint8_t *out = (uint8_t *)job->out + row * job->pixels;
+  if (job->all->narrow) narrow_sums(job, row, count, sums, narrow);
+  for (int64_t i = 0; i < count;) {
+    const int64_t y = (column + i) / planes->pitch;
+    const int64_t x = (column + i) % planes->pitch;
+    int64_t some = width - x < count - i ? width - x : count - i;
+    if (some > 0 && job->all->narrow)
+      copy_row(narrow + i, some, out + y * width + x);
+    else if (some > 0)
+      write_sums(job, row, y * width + x, some, sums + i);
+    i += x < width ? some : planes->pitch - x;
+  }
+}
+
+static tenon_status_t convolve_image(tenon_call_t *call, planes_t *planes, const int32_t *offsets) {
+  const conv_job_t *job = planes->job;
+  const int64_t quads = (job->channels + 3) / 4;
+  TENON_TRY(call->host->parallel(call, quads, 1 + (1 << 14) / planes->size, planes_write, planes));
+  integer_product_t product = {.left_steps = job->steps,
+                               .right = planes->quads,
+                               .rows = job->filters,
+                               .columns =
+                                   (job->window.out[0] - 1) * planes->pitch + job->window.out[1],
+                               .depth = job->weights->depth,
+                               .offsets = offsets,
+                               .finish = finish_plane_row,
+                               .context = planes};
+  return core_integer_product(call, &product);
+}
+
+/* For one group, which moves by 1 along both axes. */
+static tenon_status_t convolve_quads(tenon_call_t *call, conv_job_t *job) {
+  const window_t *w = &job->window;
+  const int64_t size = job->all->out->dtype.bits / 8;
+  const int64_t quads = (job->channels + 3) / 4;
+  planes_t planes = {.job = job,
+                     .rows = w->out[0] + (w->kernel[0] - 1) * w->dilation[0],
+                     .pitch = w->out[1] + (w->kernel[1] - 1) * w->dilation[1]};
+  /* An odd number of cache lines, so that planes do not compete for the same lines of the cache. */
+  planes.size = ((planes.rows * planes.pitch + TILE_COLUMNS_MOST) / 16 | 1) * 16 + 32;
+  planes.quads = (uint32_t *)CORE_SCRATCH(call, sizeof(uint32_t), quads, planes.size);
+  int32_t *offsets = (int32_t *)CORE_SCRATCH(call, sizeof(int32_t), job->weights->depth);
+  if (!planes.quads || !offsets) return TENON_MEMORY;
+  for (int64_t q = 0; q < job->weights->depth; q++) {
+    const int64_t tap = q % job->taps;
+    offsets[q] =
+        (int32_t)(q / job->taps * planes.size + tap / w->kernel[1] * w->dilation[0] * planes.pitch +
+                  tap % w->kernel[1] * w->dilation[1]);
+  }
+  job->steps = job->weights->steps;
+  for (int64_t image = 0; image < job->all->x->shape[0]; image++) {
+    job->x = (const uint8_t *)job->all->x->data + image * job->channels * job->in_pixels;
+    job->out = (char *)job->all->out->data + image * job->filters * job->pixels * size;
+    TENON_TRY(convolve_image(call, &planes, offsets));
+  }
+  return TENON_OK;
+}
+
+/* Depthwise convolutions: one channel in a group */
+
+/* How a plane of x lies in memory: positions that differ by a multiple of the strides follow each
+ * other, so that the elements under one tap are adjacent for a whole band of results. */
+typedef struct lines_t {
+  int64_t pitch; /* from a row of results to the next; those beyond a row are not used */
+  int64_t phase; /* numbers of one phase */
+  int64_t band;  /* most output rows that are computed at once; 0: no row fits */
+  /* Where each tap begins, or each quad of a row; 0 for taps of a quad that do not exist. */
+  int64_t taps[4 * TAPS];
+  row_taps_fn row_taps; /* NULL: positions are reordered as above, and taps are added up singly */
+  int64_t stride[2];    /* for row_taps, which reads rows as they are */
+} lines_t;
+
+/* Sets where the quads of rows begin, whose numbers stay as they are. */
+static void quads_set(const conv_job_t *job, lines_t *out) {
+  const window_t *w = &job->window;
+  const int64_t below = (w->kernel[0] - 1) * w->dilation[0];
+  const int64_t quads = (w->kernel[1] + 3) / 4;
+  out->stride[0] = w->stride[0];
+  out->stride[1] = w->stride[1];
+  out->pitch = (w->out[1] - 1) * w->stride[1] + w->kernel[1];
+  out->band = ((PLANE - ROW_TAPS_SLACK) / out->pitch - below - 1) / w->stride[0] + 1;
+  if ((PLANE - ROW_TAPS_SLACK) / out->pitch <= below) out->band = 0;
+  if (out->band > w->out[0]) out->band = w->out[0];
+  out->phase = ((out->band - 1) * w->stride[0] + below + 1) * out->pitch;
+  for (int64_t q = 0; q < w->kernel[0] * quads; q++)
+    out->taps[q] = q / quads * w->dilation[0] * out->pitch + q % quads * 4;
+}
+
+static void lines_set(const conv_job_t *job, lines_t *out) {
+  const window_t *w = &job->window;
+  *out = (lines_t){.row_taps = row_taps_of_isa()};
+  if (w->stride[1] > 2 || w->dilation[1] != 1) out->row_taps = NULL;
+  if (out->row_taps) {
+    quads_set(job, out);
+    return;
+  }
+  const int64_t phases = w->stride[0] * w->stride[1];
+  const int64_t below = (w->kernel[0] - 1) * w->dilation[0] / w->stride[0];
+  out->pitch = w->out[1] + (w->kernel[1] - 1) * w->dilation[1] / w->stride[1];
+  out->band = (PLANE - TAPS_SLACK) / phases / out->pitch - below;
+  if (out->band < 0) out->band = 0;
+  if (out->band > w->out[0]) out->band = w->out[0];
+  out->phase = (out->band + below) * out->pitch;
+  const int64_t wide = row_taps_of_isa() ? (w->kernel[1] + 3) / 4 * 4 : w->kernel[1]; /* a row */
+  for (int64_t t = 0; t < w->kernel[0] * wide; t++) {
+    if (t % wide >= w->kernel[1]) continue;
+    int64_t across = t % wide * w->dilation[1];
+    int64_t down = t / wide * w->dilation[0];
+    int64_t phase = down % w->stride[0] * w->stride[1] + across % w->stride[1];
+    out->taps[t] = phase * out->phase + down / w->stride[0] * out->pitch + across / w->stride[1];
+  }
 }
 
 /* Where the rows of a plane lie that are copied. */
@@ -342,6 +536,10 @@ static void write_rows(const conv_job_t *job, int64_t filter, int64_t pixel, int
                        int64_t pitch, const int32_t *sums) {
   const int64_t width = job->window.out[1];
   uint8_t narrow[WIDE];
+  if (pitch == width) {
+    write_sums(job, filter, pixel, rows * width, sums);
+    return;
+  }
   if (!job->all->narrow) {
     for (int64_t i = 0; i < rows; i++)
       write_sums(job, filter, pixel + i * width, width, sums + i * pitch);
@@ -361,7 +559,7 @@ static void depthwise_band(const conv_job_t *job, const lines_t *lines, int64_t 
   const int64_t together = lines->pitch < WIDE ? WIDE / lines->pitch : 1; /* rows */
   uint8_t numbers[PLANE];
   int32_t sums[WIDE + TAPS_SLACK];
-  const uint8_t *taps[TAPS];
+  const uint8_t *taps[4 * TAPS];
   write_plane(job, lines, plane, begin, end, numbers);
   for (int64_t o = begin; o < end; o += together) {
     int64_t rows = end - o < together ? end - o : together;
@@ -378,25 +576,95 @@ static void depthwise_band(const conv_job_t *job, const lines_t *lines, int64_t 
   }
 }
 
+/* The same from quads of the rows in `numbers`, which are not reordered. */
+static void depthwise_rows(const conv_job_t *job, const lines_t *lines, int64_t filter,
+                           const uint8_t *numbers, int64_t begin, int64_t end) {
+  const int64_t width = job->window.out[1];
+  const int64_t down = lines->stride[0];
+  const int64_t across = lines->stride[1];
+  const int is_joined = down == 1 && across == 1; /* rows follow each other: they are one row */
+  const int64_t pitch = is_joined ? lines->pitch : (width + 15) / 16 * 16;
+  const int64_t together = pitch < WIDE ? WIDE / pitch : 1; /* rows */
+  int32_t sums[WIDE + TAPS_SLACK];
+  const uint8_t *quads[TAPS];
+  for (int64_t o = begin; o < end; o += together) {
+    const int64_t rows = end - o < together ? end - o : together;
+    for (int64_t at = 0; at < width; at += WIDE) { /* more than once only if rows is 1 */
+      const int64_t some = width - at < WIDE ? width - at : WIDE;
+      for (int64_t r = 0; r < (is_joined ? 1 : rows); r++) {
+        const uint8_t *from = numbers + (o - begin + r) * down * lines->pitch + at * across;
+        for (int64_t q = 0; q < job->weights->depth; q++)
+          quads[q] = from + lines->taps[q];
+        lines->row_taps(job->weights->steps + filter, quads, across,
+                        is_joined ? (rows - 1) * pitch + some : some, sums + r * pitch);
+      }
+      if (rows > 1)
+        write_rows(job, filter, o * width, rows, pitch, sums);
+      else
+        write_sums(job, filter, o * width + at, some, sums);
+    }
+  }
+}
+
+/* The plane of x that filter number `part` of all images reads. */
+static const uint8_t *plane_of(const conv_job_t *job, int64_t part) {
+  const int64_t filters = job->filters * job->all->group;
+  const int64_t channel = part % filters / job->filters;
+  return job->x + (part / filters * job->all->group + channel) * job->in_pixels;
+}
+
+/* Where the results of the image of filter number `part` begin. */
+static char *image_of(const conv_job_t *job, int64_t part) {
+  const int64_t filters = job->filters * job->all->group;
+  return job->out + part / filters * filters * job->pixels * (job->all->out->dtype.bits / 8);
+}
+
+/* Computes filters [begin, end) from quads of rows. The planes of several filters are copied before
+ * they are read, because a read that follows a write to the same bytes too closely waits. */
+static void depthwise_quads(const conv_job_t *all, const lines_t *lines, int64_t begin,
+                            int64_t end) {
+  enum { FILTERS = 16 };
+  const int64_t filters = all->filters * all->all->group;
+  const int64_t height = all->window.out[0];
+  const int64_t size = lines->phase + ROW_TAPS_SLACK;
+  const int64_t most = PLANE / size < FILTERS ? PLANE / size : FILTERS;
+  uint8_t numbers[PLANE];
+  conv_job_t job = *all;
+  conv_job_t dense = *all;
+  dense.window.stride[0] = dense.window.stride[1] = 1;
+  for (int64_t part = begin; part < end; part += most) {
+    const int64_t count = end - part < most ? end - part : most;
+    for (int64_t o = 0; o < height; o += lines->band) {
+      const int64_t last = height - o < lines->band ? height : o + lines->band;
+      for (int64_t k = 0; k < count; k++)
+        write_plane(&dense, lines, plane_of(all, part + k), o * lines->stride[0],
+                    (last - 1) * lines->stride[0] + 1, numbers + k * size);
+      for (int64_t k = 0; k < count; k++) {
+        job.out = image_of(all, part + k);
+        depthwise_rows(&job, lines, (part + k) % filters, numbers + k * size, o, last);
+      }
+    }
+  }
+}
+
 /* A part is an image and a filter. */
 static tenon_status_t depthwise_filters(tenon_call_t *call, void *argument, int64_t begin,
                                         int64_t end) {
   const conv_job_t *all = (const conv_job_t *)argument;
   const int64_t filters = all->filters * all->all->group;
-  const int64_t size = all->all->out->dtype.bits / 8;
   lines_t lines;
   (void)call;
   lines_set(all, &lines);
+  if (lines.row_taps) {
+    depthwise_quads(all, &lines, begin, end);
+    return TENON_OK;
+  }
   conv_job_t job = *all;
   for (int64_t part = begin; part < end; part++) {
-    int64_t image = part / filters;
-    int64_t filter = part % filters;
-    const uint8_t *plane =
-        job.x + (image * all->all->group + filter / all->filters) * job.in_pixels;
-    job.out = all->out + image * filters * job.pixels * size;
+    job.out = image_of(all, part);
     for (int64_t o = 0; o < job.window.out[0]; o += lines.band) {
       int64_t end_row = job.window.out[0] - o < lines.band ? job.window.out[0] : o + lines.band;
-      depthwise_band(&job, &lines, filter, plane, o, end_row);
+      depthwise_band(&job, &lines, part % filters, plane_of(all, part), o, end_row);
     }
   }
   return TENON_OK;
@@ -468,14 +736,21 @@ tenon_status_t core_integer_convolve(tenon_call_t *call, const integer_convoluti
   if (tenon_count(c->out) == 0) return TENON_OK;
   const int is_depthwise = core_integer_is_depthwise(c->w);
   if (is_depthwise) lines_set(&job, &lines);
+  int kind = core_integer_filters_kind(c->w, c->group, w->stride);
   integer_weights_t *weights = NULL;
   if (!c->weights || (is_depthwise && lines.band == 0)) {
-    weights = core_integer_filters_create(c->w, c->w_zero, c->group, lines.band > 0);
+    if (is_depthwise) kind = lines.band > 0 ? FILTERS_DEPTHWISE : FILTERS_OF_PATCHES;
+    weights = core_integer_filters_create(c->w, c->w_zero, c->group, kind);
     if (!weights) return tenon_fail(call, TENON_MEMORY, "out of memory for packed weights");
     job.weights = weights;
   }
-  tenon_status_t status =
-      lines.band > 0 ? convolve_planes(call, &job) : convolve_groups(call, &job);
+  tenon_status_t status = TENON_OK;
+  if (lines.band > 0)
+    status = convolve_planes(call, &job);
+  else if (kind == FILTERS_OF_PLANES)
+    status = convolve_quads(call, &job);
+  else
+    status = convolve_groups(call, &job);
   core_integer_weights_release(weights);
   return status;
 }

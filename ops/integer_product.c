@@ -6,7 +6,7 @@
 
 enum {
   ROWS = 96, /* a multiple of the rows of every kernel */
-  COLUMNS = 256,
+  COLUMNS = PRODUCT_COLUMNS,
   PANELS_SIZE =
       1 << 16, /* pairs or quads of the panels of a tile, which stay in the second-level cache */
   TILES = 8,
@@ -36,7 +36,8 @@ static void multiply_one(const tiling_t *t, int64_t row, int64_t rows, int64_t c
   const integer_product_t *p = t->product;
   const integer_tiles_t *kernels = t->kernels;
   if (p->left_steps)
-    kernels->multiply_rows(&p->left_steps[row / kernels->rows], p->right + column * p->depth, rows,
+    kernels->multiply_rows(&p->left_steps[row / kernels->rows],
+                           p->right + column * (p->offsets ? 1 : p->depth), p->offsets, rows,
                            columns, sums, COLUMNS);
   else if (p->right_steps)
     kernels->multiply_columns(&p->right_steps[column / kernels->columns],

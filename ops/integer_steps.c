@@ -37,16 +37,36 @@ static uint32_t take_step(int32_t *quad, int32_t pair_most) {
   return step;
 }
 
+/* The same for a quad of channels under one tap. */
+static int32_t read_channels(const integer_matrix_t *m, int64_t index, int64_t at, int32_t zero,
+                             int32_t *quad) {
+  const int64_t channels = m->inner / m->taps;
+  int32_t sum = 0;
+  for (int64_t i = 0; i < QUAD; i++) {
+    const int64_t channel = at / m->taps * QUAD + i;
+    const int64_t offset = index * m->step + channel * m->taps + at % m->taps;
+    quad[i] = 0;
+    if (channel >= channels) continue;
+    quad[i] = (m->is_signed ? ((const int8_t *)m->data)[offset] : m->data[offset]) - zero;
+    sum += quad[i];
+  }
+  return sum;
+}
+
 /* Reads a quad of one row or column minus its zero point. Returns the sum of the quad. */
 static int32_t read_quad(const integer_matrix_t *m, int64_t index, int64_t at, int32_t *quad) {
   int32_t zero = 0;
   int32_t sum = 0;
   const int64_t zero_at = index * m->zero_step;
+  const int64_t row = m->row ? m->row : m->inner;
+  const int64_t quads = (row + QUAD - 1) / QUAD;
+  const int64_t first = at % quads * QUAD; /* in the row */
   if (m->zeros) zero = m->is_signed ? ((const int8_t *)m->zeros)[zero_at] : m->zeros[zero_at];
+  if (m->taps) return read_channels(m, index, at, zero, quad);
   for (int64_t i = 0; i < QUAD; i++) {
-    int64_t offset = index * m->step + (at * QUAD + i) * m->inner_step;
+    int64_t offset = index * m->step + (at / quads * row + first + i) * m->inner_step;
     quad[i] = 0;
-    if (at * QUAD + i >= m->inner) continue;
+    if (first + i >= row) continue;
     quad[i] = (m->is_signed ? ((const int8_t *)m->data)[offset] : m->data[offset]) - zero;
     sum += quad[i];
   }
@@ -147,9 +167,40 @@ static int write_tiles(const integer_matrix_t *m, int64_t matrices, integer_weig
   return 1;
 }
 
+/* Moves the steps of all tiles to memory without gaps, so that those of the next tile can be
+ * fetched while one is multiplied. Nothing changes if there is no memory. */
+static void join_tiles(integer_weights_t *weights) {
+  int64_t count = 0;
+  for (int64_t t = 0; t < weights->tiles; t++)
+    count += weights->steps[t].count;
+  uint32_t *numbers = (uint32_t *)room_for(count * weights->width, sizeof *numbers);
+  int32_t *quads = (int32_t *)room_for(count, sizeof *quads);
+  if (!numbers || !quads) {
+    free(numbers);
+    free(quads);
+    return;
+  }
+  weights->joined[0] = numbers;
+  weights->joined[1] = quads;
+  for (int64_t t = 0; t < weights->tiles; t++) {
+    integer_steps_t *steps = &weights->steps[t];
+    const size_t size = (size_t)steps->count * sizeof *numbers;
+    memcpy(numbers, steps->weights, size * (size_t)weights->width);
+    memcpy(quads, steps->quads, size);
+    free(steps->weights);
+    free(steps->quads);
+    steps->weights = numbers;
+    steps->quads = quads;
+    numbers += steps->count * weights->width;
+    quads += steps->count;
+  }
+}
+
 void core_integer_weights_release(integer_weights_t *weights) {
   if (!weights) return;
-  for (int64_t t = 0; weights->steps && t < weights->tiles; t++) {
+  free(weights->joined[0]);
+  free(weights->joined[1]);
+  for (int64_t t = 0; weights->steps && !weights->joined[0] && t < weights->tiles; t++) {
     free(weights->steps[t].quads);
     free(weights->steps[t].weights);
   }
@@ -164,7 +215,10 @@ integer_weights_t *core_integer_weights_create(const integer_matrix_t *m, int64_
   if (!weights) return NULL;
   const int64_t tiles = (m->count + width - 1) / width;
   weights->width = width;
+  weights->row = m->row;
   weights->depth = (m->inner + QUAD - 1) / QUAD;
+  if (m->row) weights->depth = m->inner / m->row * ((m->row + QUAD - 1) / QUAD);
+  if (m->taps) weights->depth = (m->inner / m->taps + QUAD - 1) / QUAD * m->taps;
   weights->tiles = matrices * tiles;
   weights->steps = (integer_steps_t *)calloc((size_t)weights->tiles + 1, sizeof *weights->steps);
   weights->sums = (int32_t *)calloc((size_t)(matrices * m->count) + 1, sizeof *weights->sums);
@@ -175,7 +229,10 @@ integer_weights_t *core_integer_weights_create(const integer_matrix_t *m, int64_
                     write_tiles(m, matrices, weights, &room);
   free(room.quads);
   free(room.weights);
-  if (is_complete) return weights;
+  if (is_complete) {
+    join_tiles(weights);
+    return weights;
+  }
   core_integer_weights_release(weights);
   return NULL;
 }

@@ -13,6 +13,7 @@ enum {
   TILE_COLUMNS_MOST = 32,
   PAIR_ANY = 256,
   TAPS_SLACK = 63,
+  ROW_TAPS_SLACK = 128,
 };
 
 typedef struct narrow_t { /* 8 bits = clamp(round(sum * scale) + zero), in f32; NaN: the least */
@@ -46,9 +47,10 @@ typedef struct integer_tiles_t {
   void (*multiply_columns)(const integer_steps_t *steps, const uint8_t *left, int64_t left_pitch,
                            int64_t rows, int32_t *sums, int64_t sums_row);
   /* The same for weights of the rows of a tile and a panel of quads of u8, of which
-   * `columns` columns are wanted. */
-  void (*multiply_rows)(const integer_steps_t *steps, const uint32_t *panel, int64_t rows,
-                        int64_t columns, int32_t *sums, int64_t sums_row);
+   * `columns` columns are wanted. If there are offsets, the columns of quad q begin at
+   * panel + offsets[q]. */
+  void (*multiply_rows)(const integer_steps_t *steps, const uint32_t *panel, const int32_t *offsets,
+                        int64_t rows, int64_t columns, int32_t *sums, int64_t sums_row);
   /* Writes a quad of `columns` adjacent columns to each of `count` panels, which are panel_size
    * elements apart. Each of the four lines holds count * columns numbers. */
   void (*quad)(const uint8_t *const *lines, int64_t count, uint32_t *panel, int64_t panel_size);
@@ -65,6 +67,11 @@ typedef struct integer_tiles_t {
    * three lines after it. Reads and writes up to TAPS_SLACK elements more than `count`. */
   void (*taps)(const integer_steps_t *steps, const uint8_t *const *lines, int64_t count,
                int32_t *sums);
+  /* The same for quads of neighbours in one row: sum i is that of the four u8 from
+   * quads[quad] + i * stride on, with a stride of 1 or 2. Reads up to ROW_TAPS_SLACK bytes behind
+   * the last quad, and writes up to 15 sums more than `count`. NULL: there is none. Needs VBMI. */
+  void (*row_taps)(const integer_steps_t *steps, const uint8_t *const *quads, int64_t stride,
+                   int64_t count, int32_t *sums);
   /* Narrows sums[i] + start[i * step] by scale[i * step]; step is 0 or 1. */
   void (*narrow)(const narrow_t *narrow, const int32_t *sums, const int32_t *start,
                  const float *scale, int64_t step, int64_t count, uint8_t *out);

@@ -37,6 +37,12 @@ typedef void (*fold_fn)(sums_t *sums, int64_t lanes, int is_last);
 /* The sum of n neighbours. */
 typedef double (*row_fn)(const void *x, int64_t n);
 
+typedef struct pool_rows_t { /* the rows of x under the windows of one row of results */
+  int64_t first;
+  int64_t count;
+  int64_t divisor; /* what they contribute to the divisor of an average */
+} pool_rows_t;
+
 typedef struct pool_t {
   window_t window;
   tenon_tensor_t *x;
@@ -48,6 +54,7 @@ typedef struct pool_t {
   row_fn row;        /* NULL: rows of windows are not summed by themselves */
   pool_line_fn line; /* NULL: results are not computed by whole rows */
   pool_rows_fn sum;  /* of a global average over adjacent channels; NULL: taps are added singly */
+  pool_rows_t *rows; /* of each output row of a plane, if there are at most two spatial axes */
   float *divisors;   /* of an average, along the last axis */
   double p;
   int include_pad;
@@ -409,6 +416,47 @@ static void line_run(const pool_t *pool, int64_t image, int64_t channel, const i
   pool->line(&line, rows, count, pool->divisors, (float)divisor, (char *)out->data + to * size);
 }
 
+/* The same with the rows that were found before, for row number `row` of a plane. */
+static void known_line_run(const pool_t *pool, int64_t plane, int64_t row) {
+  const window_t *w = &pool->window;
+  const tenon_tensor_t *x = pool->x;
+  const tenon_tensor_t *out = pool->out;
+  const int32_t last = w->rank - 1;
+  const pool_line_t line = {w->in[last],     w->out[last],      w->kernel[last],
+                            w->stride[last], w->dilation[last], w->before[last]};
+  const pool_rows_t *under = &pool->rows[row];
+  const int64_t size = x->dtype.bits / 8;
+  const int64_t image = plane / x->shape[1];
+  const int64_t channel = plane % x->shape[1];
+  const int64_t pitch = last ? x->strides[2] : 0;
+  const int64_t step = pitch * w->dilation[0] * size;
+  const int64_t offset = image * x->strides[0] + channel * x->strides[1] + under->first * pitch;
+  int64_t to = image * out->strides[0] + channel * out->strides[1];
+  if (last) to += row * out->strides[2];
+  const char *from = (const char *)x->data + offset * size;
+  const void *rows[LINE_ROWS];
+  for (int64_t r = 0; r < under->count; r++)
+    rows[r] = from + r * step;
+  pool->line(&line, rows, under->count, pool->divisors, (float)under->divisor,
+             (char *)out->data + to * size);
+}
+
+/* A part is a row of results. Those of a plane follow each other, because their windows overlap. */
+static tenon_status_t planes_run(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+  const pool_t *pool = (const pool_t *)argument;
+  const int64_t height = pool->window.rank > 1 ? pool->window.out[0] : 1;
+  int64_t plane = begin / height;
+  int64_t row = begin % height;
+  (void)call;
+  for (int64_t part = begin; part < end; part++) {
+    known_line_run(pool, plane, row);
+    if (++row < height) continue;
+    row = 0;
+    plane++;
+  }
+  return TENON_OK;
+}
+
 /* A part is (image, position or row of positions, block of channels or channel). */
 static tenon_status_t window_rows_run(tenon_call_t *call, void *argument, int64_t begin,
                                       int64_t end) {
@@ -467,6 +515,26 @@ static pool_line_fn line_of(const tenon_tensor_t *x, int kind) {
   return core_is(x, TENON_U8) ? lines->max_u8 : NULL;
 }
 
+/* Finds the rows under each row of results, if there are at most two spatial axes. */
+static tenon_status_t find_rows(tenon_call_t *call, pool_t *pool) {
+  const window_t *w = &pool->window;
+  if (w->rank > 2) return TENON_OK;
+  const int64_t height = w->rank > 1 ? w->out[0] : 1;
+  pool->rows = (pool_rows_t *)CORE_SCRATCH(call, sizeof(pool_rows_t), height);
+  if (!pool->rows) return TENON_MEMORY;
+  for (int64_t o = 0; o < height; o++) {
+    pool->rows[o] = (pool_rows_t){0, 1, 1};
+    if (w->rank == 1) continue;
+    const int64_t begin = o * w->stride[0] - w->before[0];
+    const int64_t tap = pool_first_tap(w, 0, begin, 0);
+    const int64_t count = pool_first_tap(w, 0, begin, w->in[0]) - tap;
+    pool->rows[o].first = begin + tap * w->dilation[0];
+    pool->rows[o].count = count > 0 ? count : 0;
+    pool->rows[o].divisor = pool_count(w, pool->include_pad, 0, o);
+  }
+  return TENON_OK;
+}
+
 /* Chooses whether results are computed by whole rows, and counts the divisors of averages. */
 static tenon_status_t choose_line(tenon_call_t *call, pool_t *pool, int kind) {
   const window_t *w = &pool->window;
@@ -485,7 +553,7 @@ static tenon_status_t choose_line(tenon_call_t *call, pool_t *pool, int kind) {
   for (int64_t o = 0; o < w->out[last]; o++)
     pool->divisors[o] = (float)pool_count(w, pool->include_pad, last, o);
   pool->line = chosen;
-  return TENON_OK;
+  return find_rows(call, pool);
 }
 
 /* Sets the window of a global pool, which covers all positions of x. */
@@ -586,7 +654,7 @@ static tenon_status_t run_windows(tenon_call_t *call, pool_t *pool, int kind) {
   int64_t grain =
       work < 1 << 15 ? (1 << 15) / (work + 1) + 1 : 1; /* a window without elements is no work */
   TENON_TRY(call->host->parallel(call, pool->x->shape[0] * positions * blocks, grain,
-                                 window_rows_run, pool));
+                                 pool->line && pool->rows ? planes_run : window_rows_run, pool));
   return is_narrow_last(result) ? copy_last(call, result, placed)
                                 : core_settle(call, result, placed);
 }

@@ -75,11 +75,95 @@ static void NAME(sort)(const T *restrict joined, int64_t length, int64_t stride,
       sorted[k++] = joined[i];
 }
 
+/* Joins two or three neighbours for results that are two elements apart. */
+__attribute__((noinline)) static void NAME(pick_two)(T *restrict to, const T *restrict joined,
+                                                     int64_t count) {
+  for (int64_t i = 0; i < count; i++) {
+    T a = joined[2 * i];
+    T b = joined[2 * i + 1];
+    to[i] = JOIN(a, b);
+  }
+}
+
+__attribute__((noinline)) static void NAME(pick_three)(T *restrict to, const T *restrict joined,
+                                                       int64_t count) {
+  for (int64_t i = 0; i < count; i++) {
+    T a = joined[2 * i];
+    T b = joined[2 * i + 1];
+    T c = joined[2 * i + 2];
+    a = JOIN(a, b);
+    to[i] = JOIN(a, c);
+  }
+}
+
+/* Joins neighbours, those that are SIDE apart first, for windows that are too wide for a pass over
+ * the results for each tap. */
+static T NAME(fold)(const T *joined, int64_t count) {
+  enum { SIDE = 64 / sizeof(T) };
+  T part[SIDE];
+  int64_t i = 0;
+  for (int k = 0; k < SIDE; k++)
+    part[k] = START;
+  for (; i + SIDE <= count; i += SIDE)
+    for (int k = 0; k < SIDE; k++) {
+      T a = part[k];
+      T b = joined[i + k];
+      part[k] = JOIN(a, b);
+    }
+  for (int half = SIDE / 2; half; half /= 2)
+    for (int k = 0; k < half; k++) {
+      T a = part[k];
+      T b = part[k + half];
+      part[k] = JOIN(a, b);
+    }
+  T all = part[0];
+  for (; i < count; i++) {
+    T b = joined[i];
+    all = JOIN(all, b);
+  }
+  return all;
+}
+
+/* Computes results from the joined row directly, where that is the fastest. Returns 0 elsewhere. */
+static int NAME(join_directly)(const pool_line_t *line, const T *joined, int64_t count, T *to) {
+  enum { WIDE = 16, FEW = 8 };
+  if (line->dilation != 1) return 0;
+  if (line->kernel >= WIDE && count < FEW) {
+    for (int64_t i = 0; i < count; i++)
+      to[i] = NAME(fold)(joined + i * line->stride, line->kernel);
+    return 1;
+  }
+  if (line->stride != 2 || (line->kernel != 2 && line->kernel != 3)) return 0;
+  if (line->kernel == 2)
+    NAME(pick_two)(to, joined, count);
+  else
+    NAME(pick_three)(to, joined, count);
+  return 1;
+}
+
+/* Joins `count` windows of the joined row, a tap after the other. `sorted` has room for the row. */
+static void NAME(join_taps)(const pool_line_t *line, const T *joined, int64_t count, T *sorted,
+                            T *to) {
+  const int64_t stride = line->stride;
+  const int64_t length = (count - 1) * stride + (line->kernel - 1) * line->dilation + 1;
+  const int64_t phase_length = (length - 1) / stride + 1;
+  const void *taps[POOL_SPAN];
+  const T *source = joined;
+  if (stride > 1) {
+    NAME(sort)(joined, length, stride, phase_length, sorted);
+    source = sorted;
+  }
+  for (int64_t k = 0; k < line->kernel; k++) {
+    int64_t tap = k * line->dilation;
+    taps[k] = source + tap % stride * phase_length + tap / stride;
+  }
+  NAME(join_all)(to, taps, line->kernel, 0, count);
+}
+
 static void NAME(pool_line)(const pool_line_t *line, const void *const *rows, int64_t count,
                             const float *divisors, float scale, void *out) {
   enum { ROOM = 2048 };
   T joined[ROOM], sorted[ROOM];
-  const void *taps[POOL_SPAN];
   (void)divisors;
   (void)scale;
   const int64_t stride = line->stride;
@@ -89,19 +173,12 @@ static void NAME(pool_line)(const pool_line_t *line, const void *const *rows, in
     int64_t some = line->out - at < most ? line->out - at : most;
     int64_t begin = at * stride - line->before;
     int64_t length = (some - 1) * stride + span;
-    int64_t phase_length = (length - 1) / stride + 1;
-    NAME(join_rows)(line, rows, count, begin, begin + length, joined);
-    const T *source = joined;
-    if (stride > 1) {
-      NAME(sort)(joined, length, stride, phase_length, sorted);
-      source = sorted;
-    }
     T *to = (T *)out + at;
-    for (int64_t k = 0; k < line->kernel; k++) {
-      int64_t tap = k * line->dilation;
-      taps[k] = source + tap % stride * phase_length + tap / stride;
-    }
-    NAME(join_all)(to, taps, line->kernel, 0, some);
+    const int is_row = count == 1 && begin >= 0 && begin + length <= line->in;
+    const T *source = is_row ? (const T *)rows[0] + begin : joined;
+    if (!is_row) NAME(join_rows)(line, rows, count, begin, begin + length, joined);
+    if (!NAME(join_directly)(line, source, some, to))
+      NAME(join_taps)(line, source, some, sorted, to);
     for (int64_t i = 0; i < some; i++)
       to[i] = FINISH(to[i], divisors[at + i] * scale);
   }

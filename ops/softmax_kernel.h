@@ -1,5 +1,6 @@
 /* Softmax and its relatives for one dtype, as functions of a slab. simd/softmax.c includes this for
- * f32 and f64 with T (the element) and NAME(x) defined. Functions of columns read and write up to
+ * f32 and f64 with T (the element) and NAME(x) defined, and HAS_EXPONENTIALS if NAME(top) and
+ * NAME(exponentials_chunk) are defined elsewhere. Functions of columns read and write up to
  * COLUMNS columns side by side, row by row; functions of a row read and write one contiguous row.
  * Invariant: y may share the memory of x, so a row is summed before it is written. */
 
@@ -13,6 +14,7 @@
 #define OP OP_ADD
 #include "fold_kernel.h"
 
+#ifndef HAS_EXPONENTIALS
 /* Writes exp(x - top) to y, which may be x, and returns the sum. n <= CHUNK. `top` is at least as
  * great as each x. */
 static T NAME(exponentials_chunk)(T *y, const T *x, int64_t n, T top) {
@@ -34,6 +36,7 @@ static T NAME(exponentials_chunk)(T *y, const T *x, int64_t n, T top) {
       s[l] += s[l + half];
   return s[0];
 }
+#endif
 
 /* Writes exp(x - top) to y, if y is not NULL, and returns the sum. */
 static T NAME(exponentials)(T *y, const T *x, int64_t n, T top) {
@@ -46,6 +49,7 @@ static T NAME(exponentials)(T *y, const T *x, int64_t n, T top) {
   return (T)sum;
 }
 
+#ifndef HAS_EXPONENTIALS
 /* The greatest of n numbers, leaving out NaN: a NaN makes the sum NaN by itself. */
 static T NAME(top)(const T *x, int64_t n) {
   T s[LANES];
@@ -62,6 +66,7 @@ static T NAME(top)(const T *x, int64_t n) {
       s[l] = s[l + half] > s[l] ? s[l + half] : s[l];
   return s[0];
 }
+#endif
 
 static void NAME(softmax_row)(void *to, const void *g, const void *from, const slab_t *s) {
   T *y = (T *)to;
@@ -209,3 +214,4 @@ static void NAME(log_softmax_backward_row)(void *to, const void *grad, const voi
 #undef NAME
 #undef W
 #undef MEMBER
+#undef HAS_EXPONENTIALS

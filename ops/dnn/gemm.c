@@ -26,7 +26,7 @@ static char storage_of(int64_t next, int64_t other, int64_t next_count, int64_t 
 
 int dnn_sgemm(const product_t *p) {
   enum {
-    SMALL = 1 << 12,
+    SMALL = 1 << 14,
     FEW = 3,
   };
   int64_t lda = 0;

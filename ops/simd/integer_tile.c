@@ -15,6 +15,7 @@ enum {
 #else
   ROWS = 4,
 #endif
+  AHEAD = 1024, /* how far ahead of the multiplication weights are fetched; in u32 */
 };
 
 static inline void clear_rows(pairs_vector (*sum)[2]) {
@@ -125,6 +126,8 @@ static void multiply_columns(const integer_steps_t *steps, const uint8_t *left, 
     const int64_t at = (int64_t)steps->quads[e] * 4;
     pairs_vector b0 = vector_at(weights);
     pairs_vector b1 = vector_at(weights + LANES);
+    __builtin_prefetch(weights + AHEAD);
+    __builtin_prefetch(weights + AHEAD + LANES);
 #pragma GCC unroll 6
     for (int r = 0; r < ROWS; r++) {
       pairs_vector a = quad_at(row[r] + at);
@@ -135,15 +138,21 @@ static void multiply_columns(const integer_steps_t *steps, const uint8_t *left, 
   write_rows(sum, rows, sums, sums_row);
 }
 
+/* Where the columns of a quad begin in a panel, or beside each other in a plane. */
+TN_INLINE int64_t offset_of(const int32_t *offsets, int32_t quad) {
+  return offsets ? offsets[quad] : (int64_t)quad * COLUMNS;
+}
+
 /* The product with the first `vectors` vectors of columns of a panel. */
 TN_INLINE void multiply_vectors(int vectors, const integer_steps_t *steps, const uint32_t *panel,
-                                int64_t rows, int32_t *restrict sums, int64_t sums_row) {
+                                const int32_t *offsets, int64_t rows, int32_t *restrict sums,
+                                int64_t sums_row) {
   pairs_vector sum[ROWS][2];
   const uint32_t *weights = steps->weights;
   clear_rows(sum);
   for (int64_t e = 0; e < 2 * steps->doubles; e += 2, weights += 2 * ROWS) {
-    const uint32_t *quads = panel + (int64_t)steps->quads[e] * COLUMNS;
-    const uint32_t *next = panel + (int64_t)steps->quads[e + 1] * COLUMNS;
+    const uint32_t *quads = panel + offset_of(offsets, steps->quads[e]);
+    const uint32_t *next = panel + offset_of(offsets, steps->quads[e + 1]);
 #pragma GCC unroll 6
     for (int r = 0; r < ROWS; r++) {
       pairs_vector a = weights[r] - (pairs_vector){0};
@@ -155,7 +164,8 @@ TN_INLINE void multiply_vectors(int vectors, const integer_steps_t *steps, const
     }
   }
   for (int64_t e = 2 * steps->doubles; e < steps->count; e++, weights += ROWS) {
-    const uint32_t *quads = panel + (int64_t)steps->quads[e] * COLUMNS;
+    const uint32_t *quads = panel + offset_of(offsets, steps->quads[e]);
+    __builtin_prefetch(weights + AHEAD);
 #pragma GCC unroll 6
     for (int r = 0; r < ROWS; r++) {
       pairs_vector a = weights[r] - (pairs_vector){0};
@@ -167,12 +177,17 @@ TN_INLINE void multiply_vectors(int vectors, const integer_steps_t *steps, const
   write_rows(sum, rows, sums, sums_row);
 }
 
-static void multiply_rows(const integer_steps_t *steps, const uint32_t *panel, int64_t rows,
-                          int64_t columns, int32_t *restrict sums, int64_t sums_row) {
-  if (columns <= LANES)
-    multiply_vectors(1, steps, panel, rows, sums, sums_row);
+static void multiply_rows(const integer_steps_t *steps, const uint32_t *panel,
+                          const int32_t *offsets, int64_t rows, int64_t columns,
+                          int32_t *restrict sums, int64_t sums_row) {
+  if (offsets && columns <= LANES)
+    multiply_vectors(1, steps, panel, offsets, rows, sums, sums_row);
+  else if (offsets)
+    multiply_vectors(2, steps, panel, offsets, rows, sums, sums_row);
+  else if (columns <= LANES)
+    multiply_vectors(1, steps, panel, NULL, rows, sums, sums_row);
   else
-    multiply_vectors(2, steps, panel, rows, sums, sums_row);
+    multiply_vectors(2, steps, panel, NULL, rows, sums, sums_row);
 }
 
 static void quad_panels(const uint8_t *const *lines, int64_t count, uint32_t *restrict panel,
@@ -368,9 +383,69 @@ static void sum_taps(const integer_steps_t *steps, const uint8_t *const *lines, 
 }
 #endif
 
+#if defined(__AVX512F__)
+enum { BLOCK = 64 };
+
+/* Sixteen rounded numbers of those whose bits are set in `which`. NaN becomes the least number, and
+ * so do those beyond 32 bits if they are not bounded; no scale of less than 1 makes such numbers. */
+TN_INLINE __m512i scale_sums(const int32_t *sums, const int32_t *start, const float *scale,
+                             int64_t step, int is_bounded, __mmask16 which) {
+  __m512i sum = _mm512_maskz_loadu_epi32(which, sums);
+  __m512i more = step ? _mm512_maskz_loadu_epi32(which, start) : _mm512_set1_epi32(*start);
+  __m512 factor = step ? _mm512_maskz_loadu_ps(which, scale) : _mm512_set1_ps(*scale);
+  __m512 value = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_add_epi32(sum, more)), factor);
+  if (is_bounded) value = _mm512_min_ps(_mm512_set1_ps(65536), value);
+  return _mm512_cvtps_epi32(value);
+}
+
+/* Clamps by packing numbers, which saturates. */
+TN_INLINE __m512i narrow_vectors(const narrow_t *narrow, const int32_t *sums, const int32_t *start,
+                                 const float *scale, int64_t step, int is_bounded,
+                                 __mmask64 which) {
+  const __m512i zero = _mm512_set1_epi16((int16_t)narrow->zero);
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  __m512i words[4];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i++)
+    words[i] = scale_sums(sums + 16 * i, start + 16 * i * step, scale + 16 * i * step, step,
+                          is_bounded, (__mmask16)(which >> 16 * i));
+  __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(words[0], words[1]), zero);
+  __m512i high = _mm512_adds_epi16(_mm512_packs_epi32(words[2], words[3]), zero);
+  __m512i bytes =
+      narrow->is_signed ? _mm512_packs_epi16(low, high) : _mm512_packus_epi16(low, high);
+  return _mm512_permutexvar_epi32(order, bytes);
+}
+
+TN_INLINE void narrow_all(const narrow_t *narrow, const int32_t *sums, const int32_t *start,
+                          const float *scale, int64_t step, int is_bounded, int64_t count,
+                          uint8_t *out) {
+  if (count < BLOCK) {
+    const __mmask64 which = ((__mmask64)1 << count) - 1;
+    _mm512_mask_storeu_epi8(out, which,
+                            narrow_vectors(narrow, sums, start, scale, step, is_bounded, which));
+    return;
+  }
+  for (int64_t i = 0; i < count; i += BLOCK) {
+    int64_t at = i < count - BLOCK ? i : count - BLOCK; /* the last block may overlap another */
+    _mm512_storeu_si512(out + at,
+                        narrow_vectors(narrow, sums + at, start + at * step, scale + at * step,
+                                       step, is_bounded, ~(__mmask64)0));
+  }
+}
+
+static void narrow_numbers(const narrow_t *narrow, const int32_t *sums, const int32_t *start,
+                           const float *scale, int64_t step, int64_t count, uint8_t *out) {
+  if (step)
+    narrow_all(narrow, sums, start, scale, 1, 1, count, out);
+  else if (fabsf(*scale) < 1)
+    narrow_all(narrow, sums, start, scale, 0, 0, count, out);
+  else
+    narrow_all(narrow, sums, start, scale, 0, 1, count, out);
+}
+#else
 enum { BLOCK = 32 };
 
-#if defined(__AVX2__) && !defined(__AVX512F__)
+#if defined(__AVX2__)
 /* Eight rounded numbers. Those beyond 32 bits, and NaN, become the least number. */
 static inline __m256i scale_sums(const int32_t *sums, __m256i start, __m256 scale) {
   __m256i sum = _mm256_add_epi32(_mm256_loadu_si256((const __m256i *)(const void *)sums), start);
@@ -451,13 +526,70 @@ static void narrow_numbers(const narrow_t *narrow, const int32_t *sums, const in
       narrow_block(narrow, sums + at, start, scale, 0, out + at);
   }
 }
+#endif
+
+#if defined(__AVX512VNNI__)
+#define VBMI __attribute__((target("avx512vbmi")))
+/* Sums of sixteen quads for each of `vectors`, from number `at` on. */
+VBMI TN_INLINE void add_quads(int vectors, int64_t stride, const integer_steps_t *steps,
+                              const uint8_t *const *quads, int64_t at, __m512i order,
+                              int32_t *sums) {
+  pairs_vector sum[4] = {{0}};
+  for (int64_t e = 0; e < steps->count; e++) {
+    const uint8_t *from = quads[steps->quads[e]] + at * stride;
+    const pairs_vector a = steps->weights[e] - (pairs_vector){0};
+#pragma GCC unroll 4
+    for (int k = 0; k < vectors; k++) {
+      const void *numbers = from + k * LANES * stride;
+      __m512i x = stride == 1 ? _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)numbers))
+                              : _mm512_loadu_si512(numbers);
+      sum[k] = ADD_QUADS(sum[k], _mm512_permutexvar_epi8(order, x), a);
+    }
+  }
+#pragma GCC unroll 4
+  for (int k = 0; k < vectors; k++)
+    *(pairs_loose *)(sums + at + k * LANES) = sum[k];
+}
+
+VBMI TN_INLINE void add_row(int64_t stride, const integer_steps_t *steps,
+                            const uint8_t *const *quads, int64_t count, int32_t *sums) {
+  const __m512i first =
+      _mm512_set_epi32(0x1211100f, 0x11100f0e, 0x100f0e0d, 0x0f0e0d0c, 0x0e0d0c0b, 0x0d0c0b0a,
+                       0x0c0b0a09, 0x0b0a0908, 0x0a090807, 0x09080706, 0x08070605, 0x07060504,
+                       0x06050403, 0x05040302, 0x04030201, 0x03020100);
+  const __m512i second =
+      _mm512_set_epi32(0x21201f1e, 0x1f1e1d1c, 0x1d1c1b1a, 0x1b1a1918, 0x19181716, 0x17161514,
+                       0x15141312, 0x13121110, 0x11100f0e, 0x0f0e0d0c, 0x0d0c0b0a, 0x0b0a0908,
+                       0x09080706, 0x07060504, 0x05040302, 0x03020100);
+  const __m512i order = stride == 1 ? first : second;
+  int64_t at = 0;
+  for (; at + 3 * LANES < count; at += 4 * LANES)
+    add_quads(4, stride, steps, quads, at, order, sums);
+  if (at + LANES < count) {
+    add_quads(2, stride, steps, quads, at, order, sums);
+    at += 2 * LANES;
+  }
+  if (at < count) add_quads(1, stride, steps, quads, at, order, sums);
+}
+
+VBMI static void sum_row_taps(const integer_steps_t *steps, const uint8_t *const *quads,
+                              int64_t stride, int64_t count, int32_t *sums) {
+  if (stride == 1)
+    add_row(1, steps, quads, count, sums);
+  else
+    add_row(2, steps, quads, count, sums);
+}
+#define ROW_TAPS sum_row_taps
+#else
+#define ROW_TAPS 0
+#endif
 
 #define TABLE                                                                                      \
   {                                                                                                \
     .rows = ROWS, .columns = COLUMNS, .multiply = multiply_tile, .pair_most = PAIR_MOST,           \
     .multiply_columns = multiply_columns, .multiply_rows = multiply_rows, .quad = quad_panels,     \
     .pair = pair_panels, .widen = widen_numbers, .copy = copy_numbers, .taps = sum_taps,           \
-    .narrow = narrow_numbers                                                                       \
+    .row_taps = ROW_TAPS, .narrow = narrow_numbers                                                 \
   }
 #ifdef TENON_SIMD
 const integer_tiles_t ISA_JOIN(core_integer_tiles, TENON_SIMD) = TABLE;

@@ -25,6 +25,10 @@ typedef struct slab_t { /* n numbers, `stride` apart, in each of `width` columns
 /* Computes y from x, or for gradients y from g and x, the result of the operator. */
 typedef void (*slab_fn)(void *y, const void *g, const void *x, const slab_t *slab);
 
+#if defined(__AVX2__)
+#include "exponentials.h"
+#define HAS_EXPONENTIALS
+#endif
 #define T float
 #define NAME(x) f32_##x
 #include "../softmax_kernel.h"

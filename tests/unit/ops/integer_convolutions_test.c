@@ -12,8 +12,8 @@
 #include "operators.h"
 
 enum {
-  ROUNDS = 150,
-  MOST = 1 << 17,
+  ROUNDS = 200,
+  MOST = 1 << 18,
   RANK = 2, /* spatial axes, at most */
 };
 
@@ -24,7 +24,7 @@ static int64_t pick(int64_t count) {
 }
 
 typedef struct numbers_t {
-  char text[1 << 20]; /* as for tensor_of */
+  char text[1 << 21]; /* as for tensor_of */
   int32_t at[MOST];
 } numbers_t;
 
@@ -85,9 +85,10 @@ static void make_case(convolution_case_t *c) {
   c->filters = is_depthwise ? 1 + pick(2) : 1 + pick(20);
   c->group = is_depthwise || pick(4) == 0 ? 1 + pick(4) : 1;
   bool is_pointwise = pick(4) == 0;
+  bool is_dense = pick(2) == 0; /* moves by 1 */
   for (int32_t i = 0; i < c->rank; i++) {
-    c->kernel[i] = is_pointwise ? 1 : 1 + pick(4);
-    c->stride[i] = is_pointwise && pick(2) ? 1 : 1 + pick(3);
+    c->kernel[i] = is_pointwise ? 1 : 1 + pick(pick(4) ? 4 : 7);
+    c->stride[i] = is_dense ? 1 : 1 + pick(3);
     c->dilation[i] = 1 + (pick(4) == 0);
     c->before[i] = is_pointwise ? 0 : pick(3);
     after[i] = is_pointwise ? 0 : pick(3);
@@ -239,25 +240,35 @@ TEST("convolutions of 8-bit numbers are exact on every instruction set") {
   }
 }
 
-TEST("a wide depthwise row and a large image are computed in parts") {
+/* A convolution of rows of 700 or 3000 numbers, with one channel for each filter or with six. */
+static void compare_wide(int64_t channels, int64_t width, int64_t stride, const char *dtype) {
   static convolution_case_t c;
-  c = (convolution_case_t){.rank = 2, .images = 1, .channels = 1, .filters = 1, .group = 1};
+  c = (convolution_case_t){.rank = 2, .images = 1, .channels = channels, .filters = 1, .group = 1};
+  c.is_signed[0] = strcmp(dtype, "i8") == 0;
   c.in[0] = 9;
-  c.in[1] = 3000;
+  c.in[1] = width;
   for (int32_t i = 0; i < 2; i++) {
     c.kernel[i] = 3;
-    c.stride[i] = 1;
+    c.stride[i] = stride;
     c.dilation[i] = 1;
     c.before[i] = 1;
-    c.out[i] = c.in[i];
+    c.out[i] = (c.in[i] - 1) / stride + 1;
   }
   make_attributes(&c, c.before);
-  fill_numbers(&c.x, "u8", 256, 4, (int64_t[]){1, 1, 9, 3000});
-  fill_numbers(&c.w, "u8", 256, 4, (int64_t[]){1, 1, 3, 3});
-  fill_numbers(&c.zeros[0], "u8", 256, 0, NULL);
+  fill_numbers(&c.x, dtype, 256, 4, (int64_t[]){1, channels, 9, width});
+  fill_numbers(&c.w, "u8", 256, 4, (int64_t[]){1, channels, 3, 3});
+  fill_numbers(&c.zeros[0], dtype, 256, 0, NULL);
   fill_numbers(&c.zeros[1], "u8", 256, 0, NULL);
   run_convolution(&c, false, false);
   run_convolution(&c, true, true);
+}
+
+TEST("a wide depthwise row and a large image are computed in parts") {
+  compare_wide(1, 3000, 1, "u8");
+  compare_wide(1, 3000, 2, "u8");
+  compare_wide(1, 3000, 3, "u8");
+  compare_wide(6, 700, 1, "u8");
+  compare_wide(6, 700, 1, "i8");
 }
 
 TEST("nothing is left behind") { tenon_shutdown(); }

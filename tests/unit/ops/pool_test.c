@@ -35,7 +35,7 @@ static window_case_t random_case(void) {
   window_case_t c = {.rank = (int32_t)(1 + pick(RANK)), .shape = {1 + pick(2), 1 + pick(5)}};
   for (int32_t i = 0; i < c.rank; i++) {
     bool is_last = i == c.rank - 1;
-    c.kernel[i] = 1 + pick(is_last && pick(10) == 0 ? 40 : 4);
+    c.kernel[i] = 1 + pick(is_last && pick(6) == 0 ? 80 : 4);
     c.strides[i] = 1 + pick(is_last && pick(10) == 0 ? 30 : 3);
     c.dilations[i] = 1 + pick(2);
     c.pads[i] = pick(c.kernel[i]);
