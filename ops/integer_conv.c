@@ -215,7 +215,7 @@ static void write_line(const conv_job_t *job, const uint8_t *plane, const segmen
 }
 
 /* Are lines of patches lines of x? */
-static int is_plain(const conv_job_t *job) {
+static int reads_lines_of_x(const conv_job_t *job) {
   const window_t *w = &job->window;
   return job->taps == 1 && w->rank == 1 && w->stride[0] == 1 && w->before[0] == 0 &&
          w->in[0] == w->out[0] && !job->flip;
@@ -226,7 +226,8 @@ static int is_plain(const conv_job_t *job) {
 static const uint8_t *line_of(const conv_job_t *job, int64_t e, int64_t at, int64_t count,
                               int64_t most, const segment_t *segments, uint8_t *room) {
   const int64_t begin = e / job->taps * job->in_pixels + job->first + at;
-  if (is_plain(job) && begin + most <= job->channels * job->in_pixels) return job->x + begin;
+  if (reads_lines_of_x(job) && begin + most <= job->channels * job->in_pixels)
+    return job->x + begin;
   write_line(job, job->x + e / job->taps * job->in_pixels,
              segments + e % job->taps * line_segments(job), count, room);
   return room;
@@ -315,8 +316,8 @@ typedef struct planes_t {
   uint32_t *quads;
 } planes_t;
 
-/* Writes `count` numbers of four channels beside each other, from number `first` of a plane on. What
- * follows in `to` may be overwritten. */
+/* Writes `count` numbers of four channels beside each other, from number `first` of a plane on.
+ * What follows in `to` may be overwritten. */
 static void write_quads(const conv_job_t *job, int64_t channel, int64_t first, int64_t count,
                         uint32_t *to) {
   const int64_t columns = job->kernels->columns;

@@ -139,7 +139,7 @@ static void multiply_columns(const integer_steps_t *steps, const uint8_t *left, 
 }
 
 /* Where the columns of a quad begin in a panel, or beside each other in a plane. */
-TN_INLINE int64_t offset_of(const int32_t *offsets, int32_t quad) {
+TN_INLINE int64_t quad_offset(const int32_t *offsets, int32_t quad) {
   return offsets ? offsets[quad] : (int64_t)quad * COLUMNS;
 }
 
@@ -151,8 +151,8 @@ TN_INLINE void multiply_vectors(int vectors, const integer_steps_t *steps, const
   const uint32_t *weights = steps->weights;
   clear_rows(sum);
   for (int64_t e = 0; e < 2 * steps->doubles; e += 2, weights += 2 * ROWS) {
-    const uint32_t *quads = panel + offset_of(offsets, steps->quads[e]);
-    const uint32_t *next = panel + offset_of(offsets, steps->quads[e + 1]);
+    const uint32_t *quads = panel + quad_offset(offsets, steps->quads[e]);
+    const uint32_t *next = panel + quad_offset(offsets, steps->quads[e + 1]);
 #pragma GCC unroll 6
     for (int r = 0; r < ROWS; r++) {
       pairs_vector a = weights[r] - (pairs_vector){0};
@@ -164,7 +164,7 @@ TN_INLINE void multiply_vectors(int vectors, const integer_steps_t *steps, const
     }
   }
   for (int64_t e = 2 * steps->doubles; e < steps->count; e++, weights += ROWS) {
-    const uint32_t *quads = panel + offset_of(offsets, steps->quads[e]);
+    const uint32_t *quads = panel + quad_offset(offsets, steps->quads[e]);
     __builtin_prefetch(weights + AHEAD);
 #pragma GCC unroll 6
     for (int r = 0; r < ROWS; r++) {
@@ -387,7 +387,7 @@ static void sum_taps(const integer_steps_t *steps, const uint8_t *const *lines, 
 enum { BLOCK = 64 };
 
 /* Sixteen rounded numbers of those whose bits are set in `which`. NaN becomes the least number, and
- * so do those beyond 32 bits if they are not bounded; no scale of less than 1 makes such numbers. */
+ * so do those beyond 32 bits if they are not bounded; no scale below 1 makes such numbers. */
 TN_INLINE __m512i scale_sums(const int32_t *sums, const int32_t *start, const float *scale,
                              int64_t step, int is_bounded, __mmask16 which) {
   __m512i sum = _mm512_maskz_loadu_epi32(which, sums);
