@@ -76,6 +76,40 @@ static tenon_status_t place_tiles(const tn_region_t *region, int64_t count, char
   return tiles ? TENON_OK : tn_no_memory("a region", (size_t)count);
 }
 
+/* The whole value that is operand i of a member. */
+static char *whole_operand(const tn_region_member_t *member, int32_t i, char *const *tiles) {
+  const tenon_call_t *call = &member->frame.call;
+  const int32_t inputs = (int32_t)call->op->input_count;
+  const tenon_tensor_t *t = i < inputs ? call->inputs[i] : call->outputs[i - inputs];
+  return member->tiles[i] >= 0 ? tiles[member->tiles[i]] : (char *)t->data + t->byte_offset;
+}
+
+/* Runs the chain that begins with member m on whole values. */
+static tenon_status_t run_whole_chain(const tn_region_t *region, int32_t m, char *const *tiles) {
+  const tn_region_member_t *member = &region->members[m];
+  const tn_region_member_t *end = member + member->link_count;
+  const int64_t length = tenon_count(member->frame.call.outputs[0]);
+  tn_scratch_mark_t mark = tn_scratch_mark();
+  tn_link_t *links = tn_scratch(2 * (size_t)member->link_count * sizeof *links);
+  if (!links) return tn_no_memory("a region", (size_t)member->link_count);
+  int32_t count = 0;
+  for (; member < end; member++) {
+    const int32_t result = (int32_t)member->frame.call.op->input_count;
+    const void *other = member->other >= 0 ? whole_operand(member, member->other, tiles) : NULL;
+    if (member->loads) {
+      const void *run = whole_operand(member, member->block, tiles);
+      links[count++] = (tn_link_t){.code = TN_LINK_LOAD, .run = run};
+    }
+    tn_link_t *link = &links[count++];
+    *link = (tn_link_t){.code = member->link, .run = other};
+    if (member->takes_one) memcpy(&link->number, other, sizeof link->number);
+    if (member->is_kept) link->out = (float *)(void *)whole_operand(member, result, tiles);
+  }
+  region->run_chain(links, count, length);
+  tn_scratch_reset(mark);
+  return TENON_OK;
+}
+
 /* Few elements: each member runs as it would alone, on whole values in scratch memory. */
 static tenon_status_t run_whole(tn_region_t *region) {
   char **tiles;
@@ -84,6 +118,11 @@ static tenon_status_t run_whole(tn_region_t *region) {
     tn_region_member_t *member = &region->members[m];
     tenon_call_t *call = &member->frame.call;
     const uint32_t inputs = call->op->input_count;
+    if (member->link_count && member->is_even) {
+      TN_TRY(run_whole_chain(region, m, tiles));
+      m += member->link_count - 1;
+      continue;
+    }
     for (uint32_t i = 0; i < inputs + call->op->output_count; i++)
       if (member->tiles[i] >= 0)
         (i < inputs ? call->inputs[i] : call->outputs[i - inputs])->data = tiles[member->tiles[i]];

@@ -24,6 +24,7 @@ typedef struct tn_region_member_t {
   int32_t link;
   /* Members from this one on that run as links together; 0: another one has counted it. */
   int32_t link_count;
+  bool is_even;   /* of the first one: all operands of these are like the results, or numbers */
   int32_t block;  /* the operand that is the block */
   int32_t other;  /* the other operand; -1: none */
   bool loads;     /* the block is not the result of the link before */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/dtype.h"
+#include "graph/region_form.h"
 #include "operator/library.h"
 
 typedef struct link_name_t {
@@ -94,6 +95,20 @@ static bool is_kept(const tn_region_t *region, int32_t m, bool is_last) {
   return false;
 }
 
+/* Whether each operand that is no number has an element for each of the result, in its order. */
+static bool has_even_operands(const tn_region_member_t *member) {
+  const tenon_call_t *call = &member->frame.call;
+  const tenon_tensor_t *result = call->outputs[0];
+  for (uint32_t i = 0; i < call->op->input_count; i++) {
+    const tenon_tensor_t *t = call->inputs[i];
+    if (member->takes_one && (int32_t)i == member->other) continue;
+    const bool is_dense = !((t->keys | result->keys) & TN_KEY_STRIDED);
+    if (is_dense ? tenon_count(t) != tenon_count(result) : !tn_region_is_like(t, result))
+      return false;
+  }
+  return true;
+}
+
 void tn_region_find_chains(tn_region_t *region) {
   region->run_chain = tn_chain_function();
   for (int32_t m = 0; m < region->count; m++) {
@@ -106,8 +121,11 @@ void tn_region_find_chains(tn_region_t *region) {
       count++;
     }
     first->link_count = count;
-    for (int32_t k = m; k < m + count; k++)
+    first->is_even = true;
+    for (int32_t k = m; k < m + count; k++) {
       region->members[k].is_kept = is_kept(region, k, k + 1 == m + count);
+      first->is_even &= has_even_operands(&region->members[k]);
+    }
     if (count) m += count - 1;
   }
 }
