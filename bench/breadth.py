@@ -108,6 +108,7 @@ def measure(path, threads, seconds, tolerance):
     try:
         theirs, outputs = start_onnxruntime(path, threads, values)
         reference = [output.copy() for output in outputs]
+        theirs()  # fails if the model declares a wrong shape
     except Exception as error:
         return {"status": "unsupported", "reason": f"ONNX Runtime: {' '.join(str(error).split())[:200]}"}
     try:
