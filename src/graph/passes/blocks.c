@@ -533,11 +533,9 @@ const tn_rewrite_rule_t tn_rules_blocks[] = {
     {"rotary: add(mul(x, cos), mul(concat(neg(second), first), sin)) -> "
      "rotary_embedding(x, cos, sin)",
      "x has four axes, and first and second are the halves of its last one, or every other "
-     "element; "
-     "a concat or stack of first * cos - second * sin and second * cos + first * sin is the same. "
-     "cos "
-     "and sin are those of the pairs, or repeat them, as constants or by a concat, stack or "
-     "expand.",
+     "element; a concat or stack of first * cos - second * sin and second * cos + first * sin is "
+     "the same. cos and sin are those of the pairs, or repeat them, as constants or by a concat, "
+     "stack or expand.",
      {"core::add", "core::concat", "core::reshape"},
      replace_rotary},
     {NULL, NULL, {NULL}, NULL}};
