@@ -1,6 +1,7 @@
 /* Constant folding: a pure node whose inputs are all constants is computed by its own kernel, which
  * may be a library's. A result that would enlarge the graph (much larger than the inputs) remains a
- * node. */
+ * node. Weights of 8 bits that are turned into f32 are no such result: kernels pack constants once,
+ * and other weights at every call. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -11,7 +12,10 @@
 #include "dispatch/call.h"
 #include "graph/passes/pass.h"
 
-enum { SMALL_RESULT = 1 << 20 }; /* bytes; results up to this size are always folded */
+enum {
+  SMALL_RESULT = 1 << 20, /* bytes; results up to this size are always folded */
+  GROWTH = 4,             /* so many times the bytes of the inputs are folded as well */
+};
 
 static uint64_t tensor_bytes(const tenon_tensor_t *tensor) {
   uint64_t size = 0;
@@ -47,7 +51,7 @@ static bool stays_small(const tenon_graph_t *graph, const tn_node_t *node, uint6
       if (!tn_mul(count, edge->dims[d].value, &count)) return false;
     }
     if (!tn_dtype_bytes(edge->dtype, count, &size)) return false;
-    if (size > SMALL_RESULT && size / 2 > input_bytes) return false;
+    if (size > SMALL_RESULT && size / GROWTH > input_bytes) return false;
   }
   return true;
 }

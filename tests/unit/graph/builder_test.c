@@ -314,6 +314,28 @@ TEST("unused pure nodes do not run, other unused nodes do, and pure nodes on con
   tenon_executable_release(e);
 }
 
+/* Whether a constant row of 400 kB that is repeated stays a node. */
+static bool stays_expanded(const char *shape) {
+  tenon_builder_t *b = graph_begin();
+  tenon_edge_t inputs[] = {graph_constant(b, "row", "f32[1,100000] ~1"),
+                           graph_constant(b, "shape", shape)};
+  tenon_edge_t rows;
+  char *graph = NULL;
+  graph_node(b, NULL, "core::expand", NULL, inputs, &rows, 1);
+  graph_output(b, "rows", rows);
+  tenon_executable_t *e = graph_compile(b, 0);
+  CHECK_STATUS(tenon_executable_dump(e, "graph", &graph), TENON_OK);
+  const bool stays = graph && strstr(graph, "core::expand");
+  tenon_text_release(graph);
+  tenon_executable_release(e);
+  return stays;
+}
+
+TEST("constants are folded unless the result is large and more than four times their size") {
+  CHECK(!stays_expanded("i64[2] 4 1"));
+  CHECK(stays_expanded("i64[2] 5 1"));
+}
+
 TEST("a failure during constant folding names the node") {
   start();
   tenon_builder_t *b = graph_begin();
