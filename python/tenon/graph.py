@@ -15,7 +15,7 @@ import os
 import tempfile
 from typing import NamedTuple
 
-from . import _core, _picture, _signature
+from . import _core, _picture, _plan_picture, _signature
 from ._core import Builder, Executable, Graph, Value
 from ._library import Namespaces
 
@@ -146,7 +146,22 @@ def _executable_text(executable):
     return f"<tenon.graph.Executable ({inputs}) -> ({outputs})>"
 
 
-Executable.__repr__ = _executable_text
+def _executable_svg(executable, path=None):
+    """Draws the memory plan of the last run as SVG: time from left to right, addresses from bottom to top.
+
+    path: the file to write; None: return the SVG as a string.
+    Raises tenon.Error if there is no plan: before the first run, and on devices.
+    """
+    text = _plan_picture.svg(executable.dump("plan"))
+    if text is None:
+        raise _core.Error(f"{executable!r} has no plan to draw: run it first, on the CPU")
+    if path is None:
+        return text
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+Executable.__repr__, Executable.svg = _executable_text, _executable_svg
 for _type in Graph, Executable:  # both are immutable, so a copy is the object itself
     _type.__copy__ = _type.__deepcopy__ = lambda self, memo=None: self
 

@@ -20,6 +20,7 @@ import tempfile
 import threading
 import time
 import unittest
+import xml.etree.ElementTree
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
@@ -966,6 +967,30 @@ class Graphs(unittest.TestCase):
             p.__exit__(None, None, None)
         with self.assertRaises(tenon.Error):
             p.write("/nowhere/at/all.json")
+
+    def test_the_plan_of_a_run_can_be_drawn(self):
+        helper = onnx.helper
+        names = ["x", "a", "b", "c", "y"]
+        shape = (4, 1024)
+        nodes = [helper.make_node("Softmax", [before], [after], axis=i % 2) for i, (before, after) in enumerate(zip(names, names[1:]))]
+        ports = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape) for name in ("x", "y")]
+        graph = helper.make_graph(nodes, "chain", ports[:1], ports[1:])
+        model = tenon.graph.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9).SerializeToString())
+        executable = model.compile(plain=True)
+        with self.assertRaisesRegex(tenon.Error, "has no plan to draw: run it first"):
+            executable.svg()
+        executable(np.ones(shape, np.float32))
+        path = os.path.join(FOLDER, "plan.svg")
+        self.assertIsNone(executable.svg(path))
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        self.assertEqual(text, executable.svg())
+        titles = [node.text for node in xml.etree.ElementTree.fromstring(text).iter("{http://www.w3.org/2000/svg}title")]
+        self.assertEqual(titles[-1], "bytes alive")
+        # a, b and c have 16,384 bytes each; c may be where a was
+        self.assertEqual([title.split("\n")[0] for title in titles[:-1]], ["a", "b", "c"])
+        self.assertTrue(all("f32[4, 1024]\n16,384 bytes at " in title for title in titles[:-1]), titles)
+        self.assertIn("32,768 bytes; at most 32,768 are alive at a time", text)
 
     def test_reading(self):
         graph = tenon.graph.load(self.path)
