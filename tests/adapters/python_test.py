@@ -968,18 +968,20 @@ class Graphs(unittest.TestCase):
         with self.assertRaises(tenon.Error):
             p.write("/nowhere/at/all.json")
 
-    def test_the_plan_of_a_run_can_be_drawn(self):
-        helper = onnx.helper
-        names = ["x", "a", "b", "c", "y"]
-        shape = (4, 1024)
+    @staticmethod
+    def softmax_chain(shape):
+        """Four softmaxes, along the first and the last axis in turn: each result is a value of its own in the plan."""
+        helper, names = onnx.helper, ["x", "a", "b", "c", "y"]
         nodes = [helper.make_node("Softmax", [before], [after], axis=i % 2) for i, (before, after) in enumerate(zip(names, names[1:]))]
         ports = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape) for name in ("x", "y")]
         graph = helper.make_graph(nodes, "chain", ports[:1], ports[1:])
-        model = tenon.graph.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9).SerializeToString())
-        executable = model.compile(plain=True)
+        return tenon.graph.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9).SerializeToString())
+
+    def test_the_plan_of_a_run_can_be_drawn(self):
+        executable = self.softmax_chain((4, 1024)).compile(plain=True)
         with self.assertRaisesRegex(tenon.Error, "has no plan to draw: run it first"):
             executable.svg()
-        executable(np.ones(shape, np.float32))
+        executable(np.ones((4, 1024), np.float32))
         path = os.path.join(FOLDER, "plan.svg")
         self.assertIsNone(executable.svg(path))
         with open(path, encoding="utf-8") as file:
@@ -991,6 +993,24 @@ class Graphs(unittest.TestCase):
         self.assertEqual([title.split("\n")[0] for title in titles[:-1]], ["a", "b", "c"])
         self.assertTrue(all("f32[4, 1024]\n16,384 bytes at " in title for title in titles[:-1]), titles)
         self.assertIn("32,768 bytes; at most 32,768 are alive at a time", text)
+
+    @unittest.skipUnless(sys.platform == "linux", "reads /proc")
+    def test_runs_with_random_lengths_take_no_more_memory(self):
+        executable, random = self.softmax_chain(("n", 1024)).compile(), np.random.default_rng(5)
+
+        def resident():
+            with open("/proc/self/statm", encoding="ascii") as file:
+                return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+        x = random.standard_normal((128, 1024)).astype(np.float32)
+        lengths = [128, *random.integers(1, 129, 1200)]
+        for i, n in enumerate(lengths):
+            y = executable(x[:n])
+            if i == 200:
+                before = resident()
+        self.assertEqual(y.shape, (lengths[-1], 1024))
+        # a plan has 0.5 MB on average: if 1,000 of them were kept, this would be 500 MB
+        self.assertLess(resident() - before, 5e6)
 
     def test_reading(self):
         graph = tenon.graph.load(self.path)
