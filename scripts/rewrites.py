@@ -55,7 +55,7 @@ The rule has the name `mylib::gate`. It applies where all of this holds:
 | `add(x, y)` | A node of this operator. Operators without a namespace are those of the library. Operands of `add`, `mul`, `max` and `min` match in both orders. |
 | `x` | Any value; the same one wherever the name stands. |
 | `x?` | The same, or an operand that is absent. |
-| `1`, `0.5` | A constant with one element: an integer exactly, another number up to 1e-4 of it, because models store rounded numbers. |
+| `1`, `0.5` | A constant with one element: an integer exactly, another number up to 1e-4 of it (in f16 and bf16 up to half a step), because models store rounded numbers. |
 | `$a` | A constant with one element. The replacement can use it as an attribute: `alpha=a`. |
 | `[-1]` | A constant list of axes. |
 | `None` | An operand that is absent. |

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "core/convert.h"
 #include "core/dtype.h"
 #include "graph/passes/rules.h"
 
@@ -44,12 +43,12 @@ static bool fits_bias(const tn_rewrite_t *r, tenon_edge_t bias, tenon_edge_t res
   return b->dims[b->ndim - 1].value == last.value;
 }
 
-/* Whether a result of this dtype may be rounded after the next node only. Results of f16 and bf16
- * are computed as f32: bounds of the dtype give the same before and after rounding. */
-static bool may_round_later(tenon_dtype_t dtype, const tn_node_t *next) {
-  const bool is_narrow = tn_dtype_is(dtype, TENON_F16) || tn_dtype_is(dtype, TENON_BF16);
-  if (!is_narrow) return tn_dtype_is(dtype, TENON_F32);
-  return tn_node_is(next, "core::relu") || tn_node_is(next, "core::clip");
+/* Whether products and convolutions compute this dtype in f32, so that a node whose result they
+ * also compute is exact before the result is rounded. f16 and bf16 are then rounded once instead of
+ * after each node. */
+static bool is_computed_in_f32(tenon_dtype_t dtype) {
+  return tn_dtype_is(dtype, TENON_F32) || tn_dtype_is(dtype, TENON_F16) ||
+         tn_dtype_is(dtype, TENON_BF16);
 }
 
 /* The only node that reads the result of a product or convolution without an activation; NULL:
@@ -61,7 +60,7 @@ static tn_node_t *find_next(const tn_rewrite_t *r, const tn_node_t *node) {
     return NULL;
   tn_node_t *last = tn_only_user(r, node->outputs[0]);
   const tenon_dtype_t dtype = r->graph->edges[node->outputs[0]].dtype;
-  return last && last->output_count == 1 && may_round_later(dtype, last) ? last : NULL;
+  return last && last->output_count == 1 && is_computed_in_f32(dtype) ? last : NULL;
 }
 
 /* The other term of a sum that is the next node; -1: there is none. */
@@ -92,19 +91,6 @@ static tenon_status_t fuse_residual(tn_rewrite_t *r, tn_node_t *node) {
   return absorb_node(r, node, sum, residual, other, NULL);
 }
 
-/* The number of a constant of one element, which may be narrow. False: it is another value. */
-static bool bound_of(const tn_rewrite_t *r, tenon_edge_t edge, double *out_bound) {
-  if (tn_scalar(r, edge, out_bound)) return true;
-  const tenon_tensor_t *t = edge >= 0 ? r->graph->edges[edge].constant : NULL;
-  const tenon_dtype_t f32 = tenon_dtype(TENON_F32);
-  float bound;
-  if (!t || tenon_count(t) != 1 || t->detail || t->dtype.bits != 16 || !tn_widens(t->dtype, f32))
-    return false;
-  tn_convert(t->data, t->dtype, &bound, f32, 1);
-  *out_bound = (double)bound;
-  return true;
-}
-
 /* Finds the choice of `activation` that computes the same as `node`, with its parameters. False:
  * there is none. */
 static bool activation_of(const tn_rewrite_t *r, const tn_node_t *node, const tn_argument_t *attr,
@@ -121,7 +107,7 @@ static bool activation_of(const tn_rewrite_t *r, const tn_node_t *node, const tn
     *out_beta = INFINITY;
     for (uint32_t i = 1; i < 3; i++)
       if (tn_operand(node, i) >= 0 &&
-          !bound_of(r, tn_operand(node, i), i == 1 ? out_alpha : out_beta))
+          !tn_scalar(r, tn_operand(node, i), i == 1 ? out_alpha : out_beta))
         return false;
   } else if (node->op->input_count != 1) {
     return false;

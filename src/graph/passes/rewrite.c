@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "core/convert.h"
 #include "core/dtype.h"
 #include "core/value.h"
 #include "graph/passes/pass.h"
@@ -211,8 +212,13 @@ tenon_edge_t tn_operand(const tn_node_t *node, uint32_t index) {
 
 bool tn_scalar(const tn_rewrite_t *r, tenon_edge_t edge, double *out_value) {
   const tenon_tensor_t *t = edge >= 0 ? r->graph->edges[edge].constant : NULL;
-  if (!t || tenon_count(t) != 1) return false;
+  const tenon_dtype_t f64 = tenon_dtype(TENON_F64);
+  if (!t || tenon_count(t) != 1 || t->detail) return false;
   switch (tenon_dtype_id(t->dtype)) {
+  case TENON_F16:
+  case TENON_BF16:
+    tn_convert(t->data, t->dtype, out_value, f64, 1);
+    return true;
   case TENON_F32:
     *out_value = *(const float *)t->data;
     return true;

@@ -68,11 +68,16 @@ static bool bind_scalar(match_t *m, const tn_term_t *term, tenon_edge_t edge) {
 
 /* Literals */
 
-/* Models store numbers that are no integers with few digits. */
+/* Models store numbers that are no integers with few digits, or rounded to 16 bits. */
 static bool is_scalar_near(const match_t *m, double number, tenon_edge_t edge) {
   double found;
-  const double tolerance = number == rint(number) ? 0 : 1e-4 * fabs(number);
-  return tn_scalar(m->r, edge, &found) && fabs(found - number) <= tolerance;
+  if (!tn_scalar(m->r, edge, &found)) return false;
+  const tenon_dtype_t dtype = m->r->graph->edges[edge].dtype;
+  double share = 1e-4;
+  if (tn_dtype_is(dtype, TENON_F16)) share = 0x1p-11;
+  if (tn_dtype_is(dtype, TENON_BF16)) share = 0x1p-8;
+  if (number == rint(number)) share = 0;
+  return fabs(found - number) <= share * fabs(number);
 }
 
 /* Whether the edge is a constant list of these axes; negative ones count from `rank`. */
