@@ -182,21 +182,28 @@ static int is_single(const tenon_meta_t *zero) {
   return 1;
 }
 
+/* Whether an input is a constant matrix. It may be transposed: steps are made from any strides. */
+static int is_constant_matrix(const tenon_node_t *node, uint32_t at) {
+  const tenon_tensor_t *b = node->inputs[at]->value;
+  return (node->constant >> at & 1) && b && b->device.type == 1 && !b->detail && b->ndim == 2 &&
+         tenon_count(b);
+}
+
 /* Makes the plan of a node whose b is a constant matrix, with constant zero points, and whose a has
  * one zero point. */
 static tenon_status_t prepare_b(tenon_node_t *node, uint32_t b_at, uint32_t a_zero_at,
                                 uint32_t zero_at) {
-  if (!is_constant(node, b_at, 0) || !is_constant(node, zero_at, 1)) return TENON_OK;
+  if (!is_constant_matrix(node, b_at) || !is_constant(node, zero_at, 1)) return TENON_OK;
   const tenon_tensor_t *b = node->inputs[b_at]->value;
   const tenon_tensor_t *zero = node->inputs[zero_at] ? node->inputs[zero_at]->value : NULL;
-  if (b->ndim != 2 || !is_single(node->inputs[a_zero_at])) return TENON_OK;
+  if (!is_single(node->inputs[a_zero_at])) return TENON_OK;
   if (zero && zero->ndim > 1 && tenon_count(zero) > 1) return TENON_OK;
   integer_matrix_t matrix = {.data = (const uint8_t *)b->data,
                              .is_signed = core_is(b, TENON_I8),
                              .count = b->shape[1],
-                             .step = 1,
+                             .step = b->strides[1],
                              .inner = b->shape[0],
-                             .inner_step = b->shape[1]};
+                             .inner_step = b->strides[0]};
   if (zero) {
     matrix.zeros = (const uint8_t *)zero->data;
     matrix.zero_step = tenon_count(zero) > 1;

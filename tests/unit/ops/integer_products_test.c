@@ -85,12 +85,23 @@ static void call_product(const product_case_t *c) {
   tenon_tensor_release(out);
 }
 
-static void run_product(const product_case_t *c, bool is_signed) {
+/* Adds the constant b, as it is or as a transposed view of a constant. */
+static tenon_edge_t add_b(tenon_builder_t *b, const product_case_t *c, bool is_transposed) {
+  static char text[TEXT];
+  if (!is_transposed) return graph_constant(b, "b", c->b.text);
+  int at = sprintf(text, "%.2s[%d,%d]", c->b.text, (int)c->n, (int)c->k);
+  for (int64_t j = 0; j < c->n; j++)
+    for (int64_t e = 0; e < c->k; e++)
+      at += sprintf(text + at, " %d", (int)c->b.numbers[e * c->n + j]);
+  return graph_step(b, "core::transpose", "perm=[1, 0]", graph_constant(b, "b", text));
+}
+
+static void run_product(const product_case_t *c, bool is_signed, bool is_transposed) {
   tenon_builder_t *b = graph_begin();
   tenon_edge_t inputs[16] = {-1, -1, -1, -1};
   tenon_edge_t y;
   inputs[0] = graph_input(b, "a", is_signed ? TENON_I8 : TENON_U8, 2);
-  inputs[1] = graph_constant(b, "b", c->b.text);
+  inputs[1] = add_b(b, c, is_transposed);
   if (c->has_zero[0]) inputs[2] = graph_constant(b, "a_zero", c->zeros[0].text);
   if (c->has_zero[1]) inputs[3] = graph_constant(b, "b_zero", c->zeros[1].text);
   graph_node(b, NULL, "core::matmul_integer", NULL, inputs, &y, 1);
@@ -124,7 +135,7 @@ static void compare_random_products(void) {
       fill_matrix(&c.zeros[side], is_signed[side], ranges[side], c.is_vector[side], &each);
     }
     call_product(&c);
-    run_product(&c, is_signed[0]);
+    run_product(&c, is_signed[0], pick(2) == 0);
   }
 }
 
