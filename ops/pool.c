@@ -50,12 +50,13 @@ typedef struct pool_t {
   tenon_tensor_t *indices;
   tap_fn tap;
   done_fn done;
-  fold_fn fold;      /* NULL: the result needs no sums */
-  row_fn row;        /* NULL: rows of windows are not summed by themselves */
-  pool_line_fn line; /* NULL: results are not computed by whole rows */
-  pool_rows_fn sum;  /* of a global average over adjacent channels; NULL: taps are added singly */
-  pool_rows_t *rows; /* of each output row of a plane, if there are at most two spatial axes */
-  float *divisors;   /* of an average, along the last axis */
+  fold_fn fold;        /* NULL: the result needs no sums */
+  row_fn row;          /* NULL: rows of windows are not summed by themselves */
+  pool_line_fn line;   /* NULL: results are not computed by whole rows */
+  pool_plane_fn plane; /* NULL: results are not computed by whole planes */
+  pool_rows_fn sum;    /* of a global average over adjacent channels; NULL: taps are added singly */
+  pool_rows_t *rows;   /* of each output row of a plane, if there are at most two spatial axes */
+  float *divisors;     /* of an average, along the last axis */
   double p;
   int include_pad;
   int column_major;
@@ -457,6 +458,27 @@ static tenon_status_t planes_run(tenon_call_t *call, void *argument, int64_t beg
   return TENON_OK;
 }
 
+/* Planes whose windows move by one are computed at once. A part is such a plane. */
+static tenon_status_t whole_planes_run(tenon_call_t *call, void *argument, int64_t begin,
+                                       int64_t end) {
+  const pool_t *pool = (const pool_t *)argument;
+  const window_t *w = &pool->window;
+  const tenon_tensor_t *x = pool->x;
+  const tenon_tensor_t *out = pool->out;
+  const int64_t size = x->dtype.bits / 8;
+  const pool_plane_t plane = {
+      w->in[1], w->in[0], w->out[0], {w->kernel[0], w->kernel[1]}, {w->before[0], w->before[1]}};
+  (void)call;
+  for (int64_t part = begin; part < end; part++) {
+    const int64_t image = part / x->shape[1];
+    const int64_t channel = part % x->shape[1];
+    const int64_t from = image * x->strides[0] + channel * x->strides[1];
+    const int64_t to = image * out->strides[0] + channel * out->strides[1];
+    pool->plane(&plane, (const char *)x->data + from * size, (char *)out->data + to * size);
+  }
+  return TENON_OK;
+}
+
 /* A part is (image, position or row of positions, block of channels or channel). */
 static tenon_status_t window_rows_run(tenon_call_t *call, void *argument, int64_t begin,
                                       int64_t end) {
@@ -513,6 +535,27 @@ static pool_line_fn line_of(const tenon_tensor_t *x, int kind) {
   if (kind != POOL_MAX) return NULL;
   if (core_is(x, TENON_I8)) return lines->max_i8;
   return core_is(x, TENON_U8) ? lines->max_u8 : NULL;
+}
+
+/* The function that computes whole planes; NULL: planes are too large, or windows do not move by
+ * one, or results do not lie as elements do. */
+static pool_plane_fn plane_of(const pool_t *pool, int kind) {
+  const pool_lines_t *lines = lines_of_isa();
+  const window_t *w = &pool->window;
+  const tenon_tensor_t *x = pool->x;
+  const tenon_tensor_t *out = pool->out;
+  if (kind != POOL_MAX || pool->indices || w->rank != 2 || w->in[1] != w->out[1]) return NULL;
+  if (w->in[0] * w->in[1] > POOL_PLANE || w->out[0] * w->out[1] > POOL_PLANE) return NULL;
+  for (int i = 0; i < 2; i++)
+    if (w->stride[i] != 1 || w->dilation[i] != 1 || w->kernel[i] > POOL_TAPS ||
+        w->before[i] >= w->kernel[i])
+      return NULL;
+  if (x->strides[3] != 1 || x->strides[2] != w->in[1] || out->strides[3] != 1 ||
+      out->strides[2] != w->in[1])
+    return NULL;
+  if (core_is(x, TENON_F32)) return lines->max_plane;
+  if (core_is(x, TENON_I8)) return lines->max_i8_plane;
+  return core_is(x, TENON_U8) ? lines->max_u8_plane : NULL;
 }
 
 /* Finds the rows under each row of results, if there are at most two spatial axes. */
@@ -639,6 +682,7 @@ static tenon_status_t run_windows(tenon_call_t *call, pool_t *pool, int kind) {
   if (pool->x->strides[2 + last] != 1 || pool->window.dilation[last] != 1 || reach < ROW_LEAST)
     pool->row = NULL;
   int64_t row = pool->window.out[last];
+  pool->plane = plane_of(pool, kind);
   TENON_TRY(choose_line(call, pool, kind));
   pool->by_channel = !pool->line && (pool->x->strides[1] == 1 || row < 8);
   if (pool->is_global && kind == POOL_AVERAGE && core_is(pool->x, TENON_F32) &&
@@ -653,8 +697,13 @@ static tenon_status_t run_windows(tenon_call_t *call, pool_t *pool, int kind) {
     work *= pool->window.kernel[i];
   int64_t grain =
       work < 1 << 15 ? (1 << 15) / (work + 1) + 1 : 1; /* a window without elements is no work */
-  TENON_TRY(call->host->parallel(call, pool->x->shape[0] * positions * blocks, grain,
-                                 pool->line && pool->rows ? planes_run : window_rows_run, pool));
+  const int64_t planes = pool->x->shape[0] * pool->x->shape[1];
+  if (pool->plane)
+    TENON_TRY(call->host->parallel(call, planes, 1 + grain / pool->window.out[0], whole_planes_run,
+                                   pool));
+  else
+    TENON_TRY(call->host->parallel(call, pool->x->shape[0] * positions * blocks, grain,
+                                   pool->line && pool->rows ? planes_run : window_rows_run, pool));
   return is_narrow_last(result) ? copy_last(call, result, placed)
                                 : core_settle(call, result, placed);
 }

@@ -1,5 +1,6 @@
 /* One way to join elements under a window. Included by simd/pool_line.c, which defines T (their
- * type), START (the result of no elements), JOIN(a, b), FINISH(joined, divisor) and NAME(x). */
+ * type), START (the result of no elements), JOIN(a, b), FINISH(joined, divisor) and NAME(x), and
+ * IS_AVERAGE for sums, which have no planes. */
 
 /* Functions of their own, because gcc merges the loops of several taps and then vectorises none. */
 __attribute__((noinline)) static void NAME(join)(T *restrict to, const T *restrict from,
@@ -184,6 +185,63 @@ static void NAME(pool_line)(const pool_line_t *line, const void *const *rows, in
   }
 }
 
+#ifndef IS_AVERAGE
+/* Joins the rows under each row of results. Where no row of a window lies outside, rows of results
+ * are computed together. */
+static void NAME(join_planes)(const pool_plane_t *p, const T *x, T *joined) {
+  const void *rows[POOL_TAPS];
+  for (int64_t row = 0, some; row < p->out; row += some) {
+    const int64_t begin = row - p->before[0];
+    const int64_t end = begin + p->kernel[0];
+    const int64_t first = begin > 0 ? begin : 0;
+    const int64_t last = end < p->in ? end : p->in;
+    some = begin >= 0 && end <= p->in ? p->in - end + 1 : 1;
+    if (some > p->out - row) some = p->out - row;
+    for (int64_t k = first; k < last; k++)
+      rows[k - first] = x + k * p->width;
+    NAME(join_all)
+    (joined + row * p->width, rows, last > first ? last - first : 0, 0, some * p->width);
+  }
+}
+
+/* Computes result i of a row again, without the taps that lie in other rows. */
+static void NAME(mend_side)(const pool_plane_t *p, const T *joined, int64_t i, T *out) {
+  const int64_t begin = i - p->before[1];
+  const int64_t end = begin + p->kernel[1];
+  const int64_t last = end < p->width ? end : p->width;
+  int64_t k = begin > 0 ? begin : 0;
+  T all = joined[k];
+  for (k++; k < last; k++) {
+    T b = joined[k];
+    all = JOIN(all, b);
+  }
+  out[i] = all;
+}
+
+static void NAME(pool_plane)(const pool_plane_t *p, const void *x, void *out) {
+  T room[POOL_TAPS + POOL_PLANE + POOL_TAPS];
+  T *joined = room + POOL_TAPS;
+  const void *taps[POOL_TAPS];
+  const int64_t count = p->out * p->width;
+  const int64_t left = p->before[1] < p->width ? p->before[1] : p->width;
+  const int64_t inner = p->width - (p->kernel[1] - 1 - p->before[1]);
+  NAME(join_planes)(p, (const T *)x, joined);
+  for (int64_t i = 0; i < POOL_TAPS; i++)
+    room[i] = joined[count + i] = START;
+  for (int64_t k = 0; k < p->kernel[1]; k++)
+    taps[k] = joined + k - p->before[1];
+  NAME(join_all)((T *)out, taps, p->kernel[1], 0, count);
+  for (int64_t row = 0; row < p->out; row++, joined += p->width) {
+    T *to = (T *)out + row * p->width;
+    for (int64_t i = 0; i < left; i++)
+      NAME(mend_side)(p, joined, i, to);
+    for (int64_t i = inner > left ? inner : left; i < p->width; i++)
+      NAME(mend_side)(p, joined, i, to);
+  }
+}
+#endif
+
+#undef IS_AVERAGE
 #undef T
 #undef START
 #undef JOIN

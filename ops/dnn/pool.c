@@ -1,4 +1,5 @@
 /* max_pool and average_pool of f32 by oneDNN on channels-last inputs; other calls go to ../pool.c.
+ * A maximum of oneDNN leaves out NaN, which is the greatest number in ../pool.c.
  * The host calls the kernels from any thread.
  * Invariant: the result is computed in channels-last layout and copied if the output has another
  * layout. */
