@@ -443,8 +443,8 @@ static void build_links(tenon_builder_t *b) {
       tenon_edge_t block = two(b, "core::min", x, x);
       tenon_edge_t other = form < 2 ? y : number;
       if (form == 4) other = block;
-      tenon_edge_t inputs[2] = {form % 2 ? other : block, form % 2 ? block : other};
-      add_output(b, two(b, twos[i], inputs[0], inputs[1]), &count);
+      const tenon_edge_t inputs[2] = {block, other};
+      add_output(b, two(b, twos[i], inputs[form % 2], inputs[1 - form % 2]), &count);
     }
   }
 }

@@ -87,7 +87,8 @@ static void make_case(convolution_case_t *c) {
   bool is_pointwise = pick(4) == 0;
   bool is_dense = pick(2) == 0; /* moves by 1 */
   for (int32_t i = 0; i < c->rank; i++) {
-    c->kernel[i] = is_pointwise ? 1 : 1 + pick(pick(4) ? 4 : 7);
+    const int64_t most = pick(4) ? 4 : 7;
+    c->kernel[i] = is_pointwise ? 1 : 1 + pick(most);
     c->stride[i] = is_dense ? 1 : 1 + pick(3);
     c->dilation[i] = 1 + (pick(4) == 0);
     c->before[i] = is_pointwise ? 0 : pick(3);
