@@ -231,12 +231,13 @@ static void NAME(pool_plane)(const pool_plane_t *p, const void *x, void *out) {
   for (int64_t k = 0; k < p->kernel[1]; k++)
     taps[k] = joined + k - p->before[1];
   NAME(join_all)((T *)out, taps, p->kernel[1], 0, count);
-  for (int64_t row = 0; row < p->out; row++, joined += p->width) {
+  for (int64_t row = 0; row < p->out; row++) {
+    const T *from = joined + row * p->width;
     T *to = (T *)out + row * p->width;
     for (int64_t i = 0; i < left; i++)
-      NAME(mend_side)(p, joined, i, to);
+      NAME(mend_side)(p, from, i, to);
     for (int64_t i = inner > left ? inner : left; i < p->width; i++)
-      NAME(mend_side)(p, joined, i, to);
+      NAME(mend_side)(p, from, i, to);
   }
 }
 #endif
