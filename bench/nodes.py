@@ -94,6 +94,7 @@ NODES = {
     "group 32 3x3 128 56x56": lambda: conv(128, 128, 56, group=32),
     "max_pool 3x3/2 64x112x112": lambda: pool("MaxPool", 64, 112, 3, 2),
     "max_pool 2x2/2 64x112x112": lambda: pool("MaxPool", 64, 112, 2, 2),
+    "max_pool 3x3 480x14x14": lambda: pool("MaxPool", 480, 14, 3),
     "average_pool 3x3 64x56x56": lambda: pool("AveragePool", 64, 56, 3),
     "global_average_pool 512x14x14": lambda: node_model("GlobalAveragePool", [(1, 512, 14, 14)]),
     "softmax 12x128x128": lambda: node_model("Softmax", [(12, 128, 128)], axis=-1),
