@@ -97,7 +97,8 @@ static PyObject *graph_export(PyObject *self, PyObject *path) {
 
 static PyMethodDef graph_methods[] = {
     {"text", graph_text, METH_NOARGS,
-     "text()\n--\n\nReturns a description of the graph: its nodes and constants, and the type of each "
+     "text()\n--\n\nReturns a description of the graph: its nodes and constants, and the type of "
+     "each "
      "value. save(\"NAME.graph\") writes a text that can be read again."},
     {"_nodes", graph_nodes, METH_NOARGS, NULL},
     {"_values", graph_values, METH_NOARGS, NULL},

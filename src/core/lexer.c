@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "base/text.h"
 #include "core/dtype.h"
 #include "core/nearest.h"
 
@@ -420,21 +421,14 @@ tenon_status_t tn_lexer_operator(tn_lexer_t *lexer, tn_arena_t *arena, const cha
   return *out_full ? TENON_OK : fail_lexer_memory(lexer, used);
 }
 
-/* The value of a hexadecimal digit; -1: it is none. */
-static int hex_digit(char c) {
-  if (is_digit(c)) return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* Reads an escape sequence. Returns the number of its characters, or 0 if there is none like it. */
 static size_t read_escape(const char *at, const char *end, char *out_character) {
   if (at[1] == '\\' || at[1] == '\'' || at[1] == 'n') {
     *out_character = at[1] == 'n' ? '\n' : at[1];
     return 2;
   }
-  if (at[1] != 'x' || end - at < 4 || hex_digit(at[2]) < 0 || hex_digit(at[3]) < 0) return 0;
-  *out_character = (char)(hex_digit(at[2]) * 16 + hex_digit(at[3]));
+  if (at[1] != 'x' || end - at < 4 || tn_hex_digit(at[2]) < 0 || tn_hex_digit(at[3]) < 0) return 0;
+  *out_character = (char)(tn_hex_digit(at[2]) * 16 + tn_hex_digit(at[3]));
   return 4;
 }
 

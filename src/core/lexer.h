@@ -1,6 +1,6 @@
-/* Tokens of the declaration languages (docs/contract.md) and of graphs as text (docs/graph_text.md),
- * and the literals that they share. Every parser of these reads its text through a lexer; a token
- * points into the text. Invariant: the
+/* Tokens of the declaration languages (docs/contract.md) and of graphs as text
+ * (docs/graph_text.md), and the literals that they share. Every parser of these reads its text
+ * through a lexer; a token points into the text. Invariant: the
  * text is untrusted, so any bytes are accepted without harm, and a failure prints the text
  * (shortened and escaped), the column and the token found. */
 #ifndef TN_CORE_LEXER_H

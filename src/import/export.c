@@ -1,6 +1,6 @@
-/* Writes models: as they are, to ONNX files and as text, and in the standard operators of a format:
- * ONNX by itself, other formats through the bridge that has them. For the latter a graph is prepared
- * first (prepare.c), so that writers find the values of shapes as constants. */
+/* Writes models: as they are, to ONNX files and as text, and in the standard operators of a
+ * format: ONNX by itself, other formats through the bridge that has them. For the latter a graph is
+ * prepared first (prepare.c), so that writers find the values of shapes as constants. */
 #include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -54,9 +54,9 @@ static tenon_status_t write_prepared(const tenon_graph_t *graph, const char *pat
 
 static tenon_status_t save_text(const tenon_graph_t *graph, const char *path) {
   const char *slash = strrchr(path, '/');
+  const char *name = slash ? slash + 1 : path;
   const tenon_status_t status = tn_text_save(graph, path);
-  return status == TENON_OK ? TENON_OK
-                            : tn_prefix(status, "%.300s: ", slash ? slash + 1 : path);
+  return status == TENON_OK ? TENON_OK : tn_prefix(status, "%.300s: ", name);
 }
 
 tenon_status_t tenon_graph_save(const tenon_graph_t *graph, const char *path) {

@@ -30,18 +30,19 @@ static tenon_status_t read_bridged(const tenon_bridge_table_t *bridge, const cha
 
 static tenon_status_t read_text_file(const char *path, const char *folder,
                                      tenon_graph_t **out_graph) {
-  char own[TN_PATH_SIZE];
+  char own[TN_PATH_SIZE] = ".";
   const char *slash = strrchr(path, '/');
+  const char *name = slash ? slash + 1 : path;
   tn_storage_t *file;
-  TN_TRY(tn_weights_map(path, &file));
-  snprintf(own, sizeof own, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
   tenon_status_t status = TENON_OK;
+  TN_TRY(tn_weights_map(path, &file));
+  if (slash) snprintf(own, sizeof own, "%.*s", (int)(slash - path), path);
   if (!tn_text_is(file->data, (size_t)file->size))
-    status = tn_fail(TENON_INVALID, "expected a graph as text, which begins with '%s'",
-                     TN_TEXT_HEADING);
+    status =
+        tn_fail(TENON_INVALID, "expected a graph as text, which begins with '%s'", TN_TEXT_HEADING);
   if (status == TENON_OK) status = tn_text_read(file, folder ? folder : own, out_graph);
   tn_storage_release(file);
-  return status == TENON_OK ? TENON_OK : tn_prefix(status, "%.300s: ", slash ? slash + 1 : path);
+  return status == TENON_OK ? TENON_OK : tn_prefix(status, "%.300s: ", name);
 }
 
 /* The folder of external weights that the caller set; NULL: none. */

@@ -1,6 +1,6 @@
-/* Files that hold the elements of a model's tensors: which files a model may read, mapping them, and
- * tensors that share them. Called by the readers of ONNX and of graphs as text. Invariant: no size
- * from a file is used before it has been compared with the bytes that exist. */
+/* Files that hold the elements of a model's tensors: which files a model may read, mapping them,
+ * and tensors that share them. Called by the readers of ONNX and of graphs as text. Invariant: no
+ * size from a file is used before it has been compared with the bytes that exist. */
 #include "import/weights.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
-/* Graphs as text: any bytes are read, compiled and run within bounds, or refused with a message, and
- * a graph that was read is written and read again without a difference. What follows the first zero
- * byte is the file of weights, w.safetensors. */
+/* Graphs as text: any bytes are read, compiled and run within bounds, or refused with a message,
+ * and a graph that was read is written and read again without a difference. What follows the first
+ * zero byte is the file of weights, w.safetensors. */
 #include "attempt.h"
 
 #include "base/file.h"

@@ -36,8 +36,8 @@ TENON_API tenon_status_t tenon_graph_load(const char *path, const tenon_import_t
 TENON_API tenon_status_t tenon_graph_read(const void *data, uint64_t size,
                                           const tenon_import_t *options, tenon_graph_t **out_graph);
 
-/* Writes a graph to a file that tenon_graph_load reads back to an equal graph: as text if `path` ends
- * with `.graph`, otherwise as an ONNX file.
+/* Writes a graph to a file that tenon_graph_load reads back to an equal graph: as text if `path`
+ * ends with `.graph`, otherwise as an ONNX file.
  *
  * As text, large constants are in a file beside it, with the ending `.safetensors`
  * (docs/graph_text.md).  The following holds for an ONNX file.

@@ -1,5 +1,5 @@
-/* Reads graphs as text. Called by tenon_graph_load and tenon_graph_read. Invariant: the text and the
- * file of weights are untrusted. Whatever they contain, the result is a graph that a builder
+/* Reads graphs as text. Called by tenon_graph_load and tenon_graph_read. Invariant: the text and
+ * the file of weights are untrusted. Whatever they contain, the result is a graph that a builder
  * accepted, or a message with the line. */
 #include <inttypes.h>
 #include <string.h>
@@ -91,7 +91,7 @@ static tenon_status_t read_value(scope_t *scope, tenon_edge_t *out_edge) {
 
 /* Types */
 
-static tenon_status_t read_dtype(tn_lexer_t *lexer, tenon_dtype_t *out_dtype) {
+static tenon_status_t read_text_dtype(tn_lexer_t *lexer, tenon_dtype_t *out_dtype) {
   if (lexer->kind != TN_TOKEN_NAME || !tn_dtype_parse(lexer->start, lexer->size, out_dtype))
     return tn_lexer_unknown(lexer, "a dtype", NULL, tn_dtype_word);
   tn_lexer_next(lexer);
@@ -141,7 +141,7 @@ static tenon_status_t read_layout(scope_t *scope, tenon_edge_t edge) {
   return at_line(scope->reader, at, tenon_builder_sparse(scope->builder, edge, layout));
 }
 
-static tenon_status_t read_input(scope_t *scope) {
+static tenon_status_t read_text_input(scope_t *scope) {
   const char *at = scope->lexer->start;
   const char *name;
   tenon_axis_t axes[TENON_RANK_MAX];
@@ -150,7 +150,7 @@ static tenon_status_t read_input(scope_t *scope) {
   tenon_edge_t edge;
   TN_TRY(read_name(scope->reader, "the name of an input", &name));
   TN_TRY(tn_lexer_expect(scope->lexer, ':', "':' and the type of the input"));
-  if (!tn_lexer_take(scope->lexer, '?')) TN_TRY(read_dtype(scope->lexer, &dtype));
+  if (!tn_lexer_take(scope->lexer, '?')) TN_TRY(read_text_dtype(scope->lexer, &dtype));
   TN_TRY(read_axes(scope->reader, axes, &ndim));
   TN_TRY(at_line(scope->reader, at,
                  tenon_builder_input(scope->builder, name, dtype, ndim, axes, &edge)));
@@ -212,8 +212,8 @@ static tenon_status_t store_elements(const tn_lexer_t *lexer, const char *at,
   return TENON_OK;
 }
 
-static tenon_status_t read_elements(text_reader_t *reader, tenon_dtype_t dtype, int32_t ndim,
-                                    const int64_t *shape, tenon_tensor_t **out_tensor) {
+static tenon_status_t read_text_elements(text_reader_t *reader, tenon_dtype_t dtype, int32_t ndim,
+                                         const int64_t *shape, tenon_tensor_t **out_tensor) {
   const char *at = reader->lexer.start;
   tenon_string_t string;
   tenon_value_t list;
@@ -230,8 +230,8 @@ static tenon_status_t read_elements(text_reader_t *reader, tenon_dtype_t dtype, 
   /* before memory is allocated for a shape that the text only claims */
   if (!tn_dtype_bytes(dtype, tn_shape_count(ndim, shape), &size) ||
       (uint64_t)tn_shape_count(ndim, shape) != list.count)
-    return tn_lexer_fail_at(&reader->lexer, at, "expected as many elements as the shape has, found %u",
-                            list.count);
+    return tn_lexer_fail_at(&reader->lexer, at,
+                            "expected as many elements as the shape has, found %u", list.count);
   TN_TRY(at_line(reader, at, tenon_tensor_create(dtype, ndim, shape, out_tensor)));
   const tenon_status_t status = store_elements(&reader->lexer, at, &list, *out_tensor);
   if (status == TENON_OK) return TENON_OK;
@@ -265,7 +265,7 @@ static tenon_status_t read_tensor(text_reader_t *reader, tenon_tensor_t **out_te
   tenon_dtype_t dtype;
   int32_t ndim;
   *out_tensor = NULL;
-  TN_TRY(read_dtype(&reader->lexer, &dtype));
+  TN_TRY(read_text_dtype(&reader->lexer, &dtype));
   TN_TRY(read_axes(reader, axes, &ndim));
   bool is_known = ndim >= 0;
   for (int32_t d = 0; d < ndim; d++) {
@@ -276,7 +276,7 @@ static tenon_status_t read_tensor(text_reader_t *reader, tenon_tensor_t **out_te
     return tn_lexer_fail_at(&reader->lexer, at, "every extent of a constant must be a number");
   if (tn_lexer_is(&reader->lexer, "weights"))
     return read_weights(reader, dtype, ndim, shape, out_tensor);
-  return read_elements(reader, dtype, ndim, shape, out_tensor);
+  return read_text_elements(reader, dtype, ndim, shape, out_tensor);
 }
 
 static tenon_status_t read_constant(scope_t *scope, const char *at, const char *name) {
@@ -450,14 +450,13 @@ static tenon_status_t add_node(scope_t *scope, const node_t *node, const char *n
   return TENON_OK;
 }
 
-static tenon_status_t read_call(scope_t *scope, node_t *node) {
+static tenon_status_t read_text_call(scope_t *scope, node_t *node) {
   tn_lexer_t *lexer = scope->lexer;
   tn_arena_t *arena = &scope->reader->arena;
   const char *name = NULL;
   TN_TRY(at_line(scope->reader, node->at, tenon_attrs_create(node->op, &node->attrs)));
   TN_TRY(at_line(scope->reader, node->at, tenon_attrs_upgrade(node->attrs, node->version)));
-  node->operands =
-      tn_arena_array(arena, (size_t)node->op->input_count + 1, sizeof *node->operands);
+  node->operands = tn_arena_array(arena, (size_t)node->op->input_count + 1, sizeof *node->operands);
   if (!node->operands) return tn_no_memory("a node", 0);
   TN_TRY(read_arguments(scope, node));
   if (tn_lexer_is(lexer, "as")) {
@@ -472,13 +471,13 @@ static tenon_status_t read_version(scope_t *scope, int64_t *out_version) {
   return tn_lexer_take(scope->lexer, '@') ? read_extent(scope->reader, out_version) : TENON_OK;
 }
 
-static tenon_status_t read_node(scope_t *scope, node_t *node) {
+static tenon_status_t read_text_node(scope_t *scope, node_t *node) {
   const char *name;
   node->at = scope->lexer->start;
   TN_TRY(tn_lexer_operator(scope->lexer, &scope->reader->arena, NULL, &name));
   TN_TRY(read_version(scope, &node->version));
   TN_TRY(at_line(scope->reader, node->at, tenon_op_find(name, &node->op)));
-  const tenon_status_t status = read_call(scope, node);
+  const tenon_status_t status = read_text_call(scope, node);
   tenon_attrs_release(node->attrs);
   return status;
 }
@@ -512,7 +511,7 @@ static tenon_status_t read_line(scope_t *scope) {
   const bool is_constant = scope->lexer->kind == TN_TOKEN_NAME && ahead.kind == '[';
   if (is_constant && node.name_count == 1)
     return read_constant(scope, node.places[0], node.names[0]);
-  return read_node(scope, &node);
+  return read_text_node(scope, &node);
 }
 
 static tenon_status_t read_results(scope_t *scope) {
@@ -536,11 +535,11 @@ static tenon_status_t read_results(scope_t *scope) {
   return TENON_OK;
 }
 
-static tenon_status_t read_inputs(scope_t *scope) {
+static tenon_status_t read_text_inputs(scope_t *scope) {
   TN_TRY(tn_lexer_expect(scope->lexer, '(', "'(' and the inputs of the graph"));
   for (bool is_first = true; scope->lexer->kind != ')'; is_first = false) {
     if (!is_first) TN_TRY(tn_lexer_expect(scope->lexer, ',', "',' or ')'"));
-    TN_TRY(read_input(scope));
+    TN_TRY(read_text_input(scope));
   }
   tn_lexer_next(scope->lexer);
   return TENON_OK;
@@ -548,7 +547,7 @@ static tenon_status_t read_inputs(scope_t *scope) {
 
 static tenon_status_t read_body(scope_t *scope) {
   tn_lexer_t *lexer = scope->lexer;
-  TN_TRY(read_inputs(scope));
+  TN_TRY(read_text_inputs(scope));
   TN_TRY(tn_lexer_expect(lexer, '{', "'{'"));
   while (!tn_lexer_is(lexer, "return"))
     TN_TRY(read_line(scope));
@@ -605,7 +604,8 @@ static tenon_status_t read_heading(text_reader_t *reader) {
   return at_line(reader, at, tn_weight_file_open(&reader->weights, name, &reader->file));
 }
 
-static tenon_status_t read_text(text_reader_t *reader, size_t size, tenon_graph_t **out_graph) {
+static tenon_status_t read_whole_text(text_reader_t *reader, size_t size,
+                                      tenon_graph_t **out_graph) {
   tenon_graph_t *graph;
   TN_TRY(read_heading(reader));
   TN_TRY(read_graph(reader, &graph));
@@ -629,7 +629,7 @@ tenon_status_t tn_text_read(tn_storage_t *file, const char *folder, tenon_graph_
   const char *text = tn_arena_text(&reader.arena, file->data, (size_t)file->size);
   tenon_status_t status = text ? TENON_OK : tn_no_memory("a text", (size_t)file->size);
   if (text) tn_lexer_open_file(&reader.lexer, text);
-  if (text) status = read_text(&reader, (size_t)file->size, out_graph);
+  if (text) status = read_whole_text(&reader, (size_t)file->size, out_graph);
   tn_weight_file_close(&reader.file);
   tn_weights_clear(&reader.weights);
   tn_arena_clear(&reader.arena);

@@ -47,8 +47,8 @@ void tn_weight_list_clear(tn_weight_list_t *list);
 typedef struct tn_weight_file_t {
   tn_storage_t *storage; /* the mapped file; NULL: none */
   const char *name;      /* for messages */
-  tn_map_t entries; /* of the header, by key */
-  uint64_t begin;   /* of the elements */
+  tn_map_t entries;      /* of the header, by key */
+  uint64_t begin;        /* of the elements */
   tn_arena_t arena;
 } tn_weight_file_t;
 

@@ -19,15 +19,17 @@ enum {
 };
 #define HEADER_MOST ((uint64_t)100000000) /* the limit that the format states */
 
+/* clang-format off */
 static const struct {
   uint32_t dtype;
   const char *name;
 } names[] = {
-    {TENON_BOOL, "BOOL"}, {TENON_U8, "U8"},   {TENON_I8, "I8"},         {TENON_U16, "U16"},
-    {TENON_I16, "I16"},   {TENON_F16, "F16"}, {TENON_BF16, "BF16"},     {TENON_U32, "U32"},
-    {TENON_I32, "I32"},   {TENON_F32, "F32"}, {TENON_F8E4M3FN, "F8_E4M3"}, {TENON_F8E5M2, "F8_E5M2"},
-    {TENON_U64, "U64"},   {TENON_I64, "I64"}, {TENON_F64, "F64"},
+  {TENON_BOOL, "BOOL"}, {TENON_U8, "U8"}, {TENON_I8, "I8"}, {TENON_U16, "U16"}, {TENON_I16, "I16"},
+  {TENON_F16, "F16"}, {TENON_BF16, "BF16"}, {TENON_U32, "U32"}, {TENON_I32, "I32"},
+  {TENON_F32, "F32"}, {TENON_F8E4M3FN, "F8_E4M3"}, {TENON_F8E5M2, "F8_E5M2"}, {TENON_U64, "U64"},
+  {TENON_I64, "I64"}, {TENON_F64, "F64"},
 };
+/* clang-format on */
 enum { NAME_COUNT = sizeof names / sizeof *names };
 
 /* The name of a dtype in the format; NULL: it has none. */
@@ -55,8 +57,8 @@ static tenon_status_t make_key(tn_weight_list_t *list, const char *name, const c
     tn_text_add(&key, "%s.%zu", name, number);
   }
   *out_key = tn_arena_text(&list->arena, tn_text_get(&key), key.size);
-  const bool is_fine = !key.failed && *out_key &&
-                       tn_map_put(&list->keys, *out_key, strlen(*out_key), list);
+  const bool is_fine =
+      !key.failed && *out_key && tn_map_put(&list->keys, *out_key, strlen(*out_key), list);
   tn_text_clear(&key);
   return is_fine ? TENON_OK : tn_no_memory("a list of weights", strlen(name));
 }
@@ -92,8 +94,8 @@ tenon_status_t tn_weight_list_add(tn_weight_list_t *list, const char *name,
   return TENON_OK;
 }
 
-/* Places the elements with the largest numbers first, so that all are aligned without gaps, which the
- * format does not allow. */
+/* Places the elements with the largest numbers first, so that all are aligned without gaps, which
+ * the format does not allow. */
 static void place_weights(tn_weight_list_t *list) {
   uint64_t offset = 0;
   for (uint64_t alignment = 8; alignment; alignment /= 2)
@@ -225,9 +227,10 @@ static bool is_described(const tn_json_t *entry, tenon_dtype_t dtype, int32_t nd
   const tn_json_t *stated = tn_json_find(entry, "dtype");
   const char *name = format_name(dtype);
   const int64_t bytes = (int64_t)size;
-  if (!stated || stated->kind != TN_JSON_TEXT || strcmp(stated->text, name ? name : "U8") != 0)
-    return false;
-  return is_shape(tn_json_find(entry, "shape"), name ? ndim : 1, name ? shape : &bytes);
+  if (!stated || stated->kind != TN_JSON_TEXT) return false;
+  if (strcmp(stated->text, name ? name : "U8") != 0) return false;
+  return name ? is_shape(tn_json_find(entry, "shape"), ndim, shape)
+              : is_shape(tn_json_find(entry, "shape"), 1, &bytes);
 }
 
 tenon_status_t tn_weight_file_get(const tn_weight_file_t *file, const char *key,
@@ -238,15 +241,14 @@ tenon_status_t tn_weight_file_get(const tn_weight_file_t *file, const char *key,
   int64_t begin;
   int64_t end;
   const tn_json_t *entry = tn_map_get(&file->entries, key, strlen(key));
-  if (!entry)
-    return tn_fail(TENON_NOT_FOUND, "%.200s has no tensor '%.200s'", file->name, key);
+  if (!entry) return tn_fail(TENON_NOT_FOUND, "%.200s has no tensor '%.200s'", file->name, key);
   if (!tn_dtype_bytes(dtype, tn_shape_count(ndim, shape), &size) || size > INT64_MAX)
     return tn_fail(TENON_INVALID, "impossible shape %s: the size exceeds memory",
                    tn_shape_print(ndim, shape, text, sizeof text));
   if (!is_described(entry, dtype, ndim, shape, size))
-    return tn_fail(TENON_INVALID,
-                   "%.200s has another dtype or shape for tensor '%.200s' than %s%s", file->name,
-                   key, tn_dtype_name(dtype), tn_shape_print(ndim, shape, text, sizeof text));
+    return tn_fail(TENON_INVALID, "%.200s has another dtype or shape for tensor '%.200s' than %s%s",
+                   file->name, key, tn_dtype_name(dtype),
+                   tn_shape_print(ndim, shape, text, sizeof text));
   const tn_json_t *place = tn_json_find(entry, "data_offsets");
   const bool is_pair = place && place->kind == TN_JSON_LIST && place->count == 2;
   const uint64_t left = file->storage->size - file->begin;

@@ -38,7 +38,7 @@ static void indent(text_writer_t *w) {
 /* Names */
 
 /* Whether a name is one token of the language, and no word of it. */
-static bool is_plain(const char *name) {
+static bool is_plain_name(const char *name) {
   static const char *const words[] = {"None", "as", "graph", "return", "weights", NULL};
   tn_lexer_t lexer;
   tn_lexer_open_file(&lexer, name);
@@ -50,7 +50,7 @@ static bool is_plain(const char *name) {
 }
 
 static void write_name(text_writer_t *w, const char *name) {
-  if (is_plain(name))
+  if (is_plain_name(name))
     tn_text_add(&w->text, "%s", name);
   else
     tn_value_quote(name, strlen(name), &w->text);
@@ -58,7 +58,7 @@ static void write_name(text_writer_t *w, const char *name) {
 
 /* Tensors */
 
-static bool is_float(tenon_dtype_t dtype) {
+static bool has_float_elements(tenon_dtype_t dtype) {
   return dtype.code == tenon_dtype(TENON_F32).code || dtype.code == tenon_dtype(TENON_BF16).code;
 }
 
@@ -75,7 +75,7 @@ static void write_elements(text_writer_t *w, const tenon_tensor_t *tensor) {
     if (i) tn_text_bytes(&w->text, ", ", 2);
     if (is_text) {
       tn_value_quote(strings[i].data, (size_t)strings[i].size, &w->text);
-    } else if (is_float(tensor->dtype)) {
+    } else if (has_float_elements(tensor->dtype)) {
       tn_number_print(value, number);
       tn_text_add(&w->text, "%s", number);
     } else {
@@ -94,7 +94,8 @@ static bool is_exact(const tenon_tensor_t *tensor) {
     unsigned char again[16] = {0};
     double imaginary;
     const double value = tn_element_get(tensor->dtype, tensor->data, i, &imaginary);
-    if (!is_float(tensor->dtype) && (value > EXACT_MOST || value < -EXACT_MOST)) return false;
+    if (!has_float_elements(tensor->dtype) && (value > EXACT_MOST || value < -EXACT_MOST))
+      return false;
     tn_element_put(tensor->dtype, again, 0, value, 0);
     if (memcmp(again, (const char *)tensor->data + i * size, (size_t)size) != 0) return false;
   }
@@ -104,9 +105,9 @@ static bool is_exact(const tenon_tensor_t *tensor) {
 /* Whether a dense constant is written in the text. Strings always are, because the file of weights
  * can hold numbers only. */
 static bool is_inline(const tenon_tensor_t *tensor) {
-  static const uint32_t dtypes[] = {TENON_BOOL, TENON_I8,  TENON_I16, TENON_I32,
-                                    TENON_I64,  TENON_U8,  TENON_U16, TENON_U32,
-                                    TENON_U64,  TENON_F16, TENON_BF16, TENON_F32, TENON_F64};
+  static const uint32_t dtypes[] = {TENON_BOOL, TENON_I8,  TENON_I16, TENON_I32, TENON_I64,
+                                    TENON_U8,   TENON_U16, TENON_U32, TENON_U64, TENON_F16,
+                                    TENON_BF16, TENON_F32, TENON_F64};
   bool is_number = false;
   if (tn_dtype_is(tensor->dtype, TENON_STRING)) return true;
   for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
@@ -234,8 +235,8 @@ static void write_node_name(text_writer_t *w, const tn_node_t *node, size_t inde
   write_name(w, node->name);
 }
 
-static tenon_status_t write_node(text_writer_t *w, const tenon_graph_t *graph,
-                                 const tn_node_t *node, size_t index) {
+static tenon_status_t write_node_line(text_writer_t *w, const tenon_graph_t *graph,
+                                      const tn_node_t *node, size_t index) {
   indent(w);
   for (int32_t o = 0; o < node->output_count; o++) {
     if (o) tn_text_bytes(&w->text, ", ", 2);
@@ -248,9 +249,8 @@ static tenon_status_t write_node(text_writer_t *w, const tenon_graph_t *graph,
   tn_text_bytes(&w->text, ")", 1);
   write_node_name(w, node, index);
   tn_text_bytes(&w->text, "\n", 1);
-  return status == TENON_OK
-             ? TENON_OK
-             : tn_prefix(status, "node '%.200s' (%s): ", node->name, node->op->name);
+  return status == TENON_OK ? TENON_OK
+                            : tn_prefix(status, "node '%.200s' (%s): ", node->name, node->op->name);
 }
 
 /* Graphs */
@@ -279,7 +279,7 @@ static void write_results(text_writer_t *w, const tenon_graph_t *graph) {
   tn_text_bytes(&w->text, "return", 6);
   for (size_t i = 0; i < graph->output_count; i++) {
     const char *value = graph->edges[graph->outputs[i]].name;
-    tn_text_bytes(&w->text, i ? ", " : " ", i ? 2 : 1);
+    tn_text_add(&w->text, "%s", i ? ", " : " ");
     write_name(w, graph->output_names[i]);
     if (strcmp(value, graph->output_names[i]) == 0) continue;
     tn_text_bytes(&w->text, "=", 1);
@@ -304,7 +304,7 @@ static tenon_status_t write_graph(text_writer_t *w, const tenon_graph_t *graph) 
     if (graph->edges[i].constant) TN_TRY(write_constant(w, &graph->edges[i]));
   size_t index = 0;
   for (size_t n = 0; n < graph->node_count; n++)
-    if (graph->nodes[n].op) TN_TRY(write_node(w, graph, &graph->nodes[n], index++));
+    if (graph->nodes[n].op) TN_TRY(write_node_line(w, graph, &graph->nodes[n], index++));
   write_results(w, graph);
   w->depth--;
   indent(w);

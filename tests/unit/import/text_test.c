@@ -1,6 +1,6 @@
-/* Graphs as text: what the language can say, what it refuses and with which message, and its file of
- * weights. That a graph is read back as it was written is shown by export_test.c and, for the
- * models of ONNX, by tests/adapters/graph_text_test.py. */
+/* Graphs as text: what the language can say, what it refuses and with which message, and its file
+ * of weights. That a graph is read back as it was written is shown by export_test.c and, for the
+ * models of ONNX, by tests/acceptance/graph_text_test.py. */
 #define TENON_STATIC
 #include <stdlib.h>
 #include <tenon/tenon.h>
@@ -13,7 +13,7 @@
 #include "core/dtype.h"
 #include "graph/graph.h"
 
-static tenon_graph_t *read_text(const char *text) {
+static tenon_graph_t *graph_of_text(const char *text) {
   tenon_graph_t *graph = NULL;
   CHECK_STATUS(tenon_graph_read(text, strlen(text), NULL, &graph), TENON_OK);
   if (!graph) fprintf(stderr, "%s\n", tenon_error());
@@ -37,8 +37,7 @@ static void check_run(const tenon_graph_t *graph, const char *input, const char 
   tenon_tensor_t *wanted = tensor_of(expected);
   tenon_tensor_t *y = NULL;
   CHECK_STATUS(tenon_executable_create(graph, NULL, &executable), TENON_OK);
-  if (executable)
-    CHECK_STATUS(tenon_executable_run(executable, &x, &y, NULL), TENON_OK);
+  if (executable) CHECK_STATUS(tenon_executable_run(executable, &x, &y, NULL), TENON_OK);
   CHECK(y && tensor_equal(y, wanted, 0));
   tenon_executable_release(executable);
   tenon_tensor_release(x);
@@ -47,14 +46,14 @@ static void check_run(const tenon_graph_t *graph, const char *input, const char 
 }
 
 TEST("a text written by hand is a graph") {
-  tenon_graph_t *graph = read_text("tenon graph 1\n"
-                                   "# a comment\n"
-                                   "graph example(x: f32[n, 2]) {\n"
-                                   "  one = f32[2] [1, -2.5]   # another\n"
-                                   "  'the sum' = core::add(x, one) as 'first node'\n"
-                                   "  %7 = core::neg('the sum')\n"
-                                   "  return y=%7\n"
-                                   "}\n");
+  tenon_graph_t *graph = graph_of_text("tenon graph 1\n"
+                                       "# a comment\n"
+                                       "graph example(x: f32[n, 2]) {\n"
+                                       "  one = f32[2] [1, -2.5]   # another\n"
+                                       "  'the sum' = core::add(x, one) as 'first node'\n"
+                                       "  %7 = core::neg('the sum')\n"
+                                       "  return y=%7\n"
+                                       "}\n");
   if (!graph) return;
   CHECK_TEXT(tenon_graph_name(graph), "example");
   CHECK(graph->node_count == 2 && graph->input_count == 1 && graph->output_count == 1);
@@ -68,22 +67,21 @@ TEST("a text written by hand is a graph") {
 }
 
 TEST("a graph in an attribute has values of its own") {
-  tenon_graph_t *graph = read_text(
-      "tenon graph 1\n"
-      "graph (x: f32[3]) {\n"
-      "  zero = f32[] 0\n"
-      "  total = core::reduce_sum(x)\n"
-      "  is_positive = core::greater(total, zero)\n"
-      "  y = core::if(is_positive, [x], then=graph (x: f32[3]) {\n"
-      "    two = f32[] 2\n"
-      "    y = core::mul(x, two)\n"
-      "    return y\n"
-      "  }, else=graph (x: f32[3]) {\n"
-      "    y = core::neg(x)\n"
-      "    return y\n"
-      "  }, count=1)\n"
-      "  return y\n"
-      "}\n");
+  tenon_graph_t *graph = graph_of_text("tenon graph 1\n"
+                                       "graph (x: f32[3]) {\n"
+                                       "  zero = f32[] 0\n"
+                                       "  total = core::reduce_sum(x)\n"
+                                       "  is_positive = core::greater(total, zero)\n"
+                                       "  y = core::if(is_positive, [x], then=graph (x: f32[3]) {\n"
+                                       "    two = f32[] 2\n"
+                                       "    y = core::mul(x, two)\n"
+                                       "    return y\n"
+                                       "  }, else=graph (x: f32[3]) {\n"
+                                       "    y = core::neg(x)\n"
+                                       "    return y\n"
+                                       "  }, count=1)\n"
+                                       "  return y\n"
+                                       "}\n");
   if (!graph) return;
   check_run(graph, "f32[3] 1 2 3", "f32[3] 2 4 6");
   check_run(graph, "f32[3] -1 -2 4", "f32[3] -2 -4 8");
@@ -119,8 +117,7 @@ TEST("what is not in the language is refused with the line") {
        "line 3, column 20: core::neg takes 1 inputs at most"},
       {"graph (x: f32[]) {\n  y = core::neg(None)\n  return y\n}",
        "line 3: node 'neg' (core::neg): the required input x is missing"},
-      {"graph (x: f32[2]) {\n  y = core::softmax(x, axes=1)\n  return y\n}",
-       "line 3: "},
+      {"graph (x: f32[2]) {\n  y = core::softmax(x, axes=1)\n  return y\n}", "line 3: "},
       {"graph (x: f32[2]) {\n  y = core::softmax(axis=0, x)\n  return y\n}",
        "line 3, column 29: expected an attribute such as axis=1: inputs come first, found 'x'"},
       {"graph (x: f32[2]) {\n  y = core::softmax(x, axis='a')\n  return y\n}",
@@ -161,7 +158,8 @@ TEST("what is not in the language is refused with the line") {
     refuse(cases[i].lines, cases[i].message);
 }
 
-TEST("a later version of the language, a byte 0 and graphs that are nested too deeply are refused") {
+TEST(
+    "a later version of the language, a byte 0 and graphs that are nested too deeply are refused") {
   static const char later[] = "tenon graph 2\ngraph () { return }";
   static const char zero[] = "tenon graph 1\ngraph () { return }\n\0";
   tenon_graph_t *graph = NULL;
@@ -205,14 +203,18 @@ TEST("a damaged file of weights is refused, and what was expected is stated") {
       {"{}", "line 4: w.safetensors has no tensor 'c'"},
       {"{\"c\":{\"dtype\":\"F16\",\"shape\":[2],\"data_offsets\":[0,8]}}",
        "w.safetensors has another dtype or shape for tensor 'c' than f32[2]"},
-      {"{\"c\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]}}", "another dtype or shape"},
+      {"{\"c\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]}}",
+       "another dtype or shape"},
       {"{\"c\":{\"dtype\":\"F32\",\"data_offsets\":[0,8]}}", "another dtype or shape"},
       {"{\"c\":7}", "another dtype or shape"},
       {"{\"c\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,9]}}",
        "expected data_offsets of 8 bytes among the 16 that follow the header for tensor 'c'"},
-      {"{\"c\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[9,17]}}", "data_offsets of 8 bytes"},
-      {"{\"c\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[-8,0]}}", "data_offsets of 8 bytes"},
-      {"{\"c\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}", "data_offsets of 8 bytes"},
+      {"{\"c\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[9,17]}}",
+       "data_offsets of 8 bytes"},
+      {"{\"c\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[-8,0]}}",
+       "data_offsets of 8 bytes"},
+      {"{\"c\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}",
+       "data_offsets of 8 bytes"},
       {"{\"c\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0.5,8.5]}}", "data_offsets"},
       {"{\"c\":{\"dtype\":\"F32\",\"shape\":[2]}}", "data_offsets"},
   };
