@@ -1232,6 +1232,7 @@ FUNCTION_IS(tenon_pass_info, tenon_status_t (int32_t, tenon_pass_info_t *));
 FUNCTION_IS(tenon_policy_check, tenon_status_t (const char *));
 FUNCTION_IS(tenon_policy_set, tenon_status_t (const tenon_policy_t *));
 FUNCTION_IS(tenon_poll_set, const tenon_poll_t *(const tenon_poll_t *));
+FUNCTION_IS(tenon_poll_set_shared, const tenon_poll_t *(const tenon_poll_t *));
 FUNCTION_IS(tenon_profile_count, int32_t (const tenon_profile_t *));
 FUNCTION_IS(tenon_profile_create, tenon_status_t (tenon_profile_t **));
 FUNCTION_IS(tenon_profile_level, tenon_status_t (const tenon_profile_t *, int32_t, tenon_level_t *));

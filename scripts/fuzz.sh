@@ -32,7 +32,7 @@ seeds() { # TARGET
   convert) find tests/fuzz/corpus/stablehlo tests/fuzz/corpus/model -type f; [ -z "$data" ] || find "$data" -name model.onnx -size -40k ;;
   model) find tests/data "$out/seeds-model" -name '*.onnx'; [ -z "$data" ] || find "$data" -name model.onnx ;;
   tensor) find tests/data examples -name '*.pb' -o -name '*.npy' -o -name '*.pgm'; [ -z "$data" ] || find "$data" -name 'input_*.pb' -size -4k | awk 'NR <= 400' ;;
-  text | descriptor) find "$out/seeds-$1" -type f ;;
+  text | descriptor | graph) find "$out/seeds-$1" -type f ;;
   description) find "$out/seeds-descriptor" tests/fuzz/corpus/descriptor -type f ;;
   mxnet) find "$out/seeds-mxnet" -type f -size -32k ;;
   elf) find build/devices build/tests/libraries -maxdepth 1 -name '*.so' -size -64k 2>/dev/null | sort | awk 'NR <= 60'; find "$out" -name 'wire.c.o' -o -name 'npy.c.o' ;;

@@ -2,7 +2,8 @@
 """Seeds of fuzzing from the sources of operators: the texts of each, one file an operator, in the two forms that
 tests/fuzz/text_fuzz.c and tests/fuzz/descriptor_fuzz.c read.
 
-Usage: fuzz_seeds.py OUT: writes OUT/seeds-text and OUT/seeds-descriptor."""
+Usage: fuzz_seeds.py OUT: writes OUT/seeds-text and OUT/seeds-descriptor and, if the Python package and ONNX's tests are there, a share
+of ONNX's cases as texts of graphs to OUT/seeds-graph."""
 import glob
 import os
 import re
@@ -31,5 +32,27 @@ def main(out):
                 file.write("\n".join(["seed 1.0", f"{numbers['OP']}:{schema}", f"{numbers['INFER']}:"] + [f"{numbers[tag]}:{text}" for tag, text in items]))
 
 
+def write_graphs(out):
+    """Every 15th case of ONNX as text. A seed is the text and its file of weights, joined by a zero byte."""
+    import onnx
+    sys.path.insert(0, "build/python")
+    import tenon
+
+    os.makedirs(f"{out}/seeds-graph", exist_ok=True)
+    text, weights = f"{out}/w.graph", f"{out}/w.safetensors"
+    for path in sorted(glob.glob(os.path.join(os.path.dirname(onnx.__file__), "backend/test/data/node/*/model.onnx")))[::15]:
+        try:
+            tenon.graph.load(path).save(text)
+        except tenon.Error:
+            continue
+        with open(f"{out}/seeds-graph/{os.path.basename(os.path.dirname(path))}", "wb") as seed, open(text, "rb") as file:
+            seed.write(file.read())
+            if os.path.exists(weights):
+                with open(weights, "rb") as file:
+                    seed.write(b"\0" + file.read())
+                os.remove(weights)
+
+
 if __name__ == "__main__":
     main(sys.argv[1])
+    write_graphs(sys.argv[1])

@@ -41,7 +41,7 @@ declare -A about=(
   [unit]="C tests"
   [devices]="the device suite on the example device and on faulty ones"
   [models]="light models and the zoo against ONNX Runtime"
-  [onnx]="ONNX's backend cases"
+  [onnx]="ONNX's backend cases, and all of their graphs as text"
   [guides]="the guides, as a reader follows them"
   [python]="the Python package, on NumPy arrays and PyTorch tensors"
   [layers]="includes and calls never climb"
@@ -260,7 +260,16 @@ run_search() {
   scripts/run.sh "$build" -q "May I sell copies?" >"$logs/run.log" 2>&1 || fail_suite "$logs/run.log" || return 1
   "$python" tests/acceptance/search_test.py
 }
-run_onnx() { "$python" tests/acceptance/onnx_test.py; }
+run_onnx() {
+  local log=$logs/onnx-parts.log
+  "$python" tests/acceptance/onnx_test.py | tee "$log"
+  if [ -x "$zoo_python" ]; then
+    $zoo_python tests/acceptance/graph_text_test.py 2>&1 | tee -a "$log"
+  else
+    skip_suite ".venv-zoo is missing (make test makes it)" | tee -a "$log"
+  fi
+  total_of_parts "$log" 2
+}
 run_models() { "$python" tests/acceptance/models_test.py; }
 run_offload() { make_zoo minilm_16 mobilenetv2 resnet50 && "$python" tests/acceptance/device_models_test.py; }
 run_cuda() { "$python" tests/acceptance/cuda_test.py; }

@@ -30,6 +30,7 @@ static class_t classes[] = {
     {TENON_RANGE, "RangeError", "A number or an index is out of range.", &PyExc_ValueError, NULL},
     {TENON_UNIMPLEMENTED, "UnimplementedError", "No kernel or feature supports the request.",
      &PyExc_NotImplementedError, NULL},
+    {TENON_DEADLINE, "DeadlineError", "The time limit has passed.", &PyExc_TimeoutError, NULL},
     {TENON_CANCELLED, "CancelledError", "The work was cancelled.", NULL, NULL}};
 enum { CLASSES = sizeof classes / sizeof *classes };
 

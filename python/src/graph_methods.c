@@ -97,16 +97,19 @@ static PyObject *graph_export(PyObject *self, PyObject *path) {
 
 static PyMethodDef graph_methods[] = {
     {"text", graph_text, METH_NOARGS,
-     "text()\n--\n\nReturns the graph as text: its nodes, values and constants."},
+     "text()\n--\n\nReturns a description of the graph: its nodes and constants, and the type of "
+     "each "
+     "value. save(\"NAME.graph\") writes a text that can be read again."},
     {"_nodes", graph_nodes, METH_NOARGS, NULL},
     {"_values", graph_values, METH_NOARGS, NULL},
     {"_ports", graph_ports, METH_NOARGS, NULL},
     {"_apply", graph_apply, METH_VARARGS, NULL},
     {"save", graph_save, METH_O,
-     "save(path)\n--\n\nWrites the graph as an ONNX file that tenon.graph.load reads back to the "
-     "same graph. Each operator becomes a node of domain NAMESPACE and type NAME, each constant an "
-     "initialiser.\n\nRaises an error if ONNX cannot express the graph; an existing file is then "
-     "left unchanged."},
+     "save(path)\n--\n\nWrites the graph to a file that tenon.graph.load reads back to the same "
+     "graph: NAME.graph is a text, with large constants in NAME.safetensors; any other file is an "
+     "ONNX file, in which each operator is a node of domain NAMESPACE and type NAME and each "
+     "constant an initialiser.\n\nRaises an error if the format cannot express the graph; existing "
+     "files are then left unchanged."},
     {"export", graph_export, METH_O,
      "export(path)\n--\n\nWrites the graph for other systems, in the standard operators of the "
      "format that the end of the path names: .onnx, .mlir or .stablehlo. Operators of libraries "

@@ -1,5 +1,6 @@
 /* The extension module tenon._core: its initialisation, and functions that belong to no type. */
 #include "builder.h"
+#include "cancellation.h"
 #include "core.h"
 #include "define.h"
 #include "dispatch.h"
@@ -127,10 +128,10 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
 /* Adds the types and functions of all files. The exceptions come first. */
 static bool add_all(PyObject *module) {
   static bool (*const adders[])(PyObject * module) = {
-      errors_add,   tensors_add,     sparse_add, operators_add,     libraries_add,
-      graphs_add,   executables_add, values_add, builders_add,      nodes_add,
-      dispatch_add, profiles_add,    dumps_add,  registrations_add, definitions_add,
-      metas_add,    gradients_add};
+      errors_add,   tensors_add,     sparse_add,       operators_add,     libraries_add,
+      graphs_add,   executables_add, values_add,       builders_add,      nodes_add,
+      dispatch_add, profiles_add,    dumps_add,        registrations_add, definitions_add,
+      metas_add,    gradients_add,   cancellations_add};
   for (size_t i = 0; i < sizeof adders / sizeof *adders; i++)
     if (!adders[i](module)) return false;
   return true;

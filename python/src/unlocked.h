@@ -8,8 +8,10 @@ typedef struct unlocked_t {
   PyThreadState *state;
   tenon_poll_t poll;
   const tenon_poll_t *before;
-  int64_t next; /* when to check for signals next, in milliseconds */
+  int64_t next;                              /* when to check for signals next, in milliseconds */
+  const struct cancellation_t *cancellation; /* that the thread has entered; NULL: none */
   bool is_watched;
+  bool is_main; /* this is Python's main thread */
   bool is_raised;
 } unlocked_t;
 bool unlocked_start(void);

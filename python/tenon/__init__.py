@@ -19,8 +19,8 @@ except ImportError as _error:
 
 _core.check_interpreter()
 
-from ._core import (CancelledError, DeniedError, Error, ExistsError, InvalidError, NotFoundError, Operator, OutOfMemoryError, RangeError, Tensor, UnimplementedError,
-                    at_most, crash_report, csr, empty, fallback_report, fallback_to_cpu, from_dlpack, row_sparse, seed)
+from ._core import (Cancellation, CancelledError, DeadlineError, DeniedError, Error, ExistsError, InvalidError, NotFoundError, Operator, OutOfMemoryError, RangeError,
+                    Tensor, UnimplementedError, at_most, crash_report, csr, empty, fallback_report, fallback_to_cpu, from_dlpack, row_sparse, seed)
 from . import _notebook, _stand_in, _tensor, dispatch, graph
 from ._define import gradient, impl, meta, op
 from ._library import Library, Namespaces, load, policy

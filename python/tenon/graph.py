@@ -23,7 +23,7 @@ __all__ = ["Builder", "Executable", "Graph", "Node", "Operator", "Pass", "Rewrit
 
 
 def load(model):
-    """Reads an ONNX model and returns it as a Graph.
+    """Reads an ONNX model, or a graph as text (NAME.graph), and returns it as a Graph.
 
     model: the path of a file, or the contents of one as bytes.
 
@@ -32,7 +32,8 @@ def load(model):
     """
     if not isinstance(model, (bytes, bytearray, memoryview)):
         return _core.graph_load(os.fspath(model))
-    with tempfile.NamedTemporaryFile(prefix="tenon-", suffix=".onnx") as file:  # its memory lives as long as the graph
+    suffix = ".graph" if bytes(model[:12]) == b"tenon graph " else ".onnx"
+    with tempfile.NamedTemporaryFile(prefix="tenon-", suffix=suffix) as file:  # its memory lives as long as the graph
         file.write(model)
         file.flush()
         return _core.graph_load(file.name)

@@ -40,6 +40,13 @@ bool tn_file_stamp(const char *path, uint64_t *out_size, int64_t *out_changed);
  * mapped keeps the old contents. A device or a FIFO is written to instead. `mode` applies to the
  * new file, reduced by the process's umask. */
 tenon_status_t tn_file_replace(const char *path, const void *data, size_t size, uint32_t mode);
+/* Replaces two files. If either cannot be written, both remain as they were. */
+typedef struct tn_new_file_t {
+  const char *path;
+  const void *data;
+  size_t size;
+} tn_new_file_t;
+tenon_status_t tn_file_replace_both(const tn_new_file_t files[2], uint32_t mode);
 /* Like tn_file_replace, but fails with EXISTS if the file exists. */
 tenon_status_t tn_file_create(const char *path, const void *data, size_t size, uint32_t mode);
 void tn_file_remove(const char *path);

@@ -203,6 +203,28 @@ static tenon_status_t write_file(const char *path, const void *data, size_t size
   return fail_write(path, problem);
 }
 
+/* Writes a temporary file, whose name is stored in out_beside. Leaves no file after a failure. */
+static tenon_status_t write_beside(const tn_new_file_t *new, uint32_t mode, char *out_beside,
+                                   size_t capacity) {
+  const int file = open_beside(new->path, mode, out_beside, capacity);
+  const int problem = file < 0 ? errno : finish_file(file, new->data, new->size);
+  if (!problem) return TENON_OK;
+  if (file >= 0) (void)unlink(out_beside);
+  return fail_write(new->path, problem);
+}
+
+tenon_status_t tn_file_replace_both(const tn_new_file_t files[2], uint32_t mode) {
+  char beside[2][4200];
+  TN_TRY(write_beside(&files[0], mode, beside[0], sizeof beside[0]));
+  tenon_status_t status = write_beside(&files[1], mode, beside[1], sizeof beside[1]);
+  for (int i = 0; i < 2; i++) {
+    const int problem = status == TENON_OK ? give_name(beside[i], files[i].path, false) : 0;
+    if (problem) status = fail_write(files[i].path, problem);
+    if (status != TENON_OK) (void)unlink(beside[i]); /* the second file, or both */
+  }
+  return status;
+}
+
 tenon_status_t tn_file_replace(const char *path, const void *data, size_t size, uint32_t mode) {
   return write_file(path, data, size, mode, false);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "base/text.h"
 
 enum { DEPTH_MAX = 64 };
 
@@ -62,17 +63,10 @@ static bool take_char(reader_t *r, char c) {
 
 /* strings */
 
-static int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 static bool read_hex4(reader_t *r, uint32_t *out) {
   *out = 0;
   for (int i = 0; i < 4; i++, r->at++) {
-    int digit = r->at < r->end ? hex_digit(*r->at) : -1;
+    int digit = r->at < r->end ? tn_hex_digit(*r->at) : -1;
     if (digit < 0) return fail_reader(r, "expected four hexadecimal digits");
     *out = *out << 4 | (uint32_t)digit;
   }

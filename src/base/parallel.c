@@ -97,6 +97,7 @@ static tenon_status_t run_pieces(tn_job_t *job, int64_t begin, int64_t end) {
   int64_t each = (end - begin + PIECES_OF_PART - 1) / PIECES_OF_PART;
   int64_t stop;
   if (each < job->least) each = job->least;
+  if (job->shared_poll) TN_TRY(tn_poll());
   for (; end - begin >= 2 * each; begin = stop) {
     if (has_failed(job)) return TENON_OK;
     stop = begin + each;
@@ -136,11 +137,14 @@ static void run_job_part(tn_job_t *job, int32_t number) {
 void tn_job_part(tn_job_t *job, int32_t number) {
   tn_thread_t *thread = tn_thread();
   const tn_thread_calls_t before = thread->calls;
+  const tenon_poll_t *poll = thread->poll;
   thread->inside++;
   thread->calls = job->calls;
+  if (job->shared_poll) thread->poll = job->shared_poll;
   run_job_part(job, number);
   thread->inside--;
   thread->calls = before;
+  thread->poll = poll;
 }
 
 static int64_t parts_of(int64_t count, int64_t grain, int32_t threads) {
@@ -177,6 +181,7 @@ tenon_status_t tn_parallel(int64_t count, int64_t grain, tn_part_fn part, void *
                   .parts = parts,
                   .threads = threads,
                   .is_watched = is_watched,
+                  .shared_poll = thread->is_poll_shared ? thread->poll : NULL,
                   .pool = pool,
                   .calls = thread->calls,
                   .failed = parts,

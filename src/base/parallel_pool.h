@@ -14,6 +14,8 @@ typedef struct tn_job_t {
   int32_t parts;
   int32_t threads; /* most threads that run parts, with the caller; at least 2 */
   int32_t is_watched;
+  /* the caller's cancellation callback, if every thread may ask it; NULL: only the caller may */
+  const struct tenon_poll_t *shared_poll;
   const tenon_thread_pool_t *pool; /* its threads help; NULL: the threads of this pool */
   int32_t has_begun;               /* the caller has run the first part */
   uint32_t done;                   /* parts that the caller has run */

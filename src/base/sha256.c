@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/text.h"
+
 static const uint32_t K[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
@@ -89,17 +91,10 @@ void tn_sha256_text(const uint8_t hash[TN_SHA256_SIZE], char text[TN_SHA256_TEXT
   *text = 0;
 }
 
-static int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 bool tn_sha256_parse(const char *text, size_t size, uint8_t hash[TN_SHA256_SIZE]) {
   if (size != 2 * TN_SHA256_SIZE) return false;
   for (size_t i = 0; i < size; i++) {
-    int value = hex_digit(text[i]);
+    int value = tn_hex_digit(text[i]);
     if (value < 0) return false;
     hash[i / 2] = (uint8_t)(i % 2 ? hash[i / 2] | value : value << 4);
   }

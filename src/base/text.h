@@ -26,4 +26,12 @@ const char *tn_text_get(const tn_text_t *text); /* "" while empty */
 char *tn_text_take(tn_text_t *text);
 void tn_text_clear(tn_text_t *text);
 
+/* The value of a hexadecimal digit; -1: it is none. */
+static inline int tn_hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
 #endif

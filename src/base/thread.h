@@ -72,6 +72,7 @@ typedef struct tn_thread_t {
   /* pool that helps with this thread's loops; NULL: the process's */
   const struct tenon_thread_pool_t *pool;
   const struct tenon_poll_t *poll; /* cancellation callback (base/poll.h), or NULL */
+  int32_t is_poll_shared;          /* threads that help with this thread's loops ask it too */
   /* nesting depth of parallel-for; inner loops run on this thread alone */
   int32_t inside;
   void *profile;                   /* the profile that receives this thread's spans, or NULL */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "base/text.h"
 #include "core/dtype.h"
 #include "core/nearest.h"
 
@@ -73,10 +74,28 @@ static const char *read_string(tn_lexer_t *lexer, const char *at) {
   return *at ? at + 1 : mark_bad(lexer, at, "a string without its closing quote");
 }
 
+static const char *skip_space(const tn_lexer_t *lexer, const char *at) {
+  while (is_space(*at) || (lexer->is_file && *at == '#')) {
+    if (*at == '#')
+      at += strcspn(at, "\n");
+    else
+      at++;
+  }
+  return at;
+}
+
+/* Reads a token that only files have. */
+static const char *read_of_file(tn_lexer_t *lexer, const char *at) {
+  const bool is_value = *at == '%' && is_digit(at[1]);
+  lexer->kind = is_value ? TN_TOKEN_VALUE : *at;
+  if (!is_value && *at != '{' && *at != '}') return mark_bad(lexer, at + 1, "which is no token");
+  for (at++; is_value && is_digit(*at); at++)
+    continue;
+  return at;
+}
+
 void tn_lexer_next(tn_lexer_t *lexer) {
-  const char *at = lexer->next;
-  while (is_space(*at))
-    at++;
+  const char *at = skip_space(lexer, lexer->next);
   lexer->start = at;
   lexer->bad = NULL;
   if (is_letter(*at)) {
@@ -103,6 +122,8 @@ void tn_lexer_next(tn_lexer_t *lexer) {
     lexer->kind = *at++;
   } else if (*at == 0) {
     lexer->kind = TN_TOKEN_END;
+  } else if (lexer->is_file) {
+    at = read_of_file(lexer, at);
   } else {
     at = mark_bad(lexer, at + 1, "which no declaration may contain");
   }
@@ -112,6 +133,11 @@ void tn_lexer_next(tn_lexer_t *lexer) {
 
 void tn_lexer_open(tn_lexer_t *lexer, const char *what, const char *source) {
   *lexer = (tn_lexer_t){.what = what, .text = source, .next = source};
+  tn_lexer_next(lexer);
+}
+
+void tn_lexer_open_file(tn_lexer_t *lexer, const char *source) {
+  *lexer = (tn_lexer_t){.what = "text", .is_file = true, .text = source, .next = source};
   tn_lexer_next(lexer);
 }
 
@@ -165,6 +191,13 @@ const char *tn_escape(const char *data, size_t size, char *out_text, size_t capa
   return out_text;
 }
 
+size_t tn_lexer_line(const tn_lexer_t *lexer, const char *at) {
+  size_t line = 1;
+  for (const char *c = lexer->text; c < at; c++)
+    line += *c == '\n';
+  return line;
+}
+
 static tenon_status_t fail_at_position(const tn_lexer_t *lexer, const char *at,
                                        const char *message) {
   enum {
@@ -172,11 +205,17 @@ static tenon_status_t fail_at_position(const tn_lexer_t *lexer, const char *at,
     AFTER = 160,
   };
   char shown[4 * (BEFORE + AFTER) + 8];
+  const char *line = lexer->text;
   size_t column = 1;
+  for (const char *c = lexer->text; lexer->is_file && c < at; c++)
+    if (*c == '\n') line = c + 1;
+  for (const char *c = line; c < at; c++)
+    column += ((unsigned char)*c & 0xc0) != 0x80; /* count characters, not bytes */
+  if (lexer->is_file)
+    return tn_fail(TENON_INVALID, "line %zu, column %zu: %s", tn_lexer_line(lexer, at), column,
+                   message);
   size_t before = (size_t)(at - lexer->text);
   size_t cut = before > BEFORE ? before - BEFORE : 0;
-  for (const char *c = lexer->text; c < at; c++)
-    column += ((unsigned char)*c & 0xc0) != 0x80; /* count characters, not bytes */
   size_t size = before - cut;
   while (size < before - cut + AFTER && lexer->text[cut + size])
     size++;
@@ -382,6 +421,17 @@ tenon_status_t tn_lexer_operator(tn_lexer_t *lexer, tn_arena_t *arena, const cha
   return *out_full ? TENON_OK : fail_lexer_memory(lexer, used);
 }
 
+/* Reads an escape sequence. Returns the number of its characters, or 0 if there is none like it. */
+static size_t read_escape(const char *at, const char *end, char *out_character) {
+  if (at[1] == '\\' || at[1] == '\'' || at[1] == 'n') {
+    *out_character = at[1] == 'n' ? '\n' : at[1];
+    return 2;
+  }
+  if (at[1] != 'x' || end - at < 4 || tn_hex_digit(at[2]) < 0 || tn_hex_digit(at[3]) < 0) return 0;
+  *out_character = (char)(tn_hex_digit(at[2]) * 16 + tn_hex_digit(at[3]));
+  return 4;
+}
+
 tenon_status_t tn_lexer_text(tn_lexer_t *lexer, tn_arena_t *arena, const char **out_text,
                              uint32_t *out_size) {
   if (lexer->kind != TN_TOKEN_TEXT) return tn_lexer_expected(lexer, "a 'string' in single quotes");
@@ -389,15 +439,15 @@ tenon_status_t tn_lexer_text(tn_lexer_t *lexer, tn_arena_t *arena, const char **
   char *copy = tn_arena_text(arena, lexer->start + 1, lexer->size - 2);
   if (!copy) return fail_lexer_memory(lexer, lexer->size);
   uint32_t size = 0;
-  for (const char *c = lexer->start + 1, *end = lexer->start + lexer->size - 1; c < end; c++) {
-    char plain = *c;
-    if (plain == '\\') {
-      c++;
-      if (*c != '\\' && *c != '\'' && *c != 'n')
-        return tn_lexer_fail_at(lexer, c - 1, "unknown escape sequence: expected \\\\, \\' or \\n");
-      plain = *c == 'n' ? '\n' : *c;
-    }
-    copy[size++] = plain;
+  const char *end = lexer->start + lexer->size - 1;
+  for (const char *c = lexer->start + 1; c < end; size++) {
+    const size_t used = *c == '\\' ? read_escape(c, end, &copy[size]) : 1;
+    if (*c != '\\') copy[size] = *c;
+    if (!used)
+      return tn_lexer_fail_at(lexer, c,
+                              "unknown escape sequence: expected \\\\, \\', \\n or \\x and two "
+                              "hexadecimal digits");
+    c += used;
   }
   copy[size] = 0;
   *out_text = copy;

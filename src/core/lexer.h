@@ -1,5 +1,6 @@
-/* Tokens of the declaration languages (docs/contract.md) and the literals that they share. Every
- * parser in src/core reads its text through a lexer; a token points into the text. Invariant: the
+/* Tokens of the declaration languages (docs/contract.md) and of graphs as text
+ * (docs/graph_text.md), and the literals that they share. Every parser of these reads its text
+ * through a lexer; a token points into the text. Invariant: the
  * text is untrusted, so any bytes are accepted without harm, and a failure prints the text
  * (shortened and escaped), the column and the token found. */
 #ifndef TN_CORE_LEXER_H
@@ -21,12 +22,16 @@ enum {
   TN_TOKEN_ARROW, /* "->" */
   TN_TOKEN_SCOPE, /* "::" */
   TN_TOKEN_DOTS,  /* "..." */
+  TN_TOKEN_VALUE, /* "%12", in a file only */
   TN_TOKEN_BAD,   /* not a token: `bad` says why */
 };
 enum { TN_NAME_MAX = 255 }; /* longest name in bytes */
 
 typedef struct tn_lexer_t {
   const char *what; /* name of the declaration, such as "schema" */
+  /* The text is a file: it may have comments from '#' to the end of a line and the tokens '{', '}'
+   * and "%12", and messages state the line. */
+  bool is_file;
   const char *text; /* text of the declaration */
   const char *next; /* after the current token */
   int kind;         /* the current token */
@@ -37,6 +42,7 @@ typedef struct tn_lexer_t {
 
 /* Opens a text and reads the first token. To look ahead, copy the structure. */
 void tn_lexer_open(tn_lexer_t *lexer, const char *what, const char *text);
+void tn_lexer_open_file(tn_lexer_t *lexer, const char *text);
 void tn_lexer_next(tn_lexer_t *lexer);
 /* Skips the token if it has this kind. */
 bool tn_lexer_take(tn_lexer_t *lexer, int kind);
@@ -58,7 +64,8 @@ tenon_status_t tn_lexer_literal(tn_lexer_t *lexer, tn_arena_t *arena, tenon_valu
 /* Upper bound of the number of items up to `close`, separated by commas. */
 size_t tn_lexer_count(const tn_lexer_t *lexer, int close);
 
-/* Fails with "WHAT 'TEXT': column N: MESSAGE" at the current token, or at `at`. */
+/* Fails with "WHAT 'TEXT': column N: MESSAGE" at the current token, or at `at`; in a file with
+ * "line N, column N: MESSAGE". */
 tenon_status_t tn_lexer_fail(const tn_lexer_t *lexer, const char *format, ...) TENON_FORMAT(2, 3);
 tenon_status_t tn_lexer_fail_at(const tn_lexer_t *lexer, const char *at, const char *format, ...)
     TENON_FORMAT(3, 4);
@@ -69,6 +76,8 @@ tenon_status_t tn_lexer_expected(const tn_lexer_t *lexer, const char *expected);
  * more(i) returns NULL at the end; both may be NULL. */
 tenon_status_t tn_lexer_unknown(const tn_lexer_t *lexer, const char *expected,
                                 const char *const *words, const char *(*more)(int index));
+
+size_t tn_lexer_line(const tn_lexer_t *lexer, const char *at); /* from 1 */
 
 /* Copies data with bytes outside printable ASCII as \xNN, cut with "..." to fit. */
 const char *tn_escape(const char *data, size_t size, char *out_text, size_t capacity);

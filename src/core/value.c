@@ -47,14 +47,21 @@ static tenon_status_t fail_value_memory(size_t size) { return tn_no_memory("an a
 
 /* printing */
 
-static void print_quoted(const char *data, size_t size, tn_text_t *text) {
+void tn_value_quote(const char *data, size_t size, tn_text_t *text) {
   tn_text_bytes(text, "'", 1);
   for (size_t i = 0, from = 0; i <= size; i++) {
-    bool is_special = i < size && (data[i] == '\\' || data[i] == '\'' || data[i] == '\n');
-    if (i < size && !is_special) continue;
+    const char c = i < size ? data[i] : 0;
+    const bool is_control = (c >= 0 && c < ' ') || c == 0x7f;
+    if (i < size && !is_control && c != '\\' && c != '\'') continue;
     tn_text_bytes(text, data + from, i - from);
-    if (is_special) tn_text_add(text, "\\%c", data[i] == '\n' ? 'n' : data[i]);
     from = i + 1;
+    if (i == size) break;
+    if (c == '\n')
+      tn_text_bytes(text, "\\n", 2);
+    else if (is_control)
+      tn_text_add(text, "\\x%02x", (unsigned)c);
+    else
+      tn_text_add(text, "\\%c", c);
   }
   tn_text_bytes(text, "'", 1);
 }
@@ -130,13 +137,13 @@ void tn_value_print(const tn_argument_t *attr, const tenon_value_t *value, tn_te
     break;
   case TENON_KIND_STR:
     if (value->as.s)
-      print_quoted(value->as.s, value->count, text);
+      tn_value_quote(value->as.s, value->count, text);
     else
-      print_quoted("", 0, text);
+      tn_value_quote("", 0, text);
     break;
   case TENON_KIND_CHOICE:
     if (attr && value->as.i >= 0 && value->as.i < attr->choice_count)
-      print_quoted(attr->choices[value->as.i], strlen(attr->choices[value->as.i]), text);
+      tn_value_quote(attr->choices[value->as.i], strlen(attr->choices[value->as.i]), text);
     else
       tn_text_add(text, "%" PRId64, value->as.i);
     break;
@@ -169,7 +176,7 @@ static void print_expected(const tn_argument_t *attr, tn_text_t *text) {
     tn_text_add(text, "one of ");
     for (uint32_t i = 0; i < attr->choice_count && i < SHOWN; i++) {
       if (i) tn_text_add(text, ", ");
-      print_quoted(attr->choices[i], strlen(attr->choices[i]), text);
+      tn_value_quote(attr->choices[i], strlen(attr->choices[i]), text);
     }
     if (attr->choice_count > SHOWN) tn_text_add(text, ", ...");
   } else if (attr->is_scalar) {

@@ -33,6 +33,8 @@ bool tn_value_copy(const tenon_value_t *value, tn_arena_t *arena, tenon_value_t 
 /* Prints a value in the schema language. `attr` may be NULL; choices are then printed as
  * numbers. */
 void tn_value_print(const tn_argument_t *attr, const tenon_value_t *value, tn_text_t *text);
+/* Prints a string in the schema language, in quotes. */
+void tn_value_quote(const char *data, size_t size, tn_text_t *text);
 const char *tn_kind_name(uint32_t kind); /* "int", "list of floats", ... */
 
 #endif

@@ -5,6 +5,7 @@
 #include <tenon/tenon.h>
 
 #include "base/parallel.h"
+#include "base/poll.h"
 #include "base/reason.h"
 #include "base/scratch.h"
 #include "base/status.h"
@@ -314,8 +315,10 @@ static tenon_status_t run_pieces(const pass_t *pass, int64_t begin, int64_t end)
                                    : begin_loop(&span, m, &passes[m]));
   for (size_t m = 0; m < count; m++)
     if (region->members[m].link_count) TN_TRY(begin_chain(region, m, passes));
-  for (int64_t at = begin; at < end; at += region->piece)
+  for (int64_t at = begin; at < end; at += region->piece) {
+    TN_TRY(tn_poll());
     TN_TRY(run_piece(&span, passes, at));
+  }
   return TENON_OK;
 }
 

@@ -1,6 +1,6 @@
-/* Writes models in the standard operators of a format: ONNX by itself, other formats through the
- * bridge that has them. A graph is prepared first (prepare.c), so that writers find the values of
- * shapes as constants. */
+/* Writes models: as they are, to ONNX files and as text, and in the standard operators of a
+ * format: ONNX by itself, other formats through the bridge that has them. For the latter a graph is
+ * prepared first (prepare.c), so that writers find the values of shapes as constants. */
 #include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -10,6 +10,7 @@
 #include "dispatch/services.h"
 #include "import/onnx/export.h"
 #include "import/prepare.h"
+#include "import/text/text.h"
 #include "loader/bridge.h"
 #include "loader/locate.h"
 
@@ -45,15 +46,29 @@ static tenon_status_t write_prepared(const tenon_graph_t *graph, const char *pat
   if (bridge) return write_bridged(bridge, graph, path);
   tn_bridges_written(&known);
   tenon_status_t status =
-      tn_fail(TENON_INVALID, "%.300s: no format has this ending: expected .onnx%s", path,
+      tn_fail(TENON_INVALID, "%.300s: no format has this ending: expected .onnx, .graph%s", path,
               tn_text_get(&known));
   tn_text_clear(&known);
   return status;
 }
 
+static tenon_status_t save_text(const tenon_graph_t *graph, const char *path) {
+  const char *slash = strrchr(path, '/');
+  const char *name = slash ? slash + 1 : path;
+  const tenon_status_t status = tn_text_save(graph, path);
+  return status == TENON_OK ? TENON_OK : tn_prefix(status, "%.300s: ", name);
+}
+
+tenon_status_t tenon_graph_save(const tenon_graph_t *graph, const char *path) {
+  TN_TRY(tenon_start());
+  if (ends_with(path, TN_TEXT_ENDING)) return save_text(graph, path);
+  return tn_onnx_save(graph, path);
+}
+
 tenon_status_t tenon_graph_export(const tenon_graph_t *graph, const char *path) {
   tenon_graph_t *prepared = NULL;
   TN_TRY(tenon_start());
+  if (ends_with(path, TN_TEXT_ENDING)) return save_text(graph, path);
   tenon_status_t status = tn_export_prepare(graph, &prepared);
   if (status == TENON_OK) status = write_prepared(prepared, path);
   tenon_graph_release(prepared);

@@ -1,5 +1,6 @@
-/* Loads models: ONNX files, ONNX models in memory, and files of other systems for which a bridge is
- * loaded. */
+/* Loads models: ONNX files, graphs as text, both of them in memory, and files of other systems for
+ * which a bridge is loaded. */
+#include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
 
@@ -7,6 +8,7 @@
 #include "base/status.h"
 #include "dispatch/services.h"
 #include "import/onnx/import.h"
+#include "import/text/text.h"
 #include "loader/bridge.h"
 #include "loader/locate.h"
 
@@ -26,6 +28,23 @@ static tenon_status_t read_bridged(const tenon_bridge_table_t *bridge, const cha
   return TENON_OK;
 }
 
+static tenon_status_t read_text_file(const char *path, const char *folder,
+                                     tenon_graph_t **out_graph) {
+  char own[TN_PATH_SIZE] = ".";
+  const char *slash = strrchr(path, '/');
+  const char *name = slash ? slash + 1 : path;
+  tn_storage_t *file;
+  tenon_status_t status = TENON_OK;
+  TN_TRY(tn_weights_map(path, &file));
+  if (slash) snprintf(own, sizeof own, "%.*s", (int)(slash - path), path);
+  if (!tn_text_is(file->data, (size_t)file->size))
+    status =
+        tn_fail(TENON_INVALID, "expected a graph as text, which begins with '%s'", TN_TEXT_HEADING);
+  if (status == TENON_OK) status = tn_text_read(file, folder ? folder : own, out_graph);
+  tn_storage_release(file);
+  return status == TENON_OK ? TENON_OK : tn_prefix(status, "%.300s: ", name);
+}
+
 /* The folder of external weights that the caller set; NULL: none. */
 static const char *options_folder(const tenon_import_t *options) {
   const size_t end = offsetof(tenon_import_t, folder) + sizeof options->folder;
@@ -37,6 +56,7 @@ tenon_status_t tenon_graph_load(const char *path, const tenon_import_t *options,
   const char *folder = options_folder(options);
   *out_graph = NULL;
   TN_TRY(tenon_start());
+  if (ends_with(path, TN_TEXT_ENDING)) return read_text_file(path, folder, out_graph);
   const tenon_bridge_table_t *bridge = ends_with(path, ".onnx") ? NULL : tn_bridge_of_model(path);
   return bridge ? read_bridged(bridge, path, folder, out_graph)
                 : tn_onnx_load(path, folder, out_graph);
@@ -52,6 +72,11 @@ tenon_status_t tenon_graph_read(const void *data, uint64_t size, const tenon_imp
   if (!data || size > SIZE_MAX / 2)
     return tn_fail(TENON_INVALID, "no model data: expected a pointer to the bytes of a model");
   TN_TRY(tn_storage_create((void *)(uintptr_t)data, size, keep_memory, NULL, &file));
+  if (tn_text_is(data, (size_t)size)) {
+    const tenon_status_t read = tn_text_read(file, options_folder(options), out_graph);
+    tn_storage_release(file);
+    return read == TENON_OK ? TENON_OK : tn_prefix(read, "text in memory: ");
+  }
   tenon_status_t status = tn_onnx_read(file, options_folder(options), out_graph);
   return status == TENON_OK ? TENON_OK : tn_prefix(status, "model in memory: ");
 }

@@ -807,12 +807,23 @@ class Verify(Command):
         self.assertEqual(self.last(text), "0 passed, 0 failed, 3 skipped")
         self.assertRegex(self.fine("verify", "-v", "a"), r"(?m)^skip  a  .*NoSuchOperator")
 
-    def test_random_results_are_compared_by_shape_on_demand(self):
-        node = helper.make_node("RandomNormal", [], ["y"], shape=[4])
-        self.case("random_a", model([node], [], [("y", 1, (4,))]), [], [np.zeros(4, np.float32)])
-        self.assertEqual(self.call("verify", "random_a").returncode, 1)
-        self.fine("verify", "random_a", "--shape-only", "rand*_?")
-        self.assertEqual(self.call("verify", "random_a", "--shape-only", "rand").returncode, 1)
+    def test_random_results_are_compared_by_their_distribution_and_by_shape_on_demand(self):
+        node = helper.make_node("RandomNormal", [], ["y"], shape=[1000])
+        draw = np.random.default_rng(3)
+        samples = {"right": draw.normal(size=1000), "shifted": draw.normal(0.5, size=1000), "uniform": draw.uniform(0, 1, 1000), "short": draw.normal(size=999)}
+        for name, sample in samples.items():
+            self.case("random_" + name, model([node], [], [("y", 1, (1000,))]), [], [sample.astype(np.float32)])
+        self.fine("verify", "random_right")
+        for name in "shifted", "uniform":
+            found = self.call("verify", "random_" + name)
+            self.assertEqual(found.returncode, 1)
+            self.assertIn("the numbers have another distribution", found.stdout + found.stderr)
+            self.fine("verify", "random_" + name, "--shape-only", "rand*_" + name[:-1] + "?")
+            self.assertEqual(self.call("verify", "random_" + name, "--shape-only", "rand").returncode, 1)
+        self.assertEqual(self.call("verify", "random_short").returncode, 1)
+        exact = model([helper.make_node("Identity", ["x"], ["y"])], [("x", 1, (1000,))], [("y", 1, (1000,))])  # nothing is random here
+        self.case("exact", exact, [samples["right"].astype(np.float32)], [draw.normal(size=1000).astype(np.float32)])
+        self.assertEqual(self.call("verify", "exact").returncode, 1)
 
     def test_a_light_model_gets_the_inputs_of_onnx_s_runner(self):
         x = (np.arange(6).reshape(2, 3) / 6).astype(np.float32)

@@ -327,6 +327,69 @@ class Calls(unittest.TestCase):
         finally:
             signal.signal(signal.SIGINT, handler)
 
+    def test_a_cancellation_ends_calls_by_time_and_by_another_thread(self):
+        for threads in 1, 2:
+            with tenon.threads(threads):
+                self.ops.steps(self.x)
+                begin = time.monotonic()
+                with tenon.Cancellation(timeout=0.1), self.assertRaisesRegex(tenon.DeadlineError, "the time limit of 0.1 s has passed") as caught:
+                    self.ops.steps(self.x, count=100000)
+                self.assertIsInstance(caught.exception, TimeoutError)
+                self.assertLess(time.monotonic() - begin, 30)  # all steps take minutes
+                self.assertLess(int(self.ops.steps(self.x, count=1)), 100000)
+
+    def test_a_cancellation_by_another_thread_ends_calls_of_a_thread_that_is_not_the_main_one(self):
+        cancellation, found = tenon.Cancellation(), []
+
+        def work():
+            try:
+                with cancellation, tenon.Cancellation(timeout=3600):  # the inner one says nothing; the outer one ends the call
+                    self.ops.steps(self.x, count=100000)
+            except tenon.Error as error:
+                found.append(error)
+        self.ops.steps(self.x)
+        thread = threading.Thread(target=work)
+        thread.start()
+        time.sleep(0.1)
+        self.assertFalse(cancellation.is_cancelled)
+        cancellation.cancel()
+        thread.join()
+        self.assertTrue(cancellation.is_cancelled)
+        self.assertEqual([(type(error), str(error)) for error in found], [(tenon.CancelledError, "cancelled by Cancellation.cancel()")])
+        self.ops.steps(self.x)
+        self.assertEqual(int(self.ops.steps(self.x, count=3)), 3)
+
+    def test_a_cancellation_ends_a_run_and_the_next_one_works(self):
+        b = tenon.graph.Builder()
+        x = b.input("x", "f32", [1000, 1000])
+        for _ in range(50):
+            x = tenon.graph.ops.core.matmul(x, x)
+        run = b.finish({"y": x}).compile()
+        zeros = np.zeros((1000, 1000), np.float32)
+        with tenon.Cancellation(timeout=0.02), self.assertRaises(tenon.DeadlineError):
+            run(zeros)
+        with tenon.Cancellation(timeout=None), tenon.Cancellation(timeout=float("inf")):
+            np.testing.assert_array_equal(run(zeros), zeros)
+        cancelled = tenon.Cancellation()
+        cancelled.cancel()  # before it is entered
+        with cancelled, self.assertRaises(tenon.CancelledError):
+            run(zeros)
+
+    def test_a_cancellation_is_refused_where_it_makes_no_sense(self):
+        for timeout in -1, float("nan"):
+            with self.assertRaisesRegex(tenon.InvalidError, "timeout: expected a number of seconds of at least 0, or None"):
+                tenon.Cancellation(timeout=timeout)
+        with self.assertRaises(TypeError):
+            tenon.Cancellation(timeout="soon")
+        outer, inner = tenon.Cancellation(), tenon.Cancellation()
+        with outer:
+            with self.assertRaisesRegex(tenon.Error, "this cancellation was already entered"):
+                outer.__enter__()
+            inner.__enter__()
+            with self.assertRaisesRegex(tenon.Error, "the last entered one first"):
+                outer.__exit__(None, None, None)
+            inner.__exit__(None, None, None)
+
     def test_ctrl_c_ends_a_run(self):
         b = tenon.graph.Builder()
         value = b.input("x", "f32", [])

@@ -170,5 +170,6 @@ const verb_t verb_convert = {
     "Reads a model and writes it in the standard operators of the format that the end of the new "
     "name states: .onnx, .mlir or\n.stablehlo. Operators of libraries stay custom operators. If "
     "the format cannot express an operator, nothing is written,\nand the message lists all such "
-    "nodes. An existing file is replaced.",
+    "nodes. NAME.graph becomes the text of the graph as it is, with its weights\nin "
+    "NAME.safetensors. An existing file is replaced.",
     run_convert_verb};

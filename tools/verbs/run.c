@@ -48,6 +48,8 @@ typedef struct run_t { /* the command line, and what was made from it */
   int64_t threads;
   int64_t repeat;
   int64_t seed;
+  double timeout; /* seconds that a run may take; 0: any number */
+  double end;     /* of that time, for the current run */
   tenon_graph_t *graph;
   tenon_executable_t *executable;
   tenon_compile_t options;
@@ -64,16 +66,27 @@ static void release_run_tensors(tenon_tensor_t **tensors, int32_t count) {
   }
 }
 
+static tenon_status_t ask_clock(void *state) {
+  const run_t *run = state;
+  char message[100];
+  if (system_clock_ms() < run->end) return TENON_OK;
+  snprintf(message, sizeof message, "the run has taken longer than --timeout %g s", run->timeout);
+  return tenon_error_set(TENON_DEADLINE, message);
+}
+
 static bool run_once(run_t *run, tenon_profile_t *profile, double *out_ms, text_t *why) {
   release_run_tensors(run->outputs, run->output_count);
   tenon_random_seed((uint64_t)run->seed); /* every run draws the same numbers */
+  const tenon_poll_t poll = {ask_clock, run};
   double begin = system_clock_ms();
-  if (tenon_executable_run(run->executable, run->inputs, run->outputs, profile) != TENON_OK) {
-    text_add(why, "%s: %s", run->model, tenon_error());
-    return false;
-  }
+  run->end = begin + run->timeout * 1000;
+  if (run->timeout > 0) tenon_poll_set_shared(&poll);
+  const tenon_status_t status =
+      tenon_executable_run(run->executable, run->inputs, run->outputs, profile);
+  tenon_poll_set(NULL);
   *out_ms = system_clock_ms() - begin;
-  return true;
+  if (status != TENON_OK) text_add(why, "%s: %s", run->model, tenon_error());
+  return status == TENON_OK;
 }
 
 static int compare_times(const void *a, const void *b) {
@@ -293,6 +306,7 @@ static int parse_command_line(run_t *run, const verb_t *verb, int argc, char **a
        "number of threads (default: TENON_THREADS, else the processors that the process may use)",
        &run->threads},
       {"repeat", 'n', OPTION_INT, "N", "time N runs after one uncounted run", &run->repeat},
+      {"timeout", 0, OPTION_NUMBER, "S", "end a run after S seconds", &run->timeout},
       {"profile", 'p', OPTION_TEXT, "FILE",
        "profile one more run: write a Chrome trace to FILE, compare nodes with the machine's peak",
        &run->profile},
@@ -307,8 +321,7 @@ static int parse_command_line(run_t *run, const verb_t *verb, int argc, char **a
       {"without", 0, OPTION_TEXT, "RULE,...",
        "leave out these rewriting rules; tenon ops --rewrites lists them", &run->without},
       {"nan", 0, OPTION_TEXT, "stop|report|stop,nan|report,nan",
-       "stop at the first operator that produces a NaN or infinity, or report each one; with "
-       ",nan infinities are allowed",
+       "stop at the first NaN or infinity, or report each; with ,nan infinities are allowed",
        &run->nan},
       {"values", 0, OPTION_TEXT, "DIR",
        "write each value of the graph to DIR, with a list in DIR/values.txt", &run->values_folder},

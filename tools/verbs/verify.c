@@ -179,8 +179,8 @@ static int run_verify_verb(const verb_t *verb, int argc, char **argv) {
        "absolute tolerance (default: that of the test case, else 1e-7)",
        &verify.tolerance.absolute},
       {"shape-only", 0, OPTION_TEXTS, "PATTERN",
-       "compare only dtype and shape for cases whose name matches PATTERN (* and ?), for random "
-       "operators; may be repeated",
+       "compare only dtype and shape for cases whose name matches PATTERN (* and ?); may be "
+       "repeated",
        &verify.shape_only},
       {"isolate", 0, OPTION_FLAG, NULL,
        "run each case in its own process, so that a crash is one failure", &verify.isolate},
@@ -210,6 +210,7 @@ const verb_t verb_verify = {
     "Runs test cases and compares the outputs. DIR is a test case in ONNX's layout (model.onnx, "
     "test_data_set_*/input_K.pb, output_K.pb), a "
     "folder of test cases, or a light model (NAME.onnx beside NAME_output_0.pb). Floats are "
-    "compared as onnx.backend.test does, everything else exactly. Cases that need something Tenon "
-    "does not support are skipped, with the reason.",
+    "compared as onnx.backend.test does, everything else exactly; results of cases with random "
+    "operators by their distribution. Cases that need something Tenon does not support are "
+    "skipped, with the reason.",
     run_verify_verb};

@@ -22,7 +22,8 @@ typedef struct tenon_import_t {
   const char *folder; /* Folder of external weights; NULL: that of the file. */
 } tenon_import_t;
 
-/* Reads an ONNX model, or a model that a bridge recognises.  Weights stay in the mapped file.
+/* Reads an ONNX model, a graph as text (NAME.graph, docs/graph_text.md), or a model that a bridge
+ * recognises.  Weights stay in the mapped file.
  *
  * Operators of custom domains are looked up as "domain::name"; load their libraries first.
  *
@@ -30,23 +31,29 @@ typedef struct tenon_import_t {
 TENON_API tenon_status_t tenon_graph_load(const char *path, const tenon_import_t *options,
                                           tenon_graph_t **out_graph);
 
-/* Reads an ONNX model from memory, which must remain valid until the graph is released. */
+/* Reads an ONNX model or a graph as text from memory, which must remain valid until the graph is
+ * released. */
 TENON_API tenon_status_t tenon_graph_read(const void *data, uint64_t size,
                                           const tenon_import_t *options, tenon_graph_t **out_graph);
 
-/* Writes a graph as an ONNX file, which tenon_graph_load reads back to an equal graph.
+/* Writes a graph to a file that tenon_graph_load reads back to an equal graph: as text if `path`
+ * ends with `.graph`, otherwise as an ONNX file.
+ *
+ * As text, large constants are in a file beside it, with the ending `.safetensors`
+ * (docs/graph_text.md).  The following holds for an ONNX file.
  *
  * Each operator "ns::name" becomes a node of domain "ns" and type "name", with named attributes.
  * Constants become initialisers.  A graph without a name gets the name "graph".  A number that a
  * 32-bit float cannot represent becomes an attribute of type tensor.
  *
- * Errors: what ONNX cannot represent (other element types, quantised tensors, more than 2 GiB); the
- * message names the node or constant.  An existing file at `path` is replaced atomically, and
- * remains unchanged after an error. */
+ * Errors: what ONNX cannot represent (other element types, quantised tensors, more than 2 GiB), and
+ * sparse or quantised constants in a text; the message names the node or constant.  Existing files
+ * are replaced atomically, and remain unchanged after an error. */
 TENON_API tenon_status_t tenon_graph_save(const tenon_graph_t *graph, const char *path);
 
 /* Writes a graph for other systems, in the standard operators of the format that the end of `path`
- * names: `.onnx`, or a format whose bridge writes models, such as `.mlir`.
+ * names: `.onnx`, or a format whose bridge writes models, such as `.mlir`.  With `.graph` the graph
+ * is written as it is, by tenon_graph_save.
  *
  * Operators of other namespaces than `core` become custom operators of the format.  What does not
  * depend on inputs is computed and written as constants, and numbers in attributes are rounded as

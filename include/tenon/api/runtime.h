@@ -102,7 +102,7 @@ TENON_API const tenon_thread_pool_t *tenon_thread_pool_get(int32_t is_process);
 typedef struct tenon_poll_t {
   /* Returns TENON_OK to continue.  Another status, such as TENON_CANCELLED or TENON_DEADLINE, ends
    * the call like a failure; the next call works.  The function must return quickly and make no
-   * calls.
+   * calls, except that it may state the reason with tenon_error_set.
    * Threads: called on this thread, often. */
   tenon_status_t (*ask)(void *state);
   void *state;
@@ -115,6 +115,15 @@ typedef struct tenon_poll_t {
  * Ownership: `poll` must outlive its registration.
  * Threads: thread-local. */
 TENON_API const tenon_poll_t *tenon_poll_set(const tenon_poll_t *poll);
+
+/* Sets a cancellation callback that the threads which help with this thread's loops call too.
+ *
+ * After it has ended a call, no thread begins another piece of a loop.  With tenon_poll_set the
+ * other threads go on until this thread has asked.
+ *
+ * Arguments, returns, ownership: as for tenon_poll_set.
+ * Threads: thread-local; `poll->ask` is called by several threads at once. */
+TENON_API const tenon_poll_t *tenon_poll_set_shared(const tenon_poll_t *poll);
 
 #ifdef __cplusplus
 }

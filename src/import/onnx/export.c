@@ -451,8 +451,7 @@ static tenon_status_t save_model(const tenon_graph_t *graph, const char *path, b
   return status;
 }
 
-tenon_status_t tenon_graph_save(const tenon_graph_t *graph, const char *path) {
-  TN_TRY(tenon_start());
+tenon_status_t tn_onnx_save(const tenon_graph_t *graph, const char *path) {
   return save_model(graph, path, false);
 }
 

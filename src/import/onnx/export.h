@@ -66,6 +66,8 @@ tenon_status_t tn_export_tensor(tn_export_t *export, uint32_t field, const char 
 tenon_status_t tn_export_value(tn_export_t *export, uint32_t field, const tenon_graph_t *graph,
                                tenon_edge_t index, const char *name, const tenon_axis_t *axes);
 
+/* Writes a graph as it is: see tenon_graph_save. */
+tenon_status_t tn_onnx_save(const tenon_graph_t *graph, const char *path);
 /* Writes a graph whose types are inferred as a model of ONNX's own operators and of operators of
  * custom domains.
  *

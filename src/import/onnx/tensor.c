@@ -4,17 +4,11 @@
  * compared with the bytes that exist. */
 #include "import/onnx/tensor.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
 
-#include "base/environment.h"
-#include "base/file.h"
-#include "base/memory.h"
 #include "base/status.h"
-#include "base/text.h"
 #include "core/dtype.h"
-#include "loader/locate.h"
 
 /* Fields of TensorProto. */
 enum {
@@ -75,50 +69,7 @@ typedef struct item_t {
   uint8_t unit;
 } item_t;
 
-/* Mapped files */
-
-static void unmap_file(void *context) {
-  tn_file_t *file = context;
-  tn_file_unmap(file);
-  tn_release_memory(file);
-}
-
-tenon_status_t tn_weights_map(const char *path, tn_storage_t **out_storage) {
-  tn_file_t *file = tn_allocate(sizeof *file);
-  if (!file) return tn_no_memory("a mapped file", sizeof *file);
-  tenon_status_t status = tn_file_map(path, file);
-  if (status == TENON_OK)
-    status =
-        tn_storage_create((void *)(uintptr_t)file->data, file->size, unmap_file, file, out_storage);
-  else
-    *file = (tn_file_t){NULL, 0};
-  if (status == TENON_OK)
-    (*out_storage)->is_file = true;
-  else
-    unmap_file(file);
-  return status;
-}
-
-void tn_weights_clear(tn_weights_t *weights) {
-  size_t position = 0;
-  const char *path;
-  for (tn_storage_t *storage; (storage = tn_map_next(&weights->external, &position, &path));)
-    tn_storage_release(storage);
-  tn_map_clear(&weights->external);
-  tn_storage_release(weights->file);
-  weights->file = NULL;
-}
-
-/* Whether a model may name this file: only files in its own folder or below. */
-static bool is_inside(const char *location) {
-  if (!*location || *location == '/' || strchr(location, '\\') || strchr(location, ':'))
-    return false;
-  for (const char *part = location; part; part = strchr(part, '/')) {
-    part += *part == '/';
-    if (strncmp(part, "..", 2) == 0 && (part[2] == 0 || part[2] == '/')) return false;
-  }
-  return true;
-}
+/* External elements */
 
 static bool parse_number(const char *text, uint64_t *out_number) {
   uint64_t number = 0;
@@ -131,62 +82,6 @@ static bool parse_number(const char *text, uint64_t *out_number) {
   }
   *out_number = number;
   return true;
-}
-
-/* Whether a path is a folder or lies below it. */
-static bool is_within(const char *path, const char *folder, size_t size) {
-  if (size == 1 && *folder == '/') return true;
-  return strncmp(path, folder, size) == 0 && (path[size] == '/' || !path[size]);
-}
-
-/* Whether a file is one that the cache of Hugging Face links to: the folder of the model is
- * CACHE/snapshots/REVISION or below, and the file lies in CACHE/blobs. */
-static bool is_blob_of_cache(const char *path, const char *folder) {
-  static const char snapshots[] = "/snapshots/";
-  for (const char *at = strstr(folder, snapshots); at; at = strstr(at + 1, snapshots)) {
-    size_t size = (size_t)(at - folder);
-    const char *rest = path + size;
-    if (strncmp(path, folder, size) == 0 && strncmp(rest, "/blobs/", 7) == 0 &&
-        !strchr(rest + 7, '/'))
-      return true;
-  }
-  return false;
-}
-
-/* Resolves the links of a path, and checks that the file lies where a model may read. */
-static tenon_status_t resolve_external(const tn_weights_t *weights, const char *location,
-                                       const char *path, char *out_real) {
-  char folder[TN_PATH_SIZE];
-  const char *any = tn_environment("TENON_EXTERNAL_LINKS");
-  TN_TRY(tn_file_real_path(path, out_real, TN_PATH_SIZE));
-  TN_TRY(tn_file_real_path(*weights->folder ? weights->folder : "/", folder, sizeof folder));
-  if (any && strcmp(any, "any") == 0) return TENON_OK;
-  if (is_within(out_real, folder, strlen(folder)) || is_blob_of_cache(out_real, folder))
-    return TENON_OK;
-  return tn_fail(
-      TENON_DENIED,
-      "external data in '%s': a symbolic link leads to %s, but only files in the model's "
-      "folder or below are read, and those of a cache of Hugging Face: copy the file "
-      "there, or set TENON_EXTERNAL_LINKS=any if you trust the model",
-      location, out_real);
-}
-
-static tenon_status_t external_file(tn_weights_t *weights, const char *location,
-                                    tn_storage_t **out_storage) {
-  tn_text_t path = {0};
-  *out_storage = tn_map_get(&weights->external, location, strlen(location));
-  if (*out_storage) return TENON_OK;
-  tn_text_add(&path, "%s/%s", weights->folder, location);
-  char *text = tn_text_take(&path);
-  if (!text) return TENON_MEMORY;
-  char real[TN_PATH_SIZE];
-  tenon_status_t status = resolve_external(weights, location, text, real);
-  if (status == TENON_OK) status = tn_weights_map(real, out_storage);
-  tn_release_memory(text);
-  if (status != TENON_OK) return status;
-  if (tn_map_put(&weights->external, location, strlen(location), *out_storage)) return TENON_OK;
-  tn_storage_release(*out_storage);
-  return tn_no_memory("a mapped file", 0);
 }
 
 /* Finds the elements of a tensor that are in another file. */
@@ -207,62 +102,17 @@ static tenon_status_t external_bytes(const item_t *item, tn_weights_t *weights,
   }
   if (!location)
     return tn_fail(TENON_INVALID, "external data without a location: expected the name of a file");
-  if (!weights->folder)
-    return tn_fail(
-        TENON_INVALID,
-        "external data in '%s', but a model in memory has no folder: set tenon_import_t.folder",
-        location);
-  if (!is_inside(location))
-    return tn_fail(TENON_DENIED,
-                   "external data in '%s': only files in the model's folder or below are read",
-                   location);
   if (length != item->size)
     return tn_fail(TENON_INVALID,
                    "external data in '%s': expected %llu bytes, but the model states %llu",
                    location, (unsigned long long)item->size, (unsigned long long)length);
-  TN_TRY(external_file(weights, location, out_storage));
-  uint64_t size = (*out_storage)->size;
-  uint64_t left = offset > size ? 0 : size - offset;
-  if (left < length)
-    return tn_fail(
-        TENON_INVALID, "external data in '%s': expected %llu bytes at offset %llu, found %llu",
-        location, (unsigned long long)length, (unsigned long long)offset, (unsigned long long)left);
-  *out_bytes = (tn_bytes_t){NULL, (size_t)length};
-  if (length) out_bytes->data = (const unsigned char *)(*out_storage)->data + offset;
+  const void *data = NULL;
+  TN_TRY(tn_weights_find(weights, location, offset, length, out_storage, &data));
+  *out_bytes = (tn_bytes_t){data, (size_t)length};
   return TENON_OK;
 }
 
 /* Elements */
-
-static size_t alignment_of(tenon_dtype_t dtype) {
-  size_t bytes = dtype.bits / 8u;
-  if (tenon_dtype_id(dtype) == TENON_C64 || tenon_dtype_id(dtype) == TENON_C128) bytes /= 2;
-  return bytes ? bytes : 1;
-}
-
-/* Makes a tensor of bytes that are stored as in memory. They are shared if their alignment allows
- * it. */
-static tenon_status_t tensor_from_bytes(const item_t *item, tn_storage_t *storage, tn_bytes_t bytes,
-                                        tenon_tensor_t **out_tensor) {
-  bool as_is = (uintptr_t)bytes.data % alignment_of(item->dtype) == 0 && item->size > 0;
-  bool is_bool = tn_dtype_is(item->dtype, TENON_BOOL);
-  if (tn_dtype_is(item->dtype, TENON_STRING))
-    return tn_fail(TENON_INVALID, "strings cannot be stored as raw bytes");
-  if (bytes.size != item->size)
-    return tn_fail(TENON_INVALID, "expected %llu bytes, found %zu", (unsigned long long)item->size,
-                   bytes.size);
-  for (size_t i = 0; is_bool && as_is && i < bytes.size; i++)
-    as_is = bytes.data[i] <= 1;
-  if (as_is)
-    return tn_tensor_over(storage, (void *)(uintptr_t)bytes.data, item->dtype, item->ndim,
-                          item->proto->dims.items, NULL, out_tensor);
-  TN_TRY(tenon_tensor_create(item->dtype, item->ndim, item->proto->dims.items, out_tensor));
-  unsigned char *data = (*out_tensor)->data;
-  if (bytes.size) memcpy(data, bytes.data, bytes.size);
-  for (size_t i = 0; is_bool && i < bytes.size; i++)
-    data[i] = data[i] != 0;
-  return TENON_OK;
-}
 
 /* Stores the numbers of one field, packed or single, one unit each. Counts all of them, but stores
  * only those that fit. */
@@ -362,6 +212,12 @@ static bool may_hold_elements(const item_t *item) {
   return item->size / 16 <= item->proto->body.size;
 }
 
+static tenon_status_t tensor_of_item(const item_t *item, tn_storage_t *storage, tn_bytes_t bytes,
+                                     tenon_tensor_t **out_tensor) {
+  return tn_weights_tensor(storage, bytes.data, bytes.size, item->dtype, item->ndim,
+                           item->proto->dims.items, out_tensor);
+}
+
 static tenon_status_t read_tensor(const tn_onnx_tensor_t *proto, tn_weights_t *weights,
                                   tenon_tensor_t **out_tensor) {
   item_t item;
@@ -370,9 +226,9 @@ static tenon_status_t read_tensor(const tn_onnx_tensor_t *proto, tn_weights_t *w
   TN_TRY(check_tensor(proto, &item));
   if (proto->location == 1) {
     TN_TRY(external_bytes(&item, weights, &storage, &bytes));
-    return tensor_from_bytes(&item, storage, bytes, out_tensor);
+    return tensor_of_item(&item, storage, bytes, out_tensor);
   }
-  if (TN_HAS(proto, TN_TENSOR_RAW)) return tensor_from_bytes(&item, storage, bytes, out_tensor);
+  if (TN_HAS(proto, TN_TENSOR_RAW)) return tensor_of_item(&item, storage, bytes, out_tensor);
   if (!may_hold_elements(&item))
     return tn_fail(TENON_INVALID,
                    "expected elements for %llu bytes, but the message has only %zu bytes",

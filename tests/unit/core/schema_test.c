@@ -297,7 +297,8 @@ TEST("strings without an end and unknown escapes are refused") {
   refuse_as("f(str m='abc) -> ()", "a string without its closing quote");
   refuse_as("f(str m='abc\\", "a string without its closing quote");
   refuse_as("f(str m='a\\t') -> ()",
-            "column 11: unknown escape sequence: expected \\\\, \\' or \\n");
+            "column 11: unknown escape sequence: expected \\\\, \\', \\n or \\x and two "
+            "hexadecimal digits");
   refuse_as("f(str['a", "a string without its closing quote");
 }
 

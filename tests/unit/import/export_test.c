@@ -1,5 +1,5 @@
-/* Graphs as ONNX files: reading gives back what was written, and a graph that cannot be written
- * leaves no file. */
+/* Graphs as ONNX files and as text: reading gives back what was written, and a graph that cannot be
+ * written leaves no file. */
 #define TENON_STATIC
 #include <errno.h>
 #include <signal.h>
@@ -16,6 +16,7 @@
 #include "operators.h"
 
 #include "base/file.h"
+#include "core/dtype.h"
 #include "core/tensor.h"
 #include "core/value.h"
 #include "failing.h"
@@ -52,7 +53,7 @@ TENON_LIBRARY(filed, "1.0.0",
     TENON_KERNEL("cpu", nothing)))
 /* clang-format on */
 
-static char folder[200], path[220];
+static char folder[200], path[220], text_path[220];
 
 static void start(void) {
   const tenon_op_t *op = NULL;
@@ -60,6 +61,7 @@ static void start(void) {
   CHECK_STATUS(tenon_library_add(tenon_library_filed(), NULL, NULL, NULL), TENON_OK);
   CHECK_STATUS(tn_folder_make(folder, sizeof folder), TENON_OK);
   snprintf(path, sizeof path, "%s/model.onnx", folder);
+  snprintf(text_path, sizeof text_path, "%s/model.graph", folder);
 }
 
 static void check_values(const tn_node_t *a, const tn_node_t *b) {
@@ -104,12 +106,18 @@ static void check_same(const tenon_graph_t *a, const tenon_graph_t *b) {
   free(there);
 }
 
-static void check_again(const tenon_graph_t *graph) {
+static void check_file_again(const tenon_graph_t *graph, const char *file) {
   tenon_graph_t *read = NULL;
-  CHECK_STATUS(tenon_graph_save(graph, path), TENON_OK);
-  CHECK_STATUS(tenon_graph_load(path, NULL, &read), TENON_OK);
+  CHECK_STATUS(tenon_graph_save(graph, file), TENON_OK);
+  CHECK_STATUS(tenon_graph_load(file, NULL, &read), TENON_OK);
   if (read) check_same(graph, read);
   tenon_graph_release(read);
+}
+
+static void check_again(const tenon_graph_t *graph) {
+  check_file_again(graph, path);
+  check_file_again(graph, text_path);
+  CHECK(remove(text_path) == 0);
 }
 
 static void set_value(tenon_attrs_t *attrs, const char *name, tenon_value_t value) {
@@ -178,13 +186,16 @@ TEST("attributes of every kind are read back as they were written") {
   tenon_tensor_release(table);
 }
 
-TEST("an attribute set to None in place of its default cannot be written, and the node is named") {
+TEST("an attribute set to None in place of its default has a text, but ONNX cannot express it, and "
+     "the node is named") {
   start();
   tenon_attrs_t *attrs = attrs_of(op_of("filed::set"), "");
   set_value(attrs, "less", (tenon_value_t){TENON_KIND_NONE, 0, {0}});
   tenon_graph_t *graph = set_graph(attrs);
   CHECK_STATUS(tenon_graph_save(graph, path), TENON_UNIMPLEMENTED);
   CHECK_TEXT(tenon_error(), "model.onnx: node 'the_set' (filed::set): attribute 'less' is None");
+  check_file_again(graph, text_path);
+  CHECK(remove(text_path) == 0);
   tenon_graph_release(graph);
   tenon_attrs_release(attrs);
 }
@@ -283,7 +294,7 @@ TEST("an operator with an attribute of the name that lists need is refused") {
   tenon_graph_release(graph);
 }
 
-static tenon_graph_t *weights_graph(tenon_tensor_t **weights, int count) {
+static tenon_graph_t *weights_graph(tenon_tensor_t *const *weights, int count) {
   tenon_graph_t *graph = NULL;
   tenon_builder_t *b = graph_begin();
   for (int i = 0; i < count; i++) {
@@ -306,36 +317,42 @@ static tenon_tensor_t *numbers(uint32_t dtype, int64_t count) {
   return tensor;
 }
 
+static void check_weights(const char *file, tenon_tensor_t *const *weights) {
+  tenon_graph_t *graph = weights_graph(weights, 4);
+  tenon_graph_t *read = NULL;
+  CHECK_STATUS(tenon_graph_save(graph, file), TENON_OK);
+  CHECK_STATUS(tenon_graph_load(file, NULL, &read), TENON_OK);
+  for (int i = 0; i < 4 && read; i++) {
+    const tenon_tensor_t *found = read->edges[read->outputs[i]].constant;
+    const uintptr_t alignment = file == text_path ? tn_dtype_alignment(weights[i]->dtype) : 64;
+    if (!CHECK(found && tensor_equal(found, weights[i], 0))) continue;
+    if (i != 1)
+      CHECK((uintptr_t)found->data % alignment == 0 &&
+            ((const tn_tensor_t *)found)->storage->is_file);
+  }
+  tenon_graph_release(graph);
+  tenon_graph_release(read);
+}
+
 TEST("large weights are aligned in the file, and a loaded graph uses them in place") {
   start();
   tenon_tensor_t *weights[] = {numbers(TENON_F32, 1025), numbers(TENON_U8, 3),
                                numbers(TENON_F64, 4001), numbers(TENON_U8, 5000)};
-  tenon_graph_t *graph = weights_graph(weights, 4);
-  tenon_graph_t *read = NULL;
-  CHECK_STATUS(tenon_graph_save(graph, path), TENON_OK);
-  CHECK_STATUS(tenon_graph_load(path, NULL, &read), TENON_OK);
-  for (int i = 0; i < 4 && read; i++) {
-    const tenon_tensor_t *found = read->edges[read->outputs[i]].constant;
-    if (!CHECK(found && tensor_equal(found, weights[i], 0))) continue;
-    if (i != 1)
-      CHECK((uintptr_t)found->data % 64 == 0 && ((const tn_tensor_t *)found)->storage->is_file);
-  }
-  tenon_graph_release(graph);
-  tenon_graph_release(read);
+  check_weights(path, weights);
+  check_weights(text_path, weights);
   for (int i = 0; i < 4; i++)
     tenon_tensor_release(weights[i]);
 }
 
-TEST("a file that is truncated, or has any bit flipped, is read or refused") {
-  start();
+static void check_damaged(const char *name) {
   tn_file_t file;
   tenon_attrs_t *attrs = attrs_of(op_of("filed::set"), "");
   set_value(attrs, "value", (tenon_value_t){TENON_KIND_BOOL, 0, {.i = 1}});
   set_value(attrs, "exacts", (tenon_value_t){TENON_KIND_FLOATS, 1, {.floats = (double[]){0.1}}});
   tenon_graph_t *graphs[] = {lists_graph(), set_graph(attrs)};
   for (int g = 0; g < 2; g++) {
-    CHECK_STATUS(tenon_graph_save(graphs[g], path), TENON_OK);
-    if (!CHECK(tn_file_map(path, &file) == TENON_OK)) continue;
+    CHECK_STATUS(tenon_graph_save(graphs[g], name), TENON_OK);
+    if (!CHECK(tn_file_map(name, &file) == TENON_OK)) continue;
     int read = 0;
     for (size_t i = 0; i < 9 * file.size; i++) {
       tenon_graph_t *graph = NULL;
@@ -359,6 +376,12 @@ TEST("a file that is truncated, or has any bit flipped, is read or refused") {
   tenon_attrs_release(attrs);
 }
 
+TEST("a file that is truncated, or has any bit flipped, is read or refused") {
+  start();
+  check_damaged(path);
+  check_damaged(text_path);
+}
+
 /* failures */
 
 static int files_of(const char *name) {
@@ -371,9 +394,16 @@ static int files_of(const char *name) {
   return atoi(line);
 }
 
+/* The files from before, or the new ones: a model, its text, and the weights of the text. */
 static tenon_status_t try_save(void *graph) {
   tenon_status_t status = tenon_graph_save(graph, path);
-  CHECK(files_of(folder) == 1); /* the file from before, or the new one */
+  CHECK(files_of(folder) == 3);
+  return status;
+}
+
+static tenon_status_t try_save_text(void *graph) {
+  tenon_status_t status = tenon_graph_save(graph, text_path);
+  CHECK(files_of(folder) == 3);
   return status;
 }
 
@@ -391,9 +421,11 @@ TEST("when any allocation fails, nothing is written") {
       tenon_tensor_borrow(table->data, table->dtype, 2, shape, strides, NULL, NULL, &turned),
       TENON_OK);
   graphs[3] = weights_graph(&turned, 1);
-  CHECK_STATUS(tenon_graph_save(graphs[0], path), TENON_OK);
+  CHECK_STATUS(tenon_graph_save(graphs[2], path), TENON_OK);
+  CHECK_STATUS(tenon_graph_save(graphs[2], text_path), TENON_OK);
   for (int i = 0; i < 4; i++) {
     fail_each("saving a graph", try_save, graphs[i], 1);
+    fail_each("saving the text of a graph", try_save_text, graphs[i], 1);
     tenon_graph_release(graphs[i]);
   }
   tenon_tensor_release(table);
@@ -401,29 +433,38 @@ TEST("when any allocation fails, nothing is written") {
   tenon_attrs_release(attrs);
 }
 
-TEST("a full disk leaves the previous file as it was, and nothing else") {
-  start();
+static void check_full_disk(const char *file) {
   tenon_tensor_t *table = numbers(TENON_F64, 3000);
   tenon_graph_t *small = lists_graph();
   tenon_graph_t *large = weights_graph(&table, 1);
   tenon_graph_t *read = NULL;
   struct rlimit before, limit;
-  CHECK_STATUS(tenon_graph_save(small, path), TENON_OK);
+  CHECK_STATUS(tenon_graph_save(small, file), TENON_OK);
+  const int count = files_of(folder);
   CHECK(getrlimit(RLIMIT_FSIZE, &before) == 0);
   limit = before;
   limit.rlim_cur = 5000;
   signal(SIGXFSZ, SIG_IGN); /* The system then reports EFBIG. */
   CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
-  CHECK_STATUS(tenon_graph_save(large, path), TENON_DENIED);
+  CHECK_STATUS(tenon_graph_save(large, file), TENON_DENIED);
   CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
-  CHECK_TEXT(tenon_error(), "model.onnx: cannot write the file");
-  CHECK(files_of(folder) == 1);
-  CHECK_STATUS(tenon_graph_load(path, NULL, &read), TENON_OK);
+  CHECK_TEXT(tenon_error(), "cannot write the file");
+  CHECK(files_of(folder) == count);
+  CHECK_STATUS(tenon_graph_load(file, NULL, &read), TENON_OK);
   if (read) check_same(small, read);
-  CHECK_STATUS(tenon_graph_save(small, "/nowhere/at/all.onnx"), TENON_NOT_FOUND);
   tenon_graph_release(small);
   tenon_graph_release(large);
   tenon_graph_release(read);
   tenon_tensor_release(table);
+}
+
+TEST("a full disk leaves the previous file as it was, and nothing else") {
+  start();
+  check_full_disk(path);
+  check_full_disk(text_path);
+  tenon_graph_t *small = lists_graph();
+  CHECK_STATUS(tenon_graph_save(small, "/nowhere/at/all.onnx"), TENON_NOT_FOUND);
+  CHECK_STATUS(tenon_graph_save(small, "/nowhere/at/all.graph"), TENON_NOT_FOUND);
+  tenon_graph_release(small);
   tn_folder_remove(folder);
 }
