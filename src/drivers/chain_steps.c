@@ -1,0 +1,113 @@
+/* Runs chains on elements of their operands, see chain_steps.h. */
+#include "drivers/chain_steps.h"
+
+#include <string.h>
+#include <tenon/tenon.h>
+
+#include "base/scratch.h"
+#include "base/status.h"
+#include "core/convert.h"
+#include "core/dtype.h"
+
+static int64_t size_of(tenon_dtype_t dtype) { return dtype.bits * dtype.lanes / 8; }
+
+tenon_status_t tn_chain_begin(const tn_chain_t *chain, tn_chain_fn function,
+                              tn_chain_pass_t *out_pass) {
+  const size_t count = (size_t)chain->count;
+  *out_pass = (tn_chain_pass_t){.chain = chain, .function = function};
+  out_pass->links = tn_scratch(count * sizeof *out_pass->links);
+  out_pass->places = tn_scratch(count * sizeof *out_pass->places);
+  if (!out_pass->links || !out_pass->places) return tn_no_memory("a region", count);
+  for (size_t k = 0; k < count; k++) {
+    const tn_chain_step_t *step = &chain->steps[k];
+    out_pass->links[k] = (tn_link_t){.code = step->code, .number = step->number};
+    out_pass->places[k] = (tn_chain_place_t){0};
+  }
+  return TENON_OK;
+}
+
+static float read_as_f32(const char *data, tenon_dtype_t dtype) {
+  const tenon_dtype_t f32 = tenon_dtype(TENON_F32);
+  float number;
+  if (tn_dtype_same(dtype, f32))
+    memcpy(&number, data, sizeof number);
+  else
+    tn_convert(data, dtype, &number, f32, 1);
+  return number;
+}
+
+void tn_chain_set_numbers(tn_chain_pass_t *pass) {
+  for (int32_t k = 0; k < pass->chain->count; k++) {
+    const tn_chain_step_t *step = &pass->chain->steps[k];
+    if (step->is_number && step->reach == TN_REACH_NUMBER)
+      pass->links[k].number = read_as_f32(pass->places[k].data, step->dtype);
+  }
+}
+
+static int64_t offset_of_run(const tn_runs_t *runs, int64_t run) {
+  if (runs->ndim == 1) return run * runs->strides[0];
+  int64_t offset = 0;
+  for (int32_t i = runs->ndim - 1; i >= 0; i--) {
+    offset += run % runs->extents[i] * runs->strides[i];
+    run /= runs->extents[i];
+  }
+  return offset;
+}
+
+/* Sets what a link reads from element `at` on. Returns how many elements it has there. */
+static int64_t enter_run(const tn_chain_step_t *step, const tn_chain_place_t *place, int64_t first,
+                         int64_t at, tn_link_t *link) {
+  const tn_runs_t *runs = &step->runs;
+  const int64_t behind = at % runs->length;
+  const int64_t begin = place->is_piece ? first / runs->length : 0;
+  const char *data = place->data + offset_of_run(runs, at / runs->length - begin);
+  if (step->is_number)
+    link->number = read_as_f32(data, step->dtype);
+  else
+    link->run = data + behind * size_of(step->dtype);
+  return runs->length - behind;
+}
+
+/* Sets where the results of a link go, from element `at` of `out` on. */
+static void set_result(int32_t code, char *out, int64_t at, tn_link_t *link) {
+  switch (code) {
+  case TN_LINK_STORE_BOOL:
+    link->narrow = out + at;
+    break;
+  case TN_LINK_ROUND_BF16:
+  case TN_LINK_ROUND_F16:
+    link->narrow = out + 2 * at;
+    break;
+  default:
+    link->out = (float *)(void *)(out + 4 * at);
+  }
+}
+
+/* Sets the links of a chain to run from element `at` of the results on, in a piece that begins with
+ * element `first`. Returns the number of elements that lie in the same runs, at most `count`. */
+static int64_t enter(const tn_chain_pass_t *pass, int64_t first, int64_t at, int64_t count) {
+  for (int32_t k = 0; k < pass->chain->count; k++) {
+    const tn_chain_step_t *step = &pass->chain->steps[k];
+    const tn_chain_place_t *place = &pass->places[k];
+    tn_link_t *link = &pass->links[k];
+    if (place->out)
+      set_result(step->code, place->out, at - (place->is_piece_out ? first : 0), link);
+    if (!place->data || step->reach == TN_REACH_NUMBER) continue;
+    if (step->reach == TN_REACH_RUNS) {
+      const int64_t length = enter_run(step, place, first, at, link);
+      if (length < count) count = length;
+    } else {
+      link->run = place->data + (at - (place->is_piece ? first : 0)) * size_of(step->dtype);
+    }
+  }
+  return count;
+}
+
+void tn_chain_run(const tn_chain_pass_t *pass, int64_t first, int64_t count) {
+  const int64_t end = first + count;
+  for (int64_t at = first; at < end;) {
+    const int64_t length = enter(pass, first, at, end - at);
+    pass->function(pass->links, pass->chain->count, length);
+    at += length;
+  }
+}
