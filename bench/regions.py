@@ -5,7 +5,10 @@ Chains of pointwise nodes and of rows run as compiled, and node by node (`plain`
 figure is the median time of a run. The library is micro/blocks.c, built by `tenon build`. Models of the zoo run with its four
 operators behind each normalisation (MiniLM) or residual block (ResNet-50), and with built-in ones there that compute the same.
 
-Usage: regions.py [--rounds N] [--threads N]
+OpenVINO and Modular's MAX run the chains of models/region_chains.py in turns with Tenon, each in a process of its own, with one thread.
+They need environments of their own: --max and --openvino name their Pythons (`pip install max`: 1 GB, `pip install openvino`).
+
+Usage: regions.py [--rounds N] [--threads N] [--max PYTHON] [--openvino PYTHON] [--only-chains]
 """
 import argparse
 import os
@@ -19,30 +22,22 @@ import report
 sys.path[:0] = os.path.join(report.BUILD, "python"), os.path.join(report.ROOT, "bench/models")
 import tenon  # noqa: E402
 from put_blocks import put_blocks  # noqa: E402
+from region_chains import CHAINS, LARGE as LARGE_COUNT, one, twelve  # noqa: E402
 
 core = tenon.graph.ops.core
-SCALE, SHIFT = 0.75, 0.125
-
-
-def pointwise(x, affines):
-    """Twelve nodes; two of them, which may be a library's, scale and shift."""
-    for node in range(5):
-        x = core.add(core.mul(x, 0.5), 0.25) if node % 2 else core.neg(core.max(x, -2.0))
-        if node % 3 == 1:
-            x = affines(x)
-    return x
+SHIFT = 0.125
 
 
 def one_node(b, x):
-    return core.neg(x)
+    return one(core, x)
 
 
 def built_in_chain(b, x):
-    return pointwise(x, lambda value: core.add(value, SHIFT))
+    return twelve(core, x)
 
 
 def library_chain(b, x):
-    return pointwise(x, lambda value: tenon.graph.ops.blocks.affine(value, scale=1.0, shift=SHIFT))
+    return twelve(core, x, lambda value: tenon.graph.ops.blocks.affine(value, scale=1.0, shift=SHIFT))
 
 
 def norm(b, x):
@@ -64,7 +59,7 @@ def library_rows(b, x):
     return core.add(blocks.rms(blocks.gate(blocks.centre(x)[0], x), gain), x)
 
 
-LARGE, ROWS = (8 << 20,), (4096, 768)
+LARGE, ROWS = (LARGE_COUNT,), (4096, 768)
 CASES = {  # text: graph, shape
     "one node, 8 Mi floats": (one_node, LARGE),
     "12 nodes, 8 Mi floats": (built_in_chain, LARGE),
@@ -104,11 +99,89 @@ def measure_model(name, rounds):
     return {kind: report.median(values) for kind, values in times.items()}
 
 
+class Peer:
+    """Another runtime, which runs the chains in a process of its own when it is asked to."""
+
+    def __init__(self, name, python):
+        self.name = name
+        self.process = subprocess.Popen([python, os.path.join(report.ROOT, "bench/models/region_peer.py"), name], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        env={**os.environ, "OMP_NUM_THREADS": "1"})
+        for line in self.process.stdout:  # MAX prints while it compiles
+            if line.startswith("ready "):
+                self.version = line.split()[1]
+                return
+        raise RuntimeError(f"{name} ended with status {self.process.wait()} before it had compiled the chains")
+
+    def run(self, number, repeats):
+        """Seconds of a run of a chain, and the sum of the magnitudes of its result."""
+        self.process.stdin.write(f"{number} {repeats}\n")
+        self.process.stdin.flush()
+        seconds, total = map(float, self.process.stdout.readline().split())
+        return seconds, total
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def open_peers(options):
+    """The peers that are there; of the others, the reason is printed."""
+    peers = []
+    for name, python in (("max", options.max), ("openvino", options.openvino)):
+        if not python:
+            report.progress(f"{name} is skipped, because --{name} names no Python that has it")
+            continue
+        try:
+            peers.append(Peer(name, python))
+        except (OSError, RuntimeError) as error:
+            report.progress(f"{name} is skipped: {error}")
+    return peers
+
+
+def measure_chains(peers, rounds):
+    """Milliseconds of each chain by Tenon and its peers, in turns."""
+    times = {}
+    for number, (text, (build, count)) in enumerate(CHAINS.items()):
+        b = tenon.graph.Builder("chain")
+        run = b.finish({"y": build(core, b.input("x", "f32", [count]))}).compile()
+        x = np.random.default_rng(1).standard_normal(count).astype(np.float32)
+        repeats = max(1, (1 << 18) // count)
+        mine = {"tenon": [], **{peer.name: [] for peer in peers}}
+        for turn in range(rounds + 1):
+            begin = time.perf_counter()
+            for _ in range(repeats):
+                y = run(x)
+            found = [("tenon", (time.perf_counter() - begin) / repeats, np.abs(y).sum(dtype=np.float64))]
+            found += [(peer.name, *peer.run(number, repeats)) for peer in peers]
+            for name, seconds, total in found:
+                if not abs(total - found[0][2]) <= 1e-4 * found[0][2]:
+                    raise RuntimeError(f"{text}: the results of {name} add up to {total}, those of Tenon to {found[0][2]}")
+                if turn:  # the first run plans
+                    mine[name].append(1e3 * seconds)
+        times[text] = {name: report.median(values) for name, values in mine.items()}
+    return times
+
+
+def print_chains(times):
+    names = list(next(iter(times.values())))
+    rows = [[text] + [f"{found[name]:.4f}" for name in names] + [f"{found[name] / found['tenon']:.2f}" for name in names[1:]] for text, found in times.items()]
+    report.print_table("milliseconds of a chain, 1 thread", [""] + names + [f"{name} over tenon" for name in names[1:]], rows)
+    return [[f"{text}: time of {name} over Tenon's", f"{found[name] / found['tenon']:.2f}"] for text, found in times.items() for name in names[1:]]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--max", help="the Python of an environment that has MAX")
+    parser.add_argument("--openvino", help="the Python of an environment that has OpenVINO")
+    parser.add_argument("--only-chains", action="store_true", help="measure only the chains that peers run, and store nothing")
     options = parser.parse_args()
+    peers = open_peers(options)
+    if options.only_chains:
+        tenon.threads(1)
+        print_chains(measure_chains(peers, options.rounds))
+        return
     os.makedirs(report.SCRATCH, exist_ok=True)
     library = os.path.join(report.SCRATCH, "blocks.so")
     subprocess.run([os.path.join(report.BUILD, "tenon"), "build", f"{report.ROOT}/bench/micro/blocks.c", "-o", library], check=True, stdout=subprocess.DEVNULL)
@@ -135,7 +208,11 @@ def main():
     headline = [["12 pointwise nodes, 2 of them of a library, over one node", f"{chain / figures['one node, 8 Mi floats']['regions']:.2f}"],
                 ["the same over built-in nodes alone", f"{chain / figures['12 nodes, 8 Mi floats']['regions']:.2f}"]]
     headline += [[f"{name} with operators of a library in each block, over built-in ones", rows[i][3]] for i, name in enumerate(MODELS)]
-    report.save("regions", {"threads": options.threads, "milliseconds": figures, "models": models}, headline)
+    tenon.threads(1)
+    chains = measure_chains(peers, options.rounds)
+    headline += print_chains(chains)
+    versions = {peer.name: peer.version for peer in peers}
+    report.save("regions", {"threads": options.threads, "milliseconds": figures, "models": models, "chains": chains, "peers": versions}, headline)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@
 enum {
   TN_LINK_NONE, /* leaves the block as it is */
   TN_LINK_LOAD,
+  TN_LINK_LOAD_AHEAD, /* from memory: some of the next blocks' elements come to the cache too */
   TN_LINK_LOAD_BF16,
   TN_LINK_LOAD_BOOL, /* as 1 and 0 */
   TN_LINK_LOAD_F16,
@@ -34,6 +35,8 @@ enum {
   TN_LINK_FETCH_F16,
   TN_LINK_ROUND_BF16, /* to numbers of the format, which `narrow` gets */
   TN_LINK_ROUND_F16,
+  TN_LINK_SAVE,       /* the block stays as if it were fetched, too */
+  TN_LINK_SWAP,       /* exchanges the block and the one that was fetched */
   TN_LINK_STORE_BOOL, /* a mask, which stays as if it were fetched */
 #define TN_LINK_CODE(name) TN_LINK_##name,
   TN_LINKS_OF_ONE(TN_LINK_CODE)
@@ -72,6 +75,8 @@ typedef void (*tn_chain_fn)(const tn_link_t *links, int32_t count, int64_t lengt
 tn_chain_fn tn_chain_function(void);
 /* Whether the function has links that load, fetch and round f16. */
 bool tn_chain_takes_f16(void);
+/* Whether a block that is saved or fetched is in registers too. */
+bool tn_chain_has_other(void);
 /* Runs the links on elements [at, length), one after the other. */
 void tn_chain_run_single(const tn_link_t *links, int32_t count, int64_t at, int64_t length);
 

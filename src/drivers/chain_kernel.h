@@ -5,8 +5,8 @@
  * (vectors of f16 to those of f32, and back; the latter gets no NaN but 0x7fc00000 of either sign).
  * It may define CHAIN_FROM_BYTES, CHAIN_TO_BYTES, CHAIN_FROM_HALVES and CHAIN_TO_HALVES (vectors of
  * unsigned integers to those of 32 bits, and back) where the compiler has no good instructions for
- * them. The function runs whole blocks from element `at` on, and returns the number of the element
- * behind the last one. */
+ * them, and CHAIN_HAS_OTHER if there are registers for two blocks. The function runs whole blocks
+ * from element `at` on, and returns the number of the element behind the last one. */
 
 #define VECTOR(size) __attribute__((vector_size(size), aligned((size) / LANES), may_alias))
 #define LANES (CHAIN_BYTES / 4)
@@ -33,6 +33,7 @@ typedef uint8_t CHAIN_NAME(bytes) VECTOR(CHAIN_BYTES / 4);
   (((const vector *)(const void *)((const T *)(link)->run + from))[k])
 /* Vector k of the results in memory. */
 #define PUT_OF(vector, T, out, k) (((vector *)(void *)((T *)(out) + from))[k])
+#define AHEAD (3072 / CHAIN_BYTES) /* vectors */
 #define RUN(link, k) RUN_OF(V, float, link, k)
 #define MASK(link, k) (CHAIN_FROM_BYTES(RUN_OF(B, uint8_t, link, k)) != 0)
 #define CHOOSE(test, a, b) ((V)(((test) & (M)(a)) | (~(test) & (M)(b))))
@@ -93,10 +94,14 @@ CHAIN_TARGET static inline H CHAIN_NAME(to_f16)(V a) {
 
 CHAIN_TARGET static int64_t CHAIN_NAME(run)(const tn_link_t *links, int32_t count, int64_t at,
                                             int64_t length) {
+  const V one = (V){0} + 1;
+#ifdef CHAIN_HAS_OTHER
+  V other[CHAIN_BLOCK];
+#else
   V room[CHAIN_BLOCK];
   V *other = room;
-  const V one = (V){0} + 1;
   __asm__("" : "+r"(other)); /* in memory, which leaves the registers to the block */
+#endif
   for (; at + LANES * CHAIN_BLOCK <= length; at += LANES * CHAIN_BLOCK) {
     V block[CHAIN_BLOCK];
     for (const tn_link_t *link = links; link < links + count; link++) {
@@ -108,6 +113,12 @@ CHAIN_TARGET static int64_t CHAIN_NAME(run)(const tn_link_t *links, int32_t coun
         break;
       case TN_LINK_LOAD:
         EACH block[k] = RUN(link, k);
+        break;
+      case TN_LINK_LOAD_AHEAD:
+        EACH {
+          block[k] = RUN(link, k);
+          __builtin_prefetch(&RUN(link, k + AHEAD));
+        }
         break;
       case TN_LINK_LOAD_NUMBER:
         EACH block[k] = number;
@@ -122,6 +133,16 @@ CHAIN_TARGET static int64_t CHAIN_NAME(run)(const tn_link_t *links, int32_t coun
         EACH {
           other[k] = block[k];
           if (link->narrow) PUT_OF(B, uint8_t, link->narrow, k) = CHAIN_TO_BYTES((M)block[k] & 1);
+        }
+        break;
+      case TN_LINK_SAVE:
+        EACH other[k] = block[k];
+        break;
+      case TN_LINK_SWAP:
+        EACH {
+          const V a = block[k];
+          block[k] = other[k];
+          other[k] = a;
         }
         break;
       case TN_LINK_LOAD_BF16:
@@ -195,6 +216,7 @@ CHAIN_TARGET static int64_t CHAIN_NAME(run)(const tn_link_t *links, int32_t coun
 #undef RUN_OF
 #undef PUT_OF
 #undef RUN
+#undef AHEAD
 #undef MASK
 #undef CHOOSE
 #undef ONE
@@ -207,6 +229,7 @@ CHAIN_TARGET static int64_t CHAIN_NAME(run)(const tn_link_t *links, int32_t coun
 #undef CHAIN_SQRT
 #undef CHAIN_GREATER
 #undef CHAIN_LESS
+#undef CHAIN_HAS_OTHER
 #undef CHAIN_WIDEN
 #undef CHAIN_NARROW
 #undef CHAIN_FROM_BYTES

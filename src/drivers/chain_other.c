@@ -19,3 +19,5 @@ static void run_chain(const tn_link_t *links, int32_t count, int64_t length) {
 tn_chain_fn tn_chain_function(void) { return run_chain; }
 
 bool tn_chain_takes_f16(void) { return false; }
+
+bool tn_chain_has_other(void) { return false; }

@@ -33,6 +33,7 @@
 #define CHAIN_NAME(name) name##_avx512
 #define CHAIN_TARGET __attribute__((target("avx512f")))
 #define CHAIN_BYTES 64
+#define CHAIN_HAS_OTHER
 #define CHAIN_BLOCK 8
 #define CHAIN_SQRT(a) ((V)_mm512_sqrt_ps((__m512)(a)))
 #define CHAIN_GREATER(a, b) ((V)_mm512_max_ps((__m512)(a), (__m512)(b)))
@@ -70,6 +71,7 @@
 #define CHAIN_NAME(name) name##_narrow_avx512
 #define CHAIN_TARGET __attribute__((target("avx512f")))
 #define CHAIN_BYTES 64
+#define CHAIN_HAS_OTHER
 #define CHAIN_BLOCK 1
 #define CHAIN_SQRT(a) ((V)_mm512_sqrt_ps((__m512)(a)))
 #define CHAIN_GREATER(a, b) ((V)_mm512_max_ps((__m512)(a), (__m512)(b)))
@@ -107,3 +109,5 @@ tn_chain_fn tn_chain_function(void) {
 }
 
 bool tn_chain_takes_f16(void) { return tn_cpu_has(tn_cpu_rank("avx2", 4)); }
+
+bool tn_chain_has_other(void) { return tn_cpu_has(tn_cpu_rank("avx512", 6)); }

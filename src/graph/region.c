@@ -16,11 +16,11 @@
 #include "graph/region_form.h"
 
 enum {
-  MOST_MEMBERS = 32,
+  MOST_MEMBERS = 96,
   /* What the operands of a piece need together. The cache of the first level also has room for the
    * operands of the next piece, which are prefetched. */
   PIECE_BYTES = 16 << 10,
-  WINDOW = 64,          /* actions that are looked at for a region, from its first one */
+  WINDOW = 128,         /* actions that are looked at for a region, from its first one */
   REASONS = 2 * WINDOW, /* actions that are searched for the one at which a region ends */
   /* Elements of a row at most: tiles of longer rows would not stay in cache. */
   ROW_ELEMENTS = 16384,
@@ -179,8 +179,8 @@ static tenon_status_t try_member(maker_t *m, int32_t a, bool *is_linked) {
   int32_t *axes;
   TN_TRY(make_axes(m, a, &axes));
   const char *reason = refuse_member(m, action, &m->forms[a], axes);
-  if (!reason && !is_near) reason = "is more than 64 calls away";
-  if (!reason && m->count == MOST_MEMBERS) reason = "would be one more than 32 members";
+  if (!reason && !is_near) reason = "is more than 128 calls away";
+  if (!reason && m->count == MOST_MEMBERS) reason = "would be one more than 96 members";
   if (!reason) {
     *is_linked |= is_reader;
     add_member(m, a, axes);

@@ -12,7 +12,7 @@
 #include "operator/library.h"
 
 enum {
-  MOST_LINKS = 6, /* of a member */
+  MOST_LINKS = 8, /* of a member */
   MOST_OPERANDS = 4,
   /* Elements of a run at least, for a chain to begin anew with each run. A piece can be packed
    * instead; whole values are small, and their other way is a call for each member. */
@@ -69,11 +69,12 @@ static const way_of_op_t ways[] = {
 typedef struct maker_t {
   const tn_region_t *region;
   tn_arena_t *memory;
-  int32_t member;                    /* whose links are made */
-  const tn_region_member_t *before;  /* whose result is the block; NULL: none */
-  bool reads_before;                 /* links read the result of `before` from its tile too */
-  int32_t mask;                      /* the member whose mask is the block fetched last; -1: none */
-  int32_t *mask_reads;               /* of each member: how often its mask was read so */
+  int32_t member; /* whose links are made */
+  /* The members whose results are in registers; -1: none. */
+  int32_t block;
+  int32_t other;                     /* in the block that was saved */
+  int32_t mask;                      /* likewise, if it is a mask */
+  int32_t *reads;                    /* of each member: how often its result was read so */
   bool is_small;                     /* all operands are whole */
   tn_chain_step_t links[MOST_LINKS]; /* of the member */
   int32_t count;
@@ -228,10 +229,6 @@ static void add_reader(maker_t *m, int32_t code, uint32_t i) {
     step->dtype = tenon_dtype(TENON_F32);
 }
 
-static bool is_fetch(int32_t code) {
-  return code == TN_LINK_FETCH_BF16 || code == TN_LINK_FETCH_BOOL || code == TN_LINK_FETCH_F16;
-}
-
 /* Whether a link reads one number for many elements. */
 static bool is_one_number(const maker_t *m, uint32_t i) {
   return m->is_number[i] && m->reach[i] != TN_REACH_PACKED;
@@ -244,78 +241,88 @@ static int32_t code_for(const maker_t *m, uint32_t i, int32_t of_f32, int32_t of
   return is_dtype(dtype, TENON_F16) ? of_f16 : of_bf16;
 }
 
-/* Whether input i is the result of the member before. */
-static bool is_before(const maker_t *m, uint32_t i) {
-  if (!m->before) return false;
-  const int32_t tile = result_tile(m->before);
+/* Whether input i is the result of this member (-1: none). */
+static bool is_result_of(const maker_t *m, uint32_t i, int32_t maker) {
+  if (maker < 0) return false;
+  const tn_region_member_t *from = &m->region->members[maker];
+  const int32_t tile = result_tile(from);
   return tile >= 0 ? current(m)->tiles[i] == tile
-                   : current(m)->frame.call.inputs[i] == m->before->frame.call.outputs[0];
+                   : current(m)->frame.call.inputs[i] == from->frame.call.outputs[0];
 }
 
-/* Whether input i is in the block that the member before left. */
-static bool is_block(const maker_t *m, uint32_t i) {
-  return is_before(m, i) && !is_dtype(result_dtype(m->before), TENON_BOOL);
+static bool is_block(const maker_t *m, uint32_t i) { return is_result_of(m, i, m->block); }
+
+static bool is_other(const maker_t *m, uint32_t i) { return is_result_of(m, i, m->other); }
+
+/* Adds a link that reads input i to the second block. */
+static void add_fetch(maker_t *m, int32_t code, uint32_t i) {
+  add_reader(m, code, i);
+  m->other = m->mask = -1;
 }
 
-/* Notes that links read input i from where it is, not as the block. */
-static void note_read(maker_t *m, uint32_t i) { m->reads_before |= is_before(m, i); }
-
+/* Makes input i the block. */
 static void load_block(maker_t *m, uint32_t i) {
-  if (is_block(m, i)) return;
-  note_read(m, i);
-  if (is_dtype(link_operand(current(m), i)->dtype, TENON_BOOL))
+  const bool is_far = m->reach[i] == TN_REACH_EVEN && current(m)->tiles[i] < 0;
+  if (!is_block(m, i) && is_other(m, i)) {
+    const int32_t block = m->block;
+    add_link(m, TN_LINK_SWAP);
+    m->block = m->other;
+    m->other = block;
+  }
+  if (is_block(m, i))
+    m->reads[m->block]++;
+  else if (is_dtype(link_operand(current(m), i)->dtype, TENON_BOOL))
     add_reader(m, TN_LINK_LOAD_BOOL, i);
   else if (is_one_number(m, i))
     add_reader(m, TN_LINK_LOAD_NUMBER, i);
   else
-    add_reader(m, code_for(m, i, TN_LINK_LOAD, TN_LINK_LOAD_F16, TN_LINK_LOAD_BF16), i);
+    add_reader(m,
+               code_for(m, i, is_far ? TN_LINK_LOAD_AHEAD : TN_LINK_LOAD, TN_LINK_LOAD_F16,
+                        TN_LINK_LOAD_BF16),
+               i);
 }
 
 /* Adds the operator of two operands: the block, and input i as its left or its right one. */
 static void add_two(maker_t *m, int32_t code, uint32_t i, bool is_left) {
-  note_read(m, i);
   const int32_t fetch = code_for(m, i, TN_LINK_NONE, TN_LINK_FETCH_F16, TN_LINK_FETCH_BF16);
   if (is_one_number(m, i)) {
     add_reader(m, code + (is_left ? TN_FORM_NUMBER_BLOCK : TN_FORM_BLOCK_NUMBER), i);
+  } else if (is_other(m, i)) {
+    m->reads[m->other]++;
+    add_link(m, code + (is_left ? TN_FORM_OTHER_BLOCK : TN_FORM_BLOCK_OTHER));
   } else if (fetch == TN_LINK_NONE) {
     add_reader(m, code + (is_left ? TN_FORM_RUN_BLOCK : TN_FORM_BLOCK_RUN), i);
   } else {
-    add_reader(m, fetch, i);
+    add_fetch(m, fetch, i);
     add_link(m, code + (is_left ? TN_FORM_OTHER_BLOCK : TN_FORM_BLOCK_OTHER));
   }
 }
 
-/* Adds the operator of inputs a and b, of which the block is the one that is there, or that is no
- * number. */
+/* Adds the operator of inputs a and b, of which the block is the one that is in a register, or that
+ * is no number. */
 static void add_pair(maker_t *m, int32_t code, uint32_t a, uint32_t b) {
-  if (is_block(m, a) && is_block(m, b)) {
-    add_link(m, code + TN_FORM_ITSELF);
-    return;
+  bool takes_b = is_block(m, b);
+  if (!is_block(m, a) && !takes_b) {
+    takes_b = is_one_number(m, a) && !is_one_number(m, b);
+    if (!is_other(m, a) && is_other(m, b)) takes_b = true;
   }
-  const bool takes_b =
-      is_block(m, b) || (!is_block(m, a) && is_one_number(m, a) && !is_one_number(m, b));
   load_block(m, takes_b ? b : a);
-  add_two(m, code, takes_b ? a : b, takes_b);
-}
-
-/* Whether input i is the mask that was fetched last. */
-static bool is_mask(const maker_t *m, uint32_t i) {
-  if (m->mask < 0) return false;
-  const int32_t tile = result_tile(&m->region->members[m->mask]);
-  return tile >= 0 && current(m)->tiles[i] == tile;
-}
-
-/* Adds links for `where`. Returns false if the condition is one for many elements. */
-static bool add_where(maker_t *m) {
-  if (is_one_number(m, 0)) return false;
-  if (is_mask(m, 0)) {
-    m->mask_reads[m->mask]++;
+  const uint32_t rest = takes_b ? a : b;
+  if (is_block(m, rest)) {
+    m->reads[m->block]++;
+    add_link(m, code + TN_FORM_ITSELF);
   } else {
-    note_read(m, 0);
-    add_reader(m, TN_LINK_FETCH_BOOL, 0);
+    add_two(m, code, rest, takes_b);
   }
+}
+
+/* Adds links for `where`. */
+static void add_where(maker_t *m) {
+  if (is_result_of(m, 0, m->mask))
+    m->reads[m->mask]++;
+  else
+    add_fetch(m, TN_LINK_FETCH_BOOL, 0);
   add_pair(m, TN_LINK_WHERE, 1, 2);
-  return true;
 }
 
 static void add_cast(maker_t *m) {
@@ -333,61 +340,6 @@ static void add_hard_sigmoid(maker_t *m) {
   add_link(m, TN_LINK_UNIT);
 }
 
-/* Adds the links that make the block. Returns false if there are none for these operands. */
-static bool add_op_links(maker_t *m, const way_of_op_t *way) {
-  const tenon_call_t *call = &current(m)->frame.call;
-  switch (way->way) {
-  case WAY_ONE:
-    load_block(m, 0);
-    add_link(m, way->code);
-    return true;
-  case WAY_TWO:
-  case WAY_COMPARE:
-    add_pair(m, way->code, 0, 1);
-    return true;
-  case WAY_CAST:
-    add_cast(m);
-    return true;
-  case WAY_CLIP:
-    load_block(m, 0);
-    if (call->inputs[1]) add_two(m, TN_LINK_MAX, 1, false);
-    if (call->inputs[2]) add_two(m, TN_LINK_MIN, 2, false);
-    return call->inputs[1] || call->inputs[2];
-  case WAY_HARD_SIGMOID:
-    add_hard_sigmoid(m);
-    return true;
-  case WAY_LEAKY_RELU:
-    load_block(m, 0);
-    add_link(m, way->code)->number = (float)call->attrs[0].as.f;
-    return true;
-  case WAY_WHERE:
-    return add_where(m);
-  }
-  return false;
-}
-
-/* Makes the links of a member behind those of `before`. Returns false if it has none. */
-static bool make_links(maker_t *m, int32_t member, const tn_region_member_t *before) {
-  m->member = member;
-  m->before = before;
-  m->reads_before = false;
-  m->count = 0;
-  const way_of_op_t *way = find_way(current(m));
-  if (!way || !current(m)->frame.call.outputs[0]) return false;
-  if (!has_known_dtypes(current(m), way->way)) return false;
-  tn_scratch_mark_t mark = tn_scratch_mark();
-  const bool is_found = find_operands(m, way->way) && add_op_links(m, way);
-  tn_scratch_reset(mark);
-  if (!is_found) return false;
-  const tenon_dtype_t result = result_dtype(current(m));
-  if (is_dtype(result, TENON_BOOL)) add_link(m, TN_LINK_STORE_BOOL);
-  if (is_dtype(result, TENON_F16)) add_link(m, TN_LINK_ROUND_F16);
-  if (is_dtype(result, TENON_BF16)) add_link(m, TN_LINK_ROUND_BF16);
-  return true;
-}
-
-/* Chains */
-
 /* How often members from `first` on read the result of member m, which is in a tile. */
 static int32_t count_reads(const tn_region_t *region, int32_t m, int32_t first) {
   const int32_t tile = result_tile(&region->members[m]);
@@ -403,14 +355,106 @@ static int32_t count_reads(const tn_region_t *region, int32_t m, int32_t first) 
   return count;
 }
 
-/* Whether the result of member m of a chain must be stored, and not only be the block of the next
- * one, or a mask that is fetched. `is_read`: the next one reads it in another way too. */
-static bool is_kept(const maker_t *m, int32_t member, bool is_read, bool is_last) {
-  const tn_region_member_t *maker = &m->region->members[member];
-  if (result_tile(maker) < 0) return true;
-  if (is_dtype(result_dtype(maker), TENON_BOOL))
-    return count_reads(m->region, member, member + 1) > m->mask_reads[member];
-  return is_read || is_last || count_reads(m->region, member, member + 2) > 0;
+/* Whether the member reads the block. */
+static bool is_block_read(const maker_t *m) {
+  bool is_read = false;
+  for (uint32_t i = 0; i < current(m)->frame.call.op->input_count; i++)
+    is_read |= current(m)->frame.call.inputs[i] && is_block(m, i);
+  return is_read;
+}
+
+/* Saves the block if later members read it too, and nothing else is there that they read. */
+static void save_block(maker_t *m) {
+  const int32_t saved = m->other >= 0 ? m->other : m->mask;
+  if (m->block < 0 || !tn_chain_has_other()) return;
+  if (result_tile(&m->region->members[m->block]) < 0) return;
+  if (saved >= 0 && count_reads(m->region, saved, m->member) > 0) return;
+  const bool is_read = is_block_read(m);
+  if (count_reads(m->region, m->block, m->member + is_read) == 0) return;
+  add_link(m, TN_LINK_SAVE);
+  m->other = m->block;
+  m->mask = -1;
+}
+
+/* Adds the links of an operator, which make the block its result. */
+static void add_op_links(maker_t *m, const way_of_op_t *way) {
+  const tenon_call_t *call = &current(m)->frame.call;
+  switch (way->way) {
+  case WAY_ONE:
+    load_block(m, 0);
+    add_link(m, way->code);
+    break;
+  case WAY_TWO:
+  case WAY_COMPARE:
+    add_pair(m, way->code, 0, 1);
+    break;
+  case WAY_CAST:
+    add_cast(m);
+    break;
+  case WAY_CLIP:
+    load_block(m, 0);
+    if (call->inputs[1]) add_two(m, TN_LINK_MAX, 1, false);
+    if (call->inputs[2]) add_two(m, TN_LINK_MIN, 2, false);
+    break;
+  case WAY_HARD_SIGMOID:
+    add_hard_sigmoid(m);
+    break;
+  case WAY_LEAKY_RELU:
+    load_block(m, 0);
+    add_link(m, way->code)->number = (float)call->attrs[0].as.f;
+    break;
+  case WAY_WHERE:
+    add_where(m);
+    break;
+  }
+}
+
+/* Whether links know the operands, whose places were found. */
+static bool has_known_operands(const maker_t *m, way_t way) {
+  const tenon_call_t *call = &current(m)->frame.call;
+  if (way == WAY_CLIP) return call->inputs[1] || call->inputs[2];
+  return way != WAY_WHERE || !is_one_number(m, 0);
+}
+
+/* Forgets what was in a tile that gets another value. */
+static void forget_tile(maker_t *m, int32_t tile) {
+  if (tile < 0) return;
+  if (m->other >= 0 && result_tile(&m->region->members[m->other]) == tile) m->other = -1;
+  if (m->mask >= 0 && result_tile(&m->region->members[m->mask]) == tile) m->mask = -1;
+}
+
+/* Makes the links of a member. Returns false if it has none. */
+static bool make_links(maker_t *m, int32_t member) {
+  m->member = member;
+  m->count = 0;
+  const way_of_op_t *way = find_way(current(m));
+  if (!way || !current(m)->frame.call.outputs[0]) return false;
+  if (!has_known_dtypes(current(m), way->way)) return false;
+  tn_scratch_mark_t mark = tn_scratch_mark();
+  const bool is_found = find_operands(m, way->way) && has_known_operands(m, way->way);
+  tn_scratch_reset(mark);
+  if (!is_found) return false;
+  save_block(m);
+  add_op_links(m, way);
+  const tenon_dtype_t result = result_dtype(current(m));
+  forget_tile(m, result_tile(current(m)));
+  m->block = member;
+  if (is_dtype(result, TENON_F16)) add_link(m, TN_LINK_ROUND_F16);
+  if (is_dtype(result, TENON_BF16)) add_link(m, TN_LINK_ROUND_BF16);
+  if (is_dtype(result, TENON_BOOL)) {
+    add_link(m, TN_LINK_STORE_BOOL);
+    m->mask = member;
+    m->other = m->block = -1;
+  }
+  return true;
+}
+
+/* Chains */
+
+/* Whether the result of a member must be stored: not all who read it find it in registers. */
+static bool is_kept(const maker_t *m, int32_t member) {
+  const bool is_in_memory = result_tile(&m->region->members[member]) < 0;
+  return is_in_memory || count_reads(m->region, member, member + 1) > m->reads[member];
 }
 
 /* Notes which operands of the member are packed, and which take no room in the cache. */
@@ -429,8 +473,6 @@ static void note_operands(const maker_t *m, tn_region_member_t *member) {
 static void append(maker_t *m, tn_chain_t *chain) {
   for (int32_t k = 0; k < m->count; k++) {
     const tn_chain_step_t *step = &m->links[k];
-    if (step->code == TN_LINK_STORE_BOOL) m->mask = m->member;
-    if (is_fetch(step->code)) m->mask = -1;
     chain->packs |= step->operand >= 0 && step->reach == TN_REACH_PACKED;
     chain->steps[chain->count++] = *step;
   }
@@ -440,17 +482,14 @@ static void append(maker_t *m, tn_chain_t *chain) {
 }
 
 /* Makes the links of the chain that begins with a member. The last one of each member gets its
- * result in any case, and `is_read` says whether the next member reads it from there. */
-static void make_steps(maker_t *m, int32_t first, tn_chain_t *chain, bool *is_read) {
+ * result for now. */
+static void make_steps(maker_t *m, int32_t first, tn_chain_t *chain) {
   const tn_region_t *region = m->region;
-  m->mask = -1;
+  m->block = m->other = m->mask = -1;
   for (int32_t k = first; k < region->count; k++) {
     const tn_region_member_t *member = &region->members[k];
-    if (member->width != region->members[first].width) break;
-    m->mask_reads[k] = 0;
-    is_read[k] = false;
-    if (!make_links(m, k, k > first ? member - 1 : NULL)) break;
-    if (k > first) is_read[k - 1] = m->reads_before;
+    m->reads[k] = 0;
+    if (member->width != region->members[first].width || !make_links(m, k)) break;
     m->links[m->count - 1].result = (int32_t)member->frame.call.op->input_count;
     append(m, chain);
   }
@@ -461,19 +500,14 @@ static tenon_status_t make_chain(maker_t *m, int32_t first) {
   const tn_region_t *region = m->region;
   const size_t most = (size_t)(region->count - first) * MOST_LINKS;
   tn_chain_step_t *steps = tn_scratch(most * sizeof *steps);
-  bool *is_read = tn_scratch((size_t)region->count * sizeof *is_read);
   tn_chain_t *chain = tn_arena_allocate(m->memory, sizeof *chain);
-  m->mask_reads = tn_scratch((size_t)region->count * sizeof *m->mask_reads);
-  if (!steps || !is_read || !chain || !m->mask_reads) return tn_no_memory("a plan", most);
+  m->reads = tn_scratch((size_t)region->count * sizeof *m->reads);
+  if (!steps || !chain || !m->reads) return tn_no_memory("a plan", most);
   *chain = (tn_chain_t){.steps = steps};
-  make_steps(m, first, chain, is_read);
+  make_steps(m, first, chain);
   if (!chain->count) return TENON_OK;
-  for (int32_t k = 0; k < chain->count; k++) {
-    const int32_t member = steps[k].member;
-    if (steps[k].result >= 0 &&
-        !is_kept(m, member, is_read[member], member + 1 == first + chain->members))
-      steps[k].result = -1;
-  }
+  for (int32_t k = 0; k < chain->count; k++)
+    if (steps[k].result >= 0 && !is_kept(m, steps[k].member)) steps[k].result = -1;
   chain->steps = tn_arena_array(m->memory, (size_t)chain->count, sizeof *chain->steps);
   if (!chain->steps) return tn_no_memory("a plan", (size_t)chain->count);
   memcpy(chain->steps, steps, (size_t)chain->count * sizeof *steps);
