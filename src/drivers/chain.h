@@ -62,9 +62,9 @@ enum {
 typedef struct tn_link_t {
   int32_t code;
   float number;
-  const void *run; /* the elements of the other operand, or those to load or to fetch */
-  float *out;      /* gets the results; NULL: only the next link reads them */
-  void *narrow;    /* gets the results of a link that rounds them, or a mask; may be NULL too */
+  void *run;    /* the elements of the other operand, or those to load or to fetch */
+  void *out;    /* gets the results; NULL: only the next link reads them */
+  void *narrow; /* gets the results of a link that rounds them, or a mask; may be NULL too */
 } tn_link_t;
 
 typedef void (*tn_chain_fn)(const tn_link_t *links, int32_t count, int64_t length);

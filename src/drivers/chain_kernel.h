@@ -1,7 +1,7 @@
 /* The body of chains, for vectors of CHAIN_BYTES bytes, CHAIN_BLOCK of which are a block. The
  * including file defines both, and CHAIN_NAME(name), CHAIN_TARGET (an attribute of functions),
- * CHAIN_SQRT (the square roots of a vector), CHAIN_GREATER and CHAIN_LESS (a > b ? a : b and
- * a < b ? a : b of two vectors), and where there are links of f16 CHAIN_WIDEN and CHAIN_NARROW
+ * CHAIN_SQRT (the square roots of a vector), CHAIN_MAX and CHAIN_MIN (of two vectors: a if it is NaN,
+ * or else a > b ? a : b and a < b ? a : b), and where there are links of f16 CHAIN_WIDEN and CHAIN_NARROW
  * (vectors of f16 to those of f32, and back; the latter gets no NaN but 0x7fc00000 of either sign).
  * It may define CHAIN_FROM_BYTES, CHAIN_TO_BYTES, CHAIN_FROM_HALVES and CHAIN_TO_HALVES (vectors of
  * unsigned integers to those of 32 bits, and back) where the compiler has no good instructions for
@@ -189,8 +189,8 @@ CHAIN_TARGET static int64_t CHAIN_NAME(run)(const tn_link_t *links, int32_t coun
         TWO(GREATER_EQUAL, (V)(a >= b))
         TWO(LESS, (V)(a < b))
         TWO(LESS_EQUAL, (V)(a <= b))
-        TWO(MAX, CHOOSE((M)(a != a), a, CHAIN_GREATER(a, b)))
-        TWO(MIN, CHOOSE((M)(a != a), a, CHAIN_LESS(a, b)))
+        TWO(MAX, CHAIN_MAX(a, b))
+        TWO(MIN, CHAIN_MIN(a, b))
         TWO(MUL, a * b)
         TWO(NOT_EQUAL, (V)(a != b))
         TWO(SUB, a - b)
@@ -198,7 +198,7 @@ CHAIN_TARGET static int64_t CHAIN_NAME(run)(const tn_link_t *links, int32_t coun
       default:
         __builtin_unreachable();
       }
-      float *out = link->out;
+      void *out = link->out;
       if (out) EACH PUT_OF(V, float, out, k) = block[k];
     }
   }
@@ -227,8 +227,8 @@ CHAIN_TARGET static int64_t CHAIN_NAME(run)(const tn_link_t *links, int32_t coun
 #undef CHAIN_BYTES
 #undef CHAIN_BLOCK
 #undef CHAIN_SQRT
-#undef CHAIN_GREATER
-#undef CHAIN_LESS
+#undef CHAIN_MAX
+#undef CHAIN_MIN
 #undef CHAIN_HAS_OTHER
 #undef CHAIN_WIDEN
 #undef CHAIN_NARROW

@@ -8,8 +8,8 @@
 #define CHAIN_BYTES 16
 #define CHAIN_BLOCK 8
 #define CHAIN_SQRT(a) ((V){sqrtf((a)[0]), sqrtf((a)[1]), sqrtf((a)[2]), sqrtf((a)[3])})
-#define CHAIN_GREATER(a, b) CHOOSE((M)((a) > (b)), a, b)
-#define CHAIN_LESS(a, b) CHOOSE((M)((a) < (b)), a, b)
+#define CHAIN_MAX(a, b) CHOOSE((M)(((a) > (b)) | ((a) != (a))), a, b)
+#define CHAIN_MIN(a, b) CHOOSE((M)(((a) < (b)) | ((a) != (a))), a, b)
 #include "drivers/chain_kernel.h"
 
 static void run_chain(const tn_link_t *links, int32_t count, int64_t length) {

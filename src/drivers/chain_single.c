@@ -25,8 +25,8 @@ static inline half_t narrow(one_t number) {
 #define CHAIN_BYTES 4
 #define CHAIN_BLOCK 1
 #define CHAIN_SQRT(a) ((V){sqrtf((a)[0])})
-#define CHAIN_GREATER(a, b) CHOOSE((M)((a) > (b)), a, b)
-#define CHAIN_LESS(a, b) CHOOSE((M)((a) < (b)), a, b)
+#define CHAIN_MAX(a, b) CHOOSE((M)(((a) > (b)) | ((a) != (a))), a, b)
+#define CHAIN_MIN(a, b) CHOOSE((M)(((a) < (b)) | ((a) != (a))), a, b)
 #define CHAIN_WIDEN(a) ((V)widen((half_t)(a)))
 #define CHAIN_NARROW(a) ((H)narrow((one_t)(a)))
 #include "drivers/chain_kernel.h"

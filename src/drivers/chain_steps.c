@@ -17,7 +17,10 @@ tenon_status_t tn_chain_begin(const tn_chain_t *chain, tn_chain_fn function,
   *out_pass = (tn_chain_pass_t){.chain = chain, .function = function};
   out_pass->links = tn_scratch(count * sizeof *out_pass->links);
   out_pass->places = tn_scratch(count * sizeof *out_pass->places);
-  if (!out_pass->links || !out_pass->places) return tn_no_memory("a region", count);
+  out_pass->moves = tn_scratch(2 * count * sizeof *out_pass->moves);
+  out_pass->runs = tn_scratch(count * sizeof *out_pass->runs);
+  if (!out_pass->links || !out_pass->places || !out_pass->moves || !out_pass->runs)
+    return tn_no_memory("a region", count);
   for (size_t k = 0; k < count; k++) {
     const tn_chain_step_t *step = &chain->steps[k];
     out_pass->links[k] = (tn_link_t){.code = step->code, .number = step->number};
@@ -36,11 +39,45 @@ static float read_as_f32(const char *data, tenon_dtype_t dtype) {
   return number;
 }
 
-void tn_chain_set_numbers(tn_chain_pass_t *pass) {
-  for (int32_t k = 0; k < pass->chain->count; k++) {
-    const tn_chain_step_t *step = &pass->chain->steps[k];
-    if (step->is_number && step->reach == TN_REACH_NUMBER)
-      pass->links[k].number = read_as_f32(pass->places[k].data, step->dtype);
+/* Notes that a field of a link gets `data`, whose elements have this size. A chain that begins once
+ * with each piece finds in it what is of the piece. */
+static void add_move(tn_chain_pass_t *pass, void *field, char *data, int64_t size, bool is_piece) {
+  const tn_chain_move_t move = {field, data, size, is_piece};
+  *move.at = data;
+  if (!is_piece || pass->run_count) pass->moves[pass->move_count++] = move;
+}
+
+/* Notes where the results of a step go. */
+static void add_result(tn_chain_pass_t *pass, int32_t k) {
+  const tn_chain_place_t *place = &pass->places[k];
+  tn_link_t *link = &pass->links[k];
+  switch (link->code) {
+  case TN_LINK_STORE_BOOL:
+    add_move(pass, &link->narrow, place->out, 1, place->is_piece_out);
+    break;
+  case TN_LINK_ROUND_BF16:
+  case TN_LINK_ROUND_F16:
+    add_move(pass, &link->narrow, place->out, 2, place->is_piece_out);
+    break;
+  default:
+    add_move(pass, &link->out, place->out, 4, place->is_piece_out);
+  }
+}
+
+void tn_chain_place(tn_chain_pass_t *pass) {
+  const tn_chain_t *chain = pass->chain;
+  for (int32_t k = 0; k < chain->count; k++)
+    if (pass->places[k].data && chain->steps[k].reach == TN_REACH_RUNS)
+      pass->runs[pass->run_count++] = k;
+  for (int32_t k = 0; k < chain->count; k++) {
+    const tn_chain_step_t *step = &chain->steps[k];
+    const tn_chain_place_t *place = &pass->places[k];
+    if (place->out) add_result(pass, k);
+    if (!place->data || step->reach == TN_REACH_RUNS) continue;
+    if (step->reach == TN_REACH_NUMBER)
+      pass->links[k].number = read_as_f32(place->data, step->dtype);
+    else
+      add_move(pass, &pass->links[k].run, place->data, size_of(step->dtype), place->is_piece);
   }
 }
 
@@ -60,7 +97,7 @@ static int64_t enter_run(const tn_chain_step_t *step, const tn_chain_place_t *pl
   const tn_runs_t *runs = &step->runs;
   const int64_t behind = at % runs->length;
   const int64_t begin = place->is_piece ? first / runs->length : 0;
-  const char *data = place->data + offset_of_run(runs, at / runs->length - begin);
+  char *data = place->data + offset_of_run(runs, at / runs->length - begin);
   if (step->is_number)
     link->number = read_as_f32(data, step->dtype);
   else
@@ -68,37 +105,18 @@ static int64_t enter_run(const tn_chain_step_t *step, const tn_chain_place_t *pl
   return runs->length - behind;
 }
 
-/* Sets where the results of a link go, from element `at` of `out` on. */
-static void set_result(int32_t code, char *out, int64_t at, tn_link_t *link) {
-  switch (code) {
-  case TN_LINK_STORE_BOOL:
-    link->narrow = out + at;
-    break;
-  case TN_LINK_ROUND_BF16:
-  case TN_LINK_ROUND_F16:
-    link->narrow = out + 2 * at;
-    break;
-  default:
-    link->out = (float *)(void *)(out + 4 * at);
-  }
-}
-
 /* Sets the links of a chain to run from element `at` of the results on, in a piece that begins with
  * element `first`. Returns the number of elements that lie in the same runs, at most `count`. */
 static int64_t enter(const tn_chain_pass_t *pass, int64_t first, int64_t at, int64_t count) {
-  for (int32_t k = 0; k < pass->chain->count; k++) {
-    const tn_chain_step_t *step = &pass->chain->steps[k];
-    const tn_chain_place_t *place = &pass->places[k];
-    tn_link_t *link = &pass->links[k];
-    if (place->out)
-      set_result(step->code, place->out, at - (place->is_piece_out ? first : 0), link);
-    if (!place->data || step->reach == TN_REACH_NUMBER) continue;
-    if (step->reach == TN_REACH_RUNS) {
-      const int64_t length = enter_run(step, place, first, at, link);
-      if (length < count) count = length;
-    } else {
-      link->run = place->data + (at - (place->is_piece ? first : 0)) * size_of(step->dtype);
-    }
+  for (int32_t k = 0; k < pass->move_count; k++) {
+    const tn_chain_move_t *move = &pass->moves[k];
+    *move->at = move->data + (move->is_piece ? at - first : at) * move->size;
+  }
+  for (int32_t k = 0; k < pass->run_count; k++) {
+    const int32_t step = pass->runs[k];
+    const int64_t length =
+        enter_run(&pass->chain->steps[step], &pass->places[step], first, at, &pass->links[step]);
+    if (length < count) count = length;
   }
   return count;
 }

@@ -45,11 +45,19 @@ typedef struct tn_chain_t {
 
 /* Where the operands of a step are. What is of a piece begins with the piece's elements. */
 typedef struct tn_chain_place_t {
-  const char *data;
+  char *data;
   char *out;
   bool is_piece;
   bool is_piece_out;
 } tn_chain_place_t;
+
+/* What a link reads or writes one after the other: element `at` is at `data` plus at * size. */
+typedef struct tn_chain_move_t {
+  void **at; /* the field of the link */
+  char *data;
+  int64_t size;
+  bool is_piece;
+} tn_chain_move_t;
 
 /* One thread's links of a chain. */
 typedef struct tn_chain_pass_t {
@@ -57,13 +65,17 @@ typedef struct tn_chain_pass_t {
   tn_chain_fn function;
   tn_link_t *links;
   tn_chain_place_t *places; /* of each step; the caller sets them */
+  tn_chain_move_t *moves;   /* what changes from piece to piece */
+  int32_t move_count;
+  int32_t *runs; /* the steps whose operands lie in runs */
+  int32_t run_count;
 } tn_chain_pass_t;
 
 /* Makes the links in scratch memory. */
 tenon_status_t tn_chain_begin(const tn_chain_t *chain, tn_chain_fn function,
                               tn_chain_pass_t *out_pass);
-/* Sets the numbers that serve all elements, when the places are set. */
-void tn_chain_set_numbers(tn_chain_pass_t *pass);
+/* Prepares the links, when the places are set. */
+void tn_chain_place(tn_chain_pass_t *pass);
 /* Runs the chain on a piece: elements [first, first + count) of the results. */
 void tn_chain_run(const tn_chain_pass_t *pass, int64_t first, int64_t count);
 

@@ -4,6 +4,7 @@
 #include "base/cpu.h"
 #include "drivers/chain.h"
 
+#define ORDERED(a) _mm512_cmp_ps_mask((__m512)(a), (__m512)(a), _CMP_ORD_Q)
 #define ROUNDING (_MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
 
 #define CHAIN_NAME(name) name##_sse2
@@ -11,8 +12,8 @@
 #define CHAIN_BYTES 16
 #define CHAIN_BLOCK 8
 #define CHAIN_SQRT(a) ((V)_mm_sqrt_ps((__m128)(a)))
-#define CHAIN_GREATER(a, b) ((V)_mm_max_ps((__m128)(a), (__m128)(b)))
-#define CHAIN_LESS(a, b) ((V)_mm_min_ps((__m128)(a), (__m128)(b)))
+#define CHAIN_MAX(a, b) CHOOSE((M)((a) != (a)), a, (V)_mm_max_ps((__m128)(a), (__m128)(b)))
+#define CHAIN_MIN(a, b) CHOOSE((M)((a) != (a)), a, (V)_mm_min_ps((__m128)(a), (__m128)(b)))
 #include "drivers/chain_kernel.h"
 
 #define CHAIN_NAME(name) name##_avx2
@@ -20,8 +21,8 @@
 #define CHAIN_BYTES 32
 #define CHAIN_BLOCK 8
 #define CHAIN_SQRT(a) ((V)_mm256_sqrt_ps((__m256)(a)))
-#define CHAIN_GREATER(a, b) ((V)_mm256_max_ps((__m256)(a), (__m256)(b)))
-#define CHAIN_LESS(a, b) ((V)_mm256_min_ps((__m256)(a), (__m256)(b)))
+#define CHAIN_MAX(a, b) CHOOSE((M)((a) != (a)), a, (V)_mm256_max_ps((__m256)(a), (__m256)(b)))
+#define CHAIN_MIN(a, b) CHOOSE((M)((a) != (a)), a, (V)_mm256_min_ps((__m256)(a), (__m256)(b)))
 #define CHAIN_WIDEN(a) ((V)_mm256_cvtph_ps((__m128i)(a)))
 #define CHAIN_NARROW(a) ((H)_mm256_cvtps_ph((__m256)(a), ROUNDING))
 #define CHAIN_FROM_BYTES(a) ((M)_mm256_cvtepu8_epi32(_mm_cvtsi64_si128((int64_t)(a))))
@@ -36,8 +37,8 @@
 #define CHAIN_HAS_OTHER
 #define CHAIN_BLOCK 8
 #define CHAIN_SQRT(a) ((V)_mm512_sqrt_ps((__m512)(a)))
-#define CHAIN_GREATER(a, b) ((V)_mm512_max_ps((__m512)(a), (__m512)(b)))
-#define CHAIN_LESS(a, b) ((V)_mm512_min_ps((__m512)(a), (__m512)(b)))
+#define CHAIN_MAX(a, b) ((V)_mm512_mask_max_ps((__m512)(a), ORDERED(a), (__m512)(a), (__m512)(b)))
+#define CHAIN_MIN(a, b) ((V)_mm512_mask_min_ps((__m512)(a), ORDERED(a), (__m512)(a), (__m512)(b)))
 #define CHAIN_WIDEN(a) ((V)_mm512_cvtph_ps((__m256i)(a)))
 #define CHAIN_NARROW(a) ((H)_mm512_cvtps_ph((__m512)(a), ROUNDING))
 #define CHAIN_FROM_BYTES(a) ((M)_mm512_cvtepu8_epi32((__m128i)(a)))
@@ -53,8 +54,8 @@
 #define CHAIN_BYTES 16
 #define CHAIN_BLOCK 1
 #define CHAIN_SQRT(a) ((V)_mm_sqrt_ps((__m128)(a)))
-#define CHAIN_GREATER(a, b) ((V)_mm_max_ps((__m128)(a), (__m128)(b)))
-#define CHAIN_LESS(a, b) ((V)_mm_min_ps((__m128)(a), (__m128)(b)))
+#define CHAIN_MAX(a, b) CHOOSE((M)((a) != (a)), a, (V)_mm_max_ps((__m128)(a), (__m128)(b)))
+#define CHAIN_MIN(a, b) CHOOSE((M)((a) != (a)), a, (V)_mm_min_ps((__m128)(a), (__m128)(b)))
 #include "drivers/chain_kernel.h"
 
 #define CHAIN_NAME(name) name##_narrow_avx2
@@ -62,8 +63,8 @@
 #define CHAIN_BYTES 16
 #define CHAIN_BLOCK 1
 #define CHAIN_SQRT(a) ((V)_mm_sqrt_ps((__m128)(a)))
-#define CHAIN_GREATER(a, b) ((V)_mm_max_ps((__m128)(a), (__m128)(b)))
-#define CHAIN_LESS(a, b) ((V)_mm_min_ps((__m128)(a), (__m128)(b)))
+#define CHAIN_MAX(a, b) CHOOSE((M)((a) != (a)), a, (V)_mm_max_ps((__m128)(a), (__m128)(b)))
+#define CHAIN_MIN(a, b) CHOOSE((M)((a) != (a)), a, (V)_mm_min_ps((__m128)(a), (__m128)(b)))
 #define CHAIN_WIDEN(a) ((V)_mm_cvtph_ps(_mm_cvtsi64_si128((int64_t)(a))))
 #define CHAIN_NARROW(a) ((H)_mm_cvtsi128_si64(_mm_cvtps_ph((__m128)(a), ROUNDING)))
 #include "drivers/chain_kernel.h"
@@ -74,8 +75,8 @@
 #define CHAIN_HAS_OTHER
 #define CHAIN_BLOCK 1
 #define CHAIN_SQRT(a) ((V)_mm512_sqrt_ps((__m512)(a)))
-#define CHAIN_GREATER(a, b) ((V)_mm512_max_ps((__m512)(a), (__m512)(b)))
-#define CHAIN_LESS(a, b) ((V)_mm512_min_ps((__m512)(a), (__m512)(b)))
+#define CHAIN_MAX(a, b) ((V)_mm512_mask_max_ps((__m512)(a), ORDERED(a), (__m512)(a), (__m512)(b)))
+#define CHAIN_MIN(a, b) ((V)_mm512_mask_min_ps((__m512)(a), ORDERED(a), (__m512)(a), (__m512)(b)))
 #define CHAIN_WIDEN(a) ((V)_mm512_cvtph_ps((__m256i)(a)))
 #define CHAIN_NARROW(a) ((H)_mm512_cvtps_ph((__m512)(a), ROUNDING))
 #define CHAIN_FROM_BYTES(a) ((M)_mm512_cvtepu8_epi32((__m128i)(a)))

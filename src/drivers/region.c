@@ -84,7 +84,7 @@ static tenon_status_t run_whole_chain(const tn_region_t *region, const tn_chain_
     if (step->operand >= 0) pass.places[k].data = whole_operand(member, step->operand, tiles);
     if (step->result >= 0) pass.places[k].out = whole_operand(member, step->result, tiles);
   }
-  tn_chain_set_numbers(&pass);
+  tn_chain_place(&pass);
   tn_chain_run(&pass, 0,
                tenon_count(region->members[chain->steps[0].member].frame.call.outputs[0]));
   tn_scratch_reset(mark);
@@ -178,7 +178,7 @@ static tenon_status_t begin_chain(const span_t *span, size_t m, member_pass_t *p
     place->out = whole_operand(member, step->result, span->tiles);
     place->is_piece_out = member->tiles[step->result] >= 0;
   }
-  tn_chain_set_numbers(pass);
+  tn_chain_place(pass);
   return TENON_OK;
 }
 
