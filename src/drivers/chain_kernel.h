@@ -1,12 +1,13 @@
 /* The body of chains, for vectors of CHAIN_BYTES bytes, CHAIN_BLOCK of which are a block. The
  * including file defines both, and CHAIN_NAME(name), CHAIN_TARGET (an attribute of functions),
- * CHAIN_SQRT (the square roots of a vector), CHAIN_MAX and CHAIN_MIN (of two vectors: a if it is NaN,
- * or else a > b ? a : b and a < b ? a : b), and where there are links of f16 CHAIN_WIDEN and CHAIN_NARROW
- * (vectors of f16 to those of f32, and back; the latter gets no NaN but 0x7fc00000 of either sign).
- * It may define CHAIN_FROM_BYTES, CHAIN_TO_BYTES, CHAIN_FROM_HALVES and CHAIN_TO_HALVES (vectors of
- * unsigned integers to those of 32 bits, and back) where the compiler has no good instructions for
- * them, and CHAIN_HAS_OTHER if there are registers for two blocks. The function runs whole blocks
- * from element `at` on, and returns the number of the element behind the last one. */
+ * CHAIN_SQRT (the square roots of a vector), CHAIN_MAX and CHAIN_MIN (of two vectors: a if it is
+ * NaN, or else a > b ? a : b and a < b ? a : b), and where there are links of f16 CHAIN_WIDEN and
+ * CHAIN_NARROW (vectors of f16 to those of f32, and back; the latter gets no NaN but 0x7fc00000 of
+ * either sign). It may define CHAIN_FROM_BYTES, CHAIN_TO_BYTES, CHAIN_FROM_HALVES and
+ * CHAIN_TO_HALVES (vectors of unsigned integers to those of 32 bits, and back) where the compiler
+ * has no good instructions for them, and CHAIN_HAS_OTHER if there are registers for two blocks. The
+ * function runs whole blocks from element `at` on, and returns the number of the element behind the
+ * last one. */
 
 #define VECTOR(size) __attribute__((vector_size(size), aligned((size) / LANES), may_alias))
 #define LANES (CHAIN_BYTES / 4)
