@@ -11,6 +11,34 @@
 
 static int64_t size_of(tenon_dtype_t dtype) { return dtype.bits * dtype.lanes / 8; }
 
+static float read_as_f32(const void *data, tenon_dtype_t dtype) {
+  const tenon_dtype_t f32 = tenon_dtype(TENON_F32);
+  float number;
+  if (tn_dtype_same(dtype, f32))
+    memcpy(&number, data, sizeof number);
+  else
+    tn_convert(data, dtype, &number, f32, 1);
+  return number;
+}
+
+/* Whether the results of a link are smaller than f32. */
+static bool is_narrow(int32_t code) {
+  return code == TN_LINK_STORE_BOOL || code == TN_LINK_ROUND_BF16 || code == TN_LINK_ROUND_F16;
+}
+
+void tn_chain_make_link(const tn_chain_step_t *step, void *data, void *out, tn_link_t *out_link) {
+  const bool takes_number = data && step->reach == TN_REACH_NUMBER;
+  *out_link = (tn_link_t){.code = step->code, .number = step->number};
+  if (takes_number)
+    out_link->number = read_as_f32(data, step->dtype);
+  else
+    out_link->run = data;
+  if (is_narrow(step->code))
+    out_link->narrow = out;
+  else
+    out_link->out = out;
+}
+
 tenon_status_t tn_chain_begin(const tn_chain_t *chain, tn_chain_fn function,
                               tn_chain_pass_t *out_pass) {
   const size_t count = (size_t)chain->count;
@@ -21,63 +49,37 @@ tenon_status_t tn_chain_begin(const tn_chain_t *chain, tn_chain_fn function,
   out_pass->runs = tn_scratch(count * sizeof *out_pass->runs);
   if (!out_pass->links || !out_pass->places || !out_pass->moves || !out_pass->runs)
     return tn_no_memory("a region", count);
-  for (size_t k = 0; k < count; k++) {
-    const tn_chain_step_t *step = &chain->steps[k];
-    out_pass->links[k] = (tn_link_t){.code = step->code, .number = step->number};
+  for (size_t k = 0; k < count; k++)
     out_pass->places[k] = (tn_chain_place_t){0};
-  }
   return TENON_OK;
 }
 
-static float read_as_f32(const char *data, tenon_dtype_t dtype) {
-  const tenon_dtype_t f32 = tenon_dtype(TENON_F32);
-  float number;
-  if (tn_dtype_same(dtype, f32))
-    memcpy(&number, data, sizeof number);
-  else
-    tn_convert(data, dtype, &number, f32, 1);
-  return number;
+/* Notes that a field of a link changes with the piece. A chain that begins once with each piece
+ * finds in it what is of the piece. */
+static void add_move(tn_chain_pass_t *pass, void **at, int64_t size, bool is_piece) {
+  const tn_chain_move_t move = {at, *at, size, is_piece};
+  if (!is_piece || pass->chain->has_runs) pass->moves[pass->move_count++] = move;
 }
 
-/* Notes that a field of a link gets `data`, whose elements have this size. A chain that begins once
- * with each piece finds in it what is of the piece. */
-static void add_move(tn_chain_pass_t *pass, void *field, char *data, int64_t size, bool is_piece) {
-  const tn_chain_move_t move = {field, data, size, is_piece};
-  *move.at = data;
-  if (!is_piece || pass->run_count) pass->moves[pass->move_count++] = move;
-}
-
-/* Notes where the results of a step go. */
-static void add_result(tn_chain_pass_t *pass, int32_t k) {
-  const tn_chain_place_t *place = &pass->places[k];
-  tn_link_t *link = &pass->links[k];
-  switch (link->code) {
-  case TN_LINK_STORE_BOOL:
-    add_move(pass, &link->narrow, place->out, 1, place->is_piece_out);
-    break;
-  case TN_LINK_ROUND_BF16:
-  case TN_LINK_ROUND_F16:
-    add_move(pass, &link->narrow, place->out, 2, place->is_piece_out);
-    break;
-  default:
-    add_move(pass, &link->out, place->out, 4, place->is_piece_out);
-  }
+static int64_t size_of_result(int32_t code) {
+  if (code == TN_LINK_STORE_BOOL) return 1;
+  return is_narrow(code) ? 2 : 4;
 }
 
 void tn_chain_place(tn_chain_pass_t *pass) {
   const tn_chain_t *chain = pass->chain;
-  for (int32_t k = 0; k < chain->count; k++)
-    if (pass->places[k].data && chain->steps[k].reach == TN_REACH_RUNS)
-      pass->runs[pass->run_count++] = k;
   for (int32_t k = 0; k < chain->count; k++) {
     const tn_chain_step_t *step = &chain->steps[k];
     const tn_chain_place_t *place = &pass->places[k];
-    if (place->out) add_result(pass, k);
-    if (!place->data || step->reach == TN_REACH_RUNS) continue;
-    if (step->reach == TN_REACH_NUMBER)
-      pass->links[k].number = read_as_f32(place->data, step->dtype);
-    else
-      add_move(pass, &pass->links[k].run, place->data, size_of(step->dtype), place->is_piece);
+    tn_link_t *link = &pass->links[k];
+    tn_chain_make_link(step, place->data, place->out, link);
+    if (place->out)
+      add_move(pass, is_narrow(step->code) ? &link->narrow : &link->out, size_of_result(step->code),
+               place->is_piece_out);
+    if (place->data && step->reach == TN_REACH_RUNS)
+      pass->runs[pass->run_count++] = k;
+    else if (place->data && step->reach != TN_REACH_NUMBER)
+      add_move(pass, &link->run, size_of(step->dtype), place->is_piece);
   }
 }
 

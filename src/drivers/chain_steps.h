@@ -41,6 +41,7 @@ typedef struct tn_chain_t {
   int32_t count;
   int32_t members; /* that run as this chain */
   bool packs;      /* an operand of a step is packed */
+  bool has_runs;   /* an operand of a step lies in runs */
 } tn_chain_t;
 
 /* Where the operands of a step are. What is of a piece begins with the piece's elements. */
@@ -71,6 +72,9 @@ typedef struct tn_chain_pass_t {
   int32_t run_count;
 } tn_chain_pass_t;
 
+/* Makes the link of a step, whose operands begin at these addresses (NULL: none). Its operand does
+ * not lie in runs. */
+void tn_chain_make_link(const tn_chain_step_t *step, void *data, void *out, tn_link_t *out_link);
 /* Makes the links in scratch memory. */
 tenon_status_t tn_chain_begin(const tn_chain_t *chain, tn_chain_fn function,
                               tn_chain_pass_t *out_pass);

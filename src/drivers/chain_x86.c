@@ -4,7 +4,6 @@
 #include "base/cpu.h"
 #include "drivers/chain.h"
 
-#define ORDERED(a) _mm512_cmp_ps_mask((__m512)(a), (__m512)(a), _CMP_ORD_Q)
 #define ROUNDING (_MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
 
 #define CHAIN_NAME(name) name##_sse2
@@ -37,8 +36,8 @@
 #define CHAIN_HAS_OTHER
 #define CHAIN_BLOCK 8
 #define CHAIN_SQRT(a) ((V)_mm512_sqrt_ps((__m512)(a)))
-#define CHAIN_MAX(a, b) ((V)_mm512_mask_max_ps((__m512)(a), ORDERED(a), (__m512)(a), (__m512)(b)))
-#define CHAIN_MIN(a, b) ((V)_mm512_mask_min_ps((__m512)(a), ORDERED(a), (__m512)(a), (__m512)(b)))
+#define CHAIN_MAX(a, b) CHOOSE((M)((a) != (a)), a, (V)_mm512_max_ps((__m512)(a), (__m512)(b)))
+#define CHAIN_MIN(a, b) CHOOSE((M)((a) != (a)), a, (V)_mm512_min_ps((__m512)(a), (__m512)(b)))
 #define CHAIN_WIDEN(a) ((V)_mm512_cvtph_ps((__m256i)(a)))
 #define CHAIN_NARROW(a) ((H)_mm512_cvtps_ph((__m512)(a), ROUNDING))
 #define CHAIN_FROM_BYTES(a) ((M)_mm512_cvtepu8_epi32((__m128i)(a)))
@@ -75,8 +74,8 @@
 #define CHAIN_HAS_OTHER
 #define CHAIN_BLOCK 1
 #define CHAIN_SQRT(a) ((V)_mm512_sqrt_ps((__m512)(a)))
-#define CHAIN_MAX(a, b) ((V)_mm512_mask_max_ps((__m512)(a), ORDERED(a), (__m512)(a), (__m512)(b)))
-#define CHAIN_MIN(a, b) ((V)_mm512_mask_min_ps((__m512)(a), ORDERED(a), (__m512)(a), (__m512)(b)))
+#define CHAIN_MAX(a, b) CHOOSE((M)((a) != (a)), a, (V)_mm512_max_ps((__m512)(a), (__m512)(b)))
+#define CHAIN_MIN(a, b) CHOOSE((M)((a) != (a)), a, (V)_mm512_min_ps((__m512)(a), (__m512)(b)))
 #define CHAIN_WIDEN(a) ((V)_mm512_cvtph_ps((__m256i)(a)))
 #define CHAIN_NARROW(a) ((H)_mm512_cvtps_ph((__m512)(a), ROUNDING))
 #define CHAIN_FROM_BYTES(a) ((M)_mm512_cvtepu8_epi32((__m128i)(a)))

@@ -72,11 +72,29 @@ static char *whole_operand(const tn_region_member_t *member, int32_t i, char *co
   return member->tiles[i] >= 0 ? tiles[member->tiles[i]] : (char *)t->data + t->byte_offset;
 }
 
+/* Runs a chain none of whose operands lies in runs on whole values. */
+static tenon_status_t run_even_chain(const tn_region_t *region, const tn_chain_t *chain,
+                                     int64_t length, char *const *tiles) {
+  tn_link_t *links = tn_scratch((size_t)chain->count * sizeof *links);
+  if (!links) return tn_no_memory("a region", (size_t)chain->count);
+  for (int32_t k = 0; k < chain->count; k++) {
+    const tn_chain_step_t *step = &chain->steps[k];
+    const tn_region_member_t *member = &region->members[step->member];
+    void *data = step->operand >= 0 ? whole_operand(member, step->operand, tiles) : NULL;
+    void *out = step->result >= 0 ? whole_operand(member, step->result, tiles) : NULL;
+    tn_chain_make_link(step, data, out, &links[k]);
+  }
+  region->run_chain(links, chain->count, length);
+  return TENON_OK;
+}
+
 /* Runs a chain on whole values. */
 static tenon_status_t run_whole_chain(const tn_region_t *region, const tn_chain_t *chain,
                                       char *const *tiles) {
+  const tenon_call_t *call = &region->members[chain->steps[0].member].frame.call;
+  const int64_t length = tenon_count(call->outputs[0]);
   tn_chain_pass_t pass;
-  tn_scratch_mark_t mark = tn_scratch_mark();
+  if (!chain->has_runs) return run_even_chain(region, chain, length, tiles);
   TN_TRY(tn_chain_begin(chain, region->run_chain, &pass));
   for (int32_t k = 0; k < chain->count; k++) {
     const tn_chain_step_t *step = &chain->steps[k];
@@ -85,9 +103,7 @@ static tenon_status_t run_whole_chain(const tn_region_t *region, const tn_chain_
     if (step->result >= 0) pass.places[k].out = whole_operand(member, step->result, tiles);
   }
   tn_chain_place(&pass);
-  tn_chain_run(&pass, 0,
-               tenon_count(region->members[chain->steps[0].member].frame.call.outputs[0]));
-  tn_scratch_reset(mark);
+  tn_chain_run(&pass, 0, length);
   return TENON_OK;
 }
 
@@ -100,7 +116,9 @@ static tenon_status_t run_whole(tn_region_t *region) {
     tenon_call_t *call = &member->frame.call;
     const uint32_t inputs = call->op->input_count;
     if (member->chain && !member->chain->packs) {
+      tn_scratch_mark_t mark = tn_scratch_mark();
       TN_TRY(run_whole_chain(region, member->chain, tiles));
+      tn_scratch_reset(mark);
       m += member->chain->members - 1;
       continue;
     }

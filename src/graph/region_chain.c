@@ -474,6 +474,7 @@ static void append(maker_t *m, tn_chain_t *chain) {
   for (int32_t k = 0; k < m->count; k++) {
     const tn_chain_step_t *step = &m->links[k];
     chain->packs |= step->operand >= 0 && step->reach == TN_REACH_PACKED;
+    chain->has_runs |= step->operand >= 0 && step->reach == TN_REACH_RUNS;
     chain->steps[chain->count++] = *step;
   }
   chain->members++;
