@@ -171,7 +171,7 @@ bool tn_drive_flatten(tn_drive_t *d) {
 
 /* The bytes of an operand's tile. */
 static int64_t tile_bytes(const tn_loop_operand_t *o, int64_t most) {
-  return ((o->is_number ? 1 : most) * o->loop_size + 63) & ~(int64_t)63;
+  return (most * o->loop_size + 63) & ~(int64_t)63;
 }
 
 /* Fills the tile of an input whose elements are the same in every piece: it is a scalar, or it
@@ -185,7 +185,7 @@ static bool fill_once(const tn_pieces_t *p, const tn_loop_operand_t *o, int64_t 
   if (o->is_output || o->is_piece) return false;
   if (o->is_scalar) {
     tn_operand_load(d, o, 0, 1, tile, p->spare);
-    if (!o->is_number) copy_strided(tile, 0, tile, o->loop_size, o->loop_size, count);
+    copy_strided(tile, 0, tile, o->loop_size, o->loop_size, count);
     return true;
   }
   while (first < d->it->ndim && o->strides[first] == 0)

@@ -16,7 +16,6 @@ typedef struct tn_loop_operand_t {
   bool converts;
   bool packs;             /* a tile is passed: the loop never sees the operand's memory */
   bool is_scalar;         /* one element serves for all */
-  bool is_number;         /* a scalar whose tile has one element only */
   bool is_piece;          /* `data` holds the elements of the current piece only */
   int64_t repeats;        /* if is_piece: how many elements of the iteration have each element */
   const int64_t *strides; /* those of the iterator */

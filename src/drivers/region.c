@@ -30,14 +30,6 @@ typedef struct stream_t {
   int64_t share; /* bytes that are prefetched during one call */
 } stream_t;
 
-/* Where a link of a chain finds its elements: those of row 0, and the bytes to the next one. */
-typedef struct link_place_t {
-  char *run;
-  char *out;
-  int64_t run_step;
-  int64_t out_step;
-} link_place_t;
-
 /* The rows that one thread passes over. */
 typedef struct span_t {
   const pass_t *pass;
@@ -53,11 +45,7 @@ typedef struct member_pass_t {
   tn_drive_t drive;
   tn_pieces_t pieces;
   tn_slice_t slice;
-  bool packs; /* an operand of a link is packed for each piece */
-  /* Of the first member of a chain: */
-  tn_link_t *links;
-  link_place_t *places; /* of each link */
-  int32_t link_count;
+  tn_chain_pass_t chain; /* of the first member of a chain */
 } member_pass_t;
 
 static tenon_status_t explain(const tn_region_member_t *member, tenon_status_t status,
@@ -85,29 +73,38 @@ static char *whole_operand(const tn_region_member_t *member, int32_t i, char *co
   return member->tiles[i] >= 0 ? tiles[member->tiles[i]] : (char *)t->data + t->byte_offset;
 }
 
-/* Runs the chain that begins with member m on whole values. */
-static tenon_status_t run_whole_chain(const tn_region_t *region, int32_t m, char *const *tiles) {
-  const tn_region_member_t *member = &region->members[m];
-  const tn_region_member_t *end = member + member->link_count;
-  const int64_t length = tenon_count(member->frame.call.outputs[0]);
-  tn_scratch_mark_t mark = tn_scratch_mark();
-  tn_link_t *links = tn_scratch(2 * (size_t)member->link_count * sizeof *links);
-  if (!links) return tn_no_memory("a region", (size_t)member->link_count);
-  int32_t count = 0;
-  for (; member < end; member++) {
-    const int32_t result = (int32_t)member->frame.call.op->input_count;
-    const void *other = member->other >= 0 ? whole_operand(member, member->other, tiles) : NULL;
-    if (member->loads) {
-      const void *run = whole_operand(member, member->block, tiles);
-      links[count++] = (tn_link_t){.code = TN_LINK_LOAD, .run = run};
-    }
-    tn_link_t *link = &links[count++];
-    *link = (tn_link_t){.code = member->link, .run = other};
-    if (member->takes_one) memcpy(&link->number, other, sizeof link->number);
-    if (member->is_kept) link->out = (float *)(void *)whole_operand(member, result, tiles);
+/* Runs a chain none of whose operands lies in runs on whole values. */
+static tenon_status_t run_even_chain(const tn_region_t *region, const tn_chain_t *chain,
+                                     int64_t length, char *const *tiles) {
+  tn_link_t *links = tn_scratch((size_t)chain->count * sizeof *links);
+  if (!links) return tn_no_memory("a region", (size_t)chain->count);
+  for (int32_t k = 0; k < chain->count; k++) {
+    const tn_chain_step_t *step = &chain->steps[k];
+    const tn_region_member_t *member = &region->members[step->member];
+    void *data = step->operand >= 0 ? whole_operand(member, step->operand, tiles) : NULL;
+    void *out = step->result >= 0 ? whole_operand(member, step->result, tiles) : NULL;
+    tn_chain_make_link(step, data, out, &links[k]);
   }
-  region->run_chain(links, count, length);
-  tn_scratch_reset(mark);
+  region->run_chain(links, chain->count, length);
+  return TENON_OK;
+}
+
+/* Runs a chain on whole values. */
+static tenon_status_t run_whole_chain(const tn_region_t *region, const tn_chain_t *chain,
+                                      char *const *tiles) {
+  const tenon_call_t *call = &region->members[chain->steps[0].member].frame.call;
+  const int64_t length = tenon_count(call->outputs[0]);
+  tn_chain_pass_t pass;
+  if (!chain->has_runs) return run_even_chain(region, chain, length, tiles);
+  TN_TRY(tn_chain_begin(chain, region->run_chain, &pass));
+  for (int32_t k = 0; k < chain->count; k++) {
+    const tn_chain_step_t *step = &chain->steps[k];
+    const tn_region_member_t *member = &region->members[step->member];
+    if (step->operand >= 0) pass.places[k].data = whole_operand(member, step->operand, tiles);
+    if (step->result >= 0) pass.places[k].out = whole_operand(member, step->result, tiles);
+  }
+  tn_chain_place(&pass);
+  tn_chain_run(&pass, 0, length);
   return TENON_OK;
 }
 
@@ -119,9 +116,11 @@ static tenon_status_t run_whole(tn_region_t *region) {
     tn_region_member_t *member = &region->members[m];
     tenon_call_t *call = &member->frame.call;
     const uint32_t inputs = call->op->input_count;
-    if (member->link_count && member->is_even) {
-      TN_TRY(run_whole_chain(region, m, tiles));
-      m += member->link_count - 1;
+    if (member->chain && !member->chain->packs) {
+      tn_scratch_mark_t mark = tn_scratch_mark();
+      TN_TRY(run_whole_chain(region, member->chain, tiles));
+      tn_scratch_reset(mark);
+      m += member->chain->members - 1;
       continue;
     }
     for (uint32_t i = 0; i < inputs + call->op->output_count; i++)
@@ -151,8 +150,8 @@ static tenon_status_t begin_loop(const span_t *span, size_t m, member_pass_t *p)
   for (uint32_t i = 0; i < from->it->count; i++) {
     p->drive.operands[i] = from->operands[i];
     if (member->tiles[i] >= 0) p->drive.operands[i].data = span->tiles[member->tiles[i]];
+    if (member->is_link) p->drive.operands[i].packs = member->packed >> i & 1;
   }
-  if (member->takes_one) p->drive.operands[member->other].is_number = true;
   return tn_pieces_begin(&p->drive, span->begin * width, span->end * width, region->piece * width,
                          &p->pieces);
 }
@@ -177,42 +176,28 @@ static tenon_status_t run_member(const tn_region_member_t *member, member_pass_t
                       : tn_pieces_run(&p->pieces, first, count);
 }
 
-/* Finds where operand i of a member lies for the piece that begins at an element: *out_data plus
- * that number times the result. */
-static int64_t place_operand(member_pass_t *p, int32_t i, char **out_data) {
-  const tn_loop_operand_t *operand = &p->drive.operands[i];
-  *out_data = operand->packs ? p->pieces.tiles[i] : operand->data;
-  p->packs |= operand->packs && !p->pieces.is_filled[i];
-  return operand->packs || operand->is_piece ? 0 : operand->size;
-}
-
 /* Makes the links of a chain, which begins with member m. */
-static tenon_status_t begin_chain(const tn_region_t *region, size_t m, member_pass_t *passes) {
-  const size_t most = 2 * (size_t)region->members[m].link_count;
-  member_pass_t *chain = &passes[m];
-  chain->links = tn_scratch(most * sizeof *chain->links);
-  chain->places = tn_scratch(most * sizeof *chain->places);
-  if (!chain->links || !chain->places) return tn_no_memory("a region", most);
-  int32_t count = 0;
-  for (size_t k = m; k < m + most / 2; k++) {
-    const tn_region_member_t *member = &region->members[k];
-    link_place_t *place = &chain->places[count];
-    passes[k].packs = false;
-    if (member->loads) {
-      *place = (link_place_t){0};
-      place->run_step = place_operand(&passes[k], member->block, &place->run);
-      chain->links[count++] = (tn_link_t){.code = TN_LINK_LOAD};
-      place++;
+static tenon_status_t begin_chain(const span_t *span, size_t m, member_pass_t *passes) {
+  const tn_region_t *region = span->pass->region;
+  const tn_chain_t *chain = region->members[m].chain;
+  tn_chain_pass_t *pass = &passes[m].chain;
+  TN_TRY(tn_chain_begin(chain, region->run_chain, pass));
+  for (int32_t k = 0; k < chain->count; k++) {
+    const tn_chain_step_t *step = &chain->steps[k];
+    const tn_region_member_t *member = &region->members[step->member];
+    tn_chain_place_t *place = &pass->places[k];
+    if (step->operand >= 0 && step->reach == TN_REACH_PACKED) {
+      place->data = passes[step->member].pieces.tiles[step->operand];
+      place->is_piece = true;
+    } else if (step->operand >= 0) {
+      place->data = whole_operand(member, step->operand, span->tiles);
+      place->is_piece = member->tiles[step->operand] >= 0;
     }
-    *place = (link_place_t){0};
-    tn_link_t *link = &chain->links[count++];
-    *link = (tn_link_t){.code = member->link};
-    if (member->other >= 0) place->run_step = place_operand(&passes[k], member->other, &place->run);
-    if (member->takes_one) memcpy(&link->number, place->run, sizeof link->number);
-    const int32_t result = (int32_t)member->frame.call.op->input_count;
-    if (member->is_kept) place->out_step = place_operand(&passes[k], result, &place->out);
+    if (step->result < 0) continue;
+    place->out = whole_operand(member, step->result, span->tiles);
+    place->is_piece_out = member->tiles[step->result] >= 0;
   }
-  chain->link_count = count;
+  tn_chain_place(pass);
   return TENON_OK;
 }
 
@@ -222,16 +207,9 @@ static void run_chain(const tn_region_t *region, size_t m, member_pass_t *passes
   const tn_region_member_t *member = &region->members[m];
   const int64_t first = at * member->width;
   const int64_t length = rows * member->width;
-  for (size_t k = m; k < m + (size_t)member->link_count; k++)
-    if (passes[k].packs) tn_pieces_load(&passes[k].pieces, first, length);
-  tn_link_t *links = passes[m].links;
-  for (int32_t k = 0; k < passes[m].link_count; k++) {
-    const link_place_t *place = &passes[m].places[k];
-    if (place->run)
-      links[k].run = (const float *)(const void *)(place->run + first * place->run_step);
-    if (place->out) links[k].out = (float *)(void *)(place->out + first * place->out_step);
-  }
-  region->run_chain(links, passes[m].link_count, length);
+  for (size_t k = m; member->chain->packs && k < m + (size_t)member->chain->members; k++)
+    if (region->members[k].packed) tn_pieces_load(&passes[k].pieces, first, length);
+  tn_chain_run(&passes[m].chain, first, length);
 }
 
 /* Adds the operand to the streams if it is one, and no other member has it. */
@@ -254,7 +232,7 @@ static void find_streams(span_t *span, stream_t *streams, int32_t most) {
   span->streams = streams;
   span->stream_count = 0;
   for (int32_t m = 0; m < region->count; m++)
-    calls += !region->members[m].link || region->members[m].link_count;
+    calls += !region->members[m].is_link || region->members[m].chain;
   for (int32_t m = 0; m < region->count && calls > 1; m++) {
     const tn_region_member_t *member = &region->members[m];
     const tenon_call_t *call = &member->frame.call;
@@ -288,9 +266,9 @@ static tenon_status_t run_piece(const span_t *span, member_pass_t *passes, int64
   int64_t calls = 0;
   for (size_t m = 0; m < (size_t)region->count; m++) {
     const tn_region_member_t *member = &region->members[m];
-    if (member->link && !member->link_count) continue;
+    if (member->is_link && !member->chain) continue;
     prefetch_share(span, next, next_end, calls++);
-    if (member->link) {
+    if (member->is_link) {
       run_chain(region, m, passes, at, next - at);
       continue;
     }
@@ -310,11 +288,13 @@ static tenon_status_t run_pieces(const pass_t *pass, int64_t begin, int64_t end)
   if (!passes) return tn_no_memory("a region", count * sizeof *passes);
   TN_TRY(place_tiles(region, region->piece, &span.tiles));
   find_streams(&span, streams, STREAMS);
+  for (size_t m = 0; m < count; m++) {
+    const tn_region_member_t *member = &region->members[m];
+    if (member->is_link && !member->packed) continue;
+    TN_TRY(member->axes ? begin_slice(&span, m, &passes[m]) : begin_loop(&span, m, &passes[m]));
+  }
   for (size_t m = 0; m < count; m++)
-    TN_TRY(region->members[m].axes ? begin_slice(&span, m, &passes[m])
-                                   : begin_loop(&span, m, &passes[m]));
-  for (size_t m = 0; m < count; m++)
-    if (region->members[m].link_count) TN_TRY(begin_chain(region, m, passes));
+    if (region->members[m].chain) TN_TRY(begin_chain(&span, m, passes));
   for (int64_t at = begin; at < end; at += region->piece) {
     TN_TRY(tn_poll());
     TN_TRY(run_piece(&span, passes, at));
@@ -354,9 +334,11 @@ static tenon_status_t run_parts(tn_region_t *region) {
   tn_drive_t *drives = tn_scratch(count * sizeof *drives);
   tenon_iterator_t *iterators = tn_scratch(count * sizeof *iterators);
   if (!drives || !iterators) return tn_no_memory("a region", count * sizeof *drives);
-  for (size_t m = 0; m < count; m++)
-    if (!region->members[m].axes)
-      TN_TRY(set_up_loop(&region->members[m], &iterators[m], &drives[m]));
+  for (size_t m = 0; m < count; m++) {
+    tn_region_member_t *member = &region->members[m];
+    if (member->axes || (member->is_link && !member->packed)) continue;
+    TN_TRY(set_up_loop(member, &iterators[m], &drives[m]));
+  }
   const int64_t piece = region->piece;
   const int64_t grain = GRAIN / (piece * region->width) / region->count;
   pass_t pass = {region, drives};

@@ -6,7 +6,7 @@
 #ifndef TN_DRIVERS_REGION_H
 #define TN_DRIVERS_REGION_H
 
-#include "drivers/chain.h"
+#include "drivers/chain_steps.h"
 #include "operator/frame.h"
 #include "operator/work.h"
 
@@ -20,16 +20,10 @@ typedef struct tn_region_member_t {
    * rows (the elements, if it is pointwise), with the axes before it; -1: all rows share the
    * operand, or it is absent. NULL: a loop. */
   const int32_t *axes;
-  /* Of a member that runs as a link (chain.h): its code; TN_LINK_NONE: its kernel is called. */
-  int32_t link;
-  /* Members from this one on that run as links together; 0: another one has counted it. */
-  int32_t link_count;
-  bool is_even;   /* of the first one: all operands of these are like the results, or numbers */
-  int32_t block;  /* the operand that is the block */
-  int32_t other;  /* the other operand; -1: none */
-  bool loads;     /* the block is not the result of the link before */
-  bool takes_one; /* the other operand is one number */
-  bool is_kept;   /* not only the next link reads the result */
+  bool is_link; /* runs as one or some links of a chain (chain.h); its kernel is not called */
+  const tn_chain_t *chain; /* that begins with this member; NULL: none */
+  uint32_t packed;         /* of a link: the operands that are packed into tiles, as bits */
+  uint32_t light;          /* of a link: those that need no room in the cache */
 } tn_region_member_t;
 
 typedef struct tn_region_t {

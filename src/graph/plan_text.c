@@ -6,7 +6,7 @@
 
 /* How a member runs: as a link of a chain, as a loop, or by calls of its kernel on some rows. */
 static const char *way_of(const tn_region_member_t *member) {
-  if (member->link) return "link";
+  if (member->is_link) return "link";
   return member->axes ? "call" : "loop";
 }
 

@@ -2,9 +2,10 @@
 #ifndef TN_GRAPH_REGION_CHAIN_H
 #define TN_GRAPH_REGION_CHAIN_H
 
+#include "base/memory.h"
 #include "drivers/region.h"
 
-/* Finds them. The region's members and tiles are known. */
-void tn_region_find_chains(tn_region_t *region);
+/* Finds them, and states their chains in `memory`. The region's members and tiles are known. */
+tenon_status_t tn_region_find_chains(tn_region_t *region, tn_arena_t *memory);
 
 #endif
