@@ -121,7 +121,9 @@ void tn_region_find_chains(tn_region_t *region) {
       count++;
     }
     first->link_count = count;
-    first->is_even = true;
+    /* A chain reads its numbers before it runs, but of values with one element a link may read what
+     * an earlier one writes: these links run alone. */
+    first->is_even = count && tenon_count(first->frame.call.outputs[0]) > 1;
     for (int32_t k = m; k < m + count; k++) {
       region->members[k].is_kept = is_kept(region, k, k + 1 == m + count);
       first->is_even &= has_even_operands(&region->members[k]);

@@ -1,0 +1,116 @@
+/* Random graphs: what is compiled computes what the same graph computes node by node, measured
+ * against double precision. Each rewriting rule is applied. TENON_GRAPH is the first graph and
+ * TENON_GRAPHS their number; TENON_GRAPH_DEVICE compiles for a device, TENON_GRAPH_WITHOUT=each
+ * leaves one rule out of each graph, and TENON_GRAPH_SHOW=1 prints the counts of rules. */
+#include "check.h"
+#include "tensors.h"
+
+#include "operators.h"
+#include "sanitizer.h"
+
+#include "random/generate.h"
+#include "random/library.h"
+#include "random/shrink.h"
+
+typedef struct census_t {
+  tn_rules_t rules;
+  int32_t *counts; /* of each rule: in how many graphs it was applied */
+} census_t;
+
+static uint64_t number_of(const char *variable, uint64_t otherwise) {
+  const char *text = getenv(variable);
+  return text && *text ? strtoull(text, NULL, 10) : otherwise;
+}
+
+static void start_library(void) {
+  const tenon_op_t *op = NULL;
+  if (tenon_op_find("rnd::bend", &op) != TENON_OK)
+    CHECK_STATUS(tenon_library_add(&random_library, NULL, NULL, NULL), TENON_OK);
+}
+
+/* Adds the rules that were applied. */
+static void count_rules(census_t *census, const tenon_executable_t *e) {
+  char *text = NULL;
+  if (!CHECK_STATUS(tenon_executable_dump((tenon_executable_t *)(uintptr_t)e, "rewrites", &text),
+                    TENON_OK))
+    return;
+  for (const char *at = text; *at;) {
+    const size_t size = strcspn(at, " \n");
+    for (size_t i = 0; i < census->rules.count; i++) {
+      const char *name = census->rules.uses[i].name;
+      if (strlen(name) == size && memcmp(name, at, size) == 0) census->counts[i]++;
+    }
+    at += strcspn(at, "\n");
+    at += *at == '\n';
+  }
+  tenon_text_release(text);
+}
+
+/* Compares the runs of a graph. */
+static void check_graph_of(uint64_t seed, census_t *census, way_t way) {
+  trio_t t;
+  errors_t e;
+  draft_t *d = generate(seed, &census->rules);
+  const lengths_t all[] = {d->most, {3, 2}, {d->most.n, 2}};
+  const int before = check_failures;
+  int wrong = -1;
+  const bool is_open = open_trio(&t, d, d->outputs, d->output_count, &way);
+  const int count = d->is_dynamic ? 3 : 1;
+  int i = 0;
+  for (; is_open && i < count && wrong < 0; i++)
+    wrong = check_lengths(&t, all[i], 0, &e);
+  if (is_open) count_rules(census, t.compiled);
+  close_trio(&t);
+  if (wrong >= 0 || check_failures > before || !is_open) {
+    CHECK(!"a random graph is right");
+    fprintf(stderr, "graph %llu: repeat with TENON_GRAPH=%llu TENON_GRAPHS=1%s%s\n",
+            (unsigned long long)seed, (unsigned long long)seed,
+            way.without ? " TENON_GRAPH_WITHOUT=" : "", way.without ? way.without : "");
+    if (is_open) tell_wrong(d, &way, all[i ? i - 1 : 0]);
+  }
+  release_draft(d);
+}
+
+/* Opens the device that a variable names, such as "sim"; otherwise the CPU. */
+static tenon_device_t device_of_run(void) {
+  const char *name = getenv("TENON_GRAPH_DEVICE");
+  tenon_device_t device = {1, 0};
+  if (name && *name) CHECK_STATUS(tenon_device_find(name, 0, &device), TENON_OK);
+  return device;
+}
+
+static void tell_census(const census_t *census, uint64_t graphs) {
+  const bool shows = number_of("TENON_GRAPH_SHOW", 0);
+  for (size_t i = 0; i < census->rules.count; i++) {
+    if (shows) printf("%-24s %d\n", census->rules.uses[i].name, (int)census->counts[i]);
+    if (census->counts[i] || graphs < 2000) continue;
+    fprintf(stderr, "rule %s was never applied\n", census->rules.uses[i].name);
+    CHECK(!"each rule is applied in some random graph");
+  }
+}
+
+TEST("random graphs are as precise as their plain runs, and meet each rewriting rule") {
+#ifdef IS_INSTRUMENTED
+  const uint64_t share = 300;
+#else
+  const uint64_t share = 5000;
+#endif
+  start_library();
+  census_t census = {.counts = NULL};
+  const uint64_t first = number_of("TENON_GRAPH", 0);
+  const uint64_t count = number_of("TENON_GRAPHS", share);
+  const char *without = getenv("TENON_GRAPH_WITHOUT");
+  const bool is_each = without && strcmp(without, "each") == 0;
+  way_t way = {without, device_of_run()};
+  if (!CHECK_STATUS(tn_rules_open(&census.rules, NULL), TENON_OK)) return;
+  census.counts = calloc(census.rules.count, sizeof *census.counts);
+  for (uint64_t seed = first; seed < first + count && check_failures < 40; seed++) {
+    if (is_each) way.without = census.rules.uses[seed % census.rules.count].name;
+    check_graph_of(seed, &census, way);
+  }
+  if (!without && way.device.type <= 1) tell_census(&census, count);
+  free(census.counts);
+  tn_rules_close(&census.rules);
+}
+
+TEST("nothing is left behind") { tenon_shutdown(); }
