@@ -93,23 +93,26 @@ static int32_t add_branch(draft_t *d) {
   return add_result(d, value);
 }
 
-/* body(iteration, condition, x, more) -> (condition, f(x), f(x) again) */
+/* body(iteration, condition, x, y, more) -> (condition, f(y), g(x), g(x) again) */
 static draft_t *make_loop_body(draft_t *d, int32_t x, const int32_t *captured, int32_t count,
                                bool stacks) {
   draft_t *body = begin_body(d);
   const int32_t iteration = add_input(body, TENON_I64, 0, NULL, 5);
   const int32_t condition = add_input(body, TENON_BOOL, 0, NULL, 1);
-  const int32_t state = add_argument(body, &d->values[x]);
+  int32_t states[2];
+  for (int i = 0; i < 2; i++)
+    states[i] = add_argument(body, &d->values[x]);
   for (int32_t i = 0; i < count; i++)
     add_argument(body, &d->values[captured[i]]);
   body->outputs[0] =
       chance(d, 50) ? condition : add_like(body, "core::identity", NULL, condition, 1);
-  int32_t y = add_steps(body, state);
-  if (chance(d, 40)) y = add_sum(body, y, add_cast(body, iteration, d->values[x].dtype));
-  y = add_like(body, "core::tanh", NULL, y, 1);
-  body->outputs[1] = y;
-  body->outputs[2] = y;
-  body->output_count = stacks ? 3 : 2;
+  for (int i = 0; i < 2; i++) {
+    int32_t y = add_steps(body, states[1 - i]);
+    if (chance(d, 40)) y = add_sum(body, y, add_cast(body, iteration, d->values[x].dtype));
+    body->outputs[1 + i] = add_like(body, "core::tanh", NULL, y, 1);
+  }
+  body->outputs[3] = body->outputs[2];
+  body->output_count = stacks ? 4 : 3;
   return body;
 }
 
@@ -118,6 +121,7 @@ static int32_t add_loop(draft_t *d) {
   const int32_t count = find_captured(d, captured);
   if (!count) return -1;
   const int32_t x = captured[0];
+  const int32_t states[2] = {x, add_like(d, "core::neg", NULL, x, d->values[x].most)};
   const bool is_known = d->is_body || chance(d, 60);
   const uint32_t times = pick(d, 4);
   const int32_t trips =
@@ -126,18 +130,19 @@ static int32_t add_loop(draft_t *d) {
   const int32_t begins = chance(d, 30) ? add_scalar(d, TENON_BOOL, 1) : -1;
   draft_t *body = make_loop_body(d, x, captured, count, stacks);
   part_t *part = add_part(d, "core::loop");
-  read_list(d, part, &x, 1);
+  read_list(d, part, states, 2);
   read_list(d, part, captured, count);
   read_value(d, part, trips);
   read_value(d, part, begins);
-  snprintf(part->attrs, sizeof part->attrs, "count=%d", stacks ? 2 : 1);
+  snprintf(part->attrs, sizeof part->attrs, "count=%d", stacks ? 3 : 2);
   part->body_names[0] = "body";
   part->bodies[0] = body;
   value_t value = d->values[x];
   value.most = fmax(value.most, 1);
   value.is_exact = false;
-  const int32_t result = add_result(d, value);
-  if (!stacks) return result;
+  const int32_t first = add_result(d, value);
+  const int32_t second = add_result(d, value);
+  if (!stacks) return chance(d, 50) ? first : second;
   for (int32_t i = value.rank; i > 0; i--)
     value.shape[i] = value.shape[i - 1];
   value.shape[0] = fixed((int32_t)times);

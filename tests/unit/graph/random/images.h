@@ -22,10 +22,12 @@ static int32_t find_image(draft_t *d) {
   return count_of(&d->values[x], d->most) <= ELEMENTS_MOST ? x : -1;
 }
 
-/* Constants for each channel: shape [channels, 1, 1]. */
+/* Constants for each channel: shape [channels, 1, 1], with an axis of batches or without. */
 static int32_t add_per_channel(draft_t *d, int32_t channels, double low, double high) {
-  const int64_t shape[3] = {channels, 1, 1};
-  return add_constant(d, d->dtype, chance(d, 80) ? 3 : 3, shape, NULL, low, high);
+  const int64_t shape[4] = {1, channels, 1, 1};
+  const bool has_batch = chance(d, 20);
+  return add_constant(d, d->dtype, has_batch ? 4 : 3, has_batch ? shape : shape + 1, NULL, low,
+                      high);
 }
 
 static int32_t add_batch_norm(draft_t *d, int32_t x) {
@@ -39,32 +41,54 @@ static int32_t add_batch_norm(draft_t *d, int32_t x) {
   return result;
 }
 
+/* A constant for each channel, or for all. */
+static int32_t add_factor(draft_t *d, int32_t channels, double low, double high) {
+  if (chance(d, 20)) return add_scalar(d, d->dtype, pick_number(d, low, high));
+  return add_per_channel(d, channels, low, high);
+}
+
 /* A scale and a shift of channels, as a norm or written out. */
 static int32_t add_scales(draft_t *d, int32_t x) {
   const int32_t channels = d->values[x].shape[1].plus;
   if (chance(d, 40)) return add_batch_norm(d, x);
   int32_t y = x;
-  if (chance(d, 70)) y = add_mul(d, y, add_per_channel(d, channels, 0.5, 1.5));
-  if (chance(d, 70)) y = add_sum(d, y, add_per_channel(d, channels, -1, 1));
+  if (chance(d, 70)) {
+    const int32_t by = add_factor(d, channels, 0.5, 1.5);
+    const double most = 2 * d->values[y].most;
+    const bool divides = chance(d, 25);
+    y = divides ? add_two(d, "core::div", y, by, d->dtype, most) : add_mul(d, y, by);
+  }
+  if (chance(d, 70)) {
+    const int32_t by = add_factor(d, channels, -1, 1);
+    const double most = d->values[y].most + 1;
+    const uint32_t way = pick(d, 4);
+    if (way == 0) return add_two(d, "core::sub", y, by, d->dtype, most);
+    if (way == 1) return add_two(d, "core::sub", by, y, d->dtype, most);
+    y = way == 2 ? add_sum(d, by, y) : add_sum(d, y, by);
+  }
   return y;
 }
 
-/* A convolution with padding that keeps the extents, or without padding if `is_tight`. */
+/* A convolution with padding that keeps the extents, or without padding if `is_tight`. It may have
+ * a group for each channel, and distances between the elements of its kernel. */
 static int32_t add_conv_to(draft_t *d, int32_t x, int32_t filters, int32_t kernel, bool is_tight) {
   value_t value = d->values[x];
   const int32_t channels = value.shape[1].plus;
-  const double size = 1 / sqrt((double)(channels * kernel * kernel));
-  const int64_t shape[4] = {filters, channels, kernel, kernel};
+  const int32_t groups = filters % channels == 0 && chance(d, 15) ? channels : 1;
+  const int32_t dilation = !is_tight && chance(d, 15) ? 2 : 1;
+  const double size = 1 / sqrt((double)(channels / groups * kernel * kernel));
+  const int64_t shape[4] = {filters, channels / groups, kernel, kernel};
   const int64_t row[1] = {filters};
   const int32_t weights = add_constant(d, d->dtype, 4, shape, NULL, -size, size);
   const int32_t bias = chance(d, 50) ? add_constant(d, d->dtype, 1, row, NULL, -1, 1) : -1;
   part_t *part = add_part(d, "core::conv");
-  const int pad = is_tight ? 0 : kernel / 2;
+  const int pad = is_tight ? 0 : kernel / 2 * dilation;
   read_value(d, part, x);
   read_value(d, part, weights);
   read_value(d, part, bias);
-  snprintf(part->attrs, sizeof part->attrs, "pads=[%d,%d,%d,%d]", pad, pad, pad, pad);
-  value.most = value.most * size * channels * kernel * kernel + 1;
+  snprintf(part->attrs, sizeof part->attrs, "pads=[%d,%d,%d,%d]; group=%d; dilations=[%d,%d]", pad,
+           pad, pad, pad, (int)groups, (int)dilation, (int)dilation);
+  value.most = value.most / size + 1;
   value.is_exact = false;
   value.shape[1] = fixed(filters);
   for (int i = 2; i < 4 && is_tight; i++)

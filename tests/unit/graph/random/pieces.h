@@ -200,7 +200,8 @@ static int32_t add_function(draft_t *d) {
       {"core::elu", "alpha=0.7", 0, 0}, {"core::hard_sigmoid", NULL, 0, 1},
       {"core::hard_swish", NULL, 0, 0}, {"core::atan", NULL, 0, 1.6},
       {"rnd::bend", NULL, 8, 0},        {"rnd::bend", NULL, 8, 0},
-      {"core::identity", NULL, 0, 0},   {"core::celu", NULL, 0, 0},
+      {"core::identity", NULL, 0, 0},   {"core::silu", "alpha=1.7", 0, 0},
+      {"core::celu", NULL, 0, 0},
   };
   const function_t *f = &functions[pick(d, sizeof functions / sizeof *functions)];
   int32_t x = find_float(d, is_any);
@@ -389,34 +390,49 @@ static bool has_known_row(const draft_t *d, const value_t *value) {
 }
 
 static int32_t add_activation(draft_t *d, int32_t x) {
-  static const function_t functions[] = {
-      {"core::relu", NULL, 0, 0}, {"core::gelu", NULL, 0, 0},      {"core::silu", NULL, 0, 0},
-      {"core::tanh", NULL, 0, 1}, {"core::sigmoid", NULL, 0, 1},   {"core::leaky_relu", NULL, 0, 0},
-      {"core::mish", NULL, 0, 0}, {"core::hard_swish", NULL, 0, 0}};
-  const function_t *f = &functions[pick(d, 8)];
-  return add_like(d, f->op, NULL, x, d->values[x].most + 1);
+  static const function_t functions[] = {{"core::relu", NULL, 0, 0},
+                                         {"core::gelu", NULL, 0, 0},
+                                         {"core::silu", NULL, 0, 0},
+                                         {"core::tanh", NULL, 0, 1},
+                                         {"core::sigmoid", NULL, 0, 1},
+                                         {"core::leaky_relu", NULL, 0, 0},
+                                         {"core::mish", NULL, 0, 0},
+                                         {"core::hard_swish", NULL, 0, 0},
+                                         {"core::silu", "alpha=1.7", 0, 0},
+                                         {"core::elu", "alpha=0.5", 0, 0},
+                                         {"core::hard_sigmoid", "alpha=0.3; beta=0.4", 0, 1}};
+  const function_t *f = &functions[pick(d, sizeof functions / sizeof *functions)];
+  return add_like(d, f->op, f->attrs, x, d->values[x].most + 1);
+}
+
+/* A product with constant weights: a matmul, or of matrices also a gemm. */
+static int32_t add_weighted(draft_t *d, int32_t x, int32_t columns) {
+  value_t value = d->values[x];
+  const int32_t depth = value.shape[value.rank - 1].plus;
+  const double size = 1 / sqrt((double)depth);
+  const bool is_gemm = value.rank == 2 && chance(d, 30);
+  const bool is_turned = chance(d, 30);
+  const int64_t shape[2] = {is_turned ? columns : depth, is_turned ? depth : columns};
+  const int32_t weights = add_constant(d, value.dtype, 2, shape, NULL, -size, size);
+  part_t *part = add_part(d, is_gemm ? "core::gemm" : "core::matmul");
+  read_value(d, part, x);
+  read_value(d, part, weights);
+  snprintf(part->attrs, sizeof part->attrs, "%s=%s", is_gemm ? "trans_b" : "transpose_b",
+           is_turned ? "True" : "False");
+  value.shape[value.rank - 1] = fixed(columns);
+  value.most *= depth * size;
+  value.is_exact = false;
+  return add_result(d, value);
 }
 
 /* A product with constant weights, with what networks put behind it. */
 static int32_t add_linear(draft_t *d) {
+  static const int32_t sizes[] = {1, 3, 4, 8, 16, 24};
   const int32_t x = find_bounded(d, 4);
   if (x < 0 || !has_known_row(d, &d->values[x])) return -1;
-  static const int32_t sizes[] = {1, 3, 4, 8, 16, 24};
-  value_t value = d->values[x];
-  const int32_t depth = value.shape[value.rank - 1].plus;
-  const int32_t columns = sizes[pick(d, 6)];
-  const double size = 1 / sqrt((double)depth);
-  const int64_t shape[2] = {depth, columns};
-  const int64_t row[1] = {columns};
-  const int32_t weights = add_constant(d, value.dtype, 2, shape, NULL, -size, size);
-  part_t *part = add_part(d, "core::matmul");
-  read_value(d, part, x);
-  read_value(d, part, weights);
-  value.shape[value.rank - 1] = fixed(columns);
-  value.most *= depth * size;
-  value.is_exact = false;
-  int32_t y = add_result(d, value);
-  const uint32_t dtype = value.dtype;
+  const uint32_t dtype = d->values[x].dtype;
+  const int64_t row[1] = {sizes[pick(d, 6)]};
+  int32_t y = add_weighted(d, x, (int32_t)row[0]);
   if (chance(d, 30)) y = add_mul(d, y, add_constant(d, dtype, 1, row, NULL, 0.5, 1.5));
   if (chance(d, 60)) y = add_sum(d, y, add_constant(d, dtype, 1, row, NULL, -1, 1));
   if (chance(d, 20)) y = add_sum(d, y, find_partner(d, y));

@@ -153,7 +153,10 @@ static int32_t write_attention(draft_t *d) {
                             : add_heads(d, batch, heads, keys, size);
   const int32_t v = is_flat ? add_flat_heads(d, batch, heads, keys, size)
                             : add_heads(d, batch, heads, keys, size);
-  int32_t scores = add_product(d, q, add_moved_axes(d, k, order), 40);
+  int32_t turned = add_moved_axes(d, k, order);
+  const int32_t scaled = chance(d, 30) ? add_mul(d, q, add_scalar(d, d->dtype, 0.7)) : q;
+  if (chance(d, 30)) turned = add_mul(d, turned, add_scalar(d, d->dtype, 1.25));
+  int32_t scores = add_product(d, scaled, turned, 40);
   if (chance(d, 70)) scores = add_mul(d, scores, add_scalar(d, d->dtype, 0.35));
   if (chance(d, 50))
     scores = add_sum(d, scores, add_input(d, d->dtype, 2, (extent_t[]){length, keys}, 1));
