@@ -8,7 +8,6 @@
 #define TENON_TESTS_RANDOM_CRITERION_H
 
 #include "emit.h"
-#include "graph/executable.h"
 
 enum { OUTPUTS_MOST = 8, DRAWS_MOST = 12 };
 
@@ -27,15 +26,13 @@ typedef struct errors_t {
   uint32_t dtypes[OUTPUTS_MOST];
   const char *wrong; /* what no error explains; NULL: nothing */
   int32_t wrong_output;
-  bool is_coarse;    /* as in trio_t */
   bool lacks_kernel; /* The device cannot compute the graph. */
 } errors_t;
 
 typedef struct trio_t {
   const draft_t *draft;
   bool is_on_device;
-  bool is_coarse; /* A product computes gelu, elu or mish: oneDNN does so less precisely. */
-  int32_t count;  /* of outputs */
+  int32_t count; /* of outputs */
   int32_t outputs[OUTPUTS_MOST];
   emission_t *narrow;
   emission_t *wide;
@@ -58,22 +55,6 @@ static tenon_executable_t *compile_emitted(const tenon_graph_t *graph, uint32_t 
   return e;
 }
 
-/* Whether a product of the compiled graph also computes a function that oneDNN approximates. */
-static bool has_coarse_activation(const tenon_executable_t *e) {
-  static const char *const coarse[] = {"elu", "gelu", "gelu_tanh", "mish"};
-  for (size_t n = 0; n < e->graph->node_count; n++) {
-    const tn_node_t *node = &e->graph->nodes[n];
-    for (uint32_t i = 0; i < node->op->schema.attr_count; i++) {
-      const tn_argument_t *attr = &node->op->schema.attrs[i];
-      if (strcmp(attr->name, "activation") != 0) continue;
-      const char *name = attr->choices[node->attrs[i].as.i];
-      for (size_t k = 0; k < sizeof coarse / sizeof *coarse; k++)
-        if (strcmp(name, coarse[k]) == 0) return true;
-    }
-  }
-  return false;
-}
-
 /* Returns whether all three are compiled. */
 static bool open_trio(trio_t *t, const draft_t *d, const int32_t *outputs, int32_t count,
                       const way_t *way) {
@@ -89,7 +70,6 @@ static bool open_trio(trio_t *t, const draft_t *d, const int32_t *outputs, int32
   t->plain = compile_emitted(graph, TENON_COMPILE_PLAIN, NULL);
   graph = emit_graph(t->wide, d, true, outputs, count);
   if (graph) t->exact = compile_emitted(graph, TENON_COMPILE_PLAIN, NULL);
-  t->is_coarse = t->compiled && has_coarse_activation(t->compiled);
   return t->compiled && t->plain && t->exact;
 }
 
@@ -186,7 +166,6 @@ static double limit_of(const errors_t *e, int32_t o) {
 /* How large it may be in a graph whose numbers are larger than its outputs. */
 static double outer_limit_of(const errors_t *e, int32_t o) {
   const double largest = fmax(e->largest[o], 1);
-  if (e->is_coarse) return 2 * e->plain[o] + 1e-4 * largest;
   const double units = e->dtypes[o] == TENON_F64 ? 1024 : 16;
   return 2 * e->plain[o] + units * unit_of(e->dtypes[o], largest);
 }
@@ -254,11 +233,11 @@ static void run_trio(trio_t *t, lengths_t lengths, int draw, errors_t *e) {
 /* Compares runs of these lengths. Returns whether all outputs are right; *out_over: but some are
  * over the limit. */
 static bool check_lengths(trio_t *t, lengths_t lengths, errors_t *e, bool *out_over) {
-  *e = (errors_t){.is_coarse = t->is_coarse};
+  *e = (errors_t){.wrong = NULL};
   *out_over = true;
   for (int draw = 0; draw < DRAWS_MOST && *out_over && !e->wrong && !e->lacks_kernel; draw++) {
     run_trio(t, lengths, draw, e);
-    *out_over = find_wrong(e, t->count, t->is_coarse ? outer_limit_of : limit_of) >= 0;
+    *out_over = find_wrong(e, t->count, limit_of) >= 0;
   }
   return find_wrong(e, t->count, outer_limit_of) < 0;
 }
