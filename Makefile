@@ -154,8 +154,11 @@ fuzz: .venv/base.stamp ## fuzz the readers of untrusted input and calls, MINUTES
 mutations: ## damage programs of StableHLO and models of ONNX for readers (10,000 of each) and writers (2,000), under the address sanitizer (MUTATIONS=N; FUZZ_SEED=N makes others)
 	@scripts/mutations.sh $(or $(MUTATIONS),10000)
 
-random-graphs: build ## compare 100,000 random graphs with their plain runs, bit by bit (GRAPHS=N; FIRST=N begins with another) (minutes)
-	@cmake --build $(BUILD) --target test_graph_region && TENON_GRAPHS=$(or $(GRAPHS),100000) TENON_GRAPH=$(or $(FIRST),0) $(BUILD)/tests/test_graph_region random
+random-graphs: build ## compare 200,000 random graphs with their plain runs and with double precision, a share on devices and on each instruction set (GRAPHS=N; FIRST=N begins with another) (minutes)
+	@cmake --build $(BUILD) --target test_graph_random test_graph_region sim --parallel $$(nproc) >$(BUILD)/random-graphs.log && scripts/random_graphs.sh $(BUILD) $(or $(GRAPHS),200000) $(or $(FIRST),0)
+
+precision: build zoo ## compare errors of compiled models, and of the cases of ONNX's suite, with those of their plain runs against double precision, also on sim and opencl (minutes)
+	@PRECISION=whole TENON_BUILD=$(BUILD) TENON_CACHE=$${TENON_CACHE:-$(CURDIR)/$(BUILD)/cache} $(PYTHON) tests/acceptance/precision_test.py
 
 coverage: .venv-zoo/base.stamp ## measure the line coverage of src/ by the tests (half an hour)
 	@scripts/packages.sh test && scripts/coverage.sh
@@ -200,4 +203,4 @@ format: ## lay the sources out with clang-format
 clean: ## remove the build folders and keep the virtual environments
 	rm -rf $(BUILD) build-*
 
-.PHONY: help packages build run test setup packages-test test-mxnet test-tvm-ffi pjrt torch-device tensorflow-device torch-source test-stablehlo-large test-tensorflow-convert-large stablehlo-source mxnet-examples onnxruntime-source sanitize stress sim-seeds device-failures isolation-fuzz device-faults leaks failures fuzz mutations random-graphs coverage exported-models test-contrib-models bench bench-breadth zoo torch-wheel install support abi-update abi-snapshot format clean
+.PHONY: help packages build run test setup packages-test test-mxnet test-tvm-ffi pjrt torch-device tensorflow-device torch-source test-stablehlo-large test-tensorflow-convert-large stablehlo-source mxnet-examples onnxruntime-source sanitize stress sim-seeds device-failures isolation-fuzz device-faults leaks failures fuzz mutations random-graphs precision coverage exported-models test-contrib-models bench bench-breadth zoo torch-wheel install support abi-update abi-snapshot format clean

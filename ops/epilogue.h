@@ -15,7 +15,7 @@
   X(clip, FINISH_CLAMP(x, alpha, beta))                                                            \
   X(leaky_relu, x < 0 ? alpha * x : x)                                                             \
   X(elu, x < 0 ? alpha * EXPM1(x) : x)                                                             \
-  X(gelu, x * (T)0.5 * (1 + ERF(x * (T)0.70710678118654752440)))                                   \
+  X(gelu, x * NORMAL_CDF(x))                                                                       \
   X(gelu_tanh, x * (T)0.5 * (1 + TANH((T)0.79788456080286535588 * (x + (T)0.044715 * x * x * x)))) \
   X(tanh, TANH(x))                                                                                 \
   X(sigmoid, SIGMOID(x))                                                                           \

@@ -40,7 +40,7 @@ declare -A about=(
   [onnxruntime]="ONNX Runtime's libraries of custom operators in Tenon, and Tenon's operators and Tenon as execution provider in ONNX Runtime"
   [unit]="C tests"
   [devices]="the device suite on the example device and on faulty ones"
-  [models]="light models and the zoo against ONNX Runtime"
+  [models]="light models and the zoo against ONNX Runtime; errors of compiled models and ONNX cases against double precision"
   [onnx]="ONNX's backend cases, and all of their graphs as text"
   [guides]="the guides, as a reader follows them"
   [python]="the Python package, on NumPy arrays and PyTorch tensors"
@@ -270,7 +270,7 @@ run_onnx() {
   fi
   total_of_parts "$log" 2
 }
-run_models() { "$python" tests/acceptance/models_test.py; }
+run_models() { run_parts models "$python" tests/acceptance/{models,precision}_test.py; }
 run_offload() { make_zoo minilm_16 mobilenetv2 resnet50 && "$python" tests/acceptance/device_models_test.py; }
 run_cuda() { "$python" tests/acceptance/cuda_test.py; }
 run_trust() { # those beside PyTorch need its environment

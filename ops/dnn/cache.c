@@ -285,6 +285,17 @@ int32_t dnn_rows_cut(const window_t *window, const dnn_rows_t *whole, double wor
 
 /* running */
 
+/* Applies the activation of the job to the results of its primitive. */
+static dnnl_status_t finish_results(const dnn_job_t *job, void *const *data,
+                                    const int64_t *offset) {
+  for (int32_t i = 0; i < job->arg_count; i++) {
+    if (job->arg[i] != DNNL_ARG_DST) continue;
+    char *results = (char *)data[i] + (offset ? offset[i] : 0);
+    if (!dnn_activate(&job->after, job->md[i], results)) return dnnl_unimplemented;
+  }
+  return dnnl_success;
+}
+
 static dnnl_status_t execute(dnn_job_t *job, void *const *data, const int64_t *offset,
                              void *scratch) {
   dnn_objects_t *objects = objects_take(job);
@@ -305,7 +316,8 @@ static dnnl_status_t execute(dnn_job_t *job, void *const *data, const int64_t *o
     dnn_alone_end(before);
   }
   objects_put(job, objects);
-  return status;
+  const int is_whole = status != dnnl_success || job->after.activation == FINISH_none;
+  return is_whole ? status : finish_results(job, data, offset);
 }
 
 static tenon_status_t executed(tenon_call_t *call, dnnl_status_t status) {
@@ -431,18 +443,15 @@ int dnn_attributes(dnnl_primitive_attr_t *out, const_dnnl_memory_desc_t added, i
       [FINISH_relu] = {dnnl_eltwise_relu, 0, 0},
       [FINISH_clip] = {dnnl_eltwise_clip, 0, 0},
       [FINISH_leaky_relu] = {dnnl_eltwise_relu, 0, 0},
-      [FINISH_elu] = {dnnl_eltwise_elu, 0, 0},
-      [FINISH_gelu] = {dnnl_eltwise_gelu_erf, 0, 0},
       [FINISH_gelu_tanh] = {dnnl_eltwise_gelu_tanh, 0, 0},
       [FINISH_tanh] = {dnnl_eltwise_tanh, 0, 0},
       [FINISH_sigmoid] = {dnnl_eltwise_logistic, 0, 0},
       [FINISH_silu] = {dnnl_eltwise_swish, 1, 0},
       [FINISH_hard_sigmoid] = {dnnl_eltwise_hardsigmoid, 0, 0},
       [FINISH_hard_swish] = {dnnl_eltwise_hardswish, 1.0f / 6, 0.5f},
-      [FINISH_mish] = {dnnl_eltwise_mish, 0, 0},
   };
   int own = activation == FINISH_clip || activation == FINISH_leaky_relu ||
-            activation == FINISH_elu || activation == FINISH_hard_sigmoid;
+            activation == FINISH_hard_sigmoid;
   dnnl_post_ops_t ops = 0;
   *out = 0;
   int good =
@@ -451,7 +460,7 @@ int dnn_attributes(dnnl_primitive_attr_t *out, const_dnnl_memory_desc_t added, i
       dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user) == dnnl_success;
   if (good && added)
     good = dnnl_post_ops_append_binary(ops, dnnl_binary_add, added) == dnnl_success;
-  if (good && activation != FINISH_none) {
+  if (good && activation != FINISH_none && !dnn_is_own_activation(activation)) {
     float a = own ? (float)alpha : kinds[activation].alpha;
     float b = own ? (float)beta : kinds[activation].beta;
     good = dnnl_post_ops_append_eltwise(ops, kinds[activation].kind, a, b) == dnnl_success;

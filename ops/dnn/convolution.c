@@ -224,6 +224,7 @@ static int make_primitive(dnn_job_t *job, const want_t *want, const_dnnl_memory_
     dnn_job_arg(job, DNNL_ARG_DST, out);
     if (bias) dnn_job_arg(job, DNNL_ARG_BIAS, bias);
     if (want->residual) dnn_job_arg(job, DNN_ADDED, out);
+    job->after = dnn_after(want->activation, want->alpha, want->beta);
     good = dnn_job_finish(job, desc);
   }
   if (attributes) dnnl_primitive_attr_destroy(attributes);

@@ -31,6 +31,13 @@ typedef struct dnn_slice_t {
   int64_t offset[DNN_ARGS]; /* bytes from the begin of each argument of the whole */
 } dnn_slice_t;
 
+/* What is applied to the results of a primitive. */
+typedef struct dnn_after_t {
+  int64_t activation; /* FINISH_none: nothing */
+  float alpha;
+  float beta;
+} dnn_after_t;
+
 /* oneDNN's objects for one execution. */
 typedef struct dnn_objects_t {
   dnnl_stream_t stream;
@@ -49,7 +56,8 @@ struct dnn_job_t {
       /* Without a plan: converts weights to the layout of this primitive, in each call. */
       *pack;
   uint32_t variant; /* used by the kernel itself */
-  int moves_stack;  /* the primitive must not be interrupted by a signal: see dnn_signals_block */
+  dnn_after_t after;
+  int moves_stack; /* the primitive must not be interrupted by a signal: see dnn_signals_block */
   /* The slices of the work. 0 of them: the primitive does all of it. */
   int32_t slice_count;
   int32_t kind_count;
@@ -189,6 +197,7 @@ typedef struct dnn_product_t {
   int64_t column;
   int with_bias;
   const_dnnl_primitive_attr_t attributes;
+  dnn_after_t after;
 } dnn_product_t;
 
 /* Packs a matrix with these strides for products of about `m` rows. Returns 0 if memory is short or
@@ -227,8 +236,15 @@ dnnl_memory_desc_t dnn_any(int32_t rank, const int64_t *dims);
  * recognises layouts by strides. */
 void dnn_strides_settle(int32_t rank, const int64_t *dims, int64_t *strides);
 
+/* Whether an activation is one that oneDNN approximates with fewer digits than our kernels. */
+int dnn_is_own_activation(int64_t activation);
+/* What a job applies after its primitive, for results with this activation. */
+dnn_after_t dnn_after(int64_t activation, double alpha, double beta);
+/* Applies it to results of f32 with this layout. Returns 0 if the layout has no strides. */
+int dnn_activate(const dnn_after_t *after, const_dnnl_memory_desc_t md, void *data);
+
 /* Creates attributes with scratch memory provided by the caller, an added tensor (or NULL) and an
- * activation. Returns 0 on failure. */
+ * activation, unless dnn_after() applies it. Returns 0 on failure. */
 int dnn_attributes(dnnl_primitive_attr_t *out, const_dnnl_memory_desc_t added, int64_t activation,
                    double alpha, double beta);
 /* The argument for the tensor that dnn_attributes() takes as `added`. */

@@ -82,6 +82,11 @@ static int make_attributes(dnnl_primitive_attr_t *out, const want_t *want, int f
   return dnn_attributes(out, 0, activation, want->finish.alpha, want->finish.beta);
 }
 
+static dnn_after_t after_product(const want_t *want, int fused) {
+  const int64_t activation = fused && !want->adds ? want->finish.activation : FINISH_none;
+  return dnn_after(activation, want->finish.alpha, want->finish.beta);
+}
+
 /* Makes the primitive of the product, or of a slice of it. */
 static int make_primitive(dnn_job_t *job, const want_t *want, const matmul_t *p, int fused) {
   const int with_bias = fused && p->bias.data;
@@ -107,6 +112,7 @@ static int make_primitive(dnn_job_t *job, const want_t *want, const matmul_t *p,
     dnn_job_arg(job, DNNL_ARG_WEIGHTS, b);
     dnn_job_arg(job, DNNL_ARG_DST, c);
     if (bias) dnn_job_arg(job, DNNL_ARG_BIAS, bias);
+    job->after = after_product(want, fused);
     good = dnn_job_finish(job, desc);
   }
   if (attributes) dnnl_primitive_attr_destroy(attributes);
@@ -214,8 +220,13 @@ static int make_packed_slices(dnn_job_t *job, const want_t *want, const matmul_t
   dnnl_memory_desc_t a = matrix_md(p, &p->a, p->m, p->k, 2);
   int good = a && make_attributes(&attributes, want, fused);
   if (good) {
-    const dnn_product_t product = {a,         p->m, p->c.row, p->c.column, fused && p->bias.data,
-                                   attributes};
+    const dnn_product_t product = {.a = a,
+                                   .m = p->m,
+                                   .row = p->c.row,
+                                   .column = p->c.column,
+                                   .with_bias = fused && p->bias.data,
+                                   .attributes = attributes,
+                                   .after = after_product(want, fused)};
     good = dnn_weights_slices(job, &want->plan->weights, &product);
   }
   if (attributes) dnnl_primitive_attr_destroy(attributes);

@@ -186,6 +186,7 @@ static dnn_job_t *make_kind(dnn_job_t *job, const dnn_product_t *product,
   dnn_job_arg(kind, DNNL_ARG_DST, dnn_query(desc, dnnl_query_dst_md));
   if (product->with_bias)
     dnn_job_arg(kind, DNNL_ARG_BIAS, dnnl_primitive_desc_query_md(desc, dnnl_query_weights_md, 1));
+  kind->after = product->after;
   if (dnn_job_finish(kind, desc) && dnn_kind_add(job, kind)) return kind;
   dnn_job_destroy(kind);
   return 0;
@@ -224,7 +225,8 @@ static dnn_job_t *make_weights_job(const dnn_key_t *key, const dnn_weights_t *we
   const int before = dnn_alone_begin();
   dnnl_memory_desc_t a = dnn_strided(2, dims, strides);
   int good = job && a && dnn_attributes(&attributes, 0, FINISH_none, 0, 0);
-  const dnn_product_t product = {a, m, weights->n, 1, 0, attributes};
+  const dnn_product_t product = {
+      .a = a, .m = m, .row = weights->n, .column = 1, .attributes = attributes};
   if (!good || !dnn_weights_slices(job, weights, &product)) {
     dnn_job_destroy(job);
     job = 0;

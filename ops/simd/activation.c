@@ -163,7 +163,6 @@ FLOATS(DEFINE_PRELU_BACKWARD, prelu_backward)
 
 /* gelu: exact, or the approximation by tanh */
 
-#define NORMAL_CDF(x) ((T)0.5 * (1 + ERF(x * (T)0.70710678118654752)))
 #define NORMAL_PDF(x) ((T)0.39894228040143268 * EXP((T)-0.5 * x * x))
 #define EITHER(name, dtype)                                                                        \
   static tenon_status_t name##_##dtype(const tenon_loop_t *loop) {                                 \

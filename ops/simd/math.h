@@ -187,6 +187,19 @@ TN_INLINE float tn_erff(float x) {
   q = -0x1.34cb9ap-12f + a * (0x1.21505ap0f + a * (0x1.4394b8p-1f + a * q));
   return a < 0.9375f ? small : copysignf(1 - tn_expf(-q), x);
 }
+/* The probability that a normally distributed number is below x. Error 8 ulp from -3 on, 20 ulp
+ * below, 2^-24 above 0. */
+TN_INLINE float tn_normalf(float x) {
+  float a = fabsf(x) > 15 ? 15 : fabsf(x); /* from there on the result rounds to 0 or 1 */
+  float t = 1 / (1 + 0.3f * a);
+  /* exp(a^2/2) / t times the probability below -a, as a polynomial of t; error 2^-22.7 */
+  float p = 0.1285628833f +
+            t * (-0.0536861895f + t * (0.2063564328f + t * (-0.1572048572f + t * 0.0356752135f)));
+  p = 0.1196292958f + t * (0.1207540074f + t * (0.0999131408f + t * p));
+  p = t * p * tn_expf(-0.5f * a * a);
+  return x < 0 ? p : 1 - p;
+}
+TN_INLINE double tn_normal(double x) { return 0.5 * (1 + erf(x * 0.70710678118654752440)); }
 /* Error 7 ulp where the result is normal. */
 TN_INLINE float tn_erfcf(float x) {
   float a = fabsf(x) > 11 ? 11 : fabsf(x);            /* from there on the result rounds to 0 */
@@ -345,6 +358,7 @@ TN_INLINE double tn_sigmoid(double x) {
 #define TANH(x) TN_GENERIC(x, tn_tanhf, tanh)(x)
 #define SIGMOID(x) TN_GENERIC(x, tn_sigmoidf, tn_sigmoid)(x)
 #define ERF(x) TN_GENERIC(x, tn_erff, erf)(x)
+#define NORMAL_CDF(x) TN_GENERIC(x, tn_normalf, tn_normal)(x)
 #define ERFC(x) TN_GENERIC(x, tn_erfcf, erfc)(x)
 #define ASIN(x) TN_GENERIC(x, asinf, asin)(x)
 #define ACOS(x) TN_GENERIC(x, acosf, acos)(x)

@@ -96,7 +96,7 @@ static tenon_edge_t skip_repeats(const tn_rewrite_t *r, tenon_edge_t edge) {
     is = same_axis_extent(r, x, i, wide, k) && same_axis_extent(r, x, i, once, k) &&
          (i == 1 || same_axis_extent(r, x, i, edge, i));
   }
-  if (!is || axis_extent(r, x, 1).value <= 0) return edge;
+  if (!is || axis_extent(r, x, 1).value <= 0 || axis_extent(r, wide, 2).value <= 0) return edge;
   const int64_t heads = axis_extent(r, x, 1).value * axis_extent(r, wide, 2).value;
   return axis_extent(r, edge, 1).value == heads ? x : edge;
 }

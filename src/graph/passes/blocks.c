@@ -19,6 +19,11 @@ static tenon_dim_t extent_at(const tn_rewrite_t *r, tenon_edge_t edge, int32_t a
   return tn_extents_resolve(r->graph->extents, r->graph->edges[edge].dims[axis]);
 }
 
+/* Whether an extent, which may be a symbol, is known to be twice another one. */
+static bool is_twice(tenon_dim_t whole, tenon_dim_t half) {
+  return whole.value > 0 && half.value == whole.value / 2 && whole.value % 2 == 0;
+}
+
 static int32_t rank_of(const tn_rewrite_t *r, tenon_edge_t edge) {
   return edge >= 0 ? r->graph->edges[edge].ndim : -1;
 }
@@ -202,7 +207,7 @@ static part_t find_part(const tn_rewrite_t *r, tenon_edge_t edge) {
   const tenon_edge_t x = node ? tn_operand(node, 0) : -1;
   if (rank < 1 || rank_of(r, x) != rank) return part;
   const int64_t size = extent_at(r, x, rank - 1).value;
-  if (size < 2 || 2 * extent_at(r, edge, rank - 1).value != size) return part;
+  if (!is_twice(extent_at(r, x, rank - 1), extent_at(r, edge, rank - 1))) return part;
   if (split) {
     axis = split->attrs[tn_attr(split, "axis")].as.i;
     part.is_second = split->output_count == 2 && split->outputs[1] == edge;
@@ -246,7 +251,7 @@ static bool find_joined(const tn_rewrite_t *r, tenon_edge_t edge, tenon_edge_t *
     for (int32_t d = 0; d + 1 < rank; d++)
       if (extent_at(r, out_edges[i], d).value != extent_at(r, edge, d).value) return false;
   }
-  return extent_at(r, edge, rank - 1).value == 2 * extent_at(r, out_edges[0], rank - 1).value;
+  return is_twice(extent_at(r, edge, rank - 1), extent_at(r, out_edges[0], rank - 1));
 }
 
 /* The edge x of whose pairs the elements are exchanged, the second ones with the other sign; -1: it
@@ -317,7 +322,7 @@ static bool is_repeated(const tn_rewrite_t *r, tenon_edge_t edge) {
     return false;
   return extent_at(r, tn_operand(wide, 0), rank).value == 1 &&
          extent_at(r, wide->outputs[0], rank).value == 2 &&
-         2 * extent_at(r, wide->outputs[0], rank - 1).value == extent_at(r, edge, rank - 1).value;
+         is_twice(extent_at(r, edge, rank - 1), extent_at(r, wide->outputs[0], rank - 1));
 }
 
 /* Whether the elements of each pair along the last axis of the edge are equal. */

@@ -125,6 +125,22 @@ TEST("few elements run in a region as well") {
   tenon_executable_release(e);
 }
 
+TEST("a value with one element that is an output as well is written before links read it") {
+  tenon_builder_t *b = graph_begin();
+  tenon_edge_t x = graph_input(b, "x", TENON_F32, 0);
+  tenon_edge_t size = graph_step(b, "core::abs", NULL, x);
+  tenon_edge_t y = two(b, "core::add", size, graph_constant(b, "one", "f32[] 1"));
+  tenon_edge_t z = two(b, "core::mul", size, size);
+  z = two(b, "core::mul", z, graph_constant(b, "half", "f32[] 0.5"));
+  graph_output(b, "y", y);
+  graph_output(b, "z", two(b, "core::sub", z, y));
+  tenon_executable_t *e = graph_compile(b, 0);
+  CHECK_GRAPH(e, TEXTS("f32[] 4"), TEXTS("f32[] 5", "f32[] 3"));
+  CHECK_GRAPH(e, TEXTS("f32[] -6"), TEXTS("f32[] 7", "f32[] 11"));
+  CHECK(count_in_plan(e, "region of 5") == 1);
+  tenon_executable_release(e);
+}
+
 /* what is outside */
 
 TEST("a value that another node reads is whole, and a call joins past that node if it can") {
