@@ -1,6 +1,7 @@
 """Draws the plan of an executable as SVG: which memory each value has, and during which actions."""
 import re
-from xml.sax.saxutils import escape
+
+from ._picture import escape
 
 _STAGE = re.compile(r"stage (\d+): nodes (\d+) to (\d+), (\d+) actions, arena (\d+) bytes, lower bound (\d+) ")
 _VALUE = re.compile(r"  (?P<name>.*?) +arena +(?P<type>.*?) ?offset (?P<offset>\d+) size (?P<size>\d+) alive (?P<first>\d+)\.\.(?P<last>\d+)$")

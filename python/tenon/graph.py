@@ -12,7 +12,6 @@ tenon.graph.ops holds the same operators as tenon.ops, but they take values of a
 Operators of custom domains are looked up in the loaded libraries, so call tenon.load("./ops.so") first.
 """
 import os
-import tempfile
 from typing import NamedTuple
 
 from . import _core, _picture, _plan_picture, _signature
@@ -32,6 +31,7 @@ def load(model):
     """
     if not isinstance(model, (bytes, bytearray, memoryview)):
         return _core.graph_load(os.fspath(model))
+    import tempfile  # not needed to import tenon
     with tempfile.NamedTemporaryFile(prefix="tenon-", suffix=".onnx") as file:  # its memory lives as long as the graph
         file.write(model)
         file.flush()

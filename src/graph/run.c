@@ -218,10 +218,11 @@ static tenon_status_t check_sparse_results(const tn_action_t *action) {
 
 /* If the trace, failure dumps or the search for NaN watch calls, the node runs as a call that they
  * can see. */
-static __attribute__((noinline, cold)) tenon_status_t run_watched(tn_action_t *action,
-                                                                  const char *node) {
+static __attribute__((noinline, cold)) tenon_status_t
+run_watched(const tenon_executable_t *executable, tn_action_t *action, const char *node) {
   const char *before = tn_thread()->graph_node;
   tn_thread()->graph_node = node;
+  tn_executable_recall(executable); /* what watches a call may read all of its inputs */
   tenon_status_t status = tn_watch_run_node(&action->frame.call, node);
   tn_thread()->graph_node = before;
   return status;
@@ -270,7 +271,7 @@ static tenon_status_t run_action(tn_run_t *run, tn_action_t *action, tenon_profi
     }
     if (serial) tn_mutex_lock(&step->lock);
     if (__builtin_expect(tn_watch_is_on(), 0))
-      status = run_watched(action, step->node->name);
+      status = run_watched(run->executable, action, step->node->name);
     else
       status = action->kernel->run(&action->frame.call);
     if (serial) tn_mutex_unlock(&step->lock);

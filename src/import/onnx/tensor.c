@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "core/dtype.h"
+#include "core/file_copy.h"
 #include "loader/locate.h"
 
 /* Fields of TensorProto. */
@@ -256,6 +257,9 @@ static tenon_status_t tensor_from_bytes(const item_t *item, tn_storage_t *storag
   if (as_is)
     return tn_tensor_over(storage, (void *)(uintptr_t)bytes.data, item->dtype, item->ndim,
                           item->proto->dims.items, NULL, out_tensor);
+  if (storage->is_file && !is_bool && item->size)
+    return tn_file_copy_create(storage, bytes.data, item->size, item->dtype, item->ndim,
+                               item->proto->dims.items, out_tensor);
   TN_TRY(tenon_tensor_create(item->dtype, item->ndim, item->proto->dims.items, out_tensor));
   unsigned char *data = (*out_tensor)->data;
   if (bytes.size) memcpy(data, bytes.data, bytes.size);
