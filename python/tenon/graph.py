@@ -14,7 +14,7 @@ Operators of custom domains are looked up in the loaded libraries, so call tenon
 import os
 from typing import NamedTuple
 
-from . import _core, _picture, _plan_picture, _signature
+from . import _core, _picture, _signature
 from ._core import Builder, Executable, Graph, Value
 from ._library import Namespaces
 
@@ -152,9 +152,7 @@ def _executable_svg(executable, path=None):
     path: the file to write; None: return the SVG as a string.
     Raises tenon.Error if there is no plan: before the first run, and on devices.
     """
-    text = _plan_picture.svg(executable.dump("plan"))
-    if text is None:
-        raise _core.Error(f"{executable!r} has no plan to draw: run it first, on the CPU")
+    text = executable.dump("memory.svg")
     if path is None:
         return text
     with open(path, "w", encoding="utf-8") as file:

@@ -62,7 +62,7 @@ tenon_status_t tn_file_copy_create(tn_storage_t *file, const void *bytes, uint64
   return status;
 }
 
-static file_copy_t *copy_of(const tenon_tensor_t *tensor) {
+static file_copy_t *file_copy_of(const tenon_tensor_t *tensor) {
   if (!tensor || !tn_tensor_is_owned(tensor)) return NULL;
   const tn_storage_t *storage = ((const tn_tensor_t *)tensor)->storage;
   return storage && storage->is_file_copy ? storage->context : NULL;
@@ -70,7 +70,7 @@ static file_copy_t *copy_of(const tenon_tensor_t *tensor) {
 
 void tn_file_copy_give_up(const tenon_tensor_t *tensor, int32_t holders) {
   const tn_tensor_t *t = (const tn_tensor_t *)tensor;
-  file_copy_t *copy = copy_of(tensor);
+  file_copy_t *copy = file_copy_of(tensor);
   if (!copy) return;
   tn_mutex_lock(&lock);
   const bool is_held = __atomic_load_n(&t->references, __ATOMIC_ACQUIRE) != holders ||
@@ -91,11 +91,11 @@ static void recall(file_copy_t *copy, bool is_kept) {
 }
 
 void tn_file_copy_recall(const tenon_tensor_t *tensor) {
-  file_copy_t *copy = copy_of(tensor);
+  file_copy_t *copy = file_copy_of(tensor);
   if (copy) recall(copy, false);
 }
 
 void tn_file_copy_keep(const tenon_tensor_t *tensor) {
-  file_copy_t *copy = copy_of(tensor);
+  file_copy_t *copy = file_copy_of(tensor);
   if (copy) recall(copy, true);
 }

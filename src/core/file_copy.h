@@ -1,7 +1,7 @@
 /* Tensors that copy bytes of a mapped file, because these lie at an address that does not suit
- * their dtype. Exporters of ONNX align nothing, so most weights are such copies. Kernels pack weights,
- * and read only what they packed: the copy can then be given up, and made again from the file for
- * whoever reads it after all.
+ * their dtype. Exporters of ONNX align nothing, so most weights are such copies. Kernels pack
+ * weights, and read only what they packed: the copy can then be given up, and made again from the
+ * file for whoever reads it after all.
  * Invariant: a copy is given up only while the graph and the executable that the caller knows of
  * are its only holders, and nobody outside was shown it. */
 #ifndef TN_CORE_FILE_COPY_H
