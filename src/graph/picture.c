@@ -21,6 +21,7 @@ enum {
 typedef struct item_t {
   int32_t unit;   /* the region or offloaded subgraph that it belongs to; 0: none */
   int32_t action; /* 1 + the number of its action in its stage; 0: it has none */
+  int32_t copies; /* actions that copy what it reads to another layout */
   int32_t hidden; /* 1 + the repeated block whose box stands for it; 0: it is drawn */
 } item_t;
 
@@ -159,6 +160,9 @@ static uint64_t sign_of(const picture_t *p, int32_t n) {
     add_type(p, node->outputs[o], &words);
   sign = mix_text(sign, &words);
   tn_text_clear(&words);
+  if (p->executable->placement.device_count)
+    sign = mix(sign, p->executable->placement.nodes[n].device_index);
+  sign = mix(sign, (uint64_t)item->copies);
   const bool begins = n == 0 || item->unit != p->items[n - 1].unit;
   return mix(sign, (uint64_t)(item->unit != 0) * 4 + (uint64_t)(item->action != 0) * 2 + begins);
 }
@@ -226,6 +230,7 @@ static void mark_plan(picture_t *p) {
     for (size_t a = 0; a < stage->action_count; a++) {
       const tn_action_t *action = &stage->actions[a];
       if (action->kernel) p->items[action->step].action = 1 + (int32_t)a;
+      if (!action->kernel && !action->region) p->items[action->step].copies++;
       if (!action->region) continue;
       units++;
       for (int32_t m = 0; m < action->region->count; m++)
@@ -319,7 +324,10 @@ static void add_lines(const picture_t *p, int32_t n, const char *change) {
   if (p->run && p->items[n].action) {
     tn_text_t words = {0};
     tn_text_add(&words, "%d", (int)p->items[n].action - 1);
-    add_line(p, "action ", tn_text_get(&words), 20);
+    if (p->items[n].copies)
+      tn_text_add(&words, ", after %d cop%s to another layout", (int)p->items[n].copies,
+                  p->items[n].copies > 1 ? "ies" : "y");
+    add_line(p, "action ", tn_text_get(&words), 60);
     tn_text_clear(&words);
   }
 }

@@ -20,6 +20,33 @@ import totals  # noqa: E402
 
 COUNT, SIDE = 8, 1024
 BYTES = COUNT * SIDE * SIDE * 4
+LATER = r"""
+#include <stdio.h>
+#include <tenon/op.h>
+static tenon_status_t run(tenon_call_t *call) {
+  const tenon_tensor_t *a = call->inputs[0], *b = call->inputs[1];
+  const float *x = (const float *)a->data, *w = (const float *)b->data;
+  float *y = (float *)call->outputs[0]->data;
+  const int64_t k = b->shape[0], n = b->shape[1];
+  fputs("later\n", stderr);
+  for (int64_t i = 0; i < a->shape[0]; i++)
+    for (int64_t j = 0; j < n; j++) {
+      double sum = 0;
+      for (int64_t t = 0; t < k; t++) sum += (double)x[i * k + t] * w[t * n + j];
+      y[i * n + j] = (float)sum;
+    }
+  return TENON_OK;
+}
+TENON_LIBRARY(later, "1.0.0", TENON_EXTEND("core::matmul", TENON_KERNEL("cpu f32", run)))
+"""
+LATE_RUN = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np, tenon
+model = tenon.graph.load(sys.argv[2]).compile(plain=True)
+tenon.load(sys.argv[3])
+np.save(sys.argv[5], np.asarray(model(np.load(sys.argv[4]))))
+"""
 PEAK = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -98,6 +125,16 @@ class Weights(unittest.TestCase):
         self.assertEqual(len(found), COUNT)
         for weight in self.weights:
             self.assertTrue(any(np.array_equal(weight, other) for other in found))
+
+    def test_a_kernel_that_is_loaded_after_the_compilation_has_the_weights(self):
+        folder = Path(self.folder.name)
+        (folder / "later.c").write_text(LATER)
+        subprocess.run([BUILD / "tenon", "build", "later.c"], cwd=folder, check=True, capture_output=True)
+        np.save(folder / "x.npy", self.x)
+        run = subprocess.run([sys.executable, "-c", LATE_RUN, BUILD / "python", self.path, folder / "later.so", folder / "x.npy", folder / "y.npy"],
+                             capture_output=True, text=True)
+        self.assertEqual((run.returncode, run.stderr), (0, "later\n" * COUNT))
+        np.testing.assert_allclose(np.load(folder / "y.npy"), self.y, rtol=1e-4, atol=1e-5)
 
     def test_a_recorded_call_has_the_weights(self):
         graph = tenon.graph.load(self.path)
