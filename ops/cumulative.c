@@ -118,7 +118,7 @@ static tenon_status_t run_cumulative(tenon_call_t *call, int product) {
     return tenon_fail(call, TENON_UNIMPLEMENTED,
                       "cum_sum and cum_prod have no kernel for this dtype");
   int64_t units = count / p.n / p.inner * p.blocks;
-  return call->host->parallel(call, units, 16384 * units / count + 1, part, &p);
+  return call->host->parallel(call, units, 4096 * units / count + 1, part, &p);
 }
 
 static tenon_status_t cum_sum_run(tenon_call_t *call) { return run_cumulative(call, 0); }

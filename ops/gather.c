@@ -25,8 +25,14 @@ static tenon_status_t copy_piece(tenon_call_t *call, tenon_tensor_t *out, int64_
   return TENON_OK;
 }
 
+/* The least number of units of `each` elements for a thread. What was just written lies in the
+ * cache of the thread that wrote it: another thread copies it no faster, until there is more than
+ * fits. Rows of a large table come from memory, from which two threads read faster. */
 static int64_t grain_of(const tenon_tensor_t *x, int64_t units, int64_t each) {
-  return is_packed(x) ? units : 65536 / (each * element_size(x) + 1) + 1;
+  enum { IN_CACHE = 1 << 20, LEAST_IN_CACHE = 1 << 18, LEAST = 1 << 16 };
+  const int64_t size = element_size(x);
+  const int64_t least = tenon_count(x) * size <= IN_CACHE ? LEAST_IN_CACHE : LEAST;
+  return is_packed(x) ? units : least / (each * size + 1) + 1;
 }
 
 /* gather */

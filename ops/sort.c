@@ -170,7 +170,7 @@ static tenon_status_t top_run(tenon_call_t *call) {
   int64_t columns = count / t.n;
   t.heaps = (entry_t *)call->host->allocate(call, (uint64_t)(columns * t.k) * sizeof *t.heaps);
   if (!t.heaps) return TENON_MEMORY;
-  return call->host->parallel(call, columns, 8192 / t.n + 1, top_part, &t);
+  return call->host->parallel(call, columns, 1024 / t.n + 1, top_part, &t);
 }
 
 static tenon_status_t top_infer(tenon_infer_t *infer) {

@@ -274,7 +274,7 @@ run_models() { run_parts models "$python" tests/acceptance/{models,precision}_te
 run_offload() { make_zoo minilm_16 mobilenetv2 resnet50 && "$python" tests/acceptance/device_models_test.py; }
 run_cuda() { "$python" tests/acceptance/cuda_test.py; }
 run_trust() { # those beside PyTorch need its environment
-  local log=$logs/trust-parts.log part parts=(requirements elf dialect loading reason misbehave overlap escape blocks models_differ classic classic_models memory determinism threads scale python exported_models texts friction)
+  local log=$logs/trust-parts.log part parts=(requirements elf dialect loading reason misbehave overlap escape blocks models_differ classic classic_models memory determinism threads scale weights python exported_models texts friction)
   lacks_python_package && return
   build_targets trust-build.log tenon_command isolate check_operator check_device tenon_python vx || return 1
   for part in "${parts[@]}"; do

@@ -17,6 +17,7 @@
 #include "base/runtime.h"
 #include "base/status.h"
 #include "base/thread.h"
+#include "core/file_copy.h"
 #include "device/instance.h"
 #include "device/plugin.h"
 #include "dispatch/launch.h"
@@ -87,9 +88,9 @@ static tenon_status_t add_device(const char *name) {
 
 /* The mutexes are in the order in which one is taken while another is held. The fork takes all of
  * them, so that the child finds no table or list half changed. */
-static tn_mutex_t *(*const mutexes[])(void) = {tn_states_mutex,   tn_registrations_mutex,
-                                               tn_registry_mutex, tn_plugins_mutex,
-                                               tn_backends_mutex, tn_layers_mutex};
+static tn_mutex_t *(*const mutexes[])(void) = {
+    tn_states_mutex,   tn_registrations_mutex, tn_registry_mutex,   tn_plugins_mutex,
+    tn_backends_mutex, tn_layers_mutex,        tn_file_copies_mutex};
 enum { MUTEXES = sizeof mutexes / sizeof *mutexes };
 
 static void before_fork(void) {
@@ -134,6 +135,7 @@ static tenon_status_t start_runtime(void) {
   tn_text_t offences = {0};
   tn_library_t *core;
   TN_TRY(tn_environment_check());
+  tn_cpu_limit_read();
   TN_TRY(tn_memory_limit_start());
   install_hooks();
   tenon_status_t status =

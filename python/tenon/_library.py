@@ -4,8 +4,6 @@ import functools
 import itertools
 import keyword
 import os
-import shutil
-import tempfile
 
 from . import _core
 
@@ -223,6 +221,8 @@ _numbers = itertools.count(1)
 @functools.lru_cache(None)
 def _build_folder():
     """The folder of the files that this process builds; the end of the process removes it."""
+    import shutil  # these two are not needed to import tenon, and import much themselves
+    import tempfile
     folder = tempfile.mkdtemp(prefix="tenon-")
     atexit.register(shutil.rmtree, folder, True)
     return folder

@@ -12,10 +12,9 @@ tenon.graph.ops holds the same operators as tenon.ops, but they take values of a
 Operators of custom domains are looked up in the loaded libraries, so call tenon.load("./ops.so") first.
 """
 import os
-import tempfile
 from typing import NamedTuple
 
-from . import _core, _picture, _plan_picture, _signature
+from . import _core, _picture, _signature
 from ._core import Builder, Executable, Graph, Value
 from ._library import Namespaces
 
@@ -32,6 +31,7 @@ def load(model):
     """
     if not isinstance(model, (bytes, bytearray, memoryview)):
         return _core.graph_load(os.fspath(model))
+    import tempfile  # not needed to import tenon
     suffix = ".graph" if bytes(model[:12]) == b"tenon graph " else ".onnx"
     with tempfile.NamedTemporaryFile(prefix="tenon-", suffix=suffix) as file:  # its memory lives as long as the graph
         file.write(model)
@@ -153,9 +153,7 @@ def _executable_svg(executable, path=None):
     path: the file to write; None: return the SVG as a string.
     Raises tenon.Error if there is no plan: before the first run, and on devices.
     """
-    text = _plan_picture.svg(executable.dump("plan"))
-    if text is None:
-        raise _core.Error(f"{executable!r} has no plan to draw: run it first, on the CPU")
+    text = executable.dump("memory.svg")
     if path is None:
         return text
     with open(path, "w", encoding="utf-8") as file:

@@ -20,12 +20,24 @@ int tn_cpu_rank(const char *word, size_t size) {
 
 const char *tn_cpu_word(int rank) { return rank >= 0 && rank < WORDS ? words[rank] : NULL; }
 
-static int rank_limit(void) {
+static int read_limit(void) {
   const char *text = tn_environment("TENON_CPU_CAPABILITY");
   if (!text || !*text) return WORDS;
   if (strcmp(text, "default") == 0) return 0;
   int rank = tn_cpu_rank(text, strlen(text));
   return rank < 0 ? WORDS : rank;
+}
+
+/* The highest rank that may be used; -1: the environment has not been read. */
+static int limit = -1;
+
+void tn_cpu_limit_read(void) { __atomic_store_n(&limit, read_limit(), __ATOMIC_RELAXED); }
+
+static int rank_limit(void) {
+  int rank = __atomic_load_n(&limit, __ATOMIC_RELAXED);
+  if (rank >= 0) return rank;
+  tn_cpu_limit_read();
+  return __atomic_load_n(&limit, __ATOMIC_RELAXED);
 }
 
 bool tn_cpu_limit_valid(const char **out_value) {

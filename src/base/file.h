@@ -22,6 +22,8 @@ void tn_file_unmap(tn_file_t *file);
 /* Tells the system that these bytes of a mapped file are not needed soon, so that it can reclaim
  * their memory. The bytes stay readable. */
 void tn_file_forget(const void *data, size_t size);
+/* Gives the memory of the whole pages in a range back to the system. Their contents are lost. */
+void tn_pages_discard(void *data, size_t size);
 /* Whether the path is a regular file. */
 bool tn_file_exists(const char *path);
 bool tn_file_is_folder(const char *path);

@@ -75,6 +75,8 @@ void tn_file_forget(const void *data, size_t size) {
   if (begin < end) (void)madvise((void *)begin, end - begin, MADV_DONTNEED); /* a hint */
 }
 
+void tn_pages_discard(void *data, size_t size) { tn_file_forget(data, size); }
+
 bool tn_file_exists(const char *path) {
   struct stat info;
   return stat(path, &info) == 0 && S_ISREG(info.st_mode);

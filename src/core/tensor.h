@@ -29,6 +29,7 @@ typedef struct tn_storage_t {
   tenon_free_fn release; /* NULL: the caller owns the memory */
   void *context;
   bool is_file;      /* mapped from a file, never written to */
+  bool is_file_copy; /* a copy of bytes of a mapped file, which `context` names: file_copy.h */
   bool is_read_only; /* declared by the owner */
   bool is_inference; /* created in inference mode: never takes part in autograd */
   bool is_own;       /* allocated with this header, so that no other storage has a byte of it */

@@ -10,6 +10,7 @@
 #include "base/scratch.h"
 #include "base/status.h"
 #include "base/thread.h"
+#include "core/file_copy.h"
 #include "core/sparse.h"
 #include "dispatch/services.h"
 #include "graph/capture.h"
@@ -22,7 +23,17 @@
 
 /* What is created once for each node */
 
-static tenon_status_t prepare_kernel(tenon_executable_t *e, tn_step_t *step) {
+/* Gives up the elements of a constant that the node's kernel will not read. `uses` counts the nodes
+ * that read each edge. */
+static void forget_constant(tenon_executable_t *e, const tenon_tensor_t *constant, int32_t uses) {
+  enum { HOLDERS = 2 }; /* the graph that was compiled, and the copy of it */
+  tn_tensor_forget(constant);
+  if (uses != 1) return;
+  tn_file_copy_give_up(constant, HOLDERS);
+  e->gives_up = true;
+}
+
+static tenon_status_t prepare_kernel(tenon_executable_t *e, tn_step_t *step, const int32_t *uses) {
   const tn_node_t *node = step->node;
   const tenon_op_t *op = node->op;
   /* A reload of the library may replace this entry. */
@@ -71,7 +82,8 @@ static tenon_status_t prepare_kernel(tenon_executable_t *e, tn_step_t *step) {
   const uint64_t errors = tn_error_count();
   if (known) status = tn_reason_complete(kernel->prepare(&info), errors, op->name, "prepare");
   for (uint32_t i = 0; i < op->input_count && status == TENON_OK; i++)
-    if (info.consumed >> i & info.constant >> i & 1) tn_tensor_forget(metas[i].value);
+    if (info.consumed >> i & info.constant >> i & 1)
+      forget_constant(e, metas[i].value, uses[node->operands[i].edges[0]]);
   step->plan = info.plan;
   step->release = kernel->release;
   step->prepared = kernel;
@@ -117,7 +129,7 @@ static tenon_status_t make_steps(tenon_executable_t *e) {
       status = tn_state_create(node->op, node->attrs, &step->state);
       step->has_state = status == TENON_OK;
     }
-    if (status == TENON_OK && e->is_planned) status = prepare_kernel(e, step);
+    if (status == TENON_OK && e->is_planned) status = prepare_kernel(e, step, uses);
     if (status != TENON_OK)
       status = tn_prefix(status, "node '%s' (%s): ", node->name, node->op->name);
   }

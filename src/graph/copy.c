@@ -2,6 +2,7 @@
  * everything that they leave unchanged. */
 #include "base/memory.h"
 #include "base/status.h"
+#include "core/file_copy.h"
 #include "graph/graph.h"
 
 /* The name of a value, or NULL if the name was generated: the new graph generates its own. */
@@ -18,6 +19,7 @@ tenon_status_t tn_builder_copy_constant(tenon_builder_t *builder, const tenon_gr
                    "value '%s' is used before the node that makes it was copied: copy nodes in the "
                    "order of the graph",
                    edge->name);
+  tn_file_copy_recall(edge->constant);
   return tenon_builder_constant(builder, given_name(edge), edge->constant, &edges[index]);
 }
 

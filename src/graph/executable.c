@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "core/file_copy.h"
 #include "graph/capture.h"
 #include "graph/interpreter.h"
 #include "graph/offload.h"
@@ -141,6 +142,11 @@ tenon_status_t tn_executable_use(tenon_executable_t *e, const tn_kernel_t *kerne
   }
   tn_mutex_unlock(&e->lock);
   return status;
+}
+
+void tn_executable_recall(const tenon_executable_t *e) {
+  for (size_t i = 0; e->gives_up && i < e->graph->edge_count; i++)
+    tn_file_copy_keep(e->graph->edges[i].constant);
 }
 
 /* Copies the array of an option into `arena`; NULL if the option is not set. Clears `*is_fine` if

@@ -78,6 +78,7 @@ struct tenon_executable_t {
   struct tn_run_t *idle; /* run states that no run uses now */
   /* true: all nodes run on the CPU, in planned stages; false: interpreter.c runs node by node */
   bool is_planned;
+  bool gives_up;            /* copies of constants may be given up: file_copy.h */
   bool has_gradients;       /* runs record an autograd tape, so each node is a call */
   tn_placement_t placement; /* the device of each node, if runs are not planned */
   tn_captures_t captures;   /* captured graphs, for runs on a device */
@@ -211,6 +212,9 @@ static inline bool tn_executable_is_old(const tenon_executable_t *executable) {
 /* Keeps the library of `kernel` loaded as long as the executable exists. */
 tenon_status_t tn_executable_use(tenon_executable_t *executable, const tn_kernel_t *kernel,
                                  const tenon_op_t *op);
+/* Makes constants readable that were given up because their kernels do not read them. Called where
+ * something else may. */
+void tn_executable_recall(const tenon_executable_t *executable);
 /* Creates a run state, to which the constants of the graph are bound. It has no stages yet. */
 tenon_status_t tn_run_create(tenon_executable_t *executable, tn_run_t **out_run);
 /* Releases a run state and its stages. */

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "core/dtype.h"
+#include "core/file_copy.h"
 #include "core/value.h"
 #include "operator/names.h"
 
@@ -237,6 +238,7 @@ static tenon_status_t copy_edge(const tn_edge_t *from, tenon_graph_t *to) {
   edge->layout = from->layout;
   edge->constant = from->constant;
   tenon_tensor_retain(edge->constant);
+  tn_file_copy_recall(edge->constant);
   return TENON_OK;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "base/thread.h"
+#include "core/file_copy.h"
 #include "graph/graph.h"
 
 const char *tenon_graph_name(const tenon_graph_t *graph) { return graph->name; }
@@ -85,6 +86,7 @@ tenon_status_t tenon_graph_edge(const tenon_graph_t *graph, tenon_edge_t index,
                    graph->edge_count);
   const tn_edge_t *edge = &graph->edges[index];
   uint32_t size = out_edge->size < sizeof *out_edge ? out_edge->size : (uint32_t)sizeof *out_edge;
+  tn_file_copy_keep(edge->constant);
   tenon_graph_edge_t full = {size, edge->producer, edge->input, edge->name, edge->constant};
   memcpy(out_edge, &full, size);
   if (!out_type) return TENON_OK;

@@ -19,6 +19,7 @@
 #include "graph/executable.h"
 #include "graph/given_outputs.h"
 #include "graph/interpreter.h"
+#include "graph/picture.h"
 #include "graph/plan_text.h"
 #include "layers/trace.h"
 #include "operator/generator.h"
@@ -218,10 +219,11 @@ static tenon_status_t check_sparse_results(const tn_action_t *action) {
 
 /* If the trace, failure dumps or the search for NaN watch calls, the node runs as a call that they
  * can see. */
-static __attribute__((noinline, cold)) tenon_status_t run_watched(tn_action_t *action,
-                                                                  const char *node) {
+static __attribute__((noinline, cold)) tenon_status_t
+run_watched(const tenon_executable_t *executable, tn_action_t *action, const char *node) {
   const char *before = tn_thread()->graph_node;
   tn_thread()->graph_node = node;
+  tn_executable_recall(executable); /* what watches a call may read all of its inputs */
   tenon_status_t status = tn_watch_run_node(&action->frame.call, node);
   tn_thread()->graph_node = before;
   return status;
@@ -270,7 +272,7 @@ static tenon_status_t run_action(tn_run_t *run, tn_action_t *action, tenon_profi
     }
     if (serial) tn_mutex_lock(&step->lock);
     if (__builtin_expect(tn_watch_is_on(), 0))
-      status = run_watched(action, step->node->name);
+      status = run_watched(run->executable, action, step->node->name);
     else
       status = action->kernel->run(&action->frame.call);
     if (serial) tn_mutex_unlock(&step->lock);
@@ -610,10 +612,48 @@ static void print_plan(tenon_executable_t *e, tn_text_t *text) {
   tn_mutex_unlock(&e->lock);
 }
 
+/* Draws what needs a plan: "plan", or its "memory". */
+static tenon_status_t draw_plan(tenon_executable_t *e, bool is_memory, bool is_whole,
+                                tn_text_t *text) {
+  tenon_status_t status = TENON_OK;
+  tn_mutex_lock(&e->lock);
+  const tn_run_t *run = e->idle;
+  if (!run || !run->stage_count)
+    status = tn_fail(TENON_INVALID, "there is no plan to draw: %s",
+                     e->is_planned ? "run the executable first"
+                                   : "an executable on devices runs node by node, without a plan");
+  else if (is_memory)
+    tn_picture_memory(run, text);
+  else
+    status = tn_picture_graph(e, run, is_whole, text);
+  tn_mutex_unlock(&e->lock);
+  return status;
+}
+
+/* Draws one of the pictures. Sets *out_is_one to false if `what` names none. */
+static tenon_status_t draw_executable(tenon_executable_t *e, const char *what, tn_text_t *text,
+                                      bool *out_is_one) {
+  const bool is_whole = strstr(what, "-whole.") != NULL;
+  *out_is_one = true;
+  if (strcmp(what, "graph.dot") == 0 || strcmp(what, "graph-whole.dot") == 0)
+    return tn_picture_graph(e, NULL, is_whole, text);
+  if (strcmp(what, "plan.dot") == 0 || strcmp(what, "plan-whole.dot") == 0)
+    return draw_plan(e, false, is_whole, text);
+  if (strcmp(what, "memory.svg") == 0) return draw_plan(e, true, false, text);
+  *out_is_one = false;
+  return TENON_OK;
+}
+
 static tenon_status_t dump_executable(tenon_executable_t *e, const char *what, char **out_text) {
   tn_text_t text = {0};
+  bool is_picture;
   if (strcmp(what, "graph") == 0) return tenon_graph_dump(e->graph, out_text);
-  if (strcmp(what, "plan") == 0) {
+  const tenon_status_t drawn = draw_executable(e, what, &text, &is_picture);
+  if (drawn != TENON_OK) tn_text_clear(&text);
+  TN_TRY(drawn);
+  if (is_picture) {
+    /* it is in the text already */
+  } else if (strcmp(what, "plan") == 0) {
     print_plan(e, &text);
   } else if (strcmp(what, "rewrites") == 0) {
     tn_rules_print(&e->rules, &text);
@@ -637,8 +677,8 @@ static tenon_status_t dump_executable(tenon_executable_t *e, const char *what, c
   } else {
     return tn_fail(
         TENON_INVALID,
-        "dump '%s' is unknown: expected graph, shapes, rewrites, offload (or claims), placement or "
-        "plan",
+        "dump '%s' is unknown: expected graph, shapes, rewrites, offload (or claims), placement, "
+        "plan, or a picture: graph.dot, graph-whole.dot, plan.dot, plan-whole.dot, memory.svg",
         what);
   }
   *out_text = tn_text_take(&text);

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "core/dtype.h"
+#include "core/file_copy.h"
 #include "loader/locate.h"
 
 /* Mapped files */
@@ -155,6 +156,8 @@ tenon_status_t tn_weights_tensor(tn_storage_t *storage, const void *data, uint64
     as_is = bytes[i] <= 1;
   if (as_is)
     return tn_tensor_over(storage, (void *)(uintptr_t)data, dtype, ndim, shape, NULL, out_tensor);
+  if (storage->is_file && !is_bool && size)
+    return tn_file_copy_create(storage, data, size, dtype, ndim, shape, out_tensor);
   TN_TRY(tenon_tensor_create(dtype, ndim, shape, out_tensor));
   unsigned char *own = (*out_tensor)->data;
   if (size) memcpy(own, data, (size_t)size);

@@ -2,6 +2,7 @@
 """The `tenon` command from outside: its output, the files that it writes, and its exit status. Drives build/tenon on libraries that it builds
 itself and on small models that are written here. Reference values are NumPy's. Options: --build DIR (build); the others go to unittest."""
 import hashlib
+import html
 import json
 import os
 import pathlib
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from xml.etree import ElementTree
 
 import numpy as np
 import onnx
@@ -671,6 +673,124 @@ class Run(Command):
         self.write("m.onnx", "this is no model")
         self.assertIn("gone.onnx", self.fails(1, "run", "gone.onnx"))
         self.assertIn("m.onnx", self.fails(1, "run", "m.onnx"))
+
+
+class Pictures(Command):
+    """Pictures of the graph, the plan and its memory. Graphviz, which lays graphs out, reads them as well where it is installed."""
+
+    HOSTILE = 'a"><B>&\\N\n}; evil [label="x"] \u20ac'
+
+    def hostile_model(self):
+        """x -> twice -> Mul -> y, each with a name that DOT, HTML and XML could take for their own words."""
+        self.write("toy.c", TWICE)
+        self.fine("build", "toy.c")
+        name = self.HOSTILE
+        nodes = [helper.make_node("twice", ["x" + name], ["t" + name], name="n0" + name, domain="toy"),
+                 helper.make_node("Softmax", ["t" + name], ["s" + name], name="n1" + name, axis=1),
+                 helper.make_node("Mul", ["s" + name, "w"], ["y" + name], name="n2" + name)]
+        self.write("m.onnx", model(nodes, [("x" + name, 1, (2, 3))], [("y" + name, 1, (2, 3))], {"w": np.ones((2, 3), np.float32)}, toy=1))
+
+    def draw(self, *pictures, arguments=("m.onnx", "--ops", "./toy.so", "-i", "ones")):
+        return self.fine("run", *arguments, *(word for picture in pictures for word in ("--picture", picture)))
+
+    def read_dot(self, name):
+        """Returns the labels of the nodes as text by id, the attributes of the nodes, and the edges as pairs of ids, of a file in DOT."""
+        text = (self.folder / name).read_text()
+        if shutil.which("dot"):
+            subprocess.run(["dot", "-Tsvg", "-o", os.devnull, self.folder / name], check=True)
+        self.assertEqual(text.count("\n}\n"), 1)  # no name ends the graph
+        nodes = dict(re.findall(r"(?m)^ *((?:node|input|output|repeat)\d+) \[(.*)\];$", text))
+        labels = {key: re.sub("<[^>]*>", "|", re.search("label=<(.*?)>(?:, (?:tooltip|shape)|$)", value)[1]) for key, value in nodes.items()}
+        return labels, nodes, re.findall(r"(?m)^ *(\w+) -> (\w+) \[label=<(.*?)>", text), text
+
+    def test_a_graph_has_its_nodes_edges_types_and_constants(self):
+        self.hostile_model()
+        self.assertNotIn("time", self.draw("graph=g.dot", arguments=("m.onnx", "--ops", "./toy.so")))  # needs no run
+        labels, nodes, edges, text = self.read_dot("g.dot")
+        self.assertEqual({key: label.split("|")[1] if key[0] == "n" else key for key, label in labels.items()},
+                         {"node0": "toy::twice", "node1": "softmax", "node2": "mul", "input0": "input0", "output0": "output0"})
+        self.assertEqual(edges, [("input0", "node0", "f32[2, 3]"), ("node0", "node1", "f32[2, 3]"), ("node1", "node2", "f32[2, 3]"),
+                                 ("node2", "output0", "f32[2, 3]")])
+        self.assertIn("constants f32[2, 3]", labels["node2"])
+        self.assertIn("#ea580c", nodes["node0"])  # of a library
+        self.assertNotIn("#ea580c", nodes["node1"])
+
+    def test_names_are_escaped(self):
+        self.hostile_model()
+        self.draw("graph=g.dot", "memory=m.svg", arguments=("m.onnx", "--ops", "./toy.so", "-i", "ones", "--optimize", "plain"))
+        labels, _, _, text = self.read_dot("g.dot")
+        self.assertIn("x" + self.HOSTILE.replace("\n", "\ufffd"), html.unescape(labels["input0"].replace("&#39;", "'")))
+        self.assertNotIn(self.HOSTILE, text)
+        root = ElementTree.parse(self.folder / "m.svg").getroot()
+        titles = [node.text for node in root.iter("{http://www.w3.org/2000/svg}title")]
+        self.assertTrue(any(title.startswith("t" + self.HOSTILE.replace("\n", "\ufffd")) for title in titles), titles)
+
+    def test_a_plan_has_a_box_around_the_nodes_of_a_region(self):
+        self.hostile_model()
+        self.assertIn("time", self.draw("plan=p.dot"))
+        _, nodes, _, text = self.read_dot("p.dot")
+        box = re.search(r'subgraph cluster_unit1 \{ label="region of 3 nodes, (?:.|\n)*?\n  \}', text)[0]
+        self.assertEqual(re.findall(r"node\d", box), ["node0", "node1", "node2"])
+        self.assertTrue(all("action 0" in nodes[key] for key in ("node0", "node1", "node2")))
+
+    def test_changed_nodes_say_what_they_were(self):
+        nodes = [helper.make_node("Conv", ["x", "w"], ["c"], name="first", kernel_shape=[1, 1]), helper.make_node("Relu", ["c"], ["y"], name="second")]
+        self.write("c.onnx", model(nodes, [("x", 1, (1, 3, 4, 4))], [("y", 1, None)], {"w": np.ones((5, 3, 1, 1), np.float32)}))
+        for optimize, words in (("full", "now activation='relu'"), ("plain", None)):
+            self.draw("graph=g.dot", arguments=("c.onnx", "--optimize", optimize))
+            labels, nodes, _, _ = self.read_dot("g.dot")
+            self.assertEqual(len([key for key in nodes if key.startswith("node")]), 1 if words else 2)
+            self.assertEqual("#fef08a" in nodes["node0"], words is not None)
+            if words:
+                self.assertIn(words, html.unescape(labels["node0"]))
+
+    def test_blocks_that_repeat_are_drawn_once(self):
+        nodes, last = [], "x"
+        for i in range(5):
+            nodes += [helper.make_node("MatMul", [last, "w"], [f"a{i}"], name=f"a{i}"), helper.make_node("Softmax", [f"a{i}"], [f"b{i}"], name=f"b{i}"),
+                      helper.make_node("Add", [f"b{i}", last], [f"c{i}"], name=f"c{i}")]
+            last = f"c{i}"
+        self.write("r.onnx", model(nodes, [("x", 1, (4, 4))], [(last, 1, None)], {"w": np.ones((4, 4), np.float32)}))
+        self.draw("graph=g.dot", "graph-whole=w.dot", arguments=("r.onnx", "--optimize", "plain"))
+        labels, nodes, edges, text = self.read_dot("g.dot")
+        count = int(re.search(r'label="block 1 of (\d)"', text)[1])
+        self.assertIn(count, (4, 5))  # the first node of all reads an input, where the others read a node
+        self.assertEqual(len([key for key in nodes if key.startswith("node")]), 15 - 3 * (count - 1))
+        self.assertRegex(labels["repeat1"], f"blocks 2 to {count}.*the same 3 nodes, {count - 1} times")
+        self.assertEqual(len([1 for _, to, _ in edges if to == "repeat1"]), len({(a, b) for a, b, _ in edges if b == "repeat1"}))
+        _, nodes, edges, text = self.read_dot("w.dot")
+        self.assertEqual((len([key for key in nodes if key.startswith("node")]), len(edges)), (15, 5 * 4 + 1))
+        self.assertNotIn("repeat", text)
+
+    def test_devices_have_colours(self):
+        self.write("m.onnx", model([helper.make_node("Relu", ["x"], ["a"], name="first"), helper.make_node("Exp", ["a"], ["y"], name="second")],
+                                   [("x", 1, (2, 3))], [("y", 1, None)]))
+        self.draw("graph=g.dot", arguments=("m.onnx", "--device", "sim,cpu", "--pin", "first=sim", "--pin", "second=cpu"))
+        _, nodes, _, text = self.read_dot("g.dot")
+        fill = lambda key: re.search('fillcolor="(#[0-9a-f]+)"', nodes[key])[1]
+        self.assertNotEqual(fill("node0"), fill("node1"))
+        self.assertRegex(text, f'BGCOLOR="{fill("node0")}"[^/]*sim')
+        self.assertIn("without a plan", self.fails(1, "run", "m.onnx", "--device", "sim,cpu", "--pin", "first=sim", "-i", "ones", "--picture", "plan=p.dot"))
+
+    @unittest.skipUnless(shutil.which("dot"), "needs Graphviz (Debian package graphviz)")
+    def test_graphviz_draws_svg(self):
+        self.hostile_model()
+        self.assertIn("picture  g.svg\npicture  p.svg", self.draw("graph=g.svg", "plan=p.svg"))
+        for name in ("g.svg", "p.svg"):
+            words = "".join(ElementTree.parse(self.folder / name).getroot().itertext())
+            self.assertIn("softmax", words)
+            self.assertIn("toy::twice", words)
+
+    def test_what_cannot_be_drawn_is_an_error_before_the_run(self):
+        self.write("m.onnx", one("Relu"))
+        for given, words in (("graph", "expected graph, graph-whole, plan, plan-whole or memory, and a file"), ("tree=a.svg", "expected graph, "),
+                             ("graph=a.png", "expected a file that ends with .svg or .dot"), ("memory=a.dot", "expected a file that ends with .svg"),
+                             ("plan=", "and a file: graph=FILE.svg")):
+            self.assertIn(words, self.fails(1, "run", "m.onnx", "-i", "ones", "--picture", given))
+        said = self.fails(1, "run", "m.onnx", "-i", "ones", "--picture", "graph=a.svg", PATH=str(self.folder))
+        self.assertIn("install the Debian package graphviz, or write a file that ends with .dot", said)
+        self.assertIn("picture  a.dot", self.fine("run", "m.onnx", "--picture", "graph=a.dot", PATH=str(self.folder)))
+        self.assertIn("a.dot", self.fails(1, "run", "m.onnx", "--picture", "graph=none/a.dot"))
 
 
 class Trace(Command):

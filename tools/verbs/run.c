@@ -13,6 +13,7 @@
 #include "memory_timeline.h"
 #include "options.h"
 #include "passes.h"
+#include "picture.h"
 #include "print_error.h"
 #include "profile_table.h"
 #include "progress.h"
@@ -30,6 +31,7 @@ typedef struct run_t { /* the command line, and what was made from it */
   texts_t dumps;
   texts_t pins;
   texts_t passes;
+  texts_t pictures;
   texts_t operands;
   const char *model;
   const char *folder;
@@ -260,16 +262,17 @@ static bool save_values(const run_t *run, text_t *why) {
 }
 
 static bool run_model(run_t *run, text_t *why) {
-  bool needs_run = run->dumps.count == 0 || run->record || run->values.count > 0 || run->profile ||
+  bool shows_only = run->dumps.count > 0 || run->pictures.count > 0;
+  bool needs_run = !shows_only || run->record || run->values.count > 0 || run->profile ||
                    run->values_folder || texts_has(&run->dumps, "plan") ||
-                   texts_has(&run->dumps, "devices");
+                   texts_has(&run->dumps, "devices") || pictures_need_run(&run->pictures);
   if (run->threads > 0) tenon_threads_set((int32_t)(run->threads < 4096 ? run->threads : 4096));
   if (!open_model(run, why) || !print_dumps(run, false, why)) return false;
-  if (!needs_run) return true;
+  if (!needs_run) return pictures_write(&run->pictures, run->executable, why);
   return inputs_make(run->graph, &run->values, &run->dims, run->inputs, why) && run_all(run, why) &&
          (!run->profile || run_profiled(run, why)) && show_outputs(run, why) &&
          (!run->values_folder || save_values(run, why)) && show_fallbacks(run, why) &&
-         print_dumps(run, true, why);
+         print_dumps(run, true, why) && pictures_write(&run->pictures, run->executable, why);
 }
 
 static bool rerun_with_sanitizer(const run_t *run, int argc, char **argv, text_t *why) {
@@ -316,6 +319,7 @@ static int parse_command_line(run_t *run, const verb_t *verb, int argc, char **a
        "devices; may be repeated.  For plan and devices the model is run; for the others only if "
        "it has inputs",
        &run->dumps},
+      {"picture", 0, OPTION_TEXTS, "WHAT=FILE", PICTURE_HELP, &run->pictures},
       {"optimize", 0, OPTION_TEXT, "full|plain",
        "optimise the graph (full), or run each node as imported (plain)", &run->optimize},
       {"without", 0, OPTION_TEXT, "RULE,...",
@@ -326,8 +330,7 @@ static int parse_command_line(run_t *run, const verb_t *verb, int argc, char **a
       {"values", 0, OPTION_TEXT, "DIR",
        "write each value of the graph to DIR, with a list in DIR/values.txt", &run->values_folder},
       {"values-each", 0, OPTION_FLAG, NULL,
-       "with --values: run the model once for each value, so that fused nodes stay fused",
-       &run->values_each},
+       "with --values: one run for each value, so that fused nodes stay fused", &run->values_each},
       {"sanitizer", 0, OPTION_FLAG, NULL,
        "preload the run-time library of the sanitizer that the libraries were built with",
        &run->sanitizer},
@@ -348,8 +351,8 @@ static void release_run(run_t *run) {
   tenon_executable_release(run->executable);
   tenon_graph_release(run->graph);
   devices_close(&run->devices);
-  texts_t *const lists[] = {&run->pins,  &run->libraries, &run->values,  &run->dims,
-                            &run->dumps, &run->passes,    &run->operands};
+  texts_t *const lists[] = {&run->pins,  &run->libraries, &run->values,   &run->dims,
+                            &run->dumps, &run->passes,    &run->pictures, &run->operands};
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
     texts_free(lists[i]);
 }
@@ -360,7 +363,8 @@ static int run_run_verb(const verb_t *verb, int argc, char **argv) {
   int code = parse_command_line(&run, verb, argc, argv);
   if (code == OPTIONS_PARSED) {
     run.model = run.operands.items[0];
-    bool fine = rerun_with_sanitizer(&run, argc, argv, &why) &&
+    bool fine = pictures_check(&run.pictures, &why) &&
+                rerun_with_sanitizer(&run, argc, argv, &why) &&
                 (!run.nan || tenon_nan_set(run.nan) == TENON_OK);
     if (fine) library_supervise();
     if (!fine && !why.size) text_add(&why, "--nan: %s", tenon_error());

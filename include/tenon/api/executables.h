@@ -96,7 +96,7 @@ TENON_API tenon_status_t tenon_executable_run(tenon_executable_t *executable,
  *
  * Arguments: `what`: "graph": after rewriting; "shapes": of every value, symbolic; "claims":
  * offloaded subgraphs, rejected ones, and why; "placement": which node runs where, and why; "plan":
- * the memory of the last run; "rewrites": how often each rewriting rule was applied.
+ * the last run's memory; "rewrites": uses of each rule; "graph.dot", "plan.dot", "memory.svg".
  * Ownership: the caller frees *out_text. */
 TENON_API tenon_status_t tenon_executable_dump(tenon_executable_t *executable, const char *what,
                                                char **out_text);

@@ -24,6 +24,8 @@ enum {
 
 /* y = scale * x + shift for each channel of axis 1. */
 typedef struct affine_t {
+  const tn_node_t *node;
+  uint32_t side; /* the operand that is the constant, if the node is no normalisation */
   tenon_edge_t x;
   int64_t channels;
   double *scale;
@@ -130,13 +132,15 @@ static bool read_arithmetic(const tn_rewrite_t *r, const tn_node_t *node, uint32
                             affine_t *out) {
   int64_t step;
   const float *v = factors_of(r, tn_operand(node, side), out->x, out->channels, &step);
+  const bool is_product = tn_node_is(node, "core::mul");
+  const bool is_quotient = tn_node_is(node, "core::div");
   const bool is_difference = tn_node_is(node, "core::sub");
-  if (!v || (side == 0 && tn_node_is(node, "core::div"))) return false;
+  if (!v || (side == 0 && is_quotient)) return false;
   for (int64_t c = 0; c < out->channels; c++) {
     const double value = v[c * step];
-    if (tn_node_is(node, "core::mul")) {
+    if (is_product) {
       out->scale[c] = value;
-    } else if (tn_node_is(node, "core::div")) {
+    } else if (is_quotient) {
       out->scale[c] = 1 / value;
     } else {
       out->scale[c] = is_difference && side == 0 ? -1 : 1;
@@ -153,25 +157,31 @@ static bool is_arithmetic(const tn_node_t *node) {
   return false;
 }
 
-/* Whether the node scales and shifts the channels of a value by finite constants. The numbers are
- * in scratch memory. */
+/* Whether the node may scale and shift the channels of a value by constants. Sets all but the
+ * numbers, which are many: read them once the node is known to be folded. */
 static bool find_affine(const tn_rewrite_t *r, const tn_node_t *node, affine_t *out) {
   const bool is_norm = tn_node_is(node, "core::batch_norm");
   if ((!is_norm && !is_arithmetic(node)) || node->group) return false;
   uint32_t side = weights_of(r, tn_operand(node, 0)) ? 0 : 1;
-  out->x = tn_operand(node, is_norm ? 0 : 1 - side);
+  *out = (affine_t){.node = node, .side = side, .x = tn_operand(node, is_norm ? 0 : 1 - side)};
   if (out->x < 0 || r->graph->edges[out->x].constant ||
       !tn_same_shape(r, out->x, node->outputs[0]) ||
       !tn_dtype_is(r->graph->edges[out->x].dtype, TENON_F32))
     return false;
   out->channels = channels_of(r, out->x);
-  out->scale = new_numbers(out->channels, 1);
-  out->shift = new_numbers(out->channels, 0);
-  if (!out->channels || !out->scale || !out->shift) return false;
-  if (!(is_norm ? read_batch_norm(r, node, out) : read_arithmetic(r, node, side, out)))
+  return out->channels > 0;
+}
+
+/* Reads the numbers into scratch memory. Returns false if they are not all finite constants. */
+static bool read_affine(const tn_rewrite_t *r, affine_t *a) {
+  const bool is_norm = tn_node_is(a->node, "core::batch_norm");
+  a->scale = new_numbers(a->channels, 1);
+  a->shift = new_numbers(a->channels, 0);
+  if (!a->scale || !a->shift) return false;
+  if (!(is_norm ? read_batch_norm(r, a->node, a) : read_arithmetic(r, a->node, a->side, a)))
     return false;
-  for (int64_t c = 0; c < out->channels; c++)
-    if (!isfinite(out->scale[c]) || !isfinite(out->shift[c])) return false;
+  for (int64_t c = 0; c < a->channels; c++)
+    if (!isfinite(a->scale[c]) || !isfinite(a->shift[c])) return false;
   return true;
 }
 
@@ -282,8 +292,8 @@ static tenon_status_t scale_product(tn_rewrite_t *r, tenon_edge_t edge, const do
   return set_weights(r, p.node, new_w, new_bias);
 }
 
-static tenon_status_t fold_backwards(tn_rewrite_t *r, tn_node_t *node, const affine_t *a) {
-  if (!can_scale(r, a->x, node, 0)) return TENON_OK;
+static tenon_status_t fold_backwards(tn_rewrite_t *r, tn_node_t *node, affine_t *a) {
+  if (!can_scale(r, a->x, node, 0) || !read_affine(r, a)) return TENON_OK;
   TN_TRY(scale_product(r, a->x, a->scale, a->shift));
   tn_redirect(r, node->outputs[0], a->x);
   tn_node_remove(r, node);
@@ -306,13 +316,13 @@ static bool is_unpadded(const tn_node_t *conv, int32_t spatial) {
   return has_int(conv, "auto_pad", EXPLICIT) || has_int(conv, "auto_pad", VALID);
 }
 
-static tenon_status_t fold_forwards(tn_rewrite_t *r, tn_node_t *node, const affine_t *a) {
+static tenon_status_t fold_forwards(tn_rewrite_t *r, tn_node_t *node, affine_t *a) {
   product_t p;
   tenon_tensor_t *w;
   tenon_edge_t new_w, new_bias;
   const tn_node_t *reader = tn_only_user(r, node->outputs[0]);
   if (!tn_node_is(reader, "core::conv") || tn_operand(reader, 0) != node->outputs[0] ||
-      !find_product(r, reader->outputs[0], &p))
+      !find_product(r, reader->outputs[0], &p) || !read_affine(r, a))
     return TENON_OK;
   bool is_shifted = false;
   for (int64_t c = 0; c < a->channels; c++)
@@ -349,7 +359,8 @@ typedef struct term_t {
   affine_t affine;
 } term_t;
 
-/* Finds what the term of a sum computes. `sum` must be its only reader, unless it is a value. */
+/* Finds what the term of a sum computes. `sum` must be its only reader, unless it is a value. The
+ * numbers of a value that is scaled are not read. */
 static void find_term(const tn_rewrite_t *r, tenon_edge_t edge, const tn_node_t *sum, term_t *out) {
   *out = (term_t){.x = edge};
   if (tn_only_user(r, edge) != sum) return;
@@ -464,10 +475,11 @@ static tenon_status_t merge_terms(tn_rewrite_t *r, tn_node_t *sum, tenon_edge_t 
   find_term(r, right, reader, &terms[1]);
   for (int i = 0; i < 2 && !*out_done; i++) {
     const term_t *big = &terms[i];
-    const term_t *small = &terms[1 - i];
+    term_t *small = &terms[1 - i];
     if (!big->product.node || big->x != small->x ||
         (!small->product.node && !tn_same_shape(r, small->x, left)) ||
-        !find_offset(&big->product, &small->product, offset))
+        !find_offset(&big->product, &small->product, offset) ||
+        (small->node && !small->product.node && !read_affine(r, &small->affine)))
       continue;
     *out_done = true;
     TN_TRY(become_convolution(r, sum, big, small, offset));

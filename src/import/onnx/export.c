@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "core/dtype.h"
+#include "core/file_copy.h"
 #include "import/onnx/export_control.h"
 #include "import/onnx/import.h"
 #include "import/onnx/standard.h"
@@ -335,6 +336,7 @@ static tenon_status_t write_constants(tn_export_t *export, tn_written_t *g) {
   const char *name;
   for (size_t e = g->graph->edge_count; e-- > 0;) {
     if (!g->graph->edges[e].constant || !g->uses[e]) continue;
+    tn_file_copy_recall(g->graph->edges[e].constant);
     TN_TRY(edge_name(export, g, (tenon_edge_t)e, &name));
     tenon_status_t status = tn_export_tensor(export, 5, name, g->graph->edges[e].constant);
     if (status != TENON_OK) return tn_prefix(status, "constant '%.200s': ", name);

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "core/element.h"
+#include "core/file_copy.h"
 #include "core/lexer.h"
 #include "core/sparse.h"
 #include "core/value.h"
@@ -142,6 +143,7 @@ static tenon_status_t write_tensor(text_writer_t *w, const tenon_tensor_t *tenso
   if (tensor->detail)
     return tn_fail(TENON_UNIMPLEMENTED, "the text of a graph has no constants of layout %s",
                    tenon_tensor_layout(tensor));
+  tn_file_copy_recall(tensor);
   tn_text_add(&w->text, "%s[", tn_dtype_name(tensor->dtype));
   for (int32_t d = 0; d < tensor->ndim; d++)
     tn_text_add(&w->text, "%s%" PRId64, d ? ", " : "", tensor->shape[d]);

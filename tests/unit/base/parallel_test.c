@@ -305,25 +305,37 @@ TEST("the instruction sets of contract 1 have ranks, and unknown names have none
   CHECK(tn_cpu_word(-1) == NULL);
 }
 
+/* Sets the variable (NULL: removes it), and has it read as at a start of the runtime. */
+static void limit_to(const char *word) {
+  if (word)
+    setenv("TENON_CPU_CAPABILITY", word, 1);
+  else
+    unsetenv("TENON_CPU_CAPABILITY");
+  tn_cpu_limit_read();
+}
+
 TEST(
     "TENON_CPU_CAPABILITY disables what is above it, and an unknown name is ignored and reported") {
   const char *value = NULL;
   /* The environment of the whole test run may limit the instruction sets. */
-  unsetenv("TENON_CPU_CAPABILITY");
+  limit_to(NULL);
   int avx2 = tn_cpu_rank("avx2", 4);
   int avx512 = tn_cpu_rank("avx512", 6);
   int has2 = tn_cpu_has(avx2);
   int has512 = tn_cpu_has(avx512);
-  setenv("TENON_CPU_CAPABILITY", "avx2", 1);
+  limit_to("avx2");
   CHECK(tn_cpu_has(avx2) == has2 && !tn_cpu_has(avx512) && tn_cpu_limit_valid(&value));
+  /* Without a start nothing changes. */
   setenv("TENON_CPU_CAPABILITY", "default", 1);
+  CHECK(tn_cpu_has(avx2) == has2);
+  limit_to("default");
   CHECK(!tn_cpu_has(avx2) && !tn_cpu_has(avx512) && tn_cpu_has(0) && tn_cpu_limit_valid(&value));
-  setenv("TENON_CPU_CAPABILITY", "", 1);
+  limit_to("");
   CHECK(tn_cpu_has(avx2) == has2 && tn_cpu_limit_valid(&value));
-  setenv("TENON_CPU_CAPABILITY", "avx1024", 1);
+  limit_to("avx1024");
   CHECK(tn_cpu_has(avx512) == has512 && !tn_cpu_limit_valid(&value) &&
         strcmp(value, "avx1024") == 0);
-  unsetenv("TENON_CPU_CAPABILITY");
+  limit_to(NULL);
   CHECK(tn_cpu_limit_valid(&value));
 #if defined(__x86_64__)
   CHECK(has2 == !!__builtin_cpu_supports("avx2") ||
