@@ -243,6 +243,36 @@ static void compare_identities(void) {
         compare_identity(ids[d], extents[c], 1 + width % 5, width);
 }
 
+/* Adds 3 channels of a tensor of 8 to a tensor of 3 channels, and compares each element. The parts
+ * are views with gaps between positions. */
+static void check_parts(bool is_first_last, bool is_second_last) {
+  enum { CHANNELS = 8, FIRST = 2, PART = 3, OTHER = 1000 };
+  float whole[24 * CHANNELS], second[24 * PART];
+  tenon_tensor_t *x = counting_tensor(whole, CHANNELS, is_first_last, 0);
+  tenon_tensor_t *inputs[2] = {NULL, counting_tensor(second, PART, is_second_last, OTHER)};
+  const int64_t shape[4] = {2, PART, 3, 4};
+  CHECK_STATUS(tenon_tensor_borrow(whole + FIRST * x->strides[1], tenon_dtype(TENON_F32), 4, shape,
+                                   x->strides, NULL, NULL, &inputs[0]),
+               TENON_OK);
+  tenon_tensor_t *outputs[1] = {NULL};
+  CHECK_STATUS(tenon_op_call(op_of("core::add"), NULL, inputs, outputs, 0), TENON_OK);
+  const tenon_tensor_t *out = outputs[0];
+  const bool is_last = is_first_last && is_second_last;
+  CHECK(out->strides[1] == (is_last ? 1 : 12));
+  CHECK(out->strides[0] == 12 * PART && out->strides[2] == (is_last ? 4 * PART : 4));
+  int mistakes = 0;
+  for (int64_t i = 0; i < 24 * PART; i++) {
+    const int64_t channel = i / 12 % PART + FIRST;
+    const int64_t expected = (i / (12 * PART) * CHANNELS + channel) * 12 + i % 12 + OTHER + i;
+    mistakes += ((const float *)out->data)[place_of(out, i)] != (float)expected;
+  }
+  CHECK(mistakes == 0);
+  tenon_tensor_release(x);
+  tenon_tensor_release(inputs[0]);
+  tenon_tensor_release(inputs[1]);
+  tenon_tensor_release(outputs[0]);
+}
+
 /* Runs the comparison in a process for each instruction set, because a process chooses once. */
 static void compare_on_each_set(void (*compare)(void)) {
   static const char *const limits[] = {"default", "avx2", "avx512"};
@@ -270,6 +300,11 @@ TEST("copies of rows have the elements of their source on every instruction set"
 TEST("a result of concat lies channels-last if all tensors do, and has their elements") {
   for (int i = 0; i < 4; i++)
     check_join(i & 1, i & 2);
+}
+
+TEST("a sum lies channels-last if both tensors or the tensors that they are parts of do") {
+  for (int i = 0; i < 4; i++)
+    check_parts(i & 1, i & 2);
 }
 
 TEST("batch_norm keeps x channels-last, and computes from and to every layout") {
