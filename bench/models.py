@@ -245,12 +245,7 @@ def print_figures(figures, threads):
 
 
 def saved_figures():
-    """The figures of bench/results/models.json if they are of this processor."""
-    path = os.path.join(report.RESULTS, "models.json")
-    record = json.load(open(path)) if os.path.exists(path) else {}
-    if record.get("machine", {}).get("family") != report.machine()["family"]:
-        return {}
-    return {name: {int(threads): result for threads, result in results.items()} for name, results in record["figures"].items()}
+    return {name: {int(threads): result for threads, result in results.items()} for name, results in report.saved_figures("models").items()}
 
 
 def save(figures):
