@@ -121,9 +121,8 @@ static int NAME(thin)(const product_t *p) {
   return 1;
 }
 
-static void NAME(gemm)(const product_t *p) {
+static void NAME(blocks)(const product_t *p) {
   _Alignas(64) T a[ROWS * DEPTH], b[NAME(COLUMNS) * DEPTH];
-  if (NAME(thin)(p)) return;
   for (int64_t j0 = 0; j0 < p->n; j0 += NAME(COLUMNS))
     for (int64_t k0 = 0; k0 < p->k || k0 == 0; k0 += DEPTH) {
       int64_t depth = p->k - k0 < DEPTH ? p->k - k0 : DEPTH;
@@ -147,6 +146,22 @@ static void NAME(gemm)(const product_t *p) {
           }
       }
     }
+}
+
+/* A product of few columns is computed as the transposed one of few rows: the rows of a tile are
+ * fewer than its columns. Each sum is the same. */
+static void NAME(gemm)(const product_t *p) {
+  if (NAME(thin)(p)) return;
+  product_t turned = *p;
+  if (p->n <= MR && p->n < p->m) {
+    turned.m = p->n;
+    turned.n = p->m;
+    turned.a = p->b;
+    turned.b = p->a;
+    turned.row = p->column;
+    turned.column = p->row;
+  }
+  NAME(blocks)(&turned);
 }
 #undef T
 #undef NAME
