@@ -4,14 +4,17 @@
 Each model and number of threads has a process of its own, in which the runtimes take turns in short blocks. In all
 three the inputs are in the caller's memory and the outputs are given. A ratio is the peer's time over Tenon's: the
 median over rounds of the ratio in a round. Beside it is the ratio of 10th percentiles, which other work on the
-machine disturbs least. Exit status 1: something failed, or outputs differ from ONNX Runtime's.
+machine disturbs least. The columns of limits are the milliseconds that the arithmetic of all nodes needs at this
+machine's peak, and their memory traffic if nothing stayed in caches (`tenon run --profile`), and the share of the time that the arithmetic
+needs. Models that are slower than a peer are listed. Exit status 1: something failed, or outputs differ from ONNX Runtime's.
 
-Usage: models.py [--light] [--threads N,...] [--seconds S] [NAME...]
+Usage: models.py [--light] [--threads N,...] [--seconds S] [--update] [NAME...]
 """
 import argparse
 import glob
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -186,11 +189,35 @@ def measure_apart(path, threads, seconds):
     return {"notes": {"all": why[:500]}, "checks": {}}
 
 
+def limits_of(path, threads):
+    """The times that a model's work needs at the machine's peak, in milliseconds: {"arithmetic_ms", "memory_ms"}."""
+    os.makedirs(report.SCRATCH, exist_ok=True)
+    trace = os.path.join(report.SCRATCH, "models.trace.json")
+    command = [os.path.join(report.BUILD, "tenon"), "run", path, "--input", "ones", "--threads", str(threads), "--profile", trace]
+    peaks = {**os.environ, "TENON_CACHE": report.SCRATCH}  # measured once for a build folder
+    text = subprocess.run(command, capture_output=True, text=True, check=True, env=peaks).stdout
+    bandwidth, peak = (float(word) * 1e9 for word in re.search(r"at its peak \((\S+) GB/s, (\S+) GFLOP/s", text).groups())
+    work = [event.get("args", {}) for event in json.load(open(trace))["traceEvents"] if event.get("ph") == "X"]
+    total = lambda key: sum(args.get(key, 0) for args in work)
+    return {"arithmetic_ms": round(total("operations") / peak * 1e3, 4), "memory_ms": round(total("bytes") / bandwidth * 1e3, 4)}
+
+
 def row_of(name, result):
     cell = lambda key: f"{result[key]['median_ms']:.3f}" if key in result else "-"
     ratios = lambda key: [f"{result[key][which]:.2f}" if key in result else "-" for which in ("median", "p10")]
     apart = lambda key: f"{result['checks'][key][0]:.0e}" if key in result["checks"] else "-"
-    return [name, *map(cell, ("tenon",) + PEERS), *ratios("over_onnxruntime"), *ratios("over_openvino"), apart("tenon"), apart("openvino")]
+    limits = result.get("limits")
+    bounds = [f"{limits[key]:.3f}" for key in ("arithmetic_ms", "memory_ms")] if limits else ["-", "-"]
+    share = f"{limits['arithmetic_ms'] / result['tenon']['median_ms']:.2f}" if limits and "tenon" in result else "-"
+    return [name, *map(cell, ("tenon",) + PEERS), *ratios("over_onnxruntime"), *ratios("over_openvino"), *bounds, share, apart("tenon"), apart("openvino")]
+
+
+def losses(figures, threads):
+    """A line for each model and peer that is faster than Tenon, the worst first."""
+    rows = [(results[threads][f"over_{peer}"]["median"], name, peer, results[threads]) for name, results in figures.items() for peer in PEERS
+            if results[threads].get(f"over_{peer}", {"median": 1})["median"] < 1]
+    return [f"{name}: {ratio:.2f} of {peer}; {result['tenon']['median_ms']:.3f} ms, of which arithmetic needs "
+            f"{result['limits']['arithmetic_ms']:.3f} and memory {result['limits']['memory_ms']:.3f}" for ratio, name, peer, result in sorted(rows, key=lambda row: row[0])]
 
 
 def offences(name, threads, result):
@@ -207,35 +234,53 @@ def mean_ratio(figures, threads, peer):
     return product ** (1 / len(ratios)) if ratios else float("nan")
 
 
+def print_figures(figures, threads):
+    report.print_table(f"{threads} threads: milliseconds of a run (median), speed of Tenon over the peer, limits, largest difference from ONNX Runtime",
+                       ["", "tenon", *PEERS, "over ort", "p10", "over ov", "p10", "arithmetic", "memory", "share", "tenon's", "openvino's"],
+                       [row_of(name, results[threads]) for name, results in figures.items()])
+    for peer in PEERS:
+        print(f"  geometric mean over {peer}: {mean_ratio(figures, threads, peer):.2f}")
+    for line in losses(figures, threads):
+        print(f"  slower: {line}")
+
+
+def saved_figures():
+    return {name: {int(threads): result for threads, result in results.items()} for name, results in report.saved_figures("models").items()}
+
+
+def save(figures):
+    both = {name: results for name, results in figures.items() if 1 in results and 2 in results}
+    headline = [[f"models, speed over {peer}, {threads} threads, geometric mean", f"{mean_ratio(both, threads, peer):.2f}"] for peer in PEERS for threads in (1, 2)]
+    headline += [[f"models slower than {peer}, {threads} threads", f"{sum(f' of {peer};' in line for line in losses(both, threads))} of {len(both)}"]
+                 for peer in PEERS for threads in (1, 2)]
+    headline += [[f"{name} over onnxruntime, 2 threads", f"{result[2]['over_onnxruntime']['median']:.2f}"] for name, result in both.items() if "over_onnxruntime" in result[2]]
+    report.save("models", figures, headline, "numpy", *PEERS)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--light", action="store_true", help="also the nine models of the onnx package")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--seconds", type=float, default=6, help="time for each model and number of threads")
+    parser.add_argument("--update", action="store_true", help="replace these figures in bench/results/models.json, and print all that are there")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         print(json.dumps(measure(options.one, int(options.threads), options.seconds)))
         return 0
     counts, paths = [int(count) for count in options.threads.split(",")], paths_of(options.names, options.light)
-    figures, bad = {name: {} for name in paths}, []
+    figures, bad = saved_figures() if options.update else {}, []
     for threads in counts:
         for name, path in paths.items():
             report.progress(f"models: {name}, {threads} threads")
-            figures[name][threads] = measure_apart(path, threads, options.seconds)
-            bad += offences(name, threads, figures[name][threads])
-        report.print_table(f"{threads} threads: milliseconds of a run (median), speed of Tenon over the peer, largest difference from ONNX Runtime",
-                           ["", "tenon", *PEERS, "over ort", "p10", "over ov", "p10", "tenon's", "openvino's"],
-                           [row_of(name, figures[name][threads]) for name in paths])
-        for peer in PEERS:
-            print(f"  geometric mean over {peer}: {mean_ratio(figures, threads, peer):.2f}")
+            result = measure_apart(path, threads, options.seconds)
+            figures.setdefault(name, {})[threads] = {**result, "limits": limits_of(path, threads)}
+            bad += offences(name, threads, result)
+        print_figures({name: results for name, results in figures.items() if threads in results}, threads)
     print("".join(f"\nFAIL {line}" for line in bad))
-    if not options.names and counts == [1, 2]:
-        headline = [[f"models, speed over {peer}, {threads} threads, geometric mean", f"{mean_ratio(figures, threads, peer):.2f}"]
-                    for peer in PEERS for threads in counts]
-        headline += [[f"{name} over onnxruntime, 2 threads", f"{result[2]['over_onnxruntime']['median']:.2f}"] for name, result in figures.items() if "over_onnxruntime" in result[2]]
-        report.save("models", figures, headline, "numpy", *PEERS)
+    if options.update or (not options.names and counts == [1, 2]):
+        save(figures)
     return 1 if bad else 0
 
 

@@ -71,6 +71,13 @@ def save(name, figures, headline, *packages):
         file.write("\n")
 
 
+def saved_figures(name):
+    """The figures of a result file, {} if they are of another processor."""
+    path = os.path.join(RESULTS, f"{name}.json")
+    record = json.load(open(path)) if os.path.exists(path) else {}
+    return record["figures"] if record.get("machine", {}).get("family") == machine()["family"] else {}
+
+
 def print_table(title, header, rows):
     """Prints a table. Columns are as wide as their contents; the first is text, the others are figures."""
     cells = [list(map(str, row)) for row in [header] + rows]

@@ -33,7 +33,32 @@ enum { SPAN = 256 };
 #include "epilogue_kernel.h"
 #undef WHOLE
 
+static void swap_strides(int64_t *row, int64_t *column) {
+  const int64_t before = *row;
+  *row = *column;
+  *column = before;
+}
+
+/* Columns of few rows become rows of few columns. */
+static finish_t turn_finish(const finish_t *f) {
+  finish_t turned = *f;
+  swap_strides(&turned.row, &turned.column);
+  swap_strides(&turned.bias.row, &turned.bias.column);
+  swap_strides(&turned.residual.row, &turned.residual.column);
+  return turned;
+}
+
 void core_finish(const finish_t *f, int64_t i, int64_t i_end, int64_t j, int64_t j_end) {
+  enum { FEW = 4 };
+  finish_t turned;
+  if (j_end - j <= FEW && j_end - j < i_end - i) {
+    const int64_t columns = j_end;
+    turned = turn_finish(f);
+    f = &turned;
+    j_end = i_end;
+    i_end = columns;
+    swap_strides(&i, &j);
+  }
   int is_float = f->dtype.code == (TENON_F32 & 0xff);
   int wide = f->dtype.bits == 64;
   static void (*const spans[2][2])(const finish_t *, int64_t, int64_t,

@@ -121,9 +121,47 @@ static int NAME(thin)(const product_t *p) {
   return 1;
 }
 
-static void NAME(gemm)(const product_t *p) {
+/* Rows [i, i + rows) and `halves` vectors of columns from j on, of matrices as they lie. */
+static inline __attribute__((always_inline)) void NAME(tile)(const product_t *p, int64_t i,
+                                                             int64_t rows, int64_t j, int halves) {
+  NAME(vector) sum[MR][2];
+  const T *a[MR];
+  const T *b = (const T *)p->b.data + j;
+  const int64_t step = p->a.element;
+  memset(sum, 0, sizeof sum);
+  for (int64_t r = 0; r < MR; r++) /* rows behind the last one are computed as the last one */
+    a[r] = (const T *)p->a.data + (i + (r < rows ? r : rows - 1)) * p->a.vector;
+  for (int64_t e = 0; e < p->k; e++, b += p->b.element)
+#pragma GCC unroll 8
+    for (int r = 0; r < MR; r++)
+#pragma GCC unroll 2
+      for (int h = 0; h < halves; h++)
+        sum[r][h] = MADD(a[r][e * step], *(const NAME(loose) *)(b + h * NAME(LANES)), sum[r][h]);
+  for (int64_t r = 0; r < rows; r++)
+    for (int h = 0; h < halves; h++) {
+      NAME(loose) *to = (NAME(loose) *)((T *)p->c + (i + r) * p->row + j + h * NAME(LANES));
+      if (p->accumulate) sum[r][h] += *to;
+      *to = sum[r][h];
+    }
+}
+
+/* A small product whose columns are whole vectors: packing takes longer than multiplying. */
+static int NAME(small)(const product_t *p) {
+  enum { MOST = 1 << 14 }; /* products */
+  if (p->a.pack || p->b.pack || p->b.vector != 1 || p->column != 1 || p->n % NAME(LANES)) return 0;
+  if (p->k == 0 || p->k > DEPTH || p->n > MOST / p->k || p->m > MOST / (p->n * p->k)) return 0;
+  for (int64_t i = 0; i < p->m; i += MR) {
+    const int64_t rows = p->m - i < MR ? p->m - i : MR;
+    int64_t j = 0;
+    for (; j + NAME(NR) <= p->n; j += NAME(NR))
+      NAME(tile)(p, i, rows, j, 2);
+    if (j < p->n) NAME(tile)(p, i, rows, j, 1);
+  }
+  return 1;
+}
+
+static void NAME(blocks)(const product_t *p) {
   _Alignas(64) T a[ROWS * DEPTH], b[NAME(COLUMNS) * DEPTH];
-  if (NAME(thin)(p)) return;
   for (int64_t j0 = 0; j0 < p->n; j0 += NAME(COLUMNS))
     for (int64_t k0 = 0; k0 < p->k || k0 == 0; k0 += DEPTH) {
       int64_t depth = p->k - k0 < DEPTH ? p->k - k0 : DEPTH;
@@ -147,6 +185,22 @@ static void NAME(gemm)(const product_t *p) {
           }
       }
     }
+}
+
+/* A product of few columns is computed as the transposed one of few rows: the rows of a tile are
+ * fewer than its columns. Each sum is the same. */
+static void NAME(gemm)(const product_t *p) {
+  if (NAME(thin)(p) || NAME(small)(p)) return;
+  product_t turned = *p;
+  if (p->n <= MR && p->n < p->m) {
+    turned.m = p->n;
+    turned.n = p->m;
+    turned.a = p->b;
+    turned.b = p->a;
+    turned.row = p->column;
+    turned.column = p->row;
+  }
+  NAME(blocks)(&turned);
 }
 #undef T
 #undef NAME

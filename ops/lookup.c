@@ -52,60 +52,79 @@ static void pick_elements(char *to, const char *from, const int64_t *table, int6
   }
 }
 
-/* Where the source of a row begins; -1: the row takes the value. */
-static int64_t source_of(const lookup_t *lookup, const tenon_tensor_t *x, const tenon_tensor_t *out,
-                         int64_t row) {
+/* Where the source of a row begins: of all axes up to `last`, at position `row` of them. -1: it
+ * takes the value. */
+static int64_t source_of(const lookup_t *lookup, int32_t last, int64_t row) {
   int64_t from = 0;
-  for (int32_t i = out->ndim - 2; i >= 0; i--) {
-    int64_t at = lookup->table[i][row % out->shape[i]];
+  for (int32_t i = last; i >= 0; i--) {
+    int64_t at = lookup->table[i][row % lookup->out->shape[i]];
     if (at < 0) return -1;
-    row /= out->shape[i];
-    from += at * x->strides[i];
+    row /= lookup->out->shape[i];
+    from += at * lookup->x->strides[i];
   }
   return from;
 }
 
+/* Copies a row element by element. */
+static tenon_status_t move_row(tenon_call_t *call, const rows_t *p, int64_t from, int64_t to) {
+  const lookup_t *lookup = p->lookup;
+  const int64_t *table = lookup->table[lookup->out->ndim - 1];
+  for (int64_t j = 0; j < p->columns; j++) {
+    if (from >= 0 && table[j] >= 0)
+      TENON_TRY(core_move_run(call, lookup->out, to + j, lookup->x, from + table[j], 1));
+    else if (lookup->value)
+      TENON_TRY(core_move_run(call, lookup->out, to + j, lookup->value, 0, 1));
+  }
+  return TENON_OK;
+}
+
+static void copy_row(const rows_t *p, int64_t from, char *to) {
+  const lookup_t *lookup = p->lookup;
+  const int64_t *table = lookup->table[lookup->out->ndim - 1];
+  const char *source = (const char *)lookup->x->data + from * p->size;
+  pick_elements(to, source, table, 0, p->plain, p->size, lookup->value);
+  if (p->plain < p->plain_end)
+    memcpy(to + p->plain * p->size, source + table[p->plain] * p->size,
+           (size_t)((p->plain_end - p->plain) * p->size));
+  pick_elements(to, source, table, p->plain_end, p->columns, p->size, lookup->value);
+}
+
 static tenon_status_t rows_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
   const rows_t *p = (const rows_t *)argument;
-  const tenon_tensor_t *x = call->inputs[0];
-  const tenon_tensor_t *value = p->lookup->value;
-  tenon_tensor_t *out = call->outputs[0];
-  const int64_t *table = p->lookup->table[out->ndim - 1];
-  int64_t bytes = p->columns * p->size;
+  const lookup_t *lookup = p->lookup;
+  const int32_t axis = lookup->out->ndim - 2; /* along which rows follow each other */
+  const int64_t height = axis < 0 ? 1 : lookup->out->shape[axis];
+  const int64_t step = axis < 0 ? 0 : lookup->x->strides[axis];
+  const int64_t only[1] = {0};
+  const int64_t *table = axis < 0 ? only : lookup->table[axis];
+  const int64_t bytes = p->columns * p->size;
+  int64_t line = begin % height;
+  int64_t base = source_of(lookup, axis - 1, begin / height);
   int64_t before = -1;
-  for (int64_t row = begin; row < end; row++) {
-    int64_t from = source_of(p->lookup, x, out, row);
+  for (int64_t row = begin; row < end; row++, line++) {
+    if (line == height) {
+      line = 0;
+      base = source_of(lookup, axis - 1, row / height);
+    }
+    const int64_t from = base < 0 || table[line] < 0 ? -1 : base + table[line] * step;
     if (p->by_one) {
-      for (int64_t j = 0; j < p->columns; j++) {
-        int inside = from >= 0 && table[j] >= 0;
-        int64_t to = row * p->columns + j;
-        if (inside)
-          TENON_TRY(core_move_run(call, out, to, x, from + table[j], 1));
-        else if (value)
-          TENON_TRY(core_move_run(call, out, to, value, 0, 1));
-      }
+      TENON_TRY(move_row(call, p, from, row * p->columns));
       continue;
     }
-    char *to = (char *)out->data + row * bytes;
-    const char *source = (const char *)x->data + from * p->size;
-    if (from < 0) {
-      fill_with_value(to, p->columns, p->size, value);
-    } else if (from == before) {
+    char *to = (char *)lookup->out->data + row * bytes;
+    if (from < 0)
+      fill_with_value(to, p->columns, p->size, lookup->value);
+    else if (from == before)
       memcpy(to, to - bytes, (size_t)bytes);
-    } else {
-      pick_elements(to, source, table, 0, p->plain, p->size, value);
-      if (p->plain < p->plain_end)
-        memcpy(to + p->plain * p->size, source + table[p->plain] * p->size,
-               (size_t)((p->plain_end - p->plain) * p->size));
-      pick_elements(to, source, table, p->plain_end, p->columns, p->size, value);
-    }
+    else
+      copy_row(p, from, to);
     before = from;
   }
   return TENON_OK;
 }
 
 tenon_status_t core_lookup_tables(tenon_call_t *call, lookup_t *lookup) {
-  const tenon_tensor_t *out = call->outputs[0];
+  const tenon_tensor_t *out = lookup->out;
   int64_t extents = 1;
   int64_t *tables;
   for (int32_t i = 0; i < out->ndim; i++)
@@ -118,8 +137,8 @@ tenon_status_t core_lookup_tables(tenon_call_t *call, lookup_t *lookup) {
 }
 
 tenon_status_t core_lookup(tenon_call_t *call, lookup_t *lookup) {
-  const tenon_tensor_t *x = call->inputs[0];
-  tenon_tensor_t *out = call->outputs[0];
+  const tenon_tensor_t *x = lookup->x;
+  tenon_tensor_t *out = lookup->out;
   int64_t count = tenon_count(out);
   if (count == 0) return TENON_OK;
   if (out->ndim == 0) return core_move_run(call, out, 0, x, 0, 1);

@@ -7,13 +7,15 @@
 #include <tenon/op.h>
 
 typedef struct lookup_t {
+  const tenon_tensor_t *x;        /* dense */
+  tenon_tensor_t *out;            /* dense, with the rank and dtype of x, which may be any */
   const tenon_tensor_t *value;    /* one element; NULL: zero */
   int64_t *table[TENON_RANK_MAX]; /* one table per axis of the result */
 } lookup_t;
 
-/* Allocates the tables for outputs[0]. */
+/* Allocates the tables. */
 tenon_status_t core_lookup_tables(tenon_call_t *call, lookup_t *lookup);
-/* Fills outputs[0] from inputs[0], which is dense, has the same rank and may have any dtype. */
+/* Fills out from x. */
 tenon_status_t core_lookup(tenon_call_t *call, lookup_t *lookup);
 
 #endif

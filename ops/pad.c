@@ -70,7 +70,7 @@ static tenon_status_t pad_run(tenon_call_t *call) {
   const tenon_tensor_t *out = call->outputs[0];
   int64_t named = axes ? tenon_count(axes) : x->ndim;
   int64_t before[TENON_RANK_MAX] = {0};
-  lookup_t lookup = {call->inputs[2], {NULL}};
+  lookup_t lookup = {call->inputs[0], call->outputs[0], call->inputs[2], {NULL}};
   if (lookup.value && tenon_count(lookup.value) != 1)
     return tenon_fail(call, TENON_INVALID, "value has %" PRId64 " elements; expected one",
                       tenon_count(lookup.value));

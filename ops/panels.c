@@ -33,21 +33,24 @@ typedef struct panel_job_t {
   const void *x;
   int64_t m;
   void *out;
+  int is_backwards;
 } panel_job_t;
 
 static tenon_status_t multiply_some(tenon_call_t *call, void *argument, int64_t begin,
                                     int64_t end) {
   const panel_job_t *job = (const panel_job_t *)argument;
   (void)call;
-  for (int64_t i = begin; i < end; i++)
-    job->kernels->multiply(job->panels, job->x, job->m, i * job->kernels->width, job->out);
+  for (int64_t i = 0; i < end - begin; i++) {
+    const int64_t panel = job->is_backwards ? end - 1 - i : begin + i;
+    job->kernels->multiply(job->panels, job->x, job->m, panel * job->kernels->width, job->out);
+  }
   return TENON_OK;
 }
 
 tenon_status_t core_panels_multiply(tenon_call_t *call, const panels_t *panels, const void *x,
-                                    int64_t m, void *out) {
+                                    int64_t m, void *out, int is_backwards) {
   enum { WORK = 1 << 17 }; /* products of a part, at least */
-  panel_job_t job = {panels, kernels_of(panels->dtype), x, m, out};
+  panel_job_t job = {panels, kernels_of(panels->dtype), x, m, out, is_backwards};
   const int64_t width = job.kernels->width;
   const int64_t count = (panels->n + width - 1) / width;
   const int64_t work = m * panels->k * width + 1;

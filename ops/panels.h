@@ -32,8 +32,10 @@ extern const panel_kernels_t core_panels[2], core_panels_avx2[2], core_panels_av
 uint64_t core_panels_size(const panels_t *panels);
 /* Fills `data`. The strides, in elements, lead to the next column and along a column. */
 void core_panels_pack(const panels_t *panels, const void *matrix, int64_t column, int64_t element);
-/* Computes out [m, n] = x [m, k] times the matrix, on all threads. Both are dense. */
+/* Computes out [m, n] = x [m, k] times the matrix, on all threads. Both are dense. A caller that
+ * multiplies by the same matrix again and again sets `is_backwards` each second time: the panels
+ * that were read last are then read first, while they are still in the cache. */
 tenon_status_t core_panels_multiply(tenon_call_t *call, const panels_t *panels, const void *x,
-                                    int64_t m, void *out);
+                                    int64_t m, void *out, int is_backwards);
 
 #endif

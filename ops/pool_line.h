@@ -28,14 +28,15 @@ enum {
   POOL_TAPS = 16,    /* taps of its windows along an axis, at most */
 };
 
-/* A plane of max_pool whose windows move by one, and whose rows of results are as long as those of
- * elements. Both follow each other in memory. */
+/* A plane of max_pool or average_pool whose windows move by one, and whose rows of results are as
+ * long as those of elements. Both follow each other in memory. */
 typedef struct pool_plane_t {
   int64_t width;
-  int64_t in;        /* rows of elements */
-  int64_t out;       /* rows of results */
-  int64_t kernel[2]; /* rows and columns of a window */
-  int64_t before[2]; /* those that lie before the first element */
+  int64_t in;            /* rows of elements */
+  int64_t out;           /* rows of results */
+  int64_t kernel[2];     /* rows and columns of a window */
+  int64_t before[2];     /* those that lie before the first element */
+  const float *divisors; /* of each result of an average */
 } pool_plane_t;
 
 typedef void (*pool_plane_fn)(const pool_plane_t *plane, const void *x, void *out);
@@ -53,6 +54,7 @@ typedef struct pool_lines_t {
   pool_plane_fn max_plane; /* of f32 */
   pool_plane_fn max_i8_plane;
   pool_plane_fn max_u8_plane;
+  pool_plane_fn average_plane; /* of f32 */
 } pool_lines_t;
 
 extern const pool_lines_t core_pool_lines, core_pool_lines_avx2, core_pool_lines_avx512;

@@ -1,6 +1,6 @@
 /* One way to join elements under a window. Included by simd/pool_line.c, which defines T (their
  * type), START (the result of no elements), JOIN(a, b), FINISH(joined, divisor) and NAME(x), and
- * IS_AVERAGE for sums, which have no planes. */
+ * IS_AVERAGE for sums, whose planes have divisors. */
 
 /* Functions of their own, because gcc merges the loops of several taps and then vectorises none. */
 __attribute__((noinline)) static void NAME(join)(T *restrict to, const T *restrict from,
@@ -185,7 +185,6 @@ static void NAME(pool_line)(const pool_line_t *line, const void *const *rows, in
   }
 }
 
-#ifndef IS_AVERAGE
 /* Joins the rows under each row of results. Where no row of a window lies outside, rows of results
  * are computed together. */
 static void NAME(join_planes)(const pool_plane_t *p, const T *x, T *joined) {
@@ -204,43 +203,72 @@ static void NAME(join_planes)(const pool_plane_t *p, const T *x, T *joined) {
   }
 }
 
-/* Computes result i of a row again, without the taps that lie in other rows. */
-static void NAME(mend_side)(const pool_plane_t *p, const T *joined, int64_t i, T *out) {
+/* Computes result i of each row again, without the taps that lie in other rows. */
+static void NAME(mend_column)(const pool_plane_t *p, const T *restrict joined, int64_t i,
+                              T *restrict out) {
   const int64_t begin = i - p->before[1];
   const int64_t end = begin + p->kernel[1];
-  const int64_t last = end < p->width ? end : p->width;
-  int64_t k = begin > 0 ? begin : 0;
-  T all = joined[k];
-  for (k++; k < last; k++) {
-    T b = joined[k];
-    all = JOIN(all, b);
+  const int64_t first = begin > 0 ? begin : 0;
+  const int64_t taps = (end < p->width ? end : p->width) - first;
+  for (int64_t row = 0; row < p->out; row++, joined += p->width, out += p->width) {
+    T all = joined[first];
+    for (int64_t k = 1; k < taps; k++) {
+      T b = joined[first + k];
+      all = JOIN(all, b);
+    }
+    out[i] = all;
   }
-  out[i] = all;
 }
+
+/* The same for windows of three, of which two elements are left. */
+static void NAME(mend_two)(const pool_plane_t *p, const T *restrict joined, T *restrict out) {
+  const int64_t end = p->width - 1;
+  for (int64_t row = 0; row < p->out; row++, joined += p->width, out += p->width) {
+    T a = joined[0];
+    T b = joined[1];
+    T c = joined[end - 1];
+    T d = joined[end];
+    out[0] = JOIN(a, b);
+    out[end] = JOIN(c, d);
+  }
+}
+
+static void NAME(mend_sides)(const pool_plane_t *p, const T *joined, T *out) {
+  const int64_t left = p->before[1] < p->width ? p->before[1] : p->width;
+  const int64_t inner = p->width - (p->kernel[1] - 1 - p->before[1]);
+  if (p->kernel[1] == 3 && p->before[1] == 1 && p->width > 1) {
+    NAME(mend_two)(p, joined, out);
+    return;
+  }
+  for (int64_t i = 0; i < left; i++)
+    NAME(mend_column)(p, joined, i, out);
+  for (int64_t i = inner > left ? inner : left; i < p->width; i++)
+    NAME(mend_column)(p, joined, i, out);
+}
+
+#ifdef IS_AVERAGE
+static void NAME(divide)(T *restrict to, const float *restrict divisors, int64_t count) {
+  for (int64_t i = 0; i < count; i++)
+    to[i] = FINISH(to[i], divisors[i]);
+}
+#endif
 
 static void NAME(pool_plane)(const pool_plane_t *p, const void *x, void *out) {
   T room[POOL_TAPS + POOL_PLANE + POOL_TAPS];
   T *joined = room + POOL_TAPS;
   const void *taps[POOL_TAPS];
   const int64_t count = p->out * p->width;
-  const int64_t left = p->before[1] < p->width ? p->before[1] : p->width;
-  const int64_t inner = p->width - (p->kernel[1] - 1 - p->before[1]);
   NAME(join_planes)(p, (const T *)x, joined);
   for (int64_t i = 0; i < POOL_TAPS; i++)
     room[i] = joined[count + i] = START;
   for (int64_t k = 0; k < p->kernel[1]; k++)
     taps[k] = joined + k - p->before[1];
   NAME(join_all)((T *)out, taps, p->kernel[1], 0, count);
-  for (int64_t row = 0; row < p->out; row++) {
-    const T *from = joined + row * p->width;
-    T *to = (T *)out + row * p->width;
-    for (int64_t i = 0; i < left; i++)
-      NAME(mend_side)(p, from, i, to);
-    for (int64_t i = inner > left ? inner : left; i < p->width; i++)
-      NAME(mend_side)(p, from, i, to);
-  }
-}
+  NAME(mend_sides)(p, joined, (T *)out);
+#ifdef IS_AVERAGE
+  NAME(divide)((T *)out, p->divisors, count);
 #endif
+}
 
 #undef IS_AVERAGE
 #undef T

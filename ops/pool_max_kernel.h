@@ -1,4 +1,4 @@
-/* The greatest element of each window, for one dtype. Included by pool.c, which defines T (the
+/* The greatest element of each window, for one dtype. Included by pool_taps.c, which defines T (the
  * element type), LEAST (the value from which the search starts) and NAME(x). */
 
 /* Always false for integers. A macro, because compilers warn about an integer that is compared with

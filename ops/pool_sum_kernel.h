@@ -1,6 +1,6 @@
-/* A sum over each window, for one dtype: average_pool or lp_pool. Included by pool.c, which defines
- * T (the element type), TERM(x, p) (the contribution of element x), RESULT(sum, count, p) (the
- * result of a window) and NAME(x). */
+/* A sum over each window, for one dtype: average_pool or lp_pool. Included by pool_taps.c, which
+ * defines T (the element type), TERM(x, p) (the contribution of element x), RESULT(sum, count, p)
+ * (the result of a window) and NAME(x). */
 
 static void NAME(tap)(sums_t *sums, const void *from, int64_t stride, int64_t lo, int64_t hi,
                       int64_t at, int64_t at_step, double power) {

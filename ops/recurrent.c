@@ -207,7 +207,7 @@ static tenon_status_t step_product(tenon_call_t *call, const step_t *step, int w
   const recurrent_weights_t *weights = step->layer->weights;
   const panels_t *panels = &weights->panels[step->direction][weight];
   int64_t batch = step->layer->shape.batch;
-  if (panels->data) return core_panels_multiply(call, panels, x, batch, out);
+  if (panels->data) return core_panels_multiply(call, panels, x, batch, out, (int)(step->step % 2));
   return weights->product(call, weights->context, step->direction, weight, x, batch, out);
 }
 

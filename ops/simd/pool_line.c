@@ -71,7 +71,7 @@ static void sum_rows(float *sums, const float *x, int64_t step, int64_t count, i
 #define TABLE                                                                                      \
   {                                                                                                \
     max_pool_line, max_i8_pool_line, max_u8_pool_line, average_pool_line, sum_rows,                \
-        max_pool_plane, max_i8_pool_plane, max_u8_pool_plane                                       \
+        max_pool_plane, max_i8_pool_plane, max_u8_pool_plane, average_pool_plane                   \
   }
 #ifdef TENON_SIMD
 const pool_lines_t ISA_JOIN(core_pool_lines, TENON_SIMD) = TABLE;

@@ -181,6 +181,7 @@ typedef struct plan_t {
   int64_t rows;
   int64_t last; /* combinations of `reduced`, and of its last axis */
   int64_t outputs;
+  int64_t block; /* numbers of a row that are folded at once, in whole groups, at most */
   int64_t blocks;
   int64_t pieces;
   int64_t chunks;
@@ -298,14 +299,18 @@ static void fold_rows(const plan_t *p, word_t *acc, int64_t base, int64_t n, int
 
 /* Combines the numbers of each group. Returns the number of results. */
 static int64_t merge_groups(const plan_t *p, word_t *acc, int64_t n) {
-  if (p->group == 1) return n;
-  for (int64_t i = 0; i < n / p->group; i++) {
-    word_t word = acc[i * p->group];
-    for (int64_t k = 1; k < p->group; k++)
-      p->fold->merge(&word, &acc[i * p->group + k], 1);
-    acc[i] = word;
+  const int64_t group = p->group;
+  const int64_t results = n / group;
+  word_t total[FOLD_ROW / 2], more[FOLD_ROW / 2];
+  if (group == 1) return n;
+  for (int64_t k = 0; k < group; k++) {
+    word_t *to = k ? more : total;
+    for (int64_t i = 0; i < results; i++)
+      to[i] = acc[i * group + k];
+    if (k) p->fold->merge(total, more, results);
   }
-  return n / p->group;
+  memcpy(acc, total, (size_t)results * sizeof *total);
+  return results;
 }
 
 static tenon_status_t reduce_part(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
@@ -322,9 +327,10 @@ static tenon_status_t reduce_part(tenon_call_t *call, void *argument, int64_t be
     int64_t first = row;
     int64_t n = 1;
     if (!p->run) {
-      first = row * (p->width / p->group) + block * FOLD_ROW;
-      base += block * FOLD_ROW;
-      n = p->width - block * FOLD_ROW < FOLD_ROW ? p->width - block * FOLD_ROW : FOLD_ROW;
+      const int64_t at = block * p->block;
+      first = row * (p->width / p->group) + at / p->group;
+      base += at;
+      n = p->width - at < p->block ? p->width - at : p->block;
     }
     const char *shift = p->shift && p->how != SHIFT ? p->shift + first * p->kind->wide : NULL;
     p->fold->start(acc, n);
@@ -344,7 +350,8 @@ static tenon_status_t reduce_part(tenon_call_t *call, void *argument, int64_t be
 static tenon_status_t fold_all(tenon_call_t *call, plan_t *p) {
   int64_t units = p->outputs;
   if (!p->run) {
-    p->blocks = (p->width + FOLD_ROW - 1) / FOLD_ROW;
+    p->block = FOLD_ROW / p->group * p->group;
+    p->blocks = (p->width + p->block - 1) / p->block;
     units = p->outputs * p->group / p->width * p->blocks;
   }
   int64_t work = p->reduced_count * (p->outputs / units);
@@ -376,17 +383,16 @@ static void set_axes(axes_t *axes, const tenon_iterator_t *it, int32_t first, in
   }
 }
 
-/* Short runs that are adjacent, as those of groups of channels, are folded as one row: groups of
- * numbers, which are combined at the end. Removes the axes of the row. Returns the numbers of a
- * group; 1: there are none. */
+/* Short runs that are adjacent, as those of groups of channels or of the last axis, are folded as
+ * one row: groups of numbers, which are combined at the end. Removes the axes of the row. Returns
+ * the numbers of a group; 1: there are none. */
 static int64_t take_group(plan_t *p) {
   enum { SHORT = 16 };
   const int32_t run = p->reduced.count - 1;
   const int32_t kept = p->kept.count - 1;
-  if (!p->run || run < 1 || kept < 0) return 1;
+  if (!p->run || kept < 0) return 1;
   const int64_t count = p->reduced.shape[run];
-  if (count > SHORT || p->kept.stride[kept] != count || p->kept.shape[kept] > FOLD_ROW / count)
-    return 1;
+  if (count > SHORT || p->kept.stride[kept] != count) return 1;
   p->width = p->kept.shape[kept] * count;
   p->reduced.count--;
   p->kept.count--;

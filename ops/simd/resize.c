@@ -5,8 +5,10 @@
  * Invariant: the weights of a result add up to 1. */
 #include "../axes.h"
 #include "../copy.h"
+#include "../dense.h"
 #include "../interpolation.h"
 #include "../lookup.h"
+#include "../window.h"
 #include "isa.h"
 #include "wide.h"
 
@@ -44,6 +46,8 @@ static tenon_status_t resize_infer(tenon_infer_t *infer) {
     out->ndim = x->ndim;
     for (int32_t i = 0; i < x->ndim; i++)
       out->dims[i] = tenon_extent(axes[i].out);
+    if (tenon_dtype_id(x->dtype) == TENON_F32 && core_is_channels_last(x))
+      core_channels_last(infer, out);
     return TENON_OK;
   }
   /* With symbols, sizes become extents; other axes are unchanged. */
@@ -68,11 +72,11 @@ static tenon_status_t resize_infer(tenon_infer_t *infer) {
 }
 #endif
 
-static tenon_status_t resize_nearest(tenon_call_t *call, const axis_t *axes) {
-  const tenon_tensor_t *out = call->outputs[0];
+static tenon_status_t resize_nearest(tenon_call_t *call, const tenon_tensor_t *x,
+                                     tenon_tensor_t *out, const axis_t *axes) {
   tenon_tensor_t value = *out;
   double number[2] = {0, 0};
-  lookup_t lookup = {&value, {NULL}};
+  lookup_t lookup = {x, out, &value, {NULL}};
   number_set(out->dtype, number, 0, call->attrs[RESIZE_EXTRAPOLATION].as.f);
   value.data = number;
   value.ndim = 0;
@@ -124,13 +128,20 @@ static int32_t most_shrunk(const axis_t *axes, int32_t count) {
   return next;
 }
 
-static tenon_status_t resize_run(tenon_call_t *call) {
+/* Reads the axes of a call. */
+static tenon_status_t read_axes(tenon_call_t *call, axis_t *axes) {
   const tenon_tensor_t *x = call->inputs[X];
-  tenon_tensor_t *out = call->outputs[0];
-  resize_t r = {
+  const resize_t r = {
       call->host,         call, call->attrs, x->ndim, call->inputs[ROI], call->inputs[SCALES],
       call->inputs[SIZES]};
-  axis_t axes[TENON_RANK_MAX];
+  for (int32_t i = 0; i < x->ndim; i++)
+    axes[i].in = x->shape[i];
+  return core_resize_axes(&r, axes);
+}
+
+/* Computes out from x. Both are dense. */
+static tenon_status_t resize_dense(tenon_call_t *call, const tenon_tensor_t *x, tenon_tensor_t *out,
+                                   axis_t *axes) {
   int64_t shape[TENON_RANK_MAX];
   int64_t count = tenon_count(x);
   int is_double =
@@ -138,10 +149,9 @@ static tenon_status_t resize_run(tenon_call_t *call) {
   int native = tenon_dtype_id(x->dtype) == TENON_F32 || tenon_dtype_id(x->dtype) == TENON_F64;
   size_t size = is_double ? sizeof(double) : sizeof(float);
   for (int32_t i = 0; i < x->ndim; i++)
-    axes[i].in = shape[i] = x->shape[i];
-  TENON_TRY(core_resize_axes(&r, axes));
+    shape[i] = x->shape[i];
   if (tenon_count(out) == 0) return TENON_OK;
-  if (call->attrs[RESIZE_MODE].as.i == NEAREST) return resize_nearest(call, axes);
+  if (call->attrs[RESIZE_MODE].as.i == NEAREST) return resize_nearest(call, x, out, axes);
   int64_t left = drop_unchanged(axes, x->ndim);
   const void *from = x->data;
   if (!native) {
@@ -184,6 +194,55 @@ static tenon_status_t resize_run(tenon_call_t *call) {
   return TENON_OK;
 }
 
+static tenon_status_t resize_run(tenon_call_t *call) {
+  axis_t axes[TENON_RANK_MAX];
+  TENON_TRY(read_axes(call, axes));
+  return resize_dense(call, call->inputs[X], call->outputs[0], axes);
+}
+
+/* A channels-last tensor as a dense one whose last axis is that of the channels. */
+typedef struct turned_t {
+  tenon_tensor_t tensor;
+  int64_t shape[TENON_RANK_MAX];
+  int64_t strides[TENON_RANK_MAX];
+} turned_t;
+
+static void turn(turned_t *turned, const tenon_tensor_t *t) {
+  turned->tensor = *t;
+  turned->tensor.shape = turned->shape;
+  turned->tensor.strides = turned->strides;
+  for (int32_t i = 0; i < t->ndim; i++) {
+    int32_t from = i ? i + 1 : 0;
+    if (from == t->ndim) from = 1;
+    turned->shape[i] = t->shape[from];
+    turned->strides[i] = t->strides[from];
+  }
+}
+
+/* Tensors of f32 with any strides; of channels-last ones, whole rows of channels are copied or
+ * weighted. */
+static tenon_status_t resize_strided_run(tenon_call_t *call) {
+  const int32_t last = call->inputs[X]->ndim - 1;
+  axis_t axes[TENON_RANK_MAX];
+  TENON_TRY(read_axes(call, axes));
+  if (core_lies_last(call->inputs[X]) && core_lies_last(call->outputs[0])) {
+    turned_t x, out;
+    const axis_t channels = axes[1];
+    turn(&x, call->inputs[X]);
+    turn(&out, call->outputs[0]);
+    for (int32_t i = 1; i < last; i++)
+      axes[i] = axes[i + 1];
+    axes[last] = channels;
+    return resize_dense(call, &x.tensor, &out.tensor, axes);
+  }
+  const tenon_dtype_t dtype = call->inputs[X]->dtype;
+  const tenon_tensor_t *x = core_dense(call, call->inputs[X], dtype);
+  tenon_tensor_t *out = core_place_dense(call, call->outputs[0], dtype);
+  if (!x || !out) return TENON_MEMORY;
+  TENON_TRY(resize_dense(call, x, out, axes));
+  return core_settle(call, call->outputs[0], out);
+}
+
 /* clang-format off */
 FAMILY(core_resize,
   OPERATOR(resize,
@@ -193,8 +252,10 @@ FAMILY(core_resize,
      TENON_TYPES("x: number|bool; roi: float; scales: float; sizes: i64|i32; out = x"),
      TENON_WHERE("roi: known; scales: known; sizes: known"),
      TENON_TRAITS(TENON_PURE),
+     TENON_USES(DENSE_USES),
      TENON_INFER(resize_infer),
      TENON_GRADIENT("x: core::resize_backward(grad, core::shape(x), roi, scales, sizes, "
                     RESIZE_PASSED "); roi, scales: none")),
-    KERNEL("", resize_run)))
+    KERNEL("", resize_run)
+    KERNEL("f32 strided", resize_strided_run)))
 /* clang-format on */

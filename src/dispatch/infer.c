@@ -348,10 +348,38 @@ static void broadcast_shape(tn_inference_t *f, tenon_meta_t *const *inputs, uint
   }
 }
 
+/* Returns the stride of the first axis of a channels-last tensor without gaps, and sets the others.
+ */
+static int64_t set_channels_last(int32_t ndim, const tenon_dim_t *dims, tenon_dim_t *out_strides) {
+  int64_t stride = dims[1].value;
+  out_strides[1] = tenon_extent(1);
+  for (int32_t i = ndim - 1; i >= 2; i--) {
+    out_strides[i] = tenon_extent(stride);
+    stride *= dims[i].value;
+  }
+  return stride;
+}
+
+/* Whether the channels (axis 1) are adjacent and the other axes in row-major order, with gaps or
+ * without, as in a part of a channels-last tensor. */
+static bool lies_channels_last(const tenon_meta_t *t) {
+  if (t->ndim < 3 || t->dims[1].value <= 1 || t->strides[1].value != 1) return false;
+  int64_t least = t->dims[1].value;
+  for (int32_t k = t->ndim - 1; k >= 1; k--) {
+    const int32_t axis = k == 1 ? 0 : k;
+    if (t->dims[axis].value == 1) continue;
+    if (t->strides[axis].value < least) return false;
+    if (!tn_mul(t->strides[axis].value, t->dims[axis].value, &least)) return false;
+  }
+  return true;
+}
+
 /* A result keeps a layout that is not row-major (channels-last, for example) if every input of the
- * result's full shape has that layout. */
+ * result's full shape has that layout. Parts of channels-last tensors are channels-last as well. */
 static void keep_layout(tenon_meta_t *const *inputs, uint32_t count, tenon_meta_t *out) {
   const tenon_meta_t *like = NULL;
+  bool is_same = true;
+  bool is_last = true;
   for (uint32_t i = 0; i < count; i++) {
     const tenon_meta_t *in = inputs[i];
     if (!in || in->ndim != out->ndim ||
@@ -359,15 +387,21 @@ static void keep_layout(tenon_meta_t *const *inputs, uint32_t count, tenon_meta_
       continue;
     if (!in->strides) return;
     if (like && memcmp(like->strides, in->strides, (size_t)in->ndim * sizeof *in->dims) != 0)
-      return;
+      is_same = false;
+    is_last = is_last && lies_channels_last(in);
+    if (!is_same && !is_last) return;
     like = in;
   }
   if (!like) return;
   tenon_tensor_t shape = {.ndim = like->ndim,
                           .shape = (int64_t *)(void *)like->dims,
                           .strides = (int64_t *)(void *)like->strides};
-  if (!tn_is_packed(&shape)) return;
-  memcpy(out->strides, like->strides, (size_t)out->ndim * sizeof *out->strides);
+  if (is_same && tn_is_packed(&shape))
+    memcpy(out->strides, like->strides, (size_t)out->ndim * sizeof *out->strides);
+  else if (is_last)
+    out->strides[0] = tenon_extent(set_channels_last(out->ndim, out->dims, out->strides));
+  else
+    return;
   out->strided = 1;
 }
 

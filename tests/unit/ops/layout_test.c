@@ -1,6 +1,7 @@
 /* Copies between layouts, on every instruction set that the processor has: transposes of elements
  * of every size, rows of every length, channels-last tensors that are joined or normalised, and
  * convolutions by the identity, which copy and convert their input and their result. */
+#include <math.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -243,6 +244,86 @@ static void compare_identities(void) {
         compare_identity(ids[d], extents[c], 1 + width % 5, width);
 }
 
+/* Adds 3 channels of a tensor of 8 to a tensor of 3 channels, and compares each element. The parts
+ * are views with gaps between positions. */
+static void check_parts(bool is_first_last, bool is_second_last) {
+  enum { CHANNELS = 8, FIRST = 2, PART = 3, OTHER = 1000 };
+  float whole[24 * CHANNELS], second[24 * PART];
+  tenon_tensor_t *x = counting_tensor(whole, CHANNELS, is_first_last, 0);
+  tenon_tensor_t *inputs[2] = {NULL, counting_tensor(second, PART, is_second_last, OTHER)};
+  const int64_t shape[4] = {2, PART, 3, 4};
+  CHECK_STATUS(tenon_tensor_borrow(whole + FIRST * x->strides[1], tenon_dtype(TENON_F32), 4, shape,
+                                   x->strides, NULL, NULL, &inputs[0]),
+               TENON_OK);
+  tenon_tensor_t *outputs[1] = {NULL};
+  CHECK_STATUS(tenon_op_call(op_of("core::add"), NULL, inputs, outputs, 0), TENON_OK);
+  const tenon_tensor_t *out = outputs[0];
+  const bool is_last = is_first_last && is_second_last;
+  CHECK(out->strides[1] == (is_last ? 1 : 12));
+  CHECK(out->strides[0] == 12 * PART && out->strides[2] == (is_last ? 4 * PART : 4));
+  int mistakes = 0;
+  for (int64_t i = 0; i < 24 * PART; i++) {
+    const int64_t channel = i / 12 % PART + FIRST;
+    const int64_t expected = (i / (12 * PART) * CHANNELS + channel) * 12 + i % 12 + OTHER + i;
+    mistakes += ((const float *)out->data)[place_of(out, i)] != (float)expected;
+  }
+  CHECK(mistakes == 0);
+  tenon_tensor_release(x);
+  tenon_tensor_release(inputs[0]);
+  tenon_tensor_release(inputs[1]);
+  tenon_tensor_release(outputs[0]);
+}
+
+/* Resizes a tensor that lies channels-last and the same in row-major order, with every layout of
+ * the result, and compares each element. */
+static void compare_resize(const char *attributes, float height, float width) {
+  enum { CHANNELS = 19 };
+  float x[2][24 * CHANNELS], scale[4] = {1, 1, height, width};
+  float room[24 * CHANNELS * 16];
+  const int64_t four[1] = {4};
+  tenon_attrs_t *attrs = attrs_of(op_of("core::resize"), attributes);
+  tenon_tensor_t *scales = NULL;
+  tenon_tensor_t *results[3] = {NULL, NULL, NULL}; /* the last one is given, row-major */
+  CHECK_STATUS(
+      tenon_tensor_borrow(scale, tenon_dtype(TENON_F32), 1, four, NULL, NULL, NULL, &scales),
+      TENON_OK);
+  for (int r = 0; r < 3; r++) {
+    tenon_tensor_t *inputs[4] = {counting_tensor(x[r > 0], CHANNELS, r > 0, 0), NULL, scales, NULL};
+    if (r == 2)
+      CHECK_STATUS(tenon_tensor_borrow(room, tenon_dtype(TENON_F32), 4, results[0]->shape, NULL,
+                                       NULL, NULL, &results[2]),
+                   TENON_OK);
+    CHECK_STATUS(tenon_op_call(op_of("core::resize"), attr_values(attrs), inputs, &results[r], 0),
+                 TENON_OK);
+    tenon_tensor_release(inputs[0]);
+  }
+  CHECK(results[0]->strides[1] != 1 && results[1]->strides[1] == 1);
+  const int64_t plane = results[0]->shape[2] * results[0]->shape[3];
+  const float *expected = results[0]->data;
+  int mistakes = 0;
+  for (int64_t i = 0; i < tenon_count(results[0]); i++) {
+    const int64_t at =
+        i / plane / CHANNELS * results[1]->strides[0] + i / plane % CHANNELS + i % plane * CHANNELS;
+    mistakes += fabsf(((const float *)results[1]->data)[at] - expected[i]) > 1e-4f;
+    mistakes += fabsf(room[i] - expected[i]) > 1e-4f;
+  }
+  if (!CHECK(mistakes == 0)) fprintf(stderr, "  %s by %g and %g\n", attributes, height, width);
+  for (int r = 0; r < 3; r++)
+    tenon_tensor_release(results[r]);
+  tenon_tensor_release(scales);
+  tenon_attrs_release(attrs);
+}
+
+static void compare_resizes(void) {
+  static const char *const modes[] = {"mode='nearest'", "mode='linear'", "mode='cubic'",
+                                      "mode='linear'; coordinates='align_corners'"};
+  for (int m = 0; m < 4; m++) {
+    compare_resize(modes[m], 2, 2);
+    compare_resize(modes[m], 3, 0.5f);
+    compare_resize(modes[m], 1, 1.7f);
+  }
+}
+
 /* Runs the comparison in a process for each instruction set, because a process chooses once. */
 static void compare_on_each_set(void (*compare)(void)) {
   static const char *const limits[] = {"default", "avx2", "avx512"};
@@ -270,6 +351,15 @@ TEST("copies of rows have the elements of their source on every instruction set"
 TEST("a result of concat lies channels-last if all tensors do, and has their elements") {
   for (int i = 0; i < 4; i++)
     check_join(i & 1, i & 2);
+}
+
+TEST("a sum lies channels-last if both tensors or the tensors that they are parts of do") {
+  for (int i = 0; i < 4; i++)
+    check_parts(i & 1, i & 2);
+}
+
+TEST("resize keeps x channels-last, and computes from and to every layout") {
+  compare_on_each_set(compare_resizes);
 }
 
 TEST("batch_norm keeps x channels-last, and computes from and to every layout") {
