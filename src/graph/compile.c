@@ -6,10 +6,12 @@
 
 #include "base/map.h"
 #include "base/memory.h"
+#include "base/parallel.h"
 #include "base/reason.h"
 #include "base/scratch.h"
 #include "base/status.h"
 #include "base/thread.h"
+#include "core/dtype.h"
 #include "core/file_copy.h"
 #include "core/sparse.h"
 #include "dispatch/services.h"
@@ -30,21 +32,25 @@ static void forget_constant(tenon_executable_t *e, const tenon_tensor_t *constan
   tn_tensor_forget(constant);
   if (uses != 1) return;
   tn_file_copy_give_up(constant, HOLDERS);
-  e->gives_up = true;
+  __atomic_store_n(&e->gives_up, true, __ATOMIC_RELAXED);
 }
 
-static tenon_status_t prepare_kernel(tenon_executable_t *e, tn_step_t *step, const int32_t *uses) {
-  const tn_node_t *node = step->node;
+/* The kernel that will run the node; NULL: it depends on more than the dtype. */
+static const tn_kernel_t *kernel_of_node(const tenon_executable_t *e, const tn_node_t *node) {
   const tenon_op_t *op = node->op;
   /* A reload of the library may replace this entry. */
   const tn_table_entry_t *entry = __atomic_load_n(&op->cpu, __ATOMIC_ACQUIRE);
-  const tn_kernel_t *kernel = entry->only;
-  if (entry->by_dtype) {
-    const tenon_operand_t *operand =
-        op->dispatch_input >= 0 ? &node->operands[op->dispatch_input] : NULL;
-    if (!operand || !operand->count) return TENON_OK;
-    kernel = tn_op_kernel_of_dtype(op, e->graph->edges[operand->edges[0]].dtype);
-  }
+  if (!entry->by_dtype) return entry->only;
+  const tenon_operand_t *operand =
+      op->dispatch_input >= 0 ? &node->operands[op->dispatch_input] : NULL;
+  if (!operand || !operand->count) return NULL;
+  return tn_op_kernel_of_dtype(op, e->graph->edges[operand->edges[0]].dtype);
+}
+
+static tenon_status_t prepare_kernel(tenon_executable_t *e, tn_step_t *step,
+                                     const tn_kernel_t *kernel, const int32_t *uses) {
+  const tn_node_t *node = step->node;
+  const tenon_op_t *op = node->op;
   if (kernel) TN_TRY(tn_executable_use(e, kernel, op));
   if (!kernel || !kernel->prepare) return TENON_OK;
   tn_scratch_mark_t mark = tn_scratch_mark();
@@ -91,6 +97,51 @@ static tenon_status_t prepare_kernel(tenon_executable_t *e, tn_step_t *step, con
   return status;
 }
 
+/* The preparation of steps by several threads. */
+typedef struct preparation_t {
+  tenon_executable_t *executable;
+  const int32_t *uses;
+} preparation_t;
+
+/* Whether the kernel may be prepared beside others: of those of libraries nobody has said so. */
+static bool is_prepared_apart(const tn_kernel_t *kernel) {
+  return kernel && kernel->prepare && strcmp(kernel->library->name, "core") == 0;
+}
+
+static tenon_status_t prepare_step(const preparation_t *p, size_t n, bool is_apart) {
+  tn_step_t *step = &p->executable->steps[n];
+  const tn_kernel_t *kernel = kernel_of_node(p->executable, step->node);
+  if (is_prepared_apart(kernel) != is_apart) return TENON_OK;
+  const tenon_status_t status = prepare_kernel(p->executable, step, kernel, p->uses);
+  return status == TENON_OK
+             ? status
+             : tn_prefix(status, "node '%s' (%s): ", step->node->name, step->node->op->name);
+}
+
+static tenon_status_t prepare_part(void *argument, int64_t begin, int64_t end) {
+  for (int64_t n = begin; n < end; n++)
+    TN_TRY(prepare_step(argument, (size_t)n, true));
+  return TENON_OK;
+}
+
+/* Prepares all kernels: those of libraries one by one, then the built-in ones, which pack weights,
+ * by all threads if there is much to pack. */
+static tenon_status_t prepare_steps(tenon_executable_t *e, const int32_t *uses) {
+  enum { MUCH = 1 << 20 };
+  preparation_t preparation = {e, uses};
+  const int64_t count = (int64_t)e->graph->node_count;
+  uint64_t bytes = 0;
+  for (int64_t n = 0; n < count; n++)
+    TN_TRY(prepare_step(&preparation, (size_t)n, false));
+  for (size_t i = 0; i < e->graph->edge_count; i++) {
+    uint64_t size;
+    const tenon_tensor_t *t = e->graph->edges[i].constant;
+    if (t && tn_dtype_bytes(t->dtype, tenon_count(t), &size)) bytes += size;
+  }
+  if (bytes < MUCH) return prepare_part(&preparation, 0, count);
+  return tn_parallel(count, 1, prepare_part, &preparation);
+}
+
 static uint64_t wanted_results(const tn_node_t *node, const int32_t *uses) {
   uint64_t wanted = 0;
   int32_t at = 0;
@@ -129,12 +180,12 @@ static tenon_status_t make_steps(tenon_executable_t *e) {
       status = tn_state_create(node->op, node->attrs, &step->state);
       step->has_state = status == TENON_OK;
     }
-    if (status == TENON_OK && e->is_planned) status = prepare_kernel(e, step, uses);
     if (status != TENON_OK)
       status = tn_prefix(status, "node '%s' (%s): ", node->name, node->op->name);
   }
   for (size_t i = 0; i < e->graph->output_count; i++)
     e->last_use[e->graph->outputs[i]] = INT32_MAX;
+  if (status == TENON_OK && e->is_planned) status = prepare_steps(e, uses);
   tn_release_memory(uses);
   return status;
 }
