@@ -25,7 +25,7 @@
 enum {
   TN_LINK_NONE, /* leaves the block as it is */
   TN_LINK_LOAD,
-  TN_LINK_LOAD_AHEAD, /* from memory: some of the next blocks' elements come to the cache too */
+  TN_LINK_LOAD_AHEAD, /* from memory: vectors of 64 bytes of a later block come to the cache */
   TN_LINK_LOAD_BF16,
   TN_LINK_LOAD_BOOL, /* as 1 and 0 */
   TN_LINK_LOAD_F16,
@@ -77,7 +77,5 @@ tn_chain_fn tn_chain_function(void);
 bool tn_chain_takes_f16(void);
 /* Whether a block that is saved or fetched is in registers too. */
 bool tn_chain_has_other(void);
-/* Runs the links on elements [at, length), one after the other. */
-void tn_chain_run_single(const tn_link_t *links, int32_t count, int64_t at, int64_t length);
 
 #endif

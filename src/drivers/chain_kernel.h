@@ -118,7 +118,7 @@ CHAIN_TARGET static int64_t CHAIN_NAME(run)(const tn_link_t *links, int32_t coun
       case TN_LINK_LOAD_AHEAD:
         EACH {
           block[k] = RUN(link, k);
-          if (k * CHAIN_BYTES % 64 == 0) __builtin_prefetch(&RUN(link, k + AHEAD));
+          if (CHAIN_BYTES == 64) __builtin_prefetch(&RUN(link, k + AHEAD));
         }
         break;
       case TN_LINK_LOAD_NUMBER:

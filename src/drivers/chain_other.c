@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "drivers/chain.h"
+#include "drivers/chain_single.h"
 
 #define CHAIN_NAME(name) name##_wide
 #define CHAIN_TARGET

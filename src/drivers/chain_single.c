@@ -1,9 +1,10 @@
-/* Links of one element, for those behind the last vector, see chain.h. */
+/* Links of one element, see chain_single.h. */
+#include "drivers/chain_single.h"
+
 #include <math.h>
 
 #include "core/convert.h"
 #include "core/dtype.h"
-#include "drivers/chain.h"
 
 typedef float one_t __attribute__((vector_size(4), aligned(4), may_alias));
 typedef uint16_t half_t __attribute__((vector_size(2), aligned(2), may_alias));

@@ -3,6 +3,7 @@
 
 #include "base/cpu.h"
 #include "drivers/chain.h"
+#include "drivers/chain_single.h"
 
 #define ROUNDING (_MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
 
