@@ -183,12 +183,16 @@ static bool find_tile_runs(maker_t *m, int64_t count, uint32_t i) {
   return true;
 }
 
-/* Whether a member before the current one writes the tensor. */
-static bool is_written(const maker_t *m, const tenon_tensor_t *t) {
+/* Whether a member before the current one writes one element to memory. The value may be read by
+ * another name, as a view. */
+static bool may_write_number(const maker_t *m) {
   for (int32_t k = 0; k < m->member; k++) {
-    const tenon_call_t *call = &m->region->members[k].frame.call;
-    for (uint32_t o = 0; o < call->op->output_count; o++)
-      if (call->outputs[o] == t) return true;
+    const tn_region_member_t *member = &m->region->members[k];
+    const tenon_call_t *call = &member->frame.call;
+    for (uint32_t o = 0; o < call->op->output_count; o++) {
+      const tenon_tensor_t *t = call->outputs[o];
+      if (t && member->tiles[call->op->input_count + o] < 0 && tenon_count(t) == 1) return true;
+    }
   }
   return false;
 }
@@ -207,7 +211,7 @@ static bool find_operands(maker_t *m, way_t way) {
     if (!t) continue;
     if (i < inputs && member->tiles[i] < 0 && tenon_count(t) == 1) {
       /* A chain reads its numbers before it runs. */
-      if (is_written(m, t)) return false;
+      if (may_write_number(m)) return false;
       m->reach[i] = TN_REACH_NUMBER;
       m->is_number[i] = true;
     } else if (member->tiles[i] >= 0 ? !find_tile_runs(m, count, i) : !find_runs(m, &it, i)) {
