@@ -305,7 +305,9 @@ static tenon_status_t skip_joined_axes(tn_rewrite_t *r, tn_node_t *node) {
   if (!exchanges_last(r, x, tn_operand(transpose, 0), node->outputs[0])) {
     bool is_done;
     x = tn_operand(transpose, 0);
-    if (!ends_exchanged(r, x, node->outputs[0])) return TENON_OK;
+    /* The transpose would no longer fit what it reads. */
+    if (r->uses[transpose->outputs[0]] != 1 || !ends_exchanged(r, x, node->outputs[0]))
+      return TENON_OK;
     TN_TRY(reshape_apart(r, first, node->outputs[0], &is_done));
     if (!is_done) return TENON_OK;
   }

@@ -167,4 +167,23 @@ TEST("a product of f16 and its bias are rounded once, and node by node if nothin
   }
 }
 
+TEST("axes are not taken apart before a transpose that something else reads") {
+  tenon_builder_t *b = graph_begin();
+  tenon_edge_t x, y;
+  const tenon_axis_t axes[1] = {{12, NULL}};
+  CHECK_STATUS(tenon_builder_input(b, "x", tenon_dtype(TENON_F32), 1, axes, &x), TENON_OK);
+  tenon_edge_t apart = graph_constant(b, "apart", "i64[3] 2 3 2");
+  graph_node(b, NULL, "core::reshape", NULL, (tenon_edge_t[]){x, apart, -1}, &y, 1);
+  y = graph_step(b, "core::transpose", "perm=[0,2,1]", y);
+  graph_output(b, "turned", y);
+  tenon_edge_t four = graph_constant(b, "four", "i64[4] 1 2 2 3");
+  graph_node(b, NULL, "core::reshape", NULL, (tenon_edge_t[]){y, four, -1}, &y, 1);
+  graph_output(b, "y", y);
+  tenon_executable_t *e = graph_compile(b, 0);
+  CHECK_GRAPH(
+      e, TEXTS("f32[12] 0 1 2 3 4 5 6 7 8 9 10 11"),
+      TEXTS("f32[2,2,3] 0 2 4 1 3 5 6 8 10 7 9 11", "f32[1,2,2,3] 0 2 4 1 3 5 6 8 10 7 9 11"));
+  tenon_executable_release(e);
+}
+
 TEST("nothing is left behind") { tenon_shutdown(); }

@@ -24,6 +24,8 @@ static double ulps(float found, double expected) {
 
 static double sigmoid(double x) { return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)); }
 
+static double normal(double x) { return 0.5 * erfc(-x * 0.70710678118654752440); }
+
 static const struct check_t {
   const char *name;
   float (*f)(float);
@@ -41,6 +43,8 @@ static const struct check_t {
     {"tanh", tn_tanhf, tanh, -INFINITY, INFINITY, 1.5},
     {"sigmoid", tn_sigmoidf, sigmoid, -INFINITY, INFINITY, 2.5},
     {"erf", tn_erff, erf, -INFINITY, INFINITY, 1.5},
+    {"normal, -3 <= x", tn_normalf, normal, -3, INFINITY, 10},
+    {"normal, x <= -3", tn_normalf, normal, -8, -3, 25},
     {"erfc", tn_erfcf, erfc, -INFINITY, INFINITY, 7},
     {"sin", tn_sinf, sin, -0x1p20, 0x1p20, 0.6},
     {"cos", tn_cosf, cos, -0x1p20, 0x1p20, 0.6},

@@ -156,18 +156,20 @@ static const char *compare_output(errors_t *e, int32_t o, const tenon_tensor_t *
   return NULL;
 }
 
-/* How large the error of an output may be. */
-static double limit_of(const errors_t *e, int32_t o) {
-  /* A run in double precision is no reference for results of the same precision. */
-  const double units = e->dtypes[o] == TENON_F64 ? 1024 : 4;
-  return 2 * e->plain[o] + units * unit_of(e->dtypes[o], e->largest[o]);
+/* The limit for a number of units. A run in double precision is no reference for results of the
+ * same precision, unless numbers of another one took part. */
+static double limit_for(const errors_t *e, int32_t o, double units, double largest) {
+  const bool is_double = e->dtypes[o] == TENON_F64;
+  if (is_double && e->plain[o] > 0) return 2 * e->plain[o] + units * unit_of(TENON_F32, largest);
+  return 2 * e->plain[o] + (is_double ? 1024 : units) * unit_of(e->dtypes[o], largest);
 }
+
+/* How large the error of an output may be. */
+static double limit_of(const errors_t *e, int32_t o) { return limit_for(e, o, 4, e->largest[o]); }
 
 /* How large it may be in a graph whose numbers are larger than its outputs. */
 static double outer_limit_of(const errors_t *e, int32_t o) {
-  const double largest = fmax(e->largest[o], 1);
-  const double units = e->dtypes[o] == TENON_F64 ? 1024 : 16;
-  return 2 * e->plain[o] + units * unit_of(e->dtypes[o], largest);
+  return limit_for(e, o, 16, fmax(e->largest[o], 1));
 }
 
 typedef double (*limit_t)(const errors_t *e, int32_t o);
