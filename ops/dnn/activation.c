@@ -30,7 +30,7 @@ typedef struct axis_t {
 } axis_t;
 
 /* Reads the axes of a tensor, those with small strides first, and joins what has no gaps. */
-static int read_axes(const_dnnl_memory_desc_t md, axis_t *axes) {
+static int read_result_axes(const_dnnl_memory_desc_t md, axis_t *axes) {
   int32_t ndims = 0;
   int count = 0;
   const dnnl_dims_t *dims = 0, *strides = 0;
@@ -75,7 +75,7 @@ static void activate_axes(const dnn_after_t *after, const conv_tiles_t *tiles, f
 int dnn_activate(const dnn_after_t *after, const_dnnl_memory_desc_t md, void *data) {
   axis_t axes[DNNL_MAX_NDIMS];
   if (after->activation == FINISH_none) return 1;
-  const int count = read_axes(md, axes);
+  const int count = read_result_axes(md, axes);
   if (count < 0) return 0;
   activate_axes(after, tiles_of_processor(), (float *)data, axes, count);
   return 1;

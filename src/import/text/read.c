@@ -116,7 +116,7 @@ static tenon_status_t read_axis(text_reader_t *reader, tenon_axis_t *out_axis) {
 }
 
 /* Reads "[4, batch, ?]"; *out_ndim is -1 for "[...]". */
-static tenon_status_t read_axes(text_reader_t *reader, tenon_axis_t *axes, int32_t *out_ndim) {
+static tenon_status_t read_text_axes(text_reader_t *reader, tenon_axis_t *axes, int32_t *out_ndim) {
   tn_lexer_t *lexer = &reader->lexer;
   *out_ndim = -1;
   TN_TRY(tn_lexer_expect(lexer, '[', "'['"));
@@ -151,7 +151,7 @@ static tenon_status_t read_text_input(scope_t *scope) {
   TN_TRY(read_name(scope->reader, "the name of an input", &name));
   TN_TRY(tn_lexer_expect(scope->lexer, ':', "':' and the type of the input"));
   if (!tn_lexer_take(scope->lexer, '?')) TN_TRY(read_text_dtype(scope->lexer, &dtype));
-  TN_TRY(read_axes(scope->reader, axes, &ndim));
+  TN_TRY(read_text_axes(scope->reader, axes, &ndim));
   TN_TRY(at_line(scope->reader, at,
                  tenon_builder_input(scope->builder, name, dtype, ndim, axes, &edge)));
   TN_TRY(define(scope, at, name, edge));
@@ -266,7 +266,7 @@ static tenon_status_t read_tensor(text_reader_t *reader, tenon_tensor_t **out_te
   int32_t ndim;
   *out_tensor = NULL;
   TN_TRY(read_text_dtype(&reader->lexer, &dtype));
-  TN_TRY(read_axes(reader, axes, &ndim));
+  TN_TRY(read_text_axes(reader, axes, &ndim));
   bool is_known = ndim >= 0;
   for (int32_t d = 0; d < ndim; d++) {
     shape[d] = axes[d].extent;
@@ -433,7 +433,7 @@ static tenon_status_t read_arguments(scope_t *scope, const node_t *node) {
 }
 
 /* Adds the node to the graph, and its results under their names. */
-static tenon_status_t add_node(scope_t *scope, const node_t *node, const char *name) {
+static tenon_status_t add_text_node(scope_t *scope, const node_t *node, const char *name) {
   text_reader_t *reader = scope->reader;
   const tenon_value_t *values;
   const size_t room = (size_t)node->name_count + 1;
@@ -463,7 +463,7 @@ static tenon_status_t read_text_call(scope_t *scope, node_t *node) {
     tn_lexer_next(lexer);
     TN_TRY(read_name(scope->reader, "the name of the node", &name));
   }
-  return add_node(scope, node, name);
+  return add_text_node(scope, node, name);
 }
 
 static tenon_status_t read_version(scope_t *scope, int64_t *out_version) {

@@ -85,12 +85,22 @@ static tenon_registration_t *fill_slot(const char *op, const char *where, tenon_
   return r;
 }
 
+/* Limits the instruction sets (NULL: no limit), and has the limit read as at a start of the
+ * runtime. */
+static void limit_to(const char *limit) {
+  if (limit)
+    setenv("TENON_CPU_CAPABILITY", limit, 1);
+  else
+    unsetenv("TENON_CPU_CAPABILITY");
+  tn_cpu_limit_read();
+}
+
 /* Fills a stub of the CPU as on a processor with no more than that instruction set. */
 static tenon_registration_t *fill_under(const char *limit, const char *op, const char *where,
                                         tenon_stub_fn stub, uint32_t flags) {
-  setenv("TENON_CPU_CAPABILITY", limit, 1);
+  limit_to(limit);
   tenon_registration_t *r = fill_slot(op, where, stub, flags);
-  unsetenv("TENON_CPU_CAPABILITY");
+  limit_to(NULL);
   return r;
 }
 
@@ -418,7 +428,7 @@ TEST("of the CPU's stubs, the newest one for the best available instruction set 
   if (!has[1]) SKIP("this processor has no AVX2");
   for (int i = 0; i < 3; i++) {
     if (!has[i]) continue;
-    setenv("TENON_CPU_CAPABILITY", limits[i], 1);
+    limit_to(limits[i]);
     tenon_registration_t *base = fill_slot("core::add", "cpu f32", number_1, TENON_OVERRIDE);
     CHECK(answer("core::add", false) ==
           /* A loop of core has a better instruction set. */
@@ -437,7 +447,7 @@ TEST("of the CPU's stubs, the newest one for the best available instruction set 
     tenon_registration_release(avx2);
     tenon_registration_release(base);
     CHECK(answer("core::add", false) == 10);
-    unsetenv("TENON_CPU_CAPABILITY");
+    limit_to(NULL);
   }
 }
 

@@ -57,6 +57,7 @@ TEST("the best kernel for the machine runs, and TENON_CPU_CAPABILITY limits the 
 #if defined(__x86_64__)
   /* The environment of the whole test run may limit the instruction sets. */
   unsetenv("TENON_CPU_CAPABILITY");
+  tn_cpu_limit_read();
   int avx2 = tn_cpu_has(tn_cpu_rank("avx2", 4));
   int avx512 = tn_cpu_has(tn_cpu_rank("avx512", 6));
   check_level(NULL, avx512 ? 2 : avx2 ? 1 : 0);
