@@ -216,6 +216,7 @@ static void build_scan(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *a
   int32_t results = (int32_t)body->graph->outputs.count;
   set_list(lower, attrs, "scan_input_axes", "input_axes", scan_count);
   set_list(lower, attrs, "scan_input_directions", "input_reverse", scan_count);
+  set_list(lower, attrs, "directions", "input_reverse", scan_count); /* its name in Scan 8 */
   set_list(lower, attrs, "scan_output_axes", "output_axes", results - count);
   set_list(lower, attrs, "scan_output_directions", "output_reverse", results - count);
   set_graph(lower, attrs, "body", body);
@@ -244,9 +245,64 @@ static void lower_repeated(tn_lower_t *lower) {
   tenon_attrs_release(attrs);
 }
 
+/* Scan 8 has a batch: it scans each item of the first axis by itself. */
+
+enum { BATCH_MAX = 256 };
+
+/* The item of a batch, without the first axis. */
+static tn_ref_t *item_of_batch(tn_lower_t *lower, tn_ref_t *x, int32_t item) {
+  return tn_lower_run(lower, TN_REFS(x), "squeeze(slice(a, [%d]:i64, [%d]:i64, [0]:i64), [0]:i64)",
+                      (int)item, (int)item + 1);
+}
+
+/* Scans one item, whose results get the first axis again. */
+static void scan_item(tn_lower_t *lower, int32_t item, tn_ref_t **out_results) {
+  tn_lower_t one = *lower;
+  const size_t inputs = (size_t)lower->input_count - 1;
+  one.inputs = tn_arena_array(&lower->import->arena, inputs + 1, sizeof *one.inputs);
+  one.input_count = (int32_t)inputs;
+  one.outputs = out_results;
+  if (!one.inputs) (void)tn_lower_has_failed(lower, tn_no_memory("a node", inputs));
+  for (size_t i = 0; i < inputs && lower->status == TENON_OK; i++)
+    one.inputs[i] = item_of_batch(lower, lower->inputs[i + 1], item);
+  if (lower->status != TENON_OK || lower->is_missing) return;
+  lower_repeated(&one);
+  lower->status = one.status;
+  lower->is_missing = one.is_missing;
+  for (int32_t o = 0; o < lower->output_count && lower->status == TENON_OK; o++)
+    out_results[o] = tn_lower_run(lower, TN_REFS(out_results[o]), "unsqueeze(a, [0]:i64)");
+}
+
+static void lower_batch(tn_lower_t *lower) {
+  static const tn_lowering_t join = {"Concat(*xs) = concat(xs, axis=0)", 1, NULL};
+  const size_t count = (size_t)lower->output_count;
+  const int64_t batch = tn_lower_find_extent(lower, lower->inputs[1], 0);
+  if (lower->inputs[0]) tn_lower_missing(lower, "sequences of different lengths");
+  if (batch < 1 || batch > BATCH_MAX)
+    tn_lower_missing(lower, "a batch of 1 to %d items is expected", BATCH_MAX);
+  tn_ref_t **all = tn_arena_array(&lower->import->arena, count * BATCH_MAX + 1, sizeof *all);
+  if (!all) (void)tn_lower_has_failed(lower, tn_no_memory("a node", count));
+  if (lower->status != TENON_OK || lower->is_missing) return;
+  for (int32_t i = 0; i < (int32_t)batch && lower->status == TENON_OK && !lower->is_missing; i++)
+    scan_item(lower, i, all + (size_t)i * count);
+  for (size_t o = 0; o < count && lower->status == TENON_OK && !lower->is_missing; o++) {
+    tn_lower_t joined = *lower;
+    tn_ref_t *items[BATCH_MAX];
+    for (int64_t i = 0; i < batch; i++)
+      items[i] = all[(size_t)i * count + o];
+    joined.inputs = items;
+    joined.input_count = (int32_t)batch;
+    joined.outputs = &lower->outputs[o];
+    joined.output_count = 1;
+    tn_lowering_run(&join, &joined);
+    lower->status = joined.status;
+  }
+}
+
 static const tn_lowering_t lowerings[] = {
     {"If(condition)", 1, lower_if},
     {"Loop", 1, lower_repeated},
+    {"Scan(lengths?, *xs)", 8, lower_batch},
     {"Scan", 9, lower_repeated},
 };
 

@@ -157,6 +157,14 @@ case("scan", model([h.make_node("Scan", ["s0", "x"], ["s", "y"], body=body, num_
      [np.float32(1 + np.arange(2) + x23.sum(1)),
       np.float32((np.cumsum(x23[:, ::-1], 1)[:, ::-1] + np.array([[1], [2]])) * [[1], [10]])])
 
+# a scan of operator set 8, which has a batch: three items, backwards
+rows = np.arange(24, dtype=np.float32).reshape(3, 4, 2)
+begins = np.array([[0, 0], [100, 0], [0, 1000]], np.float32)
+case("scan_batch", model([h.make_node("Scan", ["", "s0", "x"], ["s", "y"], body=body, num_scan_inputs=1, directions=[1])],
+     [value("s0", T.FLOAT, [3, 2]), value("x", T.FLOAT, [3, 4, 2])], [value("s", T.FLOAT, [3, 2]), value("y", T.FLOAT, [3, 4, 2])],
+     [numpy_helper.from_array(np.array([1, 10], np.float32), "w")], opset=8), {"s0": begins, "x": rows},
+     [begins + rows.sum(1), (np.cumsum(rows[:, ::-1], 1) + begins[:, None]) * np.array([1, 10], np.float32)], check=False)
+
 # sequences whose items are known when the model is read: made, put in, taken out, mapped, split, joined, seen from a branch
 f = lambda n: value(n, T.FLOAT, None)
 n64 = lambda name, *numbers: numpy_helper.from_array(np.array(numbers if len(numbers) > 1 else numbers[0], np.int64), name)
