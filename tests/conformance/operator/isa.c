@@ -34,9 +34,17 @@ static bool rebuild_table(const tenon_op_t *op) {
   return status == TENON_OK;
 }
 
+/* Sets the limit of instruction sets; NULL: none. */
+static bool set_limit(const char *word) {
+  const char *variable = "TENON_CPU_CAPABILITY";
+  const bool is_set = word ? !setenv(variable, word, 1) : !unsetenv(variable);
+  tn_cpu_limit_read();
+  return is_set;
+}
+
 /* Rebuilds the dispatch table, so that the best kernel up to that instruction set is used. */
 static bool limit_isa(const tenon_op_t *op, const char *word) {
-  return !setenv("TENON_CPU_CAPABILITY", word, 1) && rebuild_table(op);
+  return set_limit(word) && rebuild_table(op);
 }
 
 static void compare_kernels(example_t *example, const char *word, const char *id) {
@@ -66,7 +74,7 @@ static void run_isa(const subject_t *subject) {
     char id[40], label[64];
     if (!has_isa(subject->op, rank)) continue;
     snprintf(id, sizeof id, "isa.%s", word);
-    unsetenv("TENON_CPU_CAPABILITY");
+    set_limit(NULL);
     if (!tn_cpu_has(rank)) {
       note(NULL, id, "the kernel for %s was not tried: this processor does not support it", word);
       continue;
@@ -81,7 +89,7 @@ static void run_isa(const subject_t *subject) {
         example_free(&example);
       }
   }
-  unsetenv("TENON_CPU_CAPABILITY");
+  set_limit(NULL);
   rebuild_table(subject->op);
 }
 
