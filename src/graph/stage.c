@@ -633,6 +633,20 @@ static tenon_status_t choose_kernel(const tenon_op_t *op, tenon_tensor_t *const 
   return tn_op_check_details(op, kernel, inputs, NULL);
 }
 
+/* Hides the contents of values that may differ in the next run: the plan depends on those of inputs
+ * that are marked as known only, which are watched. Those that this stage makes do not exist yet.
+ * `meta` describes the operand: a tensor, or a list with its items. */
+static void hide_contents(planner_t *p, const tenon_operand_t *operand, tenon_meta_t *meta) {
+  for (int32_t k = 0; k < operand->count; k++) {
+    const uint8_t where = allocation_of(p, operand->edges[k])->where;
+    tenon_meta_t *of = meta->items ? meta->items[k] : meta;
+    if (where == TN_ALLOCATION_CONSTANT || where == TN_ALLOCATION_KNOWN) continue;
+    of->values = NULL;
+    of->value_count = 0;
+    of->value = NULL;
+  }
+}
+
 /* Infers the results of a step with the concrete shapes of its inputs. The metas are in scratch
  * memory. */
 static tenon_status_t infer_step(planner_t *p, const tn_step_t *step, tenon_tensor_t *const *inputs,
@@ -641,17 +655,9 @@ static tenon_status_t infer_step(planner_t *p, const tn_step_t *step, tenon_tens
   const tenon_op_t *op = node->op;
   tenon_meta_t **in;
   TN_TRY(tn_metas_of_inputs(op, inputs, &in));
-  /* Contents of values that this stage makes do not exist yet; those of earlier stages may be read.
-   */
   for (uint32_t i = 0; i < op->input_count; i++)
-    if (in[i] && !in[i]->items && !(op->where && op->where[i] & TN_INPUT_KNOWN)) {
-      uint8_t where = allocation_of(p, node->operands[i].edges[0])->where;
-      if (where != TN_ALLOCATION_CONSTANT && where != TN_ALLOCATION_KNOWN) {
-        in[i]->values = NULL;
-        in[i]->value_count = 0;
-        in[i]->value = NULL;
-      }
-    }
+    if (in[i] && !(op->where && op->where[i] & TN_INPUT_KNOWN))
+      hide_contents(p, &node->operands[i], in[i]);
   /* View operators that need row-major inputs get dense copies, so inference must not see strides.
    */
   for (uint32_t i = 0; i < op->input_count && op->is_view; i++)

@@ -54,15 +54,15 @@ static void check_graph_of(uint64_t seed, census_t *census, way_t way) {
   trio_t t;
   errors_t e = {.wrong = NULL};
   draft_t *d = generate(seed, &census->rules);
-  const lengths_t all[] = {d->most, {3, 2}, {d->most.n, 2}};
+  const lengths_t all[] = {d->most, d->is_dynamic ? (lengths_t){3, 2} : d->most, {d->most.n, 2}};
   const int before = check_failures;
   const bool is_open = open_trio(&t, d, d->outputs, d->output_count, &way);
-  const int count = d->is_dynamic ? 3 : 1;
+  const int count = d->is_dynamic ? 3 : 2;
   bool is_right = is_open;
   bool is_over = false;
   int i = 0;
   for (; i < count && is_right && !is_over; i++)
-    is_right = check_lengths(&t, all[i], &e, &is_over);
+    is_right = check_lengths(&t, all[i], i, &e, &is_over);
   if (is_open) count_rules(census, t.compiled);
   close_trio(&t);
   census->over += is_over && !e.lacks_kernel;

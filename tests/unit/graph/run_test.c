@@ -529,4 +529,50 @@ TEST("a quantised input is refused by name, also by a plan that was made for a p
   tenon_executable_release(e);
 }
 
+static void check_text_runs(const char *text, const char *const *inputs,
+                            const char *const *expected, int runs) {
+  tenon_graph_t *graph = NULL;
+  tenon_executable_t *e = NULL;
+  CHECK_STATUS(tenon_graph_read(text, strlen(text), NULL, &graph), TENON_OK);
+  if (graph) CHECK_STATUS(tenon_executable_create(graph, NULL, &e), TENON_OK);
+  tenon_graph_release(graph);
+  for (int i = 0; e && i < runs; i++) {
+    tenon_tensor_t *in = tensor_of(inputs[i]);
+    tenon_tensor_t *out = NULL;
+    CHECK_STATUS(tenon_executable_run(e, &in, &out, NULL), TENON_OK);
+    CHECK_TENSOR(out, expected[i]);
+    tenon_tensor_release(in);
+    tenon_tensor_release(out);
+  }
+  tenon_executable_release(e);
+}
+
+TEST(
+    "numbers that inference reads from the items of a list are those of the run, not of the plan") {
+  static const char *const inputs[] = {"i64[1] 1", "i64[1] 5", "i64[1] 1"};
+  static const char *const joined[] = {"i64[2] 1 2", "i64[2] 5 2", "i64[2] 1 2"};
+  static const char *const later[] = {"i64[2] 1 2", "i64[2] 3 2", "i64[2] 1 2"};
+  check_text_runs("tenon graph 1\n"
+                  "graph (n: i64[1]) {\n"
+                  "  two = i64[1] [2]\n"
+                  "  joined = core::concat([n, two], axis=0)\n"
+                  "  return joined\n"
+                  "}\n",
+                  inputs, joined, 3);
+  /* here an earlier stage of the run computes the number */
+  check_text_runs("tenon graph 1\n"
+                  "graph (n: i64[1]) {\n"
+                  "  three = i64[1] [3]\n"
+                  "  two = i64[1] [2]\n"
+                  "  most = core::min(n, three)\n"
+                  "  ones = core::expand(two, most)\n"
+                  "  total = core::shape(ones)\n"
+                  "  joined = core::concat([most, two], axis=0)\n"
+                  "  sum = core::add(joined, total)\n"
+                  "  result = core::sub(sum, total)\n"
+                  "  return result\n"
+                  "}\n",
+                  inputs, later, 3);
+}
+
 TEST("nothing is left behind") { tenon_shutdown(); }

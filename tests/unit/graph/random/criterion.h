@@ -232,13 +232,14 @@ static void run_trio(trio_t *t, lengths_t lengths, int draw, errors_t *e) {
   release_all(exact, t->count);
 }
 
-/* Compares runs of these lengths. Returns whether all outputs are right; *out_over: but some are
- * over the limit. */
-static bool check_lengths(trio_t *t, lengths_t lengths, errors_t *e, bool *out_over) {
+/* Compares runs of these lengths, the `round`-th ones of the trio: each round has other inputs, so
+ * that nothing of an earlier run may be left in a plan. Returns whether all outputs are right;
+ * *out_over: but some are over the limit. */
+static bool check_lengths(trio_t *t, lengths_t lengths, int round, errors_t *e, bool *out_over) {
   *e = (errors_t){.wrong = NULL};
   *out_over = true;
   for (int draw = 0; draw < DRAWS_MOST && *out_over && !e->wrong && !e->lacks_kernel; draw++) {
-    run_trio(t, lengths, draw, e);
+    run_trio(t, lengths, round * DRAWS_MOST + draw, e);
     *out_over = find_wrong(e, t->count, limit_of) >= 0;
   }
   return find_wrong(e, t->count, outer_limit_of) < 0;
