@@ -47,8 +47,9 @@ static PyObject *cancellation_new(PyTypeObject *type, PyObject *arguments, PyObj
   const double seconds = timeout == Py_None ? (double)INFINITY : PyFloat_AsDouble(timeout);
   if (PyErr_Occurred()) return NULL;
   if (!(seconds >= 0)) {
-    raise_invalid("timeout: expected a number of seconds of at least 0, or None, found %g",
-                  seconds);
+    char found[40]; /* Python's formats have no floats */
+    snprintf(found, sizeof found, "%g", seconds);
+    raise_invalid("timeout: expected a number of seconds of at least 0, or None, found %s", found);
     return NULL;
   }
   cancellation_t *self = (cancellation_t *)PyType_GenericAlloc(type, 0);
