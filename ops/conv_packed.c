@@ -35,7 +35,7 @@ static int is_clamp(int64_t activation) {
 
 /* packing */
 
-static const conv_tiles_t *tiles_of_isa(void) {
+const conv_tiles_t *core_conv_tiles_of_isa(void) {
 #if defined(__x86_64__) || defined(_M_X64)
   static const conv_tiles_t *const all[] = {&core_conv_tiles, &core_conv_tiles_avx2,
                                             &core_conv_tiles_avx512};
@@ -102,7 +102,7 @@ static float *allocate_line(int64_t count) {
 conv_packed_t *core_conv_pack(const tenon_tensor_t *w, int64_t group) {
   conv_packed_t *packed = (conv_packed_t *)calloc(1, sizeof *packed);
   if (!packed) return NULL;
-  packed->tiles = tiles_of_isa();
+  packed->tiles = core_conv_tiles_of_isa();
   packed->group = group;
   packed->channels = w->shape[1];
   packed->filters = w->shape[0] / group;

@@ -42,5 +42,7 @@ typedef struct conv_tiles_t {
 } conv_tiles_t;
 
 extern const conv_tiles_t core_conv_tiles, core_conv_tiles_avx2, core_conv_tiles_avx512;
+/* Those for the best instruction set of this processor. */
+const conv_tiles_t *core_conv_tiles_of_isa(void);
 
 #endif

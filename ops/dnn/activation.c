@@ -1,7 +1,6 @@
 /* Activations that oneDNN approximates with fewer digits than our kernels: a primitive leaves them
  * out, and they are applied to its results while these are in cache.
  * Invariant: results have the bits of the operator of the activation. */
-#include "../capability.h"
 #include "../conv_tile.h"
 #include "dnn.h"
 
@@ -12,16 +11,6 @@ int dnn_is_own_activation(int64_t activation) {
 dnn_after_t dnn_after(int64_t activation, double alpha, double beta) {
   if (!dnn_is_own_activation(activation)) activation = FINISH_none;
   return (dnn_after_t){activation, (float)alpha, (float)beta};
-}
-
-static const conv_tiles_t *tiles_of_processor(void) {
-#if defined(__x86_64__) || defined(_M_X64)
-  static const conv_tiles_t *const all[] = {&core_conv_tiles, &core_conv_tiles_avx2,
-                                            &core_conv_tiles_avx512};
-  return all[core_capability()];
-#else
-  return &core_conv_tiles;
-#endif
 }
 
 typedef struct axis_t {
@@ -77,6 +66,6 @@ int dnn_activate(const dnn_after_t *after, const_dnnl_memory_desc_t md, void *da
   if (after->activation == FINISH_none) return 1;
   const int count = read_result_axes(md, axes);
   if (count < 0) return 0;
-  activate_axes(after, tiles_of_processor(), (float *)data, axes, count);
+  activate_axes(after, core_conv_tiles_of_isa(), (float *)data, axes, count);
   return 1;
 }
