@@ -69,9 +69,10 @@ static void check_graph_of(uint64_t seed, census_t *census, way_t way) {
   census->left_out += is_open && e.lacks_kernel;
   if (!is_right || check_failures > before || (is_over && counts_over)) {
     CHECK(!"a random graph is right");
-    fprintf(stderr, "graph %llu: repeat with TENON_GRAPH=%llu TENON_GRAPHS=1%s%s\n",
-            (unsigned long long)seed, (unsigned long long)seed,
-            way.without ? " TENON_GRAPH_WITHOUT=" : "", way.without ? way.without : "");
+    fprintf(stderr,
+            "graph %llu: repeat with TENON_GRAPH=%llu TENON_GRAPHS=1 "
+            "TENON_GRAPH_WITHOUT='%s'\n",
+            (unsigned long long)seed, (unsigned long long)seed, way.without ? way.without : "");
     if (is_open) tell_wrong(d, &way, all[i ? i - 1 : 0]);
   }
   release_draft(d);

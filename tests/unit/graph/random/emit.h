@@ -34,7 +34,8 @@ static void emit_input(emission_t *m, int32_t v) {
     const bool is_known = is_fixed(e) || !d->is_dynamic;
     snprintf(extents[i], sizeof extents[i], "n%d_m%d_%d", (int)e.n, (int)e.m, (int)e.plus);
     const bool has_name = !is_known && !d->is_nameless;
-    axes[i] = (tenon_axis_t){is_known ? length_of(e, d->most) : -1, has_name ? extents[i] : NULL};
+    axes[i] = (tenon_axis_t){-1, has_name ? extents[i] : NULL};
+    if (is_known) axes[i].extent = length_of(e, d->most);
   }
   snprintf(name, sizeof name, "v%d", (int)v);
   CHECK_STATUS(tenon_builder_input(m->builder, name, tenon_dtype(dtype_in(m, value)), value->rank,

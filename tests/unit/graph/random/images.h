@@ -26,8 +26,8 @@ static int32_t find_image(draft_t *d) {
 static int32_t add_per_channel(draft_t *d, int32_t channels, double low, double high) {
   const int64_t shape[4] = {1, channels, 1, 1};
   const bool has_batch = chance(d, 20);
-  return add_constant(d, d->dtype, has_batch ? 4 : 3, has_batch ? shape : shape + 1, NULL, low,
-                      high);
+  if (has_batch) return add_constant(d, d->dtype, 4, shape, NULL, low, high);
+  return add_constant(d, d->dtype, 3, shape + 1, NULL, low, high);
 }
 
 static int32_t add_batch_norm(draft_t *d, int32_t x) {

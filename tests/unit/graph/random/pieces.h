@@ -412,7 +412,8 @@ static int32_t add_weighted(draft_t *d, int32_t x, int32_t columns) {
   const double size = 1 / sqrt((double)depth);
   const bool is_gemm = value.rank == 2 && chance(d, 30);
   const bool is_turned = chance(d, 30);
-  const int64_t shape[2] = {is_turned ? columns : depth, is_turned ? depth : columns};
+  const int32_t rows = is_turned ? columns : depth;
+  const int64_t shape[2] = {rows, depth + columns - rows};
   const int32_t weights = add_constant(d, value.dtype, 2, shape, NULL, -size, size);
   part_t *part = add_part(d, is_gemm ? "core::gemm" : "core::matmul");
   read_value(d, part, x);

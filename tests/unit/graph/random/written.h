@@ -412,7 +412,8 @@ static int32_t keep_last(draft_t *d, int32_t value) {
 static int32_t write_quantised_product(draft_t *d, int32_t x, int32_t depth, bool is_image) {
   const int32_t columns = 1 + (int32_t)pick(d, 6);
   const int64_t matrix[2] = {depth, columns}, kernel[4] = {columns, depth, 1, 1};
-  const int32_t w = add_byte_weights(d, is_image ? 4 : 2, is_image ? kernel : matrix);
+  const int32_t rank = is_image ? 4 : 2;
+  const int32_t w = add_byte_weights(d, rank, is_image ? kernel : matrix);
   value_t value = d->values[x];
   part_t *part = add_part(d, is_image ? "core::conv" : "core::matmul");
   part->keeps = true;
