@@ -10,11 +10,10 @@
 #include "base/memory.h"
 #include "base/scratch.h"
 #include "base/status.h"
-#include "core/convert.h"
-#include "core/value.h"
 #include "dispatch/call.h"
 #include "dispatch/mixed.h"
 #include "operator/attrs.h"
+#include "operator/gradient_call.h"
 #include "operator/names.h"
 #include "storage/device_memory.h"
 
@@ -41,16 +40,6 @@ static tenon_status_t keep_tensor(evaluation_t *r, tenon_tensor_t *tensor) {
   *made = (made_t){r->made, tensor};
   r->made = made;
   return TENON_OK;
-}
-
-static void put_float(double value, tenon_dtype_t dtype, void *to) {
-  const float f = (float)value;
-  if (tn_dtype_is(dtype, TENON_F64))
-    memcpy(to, &value, sizeof value);
-  else if (tn_dtype_is(dtype, TENON_F32))
-    memcpy(to, &f, sizeof f);
-  else
-    tn_convert(&f, tenon_dtype(TENON_F32), to, dtype, 1);
 }
 
 tenon_status_t tn_extents(int32_t count, const int64_t *numbers, tenon_tensor_t **out_tensor) {
@@ -83,7 +72,7 @@ static tenon_status_t fill_on_cpu(tenon_dtype_t dtype, int32_t ndim, const int64
   tenon_dtype_t real = dtype;
   if (tn_dtype_is(dtype, TENON_C128)) real = tenon_dtype(TENON_F64);
   if (tn_dtype_is(dtype, TENON_C64)) real = tenon_dtype(TENON_F32);
-  put_float(1, real, one);
+  tn_put_float(1, real, one);
   memset(t->data, 0, (size_t)count * size);
   for (int64_t i = 0; i < count && value; i++)
     memcpy((char *)t->data + (size_t)i * size, one, size);
@@ -123,46 +112,11 @@ static tenon_device_t device_of(const evaluation_t *r) {
   return (tenon_device_t){1, 0};
 }
 
-/* Creates a tensor from a number or a list of numbers, for an input that is given by a literal or
- * an attribute. */
+/* Creates a tensor for an input that is given by a literal or an attribute. */
 static tenon_status_t tensor_of(evaluation_t *r, const tenon_value_t *value,
                                 tenon_tensor_t **out_tensor) {
-  bool is_list = value->kind == TENON_KIND_INTS || value->kind == TENON_KIND_DIMS ||
-                 value->kind == TENON_KIND_FLOATS;
-  bool is_float = value->kind == TENON_KIND_FLOAT || value->kind == TENON_KIND_FLOATS;
-  int64_t count = is_list ? value->count : 1;
-  switch (value->kind) {
-  case TENON_KIND_NONE:
-    *out_tensor = NULL;
-    return TENON_OK;
-  case TENON_KIND_TENSOR:
-    *out_tensor = value->as.tensor;
-    return TENON_OK;
-  case TENON_KIND_INT:
-  case TENON_KIND_DIM:
-  case TENON_KIND_BOOL:
-  case TENON_KIND_FLOAT:
-  case TENON_KIND_INTS:
-  case TENON_KIND_DIMS:
-  case TENON_KIND_FLOATS:
-    break;
-  default:
-    return tn_fail(TENON_UNIMPLEMENTED,
-                   "an input is given a %s: expected a tensor, a number or a list of numbers",
-                   tn_kind_name(value->kind));
-  }
-  tenon_dtype_t dtype = is_float ? float_of(r) : tenon_dtype(TENON_I64);
-  TN_TRY(tenon_tensor_create(dtype, is_list, &count, out_tensor));
-  const char *from =
-      is_list ? (const char *)value->as.ints : (const char *)&value->as.i; /* each of 8 bytes */
-  char *to = (*out_tensor)->data;
-  for (int64_t i = 0; i < count; i++, from += 8, to += dtype.bits / 8) {
-    if (is_float)
-      put_float(*(const double *)(const void *)from, dtype, to);
-    else
-      memcpy(to, from, 8);
-  }
-  return keep_tensor(r, *out_tensor);
+  TN_TRY(tn_gradient_tensor(value, float_of(r), out_tensor));
+  return *out_tensor ? keep_tensor(r, *out_tensor) : TENON_OK;
 }
 
 /* The first edge of input i, or the first result of output i. */
@@ -271,26 +225,6 @@ static tenon_status_t bind_input(evaluation_t *r, const tenon_op_t *op, const tn
   }
 }
 
-static tenon_status_t bind_attr(evaluation_t *r, const tenon_op_t *op, const tn_argument_t *attr,
-                                const tn_gradient_value_t *value, tenon_value_t *out_value) {
-  if (value->kind != TN_GRADIENT_ATTR && value->kind != TN_GRADIENT_LITERAL)
-    return tn_fail(TENON_UNIMPLEMENTED,
-                   "%s: attribute %s is given a tensor: expected an attribute or a literal",
-                   op->name, attr->name);
-  tenon_value_t given = value->literal;
-  if (value->kind == TN_GRADIENT_ATTR) {
-    const tn_argument_t *from = &r->node->op->schema.attrs[value->index];
-    given = r->node->attrs[value->index];
-    /* The numbers of choices differ between operators, so the choice is passed as text. */
-    if (given.kind == TENON_KIND_CHOICE) {
-      const char *text = from->choices[given.as.i];
-      given = (tenon_value_t){TENON_KIND_STR, (uint32_t)strlen(text), {.s = text}};
-    }
-    if (given.kind == TENON_KIND_NONE && attr->has_default && !attr->is_optional) return TENON_OK;
-  }
-  return tn_value_convert(&op->schema, attr, &given, &r->arena, out_value);
-}
-
 /* A called operator gets the state of the call whose gradient it computes, in place of a state of
  * its own. */
 static tenon_status_t check_state(const tn_node_t *node, const tenon_op_t *op) {
@@ -308,47 +242,36 @@ static tenon_status_t check_state(const tn_node_t *node, const tenon_op_t *op) {
 
 static tenon_status_t run_call(evaluation_t *r, const tn_gradient_value_t *call, uint64_t wanted,
                                tenon_tensor_t **out) {
-  const tenon_op_t *op = tn_registry_find(call->name);
-  if (!op)
-    return tn_fail(
-        TENON_NOT_FOUND,
-        "the gradient of %s calls %s, which is not registered: load the library that defines it",
-        r->node->op->name, call->name);
+  const tn_differentiated_t of = {r->node->op, r->node->attrs};
+  const tenon_op_t *op;
+  TN_TRY(tn_gradient_callee(&of, call, &op));
   tenon_value_t *attrs = tn_arena_array(&r->arena, op->schema.attr_count + 1, sizeof *attrs);
   tenon_tensor_t **inputs = tn_arena_array(&r->arena, op->input_count + 1, sizeof *inputs);
-  if (!attrs || !inputs) return tn_no_memory("a gradient", op->schema.attr_count * sizeof *attrs);
+  bool *is_given = tn_arena_array(&r->arena, op->input_count + 1, sizeof *is_given);
+  if (!attrs || !inputs || !is_given)
+    return tn_no_memory("a gradient", op->schema.attr_count * sizeof *attrs);
   if (op->schema.attr_count) memcpy(attrs, op->defaults, op->schema.attr_count * sizeof *attrs);
   memset(inputs, 0, op->input_count * sizeof *inputs);
   void *state = NULL;
   uint32_t place = 0;
   for (uint32_t i = 0; i < call->argument_count; i++) {
     const tn_gradient_value_t *value = &call->arguments[i];
+    const tn_argument_t *target;
     if (value->kind == TN_GRADIENT_STATE) {
       TN_TRY(check_state(r->node, op));
       state = r->node->state;
       continue;
     }
-    const tn_argument_t *target =
-        place < op->schema.argument_count && !value->keyword ? op->schema.arguments[place++] : NULL;
-    for (uint32_t k = 0; value->keyword && k < op->schema.argument_count; k++)
-      if (strcmp(op->schema.arguments[k]->name, value->keyword) == 0)
-        target = op->schema.arguments[k];
-    if (!target)
-      return tn_fail(TENON_INVALID,
-                     "the gradient of %s passes %s more values than it has arguments, or an "
-                     "argument named '%s' that it does not have: %s",
-                     r->node->op->name, op->name, value->keyword ? value->keyword : "",
-                     op->schema.text);
+    TN_TRY(tn_gradient_target(&of, op, value, &place, &target));
     if (target->is_tensor)
       TN_TRY(bind_input(r, op, target, value, &inputs[target->index]));
     else
-      TN_TRY(bind_attr(r, op, target, value, &attrs[target->index]));
+      TN_TRY(tn_gradient_attr(&of, op, target, value, &r->arena, &attrs[target->index]));
   }
   TN_TRY(tn_attrs_check(op, attrs));
   for (uint32_t i = 0; i < op->input_count; i++)
-    if (!inputs[i] && !op->schema.inputs[i].is_optional)
-      return tn_fail(TENON_INVALID, "the gradient of %s passes %s no value for input %s",
-                     r->node->op->name, op->name, op->schema.inputs[i].name);
+    is_given[i] = inputs[i];
+  TN_TRY(tn_gradient_inputs(&of, op, is_given));
   int32_t before;
   TN_TRY(tn_mixed_begin_parts(NULL, &before));
   tenon_status_t status = state ? tn_call_request(&(tn_request_t){op, attrs, state, inputs, out,

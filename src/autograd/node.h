@@ -4,6 +4,7 @@
 #ifndef TN_AUTOGRAD_NODE_H
 #define TN_AUTOGRAD_NODE_H
 
+#include "core/dtype.h"
 #include "core/tensor.h"
 #include "operator/op.h"
 
@@ -131,10 +132,6 @@ const char *tn_node_name(const tn_node_t *node);
 
 static inline tn_history_t *tn_history_of(const tenon_tensor_t *tensor) {
   return tensor && tn_tensor_is_owned(tensor) ? ((const tn_tensor_t *)tensor)->history : NULL;
-}
-/* Floats of any width, and complex numbers. */
-static inline bool tn_is_differentiable(tenon_dtype_t dtype) {
-  return dtype.code >= 2 && dtype.code != 3 && dtype.code != 6 && dtype.code < 18;
 }
 /* Replaces the history of a tensor (owned, not a list). `put` does not inform the tensor's base or
  * views. */

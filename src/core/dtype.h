@@ -54,6 +54,10 @@ static inline bool tn_dtype_same(tenon_dtype_t a, tenon_dtype_t b) {
   return tenon_dtype_id(a) == tenon_dtype_id(b);
 }
 static inline bool tn_dtype_is(tenon_dtype_t a, uint32_t id) { return tenon_dtype_id(a) == id; }
+/* Whether a tensor can have a gradient: floats of any width, and complex numbers. */
+static inline bool tn_is_differentiable(tenon_dtype_t dtype) {
+  return dtype.code >= 2 && dtype.code != 3 && dtype.code != 6 && dtype.code < 18;
+}
 /* The alignment of one number in bytes; a complex element has two numbers. */
 static inline uint64_t tn_dtype_alignment(tenon_dtype_t dtype) {
   uint64_t bits = dtype.code == 5 ? dtype.bits / 2u : dtype.bits;

@@ -41,6 +41,8 @@ void tenon_builder_release(tenon_builder_t *builder) {
   tn_release_memory(builder);
 }
 
+tenon_graph_t *tn_builder_graph(const tenon_builder_t *builder) { return builder->graph; }
+
 tenon_status_t tenon_builder_name(tenon_builder_t *builder, const char *name) {
   const char *own = tn_arena_text(&builder->graph->arena, name, strlen(name));
   if (!own) return tn_no_memory("a name", strlen(name));
@@ -244,6 +246,13 @@ static tenon_status_t forget_node(tenon_builder_t *builder, tenon_status_t statu
 tenon_status_t tenon_builder_node(tenon_builder_t *builder, const char *name, const tenon_op_t *op,
                                   const tenon_value_t *attrs, const tenon_operand_t *operands,
                                   tenon_edge_t *out_edges, int32_t output_count) {
+  return tn_builder_node_wanted(builder, name, op, attrs, operands, 0, out_edges, output_count);
+}
+
+tenon_status_t tn_builder_node_wanted(tenon_builder_t *builder, const char *name,
+                                      const tenon_op_t *op, const tenon_value_t *attrs,
+                                      const tenon_operand_t *operands, uint64_t wanted,
+                                      tenon_edge_t *out_edges, int32_t output_count) {
   tn_node_t *node;
   const char *shown = name && *name ? name : op->schema.name;
   if (!attrs) attrs = op->defaults;
@@ -256,6 +265,7 @@ tenon_status_t tenon_builder_node(tenon_builder_t *builder, const char *name, co
     return tn_fail(TENON_INVALID, "node '%s' (%s): the operator has %d results, found %d", shown,
                    op->name, (int)has, (int)output_count);
   TN_TRY(tn_graph_add_node(builder->graph, name, op, attrs, operands, has, &node));
+  node->wanted = wanted;
   int32_t index = (int32_t)(builder->graph->node_count - 1);
   size_t edges = builder->graph->edge_count;
   for (int32_t o = 0; o < has && status == TENON_OK; o++) {

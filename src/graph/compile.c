@@ -142,22 +142,6 @@ static tenon_status_t prepare_steps(tenon_executable_t *e, const int32_t *uses) 
   return tn_parallel(count, 1, prepare_part, &preparation);
 }
 
-static uint64_t wanted_results(const tn_node_t *node, const int32_t *uses) {
-  uint64_t wanted = 0;
-  int32_t at = 0;
-  for (uint32_t o = 0; o < node->op->output_count; o++) {
-    const tn_argument_t *result = &node->op->schema.outputs[o];
-    int32_t count = 1;
-    if (result->kind == TENON_KIND_TENSORS)
-      count = node->output_count - at - (int32_t)(node->op->output_count - o - 1);
-    bool used = !result->is_optional;
-    for (int32_t k = 0; k < count && at < node->output_count; k++)
-      used |= uses[node->outputs[at++]] > 0;
-    if (used && o < 63) wanted |= (uint64_t)1 << o;
-  }
-  return wanted | (uint64_t)1 << 63; /* never 0, which would mean all results */
-}
-
 static tenon_status_t make_steps(tenon_executable_t *e) {
   size_t count = e->graph->node_count;
   int32_t *uses = NULL;
@@ -172,7 +156,7 @@ static tenon_status_t make_steps(tenon_executable_t *e) {
     const tn_node_t *node = &e->graph->nodes[n];
     tn_step_t *step = &e->steps[n];
     step->node = node;
-    step->wanted = wanted_results(node, uses);
+    step->wanted = tn_node_wanted(node, uses);
     for (uint32_t i = 0; i < node->op->input_count; i++)
       for (int32_t k = 0; k < node->operands[i].count; k++)
         e->last_use[node->operands[i].edges[k]] = (int32_t)n;

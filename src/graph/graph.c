@@ -311,3 +311,19 @@ tenon_status_t tn_graph_uses(const tenon_graph_t *graph, int32_t **out_uses) {
   *out_uses = uses;
   return TENON_OK;
 }
+
+uint64_t tn_node_wanted(const tn_node_t *node, const int32_t *uses) {
+  uint64_t wanted = 0;
+  int32_t at = 0;
+  for (uint32_t o = 0; o < node->op->output_count; o++) {
+    const tn_argument_t *result = &node->op->schema.outputs[o];
+    int32_t count = 1;
+    if (result->kind == TENON_KIND_TENSORS)
+      count = node->output_count - at - (int32_t)(node->op->output_count - o - 1);
+    bool used = !result->is_optional;
+    for (int32_t k = 0; k < count && at < node->output_count; k++)
+      used |= uses[node->outputs[at++]] > 0;
+    if (used && o < 63) wanted |= (uint64_t)1 << o;
+  }
+  return wanted | (uint64_t)1 << 63; /* never 0, which would mean all results */
+}

@@ -36,6 +36,9 @@ typedef struct tn_node_t {
    * operator does not also return as a result. */
   int32_t output_count;
   tenon_edge_t *outputs;
+  /* The results that inference asks for: bit o for result o; 0: all. Without an optional result that
+   * nothing reads its type stays unknown. */
+  uint64_t wanted;
   bool is_bounded; /* inference found extents that are known only after the node has run */
   /* 1 + index of its offloaded subgraph in the executable; 0: none. Passes leave nodes of such a
    * subgraph unchanged. */
@@ -123,12 +126,23 @@ tenon_status_t tn_node_set_graph(tenon_graph_t *graph, tn_node_t *node, uint32_t
                                  const tenon_graph_t *body);
 /* Counts how often each value is used, by nodes and as an output. The caller frees the array. */
 tenon_status_t tn_graph_uses(const tenon_graph_t *graph, int32_t **out_uses);
+/* The results of a node that are not optional or that are used: bit o for result o. Never 0, which
+ * would mean all results. */
+uint64_t tn_node_wanted(const tn_node_t *node, const int32_t *uses);
 /* Prints a value's type, such as "f32[batch, 128]"; "?" stands for what is not known. */
 void tn_edge_print(const tenon_graph_t *graph, const tn_edge_t *edge, tn_text_t *text);
 
+/* The graph as far as it was built. Its arrays move when something is added. */
+tenon_graph_t *tn_builder_graph(const tenon_builder_t *builder);
 /* Names a result of a node that has only a generated name. Does nothing if another value has the
  * name. */
 tenon_status_t tn_builder_name_value(tenon_builder_t *builder, tenon_edge_t edge, const char *name);
+/* Does what tenon_builder_node does for a node of which only the results in `wanted` will be read
+ * (bit o: result o; 0: all). */
+tenon_status_t tn_builder_node_wanted(tenon_builder_t *builder, const char *name,
+                                      const tenon_op_t *op, const tenon_value_t *attrs,
+                                      const tenon_operand_t *operands, uint64_t wanted,
+                                      tenon_edge_t *out_edges, int32_t output_count);
 /* Infers the nodes that were added so far, and from now on each node when it is added. */
 tenon_status_t tn_builder_infer(tenon_builder_t *builder);
 

@@ -529,10 +529,21 @@ static bool has_given(const tenon_executable_t *e, tenon_tensor_t *const *output
   return false;
 }
 
-static tenon_status_t run_current(tenon_executable_t *e, tenon_tensor_t *const *inputs,
-                                  tenon_tensor_t **outputs, tenon_profile_t *profile) {
+static tenon_status_t run_recorded(tenon_executable_t *e, tenon_tensor_t *const *inputs,
+                                   tenon_tensor_t **outputs, tenon_profile_t *profile) {
   return has_given(e, outputs) ? run_apart(e, inputs, outputs, profile)
                                : run_executable(e, inputs, outputs, profile);
+}
+
+/* Kernels that call operators, of inputs that require gradients, record nothing either unless the
+ * executable was compiled to. */
+static tenon_status_t run_current(tenon_executable_t *e, tenon_tensor_t *const *inputs,
+                                  tenon_tensor_t **outputs, tenon_profile_t *profile) {
+  if (e->has_gradients) return run_recorded(e, inputs, outputs, profile);
+  const int32_t before = tenon_grad_mode_set(0);
+  const tenon_status_t status = run_recorded(e, inputs, outputs, profile);
+  (void)tenon_grad_mode_set(before);
+  return status;
 }
 
 tenon_status_t tenon_executable_run(tenon_executable_t *executable, tenon_tensor_t *const *inputs,

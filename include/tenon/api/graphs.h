@@ -225,6 +225,47 @@ TENON_API tenon_status_t tenon_graph_apply(const tenon_graph_t *graph, const cha
                                            const tenon_option_t *options, int32_t option_count,
                                            tenon_graph_t **out_graph);
 
+/* ---- gradients ------------------------------------------------------------------------------- */
+
+enum {
+  /* The gradient of every output is an input of the new graph, also where the output is a single
+   * number. */
+  TENON_GRADIENTS_GIVEN = 1,
+  /* A value on which the outputs do not depend has a gradient of zeros; without the flag it is an
+   * error. */
+  TENON_GRADIENTS_UNUSED = 2
+};
+
+/* What to differentiate. */
+typedef struct tenon_graph_gradients_t {
+  uint32_t size;
+  uint32_t flags;             /* TENON_GRADIENTS_... */
+  const char *const *outputs; /* Names of the outputs that are differentiated. */
+  const char *const *values;  /* Names of the inputs and constants whose gradients are computed. */
+  int32_t output_count;       /* 0: all outputs of a float dtype. */
+  int32_t value_count;        /* 0: all inputs of a float dtype. */
+} tenon_graph_gradients_t;
+
+/* Differentiates a graph: returns a graph that computes the outputs of `graph` and then gradients,
+ * by the gradient formulas of the operators.  Compiled, forward and backward are one graph, whose
+ * nodes are fused and whose memory is planned together.
+ *
+ * The inputs of the new graph are those of `graph`; then the constants among `values`, under their
+ * names; then, for each differentiated output NAME that is not a single number, its gradient
+ * "NAME.grad".  A single number has the gradient 1.  The outputs are those of `graph`, then the
+ * gradient "NAME.grad" of each value.
+ *
+ * Arguments: `options`: NULL: defaults.
+ * Errors: TENON_UNIMPLEMENTED for an operator on the way that has no gradient formulas, whose
+ * formula reads @state, or that writes to an input; the message names the node.  TENON_NOT_FOUND for
+ * an unknown name.  TENON_INVALID for a value that is no float, and for one on which the outputs do
+ * not depend.
+ * Ownership: the caller releases *out_graph.
+ * Threads: any thread. */
+TENON_API tenon_status_t tenon_graph_gradients(const tenon_graph_t *graph,
+                                               const tenon_graph_gradients_t *options,
+                                               tenon_graph_t **out_graph);
+
 #ifdef __cplusplus
 }
 #endif

@@ -70,6 +70,20 @@ void tn_edge_bind_constant(tenon_graph_t *graph, tenon_edge_t index, tenon_tenso
   edge->value_count = 0;
 }
 
+/* Makes constants of a node's results. A result that nothing reads was not computed. */
+static void bind_results(tenon_graph_t *graph, const tn_node_t *node,
+                         tenon_tensor_t *const *outputs) {
+  int32_t at = 0;
+  for (uint32_t o = 0; o < node->op->output_count; o++) {
+    const bool is_list = outputs[o] && tn_dtype_is(outputs[o]->dtype, TENON_LIST);
+    const int64_t count = is_list ? outputs[o]->shape[0] : 1;
+    for (int64_t k = 0; k < count && at < node->output_count; k++, at++)
+      if (outputs[o])
+        tn_edge_bind_constant(graph, node->outputs[at],
+                              is_list ? tenon_item(outputs[o], k) : outputs[o]);
+  }
+}
+
 static tenon_status_t fold_node(tenon_graph_t *graph, tn_node_t *node) {
   const tenon_op_t *op = node->op;
   tenon_tensor_t **inputs = tn_scratch((op->input_count + op->output_count + 1) * sizeof *inputs);
@@ -95,16 +109,10 @@ static tenon_status_t fold_node(tenon_graph_t *graph, tn_node_t *node) {
       items[k] = graph->edges[operand->edges[k]].constant;
     if (items) status = tenon_tensor_list(items, operand->count, &inputs[made]);
   }
-  if (status == TENON_OK) status = tn_call(op, node->attrs, inputs, outputs, 0, NULL);
+  if (status == TENON_OK) status = tn_call(op, node->attrs, inputs, outputs, node->wanted, NULL);
   for (uint32_t i = 0; i < made; i++)
     tenon_tensor_release(inputs[i]);
-  int32_t at = 0;
-  for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
-    bool list = tn_dtype_is(outputs[o]->dtype, TENON_LIST);
-    for (int64_t k = 0; k < (list ? outputs[o]->shape[0] : 1) && at < node->output_count; k++)
-      tn_edge_bind_constant(graph, node->outputs[at++],
-                            list ? tenon_item(outputs[o], k) : outputs[o]);
-  }
+  if (status == TENON_OK) bind_results(graph, node, outputs);
   for (uint32_t o = 0; o < op->output_count; o++)
     tenon_tensor_release(outputs[o]);
   if (status == TENON_OK) node->op = NULL;

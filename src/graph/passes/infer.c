@@ -154,9 +154,9 @@ static tenon_status_t infer_node(tenon_graph_t *graph, const tn_node_t *node) {
     keep_declared_dtypes(graph, node, inputs);
     return TENON_OK;
   }
-  TN_TRY(tn_metas_of_results(op, node->attrs, 0, &outputs));
+  TN_TRY(tn_metas_of_results(op, node->attrs, node->wanted, &outputs));
   for (uint32_t o = 0; o < op->output_count; o++)
-    if (op->schema.outputs[o].kind == TENON_KIND_TENSORS && !outputs[o]->items)
+    if (op->schema.outputs[o].kind == TENON_KIND_TENSORS && outputs[o] && !outputs[o]->items)
       /* The number of items is known only after running. */
       return TENON_OK;
   void *state = NULL;
@@ -166,10 +166,11 @@ static tenon_status_t infer_node(tenon_graph_t *graph, const tn_node_t *node) {
   int32_t at = 0;
   for (uint32_t o = 0; o < op->output_count; o++) {
     const tenon_meta_t *meta = outputs[o];
-    uint32_t count = meta->items ? meta->count : 1;
-    for (uint32_t k = 0; k < count && at < node->output_count; k++)
-      TN_TRY(keep_type(graph, meta->items ? meta->items[k] : meta,
-                       &graph->edges[node->outputs[at++]]));
+    uint32_t count = meta && meta->items ? meta->count : 1;
+    for (uint32_t k = 0; k < count && at < node->output_count; k++, at++)
+      if (meta)
+        TN_TRY(keep_type(graph, meta->items ? meta->items[k] : meta,
+                         &graph->edges[node->outputs[at]]));
   }
   for (int32_t k = 0, i; (i = tn_op_written(op, k)) >= 0 && at < node->output_count; k++, at++)
     if (inputs[i]) TN_TRY(keep_type(graph, inputs[i], &graph->edges[node->outputs[at]]));
@@ -192,7 +193,15 @@ tenon_status_t tn_node_infer(tenon_graph_t *graph, const tn_node_t *node) {
 }
 
 tenon_status_t tn_pass_infer(tenon_graph_t *graph) {
-  for (size_t i = 0; i < graph->node_count; i++)
-    if (graph->nodes[i].op) TN_TRY(tn_node_infer(graph, &graph->nodes[i]));
-  return TENON_OK;
+  int32_t *uses;
+  TN_TRY(tn_graph_uses(graph, &uses));
+  tenon_status_t status = TENON_OK;
+  for (size_t i = 0; i < graph->node_count && status == TENON_OK; i++) {
+    tn_node_t *node = &graph->nodes[i];
+    if (!node->op) continue;
+    node->wanted = tn_node_wanted(node, uses);
+    status = tn_node_infer(graph, node);
+  }
+  tn_release_memory(uses);
+  return status;
 }

@@ -6,7 +6,8 @@
 
 #include "graph/graph.h"
 
-/* Infers types, shapes and values of every edge, with symbols. A contradiction is an error that
+/* Infers types, shapes and values of every edge, with symbols, except optional results that nothing
+ * reads. A contradiction is an error that
  * names the node. */
 tenon_status_t tn_pass_infer(tenon_graph_t *graph);
 /* Constant folding: computes pure nodes whose inputs are constants. */
