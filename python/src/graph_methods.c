@@ -6,6 +6,7 @@
 #include "error.h"
 #include "executable.h"
 #include "graph.h"
+#include "graph_gradients.h"
 #include "graph_nodes.h"
 #include "graph_passes.h"
 #include "port.h"
@@ -115,6 +116,19 @@ static PyMethodDef graph_methods[] = {
      "format that the end of the path names: .onnx, .mlir or .stablehlo. Operators of libraries "
      "stay custom operators.\n\nRaises an error that lists the nodes that the format cannot "
      "express; an existing file is then left unchanged."},
+    {"gradients", (PyCFunction)(void (*)(void))graph_gradients, METH_VARARGS | METH_KEYWORDS,
+     "gradients(values=None, *, outputs=None, given=False, unused=False)\n--\n\nReturns a graph "
+     "that computes the outputs of this one and then gradients, by the gradient formulas of the "
+     "operators. Compiled, forward and backward are one graph.\n\nIts inputs are those of this "
+     "graph; then the constants among `values`; then the gradient NAME.grad of each differentiated "
+     "output that is not a single number. A single number has the gradient 1. Its outputs are "
+     "those "
+     "of this graph, then NAME.grad for each of `values`.\n\nvalues: names of inputs and "
+     "constants; "
+     "None: all inputs of a float dtype.\noutputs: names of the outputs to differentiate; None: "
+     "all "
+     "of a float dtype.\ngiven: True: the gradient of every output is an input.\nunused: True: a "
+     "value on which the outputs do not depend has zeros; otherwise it is an error."},
     {"compile", (PyCFunction)(void (*)(void))graph_compile, METH_VARARGS | METH_KEYWORDS,
      "compile(device=None, *, pins=None, claims=None, plain=False, record=False, "
      "without=None)\n--\n\nCompiles "
