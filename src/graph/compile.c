@@ -20,6 +20,7 @@
 #include "graph/interpreter.h"
 #include "graph/passes/offload.h"
 #include "graph/passes/pass.h"
+#include "graph/training.h"
 #include "operator/kernel.h"
 #include "operator/state.h"
 
@@ -377,6 +378,7 @@ tenon_status_t tenon_executable_create(const tenon_graph_t *graph, const tenon_c
                                        "compile without a device, devices or pins to a device");
     e->is_planned = false;
     e->has_gradients = true;
+    if (status == TENON_OK) status = tn_training_create(e);
     wanted.device = (tenon_device_t){1, 0};
     wanted.device_count = 0;
   }

@@ -12,6 +12,7 @@
 #include "graph/capture.h"
 #include "graph/interpreter.h"
 #include "graph/offload.h"
+#include "graph/training.h"
 #include "operator/names.h"
 
 /* Run states */
@@ -101,6 +102,7 @@ void tenon_executable_release(tenon_executable_t *executable) {
     tn_captures_end(&executable->captures);
     tn_interpreter_release(executable);
   }
+  tn_training_release(executable);
   tn_offloads_release(executable);
   for (size_t i = 0; i < executable->library_count; i++)
     tn_registry_unuse(executable->libraries[i]);

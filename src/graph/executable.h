@@ -35,6 +35,8 @@ typedef struct tn_same_axes_t {
   int32_t first_axis;
 } tn_same_axes_t;
 
+typedef struct tn_training_t tn_training_t;
+
 /* Captured graphs of an executable, see capture.c. */
 typedef struct tn_captures_t {
   const struct tenon_executable_t *executable;
@@ -78,10 +80,11 @@ struct tenon_executable_t {
   struct tn_run_t *idle; /* run states that no run uses now */
   /* true: all nodes run on the CPU, in planned stages; false: interpreter.c runs node by node */
   bool is_planned;
-  bool gives_up;            /* copies of constants may be given up: file_copy.h */
-  bool has_gradients;       /* runs record an autograd tape, so each node is a call */
-  tn_placement_t placement; /* the device of each node, if runs are not planned */
-  tn_captures_t captures;   /* captured graphs, for runs on a device */
+  bool gives_up;                  /* copies of constants may be given up: file_copy.h */
+  bool has_gradients;             /* runs are recorded on the autograd tape */
+  struct tn_training_t *training; /* of one with gradients: training.h; NULL: none */
+  tn_placement_t placement;       /* the device of each node, if runs are not planned */
+  tn_captures_t captures;         /* captured graphs, for runs on a device */
   /* constants copied to devices other than the host: [edge * device count + device] */
   tenon_tensor_t **device_constants;
   struct tn_offload_t *offloads; /* subgraphs that devices run as one: offload.h */

@@ -21,6 +21,7 @@
 #include "graph/interpreter.h"
 #include "graph/picture.h"
 #include "graph/plan_text.h"
+#include "graph/training.h"
 #include "layers/trace.h"
 #include "operator/generator.h"
 #include "operator/state.h"
@@ -539,7 +540,11 @@ static tenon_status_t run_recorded(tenon_executable_t *e, tenon_tensor_t *const 
  * executable was compiled to. */
 static tenon_status_t run_current(tenon_executable_t *e, tenon_tensor_t *const *inputs,
                                   tenon_tensor_t **outputs, tenon_profile_t *profile) {
-  if (e->has_gradients) return run_recorded(e, inputs, outputs, profile);
+  if (e->has_gradients) {
+    bool has_run = false;
+    if (!has_given(e, outputs)) TN_TRY(tn_training_run(e, inputs, outputs, profile, &has_run));
+    return has_run ? TENON_OK : run_recorded(e, inputs, outputs, profile);
+  }
   const int32_t before = tenon_grad_mode_set(0);
   const tenon_status_t status = run_recorded(e, inputs, outputs, profile);
   (void)tenon_grad_mode_set(before);
@@ -666,6 +671,8 @@ static tenon_status_t dump_executable(tenon_executable_t *e, const char *what, c
     /* it is in the text already */
   } else if (strcmp(what, "plan") == 0) {
     print_plan(e, &text);
+  } else if (strcmp(what, "gradients") == 0) {
+    tn_training_print(e, &text);
   } else if (strcmp(what, "rewrites") == 0) {
     tn_rules_print(&e->rules, &text);
   } else if (strcmp(what, "offload") == 0 || strcmp(what, "claims") == 0) {
@@ -688,8 +695,9 @@ static tenon_status_t dump_executable(tenon_executable_t *e, const char *what, c
   } else {
     return tn_fail(
         TENON_INVALID,
-        "dump '%s' is unknown: expected graph, shapes, rewrites, offload (or claims), placement, "
-        "plan, or a picture: graph.dot, graph-whole.dot, plan.dot, plan-whole.dot, memory.svg",
+        "dump '%s' is unknown: expected graph, shapes, rewrites, gradients, offload (or claims), "
+        "placement, plan, or a picture: graph.dot, graph-whole.dot, plan.dot, plan-whole.dot, "
+        "memory.svg",
         what);
   }
   *out_text = tn_text_take(&text);

@@ -197,7 +197,7 @@ static void compare(const single_t *s, tenon_tensor_t *const *expected,
     for (int64_t k = 0; k < tenon_count(found[i]); k++) {
       const double e = expected[i] ? tensor_float(expected[i], k) : 0;
       const double f = tensor_float(found[i], k);
-      if (fabs(e - f) <= 1e-12 * (1 + fabs(e))) continue;
+      if (fabs(e - f) <= 1e-12 * (1 + fabs(e)) || (isnan(e) && isnan(f))) continue;
       char text[100];
       snprintf(text, sizeof text, "gradient %d, element %d: %.17g, the tape has %.17g", (int)i,
                (int)k, f, e);
@@ -260,6 +260,110 @@ static int check_single(const case_t *c, bool is_symbolic) {
   return has_graph;
 }
 
+/* Recorded runs of the compiled graph */
+
+/* Gradients of the outputs, and, if `second` is not NULL, gradients of the sum of weighted
+ * gradients. */
+static tenon_status_t differentiate(const single_t *s, tenon_tensor_t *const *outputs,
+                                    tenon_tensor_t **grads, tenon_tensor_t **second) {
+  tenon_tensor_t *starts[RESULTS];
+  tenon_tensor_t *from[LEAVES];
+  tenon_tensor_t *weights[LEAVES];
+  tenon_tensor_t *const *leaves = (tenon_tensor_t *const *)s->leaves;
+  int32_t count = 0;
+  for (int32_t o = 0; o < s->weight_count; o++)
+    starts[o] = outputs[o];
+  tenon_status_t status =
+      tenon_gradients(starts, s->weights, s->weight_count, leaves, s->leaf_count,
+                      TENON_GRAD_UNUSED | (second ? TENON_GRAD_CREATE : 0), grads);
+  if (status != TENON_OK) return status;
+  for (int32_t i = 0; second && i < s->leaf_count; i++) {
+    if (!grads[i] || !tenon_tensor_requires_grad(grads[i])) continue;
+    from[count] = grads[i];
+    weights[count++] = weights_like(grads[i]);
+  }
+  if (count)
+    status =
+        tenon_gradients(from, weights, count, leaves, s->leaf_count, TENON_GRAD_UNUSED, second);
+  for (int32_t i = 0; i < count; i++)
+    tenon_tensor_release(weights[i]);
+  return status;
+}
+
+static void release_tensors(tenon_tensor_t **tensors, int32_t count) {
+  for (int32_t i = 0; i < count; i++) {
+    tenon_tensor_release(tensors[i]);
+    tensors[i] = NULL;
+  }
+}
+
+/* The results of the call that are differentiated, one after the other. */
+static void pick_outputs(const single_t *s, tenon_tensor_t **picked) {
+  int32_t count = 0;
+  for (int32_t o = 0; o < s->output_count; o++)
+    if (s->is_differentiated[o]) picked[count++] = s->outputs[o];
+}
+
+static bool is_split(tenon_executable_t *e) {
+  char *text = NULL;
+  CHECK_STATUS(tenon_executable_dump(e, "gradients", &text), TENON_OK);
+  const bool is_one = text && strncmp(text, "gradients of", 12) == 0;
+  free(text);
+  return is_one;
+}
+
+/* A missing gradient of the tape is zero, and zeros may be missing in the graph's. */
+static void compare_recorded(const single_t *s, tenon_tensor_t *const *expected,
+                             tenon_tensor_t *const *found) {
+  tenon_tensor_t *made[LEAVES] = {NULL};
+  tenon_tensor_t *all[LEAVES];
+  for (int32_t i = 0; i < s->leaf_count; i++) {
+    if (!found[i]) {
+      const tenon_tensor_t *t = s->leaves[i];
+      CHECK_STATUS(tenon_tensor_create(t->dtype, t->ndim, t->shape, &made[i]), TENON_OK);
+      memset(made[i]->data, 0, (size_t)tenon_count(t) * sizeof(double));
+    }
+    all[i] = found[i] ? found[i] : made[i];
+  }
+  compare(s, expected, all);
+  release_tensors(made, s->leaf_count);
+}
+
+/* Returns 1 if runs of the compiled graph are split into forward and backward. */
+static int check_recorded(const case_t *c, bool is_second) {
+  single_t s;
+  tenon_tensor_t *picked[RESULTS] = {NULL};
+  tenon_tensor_t *outputs[RESULTS] = {NULL};
+  tenon_tensor_t *grads[2][LEAVES] = {{NULL}};
+  tenon_tensor_t *seconds[2][LEAVES] = {{NULL}};
+  tenon_executable_t *e = NULL;
+  int has_split = 0;
+  open_single(&s, c);
+  CHECK_STATUS(call_single(&s), TENON_OK);
+  pick_outputs(&s, picked);
+  tenon_status_t status = differentiate(&s, picked, grads[0], is_second ? seconds[0] : NULL);
+  tenon_graph_t *graph = status == TENON_OK ? graph_of(&s, false) : NULL;
+  const tenon_compile_t options = {.size = sizeof options, .flags = TENON_COMPILE_GRADIENTS};
+  if (graph) status = tenon_executable_create(graph, &options, &e);
+  tenon_random_seed(3);
+  if (e) status = tenon_executable_run(e, s.leaves, outputs, NULL);
+  if (e && status == TENON_OK)
+    status = differentiate(&s, outputs, grads[1], is_second ? seconds[1] : NULL);
+  if (e && status == TENON_OK) compare_recorded(&s, grads[0], grads[1]);
+  if (e && status == TENON_OK && is_second) compare_recorded(&s, seconds[0], seconds[1]);
+  if (e && status != TENON_OK && status != TENON_UNIMPLEMENTED) say(&s, tenon_error());
+  if (e) has_split = is_split(e);
+  release_tensors(outputs, RESULTS);
+  for (int i = 0; i < 2; i++) {
+    release_tensors(grads[i], LEAVES);
+    release_tensors(seconds[i], LEAVES);
+  }
+  tenon_executable_release(e);
+  tenon_graph_release(graph);
+  close_single(&s);
+  return has_split;
+}
+
 /* Operators whose gradients are no formulas, or whose lists of results inference cannot count. */
 static const char *const not_graphs[] = {
     "core::attention", "core::causal_conv",      "core::concat_backward",  "core::gru",
@@ -295,6 +399,21 @@ TEST("a graph of one node has the gradients of the tape, for every case of a cor
 }
 
 TEST("so has a graph whose extents are known only when it runs") { check_all(true); }
+
+TEST("recorded runs of a compiled graph have the gradients of the tape") {
+  int count = 0;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    count += check_recorded(&cases[i], false);
+  printf("%d of %zu cases run as forward and backward\n", count, sizeof cases / sizeof *cases);
+  CHECK(count >= 680);
+}
+
+TEST("gradients of recorded runs can be differentiated again") {
+  int count = 0;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    count += check_recorded(&cases[i], true);
+  CHECK(count >= 600);
+}
 
 /* Small graphs */
 
