@@ -542,3 +542,85 @@ TEST("a value on which the outputs do not depend has zeros if they are asked for
   tenon_graph_release(derived);
   tenon_graph_release(graph);
 }
+
+/* Recorded runs */
+
+/* log = log(x) and shape-dependent scaled = x / size(x), whose gradients are independent. */
+static tenon_executable_t *two_outputs(void) {
+  tenon_edge_t logarithm, size, cast, scaled;
+  tenon_builder_t *b = graph_begin();
+  tenon_edge_t x = graph_input(b, "x", TENON_F64, 2);
+  tenon_edge_t y = graph_step(b, "core::identity", NULL, x);
+  graph_node(b, "log", "core::log", NULL, (tenon_edge_t[]){y}, &logarithm, 1);
+  graph_node(b, "size", "core::size", NULL, (tenon_edge_t[]){y}, &size, 1);
+  graph_node(b, "cast", "core::cast", "to='f64'", (tenon_edge_t[]){size}, &cast, 1);
+  graph_node(b, "scaled", "core::div", NULL, (tenon_edge_t[]){x, cast}, &scaled, 1);
+  graph_output(b, "log", logarithm);
+  graph_output(b, "scaled", scaled);
+  return graph_compile(b, TENON_COMPILE_GRADIENTS);
+}
+
+TEST("an output whose gradient does not arrive adds nothing, not even 0 times infinity") {
+  tenon_executable_t *e = two_outputs();
+  for (int i = 0; i < 3; i++) {
+    /* The extents are others in each run. */
+    static const char *const texts[] = {"f64[1, 2] 0 1", "f64[2, 2] 0 1 2 3", "f64[1, 1] 0"};
+    static const char *const expected[] = {"f64[1, 2] 0.5 0.5", "f64[2, 2] 0.25 0.25 0.25 0.25",
+                                           "f64[1, 1] 1"};
+    tenon_tensor_t *x = leaf(texts[i]);
+    tenon_tensor_t *out[2] = {NULL};
+    tenon_tensor_t *grad = NULL;
+    CHECK_STATUS(tenon_executable_run(e, &x, out, NULL), TENON_OK);
+    tenon_tensor_t *ones = weights_like(x);
+    for (int64_t k = 0; k < tenon_count(x); k++)
+      ((double *)ones->data)[k] = 1;
+    CHECK_STATUS(tenon_gradients(&out[1], &ones, 1, &x, 1, 0, &grad), TENON_OK);
+    CHECK_TENSOR(grad, expected[i]);
+    RELEASE(grad, ones, out[0], out[1], x);
+  }
+  CHECK(is_split(e));
+  tenon_executable_release(e);
+}
+
+TEST("backward refuses values that were written to after forward") {
+  tenon_executable_t *e = two_outputs();
+  tenon_tensor_t *x = leaf("f64[1, 2] 1 2");
+  tenon_tensor_t *out[2] = {NULL};
+  tenon_tensor_t *grad = NULL;
+  CHECK_STATUS(tenon_executable_run(e, &x, out, NULL), TENON_OK);
+  tenon_grad_mode_set(0);
+  CHECK_STATUS(tenon_op_call_into(op_of("core::add"), NULL, (tenon_tensor_t *[]){x, x}, &x),
+               TENON_OK);
+  tenon_grad_mode_set(1);
+  tenon_tensor_t *ones = tensor_of("f64[1, 2] 1 1");
+  CHECK_STATUS(tenon_gradients(&out[0], &ones, 1, &x, 1, 0, &grad), TENON_PRECONDITION);
+  CHECK_TEXT(tenon_error(), "written");
+  RELEASE(ones, out[0], out[1], x);
+  tenon_executable_release(e);
+}
+
+TEST("the dump says what is kept, and why a graph is recorded call by call") {
+  static const struct {
+    const char *op, *text;
+  } dumps[] = {{"core::exp", "gradients of x\n  kept:"},
+               {"autograd::opaque", "recorded call by call: node 'step' (autograd::opaque)"}};
+  for (size_t i = 0; i < sizeof dumps / sizeof *dumps; i++) {
+    tenon_graph_t *graph = step_graph(dumps[i].op, NULL);
+    const tenon_compile_t options = {.size = sizeof options, .flags = TENON_COMPILE_GRADIENTS};
+    tenon_executable_t *e = NULL;
+    tenon_tensor_t *inputs[] = {leaf("f64[2] 1 2"), tensor_of("f64[1] 1")};
+    tenon_tensor_t *out = NULL;
+    char *text = NULL;
+    CHECK_STATUS(tenon_executable_create(graph, &options, &e), TENON_OK);
+    CHECK_STATUS(tenon_executable_dump(e, "gradients", &text), TENON_OK);
+    CHECK_TEXT(text, "no run was recorded");
+    free(text);
+    CHECK_STATUS(tenon_executable_run(e, inputs, &out, NULL), TENON_OK);
+    CHECK_STATUS(tenon_executable_dump(e, "gradients", &text), TENON_OK);
+    CHECK_TEXT(text, dumps[i].text);
+    free(text);
+    RELEASE(out, inputs[0], inputs[1]);
+    tenon_executable_release(e);
+    tenon_graph_release(graph);
+  }
+}
