@@ -45,6 +45,7 @@ tenon_status_t core_conv_transpose_infer(tenon_infer_t *infer);
 tenon_status_t core_deform_conv_infer(tenon_infer_t *infer); /* in deform.c */
 tenon_status_t core_conv_run(tenon_call_t *call);
 tenon_status_t core_conv_transpose_run(tenon_call_t *call);
+tenon_status_t core_conv_weight_run(tenon_call_t *call);
 /* The window of a conv_transpose with these attributes. */
 void core_conv_transpose_window(const tenon_value_t *attrs, const tenon_tensor_t *x,
                                 const tenon_tensor_t *w, const tenon_tensor_t *out,

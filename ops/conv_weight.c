@@ -46,7 +46,7 @@ static void place_product(const void *context, int64_t index, product_t *product
   product->c = w->out + index * w->filters * w->channels * w->taps * w->size;
 }
 
-static tenon_status_t conv_weight_run(tenon_call_t *call) {
+tenon_status_t core_conv_weight_run(tenon_call_t *call) {
   tenon_dtype_t dtype = core_gemm_dtype(call->outputs[0]->dtype);
   window_args_t args = window_args(call->attrs, 0);
   tenon_tensor_t *dy = core_as(call, call->inputs[0], dtype);
@@ -129,5 +129,5 @@ TENON_ITEMS(core_conv_weight,
     TENON_INFER(conv_weight_infer),
     TENON_GRADIENT("dy: core::conv(x, grad, " PASSED "); x: core::conv_backward(dy, x, grad, "
                    PASSED ")"),
-    TENON_KERNEL("cpu strided", conv_weight_run)))
+    TENON_KERNEL("cpu strided", core_conv_weight_run)))
 /* clang-format on */

@@ -108,6 +108,7 @@
   X(core_dnn_matmul)                                                                               \
   X(core_dnn_convolution)                                                                          \
   X(core_dnn_pool)                                                                                 \
+  X(core_dnn_conv_weight)                                                                          \
   X(core_dnn_recurrent)
 #else
 #define DNN_FAMILIES(X)

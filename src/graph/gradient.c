@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "graph/graph.h"
+#include "graph/passes/pass.h"
 #include "operator/attrs.h"
 #include "operator/gradient_call.h"
 #include "operator/names.h"
@@ -197,6 +198,23 @@ static tenon_status_t bind_number(task_t *t, const tenon_value_t *value,
 static tenon_status_t append_call(task_t *t, const tn_gradient_value_t *call, uint64_t wanted,
                                   int32_t list_count, emitted_t *out);
 
+/* Gives a result of the node. Inference is asked for it if nothing has read it before. */
+static tenon_status_t bind_result(task_t *t, uint32_t output, tenon_operand_t *out_operand) {
+  const tn_node_t *node = t->node;
+  const int32_t total = node->output_count;
+  const int32_t start = start_of(node->op, node->attrs, output, total);
+  const int64_t count = items_of(node->op, node->attrs, output, total);
+  tenon_graph_t *graph = tn_builder_graph(t->builder);
+  const int32_t producer = made_edge(t, t->edges[node->outputs[start]])->producer;
+  tn_node_t *copy = &graph->nodes[producer];
+  const bool is_asked = !copy->wanted || copy->wanted >> output & 1;
+  if (!is_asked) {
+    copy->wanted |= (uint64_t)1 << output;
+    TN_TRY(tn_node_infer(graph, copy));
+  }
+  return give_edges(t, node->outputs + start, (int32_t)count, t->edges, out_operand);
+}
+
 static tenon_status_t bind_input(task_t *t, const tn_argument_t *input,
                                  const tn_gradient_value_t *value, tenon_operand_t *out_operand) {
   const tn_node_t *node = t->node;
@@ -213,9 +231,7 @@ static tenon_status_t bind_input(task_t *t, const tn_argument_t *input,
     return give_edges(t, node->operands[index].edges, node->operands[index].count, t->edges,
                       out_operand);
   case TN_GRADIENT_OUTPUT:
-    return give_edges(t, node->outputs + start_of(node->op, node->attrs, index, node->output_count),
-                      (int32_t)items_of(node->op, node->attrs, index, node->output_count), t->edges,
-                      out_operand);
+    return bind_result(t, index, out_operand);
   case TN_GRADIENT_GRAD:
     return bind_grad(t, index, input->is_optional, out_operand);
   case TN_GRADIENT_ATTR:
