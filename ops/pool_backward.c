@@ -15,6 +15,7 @@ typedef struct spread_t { /* dy distributed over the windows of dx; both f32 or 
   tenon_tensor_t *dx; /* dense */
   int include_pad;
   int column_major;
+  int has_rows; /* dy and its row-major indices lie one after another in each plane */
   int64_t plane;
   int64_t pixels; /* elements of one channel of dx and of dy */
 } spread_t;
@@ -145,6 +146,7 @@ static tenon_status_t max_run(tenon_call_t *call, int gathers) {
   s.dy = gathers ? core_dense(call, call->inputs[0], dtype) : core_as(call, call->inputs[0], dtype);
   s.dx = core_place_dense(call, out, dtype);
   if (!s.dy || !s.dx) return TENON_MEMORY;
+  s.has_rows = !s.column_major && core_is_dense(s.dy) && core_is_dense(s.indices);
   const tenon_tensor_t *large = gathers ? s.dy : s.dx;
   s.window.rank = out->ndim - 2;
   for (int32_t i = 0; i < s.window.rank; i++) {

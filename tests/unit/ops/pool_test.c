@@ -162,6 +162,61 @@ static void check_results(const window_case_t *c, const tenon_tensor_t *x,
   free(found_numbers);
 }
 
+/* The index, in x viewed as one row, of a window's greatest element: of equal ones the first. -1: the
+ * window has only padding; -2: it has NaN, and any of them may be meant. */
+static int64_t search_index(const window_case_t *c, const float *x, const int64_t *place) {
+  double best = -INFINITY;
+  int64_t found = -1;
+  int64_t taps = 1;
+  for (int32_t i = 0; i < c->rank; i++)
+    taps *= c->kernel[i];
+  for (int64_t t = 0; t < taps; t++) {
+    bool inside = true;
+    int64_t offset = 0;
+    int64_t step = 1;
+    int64_t rest = t;
+    for (int32_t i = c->rank - 1; i >= 0; i--) {
+      int64_t at = place[i] * c->strides[i] - c->pads[i] + rest % c->kernel[i] * c->dilations[i];
+      rest /= c->kernel[i];
+      inside &= at >= 0 && at < c->shape[2 + i];
+      offset += at * step;
+      step *= c->shape[2 + i];
+    }
+    if (!inside) continue;
+    if (isnan((double)x[offset])) return -2;
+    if ((double)x[offset] <= best && found >= 0) continue;
+    best = (double)x[offset];
+    found = offset;
+  }
+  return found;
+}
+
+static void check_indices(const window_case_t *c, const tenon_tensor_t *x,
+                          const tenon_tensor_t *indices, const char *text) {
+  float *data = read_numbers(x);
+  int64_t planes = c->shape[0] * c->shape[1];
+  int64_t results = tenon_count(indices) / planes;
+  int64_t elements = tenon_count(x) / planes;
+  for (int64_t i = 0; i < planes * results; i++) {
+    int64_t place[RANK];
+    int64_t rest = i % results;
+    const int64_t base = i / results * elements;
+    for (int32_t k = c->rank - 1; k >= 0; k--) {
+      place[k] = rest % indices->shape[2 + k];
+      rest /= indices->shape[2 + k];
+    }
+    int64_t expected = search_index(c, data + base, place);
+    const int64_t found = ((const int64_t *)indices->data)[i];
+    if (expected >= 0) expected += base;
+    const bool is_nan = expected == -2 && found >= base && isnan((double)data[found]);
+    if (CHECK(is_nan || found == expected)) continue;
+    fprintf(stderr, "  index of %s: %lld instead of %lld\n", text, (long long)found,
+            (long long)expected);
+    break;
+  }
+  free(data);
+}
+
 /* Compares a pool, with the indices of maxima and without them: other kernels then run. */
 static void compare_case(const window_case_t *c, uint32_t dtype, bool is_max, bool counts_pads) {
   char text[400];
@@ -182,6 +237,7 @@ static void compare_case(const window_case_t *c, uint32_t dtype, bool is_max, bo
                TENON_OK);
   if (outputs[0]) {
     check_results(c, x, outputs[0], is_max, counts_pads, text);
+    if (is_max) check_indices(c, x, outputs[1], text);
     CHECK_STATUS(tenon_tensor_create(outputs[0]->dtype, outputs[0]->ndim, outputs[0]->shape, alone),
                  TENON_OK);
     CHECK_STATUS(tenon_op_call_into(op, attr_values(attrs), (tenon_tensor_t *[]){x, NULL}, alone),
