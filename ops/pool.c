@@ -146,7 +146,8 @@ static tenon_status_t run_windows(tenon_call_t *call, pool_t *pool, int kind) {
 
 tenon_status_t core_max_pool_run(tenon_call_t *call) {
   pool_t pool = {.indices = call->outputs[1], .column_major = call->attrs[POOL_MORE].as.i != 0};
-  if (core_max_pool_has_planes(call)) return core_max_pool_planes_run(call);
+  tenon_status_t status;
+  if (core_max_pool_indices_run(call, &status)) return status;
   pool_window(call, &pool.window);
   return run_windows(call, &pool, POOL_MAX);
 }

@@ -56,9 +56,9 @@ static inline int64_t pool_count(const window_t *w, int include_pad, int32_t axi
 }
 
 tenon_status_t core_max_pool_run(tenon_call_t *call);
-/* max_pool with indices, plane by plane, for calls that have planes. */
-int core_max_pool_has_planes(const tenon_call_t *call);
-tenon_status_t core_max_pool_planes_run(tenon_call_t *call);
+/* Runs max_pool with indices, if it is one of the calls for which there is a faster way. Returns 0
+ * if nothing was done. */
+int core_max_pool_indices_run(tenon_call_t *call, tenon_status_t *out_status);
 tenon_status_t core_average_pool_run(tenon_call_t *call);
 
 #endif

@@ -1,6 +1,6 @@
-/* max_pool with the indices of the greatest elements, as training needs them: of dense images of f32
- * whose windows are compared plane by plane. pool_taps.c does all other cases, with the same
- * results.
+/* max_pool with the indices of the greatest elements, as training needs them, of images of f32: plane
+ * by plane where they are dense, and all channels at once where these are adjacent. pool_taps.c does
+ * all other cases, with the same results.
  * Invariant: of equal elements the first one counts, and of several NaN the last one. */
 #include "dense.h"
 #include "pool.h"
@@ -18,6 +18,19 @@ typedef struct planes_t {
   float *out;
   int64_t *indices;
 } planes_t;
+
+typedef struct pixels_t {
+  window_t window;
+  const tenon_tensor_t *x;
+  const tenon_tensor_t *out;
+  const tenon_tensor_t *indices;
+} pixels_t;
+
+static float *element_of(const tenon_tensor_t *t, int64_t image, int64_t channel, int64_t y,
+                         int64_t i) {
+  return (float *)t->data + image * t->strides[0] + channel * t->strides[1] + y * t->strides[2] +
+         i * t->strides[3];
+}
 
 /* The taps of a window that lie inside of the axis: positions begin, begin + dilation, ..., below
  * end. */
@@ -44,7 +57,7 @@ typedef struct strip_t {
 /* The greatest element of each window of a strip. */
 typedef struct lanes_t {
   float best[STRIP_LANES];
-  int32_t row[STRIP_LANES];
+  int32_t row[STRIP_LANES]; /* of images with adjacent channels: the position in the plane */
   int32_t column[STRIP_LANES];
 } lanes_t;
 
@@ -87,13 +100,17 @@ static inline void join_column(lanes_t *lanes, const float *best, const int32_t 
   }
 }
 
-static void join_columns(lanes_t *lanes, const strip_t *strip, const window_t *w, int64_t first,
-                         int64_t count) {
+static void lanes_begin(lanes_t *lanes, int64_t count) {
   for (int64_t l = 0; l < count; l++) {
     lanes->best[l] = -INFINITY;
     lanes->row[l] = NO_ROW;
     lanes->column[l] = 0;
   }
+}
+
+static void join_columns(lanes_t *lanes, const strip_t *strip, const window_t *w, int64_t first,
+                         int64_t count) {
+  lanes_begin(lanes, count);
   for (int64_t k = 0; k < w->kernel[1]; k++) {
     const int64_t at = k * w->dilation[1];
     const int32_t column = (int32_t)(first + at);
@@ -140,29 +157,85 @@ static tenon_status_t planes_run(tenon_call_t *call, void *argument, int64_t beg
   return TENON_OK;
 }
 
-int core_max_pool_has_planes(const tenon_call_t *call) {
-  const tenon_tensor_t *x = call->inputs[0];
-  const tenon_tensor_t *out = call->outputs[0];
-  const tenon_tensor_t *indices = call->outputs[1];
-  window_t w;
-  if (!indices || x->ndim != 4 || tenon_dtype_id(x->dtype) != TENON_F32 ||
-      call->attrs[POOL_MORE].as.i || !core_is_dense(x) || !core_is_dense(out) ||
-      !core_is_dense(indices))
-    return 0;
-  pool_window(call, &w);
-  const int64_t most = INT32_MAX / 2;
-  return w.stride[1] < STRIP_SPAN && w.kernel[1] <= STRIP_SPAN && w.dilation[1] <= STRIP_SPAN &&
-         (STRIP_LANES - 1) * w.stride[1] + (w.kernel[1] - 1) * w.dilation[1] < STRIP_SPAN &&
-         w.in[0] < most && w.in[1] < most;
+/* Images with adjacent channels: a part is one position of the results. */
+static void pixel_run(const pixels_t *p, int64_t image, int64_t channel, const int64_t *o,
+                      int64_t count) {
+  const window_t *w = &p->window;
+  const taps_t rows = taps_of(w, 0, o[0]);
+  const taps_t columns = taps_of(w, 1, o[1]);
+  const int64_t *strides = p->indices->strides;
+  int64_t *index = (int64_t *)p->indices->data + image * strides[0] + channel * strides[1] +
+                   o[0] * strides[2] + o[1] * strides[3];
+  float *out = element_of(p->out, image, channel, o[0], o[1]);
+  const int64_t first = image * p->x->shape[1] + channel;
+  lanes_t lanes;
+  lanes_begin(&lanes, count);
+  for (int64_t y = rows.begin; y < rows.end; y += w->dilation[0])
+    for (int64_t i = columns.begin; i < columns.end; i += w->dilation[1])
+      join_row(lanes.best, lanes.row, element_of(p->x, image, channel, y, i), count,
+               (int32_t)(y * w->in[1] + i));
+  for (int64_t l = 0; l < count; l++) {
+    const int64_t base = (first + l) * w->in[0] * w->in[1];
+    out[l] = lanes.best[l];
+    index[l * strides[1]] = lanes.row[l] == NO_ROW ? -1 : base + lanes.row[l];
+  }
 }
 
-tenon_status_t core_max_pool_planes_run(tenon_call_t *call) {
+static tenon_status_t pixels_run(tenon_call_t *call, void *argument, int64_t begin, int64_t end) {
+  const pixels_t *p = (const pixels_t *)argument;
+  const window_t *w = &p->window;
+  const int64_t channels = p->x->shape[1];
+  (void)call;
+  for (int64_t part = begin; part < end; part++) {
+    const int64_t image = part / (w->out[0] * w->out[1]);
+    const int64_t o[2] = {part / w->out[1] % w->out[0], part % w->out[1]};
+    for (int64_t channel = 0; channel < channels; channel += STRIP_LANES) {
+      const int64_t left = channels - channel;
+      pixel_run(p, image, channel, o, left < STRIP_LANES ? left : STRIP_LANES);
+    }
+  }
+  return TENON_OK;
+}
+
+static int has_planes(const tenon_call_t *call, const window_t *w) {
+  return core_is_dense(call->inputs[0]) && core_is_dense(call->outputs[0]) &&
+         core_is_dense(call->outputs[1]) && w->stride[1] < STRIP_SPAN &&
+         w->kernel[1] <= STRIP_SPAN && w->dilation[1] <= STRIP_SPAN &&
+         (STRIP_LANES - 1) * w->stride[1] + (w->kernel[1] - 1) * w->dilation[1] < STRIP_SPAN;
+}
+
+static tenon_status_t run_planes(tenon_call_t *call, const window_t *w, int64_t grain) {
   const tenon_tensor_t *x = call->inputs[0];
-  planes_t p = {.x = (const float *)x->data,
+  planes_t p = {.window = *w,
+                .x = (const float *)x->data,
                 .out = (float *)call->outputs[0]->data,
                 .indices = (int64_t *)call->outputs[1]->data};
-  pool_window(call, &p.window);
-  const int64_t work = p.window.out[0] * p.window.out[1] * p.window.kernel[0] * p.window.kernel[1];
-  return call->host->parallel(call, x->shape[0] * x->shape[1], 1 + (1 << 15) / (work + 1),
-                              planes_run, &p);
+  return call->host->parallel(call, x->shape[0] * x->shape[1], grain, planes_run, &p);
+}
+
+static tenon_status_t run_pixels(tenon_call_t *call, const window_t *w, int64_t grain) {
+  pixels_t p = {*w, call->inputs[0], call->outputs[0], call->outputs[1]};
+  const int64_t count = p.x->shape[0] * w->out[0] * w->out[1];
+  return call->host->parallel(call, count, grain, pixels_run, &p);
+}
+
+int core_max_pool_indices_run(tenon_call_t *call, tenon_status_t *out_status) {
+  const tenon_tensor_t *x = call->inputs[0];
+  const int64_t most = (int64_t)1 << 30; /* positions of a plane, so that they fit into 32 bits */
+  window_t w;
+  if (!call->outputs[1] || x->ndim != 4 || tenon_dtype_id(x->dtype) != TENON_F32 ||
+      call->attrs[POOL_MORE].as.i || tenon_count(call->outputs[0]) == 0)
+    return 0;
+  pool_window(call, &w);
+  if (w.in[0] > most || w.in[1] > most || w.in[0] * w.in[1] > most) return 0;
+  if (w.kernel[0] > most / w.kernel[1]) return 0;
+  const int64_t taps = w.kernel[0] * w.kernel[1];
+  const int64_t parts = 1 << 15; /* comparisons of a part of the parallel loop, at least */
+  if (has_planes(call, &w)) {
+    *out_status = run_planes(call, &w, 1 + parts / (w.out[0] * w.out[1] * taps + 1));
+    return 1;
+  }
+  if (x->strides[1] != 1 || call->outputs[0]->strides[1] != 1 || x->shape[1] < 4) return 0;
+  *out_status = run_pixels(call, &w, 1 + parts / (x->shape[1] * taps + 1));
+  return 1;
 }

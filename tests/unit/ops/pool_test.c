@@ -217,6 +217,33 @@ static void check_indices(const window_case_t *c, const tenon_tensor_t *x,
   free(data);
 }
 
+/* Compares maxima and indices of an image with adjacent channels with those of the dense one. */
+static void compare_last(const tenon_op_t *op, const tenon_value_t *attrs, const tenon_tensor_t *x,
+                         tenon_tensor_t *const *expected) {
+  const int64_t *n = x->shape;
+  const int64_t strides[] = {n[1] * n[2] * n[3], 1, n[1] * n[3], n[1]};
+  float *data = calloc((size_t)tenon_count(x) + 1, sizeof *data);
+  tenon_tensor_t *last = NULL;
+  tenon_tensor_t *outputs[2] = {NULL};
+  for (int64_t i = 0; i < tenon_count(x); i++) {
+    const int64_t plane = i / (n[2] * n[3]);
+    const int64_t at = plane / n[1] * strides[0] + plane % n[1] + i % (n[2] * n[3]) * n[1];
+    data[at] = ((const float *)x->data)[i];
+  }
+  CHECK_STATUS(tenon_tensor_borrow(data, x->dtype, 4, n, strides, NULL, NULL, &last), TENON_OK);
+  CHECK_STATUS(tenon_op_call(op, attrs, (tenon_tensor_t *[]){last, NULL}, outputs, 0), TENON_OK);
+  for (int o = 0; o < 2; o++) {
+    tenon_tensor_t *dense = NULL;
+    CHECK_STATUS(tenon_op_call(op_of("core::contiguous"), NULL, &outputs[o], &dense, 0), TENON_OK);
+    CHECK(!memcmp(dense->data, expected[o]->data,
+                  (size_t)tenon_count(dense) * (dense->dtype.bits / 8)));
+    tenon_tensor_release(dense);
+    tenon_tensor_release(outputs[o]);
+  }
+  tenon_tensor_release(last);
+  free(data);
+}
+
 /* Compares a pool, with the indices of maxima and without them: other kernels then run. */
 static void compare_case(const window_case_t *c, uint32_t dtype, bool is_max, bool counts_pads) {
   char text[400];
@@ -238,6 +265,8 @@ static void compare_case(const window_case_t *c, uint32_t dtype, bool is_max, bo
   if (outputs[0]) {
     check_results(c, x, outputs[0], is_max, counts_pads, text);
     if (is_max) check_indices(c, x, outputs[1], text);
+    if (is_max && c->rank == 2 && dtype == TENON_F32 && c->shape[1] > 1)
+      compare_last(op, attr_values(attrs), x, outputs);
     CHECK_STATUS(tenon_tensor_create(outputs[0]->dtype, outputs[0]->ndim, outputs[0]->shape, alone),
                  TENON_OK);
     CHECK_STATUS(tenon_op_call_into(op, attr_values(attrs), (tenon_tensor_t *[]){x, NULL}, alone),
