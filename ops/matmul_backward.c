@@ -41,14 +41,38 @@ static tenon_status_t scale_by(tenon_call_t *call, tenon_tensor_t **t, double by
   return by == 1 ? TENON_OK : core_with(call, MUL, *t, by, t);
 }
 
+static int has_shape(const tenon_tensor_t *t, const tenon_tensor_t *like) {
+  if (t->ndim != like->ndim) return 0;
+  for (int32_t i = 0; i < t->ndim; i++)
+    if (t->shape[i] != like->shape[i]) return 0;
+  return 1;
+}
+
+/* Makes one matrix of a batch of matrices, by their rows. */
+static tenon_status_t join_rows(tenon_call_t *call, tenon_tensor_t **t) {
+  const int64_t columns = (*t)->shape[(*t)->ndim - 1];
+  const int64_t rows = columns ? tenon_count(*t) / columns : 0;
+  return core_reshape(call, RESHAPE, *t, 2, (const int64_t[]){rows, columns}, t);
+}
+
+/* Whether all matrices of a, which are not transposed, are multiplied by one matrix b: the gradient
+ * of b is then one product, instead of a sum of many. */
+static int has_one_matrix(const tenon_tensor_t *dy, const tenon_tensor_t *a, int transpose_a,
+                          const tenon_tensor_t *b) {
+  return b->ndim == 2 && a->ndim > 2 && !transpose_a && dy->ndim == a->ndim &&
+         tenon_count(dy) > 0 && tenon_count(a) > 0;
+}
+
 /* Gives output `output` from t, the gradient of `matrix`. `matrix` is `like` with its vector (if it
  * is one) made a matrix, and may have been broadcast. */
 static tenon_status_t assign_reduced_gradient(tenon_call_t *call, uint32_t output,
                                               tenon_tensor_t *t, const tenon_tensor_t *matrix,
                                               const tenon_tensor_t *like) {
-  tenon_tensor_t *shape = core_ints(call, matrix->ndim, matrix->shape);
-  if (!shape) return TENON_MEMORY;
-  TENON_TRY(INVOKE(call, SUM_TO, NULL, &t, t, shape));
+  if (!has_shape(t, matrix)) {
+    tenon_tensor_t *shape = core_ints(call, matrix->ndim, matrix->shape);
+    if (!shape) return TENON_MEMORY;
+    TENON_TRY(INVOKE(call, SUM_TO, NULL, &t, t, shape));
+  }
   if (like->ndim != matrix->ndim)
     TENON_TRY(core_reshape(call, RESHAPE, t, like->ndim, like->shape, &t));
   return call->host->assign(call, output, t);
@@ -76,6 +100,10 @@ static tenon_status_t operand_gradients(tenon_call_t *call, tenon_tensor_t *dy, 
     TENON_TRY(assign_reduced_gradient(call, 0, t, a, call->inputs[1]));
   }
   if (call->outputs[1]) {
+    if (has_one_matrix(dy, a, transpose_a, b)) {
+      TENON_TRY(join_rows(call, &a));
+      TENON_TRY(join_rows(call, &dy));
+    }
     TENON_TRY(transpose_b ? invoke_matmul(call, dy, 1, a, transpose_a, &t)
                           : invoke_matmul(call, a, !transpose_a, dy, 0, &t));
     TENON_TRY(scale_by(call, &t, alpha));
