@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "core/dtype.h"
-#include "graph/graph.h"
+#include "graph/gradient_source.h"
 #include "graph/passes/pass.h"
 #include "operator/attrs.h"
 #include "operator/gradient_call.h"
@@ -445,34 +445,17 @@ static tenon_status_t differentiate(task_t *t) {
 
 /* The beginning: what is differentiated */
 
-static tenon_status_t find_value(const tenon_graph_t *graph, const char *name,
-                                 tenon_edge_t *out_edge) {
-  for (size_t e = 0; e < graph->edge_count; e++) {
-    const tn_edge_t *edge = &graph->edges[e];
-    if (edge->producer >= 0 || strcmp(edge->name, name) != 0) continue;
-    *out_edge = (tenon_edge_t)e;
-    if (tn_is_differentiable(edge->dtype)) return TENON_OK;
-    return tn_fail(TENON_INVALID,
-                   "value '%s' has dtype %s: expected a float, since others have no gradient", name,
-                   edge->dtype.bits ? tn_dtype_name(edge->dtype) : "unknown");
-  }
-  return tn_fail(TENON_NOT_FOUND,
-                 "the graph has no input and no constant named '%s': tenon_graph_dump lists them",
-                 name);
-}
-
-/* Lists the values whose gradients are wanted. */
+/* Lists the values whose gradients are wanted: inputs of the graph. */
 static tenon_status_t list_wanted(task_t *t, const tenon_graph_gradients_t *options) {
   const tenon_graph_t *graph = t->graph;
   const size_t most = options->value_count ? (size_t)options->value_count : graph->input_count;
   if (!(t->wanted = tn_allocate((most + 1) * sizeof *t->wanted)))
     return tn_no_memory("a gradient", most * sizeof *t->wanted);
   for (int32_t i = 0; i < options->value_count; i++) {
-    TN_TRY(find_value(graph, options->values[i], &t->wanted[i]));
-    for (int32_t k = 0; k < i; k++)
-      if (t->wanted[k] == t->wanted[i])
-        return tn_fail(TENON_INVALID, "value '%s' is listed twice", options->values[i]);
-    t->wanted_count++;
+    size_t k = 0;
+    while (strcmp(graph->edges[graph->inputs[k]].name, options->values[i]) != 0)
+      k++; /* tn_gradient_source has found them all */
+    t->wanted[t->wanted_count++] = graph->inputs[k];
   }
   for (size_t i = 0; i < graph->input_count && !options->value_count; i++)
     if (tn_is_differentiable(graph->edges[graph->inputs[i]].dtype))
@@ -482,22 +465,9 @@ static tenon_status_t list_wanted(task_t *t, const tenon_graph_gradients_t *opti
                                 "gradients are wanted");
 }
 
-/* Makes an input of a constant. */
-static tenon_status_t lift_constant(task_t *t, tenon_edge_t index) {
-  const tn_edge_t *edge = &t->graph->edges[index];
-  tenon_axis_t axes[TENON_RANK_MAX];
-  if (edge->input >= 0) return TENON_OK;
-  for (int32_t d = 0; d < edge->ndim; d++)
-    axes[d] = (tenon_axis_t){edge->constant->shape[d], NULL};
-  return tenon_builder_input(t->builder, edge->name, edge->dtype, edge->ndim, axes,
-                             &t->edges[index]);
-}
-
 static tenon_status_t copy_forward(task_t *t) {
   TN_TRY(tenon_builder_name(t->builder, t->graph->name));
   TN_TRY(tenon_builder_copy_inputs(t->builder, t->graph, t->edges));
-  for (int32_t i = 0; i < t->wanted_count; i++)
-    TN_TRY(lift_constant(t, t->wanted[i]));
   for (int32_t n = 0; n < (int32_t)t->graph->node_count; n++)
     TN_TRY(tenon_builder_copy_node(t->builder, t->graph, n, t->edges));
   for (size_t i = 0; i < t->graph->output_count; i++)
@@ -597,19 +567,11 @@ static tenon_status_t build(task_t *t, const tenon_graph_gradients_t *options,
   return tenon_builder_finish(t->builder, out_graph);
 }
 
-tenon_status_t tenon_graph_gradients(const tenon_graph_t *graph,
-                                     const tenon_graph_gradients_t *options,
-                                     tenon_graph_t **out_graph) {
-  const uint32_t known = TENON_GRADIENTS_GIVEN | TENON_GRADIENTS_UNUSED;
+static tenon_status_t differentiate_graph(const tenon_graph_t *graph,
+                                          const tenon_graph_gradients_t *options,
+                                          tenon_graph_t **out_graph) {
   const size_t count = graph->edge_count + 1;
-  tenon_graph_gradients_t wanted = {.size = sizeof wanted};
   task_t t = {.graph = graph};
-  if (options)
-    memcpy(&wanted, options, options->size < sizeof wanted ? options->size : sizeof wanted);
-  if (wanted.flags & ~known)
-    return tn_fail(TENON_INVALID,
-                   "gradients of a graph: unknown flags %#x: expected TENON_GRADIENTS_...",
-                   wanted.flags);
   TN_TRY(tenon_builder_create(&t.builder));
   t.edges = tn_allocate(count * sizeof *t.edges);
   t.grads = tn_allocate(count * sizeof *t.grads);
@@ -620,7 +582,7 @@ tenon_status_t tenon_graph_gradients(const tenon_graph_t *graph,
   } else {
     memset(t.edges, -1, count * sizeof *t.edges);
     memset(t.grads, -1, count * sizeof *t.grads);
-    status = build(&t, &wanted, out_graph);
+    status = build(&t, options, out_graph);
   }
   tenon_builder_release(t.builder);
   tn_release_memory(t.edges);
@@ -628,5 +590,23 @@ tenon_status_t tenon_graph_gradients(const tenon_graph_t *graph,
   tn_release_memory(t.needs);
   tn_release_memory(t.wanted);
   tn_arena_clear(&t.arena);
+  return status;
+}
+
+tenon_status_t tenon_graph_gradients(const tenon_graph_t *graph,
+                                     const tenon_graph_gradients_t *options,
+                                     tenon_graph_t **out_graph) {
+  const uint32_t known = TENON_GRADIENTS_GIVEN | TENON_GRADIENTS_UNUSED | TENON_GRADIENTS_PLAIN;
+  tenon_graph_gradients_t wanted = {.size = sizeof wanted};
+  tenon_graph_t *source = NULL;
+  if (options)
+    memcpy(&wanted, options, options->size < sizeof wanted ? options->size : sizeof wanted);
+  if (wanted.flags & ~known)
+    return tn_fail(TENON_INVALID,
+                   "gradients of a graph: unknown flags %#x: expected TENON_GRADIENTS_...",
+                   wanted.flags);
+  TN_TRY(tn_gradient_source(graph, &wanted, &source));
+  tenon_status_t status = differentiate_graph(source, &wanted, out_graph);
+  tenon_graph_release(source);
   return status;
 }

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "core/dtype.h"
 #include "core/value.h"
+#include "graph/gradient_source.h"
 #include "graph/part.h"
 
 static void release_backward(tn_backward_t *b) {
@@ -25,6 +26,7 @@ void tn_split_release(tn_split_t *s) {
   }
   tenon_executable_release(s->forward);
   tenon_graph_release(s->whole);
+  tenon_graph_release(s->source);
   tn_release_memory(s->is_wanted);
   tn_release_memory(s->is_dependent);
   tn_release_memory(s->saved);
@@ -51,7 +53,8 @@ static tenon_status_t make_whole(const tenon_graph_t *g, const bool *is_wanted,
   if (!names) return tn_no_memory("gradients", g->input_count);
   const char **outputs = names + g->input_count;
   tenon_graph_gradients_t options = {.size = sizeof options,
-                                     .flags = TENON_GRADIENTS_GIVEN | TENON_GRADIENTS_UNUSED,
+                                     .flags = TENON_GRADIENTS_GIVEN | TENON_GRADIENTS_UNUSED |
+                                              TENON_GRADIENTS_PLAIN,
                                      .outputs = outputs,
                                      .values = names};
   for (size_t i = 0; i < g->input_count; i++)
@@ -241,6 +244,9 @@ static tenon_status_t check_states(const tenon_graph_t *g) {
 tenon_status_t tn_split_make(const tenon_executable_t *e, const bool *is_wanted,
                              tn_split_t **out_split) {
   const tenon_graph_t *g = e->source;
+  const tenon_graph_gradients_t options = {
+      .size = sizeof options,
+      .flags = e->options.flags & TENON_COMPILE_PLAIN ? TENON_GRADIENTS_PLAIN : 0};
   tn_split_t *s = tn_allocate_zero(1, sizeof *s);
   if (!s) return tn_no_memory("gradients", sizeof *s);
   s->is_wanted = tn_allocate_zero(g->input_count + 1, sizeof *s->is_wanted);
@@ -251,9 +257,10 @@ tenon_status_t tn_split_make(const tenon_executable_t *e, const bool *is_wanted,
   else
     memcpy(s->is_wanted, is_wanted, g->input_count * sizeof *is_wanted);
   if (status == TENON_OK) status = check_states(g);
-  if (status == TENON_OK) status = mark_dependent(g, is_wanted, s->is_dependent);
-  if (status == TENON_OK) status = make_whole(g, is_wanted, s->is_dependent, &s->whole);
-  if (status == TENON_OK) status = find_saved(g, s);
+  if (status == TENON_OK) status = tn_gradient_source(g, &options, &s->source);
+  if (status == TENON_OK) status = mark_dependent(s->source, is_wanted, s->is_dependent);
+  if (status == TENON_OK) status = make_whole(s->source, is_wanted, s->is_dependent, &s->whole);
+  if (status == TENON_OK) status = find_saved(s->source, s);
   if (status == TENON_OK) status = make_forward(e, s);
   if (status == TENON_OK)
     *out_split = s;
@@ -289,14 +296,14 @@ static tenon_edge_t find_twin(const tenon_graph_t *from, tenon_edge_t edge, cons
 
 /* Lists the values that backward is given: the inputs, the saved values and the gradients.
  * `out_taken` says which of the saved values are among them. */
-static size_t list_given(const tenon_executable_t *e, const tn_split_t *s, const tn_backward_t *b,
-                         const tenon_graph_t *whole, tenon_edge_t *given, bool *out_taken) {
-  const size_t input_count = e->source->input_count;
+static size_t list_given(const tn_split_t *s, const tn_backward_t *b, const tenon_graph_t *whole,
+                         tenon_edge_t *given, bool *out_taken) {
+  const size_t input_count = s->source->input_count;
   size_t count = 0;
   for (size_t i = 0; i < s->saved_count; i++) {
     const bool is_input = s->saved[i].input >= 0;
     tenon_edge_t edge = s->saved[i].edge;
-    if (!is_input) edge = find_twin(s->whole, edge, whole, e->source->node_count);
+    if (!is_input) edge = find_twin(s->whole, edge, whole, s->source->node_count);
     out_taken[i] = is_input || (!b->from_inputs && edge >= 0);
     if (out_taken[i]) given[count++] = edge;
   }
@@ -315,7 +322,7 @@ static tenon_status_t compile_backward(const tenon_executable_t *e, const tn_spl
   tenon_status_t status = TENON_OK;
   if (!given || !b->is_taken) status = tn_no_memory("gradients", room * sizeof *given);
   if (status == TENON_OK) {
-    const size_t count = list_given(e, s, b, whole, given, b->is_taken);
+    const size_t count = list_given(s, b, whole, given, b->is_taken);
     const tn_part_t part = {given, count, whole->outputs + output_count,
                             whole->output_count - output_count};
     status = tn_part_make(whole, &part, &graph);
@@ -353,7 +360,7 @@ tenon_status_t tn_split_make_backward(const tenon_executable_t *e, const tn_spli
     if (memcmp(has_grad, s->is_dependent, count * sizeof *has_grad) == 0)
       tenon_graph_retain(whole = s->whole);
     else
-      status = make_whole(e->source, s->is_wanted, has_grad, &whole);
+      status = make_whole(s->source, s->is_wanted, has_grad, &whole);
   }
   if (status == TENON_OK) status = compile_backward(e, s, b, whole);
   tenon_graph_release(whole);

@@ -24,9 +24,10 @@ typedef struct tn_split_value_t {
 /* Forward and backward for some of the inputs. */
 typedef struct tn_split_t {
   struct tn_split_t *next;
-  bool *is_wanted;      /* for each input: it requires a gradient */
-  bool *is_dependent;   /* for each output: it depends on a wanted input */
-  tenon_graph_t *whole; /* the graph with gradients of all dependent outputs */
+  bool *is_wanted;       /* for each input: it requires a gradient */
+  bool *is_dependent;    /* for each output: it depends on a wanted input */
+  tenon_graph_t *source; /* what is differentiated, instead of the executable's graph */
+  tenon_graph_t *whole;  /* the graph with gradients of all dependent outputs */
   tn_split_value_t *saved;
   size_t saved_count;
   tenon_executable_t *forward;

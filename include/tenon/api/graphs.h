@@ -233,7 +233,10 @@ enum {
   TENON_GRADIENTS_GIVEN = 1,
   /* A value on which the outputs do not depend has a gradient of zeros; without the flag it is an
    * error. */
-  TENON_GRADIENTS_UNUSED = 2
+  TENON_GRADIENTS_UNUSED = 2,
+  /* Formulas are differentiated as they are written.  Without the flag one that is the formula of
+   * an operator, such as gelu, becomes that operator first, and backward needs fewer values. */
+  TENON_GRADIENTS_PLAIN = 4
 };
 
 /* What to differentiate. */
