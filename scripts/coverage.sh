@@ -26,5 +26,6 @@ data=$("$python" -c 'import onnx, os; print(os.path.join(os.path.dirname(onnx.__
 part onnx $build/tenon verify "$data"/{node,simple,pytorch-operator,pytorch-converted}/*/
 part python "$python" tests/adapters/python_test.py Arrays Calls Definitions Dispatch Graphs Names Shapes Tensors
 [ ! -x .venv-zoo/bin/python ] || part autograd .venv-zoo/bin/python tests/acceptance/autograd_test.py
+[ ! -x .venv-zoo/bin/python ] || part training .venv-zoo/bin/python tests/acceptance/training_test.py
 python3 scripts/coverage.py $build --at-least 90:src --at-least 95:src/loader --at-least 95:src/import \
   --at-least 95:src/core/schema.c,src/core/lexer.c,src/core/nearest.c,src/core/types.c,src/core/declarations.c,src/core/pattern.c,src/core/gradient.c,src/core/samples.c,src/core/upgrade.c,src/core/value.c

@@ -50,7 +50,7 @@ declare -A about=(
   [docs]="links and retired words of the documentation; its table of supported combinations"
   [header]="every public header by itself: standards, compilers; the number of declarations in op.h"
   [dispatch]="tables against PyTorch's"
-  [autograd]="gradients against PyTorch's"
+  [autograd]="gradients and training against PyTorch's"
   [trust]="hostile libraries, files, dumps and models; memory that arguments share; long graphs; hardening of built files"
   [install]="make install, CMake package, pkg-config"
   [command]="the tenon command"
@@ -149,7 +149,7 @@ run_unit() {
 run_devices() { "$python" tests/acceptance/devices_test.py; }
 run_check() { run_parts check "$python" tests/acceptance/check_test.py tests/acceptance/check_defects_test.py; }
 run_dispatch() { lacks_zoo_python || $zoo_python tests/acceptance/dispatch_test.py; }
-run_autograd() { lacks_zoo_python || $zoo_python tests/acceptance/autograd_test.py; }
+run_autograd() { lacks_zoo_python || run_parts autograd $zoo_python tests/acceptance/{autograd,training}_test.py; }
 run_python() { # with NumPy alone, and with PyTorch as well
   local log=$logs/python-parts.log parts=5
   lacks_python_package && return
