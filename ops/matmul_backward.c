@@ -41,7 +41,7 @@ static tenon_status_t scale_by(tenon_call_t *call, tenon_tensor_t **t, double by
   return by == 1 ? TENON_OK : core_with(call, MUL, *t, by, t);
 }
 
-static int has_shape(const tenon_tensor_t *t, const tenon_tensor_t *like) {
+static int has_shape_of(const tenon_tensor_t *t, const tenon_tensor_t *like) {
   if (t->ndim != like->ndim) return 0;
   for (int32_t i = 0; i < t->ndim; i++)
     if (t->shape[i] != like->shape[i]) return 0;
@@ -68,7 +68,7 @@ static int has_one_matrix(const tenon_tensor_t *dy, const tenon_tensor_t *a, int
 static tenon_status_t assign_reduced_gradient(tenon_call_t *call, uint32_t output,
                                               tenon_tensor_t *t, const tenon_tensor_t *matrix,
                                               const tenon_tensor_t *like) {
-  if (!has_shape(t, matrix)) {
+  if (!has_shape_of(t, matrix)) {
     tenon_tensor_t *shape = core_ints(call, matrix->ndim, matrix->shape);
     if (!shape) return TENON_MEMORY;
     TENON_TRY(INVOKE(call, SUM_TO, NULL, &t, t, shape));

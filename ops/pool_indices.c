@@ -1,7 +1,7 @@
-/* max_pool with the indices of the greatest elements, as training needs them, of images of f32: plane
- * by plane where they are dense, and all channels at once where these are adjacent. pool_taps.c does
- * all other cases, with the same results.
- * Invariant: of equal elements the first one counts, and of several NaN the last one. */
+/* max_pool with the indices of the greatest elements, as training needs them, of images of f32:
+ * plane by plane where they are dense, and all channels at once where these are adjacent.
+ * pool_taps.c does all other cases, with the same results. Invariant: of equal elements the first
+ * one counts, and of several NaN the last one. */
 #include "dense.h"
 #include "pool.h"
 #include <math.h>
@@ -26,8 +26,8 @@ typedef struct pixels_t {
   const tenon_tensor_t *indices;
 } pixels_t;
 
-static float *element_of(const tenon_tensor_t *t, int64_t image, int64_t channel, int64_t y,
-                         int64_t i) {
+static float *pixel_of(const tenon_tensor_t *t, int64_t image, int64_t channel, int64_t y,
+                       int64_t i) {
   return (float *)t->data + image * t->strides[0] + channel * t->strides[1] + y * t->strides[2] +
          i * t->strides[3];
 }
@@ -166,13 +166,13 @@ static void pixel_run(const pixels_t *p, int64_t image, int64_t channel, const i
   const int64_t *strides = p->indices->strides;
   int64_t *index = (int64_t *)p->indices->data + image * strides[0] + channel * strides[1] +
                    o[0] * strides[2] + o[1] * strides[3];
-  float *out = element_of(p->out, image, channel, o[0], o[1]);
+  float *out = pixel_of(p->out, image, channel, o[0], o[1]);
   const int64_t first = image * p->x->shape[1] + channel;
   lanes_t lanes;
   lanes_begin(&lanes, count);
   for (int64_t y = rows.begin; y < rows.end; y += w->dilation[0])
     for (int64_t i = columns.begin; i < columns.end; i += w->dilation[1])
-      join_row(lanes.best, lanes.row, element_of(p->x, image, channel, y, i), count,
+      join_row(lanes.best, lanes.row, pixel_of(p->x, image, channel, y, i), count,
                (int32_t)(y * w->in[1] + i));
   for (int64_t l = 0; l < count; l++) {
     const int64_t base = (first + l) * w->in[0] * w->in[1];

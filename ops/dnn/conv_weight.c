@@ -1,7 +1,6 @@
 /* conv_weight_backward of f32 by oneDNN, in channels-last memory. Other calls go to
- * ../conv_weight.c. The images are cut into slices, each of which sums over its own images; the sums
- * are then added in order.
- * Invariant: the cut depends on the extents alone. */
+ * ../conv_weight.c. The images are cut into slices, each of which sums over its own images; the
+ * sums are then added in order. Invariant: the cut depends on the extents alone. */
 #include "../conv_im2col.h"
 #include "dnn.h"
 
@@ -26,8 +25,8 @@ static dnnl_memory_desc_t images_md(const tenon_tensor_t *t, int64_t images) {
   return dnn_strided(t->ndim, shape, strides);
 }
 
-/* The result with its axes in oneDNN's order: group, filters, channels, spatial; row-major, or in any
- * layout. */
+/* The result with its axes in oneDNN's order: group, filters, channels, spatial; row-major, or in
+ * any layout. */
 static dnnl_memory_desc_t weights_md(const weight_t *w, int any) {
   int64_t dims[DNN_RANK + 1], strides[DNN_RANK + 1];
   int32_t rank = 0;
@@ -68,10 +67,10 @@ static dnnl_primitive_desc_t describe(const weight_t *w, const_dnnl_memory_desc_
   return desc;
 }
 
-/* Makes the primitive for some of the images, with sums in the layout `weights`. Returns 0 if oneDNN
- * has no good implementation, or memory is short. */
-static int make_primitive(dnn_job_t *job, const weight_t *w, int64_t images,
-                          const_dnnl_memory_desc_t weights) {
+/* Makes the primitive for some of the images, with sums in the layout `weights`. Returns 0 if
+ * oneDNN has no good implementation, or memory is short. */
+static int make_sum_primitive(dnn_job_t *job, const weight_t *w, int64_t images,
+                              const_dnnl_memory_desc_t weights) {
   dnnl_memory_desc_t x = images_md(w->x, images);
   dnnl_memory_desc_t dy = images_md(w->dy, images);
   dnnl_primitive_desc_t desc = x && dy ? describe(w, x, dy, weights) : 0;
@@ -90,7 +89,7 @@ static int make_primitive(dnn_job_t *job, const weight_t *w, int64_t images,
 }
 
 /* Adds slices of the images whose sums have the layout of the first one. */
-static int make_slices(dnn_job_t *job, const weight_t *w, int32_t count) {
+static int make_image_slices(dnn_job_t *job, const weight_t *w, int32_t count) {
   const dnn_key_t none = {0};
   const int64_t images = w->x->shape[0];
   dnnl_memory_desc_t any = weights_md(w, 1);
@@ -103,7 +102,7 @@ static int make_slices(dnn_job_t *job, const weight_t *w, int32_t count) {
     const int k = sizes[0] == -1 || sizes[0] == size ? 0 : 1;
     if (sizes[k] == -1) {
       dnn_job_t *kind = dnn_job_create(&none);
-      good = kind && make_primitive(kind, w, size, layout) && dnn_kind_add(job, kind);
+      good = kind && make_sum_primitive(kind, w, size, layout) && dnn_kind_add(job, kind);
       if (!good) dnn_job_destroy(kind);
       if (!good) break;
       layout = kind->md[2];
@@ -131,7 +130,7 @@ static dnn_job_t *make_job(const dnn_key_t *key, const weight_t *w) {
   if (count > w->x->shape[0]) count = (int32_t)w->x->shape[0];
   dnn_job_t *job = dnn_job_create(key);
   dnnl_memory_desc_t row_major = weights_md(w, 0);
-  if (job && row_major && make_slices(job, w, count))
+  if (job && row_major && make_image_slices(job, w, count))
     job->pack = dnn_reorder_create(key, job->kinds[0]->md[2], row_major);
   if (row_major) dnnl_memory_desc_destroy(row_major);
   if (job && job->pack) return job;

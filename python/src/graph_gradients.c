@@ -60,9 +60,11 @@ PyObject *graph_gradients(PyObject *self, PyObject *arguments, PyObject *named) 
   is_fine = names_read(outputs, "outputs", &of_outputs) && is_fine;
   tenon_status_t status = TENON_OK;
   if (is_fine) {
+    uint32_t flags = 0;
+    if (given) flags |= TENON_GRADIENTS_GIVEN;
+    if (unused) flags |= TENON_GRADIENTS_UNUSED;
     const tenon_graph_gradients_t options = {.size = sizeof options,
-                                             .flags = (given ? TENON_GRADIENTS_GIVEN : 0u) |
-                                                      (unused ? TENON_GRADIENTS_UNUSED : 0u),
+                                             .flags = flags,
                                              .outputs = of_outputs.texts,
                                              .values = of_values.texts,
                                              .output_count = of_outputs.count,

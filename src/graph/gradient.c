@@ -1,8 +1,8 @@
 /* Differentiates graphs: copies a graph and appends the nodes that compute gradients, from the last
- * node to the first, by the gradient formulas of their operators. The compiler then sees forward and
- * backward as one graph. Called by programs and by executables that record gradients. Invariant: the
- * gradient of a value is complete when the node that makes the value is reached, because every reader
- * stands behind it. */
+ * node to the first, by the gradient formulas of their operators. The compiler then sees forward
+ * and backward as one graph. Called by programs and by executables that record gradients.
+ * Invariant: the gradient of a value is complete when the node that makes the value is reached,
+ * because every reader stands behind it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -36,23 +36,23 @@ typedef struct emitted_t { /* a node that was appended */
 
 /* Results of nodes; the items of a list are results of their own */
 
-static int64_t items_of(const tenon_op_t *op, const tenon_value_t *attrs, uint32_t output,
-                        int32_t total) {
+static int64_t result_items(const tenon_op_t *op, const tenon_value_t *attrs, uint32_t output,
+                            int32_t total) {
   const tn_argument_t *result = &op->schema.outputs[output];
   if (result->kind != TENON_KIND_TENSORS) return 1;
   if (result->count_attr >= 0) return attrs[result->count_attr].as.i;
   if (result->count >= 0) return result->count;
   /* The only list of unknown length has what the other results leave. */
   for (uint32_t o = 0; o < op->output_count; o++)
-    if (o != output) total -= (int32_t)items_of(op, attrs, o, 0);
+    if (o != output) total -= (int32_t)result_items(op, attrs, o, 0);
   return total;
 }
 
-static int32_t start_of(const tenon_op_t *op, const tenon_value_t *attrs, uint32_t output,
-                        int32_t total) {
+static int32_t result_start(const tenon_op_t *op, const tenon_value_t *attrs, uint32_t output,
+                            int32_t total) {
   int64_t start = 0;
   for (uint32_t o = 0; o < output; o++)
-    start += items_of(op, attrs, o, total);
+    start += result_items(op, attrs, o, total);
   return (int32_t)start;
 }
 
@@ -138,7 +138,7 @@ static tenon_status_t append_filled(task_t *t, tenon_edge_t like, double number,
 /* Calls of formulas */
 
 /* Float literals have the dtype of the gradients that arrived. */
-static tenon_dtype_t float_of(const task_t *t) {
+static tenon_dtype_t literal_dtype(const task_t *t) {
   for (int32_t o = 0; o < t->node->output_count; o++)
     if (t->grads[t->node->outputs[o]] >= 0) return t->graph->edges[t->node->outputs[o]].dtype;
   return tenon_dtype(TENON_F64);
@@ -160,7 +160,7 @@ static tenon_status_t grad_at(task_t *t, tenon_edge_t of, tenon_edge_t *out_edge
   *out_edge = t->grads[of];
   if (*out_edge >= 0) return TENON_OK;
   /* A single zero broadcasts. */
-  if (t->node->op->traits & TENON_POINTWISE) return append_number(t, float_of(t), 0, out_edge);
+  if (t->node->op->traits & TENON_POINTWISE) return append_number(t, literal_dtype(t), 0, out_edge);
   if (tn_is_differentiable(edge->dtype)) return append_filled(t, t->edges[of], 0, out_edge);
   return tn_fail(TENON_UNIMPLEMENTED,
                  "its gradient formula reads the gradient of a result of dtype %s, which has none",
@@ -171,8 +171,8 @@ static tenon_status_t bind_grad(task_t *t, uint32_t output, bool is_optional,
                                 tenon_operand_t *out_operand) {
   const tn_node_t *node = t->node;
   const int32_t total = node->output_count;
-  const int32_t start = start_of(node->op, node->attrs, output, total);
-  const int32_t count = (int32_t)items_of(node->op, node->attrs, output, total);
+  const int32_t start = result_start(node->op, node->attrs, output, total);
+  const int32_t count = (int32_t)result_items(node->op, node->attrs, output, total);
   const bool is_list = node->op->schema.outputs[output].kind == TENON_KIND_TENSORS;
   *out_operand = (tenon_operand_t){0, NULL};
   if (!is_list && is_optional && t->grads[node->outputs[start]] < 0) return TENON_OK;
@@ -189,7 +189,7 @@ static tenon_status_t bind_number(task_t *t, const tenon_value_t *value,
   tenon_tensor_t *tensor;
   tenon_edge_t edge;
   *out_operand = (tenon_operand_t){0, NULL};
-  TN_TRY(tn_gradient_tensor(value, float_of(t), &tensor));
+  TN_TRY(tn_gradient_tensor(value, literal_dtype(t), &tensor));
   if (!tensor) return TENON_OK;
   TN_TRY(append_constant(t, tensor, &edge));
   return give_edges(t, &edge, 1, NULL, out_operand);
@@ -202,8 +202,8 @@ static tenon_status_t append_call(task_t *t, const tn_gradient_value_t *call, ui
 static tenon_status_t bind_result(task_t *t, uint32_t output, tenon_operand_t *out_operand) {
   const tn_node_t *node = t->node;
   const int32_t total = node->output_count;
-  const int32_t start = start_of(node->op, node->attrs, output, total);
-  const int64_t count = items_of(node->op, node->attrs, output, total);
+  const int32_t start = result_start(node->op, node->attrs, output, total);
+  const int64_t count = result_items(node->op, node->attrs, output, total);
   tenon_graph_t *graph = tn_builder_graph(t->builder);
   const int32_t producer = made_edge(t, t->edges[node->outputs[start]])->producer;
   tn_node_t *copy = &graph->nodes[producer];
@@ -215,8 +215,8 @@ static tenon_status_t bind_result(task_t *t, uint32_t output, tenon_operand_t *o
   return give_edges(t, node->outputs + start, (int32_t)count, t->edges, out_operand);
 }
 
-static tenon_status_t bind_input(task_t *t, const tn_argument_t *input,
-                                 const tn_gradient_value_t *value, tenon_operand_t *out_operand) {
+static tenon_status_t bind_operand(task_t *t, const tn_argument_t *input,
+                                   const tn_gradient_value_t *value, tenon_operand_t *out_operand) {
   const tn_node_t *node = t->node;
   const uint32_t index = (uint32_t)value->index;
   emitted_t emitted;
@@ -225,7 +225,7 @@ static tenon_status_t bind_input(task_t *t, const tn_argument_t *input,
     TN_TRY(append_call(t, value, 1, 0, &emitted));
     if (emitted.count == 1) TN_TRY(settle_known(t, &emitted.edges[0]));
     return give_edges(t, emitted.edges,
-                      (int32_t)items_of(emitted.op, emitted.attrs, 0, emitted.count), NULL,
+                      (int32_t)result_items(emitted.op, emitted.attrs, 0, emitted.count), NULL,
                       out_operand);
   case TN_GRADIENT_INPUT:
     return give_edges(t, node->operands[index].edges, node->operands[index].count, t->edges,
@@ -258,15 +258,15 @@ static tenon_status_t bind_arguments(task_t *t, const tenon_op_t *op,
                      "of the graph instead (TENON_COMPILE_GRADIENTS)");
     TN_TRY(tn_gradient_target(&of, op, value, &place, &target));
     if (target->is_tensor)
-      TN_TRY(bind_input(t, target, value, &operands[target->index]));
+      TN_TRY(bind_operand(t, target, value, &operands[target->index]));
     else
       TN_TRY(tn_gradient_attr(&of, op, target, value, &t->arena, &attrs[target->index]));
   }
   return TENON_OK;
 }
 
-/* Appends the nodes of a call in a formula, of which the results in `wanted` will be read. A list of
- * gradients has `list_count` items. */
+/* Appends the nodes of a call in a formula, of which the results in `wanted` will be read. A list
+ * of gradients has `list_count` items. */
 static tenon_status_t append_call(task_t *t, const tn_gradient_value_t *call, uint64_t wanted,
                                   int32_t list_count, emitted_t *out) {
   const tn_differentiated_t of = {t->node->op, t->node->attrs};
@@ -347,8 +347,8 @@ static tenon_status_t add_gradient(task_t *t, tenon_edge_t of, tenon_edge_t grad
 /* Assigns the gradient of an input, the k-th result of the formula, to its values. */
 static tenon_status_t give_gradient(task_t *t, uint32_t input, const emitted_t *from, uint32_t k) {
   const tenon_operand_t *operand = &t->node->operands[input];
-  const int32_t start = start_of(from->op, from->attrs, k, from->count);
-  if (operand->count > 1 && items_of(from->op, from->attrs, k, from->count) != operand->count)
+  const int32_t start = result_start(from->op, from->attrs, k, from->count);
+  if (operand->count > 1 && result_items(from->op, from->attrs, k, from->count) != operand->count)
     return tn_fail(TENON_INVALID, "expected a list of %d gradients for input %s",
                    (int)operand->count, t->node->op->schema.inputs[input].name);
   for (int32_t i = 0; i < operand->count; i++) {
@@ -395,8 +395,8 @@ static tenon_status_t check_used(const task_t *t) {
   for (uint32_t i = 0; i < node->op->gradient.formula_count; i++)
     used |= node->op->gradient.formulas[i].grads_used;
   for (uint32_t o = 0; o < node->op->output_count && used; o++) {
-    const int32_t start = start_of(node->op, node->attrs, o, node->output_count);
-    const int64_t count = items_of(node->op, node->attrs, o, node->output_count);
+    const int32_t start = result_start(node->op, node->attrs, o, node->output_count);
+    const int64_t count = result_items(node->op, node->attrs, o, node->output_count);
     for (int64_t i = 0; i < count; i++)
       if (t->grads[node->outputs[start + i]] >= 0 && !(used >> o & 1))
         return tn_fail(TENON_UNIMPLEMENTED,
@@ -431,7 +431,7 @@ static tenon_status_t differentiate_node(task_t *t) {
   return TENON_OK;
 }
 
-static tenon_status_t differentiate(task_t *t) {
+static tenon_status_t differentiate_nodes(task_t *t) {
   for (size_t n = t->graph->node_count; n-- > 0;) {
     t->node = &t->graph->nodes[n];
     tenon_status_t status = differentiate_node(t);
@@ -556,13 +556,13 @@ static tenon_status_t end_outputs(task_t *t, const tenon_graph_gradients_t *opti
   return TENON_OK;
 }
 
-static tenon_status_t build(task_t *t, const tenon_graph_gradients_t *options,
-                            tenon_graph_t **out_graph) {
+static tenon_status_t build_gradients(task_t *t, const tenon_graph_gradients_t *options,
+                                      tenon_graph_t **out_graph) {
   TN_TRY(list_wanted(t, options));
   TN_TRY(copy_forward(t));
   mark_needed(t);
   TN_TRY(begin_outputs(t, options));
-  TN_TRY(differentiate(t));
+  TN_TRY(differentiate_nodes(t));
   TN_TRY(end_outputs(t, options));
   return tenon_builder_finish(t->builder, out_graph);
 }
@@ -582,7 +582,7 @@ static tenon_status_t differentiate_graph(const tenon_graph_t *graph,
   } else {
     memset(t.edges, -1, count * sizeof *t.edges);
     memset(t.grads, -1, count * sizeof *t.grads);
-    status = build(&t, options, out_graph);
+    status = build_gradients(&t, options, out_graph);
   }
   tenon_builder_release(t.builder);
   tn_release_memory(t.edges);

@@ -1,6 +1,6 @@
-/* What is differentiated: a graph in which the constants whose gradients are wanted are inputs, and in
- * which formulas that programs write out, such as those of gelu, are single operators. Backward then
- * needs fewer values of forward. */
+/* What is differentiated: a graph in which the constants whose gradients are wanted are inputs, and
+ * in which formulas that programs write out, such as those of gelu, are single operators. Backward
+ * then needs fewer values of forward. */
 #ifndef TN_GRAPH_GRADIENT_SOURCE_H
 #define TN_GRAPH_GRADIENT_SOURCE_H
 

@@ -36,8 +36,8 @@ typedef struct tn_node_t {
    * operator does not also return as a result. */
   int32_t output_count;
   tenon_edge_t *outputs;
-  /* The results that inference asks for: bit o for result o; 0: all. Without an optional result that
-   * nothing reads its type stays unknown. */
+  /* The results that inference asks for: bit o for result o; 0: all. Without an optional result
+   * that nothing reads its type stays unknown. */
   uint64_t wanted;
   bool is_bounded; /* inference found extents that are known only after the node has run */
   /* 1 + index of its offloaded subgraph in the executable; 0: none. Passes leave nodes of such a

@@ -27,7 +27,7 @@ tenon_status_t tn_part_mark(const tenon_graph_t *graph, const tn_part_t *part, b
   return TENON_OK;
 }
 
-static tenon_status_t add_input(const tenon_graph_t *graph, tenon_edge_t index,
+static tenon_status_t add_given(const tenon_graph_t *graph, tenon_edge_t index,
                                 tenon_builder_t *builder, tenon_edge_t *edges) {
   const tn_edge_t *edge = &graph->edges[index];
   tenon_port_t port = {.size = sizeof port};
@@ -43,7 +43,7 @@ static tenon_status_t copy_part(const tenon_graph_t *graph, const tn_part_t *par
   char name[32];
   TN_TRY(tenon_builder_name(builder, graph->name));
   for (size_t i = 0; i < part->given_count; i++)
-    TN_TRY(add_input(graph, part->given[i], builder, edges));
+    TN_TRY(add_given(graph, part->given[i], builder, edges));
   for (size_t n = 0; n < graph->node_count; n++)
     if (needed[n]) TN_TRY(tenon_builder_copy_node(builder, graph, (int32_t)n, edges));
   for (size_t i = 0; i < part->result_count; i++) {

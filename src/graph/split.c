@@ -1,6 +1,6 @@
-/* Splits graphs into forward and backward; see split.h. Called by training.c. Invariant: forward has
- * the nodes of the executable's graph, so that its values have the same numbers in every graph with
- * gradients of it. */
+/* Splits graphs into forward and backward; see split.h. Called by training.c. Invariant: forward
+ * has the nodes of the executable's graph, so that its values have the same numbers in every graph
+ * with gradients of it. */
 #include "graph/split.h"
 
 #include <string.h>
@@ -141,8 +141,8 @@ static void keep_operands(cut_t *c, const tn_node_t *node) {
       keep_value(c, node->operands[i].edges[k]);
 }
 
-/* Keeps what the needed nodes of backward read, and gradients that are values of forward. Instead of
- * a view, what it is a view of is kept: a view costs nothing to make, and would be kept as a
+/* Keeps what the needed nodes of backward read, and gradients that are values of forward. Instead
+ * of a view, what it is a view of is kept: a view costs nothing to make, and would be kept as a
  * copy. */
 static void find_kept(cut_t *c, const bool *needed) {
   const tenon_graph_t *g = c->g;

@@ -1,5 +1,5 @@
-/* The two halves of a graph that is differentiated: forward, which computes the outputs and the values
- * that backward needs, and backward, which computes gradients of the inputs. */
+/* The two halves of a graph that is differentiated: forward, which computes the outputs and the
+ * values that backward needs, and backward, which computes gradients of the inputs. */
 #ifndef TN_GRAPH_SPLIT_H
 #define TN_GRAPH_SPLIT_H
 

@@ -109,7 +109,7 @@ static tenon_status_t save_values(const tn_split_t *s, tenon_function_call_t *ca
   return TENON_OK;
 }
 
-static tenon_status_t run_forward(tenon_function_call_t *call) {
+static tenon_status_t run_forward_half(tenon_function_call_t *call) {
   recorded_t *r = call->context;
   const tn_split_t *s = r->split;
   const size_t count = r->executable->source->output_count;
@@ -150,8 +150,8 @@ static tenon_status_t gather_given(const recorded_t *r, const tn_backward_t *b,
   return TENON_OK;
 }
 
-static tenon_status_t run_backward(const recorded_t *r, const tn_backward_t *b,
-                                   tenon_function_call_t *call) {
+static tenon_status_t run_backward_half(const recorded_t *r, const tn_backward_t *b,
+                                        tenon_function_call_t *call) {
   const tn_split_t *s = r->split;
   const size_t input_count = r->executable->source->input_count;
   const size_t room = s->saved_count + (size_t)call->output_count + input_count + 1;
@@ -185,7 +185,7 @@ static tenon_status_t start_backward(tenon_function_call_t *call) {
   tenon_status_t status = TENON_OK;
   if (any)
     status = find_backward(r->executable, r->split, has_grad, tenon_grad_mode_get() != 0, &b);
-  if (any && status == TENON_OK) status = run_backward(r, b, call);
+  if (any && status == TENON_OK) status = run_backward_half(r, b, call);
   tn_release_memory(has_grad);
   return status;
 }
@@ -208,7 +208,7 @@ static tenon_status_t run_split(tenon_executable_t *e, tn_split_t *s, tenon_tens
     dependent_count += s->is_dependent[o];
   const tenon_function_t function = {.size = sizeof function,
                                      .name = *e->source->name ? e->source->name : "a graph",
-                                     .forward = run_forward,
+                                     .forward = run_forward_half,
                                      .backward = start_backward,
                                      .context = r,
                                      .destroy = end_recorded};

@@ -1,7 +1,7 @@
 /* Recorded runs of executables: for the inputs that require gradients, the graph is split into
- * forward, which also gives the values that backward will need, and backward. Both are compiled like
- * any graph. A run is one entry of the tape. Graphs that cannot be differentiated as graphs are left
- * to the interpreter, whose calls the tape records one by one. */
+ * forward, which also gives the values that backward will need, and backward. Both are compiled
+ * like any graph. A run is one entry of the tape. Graphs that cannot be differentiated as graphs
+ * are left to the interpreter, whose calls the tape records one by one. */
 #ifndef TN_GRAPH_TRAINING_H
 #define TN_GRAPH_TRAINING_H
 

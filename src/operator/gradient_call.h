@@ -1,5 +1,5 @@
-/* Arguments of the calls in gradient formulas, for those who evaluate formulas: the tape, which calls
- * operators, and graphs, which get nodes. */
+/* Arguments of the calls in gradient formulas, for those who evaluate formulas: the tape, which
+ * calls operators, and graphs, which get nodes. */
 #ifndef TN_OPERATOR_GRADIENT_CALL_H
 #define TN_OPERATOR_GRADIENT_CALL_H
 
@@ -24,8 +24,8 @@ tenon_status_t tn_gradient_target(const tn_differentiated_t *of, const tenon_op_
 tenon_status_t tn_gradient_attr(const tn_differentiated_t *of, const tenon_op_t *op,
                                 const tn_argument_t *attr, const tn_gradient_value_t *value,
                                 tn_arena_t *arena, tenon_value_t *out_value);
-/* Creates a tensor from a number or a list of numbers, for an input that is given by a literal or an
- * attribute; a float has the dtype `float_dtype`. A tensor is retained; an absent value gives
+/* Creates a tensor from a number or a list of numbers, for an input that is given by a literal or
+ * an attribute; a float has the dtype `float_dtype`. A tensor is retained; an absent value gives
  * NULL. */
 tenon_status_t tn_gradient_tensor(const tenon_value_t *value, tenon_dtype_t float_dtype,
                                   tenon_tensor_t **out_tensor);

@@ -260,9 +260,9 @@ typedef struct tenon_graph_gradients_t {
  *
  * Arguments: `options`: NULL: defaults.
  * Errors: TENON_UNIMPLEMENTED for an operator on the way that has no gradient formulas, whose
- * formula reads @state, or that writes to an input; the message names the node.  TENON_NOT_FOUND for
- * an unknown name.  TENON_INVALID for a value that is no float, and for one on which the outputs do
- * not depend.
+ * formula reads @state, or that writes to an input; the message names the node.  TENON_NOT_FOUND
+ * for an unknown name.  TENON_INVALID for a value that is no float, and for one on which the
+ * outputs do not depend.
  * Ownership: the caller releases *out_graph.
  * Threads: any thread. */
 TENON_API tenon_status_t tenon_graph_gradients(const tenon_graph_t *graph,

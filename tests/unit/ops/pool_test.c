@@ -162,8 +162,8 @@ static void check_results(const window_case_t *c, const tenon_tensor_t *x,
   free(found_numbers);
 }
 
-/* The index, in x viewed as one row, of a window's greatest element: of equal ones the first. -1: the
- * window has only padding; -2: it has NaN, and any of them may be meant. */
+/* The index, in x viewed as one row, of a window's greatest element: of equal ones the first. -1:
+ * the window has only padding; -2: it has NaN, and any of them may be meant. */
 static int64_t search_index(const window_case_t *c, const float *x, const int64_t *place) {
   double best = -INFINITY;
   int64_t found = -1;
