@@ -3,6 +3,7 @@
 #define TENON_STATIC
 #include <math.h>
 
+#include "base/thread.h"
 #include "check.h"
 #include "tensors.h"
 
@@ -623,4 +624,52 @@ TEST("the dump says what is kept, and why a graph is recorded call by call") {
     tenon_executable_release(e);
     tenon_graph_release(graph);
   }
+}
+
+typedef struct worker_t {
+  tn_spawned_t thread;
+  tenon_executable_t *executable;
+  int output; /* whose gradient the thread computes */
+  bool is_right;
+} worker_t;
+
+static void work(void *context) {
+  worker_t *w = context;
+  static const double expected[2][2] = {{1, 0.5}, {0.5, 0.5}};
+  w->is_right = true;
+  for (int round = 0; round < 50 && w->is_right; round++) {
+    tenon_tensor_t *x = NULL;
+    tenon_tensor_t *ones = NULL;
+    tenon_tensor_t *out[2] = {NULL};
+    tenon_tensor_t *grad = NULL;
+    const int64_t shape[] = {1, 2};
+    if (tenon_tensor_create(tenon_dtype(TENON_F64), 2, shape, &x) ||
+        tenon_tensor_create(tenon_dtype(TENON_F64), 2, shape, &ones))
+      return;
+    for (int i = 0; i < 2; i++) {
+      ((double *)x->data)[i] = i + 1;
+      ((double *)ones->data)[i] = 1;
+    }
+    w->is_right = tenon_tensor_require_grad(x, 1) == TENON_OK &&
+                  tenon_executable_run(w->executable, &x, out, NULL) == TENON_OK &&
+                  tenon_gradients(&out[w->output], &ones, 1, &x, 1, 0, &grad) == TENON_OK;
+    for (int i = 0; i < 2 && w->is_right; i++)
+      w->is_right = ((double *)grad->data)[i] == expected[w->output][i];
+    RELEASE(x, ones, out[0], out[1], grad);
+  }
+}
+
+TEST("threads share an executable, and each runs backward for outputs of its own") {
+  enum { WORKERS = 4 };
+  tenon_executable_t *e = two_outputs();
+  worker_t workers[WORKERS];
+  for (int i = 0; i < WORKERS; i++) {
+    workers[i] = (worker_t){.executable = e, .output = i % 2};
+    CHECK(tn_spawn(&workers[i].thread, work, &workers[i]));
+  }
+  for (int i = 0; i < WORKERS; i++) {
+    tn_join(&workers[i].thread);
+    CHECK(workers[i].is_right);
+  }
+  tenon_executable_release(e);
 }
