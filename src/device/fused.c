@@ -135,20 +135,32 @@ static bool skip_passive(reader_t *r) {
   return true;
 }
 
+static bool is_word(const char *at, size_t size, const char *word) {
+  return strlen(word) == size && memcmp(at, word, size) == 0;
+}
+
+/* Whether the name is one of the language or of the prelude. */
+static bool is_reserved(const char *at, size_t size) {
+  static const char *const words[] = {"enum", "struct", "union", "const", "static", "inline"};
+  if (at[0] == '_' || isdigit((unsigned char)at[0])) return true;
+  if (size >= 6 && (memcmp(at, "TENON_", 6) == 0 || memcmp(at, "tenon_", 6) == 0)) return true;
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (is_word(at, size, words[i])) return true;
+  return false;
+}
+
 /* A name outside of functions is one that the file defines if one of these characters follows. */
 static void read_name(reader_t *r) {
   const char *begin = r->at;
   while (r->at < r->end && is_name_character(*r->at))
     r->at++;
   const size_t size = (size_t)(r->at - begin);
-  if (size == 4 && memcmp(begin, "enum", 4) == 0) r->is_enum = true;
+  if (is_word(begin, size, "enum")) r->is_enum = true;
   const bool is_outside = !r->parentheses && (!r->braces || (r->is_enum && r->braces == 1));
   const char *next = r->at;
   while (next < r->end && isspace((unsigned char)*next))
     next++;
-  const bool is_ours = (size >= 6 && strncmp(begin, "TENON_", 6) == 0) || begin[0] == '_' ||
-                       (size >= 6 && strncmp(begin, "tenon_", 6) == 0) || isdigit((unsigned char)begin[0]);
-  if (is_outside && !is_ours && next < r->end && strchr("(;=[,{}", *next))
+  if (is_outside && !is_reserved(begin, size) && next < r->end && strchr("(;=[,{}", *next))
     add_name(r->names, begin, size);
 }
 

@@ -18,6 +18,8 @@ typedef struct census_t {
   int32_t *counts;  /* of each rule: in how many graphs it was applied */
   int32_t left_out; /* graphs for which the device has no kernel */
   int32_t over;     /* graphs that are over the limit, but not much */
+  int32_t fused;    /* graphs of which a region ran as one kernel of the device */
+  int32_t unfused;  /* graphs with a region whose kernel the device's compiler refused */
 } census_t;
 
 static uint64_t number_of(const char *variable, uint64_t otherwise) {
@@ -49,6 +51,22 @@ static void count_rules(census_t *census, const tenon_executable_t *e) {
   tenon_text_release(text);
 }
 
+/* Counts the regions that ran as one kernel of a device, or could not. */
+static void count_fused(census_t *census, const tenon_executable_t *e) {
+  char *text = NULL;
+  bool has_run = false;
+  if (!CHECK_STATUS(tenon_executable_dump((tenon_executable_t *)(uintptr_t)e, "plan", &text),
+                    TENON_OK))
+    return;
+  for (const char *at = text; (at = strstr(at, "launched ")) != NULL; at++)
+    has_run |= at[strlen("launched ")] != '0';
+  census->fused += has_run;
+  const char *refusal = strstr(text, "runs node by node: ");
+  census->unfused += refusal != NULL;
+  if (refusal) fprintf(stderr, "%.300s\n", refusal);
+  tenon_text_release(text);
+}
+
 /* Compares the runs of a graph. */
 static void check_graph_of(uint64_t seed, census_t *census, way_t way) {
   trio_t t;
@@ -64,6 +82,7 @@ static void check_graph_of(uint64_t seed, census_t *census, way_t way) {
   for (; i < count && is_right && !is_over; i++)
     is_right = check_lengths(&t, all[i], i, &e, &is_over);
   if (is_open) count_rules(census, t.compiled);
+  if (is_open && way.device_count) count_fused(census, t.compiled);
   close_trio(&t);
   census->over += is_over && !e.lacks_kernel;
   census->left_out += is_open && e.lacks_kernel;
@@ -93,6 +112,7 @@ static void tell_census(const census_t *census, uint64_t graphs, bool is_whole) 
   if (shows)
     printf("%d of %llu graphs are a little over the limit, %d left out\n", (int)census->over,
            (unsigned long long)graphs, (int)census->left_out);
+  if (shows) printf("%d graphs had a region on the device\n", (int)census->fused);
   for (size_t i = 0; i < census->rules.count; i++) {
     if (shows) printf("%-24s %d\n", census->rules.uses[i].name, (int)census->counts[i]);
     if (census->counts[i] || graphs < 2000 || !is_whole) continue;
@@ -124,6 +144,8 @@ TEST("random graphs are as precise as their plain runs, and meet each rewriting 
     check_graph_of(seed, &census, way);
   }
   tell_census(&census, count, !without && !way.device_count);
+  CHECK(!census.unfused);
+  CHECK(!way.device_count || count < 20 || census.fused > (int)count / 20);
   CHECK(census.over <= 2 + (int)(count / 1000));
   free(census.counts);
   tn_rules_close(&census.rules);
