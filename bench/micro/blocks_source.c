@@ -1,4 +1,5 @@
-/* blocks_source.c: a library with one pointwise operator from source, for bench/device_regions.py. */
+/* blocks_source.c: a library with a pointwise operator from source. bench/device_regions.py builds
+ * it. */
 #ifndef TENON_ON_DEVICE
 #include <tenon/source.h>
 #endif

@@ -26,14 +26,14 @@ typedef struct names_t {
   bool failed;
 } names_t;
 
-static bool has_name(const names_t *names, const char *at, size_t size) {
+static bool has_fused_name(const names_t *names, const char *at, size_t size) {
   for (size_t i = 0; i < names->count; i++)
     if (names->at[i].size == size && memcmp(names->at[i].at, at, size) == 0) return true;
   return false;
 }
 
-static void add_name(names_t *names, const char *at, size_t size) {
-  if (has_name(names, at, size)) return;
+static void add_fused_name(names_t *names, const char *at, size_t size) {
+  if (has_fused_name(names, at, size)) return;
   if (tn_grow((void **)&names->at, &names->capacity, names->count, sizeof *names->at))
     names->at[names->count++] = (name_t){at, size};
   else
@@ -96,9 +96,10 @@ static void read_directive(reader_t *r) {
   while (r->at < r->end && *r->at == ' ')
     r->at++;
   const char *end = end_of_line(r->at, r->end);
-  const bool is_host = (starts_with(r, "ifndef") && line_has(r->at, end, "TENON_ON_DEVICE")) ||
-                       (starts_with(r, "if ") && (line_has(r->at, end, "!defined TENON_ON_DEVICE") ||
-                                                  line_has(r->at, end, "!defined(TENON_ON_DEVICE")));
+  const bool is_host =
+      (starts_with(r, "ifndef") && line_has(r->at, end, "TENON_ON_DEVICE")) ||
+      (starts_with(r, "if ") && (line_has(r->at, end, "!defined TENON_ON_DEVICE") ||
+                                 line_has(r->at, end, "!defined(TENON_ON_DEVICE")));
   if (starts_with(r, "define")) {
     const char *name = r->at + strlen("define");
     while (name < end && *name == ' ')
@@ -106,7 +107,7 @@ static void read_directive(reader_t *r) {
     const char *after = name;
     while (after < end && is_name_character(*after))
       after++;
-    add_name(r->macros, name, (size_t)(after - name));
+    add_fused_name(r->macros, name, (size_t)(after - name));
   }
   if (is_host)
     skip_host_part(r);
@@ -161,7 +162,7 @@ static void read_name(reader_t *r) {
   while (next < r->end && isspace((unsigned char)*next))
     next++;
   if (is_outside && !is_reserved(begin, size) && next < r->end && strchr("(;=[,{}", *next))
-    add_name(r->names, begin, size);
+    add_fused_name(r->names, begin, size);
 }
 
 /* Lists the names that a text defines outside of functions, and its macros. */
@@ -196,8 +197,9 @@ typedef struct writer_t {
 } writer_t;
 
 static bool is_same_file(const tn_fused_member_t *a, const tn_fused_member_t *b) {
-  return a->code == b->code &&
-         strcmp(a->constants ? a->constants : "", b->constants ? b->constants : "") == 0;
+  const bool is_one_set = a->constants && b->constants ? strcmp(a->constants, b->constants) == 0
+                                                       : a->constants == b->constants;
+  return a->code == b->code && is_one_set;
 }
 
 /* The first member of the same file and constants. */
@@ -220,7 +222,8 @@ static void rename_others(writer_t *w, const names_t *names, const names_t *macr
                           bool begins) {
   for (size_t i = 0; i < names->count; i++) {
     const name_t *n = &names->at[i];
-    if (!has_name(&w->names, n->at, n->size) || has_name(macros, n->at, n->size)) continue;
+    if (!has_fused_name(&w->names, n->at, n->size) || has_fused_name(macros, n->at, n->size))
+      continue;
     tn_text_add(w->text, "#undef %.*s\n", (int)n->size, n->at);
     if (begins)
       tn_text_add(w->text, "#define %.*s tenon_%d_%.*s\n", (int)n->size, n->at, (int)file,
@@ -255,7 +258,7 @@ static void end_macros(writer_t *w, const names_t *macros) {
   tn_text_clear(&prelude);
 }
 
-static void add_file(writer_t *w, int32_t file) {
+static void add_source_file(writer_t *w, int32_t file) {
   const tn_fused_member_t *member = &w->fused->members[file];
   names_t names = {0};
   names_t macros = {0};
@@ -269,7 +272,7 @@ static void add_file(writer_t *w, int32_t file) {
   rename_others(w, &names, &macros, file, false);
   rename_kernels(w, member->code, file, false);
   for (size_t i = 0; i < names.count; i++)
-    add_name(&w->names, names.at[i].at, names.at[i].size);
+    add_fused_name(&w->names, names.at[i].at, names.at[i].size);
   w->text->failed |= names.failed || macros.failed || w->names.failed;
   tn_release_memory(names.at);
   tn_release_memory(macros.at);
@@ -277,7 +280,7 @@ static void add_file(writer_t *w, int32_t file) {
 
 /* The kernel */
 
-static const char *type_of(tenon_dtype_t dtype) {
+static const char *fused_type_of(tenon_dtype_t dtype) {
   static const char *const types[] = {"uint8_t", "uint16_t", "uint32_t", "uint64_t"};
   const uint32_t bits = (uint32_t)(dtype.bits * dtype.lanes);
   if (tn_dtype_is(dtype, TENON_F32)) return "float";
@@ -289,14 +292,15 @@ static const char *type_of(tenon_dtype_t dtype) {
 }
 
 /* Declares an array with these bytes, in the widest words that fit. */
-static void add_bytes(writer_t *w, const char *name, int a, int b, const void *bytes,
-                      uint32_t size) {
-  const uint32_t step = size % 8 == 0 ? 8 : size % 4 == 0 ? 4 : 1;
+static void add_byte_array(writer_t *w, const char *name, int a, int b, const void *bytes,
+                           uint32_t size) {
+  uint32_t step = size % 4 ? 1 : 4;
+  if (size % 8 == 0) step = 8;
   tn_text_add(w->text, "  const uint%u_t %s%d_%d[%u] = {", 8 * step, name, a, b, size / step);
   for (uint32_t i = 0; i < size; i += step) {
     uint64_t word = 0;
     memcpy(&word, (const char *)bytes + i, step);
-    tn_text_add(w->text, "%s0x%" PRIx64 "%s", i ? ", " : "", word, step == 8 ? "u" : "");
+    tn_text_add(w->text, "%s0x%" PRIx64, i ? ", " : "", word);
   }
   tn_text_add(w->text, "};\n");
 }
@@ -310,12 +314,12 @@ static int add_parameters(writer_t *w, tn_text_t *list, uint32_t *out_walked) {
     const tn_fused_value_t *value = &w->fused->values[v];
     if (!value->is_read) continue;
     *out_walked += w->layout->ways[at++] == TN_FUSED_WALK;
-    tn_text_add(list, ", IN, %s, r%d", type_of(value->dtype), (int)v);
+    tn_text_add(list, ", IN, %s, r%d", fused_type_of(value->dtype), (int)v);
     count++;
   }
   for (int32_t v = 0; v < w->fused->value_count; v++)
     if (w->fused->values[v].is_written) {
-      tn_text_add(list, ", OUT, %s, w%d", type_of(w->fused->values[v].dtype), (int)v);
+      tn_text_add(list, ", OUT, %s, w%d", fused_type_of(w->fused->values[v].dtype), (int)v);
       count++;
     }
   tn_text_add(list, *out_walked ? ", VALUE, tenon_fused_walk_t, walk" : ", VALUE, int64_t, count");
@@ -342,17 +346,17 @@ static void add_walk(writer_t *w, uint32_t walked) {
 }
 
 /* Declares a variable for each value. */
-static void add_values(writer_t *w) {
+static void add_fused_values(writer_t *w) {
   uint32_t at = 0;
   uint32_t walked = 0;
   for (int32_t v = 0; v < w->fused->value_count; v++) {
     const tn_fused_value_t *value = &w->fused->values[v];
     if (value->constant) {
-      add_bytes(w, "c", (int)v, 0, value->constant,
-                (uint32_t)(value->dtype.bits * value->dtype.lanes / 8));
+      add_byte_array(w, "c", (int)v, 0, value->constant,
+                     (uint32_t)(value->dtype.bits * value->dtype.lanes / 8));
       continue;
     }
-    tn_text_add(w->text, "  %s v%d", type_of(value->dtype), (int)v);
+    tn_text_add(w->text, "  %s v%d", fused_type_of(value->dtype), (int)v);
     if (value->is_read) {
       const uint8_t way = w->layout->ways[at++];
       if (way == TN_FUSED_WALK)
@@ -364,11 +368,11 @@ static void add_values(writer_t *w) {
   }
 }
 
-static void add_call(writer_t *w, int32_t m, const char *hidden) {
+static void add_member_call(writer_t *w, int32_t m, const char *hidden) {
   const tn_fused_member_t *member = &w->fused->members[m];
   for (uint32_t i = 0; i < member->argument_count; i++)
     if (member->arguments[i].value < 0)
-      add_bytes(w, "b", (int)m, (int)i, member->arguments[i].bytes, member->arguments[i].size);
+      add_byte_array(w, "b", (int)m, (int)i, member->arguments[i].bytes, member->arguments[i].size);
   tn_text_add(w->text, "  tenon_%d_%s_call(%s", (int)file_of(w->fused, m),
               member->code->kernels[member->kernel].name, hidden);
   for (uint32_t i = 0; i < member->argument_count; i++) {
@@ -384,7 +388,7 @@ static void add_call(writer_t *w, int32_t m, const char *hidden) {
   tn_text_add(w->text, ");\n");
 }
 
-static void add_kernel(writer_t *w) {
+static void add_fused_kernel(writer_t *w) {
   tn_text_t list = {0};
   uint32_t walked;
   const int count = add_parameters(w, &list, &walked);
@@ -398,9 +402,9 @@ static void add_kernel(writer_t *w) {
   tn_text_add(w->text, "  int64_t i = tenon_index(%s);\n", *hidden ? "tenon_id" : "");
   tn_text_add(w->text, "  if (i >= %s) return;\n", walked ? "walk.count" : "count");
   if (walked) add_walk(w, walked);
-  add_values(w);
+  add_fused_values(w);
   for (int32_t m = 0; m < w->fused->member_count; m++)
-    add_call(w, m, hidden);
+    add_member_call(w, m, hidden);
   for (int32_t v = 0; v < w->fused->value_count; v++)
     if (w->fused->values[v].is_written) tn_text_add(w->text, "  w%d[i] = v%d;\n", (int)v, (int)v);
   tn_text_add(w->text, "}\n");
@@ -413,9 +417,9 @@ void tn_fused_text(uint32_t language, const tn_fused_t *fused, const tn_fused_la
   writer_t w = {.language = language, .fused = fused, .layout = layout, .text = text};
   tn_prelude_members(language, text);
   for (int32_t m = 0; m < fused->member_count; m++)
-    if (file_of(fused, m) == m) add_file(&w, m);
+    if (file_of(fused, m) == m) add_source_file(&w, m);
   tn_text_add(text, "#line 1 \"a fused kernel\"\n");
-  add_kernel(&w);
+  add_fused_kernel(&w);
   tn_release_memory(w.names.at);
 }
 

@@ -328,18 +328,17 @@ static const char halves[] =
 
 /* The part that is the same in all languages; it corresponds to source.h. The words with their
  * prefix come first. */
-static const char words[] =
-    "#define TENON_GLOBAL GLOBAL\n"
-    "#define TENON_LOCAL LOCAL\n"
-    "#define TENON_BARRIER() BARRIER()\n"
-    "#define TENON_FUNCTION FUNCTION\n"
-    "#define TENON_UNROLL UNROLL\n"
-    "#define TENON_INSTANCE(name, type) INSTANCE(name, type)\n"
-    "#define TENON_IN IN\n"
-    "#define TENON_OUT OUT\n"
-    "#define TENON_INOUT INOUT\n"
-    "#define TENON_BY_VALUE VALUE\n"
-    "#define TENON_SHARED SHARED\n";
+static const char words[] = "#define TENON_GLOBAL GLOBAL\n"
+                            "#define TENON_LOCAL LOCAL\n"
+                            "#define TENON_BARRIER() BARRIER()\n"
+                            "#define TENON_FUNCTION FUNCTION\n"
+                            "#define TENON_UNROLL UNROLL\n"
+                            "#define TENON_INSTANCE(name, type) INSTANCE(name, type)\n"
+                            "#define TENON_IN IN\n"
+                            "#define TENON_OUT OUT\n"
+                            "#define TENON_INOUT INOUT\n"
+                            "#define TENON_BY_VALUE VALUE\n"
+                            "#define TENON_SHARED SHARED\n";
 static const char all[] =
     "typedef struct tenon_walk_t {\n"
     "  int64_t count, rank, shape[8];\n"
@@ -526,7 +525,7 @@ static const char member_parameters[] =
     "  FUNCTION r name##_of parameters\n";
 
 /* Defines TENON_SOURCE_n for members: NAME_item, and NAME_call, which takes pointers alone. */
-static void add_member(tn_text_t *text, const dialect_t *d, int count) {
+static void add_member_source(tn_text_t *text, const dialect_t *d, int count) {
   tn_text_add(text, "#undef TENON_S_%d\n#define TENON_S_%d(name, ", count, count);
   add_parameter_list(text, "k%, t%, n%", ", ", count);
   tn_text_add(text, ") %s name##_item(%s", d->item, d->hidden);
@@ -549,7 +548,7 @@ void tn_prelude_members(uint32_t language, tn_text_t *text) {
               is_c ? "const tenon_item_id_t *tenon_id" : "void");
   tn_text_add(text, "%s%s%s%s", member_words, halves, member_atomics, member_parameters);
   for (int n = 1; n <= TN_SOURCE_PARAMETERS; n++)
-    add_member(text, d, n);
+    add_member_source(text, d, n);
 }
 
 const char *tn_prelude_entry(uint32_t language, int count, tn_text_t *text) {

@@ -193,7 +193,8 @@ static tenon_status_t create_kernel(tn_ordinal_t *o, const tenon_code_t *code, u
   char name[300];
   if (p->kernels[number].kernel) return TENON_OK; /* another thread was faster */
   TN_TRY(load_kernel(o, code, number, constants, &native));
-  snprintf(name, sizeof name, "%s%s", tn_program_language(o) == TENON_SOURCE_CUDA ? TN_CUDA_PREFIX : "",
+  snprintf(name, sizeof name, "%s%s",
+           tn_program_language(o) == TENON_SOURCE_CUDA ? TN_CUDA_PREFIX : "",
            code->kernels[number].name);
   const uint64_t errors = tn_error_count();
   tenon_status_t status = o->table->kernel_find(&o->context, native, name, &kernel);

@@ -65,7 +65,7 @@ static bool find_shape(job_t *job, tenon_device_t device) {
 
 /* The layout of the operands */
 
-static bool is_dense(const job_t *job, const tenon_tensor_t *t) {
+static bool lies_as_results(const job_t *job, const tenon_tensor_t *t) {
   return !(t->keys & TN_KEY_STRIDED) && (uint64_t)tenon_count(t) == job->count;
 }
 
@@ -114,7 +114,7 @@ static bool find_layout(job_t *job) {
     const tenon_tensor_t *t = job->inputs[i];
     uint8_t *way = &job->layout.ways[i];
     *way = TN_FUSED_WALK;
-    if (is_dense(job, t))
+    if (lies_as_results(job, t))
       *way = TN_FUSED_DENSE;
     else if (tenon_count(t) == 1)
       *way = TN_FUSED_ONE;
@@ -205,17 +205,17 @@ static tenon_status_t launch_region(const tenon_executable_t *e, job_t *job, ten
   *out_ran = true;
   TN_TRY(create_outputs(job, device, outputs));
   if (!job->count) return TENON_OK;
-  const tn_fused_launch_t launch = {
-      .device = device,
-      .name = e->graph->nodes[region->nodes[0]].op->name,
-      .code = &l->code,
-      .inputs = job->inputs,
-      .outputs = outputs,
-      .input_count = (uint32_t)region->read_count,
-      .output_count = (uint32_t)region->written_count,
-      .bytes = job->walked ? (const void *)&job->walk : &job->count,
-      .byte_count = job->walked ? tn_fused_walk_size(job->walked) : sizeof job->count,
-      .elements = job->count};
+  const tn_fused_launch_t launch = {.device = device,
+                                    .name = e->graph->nodes[region->nodes[0]].op->name,
+                                    .code = &l->code,
+                                    .inputs = job->inputs,
+                                    .outputs = outputs,
+                                    .input_count = (uint32_t)region->read_count,
+                                    .output_count = (uint32_t)region->written_count,
+                                    .bytes = job->walked ? (const void *)&job->walk : &job->count,
+                                    .byte_count = job->walked ? tn_fused_walk_size(job->walked)
+                                                              : sizeof job->count,
+                                    .elements = job->count};
   bool is_compiled;
   const tenon_status_t status = tn_launch_fused(&launch, &is_compiled);
   if (status == TENON_OK) __atomic_add_fetch(&region->launches, 1, __ATOMIC_RELAXED);
@@ -284,7 +284,8 @@ static void print_region(const tenon_executable_t *e, tn_device_region_t *r, tn_
 }
 
 void tn_device_regions_print(const tenon_executable_t *e, tn_text_t *text) {
-  tn_text_add(text, "no memory plan: on devices, nodes run one by one, and regions as one kernel\n");
+  tn_text_add(text,
+              "no memory plan: on devices, nodes run one by one, and regions as one kernel\n");
   for (size_t i = 0; i < e->device_regions.count; i++)
     print_region(e, e->device_regions.at[i], text);
 }

@@ -142,8 +142,8 @@ static const char *find_form(maker_t *m, int32_t n, form_t *form) {
     return "is on a device that does not compile";
   reason = find_kernel(step->node, operands, device, ordinal, &form->kernel);
   if (!reason)
-    reason = tn_launch_record(step, form->kernel, ordinal, device, operands, m->memory,
-                              &form->member);
+    reason =
+        tn_launch_record(step, form->kernel, ordinal, device, operands, m->memory, &form->member);
   for (uint32_t o = 0; o < step->node->op->output_count && !reason; o++)
     if (operands[step->node->op->input_count + o].ndim >= 0) form->result = step->node->outputs[o];
   if (!reason && form->result < 0) return "makes no result";
@@ -288,8 +288,8 @@ static void limit_operands(maker_t *m) {
 static void find_next(maker_t *m) {
   const int32_t count = (int32_t)m->graph->node_count;
   m->next = m->members[0] + 1;
-  while (m->next < count && (m->region_of[m->next] == m->members[0] ||
-                             !reads_region(m, &m->graph->nodes[m->next])))
+  while (m->next < count &&
+         (m->region_of[m->next] == m->members[0] || !reads_region(m, &m->graph->nodes[m->next])))
     m->next++;
   if (m->next == count) m->next = -1;
   m->reason = m->next < 0 ? NULL : refuse_member(m, m->next);
@@ -299,7 +299,7 @@ static void find_next(maker_t *m) {
   if (m->next >= m->members[0] + WINDOW) m->reason = "is more than 128 nodes away";
 }
 
-static int32_t value_of(const maker_t *m, tn_device_region_t *r, int32_t edge) {
+static int32_t region_value_of(const maker_t *m, tn_device_region_t *r, int32_t edge) {
   tn_fused_value_t *values = (tn_fused_value_t *)(uintptr_t)r->fused.values;
   for (int32_t v = 0; v < r->fused.value_count; v++)
     if (r->edges[v] == edge) return v;
@@ -331,7 +331,7 @@ static tenon_status_t make_member(maker_t *m, tn_device_region_t *r, int32_t k) 
     const int32_t inputs = (int32_t)node->op->input_count;
     const int32_t edge =
         operand < inputs ? node->operands[operand].edges[0] : node->outputs[operand - inputs];
-    arguments[i].value = value_of(m, r, edge);
+    arguments[i].value = region_value_of(m, r, edge);
   }
   *member = form->member;
   member->arguments = arguments;

@@ -29,7 +29,7 @@ typedef struct recording_t {
 /* Handles are the addresses of these bytes, which nobody reads. */
 static char handles[OPERANDS][16];
 
-static int32_t operand_of(const recording_t *r, const tenon_kernel_argument_t *a) {
+static int32_t operand_of_handle(const recording_t *r, const tenon_kernel_argument_t *a) {
   for (uint32_t k = 0; k < r->operand_count; k++)
     if (a->as.memory.handle == handles[k] && !a->as.memory.offset) return (int32_t)k;
   return -1;
@@ -39,7 +39,7 @@ static const char *keep_argument(recording_t *r, const tenon_kernel_argument_t *
                                  tn_fused_argument_t *out) {
   *out = (tn_fused_argument_t){.value = -1};
   if (a->kind == TENON_ARG_MEMORY) {
-    out->value = operand_of(r, a);
+    out->value = operand_of_handle(r, a);
     return out->value < 0 ? "passes memory that is no operand to its kernel" : NULL;
   }
   if (a->kind != TENON_ARG_BYTES) return "has a kernel with memory of a group";
@@ -52,9 +52,9 @@ static const char *keep_argument(recording_t *r, const tenon_kernel_argument_t *
 }
 
 static const char *keep_launch(recording_t *r, const tenon_grid_t *grid) {
-  const bool is_one = grid->items ? grid->items == 1
-                                  : grid->groups[0] == 1 && grid->groups[1] == 1 &&
-                                        grid->groups[2] == 1;
+  const bool is_one = grid->items
+                          ? grid->items == 1
+                          : grid->groups[0] == 1 && grid->groups[1] == 1 && grid->groups[2] == 1;
   if (r->launches++) return "launches more than one kernel";
   if (!is_one) return "launches more than one group for one element";
   if (grid->argument_count > ARGUMENTS || grid->kernel >= grid->code->kernel_count)
@@ -92,20 +92,25 @@ static void *refuse_allocate(tenon_call_t *call, uint64_t size) {
 
 static tenon_tensor_t *refuse_temporary(tenon_call_t *call, tenon_dtype_t dtype, int32_t ndim,
                                         const int64_t *shape) {
-  (void)dtype, (void)ndim, (void)shape;
+  (void)dtype;
+  (void)ndim;
+  (void)shape;
   refuse_service(call);
   return NULL;
 }
 
 static tenon_status_t refuse_resize(tenon_call_t *call, uint32_t output, int32_t ndim,
                                     const int64_t *shape) {
-  (void)output, (void)ndim, (void)shape;
+  (void)output;
+  (void)ndim;
+  (void)shape;
   refuse_service(call);
   return TENON_UNIMPLEMENTED;
 }
 
 static tenon_status_t refuse_assign(tenon_call_t *call, uint32_t output, tenon_tensor_t *tensor) {
-  (void)output, (void)tensor;
+  (void)output;
+  (void)tensor;
   refuse_service(call);
   return TENON_UNIMPLEMENTED;
 }
@@ -113,13 +118,17 @@ static tenon_status_t refuse_assign(tenon_call_t *call, uint32_t output, tenon_t
 static tenon_status_t refuse_invoke(tenon_call_t *call, const tenon_op_t *op,
                                     const tenon_value_t *attrs, tenon_tensor_t *const *inputs,
                                     tenon_tensor_t **outputs) {
-  (void)op, (void)attrs, (void)inputs, (void)outputs;
+  (void)op;
+  (void)attrs;
+  (void)inputs;
+  (void)outputs;
   refuse_service(call);
   return TENON_UNIMPLEMENTED;
 }
 
 static void *no_native(const void *context, const char *name) {
-  (void)context, (void)name;
+  (void)context;
+  (void)name;
   return NULL;
 }
 

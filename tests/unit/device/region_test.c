@@ -178,12 +178,12 @@ static void build_broadcast(tenon_builder_t *b) {
 }
 
 TEST("operands that are broadcast, and several results that others read") {
-  check_everywhere(&(graph_t){
-      build_broadcast,
-      {{"f32[3, 4, 5] ~1", "f32[5] ~2", "f32[4, 1] 1 2 3 4", "f32[] 0.25"},
-       {"f32[2, 70, 9] ~1", "f32[9] ~3", "f32[70, 1] ~7", "f32[] -0.25"}},
-      1,
-      "region of 6: core::sub core::div core::min core::max core::sigmoid\n"});
+  check_everywhere(
+      &(graph_t){build_broadcast,
+                 {{"f32[3, 4, 5] ~1", "f32[5] ~2", "f32[4, 1] 1 2 3 4", "f32[] 0.25"},
+                  {"f32[2, 70, 9] ~1", "f32[9] ~3", "f32[70, 1] ~7", "f32[] -0.25"}},
+                 1,
+                 "region of 6: core::sub core::div core::min core::max core::sigmoid\n"});
 }
 
 static void build_strided(tenon_builder_t *b) {
