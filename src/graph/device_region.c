@@ -269,7 +269,8 @@ static void print_region(const tenon_executable_t *e, tn_device_region_t *r, tn_
               "    one kernel on %s: %d operands read, %d results stored, compiled for %d layouts, "
               "launched %llu times\n",
               tn_device_text(e->placement.devices[r->device_index], room, sizeof room),
-              (int)r->read_count, (int)r->written_count, kernels, (unsigned long long)r->launches);
+              (int)r->read_count, (int)r->written_count, kernels,
+              (unsigned long long)__atomic_load_n(&r->launches, __ATOMIC_RELAXED));
   for (int32_t m = 0; m < r->fused.member_count; m++) {
     const tn_node_t *node = &g->nodes[r->nodes[m]];
     tn_text_add(text, "    fused  %s  %s [%s, %s]\n", node->name, node->op->name,

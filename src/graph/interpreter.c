@@ -265,8 +265,14 @@ static bool may_run_regions(void) {
   return !tn_watch_is_on() && !calls->include && !calls->exclude;
 }
 
+static double bytes_of(const tenon_tensor_t *t) {
+  const tn_size_t size = tn_size_of_tensor(t);
+  return tn_size_bytes(&size);
+}
+
 /* Runs the region, and sets out_ran. If it is false, its nodes have to run one by one. */
-static tenon_status_t run_region(interpreter_t *run, tn_device_region_t *region, bool *out_ran) {
+static tenon_status_t run_region(interpreter_t *run, tn_device_region_t *region, bool *out_ran,
+                                 tn_work_t *out_work) {
   const tenon_executable_t *e = run->executable;
   tenon_tensor_t *inputs[TN_FUSED_OPERANDS];
   tenon_tensor_t *outputs[TN_FUSED_OPERANDS] = {NULL};
@@ -276,6 +282,10 @@ static tenon_status_t run_region(interpreter_t *run, tn_device_region_t *region,
     if (region->fused.values[v].is_read)
       TN_TRY(bring_value(run, region->edges[v], region->device_index, &inputs[count++]));
   TN_TRY(tn_device_region_run(e, region, inputs, outputs, out_ran));
+  for (int32_t i = 0; i < count && *out_ran; i++)
+    out_work->bytes += bytes_of(inputs[i]);
+  for (int32_t i = 0; i < region->written_count && *out_ran; i++)
+    out_work->bytes += bytes_of(outputs[i]);
   count = 0;
   for (int32_t v = 0; v < region->fused.value_count && *out_ran; v++)
     if (region->fused.values[v].is_written)
@@ -284,11 +294,11 @@ static tenon_status_t run_region(interpreter_t *run, tn_device_region_t *region,
 }
 
 /* Runs the region that begins with the node, if there is one. */
-static tenon_status_t run_region_at(interpreter_t *run, size_t node) {
+static tenon_status_t run_region_at(interpreter_t *run, size_t node, tn_work_t *out_work) {
   tn_device_region_t *region = run->has_run ? region_of(run, node) : NULL;
   if (!region || region->nodes[0] != (int32_t)node) return TENON_OK;
   bool *has_run = &run->has_run[run->executable->device_regions.of_node[node] - 1];
-  const tenon_status_t status = run_region(run, region, has_run);
+  const tenon_status_t status = run_region(run, region, has_run, out_work);
   return status == TENON_OK ? status : tn_prefix(status, "%s: ", region->label);
 }
 
@@ -342,7 +352,9 @@ static void open_node(const interpreter_t *run, size_t n, tenon_profile_t *profi
   const tn_node_t *node = &run->executable->graph->nodes[n];
   const tn_device_region_t *region = run->has_run ? region_of(run, n) : NULL;
   const char *kind = node->group ? "offload" : node->op->name;
-  if (region && region->nodes[0] == (int32_t)n && !region->failure) kind = region->label;
+  if (region && region->nodes[0] == (int32_t)n &&
+      !__atomic_load_n(&region->failure, __ATOMIC_ACQUIRE))
+    kind = region->label;
   tn_profile_open(profile, node->name, kind);
 }
 
@@ -352,7 +364,7 @@ static tenon_status_t run_at(interpreter_t *run, size_t n, tenon_profile_t *prof
   const int32_t depth = profile ? tn_profile_depth(profile) : 0;
   tn_work_t work = {0, 0};
   if (profile) open_node(run, n, profile);
-  tenon_status_t status = run_region_at(run, n);
+  tenon_status_t status = run_region_at(run, n, &work);
   if (status == TENON_OK && !has_region_run(run, n))
     status = node->group ? run_subgraph(run, (int32_t)n) : run_node(run, (int32_t)n, &work);
   if (profile) {

@@ -201,6 +201,47 @@ TEST("operands that are views") {
                               "region of 3: core::sub core::tanh core::div\n"});
 }
 
+/* The rows of x backwards, and each other column. */
+static void build_backwards(tenon_builder_t *b) {
+  tenon_edge_t x = input(b, "x", TENON_F32, "46");
+  const tenon_edge_t rows[16] = {x, graph_constant(b, "from", "i64[1] -1"),
+                                 graph_constant(b, "to", "i64[1] -9223372036854775807"),
+                                 graph_constant(b, "axis", "i64[1] 0"),
+                                 graph_constant(b, "step", "i64[1] -1")};
+  tenon_edge_t turned;
+  graph_node(b, NULL, "core::slice", NULL, rows, &turned, 1);
+  graph_output(b, "y", one(b, "core::neg", NULL, two(b, "core::sub", x, turned)));
+}
+
+TEST("an operand with negative strides") {
+  start();
+  for (int d = 0; d < 3; d++) {
+    if (!is_there(names[d])) continue;
+    const graph_t g = {.build = build_backwards};
+    tenon_executable_t *e = compile(&g, device_of(names[d], 0), 0);
+    CHECK_GRAPH(e, TEXTS("f32[4, 6] 1 2 3 4 5 6  10 20 30 40 50 60  0 1 0 1 0 1  7 7 7 7 7 7"),
+                TEXTS("f32[4, 6] 6 5 4 3 2 1  -10 -19 -30 -39 -50 -59  10 19 30 39 50 59  "
+                      "-6 -5 -4 -3 -2 -1"));
+    check_launches(e, 1);
+    tenon_executable_release(e);
+  }
+}
+
+/* The second region reads a value that is made from one of the first. */
+static void build_later(tenon_builder_t *b) {
+  tenon_edge_t y = one(b, "core::neg", NULL, input(b, "x", TENON_F32, "ab"));
+  y = one(b, "core::exp", NULL, y);
+  const tenon_edge_t reduced[16] = {y, graph_constant(b, "axes", "i64[1] 1"), -1};
+  tenon_edge_t most;
+  graph_node(b, NULL, "core::reduce_max", NULL, reduced, &most, 1);
+  graph_output(b, "y", one(b, "core::neg", NULL, two(b, "core::sub", y, most)));
+}
+
+TEST("a value that is made later ends a region, and begins another one") {
+  check_everywhere(&(graph_t){
+      build_later, {{"f32[5, 6] ~1"}, {"f32[1, 7] ~2"}}, 2, "region of 2: core::neg core::exp\n"});
+}
+
 static void build_casts(tenon_builder_t *b) {
   tenon_edge_t x = input(b, "x", TENON_F16, "a");
   tenon_edge_t i = input(b, "i", TENON_I64, "a");
@@ -331,6 +372,38 @@ TEST("a region whose kernel does not compile runs node by node, and the plan say
     CHECK(count_in_plan(e, "fused_stubborn.c") > 0);
     check_launches(e, 0);
     tenon_executable_release(e);
+  }
+}
+
+/* Captured graphs */
+
+TEST("a region is part of a captured graph") {
+  start();
+  for (int d = 0; d < 3; d++) {
+    if (!is_there(names[d]) || strcmp(names[d], "opencl") == 0) continue; /* it captures nothing */
+    const graph_t g = {.build = build_broadcast};
+    tenon_executable_t *e = compile(&g, device_of(names[d], 0), TENON_COMPILE_RECORD);
+    tenon_executable_t *plain = compile(&g, device_of(names[d], 0), TENON_COMPILE_PLAIN);
+    for (int round = 0; round < 4; round++) {
+      static const char *const all[] = {"f32[] 1", "f32[] 2", "f32[] 3", "f32[] 4"};
+      const char *const in[] = {"f32[3, 4, 5] ~1", "f32[5] ~2", "f32[4, 1] 1 2 3 4", all[round]};
+      tenon_tensor_t *found[3] = {NULL};
+      tenon_tensor_t *expected[3] = {NULL};
+      CHECK_STATUS(graph_run(e, in, found), TENON_OK);
+      CHECK_STATUS(graph_run(plain, in, expected), TENON_OK);
+      for (int o = 0; o < 3; o++) {
+        CHECK(found[o] && expected[o] && is_same(found[o], expected[o]));
+        tenon_tensor_release(found[o]);
+        tenon_tensor_release(expected[o]);
+      }
+    }
+    char *text = NULL;
+    CHECK_STATUS(tenon_executable_dump(e, "placement", &text), TENON_OK);
+    CHECK(text && strstr(text, "captured graphs: 1") != NULL);
+    tenon_text_release(text);
+    check_launches(e, 2); /* each run but the first two replays */
+    tenon_executable_release(e);
+    tenon_executable_release(plain);
   }
 }
 
