@@ -291,12 +291,14 @@ static const char *fused_type_of(tenon_dtype_t dtype) {
   return types[i];
 }
 
-/* Declares an array with these bytes, in the widest words that fit. */
-static void add_byte_array(writer_t *w, const char *name, int a, int b, const void *bytes,
-                           uint32_t size) {
+/* Declares an array with the bytes of an argument, in the widest words that fit. */
+static void add_byte_array(writer_t *w, int32_t member, uint32_t argument) {
+  const void *bytes = w->fused->members[member].arguments[argument].bytes;
+  const uint32_t size = w->fused->members[member].arguments[argument].size;
   uint32_t step = size % 4 ? 1 : 4;
   if (size % 8 == 0) step = 8;
-  tn_text_add(w->text, "  const uint%u_t %s%d_%d[%u] = {", 8 * step, name, a, b, size / step);
+  tn_text_add(w->text, "TENON_CONSTANT uint%u_t tenon_b%d_%u[%u] = {", 8 * step, (int)member,
+              argument, size / step);
   for (uint32_t i = 0; i < size; i += step) {
     uint64_t word = 0;
     memcpy(&word, (const char *)bytes + i, step);
@@ -345,6 +347,18 @@ static void add_walk(writer_t *w, uint32_t walked) {
   }
 }
 
+/* Declares the variable of a value that is known. */
+static void add_constant(writer_t *w, int32_t v) {
+  const tn_fused_value_t *value = &w->fused->values[v];
+  const char *type = fused_type_of(value->dtype);
+  uint64_t bits = 0;
+  memcpy(&bits, value->constant, (size_t)(value->dtype.bits * value->dtype.lanes / 8));
+  if (tn_dtype_is(value->dtype, TENON_F32))
+    tn_text_add(w->text, "  float v%d = float_of_bits(0x%" PRIx64 "u);\n", (int)v, bits);
+  else
+    tn_text_add(w->text, "  %s v%d = (%s)0x%" PRIx64 ";\n", type, (int)v, type, bits);
+}
+
 /* Declares a variable for each value. */
 static void add_fused_values(writer_t *w) {
   uint32_t at = 0;
@@ -352,8 +366,7 @@ static void add_fused_values(writer_t *w) {
   for (int32_t v = 0; v < w->fused->value_count; v++) {
     const tn_fused_value_t *value = &w->fused->values[v];
     if (value->constant) {
-      add_byte_array(w, "c", (int)v, 0, value->constant,
-                     (uint32_t)(value->dtype.bits * value->dtype.lanes / 8));
+      add_constant(w, v);
       continue;
     }
     tn_text_add(w->text, "  %s v%d", fused_type_of(value->dtype), (int)v);
@@ -370,22 +383,24 @@ static void add_fused_values(writer_t *w) {
 
 static void add_member_call(writer_t *w, int32_t m, const char *hidden) {
   const tn_fused_member_t *member = &w->fused->members[m];
-  for (uint32_t i = 0; i < member->argument_count; i++)
-    if (member->arguments[i].value < 0)
-      add_byte_array(w, "b", (int)m, (int)i, member->arguments[i].bytes, member->arguments[i].size);
   tn_text_add(w->text, "  tenon_%d_%s_call(%s", (int)file_of(w->fused, m),
               member->code->kernels[member->kernel].name, hidden);
   for (uint32_t i = 0; i < member->argument_count; i++) {
     const int value = (int)member->arguments[i].value;
     tn_text_add(w->text, i ? ", " : "");
     if (value < 0)
-      tn_text_add(w->text, "(void *)b%d_%u", (int)m, i);
-    else if (w->fused->values[value].constant)
-      tn_text_add(w->text, "(void *)c%d_0", value);
+      tn_text_add(w->text, "tenon_b%d_%u", (int)m, i);
     else
-      tn_text_add(w->text, "(void *)&v%d", value);
+      tn_text_add(w->text, "&v%d", value);
   }
   tn_text_add(w->text, ");\n");
+}
+
+/* Declares the arguments by value of all members. */
+static void add_arguments(writer_t *w) {
+  for (int32_t m = 0; m < w->fused->member_count; m++)
+    for (uint32_t i = 0; i < w->fused->members[m].argument_count; i++)
+      if (w->fused->members[m].arguments[i].value < 0) add_byte_array(w, m, i);
 }
 
 static void add_fused_kernel(writer_t *w) {
@@ -398,6 +413,7 @@ static void add_fused_kernel(writer_t *w) {
                 "typedef struct {\n  int64_t count, shape[8], first[%u], strides[%u][8];\n} "
                 "tenon_fused_walk_t;\n",
                 TN_FUSED_WALKED, walked);
+  add_arguments(w);
   tn_text_add(w->text, "TENON_SOURCE_%d(" TN_FUSED_KERNEL "%s) {\n", count, tn_text_get(&list));
   tn_text_add(w->text, "  int64_t i = tenon_index(%s);\n", *hidden ? "tenon_id" : "");
   tn_text_add(w->text, "  if (i >= %s) return;\n", walked ? "walk.count" : "count");

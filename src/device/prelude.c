@@ -510,11 +510,28 @@ static const char member_parameters[] =
     "#define TENON_R_INOUT(t, n) t *n\n"
     "#define TENON_R_VALUE(t, n) t n\n"
     "#define TENON_R_SHARED(t, n) t *n\n"
+    "#define TENON_B_IN(n) void *n\n"
+    "#define TENON_B_OUT(n) void *n\n"
+    "#define TENON_B_INOUT(n) void *n\n"
+    "#define TENON_B_VALUE(n) TENON_FIXED const void *n\n"
+    "#define TENON_B_SHARED(n) void *n\n"
     "#define TENON_V_IN(t, n) (const t *)n\n"
     "#define TENON_V_OUT(t, n) (t *)n\n"
     "#define TENON_V_INOUT(t, n) (t *)n\n"
-    "#define TENON_V_VALUE(t, n) *(const t *)n\n"
+    "#define TENON_V_VALUE(t, n) *(TENON_FIXED const t *)n\n"
     "#define TENON_V_SHARED(t, n) (t *)n\n"
+    /* Positions that the compiler can fold: element 0 is where the walk begins. */
+    "FUNCTION void tenon_own_walk(const tenon_walk_t *w, int64_t i, int64_t *at) {\n"
+    "  if (i) {\n"
+    "    tenon_walk(w, i, at);\n"
+    "    return;\n"
+    "  }\n"
+    "  at[0] = w->first[0];\n"
+    "  at[1] = w->first[1];\n"
+    "  at[2] = w->first[2];\n"
+    "  at[3] = w->first[3];\n"
+    "}\n"
+    "#define tenon_walk tenon_own_walk\n"
     "#undef TENON_X_IN\n#define TENON_X_IN(n, i) (*n)\n"
     "#undef TENON_POINTWISE_\n"
     "#define TENON_POINTWISE_(name, r, parameters, inputs, entry, elements) \\\n"
@@ -528,21 +545,33 @@ static const char member_parameters[] =
 static void add_member_source(tn_text_t *text, const dialect_t *d, int count) {
   tn_text_add(text, "#undef TENON_S_%d\n#define TENON_S_%d(name, ", count, count);
   add_parameter_list(text, "k%, t%, n%", ", ", count);
-  tn_text_add(text, ") %s name##_item(%s", d->item, d->hidden);
+  tn_text_add(text, ") TENON_PART %s name##_item(%s", d->item, d->hidden);
   add_parameter_list(text, "TENON_R_##k%(t%, n%)", ", ", count);
-  tn_text_add(text, "); %s name##_call(%s", d->item, d->hidden);
-  add_parameter_list(text, "void *n%", ", ", count);
+  tn_text_add(text, "); TENON_PART %s name##_call(%s", d->item, d->hidden);
+  add_parameter_list(text, "TENON_B_##k%(n%)", ", ", count);
   tn_text_add(text, ") { name##_item(%s", d->call);
   add_parameter_list(text, "TENON_V_##k%(t%, n%)", ", ", count);
   tn_text_add(text, "); } ");
-  tn_text_add(text, "%s name##_item(%s", d->item, d->hidden);
+  tn_text_add(text, "TENON_PART %s name##_item(%s", d->item, d->hidden);
   add_parameter_list(text, "TENON_R_##k%(t%, n%)", ", ", count);
   tn_text_add(text, ")\n");
 }
 
 void tn_prelude_members(uint32_t language, tn_text_t *text) {
   const dialect_t *d = &dialects[language];
+  /* Where the arguments by value of members are: before the kernel, and known to the compiler. */
+  static const char *const fixed[] = {
+      [TENON_SOURCE_OPENCL] = "#define TENON_FIXED __constant\n"
+                              "#define TENON_PART __attribute__((always_inline)) inline\n"
+                              "#define TENON_CONSTANT __constant\n",
+      [TENON_SOURCE_CUDA] = "#define TENON_FIXED\n"
+                            "#define TENON_PART __forceinline__\n"
+                            "#define TENON_CONSTANT static __device__ const\n",
+      [TENON_SOURCE_C] = "#define TENON_FIXED\n"
+                         "#define TENON_PART __attribute__((always_inline))\n"
+                         "#define TENON_CONSTANT static const\n"};
   const bool is_c = language == TENON_SOURCE_C;
+  tn_text_add(text, "%s", fixed[language]);
   if (is_c) tn_text_add(text, "#pragma GCC optimize(\"no-strict-aliasing\")\n");
   tn_text_add(text, "FUNCTION int64_t tenon_index(%s) { return (int64_t)get_global_id(0); }\n",
               is_c ? "const tenon_item_id_t *tenon_id" : "void");

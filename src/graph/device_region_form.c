@@ -239,10 +239,12 @@ static void leave_connected(maker_t *m) {
 
 /* Values */
 
-/* A constant of one element, which becomes a part of the text. */
+/* A constant of one element, which becomes a part of the text. That of a double is an operand:
+ * devices have no number with given bits. */
 static const void *constant_of(const maker_t *m, int32_t edge) {
   const tenon_tensor_t *t = m->graph->edges[edge].constant;
-  const bool is_one = t && tenon_count(t) == 1 && t->data && !t->detail && t->device.type == 1;
+  const bool is_one = t && tenon_count(t) == 1 && t->data && !t->detail && t->device.type == 1 &&
+                      !tn_dtype_is(t->dtype, TENON_F64);
   return is_one ? (const char *)t->data + t->byte_offset : NULL;
 }
 
