@@ -257,7 +257,8 @@ void tn_device_regions_release(tn_device_regions_t *regions) {
   tn_arena_clear(&regions->memory);
 }
 
-static void print_region(const tenon_executable_t *e, tn_device_region_t *r, tn_text_t *text) {
+static void print_device_region(const tenon_executable_t *e, tn_device_region_t *r,
+                                tn_text_t *text) {
   const tenon_graph_t *g = e->graph;
   const char *failure = __atomic_load_n(&r->failure, __ATOMIC_ACQUIRE);
   char room[300];
@@ -288,5 +289,6 @@ void tn_device_regions_print(const tenon_executable_t *e, tn_text_t *text) {
   tn_text_add(text,
               "no memory plan: on devices, nodes run one by one, and regions as one kernel\n");
   for (size_t i = 0; i < e->device_regions.count; i++)
-    print_region(e, e->device_regions.at[i], text);
+    print_device_region(e, e->device_regions.at[i], text);
+  if (!e->device_regions.count) tn_text_add(text, "  no two pointwise nodes can be one kernel\n");
 }

@@ -265,7 +265,7 @@ static bool may_run_regions(void) {
   return !tn_watch_is_on() && !calls->include && !calls->exclude;
 }
 
-static double bytes_of(const tenon_tensor_t *t) {
+static double tensor_bytes_of(const tenon_tensor_t *t) {
   const tn_size_t size = tn_size_of_tensor(t);
   return tn_size_bytes(&size);
 }
@@ -283,9 +283,9 @@ static tenon_status_t run_region(interpreter_t *run, tn_device_region_t *region,
       TN_TRY(bring_value(run, region->edges[v], region->device_index, &inputs[count++]));
   TN_TRY(tn_device_region_run(e, region, inputs, outputs, out_ran));
   for (int32_t i = 0; i < count && *out_ran; i++)
-    out_work->bytes += bytes_of(inputs[i]);
+    out_work->bytes += tensor_bytes_of(inputs[i]);
   for (int32_t i = 0; i < region->written_count && *out_ran; i++)
-    out_work->bytes += bytes_of(outputs[i]);
+    out_work->bytes += tensor_bytes_of(outputs[i]);
   count = 0;
   for (int32_t v = 0; v < region->fused.value_count && *out_ran; v++)
     if (region->fused.values[v].is_written)

@@ -605,7 +605,7 @@ void tn_graph_stop(void) { tn_rules_clear(); }
 /* Dumps */
 
 static void print_plan(tenon_executable_t *e, tn_text_t *text) {
-  if (e->device_regions.count) {
+  if (e->device_regions.of_node) {
     tn_device_regions_print(e, text);
     return;
   }
