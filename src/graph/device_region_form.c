@@ -60,6 +60,9 @@ static const char *refuse_node(const maker_t *m, const tn_node_t *node) {
   if (op->input_count + op->output_count > MOST_OPERANDS) return "has more than 16 operands";
   if (__atomic_load_n(&op->needs_workspace, __ATOMIC_RELAXED)) return "needs a workspace";
   if (tn_op_written(op, 0) >= 0) return "writes to an input";
+  const bool is_builtin = strcmp(op->library->name, "core") == 0;
+  if (op->input_count > 1 && !is_builtin && (op->shapes.text || op->infer))
+    return "states shapes of its own";
   for (uint32_t i = 0; i < op->input_count; i++) {
     const tn_argument_t *input = &op->schema.inputs[i];
     if (input->is_written) return "writes to an input";
@@ -117,8 +120,8 @@ static const char *find_kernel(const tn_node_t *node, const tn_record_operand_t 
   const tn_kernel_t *kernel =
       entry ? tn_entry_kernel(entry, op, list, list + op->input_count) : NULL;
   if (!kernel) return "has no kernel there";
-  if (kernel->kind == TN_KIND_DEVICE) return "has a kernel of its own there";
-  if (kernel->kind != TN_KIND_SOURCE) return "has no source kernel";
+  if (kernel->kind != TN_KIND_SOURCE)
+    return kernel->backend ? "has a kernel of its own there" : "has no source kernel";
   if (kernel->words.flags & TN_KERNEL_SERIAL) return "runs one call at a time";
   if (kernel->library->places) return "is of a library in a process of its own";
   if (tn_kernel_lacks(kernel, ordinal)) return "needs what the device lacks";

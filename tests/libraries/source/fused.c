@@ -28,8 +28,14 @@ TENON_SOURCE_4(split, TENON_IN, float, x, TENON_OUT, float, whole, TENON_OUT, fl
   }
 }
 
+/* Each row of x has one element of s, which is no broadcasting. */
+TENON_SOURCE_5(by_rows, TENON_IN, float, x, TENON_IN, float, s, TENON_OUT, float, y, TENON_BY_VALUE,
+               int64_t, n, TENON_BY_VALUE, int64_t, columns) {
+  TENON_EACH(i, n) y[i] = x[i] * s[i / columns];
+}
+
 #ifndef TENON_ON_DEVICE
-TENON_CODE(fused_code, {"mixed", mixed}, {"split", split})
+TENON_CODE(fused_code, {"mixed", mixed}, {"split", split}, {"by_rows", by_rows})
 TENON_POINTWISE_RUN(fused_code, 0, mixed)
 
 static tenon_status_t split_run(tenon_call_t *call) {
@@ -38,6 +44,15 @@ static tenon_status_t split_run(tenon_call_t *call) {
                                                tenon_out(call->outputs[0]),
                                                tenon_out(call->outputs[1]), TENON_VALUE(n)};
   return tenon_each(call, &fused_code, 1, n, arguments, 4);
+}
+
+static tenon_status_t by_rows_run(tenon_call_t *call) {
+  int64_t n = tenon_count(call->inputs[0]);
+  int64_t columns = call->inputs[0]->shape[1];
+  const tenon_kernel_argument_t arguments[] = {tenon_in(call->inputs[0]), tenon_in(call->inputs[1]),
+                                               tenon_out(call->outputs[0]), TENON_VALUE(n),
+                                               TENON_VALUE(columns)};
+  return tenon_each(call, &fused_code, 2, n, arguments, 5);
 }
 
 /* A kernel that launches twice. */
@@ -58,6 +73,9 @@ TENON_LIBRARY(fused, "1.0.0",
   TENON_OP("split(Tensor x) -> (Tensor whole, Tensor part)",
     TENON_TYPES("x: f32; whole = x; part = x"), TENON_TRAITS(TENON_PURE | TENON_POINTWISE),
     TENON_SOURCE("f32", split_run)),
+  TENON_OP("by_rows(Tensor x, Tensor s) -> Tensor",
+    TENON_TYPES("x: f32; s = x; out = x"), TENON_SHAPES("x: [n, m]; s: [n]; out = x"),
+    TENON_TRAITS(TENON_PURE | TENON_POINTWISE), TENON_SOURCE("f32", by_rows_run)),
   TENON_GROUP(fused_others), TENON_GROUP(fused_stubborn))
 /* clang-format on */
 #endif

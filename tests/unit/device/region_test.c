@@ -356,6 +356,21 @@ TEST("the plan says why a region ends") {
   }
 }
 
+TEST("an operator with shapes of its own is no member, although it says that it is pointwise") {
+  start();
+  for (int d = 0; d < 3; d++) {
+    if (!is_there(names[d])) continue;
+    tenon_builder_t *b = graph_begin();
+    tenon_edge_t x = one(b, "core::neg", NULL, input(b, "x", TENON_F32, "aa"));
+    tenon_edge_t y = two(b, "fused::by_rows", x, input(b, "s", TENON_F32, "a"));
+    graph_output(b, "y", one(b, "core::neg", NULL, y));
+    tenon_executable_t *e = graph_compile_on(b, device_of(names[d], 0));
+    CHECK_GRAPH(e, TEXTS("f32[2, 2] 1 2 3 4", "f32[2] 10 100"), TEXTS("f32[2, 2] 10 20 300 400"));
+    CHECK(count_in_plan(e, "region of") == 0);
+    tenon_executable_release(e);
+  }
+}
+
 TEST("a region whose kernel does not compile runs node by node, and the plan says why") {
   start();
   for (int d = 0; d < 3; d++) {

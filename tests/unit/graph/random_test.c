@@ -97,10 +97,8 @@ static void check_graph_of(uint64_t seed, census_t *census, way_t way) {
   release_draft(d);
 }
 
-/* Chooses the device that a variable names, such as "sim". Every other graph may use the CPU as
- * well. */
-static void choose_device(way_t *way, uint64_t seed) {
-  const char *name = getenv("TENON_GRAPH_DEVICE");
+/* Chooses a device, such as "sim"; NULL: the CPU. Every other graph may use the CPU as well. */
+static void choose_device(way_t *way, const char *name, uint64_t seed) {
   if (!name || !*name) return;
   CHECK_STATUS(tenon_device_find(name, 0, &way->devices[0]), TENON_OK);
   way->devices[1] = (tenon_device_t){1, 0};
@@ -121,17 +119,10 @@ static void tell_census(const census_t *census, uint64_t graphs, bool is_whole) 
   }
 }
 
-TEST("random graphs are as precise as their plain runs, and meet each rewriting rule") {
-#ifdef IS_INSTRUMENTED
-  const uint64_t share = 1000;
-#else
-  const uint64_t share = 5000;
-#endif
+static void check_graphs(uint64_t first, uint64_t count, const char *device) {
   start_library();
   census_t census = {.counts = NULL};
   counts_over = number_of("TENON_GRAPH_STRICT", 0);
-  const uint64_t first = number_of("TENON_GRAPH", 0);
-  const uint64_t count = number_of("TENON_GRAPHS", share);
   const char *without = getenv("TENON_GRAPH_WITHOUT");
   const bool is_each = without && strcmp(without, "each") == 0;
   way_t way = {.without = without};
@@ -140,7 +131,7 @@ TEST("random graphs are as precise as their plain runs, and meet each rewriting 
   for (uint64_t seed = first; seed < first + count && check_failures < 400; seed++) {
     if (is_each) way.without = census.rules.uses[seed % census.rules.count].name;
     tenon_threads_set(1 + (int32_t)(seed / 2 % 2));
-    choose_device(&way, seed);
+    choose_device(&way, device, seed);
     check_graph_of(seed, &census, way);
   }
   tell_census(&census, count, !without && !way.device_count);
@@ -149,6 +140,30 @@ TEST("random graphs are as precise as their plain runs, and meet each rewriting 
   CHECK(census.over <= 2 + (int)(count / 1000));
   free(census.counts);
   tn_rules_close(&census.rules);
+}
+
+TEST("random graphs are as precise as their plain runs, and meet each rewriting rule") {
+#ifdef IS_INSTRUMENTED
+  const uint64_t share = 1000;
+#else
+  const uint64_t share = 5000;
+#endif
+  check_graphs(number_of("TENON_GRAPH", 0), number_of("TENON_GRAPHS", share),
+               getenv("TENON_GRAPH_DEVICE"));
+}
+
+TEST("so they are on devices, where some of their nodes run as one kernel") {
+  static const char *const devices[] = {"sim", "opencl"};
+  if (getenv("TENON_GRAPHS")) SKIP("TENON_GRAPHS is set, for the graphs before");
+#ifdef IS_INSTRUMENTED
+  const int kinds = 1; /* compiling takes long */
+#else
+  const int kinds = 2;
+#endif
+  for (int d = 0; d < kinds; d++) {
+    int32_t count;
+    if (tenon_device_count(devices[d], &count) == TENON_OK) check_graphs(0, 25, devices[d]);
+  }
 }
 
 TEST("nothing is left behind") { tenon_shutdown(); }
