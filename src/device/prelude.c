@@ -301,20 +301,8 @@ static const char c_vectors[] =
     "#define mad16(a, b, c) ((a) * (b) + (c))\n"
     "#define lane(v, k) (((float *)&(v))[k])\n";
 
-/* The part that is the same in all languages; it corresponds to source.h. The words with their
- * prefix come first. */
-static const char all[] =
-    "#define TENON_GLOBAL GLOBAL\n"
-    "#define TENON_LOCAL LOCAL\n"
-    "#define TENON_BARRIER() BARRIER()\n"
-    "#define TENON_FUNCTION FUNCTION\n"
-    "#define TENON_UNROLL UNROLL\n"
-    "#define TENON_INSTANCE(name, type) INSTANCE(name, type)\n"
-    "#define TENON_IN IN\n"
-    "#define TENON_OUT OUT\n"
-    "#define TENON_INOUT INOUT\n"
-    "#define TENON_BY_VALUE VALUE\n"
-    "#define TENON_SHARED SHARED\n"
+/* Loads and stores of f16 and bf16, which are the same in all languages. */
+static const char halves[] =
     "FUNCTION float load_bf16(GLOBAL const uint16_t *p, int64_t i) { return "
     "float_of_bits((uint32_t)p[i] << 16); }\n"
     "FUNCTION void store_bf16(GLOBAL uint16_t *p, int64_t i, float x) {\n"
@@ -336,7 +324,22 @@ static const char all[] =
     "  else code = ((a + 0xfffu + (a >> 13 & 1)) >> 13) - (112u << 10);\n"
     "  code = a > 0x7f800000u ? 0x7e00u : code > 0x7c00u ? 0x7c00u : code;\n"
     "  p[i] = (uint16_t)(code | (bits >> 31) << 15);\n"
-    "}\n"
+    "}\n";
+
+/* The part that is the same in all languages; it corresponds to source.h. The words with their
+ * prefix come first. */
+static const char words[] = "#define TENON_GLOBAL GLOBAL\n"
+                            "#define TENON_LOCAL LOCAL\n"
+                            "#define TENON_BARRIER() BARRIER()\n"
+                            "#define TENON_FUNCTION FUNCTION\n"
+                            "#define TENON_UNROLL UNROLL\n"
+                            "#define TENON_INSTANCE(name, type) INSTANCE(name, type)\n"
+                            "#define TENON_IN IN\n"
+                            "#define TENON_OUT OUT\n"
+                            "#define TENON_INOUT INOUT\n"
+                            "#define TENON_BY_VALUE VALUE\n"
+                            "#define TENON_SHARED SHARED\n";
+static const char all[] =
     "typedef struct tenon_walk_t {\n"
     "  int64_t count, rank, shape[8];\n"
     "  int64_t first[4], strides[4][8];\n"
@@ -456,10 +459,129 @@ void tn_prelude(uint32_t language, tn_text_t *text) {
   const dialect_t *d = &dialects[language];
   tn_text_add(text,
               "#define TENON_ON_DEVICE 1\n#define INSTANCE(name, type) name\n#define TENON_WANTED "
-              "%s\n#define TENON_UNWANTED %s\n%s%s%s",
-              d->entry, d->other, d->words, d->vectors, all);
+              "%s\n#define TENON_UNWANTED %s\n%s%s%s%s%s",
+              d->entry, d->other, d->words, d->vectors, words, halves, all);
   for (int n = 1; n <= TN_SOURCE_PARAMETERS; n++)
     add_source(text, d, n);
   for (int n = 1; n <= TN_POINTWISE_PARAMETERS; n++)
     add_pointwise(text, n);
+}
+
+/* Members of a fused kernel. Each is called for one element, with pointers to variables of the
+ * item, as the only item of the only group. */
+static const char member_words[] =
+    "#undef GLOBAL\n#define GLOBAL\n"
+    "#undef LOCAL\n#define LOCAL\n"
+    "#undef BARRIER\n#define BARRIER() ((void)0)\n"
+    "#undef get_group_id\n#define get_group_id(d) ((uint64_t)0)\n"
+    "#undef get_num_groups\n#define get_num_groups(d) ((uint64_t)1)\n"
+    "#undef get_local_id\n#define get_local_id(d) ((uint32_t)0)\n"
+    "#undef get_local_size\n#define get_local_size(d) ((uint32_t)1)\n"
+    "#undef get_global_id\n#define get_global_id(d) ((uint64_t)0)\n"
+    "#undef get_global_size\n#define get_global_size(d) ((uint64_t)1)\n"
+    "#define load_bf16 tenon_own_load_bf16\n"
+    "#define store_bf16 tenon_own_store_bf16\n"
+    "#define load_f16 tenon_own_load_f16\n"
+    "#define store_f16 tenon_own_store_f16\n";
+static const char member_atomics[] =
+    "#define TENON_OWN_ADD(d, T) \\\n"
+    "  FUNCTION T tenon_own_add_##d(T *p, T v) { T old = *p; *p = old + v; return old; }\n"
+    "TENON_OWN_ADD(i32, int32_t)\n"
+    "TENON_OWN_ADD(f32, float)\n"
+    "#define atomic_add_i32 tenon_own_add_i32\n"
+    "#define atomic_add_f32 tenon_own_add_f32\n"
+    "FUNCTION int32_t tenon_own_max_i32(int32_t *p, int32_t v) {\n"
+    "  int32_t old = *p;\n"
+    "  if (old < v) *p = v;\n"
+    "  return old;\n"
+    "}\n"
+    "#define atomic_max_i32 tenon_own_max_i32\n"
+    "#ifdef TENON_HAS_WIDE_ATOMICS\n"
+    "TENON_OWN_ADD(i64, int64_t)\n"
+    "#define atomic_add_i64 tenon_own_add_i64\n"
+    "#ifdef TENON_HAS_DOUBLES\n"
+    "TENON_OWN_ADD(f64, double)\n"
+    "#define atomic_add_f64 tenon_own_add_f64\n"
+    "#endif\n"
+    "#endif\n";
+static const char member_parameters[] =
+    "#define TENON_R_IN(t, n) const t *n\n"
+    "#define TENON_R_OUT(t, n) t *n\n"
+    "#define TENON_R_INOUT(t, n) t *n\n"
+    "#define TENON_R_VALUE(t, n) t n\n"
+    "#define TENON_R_SHARED(t, n) t *n\n"
+    "#define TENON_B_IN(n) void *n\n"
+    "#define TENON_B_OUT(n) void *n\n"
+    "#define TENON_B_INOUT(n) void *n\n"
+    "#define TENON_B_VALUE(n) TENON_FIXED const void *n\n"
+    "#define TENON_B_SHARED(n) void *n\n"
+    "#define TENON_V_IN(t, n) (const t *)n\n"
+    "#define TENON_V_OUT(t, n) (t *)n\n"
+    "#define TENON_V_INOUT(t, n) (t *)n\n"
+    "#define TENON_V_VALUE(t, n) *(TENON_FIXED const t *)n\n"
+    "#define TENON_V_SHARED(t, n) (t *)n\n"
+    /* Positions that the compiler can fold: element 0 is where the walk begins. */
+    "FUNCTION void tenon_own_walk(const tenon_walk_t *w, int64_t i, int64_t *at) {\n"
+    "  if (i) {\n"
+    "    tenon_walk(w, i, at);\n"
+    "    return;\n"
+    "  }\n"
+    "  at[0] = w->first[0];\n"
+    "  at[1] = w->first[1];\n"
+    "  at[2] = w->first[2];\n"
+    "  at[3] = w->first[3];\n"
+    "}\n"
+    "#define tenon_walk tenon_own_walk\n"
+    "#undef TENON_X_IN\n#define TENON_X_IN(n, i) (*n)\n"
+    "#undef TENON_POINTWISE_\n"
+    "#define TENON_POINTWISE_(name, r, parameters, inputs, entry, elements) \\\n"
+    "  FUNCTION r name##_of parameters; \\\n"
+    "  enum { name##_inputs = inputs }; \\\n"
+    "  typedef struct { tenon_walk_t of[name##_inputs / 4 + 1]; } name##_walks; \\\n"
+    "  entry { *tenon_y = name##_of elements; } \\\n"
+    "  FUNCTION r name##_of parameters\n";
+
+/* Defines TENON_SOURCE_n for members: NAME_item, and NAME_call, which takes pointers alone. */
+static void add_member_source(tn_text_t *text, const dialect_t *d, int count) {
+  tn_text_add(text, "#undef TENON_S_%d\n#define TENON_S_%d(name, ", count, count);
+  add_parameter_list(text, "k%, t%, n%", ", ", count);
+  tn_text_add(text, ") TENON_PART %s name##_item(%s", d->item, d->hidden);
+  add_parameter_list(text, "TENON_R_##k%(t%, n%)", ", ", count);
+  tn_text_add(text, "); TENON_PART %s name##_call(%s", d->item, d->hidden);
+  add_parameter_list(text, "TENON_B_##k%(n%)", ", ", count);
+  tn_text_add(text, ") { name##_item(%s", d->call);
+  add_parameter_list(text, "TENON_V_##k%(t%, n%)", ", ", count);
+  tn_text_add(text, "); } ");
+  tn_text_add(text, "TENON_PART %s name##_item(%s", d->item, d->hidden);
+  add_parameter_list(text, "TENON_R_##k%(t%, n%)", ", ", count);
+  tn_text_add(text, ")\n");
+}
+
+void tn_prelude_members(uint32_t language, tn_text_t *text) {
+  const dialect_t *d = &dialects[language];
+  /* Where the arguments by value of members are: before the kernel, and known to the compiler. */
+  static const char *const fixed[] = {
+      [TENON_SOURCE_OPENCL] = "#define TENON_FIXED __constant\n"
+                              "#define TENON_PART __attribute__((always_inline)) inline\n"
+                              "#define TENON_CONSTANT __constant\n",
+      [TENON_SOURCE_CUDA] = "#define TENON_FIXED\n"
+                            "#define TENON_PART __forceinline__\n"
+                            "#define TENON_CONSTANT static __device__ const\n",
+      [TENON_SOURCE_C] = "#define TENON_FIXED\n"
+                         "#define TENON_PART __attribute__((always_inline))\n"
+                         "#define TENON_CONSTANT static const\n"};
+  const bool is_c = language == TENON_SOURCE_C;
+  tn_text_add(text, "%s", fixed[language]);
+  if (is_c) tn_text_add(text, "#pragma GCC optimize(\"no-strict-aliasing\")\n");
+  tn_text_add(text, "FUNCTION int64_t tenon_index(%s) { return (int64_t)get_global_id(0); }\n",
+              is_c ? "const tenon_item_id_t *tenon_id" : "void");
+  tn_text_add(text, "%s%s%s%s", member_words, halves, member_atomics, member_parameters);
+  for (int n = 1; n <= TN_SOURCE_PARAMETERS; n++)
+    add_member_source(text, d, n);
+}
+
+const char *tn_prelude_entry(uint32_t language, int count, tn_text_t *text) {
+  tn_text_add(text, "#undef TENON_SOURCE_%d\n#undef TENON_S_%d\n", count, count);
+  add_source(text, &dialects[language], count);
+  return dialects[language].call;
 }

@@ -44,7 +44,7 @@ static tn_program_t *find_program(const tn_ordinal_t *o, uint64_t id, const char
   return p;
 }
 
-static uint32_t language_of(const tn_ordinal_t *o) {
+uint32_t tn_program_language(const tn_ordinal_t *o) {
   for (uint32_t i = TENON_SOURCE_OPENCL; i <= TENON_SOURCE_C; i++)
     if (o->properties.languages >> i & 1) return i;
   return 0;
@@ -138,7 +138,7 @@ static tenon_status_t compile_kernel(tn_ordinal_t *o, uint32_t language, const t
 
 static tenon_status_t load_kernel(tn_ordinal_t *o, const tenon_code_t *code, uint32_t kernel,
                                   const char *constants, void **out_native) {
-  uint32_t language = TN_SLOT(o->table, compile) ? language_of(o) : 0;
+  uint32_t language = TN_SLOT(o->table, compile) ? tn_program_language(o) : 0;
   char name[TN_CODE_NAME];
   void *data;
   size_t size;
@@ -193,7 +193,8 @@ static tenon_status_t create_kernel(tn_ordinal_t *o, const tenon_code_t *code, u
   char name[300];
   if (p->kernels[number].kernel) return TENON_OK; /* another thread was faster */
   TN_TRY(load_kernel(o, code, number, constants, &native));
-  snprintf(name, sizeof name, "%s%s", language_of(o) == TENON_SOURCE_CUDA ? TN_CUDA_PREFIX : "",
+  snprintf(name, sizeof name, "%s%s",
+           tn_program_language(o) == TENON_SOURCE_CUDA ? TN_CUDA_PREFIX : "",
            code->kernels[number].name);
   const uint64_t errors = tn_error_count();
   tenon_status_t status = o->table->kernel_find(&o->context, native, name, &kernel);

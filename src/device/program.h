@@ -19,6 +19,12 @@ enum {
 
 /* Adds the words of source.h in a language. */
 void tn_prelude(uint32_t language, tn_text_t *text);
+/* Changes the words for the members of a fused kernel, whose texts follow: TENON_SOURCE_n defines
+ * NAME_call, which runs the kernel for one element and takes a pointer for each parameter. */
+void tn_prelude_members(uint32_t language, tn_text_t *text);
+/* Defines TENON_SOURCE_n again for `count` parameters, of which there may be more than
+ * TN_SOURCE_PARAMETERS. Returns the first arguments of NAME_call in the kernel. */
+const char *tn_prelude_entry(uint32_t language, int count, tn_text_t *text);
 /* Adds the text that a device compiles for one kernel. If `kernel` equals the number of kernels,
  * for all of them. */
 void tn_program_text(uint32_t language, const tenon_code_t *code, uint32_t kernel,
@@ -26,6 +32,8 @@ void tn_program_text(uint32_t language, const tenon_code_t *code, uint32_t kerne
 /* Adds the constants as definitions, then the author's text with #line directives for the author's
  * file. */
 void tn_program_source(const tenon_code_t *code, const char *constants, tn_text_t *text);
+/* The language that a device compiles; 0: none. */
+uint32_t tn_program_language(const tn_ordinal_t *ordinal);
 /* Returns an identifier of the text. It depends on the contents, not on the address, so a library
  * that is loaded again finds its programs. */
 uint64_t tn_program_id(tenon_code_t *code);

@@ -3,8 +3,10 @@
  * the kernel. */
 #include "dispatch/launch.h"
 
+#include "device/fused.h"
 #include "device/memory.h"
 #include "dispatch/prologue.h"
+#include "drivers/grid.h"
 #include "operator/kernel.h"
 #include "operator/table.h"
 #include "storage/device_memory.h"
@@ -150,6 +152,47 @@ tenon_status_t tn_launch(const tn_kernel_t *kernel, tenon_call_t *call) {
   call->device = NULL;
   tn_stream_ended(stream);
   return status == TENON_OK ? status : tn_stream_refused(stream, status, NULL);
+}
+
+static tenon_status_t use_fused(const tn_fused_launch_t *l, tenon_stream_t *stream,
+                                uint64_t ticket) {
+  tn_needs_t needs;
+  needs.count = 0;
+  for (uint32_t i = 0; i < l->input_count; i++)
+    TN_TRY(use_memory(l->inputs[i], stream, ticket, false, &needs));
+  for (uint32_t o = 0; o < l->output_count; o++)
+    TN_TRY(use_memory(l->outputs[o], stream, ticket, true, &needs));
+  return tn_stream_follow(stream, &needs);
+}
+
+static tenon_status_t enqueue_fused(const tn_fused_launch_t *l, tn_ordinal_t *ordinal, void *kernel,
+                                    tenon_stream_t *stream, uint64_t ticket) {
+  enum { ARGUMENTS = TN_FUSED_OPERANDS + 1 };
+  tenon_kernel_argument_t arguments[ARGUMENTS];
+  uint32_t count = 0;
+  TN_TRY(use_fused(l, stream, ticket));
+  for (uint32_t i = 0; i < l->input_count; i++)
+    arguments[count++] = tenon_in(l->inputs[i]);
+  for (uint32_t o = 0; o < l->output_count; o++)
+    arguments[count++] = tenon_out(l->outputs[o]);
+  arguments[count++] = tenon_bytes(l->bytes, l->byte_count);
+  return tn_grid_launch_each(ordinal, stream->native, ticket, kernel, l->elements, arguments,
+                             count);
+}
+
+tenon_status_t tn_launch_fused(const tn_fused_launch_t *l, bool *out_compiled) {
+  tn_ordinal_t *ordinal;
+  void *kernel;
+  *out_compiled = false;
+  TN_TRY(tn_ordinal_get(l->device, &ordinal));
+  TN_TRY(tn_program_kernel(ordinal, l->code, 0, NULL, &kernel));
+  *out_compiled = true;
+  tenon_stream_t *stream = tn_stream_current(ordinal);
+  TN_TRY(tn_stream_check(stream));
+  const uint64_t ticket = tn_stream_ticket(stream, l->name);
+  const tenon_status_t status = enqueue_fused(l, ordinal, kernel, stream, ticket);
+  tn_stream_ended(stream);
+  return status == TENON_OK ? status : tn_stream_refused(stream, status, l->name);
 }
 
 void tn_launch_install(void) { tn_table_run_set(TN_RUN_LAUNCH, tn_launch_directly); }

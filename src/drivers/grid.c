@@ -21,6 +21,7 @@ enum {
   ARGUMENTS = 2 * TN_SOURCE_PARAMETERS,
   GROUP = 64,
   EACH_LEAST = 1024,
+  EACH_GROUP = 256, /* of a fused kernel, each item of which has one element */
 };
 
 static tenon_status_t check_grid(const tenon_call_t *call, const tenon_grid_t *g) {
@@ -163,4 +164,23 @@ static tenon_status_t launch_on_device(tenon_call_t *call, const tenon_grid_t *g
 tenon_status_t tn_grid_launch(tenon_call_t *call, const tenon_grid_t *grid) {
   TN_TRY(check_grid(call, grid));
   return call->device ? launch_on_device(call, grid) : launch_on_cpu(call, grid);
+}
+
+/* fused kernels */
+
+tenon_status_t tn_grid_launch_each(tn_ordinal_t *o, void *stream, uint64_t ticket, void *kernel,
+                                   uint64_t items, const tenon_kernel_argument_t *arguments,
+                                   uint32_t count) {
+  const uint32_t most = o->properties.group_most ? o->properties.group_most : 1;
+  uint32_t group = group_wanted() ? group_wanted() : EACH_GROUP;
+  if (group > most) group = most;
+  const tenon_launch_t launch = {.size = sizeof launch,
+                                 .argument_count = count,
+                                 .kernel = kernel,
+                                 .groups = {(items + group - 1) / group, 1, 1},
+                                 .group = {group, 1, 1},
+                                 .ticket = ticket,
+                                 .arguments = arguments};
+  const uint64_t errors = tn_error_count();
+  return tn_ordinal_complete(o, errors, "launch", o->table->launch(&o->context, stream, &launch));
 }

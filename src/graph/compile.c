@@ -16,6 +16,7 @@
 #include "core/sparse.h"
 #include "dispatch/services.h"
 #include "graph/capture.h"
+#include "graph/device_region.h"
 #include "graph/executable.h"
 #include "graph/interpreter.h"
 #include "graph/passes/offload.h"
@@ -344,6 +345,8 @@ static tenon_status_t compile_graph(tenon_executable_t *e, const tenon_graph_t *
   TN_TRY(list_same_axes(e));
   if (e->is_planned) return list_outputs(e);
   TN_TRY(tn_interpreter_prepare(e));
+  if (!e->has_gradients && !(options->flags & TENON_COMPILE_PLAIN))
+    TN_TRY(tn_device_regions_find(e));
   e->captures.executable = e;
   if (options->flags & TENON_COMPILE_RECORD) tn_captures_begin(&e->captures, e);
   return TENON_OK;

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "core/file_copy.h"
 #include "graph/capture.h"
+#include "graph/device_region.h"
 #include "graph/interpreter.h"
 #include "graph/offload.h"
 #include "graph/training.h"
@@ -104,6 +105,7 @@ void tenon_executable_release(tenon_executable_t *executable) {
   }
   tn_training_release(executable);
   tn_offloads_release(executable);
+  tn_device_regions_release(&executable->device_regions);
   for (size_t i = 0; i < executable->library_count; i++)
     tn_registry_unuse(executable->libraries[i]);
   tn_release_memory((void *)executable->libraries);

@@ -48,6 +48,15 @@ typedef struct tn_captures_t {
   tn_mutex_t lock;
 } tn_captures_t;
 
+/* Regions on devices, see device_region.h. */
+typedef struct tn_device_regions_t {
+  tn_arena_t memory;
+  struct tn_device_region_t **at;
+  size_t count;
+  size_t capacity;
+  int32_t *of_node; /* for each node, 1 + its region; 0: none. NULL: there are no regions */
+} tn_device_regions_t;
+
 struct tenon_executable_t {
   /* Atomic. The registry's count of library reloads up to which this executable is known to be
    * current. */
@@ -87,6 +96,7 @@ struct tenon_executable_t {
   tn_captures_t captures;         /* captured graphs, for runs on a device */
   /* constants copied to devices other than the host: [edge * device count + device] */
   tenon_tensor_t **device_constants;
+  tn_device_regions_t device_regions;
   struct tn_offload_t *offloads; /* subgraphs that devices run as one: offload.h */
   size_t offload_count;
   tn_rules_t rules;     /* by which the graph was rewritten, and how often each was applied */

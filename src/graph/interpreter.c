@@ -13,6 +13,7 @@
 #include "core/dtype.h"
 #include "device/plugin.h"
 #include "drivers/profile.h"
+#include "graph/device_region.h"
 #include "graph/offload.h"
 #include "layers/trace.h"
 #include "storage/device_memory.h"
@@ -80,6 +81,7 @@ typedef struct interpreter_t {
   tenon_tensor_t *const *inputs;
   /* owned: [edge * device count + device]; a value may be on several devices */
   tenon_tensor_t **values;
+  bool *has_run; /* of each region on a device: its nodes are done in this run */
   bool is_profiled;
 } interpreter_t;
 
@@ -248,6 +250,58 @@ static tenon_status_t run_subgraph(interpreter_t *run, int32_t first) {
   return status == TENON_OK ? status : tn_prefix(status, "%s: ", offload->group->name);
 }
 
+/* A region on a device */
+
+/* The region of a node that this run may run as one kernel; NULL: there is none. */
+static tn_device_region_t *region_of(const interpreter_t *run, size_t node) {
+  const tn_device_regions_t *all = &run->executable->device_regions;
+  const int32_t number = all->of_node ? all->of_node[node] : 0;
+  return number ? all->at[number - 1] : NULL;
+}
+
+/* Layers, modes and the trace see each call. */
+static bool may_run_regions(void) {
+  const tn_thread_calls_t *calls = &tn_thread()->calls;
+  return !tn_watch_is_on() && !calls->include && !calls->exclude;
+}
+
+static double tensor_bytes_of(const tenon_tensor_t *t) {
+  const tn_size_t size = tn_size_of_tensor(t);
+  return tn_size_bytes(&size);
+}
+
+/* Runs the region, and sets out_ran. If it is false, its nodes have to run one by one. */
+static tenon_status_t run_region(interpreter_t *run, tn_device_region_t *region, bool *out_ran,
+                                 tn_work_t *out_work) {
+  const tenon_executable_t *e = run->executable;
+  tenon_tensor_t *inputs[TN_FUSED_OPERANDS];
+  tenon_tensor_t *outputs[TN_FUSED_OPERANDS] = {NULL};
+  int32_t count = 0;
+  *out_ran = false;
+  for (int32_t v = 0; v < region->fused.value_count; v++)
+    if (region->fused.values[v].is_read)
+      TN_TRY(bring_value(run, region->edges[v], region->device_index, &inputs[count++]));
+  TN_TRY(tn_device_region_run(e, region, inputs, outputs, out_ran));
+  for (int32_t i = 0; i < count && *out_ran; i++)
+    out_work->bytes += tensor_bytes_of(inputs[i]);
+  for (int32_t i = 0; i < region->written_count && *out_ran; i++)
+    out_work->bytes += tensor_bytes_of(outputs[i]);
+  count = 0;
+  for (int32_t v = 0; v < region->fused.value_count && *out_ran; v++)
+    if (region->fused.values[v].is_written)
+      *value_on(run->values, e, region->edges[v], region->device_index) = outputs[count++];
+  return TENON_OK;
+}
+
+/* Runs the region that begins with the node, if there is one. */
+static tenon_status_t run_region_at(interpreter_t *run, size_t node, tn_work_t *out_work) {
+  tn_device_region_t *region = run->has_run ? region_of(run, node) : NULL;
+  if (!region || region->nodes[0] != (int32_t)node) return TENON_OK;
+  bool *has_run = &run->has_run[run->executable->device_regions.of_node[node] - 1];
+  const tenon_status_t status = run_region(run, region, has_run, out_work);
+  return status == TENON_OK ? status : tn_prefix(status, "%s: ", region->label);
+}
+
 /* The graph */
 
 static void drop_dead(interpreter_t *run, int32_t index) {
@@ -288,25 +342,48 @@ static void add_levels(const interpreter_t *run, tenon_profile_t *profile) {
   }
 }
 
+/* Whether the node is a member of a region that has run. */
+static bool has_region_run(const interpreter_t *run, size_t n) {
+  return run->has_run && region_of(run, n) &&
+         run->has_run[run->executable->device_regions.of_node[n] - 1];
+}
+
+static void open_node(const interpreter_t *run, size_t n, tenon_profile_t *profile) {
+  const tn_node_t *node = &run->executable->graph->nodes[n];
+  const tn_device_region_t *region = run->has_run ? region_of(run, n) : NULL;
+  const char *kind = node->group ? "offload" : node->op->name;
+  if (region && region->nodes[0] == (int32_t)n &&
+      !__atomic_load_n(&region->failure, __ATOMIC_ACQUIRE))
+    kind = region->label;
+  tn_profile_open(profile, node->name, kind);
+}
+
+/* Runs a node, the offloaded subgraph that begins with it, or its region. */
+static tenon_status_t run_at(interpreter_t *run, size_t n, tenon_profile_t *profile) {
+  const tn_node_t *node = &run->executable->graph->nodes[n];
+  const int32_t depth = profile ? tn_profile_depth(profile) : 0;
+  tn_work_t work = {0, 0};
+  if (profile) open_node(run, n, profile);
+  tenon_status_t status = run_region_at(run, n, &work);
+  if (status == TENON_OK && !has_region_run(run, n))
+    status = node->group ? run_subgraph(run, (int32_t)n) : run_node(run, (int32_t)n, &work);
+  if (profile) {
+    tn_profile_work(profile, depth, work);
+    tn_profile_close_to(profile, depth);
+    add_levels(run, profile);
+  }
+  return status;
+}
+
 static tenon_status_t run_nodes(interpreter_t *run, tenon_tensor_t **values,
                                 tenon_profile_t *profile) {
   const tenon_executable_t *e = run->executable;
   const tenon_graph_t *g = e->graph;
   for (size_t n = 0, next; n < g->node_count; n = next) {
     const tn_node_t *node = &g->nodes[n];
-    int32_t depth = profile ? tn_profile_depth(profile) : 0;
-    TN_TRY(tn_poll());
     next = n + (node->group ? e->offloads[node->group - 1].view.view.node_count : 1);
-    tn_work_t work = {0, 0};
-    if (profile) tn_profile_open(profile, node->name, node->group ? "offload" : node->op->name);
-    tenon_status_t status =
-        node->group ? run_subgraph(run, (int32_t)n) : run_node(run, (int32_t)n, &work);
-    if (profile) {
-      tn_profile_work(profile, depth, work);
-      tn_profile_close_to(profile, depth);
-      add_levels(run, profile);
-    }
-    TN_TRY(status);
+    TN_TRY(tn_poll());
+    if (!has_region_run(run, n)) TN_TRY(run_at(run, n, profile));
     for (size_t i = n; i < next; i++)
       drop_dead(run, (int32_t)i);
   }
@@ -325,8 +402,13 @@ static void release_edge_tensors(tenon_tensor_t **tensors, size_t count) {
 tenon_status_t tn_interpreter_values(tenon_executable_t *e, tenon_tensor_t *const *inputs,
                                      tenon_tensor_t **values, tenon_profile_t *profile) {
   size_t count = e->graph->edge_count * (size_t)e->placement.device_count;
-  interpreter_t run = {e, inputs, tn_allocate_zero(count + 1, sizeof *run.values), profile != NULL};
+  const size_t regions = may_run_regions() ? e->device_regions.count : 0;
+  interpreter_t run = {.executable = e,
+                       .inputs = inputs,
+                       .values = tn_allocate_zero(count + regions + 1, sizeof *run.values),
+                       .is_profiled = profile != NULL};
   if (!run.values) return tn_no_memory("a run", count);
+  if (regions) run.has_run = (bool *)(run.values + count);
   tenon_status_t status = run_nodes(&run, values, profile);
   release_edge_tensors(run.values, count);
   tn_release_memory(run.values);

@@ -16,6 +16,7 @@
 #include "drivers/profile.h"
 #include "drivers/region.h"
 #include "graph/capture.h"
+#include "graph/device_region.h"
 #include "graph/executable.h"
 #include "graph/given_outputs.h"
 #include "graph/interpreter.h"
@@ -620,6 +621,10 @@ void tn_graph_stop(void) { tn_rules_clear(); }
 /* Dumps */
 
 static void print_plan(tenon_executable_t *e, tn_text_t *text) {
+  if (e->device_regions.of_node) {
+    tn_device_regions_print(e, text);
+    return;
+  }
   tn_mutex_lock(&e->lock);
   const tn_run_t *run = e->idle;
   if (!run || !run->stage_count) tn_text_add(text, "no memory plan: run the executable first");

@@ -18,6 +18,8 @@ typedef struct census_t {
   int32_t *counts;  /* of each rule: in how many graphs it was applied */
   int32_t left_out; /* graphs for which the device has no kernel */
   int32_t over;     /* graphs that are over the limit, but not much */
+  int32_t fused;    /* graphs of which a region ran as one kernel of the device */
+  int32_t unfused;  /* graphs with a region whose kernel the device's compiler refused */
 } census_t;
 
 static uint64_t number_of(const char *variable, uint64_t otherwise) {
@@ -49,6 +51,22 @@ static void count_rules(census_t *census, const tenon_executable_t *e) {
   tenon_text_release(text);
 }
 
+/* Counts the regions that ran as one kernel of a device, or could not. */
+static void count_fused(census_t *census, const tenon_executable_t *e) {
+  char *text = NULL;
+  bool has_run = false;
+  if (!CHECK_STATUS(tenon_executable_dump((tenon_executable_t *)(uintptr_t)e, "plan", &text),
+                    TENON_OK))
+    return;
+  for (const char *at = text; (at = strstr(at, "launched ")) != NULL; at++)
+    has_run |= at[strlen("launched ")] != '0';
+  census->fused += has_run;
+  const char *refusal = strstr(text, "runs node by node: ");
+  census->unfused += refusal != NULL;
+  if (refusal) fprintf(stderr, "%.300s\n", refusal);
+  tenon_text_release(text);
+}
+
 /* Compares the runs of a graph. */
 static void check_graph_of(uint64_t seed, census_t *census, way_t way) {
   trio_t t;
@@ -64,6 +82,7 @@ static void check_graph_of(uint64_t seed, census_t *census, way_t way) {
   for (; i < count && is_right && !is_over; i++)
     is_right = check_lengths(&t, all[i], i, &e, &is_over);
   if (is_open) count_rules(census, t.compiled);
+  if (is_open && way.device_count) count_fused(census, t.compiled);
   close_trio(&t);
   census->over += is_over && !e.lacks_kernel;
   census->left_out += is_open && e.lacks_kernel;
@@ -78,10 +97,8 @@ static void check_graph_of(uint64_t seed, census_t *census, way_t way) {
   release_draft(d);
 }
 
-/* Chooses the device that a variable names, such as "sim". Every other graph may use the CPU as
- * well. */
-static void choose_device(way_t *way, uint64_t seed) {
-  const char *name = getenv("TENON_GRAPH_DEVICE");
+/* Chooses a device, such as "sim"; NULL: the CPU. Every other graph may use the CPU as well. */
+static void choose_device(way_t *way, const char *name, uint64_t seed) {
   if (!name || !*name) return;
   CHECK_STATUS(tenon_device_find(name, 0, &way->devices[0]), TENON_OK);
   way->devices[1] = (tenon_device_t){1, 0};
@@ -93,6 +110,7 @@ static void tell_census(const census_t *census, uint64_t graphs, bool is_whole) 
   if (shows)
     printf("%d of %llu graphs are a little over the limit, %d left out\n", (int)census->over,
            (unsigned long long)graphs, (int)census->left_out);
+  if (shows) printf("%d graphs had a region on the device\n", (int)census->fused);
   for (size_t i = 0; i < census->rules.count; i++) {
     if (shows) printf("%-24s %d\n", census->rules.uses[i].name, (int)census->counts[i]);
     if (census->counts[i] || graphs < 2000 || !is_whole) continue;
@@ -101,17 +119,10 @@ static void tell_census(const census_t *census, uint64_t graphs, bool is_whole) 
   }
 }
 
-TEST("random graphs are as precise as their plain runs, and meet each rewriting rule") {
-#ifdef IS_INSTRUMENTED
-  const uint64_t share = 1000;
-#else
-  const uint64_t share = 5000;
-#endif
+static void check_graphs(uint64_t first, uint64_t count, const char *device) {
   start_library();
   census_t census = {.counts = NULL};
   counts_over = number_of("TENON_GRAPH_STRICT", 0);
-  const uint64_t first = number_of("TENON_GRAPH", 0);
-  const uint64_t count = number_of("TENON_GRAPHS", share);
   const char *without = getenv("TENON_GRAPH_WITHOUT");
   const bool is_each = without && strcmp(without, "each") == 0;
   way_t way = {.without = without};
@@ -120,13 +131,39 @@ TEST("random graphs are as precise as their plain runs, and meet each rewriting 
   for (uint64_t seed = first; seed < first + count && check_failures < 400; seed++) {
     if (is_each) way.without = census.rules.uses[seed % census.rules.count].name;
     tenon_threads_set(1 + (int32_t)(seed / 2 % 2));
-    choose_device(&way, seed);
+    choose_device(&way, device, seed);
     check_graph_of(seed, &census, way);
   }
   tell_census(&census, count, !without && !way.device_count);
+  CHECK(!census.unfused);
+  CHECK(!way.device_count || count < 20 || census.fused > (int)count / 20);
   CHECK(census.over <= 2 + (int)(count / 1000));
   free(census.counts);
   tn_rules_close(&census.rules);
+}
+
+TEST("random graphs are as precise as their plain runs, and meet each rewriting rule") {
+#ifdef IS_INSTRUMENTED
+  const uint64_t share = 1000;
+#else
+  const uint64_t share = 5000;
+#endif
+  check_graphs(number_of("TENON_GRAPH", 0), number_of("TENON_GRAPHS", share),
+               getenv("TENON_GRAPH_DEVICE"));
+}
+
+TEST("so they are on devices, where some of their nodes run as one kernel") {
+  static const char *const devices[] = {"sim", "opencl"};
+  if (getenv("TENON_GRAPHS")) SKIP("TENON_GRAPHS is set, for the graphs before");
+#ifdef IS_INSTRUMENTED
+  const int kinds = 1; /* compiling takes long */
+#else
+  const int kinds = 2;
+#endif
+  for (int d = 0; d < kinds; d++) {
+    int32_t count;
+    if (tenon_device_count(devices[d], &count) == TENON_OK) check_graphs(0, 25, devices[d]);
+  }
 }
 
 TEST("nothing is left behind") { tenon_shutdown(); }
