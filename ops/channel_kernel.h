@@ -12,7 +12,7 @@ static tenon_status_t NAME(batch_norm)(tenon_call_t *call, void *argument, int64
   (void)call;
   for (int64_t row = begin; row < end; row++) {
     int64_t width = p->inner == 1 ? p->n : p->inner;
-    const T *restrict x = (const T *)p->x + row * width;
+    const T *restrict x = (const T *)p->x + row * p->pitch;
     T *restrict y = (T *)p->y + row * width;
     if (p->inner == 1) {
       for (int64_t i = 0; i < width; i++)

@@ -47,6 +47,16 @@ static tenon_status_t concat_infer(tenon_infer_t *infer) {
   return TENON_OK;
 }
 
+/* Whether x is in its place already: plans place tensors in the result (graph/concat_place.c). */
+static int is_in_place(const tenon_tensor_t *x, const tenon_tensor_t *out, int64_t offset) {
+  if (x->dtype.bits < 8) return 0;
+  const char *place = (const char *)out->data + out->byte_offset + offset * element_size(out);
+  int is_same = (const char *)x->data + x->byte_offset == place;
+  for (int32_t j = 0; j < out->ndim; j++)
+    is_same &= x->shape[j] <= 1 || x->strides[j] == out->strides[j];
+  return is_same;
+}
+
 static tenon_status_t concat_run(tenon_call_t *call) {
   const tenon_tensor_t *list = call->inputs[0];
   tenon_tensor_t *out = call->outputs[0];
@@ -60,7 +70,7 @@ static tenon_status_t concat_run(tenon_call_t *call) {
     move.to_offset = begin * out->strides[axis];
     for (int32_t j = 0; j < out->ndim; j++)
       move_axis(&move, x->shape[j], x->strides[j], out->strides[j]);
-    TENON_TRY(core_move(call, &move));
+    if (!is_in_place(x, out, move.to_offset)) TENON_TRY(core_move(call, &move));
     begin += x->shape[axis];
   }
   return TENON_OK;

@@ -128,3 +128,16 @@ int core_lies_last(const tenon_tensor_t *x) {
     if (x->shape[i] != 1 && x->strides[i] != stride) return 0;
   return x->shape[0] == 1 || x->strides[0] == stride;
 }
+
+int64_t core_last_pitch(const tenon_tensor_t *x) {
+  if (x->ndim < 3 || x->strides[1] != 1) return 0;
+  int64_t pitch = 0;
+  int64_t stride = 0; /* that the next axis must have; 0: it is the first one */
+  for (int32_t i = x->ndim - 1; i >= 0; i--) {
+    if (i == 1 || x->shape[i] == 1) continue;
+    if (!stride) pitch = stride = x->strides[i];
+    if (x->strides[i] != stride || pitch < x->shape[1]) return 0;
+    stride *= x->shape[i];
+  }
+  return pitch ? pitch : x->shape[1];
+}

@@ -73,5 +73,9 @@ void core_channels_last(tenon_infer_t *infer, tenon_meta_t *out);
 int core_is_channels_last(const tenon_meta_t *x);
 /* Whether a tensor lies channels-last in memory, without gaps. */
 int core_lies_last(const tenon_tensor_t *x);
+/* The elements from one position to the next of a tensor whose channels are adjacent and whose
+ * other axes are in row-major order, perhaps with gaps behind the channels; 0: it lies in another
+ * way. */
+int64_t core_last_pitch(const tenon_tensor_t *x);
 
 #endif

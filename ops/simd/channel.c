@@ -19,6 +19,7 @@ typedef struct plan_t {
   int64_t n;
   int64_t inner;
   int64_t blocks; /* the tensor is [outer, n, inner]; blocks of COLUMNS in inner */
+  int64_t pitch;  /* batch_norm: elements from one row of x to the next */
   void *mean;
   void *scale;
   void *bias;
@@ -128,16 +129,18 @@ static tenon_status_t set_channels(tenon_call_t *call, plan_t *p, tenon_dtype_t 
   return TENON_OK;
 }
 
-/* Normalises x, which lies as the result does: row-major, or channels-last if is_last. */
+/* Normalises x, which lies as the result does: row-major, or channels-last if there are elements
+ * from one position of x to the next (last_pitch), which may be more than it has channels. */
 static tenon_status_t normalise_channels(tenon_call_t *call, const tenon_tensor_t *x,
-                                         tenon_tensor_t *out, int is_last) {
+                                         tenon_tensor_t *out, int64_t last_pitch) {
   plan_t p = {0};
   set_axis(&p, x, 1);
-  if (is_last) p.inner = 1;
+  if (last_pitch) p.inner = 1;
   TENON_TRY(set_channels(call, &p, is_narrow(x->dtype) ? tenon_dtype(TENON_F32) : x->dtype));
   const int64_t count = tenon_count(x);
   if (count == 0) return TENON_OK;
   const int64_t width = p.inner == 1 ? p.n : p.inner;
+  p.pitch = last_pitch ? last_pitch : width;
   TENON_TRY(widen_input(call, &p, x, out));
   TENON_TRY(
       call->host->parallel(call, count / width, 16384 / width + 1, BY_TYPE(call, batch_norm), &p));
@@ -147,7 +150,9 @@ static tenon_status_t normalise_channels(tenon_call_t *call, const tenon_tensor_
 static tenon_status_t batch_norm_run(tenon_call_t *call) {
   const tenon_tensor_t *x = call->inputs[0];
   tenon_tensor_t *out = call->outputs[0];
-  if (core_lies_last(x) && core_lies_last(out)) return normalise_channels(call, x, out, 1);
+  const int64_t pitch = core_last_pitch(x);
+  if (pitch && core_lies_last(out) && (pitch == x->shape[1] || !is_narrow(x->dtype)))
+    return normalise_channels(call, x, out, pitch);
   if (core_is_dense(x) && core_is_dense(out)) return normalise_channels(call, x, out, 0);
   tenon_tensor_t *place = out;
   if (!core_is_dense(out)) place = call->host->temporary(call, out->dtype, out->ndim, out->shape);

@@ -89,27 +89,33 @@ static void copy_plane_words(const char *from, int64_t from_stride, char *to, in
   copy_plane_32(from + c * from_stride, from_stride, to + c * size, to_stride, rows, columns - c);
 }
 
+void tn_transpose_plane(int64_t size, const char *from, int64_t from_stride, char *to,
+                        int64_t to_stride, int64_t rows, int64_t columns) {
+  switch (size) {
+  case 1:
+    copy_plane_8(from, from_stride, to, to_stride, rows, columns);
+    break;
+  case 2:
+    copy_plane_16(from, from_stride, to, to_stride, rows, columns);
+    break;
+  case 4:
+    copy_plane_words(from, from_stride, to, to_stride, rows, columns);
+    break;
+  default:
+    copy_plane_64(from, from_stride, to, to_stride, rows, columns);
+  }
+}
+
 /* Copies the two inner axes when one is dense in the source and the other in the target. */
 static void copy_plane(const walk_t *w, const char *from, char *to) {
   int32_t a = w->ndim - 2;
   int32_t b = w->ndim - 1;
-  switch (w->size) {
-  case 1:
-    copy_plane_8(from, w->from[b], to, w->to[a], w->shape[a], w->shape[b]);
-    break;
-  case 2:
-    copy_plane_16(from, w->from[b], to, w->to[a], w->shape[a], w->shape[b]);
-    break;
-  case 4:
-    copy_plane_words(from, w->from[b], to, w->to[a], w->shape[a], w->shape[b]);
-    break;
-  case 8:
-    copy_plane_64(from, w->from[b], to, w->to[a], w->shape[a], w->shape[b]);
-    break;
-  default:
-    for (int64_t i = 0; i < w->shape[a]; i++)
-      copy_run(w, from + i * w->from[a], to + i * w->to[a], w->shape[b], w->from[b], w->to[b]);
+  if (w->size == 1 || w->size == 2 || w->size == 4 || w->size == 8) {
+    tn_transpose_plane(w->size, from, w->from[b], to, w->to[a], w->shape[a], w->shape[b]);
+    return;
   }
+  for (int64_t i = 0; i < w->shape[a]; i++)
+    copy_run(w, from + i * w->from[a], to + i * w->to[a], w->shape[b], w->from[b], w->to[b]);
 }
 
 static void copy_axes(const walk_t *w, int32_t axis, const char *from, char *to) {

@@ -83,6 +83,13 @@ void tn_chain_place(tn_chain_pass_t *pass) {
   }
 }
 
+void tn_chain_set_piece(tn_chain_pass_t *pass, int32_t step, void *data) {
+  tn_link_t *link = &pass->links[step];
+  link->run = data;
+  for (int32_t k = 0; k < pass->move_count; k++)
+    if (pass->moves[k].at == &link->run) pass->moves[k].data = data;
+}
+
 static int64_t offset_of_run(const tn_runs_t *runs, int64_t run) {
   if (runs->ndim == 1) return run * runs->strides[0];
   int64_t offset = 0;

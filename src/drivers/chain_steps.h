@@ -80,6 +80,8 @@ tenon_status_t tn_chain_begin(const tn_chain_t *chain, tn_chain_fn function,
                               tn_chain_pass_t *out_pass);
 /* Prepares the links, when the places are set. */
 void tn_chain_place(tn_chain_pass_t *pass);
+/* States where the operand of a step has the elements of the next piece. */
+void tn_chain_set_piece(tn_chain_pass_t *pass, int32_t step, void *data);
 /* Runs the chain on a piece: elements [first, first + count) of the results. */
 void tn_chain_run(const tn_chain_pass_t *pass, int64_t first, int64_t count);
 

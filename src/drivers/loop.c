@@ -135,7 +135,8 @@ static tenon_status_t drive(tenon_call_t *call, const tn_kernel_t *kernel) {
   if (it.begin == it.end) return TENON_OK;
   tn_drive_t d;
   TN_TRY(tn_drive_begin(call, kernel, &it, &d));
-  if (it.ndim > 1 && d.inner >= 64) {
+  const int64_t bands = it.ndim > 1 ? tn_drive_bands(&d, TILE) : 0;
+  if (it.ndim > 1 && d.inner >= 64 && !bands) {
     int64_t rows = d.total / d.inner;
     int64_t grain = GRAIN / d.inner;
     return tn_parallel(rows, grain > 0 ? grain : 1, rows_part, &d);
@@ -143,7 +144,8 @@ static tenon_status_t drive(tenon_call_t *call, const tn_kernel_t *kernel) {
   const bool any_packs = tn_drive_flatten(&d);
   if (it.ndim == 1 && (d.total <= GRAIN || (!any_packs && d.total < 2 * GRAIN)))
     return run_range(&d, 0, d.total);
-  return tn_parallel((d.total + TILE - 1) / TILE, GRAIN / TILE, range_part, &d);
+  const int64_t grain = bands > GRAIN / TILE ? bands : GRAIN / TILE;
+  return tn_parallel((d.total + TILE - 1) / TILE, grain, range_part, &d);
 }
 
 static inline bool is_dense_like(const tenon_tensor_t *t, const tenon_tensor_t *like,

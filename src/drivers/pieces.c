@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "core/convert.h"
 #include "core/dtype.h"
+#include "core/transpose.h"
 
 /* tiles */
 
@@ -57,6 +58,41 @@ static void load_piece(const tn_loop_operand_t *o, int64_t count, char *block) {
     copy_strided(o->data + at / run * o->size, 0, block + at * o->size, o->size, o->size, run);
 }
 
+/* Whether the last two axes are a plane whose columns are adjacent in the operand's memory. */
+static bool is_transposed(const tn_drive_t *d, const tn_loop_operand_t *o) {
+  const int32_t last = d->it->ndim - 1;
+  const bool has_word = o->size <= 8 && (o->size & (o->size - 1)) == 0;
+  return has_word && last > 0 && o->strides[last - 1] == o->size && o->strides[last] != o->size &&
+         o->strides[last] != 0;
+}
+
+/* How many of the next `count` elements, which begin a row, are whole rows of a plane that is
+ * transposed; 0: they are copied row by row. */
+static int64_t count_plane_rows(const tn_drive_t *d, const tn_loop_operand_t *o,
+                                const int64_t *index, int64_t count) {
+  enum { LEAST = 4 };
+  const int32_t last = d->it->ndim - 1;
+  if (!is_transposed(d, o) || index[last] != 0 || d->inner < LEAST) return 0;
+  const int64_t left = d->it->shape[last - 1] - index[last - 1];
+  const int64_t rows = count / d->inner < left ? count / d->inner : left;
+  return rows >= LEAST ? rows : 0;
+}
+
+/* Copies rows of a transposed plane, or `run` elements of a row if `rows` is 0. */
+static void move_run(const tn_drive_t *d, const tn_loop_operand_t *o, char *memory, char *block,
+                     int64_t rows, int64_t run, bool to_memory) {
+  const int64_t column = o->strides[d->it->ndim - 1];
+  const int64_t row = d->inner * o->size;
+  if (rows && to_memory)
+    tn_transpose_plane(o->size, block, row, memory, column, d->inner, rows);
+  else if (rows)
+    tn_transpose_plane(o->size, memory, column, block, row, rows, d->inner);
+  else if (to_memory)
+    copy_strided(block, o->size, memory, column, o->size, run);
+  else
+    copy_strided(memory, column, block, o->size, o->size, run);
+}
+
 /* Copies elements [first, first + count) of the iteration between an operand's memory and a dense
  * block of the operand's own dtype. */
 static void move_elements(const tn_drive_t *d, const tn_loop_operand_t *o, int64_t first,
@@ -79,15 +115,17 @@ static void move_elements(const tn_drive_t *d, const tn_loop_operand_t *o, int64
   }
   int32_t last = d->it->ndim - 1;
   while (count > 0) {
-    int64_t run = d->inner - index[last];
+    const int64_t rows = count_plane_rows(d, o, index, count);
+    int64_t run = rows ? rows * d->inner : d->inner - index[last];
     if (run > count) run = count;
-    char *memory = o->data + offset;
-    if (to_memory)
-      copy_strided(block, o->size, memory, o->strides[last], o->size, run);
-    else
-      copy_strided(memory, o->strides[last], block, o->size, o->size, run);
+    move_run(d, o, o->data + offset, block, rows, run, to_memory);
     block += run * o->size;
     count -= run;
+    if (rows) {
+      index[last - 1] += rows - 1;
+      offset += (rows - 1) * o->strides[last - 1];
+      run = d->inner;
+    }
     index[last] += run;
     offset += run * o->strides[last];
     for (int32_t i = last; i > 0 && index[i] == d->it->shape[i]; i--) {
@@ -167,6 +205,97 @@ bool tn_drive_flatten(tn_drive_t *d) {
   return any_packs;
 }
 
+/* bands */
+
+enum { LINE = 64, BAND_BYTES = 4 << 20 };
+
+static bool may_have_bands(const tn_drive_t *d, const tn_loop_operand_t *o) {
+  if (!o->data || !o->packs || o->is_output || o->is_piece || o->is_scalar) return false;
+  return is_transposed(d, o) && d->it->shape[d->it->ndim - 2] > 1 && d->inner <= BAND_BYTES / LINE;
+}
+
+/* Whether pieces of this operand come from bands. Pieces with many rows copy them themselves. */
+static bool has_bands(const tn_drive_t *d, const tn_loop_operand_t *o, int64_t most) {
+  return may_have_bands(d, o) && d->inner * (LINE / o->size) > most;
+}
+
+int64_t tn_drive_bands(const tn_drive_t *d, int64_t most) {
+  enum { MOST = 8, USUAL = 4 };
+  int64_t elements = 0;
+  for (uint32_t i = 0; i < d->it->count; i++) {
+    const tn_loop_operand_t *o = &d->operands[i];
+    if (!may_have_bands(d, o)) continue;
+    if (elements < 1) elements = 1;
+    if (has_bands(d, o, most) && d->inner * (LINE / o->size) > elements)
+      elements = d->inner * (LINE / o->size);
+  }
+  for (int64_t bands = 1; bands <= MOST && elements > 1; bands++)
+    if (bands * elements % most == 0) return bands * elements / most;
+  return (USUAL * elements + most - 1) / most;
+}
+
+static tenon_status_t make_bands(tn_pieces_t *p) {
+  const tn_drive_t *d = p->drive;
+  const uint32_t n = d->it->count;
+  for (uint32_t i = 0; i < n; i++) {
+    const tn_loop_operand_t *o = &d->operands[i];
+    if (!has_bands(d, o, p->most)) continue;
+    if (!p->bands) {
+      p->bands = tn_scratch(n * sizeof *p->bands);
+      if (!p->bands) return tn_no_memory("a loop", n * sizeof *p->bands);
+      memset(p->bands, 0, n * sizeof *p->bands);
+    }
+    p->bands[i].rows = LINE / o->size;
+    p->bands[i].memory = tn_scratch((size_t)(d->inner * LINE));
+    if (!p->bands[i].memory) return tn_no_memory("a loop", (size_t)(d->inner * LINE));
+  }
+  return TENON_OK;
+}
+
+/* Copies the rows around an element to the band: those that share cache lines with its row, as far
+ * as the pass has them. */
+static void load_band(const tn_pieces_t *p, const tn_loop_operand_t *o, int64_t at,
+                      tn_band_t *band) {
+  const tn_drive_t *d = p->drive;
+  const int32_t last = d->it->ndim - 1;
+  const int64_t plane = d->it->shape[last - 1];
+  const int64_t row = at / d->inner;
+  const int64_t top = row - row % plane; /* of the plane */
+  int64_t begin = top + row % plane / band->rows * band->rows;
+  int64_t end = begin + band->rows < top + plane ? begin + band->rows : top + plane;
+  if (begin < p->begin / d->inner) begin = p->begin / d->inner;
+  if (end > (p->end - 1) / d->inner + 1) end = (p->end - 1) / d->inner + 1;
+  int64_t offset = (begin - top) * o->strides[last - 1];
+  int64_t rest = top / plane;
+  for (int32_t i = last - 2; i >= 0; i--) {
+    offset += rest % d->it->shape[i] * o->strides[i];
+    rest /= d->it->shape[i];
+  }
+  tn_transpose_plane(o->size, o->data + offset, o->strides[last], band->memory, d->inner * o->size,
+                     end - begin, d->inner);
+  band->begin = begin * d->inner;
+  band->end = end * d->inner;
+}
+
+/* Returns elements [first, first + count) of the operand: where its band has them, if one band has
+ * them all, or in the tile. */
+static void *load_from_bands(const tn_pieces_t *p, uint32_t i, int64_t first, int64_t count) {
+  const tn_loop_operand_t *o = &p->drive->operands[i];
+  tn_band_t *band = &p->bands[i];
+  char *tile = p->tiles[i];
+  char *block = o->converts ? p->spare : tile;
+  for (int64_t at = first, end = first + count; at < end;) {
+    if (at < band->begin || at >= band->end) load_band(p, o, at, band);
+    const int64_t run = (end < band->end ? end : band->end) - at;
+    char *from = band->memory + (at - band->begin) * o->size;
+    if (run == count && !o->converts) return from;
+    memcpy(block + (at - first) * o->size, from, (size_t)(run * o->size));
+    at += run;
+  }
+  if (o->converts) tn_convert(block, o->dtype, tile, o->loop_dtype, count);
+  return tile;
+}
+
 /* pieces */
 
 /* The bytes of an operand's tile. */
@@ -192,7 +321,8 @@ static bool fill_once(const tn_pieces_t *p, const tn_loop_operand_t *o, int64_t 
     first++;
   for (int32_t k = first; k < d->it->ndim && period <= p->most; k++)
     period *= d->it->shape[k];
-  if (period > p->most || p->most % period != 0) return false;
+  /* What moves along all axes may be made by a loop of the same pass. */
+  if (first == 0 || period > p->most || p->most % period != 0) return false;
   tn_operand_load(d, o, begin, count, tile, p->spare);
   return true;
 }
@@ -208,9 +338,11 @@ tenon_status_t tn_pieces_begin(const tn_drive_t *d, int64_t begin, int64_t end, 
     tile_size += tile_bytes(o, most);
     converts |= o->converts;
   }
-  *p = (tn_pieces_t){.drive = d, .most = most, .has_tiles = tile_size > 0};
+  *p = (tn_pieces_t){
+      .drive = d, .begin = begin, .end = end, .most = most, .has_tiles = tile_size > 0};
   p->data = tn_scratch(
-      n * (sizeof *p->data + sizeof *p->strides + sizeof *p->tiles + sizeof *p->is_filled) + 64);
+      n * (sizeof *p->data + sizeof *p->strides + sizeof *p->tiles + 2 * sizeof *p->is_filled) +
+      64);
   char *tiles = tile_size ? tn_scratch((size_t)tile_size) : NULL;
   p->spare = converts ? tn_scratch((size_t)most * 16) : NULL;
   if (!p->data || (tile_size && !tiles) || (converts && !p->spare))
@@ -218,19 +350,28 @@ tenon_status_t tn_pieces_begin(const tn_drive_t *d, int64_t begin, int64_t end, 
   p->strides = (int64_t *)(void *)(p->data + n);
   p->tiles = (char **)(void *)(p->strides + n);
   p->is_filled = (bool *)(void *)(p->tiles + n);
+  p->is_tried = p->is_filled + n;
   for (uint32_t i = 0; i < n; i++) {
     const tn_loop_operand_t *o = &d->operands[i];
     p->strides[i] = o->loop_size;
     p->data[i] = NULL;
     p->tiles[i] = NULL;
-    p->is_filled[i] = false;
+    p->is_filled[i] = p->is_tried[i] = false;
     if (!o->data || !o->packs) continue;
     p->data[i] = p->tiles[i] = tiles;
     tiles += tile_bytes(o, most);
-    p->is_filled[i] = fill_once(p, o, begin, end, p->tiles[i]);
   }
   p->loop = tn_loop_argument(d->call, d->kernel, p->data, p->strides);
-  return TENON_OK;
+  return make_bands(p);
+}
+
+/* Whether the tile of an input has the elements of each piece. It is filled with the first piece,
+ * because a member of the same region may make what it holds. */
+static bool is_filled(tn_pieces_t *p, uint32_t i) {
+  if (!p->is_tried[i])
+    p->is_filled[i] = fill_once(p, &p->drive->operands[i], p->begin, p->end, p->tiles[i]);
+  p->is_tried[i] = true;
+  return p->is_filled[i];
 }
 
 void tn_pieces_load(tn_pieces_t *p, int64_t first, int64_t count) {
@@ -240,7 +381,11 @@ void tn_pieces_load(tn_pieces_t *p, int64_t first, int64_t count) {
     if (!o->data) continue;
     if (!o->packs)
       p->data[i] = o->is_piece ? o->data : o->data + first * o->size;
-    else if (!o->is_output && !p->is_filled[i])
+    else if (o->is_output || is_filled(p, i))
+      continue;
+    else if (p->bands && p->bands[i].memory)
+      p->data[i] = load_from_bands(p, i, first, count);
+    else
       tn_operand_load(d, o, first, count, p->tiles[i], p->spare);
   }
 }

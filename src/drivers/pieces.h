@@ -31,14 +31,27 @@ typedef struct tn_drive_t {
   tn_loop_operand_t *operands; /* it->count of them */
 } tn_drive_t;
 
+/* Rows of an operand whose columns are adjacent in memory, copied to row-major order: pieces with
+ * fewer rows than a cache line has elements would fetch each line again and again. */
+typedef struct tn_band_t {
+  char *memory;  /* NULL: the operand has none */
+  int64_t rows;  /* of a band at most */
+  int64_t begin; /* elements [begin, end) of the iteration are in memory */
+  int64_t end;
+} tn_band_t;
+
 /* One thread's pass over the elements of a drive. */
 typedef struct tn_pieces_t {
   const tn_drive_t *drive;
+  int64_t begin; /* the elements of the pass: [begin, end) */
+  int64_t end;
   int64_t most; /* elements of a piece at most */
   bool has_tiles;
-  char **tiles;    /* of each operand; NULL: none */
-  bool *is_filled; /* of each operand: its tile holds the elements of every piece */
-  char *spare;     /* a tile for conversions */
+  char **tiles;     /* of each operand; NULL: none */
+  bool *is_filled;  /* of each operand: its tile holds the elements of every piece */
+  bool *is_tried;   /* of each operand: `is_filled` is known */
+  tn_band_t *bands; /* of each operand; NULL: no operand has any */
+  char *spare;      /* a tile for conversions */
   void **data;
   int64_t *strides;
   tenon_loop_t loop;
@@ -50,6 +63,9 @@ tenon_status_t tn_drive_begin(tenon_call_t *call, const tn_kernel_t *kernel,
 /* Makes every operand a tile that is not one run of elements, so that pieces may span rows. Returns
  * whether any operand is a tile. */
 bool tn_drive_flatten(tn_drive_t *drive);
+/* Returns how many pieces of `most` elements a pass has at least, if an operand is transposed: a
+ * pass that ends within a band reads its cache lines in part. 0: no operand is. */
+int64_t tn_drive_bands(const tn_drive_t *drive, int64_t most);
 /* Returns the argument of a loop function; the caller sets `count` and `first`. */
 static inline tenon_loop_t tn_loop_argument(const tenon_call_t *call, const tn_kernel_t *kernel,
                                             void *const *data, const int64_t *strides) {

@@ -209,15 +209,24 @@ static void run_chain(const tn_region_t *region, size_t m, member_pass_t *passes
   const int64_t length = rows * member->width;
   for (size_t k = m; member->chain->packs && k < m + (size_t)member->chain->members; k++)
     if (region->members[k].packed) tn_pieces_load(&passes[k].pieces, first, length);
+  for (int32_t k = 0; member->chain->packs && k < member->chain->count; k++) {
+    const tn_chain_step_t *step = &member->chain->steps[k];
+    if (step->operand >= 0 && step->reach == TN_REACH_PACKED)
+      tn_chain_set_piece(&passes[m].chain, k, passes[step->member].pieces.data[step->operand]);
+  }
   tn_chain_run(&passes[m].chain, first, length);
 }
 
 /* Adds the operand to the streams if it is one, and no other member has it. */
-static void add_stream(const span_t *span, const tenon_tensor_t *t, int64_t calls,
-                       stream_t *streams, int32_t *count) {
+static void add_stream(const span_t *span, const tenon_tensor_t *t, const tenon_tensor_t *result,
+                       int64_t calls, stream_t *streams, int32_t *count) {
   const tn_region_t *region = span->pass->region;
   const int64_t elements = tenon_count(t);
-  if ((t->keys & TN_KEY_STRIDED && !tn_is_packed(t)) || elements % region->rows) return;
+  const size_t size = (size_t)t->ndim * sizeof *t->strides;
+  const bool is_in_order =
+      !(t->keys & TN_KEY_STRIDED) || (t->ndim == result->ndim && tn_is_packed(t) &&
+                                      memcmp(t->strides, result->strides, size) == 0);
+  if (!is_in_order || elements % region->rows) return;
   for (int32_t k = 0; k < *count; k++)
     if (streams[k].data == t->data) return;
   const int64_t row_size = elements / region->rows * (t->dtype.bits * t->dtype.lanes / 8);
@@ -239,7 +248,8 @@ static void find_streams(span_t *span, stream_t *streams, int32_t most) {
     const uint32_t inputs = call->op->input_count;
     for (uint32_t i = 0; i < operand_count(member) && span->stream_count < most; i++) {
       const tenon_tensor_t *t = i < inputs ? call->inputs[i] : call->outputs[i - inputs];
-      if (t && member->tiles[i] < 0) add_stream(span, t, calls, streams, &span->stream_count);
+      if (t && member->tiles[i] < 0)
+        add_stream(span, t, call->outputs[0], calls, streams, &span->stream_count);
     }
   }
 }
@@ -333,22 +343,34 @@ static tenon_status_t run_parts(tn_region_t *region) {
   const size_t count = (size_t)region->count;
   tn_drive_t *drives = tn_scratch(count * sizeof *drives);
   tenon_iterator_t *iterators = tn_scratch(count * sizeof *iterators);
+  int64_t least = 1; /* pieces of a part */
   if (!drives || !iterators) return tn_no_memory("a region", count * sizeof *drives);
   for (size_t m = 0; m < count; m++) {
     tn_region_member_t *member = &region->members[m];
     if (member->axes || (member->is_link && !member->packed)) continue;
     TN_TRY(set_up_loop(member, &iterators[m], &drives[m]));
+    const int64_t pieces = tn_drive_bands(&drives[m], region->piece * member->width);
+    if (pieces > least) least = pieces;
   }
   const int64_t piece = region->piece;
   const int64_t grain = GRAIN / (piece * region->width) / region->count;
   pass_t pass = {region, drives};
-  return tn_parallel((region->rows + piece - 1) / piece, grain > 0 ? grain : 1, run_pieces_part,
-                     &pass);
+  return tn_parallel((region->rows + piece - 1) / piece, grain > least ? grain : least,
+                     run_pieces_part, &pass);
+}
+
+/* Whether a chain of few elements needs operands packed, which pieces do. */
+static bool has_packed(const tn_region_t *region) {
+  bool packs = false;
+  for (int32_t m = 0; m < region->count; m++)
+    packs |= region->members[m].chain && region->members[m].chain->packs;
+  return packs;
 }
 
 tenon_status_t tn_region_run(tn_region_t *region) {
   tn_scratch_mark_t mark = tn_scratch_mark();
-  tenon_status_t status = tn_region_is_small(region) ? run_whole(region) : run_parts(region);
+  const bool is_whole = tn_region_is_small(region) && !has_packed(region);
+  tenon_status_t status = is_whole ? run_whole(region) : run_parts(region);
   tn_scratch_reset(mark);
   return status;
 }

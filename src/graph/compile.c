@@ -323,6 +323,7 @@ static tenon_status_t rewrite_graph(tenon_executable_t *e, const tenon_compile_t
     TN_TRY(tn_rules_apply(rules, TN_RULES_CHANNELS, e->graph));
     TN_TRY(tn_rules_apply(rules, TN_RULES_FUSE, e->graph));
   }
+  if (e->is_planned && !e->has_gradients) TN_TRY(tn_rules_apply(rules, TN_RULES_CONCAT, e->graph));
   TN_TRY(tn_pass_dead_code(e->graph));
   return tn_pass_infer(e->graph);
 }

@@ -114,6 +114,7 @@ enum {
   TN_ALLOCATION_VIEW,   /* in the memory of the edge `root` */
   TN_ALLOCATION_OWN,    /* allocated by the kernel while it runs, or a storage of its own */
   TN_ALLOCATION_TILE,   /* in a tile of a region, and never in memory as a whole */
+  TN_ALLOCATION_PART,   /* in the memory of the edge `block`, the result of a concat */
 };
 
 enum {
@@ -127,9 +128,13 @@ typedef struct tn_allocation_t {
   uint8_t watched; /* by the stage that is being planned: TN_WATCHED_TYPE, ..._VALUES or 0 */
   /* While regions are made: an action outside of the region reads it. */
   bool is_read_outside;
-  int32_t tile;  /* 1 + its tile in a region of its stage; 0: none */
-  int32_t root;  /* the edge that owns the memory; the edge itself unless this is a view */
-  int64_t delta; /* bytes from the beginning of that memory */
+  bool is_block;      /* values are parts of it */
+  bool may_be_part;   /* While regions are made: it becomes a part if no region makes it. */
+  int32_t block;      /* of a part: the edge in whose memory it is */
+  int64_t part_delta; /* of a value that may be a part: its `delta` then */
+  int32_t tile;       /* 1 + its tile in a region of its stage; 0: none */
+  int32_t root;       /* the edge that owns the memory; the edge itself unless this is a view */
+  int64_t delta;      /* bytes from the beginning of that memory, or of the block */
   /* The edge whose detail (quantisation) the value has: the source of a view or a copy, else the
    * edge itself. */
   int32_t source;

@@ -32,7 +32,7 @@ static void print_region(const tn_region_t *region, tn_text_t *text) {
 static void print_value(const tn_run_t *run, const tn_stage_t *stage, int32_t edge,
                         tn_text_t *text) {
   static const char *const places[] = {"none",   "input", "constant", "known", "arena",
-                                       "output", "view",  "own",      "tile"};
+                                       "output", "view",  "own",      "tile",  "part"};
   const tn_allocation_t *p = &run->allocations[edge];
   const tenon_graph_t *graph = run->executable->graph;
   const char *name = edge < (int32_t)graph->edge_count ? graph->edges[edge].name : "(dense copy)";
@@ -44,6 +44,8 @@ static void print_value(const tn_run_t *run, const tn_stage_t *stage, int32_t ed
     tn_text_add(text, " offset %llu size %llu alive %d..%d", (unsigned long long)p->offset,
                 (unsigned long long)p->size, (int)p->first,
                 p->last == INT32_MAX ? (int)stage->action_count : (int)p->last);
+  if (p->where == TN_ALLOCATION_PART)
+    tn_text_add(text, " in %s at byte %lld", graph->edges[p->block].name, (long long)p->delta);
   tn_text_add(text, "\n");
 }
 

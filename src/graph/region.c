@@ -55,7 +55,7 @@ static const tn_allocation_t *root_of(const maker_t *m, int32_t edge) {
 static int32_t maker_of(const maker_t *m, int32_t edge) {
   const tn_allocation_t *root = root_of(m, edge);
   bool is_made = root->where == TN_ALLOCATION_ARENA || root->where == TN_ALLOCATION_OUTPUT ||
-                 root->where == TN_ALLOCATION_OWN;
+                 root->where == TN_ALLOCATION_OWN || root->where == TN_ALLOCATION_PART;
   return is_made && root->stage == m->index ? root->first : -1;
 }
 

@@ -186,8 +186,9 @@ static const char *refuse_results(const tn_run_t *run, int32_t stage, const tn_a
     const tn_allocation_t *allocation = &run->allocations[node->outputs[o]];
     if (allocation->stage != stage) continue; /* the result is not computed */
     const tenon_tensor_t *t = &allocation->tensor->view;
-    bool is_whole =
-        allocation->where == TN_ALLOCATION_ARENA || allocation->where == TN_ALLOCATION_OUTPUT;
+    bool is_whole = allocation->where == TN_ALLOCATION_ARENA ||
+                    allocation->where == TN_ALLOCATION_OUTPUT ||
+                    allocation->where == TN_ALLOCATION_PART;
     if (!is_whole || allocation->bound) return "makes a result whose extents are not known before";
     if (!find_layout(action, t, is_first, form) || !fits_loop(t))
       return "makes a result that is not dense numbers";

@@ -191,6 +191,9 @@ static tenon_status_t bind_stage(tn_run_t *run, tn_stage_t *stage, tenon_tensor_
     case TN_ALLOCATION_OWN:
       status = bind_own(allocation);
       break;
+    case TN_ALLOCATION_PART:
+      t->data = (char *)run->allocations[allocation->block].tensor->view.data + allocation->delta;
+      break;
     case TN_ALLOCATION_VIEW:
       t->data = (char *)run->allocations[allocation->root].tensor->view.data + allocation->delta;
       break;

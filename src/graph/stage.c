@@ -13,6 +13,7 @@
 #include "dispatch/infer.h"
 #include "dispatch/result.h"
 #include "dispatch/services.h"
+#include "graph/concat_place.h"
 #include "graph/executable.h"
 #include "layers/trace.h"
 #include "operator/kernel.h"
@@ -81,6 +82,7 @@ static tenon_status_t begin_allocation(planner_t *p, int32_t edge, uint8_t where
   allocation->last = allocation->first;
   allocation->size = 0;
   allocation->tile = 0;
+  allocation->is_block = allocation->may_be_part = false;
   allocation->bound = NULL;
   allocation->source = edge;
   allocation->layout = 0;
@@ -842,8 +844,11 @@ tenon_status_t tn_stage_plan(tn_run_t *run, int32_t begin) {
   extend_roots(&p);
   stage->is_watched = tn_watch_is_on();
   bool is_plain = run->executable->options.flags & TENON_COMPILE_PLAIN;
-  if (status == TENON_OK && !stage->is_watched && !is_plain)
-    status = tn_stage_make_regions(run, stage);
+  if (status == TENON_OK && !stage->is_watched && !is_plain) {
+    status = tn_stage_place_parts(run, stage);
+    if (status == TENON_OK) status = tn_stage_make_regions(run, stage);
+    if (status == TENON_OK) status = tn_stage_settle_parts(run, stage);
+  }
   if (status == TENON_OK) status = allocate_arena(&p);
   forget_marks(&p);
   tn_scratch_reset(mark);

@@ -297,6 +297,21 @@ tenon_status_t tn_node_become(tn_rewrite_t *r, tn_node_t *node, const tenon_op_t
   return add_uses(r, node);
 }
 
+tenon_status_t tn_node_set_list(tn_rewrite_t *r, tn_node_t *node, const tenon_edge_t *edges,
+                                int32_t count) {
+  tn_arena_t *arena = &r->graph->arena;
+  tenon_operand_t *own = tn_arena_array(arena, node->op->input_count + 1, sizeof *own);
+  tenon_edge_t *list = tn_arena_array(arena, (size_t)count + 1, sizeof *list);
+  if (!own || !list) return tn_no_memory("a rewrite", 0);
+  memcpy(own, node->operands, node->op->input_count * sizeof *own);
+  memcpy(list, edges, (size_t)count * sizeof *list);
+  own[0] = (tenon_operand_t){count, list};
+  drop_uses(r, node);
+  node->operands = own;
+  r->changes++;
+  return add_uses(r, node);
+}
+
 /* The place where the reader's operand names its edge; NULL: the node has other operands now. */
 static tenon_edge_t *edge_of(const tn_rewrite_t *r, const tn_reader_t *reader) {
   const tn_node_t *node = &r->graph->nodes[reader->node];

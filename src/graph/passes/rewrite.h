@@ -74,6 +74,9 @@ int32_t tn_attr(const tn_node_t *node, const char *name);
  * the operator's order, which are copied; NULL: the defaults. */
 tenon_status_t tn_node_become(tn_rewrite_t *r, tn_node_t *node, const tenon_op_t *op,
                               const tenon_value_t *attrs, const tenon_edge_t *operands);
+/* Gives the first operand of the node, a list, these edges instead. */
+tenon_status_t tn_node_set_list(tn_rewrite_t *r, tn_node_t *node, const tenon_edge_t *edges,
+                                int32_t count);
 /* Makes all readers of `from` read `to` instead. */
 void tn_redirect(tn_rewrite_t *r, tenon_edge_t from, tenon_edge_t to);
 /* Removes a node whose results nobody reads any more. */

@@ -16,7 +16,7 @@ static const tn_rewrite_rule_t *const tables[TN_RULES_PASSES] = {
     [TN_RULES_SIMPLIFY] = tn_rules_simplify, [TN_RULES_FORMULAS] = tn_rules_formulas,
     [TN_RULES_BLOCKS] = tn_rules_blocks,     [TN_RULES_ATTENTION] = tn_rules_attention,
     [TN_RULES_SHARE] = tn_rules_share,       [TN_RULES_CHANNELS] = tn_rules_channels,
-    [TN_RULES_FUSE] = tn_rules_fuse};
+    [TN_RULES_FUSE] = tn_rules_fuse,         [TN_RULES_CONCAT] = tn_rules_concat};
 
 /* Listing */
 

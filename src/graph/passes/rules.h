@@ -28,6 +28,7 @@ enum {
   TN_RULES_SHARE,
   TN_RULES_CHANNELS,
   TN_RULES_FUSE,
+  TN_RULES_CONCAT,
   TN_RULES_PASSES,
 };
 
@@ -53,6 +54,9 @@ extern const tn_rewrite_rule_t tn_rules_channels[];
 /* A bias, a residual and an activation become part of the product or convolution before them
  * (fuse.c). */
 extern const tn_rewrite_rule_t tn_rules_fuse[];
+/* A concat takes the result of another one as a part; and the rule by which plans place operands
+ * in results, which concat_place.c applies (concat.c). */
+extern const tn_rewrite_rule_t tn_rules_concat[];
 
 /* A rule in one compilation. */
 typedef struct tn_rewrite_use_t {

@@ -125,6 +125,38 @@ TEST("few elements run in a region as well") {
   tenon_executable_release(e);
 }
 
+TEST("a loop reads the mean of the only row after the region has written it") {
+  tenon_builder_t *b[2] = {graph_begin(), graph_begin()};
+  tenon_executable_t *e[2];
+  for (int i = 0; i < 2; i++) {
+    const tenon_edge_t x = graph_input(b[i], "x", TENON_F32, 2);
+    const tenon_edge_t y = graph_step(b[i], "core::abs", NULL, x);
+    const tenon_edge_t m =
+        two(b[i], "core::reduce_mean", y, graph_constant(b[i], "axes", "i64[1] 1"));
+    graph_output(b[i], "m", m);
+    graph_output(b[i], "z", two(b[i], "core::pow", y, m));
+    e[i] = graph_compile(b[i], i ? TENON_COMPILE_PLAIN : 0);
+  }
+  int64_t shape[2] = {1, COUNT};
+  tenon_tensor_t *t, *found[2] = {NULL, NULL}, *expected[2] = {NULL, NULL};
+  CHECK_STATUS(tenon_tensor_create(tenon_dtype(TENON_F32), 2, shape, &t), TENON_OK);
+  for (int round = 1; round < 4; round++) { /* a run must not read the mean of the run before */
+    for (int i = 0; i < COUNT; i++)
+      ((float *)t->data)[i] = (float)(round * (i % 5)) / 4;
+    CHECK_STATUS(tenon_executable_run(e[0], &t, found, NULL), TENON_OK);
+    CHECK_STATUS(tenon_executable_run(e[1], &t, expected, NULL), TENON_OK);
+    for (int o = 0; o < 2; o++)
+      check_same(found[o], expected[o]);
+  }
+  CHECK(count_in_plan(e[0], "region of 3: core::abs core::reduce_mean core::pow") == 1);
+  tenon_tensor_release(t);
+  for (int o = 0; o < 2; o++) {
+    tenon_tensor_release(found[o]);
+    tenon_tensor_release(expected[o]);
+    tenon_executable_release(e[o]);
+  }
+}
+
 TEST("a value with one element that is an output as well is written before links read it") {
   tenon_builder_t *b = graph_begin();
   tenon_edge_t x = graph_input(b, "x", TENON_F32, 0);

@@ -24,12 +24,12 @@ static int32_t add_piece(draft_t *d) {
 
 /* Adds a piece that a rule without a text looks for. */
 static int32_t add_written(draft_t *d) {
-  static const piece_t pieces[] = {write_softmax,      write_layer_norm,   write_instance_norm,
-                                   write_group_norm,   write_attention,    write_rotary,
-                                   write_same_shape,   write_cast_back,    write_whole_slice,
-                                   write_whole_gather, write_single_split, write_transposes,
-                                   write_reshapes,     write_joined_axes,  write_transposed_product,
-                                   write_again,        write_again,        write_quantised};
+  static const piece_t pieces[] = {
+      write_softmax,     write_layer_norm,   write_instance_norm,      write_group_norm,
+      write_attention,   write_rotary,       write_same_shape,         write_cast_back,
+      write_whole_slice, write_whole_gather, write_single_split,       write_transposes,
+      write_reshapes,    write_joined_axes,  write_transposed_product, write_again,
+      write_again,       write_quantised,    write_joined_again};
   return pieces[pick(d, sizeof pieces / sizeof *pieces)](d);
 }
 

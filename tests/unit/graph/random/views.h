@@ -162,11 +162,28 @@ static int32_t add_slice(draft_t *d) {
   return add_result(d, value);
 }
 
+/* A concat of values of the same shape. */
+static int32_t join_values(draft_t *d, const int32_t *values, int32_t count, int32_t axis) {
+  value_t value = d->values[values[0]];
+  for (int32_t i = 1; i < count; i++) {
+    value.most = fmax(value.most, d->values[values[i]].most);
+    value.is_exact &= d->values[values[i]].is_exact;
+  }
+  if (count_of(&value, d->most) * count > ELEMENTS_MOST) return -1;
+  part_t *part = add_part(d, "core::concat");
+  read_list(d, part, values, count);
+  snprintf(part->attrs, sizeof part->attrs, "axis=%d",
+           (int)(chance(d, 50) ? axis : axis - value.rank));
+  extent_t *e = &value.shape[axis];
+  *e = (extent_t){e->n * count, e->m * count, e->plus * count};
+  return add_result(d, value);
+}
+
 /* Of x, of another value that has its shape, or of parts of x that were taken apart. */
 static int32_t add_concat(draft_t *d) {
   const int32_t x = find_float(d, has_row);
   if (x < 0) return x;
-  value_t value = d->values[x];
+  const value_t value = d->values[x];
   const int32_t axis = (int32_t)pick(d, (uint32_t)value.rank);
   int32_t values[3] = {x, x, x};
   const int32_t count = 1 + (int32_t)pick(d, 3);
@@ -176,19 +193,10 @@ static int32_t add_concat(draft_t *d) {
       const value_t *other = &d->values[v];
       if (other->dtype == value.dtype && !other->constant && same_shape(other, &d->values[x])) {
         values[i] = v;
-        value.most = fmax(value.most, other->most);
-        value.is_exact &= other->is_exact;
         break;
       }
     }
-  if (count_of(&value, d->most) * count > ELEMENTS_MOST) return -1;
-  part_t *part = add_part(d, "core::concat");
-  read_list(d, part, values, count);
-  snprintf(part->attrs, sizeof part->attrs, "axis=%d",
-           (int)(chance(d, 50) ? axis : axis - value.rank));
-  extent_t *e = &value.shape[axis];
-  *e = (extent_t){e->n * count, e->m * count, e->plus * count};
-  return add_result(d, value);
+  return join_values(d, values, count, axis);
 }
 
 static int32_t add_split(draft_t *d) {

@@ -280,6 +280,22 @@ static int32_t write_single_split(draft_t *d) {
   return add_result(d, value);
 }
 
+/* Values that are joined, and joined again with another one before or behind them. */
+static int32_t write_joined_again(draft_t *d) {
+  static const char *const ops[] = {"core::neg", "core::abs", "core::relu"};
+  int32_t values[3];
+  const int32_t x = find_float(d, has_row);
+  if (x < 0) return x;
+  const int32_t axis = chance(d, 50) ? 0 : (int32_t)pick(d, (uint32_t)d->values[x].rank);
+  for (int32_t i = 0; i < 3; i++)
+    values[i] = add_like(d, ops[i], NULL, x, d->values[x].most);
+  const int32_t at = (int32_t)pick(d, 2);
+  const int32_t few = join_values(d, values + at, 2, axis);
+  if (few < 0) return -1;
+  if (chance(d, 50)) add_like(d, "core::neg", NULL, few, d->values[few].most);
+  return join_values(d, values, 3, axis);
+}
+
 /* Two transposes in turn, or one that changes nothing. */
 static int32_t write_transposes(draft_t *d) {
   static const char *const same[] = {
