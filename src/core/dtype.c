@@ -60,7 +60,7 @@ const char *tn_dtype_name(tenon_dtype_t dtype) {
 }
 
 bool tn_dtype_parse(const char *text, size_t size, tenon_dtype_t *out_dtype) {
-  for (int i = 0; i < TN_DTYPE_LIST; i++)
+  for (int i = 0; i <= TN_DTYPE_LIST; i++)
     if (is_text(names[i].text, names[i].size, text, size)) {
       *out_dtype = tn_dtype_at(i);
       return true;

@@ -44,6 +44,7 @@ static bool stays_small(const tenon_graph_t *graph, const tn_node_t *node, uint6
     const tn_edge_t *edge = &graph->edges[node->outputs[o]];
     int64_t count = 1;
     uint64_t size;
+    if (tn_dtype_is(edge->dtype, TENON_LIST)) return false; /* a constant is one tensor */
     for (int32_t d = 0; d < edge->ndim; d++) {
       if (!tenon_is_known(edge->dims[d]))
         /* The shape depends on data: in practice the inputs bound it. */
@@ -100,7 +101,7 @@ static tenon_status_t fold_node(tenon_graph_t *graph, tn_node_t *node) {
     tenon_tensor_release(inputs[i]);
   int32_t at = 0;
   for (uint32_t o = 0; o < op->output_count && status == TENON_OK; o++) {
-    bool list = tn_dtype_is(outputs[o]->dtype, TENON_LIST);
+    bool list = op->schema.outputs[o].kind == TENON_KIND_TENSORS;
     for (int64_t k = 0; k < (list ? outputs[o]->shape[0] : 1) && at < node->output_count; k++)
       tn_edge_bind_constant(graph, node->outputs[at++],
                             list ? tenon_item(outputs[o], k) : outputs[o]);

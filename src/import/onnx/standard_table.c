@@ -21,6 +21,7 @@ static const tn_lowering_t lowerings[] = {
   {"Mul(x, Sigmoid(x)) = silu(x, alpha=1.0)", 13, NULL},
   {"Sub(1:x, Erf(x)) = erfc(x)", 14, NULL},
   {"Identity(x) = contiguous(x)", 16, NULL},
+  {"Identity(x) = identity(x)", 16, NULL},
   {"MatMul(a, Transpose(b, perm=swap:b)) = matmul(a, b, transpose_b=True)", 13, NULL},
   {"MatMul(Transpose(a, perm=swap:a), b) = matmul(a, b, transpose_a=True)", 13, NULL},
   {"MatMul(Transpose(a, perm=swap:a), Transpose(b, perm=swap:b)) = "
@@ -39,7 +40,7 @@ static const tn_lowering_t lowerings[] = {
 TN_LOWERINGS(tn_standard_rows, "");
 
 /* Operators that newer operator sets no longer have. */
-static const char *const retired[] = {"Upsample(", "Scatter(", "OptionalGetElement("};
+static const char *const retired[] = {"Upsample(", "Scatter("};
 
 static bool is_retired(const tn_lowering_t *row) {
   for (size_t i = 0; i < sizeof retired / sizeof *retired; i++)
