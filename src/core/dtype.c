@@ -60,12 +60,18 @@ const char *tn_dtype_name(tenon_dtype_t dtype) {
 }
 
 bool tn_dtype_parse(const char *text, size_t size, tenon_dtype_t *out_dtype) {
-  for (int i = 0; i <= TN_DTYPE_LIST; i++)
+  for (int i = 0; i < TN_DTYPE_LIST; i++)
     if (is_text(names[i].text, names[i].size, text, size)) {
       *out_dtype = tn_dtype_at(i);
       return true;
     }
   return false;
+}
+
+bool tn_dtype_parse_value(const char *text, size_t size, tenon_dtype_t *out_dtype) {
+  const bool is_list = is_text(names[TN_DTYPE_LIST].text, names[TN_DTYPE_LIST].size, text, size);
+  if (is_list) *out_dtype = tenon_dtype(TENON_LIST);
+  return is_list || tn_dtype_parse(text, size, out_dtype);
 }
 
 uint64_t tn_dtype_set(const char *text, size_t size) {

@@ -84,6 +84,7 @@ TABLE(sparse, "SparseTensorProto", -1,
   {2, MESSAGE, AT(sparse, indices), &tensor_message},
   {3, INTS, AT(sparse, dims), NULL});
 TABLE(list, "SequenceProto or OptionalProto", -1,
+  {1, NAME, AT(list, name), NULL},
   {2, INT, AT(list, elem_type), NULL},
   {3, MESSAGES, AT(list, tensors), &tensor_message},
   {5, MESSAGES, AT(list, lists), &list_message});

@@ -48,11 +48,13 @@ typedef struct tn_onnx_sparse_t { /* SparseTensorProto */
 typedef struct tn_onnx_list_t {
   uint64_t present;
   int64_t elem_type; /* TN_ONNX_ITEMS_... */
+  const char *name;
   TN_LIST(tn_onnx_tensor_t) tensors;
   TN_LIST(struct tn_onnx_list_t) lists;
 } tn_onnx_list_t;
 enum {
-  TN_ONNX_LIST_TYPE = 2, /* the field */
+  TN_ONNX_LIST_TYPE = 2,      /* the field */
+  TN_ONNX_LIST_FIELDS = 0x2E, /* the set of all fields: 1, 2, 3 and 5 */
   TN_ONNX_ITEMS_NONE = 0,
   TN_ONNX_ITEMS_TENSORS = 1,
   TN_ONNX_ITEMS_SEQUENCES = 3,

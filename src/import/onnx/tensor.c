@@ -325,10 +325,14 @@ static tenon_status_t list_item(const tn_onnx_list_t *list, size_t i, tn_weights
              : tn_onnx_list(&list->lists.items[i - list->tensors.count], weights, out_item);
 }
 
-/* Which items a sequence has is stated by its elem_type, too. */
+/* Whether this is a message of a list and not of a tensor: it has no other fields, its name is text,
+ * and its elem_type, too, states which items it has. */
 static bool is_list_whole(const tn_onnx_list_t *list) {
   const bool has_type = TN_HAS(list, TN_ONNX_LIST_TYPE);
   const bool has_items = list->tensors.count || list->lists.count;
+  if (list->present & ~(uint64_t)TN_ONNX_LIST_FIELDS) return false;
+  for (const char *c = list->name; *c; c++)
+    if ((unsigned char)*c < ' ') return false;
   switch (list->elem_type) {
   case TN_ONNX_ITEMS_NONE:
     return has_type && !has_items;
