@@ -30,6 +30,15 @@ static tenon_status_t infer_changed(tenon_infer_t *infer) {
   return infer_made(infer);
 }
 
+static tenon_status_t infer_parts(tenon_infer_t *infer) {
+  const tenon_dtype_t dtype = infer->inputs[0]->dtype;
+  if (tenon_dtype_id(dtype) == TENON_LIST)
+    return tenon_fail(infer, TENON_INVALID, "x is a list: expected a tensor");
+  if (dtype.bits % 8)
+    return tenon_fail(infer, TENON_INVALID, "elements of %d bits have no views", (int)dtype.bits);
+  return infer_made(infer);
+}
+
 /* The result is an item, of which the attributes say what is known. */
 static tenon_status_t infer_item(tenon_infer_t *infer) {
   tenon_meta_t *out = infer->outputs[0];
@@ -235,6 +244,12 @@ static tenon_status_t list_split_run(tenon_call_t *call) {
 
 /* optional values */
 
+static tenon_status_t optional_run(tenon_call_t *call) {
+  tenon_tensor_t *x = call->inputs[0];
+  const items_t items = {&x, x != NULL};
+  return assign_list(call, &items);
+}
+
 static tenon_status_t check_optional(tenon_call_t *call) {
   if (call->inputs[0]->shape[0] <= 1) return TENON_OK;
   return tenon_fail(call, TENON_INVALID,
@@ -306,11 +321,17 @@ TENON_ITEMS(core_list,
               "sizes: the extent of all parts, of which the last may be smaller, or one for each "
               "part.\nWithout it each part has one element, and keepdims tells whether it keeps "
               "the axis."),
-    TENON_TYPES("x: any; sizes: i64|i32; out = ?"),
+    TENON_TYPES("x = ?; sizes: i64|i32; out = ?"),
     TENON_TRAITS(TENON_PURE),
-    TENON_INFER(infer_made),
+    TENON_INFER(infer_parts),
     TENON_USES("core::slice, core::squeeze"),
     TENON_KERNEL("cpu strided", list_split_run)),
+  TENON_OP("optional(Tensor? x=None) -> Tensor",
+    TENON_DOC("Makes an optional value: a list of x, or without items if x is absent."),
+    TENON_TYPES("x = ?; out = ?"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(infer_made),
+    TENON_KERNEL("cpu strided quantised", optional_run)),
   TENON_OP("optional_has(Tensor x) -> Tensor",
     TENON_DOC("Tells whether an optional value, a list of at most one item, is present."),
     TENON_TYPES("x = ?; out = bool"),

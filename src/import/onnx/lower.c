@@ -207,15 +207,6 @@ tn_ref_t **tn_lower_call(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t 
   return lower->status == TENON_OK ? edges : NULL;
 }
 
-tn_ref_t *tn_lower_join(tn_lower_t *lower, tn_ref_t *sequence) {
-  tn_ref_t *joined = NULL;
-  if (lower->is_missing || lower->status != TENON_OK) return NULL;
-  (void)tn_lower_has_failed(lower,
-                            tn_ref_join(lower->import, lower->scope->site, sequence, &joined));
-  if (joined && joined->is_missing) lower->is_missing = true;
-  return lower->status == TENON_OK && !lower->is_missing ? joined : NULL;
-}
-
 /* Constants */
 
 tn_ref_t *tn_lower_tensor(tn_lower_t *lower, tenon_tensor_t *tensor) {

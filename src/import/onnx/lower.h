@@ -104,8 +104,6 @@ const tenon_op_t *tn_lower_op(tn_lower_t *lower, const char *name);
  * an operand is. */
 tn_ref_t **tn_lower_call(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs,
                          const tn_operand_t *operands, int32_t operand_count, int32_t *out_count);
-/* The list of a sequence whose items are known, as a value of the graph; NULL on failure. */
-tn_ref_t *tn_lower_join(tn_lower_t *lower, tn_ref_t *sequence);
 /* lower_control.c: evaluates the body of a SequenceMap for the items of lists. */
 void tn_lower_map(tn_lower_t *lower);
 /* Creates a constant. Takes ownership of the tensor. */

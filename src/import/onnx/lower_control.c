@@ -95,7 +95,7 @@ static bool is_wrapped(const tn_ref_t *edge, const tn_ref_t *like) {
 
 /* Makes result `i` of a body an optional value. */
 static void wrap_result(tn_lower_t *lower, tn_body_t *body, size_t i, const tn_ref_t *like) {
-  const tenon_op_t *op = tn_lower_op(lower, "core::list");
+  const tenon_op_t *op = tn_lower_op(lower, "core::optional");
   const tenon_operand_t operand = {1, &body->outputs[i]->id};
   tn_ref_t *edge = tn_ref_new(lower->import, &body->site, body->outputs[i]->name);
   if (!op || !edge) {

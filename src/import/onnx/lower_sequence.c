@@ -358,20 +358,17 @@ static void lower_identity(tn_lower_t *lower) {
 
 static void lower_optional(tn_lower_t *lower) {
   tn_ref_t *x = tn_lower_input(lower, 0);
-  tn_ref_t *made = create_sequence(lower, x != NULL);
   const bool has_type = tn_lower_attr(lower, "type") != NULL;
-  if (!made) return;
   if (!x && !has_type) tn_lower_fail(lower, "an absent optional value needs the attribute 'type'");
-  if (x) made->items[0] = x;
-  tn_ref_t *joined = tn_lower_join(lower, made);
-  if (!joined) return;
-  mark_list(joined, TN_REF_OPTIONAL, x && x->kind != TN_REF_TENSOR ? x : NULL);
-  joined->holds_sequence = x && x->kind == TN_REF_SEQUENCE;
-  if (x && x->kind == TN_REF_TENSOR) {
-    joined->item_dtype = x->dtype;
-    joined->item_ndim = x->ndim;
-  }
-  lower->outputs[0] = joined;
+  tn_ref_t *made = x ? tn_lower_run(lower, TN_REFS(x), "optional(a)")
+                     : tn_lower_run(lower, NULL, 0, "optional()");
+  lower->outputs[0] = made;
+  mark_list(made, TN_REF_OPTIONAL, x && x->kind != TN_REF_TENSOR ? x : NULL);
+  if (!made || !x) return;
+  made->holds_sequence = x->kind == TN_REF_SEQUENCE;
+  if (x->kind != TN_REF_TENSOR) return;
+  made->item_dtype = x->dtype;
+  made->item_ndim = x->ndim;
 }
 
 /* Whether an optional value is present: a tensor or a sequence is, an input that is left out is

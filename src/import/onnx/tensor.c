@@ -325,8 +325,8 @@ static tenon_status_t list_item(const tn_onnx_list_t *list, size_t i, tn_weights
              : tn_onnx_list(&list->lists.items[i - list->tensors.count], weights, out_item);
 }
 
-/* Whether this is a message of a list and not of a tensor: it has no other fields, its name is text,
- * and its elem_type, too, states which items it has. */
+/* Whether this is a message of a list and not of a tensor: it has no other fields, its name is
+ * text, and its elem_type, too, states which items it has. */
 static bool is_list_whole(const tn_onnx_list_t *list) {
   const bool has_type = TN_HAS(list, TN_ONNX_LIST_TYPE);
   const bool has_items = list->tensors.count || list->lists.count;
