@@ -71,6 +71,8 @@
   X(core_spectral)                                                                                 \
   X(core_control)                                                                                  \
   X(core_list)                                                                                     \
+  X(core_mel)                                                                                      \
+  X(core_regex)                                                                                    \
   X(core_trees)                                                                                    \
   X(core_classes)                                                                                  \
   X(core_categories)                                                                               \
