@@ -118,6 +118,11 @@ static tenon_status_t stack_iterations(tenon_call_t *call, const tensors_t *roun
   int32_t ndim = 1;
   if (rounds->count) {
     const tenon_tensor_t *first = rounds->items[0];
+    if (tenon_dtype_id(first->dtype) == TENON_LIST)
+      return tenon_fail(call, TENON_INVALID,
+                        "result %" PRId64 " of each iteration is a list: expected a tensor, since "
+                        "these results are stacked",
+                        index);
     if (first->ndim == TENON_RANK_MAX)
       return tenon_fail(
           call, TENON_INVALID,
@@ -349,6 +354,89 @@ static tenon_status_t scan_run(tenon_call_t *call) {
   return assign_items(call, current);
 }
 
+/* list_map */
+
+enum {
+  MAP_BODY,
+  MAP_COUNT,
+};
+
+static int is_list_value(const tenon_tensor_t *t) { return tenon_dtype_id(t->dtype) == TENON_LIST; }
+
+static tenon_status_t map_infer(tenon_infer_t *infer) {
+  tenon_meta_t *list = infer->outputs[0];
+  for (uint32_t i = 0; list && i < list->count; i++) {
+    if (!list->items[i]) continue;
+    list->items[i]->dtype = tenon_dtype(TENON_LIST);
+    TENON_TRY(out_unknown(infer, list->items[i], 1));
+  }
+  return TENON_OK;
+}
+
+/* The number of items of the lists among the inputs, which must be equal. */
+static tenon_status_t map_length(tenon_call_t *call, int64_t *out_length) {
+  const tenon_tensor_t *xs = call->inputs[0];
+  *out_length = -1;
+  for (int64_t i = 0; i < xs->shape[0]; i++) {
+    const tenon_tensor_t *x = tenon_item(xs, i);
+    if (!is_list_value(x)) continue;
+    if (*out_length >= 0 && x->shape[0] != *out_length)
+      return tenon_fail(call, TENON_INVALID,
+                        "the lists must have equal numbers of items, but have %" PRId64
+                        " and %" PRId64,
+                        *out_length, x->shape[0]);
+    *out_length = x->shape[0];
+  }
+  if (*out_length >= 0) return TENON_OK;
+  return tenon_fail(call, TENON_INVALID, "no input is a list: expected at least one");
+}
+
+/* Gives the tensors of all rounds as lists, one for each result of the body. */
+static tenon_status_t assign_lists(tenon_call_t *call, const tensors_t *rounds, int64_t count) {
+  static int64_t stride = 1;
+  tenon_tensor_t *lists = call->host->allocate(call, (uint64_t)(count + 1) * sizeof *lists);
+  tenon_tensor_t **items = allocate_inputs(call, count);
+  int64_t *lengths = call->host->allocate(call, (uint64_t)(count + 1) * sizeof *lengths);
+  if (!lists || !items || !lengths) return TENON_MEMORY;
+  for (int64_t i = 0; i < count; i++) {
+    lengths[i] = rounds[i].count;
+    lists[i] = (tenon_tensor_t){.data = rounds[i].items,
+                                .device = {1, 0},
+                                .ndim = 1,
+                                .dtype = tenon_dtype(TENON_LIST),
+                                .shape = &lengths[i],
+                                .strides = &stride};
+    items[i] = &lists[i];
+  }
+  return assign_items(call, items);
+}
+
+static tenon_status_t map_run(tenon_call_t *call) {
+  const tenon_tensor_t *xs = call->inputs[0];
+  const tenon_tensor_t *captured = call->inputs[1];
+  const int64_t count = call->attrs[MAP_COUNT].as.i;
+  const int64_t inputs_count = xs->shape[0] + captured->shape[0];
+  int64_t length = 0;
+  tenon_tensor_t **inputs = allocate_inputs(call, inputs_count);
+  tenon_tensor_t **results = allocate_inputs(call, count);
+  tensors_t *rounds = call->host->allocate(call, (uint64_t)(count + 1) * sizeof *rounds);
+  if (!inputs || !results || !rounds) return TENON_MEMORY;
+  memset(rounds, 0, (size_t)(count + 1) * sizeof *rounds);
+  TENON_TRY(map_length(call, &length));
+  put_list(inputs, 0, xs);
+  put_list(inputs, xs->shape[0], captured);
+  for (int64_t round = 0; round < length; round++) {
+    for (int64_t i = 0; i < xs->shape[0]; i++)
+      if (is_list_value(tenon_item(xs, i))) inputs[i] = tenon_item(tenon_item(xs, i), round);
+    memset(results, 0, (size_t)count * sizeof *results);
+    TENON_TRY(call->host->evaluate(call, call->attrs[MAP_BODY].as.graph, (uint32_t)inputs_count,
+                                   inputs, (uint32_t)count, results));
+    for (int64_t i = 0; i < count; i++)
+      TENON_TRY(tensors_add(call, &rounds[i], results[i]));
+  }
+  return assign_lists(call, rounds, count);
+}
+
 #define RESULTS "int count, int[] dtypes=[], int[] ranks=[]"
 
 /* clang-format off */
@@ -382,5 +470,13 @@ TENON_ITEMS(core_control,
     TENON_TRAITS(TENON_PURE),
     TENON_INFER(scan_infer),
     TENON_USES("core::contiguous"),
-    TENON_KERNEL("cpu strided quantised", scan_run)))
+    TENON_KERNEL("cpu strided quantised", scan_run)),
+  TENON_OP("list_map(Tensor[] xs, Tensor[] captured, *, graph body, int count) -> Tensor[count]",
+    TENON_DOC("Evaluates body(items, captured) for the items of the lists among `xs`, at one "
+              "position after the other;\ntensors among `xs` are given to each evaluation. "
+              "Gives the results as lists."),
+    TENON_TYPES("xs = ?; captured = ?; out = ?"),
+    TENON_TRAITS(TENON_PURE),
+    TENON_INFER(map_infer),
+    TENON_KERNEL("cpu strided quantised", map_run)))
 /* clang-format on */

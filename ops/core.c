@@ -70,6 +70,9 @@
   X(core_determinant)                                                                              \
   X(core_spectral)                                                                                 \
   X(core_control)                                                                                  \
+  X(core_list)                                                                                     \
+  X(core_mel)                                                                                      \
+  X(core_regex)                                                                                    \
   X(core_trees)                                                                                    \
   X(core_classes)                                                                                  \
   X(core_categories)                                                                               \

@@ -1,5 +1,6 @@
 /* Describes operators of Tenon for ONNX Runtime; see operator.h. */
 #include "operator.h"
+#include "common/lists.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,6 +108,7 @@ static operator_t *make_operator(const tenon_op_t *op, char *why, size_t capacit
   operator_t *self = calloc(1, sizeof *self);
   if (self) self->op = op;
   const char *reason = self ? read_operator(self, &info) : "memory is out";
+  if (!reason && lists_are_values(&info)) reason = LISTS_REASON;
   if (!reason) return self;
   snprintf(why, capacity, "%s", reason);
   free_operator(self);

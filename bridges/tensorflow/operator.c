@@ -1,5 +1,6 @@
 /* Describes operators of Tenon for TensorFlow; see operator.h. */
 #include "operator.h"
+#include "common/lists.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -189,6 +190,7 @@ const operator_t *operator_describe(const tenon_op_t *op, char *why, size_t capa
   }
   const bool has_memory = self && self->inputs && self->attrs && self->outputs;
   const char *reason = has_memory ? read_operator(self, &info) : "out of memory";
+  if (!reason && lists_are_values(&info)) reason = LISTS_REASON;
   if (!reason) self->index = atomic_fetch_add(&described, 1);
   if (!reason) return self;
   snprintf(why, capacity, "%s", reason);

@@ -1,4 +1,5 @@
 /* Reads the declarations of an operator, and writes its schema in PyTorch's language. */
+#include "common/lists.h"
 #include "operator.h"
 
 #include <math.h>
@@ -102,6 +103,7 @@ operator_t *operator_new(const tenon_op_t *op, form_t form, char *why, size_t ca
   self->results = self->arguments + inputs + attrs;
   set_names(self, (char *)(self->results + outputs), info.name, name_size);
   const char *reason = read_arguments(self, counts);
+  if (!reason && lists_are_values(&info)) reason = LISTS_REASON;
   if (!reason) return self;
   snprintf(why, capacity, "%s", reason);
   free(self);

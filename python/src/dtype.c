@@ -43,6 +43,10 @@ bool dtype_from(PyObject *object, tenon_dtype_t *out_dtype) {
   Py_DECREF(bytes);
   for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
     if (strcmp(name, aliases[i].theirs) == 0) snprintf(name, sizeof name, "%s", aliases[i].ours);
+  if (PyUnicode_Check(object) && strcmp(name, "list") == 0) { /* a value of a graph */
+    *out_dtype = tenon_dtype(TENON_LIST);
+    return true;
+  }
   if (tenon_dtype_parse(name, out_dtype) == TENON_OK) return true;
   raise_invalid("expected a dtype of Tenon (\"f32\", \"i64\", ...), NumPy or PyTorch, found %R",
                 object);

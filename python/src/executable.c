@@ -162,10 +162,74 @@ static PyObject *given_for(const tenon_port_t *port, int32_t i, PyObject *argume
                       (int)i);
 }
 
+static tenon_tensor_t *list_from(PyObject *object, const char *name, origin_t *origin);
+
+/* Creates an item of a list: a tensor or, from a list or a tuple, a list. */
+static tenon_tensor_t *item_from(PyObject *object, const char *name, origin_t *origin) {
+  argument_t argument;
+  if (PyList_Check(object) || PyTuple_Check(object)) return list_from(object, name, origin);
+  if (!argument_set(&argument, object, ARGUMENT_KEPT, NULL, "graph", name, origin)) return NULL;
+  if (!argument.is_reference) tenon_tensor_retain(argument.tensor);
+  return argument.tensor;
+}
+
+/* Creates a list from a list or a tuple of arrays, or of such lists; from None, an absent optional
+ * value; or from one array, a present one. Returns NULL with an exception. */
+static tenon_tensor_t *list_from(PyObject *object, const char *name, origin_t *origin) {
+  const bool is_sequence = PyList_Check(object) || PyTuple_Check(object);
+  PyObject *given = NULL;
+  if (is_sequence)
+    given = PySequence_Tuple(object);
+  else
+    given = object == Py_None ? PyTuple_New(0) : PyTuple_Pack(1, object);
+  const Py_ssize_t count = given ? PyTuple_Size(given) : 0;
+  tenon_tensor_t **items = (tenon_tensor_t **)calloc((size_t)count + 1, sizeof *items);
+  tenon_tensor_t *list = NULL;
+  bool good = given && items && count <= INT32_MAX;
+  if (given && !items) PyErr_NoMemory();
+  for (Py_ssize_t i = 0; good && i < count; i++) {
+    items[i] = item_from(PyTuple_GetItem(given, i), name, origin);
+    good = items[i] != NULL;
+  }
+  if (good) {
+    const tenon_status_t status = tenon_tensor_list(items, (int32_t)count, &list);
+    if (status != TENON_OK) raise_status(status);
+  }
+  for (Py_ssize_t i = 0; items && i < count; i++)
+    tenon_tensor_release(items[i]);
+  free(items);
+  Py_XDECREF(given);
+  return list;
+}
+
+/* Sets the argument of an input of the graph. */
+static bool port_set(argument_t *argument, PyObject *given, const tenon_port_t *port,
+                     origin_t *origin) {
+  if (tenon_dtype_id(port->dtype) != TENON_LIST)
+    return argument_set(argument, given, ARGUMENT_KEPT, NULL, "graph", port->name, origin);
+  argument->tensor = list_from(given, port->name, origin);
+  argument->object = given;
+  argument->is_reference = true;
+  return argument->tensor != NULL;
+}
+
+/* The object for a value, for a list a list of such objects; takes the reference over. */
+static PyObject *run_value_of(tenon_tensor_t *tensor, const origin_t *origin) {
+  if (tenon_dtype_id(tensor->dtype) != TENON_LIST) return result_of(tensor, origin);
+  PyObject *list = PyList_New((Py_ssize_t)tensor->shape[0]);
+  for (int64_t i = 0; list && i < tensor->shape[0]; i++) {
+    tenon_tensor_retain(tenon_item(tensor, i));
+    PyObject *item = run_value_of(tenon_item(tensor, i), origin);
+    if (!item || PyList_SetItem(list, (Py_ssize_t)i, item) != 0) Py_CLEAR(list);
+  }
+  tenon_tensor_release(tensor);
+  return list;
+}
+
 static PyObject *run_results(tenon_tensor_t **outputs, int32_t count, const origin_t *origin) {
   PyObject *tuple = PyTuple_New(count);
   for (int32_t i = 0; i < count; i++) {
-    PyObject *object = tuple ? result_of(outputs[i], origin) : NULL;
+    PyObject *object = tuple ? run_value_of(outputs[i], origin) : NULL;
     if (!tuple)
       tenon_tensor_release(outputs[i]);
     else if (!object || PyTuple_SetItem(tuple, i, object) != 0)
@@ -240,8 +304,7 @@ static PyObject *run_executable(PyObject *self, run_t *r, PyObject *arguments, P
     PyObject *given = given_for(&port, r->set, arguments, named, &used);
     argument_t *argument = &r->arguments[r->set];
     if (!given && named) check_names(graph, r->input_count, named);
-    if (!given || !argument_set(argument, given, ARGUMENT_KEPT, NULL, "graph", port.name, &origin))
-      return NULL;
+    if (!given || !port_set(argument, given, &port, &origin)) return NULL;
     r->inputs[r->set] = argument->tensor;
   }
   if (named && used != PyDict_Size(named)) {

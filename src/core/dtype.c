@@ -68,6 +68,12 @@ bool tn_dtype_parse(const char *text, size_t size, tenon_dtype_t *out_dtype) {
   return false;
 }
 
+bool tn_dtype_parse_value(const char *text, size_t size, tenon_dtype_t *out_dtype) {
+  const bool is_list = is_text(names[TN_DTYPE_LIST].text, names[TN_DTYPE_LIST].size, text, size);
+  if (is_list) *out_dtype = tenon_dtype(TENON_LIST);
+  return is_list || tn_dtype_parse(text, size, out_dtype);
+}
+
 uint64_t tn_dtype_set(const char *text, size_t size) {
   tenon_dtype_t dtype;
   for (int i = 0; i < CLASSES; i++)

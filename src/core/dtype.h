@@ -44,6 +44,8 @@ static inline tenon_dtype_t tn_dtype_at(int index) { return tenon_dtype(tn_dtype
 const char *tn_dtype_name(tenon_dtype_t dtype); /* "f32"; "?" for an unknown dtype */
 /* Parses a dtype's name. No name denotes the type of lists. */
 bool tn_dtype_parse(const char *text, size_t size, tenon_dtype_t *out_dtype);
+/* The same for a value of a graph, which may also be a list. */
+bool tn_dtype_parse_value(const char *text, size_t size, tenon_dtype_t *out_dtype);
 /* The set of types for a name: one type, or a class ("any", "float", "int", "uint", "complex",
  * "number"). Returns 0 for an unknown name. */
 uint64_t tn_dtype_set(const char *text, size_t size);

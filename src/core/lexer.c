@@ -470,7 +470,7 @@ static tenon_status_t literal_name(tn_lexer_t *lexer, tenon_value_t *out) {
   } else if (tn_lexer_is(lexer, "inf") || tn_lexer_is(lexer, "nan")) {
     out->kind = TENON_KIND_FLOAT;
     out->as.f = lexer->start[0] == 'i' ? (double)INFINITY : (double)NAN;
-  } else if (tn_dtype_parse(lexer->start, lexer->size, &out->as.dtype))
+  } else if (tn_dtype_parse_value(lexer->start, lexer->size, &out->as.dtype))
     out->kind = TENON_KIND_DTYPE;
   else if (!tn_lexer_is(lexer, "None"))
     return fail_not_literal(lexer);

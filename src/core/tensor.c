@@ -172,6 +172,9 @@ void tn_storage_release(tn_storage_t *storage) {
   tenon_string_t *strings = storage->data;
   for (int64_t i = 0; i < storage->string_count; i++)
     tn_release_memory((void *)(uintptr_t)strings[i].data);
+  tenon_tensor_t **items = storage->data;
+  for (uint64_t i = 0; storage->is_list && i < storage->size / sizeof *items; i++)
+    tenon_tensor_release(items[i]);
   if (storage->release && !storage->is_own) storage->release(storage->context);
   tn_block_put(storage, size_of_block(storage->size, storage->is_own));
 }
@@ -548,18 +551,51 @@ tenon_status_t tenon_tensor_list(tenon_tensor_t *const *items, int32_t count,
                      items[i] ? "a view on a caller's stack" : "NULL");
   TN_TRY(tn_storage_create(NULL, (uint64_t)count * sizeof *items, NULL, NULL, &storage));
   if (count) memcpy(storage->data, items, (size_t)count * sizeof *items);
-  tenon_status_t status =
-      tn_tensor_over(storage, storage->data, tenon_dtype(TENON_LIST), 1, shape, NULL, out_tensor);
-  tn_storage_release(storage);
-  if (status != TENON_OK) return status;
   uint64_t keys = 0;
   for (int32_t i = 0; i < count; i++) {
     tenon_tensor_retain(items[i]);
     keys |= items[i]->keys;
   }
+  storage->is_list = true;
+  tenon_status_t status =
+      tn_tensor_over(storage, storage->data, tenon_dtype(TENON_LIST), 1, shape, NULL, out_tensor);
+  tn_storage_release(storage);
+  if (status != TENON_OK) return status;
   /* the union of the items' keys */
-  (*out_tensor)->keys = TN_TENSOR_OWNED | TN_KEY_CPU | (keys & ~TN_TENSOR_UNSET);
+  (*out_tensor)->keys = TN_TENSOR_OWNED | TN_KEY_CPU | (keys & ~(TN_TENSOR_UNSET | TN_TENSOR_LENT));
   return TENON_OK;
+}
+
+/* Gives one item of a list that outlives its maker. */
+static tenon_status_t keep_item(tenon_tensor_t *item, tenon_tensor_t **out_item) {
+  const bool is_owned = tn_tensor_is_owned(item);
+  const bool is_lent = !is_owned || item->keys & TN_TENSOR_LENT;
+  const tn_storage_t *storage = is_owned ? ((tn_tensor_t *)item)->storage : NULL;
+  if (item->detail && !tn_layout(item))
+    return tn_fail(TENON_UNIMPLEMENTED, "a quantised tensor cannot be an item of a list that a "
+                                        "graph passes on: dequantise it first");
+  if (is_lent && tn_dtype_is(item->dtype, TENON_LIST)) return tn_list_keep(item, out_item);
+  /* Nothing tells how long memory without an owner lives. */
+  if (!storage || !storage->release) return tenon_tensor_copy(item, out_item);
+  if (is_lent)
+    return tn_tensor_view_of(item, item->dtype, 0, item->ndim, item->shape, item->strides,
+                             out_item);
+  *out_item = item;
+  tenon_tensor_retain(item);
+  return TENON_OK;
+}
+
+tenon_status_t tn_list_keep(const tenon_tensor_t *list, tenon_tensor_t **out_list) {
+  const size_t count = (size_t)list->shape[0];
+  tenon_tensor_t **items = tn_allocate_zero(count + 1, sizeof *items);
+  tenon_status_t status = items ? TENON_OK : tn_no_memory("a list", count);
+  for (size_t i = 0; i < count && status == TENON_OK; i++)
+    status = keep_item(tenon_item(list, (int64_t)i), &items[i]);
+  if (status == TENON_OK) status = tenon_tensor_list(items, (int32_t)count, out_list);
+  for (size_t i = 0; i < count && items; i++)
+    tenon_tensor_release(items[i]);
+  tn_release_memory(items);
+  return status;
 }
 
 void tenon_tensor_retain(tenon_tensor_t *tensor) {
@@ -571,9 +607,6 @@ void tenon_tensor_release(tenon_tensor_t *tensor) {
   if (!tensor || !tn_tensor_is_owned(tensor)) return;
   tn_tensor_t *owned = (tn_tensor_t *)tensor;
   if (!drop_reference(&owned->references)) return;
-  if (tn_dtype_is(tensor->dtype, TENON_LIST))
-    for (int64_t i = 0; i < tensor->shape[0]; i++)
-      tenon_tensor_release(tenon_item(tensor, i));
   if (owned->alias) tn_alias_release(owned->alias);
   if (owned->history) tn_history_release(owned->history);
   tn_storage_release(owned->storage);
@@ -605,6 +638,20 @@ tenon_status_t tenon_tensor_set_string(tenon_tensor_t *tensor, int64_t index, co
   return tn_string_set(tensor, index, data, size);
 }
 
+static tenon_status_t copy_list(const tenon_tensor_t *list, tenon_tensor_t **out_list) {
+  const size_t count = (size_t)list->shape[0];
+  tenon_tensor_t **items = tn_allocate_zero(count + 1, sizeof *items);
+  tenon_status_t status = items ? TENON_OK : tn_no_memory("a list", count);
+  *out_list = NULL;
+  for (size_t i = 0; i < count && status == TENON_OK; i++)
+    status = tenon_tensor_copy(tenon_item(list, (int64_t)i), &items[i]);
+  if (status == TENON_OK) status = tenon_tensor_list(items, (int32_t)count, out_list);
+  for (size_t i = 0; i < count && items; i++)
+    tenon_tensor_release(items[i]);
+  tn_release_memory(items);
+  return status;
+}
+
 tenon_status_t tenon_tensor_copy(const tenon_tensor_t *tensor, tenon_tensor_t **out_tensor) {
   if (tensor->device.type != 1)
     return tn_fail(TENON_INVALID,
@@ -612,6 +659,7 @@ tenon_status_t tenon_tensor_copy(const tenon_tensor_t *tensor, tenon_tensor_t **
                    "tenon_tensor_copy_to",
                    (int)tensor->device.type, (int)tensor->device.id);
   if (tn_layout(tensor)) return tn_sparse_copy(tensor, out_tensor);
+  if (tn_dtype_is(tensor->dtype, TENON_LIST)) return copy_list(tensor, out_tensor);
   TN_TRY(tenon_tensor_create(tensor->dtype, tensor->ndim, tensor->shape, out_tensor));
   tenon_status_t status = tn_tensor_copy_into(tensor, *out_tensor);
   if (status == TENON_OK) return status;

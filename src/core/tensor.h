@@ -19,6 +19,9 @@
 #define TN_TENSOR_UNSET ((uint64_t)1 << 62)
 /* Not a key: a dense copy that a call created for its own use. */
 #define TN_TENSOR_COPY ((uint64_t)1 << 61)
+/* Not a key: a header of a planned run, which denotes another value in the next run. What outlives
+ * the run keeps a header of its own. */
+#define TN_TENSOR_LENT ((uint64_t)1 << 59)
 
 typedef struct tn_storage_t {
   int32_t references; /* atomic */
@@ -33,6 +36,7 @@ typedef struct tn_storage_t {
   bool is_read_only; /* declared by the owner */
   bool is_inference; /* created in inference mode: never takes part in autograd */
   bool is_own;       /* allocated with this header, so that no other storage has a byte of it */
+  bool is_list;      /* `data` is an array of tensors, one reference to each of which is owned */
   uint64_t version;  /* atomic: number of calls that wrote to the memory */
 } tn_storage_t;
 
@@ -53,6 +57,10 @@ typedef struct tn_tensor_t {
  * them. */
 extern void (*tn_history_release)(struct tn_history_t *history);
 extern void (*tn_alias_release)(struct tn_alias_t *alias);
+
+/* Creates a list of the items of `list`, which may be a view on a stack, as may its items. Items
+ * whose memory has an owner are shared; only others are copied. */
+tenon_status_t tn_list_keep(const tenon_tensor_t *list, tenon_tensor_t **out_list);
 
 /* Writes row-major strides. Returns true if the number of elements fits int64. */
 bool tn_strides_dense(int32_t ndim, const int64_t *shape, int64_t *out_strides);

@@ -292,7 +292,7 @@ static const char *convert_one(uint32_t kind, const tn_argument_t *attr, const t
     return convert_choice(attr, value, &out->as.i) ? NULL : "";
   case TENON_KIND_DTYPE:
     if (from == TENON_KIND_STR && value->as.s &&
-        tn_dtype_parse(value->as.s, value->count, &out->as.dtype))
+        tn_dtype_parse_value(value->as.s, value->count, &out->as.dtype))
       return NULL;
     out->as.dtype = value->as.dtype;
     return from == TENON_KIND_DTYPE && tn_dtype_index(value->as.dtype) >= 0 ? NULL : "";

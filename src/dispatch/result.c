@@ -242,6 +242,8 @@ tenon_status_t tn_result_create(const tn_inference_t *inference, const tenon_met
   if (meta->layout) return create_sparse(inference, meta, out_tensor);
   if (meta->items) return create_list(inference, meta, inputs, out_tensor);
   if (meta->ndim < 0) return tn_tensor_unset(meta->dtype, TENON_RANK_MAX, out_tensor);
+  /* A list as a value, whose items only run knows. */
+  if (tn_dtype_is(meta->dtype, TENON_LIST)) return tn_tensor_unset(meta->dtype, 1, out_tensor);
   int64_t shape[TENON_RANK_MAX];
   for (int32_t d = 0; d < meta->ndim; d++) {
     shape[d] = tn_extent_bound(inference, meta->dims[d]);

@@ -217,7 +217,27 @@ static tenon_status_t copy_history(tenon_tensor_t *from, tenon_tensor_t *to) {
                                                                    : TENON_OK;
 }
 
+/* The result becomes a list of its own, which shares the items. */
+static tenon_status_t take_list_value(tenon_tensor_t *t, const tenon_tensor_t *list) {
+  tenon_tensor_t *own;
+  for (int64_t i = 1; i < list->shape[0]; i++) {
+    const tenon_dtype_t first = tenon_item(list, 0)->dtype;
+    const tenon_dtype_t dtype = tenon_item(list, i)->dtype;
+    if (!tn_dtype_same(dtype, first))
+      return tn_fail(TENON_INVALID,
+                     "item %lld has dtype %s, but item 0 has %s: the items of a list have one "
+                     "dtype; cast it",
+                     (long long)i, tn_dtype_name(dtype), tn_dtype_name(first));
+  }
+  TN_TRY(tn_list_keep(list, &own));
+  tenon_status_t status = tn_unallocated_become(t, own);
+  t->keys |= own->keys;
+  tenon_tensor_release(own);
+  return status;
+}
+
 tenon_status_t tn_unallocated_take(tenon_tensor_t *t, tenon_tensor_t *tensor) {
+  if (tn_dtype_is(tensor->dtype, TENON_LIST)) return take_list_value(t, tensor);
   tenon_tensor_t *own = tensor;
   bool shares = tn_tensor_is_owned(tensor) && ((tn_tensor_t *)tensor)->storage &&
                 ((tn_tensor_t *)tensor)->storage->release;

@@ -5,6 +5,7 @@
 #include "base/map.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "core/dtype.h"
 #include "core/sparse.h"
 #include "core/value.h"
 #include "graph/graph.h"
@@ -79,6 +80,15 @@ tenon_status_t tenon_builder_input(tenon_builder_t *builder, const char *name, t
     return tn_fail(TENON_INVALID,
                    "input '%s' has %d dimensions: expected 0 to %d, or -1 for an unknown rank",
                    name ? name : "", (int)ndim, TENON_RANK_MAX);
+  const tenon_axis_t any_number = {-1, NULL};
+  if (tn_dtype_is(dtype, TENON_LIST) && ndim >= 0 && ndim != 1)
+    return tn_fail(TENON_INVALID,
+                   "input '%s' is a list with %d dimensions: a list has 1, its number of items",
+                   name ? name : "", (int)ndim);
+  if (tn_dtype_is(dtype, TENON_LIST) && ndim < 0) {
+    ndim = 1;
+    axes = &any_number;
+  }
   TN_TRY(reserve_name(builder, name));
   if (!tn_grow((void **)&graph->inputs, &graph->input_capacity, graph->input_count,
                sizeof *graph->inputs) ||

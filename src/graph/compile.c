@@ -328,6 +328,13 @@ static tenon_status_t rewrite_graph(tenon_executable_t *e, const tenon_compile_t
   return tn_pass_infer(e->graph);
 }
 
+/* Whether a value is a list. If its dtype is not known, its node reads one. */
+static bool has_lists(const tenon_graph_t *graph) {
+  for (size_t i = 0; i < graph->edge_count; i++)
+    if (tn_dtype_is(graph->edges[i].dtype, TENON_LIST)) return true;
+  return false;
+}
+
 static tenon_status_t compile_graph(tenon_executable_t *e, const tenon_graph_t *graph,
                                     const tenon_compile_t *options) {
   TN_TRY(tn_graph_copy(graph, &e->graph));
@@ -343,6 +350,7 @@ static tenon_status_t compile_graph(tenon_executable_t *e, const tenon_graph_t *
     e->is_planned = !e->has_gradients && tn_placement_is_of_host(&e->placement, e->graph);
   }
   TN_TRY(make_steps(e));
+  e->has_lists = has_lists(e->graph);
   TN_TRY(list_same_axes(e));
   if (e->is_planned) return list_outputs(e);
   TN_TRY(tn_interpreter_prepare(e));

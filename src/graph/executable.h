@@ -90,6 +90,7 @@ struct tenon_executable_t {
   /* true: all nodes run on the CPU, in planned stages; false: interpreter.c runs node by node */
   bool is_planned;
   bool gives_up;                  /* copies of constants may be given up: file_copy.h */
+  bool has_lists;                 /* a value is a list, whose items may be inputs of the run */
   bool has_gradients;             /* runs are recorded on the autograd tape */
   struct tn_training_t *training; /* of one with gradients: training.h; NULL: none */
   tn_placement_t placement;       /* the device of each node, if runs are not planned */

@@ -24,7 +24,8 @@ static const tenon_device_t cpu = {1, 0};
  * there. */
 static tenon_status_t move_tensor(tenon_tensor_t *tensor, tenon_device_t device,
                                   tenon_tensor_t **out_tensor) {
-  bool stays = tn_dtype_is(tensor->dtype, TENON_STRING) || /* strings stay on the host */
+  bool stays = tn_dtype_is(tensor->dtype, TENON_STRING) || /* strings and lists stay on the host */
+               tn_dtype_is(tensor->dtype, TENON_LIST) ||
                (tensor->device.type == device.type && tensor->device.id == device.id);
   if (!stays) return tenon_tensor_copy_to(tensor, device, out_tensor);
   if (!tn_tensor_is_owned(tensor)) return tenon_tensor_copy_to(tensor, device, out_tensor);
@@ -423,6 +424,7 @@ static tenon_status_t give_output(const tenon_executable_t *e, tenon_tensor_t *v
     tenon_tensor_retain(outputs[i]);
     return TENON_OK;
   }
+  if (tn_dtype_is(value->dtype, TENON_LIST) && !outputs[i]) return tn_list_keep(value, &outputs[i]);
   if (!outputs[i]) return tenon_tensor_copy_to(value, cpu, &outputs[i]);
   tenon_status_t status = tn_device_tensor_copy(value, outputs[i]);
   return status == TENON_OK ? status

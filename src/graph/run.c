@@ -81,6 +81,13 @@ static tenon_status_t check_inputs(const tenon_executable_t *e, tenon_tensor_t *
   return check_symbols(e, inputs);
 }
 
+/* Lets a list that the run makes share the memory of this input instead of copying it. */
+static void share_storage(tn_allocation_t *allocation, const tn_tensor_t *input) {
+  tn_storage_release(allocation->tensor->storage);
+  allocation->tensor->storage = input->storage;
+  if (input->storage) tn_storage_retain(input->storage);
+}
+
 static tenon_status_t bind_inputs(tn_run_t *run, tenon_tensor_t *const *inputs) {
   const tenon_executable_t *e = run->executable;
   TN_TRY(check_inputs(e, inputs));
@@ -103,15 +110,27 @@ static tenon_status_t bind_inputs(tn_run_t *run, tenon_tensor_t *const *inputs) 
     *view = *t;
     view->shape = shape;
     view->strides = strides;
-    view->keys |= TN_TENSOR_OWNED;
+    view->keys |= TN_TENSOR_OWNED | TN_TENSOR_LENT;
     if (t->ndim) {
       memcpy(shape, t->shape, (size_t)t->ndim * sizeof *shape);
       memcpy(strides, t->strides, (size_t)t->ndim * sizeof *shape);
     }
     allocation->where = TN_ALLOCATION_INPUT;
     allocation->stage = -1;
+    if (e->has_lists && tn_tensor_is_owned(t)) share_storage(allocation, (const tn_tensor_t *)t);
   }
   return TENON_OK;
+}
+
+/* Gives up the references that bind_inputs took. */
+static void unbind_inputs(tn_run_t *run) {
+  const tenon_graph_t *g = run->executable->graph;
+  for (size_t i = 0; run->executable->has_lists && i < g->input_count; i++) {
+    tn_tensor_t *t = run->allocations[g->inputs[i]].tensor;
+    if (!t) continue;
+    tn_storage_release(t->storage);
+    t->storage = NULL;
+  }
 }
 
 /* One stage */
@@ -371,6 +390,7 @@ static tenon_status_t deliver_output(tn_run_t *run, size_t i, tenon_tensor_t **o
   if (!outputs[i] && tn_layout(made) && tensor->storage)
     return tn_tensor_view_of(made, made->dtype, 0, made->ndim, made->shape, made->strides,
                              &outputs[i]);
+  if (tn_dtype_is(made->dtype, TENON_LIST) && !outputs[i]) return tn_list_keep(made, &outputs[i]);
   if (!outputs[i]) return tenon_tensor_copy(made, &outputs[i]);
   if (outputs[i]->data == made->data && made->data) return TENON_OK;
   tenon_status_t status = tn_tensor_copy_into(made, outputs[i]);
@@ -383,14 +403,17 @@ static tenon_status_t run_all(tn_run_t *run, tenon_tensor_t *const *inputs,
   uint64_t given = 0;
   for (size_t i = 0; i < count && i < 63; i++)
     given |= (uint64_t)(outputs[i] != NULL) << i;
-  TN_TRY(bind_inputs(run, inputs));
+  tenon_status_t status = bind_inputs(run, inputs);
+  if (status != TENON_OK) unbind_inputs(run);
+  TN_TRY(status);
   bool *was_given = tn_scratch(count + 1);
   if (!was_given) return tn_no_memory("a run", count);
   for (size_t i = 0; i < count; i++)
     was_given[i] = outputs[i] != NULL;
-  tenon_status_t status = run_stages(run, outputs, given, profile);
+  status = run_stages(run, outputs, given, profile);
   for (size_t i = 0; i < count && status == TENON_OK; i++)
     status = deliver_output(run, i, outputs);
+  unbind_inputs(run);
   if (status == TENON_OK) return status;
   for (size_t i = 0; i < count; i++)
     if (!was_given[i]) {

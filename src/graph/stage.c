@@ -57,7 +57,7 @@ static tenon_status_t set_header(tn_allocation_t *allocation, tenon_dtype_t dtyp
     memcpy(t->view.strides, strides, (size_t)ndim * sizeof *strides);
   else if (shape)
     tn_strides_dense(ndim, shape, t->view.strides);
-  t->view.keys = TN_KEY_CPU | TN_TENSOR_OWNED;
+  t->view.keys = TN_KEY_CPU | TN_TENSOR_OWNED | TN_TENSOR_LENT;
   if (shape) tn_tensor_mark(&t->view);
   return TENON_OK;
 }
@@ -131,6 +131,8 @@ static tenon_status_t watch_value(planner_t *p, int32_t edge, bool with_values) 
   if (!tn_grow((void **)&s->watches, &s->watch_capacity, s->watch_count, sizeof *s->watches))
     return tn_no_memory("a plan", sizeof *s->watches);
   const tenon_tensor_t *t = &allocation->tensor->view;
+  /* No plan depends on the items of a list, whose number may differ from run to run. */
+  if (tn_dtype_is(t->dtype, TENON_LIST)) return TENON_OK;
   tn_watch_t w = {edge, detail_of(t), t->ndim, t->dtype, NULL, NULL, NULL, 0};
   int64_t *room = tn_arena_array(&s->memory, 2 * (size_t)t->ndim + 1, sizeof *room);
   if (!room) return tn_no_memory("a plan", 0);
@@ -262,6 +264,7 @@ static bool is_computable(const planner_t *p, const tn_node_t *node, tenon_meta_
     int64_t count = 1;
     if (!outputs[o]) continue;
     if (outputs[o]->items || outputs[o]->ndim < 0 || outputs[o]->layout) return false;
+    if (tn_dtype_is(outputs[o]->dtype, TENON_LIST)) return false;
     for (int32_t d = 0; d < outputs[o]->ndim; d++)
       if (!tenon_is_known(outputs[o]->dims[d]) || !tn_mul(count, outputs[o]->dims[d].value, &count))
         return false;
@@ -436,7 +439,8 @@ static tenon_status_t allocate_result(planner_t *p, const tn_node_t *node,
     shape[d] = tn_extent_bound(inference, meta->dims[d]);
     bounded &= shape[d] >= 0;
   }
-  if (!bounded || (pending && tn_dtype_is(meta->dtype, TENON_STRING))) {
+  const bool is_list = tn_dtype_is(meta->dtype, TENON_LIST);
+  if (!bounded || is_list || (pending && tn_dtype_is(meta->dtype, TENON_STRING))) {
     TN_TRY(begin_allocation(p, edge, TN_ALLOCATION_OWN));
     tn_allocation_t *allocation = allocation_of(p, edge);
     TN_TRY(set_header(allocation, meta->dtype, 0, NULL, NULL,
@@ -638,7 +642,12 @@ static tenon_status_t choose_kernel(const tenon_op_t *op, tenon_tensor_t *const 
 /* Hides the contents of values that may differ in the next run: the plan depends on those of inputs
  * that are marked as known only, which are watched. Those that this stage makes do not exist yet.
  * `meta` describes the operand: a tensor, or a list with its items. */
-static void hide_contents(planner_t *p, const tenon_operand_t *operand, tenon_meta_t *meta) {
+static void hide_contents(planner_t *p, const tenon_operand_t *operand, bool is_list,
+                          tenon_meta_t *meta) {
+  if (meta->items && !is_list) { /* a list as a value */
+    meta->items = NULL;
+    meta->count = 0;
+  }
   for (int32_t k = 0; k < operand->count; k++) {
     const uint8_t where = allocation_of(p, operand->edges[k])->where;
     tenon_meta_t *of = meta->items ? meta->items[k] : meta;
@@ -659,7 +668,7 @@ static tenon_status_t infer_step(planner_t *p, const tn_step_t *step, tenon_tens
   TN_TRY(tn_metas_of_inputs(op, inputs, &in));
   for (uint32_t i = 0; i < op->input_count; i++)
     if (in[i] && !(op->where && op->where[i] & TN_INPUT_KNOWN))
-      hide_contents(p, &node->operands[i], in[i]);
+      hide_contents(p, &node->operands[i], op->schema.inputs[i].kind == TENON_KIND_TENSORS, in[i]);
   /* View operators that need row-major inputs get dense copies, so inference must not see strides.
    */
   for (uint32_t i = 0; i < op->input_count && op->is_view; i++)

@@ -1,5 +1,5 @@
-/* Loads and saves tensors: reads .npy, ONNX's TensorProto and PGM, and writes .npy. The first bytes
- * of a file decide which format it has. */
+/* Loads and saves tensors: reads .npy, PGM, and ONNX's TensorProto, SequenceProto and
+ * OptionalProto, and writes .npy. The first bytes of a file decide which format it has. */
 #include <errno.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -12,27 +12,49 @@
 #include "import/onnx/tensor.h"
 #include "import/pgm.h"
 
-static tenon_status_t load_proto(const char *path, const tn_file_t *bytes, tn_storage_t *file,
-                                 tn_arena_t *arena, tenon_tensor_t **out_tensor) {
+/* Replaces a value whose elements lie in the mapping, which is read-only, by a copy: the caller may
+ * write to it. */
+static tenon_status_t leave_mapping(tenon_tensor_t **value) {
+  tenon_tensor_t *borrowed = *value;
+  tenon_status_t status = tenon_tensor_copy(borrowed, value);
+  tenon_tensor_release(borrowed);
+  if (status != TENON_OK) *value = NULL;
+  return status;
+}
+
+static tenon_status_t load_tensor_proto(tn_bytes_t bytes, tn_weights_t *weights, tn_arena_t *arena,
+                                        tenon_tensor_t **out_tensor) {
   tn_onnx_tensor_t proto;
+  tenon_status_t status = tn_onnx_read_tensor(bytes, arena, &proto);
+  if (status != TENON_OK)
+    return tn_prefix(status, "not a .npy or PGM file, and not a valid ONNX TensorProto: ");
+  TN_TRY(tn_onnx_tensor(&proto, weights, out_tensor));
+  return TN_HAS(&proto, TN_TENSOR_RAW) || proto.location ? leave_mapping(out_tensor) : TENON_OK;
+}
+
+static tenon_status_t load_list_proto(tn_bytes_t bytes, tn_weights_t *weights, tn_arena_t *arena,
+                                      tenon_tensor_t **out_list) {
+  tn_onnx_list_t proto;
+  TN_TRY(tn_onnx_read_list(bytes, arena, &proto));
+  TN_TRY(tn_onnx_list(&proto, weights, out_list));
+  return leave_mapping(out_list);
+}
+
+/* Nothing in a file tells which message it is. A sequence is never a valid tensor, because its data
+ * are missing; what is neither is reported as a tensor. */
+static tenon_status_t load_proto(const char *path, const tn_file_t *file_bytes, tn_storage_t *file,
+                                 tn_arena_t *arena, tenon_tensor_t **out_tensor) {
+  const tn_bytes_t bytes = {file_bytes->data, file_bytes->size};
   const char *slash = strrchr(path, '/');
   char *folder =
       slash ? tn_arena_text(arena, path, (size_t)(slash - path)) : tn_arena_text(arena, ".", 1);
   if (!folder) return tn_no_memory("a path", strlen(path));
   tn_storage_retain(file);
   tn_weights_t weights = {file, folder, {0}};
-  tenon_status_t status =
-      tn_onnx_read_tensor((tn_bytes_t){bytes->data, bytes->size}, arena, &proto);
-  if (status != TENON_OK)
-    status = tn_prefix(status, "not a .npy or PGM file, and not a valid ONNX TensorProto: ");
-  if (status == TENON_OK) status = tn_onnx_tensor(&proto, &weights, out_tensor);
-  /* The mapping is read-only, and the caller may write to the tensor. */
-  if (status == TENON_OK && (TN_HAS(&proto, TN_TENSOR_RAW) || proto.location)) {
-    tenon_tensor_t *borrowed = *out_tensor;
-    status = tenon_tensor_copy(borrowed, out_tensor);
-    tenon_tensor_release(borrowed);
-    if (status != TENON_OK) *out_tensor = NULL;
-  }
+  tenon_status_t status = load_tensor_proto(bytes, &weights, arena, out_tensor);
+  if ((status == TENON_INVALID || status == TENON_UNIMPLEMENTED) &&
+      (status = load_list_proto(bytes, &weights, arena, out_tensor)) != TENON_OK)
+    status = load_tensor_proto(bytes, &weights, arena, out_tensor);
   tn_weights_clear(&weights);
   return status;
 }

@@ -237,7 +237,15 @@ static tenon_status_t settle_result(move_t *m, tenon_tensor_t *unallocated, teno
                                     tenon_device_t device, tenon_status_t status) {
   tenon_tensor_t *there = NULL;
   if (!unallocated) return status;
-  if (tn_dtype_is(unallocated->dtype, TENON_LIST)) {
+  const bool is_list =
+      tn_dtype_is(unallocated->dtype, TENON_LIST) || tn_dtype_is(made->dtype, TENON_LIST);
+  if (is_list && unallocated->keys & TN_TENSOR_UNSET) { /* a list as a value stays on the host */
+    if (status == TENON_OK && !(made->keys & TN_TENSOR_UNSET))
+      status = tn_unallocated_take(unallocated, made);
+    tenon_tensor_release(made);
+    return status;
+  }
+  if (is_list) {
     for (int64_t i = 0; i < unallocated->shape[0]; i++)
       status = settle_result(m, tenon_item(unallocated, i), tenon_item(made, i), device, status);
     return status;

@@ -8,6 +8,7 @@ from gradients import BUILD
 FLOATS = {"f16", "bf16", "f32", "f64", "c64", "c128", "float", "complex", "number", "any"}
 # Operators with floats as inputs and results that have no gradient.
 WITHOUT = {
+    **dict.fromkeys(("list", "list_at", "list_concat", "list_erase", "list_insert", "list_split", "optional", "optional_get"), "its values are lists, which have no history"),
     "as_strided": "its strides may repeat elements or leave some out; says error",
     "local_scalar": "leaves the device and its history; says error",
     "reshape_alias": "as as_strided; says error",
@@ -20,6 +21,7 @@ WITHOUT = {
     "grid_sample_backward": "second derivatives, which PyTorch has not either",
     "if": "its body is a graph, and graphs make no record",
     "label_encode": "its input has keys, also where they are floats",
+    "list_map": "its body is a graph, and graphs make no record",
     "loop": "its body is a graph, and graphs make no record",
     "pairwise_classes": "counts votes; its probabilities are the result of an iteration",
     "quantize_linear": "rounds",

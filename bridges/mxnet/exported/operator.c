@@ -1,5 +1,6 @@
 /* Describes Tenon's operators for MXNet; see operator.h. */
 #include "operator.h"
+#include "common/lists.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,6 +133,7 @@ operator_t *operator_new(const tenon_op_t *op, const char *prefix) {
   self->backwards[0] = &self->backward;
   bool is_fine = self->name && self->inputs && self->attrs && self->outputs;
   const char *reason = is_fine ? why_not(self) : "out of memory";
+  if (!reason && lists_are_values(&info)) reason = LISTS_REASON;
   if (reason) {
     message_set("%s: %s", info.name, reason);
     operator_free(self);

@@ -23,6 +23,9 @@ def refusal(op):
         return "it has a graph as an attribute"
     if any(p["kind"] == "Tensor[]" and not p["optional"] for p in attributes):
         return "it has a list of tensors as an attribute"
+    first, _, rest = op.types.partition(";")
+    if first.endswith("= ?") and ("(Tensor[]" not in op.schema or rest == " out = ?"):
+        return "its values are lists of tensors"
     if not op.results and not any(p["written"] for p in op.parameters):
         return "it has no results"
     return ""

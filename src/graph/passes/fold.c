@@ -44,6 +44,7 @@ static bool stays_small(const tenon_graph_t *graph, const tn_node_t *node, uint6
     const tn_edge_t *edge = &graph->edges[node->outputs[o]];
     int64_t count = 1;
     uint64_t size;
+    if (tn_dtype_is(edge->dtype, TENON_LIST)) return false; /* a constant is one tensor */
     for (int32_t d = 0; d < edge->ndim; d++) {
       if (!tenon_is_known(edge->dims[d]))
         /* The shape depends on data: in practice the inputs bound it. */
@@ -75,8 +76,8 @@ static void bind_results(tenon_graph_t *graph, const tn_node_t *node,
                          tenon_tensor_t *const *outputs) {
   int32_t at = 0;
   for (uint32_t o = 0; o < node->op->output_count; o++) {
-    const bool is_list = outputs[o] && tn_dtype_is(outputs[o]->dtype, TENON_LIST);
-    const int64_t count = is_list ? outputs[o]->shape[0] : 1;
+    const bool is_list = node->op->schema.outputs[o].kind == TENON_KIND_TENSORS;
+    const int64_t count = is_list && outputs[o] ? outputs[o]->shape[0] : 1;
     for (int64_t k = 0; k < count && at < node->output_count; k++, at++)
       if (outputs[o])
         tn_edge_bind_constant(graph, node->outputs[at],

@@ -261,7 +261,7 @@ static void dtype_value(tn_lower_t *lower, const char *name, const tn_onnx_attri
     for (size_t i = 0; text && i < sizeof names / sizeof *names; i++)
       if (strcmp(names[i], text) == 0 && tn_onnx_dtype((int64_t)i + 1, &out_value->as.dtype))
         return;
-    if (text && !tn_dtype_parse(text, proto->s.size, &out_value->as.dtype))
+    if (text && !tn_dtype_parse_value(text, proto->s.size, &out_value->as.dtype))
       tn_lower_fail(lower, "attribute '%.100s': '%.40s' is not an element type", name, text);
   } else if (!tn_onnx_dtype(proto->i, &out_value->as.dtype)) {
     tn_lower_fail(lower, "attribute '%.100s': %" PRId64 " is not an element type of ONNX", name,

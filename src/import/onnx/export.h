@@ -62,6 +62,9 @@ tenon_status_t tn_export_body(tn_export_t *export, uint32_t field, const char *n
 /* Writes a TensorProto. name NULL: without a name. */
 tenon_status_t tn_export_tensor(tn_export_t *export, uint32_t field, const char *name,
                                 const tenon_tensor_t *tensor);
+/* Writes the fields of the TypeProto of a list; the message began at `before`. */
+void tn_export_list_type(tn_export_t *export, const tenon_graph_t *graph, tenon_edge_t list,
+                         size_t before);
 /* Writes a ValueInfoProto, the dtype and extents of an edge. axes NULL: the inferred extents. */
 tenon_status_t tn_export_value(tn_export_t *export, uint32_t field, const tenon_graph_t *graph,
                                tenon_edge_t index, const char *name, const tenon_axis_t *axes);

@@ -1,6 +1,7 @@
-/* Writes core::if, core::loop and core::scan as If, Loop and Scan; lower_control.c reads them back.
- * Captured values are inputs of core's bodies, but ONNX's refer to them by their names outside.
- * Called by export.c. Invariant: as everywhere here, the last field is written first. */
+/* Writes core::if, core::loop, core::scan and core::list_map as If, Loop, Scan and SequenceMap;
+ * lower_control.c reads them back. Captured values are inputs of core's bodies, but ONNX's refer to
+ * them by their names outside. Called by export.c. Invariant: as everywhere here, the last field is
+ * written first. */
 #include "import/onnx/export_control.h"
 
 #include <string.h>
@@ -17,7 +18,8 @@ typedef struct control_row_t {
 
 static const control_row_t rows[] = {{"core::if", "If", {"then_branch", "else_branch"}, 1},
                                      {"core::loop", "Loop", {"body", NULL}, 1},
-                                     {"core::scan", "Scan", {"body", NULL}, 2}};
+                                     {"core::scan", "Scan", {"body", NULL}, 2},
+                                     {"core::list_map", "SequenceMap", {"body", NULL}, 1}};
 enum { LOOP_STATES, LOOP_CAPTURED, LOOP_TRIPS, LOOP_CONDITION };
 enum { SCAN_STATES, SCAN_SCANS };
 
@@ -117,7 +119,7 @@ static void write_trips_cast(const tn_standard_t *site, const char *name) {
 }
 
 static void write_inputs(const tn_standard_t *site, const control_row_t *row, const char *trips) {
-  if (strcmp(row->type, "If") == 0) {
+  if (strcmp(row->type, "If") == 0 || strcmp(row->type, "SequenceMap") == 0) {
     write_names(site, 0);
   } else if (strcmp(row->type, "Loop") == 0) {
     write_names(site, LOOP_STATES);

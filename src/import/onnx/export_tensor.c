@@ -95,6 +95,14 @@ tenon_status_t tn_export_value(tn_export_t *export, uint32_t field, const tenon_
   const tn_edge_t *edge = &graph->edges[index];
   int64_t number;
   size_t before = w->size;
+  const bool is_list = tn_dtype_is(edge->dtype, TENON_LIST);
+  if (is_list) {
+    tn_export_list_type(export, graph, index, before);
+    tn_write_message(w, 2, before); /* field type */
+    tn_write_text(w, 1, name);
+    tn_write_message(w, field, before);
+    return w->status;
+  }
   tenon_status_t status = dtype_number(edge->dtype, &number);
   if (status == TENON_OK && edge->layout)
     status = tn_fail(TENON_UNIMPLEMENTED,

@@ -28,7 +28,7 @@ static tenon_status_t check_extents(const tn_onnx_value_t *value) {
 /* Declares an input. Inputs of control-flow bodies get no extents, because these may differ between
  * evaluations. */
 static tenon_status_t declare_input(tn_import_t *import, tn_scope_t *scope,
-                                    const tn_onnx_value_t *value, tenon_dtype_t otherwise) {
+                                    const tn_onnx_value_t *value, const tn_ref_t *like) {
   tenon_axis_t axes[TENON_RANK_MAX];
   const tn_ref_t *known = tn_map_get(&scope->edges, value->name, strlen(value->name));
   if (known && tn_ref_is_constant(known) && !scope->outer)
@@ -39,10 +39,15 @@ static tenon_status_t declare_input(tn_import_t *import, tn_scope_t *scope,
   tn_ref_t *edge = tn_ref_new(import, scope->site, value->name);
   if (!edge) return TENON_MEMORY;
   TN_TRY(tn_type_read(import, value, edge));
-  if (!edge->dtype.bits) edge->dtype = otherwise;
+  if (!edge->dtype.bits && like) {
+    const int32_t ndim = like->kind == TN_REF_TENSOR && !like->items ? edge->ndim : 1;
+    tn_ref_like(edge, like);
+    edge->ndim = ndim;
+  }
   if (scope->outer) edge->extents = NULL;
   for (int32_t i = 0; i < edge->ndim; i++) {
-    const char *symbol = scope->outer ? "" : value->type->tensor->shape->dims.items[i].param;
+    const bool is_named = !scope->outer && edge->kind == TN_REF_TENSOR;
+    const char *symbol = is_named ? value->type->tensor->shape->dims.items[i].param : "";
     axes[i] = (tenon_axis_t){edge->extents ? edge->extents[i] : -1, NULL};
     if (axes[i].extent < 0 && *symbol) axes[i].name = symbol;
   }
@@ -85,11 +90,10 @@ static tenon_status_t declare_constants(tn_import_t *import, tn_scope_t *scope,
 }
 
 tenon_status_t tn_graph_declare(tn_import_t *import, tn_scope_t *scope,
-                                const tn_onnx_graph_t *graph, const tenon_dtype_t *dtypes) {
+                                const tn_onnx_graph_t *graph, tn_ref_t *const *like) {
   TN_TRY(declare_constants(import, scope, graph));
   for (size_t i = 0; i < graph->inputs.count; i++)
-    TN_TRY(declare_input(import, scope, &graph->inputs.items[i],
-                         dtypes ? dtypes[i] : (tenon_dtype_t){0, 0, 0}));
+    TN_TRY(declare_input(import, scope, &graph->inputs.items[i], like ? like[i] : NULL));
   return TENON_OK;
 }
 
@@ -129,11 +133,7 @@ static tenon_status_t find_output(tn_import_t *import, tn_scope_t *scope, const 
 tenon_status_t tn_graph_find_output(tn_import_t *import, tn_scope_t *scope, const char *name,
                                     tn_ref_t **out_edge) {
   TN_TRY(find_output(import, scope, name, out_edge));
-  if ((*out_edge)->items)
-    return tn_fail(TENON_UNIMPLEMENTED,
-                   "output '%.200s' is a sequence, but graphs of this runtime contain tensors only",
-                   name);
-  return TENON_OK;
+  return tn_ref_join(import, scope->site, *out_edge, out_edge);
 }
 
 /* Graphs in attributes */
@@ -170,7 +170,7 @@ tenon_status_t tn_body_build(tn_import_t *import, tn_scope_t *scope, tn_site_t *
   if (!body->outputs) return tn_no_memory("a graph", 0);
   tn_scope_t inner = {scope,         &body->site,       {0},           {0},
                       scope->opsets, scope->parameters, scope->prefix, scope->depth + 1};
-  tenon_status_t status = tn_graph_declare(import, &inner, graph, body->dtypes);
+  tenon_status_t status = tn_graph_declare(import, &inner, graph, body->like);
   for (size_t i = 0; i < shared_count && status == TENON_OK; i++)
     status = tn_ref_capture(import, &body->site, shared[i], &edge);
   if (status == TENON_OK)

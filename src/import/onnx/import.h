@@ -33,6 +33,13 @@ typedef struct tn_site_t {
   size_t captured_capacity;
 } tn_site_t;
 
+/* What a value is. All but tensors have dtype LIST in the graph. */
+enum {
+  TN_REF_TENSOR,
+  TN_REF_SEQUENCE,
+  TN_REF_OPTIONAL, /* a list of at most one item */
+};
+
 /* A value. */
 typedef struct tn_ref_t {
   tn_site_t *site;
@@ -41,9 +48,15 @@ typedef struct tn_ref_t {
   tenon_dtype_t dtype;    /* bits == 0: unknown */
   int32_t ndim;           /* -1: unknown */
   const int64_t *extents; /* -1: unknown extent; NULL: all are unknown */
-  /* The items of a sequence, which the importer takes apart; NULL: a tensor. */
+  uint8_t kind;           /* TN_REF_... */
+  bool holds_sequence;    /* an optional sequence */
+  /* What is known about the tensors in a sequence or an optional value, as for a tensor. */
+  tenon_dtype_t item_dtype;
+  int32_t item_ndim;
+  /* The items of a sequence that the importer takes apart; NULL: a value of the graph. */
   struct tn_ref_t **items;
   int32_t item_count;
+  struct tn_ref_t *joined; /* the list of these items, once something needs it; NULL: nothing has */
   /* The result of an unsupported operator: the nodes that follow are read, but not built. */
   bool is_missing;
   bool is_map;                         /* a tensor of scores that stands for a list of maps */
@@ -131,6 +144,12 @@ tenon_status_t tn_ref_here(tn_import_t *import, tn_site_t *site, tn_ref_t *edge,
 tenon_status_t tn_ref_capture(tn_import_t *import, tn_site_t *site, tn_ref_t *outer,
                               tn_ref_t **out_edge);
 bool tn_ref_is_constant(const tn_ref_t *edge);
+/* Returns the value as one of this site's graph: a sequence whose items are known becomes a
+ * list. */
+tenon_status_t tn_ref_join(tn_import_t *import, tn_site_t *site, tn_ref_t *edge,
+                           tn_ref_t **out_edge);
+/* Copies what is known about the type of a value, without extents. */
+void tn_ref_like(tn_ref_t *edge, const tn_ref_t *of);
 /* Creates a constant of this graph. Takes ownership of the tensor. */
 tenon_status_t tn_ref_constant(tn_import_t *import, tn_site_t *site, const char *name,
                                tenon_tensor_t *tensor, tn_ref_t **out_edge);
@@ -144,22 +163,22 @@ tenon_status_t tn_scope_define(tn_scope_t *scope, const char *name, tn_ref_t *ed
 /* Notes the types that the file states for values of this scope. */
 tenon_status_t tn_scope_hints(tn_scope_t *scope, const tn_onnx_value_t *values, size_t count);
 void tn_scope_clear(tn_scope_t *scope);
-/* Sets dtype, rank and extents from the type that the file states, where they are unknown. Refuses
- * types other than tensors. */
+/* Sets kind, dtype, rank and extents from the type that the file states, where they are unknown.
+ * Refuses maps, sparse tensors, and sequences of anything but tensors. */
 tenon_status_t tn_type_read(tn_import_t *import, const tn_onnx_value_t *value, tn_ref_t *edge);
 void tn_site_clear(tn_site_t *site);
 
 /* graph.c: graphs */
 
-/* Declares the constants and stated types of a graph, then its inputs. `dtypes` has a dtype for
- * each input, used where the file does not state one; NULL: none. */
+/* Declares the constants and stated types of a graph, then its inputs. `like` has a value for each
+ * input, whose type is used where the file does not state one; NULL: none. */
 tenon_status_t tn_graph_declare(tn_import_t *import, tn_scope_t *scope,
-                                const tn_onnx_graph_t *graph, const tenon_dtype_t *dtypes);
+                                const tn_onnx_graph_t *graph, tn_ref_t *const *like);
 /* Imports nodes and defines their results in the scope. Nodes that are not in topological order are
  * sorted. */
 tenon_status_t tn_import_nodes(tn_import_t *import, tn_scope_t *scope, const tn_onnx_node_t *nodes,
                                size_t count);
-/* Finds the value of an output of the graph, which must be a tensor. */
+/* Finds the value of an output of the graph. */
 tenon_status_t tn_graph_find_output(tn_import_t *import, tn_scope_t *scope, const char *name,
                                     tn_ref_t **out_edge);
 
@@ -167,8 +186,9 @@ tenon_status_t tn_graph_find_output(tn_import_t *import, tn_scope_t *scope, cons
 typedef struct tn_body_t {
   tn_site_t site;
   const tn_onnx_graph_t *graph;
-  /* Dtypes of the declared inputs, used where the file does not state them; NULL: none. */
-  const tenon_dtype_t *dtypes;
+  /* For each declared input a value whose type is used where the file does not state one; NULL:
+   * none. */
+  tn_ref_t *const *like;
   tn_ref_t **outputs;
 } tn_body_t;
 /* Builds a body. Its inputs are the declared ones, then the `shared` values of `outer`, the site

@@ -131,10 +131,11 @@ static bool operand_ids(tn_lower_t *lower, const tenon_op_t *op, const tn_operan
     }
     for (int32_t j = 0; j < operands[i].count; j++) {
       tn_ref_t *edge = operands[i].edges[j];
-      if (edge->items)
-        tn_lower_fail(lower, "'%.200s' is a sequence, but %s takes tensors", edge->name, op->name);
+      if (edge->kind != TN_REF_TENSOR && op->types.inputs[i].kind != TN_TYPE_OPEN)
+        tn_lower_fail(lower, "'%.200s' is %s, but %s takes tensors", edge->name,
+                      edge->kind == TN_REF_SEQUENCE ? "a sequence" : "an optional value", op->name);
       if (lower->status != TENON_OK) return false;
-      if (tn_lower_has_failed(lower, tn_ref_here(lower->import, lower->scope->site, edge, &edge)) ||
+      if (tn_lower_has_failed(lower, tn_ref_join(lower->import, lower->scope->site, edge, &edge)) ||
           edge->is_missing)
         return false;
       ids[j] = edge->id;

@@ -38,18 +38,21 @@ static void set_graph(tn_lower_t *lower, tenon_attrs_t *attrs, const char *name,
 typedef struct known_t {
   int64_t dtype;
   int64_t rank;
+  const tn_ref_t *list; /* a sequence or an optional value of the same type; NULL: a tensor */
 } known_t;
 
 static known_t known_of(const tn_ref_t *edge, int32_t more_axes) {
-  known_t known = {edge->dtype.bits ? (int64_t)tenon_dtype_id(edge->dtype) : 0, -1};
+  known_t known = {edge->dtype.bits ? (int64_t)tenon_dtype_id(edge->dtype) : 0, -1, NULL};
   if (edge->ndim >= 0) known.rank = edge->ndim + more_axes;
-  return known;
+  if (edge->kind == TN_REF_TENSOR) return known;
+  return (known_t){(int64_t)tenon_dtype_id(tenon_dtype(TENON_LIST)), 1, edge};
 }
 
 /* What is known about a result that may come from either of two values. */
 static known_t known_of_both(known_t a, known_t b) {
   if (!a.dtype) a.dtype = b.dtype;
   if (a.rank != b.rank) a.rank = -1;
+  if (!a.list) a.list = b.list;
   return a;
 }
 
@@ -74,12 +77,35 @@ static void add_outputs(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *
   for (int32_t i = 0; edges && i < count && i < lower->output_count; i++) {
     if (known[i].dtype) edges[i]->dtype = tenon_dtype((uint32_t)known[i].dtype);
     edges[i]->ndim = (int32_t)known[i].rank;
+    if (known[i].list) tn_ref_like(edges[i], known[i].list);
     lower->outputs[i] = edges[i];
   }
 }
 
 static tn_operand_t captured_operand(const tn_body_t *body) {
   return (tn_operand_t){body->site.captured, (int32_t)body->site.captured_count, true};
+}
+
+/* Optional values: a body may give a sequence or a tensor where another gives an optional value */
+
+/* Whether `edge` has to become a list of one item, as an optional value of the type of `like`. */
+static bool is_wrapped(const tn_ref_t *edge, const tn_ref_t *like) {
+  return like->kind == TN_REF_OPTIONAL && edge->kind != TN_REF_OPTIONAL && !edge->is_missing;
+}
+
+/* Makes result `i` of a body an optional value. */
+static void wrap_result(tn_lower_t *lower, tn_body_t *body, size_t i, const tn_ref_t *like) {
+  const tenon_op_t *op = tn_lower_op(lower, "core::optional");
+  const tenon_operand_t operand = {1, &body->outputs[i]->id};
+  tn_ref_t *edge = tn_ref_new(lower->import, &body->site, body->outputs[i]->name);
+  if (!op || !edge) {
+    (void)tn_lower_has_failed(lower, op ? TENON_MEMORY : TENON_OK);
+    return;
+  }
+  tn_ref_like(edge, like);
+  (void)tn_lower_has_failed(
+      lower, tenon_builder_node(body->site.builder, NULL, op, NULL, &operand, &edge->id, 1));
+  body->outputs[i] = edge;
 }
 
 /* If */
@@ -102,7 +128,11 @@ static void build_if(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *att
   known_t *known = tn_arena_array(&lower->import->arena, count + 1, sizeof *known);
   if (!known) (void)tn_lower_has_failed(lower, tn_no_memory("a node", 0));
   if (lower->status != TENON_OK) return;
-  for (size_t i = 0; i < count; i++)
+  for (size_t i = 0; i < count; i++) {
+    if (is_wrapped(yes->outputs[i], no->outputs[i])) wrap_result(lower, yes, i, no->outputs[i]);
+    if (is_wrapped(no->outputs[i], yes->outputs[i])) wrap_result(lower, no, i, yes->outputs[i]);
+  }
+  for (size_t i = 0; i < count && lower->status == TENON_OK; i++)
     known[i] = known_of_both(known_of(yes->outputs[i], 0), known_of(no->outputs[i], 0));
   set_graph(lower, attrs, "then", yes);
   set_graph(lower, attrs, "else", no);
@@ -153,27 +183,69 @@ static known_t *known_of_results(tn_lower_t *lower, const tn_body_t *body, tn_re
   return lower->status == TENON_OK ? known : NULL;
 }
 
-/* Dtypes of a body's declared inputs, for files that do not state them. */
-static const tenon_dtype_t *input_dtypes(tn_lower_t *lower, const char *name, int32_t skipped,
-                                         tn_ref_t *const *edges, int32_t count) {
+/* A value of this dtype, for the inputs of a body that belong to a loop itself. */
+static tn_ref_t *typed_ref(tn_lower_t *lower, uint32_t dtype) {
+  tn_ref_t *edge = tn_ref_new(lower->import, lower->scope->site, "");
+  if (edge)
+    edge->dtype = tenon_dtype(dtype);
+  else
+    (void)tn_lower_has_failed(lower, TENON_MEMORY);
+  return edge;
+}
+
+/* Values with the types of a body's declared inputs, for files that do not state them. */
+static tn_ref_t *const *input_types(tn_lower_t *lower, const char *name, int32_t skipped,
+                                    tn_ref_t *const *edges, int32_t count) {
   const tn_onnx_attribute_t *proto = tn_lower_typed(lower, name, TN_ATTRIBUTE_GRAPH);
   size_t places = proto && proto->g ? proto->g->inputs.count : 0;
-  tenon_dtype_t *dtypes = tn_arena_array(&lower->import->arena, places + 1, sizeof *dtypes);
-  if (!dtypes) (void)tn_lower_has_failed(lower, tn_no_memory("a node", 0));
-  for (size_t i = 0; dtypes && i < places && i < (size_t)(skipped + count); i++) {
+  tn_ref_t **like = tn_arena_array(&lower->import->arena, places + 1, sizeof *like);
+  if (!like) (void)tn_lower_has_failed(lower, tn_no_memory("a node", 0));
+  for (size_t i = 0; like && i < places && i < (size_t)(skipped + count); i++) {
     if (i >= (size_t)skipped)
-      dtypes[i] = edges[i - (size_t)skipped]->dtype;
+      like[i] = edges[i - (size_t)skipped];
     else
-      dtypes[i] = tenon_dtype(i == 0 ? TENON_I64 : TENON_BOOL);
+      like[i] = typed_ref(lower, i == 0 ? TENON_I64 : TENON_BOOL);
   }
-  return dtypes;
+  return like;
+}
+
+/* From operator set 16 on, a state may begin as an optional value and be carried on as a sequence
+ * or a tensor, which is then present. Returns a set of these states: bit i stands for state i. */
+static uint64_t wrap_states(tn_lower_t *lower, tn_body_t *body, tn_ref_t *const *states,
+                            int32_t count) {
+  uint64_t wrapped = 0;
+  for (int32_t i = 0; i < count && i < 64 && lower->status == TENON_OK; i++) {
+    if ((size_t)i + 1 >= body->graph->outputs.count) break;
+    if (!is_wrapped(body->outputs[i + 1], states[i])) continue;
+    wrap_result(lower, body, (size_t)i + 1, states[i]);
+    wrapped |= (uint64_t)1 << i;
+  }
+  return wrapped;
+}
+
+/* The state that a loop gives in the end, without the list around it. */
+static void unwrap_output(tn_lower_t *lower, int32_t i) {
+  tn_ref_t *state = lower->outputs[i];
+  if (!state || lower->status != TENON_OK) return;
+  tn_ref_t *item = tn_lower_run(lower, TN_REFS(state), "optional_get(a%s)",
+                                state->holds_sequence ? ", dtype='list', rank=1" : "");
+  lower->outputs[i] = item;
+  if (!item) return;
+  if (state->holds_sequence) {
+    tn_ref_like(item, state);
+    item->kind = TN_REF_SEQUENCE;
+    item->holds_sequence = false;
+  } else if (!item->dtype.bits) {
+    item->dtype = state->item_dtype;
+  }
 }
 
 static void build_loop(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs,
                        tn_body_t *body) {
   int32_t count = lower->input_count > 2 ? lower->input_count - 2 : 0;
-  body->dtypes = input_dtypes(lower, "body", 2, lower->inputs + 2, count);
+  body->like = input_types(lower, "body", 2, lower->inputs + 2, count);
   if (!build_body(lower, "body", NULL, 0, body) || lower->is_missing) return;
+  uint64_t wrapped = wrap_states(lower, body, lower->inputs + 2, count);
   known_t *known = known_of_results(lower, body, lower->inputs + 2, count, 0, 2, 1, false);
   if (!known) return;
   set_graph(lower, attrs, "body", body);
@@ -183,6 +255,8 @@ static void build_loop(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *a
                              {lower->inputs, lower->inputs[0] != NULL, false},
                              {lower->inputs + 1, lower->inputs[1] != NULL, false}};
   add_outputs(lower, op, attrs, known, operands, 4);
+  for (int32_t i = 0; i < lower->output_count && i < 64; i++)
+    if (wrapped >> i & 1) unwrap_output(lower, i);
 }
 
 /* Sets a list argument from an attribute that has one number for each of `count` axes or
@@ -209,7 +283,7 @@ static void build_scan(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *a
   }
   int32_t scan_count = (int32_t)scans;
   int32_t count = lower->input_count - scan_count;
-  body->dtypes = input_dtypes(lower, "body", 0, lower->inputs, lower->input_count);
+  body->like = input_types(lower, "body", 0, lower->inputs, lower->input_count);
   if (!build_body(lower, "body", NULL, 0, body) || lower->is_missing) return;
   known_t *known = known_of_results(lower, body, lower->inputs, count, scan_count, 0, 0, true);
   if (!known) return;
@@ -241,6 +315,41 @@ static void lower_repeated(tn_lower_t *lower) {
     build_loop(lower, op, attrs, &body);
   else
     build_scan(lower, op, attrs, &body);
+  tn_body_clear(&body);
+  tenon_attrs_release(attrs);
+}
+
+/* SequenceMap */
+
+static void build_map(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t *attrs,
+                      tn_body_t *body) {
+  const int32_t count = lower->input_count;
+  if (!build_body(lower, "body", NULL, 0, body) || lower->is_missing) return;
+  const int32_t results = (int32_t)body->graph->outputs.count;
+  if (body->graph->inputs.count != (size_t)count || results < lower->output_count)
+    tn_lower_fail(lower, "the body has %zu inputs and %d outputs, but the node has %d and %d",
+                  body->graph->inputs.count, (int)results, (int)count, (int)lower->output_count);
+  if (lower->status != TENON_OK) return;
+  set_graph(lower, attrs, "body", body);
+  (void)tn_lower_has_failed(lower, tenon_attrs_int(attrs, "count", results));
+  const tn_operand_t operands[] = {{lower->inputs, count, true}, captured_operand(body)};
+  int32_t made = 0;
+  tn_ref_t **edges = tn_lower_call(lower, op, attrs, operands, 2, &made);
+  for (int32_t i = 0; edges && i < made && i < lower->output_count; i++) {
+    edges[i]->item_dtype = body->outputs[i]->dtype;
+    edges[i]->item_ndim = body->outputs[i]->ndim;
+    lower->outputs[i] = edges[i];
+  }
+}
+
+void tn_lower_map(tn_lower_t *lower) {
+  tn_body_t body = {0};
+  tenon_attrs_t *attrs = NULL;
+  const tenon_op_t *op = tn_lower_op(lower, "core::list_map");
+  if (!op || lower->status != TENON_OK ||
+      tn_lower_has_failed(lower, tenon_attrs_create(op, &attrs)))
+    return;
+  build_map(lower, op, attrs, &body);
   tn_body_clear(&body);
   tenon_attrs_release(attrs);
 }

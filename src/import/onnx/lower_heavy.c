@@ -82,6 +82,9 @@ static const tn_lowering_t lowerings[] = {
   {"DFT(x, length?) = dft(x, length, @axis?1:i64, inverse=inverse, onesided=onesided)", 17, NULL},
   {"DFT(x, length?, axis?) = dft(x, length, axis, inverse=inverse, onesided=onesided)", 20, NULL},
   {"STFT(signal, step, window?, length?)", 17, lower_stft},
+  {"MelWeightMatrix(bins, length, rate, lower, upper) = "
+   "cast(mel_weights(bins, length, rate, cast(lower, to='f64'), cast(upper, to='f64')), "
+   "to=output_datatype?'f32')", 17, NULL},
 };
 /* clang-format on */
 

@@ -12,7 +12,7 @@
   X(Cos, cos) X(Tan, tan) X(Asin, asin) X(Acos, acos) X(Atan, atan) X(Sinh, sinh) X(Cosh, cosh)    \
   X(Tanh, tanh) X(Asinh, asinh) X(Acosh, acosh) X(Atanh, atanh) X(Erf, erf) X(Sigmoid, sigmoid)    \
   X(Softplus, softplus) X(Softsign, softsign) X(Relu, relu) X(Mish, mish) X(Not, not)              \
-  X(HardSwish, hard_swish) X(BitwiseNot, bitwise_not) X(IsNaN, is_nan) X(Identity, identity)
+  X(HardSwish, hard_swish) X(BitwiseNot, bitwise_not) X(IsNaN, is_nan)
 #define BINARY(X)                                                                                  \
   X(Add, add) X(Sub, sub) X(Mul, mul) X(Div, div) X(Pow, pow) X(And, and) X(Or, or) X(Xor, xor)    \
   X(Equal, equal) X(Greater, greater) X(Less, less)

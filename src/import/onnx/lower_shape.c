@@ -62,11 +62,6 @@ static void lower_center_crop_pad(tn_lower_t *lower) {
   lower->outputs[0] = tn_lower_run(lower, TN_REFS(cut, pads, axes), "pad(a, b, _, c)");
 }
 
-/* Whether an optional value is present: a tensor is, an input that is left out is not. */
-static void lower_has_element(tn_lower_t *lower) {
-  lower->outputs[0] = tn_lower_scalar(lower, tenon_dtype(TENON_BOOL), lower->input_count > 0);
-}
-
 /* clang-format off */
 static const tn_lowering_t lowerings[] = {
   {"Constant()", 1, lower_constant},
@@ -147,8 +142,6 @@ static const tn_lowering_t lowerings[] = {
    "roi_align(x, rois, batch, mode=mode, output_height=output_height?1, "
    "output_width=output_width?1, sampling_ratio=sampling_ratio?0, spatial_scale=spatial_scale?1.0, "
    "coordinates=coordinate_transformation_mode)", 16, NULL},
-  {"OptionalHasElement(x?)", 15, lower_has_element},
-  {"OptionalGetElement(x) = identity(x)", 15, NULL},
 };
 /* clang-format on */
 

@@ -66,6 +66,8 @@ typedef struct reader_t {
     name, sizeof(tn_onnx_##type##_t), sizeof type##_fields / sizeof(known_field_t), body,          \
     type##_fields}
 static const message_t graph_message;
+static const message_t type_message;
+static const message_t list_message;
 
 TABLE(entry, "StringStringEntryProto", -1,
   {1, NAME, AT(entry, key), NULL},
@@ -81,6 +83,11 @@ TABLE(sparse, "SparseTensorProto", -1,
   {1, MESSAGE, AT(sparse, values), &tensor_message},
   {2, MESSAGE, AT(sparse, indices), &tensor_message},
   {3, INTS, AT(sparse, dims), NULL});
+TABLE(list, "SequenceProto or OptionalProto", -1,
+  {1, NAME, AT(list, name), NULL},
+  {2, INT, AT(list, elem_type), NULL},
+  {3, MESSAGES, AT(list, tensors), &tensor_message},
+  {5, MESSAGES, AT(list, lists), &list_message});
 TABLE(dim, "Dimension", -1,
   {1, INT, AT(dim, value), NULL},
   {2, NAME, AT(dim, param), NULL});
@@ -89,8 +96,12 @@ TABLE(shape, "TensorShapeProto", -1,
 TABLE(tensor_type, "TypeProto.Tensor", -1,
   {1, INT, AT(tensor_type, elem_type), NULL},
   {2, MESSAGE, AT(tensor_type, shape), &shape_message});
+TABLE(item_type, "TypeProto.Sequence or TypeProto.Optional", -1,
+  {1, MESSAGE, AT(item_type, elem_type), &type_message});
 TABLE(type, "TypeProto", -1,
-  {1, MESSAGE, AT(type, tensor), &tensor_type_message});
+  {1, MESSAGE, AT(type, tensor), &tensor_type_message},
+  {4, MESSAGE, AT(type, sequence), &item_type_message},
+  {9, MESSAGE, AT(type, optional), &item_type_message});
 TABLE(value, "ValueInfoProto", -1,
   {1, NAME, AT(value, name), NULL},
   {2, MESSAGE, AT(value, type), &type_message});
@@ -357,6 +368,10 @@ static tenon_status_t read_file(tn_bytes_t file, tn_arena_t *arena, const messag
 
 tenon_status_t tn_onnx_read_model(tn_bytes_t file, tn_arena_t *arena, tn_onnx_model_t *out_model) {
   return read_file(file, arena, &model_message, out_model);
+}
+
+tenon_status_t tn_onnx_read_list(tn_bytes_t file, tn_arena_t *arena, tn_onnx_list_t *out_list) {
+  return read_file(file, arena, &list_message, out_list);
 }
 
 tenon_status_t tn_onnx_read_tensor(tn_bytes_t file, tn_arena_t *arena,

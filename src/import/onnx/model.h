@@ -43,6 +43,24 @@ typedef struct tn_onnx_sparse_t { /* SparseTensorProto */
   TN_LIST(int64_t) dims;
 } tn_onnx_sparse_t;
 
+/* SequenceProto and OptionalProto, whose fields have the same numbers and meanings as far as they
+ * are read: an optional value has at most one item. */
+typedef struct tn_onnx_list_t {
+  uint64_t present;
+  int64_t elem_type; /* TN_ONNX_ITEMS_... */
+  const char *name;
+  TN_LIST(tn_onnx_tensor_t) tensors;
+  TN_LIST(struct tn_onnx_list_t) lists;
+} tn_onnx_list_t;
+enum {
+  TN_ONNX_LIST_TYPE = 2,      /* the field */
+  TN_ONNX_LIST_FIELDS = 0x2E, /* the set of all fields: 1, 2, 3 and 5 */
+  TN_ONNX_ITEMS_NONE = 0,
+  TN_ONNX_ITEMS_TENSORS = 1,
+  TN_ONNX_ITEMS_SEQUENCES = 3,
+  TN_ONNX_ITEMS_OPTIONALS = 5,
+};
+
 typedef struct tn_onnx_dim_t { /* TensorShapeProto.Dimension */
   uint64_t present;
   int64_t value;
@@ -64,10 +82,17 @@ typedef struct tn_onnx_tensor_type_t { /* TypeProto.Tensor */
   tn_onnx_shape_t *shape; /* NULL: not even the rank is known */
 } tn_onnx_tensor_type_t;
 
-/* TypeProto; `present` tells types that are not tensors */
+typedef struct tn_onnx_item_type_t { /* TypeProto.Sequence and TypeProto.Optional */
+  uint64_t present;
+  struct tn_onnx_type_t *elem_type;
+} tn_onnx_item_type_t;
+
+/* TypeProto; `present` tells the types that are not read */
 typedef struct tn_onnx_type_t {
   uint64_t present;
   tn_onnx_tensor_type_t *tensor;
+  tn_onnx_item_type_t *sequence;
+  tn_onnx_item_type_t *optional;
 } tn_onnx_type_t;
 enum {
   TN_ONNX_TYPE_TENSOR = 1,
@@ -174,6 +199,7 @@ typedef struct tn_onnx_model_t { /* ModelProto */
 
 /* Reads a whole file. Absent names are "", absent messages NULL. */
 tenon_status_t tn_onnx_read_model(tn_bytes_t file, tn_arena_t *arena, tn_onnx_model_t *out_model);
+tenon_status_t tn_onnx_read_list(tn_bytes_t file, tn_arena_t *arena, tn_onnx_list_t *out_list);
 tenon_status_t tn_onnx_read_tensor(tn_bytes_t file, tn_arena_t *arena,
                                    tn_onnx_tensor_t *out_tensor);
 

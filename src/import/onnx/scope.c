@@ -20,8 +20,21 @@ tn_ref_t *tn_ref_new(tn_import_t *import, tn_site_t *site, const char *name) {
     edge->name = name;
     edge->id = -1;
     edge->ndim = -1;
+    edge->item_ndim = -1;
   }
   return edge;
+}
+
+void tn_ref_like(tn_ref_t *edge, const tn_ref_t *of) {
+  edge->dtype = of->dtype;
+  edge->ndim = of->ndim;
+  edge->kind = of->kind;
+  edge->holds_sequence = of->holds_sequence;
+  edge->item_dtype = of->item_dtype;
+  edge->item_ndim = of->item_ndim;
+  if (!of->items) return;
+  edge->dtype = tenon_dtype(TENON_LIST);
+  edge->ndim = 1;
 }
 
 /* Keeps a tensor until the end of the import. Releases it if this fails. */
@@ -82,8 +95,7 @@ tenon_status_t tn_ref_capture(tn_import_t *import, tn_site_t *site, tn_ref_t *ou
   if (*out_edge) return TENON_OK;
   tn_ref_t *edge = tn_ref_new(import, site, outer->name);
   if (!edge) return TENON_MEMORY;
-  edge->dtype = outer->dtype;
-  edge->ndim = outer->ndim;
+  tn_ref_like(edge, outer);
   edge->extents = outer->extents;
   for (int32_t i = 0; i < edge->ndim; i++)
     axes[i] = (tenon_axis_t){-1, NULL};
@@ -102,6 +114,7 @@ static tenon_status_t items_here(tn_import_t *import, tn_site_t *site, tn_ref_t 
   if (edge->site == site) return TENON_OK;
   tn_ref_t *here = tn_ref_new(import, site, edge->name);
   if (!here) return TENON_MEMORY;
+  tn_ref_like(here, edge);
   here->items = tn_arena_array(&import->arena, (size_t)edge->item_count + 1, sizeof *here->items);
   if (!here->items) return tn_no_memory("a sequence", (size_t)edge->item_count);
   for (here->item_count = 0; here->item_count < edge->item_count; here->item_count++)
@@ -144,6 +157,40 @@ tenon_status_t tn_ref_here(tn_import_t *import, tn_site_t *site, tn_ref_t *edge,
   return tn_ref_capture(import, site, edge, out_edge);
 }
 
+/* Adds the node that makes a list of these items. */
+static tenon_status_t add_list_node(tn_import_t *import, tn_site_t *site, const tn_ref_t *edge,
+                                    tenon_edge_t *out_edge) {
+  const tenon_op_t *op;
+  tenon_edge_t *ids = tn_arena_array(&import->arena, (size_t)edge->item_count + 1, sizeof *ids);
+  if (!ids) return tn_no_memory("a sequence", (size_t)edge->item_count);
+  TN_TRY(tenon_op_find("core::list", &op));
+  for (int32_t i = 0; i < edge->item_count; i++) {
+    tn_ref_t *item;
+    TN_TRY(tn_ref_join(import, site, edge->items[i], &item));
+    ids[i] = item->id;
+  }
+  const tenon_operand_t operand = {edge->item_count, ids};
+  return tenon_builder_node(site->builder, NULL, op, NULL, &operand, out_edge, 1);
+}
+
+tenon_status_t tn_ref_join(tn_import_t *import, tn_site_t *site, tn_ref_t *edge,
+                           tn_ref_t **out_edge) {
+  TN_TRY(tn_ref_here(import, site, edge, &edge));
+  *out_edge = edge;
+  for (int32_t i = 0; i < edge->item_count; i++)
+    if (edge->items[i]->is_missing) edge->is_missing = true;
+  if (!edge->items || edge->is_missing) return TENON_OK;
+  if (!edge->joined) {
+    tn_ref_t *joined = tn_ref_new(import, site, edge->name);
+    if (!joined) return TENON_MEMORY;
+    tn_ref_like(joined, edge);
+    TN_TRY(add_list_node(import, site, edge, &joined->id));
+    edge->joined = joined;
+  }
+  *out_edge = edge->joined;
+  return TENON_OK;
+}
+
 /* Names */
 
 tenon_status_t tn_scope_find(tn_import_t *import, tn_scope_t *scope, const char *name,
@@ -182,28 +229,37 @@ void tn_scope_clear(tn_scope_t *scope) {
 
 /* Stated types */
 
-tenon_status_t tn_type_read(tn_import_t *import, const tn_onnx_value_t *value, tn_ref_t *edge) {
-  static const struct {
-    int field;
-    const char *name;
-  } others[] = {{TN_ONNX_TYPE_SEQUENCE, "a sequence"},
-                {TN_ONNX_TYPE_MAP, "a map"},
-                {TN_ONNX_TYPE_SPARSE, "a sparse tensor"},
-                {TN_ONNX_TYPE_OPTIONAL, "an optional value"}};
-  const tn_onnx_type_t *type = value->type;
-  tenon_dtype_t dtype = {0, 0, 0};
-  for (size_t i = 0; type && i < sizeof others / sizeof *others; i++)
-    if (TN_HAS(type, others[i].field))
-      return tn_fail(TENON_UNIMPLEMENTED,
-                     "value '%.200s' is %s, but graphs of this runtime contain tensors only",
-                     value->name, others[i].name);
-  if (!type || !type->tensor) return TENON_OK;
-  if (type->tensor->elem_type && !tn_onnx_dtype(type->tensor->elem_type, &dtype))
-    return tn_fail(TENON_INVALID, "value '%.200s' has the unknown element type %lld", value->name,
-                   (long long)type->tensor->elem_type);
-  if (!edge->dtype.bits) edge->dtype = dtype;
-  if (!type->tensor->shape || edge->extents) return TENON_OK;
-  size_t ndim = type->tensor->shape->dims.count;
+/* Finds what a type tells about the tensors in a value. Returns false if they are not tensors. */
+static bool find_tensor_type(const tn_onnx_type_t *type, tn_ref_t *edge,
+                             const tn_onnx_tensor_type_t **out_tensor) {
+  *out_tensor = type->tensor;
+  if (TN_HAS(type, TN_ONNX_TYPE_MAP) || TN_HAS(type, TN_ONNX_TYPE_SPARSE)) return false;
+  if (type->tensor || !(type->optional || type->sequence)) return true;
+  edge->kind = type->optional ? TN_REF_OPTIONAL : TN_REF_SEQUENCE;
+  const tn_onnx_type_t *item = (type->optional ? type->optional : type->sequence)->elem_type;
+  if (item && type->optional && item->sequence) {
+    edge->holds_sequence = true;
+    item = item->sequence->elem_type;
+  }
+  *out_tensor = item ? item->tensor : NULL;
+  return *out_tensor != NULL;
+}
+
+/* Notes the type of a sequence or an optional value. */
+static void set_list_type(tn_ref_t *edge, const tn_ref_t *stated,
+                          const tn_onnx_tensor_type_t *tensor, tenon_dtype_t dtype) {
+  edge->kind = stated->kind;
+  edge->holds_sequence = stated->holds_sequence;
+  edge->dtype = tenon_dtype(TENON_LIST);
+  edge->ndim = 1;
+  if (!edge->item_dtype.bits) edge->item_dtype = dtype;
+  if (edge->item_ndim < 0 && tensor->shape && tensor->shape->dims.count <= TENON_RANK_MAX)
+    edge->item_ndim = (int32_t)tensor->shape->dims.count;
+}
+
+static tenon_status_t set_tensor_type(tn_import_t *import, const tn_onnx_value_t *value,
+                                      const tn_onnx_tensor_type_t *tensor, tn_ref_t *edge) {
+  size_t ndim = tensor->shape->dims.count;
   if (ndim > TENON_RANK_MAX)
     return tn_fail(TENON_INVALID, "value '%.200s' has %zu dimensions: expected at most %d",
                    value->name, ndim, TENON_RANK_MAX);
@@ -211,12 +267,36 @@ tenon_status_t tn_type_read(tn_import_t *import, const tn_onnx_value_t *value, t
   int64_t *extents = tn_arena_array(&import->arena, ndim + 1, sizeof *extents);
   if (!extents) return tn_no_memory("a shape", ndim);
   for (size_t i = 0; i < ndim; i++) {
-    const tn_onnx_dim_t *dim = &type->tensor->shape->dims.items[i];
+    const tn_onnx_dim_t *dim = &tensor->shape->dims.items[i];
     extents[i] = TN_HAS(dim, TN_DIM_VALUE) && dim->value >= 0 ? dim->value : -1;
   }
   edge->ndim = (int32_t)ndim;
   edge->extents = extents;
   return TENON_OK;
+}
+
+tenon_status_t tn_type_read(tn_import_t *import, const tn_onnx_value_t *value, tn_ref_t *edge) {
+  const tn_onnx_type_t *type = value->type;
+  const tn_onnx_tensor_type_t *tensor = NULL;
+  tn_ref_t stated = {.kind = TN_REF_TENSOR};
+  tenon_dtype_t dtype = {0, 0, 0};
+  if (type && !find_tensor_type(type, &stated, &tensor))
+    return tn_fail(TENON_UNIMPLEMENTED,
+                   "value '%.200s' is a map, a sparse tensor, or a sequence of something else than "
+                   "tensors: values of a graph are tensors, sequences of tensors, and optional "
+                   "values of these",
+                   value->name);
+  if (!tensor) return TENON_OK;
+  if (tensor->elem_type && !tn_onnx_dtype(tensor->elem_type, &dtype))
+    return tn_fail(TENON_INVALID, "value '%.200s' has the unknown element type %lld", value->name,
+                   (long long)tensor->elem_type);
+  if (stated.kind != TN_REF_TENSOR) {
+    set_list_type(edge, &stated, tensor, dtype);
+    return TENON_OK;
+  }
+  if (!edge->dtype.bits) edge->dtype = dtype;
+  if (!tensor->shape || edge->extents) return TENON_OK;
+  return set_tensor_type(import, value, tensor, edge);
 }
 
 /* Sites */

@@ -21,6 +21,18 @@ static const tn_lowering_t lowerings[] = {
   {"Mul(x, Sigmoid(x)) = silu(x, alpha=1.0)", 13, NULL},
   {"Sub(1:x, Erf(x)) = erfc(x)", 14, NULL},
   {"Identity(x) = contiguous(x)", 16, NULL},
+  {"Identity(x) = identity(x)", 16, NULL},
+  {"SequenceConstruct(*xs) = list(xs)", 11, NULL},
+  {"SequenceAt(xs, at) = list_at(xs, at, dtype=#, rank=#)", 11, NULL},
+  {"SequenceInsert(xs, x, at?) = list_insert(xs, x, at)", 11, NULL},
+  {"SequenceErase(xs, at?) = list_erase(xs, at)", 11, NULL},
+  {"SequenceLength(xs) = list_length(xs)", 11, NULL},
+  {"ConcatFromSequence(xs) = "
+   "list_concat(xs, axis=axis, new_axis=new_axis, dtype=#, rank=#)", 11, NULL},
+  {"SplitToSequence(x, split?) = list_split(x, split, axis=axis?0, keepdims=keepdims?1)", 11, NULL},
+  {"Optional(x) = optional(x)", 15, NULL},
+  {"OptionalHasElement(x) = optional_has(x)", 15, NULL},
+  {"OptionalGetElement(x) = optional_get(x, dtype=#, rank=#)", 15, NULL},
   {"MatMul(a, Transpose(b, perm=swap:b)) = matmul(a, b, transpose_b=True)", 13, NULL},
   {"MatMul(Transpose(a, perm=swap:a), b) = matmul(a, b, transpose_a=True)", 13, NULL},
   {"MatMul(Transpose(a, perm=swap:a), Transpose(b, perm=swap:b)) = "
@@ -39,7 +51,7 @@ static const tn_lowering_t lowerings[] = {
 TN_LOWERINGS(tn_standard_rows, "");
 
 /* Operators that newer operator sets no longer have. */
-static const char *const retired[] = {"Upsample(", "Scatter(", "OptionalGetElement("};
+static const char *const retired[] = {"Upsample(", "Scatter("};
 
 static bool is_retired(const tn_lowering_t *row) {
   for (size_t i = 0; i < sizeof retired / sizeof *retired; i++)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <tenon/tenon.h>
 
+#include "base/memory.h"
 #include "base/status.h"
 #include "core/dtype.h"
 
@@ -314,5 +315,53 @@ tenon_status_t tn_onnx_sparse(const tn_onnx_sparse_t *sparse, tn_weights_t *weig
   if (status == TENON_OK) return TENON_OK;
   tenon_tensor_release(*out_tensor);
   *out_tensor = NULL;
+  return status;
+}
+
+static tenon_status_t list_item(const tn_onnx_list_t *list, size_t i, tn_weights_t *weights,
+                                tenon_tensor_t **out_item) {
+  return i < list->tensors.count
+             ? tn_onnx_tensor(&list->tensors.items[i], weights, out_item)
+             : tn_onnx_list(&list->lists.items[i - list->tensors.count], weights, out_item);
+}
+
+/* Whether this is a message of a list and not of a tensor: it has no other fields, its name is
+ * text, and its elem_type, too, states which items it has. */
+static bool is_list_whole(const tn_onnx_list_t *list) {
+  const bool has_type = TN_HAS(list, TN_ONNX_LIST_TYPE);
+  const bool has_items = list->tensors.count || list->lists.count;
+  if (list->present & ~(uint64_t)TN_ONNX_LIST_FIELDS) return false;
+  for (const char *c = list->name; *c; c++)
+    if ((unsigned char)*c < ' ') return false;
+  switch (list->elem_type) {
+  case TN_ONNX_ITEMS_NONE:
+    return has_type && !has_items;
+  case TN_ONNX_ITEMS_TENSORS:
+    return !list->lists.count;
+  case TN_ONNX_ITEMS_SEQUENCES:
+  case TN_ONNX_ITEMS_OPTIONALS:
+    return !list->tensors.count;
+  default:
+    return false;
+  }
+}
+
+tenon_status_t tn_onnx_list(const tn_onnx_list_t *list, tn_weights_t *weights,
+                            tenon_tensor_t **out_list) {
+  const size_t count = list->tensors.count + list->lists.count;
+  *out_list = NULL;
+  if (!is_list_whole(list) || count > INT32_MAX)
+    return tn_fail(TENON_INVALID,
+                   "a sequence has %zu tensors and %zu sequences, which its element type %lld does "
+                   "not allow",
+                   list->tensors.count, list->lists.count, (long long)list->elem_type);
+  tenon_tensor_t **items = tn_allocate_zero(count + 1, sizeof *items);
+  tenon_status_t status = items ? TENON_OK : tn_no_memory("a list", count);
+  for (size_t i = 0; i < count && status == TENON_OK; i++)
+    status = list_item(list, i, weights, &items[i]);
+  if (status == TENON_OK) status = tenon_tensor_list(items, (int32_t)count, out_list);
+  for (size_t i = 0; i < count && items; i++)
+    tenon_tensor_release(items[i]);
+  tn_release_memory(items);
   return status;
 }

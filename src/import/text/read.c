@@ -92,7 +92,7 @@ static tenon_status_t read_value(scope_t *scope, tenon_edge_t *out_edge) {
 /* Types */
 
 static tenon_status_t read_text_dtype(tn_lexer_t *lexer, tenon_dtype_t *out_dtype) {
-  if (lexer->kind != TN_TOKEN_NAME || !tn_dtype_parse(lexer->start, lexer->size, out_dtype))
+  if (lexer->kind != TN_TOKEN_NAME || !tn_dtype_parse_value(lexer->start, lexer->size, out_dtype))
     return tn_lexer_unknown(lexer, "a dtype", NULL, tn_dtype_word);
   tn_lexer_next(lexer);
   return TENON_OK;

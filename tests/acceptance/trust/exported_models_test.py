@@ -23,7 +23,6 @@ def share():
 class ExportedModels(GeneratedModels):
     FOLDER = "TENON_EXPORTED_MODELS"
     PYTHON = ROOT / ".venv-zoo/bin/python"
-    REFUSED = {"dlrm": "is not a sequence whose items are known"}
     GENERATOR = ["make_exported.py", "--share", share()]
 
     def test_every_exported_model(self):
