@@ -19,6 +19,7 @@ tenon_status_t tn_builder_copy_constant(tenon_builder_t *builder, const tenon_gr
                    "value '%s' is used before the node that makes it was copied: copy nodes in the "
                    "order of the graph",
                    edge->name);
+  TN_TRY(tn_graph_check(graph));
   tn_file_copy_recall(edge->constant);
   return tenon_builder_constant(builder, given_name(edge), edge->constant, &edges[index]);
 }

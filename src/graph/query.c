@@ -86,6 +86,7 @@ tenon_status_t tenon_graph_edge(const tenon_graph_t *graph, tenon_edge_t index,
                    graph->edge_count);
   const tn_edge_t *edge = &graph->edges[index];
   uint32_t size = out_edge->size < sizeof *out_edge ? out_edge->size : (uint32_t)sizeof *out_edge;
+  if (edge->constant) TN_TRY(tn_graph_check(graph));
   tn_file_copy_keep(edge->constant);
   tenon_graph_edge_t full = {size, edge->producer, edge->input, edge->name, edge->constant};
   memcpy(out_edge, &full, size);

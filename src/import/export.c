@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/status.h"
 #include "dispatch/services.h"
+#include "import/artifact/artifact.h"
 #include "import/onnx/export.h"
 #include "import/prepare.h"
 #include "import/text/text.h"
@@ -59,8 +60,17 @@ static tenon_status_t save_text(const tenon_graph_t *graph, const char *path) {
   return status == TENON_OK ? TENON_OK : tn_prefix(status, "%.300s: ", name);
 }
 
+static tenon_status_t save_artifact(const tenon_graph_t *graph, const char *path) {
+  const char *slash = strrchr(path, '/');
+  const char *name = slash ? slash + 1 : path;
+  const tenon_status_t status = tn_artifact_save(graph, path);
+  return status == TENON_OK ? TENON_OK : tn_prefix(status, "%.300s: ", name);
+}
+
 tenon_status_t tenon_graph_save(const tenon_graph_t *graph, const char *path) {
   TN_TRY(tenon_start());
+  if (ends_with(path, TN_ARTIFACT_ENDING)) return save_artifact(graph, path);
+  if (graph->prepared) TN_TRY(graph->prepared->original(graph->prepared, &graph));
   if (ends_with(path, TN_TEXT_ENDING)) return save_text(graph, path);
   return tn_onnx_save(graph, path);
 }
@@ -68,6 +78,8 @@ tenon_status_t tenon_graph_save(const tenon_graph_t *graph, const char *path) {
 tenon_status_t tenon_graph_export(const tenon_graph_t *graph, const char *path) {
   tenon_graph_t *prepared = NULL;
   TN_TRY(tenon_start());
+  if (ends_with(path, TN_ARTIFACT_ENDING)) return save_artifact(graph, path);
+  if (graph->prepared) TN_TRY(graph->prepared->original(graph->prepared, &graph));
   if (ends_with(path, TN_TEXT_ENDING)) return save_text(graph, path);
   tenon_status_t status = tn_export_prepare(graph, &prepared);
   if (status == TENON_OK) status = write_prepared(prepared, path);
