@@ -1151,6 +1151,7 @@ FUNCTION_IS(tenon_graph_node, tenon_status_t (const tenon_graph_t *, int32_t, te
 FUNCTION_IS(tenon_graph_node_count, int32_t (const tenon_graph_t *));
 FUNCTION_IS(tenon_graph_output, tenon_status_t (const tenon_graph_t *, int32_t, tenon_port_t *));
 FUNCTION_IS(tenon_graph_output_count, int32_t (const tenon_graph_t *));
+FUNCTION_IS(tenon_graph_pack, tenon_status_t (const tenon_graph_t *, const char *, const char *const *, int32_t));
 FUNCTION_IS(tenon_graph_read, tenon_status_t (const void *, uint64_t, const tenon_import_t *, tenon_graph_t **));
 FUNCTION_IS(tenon_graph_release, void (const tenon_graph_t *));
 FUNCTION_IS(tenon_graph_retain, void (const tenon_graph_t *));

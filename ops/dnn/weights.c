@@ -97,7 +97,9 @@ static int fill_slices(const dnn_weights_t *weights, const void *data, int64_t r
     dnnl_memory_desc_t given = dnn_strided(2, dims, strides);
     const float *from = (const float *)data + i * weights->each * column;
     char *to = (char *)weights->data + (uint64_t)i * weights->bytes;
+    const size_t size = dnnl_memory_desc_get_size(weights->md[rest]);
     good = given && dnn_reorder(given, from, weights->md[rest], to);
+    memset(to + size, 0, weights->bytes - size); /* an artifact holds the whole slice */
     if (given) dnnl_memory_desc_destroy(given);
   }
   return good;

@@ -50,9 +50,11 @@ static tenon_status_t read_text_file(const char *path, const char *folder,
 static tenon_status_t read_artifact_file(const char *path, tenon_graph_t **out_graph) {
   const char *slash = strrchr(path, '/');
   const char *name = slash ? slash + 1 : path;
+  char real[TN_PATH_SIZE];
   tn_storage_t *file;
-  TN_TRY(tn_weights_map(path, &file));
-  const tenon_status_t status = tn_artifact_read(file, name, out_graph);
+  TN_TRY(tn_file_real_path(path, real, sizeof real));
+  TN_TRY(tn_weights_map(real, &file));
+  const tenon_status_t status = tn_artifact_read(file, real, out_graph);
   tn_storage_release(file);
   return status == TENON_OK ? TENON_OK : tn_prefix(status, "%.300s: ", name);
 }
@@ -94,7 +96,7 @@ static tenon_status_t align_artifact(const void *data, uint64_t size, tn_storage
 static tenon_status_t read_artifact(const void *data, uint64_t size, tenon_graph_t **out_graph) {
   tn_storage_t *file;
   TN_TRY(align_artifact(data, size, &file));
-  const tenon_status_t status = tn_artifact_read(file, "artifact in memory", out_graph);
+  const tenon_status_t status = tn_artifact_read(file, "", out_graph);
   tn_storage_release(file);
   return status == TENON_OK ? TENON_OK : tn_prefix(status, "artifact in memory: ");
 }

@@ -15,7 +15,7 @@ import onnx
 import onnx.numpy_helper
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BUILD = os.environ.get("TENON_BUILD", os.path.join(ROOT, "build"))
+BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
 DATA = os.path.join(os.path.dirname(onnx.__file__), "backend/test/data")
 ZOO = sorted(glob.glob(os.path.join(BUILD, "zoo", "*.onnx")))
 FLOOR = 1400  # cases that run from NumPy arrays; raise it when more can
@@ -257,6 +257,93 @@ print(repr(found) if isinstance(found, str) else repr([(d, s, artifact_test.hash
         self.assertEqual(run.returncode, 0, run.stderr)
         values = Hashed.of(eval(run.stdout))
         return values
+
+
+class Packed(unittest.TestCase):
+    """Operator libraries inside of artifacts."""
+
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = temporary.name
+        self.library, self.model, self.artifact = (os.path.join(self.folder, name) for name in ("gelu.so", "gelu.onnx", "gelu.tenon"))
+        subprocess.run([COMMAND, "build", os.path.join(ROOT, "examples/01_gelu/gelu.c"), "-o", self.library], check=True, capture_output=True)
+        self.run_command("model", "demo::gelu", "--ops", self.library, "-i", "x=f32[rows,4]", "-o", self.model)
+
+    def run_command(self, *arguments, status=0, **environment):
+        clean = {name: value for name, value in os.environ.items() if name != "TENON_LIBRARY_PATH"}
+        run = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, cwd=self.folder, env=dict(clean, **environment))
+        self.assertEqual(run.returncode, status, run.stderr)
+        return run.stdout + run.stderr
+
+    def run_model(self, model, *more, **options):
+        text = self.run_command("run", model, "-i", "x=random:3", "-d", "rows=2", *more, **options)
+        return re.sub(r"time .*\n", "", text)
+
+    def for_other_processor(self):
+        """A copy of the library that says that it is for AArch64."""
+        path = os.path.join(self.folder, "other", "gelu.so")
+        os.mkdir(os.path.dirname(path))
+        data = bytearray(contents(self.library))
+        data[18:20] = b"\xb7\0"
+        with open(path, "wb") as file:
+            file.write(data)
+        return path
+
+    def test_the_library_inside_is_found(self):
+        expected = self.run_model(self.model, "--ops", self.library)
+        both = f"{self.library},{self.for_other_processor()}"
+        self.assertIn("wrote", self.run_command("pack", self.model, "--ops", both, "-o", self.artifact))
+        os.remove(self.library)
+        self.assertEqual(self.run_model(self.artifact), expected)
+
+    def test_a_library_that_is_not_inside_is_found_by_name_or_named(self):
+        expected = self.run_model(self.model, "--ops", self.library)
+        self.run_command("compile", self.model, "--ops", self.library, "-o", self.artifact)
+        self.assertEqual(self.run_model(self.artifact, TENON_LIBRARY_PATH=self.folder), expected)
+        self.assertEqual(self.run_model(self.artifact, "--ops", self.library), expected)
+        message = self.run_model(self.artifact, TENON_LIBRARY_PATH="/nowhere", status=1)
+        self.assertRegex(message, r"gelu.tenon: the model needs library demo 1.0.0 \(gelu.so\), which is not loaded: inside of the "
+                                  r"artifact: no; along the search path: .*/nowhere.*: load it first, or put it into the artifact with tenon pack")
+
+    def test_a_library_for_another_processor_is_named(self):
+        code = """
+import ctypes, sys
+library, graph = ctypes.CDLL(sys.argv[1]), ctypes.c_void_p()
+library.tenon_error.restype = ctypes.c_char_p
+library.tenon_graph_pack.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int32]
+own, other, model, artifact = (each.encode() for each in sys.argv[2:])
+status = library.tenon_library_load(own, 0, None) or library.tenon_graph_load(model, None, ctypes.byref(graph)) \\
+    or library.tenon_graph_pack(graph, artifact, (ctypes.c_char_p * 1)(other), 1)
+sys.exit(library.tenon_error().decode() if status else 0)
+"""
+        subprocess.run([sys.executable, "-c", code, os.path.join(BUILD, "libtenon.so"), self.library, self.for_other_processor(), self.model, self.artifact],
+                       check=True)
+        self.assertRegex(self.run_model(self.artifact, status=1),
+                         r"library demo 1.0.0 \(gelu.so\), which is not loaded: inside of the artifact: for other processors only: aarch64; along")
+
+    def test_the_rules_of_the_process_hold_for_libraries_inside(self):
+        self.run_command("pack", self.model, "--ops", self.library, "-o", self.artifact)
+        rules = os.path.join(self.folder, "rules")
+
+        def run(rule, status):
+            with open(rules, "w") as file:
+                file.write(rule + "\n")
+            os.chmod(rules, 0o600)
+            return self.run_model(self.artifact, TENON_POLICY=rules, status=status)
+
+        own = hashlib.sha256(contents(self.library)).hexdigest()
+        self.assertIn("rule folders", run("folder /opt", 1))
+        self.assertIn("rule sha256", run(f"sha256 {'0' * 64}", 1))
+        self.assertIn("out ", run(f"folder {self.folder}\nsha256 {own}\ninert\nprivate", 0))
+        os.chmod(self.artifact, 0o666)
+        self.assertRegex(run("private", 1), r"rule private .*gelu.tenon is writable")
+
+    def test_what_is_no_library_is_refused(self):
+        self.assertRegex(self.run_command("pack", self.model, "--ops", self.model, status=1), "cannot load .*gelu.onnx")
+        with self.assertRaisesRegex(tenon.Error, "the model needs library demo"):
+            self.run_command("compile", self.model, "--ops", self.library, "-o", self.artifact)
+            tenon.graph.load(self.artifact)
 
 
 class Hashed(list):

@@ -28,6 +28,7 @@ typedef struct artifact_t {
   const tn_artifact_counts_t *counts;
   const tn_artifact_blob_t *blobs;
   const tn_artifact_block_t *blocks;
+  const tn_artifact_library_t *libraries;
   tn_mutex_t lock;         /* guards `original`, and is held while weights are compared */
   int32_t checked;         /* atomic: what was compared with its checksums */
   tenon_graph_t *original; /* NULL: not read yet */
@@ -79,6 +80,16 @@ static tenon_status_t check_blob(const artifact_t *a, const tn_artifact_blob_t *
   return TENON_OK;
 }
 
+static tenon_status_t check_library(const artifact_t *a, const tn_artifact_library_t *library) {
+  const bool is_fine = memchr(library->name, 0, sizeof library->name) &&
+                       memchr(library->version, 0, sizeof library->version) &&
+                       memchr(library->file, 0, sizeof library->file) &&
+                       memchr(library->machine, 0, sizeof library->machine);
+  const bool is_there = library->blob == TN_NOT_INSIDE || library->blob < a->counts->blob_count;
+  return is_fine && is_there ? TENON_OK
+                             : fail_damaged("its index names a library that does not exist");
+}
+
 static tenon_status_t open_index(artifact_t *a) {
   tn_artifact_header_t header;
   TN_TRY(read_artifact_header(a->file, &header));
@@ -87,10 +98,12 @@ static tenon_status_t open_index(artifact_t *a) {
   const tn_artifact_counts_t *c = a->counts;
   if (header.index_size < sizeof *c ||
       header.index_size != sizeof *c + c->blob_count * sizeof *a->blobs +
-                               (uint64_t)c->block_count * sizeof *a->blocks)
+                               c->block_count * sizeof *a->blocks +
+                               (uint64_t)c->library_count * sizeof *a->libraries)
     return fail_damaged("its index has another size than its counts say");
   a->blobs = (const tn_artifact_blob_t *)(const void *)(c + 1);
   a->blocks = (const tn_artifact_block_t *)(const void *)(a->blobs + c->blob_count);
+  a->libraries = (const tn_artifact_library_t *)(const void *)(a->blocks + c->block_count);
   if (c->weight_count > c->blob_count || c->identity >= c->blob_count ||
       c->compiled >= c->blob_count || c->original >= c->blob_count)
     return fail_damaged("its index names blobs that do not exist");
@@ -99,6 +112,8 @@ static tenon_status_t open_index(artifact_t *a) {
   for (uint32_t i = 0; i < c->block_count; i++)
     if (a->blocks[i].blob >= c->blob_count || (i && a->blocks[i].node < a->blocks[i - 1].node))
       return fail_damaged("its index names packed weights that do not exist");
+  for (uint32_t i = 0; i < c->library_count; i++)
+    TN_TRY(check_library(a, &a->libraries[i]));
   return TENON_OK;
 }
 
@@ -238,6 +253,18 @@ static tenon_status_t has_own_identity(const artifact_t *a, bool *out_own) {
   return status;
 }
 
+/* Loads the libraries that are needed. */
+static tenon_status_t load_libraries(const artifact_t *a, const char *path) {
+  for (uint32_t i = 0; i < a->counts->library_count; i++) {
+    const uint32_t blob = a->libraries[i].blob;
+    if (blob == TN_NOT_INSIDE) continue;
+    tn_summed_t item = {a->bytes + a->blobs[blob].offset, a->blobs[blob].size, 0};
+    TN_TRY(tn_artifact_sum(&item, 1));
+    if (item.sum != a->blobs[blob].sum) return fail_sum(a, blob, item.sum);
+  }
+  return tn_artifact_load(a->libraries, a->counts->library_count, a->blobs, a->bytes, path);
+}
+
 static void release_artifact(tn_prepared_t *prepared) {
   artifact_t *a = prepared->context;
   tenon_graph_release(a->original);
@@ -270,7 +297,10 @@ static tenon_status_t read_original(artifact_t *a, tenon_graph_t **out_graph) {
   return TENON_OK;
 }
 
-tenon_status_t tn_artifact_read(tn_storage_t *file, const char *name, tenon_graph_t **out_graph) {
+tenon_status_t tn_artifact_read(tn_storage_t *file, const char *path, tenon_graph_t **out_graph) {
+  const char *slash = strrchr(path, '/');
+  const char *name = *path ? path : "artifact in memory";
+  if (slash) name = slash + 1;
   artifact_t *a = tn_allocate_zero(1, sizeof *a);
   bool is_own = false;
   if (!a) return tn_no_memory("an artifact", sizeof *a);
@@ -284,6 +314,7 @@ tenon_status_t tn_artifact_read(tn_storage_t *file, const char *name, tenon_grap
                                 .release = release_artifact};
   tenon_status_t status = a->name ? TENON_OK : tn_no_memory("an artifact", 0);
   if (status == TENON_OK) status = open_index(a);
+  if (status == TENON_OK) status = load_libraries(a, path);
   if (status == TENON_OK) status = has_own_identity(a, &is_own);
   if (status == TENON_OK)
     status = is_own ? read_compiled(a, out_graph) : read_original(a, out_graph);

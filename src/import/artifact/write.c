@@ -14,13 +14,14 @@
 #include "import/artifact/artifact.h"
 #include "import/text/text.h"
 
-enum { TEXTS = 3 }; /* blobs behind the weights and blocks: identity, compiled, original */
+enum { TEXTS = 3 }; /* blobs behind weights, blocks and libraries: identity, compiled, original */
 
 typedef struct artifact_writer_t {
   tn_collector_t collector;
   tenon_executable_t *executable;
   tn_weight_list_t weights;
   tn_text_t texts[TEXTS];
+  tn_artifact_libraries_t libraries;
   tenon_tensor_t **held; /* the weights, dense */
   size_t held_count;
   size_t block_count;
@@ -66,14 +67,14 @@ static tenon_status_t print_texts(artifact_writer_t *w, const tenon_graph_t *gra
   return TENON_OK;
 }
 
-/* Lists the blobs: weights, blocks, texts. */
+/* Lists the blobs: weights, blocks, libraries, texts. */
 static tenon_status_t list_blobs(artifact_writer_t *w) {
   size_t at = w->weights.count;
   for (size_t n = 0; n < w->collector.node_count; n++) {
     w->block_count += w->collector.nodes[n].count;
     if (w->collector.nodes[n].has_failed) return tn_no_memory("packed weights", 0);
   }
-  w->blob_count = at + w->block_count + TEXTS;
+  w->blob_count = at + w->block_count + w->libraries.inside_count + TEXTS;
   w->blobs = tn_allocate_zero(w->blob_count, sizeof *w->blobs);
   w->offsets = tn_allocate_zero(w->blob_count, sizeof *w->offsets);
   w->held = tn_allocate_zero(at + 1, sizeof *w->held);
@@ -91,6 +92,12 @@ static tenon_status_t list_blobs(artifact_writer_t *w) {
       const tn_block_t *block = &w->collector.nodes[n].items[i];
       w->blobs[at++] = (tn_summed_t){block->data, block->size, 0};
     }
+  for (size_t i = 0; i < w->libraries.count; i++) {
+    const tn_file_t *file = &w->libraries.files[i];
+    if (!file->size) continue;
+    w->libraries.items[i].blob = (uint32_t)at;
+    w->blobs[at++] = (tn_summed_t){file->data, file->size, 0};
+  }
   for (int i = 0; i < TEXTS; i++)
     w->blobs[at++] = (tn_summed_t){tn_text_get(&w->texts[i]), w->texts[i].size + 1, 0};
   return TENON_OK;
@@ -103,7 +110,8 @@ static uint64_t round_up(uint64_t number, uint64_t multiple) {
 /* Places the blobs: small ones at lines of the cache, others at pages. */
 static void place_blobs(artifact_writer_t *w) {
   w->index_size = sizeof(tn_artifact_counts_t) + w->blob_count * sizeof(tn_artifact_blob_t) +
-                  w->block_count * sizeof(tn_artifact_block_t);
+                  w->block_count * sizeof(tn_artifact_block_t) +
+                  w->libraries.count * sizeof(tn_artifact_library_t);
   w->size = TN_ARTIFACT_INDEX + w->index_size;
   for (int is_large = 0; is_large < 2; is_large++)
     for (size_t i = 0; i < w->blob_count; i++) {
@@ -122,11 +130,12 @@ static void fill_index(const artifact_writer_t *w, unsigned char *index) {
   *counts = (tn_artifact_counts_t){.blob_count = (uint32_t)w->blob_count,
                                    .weight_count = (uint32_t)w->weights.count,
                                    .block_count = (uint32_t)w->block_count,
+                                   .library_count = (uint32_t)w->libraries.count,
                                    .identity = (uint32_t)first_text,
                                    .compiled = (uint32_t)first_text + 1,
                                    .original = (uint32_t)first_text + 2};
   for (size_t i = 0; i < w->blob_count; i++) {
-    const bool is_block = i >= w->weights.count && i < first_text;
+    const bool is_block = i >= w->weights.count && i < w->weights.count + w->block_count;
     const bool is_run = is_block || (i < w->weights.count && w->is_run[i]);
     blobs[i] = (tn_artifact_blob_t){w->offsets[i], w->blobs[i].size, w->blobs[i].sum,
                                     is_run ? TN_BLOB_RUN : 0, 0};
@@ -137,6 +146,8 @@ static void fill_index(const artifact_writer_t *w, unsigned char *index) {
       *block = (tn_artifact_block_t){(uint32_t)n, (uint32_t)at++, {0}};
       memcpy(block++->notes, packed->notes, sizeof packed->notes);
     }
+  if (w->libraries.count)
+    memcpy(block, w->libraries.items, w->libraries.count * sizeof *w->libraries.items);
 }
 
 static tenon_status_t fill_file(artifact_writer_t *w) {
@@ -160,9 +171,14 @@ static tenon_status_t fill_file(artifact_writer_t *w) {
   return TENON_OK;
 }
 
-static tenon_status_t make_file(artifact_writer_t *w, const tenon_graph_t *graph) {
+static tenon_status_t make_file(artifact_writer_t *w, const tenon_graph_t *graph,
+                                const char *const *libraries, size_t library_count) {
+  for (size_t i = 0; i < library_count; i++) /* before the identity, which they are part of */
+    TN_TRY(tn_artifact_enclose(&w->libraries, libraries[i]));
   TN_TRY(tn_executable_collect(graph, &w->collector, &w->executable));
   TN_TRY(print_texts(w, graph));
+  TN_TRY(tn_artifact_need(&w->libraries, graph));
+  TN_TRY(tn_artifact_need(&w->libraries, w->executable->graph));
   TN_TRY(list_blobs(w));
   place_blobs(w);
   return fill_file(w);
@@ -177,16 +193,18 @@ static void close_writer(artifact_writer_t *w) {
   tenon_executable_release(w->executable);
   for (int i = 0; i < TEXTS; i++)
     tn_text_clear(&w->texts[i]);
+  tn_artifact_libraries_clear(&w->libraries);
   tn_release_memory(w->blobs);
   tn_release_memory(w->offsets);
   tn_release_memory(w->is_run);
   tn_release_memory(w->file);
 }
 
-tenon_status_t tn_artifact_save(const tenon_graph_t *graph, const char *path) {
+tenon_status_t tn_artifact_save(const tenon_graph_t *graph, const char *const *libraries,
+                                size_t library_count, const char *path) {
   artifact_writer_t w = {.size = 0};
   if (graph->prepared) TN_TRY(graph->prepared->original(graph->prepared, &graph));
-  tenon_status_t status = make_file(&w, graph);
+  tenon_status_t status = make_file(&w, graph, libraries, library_count);
   if (status == TENON_OK) status = tn_file_replace(path, w.file, (size_t)w.size, 0666);
   close_writer(&w);
   return status;
