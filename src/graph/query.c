@@ -71,6 +71,7 @@ tenon_status_t tenon_graph_node(const tenon_graph_t *graph, int32_t index,
     return tn_fail(TENON_RANGE, "node %d is out of range: the graph has %zu nodes", (int)index,
                    graph->node_count);
   const tn_node_t *node = &graph->nodes[index];
+  TN_TRY(tn_graph_check(graph)); /* attributes may be tensors */
   uint32_t size = out_node->size < sizeof *out_node ? out_node->size : (uint32_t)sizeof *out_node;
   tenon_graph_part_t full = {size,        node->output_count, node->name,   node->op,
                              node->attrs, node->operands,     node->outputs};

@@ -10,7 +10,11 @@
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "import/artifact/artifact.h"
+#include "operator/library.h"
+#include "operator/names.h"
+#include "registry/reload.h"
 
 /* The checksum of the sources that compile graphs and pack weights, which the build writes. */
 #if defined(__has_include)
@@ -37,7 +41,7 @@ static tenon_status_t add_rules(tn_text_t *text) {
   return is_fine ? TENON_OK : tn_no_memory("rewriting rules", 0);
 }
 
-tenon_status_t tn_artifact_identify(tn_text_t *text) {
+static tenon_status_t print_identity(tn_text_t *text) {
   char kernels[200];
   tn_packing_describe(kernels, sizeof kernels);
   tn_text_add(text, "Tenon: %s, sources %s\n", tenon_version(), TENON_SOURCES_TEXT);
@@ -48,6 +52,49 @@ tenon_status_t tn_artifact_identify(tn_text_t *text) {
   tn_text_add(text, "\n");
   TN_TRY(add_rules(text));
   return text->failed ? tn_no_memory("an artifact", text->size) : TENON_OK;
+}
+
+/* What the identity may change with: the libraries that are loaded. */
+static bool add_library_number(void *context, tn_library_t *library) {
+  uint64_t *number = context;
+  const uintptr_t parts[] = {(uintptr_t)library, (uintptr_t)library->rules};
+  *number = *number * 31 + tn_checksum(parts, sizeof parts);
+  return true;
+}
+
+/* The identity that was printed last, and for which libraries. */
+static struct {
+  tn_mutex_t lock;
+  uint64_t number;
+  char text[700];
+} last = {TN_MUTEX_INIT, 0, ""};
+
+static bool add_last(uint64_t number, tn_text_t *text) {
+  tn_mutex_lock(&last.lock);
+  const bool is_known = last.number == number && *last.text;
+  if (is_known) tn_text_bytes(text, last.text, strlen(last.text));
+  tn_mutex_unlock(&last.lock);
+  return is_known && !text->failed;
+}
+
+static void keep_last(uint64_t number, const tn_text_t *text) {
+  tn_mutex_lock(&last.lock);
+  last.number = number;
+  const int size = snprintf(last.text, sizeof last.text, "%s", tn_text_get(text));
+  if (size >= (int)sizeof last.text) *last.text = 0;
+  tn_mutex_unlock(&last.lock);
+}
+
+tenon_status_t tn_artifact_identify(tn_text_t *text) {
+  tn_text_t fresh = {0};
+  uint64_t number = tn_registry_reloads();
+  tn_registry_walk(add_library_number, &number);
+  if (add_last(number, text)) return TENON_OK;
+  const tenon_status_t status = print_identity(&fresh);
+  tn_text_bytes(text, tn_text_get(&fresh), fresh.size);
+  if (status == TENON_OK) keep_last(number, &fresh);
+  tn_text_clear(&fresh);
+  return status == TENON_OK && text->failed ? tn_no_memory("an artifact", text->size) : status;
 }
 
 /* Checksums */

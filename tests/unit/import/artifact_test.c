@@ -10,11 +10,8 @@
 
 #include "operators.h"
 
-#include "base/checksum.h"
-#include "base/file.h"
-#include "base/memory.h"
+#include "artifacts.h"
 #include "graph/executable.h"
-#include "import/artifact/artifact.h"
 
 static char folder[200];
 static char path[300];
@@ -77,17 +74,6 @@ static uint64_t run_graph(const tenon_graph_t *graph, const tenon_compile_t *opt
   return sum;
 }
 
-/* The artifact of the model, at an address that suits it. The caller frees it. */
-static unsigned char *read_file(size_t *out_size) {
-  tn_file_t file = {NULL, 0};
-  CHECK_STATUS(tn_file_map(path, &file), TENON_OK);
-  unsigned char *bytes = tn_allocate_aligned(file.size);
-  if (bytes) memcpy(bytes, file.data, file.size);
-  *out_size = file.size;
-  tn_file_unmap(&file);
-  return bytes;
-}
-
 static unsigned char *write_model(size_t *out_size, uint64_t *out_sum) {
   open_folder();
   tenon_graph_t *graph = build_model();
@@ -95,7 +81,7 @@ static unsigned char *write_model(size_t *out_size, uint64_t *out_sum) {
   CHECK(*out_sum);
   CHECK_STATUS(tenon_graph_save(graph, path), TENON_OK);
   tenon_graph_release(graph);
-  return read_file(out_size);
+  return artifact_read(path, out_size);
 }
 
 TEST("an artifact gives the same bits without packing again") {
@@ -132,7 +118,7 @@ TEST("the same graph gives the same artifact, also from an artifact") {
   unsigned char *first = write_model(&sizes[0], &sum);
   CHECK_STATUS(tenon_graph_load(path, NULL, &graph), TENON_OK);
   CHECK_STATUS(tenon_graph_save(graph, path), TENON_OK);
-  unsigned char *second = read_file(&sizes[1]);
+  unsigned char *second = artifact_read(path, &sizes[1]);
   CHECK(sizes[0] == sizes[1] && memcmp(first, second, sizes[0]) == 0);
   tn_release_aligned(first);
   tn_release_aligned(second);
@@ -193,28 +179,6 @@ TEST("a damaged artifact is refused, or gives the right result") {
   tn_release_aligned(whole);
 }
 
-/* Makes all checksums right. */
-static void sum_again(unsigned char *bytes, size_t size) {
-  tn_artifact_header_t header;
-  tn_artifact_counts_t counts;
-  memcpy(&header, bytes, sizeof header);
-  memcpy(&counts, bytes + TN_ARTIFACT_INDEX, sizeof counts);
-  tn_artifact_blob_t *blobs =
-      (tn_artifact_blob_t *)(void *)(bytes + TN_ARTIFACT_INDEX + sizeof counts);
-  for (uint32_t i = 0; i < counts.blob_count; i++) {
-    if ((unsigned char *)(blobs + i + 1) > bytes + size) break;
-    if (blobs[i].offset > size || blobs[i].size > size - blobs[i].offset) continue;
-    tn_summed_t item = {bytes + blobs[i].offset, blobs[i].size, 0};
-    CHECK_STATUS(tn_artifact_sum(&item, 1), TENON_OK);
-    blobs[i].sum = item.sum;
-  }
-  header.index_sum = header.index_size <= size - TN_ARTIFACT_INDEX
-                         ? tn_checksum(bytes + TN_ARTIFACT_INDEX, header.index_size)
-                         : 0;
-  header.header_sum = tn_checksum(&header, offsetof(tn_artifact_header_t, header_sum));
-  memcpy(bytes, &header, sizeof header);
-}
-
 TEST("an artifact that was changed on purpose, with right checksums, does no harm") {
   enum { MUTATIONS = 3000 };
   size_t size;
@@ -227,7 +191,7 @@ TEST("an artifact that was changed on purpose, with right checksums, does no har
     memcpy(bytes, whole, size);
     damage(bytes, size, &state);
     memcpy(bytes, whole, TN_ARTIFACT_INDEX);
-    sum_again(bytes, size);
+    artifact_sum_again(bytes, size);
     ran += try_bytes(bytes, size) != 0;
   }
   CHECK(ran > MUTATIONS / 10);
@@ -248,10 +212,7 @@ static void refuse_changed(size_t at, uint32_t change, const char *message) {
   memcpy(&number, bytes + at, sizeof number);
   number += change;
   memcpy(bytes + at, &number, sizeof number);
-  if (at < TN_ARTIFACT_INDEX) {
-    const uint64_t fresh = tn_checksum(bytes, offsetof(tn_artifact_header_t, header_sum));
-    memcpy(bytes + offsetof(tn_artifact_header_t, header_sum), &fresh, sizeof fresh);
-  }
+  if (at < TN_ARTIFACT_INDEX) artifact_sum_header(bytes);
   CHECK(tenon_graph_read(bytes, size, NULL, &graph) != TENON_OK || !run_graph(graph, NULL));
   CHECK_TEXT(tenon_error(), message);
   tenon_graph_release(graph);
