@@ -1047,6 +1047,7 @@ _Static_assert(__builtin_types_compatible_p(tenon_function_fn, tenon_status_t (*
 _Static_assert(__builtin_types_compatible_p(tenon_gradient_fn, tenon_status_t (*)(void *, tenon_tensor_t *const *, tenon_tensor_t **)), "tenon_gradient_fn");
 _Static_assert(__builtin_types_compatible_p(tenon_hook_fn, tenon_status_t (*)(void *, tenon_tensor_t *, tenon_tensor_t **)), "tenon_hook_fn");
 FUNCTION_IS(tenon_allocator_use, const tenon_allocator_t *(const tenon_allocator_t *));
+FUNCTION_IS(tenon_artifact_inspect, tenon_status_t (const char *, char **));
 FUNCTION_IS(tenon_attrs_create, tenon_status_t (const tenon_op_t *, tenon_attrs_t **));
 FUNCTION_IS(tenon_attrs_float, tenon_status_t (tenon_attrs_t *, const char *, double));
 FUNCTION_IS(tenon_attrs_int, tenon_status_t (tenon_attrs_t *, const char *, int64_t));

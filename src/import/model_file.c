@@ -47,16 +47,30 @@ static tenon_status_t read_text_file(const char *path, const char *folder,
   return status == TENON_OK ? TENON_OK : tn_prefix(status, "%.300s: ", name);
 }
 
-static tenon_status_t read_artifact_file(const char *path, tenon_graph_t **out_graph) {
+/* Reads an artifact or, if `report` is given, prints what it is. */
+static tenon_status_t open_artifact_file(const char *path, tn_text_t *report,
+                                         tenon_graph_t **out_graph) {
   const char *slash = strrchr(path, '/');
   const char *name = slash ? slash + 1 : path;
   char real[TN_PATH_SIZE];
   tn_storage_t *file;
   TN_TRY(tn_file_real_path(path, real, sizeof real));
   TN_TRY(tn_weights_map(real, &file));
-  const tenon_status_t status = tn_artifact_read(file, real, out_graph);
+  const tenon_status_t status =
+      report ? tn_artifact_report(file, real, report) : tn_artifact_read(file, real, out_graph);
   tn_storage_release(file);
-  return status == TENON_OK ? TENON_OK : tn_prefix(status, "%.300s: ", name);
+  if (status == TENON_OK || strncmp(tn_error(), name, strlen(name)) == 0) return status;
+  return tn_prefix(status, "%.300s: ", name);
+}
+
+tenon_status_t tenon_artifact_inspect(const char *path, char **out_text) {
+  tn_text_t report = {0};
+  *out_text = NULL;
+  TN_TRY(tenon_start());
+  const tenon_status_t status = open_artifact_file(path, &report, NULL);
+  if (status == TENON_OK) *out_text = tn_text_take(&report);
+  tn_text_clear(&report);
+  return status == TENON_OK && !*out_text ? TENON_MEMORY : status;
 }
 
 /* The folder of external weights that the caller set; NULL: none. */
@@ -71,7 +85,7 @@ tenon_status_t tenon_graph_load(const char *path, const tenon_import_t *options,
   *out_graph = NULL;
   TN_TRY(tenon_start());
   if (ends_with(path, TN_TEXT_ENDING)) return read_text_file(path, folder, out_graph);
-  if (ends_with(path, TN_ARTIFACT_ENDING)) return read_artifact_file(path, out_graph);
+  if (ends_with(path, TN_ARTIFACT_ENDING)) return open_artifact_file(path, NULL, out_graph);
   const tenon_bridge_table_t *bridge = ends_with(path, ".onnx") ? NULL : tn_bridge_of_model(path);
   return bridge ? read_bridged(bridge, path, folder, out_graph)
                 : tn_onnx_load(path, folder, out_graph);

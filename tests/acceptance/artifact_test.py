@@ -149,6 +149,25 @@ class Artifacts(unittest.TestCase):
         self.assertEqual(refused.returncode, 1)
         self.assertIn("the name of an artifact ends with .tenon: write -o model.onnx.tenon", refused.stderr)
 
+    def test_the_command_shows_and_verifies_an_artifact(self):
+        path, _ = self.network()
+        subprocess.run([COMMAND, "compile", path], check=True, capture_output=True)
+        show = lambda **limit: subprocess.run([COMMAND, "show", self.artifact], capture_output=True, text=True, env=dict(os.environ, **limit))
+        self.assertRegex(show().stdout, r"(?s)all checksums are right\nweights: 4, 1.00 MiB\npacked .*this process uses the compiled graph\n")
+        self.assertRegex(show(TENON_CPU_CAPABILITY="default").stdout, r"(?s)    but here: processor: default\n.*compiles the original graph again")
+        with open(self.artifact, "r+b") as file:
+            file.seek(-1, 2)
+            last = file.read(1)[0]
+            file.seek(-1, 2)
+            file.write(bytes([last ^ 1]))
+        self.assertRegex(show().stderr, r"^tenon: model.tenon: the artifact is damaged: .*expected checksum")
+        light = sorted(glob.glob(os.path.join(DATA, "light", "*_output_0.pb")))[0]
+        model = light.replace("_output_0.pb", ".onnx")
+        os.symlink(light, os.path.join(self.folder, os.path.basename(light)))
+        artifact = os.path.join(self.folder, os.path.basename(model)).replace(".onnx", ".tenon")
+        subprocess.run([COMMAND, "compile", model, "-o", artifact], check=True, capture_output=True)
+        self.assertIn("1 passed, 0 failed, 0 skipped", subprocess.run([COMMAND, "verify", artifact], capture_output=True, text=True).stdout)
+
     def test_another_process_or_limit_compiles_the_model_again(self):
         path, (x,) = self.network()
         np.save(os.path.join(self.folder, "x.npy"), x)

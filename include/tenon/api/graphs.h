@@ -64,6 +64,13 @@ TENON_API tenon_status_t tenon_graph_save(const tenon_graph_t *graph, const char
 TENON_API tenon_status_t tenon_graph_pack(const tenon_graph_t *graph, const char *path,
                                           const char *const *libraries, int32_t library_count);
 
+/* Compares all checksums of an artifact, and reports its size, weights and libraries, what it was
+ * compiled for, and whether this process uses its compiled graph, and if not, why.
+ *
+ * Errors: a file that is no artifact, or is damaged; the message says where.
+ * Ownership: the caller releases *out_text with tenon_text_release. */
+TENON_API tenon_status_t tenon_artifact_inspect(const char *path, char **out_text);
+
 /* Writes a graph for other systems, in the standard operators of the format that the end of `path`
  * names: `.onnx`, or a format whose bridge writes models, such as `.mlir`.  With `.graph` the graph
  * is written as it is, by tenon_graph_save.

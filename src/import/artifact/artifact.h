@@ -104,6 +104,10 @@ tenon_status_t tn_artifact_save(const tenon_graph_t *graph, const char *const *l
  * memory. The graph retains the file. */
 tenon_status_t tn_artifact_read(tn_storage_t *file, const char *path, tenon_graph_t **out_graph);
 
+/* Compares all checksums, and prints what is in the file and whether its compiled graph is for this
+ * process. */
+tenon_status_t tn_artifact_report(tn_storage_t *file, const char *path, tn_text_t *text);
+
 /* Appends one line for each thing that a compiled graph depends on. */
 tenon_status_t tn_artifact_identify(tn_text_t *text);
 

@@ -297,12 +297,12 @@ static tenon_status_t read_original(artifact_t *a, tenon_graph_t **out_graph) {
   return TENON_OK;
 }
 
-tenon_status_t tn_artifact_read(tn_storage_t *file, const char *path, tenon_graph_t **out_graph) {
+/* Makes an artifact of a file whose index is right. */
+static tenon_status_t open_artifact(tn_storage_t *file, const char *path, artifact_t **out) {
   const char *slash = strrchr(path, '/');
   const char *name = *path ? path : "artifact in memory";
   if (slash) name = slash + 1;
   artifact_t *a = tn_allocate_zero(1, sizeof *a);
-  bool is_own = false;
   if (!a) return tn_no_memory("an artifact", sizeof *a);
   tn_storage_retain(file);
   a->file = file;
@@ -312,12 +312,85 @@ tenon_status_t tn_artifact_read(tn_storage_t *file, const char *path, tenon_grap
                                 .check = check_artifact,
                                 .original = original_of,
                                 .release = release_artifact};
-  tenon_status_t status = a->name ? TENON_OK : tn_no_memory("an artifact", 0);
-  if (status == TENON_OK) status = open_index(a);
-  if (status == TENON_OK) status = load_libraries(a, path);
+  const tenon_status_t status = a->name ? open_index(a) : tn_no_memory("an artifact", 0);
+  if (status == TENON_OK)
+    *out = a;
+  else
+    release_artifact(&a->prepared);
+  return status;
+}
+
+tenon_status_t tn_artifact_read(tn_storage_t *file, const char *path, tenon_graph_t **out_graph) {
+  artifact_t *a;
+  bool is_own = false;
+  TN_TRY(open_artifact(file, path, &a));
+  tenon_status_t status = load_libraries(a, path);
   if (status == TENON_OK) status = has_own_identity(a, &is_own);
   if (status == TENON_OK)
     status = is_own ? read_compiled(a, out_graph) : read_original(a, out_graph);
   if (status != TENON_OK || !is_own) release_artifact(&a->prepared);
   return status;
+}
+
+/* Reports */
+
+/* Adds a line such as "weights: 3 blobs, 1.5 MiB" for the blobs from `begin` to `end`. */
+static void report_blobs(const artifact_t *a, const char *what, uint32_t begin, uint32_t end,
+                         tn_text_t *text) {
+  uint64_t size = 0;
+  for (uint32_t i = begin; i < end; i++)
+    size += a->blobs[i].size;
+  tn_text_add(text, "%s: %" PRIu32 ", %.2f MiB\n", what, end - begin, (double)size / (1 << 20));
+}
+
+static void report_libraries(const artifact_t *a, tn_text_t *text) {
+  for (uint32_t i = 0; i < a->counts->library_count; i++) {
+    const tn_artifact_library_t *l = &a->libraries[i];
+    tn_text_add(text, "library: %s %s (%s): ", l->name, l->version, l->file);
+    if (l->blob == TN_NOT_INSIDE)
+      tn_text_add(text, "its operators are needed\n");
+    else
+      tn_text_add(text, "inside, for %s, %" PRIu64 " bytes\n", l->machine, a->blobs[l->blob].size);
+  }
+}
+
+/* Adds the lines of the identity, and whether this process has the same. */
+static tenon_status_t report_identity(const artifact_t *a, tn_text_t *text) {
+  tn_text_t own = {0};
+  const char *theirs = "";
+  tenon_status_t status = tn_artifact_identify(&own);
+  if (status == TENON_OK) status = text_of_blob(a, a->counts->identity, &theirs);
+  const char *mine = tn_text_get(&own);
+  const bool is_own = status == TENON_OK && strcmp(mine, theirs) == 0;
+  tn_text_add(text, "compiled for\n");
+  while (status == TENON_OK && *theirs) {
+    const size_t size = strcspn(theirs, "\n");
+    const size_t own_size = strcspn(mine, "\n");
+    const bool is_same = size == own_size && memcmp(theirs, mine, size) == 0;
+    tn_text_add(text, "  %.*s\n", (int)size, theirs);
+    if (!is_same) tn_text_add(text, "    but here: %.*s\n", (int)own_size, mine);
+    theirs += size + (theirs[size] == '\n');
+    mine += own_size + (mine[own_size] == '\n');
+  }
+  tn_text_add(text, "%s\n",
+              is_own ? "this process uses the compiled graph"
+                     : "this process compiles the original graph again");
+  tn_text_clear(&own);
+  return status;
+}
+
+tenon_status_t tn_artifact_report(tn_storage_t *file, const char *path, tn_text_t *text) {
+  artifact_t *a;
+  TN_TRY(open_artifact(file, path, &a));
+  const tn_artifact_counts_t *c = a->counts;
+  const uint64_t end = (uint64_t)c->weight_count + c->block_count;
+  tenon_status_t status = check_artifact(&a->prepared, true);
+  tn_text_add(text, "artifact of format %d, %.2f MiB; all checksums are right\n",
+              TN_ARTIFACT_VERSION, (double)file->size / (1 << 20));
+  report_blobs(a, "weights", 0, c->weight_count, text);
+  if (end <= c->blob_count) report_blobs(a, "packed weights", c->weight_count, (uint32_t)end, text);
+  report_libraries(a, text);
+  if (status == TENON_OK) status = report_identity(a, text);
+  release_artifact(&a->prepared);
+  return status == TENON_OK && text->failed ? tn_no_memory("a report", text->size) : status;
 }
