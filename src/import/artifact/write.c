@@ -55,10 +55,10 @@ static tenon_status_t mark_run_weights(artifact_writer_t *w) {
 static tenon_status_t print_texts(artifact_writer_t *w, const tenon_graph_t *graph) {
   w->weights.is_numbered = true;
   TN_TRY(tn_artifact_identify(&w->texts[0]));
-  TN_TRY(tn_text_print(w->executable->graph, &w->weights, &w->texts[1]));
+  TN_TRY(tn_text_print(w->executable->graph, true, &w->weights, &w->texts[1]));
   TN_TRY(mark_run_weights(w));
   const size_t run_count = w->weights.count;
-  TN_TRY(tn_text_print(graph, &w->weights, &w->texts[2]));
+  TN_TRY(tn_text_print(graph, false, &w->weights, &w->texts[2]));
   bool *all = tn_allocate_zero(w->weights.count + 1, sizeof *all);
   if (!all) return tn_no_memory("an artifact", w->weights.count);
   memcpy(all, w->is_run, run_count * sizeof *all);

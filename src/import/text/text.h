@@ -29,9 +29,10 @@ typedef struct tn_text_source_t {
 } tn_text_source_t;
 
 struct tn_weight_list_t;
-/* Prints a graph. Weights are added to `weights`, which borrows them from the graph. */
-tenon_status_t tn_text_print(const tenon_graph_t *graph, struct tn_weight_list_t *weights,
-                             tn_text_t *out_text);
+/* Prints a graph. Weights are added to `weights`, which borrows them from the graph. `only_used`
+ * leaves out constants that nothing reads, of which a compiled graph has many. */
+tenon_status_t tn_text_print(const tenon_graph_t *graph, bool only_used,
+                             struct tn_weight_list_t *weights, tn_text_t *out_text);
 /* Reads a text that ends with a byte 0. */
 tenon_status_t tn_text_parse(const char *text, size_t size, const tn_text_source_t *source,
                              tenon_graph_t **out_graph);

@@ -26,6 +26,7 @@ enum {
 typedef struct text_writer_t {
   tn_text_t text;
   tn_weight_list_t *weights;
+  bool only_used; /* constants that nothing reads are left out */
   int depth;
 } text_writer_t;
 
@@ -290,6 +291,16 @@ static void write_results(text_writer_t *w, const tenon_graph_t *graph) {
   tn_text_bytes(&w->text, "\n", 1);
 }
 
+static tenon_status_t write_constants(text_writer_t *w, const tenon_graph_t *graph) {
+  int32_t *uses = NULL;
+  tenon_status_t status = w->only_used ? tn_graph_uses(graph, &uses) : TENON_OK;
+  for (size_t i = 0; i < graph->edge_count && status == TENON_OK; i++)
+    if (graph->edges[i].constant && (!uses || uses[i]))
+      status = write_constant(w, &graph->edges[i]);
+  tn_release_memory(uses);
+  return status;
+}
+
 static tenon_status_t write_graph(text_writer_t *w, const tenon_graph_t *graph) {
   if (w->depth == DEPTH_MOST)
     return tn_fail(TENON_UNIMPLEMENTED, "more than %d graphs within each other", DEPTH_MOST);
@@ -302,8 +313,7 @@ static tenon_status_t write_graph(text_writer_t *w, const tenon_graph_t *graph) 
   }
   tn_text_bytes(&w->text, ") {\n", 4);
   w->depth++;
-  for (size_t i = 0; i < graph->edge_count; i++)
-    if (graph->edges[i].constant) TN_TRY(write_constant(w, &graph->edges[i]));
+  TN_TRY(write_constants(w, graph));
   size_t index = 0;
   for (size_t n = 0; n < graph->node_count; n++)
     if (graph->nodes[n].op) TN_TRY(write_node_line(w, graph, &graph->nodes[n], index++));
@@ -364,9 +374,9 @@ tenon_status_t tn_text_save(const tenon_graph_t *graph, const char *path) {
   return status;
 }
 
-tenon_status_t tn_text_print(const tenon_graph_t *graph, tn_weight_list_t *weights,
+tenon_status_t tn_text_print(const tenon_graph_t *graph, bool only_used, tn_weight_list_t *weights,
                              tn_text_t *out_text) {
-  text_writer_t w = {.weights = weights};
+  text_writer_t w = {.weights = weights, .only_used = only_used};
   tenon_status_t status = write_graph(&w, graph);
   tn_text_add(out_text, TN_TEXT_HEADING "\n%s\n", tn_text_get(&w.text));
   if (status == TENON_OK && (w.text.failed || out_text->failed))
