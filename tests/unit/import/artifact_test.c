@@ -179,6 +179,31 @@ TEST("a damaged artifact is refused, or gives the right result") {
   tn_release_aligned(whole);
 }
 
+TEST("weights that kernels packed are not read, so that damage to them matters to no run") {
+  size_t size;
+  uint64_t sum;
+  int damaged = 0;
+  tn_artifact_counts_t counts;
+  const tenon_compile_t plain = {.size = sizeof plain, .flags = TENON_COMPILE_PLAIN};
+  unsigned char *bytes = write_model(&size, &sum);
+  memcpy(&counts, bytes + TN_ARTIFACT_INDEX, sizeof counts);
+  const tn_artifact_blob_t *blobs =
+      (tn_artifact_blob_t *)(void *)(bytes + TN_ARTIFACT_INDEX + sizeof counts);
+  for (uint32_t i = 0; i < counts.weight_count; i++) {
+    if (blobs[i].flags & TN_BLOB_RUN || blobs[i].size < 1024) continue;
+    bytes[blobs[i].offset + 100] ^= 1;
+    damaged++;
+  }
+  if (counts.block_count) CHECK(damaged >= 4);
+  CHECK(try_bytes(bytes, size) == sum); /* a kernel that packed again would have compared them */
+  tenon_graph_t *graph = NULL;
+  CHECK_STATUS(tenon_graph_read(bytes, size, NULL, &graph), TENON_OK);
+  CHECK(!damaged || !run_graph(graph, &plain));
+  if (damaged) CHECK_TEXT(tenon_error(), "the artifact is damaged: weights");
+  tenon_graph_release(graph);
+  tn_release_aligned(bytes);
+}
+
 TEST("an artifact that was changed on purpose, with right checksums, does no harm") {
   enum { MUTATIONS = 3000 };
   size_t size;
