@@ -1057,6 +1057,7 @@ _Static_assert(__builtin_types_compatible_p(tenon_function_fn, tenon_status_t (*
 _Static_assert(__builtin_types_compatible_p(tenon_gradient_fn, tenon_status_t (*)(void *, tenon_tensor_t *const *, tenon_tensor_t **)), "tenon_gradient_fn");
 _Static_assert(__builtin_types_compatible_p(tenon_hook_fn, tenon_status_t (*)(void *, tenon_tensor_t *, tenon_tensor_t **)), "tenon_hook_fn");
 FUNCTION_IS(tenon_allocator_use, const tenon_allocator_t *(const tenon_allocator_t *));
+FUNCTION_IS(tenon_artifact_inspect, tenon_status_t (const char *, char **));
 FUNCTION_IS(tenon_attrs_create, tenon_status_t (const tenon_op_t *, tenon_attrs_t **));
 FUNCTION_IS(tenon_attrs_float, tenon_status_t (tenon_attrs_t *, const char *, double));
 FUNCTION_IS(tenon_attrs_int, tenon_status_t (tenon_attrs_t *, const char *, int64_t));
@@ -1162,6 +1163,7 @@ FUNCTION_IS(tenon_graph_node, tenon_status_t (const tenon_graph_t *, int32_t, te
 FUNCTION_IS(tenon_graph_node_count, int32_t (const tenon_graph_t *));
 FUNCTION_IS(tenon_graph_output, tenon_status_t (const tenon_graph_t *, int32_t, tenon_port_t *));
 FUNCTION_IS(tenon_graph_output_count, int32_t (const tenon_graph_t *));
+FUNCTION_IS(tenon_graph_pack, tenon_status_t (const tenon_graph_t *, const char *, const char *const *, int32_t));
 FUNCTION_IS(tenon_graph_read, tenon_status_t (const void *, uint64_t, const tenon_import_t *, tenon_graph_t **));
 FUNCTION_IS(tenon_graph_release, void (const tenon_graph_t *));
 FUNCTION_IS(tenon_graph_retain, void (const tenon_graph_t *));

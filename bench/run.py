@@ -14,7 +14,7 @@ import time
 import readme
 import report
 
-NAMES = ("calls", "autograd", "trace", "load", "isolated", "build", "scaffold", "check", "memory", "compile", "devices", "opencl", "transfers", "gemm", "python", "pytorch", "torch_device", "models", "quantised", "parallel", "regions", "rewrites", "contention", "trees", "nodes", "small", "onnxruntime_ops", "tvm_ffi_calls")
+NAMES = ("calls", "autograd", "trace", "load", "isolated", "build", "scaffold", "check", "memory", "compile", "artifact", "devices", "opencl", "transfers", "gemm", "python", "pytorch", "torch_device", "models", "quantised", "parallel", "regions", "rewrites", "contention", "trees", "nodes", "small", "onnxruntime_ops", "tvm_ffi_calls")
 NAMED = ("mxnet", "mxnet_export")  # run only when named: they need MXNet's virtual environment
 VENVS = {name: ".venv-zoo" for name in ("python", "pytorch", "torch_device")}  # these need PyTorch
 VENVS["tvm_ffi_calls"] = ".venv-tvm-ffi-0.1.15"

@@ -26,6 +26,7 @@ struct conv_packed_t {
   int64_t panels; /* of a group */
   float *zeros;   /* for taps in the padding: as many as x has channels */
   float *weights;
+  int is_borrowed; /* the caller owns `weights` */
 };
 
 /* Do the tiles apply this activation themselves? */
@@ -99,21 +100,44 @@ static float *allocate_line(int64_t count) {
   return (float *)aligned_alloc(64, lines * 64);
 }
 
-conv_packed_t *core_conv_pack(const tenon_tensor_t *w, int64_t group) {
-  conv_packed_t *packed = (conv_packed_t *)calloc(1, sizeof *packed);
+static conv_packed_t shape_packed(const tenon_tensor_t *w, int64_t group) {
+  conv_packed_t packed = {.tiles = core_conv_tiles_of_isa(),
+                          .group = group,
+                          .channels = w->shape[1],
+                          .filters = w->shape[0] / group,
+                          .taps = window_size(w->shape + 2, w->ndim - 2)};
+  packed.panels = (packed.filters - 1) / packed.tiles->filters + 1;
+  return packed;
+}
+
+uint64_t core_conv_packed_size(const tenon_tensor_t *w, int64_t group) {
+  const conv_packed_t packed = shape_packed(w, group);
+  return (uint64_t)(group * group_size(&packed)) * sizeof(float);
+}
+
+const void *core_conv_packed_data(const conv_packed_t *packed) { return packed->weights; }
+
+conv_packed_t *core_conv_borrow(const tenon_tensor_t *w, int64_t group, const void *weights) {
+  conv_packed_t *packed = (conv_packed_t *)malloc(sizeof *packed);
   if (!packed) return NULL;
-  packed->tiles = core_conv_tiles_of_isa();
-  packed->group = group;
-  packed->channels = w->shape[1];
-  packed->filters = w->shape[0] / group;
-  packed->taps = window_size(w->shape + 2, w->ndim - 2);
-  packed->panels = (packed->filters - 1) / packed->tiles->filters + 1;
+  *packed = shape_packed(w, group);
   packed->zeros = (float *)calloc((size_t)(group * packed->channels), sizeof(float));
-  packed->weights = allocate_line(group * group_size(packed));
-  if (!packed->zeros || !packed->weights) {
-    core_conv_packed_release(packed);
+  packed->weights = (float *)(uintptr_t)weights;
+  packed->is_borrowed = 1;
+  if (packed->zeros) return packed;
+  core_conv_packed_release(packed);
+  return NULL;
+}
+
+conv_packed_t *core_conv_pack(const tenon_tensor_t *w, int64_t group) {
+  const conv_packed_t shaped = shape_packed(w, group);
+  float *weights = allocate_line(group * group_size(&shaped));
+  conv_packed_t *packed = weights ? core_conv_borrow(w, group, weights) : NULL;
+  if (!packed) {
+    free(weights);
     return NULL;
   }
+  packed->is_borrowed = 0;
   for (int64_t g = 0; g < group; g++)
     for (int64_t p = 0; p < packed->panels; p++)
       pack_panel(packed, w, g, p);
@@ -123,7 +147,7 @@ conv_packed_t *core_conv_pack(const tenon_tensor_t *w, int64_t group) {
 void core_conv_packed_release(conv_packed_t *packed) {
   if (!packed) return;
   free(packed->zeros);
-  free(packed->weights);
+  if (!packed->is_borrowed) free(packed->weights);
   free(packed);
 }
 

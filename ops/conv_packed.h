@@ -30,6 +30,11 @@ int core_conv_suits(const tenon_tensor_t *w, int64_t group, int64_t activation);
 /* Copies w, which has f32 and any strides. Returns: NULL if memory is short. Release it with
  * core_conv_packed_release(). */
 conv_packed_t *core_conv_pack(const tenon_tensor_t *w, int64_t group);
+/* The bytes of the packed weights, which core_conv_packed_data() gives. */
+uint64_t core_conv_packed_size(const tenon_tensor_t *w, int64_t group);
+const void *core_conv_packed_data(const conv_packed_t *packed);
+/* The same as core_conv_pack() with weights that were packed before, in memory that stays. */
+conv_packed_t *core_conv_borrow(const tenon_tensor_t *w, int64_t group, const void *weights);
 void core_conv_packed_release(conv_packed_t *packed);
 tenon_status_t core_conv_packed_run(tenon_call_t *call, const conv_call_t *convolution);
 

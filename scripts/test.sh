@@ -22,7 +22,7 @@ export TENON_CACHE=${TENON_CACHE:-$PWD/$build/cache} # not the cache in the home
 # The suites in the order in which they start: the longest first.
 suites=(
   sanitize fuzz wheel torch torch-device tensorflow-device mxnet onnxruntime tvm-ffi jax tensorflow stablehlo contrib unit devices models onnx guides python layers format style docs header dispatch
-  autograd trust install command regions errors examples search offload cuda abi new isolation debug failures mutations check
+  autograd artifacts trust install command regions errors examples search offload cuda abi new isolation debug failures mutations check
 )
 declare -A about=(
   [sanitize]="a share of the tests under sanitizers"
@@ -44,6 +44,7 @@ declare -A about=(
   [onnx]="ONNX's backend cases, and all of their graphs as text"
   [guides]="the guides, as a reader follows them"
   [python]="the Python package, on NumPy arrays and PyTorch tensors"
+  [artifacts]="artifacts of ONNX's cases and of the zoo beside the models, damage, and shared pages"
   [layers]="includes and calls never climb"
   [format]="clang-format changes nothing"
   [style]="statements, columns, lengths and names of the C sources"
@@ -270,6 +271,7 @@ run_onnx() {
   fi
   total_of_parts "$log" 2
 }
+run_artifacts() { lacks_zoo_python || { make_zoo lstm minilm_16 minilm_twin mobilenetv2 && $zoo_python tests/acceptance/artifact_test.py; }; }
 run_models() { run_parts models "$python" tests/acceptance/{models,precision}_test.py; }
 run_offload() { make_zoo minilm_16 mobilenetv2 resnet50 && "$python" tests/acceptance/device_models_test.py; }
 run_cuda() { "$python" tests/acceptance/cuda_test.py; }

@@ -27,6 +27,7 @@
 #include "dump/crash.h"
 #include "dump/watch.h"
 #include "graph/cost_model.h"
+#include "graph/packing.h"
 #include "graph/run.h"
 #include "inspect/missing.h"
 #include "isolation/isolation.h"
@@ -128,6 +129,7 @@ static void install_hooks(void) {
   tn_autocast_install();
   tn_fallback_install();
   tn_trace_install();
+  tn_packing_install();
 }
 
 static tenon_status_t start_runtime(void) {

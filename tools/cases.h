@@ -26,12 +26,14 @@ typedef enum outcome_t {
   OUTCOME_SKIPPED,
 } outcome_t;
 
-/* Adds the cases at `path`: a folder with model.onnx; a folder whose data.json names a light model;
- * a folder that contains such folders at any depth; or a light model itself. A light model of ONNX,
- * PREFIX.onnx beside PREFIX_output_0.pb, has constant weights and no inputs on disk:
+/* Adds the cases at `path`: a folder with model.onnx or model.tenon; a folder whose data.json names
+ * a light model; a folder that contains such folders at any depth; or a light model itself. A light
+ * model of ONNX, PREFIX.onnx beside PREFIX_output_0.pb, has constant weights and no inputs on disk:
  * onnx.backend.test feeds it i / n for element i of n. */
 bool cases_find(const char *path, cases_t *cases, text_t *why);
 void cases_free(cases_t *cases);
+/* The size of the path of a model (.onnx or .tenon) without its ending; 0: it is none. */
+int cases_stem_size(const char *model);
 
 /* Runs a case. A negative tolerance means that none is given. `words` receives the reason of a
  * failure or a skip. A case is skipped if import, compilation or run returns UNIMPLEMENTED, which

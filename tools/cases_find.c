@@ -51,12 +51,19 @@ static bool read_text(const char *path, text_t *out) {
   return fine;
 }
 
-/* Whether `model` is PREFIX.onnx with PREFIX_output_0.pb beside it. */
+int cases_stem_size(const char *model) {
+  static const char *const endings[] = {".onnx", ".tenon"};
+  for (int i = 0; i < 2; i++)
+    if (text_ends_with(model, endings[i])) return (int)(strlen(model) - strlen(endings[i]));
+  return 0;
+}
+
+/* Whether `model` is PREFIX.onnx or PREFIX.tenon with PREFIX_output_0.pb beside it. */
 static bool is_light(const char *model) {
   text_t output = {NULL, 0, 0, false};
-  bool found = text_ends_with(model, ".onnx");
+  bool found = cases_stem_size(model) > 0;
   if (found) {
-    text_add(&output, "%.*s_output_0.pb", (int)(strlen(model) - 5), model);
+    text_add(&output, "%.*s_output_0.pb", cases_stem_size(model), model);
     found = system_is_file(text_get(&output));
   }
   text_free(&output);
@@ -67,7 +74,7 @@ static bool add_light(cases_t *cases, const char *model, const char *name, const
                       text_t *why) {
   const char *file = text_file_name(model);
   text_t stem = {NULL, 0, 0, false};
-  text_add(&stem, "%.*s", (int)(strlen(file) - 5), file);
+  text_add(&stem, "%.*s", cases_stem_size(file), file);
   bool fine = add_case(cases, name ? name : text_get(&stem), model, NULL, json, why);
   text_free(&stem);
   return fine;
@@ -103,9 +110,10 @@ static bool find_in_folder(const char *folder, int depth, cases_t *cases, text_t
     text_add(why, "cannot read %s", text_get(&path));
     fine = false;
   }
-  if (fine && texts_has(&names, "model.onnx")) {
+  const char *model = texts_has(&names, "model.onnx") ? "model.onnx" : "model.tenon";
+  if (fine && texts_has(&names, model)) {
     text_clear(&path);
-    text_add(&path, "%s/model.onnx", folder);
+    text_add(&path, "%s/%s", folder, model);
     fine = add_case(cases, text_file_name(folder), text_get(&path), folder, &json, why);
     found = true;
   } else if (fine && json.size > 0) {
@@ -129,7 +137,7 @@ static bool find_in_path(const char *path, int depth, cases_t *cases, text_t *wh
   if (is_light(path)) return add_light(cases, path, NULL, &no_json, why);
   if (system_is_folder(path)) return find_in_folder(path, depth, cases, why);
   if (system_is_file(path))
-    text_add(why, "%s: expected a folder, or a .onnx file beside its _output_0.pb", path);
+    text_add(why, "%s: expected a folder, or a .onnx or .tenon file beside its _output_0.pb", path);
   else
     text_add(why, "%s: no such file or folder", path);
   return false;

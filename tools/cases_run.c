@@ -203,7 +203,7 @@ static outcome_t run_sets(case_run_t *run) {
 
 static outcome_t run_light(case_run_t *run) {
   text_t prefix = {NULL, 0, 0, false};
-  text_add(&prefix, "%.*s", (int)(strlen(run->item->model) - 5), run->item->model);
+  text_add(&prefix, "%.*s", cases_stem_size(run->item->model), run->item->model);
   outcome_t outcome = make_inputs(run);
   if (outcome == OUTCOME_PASSED) outcome = run_set(run, text_get(&prefix), "_output");
   text_free(&prefix);

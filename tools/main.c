@@ -12,10 +12,10 @@
 #include "supervise.h"
 #include "verbs/verb.h"
 
-static const verb_t *const verbs[] = {&verb_new,     &verb_build,   &verb_ops,     &verb_show,
-                                      &verb_run,     &verb_model,   &verb_check,   &verb_bench,
-                                      &verb_watch,   &verb_compare, &verb_replay,  &verb_verify,
-                                      &verb_devices, &verb_export,  &verb_convert, &verb_doctor};
+static const verb_t *const verbs[] = {
+    &verb_new,     &verb_build,  &verb_ops,     &verb_show,    &verb_run,    &verb_model,
+    &verb_check,   &verb_bench,  &verb_watch,   &verb_compare, &verb_replay, &verb_verify,
+    &verb_devices, &verb_export, &verb_convert, &verb_compile, &verb_pack,   &verb_doctor};
 enum { VERB_COUNT = sizeof verbs / sizeof *verbs };
 
 static void print_help(void) {

@@ -408,6 +408,32 @@ void *dnn_pack(const_dnnl_memory_desc_t from_md, const void *from, const_dnnl_me
 
 void dnn_free(void *memory) { free(memory); }
 
+dnnl_memory_desc_t dnn_layout_of(int64_t number, int32_t rank, const int64_t *dims) {
+  dnnl_memory_desc_t md = 0;
+  if (number <= dnnl_format_tag_any || number >= dnnl_format_tag_last) return 0;
+  if (dnnl_memory_desc_create_with_tag(&md, rank, dims, dnnl_f32, (dnnl_format_tag_t)number) !=
+      dnnl_success)
+    return 0;
+  return md;
+}
+
+int64_t dnn_layout_number(const_dnnl_memory_desc_t md) {
+  int rank = 0;
+  dnnl_dims_t *dims = 0;
+  int64_t found = 0;
+  if (dnnl_memory_desc_query(md, dnnl_query_ndims_s32, &rank) != dnnl_success ||
+      dnnl_memory_desc_query(md, dnnl_query_dims, &dims) != dnnl_success)
+    return 0;
+  for (int64_t number = dnnl_format_tag_any + 1; number < dnnl_format_tag_last && !found;
+       number++) {
+    dnnl_memory_desc_t other = dnn_layout_of(number, rank, *dims);
+    if (!other) continue;
+    if (dnnl_memory_desc_equal(md, other)) found = number;
+    dnnl_memory_desc_destroy(other);
+  }
+  return found;
+}
+
 /* descriptors */
 
 dnnl_memory_desc_t dnn_strided(int32_t rank, const int64_t *dims, const int64_t *strides) {

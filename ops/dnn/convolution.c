@@ -7,6 +7,7 @@
 #include "../conv_packed.h"
 #include "../dense.h"
 #include "../depthwise_rows.h"
+#include "../packed.h"
 #include "../simd/wide.h"
 #include "dnn.h"
 #include <stdlib.h>
@@ -25,6 +26,7 @@ typedef struct plan_t {
   int64_t strides[DNN_RANK];
   dnnl_memory_desc_t packed_md;
   void *packed;
+  int is_borrowed;    /* `packed` is an artifact's */
   conv_packed_t *own; /* NULL: oneDNN computes with `packed` */
 } plan_t;
 
@@ -523,7 +525,7 @@ static void plan_release(void *pointer) {
   if (!plan) return;
   dnn_cache_clear(&plan->cache);
   if (plan->packed_md) dnnl_memory_desc_destroy(plan->packed_md);
-  dnn_free(plan->packed);
+  if (!plan->is_borrowed) dnn_free(plan->packed);
   core_conv_packed_release(plan->own);
   free(plan);
 }
@@ -627,6 +629,99 @@ static void expect_extents(want_t *want, const tenon_meta_t *x, const tenon_tens
   core_window_set(&want->window, &args, rank, want->x + 2, w->shape + 2, want->out + 2);
 }
 
+/* Weights of artifacts */
+
+/* In the notes of packed weights: the number of oneDNN's layout, or that our own kernel packed
+ * them, and how many groups were joined. */
+enum { LAYOUT, JOINED, OWN_LAYOUT = -1 };
+
+/* What core_packed_take() asks about. */
+typedef struct packed_want_t {
+  plan_t *plan;
+  want_t want;
+  const tenon_tensor_t *w;
+} packed_want_t;
+
+/* Makes the plan one for the weights as they are. */
+static void open_plan(plan_t *plan, const tenon_tensor_t *w) {
+  plan->w = *w;
+  plan->w.shape = plan->shape;
+  plan->w.strides = plan->strides;
+  memcpy(plan->shape, w->shape, (size_t)w->ndim * sizeof *w->shape);
+  memcpy(plan->strides, w->strides, (size_t)w->ndim * sizeof *w->strides);
+}
+
+/* Sets the layout of an artifact. Returns the bytes of the weights; 0: it is not possible. */
+static uint64_t set_packed_layout(void *context, const int64_t *notes) {
+  packed_want_t *p = (packed_want_t *)context;
+  want_t want = p->want;
+  const int64_t joined = notes[JOINED];
+  dnnl_dims_t *dims = 0;
+  int rank = 0;
+  if (joined != 1 && (want.transposed || !core_is_array(p->w))) return 0;
+  if ((joined != 1 && joined != 2 && joined != 4) || want.group % joined) return 0;
+  if (joined > 1 || is_narrow(p->w->dtype)) shape_weights(p->plan, p->w, joined);
+  want.group /= joined;
+  p->plan->group = want.group;
+  if (notes[LAYOUT] == OWN_LAYOUT) {
+    const int suits = !want.transposed && core_conv_suits(&p->plan->w, want.group, want.activation);
+    return suits ? core_conv_packed_size(&p->plan->w, want.group) : 0;
+  }
+  dnnl_memory_desc_t any = weights_md(&want, 1);
+  if (any && dnnl_memory_desc_query(any, dnnl_query_ndims_s32, &rank) == dnnl_success &&
+      dnnl_memory_desc_query(any, dnnl_query_dims, &dims) == dnnl_success)
+    p->plan->packed_md = dnn_layout_of(notes[LAYOUT], rank, *dims);
+  if (any) dnnl_memory_desc_destroy(any);
+  return p->plan->packed_md ? dnnl_memory_desc_get_size(p->plan->packed_md) : 0;
+}
+
+/* Takes what was packed when an artifact was written. Returns 0 if the caller has to pack. */
+static int take_weights(plan_t *plan, const want_t *want, const tenon_tensor_t *w) {
+  packed_want_t taken = {plan, *want, w};
+  void *data = (void *)(uintptr_t)core_packed_take(set_packed_layout, &taken);
+  if (data && plan->packed_md) {
+    plan->packed = data;
+    plan->is_borrowed = 1;
+    return 1;
+  }
+  if (data) plan->own = core_conv_borrow(&plan->w, plan->group, data);
+  if (plan->own) return 1;
+  if (plan->packed_md) dnnl_memory_desc_destroy(plan->packed_md);
+  plan->packed_md = 0;
+  open_plan(plan, w);
+  return 0;
+}
+
+static void keep_weights(const plan_t *plan, int64_t joined) {
+  int64_t notes[PACKED_NOTES] = {OWN_LAYOUT, joined};
+  if (plan->own) {
+    core_packed_keep(core_conv_packed_data(plan->own), core_conv_packed_size(&plan->w, plan->group),
+                     notes);
+  } else if (plan->packed) {
+    notes[LAYOUT] = dnn_layout_number(plan->packed_md);
+    if (notes[LAYOUT])
+      core_packed_keep(plan->packed, dnnl_memory_desc_get_size(plan->packed_md), notes);
+  }
+}
+
+/* Packs the weights. Returns 0 if memory is short. */
+static int pack_anew(plan_t *plan, want_t *want, const tenon_tensor_t *w) {
+  const int64_t joined = core_is_array(w) ? groups_to_join(want) : 1;
+  float *copy = NULL;
+  if (joined > 1 || is_narrow(w->dtype)) {
+    copy = copy_weights(w, want->group, joined);
+    if (!copy) return 0;
+    shape_weights(plan, w, joined);
+    plan->w.data = copy;
+    want->group /= joined;
+  }
+  plan->group = want->group;
+  pack_weights(plan, want);
+  keep_weights(plan, joined);
+  free(copy);
+  return 1;
+}
+
 /* Packs constant weights for the known extents, or for usual ones. Makes no plan if oneDNN has no
  * good implementation. */
 static tenon_status_t prepare_convolution(tenon_node_t *node, int transposed) {
@@ -634,37 +729,21 @@ static tenon_status_t prepare_convolution(tenon_node_t *node, int transposed) {
   const tenon_tensor_t *w = node->inputs[1]->value;
   int32_t rank = x->ndim - 2;
   if (!(node->constant >> 1 & 1) || !w || tenon_count(w) == 0) return TENON_OK;
-  int is_array = core_is_array(w);
-  if (!core_is(w, TENON_F32) && !(is_array && is_narrow(w->dtype))) return TENON_OK;
+  if (!core_is(w, TENON_F32) && !(core_is_array(w) && is_narrow(w->dtype))) return TENON_OK;
   if (rank < 1 || rank > 3 || !dnn_engine()) return TENON_OK;
   if (!transposed &&
       core_depthwise_keeps(x, node->inputs[1], node->inputs[3], node->attrs[CONV_GROUP].as.i))
     return TENON_OK;
   plan_t *plan = (plan_t *)calloc(1, sizeof *plan);
   if (!plan) return tenon_fail(node, TENON_MEMORY, "out of memory for the plan of a convolution");
-  plan->w = *w;
-  plan->w.shape = plan->shape;
-  plan->w.strides = plan->strides;
-  memcpy(plan->shape, w->shape, (size_t)w->ndim * sizeof *w->shape);
-  memcpy(plan->strides, w->strides, (size_t)w->ndim * sizeof *w->strides);
+  open_plan(plan, w);
   want_t want = {.w = &plan->w, .group = node->attrs[CONV_GROUP].as.i, .transposed = transposed};
   if (!transposed) want.activation = node->attrs[CONV_ACTIVATION].as.i;
   expect_extents(&want, x, w, node->attrs);
-  const int64_t joined = is_array ? groups_to_join(&want) : 1;
-  float *copy = NULL;
-  if (joined > 1 || is_narrow(w->dtype)) {
-    copy = copy_weights(w, want.group, joined);
-    if (!copy) {
-      plan_release(plan);
-      return tenon_fail(node, TENON_MEMORY, "out of memory for the weights of a convolution");
-    }
-    shape_weights(plan, w, joined);
-    plan->w.data = copy;
-    want.group /= joined;
+  if (!take_weights(plan, &want, w) && !pack_anew(plan, &want, w)) {
+    plan_release(plan);
+    return tenon_fail(node, TENON_MEMORY, "out of memory for the weights of a convolution");
   }
-  plan->group = want.group;
-  pack_weights(plan, &want);
-  free(copy);
   plan->w.data = 0;
   if (!plan->packed && !plan->own) { /* without a plan, the call packs for itself */
     plan_release(plan);

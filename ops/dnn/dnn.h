@@ -176,6 +176,12 @@ int dnn_reorder(const_dnnl_memory_desc_t from_md, const void *from, const_dnnl_m
 void *dnn_pack(const_dnnl_memory_desc_t from_md, const void *from, const_dnnl_memory_desc_t to_md);
 void dnn_free(void *memory);
 
+/* A number that stands for a layout in an artifact; 0: the layout has none. */
+int64_t dnn_layout_number(const_dnnl_memory_desc_t md);
+/* The layout of f32 with this number. Returns NULL if there is none for these extents. The number
+ * is untrusted. */
+dnnl_memory_desc_t dnn_layout_of(int64_t number, int32_t rank, const int64_t *dims);
+
 /* constant matrices */
 
 /* b [k, n] of c = a b, cut into slices of columns, each in a layout chosen by oneDNN. */
@@ -187,6 +193,7 @@ typedef struct dnn_weights_t {
   dnnl_memory_desc_t md[2]; /* of a slice, and of the last one if it has fewer columns (or NULL) */
   uint64_t bytes;           /* from one slice to the next */
   void *data;               /* NULL: nothing is packed */
+  int is_borrowed;          /* data is an artifact's */
 } dnn_weights_t;
 
 /* c = a b + bias with b packed; c has the strides row and column. */

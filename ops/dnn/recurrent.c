@@ -3,12 +3,14 @@
  * host calls prepare and, from any thread, the kernels.
  * Invariant: with a plan, w and r are never read. */
 #include "../recurrent.h"
+#include "../packed.h"
 #include "dnn.h"
 #include <stdlib.h>
 
 typedef struct plan_t {
   recurrent_weights_t weights;
   dnn_weights_t packed[RECURRENT_DIRECTIONS][RECURRENT_WEIGHTS];
+  uint8_t is_borrowed[RECURRENT_DIRECTIONS][RECURRENT_WEIGHTS]; /* the panels are an artifact's */
 } plan_t;
 
 static tenon_status_t packed_product(tenon_call_t *call, void *context, int direction, int weight,
@@ -28,9 +30,14 @@ static void plan_release(void *pointer) {
   for (int d = 0; d < RECURRENT_DIRECTIONS; d++)
     for (int w = 0; w < RECURRENT_WEIGHTS; w++) {
       dnn_weights_clear(&plan->packed[d][w]);
-      free(plan->weights.panels[d][w].data);
+      if (!plan->is_borrowed[d][w]) free(plan->weights.panels[d][w].data);
     }
   free(plan);
+}
+
+static uint64_t panels_size(void *context, const int64_t *notes) {
+  const int is_plain = !notes[0] && !notes[1];
+  return is_plain ? core_panels_size((const panels_t *)context) : 0;
 }
 
 /* Packs one of the weights, which is w or r or some of r's rows. Returns 0 on failure. */
@@ -45,9 +52,14 @@ static int pack_weight(plan_t *plan, const recurrent_shape_t *shape, int directi
                             t->strides[2], t->strides[1]);
   panels_t *panels = &plan->weights.panels[direction][weight];
   *panels = (panels_t){.dtype = t->dtype, .k = t->shape[2], .n = n};
+  panels->data = (void *)(uintptr_t)core_packed_take(panels_size, panels);
+  plan->is_borrowed[direction][weight] = panels->data != NULL;
+  if (panels->data) return 1;
   panels->data = aligned_alloc(PANEL_ALIGNMENT, core_panels_size(panels));
-  if (panels->data) core_panels_pack(panels, rows, t->strides[1], t->strides[2]);
-  return panels->data != NULL;
+  if (!panels->data) return 0;
+  core_panels_pack(panels, rows, t->strides[1], t->strides[2]);
+  core_packed_keep(panels->data, core_panels_size(panels), NULL);
+  return 1;
 }
 
 static int64_t extent_or_usual(tenon_dim_t dim, int64_t usual) {

@@ -1,12 +1,14 @@
 /* Constant matrices that are packed once; see dnn.h. Called by matmul.c and recurrent.c.
  * Invariant: packed data is never changed; a job whose extents need another layout owns a copy in
  * that layout. */
+#include "../packed.h"
 #include "dnn.h"
 #include <stdlib.h>
 #include <string.h>
 
 static int32_t slice_count(const dnn_weights_t *weights) {
-  return (int32_t)((weights->n + weights->each - 1) / weights->each);
+  const int64_t count = (weights->n - 1) / weights->each + 1;
+  return count > INT32_MAX ? INT32_MAX : (int32_t)count;
 }
 
 /* Is there a last slice with fewer columns than the others? */
@@ -95,16 +97,67 @@ static int fill_slices(const dnn_weights_t *weights, const void *data, int64_t r
     dnnl_memory_desc_t given = dnn_strided(2, dims, strides);
     const float *from = (const float *)data + i * weights->each * column;
     char *to = (char *)weights->data + (uint64_t)i * weights->bytes;
+    const size_t size = dnnl_memory_desc_get_size(weights->md[rest]);
     good = given && dnn_reorder(given, from, weights->md[rest], to);
+    memset(to + size, 0, weights->bytes - size); /* an artifact holds the whole slice */
     if (given) dnnl_memory_desc_destroy(given);
   }
   return good;
+}
+
+static void forget_layouts(dnn_weights_t *weights) {
+  for (int rest = 0; rest < 2; rest++) {
+    if (weights->md[rest]) dnnl_memory_desc_destroy(weights->md[rest]);
+    weights->md[rest] = 0;
+  }
+}
+
+/* In the notes of packed weights: the numbers of both layouts, and the columns of a slice. */
+enum { LAYOUTS, COLUMNS, LAYOUT_BITS = 16 };
+
+/* Sets the layouts of an artifact. Returns the bytes of all slices; 0: there are no such
+ * layouts. */
+static uint64_t set_layouts(void *context, const int64_t *notes) {
+  dnn_weights_t *weights = (dnn_weights_t *)context;
+  forget_layouts(weights);
+  if (notes[COLUMNS] < 1 || notes[COLUMNS] > weights->n) return 0;
+  weights->each = notes[COLUMNS];
+  if (slice_count(weights) > DNN_SLICES) return 0;
+  for (int rest = 0; rest <= has_rest(weights); rest++) {
+    const int64_t dims[2] = {weights->k, columns_of(weights, rest)};
+    const int64_t number = notes[LAYOUTS] >> (rest * LAYOUT_BITS) & ((1 << LAYOUT_BITS) - 1);
+    weights->md[rest] = dnn_layout_of(number, 2, dims);
+    if (!weights->md[rest]) return 0;
+  }
+  weights->bytes = bytes_of(weights->md[0]);
+  if (has_rest(weights) && bytes_of(weights->md[1]) > weights->bytes) return 0;
+  return weights->bytes * (uint64_t)slice_count(weights);
+}
+
+/* Takes what was packed when an artifact was written. */
+static int take_packed(dnn_weights_t *weights) {
+  weights->data = (void *)(uintptr_t)core_packed_take(set_layouts, weights);
+  weights->is_borrowed = weights->data != 0;
+  if (!weights->data) forget_layouts(weights);
+  return weights->is_borrowed;
+}
+
+static void keep_packed(const dnn_weights_t *weights) {
+  int64_t notes[PACKED_NOTES] = {0};
+  notes[COLUMNS] = weights->each;
+  for (int rest = 0; rest <= has_rest(weights); rest++) {
+    const int64_t number = dnn_layout_number(weights->md[rest]);
+    if (!number) return;
+    notes[LAYOUTS] |= number << (rest * LAYOUT_BITS);
+  }
+  core_packed_keep(weights->data, weights->bytes * (uint64_t)slice_count(weights), notes);
 }
 
 int dnn_weights_pack(dnn_weights_t *weights, int64_t m, int64_t k, int64_t n, const void *data,
                      int64_t row, int64_t column) {
   weights->k = k;
   weights->n = n;
+  if (take_packed(weights)) return 1;
   weights->each = columns_for(m, k, n);
   const int before = dnn_alone_begin();
   int good = choose_layouts(weights, m);
@@ -114,17 +167,17 @@ int dnn_weights_pack(dnn_weights_t *weights, int64_t m, int64_t k, int64_t n, co
     good = weights->data && fill_slices(weights, data, row, column);
   }
   dnn_alone_end(before);
-  if (!good) dnn_weights_clear(weights);
+  if (good)
+    keep_packed(weights);
+  else
+    dnn_weights_clear(weights);
   return good;
 }
 
 void dnn_weights_clear(dnn_weights_t *weights) {
   dnn_cache_clear(&weights->cache);
-  for (int rest = 0; rest < 2; rest++) {
-    if (weights->md[rest]) dnnl_memory_desc_destroy(weights->md[rest]);
-    weights->md[rest] = 0;
-  }
-  dnn_free(weights->data);
+  forget_layouts(weights);
+  if (!weights->is_borrowed) dnn_free(weights->data);
   weights->data = 0;
 }
 

@@ -86,6 +86,42 @@ static PyObject *graph_save(PyObject *self, PyObject *path) {
   Py_RETURN_NONE;
 }
 
+/* The arguments of pack() as bytes: the path of the artifact, and those of libraries. A new
+ * reference. */
+static PyObject *paths_of(PyObject *arguments) {
+  const Py_ssize_t count = PyTuple_Size(arguments);
+  PyObject *paths = PyTuple_New(count);
+  if (!count) PyErr_SetString(PyExc_TypeError, "pack() expects the path of the artifact");
+  for (Py_ssize_t i = 0; paths && i < count; i++) {
+    PyObject *bytes = NULL;
+    if (!PyUnicode_FSConverter(PyTuple_GetItem(arguments, i), &bytes)) Py_CLEAR(paths);
+    if (paths) PyTuple_SetItem(paths, i, bytes);
+  }
+  if (!count) Py_CLEAR(paths);
+  return paths;
+}
+
+static PyObject *graph_pack(PyObject *self, PyObject *arguments) {
+  PyObject *paths = paths_of(arguments);
+  if (!paths) return NULL;
+  const Py_ssize_t count = PyTuple_Size(paths) - 1;
+  const char **libraries = PyMem_Calloc((size_t)count + 1, sizeof *libraries);
+  tenon_status_t status = TENON_MEMORY;
+  for (Py_ssize_t i = 0; libraries && i < count; i++)
+    libraries[i] = PyBytes_AsString(PyTuple_GetItem(paths, i + 1));
+  const char *path = PyBytes_AsString(PyTuple_GetItem(paths, 0));
+  if (libraries) {
+    Py_BEGIN_ALLOW_THREADS status =
+        tenon_graph_pack(graph_of(self), path, libraries, (int32_t)count);
+    Py_END_ALLOW_THREADS
+  }
+  Py_DECREF(paths);
+  if (!libraries) return PyErr_NoMemory();
+  PyMem_Free((void *)libraries);
+  if (status != TENON_OK) return raise_status(status);
+  Py_RETURN_NONE;
+}
+
 static PyObject *graph_export(PyObject *self, PyObject *path) {
   PyObject *bytes = NULL;
   tenon_status_t status;
@@ -107,10 +143,16 @@ static PyMethodDef graph_methods[] = {
     {"_apply", graph_apply, METH_VARARGS, NULL},
     {"save", graph_save, METH_O,
      "save(path)\n--\n\nWrites the graph to a file that tenon.graph.load reads back to the same "
-     "graph: NAME.graph is a text, with large constants in NAME.safetensors; any other file is an "
-     "ONNX file, in which each operator is a node of domain NAMESPACE and type NAME and each "
+     "graph: NAME.graph is a text, with large constants in NAME.safetensors; NAME.tenon is an "
+     "artifact, compiled for this processor; any other file is an ONNX file, in which each "
+     "operator is a node of domain NAMESPACE and type NAME and each "
      "constant an initialiser.\n\nRaises an error if the format cannot express the graph; existing "
      "files are then left unchanged."},
+    {"pack", graph_pack, METH_VARARGS,
+     "pack(path, *libraries)\n--\n\nCompiles the graph for this processor and writes an artifact, "
+     "NAME.tenon, with the files of operator libraries. Libraries for this processor must be "
+     "loaded; those for others are put into the file as they are. save(\"NAME.tenon\") does the "
+     "same without libraries."},
     {"export", graph_export, METH_O,
      "export(path)\n--\n\nWrites the graph for other systems, in the standard operators of the "
      "format that the end of the path names: .onnx, .mlir or .stablehlo. Operators of libraries "

@@ -22,7 +22,7 @@ __all__ = ["Builder", "Executable", "Graph", "Node", "Operator", "Pass", "Rewrit
 
 
 def load(model):
-    """Reads an ONNX model, or a graph as text (NAME.graph), and returns it as a Graph.
+    """Reads an ONNX model, a graph as text (NAME.graph) or an artifact (NAME.tenon), and returns it as a Graph.
 
     model: the path of a file, or the contents of one as bytes.
 
@@ -32,7 +32,8 @@ def load(model):
     if not isinstance(model, (bytes, bytearray, memoryview)):
         return _core.graph_load(os.fspath(model))
     import tempfile  # not needed to import tenon
-    suffix = ".graph" if bytes(model[:12]) == b"tenon graph " else ".onnx"
+    heads = {b"tenon graph ": ".graph", b"\x89TENON\r\n": ".tenon"}
+    suffix = next((suffix for head, suffix in heads.items() if bytes(model[:len(head)]) == head), ".onnx")
     with tempfile.NamedTemporaryFile(prefix="tenon-", suffix=suffix) as file:  # its memory lives as long as the graph
         file.write(model)
         file.flush()

@@ -24,6 +24,9 @@ tenon_status_t tn_file_map_real(const char *path, tn_file_t *out_file,
  * examined are the bytes that are opened (tn_dynlib_open_copy). Close *out_copy with
  * tn_copy_close. */
 tenon_status_t tn_file_copy(const char *path, tn_file_t *file, int *out_copy);
+/* The same for bytes within a file: *out_file maps the copy. */
+tenon_status_t tn_file_copy_part(const char *path, const void *data, size_t size,
+                                 tn_file_t *out_file, int *out_copy);
 void tn_copy_close(int copy); /* -1 is allowed */
 /* Whether the path leads to this file and the file is unchanged. */
 bool tn_file_is_same(const char *path, const tn_file_identity_t *identity);

@@ -62,10 +62,11 @@ static bool fill_copy(int copy, const tn_file_t *file) {
   return fcntl(copy, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
 }
 
-tenon_status_t tn_file_copy(const char *path, tn_file_t *file, int *out_copy) {
-  const size_t size = file->size;
+tenon_status_t tn_file_copy_part(const char *path, const void *bytes, size_t size,
+                                 tn_file_t *out_file, int *out_copy) {
+  const tn_file_t file = {bytes, size};
   int copy = memfd_create("library", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  bool is_filled = copy >= 0 && fill_copy(copy, file);
+  bool is_filled = copy >= 0 && fill_copy(copy, &file);
   void *data = is_filled && size ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, copy, 0) : NULL;
   if (!is_filled || data == MAP_FAILED) {
     tenon_status_t status = tn_fail(
@@ -73,9 +74,16 @@ tenon_status_t tn_file_copy(const char *path, tn_file_t *file, int *out_copy) {
     tn_copy_close(copy);
     return status;
   }
-  tn_file_unmap(file);
-  *file = (tn_file_t){data, size};
+  *out_file = (tn_file_t){data, size};
   *out_copy = copy;
+  return TENON_OK;
+}
+
+tenon_status_t tn_file_copy(const char *path, tn_file_t *file, int *out_copy) {
+  tn_file_t copy;
+  TN_TRY(tn_file_copy_part(path, file->data, file->size, &copy, out_copy));
+  tn_file_unmap(file);
+  *file = copy;
   return TENON_OK;
 }
 

@@ -27,6 +27,11 @@
 
 /* What is created once for each node */
 
+/* Notes for an artifact that no kernel reads a constant. */
+static void note_consumed(const tenon_executable_t *e, tenon_edge_t edge, int32_t uses) {
+  if (e->collector && uses == 1) e->collector->is_consumed[edge] = true;
+}
+
 /* Gives up the elements of a constant that the node's kernel will not read. `uses` counts the nodes
  * that read each edge. */
 static void forget_constant(tenon_executable_t *e, const tenon_tensor_t *constant, int32_t uses) {
@@ -47,6 +52,26 @@ static const tn_kernel_t *kernel_of_node(const tenon_executable_t *e, const tn_n
       op->dispatch_input >= 0 ? &node->operands[op->dispatch_input] : NULL;
   if (!operand || !operand->count) return NULL;
   return tn_op_kernel_of_dtype(op, e->graph->edges[operand->edges[0]].dtype);
+}
+
+/* Calls the kernel's `prepare`, which may take packed weights of an artifact. If it packed weights
+ * that nobody has compared with their checksums, that is done now. */
+static tenon_status_t call_prepare(const tenon_executable_t *e, size_t n, const tn_kernel_t *kernel,
+                                   tenon_node_t *info) {
+  const tn_prepared_t *prepared = e->graph->prepared;
+  tn_packing_t packing = {.kept = e->collector ? &e->collector->nodes[n] : NULL};
+  if (prepared) {
+    packing.given = prepared->blocks + prepared->first[n];
+    packing.given_count = prepared->first[n + 1] - prepared->first[n];
+  }
+  const uint64_t errors = tn_error_count();
+  tn_packing_set(&packing);
+  const tenon_status_t status = kernel->prepare(info);
+  tn_packing_set(NULL);
+  TN_TRY(tn_reason_complete(status, errors, info->op->name, "prepare"));
+  const bool is_given =
+      packing.taken && packing.taken == packing.given_count && !packing.is_refused;
+  return prepared && info->plan && !is_given ? prepared->check(prepared, true) : TENON_OK;
 }
 
 static tenon_status_t prepare_kernel(tenon_executable_t *e, tn_step_t *step,
@@ -87,11 +112,13 @@ static tenon_status_t prepare_kernel(tenon_executable_t *e, tn_step_t *step,
     if (edge->constant) info.constant |= (uint64_t)1 << i;
     known &= edge->ndim >= 0 && edge->dtype.bits;
   }
-  const uint64_t errors = tn_error_count();
-  if (known) status = tn_reason_complete(kernel->prepare(&info), errors, op->name, "prepare");
+  if (known) status = call_prepare(e, (size_t)(step - e->steps), kernel, &info);
   for (uint32_t i = 0; i < op->input_count && status == TENON_OK; i++)
-    if (info.consumed >> i & info.constant >> i & 1)
-      forget_constant(e, metas[i].value, uses[node->operands[i].edges[0]]);
+    if (info.consumed >> i & info.constant >> i & 1) {
+      const tenon_edge_t edge = node->operands[i].edges[0];
+      note_consumed(e, edge, uses[edge]);
+      if (!e->graph->prepared) forget_constant(e, metas[i].value, uses[edge]);
+    }
   step->plan = info.plan;
   step->release = kernel->release;
   step->prepared = kernel;
@@ -335,12 +362,41 @@ static bool has_lists(const tenon_graph_t *graph) {
   return false;
 }
 
-static tenon_status_t compile_graph(tenon_executable_t *e, const tenon_graph_t *graph,
-                                    const tenon_compile_t *options) {
+/* Makes room for what is noted about the rewritten graph. */
+static tenon_status_t open_collector(const tenon_executable_t *e) {
+  tn_collector_t *c = e->collector;
+  if (!c) return TENON_OK;
+  c->node_count = e->graph->node_count;
+  c->nodes = tn_allocate_zero(c->node_count + 1, sizeof *c->nodes);
+  c->is_consumed = tn_allocate_zero(e->graph->edge_count + 1, sizeof *c->is_consumed);
+  return c->nodes && c->is_consumed ? TENON_OK : tn_no_memory("an artifact", c->node_count);
+}
+
+void tn_collector_clear(tn_collector_t *collector) {
+  for (size_t n = 0; collector->nodes && n < collector->node_count; n++)
+    tn_release_memory(collector->nodes[n].items);
+  tn_release_memory(collector->nodes);
+  tn_release_memory(collector->is_consumed);
+  *collector = (tn_collector_t){0};
+}
+
+static tenon_status_t rewrite_copy(tenon_executable_t *e, const tenon_graph_t *graph,
+                                   const tenon_compile_t *options) {
   TN_TRY(tn_graph_copy(graph, &e->graph));
   TN_TRY(switch_bodies(e->graph, options));
   TN_TRY(tn_pass_infer(e->graph));
-  if (!(options->flags & TENON_COMPILE_PLAIN)) TN_TRY(rewrite_graph(e, options));
+  return options->flags & TENON_COMPILE_PLAIN ? TENON_OK : rewrite_graph(e, options);
+}
+
+static tenon_status_t compile_graph(tenon_executable_t *e, const tenon_graph_t *graph,
+                                    const tenon_compile_t *options) {
+  if (graph->prepared) {
+    e->graph = (tenon_graph_t *)(uintptr_t)graph;
+    tenon_graph_retain(graph);
+  } else {
+    TN_TRY(rewrite_copy(e, graph, options));
+  }
+  TN_TRY(open_collector(e));
   if (e->is_planned) {
     /* checks their names only: everything runs on the CPU */
     TN_TRY(tn_pins_check(e->graph, e->source, options));
@@ -370,17 +426,24 @@ static bool is_for_cpu(const tenon_compile_t *options) {
   return is_cpu;
 }
 
-tenon_status_t tenon_executable_create(const tenon_graph_t *graph, const tenon_compile_t *options,
-                                       tenon_executable_t **out_executable) {
+/* Whether the compiled graph of an artifact is what these options ask for. */
+static bool is_prepared_for(const tenon_graph_t *graph, const tenon_compile_t *options) {
+  const bool has_devices = options->device.type > 1 || options->device_count || options->pin_count;
+  return !has_devices && !options->flags && !(options->without && *options->without) &&
+         graph->prepared->reloads == tn_registry_reloads();
+}
+
+static tenon_status_t create_executable(const tenon_graph_t *graph, const tenon_compile_t *options,
+                                        tn_collector_t *collector,
+                                        tenon_executable_t **out_executable) {
   tenon_executable_t *e = tn_allocate_zero(1, sizeof *e);
   if (!e) return tn_no_memory("an executable", sizeof *e);
   e->references = 1;
+  e->collector = collector;
   e->reloads = tn_registry_reloads(); /* read before any operator is looked at */
   e->source = graph;
   tenon_graph_retain(e->source);
-  tenon_compile_t wanted = {.size = sizeof wanted};
-  if (options)
-    memcpy(&wanted, options, options->size < sizeof wanted ? options->size : sizeof wanted);
+  tenon_compile_t wanted = *options;
   e->is_planned = is_for_cpu(&wanted);
   tenon_status_t status = TENON_OK;
   if (wanted.flags & TENON_COMPILE_GRADIENTS) {
@@ -396,9 +459,26 @@ tenon_status_t tenon_executable_create(const tenon_graph_t *graph, const tenon_c
   }
   if (status == TENON_OK) status = tn_executable_keep_options(e, &wanted);
   if (status == TENON_OK) status = compile_graph(e, graph, &wanted);
+  e->collector = NULL;
   if (status != TENON_OK)
     tenon_executable_release(e);
   else
     *out_executable = e;
   return status;
+}
+
+tenon_status_t tenon_executable_create(const tenon_graph_t *graph, const tenon_compile_t *options,
+                                       tenon_executable_t **out_executable) {
+  tenon_compile_t wanted = {.size = sizeof wanted};
+  if (options)
+    memcpy(&wanted, options, options->size < sizeof wanted ? options->size : sizeof wanted);
+  if (graph->prepared && !is_prepared_for(graph, &wanted))
+    TN_TRY(graph->prepared->original(graph->prepared, &graph));
+  return create_executable(graph, &wanted, NULL, out_executable);
+}
+
+tenon_status_t tn_executable_collect(const tenon_graph_t *graph, tn_collector_t *collector,
+                                     tenon_executable_t **out_executable) {
+  const tenon_compile_t options = {.size = sizeof options};
+  return create_executable(graph, &options, collector, out_executable);
 }

@@ -14,6 +14,7 @@ tenon_status_t tn_builder_copy_constant(tenon_builder_t *builder, const tenon_gr
                                         tenon_edge_t index, tenon_edge_t *edges) {
   const tn_edge_t *edge = &graph->edges[index];
   if (edges[index] >= 0) return TENON_OK;
+  TN_TRY(tn_graph_check(graph));
   if (!edge->constant)
     return tn_fail(TENON_INVALID,
                    "value '%s' is used before the node that makes it was copied: copy nodes in the "
@@ -41,6 +42,7 @@ tenon_status_t tenon_builder_copy_node(tenon_builder_t *builder, const tenon_gra
   if (index < 0 || (size_t)index >= graph->node_count)
     return tn_fail(TENON_RANGE, "node %d is out of range: the graph has %zu nodes", (int)index,
                    graph->node_count);
+  TN_TRY(tn_graph_check(graph));
   const tn_node_t *node = &graph->nodes[index];
   size_t total = (size_t)node->output_count;
   size_t at = 0;

@@ -20,6 +20,8 @@
 
 tenon_status_t tn_run_create(tenon_executable_t *executable, tn_run_t **out_run) {
   size_t count = executable->graph->edge_count;
+  const tn_prepared_t *prepared = executable->graph->prepared;
+  if (prepared) TN_TRY(prepared->check(prepared, false));
   tn_run_t *run = tn_allocate_zero(1, sizeof *run);
   if (!run || !(run->allocations = tn_allocate_zero(count + 1, sizeof *run->allocations))) {
     tn_release_memory(run);
@@ -148,9 +150,11 @@ tenon_status_t tn_executable_use(tenon_executable_t *e, const tn_kernel_t *kerne
   return status;
 }
 
-void tn_executable_recall(const tenon_executable_t *e) {
+tenon_status_t tn_executable_recall(const tenon_executable_t *e) {
+  TN_TRY(tn_graph_check(e->graph));
   for (size_t i = 0; e->gives_up && i < e->graph->edge_count; i++)
     tn_file_copy_keep(e->graph->edges[i].constant);
+  return TENON_OK;
 }
 
 /* Copies the array of an option into `arena`; NULL if the option is not set. Clears `*is_fine` if

@@ -89,12 +89,13 @@ struct tenon_executable_t {
   struct tn_run_t *idle; /* run states that no run uses now */
   /* true: all nodes run on the CPU, in planned stages; false: interpreter.c runs node by node */
   bool is_planned;
-  bool gives_up;                  /* copies of constants may be given up: file_copy.h */
-  bool has_lists;                 /* a value is a list, whose items may be inputs of the run */
-  bool has_gradients;             /* runs are recorded on the autograd tape */
-  struct tn_training_t *training; /* of one with gradients: training.h; NULL: none */
-  tn_placement_t placement;       /* the device of each node, if runs are not planned */
-  tn_captures_t captures;         /* captured graphs, for runs on a device */
+  struct tn_collector_t *collector; /* only while an artifact is compiled: packing.h */
+  bool gives_up;                    /* copies of constants may be given up: file_copy.h */
+  bool has_lists;                   /* a value is a list, whose items may be inputs of the run */
+  bool has_gradients;               /* runs are recorded on the autograd tape */
+  struct tn_training_t *training;   /* of one with gradients: training.h; NULL: none */
+  tn_placement_t placement;         /* the device of each node, if runs are not planned */
+  tn_captures_t captures;           /* captured graphs, for runs on a device */
   /* constants copied to devices other than the host: [edge * device count + device] */
   tenon_tensor_t **device_constants;
   tn_device_regions_t device_regions;
@@ -217,6 +218,11 @@ typedef struct tn_run_t {
   tn_arena_t arena;
 } tn_run_t;
 
+/* Compiles a graph like tenon_executable_create, and notes in `collector`, which is empty, what an
+ * artifact holds. The blocks live as long as the executable; tn_collector_clear frees the lists. */
+tenon_status_t tn_executable_collect(const tenon_graph_t *graph, tn_collector_t *collector,
+                                     tenon_executable_t **out_executable);
+void tn_collector_clear(tn_collector_t *collector);
 /* Copies `options` into the executable, so that recompile.c can compile it again. */
 tenon_status_t tn_executable_keep_options(tenon_executable_t *executable,
                                           const tenon_compile_t *options);
@@ -233,7 +239,7 @@ tenon_status_t tn_executable_use(tenon_executable_t *executable, const tn_kernel
                                  const tenon_op_t *op);
 /* Makes constants readable that were given up because their kernels do not read them. Called where
  * something else may. */
-void tn_executable_recall(const tenon_executable_t *executable);
+tenon_status_t tn_executable_recall(const tenon_executable_t *executable);
 /* Creates a run state, to which the constants of the graph are bound. It has no stages yet. */
 tenon_status_t tn_run_create(tenon_executable_t *executable, tn_run_t **out_run);
 /* Releases a run state and its stages. */

@@ -76,6 +76,7 @@ void tenon_graph_release(const tenon_graph_t *constant) {
   tenon_graph_t *graph = (tenon_graph_t *)(uintptr_t)constant;
   if (!graph || __atomic_fetch_sub(&graph->references, 1, __ATOMIC_ACQ_REL) != 1) return;
   if (graph->executable) graph->release_executable(graph->executable);
+  if (graph->prepared) graph->prepared->release(graph->prepared);
   for (size_t i = 0; i < graph->edge_count; i++)
     tenon_tensor_release(graph->edges[i].constant);
   for (size_t i = 0; i < graph->subgraph_count; i++)
@@ -288,6 +289,7 @@ static tenon_status_t copy_into(const tenon_graph_t *from, tenon_graph_t *to) {
 
 tenon_status_t tn_graph_copy(const tenon_graph_t *graph, tenon_graph_t **out_graph) {
   tenon_graph_t *copy;
+  TN_TRY(tn_graph_check(graph));
   TN_TRY(tn_graph_create(&copy));
   tenon_status_t status = copy_into(graph, copy);
   if (status != TENON_OK)

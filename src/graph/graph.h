@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "core/extent.h"
+#include "graph/packing.h"
 #include "operator/op.h"
 
 /* A value. */
@@ -45,8 +46,24 @@ typedef struct tn_node_t {
   int32_t group;
 } tn_node_t;
 
+/* What a graph that was read from an artifact has beside nodes and values: it is compiled already.
+ * The artifact is at `context`. */
+typedef struct tn_prepared_t {
+  void *context;
+  const tn_block_t *blocks; /* packed weights, in the order of the nodes */
+  const size_t *first;      /* of each node the index of its first block, and the number of all */
+  uint64_t reloads;         /* the registry's count of library reloads when it was read */
+  /* Compares the weights with their checksums: those that runs read, or all of them. They are
+   * compared once. */
+  tenon_status_t (*check)(const struct tn_prepared_t *prepared, bool all);
+  /* The graph that was compiled. It belongs to the artifact. */
+  tenon_status_t (*original)(const struct tn_prepared_t *prepared, const tenon_graph_t **out_graph);
+  void (*release)(struct tn_prepared_t *prepared);
+} tn_prepared_t;
+
 struct tenon_graph_t {
-  int64_t references; /* atomic */
+  int64_t references;      /* atomic */
+  tn_prepared_t *prepared; /* NULL: the graph is not from an artifact */
   tn_arena_t arena;
   const char *name; /* never NULL */
   tn_edge_t *edges;
@@ -116,6 +133,11 @@ tenon_status_t tn_axes_make(const tenon_graph_t *graph, tenon_edge_t edge, tn_ar
  * yet. `edges` maps edges of `graph` to the builder's, as in tenon_builder_copy_node. */
 tenon_status_t tn_builder_copy_constant(tenon_builder_t *builder, const tenon_graph_t *graph,
                                         tenon_edge_t edge, tenon_edge_t *edges);
+/* Makes sure that all constants of a graph may be shown to a caller: those of an artifact are
+ * compared with their checksums first. */
+static inline tenon_status_t tn_graph_check(const tenon_graph_t *graph) {
+  return graph->prepared ? graph->prepared->check(graph->prepared, true) : TENON_OK;
+}
 /* Copies as much of `full` as fits the size that the caller stated in out_port->size. */
 tenon_status_t tn_port_give(const tenon_port_t *full, tenon_port_t *out_port);
 /* Copies a graph for the compiler; constants are shared. */

@@ -71,6 +71,7 @@ tenon_status_t tenon_graph_node(const tenon_graph_t *graph, int32_t index,
     return tn_fail(TENON_RANGE, "node %d is out of range: the graph has %zu nodes", (int)index,
                    graph->node_count);
   const tn_node_t *node = &graph->nodes[index];
+  TN_TRY(tn_graph_check(graph)); /* attributes may be tensors */
   uint32_t size = out_node->size < sizeof *out_node ? out_node->size : (uint32_t)sizeof *out_node;
   tenon_graph_part_t full = {size,        node->output_count, node->name,   node->op,
                              node->attrs, node->operands,     node->outputs};
@@ -86,6 +87,7 @@ tenon_status_t tenon_graph_edge(const tenon_graph_t *graph, tenon_edge_t index,
                    graph->edge_count);
   const tn_edge_t *edge = &graph->edges[index];
   uint32_t size = out_edge->size < sizeof *out_edge ? out_edge->size : (uint32_t)sizeof *out_edge;
+  if (edge->constant) TN_TRY(tn_graph_check(graph));
   tn_file_copy_keep(edge->constant);
   tenon_graph_edge_t full = {size, edge->producer, edge->input, edge->name, edge->constant};
   memcpy(out_edge, &full, size);

@@ -246,8 +246,8 @@ static tenon_status_t check_sparse_results(const tn_action_t *action) {
 static __attribute__((noinline, cold)) tenon_status_t
 run_watched(const tenon_executable_t *executable, tn_action_t *action, const char *node) {
   const char *before = tn_thread()->graph_node;
+  TN_TRY(tn_executable_recall(executable)); /* what watches a call may read all of its inputs */
   tn_thread()->graph_node = node;
-  tn_executable_recall(executable); /* what watches a call may read all of its inputs */
   tenon_status_t status = tn_watch_run_node(&action->frame.call, node);
   tn_thread()->graph_node = before;
   return status;

@@ -704,7 +704,7 @@ static tenon_status_t add_kernel_action(planner_t *p, int32_t s, const tn_kernel
   const tenon_op_t *op = node->op;
   tn_action_t *action;
   /* A kernel that was registered after the compilation reads what its predecessor had packed. */
-  if (step->prepared && step->prepared != kernel) tn_executable_recall(p->run->executable);
+  if (step->prepared && step->prepared != kernel) TN_TRY(tn_executable_recall(p->run->executable));
   TN_TRY(tn_op_check_details(op, kernel, inputs, outputs));
   TN_TRY(add_action(p, s, &action));
   for (uint32_t o = 0; o < op->output_count; o++)

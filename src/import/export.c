@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/status.h"
 #include "dispatch/services.h"
+#include "import/artifact/artifact.h"
 #include "import/onnx/export.h"
 #include "import/prepare.h"
 #include "import/text/text.h"
@@ -59,15 +60,38 @@ static tenon_status_t save_text(const tenon_graph_t *graph, const char *path) {
   return status == TENON_OK ? TENON_OK : tn_prefix(status, "%.300s: ", name);
 }
 
+static tenon_status_t save_artifact(const tenon_graph_t *graph, const char *const *libraries,
+                                    size_t library_count, const char *path) {
+  const char *slash = strrchr(path, '/');
+  const char *name = slash ? slash + 1 : path;
+  const tenon_status_t status = tn_artifact_save(graph, libraries, library_count, path);
+  return status == TENON_OK ? TENON_OK : tn_prefix(status, "%.300s: ", name);
+}
+
 tenon_status_t tenon_graph_save(const tenon_graph_t *graph, const char *path) {
   TN_TRY(tenon_start());
+  if (ends_with(path, TN_ARTIFACT_ENDING)) return save_artifact(graph, NULL, 0, path);
+  if (graph->prepared) TN_TRY(graph->prepared->original(graph->prepared, &graph));
   if (ends_with(path, TN_TEXT_ENDING)) return save_text(graph, path);
   return tn_onnx_save(graph, path);
+}
+
+tenon_status_t tenon_graph_pack(const tenon_graph_t *graph, const char *path,
+                                const char *const *libraries, int32_t library_count) {
+  TN_TRY(tenon_start());
+  if (!ends_with(path, TN_ARTIFACT_ENDING))
+    return tn_fail(TENON_INVALID, "%.300s: the name of an artifact ends with %s", path,
+                   TN_ARTIFACT_ENDING);
+  if (library_count < 0)
+    return tn_fail(TENON_INVALID, "%d libraries: expected a number from 0 on", (int)library_count);
+  return save_artifact(graph, libraries, (size_t)library_count, path);
 }
 
 tenon_status_t tenon_graph_export(const tenon_graph_t *graph, const char *path) {
   tenon_graph_t *prepared = NULL;
   TN_TRY(tenon_start());
+  if (ends_with(path, TN_ARTIFACT_ENDING)) return save_artifact(graph, NULL, 0, path);
+  if (graph->prepared) TN_TRY(graph->prepared->original(graph->prepared, &graph));
   if (ends_with(path, TN_TEXT_ENDING)) return save_text(graph, path);
   tenon_status_t status = tn_export_prepare(graph, &prepared);
   if (status == TENON_OK) status = write_prepared(prepared, path);

@@ -302,6 +302,45 @@ static tenon_status_t (*const steps[])(load_t *load) = {
     open_file,   query_descriptor, check_descriptor, register_library,
 };
 
+/* Libraries inside of a file */
+
+/* From here on the library has the name of its file within the other one. */
+static tenon_status_t name_inside(load_t *load) {
+  const size_t size = strlen(load->path);
+  const int more = snprintf(load->path + size, sizeof load->path - size, "!%s", load->given);
+  load->is_copied = true;
+  return more > 0 && size + (size_t)more < sizeof load->path
+             ? TENON_OK
+             : tn_fail(TENON_INVALID, "its path is too long");
+}
+
+static tenon_status_t (*const steps_inside[])(load_t *load) = {
+    inspect_file,  check_policy,     name_inside,      find_loaded,
+    open_directly, query_descriptor, check_descriptor, register_library,
+};
+
+tenon_status_t tn_library_load_inside(const char *path, const char *name, const void *data,
+                                      size_t size) {
+  load_t load = {.given = name, .copy = -1};
+  snprintf(load.path, sizeof load.path, "%s", path);
+  tn_mutex_lock(&loading);
+  tenon_status_t status = tn_file_copy_part(name, data, size, &load.file, &load.copy);
+  for (size_t i = 0; i < sizeof steps_inside / sizeof *steps_inside && !load.library; i++)
+    if (status == TENON_OK) status = steps_inside[i](&load);
+  if (status == TENON_OK) {
+    __atomic_store_n(&load.library->is_unloadable, false, __ATOMIC_RELAXED);
+    tn_registry_release(load.library);
+  } else {
+    tn_dynlib_close(load.dynlib);
+  }
+  tn_mutex_unlock(&loading);
+  tn_file_unmap(&load.file);
+  tn_copy_close(load.copy);
+  if (status != TENON_OK) status = refuse_library(status, "load", name, &load.offences);
+  tn_text_clear(&load.offences);
+  return status;
+}
+
 /* Loads a file. If it is not a library of Tenon, it is loaded again through the bridge that
  * recognises it. */
 static tenon_status_t load_file(const char *path, uint32_t flags,

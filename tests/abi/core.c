@@ -21,3 +21,13 @@ NO_DEVICE(null)
 NO_DEVICE(sim)
 NO_DEVICE(opencl)
 NO_DEVICE(cuda)
+
+/* What libtenon connects to kernels that pack weights, of which there are none here. */
+typedef struct packed_host_t packed_host_t;
+TENON_C void core_packed_connect(const packed_host_t *host);
+TENON_C void core_packed_describe(char *out_text, size_t capacity);
+
+TENON_C void core_packed_connect(const packed_host_t *host) { (void)host; }
+TENON_C void core_packed_describe(char *out_text, size_t capacity) {
+  if (capacity) *out_text = 0;
+}

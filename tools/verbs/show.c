@@ -154,6 +154,31 @@ static int explain_key(const tenon_op_t *op, const char *key, const char *dtype_
   return EXIT_FINE;
 }
 
+static bool is_artifact(const char *name) {
+  static const char ending[] = ".tenon";
+  const size_t size = strlen(name);
+  return size >= sizeof ending && strcmp(name + size - strlen(ending), ending) == 0;
+}
+
+/* Prints what an artifact is. Returns an exit code. */
+static int show_artifact(const char *path) {
+  char *text = NULL;
+  if (tenon_artifact_inspect(path, &text) != TENON_OK) return print_runtime_error(NULL);
+  printf("%s", text);
+  tenon_text_release(text);
+  return EXIT_FINE;
+}
+
+/* Prints an operator, or why it has its kernel for a key. Returns an exit code. */
+static int show_op(const char *name, const char *key, const char *dtype) {
+  const tenon_op_t *op = NULL;
+  if (!key && passes_show(name)) return EXIT_FINE;
+  if (tenon_op_find(name, &op) != TENON_OK) return print_runtime_error(NULL);
+  if (key) return explain_key(op, key, dtype);
+  print_op(op);
+  return EXIT_FINE;
+}
+
 static int run_show_verb(const verb_t *verb, int argc, char **argv) {
   texts_t libraries = {NULL, 0, 0};
   bool isolates_ops = false;
@@ -177,15 +202,9 @@ static int run_show_verb(const verb_t *verb, int argc, char **argv) {
     if (!library_load_all(&libraries, isolates_ops, &why))
       code = print_failure("%s", text_get(&why));
     for (int32_t i = 0; code == EXIT_FINE && i < line.operands.count; i++) {
-      const tenon_op_t *op = NULL;
+      const char *name = line.operands.items[i];
       if (i > 0) putchar('\n');
-      if (!key && passes_show(line.operands.items[i])) continue;
-      if (tenon_op_find(line.operands.items[i], &op) != TENON_OK)
-        code = print_runtime_error(NULL);
-      else if (key)
-        code = explain_key(op, key, dtype);
-      else
-        print_op(op);
+      code = is_artifact(name) ? show_artifact(name) : show_op(name, key, dtype);
     }
   }
   texts_free(&line.operands);
@@ -195,7 +214,10 @@ static int run_show_verb(const verb_t *verb, int argc, char **argv) {
 }
 
 const verb_t verb_show = {
-    "show", "[option]... NS::OPERATOR...", "show everything that is known about an operator",
+    "show", "[option]... NS::OPERATOR|FILE.tenon...",
+    "show everything that is known about an operator or artifact",
     "Prints schema, types, shapes, traits, gradient, arguments, kernels and dispatch table of an "
-    "operator; of a pass or partitioner its kind, documentation, strategies and library.",
+    "operator; of a pass or partitioner its kind, documentation, strategies and library; of an "
+    "artifact (FILE.tenon) whether it is damaged, what is in it, and for which processor it was "
+    "compiled.",
     run_show_verb};

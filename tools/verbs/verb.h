@@ -20,6 +20,6 @@ typedef struct verb_t {
 
 extern const verb_t verb_new, verb_model, verb_bench, verb_watch, verb_build, verb_ops, verb_show,
     verb_run, verb_check, verb_compare, verb_replay, verb_verify, verb_devices, verb_export,
-    verb_doctor, verb_convert;
+    verb_doctor, verb_convert, verb_compile, verb_pack;
 
 #endif

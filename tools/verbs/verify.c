@@ -209,7 +209,9 @@ const verb_t verb_verify = {
     "verify", "[option]... DIR...", "run ONNX test cases and compare with the expected results",
     "Runs test cases and compares the outputs. DIR is a test case in ONNX's layout (model.onnx, "
     "test_data_set_*/input_K.pb, output_K.pb), a "
-    "folder of test cases, or a light model (NAME.onnx beside NAME_output_0.pb). Floats are "
+    "folder of test cases, or a light model (NAME.onnx beside NAME_output_0.pb). The model may be "
+    "an "
+    "artifact, model.tenon or NAME.tenon. Floats are "
     "compared as onnx.backend.test does, everything else exactly; results of cases with random "
     "operators by their distribution. Cases that need something Tenon does not support are "
     "skipped, with the reason.",

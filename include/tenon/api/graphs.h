@@ -37,7 +37,8 @@ TENON_API tenon_status_t tenon_graph_read(const void *data, uint64_t size,
                                           const tenon_import_t *options, tenon_graph_t **out_graph);
 
 /* Writes a graph to a file that tenon_graph_load reads back to an equal graph: as text if `path`
- * ends with `.graph`, otherwise as an ONNX file.
+ * ends with `.graph`, compiled if it ends with `.tenon` (tenon_graph_pack), otherwise as an ONNX
+ * file.
  *
  * As text, large constants are in a file beside it, with the ending `.safetensors`
  * (docs/graph_text.md).  The following holds for an ONNX file.
@@ -50,6 +51,25 @@ TENON_API tenon_status_t tenon_graph_read(const void *data, uint64_t size,
  * sparse or quantised constants in a text; the message names the node or constant.  Existing files
  * are replaced atomically, and remain unchanged after an error. */
 TENON_API tenon_status_t tenon_graph_save(const tenon_graph_t *graph, const char *path);
+
+/* Compiles a graph for this process, and writes the artifact: one file with everything that a run
+ * needs (docs/artifacts.md).  tenon_graph_save does the same without libraries, if `path` ends with
+ * `.tenon`.
+ *
+ * Arguments: `path`: its name ends with `.tenon`; `libraries`: files of operator libraries that the
+ * artifact holds, also for other processors; those for this processor are loaded.
+ * Errors: a library that cannot be loaded; sparse or quantised constants; the message names the
+ * file or the constant.  An existing file is replaced atomically, and remains unchanged after an
+ * error. */
+TENON_API tenon_status_t tenon_graph_pack(const tenon_graph_t *graph, const char *path,
+                                          const char *const *libraries, int32_t library_count);
+
+/* Compares all checksums of an artifact, and reports its size, weights and libraries, what it was
+ * compiled for, and whether this process uses its compiled graph, and if not, why.
+ *
+ * Errors: a file that is no artifact, or is damaged; the message says where.
+ * Ownership: the caller releases *out_text with tenon_text_release. */
+TENON_API tenon_status_t tenon_artifact_inspect(const char *path, char **out_text);
 
 /* Writes a graph for other systems, in the standard operators of the format that the end of `path`
  * names: `.onnx`, or a format whose bridge writes models, such as `.mlir`.  With `.graph` the graph

@@ -22,6 +22,7 @@ typedef struct text_reader_t {
   tn_arena_t arena; /* holds names and literals until the whole text was read */
   tn_weights_t weights;
   tn_weight_file_t file;
+  const tn_text_source_t *source; /* of the weights; NULL: `file` */
   int depth;
 } text_reader_t;
 
@@ -249,6 +250,10 @@ static tenon_status_t read_weights(text_reader_t *reader, tenon_dtype_t dtype, i
   TN_TRY(tn_lexer_expect(&reader->lexer, '(', "'('"));
   TN_TRY(tn_lexer_text(&reader->lexer, &reader->arena, &key, &size));
   TN_TRY(tn_lexer_expect(&reader->lexer, ')', "')'"));
+  if (reader->source)
+    return at_line(
+        reader, at,
+        reader->source->get(reader->source->context, key, dtype, ndim, shape, out_tensor));
   if (!reader->file.storage)
     return tn_lexer_fail_at(&reader->lexer, at,
                             "the text names no file of weights: expected a line such as weights "
@@ -597,7 +602,7 @@ static tenon_status_t read_heading(text_reader_t *reader) {
                             "version %" PRId64 " of the language, but this libtenon reads "
                             "version 1: use a newer one",
                             version);
-  if (!tn_lexer_is(lexer, "weights")) return TENON_OK;
+  if (reader->source || !tn_lexer_is(lexer, "weights")) return TENON_OK;
   at = lexer->start;
   tn_lexer_next(lexer);
   TN_TRY(tn_lexer_text(lexer, &reader->arena, &name, &size));
@@ -630,6 +635,20 @@ tenon_status_t tn_text_read(tn_storage_t *file, const char *folder, tenon_graph_
   tenon_status_t status = text ? TENON_OK : tn_no_memory("a text", (size_t)file->size);
   if (text) tn_lexer_open_file(&reader.lexer, text);
   if (text) status = read_whole_text(&reader, (size_t)file->size, out_graph);
+  tn_weight_file_close(&reader.file);
+  tn_weights_clear(&reader.weights);
+  tn_arena_clear(&reader.arena);
+  return status;
+}
+
+tenon_status_t tn_text_parse(const char *text, size_t size, const tn_text_source_t *source,
+                             tenon_graph_t **out_graph) {
+  text_reader_t reader = {.source = source};
+  tn_lexer_open_file(&reader.lexer, text);
+  const tenon_status_t status =
+      tn_text_is(text, size)
+          ? read_whole_text(&reader, size, out_graph)
+          : tn_fail(TENON_INVALID, "expected a text that begins with '%s'", TN_TEXT_HEADING);
   tn_weight_file_close(&reader.file);
   tn_weights_clear(&reader.weights);
   tn_arena_clear(&reader.arena);

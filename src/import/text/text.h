@@ -19,6 +19,24 @@ tenon_status_t tn_text_save(const tenon_graph_t *graph, const char *path);
  * have no weights. Messages give the line. */
 tenon_status_t tn_text_read(tn_storage_t *file, const char *folder, tenon_graph_t **out_graph);
 
+/* Texts within another file, which holds the weights itself. */
+
+typedef struct tn_text_source_t {
+  /* Makes the tensor of weights('key'). */
+  tenon_status_t (*get)(void *context, const char *key, tenon_dtype_t dtype, int32_t ndim,
+                        const int64_t *shape, tenon_tensor_t **out_tensor);
+  void *context;
+} tn_text_source_t;
+
+struct tn_weight_list_t;
+/* Prints a graph. Weights are added to `weights`, which borrows them from the graph. `only_used`
+ * leaves out constants that nothing reads, of which a compiled graph has many. */
+tenon_status_t tn_text_print(const tenon_graph_t *graph, bool only_used,
+                             struct tn_weight_list_t *weights, tn_text_t *out_text);
+/* Reads a text that ends with a byte 0. */
+tenon_status_t tn_text_parse(const char *text, size_t size, const tn_text_source_t *source,
+                             tenon_graph_t **out_graph);
+
 /* Weights in a file of the format safetensors, which many programs read. */
 
 /* The weights that are to be written, in order. */
@@ -26,9 +44,10 @@ typedef struct tn_weight_list_t {
   struct tn_weight_t *items;
   size_t count;
   size_t capacity;
-  uint64_t size; /* bytes of all elements */
-  tn_map_t keys; /* the keys in use */
-  tn_map_t data; /* 1 + index of the first weight with these elements, by their address */
+  uint64_t size;    /* bytes of all elements */
+  tn_map_t keys;    /* the keys in use */
+  bool is_numbered; /* the keys are "0", "1", ... in place of names */
+  tn_map_t data;    /* 1 + index of the first weight with these elements, by their address */
   tn_arena_t arena;
 } tn_weight_list_t;
 
@@ -37,6 +56,11 @@ typedef struct tn_weight_list_t {
  * the tensor. */
 tenon_status_t tn_weight_list_add(tn_weight_list_t *list, const char *name,
                                   const tenon_tensor_t *tensor, const char **out_key);
+/* The tensor of a list, dense: a new reference. Errors: MEMORY. */
+tenon_status_t tn_weight_list_get(const tn_weight_list_t *list, size_t index,
+                                  tenon_tensor_t **out_tensor);
+/* The index of a tensor; -1: the list does not have it. */
+int64_t tn_weight_list_find(const tn_weight_list_t *list, const tenon_tensor_t *tensor);
 /* Makes the contents of the file, which the caller frees with tn_release_memory, also after a
  * failure. */
 tenon_status_t tn_weight_list_write(tn_weight_list_t *list, unsigned char **out_file,

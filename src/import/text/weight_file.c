@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "core/dtype.h"
+#include "core/file_copy.h"
 #include "import/text/text.h"
 
 enum {
@@ -51,7 +52,10 @@ struct tn_weight_t {
 /* Finds a key that no other tensor has: the name, or the name with a number. */
 static tenon_status_t make_key(tn_weight_list_t *list, const char *name, const char **out_key) {
   tn_text_t key = {0};
-  tn_text_add(&key, "%s", name);
+  if (list->is_numbered)
+    tn_text_add(&key, "%zu", list->count);
+  else
+    tn_text_add(&key, "%s", name);
   for (size_t number = 2; tn_map_get(&list->keys, tn_text_get(&key), key.size); number++) {
     tn_text_clear(&key);
     tn_text_add(&key, "%s.%zu", name, number);
@@ -91,6 +95,24 @@ tenon_status_t tn_weight_list_add(tn_weight_list_t *list, const char *name,
       !tn_map_put(&list->data, (const char *)&data, sizeof data, (void *)(uintptr_t)list->count))
     return tn_no_memory("a list of weights", sizeof data);
   *out_key = weight.key;
+  return TENON_OK;
+}
+
+int64_t tn_weight_list_find(const tn_weight_list_t *list, const tenon_tensor_t *tensor) {
+  const void *data = tensor->data;
+  const uintptr_t known = (uintptr_t)tn_map_get(&list->data, (const char *)&data, sizeof data);
+  const bool is_known = known && has_same_elements(list->items[known - 1].tensor, tensor);
+  return is_known ? (int64_t)known - 1 : -1;
+}
+
+tenon_status_t tn_weight_list_get(const tn_weight_list_t *list, size_t index,
+                                  tenon_tensor_t **out_tensor) {
+  const tenon_tensor_t *tensor = list->items[index].tensor;
+  tn_file_copy_recall(tensor);
+  if (tensor->keys & TN_KEY_STRIDED || !tn_tensor_is_owned(tensor))
+    return tenon_tensor_copy(tensor, out_tensor);
+  *out_tensor = (tenon_tensor_t *)(uintptr_t)tensor;
+  tenon_tensor_retain(*out_tensor);
   return TENON_OK;
 }
 

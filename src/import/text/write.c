@@ -25,7 +25,8 @@ enum {
 
 typedef struct text_writer_t {
   tn_text_t text;
-  tn_weight_list_t weights;
+  tn_weight_list_t *weights;
+  bool only_used; /* constants that nothing reads are left out */
   int depth;
 } text_writer_t;
 
@@ -130,7 +131,7 @@ static tenon_status_t write_elements_of(text_writer_t *w, const tenon_tensor_t *
     write_elements(w, tensor);
     return TENON_OK;
   }
-  TN_TRY(tn_weight_list_add(&w->weights, name, tensor, &key));
+  TN_TRY(tn_weight_list_add(w->weights, name, tensor, &key));
   tn_text_bytes(&w->text, "weights(", 8);
   tn_value_quote(key, strlen(key), &w->text);
   tn_text_bytes(&w->text, ")", 1);
@@ -290,6 +291,16 @@ static void write_results(text_writer_t *w, const tenon_graph_t *graph) {
   tn_text_bytes(&w->text, "\n", 1);
 }
 
+static tenon_status_t write_constants(text_writer_t *w, const tenon_graph_t *graph) {
+  int32_t *uses = NULL;
+  tenon_status_t status = w->only_used ? tn_graph_uses(graph, &uses) : TENON_OK;
+  for (size_t i = 0; i < graph->edge_count && status == TENON_OK; i++)
+    if (graph->edges[i].constant && (!uses || uses[i]))
+      status = write_constant(w, &graph->edges[i]);
+  tn_release_memory(uses);
+  return status;
+}
+
 static tenon_status_t write_graph(text_writer_t *w, const tenon_graph_t *graph) {
   if (w->depth == DEPTH_MOST)
     return tn_fail(TENON_UNIMPLEMENTED, "more than %d graphs within each other", DEPTH_MOST);
@@ -302,8 +313,7 @@ static tenon_status_t write_graph(text_writer_t *w, const tenon_graph_t *graph) 
   }
   tn_text_bytes(&w->text, ") {\n", 4);
   w->depth++;
-  for (size_t i = 0; i < graph->edge_count; i++)
-    if (graph->edges[i].constant) TN_TRY(write_constant(w, &graph->edges[i]));
+  TN_TRY(write_constants(w, graph));
   size_t index = 0;
   for (size_t n = 0; n < graph->node_count; n++)
     if (graph->nodes[n].op) TN_TRY(write_node_line(w, graph, &graph->nodes[n], index++));
@@ -326,7 +336,7 @@ static void write_heading(const text_writer_t *w, const char *weights, tn_text_t
   const char *slash = strrchr(weights, '/');
   const char *name = slash ? slash + 1 : weights;
   tn_text_add(heading, TN_TEXT_HEADING "\n");
-  if (w->weights.count) {
+  if (w->weights->count) {
     tn_text_add(heading, "weights ");
     tn_value_quote(name, strlen(name), heading);
     tn_text_add(heading, "\n");
@@ -338,8 +348,8 @@ static tenon_status_t save_files(text_writer_t *w, const char *path, const char 
                                  const tn_text_t *whole) {
   tn_new_file_t files[2] = {{weights, NULL, 0}, {path, tn_text_get(whole), whole->size}};
   unsigned char *elements = NULL;
-  if (!w->weights.count) return tn_file_replace(path, files[1].data, files[1].size, 0666);
-  tenon_status_t status = tn_weight_list_write(&w->weights, &elements, &files[0].size);
+  if (!w->weights->count) return tn_file_replace(path, files[1].data, files[1].size, 0666);
+  tenon_status_t status = tn_weight_list_write(w->weights, &elements, &files[0].size);
   files[0].data = elements;
   if (status == TENON_OK) status = tn_file_replace_both(files, 0666);
   tn_release_memory(elements);
@@ -347,7 +357,8 @@ static tenon_status_t save_files(text_writer_t *w, const char *path, const char 
 }
 
 tenon_status_t tn_text_save(const tenon_graph_t *graph, const char *path) {
-  text_writer_t w = {.depth = 0};
+  tn_weight_list_t list = {0};
+  text_writer_t w = {.weights = &list};
   tn_text_t weights = {0};
   tn_text_t whole = {0};
   tenon_status_t status = write_graph(&w, graph);
@@ -356,9 +367,20 @@ tenon_status_t tn_text_save(const tenon_graph_t *graph, const char *path) {
   if (status == TENON_OK && (w.text.failed || weights.failed || whole.failed))
     status = tn_no_memory("the text of a graph", w.text.size);
   if (status == TENON_OK) status = save_files(&w, path, tn_text_get(&weights), &whole);
-  tn_weight_list_clear(&w.weights);
+  tn_weight_list_clear(&list);
   tn_text_clear(&w.text);
   tn_text_clear(&weights);
   tn_text_clear(&whole);
+  return status;
+}
+
+tenon_status_t tn_text_print(const tenon_graph_t *graph, bool only_used, tn_weight_list_t *weights,
+                             tn_text_t *out_text) {
+  text_writer_t w = {.weights = weights, .only_used = only_used};
+  tenon_status_t status = write_graph(&w, graph);
+  tn_text_add(out_text, TN_TEXT_HEADING "\n%s\n", tn_text_get(&w.text));
+  if (status == TENON_OK && (w.text.failed || out_text->failed))
+    status = tn_no_memory("the text of a graph", w.text.size);
+  tn_text_clear(&w.text);
   return status;
 }

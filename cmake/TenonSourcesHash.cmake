@@ -1,0 +1,20 @@
+# Writes a header with a checksum of source files: cmake -DLIST=FILE -DHEADER=FILE -P TenonSourcesHash.cmake. LIST names a file
+# with one path a line. Artifacts state the checksum of the sources that compile graphs and pack weights, so that those which other
+# sources wrote are compiled again.
+file(STRINGS ${LIST} paths)
+set(sums "")
+foreach(path ${paths})
+  file(SHA256 ${path} sum)
+  string(APPEND sums ${sum})
+endforeach()
+string(SHA256 all "${sums}")
+string(SUBSTRING ${all} 0 16 all)
+set(text "#define TENON_SOURCES_TEXT \"${all}\"\n")
+set(old "")
+if(EXISTS ${HEADER})
+  file(READ ${HEADER} old)
+endif()
+if(NOT old STREQUAL text)
+  file(WRITE ${HEADER} "${text}")
+endif()
+file(TOUCH ${HEADER}.stamp)
