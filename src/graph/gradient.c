@@ -605,6 +605,7 @@ tenon_status_t tenon_graph_gradients(const tenon_graph_t *graph,
     return tn_fail(TENON_INVALID,
                    "gradients of a graph: unknown flags %#x: expected TENON_GRADIENTS_...",
                    wanted.flags);
+  if (graph->prepared) TN_TRY(graph->prepared->original(graph->prepared, &graph));
   TN_TRY(tn_gradient_source(graph, &wanted, &source));
   tenon_status_t status = differentiate_graph(source, &wanted, out_graph);
   tenon_graph_release(source);
