@@ -13,6 +13,8 @@
 #include "drivers/grid.h"
 #include "graph/device_region.h"
 #include "operators.h"
+
+#include "failing.h"
 #include "there.h"
 
 static const char *const names[] = {"sim", "opencl", "cuda"};
@@ -440,6 +442,29 @@ TEST("a second executable with the same region finds its kernel") {
       tenon_executable_release(e);
     }
   }
+}
+
+/* Allocations that fail */
+
+/* Compiles the graph for sim. A run is not part of it: work that fails there is the stream's. */
+static tenon_status_t try_compile(void *context) {
+  tenon_executable_t *e = NULL;
+  const tenon_compile_t options = {.size = sizeof options, .device = device_of("sim", 0)};
+  const tenon_status_t status = tenon_executable_create(context, &options, &e);
+  if (status == TENON_OK) tenon_executable_release(e);
+  return status;
+}
+
+TEST("each allocation fails in turn while regions are found") {
+  start();
+  if (!is_there("sim")) SKIP("there is no device sim");
+  tenon_builder_t *b = graph_begin();
+  tenon_graph_t *graph = NULL;
+  build_library(b);
+  CHECK_STATUS(tenon_builder_finish(b, &graph), TENON_OK);
+  tenon_builder_release(b);
+  fail_each("a region on a device", try_compile, graph, 1);
+  tenon_graph_release(graph);
 }
 
 /* CUDA C++ */
