@@ -97,6 +97,7 @@ static tenon_status_t run_pieces(tn_job_t *job, int64_t begin, int64_t end) {
   int64_t each = (end - begin + PIECES_OF_PART - 1) / PIECES_OF_PART;
   int64_t stop;
   if (each < job->least) each = job->least;
+  each += (job->least - each % job->least) % job->least; /* parts may be made for multiples */
   if (job->shared_poll) TN_TRY(tn_poll());
   for (; end - begin >= 2 * each; begin = stop) {
     if (has_failed(job)) return TENON_OK;

@@ -10,6 +10,8 @@
 #include "core/tensor.h"
 #include "core/transpose.h"
 
+enum { LINE = 64, PART_BYTES = 65536 };
+
 /* The merged axes, outermost first. Strides are in bytes. */
 typedef struct walk_t {
   int32_t ndim;
@@ -17,6 +19,7 @@ typedef struct walk_t {
   int64_t from[TENON_RANK_MAX];
   int64_t to[TENON_RANK_MAX];
   int64_t size; /* bytes per element */
+  int64_t unit; /* of the first axis: parts are multiples of it, except the last one */
   const char *source;
   char *target;
 } walk_t;
@@ -118,9 +121,14 @@ static void copy_plane(const walk_t *w, const char *from, char *to) {
     copy_run(w, from + i * w->from[a], to + i * w->to[a], w->shape[b], w->from[b], w->to[b]);
 }
 
+/* Whether the two inner axes, of which this one is the first, are a plane. */
+static bool is_plane(const walk_t *w, int32_t axis) {
+  return axis == w->ndim - 2 && w->from[axis] == w->size && w->to[axis + 1] == w->size &&
+         w->from[axis + 1] != w->size;
+}
+
 static void copy_axes(const walk_t *w, int32_t axis, const char *from, char *to) {
-  if (axis == w->ndim - 2 && w->from[axis] == w->size && w->to[axis + 1] == w->size &&
-      w->from[axis + 1] != w->size) {
+  if (is_plane(w, axis)) {
     copy_plane(w, from, to);
   } else if (axis == w->ndim - 1) {
     copy_run(w, from, to, w->shape[axis], w->from[axis], w->to[axis]);
@@ -132,6 +140,8 @@ static void copy_axes(const walk_t *w, int32_t axis, const char *from, char *to)
 
 static tenon_status_t copy_part(void *argument, int64_t begin, int64_t end) {
   walk_t w = *(const walk_t *)argument;
+  begin *= w.unit;
+  end = end * w.unit < w.shape[0] ? end * w.unit : w.shape[0];
   w.shape[0] = end - begin;
   copy_axes(&w, 0, w.source + begin * w.from[0], w.target + begin * w.to[0]);
   return TENON_OK;
@@ -239,14 +249,19 @@ tenon_status_t tn_tensor_copy_into(const tenon_tensor_t *from, tenon_tensor_t *t
   if (tn_dtype_is(from->dtype, TENON_LIST)) return TENON_OK;
   if (tn_dtype_is(from->dtype, TENON_STRING)) return copy_strings(from, to);
   if (from->dtype.bits % 8 != 0) return copy_packed(from, to, count);
-  walk_t w = {0, {0}, {0}, {0}, from->dtype.bits / 8 * from->dtype.lanes, from->data, to->data};
+  walk_t w = {.size = from->dtype.bits / 8 * from->dtype.lanes,
+              .unit = 1,
+              .source = from->data,
+              .target = to->data};
   merge_axes(from, to, &w);
   move_source_axis(&w);
   if (w.ndim == 0) {
     memcpy(to->data, from->data, (size_t)w.size);
     return TENON_OK;
   }
-  int64_t each = count / w.shape[0] * w.size;
-  int64_t grain = each < 65536 ? 65536 / each : 1;
-  return tn_parallel(w.shape[0], grain, copy_part, &w);
+  /* A part of a plane has whole cache lines of the source. */
+  if (is_plane(&w, 0) && w.size < LINE) w.unit = LINE / w.size;
+  const int64_t each = count / w.shape[0] * w.size * w.unit;
+  const int64_t grain = each < PART_BYTES ? PART_BYTES / each : 1;
+  return tn_parallel((w.shape[0] + w.unit - 1) / w.unit, grain, copy_part, &w);
 }

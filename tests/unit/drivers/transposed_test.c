@@ -2,6 +2,7 @@
  * bands of rows that share cache lines, and converted. The results are compared with numbers that
  * the test finds by their indices. */
 #include "check.h"
+#include "core/dtype.h"
 #include "core/tensor.h"
 #include "tensors.h"
 
@@ -43,11 +44,7 @@ static tenon_tensor_t *make_operand(const turned_t *c, bool is_turned, uint32_t 
     ((float *)t->data)[i] = (float)number_at(i, is_turned);
   tenon_attrs_t *attrs = NULL;
   char text[32];
-  snprintf(text, sizeof text, "to=%s",
-           dtype == TENON_F64   ? "f64"
-           : dtype == TENON_F16 ? "f16"
-           : dtype == TENON_I8  ? "i8"
-                                : "f32");
+  snprintf(text, sizeof text, "to=%s", tn_dtype_name(tenon_dtype(dtype)));
   attrs = attrs_of(op_of("core::cast"), text);
   CHECK_STATUS(tenon_op_call(op_of("core::cast"), attr_values(attrs), &t, &as, 0), TENON_OK);
   tenon_attrs_release(attrs);
@@ -55,13 +52,29 @@ static tenon_tensor_t *make_operand(const turned_t *c, bool is_turned, uint32_t 
   return as;
 }
 
-/* transpose(x) - y, and three more nodes behind it: a loop alone, and a region. */
-static tenon_executable_t *compile_case(const turned_t *c, uint32_t dtype, bool is_region) {
-  char perm[64];
+static void write_perm(const turned_t *c, char *perm) {
   int size = sprintf(perm, "perm=[");
   for (int32_t i = 0; i < c->ndim; i++)
     size += sprintf(perm + size, "%s%d", i ? "," : "", c->perm[i]);
   sprintf(perm + size, "]");
+}
+
+static tenon_executable_t *compile_turned(const turned_t *c, uint32_t dtype) {
+  char perm[64];
+  write_perm(c, perm);
+  tenon_builder_t *b = graph_begin();
+  graph_output(b, "y", graph_step(b, "core::transpose", perm, graph_input(b, "x", dtype, c->ndim)));
+  return graph_compile(b, 0);
+}
+
+static double value_at(const tenon_tensor_t *t, int64_t i, uint32_t dtype) {
+  return dtype == TENON_I8 ? (double)tensor_int(t, i) : tensor_float(t, i);
+}
+
+/* transpose(x) - y, and three more nodes behind it: a loop alone, and a region. */
+static tenon_executable_t *compile_case(const turned_t *c, uint32_t dtype, bool is_region) {
+  char perm[64];
+  write_perm(c, perm);
   tenon_builder_t *b = graph_begin();
   const tenon_edge_t x =
       graph_step(b, "core::transpose", perm, graph_input(b, "x", dtype, c->ndim));
@@ -99,10 +112,8 @@ static void check_case(const turned_t *c, uint32_t dtype, bool is_region) {
   tenon_tensor_t *out = NULL;
   int mistakes = 0;
   if (CHECK_STATUS(tenon_executable_run(e, in, &out, NULL), TENON_OK))
-    for (int64_t i = 0; i < tenon_count(out); i++) {
-      const double found = dtype == TENON_I8 ? (double)tensor_int(out, i) : tensor_float(out, i);
-      mistakes += found != expected_at(c, i, is_region);
-    }
+    for (int64_t i = 0; i < tenon_count(out); i++)
+      mistakes += value_at(out, i, dtype) != expected_at(c, i, is_region);
   if (!CHECK(mistakes == 0))
     fprintf(stderr, "  %d mistakes: %dx%d..., dtype %u, %s\n", mistakes, (int)c->shape[0],
             (int)c->shape[1], (unsigned)dtype, is_region ? "region" : "loop");
@@ -120,6 +131,29 @@ TEST("loops and regions read transposed operands beside others") {
         for (int is_region = 0; is_region < 2; is_region++)
           check_case(&cases[i], dtypes[k], is_region);
   }
+}
+
+TEST("copies of transposed tensors that leave a graph, in parts of whole cache lines") {
+  static const turned_t large[] = {{2, {100, 1000}, {1, 0}},
+                                   {2, {17, 5000}, {1, 0}},
+                                   {2, {3000, 50}, {1, 0}},
+                                   {4, {2, 65, 30, 31}, {0, 2, 3, 1}},
+                                   {4, {1, 40, 56, 56}, {0, 2, 3, 1}}};
+  for (size_t i = 0; i < sizeof large / sizeof *large; i++)
+    for (size_t k = 0; k < sizeof dtypes / sizeof *dtypes; k++) {
+      const turned_t *c = &large[i];
+      tenon_tensor_t *x = make_operand(c, true, dtypes[k]);
+      tenon_executable_t *e = compile_turned(c, dtypes[k]);
+      tenon_tensor_t *out = NULL;
+      int mistakes = 0;
+      if (CHECK_STATUS(tenon_executable_run(e, &x, &out, NULL), TENON_OK))
+        for (int64_t at = 0; at < tenon_count(out); at++)
+          mistakes += value_at(out, at, dtypes[k]) != expected_at(c, at, false) + number_at(at, 0);
+      if (!CHECK(mistakes == 0)) fprintf(stderr, "  %d mistakes in case %d\n", mistakes, (int)i);
+      tenon_tensor_release(x);
+      tenon_tensor_release(out);
+      tenon_executable_release(e);
+    }
 }
 
 TEST("nothing is left behind") { tenon_shutdown(); }
