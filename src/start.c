@@ -29,6 +29,7 @@
 #include "graph/cost_model.h"
 #include "graph/packing.h"
 #include "graph/run.h"
+#include "import/artifact/identity.h"
 #include "inspect/missing.h"
 #include "isolation/isolation.h"
 #include "layers/autocast.h"
@@ -90,8 +91,8 @@ static tenon_status_t add_device(const char *name) {
 /* The mutexes are in the order in which one is taken while another is held. The fork takes all of
  * them, so that the child finds no table or list half changed. */
 static tn_mutex_t *(*const mutexes[])(void) = {
-    tn_states_mutex,   tn_registrations_mutex, tn_registry_mutex,   tn_plugins_mutex,
-    tn_backends_mutex, tn_layers_mutex,        tn_file_copies_mutex};
+    tn_states_mutex,   tn_registrations_mutex, tn_registry_mutex,    tn_plugins_mutex,
+    tn_backends_mutex, tn_layers_mutex,        tn_file_copies_mutex, tn_artifacts_mutex};
 enum { MUTEXES = sizeof mutexes / sizeof *mutexes };
 
 static void before_fork(void) {

@@ -22,8 +22,8 @@ typedef struct tenon_import_t {
   const char *folder; /* Folder of external weights; NULL: that of the file. */
 } tenon_import_t;
 
-/* Reads an ONNX model, a graph as text (NAME.graph, docs/graph_text.md), or a model that a bridge
- * recognises.  Weights stay in the mapped file.
+/* Reads an ONNX model, a graph as text (NAME.graph, docs/graph_text.md), an artifact (NAME.tenon,
+ * docs/artifacts.md), or a model that a bridge recognises.  Weights stay in the mapped file.
  *
  * Operators of custom domains are looked up as "domain::name"; load their libraries first.
  *
@@ -31,8 +31,8 @@ typedef struct tenon_import_t {
 TENON_API tenon_status_t tenon_graph_load(const char *path, const tenon_import_t *options,
                                           tenon_graph_t **out_graph);
 
-/* Reads an ONNX model or a graph as text from memory, which must remain valid until the graph is
- * released. */
+/* Reads an ONNX model, a graph as text or an artifact from memory, which must remain valid until
+ * the graph is released. */
 TENON_API tenon_status_t tenon_graph_read(const void *data, uint64_t size,
                                           const tenon_import_t *options, tenon_graph_t **out_graph);
 

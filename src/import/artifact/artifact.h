@@ -108,9 +108,6 @@ tenon_status_t tn_artifact_read(tn_storage_t *file, const char *path, tenon_grap
  * process. */
 tenon_status_t tn_artifact_report(tn_storage_t *file, const char *path, tn_text_t *text);
 
-/* Appends one line for each thing that a compiled graph depends on. */
-tenon_status_t tn_artifact_identify(tn_text_t *text);
-
 /* Checksums of many blobs, on all threads. */
 typedef struct tn_summed_t {
   const void *data;

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "import/artifact/artifact.h"
+#include "import/artifact/identity.h"
 #include "operator/library.h"
 #include "operator/names.h"
 #include "registry/reload.h"
@@ -68,6 +69,8 @@ static struct {
   uint64_t number;
   char text[700];
 } last = {TN_MUTEX_INIT, 0, ""};
+
+tn_mutex_t *tn_artifacts_mutex(void) { return &last.lock; }
 
 static bool add_last(uint64_t number, tn_text_t *text) {
   tn_mutex_lock(&last.lock);

@@ -12,6 +12,7 @@
 #include "base/thread.h"
 #include "graph/executable.h"
 #include "import/artifact/artifact.h"
+#include "import/artifact/identity.h"
 #include "import/text/text.h"
 #include "import/weights.h"
 #include "registry/reload.h"

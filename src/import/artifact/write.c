@@ -12,6 +12,7 @@
 #include "core/dtype.h"
 #include "graph/executable.h"
 #include "import/artifact/artifact.h"
+#include "import/artifact/identity.h"
 #include "import/text/text.h"
 
 enum { TEXTS = 3 }; /* blobs behind weights, blocks and libraries: identity, compiled, original */
