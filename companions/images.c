@@ -1,6 +1,7 @@
 /* images::decode: pictures in files as pixels; ONNX's ImageDecoder. A library of operators of its
  * own, because libtenon depends on no library for pictures: libjpeg and libpng read their formats,
- * libwebp and libtiff are opened at run time for theirs, and this file reads BMP (24 and 32 bits, not compressed) and binary PNM (8 bits).
+ * libwebp and libtiff are opened at run time for theirs, and this file reads BMP (24 and 32 bits,
+ * not compressed) and binary PNM (8 bits).
  * Invariant: no picture has more than 2^28 pixels, and no byte beyond the file is read. */
 #include <dlfcn.h>
 #include <setjmp.h>
