@@ -100,6 +100,5 @@ TENON_ITEMS(core_mel,
     TENON_WHERE("bins: known; length: known"),
     TENON_TRAITS(TENON_PURE),
     TENON_INFER(mel_infer),
-    TENON_GRADIENT("lower: none; upper: none"),
     TENON_KERNEL("cpu", mel_run)))
 /* clang-format on */
