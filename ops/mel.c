@@ -1,6 +1,6 @@
 /* mel_weights: the matrix by which a spectrogram is multiplied to get one over the mel scale, on
  * which equal steps sound equally far apart: mel(f) = 2595 log10(1 + f / 700).
- * Invariant: a triangle whose edges are frequencies that the transform does not have is an error. */
+ * Invariant: a triangle whose edges are frequencies that the transform lacks is an error. */
 #include <math.h>
 #include <string.h>
 
@@ -91,14 +91,14 @@ static tenon_status_t mel_run(tenon_call_t *call) {
 TENON_ITEMS(core_mel,
   TENON_OP("mel_weights(Tensor @host bins, Tensor @host length, Tensor @host rate, "
            "Tensor @host lower, Tensor @host upper) -> Tensor",
-    TENON_DOC("The weights [length / 2 + 1, bins] of overlapping triangles, equally wide on the mel "
-              "scale, between two frequencies\nin hertz, for spectra of a transform of `length` "
-              "samples at `rate`."),
-    TENON_SAMPLES("bins: [] [3], length: [] [16], rate: [] [8192], lower: [] [0], upper: [] [4096]"),
+    TENON_DOC("The weights [length / 2 + 1, bins] of overlapping triangles, equally wide on the "
+              "mel scale, between two frequencies\nin hertz, for spectra of a transform of "
+              "`length` samples at `rate`."),
+    TENON_SAMPLES("bins: [] [3], length: [] [16], rate: [] [8192], lower: [] [0], "
+                  "upper: [] [4096]"),
     TENON_TYPES("bins, length, rate: i64|i32; lower, upper: f64; out = lower"),
     TENON_WHERE("bins: known; length: known"),
     TENON_TRAITS(TENON_PURE),
     TENON_INFER(mel_infer),
-    TENON_GRADIENT("lower: none; upper: none"),
     TENON_KERNEL("cpu", mel_run)))
 /* clang-format on */

@@ -1,6 +1,6 @@
-/* regex_full_match: which strings a regular expression matches as a whole. PCRE2 does the work. It is
- * opened at run time, so that nothing depends on it. ONNX names the syntax of RE2, which PCRE2 has
- * too, among more. The pattern is compiled once, into the state of the operator.
+/* regex_full_match: which strings a regular expression matches as a whole. PCRE2 does the work. It
+ * is opened at run time, so that nothing depends on it. ONNX names the syntax of RE2, which PCRE2
+ * has too, among more. The pattern is compiled once, into the state of the operator.
  * Invariant: a pattern that needs too many steps is an error, not a wait without end. */
 #include "axes.h"
 #include <dlfcn.h>

@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-COUNTED = ("src", "ops", "devices", "tools", "bridges", "python/src")
+COUNTED = ("src", "ops", "companions", "devices", "tools", "bridges", "python/src")
 ALSO = ("tests", "bench", "examples")  # comma statements and long lines only
 HEADERS = ("include",)  # long lines only: macros and fold expressions of C++ need commas
 KINDS = ("comma", "return", "conditionals", "columns", "length", "name", "binary")

@@ -264,12 +264,13 @@ run_search() {
 run_onnx() {
   local log=$logs/onnx-parts.log
   "$python" tests/acceptance/onnx_test.py | tee "$log"
+  "$python" tests/acceptance/images_test.py 2>&1 | tee -a "$log"
   if [ -x "$zoo_python" ]; then
     $zoo_python tests/acceptance/graph_text_test.py 2>&1 | tee -a "$log"
   else
     skip_suite ".venv-zoo is missing (make test makes it)" | tee -a "$log"
   fi
-  total_of_parts "$log" 2
+  total_of_parts "$log" 3
 }
 run_artifacts() { lacks_zoo_python || { make_zoo lstm minilm_16 minilm_twin mobilenetv2 && $zoo_python tests/acceptance/artifact_test.py; }; }
 run_models() { run_parts models "$python" tests/acceptance/{models,precision}_test.py; }

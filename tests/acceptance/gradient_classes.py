@@ -22,6 +22,7 @@ WITHOUT = {
     "if": "its body is a graph, and graphs make no record",
     "label_encode": "its input has keys, also where they are floats",
     "list_map": "its body is a graph, and graphs make no record",
+    "mel_weights": "rounds its edges to frequencies of the transform",
     "loop": "its body is a graph, and graphs make no record",
     "pairwise_classes": "counts votes; its probabilities are the result of an iteration",
     "quantize_linear": "rounds",

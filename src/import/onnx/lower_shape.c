@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "import/onnx/lower.h"
+#include "operator/names.h"
 
 static void lower_constant(tn_lower_t *lower) {
   static const char *const names[] = {"value",         "value_float", "value_floats",
@@ -62,8 +63,28 @@ static void lower_center_crop_pad(tn_lower_t *lower) {
   lower->outputs[0] = tn_lower_run(lower, TN_REFS(cut, pads, axes), "pad(a, b, _, c)");
 }
 
+/* Files of pictures are read by a library of its own, companions/images.c. */
+static void lower_image(tn_lower_t *lower) {
+  const tenon_op_t *op = tn_registry_find("images::decode");
+  tn_attr_t *format = tn_lower_attr(lower, "pixel_format");
+  tenon_attrs_t *attrs = NULL;
+  int32_t count = 0;
+  if (!op) {
+    tn_lower_missing(lower, "it needs the library companions/images.so, which is built where "
+                            "libjpeg and libpng are installed: load it first (--ops)");
+    return;
+  }
+  if (tn_lower_has_failed(lower, tenon_attrs_create(op, &attrs))) return;
+  if (format) (void)tn_lower_set(lower, format, op, attrs, "pixel_format", "pixel_format");
+  const tn_operand_t operand = {lower->inputs, 1, false};
+  tn_ref_t **edges = tn_lower_call(lower, op, attrs, &operand, 1, &count);
+  if (edges && count) lower->outputs[0] = edges[0];
+  tenon_attrs_release(attrs);
+}
+
 /* clang-format off */
 static const tn_lowering_t lowerings[] = {
+  {"ImageDecoder(x)", 20, lower_image},
   {"Constant()", 1, lower_constant},
   {"ConstantOfShape(shape)", 9, lower_constant_of_shape},
   {"Shape(x) = shape(x, start=start, end=end)", 1, NULL},
