@@ -260,10 +260,11 @@ static tn_device_region_t *region_of(const interpreter_t *run, size_t node) {
   return number ? all->at[number - 1] : NULL;
 }
 
-/* Layers, modes and the trace see each call. */
+/* Layers, modes and the trace see each call. Gradients are not recorded in such runs anyway. */
 static bool may_run_regions(void) {
   const tn_thread_calls_t *calls = &tn_thread()->calls;
-  return !tn_watch_is_on() && !calls->include && !calls->exclude;
+  const uint64_t excluded = calls->exclude & ~TN_KEY(TN_BIT_AUTOGRAD);
+  return !tn_watch_is_on() && !calls->include && !excluded;
 }
 
 static double tensor_bytes_of(const tenon_tensor_t *t) {

@@ -58,8 +58,8 @@ enum {
    * "placement" says why. */
   TENON_COMPILE_RECORD = 2,
   /* Runs with inputs that require gradients are recorded on the tape (docs/autograd.md): the
-   * outputs have gradients where the operators have them.  Only on the CPU; each node is a call
-   * through dispatch and is not fused.  Outputs that are on the tape may be inputs, or views of
+   * outputs have gradients where the operators have them.  Only on the CPU.  If an operator on the
+   * way has no gradient formulas, each node is a call through dispatch and is not fused.  Outputs that are on the tape may be inputs, or views of
    * inputs.  Outputs given by the caller are not on the tape.  The executable outlives the tape. */
   TENON_COMPILE_GRADIENTS = 4
 };
@@ -96,7 +96,8 @@ TENON_API tenon_status_t tenon_executable_run(tenon_executable_t *executable,
  *
  * Arguments: `what`: "graph": after rewriting; "shapes": of every value, symbolic; "claims":
  * offloaded subgraphs, rejected ones, and why; "placement": which node runs where, and why; "plan":
- * the last run's memory; "rewrites": uses of each rule; "graph.dot", "plan.dot", "memory.svg".
+ * the last run's memory; "rewrites": uses of each rule; "gradients": what recorded runs keep for
+ * backward; "graph.dot", "plan.dot", "memory.svg".
  * Ownership: the caller frees *out_text. */
 TENON_API tenon_status_t tenon_executable_dump(tenon_executable_t *executable, const char *what,
                                                char **out_text);

@@ -278,8 +278,8 @@ TEST("a graph is printed as text, with names, shapes and attributes") {
   tenon_text_release(text);
   text = NULL;
   CHECK_STATUS(tenon_executable_dump(e, "weather", &text), TENON_INVALID);
-  CHECK_TEXT(tenon_error(), "expected graph, shapes, rewrites, offload (or claims), placement, "
-                            "plan, or a picture: graph.dot");
+  CHECK_TEXT(tenon_error(), "expected graph, shapes, rewrites, gradients, offload (or claims), "
+                            "placement, plan, or a picture: graph.dot");
   tenon_graph_release(graph);
   tenon_builder_release(b);
   tenon_executable_retain(e);
