@@ -63,8 +63,8 @@ tenon_status_t tenon_builder_copy_node(tenon_builder_t *builder, const tenon_gra
   }
   tenon_edge_t *outputs = &room[at];
   if (status == TENON_OK)
-    status = tenon_builder_node(builder, node->name, node->op, node->attrs, operands, outputs,
-                                node->output_count);
+    status = tn_builder_node_wanted(builder, node->name, node->op, node->attrs, operands,
+                                    node->wanted, outputs, node->output_count);
   for (int32_t o = 0; o < node->output_count && status == TENON_OK; o++)
     edges[node->outputs[o]] = outputs[o];
   tn_release_memory(room);

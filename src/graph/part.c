@@ -30,12 +30,17 @@ tenon_status_t tn_part_mark(const tenon_graph_t *graph, const tn_part_t *part, b
 static tenon_status_t add_given(const tenon_graph_t *graph, tenon_edge_t index,
                                 tenon_builder_t *builder, tenon_edge_t *edges) {
   const tn_edge_t *edge = &graph->edges[index];
-  tenon_port_t port = {.size = sizeof port};
-  TN_TRY(tenon_graph_value(graph, index, &port));
-  if (edge->input >= 0 && !edge->is_stated) port.dtype = (tenon_dtype_t){0, 0, 0};
+  const bool is_stated = edge->input < 0 || edge->is_stated;
+  const tenon_dtype_t dtype = is_stated ? edge->dtype : (tenon_dtype_t){0, 0, 0};
   const char *name = *edge->name == '%' ? NULL : edge->name; /* the builder makes such names */
-  TN_TRY(tenon_builder_input(builder, name, port.dtype, port.ndim, port.axes, &edges[index]));
-  return edge->layout ? tenon_builder_sparse(builder, edges[index], edge->layout) : TENON_OK;
+  tn_arena_t arena = {0};
+  tenon_axis_t *axes;
+  tenon_status_t status = tn_axes_make(graph, index, &arena, &axes);
+  if (status == TENON_OK)
+    status = tenon_builder_input(builder, name, dtype, edge->ndim, axes, &edges[index]);
+  tn_arena_clear(&arena);
+  if (status != TENON_OK || !edge->layout) return status;
+  return tenon_builder_sparse(builder, edges[index], edge->layout);
 }
 
 static tenon_status_t copy_part(const tenon_graph_t *graph, const tn_part_t *part,

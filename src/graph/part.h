@@ -15,7 +15,8 @@ typedef struct tn_part_t {
 /* Marks the nodes that compute the results. `out_needed` has node_count entries, which are false
  * before. */
 tenon_status_t tn_part_mark(const tenon_graph_t *graph, const tn_part_t *part, bool *out_needed);
-/* Makes the graph of the part; constants go along. */
+/* Makes the graph of the part; constants go along. `graph` may be one that a builder is building.
+ * */
 tenon_status_t tn_part_make(const tenon_graph_t *graph, const tn_part_t *part,
                             tenon_graph_t **out_graph);
 

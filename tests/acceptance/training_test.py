@@ -15,8 +15,10 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
 sys.path[:0] = [os.path.join(BUILD, "python")]
 import numpy as np
+import onnx
 import torch
 import torch.nn.functional as F
+from onnx import helper, numpy_helper
 from torch import nn
 
 import tenon
@@ -257,6 +259,30 @@ class Training(unittest.TestCase):
         expected = train_torch(Net(), (torch.tensor(x), torch.tensor(target)), list(shapes))
         self.assertLess(expected[-1], 0.9 * expected[0])
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+    def test_gradient_nodes_of_models(self):
+        def model(nodes, **attributes):
+            nodes = [*nodes, helper.make_node("Gradient", ["x", "w"], ["dx", "dw"], domain="ai.onnx.preview.training", **attributes)]
+            ports = [[helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, shape) for n, shape in which] for which in ([("x", ["n", 2])], [("dx", ["n", 2]), ("dw", [2, 3])])]
+            graph = helper.make_graph(nodes, "g", *ports, [numpy_helper.from_array(weight, "w")])
+            sets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.preview.training", 1)]
+            return tenon.graph.load(helper.make_model(graph, opset_imports=sets, ir_version=8).SerializeToString())
+
+        generator = np.random.default_rng(4)
+        weight = generator.standard_normal((2, 3), np.float32)
+        nodes = [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Tanh", ["p"], ["y"])]
+        run = model(nodes, xs=["x", "w"], y="y").compile()
+        for n in 1, 4:
+            x = torch.tensor(generator.standard_normal((n, 2), np.float32), requires_grad=True)
+            w = torch.tensor(weight, requires_grad=True)
+            torch.tanh(x @ w).sum().backward()
+            for found, expected in zip(run(x.detach().numpy()), (x.grad, w.grad)):
+                np.testing.assert_allclose(found, expected.numpy(), rtol=1e-5, atol=1e-6)
+        for attributes, message in (({"xs": ["x", "q"], "y": "y"}, "no value 'q' is defined before the node"),
+                                    ({"xs": ["x"], "y": "y"}, "an output for each of the 1 names in xs"),
+                                    ({"xs": ["x", "w"]}, "the attribute 'y' is missing")):
+            with self.assertRaisesRegex(tenon.InvalidError, message):
+                model(nodes, **attributes)
 
     def test_what_cannot_be_differentiated_is_named(self):
         builder = tenon.graph.Builder("refused")

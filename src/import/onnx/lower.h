@@ -106,6 +106,8 @@ tn_ref_t **tn_lower_call(tn_lower_t *lower, const tenon_op_t *op, tenon_attrs_t 
                          const tn_operand_t *operands, int32_t operand_count, int32_t *out_count);
 /* lower_control.c: evaluates the body of a SequenceMap for the items of lists. */
 void tn_lower_map(tn_lower_t *lower);
+/* lower_gradient.c: the operator Gradient. */
+void tn_lower_gradient(tn_lower_t *lower);
 /* Creates a constant. Takes ownership of the tensor. */
 tn_ref_t *tn_lower_tensor(tn_lower_t *lower, tenon_tensor_t *tensor);
 tn_ref_t *tn_lower_ints(tn_lower_t *lower, const int64_t *values, size_t count);

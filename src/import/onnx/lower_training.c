@@ -1,5 +1,5 @@
 /* Lowerings of the domain ai.onnx.preview.training: steps of optimisers, for any number of tensors
- * at once. */
+ * at once, and gradients (lower_gradient.c). */
 #include <string.h>
 
 #include "import/onnx/lower.h"
@@ -101,6 +101,7 @@ static void lower_momentum(tn_lower_t *lower) {
 static const tn_lowering_t lowerings[] = {
     {"Adagrad(rate, step, *xs)", 1, lower_adagrad},
     {"Adam(rate, step, *xs)", 1, lower_adam},
+    {"Gradient(*xs)", 1, tn_lower_gradient},
     {"Momentum(rate, step, *xs)", 1, lower_momentum},
 };
 
