@@ -59,8 +59,9 @@ enum {
   TENON_COMPILE_RECORD = 2,
   /* Runs with inputs that require gradients are recorded on the tape (docs/autograd.md): the
    * outputs have gradients where the operators have them.  Only on the CPU.  If an operator on the
-   * way has no gradient formulas, each node is a call through dispatch and is not fused.  Outputs that are on the tape may be inputs, or views of
-   * inputs.  Outputs given by the caller are not on the tape.  The executable outlives the tape. */
+   * way has no gradient formulas, each node is a call through dispatch and is not fused.  Outputs
+   * that are on the tape may be inputs, or views of inputs.  Outputs given by the caller are not on
+   * the tape.  The executable outlives the tape. */
   TENON_COMPILE_GRADIENTS = 4
 };
 
