@@ -403,14 +403,12 @@ static tenon_status_t run_all(tn_run_t *run, tenon_tensor_t *const *inputs,
   uint64_t given = 0;
   for (size_t i = 0; i < count && i < 63; i++)
     given |= (uint64_t)(outputs[i] != NULL) << i;
-  tenon_status_t status = bind_inputs(run, inputs);
-  if (status != TENON_OK) unbind_inputs(run);
-  TN_TRY(status);
   bool *was_given = tn_scratch(count + 1);
   if (!was_given) return tn_no_memory("a run", count);
   for (size_t i = 0; i < count; i++)
     was_given[i] = outputs[i] != NULL;
-  status = run_stages(run, outputs, given, profile);
+  tenon_status_t status = bind_inputs(run, inputs);
+  if (status == TENON_OK) status = run_stages(run, outputs, given, profile);
   for (size_t i = 0; i < count && status == TENON_OK; i++)
     status = deliver_output(run, i, outputs);
   unbind_inputs(run);
