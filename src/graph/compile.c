@@ -393,6 +393,7 @@ static tenon_status_t compile_graph(tenon_executable_t *e, const tenon_graph_t *
   if (graph->prepared) {
     e->graph = (tenon_graph_t *)(uintptr_t)graph;
     tenon_graph_retain(graph);
+    TN_TRY(tn_rules_open(&e->rules, options->without)); /* plans have rules, too */
   } else {
     TN_TRY(rewrite_copy(e, graph, options));
   }
