@@ -68,33 +68,44 @@ static int print_list(char *text, const char *name, const int64_t *values, int32
   return size + sprintf(text + size, "]; ");
 }
 
-/* Returns the greatest element under a window, or the mean of its elements. `place` is the position
- * of the window's result. */
+static int64_t count_taps(const window_case_t *c) {
+  int64_t taps = 1;
+  for (int32_t i = 0; i < c->rank; i++)
+    taps *= c->kernel[i];
+  return taps;
+}
+
+/* The position in its plane of the element under tap `t` of a window, or -1 if it lies outside.
+ * `place` is the position of the window's result. *out_padded: it is an element or padding. */
+static int64_t element_under(const window_case_t *c, const int64_t *place, int64_t t,
+                             bool *out_padded) {
+  bool inside = true;
+  int64_t offset = 0;
+  int64_t step = 1;
+  *out_padded = true;
+  for (int32_t i = c->rank - 1; i >= 0; i--) {
+    int64_t at = place[i] * c->strides[i] - c->pads[i] + t % c->kernel[i] * c->dilations[i];
+    t /= c->kernel[i];
+    inside &= at >= 0 && at < c->shape[2 + i];
+    *out_padded &= at < c->shape[2 + i] + c->pads[c->rank + i];
+    offset += at * step;
+    step *= c->shape[2 + i];
+  }
+  return inside ? offset : -1;
+}
+
+/* Returns the greatest element under a window, or the mean of its elements. */
 static double search_window(const window_case_t *c, const float *x, const int64_t *place,
                             bool is_max, bool counts_pads) {
   double best = -INFINITY;
   double sum = 0;
   int64_t count = 0;
-  int64_t taps = 1;
-  for (int32_t i = 0; i < c->rank; i++)
-    taps *= c->kernel[i];
-  for (int64_t t = 0; t < taps; t++) {
-    bool inside = true;
-    bool padded = true;
-    int64_t offset = 0;
-    int64_t step = 1;
-    int64_t rest = t;
-    for (int32_t i = c->rank - 1; i >= 0; i--) {
-      int64_t at = place[i] * c->strides[i] - c->pads[i] + rest % c->kernel[i] * c->dilations[i];
-      rest /= c->kernel[i];
-      inside &= at >= 0 && at < c->shape[2 + i];
-      padded &= at < c->shape[2 + i] + c->pads[c->rank + i];
-      offset += at * step;
-      step *= c->shape[2 + i];
-    }
-    if (inside || (counts_pads && padded)) count++;
-    if (!inside) continue;
-    double value = (double)x[offset];
+  for (int64_t t = 0; t < count_taps(c); t++) {
+    bool padded;
+    const int64_t at = element_under(c, place, t, &padded);
+    if (at >= 0 || (counts_pads && padded)) count++;
+    if (at < 0) continue;
+    double value = (double)x[at];
     if (value > best || isnan(value)) best = value;
     if (isnan(best)) break;
     sum += value;
@@ -167,26 +178,14 @@ static void check_results(const window_case_t *c, const tenon_tensor_t *x,
 static int64_t search_index(const window_case_t *c, const float *x, const int64_t *place) {
   double best = -INFINITY;
   int64_t found = -1;
-  int64_t taps = 1;
-  for (int32_t i = 0; i < c->rank; i++)
-    taps *= c->kernel[i];
-  for (int64_t t = 0; t < taps; t++) {
-    bool inside = true;
-    int64_t offset = 0;
-    int64_t step = 1;
-    int64_t rest = t;
-    for (int32_t i = c->rank - 1; i >= 0; i--) {
-      int64_t at = place[i] * c->strides[i] - c->pads[i] + rest % c->kernel[i] * c->dilations[i];
-      rest /= c->kernel[i];
-      inside &= at >= 0 && at < c->shape[2 + i];
-      offset += at * step;
-      step *= c->shape[2 + i];
-    }
-    if (!inside) continue;
-    if (isnan((double)x[offset])) return -2;
-    if ((double)x[offset] <= best && found >= 0) continue;
-    best = (double)x[offset];
-    found = offset;
+  for (int64_t t = 0; t < count_taps(c); t++) {
+    bool padded;
+    const int64_t at = element_under(c, place, t, &padded);
+    if (at < 0) continue;
+    if (isnan((double)x[at])) return -2;
+    if ((double)x[at] <= best && found >= 0) continue;
+    best = (double)x[at];
+    found = at;
   }
   return found;
 }
