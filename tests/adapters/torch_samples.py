@@ -8,7 +8,7 @@ import tenon.torch
 SHAPES = (3, 4), (2, 3, 4), (4, 4), (5,), (), (1, 3, 5, 5), (2, 3, 4, 5)
 DTYPES = torch.float32, torch.int64, torch.bool, torch.uint8, torch.int8, torch.int32, torch.complex64, torch.float64
 ATTRIBUTES = {"int": 1, "dim": 1, "bool": True, "float": 1.0, "int[]": [1], "dim[]": [2], "float[]": [1.0], "dtype": torch.float32, "device": torch.device("cpu")}
-UNSERVED = {"to_sparse": "PyTorch's sparse tensors are not Tenon's", "string_concat": "PyTorch has no texts", "string_normalizer": "PyTorch has no texts", "string_split": "PyTorch has no texts",
+UNSERVED = {"to_sparse": "PyTorch's sparse tensors are not Tenon's", "string_concat": "PyTorch has no texts", "string_normalizer": "PyTorch has no texts", "string_split": "PyTorch has no texts", "regex_full_match": "PyTorch has no texts",
             "allocate": "its result is uninitialised memory", "empty": "its result is uninitialised memory", "empty_like": "its result is uninitialised memory", "empty_pinned": "its result is uninitialised memory", "empty_strided": "its result is uninitialised memory",
             "copy_from_and_resize": "it gives a tensor other memory", "resize_": "it gives a tensor other memory", "set_.none": "it gives a tensor other memory", "set_.strided": "it gives a tensor other memory",
             "set_.tensor": "it gives a tensor other memory", "tree_ensemble": "its trees are attributes, whose contents a fake tensor lacks"}
@@ -22,6 +22,7 @@ GIVEN = {
     "label_encode": ([torch.tensor([1, 2, 7])], {"keys": torch.tensor([1, 2]), "values": torch.tensor([0.5, 1.5]), "otherwise": torch.tensor(-1.0)}),
     "map_bytes": ([torch.arange(256, dtype=torch.uint8).flip(0), _u8.reshape(3, 4)], {}),
     "matmul_nbits": ([torch.randn(4, 20), torch.arange(48, dtype=torch.uint8).reshape(3, 2, 8), torch.rand(3, 2)], {"block_size": 16}),
+    "mel_weights": ([torch.tensor(3), torch.tensor(16), torch.tensor(8192), torch.tensor(0.0, dtype=torch.float64), torch.tensor(4096.0, dtype=torch.float64)], {}),
     "ngram_counts": ([torch.tensor([[1, 2, 1, 2]])], {"pool": torch.tensor([1, 2, 1, 2]), "ngram_counts": [0, 2], "ngram_indexes": [0, 1, 2], "min_gram_length": 1,
                                                        "max_gram_length": 2, "max_skip_count": 0, "mode": "TF"}),
     "non_max_suppression": ([torch.rand(1, 6, 4), torch.rand(1, 2, 6), torch.tensor([3]), torch.tensor([0.5]), torch.tensor([0.1])], {}),
