@@ -80,6 +80,11 @@ class Images(unittest.TestCase):
             file = header + height.to_bytes(4, "little", signed=True) + (1).to_bytes(2, "little") + (24).to_bytes(2, "little") + bytes(24) + rows
             self.assertEqual(self.decode(np.frombuffer(file, np.uint8)).tolist(), expected)
 
+    def test_the_alpha_of_a_png_is_left_out(self):
+        file = np.frombuffer(base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAQAAAADCAYAAAC09K7GAAAAPklEQVR4nAEzAMz/AfRjNIDEH0AA/NEFAN+1wwAE5smKAESCvQAUSBkA+I8VAARsE8UAXu3cAM6cZgBz/A8AFEMT5zx4ZzoAAAAASUVORK5CYII="), np.uint8)  # by Pillow
+        rows = [[244, 99, 52], [184, 130, 116], [180, 83, 121], [147, 8, 60]], [[218, 44, 190], [252, 229, 123], [16, 45, 148], [8, 151, 81]]
+        self.assertEqual(self.decode(file).tolist(), [*rows, [[70, 63, 131], [164, 210, 87], [222, 201, 225], [81, 197, 163]]])
+
     def test_damaged_files_are_errors(self):
         draw = random.Random(5)
         for name in ("bmp", "jpeg", "png", "pnm", "webp", *(["jpeg2k"] if HAS_OPENJPEG else [])):
