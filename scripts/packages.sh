@@ -3,7 +3,7 @@
 # Those of the build and the main job; with `test` also those of the tests.
 set -euo pipefail
 packages=(libutf8proc-dev libjpeg-dev libpng-dev)
-[ "${1:-}" = test ] && packages+=(abigail-tools clang libclang-rt-14-dev clang-format valgrind gdb pkg-config locales libdw1 ocl-icd-libopencl1 pocl-opencl-icd fonts-dejavu-core graphviz libpcre2-8-0 libtiff6 libwebp7)
+[ "${1:-}" = test ] && packages+=(abigail-tools clang libclang-rt-14-dev clang-format valgrind gdb pkg-config locales libdw1 ocl-icd-libopencl1 pocl-opencl-icd fonts-dejavu-core graphviz libpcre2-8-0 libtiff6 libwebp7 libopenjp2-7)
 python3 -c 'import ensurepip' 2>/dev/null || packages+=(python3-venv)
 python3 -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' || packages+=(python3-dev)
 for tool in g++ make; do command -v "$tool" >/dev/null || packages+=("$tool"); done

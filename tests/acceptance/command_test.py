@@ -945,6 +945,42 @@ class Verify(Command):
         self.case("exact", exact, [samples["right"].astype(np.float32)], [draw.normal(size=1000).astype(np.float32)])
         self.assertEqual(self.call("verify", "exact").returncode, 1)
 
+    def transform_case(self, name, opset, axis, x, expected):
+        """A case of the inverse transform along an axis, which is an attribute before opset 20 and then an input."""
+        shapes = [("x", 1, x.shape)] + [("axis", 7, ())] * (opset >= 20)
+        node = helper.make_node("DFT", *((["x", "", "axis"], ["y"]) if opset >= 20 else (["x"], ["y"])), inverse=1, **({} if opset >= 20 else {"axis": axis}))
+        graph = helper.make_graph([node], "test", [helper.make_tensor_value_info(*s) for s in shapes], [helper.make_tensor_value_info("y", 1, None)])
+        content = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8).SerializeToString()
+        self.case(name, content, [x] + [np.array(axis)] * (opset >= 20), [expected])
+
+    def test_results_of_a_transform_may_have_its_rounding_in_each_line(self):
+        lines = np.zeros((2, 8), complex)
+        lines[0, :2] = 1000, 1000  # an impulse at 0 and one at 1: element 4 of the transform is 0
+        lines[1, :2] = 1e-3, 1e-3
+        right = np.fft.ifft(lines)
+        limit = 2.0 ** -24 * 3 * np.linalg.norm(right, axis=1)  # the bound for 8 numbers, of each line
+        self.assertGreater(limit[0], 2e-5)
+        for opset, axis in ((17, 2), (20, 2), (20, -2), (17, 1)):
+            for name, line, error, is_fine in (("same", 0, 0, True), ("rounding", 0, 0.9, True), ("more", 0, 1.1, False), ("other line", 1, 0.9, False)):
+                with self.subTest(name, opset=opset, axis=axis):
+                    noisy = right.copy()
+                    noisy[line, 4] += 1j * error * limit[0]
+                    x, y = (np.stack([z.real, z.imag], -1).astype(np.float32)[None] for z in (lines, noisy))
+                    if axis == 1:
+                        x, y = (np.ascontiguousarray(v.transpose(0, 2, 1, 3)) for v in (x, y))
+                    self.transform_case(f"opset{opset}", opset, axis, x, y)
+                    self.assertEqual(self.call("verify", f"opset{opset}").returncode, 0 if is_fine else 1)
+        x, y = (np.stack([z.real, z.imag], -1).astype(np.float32)[None, :1] for z in (lines, right))
+        off = y.copy()
+        off[0, 0, 4] += np.float32(2e-7)
+        self.transform_case("off", 17, 2, x, off)
+        self.fine("verify", "off")
+        self.case("plain", one("Identity", shape=y.shape), [y], [off])  # no transform: nothing is permitted
+        self.assertEqual(self.call("verify", "plain").returncode, 1)
+        off[0, 0, 4, 1] = np.inf
+        self.transform_case("infinite", 17, 2, x, off)
+        self.assertIn("expected inf", self.call("verify", "infinite").stdout)
+
     def test_a_light_model_gets_the_inputs_of_onnx_s_runner(self):
         x = (np.arange(6).reshape(2, 3) / 6).astype(np.float32)
         self.write("light/light_exp.onnx", one("Exp"))
