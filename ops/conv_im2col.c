@@ -239,17 +239,20 @@ static tenon_status_t convolve_depthwise(tenon_call_t *call, job_t *job) {
 
 /* the whole convolution */
 
-/* Can the spatial axes of t be addressed as one axis? Gives its stride. */
+/* Can the spatial axes of t be addressed as one axis? Gives its stride, which is 0 if an expanded
+ * tensor has the same pixel everywhere. */
 static int pixels_linear(const tenon_tensor_t *t, int64_t *out_stride) {
   int64_t next = 0;
+  int is_first = 1;
   *out_stride = 1;
   for (int32_t i = t->ndim - 1; i >= 2; i--) {
     if (t->shape[i] == 1) continue;
-    if (!next)
+    if (is_first)
       *out_stride = t->strides[i];
     else if (t->strides[i] != next)
       return 0;
     next = t->strides[i] * t->shape[i];
+    is_first = 0;
   }
   return 1;
 }

@@ -401,6 +401,8 @@ static tenon_status_t allocate_view(planner_t *p, const tn_node_t *node,
   int64_t regrouped[TENON_RANK_MAX];
   int64_t dense[TENON_RANK_MAX];
   int64_t delta;
+  /* That of a part of an earlier stage says where it is in its block, not in its own memory. */
+  const int64_t begin = allocation_of(p, from)->root == from ? 0 : allocation_of(p, from)->delta;
   if (find_view_strides(p, node, meta, regrouped)) strides = regrouped;
   tn_strides_dense(meta->ndim, shape, dense);
   TN_TRY(tn_view_place(inference, meta, shape, strides ? strides : dense,
@@ -408,7 +410,7 @@ static tenon_status_t allocate_view(planner_t *p, const tn_node_t *node,
   TN_TRY(begin_allocation(p, edge, TN_ALLOCATION_VIEW));
   tn_allocation_t *allocation = allocation_of(p, edge);
   allocation->root = allocation_of(p, from)->root;
-  allocation->delta = allocation_of(p, from)->delta + delta;
+  allocation->delta = begin + delta;
   TN_TRY(set_header(allocation, meta->dtype, meta->ndim, shape, strides, 0));
   inherit_detail(p, edge, from);
   return TENON_OK;

@@ -1,6 +1,6 @@
-"""Artifacts: every graph that a case of ONNX's suite or the zoo contains gives the same bits from its artifact as from the model, in this
-process, in a new one, from C and from torch.ops; two processes share the pages of an artifact's weights; an artifact of another processor
-is compiled again. Run with a Python that has NumPy, onnx and torch (.venv-zoo)."""
+"""Artifacts: every graph that a case of ONNX's suite or the zoo contains gives the same bits from its artifact as from the model, those of
+the zoo also in a new process, from C and from torch.ops, and so do gradients; two processes share the pages of an artifact's weights; an
+artifact of another processor is compiled again. Run with a Python that has NumPy, onnx and torch (.venv-zoo)."""
 import glob
 import hashlib
 import os
@@ -20,9 +20,11 @@ DATA = os.path.join(os.path.dirname(onnx.__file__), "backend/test/data")
 ZOO = sorted(glob.glob(os.path.join(BUILD, "zoo", "*.onnx")))
 FLOOR = 1400  # cases that run from NumPy arrays; raise it when more can
 COMMAND = os.path.join(BUILD, "tenon")
-sys.path.insert(0, os.path.join(BUILD, "python"))
+LARGE = 2**24  # bytes of a model that takes long
+sys.path[:0] = os.path.join(BUILD, "python"), os.path.join(ROOT, "tests/adapters")
 
 import tenon  # noqa: E402
+import totals  # noqa: E402
 
 
 def contents(path):
@@ -38,6 +40,11 @@ def made_up(graph):
             for (_, dtype, _), shape in zip(graph.inputs, shapes)]
 
 
+def result_of(array):
+    """What is compared of a result."""
+    return str(array.dtype), array.shape, repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
+
+
 def results(graph, values):
     """The bytes of the results of a run, or the message of its failure."""
     try:
@@ -45,8 +52,21 @@ def results(graph, values):
     except tenon.Error as error:
         return str(error)
     found = found if isinstance(found, (list, tuple)) else [found]
-    arrays = [np.asarray(each) for each in found]
-    return [(str(array.dtype), array.shape, repr(array.tolist()).encode() if array.dtype == object else array.tobytes()) for array in arrays]
+    return [result_of(np.asarray(each)) for each in found]
+
+
+def by_python(path, values):
+    return results(tenon.graph.load(path), values)
+
+
+def by_torch(path, values):
+    """The same from torch.ops.tenon.run."""
+    import torch
+
+    import tenon.torch
+
+    tenon.torch.load(path)  # makes the operator known
+    return [result_of(each.numpy()) for each in torch.ops.tenon.run([torch.from_numpy(value) for value in values], model=path)]
 
 
 def stored_inputs(folder):
@@ -111,19 +131,74 @@ class Artifacts(unittest.TestCase):
                 count += 1
         self.assertGreaterEqual(count, FLOOR)
 
-    def test_every_model_of_the_zoo_gives_the_same_bits(self):
-        if not ZOO:
-            self.skipTest("no models in build/zoo (make zoo)")
-        for path in ZOO:
+    def check_models(self, is_large):
+        """Compares what is computed from the artifact of each small or large model with the imported model, whoever runs it.
+        PyTorch runs large ones in a process of their own, because it keeps what it has loaded."""
+        paths = [path for path in ZOO if (os.path.getsize(path) > LARGE) == is_large]
+        if not paths:
+            self.skipTest(f"no {'large' if is_large else 'small'} models in build/zoo (make zoo)")
+        for path in paths:
             with self.subTest(model=os.path.basename(path)):
                 graph = tenon.graph.load(path)
                 values = made_up(graph)
+                self.artifact = os.path.join(self.folder, os.path.basename(path)[:-len(".onnx")] + ".tenon")
                 read = self.made_of(graph)
                 self.assertTrue(is_promised(graph.outputs, read.outputs))
                 first = results(graph, values)
                 self.assertIsInstance(first, list)
                 self.assertEqual(results(read, values), first)
+                del graph, read
                 self.assertEqual(self.in_new_process(values), first)
+                self.assertEqual(self.by_the_command(values), first)
+                self.assertEqual(self.in_new_process(values, by="by_torch") if is_large else by_torch(self.artifact, values), first)
+                os.remove(self.artifact)
+
+    def test_every_small_model_of_the_zoo_gives_the_same_bits(self):
+        self.check_models(False)
+
+    @totals.takes_turns
+    def test_every_large_model_of_the_zoo_gives_the_same_bits(self):
+        self.check_models(True)
+
+    def test_gradients_of_small_models_are_the_same_bits(self):
+        small = [path for path in ZOO if os.path.getsize(path) <= LARGE]
+        if not small:
+            self.skipTest("no small models in build/zoo (make zoo)")
+        for path in small:
+            with self.subTest(model=os.path.basename(path)):
+                graph = tenon.graph.load(path)
+                self.check_gradients(graph, self.made_of(graph))
+
+    def check_gradients(self, graph, read):
+        """Compares gradients of the inputs and of two constants, all of f32, or the refusals."""
+        computed = {name for node in graph.nodes for name in node.outputs}
+        wanted = [name for name, dtype, _ in graph.inputs if dtype == "f32"]
+        wanted += [name for name in graph.values if name.endswith(".bias") and name not in computed][:2]
+        try:
+            first = graph.gradients(wanted, given=True)
+        except tenon.UnimplementedError as error:
+            with self.assertRaisesRegex(tenon.UnimplementedError, re.escape(str(error))):
+                read.gradients(wanted, given=True)
+            return
+        second = read.gradients(wanted, given=True)
+        self.assertEqual((second.inputs, second.outputs), (first.inputs, first.outputs))
+        values, random = made_up(first), np.random.default_rng(8)
+        values[len(values) - len(graph.outputs):] = [random.standard_normal(shape, np.float32) for _, shape, _ in results(graph, made_up(graph))]
+        found = results(first, values)
+        self.assertIsInstance(found, list)
+        self.assertEqual(len(found), len(graph.outputs) + len(wanted))
+        self.assertTrue(all(np.frombuffer(each, np.float32).any() for _, _, each in found))
+        self.assertEqual(results(second, values), found)
+
+    def by_the_command(self, values):
+        """The results that the command, which is written in C, computes from the artifact."""
+        graph, arguments = tenon.graph.load(self.artifact), []
+        for i, ((name, _, _), value) in enumerate(zip(graph.inputs, values)):
+            np.save(os.path.join(self.folder, f"in_{i}.npy"), value)
+            arguments += ["-i", f"{name}=@{self.folder}/in_{i}.npy"]
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([COMMAND, "run", self.artifact, *arguments, "-o", folder], check=True, capture_output=True)
+            return [result_of(np.load(os.path.join(folder, f"{name}.npy"))) for name, _, _ in graph.outputs]
 
     def network(self):
         """Writes a network with packed weights, and returns its path and inputs."""
@@ -261,18 +336,18 @@ sys.stdin.readline()
             for process in processes:
                 process.communicate("\n", timeout=60)
 
-    def in_new_process(self, values):
+    def in_new_process(self, values, by="by_python"):
         np.savez(os.path.join(self.folder, "values.npz"), *values)
         code = """
 import os, sys
 sys.path[:0] = sys.argv[1:3]
 import numpy as np, artifact_test, tenon
 stored = np.load(os.path.join(sys.argv[3], "values.npz"))
-found = artifact_test.results(tenon.graph.load(os.path.join(sys.argv[3], "model.tenon")), [stored[name] for name in stored.files])
+found = getattr(artifact_test, sys.argv[4])(sys.argv[5], [stored[name] for name in stored.files])
 print(repr(found) if isinstance(found, str) else repr([(d, s, artifact_test.hashlib.sha256(b).hexdigest()) for d, s, b in found]))
 """
-        run = subprocess.run([sys.executable, "-c", code, os.path.join(BUILD, "python"), os.path.dirname(os.path.abspath(__file__)), self.folder],
-                             capture_output=True, text=True)
+        run = subprocess.run([sys.executable, "-c", code, os.path.join(BUILD, "python"), os.path.dirname(os.path.abspath(__file__)), self.folder, by,
+                              self.artifact], capture_output=True, text=True)
         self.assertEqual(run.returncode, 0, run.stderr)
         values = Hashed.of(eval(run.stdout))
         return values
@@ -377,7 +452,4 @@ class Hashed(list):
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, os.path.join(ROOT, "tests/adapters"))
-    import totals
-
     totals.main()

@@ -70,6 +70,14 @@ static const placed_t cases[] = {
      2,
      {{5, 7}, {130, 90}},
      {2, 2}},
+    {"a part that a view of a later stage reads",
+     "(x: f32[n, m], y: f32[n, m]) {\n  a = core::neg(x)\n  b = core::exp(y)\n"
+     "  e = core::concat([a, b], axis=0)\n  found = core::nonzero(e)\n"
+     "  places = core::neg(found)\n  one = i64[1] [1]\n  most = i64[1] [99]\n"
+     "  axis = i64[1] [0]\n  c = core::slice(b, one, most, axis)\n  return places, c\n",
+     2,
+     {{5, 7}, {130, 90}},
+     {2, 2}},
     {"the second axis, if the first one has one element",
      "(x: f32[n, m], y: f32[n, m]) {\n  two = f32[] 2.0\n"
      "  a = core::mul(x, two)\n  b = core::add(a, y)\n  c = core::sub(y, x)\n"

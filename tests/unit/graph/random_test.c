@@ -1,5 +1,6 @@
 /* Random graphs: what is compiled computes what the same graph computes node by node, measured
- * against double precision. Each rewriting rule is applied. TENON_GRAPH is the first graph and
+ * against double precision. Each rewriting rule is applied. Each graph is written as text and read
+ * again, and some as artifacts. TENON_GRAPH is the first graph and
  * TENON_GRAPHS their number; TENON_GRAPH_DEVICE compiles for a device, TENON_GRAPH_WITHOUT=each
  * leaves one rule out of each graph, TENON_GRAPH_SHOW=1 prints the counts of rules, and
  * TENON_GRAPH_STRICT=1 tells each graph that is over the limit. */
@@ -9,6 +10,7 @@
 #include "operators.h"
 #include "sanitizer.h"
 
+#include "random/again.h"
 #include "random/generate.h"
 #include "random/library.h"
 #include "random/shrink.h"
@@ -20,6 +22,7 @@ typedef struct census_t {
   int32_t over;     /* graphs that are over the limit, but not much */
   int32_t fused;    /* graphs of which a region ran as one kernel of the device */
   int32_t unfused;  /* graphs with a region whose kernel the device's compiler refused */
+  written_t written;
 } census_t;
 
 static uint64_t number_of(const char *variable, uint64_t otherwise) {
@@ -83,10 +86,12 @@ static void check_graph_of(uint64_t seed, census_t *census, way_t way) {
     is_right = check_lengths(&t, all[i], i, &e, &is_over);
   if (is_open) count_rules(census, t.compiled);
   if (is_open && way.device_count) count_fused(census, t.compiled);
+  const bool is_bad = !is_right || check_failures > before || (is_over && counts_over);
+  if (is_open) check_written(&t, &way, d->most, &census->written);
   close_trio(&t);
   census->over += is_over && !e.lacks_kernel;
   census->left_out += is_open && e.lacks_kernel;
-  if (!is_right || check_failures > before || (is_over && counts_over)) {
+  if (is_bad) {
     CHECK(!"a random graph is right");
     fprintf(stderr,
             "graph %llu: repeat with TENON_GRAPH=%llu TENON_GRAPHS=1 "
@@ -111,6 +116,11 @@ static void tell_census(const census_t *census, uint64_t graphs, bool is_whole) 
     printf("%d of %llu graphs are a little over the limit, %d left out\n", (int)census->over,
            (unsigned long long)graphs, (int)census->left_out);
   if (shows) printf("%d graphs had a region on the device\n", (int)census->fused);
+  const written_t *w = &census->written;
+  if (shows)
+    printf("%d graphs were written as text and %d of them ran, %d have no text; of %d artifacts %d "
+           "have gradients\n",
+           (int)w->texts, (int)w->runs, (int)w->without, (int)w->artifacts, (int)w->derived);
   for (size_t i = 0; i < census->rules.count; i++) {
     if (shows) printf("%-24s %d\n", census->rules.uses[i].name, (int)census->counts[i]);
     if (census->counts[i] || graphs < 2000 || !is_whole) continue;
@@ -138,8 +148,10 @@ static void check_graphs(uint64_t first, uint64_t count, const char *device) {
   CHECK(!census.unfused);
   CHECK(!way.device_count || count < 20 || census.fused > (int)count / 20);
   CHECK(census.over <= 2 + (int)(count / 1000));
+  CHECK(census.written.texts > census.written.without); /* the generator makes dense constants */
   free(census.counts);
   tn_rules_close(&census.rules);
+  close_written();
 }
 
 TEST("random graphs are as precise as their plain runs, and meet each rewriting rule") {

@@ -1,6 +1,6 @@
 /* Graphs as text: what the language can say, what it refuses and with which message, and its file
- * of weights. That a graph is read back as it was written is shown by export_test.c and, for the
- * models of ONNX, by tests/acceptance/graph_text_test.py. */
+ * of weights. That a graph is read back as it was written is shown by export_test.c, by the random
+ * graphs and, for the models of ONNX, by tests/acceptance/graph_text_test.py. */
 #define TENON_STATIC
 #include <stdlib.h>
 #include <tenon/tenon.h>

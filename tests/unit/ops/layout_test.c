@@ -371,4 +371,44 @@ TEST("convolutions of f16 and bf16 by the identity keep every element on every i
   compare_on_each_set(compare_identities);
 }
 
+/* Runs the kernel of a dtype with two channels, of which the second counts ten times, of an image
+ * of 3 rows and 4 columns. Strides of 0 expand it. */
+static void check_expanded(const char *dtype, int64_t row, int64_t column, const char *expected) {
+  const tenon_op_t *op = op_of("core::conv");
+  const int64_t shape[4] = {1, 2, 3, 4};
+  const int64_t strides[4] = {16, 8, row, column};
+  char text[100];
+  tenon_tensor_t *inputs[4] = {NULL};
+  tenon_tensor_t *y = NULL;
+  tenon_attrs_t *attrs = attrs_of(op, NULL);
+  snprintf(text, sizeof text, "%s[16] 1 2 3 4 9 9 9 9 5 6 7 8 9 9 9 9", dtype);
+  tenon_tensor_t *numbers = tensor_of(text);
+  snprintf(text, sizeof text, "%s[1, 2, 1, 1] 1 10", dtype);
+  inputs[1] = tensor_of(text);
+  CHECK_STATUS(
+      tenon_tensor_borrow(numbers->data, numbers->dtype, 4, shape, strides, NULL, NULL, &inputs[0]),
+      TENON_OK);
+  CHECK_STATUS(tenon_op_call(op, attr_values(attrs), inputs, &y, 0), TENON_OK);
+  snprintf(text, sizeof text, "%s[1, 1, 3, 4] %s", dtype, expected);
+  if (y) check_tensor(y, text, 0, __FILE__, __LINE__);
+  tenon_attrs_release(attrs);
+  tenon_tensor_release(inputs[0]);
+  tenon_tensor_release(inputs[1]);
+  tenon_tensor_release(numbers);
+  tenon_tensor_release(y);
+}
+
+static void compare_expanded(void) {
+  static const char *const dtypes[] = {"f32", "f64"};
+  for (int i = 0; i < 2; i++) {
+    check_expanded(dtypes[i], 1, 0, "51 51 51 51 62 62 62 62 73 73 73 73");
+    check_expanded(dtypes[i], 0, 1, "51 62 73 84 51 62 73 84 51 62 73 84");
+    check_expanded(dtypes[i], 0, 0, "51 51 51 51 51 51 51 51 51 51 51 51");
+  }
+}
+
+TEST("a convolution reads an image whose rows or columns are expanded, on every instruction set") {
+  compare_on_each_set(compare_expanded);
+}
+
 TEST("nothing is left behind") { tenon_shutdown(); }

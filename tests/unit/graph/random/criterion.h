@@ -36,6 +36,7 @@ typedef struct trio_t {
   int32_t outputs[OUTPUTS_MOST];
   emission_t *narrow;
   emission_t *wide;
+  const tenon_graph_t *graph; /* that of the first two, as it was built */
   tenon_executable_t *compiled;
   tenon_executable_t *plain;
   tenon_executable_t *exact;
@@ -65,6 +66,8 @@ static bool open_trio(trio_t *t, const draft_t *d, const int32_t *outputs, int32
   if (!t->narrow || !t->wide) abort();
   tenon_graph_t *graph = emit_graph(t->narrow, d, false, outputs, count);
   if (!graph) return false;
+  t->graph = graph;
+  tenon_graph_retain(graph);
   tenon_graph_retain(graph);
   t->compiled = compile_emitted(graph, 0, way);
   t->plain = compile_emitted(graph, TENON_COMPILE_PLAIN, NULL);
@@ -77,6 +80,7 @@ static void close_trio(trio_t *t) {
   tenon_executable_release(t->compiled);
   tenon_executable_release(t->plain);
   tenon_executable_release(t->exact);
+  tenon_graph_release(t->graph);
   free(t->narrow);
   free(t->wide);
 }
