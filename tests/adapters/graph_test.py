@@ -7,6 +7,7 @@ import inspect
 import math
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -660,6 +661,24 @@ class Saving(unittest.TestCase):
         np.testing.assert_array_equal(graph.compile()(np.zeros(1, np.float32)), weights)
         np.testing.assert_array_equal(tenon.graph.load(path).compile()(np.zeros(1, np.float32)), weights)
         onnx.checker.check_model(path)
+
+    def test_weights_of_more_than_2_gib_stay_in_their_file(self):
+        rows, columns = 700_000, 1024  # 2.67 GiB, of which the file holds the last row
+        with open(os.path.join(FOLDER, "large.bin"), "wb") as file:
+            file.truncate(4 * rows * columns)
+            file.seek(4 * (rows - 1) * columns)
+            file.write(np.arange(columns, dtype=np.float32).tobytes())
+        weights = onnx.TensorProto(name="w", data_type=onnx.TensorProto.FLOAT, dims=[rows, columns], data_location=onnx.TensorProto.EXTERNAL)
+        for key, value in ("location", "large.bin"), ("length", str(4 * rows * columns)):
+            weights.external_data.add(key=key, value=value)
+        ports = [onnx.helper.make_tensor_value_info("i", onnx.TensorProto.INT64, ["n"])], [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["n", columns])]
+        graph = onnx.helper.make_graph([onnx.helper.make_node("Gather", ["w", "i"], ["y"])], "large", *ports, [weights])
+        path = os.path.join(FOLDER, "large.onnx")
+        onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        found = tenon.graph.load(path).compile()(np.array([rows - 1, 0]))
+        np.testing.assert_array_equal(found, [np.arange(columns), np.zeros(columns)])
+        self.assertLess(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, 200 << 10)  # KiB
 
 
 def given_of(graph):
