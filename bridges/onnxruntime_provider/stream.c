@@ -96,13 +96,16 @@ static void release_notification(OrtSyncNotificationImpl *self) {
   free(notification);
 }
 
+/* A device may refuse to record an event in a stream that has failed. ONNX Runtime goes on after
+ * the error, so that this may be the only time when the failure is seen. */
 static OrtStatus *activate(OrtSyncNotificationImpl *self) {
   notification_t *notification = (notification_t *)self;
   ep_stream_t *owner = NULL;
   tenon_stream_t *stream = retain_stream(notification->stream, &owner);
-  const tenon_status_t status = tenon_event_record(notification->event, stream);
+  OrtStatus *status = api_status(tenon_event_record(notification->event, stream), "a notification");
+  if (status) renew_stream(owner, stream);
   tenon_stream_release(stream);
-  return api_status(status, "a notification");
+  return status;
 }
 
 static OrtStatus *wait_on_host(OrtSyncNotificationImpl *self) {

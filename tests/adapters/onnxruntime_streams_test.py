@@ -124,7 +124,7 @@ class Streams(unittest.TestCase):
             done = subprocess.run([sys.executable, __file__, "failing"], capture_output=True, text=True, env=env, timeout=120)
             self.assertEqual(done.returncode, 0, done.stderr)
             messages = done.stdout.splitlines()
-            self.assertLessEqual(len(messages), 1, f"fault={fault}")
+            self.assertLessEqual(len(messages), 1, f"fault={fault}: {done.stdout}")
             for message in messages:
                 self.assertRegex(message, r"tenon.* failed on sim:0 .*\(fault=N\)")
             failed += len(messages)
