@@ -16,19 +16,16 @@ import sys
 import models
 import report
 
-FILES = {"minilm": "run/minilm_ids.onnx", **{name: f"zoo/{name}.onnx" for name in models.NAMES}}
-HEADLINES = "minilm", "bert_base_128", "resnet50"
-DIMS = {"minilm": {"n": 1, "length": 128}}  # symbolic extents
+HEADLINES = "minilm_128", "bert_base_128", "resnet50"
 TEXTS = {"tenon": "tenon", "onnxruntime": "onnxruntime", "command": "tenon, from C"}
 
 
 # ---- all models -----------------------------------------------------------------------------------------------------
 
 
-def measure_apart(which, name, path, threads, runs):
+def measure_apart(which, path, threads, runs):
     if which == "command":
-        dims = [word for dim, value in DIMS.get(name, {}).items() for word in ("--dim", f"{dim}={value}")]
-        command = [os.path.join(report.BUILD, "tenon"), "run", path, "--threads", str(threads), "--repeat", str(runs), "--input", "ones", *dims]
+        command = [os.path.join(report.BUILD, "tenon"), "run", path, "--threads", str(threads), "--repeat", str(runs), "--input", "ones"]
         child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         _, ended, usage = os.wait4(child.pid, 0)
         assert ended == 0, f"{' '.join(command)}: status {ended}"
@@ -46,20 +43,20 @@ def main():
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=3, help="processes of each kind; the median counts")
     options = parser.parse_args()
-    unknown = [name for name in options.names if name not in FILES]
+    unknown = [name for name in options.names if name not in models.NAMES]
     if unknown:
-        sys.exit(f"memory: no model {', '.join(unknown)}; there are {', '.join(FILES)}")
+        sys.exit(f"memory: no model {', '.join(unknown)}; there are {', '.join(models.NAMES)}")
     figures, rows, missing = {}, [], []
-    for name in options.names or FILES:
-        path = os.path.join(report.BUILD, FILES[name])
+    for name in options.names or models.NAMES:
+        path = os.path.join(models.ZOO, f"{name}.onnx")
         if not os.path.exists(path):
-            missing.append(f"{name}: {FILES[name]} is not there ({'make run' if name == 'minilm' else 'make zoo'} makes it)")
+            missing.append(f"{name}: {path} is not there (make zoo makes it)")
             continue
         report.progress(f"memory: {name}")
         found = {which: [] for which in TEXTS}
         for _ in range(options.rounds):
             for which in found:
-                found[which].append(measure_apart(which, name, path, options.threads, options.runs))
+                found[which].append(measure_apart(which, path, options.threads, options.runs))
         figures[name] = {which: {key: report.median([one[key] for one in several]) for key in several[0]} for which, several in found.items()}
         figures[name]["file"] = os.path.getsize(path) >> 10
         mib = lambda which, key: f"{figures[name][which][key] / 1024:.1f}" if key in figures[name][which] else "-"

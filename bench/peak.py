@@ -13,11 +13,6 @@ def status():
     return {row[0][:-1]: int(row[1]) for row in rows}
 
 
-def extents(shape):
-    """A shape with numbers for symbolic extents: 1 for the first axis, 128 for the others."""
-    return [value if isinstance(value, int) and value > 0 else 1 if i == 0 else 128 for i, value in enumerate(shape)]
-
-
 def run_tenon(path, threads, runs):
     sys.path.insert(0, os.path.join(os.environ["TENON_BUILD"], "python"))
     import numpy as np
@@ -26,7 +21,7 @@ def run_tenon(path, threads, runs):
     tenon.threads(threads)
     before, graph = status()["VmRSS"], tenon.graph.load(path)
     model = graph.compile()
-    values = [np.ones(extents(shape), {"f32": np.float32, "i64": np.int64}[dtype]) for _, dtype, shape in graph.inputs]
+    values = [np.ones(shape, {"f32": np.float32, "i64": np.int64}[dtype]) for _, dtype, shape in graph.inputs]
     del graph
     for _ in range(runs):
         model(*values)
@@ -40,7 +35,7 @@ def run_onnxruntime(path, threads, runs):
     before, options = status()["VmRSS"], onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = threads, 4
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    values = {port.name: np.ones(extents(port.shape), np.float32 if "float" in port.type else np.int64) for port in session.get_inputs()}
+    values = {port.name: np.ones(port.shape, np.float32 if "float" in port.type else np.int64) for port in session.get_inputs()}
     for _ in range(runs):
         session.run(None, values)
     return before, session
