@@ -20,8 +20,8 @@
 /* Not a key: a dense copy that a call created for its own use. */
 #define TN_TENSOR_COPY ((uint64_t)1 << 61)
 /* Not a key: a header of a planned run, which denotes another value in the next run. What outlives
- * the run keeps a header of its own. */
-#define TN_TENSOR_LENT ((uint64_t)1 << 59)
+ * the run keeps a header of its own. No key has this bit, and the masks of operators clear it. */
+#define TN_TENSOR_LENT ((uint64_t)1 << 47)
 
 typedef struct tn_storage_t {
   int32_t references; /* atomic */

@@ -17,7 +17,7 @@
 /* rows that all operators share */
 
 /* All keys: the trace has the highest one. */
-#define ALL (TN_KEY(TN_BIT_TRACE + 1) - 1)
+#define ALL ((TN_KEY(TN_BIT_TRACE + 1) - 1) & ~TN_TENSOR_LENT)
 static tn_table_entry_t missing = {.mask = ALL | TN_KEY(TN_BIT_CAREFUL),
                                    .resolved = TN_RESOLVED_MISSING};
 static tn_table_entry_t ambiguous = {.resolved = TN_RESOLVED_MISSING};
