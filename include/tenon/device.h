@@ -221,7 +221,8 @@ typedef struct tenon_graph_node_t {
  *
  * Edges are metas: dtype (bits 0: unknown), ndim (-1: unknown), dims (equal symbols are equal
  * extents), `values` of small integer tensors as far as they are known, and `value` of constants:
- * the tensor in host memory, which is row-major in a group.
+ * the tensor in host memory, which is row-major in a group. In a group dtype and ndim are known,
+ * but for optional results that nothing reads.
  *
  * Ownership: everything is valid until the function that received the view returns. */
 typedef struct tenon_graph_view_t {

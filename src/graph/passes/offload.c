@@ -129,6 +129,22 @@ static tenon_status_t check_edge(const tenon_graph_view_t *view, uint32_t place)
   return TENON_OK;
 }
 
+/* Checks the results that something reads. The type of another one may be unknown. */
+static tenon_status_t check_results(const offload_pass_t *c, const tn_node_t *node,
+                                    const tenon_graph_node_t *seen) {
+  const tn_schema_t *schema = &node->op->schema;
+  uint32_t at = 0;
+  for (uint32_t o = 0; o < schema->output_count; o++) {
+    const bool is_wanted = !node->wanted || node->wanted >> o & 1;
+    uint32_t count = 1;
+    if (schema->outputs[o].kind == TENON_KIND_TENSORS)
+      count = seen->output_count - at - (schema->output_count - o - 1);
+    for (uint32_t k = 0; k < count && at < seen->output_count; k++, at++)
+      if (is_wanted) TN_TRY(check_edge(view_of(c), seen->outputs[at]));
+  }
+  return TENON_OK;
+}
+
 /* Checks that the node can be part of a subgraph. Excluded are side effects, random numbers, host
  * values, and shapes that are known only after the node has run. */
 static tenon_status_t check_node(const offload_pass_t *c, uint32_t n) {
@@ -162,9 +178,7 @@ static tenon_status_t check_node(const offload_pass_t *c, uint32_t n) {
   for (uint32_t o = 0; o < schema->output_count; o++)
     if (schema->outputs[o].is_host)
       return tn_fail(TENON_UNIMPLEMENTED, "its result %s is a host value", schema->outputs[o].name);
-  for (uint32_t o = 0; o < seen->output_count; o++)
-    TN_TRY(check_edge(view_of(c), seen->outputs[o]));
-  return TENON_OK;
+  return check_results(c, node, seen);
 }
 
 static tenon_status_t check_paths(offload_pass_t *c, const claim_t *claim) {
