@@ -26,9 +26,11 @@ static bool works_with_all(const subject_t *subject) {
   return ran.status == TENON_OK;
 }
 
-/* Whether one input is a value of any dtype, list included: examples hold no lists as values. */
+/* Whether the operator is one of core that may take a list as a value, which no example can state:
+ * those have tests of their own. In other libraries an open type says nothing about lists. */
 static bool may_take_list(const subject_t *subject) {
   bool found = false;
+  if (strncmp(subject->op->name, "core::", 6) != 0) return false;
   for (uint32_t i = 0; i < subject->op->input_count; i++)
     found |= subject->op->types.inputs[i].kind == TN_TYPE_OPEN &&
              subject->op->schema.inputs[i].kind == TENON_KIND_TENSOR;
